@@ -1,0 +1,3 @@
+module github.com/slidingttl/slidingttl
+
+go 1.26.0
