@@ -1,0 +1,15 @@
+package driver
+
+import (
+	"context"
+	"time"
+)
+
+// Checker is a driver that can tell, at start-up, whether its store is configured
+// to keep what a policy promises.
+type Checker interface {
+	// Check reads the store's configuration and changes nothing. longest is the
+	// longest time to live that one write can ask for. It joins all it finds
+	// wrong into one error.
+	Check(ctx context.Context, longest time.Duration) error
+}

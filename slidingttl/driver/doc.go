@@ -1,0 +1,35 @@
+// Package driver is what a store must offer to be given a sliding expiry by
+// package slidingttl. Applications configure a driver and hand it to
+// slidingttl.New; only authors of drivers need to read further.
+//
+// A driver is small and has no policy. It stores a value together with a
+// [Life], reads both back, and writes only on condition that the record is
+// still the one that was read. When a record is due for a touch, to which
+// instant its expiry moves, what counts as past the cap and how often a lost
+// race is tried again is decided above it, once for all stores.
+//
+// # Rules
+//
+// Instants. All instants are whole milliseconds since the Unix epoch, UTC
+// ([Instant]). A store with a coarser clock says so in Driver.Resolution; the
+// expiries it is handed are multiples of that step, rounded up by the caller.
+// created_at is kept to the millisecond whatever the resolution.
+//
+// Compare-and-swap. Replace and Touch name the record they were planned for by
+// its [Meta]. They land on exactly that record or not at all; what was found in
+// its place comes back in a [*ConflictError], so that the caller can plan again
+// without another read.
+//
+// Dead records. Every write is given the caller's time. A record whose expiry is
+// at or before it is dead, whatever the store still holds: Insert replaces it,
+// Replace and Touch answer [ErrNotFound]. Nothing but Insert ever creates a record.
+//
+// Contexts. A call returns soon after its context ends, with the context's error
+// unchanged or wrapped. The store above waits for running calls when it is closed.
+//
+// Optional capabilities are interfaces of their own, one a file, each with a
+// function that falls back when a driver does not have it: [BatchGetter],
+// [Upserter], [KeyToucher], [Checker], [Clock], [Local].
+//
+// Package drivertest holds these rules as a suite that any driver can run.
+package driver

@@ -1,0 +1,61 @@
+package driver
+
+import (
+	"context"
+	"time"
+)
+
+// Driver stores values of type T in the store's own format: a JSON document on
+// Couchbase, native attributes on DynamoDB, T itself in memory.
+//
+// All methods are safe for concurrent use. A driver neither keeps nor changes a
+// value it was given or has handed out, except that an in-memory driver may hand
+// out the very value it was given.
+//
+// Errors wrap [ErrNotFound] or are a [*ConflictError] where a method says so; a
+// key or value that the store cannot take is an [*InvalidError] and leaves the
+// store as it was; everything else is the store's own error, reachable with
+// errors.As. No error text holds a key.
+type Driver[T any] interface {
+	// Get returns the record under key as it is stored, alive or not. The
+	// caller judges life: a driver need not.
+	//
+	// A record without created_at (written by another program) has a zero
+	// CreatedAt, one that never expires a zero ExpiresAt. Errors: ErrNotFound.
+	Get(ctx context.Context, key string) (Entry[T], error)
+
+	// Insert creates key, or replaces a record that is dead at now. The new
+	// record has life. It returns the version written.
+	//
+	// If a live record is in the way nothing is changed and the error is a
+	// *ConflictError that carries it.
+	Insert(ctx context.Context, key string, v T, life Life, now Instant) (Version, error)
+
+	// Replace overwrites the record was with v and life, if the record is alive
+	// at now and its created_at, expiry and version are still those of was.
+	// Usually life.CreatedAt is was.CreatedAt; a different one starts a new
+	// generation in place. It returns the version written.
+	//
+	// If the record is gone or dead: ErrNotFound. If it is another than was: a
+	// *ConflictError that carries it. Either way nothing is changed.
+	Replace(ctx context.Context, key string, v T, was Meta, life Life, now Instant) (Version, error)
+
+	// Touch writes life beside the value that is stored, if the record is alive
+	// at now and its created_at and expiry are still those of was. The version
+	// of was is a hint: a value overwritten in between, in the same life, is no
+	// conflict. life.CreatedAt is was.CreatedAt, or the created_at with which a
+	// record that had none is adopted. It returns the version stored, which a
+	// touch changes on some stores.
+	//
+	// If the record is gone or dead: ErrNotFound; a touch never creates one. If
+	// it is another than was: a *ConflictError that carries it. Either way
+	// nothing is changed.
+	Touch(ctx context.Context, key string, was Meta, life Life, now Instant) (Version, error)
+
+	// Delete removes key, whatever its state. A key that is absent is no error.
+	Delete(ctx context.Context, key string) error
+
+	// Resolution is the step to which the store rounds an expiry: a whole
+	// number of milliseconds, at least one. It never changes.
+	Resolution() time.Duration
+}

@@ -1,0 +1,84 @@
+package driver
+
+import (
+	"errors"
+	"fmt"
+)
+
+// ErrNotFound says that a key is absent, or that its record is dead.
+var ErrNotFound = errors.New("not found")
+
+// ErrConflict says that the record is not, or no longer, the one a write was
+// planned for. It comes as a *ConflictError.
+var ErrConflict = errors.New("conflict")
+
+// ErrFull says that an in-memory store has reached its bound on records.
+var ErrFull = errors.New("store is full")
+
+// ErrInvalid says that a caller's input, or a stored record, breaks a rule. It
+// comes as an *InvalidError.
+var ErrInvalid = errors.New("invalid")
+
+// ConflictError carries the record that was found in a write's way. It matches
+// ErrConflict.
+type ConflictError struct {
+	// Found is that record's life and version.
+	Found Meta
+	// Err is the store's own error, nil if there is none.
+	Err error
+}
+
+// Error implements error.
+func (e *ConflictError) Error() string {
+	if e.Err == nil {
+		return ErrConflict.Error()
+	}
+	return fmt.Sprintf("%v: %v", ErrConflict, e.Err)
+}
+
+// Is reports whether target is ErrConflict.
+func (e *ConflictError) Is(target error) bool { return target == ErrConflict }
+
+// Unwrap returns the store's own error.
+func (e *ConflictError) Unwrap() error { return e.Err }
+
+// InvalidError names a field, the value it had and the rule that value breaks. It
+// matches ErrInvalid. A value that may be secret, a key above all, is described
+// (its length, its type) and never quoted.
+type InvalidError struct {
+	Field string // "key", "Policy.IdleGrace", "attribute ttl"
+	Value string // "300 bytes", "-1s", "string"
+	Rule  string // "must be at most 250 bytes"
+	Err   error  // the cause, nil if there is none
+}
+
+// Error implements error.
+func (e *InvalidError) Error() string {
+	s := fmt.Sprintf("%s is %s: %s", e.Field, e.Value, e.Rule)
+	if e.Err != nil {
+		s += ": " + e.Err.Error()
+	}
+	return s
+}
+
+// Is reports whether target is ErrInvalid.
+func (e *InvalidError) Is(target error) bool { return target == ErrInvalid }
+
+// Unwrap returns the cause.
+func (e *InvalidError) Unwrap() error { return e.Err }
+
+// CheckKey returns an *InvalidError if key is empty or longer than most bytes.
+// Zero means that the store knows no limit.
+func CheckKey(key string, most int) error {
+	switch {
+	case key == "":
+		return &InvalidError{Field: "key", Value: "empty", Rule: "must have at least one byte"}
+	case most > 0 && len(key) > most:
+		return &InvalidError{
+			Field: "key",
+			Value: fmt.Sprintf("%d bytes", len(key)),
+			Rule:  fmt.Sprintf("must be at most %d bytes", most),
+		}
+	}
+	return nil
+}
