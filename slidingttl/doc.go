@@ -1,0 +1,61 @@
+// Package slidingttl keeps records alive by access, for stores that know only one
+// expiry a record. It gives each record two limits at once: an idle grace, after
+// which a record that nobody touches dies, and a max lifetime that no record
+// outlives, however hot.
+//
+//	d, err := memory.New[Profile](nil)
+//	...
+//	store, err := slidingttl.New(d, slidingttl.Policy{
+//		IdleGrace:   30 * 24 * time.Hour,
+//		MaxLifetime: 90 * 24 * time.Hour,
+//		Slack:       3 * 24 * time.Hour,
+//	}, nil)
+//	...
+//	profile, err := store.Get(ctx, "profile:42") // keeps it alive
+//
+// # The model
+//
+// A record has a created_at C and a stored expiry E. An access at t promises that
+// the record stays readable until
+//
+//	Deadline(C, t) = min(t + IdleGrace, C + MaxLifetime)
+//
+// and touches the record, which writes
+//
+//	Expiry(C, t) = min(t + IdleGrace + Slack, C + MaxLifetime)
+//
+// only if E falls short of that promise. See [Policy].
+//
+// # The promises
+//
+//  1. Exact by default. Without slack a touch writes exactly the deadline.
+//  2. Touch only when due. An access whose promise the stored expiry keeps already
+//     writes nothing: with slack at most one write per slack, at the cap none.
+//  3. Never early. What was read at t stays readable until Deadline(C, t). An expiry
+//     is rounded up to the store's resolution, never down.
+//  4. Never late by more than slack and resolution, and never past the cap. A store
+//     that deletes late is not believed: every read and write checks for itself.
+//  5. No resurrection. A touch never creates a record nor revives a dead one. An
+//     upsert after death starts a new life.
+//  6. created_at is kept. Overwriting a live record keeps it; it names the record's
+//     generation, and a write planned for one generation lands on no other.
+//  7. Forward only. A late or slow touch never shortens a life. A policy made
+//     tighter applies on the next access: an expiry past the cap comes down to it.
+//  8. Reads do not fail because a touch did. See [Options].Strict, OnTouchError.
+//  9. One touch of a key at a time. Concurrent ones share a call, on a context that
+//     no caller's cancellation ends; each caller waits only as long as its own.
+//  10. Adoption. A record without created_at gets one on its first access. See [Foreign].
+//  11. Nothing leaks. Close drains what is pending and says what it gave up. Keys
+//     stay out of error texts.
+//  12. Bad input is an error that names field, value and rule, never a guess.
+//
+// # Units, time and concurrency
+//
+// Instants are whole milliseconds since the Unix epoch in UTC; durations in a Policy
+// are whole milliseconds. The time is Options.Now, else the driver's clock, else the
+// system's. App servers whose clocks differ by some amount may disagree by as much
+// about when a record is dead, and no more.
+//
+// Everything here is safe for concurrent use. A Store starts no goroutine until a
+// touch is due, and keeps none when no touch is pending.
+package slidingttl

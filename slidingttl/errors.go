@@ -1,0 +1,114 @@
+package slidingttl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+var (
+	// ErrNotFound says that a key is absent, or that its record has died of
+	// idleness or at its cap.
+	ErrNotFound = driver.ErrNotFound
+
+	// ErrExists says that Insert found a live record.
+	ErrExists = errors.New("exists already")
+
+	// ErrConflict says that a write lost too many races for its record. Nothing
+	// was written.
+	ErrConflict = driver.ErrConflict
+
+	// ErrForeign says that a record without created_at, written by another
+	// program, was met by a store told not to adopt such records.
+	ErrForeign = errors.New("record has no created_at")
+
+	// ErrFull says that an in-memory store has reached its bound on records.
+	ErrFull = driver.ErrFull
+
+	// ErrInvalid says that an argument, an option or a stored record breaks a
+	// rule. It comes as an *InvalidError. Nothing was written.
+	ErrInvalid = driver.ErrInvalid
+
+	// ErrClosed says that the store has been closed.
+	ErrClosed = errors.New("store is closed")
+)
+
+// InvalidError names a field, the value it had and the rule that value breaks.
+type InvalidError = driver.InvalidError
+
+// Error is what the methods of a Store return, but for a context's error and what
+// a caller's own function returns, which pass unchanged. The store's own error is
+// reachable with errors.As.
+type Error struct {
+	Op  string // the method: "get", "upsert"
+	Err error
+}
+
+// Error implements error. The text never holds a key.
+func (e *Error) Error() string { return "slidingttl: " + e.Op + ": " + e.Err.Error() }
+
+// Unwrap returns the error inside.
+func (e *Error) Unwrap() error { return e.Err }
+
+// DrainError says that Close gave up touches because its context ended. The
+// records stay as they are: each is as much alive as its stored expiry says.
+type DrainError struct {
+	Abandoned int   // touches that were queued or under way and were not done
+	Err       error // the context's error
+}
+
+// Error implements error.
+func (e *DrainError) Error() string {
+	return fmt.Sprintf("%d touches given up: %v", e.Abandoned, e.Err)
+}
+
+// Unwrap returns the context's error.
+func (e *DrainError) Unwrap() error { return e.Err }
+
+// PanicError says that a hook panicked. The store recovered and went on; Close
+// returns the first.
+type PanicError struct {
+	Value any    // what the hook panicked with
+	Stack []byte // where
+}
+
+// Error implements error.
+func (e *PanicError) Error() string { return fmt.Sprintf("hook panicked: %v", e.Value) }
+
+// misses are shared, since a store may be asked for absent keys at any rate.
+var misses = map[string]*Error{}
+
+const (
+	opGet      = "get"
+	opPeek     = "peek"
+	opGetMulti = "get multi"
+	opUpsert   = "upsert"
+	opInsert   = "insert"
+	opUpdate   = "update"
+	opTouch    = "touch"
+	opDelete   = "delete"
+	opCheck    = "check"
+	opClose    = "close"
+)
+
+func init() {
+	for _, op := range []string{opGet, opPeek, opUpdate, opTouch} {
+		misses[op] = &Error{Op: op, Err: ErrNotFound}
+	}
+}
+
+// wrap gives err the portable form. A context's error passes as it is, and so
+// does an error that a Store has wrapped before.
+func wrap(ctx context.Context, op string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case err == ErrNotFound && misses[op] != nil:
+		return misses[op]
+	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
+		return err
+	}
+	return &Error{Op: op, Err: err}
+}

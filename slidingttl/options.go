@@ -1,0 +1,117 @@
+package slidingttl
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// TouchMode says who waits for a touch that a read has found due.
+type TouchMode int
+
+const (
+	// Wait makes the read that found a touch due wait for it.
+	Wait TouchMode = iota
+
+	// Background hands the touch to a bounded queue and returns the read at
+	// once. When the queue is full the read waits as in Wait: a promise is not
+	// dropped because the store is slow. What is queued when the process dies
+	// is lost, and the record keeps the expiry it had.
+	Background
+)
+
+// Foreign says what to do with a record that carries no created_at, because
+// another program wrote it.
+type Foreign int
+
+const (
+	// Adopt gives the record a created_at, that of its first access, and an expiry.
+	Adopt Foreign = iota
+
+	// ReadOnly reads the record and never writes it: no touch, and ErrForeign
+	// from writes that would overwrite it.
+	ReadOnly
+
+	// Reject answers ErrForeign to reads and writes alike.
+	Reject
+)
+
+// Options adjusts a Store. The zero value, and a nil pointer, mean the defaults.
+type Options[T any] struct {
+	// PolicyOf gives the policy of a value, for stores whose records differ: a
+	// remember-me session, a premium tenant. Nil: the store's policy for all. It
+	// must be pure and fast, since every access calls it. A touch by key alone
+	// then reads the record first. An overwrite that brings another policy takes
+	// that policy's expiry at once, also where it is earlier.
+	PolicyOf func(T) Policy
+
+	// Touches says who waits for a touch: the read (Wait, the default) or a
+	// queue (Background), for reads that must not pay for a second trip.
+	Touches TouchMode
+
+	// Queue bounds the touches waiting in Background mode, one a key. Zero:
+	// 4,096. Raise it if Stats shows QueueFull growing.
+	Queue int
+
+	// Workers bounds the touches under way at once in Background mode, and those
+	// of one GetMulti in Wait mode. Zero: 8.
+	Workers int
+
+	// TouchTimeout bounds one touch, which runs on a context of its own so that a
+	// caller who leaves does not fail those who wait with it. Zero: 5 s.
+	TouchTimeout time.Duration
+
+	// Strict makes a read fail when the touch it waited for failed. By default
+	// the value that was read is returned, and the failure counted and handed to
+	// OnTouchError. Not with Background.
+	Strict bool
+
+	// Foreign says what to do with records without created_at. Default: Adopt.
+	Foreign Foreign
+
+	// Now is the time. Nil: the driver's clock if it has one, else time.Now.
+	Now func() time.Time
+
+	// OnTouchError is told of every touch that failed, once a touch, on the
+	// goroutine that ran it. The key is often a secret: do not log it. A record
+	// that vanished between read and touch is no failure. A panic in the hook is
+	// recovered, counted in Stats and returned by Close.
+	OnTouchError func(ctx context.Context, key string, err error)
+}
+
+const (
+	defaultQueue        = 4096
+	defaultWorkers      = 8
+	defaultTouchTimeout = 5 * time.Second
+)
+
+// validate returns o with its defaults filled in.
+func (o Options[T]) validate() (Options[T], error) {
+	invalid := func(field, value, rule string) (Options[T], error) {
+		return o, &InvalidError{Field: "Options." + field, Value: value, Rule: rule}
+	}
+	switch {
+	case o.Touches != Wait && o.Touches != Background:
+		return invalid("Touches", fmt.Sprint(int(o.Touches)), "must be Wait or Background")
+	case o.Foreign != Adopt && o.Foreign != ReadOnly && o.Foreign != Reject:
+		return invalid("Foreign", fmt.Sprint(int(o.Foreign)), "must be Adopt, ReadOnly or Reject")
+	case o.Queue < 0:
+		return invalid("Queue", fmt.Sprint(o.Queue), "must not be negative")
+	case o.Workers < 0:
+		return invalid("Workers", fmt.Sprint(o.Workers), "must not be negative")
+	case o.TouchTimeout < 0:
+		return invalid("TouchTimeout", o.TouchTimeout.String(), "must not be negative")
+	case o.Strict && o.Touches == Background:
+		return invalid("Strict", "true", "must be false with Touches: Background, where no read waits for its touch")
+	}
+	if o.Queue == 0 {
+		o.Queue = defaultQueue
+	}
+	if o.Workers == 0 {
+		o.Workers = defaultWorkers
+	}
+	if o.TouchTimeout == 0 {
+		o.TouchTimeout = defaultTouchTimeout
+	}
+	return o, nil
+}

@@ -1,0 +1,81 @@
+package slidingttl
+
+import (
+	"sync/atomic"
+	"unsafe"
+)
+
+// Stats counts what a Store has done since New. Read at one moment the counters
+// need not agree with each other to the last call.
+type Stats struct {
+	Hits   uint64 // reads that found a live record, each key of a GetMulti counted
+	Misses uint64 // reads that found none, or a dead one
+
+	Due        uint64 // accesses that found a touch due
+	Touched    uint64 // touches that wrote
+	Adopted    uint64 // of those, records given their created_at
+	Shared     uint64 // due accesses served by another's touch of the same key
+	TouchLost  uint64 // touches whose record was gone or replaced: no failure
+	TouchFails uint64 // touches that failed
+	QueueFull  uint64 // background touches that waited because the queue was full
+
+	HookPanics uint64 // panics recovered from OnTouchError
+	Pending    int    // touches waiting in the queue now
+}
+
+type counter int
+
+const (
+	cHits counter = iota
+	cMisses
+	cDue
+	cTouched
+	cAdopted
+	cShared
+	cTouchLost
+	cTouchFails
+	cQueueFull
+	cHookPanics
+	counters
+)
+
+const stripes = 32 // a power of two
+
+// tally is a set of counters that goroutines do not contend for: each counts in
+// the stripe its stack falls into.
+type tally [stripes]struct {
+	n [counters]atomic.Uint64
+	_ [128 - counters*8%128]byte // stripes share no cache line
+}
+
+func (t *tally) add(c counter) { t.addN(c, 1) }
+
+func (t *tally) addN(c counter, n int) {
+	// The address of a local is at hand and differs by goroutine. A stripe drawn
+	// at random costs more than the rest of a hit.
+	var here byte
+	at := uint64(uintptr(unsafe.Pointer(&here))) >> 11
+	t[at*0x9e3779b97f4a7c15>>59].n[c].Add(uint64(n))
+}
+
+func (t *tally) sum(c counter) (n uint64) {
+	for i := range t {
+		n += t[i].n[c].Load()
+	}
+	return n
+}
+
+func (t *tally) stats() Stats {
+	return Stats{
+		Hits:       t.sum(cHits),
+		Misses:     t.sum(cMisses),
+		Due:        t.sum(cDue),
+		Touched:    t.sum(cTouched),
+		Adopted:    t.sum(cAdopted),
+		Shared:     t.sum(cShared),
+		TouchLost:  t.sum(cTouchLost),
+		TouchFails: t.sum(cTouchFails),
+		QueueFull:  t.sum(cQueueFull),
+		HookPanics: t.sum(cHookPanics),
+	}
+}

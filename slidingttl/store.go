@@ -1,0 +1,374 @@
+package slidingttl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// Store keeps records of type T alive by access. Its methods are safe for
+// concurrent use.
+//
+// Errors are an *[Error] around [ErrNotFound], [ErrExists], [ErrConflict],
+// [ErrForeign], [ErrInvalid] or the backing store's own. A context's error passes
+// unchanged. An error leaves the record as it was, unless the backing store cannot
+// tell (a write whose answer was lost).
+type Store[T any] struct {
+	d       driver.Driver[T]
+	rules   rules
+	opts    Options[T]
+	clock   driver.Clock
+	closed  atomic.Bool
+	stats   tally
+	memo    *memo
+	touches toucher
+}
+
+// New returns a store over d under policy p. opts may be nil; it is copied. New
+// does no I/O and starts nothing. The caller keeps d and closes it, if it has to
+// be closed, after the store. Several stores may share a driver.
+//
+// A policy or option that breaks its rule is an *[InvalidError] that names it.
+func New[T any](d driver.Driver[T], p Policy, opts *Options[T]) (*Store[T], error) {
+	if d == nil {
+		return nil, &InvalidError{Field: "driver", Value: "nil", Rule: "is required"}
+	}
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	step := d.Resolution()
+	if step < time.Millisecond || step%time.Millisecond != 0 {
+		return nil, &InvalidError{Field: "driver.Resolution", Value: step.String(), Rule: "must be a whole number of milliseconds, at least one"}
+	}
+	var o Options[T]
+	if opts != nil {
+		o = *opts
+	}
+	o, err := o.validate()
+	if err != nil {
+		return nil, err
+	}
+	_, local := d.(driver.Local)
+	s := &Store[T]{d: d, rules: rules{p, step}, opts: o, memo: newMemo(local)}
+	switch c, ok := d.(driver.Clock); {
+	case o.Now != nil:
+		s.clock = system(o.Now)
+	case ok:
+		s.clock = c
+	default:
+		s.clock = system(time.Now)
+	}
+	s.touches = toucher{
+		store:   d,
+		clock:   s.clock,
+		timeout: o.TouchTimeout,
+		local:   local,
+		onError: o.OnTouchError,
+		stats:   &s.stats,
+		memo:    s.memo,
+	}
+	s.touches.queue.size, s.touches.queue.workers = o.Queue, o.Workers
+	s.touches.stop, s.touches.giveUp = context.WithCancel(context.Background())
+	return s, nil
+}
+
+// Get returns the value under key and touches the record if that is due.
+//
+// The value is returned even if the touch failed, was cut short by ctx or found
+// the record gone; see Options.Strict and OnTouchError. ErrNotFound: absent, or
+// dead of idleness or age.
+func (s *Store[T]) Get(ctx context.Context, key string) (T, error) {
+	e, err := s.access(ctx, opGet, key)
+	return e.Value, err
+}
+
+// Entry is Get, with the record's life and version: as stored after the touch
+// where the call waited for one, as read otherwise.
+func (s *Store[T]) Entry(ctx context.Context, key string) (driver.Entry[T], error) {
+	return s.access(ctx, opGet, key)
+}
+
+// Peek returns the record under key and never touches it.
+func (s *Store[T]) Peek(ctx context.Context, key string) (driver.Entry[T], error) {
+	if err := s.begin(ctx, opPeek, key); err != nil {
+		return driver.Entry[T]{}, err
+	}
+	e, _, _, err := s.read(ctx, opPeek, key)
+	return e, err
+}
+
+// access reads the record under key and has it touched if that is due.
+func (s *Store[T]) access(ctx context.Context, op, key string) (driver.Entry[T], error) {
+	if err := s.begin(ctx, op, key); err != nil {
+		return driver.Entry[T]{}, err
+	}
+	since := s.memo.now()
+	e, r, settled, err := s.read(ctx, op, key)
+	if err != nil || settled {
+		return e, err
+	}
+	return s.touchRead(ctx, op, key, e, r, since)
+}
+
+// begin rejects calls that cannot succeed.
+func (s *Store[T]) begin(ctx context.Context, op, key string) error {
+	if s.closed.Load() {
+		return wrap(ctx, op, ErrClosed)
+	}
+	if key == "" {
+		return wrap(ctx, op, driver.CheckKey(key, 0))
+	}
+	return ctx.Err()
+}
+
+// read returns the live record under key and its rules, and whether it is settled
+// that no touch is due.
+func (s *Store[T]) read(ctx context.Context, op, key string) (e driver.Entry[T], r rules, settled bool, err error) {
+	if e, err = s.d.Get(ctx, key); err != nil {
+		if errors.Is(err, ErrNotFound) {
+			s.stats.add(cMisses)
+		}
+		return driver.Entry[T]{}, r, true, wrap(ctx, op, err)
+	}
+	if r, err = s.rulesOf(e.Value); err != nil {
+		return driver.Entry[T]{}, r, true, wrap(ctx, op, err)
+	}
+	// Most reads come out the same whenever within its bounds the time is.
+	if _, latest := s.clock.Bounds(); r.Alive(e.Life, latest) {
+		if !r.due(e.Life, latest) {
+			s.stats.add(cHits)
+			return e, r, true, nil
+		}
+	} else if !r.Alive(e.Life, driver.Floor(s.clock.Now())) {
+		s.stats.add(cMisses)
+		return driver.Entry[T]{}, r, true, wrap(ctx, op, ErrNotFound)
+	}
+	if e.CreatedAt == 0 && s.opts.Foreign != Adopt {
+		if s.opts.Foreign == Reject {
+			return driver.Entry[T]{}, r, true, wrap(ctx, op, ErrForeign)
+		}
+		s.stats.add(cHits)
+		return e, r, true, nil
+	}
+	s.stats.add(cHits)
+	return e, r, false, nil
+}
+
+// touchRead has a record touched that was just read and may be due.
+func (s *Store[T]) touchRead(ctx context.Context, op, key string, e driver.Entry[T], r rules, since uint64) (driver.Entry[T], error) {
+	s.memo.read(key, e.Meta, since)
+	a, due := s.due(key, e.Meta, r, since)
+	if !due {
+		return e, nil
+	}
+	if err := s.settle(ctx, a, &e.Meta); err != nil {
+		return driver.Entry[T]{}, wrap(ctx, op, err)
+	}
+	return e, nil
+}
+
+// due returns what a touch of the record m needs to know, and whether one is due.
+func (s *Store[T]) due(key string, m driver.Meta, r rules, since uint64) (access, bool) {
+	now := s.clock.Now()
+	at := driver.Ceil(now)
+	if !r.due(m.Life, at) {
+		return access{}, false
+	}
+	s.stats.add(cDue)
+	return access{key: key, was: m, rules: r, at: at, created: driver.Floor(now), since: since}, true
+}
+
+// rulesOf returns the rules for a record of value v.
+func (s *Store[T]) rulesOf(v T) (rules, error) {
+	if s.opts.PolicyOf == nil {
+		return s.rules, nil
+	}
+	p := s.opts.PolicyOf(v)
+	if err := p.Validate(); err != nil {
+		return rules{}, fmt.Errorf("Options.PolicyOf: %w", err)
+	}
+	return rules{p, s.rules.step}, nil
+}
+
+// GetMulti returns the values under keys and touches the records that are due, as
+// Get does. Keys that are absent or dead are left out. With an error it returns
+// what it could read.
+func (s *Store[T]) GetMulti(ctx context.Context, keys []string) (map[string]T, error) {
+	for _, k := range keys {
+		if err := s.begin(ctx, opGetMulti, k); err != nil {
+			return nil, err
+		}
+	}
+	if len(keys) == 0 {
+		return map[string]T{}, nil
+	}
+	since := s.memo.now()
+	found, err := driver.GetMulti(ctx, s.d, keys)
+	now := driver.Floor(s.clock.Now())
+	values := make(map[string]T, len(found))
+	var waiting []access
+	for key, e := range found {
+		r, perr := s.rulesOf(e.Value)
+		switch {
+		case perr != nil:
+			err = errors.Join(err, perr)
+			continue
+		case !r.Alive(e.Life, now):
+			continue
+		case e.CreatedAt == 0 && s.opts.Foreign == Reject:
+			err = errors.Join(err, ErrForeign)
+			continue
+		}
+		values[key] = e.Value
+		if e.CreatedAt == 0 && s.opts.Foreign == ReadOnly {
+			continue
+		}
+		s.memo.read(key, e.Meta, since)
+		if a, due := s.due(key, e.Meta, r, since); due {
+			if s.opts.Touches == Wait || s.touches.local || !s.touches.push(ctx, a) {
+				waiting = append(waiting, a)
+			}
+		}
+	}
+	s.stats.addN(cHits, len(values))
+	s.stats.addN(cMisses, distinct(keys)-len(values))
+	if terr := s.touches.waitAll(ctx, waiting, s.opts.Workers); s.opts.Strict {
+		err = errors.Join(err, terr)
+	}
+	return values, wrap(ctx, opGetMulti, err)
+}
+
+func distinct(keys []string) int {
+	seen := make(map[string]struct{}, len(keys))
+	for _, k := range keys {
+		seen[k] = struct{}{}
+	}
+	return len(seen)
+}
+
+// Insert writes v under key as a new record. ErrExists: a live record is there,
+// and stays as it is.
+func (s *Store[T]) Insert(ctx context.Context, key string, v T) error {
+	r, err := s.beginWrite(ctx, opInsert, key, v)
+	if err != nil {
+		return err
+	}
+	now := driver.Floor(s.clock.Now())
+	life := r.fresh(now)
+	version, err := s.d.Insert(ctx, key, v, life, now)
+	var conflict *driver.ConflictError
+	if errors.As(err, &conflict) {
+		if over, rerr := s.deadByCap(ctx, key, conflict.Found, now); rerr != nil {
+			return wrap(ctx, opInsert, rerr)
+		} else if over == nil {
+			return wrap(ctx, opInsert, exists(err))
+		} else if version, err = s.d.Replace(ctx, key, v, *over, life, now); errors.Is(err, ErrConflict) {
+			err = exists(err)
+		}
+	}
+	if err == nil {
+		s.memo.wrote(key, driver.Meta{Life: life, Version: version})
+	}
+	return wrap(ctx, opInsert, err)
+}
+
+func exists(err error) error { return fmt.Errorf("%w: %w", ErrExists, err) }
+
+// deadByCap returns the record found in an Insert's way if it is past its cap,
+// which a store cannot tell; nil if it is alive.
+func (s *Store[T]) deadByCap(ctx context.Context, key string, found driver.Meta, now driver.Instant) (*driver.Meta, error) {
+	r := s.rules
+	if s.opts.PolicyOf != nil {
+		e, err := s.d.Get(ctx, key)
+		if err != nil {
+			return nil, err
+		}
+		if r, err = s.rulesOf(e.Value); err != nil {
+			return nil, err
+		}
+		found = e.Meta
+	}
+	if r.Alive(found.Life, now) {
+		return nil, nil
+	}
+	return &found, nil
+}
+
+// Upsert writes v under key. Over a live record it keeps created_at and counts as
+// an access; over none, or a dead one, it starts a new life. ErrConflict: too many
+// others wrote the record meanwhile.
+func (s *Store[T]) Upsert(ctx context.Context, key string, v T) error {
+	r, err := s.beginWrite(ctx, opUpsert, key, v)
+	if err != nil {
+		return err
+	}
+	plan := func(found *driver.Meta) (driver.Life, error) {
+		now := driver.Floor(s.clock.Now())
+		switch {
+		case found == nil || !r.Alive(found.Life, now):
+			return r.fresh(now), nil
+		case found.CreatedAt == 0 && s.opts.Foreign != Adopt:
+			return driver.Life{}, ErrForeign
+		}
+		return r.rewritten(found.Life, driver.Ceil(s.clock.Now()), s.opts.PolicyOf != nil), nil
+	}
+	meta, err := driver.Upsert(ctx, s.d, key, v, s.memo.known(key), plan, driver.Floor(s.clock.Now()))
+	if err != nil {
+		s.memo.forget(key)
+		return wrap(ctx, opUpsert, err)
+	}
+	s.memo.wrote(key, meta)
+	return nil
+}
+
+func (s *Store[T]) beginWrite(ctx context.Context, op, key string, v T) (rules, error) {
+	if err := s.begin(ctx, op, key); err != nil {
+		return rules{}, err
+	}
+	r, err := s.rulesOf(v)
+	return r, wrap(ctx, op, err)
+}
+
+// Delete removes the record under key. An absent key is no error. A touch that is
+// under way does not bring it back.
+func (s *Store[T]) Delete(ctx context.Context, key string) error {
+	if err := s.begin(ctx, opDelete, key); err != nil {
+		return err
+	}
+	s.memo.forget(key)
+	return wrap(ctx, opDelete, s.d.Delete(ctx, key))
+}
+
+// Check asks the driver, at start-up, whether its store is configured to keep what
+// the store's policy promises. It is nil where the driver has no such check. What
+// Options.PolicyOf may return is not known to it.
+func (s *Store[T]) Check(ctx context.Context) error {
+	if s.closed.Load() {
+		return wrap(ctx, opCheck, ErrClosed)
+	}
+	c, ok := s.d.(driver.Checker)
+	if !ok {
+		return nil
+	}
+	return wrap(ctx, opCheck, c.Check(ctx, s.rules.longest()))
+}
+
+// Stats returns what the store has done so far. It may be called after Close.
+func (s *Store[T]) Stats() Stats {
+	st := s.stats.stats()
+	st.Pending = s.touches.queue.len()
+	return st
+}
+
+// Close makes further calls fail with ErrClosed and waits for the touches that
+// are queued or under way. If ctx ends first it gives up the rest and says how
+// many in a *[DrainError]. Calls of the driver that are under way have returned
+// when Close returns. The driver stays open. Closing again is no error.
+func (s *Store[T]) Close(ctx context.Context) error {
+	s.closed.Store(true)
+	return wrap(ctx, opClose, s.touches.close(ctx))
+}

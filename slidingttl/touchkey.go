@@ -1,0 +1,89 @@
+package slidingttl
+
+import (
+	"context"
+	"time"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// Touch moves the expiry of the record under key, if that is due, without reading
+// its value where the driver can. It waits for the touch in either mode, and
+// returns until when the record lives if nobody accesses it again. ErrNotFound:
+// absent, dead, or gone before the touch.
+func (s *Store[T]) Touch(ctx context.Context, key string) (time.Time, error) {
+	l, err := s.touchKey(ctx, key, 0)
+	return l.ExpiresAt.Time(), err
+}
+
+// keyTouchAttempts bounds how often a touch by key follows a record that was
+// deleted and created anew under it.
+const keyTouchAttempts = 3
+
+// touchKey touches the record under key and returns its life, the expiry no later
+// than the cap. created, unless zero, becomes the created_at of a record that
+// carries none.
+func (s *Store[T]) touchKey(ctx context.Context, key string, created driver.Instant) (driver.Life, error) {
+	if err := s.begin(ctx, opTouch, key); err != nil {
+		return driver.Life{}, err
+	}
+	err := errLost
+	for i := 0; err == errLost && i < keyTouchAttempts; i++ {
+		since := s.memo.now()
+		a, due, rerr := s.unread(key, since), true, error(nil)
+		if a.blind == nil {
+			if a, due, rerr = s.readForTouch(ctx, key, created, since); rerr != nil {
+				return driver.Life{}, rerr
+			}
+		}
+		m := a.was
+		if err = nil; due {
+			m, err = s.touches.wait(ctx, a)
+		}
+		if err == nil {
+			m.ExpiresAt = min(m.ExpiresAt, a.rules.Cap(m.CreatedAt))
+			return m.Life, nil
+		}
+	}
+	if err == errLost {
+		err = ErrNotFound
+	}
+	return driver.Life{}, wrap(ctx, opTouch, err)
+}
+
+// unread returns a touch that needs no read, with a nil blind if there is none.
+func (s *Store[T]) unread(key string, since uint64) access {
+	kt, ok := s.d.(driver.KeyToucher)
+	if !ok || s.opts.PolicyOf != nil || s.rules.Promote || s.opts.Foreign != Adopt {
+		return access{}
+	}
+	s.stats.add(cDue)
+	now := s.clock.Now()
+	return access{key: key, rules: s.rules, at: driver.Ceil(now), created: driver.Floor(now), since: since, blind: kt}
+}
+
+// readForTouch reads the record under key and returns the touch it needs, or false
+// and the record as it was read.
+func (s *Store[T]) readForTouch(ctx context.Context, key string, created driver.Instant, since uint64) (access, bool, error) {
+	e, r, _, err := s.read(ctx, opTouch, key)
+	if err != nil {
+		return access{}, false, err
+	}
+	if e.CreatedAt == 0 {
+		if s.opts.Foreign != Adopt {
+			return access{}, false, wrap(ctx, opTouch, ErrForeign)
+		}
+		if created != 0 && !r.Alive(driver.Life{CreatedAt: created}, driver.Floor(s.clock.Now())) {
+			return access{}, false, wrap(ctx, opTouch, ErrNotFound)
+		}
+	}
+	s.memo.read(key, e.Meta, since)
+	a, due := s.due(key, e.Meta, r, since)
+	if !due {
+		return access{was: e.Meta, rules: r}, false, nil
+	}
+	if created != 0 {
+		a.created = created
+	}
+	return a, true, nil
+}
