@@ -257,8 +257,8 @@ func (s *Store[T]) Insert(ctx context.Context, key string, v T) error {
 	if err != nil {
 		return err
 	}
-	now := driver.Floor(s.clock.Now())
-	life := r.fresh(now)
+	start := s.clock.Now()
+	now, life := driver.Floor(start), r.fresh(start)
 	version, err := s.d.Insert(ctx, key, v, life, now)
 	var conflict *driver.ConflictError
 	if errors.As(err, &conflict) {
@@ -307,14 +307,14 @@ func (s *Store[T]) Upsert(ctx context.Context, key string, v T) error {
 		return err
 	}
 	plan := func(found *driver.Meta) (driver.Life, error) {
-		now := driver.Floor(s.clock.Now())
+		now := s.clock.Now()
 		switch {
-		case found == nil || !r.Alive(found.Life, now):
+		case found == nil || !r.Alive(found.Life, driver.Floor(now)):
 			return r.fresh(now), nil
 		case found.CreatedAt == 0 && s.opts.Foreign != Adopt:
 			return driver.Life{}, ErrForeign
 		}
-		return r.rewritten(found.Life, driver.Ceil(s.clock.Now()), s.opts.PolicyOf != nil), nil
+		return r.rewritten(found.Life, now, s.opts.PolicyOf != nil), nil
 	}
 	meta, err := driver.Upsert(ctx, s.d, key, v, s.memo.known(key), plan, driver.Floor(s.clock.Now()))
 	if err != nil {

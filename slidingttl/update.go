@@ -71,10 +71,7 @@ func (s *Store[T]) Update(ctx context.Context, key string, f func(T) (T, error))
 func (s *Store[T]) replace(ctx context.Context, key string, v T, was driver.Meta, r rules, exactly bool) error {
 	for {
 		now := s.clock.Now()
-		life := r.rewritten(was.Life, driver.Ceil(now), exactly)
-		if was.CreatedAt == 0 {
-			life = r.fresh(driver.Floor(now))
-		}
+		life := r.rewritten(was.Life, now, exactly)
 		if !r.Alive(life, driver.Floor(now)) {
 			return ErrNotFound
 		}
