@@ -274,6 +274,9 @@ func TestExpiredRecordStaysDead(t *testing.T) {
 		if e := stored(t, under, "k"); e.Alive(instant(time.Now())) {
 			t.Errorf("the queued touch revived a record that was read dead")
 		}
+		if n := d.count("touch"); n != 1 {
+			t.Errorf("%d touches were sent, want that of the slow key only", n)
+		}
 		must(t, s.Upsert(t.Context(), "k", 2))
 		if e := stored(t, under, "k"); e.CreatedAt != instant(time.Now()) {
 			t.Errorf("an upsert after death did not start a new life")
@@ -561,6 +564,27 @@ func TestReadsUnderATouchDoNotTouchAgain(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Promise 9: what this process touched last decides nothing once another wrote.
+func TestStoreIsBelievedOverTheMemo(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Second)
+		s := open(t, d, session, nil)
+		must(t, s.Insert(t.Context(), "k", 1))
+		time.Sleep(time.Minute)
+		_, err := s.Get(t.Context(), "k")
+		must(t, err)
+		e := stored(t, under, "k")
+		for range 3 {
+			under.Plant("k", 1, driver.Life{CreatedAt: e.CreatedAt, ExpiresAt: instant(time.Now().Add(time.Minute))})
+			_, err = s.Get(t.Context(), "k")
+			must(t, err)
+			if got := stored(t, under, "k").ExpiresAt; got != e.ExpiresAt {
+				t.Errorf("the read is promised %v more than is stored", e.ExpiresAt.Sub(got))
+			}
+		}
+	})
 }
 
 // Promise 9: the first caller leaves; those who wait with it are served.

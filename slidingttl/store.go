@@ -265,9 +265,9 @@ func (s *Store[T]) Insert(ctx context.Context, key string, v T) error {
 		if over, rerr := s.deadByCap(ctx, key, conflict.Found, now); rerr != nil {
 			return wrap(ctx, opInsert, rerr)
 		} else if over == nil {
-			return wrap(ctx, opInsert, exists(err))
-		} else if version, err = s.d.Replace(ctx, key, v, *over, life, now); errors.Is(err, ErrConflict) {
-			err = exists(err)
+			return wrap(ctx, opInsert, exists(conflict))
+		} else if version, err = s.d.Replace(ctx, key, v, *over, life, now); errors.As(err, &conflict) {
+			err = exists(conflict)
 		}
 	}
 	if err == nil {
@@ -276,7 +276,13 @@ func (s *Store[T]) Insert(ctx context.Context, key string, v T) error {
 	return wrap(ctx, opInsert, err)
 }
 
-func exists(err error) error { return fmt.Errorf("%w: %w", ErrExists, err) }
+// exists is ErrExists with the store's own error, if it had one.
+func exists(c *driver.ConflictError) error {
+	if c.Err == nil {
+		return ErrExists
+	}
+	return fmt.Errorf("%w: %w", ErrExists, c.Err)
+}
 
 // deadByCap returns the record found in an Insert's way if it is past its cap,
 // which a store cannot tell; nil if it is alive.
