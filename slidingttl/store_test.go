@@ -406,7 +406,7 @@ func TestFullQueueWaits(t *testing.T) {
 // TestQueueMergesByKey lets many reads of one key wait for one worker.
 func TestQueueMergesByKey(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		d, under := newRemote[int](time.Second)
+		d, under := newRemote[int](time.Millisecond)
 		d.before = func(ctx context.Context, op, key string) error {
 			if op == "touch" && key == "slow" {
 				return sleep(ctx, time.Second)
@@ -435,7 +435,7 @@ func TestQueueMergesByKey(t *testing.T) {
 			t.Errorf("%d touches, want 2", n)
 		}
 		e := stored(t, under, "k")
-		if want := session.Deadline(e.CreatedAt, driver.Ceil(last)).RoundUp(time.Second); e.ExpiresAt != want {
+		if want := session.Deadline(e.CreatedAt, driver.Ceil(last)); e.ExpiresAt != want {
 			t.Errorf("the merged touch fell short of the last read by %v", want.Sub(e.ExpiresAt))
 		}
 	})
