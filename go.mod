@@ -1,3 +1,7 @@
 module github.com/slidingttl/slidingttl
 
 go 1.26.0
+
+require github.com/puzpuzpuz/xsync/v4 v4.5.0
+
+require go.uber.org/goleak v1.3.0
