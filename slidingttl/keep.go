@@ -75,11 +75,10 @@ func (s *Store[T]) lastKnown(ctx context.Context, key string) (driver.Meta, erro
 	if m := s.memo.known(key); m != nil && s.rules.alive(m.Life, driver.Floor(s.clock.Now())) {
 		return *m, nil
 	}
-	var e driver.Entry[T]
-	var l look
-	err := s.read(ctx, opPeek, key, &e, &l)
+	var l look[T]
+	err := s.read(ctx, opPeek, key, &l)
 	if errors.Is(err, ErrNotFound) {
-		err = nil
+		return driver.Meta{}, nil
 	}
-	return e.Meta, err
+	return l.meta, err
 }

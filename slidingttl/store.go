@@ -19,6 +19,7 @@ import (
 // tell (a write whose answer was lost).
 type Store[T any] struct {
 	d       driver.Driver[T]
+	local   driver.Local[T] // d, if it is one
 	policy  Policy
 	rules   rules // those of policy
 	opts    Options[T]
@@ -53,8 +54,8 @@ func New[T any](d driver.Driver[T], p Policy, opts *Options[T]) (*Store[T], erro
 	if err != nil {
 		return nil, err
 	}
-	_, local := d.(driver.Local)
-	s := &Store[T]{d: d, rules: newRules(p, step), policy: p, opts: o, memo: newMemo(local)}
+	local, _ := d.(driver.Local[T])
+	s := &Store[T]{d: d, rules: newRules(p, step), policy: p, opts: o, local: local, memo: newMemo(local != nil)}
 	switch c, ok := d.(driver.Clock); {
 	case o.Now != nil:
 		s.clock = system(o.Now)
@@ -67,7 +68,7 @@ func New[T any](d driver.Driver[T], p Policy, opts *Options[T]) (*Store[T], erro
 		store:   d,
 		clock:   s.clock,
 		timeout: o.TouchTimeout,
-		local:   local,
+		local:   local != nil,
 		onError: o.OnTouchError,
 		stats:   &s.stats,
 		memo:    s.memo,
@@ -83,28 +84,30 @@ func New[T any](d driver.Driver[T], p Policy, opts *Options[T]) (*Store[T], erro
 // the record gone; see Options.Strict and OnTouchError. ErrNotFound: absent, or
 // dead of idleness or age.
 func (s *Store[T]) Get(ctx context.Context, key string) (T, error) {
-	var e driver.Entry[T]
-	err := s.access(ctx, opGet, key, &e)
-	return e.Value, err
+	var l look[T]
+	if err := s.access(ctx, opGet, key, &l); err != nil {
+		var zero T
+		return zero, err
+	}
+	return *l.value, nil
 }
 
 // Entry is Get, with the record's life and version: as stored after the touch
 // where the call waited for one, as read otherwise.
 func (s *Store[T]) Entry(ctx context.Context, key string) (driver.Entry[T], error) {
-	var e driver.Entry[T]
-	err := s.access(ctx, opGet, key, &e)
-	return e, err
+	var l look[T]
+	err := s.access(ctx, opGet, key, &l)
+	return l.entry(err)
 }
 
 // Peek returns the record under key and never touches it.
 func (s *Store[T]) Peek(ctx context.Context, key string) (driver.Entry[T], error) {
-	var e driver.Entry[T]
 	if err := s.begin(ctx, opPeek, key); err != nil {
-		return e, err
+		return driver.Entry[T]{}, err
 	}
-	var l look
-	err := s.read(ctx, opPeek, key, &e, &l)
-	return e, err
+	var l look[T]
+	err := s.read(ctx, opPeek, key, &l)
+	return l.entry(err)
 }
 
 // TouchEntry is the access behind a Peek, for callers who must look at a value
@@ -115,28 +118,26 @@ func (s *Store[T]) TouchEntry(ctx context.Context, key string, e driver.Entry[T]
 	if err := s.begin(ctx, opTouch, key); err != nil {
 		return driver.Entry[T]{}, err
 	}
-	r, err := s.rulesOf(&e.Value)
-	if err != nil {
+	l := look[T]{value: &e.Value, meta: e.Meta, since: s.memo.now()}
+	var err error
+	if l.rules, err = s.rulesOf(&e.Value); err != nil {
 		return driver.Entry[T]{}, wrap(ctx, opTouch, err)
 	}
 	if e.CreatedAt == 0 && s.opts.Foreign != Adopt {
 		return e, nil
 	}
-	err = s.touchRead(ctx, opTouch, key, &e, look{rules: r, since: s.memo.now()})
-	return e, err
+	return l.entry(s.touchRead(ctx, opTouch, key, &l))
 }
 
-// access reads the record under key into e and has it touched if that is due.
-// With an error e is left empty.
-func (s *Store[T]) access(ctx context.Context, op, key string, e *driver.Entry[T]) error {
+// access reads the record under key and has it touched if that is due.
+func (s *Store[T]) access(ctx context.Context, op, key string, l *look[T]) error {
 	if err := s.begin(ctx, op, key); err != nil {
 		return err
 	}
-	var l look
-	if err := s.read(ctx, op, key, e, &l); err != nil || l.settled {
+	if err := s.read(ctx, op, key, l); err != nil || l.settled {
 		return err
 	}
-	return s.touchRead(ctx, op, key, e, l)
+	return s.touchRead(ctx, op, key, l)
 }
 
 // begin rejects calls that cannot succeed.
@@ -150,30 +151,46 @@ func (s *Store[T]) begin(ctx context.Context, op, key string) error {
 	return ctx.Err()
 }
 
-// look is what a read learned beside the record.
-type look struct {
+// look is what a read found and learned.
+type look[T any] struct {
+	value   *T // not to be written to
+	meta    driver.Meta
 	rules   *rules
 	since   uint64 // the memo's clock before it
 	settled bool   // no touch is due
 }
 
-// read reads the live record under key into e. With an error e is left empty.
-func (s *Store[T]) read(ctx context.Context, op, key string, e *driver.Entry[T], l *look) (err error) {
+// entry is what a caller gets of l.
+func (l *look[T]) entry(err error) (driver.Entry[T], error) {
+	if err != nil {
+		return driver.Entry[T]{}, err
+	}
+	return driver.Entry[T]{Value: *l.value, Meta: l.meta}, nil
+}
+
+// read reads the live record under key.
+func (s *Store[T]) read(ctx context.Context, op, key string, l *look[T]) (err error) {
 	l.since = s.memo.now()
-	if *e, err = s.d.Get(ctx, key); err == nil {
-		l.rules, err = s.rulesOf(&e.Value)
+	if s.local != nil {
+		l.value, l.meta, err = s.local.Load(key)
+	} else {
+		var e driver.Entry[T]
+		e, err = s.d.Get(ctx, key)
+		l.value, l.meta = &e.Value, e.Meta
 	}
 	if err == nil {
-		l.settled, err = s.judge(l.rules, &e.Meta)
+		l.rules, err = s.rulesOf(l.value)
+	}
+	if err == nil {
+		l.settled, err = s.judge(l.rules, &l.meta)
 	}
 	if err != nil {
-		*e = driver.Entry[T]{}
 		if errors.Is(err, ErrNotFound) {
 			s.stats.add(cMisses)
 		}
 		return wrap(ctx, op, err)
 	}
-	s.memo.read(key, &e.Meta, l.since)
+	s.memo.read(key, &l.meta, l.since)
 	s.stats.add(cHits)
 	return nil
 }
@@ -198,29 +215,24 @@ func (s *Store[T]) judge(r *rules, m *driver.Meta) (settled bool, err error) {
 	return false, nil
 }
 
-// touchRead has the record e touched, which was just read and may be due. With an
-// error e is left empty.
-func (s *Store[T]) touchRead(ctx context.Context, op, key string, e *driver.Entry[T], l look) error {
-	a, due := s.due(key, e.Meta, l)
+// touchRead has the record touched that was just read and may be due.
+func (s *Store[T]) touchRead(ctx context.Context, op, key string, l *look[T]) error {
+	a, due := s.due(key, &l.meta, l.rules, l.since)
 	if !due {
 		return nil
 	}
-	err := s.settle(ctx, a, &e.Meta)
-	if err != nil {
-		*e = driver.Entry[T]{}
-	}
-	return wrap(ctx, op, err)
+	return wrap(ctx, op, s.settle(ctx, a, &l.meta))
 }
 
 // due returns what a touch of the record m needs to know, and whether one is due.
-func (s *Store[T]) due(key string, m driver.Meta, l look) (access, bool) {
+func (s *Store[T]) due(key string, m *driver.Meta, r *rules, since uint64) (access, bool) {
 	now := s.clock.Now()
 	at := driver.Ceil(now)
-	if !l.rules.due(m.Life, at) {
+	if !r.due(m.Life, at) {
 		return access{}, false
 	}
 	s.stats.add(cDue)
-	return access{key: key, was: m, rules: l.rules, at: at, created: driver.Floor(now), since: l.since}, true
+	return access{key: key, was: *m, rules: r, at: at, created: driver.Floor(now), since: since}, true
 }
 
 // rulesOf returns the rules for a record of value v.
@@ -270,7 +282,7 @@ func (s *Store[T]) GetMulti(ctx context.Context, keys []string) (map[string]T, e
 			continue
 		}
 		s.memo.read(key, &e.Meta, since)
-		if a, due := s.due(key, e.Meta, look{rules: r, since: since}); due {
+		if a, due := s.due(key, &e.Meta, r, since); due {
 			if s.opts.Touches == Wait || s.touches.local || !s.touches.push(ctx, a) {
 				waiting = append(waiting, a)
 			}

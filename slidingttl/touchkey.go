@@ -64,12 +64,11 @@ func (s *Store[T]) unread(key string) access {
 // readForTouch reads the record under key and returns the touch it needs, or false
 // and the record as it was read.
 func (s *Store[T]) readForTouch(ctx context.Context, key string, created driver.Instant) (access, bool, error) {
-	var e driver.Entry[T]
-	var l look
-	if err := s.read(ctx, opTouch, key, &e, &l); err != nil {
+	var l look[T]
+	if err := s.read(ctx, opTouch, key, &l); err != nil {
 		return access{}, false, err
 	}
-	if e.CreatedAt == 0 {
+	if l.meta.CreatedAt == 0 {
 		if s.opts.Foreign != Adopt {
 			return access{}, false, wrap(ctx, opTouch, ErrForeign)
 		}
@@ -77,9 +76,9 @@ func (s *Store[T]) readForTouch(ctx context.Context, key string, created driver.
 			return access{}, false, wrap(ctx, opTouch, ErrNotFound)
 		}
 	}
-	a, due := s.due(key, e.Meta, l)
+	a, due := s.due(key, &l.meta, l.rules, l.since)
 	if !due {
-		return access{was: e.Meta, rules: l.rules}, false, nil
+		return access{was: l.meta, rules: l.rules}, false, nil
 	}
 	if created != 0 {
 		a.created = created

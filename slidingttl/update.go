@@ -49,23 +49,22 @@ func (s *Store[T]) update(ctx context.Context, key string, first *driver.Entry[T
 	}
 	var err error
 	for attempt := range updateAttempts {
-		var e driver.Entry[T]
-		var l look
+		var l look[T]
 		if attempt == 0 && first != nil {
-			e = *first
-			if l.rules, err = s.rulesOf(&e.Value); err != nil {
+			l.value, l.meta = &first.Value, first.Meta
+			if l.rules, err = s.rulesOf(l.value); err != nil {
 				return zero, wrap(ctx, opUpdate, err)
 			}
-			if !l.rules.alive(e.Life, driver.Floor(s.clock.Now())) {
+			if !l.rules.alive(l.meta.Life, driver.Floor(s.clock.Now())) {
 				return zero, wrap(ctx, opUpdate, ErrNotFound)
 			}
-		} else if err = s.read(ctx, opUpdate, key, &e, &l); err != nil {
+		} else if err = s.read(ctx, opUpdate, key, &l); err != nil {
 			return zero, err
 		}
-		if e.CreatedAt == 0 && s.opts.Foreign != Adopt {
+		if l.meta.CreatedAt == 0 && s.opts.Foreign != Adopt {
 			return zero, wrap(ctx, opUpdate, ErrForeign)
 		}
-		v, ferr := f(e.Value)
+		v, ferr := f(*l.value)
 		if ferr != nil {
 			return zero, ferr
 		}
@@ -74,7 +73,7 @@ func (s *Store[T]) update(ctx context.Context, key string, first *driver.Entry[T
 			return zero, wrap(ctx, opUpdate, rerr)
 		}
 		var m driver.Meta
-		if m, err = s.replace(ctx, key, v, e.Meta, r, *r != *l.rules); err == nil {
+		if m, err = s.replace(ctx, key, v, l.meta, r, *r != *l.rules); err == nil {
 			return driver.Entry[T]{Value: v, Meta: m}, nil
 		}
 		if !errors.Is(err, ErrConflict) {
