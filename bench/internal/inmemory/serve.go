@@ -196,7 +196,7 @@ func run(st store, reads stream, goroutines int, length time.Duration) (n int64,
 			var done, miss int64
 			var sum uint64
 			at := streamLen/goroutines*g + int(began.UnixNano()%streamLen)
-			for time.Since(began) < length {
+			for done == 0 || time.Since(began) < length {
 				for range batch {
 					v, ok := st.hit(reads.key(at))
 					if !ok {
