@@ -1,6 +1,9 @@
 package drivertest
 
 import (
+	"context"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -44,5 +47,69 @@ func TestRun(t *testing.T) {
 		}, nil},
 	} {
 		t.Run(name, func(t *testing.T) { Run(t, harness(c.build, c.lacks)) })
+	}
+}
+
+// A harness that contradicts itself, or leaves something out without a reason, fails.
+func TestHarness(t *testing.T) {
+	for name, c := range map[string]struct {
+		lacks map[Feature]string
+		twist func(b *Backend)
+		want  string // a case that fails
+		text  string // and in what words
+	}{
+		"unknown feature":      {lacks: map[Feature]string{"plant": "a reason"}, want: "harness", text: "no Feature"},
+		"no reason":            {lacks: map[Feature]string{Plant: ""}, want: "harness", text: "no reason for Plant"},
+		"has what it lacks":    {lacks: map[Feature]string{Clock: "a reason"}, want: "harness", text: "the backend has it"},
+		"lacks undeclared":     {twist: func(b *Backend) { b.Plant = nil }, want: "store/adopts", text: "no Plant"},
+		"fails without Own":    {twist: func(b *Backend) { b.Own = nil }, want: "harness", text: "need each other"},
+		"interface missed":     {twist: func(b *Backend) { b.Driver = bare{b.Driver} }, want: "touchkey/born", text: "no KeyToucher"},
+		"limit below zero":     {twist: func(b *Backend) { b.MaxKey = -1 }, want: "harness", text: "must not be negative"},
+		"time that stands":     {twist: func(b *Backend) { b.Wait = func(time.Duration) {} }, want: "harness/time", text: "Now had moved by 0s"},
+		"waits that wait less": {twist: func(b *Backend) { b.Wait = func(time.Duration) {} }, want: "life/kept-to-the-end", text: "does not move Backend.Now"},
+		"plants something else": {twist: func(b *Backend) {
+			plant := b.Plant
+			b.Plant = func(ctx context.Context, key string, v Value, life driver.Life) error {
+				life.CreatedAt++
+				return plant(ctx, key, v, life)
+			}
+		}, want: "touch/adopts", text: "Backend.Plant wrote"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := harness(func(r *reference) driver.Driver[Value] { return r }, c.lacks)
+			if c.twist != nil {
+				open := h.Open
+				h.Open = func(t testing.TB) *Backend {
+					b := open(t)
+					c.twist(b)
+					return b
+				}
+			}
+			all := cases()
+			i := slices.IndexFunc(all, func(tc testCase) bool { return tc.name == c.want })
+			failures := h.failures(t, all[i])
+			if text := strings.Join(failures, "\n"); !strings.Contains(text, c.text) {
+				t.Errorf("%s fails with %q; want %q in it", c.want, text, c.text)
+			}
+		})
+	}
+}
+
+// Every case has a name of its own, for -run, and an explanation.
+func TestCases(t *testing.T) {
+	seen := make(map[string]bool)
+	for _, c := range cases() {
+		if seen[c.name] || strings.ContainsAny(c.name, " _") || strings.Count(c.name, "/") > 1 {
+			t.Errorf("case %q: names must differ, have no spaces and at most one slash", c.name)
+		}
+		seen[c.name] = true
+		if !strings.HasSuffix(c.explanation, ".") {
+			t.Errorf("case %s: the explanation is no sentence: %q", c.name, c.explanation)
+		}
+		for _, f := range c.needs {
+			if features[f] == nil {
+				t.Errorf("case %s needs %q, which is no Feature", c.name, f)
+			}
+		}
 	}
 }
