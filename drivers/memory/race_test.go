@@ -196,7 +196,7 @@ func TestReadersSeeWholeRecords(t *testing.T) {
 // the old one, none may be lost from the count, and the hook must be told of each
 // life that was not deleted, once.
 func TestExpiryAgainstInsert(t *testing.T) {
-	const keys, steps, writers = 16, 10_000, 6
+	const keys, steps, writers = 16, 5_000, 6
 	told := make(chan driver.Version, writers*steps+1)
 	d, err := New(&Options[int]{
 		MaxEntries: keys,
@@ -321,7 +321,7 @@ func TestUpsertsAreAtomic(t *testing.T) {
 // TestCloseDuringEverything: whatever runs when Close comes ends, well or with
 // ErrClosed, and leaves nothing behind.
 func TestCloseDuringEverything(t *testing.T) {
-	for round := range 50 {
+	for round := range 20 {
 		d, err := New(&Options[int]{MaxEntries: 1000, OnExpiry: func(string, driver.Entry[int], Reason) {}})
 		if err != nil {
 			t.Fatal(err)
