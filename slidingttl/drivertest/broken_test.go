@@ -835,6 +835,32 @@ var brokens = []broken{
 		}
 	}},
 
+	// Local
+	{"loads another life than it gets", "local/load", func(d *twisted) {
+		d.load = func(key string) (*Value, driver.Meta, error) {
+			v, m, err := d.loadCopy(key)
+			m.CreatedAt++
+			return v, m, err
+		}
+	}},
+	{"writes in place", "local/stable", func(d *twisted) {
+		var mu sync.Mutex
+		places := make(map[string]*Value)
+		d.load = func(key string) (*Value, driver.Meta, error) {
+			v, m, err := d.loadCopy(key)
+			if err != nil {
+				return v, m, err
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if places[key] == nil {
+				places[key] = new(Value)
+			}
+			*places[key] = *v
+			return places[key], m, nil
+		}
+	}},
+
 	// Clock and Check
 	{"goes back in time", "clock/bounds", func(d *twisted) {
 		var mu sync.Mutex
@@ -882,35 +908,60 @@ func upsertInTwoSteps(d *twisted) upsertFunc {
 
 // The suite fails each broken driver, by the case that is there for its fault.
 func TestBroken(t *testing.T) {
+	var mu sync.Mutex // guards failed
 	failed := make(map[string]bool)
-	for _, b := range brokens {
-		t.Run(b.name, func(t *testing.T) {
-			h := harness(func(r *reference) driver.Driver[Value] {
-				d := twist(r)
-				b.twist(d)
-				return d
-			}, nil)
-			var names []string
-			for _, c := range cases() {
-				var failures []string
-				t.Run(c.name, func(t *testing.T) { failures = h.failures(t, c) })
-				if len(failures) > 0 {
-					names = append(names, c.name)
-					failed[c.name] = true
+	t.Run("drivers", func(t *testing.T) {
+		for _, b := range brokens {
+			t.Run(b.name, func(t *testing.T) {
+				t.Parallel()
+				names := b.fails(t)
+				if !slices.Contains(names, b.want) {
+					t.Errorf("%s passes; the driver fails only %q", b.want, names)
 				}
-				if c.name == b.want && len(failures) > 0 {
-					t.Logf("%s: %s", c.name, failures[0])
+				t.Logf("%d fail: %s", len(names), names)
+				mu.Lock()
+				defer mu.Unlock()
+				for _, name := range names {
+					failed[name] = true
 				}
-			}
-			if !slices.Contains(names, b.want) {
-				t.Errorf("%s passes; the driver fails only %q", b.want, names)
-			}
-			t.Logf("%d fail: %s", len(names), names)
-		})
-	}
+			})
+		}
+	})
 	for _, c := range cases() {
 		if !failed[c.name] && !strings.HasPrefix(c.name, "harness") {
 			t.Errorf("no broken driver fails %s", c.name)
 		}
 	}
+}
+
+// fails returns the names of the cases that b fails.
+func (b *broken) fails(t *testing.T) (names []string) {
+	isLocal := twist(newReference())
+	b.twist(isLocal)
+	lacks := remote
+	if isLocal.load != nil {
+		lacks = nil
+	}
+	h := harness(func(r *reference) driver.Driver[Value] {
+		d := twist(r)
+		b.twist(d)
+		if d.load != nil {
+			return local{d}
+		}
+		return d
+	}, lacks)
+	for _, c := range cases() {
+		if _, ok := h.lacking(c.needs); ok {
+			continue
+		}
+		var failures []string
+		t.Run(c.name, func(t *testing.T) { failures = h.failures(t, c) })
+		if len(failures) > 0 {
+			names = append(names, c.name)
+		}
+		if c.name == b.want && len(failures) > 0 {
+			t.Logf("%s: %s", c.name, failures[0])
+		}
+	}
+	return names
 }

@@ -78,6 +78,7 @@ const (
 	KeyToucher Feature = "KeyToucher" // the driver is a driver.KeyToucher
 	Clock      Feature = "Clock"      // the driver is a driver.Clock
 	Checker    Feature = "Checker"    // the driver is a driver.Checker
+	Local      Feature = "Local"      // the driver is a driver.Local
 	Copies     Feature = "Copies"     // values share no memory with the caller's
 )
 
@@ -97,6 +98,10 @@ var features = map[Feature]func(b *Backend) bool{
 	},
 	Checker: func(b *Backend) bool {
 		_, ok := b.Driver.(driver.Checker)
+		return ok
+	},
+	Local: func(b *Backend) bool {
+		_, ok := b.Driver.(driver.Local[Value])
 		return ok
 	},
 	Copies: func(*Backend) bool { return true },

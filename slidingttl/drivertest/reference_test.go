@@ -264,6 +264,9 @@ func (r *reference) hang() (release func()) {
 	return sync.OnceFunc(func() { close(hung) })
 }
 
+// remote is why a reference is no driver.Local.
+var remote = map[Feature]string{Local: "stands for a store across a network"}
+
 // harness opens the driver that build makes of a reference.
 func harness(build func(*reference) driver.Driver[Value], lacks map[Feature]string) Harness {
 	return Harness{

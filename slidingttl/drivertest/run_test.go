@@ -2,6 +2,7 @@ package drivertest
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -14,7 +15,7 @@ import (
 type bare struct{ driver.Driver[Value] }
 
 var bareLacks = map[Feature]string{
-	KeyToucher: "hidden", Clock: "hidden", Checker: "hidden",
+	KeyToucher: "hidden", Clock: "hidden", Checker: "hidden", Local: "hidden",
 }
 
 // The suite passes drivers that are right, in all the ways that stores differ.
@@ -23,28 +24,33 @@ func TestRun(t *testing.T) {
 		build func(*reference) driver.Driver[Value]
 		lacks map[Feature]string
 	}{
-		"millisecond": {func(r *reference) driver.Driver[Value] { return r }, nil},
+		"millisecond": {func(r *reference) driver.Driver[Value] { return r }, remote},
 		"second": {func(r *reference) driver.Driver[Value] {
 			r.step = time.Second
 			return r
-		}, nil},
+		}, remote},
 		"minute": {func(r *reference) driver.Driver[Value] {
 			r.step = time.Minute
 			return r
-		}, nil},
+		}, remote},
 		"deletes late": {func(r *reference) driver.Driver[Value] {
 			r.late, r.step = true, time.Second
 			return r
-		}, nil},
+		}, remote},
 		"touch changes version": {func(r *reference) driver.Driver[Value] {
 			r.remarks = true
 			return r
-		}, nil},
+		}, remote},
 		"no capabilities": {func(r *reference) driver.Driver[Value] { return bare{r} }, bareLacks},
+		"local": {func(r *reference) driver.Driver[Value] {
+			d := twist(r)
+			d.load = d.loadCopy
+			return local{d}
+		}, nil},
 		"no limit on keys": {func(r *reference) driver.Driver[Value] {
 			r.maxKey = 0
 			return r
-		}, nil},
+		}, remote},
 	} {
 		t.Run(name, func(t *testing.T) { Run(t, harness(c.build, c.lacks)) })
 	}
@@ -76,7 +82,9 @@ func TestHarness(t *testing.T) {
 		}, want: "touch/adopts", text: "Backend.Plant wrote"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := harness(func(r *reference) driver.Driver[Value] { return r }, c.lacks)
+			lacks := maps.Clone(remote)
+			maps.Copy(lacks, c.lacks)
+			h := harness(func(r *reference) driver.Driver[Value] { return r }, lacks)
 			if c.twist != nil {
 				open := h.Open
 				h.Open = func(t testing.TB) *Backend {

@@ -32,6 +32,21 @@ type twisted struct {
 	step     func() time.Duration
 	now      func() time.Time
 	check    func(context.Context) error
+	load     func(key string) (*Value, driver.Meta, error) // not nil: it is a driver.Local
+}
+
+// local is a twisted driver with the capability of a driver.Local.
+type local struct{ *twisted }
+
+func (d local) Load(key string) (*Value, driver.Meta, error) { return d.load(key) }
+
+// loadCopy is a Load that is right.
+func (d *twisted) loadCopy(key string) (*Value, driver.Meta, error) {
+	e, err := d.reference.Get(context.Background(), key)
+	if err != nil {
+		return nil, driver.Meta{}, err
+	}
+	return &e.Value, e.Meta, nil
 }
 
 // twist returns a reference whose methods are all still its own.
