@@ -41,6 +41,25 @@ func TestRun(t *testing.T) {
 			r.remarks = true
 			return r
 		}, remote},
+		// On a store whose version changes with every write, and never returns,
+		// it alone tells whether a record is the one that was read.
+		"compares versions only": {func(r *reference) driver.Driver[Value] {
+			r.remarks, r.unique = true, true
+			d := twist(r)
+			same := func(key string, was driver.Meta) driver.Meta {
+				if m, ok := d.stored(key); ok && m.Version == was.Version {
+					return m
+				}
+				return was
+			}
+			d.replace = func(ctx context.Context, key string, v Value, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
+				return r.Replace(ctx, key, v, same(key, was), life, now)
+			}
+			d.touch = func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
+				return r.Touch(ctx, key, same(key, was), life, now)
+			}
+			return d
+		}, remote},
 		"no capabilities": {func(r *reference) driver.Driver[Value] { return bare{r} }, bareLacks},
 		"local": {func(r *reference) driver.Driver[Value] {
 			d := twist(r)
@@ -70,7 +89,7 @@ func TestHarness(t *testing.T) {
 		"lacks undeclared":     {twist: func(b *Backend) { b.Plant = nil }, want: "store/adopts", text: "no Plant"},
 		"fails without Own":    {twist: func(b *Backend) { b.Own = nil }, want: "harness", text: "need each other"},
 		"interface missed":     {twist: func(b *Backend) { b.Driver = bare{b.Driver} }, want: "touchkey/born", text: "no KeyToucher"},
-		"limit below zero":     {twist: func(b *Backend) { b.MaxKey = -1 }, want: "harness", text: "must not be negative"},
+		"limit too low":        {twist: func(b *Backend) { b.MaxKey = -1 }, want: "harness", text: "must be at least 64"},
 		"time that stands":     {twist: func(b *Backend) { b.Wait = func(time.Duration) {} }, want: "harness/time", text: "Now had moved by 0s"},
 		"waits that wait less": {twist: func(b *Backend) { b.Wait = func(time.Duration) {} }, want: "life/kept-to-the-end", text: "does not move Backend.Now"},
 		"plants something else": {twist: func(b *Backend) {
