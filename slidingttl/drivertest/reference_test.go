@@ -20,6 +20,7 @@ type reference struct {
 	remarks bool // a touch changes the version
 	unique  bool // no version comes twice
 	late    bool // what is dead is never deleted
+	time    func() time.Time
 
 	mu      sync.Mutex // guards the rest
 	last    driver.Version
@@ -44,7 +45,7 @@ var (
 func newReference() *reference {
 	answering := make(chan struct{})
 	close(answering)
-	return &reference{step: time.Millisecond, maxKey: 250, records: make(map[string]record), hung: answering}
+	return &reference{step: time.Millisecond, maxKey: 250, time: time.Now, records: make(map[string]record), hung: answering}
 }
 
 var errDown = errors.New("the store is down")
@@ -70,7 +71,7 @@ func (r *reference) begin(ctx context.Context, key string) error {
 		r.mu.Unlock()
 		return errDown
 	}
-	now := driver.Floor(time.Now())
+	now := driver.Floor(r.time())
 	maps.DeleteFunc(r.records, func(_ string, rec record) bool { return !r.late && !rec.meta.Alive(now) })
 	return nil
 }
@@ -233,7 +234,7 @@ func (r *reference) TouchKey(ctx context.Context, key string, t driver.KeyTouch)
 	return r.move(key, rec, driver.Life{CreatedAt: m.CreatedAt, ExpiresAt: t.Expiry}), nil
 }
 
-func (r *reference) Now() time.Time { return time.Now() }
+func (r *reference) Now() time.Time { return r.time() }
 
 func (r *reference) Bounds() (earliest, latest driver.Instant) {
 	return driver.Floor(r.Now()), driver.Ceil(r.Now())

@@ -2,6 +2,7 @@ package drivertest
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -73,6 +74,30 @@ func TestRun(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { Run(t, harness(c.build, c.lacks)) })
 	}
+}
+
+// The suite goes by the clock of a test server where it can be set.
+func TestRunSetClock(t *testing.T) {
+	Run(t, Harness{
+		Parallel: true,
+		Lacks:    remote,
+		Open: func(testing.TB) *Backend {
+			var server clock
+			server.set(time.Date(2031, 5, 1, 0, 0, 0, 0, time.UTC))
+			r := newReference()
+			r.time, r.step = server.Now, time.Second
+			return &Backend{
+				Driver: r,
+				Now:    server.Now,
+				Wait:   server.advance,
+				MaxKey: r.maxKey,
+				Plant:  r.plant,
+				Fail:   r.fail,
+				Own:    func(err error) bool { return errors.Is(err, errDown) },
+				Hang:   r.hang,
+			}
+		},
+	})
 }
 
 // A harness that contradicts itself, or leaves something out without a reason, fails.
