@@ -16,7 +16,6 @@ require (
 require (
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/dustin/go-humanize v1.0.1 // indirect
-	github.com/puzpuzpuz/xsync/v4 v4.5.0 // indirect
 	golang.org/x/sys v0.36.0 // indirect
 )
 
