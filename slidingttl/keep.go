@@ -7,6 +7,13 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
+// Keep is an access to the record under key whose value was read by other means, or
+// not at all: it touches the record if that is due, waiting as the TouchMode says.
+// What the store last said of a key is remembered, so an access that is not due
+// mostly costs no trip; in Background mode one that may be due costs a read.
+// ErrNotFound: absent or dead. A touch that failed is reported as after a Get.
+func (s *Store[T]) Keep(ctx context.Context, key string) error { return s.keep(ctx, key, 0) }
+
 // keep is the access behind a value that was read by other means: it has the
 // record under key touched if that is due, and fails only if the record is dead or
 // as Options.Strict says.

@@ -101,6 +101,25 @@ func (s *Store[T]) Peek(ctx context.Context, key string) (driver.Entry[T], error
 	return e, err
 }
 
+// TouchEntry is the access behind a Peek, for callers who must look at a value
+// before they let it count: it touches the record that was read as e, if that is
+// due, and returns it as Entry would. A record that died or was replaced since is
+// left alone, and e returned as it is.
+func (s *Store[T]) TouchEntry(ctx context.Context, key string, e driver.Entry[T]) (driver.Entry[T], error) {
+	if err := s.begin(ctx, opTouch, key); err != nil {
+		return driver.Entry[T]{}, err
+	}
+	r, err := s.rulesOf(e.Value)
+	if err != nil {
+		return driver.Entry[T]{}, wrap(ctx, opTouch, err)
+	}
+	_, latest := s.clock.Bounds()
+	if !r.due(e.Life, latest) || e.CreatedAt == 0 && s.opts.Foreign != Adopt {
+		return e, nil
+	}
+	return s.touchRead(ctx, opTouch, key, e, r, s.memo.now())
+}
+
 // access reads the record under key and has it touched if that is due.
 func (s *Store[T]) access(ctx context.Context, op, key string) (driver.Entry[T], error) {
 	if err := s.begin(ctx, op, key); err != nil {
@@ -242,6 +261,36 @@ func (s *Store[T]) GetMulti(ctx context.Context, keys []string) (map[string]T, e
 	return values, wrap(ctx, opGetMulti, err)
 }
 
+// PeekMulti returns the records under keys and touches none. Keys that are absent
+// or dead are left out. With an error it returns what it could read.
+func (s *Store[T]) PeekMulti(ctx context.Context, keys []string) (map[string]driver.Entry[T], error) {
+	for _, k := range keys {
+		if err := s.begin(ctx, opPeek, k); err != nil {
+			return nil, err
+		}
+	}
+	if len(keys) == 0 {
+		return map[string]driver.Entry[T]{}, nil
+	}
+	found, err := driver.GetMulti(ctx, s.d, keys)
+	now := driver.Floor(s.clock.Now())
+	for key, e := range found {
+		r, perr := s.rulesOf(e.Value)
+		if perr == nil && e.CreatedAt == 0 && s.opts.Foreign == Reject {
+			perr = ErrForeign
+		}
+		if perr != nil {
+			err = errors.Join(err, perr)
+		}
+		if perr != nil || !r.Alive(e.Life, now) {
+			delete(found, key)
+		}
+	}
+	s.stats.addN(cHits, len(found))
+	s.stats.addN(cMisses, distinct(keys)-len(found))
+	return found, wrap(ctx, opPeek, err)
+}
+
 func distinct(keys []string) int {
 	seen := make(map[string]struct{}, len(keys))
 	for _, k := range keys {
@@ -253,9 +302,15 @@ func distinct(keys []string) int {
 // Insert writes v under key as a new record. ErrExists: a live record is there,
 // and stays as it is.
 func (s *Store[T]) Insert(ctx context.Context, key string, v T) error {
+	_, err := s.InsertEntry(ctx, key, v)
+	return err
+}
+
+// InsertEntry is Insert, and returns the record as written.
+func (s *Store[T]) InsertEntry(ctx context.Context, key string, v T) (driver.Entry[T], error) {
 	r, err := s.beginWrite(ctx, opInsert, key, v)
 	if err != nil {
-		return err
+		return driver.Entry[T]{}, err
 	}
 	now := driver.Floor(s.clock.Now())
 	life := r.fresh(now)
@@ -263,17 +318,19 @@ func (s *Store[T]) Insert(ctx context.Context, key string, v T) error {
 	var conflict *driver.ConflictError
 	if errors.As(err, &conflict) {
 		if over, rerr := s.deadByCap(ctx, key, conflict.Found, now); rerr != nil {
-			return wrap(ctx, opInsert, rerr)
+			return driver.Entry[T]{}, wrap(ctx, opInsert, rerr)
 		} else if over == nil {
-			return wrap(ctx, opInsert, exists(err))
+			return driver.Entry[T]{}, wrap(ctx, opInsert, exists(err))
 		} else if version, err = s.d.Replace(ctx, key, v, *over, life, now); errors.Is(err, ErrConflict) {
 			err = exists(err)
 		}
 	}
-	if err == nil {
-		s.memo.wrote(key, driver.Meta{Life: life, Version: version})
+	if err != nil {
+		return driver.Entry[T]{}, wrap(ctx, opInsert, err)
 	}
-	return wrap(ctx, opInsert, err)
+	m := driver.Meta{Life: life, Version: version}
+	s.memo.wrote(key, m)
+	return driver.Entry[T]{Value: v, Meta: m}, nil
 }
 
 func exists(err error) error { return fmt.Errorf("%w: %w", ErrExists, err) }
@@ -356,6 +413,10 @@ func (s *Store[T]) Check(ctx context.Context) error {
 	}
 	return wrap(ctx, opCheck, c.Check(ctx, s.rules.longest()))
 }
+
+// Now is the time by which the store judges: Options.Now, else the driver's clock,
+// else the system's.
+func (s *Store[T]) Now() time.Time { return s.clock.Now() }
 
 // Stats returns what the store has done so far. It may be called after Close.
 func (s *Store[T]) Stats() Stats {
