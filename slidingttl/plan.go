@@ -36,19 +36,20 @@ func (r rules) touched(l driver.Life, access, created driver.Instant) driver.Lif
 	return driver.Life{CreatedAt: l.CreatedAt, ExpiresAt: to.RoundUp(r.step)}
 }
 
-// fresh is the life of a record created at now.
-func (r rules) fresh(now driver.Instant) driver.Life {
-	return driver.Life{CreatedAt: now, ExpiresAt: r.Written(now, now).RoundUp(r.step)}
+// fresh is the life of a record created at now: from the millisecond that has
+// begun, with a promise that counts from the next.
+func (r rules) fresh(now time.Time) driver.Life {
+	created := driver.Floor(now)
+	return driver.Life{CreatedAt: created, ExpiresAt: r.Written(created, driver.Ceil(now)).RoundUp(r.step)}
 }
 
-// rewritten is the life that a write of the value at access gives the live record
-// l. The expiry moves forward only, and not past the cap, unless exactly is set,
+// rewritten is the life that a write of the value at now gives the live record l. The expiry moves forward only, and not past the cap, unless exactly is set,
 // for a value that brings another policy: then it is that policy's.
-func (r rules) rewritten(l driver.Life, access driver.Instant, exactly bool) driver.Life {
+func (r rules) rewritten(l driver.Life, now time.Time, exactly bool) driver.Life {
 	if l.CreatedAt == 0 {
-		return r.fresh(access)
+		return r.fresh(now)
 	}
-	to := r.Written(l.CreatedAt, access)
+	to := r.Written(l.CreatedAt, driver.Ceil(now))
 	if !exactly {
 		to = min(max(to, l.ExpiresAt), r.Cap(l.CreatedAt))
 	}

@@ -312,17 +312,17 @@ func (s *Store[T]) InsertEntry(ctx context.Context, key string, v T) (driver.Ent
 	if err != nil {
 		return driver.Entry[T]{}, err
 	}
-	now := driver.Floor(s.clock.Now())
-	life := r.fresh(now)
+	start := s.clock.Now()
+	now, life := driver.Floor(start), r.fresh(start)
 	version, err := s.d.Insert(ctx, key, v, life, now)
 	var conflict *driver.ConflictError
 	if errors.As(err, &conflict) {
 		if over, rerr := s.deadByCap(ctx, key, conflict.Found, now); rerr != nil {
 			return driver.Entry[T]{}, wrap(ctx, opInsert, rerr)
 		} else if over == nil {
-			return driver.Entry[T]{}, wrap(ctx, opInsert, exists(err))
-		} else if version, err = s.d.Replace(ctx, key, v, *over, life, now); errors.Is(err, ErrConflict) {
-			err = exists(err)
+			return driver.Entry[T]{}, wrap(ctx, opInsert, exists(conflict))
+		} else if version, err = s.d.Replace(ctx, key, v, *over, life, now); errors.As(err, &conflict) {
+			err = exists(conflict)
 		}
 	}
 	if err != nil {
@@ -333,7 +333,13 @@ func (s *Store[T]) InsertEntry(ctx context.Context, key string, v T) (driver.Ent
 	return driver.Entry[T]{Value: v, Meta: m}, nil
 }
 
-func exists(err error) error { return fmt.Errorf("%w: %w", ErrExists, err) }
+// exists is ErrExists with the store's own error, if it had one.
+func exists(c *driver.ConflictError) error {
+	if c.Err == nil {
+		return ErrExists
+	}
+	return fmt.Errorf("%w: %w", ErrExists, c.Err)
+}
 
 // deadByCap returns the record found in an Insert's way if it is past its cap,
 // which a store cannot tell; nil if it is alive.
@@ -364,14 +370,14 @@ func (s *Store[T]) Upsert(ctx context.Context, key string, v T) error {
 		return err
 	}
 	plan := func(found *driver.Meta) (driver.Life, error) {
-		now := driver.Floor(s.clock.Now())
+		now := s.clock.Now()
 		switch {
-		case found == nil || !r.Alive(found.Life, now):
+		case found == nil || !r.Alive(found.Life, driver.Floor(now)):
 			return r.fresh(now), nil
 		case found.CreatedAt == 0 && s.opts.Foreign != Adopt:
 			return driver.Life{}, ErrForeign
 		}
-		return r.rewritten(found.Life, driver.Ceil(s.clock.Now()), s.opts.PolicyOf != nil), nil
+		return r.rewritten(found.Life, now, s.opts.PolicyOf != nil), nil
 	}
 	meta, err := driver.Upsert(ctx, s.d, key, v, s.memo.known(key), plan, driver.Floor(s.clock.Now()))
 	if err != nil {

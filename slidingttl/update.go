@@ -92,10 +92,7 @@ func (s *Store[T]) update(ctx context.Context, key string, first *driver.Entry[T
 func (s *Store[T]) replace(ctx context.Context, key string, v T, was driver.Meta, r rules, exactly bool) (driver.Meta, error) {
 	for {
 		now := s.clock.Now()
-		life := r.rewritten(was.Life, driver.Ceil(now), exactly)
-		if was.CreatedAt == 0 {
-			life = r.fresh(driver.Floor(now))
-		}
+		life := r.rewritten(was.Life, now, exactly)
 		if !r.Alive(life, driver.Floor(now)) {
 			return driver.Meta{}, ErrNotFound
 		}
