@@ -89,8 +89,9 @@ func (q *request[T]) read(ctx context.Context) (now *current[T], after func(), e
 		}, nil
 	}
 	now = &current[T]{key: key, token: t, entry: e}
-	if now.data, err = decode[T](e.Value.Data); err != nil {
-		return nil, func() { m.survived(ctx, err) }, nil
+	var bad error
+	if now.data, bad = decode[T](e.Value.Data); bad != nil {
+		return nil, func() { m.survived(ctx, bad) }, nil
 	}
 	if m.opts.Passive == nil || !m.opts.Passive(q.r) {
 		if now.entry, err = m.store.TouchEntry(ctx, key, e); err != nil {

@@ -1,9 +1,11 @@
 package session_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"log"
 	"net/http"
 	"net/http/cookiejar"
 	"net/http/httptest"
@@ -40,15 +42,22 @@ type spy struct {
 	*memory.Driver[session.Record]
 	reads, writes, touches, deletes atomic.Int64
 
-	mu   sync.Mutex // guards the rest
-	fail error
-	seen map[string]session.Record // every record ever written
+	mu        sync.Mutex // guards the rest
+	fail      error
+	failTouch error
+	seen      map[string]session.Record // every record ever written
 }
 
 func (s *spy) failWith(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.fail = err
+}
+
+func (s *spy) failTouches(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failTouch = err
 }
 
 func (s *spy) failing() error {
@@ -91,7 +100,10 @@ func (s *spy) Replace(ctx context.Context, key string, v session.Record, was dri
 
 func (s *spy) Touch(ctx context.Context, key string, was driver.Meta, l driver.Life, now driver.Instant) (driver.Version, error) {
 	s.touches.Add(1)
-	if err := s.failing(); err != nil {
+	s.mu.Lock()
+	err := cmp.Or(s.fail, s.failTouch)
+	s.mu.Unlock()
+	if err != nil {
 		return 0, err
 	}
 	return s.Driver.Touch(ctx, key, was, l, now)
@@ -142,6 +154,7 @@ func newSite(t *testing.T, opts *session.Options) *site {
 	}
 	s.server = httptest.NewUnstartedServer(s.sessions.Middleware(s.mux))
 	s.server.EnableHTTP2 = true
+	s.server.Config.ErrorLog = log.New(t.Output(), "", 0)
 	s.server.StartTLS()
 	t.Cleanup(func() {
 		s.server.Close()
