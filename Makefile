@@ -15,6 +15,7 @@ lint:
 
 unit:
 	$(GO) test -race -shuffle=on ./...
+	cd bench && $(GO) vet ./... && $(GO) test ./...
 
 # The session example in headless Chromium, which must be on the PATH.
 browser:
