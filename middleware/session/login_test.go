@@ -403,6 +403,18 @@ func TestMaxPerUser(t *testing.T) {
 	}
 }
 
+func TestLoginOverLoginIsOneSession(t *testing.T) {
+	s := newSite(t, &session.Options{MaxPerUser: 2})
+	phone, laptop := s.browser(), s.browser()
+	phone.ok("/login?user=ann")
+	for range 4 {
+		s.clock.Advance(time.Second)
+		laptop.ok("/login?user=ann")
+	}
+	phone.want("/get", "ann/0/", "the laptop's logins take one place between them")
+	laptop.want("/get", "ann/0/", "the last one")
+}
+
 func TestConcurrentLogins(t *testing.T) {
 	s := newSite(t, nil)
 	var wg sync.WaitGroup
