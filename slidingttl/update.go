@@ -49,32 +49,31 @@ func (s *Store[T]) update(ctx context.Context, key string, first *driver.Entry[T
 	}
 	var err error
 	for attempt := range updateAttempts {
-		var e driver.Entry[T]
-		var r rules
+		var l look[T]
 		if attempt == 0 && first != nil {
-			e = *first
-			if r, err = s.rulesOf(e.Value); err != nil {
+			l.value, l.meta = &first.Value, first.Meta
+			if l.rules, err = s.rulesOf(l.value); err != nil {
 				return zero, wrap(ctx, opUpdate, err)
 			}
-			if !r.Alive(e.Life, driver.Floor(s.clock.Now())) {
+			if !l.rules.alive(l.meta.Life, driver.Floor(s.clock.Now())) {
 				return zero, wrap(ctx, opUpdate, ErrNotFound)
 			}
-		} else if e, r, _, err = s.read(ctx, opUpdate, key); err != nil {
+		} else if err = s.read(ctx, opUpdate, key, &l); err != nil {
 			return zero, err
 		}
-		if e.CreatedAt == 0 && s.opts.Foreign != Adopt {
+		if l.meta.CreatedAt == 0 && s.opts.Foreign != Adopt {
 			return zero, wrap(ctx, opUpdate, ErrForeign)
 		}
-		v, ferr := f(e.Value)
+		v, ferr := f(*l.value)
 		if ferr != nil {
 			return zero, ferr
 		}
-		rv, rerr := s.rulesOf(v)
+		r, rerr := s.rulesOf(&v)
 		if rerr != nil {
 			return zero, wrap(ctx, opUpdate, rerr)
 		}
 		var m driver.Meta
-		if m, err = s.replace(ctx, key, v, e.Meta, rv, rv != r); err == nil {
+		if m, err = s.replace(ctx, key, v, l.meta, r, *r != *l.rules); err == nil {
 			return driver.Entry[T]{Value: v, Meta: m}, nil
 		}
 		if !errors.Is(err, ErrConflict) {
@@ -89,11 +88,11 @@ func (s *Store[T]) update(ctx context.Context, key string, first *driver.Entry[T
 
 // replace writes v over the record was and returns what is then stored. It follows
 // was through touches, and ends with a conflict when the value itself is another.
-func (s *Store[T]) replace(ctx context.Context, key string, v T, was driver.Meta, r rules, exactly bool) (driver.Meta, error) {
+func (s *Store[T]) replace(ctx context.Context, key string, v T, was driver.Meta, r *rules, exactly bool) (driver.Meta, error) {
 	for {
 		now := s.clock.Now()
 		life := r.rewritten(was.Life, now, exactly)
-		if !r.Alive(life, driver.Floor(now)) {
+		if !r.alive(life, driver.Floor(now)) {
 			return driver.Meta{}, ErrNotFound
 		}
 		version, err := s.d.Replace(ctx, key, v, was, life, driver.Floor(now))

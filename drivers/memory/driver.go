@@ -44,7 +44,7 @@ type Driver[T any] struct {
 var (
 	_ driver.Upserter[int] = (*Driver[int])(nil)
 	_ driver.Clock         = (*Driver[int])(nil)
-	_ driver.Local         = (*Driver[int])(nil)
+	_ driver.Local[int]    = (*Driver[int])(nil)
 )
 
 // New returns an empty store. Nil opts are the zero Options; a bad one is a
@@ -78,6 +78,15 @@ func (d *Driver[T]) Get(_ context.Context, key string) (driver.Entry[T], error) 
 		return driver.Entry[T]{}, d.missing(key)
 	}
 	return r.entry(), nil
+}
+
+// Load implements driver.Local: Get without a copy of the value.
+func (d *Driver[T]) Load(key string) (*T, driver.Meta, error) {
+	r, ok := d.records.Load(key)
+	if !ok {
+		return nil, driver.Meta{}, d.missing(key)
+	}
+	return &r.value, r.meta(), nil
 }
 
 // missing says why key was not found.
@@ -314,9 +323,6 @@ func (d *Driver[T]) Len() int { return d.records.Size() }
 
 // Resolution implements driver.Driver: a millisecond.
 func (d *Driver[T]) Resolution() time.Duration { return time.Millisecond }
-
-// Local implements driver.Local.
-func (d *Driver[T]) Local() {}
 
 // Close drops all records and returns when the driver's goroutines have ended, a
 // running OnExpiry included. It may be called more than once; the error is nil.

@@ -156,7 +156,7 @@ func TestDataThatDoesNotDecode(t *testing.T) {
 	b := s.browser()
 	b.ok("/login?user=ann")
 	id := b.ok("/id").body
-	e, err := s.store.Driver.Get(t.Context(), "s:"+id)
+	e, err := s.store.Get(t.Context(), "s:"+id)
 	if err != nil {
 		t.Fatal(err)
 	}

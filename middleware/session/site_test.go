@@ -76,12 +76,13 @@ func (s *spy) wrote(key string, r session.Record) error {
 	return s.fail
 }
 
-func (s *spy) Get(ctx context.Context, key string) (driver.Entry[session.Record], error) {
+// Load is how the store above reads from memory.
+func (s *spy) Load(key string) (*session.Record, driver.Meta, error) {
 	s.reads.Add(1)
 	if err := s.failing(); err != nil {
-		return driver.Entry[session.Record]{}, err
+		return nil, driver.Meta{}, err
 	}
-	return s.Driver.Get(ctx, key)
+	return s.Driver.Load(key)
 }
 
 func (s *spy) Insert(ctx context.Context, key string, v session.Record, l driver.Life, now driver.Instant) (driver.Version, error) {
