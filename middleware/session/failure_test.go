@@ -175,7 +175,7 @@ func TestDataThatDoesNotDecode(t *testing.T) {
 
 func TestDataThatDoesNotEncode(t *testing.T) {
 	s := newSite(t, nil)
-	m, err := session.New[any](s.store, &session.Options{Cookie: "other", Now: s.clock.Now})
+	m, err := session.New[any](s.driver, &session.Options{Cookie: "other", Now: s.clock.Now})
 	if err != nil {
 		t.Fatal(err)
 	}

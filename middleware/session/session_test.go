@@ -407,7 +407,7 @@ func TestMiddlewareTwice(t *testing.T) {
 
 func TestTwoManagersOnOneDriver(t *testing.T) {
 	s := newSite(t, nil)
-	staff, err := session.New[int](s.store, &session.Options{Cookie: "staff", KeyPrefix: "staff:", Now: s.clock.Now})
+	staff, err := session.New[int](s.driver, &session.Options{Cookie: "staff", KeyPrefix: "staff:", Now: s.clock.Now})
 	if err != nil {
 		t.Fatal(err)
 	}

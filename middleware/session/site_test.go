@@ -3,6 +3,7 @@ package session_test
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"log"
@@ -32,14 +33,90 @@ type Data struct {
 // only goes forward, so that the memory driver removes nothing too early.
 type clock struct{ ahead atomic.Int64 }
 
-var epoch = time.Now()
+var epoch = time.Now().Truncate(time.Second).Add(time.Second)
 
 func (c *clock) Now() time.Time          { return epoch.Add(time.Duration(c.ahead.Load())) }
 func (c *clock) Advance(d time.Duration) { c.ahead.Add(int64(d)) }
 
-// spy is the memory driver, counted, and failing when told to.
+// remote is a store as far from memory as one process allows: it keeps JSON, knows
+// whole seconds, and none of the memory driver's shortcuts.
+type remote struct{ kept *memory.Driver[[]byte] }
+
+func (d *remote) Resolution() time.Duration { return time.Second }
+
+func (d *remote) Get(ctx context.Context, key string) (driver.Entry[session.Record], error) {
+	e, err := d.kept.Get(ctx, key)
+	if err != nil {
+		return driver.Entry[session.Record]{}, err
+	}
+	r := driver.Entry[session.Record]{Meta: e.Meta}
+	return r, json.Unmarshal(e.Value, &r.Value)
+}
+
+func (d *remote) Insert(ctx context.Context, key string, v session.Record, l driver.Life, now driver.Instant) (driver.Version, error) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return 0, err
+	}
+	return d.kept.Insert(ctx, key, b, l, now)
+}
+
+func (d *remote) Replace(ctx context.Context, key string, v session.Record, was driver.Meta, l driver.Life, now driver.Instant) (driver.Version, error) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return 0, err
+	}
+	return d.kept.Replace(ctx, key, b, was, l, now)
+}
+
+func (d *remote) Touch(ctx context.Context, key string, was driver.Meta, l driver.Life, now driver.Instant) (driver.Version, error) {
+	return d.kept.Touch(ctx, key, was, l, now)
+}
+
+func (d *remote) Delete(ctx context.Context, key string) error { return d.kept.Delete(ctx, key) }
+
+// onRemote makes newSite keep its sessions in a remote store.
+var onRemote bool
+
+// TestRemote runs the tests of what a site's visitors see on a remote store.
+func TestRemote(t *testing.T) {
+	onRemote = true
+	defer func() { onRemote = false }()
+	for name, test := range map[string]func(*testing.T){
+		"Cookie":                    TestCookie,
+		"Timeouts":                  TestTimeouts,
+		"ReadsWriteOnlyWhenDue":     TestReadsWriteOnlyWhenDue,
+		"LoadsOnce":                 TestLoadsOnce,
+		"SlowReader":                TestSlowReader,
+		"ConcurrentUpdatesBothWin":  TestConcurrentUpdatesBothWin,
+		"ManyConcurrentUpdates":     TestManyConcurrentUpdates,
+		"UpdateIsIsolated":          TestUpdateIsIsolated,
+		"UnchangedDataIsNotWritten": TestUnchangedDataIsNotWritten,
+		"Take":                      TestTake,
+		"UpdateOfEndedSession":      TestUpdateOfEndedSession,
+		"PassiveRequests":           TestPassiveRequests,
+		"Refresh":                   TestRefresh,
+		"Login":                     TestLogin,
+		"LoginWhileWriting":         TestLoginWhileWriting,
+		"Renew":                     TestRenew,
+		"ConcurrentRenewals":        TestConcurrentRenewals,
+		"UsersSessions":             TestUsersSessions,
+		"IndexOutlivesSessions":     TestIndexOutlivesSessions,
+		"MaxPerUser":                TestMaxPerUser,
+		"ConcurrentLogins":          TestConcurrentLogins,
+		"StoreDown":                 TestStoreDown,
+		"FailedTouchIsSurvived":     TestFailedTouchIsSurvived,
+		"CancelledRequest":          TestCancelledRequest,
+		"DataThatDoesNotDecode":     TestDataThatDoesNotDecode,
+		"PanicInHandler":            TestPanicInHandler,
+	} {
+		t.Run(name, test)
+	}
+}
+
+// spy is a driver, counted, and failing when told to.
 type spy struct {
-	*memory.Driver[session.Record]
+	driver.Driver[session.Record]
 	reads, writes, touches, deletes atomic.Int64
 
 	mu        sync.Mutex // guards the rest
@@ -76,13 +153,29 @@ func (s *spy) wrote(key string, r session.Record) error {
 	return s.fail
 }
 
+func (s *spy) Get(ctx context.Context, key string) (driver.Entry[session.Record], error) {
+	s.reads.Add(1)
+	if err := s.failing(); err != nil {
+		return driver.Entry[session.Record]{}, err
+	}
+	return s.Driver.Get(ctx, key)
+}
+
+// localSpy is a spy of the memory driver.
+type localSpy struct {
+	*spy
+	memory *memory.Driver[session.Record]
+}
+
+var _ driver.Local[session.Record] = (*localSpy)(nil)
+
 // Load is how the store above reads from memory.
-func (s *spy) Load(key string) (*session.Record, driver.Meta, error) {
+func (s *localSpy) Load(key string) (*session.Record, driver.Meta, error) {
 	s.reads.Add(1)
 	if err := s.failing(); err != nil {
 		return nil, driver.Meta{}, err
 	}
-	return s.Driver.Load(key)
+	return s.memory.Load(key)
 }
 
 func (s *spy) Insert(ctx context.Context, key string, v session.Record, l driver.Life, now driver.Instant) (driver.Version, error) {
@@ -127,6 +220,7 @@ func (s *spy) calls() int64 {
 type site struct {
 	t        *testing.T
 	sessions *session.Manager[Data]
+	driver   driver.Driver[session.Record] // the store, with what it is capable of
 	store    *spy
 	clock    *clock
 	mux      *http.ServeMux
@@ -135,22 +229,32 @@ type site struct {
 
 func newSite(t *testing.T, opts *session.Options) *site {
 	t.Helper()
-	d, err := memory.New[session.Record](nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &site{
-		t:     t,
-		store: &spy{Driver: d, seen: map[string]session.Record{}},
-		clock: &clock{},
-		mux:   http.NewServeMux(),
+	s := &site{t: t, store: &spy{seen: map[string]session.Record{}}, clock: &clock{}, mux: http.NewServeMux()}
+	var closeMemory func() error
+	if onRemote {
+		d, err := memory.New[[]byte](nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		closeMemory = d.Close
+		s.store.Driver = &remote{d}
+		s.driver = s.store
+	} else {
+		d, err := memory.New[session.Record](nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		closeMemory = d.Close
+		s.store.Driver = d
+		s.driver = &localSpy{s.store, d}
 	}
 	var o session.Options
 	if opts != nil {
 		o = *opts
 	}
 	o.Now = s.clock.Now
-	if s.sessions, err = session.New[Data](s.store, &o); err != nil {
+	var err error
+	if s.sessions, err = session.New[Data](s.driver, &o); err != nil {
 		t.Fatal(err)
 	}
 	s.server = httptest.NewUnstartedServer(s.sessions.Middleware(s.mux))
@@ -162,7 +266,7 @@ func newSite(t *testing.T, opts *session.Options) *site {
 		if err := s.sessions.Close(context.Background()); err != nil {
 			t.Errorf("Close: %v", err)
 		}
-		if err := d.Close(); err != nil {
+		if err := closeMemory(); err != nil {
 			t.Errorf("Close of the driver: %v", err)
 		}
 	})
