@@ -173,6 +173,60 @@ func TestDataThatDoesNotDecode(t *testing.T) {
 	b.want("/get", "/1/", "a new session")
 }
 
+// TestHooksMayCallBack has hooks ask for the session that they are told of, and a
+// predicate that panics once.
+func TestHooksMayCallBack(t *testing.T) {
+	var s *site
+	var told, asked int
+	back := func(ctx context.Context) {
+		told++
+		if v, err := s.sessions.Get(ctx); err != nil || v.ID != "" {
+			t.Errorf("from a hook: %+v, %v", v, err)
+		}
+	}
+	s = newSite(t, &session.Options{
+		OnReplay: func(ctx context.Context, _ session.Info) { back(ctx) },
+		OnError:  func(ctx context.Context, _ error) { back(ctx) },
+		Passive: func(r *http.Request) bool {
+			if r.URL.Path == "/panics" {
+				if asked++; asked == 1 {
+					panic("predicate")
+				}
+			}
+			return false
+		},
+	})
+	s.mux.HandleFunc("/panics", func(w http.ResponseWriter, r *http.Request) {
+		func() {
+			defer func() { _ = recover() }()
+			_, _ = s.sessions.Get(r.Context())
+		}()
+		v, err := s.sessions.Get(r.Context())
+		fmt.Fprint(w, v.User, err)
+	})
+	b := s.browser()
+	b.ok("/login?user=ann")
+	old := b.cookie()
+	b.ok("/renew")
+	s.clock.Advance(time.Minute)
+	if r := b.with("/get", old); r.body != "/0/" || told != 1 {
+		t.Errorf("%q, hook told %d times", r.body, told)
+	}
+	b.want("/panics", "ann<nil>", "a panic left nothing locked")
+	id := "s:" + b.ok("/id").body
+	e, err := s.store.Get(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.Value.Data = json.RawMessage(`[]`)
+	if _, err := s.store.Replace(t.Context(), id, e.Value, e.Meta, e.Life, 0); err != nil {
+		t.Fatal(err)
+	}
+	if b.want("/get", "/0/", "data that does not decode"); told != 2 {
+		t.Errorf("hooks told %d times", told)
+	}
+}
+
 func TestDataThatDoesNotEncode(t *testing.T) {
 	s := newSite(t, nil)
 	m, err := session.New[any](s.driver, &session.Options{Cookie: "other", Now: s.clock.Now})

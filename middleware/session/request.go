@@ -18,7 +18,7 @@ type request[T any] struct {
 	r *http.Request
 	w response.Writer
 
-	mu     sync.Mutex  // guards the rest; held over the store's calls, never over T's or a hook's
+	mu     sync.Mutex  // guards the rest; held while the session is read, and over no hook
 	loaded bool        // now is settled
 	now    *current[T] // nil: no session
 	ended  bool        // by a login elsewhere: not to be followed by an anonymous session
@@ -42,21 +42,26 @@ func (c *current[T]) info(p *policies) Info { return p.info(idOf(c.key), &c.entr
 // load returns the request's session, nil if it has none, reading it if that was
 // not done.
 func (q *request[T]) load(ctx context.Context) (*current[T], error) {
-	q.mu.Lock()
-	now, err := q.now, error(nil)
-	var after func() // hooks run without the lock
-	if !q.loaded {
-		now, after, err = q.read(ctx)
-		q.failed = err
-		if err == nil {
-			q.loaded, q.now = true, now
-		}
-	}
-	q.mu.Unlock()
+	now, after, err := q.loadLocked(ctx)
 	if after != nil {
 		after()
 	}
 	return now, err
+}
+
+// loadLocked is load but for the hook, which may want the session itself.
+func (q *request[T]) loadLocked(ctx context.Context) (now *current[T], after func(), err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.loaded {
+		return q.now, nil, nil
+	}
+	now, after, err = q.read(ctx)
+	q.failed = err
+	if err == nil {
+		q.loaded, q.now = true, now
+	}
+	return now, after, err
 }
 
 // read finds the session of the request's cookie.

@@ -151,16 +151,25 @@ func (m *Manager[T]) begin(ctx context.Context, q *request[T], f func(*T) error)
 	if err != nil {
 		return true, err
 	}
+	if other, err := q.adopt(now); err != nil || other {
+		m.survived(ctx, m.store.Delete(ctx, now.key))
+		return err != nil, err
+	}
+	return true, nil
+}
+
+// adopt makes the anonymous session now the request's, unless it has another by
+// now, or it is too late for a cookie.
+func (q *request[T]) adopt(now *current[T]) (other bool, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.now == nil && !q.sent {
-		q.now, q.cookie = now, m.cookie(&now.token, &now.entry)
+	switch {
+	case q.now != nil:
 		return true, nil
+	case q.sent:
+		return false, ErrHeaderSent
 	}
-	m.survived(ctx, m.store.Delete(ctx, now.key))
-	if q.now == nil {
-		return true, ErrHeaderSent
-	}
+	q.now, q.cookie = now, q.m.cookie(&now.token, &now.entry)
 	return false, nil
 }
 
@@ -196,13 +205,6 @@ func (m *Manager[T]) apply(was json.RawMessage, f func(*T) error) (T, json.RawMe
 	if err != nil {
 		return zero, nil, &DataError{Op: "encode", Err: err}
 	}
-	if len(encoded) > m.opts.MaxData {
-		return zero, nil, &slidingttl.InvalidError{
-			Field: "session data",
-			Value: fmt.Sprintf("%d bytes", len(encoded)),
-			Rule:  fmt.Sprintf("must be at most Options.MaxData, %d bytes", m.opts.MaxData),
-		}
-	}
 	if len(was) == 0 {
 		if was, err = json.Marshal(zero); err != nil {
 			return zero, nil, &DataError{Op: "encode", Err: err}
@@ -210,6 +212,13 @@ func (m *Manager[T]) apply(was json.RawMessage, f func(*T) error) (T, json.RawMe
 	}
 	if bytes.Equal(encoded, was) {
 		return data, encoded, errUnchanged
+	}
+	if len(encoded) > m.opts.MaxData {
+		return zero, nil, &slidingttl.InvalidError{
+			Field: "session data",
+			Value: fmt.Sprintf("%d bytes", len(encoded)),
+			Rule:  fmt.Sprintf("must be at most Options.MaxData, %d bytes", m.opts.MaxData),
+		}
 	}
 	return data, encoded, nil
 }

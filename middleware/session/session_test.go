@@ -169,6 +169,40 @@ func TestManyConcurrentUpdates(t *testing.T) {
 	b.want("/get", "/81/", "every update counts")
 }
 
+func TestConcurrentUpdatesOfOneRequestBeginOneSession(t *testing.T) {
+	s := newSite(t, nil)
+	s.mux.HandleFunc("/four", func(w http.ResponseWriter, r *http.Request) {
+		var wg sync.WaitGroup
+		var first sync.WaitGroup
+		first.Add(4)
+		for range 4 {
+			var once sync.Once
+			wg.Go(func() {
+				err := s.sessions.Update(r.Context(), func(d *Data) error {
+					once.Do(func() {
+						first.Done()
+						first.Wait() // all have found no session
+					})
+					d.Count++
+					return nil
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+	})
+	b := s.browser()
+	if n := len(b.ok("/four").header.Values("Set-Cookie")); n != 1 {
+		t.Errorf("%d cookies", n)
+	}
+	b.want("/get", "/4/", "all four count")
+	if made, left := len(s.store.seen)-3, s.store.deletes.Load(); made != 4 || left != 3 {
+		t.Errorf("%d sessions written and %d deleted, want all but one gone", made, left)
+	}
+}
+
 func TestUpdateIsIsolated(t *testing.T) {
 	s := newSite(t, nil)
 	fail := errors.New("no")
