@@ -2,6 +2,7 @@ package drivertest
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -41,6 +42,25 @@ func TestRun(t *testing.T) {
 			r.remarks = true
 			return r
 		}, remote},
+		// On a store whose version changes with every write, and never returns,
+		// it alone tells whether a record is the one that was read.
+		"compares versions only": {func(r *reference) driver.Driver[Value] {
+			r.remarks, r.unique = true, true
+			d := twist(r)
+			same := func(key string, was driver.Meta) driver.Meta {
+				if m, ok := d.stored(key); ok && m.Version == was.Version {
+					return m
+				}
+				return was
+			}
+			d.replace = func(ctx context.Context, key string, v Value, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
+				return r.Replace(ctx, key, v, same(key, was), life, now)
+			}
+			d.touch = func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
+				return r.Touch(ctx, key, same(key, was), life, now)
+			}
+			return d
+		}, remote},
 		"no capabilities": {func(r *reference) driver.Driver[Value] { return bare{r} }, bareLacks},
 		"local": {func(r *reference) driver.Driver[Value] {
 			d := twist(r)
@@ -54,6 +74,30 @@ func TestRun(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { Run(t, harness(c.build, c.lacks)) })
 	}
+}
+
+// The suite goes by the clock of a test server where it can be set.
+func TestRunSetClock(t *testing.T) {
+	Run(t, Harness{
+		Parallel: true,
+		Lacks:    remote,
+		Open: func(testing.TB) *Backend {
+			var server clock
+			server.set(time.Date(2031, 5, 1, 0, 0, 0, 0, time.UTC))
+			r := newReference()
+			r.time, r.step = server.Now, time.Second
+			return &Backend{
+				Driver: r,
+				Now:    server.Now,
+				Wait:   server.advance,
+				MaxKey: r.maxKey,
+				Plant:  r.plant,
+				Fail:   r.fail,
+				Own:    func(err error) bool { return errors.Is(err, errDown) },
+				Hang:   r.hang,
+			}
+		},
+	})
 }
 
 // A harness that contradicts itself, or leaves something out without a reason, fails.
@@ -70,7 +114,7 @@ func TestHarness(t *testing.T) {
 		"lacks undeclared":     {twist: func(b *Backend) { b.Plant = nil }, want: "store/adopts", text: "no Plant"},
 		"fails without Own":    {twist: func(b *Backend) { b.Own = nil }, want: "harness", text: "need each other"},
 		"interface missed":     {twist: func(b *Backend) { b.Driver = bare{b.Driver} }, want: "touchkey/born", text: "no KeyToucher"},
-		"limit below zero":     {twist: func(b *Backend) { b.MaxKey = -1 }, want: "harness", text: "must not be negative"},
+		"limit too low":        {twist: func(b *Backend) { b.MaxKey = -1 }, want: "harness", text: "must be at least 64"},
 		"time that stands":     {twist: func(b *Backend) { b.Wait = func(time.Duration) {} }, want: "harness/time", text: "Now had moved by 0s"},
 		"waits that wait less": {twist: func(b *Backend) { b.Wait = func(time.Duration) {} }, want: "life/kept-to-the-end", text: "does not move Backend.Now"},
 		"plants something else": {twist: func(b *Backend) {
