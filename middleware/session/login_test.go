@@ -284,7 +284,7 @@ func TestUsersSessions(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, i := range infos {
-			all = append(all, fmt.Sprint(i.Label, " created ", i.CreatedAt.Sub(epoch).Round(time.Second), " seen ", i.LastSeen.Sub(epoch).Round(time.Second)))
+			all = append(all, fmt.Sprint(i.Label, " created ", i.CreatedAt.Sub(s.clock.start).Round(time.Second), " seen ", i.LastSeen.Sub(s.clock.start).Round(time.Second)))
 		}
 		return all
 	}

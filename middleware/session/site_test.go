@@ -29,13 +29,17 @@ type Data struct {
 	Flash string         `json:"flash,omitempty"`
 }
 
-// clock is the time of a site, set by its test. It starts at the real time and
-// only goes forward, so that the memory driver removes nothing too early.
-type clock struct{ ahead atomic.Int64 }
+// clock is the time of a site, set by its test. It starts ahead of the real time,
+// at a whole second, and only goes forward: the memory driver removes records by the
+// real time, and must not be early by this one.
+type clock struct {
+	start time.Time
+	ahead atomic.Int64
+}
 
-var epoch = time.Now().Truncate(time.Second).Add(time.Second)
+func newClock() *clock { return &clock{start: time.Now().Truncate(time.Second).Add(time.Second)} }
 
-func (c *clock) Now() time.Time          { return epoch.Add(time.Duration(c.ahead.Load())) }
+func (c *clock) Now() time.Time          { return c.start.Add(time.Duration(c.ahead.Load())) }
 func (c *clock) Advance(d time.Duration) { c.ahead.Add(int64(d)) }
 
 // remote is a store as far from memory as one process allows: it keeps JSON, knows
@@ -229,7 +233,7 @@ type site struct {
 
 func newSite(t *testing.T, opts *session.Options) *site {
 	t.Helper()
-	s := &site{t: t, store: &spy{seen: map[string]session.Record{}}, clock: &clock{}, mux: http.NewServeMux()}
+	s := &site{t: t, store: &spy{seen: map[string]session.Record{}}, clock: newClock(), mux: http.NewServeMux()}
 	var closeMemory func() error
 	if onRemote {
 		d, err := memory.New[[]byte](nil)
@@ -297,7 +301,7 @@ func (s *site) routes() {
 	})
 	handle("/times", func(ctx context.Context, _ *http.Request) (string, error) {
 		v, err := s.sessions.Get(ctx)
-		round := func(at time.Time) time.Duration { return at.Sub(epoch).Round(time.Second) }
+		round := func(at time.Time) time.Duration { return at.Sub(s.clock.start).Round(time.Second) }
 		return fmt.Sprintf("created %v idle %v absolute %v", round(v.CreatedAt), round(v.IdleExpiry), round(v.AbsoluteExpiry)), err
 	})
 	handle("/count", func(ctx context.Context, _ *http.Request) (string, error) {
