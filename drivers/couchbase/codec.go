@@ -50,7 +50,7 @@ func (c codec) decode(doc document, into any) error {
 
 // typed reports whether readers need the document's flags to know its type. JSON
 // needs none: flags of zero mean JSON to gocb and the other SDKs, and are what every
-// document has that was created by a sub-document write.
+// document has that a sub-document write created.
 func (doc document) typed() bool {
 	t, _ := gocbcore.DecodeCommonFlags(doc.flags)
 	return t != gocbcore.JSONType

@@ -7,8 +7,6 @@ import (
 	"github.com/couchbase/gocb/v2"
 	"github.com/couchbase/gocbcore/v10"
 	"github.com/couchbase/gocbcore/v10/memd"
-
-	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
 // pending is a write that has been sent.
@@ -67,9 +65,9 @@ func (d *Driver[T]) send(ctx context.Context, key string, call func(*gocbcore.Ag
 	return p, failure(ctx, err)
 }
 
-// wait returns the version that the write left, once there is an answer or none is
-// to be had. A write given up because ctx ended may have landed.
-func (p pending) wait(ctx context.Context) (driver.Version, error) {
+// wait returns the CAS that the write left, once there is an answer or none is to be
+// had. A write given up because ctx ended may have landed.
+func (p pending) wait(ctx context.Context) (gocb.Cas, error) {
 	var o outcome
 	select {
 	case o = <-p.done:
@@ -77,7 +75,7 @@ func (p pending) wait(ctx context.Context) (driver.Version, error) {
 		p.op.Cancel()
 		o = <-p.done
 	}
-	return driver.Version(o.cas), failure(ctx, o.err)
+	return gocb.Cas(o.cas), failure(ctx, o.err)
 }
 
 var durabilities = map[gocb.DurabilityLevel]memd.DurabilityLevel{
@@ -87,7 +85,7 @@ var durabilities = map[gocb.DurabilityLevel]memd.DurabilityLevel{
 }
 
 // mutateIn sends a sub-document write of ops.
-func (d *Driver[T]) mutateIn(ctx context.Context, key string, flags memd.SubdocDocFlag, cas driver.Version, expiry uint32, ops []gocbcore.SubDocOp) (pending, error) {
+func (d *Driver[T]) mutateIn(ctx context.Context, key string, flags memd.SubdocDocFlag, cas gocb.Cas, expiry uint32, ops []gocbcore.SubDocOp) (pending, error) {
 	return d.send(ctx, key, func(agent *gocbcore.Agent, f frame, done func(gocbcore.Cas, error)) (gocbcore.PendingOp, error) {
 		return agent.MutateIn(gocbcore.MutateInOptions{
 			Key:                    f.key,
@@ -133,7 +131,7 @@ func (d *Driver[T]) addWhole(ctx context.Context, key string, expiry uint32, doc
 
 // replaceWhole sends a document with its flags over the one with that cas, whose
 // xattrs stay. Source: kv_engine, MutationCommandContext.
-func (d *Driver[T]) replaceWhole(ctx context.Context, key string, cas driver.Version, expiry uint32, doc document) (pending, error) {
+func (d *Driver[T]) replaceWhole(ctx context.Context, key string, cas gocb.Cas, expiry uint32, doc document) (pending, error) {
 	return d.send(ctx, key, func(agent *gocbcore.Agent, f frame, done func(gocbcore.Cas, error)) (gocbcore.PendingOp, error) {
 		return agent.Replace(gocbcore.ReplaceOptions{
 			Key:                    f.key,

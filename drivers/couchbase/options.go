@@ -33,15 +33,14 @@ type Options struct {
 	// as an xattr, "created_at" in the body. A body field is at the top level and
 	// is written as RFC 3339 in UTC, with milliseconds; any ISO 8601 date and time
 	// is read, one without an offset as UTC. An xattr is a number of milliseconds
-	// since the Unix epoch.
+	// since the Unix epoch, in a field of it: "app.born", not "born".
 	CreatedPath string
 
 	// Transcoder encodes and decodes values. Nil: gocb's JSON transcoder. With one
 	// that does not write JSON (gocb.NewRawBinaryTranscoder, for []byte) a new
-	// document takes two round trips instead of one, since a sub-document write
-	// cannot set the flags by which others know its type; if the process dies
-	// between the two, the document has its expiry and is adopted on its next
-	// access. Not with Body.
+	// document takes two round trips instead of one: the write that creates it
+	// with its created_at cannot set the flags by which others know its type, so
+	// a second one does. Not with Body.
 	Transcoder gocb.Transcoder
 
 	// Timeout bounds one round trip. Zero: 2.5 s, or 10 s where Durability asks for
@@ -92,7 +91,7 @@ func (o Options) validate() (Options, error) {
 	if o.CreatedPath == "" {
 		o.CreatedPath = [...]string{Xattr: defaultXattr, Body: defaultField}[o.CreatedIn]
 	}
-	root, _, _ := strings.Cut(o.CreatedPath, ".")
+	root, field, _ := strings.Cut(o.CreatedPath, ".")
 	path := fmt.Sprintf("%q", o.CreatedPath)
 	switch {
 	case o.CreatedIn == Body && strings.ContainsAny(o.CreatedPath, ".[]`\"\\"):
@@ -101,8 +100,8 @@ func (o Options) validate() (Options, error) {
 		if _, ok := o.Transcoder.(*gocb.JSONTranscoder); !ok {
 			return invalid("Transcoder", fmt.Sprintf("%T", o.Transcoder), "must be nil or gocb's JSONTranscoder with CreatedIn: Body, which edits the JSON")
 		}
-	case o.CreatedIn == Xattr && (root == "" || len(root) > maxXattrKey):
-		return invalid("CreatedPath", path, fmt.Sprintf("must begin with an xattr key of 1 to %d bytes", maxXattrKey))
+	case o.CreatedIn == Xattr && (root == "" || len(root) > maxXattrKey || field == ""):
+		return invalid("CreatedPath", path, fmt.Sprintf("must be an xattr key of 1 to %d bytes, a dot and a field", maxXattrKey))
 	case o.CreatedIn == Xattr && (root[0] == '_' || root[0] == '$'):
 		// A system xattr outlives its document, as part of the tombstone.
 		return invalid("CreatedPath", path, "must not begin with _ or $, the marks of system and virtual xattrs")

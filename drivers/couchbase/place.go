@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/couchbase/gocb/v2"
@@ -25,13 +26,25 @@ func (p place) spec() gocb.LookupInSpec {
 	return gocb.GetSpec(p.path, &gocb.GetSpecOptions{IsXattr: !p.body})
 }
 
-// write is the operation that sets created_at to at.
-func (p place) write(at driver.Instant) gocbcore.SubDocOp {
-	op := gocbcore.SubDocOp{Op: memd.SubDocOpDictSet, Path: p.path, Value: p.format(at)}
-	if !p.body {
-		op.Flags = memd.SubdocFlagXattrPath | memd.SubdocFlagMkDirP
+// set is the operation that sets created_at to at.
+func (p place) set(at driver.Instant) gocbcore.SubDocOp {
+	if p.body {
+		return gocbcore.SubDocOp{Op: memd.SubDocOpDictSet, Path: p.path, Value: p.format(at)}
 	}
-	return op
+	return setXattr(p.path, int64(at))
+}
+
+// beside is the path of an xattr of that name in the same xattr as created_at.
+func (p place) beside(name string) string {
+	root, _, _ := strings.Cut(p.path, ".")
+	return root + "." + name
+}
+
+func setXattr(path string, n int64) gocbcore.SubDocOp {
+	return gocbcore.SubDocOp{
+		Op: memd.SubDocOpDictSet, Flags: memd.SubdocFlagXattrPath | memd.SubdocFlagMkDirP,
+		Path: path, Value: strconv.AppendInt(nil, n, 10),
+	}
 }
 
 func (p place) format(at driver.Instant) []byte {

@@ -17,7 +17,8 @@ const (
 	// A lookup's first answer is the expiry; the others depend on who asks.
 	expiryAt = 0
 
-	// Get asks for the body, then for created_at as an xattr, then for flags.
+	// Get asks for the body, then for created_at as an xattr, then for the flags
+	// and for those that a typed document was created with.
 	bodyAt = 1
 	// A peek asks for created_at alone.
 	peekCreatedAt = 1
@@ -39,7 +40,7 @@ func specs(created place, c codec) (read, peek []gocb.LookupInSpec) {
 		read = append(read, created.spec())
 	}
 	if c.flags {
-		read = append(read, gocb.GetSpec("$document.flags", virtual))
+		read = append(read, gocb.GetSpec("$document.flags", virtual), gocb.GetSpec(created.beside(flagsField), &gocb.GetSpecOptions{IsXattr: true}))
 	}
 	return read, []gocb.LookupInSpec{expiry, created.spec()}
 }
@@ -72,12 +73,17 @@ func (d *Driver[T]) Get(ctx context.Context, key string) (driver.Entry[T], error
 	doc.flags = jsonFlags
 	if d.codec.flags {
 		n, err := number(res, next)
+		if n == 0 && err == nil {
+			if n, err = number(res, next+1); errors.Is(err, gocb.ErrPathNotFound) {
+				n, err = 0, nil
+			}
+		}
 		if err != nil {
 			return e, err
 		}
 		doc.flags = uint32(n)
 	}
-	e.Version = driver.Version(res.Cas())
+	e.Version = version(res.Cas(), e.Life)
 	return e, d.codec.decode(doc, &e.Value)
 }
 
@@ -87,11 +93,12 @@ func (d *Driver[T]) meta(ctx context.Context, key string) (driver.Meta, error) {
 	if err != nil {
 		return driver.Meta{}, err
 	}
-	m := driver.Meta{Version: driver.Version(res.Cas())}
+	var m driver.Meta
 	if m.ExpiresAt, err = expiresAt(res); err != nil {
 		return m, err
 	}
 	m.CreatedAt, err = d.createdAt(res, peekCreatedAt)
+	m.Version = version(res.Cas(), m.Life)
 	return m, err
 }
 
@@ -127,7 +134,7 @@ func number(res *gocb.LookupInResult, at uint) (int64, error) {
 	}
 	n, err := strconv.ParseUint(string(raw), 10, 32)
 	if err != nil {
-		return 0, fmt.Errorf("server's answer to a lookup of a virtual xattr: %w", err)
+		return 0, fmt.Errorf("xattr that must be a number: %w", err)
 	}
 	return int64(n), nil
 }
@@ -140,7 +147,7 @@ func (d *Driver[T]) createdAt(res *gocb.LookupInResult, at uint) (driver.Instant
 		return d.created.parse(raw)
 	case errors.Is(err, gocb.ErrPathNotFound):
 		return 0, nil
-	case d.created.body && (errors.Is(err, gocb.ErrPathMismatch) || errors.Is(err, gocb.ErrDocumentNotJSON)):
+	case d.created.body && (errors.Is(err, gocb.ErrPathMismatch) || errors.Is(err, gocb.ErrDocumentNotJSON) || errors.Is(err, gocb.ErrValueNotJSON)):
 		return 0, nil // no place for a created_at, so there is none
 	}
 	return 0, visible(err)

@@ -39,9 +39,9 @@ func (d *Driver[T]) Upsert(ctx context.Context, key string, v T, known *driver.M
 		if over == nil {
 			found, merr = d.meta(ctx, key)
 		}
-		version, err := d.finish(ctx, key, p, doc, over, life)
+		left, err := d.finish(ctx, key, p, doc, over, life)
 		if err == nil {
-			return driver.Meta{Life: life, Version: version}, nil
+			return driver.Meta{Life: life, Version: left}, nil
 		}
 		vanished := over != nil && errors.Is(err, driver.ErrNotFound)
 		if !moved(err) && !vanished {

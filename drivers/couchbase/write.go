@@ -3,7 +3,6 @@ package couchbase
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 
 	"github.com/couchbase/gocb/v2"
@@ -19,6 +18,10 @@ const attempts = 16
 // touchedPath is what a touch writes where created_at is in the body and must stay
 // as it was written: a sub-document write needs an operation.
 const touchedPath = "slidingttl.touched_at"
+
+// flagsField is beside created_at, and holds the flags of a typed document until they
+// are where others look for them.
+const flagsField = "flags"
 
 // mostRelative is the largest expiry that the server takes for a number of seconds
 // from now, 30 days. Source: kv_engine, mc_time.cc.
@@ -46,10 +49,10 @@ func (d *Driver[T]) Insert(ctx context.Context, key string, v T, life driver.Lif
 	}
 	var found driver.Meta
 	for range attempts {
-		var version driver.Version
-		version, err = d.store(ctx, key, doc, nil, life)
+		var left driver.Version
+		left, err = d.store(ctx, key, doc, nil, life)
 		if !moved(err) {
-			return version, err
+			return left, err
 		}
 		var merr error
 		found, merr = d.meta(ctx, key)
@@ -61,9 +64,9 @@ func (d *Driver[T]) Insert(ctx context.Context, key string, v T, life driver.Lif
 		case found.Alive(now):
 			return 0, &driver.ConflictError{Found: found, Err: err}
 		}
-		version, err = d.store(ctx, key, doc, &found, life)
+		left, err = d.store(ctx, key, doc, &found, life)
 		if !moved(err) && !errors.Is(err, driver.ErrNotFound) {
-			return version, err
+			return left, err
 		}
 	}
 	return 0, &driver.ConflictError{Found: found, Err: err}
@@ -77,10 +80,10 @@ func (d *Driver[T]) Replace(ctx context.Context, key string, v T, was driver.Met
 		return 0, err
 	}
 	if was.Alive(now) && was.Version != 0 {
-		var version driver.Version
-		version, err = d.store(ctx, key, doc, &was, life)
+		var left driver.Version
+		left, err = d.store(ctx, key, doc, &was, life)
 		if !moved(err) {
-			return version, err
+			return left, err
 		}
 	}
 	found, merr := d.live(ctx, key, now)
@@ -101,9 +104,9 @@ func (d *Driver[T]) Touch(ctx context.Context, key string, was driver.Meta, life
 	if err != nil {
 		return 0, err
 	}
-	op := d.created.write(life.CreatedAt)
+	op := d.created.set(life.CreatedAt)
 	if d.created.body && was.CreatedAt == life.CreatedAt {
-		op = place{path: touchedPath}.write(now)
+		op = setXattr(touchedPath, int64(now))
 	}
 	ops := []gocbcore.SubDocOp{op}
 
@@ -111,13 +114,13 @@ func (d *Driver[T]) Touch(ctx context.Context, key string, was driver.Meta, life
 	for range attempts {
 		if found.Alive(now) && found.Version != 0 {
 			var p pending
-			if p, err = d.mutateIn(ctx, key, memd.SubdocDocFlagNone, found.Version, at, ops); err != nil {
+			if p, err = d.mutateIn(ctx, key, memd.SubdocDocFlagNone, cas(found), at, ops); err != nil {
 				return 0, err
 			}
-			var version driver.Version
-			version, err = p.wait(ctx)
+			var left gocb.Cas
+			left, err = p.wait(ctx)
 			if !moved(err) {
-				return version, err
+				return version(left, life), err
 			}
 		}
 		tried := found.Version
@@ -164,15 +167,11 @@ func (d *Driver[T]) prepare(key string, v T) (document, error) {
 	if err := driver.CheckKey(key, d.maxKey); err != nil {
 		return document{}, err
 	}
-	doc, err := d.codec.encode(v)
-	if err == nil && d.created.body && doc.typed() {
-		err = &driver.InvalidError{Field: "value", Value: fmt.Sprintf("flags %#x", doc.flags), Rule: "must be encoded as JSON with CreatedIn: Body"}
-	}
-	return doc, err
+	return d.codec.encode(v)
 }
 
-// store writes doc with life over the document over, or where there is none if over
-// is nil.
+// store writes doc with life over the record over, or where there is none if over is
+// nil.
 func (d *Driver[T]) store(ctx context.Context, key string, doc document, over *driver.Meta, life driver.Life) (driver.Version, error) {
 	p, err := d.begin(ctx, key, doc, over, life)
 	if err != nil {
@@ -181,56 +180,60 @@ func (d *Driver[T]) store(ctx context.Context, key string, doc document, over *d
 	return d.finish(ctx, key, p, doc, over, life)
 }
 
-// begin sends the write.
+// begin sends the write. The document is written whole where that leaves created_at
+// right: it is in the body, or an xattr that stays as it is. Else it takes a
+// sub-document write, which can do both at once and cannot set flags.
 func (d *Driver[T]) begin(ctx context.Context, key string, doc document, over *driver.Meta, life driver.Life) (pending, error) {
 	at, err := expiry(life.ExpiresAt)
 	if err != nil {
 		return pending{}, err
 	}
-	if doc.typed() {
+	if d.created.body {
+		if doc.body, err = d.created.put(doc.body, life.CreatedAt); err != nil {
+			return pending{}, err
+		}
 		if over == nil {
 			return d.addWhole(ctx, key, at, doc)
 		}
-		return d.replaceWhole(ctx, key, over.Version, at, doc)
 	}
-	body := gocbcore.SubDocOp{Op: memd.SubDocOpSetDoc, Value: doc.body}
-	ops := []gocbcore.SubDocOp{body}
-	if d.created.body {
-		if ops[0].Value, err = d.created.put(doc.body, life.CreatedAt); err != nil {
-			return pending{}, err
-		}
-	} else {
-		ops = []gocbcore.SubDocOp{d.created.write(life.CreatedAt), body}
+	if d.whole(over, life) {
+		return d.replaceWhole(ctx, key, cas(*over), at, doc)
+	}
+	ops := []gocbcore.SubDocOp{d.created.set(life.CreatedAt), {Op: memd.SubDocOpSetDoc, Value: doc.body}}
+	if doc.typed() {
+		ops = append(ops, setXattr(d.created.beside(flagsField), int64(doc.flags)))
 	}
 	if over == nil {
 		return d.mutateIn(ctx, key, memd.SubdocDocFlagAddDoc, 0, at, ops)
 	}
-	return d.mutateIn(ctx, key, memd.SubdocDocFlagNone, over.Version, at, ops)
+	return d.mutateIn(ctx, key, memd.SubdocDocFlagNone, cas(*over), at, ops)
 }
 
-// finish waits for the write. A document that was written whole, for its flags, then
-// gets its created_at, unless it had that before.
+// whole reports whether the write of life over a record leaves its created_at alone.
+func (d *Driver[T]) whole(over *driver.Meta, life driver.Life) bool {
+	return d.created.body || over != nil && over.CreatedAt == life.CreatedAt
+}
+
+// finish waits for the write, and gives a document its flags if it lacks them.
 func (d *Driver[T]) finish(ctx context.Context, key string, p pending, doc document, over *driver.Meta, life driver.Life) (driver.Version, error) {
-	version, err := p.wait(ctx)
+	left, err := p.wait(ctx)
 	if err != nil {
 		return 0, tooLarge(err, len(doc.body))
 	}
-	if !doc.typed() || over != nil && over.CreatedAt == life.CreatedAt {
-		return version, nil
+	if d.whole(over, life) || !doc.typed() {
+		return version(left, life), nil
 	}
 	at, err := expiry(life.ExpiresAt)
 	if err != nil {
 		return 0, err
 	}
-	p, err = d.mutateIn(ctx, key, memd.SubdocDocFlagNone, version, at, []gocbcore.SubDocOp{d.created.write(life.CreatedAt)})
-	if err != nil {
-		return 0, err
+	if p, err = d.replaceWhole(ctx, key, left, at, doc); err == nil {
+		var typed gocb.Cas
+		if typed, err = p.wait(ctx); err == nil {
+			left = typed
+		}
 	}
-	stamped, err := p.wait(ctx)
-	if moved(err) || errors.Is(err, driver.ErrNotFound) {
-		// Another writer was between the two: the value was written, and
-		// the record is now that writer's.
-		return version, nil
-	}
-	return stamped, err
+	// The record is written, created_at and all. Should it have been overwritten
+	// meanwhile or the server be gone, the next write of the value sets its flags.
+	return version(left, life), nil
 }
