@@ -82,10 +82,13 @@ func (d *Driver[T]) checkSettings(ctx context.Context, longest time.Duration) er
 }
 
 func checkMax(field string, most, longest time.Duration) error {
-	if most <= 0 || most >= longest {
+	// The expiry asked for was rounded up, the server counts from its clock rounded
+	// down.
+	least := longest + 2*resolution
+	if most <= 0 || most >= least {
 		return nil
 	}
-	return &driver.InvalidError{Field: field, Value: most.String(), Rule: "must be 0 or at least " + longest.String() + ", the longest life that a write asks for; Couchbase shortens it without a word"}
+	return &driver.InvalidError{Field: field, Value: most.String(), Rule: fmt.Sprintf("must be 0 or at least %v, the longest life that a write asks for, %v, and %v for rounding; what is beyond Couchbase cuts off without a word", least, longest, 2*resolution)}
 }
 
 // bucketMax reads the bucket's maxTTL.
@@ -186,7 +189,7 @@ func checkStored(asked, got driver.Instant, server time.Time, longest time.Durat
 	}
 	return &driver.InvalidError{
 		Field: "stored expiry", Value: got.Time().Sub(server).String() + " from now by the server's clock",
-		Rule: "must be the one asked for, " + longest.String() + " from now; look for a maxTTL of the collection or bucket",
+		Rule: "must be the one asked for, " + longest.String() + " from now, rounded up; look for a maxTTL of the collection or bucket",
 	}
 }
 
