@@ -37,3 +37,5 @@ func expiryOf(t *testing.T, col *gocb.Collection, key string) int64 {
 	must(t, err)
 	return n
 }
+
+func isNotFound(err error) bool { return errors.Is(err, gocb.ErrDocumentNotFound) }
