@@ -256,7 +256,7 @@ func TestInvalidInput(t *testing.T) {
 		return err
 	}
 	encode := func(v any) error {
-		_, err := newDriver[any](t, f, nil).Insert(t.Context(), "k", v, life, now)
+		_, err := newDriver[any](t, f, &couchbase.Options{Timeout: time.Minute}).Insert(t.Context(), "k", v, life, now)
 		return err
 	}
 	for _, c := range []struct {

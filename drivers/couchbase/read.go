@@ -106,6 +106,9 @@ func (d *Driver[T]) lookup(ctx context.Context, key string, specs []gocb.LookupI
 	if err := driver.CheckKey(key, d.maxKey); err != nil {
 		return nil, err
 	}
+	if err := ctx.Err(); err != nil {
+		return nil, err // gocb may still answer
+	}
 	res, err := d.collection.LookupIn(key, specs, &gocb.LookupInOptions{
 		Timeout:       d.opts.Timeout,
 		RetryStrategy: d.opts.RetryStrategy,

@@ -140,6 +140,9 @@ func (d *Driver[T]) Delete(ctx context.Context, key string) error {
 	if err := driver.CheckKey(key, d.maxKey); err != nil {
 		return err
 	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	_, err := d.collection.Remove(key, &gocb.RemoveOptions{
 		DurabilityLevel: d.opts.Durability,
 		Timeout:         d.opts.Timeout,
