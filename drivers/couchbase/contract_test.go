@@ -47,6 +47,7 @@ func (prefixed) Decode(b []byte, flags uint32, into any) error {
 func TestContract(t *testing.T) {
 	for name, opts := range configurations {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			if os.Getenv("SLIDINGTTL_COUCHBASE") != "" {
 				drivertest.Run(t, realServer(t, opts))
 				return

@@ -176,3 +176,15 @@ type retryRequest struct{ gocbcore.RetryRequest }
 func (r retryRequest) RetryReasons() []gocb.RetryReason {
 	return reasons(r.RetryRequest.RetryReasons())
 }
+
+// repeatable is a strategy for lookups. gocbcore counts all sub-document operations as
+// unsafe to repeat, and so would fail a lookup whose connection breaks.
+type repeatable struct{ strategy gocb.RetryStrategy }
+
+func (r repeatable) RetryAfter(req gocb.RetryRequest, reason gocb.RetryReason) gocb.RetryAction {
+	return r.strategy.RetryAfter(idempotent{req}, reason)
+}
+
+type idempotent struct{ gocb.RetryRequest }
+
+func (idempotent) Idempotent() bool { return true }

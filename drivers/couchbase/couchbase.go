@@ -17,7 +17,8 @@ type Driver[T any] struct {
 	codec      codec
 	read       []gocb.LookupInSpec // what Get asks for, see record
 	peek       []gocb.LookupInSpec // the same without the body
-	slots      chan struct{}       // bounds the lookups that GetMulti has under way
+	readRetry  gocb.RetryStrategy
+	slots      chan struct{} // bounds the lookups that GetMulti has under way
 	maxKey     int
 }
 
@@ -65,6 +66,10 @@ func New[T any](c *gocb.Collection, opts *Options) (*Driver[T], error) {
 		d.maxKey = maxKey
 	}
 	d.read, d.peek = specs(d.created, d.codec)
+	d.readRetry = repeatable{o.RetryStrategy}
+	if o.RetryStrategy == nil {
+		d.readRetry = repeatable{gocb.NewBestEffortRetryStrategy(nil)}
+	}
 	return d, nil
 }
 

@@ -52,8 +52,9 @@ type Options struct {
 	// included. Zero: none, beyond what the bucket demands.
 	Durability gocb.DurabilityLevel
 
-	// RetryStrategy decides on retries after temporary failures, within Timeout.
-	// Nil: the cluster's.
+	// RetryStrategy decides on retries after temporary failures, within Timeout. It
+	// is told that lookups are idempotent, which gocb by itself does not take them
+	// for. Nil: the cluster's for writes, and gocb's best effort for lookups.
 	RetryStrategy gocb.RetryStrategy
 
 	// ParentSpan gives the span under which the operations of a call are traced.

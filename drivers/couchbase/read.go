@@ -111,7 +111,7 @@ func (d *Driver[T]) lookup(ctx context.Context, key string, specs []gocb.LookupI
 	}
 	res, err := d.collection.LookupIn(key, specs, &gocb.LookupInOptions{
 		Timeout:       d.opts.Timeout,
-		RetryStrategy: d.opts.RetryStrategy,
+		RetryStrategy: d.readRetry,
 		ParentSpan:    d.span(ctx),
 		Context:       ctx,
 	})

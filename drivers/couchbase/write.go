@@ -12,8 +12,9 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// attempts bounds the races that one call may lose.
-const attempts = 16
+// attempts bounds the races that one call may lose. Each is won by another writer of
+// the same record, so it takes that many at once to get there.
+const attempts = 64
 
 // touchedPath is what a touch writes where created_at is in the body and must stay
 // as it was written: a sub-document write needs an operation.
