@@ -225,16 +225,25 @@ func connect(t *testing.T, node *couchbasetest.Node, opts gocb.ClusterOptions) *
 }
 
 func TestTooLarge(t *testing.T) {
-	_, col := start(t)
+	node, col := start(t)
 	raw := &gocb.UpsertOptions{Transcoder: gocb.NewRawBinaryTranscoder(), Timeout: 30 * time.Second}
 	_, err := col.Upsert("k", make([]byte, 20<<20), raw)
 	must(t, err)
 	_, err = col.Upsert("k", make([]byte, 20<<20+1), raw)
 	wantErr(t, err, gocb.ErrValueTooLarge)
-	_, err = col.Upsert(strings.Repeat("k", 250), 1, nil)
-	must(t, err)
-	_, err = col.Upsert(strings.Repeat("k", 251), 1, nil)
-	wantErr(t, err, gocb.ErrInvalidArgument)
+
+	// Keys, in the default collection and in another.
+	must(t, node.AddCollection(node.Bucket(), "s", "c", nil))
+	other := col.Bucket().Scope("s").Collection("c")
+	for _, tt := range []struct {
+		col     *gocb.Collection
+		longest int
+	}{{col, 250}, {other, 246}} {
+		_, err = tt.col.Upsert(strings.Repeat("k", tt.longest), 1, nil)
+		must(t, err)
+		_, err = tt.col.Upsert(strings.Repeat("k", tt.longest+1), 1, nil)
+		wantErr(t, err, gocb.ErrInvalidArgument)
+	}
 }
 
 func TestCounters(t *testing.T) {
