@@ -196,7 +196,9 @@ func TestReadyAndPing(t *testing.T) {
 
 func TestInvalidSettings(t *testing.T) {
 	node := couchbasetest.Start(t)
-	ttl := func(d time.Duration) *couchbasetest.CollectionOptions { return &couchbasetest.CollectionOptions{MaxTTL: d} }
+	ttl := func(d time.Duration) *couchbasetest.CollectionOptions {
+		return &couchbasetest.CollectionOptions{MaxTTL: d}
+	}
 	for _, tt := range []struct {
 		name string
 		err  error
