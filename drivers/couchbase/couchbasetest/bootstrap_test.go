@@ -2,6 +2,7 @@ package couchbasetest_test
 
 import (
 	"errors"
+	"net/http"
 	"testing"
 	"time"
 
@@ -167,6 +168,32 @@ func TestSettingsByManagement(t *testing.T) {
 	if err := cluster.Bucket("b").CollectionsV2().CreateScope("made", nil); err == nil {
 		t.Error("a scope was made by management")
 	}
+}
+
+func TestManagementNeedsCredentials(t *testing.T) {
+	node := couchbasetest.Start(t)
+	for _, tt := range []struct {
+		user, password string
+		want           int
+	}{
+		{node.Username(), node.Password(), http.StatusOK},
+		{node.Username(), "wrong", http.StatusUnauthorized},
+		{"nobody", node.Password(), http.StatusUnauthorized},
+		{"", "", http.StatusUnauthorized},
+	} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, node.ManagementURL()+"/pools/default/buckets", nil)
+		must(t, err)
+		if tt.user != "" {
+			req.SetBasicAuth(tt.user, tt.password)
+		}
+		res, err := http.DefaultClient.Do(req)
+		must(t, err)
+		must(t, res.Body.Close())
+		if res.StatusCode != tt.want {
+			t.Errorf("%q: status %d, want %d", tt.user, res.StatusCode, tt.want)
+		}
+	}
+	http.DefaultClient.CloseIdleConnections()
 }
 
 func TestReadyAndPing(t *testing.T) {

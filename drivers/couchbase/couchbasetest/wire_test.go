@@ -14,6 +14,7 @@ import (
 
 	"github.com/couchbase/gocb/v2"
 	"github.com/couchbase/gocbcore/v10/memd"
+	"github.com/golang/snappy"
 
 	"github.com/slidingttl/slidingttl/drivers/couchbase/couchbasetest"
 )
@@ -391,6 +392,22 @@ func TestWithoutFeatures(t *testing.T) {
 	if res := r.want(memd.StatusTmpFail, set("k", "2")); len(res.Value) != 0 {
 		t.Errorf("a text that was not asked for: %s", res.Value)
 	}
+}
+
+func TestTooLargeOnTheWire(t *testing.T) {
+	node := couchbasetest.Start(t)
+	r := ready(t, node, append(allFeatures, memd.FeatureSnappy)...)
+	big := set("k", strings.Repeat("x", 20<<20+1))
+	r.want(memd.StatusTooBig, big)
+	packed := big
+	packed.Value, packed.Datatype = snappy.Encode(nil, big.Value), uint8(memd.DatatypeFlagCompressed)
+	r.want(memd.StatusTooBig, packed)
+	packed.Value = []byte("not snappy")
+	r.want(memd.StatusInvalidArgs, packed)
+	r.want(memd.StatusSuccess, set("k", strings.Repeat("x", 20<<20)))
+	r.want(memd.StatusTooBig, memd.Packet{Command: memd.CmdAppend, Key: []byte("k"), Value: []byte("x")})
+	mutation := []byte{byte(memd.SubDocOpDictSet), byte(memd.SubdocFlagXattrPath), 0, 1, 0, 0, 0, 1, 'a', '1'}
+	r.want(memd.StatusTooBig, memd.Packet{Command: memd.CmdSubDocMultiMutation, Key: []byte("k"), Value: mutation})
 }
 
 func TestPipelinedRequestsAreAnsweredInOrder(t *testing.T) {
