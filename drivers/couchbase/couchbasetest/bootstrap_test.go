@@ -2,6 +2,7 @@ package couchbasetest_test
 
 import (
 	"errors"
+	"net/http"
 	"testing"
 	"time"
 
@@ -169,6 +170,32 @@ func TestSettingsByManagement(t *testing.T) {
 	}
 }
 
+func TestManagementNeedsCredentials(t *testing.T) {
+	node := couchbasetest.Start(t)
+	for _, tt := range []struct {
+		user, password string
+		want           int
+	}{
+		{node.Username(), node.Password(), http.StatusOK},
+		{node.Username(), "wrong", http.StatusUnauthorized},
+		{"nobody", node.Password(), http.StatusUnauthorized},
+		{"", "", http.StatusUnauthorized},
+	} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, node.ManagementURL()+"/pools/default/buckets", nil)
+		must(t, err)
+		if tt.user != "" {
+			req.SetBasicAuth(tt.user, tt.password)
+		}
+		res, err := http.DefaultClient.Do(req)
+		must(t, err)
+		must(t, res.Body.Close())
+		if res.StatusCode != tt.want {
+			t.Errorf("%q: status %d, want %d", tt.user, res.StatusCode, tt.want)
+		}
+	}
+	http.DefaultClient.CloseIdleConnections()
+}
+
 func TestReadyAndPing(t *testing.T) {
 	node := couchbasetest.Start(t)
 	cluster, err := gocb.Connect(node.ConnectionString(), node.ClusterOptions())
@@ -196,7 +223,9 @@ func TestReadyAndPing(t *testing.T) {
 
 func TestInvalidSettings(t *testing.T) {
 	node := couchbasetest.Start(t)
-	ttl := func(d time.Duration) *couchbasetest.CollectionOptions { return &couchbasetest.CollectionOptions{MaxTTL: d} }
+	ttl := func(d time.Duration) *couchbasetest.CollectionOptions {
+		return &couchbasetest.CollectionOptions{MaxTTL: d}
+	}
 	for _, tt := range []struct {
 		name string
 		err  error

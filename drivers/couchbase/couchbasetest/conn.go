@@ -28,8 +28,10 @@ const (
 	maxPacket = 30 << 20
 	// maxDocument is the largest value of a document (its max_item_size).
 	maxDocument = 20 << 20
-	// maxKey is the longest key of a document, in bytes.
-	maxKey = 250
+	// maxKey is the longest key of a document in the default collection,
+	// maxCollectionKey in any other, in bytes (kv_engine, dockey_view.h).
+	maxKey           = 250
+	maxCollectionKey = 246
 
 	bufferSize = 16 << 10
 )
@@ -110,16 +112,14 @@ func (c *conn) close() {
 // serve answers requests until the connection ends.
 func (c *conn) serve() {
 	err := c.serveAll()
+	if c.malformed != nil {
+		c.log.Warn("malformed packet, connection ended", "err", c.malformed)
+	} else {
+		c.log.Debug("connection ended", "err", err)
+	}
 	c.close()
 	if c.delayed != nil {
 		<-c.delayDone
-	}
-	switch {
-	case c.malformed != nil:
-		c.log.Warn("malformed packet, connection ended", "err", c.malformed)
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed), errors.Is(err, errDropped):
-	default:
-		c.log.Debug("connection ended", "err", err)
 	}
 }
 
@@ -281,8 +281,8 @@ func (c *conn) carryOut(h *handler, req *memd.Packet) error {
 		return c.fail(req, memd.StatusNoBucket, "no bucket selected")
 	case h.data && int(req.Vbucket) >= numVBuckets:
 		return c.reply(req, memd.StatusNotMyVBucket, 0, nil, c.bucket.config, memd.DatatypeFlagJSON)
-	case h.data && (len(req.Key) == 0 || len(req.Key) > maxKey):
-		return c.fail(req, memd.StatusInvalidArgs, "the key must have 1 to 250 bytes")
+	case h.data && (len(req.Key) == 0 || len(req.Key) > longestKey(req.CollectionID)):
+		return c.fail(req, memd.StatusInvalidArgs, "the key must have 1 to 250 bytes, 246 outside the default collection")
 	}
 	if status, why := c.checkFrameUse(h, req); status != memd.StatusSuccess {
 		return c.fail(req, status, why)
@@ -300,6 +300,13 @@ func (c *conn) carryOut(h *handler, req *memd.Packet) error {
 		}
 	}
 	return h.serve(c, req)
+}
+
+func longestKey(collection uint32) int {
+	if collection == defaultCollectionID {
+		return maxKey
+	}
+	return maxCollectionKey
 }
 
 // statusUnknownFrame is the server's, unknown to the codec.

@@ -210,6 +210,23 @@ func TestCompressionOnAndOff(t *testing.T) {
 			if got, want := lookupRaw(t, other, "k", "$document.value_bytes", true), fmt.Sprint(len(text)+2); got != want {
 				t.Errorf("value_bytes %s, want %s", got, want)
 			}
+			// Nor does a change find what was there before in another guise.
+			_, err = col.MutateIn("k", []gocb.MutateInSpec{gocb.ReplaceSpec("", "short", nil)}, nil)
+			must(t, err)
+			if got := get[string](t, col, "k"); got != "short" {
+				t.Errorf("%d bytes after a sub-document replace", len(got))
+			}
+			// With attributes beside it, a document is kept inflated.
+			_, err = col.MutateIn("k", []gocb.MutateInSpec{gocb.UpsertSpec("x", 1, &gocb.UpsertSpecOptions{IsXattr: true})}, nil)
+			must(t, err)
+			_, err = col.Upsert("k", text, nil)
+			must(t, err)
+			if got, want := lookupRaw(t, col, "k", "$document.datatype", true), `["xattr","json"]`; got != want {
+				t.Errorf("datatype %s, want %s", got, want)
+			}
+			if got := get[string](t, col, "k"); got != text {
+				t.Error("the text came back changed, beside attributes")
+			}
 		})
 	}
 }
@@ -225,16 +242,25 @@ func connect(t *testing.T, node *couchbasetest.Node, opts gocb.ClusterOptions) *
 }
 
 func TestTooLarge(t *testing.T) {
-	_, col := start(t)
+	node, col := start(t)
 	raw := &gocb.UpsertOptions{Transcoder: gocb.NewRawBinaryTranscoder(), Timeout: 30 * time.Second}
 	_, err := col.Upsert("k", make([]byte, 20<<20), raw)
 	must(t, err)
 	_, err = col.Upsert("k", make([]byte, 20<<20+1), raw)
 	wantErr(t, err, gocb.ErrValueTooLarge)
-	_, err = col.Upsert(strings.Repeat("k", 250), 1, nil)
-	must(t, err)
-	_, err = col.Upsert(strings.Repeat("k", 251), 1, nil)
-	wantErr(t, err, gocb.ErrInvalidArgument)
+
+	// Keys, in the default collection and in another.
+	must(t, node.AddCollection(node.Bucket(), "s", "c", nil))
+	other := col.Bucket().Scope("s").Collection("c")
+	for _, tt := range []struct {
+		col     *gocb.Collection
+		longest int
+	}{{col, 250}, {other, 246}} {
+		_, err = tt.col.Upsert(strings.Repeat("k", tt.longest), 1, nil)
+		must(t, err)
+		_, err = tt.col.Upsert(strings.Repeat("k", tt.longest+1), 1, nil)
+		wantErr(t, err, gocb.ErrInvalidArgument)
+	}
 }
 
 func TestCounters(t *testing.T) {
@@ -293,6 +319,24 @@ func TestAppendAndPrepend(t *testing.T) {
 	}
 }
 
+func TestMaxTTLOfWhatKeepsItsExpiry(t *testing.T) {
+	node, col := start(t)
+	_, err := col.Upsert("word", 1, nil)
+	must(t, err)
+	_, err = col.Upsert("n", 1, nil)
+	must(t, err)
+	must(t, node.SetBucketMaxTTL(node.Bucket(), time.Minute))
+	_, err = col.Binary().Append("word", []byte("x"), nil)
+	must(t, err)
+	_, err = col.Binary().Increment("n", &gocb.IncrementOptions{Delta: 1})
+	must(t, err)
+	for _, key := range []string{"word", "n"} {
+		if got, want := expiryOf(t, col, key), epoch.Add(time.Minute).Unix(); got != want {
+			t.Errorf("%s: expiry %d, want %d", key, got, want)
+		}
+	}
+}
+
 func TestLocks(t *testing.T) {
 	node, col := start(t)
 	stored, err := col.Upsert("k", "v", nil)
@@ -334,6 +378,14 @@ func TestLocks(t *testing.T) {
 	locked, err = col.GetAndLock("k", 10*time.Second, nil)
 	must(t, err)
 	_, err = col.Replace("k", "mine", &gocb.ReplaceOptions{Cas: locked.Cas()})
+	must(t, err)
+	_, err = col.Upsert("k", "theirs", &gocb.UpsertOptions{RetryStrategy: never})
+	must(t, err)
+
+	locked, err = col.GetAndLock("k", 10*time.Second, nil)
+	must(t, err)
+	_, err = col.MutateIn("k", []gocb.MutateInSpec{gocb.UpsertSpec("x", 1, &gocb.UpsertSpecOptions{IsXattr: true})},
+		&gocb.MutateInOptions{Cas: locked.Cas()})
 	must(t, err)
 	_, err = col.Upsert("k", "theirs", &gocb.UpsertOptions{RetryStrategy: never})
 	must(t, err)

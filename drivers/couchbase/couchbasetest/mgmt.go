@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"log/slog"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -31,6 +32,15 @@ func (n *Node) newMgmtServer() *http.Server {
 	return &http.Server{
 		Handler:  n.authenticate(mux),
 		ErrorLog: slog.NewLogLogger(n.log.Handler(), slog.LevelWarn),
+		// The server's Close does not wait for its connections, the node's does.
+		ConnState: func(_ net.Conn, state http.ConnState) {
+			switch state {
+			case http.StateNew:
+				n.running.Add(1)
+			case http.StateClosed, http.StateHijacked:
+				n.running.Done()
+			}
+		},
 	}
 }
 

@@ -337,7 +337,6 @@ type mutation struct {
 	asked     uint32             // expiry
 	userFlags *uint32
 
-	next     *document
 	removed  bool
 	cas      uint64
 	seqno    uint64

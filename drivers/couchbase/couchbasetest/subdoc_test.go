@@ -317,7 +317,7 @@ func TestMacros(t *testing.T) {
 	res, err := col.MutateIn("k", []gocb.MutateInSpec{
 		gocb.UpsertSpec("cas", gocb.MutationMacroCAS, inXattr),
 		gocb.UpsertSpec("seqno", gocb.MutationMacroSeqNo, inXattr),
-		gocb.UpsertSpec("crc", gocb.MutationMacroValueCRC32c, inXattr),
+		gocb.InsertSpec("crc", gocb.MutationMacroValueCRC32c, &gocb.InsertSpecOptions{IsXattr: true}),
 		gocb.ReplaceSpec("", "body", nil),
 	}, &gocb.MutateInOptions{StoreSemantic: gocb.StoreSemanticsInsert})
 	must(t, err)
