@@ -6,6 +6,7 @@ require (
 	github.com/couchbase/gocb/v2 v2.11.1
 	github.com/couchbase/gocbcore/v10 v10.8.1
 	github.com/golang/snappy v1.0.0
+	github.com/puzpuzpuz/xsync/v4 v4.5.0
 	go.uber.org/goleak v1.3.0
 	golang.org/x/sync v0.24.0
 )

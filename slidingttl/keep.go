@@ -7,6 +7,13 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
+// Keep is an access to the record under key whose value was read by other means, or
+// not at all: it touches the record if that is due, waiting as the TouchMode says.
+// What the store last said of a key is remembered, so an access that is not due
+// mostly costs no trip; in Background mode one that may be due costs a read.
+// ErrNotFound: absent or dead. A touch that failed is reported as after a Get.
+func (s *Store[T]) Keep(ctx context.Context, key string) error { return s.keep(ctx, key, 0) }
+
 // keep is the access behind a value that was read by other means: it has the
 // record under key touched if that is due, and fails only if the record is dead or
 // as Options.Strict says.
@@ -16,13 +23,12 @@ func (s *Store[T]) keep(ctx context.Context, key string, created driver.Instant)
 	}
 	if m := s.memo.known(key); m != nil && s.opts.PolicyOf == nil {
 		now := s.clock.Now()
-		if s.rules.Alive(m.Life, driver.Floor(now)) && !s.rules.due(m.Life, driver.Ceil(now)) {
+		if s.rules.alive(m.Life, driver.Floor(now)) && !s.rules.due(m.Life, driver.Ceil(now)) {
 			s.stats.add(cHits)
 			return nil
 		}
 	}
-	since := s.memo.now()
-	a, due, err := s.readForTouch(ctx, key, created, since)
+	a, due, err := s.readForTouch(ctx, key, created)
 	switch {
 	case errors.Is(err, ErrNotFound), errors.Is(err, ErrForeign) && s.opts.Foreign == Reject:
 		return err
@@ -66,12 +72,13 @@ func (s *Store[T]) lastKnown(ctx context.Context, key string) (driver.Meta, erro
 	if err := s.begin(ctx, opPeek, key); err != nil {
 		return driver.Meta{}, err
 	}
-	if m := s.memo.known(key); m != nil && s.rules.Alive(m.Life, driver.Floor(s.clock.Now())) {
+	if m := s.memo.known(key); m != nil && s.rules.alive(m.Life, driver.Floor(s.clock.Now())) {
 		return *m, nil
 	}
-	e, _, _, err := s.read(ctx, opPeek, key)
+	var l look[T]
+	err := s.read(ctx, opPeek, key, &l)
 	if errors.Is(err, ErrNotFound) {
-		err = nil
+		return driver.Meta{}, nil
 	}
-	return e.Meta, err
+	return l.meta, err
 }

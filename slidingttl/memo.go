@@ -36,16 +36,16 @@ func (m *memo) now() uint64 { return m.clock.Load() }
 
 // read remembers what a read that began at since found, unless a touch has
 // landed in the meantime and knows better.
-func (m *memo) read(key string, meta driver.Meta, since uint64) {
+func (m *memo) read(key string, meta *driver.Meta, since uint64) {
 	if m.hidden {
 		return
 	}
 	s := m.slot(key)
 	r := s.Load()
-	if r != nil && r.key == key && (r.meta == meta || r.landed > since) {
+	if r != nil && r.key == key && (r.meta == *meta || r.landed > since) {
 		return
 	}
-	s.CompareAndSwap(r, &remembered{key: key, meta: meta})
+	s.CompareAndSwap(r, &remembered{key: key, meta: *meta})
 }
 
 // wrote remembers what a write of the value stored.

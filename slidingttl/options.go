@@ -69,7 +69,9 @@ type Options[T any] struct {
 	// Foreign says what to do with records without created_at. Default: Adopt.
 	Foreign Foreign
 
-	// Now is the time. Nil: the driver's clock if it has one, else time.Now.
+	// Now is the time. Nil: the driver's clock if it has one, else time.Now. A
+	// store that deletes what has expired does so by a clock of its own: a Now
+	// that runs behind that clock sees records go early.
 	Now func() time.Time
 
 	// OnTouchError is told of every touch that failed, once a touch, on the

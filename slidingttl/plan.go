@@ -6,63 +6,113 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// rules is a policy on a store of some resolution: what is due, and what a touch
-// or a write of the value stores. Pure.
+// rules is a policy on a store of some resolution, in milliseconds: what a record
+// is promised, when a touch is due, and what a write stores. Pure, and for every
+// read, so it is spared divisions.
 type rules struct {
-	Policy
-	step time.Duration
+	idle    driver.Instant // IdleGrace
+	stored  driver.Instant // IdleGrace + Slack
+	most    driver.Instant // MaxLifetime
+	promote bool
+	step    time.Duration // the store's resolution
+}
+
+func newRules(p Policy, step time.Duration) rules {
+	idle := driver.Instant(0).Add(p.IdleGrace)
+	return rules{
+		idle:    idle,
+		stored:  idle.Add(p.Slack),
+		most:    driver.Instant(0).Add(p.MaxLifetime),
+		promote: p.Promote,
+		step:    step,
+	}
+}
+
+// after returns i + d, for a d that is not negative.
+func after(i, d driver.Instant) driver.Instant {
+	if sum := i + d; sum >= i {
+		return sum
+	}
+	return driver.MaxInstant
+}
+
+func (r *rules) limit(created driver.Instant) driver.Instant { return after(created, r.most) }
+
+func (r *rules) deadline(created, access driver.Instant) driver.Instant {
+	if r.promote {
+		return r.limit(created)
+	}
+	return min(after(access, r.idle), r.limit(created))
+}
+
+func (r *rules) expiry(created, access driver.Instant) driver.Instant {
+	if r.promote {
+		return r.limit(created)
+	}
+	return r.written(created, access)
+}
+
+func (r *rules) written(created, access driver.Instant) driver.Instant {
+	return min(after(access, r.stored), r.limit(created))
+}
+
+// alive reports whether a record with life l is readable at now.
+func (r *rules) alive(l driver.Life, now driver.Instant) bool {
+	return l.Alive(now) && (l.CreatedAt == 0 || r.limit(l.CreatedAt) > now)
 }
 
 // due reports whether an access at access finds life l in need of a touch.
-func (r rules) due(l driver.Life, access driver.Instant) bool {
-	if l.CreatedAt == 0 || l.ExpiresAt < r.Deadline(l.CreatedAt, access) {
+func (r *rules) due(l driver.Life, access driver.Instant) bool {
+	if l.CreatedAt == 0 || l.ExpiresAt < r.deadline(l.CreatedAt, access) {
 		return true
 	}
 	// Past the cap by more than rounding: the policy was made tighter.
-	limit := r.Cap(l.CreatedAt)
+	limit := r.limit(l.CreatedAt)
 	return l.ExpiresAt > limit && l.ExpiresAt > limit.RoundUp(r.step)
 }
 
 // touched is the life that a touch at access, found due, writes over l. created
 // is the created_at with which a record that has none is adopted.
-func (r rules) touched(l driver.Life, access, created driver.Instant) driver.Life {
+func (r *rules) touched(l driver.Life, access, created driver.Instant) driver.Life {
 	if l.CreatedAt == 0 {
-		return driver.Life{CreatedAt: created, ExpiresAt: r.Expiry(created, access).RoundUp(r.step)}
+		return driver.Life{CreatedAt: created, ExpiresAt: r.expiry(created, access).RoundUp(r.step)}
 	}
-	to := r.Expiry(l.CreatedAt, access)
-	if limit := r.Cap(l.CreatedAt); l.ExpiresAt > limit.RoundUp(r.step) {
+	to := r.expiry(l.CreatedAt, access)
+	if limit := r.limit(l.CreatedAt); l.ExpiresAt > limit.RoundUp(r.step) {
 		to = limit
 	}
 	return driver.Life{CreatedAt: l.CreatedAt, ExpiresAt: to.RoundUp(r.step)}
 }
 
-// fresh is the life of a record created at now.
-func (r rules) fresh(now driver.Instant) driver.Life {
-	return driver.Life{CreatedAt: now, ExpiresAt: r.Written(now, now).RoundUp(r.step)}
+// fresh is the life of a record created at now: from the millisecond that has
+// begun, with a promise that counts from the next.
+func (r *rules) fresh(now time.Time) driver.Life {
+	created := driver.Floor(now)
+	return driver.Life{CreatedAt: created, ExpiresAt: r.written(created, driver.Ceil(now)).RoundUp(r.step)}
 }
 
-// rewritten is the life that a write of the value at access gives the live record
-// l. The expiry moves forward only, and not past the cap, unless exactly is set,
-// for a value that brings another policy: then it is that policy's.
-func (r rules) rewritten(l driver.Life, access driver.Instant, exactly bool) driver.Life {
+// rewritten is the life that a write of the value at now gives the live record l. The
+// expiry moves forward only, and not past the cap, unless exactly is set, for a
+// value that brings another policy: then it is that policy's.
+func (r *rules) rewritten(l driver.Life, now time.Time, exactly bool) driver.Life {
 	if l.CreatedAt == 0 {
-		return r.fresh(access)
+		return r.fresh(now)
 	}
-	to := r.Written(l.CreatedAt, access)
+	to := r.written(l.CreatedAt, driver.Ceil(now))
 	if !exactly {
-		to = min(max(to, l.ExpiresAt), r.Cap(l.CreatedAt))
+		to = min(max(to, l.ExpiresAt), r.limit(l.CreatedAt))
 	}
 	return driver.Life{CreatedAt: l.CreatedAt, ExpiresAt: to.RoundUp(r.step)}
 }
 
 // keyTouch is the touch at access of a record that was not read, for those that
 // the idle limit binds.
-func (r rules) keyTouch(now, access driver.Instant) driver.KeyTouch {
-	stored := access.Add(r.IdleGrace).Add(r.Slack)
+func (r *rules) keyTouch(now, access driver.Instant) driver.KeyTouch {
+	stored := after(access, r.stored)
 	return driver.KeyTouch{
 		Now:    now,
-		Born:   stored.Add(-r.MaxLifetime),
-		Due:    access.Add(r.IdleGrace),
+		Born:   stored - r.most,
+		Due:    after(access, r.idle),
 		Expiry: stored.RoundUp(r.step),
 	}
 }

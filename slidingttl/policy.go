@@ -74,35 +74,26 @@ func (p Policy) Validate() error {
 // Deadline is the instant until which a record created at created stays readable
 // once it has been accessed at access.
 func (p Policy) Deadline(created, access driver.Instant) driver.Instant {
-	if p.Promote {
-		return p.Cap(created)
-	}
-	return min(access.Add(p.IdleGrace), p.Cap(created))
+	r := newRules(p, time.Millisecond)
+	return r.deadline(created, access)
 }
 
 // Expiry is what a touch at access writes for a record created at created.
 func (p Policy) Expiry(created, access driver.Instant) driver.Instant {
-	if p.Promote {
-		return p.Cap(created)
-	}
-	return min(access.Add(p.IdleGrace).Add(p.Slack), p.Cap(created))
+	r := newRules(p, time.Millisecond)
+	return r.expiry(created, access)
 }
 
 // Written is what a write of the value at access gives a record created at
 // created. It is Expiry, except that with Promote a write does not count as a read.
 func (p Policy) Written(created, access driver.Instant) driver.Instant {
-	return min(access.Add(p.IdleGrace).Add(p.Slack), p.Cap(created))
+	r := newRules(p, time.Millisecond)
+	return r.written(created, access)
 }
 
 // Cap is the instant from which a record created at created is never readable.
 func (p Policy) Cap(created driver.Instant) driver.Instant {
 	return created.Add(p.MaxLifetime)
-}
-
-// Alive reports whether a record with life l is readable at now: neither its
-// expiry nor its cap has been reached.
-func (p Policy) Alive(l driver.Life, now driver.Instant) bool {
-	return l.Alive(now) && (l.CreatedAt == 0 || p.Cap(l.CreatedAt) > now)
 }
 
 // longest is the longest time to live that one write asks of a store.

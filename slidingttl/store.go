@@ -19,7 +19,9 @@ import (
 // tell (a write whose answer was lost).
 type Store[T any] struct {
 	d       driver.Driver[T]
-	rules   rules
+	local   driver.Local[T] // d, if it is one
+	policy  Policy
+	rules   rules // those of policy
 	opts    Options[T]
 	clock   driver.Clock
 	closed  atomic.Bool
@@ -52,8 +54,8 @@ func New[T any](d driver.Driver[T], p Policy, opts *Options[T]) (*Store[T], erro
 	if err != nil {
 		return nil, err
 	}
-	_, local := d.(driver.Local)
-	s := &Store[T]{d: d, rules: rules{p, step}, opts: o, memo: newMemo(local)}
+	local, _ := d.(driver.Local[T])
+	s := &Store[T]{d: d, rules: newRules(p, step), policy: p, opts: o, local: local, memo: newMemo(local != nil)}
 	switch c, ok := d.(driver.Clock); {
 	case o.Now != nil:
 		s.clock = system(o.Now)
@@ -66,7 +68,7 @@ func New[T any](d driver.Driver[T], p Policy, opts *Options[T]) (*Store[T], erro
 		store:   d,
 		clock:   s.clock,
 		timeout: o.TouchTimeout,
-		local:   local,
+		local:   local != nil,
 		onError: o.OnTouchError,
 		stats:   &s.stats,
 		memo:    s.memo,
@@ -82,14 +84,20 @@ func New[T any](d driver.Driver[T], p Policy, opts *Options[T]) (*Store[T], erro
 // the record gone; see Options.Strict and OnTouchError. ErrNotFound: absent, or
 // dead of idleness or age.
 func (s *Store[T]) Get(ctx context.Context, key string) (T, error) {
-	e, err := s.access(ctx, opGet, key)
-	return e.Value, err
+	var l look[T]
+	if err := s.access(ctx, opGet, key, &l); err != nil {
+		var zero T
+		return zero, err
+	}
+	return *l.value, nil
 }
 
 // Entry is Get, with the record's life and version: as stored after the touch
 // where the call waited for one, as read otherwise.
 func (s *Store[T]) Entry(ctx context.Context, key string) (driver.Entry[T], error) {
-	return s.access(ctx, opGet, key)
+	var l look[T]
+	err := s.access(ctx, opGet, key, &l)
+	return l.entry(err)
 }
 
 // Peek returns the record under key and never touches it.
@@ -97,21 +105,39 @@ func (s *Store[T]) Peek(ctx context.Context, key string) (driver.Entry[T], error
 	if err := s.begin(ctx, opPeek, key); err != nil {
 		return driver.Entry[T]{}, err
 	}
-	e, _, _, err := s.read(ctx, opPeek, key)
-	return e, err
+	var l look[T]
+	err := s.read(ctx, opPeek, key, &l)
+	return l.entry(err)
+}
+
+// TouchEntry is the access behind a Peek, for callers who must look at a value
+// before they let it count: it touches the record that was read as e, if that is
+// due, and returns it as Entry would. A record that died or was replaced since is
+// left alone, and e returned as it is.
+func (s *Store[T]) TouchEntry(ctx context.Context, key string, e driver.Entry[T]) (driver.Entry[T], error) {
+	if err := s.begin(ctx, opTouch, key); err != nil {
+		return driver.Entry[T]{}, err
+	}
+	l := look[T]{value: &e.Value, meta: e.Meta, since: s.memo.now()}
+	var err error
+	if l.rules, err = s.rulesOf(&e.Value); err != nil {
+		return driver.Entry[T]{}, wrap(ctx, opTouch, err)
+	}
+	if e.CreatedAt == 0 && s.opts.Foreign != Adopt {
+		return e, nil
+	}
+	return l.entry(s.touchRead(ctx, opTouch, key, &l))
 }
 
 // access reads the record under key and has it touched if that is due.
-func (s *Store[T]) access(ctx context.Context, op, key string) (driver.Entry[T], error) {
+func (s *Store[T]) access(ctx context.Context, op, key string, l *look[T]) error {
 	if err := s.begin(ctx, op, key); err != nil {
-		return driver.Entry[T]{}, err
+		return err
 	}
-	since := s.memo.now()
-	e, r, settled, err := s.read(ctx, op, key)
-	if err != nil || settled {
-		return e, err
+	if err := s.read(ctx, op, key, l); err != nil || l.settled {
+		return err
 	}
-	return s.touchRead(ctx, op, key, e, r, since)
+	return s.touchRead(ctx, op, key, l)
 }
 
 // begin rejects calls that cannot succeed.
@@ -125,73 +151,101 @@ func (s *Store[T]) begin(ctx context.Context, op, key string) error {
 	return ctx.Err()
 }
 
-// read returns the live record under key and its rules, and whether it is settled
-// that no touch is due.
-func (s *Store[T]) read(ctx context.Context, op, key string) (e driver.Entry[T], r rules, settled bool, err error) {
-	if e, err = s.d.Get(ctx, key); err != nil {
+// look is what a read found and learned.
+type look[T any] struct {
+	value   *T // not to be written to
+	meta    driver.Meta
+	rules   *rules
+	since   uint64 // the memo's clock before it
+	settled bool   // no touch is due
+}
+
+// entry is what a caller gets of l.
+func (l *look[T]) entry(err error) (driver.Entry[T], error) {
+	if err != nil {
+		return driver.Entry[T]{}, err
+	}
+	return driver.Entry[T]{Value: *l.value, Meta: l.meta}, nil
+}
+
+// read reads the live record under key.
+func (s *Store[T]) read(ctx context.Context, op, key string, l *look[T]) (err error) {
+	l.since = s.memo.now()
+	if s.local != nil {
+		l.value, l.meta, err = s.local.Load(key)
+	} else {
+		var e driver.Entry[T]
+		e, err = s.d.Get(ctx, key)
+		l.value, l.meta = &e.Value, e.Meta
+	}
+	if err == nil {
+		l.rules, err = s.rulesOf(l.value)
+	}
+	if err == nil {
+		l.settled, err = s.judge(l.rules, &l.meta)
+	}
+	if err != nil {
 		if errors.Is(err, ErrNotFound) {
 			s.stats.add(cMisses)
 		}
-		return driver.Entry[T]{}, r, true, wrap(ctx, op, err)
+		return wrap(ctx, op, err)
 	}
-	if r, err = s.rulesOf(e.Value); err != nil {
-		return driver.Entry[T]{}, r, true, wrap(ctx, op, err)
-	}
-	// Most reads come out the same whenever within its bounds the time is.
-	if _, latest := s.clock.Bounds(); r.Alive(e.Life, latest) {
-		if !r.due(e.Life, latest) {
-			s.stats.add(cHits)
-			return e, r, true, nil
-		}
-	} else if !r.Alive(e.Life, driver.Floor(s.clock.Now())) {
-		s.stats.add(cMisses)
-		return driver.Entry[T]{}, r, true, wrap(ctx, op, ErrNotFound)
-	}
-	if e.CreatedAt == 0 && s.opts.Foreign != Adopt {
-		if s.opts.Foreign == Reject {
-			return driver.Entry[T]{}, r, true, wrap(ctx, op, ErrForeign)
-		}
-		s.stats.add(cHits)
-		return e, r, true, nil
-	}
+	s.memo.read(key, &l.meta, l.since)
 	s.stats.add(cHits)
-	return e, r, false, nil
+	return nil
 }
 
-// touchRead has a record touched that was just read and may be due.
-func (s *Store[T]) touchRead(ctx context.Context, op, key string, e driver.Entry[T], r rules, since uint64) (driver.Entry[T], error) {
-	s.memo.read(key, e.Meta, since)
-	a, due := s.due(key, e.Meta, r, since)
+// judge returns an error if the record m is dead or refused, and whether it is
+// settled that no touch of it is due.
+func (s *Store[T]) judge(r *rules, m *driver.Meta) (settled bool, err error) {
+	// Most reads come out the same whenever within its bounds the time is.
+	if _, latest := s.clock.Bounds(); r.alive(m.Life, latest) {
+		if !r.due(m.Life, latest) {
+			return true, nil
+		}
+	} else if !r.alive(m.Life, driver.Floor(s.clock.Now())) {
+		return true, ErrNotFound
+	}
+	if m.CreatedAt == 0 && s.opts.Foreign != Adopt {
+		if s.opts.Foreign == Reject {
+			return true, ErrForeign
+		}
+		return true, nil
+	}
+	return false, nil
+}
+
+// touchRead has the record touched that was just read and may be due.
+func (s *Store[T]) touchRead(ctx context.Context, op, key string, l *look[T]) error {
+	a, due := s.due(key, &l.meta, l.rules, l.since)
 	if !due {
-		return e, nil
+		return nil
 	}
-	if err := s.settle(ctx, a, &e.Meta); err != nil {
-		return driver.Entry[T]{}, wrap(ctx, op, err)
-	}
-	return e, nil
+	return wrap(ctx, op, s.settle(ctx, a, &l.meta))
 }
 
 // due returns what a touch of the record m needs to know, and whether one is due.
-func (s *Store[T]) due(key string, m driver.Meta, r rules, since uint64) (access, bool) {
+func (s *Store[T]) due(key string, m *driver.Meta, r *rules, since uint64) (access, bool) {
 	now := s.clock.Now()
 	at := driver.Ceil(now)
 	if !r.due(m.Life, at) {
 		return access{}, false
 	}
 	s.stats.add(cDue)
-	return access{key: key, was: m, rules: r, at: at, created: driver.Floor(now), since: since}, true
+	return access{key: key, was: *m, rules: r, at: at, created: driver.Floor(now), since: since}, true
 }
 
 // rulesOf returns the rules for a record of value v.
-func (s *Store[T]) rulesOf(v T) (rules, error) {
+func (s *Store[T]) rulesOf(v *T) (*rules, error) {
 	if s.opts.PolicyOf == nil {
-		return s.rules, nil
+		return &s.rules, nil
 	}
-	p := s.opts.PolicyOf(v)
+	p := s.opts.PolicyOf(*v)
 	if err := p.Validate(); err != nil {
-		return rules{}, fmt.Errorf("Options.PolicyOf: %w", err)
+		return nil, fmt.Errorf("Options.PolicyOf: %w", err)
 	}
-	return rules{p, s.rules.step}, nil
+	r := newRules(p, s.rules.step)
+	return &r, nil
 }
 
 // GetMulti returns the values under keys and touches the records that are due, as
@@ -212,12 +266,12 @@ func (s *Store[T]) GetMulti(ctx context.Context, keys []string) (map[string]T, e
 	values := make(map[string]T, len(found))
 	var waiting []access
 	for key, e := range found {
-		r, perr := s.rulesOf(e.Value)
+		r, perr := s.rulesOf(&e.Value)
 		switch {
 		case perr != nil:
 			err = errors.Join(err, perr)
 			continue
-		case !r.Alive(e.Life, now):
+		case !r.alive(e.Life, now):
 			continue
 		case e.CreatedAt == 0 && s.opts.Foreign == Reject:
 			err = errors.Join(err, ErrForeign)
@@ -227,8 +281,8 @@ func (s *Store[T]) GetMulti(ctx context.Context, keys []string) (map[string]T, e
 		if e.CreatedAt == 0 && s.opts.Foreign == ReadOnly {
 			continue
 		}
-		s.memo.read(key, e.Meta, since)
-		if a, due := s.due(key, e.Meta, r, since); due {
+		s.memo.read(key, &e.Meta, since)
+		if a, due := s.due(key, &e.Meta, r, since); due {
 			if s.opts.Touches == Wait || s.touches.local || !s.touches.push(ctx, a) {
 				waiting = append(waiting, a)
 			}
@@ -242,6 +296,36 @@ func (s *Store[T]) GetMulti(ctx context.Context, keys []string) (map[string]T, e
 	return values, wrap(ctx, opGetMulti, err)
 }
 
+// PeekMulti returns the records under keys and touches none. Keys that are absent
+// or dead are left out. With an error it returns what it could read.
+func (s *Store[T]) PeekMulti(ctx context.Context, keys []string) (map[string]driver.Entry[T], error) {
+	for _, k := range keys {
+		if err := s.begin(ctx, opPeek, k); err != nil {
+			return nil, err
+		}
+	}
+	if len(keys) == 0 {
+		return map[string]driver.Entry[T]{}, nil
+	}
+	found, err := driver.GetMulti(ctx, s.d, keys)
+	now := driver.Floor(s.clock.Now())
+	for key, e := range found {
+		r, perr := s.rulesOf(&e.Value)
+		if perr == nil && e.CreatedAt == 0 && s.opts.Foreign == Reject {
+			perr = ErrForeign
+		}
+		if perr != nil {
+			err = errors.Join(err, perr)
+		}
+		if perr != nil || !r.alive(e.Life, now) {
+			delete(found, key)
+		}
+	}
+	s.stats.addN(cHits, len(found))
+	s.stats.addN(cMisses, distinct(keys)-len(found))
+	return found, wrap(ctx, opPeek, err)
+}
+
 func distinct(keys []string) int {
 	seen := make(map[string]struct{}, len(keys))
 	for _, k := range keys {
@@ -253,46 +337,60 @@ func distinct(keys []string) int {
 // Insert writes v under key as a new record. ErrExists: a live record is there,
 // and stays as it is.
 func (s *Store[T]) Insert(ctx context.Context, key string, v T) error {
+	_, err := s.InsertEntry(ctx, key, v)
+	return err
+}
+
+// InsertEntry is Insert, and returns the record as written.
+func (s *Store[T]) InsertEntry(ctx context.Context, key string, v T) (driver.Entry[T], error) {
 	r, err := s.beginWrite(ctx, opInsert, key, v)
 	if err != nil {
-		return err
+		return driver.Entry[T]{}, err
 	}
-	now := driver.Floor(s.clock.Now())
-	life := r.fresh(now)
+	start := s.clock.Now()
+	now, life := driver.Floor(start), r.fresh(start)
 	version, err := s.d.Insert(ctx, key, v, life, now)
 	var conflict *driver.ConflictError
 	if errors.As(err, &conflict) {
 		if over, rerr := s.deadByCap(ctx, key, conflict.Found, now); rerr != nil {
-			return wrap(ctx, opInsert, rerr)
+			return driver.Entry[T]{}, wrap(ctx, opInsert, rerr)
 		} else if over == nil {
-			return wrap(ctx, opInsert, exists(err))
-		} else if version, err = s.d.Replace(ctx, key, v, *over, life, now); errors.Is(err, ErrConflict) {
-			err = exists(err)
+			return driver.Entry[T]{}, wrap(ctx, opInsert, exists(conflict))
+		} else if version, err = s.d.Replace(ctx, key, v, *over, life, now); errors.As(err, &conflict) {
+			err = exists(conflict)
 		}
 	}
-	if err == nil {
-		s.memo.wrote(key, driver.Meta{Life: life, Version: version})
+	if err != nil {
+		return driver.Entry[T]{}, wrap(ctx, opInsert, err)
 	}
-	return wrap(ctx, opInsert, err)
+	m := driver.Meta{Life: life, Version: version}
+	s.memo.wrote(key, m)
+	return driver.Entry[T]{Value: v, Meta: m}, nil
 }
 
-func exists(err error) error { return fmt.Errorf("%w: %w", ErrExists, err) }
+// exists is ErrExists with the store's own error, if it had one.
+func exists(c *driver.ConflictError) error {
+	if c.Err == nil {
+		return ErrExists
+	}
+	return fmt.Errorf("%w: %w", ErrExists, c.Err)
+}
 
 // deadByCap returns the record found in an Insert's way if it is past its cap,
 // which a store cannot tell; nil if it is alive.
 func (s *Store[T]) deadByCap(ctx context.Context, key string, found driver.Meta, now driver.Instant) (*driver.Meta, error) {
-	r := s.rules
+	r := &s.rules
 	if s.opts.PolicyOf != nil {
 		e, err := s.d.Get(ctx, key)
 		if err != nil {
 			return nil, err
 		}
-		if r, err = s.rulesOf(e.Value); err != nil {
+		if r, err = s.rulesOf(&e.Value); err != nil {
 			return nil, err
 		}
 		found = e.Meta
 	}
-	if r.Alive(found.Life, now) {
+	if r.alive(found.Life, now) {
 		return nil, nil
 	}
 	return &found, nil
@@ -307,14 +405,14 @@ func (s *Store[T]) Upsert(ctx context.Context, key string, v T) error {
 		return err
 	}
 	plan := func(found *driver.Meta) (driver.Life, error) {
-		now := driver.Floor(s.clock.Now())
+		now := s.clock.Now()
 		switch {
-		case found == nil || !r.Alive(found.Life, now):
+		case found == nil || !r.alive(found.Life, driver.Floor(now)):
 			return r.fresh(now), nil
 		case found.CreatedAt == 0 && s.opts.Foreign != Adopt:
 			return driver.Life{}, ErrForeign
 		}
-		return r.rewritten(found.Life, driver.Ceil(s.clock.Now()), s.opts.PolicyOf != nil), nil
+		return r.rewritten(found.Life, now, s.opts.PolicyOf != nil), nil
 	}
 	meta, err := driver.Upsert(ctx, s.d, key, v, s.memo.known(key), plan, driver.Floor(s.clock.Now()))
 	if err != nil {
@@ -325,11 +423,11 @@ func (s *Store[T]) Upsert(ctx context.Context, key string, v T) error {
 	return nil
 }
 
-func (s *Store[T]) beginWrite(ctx context.Context, op, key string, v T) (rules, error) {
+func (s *Store[T]) beginWrite(ctx context.Context, op, key string, v T) (*rules, error) {
 	if err := s.begin(ctx, op, key); err != nil {
-		return rules{}, err
+		return nil, err
 	}
-	r, err := s.rulesOf(v)
+	r, err := s.rulesOf(&v)
 	return r, wrap(ctx, op, err)
 }
 
@@ -354,8 +452,12 @@ func (s *Store[T]) Check(ctx context.Context) error {
 	if !ok {
 		return nil
 	}
-	return wrap(ctx, opCheck, c.Check(ctx, s.rules.longest()))
+	return wrap(ctx, opCheck, c.Check(ctx, s.policy.longest()))
 }
+
+// Now is the time by which the store judges: Options.Now, else the driver's clock,
+// else the system's.
+func (s *Store[T]) Now() time.Time { return s.clock.Now() }
 
 // Stats returns what the store has done so far. It may be called after Close.
 func (s *Store[T]) Stats() Stats {

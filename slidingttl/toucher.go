@@ -17,7 +17,7 @@ import (
 type access struct {
 	key     string
 	was     driver.Meta
-	rules   rules
+	rules   *rules
 	at      driver.Instant    // when, rounded up: what it promises counts from here
 	created driver.Instant    // created_at for a record that has none
 	since   uint64            // the memo's clock before the record was read
@@ -148,7 +148,7 @@ func (t *toucher) touch(ctx context.Context, a access) outcome {
 		now := driver.Floor(t.clock.Now())
 		if attempt == 0 && a.blind != nil {
 			m, err = a.blind.TouchKey(ctx, a.key, a.rules.keyTouch(now, a.at))
-		} else if !a.rules.Alive(m.Life, now) {
+		} else if !a.rules.alive(m.Life, now) {
 			err = errLost
 		} else if a.kept(m) {
 			return outcome{a.was.CreatedAt, m, nil}

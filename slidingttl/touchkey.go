@@ -29,10 +29,9 @@ func (s *Store[T]) touchKey(ctx context.Context, key string, created driver.Inst
 	}
 	err := errLost
 	for i := 0; err == errLost && i < keyTouchAttempts; i++ {
-		since := s.memo.now()
-		a, due, rerr := s.unread(key, since), true, error(nil)
+		a, due, rerr := s.unread(key), true, error(nil)
 		if a.blind == nil {
-			if a, due, rerr = s.readForTouch(ctx, key, created, since); rerr != nil {
+			if a, due, rerr = s.readForTouch(ctx, key, created); rerr != nil {
 				return driver.Life{}, rerr
 			}
 		}
@@ -41,7 +40,7 @@ func (s *Store[T]) touchKey(ctx context.Context, key string, created driver.Inst
 			m, err = s.touches.wait(ctx, a)
 		}
 		if err == nil {
-			m.ExpiresAt = min(m.ExpiresAt, a.rules.Cap(m.CreatedAt))
+			m.ExpiresAt = min(m.ExpiresAt, a.rules.limit(m.CreatedAt))
 			return m.Life, nil
 		}
 	}
@@ -52,35 +51,34 @@ func (s *Store[T]) touchKey(ctx context.Context, key string, created driver.Inst
 }
 
 // unread returns a touch that needs no read, with a nil blind if there is none.
-func (s *Store[T]) unread(key string, since uint64) access {
+func (s *Store[T]) unread(key string) access {
 	kt, ok := s.d.(driver.KeyToucher)
-	if !ok || s.opts.PolicyOf != nil || s.rules.Promote || s.opts.Foreign != Adopt {
+	if !ok || s.opts.PolicyOf != nil || s.rules.promote || s.opts.Foreign != Adopt {
 		return access{}
 	}
 	s.stats.add(cDue)
 	now := s.clock.Now()
-	return access{key: key, rules: s.rules, at: driver.Ceil(now), created: driver.Floor(now), since: since, blind: kt}
+	return access{key: key, rules: &s.rules, at: driver.Ceil(now), created: driver.Floor(now), since: s.memo.now(), blind: kt}
 }
 
 // readForTouch reads the record under key and returns the touch it needs, or false
 // and the record as it was read.
-func (s *Store[T]) readForTouch(ctx context.Context, key string, created driver.Instant, since uint64) (access, bool, error) {
-	e, r, _, err := s.read(ctx, opTouch, key)
-	if err != nil {
+func (s *Store[T]) readForTouch(ctx context.Context, key string, created driver.Instant) (access, bool, error) {
+	var l look[T]
+	if err := s.read(ctx, opTouch, key, &l); err != nil {
 		return access{}, false, err
 	}
-	if e.CreatedAt == 0 {
+	if l.meta.CreatedAt == 0 {
 		if s.opts.Foreign != Adopt {
 			return access{}, false, wrap(ctx, opTouch, ErrForeign)
 		}
-		if created != 0 && !r.Alive(driver.Life{CreatedAt: created}, driver.Floor(s.clock.Now())) {
+		if created != 0 && !l.rules.alive(driver.Life{CreatedAt: created}, driver.Floor(s.clock.Now())) {
 			return access{}, false, wrap(ctx, opTouch, ErrNotFound)
 		}
 	}
-	s.memo.read(key, e.Meta, since)
-	a, due := s.due(key, e.Meta, r, since)
+	a, due := s.due(key, &l.meta, l.rules, l.since)
 	if !due {
-		return access{was: e.Meta, rules: r}, false, nil
+		return access{was: l.meta, rules: l.rules}, false, nil
 	}
 	if created != 0 {
 		a.created = created

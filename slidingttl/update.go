@@ -28,7 +28,19 @@ const (
 // written and the panic passes on. ErrNotFound: absent or dead, or past the cap of
 // the policy that the new value brings. ErrConflict: too many races lost.
 func (s *Store[T]) Update(ctx context.Context, key string, f func(T) (T, error)) (T, error) {
-	var zero T
+	e, err := s.update(ctx, key, nil, f)
+	return e.Value, err
+}
+
+// UpdateEntry is Update, beginning with the record as it was read, in e, by
+// [Store.Peek], [Store.Entry] or [Store.TouchEntry]: one trip less where nobody
+// has written since. It returns the record as written.
+func (s *Store[T]) UpdateEntry(ctx context.Context, key string, e driver.Entry[T], f func(T) (T, error)) (driver.Entry[T], error) {
+	return s.update(ctx, key, &e, f)
+}
+
+func (s *Store[T]) update(ctx context.Context, key string, first *driver.Entry[T], f func(T) (T, error)) (driver.Entry[T], error) {
+	var zero driver.Entry[T]
 	if err := s.begin(ctx, opUpdate, key); err != nil {
 		return zero, err
 	}
@@ -37,24 +49,32 @@ func (s *Store[T]) Update(ctx context.Context, key string, f func(T) (T, error))
 	}
 	var err error
 	for attempt := range updateAttempts {
-		var e driver.Entry[T]
-		var r rules
-		if e, r, _, err = s.read(ctx, opUpdate, key); err != nil {
+		var l look[T]
+		if attempt == 0 && first != nil {
+			l.value, l.meta = &first.Value, first.Meta
+			if l.rules, err = s.rulesOf(l.value); err != nil {
+				return zero, wrap(ctx, opUpdate, err)
+			}
+			if !l.rules.alive(l.meta.Life, driver.Floor(s.clock.Now())) {
+				return zero, wrap(ctx, opUpdate, ErrNotFound)
+			}
+		} else if err = s.read(ctx, opUpdate, key, &l); err != nil {
 			return zero, err
 		}
-		if e.CreatedAt == 0 && s.opts.Foreign != Adopt {
+		if l.meta.CreatedAt == 0 && s.opts.Foreign != Adopt {
 			return zero, wrap(ctx, opUpdate, ErrForeign)
 		}
-		v, ferr := f(e.Value)
+		v, ferr := f(*l.value)
 		if ferr != nil {
 			return zero, ferr
 		}
-		rv, rerr := s.rulesOf(v)
+		r, rerr := s.rulesOf(&v)
 		if rerr != nil {
 			return zero, wrap(ctx, opUpdate, rerr)
 		}
-		if err = s.replace(ctx, key, v, e.Meta, rv, rv != r); err == nil {
-			return v, nil
+		var m driver.Meta
+		if m, err = s.replace(ctx, key, v, l.meta, r, *r != *l.rules); err == nil {
+			return driver.Entry[T]{Value: v, Meta: m}, nil
 		}
 		if !errors.Is(err, ErrConflict) {
 			return zero, wrap(ctx, opUpdate, err)
@@ -66,30 +86,28 @@ func (s *Store[T]) Update(ctx context.Context, key string, f func(T) (T, error))
 	return zero, wrap(ctx, opUpdate, err)
 }
 
-// replace writes v over the record was. It follows was through touches, and ends
-// with a conflict when the value itself is another.
-func (s *Store[T]) replace(ctx context.Context, key string, v T, was driver.Meta, r rules, exactly bool) error {
+// replace writes v over the record was and returns what is then stored. It follows
+// was through touches, and ends with a conflict when the value itself is another.
+func (s *Store[T]) replace(ctx context.Context, key string, v T, was driver.Meta, r *rules, exactly bool) (driver.Meta, error) {
 	for {
 		now := s.clock.Now()
-		life := r.rewritten(was.Life, driver.Ceil(now), exactly)
-		if was.CreatedAt == 0 {
-			life = r.fresh(driver.Floor(now))
-		}
-		if !r.Alive(life, driver.Floor(now)) {
-			return ErrNotFound
+		life := r.rewritten(was.Life, now, exactly)
+		if !r.alive(life, driver.Floor(now)) {
+			return driver.Meta{}, ErrNotFound
 		}
 		version, err := s.d.Replace(ctx, key, v, was, life, driver.Floor(now))
 		if err == nil {
-			s.memo.wrote(key, driver.Meta{Life: life, Version: version})
-			return nil
+			m := driver.Meta{Life: life, Version: version}
+			s.memo.wrote(key, m)
+			return m, nil
 		}
 		s.memo.forget(key)
 		var conflict *driver.ConflictError
 		if !errors.As(err, &conflict) || conflict.Found.Version != was.Version || conflict.Found.CreatedAt != was.CreatedAt {
-			return err
+			return driver.Meta{}, err
 		}
 		if conflict.Found == was {
-			return err // a driver that conflicts with nothing must not hold us here
+			return driver.Meta{}, err // a driver that conflicts with nothing must not hold us here
 		}
 		was = conflict.Found
 	}

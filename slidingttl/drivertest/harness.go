@@ -12,7 +12,8 @@ import (
 type Harness struct {
 	// Open returns a backend for one case. It is called once a case, inside the
 	// bubble if there is one, and may leave its clean-up to t.Cleanup. Records of
-	// other cases may still be in the store. Required.
+	// other cases may still be in the store. The store must not limit how long a
+	// record lives, as Couchbase does where a maxTTL is set. Required.
 	Open func(t testing.TB) *Backend
 
 	// Bubble runs each case in a bubble of testing/synctest, where time passes
@@ -45,7 +46,8 @@ type Backend struct {
 	// bubble and for a store that runs in real time.
 	Wait func(d time.Duration)
 
-	// MaxKey is the longest key in bytes that the driver takes. Zero: no limit.
+	// MaxKey is the longest key in bytes that the driver takes, 64 at least, which
+	// the suite's own keys need. Zero: no limit.
 	MaxKey int
 
 	// Plant writes a record as another program would, over whatever is there: v
@@ -78,6 +80,7 @@ const (
 	KeyToucher Feature = "KeyToucher" // the driver is a driver.KeyToucher
 	Clock      Feature = "Clock"      // the driver is a driver.Clock
 	Checker    Feature = "Checker"    // the driver is a driver.Checker
+	Local      Feature = "Local"      // the driver is a driver.Local
 	Copies     Feature = "Copies"     // values share no memory with the caller's
 )
 
@@ -97,6 +100,10 @@ var features = map[Feature]func(b *Backend) bool{
 	},
 	Checker: func(b *Backend) bool {
 		_, ok := b.Driver.(driver.Checker)
+		return ok
+	},
+	Local: func(b *Backend) bool {
+		_, ok := b.Driver.(driver.Local[Value])
 		return ok
 	},
 	Copies: func(*Backend) bool { return true },

@@ -18,13 +18,15 @@ type reference struct {
 	step    time.Duration
 	maxKey  int
 	remarks bool // a touch changes the version
+	unique  bool // no version comes twice
 	late    bool // what is dead is never deleted
+	time    func() time.Time
 
-	mu       sync.Mutex // guards the rest
-	records  map[string]record
-	versions driver.Version
-	down     bool
-	hung     chan struct{} // closed: answers again
+	mu      sync.Mutex // guards the rest
+	last    driver.Version
+	records map[string]record
+	down    bool
+	hung    chan struct{} // closed: answers again
 }
 
 type record struct {
@@ -43,7 +45,7 @@ var (
 func newReference() *reference {
 	answering := make(chan struct{})
 	close(answering)
-	return &reference{step: time.Millisecond, maxKey: 250, records: make(map[string]record), hung: answering}
+	return &reference{step: time.Millisecond, maxKey: 250, time: time.Now, records: make(map[string]record), hung: answering}
 }
 
 var errDown = errors.New("the store is down")
@@ -69,7 +71,7 @@ func (r *reference) begin(ctx context.Context, key string) error {
 		r.mu.Unlock()
 		return errDown
 	}
-	now := driver.Floor(time.Now())
+	now := driver.Floor(r.time())
 	maps.DeleteFunc(r.records, func(_ string, rec record) bool { return !r.late && !rec.meta.Alive(now) })
 	return nil
 }
@@ -86,15 +88,25 @@ func (r *reference) match(key string, was driver.Meta, now driver.Instant) (reco
 	return rec, nil
 }
 
-// put stores a value under key with a new version.
-func (r *reference) put(key string, v Value, life driver.Life) driver.Version {
+// next is the version that follows was. Versions start anew with each record, so
+// that two generations may have the same, unless they are unique.
+func (r *reference) next(was driver.Version) driver.Version {
+	if r.unique {
+		r.last++
+		return r.last
+	}
+	return was + 1
+}
+
+// put stores a value under key with the version that follows was.
+func (r *reference) put(key string, v Value, life driver.Life, was driver.Version) driver.Version {
 	b, err := json.Marshal(v)
 	if err != nil {
 		panic(err)
 	}
-	r.versions++
-	r.records[key] = record{string(b), driver.Meta{Life: life, Version: r.versions}}
-	return r.versions
+	version := r.next(was)
+	r.records[key] = record{string(b), driver.Meta{Life: life, Version: version}}
+	return version
 }
 
 func (rec record) entry() driver.Entry[Value] {
@@ -125,7 +137,7 @@ func (r *reference) Insert(ctx context.Context, key string, v Value, life driver
 	if rec, ok := r.records[key]; ok && rec.meta.Alive(now) {
 		return 0, &driver.ConflictError{Found: rec.meta}
 	}
-	return r.put(key, v, life), nil
+	return r.put(key, v, life, 0), nil
 }
 
 func (r *reference) Replace(ctx context.Context, key string, v Value, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
@@ -136,7 +148,7 @@ func (r *reference) Replace(ctx context.Context, key string, v Value, was driver
 	if _, err := r.match(key, was, now); err != nil {
 		return 0, err
 	}
-	return r.put(key, v, life), nil
+	return r.put(key, v, life, was.Version), nil
 }
 
 func (r *reference) Touch(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
@@ -158,8 +170,7 @@ func (r *reference) Touch(ctx context.Context, key string, was driver.Meta, life
 func (r *reference) move(key string, rec record, life driver.Life) driver.Meta {
 	rec.meta.Life = life
 	if r.remarks {
-		r.versions++
-		rec.meta.Version = r.versions
+		rec.meta.Version = r.next(rec.meta.Version)
 	}
 	r.records[key] = rec
 	return rec.meta
@@ -182,14 +193,15 @@ func (r *reference) Upsert(ctx context.Context, key string, v Value, _ *driver.M
 	}
 	defer r.mu.Unlock()
 	var found *driver.Meta
+	var was driver.Version
 	if rec, ok := r.records[key]; ok && rec.meta.Alive(now) {
-		found = &rec.meta
+		found, was = &rec.meta, rec.meta.Version
 	}
 	life, err := plan(found)
 	if err != nil {
 		return driver.Meta{}, err
 	}
-	return driver.Meta{Life: life, Version: r.put(key, v, life)}, nil
+	return driver.Meta{Life: life, Version: r.put(key, v, life, was)}, nil
 }
 
 func (r *reference) GetMulti(ctx context.Context, keys []string) (map[string]driver.Entry[Value], error) {
@@ -222,7 +234,7 @@ func (r *reference) TouchKey(ctx context.Context, key string, t driver.KeyTouch)
 	return r.move(key, rec, driver.Life{CreatedAt: m.CreatedAt, ExpiresAt: t.Expiry}), nil
 }
 
-func (r *reference) Now() time.Time { return time.Now() }
+func (r *reference) Now() time.Time { return r.time() }
 
 func (r *reference) Bounds() (earliest, latest driver.Instant) {
 	return driver.Floor(r.Now()), driver.Ceil(r.Now())
@@ -240,7 +252,7 @@ func (r *reference) Check(ctx context.Context, _ time.Duration) error {
 func (r *reference) plant(_ context.Context, key string, v Value, life driver.Life) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.put(key, v, life)
+	r.put(key, v, life, 98) // which no write of the driver has come to
 	return nil
 }
 
@@ -263,6 +275,9 @@ func (r *reference) hang() (release func()) {
 	r.hung = hung
 	return sync.OnceFunc(func() { close(hung) })
 }
+
+// remote is why a reference is no driver.Local.
+var remote = map[Feature]string{Local: "stands for a store across a network"}
 
 // harness opens the driver that build makes of a reference.
 func harness(build func(*reference) driver.Driver[Value], lacks map[Feature]string) Harness {

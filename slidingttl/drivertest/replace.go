@@ -15,6 +15,17 @@ func (t *trial) replaced(when, key string, n int, was driver.Meta, life driver.L
 	return e
 }
 
+// apart is how far apart the generations lie that a write must not mistake.
+var apart = []time.Duration{time.Millisecond, -time.Millisecond, time.Second, day}
+
+// regenerated makes a record under key with life first, deletes it, and makes
+// another with life then.
+func (t *trial) regenerated(key string, first, then driver.Life) (old, anew driver.Entry[Value]) {
+	old = t.insert(key, 1, first)
+	t.ok("Delete", t.d.Delete(t.ctx, key))
+	return old, t.insert(key, 2, then)
+}
+
 var replaceCases = []testCase{{
 	name:        "replace/live",
 	explanation: "Replace must write the value and the life it is given, created_at included: one that is forgotten here restarts or loses the max lifetime at every save.",
@@ -79,12 +90,10 @@ var replaceCases = []testCase{{
 	name:        "replace/dead-other",
 	explanation: "A dead record in the way is no conflict: it is as good as absent, and says ErrNotFound, or a caller plans its next write on it.",
 	run: func(t *trial) {
-		e := t.insert(t.key("a"), 1, t.life(time.Hour))
-		was := e.Meta
-		was.CreatedAt--
-		_, err := t.d.Replace(t.ctx, t.key("a"), value(2), was, t.later(e.Life, time.Hour), e.ExpiresAt)
-		t.notFound("Replace of another generation that is dead", err)
-		t.stored("after it", t.key("a"), e)
+		old, dead := t.regenerated(t.key("a"), t.life(3*time.Hour), t.life(time.Hour))
+		_, err := t.d.Replace(t.ctx, t.key("a"), value(3), old.Meta, t.later(old.Life, time.Hour), dead.ExpiresAt)
+		t.notFound("Replace where another generation is stored, and dead", err)
+		t.stored("after it", t.key("a"), dead)
 	},
 }, {
 	name:        "replace/other-version",
@@ -103,23 +112,23 @@ var replaceCases = []testCase{{
 	run: func(t *trial) {
 		e := t.insert(t.key("a"), 1, t.life(time.Hour))
 		touched := t.touched("Touch", t.key("a"), e, t.later(e.Life, time.Hour))
-		was := e.Meta
-		was.Version = touched.Version // so that only the expiry differs
-		_, err := t.d.Replace(t.ctx, t.key("a"), value(2), was, e.Life, t.now())
+		_, err := t.d.Replace(t.ctx, t.key("a"), value(2), e.Meta, e.Life, t.now())
 		t.conflict("Replace planned from the expiry before a touch", err, touched.Meta)
 		t.stored("after it", t.key("a"), touched)
 		t.replaced("Replace of what the conflict found", t.key("a"), 2, touched.Meta, touched.Life)
 	},
 }, {
 	name:        "replace/other-generation",
-	explanation: "Replace must land only on the generation it was planned for: a key that was deleted and created anew is another record, whatever its version.",
+	explanation: "Replace must land only on the generation it was planned for: a key that was deleted and created anew is another record, though it have the same version and expiry.",
 	run: func(t *trial) {
-		e := t.insert(t.key("a"), 1, t.life(time.Hour))
-		was := e.Meta
-		was.CreatedAt-- // so that only created_at differs
-		_, err := t.d.Replace(t.ctx, t.key("a"), value(2), was, driver.Life{CreatedAt: was.CreatedAt, ExpiresAt: e.ExpiresAt}, t.now())
-		t.conflict("Replace planned for a generation a millisecond older", err, e.Meta)
-		t.stored("after it", t.key("a"), e)
+		for _, by := range apart {
+			key := t.key(by.String())
+			l := t.life(time.Hour)
+			old, anew := t.regenerated(key, driver.Life{CreatedAt: l.CreatedAt.Add(-by), ExpiresAt: l.ExpiresAt}, l)
+			_, err := t.d.Replace(t.ctx, key, value(3), old.Meta, old.Life, t.now())
+			t.conflict("Replace planned for a generation older by "+by.String(), err, anew.Meta)
+			t.stored("after it", key, anew)
+		}
 	},
 }, {
 	name:        "replace/foreign",

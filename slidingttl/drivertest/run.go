@@ -23,7 +23,7 @@ func cases() []testCase {
 		harnessCases,
 		getCases, insertCases, replaceCases, touchCases, deleteCases,
 		lifeCases, valueCases, keyCases, contextCases, faultCases, raceCases,
-		upsertCases, batchCases, keyTouchCases, clockCases, checkCases,
+		upsertCases, batchCases, keyTouchCases, localCases, clockCases, checkCases,
 		storeLifeCases, storeRaceCases, storeTouchCases, storeForeignCases, storeErrorCases,
 	)
 }
@@ -97,8 +97,8 @@ var harnessCases = []testCase{{
 		if (t.b.Fail == nil) != (t.b.Own == nil) {
 			t.Errorf("Backend.Fail and Backend.Own need each other")
 		}
-		if t.b.MaxKey < 0 {
-			t.Errorf("Backend.MaxKey is %d: must not be negative", t.b.MaxKey)
+		if t.b.MaxKey != 0 && t.b.MaxKey < 64 {
+			t.Errorf("Backend.MaxKey is %d: must be at least 64, or zero for no limit", t.b.MaxKey)
 		}
 	},
 }, {

@@ -78,4 +78,7 @@ func (t *trial) dead(when string, s *slidingttl.Store[Value], key string) {
 	if found, err := s.GetMulti(t.ctx, []string{key}); err != nil || len(found) != 0 {
 		t.Errorf("%s: Store.GetMulti returns %d records and the error %v; want none", when, len(found), err)
 	}
+	if found, err := s.PeekMulti(t.ctx, []string{key}); err != nil || len(found) != 0 {
+		t.Errorf("%s: Store.PeekMulti returns %d records and the error %v; want none", when, len(found), err)
+	}
 }

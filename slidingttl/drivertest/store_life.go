@@ -270,6 +270,32 @@ var storeLifeCases = []testCase{{
 		}
 	},
 }, {
+	name:        "store/touch-entry",
+	explanation: "A touch of what was peeked at must land on that record and no other: not on the next life of its key, nor on a deleted one.",
+	run: func(t *trial) {
+		s, key := t.store(exact), t.key("a")
+		t.upsert(s, key, 1)
+		c := t.now()
+		t.advance(time.Minute)
+		peeked, err := s.Peek(t.ctx, key)
+		t.ok("Peek", err)
+		t.has("after Peek", key, c, c.Add(exact.IdleGrace))
+		_, err = s.TouchEntry(t.ctx, key, peeked)
+		t.ok("TouchEntry", err)
+		t.has("after TouchEntry", key, c, exact.Deadline(c, t.now()))
+		t.ok("Delete", s.Delete(t.ctx, key))
+		t.advance(time.Minute)
+		_, err = s.TouchEntry(t.ctx, key, peeked)
+		t.ok("TouchEntry of a deleted record", err)
+		t.absent("after TouchEntry of a deleted record", key)
+		t.upsert(s, key, 2)
+		anew := t.get(key)
+		t.advance(time.Minute)
+		_, err = s.TouchEntry(t.ctx, key, peeked)
+		t.ok("TouchEntry of an earlier life", err)
+		t.stored("after TouchEntry of an earlier life", key, anew)
+	},
+}, {
 	name:        "store/get-multi",
 	explanation: "GetMulti is a read of each key: it returns those that live, each as it is, and touches those that are due.",
 	run: func(t *trial) {
@@ -283,7 +309,16 @@ var storeLifeCases = []testCase{{
 		c := t.now()
 		t.ok("Delete", s.Delete(t.ctx, keys[3]))
 		t.advance(10 * time.Minute)
-		got, err := s.GetMulti(t.ctx, append([]string{t.key("never"), t.key("past its cap")}, keys...))
+		asked := append([]string{t.key("never"), t.key("past its cap")}, keys...)
+		peeked, err := s.PeekMulti(t.ctx, asked)
+		t.ok("PeekMulti", err)
+		if len(peeked) != len(keys)-1 {
+			t.Errorf("PeekMulti returned %d records; want %d", len(peeked), len(keys)-1)
+		}
+		for k, e := range peeked {
+			t.stored("after PeekMulti", k, e)
+		}
+		got, err := s.GetMulti(t.ctx, asked)
 		t.ok("GetMulti", err)
 		if len(got) != len(keys)-1 {
 			t.Errorf("GetMulti returned %d records; want %d", len(got), len(keys)-1)

@@ -94,12 +94,10 @@ var touchCases = []testCase{{
 	name:        "touch/dead-other",
 	explanation: "A dead record in the way is no conflict: it is as good as absent, and says ErrNotFound.",
 	run: func(t *trial) {
-		e := t.insert(t.key("a"), 1, t.life(time.Hour))
-		was := e.Meta
-		was.CreatedAt--
-		_, err := t.d.Touch(t.ctx, t.key("a"), was, t.later(was.Life, time.Hour), e.ExpiresAt)
-		t.notFound("Touch of another generation that is dead", err)
-		t.stored("after it", t.key("a"), e)
+		old, dead := t.regenerated(t.key("a"), t.life(3*time.Hour), t.life(time.Hour))
+		_, err := t.d.Touch(t.ctx, t.key("a"), old.Meta, t.later(old.Life, time.Hour), dead.ExpiresAt)
+		t.notFound("Touch where another generation is stored, and dead", err)
+		t.stored("after it", t.key("a"), dead)
 	},
 }, {
 	name:        "touch/other-expiry",
@@ -114,21 +112,16 @@ var touchCases = []testCase{{
 	},
 }, {
 	name:        "touch/other-generation",
-	explanation: "A touch must land only on the generation it was planned for: it would give a new record the cap of an old one.",
+	explanation: "A touch must land only on the generation it was planned for, though the next have the same version and expiry: it would give a new record the cap of an old one.",
 	run: func(t *trial) {
-		e := t.insert(t.key("a"), 1, t.life(time.Hour))
-		for _, by := range []driver.Instant{-1, 1, -1000} {
-			was := e.Meta
-			was.CreatedAt += by // so that only created_at differs
-			_, err := t.d.Touch(t.ctx, t.key("a"), was, t.later(was.Life, time.Hour), t.now())
-			t.conflict("Touch planned for another created_at", err, e.Meta)
-			t.stored("after it", t.key("a"), e)
+		for _, by := range apart {
+			key := t.key(by.String())
+			l := t.life(time.Hour)
+			old, anew := t.regenerated(key, driver.Life{CreatedAt: l.CreatedAt.Add(-by), ExpiresAt: l.ExpiresAt}, l)
+			_, err := t.d.Touch(t.ctx, key, old.Meta, t.later(old.Life, time.Hour), t.now())
+			t.conflict("Touch planned for a generation older by "+by.String(), err, anew.Meta)
+			t.stored("after it", key, anew)
 		}
-		was := e.Meta
-		was.CreatedAt = 0
-		_, err := t.d.Touch(t.ctx, t.key("a"), was, t.later(e.Life, time.Hour), t.now())
-		t.conflict("Touch planned to adopt a record that has created_at", err, e.Meta)
-		t.stored("after it", t.key("a"), e)
 	},
 }, {
 	name:        "touch/adopts",
@@ -148,12 +141,14 @@ var touchCases = []testCase{{
 	explanation: "Of two that adopt a record one must lose, and be told what the other wrote: otherwise created_at moves under the one that was first.",
 	needs:       []Feature{Plant},
 	run: func(t *trial) {
-		planted := t.plant(t.key("a"), 1, driver.Life{})
-		first := t.touched("Touch that adopts", t.key("a"), planted, t.life(time.Hour))
-		t.advance(time.Minute)
-		_, err := t.d.Touch(t.ctx, t.key("a"), planted.Meta, t.life(time.Hour), t.now())
-		t.conflict("Touch that would adopt the record again", err, first.Meta)
-		t.stored("after it", t.key("a"), first)
+		for name, expiry := range map[string]driver.Instant{"expires": t.life(time.Hour).ExpiresAt, "stays": 0} {
+			key := t.key(name)
+			planted := t.plant(key, 1, driver.Life{ExpiresAt: expiry})
+			first := t.touched("Touch that adopts", key, planted, t.life(time.Hour))
+			_, err := t.d.Touch(t.ctx, key, planted.Meta, driver.Life{CreatedAt: t.now() + 1, ExpiresAt: t.at(t.now().Add(2 * time.Hour))}, t.now())
+			t.conflict("Touch that would adopt the record again", err, first.Meta)
+			t.stored("after it", key, first)
+		}
 	},
 }, {
 	name:        "touch/foreign-overwrite",

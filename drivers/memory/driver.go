@@ -1,0 +1,339 @@
+package memory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/puzpuzpuz/xsync/v4"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// Driver keeps records of type T in memory. It implements [driver.Driver],
+// [driver.Upserter], [driver.Clock] and [driver.Local]. All methods are safe for
+// concurrent use. No call waits for anything but a few short locks, so contexts
+// are not looked at. After Close every call answers ErrClosed.
+type Driver[T any] struct {
+	opts    Options[T]
+	errFull error
+	clock   *clock
+
+	// records holds all writes of one key apart: whatever changes a record's
+	// standing, the driver's own removals too, does so within Compute. Nothing
+	// that a caller wrote may run there, for a panic would leave its lock held.
+	records *xsync.Map[string, *record[T]]
+	wheel   *wheel[T]
+	closed  atomic.Bool
+	stop    chan struct{} // closed by Close
+	done    sync.WaitGroup
+
+	sweeper sweeper[T]
+	mourned mourned[T]
+
+	_        [64]byte // keeps what every write changes off the line that reads need
+	versions atomic.Uint64
+	count    atomic.Int64 // records held, kept up only where MaxEntries asks for it
+	_        [48]byte
+}
+
+var (
+	_ driver.Upserter[int] = (*Driver[int])(nil)
+	_ driver.Clock         = (*Driver[int])(nil)
+	_ driver.Local[int]    = (*Driver[int])(nil)
+)
+
+// New returns an empty store. Nil opts are the zero Options; a bad one is a
+// *driver.InvalidError. It starts two goroutines, which Close ends.
+func New[T any](opts *Options[T]) (*Driver[T], error) {
+	d := &Driver[T]{stop: make(chan struct{})}
+	if opts != nil {
+		d.opts = *opts
+	}
+	if err := d.opts.validate(); err != nil {
+		return nil, err
+	}
+	d.errFull = fmt.Errorf("memory: %w: all %d records are alive", driver.ErrFull, d.opts.MaxEntries)
+	d.clock = newClock()
+	d.records = xsync.NewMap[string, *record[T]]()
+	d.wheel = newWheel[T](d.clock.instant())
+	d.sweeper.wake = make(chan struct{}, 1)
+	d.done.Add(2)
+	go d.sweep()
+	go func() {
+		defer d.done.Done()
+		d.clock.run(d.stop)
+	}()
+	return d, nil
+}
+
+// Get implements driver.Driver. A dead record is handed out until it is removed.
+func (d *Driver[T]) Get(_ context.Context, key string) (driver.Entry[T], error) {
+	r, ok := d.records.Load(key)
+	if !ok {
+		return driver.Entry[T]{}, d.missing(key)
+	}
+	return r.entry(), nil
+}
+
+// Load implements driver.Local: Get without a copy of the value.
+func (d *Driver[T]) Load(key string) (*T, driver.Meta, error) {
+	r, ok := d.records.Load(key)
+	if !ok {
+		return nil, driver.Meta{}, d.missing(key)
+	}
+	return &r.value, r.meta(), nil
+}
+
+// missing says why key was not found.
+func (d *Driver[T]) missing(key string) error {
+	if err := driver.CheckKey(key, 0); err != nil {
+		return err
+	}
+	if d.closed.Load() {
+		return ErrClosed
+	}
+	return driver.ErrNotFound
+}
+
+// Insert implements driver.Driver. Where MaxEntries is reached and no record is
+// dead, the error is a driver.ErrFull.
+func (d *Driver[T]) Insert(_ context.Context, key string, v T, life driver.Life, now driver.Instant) (driver.Version, error) {
+	if err := driver.CheckKey(key, 0); err != nil {
+		return 0, err
+	}
+	key = d.own(key)
+	for {
+		version, err := d.insert(key, v, life, now)
+		if err != errNoRoom {
+			return version, err
+		}
+		if !d.makeRoom() {
+			return 0, d.errFull
+		}
+	}
+}
+
+// errNoRoom never leaves the package.
+var errNoRoom = errors.New("no room")
+
+func (d *Driver[T]) insert(key string, v T, life driver.Life, now driver.Instant) (version driver.Version, err error) {
+	var dead *record[T]
+	d.records.Compute(key, func(old *record[T], ok bool) (*record[T], xsync.ComputeOp) {
+		switch {
+		case d.closed.Load():
+			err = ErrClosed
+		case ok && old.life().Alive(now):
+			err = &driver.ConflictError{Found: old.meta()}
+		case !ok && !d.reserve():
+			err = errNoRoom
+		default:
+			dead = old
+			r := d.put(old, key, v, life)
+			version = r.version
+			return r, xsync.UpdateOp
+		}
+		return old, xsync.CancelOp
+	})
+	if dead != nil {
+		d.mourn(dead)
+	}
+	return version, err
+}
+
+// Replace implements driver.Driver.
+func (d *Driver[T]) Replace(_ context.Context, key string, v T, was driver.Meta, life driver.Life, now driver.Instant) (version driver.Version, err error) {
+	known, ok := d.records.Load(key)
+	if !ok {
+		return 0, d.missing(key)
+	}
+	key = known.key
+	d.records.Compute(key, func(old *record[T], ok bool) (*record[T], xsync.ComputeOp) {
+		if err = d.match(old, ok, was, now); err != nil {
+			return old, xsync.CancelOp
+		}
+		r := d.put(old, key, v, life)
+		version = r.version
+		return r, xsync.UpdateOp
+	})
+	return version, err
+}
+
+// Touch implements driver.Driver. It leaves the version as it is.
+func (d *Driver[T]) Touch(_ context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (version driver.Version, err error) {
+	known, ok := d.records.Load(key)
+	if !ok {
+		return 0, d.missing(key)
+	}
+	key = known.key
+	d.records.Compute(key, func(old *record[T], ok bool) (*record[T], xsync.ComputeOp) {
+		if ok {
+			was.Version = old.version
+		}
+		if err = d.match(old, ok, was, now); err != nil {
+			return old, xsync.CancelOp
+		}
+		version = old.version
+		if life.CreatedAt != old.created {
+			return d.place(old, key, old.value, life, version), xsync.UpdateOp
+		}
+		before := old.expires.Swap(int64(life.ExpiresAt))
+		if before == 0 || int64(life.ExpiresAt) < before {
+			d.filed(d.wheel.file(old))
+		}
+		return old, xsync.CancelOp
+	})
+	return version, err
+}
+
+// match says what keeps a write planned for was from old, which was found if ok.
+func (d *Driver[T]) match(old *record[T], ok bool, was driver.Meta, now driver.Instant) error {
+	if d.closed.Load() {
+		return ErrClosed
+	}
+	if !ok {
+		return driver.ErrNotFound
+	}
+	switch found := old.meta(); {
+	case !found.Alive(now):
+		return driver.ErrNotFound
+	case found != was:
+		return &driver.ConflictError{Found: found}
+	}
+	return nil
+}
+
+// put makes the record that takes old's place, if there is one, with a version
+// that no record has had.
+func (d *Driver[T]) put(old *record[T], key string, v T, life driver.Life) *record[T] {
+	return d.place(old, key, v, life, driver.Version(d.versions.Add(1)))
+}
+
+func (d *Driver[T]) place(old *record[T], key string, v T, life driver.Life, version driver.Version) *record[T] {
+	r := &record[T]{
+		value:   v,
+		key:     key,
+		created: life.CreatedAt,
+		version: version,
+		level:   unfiled,
+		stripe:  uint8(version % wheelStripes),
+	}
+	if old != nil {
+		r.stripe = old.stripe
+	}
+	r.expires.Store(int64(life.ExpiresAt))
+	if old != nil || life.ExpiresAt != 0 {
+		d.filed(d.wheel.swap(old, r))
+	}
+	return r
+}
+
+// upsertAttempts bounds the races one upsert may lose: each to a write made in the
+// time of a look-up and a plan.
+const upsertAttempts = 64
+
+// Upsert implements driver.Upserter. It has no use for known: looking is cheaper.
+func (d *Driver[T]) Upsert(ctx context.Context, key string, v T, _ *driver.Meta, plan driver.Plan, now driver.Instant) (driver.Meta, error) {
+	lost := &driver.ConflictError{}
+	for range upsertAttempts {
+		var found *driver.Meta
+		if r, ok := d.records.Load(key); ok {
+			if m := r.meta(); m.Alive(now) {
+				found = &m
+			}
+		}
+		life, err := plan(found)
+		if err != nil {
+			return driver.Meta{}, err
+		}
+		var version driver.Version
+		if found == nil {
+			version, err = d.Insert(ctx, key, v, life, now)
+		} else {
+			version, err = d.Replace(ctx, key, v, *found, life, now)
+		}
+		switch {
+		case err == nil:
+			return driver.Meta{Life: life, Version: version}, nil
+		case errors.As(err, &lost):
+		case found != nil && errors.Is(err, driver.ErrNotFound):
+		default:
+			return driver.Meta{}, err
+		}
+	}
+	return driver.Meta{}, lost
+}
+
+// Delete implements driver.Driver.
+func (d *Driver[T]) Delete(_ context.Context, key string) error {
+	if _, ok := d.records.Load(key); !ok {
+		if err := d.missing(key); err != driver.ErrNotFound {
+			return err
+		}
+		return nil
+	}
+	d.records.Compute(key, func(old *record[T], ok bool) (*record[T], xsync.ComputeOp) {
+		if ok {
+			d.take(old)
+		}
+		return nil, xsync.DeleteOp
+	})
+	return nil
+}
+
+// own returns a key to keep: the one already kept, or a copy, since the caller's
+// may be a small part of a large string.
+func (d *Driver[T]) own(key string) string {
+	if r, ok := d.records.Load(key); ok {
+		return r.key
+	}
+	return strings.Clone(key)
+}
+
+// reserve counts a record that is about to be added, unless that is one too many.
+func (d *Driver[T]) reserve() bool {
+	if d.opts.MaxEntries == 0 {
+		return true
+	}
+	for {
+		n := d.count.Load()
+		if n >= int64(d.opts.MaxEntries) {
+			return false
+		}
+		if d.count.CompareAndSwap(n, n+1) {
+			return true
+		}
+	}
+}
+
+// take takes r, which is about to be removed, out of the wheel and the count.
+func (d *Driver[T]) take(r *record[T]) {
+	d.wheel.remove(r)
+	if d.opts.MaxEntries > 0 {
+		d.count.Add(-1)
+	}
+}
+
+// Len returns the number of records held, dead ones not yet removed included.
+func (d *Driver[T]) Len() int { return d.records.Size() }
+
+// Resolution implements driver.Driver: a millisecond.
+func (d *Driver[T]) Resolution() time.Duration { return time.Millisecond }
+
+// Close drops all records and returns when the driver's goroutines have ended, a
+// running OnExpiry included. It may be called more than once; the error is nil.
+func (d *Driver[T]) Close() error {
+	if !d.closed.Swap(true) {
+		close(d.stop)
+	}
+	d.done.Wait()
+	// A write that had not seen closed is in the table by now or loses it with
+	// the old one; whatever comes later sees closed.
+	d.records.Clear()
+	d.wheel.close()
+	return nil
+}

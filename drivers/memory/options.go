@@ -1,0 +1,89 @@
+package memory
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// Options configures a Driver. The zero value, like a nil pointer, is an unbounded
+// store without a hook.
+type Options[T any] struct {
+	// MaxEntries bounds the number of records, dead ones that are not yet removed
+	// included. At the bound an insert of a new key first makes room from dead
+	// records and otherwise fails with driver.ErrFull; a live record is never
+	// evicted, for a session must not vanish. Zero means no bound.
+	MaxEntries int
+
+	// OnExpiry is told of every record that ended by its expiry, once, after it
+	// was removed, with the value and life it had. It is not told of a record
+	// that Delete, or Close, came to first. Nil means nobody is told.
+	//
+	// It runs on the driver's own goroutine, one call at a time, with no lock
+	// held, and may use the driver, except that Close would wait for itself.
+	// While it runs no other record is removed, so long work belongs elsewhere.
+	// A panic in it is not recovered: like any panic on a goroutine of its own it
+	// ends the program, rather than leave dead records to pile up unseen.
+	OnExpiry func(key string, last driver.Entry[T], why Reason)
+
+	// MaxLifetime is the longest lifetime the store's policy gives a record. It
+	// is used only to tell OnExpiry why a record ended and has no effect on when;
+	// without OnExpiry it must be zero. Zero means that every reason is Idle.
+	// Where lifetimes differ by record, leave it zero and judge by last.
+	MaxLifetime time.Duration
+}
+
+// Reason is why a record expired.
+type Reason int
+
+const (
+	// Idle: it was not touched in time.
+	Idle Reason = iota + 1
+	// Cap: its expiry stood at its creation plus Options.MaxLifetime, or later,
+	// which no touch could have moved.
+	Cap
+)
+
+// String returns "idle" or "cap".
+func (r Reason) String() string {
+	switch r {
+	case Idle:
+		return "idle"
+	case Cap:
+		return "cap"
+	}
+	return "Reason(" + strconv.Itoa(int(r)) + ")"
+}
+
+func (o *Options[T]) validate() error {
+	switch {
+	case o.MaxEntries < 0:
+		return &driver.InvalidError{
+			Field: "Options.MaxEntries",
+			Value: strconv.Itoa(o.MaxEntries),
+			Rule:  "must not be negative",
+		}
+	case o.MaxLifetime < 0:
+		return &driver.InvalidError{
+			Field: "Options.MaxLifetime",
+			Value: o.MaxLifetime.String(),
+			Rule:  "must not be negative",
+		}
+	case o.MaxLifetime > 0 && o.OnExpiry == nil:
+		return &driver.InvalidError{
+			Field: "Options.MaxLifetime",
+			Value: o.MaxLifetime.String(),
+			Rule:  "must be zero without OnExpiry: it does not limit a record's life",
+		}
+	}
+	return nil
+}
+
+// reason tells why a record with life l ended.
+func (o *Options[T]) reason(l driver.Life) Reason {
+	if o.MaxLifetime > 0 && l.CreatedAt != 0 && l.ExpiresAt >= l.CreatedAt.Add(o.MaxLifetime) {
+		return Cap
+	}
+	return Idle
+}

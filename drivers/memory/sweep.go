@@ -1,0 +1,171 @@
+package memory
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/puzpuzpuz/xsync/v4"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+const (
+	// sweepStep is how far apart two sweeps are at least, unless the first left
+	// work: they begin at multiples of it. A record is gone so long after its
+	// expiry at most, and a steady stream of expiries costs 31 wake-ups a second.
+	sweepStep = 32 * time.Millisecond
+	// sweepBatch is how many records a sweep looks at before others get a turn.
+	sweepBatch = 128
+)
+
+// sweeper removes dead records.
+type sweeper[T any] struct {
+	at   atomic.Int64  // when it wakes by itself, a driver.Instant; MaxInstant while awake
+	wake chan struct{} // holds a token where it is to look sooner
+
+	batch sync.Mutex // held for a batch; guards all below and wheel.due
+	dead  []*record[T]
+}
+
+func (s *sweeper[T]) rouse() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// filed sees to it that the sweeper is awake when the slot comes up in which a
+// record was filed.
+func (d *Driver[T]) filed(at driver.Instant) {
+	if at.RoundUp(sweepStep) < driver.Instant(d.sweeper.at.Load()) {
+		d.sweeper.rouse()
+	}
+}
+
+// sweep runs until stop is closed.
+func (d *Driver[T]) sweep() {
+	stopped := false
+	defer func() {
+		if stopped {
+			d.done.Done()
+			return
+		}
+		// OnExpiry called runtime.Goexit, as a test's FailNow does.
+		go d.sweep()
+	}()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		// Whoever files from here on leaves a token, so that no slot is missed
+		// between the look at the wheel and the sleep.
+		d.sweeper.at.Store(int64(driver.MaxInstant))
+		more := d.removeBatch()
+		d.tellMourned()
+		if stopped = d.closed.Load(); stopped {
+			return
+		}
+		if more {
+			runtime.Gosched()
+			continue
+		}
+		at := d.wheel.next().RoundUp(sweepStep)
+		d.sweeper.at.Store(int64(at))
+		timer.Reset(at.Time().Sub(d.clock.now()))
+		select {
+		case <-d.stop:
+		case <-d.sweeper.wake:
+		case <-timer.C:
+		}
+	}
+}
+
+// removeBatch removes dead records and reports whether there may be more.
+func (d *Driver[T]) removeBatch() (more bool) {
+	d.sweeper.batch.Lock()
+	defer d.sweeper.batch.Unlock()
+	now := d.clock.instant()
+	d.sweeper.dead, more = d.wheel.due(now, d.sweeper.dead[:0], sweepBatch)
+	for _, r := range d.sweeper.dead {
+		d.expire(r, now)
+	}
+	clear(d.sweeper.dead)
+	return more
+}
+
+// expire removes r, which the wheel gave out as dead, unless it has lived on or
+// another record has taken its place since.
+func (d *Driver[T]) expire(r *record[T], now driver.Instant) {
+	removed := false
+	d.records.Compute(r.key, func(found *record[T], _ bool) (*record[T], xsync.ComputeOp) {
+		switch {
+		case found != r:
+		case r.life().Alive(now):
+			d.filed(d.wheel.file(r))
+		default:
+			removed = true
+			d.take(r)
+			return nil, xsync.DeleteOp
+		}
+		return found, xsync.CancelOp
+	})
+	if removed {
+		d.mourn(r)
+	}
+}
+
+// makeRoom removes dead records until there is room for another, and reports
+// whether there is.
+func (d *Driver[T]) makeRoom() bool {
+	for more := true; more; {
+		more = d.removeBatch()
+		if d.count.Load() < int64(d.opts.MaxEntries) {
+			return true
+		}
+	}
+	return false
+}
+
+// mourned are removed records of which OnExpiry is still to be told.
+type mourned[T any] struct {
+	mu      sync.Mutex
+	records []*record[T]
+}
+
+// mourn has OnExpiry told of r, which died of its expiry.
+func (d *Driver[T]) mourn(r *record[T]) {
+	if d.opts.OnExpiry == nil {
+		return
+	}
+	d.mourned.mu.Lock()
+	d.mourned.records = append(d.mourned.records, r)
+	d.mourned.mu.Unlock()
+	d.sweeper.rouse()
+}
+
+// tellMourned tells OnExpiry of all that are mourned. Each is taken off the list
+// before it is told of, so that nobody is told twice if OnExpiry does not return.
+func (d *Driver[T]) tellMourned() {
+	for !d.closed.Load() {
+		r := d.mourned.pop()
+		if r == nil {
+			return
+		}
+		last := r.entry()
+		d.opts.OnExpiry(r.key, last, d.opts.reason(last.Life))
+	}
+}
+
+func (m *mourned[T]) pop() *record[T] {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.records) == 0 {
+		m.records = nil
+		return nil
+	}
+	r := m.records[0]
+	m.records[0] = nil
+	m.records = m.records[1:]
+	return r
+}
