@@ -16,7 +16,7 @@ func newNames(o Options) names {
 	return names{
 		key:    map[string]string{"#k": o.PartitionKey.Name, "#e": o.Expiry},
 		expiry: map[string]string{"#e": o.Expiry},
-		all:    map[string]string{"#e": o.Expiry, "#c": o.CreatedAt, "#v": o.Version},
+		all:    map[string]string{"#k": o.PartitionKey.Name, "#e": o.Expiry, "#c": o.CreatedAt, "#v": o.Version},
 	}
 }
 
@@ -25,6 +25,10 @@ type condition struct {
 	text   string
 	values map[string]types.AttributeValue
 }
+
+// existing asks for an item. Without it, a condition on attributes that a record of
+// another program lacks would be met where there is nothing at all.
+func existing() condition { return condition{text: "attribute_exists(#k)"} }
 
 func (c *condition) set(name string, av types.AttributeValue) string {
 	if c.values == nil {

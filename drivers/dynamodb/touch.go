@@ -20,7 +20,7 @@ func (d *Driver[T]) Touch(ctx context.Context, key string, was driver.Meta, life
 	}
 	var after stored
 	err = d.conditional(func(found *stored) (err error) {
-		var c condition
+		c := existing()
 		var created types.AttributeValue
 		if found == nil {
 			c.life(was.Life, now)
@@ -56,7 +56,7 @@ func (d *Driver[T]) TouchKey(ctx context.Context, key string, t driver.KeyTouch)
 	}
 	var after stored
 	err = d.conditional(func(found *stored) (err error) {
-		var c condition
+		c := existing()
 		var created types.AttributeValue
 		if found == nil {
 			c.born(d.opts.CreatedAtFormat, t.Born)

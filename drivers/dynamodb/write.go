@@ -94,7 +94,7 @@ func (d *Driver[T]) Replace(ctx context.Context, key string, v T, was driver.Met
 		return 0, err
 	}
 	err = d.conditional(func(found *stored) error {
-		var c condition
+		c := existing()
 		if found == nil {
 			c.life(was.Life, now)
 			c.version(was.Version)
