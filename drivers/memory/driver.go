@@ -17,7 +17,7 @@ import (
 // Driver keeps records of type T in memory. It implements [driver.Driver],
 // [driver.Upserter], [driver.Clock] and [driver.Local]. All methods are safe for
 // concurrent use. No call waits for anything but a few short locks, so contexts
-// are not looked at. After Close every call answers ErrClosed.
+// are not looked at. After Close every call that can fail answers ErrClosed.
 type Driver[T any] struct {
 	opts    Options[T]
 	errFull error
@@ -106,8 +106,9 @@ func (d *Driver[T]) Insert(ctx context.Context, key string, v T, life driver.Lif
 // Upsert implements driver.Upserter. It is refused as an Insert is where MaxEntries
 // is reached, and loses no race. It has no use for known: looking is cheaper.
 //
-// plan is asked once, or a second time with the key's lock held if the record has
-// changed since; it must not use the driver then.
+// plan is asked once, and a second time if the record has changed since. That is
+// done with the key's lock held: plan must then neither use the driver nor call
+// runtime.Goexit. Its panic is passed on, and nothing is written.
 func (d *Driver[T]) Upsert(_ context.Context, key string, v T, _ *driver.Meta, plan driver.Plan, now driver.Instant) (driver.Meta, error) {
 	if err := driver.CheckKey(key, 0); err != nil {
 		return driver.Meta{}, err

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unsafe"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
@@ -466,6 +467,35 @@ func TestOptions(t *testing.T) {
 	}
 }
 
+// TestCosts: what the package comment says of sizes and allocations.
+func TestCosts(t *testing.T) {
+	if n := unsafe.Sizeof(record[[64]byte]{}); n != 128 {
+		t.Errorf("a record of 64 bytes takes %d, want 128", n)
+	}
+	d := open[[64]byte](t, nil)
+	ctx, now := t.Context(), d.instant()
+	m := mustInsert(t, d, "k", [64]byte{}, lasting(now, time.Hour))
+	for name, call := range map[string]func() error{
+		"Get": func() error { _, err := d.Get(ctx, "k"); return err },
+		"Touch": func() error {
+			life := driver.Life{CreatedAt: m.CreatedAt, ExpiresAt: m.ExpiresAt + 1}
+			_, err := d.Touch(ctx, "k", m, life, now)
+			m.Life = life
+			return err
+		},
+		"Bounds": func() error { d.Bounds(); return nil },
+		"Delete": func() error { return d.Delete(ctx, "none") },
+	} {
+		if n := testing.AllocsPerRun(100, func() {
+			if err := call(); err != nil {
+				t.Error(err)
+			}
+		}); n != 0 {
+			t.Errorf("%s allocates %v times, want 0", name, n)
+		}
+	}
+}
+
 func TestKeyIsCopied(t *testing.T) {
 	d := open[int](t, nil)
 	request := strings.Repeat("x", 1<<10)
@@ -477,7 +507,7 @@ func TestKeyIsCopied(t *testing.T) {
 	}
 	d.records.Range(func(key string, r *record[int]) bool {
 		for _, kept := range []string{key, r.key} {
-			if kept != token || sameBytes(kept, token) {
+			if kept != token || unsafe.StringData(kept) == unsafe.StringData(token) {
 				t.Errorf("the driver keeps the caller's string alive")
 			}
 		}

@@ -8,8 +8,7 @@ import (
 
 // record is one key's value and life. Everything readers look at is immutable but
 // the expiry: a write of the value, or of created_at, puts a new record in its
-// place. It takes 56 bytes and the value; with one of 64 bytes, 120 of the 128 of
-// its allocation class.
+// place. It takes 64 bytes and the value.
 type record[T any] struct {
 	value   T
 	key     string
