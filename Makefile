@@ -3,18 +3,23 @@ GO ?= go
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.7.0
 FUZZTIME ?= 10s
 
-.PHONY: test lint unit fuzz figures
+.PHONY: test lint unit browser fuzz figures
 
 test: lint unit
 
 lint:
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "gofmt: $$unformatted"; exit 1; }
-	$(GO) vet ./...
+	$(GO) vet -tags browser ./...
 	$(GO) mod tidy -diff
-	$(GO) run $(STATICCHECK) ./...
+	$(GO) run $(STATICCHECK) -tags browser ./...
 
 unit:
 	$(GO) test -race -shuffle=on ./...
+	cd bench && $(GO) vet ./... && $(GO) test ./...
+
+# The session example in headless Chromium, which must be on the PATH.
+browser:
+	$(GO) test -race -tags browser -run Browser ./examples/sessions
 
 # Each fuzz target for FUZZTIME; make test runs their seeds only.
 fuzz:

@@ -96,13 +96,6 @@ func (p Policy) Cap(created driver.Instant) driver.Instant {
 	return created.Add(p.MaxLifetime)
 }
 
-// Alive reports whether a record with life l is readable at now: neither its
-// expiry nor its cap has been reached.
-func (p Policy) Alive(l driver.Life, now driver.Instant) bool {
-	r := newRules(p, time.Millisecond)
-	return r.alive(l, now)
-}
-
 // longest is the longest time to live that one write asks of a store.
 func (p Policy) longest() time.Duration {
 	if p.Promote || p.MaxLifetime-p.IdleGrace < p.Slack {

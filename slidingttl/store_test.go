@@ -599,3 +599,54 @@ func TestExtremePolicies(t *testing.T) {
 		}
 	})
 }
+
+// checker is a remote whose store's configuration can be wrong.
+type checker struct {
+	*remote[int]
+	asked []time.Duration
+	wrong error
+}
+
+func (c *checker) Check(_ context.Context, longest time.Duration) error {
+	c.asked = append(c.asked, longest)
+	return c.wrong
+}
+
+func TestCheck(t *testing.T) {
+	d, _ := newRemote[int](time.Second)
+	must(t, open(t, d, session, nil).Check(t.Context()))
+	for _, tt := range []struct {
+		policy  slidingttl.Policy
+		longest time.Duration
+	}{
+		{session, session.IdleGrace},
+		{withSlack(session, time.Hour), session.IdleGrace + time.Hour},
+		{withSlack(session, 13*time.Hour), session.MaxLifetime},
+		{slidingttl.Policy{IdleGrace: time.Hour, MaxLifetime: day, Promote: true}, day},
+	} {
+		c := &checker{remote: d, wrong: errors.New("max TTL is 1h")}
+		err := open[int](t, c, tt.policy, nil).Check(t.Context())
+		wantErr(t, err, c.wrong)
+		if c.asked[0] != tt.longest {
+			t.Errorf("%+v asks for %v, want %v", tt.policy, c.asked[0], tt.longest)
+		}
+	}
+}
+
+// TestInsertOverARecordPastItsCap has a record that its store still holds alive.
+func TestInsertOverARecordPastItsCap(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		for _, policyOf := range []func(int) slidingttl.Policy{nil, func(int) slidingttl.Policy { return session }} {
+			d, under := newRemote[int](time.Second)
+			s := open(t, d, session, &slidingttl.Options[int]{PolicyOf: policyOf})
+			old := driver.Life{CreatedAt: instant(time.Now().Add(-session.MaxLifetime)), ExpiresAt: instant(time.Now().Add(time.Hour))}
+			for _, write := range []func(context.Context, string, int) error{s.Insert, s.Upsert} {
+				under.Plant("k", 1, old)
+				must(t, write(t.Context(), "k", 2))
+				if e := stored(t, under, "k"); e.CreatedAt != instant(time.Now()) || e.Value != 2 {
+					t.Errorf("stored %+v, want a new life", e)
+				}
+			}
+		}
+	})
+}

@@ -8,52 +8,88 @@ import (
 )
 
 const (
-	coarseTick  = time.Millisecond
-	coarseRun   = 256 * time.Millisecond // how long the coarse clock ticks once woken
-	coarseGuard = 100                    // ms by which it may lag
-	// coarseWorth is how many reads of the exact clock within a millisecond
-	// cost more than a tick does.
+	coarseTick = time.Millisecond
+	// coarseRun is how long the coarse clock ticks once woken.
+	coarseRun = 256 * time.Millisecond
+	// coarseWorth is how many readings of the exact clock within a millisecond
+	// cost more than ticking through it does.
 	coarseWorth = 64
+	// coarseGuard is by how many milliseconds the coarse clock may lag. The
+	// goroutine that ticks waits for its turn: some 20 ms for every goroutine
+	// before it that computes without a pause. Measured worst, of ticks that are
+	// due every millisecond: 70 ms with one such goroutine on each of two cores,
+	// 630 ms with 32 on each, 1.25 s with 64 on one.
+	coarseGuard = 2000
 )
 
 // clock is the system clock as it was when the driver was made, moved on by the
 // monotonic clock: one reading instead of the two of time.Now.
+//
+// No reader marks the coarse clock as used, for that would be a shared line to
+// write. It parks by itself after a while, and whoever still needs it is quick to
+// wake it.
 type clock struct {
 	base time.Time
-	wake chan struct{} // holds a token where the coarse clock is to tick
+	ms   driver.Instant // Floor(base)
+	rest time.Duration  // what Floor cut off
+	wake chan struct{}  // holds a token where the coarse clock is to tick
 
 	_      [64]byte
 	coarse atomic.Int64 // the last tick, a driver.Instant; zero while parked
 	_      [56]byte
-	// Calls of Bounds that found the coarse clock parked, in the last
+
+	// How many calls of bounds found the coarse clock parked in the last
 	// millisecond that had one. Racing calls may lose a count.
-	ms    atomic.Int64
-	calls atomic.Int64
+	busyMs    atomic.Int64
+	busyCalls atomic.Int64
 }
 
 func newClock() *clock {
-	return &clock{base: time.Now(), wake: make(chan struct{}, 1)}
+	base := time.Now()
+	ms := driver.Floor(base)
+	return &clock{base: base, ms: ms, rest: base.Sub(ms.Time()), wake: make(chan struct{}, 1)}
 }
 
 func (c *clock) now() time.Time { return c.base.Add(time.Since(c.base)) }
+
+// exact returns the time's floor and what that cut off.
+func (c *clock) exact() (driver.Instant, time.Duration) {
+	d := time.Since(c.base) + c.rest
+	ms := d / time.Millisecond
+	return c.ms + driver.Instant(ms), d - ms*time.Millisecond
+}
+
+func (c *clock) instant() driver.Instant {
+	ms, _ := c.exact()
+	return ms
+}
 
 func (c *clock) bounds() (earliest, latest driver.Instant) {
 	if ms := driver.Instant(c.coarse.Load()); ms != 0 {
 		return ms, ms + coarseGuard
 	}
-	now := c.now()
-	earliest = driver.Floor(now)
-	if c.ms.Load() != int64(earliest) {
-		c.ms.Store(int64(earliest))
-		c.calls.Store(0)
+	earliest, rest := c.exact()
+	c.parkedAt(earliest)
+	if rest > 0 {
+		return earliest, earliest + 1
 	}
-	if c.calls.Add(1) == coarseWorth {
-		select {
-		case c.wake <- struct{}{}:
-		default:
-		}
+	return earliest, earliest
+}
+
+// parkedAt counts a call that found the coarse clock parked at now, and wakes it
+// where there are many.
+func (c *clock) parkedAt(now driver.Instant) {
+	if c.busyMs.Load() != int64(now) {
+		c.busyMs.Store(int64(now))
+		c.busyCalls.Store(0)
 	}
-	return earliest, driver.Ceil(now)
+	if c.busyCalls.Add(1) != coarseWorth {
+		return
+	}
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
 }
 
 // run ticks for a while whenever woken, until stop is closed.
@@ -65,6 +101,10 @@ func (c *clock) run(stop <-chan struct{}) {
 		case <-c.wake:
 		}
 		c.tick(stop)
+		select { // a token left since it was woken
+		case <-c.wake:
+		default:
+		}
 	}
 }
 
@@ -72,16 +112,12 @@ func (c *clock) tick(stop <-chan struct{}) {
 	ticker := time.NewTicker(coarseTick)
 	defer ticker.Stop()
 	defer c.coarse.Store(0)
-	for end := c.now().Add(coarseRun); ; {
-		now := c.now()
-		if !now.Before(end) {
-			select { // a token left since this run began
-			case <-c.wake:
-			default:
-			}
+	for end := c.instant().Add(coarseRun); ; {
+		now := c.instant()
+		if now >= end {
 			return
 		}
-		c.coarse.Store(int64(driver.Floor(now)))
+		c.coarse.Store(int64(now))
 		select {
 		case <-stop:
 			return
@@ -94,12 +130,12 @@ func (c *clock) tick(stop <-chan struct{}) {
 // package comment.
 func (d *Driver[T]) Now() time.Time { return d.clock.now() }
 
-// Bounds implements driver.Clock. While it is called more than about 64,000 times
-// a second it reads a variable that a goroutine sets every millisecond, and answers
-// from there to 100 ms later; otherwise it reads the clock, and nothing ticks.
+// Bounds implements driver.Clock. Called more than about 64,000 times a second, it
+// reads a variable that a goroutine sets every millisecond, and answers from there
+// to two seconds later; called less, it reads the clock, and nothing ticks.
 //
-// The 100 ms are for a late tick: on a machine with more to do than cores, ticks
-// come some milliseconds late. If the whole process is held up for longer (it was
-// stopped, its container throttled, its machine suspended), a call in the instant
-// after may answer bounds that have passed by that much.
+// The two seconds are for ticks that come late because more goroutines want to run
+// than there are cores. They do not cover a machine with a hundred busy goroutines
+// for each core, nor a process that is stopped or suspended in the midst of such
+// traffic: a call in the instant after that may answer bounds that have passed.
 func (d *Driver[T]) Bounds() (earliest, latest driver.Instant) { return d.clock.bounds() }

@@ -60,7 +60,7 @@ func New[T any](opts *Options[T]) (*Driver[T], error) {
 	d.errFull = fmt.Errorf("memory: %w: all %d records are alive", driver.ErrFull, d.opts.MaxEntries)
 	d.clock = newClock()
 	d.records = xsync.NewMap[string, *record[T]]()
-	d.wheel = newWheel[T](driver.Floor(d.clock.now()))
+	d.wheel = newWheel[T](d.clock.instant())
 	d.sweeper.wake = make(chan struct{}, 1)
 	d.done.Add(2)
 	go d.sweep()

@@ -35,7 +35,7 @@ func bubble[T any](t *testing.T, opts *Options[T], f func(t *testing.T, d *Drive
 	synctest.Test(t, func(t *testing.T) { f(t, open(t, opts)) })
 }
 
-func (d *Driver[T]) instant() driver.Instant { return driver.Floor(d.Now()) }
+func (d *Driver[T]) instant() driver.Instant { return d.clock.instant() }
 
 // lasting returns the life of a record created at now that expires after ttl.
 func lasting(now driver.Instant, ttl time.Duration) driver.Life {

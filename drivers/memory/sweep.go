@@ -85,7 +85,7 @@ func (d *Driver[T]) sweep() {
 func (d *Driver[T]) removeBatch() (more bool) {
 	d.sweeper.batch.Lock()
 	defer d.sweeper.batch.Unlock()
-	now := driver.Floor(d.clock.now())
+	now := d.clock.instant()
 	d.sweeper.dead, more = d.wheel.due(now, d.sweeper.dead[:0], sweepBatch)
 	for _, r := range d.sweeper.dead {
 		d.expire(r, now)

@@ -1,9 +1,18 @@
 package memory
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
 func TestExpiredRecordsGo(t *testing.T) {
@@ -23,6 +32,300 @@ func TestExpiredRecordsGo(t *testing.T) {
 			}
 			time.Sleep(sweepStep)
 			wantGone(t, d, fmt.Sprint(i))
+		}
+	})
+}
+
+// TestEarlierRecordWakesTheSweeper: one that is filed while the sweeper sleeps for
+// another that expires far later.
+func TestEarlierRecordWakesTheSweeper(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, d *Driver[int]) {
+		mustInsert(t, d, "late", 1, lasting(d.instant(), 1000*time.Hour))
+		for ttl := 100 * time.Hour; ttl > time.Second; ttl /= 3 {
+			synctest.Wait()
+			mustInsert(t, d, "early", 1, lasting(d.instant(), ttl))
+			time.Sleep(ttl + sweepStep)
+			wantGone(t, d, "early")
+		}
+		mustGet(t, d, "late")
+	})
+}
+
+func TestTouchedRecordsStay(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, d *Driver[int]) {
+		const idle = time.Hour
+		m := mustInsert(t, d, "k", 1, lasting(d.instant(), idle))
+		for range 1000 {
+			time.Sleep(idle - time.Millisecond)
+			now := d.instant()
+			life := driver.Life{CreatedAt: m.CreatedAt, ExpiresAt: now.Add(idle)}
+			if _, err := d.Touch(t.Context(), "k", m, life, now); err != nil {
+				t.Fatal(err)
+			}
+			m.Life = life
+		}
+		time.Sleep(idle + sweepStep)
+		wantGone(t, d, "k")
+	})
+}
+
+// TestTightenedRecordsGo: a touch may bring an expiry forward, when a policy became
+// tighter; the record must not lie about until its former one.
+func TestTightenedRecordsGo(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, d *Driver[int]) {
+		for _, how := range []string{"touch", "replace"} {
+			m := mustInsert(t, d, how, 1, lasting(d.instant(), 90*24*time.Hour))
+			synctest.Wait()
+			now := d.instant()
+			var err error
+			if how == "touch" {
+				_, err = d.Touch(t.Context(), how, m, lasting(now, time.Minute), now)
+			} else {
+				_, err = d.Replace(t.Context(), how, 2, m, lasting(now, time.Minute), now)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Minute + sweepStep)
+			wantGone(t, d, how)
+		}
+	})
+}
+
+// TestNothingPilesUp: deleted and replaced records leave the wheel at once, though
+// their expiry is far.
+func TestNothingPilesUp(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, d *Driver[int]) {
+		life := lasting(d.instant(), 30*24*time.Hour)
+		for range 1000 {
+			m := mustInsert(t, d, "k", 1, life)
+			if _, err := d.Replace(t.Context(), "k", 2, m, life, d.instant()); err != nil {
+				t.Fatal(err)
+			}
+			if n := linked(d); n != 1 {
+				t.Fatalf("the wheel holds %d records, want 1", n)
+			}
+			if err := d.Delete(t.Context(), "k"); err != nil {
+				t.Fatal(err)
+			}
+			if n := linked(d); n != 0 {
+				t.Fatalf("the wheel holds %d records, want 0", n)
+			}
+		}
+	})
+}
+
+func linked[T any](d *Driver[T]) (n int) {
+	for i := range d.wheel.stripes {
+		s := &d.wheel.stripes[i]
+		s.mu.Lock()
+		for level := range s.slots {
+			for _, r := range s.slots[level] {
+				for ; r != nil; r = r.next {
+					n++
+				}
+			}
+		}
+		s.mu.Unlock()
+	}
+	return n
+}
+
+// death is a call of OnExpiry.
+type death struct {
+	key  string
+	last driver.Entry[int]
+	why  Reason
+}
+
+func TestOnExpiry(t *testing.T) {
+	const idle, most = time.Hour, 3 * time.Hour
+	deaths := make(chan death, 10)
+	opts := &Options[int]{
+		MaxLifetime: most,
+		OnExpiry:    func(key string, last driver.Entry[int], why Reason) { deaths <- death{key, last, why} },
+	}
+	told := func(t *testing.T, want ...death) {
+		t.Helper()
+		synctest.Wait()
+		var got []death
+		for len(deaths) > 0 {
+			got = append(got, <-deaths)
+		}
+		slices.SortFunc(got, func(a, b death) int { return a.last.Value - b.last.Value })
+		if !slices.Equal(got, want) {
+			t.Errorf("OnExpiry was told\n%+v, want\n%+v", got, want)
+		}
+	}
+	bubble(t, opts, func(t *testing.T, d *Driver[int]) {
+		ctx, start := t.Context(), d.instant()
+		idled := mustInsert(t, d, "idle", 1, lasting(start, idle))
+		mustInsert(t, d, "deleted", 2, lasting(start, idle))
+		touched := mustInsert(t, d, "capped", 3, lasting(start, idle))
+		adopted := mustInsert(t, d, "without created_at", 4, driver.Life{ExpiresAt: start.Add(most)})
+		capped := driver.Meta{Life: lasting(start, most), Version: touched.Version}
+		if _, err := d.Touch(ctx, "capped", touched, capped.Life, start); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Delete(ctx, "deleted"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * most)
+		told(t,
+			death{"idle", driver.Entry[int]{Value: 1, Meta: idled}, Idle},
+			death{"capped", driver.Entry[int]{Value: 3, Meta: capped}, Cap},
+			death{"without created_at", driver.Entry[int]{Value: 4, Meta: adopted}, Idle})
+
+		// A record that an insert or upsert finds dead has expired no less.
+		first := mustInsert(t, d, "k", 5, lasting(d.instant(), time.Second))
+		now := d.instant() + 1000 // by the caller's clock
+		second, err := d.Upsert(ctx, "k", 6, nil, func(*driver.Meta) (driver.Life, error) { return lasting(now, time.Second), nil }, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		told(t, death{"k", driver.Entry[int]{Value: 5, Meta: first}, Idle})
+		time.Sleep(time.Hour)
+		told(t, death{"k", driver.Entry[int]{Value: 6, Meta: second}, Idle})
+	})
+}
+
+// TestOnExpiryMayUseTheDriver: no lock is held, and the record is gone by then.
+func TestOnExpiryMayUseTheDriver(t *testing.T) {
+	var d *Driver[int]
+	var again int
+	opts := &Options[int]{OnExpiry: func(key string, last driver.Entry[int], _ Reason) {
+		if _, err := d.Get(t.Context(), key); !errors.Is(err, driver.ErrNotFound) {
+			t.Errorf("in the hook the record is still there: %v", err)
+		}
+		if last.Value < 5 {
+			again++
+			if _, err := d.Insert(t.Context(), key, last.Value+1, lasting(d.instant(), time.Second), d.instant()); err != nil {
+				t.Error(err)
+			}
+		}
+	}}
+	synctest.Test(t, func(t *testing.T) {
+		d = open(t, opts)
+		mustInsert(t, d, "k", 0, lasting(d.instant(), time.Second))
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		wantGone(t, d, "k")
+		if again != 5 {
+			t.Errorf("%d lives after the first, want 5", again)
+		}
+	})
+}
+
+// TestOnExpiryBlocks: while the hook is stuck the driver works on, and the dead
+// that wait for it are still not found.
+func TestOnExpiryBlocks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		told := 0
+		d := open(t, &Options[int]{OnExpiry: func(string, driver.Entry[int], Reason) { <-release; told++ }})
+		for i := range 3 {
+			mustInsert(t, d, fmt.Sprint(i), i, lasting(d.instant(), time.Second))
+		}
+		time.Sleep(time.Minute)
+		mustInsert(t, d, "new", 1, lasting(d.instant(), time.Hour))
+		mustGet(t, d, "new")
+		if told != 0 {
+			t.Fatal("the hook did not block")
+		}
+		close(release)
+		synctest.Wait()
+		if told != 3 {
+			t.Errorf("the hook was called %d times, want 3", told)
+		}
+	})
+}
+
+// TestOnExpiryGoexit: a test's FailNow in the hook must not end the sweeper.
+func TestOnExpiryGoexit(t *testing.T) {
+	var told []string
+	opts := &Options[int]{OnExpiry: func(key string, _ driver.Entry[int], _ Reason) {
+		told = append(told, key)
+		runtime.Goexit()
+	}}
+	bubble(t, opts, func(t *testing.T, d *Driver[int]) {
+		for i := range 500 {
+			mustInsert(t, d, fmt.Sprint(i), i, lasting(d.instant(), time.Second))
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		slices.Sort(told)
+		if n := len(slices.Compact(slices.Clone(told))); n != 500 || len(told) != 500 || d.Len() != 0 {
+			t.Errorf("told %d times of %d keys, want 500 of 500; %d left", len(told), n, d.Len())
+		}
+	})
+}
+
+// TestOnExpiryPanic: a panic in the hook ends the program, with the hook's own
+// stack, rather than the sweeper alone.
+func TestOnExpiryPanic(t *testing.T) {
+	const asked = "SLIDINGTTL_TEST_HOOK_PANICS"
+	if os.Getenv(asked) != "" {
+		d := open(t, &Options[int]{OnExpiry: func(string, driver.Entry[int], Reason) { panic("out of the hook") }})
+		mustInsert(t, d, "k", 1, lasting(d.instant(), time.Millisecond))
+		select {} // until the program ends
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), exe, "-test.run=^TestOnExpiryPanic$", "-test.timeout=1m")
+	cmd.Env = append(os.Environ(), asked+"=1")
+	out, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || !bytes.Contains(out, []byte("panic: out of the hook")) {
+		t.Errorf("the program ended with %v and said\n%s", err, out)
+	}
+}
+
+// TestCloseEndsTheHooks: Close waits for the call that runs, and there is none after it.
+func TestCloseEndsTheHooks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var began, ended int
+		d := open(t, &Options[int]{OnExpiry: func(string, driver.Entry[int], Reason) {
+			began++
+			time.Sleep(time.Minute)
+			ended++
+		}})
+		for i := range 3 {
+			mustInsert(t, d, fmt.Sprint(i), i, lasting(d.instant(), time.Second))
+		}
+		time.Sleep(2 * time.Second)
+		if err := d.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if began != 1 || ended != 1 {
+			t.Errorf("%d calls began and %d ended, want 1 of each", began, ended)
+		}
+	})
+}
+
+// TestMassExpiry: many records that die at once are removed in one go, and the
+// table and the garbage collector get their memory back.
+func TestMassExpiry(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, d *Driver[[64]byte]) {
+		const n = 50_000
+		empty := heap()
+		life := lasting(d.instant(), time.Hour)
+		for i := range n {
+			mustInsert(t, d, benchKey(i), [64]byte{}, life)
+		}
+		mustInsert(t, d, "live", [64]byte{}, lasting(d.instant(), 2*time.Hour))
+		full := heap() - empty
+		buckets := d.records.Stats().RootBuckets
+		time.Sleep(time.Hour + sweepStep)
+		if got := d.Len(); got != 1 {
+			t.Fatalf("%d records left, want 1", got)
+		}
+		if n := d.records.Stats().RootBuckets; n > buckets/100 {
+			t.Errorf("the table has %d buckets left of %d", n, buckets)
+		}
+		if left := int64(heap()) - int64(empty); left > int64(full)/10 {
+			t.Errorf("%d bytes left of %d", left, full)
 		}
 	})
 }

@@ -1,0 +1,85 @@
+package drivertest
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+var batchCases = []testCase{{
+	name:        "batch/mixed",
+	explanation: "GetMulti must return what Get would for each key, alive or dead, and leave out what is absent.",
+	run: func(t *trial) {
+		want := map[string]driver.Entry[Value]{
+			t.key("a"): t.insert(t.key("a"), 1, t.life(time.Hour)),
+			t.key("b"): t.insert(t.key("b"), 2, t.life(2*time.Hour)),
+		}
+		t.insert(t.key("gone"), 3, t.life(time.Hour))
+		t.ok("Delete", t.d.Delete(t.ctx, t.key("gone")))
+		keys := []string{t.key("never"), t.key("b"), t.key("a"), t.key("gone"), t.key("a")}
+		t.batch("present and absent keys", keys, want)
+		t.advance(90 * time.Minute) // a is dead to its caller now
+		t.batch("keys one of which is dead", keys, want)
+		t.batch("absent keys only", []string{t.key("never")}, nil)
+		t.batch("no keys", nil, nil)
+	},
+}, {
+	name:        "batch/many",
+	explanation: "GetMulti must return every record however many keys it is given: stores bound a batch, in keys and in bytes, and hand back the rest unread.",
+	run: func(t *trial) {
+		const n = 230
+		want := make(map[string]driver.Entry[Value], n)
+		keys := make([]string, n)
+		for i := range keys {
+			keys[i] = t.key(fmt.Sprint(i))
+		}
+		entries := make([]driver.Entry[Value], n)
+		const at = 10
+		t.together(at, func(first int) {
+			for i := first; i < n; i += at {
+				entries[i] = t.insert(keys[i], i, t.life(time.Hour))
+			}
+		})
+		for i, k := range keys {
+			want[k] = entries[i]
+		}
+		t.batch("many keys", keys, want)
+	},
+}, {
+	name:        "batch/foreign",
+	explanation: "GetMulti must say of another program's record, as Get does, that it has no created_at.",
+	needs:       []Feature{Plant},
+	run: func(t *trial) {
+		want := map[string]driver.Entry[Value]{
+			t.key("a"): t.plant(t.key("a"), 1, driver.Life{}),
+			t.key("b"): t.insert(t.key("b"), 2, t.life(time.Hour)),
+		}
+		t.batch("a record without created_at", []string{t.key("a"), t.key("b")}, want)
+	},
+}, {
+	name:        "batch/invalid-key",
+	explanation: "A key that the store cannot take is an error of the whole call, not a record that is absent.",
+	run: func(t *trial) {
+		t.insert(t.key("a"), 1, t.life(time.Hour))
+		_, err := driver.GetMulti(t.ctx, t.d, []string{t.key("a"), ""})
+		t.invalid("GetMulti with an empty key", err)
+	},
+}}
+
+// batch wants GetMulti of keys to return exactly want.
+func (t *trial) batch(what string, keys []string, want map[string]driver.Entry[Value]) {
+	got, err := driver.GetMulti(t.ctx, t.d, keys)
+	t.ok("GetMulti of "+what, err)
+	for k, e := range want {
+		g, ok := got[k]
+		if !ok {
+			t.Errorf("GetMulti of %s: a record is missing", what)
+			continue
+		}
+		t.same("GetMulti of "+what, g, e)
+	}
+	if len(got) > len(want) {
+		t.Errorf("GetMulti of %s returned %d records; want %d", what, len(got), len(want))
+	}
+}

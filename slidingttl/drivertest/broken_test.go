@@ -1,0 +1,977 @@
+package drivertest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// never is a time at which every record is alive.
+const never = driver.Instant(math.MinInt64)
+
+// inPlace is the case for a fault that is a data race wherever there is
+// concurrency: no other can be run.
+const inPlace = "local/stable"
+
+// broken is a driver with one fault, and the case that is there to find it.
+type broken struct {
+	name  string
+	want  string
+	twist func(d *twisted)
+}
+
+// ownExpiry gives the store an expiry of its own beside the one that the driver
+// reports, which only the writes that reaches names move.
+func ownExpiry(d *twisted, reaches ...string) {
+	r := d.reference
+	var mu sync.Mutex
+	own := make(map[string]driver.Instant)
+	set := func(by, key string, l driver.Life, err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if err == nil && slices.Contains(reaches, by) {
+			own[key] = l.ExpiresAt
+		}
+	}
+	d.get = func(ctx context.Context, key string) (driver.Entry[Value], error) {
+		e, err := r.Get(ctx, key)
+		mu.Lock()
+		defer mu.Unlock()
+		if at, ok := own[key]; err == nil && ok && at <= driver.Floor(time.Now()) {
+			return driver.Entry[Value]{}, driver.ErrNotFound
+		}
+		if _, ok := own[key]; err == nil && !ok {
+			own[key] = e.ExpiresAt // planted
+		}
+		return e, err
+	}
+	d.insert = func(ctx context.Context, key string, v Value, life driver.Life, now driver.Instant) (driver.Version, error) {
+		version, err := r.Insert(ctx, key, v, life, now)
+		set("insert", key, life, err)
+		return version, err
+	}
+	d.replace = func(ctx context.Context, key string, v Value, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
+		version, err := r.Replace(ctx, key, v, was, life, now)
+		set("replace", key, life, err)
+		return version, err
+	}
+	d.touch = func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
+		version, err := r.Touch(ctx, key, was, life, now)
+		by := "touch"
+		if was.CreatedAt == 0 {
+			by = "adopt"
+		}
+		set(by, key, life, err)
+		return version, err
+	}
+}
+
+var brokens = []broken{
+	// Get
+	{"reads absent keys as empty records", "get/absent", func(d *twisted) {
+		d.get = func(ctx context.Context, key string) (driver.Entry[Value], error) {
+			e, err := d.reference.Get(ctx, key)
+			if errors.Is(err, driver.ErrNotFound) {
+				err = nil
+			}
+			return e, err
+		}
+	}},
+	{"reads the expiry as created_at", "get/meta", func(d *twisted) {
+		d.entries(func(e *driver.Entry[Value]) { e.CreatedAt = e.ExpiresAt })
+	}},
+	{"reads no version", "get/meta", func(d *twisted) {
+		d.entries(func(e *driver.Entry[Value]) { e.Version = 0 })
+	}},
+	{"makes up a created_at", "get/foreign", func(d *twisted) {
+		d.entries(func(e *driver.Entry[Value]) {
+			if e.CreatedAt == 0 {
+				e.CreatedAt = driver.Floor(time.Now())
+			}
+		})
+	}},
+	{"makes up an expiry", "get/foreign", func(d *twisted) {
+		d.entries(func(e *driver.Entry[Value]) {
+			if e.ExpiresAt == 0 {
+				e.ExpiresAt = driver.MaxInstant
+			}
+		})
+	}},
+
+	// Insert
+	{"inserts nothing", "insert/absent", func(d *twisted) {
+		d.insert = func(context.Context, string, Value, driver.Life, driver.Instant) (driver.Version, error) {
+			return 1, nil
+		}
+	}},
+	{"inserts over live records", "insert/live", func(d *twisted) {
+		d.insert = func(ctx context.Context, key string, v Value, life driver.Life, _ driver.Instant) (driver.Version, error) {
+			return d.reference.Insert(ctx, key, v, life, driver.MaxInstant)
+		}
+	}},
+	{"inserts with a conflict that carries nothing", "insert/live", func(d *twisted) {
+		d.insert = func(ctx context.Context, key string, v Value, life driver.Life, now driver.Instant) (driver.Version, error) {
+			version, err := d.reference.Insert(ctx, key, v, life, now)
+			if errors.Is(err, driver.ErrConflict) {
+				err = &driver.ConflictError{}
+			}
+			return version, err
+		}
+	}},
+	{"takes a record for dead a second early", "insert/live-to-the-end", func(d *twisted) {
+		d.insert = func(ctx context.Context, key string, v Value, life driver.Life, now driver.Instant) (driver.Version, error) {
+			return d.reference.Insert(ctx, key, v, life, now.Add(time.Second))
+		}
+	}},
+	{"believes late deletion", "insert/dead", func(d *twisted) {
+		d.insert = func(ctx context.Context, key string, v Value, life driver.Life, _ driver.Instant) (driver.Version, error) {
+			return d.reference.Insert(ctx, key, v, life, never)
+		}
+	}},
+	{"takes a record for alive at its expiry", "insert/dead", func(d *twisted) {
+		d.insert = func(ctx context.Context, key string, v Value, life driver.Life, now driver.Instant) (driver.Version, error) {
+			return d.reference.Insert(ctx, key, v, life, now-1)
+		}
+	}},
+	{"judges life by its own clock", "insert/dead", func(d *twisted) {
+		d.insert = func(ctx context.Context, key string, v Value, life driver.Life, _ driver.Instant) (driver.Version, error) {
+			return d.reference.Insert(ctx, key, v, life, driver.Floor(time.Now()))
+		}
+	}},
+	{"inserts over records without expiry", "insert/foreign", func(d *twisted) {
+		d.insert = func(ctx context.Context, key string, v Value, life driver.Life, now driver.Instant) (driver.Version, error) {
+			if m, ok := d.stored(key); ok && m.ExpiresAt == 0 {
+				now = driver.MaxInstant
+				_ = d.reference.Delete(ctx, key)
+			}
+			return d.reference.Insert(ctx, key, v, life, now)
+		}
+	}},
+	{"takes records without created_at for alive", "insert/foreign-dead", func(d *twisted) {
+		d.insert = func(ctx context.Context, key string, v Value, life driver.Life, now driver.Instant) (driver.Version, error) {
+			if m, ok := d.stored(key); ok && m.CreatedAt == 0 {
+				now = never
+			}
+			return d.reference.Insert(ctx, key, v, life, now)
+		}
+	}},
+
+	// Replace
+	{"forgets created_at on replace", "replace/live", func(d *twisted) {
+		d.replace = func(ctx context.Context, key string, v Value, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
+			life.CreatedAt = now
+			return d.reference.Replace(ctx, key, v, was, life, now)
+		}
+	}},
+	{"wipes created_at on replace", "replace/live", func(d *twisted) {
+		d.replace = func(ctx context.Context, key string, v Value, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
+			life.CreatedAt = 0
+			return d.reference.Replace(ctx, key, v, was, life, now)
+		}
+	}},
+	{"replaces forward only", "replace/earlier-expiry", func(d *twisted) {
+		d.replace = func(ctx context.Context, key string, v Value, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
+			life.ExpiresAt = max(life.ExpiresAt, was.ExpiresAt)
+			return d.reference.Replace(ctx, key, v, was, life, now)
+		}
+	}},
+	{"keeps created_at though told another", "replace/new-generation", func(d *twisted) {
+		d.replace = func(ctx context.Context, key string, v Value, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
+			life.CreatedAt = was.CreatedAt
+			return d.reference.Replace(ctx, key, v, was, life, now)
+		}
+	}},
+	{"has versions that tell of content only", "replace/version", func(d *twisted) {
+		d.replace = func(ctx context.Context, key string, v Value, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
+			e, _ := d.reference.Get(ctx, key)
+			if e.Value.equal(v) && e.Meta == was && e.Life == life {
+				return e.Version, nil
+			}
+			return d.reference.Replace(ctx, key, v, was, life, now)
+		}
+	}},
+	{"creates on replace", "replace/absent", func(d *twisted) {
+		d.replace = func(ctx context.Context, key string, v Value, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
+			version, err := d.reference.Replace(ctx, key, v, was, life, now)
+			if errors.Is(err, driver.ErrNotFound) {
+				return d.reference.Insert(ctx, key, v, life, never)
+			}
+			return version, err
+		}
+	}},
+	{"revives on replace", "replace/dead", func(d *twisted) {
+		d.replace = func(ctx context.Context, key string, v Value, was driver.Meta, life driver.Life, _ driver.Instant) (driver.Version, error) {
+			return d.reference.Replace(ctx, key, v, was, life, never)
+		}
+	}},
+	{"finds dead records in a replace's way", "replace/dead-other", func(d *twisted) {
+		d.replace = func(ctx context.Context, key string, v Value, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
+			if m, ok := d.stored(key); ok && m != was {
+				return 0, &driver.ConflictError{Found: m}
+			}
+			return d.reference.Replace(ctx, key, v, was, life, now)
+		}
+	}},
+	{"loses updates: ignores the version", "replace/other-version", func(d *twisted) {
+		d.replace = func(ctx context.Context, key string, v Value, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
+			if m, ok := d.stored(key); ok {
+				was.Version = m.Version
+			}
+			return d.reference.Replace(ctx, key, v, was, life, now)
+		}
+	}},
+	{"replaces with a conflict that carries nothing", "replace/other-version", func(d *twisted) {
+		d.replace = func(ctx context.Context, key string, v Value, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
+			version, err := d.reference.Replace(ctx, key, v, was, life, now)
+			if errors.Is(err, driver.ErrConflict) {
+				err = fmt.Errorf("%w: condition failed", driver.ErrConflict)
+			}
+			return version, err
+		}
+	}},
+	{"replaces with a conflict that carries no version", "replace/other-version", func(d *twisted) {
+		d.replace = func(ctx context.Context, key string, v Value, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
+			version, err := d.reference.Replace(ctx, key, v, was, life, now)
+			var c *driver.ConflictError
+			if errors.As(err, &c) {
+				c.Found.Version = 0
+			}
+			return version, err
+		}
+	}},
+	{"undoes touches: ignores the expiry on replace", "replace/other-expiry", func(d *twisted) {
+		d.replace = func(ctx context.Context, key string, v Value, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
+			if m, ok := d.stored(key); ok {
+				was.ExpiresAt = m.ExpiresAt
+			}
+			return d.reference.Replace(ctx, key, v, was, life, now)
+		}
+	}},
+	{"replaces another generation", "replace/other-generation", func(d *twisted) {
+		d.replace = func(ctx context.Context, key string, v Value, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
+			if m, ok := d.stored(key); ok {
+				was.CreatedAt = m.CreatedAt
+			}
+			return d.reference.Replace(ctx, key, v, was, life, now)
+		}
+	}},
+	{"cannot replace what has no created_at", "replace/foreign", func(d *twisted) {
+		d.replace = func(ctx context.Context, key string, v Value, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
+			if m, ok := d.stored(key); ok && m.CreatedAt == 0 {
+				return 0, &driver.ConflictError{Found: m}
+			}
+			return d.reference.Replace(ctx, key, v, was, life, now)
+		}
+	}},
+	{"replaces whatever has no created_at", "replace/foreign-overwrite", func(d *twisted) {
+		d.replace = func(ctx context.Context, key string, v Value, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
+			if m, ok := d.stored(key); ok && m.CreatedAt == 0 {
+				was = m
+			}
+			return d.reference.Replace(ctx, key, v, was, life, now)
+		}
+	}},
+
+	// Touch
+	{"touches nothing", "touch/live", func(d *twisted) {
+		d.touch = func(_ context.Context, key string, was driver.Meta, _ driver.Life, _ driver.Instant) (driver.Version, error) {
+			return was.Version, nil
+		}
+	}},
+	{"forgets created_at on touch", "touch/live", func(d *twisted) {
+		d.touch = func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
+			life.CreatedAt = now
+			return d.reference.Touch(ctx, key, was, life, now)
+		}
+	}},
+	{"returns no version from touch", "touch/live", func(d *twisted) {
+		d.touch = func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
+			_, err := d.reference.Touch(ctx, key, was, life, now)
+			return 0, err
+		}
+	}},
+	{"writes back the value that was read", "touch/value", func(d *twisted) {
+		type read struct {
+			key     string
+			version driver.Version
+		}
+		values := make(map[read]Value)
+		var mu sync.Mutex
+		d.insert = func(ctx context.Context, key string, v Value, life driver.Life, now driver.Instant) (driver.Version, error) {
+			version, err := d.reference.Insert(ctx, key, v, life, now)
+			mu.Lock()
+			defer mu.Unlock()
+			values[read{key, version}] = v
+			return version, err
+		}
+		d.touch = func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
+			version, err := d.reference.Touch(ctx, key, was, life, now)
+			mu.Lock()
+			defer mu.Unlock()
+			if v, ok := values[read{key, was.Version}]; ok && err == nil {
+				return d.reference.Replace(ctx, key, v, driver.Meta{Life: life, Version: version}, life, now)
+			}
+			return version, err
+		}
+	}},
+	{"minds the version on touch", "touch/version-is-a-hint", func(d *twisted) {
+		d.touch = func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
+			if m, ok := d.stored(key); ok && m.Life == was.Life && m.Version != was.Version {
+				return 0, &driver.ConflictError{Found: m}
+			}
+			return d.reference.Touch(ctx, key, was, life, now)
+		}
+	}},
+	{"touches forward only", "touch/earlier-expiry", func(d *twisted) {
+		d.touch = func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
+			life.ExpiresAt = max(life.ExpiresAt, was.ExpiresAt)
+			return d.reference.Touch(ctx, key, was, life, now)
+		}
+	}},
+	{"resurrects on touch", "touch/absent", func(d *twisted) {
+		d.touch = func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
+			version, err := d.reference.Touch(ctx, key, was, life, now)
+			if _, ok := d.stored(key); errors.Is(err, driver.ErrNotFound) && !ok {
+				return d.reference.Insert(ctx, key, Value{}, life, now)
+			}
+			return version, err
+		}
+	}},
+	{"revives on touch", "touch/dead", func(d *twisted) {
+		d.touch = func(ctx context.Context, key string, was driver.Meta, life driver.Life, _ driver.Instant) (driver.Version, error) {
+			return d.reference.Touch(ctx, key, was, life, never)
+		}
+	}},
+	{"finds dead records in a touch's way", "touch/dead-other", func(d *twisted) {
+		d.touch = func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
+			if m, ok := d.stored(key); ok && m.Life != was.Life {
+				return 0, &driver.ConflictError{Found: m}
+			}
+			return d.reference.Touch(ctx, key, was, life, now)
+		}
+	}},
+	{"shortens on touch: ignores the expiry", "touch/other-expiry", func(d *twisted) {
+		d.touch = func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
+			if m, ok := d.stored(key); ok {
+				was.ExpiresAt = m.ExpiresAt
+			}
+			return d.reference.Touch(ctx, key, was, life, now)
+		}
+	}},
+	{"touches another generation", "touch/other-generation", func(d *twisted) {
+		d.touch = func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
+			if m, ok := d.stored(key); ok && was.CreatedAt != 0 && m.CreatedAt != 0 {
+				was.CreatedAt = m.CreatedAt
+			}
+			return d.reference.Touch(ctx, key, was, life, now)
+		}
+	}},
+	{"compares generations by the second", "touch/other-generation", func(d *twisted) {
+		d.touch = func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
+			if m, ok := d.stored(key); ok && m.CreatedAt/1000 == was.CreatedAt/1000 {
+				was.CreatedAt = m.CreatedAt
+			}
+			return d.reference.Touch(ctx, key, was, life, now)
+		}
+	}},
+	{"adopts with no created_at", "touch/adopts", func(d *twisted) {
+		d.touch = func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
+			life.CreatedAt = was.CreatedAt
+			return d.reference.Touch(ctx, key, was, life, now)
+		}
+	}},
+	{"adopts again and again", "touch/adopts-once", func(d *twisted) {
+		d.touch = func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
+			if m, ok := d.stored(key); ok && was.CreatedAt == 0 {
+				was = m
+			}
+			return d.reference.Touch(ctx, key, was, life, now)
+		}
+	}},
+	{"touches whatever has no created_at", "touch/foreign-overwrite", func(d *twisted) {
+		d.touch = func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
+			if m, ok := d.stored(key); ok && m.CreatedAt == 0 {
+				was = m
+			}
+			return d.reference.Touch(ctx, key, was, life, now)
+		}
+	}},
+
+	// Delete
+	{"deletes nothing", "delete/live", func(d *twisted) {
+		d.delete = func(context.Context, string) error { return nil }
+	}},
+	{"reports absent keys on delete", "delete/absent", func(d *twisted) {
+		d.delete = func(ctx context.Context, key string) error {
+			if _, ok := d.stored(key); !ok {
+				return driver.ErrNotFound
+			}
+			return d.reference.Delete(ctx, key)
+		}
+	}},
+	{"keeps a deleted key's created_at", "delete/then-insert", func(d *twisted) {
+		var mu sync.Mutex
+		born := make(map[string]driver.Instant)
+		d.insert = func(ctx context.Context, key string, v Value, life driver.Life, now driver.Instant) (driver.Version, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			if c, ok := born[key]; ok {
+				life.CreatedAt = c
+			}
+			born[key] = life.CreatedAt
+			return d.reference.Insert(ctx, key, v, life, now)
+		}
+	}},
+
+	// Lives
+	{"has no resolution", "life/resolution", func(d *twisted) {
+		d.step = func() time.Duration { return 0 }
+	}},
+	{"keeps created_at by the second", "life/created-at", func(d *twisted) {
+		d.lives(func(l driver.Life, _ driver.Instant) driver.Life {
+			l.CreatedAt -= l.CreatedAt % 1000
+			return l
+		})
+	}},
+	{"rounds down", "life/expiry-exact", func(d *twisted) {
+		d.lives(func(l driver.Life, _ driver.Instant) driver.Life {
+			l.ExpiresAt -= l.ExpiresAt % 1000
+			return l
+		})
+	}},
+	{"rounds up twice", "life/expiry-exact", func(d *twisted) {
+		d.lives(func(l driver.Life, _ driver.Instant) driver.Life {
+			l.ExpiresAt = l.ExpiresAt.RoundUp(time.Second)
+			return l
+		})
+	}},
+	{"clamps lives to 30 days", "life/far", func(d *twisted) {
+		d.lives(func(l driver.Life, now driver.Instant) driver.Life {
+			l.ExpiresAt = min(l.ExpiresAt, driver.Floor(time.Now()).Add(30*day))
+			return l
+		})
+	}},
+	{"keeps seconds in 30 bits", "life/far", func(d *twisted) {
+		d.lives(func(l driver.Life, _ driver.Instant) driver.Life {
+			l.ExpiresAt = min(l.ExpiresAt, 1<<30*1000)
+			return l
+		})
+	}},
+	{"counts the time to live from its own now", "life/absolute", func(d *twisted) {
+		d.lives(func(l driver.Life, now driver.Instant) driver.Life {
+			l.ExpiresAt = driver.Floor(time.Now()).Add(l.ExpiresAt.Sub(now))
+			return l
+		})
+	}},
+	{"turns less than a second into an hour", "life/near", func(d *twisted) {
+		d.lives(func(l driver.Life, now driver.Instant) driver.Life {
+			if l.ExpiresAt.Sub(now) < time.Second {
+				l.ExpiresAt = now.Add(time.Hour)
+			}
+			return l
+		})
+	}},
+	{"deletes a little early", "life/kept-to-the-end", func(d *twisted) {
+		d.get = func(ctx context.Context, key string) (driver.Entry[Value], error) {
+			e, err := d.reference.Get(ctx, key)
+			if err == nil && e.ExpiresAt != 0 && !e.Alive(driver.Floor(time.Now()).Add(10*time.Millisecond)) {
+				return driver.Entry[Value]{}, driver.ErrNotFound
+			}
+			return e, err
+		}
+	}},
+	{"touches a field, not the store's expiry", "life/touch-is-stored", func(d *twisted) {
+		ownExpiry(d, "insert", "replace", "adopt")
+	}},
+	{"keeps the store's expiry on replace", "life/replace-is-stored", func(d *twisted) {
+		ownExpiry(d, "insert", "touch", "adopt")
+	}},
+	{"keeps the store's expiry on adoption", "life/adoption-is-stored", func(d *twisted) {
+		ownExpiry(d, "insert", "touch", "replace")
+	}},
+
+	// Values
+	{"keeps numbers as float64", "value/round-trip", func(d *twisted) {
+		d.values(func(v Value) Value {
+			v.Count = int64(float64(v.Count))
+			return v
+		})
+	}},
+	{"merges on replace", "value/overwrite", func(d *twisted) {
+		d.replace = func(ctx context.Context, key string, v Value, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
+			if e, err := d.reference.Get(ctx, key); err == nil && v.Text == "" {
+				v.Text = e.Value.Text
+			}
+			return d.reference.Replace(ctx, key, v, was, life, now)
+		}
+	}},
+	{"changes the value it is given", "value/untouched", func(d *twisted) {
+		d.values(func(v Value) Value {
+			b, _ := json.Marshal(v)
+			if v.Map != nil {
+				v.Map["_id"] = "1"
+			}
+			var copied Value
+			_ = json.Unmarshal(b, &copied)
+			return copied
+		})
+	}},
+	{"shares the value it is given", "value/copied", func(d *twisted) {
+		var mu sync.Mutex
+		shared := make(map[string]Value)
+		d.insert = func(ctx context.Context, key string, v Value, life driver.Life, now driver.Instant) (driver.Version, error) {
+			version, err := d.reference.Insert(ctx, key, v, life, now)
+			mu.Lock()
+			defer mu.Unlock()
+			shared[key] = v
+			return version, err
+		}
+		d.get = func(ctx context.Context, key string) (driver.Entry[Value], error) {
+			e, err := d.reference.Get(ctx, key)
+			mu.Lock()
+			defer mu.Unlock()
+			if v, ok := shared[key]; ok && e.Version == 1 {
+				e.Value = v
+			}
+			return e, err
+		}
+	}},
+
+	// Keys
+	{"takes an empty key", "key/empty", func(d *twisted) {
+		d.keys(func(key string) string {
+			if key == "" {
+				return "default"
+			}
+			return key
+		})
+	}},
+	{"cuts keys short", "key/limit", func(d *twisted) {
+		d.keys(func(key string) string { return key[:min(len(key), 250)] })
+	}},
+	{"takes one byte less than it says", "key/limit", func(d *twisted) {
+		d.insert = func(ctx context.Context, key string, v Value, life driver.Life, now driver.Instant) (driver.Version, error) {
+			if err := driver.CheckKey(key, 249); err != nil {
+				return 0, err
+			}
+			return d.reference.Insert(ctx, key, v, life, now)
+		}
+	}},
+	{"trims keys", "key/any-text", func(d *twisted) { d.keys(strings.TrimSpace) }},
+	{"folds the case of keys", "key/any-text", func(d *twisted) { d.keys(strings.ToLower) }},
+	{"replaces bytes that are not UTF-8", "key/any-bytes", func(d *twisted) {
+		d.keys(func(key string) string { return strings.ToValidUTF8(key, "\ufffd") })
+	}},
+	{"refuses bytes with an error of its own", "key/any-bytes", func(d *twisted) {
+		d.insert = func(ctx context.Context, key string, v Value, life driver.Life, now driver.Instant) (driver.Version, error) {
+			if strings.Contains(key, "\x00") {
+				return 0, errors.New("illegal character")
+			}
+			return d.reference.Insert(ctx, key, v, life, now)
+		}
+	}},
+	{"names the key in its errors", "key/secret", func(d *twisted) {
+		d.errs(func(key string, err error) error { return fmt.Errorf("key %q: %w", key, err) })
+	}},
+
+	// Contexts and faults
+	{"does not look at contexts", "context/ended-before", func(d *twisted) { d.contexts(context.WithoutCancel) }},
+	{"blocks after the context has ended", "context/ends-meanwhile", func(d *twisted) {
+		d.contexts(func(ctx context.Context) context.Context {
+			if ctx.Err() != nil {
+				return ctx
+			}
+			return context.WithoutCancel(ctx)
+		})
+	}},
+	{"hides the context's error", "context/ends-meanwhile", func(d *twisted) {
+		d.errs(func(_ string, err error) error {
+			if errors.Is(err, context.DeadlineExceeded) {
+				return errors.New("timeout")
+			}
+			return err
+		})
+	}},
+	{"hides the store's error", "fault/own-error", func(d *twisted) {
+		d.errs(func(_ string, err error) error {
+			if errors.Is(err, errDown) {
+				return fmt.Errorf("failed: %v", err)
+			}
+			return err
+		})
+	}},
+	{"takes a store that is down for empty", "fault/own-error", func(d *twisted) {
+		d.errs(func(_ string, err error) error {
+			if errors.Is(err, errDown) {
+				return fmt.Errorf("%w: %w", driver.ErrNotFound, err)
+			}
+			return err
+		})
+	}},
+
+	// Races: a look and a write with something in between
+	{"looks, then inserts", "race/insert", func(d *twisted) {
+		d.insert = func(ctx context.Context, key string, v Value, life driver.Life, now driver.Instant) (driver.Version, error) {
+			if _, ok := d.stored(key); ok {
+				return d.reference.Insert(ctx, key, v, life, now)
+			}
+			slowly()
+			return d.reference.Insert(ctx, key, v, life, driver.MaxInstant)
+		}
+	}},
+	{"looks at a dead record, then inserts", "race/insert-dead", func(d *twisted) {
+		d.insert = func(ctx context.Context, key string, v Value, life driver.Life, now driver.Instant) (driver.Version, error) {
+			if m, ok := d.stored(key); ok && !m.Alive(now) {
+				slowly()
+				now = driver.MaxInstant
+			}
+			return d.reference.Insert(ctx, key, v, life, now)
+		}
+	}},
+	{"looks, then replaces", "race/replace", func(d *twisted) {
+		d.replace = func(ctx context.Context, key string, v Value, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
+			if m, ok := d.stored(key); ok && m == was && m.Alive(now) {
+				slowly()
+				if m, ok := d.stored(key); ok {
+					was = m
+				}
+			}
+			return d.reference.Replace(ctx, key, v, was, life, now)
+		}
+	}},
+	{"looks, then touches", "race/touch", func(d *twisted) {
+		d.touch = func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
+			if m, ok := d.stored(key); ok && m.Life == was.Life && was.CreatedAt != 0 && m.Alive(now) {
+				slowly()
+				if m, ok := d.stored(key); ok {
+					was = m
+				}
+			}
+			return d.reference.Touch(ctx, key, was, life, now)
+		}
+	}},
+	{"looks, then adopts", "race/adopt", func(d *twisted) {
+		d.touch = func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
+			if m, ok := d.stored(key); ok && m.Life == was.Life && was.CreatedAt == 0 && m.Alive(now) {
+				slowly()
+				if m, ok := d.stored(key); ok {
+					was = m
+				}
+			}
+			return d.reference.Touch(ctx, key, was, life, now)
+		}
+	}},
+	{"touches by reading and writing the record", "race/touch-and-replace", func(d *twisted) {
+		d.touch = func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
+			e, err := d.reference.Get(ctx, key)
+			if err != nil {
+				return 0, err
+			}
+			slowly()
+			version, err := d.reference.Touch(ctx, key, was, life, now)
+			if err != nil {
+				return version, err
+			}
+			return d.reference.Replace(ctx, key, e.Value, driver.Meta{Life: life, Version: version}, life, now)
+		}
+	}},
+	{"looks, then puts", "race/delete", func(d *twisted) {
+		d.replace = func(ctx context.Context, key string, v Value, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
+			if m, ok := d.stored(key); ok && m == was && m.Alive(now) {
+				slowly()
+				if _, ok := d.stored(key); !ok {
+					return d.reference.Insert(ctx, key, v, life, now)
+				}
+			}
+			return d.reference.Replace(ctx, key, v, was, life, now)
+		}
+	}},
+
+	// Upsert
+	{"returns another life than it wrote", "upsert/absent", func(d *twisted) {
+		d.upsert = func(ctx context.Context, key string, v Value, known *driver.Meta, plan driver.Plan, now driver.Instant) (driver.Meta, error) {
+			m, err := d.reference.Upsert(ctx, key, v, known, plan, now)
+			m.CreatedAt = now - 1
+			return m, err
+		}
+	}},
+	{"upserts without its plan", "upsert/live", func(d *twisted) {
+		d.upsert = func(ctx context.Context, key string, v Value, known *driver.Meta, plan driver.Plan, now driver.Instant) (driver.Meta, error) {
+			life, err := plan(nil)
+			if err != nil {
+				return driver.Meta{}, err
+			}
+			version, err := d.reference.Insert(ctx, key, v, life, driver.MaxInstant)
+			return driver.Meta{Life: life, Version: version}, err
+		}
+	}},
+	{"shows the plan dead records", "upsert/dead", func(d *twisted) {
+		d.upsert = func(ctx context.Context, key string, v Value, known *driver.Meta, plan driver.Plan, _ driver.Instant) (driver.Meta, error) {
+			return d.reference.Upsert(ctx, key, v, known, plan, never)
+		}
+	}},
+	{"believes what its caller remembers", "upsert/remembered-wrong", func(d *twisted) {
+		d.upsert = func(ctx context.Context, key string, v Value, known *driver.Meta, plan driver.Plan, now driver.Instant) (driver.Meta, error) {
+			return d.reference.Upsert(ctx, key, v, known, func(found *driver.Meta) (driver.Life, error) {
+				if found != nil && known != nil {
+					found = known
+				}
+				return plan(found)
+			}, now)
+		}
+	}},
+	{"wraps the plan's error", "upsert/plan-fails", func(d *twisted) {
+		d.upsert = func(ctx context.Context, key string, v Value, known *driver.Meta, plan driver.Plan, now driver.Instant) (driver.Meta, error) {
+			m, err := d.reference.Upsert(ctx, key, v, known, plan, now)
+			if err != nil && ctx.Err() == nil && !errors.Is(err, driver.ErrInvalid) {
+				err = fmt.Errorf("plan: %w", err)
+			}
+			return m, err
+		}
+	}},
+	{"takes records without created_at for absent", "upsert/foreign", func(d *twisted) {
+		d.upsert = func(ctx context.Context, key string, v Value, known *driver.Meta, plan driver.Plan, now driver.Instant) (driver.Meta, error) {
+			return d.reference.Upsert(ctx, key, v, known, func(found *driver.Meta) (driver.Life, error) {
+				if found != nil && found.CreatedAt == 0 {
+					found = nil
+				}
+				return plan(found)
+			}, now)
+		}
+	}},
+	{"looks, plans, then puts", "upsert/race", func(d *twisted) { d.upsert = upsertInTwoSteps(d) }},
+	{"undoes touches on upsert", "upsert/race-touch", func(d *twisted) { d.upsert = upsertInTwoSteps(d) }},
+
+	// GetMulti
+	{"reads absent keys as empty records in a batch", "batch/mixed", func(d *twisted) {
+		d.getMulti = func(ctx context.Context, keys []string) (map[string]driver.Entry[Value], error) {
+			found, err := d.reference.GetMulti(ctx, keys)
+			for _, k := range keys {
+				if _, ok := found[k]; !ok && err == nil {
+					found[k] = driver.Entry[Value]{}
+				}
+			}
+			return found, err
+		}
+	}},
+	{"reads the first hundred", "batch/many", func(d *twisted) {
+		d.getMulti = func(ctx context.Context, keys []string) (map[string]driver.Entry[Value], error) {
+			return d.reference.GetMulti(ctx, keys[:min(len(keys), 100)])
+		}
+	}},
+	{"leaves out records without created_at", "batch/foreign", func(d *twisted) {
+		d.getMulti = func(ctx context.Context, keys []string) (map[string]driver.Entry[Value], error) {
+			found, err := d.reference.GetMulti(ctx, keys)
+			for k, e := range found {
+				if e.CreatedAt == 0 {
+					delete(found, k)
+				}
+			}
+			return found, err
+		}
+	}},
+	{"leaves out keys it cannot take", "batch/invalid-key", func(d *twisted) {
+		d.getMulti = func(ctx context.Context, keys []string) (map[string]driver.Entry[Value], error) {
+			return d.reference.GetMulti(ctx, slices.DeleteFunc(slices.Clone(keys), func(k string) bool { return k == "" }))
+		}
+	}},
+
+	// TouchKey
+	{"touches by key with a new created_at", "touchkey/due", func(d *twisted) {
+		d.touchKey = func(ctx context.Context, key string, t driver.KeyTouch) (driver.Meta, error) {
+			m, err := d.reference.TouchKey(ctx, key, t)
+			if err == nil {
+				was := m
+				m.CreatedAt = t.Now
+				m.Version, err = d.reference.Touch(ctx, key, was, m.Life, t.Now)
+			}
+			return m, err
+		}
+	}},
+	{"ignores Born", "touchkey/born", func(d *twisted) {
+		d.touchKey = func(ctx context.Context, key string, t driver.KeyTouch) (driver.Meta, error) {
+			t.Born = never
+			return d.reference.TouchKey(ctx, key, t)
+		}
+	}},
+	{"ignores Due", "touchkey/not-due", func(d *twisted) {
+		d.touchKey = func(ctx context.Context, key string, t driver.KeyTouch) (driver.Meta, error) {
+			t.Due = driver.MaxInstant
+			return d.reference.TouchKey(ctx, key, t)
+		}
+	}},
+	{"resurrects by key", "touchkey/absent", func(d *twisted) {
+		d.touchKey = func(ctx context.Context, key string, t driver.KeyTouch) (driver.Meta, error) {
+			m, err := d.reference.TouchKey(ctx, key, t)
+			if _, ok := d.stored(key); errors.Is(err, driver.ErrNotFound) && !ok {
+				m = driver.Meta{Life: driver.Life{CreatedAt: t.Now, ExpiresAt: t.Expiry}}
+				m.Version, err = d.reference.Insert(ctx, key, Value{}, m.Life, t.Now)
+			}
+			return m, err
+		}
+	}},
+	{"revives by key", "touchkey/dead", func(d *twisted) {
+		d.touchKey = func(ctx context.Context, key string, t driver.KeyTouch) (driver.Meta, error) {
+			t.Now = never
+			return d.reference.TouchKey(ctx, key, t)
+		}
+	}},
+	{"touches by key what has no created_at", "touchkey/foreign", func(d *twisted) {
+		d.touchKey = func(ctx context.Context, key string, t driver.KeyTouch) (driver.Meta, error) {
+			m, err := d.reference.TouchKey(ctx, key, t)
+			if found, ok := d.stored(key); ok && found.CreatedAt == 0 && errors.Is(err, driver.ErrConflict) {
+				m = driver.Meta{Life: driver.Life{CreatedAt: t.Now, ExpiresAt: t.Expiry}}
+				m.Version, err = d.reference.Touch(ctx, key, found, m.Life, t.Now)
+			}
+			return m, err
+		}
+	}},
+	{"looks, then touches by key", "touchkey/race", func(d *twisted) {
+		d.touchKey = func(ctx context.Context, key string, t driver.KeyTouch) (driver.Meta, error) {
+			if m, ok := d.stored(key); ok && m.Alive(t.Now) && m.CreatedAt != 0 && m.CreatedAt >= t.Born && m.ExpiresAt != 0 && m.ExpiresAt < t.Due {
+				slowly()
+				t.Due = driver.MaxInstant
+			}
+			return d.reference.TouchKey(ctx, key, t)
+		}
+	}},
+
+	// Local
+	{"loads another life than it gets", "local/load", func(d *twisted) {
+		d.load = func(key string) (*Value, driver.Meta, error) {
+			v, m, err := d.loadCopy(key)
+			m.CreatedAt++
+			return v, m, err
+		}
+	}},
+	{"writes in place", inPlace, func(d *twisted) {
+		var mu sync.Mutex
+		places := make(map[string]*Value)
+		d.load = func(key string) (*Value, driver.Meta, error) {
+			v, m, err := d.loadCopy(key)
+			if err != nil {
+				return v, m, err
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if places[key] == nil {
+				places[key] = new(Value)
+			}
+			*places[key] = *v
+			return places[key], m, nil
+		}
+	}},
+
+	// Clock and Check
+	{"goes back in time", "clock/bounds", func(d *twisted) {
+		var mu sync.Mutex
+		back := time.Duration(0)
+		d.now = func() time.Time {
+			mu.Lock()
+			defer mu.Unlock()
+			back += time.Millisecond
+			return time.Now().Add(-back)
+		}
+	}},
+	{"is an hour ahead", "clock/agrees", func(d *twisted) {
+		d.now = func() time.Time { return time.Now().Add(time.Hour) }
+	}},
+	{"never passes its check", "check/healthy", func(d *twisted) {
+		d.check = func(context.Context) error { return errors.New("not configured") }
+	}},
+	{"passes any check", "check/unreachable", func(d *twisted) {
+		d.check = func(context.Context) error { return nil }
+	}},
+}
+
+// upsertInTwoSteps looks and puts with no condition that ties them.
+func upsertInTwoSteps(d *twisted) upsertFunc {
+	return func(ctx context.Context, key string, v Value, _ *driver.Meta, plan driver.Plan, now driver.Instant) (driver.Meta, error) {
+		if err := ctx.Err(); err != nil {
+			return driver.Meta{}, err
+		}
+		var found *driver.Meta
+		if m, ok := d.stored(key); ok && m.Alive(now) {
+			found = &m
+		}
+		life, err := plan(found)
+		if err != nil {
+			return driver.Meta{}, err
+		}
+		slowly()
+		if err := d.reference.Delete(ctx, key); err != nil {
+			return driver.Meta{}, err
+		}
+		version, err := d.reference.Insert(ctx, key, v, life, driver.MaxInstant)
+		return driver.Meta{Life: life, Version: version}, err
+	}
+}
+
+// The suite fails each broken driver, by the case that is there for its fault.
+func TestBroken(t *testing.T) {
+	var mu sync.Mutex // guards failed
+	failed := make(map[string]bool)
+	t.Run("drivers", func(t *testing.T) {
+		for _, b := range brokens {
+			t.Run(b.name, func(t *testing.T) {
+				t.Parallel()
+				names := b.fails(t)
+				if !slices.Contains(names, b.want) {
+					t.Errorf("%s passes; the driver fails only %q", b.want, names)
+				}
+				t.Logf("%d fail: %s", len(names), names)
+				mu.Lock()
+				defer mu.Unlock()
+				for _, name := range names {
+					failed[name] = true
+				}
+			})
+		}
+	})
+	for _, c := range cases() {
+		if !failed[c.name] && !strings.HasPrefix(c.name, "harness") {
+			t.Errorf("no broken driver fails %s", c.name)
+		}
+	}
+}
+
+// fails returns the names of the cases that b fails.
+func (b *broken) fails(t *testing.T) (names []string) {
+	isLocal := twist(newReference())
+	b.twist(isLocal)
+	lacks := remote
+	if isLocal.load != nil {
+		lacks = nil
+	}
+	h := harness(func(r *reference) driver.Driver[Value] {
+		d := twist(r)
+		b.twist(d)
+		if d.load != nil {
+			return local{d}
+		}
+		return d
+	}, lacks)
+	for _, c := range cases() {
+		if _, ok := h.lacking(c.needs); ok || b.want == inPlace && c.name != inPlace {
+			continue
+		}
+		var failures []string
+		t.Run(c.name, func(t *testing.T) { failures = h.failures(t, c) })
+		if len(failures) > 0 {
+			names = append(names, c.name)
+		}
+		if c.name == b.want && len(failures) > 0 {
+			t.Logf("%s: %s", c.name, failures[0])
+		}
+	}
+	return names
+}

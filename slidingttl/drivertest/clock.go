@@ -1,0 +1,50 @@
+package drivertest
+
+import (
+	"time"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+var clockCases = []testCase{{
+	name:        "clock/bounds",
+	explanation: "The time must lie between the clock's bounds, or a read decides on a time that is not: a dead record is handed out, or a live one denied.",
+	needs:       []Feature{Clock},
+	run: func(t *trial) {
+		c := t.d.(driver.Clock)
+		for range 100 {
+			before := c.Now()
+			earliest, latest := c.Bounds()
+			after := c.Now()
+			if after.Before(before) {
+				t.Errorf("Now went back by %v", before.Sub(after))
+			}
+			if earliest > latest {
+				t.Errorf("Bounds are %d and %d: the earlier is the later", earliest, latest)
+			}
+			if earliest > driver.Ceil(after) || latest < driver.Floor(before) {
+				t.Errorf("Bounds are %d and %d while Now was %d, then %d", earliest, latest, before.UnixMilli(), after.UnixMilli())
+			}
+		}
+	},
+}, {
+	name:        "clock/agrees",
+	explanation: "The driver's clock must be the store's: it is there so that callers with skewed clocks agree with what deletes their records.",
+	needs:       []Feature{Clock},
+	run: func(t *trial) {
+		c := t.d.(driver.Clock)
+		compare := func(when string) {
+			before := t.backendNow()
+			now := c.Now()
+			after := t.backendNow()
+			if now.Before(before.Add(-t.margin-t.step)) || now.After(after.Add(t.margin+t.step)) {
+				t.Errorf("%s: the driver's clock says %v, the store's %v", when, now.UTC(), after.UTC())
+			}
+		}
+		t.insert(t.key("a"), 1, t.life(time.Hour)) // some learn the time from an answer
+		compare("at the start")
+		t.wait(2 * t.unit)
+		t.get(t.key("a"))
+		compare("after a while")
+	},
+}}

@@ -1,0 +1,114 @@
+// Package drivertest holds the rules of package driver, and the promises of
+// package slidingttl on top of them, as a suite of tests that any driver can run.
+//
+// A driver's own test says how to open an empty backend and hands that over. For a
+// store in this process it looks like this:
+//
+//	func TestContract(t *testing.T) {
+//		drivertest.Run(t, drivertest.Harness{
+//			Bubble: true,
+//			Open: func(t testing.TB) *drivertest.Backend {
+//				d := mystore.New[drivertest.Value]()
+//				t.Cleanup(d.Close)
+//				return &drivertest.Backend{
+//					Driver: d,
+//					Plant: func(ctx context.Context, key string, v drivertest.Value, life driver.Life) error {
+//						return d.Put(ctx, key, v, life)
+//					},
+//				}
+//			},
+//			Lacks: map[drivertest.Feature]string{
+//				drivertest.Fail:       "a store in this process's memory does not fail",
+//				drivertest.Hang:       "its calls do not block",
+//				drivertest.KeyToucher: "a touch by key saves no trip",
+//				drivertest.Checker:    "there is nothing to configure",
+//				drivertest.Copies:     "a value is handed out as it is",
+//			},
+//		})
+//	}
+//
+// and for one across a network, with a test server whose clock can be set and
+// which can be told to misbehave:
+//
+//	func TestContract(t *testing.T) {
+//		drivertest.Run(t, drivertest.Harness{
+//			Parallel: true,
+//			Open: func(t testing.TB) *drivertest.Backend {
+//				server := mystoretest.Start(t)
+//				return &drivertest.Backend{
+//					Driver: mystore.New[drivertest.Value](server.Client()),
+//					Now:    server.Now,
+//					Wait:   server.Advance,
+//					MaxKey: 250,
+//					Plant:  func(...) error { ... }, // by the store's plain client
+//					Fail:   func() func() { server.FailAll(busy); return server.Mend },
+//					Own:    func(err error) bool { return errors.Is(err, mystore.ErrBusy) },
+//					Hang:   server.Hang,
+//				}
+//			},
+//			Lacks: map[drivertest.Feature]string{
+//				drivertest.Local: "the store is across a network",
+//				drivertest.Clock: "the server does not tell its time",
+//			},
+//		})
+//	}
+//
+// Every case is a subtest, named for what it is about: "touch/absent",
+// "store/cap". A case that fails prints what it saw and then what that would mean
+// to a user of the store. Run the suite with the race detector on: some of what it
+// does at once only fails there.
+//
+// # The two levels
+//
+// Most cases call the driver alone and follow the comments of package driver,
+// sentence by sentence. The capabilities that a driver may leave out are tested
+// through the functions that fall back, [driver.Upsert] and [driver.GetMulti],
+// where there are any. The cases under "store/" put a slidingttl.Store on top and
+// hold the promises that package lists, with a helper in between that holds up
+// calls of the driver and makes them fail, for the races that matter most: a
+// delete, an overwrite, a new life or another touch, between a read and its touch.
+// A driver that fails below will mostly fail above too: mend what is below first.
+//
+// No case hands a driver a record that was never there. What a write is planned
+// for has been read, written or found in a conflict before, so a driver may go by
+// whatever tells records apart in its store: on one whose version changes with
+// every write and never returns, by the version alone.
+//
+// # Time
+//
+// The caller's clock is the suite's own. A case starts it at the backend's time,
+// holds it still, and moves it at will, by months if it has to, without the
+// backend's clock following. To the backend that is a client whose clock runs
+// ahead; to the case it is a store that deletes late. A driver passes if it takes
+// Life.ExpiresAt for the absolute instant that it is, and judges life by the time
+// it is given. So nearly all cases take no time, whatever the backend.
+//
+// A few ask what the backend itself does when an expiry comes: whether it keeps
+// the record to the end, and whether a touch has reached the store's own expiry
+// and not only a field beside it. They let the backend's time pass by
+// Backend.Wait, in a unit of a second or the driver's resolution, whichever is
+// longer. There are three ways:
+//
+//   - In a bubble of testing/synctest (Harness.Bubble), for drivers whose store is
+//     in this process and reads time from package time. Nothing takes time.
+//   - With a test server whose clock can be set: Now and Wait are that clock's.
+//   - In real time, with Now and Wait left nil. At a resolution of a second the
+//     waiting comes to about forty seconds, and to about half of that with
+//     Harness.Parallel on two cores.
+//
+// # What a backend cannot do
+//
+// Some cases need more than a driver: a record written as another program would, a
+// backend that fails on demand, one that does not answer, an optional interface.
+// Each is a [Feature]. A harness either has it or says in Harness.Lacks why not;
+// the cases left out are then logged with that reason. What is neither there nor
+// declared fails, and so does what is both: no case is left out unseen, and an
+// optional interface that a driver means to implement but misses, by a wrong
+// signature, is found.
+//
+// # Keys and leftovers
+//
+// No key is used by two cases or two runs, so a table or bucket may be shared by
+// all of them, parallel ones too. Cases leave their records behind, nearly all with
+// an expiry.
+package drivertest

@@ -1,0 +1,120 @@
+package drivertest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// Harness says how to test a driver.
+type Harness struct {
+	// Open returns a backend for one case. It is called once a case, inside the
+	// bubble if there is one, and may leave its clean-up to t.Cleanup. Records of
+	// other cases may still be in the store. The store must not limit how long a
+	// record lives, as Couchbase does where a maxTTL is set. Required.
+	Open func(t testing.TB) *Backend
+
+	// Bubble runs each case in a bubble of testing/synctest, where time passes
+	// only as the case asks. For stores within this process: a bubble cannot wait
+	// for a network.
+	Bubble bool
+
+	// Parallel runs the cases in parallel with each other. Open is then called
+	// concurrently, and a Wait that sets the clock of a server must set that of
+	// one which no other case uses.
+	Parallel bool
+
+	// Lacks names the features that neither the driver nor its backend has, each
+	// with the reason. Cases that need one are left out, and logged.
+	Lacks map[Feature]string
+}
+
+// Backend is a driver and what can be done to the store behind it. Fields that are
+// nil without a stated meaning have to be declared in Harness.Lacks. All functions
+// must be safe for concurrent use.
+type Backend struct {
+	// Driver is the driver under test. Required.
+	Driver driver.Driver[Value]
+
+	// Now is the time of the store's own clock, by which it deletes. Nil: time.Now.
+	Now func() time.Time
+
+	// Wait returns when d more has passed on the store's own clock. A test server
+	// sets its clock; that may be at once. Nil: time.Sleep, which is right in a
+	// bubble and for a store that runs in real time.
+	Wait func(d time.Duration)
+
+	// MaxKey is the longest key in bytes that the driver takes, 64 at least, which
+	// the suite's own keys need. Zero: no limit.
+	MaxKey int
+
+	// Plant writes a record as another program would, over whatever is there: v
+	// in the form that the driver reads, without created_at if life.CreatedAt is
+	// zero, without an expiry if life.ExpiresAt is zero, and without anything
+	// else that only the driver would write.
+	Plant func(ctx context.Context, key string, v Value, life driver.Life) error
+
+	// Fail makes every operation at the store fail with an error of the store's
+	// own, until the returned function is called. The error should be one that
+	// the store's client does not retry for long.
+	Fail func() (mend func())
+
+	// Own reports whether err carries, for errors.As, the error of the store's
+	// own that Fail brings about. Required with Fail.
+	Own func(err error) bool
+
+	// Hang makes the store leave every operation without an answer until the
+	// returned function is called.
+	Hang func() (release func())
+}
+
+// Feature is something that some cases need and not every driver has.
+type Feature string
+
+const (
+	Plant      Feature = "Plant"      // Backend.Plant
+	Fail       Feature = "Fail"       // Backend.Fail and Backend.Own
+	Hang       Feature = "Hang"       // Backend.Hang
+	KeyToucher Feature = "KeyToucher" // the driver is a driver.KeyToucher
+	Clock      Feature = "Clock"      // the driver is a driver.Clock
+	Checker    Feature = "Checker"    // the driver is a driver.Checker
+	Local      Feature = "Local"      // the driver is a driver.Local
+	Copies     Feature = "Copies"     // values share no memory with the caller's
+)
+
+// features tells of each feature whether b has it. Copies is taken for granted
+// unless declared, for it is a rule that only a store in memory may break.
+var features = map[Feature]func(b *Backend) bool{
+	Plant: func(b *Backend) bool { return b.Plant != nil },
+	Fail:  func(b *Backend) bool { return b.Fail != nil && b.Own != nil },
+	Hang:  func(b *Backend) bool { return b.Hang != nil },
+	KeyToucher: func(b *Backend) bool {
+		_, ok := b.Driver.(driver.KeyToucher)
+		return ok
+	},
+	Clock: func(b *Backend) bool {
+		_, ok := b.Driver.(driver.Clock)
+		return ok
+	},
+	Checker: func(b *Backend) bool {
+		_, ok := b.Driver.(driver.Checker)
+		return ok
+	},
+	Local: func(b *Backend) bool {
+		_, ok := b.Driver.(driver.Local[Value])
+		return ok
+	},
+	Copies: func(*Backend) bool { return true },
+}
+
+// lacking returns the first of needs that h declares to be lacking.
+func (h *Harness) lacking(needs []Feature) (Feature, bool) {
+	for _, f := range needs {
+		if _, ok := h.Lacks[f]; ok {
+			return f, true
+		}
+	}
+	return "", false
+}

@@ -1,0 +1,300 @@
+package drivertest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// reference is a driver that is right in all it does, with every capability. The
+// broken drivers are made from it.
+type reference struct {
+	step    time.Duration
+	maxKey  int
+	remarks bool // a touch changes the version
+	unique  bool // no version comes twice
+	late    bool // what is dead is never deleted
+	time    func() time.Time
+
+	mu      sync.Mutex // guards the rest
+	last    driver.Version
+	records map[string]record
+	down    bool
+	hung    chan struct{} // closed: answers again
+}
+
+type record struct {
+	value string // encoded
+	meta  driver.Meta
+}
+
+var (
+	_ driver.Upserter[Value]    = (*reference)(nil)
+	_ driver.BatchGetter[Value] = (*reference)(nil)
+	_ driver.KeyToucher         = (*reference)(nil)
+	_ driver.Clock              = (*reference)(nil)
+	_ driver.Checker            = (*reference)(nil)
+)
+
+func newReference() *reference {
+	answering := make(chan struct{})
+	close(answering)
+	return &reference{step: time.Millisecond, maxKey: 250, time: time.Now, records: make(map[string]record), hung: answering}
+}
+
+var errDown = errors.New("the store is down")
+
+// begin locks the store, unless it returns an error.
+func (r *reference) begin(ctx context.Context, key string) error {
+	if err := driver.CheckKey(key, r.maxKey); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	hung := r.hung
+	r.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	select {
+	case <-hung:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	r.mu.Lock()
+	if r.down {
+		r.mu.Unlock()
+		return errDown
+	}
+	now := driver.Floor(r.time())
+	maps.DeleteFunc(r.records, func(_ string, rec record) bool { return !r.late && !rec.meta.Alive(now) })
+	return nil
+}
+
+// match finds the record under key that a write planned for was at now lands on.
+func (r *reference) match(key string, was driver.Meta, now driver.Instant) (record, error) {
+	rec, ok := r.records[key]
+	switch {
+	case !ok || !rec.meta.Alive(now):
+		return rec, driver.ErrNotFound
+	case rec.meta != was:
+		return rec, &driver.ConflictError{Found: rec.meta}
+	}
+	return rec, nil
+}
+
+// next is the version that follows was. Versions start anew with each record, so
+// that two generations may have the same, unless they are unique.
+func (r *reference) next(was driver.Version) driver.Version {
+	if r.unique {
+		r.last++
+		return r.last
+	}
+	return was + 1
+}
+
+// put stores a value under key with the version that follows was.
+func (r *reference) put(key string, v Value, life driver.Life, was driver.Version) driver.Version {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	version := r.next(was)
+	r.records[key] = record{string(b), driver.Meta{Life: life, Version: version}}
+	return version
+}
+
+func (rec record) entry() driver.Entry[Value] {
+	e := driver.Entry[Value]{Meta: rec.meta}
+	if err := json.Unmarshal([]byte(rec.value), &e.Value); err != nil {
+		panic(err)
+	}
+	return e
+}
+
+func (r *reference) Get(ctx context.Context, key string) (driver.Entry[Value], error) {
+	if err := r.begin(ctx, key); err != nil {
+		return driver.Entry[Value]{}, err
+	}
+	defer r.mu.Unlock()
+	rec, ok := r.records[key]
+	if !ok {
+		return driver.Entry[Value]{}, driver.ErrNotFound
+	}
+	return rec.entry(), nil
+}
+
+func (r *reference) Insert(ctx context.Context, key string, v Value, life driver.Life, now driver.Instant) (driver.Version, error) {
+	if err := r.begin(ctx, key); err != nil {
+		return 0, err
+	}
+	defer r.mu.Unlock()
+	if rec, ok := r.records[key]; ok && rec.meta.Alive(now) {
+		return 0, &driver.ConflictError{Found: rec.meta}
+	}
+	return r.put(key, v, life, 0), nil
+}
+
+func (r *reference) Replace(ctx context.Context, key string, v Value, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
+	if err := r.begin(ctx, key); err != nil {
+		return 0, err
+	}
+	defer r.mu.Unlock()
+	if _, err := r.match(key, was, now); err != nil {
+		return 0, err
+	}
+	return r.put(key, v, life, was.Version), nil
+}
+
+func (r *reference) Touch(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
+	if err := r.begin(ctx, key); err != nil {
+		return 0, err
+	}
+	defer r.mu.Unlock()
+	if rec, ok := r.records[key]; ok {
+		was.Version = rec.meta.Version
+	}
+	rec, err := r.match(key, was, now)
+	if err != nil {
+		return 0, err
+	}
+	return r.move(key, rec, life).Version, nil
+}
+
+// move gives rec, which is stored under key, another life.
+func (r *reference) move(key string, rec record, life driver.Life) driver.Meta {
+	rec.meta.Life = life
+	if r.remarks {
+		rec.meta.Version = r.next(rec.meta.Version)
+	}
+	r.records[key] = rec
+	return rec.meta
+}
+
+func (r *reference) Delete(ctx context.Context, key string) error {
+	if err := r.begin(ctx, key); err != nil {
+		return err
+	}
+	defer r.mu.Unlock()
+	delete(r.records, key)
+	return nil
+}
+
+func (r *reference) Resolution() time.Duration { return r.step }
+
+func (r *reference) Upsert(ctx context.Context, key string, v Value, _ *driver.Meta, plan driver.Plan, now driver.Instant) (driver.Meta, error) {
+	if err := r.begin(ctx, key); err != nil {
+		return driver.Meta{}, err
+	}
+	defer r.mu.Unlock()
+	var found *driver.Meta
+	var was driver.Version
+	if rec, ok := r.records[key]; ok && rec.meta.Alive(now) {
+		found, was = &rec.meta, rec.meta.Version
+	}
+	life, err := plan(found)
+	if err != nil {
+		return driver.Meta{}, err
+	}
+	return driver.Meta{Life: life, Version: r.put(key, v, life, was)}, nil
+}
+
+func (r *reference) GetMulti(ctx context.Context, keys []string) (map[string]driver.Entry[Value], error) {
+	found := make(map[string]driver.Entry[Value])
+	for _, key := range keys {
+		e, err := r.Get(ctx, key)
+		switch {
+		case err == nil:
+			found[key] = e
+		case !errors.Is(err, driver.ErrNotFound):
+			return found, err
+		}
+	}
+	return found, nil
+}
+
+func (r *reference) TouchKey(ctx context.Context, key string, t driver.KeyTouch) (driver.Meta, error) {
+	if err := r.begin(ctx, key); err != nil {
+		return driver.Meta{}, err
+	}
+	defer r.mu.Unlock()
+	rec, ok := r.records[key]
+	m := rec.meta
+	switch {
+	case !ok || !m.Alive(t.Now):
+		return driver.Meta{}, driver.ErrNotFound
+	case m.CreatedAt == 0 || m.ExpiresAt == 0 || m.CreatedAt < t.Born || m.ExpiresAt >= t.Due:
+		return driver.Meta{}, &driver.ConflictError{Found: m}
+	}
+	return r.move(key, rec, driver.Life{CreatedAt: m.CreatedAt, ExpiresAt: t.Expiry}), nil
+}
+
+func (r *reference) Now() time.Time { return r.time() }
+
+func (r *reference) Bounds() (earliest, latest driver.Instant) {
+	return driver.Floor(r.Now()), driver.Ceil(r.Now())
+}
+
+func (r *reference) Check(ctx context.Context, _ time.Duration) error {
+	if err := r.begin(ctx, "any"); err != nil {
+		return err
+	}
+	r.mu.Unlock()
+	return nil
+}
+
+// plant is Backend.Plant.
+func (r *reference) plant(_ context.Context, key string, v Value, life driver.Life) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.put(key, v, life, 98) // which no write of the driver has come to
+	return nil
+}
+
+// fail is Backend.Fail.
+func (r *reference) fail() (mend func()) {
+	set := func(down bool) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.down = down
+	}
+	set(true)
+	return func() { set(false) }
+}
+
+// hang is Backend.Hang.
+func (r *reference) hang() (release func()) {
+	hung := make(chan struct{})
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.hung = hung
+	return sync.OnceFunc(func() { close(hung) })
+}
+
+// remote is why a reference is no driver.Local.
+var remote = map[Feature]string{Local: "stands for a store across a network"}
+
+// harness opens the driver that build makes of a reference.
+func harness(build func(*reference) driver.Driver[Value], lacks map[Feature]string) Harness {
+	return Harness{
+		Bubble: true,
+		Lacks:  lacks,
+		Open: func(testing.TB) *Backend {
+			r := newReference()
+			d := build(r)
+			return &Backend{
+				Driver: d,
+				MaxKey: r.maxKey,
+				Plant:  r.plant,
+				Fail:   r.fail,
+				Own:    func(err error) bool { return errors.Is(err, errDown) },
+				Hang:   r.hang,
+			}
+		},
+	}
+}

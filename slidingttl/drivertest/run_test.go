@@ -1,0 +1,167 @@
+package drivertest
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// bare hides all capabilities but those of a Driver.
+type bare struct{ driver.Driver[Value] }
+
+var bareLacks = map[Feature]string{
+	KeyToucher: "hidden", Clock: "hidden", Checker: "hidden", Local: "hidden",
+}
+
+// The suite passes drivers that are right, in all the ways that stores differ.
+func TestRun(t *testing.T) {
+	for name, c := range map[string]struct {
+		build func(*reference) driver.Driver[Value]
+		lacks map[Feature]string
+	}{
+		"millisecond": {func(r *reference) driver.Driver[Value] { return r }, remote},
+		"second": {func(r *reference) driver.Driver[Value] {
+			r.step = time.Second
+			return r
+		}, remote},
+		"minute": {func(r *reference) driver.Driver[Value] {
+			r.step = time.Minute
+			return r
+		}, remote},
+		"deletes late": {func(r *reference) driver.Driver[Value] {
+			r.late, r.step = true, time.Second
+			return r
+		}, remote},
+		"touch changes version": {func(r *reference) driver.Driver[Value] {
+			r.remarks = true
+			return r
+		}, remote},
+		// On a store whose version changes with every write, and never returns,
+		// it alone tells whether a record is the one that was read.
+		"compares versions only": {func(r *reference) driver.Driver[Value] {
+			r.remarks, r.unique = true, true
+			d := twist(r)
+			same := func(key string, was driver.Meta) driver.Meta {
+				if m, ok := d.stored(key); ok && m.Version == was.Version {
+					return m
+				}
+				return was
+			}
+			d.replace = func(ctx context.Context, key string, v Value, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
+				return r.Replace(ctx, key, v, same(key, was), life, now)
+			}
+			d.touch = func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
+				return r.Touch(ctx, key, same(key, was), life, now)
+			}
+			return d
+		}, remote},
+		"no capabilities": {func(r *reference) driver.Driver[Value] { return bare{r} }, bareLacks},
+		"local": {func(r *reference) driver.Driver[Value] {
+			d := twist(r)
+			d.load = d.loadCopy
+			return local{d}
+		}, nil},
+		"no limit on keys": {func(r *reference) driver.Driver[Value] {
+			r.maxKey = 0
+			return r
+		}, remote},
+	} {
+		t.Run(name, func(t *testing.T) { Run(t, harness(c.build, c.lacks)) })
+	}
+}
+
+// The suite goes by the clock of a test server where it can be set.
+func TestRunSetClock(t *testing.T) {
+	Run(t, Harness{
+		Parallel: true,
+		Lacks:    remote,
+		Open: func(testing.TB) *Backend {
+			var server clock
+			server.set(time.Date(2031, 5, 1, 0, 0, 0, 0, time.UTC))
+			r := newReference()
+			r.time, r.step = server.Now, time.Second
+			return &Backend{
+				Driver: r,
+				Now:    server.Now,
+				Wait:   server.advance,
+				MaxKey: r.maxKey,
+				Plant:  r.plant,
+				Fail:   r.fail,
+				Own:    func(err error) bool { return errors.Is(err, errDown) },
+				Hang:   r.hang,
+			}
+		},
+	})
+}
+
+// A harness that contradicts itself, or leaves something out without a reason, fails.
+func TestHarness(t *testing.T) {
+	for name, c := range map[string]struct {
+		lacks map[Feature]string
+		twist func(b *Backend)
+		want  string // a case that fails
+		text  string // and in what words
+	}{
+		"unknown feature":      {lacks: map[Feature]string{"plant": "a reason"}, want: "harness", text: "no Feature"},
+		"no reason":            {lacks: map[Feature]string{Plant: ""}, want: "harness", text: "no reason for Plant"},
+		"has what it lacks":    {lacks: map[Feature]string{Clock: "a reason"}, want: "harness", text: "the backend has it"},
+		"lacks undeclared":     {twist: func(b *Backend) { b.Plant = nil }, want: "store/adopts", text: "no Plant"},
+		"fails without Own":    {twist: func(b *Backend) { b.Own = nil }, want: "harness", text: "need each other"},
+		"interface missed":     {twist: func(b *Backend) { b.Driver = bare{b.Driver} }, want: "touchkey/born", text: "no KeyToucher"},
+		"limit too low":        {twist: func(b *Backend) { b.MaxKey = -1 }, want: "harness", text: "must be at least 64"},
+		"time that stands":     {twist: func(b *Backend) { b.Wait = func(time.Duration) {} }, want: "harness/time", text: "Now had moved by 0s"},
+		"waits that wait less": {twist: func(b *Backend) { b.Wait = func(time.Duration) {} }, want: "life/kept-to-the-end", text: "does not move Backend.Now"},
+		"plants something else": {twist: func(b *Backend) {
+			plant := b.Plant
+			b.Plant = func(ctx context.Context, key string, v Value, life driver.Life) error {
+				life.CreatedAt++
+				return plant(ctx, key, v, life)
+			}
+		}, want: "touch/adopts", text: "Backend.Plant wrote"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			lacks := maps.Clone(remote)
+			maps.Copy(lacks, c.lacks)
+			h := harness(func(r *reference) driver.Driver[Value] { return r }, lacks)
+			if c.twist != nil {
+				open := h.Open
+				h.Open = func(t testing.TB) *Backend {
+					b := open(t)
+					c.twist(b)
+					return b
+				}
+			}
+			all := cases()
+			i := slices.IndexFunc(all, func(tc testCase) bool { return tc.name == c.want })
+			failures := h.failures(t, all[i])
+			if text := strings.Join(failures, "\n"); !strings.Contains(text, c.text) {
+				t.Errorf("%s fails with %q; want %q in it", c.want, text, c.text)
+			}
+		})
+	}
+}
+
+// Every case has a name of its own, for -run, and an explanation.
+func TestCases(t *testing.T) {
+	seen := make(map[string]bool)
+	for _, c := range cases() {
+		if seen[c.name] || strings.ContainsAny(c.name, " _") || strings.Count(c.name, "/") > 1 {
+			t.Errorf("case %q: names must differ, have no spaces and at most one slash", c.name)
+		}
+		seen[c.name] = true
+		if !strings.HasSuffix(c.explanation, ".") {
+			t.Errorf("case %s: the explanation is no sentence: %q", c.name, c.explanation)
+		}
+		for _, f := range c.needs {
+			if features[f] == nil {
+				t.Errorf("case %s needs %q, which is no Feature", c.name, f)
+			}
+		}
+	}
+}

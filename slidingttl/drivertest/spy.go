@@ -1,0 +1,173 @@
+package drivertest
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// spy is a driver between a store and the driver under test. It counts calls,
+// and can hold them up or make them fail: a store above must keep its promises
+// whatever the driver does, and the driver when its calls come late.
+type spy struct {
+	driver.Driver[Value]
+
+	mu    sync.Mutex // guards the rest
+	calls map[string]int
+	hooks map[string]func(context.Context) error
+}
+
+// The calls that a spy tells apart. A touch by key is a touch.
+const (
+	callGet     = "get"
+	callInsert  = "insert"
+	callReplace = "replace"
+	callUpsert  = "upsert"
+	callTouch   = "touch"
+	callDelete  = "delete"
+)
+
+// keySpy is a spy on a driver.KeyToucher.
+type keySpy struct{ *spy }
+
+// spied returns a spy on the driver under test, and the driver to give to a store.
+func (t *trial) spied() (*spy, driver.Driver[Value]) {
+	s := &spy{Driver: t.d, calls: make(map[string]int), hooks: make(map[string]func(context.Context) error)}
+	if _, ok := t.d.(driver.KeyToucher); ok {
+		return s, keySpy{s}
+	}
+	return s, s
+}
+
+func (s *spy) enter(ctx context.Context, call string) error {
+	s.mu.Lock()
+	s.calls[call]++
+	hook := s.hooks[call]
+	s.mu.Unlock()
+	if hook == nil {
+		return nil
+	}
+	return hook(ctx)
+}
+
+// count returns how many calls of that kind there have been.
+func (s *spy) count(call string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.calls[call]
+}
+
+// writes returns how many calls there have been that write.
+func (s *spy) writes() int {
+	return s.count(callInsert) + s.count(callReplace) + s.count(callUpsert) + s.count(callTouch) + s.count(callDelete)
+}
+
+// on has hook run ahead of each call of that kind; its error is the call's. A nil
+// hook lets calls through again.
+func (s *spy) on(call string, hook func(context.Context) error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hooks[call] = hook
+}
+
+// held is a call that a spy holds up.
+type held struct {
+	t       *trial
+	call    string
+	arrived chan struct{}
+	gate    chan struct{}
+	once    sync.Once
+}
+
+// hold holds up the next call of that kind until it is released.
+func (t *trial) hold(s *spy, call string) *held {
+	h := &held{t: t, call: call, arrived: make(chan struct{}), gate: make(chan struct{})}
+	var first sync.Once
+	s.on(call, func(ctx context.Context) error {
+		var err error
+		first.Do(func() {
+			s.on(call, nil)
+			close(h.arrived)
+			select {
+			case <-h.gate:
+			case <-ctx.Done():
+				err = ctx.Err()
+			}
+		})
+		return err
+	})
+	t.cleanup(h.release)
+	return h
+}
+
+// arrives returns when the call has come.
+func (h *held) arrives() {
+	select {
+	case <-h.arrived:
+	case <-time.After(soon):
+		h.t.Fatalf("no %s has come within %v", h.call, soon)
+	}
+}
+
+func (h *held) release() { h.once.Do(func() { close(h.gate) }) }
+
+func (s *spy) Get(ctx context.Context, key string) (driver.Entry[Value], error) {
+	if err := s.enter(ctx, callGet); err != nil {
+		return driver.Entry[Value]{}, err
+	}
+	return s.Driver.Get(ctx, key)
+}
+
+func (s *spy) Insert(ctx context.Context, key string, v Value, life driver.Life, now driver.Instant) (driver.Version, error) {
+	if err := s.enter(ctx, callInsert); err != nil {
+		return 0, err
+	}
+	return s.Driver.Insert(ctx, key, v, life, now)
+}
+
+func (s *spy) Replace(ctx context.Context, key string, v Value, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
+	if err := s.enter(ctx, callReplace); err != nil {
+		return 0, err
+	}
+	return s.Driver.Replace(ctx, key, v, was, life, now)
+}
+
+func (s *spy) Touch(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
+	if err := s.enter(ctx, callTouch); err != nil {
+		return 0, err
+	}
+	return s.Driver.Touch(ctx, key, was, life, now)
+}
+
+func (s *spy) Delete(ctx context.Context, key string) error {
+	if err := s.enter(ctx, callDelete); err != nil {
+		return err
+	}
+	return s.Driver.Delete(ctx, key)
+}
+
+// Upsert implements driver.Upserter with the driver's own, or what stands in for it.
+func (s *spy) Upsert(ctx context.Context, key string, v Value, known *driver.Meta, plan driver.Plan, now driver.Instant) (driver.Meta, error) {
+	if err := s.enter(ctx, callUpsert); err != nil {
+		return driver.Meta{}, err
+	}
+	return driver.Upsert(ctx, s.Driver, key, v, known, plan, now)
+}
+
+// GetMulti implements driver.BatchGetter with the driver's own, or what stands in for it.
+func (s *spy) GetMulti(ctx context.Context, keys []string) (map[string]driver.Entry[Value], error) {
+	if err := s.enter(ctx, callGet); err != nil {
+		return nil, err
+	}
+	return driver.GetMulti(ctx, s.Driver, keys)
+}
+
+// TouchKey implements driver.KeyToucher.
+func (s keySpy) TouchKey(ctx context.Context, key string, kt driver.KeyTouch) (driver.Meta, error) {
+	if err := s.enter(ctx, callTouch); err != nil {
+		return driver.Meta{}, err
+	}
+	return s.Driver.(driver.KeyToucher).TouchKey(ctx, key, kt)
+}

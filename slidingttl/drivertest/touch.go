@@ -1,0 +1,164 @@
+package drivertest
+
+import (
+	"time"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// touched wants Touch of e, under key, to land at now and to change nothing but
+// the life, and perhaps the version.
+func (t *trial) touched(when, key string, e driver.Entry[Value], life driver.Life) driver.Entry[Value] {
+	version, err := t.d.Touch(t.ctx, key, e.Meta, life, t.now())
+	t.ok(when, err)
+	e.Meta = driver.Meta{Life: life, Version: version}
+	t.stored(when, key, e)
+	return e
+}
+
+var touchCases = []testCase{{
+	name:        "touch/live",
+	explanation: "Touch must move the expiry to where it is told, keep created_at, and return the version then stored.",
+	run: func(t *trial) {
+		e := t.insert(t.key("a"), 1, t.life(time.Hour))
+		for range 3 {
+			t.advance(10 * time.Minute)
+			e = t.touched("Touch", t.key("a"), e, t.later(e.Life, 10*time.Minute))
+		}
+		t.replaced("Replace of what Touch returned", t.key("a"), 2, e.Meta, e.Life)
+	},
+}, {
+	name:        "touch/value",
+	explanation: "Touch must leave the value alone, the one stored now and not the one its caller has read: a touch that writes back a value undoes updates.",
+	run: func(t *trial) {
+		first := t.insert(t.key("a"), 1, t.life(time.Hour))
+		second := t.replaced("Replace", t.key("a"), 2, first.Meta, first.Life)
+		version, err := t.d.Touch(t.ctx, t.key("a"), first.Meta, t.later(first.Life, time.Hour), t.now())
+		t.ok("Touch planned before the value was overwritten", err)
+		second.Meta = driver.Meta{Life: t.later(first.Life, time.Hour), Version: version}
+		t.stored("after it", t.key("a"), second)
+	},
+}, {
+	name:        "touch/version-is-a-hint",
+	explanation: "A value overwritten in the same life, or a version that the caller does not know, is no conflict for a touch: hot keys that are written a lot could never be touched.",
+	run: func(t *trial) {
+		e := t.insert(t.key("a"), 1, t.life(time.Hour))
+		for _, hint := range []driver.Version{e.Version + 1, 0} {
+			was := e.Meta
+			was.Version = hint
+			life := t.later(e.Life, time.Minute)
+			version, err := t.d.Touch(t.ctx, t.key("a"), was, life, t.now())
+			t.ok("Touch with another version", err)
+			e.Meta = driver.Meta{Life: life, Version: version}
+			t.stored("after Touch with another version", t.key("a"), e)
+		}
+	},
+}, {
+	name:        "touch/earlier-expiry",
+	explanation: "A driver has no policy: when the policy was made tighter a touch brings the expiry down, and must be believed.",
+	run: func(t *trial) {
+		e := t.insert(t.key("a"), 1, t.life(2*time.Hour))
+		t.touched("Touch with an earlier expiry", t.key("a"), e, t.later(e.Life, -time.Hour))
+	},
+}, {
+	name:        "touch/absent",
+	explanation: "A touch must never create a record: a session that was logged out would come back, without its data.",
+	run: func(t *trial) {
+		was := driver.Meta{Life: t.life(time.Hour), Version: 1}
+		_, err := t.d.Touch(t.ctx, t.key("never"), was, t.later(was.Life, time.Hour), t.now())
+		t.notFound("Touch of a key never written", err)
+		t.absent("after Touch of a key never written", t.key("never"))
+
+		e := t.insert(t.key("deleted"), 1, t.life(time.Hour))
+		t.ok("Delete", t.d.Delete(t.ctx, t.key("deleted")))
+		_, err = t.d.Touch(t.ctx, t.key("deleted"), e.Meta, t.later(e.Life, time.Hour), t.now())
+		t.notFound("Touch of a deleted record", err)
+		t.absent("after Touch of a deleted record", t.key("deleted"))
+
+		_, err = t.d.Touch(t.ctx, t.key("foreign"), driver.Meta{}, t.life(time.Hour), t.now())
+		t.notFound("Touch that would adopt a key never written", err)
+		t.absent("after Touch that would adopt a key never written", t.key("foreign"))
+	},
+}, {
+	name:        "touch/dead",
+	explanation: "A touch must never revive a record whose expiry has come, though the store still holds it: an idle session would come back.",
+	run: func(t *trial) {
+		e := t.insert(t.key("a"), 1, t.life(time.Hour))
+		_, err := t.d.Touch(t.ctx, t.key("a"), e.Meta, t.later(e.Life, time.Hour), e.ExpiresAt)
+		t.notFound("Touch of a record whose expiry is now", err)
+		t.stored("after Touch of a dead record", t.key("a"), e)
+		_, err = t.d.Touch(t.ctx, t.key("a"), e.Meta, t.later(e.Life, time.Hour), e.ExpiresAt-1)
+		t.ok("Touch a millisecond before the expiry", err)
+	},
+}, {
+	name:        "touch/dead-other",
+	explanation: "A dead record in the way is no conflict: it is as good as absent, and says ErrNotFound.",
+	run: func(t *trial) {
+		old, dead := t.regenerated(t.key("a"), t.life(3*time.Hour), t.life(time.Hour))
+		_, err := t.d.Touch(t.ctx, t.key("a"), old.Meta, t.later(old.Life, time.Hour), dead.ExpiresAt)
+		t.notFound("Touch where another generation is stored, and dead", err)
+		t.stored("after it", t.key("a"), dead)
+	},
+}, {
+	name:        "touch/other-expiry",
+	explanation: "A touch must land only if the expiry is still the one it was planned from: otherwise a slow touch takes back what a later one gave, and the record dies early.",
+	run: func(t *trial) {
+		first := t.insert(t.key("a"), 1, t.life(time.Hour))
+		second := t.touched("Touch", t.key("a"), first, t.later(first.Life, 2*time.Hour))
+		_, err := t.d.Touch(t.ctx, t.key("a"), first.Meta, t.later(first.Life, time.Hour), t.now())
+		t.conflict("Touch planned from the expiry before", err, second.Meta)
+		t.stored("after it", t.key("a"), second)
+		t.touched("Touch of what the conflict found", t.key("a"), second, t.later(second.Life, time.Hour))
+	},
+}, {
+	name:        "touch/other-generation",
+	explanation: "A touch must land only on the generation it was planned for, though the next have the same version and expiry: it would give a new record the cap of an old one.",
+	run: func(t *trial) {
+		for _, by := range apart {
+			key := t.key(by.String())
+			l := t.life(time.Hour)
+			old, anew := t.regenerated(key, driver.Life{CreatedAt: l.CreatedAt.Add(-by), ExpiresAt: l.ExpiresAt}, l)
+			_, err := t.d.Touch(t.ctx, key, old.Meta, t.later(old.Life, time.Hour), t.now())
+			t.conflict("Touch planned for a generation older by "+by.String(), err, anew.Meta)
+			t.stored("after it", key, anew)
+		}
+	},
+}, {
+	name:        "touch/adopts",
+	explanation: "A touch gives a record without created_at the one it is told, beside an unchanged value: without it, records from before this library never get a cap.",
+	needs:       []Feature{Plant},
+	run: func(t *trial) {
+		l := t.life(time.Hour)
+		l.CreatedAt = 0
+		e := t.plant(t.key("expires"), 1, l)
+		t.advance(time.Minute)
+		t.touched("Touch that adopts a record with an expiry", t.key("expires"), e, t.life(time.Hour))
+		e = t.plant(t.key("stays"), 2, driver.Life{})
+		t.touched("Touch that adopts a record without", t.key("stays"), e, t.life(time.Hour))
+	},
+}, {
+	name:        "touch/adopts-once",
+	explanation: "Of two that adopt a record one must lose, and be told what the other wrote: otherwise created_at moves under the one that was first.",
+	needs:       []Feature{Plant},
+	run: func(t *trial) {
+		for name, expiry := range map[string]driver.Instant{"expires": t.life(time.Hour).ExpiresAt, "stays": 0} {
+			key := t.key(name)
+			planted := t.plant(key, 1, driver.Life{ExpiresAt: expiry})
+			first := t.touched("Touch that adopts", key, planted, t.life(time.Hour))
+			_, err := t.d.Touch(t.ctx, key, planted.Meta, driver.Life{CreatedAt: t.now() + 1, ExpiresAt: t.at(t.now().Add(2 * time.Hour))}, t.now())
+			t.conflict("Touch that would adopt the record again", err, first.Meta)
+			t.stored("after it", key, first)
+		}
+	},
+}, {
+	name:        "touch/foreign-overwrite",
+	explanation: "A record that another program has overwritten has lost its created_at and is another generation: a touch must not land on it, and must hand it back as it is.",
+	needs:       []Feature{Plant},
+	run: func(t *trial) {
+		e := t.insert(t.key("a"), 1, t.life(time.Hour))
+		planted := t.plant(t.key("a"), 2, driver.Life{ExpiresAt: e.ExpiresAt})
+		_, err := t.d.Touch(t.ctx, t.key("a"), e.Meta, t.later(e.Life, time.Hour), t.now())
+		t.conflict("Touch of a record that another program has overwritten", err, planted.Meta)
+		t.stored("after it", t.key("a"), planted)
+	},
+}}

@@ -1,0 +1,216 @@
+package drivertest
+
+import (
+	"context"
+	"time"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+type (
+	getFunc      func(context.Context, string) (driver.Entry[Value], error)
+	insertFunc   func(context.Context, string, Value, driver.Life, driver.Instant) (driver.Version, error)
+	replaceFunc  func(context.Context, string, Value, driver.Meta, driver.Life, driver.Instant) (driver.Version, error)
+	touchFunc    func(context.Context, string, driver.Meta, driver.Life, driver.Instant) (driver.Version, error)
+	deleteFunc   func(context.Context, string) error
+	upsertFunc   func(context.Context, string, Value, *driver.Meta, driver.Plan, driver.Instant) (driver.Meta, error)
+	getMultiFunc func(context.Context, []string) (map[string]driver.Entry[Value], error)
+	touchKeyFunc func(context.Context, string, driver.KeyTouch) (driver.Meta, error)
+)
+
+// twisted is a reference with some of its methods replaced.
+type twisted struct {
+	*reference
+	get      getFunc
+	insert   insertFunc
+	replace  replaceFunc
+	touch    touchFunc
+	delete   deleteFunc
+	upsert   upsertFunc
+	getMulti getMultiFunc
+	touchKey touchKeyFunc
+	step     func() time.Duration
+	now      func() time.Time
+	check    func(context.Context) error
+	load     func(key string) (*Value, driver.Meta, error) // not nil: it is a driver.Local
+}
+
+// local is a twisted driver with the capability of a driver.Local.
+type local struct{ *twisted }
+
+func (d local) Load(key string) (*Value, driver.Meta, error) { return d.load(key) }
+
+// loadCopy is a Load that is right.
+func (d *twisted) loadCopy(key string) (*Value, driver.Meta, error) {
+	e, err := d.reference.Get(context.Background(), key)
+	if err != nil {
+		return nil, driver.Meta{}, err
+	}
+	return &e.Value, e.Meta, nil
+}
+
+// twist returns a reference whose methods are all still its own.
+func twist(r *reference) *twisted {
+	return &twisted{
+		reference: r,
+		get:       r.Get,
+		insert:    r.Insert,
+		replace:   r.Replace,
+		touch:     r.Touch,
+		delete:    r.Delete,
+		upsert:    r.Upsert,
+		getMulti:  r.GetMulti,
+		touchKey:  r.TouchKey,
+		step:      r.Resolution,
+		now:       r.Now,
+		check:     func(ctx context.Context) error { return r.Check(ctx, day) },
+	}
+}
+
+func (d *twisted) Get(ctx context.Context, key string) (driver.Entry[Value], error) {
+	return d.get(ctx, key)
+}
+
+func (d *twisted) Insert(ctx context.Context, key string, v Value, life driver.Life, now driver.Instant) (driver.Version, error) {
+	return d.insert(ctx, key, v, life, now)
+}
+
+func (d *twisted) Replace(ctx context.Context, key string, v Value, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
+	return d.replace(ctx, key, v, was, life, now)
+}
+
+func (d *twisted) Touch(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
+	return d.touch(ctx, key, was, life, now)
+}
+
+func (d *twisted) Delete(ctx context.Context, key string) error { return d.delete(ctx, key) }
+
+func (d *twisted) Upsert(ctx context.Context, key string, v Value, known *driver.Meta, plan driver.Plan, now driver.Instant) (driver.Meta, error) {
+	return d.upsert(ctx, key, v, known, plan, now)
+}
+
+func (d *twisted) GetMulti(ctx context.Context, keys []string) (map[string]driver.Entry[Value], error) {
+	return d.getMulti(ctx, keys)
+}
+
+func (d *twisted) TouchKey(ctx context.Context, key string, t driver.KeyTouch) (driver.Meta, error) {
+	return d.touchKey(ctx, key, t)
+}
+
+func (d *twisted) Resolution() time.Duration { return d.step() }
+
+func (d *twisted) Now() time.Time { return d.now() }
+
+func (d *twisted) Bounds() (earliest, latest driver.Instant) {
+	return driver.Floor(d.now()), driver.Ceil(d.now())
+}
+
+func (d *twisted) Check(ctx context.Context, _ time.Duration) error { return d.check(ctx) }
+
+// keys changes every key on its way to the reference.
+func (d *twisted) keys(change func(string) string) {
+	r := d.reference
+	d.get = func(ctx context.Context, key string) (driver.Entry[Value], error) { return r.Get(ctx, change(key)) }
+	d.insert = func(ctx context.Context, key string, v Value, life driver.Life, now driver.Instant) (driver.Version, error) {
+		return r.Insert(ctx, change(key), v, life, now)
+	}
+	d.replace = func(ctx context.Context, key string, v Value, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
+		return r.Replace(ctx, change(key), v, was, life, now)
+	}
+	d.touch = func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
+		return r.Touch(ctx, change(key), was, life, now)
+	}
+	d.delete = func(ctx context.Context, key string) error { return r.Delete(ctx, change(key)) }
+}
+
+// errs changes every error on its way back.
+func (d *twisted) errs(change func(key string, err error) error) {
+	of := func(key string, err error) error {
+		if err != nil {
+			err = change(key, err)
+		}
+		return err
+	}
+	r := d.reference
+	d.get = func(ctx context.Context, key string) (driver.Entry[Value], error) {
+		e, err := r.Get(ctx, key)
+		return e, of(key, err)
+	}
+	d.insert = func(ctx context.Context, key string, v Value, life driver.Life, now driver.Instant) (driver.Version, error) {
+		version, err := r.Insert(ctx, key, v, life, now)
+		return version, of(key, err)
+	}
+	d.replace = func(ctx context.Context, key string, v Value, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
+		version, err := r.Replace(ctx, key, v, was, life, now)
+		return version, of(key, err)
+	}
+	d.touch = func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
+		version, err := r.Touch(ctx, key, was, life, now)
+		return version, of(key, err)
+	}
+	d.delete = func(ctx context.Context, key string) error { return of(key, r.Delete(ctx, key)) }
+}
+
+// contexts changes every context on its way to the reference.
+func (d *twisted) contexts(change func(context.Context) context.Context) {
+	r := d.reference
+	d.get = func(ctx context.Context, key string) (driver.Entry[Value], error) { return r.Get(change(ctx), key) }
+	d.insert = func(ctx context.Context, key string, v Value, life driver.Life, now driver.Instant) (driver.Version, error) {
+		return r.Insert(change(ctx), key, v, life, now)
+	}
+	d.replace = func(ctx context.Context, key string, v Value, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
+		return r.Replace(change(ctx), key, v, was, life, now)
+	}
+	d.touch = func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
+		return r.Touch(change(ctx), key, was, life, now)
+	}
+	d.delete = func(ctx context.Context, key string) error { return r.Delete(change(ctx), key) }
+}
+
+// lives changes every life that is written.
+func (d *twisted) lives(change func(driver.Life, driver.Instant) driver.Life) {
+	r := d.reference
+	d.insert = func(ctx context.Context, key string, v Value, life driver.Life, now driver.Instant) (driver.Version, error) {
+		return r.Insert(ctx, key, v, change(life, now), now)
+	}
+	d.replace = func(ctx context.Context, key string, v Value, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
+		return r.Replace(ctx, key, v, was, change(life, now), now)
+	}
+	d.touch = func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
+		return r.Touch(ctx, key, was, change(life, now), now)
+	}
+}
+
+// values changes every value that is written.
+func (d *twisted) values(change func(Value) Value) {
+	r := d.reference
+	d.insert = func(ctx context.Context, key string, v Value, life driver.Life, now driver.Instant) (driver.Version, error) {
+		return r.Insert(ctx, key, change(v), life, now)
+	}
+	d.replace = func(ctx context.Context, key string, v Value, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
+		return r.Replace(ctx, key, change(v), was, life, now)
+	}
+}
+
+// entries changes every record that Get returns.
+func (d *twisted) entries(change func(*driver.Entry[Value])) {
+	r := d.reference
+	d.get = func(ctx context.Context, key string) (driver.Entry[Value], error) {
+		e, err := r.Get(ctx, key)
+		if err == nil {
+			change(&e)
+		}
+		return e, err
+	}
+}
+
+// stored returns what the reference holds under key.
+func (d *twisted) stored(key string) (driver.Meta, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	rec, ok := d.records[key]
+	return rec.meta, ok
+}
+
+// slowly is the time between a look and a write in a driver that takes two steps.
+func slowly() { time.Sleep(time.Millisecond) }
