@@ -103,7 +103,7 @@ func TestKeys(t *testing.T) {
 		good []string
 		bad  []string
 	}{
-		{"as they are", Options{}, []string{secret, long, "é\n\x00"}, []string{"", long + "k"}},
+		{"as they are", Options{}, []string{secret, long, "é\n\x00"}, []string{"", long + "k", "\xff" + secret}},
 		{"computed", Options{
 			PartitionKey: KeyAttribute{Name: "pk", Of: Prefix("SESSION#")},
 			SortKey:      KeyAttribute{Name: "sk", Of: Fixed("METADATA")},
