@@ -17,10 +17,9 @@
 // # Cost
 //
 // A read takes no lock and writes to no shared memory, so reads scale with the
-// cores. Writes are serialised by key. A record costs the size of T rounded up to
-// an allocation class together with 64 bytes of its own, about 60 bytes in the
-// table, and the bytes of its key, of which a copy is kept. Get, Replace of
-// nothing, Touch and Delete allocate nothing.
+// cores. Writes are serialised by key. A record costs the size of T and 64 bytes,
+// together rounded up to an allocation class, about 60 bytes in the table, and the
+// bytes of its key, of which a copy is kept. Get, Touch and Delete allocate nothing.
 //
 // # Expiry
 //
@@ -29,8 +28,9 @@
 // record is removed, and its memory given back to the garbage collector, within
 // 32 ms of its expiry, by one goroutine that sleeps when no slot is due and works
 // in small batches, so that neither reads nor writes wait for it. Delete and
-// Replace take a record out of the wheel at once. The table shrinks by halves
-// while less than a twenty-fifth of it is in use.
+// Replace take a record out of the wheel at once. The table, which is about a sixth
+// of what a full store takes, shrinks by halves while less than 1/128 of it is in
+// use; until so few are left it keeps its size.
 //
 // # Time
 //

@@ -17,15 +17,15 @@ import (
 // Driver keeps records of type T in memory. It implements [driver.Driver],
 // [driver.Upserter], [driver.Clock] and [driver.Local]. All methods are safe for
 // concurrent use. No call waits for anything but a few short locks, so contexts
-// are not looked at. After Close every call answers ErrClosed.
+// are not looked at. After Close every call that can fail answers ErrClosed.
 type Driver[T any] struct {
 	opts    Options[T]
 	errFull error
 	clock   *clock
 
 	// records holds all writes of one key apart: whatever changes a record's
-	// standing, the driver's own removals too, does so within Compute. Nothing
-	// that a caller wrote may run there, for a panic would leave its lock held.
+	// standing, the driver's own removals too, does so within Compute. What runs
+	// there must not panic, or its lock stays held.
 	records *xsync.Map[string, *record[T]]
 	wheel   *wheel[T]
 	closed  atomic.Bool
@@ -102,47 +102,99 @@ func (d *Driver[T]) missing(key string) error {
 
 // Insert implements driver.Driver. Where MaxEntries is reached and no record is
 // dead, the error is a driver.ErrFull.
-func (d *Driver[T]) Insert(_ context.Context, key string, v T, life driver.Life, now driver.Instant) (driver.Version, error) {
+func (d *Driver[T]) Insert(ctx context.Context, key string, v T, life driver.Life, now driver.Instant) (driver.Version, error) {
+	m, err := d.Upsert(ctx, key, v, nil, func(found *driver.Meta) (driver.Life, error) {
+		if found != nil {
+			return driver.Life{}, &driver.ConflictError{Found: *found}
+		}
+		return life, nil
+	}, now)
+	return m.Version, err
+}
+
+// Upsert implements driver.Upserter. It is refused as an Insert is where MaxEntries
+// is reached, and loses no race. It has no use for known: looking is cheaper.
+//
+// plan is asked once, and a second time if the record has changed since. That is
+// done with the key's lock held: plan must then neither use the driver nor call
+// runtime.Goexit. Its panic is passed on, and nothing is written.
+func (d *Driver[T]) Upsert(_ context.Context, key string, v T, _ *driver.Meta, plan driver.Plan, now driver.Instant) (driver.Meta, error) {
 	if err := driver.CheckKey(key, 0); err != nil {
-		return 0, err
+		return driver.Meta{}, err
 	}
-	key = d.own(key)
+	known, ok := d.records.Load(key)
+	if ok {
+		key = known.key
+	} else {
+		// A copy, since the caller's may be a small part of a large string.
+		key = strings.Clone(key)
+	}
+	shown := known.alive(now)
+	life, err := plan(shown)
+	if err != nil {
+		return driver.Meta{}, err
+	}
 	for {
-		version, err := d.insert(key, v, life, now)
+		var (
+			written driver.Meta
+			dead    *record[T]
+			thrown  any
+		)
+		d.records.Compute(key, func(old *record[T], ok bool) (*record[T], xsync.ComputeOp) {
+			found := old.alive(now)
+			switch {
+			case d.closed.Load():
+				err = ErrClosed
+			case !same(found, shown):
+				// Planning again without the lock could go on for ever: while this
+				// call waits for the lock, those before it change the record.
+				shown = found
+				life, thrown, err = guarded(plan, found)
+			}
+			if err != nil || thrown != nil {
+				return old, xsync.CancelOp
+			}
+			if !ok && !d.reserve() {
+				err = errNoRoom
+				return old, xsync.CancelOp
+			}
+			if found == nil {
+				dead = old
+			}
+			r := d.put(old, key, v, life)
+			written = r.meta()
+			return r, xsync.UpdateOp
+		})
+		if thrown != nil {
+			panic(thrown)
+		}
+		if dead != nil {
+			d.mourn(dead)
+		}
 		if err != errNoRoom {
-			return version, err
+			return written, err
 		}
 		if !d.makeRoom() {
-			return 0, d.errFull
+			return driver.Meta{}, d.errFull
 		}
+		err = nil
 	}
 }
 
 // errNoRoom never leaves the package.
 var errNoRoom = errors.New("no room")
 
-func (d *Driver[T]) insert(key string, v T, life driver.Life, now driver.Instant) (version driver.Version, err error) {
-	var dead *record[T]
-	d.records.Compute(key, func(old *record[T], ok bool) (*record[T], xsync.ComputeOp) {
-		switch {
-		case d.closed.Load():
-			err = ErrClosed
-		case ok && old.life().Alive(now):
-			err = &driver.ConflictError{Found: old.meta()}
-		case !ok && !d.reserve():
-			err = errNoRoom
-		default:
-			dead = old
-			r := d.put(old, key, v, life)
-			version = r.version
-			return r, xsync.UpdateOp
-		}
-		return old, xsync.CancelOp
-	})
-	if dead != nil {
-		d.mourn(dead)
-	}
-	return version, err
+// same reports whether a and b are of the same record in the same state, or both
+// of none.
+func same(a, b *driver.Meta) bool {
+	return a == b || a != nil && b != nil && *a == *b
+}
+
+// guarded asks plan and returns its panic, if it panics.
+func guarded(plan driver.Plan, found *driver.Meta) (life driver.Life, thrown any, err error) {
+	defer func() { thrown = recover() }()
+	life, err = plan(found)
+	return life, nil, err
 }
 
 // Replace implements driver.Driver.
@@ -232,42 +284,6 @@ func (d *Driver[T]) place(old *record[T], key string, v T, life driver.Life, ver
 	return r
 }
 
-// upsertAttempts bounds the races one upsert may lose: each to a write made in the
-// time of a look-up and a plan.
-const upsertAttempts = 64
-
-// Upsert implements driver.Upserter. It has no use for known: looking is cheaper.
-func (d *Driver[T]) Upsert(ctx context.Context, key string, v T, _ *driver.Meta, plan driver.Plan, now driver.Instant) (driver.Meta, error) {
-	lost := &driver.ConflictError{}
-	for range upsertAttempts {
-		var found *driver.Meta
-		if r, ok := d.records.Load(key); ok {
-			if m := r.meta(); m.Alive(now) {
-				found = &m
-			}
-		}
-		life, err := plan(found)
-		if err != nil {
-			return driver.Meta{}, err
-		}
-		var version driver.Version
-		if found == nil {
-			version, err = d.Insert(ctx, key, v, life, now)
-		} else {
-			version, err = d.Replace(ctx, key, v, *found, life, now)
-		}
-		switch {
-		case err == nil:
-			return driver.Meta{Life: life, Version: version}, nil
-		case errors.As(err, &lost):
-		case found != nil && errors.Is(err, driver.ErrNotFound):
-		default:
-			return driver.Meta{}, err
-		}
-	}
-	return driver.Meta{}, lost
-}
-
 // Delete implements driver.Driver.
 func (d *Driver[T]) Delete(_ context.Context, key string) error {
 	if _, ok := d.records.Load(key); !ok {
@@ -283,15 +299,6 @@ func (d *Driver[T]) Delete(_ context.Context, key string) error {
 		return nil, xsync.DeleteOp
 	})
 	return nil
-}
-
-// own returns a key to keep: the one already kept, or a copy, since the caller's
-// may be a small part of a large string.
-func (d *Driver[T]) own(key string) string {
-	if r, ok := d.records.Load(key); ok {
-		return r.key
-	}
-	return strings.Clone(key)
 }
 
 // reserve counts a record that is about to be added, unless that is one too many.

@@ -8,8 +8,7 @@ import (
 
 // record is one key's value and life. Everything readers look at is immutable but
 // the expiry: a write of the value, or of created_at, puts a new record in its
-// place. It takes 56 bytes and the value; with one of 64 bytes, 120 of the 128 of
-// its allocation class.
+// place. It takes 64 bytes and the value.
 type record[T any] struct {
 	value   T
 	key     string
@@ -36,6 +35,17 @@ func (r *record[T]) life() driver.Life {
 
 func (r *record[T]) meta() driver.Meta {
 	return driver.Meta{Life: r.life(), Version: r.version}
+}
+
+// alive returns r's meta, or nil if it is dead at now or there is none.
+func (r *record[T]) alive(now driver.Instant) *driver.Meta {
+	if r == nil {
+		return nil
+	}
+	if m := r.meta(); m.Alive(now) {
+		return &m
+	}
+	return nil
 }
 
 func (r *record[T]) entry() driver.Entry[T] {

@@ -15,6 +15,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/slidingttl/slidingttl/examples/internal/backend"
 	"github.com/slidingttl/slidingttl/middleware/session"
 	"github.com/slidingttl/slidingttl/slidingttl"
 )
@@ -32,15 +33,17 @@ type site struct {
 	ahead atomic.Int64
 }
 
-func newSite(t *testing.T) *site {
+func newSite(t *testing.T) *site { return newSiteOn(t, "memory") }
+
+func newSiteOn(t *testing.T, driver string) *site {
 	t.Helper()
-	d, closeDriver, err := open("memory")
+	b, err := backend.Open[session.Record](t.Context(), backend.Choice{Driver: driver})
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := &site{}
-	start := time.Now().Truncate(time.Millisecond)
-	a, err := newApp(d, session.Options{
+	start := time.Now().Truncate(time.Second) // for stores that count seconds
+	a, err := newApp(b.Driver, session.Options{
 		Policy: slidingttl.Policy{IdleGrace: idle, MaxLifetime: absolute},
 		Now:    func() time.Time { return start.Add(time.Duration(s.ahead.Load())) },
 	}, 50*time.Millisecond)
@@ -53,7 +56,7 @@ func newSite(t *testing.T) *site {
 		if err := a.sessions.Close(context.Background()); err != nil {
 			t.Error(err)
 		}
-		if err := closeDriver(); err != nil {
+		if err := b.Close(); err != nil {
 			t.Error(err)
 		}
 	})
@@ -63,7 +66,12 @@ func newSite(t *testing.T) *site {
 func (s *site) advance(d time.Duration) { s.ahead.Add(int64(d)) }
 
 func TestPages(t *testing.T) {
-	s := newSite(t)
+	for _, driver := range []string{"memory", "couchbase", "dynamodb"} {
+		t.Run(driver, func(t *testing.T) { testPages(t, newSiteOn(t, driver)) })
+	}
+}
+
+func testPages(t *testing.T, s *site) {
 	client := s.Client()
 	client.Jar, _ = cookiejar.New(nil)
 	read := func(res *http.Response, err error) (int, string) {

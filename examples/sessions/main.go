@@ -11,28 +11,27 @@ import (
 	"context"
 	"errors"
 	"flag"
-	"fmt"
 	"log"
 	"net/http"
 	"os"
 	"os/signal"
 	"time"
 
-	"github.com/slidingttl/slidingttl/drivers/memory"
+	"github.com/slidingttl/slidingttl/examples/internal/backend"
 	"github.com/slidingttl/slidingttl/middleware/session"
 	"github.com/slidingttl/slidingttl/slidingttl"
-	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
 type config struct {
-	addr, driver, cert, key string
-	idle, max               time.Duration
+	addr, cert, key string
+	idle, max       time.Duration
+	store           backend.Choice
 }
 
 func main() {
 	var c config
 	flag.StringVar(&c.addr, "addr", "localhost:8080", "address to listen on")
-	flag.StringVar(&c.driver, "driver", "memory", "where sessions are kept: memory")
+	c.store.Flags()
 	flag.StringVar(&c.cert, "cert", "", "TLS certificate file; without it plain http, for localhost only")
 	flag.StringVar(&c.key, "key", "", "TLS key file")
 	flag.DurationVar(&c.idle, "idle", 2*time.Minute, "idle timeout")
@@ -46,12 +45,12 @@ func main() {
 }
 
 func run(ctx context.Context, c config) (err error) {
-	d, closeDriver, err := open(c.driver)
+	b, err := backend.Open[session.Record](ctx, c.store)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, closeDriver()) }()
-	a, err := newApp(d, session.Options{
+	defer func() { err = errors.Join(err, b.Close()) }()
+	a, err := newApp(b.Driver, session.Options{
 		Policy:            slidingttl.Policy{IdleGrace: c.idle, MaxLifetime: c.max},
 		InsecureLocalhost: c.cert == "",
 		OnReplay: func(_ context.Context, s session.Info) {
@@ -70,27 +69,14 @@ func run(ctx context.Context, c config) (err error) {
 		_ = server.Shutdown(context.Background())
 	}()
 	if c.cert != "" {
-		log.Printf("listening on https://%s", c.addr)
+		log.Printf("listening on https://%s, sessions in %s", c.addr, b.About)
 		err = server.ListenAndServeTLS(c.cert, c.key)
 	} else {
-		log.Printf("listening on http://%s", c.addr)
+		log.Printf("listening on http://%s, sessions in %s", c.addr, b.About)
 		err = server.ListenAndServe()
 	}
 	if err != http.ErrServerClosed {
 		return err
 	}
 	return nil
-}
-
-// open returns the driver of that name and what closes it.
-func open(name string) (driver.Driver[session.Record], func() error, error) {
-	switch name {
-	case "memory":
-		d, err := memory.New[session.Record](nil)
-		if err != nil {
-			return nil, nil, err
-		}
-		return d, d.Close, nil
-	}
-	return nil, nil, fmt.Errorf("unknown driver %q", name)
 }
