@@ -3,6 +3,7 @@ package dynamodb
 import (
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
@@ -75,6 +76,14 @@ func (a *KeyAttribute) check(value string, most int) error {
 			}
 		}
 		return nil
+	}
+	if a.Type == types.ScalarAttributeTypeS && !utf8.ValidString(value) {
+		// JSON would replace what is not, and make two keys one.
+		return &driver.InvalidError{
+			Field: "key",
+			Value: "not UTF-8",
+			Rule:  fmt.Sprintf("must be valid UTF-8 for the String %q, or that Binary", a.Name),
+		}
 	}
 	return driver.CheckKey(value, most)
 }

@@ -150,13 +150,32 @@ func wantInvalid(t testing.TB, what string, err error, field string, mentions ..
 	}
 }
 
+type (
+	request  = http.Request
+	response = http.Response
+	sender   = func() (*response, error)
+
+	// fault answers a request itself, or has it sent.
+	fault func(op string, req *request, send sender) (*response, error)
+)
+
+// refusing answers all requests of one operation with an error.
+func refusing(op string, status int, kind string) fault {
+	return func(got string, req *request, send sender) (*response, error) {
+		if got == op {
+			return failure(req, status, kind), nil
+		}
+		return send()
+	}
+}
+
 // wire counts requests by operation and lets a test come between.
 type wire struct {
 	base http.RoundTripper
 
 	mu     sync.Mutex // guards the rest
 	counts map[string]int
-	fault  func(op string, req *http.Request, send func() (*http.Response, error)) (*http.Response, error)
+	fault  fault
 }
 
 func newWire() *wire { return &wire{base: http.DefaultTransport, counts: map[string]int{}} }
@@ -188,7 +207,7 @@ func (w *wire) reset() {
 }
 
 // between has f see each request, from now on; send sends it.
-func (w *wire) between(f func(op string, req *http.Request, send func() (*http.Response, error)) (*http.Response, error)) {
+func (w *wire) between(f fault) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.fault = f

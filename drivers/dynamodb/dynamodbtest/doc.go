@@ -31,7 +31,9 @@
 // # What is unlike DynamoDB
 //
 // Expired items are deleted within about ten seconds of their expiry, where
-// DynamoDB takes minutes to days; no flag makes it faster. There is no throttling
+// DynamoDB takes minutes to days; no flag makes it faster. A server with more than
+// about ten tables that have TTL leaves some of them out, so delete those you are done
+// with; [Server.Table] sees to that. There is no throttling
 // and any credentials will do. The server listens on all of the machine's
 // interfaces, since DynamoDB Local has no option for that.
 package dynamodbtest

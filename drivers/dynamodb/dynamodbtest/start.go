@@ -2,12 +2,16 @@ package dynamodbtest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
 // shared is the server of a package whose TestMain calls Main.
@@ -71,9 +75,19 @@ func Start(t testing.TB) *Server {
 var tables atomic.Int64
 
 // Table returns the name of a table that no other test uses, also where several
-// programs share the server of DYNAMODB_ENDPOINT. Nothing is created.
+// programs share the server of DYNAMODB_ENDPOINT. Nothing is created; what the test
+// creates under that name is deleted when it ends.
 func (s *Server) Table(t testing.TB) string {
-	return tableName(t.Name(), strconv.Itoa(os.Getpid())+"-"+strconv.FormatInt(tables.Add(1), 10))
+	t.Helper()
+	name := tableName(t.Name(), strconv.Itoa(os.Getpid())+"-"+strconv.FormatInt(tables.Add(1), 10))
+	t.Cleanup(func() {
+		_, err := s.Client().DeleteTable(context.Background(), &dynamodb.DeleteTableInput{TableName: &name})
+		var none *types.ResourceNotFoundException
+		if err != nil && !errors.As(err, &none) {
+			t.Errorf("dynamodbtest: deleting table %s: %v", name, err)
+		}
+	})
+	return name
 }
 
 // tableName keeps what a table's name may hold, and its length within 255.
