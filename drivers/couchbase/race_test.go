@@ -30,8 +30,8 @@ func TestHotKeyIsTouchedOnce(t *testing.T) {
 	f := open(t)
 	s := newStore(t, f, newDriver[profile](t, f, nil), slidingttl.Policy{IdleGrace: time.Hour, MaxLifetime: 24 * time.Hour}, &slidingttl.Options[profile]{Strict: true})
 	ok(t, "Insert", s.Insert(t.Context(), "k", profile{Name: "a"}))
-	for range 10 {
-		f.Advance(time.Minute)
+	for range 100 {
+		f.Advance(time.Second)
 		got := f.during(func() {
 			together(64, func(int) {
 				if v, err := s.Get(t.Context(), "k"); err != nil || v.Name != "a" {
