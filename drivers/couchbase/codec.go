@@ -1,6 +1,7 @@
 package couchbase
 
 import (
+	"encoding/json"
 	"fmt"
 
 	"github.com/couchbase/gocb/v2"
@@ -21,8 +22,6 @@ type document struct {
 	flags uint32
 }
 
-var jsonFlags = gocbcore.EncodeCommonFlags(gocbcore.JSONType, gocbcore.NoCompression)
-
 func newCodec(t gocb.Transcoder) codec {
 	if t == nil {
 		return codec{Transcoder: gocb.NewJSONTranscoder()}
@@ -42,7 +41,13 @@ func (c codec) encode(v any) (document, error) {
 }
 
 func (c codec) decode(doc document, into any) error {
-	if err := c.Decode(doc.body, doc.flags, into); err != nil {
+	var err error
+	if c.flags {
+		err = c.Decode(doc.body, doc.flags, into)
+	} else {
+		err = json.Unmarshal(doc.body, into) // as gocb's does, by a shorter way
+	}
+	if err != nil {
 		return &driver.InvalidError{Field: "stored value", Value: fmt.Sprintf("%d bytes", len(doc.body)), Rule: fmt.Sprintf("must decode as %T", into), Err: err}
 	}
 	return nil

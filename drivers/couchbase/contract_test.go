@@ -60,6 +60,7 @@ func TestContract(t *testing.T) {
 // lacks is what Couchbase has no way to do.
 var lacks = map[drivertest.Feature]string{
 	drivertest.KeyToucher: "a touch needs the CAS of the record, which only a read gives",
+	drivertest.Local:      "the store is a server",
 	drivertest.Clock:      "the server tells its time only together with a document",
 }
 

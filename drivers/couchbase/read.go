@@ -70,7 +70,6 @@ func (d *Driver[T]) Get(ctx context.Context, key string) (driver.Entry[T], error
 	if err != nil {
 		return e, err
 	}
-	doc.flags = jsonFlags
 	if d.codec.flags {
 		n, err := number(res, next)
 		if n == 0 && err == nil {
