@@ -28,7 +28,7 @@ func unmade(t *testing.T, opts *Options) *table[session] {
 	return tbl
 }
 
-func (tbl *table[T]) again(t *testing.T, opts *Options) *Driver[T] {
+func (tbl *table[T]) again(t testing.TB, opts *Options) *Driver[T] {
 	t.Helper()
 	d, err := New[T](tbl.Driver.client, tbl.Driver.table, opts)
 	if err != nil {
