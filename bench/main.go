@@ -20,6 +20,7 @@ import (
 
 	"github.com/slidingttl/slidingttl/bench/internal/inmemory"
 	"github.com/slidingttl/slidingttl/bench/internal/runner"
+	"github.com/slidingttl/slidingttl/bench/internal/sessions"
 	"github.com/slidingttl/slidingttl/bench/internal/simulation"
 )
 
@@ -27,6 +28,7 @@ import (
 func suites() []runner.Suite {
 	return []runner.Suite{
 		inmemory.Suite(),
+		sessions.Suite(),
 		simulation.Suite(),
 	}
 }

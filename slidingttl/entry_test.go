@@ -153,3 +153,48 @@ func TestKeep(t *testing.T) {
 		}
 	})
 }
+
+// TestManyPolicies has more policies than a store remembers the rules of, and one
+// that is invalid among them.
+func TestManyPolicies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, err := memory.New[int](nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		s, err := slidingttl.New(d, slidingttl.Policy{IdleGrace: time.Hour, MaxLifetime: time.Hour}, &slidingttl.Options[int]{
+			PolicyOf: func(minutes int) slidingttl.Policy {
+				return slidingttl.Policy{IdleGrace: time.Duration(minutes) * time.Minute, MaxLifetime: time.Hour}
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			for minutes := range 10 {
+				key := string(rune('a' + minutes))
+				err := s.Upsert(t.Context(), key, minutes)
+				if minutes == 0 {
+					if !errors.Is(err, slidingttl.ErrInvalid) {
+						t.Errorf("an invalid policy: %v", err)
+					}
+					continue
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				e, err := s.Peek(t.Context(), key)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got, want := e.ExpiresAt.Time().Sub(s.Now()).Round(time.Second), time.Duration(minutes)*time.Minute; got != want {
+					t.Errorf("expires in %v, want %v", got, want)
+				}
+			}
+		}
+		if err := s.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -52,7 +52,8 @@ func TestImportRules(t *testing.T) {
 		{"drivers/memory", []string{"slidingttl/driver"}, []string{}},
 		{"drivers/couchbase", []string{"slidingttl/driver"}, nil},
 		{"drivers/dynamodb", []string{"slidingttl/driver"}, nil},
-		{"middleware", []string{"slidingttl", "slidingttl/driver"}, []string{"golang.org/x/sync"}},
+		{"middleware/session", []string{"slidingttl", "slidingttl/driver", "middleware/internal"}, []string{"golang.org/x/sync"}},
+		{"middleware/touch", []string{"slidingttl", "slidingttl/driver", "middleware/internal"}, []string{"golang.org/x/sync"}},
 	} {
 		t.Run(tt.pkg, func(t *testing.T) {
 			all, own := deps(t, module+"/"+tt.pkg)

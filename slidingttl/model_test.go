@@ -351,7 +351,7 @@ func (w *world) checkEvents(key string, events []event) {
 			switch {
 			case sameLife && ev.life.ExpiresAt < now.life.ExpiresAt:
 				bad(7, "shortens the life by %v", now.life.ExpiresAt.Sub(ev.life.ExpiresAt))
-			case !sameLife && now.life.CreatedAt != 0 && p.Cap(now.life.CreatedAt) > at:
+			case !sameLife && now.life.CreatedAt != 0 && now.life.Alive(at) && p.Cap(now.life.CreatedAt) > at:
 				bad(6, "a live record lost its created_at")
 			}
 			if from := ev.value.from; from != 0 && from != now.value.id {

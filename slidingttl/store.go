@@ -21,7 +21,8 @@ type Store[T any] struct {
 	d       driver.Driver[T]
 	local   driver.Local[T] // d, if it is one
 	policy  Policy
-	rules   rules // those of policy
+	rules   rules                         // those of policy
+	others  [4]atomic.Pointer[otherRules] // of what PolicyOf returned first
 	opts    Options[T]
 	clock   driver.Clock
 	closed  atomic.Bool
@@ -241,11 +242,30 @@ func (s *Store[T]) rulesOf(v *T) (*rules, error) {
 		return &s.rules, nil
 	}
 	p := s.opts.PolicyOf(*v)
+	// Few kinds of record are the rule, and every access comes by here.
+	for i := range s.others {
+		if o := s.others[i].Load(); o == nil {
+			break
+		} else if o.policy == p {
+			return &o.rules, nil
+		}
+	}
 	if err := p.Validate(); err != nil {
 		return nil, fmt.Errorf("Options.PolicyOf: %w", err)
 	}
-	r := newRules(p, s.rules.step)
-	return &r, nil
+	o := &otherRules{p, newRules(p, s.rules.step)}
+	for i := range s.others {
+		if s.others[i].CompareAndSwap(nil, o) {
+			break
+		}
+	}
+	return &o.rules, nil
+}
+
+// otherRules are the rules of a policy that is not the store's.
+type otherRules struct {
+	policy Policy
+	rules  rules
 }
 
 // GetMulti returns the values under keys and touches the records that are due, as

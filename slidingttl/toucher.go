@@ -95,13 +95,17 @@ func (t *toucher) wait(ctx context.Context, a access) (driver.Meta, error) {
 // nothing that it started or joined runs any more.
 func (t *toucher) share(ctx context.Context, a access, done func()) (driver.Meta, error) {
 	for {
-		if m, ok := t.memo.landedSince(a.key, a.since); ok && (a.blind != nil || m.CreatedAt == a.was.CreatedAt) && a.kept(m) {
+		if m, ok := t.landed(&a); ok {
 			t.stats.add(cShared)
 			done()
 			return m, nil
 		}
 		led := false
 		shared := t.group.DoChan(a.key, func() (any, error) {
+			// One that was under way may have landed and left the group since.
+			if m, ok := t.landed(&a); ok {
+				return outcome{a.was.CreatedAt, m, nil}, nil
+			}
 			led = true
 			return t.detached(ctx, a), nil
 		})
@@ -130,6 +134,13 @@ func (t *toucher) share(ctx context.Context, a access, done func()) (driver.Meta
 			return o.meta, o.err
 		}
 	}
+}
+
+// landed returns what a touch of a's record left that landed after a read it, if
+// that keeps what a promises.
+func (t *toucher) landed(a *access) (driver.Meta, bool) {
+	m, ok := t.memo.landedSince(a.key, a.since)
+	return m, ok && (a.blind != nil || m.CreatedAt == a.was.CreatedAt) && a.kept(m)
 }
 
 // detached runs the touch with the caller's values and without its cancellation.

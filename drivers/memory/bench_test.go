@@ -222,6 +222,7 @@ func BenchmarkMassExpiry(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
+		b.Cleanup(func() { _ = d.Close() }) // also where it fails
 		start := d.instant()
 		dies := start.Add(15 * time.Second)
 		fillMillion(b, d, func(int) [64]byte { return [64]byte{} }, driver.Life{CreatedAt: start, ExpiresAt: dies})

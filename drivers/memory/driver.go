@@ -14,15 +14,14 @@ import (
 // Driver keeps records of type T in memory. It implements [driver.Driver],
 // [driver.Upserter], [driver.Clock] and [driver.Local]. All methods are safe for
 // concurrent use. No call waits for anything but a few short locks, so contexts
-// are not looked at. After Close every call answers ErrClosed.
+// are not looked at. After Close every call that can fail answers ErrClosed.
 type Driver[T any] struct {
 	opts    Options[T]
 	errFull error
 	clock   *clock
 
 	// records holds all writes of one key apart: whatever changes a record's
-	// standing, the driver's own removals too, does so within compute. Nothing that
-	// a caller wrote may run there.
+	// standing, the driver's own removals too, does so within compute.
 	records *table[T]
 	wheel   *wheel[T]
 	closed  atomic.Bool
@@ -99,53 +98,88 @@ func (d *Driver[T]) missing(key string) error {
 
 // Insert implements driver.Driver. Where MaxEntries is reached and no record is
 // dead, the error is a driver.ErrFull.
-func (d *Driver[T]) Insert(_ context.Context, key string, v T, life driver.Life, now driver.Instant) (driver.Version, error) {
+func (d *Driver[T]) Insert(ctx context.Context, key string, v T, life driver.Life, now driver.Instant) (driver.Version, error) {
+	m, err := d.Upsert(ctx, key, v, nil, func(found *driver.Meta) (driver.Life, error) {
+		if found != nil {
+			return driver.Life{}, &driver.ConflictError{Found: *found}
+		}
+		return life, nil
+	}, now)
+	return m.Version, err
+}
+
+// Upsert implements driver.Upserter. It is refused as an Insert is where MaxEntries
+// is reached, and loses no race. It has no use for known: looking is cheaper.
+//
+// plan is asked once, and a second time if the record has changed since. That is
+// done with a lock held: plan must then not use the driver. Its panic is passed on,
+// and nothing is written.
+func (d *Driver[T]) Upsert(_ context.Context, key string, v T, _ *driver.Meta, plan driver.Plan, now driver.Instant) (driver.Meta, error) {
 	if err := driver.CheckKey(key, 0); err != nil {
-		return 0, err
+		return driver.Meta{}, err
+	}
+	shown := d.records.load(key).alive(now)
+	life, err := plan(shown)
+	if err != nil {
+		return driver.Meta{}, err
 	}
 	for {
-		version, err := d.insert(key, v, life, now)
+		var (
+			written driver.Meta
+			dead    *record[T]
+		)
+		d.records.compute(key, func(old *record[T]) (*record[T], change) {
+			found := old.alive(now)
+			switch {
+			case d.closed.Load():
+				err = ErrClosed
+			case !same(found, shown):
+				// Planning again without the lock could go on for ever: while this
+				// call waits for the lock, those before it change the record.
+				shown = found
+				life, err = plan(found)
+			}
+			if err != nil {
+				return nil, leave
+			}
+			if old == nil && !d.reserve() {
+				err = errNoRoom
+				return nil, leave
+			}
+			if found == nil {
+				dead = old
+			}
+			r := d.put(old, key, v, life)
+			written = r.meta()
+			return r, put
+		})
+		if dead != nil {
+			d.mourn(dead)
+		}
 		if err != errNoRoom {
-			return version, err
+			return written, err
 		}
 		if !d.makeRoom() {
-			return 0, d.errFull
+			return driver.Meta{}, d.errFull
 		}
+		err = nil
 	}
 }
 
 // errNoRoom never leaves the package.
 var errNoRoom = errors.New("no room")
 
-func (d *Driver[T]) insert(key string, v T, life driver.Life, now driver.Instant) (version driver.Version, err error) {
-	var dead *record[T]
-	d.records.compute(key, func(old *record[T]) (*record[T], change) {
-		switch {
-		case d.closed.Load():
-			err = ErrClosed
-		case old != nil && old.life().Alive(now):
-			err = &driver.ConflictError{Found: old.meta()}
-		case old == nil && !d.reserve():
-			err = errNoRoom
-		default:
-			dead = old
-			r := d.put(old, key, v, life)
-			version = r.version
-			return r, put
-		}
-		return old, leave
-	})
-	if dead != nil {
-		d.mourn(dead)
-	}
-	return version, err
+// same reports whether a and b are of the same record in the same state, or both
+// of none.
+func same(a, b *driver.Meta) bool {
+	return a == b || a != nil && b != nil && *a == *b
 }
 
 // Replace implements driver.Driver.
 func (d *Driver[T]) Replace(_ context.Context, key string, v T, was driver.Meta, life driver.Life, now driver.Instant) (version driver.Version, err error) {
 	d.records.compute(key, func(old *record[T]) (*record[T], change) {
 		if err = d.match(key, old, was, now); err != nil {
-			return old, leave
+			return nil, leave
 		}
 		r := d.put(old, key, v, life)
 		version = r.version
@@ -161,7 +195,7 @@ func (d *Driver[T]) Touch(_ context.Context, key string, was driver.Meta, life d
 			was.Version = old.version
 		}
 		if err = d.match(key, old, was, now); err != nil {
-			return old, leave
+			return nil, leave
 		}
 		version = old.version
 		if life.CreatedAt != old.created {
@@ -171,7 +205,7 @@ func (d *Driver[T]) Touch(_ context.Context, key string, was driver.Meta, life d
 		if before == 0 || int64(life.ExpiresAt) < before {
 			d.filed(d.wheel.file(old))
 		}
-		return old, leave
+		return nil, leave
 	})
 	return version, err
 }
@@ -215,42 +249,6 @@ func (d *Driver[T]) place(old *record[T], key string, v T, life driver.Life, ver
 		d.filed(d.wheel.swap(old, r))
 	}
 	return r
-}
-
-// upsertAttempts bounds the races one upsert may lose: each to a write made in the
-// time of a look-up and a plan.
-const upsertAttempts = 64
-
-// Upsert implements driver.Upserter. It has no use for known: looking is cheaper.
-func (d *Driver[T]) Upsert(ctx context.Context, key string, v T, _ *driver.Meta, plan driver.Plan, now driver.Instant) (driver.Meta, error) {
-	lost := &driver.ConflictError{}
-	for range upsertAttempts {
-		var found *driver.Meta
-		if r := d.records.load(key); r != nil {
-			if m := r.meta(); m.Alive(now) {
-				found = &m
-			}
-		}
-		life, err := plan(found)
-		if err != nil {
-			return driver.Meta{}, err
-		}
-		var version driver.Version
-		if found == nil {
-			version, err = d.Insert(ctx, key, v, life, now)
-		} else {
-			version, err = d.Replace(ctx, key, v, *found, life, now)
-		}
-		switch {
-		case err == nil:
-			return driver.Meta{Life: life, Version: version}, nil
-		case errors.As(err, &lost):
-		case found != nil && errors.Is(err, driver.ErrNotFound):
-		default:
-			return driver.Meta{}, err
-		}
-	}
-	return driver.Meta{}, lost
 }
 
 // Delete implements driver.Driver.

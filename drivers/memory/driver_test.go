@@ -9,6 +9,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unsafe"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
@@ -309,63 +310,97 @@ func TestUpsert(t *testing.T) {
 	})
 }
 
+// TestUpsertPlansAgain: a plan that is overtaken by another writer is asked again,
+// with what that writer left.
 func TestUpsertPlansAgain(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, d *Driver[int]) {
 		ctx, now := t.Context(), d.instant()
-		// Each of the first plans is overtaken by another writer: by an insert,
-		// a touch, a replace and a delete.
 		life := lasting(now, time.Minute)
-		var calls int
-		plan := func(found *driver.Meta) (driver.Life, error) {
-			calls++
-			var err error
-			switch calls {
-			case 1:
-				_, err = d.Insert(ctx, "k", 1, life, now)
-			case 2:
-				_, err = d.Touch(ctx, "k", *found, driver.Life{CreatedAt: now, ExpiresAt: found.ExpiresAt + 1}, now)
-			case 3:
-				_, err = d.Replace(ctx, "k", 2, *found, found.Life, now)
-			case 4:
-				err = d.Delete(ctx, "k")
+		for name, overtake := range map[string]func(found *driver.Meta) error{
+			"insert": func(*driver.Meta) error {
+				_, err := d.Insert(ctx, "insert", 1, life, now)
+				return err
+			},
+			"touch": func(found *driver.Meta) error {
+				_, err := d.Touch(ctx, "touch", *found, driver.Life{CreatedAt: now, ExpiresAt: found.ExpiresAt + 1}, now)
+				return err
+			},
+			"replace": func(found *driver.Meta) error {
+				_, err := d.Replace(ctx, "replace", 2, *found, found.Life, now)
+				return err
+			},
+			"delete": func(*driver.Meta) error { return d.Delete(ctx, "delete") },
+		} {
+			if name != "insert" {
+				mustInsert(t, d, name, 1, life)
 			}
-			return life, err
-		}
-		m, err := d.Upsert(ctx, "k", 3, nil, plan, now)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if e := mustGet(t, d, "k"); e.Value != 3 || e.Meta != m || calls != 5 {
-			t.Fatalf("after %d plans the record is %+v, want %+v after 5", calls, e, m)
+			var shown []*driver.Meta
+			var left *driver.Meta
+			m, err := d.Upsert(ctx, name, 3, nil, func(found *driver.Meta) (driver.Life, error) {
+				shown = append(shown, found)
+				if len(shown) == 1 {
+					if err := overtake(found); err != nil {
+						t.Error(err)
+					}
+					if e, err := d.Get(ctx, name); err == nil {
+						left = &e.Meta
+					}
+				}
+				return driver.Life{CreatedAt: now, ExpiresAt: now + driver.Instant(1000*len(shown))}, nil
+			}, now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(shown) != 2 || !same(shown[1], left) {
+				t.Fatalf("%s: plan was shown %v, want %v the second time", name, shown, left)
+			}
+			if e := mustGet(t, d, name); e.Value != 3 || e.Meta != m || m.ExpiresAt != now+2000 {
+				t.Errorf("%s: the record is %+v, want %+v", name, e, m)
+			}
 		}
 
-		calls = 0
-		overtaken := func(found *driver.Meta) (driver.Life, error) {
-			calls++
-			_, err := d.Replace(ctx, "k", 4, *found, found.Life, now)
-			return life, err
-		}
-		_, err = d.Upsert(ctx, "k", 5, nil, overtaken, now)
-		if !errors.Is(err, driver.ErrConflict) || calls != upsertAttempts {
-			t.Fatalf("an upsert that loses every race: %v after %d plans, want a conflict after %d", err, calls, upsertAttempts)
+		// The second answer may also be no.
+		refused := errors.New("refused")
+		_, err := d.Upsert(ctx, "new", 3, nil, func(found *driver.Meta) (driver.Life, error) {
+			if found != nil {
+				return driver.Life{}, refused
+			}
+			mustInsert(t, d, "new", 1, life)
+			return life, nil
+		}, now)
+		if err != refused || mustGet(t, d, "new").Value != 1 {
+			t.Errorf("error %v, want the plan's own", err)
 		}
 	})
 }
 
+// TestPlanPanicLeavesNoLock: neither at the first asking nor at the second.
 func TestPlanPanicLeavesNoLock(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, d *Driver[int]) {
 		now := d.instant()
 		m := mustInsert(t, d, "k", 1, lasting(now, time.Minute))
-		func() {
-			defer func() {
-				if recover() == nil {
-					t.Error("the plan's panic was swallowed")
-				}
+		for _, at := range []int{1, 2} {
+			asked := 0
+			func() {
+				defer func() {
+					if p := recover(); p != "plan" {
+						t.Errorf("recovered %v, want the plan's own panic", p)
+					}
+				}()
+				_, _ = d.Upsert(t.Context(), "k", 2, nil, func(*driver.Meta) (driver.Life, error) {
+					if asked++; asked == at {
+						panic("plan")
+					}
+					version, err := d.Replace(t.Context(), "k", 3, m, m.Life, now)
+					m.Version = version
+					return m.Life, err
+				}, now)
 			}()
-			_, _ = d.Upsert(t.Context(), "k", 2, nil, func(*driver.Meta) (driver.Life, error) { panic("plan") }, now)
-		}()
-		if _, err := d.Replace(t.Context(), "k", 3, m, m.Life, now); err != nil {
-			t.Fatal(err)
+			version, err := d.Replace(t.Context(), "k", 4, m, m.Life, now)
+			if err != nil || asked != at {
+				t.Fatalf("after a panic at asking %d of %d: %v", asked, at, err)
+			}
+			m.Version = version
 		}
 	})
 }
@@ -432,6 +467,35 @@ func TestOptions(t *testing.T) {
 	}
 }
 
+// TestCosts: what the package comment says of sizes and allocations.
+func TestCosts(t *testing.T) {
+	if n := unsafe.Sizeof(record[[64]byte]{}); n != 128 {
+		t.Errorf("a record of 64 bytes takes %d, want 128", n)
+	}
+	d := open[[64]byte](t, nil)
+	ctx, now := t.Context(), d.instant()
+	m := mustInsert(t, d, "k", [64]byte{}, lasting(now, time.Hour))
+	for name, call := range map[string]func() error{
+		"Get": func() error { _, err := d.Get(ctx, "k"); return err },
+		"Touch": func() error {
+			life := driver.Life{CreatedAt: m.CreatedAt, ExpiresAt: m.ExpiresAt + 1}
+			_, err := d.Touch(ctx, "k", m, life, now)
+			m.Life = life
+			return err
+		},
+		"Bounds": func() error { d.Bounds(); return nil },
+		"Delete": func() error { return d.Delete(ctx, "none") },
+	} {
+		if n := testing.AllocsPerRun(100, func() {
+			if err := call(); err != nil {
+				t.Error(err)
+			}
+		}); n != 0 {
+			t.Errorf("%s allocates %v times, want 0", name, n)
+		}
+	}
+}
+
 // TestKeyIsCopied: a key is kept with its record where it is short, else apart.
 func TestKeyIsCopied(t *testing.T) {
 	d := open[int](t, nil)
@@ -443,7 +507,7 @@ func TestKeyIsCopied(t *testing.T) {
 		if _, err := d.Replace(t.Context(), token, 2, m, m.Life, 1); err != nil {
 			t.Fatal(err)
 		}
-		if kept := d.records.load(token).key; kept != token || sameBytes(kept, token) {
+		if kept := d.records.load(token).key; kept != token || unsafe.StringData(kept) == unsafe.StringData(token) {
 			t.Errorf("%d bytes: the driver keeps the caller's string alive", n)
 		}
 		if e := mustGet(t, d, token); e.Value != 2 || e.CreatedAt != m.CreatedAt {

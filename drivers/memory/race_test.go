@@ -138,6 +138,49 @@ func TestTouchNeverLandsOnAnother(t *testing.T) {
 	}
 }
 
+// TestTouchIsNotLost: a touch that landed shows, though values are overwritten
+// meanwhile in the same life.
+func TestTouchIsNotLost(t *testing.T) {
+	const touches = 100_000
+	d := open[int](t, nil)
+	ctx := t.Context()
+	now := d.instant()
+	mustInsert(t, d, "k", 1, lasting(now, time.Hour))
+	var done atomic.Bool
+	together(4, func(i int) {
+		if i > 0 {
+			for !done.Load() {
+				e, err := d.Get(ctx, "k")
+				if err == nil {
+					_, err = d.Replace(ctx, "k", i, e.Meta, e.Life, now)
+				}
+				if err != nil && !errors.Is(err, driver.ErrConflict) {
+					t.Error(err)
+				}
+			}
+			return
+		}
+		defer done.Store(true)
+		for range touches {
+			e, err := d.Get(ctx, "k")
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			e.ExpiresAt++
+			was := driver.Meta{Life: driver.Life{CreatedAt: e.CreatedAt, ExpiresAt: e.ExpiresAt - 1}}
+			if _, err := d.Touch(ctx, "k", was, e.Life, now); err != nil {
+				t.Error(err) // nobody else moves the expiry
+				return
+			}
+			if got, err := d.Get(ctx, "k"); err != nil || got.Life != e.Life {
+				t.Errorf("after a touch to %d the expiry is %d (%v)", e.ExpiresAt, got.ExpiresAt, err)
+				return
+			}
+		}
+	})
+}
+
 // marks is how many births an expiry can tell apart.
 const marks = 1 << 20
 
@@ -294,9 +337,36 @@ func TestMaxEntriesHolds(t *testing.T) {
 	}
 }
 
+// TestLastPlaceIsTakenOnce: of many inserts that race for one place, one gets it.
+func TestLastPlaceIsTakenOnce(t *testing.T) {
+	const rounds, writers = 5000, 4
+	d := open[int](t, &Options[int]{MaxEntries: 1})
+	ctx := t.Context()
+	for range rounds {
+		var winner atomic.Pointer[string]
+		together(writers, func(i int) {
+			now, key := d.instant(), fmt.Sprint(i)
+			switch _, err := d.Insert(ctx, key, 1, lasting(now, time.Hour), now); {
+			case err == nil:
+				if !winner.CompareAndSwap(nil, &key) {
+					t.Error("two inserts got the last place")
+				}
+			case !errors.Is(err, driver.ErrFull):
+				t.Error(err)
+			}
+		})
+		if winner.Load() == nil {
+			t.Fatal("no insert got the last place")
+		}
+		if err := d.Delete(ctx, *winner.Load()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // TestUpsertsAreAtomic: each of many concurrent upserts builds on the one before.
 func TestUpsertsAreAtomic(t *testing.T) {
-	const writers, steps = 8, 2000
+	const writers, steps = 16, 2000
 	d := open[int](t, nil)
 	now := d.instant()
 	// created_at counts the upserts: it is the only thing a plan sees and sets.

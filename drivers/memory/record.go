@@ -79,6 +79,17 @@ func (r *record[T]) meta() driver.Meta {
 	return driver.Meta{Life: r.life(), Version: r.version}
 }
 
+// alive returns r's meta, or nil if it is dead at now or there is none.
+func (r *record[T]) alive(now driver.Instant) *driver.Meta {
+	if r == nil {
+		return nil
+	}
+	if m := r.meta(); m.Alive(now) {
+		return &m
+	}
+	return nil
+}
+
 func (r *record[T]) entry() driver.Entry[T] {
 	return driver.Entry[T]{Value: r.value, Meta: r.meta()}
 }

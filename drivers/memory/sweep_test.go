@@ -131,6 +131,61 @@ func linked[T any](d *Driver[T]) (n int) {
 	return n
 }
 
+// TestFiledWhileTheSweeperLooks: a record that is filed at the moment at which the
+// sweeper looks for the next one must not be overlooked.
+func TestFiledWhileTheSweeperLooks(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, d *Driver[int]) {
+		for i := range 5000 {
+			// Both wake at one instant of virtual time, on cores of their own.
+			mustInsert(t, d, "first", 1, lasting(d.instant(), sweepStep))
+			time.Sleep((d.instant() + 1).RoundUp(sweepStep).Time().Sub(d.Now()))
+			for range i % 2000 {
+				_, _ = d.Get(t.Context(), "first") // passes some time
+			}
+			mustInsert(t, d, "second", 1, lasting(d.instant(), 3*sweepStep))
+			time.Sleep(4 * sweepStep)
+			synctest.Wait()
+			if n := d.Len(); n != 0 {
+				t.Fatalf("round %d: %d records left", i, n)
+			}
+		}
+	})
+}
+
+// TestTouchedAfterFoundDead: the wheel has given a record out as dead when a touch
+// comes in from a caller who read the time a moment before.
+func TestTouchedAfterFoundDead(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, d *Driver[int]) {
+		for _, tighten := range []bool{false, true} {
+			m := mustInsert(t, d, "k", 1, lasting(d.instant(), time.Second))
+			d.sweeper.batch.Lock()
+			dead, _ := d.wheel.due(m.ExpiresAt, nil, 10)
+			d.sweeper.batch.Unlock()
+			if len(dead) != 1 {
+				t.Fatalf("%d dead records, want 1", len(dead))
+			}
+			life := lasting(m.CreatedAt, time.Minute)
+			if tighten {
+				life = lasting(m.CreatedAt, time.Second-time.Millisecond)
+			}
+			if _, err := d.Touch(t.Context(), "k", m, life, m.CreatedAt); err != nil {
+				t.Fatal(err)
+			}
+			d.expire(dead[0], m.ExpiresAt)
+			if tighten {
+				wantGone(t, d, "k")
+			} else if e := mustGet(t, d, "k"); e.Life != life {
+				t.Errorf("the record is %+v", e)
+			}
+			if held, filed := d.Len(), linked(d); held != filed {
+				t.Errorf("%d records are held and %d filed", held, filed)
+			}
+			time.Sleep(time.Minute + sweepStep)
+			wantGone(t, d, "k")
+		}
+	})
+}
+
 // death is a call of OnExpiry.
 type death struct {
 	key  string

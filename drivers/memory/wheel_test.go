@@ -207,6 +207,33 @@ func TestWheelTouchMovesNothing(t *testing.T) {
 	}
 }
 
+// TestWheelKeepsUp: time passes in an empty wheel too, or what is filed next would
+// have to come down all levels.
+func TestWheelKeepsUp(t *testing.T) {
+	m := newModel(t, epoch)
+	m.advance(epoch.Add(500*24*time.Hour)|(wheelSlots-1)-10, 8)
+	for i := range driver.Instant(wheelStripes) {
+		if r := m.add(m.now + 1 + i); r.level != 0 {
+			t.Errorf("a record that expires in %d ms lies on level %d", 1+i, r.level)
+		}
+	}
+}
+
+func TestWheelClosed(t *testing.T) {
+	m := newModel(t, epoch)
+	filed := m.add(epoch + 10)
+	m.wheel.close()
+	late := &record[int]{level: unfiled}
+	late.expires.Store(int64(epoch) + 20)
+	if at := m.wheel.swap(nil, late); at != driver.MaxInstant {
+		t.Errorf("a closed wheel files a record for %d", at)
+	}
+	m.wheel.remove(filed)
+	if next := m.wheel.next(); next != driver.MaxInstant {
+		t.Errorf("a closed wheel comes up at %d", next)
+	}
+}
+
 func TestWheelTightens(t *testing.T) {
 	m := newModel(t, epoch)
 	r := m.add(epoch.Add(400 * 24 * time.Hour))

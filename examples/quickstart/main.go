@@ -10,37 +10,48 @@ import (
 	"log"
 	"time"
 
-	"github.com/slidingttl/slidingttl/drivers/memory"
+	"github.com/slidingttl/slidingttl/examples/internal/backend"
 	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
+// note is a record's value.
+type note struct {
+	Text string `json:"text" dynamodbav:"text"`
+}
+
+var something = note{"something worth keeping"}
+
 func main() {
 	log.SetFlags(0)
-	name := flag.String("driver", "memory", "where records are kept: memory")
+	var choice backend.Choice
+	choice.Flags()
 	flag.Parse()
-	if *name != "memory" {
-		log.Fatalf("unknown driver %q", *name)
-	}
-	if err := run(context.Background()); err != nil {
+	if err := run(context.Background(), choice); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(ctx context.Context) error {
-	d, err := memory.New[string](nil)
+func run(ctx context.Context, choice backend.Choice) (err error) {
+	b, err := backend.Open[note](ctx, choice)
 	if err != nil {
 		return err
 	}
-	defer d.Close()
-	if err := realTime(ctx, d, time.Second); err != nil {
+	defer func() { err = errors.Join(err, b.Close()) }()
+
+	unit := time.Second
+	if b.Driver.Resolution() > time.Millisecond {
+		unit = 6 * time.Second // a store that counts whole seconds
+	}
+	fmt.Printf("Records are kept in %s.\n\n", b.About)
+	if err := realTime(ctx, b.Driver, unit); err != nil {
 		return err
 	}
-	return virtualTime(ctx, d)
+	return virtualTime(ctx, b.Driver)
 }
 
 // realTime keeps three records for a few units of time and prints how they fare.
-func realTime(ctx context.Context, d driver.Driver[string], unit time.Duration) error {
+func realTime(ctx context.Context, d driver.Driver[note], unit time.Duration) error {
 	policy := slidingttl.Policy{
 		IdleGrace:   unit / 2,
 		MaxLifetime: 2 * unit,
@@ -52,16 +63,16 @@ func realTime(ctx context.Context, d driver.Driver[string], unit time.Duration) 
 	}
 	defer store.Close(ctx)
 
-	fmt.Printf("A record dies %v after its last read (up to %v later, the slack), and %v\n", policy.IdleGrace, policy.Slack, policy.MaxLifetime)
+	fmt.Printf("A record dies %v after its last read (up to %v later, the slack%s), and %v\n", policy.IdleGrace, policy.Slack, rounding(d), policy.MaxLifetime)
 	fmt.Printf("after its creation however often it is read.\n\n")
 	fmt.Printf("  time   %-22s %-22s %-22s\n", "forgotten", "visited", "hot")
-	fmt.Printf("         %-22s %-22s %-22s\n", "never read", "born at 1.0s, read", "read every 10 ms")
-	fmt.Printf("         %-22s %-22s %-22s\n\n", "", "every 0.4 s", "")
+	fmt.Printf("         %-22s %-22s %-22s\n", "never read", fmt.Sprintf("born at %v, read", unit), fmt.Sprintf("read every %v", unit/100))
+	fmt.Printf("         %-22s %-22s %-22s\n\n", "", fmt.Sprintf("every %v", unit*4/10), "")
 
 	start := time.Now()
 	since := func() time.Duration { return time.Since(start) }
 	for _, key := range []string{"forgotten", "hot"} {
-		if err := store.Upsert(ctx, key, "something worth keeping"); err != nil {
+		if err := store.Upsert(ctx, key, something); err != nil {
 			return err
 		}
 	}
@@ -72,7 +83,7 @@ func realTime(ctx context.Context, d driver.Driver[string], unit time.Duration) 
 		for since() < row {
 			if !born && since() >= unit {
 				born = true
-				if err := store.Upsert(ctx, "visited", "something worth keeping"); err != nil {
+				if err := store.Upsert(ctx, "visited", something); err != nil {
 					return err
 				}
 			}
@@ -83,7 +94,7 @@ func realTime(ctx context.Context, d driver.Driver[string], unit time.Duration) 
 			}
 			time.Sleep(unit / 500)
 		}
-		fmt.Printf("  %.1fs  ", since().Seconds())
+		fmt.Printf(" %4.1fs  ", since().Seconds())
 		for _, key := range []string{"forgotten", "visited", "hot"} {
 			fmt.Printf(" %-22s", state(ctx, store, key))
 		}
@@ -98,9 +109,17 @@ func realTime(ctx context.Context, d driver.Driver[string], unit time.Duration) 
 	return nil
 }
 
+// rounding says by how much more a store that counts whole seconds may be late.
+func rounding(d driver.Driver[note]) string {
+	if d.Resolution() > time.Millisecond {
+		return fmt.Sprintf(", and %v for rounding", d.Resolution())
+	}
+	return ""
+}
+
 // reads reads a key at regular times.
 type reads struct {
-	store       *slidingttl.Store[string]
+	store       *slidingttl.Store[note]
 	key         string
 	every, next time.Duration
 	found       int
@@ -121,7 +140,7 @@ func (r *reads) due(ctx context.Context, now time.Duration) error {
 }
 
 // state tells how key fares, without touching it.
-func state(ctx context.Context, store *slidingttl.Store[string], key string) string {
+func state(ctx context.Context, store *slidingttl.Store[note], key string) string {
 	e, err := store.Peek(ctx, key)
 	switch {
 	case errors.Is(err, slidingttl.ErrNotFound):
@@ -134,12 +153,12 @@ func state(ctx context.Context, store *slidingttl.Store[string], key string) str
 }
 
 // virtualTime lives through 100 days at once.
-func virtualTime(ctx context.Context, d driver.Driver[string]) error {
+func virtualTime(ctx context.Context, d driver.Driver[note]) error {
 	const day = 24 * time.Hour
 	policy := slidingttl.Policy{IdleGrace: 30 * day, MaxLifetime: 90 * day, Slack: 3 * day}
 	birth := time.Now().Truncate(time.Second)
 	now := birth
-	store, err := slidingttl.New(d, policy, &slidingttl.Options[string]{Now: func() time.Time { return now }})
+	store, err := slidingttl.New(d, policy, &slidingttl.Options[note]{Now: func() time.Time { return now }})
 	if err != nil {
 		return err
 	}
@@ -155,10 +174,10 @@ func virtualTime(ctx context.Context, d driver.Driver[string]) error {
 		{key: "nobody's", about: "never read", reads: func(int) int { return 0 }},
 		{key: "ann's", about: "read on day 20, then never", reads: on(func(d int) bool { return d == 20 })},
 		{key: "bob's", about: "read once a week", reads: on(func(d int) bool { return d%7 == 0 })},
-		{key: "everybody's", about: "read a hundred times a day", reads: func(int) int { return 100 }},
+		{key: "everybody's", about: "read ten times a day", reads: func(int) int { return 10 }},
 	}
 	for _, p := range people {
-		if err := store.Insert(ctx, p.key, "a profile"); err != nil {
+		if err := store.Upsert(ctx, p.key, something); err != nil {
 			return err
 		}
 	}

@@ -1,0 +1,211 @@
+package couchbase
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/couchbase/gocb/v2"
+	"github.com/couchbase/gocbcore/v10"
+	"github.com/couchbase/gocbcore/v10/memd"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+const (
+	// settingsTimeout bounds one request to the management service.
+	settingsTimeout = 10 * time.Second
+
+	// absentKey is what Check looks up, to see that the collection answers, when
+	// it has no key of its own.
+	absentKey = "slidingttl:check"
+
+	// mostSkew is how far the clocks of this process and of the server may be
+	// apart before Check says so: as far as the expiry is exact.
+	mostSkew = resolution
+)
+
+// Check implements driver.Checker. It looks for what makes Couchbase keep a record
+// shorter than a write asks: the maxTTL of the collection, or else of the bucket,
+// silently caps every expiry that is further away.
+//
+// Without Options.ProbeKey it reads these settings from the management service, which
+// the user must be allowed to. With ProbeKey it needs no more than the driver itself:
+// it writes a document with the longest life under that key, compares the expiry that
+// the server stored with the one asked for, compares the server's clock with this
+// process's, and removes the document.
+//
+// Each thing found wrong is a *driver.InvalidError that names the setting, its value
+// and the least it should be. Anything that kept Check from looking is joined to them.
+func (d *Driver[T]) Check(ctx context.Context, longest time.Duration) error {
+	asked := driver.Ceil(time.Now()).Add(longest)
+	if _, err := expiry(asked); err != nil {
+		return err
+	}
+	if d.opts.ProbeKey != "" {
+		return d.probe(ctx, longest)
+	}
+	if _, err := d.meta(ctx, absentKey); err != nil && !errors.Is(err, driver.ErrNotFound) {
+		return err
+	}
+	return d.checkSettings(ctx, longest)
+}
+
+// checkSettings compares the maxTTL that holds for the collection with longest. A
+// collection's own hides the bucket's, also where it is longer; -1 s, in gocb's form,
+// is none. Source: docs.couchbase.com, Expiration, Expiration setting priorities.
+func (d *Driver[T]) checkSettings(ctx context.Context, longest time.Duration) error {
+	bucket := d.collection.Bucket()
+	scopes, err := bucket.CollectionsV2().GetAllScopes(&gocb.GetAllScopesOptions{Timeout: settingsTimeout, Context: ctx})
+	if err != nil {
+		return failure(ctx, err)
+	}
+	for _, s := range scopes {
+		for _, c := range s.Collections {
+			if s.Name != d.collection.ScopeName() || c.Name != d.collection.Name() || c.MaxExpiry == 0 {
+				continue
+			}
+			return checkMax("collection maxTTL", c.MaxExpiry, longest)
+		}
+	}
+	most, err := d.bucketMax(ctx)
+	if err != nil {
+		return failure(ctx, fmt.Errorf("settings of the bucket: %w", err))
+	}
+	return checkMax("bucket maxTTL", most, longest)
+}
+
+func checkMax(field string, most, longest time.Duration) error {
+	// The expiry asked for was rounded up, the server counts from its clock rounded
+	// down.
+	least := longest + 2*resolution
+	if most <= 0 || most >= least {
+		return nil
+	}
+	return &driver.InvalidError{Field: field, Value: most.String(), Rule: fmt.Sprintf("must be 0 or at least %v, the longest life that a write asks for, %v, and %v for rounding; what is beyond Couchbase cuts off without a word", least, longest, 2*resolution)}
+}
+
+// bucketMax reads the bucket's maxTTL.
+func (d *Driver[T]) bucketMax(ctx context.Context) (time.Duration, error) {
+	agent, err := d.collection.Bucket().Internal().IORouter()
+	if err != nil {
+		return 0, err
+	}
+	type answer struct {
+		res *gocbcore.HTTPResponse
+		err error
+	}
+	done := make(chan answer, 1)
+	op, err := agent.DoHTTPRequest(&gocbcore.HTTPRequest{
+		Service:      gocbcore.MgmtService,
+		Method:       http.MethodGet,
+		Path:         "/pools/default/buckets/" + url.PathEscape(d.collection.Bucket().Name()),
+		IsIdempotent: true,
+		Deadline:     time.Now().Add(settingsTimeout),
+	}, func(res *gocbcore.HTTPResponse, err error) { done <- answer{res, err} })
+	if err != nil {
+		return 0, err
+	}
+	var a answer
+	select {
+	case a = <-done:
+	case <-ctx.Done():
+		op.Cancel()
+		a = <-done
+	}
+	if a.err != nil {
+		return 0, a.err
+	}
+	defer func() { _ = a.res.Body.Close() }()
+	body, err := io.ReadAll(io.LimitReader(a.res.Body, 16<<20))
+	if err != nil {
+		return 0, err
+	}
+	if a.res.StatusCode != http.StatusOK {
+		return 0, fmt.Errorf("management service answers %d; a user that may not read them can set Options.ProbeKey", a.res.StatusCode)
+	}
+	var settings struct {
+		MaxTTL int64 `json:"maxTTL"`
+	}
+	if err := json.Unmarshal(body, &settings); err != nil {
+		return 0, err
+	}
+	return time.Duration(settings.MaxTTL) * time.Second, nil
+}
+
+// probe sees what becomes of a document that is written with the longest life.
+func (d *Driver[T]) probe(ctx context.Context, longest time.Duration) (err error) {
+	key := d.opts.ProbeKey
+	asked := driver.Ceil(time.Now()).Add(longest).RoundUp(resolution)
+	at, err := expiry(asked)
+	if err != nil {
+		return err
+	}
+	p, err := d.mutateIn(ctx, key, memd.SubdocDocFlagMkDoc, 0, at, []gocbcore.SubDocOp{{Op: memd.SubDocOpSetDoc, Value: []byte("{}")}})
+	if err != nil {
+		return err
+	}
+	if _, err := p.wait(ctx); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.Delete(ctx, key)) }()
+
+	before := time.Now()
+	virtual := &gocb.GetSpecOptions{IsXattr: true}
+	res, err := d.lookup(ctx, key, []gocb.LookupInSpec{
+		gocb.GetSpec("$document.exptime", virtual),
+		gocb.GetSpec("$vbucket.HLC", virtual),
+	})
+	if err != nil {
+		return err
+	}
+	after := time.Now()
+	got, err := expiresAt(res)
+	if err != nil {
+		return err
+	}
+	// The server tells whole seconds, as a string. A clock in logical mode runs
+	// ahead of its source until that catches up, and says nothing of it.
+	var hlc struct{ Now, Mode string }
+	if err := res.ContentAt(1, &hlc); err != nil {
+		return visible(err)
+	}
+	second, err := strconv.ParseInt(hlc.Now, 10, 64)
+	if err != nil {
+		return fmt.Errorf("server's answer to a lookup of its clock: %w", err)
+	}
+	return errors.Join(checkStored(asked, got, time.Unix(second, 0), longest), checkClock(time.Unix(second, 0), hlc.Mode, before, after))
+}
+
+func checkStored(asked, got driver.Instant, server time.Time, longest time.Duration) error {
+	if got >= asked {
+		return nil
+	}
+	return &driver.InvalidError{
+		Field: "stored expiry", Value: got.Time().Sub(server).String() + " from now by the server's clock",
+		Rule: "must be the one asked for, " + longest.String() + " from now, rounded up; look for a maxTTL of the collection or bucket",
+	}
+}
+
+// checkClock compares the second that the server was in with this process's time
+// before and after it was asked.
+func checkClock(server time.Time, mode string, before, after time.Time) error {
+	ahead := server.Sub(after)                    // at least
+	behind := before.Sub(server.Add(time.Second)) // at least
+	var skew time.Duration
+	switch {
+	case ahead > mostSkew && mode == "real":
+		skew = ahead
+	case behind > mostSkew:
+		skew = -behind
+	default:
+		return nil
+	}
+	return &driver.InvalidError{Field: "server's clock", Value: fmt.Sprintf("%v ahead of this process's, at least", skew), Rule: "must be within " + mostSkew.String()}
+}

@@ -1,0 +1,112 @@
+package couchbase_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/couchbase/gocb/v2"
+	"github.com/couchbase/gocbcore/v10/memd"
+
+	"github.com/slidingttl/slidingttl/drivers/couchbase"
+	"github.com/slidingttl/slidingttl/drivers/couchbase/couchbasetest"
+	"github.com/slidingttl/slidingttl/slidingttl"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+const day = 24 * time.Hour
+
+// Check names a maxTTL that would cut records short, and both figures.
+func TestCheckFindsMaxTTL(t *testing.T) {
+	for _, c := range []struct {
+		name               string
+		bucket, collection time.Duration
+		noExpiry           bool
+		field, value       string // what the settings are found to be; empty: nothing wrong
+	}{
+		{name: "none"},
+		{name: "long enough", bucket: 90*day + 2*time.Second},
+		{name: "cut by rounding", bucket: 90 * day, field: "bucket maxTTL", value: "2160h0m0s"},
+		{name: "bucket", bucket: 30 * day, field: "bucket maxTTL", value: "720h0m0s"},
+		{name: "collection", collection: time.Hour, field: "collection maxTTL", value: "1h0m0s"},
+		{name: "collection hides a longer bucket", bucket: 90 * day, collection: time.Hour, field: "collection maxTTL", value: "1h0m0s"},
+		{name: "collection hides a shorter bucket", bucket: time.Hour, collection: 91 * day},
+		{name: "collection without expiry", bucket: time.Hour, noExpiry: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := open(t)
+			f.SetTime(time.Time{}) // Check compares with this process's clock
+			ok(t, "SetBucketMaxTTL", f.SetBucketMaxTTL(f.Bucket(), c.bucket))
+			ok(t, "AddCollection", f.AddCollection(f.Bucket(), "_default", "named", &couchbasetest.CollectionOptions{MaxTTL: c.collection, NoExpiry: c.noExpiry}))
+			// New collections are known to be there once they have answered.
+			named := f.c.Bucket().Collection("named")
+			for _, probe := range []string{"", "check-probe"} {
+				d, err := couchbase.New[profile](named, &couchbase.Options{ProbeKey: probe})
+				ok(t, "New", err)
+				s := newStore(t, f, d, slidingttl.Policy{IdleGrace: 60 * day, MaxLifetime: 90 * day, Slack: 30 * day}, nil)
+				counts := f.during(func() { err = s.Check(t.Context()) })
+				var invalid *driver.InvalidError
+				errors.As(err, &invalid)
+				switch {
+				case c.field == "":
+					ok(t, "Check with ProbeKey "+probe, err)
+				case invalid == nil:
+					t.Errorf("Check with ProbeKey %q: %v; want an InvalidError", probe, err)
+				case probe == "" && (invalid.Field != c.field || invalid.Value != c.value):
+					t.Errorf("Check found %v; want %s %s", err, c.field, c.value)
+				case probe != "" && invalid.Field != "stored expiry":
+					t.Errorf("Check found %v; want the stored expiry", err)
+				case !strings.Contains(err.Error(), "2160h0m0s"):
+					t.Errorf("Check does not name the longest life: %v", err)
+				}
+				if wrote := counts.Mutations != 0; wrote != (probe != "") {
+					t.Errorf("Check with ProbeKey %q made %d mutations", probe, counts.Mutations)
+				}
+				if probe != "" {
+					if _, err := named.Get(probe, nil); !errors.Is(err, gocb.ErrDocumentNotFound) {
+						t.Errorf("the probe was left behind: %v", err)
+					}
+				}
+			}
+		})
+	}
+}
+
+// With a probe Check compares the server's clock.
+func TestCheckFindsSkew(t *testing.T) {
+	for skew, sign := range map[time.Duration]string{0: "", 5 * time.Second: "", -5 * time.Second: "-"} {
+		f := open(t)
+		d := newDriver[profile](t, f, &couchbase.Options{ProbeKey: "check-probe"})
+		f.SetTime(time.Time{})
+		f.Advance(skew)
+		err := d.Check(t.Context(), day)
+		if skew == 0 {
+			ok(t, "Check with equal clocks", err)
+			continue
+		}
+		var invalid *driver.InvalidError
+		if !errors.As(err, &invalid) || invalid.Field != "server's clock" || strings.HasPrefix(invalid.Value, "-") != (sign == "-") {
+			t.Errorf("a server %v ahead: %v; want the server's clock", skew, err)
+		}
+	}
+}
+
+// What keeps Check from looking is an error, not a pass.
+func TestCheckNeedsTheServer(t *testing.T) {
+	f := open(t)
+	for _, probe := range []string{"", "check-probe"} {
+		d := newDriver[profile](t, f, &couchbase.Options{ProbeKey: probe})
+		ok(t, "Inject", f.Inject(couchbasetest.Fault{Status: memd.StatusInternalError}))
+		if err := d.Check(t.Context(), day); !errors.Is(err, gocb.ErrInternalServerFailure) {
+			t.Errorf("with a failing server: %v", err)
+		}
+		f.ClearFaults()
+		if err := d.Check(t.Context(), 100*365*day); !errors.Is(err, driver.ErrInvalid) {
+			t.Errorf("with a life past 2106: %v", err)
+		}
+	}
+	if err := newDriver[profile](t, f, nil).Check(t.Context(), day); err != nil {
+		t.Errorf("Check: %v", err)
+	}
+}

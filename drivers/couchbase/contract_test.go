@@ -1,0 +1,168 @@
+package couchbase_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/couchbase/gocb/v2"
+	"github.com/couchbase/gocbcore/v10/memd"
+
+	"github.com/slidingttl/slidingttl/drivers/couchbase"
+	"github.com/slidingttl/slidingttl/drivers/couchbase/couchbasetest"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/drivertest"
+)
+
+// configurations are the ways to keep a record, each held to the whole contract.
+var configurations = map[string]couchbase.Options{
+	"xattr":   {},
+	"path":    {CreatedPath: "app.ttl.born"},
+	"body":    {CreatedIn: couchbase.Body},
+	"field":   {CreatedIn: couchbase.Body, CreatedPath: "bornAt"},
+	"coded":   {Transcoder: prefixed{}},
+	"durable": {Durability: gocb.DurabilityLevelMajority},
+}
+
+// prefixed stores values as documents that are not JSON, though their flags say so.
+type prefixed struct{}
+
+func (prefixed) Encode(v any) ([]byte, uint32, error) {
+	b, err := json.Marshal(v)
+	return append([]byte{0}, b...), jsonFlags, err
+}
+
+func (prefixed) Decode(b []byte, flags uint32, into any) error {
+	if flags != 0 && flags != jsonFlags || len(b) == 0 || b[0] != 0 {
+		return errors.New("not a prefixed document")
+	}
+	return json.Unmarshal(b[1:], into)
+}
+
+// TestContract runs the suite against couchbasetest, or against the server that the
+// environment names.
+func TestContract(t *testing.T) {
+	for name, opts := range configurations {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if os.Getenv("SLIDINGTTL_COUCHBASE") != "" {
+				drivertest.Run(t, realServer(t, opts))
+				return
+			}
+			drivertest.Run(t, testNode(t, opts))
+		})
+	}
+}
+
+// lacks is what Couchbase has no way to do.
+var lacks = map[drivertest.Feature]string{
+	drivertest.KeyToucher: "a touch needs the CAS of the record, which only a read gives",
+	drivertest.Local:      "the store is a server",
+	drivertest.Clock:      "the server tells its time only together with a document",
+}
+
+func testNode(t *testing.T, opts couchbase.Options) drivertest.Harness {
+	f := open(t)
+	return drivertest.Harness{
+		Lacks: lacks,
+		Open: func(t testing.TB) *drivertest.Backend {
+			b := backend(t, f.c, opts)
+			b.Now, b.Wait = f.Now, f.Advance
+			b.Fail = func() func() {
+				ok(t, "Inject", f.Inject(couchbasetest.Fault{Status: memd.StatusInternalError, Count: 1 << 20}))
+				return func() { f.ClearFaults() }
+			}
+			b.Own = func(err error) bool {
+				var own *gocb.KeyValueError
+				return errors.As(err, &own) && errors.Is(err, gocb.ErrInternalServerFailure)
+			}
+			b.Hang = f.Hang
+			return b
+		},
+	}
+}
+
+// realServer is the server at SLIDINGTTL_COUCHBASE, a connection string, with
+// SLIDINGTTL_COUCHBASE_USER, _PASSWORD and _BUCKET.
+func realServer(t *testing.T, opts couchbase.Options) drivertest.Harness {
+	cluster, err := gocb.Connect(os.Getenv("SLIDINGTTL_COUCHBASE"), gocb.ClusterOptions{
+		Authenticator: gocb.PasswordAuthenticator{
+			Username: os.Getenv("SLIDINGTTL_COUCHBASE_USER"),
+			Password: os.Getenv("SLIDINGTTL_COUCHBASE_PASSWORD"),
+		},
+	})
+	ok(t, "Connect", err)
+	t.Cleanup(func() { _ = cluster.Close(nil) })
+	bucket := cluster.Bucket(os.Getenv("SLIDINGTTL_COUCHBASE_BUCKET"))
+	ok(t, "WaitUntilReady", bucket.WaitUntilReady(30*time.Second, nil))
+
+	lacking := map[drivertest.Feature]string{
+		drivertest.Fail: "a real server does not fail on demand",
+		drivertest.Hang: "a real server does not hang on demand",
+	}
+	for f, why := range lacks {
+		lacking[f] = why
+	}
+	return drivertest.Harness{
+		Lacks:    lacking,
+		Parallel: true,
+		Open: func(t testing.TB) *drivertest.Backend {
+			return backend(t, bucket.DefaultCollection(), opts)
+		},
+	}
+}
+
+func backend(t testing.TB, c *gocb.Collection, opts couchbase.Options) *drivertest.Backend {
+	d, err := couchbase.New[drivertest.Value](c, &opts)
+	ok(t, "New", err)
+	return &drivertest.Backend{
+		Driver: d,
+		MaxKey: 250,
+		Plant: func(ctx context.Context, key string, v drivertest.Value, life driver.Life) error {
+			return plantValue(ctx, c, opts, key, v, life)
+		},
+	}
+}
+
+// plantValue writes a record in the form of opts as another program would.
+func plantValue(ctx context.Context, c *gocb.Collection, opts couchbase.Options, key string, v drivertest.Value, life driver.Life) error {
+	var code gocb.Transcoder = gocb.NewJSONTranscoder()
+	if opts.Transcoder != nil {
+		code = opts.Transcoder
+	}
+	body, flags, err := code.Encode(v)
+	if err != nil {
+		return err
+	}
+	path := opts.CreatedPath
+	if opts.CreatedIn == couchbase.Body && life.CreatedAt != 0 {
+		var fields map[string]any
+		if err := json.Unmarshal(body, &fields); err != nil {
+			return err
+		}
+		if path == "" {
+			path = "created_at"
+		}
+		fields[path] = life.CreatedAt.Time().In(time.FixedZone("", 2*60*60)).Format(time.RFC3339Nano)
+		if body, err = json.Marshal(fields); err != nil {
+			return err
+		}
+	}
+	expiry := uint32((life.ExpiresAt + 999) / 1000)
+	if err := plant(ctx, c, key, body, flags, expiry); err != nil {
+		return err
+	}
+	if opts.CreatedIn == couchbase.Body || life.CreatedAt == 0 {
+		return nil
+	}
+	if path == "" {
+		path = "slidingttl.created_at"
+	}
+	_, err = c.MutateIn(key, []gocb.MutateInSpec{
+		gocb.UpsertSpec(path, int64(life.CreatedAt), &gocb.UpsertSpecOptions{IsXattr: true, CreatePath: true}),
+	}, &gocb.MutateInOptions{PreserveExpiry: true, Context: ctx})
+	return err
+}

@@ -1,0 +1,190 @@
+package couchbase
+
+import (
+	"context"
+	"time"
+
+	"github.com/couchbase/gocb/v2"
+	"github.com/couchbase/gocbcore/v10"
+	"github.com/couchbase/gocbcore/v10/memd"
+)
+
+// pending is a write that has been sent.
+type pending struct {
+	op   gocbcore.PendingOp
+	done chan outcome
+}
+
+type outcome struct {
+	cas gocbcore.Cas
+	err error
+}
+
+// frame is what every write that goes to gocbcore has in common.
+type frame struct {
+	key        []byte
+	scope      string
+	collection string
+	retry      gocbcore.RetryStrategy
+	durability memd.DurabilityLevel
+	durable    time.Duration
+	deadline   time.Time
+	trace      gocbcore.RequestSpanContext
+}
+
+// send sends a write through the agent below the collection: gocb itself takes an
+// expiry only as a duration and a document only as JSON.
+func (d *Driver[T]) send(ctx context.Context, key string, call func(*gocbcore.Agent, frame, func(gocbcore.Cas, error)) (gocbcore.PendingOp, error)) (pending, error) {
+	if err := ctx.Err(); err != nil {
+		return pending{}, err
+	}
+	agent, err := d.collection.Bucket().Internal().IORouter()
+	if err != nil {
+		return pending{}, err
+	}
+	f := frame{
+		key:        []byte(key),
+		scope:      d.collection.ScopeName(),
+		collection: d.collection.Name(),
+		deadline:   time.Now().Add(d.opts.Timeout),
+	}
+	if d.opts.RetryStrategy != nil {
+		f.retry = retries{d.opts.RetryStrategy}
+	}
+	if level := d.opts.Durability; level > gocb.DurabilityLevelNone {
+		f.durability = durabilities[level]
+		// The server gives up a little before the client does, so that its
+		// answer, which is less ambiguous, still arrives.
+		f.durable = max(d.opts.Timeout*9/10, leastDurableTimeout)
+	}
+	if span := d.span(ctx); span != nil {
+		f.trace = span.Context()
+	}
+	p := pending{done: make(chan outcome, 1)}
+	p.op, err = call(agent, f, func(cas gocbcore.Cas, err error) { p.done <- outcome{cas, err} })
+	return p, failure(ctx, err)
+}
+
+// wait returns the CAS that the write left, once there is an answer or none is to be
+// had. A write given up because ctx ended may have landed.
+func (p pending) wait(ctx context.Context) (gocb.Cas, error) {
+	var o outcome
+	select {
+	case o = <-p.done:
+	case <-ctx.Done():
+		p.op.Cancel()
+		o = <-p.done
+	}
+	return gocb.Cas(o.cas), failure(ctx, o.err)
+}
+
+var durabilities = map[gocb.DurabilityLevel]memd.DurabilityLevel{
+	gocb.DurabilityLevelMajority:                   memd.DurabilityLevelMajority,
+	gocb.DurabilityLevelMajorityAndPersistOnMaster: memd.DurabilityLevelMajorityAndPersistOnMaster,
+	gocb.DurabilityLevelPersistToMajority:          memd.DurabilityLevelPersistToMajority,
+}
+
+// mutateIn sends a sub-document write of ops.
+func (d *Driver[T]) mutateIn(ctx context.Context, key string, flags memd.SubdocDocFlag, cas gocb.Cas, expiry uint32, ops []gocbcore.SubDocOp) (pending, error) {
+	return d.send(ctx, key, func(agent *gocbcore.Agent, f frame, done func(gocbcore.Cas, error)) (gocbcore.PendingOp, error) {
+		return agent.MutateIn(gocbcore.MutateInOptions{
+			Key:                    f.key,
+			Flags:                  flags,
+			Cas:                    gocbcore.Cas(cas),
+			Expiry:                 expiry,
+			Ops:                    ops,
+			ScopeName:              f.scope,
+			CollectionName:         f.collection,
+			RetryStrategy:          f.retry,
+			DurabilityLevel:        f.durability,
+			DurabilityLevelTimeout: f.durable,
+			Deadline:               f.deadline,
+			TraceContext:           f.trace,
+		}, func(res *gocbcore.MutateInResult, err error) {
+			if err != nil {
+				done(0, err)
+				return
+			}
+			done(res.Cas, nil)
+		})
+	})
+}
+
+// addWhole sends a document with its flags, if there is none under key.
+func (d *Driver[T]) addWhole(ctx context.Context, key string, expiry uint32, doc document) (pending, error) {
+	return d.send(ctx, key, func(agent *gocbcore.Agent, f frame, done func(gocbcore.Cas, error)) (gocbcore.PendingOp, error) {
+		return agent.Add(gocbcore.AddOptions{
+			Key:                    f.key,
+			Value:                  doc.body,
+			Flags:                  doc.flags,
+			Expiry:                 expiry,
+			ScopeName:              f.scope,
+			CollectionName:         f.collection,
+			RetryStrategy:          f.retry,
+			DurabilityLevel:        f.durability,
+			DurabilityLevelTimeout: f.durable,
+			Deadline:               f.deadline,
+			TraceContext:           f.trace,
+		}, stored(done))
+	})
+}
+
+// replaceWhole sends a document with its flags over the one with that cas, whose
+// xattrs stay. Source: kv_engine, MutationCommandContext.
+func (d *Driver[T]) replaceWhole(ctx context.Context, key string, cas gocb.Cas, expiry uint32, doc document) (pending, error) {
+	return d.send(ctx, key, func(agent *gocbcore.Agent, f frame, done func(gocbcore.Cas, error)) (gocbcore.PendingOp, error) {
+		return agent.Replace(gocbcore.ReplaceOptions{
+			Key:                    f.key,
+			Value:                  doc.body,
+			Flags:                  doc.flags,
+			Cas:                    gocbcore.Cas(cas),
+			Expiry:                 expiry,
+			ScopeName:              f.scope,
+			CollectionName:         f.collection,
+			RetryStrategy:          f.retry,
+			DurabilityLevel:        f.durability,
+			DurabilityLevelTimeout: f.durable,
+			Deadline:               f.deadline,
+			TraceContext:           f.trace,
+		}, stored(done))
+	})
+}
+
+func stored(done func(gocbcore.Cas, error)) gocbcore.StoreCallback {
+	return func(res *gocbcore.StoreResult, err error) {
+		if err != nil {
+			done(0, err)
+			return
+		}
+		done(res.Cas, nil)
+	}
+}
+
+// retries is a strategy of gocb's as gocbcore takes it.
+type retries struct{ strategy gocb.RetryStrategy }
+
+func (r retries) RetryAfter(req gocbcore.RetryRequest, reason gocbcore.RetryReason) gocbcore.RetryAction {
+	action := r.strategy.RetryAfter(retryRequest{req}, reason)
+	if action == nil {
+		return nil
+	}
+	return action
+}
+
+type retryRequest struct{ gocbcore.RetryRequest }
+
+func (r retryRequest) RetryReasons() []gocb.RetryReason {
+	return reasons(r.RetryRequest.RetryReasons())
+}
+
+// repeatable is a strategy for lookups. gocbcore counts all sub-document operations as
+// unsafe to repeat, and so would fail a lookup whose connection breaks.
+type repeatable struct{ strategy gocb.RetryStrategy }
+
+func (r repeatable) RetryAfter(req gocb.RetryRequest, reason gocb.RetryReason) gocb.RetryAction {
+	return r.strategy.RetryAfter(idempotent{req}, reason)
+}
+
+type idempotent struct{ gocb.RetryRequest }
+
+func (idempotent) Idempotent() bool { return true }

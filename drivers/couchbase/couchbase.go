@@ -1,0 +1,77 @@
+package couchbase
+
+import (
+	"time"
+
+	"github.com/couchbase/gocb/v2"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// Driver keeps values of type T in a Couchbase collection. Its methods are safe for
+// concurrent use. It holds no resources: the cluster stays the application's to close.
+type Driver[T any] struct {
+	collection *gocb.Collection
+	opts       Options
+	created    place
+	codec      codec
+	read       []gocb.LookupInSpec // what Get asks for, see record
+	peek       []gocb.LookupInSpec // the same without the body
+	readRetry  gocb.RetryStrategy
+	slots      chan struct{} // bounds the lookups that GetMulti has under way
+	maxKey     int
+}
+
+var (
+	_ driver.BatchGetter[any] = (*Driver[any])(nil)
+	_ driver.Upserter[any]    = (*Driver[any])(nil)
+	_ driver.Checker          = (*Driver[any])(nil)
+)
+
+const (
+	// maxKey is the limit on keys in the default collection, maxNamedKey that in
+	// any other. Source: docs.couchbase.com, Data, Keys.
+	maxKey      = 250
+	maxNamedKey = 246
+
+	// resolution is that of the document's expiry: whole seconds.
+	resolution = time.Second
+)
+
+// New returns a driver over c. opts may be nil; it is copied. New does no I/O. c may
+// still be connecting: the first calls then wait for it, within Options.Timeout.
+//
+// An option that breaks its rule is a *driver.InvalidError that names it.
+func New[T any](c *gocb.Collection, opts *Options) (*Driver[T], error) {
+	if c == nil {
+		return nil, &driver.InvalidError{Field: "collection", Value: "nil", Rule: "is required"}
+	}
+	var o Options
+	if opts != nil {
+		o = *opts
+	}
+	o, err := o.validate()
+	if err != nil {
+		return nil, err
+	}
+	d := &Driver[T]{
+		collection: c,
+		opts:       o,
+		created:    place{body: o.CreatedIn == Body, path: o.CreatedPath},
+		codec:      newCodec(o.Transcoder),
+		slots:      make(chan struct{}, maxUnderWay),
+		maxKey:     maxNamedKey,
+	}
+	if c.ScopeName() == "_default" && c.Name() == "_default" {
+		d.maxKey = maxKey
+	}
+	d.read, d.peek = specs(d.created, d.codec)
+	d.readRetry = repeatable{o.RetryStrategy}
+	if o.RetryStrategy == nil {
+		d.readRetry = repeatable{gocb.NewBestEffortRetryStrategy(nil)}
+	}
+	return d, nil
+}
+
+// Resolution is one second.
+func (d *Driver[T]) Resolution() time.Duration { return resolution }

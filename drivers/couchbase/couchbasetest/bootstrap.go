@@ -1,0 +1,187 @@
+package couchbasetest
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/subtle"
+	"encoding/binary"
+	"fmt"
+	"strings"
+
+	"github.com/couchbase/gocbcore/v10/memd"
+)
+
+// supported are the features the node grants to a client that asks for them.
+// Left out on purpose: server durations (the node has nothing to time), TLS,
+// cluster map notifications (the map never changes), reads from replicas, and
+// documents created in the deleted state.
+var supported = [256]bool{
+	memd.FeatureTCPNoDelay:                   true,
+	memd.FeatureSeqNo:                        true,
+	memd.FeatureXattr:                        true,
+	memd.FeatureXerror:                       true,
+	memd.FeatureSelectBucket:                 true,
+	memd.FeatureSnappy:                       true,
+	memd.FeatureSnappyEverywhere:             true,
+	memd.FeatureJSON:                         true,
+	memd.FeatureUnorderedExec:                true,
+	memd.FeatureAltRequests:                  true,
+	memd.FeatureSyncReplication:              true,
+	memd.FeatureCollections:                  true,
+	memd.FeaturePreserveExpiry:               true,
+	memd.FeatureDedupeNotMyVbucketClustermap: true,
+	memd.FeatureClusterMapKnownVersion:       true,
+}
+
+// hello negotiates features: what the client wants and the node has. A second
+// hello starts anew, as on the server.
+func (c *conn) hello(req *memd.Packet) error {
+	if len(req.Value)%2 != 0 {
+		return c.fail(req, memd.StatusInvalidArgs, "features are 16 bits each")
+	}
+	c.features = [256]bool{}
+	var granted []byte
+	for i := 0; i < len(req.Value); i += 2 {
+		f := binary.BigEndian.Uint16(req.Value[i:])
+		if f >= uint16(len(supported)) || !supported[f] || c.features[f] {
+			continue
+		}
+		c.features[f] = true
+		granted = binary.BigEndian.AppendUint16(granted, f)
+	}
+	c.in = memd.NewConn(bufio.NewReadWriter(c.br, nil)) // forgets what was negotiated before
+	if c.features[memd.FeatureCollections] {
+		c.in.EnableFeature(memd.FeatureCollections)
+	}
+	return c.reply(req, memd.StatusSuccess, 0, nil, granted, 0)
+}
+
+func (c *conn) noop(req *memd.Packet) error {
+	return c.reply(req, memd.StatusSuccess, 0, nil, nil, 0)
+}
+
+func (c *conn) getErrorMap(req *memd.Packet) error {
+	if len(req.Value) != 2 {
+		return c.fail(req, memd.StatusInvalidArgs, "the version is 16 bits")
+	}
+	if binary.BigEndian.Uint16(req.Value) < errorMapVersion {
+		return c.fail(req, memd.StatusKeyNotFound, "no error map of that version")
+	}
+	return c.reply(req, memd.StatusSuccess, 0, nil, errorMap(), memd.DatatypeFlagJSON)
+}
+
+func (c *conn) saslListMechs(req *memd.Packet) error {
+	return c.reply(req, memd.StatusSuccess, 0, nil, []byte(strings.Join(saslMechanisms, " ")), 0)
+}
+
+// saslMechanisms are the server's, strongest first.
+var saslMechanisms = []string{"SCRAM-SHA512", "SCRAM-SHA256", "SCRAM-SHA1", "PLAIN"}
+
+func (c *conn) saslAuth(req *memd.Packet) error {
+	c.authed, c.exchange, c.bucket = false, nil, nil
+	switch mech := string(req.Key); mech {
+	case "PLAIN":
+		// authorisation identity, user and password, with a zero byte between.
+		parts := bytes.SplitN(req.Value, []byte{0}, 3)
+		if len(parts) != 3 {
+			return c.fail(req, memd.StatusInvalidArgs, "PLAIN takes a user and a password")
+		}
+		return c.login(req, equal(parts[1], c.node.username) && equal(parts[2], c.node.password), nil)
+	default:
+		x, challenge, err := c.node.scram.begin(mech, req.Value)
+		if err != nil {
+			return c.fail(req, memd.StatusAuthError, err.Error())
+		}
+		c.exchange = x
+		return c.reply(req, memd.StatusAuthContinue, 0, nil, challenge, 0)
+	}
+}
+
+func (c *conn) saslStep(req *memd.Packet) error {
+	x := c.exchange
+	c.exchange = nil
+	if x == nil || x.mechanism != string(req.Key) {
+		return c.fail(req, memd.StatusAuthError, "no login of that mechanism is under way")
+	}
+	signature, ok := x.finish(req.Value)
+	return c.login(req, ok && equal([]byte(x.username), c.node.username), signature)
+}
+
+func (c *conn) login(req *memd.Packet, ok bool, answer []byte) error {
+	if !ok {
+		c.log.Warn("login refused")
+		return c.fail(req, memd.StatusAuthError, "unknown user or wrong password")
+	}
+	c.authed = true
+	return c.reply(req, memd.StatusSuccess, 0, nil, answer, 0)
+}
+
+func equal(got []byte, want string) bool {
+	return subtle.ConstantTimeCompare(got, []byte(want)) == 1
+}
+
+func (c *conn) selectBucket(req *memd.Packet) error {
+	b := c.node.bucket(string(req.Key))
+	if b == nil {
+		return c.fail(req, memd.StatusKeyNotFound, "no such bucket")
+	}
+	c.bucket = b
+	return c.reply(req, memd.StatusSuccess, 0, nil, nil, 0)
+}
+
+// getClusterConfig answers the selected bucket's config, or the cluster's where
+// none is selected; nothing where the client says that it has it already.
+func (c *conn) getClusterConfig(req *memd.Packet) error {
+	switch len(req.Extras) {
+	case 0:
+	case 16:
+		epoch := binary.BigEndian.Uint64(req.Extras)
+		rev := binary.BigEndian.Uint64(req.Extras[8:])
+		if epoch == configEpoch && rev == configRev {
+			return c.reply(req, memd.StatusSuccess, 0, nil, nil, 0)
+		}
+	default:
+		return c.fail(req, memd.StatusInvalidArgs, "the known version has 16 bytes")
+	}
+	config := c.node.clusterConfig()
+	if c.bucket != nil {
+		config = c.bucket.config
+	}
+	return c.reply(req, memd.StatusSuccess, 0, nil, config, memd.DatatypeFlagJSON)
+}
+
+func (c *conn) getManifest(req *memd.Packet) error {
+	if c.bucket == nil {
+		return c.fail(req, memd.StatusNoBucket, "no bucket selected")
+	}
+	return c.reply(req, memd.StatusSuccess, 0, nil, c.bucket.manifest.Load().json(), memd.DatatypeFlagJSON)
+}
+
+// getCollectionID looks up "scope.collection"; either may be empty and then
+// means the default.
+func (c *conn) getCollectionID(req *memd.Packet) error {
+	if c.bucket == nil {
+		return c.fail(req, memd.StatusNoBucket, "no bucket selected")
+	}
+	scopeName, name, ok := strings.Cut(string(req.Value), ".")
+	if !ok || strings.Contains(name, ".") {
+		return c.fail(req, memd.StatusInvalidArgs, "want a path of scope and collection")
+	}
+	m := c.bucket.manifest.Load()
+	s := m.scope(orDefault(scopeName, defaultScope))
+	if s == nil {
+		return c.failUnknown(req, memd.StatusScopeUnknown, m)
+	}
+	col := s.collection(orDefault(name, defaultCollection))
+	if col == nil {
+		return c.failUnknown(req, memd.StatusCollectionUnknown, m)
+	}
+	binary.BigEndian.PutUint64(c.extras[:], m.uid)
+	binary.BigEndian.PutUint32(c.extras[8:], col.id)
+	return c.reply(req, memd.StatusSuccess, 0, c.extras[:12], nil, 0)
+}
+
+// failUnknown says, as the server does, which manifest did not have it.
+func (c *conn) failUnknown(req *memd.Packet, status memd.StatusCode, m *manifest) error {
+	return c.reply(req, status, 0, nil, fmt.Appendf(nil, `{"manifest_uid":"%x"}`, m.uid), memd.DatatypeFlagJSON)
+}

@@ -1,0 +1,113 @@
+package couchbasetest
+
+import (
+	"encoding/json"
+	"net"
+	"strconv"
+)
+
+// The cluster never changes, so its config has one revision.
+const (
+	configEpoch = 1
+	configRev   = 1
+)
+
+// bucketCapabilities are what a client may rely on.
+var bucketCapabilities = []string{"collections", "durableWrite", "cccp", "cbhello", "nodesExt", "touch", "xattr"}
+
+type nodeExt struct {
+	Services map[string]int `json:"services"`
+	ThisNode bool           `json:"thisNode"`
+}
+
+// nodesExt has no host name: a client then uses the one it connected to.
+func (n *Node) nodesExt() []nodeExt {
+	return []nodeExt{{
+		Services: map[string]int{"kv": port(n.kv), "mgmt": port(n.mgmt)},
+		ThisNode: true,
+	}}
+}
+
+func port(l net.Listener) int { return l.Addr().(*net.TCPAddr).Port }
+
+// clusterConfig is what a client gets that has not selected a bucket.
+func (n *Node) clusterConfig() []byte {
+	return mustJSON(map[string]any{
+		"rev":                    configRev,
+		"revEpoch":               configEpoch,
+		"nodesExt":               n.nodesExt(),
+		"clusterCapabilitiesVer": []int{1, 0},
+		"clusterCapabilities":    map[string][]string{},
+	})
+}
+
+// bucketConfig is what a client gets that has selected b.
+func (n *Node) bucketConfig(b *bucket) []byte {
+	vbMap := make([][]int, numVBuckets)
+	for i := range vbMap {
+		vbMap[i] = []int{0} // the only node, no replicas
+	}
+	kv := "$HOST:" + strconv.Itoa(port(n.kv)) // clients put in the host they connected to
+	return mustJSON(map[string]any{
+		"rev":                    configRev,
+		"revEpoch":               configEpoch,
+		"name":                   b.name,
+		"uuid":                   b.uuid,
+		"nodeLocator":            "vbucket",
+		"uri":                    "/pools/default/buckets/" + b.name + "?bucket_uuid=" + b.uuid,
+		"bucketCapabilitiesVer":  "",
+		"bucketCapabilities":     bucketCapabilities,
+		"clusterCapabilitiesVer": []int{1, 0},
+		"clusterCapabilities":    map[string][]string{},
+		"nodes": []any{map[string]any{
+			"hostname": "$HOST:" + strconv.Itoa(port(n.mgmt)),
+			"ports":    map[string]int{"direct": port(n.kv)},
+		}},
+		"nodesExt": n.nodesExt(),
+		"vBucketServerMap": map[string]any{
+			"hashAlgorithm": "CRC",
+			"numReplicas":   0,
+			"serverList":    []string{kv},
+			"vBucketMap":    vbMap,
+		},
+	})
+}
+
+// json is the manifest as the data service and the management service give it.
+func (m *manifest) json() []byte {
+	type jsonCollection struct {
+		Name   string `json:"name"`
+		UID    string `json:"uid"`
+		MaxTTL int64  `json:"maxTTL"`
+	}
+	type jsonScope struct {
+		Name        string           `json:"name"`
+		UID         string           `json:"uid"`
+		Collections []jsonCollection `json:"collections"`
+	}
+	out := struct {
+		UID    string      `json:"uid"`
+		Scopes []jsonScope `json:"scopes"`
+	}{UID: strconv.FormatUint(m.uid, 16)}
+	for _, s := range m.scopes {
+		js := jsonScope{Name: s.name, UID: strconv.FormatUint(uint64(s.id), 16), Collections: []jsonCollection{}}
+		for _, c := range s.collections {
+			maxTTL := int64(c.maxTTL)
+			if c.noExpiry {
+				maxTTL = -1
+			}
+			js.Collections = append(js.Collections, jsonCollection{Name: c.name, UID: strconv.FormatUint(uint64(c.id), 16), MaxTTL: maxTTL})
+		}
+		out.Scopes = append(out.Scopes, js)
+	}
+	return mustJSON(out)
+}
+
+// mustJSON encodes what the package itself puts together.
+func mustJSON(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic("couchbasetest: " + err.Error()) // a type that JSON does not have: a bug here
+	}
+	return b
+}

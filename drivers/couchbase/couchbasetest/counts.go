@@ -1,0 +1,108 @@
+package couchbasetest
+
+import (
+	"sync/atomic"
+
+	"github.com/couchbase/gocbcore/v10/memd"
+)
+
+// Op is an operation on documents, by its code in the protocol.
+type Op = memd.CmdCode
+
+// The operations, by the names that gocb's methods have.
+const (
+	OpGet         Op = memd.CmdGet
+	OpGetAndTouch Op = memd.CmdGAT
+	OpGetAndLock  Op = memd.CmdGetLocked
+	OpUnlock      Op = memd.CmdUnlockKey
+	OpTouch       Op = memd.CmdTouch
+	OpExists      Op = memd.CmdGetMeta
+	OpUpsert      Op = memd.CmdSet
+	OpInsert      Op = memd.CmdAdd
+	OpReplace     Op = memd.CmdReplace
+	OpRemove      Op = memd.CmdDelete
+	OpLookupIn    Op = memd.CmdSubDocMultiLookup
+	OpMutateIn    Op = memd.CmdSubDocMultiMutation
+	OpAppend      Op = memd.CmdAppend
+	OpPrepend     Op = memd.CmdPrepend
+	OpIncrement   Op = memd.CmdIncrement
+	OpDecrement   Op = memd.CmdDecrement
+)
+
+// Counts is how many operations a node has seen, by kind, and how many of them
+// changed a document. It is comparable, so a test can say in one line what it
+// expects:
+//
+//	before := node.Counts()
+//	… one read whose touch is not due …
+//	if got, want := node.Counts().Since(before), (couchbasetest.Counts{LookupIn: 1}); got != want {
+//
+// Every request counts once, also one that fails, that a [Fault] strikes, or
+// that gocb sends again by itself. Logins, cluster configs and the like do not
+// count.
+type Counts struct {
+	Get, GetAndTouch, GetAndLock, Unlock, Touch, Exists uint64
+	Upsert, Insert, Replace, Remove                     uint64
+	LookupIn, MutateIn                                  uint64
+	Append, Prepend, Increment, Decrement               uint64
+
+	// Mutations is how many operations changed a document: what a cluster
+	// writes to disk, to replicas and to other data centres. A touch or
+	// get-and-touch with an unchanged expiry is none. Documents that expire are
+	// not counted.
+	Mutations uint64
+}
+
+// Since is what has been counted from before to c.
+func (c Counts) Since(before Counts) Counts {
+	return Counts{
+		Get:         c.Get - before.Get,
+		GetAndTouch: c.GetAndTouch - before.GetAndTouch,
+		GetAndLock:  c.GetAndLock - before.GetAndLock,
+		Unlock:      c.Unlock - before.Unlock,
+		Touch:       c.Touch - before.Touch,
+		Exists:      c.Exists - before.Exists,
+		Upsert:      c.Upsert - before.Upsert,
+		Insert:      c.Insert - before.Insert,
+		Replace:     c.Replace - before.Replace,
+		Remove:      c.Remove - before.Remove,
+		LookupIn:    c.LookupIn - before.LookupIn,
+		MutateIn:    c.MutateIn - before.MutateIn,
+		Append:      c.Append - before.Append,
+		Prepend:     c.Prepend - before.Prepend,
+		Increment:   c.Increment - before.Increment,
+		Decrement:   c.Decrement - before.Decrement,
+		Mutations:   c.Mutations - before.Mutations,
+	}
+}
+
+// Counts is what the node has seen since it started.
+func (n *Node) Counts() Counts {
+	c := &n.counts
+	return Counts{
+		Get:         c.ops[OpGet].Load(),
+		GetAndTouch: c.ops[OpGetAndTouch].Load(),
+		GetAndLock:  c.ops[OpGetAndLock].Load(),
+		Unlock:      c.ops[OpUnlock].Load(),
+		Touch:       c.ops[OpTouch].Load(),
+		Exists:      c.ops[OpExists].Load(),
+		Upsert:      c.ops[OpUpsert].Load(),
+		Insert:      c.ops[OpInsert].Load(),
+		Replace:     c.ops[OpReplace].Load(),
+		Remove:      c.ops[OpRemove].Load(),
+		LookupIn:    c.ops[OpLookupIn].Load(),
+		MutateIn:    c.ops[OpMutateIn].Load(),
+		Append:      c.ops[OpAppend].Load(),
+		Prepend:     c.ops[OpPrepend].Load(),
+		Increment:   c.ops[OpIncrement].Load(),
+		Decrement:   c.ops[OpDecrement].Load(),
+		Mutations:   c.mutations.Load(),
+	}
+}
+
+type counters struct {
+	ops       [256]atomic.Uint64
+	mutations atomic.Uint64
+}
+
+func (c *counters) op(code memd.CmdCode) { c.ops[code].Add(1) }

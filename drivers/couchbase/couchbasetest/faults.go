@@ -1,0 +1,160 @@
+package couchbasetest
+
+import (
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/couchbase/gocbcore/v10/memd"
+)
+
+// Fault is something that goes wrong with an operation. Exactly one of Status,
+// Drop and Silent says what.
+type Fault struct {
+	// Ops are the operations it can strike. Empty means every operation on
+	// documents.
+	Ops []Op
+	// Count is how many operations it strikes before it is spent. Zero means 1.
+	Count int
+
+	// Status is answered instead of the operation's own, such as
+	// memd.StatusTmpFail, memd.StatusBusy, memd.StatusLocked or
+	// memd.StatusSyncWriteInProgress. Some of them gocb retries by itself, with
+	// a new request that may again be struck.
+	Status memd.StatusCode
+	// Drop closes the connection instead of answering.
+	Drop bool
+	// Silent never answers, so that the client runs into its timeout.
+	Silent bool
+
+	// Applied carries the operation out before things go wrong: the client
+	// cannot know whether it was. Otherwise it is not carried out.
+	Applied bool
+}
+
+// Inject arms a fault. Faults strike in the order in which they were armed, one
+// at a time. Its error wraps [ErrInvalid].
+func (n *Node) Inject(f Fault) error {
+	var kinds int
+	for _, set := range []bool{f.Status != memd.StatusSuccess, f.Drop, f.Silent} {
+		if set {
+			kinds++
+		}
+	}
+	switch {
+	case kinds != 1:
+		return fmt.Errorf("couchbasetest: fault: %w: needs exactly one of Status, Drop and Silent, has %d", ErrInvalid, kinds)
+	case f.Count < 0:
+		return fmt.Errorf("couchbasetest: fault: %w: Count %d is negative", ErrInvalid, f.Count)
+	}
+	for _, op := range f.Ops {
+		if h := handlers[op]; h == nil || !h.data {
+			return fmt.Errorf("couchbasetest: fault: %w: %s is no operation on documents", ErrInvalid, op.Name())
+		}
+	}
+	f.Ops = slices.Clone(f.Ops)
+	f.Count = max(f.Count, 1)
+	n.faults.arm(f)
+	return nil
+}
+
+// ClearFaults disarms every fault that is left, and reports how many operations
+// they would still have struck: 0 says that the test met all it had armed.
+func (n *Node) ClearFaults() int { return n.faults.clear() }
+
+// SetLatency holds back every answer by d of real time. The operation itself is
+// carried out at once, and others meanwhile. Zero ends it.
+func (n *Node) SetLatency(d time.Duration) { n.latency.Store(int64(max(d, 0))) }
+
+// Hang makes the node stop: it accepts connections and requests but carries
+// nothing out and answers nothing, not even a login, until resume is called or
+// the node is closed. What came in meanwhile is then carried out, late, even if
+// the client no longer waits for it. The management service goes on. Calling
+// resume again does nothing.
+func (n *Node) Hang() (resume func()) { return n.faults.hang() }
+
+// faults is what a node is told to get wrong.
+type faults struct {
+	armed   atomic.Bool // whether list has any
+	hanging atomic.Pointer[gate]
+
+	// mu guards list.
+	mu   sync.Mutex
+	list []Fault
+}
+
+type gate struct {
+	opened chan struct{}
+	once   sync.Once
+}
+
+func (f *faults) arm(fault Fault) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.list = append(f.list, fault)
+	f.armed.Store(true)
+}
+
+func (f *faults) clear() (left int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, fault := range f.list {
+		left += fault.Count
+	}
+	f.list = nil
+	f.armed.Store(false)
+	return left
+}
+
+// strike returns the fault that op meets, if any.
+func (f *faults) strike(op memd.CmdCode) (Fault, bool) {
+	if !f.armed.Load() {
+		return Fault{}, false
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i := range f.list {
+		fault := f.list[i]
+		if len(fault.Ops) > 0 && !slices.Contains(fault.Ops, op) {
+			continue
+		}
+		if f.list[i].Count--; f.list[i].Count == 0 {
+			f.list = slices.Delete(f.list, i, i+1)
+			f.armed.Store(len(f.list) > 0)
+		}
+		return fault, true
+	}
+	return Fault{}, false
+}
+
+func (f *faults) hang() (resume func()) {
+	g := &gate{opened: make(chan struct{})}
+	if !f.hanging.CompareAndSwap(nil, g) {
+		g = f.hanging.Load() // hangs already: the same gate opens for both
+		if g == nil {
+			return f.hang()
+		}
+	}
+	return func() {
+		g.once.Do(func() {
+			f.hanging.CompareAndSwap(g, nil)
+			close(g.opened)
+		})
+	}
+}
+
+func (f *faults) waitWhileHanging(closed <-chan struct{}) error {
+	g := f.hanging.Load()
+	if g == nil {
+		return nil
+	}
+	select {
+	case <-g.opened:
+		return nil
+	case <-closed:
+		return net.ErrClosed
+	}
+}

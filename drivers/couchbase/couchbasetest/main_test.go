@@ -1,0 +1,51 @@
+package couchbasetest_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/couchbase/gocb/v2"
+	"go.uber.org/goleak"
+
+	"github.com/slidingttl/slidingttl/drivers/couchbase/couchbasetest"
+)
+
+// TestMain fails if a goroutine of the node, or of gocb, outlives the tests.
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// epoch is where tests stop the node's clock: an ordinary second, not a round
+// one.
+var epoch = time.Date(2026, 3, 1, 12, 34, 56, 789_000_000, time.UTC)
+
+// start runs a node whose clock stands at epoch, and connects to it.
+func start(t *testing.T) (*couchbasetest.Node, *gocb.Collection) {
+	t.Helper()
+	node := couchbasetest.Start(t)
+	node.SetTime(epoch)
+	return node, node.Cluster(t).Bucket(node.Bucket()).DefaultCollection()
+}
+
+// must ends the test unless err is nil.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wantErr ends the test unless err is one of its kind.
+func wantErr(t *testing.T, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Fatalf("error %v, want %v", err, want)
+	}
+}
+
+// neverRetry makes gocb hand errors on that it would otherwise retry until its
+// timeout.
+type neverRetry struct{}
+
+func (neverRetry) RetryAfter(gocb.RetryRequest, gocb.RetryReason) gocb.RetryAction {
+	return &gocb.NoRetryRetryAction{}
+}

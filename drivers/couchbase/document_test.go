@@ -1,0 +1,195 @@
+package couchbase_test
+
+import (
+	"encoding/json"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/couchbase/gocb/v2"
+	"github.com/couchbase/gocbcore/v10"
+	"github.com/couchbase/gocbcore/v10/memd"
+
+	"github.com/slidingttl/slidingttl/drivers/couchbase"
+	"github.com/slidingttl/slidingttl/drivers/couchbase/couchbasetest"
+	"github.com/slidingttl/slidingttl/slidingttl"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+var policy = slidingttl.Policy{IdleGrace: time.Hour, MaxLifetime: 24 * time.Hour}
+
+// Documents stay the application's: other programs read what the driver wrote with
+// gocb's own calls, and what they write is read and adopted.
+func TestDocumentsAreShared(t *testing.T) {
+	for _, place := range []couchbase.Place{couchbase.Xattr, couchbase.Body} {
+		f := open(t)
+		s := newStore(t, f, newDriver[profile](t, f, &couchbase.Options{CreatedIn: place}), policy, nil)
+		read := func() map[string]any {
+			t.Helper()
+			res, err := f.c.Get("k", nil)
+			ok(t, "Get", err)
+			var doc map[string]any
+			ok(t, "Content", res.Content(&doc))
+			return doc
+		}
+		ok(t, "Insert", s.Insert(t.Context(), "k", profile{Name: "ours", Count: 1}))
+		doc := read()
+		if doc["name"] != "ours" || doc["count"] != 1.0 {
+			t.Errorf("another program reads %v", doc)
+		}
+		if at, has := doc["created_at"]; has != (place == couchbase.Body) || has && at != start.Format("2006-01-02T15:04:05.000Z") {
+			t.Errorf("created_at in the body is %v", at)
+		}
+
+		// Another program overwrites it whole, without an expiry. created_at stays
+		// as an xattr, and in a body of which it is a field.
+		doc["name"] = "theirs"
+		_, err := f.c.Upsert("k", doc, nil)
+		ok(t, "Upsert", err)
+		f.Advance(10 * time.Minute)
+		e, err := s.Entry(t.Context(), "k")
+		ok(t, "Entry", err)
+		want := driver.Life{CreatedAt: driver.Floor(start), ExpiresAt: driver.Ceil(f.Now()).Add(policy.IdleGrace).RoundUp(time.Second)}
+		if e.Value.Name != "theirs" || e.Life != want {
+			t.Errorf("after another program's overwrite: %+v; want life %+v", e, want)
+		}
+
+		// Another program creates one, with an expiry or without.
+		for _, expiry := range []time.Duration{0, 20 * time.Minute} {
+			_, err = f.c.Remove("k", nil)
+			ok(t, "Remove", err)
+			_, err = f.c.Insert("k", profile{Name: "theirs"}, &gocb.InsertOptions{Expiry: expiry})
+			ok(t, "Insert", err)
+			f.Advance(time.Minute)
+			e, err = s.Entry(t.Context(), "k")
+			ok(t, "Entry", err)
+			want = driver.Life{CreatedAt: driver.Floor(f.Now()), ExpiresAt: driver.Ceil(f.Now()).Add(policy.IdleGrace).RoundUp(time.Second)}
+			if e.Value.Name != "theirs" || e.Life != want {
+				t.Errorf("adopted with expiry %v: %+v; want life %+v", expiry, e, want)
+			}
+			if expiry, _ := stored(t, f.c, "k"); expiry != int64(want.ExpiresAt)/1000 {
+				t.Errorf("adopted with expiry %d; want %d", expiry, want.ExpiresAt/1000)
+			}
+		}
+	}
+}
+
+// A touch does not write the body, not even its created_at.
+func TestTouchLeavesTheBody(t *testing.T) {
+	const body = `{ "created_at":"2026-05-17T11:29:00.123456+02:00",  "name": "as it was" }`
+	for _, c := range []struct {
+		opts couchbase.Options
+		body string
+	}{
+		{couchbase.Options{CreatedIn: couchbase.Body}, body},
+		{couchbase.Options{}, body},
+		{couchbase.Options{}, `"not an object"`},
+	} {
+		f := open(t)
+		ok(t, "plant", plant(t.Context(), f.c, "k", []byte(c.body), jsonFlags, 0))
+		s := newStore(t, f, newDriver[json.RawMessage](t, f, &c.opts), policy, nil)
+		for range 3 {
+			f.Advance(time.Minute)
+			before := f.Counts()
+			_, err := s.Touch(t.Context(), "k")
+			ok(t, "Touch", err)
+			if n := f.Counts().Since(before).Mutations; n != 1 {
+				t.Fatalf("a touch made %d mutations", n)
+			}
+			res, err := f.c.Get("k", &gocb.GetOptions{Transcoder: gocb.NewRawJSONTranscoder()})
+			ok(t, "Get", err)
+			var got []byte
+			ok(t, "Content", res.Content(&got))
+			if string(got) != c.body {
+				t.Errorf("after a touch the body is %s; was %s", got, c.body)
+			}
+		}
+	}
+}
+
+// A document that is not JSON has the flags by which other programs know its type.
+func TestBinaryDocuments(t *testing.T) {
+	f := open(t)
+	opts := &couchbase.Options{Transcoder: gocb.NewRawBinaryTranscoder()}
+	s := newStore(t, f, newDriver[[]byte](t, f, opts), policy, nil)
+	check := func(what, want string) {
+		t.Helper()
+		res, err := f.c.Get("k", &gocb.GetOptions{Transcoder: gocb.NewRawBinaryTranscoder()})
+		ok(t, what, err)
+		var got []byte
+		if err := res.Content(&got); err != nil || string(got) != want {
+			t.Errorf("%s: another program reads %q, %v; want %q", what, got, err, want)
+		}
+		e, err := s.Peek(t.Context(), "k")
+		if err != nil || string(e.Value) != want || e.CreatedAt == 0 {
+			t.Errorf("%s: the store reads %+v, %v; want %q", what, e, err, want)
+		}
+	}
+	ok(t, "Insert", s.Insert(t.Context(), "k", []byte("\x00one")))
+	check("Insert", "\x00one")
+	ok(t, "Upsert", s.Upsert(t.Context(), "k", []byte("\xfftwo")))
+	check("Upsert", "\xfftwo")
+	f.Advance(time.Minute)
+	_, err := s.Get(t.Context(), "k")
+	ok(t, "Get", err)
+	check("a touch", "\xfftwo")
+
+	// One that another program wrote keeps its type when it is adopted and overwritten.
+	flags := gocbcore.EncodeCommonFlags(gocbcore.BinaryType, gocbcore.NoCompression)
+	ok(t, "plant", plant(t.Context(), f.c, "k", []byte("theirs"), flags, 0))
+	ok(t, "Upsert", newStore(t, f, newDriver[[]byte](t, f, opts), policy, nil).Upsert(t.Context(), "k", []byte("ours")))
+	check("adoption by Upsert", "ours")
+
+	// If the second write of a creation is lost, the driver reads the document all
+	// the same, and the next write mends it.
+	ok(t, "Delete", s.Delete(t.Context(), "k"))
+	ok(t, "Inject", f.Inject(couchbasetest.Fault{Ops: []couchbasetest.Op{couchbasetest.OpReplace}, Status: memd.StatusInternalError}))
+	ok(t, "Insert", s.Insert(t.Context(), "k", []byte("three")))
+	if left := f.ClearFaults(); left != 0 {
+		t.Fatal("the fault did not strike")
+	}
+	if v, err := s.Get(t.Context(), "k"); err != nil || string(v) != "three" {
+		t.Errorf("Get without flags: %q, %v", v, err)
+	}
+	ok(t, "Upsert", s.Upsert(t.Context(), "k", []byte("four")))
+	check("Upsert", "four")
+}
+
+// One transcoder may write documents of several types.
+func TestTypesMayChange(t *testing.T) {
+	f := open(t)
+	s := newStore(t, f, newDriver[any](t, f, &couchbase.Options{Transcoder: gocb.NewLegacyTranscoder()}), policy, nil)
+	for _, v := range []any{[]byte("bytes"), "text", map[string]any{"a": 1.0}, []byte("bytes again"), "text again"} {
+		ok(t, "Upsert", s.Upsert(t.Context(), "k", v))
+		got, err := s.Get(t.Context(), "k")
+		want, _ := json.Marshal(v)
+		if have, _ := json.Marshal(got); err != nil || string(have) != string(want) {
+			t.Errorf("%#v came back as %#v, %v", v, got, err)
+		}
+	}
+}
+
+// A record whose time has come by the application's clock and not by the server's is
+// replaced, at the server too.
+func TestInsertOverDeadRecord(t *testing.T) {
+	f := open(t)
+	d := newDriver[profile](t, f, nil)
+	now := driver.Floor(start)
+	old := driver.Life{CreatedAt: now, ExpiresAt: now.Add(time.Minute).RoundUp(time.Second)}
+	_, err := d.Insert(t.Context(), "k", profile{Name: "old"}, old, now)
+	ok(t, "Insert", err)
+	life := driver.Life{CreatedAt: old.ExpiresAt, ExpiresAt: old.ExpiresAt.Add(time.Hour)}
+	counts := f.during(func() {
+		_, err = d.Insert(t.Context(), "k", profile{Name: "new"}, life, old.ExpiresAt)
+	})
+	ok(t, "Insert over a dead record", err)
+	if want := (couchbasetest.Counts{MutateIn: 2, LookupIn: 1, Mutations: 1}); counts != want {
+		t.Errorf("the node counted %+v; want %+v", counts, want)
+	}
+	if e, err := d.Get(t.Context(), "k"); err != nil || e.Value.Name != "new" || e.Life != life {
+		t.Errorf("the record is %+v, %v", e, err)
+	}
+	if _, err := d.Insert(t.Context(), "k", profile{}, life, life.CreatedAt); !errors.Is(err, driver.ErrConflict) {
+		t.Errorf("Insert over a live record: %v", err)
+	}
+}

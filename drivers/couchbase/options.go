@@ -1,0 +1,129 @@
+package couchbase
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/couchbase/gocb/v2"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// Place is where a document keeps its created_at.
+type Place int
+
+const (
+	// Xattr keeps created_at in an extended attribute: any type of document can
+	// have one, and the body stays the application's.
+	Xattr Place = iota
+
+	// Body keeps created_at in a field at the top of the body, for teams whose
+	// documents carry one already. The body must be a JSON object.
+	Body
+)
+
+// Options adjusts a Driver. The zero value, and a nil pointer, mean the defaults.
+type Options struct {
+	// CreatedIn says where created_at is kept. Default: Xattr.
+	CreatedIn Place
+
+	// CreatedPath is the path of created_at there. Empty: "slidingttl.created_at"
+	// as an xattr, "created_at" in the body. A body field is at the top level and
+	// is written as RFC 3339 in UTC, with milliseconds; any ISO 8601 date and time
+	// is read, one without an offset as UTC. An xattr is a number of milliseconds
+	// since the Unix epoch, in a field of it: "app.born", not "born".
+	CreatedPath string
+
+	// Transcoder encodes and decodes values. Nil: gocb's JSON transcoder. With one
+	// that does not write JSON (gocb.NewRawBinaryTranscoder, for []byte) a new
+	// document takes two round trips instead of one: the write that creates it
+	// with its created_at cannot set the flags by which others know its type, so
+	// a second one does. Not with Body.
+	Transcoder gocb.Transcoder
+
+	// Timeout bounds one round trip. Zero: 2.5 s, or 10 s where Durability asks for
+	// persistence, as in gocb. The timeouts that the cluster was configured with
+	// are out of a driver's reach. An earlier end of the context comes first.
+	Timeout time.Duration
+
+	// Durability is the durability level of every write, touches and deletes
+	// included. Zero: none, beyond what the bucket demands.
+	Durability gocb.DurabilityLevel
+
+	// RetryStrategy decides on retries after temporary failures, within Timeout. It
+	// is told that lookups are idempotent, which gocb by itself does not take them
+	// for. Nil: the cluster's for writes, and gocb's best effort for lookups.
+	RetryStrategy gocb.RetryStrategy
+
+	// ParentSpan gives the span under which the operations of a call are traced.
+	// It may return nil. Nil: no parent.
+	ParentSpan func(context.Context) gocb.RequestSpan
+
+	// ProbeKey lets Check write: it puts a document with the longest life under
+	// this key, reads back what the server made of it, and removes it. Empty: Check
+	// only reads. See [Driver.Check].
+	ProbeKey string
+}
+
+const (
+	defaultXattr = "slidingttl.created_at"
+	defaultField = "created_at"
+
+	// The time-outs, and the least time-out of a durable write, are gocb's.
+	defaultTimeout        = 2500 * time.Millisecond
+	defaultDurableTimeout = 10 * time.Second
+	leastDurableTimeout   = 1500 * time.Millisecond
+
+	// maxXattrKey is the limit on the first part of an xattr's path.
+	// Source: kv_engine, docs/ExtendedAttributes.md.
+	maxXattrKey = 15
+)
+
+// validate returns o with its defaults filled in.
+func (o Options) validate() (Options, error) {
+	invalid := func(field, value, rule string) (Options, error) {
+		return o, &driver.InvalidError{Field: "Options." + field, Value: value, Rule: rule}
+	}
+	if o.CreatedIn != Xattr && o.CreatedIn != Body {
+		return invalid("CreatedIn", fmt.Sprint(int(o.CreatedIn)), "must be Xattr or Body")
+	}
+	if o.CreatedPath == "" {
+		o.CreatedPath = [...]string{Xattr: defaultXattr, Body: defaultField}[o.CreatedIn]
+	}
+	root, field, _ := strings.Cut(o.CreatedPath, ".")
+	path := fmt.Sprintf("%q", o.CreatedPath)
+	switch {
+	case o.CreatedIn == Body && strings.ContainsAny(o.CreatedPath, ".[]`\"\\"):
+		return invalid("CreatedPath", path, "must be the name of a top-level field, without . [ ] ` \" or \\")
+	case o.CreatedIn == Body && o.Transcoder != nil:
+		if _, ok := o.Transcoder.(*gocb.JSONTranscoder); !ok {
+			return invalid("Transcoder", fmt.Sprintf("%T", o.Transcoder), "must be nil or gocb's JSONTranscoder with CreatedIn: Body, which edits the JSON")
+		}
+	case o.CreatedIn == Xattr && (root == "" || len(root) > maxXattrKey || field == ""):
+		return invalid("CreatedPath", path, fmt.Sprintf("must be an xattr key of 1 to %d bytes, a dot and a field", maxXattrKey))
+	case o.CreatedIn == Xattr && (root[0] == '_' || root[0] == '$'):
+		// A system xattr outlives its document, as part of the tombstone.
+		return invalid("CreatedPath", path, "must not begin with _ or $, the marks of system and virtual xattrs")
+	}
+	switch {
+	case o.Timeout < 0:
+		return invalid("Timeout", o.Timeout.String(), "must not be negative")
+	case o.Durability > gocb.DurabilityLevelPersistToMajority:
+		return invalid("Durability", fmt.Sprint(uint8(o.Durability)), "must be one of gocb's durability levels")
+	case o.Durability > gocb.DurabilityLevelNone && o.Timeout != 0 && o.Timeout < leastDurableTimeout:
+		return invalid("Timeout", o.Timeout.String(), "must be at least "+leastDurableTimeout.String()+" with a durability level")
+	case o.ProbeKey != "":
+		if err := driver.CheckKey(o.ProbeKey, maxKey); err != nil {
+			return o, fmt.Errorf("Options.ProbeKey: %w", err)
+		}
+	}
+	if o.Timeout == 0 {
+		o.Timeout = defaultTimeout
+		if o.Durability > gocb.DurabilityLevelMajority {
+			o.Timeout = defaultDurableTimeout
+		}
+	}
+	return o, nil
+}

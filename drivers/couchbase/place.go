@@ -1,0 +1,173 @@
+package couchbase
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/couchbase/gocb/v2"
+	"github.com/couchbase/gocbcore/v10"
+	"github.com/couchbase/gocbcore/v10/memd"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// place is where created_at is kept, and in which form.
+type place struct {
+	body bool
+	path string
+}
+
+func (p place) spec() gocb.LookupInSpec {
+	return gocb.GetSpec(p.path, &gocb.GetSpecOptions{IsXattr: !p.body})
+}
+
+// set is the operation that sets created_at to at.
+func (p place) set(at driver.Instant) gocbcore.SubDocOp {
+	if p.body {
+		return gocbcore.SubDocOp{Op: memd.SubDocOpDictSet, Path: p.path, Value: p.format(at)}
+	}
+	return setXattr(p.path, int64(at))
+}
+
+// beside is the path of an xattr of that name in the same xattr as created_at.
+func (p place) beside(name string) string {
+	root, _, _ := strings.Cut(p.path, ".")
+	return root + "." + name
+}
+
+func setXattr(path string, n int64) gocbcore.SubDocOp {
+	return gocbcore.SubDocOp{
+		Op: memd.SubDocOpDictSet, Flags: memd.SubdocFlagXattrPath | memd.SubdocFlagMkDirP,
+		Path: path, Value: strconv.AppendInt(nil, n, 10),
+	}
+}
+
+func (p place) format(at driver.Instant) []byte {
+	if p.body {
+		return []byte(at.Time().Format(`"2006-01-02T15:04:05.000Z"`))
+	}
+	return strconv.AppendInt(nil, int64(at), 10)
+}
+
+// layouts are the forms of ISO 8601 that common libraries write. Fractions of any
+// length are read by all of them.
+var layouts = []string{
+	time.RFC3339,
+	"2006-01-02T15:04:05Z0700",
+	"2006-01-02T15:04:05", // no offset: UTC
+	"2006-01-02 15:04:05Z07:00",
+	"2006-01-02 15:04:05",
+	"2006-01-02T15:04Z07:00",
+}
+
+// parse reads created_at from its JSON. Null means that there is none.
+func (p place) parse(raw []byte) (driver.Instant, error) {
+	if len(raw) == 0 || string(raw) == "null" {
+		return 0, nil
+	}
+	if !p.body {
+		if ms, err := strconv.ParseInt(string(raw), 10, 64); err == nil {
+			return driver.Instant(ms), nil
+		}
+		return 0, p.invalid(raw, "must be a whole number of milliseconds since the Unix epoch")
+	}
+	var s string
+	if json.Unmarshal(raw, &s) == nil {
+		for _, layout := range layouts {
+			if t, err := time.Parse(layout, s); err == nil {
+				return driver.Floor(t), nil
+			}
+		}
+	}
+	return 0, p.invalid(raw, "must be an ISO 8601 date and time, or null")
+}
+
+func (p place) invalid(raw []byte, rule string) error {
+	field := "xattr "
+	if p.body {
+		field = "field "
+	}
+	return &driver.InvalidError{Field: field + p.path, Value: jsonType(raw), Rule: rule}
+}
+
+// jsonType names the type of a JSON value, for errors, which must not quote what
+// may be secret.
+func jsonType(raw []byte) string {
+	switch raw[0] {
+	case '"':
+		return fmt.Sprintf("a string of %d bytes", len(raw)-2)
+	case '{':
+		return "an object"
+	case '[':
+		return "an array"
+	case 't', 'f':
+		return "a boolean"
+	}
+	return "a number"
+}
+
+var errNotObject = errors.New("body is not a JSON object")
+
+// find returns where in body, a JSON object, the value of the top-level field of
+// that name lies, and where the next field would go if there is none. Of several
+// fields of that name it is the last, as for encoding/json.
+func find(body []byte, field string) (start, end int, ok bool, err error) {
+	dec := json.NewDecoder(bytes.NewReader(body))
+	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
+		return 0, 0, false, errNotObject
+	}
+	start = int(dec.InputOffset())
+	end = start
+	for dec.More() {
+		name, err := dec.Token()
+		if err != nil {
+			return 0, 0, false, err
+		}
+		var value json.RawMessage
+		if err := dec.Decode(&value); err != nil {
+			return 0, 0, false, err
+		}
+		if name == field {
+			end = int(dec.InputOffset())
+			start, ok = end-len(value), true
+		}
+	}
+	if _, err := dec.Token(); err != nil {
+		return 0, 0, false, err
+	}
+	return start, end, ok, nil
+}
+
+// within reads created_at from a document's body. A body that is no object has none.
+func (p place) within(body []byte) (driver.Instant, error) {
+	start, end, ok, err := find(body, p.path)
+	if err != nil || !ok {
+		return 0, nil
+	}
+	return p.parse(body[start:end])
+}
+
+// put returns body with created_at set to at. body itself stays as it is.
+func (p place) put(body []byte, at driver.Instant) ([]byte, error) {
+	start, end, ok, err := find(body, p.path)
+	if err != nil {
+		return nil, &driver.InvalidError{Field: "value", Value: fmt.Sprintf("%d bytes", len(body)), Rule: "must encode as a JSON object with CreatedIn: Body", Err: err}
+	}
+	out := make([]byte, 0, len(body)+len(p.path)+32)
+	out = append(out, body[:start]...)
+	if !ok {
+		out = append(out, '"')
+		out = append(out, p.path...)
+		out = append(out, '"', ':')
+	}
+	out = append(out, p.format(at)...)
+	if !ok && bytes.TrimLeft(body[end:], " \t\r\n")[0] != '}' {
+		out = append(out, ',')
+	}
+	return append(out, body[end:]...), nil
+}

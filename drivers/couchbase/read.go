@@ -1,0 +1,209 @@
+package couchbase
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync/atomic"
+
+	"github.com/couchbase/gocb/v2"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+const (
+	// A lookup's first answer is the expiry; the others depend on who asks.
+	expiryAt = 0
+
+	// Get asks for the body, then for created_at as an xattr, then for the flags
+	// and for those that a typed document was created with.
+	bodyAt = 1
+	// A peek asks for created_at alone.
+	peekCreatedAt = 1
+
+	// maxUnderWay bounds the lookups that GetMulti calls have under way at once
+	// in one driver. gocb's queue to a node holds 2,048 operations and refuses more.
+	maxUnderWay = 256
+	// maxReaders bounds those of one GetMulti.
+	maxReaders = 64
+)
+
+// specs returns what Get asks for, and what is asked to learn a document's meta data.
+// The expiry of a document is only to be had as a virtual xattr.
+func specs(created place, c codec) (read, peek []gocb.LookupInSpec) {
+	virtual := &gocb.GetSpecOptions{IsXattr: true}
+	expiry := gocb.GetSpec("$document.exptime", virtual)
+	read = []gocb.LookupInSpec{expiry, gocb.GetSpec("", nil)}
+	if !created.body {
+		read = append(read, created.spec())
+	}
+	if c.flags {
+		read = append(read, gocb.GetSpec("$document.flags", virtual), gocb.GetSpec(created.beside(flagsField), &gocb.GetSpecOptions{IsXattr: true}))
+	}
+	return read, []gocb.LookupInSpec{expiry, created.spec()}
+}
+
+// Get implements driver.Driver: one sub-document lookup of the expiry, created_at and
+// the body together.
+func (d *Driver[T]) Get(ctx context.Context, key string) (driver.Entry[T], error) {
+	var e driver.Entry[T]
+	res, err := d.lookup(ctx, key, d.read)
+	if err != nil {
+		return e, err
+	}
+	var doc document
+	if err := res.ContentAt(bodyAt, &doc.body); err != nil {
+		return e, visible(err)
+	}
+	if e.ExpiresAt, err = expiresAt(res); err != nil {
+		return e, err
+	}
+	next := uint(bodyAt + 1)
+	if d.created.body {
+		e.CreatedAt, err = d.created.within(doc.body)
+	} else {
+		e.CreatedAt, err = d.createdAt(res, next)
+		next++
+	}
+	if err != nil {
+		return e, err
+	}
+	if d.codec.flags {
+		n, err := number(res, next)
+		if n == 0 && err == nil {
+			if n, err = number(res, next+1); errors.Is(err, gocb.ErrPathNotFound) {
+				n, err = 0, nil
+			}
+		}
+		if err != nil {
+			return e, err
+		}
+		doc.flags = uint32(n)
+	}
+	e.Version = version(res.Cas(), e.Life)
+	return e, d.codec.decode(doc, &e.Value)
+}
+
+// meta looks up what is known of the record under key beside its value.
+func (d *Driver[T]) meta(ctx context.Context, key string) (driver.Meta, error) {
+	res, err := d.lookup(ctx, key, d.peek)
+	if err != nil {
+		return driver.Meta{}, err
+	}
+	var m driver.Meta
+	if m.ExpiresAt, err = expiresAt(res); err != nil {
+		return m, err
+	}
+	m.CreatedAt, err = d.createdAt(res, peekCreatedAt)
+	m.Version = version(res.Cas(), m.Life)
+	return m, err
+}
+
+func (d *Driver[T]) lookup(ctx context.Context, key string, specs []gocb.LookupInSpec) (*gocb.LookupInResult, error) {
+	if err := driver.CheckKey(key, d.maxKey); err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err // gocb may still answer
+	}
+	res, err := d.collection.LookupIn(key, specs, &gocb.LookupInOptions{
+		Timeout:       d.opts.Timeout,
+		RetryStrategy: d.readRetry,
+		ParentSpan:    d.span(ctx),
+		Context:       ctx,
+	})
+	return res, failure(ctx, err)
+}
+
+func (d *Driver[T]) span(ctx context.Context) gocb.RequestSpan {
+	if d.opts.ParentSpan == nil {
+		return nil
+	}
+	return d.opts.ParentSpan(ctx)
+}
+
+func expiresAt(res *gocb.LookupInResult) (driver.Instant, error) {
+	s, err := number(res, expiryAt)
+	return driver.Instant(s * 1000), err
+}
+
+func number(res *gocb.LookupInResult, at uint) (int64, error) {
+	var raw []byte
+	if err := res.ContentAt(at, &raw); err != nil {
+		return 0, visible(err)
+	}
+	n, err := strconv.ParseUint(string(raw), 10, 32)
+	if err != nil {
+		return 0, fmt.Errorf("xattr that must be a number: %w", err)
+	}
+	return int64(n), nil
+}
+
+func (d *Driver[T]) createdAt(res *gocb.LookupInResult, at uint) (driver.Instant, error) {
+	var raw []byte
+	err := res.ContentAt(at, &raw)
+	switch {
+	case err == nil:
+		return d.created.parse(raw)
+	case errors.Is(err, gocb.ErrPathNotFound):
+		return 0, nil
+	case d.created.body && (errors.Is(err, gocb.ErrPathMismatch) || errors.Is(err, gocb.ErrDocumentNotJSON) || errors.Is(err, gocb.ErrValueNotJSON)):
+		return 0, nil // no place for a created_at, so there is none
+	}
+	return 0, visible(err)
+}
+
+// GetMulti implements driver.BatchGetter. The lookups share gocb's connections and
+// are pipelined there: gocb's bulk calls know no sub-document operations.
+func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]driver.Entry[T], error) {
+	found := make(map[string]driver.Entry[T], len(keys))
+	distinct := make([]string, 0, len(keys))
+	for _, key := range keys {
+		if _, ok := found[key]; !ok {
+			found[key] = driver.Entry[T]{}
+			distinct = append(distinct, key)
+		}
+	}
+	clear(found)
+	entries := make([]driver.Entry[T], len(distinct))
+	var next atomic.Int64
+	group, gctx := errgroup.WithContext(ctx)
+	for range min(len(distinct), maxReaders) {
+		group.Go(func() error {
+			for {
+				i := int(next.Add(1)) - 1
+				if i >= len(distinct) {
+					return nil
+				}
+				e, err := d.getSlot(gctx, distinct[i])
+				switch {
+				case errors.Is(err, driver.ErrNotFound):
+				case err != nil:
+					return err
+				default:
+					entries[i] = e
+				}
+			}
+		})
+	}
+	err := group.Wait()
+	for i, e := range entries {
+		if e.Version != 0 {
+			found[distinct[i]] = e
+		}
+	}
+	return found, err
+}
+
+// getSlot is Get, waiting for its turn.
+func (d *Driver[T]) getSlot(ctx context.Context, key string) (driver.Entry[T], error) {
+	select {
+	case d.slots <- struct{}{}:
+		defer func() { <-d.slots }()
+		return d.Get(ctx, key)
+	case <-ctx.Done():
+		return driver.Entry[T]{}, ctx.Err()
+	}
+}

@@ -1,0 +1,63 @@
+package couchbase
+
+import (
+	"context"
+	"errors"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// Upsert implements driver.Upserter. Over a known record it is one round trip. With
+// nothing known the creation of the document and a lookup of what may be there
+// already are sent together: a new document then costs one wait, a live one two, at
+// the price of a small lookup each time. One after the other it would be three waits
+// for a live one, or two for a new one.
+func (d *Driver[T]) Upsert(ctx context.Context, key string, v T, known *driver.Meta, plan driver.Plan, now driver.Instant) (driver.Meta, error) {
+	doc, err := d.prepare(key, v)
+	if err != nil {
+		return driver.Meta{}, err
+	}
+	over := known // what is there, as far as is known; nil: nothing
+	if over != nil && over.Version == 0 {
+		over = nil // a write without a CAS would land on anything
+	}
+	var found driver.Meta
+	for range attempts {
+		shown := over
+		if over != nil && !over.Alive(now) {
+			shown = nil
+		}
+		life, err := plan(shown)
+		if err != nil {
+			return driver.Meta{}, err
+		}
+		p, err := d.begin(ctx, key, doc, over, life)
+		if err != nil {
+			return driver.Meta{}, err
+		}
+		var merr error
+		if over == nil {
+			found, merr = d.meta(ctx, key)
+		}
+		left, err := d.finish(ctx, key, p, doc, over, life)
+		if err == nil {
+			return driver.Meta{Life: life, Version: left}, nil
+		}
+		vanished := over != nil && errors.Is(err, driver.ErrNotFound)
+		if !moved(err) && !vanished {
+			return driver.Meta{}, err
+		}
+		if over != nil && !vanished {
+			found, merr = d.meta(ctx, key)
+		}
+		switch {
+		case vanished || errors.Is(merr, driver.ErrNotFound):
+			over = nil
+		case merr != nil:
+			return driver.Meta{}, merr
+		default:
+			over = &found
+		}
+	}
+	return driver.Meta{}, &driver.ConflictError{Found: found}
+}

@@ -1,0 +1,243 @@
+package couchbase
+
+import (
+	"context"
+	"errors"
+	"math"
+
+	"github.com/couchbase/gocb/v2"
+	"github.com/couchbase/gocbcore/v10"
+	"github.com/couchbase/gocbcore/v10/memd"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// attempts bounds the races that one call may lose. Each is won by another writer of
+// the same record, so it takes that many at once to get there.
+const attempts = 64
+
+// touchedPath is what a touch writes where created_at is in the body and must stay
+// as it was written: a sub-document write needs an operation.
+const touchedPath = "slidingttl.touched_at"
+
+// flagsField is beside created_at, and holds the flags of a typed document until they
+// are where others look for them.
+const flagsField = "flags"
+
+// mostRelative is the largest expiry that the server takes for a number of seconds
+// from now, 30 days. Source: kv_engine, mc_time.cc.
+const mostRelative = 30 * 24 * 60 * 60
+
+// expiry is at as it travels: seconds since the Unix epoch, zero for none.
+func expiry(at driver.Instant) (uint32, error) {
+	s := int64(at.RoundUp(resolution)) / 1000
+	if at != 0 && (s <= mostRelative || s > math.MaxUint32) {
+		return 0, &driver.InvalidError{
+			Field: "expiry", Value: at.Time().String(),
+			Rule: "must lie between 1970-01-31 and 2106-02-07, beyond which Couchbase takes it for something else",
+		}
+	}
+	return uint32(s), nil
+}
+
+// Insert implements driver.Driver: one round trip. Where a record is in the way a
+// lookup tells what it is. One that is dead by now, and not yet by the server's clock,
+// is replaced.
+func (d *Driver[T]) Insert(ctx context.Context, key string, v T, life driver.Life, now driver.Instant) (driver.Version, error) {
+	doc, err := d.prepare(key, v)
+	if err != nil {
+		return 0, err
+	}
+	var found driver.Meta
+	for range attempts {
+		var left driver.Version
+		left, err = d.store(ctx, key, doc, nil, life)
+		if !moved(err) {
+			return left, err
+		}
+		var merr error
+		found, merr = d.meta(ctx, key)
+		switch {
+		case errors.Is(merr, driver.ErrNotFound):
+			continue
+		case merr != nil:
+			return 0, merr
+		case found.Alive(now):
+			return 0, &driver.ConflictError{Found: found, Err: err}
+		}
+		left, err = d.store(ctx, key, doc, &found, life)
+		if !moved(err) && !errors.Is(err, driver.ErrNotFound) {
+			return left, err
+		}
+	}
+	return 0, &driver.ConflictError{Found: found, Err: err}
+}
+
+// Replace implements driver.Driver: one round trip. On a mismatch a lookup tells what
+// is there. A touch changes the version too, and cannot be told from an overwrite.
+func (d *Driver[T]) Replace(ctx context.Context, key string, v T, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
+	doc, err := d.prepare(key, v)
+	if err != nil {
+		return 0, err
+	}
+	if was.Alive(now) && was.Version != 0 {
+		var left driver.Version
+		left, err = d.store(ctx, key, doc, &was, life)
+		if !moved(err) {
+			return left, err
+		}
+	}
+	found, merr := d.live(ctx, key, now)
+	if merr != nil {
+		return 0, merr
+	}
+	return 0, &driver.ConflictError{Found: found, Err: err}
+}
+
+// Touch implements driver.Driver: one round trip, or three where the version of was is
+// out of date. The body is not sent, and stays as it is but for a created_at that a
+// record in the Body place is adopted with.
+func (d *Driver[T]) Touch(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
+	if err := driver.CheckKey(key, d.maxKey); err != nil {
+		return 0, err
+	}
+	at, err := expiry(life.ExpiresAt)
+	if err != nil {
+		return 0, err
+	}
+	op := d.created.set(life.CreatedAt)
+	if d.created.body && was.CreatedAt == life.CreatedAt {
+		op = setXattr(touchedPath, int64(now))
+	}
+	ops := []gocbcore.SubDocOp{op}
+
+	found := was
+	for range attempts {
+		if found.Alive(now) && found.Version != 0 {
+			var p pending
+			if p, err = d.mutateIn(ctx, key, memd.SubdocDocFlagNone, cas(found), at, ops); err != nil {
+				return 0, err
+			}
+			var left gocb.Cas
+			left, err = p.wait(ctx)
+			if !moved(err) {
+				return version(left, life), err
+			}
+		}
+		tried := found.Version
+		var merr error
+		if found, merr = d.live(ctx, key, now); merr != nil {
+			return 0, merr
+		}
+		if found.Life != was.Life || found.Version == tried {
+			break
+		}
+	}
+	return 0, &driver.ConflictError{Found: found, Err: err}
+}
+
+// Delete implements driver.Driver: one round trip.
+func (d *Driver[T]) Delete(ctx context.Context, key string) error {
+	if err := driver.CheckKey(key, d.maxKey); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	_, err := d.collection.Remove(key, &gocb.RemoveOptions{
+		DurabilityLevel: d.opts.Durability,
+		Timeout:         d.opts.Timeout,
+		RetryStrategy:   d.opts.RetryStrategy,
+		ParentSpan:      d.span(ctx),
+		Context:         ctx,
+	})
+	if err = failure(ctx, err); errors.Is(err, driver.ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+// live is meta, with ErrNotFound for a record that is dead at now.
+func (d *Driver[T]) live(ctx context.Context, key string, now driver.Instant) (driver.Meta, error) {
+	m, err := d.meta(ctx, key)
+	if err == nil && !m.Alive(now) {
+		err = driver.ErrNotFound
+	}
+	return m, err
+}
+
+// prepare checks key and encodes v.
+func (d *Driver[T]) prepare(key string, v T) (document, error) {
+	if err := driver.CheckKey(key, d.maxKey); err != nil {
+		return document{}, err
+	}
+	return d.codec.encode(v)
+}
+
+// store writes doc with life over the record over, or where there is none if over is
+// nil.
+func (d *Driver[T]) store(ctx context.Context, key string, doc document, over *driver.Meta, life driver.Life) (driver.Version, error) {
+	p, err := d.begin(ctx, key, doc, over, life)
+	if err != nil {
+		return 0, err
+	}
+	return d.finish(ctx, key, p, doc, over, life)
+}
+
+// begin sends the write. The document is written whole where that leaves created_at
+// right: it is in the body, or an xattr that stays as it is. Else it takes a
+// sub-document write, which can do both at once and cannot set flags.
+func (d *Driver[T]) begin(ctx context.Context, key string, doc document, over *driver.Meta, life driver.Life) (pending, error) {
+	at, err := expiry(life.ExpiresAt)
+	if err != nil {
+		return pending{}, err
+	}
+	if d.created.body {
+		if doc.body, err = d.created.put(doc.body, life.CreatedAt); err != nil {
+			return pending{}, err
+		}
+		if over == nil {
+			return d.addWhole(ctx, key, at, doc)
+		}
+	}
+	if d.whole(over, life) {
+		return d.replaceWhole(ctx, key, cas(*over), at, doc)
+	}
+	ops := []gocbcore.SubDocOp{d.created.set(life.CreatedAt), {Op: memd.SubDocOpSetDoc, Value: doc.body}}
+	if doc.typed() {
+		ops = append(ops, setXattr(d.created.beside(flagsField), int64(doc.flags)))
+	}
+	if over == nil {
+		return d.mutateIn(ctx, key, memd.SubdocDocFlagAddDoc, 0, at, ops)
+	}
+	return d.mutateIn(ctx, key, memd.SubdocDocFlagNone, cas(*over), at, ops)
+}
+
+// whole reports whether the write of life over a record leaves its created_at alone.
+func (d *Driver[T]) whole(over *driver.Meta, life driver.Life) bool {
+	return d.created.body || over != nil && over.CreatedAt == life.CreatedAt
+}
+
+// finish waits for the write, and gives a document its flags if it lacks them.
+func (d *Driver[T]) finish(ctx context.Context, key string, p pending, doc document, over *driver.Meta, life driver.Life) (driver.Version, error) {
+	left, err := p.wait(ctx)
+	if err != nil {
+		return 0, tooLarge(err, len(doc.body))
+	}
+	if d.whole(over, life) || !doc.typed() {
+		return version(left, life), nil
+	}
+	at, err := expiry(life.ExpiresAt)
+	if err != nil {
+		return 0, err
+	}
+	if p, err = d.replaceWhole(ctx, key, left, at, doc); err == nil {
+		var typed gocb.Cas
+		if typed, err = p.wait(ctx); err == nil {
+			left = typed
+		}
+	}
+	// The record is written, created_at and all. Should it have been overwritten
+	// meanwhile or the server be gone, the next write of the value sets its flags.
+	return version(left, life), nil
+}

@@ -1,0 +1,129 @@
+package dynamodb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// Check implements driver.Checker, with one DescribeTable and one DescribeTimeToLive:
+// the table exists and is active, its key is the one configured, TTL is enabled on the
+// expiry attribute, and the system's clock is within Options.MaxSkew of DynamoDB's. A
+// time to live can be as long as a policy asks for.
+func (d *Driver[T]) Check(ctx context.Context, _ time.Duration) error {
+	table, err := d.describe(ctx)
+	if err != nil {
+		return err
+	}
+	status, attribute, err := d.describeTTL(ctx)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.checkTable(table), d.checkTTL(status, attribute), d.checkClock())
+}
+
+func (d *Driver[T]) describe(ctx context.Context) (*types.TableDescription, error) {
+	sent := time.Now()
+	out, err := d.client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &d.table})
+	if err != nil {
+		return nil, err
+	}
+	d.clock.observe(sent, out.ResultMetadata)
+	return out.Table, nil
+}
+
+// describeTTL returns the state of the table's TTL and the attribute it is on.
+func (d *Driver[T]) describeTTL(ctx context.Context) (types.TimeToLiveStatus, string, error) {
+	sent := time.Now()
+	out, err := d.client.DescribeTimeToLive(ctx, &dynamodb.DescribeTimeToLiveInput{TableName: &d.table})
+	if err != nil {
+		return "", "", err
+	}
+	d.clock.observe(sent, out.ResultMetadata)
+	ttl := out.TimeToLiveDescription
+	if ttl == nil {
+		return types.TimeToLiveStatusDisabled, "", nil
+	}
+	attribute := ""
+	if ttl.AttributeName != nil {
+		attribute = *ttl.AttributeName
+	}
+	return ttl.TimeToLiveStatus, attribute, nil
+}
+
+func (d *Driver[T]) invalid(what, value, rule string) error {
+	return &driver.InvalidError{Field: fmt.Sprintf("table %s: %s", d.table, what), Value: value, Rule: rule}
+}
+
+func (d *Driver[T]) checkTable(table *types.TableDescription) error {
+	var errs []error
+	if s := table.TableStatus; s != types.TableStatusActive && s != types.TableStatusUpdating {
+		errs = append(errs, d.invalid("status", string(s), "must be ACTIVE"))
+	}
+	if got, want := keySchema(table.KeySchema, table.AttributeDefinitions), keySchema(d.schema()); got != want {
+		errs = append(errs, d.invalid("key", got, "must be "+want+", or Options.PartitionKey and SortKey what the table has"))
+	}
+	return errors.Join(errs...)
+}
+
+// schema is the key of the table as configured.
+func (d *Driver[T]) schema() (key []types.KeySchemaElement, attributes []types.AttributeDefinition) {
+	for i, a := range []*KeyAttribute{&d.opts.PartitionKey, &d.opts.SortKey} {
+		if a.Name != "" {
+			key = append(key, types.KeySchemaElement{AttributeName: &a.Name, KeyType: []types.KeyType{types.KeyTypeHash, types.KeyTypeRange}[i]})
+			attributes = append(attributes, types.AttributeDefinition{AttributeName: &a.Name, AttributeType: a.Type})
+		}
+	}
+	return key, attributes
+}
+
+// keySchema puts a key into words: `"pk" S, "sk" S`.
+func keySchema(key []types.KeySchemaElement, attributes []types.AttributeDefinition) string {
+	words := [2]string{}
+	for _, k := range key {
+		for _, a := range attributes {
+			if *a.AttributeName != *k.AttributeName {
+				continue
+			}
+			if k.KeyType == types.KeyTypeHash {
+				words[0] = fmt.Sprintf("%q %s", *k.AttributeName, a.AttributeType)
+			} else {
+				words[1] = fmt.Sprintf(", %q %s", *k.AttributeName, a.AttributeType)
+			}
+		}
+	}
+	return words[0] + words[1]
+}
+
+func (d *Driver[T]) checkTTL(status types.TimeToLiveStatus, attribute string) error {
+	enabled := status == types.TimeToLiveStatusEnabled || status == types.TimeToLiveStatusEnabling
+	switch {
+	case !enabled:
+		return d.invalid("TTL", string(status), fmt.Sprintf("must be enabled, on the attribute %q", d.opts.Expiry))
+	case attribute != d.opts.Expiry:
+		return d.invalid("TTL", fmt.Sprintf("on the attribute %q", attribute), fmt.Sprintf("must be on %q, or Options.Expiry the one it is on", d.opts.Expiry))
+	}
+	return nil
+}
+
+func (d *Driver[T]) checkClock() error {
+	offset, within := d.clock.offset()
+	if offset.Abs()-within <= d.opts.MaxSkew {
+		return nil
+	}
+	direction := "behind"
+	if offset < 0 {
+		direction = "ahead of"
+	}
+	return &driver.InvalidError{
+		Field: "system clock",
+		Value: fmt.Sprintf("%v (give or take %v) %s DynamoDB's", offset.Abs().Round(time.Millisecond), within.Round(time.Millisecond), direction),
+		Rule:  fmt.Sprintf("must be within %v of it (Options.MaxSkew)", d.opts.MaxSkew),
+	}
+}

@@ -1,0 +1,109 @@
+package dynamodb
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/slidingttl/slidingttl/drivers/dynamodb/dynamodbtest"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/drivertest"
+)
+
+// configurations are the ways to keep a record, each held to the whole contract.
+var configurations = map[string]Options{
+	"default": {},
+	"single table": {
+		PartitionKey: KeyAttribute{Name: "PK", Type: types.ScalarAttributeTypeB, Of: Prefix("SESSION#")},
+		SortKey:      KeyAttribute{Name: "SK", Of: Fixed("METADATA")},
+		Expiry:       "ExpiresAt", CreatedAt: "CreatedAt", Version: "Version",
+		CreatedAtFormat: UnixMilli,
+		ConsistentRead:  true,
+		Repair:          true,
+		Capacity:        true,
+	},
+}
+
+// TestContract runs the suite against DynamoDB Local, in real time.
+func TestContract(t *testing.T) {
+	for name, opts := range configurations {
+		t.Run(name, func(t *testing.T) {
+			tbl := open[drivertest.Value](t, &opts)
+			server := dynamodbtest.Start(t)
+			drivertest.Run(t, drivertest.Harness{
+				Parallel: true,
+				Open: func(t testing.TB) *drivertest.Backend {
+					w := newWire()
+					d, err := New[drivertest.Value](w.client(server, impatient(2)), tbl.Driver.table, &opts)
+					if err != nil {
+						t.Fatal(err)
+					}
+					most := maxPartitionKey
+					if opts.PartitionKey.Of != nil {
+						most -= len("SESSION#")
+					}
+					return &drivertest.Backend{
+						Driver: d,
+						MaxKey: most,
+						Plant: func(ctx context.Context, key string, v drivertest.Value, life driver.Life) error {
+							return plant(ctx, tbl, key, v, life)
+						},
+						Fail: func() func() {
+							w.between(func(_ string, req *request, _ sender) (*response, error) {
+								return failure(req, 500, "InternalServerError"), nil
+							})
+							return w.reset
+						},
+						Own: func(err error) bool {
+							var own *types.InternalServerError
+							return errors.As(err, &own)
+						},
+						Hang: func() func() {
+							released := make(chan struct{})
+							w.between(func(_ string, req *request, send sender) (*response, error) {
+								select {
+								case <-released:
+									return send()
+								case <-req.Context().Done():
+									return nil, req.Context().Err()
+								}
+							})
+							return sync.OnceFunc(func() { close(released) })
+						},
+					}
+				},
+				Lacks: map[drivertest.Feature]string{
+					drivertest.Local: "the store is across a network",
+					drivertest.Clock: "DynamoDB's time is for a store's Options.Now, for those who want it",
+				},
+			})
+		})
+	}
+}
+
+// plant writes a record as a program would that knows the table and not the driver.
+func plant[T any](ctx context.Context, tbl *table[T], key string, v T, life driver.Life) error {
+	item, err := attributevalue.MarshalMap(v)
+	if err != nil {
+		return err
+	}
+	k, err := tbl.primaryKey(key)
+	if err != nil {
+		return err
+	}
+	tbl.setKey(item, k)
+	if life.CreatedAt != 0 {
+		item[tbl.opts.CreatedAt] = text(life.CreatedAt.Time().In(time.FixedZone("", 2*60*60)).Format(time.RFC3339Nano))
+	}
+	if life.ExpiresAt != 0 {
+		item[tbl.opts.Expiry] = number(itoa(life.ExpiresAt / 1000))
+	}
+	_, err = tbl.client.PutItem(ctx, &dynamodb.PutItemInput{TableName: &tbl.Driver.table, Item: item})
+	return err
+}

@@ -1,0 +1,384 @@
+package dynamodb
+
+import (
+	"fmt"
+	"maps"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// itoa is a Number of seconds, with ms added.
+func itoa(i driver.Instant) string { return strconv.FormatInt(int64(i), 10) }
+
+// TestForeignForms reads, touches and replaces items that hold what they mean in the
+// forms other programs use, and counts what that costs.
+func TestForeignForms(t *testing.T) {
+	created := base + 120 // .120: has fewer decimals in the form of time.Time
+	whole := base
+	expires := base.Add(time.Minute)
+	at := func(i driver.Instant) time.Time { return i.Time() }
+	const once, twice = 1, 2
+	for _, tt := range []struct {
+		name    string
+		item    attrs
+		opts    Options
+		life    driver.Life
+		touches int // requests of the first touch
+		later   int // of the next
+	}{
+		{"the driver's", attrs{"created_at": text("2030-01-02T03:04:05.120Z"), "ttl": number(itoa(expires / 1000)), "version": number("7")},
+			Options{}, driver.Life{CreatedAt: driver.Floor(time.Date(2030, 1, 2, 3, 4, 5, 120e6, time.UTC)), ExpiresAt: expires}, once, once},
+		{"milliseconds", attrs{"created_at": number(itoa(created)), "ttl": number(itoa(expires / 1000))},
+			Options{}, driver.Life{CreatedAt: created, ExpiresAt: expires}, once, once},
+		{"seconds", attrs{"created_at": number(itoa(whole / 1000)), "ttl": number(itoa(expires / 1000))},
+			Options{}, driver.Life{CreatedAt: whole, ExpiresAt: expires}, once, once},
+		{"seconds and a fraction", attrs{"created_at": number(itoa(whole/1000) + ".125"), "ttl": number(itoa(expires / 1000))},
+			Options{}, driver.Life{CreatedAt: whole + 125, ExpiresAt: expires}, twice, twice},
+		{"time.Time", attrs{"created_at": text(at(created).Format(time.RFC3339Nano)), "ttl": number(itoa(expires / 1000))},
+			Options{}, driver.Life{CreatedAt: created, ExpiresAt: expires}, once, once},
+		{"time.Time of a whole second", attrs{"created_at": text(at(whole).Format(time.RFC3339)), "ttl": number(itoa(expires / 1000))},
+			Options{}, driver.Life{CreatedAt: whole, ExpiresAt: expires}, once, once},
+		{"nanoseconds", attrs{"created_at": text(at(whole).Add(123456789).Format(time.RFC3339Nano)), "ttl": number(itoa(expires / 1000))},
+			Options{}, driver.Life{CreatedAt: whole + 123, ExpiresAt: expires}, twice, once},
+		{"another zone", attrs{"created_at": text(at(created).In(time.FixedZone("", 2*3600)).Format(time.RFC3339Nano)), "ttl": number(itoa(expires / 1000))},
+			Options{}, driver.Life{CreatedAt: created, ExpiresAt: expires}, twice, once},
+		{"written by a driver in the other format", attrs{"created_at": text(at(created).Format(rfc3339Milli)), "ttl": number(itoa(expires / 1000)), "version": number("7")},
+			Options{CreatedAtFormat: UnixMilli}, driver.Life{CreatedAt: created, ExpiresAt: expires}, once, once},
+		{"an expiry of milliseconds' precision", attrs{"created_at": number(itoa(created)), "ttl": number(itoa(expires/1000) + ".25")},
+			Options{}, driver.Life{CreatedAt: created, ExpiresAt: expires + 250}, once, once},
+		{"an expiry of nanoseconds' precision", attrs{"created_at": number(itoa(created)), "ttl": number(itoa(expires/1000) + ".2500000001")},
+			Options{}, driver.Life{CreatedAt: created, ExpiresAt: expires + 251}, twice, once},
+		{"an exponent", attrs{"created_at": number(itoa(created)), "ttl": number("4E9")},
+			Options{}, driver.Life{CreatedAt: created, ExpiresAt: 4e12}, once, once},
+		{"no created_at", attrs{"ttl": number(itoa(expires / 1000))},
+			Options{}, driver.Life{ExpiresAt: expires}, once, once},
+		{"no expiry", attrs{"created_at": number(itoa(created))},
+			Options{}, driver.Life{CreatedAt: created}, once, once},
+		{"neither", attrs{}, Options{}, driver.Life{}, once, once},
+		{"NULL", attrs{"created_at": &types.AttributeValueMemberNULL{Value: true}, "ttl": &types.AttributeValueMemberNULL{Value: true}, "version": &types.AttributeValueMemberNULL{Value: true}},
+			Options{}, driver.Life{}, twice, once},
+		{"zero values", attrs{"created_at": text("0001-01-01T00:00:00Z")}, Options{}, driver.Life{}, twice, once},
+		{"empty", attrs{"created_at": text("")}, Options{}, driver.Life{}, twice, once},
+		{"a version of letters", attrs{"created_at": number(itoa(created)), "ttl": number(itoa(expires / 1000)), "version": text("etag-7")},
+			Options{}, driver.Life{CreatedAt: created, ExpiresAt: expires}, once, once},
+		{"a version of zero", attrs{"created_at": number(itoa(created)), "ttl": number(itoa(expires / 1000)), "version": number("0")},
+			Options{}, driver.Life{CreatedAt: created, ExpiresAt: expires}, once, once},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tbl := open[session](t, &tt.opts)
+			ctx := t.Context()
+			tt.item["user"], tt.item["colour"] = text("one"), text("blue")
+			tbl.put(t, "k", tt.item)
+			e := tbl.mustGet(t, "k")
+			if e.Life != tt.life || e.Value.User != "one" {
+				t.Fatalf("read as %+v, want %+v", e, tt.life)
+			}
+
+			// A touch, which adopts where it has to.
+			to := driver.Life{CreatedAt: tt.life.CreatedAt, ExpiresAt: base.Add(time.Hour)}
+			if to.CreatedAt == 0 {
+				to.CreatedAt = created
+			}
+			m := e.Meta
+			for i, trips := range []int{tt.touches, tt.later} {
+				to.ExpiresAt += 1000
+				tbl.wire.reset()
+				version, err := tbl.Touch(ctx, "k", m, to, base)
+				if err != nil {
+					t.Fatalf("touch %d: %v", i+1, err)
+				}
+				tbl.wire.want(t, fmt.Sprintf("touch %d", i+1), []string{"UpdateItem", "UpdateItem"}[:trips]...)
+				m = driver.Meta{Life: to, Version: version}
+				if e := tbl.mustGet(t, "k"); e.Meta != m || e.Value.User != "one" {
+					t.Fatalf("stored after touch %d: %+v, want %+v", i+1, e, m)
+				}
+			}
+			item := tbl.raw(t, "k")
+			if plain(item["colour"]) != "blue" {
+				t.Error("the touch took an attribute that T does not know")
+			}
+			if was, ok := tt.item["created_at"].(*types.AttributeValueMemberN); ok && plain(item["created_at"]) != was.Value {
+				t.Errorf("the touch rewrote the Number %s as %s", was.Value, plain(item["created_at"]))
+			}
+
+			// A replacement, of the item as it was first.
+			tbl.put(t, "k", tt.item)
+			version, err := tbl.Replace(ctx, "k", session{User: "two"}, e.Meta, to, base)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := driver.Entry[session]{Value: session{User: "two"}, Meta: driver.Meta{Life: to, Version: version}}
+			if e := tbl.mustGet(t, "k"); e != want {
+				t.Fatalf("stored after Replace: %+v, want %+v", e, want)
+			}
+
+			// A touch by key, for those that it is for.
+			tbl.put(t, "k", tt.item)
+			_, err = tbl.TouchKey(ctx, "k", driver.KeyTouch{Now: base, Born: created - 120, Due: 5e12, Expiry: 5e12})
+			if tt.life.CreatedAt == 0 || tt.life.ExpiresAt == 0 {
+				wantConflict(t, "TouchKey", err, e.Meta)
+			} else if err != nil {
+				t.Errorf("TouchKey: %v", err)
+			} else if got := tbl.mustGet(t, "k"); got.CreatedAt != tt.life.CreatedAt || got.ExpiresAt != 5e12 {
+				t.Errorf("stored after TouchKey: %+v", got.Meta)
+			}
+
+			// Nothing of it is touched for another's sake.
+			tbl.put(t, "k", tt.item)
+			other := e.Meta
+			other.CreatedAt++
+			_, err = tbl.Touch(ctx, "k", other, to, base)
+			wantConflict(t, "Touch for another generation", err, e.Meta)
+			_, err = tbl.TouchKey(ctx, "k", driver.KeyTouch{Now: base, Born: tt.life.CreatedAt + 1, Due: 5e12, Expiry: 5e12})
+			wantConflict(t, "TouchKey for later ones", err, e.Meta)
+			other = e.Meta
+			other.Version++
+			_, err = tbl.Replace(ctx, "k", session{}, other, to, base)
+			wantConflict(t, "Replace of another version", err, e.Meta)
+			if got := tbl.raw(t, "k"); len(got) != len(tt.item)+1 {
+				t.Errorf("a refused write changed the item to %v", got)
+			}
+		})
+	}
+}
+
+// TestForeignWriteIsNoticed has another program write between a read and a write.
+func TestForeignWriteIsNoticed(t *testing.T) {
+	tbl := open[session](t, nil)
+	ctx := t.Context()
+	m := tbl.mustInsert(t, "k", session{User: "one"}, lasting(time.Minute), base)
+	item := tbl.raw(t, "k")
+
+	left := maps.Clone(item)
+	delete(left, "version")
+	tbl.put(t, "k", left)
+	found := m
+	found.Version = 0
+	_, err := tbl.Replace(ctx, "k", session{}, m, m.Life, base)
+	wantConflict(t, "the version left out", err, found)
+
+	item["version"] = number("8")
+	tbl.put(t, "k", item)
+	_, err = tbl.Replace(ctx, "k", session{}, found, m.Life, base)
+	wantConflict(t, "the version changed", err, driver.Meta{Life: m.Life, Version: 8})
+
+	item["version"] = text("8")
+	tbl.put(t, "k", item)
+	_, err = tbl.Replace(ctx, "k", session{}, driver.Meta{Life: m.Life, Version: 8}, m.Life, base)
+	if e := tbl.mustGet(t, "k"); e.Version == 8 {
+		t.Error("the String 8 reads as the version 8")
+	} else {
+		wantConflict(t, "a String that looks like the Number", err, e.Meta)
+	}
+}
+
+// TestExpiryInThePast is about items that DynamoDB never deletes, because they expired
+// long ago.
+func TestExpiryInThePast(t *testing.T) {
+	for _, ttl := range []string{"0", "-1", "1", "0.5", "1000000000"} {
+		t.Run(ttl, func(t *testing.T) {
+			tbl := open[session](t, nil)
+			ctx := t.Context()
+			tbl.put(t, "k", attrs{"ttl": number(ttl), "user": text("one")})
+			e := tbl.mustGet(t, "k")
+			if e.Alive(base) || e.ExpiresAt == 0 {
+				t.Fatalf("read as alive: %+v", e.Meta)
+			}
+			_, err := tbl.Touch(ctx, "k", e.Meta, lasting(time.Hour), base)
+			wantNotFound(t, "Touch", err)
+			_, err = tbl.TouchKey(ctx, "k", driver.KeyTouch{Now: base, Born: 1, Due: base, Expiry: base + 1000})
+			wantNotFound(t, "TouchKey", err)
+			_, err = tbl.Replace(ctx, "k", session{}, e.Meta, lasting(time.Hour), base)
+			wantNotFound(t, "Replace", err)
+			tbl.wire.reset()
+			tbl.mustInsert(t, "k", session{}, lasting(time.Hour), base)
+			tbl.wire.want(t, "Insert", "PutItem")
+		})
+	}
+}
+
+// TestUnreadable is about items that cannot be read without guessing.
+func TestUnreadable(t *testing.T) {
+	expires := itoa(base.Add(time.Minute) / 1000)
+	for _, tt := range []struct {
+		name     string
+		item     attrs
+		field    string
+		mentions []string
+		repaired bool // it is readable with Options.Repair
+	}{
+		{"milliseconds", attrs{"ttl": number(expires + "000")}, `attribute "ttl"`, []string{expires + "000", "Number of whole seconds"}, true},
+		{"a String", attrs{"ttl": text(expires)}, `attribute "ttl"`, []string{"String", expires, "Number of whole seconds"}, true},
+		{"a String of milliseconds", attrs{"ttl": text(expires + "000")}, `attribute "ttl"`, []string{"String"}, true},
+		{"RFC 3339", attrs{"ttl": text(base.Add(time.Minute).Time().Format(time.RFC3339))}, `attribute "ttl"`, []string{"String"}, true},
+		{"microseconds", attrs{"ttl": number(expires + "000000")}, `attribute "ttl"`, nil, false},
+		{"words", attrs{"ttl": text("tomorrow")}, `attribute "ttl"`, []string{"tomorrow"}, false},
+		{"a long text", attrs{"ttl": text(fmt.Sprintf("%100s", "x"))}, `attribute "ttl"`, []string{"String of 100 bytes"}, false},
+		{"a huge number", attrs{"ttl": number("1E120")}, `attribute "ttl"`, nil, false},
+		{"a BOOL", attrs{"ttl": &types.AttributeValueMemberBOOL{Value: true}}, `attribute "ttl"`, []string{"BOOL"}, false},
+		{"created_at in words", attrs{"created_at": text("yesterday")}, `attribute "created_at"`, []string{"yesterday", "RFC 3339"}, false},
+		{"created_at without a zone", attrs{"created_at": text("2026-01-02T03:04:05")}, `attribute "created_at"`, []string{"RFC 3339"}, false},
+		{"created_at before the epoch", attrs{"created_at": number("-5")}, `attribute "created_at"`, []string{"-5"}, false},
+		{"created_at in microseconds", attrs{"created_at": number(expires + "000000")}, `attribute "created_at"`, nil, false},
+		{"a version of no use", attrs{"version": &types.AttributeValueMemberBOOL{}}, `attribute "version"`, []string{"BOOL"}, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tbl := open[session](t, nil)
+			ctx := t.Context()
+			tbl.put(t, "k", tt.item)
+			tbl.put(t, "fine", attrs{"user": text("one")})
+			before := tbl.raw(t, "k")
+			check := func(what string, err error) {
+				t.Helper()
+				wantInvalid(t, what, err, tt.field, tt.mentions...)
+			}
+			_, err := tbl.Get(ctx, "k")
+			check("Get", err)
+			_, err = tbl.Insert(ctx, "k", session{}, lasting(time.Minute), base)
+			check("Insert", err)
+			_, err = tbl.Replace(ctx, "k", session{}, driver.Meta{Life: lasting(time.Minute), Version: 1}, lasting(time.Hour), base)
+			check("Replace", err)
+			_, err = tbl.Touch(ctx, "k", driver.Meta{Life: lasting(time.Minute)}, lasting(time.Hour), base)
+			check("Touch", err)
+			_, err = tbl.TouchKey(ctx, "k", driver.KeyTouch{Now: base, Born: 1, Due: base, Expiry: base + 1000})
+			check("TouchKey", err)
+			found, err := tbl.GetMulti(ctx, []string{"k", "fine"})
+			check("GetMulti", err)
+			if len(found) != 1 || found["fine"].Value.User != "one" {
+				t.Errorf("GetMulti found %v, want the readable one", found)
+			}
+			if after := tbl.raw(t, "k"); len(after) != len(before) {
+				t.Errorf("the item became %v", after)
+			}
+
+			mender, err := New[session](tbl.Driver.client, tbl.Driver.table, &Options{Repair: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = mender.Get(ctx, "k")
+			if !tt.repaired {
+				check("Get with Repair", err)
+			} else if err != nil {
+				t.Errorf("Get with Repair: %v", err)
+			}
+		})
+	}
+}
+
+func TestRepair(t *testing.T) {
+	expires := base.Add(time.Minute)
+	for name, ttl := range map[string]types.AttributeValue{
+		"milliseconds": number(itoa(expires - 1)),
+		"a String":     text(itoa(expires / 1000)),
+		"RFC 3339":     text((expires - 1).Time().Format(time.RFC3339Nano)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			tbl := open[session](t, &Options{Repair: true})
+			ctx := t.Context()
+			meant := expires
+			if name != "a String" {
+				meant--
+			}
+			item := attrs{"created_at": text(base.Time().Format(rfc3339Milli)), "ttl": ttl, "version": number("7"), "user": text("one")}
+			mended := func(what string, life driver.Life) {
+				t.Helper()
+				got, ok := tbl.raw(t, "k")["ttl"].(*types.AttributeValueMemberN)
+				if !ok || got.Value != itoa(life.ExpiresAt/1000) {
+					t.Fatalf("%s left the expiry as %v", what, tbl.raw(t, "k")["ttl"])
+				}
+				if e := tbl.mustGet(t, "k"); e.Life != life {
+					t.Fatalf("after %s: %+v, want %+v", what, e.Life, life)
+				}
+				tbl.wire.reset()
+			}
+			whole := driver.Meta{Life: driver.Life{CreatedAt: base, ExpiresAt: expires}, Version: 7}
+
+			tbl.put(t, "k", item)
+			if e := tbl.mustGet(t, "k"); e.Meta != whole || e.Value.User != "one" {
+				t.Fatalf("Get: %+v, want %+v", e, whole)
+			}
+			tbl.wire.want(t, "Get", "GetItem", "UpdateItem")
+			mended("Get", whole.Life)
+			if s := tbl.Stats(); s.Repaired != 1 {
+				t.Errorf("Stats: %+v, want one repair", s)
+			}
+
+			tbl.put(t, "k", item)
+			found, err := tbl.GetMulti(ctx, []string{"k"})
+			if err != nil || found["k"].Meta != whole {
+				t.Fatalf("GetMulti: %+v, %v", found, err)
+			}
+			mended("GetMulti", whole.Life)
+
+			// A read whose repair fails stands.
+			tbl.put(t, "k", item)
+			tbl.wire.between(refusing("UpdateItem", 400, "AccessDeniedException"))
+			asIs := driver.Meta{Life: driver.Life{CreatedAt: base, ExpiresAt: meant}, Version: 7}
+			if e := tbl.mustGet(t, "k"); e.Meta != asIs {
+				t.Fatalf("Get: %+v, want %+v", e.Meta, asIs)
+			}
+			tbl.wire.reset()
+			if s := tbl.Stats(); s.RepairFailed != 1 {
+				t.Errorf("Stats: %+v, want one failed repair", s)
+			}
+
+			// Writes that saw what was meant land, and mend on their way.
+			to := lasting(time.Hour)
+			version, err := tbl.Touch(ctx, "k", asIs, to, base)
+			if err != nil || version != 7 {
+				t.Fatalf("Touch: %d, %v", version, err)
+			}
+			tbl.wire.want(t, "Touch", "UpdateItem", "UpdateItem")
+			mended("Touch", to)
+
+			tbl.put(t, "k", item)
+			if _, err := tbl.TouchKey(ctx, "k", driver.KeyTouch{Now: base, Born: base, Due: expires + 1, Expiry: to.ExpiresAt}); err != nil {
+				t.Fatal(err)
+			}
+			mended("TouchKey", to)
+
+			tbl.put(t, "k", item)
+			if _, err := tbl.Replace(ctx, "k", session{}, asIs, to, base); err != nil {
+				t.Fatal(err)
+			}
+			mended("Replace", to)
+
+			tbl.put(t, "k", item)
+			_, err = tbl.Insert(ctx, "k", session{}, to, meant-1)
+			wantConflict(t, "Insert over one that is alive", err, asIs)
+			if _, err := tbl.Insert(ctx, "k", session{}, to, meant); err != nil {
+				t.Fatal(err)
+			}
+			mended("Insert over one that is dead", to)
+
+			tbl.put(t, "k", item)
+			_, err = tbl.Touch(ctx, "k", asIs, to, meant)
+			wantNotFound(t, "Touch of one that is dead", err)
+		})
+	}
+}
+
+// TestRepairLosesNoTouch has a touch come between the read and its repair.
+func TestRepairLosesNoTouch(t *testing.T) {
+	tbl := open[session](t, &Options{Repair: true})
+	tbl.put(t, "k", attrs{"ttl": text(itoa(base / 1000))})
+	late := number(itoa(base.Add(time.Hour) / 1000))
+	tbl.wire.between(func(op string, _ *request, send sender) (*response, error) {
+		if op == "UpdateItem" {
+			tbl.put(t, "k", attrs{"ttl": late})
+		}
+		return send()
+	})
+	tbl.mustGet(t, "k")
+	if got := tbl.raw(t, "k")["ttl"]; plain(got) != plain(late) {
+		t.Errorf("the repair set the expiry back to %s", plain(got))
+	}
+	if s := tbl.Stats(); s.Repaired != 0 || s.RepairFailed != 0 || s.Refused != 1 {
+		t.Errorf("Stats: %+v, want one refusal", s)
+	}
+}

@@ -1,0 +1,68 @@
+package dynamodb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+const (
+	tableTimeout = 2 * time.Minute
+	tablePoll    = 50 * time.Millisecond
+)
+
+// EnsureTable creates the table, on demand billing, and enables its TTL, where that is
+// not done yet, and waits until the table is active. It is for development and tests:
+// a table in production is better defined by what defines the rest of the
+// infrastructure, and the program spared the permission. It may run several times, and
+// at once. A table that has another key, or its TTL on another attribute, is left as it
+// is and is a *driver.InvalidError. DynamoDB may take up to an hour to enable TTL,
+// which it does not wait for.
+func (d *Driver[T]) EnsureTable(ctx context.Context) error {
+	key, attributes := d.schema()
+	_, err := d.client.CreateTable(ctx, &dynamodb.CreateTableInput{
+		TableName:            &d.table,
+		KeySchema:            key,
+		AttributeDefinitions: attributes,
+		BillingMode:          types.BillingModePayPerRequest,
+	})
+	var exists *types.ResourceInUseException
+	if err != nil && !errors.As(err, &exists) {
+		return err
+	}
+	waiter := dynamodb.NewTableExistsWaiter(d.client, func(o *dynamodb.TableExistsWaiterOptions) {
+		o.MinDelay, o.MaxDelay = tablePoll, time.Second
+	})
+	if err := waiter.Wait(ctx, &dynamodb.DescribeTableInput{TableName: &d.table}, tableTimeout); err != nil {
+		return fmt.Errorf("waiting for table %s: %w", d.table, err)
+	}
+	table, err := d.describe(ctx)
+	if err != nil {
+		return err
+	}
+	if err := d.checkTable(table); err != nil {
+		return err
+	}
+	status, attribute, err := d.describeTTL(ctx)
+	if err != nil {
+		return err
+	}
+	if status == types.TimeToLiveStatusDisabled {
+		_, enableErr := d.client.UpdateTimeToLive(ctx, &dynamodb.UpdateTimeToLiveInput{
+			TableName:               &d.table,
+			TimeToLiveSpecification: &types.TimeToLiveSpecification{AttributeName: &d.opts.Expiry, Enabled: aws.Bool(true)},
+		})
+		if status, attribute, err = d.describeTTL(ctx); err != nil {
+			return errors.Join(enableErr, err)
+		}
+		if enableErr != nil && d.checkTTL(status, attribute) != nil {
+			return enableErr // else another was faster
+		}
+	}
+	return d.checkTTL(status, attribute)
+}

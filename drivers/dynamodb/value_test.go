@@ -1,0 +1,330 @@
+package dynamodb
+
+import (
+	"encoding/hex"
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// everything maps all that the driver writes.
+type everything struct {
+	ID        string    `dynamodbav:"pk"`
+	User      string    `dynamodbav:"user"`
+	CreatedAt time.Time `dynamodbav:"created_at"`
+	TTL       int64     `dynamodbav:"ttl"`
+	Version   uint64    `dynamodbav:"version"`
+}
+
+func TestValueThatMapsTheDriversAttributes(t *testing.T) {
+	tbl := open[everything](t, nil)
+	life := driver.Life{CreatedAt: base + 120, ExpiresAt: base.Add(time.Minute)}
+	wrong := everything{ID: "other", User: "one", CreatedAt: time.Unix(1, 0), TTL: 1, Version: 1}
+	m := tbl.mustInsert(t, "k", wrong, life, base)
+	want := everything{ID: "k", User: "one", CreatedAt: life.CreatedAt.Time(), TTL: int64(life.ExpiresAt) / 1000, Version: uint64(m.Version)}
+	if e := tbl.mustGet(t, "k"); e.Value != want || e.Meta != m {
+		t.Errorf("read %+v, want %+v", e, want)
+	}
+	if tbl.raw(t, "other") != nil {
+		t.Error("the value's own key was written")
+	}
+
+	// What the driver does not write, the value does not either.
+	forever := tbl.mustInsert(t, "forever", wrong, driver.Life{}, base)
+	if e := tbl.mustGet(t, "forever"); e.Meta != forever || e.Value.TTL != 0 || !e.Value.CreatedAt.IsZero() {
+		t.Errorf("read %+v, want no life", e)
+	}
+}
+
+func TestCreatedAtAsNumber(t *testing.T) {
+	type numbered struct {
+		CreatedAt int64 `dynamodbav:"created_at"`
+	}
+	tbl := open[numbered](t, &Options{CreatedAtFormat: UnixMilli})
+	m := tbl.mustInsert(t, "k", numbered{}, lasting(time.Minute), base)
+	if e := tbl.mustGet(t, "k"); e.Value.CreatedAt != int64(base) || e.Meta != m {
+		t.Errorf("read %+v", e)
+	}
+	_, err := tbl.Insert(t.Context(), "early", numbered{}, driver.Life{CreatedAt: 1}, base)
+	wantInvalid(t, "a created_at that would read as seconds", err, "created_at")
+}
+
+// Reserved words, and names that an expression could not hold as they are.
+func TestAttributeNames(t *testing.T) {
+	type words struct {
+		Select string `dynamodbav:"SELECT"`
+	}
+	for _, o := range []Options{
+		{PartitionKey: KeyAttribute{Name: "KEY"}, Expiry: "TTL", CreatedAt: "DATE", Version: "SIZE"},
+		{PartitionKey: KeyAttribute{Name: "a.b"}, SortKey: KeyAttribute{Name: "#s", Of: Fixed("x")}, Expiry: "expires at", CreatedAt: "created:at", Version: "v[0]"},
+	} {
+		tbl := open[words](t, &o)
+		ctx := t.Context()
+		m := tbl.mustInsert(t, "k", words{"one"}, lasting(time.Minute), base)
+		var err error
+		if m.Version, err = tbl.Replace(ctx, "k", words{"two"}, m, m.Life, base); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := tbl.Touch(ctx, "k", m, lasting(time.Hour), base); err != nil {
+			t.Fatal(err)
+		}
+		m.Life = lasting(2 * time.Hour)
+		if got, err := tbl.TouchKey(ctx, "k", driver.KeyTouch{Now: base, Born: base, Due: m.ExpiresAt, Expiry: m.ExpiresAt}); err != nil || got != m {
+			t.Fatalf("TouchKey: %+v, %v", got, err)
+		}
+		if e := tbl.mustGet(t, "k"); e.Meta != m || e.Value.Select != "two" {
+			t.Errorf("read %+v", e)
+		}
+		item := tbl.raw(t, "k")
+		for _, name := range []string{o.PartitionKey.Name, o.Expiry, o.CreatedAt, o.Version} {
+			if item[name] == nil {
+				t.Errorf("the item has no %q: %v", name, item)
+			}
+		}
+		if err := tbl.Check(ctx, time.Hour); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestKeys(t *testing.T) {
+	const secret = "4d1f-secret"
+	long := strings.Repeat("k", maxPartitionKey)
+	for _, tt := range []struct {
+		name string
+		opts Options
+		good []string
+		bad  []string
+	}{
+		{"as they are", Options{}, []string{secret, long, "é\n\x00"}, []string{"", long + "k", "\xff" + secret}},
+		{"computed", Options{
+			PartitionKey: KeyAttribute{Name: "pk", Of: Prefix("SESSION#")},
+			SortKey:      KeyAttribute{Name: "sk", Of: Fixed("METADATA")},
+		}, []string{secret, long[8:]}, []string{"", long}},
+		{"in the sort key", Options{
+			PartitionKey: KeyAttribute{Of: Fixed("SESSIONS")},
+			SortKey:      KeyAttribute{Name: "sk", Of: Prefix("")},
+		}, []string{secret, long[:maxSortKey]}, []string{"", long}},
+		{"numbers", Options{PartitionKey: KeyAttribute{Name: "id", Type: types.ScalarAttributeTypeN}},
+			[]string{"0", "-7", "42", strings.Repeat("9", maxDigits), "1" + strings.Repeat("0", maxDigits-1)},
+			[]string{"", secret, "007", "-0", "+1", "1.5", "1e3", "-", strings.Repeat("9", maxDigits+1)}},
+		{"binary", Options{PartitionKey: KeyAttribute{Name: "id", Type: types.ScalarAttributeTypeB}},
+			[]string{"\xff\x00\xfe", secret}, []string{"", long + "k"}},
+		{"a binary and a number", Options{
+			PartitionKey: KeyAttribute{Name: "id", Type: types.ScalarAttributeTypeB},
+			SortKey:      KeyAttribute{Name: "n", Type: types.ScalarAttributeTypeN, Of: func(key string) string { return itoa(driver.Instant(len(key))) }},
+		}, []string{secret}, []string{""}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tbl := open[session](t, &tt.opts)
+			ctx := t.Context()
+			for _, key := range tt.good {
+				m := tbl.mustInsert(t, key, session{User: hex.EncodeToString([]byte(key))}, lasting(time.Minute), base)
+				if e := tbl.mustGet(t, key); e.Value.User != hex.EncodeToString([]byte(key)) || e.Meta != m {
+					t.Errorf("read %+v", e)
+				}
+			}
+			found, err := tbl.GetMulti(ctx, tt.good)
+			if err != nil || len(found) != len(tt.good) {
+				t.Fatalf("GetMulti: %d of %d, %v", len(found), len(tt.good), err)
+			}
+			for key, e := range found {
+				if e.Value.User != hex.EncodeToString([]byte(key)) {
+					t.Error("GetMulti mixed up the keys")
+				}
+			}
+			tbl.wire.reset()
+			for _, key := range tt.bad {
+				_, errGet := tbl.Get(ctx, key)
+				_, errInsert := tbl.Insert(ctx, key, session{}, lasting(time.Minute), base)
+				_, errReplace := tbl.Replace(ctx, key, session{}, driver.Meta{}, lasting(time.Minute), base)
+				_, errTouch := tbl.Touch(ctx, key, driver.Meta{}, lasting(time.Minute), base)
+				_, errTouchKey := tbl.TouchKey(ctx, key, driver.KeyTouch{})
+				_, errMulti := tbl.GetMulti(ctx, []string{key})
+				for _, err := range []error{errGet, errInsert, errReplace, errTouch, errTouchKey, errMulti, tbl.Delete(ctx, key)} {
+					wantInvalid(t, "a bad key", err, "key")
+					if key != "" && strings.Contains(err.Error(), key) {
+						t.Errorf("the error quotes the key: %v", err)
+					}
+				}
+			}
+			tbl.wire.want(t, "bad keys")
+			for _, key := range tt.good {
+				if err := tbl.Delete(ctx, key); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
+
+func TestTwoKeysOneItem(t *testing.T) {
+	tbl := open[session](t, &Options{PartitionKey: KeyAttribute{Of: strings.ToLower}})
+	_, err := tbl.GetMulti(t.Context(), []string{"Ab", "aB"})
+	wantInvalid(t, "two keys of one item", err, "key", "an item of its own")
+}
+
+func TestOptions(t *testing.T) {
+	client := struct{ Client }{}
+	long := strings.Repeat("n", maxName+1)
+	for _, tt := range []struct {
+		opts  Options
+		field string
+	}{
+		{Options{PartitionKey: KeyAttribute{Name: long}}, "PartitionKey.Name"},
+		{Options{PartitionKey: KeyAttribute{Name: "ttl"}}, "Expiry"},
+		{Options{PartitionKey: KeyAttribute{Type: "X"}}, "PartitionKey.Type"},
+		{Options{SortKey: KeyAttribute{Name: "sk"}}, "SortKey.Of"},
+		{Options{SortKey: KeyAttribute{Name: "pk", Of: Fixed("")}}, "SortKey.Name"},
+		{Options{SortKey: KeyAttribute{Of: Fixed("")}}, "SortKey.Name"},
+		{Options{SortKey: KeyAttribute{Name: "sk", Type: "BOOL", Of: Fixed("")}}, "SortKey.Type"},
+		{Options{Expiry: "x", CreatedAt: "x"}, "CreatedAt"},
+		{Options{CreatedAt: "version"}, "Version"},
+		{Options{Version: long}, "Version"},
+		{Options{CreatedAtFormat: 2}, "CreatedAtFormat"},
+		{Options{MaxSkew: -1}, "MaxSkew"},
+	} {
+		_, err := New[session](client, "t", &tt.opts)
+		wantInvalid(t, tt.field, err, "Options."+tt.field)
+	}
+	_, err := New[session](nil, "t", nil)
+	wantInvalid(t, "no client", err, "client")
+	_, err = New[session](client, "", nil)
+	wantInvalid(t, "no table", err, "table")
+
+	o := Options{Expiry: "expires"}
+	d, err := New[session](client, "t", &o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Expiry = "changed"
+	if d.opts.Expiry != "expires" || o.PartitionKey.Name != "" {
+		t.Error("the options are not copied")
+	}
+}
+
+func TestValuesThatDoNotFit(t *testing.T) {
+	ctx := t.Context()
+	life := lasting(time.Minute)
+
+	words := open[string](t, nil)
+	_, err := words.Insert(ctx, "k", "not a map", life, base)
+	wantInvalid(t, "a string", err, "value", "must encode to a map")
+	if words.raw(t, "k") != nil {
+		t.Error("it was written")
+	}
+	pointers := open[*session](t, nil)
+	_, err = pointers.Insert(ctx, "k", nil, life, base)
+	wantInvalid(t, "nil", err, "value")
+
+	type unencodable struct{ N attributevalue.Number }
+	numbers := open[unencodable](t, nil)
+	if _, err := numbers.Insert(ctx, "k", unencodable{"secret"}, life, base); err == nil || strings.Contains(err.Error(), "secret") {
+		t.Errorf("a Number that is none: %v", err)
+	}
+
+	// A stored record of another shape: what it holds stays out of the error.
+	tbl := open[struct {
+		N int8 `dynamodbav:"n"`
+	}](t, nil)
+	for name, av := range map[string]types.AttributeValue{"a String": text("hunter2"), "too large": number("31337")} {
+		tbl.put(t, "k", attrs{"n": av})
+		_, err = tbl.Get(ctx, "k")
+		wantInvalid(t, name, err, "stored item", "int8")
+		if strings.Contains(err.Error(), plain(av)) {
+			t.Errorf("%s: the error quotes it: %v", name, err)
+		}
+		var wrong *attributevalue.UnmarshalTypeError
+		if !errors.As(err, &wrong) {
+			t.Errorf("%s: attributevalue's error is out of reach: %v", name, err)
+		}
+	}
+}
+
+func TestItemTooLarge(t *testing.T) {
+	tbl := open[session](t, nil)
+	ctx := t.Context()
+	const limit = 400 << 10
+	_, err := tbl.Insert(ctx, "k", session{User: strings.Repeat("x", limit)}, lasting(time.Minute), base)
+	wantInvalid(t, "Insert", err, "item", "400 KB")
+	if tbl.raw(t, "k") != nil {
+		t.Error("it was written")
+	}
+
+	// An item just within the limit has no room left for what adopts it.
+	tbl.put(t, "k", attrs{"user": text(strings.Repeat("x", limit-len("pkkuser")))})
+	e := tbl.mustGet(t, "k")
+	_, err = tbl.Touch(ctx, "k", e.Meta, lasting(time.Minute), base)
+	wantInvalid(t, "Touch", err, "item", "400 KB")
+
+	fits := session{User: strings.Repeat("x", limit-200)}
+	m := tbl.mustInsert(t, "fits", fits, lasting(time.Minute), base)
+	if _, err := tbl.Touch(ctx, "fits", m, lasting(time.Hour), base); err != nil {
+		t.Error(err)
+	}
+	if e := tbl.mustGet(t, "fits"); e.Value != fits {
+		t.Error("an item of almost 400 KB does not come back whole")
+	}
+}
+
+func TestInstantsOutOfRange(t *testing.T) {
+	tbl := open[session](t, nil)
+	ctx := t.Context()
+	tbl.wire.reset()
+	for field, life := range map[string]driver.Life{
+		"created_at": {CreatedAt: -1},
+		"expiry":     {CreatedAt: 1, ExpiresAt: driver.MaxInstant},
+	} {
+		_, err := tbl.Insert(ctx, "k", session{}, life, base)
+		wantInvalid(t, "Insert", err, field)
+		_, err = tbl.Replace(ctx, "k", session{}, driver.Meta{}, life, base)
+		wantInvalid(t, "Replace", err, field)
+		_, err = tbl.Touch(ctx, "k", driver.Meta{}, life, base)
+		wantInvalid(t, "Touch", err, field)
+	}
+	_, err := tbl.TouchKey(ctx, "k", driver.KeyTouch{Expiry: driver.MaxInstant})
+	wantInvalid(t, "TouchKey", err, "expiry")
+	tbl.wire.want(t, "nothing")
+}
+
+func TestCodecOptions(t *testing.T) {
+	type tagged struct {
+		Name string   `json:"name"`
+		Set  []string `json:"set"`
+	}
+	tbl := open[tagged](t, &Options{
+		Encoder: func(o *attributevalue.EncoderOptions) { o.TagKey = "json" },
+		Decoder: func(o *attributevalue.DecoderOptions) { o.TagKey = "json" },
+	})
+	want := tagged{"n", []string{"a"}}
+	tbl.mustInsert(t, "k", want, lasting(time.Minute), base)
+	if e := tbl.mustGet(t, "k"); !reflect.DeepEqual(e.Value, want) {
+		t.Errorf("read %+v", e.Value)
+	}
+	if plain(tbl.raw(t, "k")["name"]) != "n" {
+		t.Errorf("the item is %v, want the names of json tags", tbl.raw(t, "k"))
+	}
+}
+
+// owner hands out a map of its own.
+type owner struct{ m attrs }
+
+func (o owner) MarshalDynamoDBAttributeValue() (types.AttributeValue, error) {
+	return &types.AttributeValueMemberM{Value: o.m}, nil
+}
+
+func TestAValueIsNotChanged(t *testing.T) {
+	tbl := open[owner](t, nil)
+	v := owner{attrs{"user": text("one"), "ttl": number("1")}}
+	tbl.mustInsert(t, "k", v, lasting(time.Minute), base)
+	if len(v.m) != 2 || plain(v.m["ttl"]) != "1" {
+		t.Errorf("Insert changed the value to %v", v.m)
+	}
+}

@@ -1,0 +1,135 @@
+// Package backend opens the driver that an example was told to use.
+package backend
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/config"
+	awsdynamodb "github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/couchbase/gocb/v2"
+
+	"github.com/slidingttl/slidingttl/drivers/couchbase"
+	"github.com/slidingttl/slidingttl/drivers/couchbase/couchbasetest"
+	"github.com/slidingttl/slidingttl/drivers/dynamodb"
+	"github.com/slidingttl/slidingttl/drivers/dynamodb/dynamodbtest"
+	"github.com/slidingttl/slidingttl/drivers/memory"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// Choice is what the command line says.
+type Choice struct {
+	Driver  string // memory, couchbase or dynamodb
+	Address string // "": a server started for the occasion
+}
+
+// Flags adds the flags of a Choice to the command line.
+func (c *Choice) Flags() {
+	flag.StringVar(&c.Driver, "driver", "memory", "where records are kept: memory, couchbase or dynamodb")
+	flag.StringVar(&c.Address, "address", "", "couchbase://host, with COUCHBASE_USER, _PASSWORD and _BUCKET in the environment,\n"+
+		"or the URL of a DynamoDB endpoint; if empty, a test server is started")
+}
+
+// Opened is a driver in use.
+type Opened[T any] struct {
+	Driver driver.Driver[T]
+	About  string // what it is, in a few words
+	close  []func() error
+}
+
+// Close ends what Open began.
+func (o *Opened[T]) Close() error {
+	var errs []error
+	for i := len(o.close) - 1; i >= 0; i-- {
+		errs = append(errs, o.close[i]())
+	}
+	return errors.Join(errs...)
+}
+
+// Open returns the driver chosen, for records of type T.
+func Open[T any](ctx context.Context, c Choice) (*Opened[T], error) {
+	o := &Opened[T]{}
+	var err error
+	switch c.Driver {
+	case "memory":
+		err = o.memory()
+	case "couchbase":
+		err = o.couchbase(c.Address)
+	case "dynamodb":
+		err = o.dynamodb(ctx, c.Address)
+	default:
+		err = fmt.Errorf("-driver %s: must be memory, couchbase or dynamodb", c.Driver)
+	}
+	if err != nil {
+		return nil, errors.Join(err, o.Close())
+	}
+	return o, nil
+}
+
+func (o *Opened[T]) memory() error {
+	d, err := memory.New[T](nil)
+	if err != nil {
+		return err
+	}
+	o.Driver, o.About = d, "this process's memory"
+	o.close = append(o.close, d.Close)
+	return nil
+}
+
+func (o *Opened[T]) couchbase(address string) error {
+	opts := gocb.ClusterOptions{Authenticator: gocb.PasswordAuthenticator{
+		Username: os.Getenv("COUCHBASE_USER"),
+		Password: os.Getenv("COUCHBASE_PASSWORD"),
+	}}
+	bucket := os.Getenv("COUCHBASE_BUCKET")
+	o.About = "Couchbase at " + address
+	if address == "" {
+		node, err := couchbasetest.New(nil)
+		if err != nil {
+			return err
+		}
+		o.close = append(o.close, node.Close)
+		address, bucket, opts = node.ConnectionString(), node.Bucket(), node.ClusterOptions()
+		o.About = "couchbasetest, a Couchbase node in this process"
+	}
+	cluster, err := gocb.Connect(address, opts)
+	if err != nil {
+		return err
+	}
+	o.close = append(o.close, func() error { return cluster.Close(nil) })
+	b := cluster.Bucket(bucket)
+	if err := b.WaitUntilReady(10*time.Second, nil); err != nil {
+		return err
+	}
+	o.Driver, err = couchbase.New[T](b.DefaultCollection(), nil)
+	return err
+}
+
+func (o *Opened[T]) dynamodb(ctx context.Context, address string) error {
+	var client *awsdynamodb.Client
+	if address == "" {
+		server, err := dynamodbtest.Run(ctx)
+		if err != nil {
+			return err
+		}
+		o.close = append(o.close, server.Close)
+		client, o.About = server.Client(), "DynamoDB Local"
+	} else {
+		cfg, err := config.LoadDefaultConfig(ctx)
+		if err != nil {
+			return err
+		}
+		client = awsdynamodb.NewFromConfig(cfg, func(opts *awsdynamodb.Options) { opts.BaseEndpoint = &address })
+		o.About = "DynamoDB at " + address
+	}
+	d, err := dynamodb.New[T](client, "slidingttl-example", nil)
+	if err != nil {
+		return err
+	}
+	o.Driver = d
+	return d.EnsureTable(ctx)
+}

@@ -1,0 +1,166 @@
+package main
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/slidingttl/slidingttl/examples/internal/backend"
+	"github.com/slidingttl/slidingttl/middleware/session"
+	"github.com/slidingttl/slidingttl/slidingttl"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	idle     = 2 * time.Minute
+	absolute = 10 * time.Minute
+)
+
+// site is the app on a TLS server of this machine, with a time of its own.
+type site struct {
+	*httptest.Server
+	ahead atomic.Int64
+}
+
+func newSite(t *testing.T) *site { return newSiteOn(t, "memory") }
+
+func newSiteOn(t *testing.T, driver string) *site {
+	t.Helper()
+	b, err := backend.Open[session.Record](t.Context(), backend.Choice{Driver: driver})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &site{}
+	start := time.Now().Truncate(time.Second) // for stores that count seconds
+	a, err := newApp(b.Driver, session.Options{
+		Policy: slidingttl.Policy{IdleGrace: idle, MaxLifetime: absolute},
+		Now:    func() time.Time { return start.Add(time.Duration(s.ahead.Load())) },
+	}, 50*time.Millisecond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Server = httptest.NewTLSServer(a.handler())
+	t.Cleanup(func() {
+		s.Close()
+		if err := a.sessions.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func (s *site) advance(d time.Duration) { s.ahead.Add(int64(d)) }
+
+func TestPages(t *testing.T) {
+	for _, driver := range []string{"memory", "couchbase", "dynamodb"} {
+		t.Run(driver, func(t *testing.T) { testPages(t, newSiteOn(t, driver)) })
+	}
+}
+
+func testPages(t *testing.T, s *site) {
+	client := s.Client()
+	client.Jar, _ = cookiejar.New(nil)
+	read := func(res *http.Response, err error) (int, string) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		body, err := io.ReadAll(res.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res.StatusCode, string(body)
+	}
+	post := func(path string, form ...string) (int, string) {
+		t.Helper()
+		v := url.Values{}
+		for i := 0; i < len(form); i += 2 {
+			v.Set(form[i], form[i+1])
+		}
+		return read(client.PostForm(s.URL+path, v))
+	}
+	contains := func(what, body string, parts ...string) {
+		t.Helper()
+		for _, p := range parts {
+			if !strings.Contains(body, p) {
+				t.Errorf("%s lacks %q:\n%s", what, p, body)
+			}
+		}
+	}
+
+	_, body := read(client.Get(s.URL))
+	contains("the login page", body, `action="/login"`, "<code>sliding</code>")
+	if status, _ := read(client.Get(s.URL + "/status")); status != http.StatusUnauthorized {
+		t.Errorf("status of nobody: %d", status)
+	}
+	status, body := post("/login", "user", "ann", "password", "wrong")
+	if contains("a failed login", body, "do not match"); status != http.StatusForbidden {
+		t.Errorf("status %d", status)
+	}
+	_, body = post("/login", "user", " Ann ", "password", password)
+	contains("the page", body, "Welcome, ann", "this one", `data-idle="120000"`, `data-lifetime="600000"`)
+	_, body = post("/note", "note", "<b>milk</b>")
+	contains("the page", body, "&lt;b&gt;milk&lt;/b&gt;")
+	if strings.Contains(body, "Welcome") {
+		t.Error("the flash message is shown twice")
+	}
+	_, body = post("/note", "note", strings.Repeat("x", maxNote+1))
+	contains("the page", body, "1 to 120 characters")
+	s.advance(time.Minute)
+	_, body = read(client.Get(s.URL + "/status"))
+	contains("the status", body, `"absolute":540000`, `"idle":60000`)
+	_, body = post("/renew")
+	contains("the page", body, "new token", `data-idle="120000"`, `data-absolute="540000"`)
+	id := regexp.MustCompile(`name="id" value="([^"]+)"`)
+	if id.MatchString(body) {
+		t.Error("a device can revoke itself")
+	}
+	for _, path := range []string{"/revoke", "/revoke-others"} {
+		_, body = post(path, "id", "somebody else's")
+		contains("the page", body, "Your devices")
+	}
+	_, body = post("/logout")
+	contains("after logout", body, `action="/login"`)
+	for _, path := range []string{"/note", "/renew", "/revoke", "/revoke-others", "/logout"} {
+		_, body = post(path, "note", "x", "id", "x")
+		contains(path+" without a session", body, `action="/login"`)
+	}
+	for path, kind := range map[string]string{"/static/style.css": "text/css", "/static/app.js": "javascript", "/static/icon.svg": "image/svg"} {
+		res, err := client.Get(s.URL + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if res.Body.Close(); res.StatusCode != http.StatusOK || !strings.Contains(res.Header.Get("Content-Type"), kind) {
+			t.Errorf("%s: %d %s", path, res.StatusCode, res.Header.Get("Content-Type"))
+		}
+	}
+}
+
+func TestDevice(t *testing.T) {
+	for agent, want := range map[string]string{
+		"Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/148.0 Safari/537.36":         "Chrome on Linux",
+		"Mozilla/5.0 (iPhone; CPU iPhone OS 19_0 like Mac OS X) AppleWebKit/605.1.15 Version/19.0 Safari/604.1":     "Safari on iPhone",
+		"Mozilla/5.0 (Windows NT 10.0; Win64; x64; rv:140.0) Gecko/20100101 Firefox/140.0":                          "Firefox on Windows",
+		"Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 Chrome/148.0.0.0 Safari/537.36 Edg/148.0.0.0": "Edge on Windows",
+		"": "A browser on an unknown system",
+	} {
+		if got := device(agent); got != want {
+			t.Errorf("%q is %q, want %q", agent, got, want)
+		}
+	}
+}

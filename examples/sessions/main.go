@@ -1,0 +1,82 @@
+// Sessions is a small web app that shows what its sessions do: log in, watch the
+// idle and the absolute timeout count down, see and revoke your devices.
+//
+//	go run ./examples/sessions
+//
+// and open http://localhost:8080. With -cert and -key it serves https and uses the
+// cookie that production should; -idle and -max set the timeouts.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"log"
+	"net/http"
+	"os"
+	"os/signal"
+	"time"
+
+	"github.com/slidingttl/slidingttl/examples/internal/backend"
+	"github.com/slidingttl/slidingttl/middleware/session"
+	"github.com/slidingttl/slidingttl/slidingttl"
+)
+
+type config struct {
+	addr, cert, key string
+	idle, max       time.Duration
+	store           backend.Choice
+}
+
+func main() {
+	var c config
+	flag.StringVar(&c.addr, "addr", "localhost:8080", "address to listen on")
+	c.store.Flags()
+	flag.StringVar(&c.cert, "cert", "", "TLS certificate file; without it plain http, for localhost only")
+	flag.StringVar(&c.key, "key", "", "TLS key file")
+	flag.DurationVar(&c.idle, "idle", 2*time.Minute, "idle timeout")
+	flag.DurationVar(&c.max, "max", 10*time.Minute, "absolute timeout")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, c); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(ctx context.Context, c config) (err error) {
+	b, err := backend.Open[session.Record](ctx, c.store)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.Close()) }()
+	a, err := newApp(b.Driver, session.Options{
+		Policy:            slidingttl.Policy{IdleGrace: c.idle, MaxLifetime: c.max},
+		InsecureLocalhost: c.cert == "",
+		OnReplay: func(_ context.Context, s session.Info) {
+			log.Printf("a former token of session %.8s (%s) was shown", s.ID, s.User)
+		},
+		OnError: func(_ context.Context, err error) { log.Print(err) },
+	}, 2*time.Second)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, a.sessions.Close(context.Background())) }()
+
+	server := &http.Server{Addr: c.addr, Handler: a.handler(), ReadHeaderTimeout: 10 * time.Second}
+	go func() {
+		<-ctx.Done()
+		_ = server.Shutdown(context.Background())
+	}()
+	if c.cert != "" {
+		log.Printf("listening on https://%s, sessions in %s", c.addr, b.About)
+		err = server.ListenAndServeTLS(c.cert, c.key)
+	} else {
+		log.Printf("listening on http://%s, sessions in %s", c.addr, b.About)
+		err = server.ListenAndServe()
+	}
+	if err != http.ErrServerClosed {
+		return err
+	}
+	return nil
+}

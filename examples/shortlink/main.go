@@ -1,0 +1,105 @@
+// Shortlink is a short-link service whose links live as long as they are followed:
+// 30 days after the last visit, and a year at most.
+//
+//	go run ./examples/shortlink
+//	curl -d url=https://go.dev http://localhost:8081/
+//	curl -i http://localhost:8081/<id>
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"flag"
+	"fmt"
+	"log"
+	"net/http"
+	"net/url"
+	"os"
+	"os/signal"
+	"time"
+
+	"github.com/slidingttl/slidingttl/drivers/memory"
+	"github.com/slidingttl/slidingttl/middleware/touch"
+	"github.com/slidingttl/slidingttl/slidingttl"
+)
+
+const day = 24 * time.Hour
+
+var policy = slidingttl.Policy{IdleGrace: 30 * day, MaxLifetime: 365 * day, Slack: day}
+
+func main() {
+	addr := flag.String("addr", "localhost:8081", "address to listen on")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, *addr); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(ctx context.Context, addr string) (err error) {
+	d, err := memory.New[string](nil)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.Close()) }()
+	links, err := slidingttl.New(d, policy, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, links.Close(context.Background())) }()
+	touches, err := touch.New(links, touch.PathValue("id"), nil)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, touches.Close(context.Background())) }()
+
+	server := &http.Server{Addr: addr, Handler: routes(links, touches), ReadHeaderTimeout: 10 * time.Second}
+	go func() {
+		<-ctx.Done()
+		_ = server.Shutdown(context.Background())
+	}()
+	log.Printf("listening on http://%s", addr)
+	if err := server.ListenAndServe(); err != http.ErrServerClosed {
+		return err
+	}
+	return nil
+}
+
+func routes(links *slidingttl.Store[string], touches *touch.Toucher) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /{$}", func(w http.ResponseWriter, r *http.Request) {
+		target, err := url.Parse(r.PostFormValue("url"))
+		if err != nil || target.Host == "" || target.Scheme != "https" && target.Scheme != "http" {
+			http.Error(w, "url must be an absolute http or https address", http.StatusBadRequest)
+			return
+		}
+		id := rand.Text()[:10]
+		if err := links.Insert(r.Context(), id, target.String()); err != nil {
+			unavailable(w, err)
+			return
+		}
+		w.WriteHeader(http.StatusCreated)
+		fmt.Fprintln(w, "/"+id)
+	})
+	// The redirect only looks; following it is what keeps the link alive, after
+	// the visitor has been sent on.
+	mux.Handle("GET /{id}", touches.Middleware(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		link, err := links.Peek(r.Context(), r.PathValue("id"))
+		switch {
+		case errors.Is(err, slidingttl.ErrNotFound):
+			http.NotFound(w, r)
+		case err != nil:
+			unavailable(w, err)
+		default:
+			http.Redirect(w, r, link.Value, http.StatusFound)
+		}
+	})))
+	return mux
+}
+
+func unavailable(w http.ResponseWriter, err error) {
+	log.Print(err)
+	http.Error(w, http.StatusText(http.StatusServiceUnavailable), http.StatusServiceUnavailable)
+}

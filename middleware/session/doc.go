@@ -1,0 +1,93 @@
+// Package session gives net/http servers sessions with an idle and an absolute
+// timeout, on any driver of package slidingttl.
+//
+//	type Data struct {
+//		Cart  []string
+//		Flash string
+//	}
+//
+//	d, err := memory.New[session.Record](nil)
+//	...
+//	sessions, err := session.New[Data](d, nil)
+//	...
+//	http.ListenAndServeTLS(addr, cert, key, sessions.Middleware(mux))
+//
+// and in a handler:
+//
+//	s, err := sessions.Get(ctx)          // s.Data, s.User, s.IdleExpiry, ...
+//	err = sessions.Update(ctx, func(d *Data) error {
+//		d.Cart = append(d.Cart, item)
+//		return nil
+//	})
+//	err = sessions.Login(ctx, session.Login{User: "42", Remember: true}, nil)
+//	err = sessions.Renew(ctx)            // a new token after a change of privilege
+//	err = sessions.Destroy(ctx)          // logout
+//
+// # What a request costs
+//
+// The middleware does nothing until a handler asks for the session. A visitor
+// without a cookie costs no store call and is sent none. A request that asks costs
+// one read; it writes only if the stored expiry is due for a touch, with the
+// default policy at most every three minutes a session. Update writes at once and
+// only if the data changed; nothing is left to save when the handler returns.
+//
+// # Concurrency
+//
+// All methods are safe for concurrent use, between requests and within one. Update
+// is a compare-and-swap: two requests that change different things both win, for
+// the function of the one that lost the race is run again on what the other left.
+// A request that only reads writes no data, so a slow one can neither undo another's
+// change nor bring back a session that was destroyed meanwhile.
+//
+// # Life and renewal
+//
+// A session begins with its first Update or with a Login and has the two limits
+// of its [slidingttl.Policy]: Options.Policy, or Options.Remember for a Login that
+// says so. Login starts a new session, with a new token and the absolute timeout
+// counting from then, and ends the visitor's former one; data of an anonymous
+// session is taken along. Renew only changes the token: the record, its ID and its
+// absolute timeout stay.
+//
+// For Options.RenewGrace a renewed session also answers to the token it had before,
+// so that requests in flight are not logged out. Concurrent renewals come to one. A
+// token shown after that is no session, does not keep the session alive, and is
+// reported to Options.OnReplay: it was copied, or a client lost an answer. Login has
+// no grace: a token from before a login never gives access to what the login
+// opened. Where Renew is meant to shut out someone who may have the token,
+// log in again.
+//
+// # Tokens and what the store sees
+//
+// A token is 384 bits from crypto/rand: 128 that find the record and 256 that prove
+// the right to it. The store has a hash of both, never the token. A session's ID is
+// such a hash: it may be shown and logged, and gives no access.
+//
+// T is stored as JSON, so that what a handler holds is never shared with another.
+// Give T json tags as you would an API: unknown fields are dropped at the next
+// Update, and data that no longer decodes counts as no session and is reported to
+// Options.OnError.
+//
+// # The cookie
+//
+// __Host-session; Secure; HttpOnly; SameSite=Lax; Path=/. It lasts until the browser
+// closes or, for a remembered session, until the absolute timeout, and is sent only
+// when it changes. A response that sets it has Cache-Control: no-store. A response
+// to a request that looked at the session has Vary: Cookie and, unless the handler
+// chose a Cache-Control and if there was a session, no-store. A cookie that
+// is malformed, of another length or present twice counts as none and costs no
+// store call.
+//
+// # When the store is down
+//
+// A request whose session could not be read is answered by Options.ErrorHandler, by
+// default 503 without details, in place of what the handler writes from then on;
+// the handler need only return. With Options.Anonymous such a visitor has no
+// session instead. An Update, Login, Renew or Destroy that cannot write says so to
+// the handler.
+//
+// # Users
+//
+// Each user's sessions are listed in an index record, so that List, Revoke and
+// RevokeAll need no scan on any driver. Its life slides with each login and always
+// outlasts the sessions in it.
+package session

@@ -1,0 +1,36 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+)
+
+var (
+	// ErrNoMiddleware says that the context is not of a request that passed this
+	// manager's Middleware.
+	ErrNoMiddleware = errors.New("session: request did not pass the middleware")
+
+	// ErrEnded says that the session a request began with has ended since: it
+	// was destroyed or revoked, expired, or gave way to a login. Nothing was written.
+	ErrEnded = errors.New("session: ended")
+
+	// ErrHeaderSent says that a cookie must be set and the response has begun.
+	// Nothing was written.
+	ErrHeaderSent = errors.New("session: response has begun, no cookie can be set")
+
+	// ErrInsecure says that Options.InsecureLocalhost is set and a request came
+	// from, or for, another host.
+	ErrInsecure = errors.New("session: InsecureLocalhost serves requests from and for localhost only")
+)
+
+// DataError says that the data of a session does not encode or decode as T.
+type DataError struct {
+	Op  string // "encode" or "decode"
+	Err error
+}
+
+// Error implements error.
+func (e *DataError) Error() string { return fmt.Sprintf("session: %s data: %v", e.Op, e.Err) }
+
+// Unwrap returns encoding/json's error.
+func (e *DataError) Unwrap() error { return e.Err }

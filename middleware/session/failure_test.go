@@ -1,0 +1,400 @@
+package session_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/slidingttl/slidingttl/middleware/session"
+	"github.com/slidingttl/slidingttl/slidingttl"
+)
+
+var errDown = errors.New("secret detail of the store")
+
+func TestStoreDown(t *testing.T) {
+	s := newSite(t, nil)
+	s.mux.HandleFunc("/careless", func(w http.ResponseWriter, r *http.Request) {
+		v, _ := s.sessions.Get(r.Context())
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Content-Length", "300")
+		w.WriteHeader(http.StatusCreated)
+		fmt.Fprintf(w, "welcome %s", v.User)
+		http.NewResponseController(w).Flush()
+		_, _ = io.Copy(w, strings.NewReader("more"))
+	})
+	b := s.browser()
+	b.ok("/login?user=ann")
+	s.store.failWith(errDown)
+	for _, path := range []string{"/careless", "/get", "/count", "/renew", "/logout", "/login?user=ann"} {
+		r := b.get(path)
+		if r.status != http.StatusServiceUnavailable || r.body != "Service Unavailable" {
+			t.Errorf("%s: %d %q", path, r.status, r.body)
+		}
+		if got := r.header.Get("Content-Type") + r.header.Get("Cache-Control"); got != "text/plain; charset=utf-8no-store" {
+			t.Errorf("%s: headers %v", path, r.header)
+		}
+		if r.header.Get("Set-Cookie") != "" {
+			t.Errorf("%s: sets a cookie", path)
+		}
+	}
+	b.want("/public", "public", "does not need the session")
+	s.browser().want("/get", "/0/", "has none")
+	if r := s.browser().get("/count"); r.status != http.StatusConflict || r.header.Get("Set-Cookie") != "" {
+		t.Errorf("a session that could not be written: %d %v", r.status, r.header)
+	}
+	s.store.failWith(nil)
+	b.want("/get", "ann/0/", "the store is back")
+}
+
+func TestStoreDownAnonymous(t *testing.T) {
+	var survived []error
+	s := newSite(t, &session.Options{Anonymous: true, OnError: func(_ context.Context, err error) { survived = append(survived, err) }})
+	b := s.browser()
+	b.ok("/login?user=ann")
+	s.store.failWith(errDown)
+	b.want("/get", "/0/", "without a session")
+	if len(survived) != 1 || !errors.Is(survived[0], errDown) {
+		t.Errorf("OnError was told %v", survived)
+	}
+	if r := b.get("/count"); r.status != http.StatusConflict || r.header.Get("Set-Cookie") != "" {
+		t.Errorf("an update: %d %v; it must fail and begin no session", r.status, r.header)
+	}
+	s.store.failWith(nil)
+	b.want("/get", "ann/0/", "the store is back")
+}
+
+func TestErrorHandler(t *testing.T) {
+	var got error
+	s := newSite(t, &session.Options{ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
+		got = err
+		w.Header().Set("Retry-After", "5")
+		w.WriteHeader(http.StatusTeapot)
+		fmt.Fprint(w, "sorry, ", r.URL.Path)
+	}})
+	s.mux.HandleFunc("/silent", func(w http.ResponseWriter, r *http.Request) {
+		_, _ = s.sessions.Get(r.Context())
+	})
+	b := s.browser()
+	b.ok("/count")
+	s.store.failWith(errDown)
+	for _, path := range []string{"/get", "/silent"} {
+		r := b.get(path)
+		if r.status != http.StatusTeapot || r.body != "sorry, "+path || r.header.Get("Retry-After") != "5" || !errors.Is(got, errDown) {
+			t.Errorf("%s: %d %q, error %v", path, r.status, r.body, got)
+		}
+	}
+	_, token, _ := strings.Cut(b.cookie(), "=")
+	if strings.Contains(got.Error(), token) || strings.Contains(got.Error(), "s:") {
+		t.Errorf("the error holds a key: %v", got)
+	}
+}
+
+func TestFailedTouchIsSurvived(t *testing.T) {
+	var survived []error
+	s := newSite(t, &session.Options{Policy: halfHour, OnError: func(_ context.Context, err error) { survived = append(survived, err) }})
+	s.mux.HandleFunc("/touch-fails", func(w http.ResponseWriter, r *http.Request) {
+		// The read goes through, the touch behind it does not.
+		s.store.failTouches(errDown)
+		defer s.store.failTouches(nil)
+		v, err := s.sessions.Get(r.Context())
+		fmt.Fprint(w, v.Data.Count, err)
+	})
+	b := s.browser()
+	b.ok("/count")
+	s.clock.Advance(time.Minute)
+	b.want("/touch-fails", "1 <nil>", "the session was read")
+	if len(survived) != 1 || !errors.Is(survived[0], errDown) {
+		t.Errorf("OnError was told %v", survived)
+	}
+}
+
+func TestCancelledRequest(t *testing.T) {
+	s := newSite(t, nil)
+	s.mux.HandleFunc("/cancelled", func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithCancel(r.Context())
+		cancel()
+		if _, err := s.sessions.Get(ctx); err != context.Canceled {
+			t.Errorf("Get: %v", err)
+		}
+		v, err := s.sessions.Get(r.Context())
+		fmt.Fprint(w, v.Data.Count, err)
+	})
+	b := s.browser()
+	b.ok("/count")
+	b.want("/cancelled", "1 <nil>", "a read that failed is tried again by the next call")
+}
+
+func TestOversizedData(t *testing.T) {
+	s := newSite(t, &session.Options{MaxData: 100})
+	var got error
+	s.mux.HandleFunc("/big", func(w http.ResponseWriter, r *http.Request) {
+		got = s.sessions.Update(r.Context(), func(d *Data) error { d.Flash = strings.Repeat("x", 100); return nil })
+	})
+	b := s.browser()
+	if r := b.ok("/big"); r.header.Get("Set-Cookie") != "" || s.store.calls() != 0 {
+		t.Error("data that is too large began a session")
+	}
+	b.ok("/count")
+	b.ok("/big")
+	var invalid *slidingttl.InvalidError
+	if !errors.As(got, &invalid) || invalid.Field != "session data" || !strings.Contains(got.Error(), "100 bytes") {
+		t.Errorf("error %v", got)
+	}
+	b.want("/get", "/1/", "as it was")
+}
+
+func TestDataThatDoesNotDecode(t *testing.T) {
+	var survived []error
+	s := newSite(t, &session.Options{OnError: func(_ context.Context, err error) { survived = append(survived, err) }})
+	b := s.browser()
+	b.ok("/login?user=ann")
+	id := b.ok("/id").body
+	e, err := s.store.Get(t.Context(), "s:"+id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.Value.Data = json.RawMessage(`{"count":"many"}`)
+	if _, err := s.store.Replace(t.Context(), "s:"+id, e.Value, e.Meta, e.Life, 0); err != nil {
+		t.Fatal(err)
+	}
+	b.want("/get", "/0/", "no session, and no half of one")
+	var data *session.DataError
+	if len(survived) != 1 || !errors.As(survived[0], &data) || data.Op != "decode" {
+		t.Errorf("OnError was told %v", survived)
+	}
+	b.ok("/count")
+	b.want("/get", "/1/", "a new session")
+}
+
+// TestHooksMayCallBack has hooks ask for the session that they are told of, and a
+// predicate that panics once.
+func TestHooksMayCallBack(t *testing.T) {
+	var s *site
+	var told, asked int
+	back := func(ctx context.Context) {
+		told++
+		if v, err := s.sessions.Get(ctx); err != nil || v.ID != "" {
+			t.Errorf("from a hook: %+v, %v", v, err)
+		}
+	}
+	s = newSite(t, &session.Options{
+		OnReplay: func(ctx context.Context, _ session.Info) { back(ctx) },
+		OnError:  func(ctx context.Context, _ error) { back(ctx) },
+		Passive: func(r *http.Request) bool {
+			if r.URL.Path == "/panics" {
+				if asked++; asked == 1 {
+					panic("predicate")
+				}
+			}
+			return false
+		},
+	})
+	s.mux.HandleFunc("/panics", func(w http.ResponseWriter, r *http.Request) {
+		func() {
+			defer func() { _ = recover() }()
+			_, _ = s.sessions.Get(r.Context())
+		}()
+		v, err := s.sessions.Get(r.Context())
+		fmt.Fprint(w, v.User, err)
+	})
+	b := s.browser()
+	b.ok("/login?user=ann")
+	old := b.cookie()
+	b.ok("/renew")
+	s.clock.Advance(time.Minute)
+	if r := b.with("/get", old); r.body != "/0/" || told != 1 {
+		t.Errorf("%q, hook told %d times", r.body, told)
+	}
+	b.want("/panics", "ann<nil>", "a panic left nothing locked")
+	id := "s:" + b.ok("/id").body
+	e, err := s.store.Get(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.Value.Data = json.RawMessage(`[]`)
+	if _, err := s.store.Replace(t.Context(), id, e.Value, e.Meta, e.Life, 0); err != nil {
+		t.Fatal(err)
+	}
+	if b.want("/get", "/0/", "data that does not decode"); told != 2 {
+		t.Errorf("hooks told %d times", told)
+	}
+}
+
+func TestDataThatDoesNotEncode(t *testing.T) {
+	s := newSite(t, nil)
+	m, err := session.New[any](s.driver, &session.Options{Cookie: "other", Now: s.clock.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close(context.Background())
+	s.mux.HandleFunc("/chan", func(w http.ResponseWriter, r *http.Request) {
+		err := m.Update(r.Context(), func(v *any) error { *v = make(chan int); return nil })
+		var data *session.DataError
+		if !errors.As(err, &data) || data.Op != "encode" {
+			t.Errorf("error %v", err)
+		}
+	})
+	s.server.Config.Handler = m.Middleware(s.mux)
+	if r := s.browser().ok("/chan"); r.header.Get("Set-Cookie") != "" {
+		t.Error("sets a cookie")
+	}
+}
+
+func TestHeaderSent(t *testing.T) {
+	s := newSite(t, nil)
+	s.mux.HandleFunc("/late", func(w http.ResponseWriter, r *http.Request) {
+		ctx := r.Context()
+		fmt.Fprint(w, "begun")
+		before := s.store.writes.Load()
+		for name, err := range map[string]error{
+			"Login":  s.sessions.Login(ctx, session.Login{User: "u"}, nil),
+			"Update": s.sessions.Update(ctx, func(d *Data) error { d.Count++; return nil }),
+		} {
+			if err != session.ErrHeaderSent {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if n := s.store.writes.Load() - before; n != 0 {
+			t.Errorf("%d writes", n)
+		}
+	})
+	s.mux.HandleFunc("/late-known", func(w http.ResponseWriter, r *http.Request) {
+		ctx := r.Context()
+		fmt.Fprint(w, "begun")
+		if err := s.sessions.Update(ctx, func(d *Data) error { d.Count++; return nil }); err != nil {
+			t.Errorf("Update needs no cookie: %v", err)
+		}
+		if err := s.sessions.Renew(ctx); err != session.ErrHeaderSent {
+			t.Errorf("Renew: %v", err)
+		}
+		if err := s.sessions.Destroy(ctx); err != nil {
+			t.Errorf("Destroy: %v", err)
+		}
+	})
+	s.browser().want("/late", "begun", "")
+	b := s.browser()
+	b.ok("/count")
+	b.want("/late-known", "begun", "")
+	b.want("/get", "/0/", "destroyed, though the browser has the cookie")
+}
+
+func TestStreaming(t *testing.T) {
+	s := newSite(t, nil)
+	next := make(chan struct{})
+	s.mux.HandleFunc("/events", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		w.WriteHeader(http.StatusEarlyHints)
+		if err := s.sessions.Update(r.Context(), func(d *Data) error { d.Count++; return nil }); err != nil {
+			t.Error(err)
+		}
+		control := http.NewResponseController(w)
+		if err := control.SetWriteDeadline(time.Time{}); err != nil {
+			t.Errorf("SetWriteDeadline: %v", err)
+		}
+		for i := range 3 {
+			fmt.Fprintf(w, "data: %d\n", i)
+			if i == 1 {
+				w.(http.Flusher).Flush()
+			} else if err := control.Flush(); err != nil {
+				t.Errorf("Flush: %v", err)
+			}
+			<-next
+		}
+	})
+	b := s.browser()
+	res, err := b.client.Get(s.server.URL + "/events")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if res.Header.Get("Set-Cookie") == "" {
+		t.Error("the cookie did not come with the header")
+	}
+	lines := bufio.NewReader(res.Body)
+	for i := range 3 {
+		line, err := lines.ReadString('\n')
+		if want := fmt.Sprintf("data: %d\n", i); line != want || err != nil {
+			t.Fatalf("line %q, %v; want %q while the handler still runs", line, err, want)
+		}
+		next <- struct{}{}
+	}
+	b.want("/get", "/1/", "")
+}
+
+func TestHijack(t *testing.T) {
+	s := newSite(t, nil)
+	s.mux.HandleFunc("/upgrade", func(w http.ResponseWriter, r *http.Request) {
+		if err := s.sessions.Update(r.Context(), func(d *Data) error { d.Count++; return nil }); err != nil {
+			t.Error(err)
+		}
+		conn, buf, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close()
+		fmt.Fprintf(buf, "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: echo\r\nSet-Cookie: %s\r\n\r\n", w.Header().Get("Set-Cookie"))
+		_ = buf.Flush()
+		line, err := buf.ReadString('\n')
+		if err != nil {
+			t.Error(err)
+		}
+		v, err := s.sessions.Refresh(r.Context())
+		fmt.Fprintf(buf, "%d %v %s", v.Data.Count, err, line)
+		_ = buf.Flush()
+	})
+	// An upgrade is HTTP/1.1's alone.
+	s.server.TLS.NextProtos = []string{"http/1.1"}
+	b := s.browser()
+	req, _ := http.NewRequest("GET", s.server.URL+"/upgrade", nil)
+	req.Header.Set("Connection", "upgrade")
+	req.Header.Set("Upgrade", "echo")
+	transport := s.server.Client().Transport.(*http.Transport).Clone()
+	transport.ForceAttemptHTTP2 = false
+	transport.TLSClientConfig.NextProtos = []string{"http/1.1"}
+	b.client.Transport = transport
+	defer transport.CloseIdleConnections()
+	res, err := b.client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res.StatusCode != http.StatusSwitchingProtocols {
+		t.Fatalf("status %d", res.StatusCode)
+	}
+	conn := res.Body.(io.ReadWriteCloser)
+	defer conn.Close()
+	fmt.Fprintln(conn, "hello")
+	got, err := io.ReadAll(conn)
+	if string(got) != "1 <nil> hello\n" || err != nil {
+		t.Errorf("over the upgraded connection: %q, %v", got, err)
+	}
+	b.want("/get", "/1/", "the hijacker sent the cookie that was in the header")
+}
+
+func TestPanicInHandler(t *testing.T) {
+	s := newSite(t, nil)
+	s.mux.HandleFunc("/panic", func(w http.ResponseWriter, r *http.Request) {
+		ctx := r.Context()
+		if err := s.sessions.Update(ctx, func(d *Data) error { d.Count++; return nil }); err != nil {
+			t.Error(err)
+		}
+		if err := s.sessions.Renew(ctx); err != nil {
+			t.Error(err)
+		}
+		panic(http.ErrAbortHandler)
+	})
+	b := s.browser()
+	b.ok("/count")
+	if res, err := b.client.Get(s.server.URL + "/panic"); err == nil {
+		res.Body.Close()
+		t.Fatal("the panic was swallowed")
+	}
+	b.want("/get", "/2/", "what was updated before the panic stands, and the former token is good for the grace")
+}

@@ -1,0 +1,131 @@
+package session
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/slidingttl/slidingttl/drivers/memory"
+)
+
+type fuzzData struct {
+	Name  string
+	Items []int
+	Next  *fuzzData
+}
+
+// fuzzManager returns a manager with one session of the user "u" and that
+// session's token.
+func fuzzManager(f *testing.F) (*Manager[fuzzData], *memory.Driver[Record], token) {
+	d, err := memory.New[Record](nil)
+	if err != nil {
+		f.Fatal(err)
+	}
+	m, err := New[fuzzData](d, nil)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(func() {
+		_ = m.Close(context.Background())
+		_ = d.Close()
+	})
+	now, err := m.insert(f.Context(), Record{User: "u"}, fuzzData{})
+	if err != nil {
+		f.Fatal(err)
+	}
+	return m, d, now.token
+}
+
+// serve returns what a handler sees of a request with this Cookie header.
+func serve[T any](t *testing.T, m *Manager[T], cookie string) (s Session[T]) {
+	r := httptest.NewRequest("GET", "/", nil)
+	r.Header["Cookie"] = []string{cookie}
+	w := httptest.NewRecorder()
+	m.Middleware(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var err error
+		if s, err = m.Get(r.Context()); err != nil {
+			t.Errorf("Get: %v", err)
+		}
+	})).ServeHTTP(w, r)
+	if w.Code != http.StatusOK {
+		t.Errorf("status %d", w.Code)
+	}
+	return s
+}
+
+// FuzzCookie: whatever a Cookie header holds, it is never an error, and it opens a
+// session only if it has the token, once.
+func FuzzCookie(f *testing.F) {
+	m, _, token := fuzzManager(f)
+	const name = "__Host-session="
+	for _, seed := range []string{"", ";", "=", name, name + "TOKEN", "a=b; " + name + "TOKEN", name + "TOKEN; " + name + "TOKEN",
+		name + `"TOKEN"`, name + "TOKEN\r\n", " \t" + name + "TOKEN ;", "\x00" + name + "TOKEN"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, cookie string) {
+		cookie = strings.ReplaceAll(cookie, "TOKEN", token.String())
+		s := serve(t, m, cookie)
+		if (s.ID == "") != (s.User == "") {
+			t.Errorf("half a session: %+v", s)
+		}
+		if has := strings.Count(cookie, name+token.String()); s.ID != "" && has != 1 {
+			t.Errorf("a session from a header with the token %d times", has)
+		}
+	})
+}
+
+// FuzzToken: a token has one spelling, and no other string opens its session.
+func FuzzToken(f *testing.F) {
+	m, _, token := fuzzManager(f)
+	f.Add(token.String())
+	f.Add(strings.Repeat("A", tokenLen))
+	f.Add(strings.Repeat("\n", tokenLen))
+	f.Add(token.String()[:tokenLen-1] + "_")
+	f.Fuzz(func(t *testing.T, value string) {
+		parsed, ok := parseToken(value)
+		if ok && parsed.String() != value {
+			t.Errorf("%q reads as the token of another string", value)
+		}
+		if s := serve(t, m, "__Host-session="+value); (s.ID != "") != (value == token.String()) {
+			t.Errorf("%q opens %+v", value, s)
+		}
+	})
+}
+
+// FuzzRecord: whatever the store holds in a session's place is that session, or
+// none, and never an error or a part of one.
+func FuzzRecord(f *testing.F) {
+	m, d, token := fuzzManager(f)
+	key := token.key("")
+	f.Add(0, []byte(`{"Name":"n","Items":[1],"Next":{}}`), true)
+	f.Add(0, []byte(`{"Name":"n","Items":["x"]}`), true)
+	f.Add(0, []byte(`{"Name":"n"`), true)
+	f.Add(1, []byte(nil), true)
+	f.Add(2, []byte(`null`), false)
+	f.Add(-1, []byte(`{}`), true)
+	f.Fuzz(func(t *testing.T, kind int, data []byte, known bool) {
+		e, err := d.Get(t.Context(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.Value = Record{Kind: Kind(kind), User: "u", Data: data}
+		if known {
+			e.Value.Token = token.hash()
+		}
+		if _, err := d.Replace(t.Context(), key, e.Value, e.Meta, e.Life, 1); err != nil {
+			t.Fatal(err)
+		}
+		s := serve(t, m, "__Host-session="+token.String())
+		var want fuzzData
+		good := known && Kind(kind) == Live && (len(data) == 0 || json.Unmarshal(data, &want) == nil)
+		if (s.ID != "") != good {
+			t.Errorf("session %+v, want one: %v", s, good)
+		}
+		if s.ID == "" && (s.Data.Name != "" || s.Data.Items != nil || s.Data.Next != nil) {
+			t.Errorf("data without a session: %+v", s)
+		}
+	})
+}

@@ -1,0 +1,108 @@
+package session
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/slidingttl/slidingttl/middleware/internal/response"
+	"github.com/slidingttl/slidingttl/slidingttl"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// Manager manages the sessions of an application, whose data is of type T. Its
+// methods are safe for concurrent use.
+//
+// Those that take the context of a request want one that passed Middleware, else
+// they fail with ErrNoMiddleware. Errors of the store are [*slidingttl.Error]s; a
+// context's error passes unchanged.
+type Manager[T any] struct {
+	opts     Options
+	store    *slidingttl.Store[Record]
+	policies policies
+	cookies  cookies
+}
+
+// New returns a manager that keeps its records in d. opts may be nil; it is
+// copied. New does no I/O. The caller keeps d, and closes it after the manager.
+//
+// An option that breaks its rule is a *slidingttl.InvalidError that names it.
+func New[T any](d driver.Driver[Record], opts *Options) (*Manager[T], error) {
+	m := &Manager[T]{}
+	if opts != nil {
+		m.opts = *opts
+	}
+	var err error
+	if m.opts, err = m.opts.validate(); err != nil {
+		return nil, err
+	}
+	m.policies, m.cookies = newPolicies(&m.opts), newCookies(&m.opts)
+	m.store, err = slidingttl.New(d, m.policies.index, &slidingttl.Options[Record]{
+		PolicyOf:     m.policies.of,
+		Touches:      m.opts.Touches,
+		Now:          m.opts.Now,
+		OnTouchError: func(ctx context.Context, _ string, err error) { m.survived(ctx, err) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// Middleware gives the handlers under it their sessions. It reads nothing before
+// a handler asks. Under itself it has no effect.
+func (m *Manager[T]) Middleware(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Context().Value(m) != nil {
+			next.ServeHTTP(w, r)
+			return
+		}
+		if m.opts.InsecureLocalhost && !fromLocalhost(r) {
+			m.opts.ErrorHandler(w, r, ErrInsecure)
+			return
+		}
+		q := &request[T]{m: m, w: response.Writer{ResponseWriter: w}}
+		q.w.Before = q.beforeHeader
+		q.r = r.WithContext(context.WithValue(r.Context(), m, q))
+		next.ServeHTTP(&q.w, q.r)
+		q.w.Begin(http.StatusOK)
+	})
+}
+
+// Check asks the driver, at start-up, whether its store is configured to keep what
+// the policies promise. See [slidingttl.Store.Check].
+func (m *Manager[T]) Check(ctx context.Context) error { return m.store.Check(ctx) }
+
+// Stats returns what the store under the manager has done so far.
+func (m *Manager[T]) Stats() slidingttl.Stats { return m.store.Stats() }
+
+// Close makes further calls fail and waits for touches under way. See
+// [slidingttl.Store.Close].
+func (m *Manager[T]) Close(ctx context.Context) error { return m.store.Close(ctx) }
+
+// survived reports a failure that no caller is told of.
+func (m *Manager[T]) survived(ctx context.Context, err error) {
+	if err != nil && m.opts.OnError != nil {
+		m.opts.OnError(ctx, err)
+	}
+}
+
+// of returns the state of the request that ctx belongs to.
+func (m *Manager[T]) of(ctx context.Context) (*request[T], error) {
+	q, ok := ctx.Value(m).(*request[T])
+	if !ok {
+		return nil, ErrNoMiddleware
+	}
+	return q, nil
+}
+
+func (m *Manager[T]) key(id string) string { return m.opts.KeyPrefix + sessionKey + id }
+
+// cookie returns the cookie for t and the session e.
+func (m *Manager[T]) cookie(t *token, e *driver.Entry[Record]) string {
+	var until time.Time
+	if e.Value.Remember {
+		until = m.policies.of(e.Value).Cap(e.CreatedAt).Time()
+	}
+	return m.cookies.set(t, until, m.store.Now())
+}

@@ -1,0 +1,159 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/slidingttl/slidingttl/slidingttl"
+)
+
+// Options adjusts a Manager. The zero value, and a nil pointer, mean the defaults.
+type Options struct {
+	// Policy is how long a session lives. Zero: 30 minutes idle, 12 hours in
+	// all, with a slack of 3 minutes.
+	Policy slidingttl.Policy
+
+	// Remember is how long a session lives whose Login asks to be remembered.
+	// Zero: 30 days idle, 90 days in all, with a slack of 1 day.
+	Remember slidingttl.Policy
+
+	// Cookie is the cookie's name, to which "__Host-" is added. Zero: "session".
+	// Managers side by side need names that differ, and on one driver key
+	// prefixes too.
+	Cookie string
+
+	// SameSite is the cookie's. Zero: Lax. Strict also keeps the session from
+	// requests that follow a link of another site.
+	SameSite http.SameSite
+
+	// InsecureLocalhost makes cookies work over plain http on a developer's
+	// machine: without Secure and "__Host-". Every request that does not come
+	// from this machine, for a localhost name, is then refused with ErrInsecure
+	// through ErrorHandler, so that it cannot go unnoticed elsewhere.
+	InsecureLocalhost bool
+
+	// Passive reports requests that must not keep a session alive: polling,
+	// health checks. It is called when a handler first asks for the session.
+	// Update, Login and Renew still count as accesses. Nil: none.
+	Passive func(*http.Request) bool
+
+	// RenewGrace is how long the former token is good after Renew. Zero: 10 s.
+	// A millisecond is as good as none.
+	RenewGrace time.Duration
+
+	// MaxData bounds the encoded data of a session, in bytes: an Update beyond
+	// it fails with an error that matches slidingttl.ErrInvalid. Zero: 16 KiB.
+	MaxData int
+
+	// MaxPerUser bounds the sessions of a user: a Login beyond it ends the one
+	// that was begun first. Zero: 32.
+	MaxPerUser int
+
+	// KeyPrefix begins every key in the store. Zero: none.
+	KeyPrefix string
+
+	// Touches says whether a request waits for a due touch. See
+	// [slidingttl.TouchMode].
+	Touches slidingttl.TouchMode
+
+	// Anonymous treats a visitor whose session cannot be read, because the store
+	// fails, as one without a session; the failure goes to OnError. By default
+	// the request is answered by ErrorHandler.
+	Anonymous bool
+
+	// ErrorHandler answers a request in place of its handler, when its session
+	// could not be read or ErrInsecure refuses it. Nil: 503 Service Unavailable
+	// without details.
+	ErrorHandler func(w http.ResponseWriter, r *http.Request, err error)
+
+	// OnReplay is told of a request that showed a token which its session no
+	// longer has. To end the session, call Revoke. Nil: nobody is told.
+	OnReplay func(ctx context.Context, s Info)
+
+	// OnError is told of failures that the request survived: a touch, a clean-up,
+	// data that does not decode, a read with Anonymous. It may run on another
+	// goroutine. Nil: nobody is told.
+	OnError func(ctx context.Context, err error)
+
+	// Now is the time. Nil: the driver's clock if it has one, else time.Now.
+	Now func() time.Time
+}
+
+const (
+	defaultRenewGrace = 10 * time.Second
+	defaultMaxData    = 16 << 10
+	defaultMaxPerUser = 32
+	defaultCookie     = "session"
+
+	maxLabel = 200 // bytes
+)
+
+var (
+	defaultPolicy   = slidingttl.Policy{IdleGrace: 30 * time.Minute, MaxLifetime: 12 * time.Hour, Slack: 3 * time.Minute}
+	defaultRemember = slidingttl.Policy{IdleGrace: 30 * 24 * time.Hour, MaxLifetime: 90 * 24 * time.Hour, Slack: 24 * time.Hour}
+)
+
+// validate returns o with its defaults filled in.
+func (o Options) validate() (Options, error) {
+	invalid := func(field string, value any, rule string) (Options, error) {
+		return o, &slidingttl.InvalidError{Field: "Options." + field, Value: fmt.Sprint(value), Rule: rule}
+	}
+	if o.Policy == (slidingttl.Policy{}) {
+		o.Policy = defaultPolicy
+	}
+	if o.Remember == (slidingttl.Policy{}) {
+		o.Remember = defaultRemember
+	}
+	if o.Cookie == "" {
+		o.Cookie = defaultCookie
+	}
+	if o.SameSite == 0 {
+		o.SameSite = http.SameSiteLaxMode
+	}
+	if o.RenewGrace == 0 {
+		o.RenewGrace = defaultRenewGrace
+	}
+	if o.MaxData == 0 {
+		o.MaxData = defaultMaxData
+	}
+	if o.MaxPerUser == 0 {
+		o.MaxPerUser = defaultMaxPerUser
+	}
+	if o.ErrorHandler == nil {
+		o.ErrorHandler = unavailable
+	}
+	if err := o.Policy.Validate(); err != nil {
+		return o, fmt.Errorf("Options.Policy: %w", err)
+	}
+	if err := o.Remember.Validate(); err != nil {
+		return o, fmt.Errorf("Options.Remember: %w", err)
+	}
+	switch {
+	case strings.HasPrefix(o.Cookie, "__"):
+		return invalid("Cookie", o.Cookie, "must be without a prefix, which is added")
+	case (&http.Cookie{Name: o.Cookie}).Valid() != nil:
+		return invalid("Cookie", fmt.Sprintf("%q", o.Cookie), "must be a cookie name")
+	case o.SameSite < http.SameSiteDefaultMode || o.SameSite > http.SameSiteNoneMode:
+		return invalid("SameSite", int(o.SameSite), "must be one of net/http's modes")
+	case o.SameSite == http.SameSiteNoneMode && o.InsecureLocalhost:
+		return invalid("SameSite", "None", "must not be None with InsecureLocalhost: browsers want Secure with it")
+	case o.RenewGrace < time.Millisecond:
+		return invalid("RenewGrace", o.RenewGrace, "must be at least 1ms, or zero")
+	case o.RenewGrace > o.Policy.IdleGrace || o.RenewGrace > o.Remember.IdleGrace:
+		return invalid("RenewGrace", o.RenewGrace, "must be at most the idle grace of both policies")
+	case o.RenewGrace%time.Millisecond != 0:
+		return invalid("RenewGrace", o.RenewGrace, "must be a whole number of milliseconds")
+	case o.MaxData < 0:
+		return invalid("MaxData", o.MaxData, "must not be negative")
+	case o.MaxPerUser < 0:
+		return invalid("MaxPerUser", o.MaxPerUser, "must not be negative")
+	}
+	return o, nil
+}
+
+func unavailable(w http.ResponseWriter, _ *http.Request, _ error) {
+	http.Error(w, http.StatusText(http.StatusServiceUnavailable), http.StatusServiceUnavailable)
+}

@@ -1,0 +1,190 @@
+package session
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"slices"
+
+	"github.com/slidingttl/slidingttl/slidingttl"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// List returns the live sessions of user, the last seen first. It touches none.
+func (m *Manager[T]) List(ctx context.Context, user string) ([]Info, error) {
+	members, err := m.members(ctx, user)
+	if err != nil {
+		return nil, err
+	}
+	found, err := m.store.PeekMulti(ctx, m.keys(members))
+	if err != nil {
+		return nil, err
+	}
+	list := make([]Info, 0, len(found))
+	for key, e := range found {
+		if e.Value.Kind == Live && e.Value.User == user {
+			list = append(list, m.policies.info(idOf(key), &e))
+		}
+	}
+	slices.SortFunc(list, func(a, b Info) int {
+		return cmp.Or(b.LastSeen.Compare(a.LastSeen), b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(a.ID, b.ID))
+	})
+	return list, nil
+}
+
+// Revoke ends the session of user that has this ID. An error that matches
+// slidingttl.ErrNotFound: user has no such session.
+func (m *Manager[T]) Revoke(ctx context.Context, user, id string) error {
+	members, err := m.members(ctx, user)
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(members, func(s Member) bool { return s.ID == id }) {
+		return slidingttl.ErrNotFound
+	}
+	return m.end(ctx, id, user)
+}
+
+// RevokeAll ends all sessions of user but those with the IDs in except: on a change
+// of password all but the request's own. A session whose Login has not returned
+// may escape it. After an error some may be left; call it again.
+func (m *Manager[T]) RevokeAll(ctx context.Context, user string, except ...string) error {
+	members, err := m.members(ctx, user)
+	if err != nil {
+		return err
+	}
+	members = slices.DeleteFunc(members, func(s Member) bool { return slices.Contains(except, s.ID) })
+	for _, s := range members {
+		if err := m.store.Delete(ctx, m.key(s.ID)); err != nil {
+			return err
+		}
+	}
+	if len(members) == 0 {
+		return nil
+	}
+	return m.delist(ctx, user, members...)
+}
+
+// end deletes the session id, and takes it off its user's index if it has one.
+// An index that cannot be written is no failure: what it lists is looked up.
+func (m *Manager[T]) end(ctx context.Context, id, user string) error {
+	if err := m.store.Delete(ctx, m.key(id)); err != nil {
+		return err
+	}
+	if user != "" {
+		m.survived(ctx, m.delist(ctx, user, Member{ID: id}))
+	}
+	return nil
+}
+
+// indexKeyOf is where the index of user is. It is a hash, for users' names may be
+// longer than a key can be, and are none of the store's business.
+func (m *Manager[T]) indexKeyOf(user string) string {
+	h := sha256.Sum256([]byte(user))
+	return m.opts.KeyPrefix + indexKey + encoding.EncodeToString(h[:])
+}
+
+// members returns a copy of user's index.
+func (m *Manager[T]) members(ctx context.Context, user string) ([]Member, error) {
+	e, err := m.store.Peek(ctx, m.indexKeyOf(user))
+	if errors.Is(err, slidingttl.ErrNotFound) {
+		return nil, nil
+	}
+	return slices.Clone(e.Value.Sessions), err
+}
+
+func (m *Manager[T]) keys(members []Member) []string {
+	keys := make([]string, len(members))
+	for i, s := range members {
+		keys[i] = m.key(s.ID)
+	}
+	return keys
+}
+
+// enlist puts the session now on its user's index, in place of the session
+// replaces, and ends those that are then too many.
+func (m *Manager[T]) enlist(ctx context.Context, now *current[T], replaces string) error {
+	user := now.entry.Value.User
+	gone, err := m.gone(ctx, user)
+	if err != nil {
+		return err
+	}
+	added := Member{
+		ID:        idOf(now.key),
+		CreatedAt: now.entry.CreatedAt,
+		Until:     m.policies.of(now.entry.Value).Cap(now.entry.CreatedAt),
+	}
+	var evicted []Member
+	add := func(r Record) (Record, error) {
+		at := driver.Floor(m.store.Now())
+		list := make([]Member, 0, len(r.Sessions)+1)
+		for _, s := range r.Sessions {
+			if s.Until > at && s.ID != replaces && !gone[s.ID] {
+				list = append(list, s)
+			}
+		}
+		list = append(list, added)
+		slices.SortStableFunc(list, func(a, b Member) int { return cmp.Compare(a.CreatedAt, b.CreatedAt) })
+		over := max(0, len(list)-m.opts.MaxPerUser)
+		evicted, list = list[:over], list[over:]
+		return Record{Kind: Index, Sessions: list}, nil
+	}
+	key := m.indexKeyOf(user)
+	for {
+		if _, err = m.store.Update(ctx, key, add); !errors.Is(err, slidingttl.ErrNotFound) {
+			break
+		}
+		first, _ := add(Record{})
+		if err = m.store.Insert(ctx, key, first); !errors.Is(err, slidingttl.ErrExists) {
+			break
+		}
+	}
+	if err != nil {
+		return err
+	}
+	for _, s := range evicted {
+		m.survived(ctx, m.store.Delete(ctx, m.key(s.ID)))
+	}
+	return nil
+}
+
+// gone returns the sessions on a full index that the store no longer has, so that
+// none that lives must give way to them.
+func (m *Manager[T]) gone(ctx context.Context, user string) (map[string]bool, error) {
+	members, err := m.members(ctx, user)
+	if err != nil || len(members) < m.opts.MaxPerUser {
+		return nil, err
+	}
+	found, err := m.store.PeekMulti(ctx, m.keys(members))
+	if err != nil {
+		return nil, err
+	}
+	gone := map[string]bool{}
+	for _, s := range members {
+		_, ok := found[m.key(s.ID)]
+		gone[s.ID] = !ok
+	}
+	return gone, nil
+}
+
+// delist takes sessions off user's index.
+func (m *Manager[T]) delist(ctx context.Context, user string, ended ...Member) error {
+	_, err := m.store.Update(ctx, m.indexKeyOf(user), func(r Record) (Record, error) {
+		left := make([]Member, 0, len(r.Sessions))
+		for _, s := range r.Sessions {
+			if !slices.ContainsFunc(ended, func(e Member) bool { return e.ID == s.ID }) {
+				left = append(left, s)
+			}
+		}
+		if len(left) == len(r.Sessions) {
+			return r, errUnchanged
+		}
+		r.Sessions = left
+		return r, nil
+	})
+	if err == errUnchanged || errors.Is(err, slidingttl.ErrNotFound) {
+		return nil
+	}
+	return err
+}

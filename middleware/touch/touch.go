@@ -1,0 +1,184 @@
+package touch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/slidingttl/slidingttl/middleware/internal/response"
+	"github.com/slidingttl/slidingttl/slidingttl"
+)
+
+// Keeper is what touches records: a *slidingttl.Store of any type.
+type Keeper interface {
+	Keep(ctx context.Context, key string) error
+}
+
+// Key says which record a request is an access to; "" if to none. It is called
+// after the handler, so that what a ServeMux under the middleware finds in the path
+// is known, provided the handlers between pass on the same request.
+type Key func(*http.Request) string
+
+// PathValue is a Key that takes the wildcard of that name from the pattern.
+func PathValue(name string) Key {
+	return func(r *http.Request) string { return r.PathValue(name) }
+}
+
+// Header is a Key that takes the request's header of that name.
+func Header(name string) Key {
+	return func(r *http.Request) string { return r.Header.Get(name) }
+}
+
+// Options adjusts a Toucher. The zero value, and a nil pointer, mean the defaults.
+type Options struct {
+	// Wait makes the request wait for its touch, once the handler has returned. A
+	// short answer leaves only after it.
+	Wait bool
+
+	// Workers bounds the touches in the background at once. Zero: 64.
+	Workers int
+
+	// Timeout bounds one touch, which runs on a context of its own: the request's
+	// ends as soon as the client goes. Zero: 5 s.
+	Timeout time.Duration
+
+	// Success says which answers are an access. Nil: a status below 400.
+	Success func(status int) bool
+
+	// OnError is told of touches for which the store answered with an error: an
+	// invalid key, a closed store, a failure that it was told to be strict with.
+	// The store's own hook, slidingttl.Options.OnTouchError, is told of the other
+	// failures. A record that is gone is no failure. Nil: nobody is told.
+	OnError func(ctx context.Context, err error)
+}
+
+const (
+	defaultWorkers = 64
+	defaultTimeout = 5 * time.Second
+)
+
+// Toucher touches records after requests for them. It is safe for concurrent use.
+type Toucher struct {
+	store Keeper
+	key   Key
+	opts  Options
+	free  chan struct{} // a token for each touch in the background
+
+	mu      sync.Mutex // guards closed, and orders running.Add before Close's Wait
+	closed  bool
+	running sync.WaitGroup
+
+	stop   context.Context // ends when Close gives up
+	giveUp context.CancelFunc
+}
+
+// New returns a Toucher for the records of store. opts may be nil; it is copied.
+func New(store Keeper, key Key, opts *Options) (*Toucher, error) {
+	t := &Toucher{store: store, key: key}
+	if opts != nil {
+		t.opts = *opts
+	}
+	switch {
+	case store == nil:
+		return nil, &slidingttl.InvalidError{Field: "store", Value: "nil", Rule: "is required"}
+	case key == nil:
+		return nil, &slidingttl.InvalidError{Field: "key", Value: "nil", Rule: "is required"}
+	case t.opts.Workers < 0:
+		return nil, &slidingttl.InvalidError{Field: "Options.Workers", Value: fmt.Sprint(t.opts.Workers), Rule: "must not be negative"}
+	case t.opts.Timeout < 0:
+		return nil, &slidingttl.InvalidError{Field: "Options.Timeout", Value: t.opts.Timeout.String(), Rule: "must not be negative"}
+	case t.opts.Workers > 0 && t.opts.Wait:
+		return nil, &slidingttl.InvalidError{Field: "Options.Workers", Value: fmt.Sprint(t.opts.Workers), Rule: "must be zero with Wait, where nothing runs in the background"}
+	}
+	if t.opts.Timeout == 0 {
+		t.opts.Timeout = defaultTimeout
+	}
+	if t.opts.Workers == 0 {
+		t.opts.Workers = defaultWorkers
+	}
+	if t.opts.Success == nil {
+		t.opts.Success = func(status int) bool { return status < http.StatusBadRequest }
+	}
+	t.free = make(chan struct{}, t.opts.Workers)
+	t.stop, t.giveUp = context.WithCancel(context.Background())
+	return t, nil
+}
+
+// Middleware touches the record of a request after next has answered it. A handler
+// that panics touches nothing.
+func (t *Toucher) Middleware(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		answer := &response.Writer{ResponseWriter: w}
+		next.ServeHTTP(answer, r)
+		if !t.opts.Success(answer.Status()) {
+			return
+		}
+		if key := t.key(r); key != "" {
+			t.touch(r.Context(), key)
+		}
+	})
+}
+
+// touch has the record under key touched.
+func (t *Toucher) touch(ctx context.Context, key string) {
+	if t.opts.Wait || !t.begin() {
+		t.keep(ctx, key)
+		return
+	}
+	go func() {
+		defer t.running.Done()
+		defer func() { <-t.free }()
+		t.keep(ctx, key)
+	}()
+}
+
+// begin reserves a place in the background. False: none is free, or t is closed.
+func (t *Toucher) begin() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return false
+	}
+	select {
+	case t.free <- struct{}{}:
+		t.running.Add(1)
+		return true
+	default:
+		return false
+	}
+}
+
+func (t *Toucher) keep(ctx context.Context, key string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.opts.Timeout)
+	defer cancel()
+	defer context.AfterFunc(t.stop, cancel)()
+	err := t.store.Keep(ctx, key)
+	if err != nil && !errors.Is(err, slidingttl.ErrNotFound) && t.opts.OnError != nil {
+		t.opts.OnError(ctx, err)
+	}
+}
+
+// Close waits for the touches in the background. If ctx ends first it cancels
+// those, waits for them to return, and returns ctx's error. Requests that come
+// later do their own touch. Closing again is no error.
+func (t *Toucher) Close(ctx context.Context) error {
+	t.mu.Lock()
+	t.closed = true
+	t.mu.Unlock()
+	done := make(chan struct{})
+	go func() {
+		t.running.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		t.giveUp()
+		<-done
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,239 @@
+package touch_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/slidingttl/slidingttl/drivers/memory"
+	"github.com/slidingttl/slidingttl/middleware/touch"
+	"github.com/slidingttl/slidingttl/slidingttl"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var answer = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	switch r.URL.Query().Get("answer") {
+	case "404":
+		http.NotFound(w, r)
+	case "302":
+		http.Redirect(w, r, "/elsewhere", http.StatusFound)
+	case "hints":
+		w.WriteHeader(http.StatusEarlyHints)
+		w.WriteHeader(http.StatusInternalServerError)
+	case "body":
+		_, _ = io.WriteString(w, "body")
+	}
+})
+
+// TestStore drives a real store in virtual time: a record lives as long as there
+// are successful requests for it.
+func TestStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, err := memory.New[string](nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		store, err := slidingttl.New(d, slidingttl.Policy{IdleGrace: time.Hour, MaxLifetime: 4 * time.Hour}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer store.Close(context.Background())
+		touches, err := touch.New(store, touch.PathValue("id"), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer touches.Close(context.Background())
+		mux := http.NewServeMux()
+		mux.Handle("GET /{id}", answer)
+		site := touches.Middleware(mux)
+		get := func(path string) {
+			site.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", path, nil))
+			synctest.Wait()
+		}
+		alive := func(key string) bool {
+			_, err := store.Peek(t.Context(), key)
+			return err == nil
+		}
+		for _, key := range []string{"redirect", "body", "empty", "failing", "hints", "ignored"} {
+			if err := store.Insert(t.Context(), key, "v"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 3 {
+			time.Sleep(50 * time.Minute)
+			get("/redirect?answer=302")
+			get("/body?answer=body")
+			get("/empty")
+			get("/failing?answer=404")
+			get("/hints?answer=hints")
+			get("/none?answer=body")
+		}
+		for key, want := range map[string]bool{"redirect": true, "body": true, "empty": true, "failing": false, "hints": false, "ignored": false, "none": false} {
+			if alive(key) != want {
+				t.Errorf("%s is alive: %v, want %v", key, !want, want)
+			}
+		}
+		for range 2 {
+			time.Sleep(50 * time.Minute)
+			get("/body")
+		}
+		if alive("body") {
+			t.Error("a busy record outlived its cap")
+		}
+	})
+}
+
+// slow is a store whose touches wait.
+type slow struct {
+	release chan struct{}
+	calls   atomic.Int32
+	mu      sync.Mutex // guards keys
+	keys    []string
+}
+
+func (s *slow) Keep(ctx context.Context, key string) error {
+	s.calls.Add(1)
+	s.mu.Lock()
+	s.keys = append(s.keys, key)
+	s.mu.Unlock()
+	select {
+	case <-s.release:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func serve(t *touch.Toucher, key string) {
+	r := httptest.NewRequest("GET", "/", nil)
+	r.Header.Set("Key", key)
+	ctx, cancel := context.WithCancel(r.Context())
+	t.Middleware(answer).ServeHTTP(httptest.NewRecorder(), r.WithContext(ctx))
+	cancel()
+}
+
+func TestBackground(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &slow{release: make(chan struct{})}
+		touches, err := touch.New(store, touch.Header("Key"), &touch.Options{Workers: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		serve(touches, "")
+		serve(touches, "a")
+		serve(touches, "b")
+		var third atomic.Bool
+		go func() {
+			serve(touches, "c")
+			third.Store(true)
+		}()
+		synctest.Wait()
+		if store.calls.Load() != 3 || third.Load() {
+			t.Errorf("%d touches, third done %v: with two workers busy the third request must touch by itself", store.calls.Load(), third.Load())
+		}
+		closed := make(chan error)
+		go func() { closed <- touches.Close(context.Background()) }()
+		synctest.Wait()
+		select {
+		case err := <-closed:
+			t.Errorf("Close returned %v with touches under way", err)
+		default:
+		}
+		close(store.release)
+		if err := <-closed; err != nil {
+			t.Errorf("Close: %v", err)
+		}
+		serve(touches, "d")
+		if n := store.calls.Load(); n != 4 {
+			t.Errorf("%d touches after Close, want one more", n)
+		}
+		if err := touches.Close(context.Background()); err != nil {
+			t.Errorf("Close again: %v", err)
+		}
+	})
+}
+
+func TestWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &slow{release: make(chan struct{})}
+		var failed error
+		touches, err := touch.New(store, touch.Header("Key"), &touch.Options{
+			Wait: true, Timeout: time.Minute, OnError: func(_ context.Context, err error) { failed = err },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		serve(touches, "a")
+		if took := time.Since(start); took != time.Minute || failed != context.DeadlineExceeded {
+			t.Errorf("the request waited %v, hook told %v; want the timeout of its touch", took, failed)
+		}
+	})
+}
+
+func TestCloseGivesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &slow{release: make(chan struct{})}
+		touches, err := touch.New(store, touch.Header("Key"), &touch.Options{Timeout: time.Hour})
+		if err != nil {
+			t.Fatal(err)
+		}
+		serve(touches, "a")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		start := time.Now()
+		if err := touches.Close(ctx); err != context.DeadlineExceeded {
+			t.Errorf("Close: %v", err)
+		}
+		if took := time.Since(start); took != time.Second {
+			t.Errorf("Close took %v", took)
+		}
+	})
+}
+
+func TestPanic(t *testing.T) {
+	store := &slow{release: make(chan struct{})}
+	touches, err := touch.New(store, touch.Header("Key"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := httptest.NewRequest("GET", "/", nil)
+	r.Header.Set("Key", "a")
+	func() {
+		defer func() { _ = recover() }()
+		touches.Middleware(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("oh") })).ServeHTTP(httptest.NewRecorder(), r)
+		t.Error("the panic was swallowed")
+	}()
+	if err := touches.Close(t.Context()); err != nil || store.calls.Load() != 0 {
+		t.Errorf("%d touches, %v", store.calls.Load(), err)
+	}
+}
+
+func TestOptions(t *testing.T) {
+	store, key := &slow{}, touch.Header("Key")
+	for field, f := range map[string]func() (*touch.Toucher, error){
+		"store":            func() (*touch.Toucher, error) { return touch.New(nil, key, nil) },
+		"key":              func() (*touch.Toucher, error) { return touch.New(store, nil, nil) },
+		"Options.Workers":  func() (*touch.Toucher, error) { return touch.New(store, key, &touch.Options{Workers: -1}) },
+		"Options.Workers ": func() (*touch.Toucher, error) { return touch.New(store, key, &touch.Options{Workers: 1, Wait: true}) },
+		"Options.Timeout":  func() (*touch.Toucher, error) { return touch.New(store, key, &touch.Options{Timeout: -1}) },
+	} {
+		_, err := f()
+		var invalid *slidingttl.InvalidError
+		if !errors.As(err, &invalid) || invalid.Field != strings.TrimSpace(field) {
+			t.Errorf("error %v, want one that names %s", err, field)
+		}
+	}
+}
