@@ -22,6 +22,7 @@ import (
 	"github.com/slidingttl/slidingttl/bench/internal/runner"
 	"github.com/slidingttl/slidingttl/bench/internal/sessions"
 	"github.com/slidingttl/slidingttl/bench/internal/simulation"
+	"github.com/slidingttl/slidingttl/bench/internal/stores"
 )
 
 // suites are the fields of competition, in the order of the report.
@@ -30,6 +31,8 @@ func suites() []runner.Suite {
 		inmemory.Suite(),
 		sessions.Suite(),
 		simulation.Suite(),
+		stores.Couchbase(),
+		stores.DynamoDB(),
 	}
 }
 

@@ -23,6 +23,9 @@ func TestMain(m *testing.M) {
 // of its own, as a run does.
 func TestContestants(t *testing.T) {
 	for _, s := range suites() {
+		if s.Smoke == nil {
+			continue
+		}
 		for _, c := range s.Contestants {
 			t.Run(s.Name+"/"+c.Name, func(t *testing.T) {
 				t.Parallel()

@@ -20,7 +20,7 @@ const (
 	barHeight = 16
 	barStep   = 21
 	groupHead = 30
-	groupGap  = 10
+	groupGap  = 14
 	titles    = 62
 )
 
@@ -33,7 +33,7 @@ text{font-family:system-ui,-apple-system,"Segoe UI",Helvetica,Arial,sans-serif;f
 
 // SVG draws c.
 func SVG(c runner.Chart) string {
-	height := titles + margin
+	height := titles
 	for _, g := range c.Groups {
 		height += groupHead + barStep*len(g.Bars) + groupGap
 	}

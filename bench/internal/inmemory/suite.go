@@ -57,7 +57,7 @@ func workloads(keys int) []task {
 
 func measure(p runner.Plan) (runner.Report, error) {
 	keys := runner.Pick(p, 1_000_000, 250_000)
-	f := findings{keys: keys, grownTo: 1_000_000, dying: 1_000_000}
+	f := findings{keys: keys, grownTo: keys, dying: runner.Pick(p, 1_000_000, 500_000)}
 	proof := make(chan error, 1)
 	go func() { proof <- prove() }()
 
@@ -72,8 +72,8 @@ func measure(p runner.Plan) (runner.Report, error) {
 			return err
 		}
 		p.Log("memory: hits")
-		f.hits, err = runner.Rounds(p, runner.Pick(p, 21, 7), workers,
-			hits(runner.Pick(p, 60*time.Millisecond, 16*time.Millisecond), keys), task.name)
+		f.hits, err = runner.Rounds(p, runner.Pick(p, 21, 5), workers,
+			hits(runner.Pick(p, 60*time.Millisecond, 14*time.Millisecond), keys), task.name)
 		return err
 	})
 	if err != nil {
@@ -154,12 +154,12 @@ func (f *findings) report() runner.Report {
 	r := runner.Report{
 		Title: "In memory: a sliding hit",
 		Text: fmt.Sprintf(`A hit returns the 64-byte value of a 16-byte key and slides its expiry, idle timeout %v.
-%d keys are read uniformly and by a Zipf distribution of exponent 1.1, and %d keys
+%s keys are read uniformly and by a Zipf distribution of exponent 1.1, and %s keys
 uniformly ("hot"), by one and by two goroutines. "slack 10 %%" stores an expiry only when
 it is due, "exact" as soon as it would move by a millisecond, otter when it would move by
-more than a second; all others on every hit. Mass expiry: %d records die at one
+more than a second; all others on every hit. Mass expiry: %s records die at one
 instant while a read of a live one falls due every %v; the latency counts from then.`,
-			idleTimeout, f.keys, hotKeys, f.dying, readEvery),
+			idleTimeout, runner.Thousands(f.keys), runner.Thousands(hotKeys), runner.Thousands(f.dying), readEvery),
 	}
 	f.figures(&r)
 	r.Tables = []runner.Table{f.hitTable(), f.growTable(), f.expireTable()}
@@ -221,7 +221,7 @@ func (f *findings) hitTable() runner.Table {
 
 func (f *findings) growTable() runner.Table {
 	t := runner.Table{
-		Title: fmt.Sprintf("Insert of %d keys into an empty store, and what a key then takes of the heap", f.grownTo),
+		Title: fmt.Sprintf("Insert of %s keys into an empty store, and what a key then takes of the heap", runner.Thousands(f.grownTo)),
 		Head:  []string{"contestant", "ns per insert", "bytes per key"},
 	}
 	for _, c := range all {
@@ -263,9 +263,9 @@ func (f *findings) hitChart() runner.Chart {
 			continue
 		}
 		g := runner.Group{Title: map[string]string{
-			"uniform": fmt.Sprintf("%d keys, uniform", f.keys),
-			"zipf":    fmt.Sprintf("%d keys, Zipf 1.1", f.keys),
-			"hot":     fmt.Sprintf("%d hot keys", hotKeys),
+			"uniform": runner.Thousands(f.keys) + " keys, uniform",
+			"zipf":    runner.Thousands(f.keys) + " keys, Zipf 1.1",
+			"hot":     runner.Thousands(hotKeys) + " hot keys",
 		}[t.Workload]}
 		for _, s := range all {
 			if f.hits.Has(s.name, t.name(), "ns") {
@@ -279,7 +279,7 @@ func (f *findings) hitChart() runner.Chart {
 
 func (f *findings) bytesChart() runner.Chart {
 	c := runner.Chart{File: "memory-bytes", Title: "Memory of a record", Unit: "bytes per key: 16-byte key and 64-byte value included (less is better)"}
-	g := runner.Group{Title: fmt.Sprintf("%d keys", f.grownTo)}
+	g := runner.Group{Title: runner.Thousands(f.grownTo) + " keys"}
 	for _, s := range all {
 		if s.name == otterTick || s.name == exact || !f.grown.Has(s.name, "grow", "bytes") {
 			continue // the first two take the same as their twins

@@ -45,6 +45,15 @@ func (f Figure) String() string {
 	return fmt.Sprintf("figure %s %s target %s %s %s", f.Name, Number(f.Value), f.Op, Number(f.Bound), f.Verdict())
 }
 
+// Thousands writes n with a comma before each three digits.
+func Thousands(n int) string {
+	s := strconv.Itoa(n)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
 // Number writes v with three digits or so.
 func Number(v float64) string {
 	switch a := math.Abs(v); {

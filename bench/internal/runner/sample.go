@@ -45,6 +45,15 @@ func (r *Results) Median(contestant, task, measure string) float64 {
 	return Median(r.All(contestant, task, measure))
 }
 
+// Mean returns a measure's mean over the rounds.
+func (r *Results) Mean(contestant, task, measure string) float64 {
+	sum, all := 0.0, r.All(contestant, task, measure)
+	for _, v := range all {
+		sum += v
+	}
+	return sum / float64(len(all))
+}
+
 // Ratio returns the median over the rounds of a's measure by b's.
 func (r *Results) Ratio(a, b, task, measure string) float64 {
 	over, under := r.All(a, task, measure), r.All(b, task, measure)

@@ -10,7 +10,8 @@ import (
 type Suite struct {
 	Name        string
 	Contestants []Contestant
-	// Smoke is a task that any contestant does in no time.
+	// Smoke is a task that any contestant does in no time. Nil: contestants need
+	// a server, and their package's tests see to it.
 	Smoke any
 	// Run measures them and returns what is to be reported. It must not measure
 	// in this process, but in the contestants'.

@@ -75,17 +75,17 @@ func measure(p runner.Plan) (runner.Report, error) {
 func report(all []task, results *runner.Results) runner.Report {
 	r := runner.Report{
 		Title: "Simulation: many nodes, one store, virtual time",
-		Text: fmt.Sprintf(`Reads come at random (Poisson) to a random node, of %d keys by a Zipf distribution of
+		Text: fmt.Sprintf(`Reads come at random (Poisson) to a random node, of %s keys by a Zipf distribution of
 exponent 1.1; idle timeout %v, max lifetime %v, store resolution %v, trips of %v to %v
 each way. A write is a touch that reached the store, also if its condition failed; the
 records created anew because a key was found dead are the same for all and not counted.
 Throttling touches a key when the node itself has not for a tenth of the idle timeout.
 Broken are reads that found a record dead before its promise had run out.`,
-			keys, idleTimeout, maxLifetime, resolution, shortestLeg, longestLeg),
+			runner.Thousands(keys), idleTimeout, maxLifetime, resolution, shortestLeg, longestLeg),
 	}
 	for _, t := range all {
 		table := runner.Table{
-			Title: fmt.Sprintf("%d reads/s, %s, %v after %v", t.Rate, nodes(t.Nodes), t.Length, t.WarmUp),
+			Title: fmt.Sprintf("%s reads/s, %s, %v after %v", runner.Thousands(t.Rate), nodes(t.Nodes), t.Length, t.WarmUp),
 			Head:  []string{"strategy", "writes per read", "reads per write", "of the writes, failed", "worst early, s", "worst late, s", "broken reads"},
 		}
 		for _, s := range strategies {
@@ -134,8 +134,12 @@ func chart(all []task, results *runner.Results) runner.Chart {
 		}
 		g := runner.Group{Title: fmt.Sprintf("10,000 reads a second, %s", nodes(t.Nodes))}
 		for _, s := range strategies {
+			label := s.name
+			if early := results.Median(s.name, t.name(), "early-s"); early > 0 {
+				label = fmt.Sprintf("throttled, %.0f s early", early)
+			}
 			own := s.name == ownExact || s.name == own1 || s.name == own10
-			g.Bars = append(g.Bars, runner.Bar{Label: s.name, Value: 1000 * results.Median(s.name, t.name(), "writes-per-read"), Own: own})
+			g.Bars = append(g.Bars, runner.Bar{Label: label, Value: 1000 * results.Median(s.name, t.name(), "writes-per-read"), Own: own})
 		}
 		c.Groups = append(c.Groups, g)
 	}
