@@ -45,7 +45,7 @@ func (d *document) write(dir, readme string) error {
 	if err != nil {
 		return err
 	}
-	rel, err := filepath.Rel(filepath.Dir(readme), dir)
+	rel, err := relative(filepath.Dir(readme), dir)
 	if err != nil {
 		return err
 	}
@@ -54,6 +54,18 @@ func (d *document) write(dir, readme string) error {
 		return fmt.Errorf("%s: %w", readme, err)
 	}
 	return os.WriteFile(readme, []byte(written), 0o644)
+}
+
+// relative returns the way from one directory to another.
+func relative(from, to string) (string, error) {
+	from, err := filepath.Abs(from)
+	if err != nil {
+		return "", err
+	}
+	if to, err = filepath.Abs(to); err != nil {
+		return "", err
+	}
+	return filepath.Rel(from, to)
 }
 
 func (d *document) command() string {

@@ -61,18 +61,22 @@ func TestDocument(t *testing.T) {
 		Tables:  []runner.Table{{Title: "T", Head: []string{"x", "y"}, Rows: [][]string{{"1", "2"}}}},
 		Charts:  []runner.Chart{{File: "c", Title: "C", Groups: []runner.Group{{Bars: []runner.Bar{{Label: "l", Value: 1}}}}}},
 	}}}
-	dir := t.TempDir()
-	readme := dir + "/README.md"
+	t.Chdir(t.TempDir())
+	if err := os.Mkdir("bench", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir("bench") // as make does
+	const readme = "../README.md"
 	if err := os.WriteFile(readme, []byte(sectionBegin+sectionEnd), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.write(dir+"/out", readme); err != nil {
+	if err := d.write(".", readme); err != nil {
 		t.Fatal(err)
 	}
 	for file, want := range map[string][]string{
-		dir + "/out/RESULTS.md": {"make bench-quick", "| `a/b` | 2 | <= 1 | short |", "## A field", "| 1 | 2 |", "![C](c.svg)"},
-		dir + "/out/c.svg":      {"<svg", ">l<"},
-		readme:                  {"0 of 1 figures meet", "`a/b` (2, not <= 1)", "![C](out/c.svg)"},
+		"RESULTS.md": {"make bench-quick", "| `a/b` | 2 | <= 1 | short |", "## A field", "| 1 | 2 |", "![C](c.svg)"},
+		"c.svg":      {"<svg", ">l<"},
+		readme:       {"0 of 1 figures meet", "`a/b` (2, not <= 1)", "![C](bench/c.svg)"},
 	} {
 		text, err := os.ReadFile(file)
 		if err != nil {
