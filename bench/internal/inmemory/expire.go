@@ -59,11 +59,9 @@ func (s *server) expire(t task) (runner.Sample, error) {
 	if time.Until(dies) < calm {
 		return nil, errors.New("the records' end came before they were all in")
 	}
-	time.Sleep(time.Until(dies) - calm)
-
 	before := make([]time.Duration, 0, calm/readEvery)
 	meanwhile := make([]time.Duration, 0, patience/readEvery)
-	runtime.GC()
+	time.Sleep(time.Until(dies) - calm)
 	due := dies.Add(-calm)
 	gone := time.Duration(0)
 	for i := 0; gone == 0; i++ {
