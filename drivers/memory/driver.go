@@ -4,12 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/puzpuzpuz/xsync/v4"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
@@ -24,9 +21,8 @@ type Driver[T any] struct {
 	clock   *clock
 
 	// records holds all writes of one key apart: whatever changes a record's
-	// standing, the driver's own removals too, does so within Compute. What runs
-	// there must not panic, or its lock stays held.
-	records *xsync.Map[string, *record[T]]
+	// standing, the driver's own removals too, does so within compute.
+	records *table[T]
 	wheel   *wheel[T]
 	closed  atomic.Bool
 	stop    chan struct{} // closed by Close
@@ -59,7 +55,7 @@ func New[T any](opts *Options[T]) (*Driver[T], error) {
 	}
 	d.errFull = fmt.Errorf("memory: %w: all %d records are alive", driver.ErrFull, d.opts.MaxEntries)
 	d.clock = newClock()
-	d.records = xsync.NewMap[string, *record[T]]()
+	d.records = newTable[T]()
 	d.wheel = newWheel[T](d.clock.instant())
 	d.sweeper.wake = make(chan struct{}, 1)
 	d.done.Add(2)
@@ -73,8 +69,8 @@ func New[T any](opts *Options[T]) (*Driver[T], error) {
 
 // Get implements driver.Driver. A dead record is handed out until it is removed.
 func (d *Driver[T]) Get(_ context.Context, key string) (driver.Entry[T], error) {
-	r, ok := d.records.Load(key)
-	if !ok {
+	r := d.records.load(key)
+	if r == nil {
 		return driver.Entry[T]{}, d.missing(key)
 	}
 	return r.entry(), nil
@@ -82,8 +78,8 @@ func (d *Driver[T]) Get(_ context.Context, key string) (driver.Entry[T], error) 
 
 // Load implements driver.Local: Get without a copy of the value.
 func (d *Driver[T]) Load(key string) (*T, driver.Meta, error) {
-	r, ok := d.records.Load(key)
-	if !ok {
+	r := d.records.load(key)
+	if r == nil {
 		return nil, driver.Meta{}, d.missing(key)
 	}
 	return &r.value, r.meta(), nil
@@ -116,20 +112,13 @@ func (d *Driver[T]) Insert(ctx context.Context, key string, v T, life driver.Lif
 // is reached, and loses no race. It has no use for known: looking is cheaper.
 //
 // plan is asked once, and a second time if the record has changed since. That is
-// done with the key's lock held: plan must then neither use the driver nor call
-// runtime.Goexit. Its panic is passed on, and nothing is written.
+// done with a lock held: plan must then not use the driver. Its panic is passed on,
+// and nothing is written.
 func (d *Driver[T]) Upsert(_ context.Context, key string, v T, _ *driver.Meta, plan driver.Plan, now driver.Instant) (driver.Meta, error) {
 	if err := driver.CheckKey(key, 0); err != nil {
 		return driver.Meta{}, err
 	}
-	known, ok := d.records.Load(key)
-	if ok {
-		key = known.key
-	} else {
-		// A copy, since the caller's may be a small part of a large string.
-		key = strings.Clone(key)
-	}
-	shown := known.alive(now)
+	shown := d.records.load(key).alive(now)
 	life, err := plan(shown)
 	if err != nil {
 		return driver.Meta{}, err
@@ -138,9 +127,8 @@ func (d *Driver[T]) Upsert(_ context.Context, key string, v T, _ *driver.Meta, p
 		var (
 			written driver.Meta
 			dead    *record[T]
-			thrown  any
 		)
-		d.records.Compute(key, func(old *record[T], ok bool) (*record[T], xsync.ComputeOp) {
+		d.records.compute(key, func(old *record[T]) (*record[T], change) {
 			found := old.alive(now)
 			switch {
 			case d.closed.Load():
@@ -149,25 +137,22 @@ func (d *Driver[T]) Upsert(_ context.Context, key string, v T, _ *driver.Meta, p
 				// Planning again without the lock could go on for ever: while this
 				// call waits for the lock, those before it change the record.
 				shown = found
-				life, thrown, err = guarded(plan, found)
+				life, err = plan(found)
 			}
-			if err != nil || thrown != nil {
-				return old, xsync.CancelOp
+			if err != nil {
+				return nil, leave
 			}
-			if !ok && !d.reserve() {
+			if old == nil && !d.reserve() {
 				err = errNoRoom
-				return old, xsync.CancelOp
+				return nil, leave
 			}
 			if found == nil {
 				dead = old
 			}
 			r := d.put(old, key, v, life)
 			written = r.meta()
-			return r, xsync.UpdateOp
+			return r, put
 		})
-		if thrown != nil {
-			panic(thrown)
-		}
 		if dead != nil {
 			d.mourn(dead)
 		}
@@ -190,65 +175,49 @@ func same(a, b *driver.Meta) bool {
 	return a == b || a != nil && b != nil && *a == *b
 }
 
-// guarded asks plan and returns its panic, if it panics.
-func guarded(plan driver.Plan, found *driver.Meta) (life driver.Life, thrown any, err error) {
-	defer func() { thrown = recover() }()
-	life, err = plan(found)
-	return life, nil, err
-}
-
 // Replace implements driver.Driver.
 func (d *Driver[T]) Replace(_ context.Context, key string, v T, was driver.Meta, life driver.Life, now driver.Instant) (version driver.Version, err error) {
-	known, ok := d.records.Load(key)
-	if !ok {
-		return 0, d.missing(key)
-	}
-	key = known.key
-	d.records.Compute(key, func(old *record[T], ok bool) (*record[T], xsync.ComputeOp) {
-		if err = d.match(old, ok, was, now); err != nil {
-			return old, xsync.CancelOp
+	d.records.compute(key, func(old *record[T]) (*record[T], change) {
+		if err = d.match(key, old, was, now); err != nil {
+			return nil, leave
 		}
 		r := d.put(old, key, v, life)
 		version = r.version
-		return r, xsync.UpdateOp
+		return r, put
 	})
 	return version, err
 }
 
 // Touch implements driver.Driver. It leaves the version as it is.
 func (d *Driver[T]) Touch(_ context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (version driver.Version, err error) {
-	known, ok := d.records.Load(key)
-	if !ok {
-		return 0, d.missing(key)
-	}
-	key = known.key
-	d.records.Compute(key, func(old *record[T], ok bool) (*record[T], xsync.ComputeOp) {
-		if ok {
+	d.records.compute(key, func(old *record[T]) (*record[T], change) {
+		if old != nil {
 			was.Version = old.version
 		}
-		if err = d.match(old, ok, was, now); err != nil {
-			return old, xsync.CancelOp
+		if err = d.match(key, old, was, now); err != nil {
+			return nil, leave
 		}
 		version = old.version
 		if life.CreatedAt != old.created {
-			return d.place(old, key, old.value, life, version), xsync.UpdateOp
+			return d.place(old, key, old.value, life, version), put
 		}
 		before := old.expires.Swap(int64(life.ExpiresAt))
 		if before == 0 || int64(life.ExpiresAt) < before {
 			d.filed(d.wheel.file(old))
 		}
-		return old, xsync.CancelOp
+		return nil, leave
 	})
 	return version, err
 }
 
-// match says what keeps a write planned for was from old, which was found if ok.
-func (d *Driver[T]) match(old *record[T], ok bool, was driver.Meta, now driver.Instant) error {
+// match says what keeps a write planned for was from old, which was found under key,
+// nil if nothing was.
+func (d *Driver[T]) match(key string, old *record[T], was driver.Meta, now driver.Instant) error {
 	if d.closed.Load() {
 		return ErrClosed
 	}
-	if !ok {
-		return driver.ErrNotFound
+	if old == nil {
+		return d.missing(key)
 	}
 	switch found := old.meta(); {
 	case !found.Alive(now):
@@ -266,14 +235,12 @@ func (d *Driver[T]) put(old *record[T], key string, v T, life driver.Life) *reco
 }
 
 func (d *Driver[T]) place(old *record[T], key string, v T, life driver.Life, version driver.Version) *record[T] {
-	r := &record[T]{
-		value:   v,
-		key:     key,
-		created: life.CreatedAt,
-		version: version,
-		level:   unfiled,
-		stripe:  uint8(version % wheelStripes),
-	}
+	r := newRecord(key, old)
+	r.value = v
+	r.created = life.CreatedAt
+	r.version = version
+	r.level = unfiled
+	r.stripe = uint8(version % wheelStripes)
 	if old != nil {
 		r.stripe = old.stripe
 	}
@@ -286,17 +253,17 @@ func (d *Driver[T]) place(old *record[T], key string, v T, life driver.Life, ver
 
 // Delete implements driver.Driver.
 func (d *Driver[T]) Delete(_ context.Context, key string) error {
-	if _, ok := d.records.Load(key); !ok {
+	if d.records.load(key) == nil {
 		if err := d.missing(key); err != driver.ErrNotFound {
 			return err
 		}
 		return nil
 	}
-	d.records.Compute(key, func(old *record[T], ok bool) (*record[T], xsync.ComputeOp) {
-		if ok {
+	d.records.compute(key, func(old *record[T]) (*record[T], change) {
+		if old != nil {
 			d.take(old)
 		}
-		return nil, xsync.DeleteOp
+		return nil, drop
 	})
 	return nil
 }
@@ -326,7 +293,7 @@ func (d *Driver[T]) take(r *record[T]) {
 }
 
 // Len returns the number of records held, dead ones not yet removed included.
-func (d *Driver[T]) Len() int { return d.records.Size() }
+func (d *Driver[T]) Len() int { return d.records.len() }
 
 // Resolution implements driver.Driver: a millisecond.
 func (d *Driver[T]) Resolution() time.Duration { return time.Millisecond }
@@ -340,7 +307,7 @@ func (d *Driver[T]) Close() error {
 	d.done.Wait()
 	// A write that had not seen closed is in the table by now or loses it with
 	// the old one; whatever comes later sees closed.
-	d.records.Clear()
+	d.records.clear()
 	d.wheel.close()
 	return nil
 }

@@ -496,23 +496,24 @@ func TestCosts(t *testing.T) {
 	}
 }
 
+// TestKeyIsCopied: a key is kept with its record where it is short, else apart.
 func TestKeyIsCopied(t *testing.T) {
 	d := open[int](t, nil)
 	request := strings.Repeat("x", 1<<10)
-	token := request[:16]
-	mustInsert(t, d, token, 1, driver.Life{})
-	m := mustGet(t, d, token).Meta
-	if _, err := d.Replace(t.Context(), token, 2, m, m.Life, 1); err != nil {
-		t.Fatal(err)
-	}
-	d.records.Range(func(key string, r *record[int]) bool {
-		for _, kept := range []string{key, r.key} {
-			if kept != token || unsafe.StringData(kept) == unsafe.StringData(token) {
-				t.Errorf("the driver keeps the caller's string alive")
-			}
+	for _, n := range []int{1, 15, 16, 17, 32, 33, 48, 49, 1000} {
+		token := request[:n]
+		mustInsert(t, d, token, 1, driver.Life{})
+		m := mustGet(t, d, token).Meta
+		if _, err := d.Replace(t.Context(), token, 2, m, m.Life, 1); err != nil {
+			t.Fatal(err)
 		}
-		return true
-	})
+		if kept := d.records.load(token).key; kept != token || unsafe.StringData(kept) == unsafe.StringData(token) {
+			t.Errorf("%d bytes: the driver keeps the caller's string alive", n)
+		}
+		if e := mustGet(t, d, token); e.Value != 2 || e.CreatedAt != m.CreatedAt {
+			t.Errorf("%d bytes: got %+v after a replace", n, e)
+		}
+	}
 }
 
 // TestErrorsHoldNoKey: keys are often session tokens.

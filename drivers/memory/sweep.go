@@ -6,8 +6,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/puzpuzpuz/xsync/v4"
-
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -98,7 +96,7 @@ func (d *Driver[T]) removeBatch() (more bool) {
 // another record has taken its place since.
 func (d *Driver[T]) expire(r *record[T], now driver.Instant) {
 	removed := false
-	d.records.Compute(r.key, func(found *record[T], _ bool) (*record[T], xsync.ComputeOp) {
+	d.records.compute(r.key, func(found *record[T]) (*record[T], change) {
 		switch {
 		case found != r:
 		case r.life().Alive(now):
@@ -106,9 +104,9 @@ func (d *Driver[T]) expire(r *record[T], now driver.Instant) {
 		default:
 			removed = true
 			d.take(r)
-			return nil, xsync.DeleteOp
+			return nil, drop
 		}
-		return found, xsync.CancelOp
+		return found, leave
 	})
 	if removed {
 		d.mourn(r)

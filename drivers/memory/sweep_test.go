@@ -371,13 +371,13 @@ func TestMassExpiry(t *testing.T) {
 		}
 		mustInsert(t, d, "live", [64]byte{}, lasting(d.instant(), 2*time.Hour))
 		full := heap() - empty
-		buckets := d.records.Stats().RootBuckets
+		slots := d.records.slots()
 		time.Sleep(time.Hour + sweepStep)
 		if got := d.Len(); got != 1 {
 			t.Fatalf("%d records left, want 1", got)
 		}
-		if n := d.records.Stats().RootBuckets; n > buckets/100 {
-			t.Errorf("the table has %d buckets left of %d", n, buckets)
+		if n := d.records.slots(); n > slots/50 {
+			t.Errorf("the table has %d slots left of %d", n, slots)
 		}
 		if left := int64(heap()) - int64(empty); left > int64(full)/10 {
 			t.Errorf("%d bytes left of %d", left, full)

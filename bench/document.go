@@ -1,0 +1,220 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/slidingttl/slidingttl/bench/internal/chart"
+	"github.com/slidingttl/slidingttl/bench/internal/runner"
+)
+
+// document is all that is reported of one run.
+type document struct {
+	began   time.Time
+	took    time.Duration
+	quick   bool
+	reports []runner.Report
+}
+
+// write writes the charts and RESULTS.md into dir, and readme's section if that is
+// not empty.
+func (d *document) write(dir, readme string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for _, r := range d.reports {
+		for _, c := range r.Charts {
+			if err := os.WriteFile(filepath.Join(dir, c.File+".svg"), []byte(chart.SVG(c)), 0o644); err != nil {
+				return err
+			}
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "RESULTS.md"), []byte(d.results()), 0o644); err != nil {
+		return err
+	}
+	if readme == "" {
+		return nil
+	}
+	text, err := os.ReadFile(readme)
+	if err != nil {
+		return err
+	}
+	rel, err := relative(filepath.Dir(readme), dir)
+	if err != nil {
+		return err
+	}
+	written, err := replaceSection(string(text), d.section(filepath.ToSlash(rel)))
+	if err != nil {
+		return fmt.Errorf("%s: %w", readme, err)
+	}
+	return os.WriteFile(readme, []byte(written), 0o644)
+}
+
+// relative returns the way from one directory to another.
+func relative(from, to string) (string, error) {
+	from, err := filepath.Abs(from)
+	if err != nil {
+		return "", err
+	}
+	if to, err = filepath.Abs(to); err != nil {
+		return "", err
+	}
+	return filepath.Rel(from, to)
+}
+
+func (d *document) command() string {
+	if d.quick {
+		return "make bench-quick"
+	}
+	return "make bench"
+}
+
+func (d *document) results() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# Results\n\nWritten by `%s`; see [README](README.md) for how it measures.\n\n", d.command())
+	table(&b, runner.Table{Head: []string{"", ""}, Rows: [][]string{
+		{"date", d.began.UTC().Format(time.DateOnly)},
+		{"took", d.took.Round(time.Second).String()},
+		{"machine", machine()},
+		{"Go", runtime.Version()},
+		{"libraries", strings.Join(versions(), ", ")},
+	}})
+	b.WriteString("\n## Figures held against a target\n\n")
+	table(&b, targets(d.reports))
+	for _, r := range d.reports {
+		fmt.Fprintf(&b, "\n## %s\n\n%s\n", r.Title, r.Text)
+		for _, c := range r.Charts {
+			fmt.Fprintf(&b, "\n![%s](%s.svg)\n", c.Title, c.File)
+		}
+		for _, t := range r.Tables {
+			fmt.Fprintf(&b, "\n### %s\n\n", t.Title)
+			table(&b, t)
+		}
+	}
+	return b.String()
+}
+
+// targets is the table of the figures that have one.
+func targets(reports []runner.Report) runner.Table {
+	t := runner.Table{Head: []string{"figure", "value", "target", ""}}
+	for _, r := range reports {
+		for _, f := range r.Figures {
+			if f.Op != "" {
+				t.Rows = append(t.Rows, []string{"`" + f.Name + "`", runner.Number(f.Value), f.Op + " " + runner.Number(f.Bound), f.Verdict()})
+			}
+		}
+	}
+	return t
+}
+
+// table writes t as Markdown.
+func table(b *strings.Builder, t runner.Table) {
+	row := func(cells []string) { fmt.Fprintf(b, "| %s |\n", strings.Join(cells, " | ")) }
+	row(t.Head)
+	rule := make([]string, len(t.Head))
+	for i := range rule {
+		rule[i] = "---:"
+		if i == 0 {
+			rule[i] = "---"
+		}
+	}
+	row(rule)
+	for _, r := range t.Rows {
+		row(r)
+	}
+}
+
+// The marks between which the README's section lies.
+const (
+	sectionBegin = "<!-- written by make bench: begin -->"
+	sectionEnd   = "<!-- written by make bench: end -->"
+)
+
+// section is what the README shows.
+func (d *document) section(dir string) string {
+	var b strings.Builder
+	met, all := 0, 0
+	var short []string
+	for _, r := range d.reports {
+		for _, f := range r.Figures {
+			if f.Op == "" {
+				continue
+			}
+			all++
+			if f.OK() {
+				met++
+			} else {
+				short = append(short, fmt.Sprintf("`%s` (%s, not %s %s)", f.Name, runner.Number(f.Value), f.Op, runner.Number(f.Bound)))
+			}
+		}
+	}
+	fmt.Fprintf(&b, "Measured side by side in one run of `%s` on %s with %s; every number, the method and the versions are in [RESULTS](%s/RESULTS.md).\n%d of %d figures meet their target", d.command(), machine(), runtime.Version(), dir, met, all)
+	if len(short) > 0 {
+		fmt.Fprintf(&b, "; short: %s", strings.Join(short, ", "))
+	}
+	b.WriteString(".\n")
+	for _, r := range d.reports {
+		for _, c := range r.Charts {
+			fmt.Fprintf(&b, "\n![%s](%s/%s.svg)\n", c.Title, dir, c.File)
+		}
+	}
+	return b.String()
+}
+
+func replaceSection(text, section string) (string, error) {
+	before, rest, ok := strings.Cut(text, sectionBegin)
+	_, after, ok2 := strings.Cut(rest, sectionEnd)
+	if !ok || !ok2 {
+		return "", fmt.Errorf("has no section between %q and %q", sectionBegin, sectionEnd)
+	}
+	return before + sectionBegin + "\n" + section + sectionEnd + after, nil
+}
+
+// machine names processor, memory and system.
+func machine() string {
+	s := fmt.Sprintf("%d cores", runtime.NumCPU())
+	if model := lookUp("/proc/cpuinfo", "model name"); model != "" {
+		s += " of " + model
+	}
+	var kb int
+	if _, err := fmt.Sscan(lookUp("/proc/meminfo", "MemTotal"), &kb); err == nil {
+		s += fmt.Sprintf(", %.0f GB", float64(kb)/(1<<20))
+	}
+	return s + ", " + runtime.GOOS + "/" + runtime.GOARCH
+}
+
+// lookUp returns what follows name and a colon in a file, nothing if it is not there.
+func lookUp(file, name string) string {
+	f, err := os.Open(file)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		if field, value, ok := strings.Cut(lines.Text(), ":"); ok && strings.TrimSpace(field) == name {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
+// versions lists the modules that this program was built with.
+func versions() []string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return nil
+	}
+	var all []string
+	for _, m := range info.Deps {
+		if m.Replace == nil {
+			all = append(all, m.Path+" "+m.Version)
+		}
+	}
+	return all
+}

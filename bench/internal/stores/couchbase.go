@@ -1,0 +1,126 @@
+package stores
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/couchbase/gocb/v2"
+
+	"github.com/slidingttl/slidingttl/drivers/couchbase"
+	"github.com/slidingttl/slidingttl/drivers/couchbase/couchbasetest"
+	"github.com/slidingttl/slidingttl/slidingttl"
+
+	"github.com/slidingttl/slidingttl/bench/internal/runner"
+)
+
+const nodeName = "node"
+
+// node is the store's own process. Asked for anything it says where it listens and how
+// many operations have changed a document.
+func node() runner.Contestant {
+	return runner.Serving(nodeName, func() (func(task) (runner.Sample, error), error) {
+		n, err := couchbasetest.New(nil)
+		if err != nil {
+			return nil, err
+		}
+		var port float64
+		_, err = fmt.Sscanf(n.ConnectionString(), "couchbase://127.0.0.1:%f", &port)
+		return func(task) (runner.Sample, error) {
+			return runner.Sample{"port": port, "mutations": float64(n.Counts().Mutations)}, nil
+		}, err
+	})
+}
+
+var couchbaseContenders = []contender{
+	{bareName, onCouchbase(10, bareLookup)},
+	{naiveName, onCouchbase(10, getThenTouch)},
+	{atOnceName, onCouchbase(10, getAndTouch)},
+	{exactName, onCouchbase(0, nil)},
+	{own1, onCouchbase(1, nil)},
+	{own10, onCouchbase(10, nil)},
+}
+
+type couchbaseGet func(ctx context.Context, key string) (session, error)
+
+// onCouchbase connects. Documents are put by a store with this slack, and read by it if
+// get is nil. What is written the node counts.
+func onCouchbase(slackPercent time.Duration, get func(*gocb.Collection) couchbaseGet) func(context.Context, string) (way, error) {
+	return func(ctx context.Context, address string) (way, error) {
+		cluster, err := gocb.Connect(address, gocb.ClusterOptions{Authenticator: gocb.PasswordAuthenticator{
+			Username: couchbasetest.DefaultUsername, Password: couchbasetest.DefaultPassword,
+		}})
+		if err != nil {
+			return way{}, err
+		}
+		bucket := cluster.Bucket(couchbasetest.DefaultBucket)
+		if err := bucket.WaitUntilReady(30*time.Second, nil); err != nil {
+			return way{}, err
+		}
+		c := bucket.DefaultCollection()
+		d, err := couchbase.New[session](c, nil)
+		if err != nil {
+			return way{}, err
+		}
+		s, err := slidingttl.New(d, policy(slackPercent), nil)
+		if err != nil {
+			return way{}, err
+		}
+		w := way{
+			get:   s.Get,
+			put:   func(ctx context.Context, key string) error { return s.Insert(ctx, key, aSession()) },
+			spent: func() spent { return spent{} },
+		}
+		if get != nil {
+			w.get = get(c)
+		}
+		return w, nil
+	}
+}
+
+// bareLookup is the read that the driver makes, by hand.
+func bareLookup(c *gocb.Collection) couchbaseGet {
+	xattr := &gocb.GetSpecOptions{IsXattr: true}
+	return func(ctx context.Context, key string) (s session, err error) {
+		res, err := c.LookupIn(key, []gocb.LookupInSpec{
+			gocb.GetSpec("$document.exptime", xattr),
+			gocb.GetSpec("slidingttl.created_at", xattr),
+			gocb.GetSpec("", nil),
+		}, &gocb.LookupInOptions{Context: ctx})
+		if err != nil {
+			return s, err
+		}
+		var expiry, created int64
+		if err := res.ContentAt(0, &expiry); err != nil {
+			return s, err
+		}
+		if err := res.ContentAt(1, &created); err != nil {
+			return s, err
+		}
+		return s, res.ContentAt(2, &s)
+	}
+}
+
+func getThenTouch(c *gocb.Collection) couchbaseGet {
+	return func(ctx context.Context, key string) (s session, err error) {
+		res, err := c.Get(key, &gocb.GetOptions{Context: ctx})
+		if err != nil {
+			return s, err
+		}
+		if err := res.Content(&s); err != nil {
+			return s, err
+		}
+		_, err = c.Touch(key, idleTimeout, &gocb.TouchOptions{Context: ctx})
+		return s, err
+	}
+}
+
+func getAndTouch(c *gocb.Collection) couchbaseGet {
+	return func(ctx context.Context, key string) (s session, err error) {
+		res, err := c.GetAndTouch(key, idleTimeout, &gocb.GetAndTouchOptions{Context: ctx})
+		if err != nil {
+			return s, err
+		}
+		return s, res.Content(&s)
+	}
+}

@@ -1,0 +1,50 @@
+package stores
+
+import (
+	"testing"
+
+	"github.com/slidingttl/slidingttl/drivers/couchbase/couchbasetest"
+	"github.com/slidingttl/slidingttl/drivers/dynamodb/dynamodbtest"
+)
+
+// holdToTheirNames reads each record twice, by each contender, and sees whether a way that
+// should write does.
+func holdToTheirNames(t *testing.T, contenders []contender, address string, writes func() float64) {
+	for i, c := range contenders {
+		r := &reader{contender: c, prefix: string(rune('a' + i))}
+		if _, err := r.do(task{Address: address, Keys: 10, Readers: 2, Reads: 5}); err != nil {
+			t.Fatalf("%s: %v", c.name, err)
+		}
+		before := writes()
+		s, err := r.do(task{Readers: 2, Reads: 5})
+		if err != nil {
+			t.Fatalf("%s: %v", c.name, err)
+		}
+		wrote := s["writes"] > 0 || writes() > before
+		switch c.name {
+		case naiveName, atOnceName:
+			if !wrote {
+				t.Errorf("%s: nothing was written", c.name)
+			}
+		case bareName, own1, own10:
+			if wrote {
+				t.Errorf("%s: wrote", c.name)
+			}
+		}
+		if s["ns"] <= 0 || s["p99"] < s["p50"] || s["allocs"] < 1 {
+			t.Errorf("%s: measured %v", c.name, s)
+		}
+	}
+}
+
+func TestCouchbase(t *testing.T) {
+	n := couchbasetest.Start(t)
+	holdToTheirNames(t, couchbaseContenders, n.ConnectionString(), func() float64 {
+		n.Advance(2e9) // a touch in the same second would change nothing
+		return float64(n.Counts().Mutations)
+	})
+}
+
+func TestDynamoDB(t *testing.T) {
+	holdToTheirNames(t, dynamodbContenders, dynamodbtest.Start(t).Endpoint, func() float64 { return 0 })
+}

@@ -1,0 +1,216 @@
+package stores
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/slidingttl/slidingttl/drivers/dynamodb/dynamodbtest"
+
+	"github.com/slidingttl/slidingttl/bench/internal/runner"
+)
+
+// field is a store and what is measured on it.
+type field struct {
+	suite, title, text string
+	contenders         []contender
+	rounds             int
+	targets            func(f *field, r *runner.Results) []runner.Figure
+	units              bool // the store bills capacity units
+}
+
+const recordKeys = 512
+
+var readers = []int{1, 16}
+
+func (f *field) contestants() []runner.Contestant {
+	var all []runner.Contestant
+	for i, c := range f.contenders {
+		all = append(all, contestant(c, i))
+	}
+	return all
+}
+
+func (f *field) names() []string {
+	var n []string
+	for _, c := range f.contenders {
+		n = append(n, c.name)
+	}
+	return n
+}
+
+// Couchbase is the field of ways to read on Couchbase.
+func Couchbase() runner.Suite {
+	f := &field{
+		suite:      "couchbase",
+		title:      "Couchbase: reads that keep their document alive",
+		contenders: couchbaseContenders,
+		rounds:     51,
+		text: fmt.Sprintf(`Documents of about 500 bytes, %d for each contestant, on one couchbasetest node in a
+process of its own, over loopback; readers take the keys in turn. Writes are the mutations that
+the node has counted. With
+slack no touch is due; a touch in the same second as the last one changes nothing.`, recordKeys),
+		targets: func(f *field, r *runner.Results) []runner.Figure {
+			return []runner.Figure{
+				f.throughput(r, bareName, 16, "vs-bare", 0.95),
+				f.throughput(r, naiveName, 16, "vs-naive", 1.25),
+				f.allocs(r, 1.10),
+			}
+		},
+	}
+	return runner.Suite{
+		Name:        f.suite,
+		Contestants: append(f.contestants(), node()),
+		Run: func(p runner.Plan) (report runner.Report, err error) {
+			err = runner.With(f.suite, []string{nodeName}, func(n []*runner.Worker) error {
+				s, err := n[0].Do(task{})
+				if err != nil {
+					return err
+				}
+				mutations := func() (float64, error) {
+					s, err := n[0].Do(task{})
+					return s["mutations"], err
+				}
+				report, err = f.measure(p, fmt.Sprintf("couchbase://127.0.0.1:%.0f", s["port"]), mutations)
+				return err
+			})
+			return report, err
+		},
+	}
+}
+
+// DynamoDB is the field of ways to read on DynamoDB.
+func DynamoDB() runner.Suite {
+	f := &field{
+		suite:      "dynamodb",
+		title:      "DynamoDB: reads that keep their item alive",
+		contenders: dynamodbContenders,
+		rounds:     9,
+		units:      true,
+		text: fmt.Sprintf(`Items of about 500 bytes, %d for each contestant, in one table of DynamoDB Local, eventually
+consistent; readers take the keys in turn. Units are those that DynamoDB Local says it consumed; a
+refused write counts as one. With slack no touch is due.`, recordKeys),
+		targets: func(f *field, r *runner.Results) []runner.Figure {
+			return []runner.Figure{
+				f.throughput(r, bareName, 1, "vs-bare", 0.95),
+				f.throughput(r, bareName, 16, "vs-bare", 0.95),
+				f.allocs(r, 1.15),
+			}
+		},
+	}
+	return runner.Suite{
+		Name:        f.suite,
+		Contestants: f.contestants(),
+		Run: func(p runner.Plan) (runner.Report, error) {
+			server, err := dynamodbtest.Run(context.Background())
+			if err != nil {
+				p.Log("NOT RUN: %v", err)
+				why, _, _ := strings.Cut(err.Error(), ":")
+				return runner.Report{Title: f.title, Text: "Not run: " + why + " found no DynamoDB Local; see its documentation for what it needs."}, nil
+			}
+			defer server.Close()
+			return f.measure(p, server.Endpoint, nil)
+		},
+	}
+}
+
+// measure lets the contenders take turns. changes counts what the store has written,
+// where it does.
+func (f *field) measure(p runner.Plan, address string, changes func() (float64, error)) (report runner.Report, err error) {
+	rounds, reads := runner.Pick(p, f.rounds, 5), runner.Pick(p, 640, 80)
+	results := new(runner.Results)
+	err = runner.With(f.suite, f.names(), func(workers []*runner.Worker) error {
+		for _, w := range workers { // to open and fill
+			if _, err := w.Do(task{Address: address, Keys: recordKeys, Readers: 16, Reads: 10}); err != nil {
+				return err
+			}
+		}
+		for round := range rounds {
+			p.Log("%s: round %d of %d", f.suite, round+1, rounds)
+			for _, n := range readers {
+				t := task{Address: address, Readers: n, Reads: reads / n}
+				for i := range workers {
+					w := workers[(i+round)%len(workers)]
+					s, err := counted(w, t, changes)
+					if err != nil {
+						return err
+					}
+					results.Add(w.Name, t.name(), s)
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return report, err
+	}
+	return f.report(results), nil
+}
+
+// counted does a task and puts what the store wrote meanwhile into its sample.
+func counted(w *runner.Worker, t task, changes func() (float64, error)) (runner.Sample, error) {
+	if changes == nil {
+		return w.Do(t)
+	}
+	before, err := changes()
+	if err != nil {
+		return nil, err
+	}
+	s, err := w.Do(t)
+	if err != nil {
+		return nil, err
+	}
+	after, err := changes()
+	s["writes"] = (after - before) / float64(t.Readers*t.Reads)
+	return s, err
+}
+
+// throughput is ours as a multiple of another's.
+func (f *field) throughput(r *runner.Results, other string, readers int, name string, bound float64) runner.Figure {
+	t := task{Readers: readers}
+	return runner.Figure{
+		Name:  fmt.Sprintf("%s/get/%d/throughput-%s", f.suite, readers, name),
+		Value: r.Ratio(other, own10, t.name(), "ns"),
+		Op:    ">=", Bound: bound,
+	}
+}
+
+func (f *field) allocs(r *runner.Results, bound float64) runner.Figure {
+	return runner.Figure{
+		Name:  f.suite + "/get/allocs-vs-bare",
+		Value: r.Ratio(own10, bareName, "1", "allocs"),
+		Op:    "<=", Bound: bound,
+	}
+}
+
+func (f *field) report(r *runner.Results) runner.Report {
+	report := runner.Report{Title: f.title, Text: f.text, Figures: f.targets(f, r)}
+	chart := runner.Chart{File: f.suite, Title: f.title, Unit: "µs per read, median (less is better)"}
+	for _, n := range readers {
+		at := task{Readers: n}.name()
+		title := "1 reader"
+		if n > 1 {
+			title = fmt.Sprintf("%d readers at once", n)
+		}
+		t := runner.Table{Title: title, Head: []string{"way", "reads/s", "p50, µs", "p99, µs", "allocations", "writes per read"}}
+		if f.units {
+			t.Head = append(t.Head, "read units", "write units")
+		}
+		g := runner.Group{Title: title}
+		for _, c := range f.contenders {
+			m := func(measure string) float64 { return r.Median(c.name, at, measure) }
+			mean := func(measure string) float64 { return r.Mean(c.name, at, measure) }
+			row := []string{c.name, fmt.Sprintf("%.0f", 1e9/m("ns")), fmt.Sprintf("%.0f", m("p50")), fmt.Sprintf("%.0f", m("p99")),
+				fmt.Sprintf("%.0f", m("allocs")), fmt.Sprintf("%.2f", mean("writes"))}
+			if f.units {
+				row = append(row, fmt.Sprintf("%.2f", mean("rcu")), fmt.Sprintf("%.2f", mean("wcu")))
+			}
+			t.Rows = append(t.Rows, row)
+			g.Bars = append(g.Bars, runner.Bar{Label: c.name, Value: m("p50"), Own: strings.HasPrefix(c.name, "slidingttl")})
+		}
+		report.Tables = append(report.Tables, t)
+		chart.Groups = append(chart.Groups, g)
+	}
+	report.Charts = []runner.Chart{chart}
+	return report
+}

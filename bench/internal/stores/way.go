@@ -1,0 +1,165 @@
+package stores
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/slidingttl/slidingttl/slidingttl"
+
+	"github.com/slidingttl/slidingttl/bench/internal/runner"
+)
+
+const (
+	idleTimeout = 30 * time.Minute
+	maxLifetime = 12 * time.Hour
+)
+
+func policy(slackPercent time.Duration) slidingttl.Policy {
+	return slidingttl.Policy{IdleGrace: idleTimeout, MaxLifetime: maxLifetime, Slack: idleTimeout * slackPercent / 100}
+}
+
+// session is a record of a usual size, about 500 bytes.
+type session struct {
+	User   string   `json:"user" dynamodbav:"user"`
+	Email  string   `json:"email" dynamodbav:"email"`
+	Roles  []string `json:"roles" dynamodbav:"roles"`
+	Locale string   `json:"locale" dynamodbav:"locale"`
+	Cart   []item   `json:"cart" dynamodbav:"cart"`
+}
+
+type item struct {
+	SKU   string  `json:"sku" dynamodbav:"sku"`
+	Count int     `json:"count" dynamodbav:"count"`
+	Price float64 `json:"price" dynamodbav:"price"`
+}
+
+func aSession() session {
+	s := session{User: "user-4711", Email: "someone@example.com", Roles: []string{"customer", "beta", "newsletter"}, Locale: "de-AT"}
+	for i := range 8 {
+		s.Cart = append(s.Cart, item{"SKU-00" + strconv.Itoa(i), i + 1, 19.9})
+	}
+	return s
+}
+
+// way is one way to read a record and keep it alive.
+type way struct {
+	get   func(ctx context.Context, key string) (session, error)
+	put   func(ctx context.Context, key string) error
+	spent func() spent
+}
+
+// spent is what a way has cost the store since it was opened. A way's store may know
+// only a part of it.
+type spent struct {
+	writes                float64
+	readUnits, writeUnits float64
+}
+
+// contender is a way and how it is opened on the store at an address.
+type contender struct {
+	name string
+	open func(ctx context.Context, address string) (way, error)
+}
+
+// The names are the same on both stores.
+const (
+	bareName   = "bare read, never touches"
+	naiveName  = "naive: read, then touch"
+	atOnceName = "unconditional get-and-touch"
+	exactName  = "slidingttl, exact"
+	own1       = "slidingttl, slack 1 %"
+	own10      = "slidingttl, slack 10 %"
+)
+
+// task is reads by some readers at once.
+type task struct {
+	Address        string
+	Keys           int
+	Readers, Reads int // by each
+}
+
+func (t task) name() string { return strconv.Itoa(t.Readers) }
+
+// reader reads in a contender's process.
+type reader struct {
+	contender
+	prefix string
+	way    way
+	keys   []string
+	next   int
+}
+
+func contestant(c contender, number int) runner.Contestant {
+	return runner.Serving(c.name, func() (func(task) (runner.Sample, error), error) {
+		r := &reader{contender: c, prefix: fmt.Sprintf("session-%d-", number)}
+		return r.do, nil
+	})
+}
+
+// do opens the way, with the first task, and reads.
+func (r *reader) do(t task) (runner.Sample, error) {
+	ctx := context.Background()
+	if r.way.get == nil {
+		var err error
+		if r.way, err = r.open(ctx, t.Address); err != nil {
+			return nil, err
+		}
+		for i := range t.Keys {
+			r.keys = append(r.keys, r.prefix+strconv.Itoa(i))
+			if err := r.way.put(ctx, r.keys[i]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	took := make([]time.Duration, t.Readers*t.Reads)
+	failed := make([]error, t.Readers)
+	want := aSession().User
+	var before, after runtime.MemStats
+	spentBefore := r.way.spent()
+	runtime.ReadMemStats(&before)
+	var group sync.WaitGroup
+	began := time.Now()
+	for reader := range t.Readers {
+		group.Go(func() {
+			for n := range t.Reads {
+				at := reader*t.Reads + n
+				start := time.Now()
+				s, err := r.way.get(ctx, r.keys[(r.next+at)%len(r.keys)])
+				took[at] = time.Since(start)
+				if err == nil && s.User != want {
+					err = fmt.Errorf("read the session of %q", s.User)
+				}
+				if err != nil {
+					failed[reader] = err
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+	all := time.Since(began)
+	runtime.ReadMemStats(&after)
+	cost := r.way.spent()
+	r.next += len(took)
+	for _, err := range failed {
+		if err != nil {
+			return nil, err
+		}
+	}
+	n := float64(len(took))
+	slices.Sort(took)
+	return runner.Sample{
+		"ns":     float64(all.Nanoseconds()) / n,
+		"p50":    took[len(took)/2].Seconds() * 1e6,
+		"p99":    runner.Quantile(took, 0.99).Seconds() * 1e6,
+		"allocs": float64(after.Mallocs-before.Mallocs) / n,
+		"writes": (cost.writes - spentBefore.writes) / n,
+		"rcu":    (cost.readUnits - spentBefore.readUnits) / n,
+		"wcu":    (cost.writeUnits - spentBefore.writeUnits) / n,
+	}, nil
+}

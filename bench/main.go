@@ -1,0 +1,79 @@
+// Bench measures slidingttl beside the libraries that users would pick instead, in
+// one go. It prints progress on standard error, and on standard output one line a
+// figure:
+//
+//	figure NAME VALUE target OP BOUND ok|short
+//
+// and no target where there is none. It writes RESULTS.md and the charts to the
+// directory given by -out, and the performance section of the file given by -readme.
+// A target that is missed is no error.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"log"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/slidingttl/slidingttl/bench/internal/inmemory"
+	"github.com/slidingttl/slidingttl/bench/internal/runner"
+	"github.com/slidingttl/slidingttl/bench/internal/sessions"
+	"github.com/slidingttl/slidingttl/bench/internal/simulation"
+	"github.com/slidingttl/slidingttl/bench/internal/stores"
+)
+
+// suites are the fields of competition, in the order of the report.
+func suites() []runner.Suite {
+	return []runner.Suite{
+		inmemory.Suite(),
+		sessions.Suite(),
+		simulation.Suite(),
+		stores.Couchbase(),
+		stores.DynamoDB(),
+	}
+}
+
+func main() {
+	log.SetFlags(0)
+	if worker, err := runner.ServeIfWorker(suites()); worker {
+		if err != nil {
+			log.Fatal(err)
+		}
+		return
+	}
+	quick := flag.Bool("quick", false, "fewer rounds, under 50 seconds in all")
+	only := flag.String("only", "", "suites to run, by name, with commas between; empty: all")
+	out := flag.String("out", ".", "directory for RESULTS.md and the charts")
+	readme := flag.String("readme", "", "file whose performance section is to be written anew")
+	flag.Parse()
+	if err := run(*quick, *only, *out, *readme); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(quick bool, only, out, readme string) error {
+	began := time.Now()
+	plan := runner.Plan{Quick: quick, Log: func(format string, args ...any) {
+		fmt.Fprintf(os.Stderr, "%6.1fs  %s\n", time.Since(began).Seconds(), fmt.Sprintf(format, args...))
+	}}
+	doc := document{began: began, quick: quick}
+	for _, s := range suites() {
+		if only != "" && !slices.Contains(strings.Split(only, ","), s.Name) {
+			continue
+		}
+		plan.Log("%s", s.Name)
+		report, err := s.Run(plan)
+		if err != nil {
+			return fmt.Errorf("%s: %w", s.Name, err)
+		}
+		for _, f := range report.Figures {
+			fmt.Println(f)
+		}
+		doc.reports = append(doc.reports, report)
+	}
+	doc.took = time.Since(began)
+	return doc.write(out, readme)
+}

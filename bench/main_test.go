@@ -1,0 +1,91 @@
+package main
+
+import (
+	"log"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/slidingttl/slidingttl/bench/internal/runner"
+)
+
+func TestMain(m *testing.M) {
+	if worker, err := runner.ServeIfWorker(suites()); worker {
+		if err != nil {
+			log.Fatal(err)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// TestContestants has each contestant of each suite do its smallest task in a process
+// of its own, as a run does.
+func TestContestants(t *testing.T) {
+	for _, s := range suites() {
+		if s.Smoke == nil {
+			continue
+		}
+		for _, c := range s.Contestants {
+			t.Run(s.Name+"/"+c.Name, func(t *testing.T) {
+				t.Parallel()
+				sample, err := runner.Once(s.Name, c.Name, s.Smoke)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if len(sample) == 0 {
+					t.Error("nothing was measured")
+				}
+				if _, err := runner.Once(s.Name, "nobody", s.Smoke); err == nil {
+					t.Error("a contestant that does not exist has answered")
+				}
+			})
+		}
+	}
+}
+
+func TestReplaceSection(t *testing.T) {
+	got, err := replaceSection("a\n"+sectionBegin+"\nold\n"+sectionEnd+"\nb\n", "new\n")
+	if want := "a\n" + sectionBegin + "\nnew\n" + sectionEnd + "\nb\n"; err != nil || got != want {
+		t.Errorf("got %q, %v, want %q", got, err, want)
+	}
+	if _, err := replaceSection("no marks", "new"); err == nil {
+		t.Error("a text without marks was changed")
+	}
+}
+
+func TestDocument(t *testing.T) {
+	d := document{quick: true, reports: []runner.Report{{
+		Title:   "A field",
+		Figures: []runner.Figure{{Name: "a/b", Value: 2, Op: "<=", Bound: 1}, {Name: "a/c", Value: 3}},
+		Tables:  []runner.Table{{Title: "T", Head: []string{"x", "y"}, Rows: [][]string{{"1", "2"}}}},
+		Charts:  []runner.Chart{{File: "c", Title: "C", Groups: []runner.Group{{Bars: []runner.Bar{{Label: "l", Value: 1}}}}}},
+	}}}
+	t.Chdir(t.TempDir())
+	if err := os.Mkdir("bench", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir("bench") // as make does
+	const readme = "../README.md"
+	if err := os.WriteFile(readme, []byte(sectionBegin+sectionEnd), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.write(".", readme); err != nil {
+		t.Fatal(err)
+	}
+	for file, want := range map[string][]string{
+		"RESULTS.md": {"make bench-quick", "| `a/b` | 2 | <= 1 | short |", "## A field", "| 1 | 2 |", "![C](c.svg)"},
+		"c.svg":      {"<svg", ">l<"},
+		readme:       {"0 of 1 figures meet", "`a/b` (2, not <= 1)", "![C](bench/c.svg)"},
+	} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, w := range want {
+			if !strings.Contains(string(text), w) {
+				t.Errorf("%s lacks %q:\n%s", file, w, text)
+			}
+		}
+	}
+}
