@@ -32,7 +32,9 @@ func TestInsert(t *testing.T) {
 
 	// Dead to the millisecond, though DynamoDB still holds it.
 	life := driver.Life{CreatedAt: first.ExpiresAt + 1, ExpiresAt: first.ExpiresAt.Add(time.Hour)}
+	tbl.wire.reset()
 	second := tbl.mustInsert(t, "k", session{User: "three"}, life, first.ExpiresAt)
+	tbl.wire.want(t, "Insert over a dead record", "PutItem")
 	if second.Version == first.Version {
 		t.Error("the new record has the version of the old one")
 	}

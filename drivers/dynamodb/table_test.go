@@ -109,15 +109,15 @@ func TestCheck(t *testing.T) {
 		"the default skew": {Options{}, "system clock", []string{"give or take", "ahead of", "1s"}},
 	} {
 		if what == "the default skew" {
-			tbl.wire.between(dated(func(now time.Time) time.Time { return now.Add(-time.Hour) }))
+			tbl.wire.between(dated(func(now time.Time) time.Time { return now.Add(-4 * time.Second) }))
 		} else {
 			tbl.wire.reset()
 		}
 		wantInvalid(t, what, tbl.again(t, &tt.opts).Check(ctx, time.Hour), tt.field, tt.mentions...)
 	}
-	tbl.wire.between(dated(func(now time.Time) time.Time { return now.Add(time.Hour) }))
+	tbl.wire.between(dated(func(now time.Time) time.Time { return now.Add(4 * time.Second) }))
 	wantInvalid(t, "behind", tbl.again(t, nil).Check(ctx, time.Hour), "system clock", "behind")
-	if err := tbl.again(t, &Options{MaxSkew: 2 * time.Hour}).Check(ctx, time.Hour); err != nil {
+	if err := tbl.again(t, &Options{MaxSkew: 6 * time.Second}).Check(ctx, time.Hour); err != nil {
 		t.Errorf("a skew that is allowed: %v", err)
 	}
 	tbl.wire.reset()

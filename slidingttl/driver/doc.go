@@ -26,6 +26,7 @@
 //
 // Contexts. A call returns soon after its context ends, with the context's error
 // unchanged or wrapped. The store above waits for running calls when it is closed.
+// A [Local] driver, which never blocks, need not look at contexts.
 //
 // Optional capabilities are interfaces of their own, one a file, each with a
 // function that falls back when a driver does not have it: [BatchGetter],

@@ -28,7 +28,7 @@ type Driver[T any] interface {
 	// record has life. It returns the version written.
 	//
 	// If a live record is in the way nothing is changed and the error is a
-	// *ConflictError that carries it.
+	// *ConflictError that carries it. A bounded store that has no room: ErrFull.
 	Insert(ctx context.Context, key string, v T, life Life, now Instant) (Version, error)
 
 	// Replace overwrites the record was with v and life, if the record is alive

@@ -6,8 +6,10 @@ import (
 )
 
 // Plan decides what an upsert writes over the record it finds, or over none
-// (a nil pointer). It is pure and may be called several times. An error ends
-// the upsert and is returned as it is.
+// (a nil pointer). It is pure and may be called several times, first perhaps with
+// a guess: nil although there is a record, or one that is out of date. It must not
+// call the driver, which may hold a lock. An error ends the upsert and is returned
+// as it is.
 type Plan func(found *Meta) (Life, error)
 
 // Upserter is a driver with a shorter way to an upsert than Insert, then Replace.

@@ -130,22 +130,25 @@ func (c *conn) selectBucket(req *memd.Packet) error {
 }
 
 // getClusterConfig answers the selected bucket's config, or the cluster's where
-// none is selected; nothing where the client says that it has it already.
+// none is selected; nothing where the client says that it has the last one.
 func (c *conn) getClusterConfig(req *memd.Packet) error {
+	known := c.configRev
 	switch len(req.Extras) {
 	case 0:
 	case 16:
-		epoch := binary.BigEndian.Uint64(req.Extras)
-		rev := binary.BigEndian.Uint64(req.Extras[8:])
-		if epoch == configEpoch && rev == configRev {
+		if binary.BigEndian.Uint64(req.Extras) == configEpoch {
+			known = binary.BigEndian.Uint64(req.Extras[8:])
+		}
+		if known >= lastConfigRev {
 			return c.reply(req, memd.StatusSuccess, 0, nil, nil, 0)
 		}
 	default:
 		return c.fail(req, memd.StatusInvalidArgs, "the known version has 16 bytes")
 	}
-	config := c.node.clusterConfig()
+	c.configRev = min(known+1, lastConfigRev)
+	config := c.node.clusterConfig(c.configRev)
 	if c.bucket != nil {
-		config = c.bucket.config
+		config = c.node.bucketConfig(c.bucket, c.configRev)
 	}
 	return c.reply(req, memd.StatusSuccess, 0, nil, config, memd.DatatypeFlagJSON)
 }

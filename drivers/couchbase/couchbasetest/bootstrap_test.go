@@ -22,12 +22,22 @@ func TestMechanisms(t *testing.T) {
 			col := connect(t, node, opts).Bucket(node.Bucket()).DefaultCollection()
 			_, err := col.Upsert("k", 1, nil)
 			must(t, err)
-
-			opts.Authenticator = gocb.PasswordAuthenticator{Username: node.Username(), Password: "wrong"}
-			wantErr(t, readyErr(t, node, opts, node.Bucket()), gocb.ErrAuthenticationFailure)
-			opts.Authenticator = gocb.PasswordAuthenticator{Username: "nobody", Password: node.Password()}
-			wantErr(t, readyErr(t, node, opts, node.Bucket()), gocb.ErrAuthenticationFailure)
 		})
+	}
+}
+
+func TestWrongCredentials(t *testing.T) {
+	for _, mech := range []gocb.SaslMechanism{gocb.PlainSaslMechanism, gocb.ScramSha512SaslMechanism} {
+		for _, auth := range []gocb.PasswordAuthenticator{
+			{Username: couchbasetest.DefaultUsername, Password: "wrong"},
+			{Username: "nobody", Password: couchbasetest.DefaultPassword},
+		} {
+			node := couchbasetest.Start(t)
+			opts := node.ClusterOptions()
+			opts.SecurityConfig.AllowedSaslMechanisms = []gocb.SaslMechanism{mech}
+			opts.Authenticator = auth
+			wantErr(t, loginErr(t, node, opts), gocb.ErrAuthenticationFailure)
+		}
 	}
 }
 
@@ -43,13 +53,15 @@ func (untilFailure) RetryAfter(_ gocb.RetryRequest, reason gocb.RetryReason) goc
 	return &gocb.WithDurationRetryAction{WithDuration: time.Millisecond}
 }
 
-// readyErr is why a bucket does not get ready.
-func readyErr(t *testing.T, node *couchbasetest.Node, opts gocb.ClusterOptions, bucket string) error {
+// loginErr is why a cluster does not get ready.
+func loginErr(t *testing.T, node *couchbasetest.Node, opts gocb.ClusterOptions) error {
 	t.Helper()
 	cluster, err := gocb.Connect(node.ConnectionString(), opts)
 	must(t, err)
 	defer func() { must(t, cluster.Close(nil)) }()
-	return cluster.Bucket(bucket).WaitUntilReady(time.Minute, &gocb.WaitUntilReadyOptions{RetryStrategy: untilFailure{}})
+	return cluster.WaitUntilReady(time.Minute, &gocb.WaitUntilReadyOptions{
+		RetryStrategy: untilFailure{}, ServiceTypes: []gocb.ServiceType{gocb.ServiceTypeManagement},
+	})
 }
 
 func TestCredentialsOfChoice(t *testing.T) {
@@ -63,7 +75,8 @@ func TestCredentialsOfChoice(t *testing.T) {
 
 func TestMissingBucket(t *testing.T) {
 	node := couchbasetest.Start(t)
-	wantErr(t, readyErr(t, node, node.ClusterOptions(), "missing"), gocb.ErrBucketNotFound)
+	err := node.Cluster(t).Bucket("missing").WaitUntilReady(time.Minute, &gocb.WaitUntilReadyOptions{RetryStrategy: untilFailure{}})
+	wantErr(t, err, gocb.ErrBucketNotFound)
 	must(t, node.AddBucket("missing", nil))
 	must(t, node.Cluster(t).Bucket("missing").WaitUntilReady(time.Minute, nil))
 }

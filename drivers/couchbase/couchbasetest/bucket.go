@@ -59,7 +59,6 @@ type CollectionOptions struct {
 // bucket is one bucket: its shards and the tree of its collections.
 type bucket struct {
 	name, uuid string
-	config     []byte // the cluster config that clients get when they select it
 	vbuckets   [numVBuckets]vbucket
 
 	// manifest is replaced, never changed, so that operations read it without
@@ -210,7 +209,6 @@ func (n *Node) AddBucket(name string, opts *BucketOptions) error {
 		}
 	}
 	b := newBucket(name, maxTTL)
-	b.config = n.bucketConfig(b)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.buckets[name] != nil {

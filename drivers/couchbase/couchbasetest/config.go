@@ -6,10 +6,15 @@ import (
 	"strconv"
 )
 
-// The cluster never changes, so its config has one revision.
+// The cluster never changes, and yet its config has several revisions that say
+// the same: a client that asks again gets the next one, until it has the last.
+// gocb needs that. It passes a config on to the part of it that serves
+// cluster-level calls only when the config is new, and a node as near as this
+// one can answer before that part listens (gocbcore v10.8.1,
+// AgentGroup.OpenBucket: RegisterWith comes after CreateAgent).
 const (
-	configEpoch = 1
-	configRev   = 1
+	configEpoch   = 1
+	lastConfigRev = 3
 )
 
 // bucketCapabilities are what a client may rely on.
@@ -31,9 +36,9 @@ func (n *Node) nodesExt() []nodeExt {
 func port(l net.Listener) int { return l.Addr().(*net.TCPAddr).Port }
 
 // clusterConfig is what a client gets that has not selected a bucket.
-func (n *Node) clusterConfig() []byte {
+func (n *Node) clusterConfig(rev uint64) []byte {
 	return mustJSON(map[string]any{
-		"rev":                    configRev,
+		"rev":                    rev,
 		"revEpoch":               configEpoch,
 		"nodesExt":               n.nodesExt(),
 		"clusterCapabilitiesVer": []int{1, 0},
@@ -42,14 +47,14 @@ func (n *Node) clusterConfig() []byte {
 }
 
 // bucketConfig is what a client gets that has selected b.
-func (n *Node) bucketConfig(b *bucket) []byte {
+func (n *Node) bucketConfig(b *bucket, rev uint64) []byte {
 	vbMap := make([][]int, numVBuckets)
 	for i := range vbMap {
 		vbMap[i] = []int{0} // the only node, no replicas
 	}
 	kv := "$HOST:" + strconv.Itoa(port(n.kv)) // clients put in the host they connected to
 	return mustJSON(map[string]any{
-		"rev":                    configRev,
+		"rev":                    rev,
 		"revEpoch":               configEpoch,
 		"name":                   b.name,
 		"uuid":                   b.uuid,

@@ -65,7 +65,8 @@ type conn struct {
 	authed    bool
 	exchange  *scramExchange // a SCRAM login that is under way
 	bucket    *bucket
-	discard   bool // the next response is to be thrown away, see Fault.Applied
+	configRev uint64 // the last that this client was sent
+	discard   bool   // the next response is to be thrown away, see Fault.Applied
 	res       memd.Packet
 	extras    [24]byte
 	body      []byte // scratch for sub-document responses
@@ -280,7 +281,7 @@ func (c *conn) carryOut(h *handler, req *memd.Packet) error {
 	case h.data && c.bucket == nil:
 		return c.fail(req, memd.StatusNoBucket, "no bucket selected")
 	case h.data && int(req.Vbucket) >= numVBuckets:
-		return c.reply(req, memd.StatusNotMyVBucket, 0, nil, c.bucket.config, memd.DatatypeFlagJSON)
+		return c.reply(req, memd.StatusNotMyVBucket, 0, nil, c.node.bucketConfig(c.bucket, lastConfigRev), memd.DatatypeFlagJSON)
 	case h.data && (len(req.Key) == 0 || len(req.Key) > longestKey(req.CollectionID)):
 		return c.fail(req, memd.StatusInvalidArgs, "the key must have 1 to 250 bytes, 246 outside the default collection")
 	}

@@ -27,6 +27,9 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer cluster.Close(nil)
+	if err := cluster.WaitUntilReady(10*time.Second, management); err != nil {
+		log.Fatal(err)
+	}
 	bucket := cluster.Bucket(node.Bucket())
 	if err := bucket.WaitUntilReady(10*time.Second, nil); err != nil {
 		log.Fatal(err)
@@ -99,6 +102,9 @@ func connectForExample() (*couchbasetest.Node, *gocb.Collection, func()) {
 	node.SetTime(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
 	cluster, err := gocb.Connect(node.ConnectionString(), node.ClusterOptions())
 	if err != nil {
+		log.Fatal(err)
+	}
+	if err := cluster.WaitUntilReady(10*time.Second, management); err != nil {
 		log.Fatal(err)
 	}
 	return node, cluster.Bucket(node.Bucket()).DefaultCollection(), func() {

@@ -171,6 +171,7 @@ func TestHangEndsWithTheNode(t *testing.T) {
 	cluster, err := gocb.Connect(node.ConnectionString(), node.ClusterOptions())
 	must(t, err)
 	defer cluster.Close(nil)
+	must(t, cluster.WaitUntilReady(time.Minute, management))
 	bucket := cluster.Bucket(node.Bucket())
 	must(t, bucket.WaitUntilReady(time.Minute, nil))
 	node.Hang()

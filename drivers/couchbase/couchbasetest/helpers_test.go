@@ -9,6 +9,11 @@ import (
 	"github.com/couchbase/gocb/v2"
 )
 
+// management is what to wait for before the first bucket is opened, see
+// Node.Cluster. It is named because gocb, when asked to wait for all services of
+// a cluster, looks half a second apart.
+var management = &gocb.WaitUntilReadyOptions{ServiceTypes: []gocb.ServiceType{gocb.ServiceTypeManagement}}
+
 func isCASMismatch(err error) bool { return errors.Is(err, gocb.ErrCasMismatch) }
 
 // lookup looks one path up.

@@ -231,12 +231,14 @@ func TestCompressionOnAndOff(t *testing.T) {
 	}
 }
 
-// connect connects with options of the test's own.
+// connect connects with options of the test's own, in the order that
+// Node.Cluster does.
 func connect(t *testing.T, node *couchbasetest.Node, opts gocb.ClusterOptions) *gocb.Cluster {
 	t.Helper()
 	cluster, err := gocb.Connect(node.ConnectionString(), opts)
 	must(t, err)
 	t.Cleanup(func() { _ = cluster.Close(nil) })
+	must(t, cluster.WaitUntilReady(30*time.Second, management))
 	must(t, cluster.Bucket(node.Bucket()).WaitUntilReady(30*time.Second, nil))
 	return cluster
 }

@@ -11,8 +11,14 @@ import (
 	"github.com/slidingttl/slidingttl/drivers/couchbase/couchbasetest"
 )
 
-// TestMain fails if a goroutine of the node, or of gocb, outlives the tests.
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain fails if a goroutine of the node, or of gocb, outlives the tests,
+// with one exception: a connection that ends in the midst of its login makes
+// gocbcore v10.8.1 send two results where there is room for one. The tests of
+// wrong passwords and of nodes that go away end logins on purpose.
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(
+		"github.com/couchbase/gocbcore/v10.(*memdClientDialerComponent).buildAuthHandler.func1.2"))
+}
 
 // epoch is where tests stop the node's clock: an ordinary second, not a round
 // one.

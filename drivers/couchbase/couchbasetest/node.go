@@ -194,6 +194,14 @@ func (n *Node) Cluster(t testing.TB) *gocb.Cluster {
 		t.Fatalf("couchbasetest: connect: %v", err)
 	}
 	t.Cleanup(func() { _ = cluster.Close(nil) })
+	// First the cluster, then the bucket: opening a bucket makes gocb close the
+	// connection that it has begun to make, and one that is closed in the midst
+	// of its login can leave a goroutine behind (gocbcore v10.8.1,
+	// buildAuthHandler: two results, a channel with room for one).
+	management := &gocb.WaitUntilReadyOptions{ServiceTypes: []gocb.ServiceType{gocb.ServiceTypeManagement}}
+	if err := cluster.WaitUntilReady(readyTimeout, management); err != nil {
+		t.Fatalf("couchbasetest: the cluster is not ready: %v", err)
+	}
 	if err := cluster.Bucket(n.bucketName).WaitUntilReady(readyTimeout, nil); err != nil {
 		t.Fatalf("couchbasetest: bucket %q is not ready: %v", n.bucketName, err)
 	}

@@ -166,9 +166,15 @@ func TestClusterConfig(t *testing.T) {
 		t.Errorf("the cluster's config: %+v", c)
 	}
 	r.want(memd.StatusSuccess, memd.Packet{Command: memd.CmdSelectBucket, Key: []byte(node.Bucket())})
-	c := config()
-	if c.Name != node.Bucket() || len(c.NodesExt) != 1 {
-		t.Errorf("the bucket's config: %+v", c)
+	// The same config has three revisions, see config.go.
+	var c = config()
+	for want := uint64(2); want <= 3; c, want = config(), want+1 {
+		if c.Name != node.Bucket() || len(c.NodesExt) != 1 || c.Rev != want {
+			t.Errorf("the bucket's config: %+v, want revision %d", c, want)
+		}
+	}
+	if c.Rev != 3 {
+		t.Errorf("revision %d after the last", c.Rev)
 	}
 	known := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, c.RevEpoch), c.Rev)
 	if res := r.want(memd.StatusSuccess, memd.Packet{Command: memd.CmdGetClusterConfig, Extras: known}); len(res.Value) != 0 {
@@ -514,6 +520,7 @@ func TestCloseWithClientsConnected(t *testing.T) {
 	cluster, err := gocb.Connect(node.ConnectionString(), node.ClusterOptions())
 	must(t, err)
 	defer func() { must(t, cluster.Close(nil)) }()
+	must(t, cluster.WaitUntilReady(time.Minute, management))
 	must(t, cluster.Bucket(node.Bucket()).WaitUntilReady(time.Minute, nil))
 	_, err = cluster.Buckets().GetBucket(node.Bucket(), nil) // leaves an idle connection
 	must(t, err)
