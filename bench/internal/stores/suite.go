@@ -14,7 +14,7 @@ import (
 type field struct {
 	suite, title, text string
 	contenders         []contender
-	rounds             int
+	rounds, reads      int // in full; of each reader count
 	targets            func(f *field, r *runner.Results) []runner.Figure
 	units              bool // the store bills capacity units
 }
@@ -45,7 +45,8 @@ func Couchbase() runner.Suite {
 		suite:      "couchbase",
 		title:      "Couchbase: reads that keep their document alive",
 		contenders: couchbaseContenders,
-		rounds:     51,
+		rounds:     31,
+		reads:      2560,
 		text: fmt.Sprintf(`Documents of about 500 bytes, %d for each contestant, on one couchbasetest node in a
 process of its own, over loopback; readers take the keys in turn. Writes are the mutations that
 the node has counted. With
@@ -85,7 +86,8 @@ func DynamoDB() runner.Suite {
 		suite:      "dynamodb",
 		title:      "DynamoDB: reads that keep their item alive",
 		contenders: dynamodbContenders,
-		rounds:     9,
+		rounds:     11,
+		reads:      480,
 		units:      true,
 		text: fmt.Sprintf(`Items of about 500 bytes, %d for each contestant, in one table of DynamoDB Local, eventually
 consistent; readers take the keys in turn. Units are those that DynamoDB Local says it consumed; a
@@ -117,7 +119,7 @@ refused write counts as one. With slack no touch is due.`, recordKeys),
 // measure lets the contenders take turns. changes counts what the store has written,
 // where it does.
 func (f *field) measure(p runner.Plan, address string, changes func() (float64, error)) (report runner.Report, err error) {
-	rounds, reads := runner.Pick(p, f.rounds, 5), runner.Pick(p, 640, 80)
+	rounds, reads := runner.Pick(p, f.rounds, 5), runner.Pick(p, f.reads, 80)
 	results := new(runner.Results)
 	err = runner.With(f.suite, f.names(), func(workers []*runner.Worker) error {
 		for _, w := range workers { // to open and fill
@@ -161,7 +163,7 @@ func counted(w *runner.Worker, t task, changes func() (float64, error)) (runner.
 		return nil, err
 	}
 	after, err := changes()
-	s["writes"] = (after - before) / float64(t.Readers*t.Reads)
+	s["writes"] = (after - before) / s["all-reads"]
 	return s, err
 }
 
