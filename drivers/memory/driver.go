@@ -69,16 +69,29 @@ func New[T any](opts *Options[T]) (*Driver[T], error) {
 
 // Get implements driver.Driver. A dead record is handed out until it is removed.
 func (d *Driver[T]) Get(_ context.Context, key string) (driver.Entry[T], error) {
-	r := d.records.load(key)
-	if r == nil {
-		return driver.Entry[T]{}, d.missing(key)
+	v, m, err := d.Load(key)
+	if err != nil {
+		return driver.Entry[T]{}, err
 	}
-	return r.entry(), nil
+	return driver.Entry[T]{Value: *v, Meta: m}, nil
 }
 
 // Load implements driver.Local: Get without a copy of the value.
 func (d *Driver[T]) Load(key string) (*T, driver.Meta, error) {
-	r := d.records.load(key)
+	s, hash := d.records.find(key)
+	g := s.grid.Load()
+	// The first step of search, which mostly is all of it, without the calls: how
+	// many reads of memory the processor has under way at once depends on how few
+	// instructions lie between them.
+	if g != nil {
+		b := g.home(hash)
+		if m := matches(b.tags.Load(), hash); m != 0 {
+			if r := b.slots[slotOf(m)].Load(); r != nil && r.key() == key {
+				return &r.value, r.meta(), nil
+			}
+		}
+	}
+	r, _, _ := g.search(key, hash)
 	if r == nil {
 		return nil, driver.Meta{}, d.missing(key)
 	}

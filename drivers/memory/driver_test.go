@@ -469,8 +469,8 @@ func TestOptions(t *testing.T) {
 
 // TestCosts: what the package comment says of sizes and allocations.
 func TestCosts(t *testing.T) {
-	if n := unsafe.Sizeof(record[[64]byte]{}); n != 128 {
-		t.Errorf("a record of 64 bytes takes %d, want 128", n)
+	if n := unsafe.Sizeof(keyed[[64]byte, [16]byte]{}); n != 128 {
+		t.Errorf("a record of 64 bytes and its key take %d, want 128", n)
 	}
 	d := open[[64]byte](t, nil)
 	ctx, now := t.Context(), d.instant()
@@ -507,7 +507,7 @@ func TestKeyIsCopied(t *testing.T) {
 		if _, err := d.Replace(t.Context(), token, 2, m, m.Life, 1); err != nil {
 			t.Fatal(err)
 		}
-		if kept := d.records.load(token).key; kept != token || unsafe.StringData(kept) == unsafe.StringData(token) {
+		if kept := d.records.load(token).key(); kept != token || unsafe.StringData(kept) == unsafe.StringData(token) {
 			t.Errorf("%d bytes: the driver keeps the caller's string alive", n)
 		}
 		if e := mustGet(t, d, token); e.Value != 2 || e.CreatedAt != m.CreatedAt {

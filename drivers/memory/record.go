@@ -10,9 +10,9 @@ import (
 
 // record is one key's value and life. Everything readers look at is immutable but
 // the expiry: a write of the value, or of created_at, puts a new record in its
-// place. It takes 64 bytes and the value, and the key's bytes follow where they are
-// few: so a read waits for memory twice, for the table's bucket and for this, and
-// what decides comes in one piece at the end.
+// place. It takes 48 bytes and the value, and its key follows: so a read waits for
+// memory twice, for the table's bucket and for this. A 64-byte value with a key of
+// up to 16 bytes is two cache lines.
 type record[T any] struct {
 	value T
 
@@ -22,52 +22,61 @@ type record[T any] struct {
 	slot       uint8
 	stripe     uint8 // never changes
 
-	hash    uint32 // of key; the table's, written before anybody else sees the record
+	keyLen  uint8  // of a key whose bytes follow; keyApart if its string follows
+	hash    uint32 // of the key; the table's, written before anybody else sees the record
 	version driver.Version
 	created driver.Instant
 	// expires is the expiry, a driver.Instant. It is stored only under the key's
 	// lock in the table.
 	expires atomic.Int64
-	key     string
 }
+
+const (
+	unfiled  = -1
+	keyApart = 0xff
+)
 
 // newRecord returns a record of key, which it copies: the caller's may be a small
-// part of a large string. The string kept is kept again by the key's next record.
-func newRecord[T any](key string, kept *record[T]) *record[T] {
+// part of a large string. A key too long to follow the record is kept again by the
+// key's next record; old is the one before it, if there is one.
+func newRecord[T any](key string, old *record[T]) *record[T] {
+	var r *record[T]
 	switch {
 	case len(key) <= 16:
-		r := new(struct {
-			record[T]
-			bytes [16]byte
-		})
-		r.key = ownKey(r.bytes[:], key)
-		return &r.record
+		r = &new(keyed[T, [16]byte]).record
 	case len(key) <= 32:
-		r := new(struct {
-			record[T]
-			bytes [32]byte
-		})
-		r.key = ownKey(r.bytes[:], key)
-		return &r.record
+		r = &new(keyed[T, [32]byte]).record
 	case len(key) <= 48:
-		r := new(struct {
-			record[T]
-			bytes [48]byte
-		})
-		r.key = ownKey(r.bytes[:], key)
-		return &r.record
-	case kept != nil:
-		return &record[T]{key: kept.key}
+		r = &new(keyed[T, [48]byte]).record
+	default:
+		if old != nil {
+			key = old.key()
+		} else {
+			key = strings.Clone(key)
+		}
+		return &(&keyed[T, string]{record[T]{keyLen: keyApart}, key}).record
 	}
-	return &record[T]{key: strings.Clone(key)}
+	r.keyLen = uint8(len(key))
+	copy(unsafe.Slice((*byte)(r.behind()), len(key)), key)
+	return r
 }
 
-// ownKey copies key to bytes, which nobody writes to again, and returns it there.
-func ownKey(bytes []byte, key string) string {
-	return unsafe.String(&bytes[0], copy(bytes, key))
+// keyed is how every record is allocated. K holds any byte and aligns to no more
+// than a record, so that it follows with no gap.
+type keyed[T, K any] struct {
+	record[T]
+	k K
 }
 
-const unfiled = -1
+// behind is where the key follows.
+func (r *record[T]) behind() unsafe.Pointer { return unsafe.Add(unsafe.Pointer(r), unsafe.Sizeof(*r)) }
+
+func (r *record[T]) key() string {
+	if r.keyLen == keyApart {
+		return *(*string)(r.behind())
+	}
+	return unsafe.String((*byte)(r.behind()), int(r.keyLen))
+}
 
 func (r *record[T]) expiry() driver.Instant { return driver.Instant(r.expires.Load()) }
 

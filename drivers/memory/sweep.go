@@ -96,7 +96,7 @@ func (d *Driver[T]) removeBatch() (more bool) {
 // another record has taken its place since.
 func (d *Driver[T]) expire(r *record[T], now driver.Instant) {
 	removed := false
-	d.records.compute(r.key, func(found *record[T]) (*record[T], change) {
+	d.records.compute(r.key(), func(found *record[T]) (*record[T], change) {
 		switch {
 		case found != r:
 		case r.life().Alive(now):
@@ -151,7 +151,7 @@ func (d *Driver[T]) tellMourned() {
 			return
 		}
 		last := r.entry()
-		d.opts.OnExpiry(r.key, last, d.opts.reason(last.Life))
+		d.opts.OnExpiry(r.key(), last, d.opts.reason(last.Life))
 	}
 }
 

@@ -70,23 +70,33 @@ func (t *table[T]) load(key string) *record[T] {
 	return r
 }
 
+// home returns the bucket that a record of hash belongs to.
+func (g *grid[T]) home(hash uint32) *bucket[T] { return &g.buckets[hash&g.mask] }
+
+// matches returns the high bit of each byte of tags that is hash's tag, the last
+// byte left out. It may return that of a byte after one that is; the key then tells.
+func matches(tags uint64, hash uint32) uint64 {
+	// Bytes equal to the tag become zero, and zero bytes their high bit.
+	x := tags ^ tagOf(hash)*lowBits
+	return (x - lowBits) &^ x & (0x80 * lowBits) << 8 >> 8
+}
+
+// slotOf returns the slot of the first of matches' bits, which must not be zero.
+func slotOf(m uint64) int { return bits.TrailingZeros64(m) / 8 }
+
 // search returns the record under key, and where it is.
 func (g *grid[T]) search(key string, hash uint32) (r *record[T], b *bucket[T], slot int) {
 	if g == nil {
 		return nil, nil, 0
 	}
-	tag := tagOf(hash) * lowBits
 	// What a racing writer moves was absent for a moment, so that a search that
 	// misses it is right about that moment.
 	for i, n := hash&g.mask, 0; n < len(g.buckets); i, n = (i+1)&g.mask, n+1 {
 		b = &g.buckets[i]
 		tags := b.tags.Load()
-		// Bytes equal to the tag become zero, and zero bytes the high bit; so may a
-		// byte after one that is equal, which the key then tells.
-		x := tags ^ tag
-		for m := (x - lowBits) &^ x & (0x80 * lowBits) << 8 >> 8; m != 0; m &= m - 1 {
-			slot = bits.TrailingZeros64(m) / 8
-			if r = b.slots[slot].Load(); r != nil && r.key == key {
+		for m := matches(tags, hash); m != 0; m &= m - 1 {
+			slot = slotOf(m)
+			if r = b.slots[slot].Load(); r != nil && r.key() == key {
 				return r, b, slot
 			}
 		}
@@ -154,7 +164,7 @@ func (g *grid[T]) add(r *record[T]) bool {
 			for i := home; i != at; i = (i + 1) & g.mask {
 				g.buckets[i].tags.Add(1 << passedShift)
 			}
-			slot := bits.TrailingZeros64(free) / 8
+			slot := slotOf(free)
 			b.slots[slot].Store(r)
 			b.tags.Store(tags | tagOf(r.hash)<<(8*slot))
 			return true

@@ -60,7 +60,7 @@ func (s *shard[T]) check(t *testing.T) {
 }
 
 func (t *table[T]) put(r *record[T]) {
-	t.compute(r.key, func(*record[T]) (*record[T], change) { return r, put })
+	t.compute(r.key(), func(*record[T]) (*record[T], change) { return r, put })
 }
 
 func (t *table[T]) drop(key string) {
@@ -79,7 +79,7 @@ func TestTableAgainstMap(t *testing.T) {
 				table.drop(key)
 				delete(model, key)
 			default:
-				rec := &record[int]{key: key}
+				rec := newRecord[int](key, nil)
 				table.put(rec)
 				model[key] = rec
 			}
@@ -119,13 +119,14 @@ func TestTableOneHash(t *testing.T) {
 	const n = 200
 	recs := make([]*record[int], n)
 	for i := range recs {
-		recs[i] = &record[int]{key: fmt.Sprint(i), hash: 0xffffffff}
+		recs[i] = newRecord[int](fmt.Sprint(i), nil)
+		recs[i].hash = 0xffffffff
 		s.insert(recs[i])
 	}
 	s.check(t)
 	for i := 0; i < n; i += 3 {
 		g := s.grid.Load()
-		r, b, slot := g.search(recs[i].key, recs[i].hash)
+		r, b, slot := g.search(recs[i].key(), recs[i].hash)
 		if r != recs[i] {
 			t.Fatalf("record %d is not found", i)
 		}
@@ -149,7 +150,9 @@ func TestTableManyPassed(t *testing.T) {
 	const n = 1000
 	for i := range n {
 		// They begin to part when there are 512 buckets.
-		s.insert(&record[int]{key: fmt.Sprint(i), hash: uint32(i) << 8})
+		r := newRecord[int](fmt.Sprint(i), nil)
+		r.hash = uint32(i) << 8
+		s.insert(r)
 	}
 	s.check(t)
 	for i := range n {
@@ -165,7 +168,7 @@ func TestTableReadersSeeSteadyRecords(t *testing.T) {
 	table := newTable[int]()
 	const steady, passing, laps = 500, 5_000, 20
 	for i := range steady {
-		table.put(&record[int]{key: fmt.Sprint("steady-", i)})
+		table.put(newRecord[int](fmt.Sprint("steady-", i), nil))
 	}
 	stop := make(chan struct{})
 	var readers, writers sync.WaitGroup
@@ -193,10 +196,12 @@ func TestTableReadersSeeSteadyRecords(t *testing.T) {
 		writers.Go(func() {
 			for lap := range laps {
 				for i := range passing {
-					table.put(&record[int]{key: fmt.Sprint(w, "-", i)})
+					table.put(newRecord[int](fmt.Sprint(w, "-", i), nil))
 				}
 				for i := w; i < steady; i += 2 {
-					table.put(&record[int]{key: fmt.Sprint("steady-", i), value: lap})
+					r := newRecord[int](fmt.Sprint("steady-", i), nil)
+					r.value = lap
+					table.put(r)
 				}
 				for i := range passing {
 					table.drop(fmt.Sprint(w, "-", i))
