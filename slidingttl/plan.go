@@ -10,7 +10,7 @@ import (
 // is promised, when a touch is due, and what a write stores. Pure, and for every
 // read, so it is spared divisions.
 type rules struct {
-	idle    driver.Instant // IdleGrace
+	keep    driver.Instant // what an access must leave of a life: IdleGrace, or with Promote all there is
 	stored  driver.Instant // IdleGrace + Slack
 	most    driver.Instant // MaxLifetime
 	promote bool
@@ -19,8 +19,12 @@ type rules struct {
 
 func newRules(p Policy, step time.Duration) rules {
 	idle := driver.Instant(0).Add(p.IdleGrace)
+	keep := idle
+	if p.Promote {
+		keep = driver.MaxInstant
+	}
 	return rules{
-		idle:    idle,
+		keep:    keep,
 		stored:  idle.Add(p.Slack),
 		most:    driver.Instant(0).Add(p.MaxLifetime),
 		promote: p.Promote,
@@ -39,10 +43,7 @@ func after(i, d driver.Instant) driver.Instant {
 func (r *rules) limit(created driver.Instant) driver.Instant { return after(created, r.most) }
 
 func (r *rules) deadline(created, access driver.Instant) driver.Instant {
-	if r.promote {
-		return r.limit(created)
-	}
-	return min(after(access, r.idle), r.limit(created))
+	return min(after(access, r.keep), r.limit(created))
 }
 
 func (r *rules) expiry(created, access driver.Instant) driver.Instant {
@@ -59,6 +60,14 @@ func (r *rules) written(created, access driver.Instant) driver.Instant {
 // alive reports whether a record with life l is readable at now.
 func (r *rules) alive(l driver.Life, now driver.Instant) bool {
 	return l.Alive(now) && (l.CreatedAt == 0 || r.limit(l.CreatedAt) > now)
+}
+
+// settled reports whether life l is alive at the time and needs no touch for an
+// access then. It may say no of some that are both, on stores with coarse steps.
+func (r *rules) settled(l driver.Life, at driver.Instant) bool {
+	limit := l.CreatedAt + r.most // where that overflows, the answer is no
+	return l.CreatedAt != 0 && at < l.ExpiresAt && l.ExpiresAt <= limit &&
+		(l.ExpiresAt-at >= r.keep || l.ExpiresAt == limit)
 }
 
 // due reports whether an access at access finds life l in need of a touch.
@@ -112,7 +121,7 @@ func (r *rules) keyTouch(now, access driver.Instant) driver.KeyTouch {
 	return driver.KeyTouch{
 		Now:    now,
 		Born:   stored - r.most,
-		Due:    after(access, r.idle),
+		Due:    after(access, r.keep),
 		Expiry: stored.RoundUp(r.step),
 	}
 }

@@ -20,6 +20,7 @@ import (
 type Store[T any] struct {
 	d       driver.Driver[T]
 	local   driver.Local[T] // d, if it is one
+	quick   driver.Local[T] // local, if all records have the store's policy
 	policy  Policy
 	rules   rules                         // those of policy
 	others  [4]atomic.Pointer[otherRules] // of what PolicyOf returned first
@@ -57,6 +58,9 @@ func New[T any](d driver.Driver[T], p Policy, opts *Options[T]) (*Store[T], erro
 	}
 	local, _ := d.(driver.Local[T])
 	s := &Store[T]{d: d, rules: newRules(p, step), policy: p, opts: o, local: local, memo: newMemo(local != nil)}
+	if o.PolicyOf == nil {
+		s.quick = local
+	}
 	switch c, ok := d.(driver.Clock); {
 	case o.Now != nil:
 		s.clock = system(o.Now)
@@ -85,6 +89,18 @@ func New[T any](d driver.Driver[T], p Policy, opts *Options[T]) (*Store[T], erro
 // the record gone; see Options.Strict and OnTouchError. ErrNotFound: absent, or
 // dead of idleness or age.
 func (s *Store[T]) Get(ctx context.Context, key string) (T, error) {
+	// What access below does for nearly every read of a local store, in few enough
+	// instructions that the processor is on to the next read before this one's
+	// record has come from memory: of a million keys that is a third of the time.
+	if s.quick != nil && !s.closed.Load() {
+		if v, m, err := s.quick.Load(key); err == nil {
+			_, latest := s.clock.Bounds()
+			if s.rules.settled(m.Life, latest) && ctx.Err() == nil {
+				s.stats.add(cHits)
+				return *v, nil
+			}
+		}
+	}
 	var l look[T]
 	if err := s.access(ctx, opGet, key, &l); err != nil {
 		var zero T
@@ -200,11 +216,11 @@ func (s *Store[T]) read(ctx context.Context, op, key string, l *look[T]) (err er
 // settled that no touch of it is due.
 func (s *Store[T]) judge(r *rules, m *driver.Meta) (settled bool, err error) {
 	// Most reads come out the same whenever within its bounds the time is.
-	if _, latest := s.clock.Bounds(); r.alive(m.Life, latest) {
-		if !r.due(m.Life, latest) {
-			return true, nil
-		}
-	} else if !r.alive(m.Life, driver.Floor(s.clock.Now())) {
+	_, latest := s.clock.Bounds()
+	if r.settled(m.Life, latest) {
+		return true, nil
+	}
+	if !r.alive(m.Life, latest) && !r.alive(m.Life, driver.Floor(s.clock.Now())) {
 		return true, ErrNotFound
 	}
 	if m.CreatedAt == 0 && s.opts.Foreign != Adopt {
