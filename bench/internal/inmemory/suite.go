@@ -57,7 +57,7 @@ func workloads(keys int) []task {
 
 func measure(p runner.Plan) (runner.Report, error) {
 	keys := runner.Pick(p, 1_000_000, 250_000)
-	f := findings{keys: keys, grownTo: keys, dying: runner.Pick(p, 1_000_000, 500_000)}
+	f := findings{keys: keys, grownTo: keys, dying: runner.Pick(p, 1_000_000, 250_000)}
 	proof := make(chan error, 1)
 	go func() { proof <- prove() }()
 
@@ -87,7 +87,7 @@ func measure(p runner.Plan) (runner.Report, error) {
 		return runner.Report{}, err
 	}
 	p.Log("memory: mass expiry")
-	if f.expired, err = fresh(p, runner.Pick(p, 5, 1), runner.Pick(p, mortals, mortals[:1]), task{Kind: "expire", Keys: f.dying}); err != nil {
+	if f.expired, err = fresh(p, runner.Pick(p, 7, 3), runner.Pick(p, mortals, mortals[:1]), task{Kind: "expire", Keys: f.dying}); err != nil {
 		return runner.Report{}, err
 	}
 	return f.report(), nil

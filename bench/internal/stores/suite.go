@@ -14,9 +14,16 @@ import (
 type field struct {
 	suite, title, text string
 	contenders         []contender
-	rounds, reads      int // in full; of each reader count
+	full, quick        extent
 	targets            func(f *field, r *runner.Results) []runner.Figure
 	units              bool // the store bills capacity units
+}
+
+// extent is how much is measured. Each generation of processes makes some rounds, so
+// that no contender keeps the luck that its process has with memory and scheduling.
+type extent struct {
+	generations, rounds int
+	reads               int // a round, for each reader count
 }
 
 const recordKeys = 512
@@ -45,8 +52,8 @@ func Couchbase() runner.Suite {
 		suite:      "couchbase",
 		title:      "Couchbase: reads that keep their document alive",
 		contenders: couchbaseContenders,
-		rounds:     31,
-		reads:      2560,
+		full:       extent{generations: 5, rounds: 7, reads: 2560},
+		quick:      extent{generations: 2, rounds: 3, reads: 640},
 		text: fmt.Sprintf(`Documents of about 500 bytes, %d for each contestant, on one couchbasetest node in a
 process of its own, over loopback; readers take the keys in turn. Writes are the mutations that
 the node has counted. With
@@ -86,8 +93,8 @@ func DynamoDB() runner.Suite {
 		suite:      "dynamodb",
 		title:      "DynamoDB: reads that keep their item alive",
 		contenders: dynamodbContenders,
-		rounds:     11,
-		reads:      480,
+		full:       extent{generations: 3, rounds: 4, reads: 480},
+		quick:      extent{generations: 1, rounds: 5, reads: 80},
 		units:      true,
 		text: fmt.Sprintf(`Items of about 500 bytes, %d for each contestant, in one table of DynamoDB Local, eventually
 consistent; readers take the keys in turn. Units are those that DynamoDB Local says it consumed; a
@@ -118,35 +125,42 @@ refused write counts as one. With slack no touch is due.`, recordKeys),
 
 // measure lets the contenders take turns. changes counts what the store has written,
 // where it does.
-func (f *field) measure(p runner.Plan, address string, changes func() (float64, error)) (report runner.Report, err error) {
-	rounds, reads := runner.Pick(p, f.rounds, 5), runner.Pick(p, f.reads, 80)
+func (f *field) measure(p runner.Plan, address string, changes func() (float64, error)) (runner.Report, error) {
+	e := runner.Pick(p, f.full, f.quick)
 	results := new(runner.Results)
-	err = runner.With(f.suite, f.names(), func(workers []*runner.Worker) error {
-		for _, w := range workers { // to open and fill
-			if _, err := w.Do(task{Address: address, Keys: recordKeys, Readers: 16, Reads: 10}); err != nil {
-				return err
-			}
+	for generation := range e.generations {
+		p.Log("%s: generation %d of %d", f.suite, generation+1, e.generations)
+		err := runner.With(f.suite, f.names(), func(workers []*runner.Worker) error {
+			return f.rounds(e, workers, address, changes, results)
+		})
+		if err != nil {
+			return runner.Report{}, err
 		}
-		for round := range rounds {
-			p.Log("%s: round %d of %d", f.suite, round+1, rounds)
-			for _, n := range readers {
-				t := task{Address: address, Readers: n, Reads: reads / n}
-				for i := range workers {
-					w := workers[(i+round)%len(workers)]
-					s, err := counted(w, t, changes)
-					if err != nil {
-						return err
-					}
-					results.Add(w.Name, t.name(), s)
-				}
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return report, err
 	}
 	return f.report(results), nil
+}
+
+// rounds measures one generation.
+func (f *field) rounds(e extent, workers []*runner.Worker, address string, changes func() (float64, error), results *runner.Results) error {
+	for _, w := range workers { // to open and fill
+		if _, err := w.Do(task{Address: address, Keys: recordKeys, Readers: 16, Reads: 10}); err != nil {
+			return err
+		}
+	}
+	for round := range e.rounds {
+		for _, n := range readers {
+			t := task{Address: address, Readers: n, Reads: e.reads / n}
+			for i := range workers {
+				w := workers[(i+round)%len(workers)]
+				s, err := counted(w, t, changes)
+				if err != nil {
+					return err
+				}
+				results.Add(w.Name, t.name(), s)
+			}
+		}
+	}
+	return nil
 }
 
 // counted does a task and puts what the store wrote meanwhile into its sample.
