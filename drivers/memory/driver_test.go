@@ -472,6 +472,10 @@ func TestCosts(t *testing.T) {
 	if n := unsafe.Sizeof(keyed[[64]byte, [16]byte]{}); n != 128 {
 		t.Errorf("a record of 64 bytes and its key take %d, want 128", n)
 	}
+	keyFollows[struct{}](t)
+	keyFollows[byte](t)
+	keyFollows[[3]uint16](t)
+	keyFollows[string](t)
 	d := open[[64]byte](t, nil)
 	ctx, now := t.Context(), d.instant()
 	m := mustInsert(t, d, "k", [64]byte{}, lasting(now, time.Hour))
@@ -493,6 +497,17 @@ func TestCosts(t *testing.T) {
 		}); n != 0 {
 			t.Errorf("%s allocates %v times, want 0", name, n)
 		}
+	}
+}
+
+// keyFollows checks what record.behind relies on.
+func keyFollows[T any](t *testing.T) {
+	end := unsafe.Sizeof(record[T]{})
+	if at := unsafe.Offsetof(keyed[T, [16]byte]{}.key); at != end {
+		t.Errorf("%T: a short key is at %d, want %d", *new(T), at, end)
+	}
+	if at := unsafe.Offsetof(keyed[T, string]{}.key); at != end {
+		t.Errorf("%T: a long key is at %d, want %d", *new(T), at, end)
 	}
 }
 

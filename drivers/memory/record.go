@@ -43,11 +43,17 @@ func newRecord[T any](key string, old *record[T]) *record[T] {
 	var r *record[T]
 	switch {
 	case len(key) <= 16:
-		r = &new(keyed[T, [16]byte]).record
+		k := new(keyed[T, [16]byte])
+		copy(k.key[:], key)
+		r = &k.record
 	case len(key) <= 32:
-		r = &new(keyed[T, [32]byte]).record
+		k := new(keyed[T, [32]byte])
+		copy(k.key[:], key)
+		r = &k.record
 	case len(key) <= 48:
-		r = &new(keyed[T, [48]byte]).record
+		k := new(keyed[T, [48]byte])
+		copy(k.key[:], key)
+		r = &k.record
 	default:
 		if old != nil {
 			key = old.key()
@@ -57,15 +63,14 @@ func newRecord[T any](key string, old *record[T]) *record[T] {
 		return &(&keyed[T, string]{record[T]{keyLen: keyApart}, key}).record
 	}
 	r.keyLen = uint8(len(key))
-	copy(unsafe.Slice((*byte)(r.behind()), len(key)), key)
 	return r
 }
 
-// keyed is how every record is allocated. K holds any byte and aligns to no more
-// than a record, so that it follows with no gap.
+// keyed is how every record is allocated: the key follows with no gap, since no K in
+// use aligns to more than a record does.
 type keyed[T, K any] struct {
 	record[T]
-	k K
+	key K
 }
 
 // behind is where the key follows.

@@ -67,6 +67,31 @@ func (t *table[T]) drop(key string) {
 	t.compute(key, func(*record[T]) (*record[T], change) { return nil, drop })
 }
 
+// TestMatches: no byte that is the tag is missed, and none is named but such a byte or
+// one that a byte before it may have misled about; the last is none's.
+func TestMatches(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 100_000 {
+		hash := r.Uint32()
+		tag := byte(tagOf(hash))
+		var tags uint64
+		equal := [8]bool{}
+		for i := range equal {
+			b := tag ^ byte(r.IntN(3)) // the neighbours are where a borrow misleads
+			equal[i] = b == tag
+			tags |= uint64(b) << (8 * i)
+		}
+		before := false
+		for i := range equal {
+			named := matches(tags, hash)>>(8*i)&0xff != 0
+			if last := i == bucketSlots; named && last || !last && equal[i] && !named || named && !equal[i] && !before {
+				t.Fatalf("tags %x, tag %x, byte %d: named %t", tags, tag, i, named)
+			}
+			before = before || equal[i]
+		}
+	}
+}
+
 // TestTableAgainstMap lets a table and a map grow, shrink and churn alike.
 func TestTableAgainstMap(t *testing.T) {
 	table, model := newTable[int](), make(map[string]*record[int])
