@@ -31,7 +31,7 @@
 //
 // # Versions and races
 //
-// The version of a record is made of its CAS, which a touch changes too. Each write but
+// The version of a record is its CAS, which a touch changes too. Each write but
 // the creation of a document carries the CAS that was read, so it lands on exactly that
 // record; on a mismatch one more lookup says what is there now.
 //

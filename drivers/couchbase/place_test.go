@@ -107,24 +107,3 @@ func FuzzPut(f *testing.F) {
 		}
 	})
 }
-
-// A version is taken for no version of a record with another life.
-func TestVersionHoldsItsLife(t *testing.T) {
-	was := driver.Meta{Life: driver.Life{CreatedAt: 1709211845123, ExpiresAt: 1709211899000}}
-	was.Version = version(0x17b8_0000_0001_0000, was.Life)
-	if cas(was) != 0x17b8_0000_0001_0000 {
-		t.Errorf("CAS %x came out", cas(was))
-	}
-	for _, l := range []driver.Life{
-		{},
-		{CreatedAt: was.CreatedAt},
-		{ExpiresAt: was.ExpiresAt},
-		{CreatedAt: was.CreatedAt + 1, ExpiresAt: was.ExpiresAt},
-		{CreatedAt: was.CreatedAt, ExpiresAt: was.ExpiresAt + 1000},
-		{CreatedAt: was.ExpiresAt, ExpiresAt: was.CreatedAt},
-	} {
-		if cas(driver.Meta{Life: l, Version: was.Version}) == cas(was) {
-			t.Errorf("the version goes with %+v too", l)
-		}
-	}
-}

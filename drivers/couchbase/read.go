@@ -82,7 +82,7 @@ func (d *Driver[T]) Get(ctx context.Context, key string) (driver.Entry[T], error
 		}
 		doc.flags = uint32(n)
 	}
-	e.Version = version(res.Cas(), e.Life)
+	e.Version = driver.Version(res.Cas())
 	return e, d.codec.decode(doc, &e.Value)
 }
 
@@ -97,7 +97,7 @@ func (d *Driver[T]) meta(ctx context.Context, key string) (driver.Meta, error) {
 		return m, err
 	}
 	m.CreatedAt, err = d.createdAt(res, peekCreatedAt)
-	m.Version = version(res.Cas(), m.Life)
+	m.Version = driver.Version(res.Cas())
 	return m, err
 }
 

@@ -115,13 +115,13 @@ func (d *Driver[T]) Touch(ctx context.Context, key string, was driver.Meta, life
 	for range attempts {
 		if found.Alive(now) && found.Version != 0 {
 			var p pending
-			if p, err = d.mutateIn(ctx, key, memd.SubdocDocFlagNone, cas(found), at, ops); err != nil {
+			if p, err = d.mutateIn(ctx, key, memd.SubdocDocFlagNone, gocb.Cas(found.Version), at, ops); err != nil {
 				return 0, err
 			}
 			var left gocb.Cas
 			left, err = p.wait(ctx)
 			if !moved(err) {
-				return version(left, life), err
+				return driver.Version(left), err
 			}
 		}
 		tried := found.Version
@@ -201,7 +201,7 @@ func (d *Driver[T]) begin(ctx context.Context, key string, doc document, over *d
 		}
 	}
 	if d.whole(over, life) {
-		return d.replaceWhole(ctx, key, cas(*over), at, doc)
+		return d.replaceWhole(ctx, key, gocb.Cas(over.Version), at, doc)
 	}
 	ops := []gocbcore.SubDocOp{d.created.set(life.CreatedAt), {Op: memd.SubDocOpSetDoc, Value: doc.body}}
 	if doc.typed() {
@@ -210,7 +210,7 @@ func (d *Driver[T]) begin(ctx context.Context, key string, doc document, over *d
 	if over == nil {
 		return d.mutateIn(ctx, key, memd.SubdocDocFlagAddDoc, 0, at, ops)
 	}
-	return d.mutateIn(ctx, key, memd.SubdocDocFlagNone, cas(*over), at, ops)
+	return d.mutateIn(ctx, key, memd.SubdocDocFlagNone, gocb.Cas(over.Version), at, ops)
 }
 
 // whole reports whether the write of life over a record leaves its created_at alone.
@@ -225,7 +225,7 @@ func (d *Driver[T]) finish(ctx context.Context, key string, p pending, doc docum
 		return 0, tooLarge(err, len(doc.body))
 	}
 	if d.whole(over, life) || !doc.typed() {
-		return version(left, life), nil
+		return driver.Version(left), nil
 	}
 	at, err := expiry(life.ExpiresAt)
 	if err != nil {
@@ -239,5 +239,5 @@ func (d *Driver[T]) finish(ctx context.Context, key string, p pending, doc docum
 	}
 	// The record is written, created_at and all. Should it have been overwritten
 	// meanwhile or the server be gone, the next write of the value sets its flags.
-	return version(left, life), nil
+	return driver.Version(left), nil
 }
