@@ -2,13 +2,15 @@ package main
 
 import (
 	"bufio"
+	_ "embed"
 	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
-	"runtime/debug"
 	"strings"
 	"time"
+
+	"golang.org/x/mod/modfile"
 
 	"github.com/slidingttl/slidingttl/bench/internal/chart"
 	"github.com/slidingttl/slidingttl/bench/internal/runner"
@@ -35,7 +37,11 @@ func (d *document) write(dir, readme string) error {
 			}
 		}
 	}
-	if err := os.WriteFile(filepath.Join(dir, "RESULTS.md"), []byte(d.results()), 0o644); err != nil {
+	results, err := d.results()
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(dir, "RESULTS.md"), []byte(results), 0o644); err != nil {
 		return err
 	}
 	if readme == "" {
@@ -75,7 +81,11 @@ func (d *document) command() string {
 	return "make bench"
 }
 
-func (d *document) results() string {
+func (d *document) results() (string, error) {
+	modules, err := versions()
+	if err != nil {
+		return "", err
+	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Results\n\nWritten by `%s`; see [README](README.md) for how it measures.\n\n", d.command())
 	table(&b, runner.Table{Head: []string{"", ""}, Rows: [][]string{
@@ -83,7 +93,7 @@ func (d *document) results() string {
 		{"took", d.took.Round(time.Second).String()},
 		{"machine", machine()},
 		{"Go", runtime.Version()},
-		{"libraries", strings.Join(versions(), ", ")},
+		{"libraries", strings.Join(modules, ", ")},
 	}})
 	b.WriteString("\n## Figures held against a target\n\n")
 	table(&b, targets(d.reports))
@@ -97,7 +107,7 @@ func (d *document) results() string {
 			table(&b, t)
 		}
 	}
-	return b.String()
+	return b.String(), nil
 }
 
 // targets is the table of the figures that have one.
@@ -204,17 +214,21 @@ func lookUp(file, name string) string {
 	return ""
 }
 
-// versions lists the modules that this program was built with.
-func versions() []string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return nil
+//go:embed go.mod
+var gomod []byte
+
+// versions lists the modules that the contestants are from.
+func versions() ([]string, error) {
+	mod, err := modfile.Parse("go.mod", gomod, nil)
+	if err != nil {
+		return nil, err
 	}
+	own := strings.TrimSuffix(mod.Module.Mod.Path, "/bench")
 	var all []string
-	for _, m := range info.Deps {
-		if m.Replace == nil {
-			all = append(all, m.Path+" "+m.Version)
+	for _, r := range mod.Require {
+		if !r.Indirect && r.Mod.Path != own {
+			all = append(all, r.Mod.String())
 		}
 	}
-	return all
+	return all, nil
 }

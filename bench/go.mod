@@ -16,6 +16,7 @@ require (
 	github.com/maypok86/otter/v2 v2.4.0
 	github.com/patrickmn/go-cache v2.1.0+incompatible
 	github.com/slidingttl/slidingttl v0.0.0
+	golang.org/x/mod v0.42.0
 	golang.org/x/sync v0.24.0
 )
 
