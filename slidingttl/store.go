@@ -95,7 +95,11 @@ func (s *Store[T]) Get(ctx context.Context, key string) (T, error) {
 	if s.quick != nil && !s.closed.Load() {
 		if v, m, err := s.quick.Load(key); err == nil {
 			_, latest := s.clock.Bounds()
-			if s.rules.settled(m.Life, latest) && ctx.Err() == nil {
+			settled := s.rules.settled(m.Life, latest)
+			if !settled {
+				settled = s.rules.settled(m.Life, driver.Ceil(s.clock.Now()))
+			}
+			if settled && ctx.Err() == nil {
 				s.stats.add(cHits)
 				return *v, nil
 			}
