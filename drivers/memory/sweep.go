@@ -85,6 +85,11 @@ func (d *Driver[T]) removeBatch() (more bool) {
 	defer d.sweeper.batch.Unlock()
 	now := d.clock.instant()
 	d.sweeper.dead, more = d.wheel.due(now, d.sweeper.dead[:0], sweepBatch)
+	// Their buckets lie all over memory. One pass that only asks for them waits for
+	// many at a time, where the removals would wait for one after the other.
+	for _, r := range d.sweeper.dead {
+		d.records.fetch(r.key())
+	}
 	for _, r := range d.sweeper.dead {
 		d.expire(r, now)
 	}

@@ -70,6 +70,14 @@ func (t *table[T]) load(key string) *record[T] {
 	return r
 }
 
+// fetch has the bucket of key's record brought from memory.
+func (t *table[T]) fetch(key string) {
+	s, hash := t.find(key)
+	if g := s.grid.Load(); g != nil {
+		g.home(hash).tags.Load()
+	}
+}
+
 // home returns the bucket that a record of hash belongs to.
 func (g *grid[T]) home(hash uint32) *bucket[T] { return &g.buckets[hash&g.mask] }
 
