@@ -131,8 +131,7 @@ func prepare(workers []*runner.Worker, keys int) error {
 func fresh(p runner.Plan, rounds int, names []string, t task) (*runner.Results, error) {
 	r := new(runner.Results)
 	for round := range rounds {
-		for i := range names {
-			name := names[(i+round)%len(names)]
+		for _, name := range runner.Shuffled(names, round) {
 			s, err := runner.Once(suiteName, name, t)
 			if err != nil {
 				return nil, err

@@ -3,6 +3,7 @@ package runner
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"time"
 )
 
@@ -32,6 +33,17 @@ func Pick[T any](p Plan, full, quick T) T {
 	return full
 }
 
+// Shuffled returns all in the order of a round. It differs by round, so that nobody
+// always follows the same other and what that leaves behind, and is the same in each run.
+func Shuffled[T any](all []T, round int) []T {
+	order := rand.New(rand.NewPCG(1, uint64(round))).Perm(len(all))
+	shuffled := make([]T, len(all))
+	for i, at := range order {
+		shuffled[i] = all[at]
+	}
+	return shuffled
+}
+
 // Rounds has each worker do each task n times, taking turns, and returns all they
 // measured. Tasks are told apart by what name returns.
 func Rounds[T any](p Plan, n int, workers []*Worker, tasks []T, name func(T) string) (*Results, error) {
@@ -39,8 +51,7 @@ func Rounds[T any](p Plan, n int, workers []*Worker, tasks []T, name func(T) str
 	for round := range n {
 		began := time.Now()
 		for _, task := range tasks {
-			for i := range workers {
-				w := workers[(i+round)%len(workers)]
+			for _, w := range Shuffled(workers, round) {
 				s, err := w.Do(task)
 				if err != nil {
 					return nil, fmt.Errorf("%s: %w", name(task), err)

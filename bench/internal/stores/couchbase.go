@@ -68,7 +68,7 @@ func onCouchbase(slackPercent time.Duration, get func(*gocb.Collection) couchbas
 		}
 		w := way{
 			get:   s.Get,
-			put:   func(ctx context.Context, key string) error { return s.Upsert(ctx, key, aSession()) },
+			put:   func(ctx context.Context, key string) error { return s.Insert(ctx, key, aSession()) },
 			spent: func() spent { return spent{} },
 		}
 		if get != nil {

@@ -43,9 +43,9 @@ func openTable(ctx context.Context, address string) (*awsdynamodb.Client, *dynam
 	return client, d, d.EnsureTable(ctx)
 }
 
-// upsert returns a function that puts records into the store.
-func upsert(s *slidingttl.Store[session]) func(context.Context, string) error {
-	return func(ctx context.Context, key string) error { return s.Upsert(ctx, key, aSession()) }
+// insert returns a function that puts records into the store.
+func insert(s *slidingttl.Store[session]) func(context.Context, string) error {
+	return func(ctx context.Context, key string) error { return s.Insert(ctx, key, aSession()) }
 }
 
 // ownItems is slidingttl.
@@ -59,7 +59,7 @@ func ownItems(slackPercent time.Duration) func(context.Context, string) (way, er
 		if err != nil {
 			return way{}, err
 		}
-		return way{get: s.Get, put: upsert(s), spent: func() spent {
+		return way{get: s.Get, put: insert(s), spent: func() spent {
 			units, done := d.Stats(), s.Stats()
 			return spent{
 				writes:     float64(done.Touched) + float64(units.Refused),
@@ -89,7 +89,7 @@ func bareItems(get func(*bareTable) dynamodbGet) func(context.Context, string) (
 			return way{}, err
 		}
 		b := &bareTable{client: client}
-		return way{get: get(b), put: upsert(s), spent: func() spent {
+		return way{get: get(b), put: insert(s), spent: func() spent {
 			b.mu.Lock()
 			defer b.mu.Unlock()
 			return b.sum

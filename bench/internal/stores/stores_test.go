@@ -11,8 +11,8 @@ import (
 // should write does.
 func holdToTheirNames(t *testing.T, contenders []contender, address string, writes func() float64) {
 	for i, c := range contenders {
-		r := &reader{contender: c, prefix: string(rune('a' + i))}
-		if _, err := r.do(task{Address: address, Keys: 10, Readers: 2, Reads: 5}); err != nil {
+		r := &reader{contender: c}
+		if _, err := r.do(task{Address: address, Prefix: string(rune('a' + i)), Keys: 10, Readers: 2, Reads: 5}); err != nil {
 			t.Fatalf("%s: %v", c.name, err)
 		}
 		before := writes()

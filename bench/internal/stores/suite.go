@@ -3,6 +3,7 @@ package stores
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/slidingttl/slidingttl/drivers/dynamodb/dynamodbtest"
@@ -19,32 +20,17 @@ type field struct {
 	units              bool // the store bills capacity units
 }
 
-// extent is how much is measured. Each generation of processes makes some rounds, so
-// that no contender keeps the luck that its process has with memory and scheduling.
+// extent is how much is measured. Each generation makes some rounds, with connections and
+// records of its own. The contenders open and fill the store in turns from the first to the
+// last and from the last to the first: who comes first has an advantage of some per cent.
 type extent struct {
 	generations, rounds int
-	reads               int // a round, for each reader count
+	reads               [2]int // of a contender in a round, for each of readers
 }
 
 const recordKeys = 512
 
-var readers = []int{1, 16}
-
-func (f *field) contestants() []runner.Contestant {
-	var all []runner.Contestant
-	for i, c := range f.contenders {
-		all = append(all, contestant(c, i))
-	}
-	return all
-}
-
-func (f *field) names() []string {
-	var n []string
-	for _, c := range f.contenders {
-		n = append(n, c.name)
-	}
-	return n
-}
+var readers = [2]int{1, 16}
 
 // Couchbase is the field of ways to read on Couchbase.
 func Couchbase() runner.Suite {
@@ -52,8 +38,8 @@ func Couchbase() runner.Suite {
 		suite:      "couchbase",
 		title:      "Couchbase: reads that keep their document alive",
 		contenders: couchbaseContenders,
-		full:       extent{generations: 5, rounds: 7, reads: 2560},
-		quick:      extent{generations: 2, rounds: 3, reads: 640},
+		full:       extent{4, 128, [2]int{128, 512}},
+		quick:      extent{2, 12, [2]int{64, 512}},
 		text: fmt.Sprintf(`Documents of about 500 bytes, %d for each contestant, on one couchbasetest node in a
 process of its own, over loopback; readers take the keys in turn. Writes are the mutations that
 the node has counted. With
@@ -68,7 +54,7 @@ slack no touch is due; a touch in the same second as the last one changes nothin
 	}
 	return runner.Suite{
 		Name:        f.suite,
-		Contestants: append(f.contestants(), node()),
+		Contestants: []runner.Contestant{client(f.contenders), node()},
 		Run: func(p runner.Plan) (report runner.Report, err error) {
 			err = runner.With(f.suite, []string{nodeName}, func(n []*runner.Worker) error {
 				s, err := n[0].Do(task{})
@@ -93,8 +79,8 @@ func DynamoDB() runner.Suite {
 		suite:      "dynamodb",
 		title:      "DynamoDB: reads that keep their item alive",
 		contenders: dynamodbContenders,
-		full:       extent{generations: 3, rounds: 4, reads: 480},
-		quick:      extent{generations: 1, rounds: 5, reads: 80},
+		full:       extent{4, 20, [2]int{100, 208}},
+		quick:      extent{1, 5, [2]int{80, 80}},
 		units:      true,
 		text: fmt.Sprintf(`Items of about 500 bytes, %d for each contestant, in one table of DynamoDB Local, eventually
 consistent; readers take the keys in turn. Units are those that DynamoDB Local says it consumed; a
@@ -109,7 +95,7 @@ refused write counts as one. With slack no touch is due.`, recordKeys),
 	}
 	return runner.Suite{
 		Name:        f.suite,
-		Contestants: f.contestants(),
+		Contestants: []runner.Contestant{client(f.contenders)},
 		Run: func(p runner.Plan) (runner.Report, error) {
 			server, err := dynamodbtest.Run(context.Background())
 			if err != nil {
@@ -130,8 +116,8 @@ func (f *field) measure(p runner.Plan, address string, changes func() (float64, 
 	results := new(runner.Results)
 	for generation := range e.generations {
 		p.Log("%s: generation %d of %d", f.suite, generation+1, e.generations)
-		err := runner.With(f.suite, f.names(), func(workers []*runner.Worker) error {
-			return f.rounds(e, workers, address, changes, results)
+		err := runner.With(f.suite, []string{clientName}, func(workers []*runner.Worker) error {
+			return f.rounds(e, generation, workers[0], address, changes, results)
 		})
 		if err != nil {
 			return runner.Report{}, err
@@ -141,22 +127,26 @@ func (f *field) measure(p runner.Plan, address string, changes func() (float64, 
 }
 
 // rounds measures one generation.
-func (f *field) rounds(e extent, workers []*runner.Worker, address string, changes func() (float64, error), results *runner.Results) error {
-	for _, w := range workers { // to open and fill
-		if _, err := w.Do(task{Address: address, Keys: recordKeys, Readers: 16, Reads: 10}); err != nil {
+func (f *field) rounds(e extent, generation int, w *runner.Worker, address string, changes func() (float64, error), results *runner.Results) error {
+	contenders := slices.Clone(f.contenders)
+	if generation%2 == 1 {
+		slices.Reverse(contenders)
+	}
+	for i, c := range contenders { // to open and fill
+		prefix := fmt.Sprintf("session-%d-%d-", generation, i)
+		if _, err := w.Do(task{Contender: c.name, Address: address, Prefix: prefix, Keys: recordKeys, Readers: 16, Reads: 10}); err != nil {
 			return err
 		}
 	}
 	for round := range e.rounds {
-		for _, n := range readers {
-			t := task{Address: address, Readers: n, Reads: e.reads / n}
-			for i := range workers {
-				w := workers[(i+round)%len(workers)]
+		for i, n := range readers {
+			for _, c := range runner.Shuffled(contenders, generation*e.rounds+round) {
+				t := task{Contender: c.name, Address: address, Readers: n, Reads: e.reads[i] / n}
 				s, err := counted(w, t, changes)
 				if err != nil {
 					return err
 				}
-				results.Add(w.Name, t.name(), s)
+				results.Add(c.name, t.name(), s)
 			}
 		}
 	}

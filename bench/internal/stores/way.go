@@ -79,27 +79,35 @@ const (
 
 // task is reads by some readers at once.
 type task struct {
+	Contender      string
 	Address        string
+	Prefix         string // of the keys
 	Keys           int
 	Readers, Reads int // by each
 }
 
 func (t task) name() string { return strconv.Itoa(t.Readers) }
 
-// reader reads in a contender's process.
-type reader struct {
-	contender
-	prefix string
-	way    way
-	keys   []string
-	next   int
+// clientName is the process that all contenders are in. What they compete in is small
+// beside the luck that a process has with memory and scheduling.
+const clientName = "client"
+
+func client(all []contender) runner.Contestant {
+	return runner.Serving(clientName, func() (func(task) (runner.Sample, error), error) {
+		readers := make(map[string]*reader)
+		for _, c := range all {
+			readers[c.name] = &reader{contender: c}
+		}
+		return func(t task) (runner.Sample, error) { return readers[t.Contender].do(t) }, nil
+	})
 }
 
-func contestant(c contender, number int) runner.Contestant {
-	return runner.Serving(c.name, func() (func(task) (runner.Sample, error), error) {
-		r := &reader{contender: c, prefix: fmt.Sprintf("session-%d-", number)}
-		return r.do, nil
-	})
+// reader reads as a contender does.
+type reader struct {
+	contender
+	way  way
+	keys []string
+	next int
 }
 
 // do opens the way, with the first task, and reads.
@@ -111,7 +119,7 @@ func (r *reader) do(t task) (runner.Sample, error) {
 			return nil, err
 		}
 		for i := range t.Keys {
-			r.keys = append(r.keys, r.prefix+strconv.Itoa(i))
+			r.keys = append(r.keys, t.Prefix+strconv.Itoa(i))
 			if err := r.way.put(ctx, r.keys[i]); err != nil {
 				return nil, err
 			}
