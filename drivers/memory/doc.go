@@ -20,8 +20,8 @@
 // cores. Writes take turns by a 256th of the keys. A record costs the size of T, 48
 // bytes of its own, and its key, of which a copy is kept: rounded up to 16 bytes
 // where it has at most 48, else with 16 bytes more; all this rounded up to an
-// allocation class, and 12 to 24 bytes in the table. Get, Touch and Delete allocate nothing, except that
-// now and then a Delete shrinks a part of the table.
+// allocation class, and 12 to 24 bytes in the table. Get, Touch and Delete allocate
+// nothing, except that now and then a Delete shrinks a part of the table.
 //
 // # Expiry
 //
