@@ -111,5 +111,5 @@ func (s *server) timeToFill(n int) (time.Duration, error) {
 	}
 	defer st.close()
 	took, err := insert(st, keysOf(n/20))
-	return 3*20*took + time.Second + calm, err
+	return 3*20*took + time.Second/2 + calm, err
 }

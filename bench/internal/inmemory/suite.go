@@ -57,7 +57,7 @@ func workloads(keys int) []task {
 
 func measure(p runner.Plan) (runner.Report, error) {
 	keys := runner.Pick(p, 1_000_000, 250_000)
-	f := findings{keys: keys, grownTo: keys, dying: runner.Pick(p, 1_000_000, 250_000)}
+	f := findings{keys: keys, grownTo: keys, dying: runner.Pick(p, 1_000_000, 100_000)}
 	proof := make(chan error, 1)
 	go func() { proof <- prove() }()
 

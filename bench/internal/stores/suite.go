@@ -13,11 +13,12 @@ import (
 
 // field is a store and what is measured on it.
 type field struct {
-	suite, title, text string
-	contenders         []contender
-	full, quick        extent
-	targets            func(f *field, r *runner.Results) []runner.Figure
-	units              bool // the store bills capacity units
+	suite, title string
+	text         string // %d: the keys of each contender
+	contenders   []contender
+	full, quick  extent
+	targets      func(f *field, r *runner.Results) []runner.Figure
+	units        bool // the store bills capacity units
 }
 
 // extent is how much is measured. Each generation makes some rounds, with connections and
@@ -25,10 +26,9 @@ type field struct {
 // last and from the last to the first: who comes first has an advantage of some per cent.
 type extent struct {
 	generations, rounds int
-	reads               [2]int // of a contender in a round, for each of readers
+	keys                int    // of each contender
+	reads               [2]int // of each contender in a round, for each of readers
 }
-
-const recordKeys = 512
 
 var readers = [2]int{1, 16}
 
@@ -38,12 +38,12 @@ func Couchbase() runner.Suite {
 		suite:      "couchbase",
 		title:      "Couchbase: reads that keep their document alive",
 		contenders: couchbaseContenders,
-		full:       extent{4, 128, [2]int{128, 512}},
-		quick:      extent{2, 12, [2]int{64, 512}},
-		text: fmt.Sprintf(`Documents of about 500 bytes, %d for each contestant, on one couchbasetest node in a
+		full:       extent{4, 128, 512, [2]int{128, 512}},
+		quick:      extent{1, 32, 128, [2]int{32, 256}},
+		text: `Documents of about 500 bytes, %d for each contestant, on one couchbasetest node in a
 process of its own, over loopback; readers take the keys in turn. Writes are the mutations that
 the node has counted. With
-slack no touch is due; a touch in the same second as the last one changes nothing.`, recordKeys),
+slack no touch is due; a touch in the same second as the last one changes nothing.`,
 		targets: func(f *field, r *runner.Results) []runner.Figure {
 			return []runner.Figure{
 				f.throughput(r, bareName, 16, "vs-bare", 0.95),
@@ -79,12 +79,12 @@ func DynamoDB() runner.Suite {
 		suite:      "dynamodb",
 		title:      "DynamoDB: reads that keep their item alive",
 		contenders: dynamodbContenders,
-		full:       extent{4, 20, [2]int{100, 208}},
-		quick:      extent{1, 5, [2]int{80, 80}},
+		full:       extent{4, 20, 512, [2]int{100, 208}},
+		quick:      extent{1, 20, 128, [2]int{16, 32}},
 		units:      true,
-		text: fmt.Sprintf(`Items of about 500 bytes, %d for each contestant, in one table of DynamoDB Local, eventually
+		text: `Items of about 500 bytes, %d for each contestant, in one table of DynamoDB Local, eventually
 consistent; readers take the keys in turn. Units are those that DynamoDB Local says it consumed; a
-refused write counts as one. With slack no touch is due.`, recordKeys),
+refused write counts as one. With slack no touch is due.`,
 		targets: func(f *field, r *runner.Results) []runner.Figure {
 			return []runner.Figure{
 				f.throughput(r, bareName, 1, "vs-bare", 0.95),
@@ -123,7 +123,7 @@ func (f *field) measure(p runner.Plan, address string, changes func() (float64, 
 			return runner.Report{}, err
 		}
 	}
-	return f.report(results), nil
+	return f.report(results, e.keys), nil
 }
 
 // rounds measures one generation.
@@ -134,7 +134,7 @@ func (f *field) rounds(e extent, generation int, w *runner.Worker, address strin
 	}
 	for i, c := range contenders { // to open and fill
 		prefix := fmt.Sprintf("session-%d-%d-", generation, i)
-		if _, err := w.Do(task{Contender: c.name, Address: address, Prefix: prefix, Keys: recordKeys, Readers: 16, Reads: 10}); err != nil {
+		if _, err := w.Do(task{Contender: c.name, Address: address, Prefix: prefix, Keys: e.keys, Readers: 16, Reads: 10}); err != nil {
 			return err
 		}
 	}
@@ -189,8 +189,8 @@ func (f *field) allocs(r *runner.Results, bound float64) runner.Figure {
 	}
 }
 
-func (f *field) report(r *runner.Results) runner.Report {
-	report := runner.Report{Title: f.title, Text: f.text, Figures: f.targets(f, r)}
+func (f *field) report(r *runner.Results, keys int) runner.Report {
+	report := runner.Report{Title: f.title, Text: fmt.Sprintf(f.text, keys), Figures: f.targets(f, r)}
 	chart := runner.Chart{File: f.suite, Title: f.title, Unit: "µs per read, median (less is better)"}
 	for _, n := range readers {
 		at := task{Readers: n}.name()
