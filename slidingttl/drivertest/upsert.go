@@ -3,6 +3,7 @@ package drivertest
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"time"
 
@@ -211,7 +212,7 @@ var upsertCases = []testCase{{
 				} else if err := t.upsertUntil(key, value(i), plan); err != nil {
 					t.Fatalf("Upsert that races touches: %v", err)
 				}
-				breathe()
+				runtime.Gosched() // as race/touch-and-replace does
 			}
 		})
 		if moved, want := t.get(key).ExpiresAt.Sub(e.ExpiresAt), writers*each*t.step; moved != want {
