@@ -1,0 +1,82 @@
+package slidingttl_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/slidingttl/slidingttl/drivers/memory"
+	"github.com/slidingttl/slidingttl/slidingttl"
+)
+
+// TestLocalHit: what Get answers by itself for a store in this process's memory keeps
+// the same promises.
+func TestLocalHit(t *testing.T) {
+	for _, slack := range []time.Duration{0, 3 * time.Minute} {
+		bubble(t, func(t *testing.T) {
+			d, err := memory.New[int](nil)
+			must(t, err)
+			t.Cleanup(func() { _ = d.Close() })
+			p := withSlack(session, slack)
+			s := open(t, d, p, nil)
+			must(t, s.Insert(t.Context(), "k", 1))
+			born := time.Now()
+
+			// Several accesses in a millisecond, each with a deadline of its own.
+			for range 2000 {
+				time.Sleep(300 * time.Microsecond)
+				at := time.Now()
+				if _, err := s.Get(t.Context(), "k"); err != nil {
+					t.Fatal(err)
+				}
+				if e := stored(t, d, "k"); e.ExpiresAt.Time().Before(at.Add(p.IdleGrace)) {
+					t.Fatalf("read at %v, the record expires at %v", at, e.ExpiresAt.Time())
+				}
+			}
+
+			if n := s.Stats().Hits; n != 2000 {
+				t.Errorf("%d hits counted of 2000", n)
+			}
+
+			ended, cancel := context.WithCancel(t.Context())
+			cancel()
+			_, err = s.Get(ended, "k")
+			wantErr(t, err, context.Canceled)
+
+			for {
+				time.Sleep(p.IdleGrace / 2)
+				_, err := s.Get(t.Context(), "k")
+				if dead := time.Since(born) >= p.MaxLifetime; dead != errors.Is(err, slidingttl.ErrNotFound) {
+					t.Fatalf("%v after its creation: error %v", time.Since(born), err)
+				} else if dead {
+					break
+				}
+			}
+
+			must(t, s.Insert(t.Context(), "k", 1))
+			must(t, s.Close(t.Context()))
+			_, err = s.Get(t.Context(), "k")
+			wantErr(t, err, slidingttl.ErrClosed)
+		})
+	}
+}
+
+// TestLocalPolicyByRecord: a record's own policy holds for a hit on such a store.
+func TestLocalPolicyByRecord(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, err := memory.New[int](nil)
+		must(t, err)
+		t.Cleanup(func() { _ = d.Close() })
+		short := slidingttl.Policy{IdleGrace: session.IdleGrace, MaxLifetime: session.IdleGrace}
+		lenient := open(t, d, session, nil)
+		s := open(t, d, session, &slidingttl.Options[int]{PolicyOf: func(int) slidingttl.Policy { return short }})
+		must(t, lenient.Insert(t.Context(), "k", 1))
+		time.Sleep(session.IdleGrace / 2)
+		_, err = lenient.Get(t.Context(), "k")
+		must(t, err)
+		time.Sleep(session.IdleGrace / 2)
+		_, err = s.Get(t.Context(), "k")
+		wantErr(t, err, slidingttl.ErrNotFound)
+	})
+}
