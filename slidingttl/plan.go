@@ -113,15 +113,3 @@ func (r *rules) rewritten(l driver.Life, now time.Time, exactly bool) driver.Lif
 	}
 	return driver.Life{CreatedAt: l.CreatedAt, ExpiresAt: to.RoundUp(r.step)}
 }
-
-// keyTouch is the touch at access of a record that was not read, for those that
-// the idle limit binds.
-func (r *rules) keyTouch(now, access driver.Instant) driver.KeyTouch {
-	stored := after(access, r.stored)
-	return driver.KeyTouch{
-		Now:    now,
-		Born:   stored - r.most,
-		Due:    after(access, r.keep),
-		Expiry: stored.RoundUp(r.step),
-	}
-}

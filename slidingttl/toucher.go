@@ -18,10 +18,9 @@ type access struct {
 	key     string
 	was     driver.Meta
 	rules   *rules
-	at      driver.Instant    // when, rounded up: what it promises counts from here
-	created driver.Instant    // created_at for a record that has none
-	since   uint64            // the memo's clock before the record was read
-	blind   driver.KeyToucher // the record was not read, was is empty: try without
+	at      driver.Instant // when, rounded up: what it promises counts from here
+	created driver.Instant // created_at for a record that has none
+	since   uint64         // the memo's clock before the record was read
 }
 
 // kept reports whether m, of the same generation, keeps what a promises.
@@ -120,12 +119,12 @@ func (t *toucher) share(ctx context.Context, a access, done func()) (driver.Meta
 			}()
 			return a.was, ctx.Err()
 		}
-		other := a.blind == nil && o.generation != a.was.CreatedAt && o.meta.CreatedAt != a.was.CreatedAt
+		other := o.generation != a.was.CreatedAt && o.meta.CreatedAt != a.was.CreatedAt
 		switch {
 		case !led && other:
 			// It was for another life of this key.
 		case !led && o.err == nil && !a.kept(o.meta):
-			a.was, a.blind = o.meta, nil
+			a.was = o.meta
 		default:
 			if !led {
 				t.stats.add(cShared)
@@ -140,7 +139,7 @@ func (t *toucher) share(ctx context.Context, a access, done func()) (driver.Meta
 // that keeps what a promises.
 func (t *toucher) landed(a *access) (driver.Meta, bool) {
 	m, ok := t.memo.landedSince(a.key, a.since)
-	return m, ok && (a.blind != nil || m.CreatedAt == a.was.CreatedAt) && a.kept(m)
+	return m, ok && m.CreatedAt == a.was.CreatedAt && a.kept(m)
 }
 
 // detached runs the touch with the caller's values and without its cancellation.
@@ -155,11 +154,9 @@ func (t *toucher) detached(ctx context.Context, a access) outcome {
 // writer was faster.
 func (t *toucher) touch(ctx context.Context, a access) outcome {
 	m, err := a.was, error(nil)
-	for attempt := range touchAttempts {
+	for range touchAttempts {
 		now := driver.Floor(t.clock.Now())
-		if attempt == 0 && a.blind != nil {
-			m, err = a.blind.TouchKey(ctx, a.key, a.rules.keyTouch(now, a.at))
-		} else if !a.rules.alive(m.Life, now) {
+		if !a.rules.alive(m.Life, now) {
 			err = errLost
 		} else if a.kept(m) {
 			return outcome{a.was.CreatedAt, m, nil}

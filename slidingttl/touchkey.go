@@ -29,11 +29,9 @@ func (s *Store[T]) touchKey(ctx context.Context, key string, created driver.Inst
 	}
 	err := errLost
 	for i := 0; err == errLost && i < keyTouchAttempts; i++ {
-		a, due, rerr := s.unread(key), true, error(nil)
-		if a.blind == nil {
-			if a, due, rerr = s.readForTouch(ctx, key, created); rerr != nil {
-				return driver.Life{}, rerr
-			}
+		a, due, rerr := s.readForTouch(ctx, key, created)
+		if rerr != nil {
+			return driver.Life{}, rerr
 		}
 		m := a.was
 		if err = nil; due {
@@ -48,17 +46,6 @@ func (s *Store[T]) touchKey(ctx context.Context, key string, created driver.Inst
 		err = ErrNotFound
 	}
 	return driver.Life{}, wrap(ctx, opTouch, err)
-}
-
-// unread returns a touch that needs no read, with a nil blind if there is none.
-func (s *Store[T]) unread(key string) access {
-	kt, ok := s.d.(driver.KeyToucher)
-	if !ok || s.opts.PolicyOf != nil || s.rules.promote || s.opts.Foreign != Adopt {
-		return access{}
-	}
-	s.stats.add(cDue)
-	now := s.clock.Now()
-	return access{key: key, rules: &s.rules, at: driver.Ceil(now), created: driver.Floor(now), since: s.memo.now(), blind: kt}
 }
 
 // readForTouch reads the record under key and returns the touch it needs, or false

@@ -59,9 +59,8 @@ func TestContract(t *testing.T) {
 
 // lacks is what Couchbase has no way to do.
 var lacks = map[drivertest.Feature]string{
-	drivertest.KeyToucher: "a touch needs the CAS of the record, which only a read gives",
-	drivertest.Local:      "the store is a server",
-	drivertest.Clock:      "the server tells its time only together with a document",
+	drivertest.Local: "the store is a server",
+	drivertest.Clock: "the server tells its time only together with a document",
 }
 
 func testNode(t *testing.T, opts couchbase.Options) drivertest.Harness {

@@ -94,8 +94,8 @@ func (d *Driver[T]) Replace(ctx context.Context, key string, v T, was driver.Met
 	return 0, &driver.ConflictError{Found: found, Err: err}
 }
 
-// Touch implements driver.Driver: one round trip, or three where the version of was is
-// out of date. The body is not sent, and stays as it is but for a created_at that a
+// Touch implements driver.Driver: one round trip, or two where another record than was
+// is found. The body is not sent, and stays as it is but for a created_at that a
 // record in the Body place is adopted with.
 func (d *Driver[T]) Touch(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
 	if err := driver.CheckKey(key, d.maxKey); err != nil {
@@ -111,29 +111,23 @@ func (d *Driver[T]) Touch(ctx context.Context, key string, was driver.Meta, life
 	}
 	ops := []gocbcore.SubDocOp{op}
 
-	found := was
-	for range attempts {
-		if found.Alive(now) && found.Version != 0 {
-			var p pending
-			if p, err = d.mutateIn(ctx, key, memd.SubdocDocFlagNone, gocb.Cas(found.Version), at, ops); err != nil {
-				return 0, err
-			}
-			var left gocb.Cas
-			left, err = p.wait(ctx)
-			if !moved(err) {
-				return driver.Version(left), err
-			}
+	var refusal error
+	if was.Alive(now) && was.Version != 0 { // a write without a CAS would land on anything
+		p, err := d.mutateIn(ctx, key, memd.SubdocDocFlagNone, gocb.Cas(was.Version), at, ops)
+		if err != nil {
+			return 0, err
 		}
-		tried := found.Version
-		var merr error
-		if found, merr = d.live(ctx, key, now); merr != nil {
-			return 0, merr
+		left, werr := p.wait(ctx)
+		if !moved(werr) {
+			return driver.Version(left), werr
 		}
-		if found.Life != was.Life || found.Version == tried {
-			break
-		}
+		refusal = werr
 	}
-	return 0, &driver.ConflictError{Found: found, Err: err}
+	found, err := d.live(ctx, key, now)
+	if err != nil {
+		return 0, err
+	}
+	return 0, &driver.ConflictError{Found: found, Err: refusal}
 }
 
 // Delete implements driver.Driver: one round trip.

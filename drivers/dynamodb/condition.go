@@ -51,18 +51,6 @@ func (c *condition) alive(now driver.Instant) {
 	c.and("#e > " + c.set(":now", seconds(now)))
 }
 
-// born asks for a created_at at or after first, in the one form that f writes.
-func (c *condition) born(f TimeFormat, first driver.Instant) {
-	if f == UnixMilli {
-		c.and("#c >= " + c.set(":born", f.canonical(max(first, maxSeconds))))
-		return
-	}
-	// Strings of this length sort as their instants do. With more decimals or fewer,
-	// or in another zone, they need not.
-	c.and("size(#c) = " + c.set(":size", number(canonicalLen)))
-	c.and("#c >= " + c.set(":born", f.canonical(max(first, 0))))
-}
-
 // life asks for a record of life l, alive at now, in the forms usual for it.
 func (c *condition) life(l driver.Life, now driver.Instant) {
 	if l.CreatedAt == 0 {

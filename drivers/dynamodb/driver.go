@@ -11,8 +11,7 @@ import (
 )
 
 // Driver keeps records of type T in a table. It implements [driver.Driver],
-// [driver.BatchGetter], [driver.KeyToucher] and [driver.Checker], and has nothing
-// to be closed. All methods are safe for concurrent use.
+// [driver.BatchGetter] and [driver.Checker], and has nothing to be closed. All methods are safe for concurrent use.
 type Driver[T any] struct {
 	client   Client
 	table    string
@@ -25,7 +24,6 @@ type Driver[T any] struct {
 
 var (
 	_ driver.BatchGetter[int] = (*Driver[int])(nil)
-	_ driver.KeyToucher       = (*Driver[int])(nil)
 	_ driver.Checker          = (*Driver[int])(nil)
 )
 

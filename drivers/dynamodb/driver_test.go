@@ -1,7 +1,6 @@
 package dynamodb
 
 import (
-	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -158,69 +157,6 @@ func TestTouch(t *testing.T) {
 	}
 	if e := tbl.mustGet(t, "k"); e.ExpiresAt != life.ExpiresAt+1000 {
 		t.Errorf("an expiry between seconds is stored as %d, want the next second, %d", e.ExpiresAt, life.ExpiresAt+1000)
-	}
-}
-
-func TestTouchKey(t *testing.T) {
-	for _, format := range []TimeFormat{RFC3339, UnixMilli} {
-		t.Run(fmt.Sprint(format), func(t *testing.T) {
-			tbl := open[session](t, &Options{CreatedAtFormat: format})
-			ctx := t.Context()
-			life := driver.Life{CreatedAt: base + 1, ExpiresAt: base.Add(time.Minute)}
-			touch := driver.KeyTouch{Now: base, Born: life.CreatedAt, Due: life.ExpiresAt + 1, Expiry: base.Add(time.Hour)}
-
-			_, err := tbl.TouchKey(ctx, "k", touch)
-			wantNotFound(t, "an absent record", err)
-			if tbl.raw(t, "k") != nil {
-				t.Fatal("TouchKey made a ghost item")
-			}
-			m := tbl.mustInsert(t, "k", session{User: "one"}, life, base)
-			tbl.wire.reset()
-			for what, change := range map[string]func(*driver.KeyTouch){
-				"born too early": func(k *driver.KeyTouch) { k.Born++ },
-				"not due":        func(k *driver.KeyTouch) { k.Due-- },
-			} {
-				k := touch
-				change(&k)
-				_, err := tbl.TouchKey(ctx, "k", k)
-				wantConflict(t, what, err, m)
-				tbl.wire.want(t, what, "UpdateItem")
-			}
-			dead := touch
-			dead.Now = life.ExpiresAt
-			_, err = tbl.TouchKey(ctx, "k", dead)
-			wantNotFound(t, "a dead record", err)
-			if e := tbl.mustGet(t, "k"); e.Meta != m {
-				t.Fatalf("a failed TouchKey changed the record to %+v", e)
-			}
-
-			tbl.wire.reset()
-			got, err := tbl.TouchKey(ctx, "k", touch)
-			want := driver.Meta{Life: driver.Life{CreatedAt: m.CreatedAt, ExpiresAt: touch.Expiry}, Version: m.Version}
-			if err != nil || got != want {
-				t.Fatalf("TouchKey: %+v, %v, want %+v", got, err, want)
-			}
-			tbl.wire.want(t, "TouchKey", "UpdateItem")
-			if e := tbl.mustGet(t, "k"); e.Meta != want || e.Value.User != "one" {
-				t.Fatalf("Get after TouchKey: %+v, want %+v", e, want)
-			}
-
-			// Without created_at, or without an expiry, the caller has to decide.
-			for name, life := range map[string]driver.Life{
-				"foreign": {ExpiresAt: life.ExpiresAt},
-				"forever": {CreatedAt: life.CreatedAt},
-			} {
-				m := tbl.mustInsert(t, name, session{}, life, base)
-				_, err := tbl.TouchKey(ctx, name, touch)
-				wantConflict(t, name, err, m)
-			}
-			// A limit before the epoch binds nobody.
-			early := touch
-			early.Born, early.Expiry, early.Due = -5, touch.Expiry+1000, touch.Expiry+1000
-			if _, err := tbl.TouchKey(ctx, "k", early); err != nil {
-				t.Error(err)
-			}
-		})
 	}
 }
 

@@ -38,10 +38,9 @@ func everyCall(ctx context.Context, d *Driver[session], key string, was driver.M
 	_, insert := d.Insert(ctx, key, session{}, lasting(time.Minute), base)
 	_, replace := d.Replace(ctx, key, session{}, was, was.Life, base)
 	_, touch := d.Touch(ctx, key, was, was.Life, base)
-	_, touchKey := d.TouchKey(ctx, key, driver.KeyTouch{Now: base, Born: base, Due: base, Expiry: base})
 	_, getMulti := d.GetMulti(ctx, []string{key})
 	return map[string]error{
-		"Get": get, "Insert": insert, "Replace": replace, "Touch": touch, "TouchKey": touchKey,
+		"Get": get, "Insert": insert, "Replace": replace, "Touch": touch,
 		"GetMulti": getMulti, "Delete": d.Delete(ctx, key), "Check": d.Check(ctx, time.Hour),
 	}
 }
@@ -109,7 +108,7 @@ func TestPassingFailures(t *testing.T) {
 	for call, err := range everyCall(t.Context(), tbl.Driver, "k", m) {
 		var conflict *driver.ConflictError
 		switch {
-		case call == "Insert" || call == "TouchKey":
+		case call == "Insert":
 			if !errors.As(err, &conflict) {
 				t.Errorf("%s: error %v, want a conflict", call, err)
 			}
@@ -212,8 +211,6 @@ func oneCall(ctx context.Context, call string, d *Driver[session], key string, w
 		_, err = d.Replace(ctx, key, session{}, was, was.Life, base)
 	case "Touch":
 		_, err = d.Touch(ctx, key, was, was.Life, base)
-	case "TouchKey":
-		_, err = d.TouchKey(ctx, key, driver.KeyTouch{Expiry: base})
 	case "GetMulti":
 		_, err = d.GetMulti(ctx, []string{key})
 	case "Delete":
@@ -424,10 +421,6 @@ func TestCapacity(t *testing.T) {
 				t.Fatal(err)
 			}
 			cost("Touch", 0, 0, tt.write, 0)
-			if _, err := tbl.TouchKey(ctx, "k", driver.KeyTouch{Now: base, Born: base, Due: to.ExpiresAt + 1, Expiry: to.ExpiresAt + 1000}); err != nil {
-				t.Fatal(err)
-			}
-			cost("TouchKey", 0, 0, tt.write, 0)
 			if _, err := tbl.Touch(ctx, "k", m, to, base); err == nil {
 				t.Fatal("no conflict")
 			}

@@ -117,25 +117,12 @@ func TestForeignForms(t *testing.T) {
 				t.Fatalf("stored after Replace: %+v, want %+v", e, want)
 			}
 
-			// A touch by key, for those that it is for.
-			tbl.put(t, "k", tt.item)
-			_, err = tbl.TouchKey(ctx, "k", driver.KeyTouch{Now: base, Born: created - 120, Due: 5e12, Expiry: 5e12})
-			if tt.life.CreatedAt == 0 || tt.life.ExpiresAt == 0 {
-				wantConflict(t, "TouchKey", err, e.Meta)
-			} else if err != nil {
-				t.Errorf("TouchKey: %v", err)
-			} else if got := tbl.mustGet(t, "k"); got.CreatedAt != tt.life.CreatedAt || got.ExpiresAt != 5e12 {
-				t.Errorf("stored after TouchKey: %+v", got.Meta)
-			}
-
 			// Nothing of it is touched for another's sake.
 			tbl.put(t, "k", tt.item)
 			other := e.Meta
 			other.CreatedAt++
 			_, err = tbl.Touch(ctx, "k", other, to, base)
 			wantConflict(t, "Touch for another generation", err, e.Meta)
-			_, err = tbl.TouchKey(ctx, "k", driver.KeyTouch{Now: base, Born: tt.life.CreatedAt + 1, Due: 5e12, Expiry: 5e12})
-			wantConflict(t, "TouchKey for later ones", err, e.Meta)
 			other = e.Meta
 			other.Version++
 			_, err = tbl.Replace(ctx, "k", session{}, other, to, base)
@@ -191,8 +178,6 @@ func TestExpiryInThePast(t *testing.T) {
 			}
 			_, err := tbl.Touch(ctx, "k", e.Meta, lasting(time.Hour), base)
 			wantNotFound(t, "Touch", err)
-			_, err = tbl.TouchKey(ctx, "k", driver.KeyTouch{Now: base, Born: 1, Due: base, Expiry: base + 1000})
-			wantNotFound(t, "TouchKey", err)
 			_, err = tbl.Replace(ctx, "k", session{}, e.Meta, lasting(time.Hour), base)
 			wantNotFound(t, "Replace", err)
 			tbl.wire.reset()
@@ -245,8 +230,6 @@ func TestUnreadable(t *testing.T) {
 			check("Replace", err)
 			_, err = tbl.Touch(ctx, "k", driver.Meta{Life: lasting(time.Minute)}, lasting(time.Hour), base)
 			check("Touch", err)
-			_, err = tbl.TouchKey(ctx, "k", driver.KeyTouch{Now: base, Born: 1, Due: base, Expiry: base + 1000})
-			check("TouchKey", err)
 			found, err := tbl.GetMulti(ctx, []string{"k", "fine"})
 			check("GetMulti", err)
 			if len(found) != 1 || found["fine"].Value.User != "one" {
@@ -335,12 +318,6 @@ func TestRepair(t *testing.T) {
 			}
 			tbl.wire.want(t, "Touch", "UpdateItem", "UpdateItem")
 			mended("Touch", to)
-
-			tbl.put(t, "k", item)
-			if _, err := tbl.TouchKey(ctx, "k", driver.KeyTouch{Now: base, Born: base, Due: expires + 1, Expiry: to.ExpiresAt}); err != nil {
-				t.Fatal(err)
-			}
-			mended("TouchKey", to)
 
 			tbl.put(t, "k", item)
 			if _, err := tbl.Replace(ctx, "k", session{}, asIs, to, base); err != nil {

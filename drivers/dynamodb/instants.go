@@ -13,9 +13,8 @@ import (
 )
 
 const (
-	// rfc3339Milli is how created_at is written, and canonicalLen how long that is.
+	// rfc3339Milli is how created_at is written.
 	rfc3339Milli = "2006-01-02T15:04:05.000Z07:00"
-	canonicalLen = "24"
 
 	// A Number below maxSeconds counts seconds (until the year 5138), one from
 	// there to maxMillis milliseconds. Neither is anything else.

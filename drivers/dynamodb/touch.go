@@ -24,12 +24,14 @@ func (d *Driver[T]) Touch(ctx context.Context, key string, was driver.Meta, life
 		var created types.AttributeValue
 		if found == nil {
 			c.life(was.Life, now)
+			c.version(was.Version)
 			if life.CreatedAt != was.CreatedAt {
 				created = d.opts.CreatedAtFormat.canonical(life.CreatedAt)
 			}
 		} else {
 			c.exactly("#c", found.created)
 			c.exactly("#e", found.expiry)
+			c.exactly("#v", found.version)
 			created = d.rewritten(*found, life.CreatedAt)
 		}
 		after, err = d.sendTouch(ctx, touch, c, life.ExpiresAt, created)
@@ -38,50 +40,12 @@ func (d *Driver[T]) Touch(ctx context.Context, key string, was driver.Meta, life
 		switch {
 		case !found.Alive(now):
 			return dead
-		case found.Life == was.Life:
+		case found.Meta == was:
 			return meant
 		}
 		return inTheWay
 	})
 	return versionUnless(err, after.Version), err
-}
-
-// TouchKey implements driver.KeyToucher, with one UpdateItem. Only a created_at in the
-// form that Options.CreatedAtFormat writes is compared in that request; one in another
-// form costs a second.
-func (d *Driver[T]) TouchKey(ctx context.Context, key string, t driver.KeyTouch) (driver.Meta, error) {
-	touch, err := d.touch(key, driver.Life{ExpiresAt: t.Expiry})
-	if err != nil {
-		return driver.Meta{}, err
-	}
-	var after stored
-	err = d.conditional(func(found *stored) (err error) {
-		c := existing()
-		var created types.AttributeValue
-		if found == nil {
-			c.born(d.opts.CreatedAtFormat, t.Born)
-			c.alive(t.Now)
-			c.and("#e < " + c.set(":due", seconds(t.Due)))
-		} else {
-			c.exactly("#c", found.created)
-			c.exactly("#e", found.expiry)
-			created = d.rewritten(*found, found.CreatedAt)
-		}
-		after, err = d.sendTouch(ctx, touch, c, t.Expiry, created)
-		return err
-	}, func(found stored) verdict {
-		switch {
-		case !found.Alive(t.Now):
-			return dead
-		case found.CreatedAt != 0 && found.CreatedAt >= t.Born && found.ExpiresAt != 0 && found.ExpiresAt < t.Due:
-			return meant
-		}
-		return inTheWay
-	})
-	if err != nil {
-		return driver.Meta{}, err
-	}
-	return after.Meta, nil
 }
 
 // rewritten is the created_at that a touch writes over found's, nil for none: where the

@@ -75,10 +75,7 @@ func TestAttributeNames(t *testing.T) {
 		if _, err := tbl.Touch(ctx, "k", m, lasting(time.Hour), base); err != nil {
 			t.Fatal(err)
 		}
-		m.Life = lasting(2 * time.Hour)
-		if got, err := tbl.TouchKey(ctx, "k", driver.KeyTouch{Now: base, Born: base, Due: m.ExpiresAt, Expiry: m.ExpiresAt}); err != nil || got != m {
-			t.Fatalf("TouchKey: %+v, %v", got, err)
-		}
+		m.Life = lasting(time.Hour)
 		if e := tbl.mustGet(t, "k"); e.Meta != m || e.Value.Select != "two" {
 			t.Errorf("read %+v", e)
 		}
@@ -146,9 +143,8 @@ func TestKeys(t *testing.T) {
 				_, errInsert := tbl.Insert(ctx, key, session{}, lasting(time.Minute), base)
 				_, errReplace := tbl.Replace(ctx, key, session{}, driver.Meta{}, lasting(time.Minute), base)
 				_, errTouch := tbl.Touch(ctx, key, driver.Meta{}, lasting(time.Minute), base)
-				_, errTouchKey := tbl.TouchKey(ctx, key, driver.KeyTouch{})
 				_, errMulti := tbl.GetMulti(ctx, []string{key})
-				for _, err := range []error{errGet, errInsert, errReplace, errTouch, errTouchKey, errMulti, tbl.Delete(ctx, key)} {
+				for _, err := range []error{errGet, errInsert, errReplace, errTouch, errMulti, tbl.Delete(ctx, key)} {
 					wantInvalid(t, "a bad key", err, "key")
 					if key != "" && strings.Contains(err.Error(), key) {
 						t.Errorf("the error quotes the key: %v", err)
@@ -289,8 +285,6 @@ func TestInstantsOutOfRange(t *testing.T) {
 		_, err = tbl.Touch(ctx, "k", driver.Meta{}, life, base)
 		wantInvalid(t, "Touch", err, field)
 	}
-	_, err := tbl.TouchKey(ctx, "k", driver.KeyTouch{Expiry: driver.MaxInstant})
-	wantInvalid(t, "TouchKey", err, "expiry")
 	tbl.wire.want(t, "nothing")
 }
 

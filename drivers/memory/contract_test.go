@@ -34,11 +34,10 @@ func TestContract(t *testing.T) {
 			}
 		},
 		Lacks: map[drivertest.Feature]string{
-			drivertest.Fail:       "a store in this process's memory does not fail",
-			drivertest.Hang:       "its calls do not block",
-			drivertest.Copies:     "a value is stored as it is and handed out as it is",
-			drivertest.KeyToucher: "a read by key costs no trip that a touch without one would save",
-			drivertest.Checker:    "there is nothing to configure",
+			drivertest.Fail:    "a store in this process's memory does not fail",
+			drivertest.Hang:    "its calls do not block",
+			drivertest.Copies:  "a value is stored as it is and handed out as it is",
+			drivertest.Checker: "there is nothing to configure",
 		},
 	})
 }

@@ -204,9 +204,6 @@ func (d *Driver[T]) Replace(_ context.Context, key string, v T, was driver.Meta,
 // Touch implements driver.Driver. It leaves the version as it is.
 func (d *Driver[T]) Touch(_ context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (version driver.Version, err error) {
 	d.records.compute(key, func(old *record[T]) (*record[T], change) {
-		if old != nil {
-			was.Version = old.version
-		}
 		if err = d.match(key, old, was, now); err != nil {
 			return nil, leave
 		}

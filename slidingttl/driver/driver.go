@@ -15,7 +15,9 @@ import (
 // Errors wrap [ErrNotFound] or are a [*ConflictError] where a method says so; a
 // key or value that the store cannot take is an [*InvalidError] and leaves the
 // store as it was; everything else is the store's own error, reachable with
-// errors.As. No error text holds a key.
+// errors.As. The error of a write that may have landed although its answer did not
+// come matches [ErrAmbiguous]; after any other the store is as it was. No error
+// text holds a key.
 type Driver[T any] interface {
 	// Get returns the record under key as it is stored, alive or not. The
 	// caller judges life: a driver need not.
@@ -41,11 +43,11 @@ type Driver[T any] interface {
 	Replace(ctx context.Context, key string, v T, was Meta, life Life, now Instant) (Version, error)
 
 	// Touch writes life beside the value that is stored, if the record is alive
-	// at now and its created_at and expiry are still those of was. The version
-	// of was is a hint: a value overwritten in between, in the same life, is no
-	// conflict. life.CreatedAt is was.CreatedAt, or the created_at with which a
-	// record that had none is adopted. It returns the version stored, which a
-	// touch changes on some stores.
+	// at now and its created_at, expiry and version are still those of was: the
+	// life may depend on the value, so it lands on no other. life.CreatedAt is
+	// was.CreatedAt, or the created_at with which a record that had none is
+	// adopted. It returns the version stored, which a touch changes on some
+	// stores.
 	//
 	// If the record is gone or dead: ErrNotFound; a touch never creates one. If
 	// it is another than was: a *ConflictError that carries it. Either way

@@ -12,6 +12,12 @@ var ErrNotFound = errors.New("not found")
 // planned for. It comes as a *ConflictError.
 var ErrConflict = errors.New("conflict")
 
+// ErrAmbiguous says that the answer to a write did not come, so that it may have
+// landed or not: a time-out after the request had left, a connection that dropped.
+// It comes wrapped together with the store's own error, and with the context's
+// where that ended. A write that is sure not to have landed never matches it.
+var ErrAmbiguous = errors.New("the write may have landed")
+
 // ErrFull says that an in-memory store has reached its bound on records.
 var ErrFull = errors.New("store is full")
 

@@ -785,66 +785,6 @@ var brokens = []broken{
 		}
 	}},
 
-	// TouchKey
-	{"touches by key with a new created_at", "touchkey/due", func(d *twisted) {
-		d.touchKey = func(ctx context.Context, key string, t driver.KeyTouch) (driver.Meta, error) {
-			m, err := d.reference.TouchKey(ctx, key, t)
-			if err == nil {
-				was := m
-				m.CreatedAt = t.Now
-				m.Version, err = d.reference.Touch(ctx, key, was, m.Life, t.Now)
-			}
-			return m, err
-		}
-	}},
-	{"ignores Born", "touchkey/born", func(d *twisted) {
-		d.touchKey = func(ctx context.Context, key string, t driver.KeyTouch) (driver.Meta, error) {
-			t.Born = never
-			return d.reference.TouchKey(ctx, key, t)
-		}
-	}},
-	{"ignores Due", "touchkey/not-due", func(d *twisted) {
-		d.touchKey = func(ctx context.Context, key string, t driver.KeyTouch) (driver.Meta, error) {
-			t.Due = driver.MaxInstant
-			return d.reference.TouchKey(ctx, key, t)
-		}
-	}},
-	{"resurrects by key", "touchkey/absent", func(d *twisted) {
-		d.touchKey = func(ctx context.Context, key string, t driver.KeyTouch) (driver.Meta, error) {
-			m, err := d.reference.TouchKey(ctx, key, t)
-			if _, ok := d.stored(key); errors.Is(err, driver.ErrNotFound) && !ok {
-				m = driver.Meta{Life: driver.Life{CreatedAt: t.Now, ExpiresAt: t.Expiry}}
-				m.Version, err = d.reference.Insert(ctx, key, Value{}, m.Life, t.Now)
-			}
-			return m, err
-		}
-	}},
-	{"revives by key", "touchkey/dead", func(d *twisted) {
-		d.touchKey = func(ctx context.Context, key string, t driver.KeyTouch) (driver.Meta, error) {
-			t.Now = never
-			return d.reference.TouchKey(ctx, key, t)
-		}
-	}},
-	{"touches by key what has no created_at", "touchkey/foreign", func(d *twisted) {
-		d.touchKey = func(ctx context.Context, key string, t driver.KeyTouch) (driver.Meta, error) {
-			m, err := d.reference.TouchKey(ctx, key, t)
-			if found, ok := d.stored(key); ok && found.CreatedAt == 0 && errors.Is(err, driver.ErrConflict) {
-				m = driver.Meta{Life: driver.Life{CreatedAt: t.Now, ExpiresAt: t.Expiry}}
-				m.Version, err = d.reference.Touch(ctx, key, found, m.Life, t.Now)
-			}
-			return m, err
-		}
-	}},
-	{"looks, then touches by key", "touchkey/race", func(d *twisted) {
-		d.touchKey = func(ctx context.Context, key string, t driver.KeyTouch) (driver.Meta, error) {
-			if m, ok := d.stored(key); ok && m.Alive(t.Now) && m.CreatedAt != 0 && m.CreatedAt >= t.Born && m.ExpiresAt != 0 && m.ExpiresAt < t.Due {
-				slowly()
-				t.Due = driver.MaxInstant
-			}
-			return d.reference.TouchKey(ctx, key, t)
-		}
-	}},
-
 	// Local
 	{"loads another life than it gets", "local/load", func(d *twisted) {
 		d.load = func(key string) (*Value, driver.Meta, error) {

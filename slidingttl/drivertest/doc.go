@@ -20,7 +20,6 @@
 //			Lacks: map[drivertest.Feature]string{
 //				drivertest.Fail:       "a store in this process's memory does not fail",
 //				drivertest.Hang:       "its calls do not block",
-//				drivertest.KeyToucher: "a touch by key saves no trip",
 //				drivertest.Checker:    "there is nothing to configure",
 //				drivertest.Copies:     "a value is handed out as it is",
 //			},

@@ -74,14 +74,13 @@ type Backend struct {
 type Feature string
 
 const (
-	Plant      Feature = "Plant"      // Backend.Plant
-	Fail       Feature = "Fail"       // Backend.Fail and Backend.Own
-	Hang       Feature = "Hang"       // Backend.Hang
-	KeyToucher Feature = "KeyToucher" // the driver is a driver.KeyToucher
-	Clock      Feature = "Clock"      // the driver is a driver.Clock
-	Checker    Feature = "Checker"    // the driver is a driver.Checker
-	Local      Feature = "Local"      // the driver is a driver.Local
-	Copies     Feature = "Copies"     // values share no memory with the caller's
+	Plant   Feature = "Plant"   // Backend.Plant
+	Fail    Feature = "Fail"    // Backend.Fail and Backend.Own
+	Hang    Feature = "Hang"    // Backend.Hang
+	Clock   Feature = "Clock"   // the driver is a driver.Clock
+	Checker Feature = "Checker" // the driver is a driver.Checker
+	Local   Feature = "Local"   // the driver is a driver.Local
+	Copies  Feature = "Copies"  // values share no memory with the caller's
 )
 
 // features tells of each feature whether b has it. Copies is taken for granted
@@ -90,10 +89,6 @@ var features = map[Feature]func(b *Backend) bool{
 	Plant: func(b *Backend) bool { return b.Plant != nil },
 	Fail:  func(b *Backend) bool { return b.Fail != nil && b.Own != nil },
 	Hang:  func(b *Backend) bool { return b.Hang != nil },
-	KeyToucher: func(b *Backend) bool {
-		_, ok := b.Driver.(driver.KeyToucher)
-		return ok
-	},
 	Clock: func(b *Backend) bool {
 		_, ok := b.Driver.(driver.Clock)
 		return ok

@@ -47,12 +47,5 @@ func (t *trial) ops() []op {
 			return err
 		}},
 	}
-	if kt, ok := t.d.(driver.KeyToucher); ok {
-		all = append(all, op{"TouchKey", func(ctx context.Context, key string, was driver.Meta) error {
-			to := later(was.Life).ExpiresAt
-			_, err := kt.TouchKey(ctx, key, driver.KeyTouch{Now: t.now(), Born: was.CreatedAt, Due: to, Expiry: to})
-			return err
-		}})
-	}
 	return all
 }

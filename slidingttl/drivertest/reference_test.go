@@ -37,7 +37,6 @@ type record struct {
 var (
 	_ driver.Upserter[Value]    = (*reference)(nil)
 	_ driver.BatchGetter[Value] = (*reference)(nil)
-	_ driver.KeyToucher         = (*reference)(nil)
 	_ driver.Clock              = (*reference)(nil)
 	_ driver.Checker            = (*reference)(nil)
 )
@@ -156,9 +155,6 @@ func (r *reference) Touch(ctx context.Context, key string, was driver.Meta, life
 		return 0, err
 	}
 	defer r.mu.Unlock()
-	if rec, ok := r.records[key]; ok {
-		was.Version = rec.meta.Version
-	}
 	rec, err := r.match(key, was, now)
 	if err != nil {
 		return 0, err
@@ -216,22 +212,6 @@ func (r *reference) GetMulti(ctx context.Context, keys []string) (map[string]dri
 		}
 	}
 	return found, nil
-}
-
-func (r *reference) TouchKey(ctx context.Context, key string, t driver.KeyTouch) (driver.Meta, error) {
-	if err := r.begin(ctx, key); err != nil {
-		return driver.Meta{}, err
-	}
-	defer r.mu.Unlock()
-	rec, ok := r.records[key]
-	m := rec.meta
-	switch {
-	case !ok || !m.Alive(t.Now):
-		return driver.Meta{}, driver.ErrNotFound
-	case m.CreatedAt == 0 || m.ExpiresAt == 0 || m.CreatedAt < t.Born || m.ExpiresAt >= t.Due:
-		return driver.Meta{}, &driver.ConflictError{Found: m}
-	}
-	return r.move(key, rec, driver.Life{CreatedAt: m.CreatedAt, ExpiresAt: t.Expiry}), nil
 }
 
 func (r *reference) Now() time.Time { return r.time() }

@@ -16,7 +16,7 @@ import (
 type bare struct{ driver.Driver[Value] }
 
 var bareLacks = map[Feature]string{
-	KeyToucher: "hidden", Clock: "hidden", Checker: "hidden", Local: "hidden",
+	Clock: "hidden", Checker: "hidden", Local: "hidden",
 }
 
 // The suite passes drivers that are right, in all the ways that stores differ.
@@ -113,7 +113,7 @@ func TestHarness(t *testing.T) {
 		"has what it lacks":    {lacks: map[Feature]string{Clock: "a reason"}, want: "harness", text: "the backend has it"},
 		"lacks undeclared":     {twist: func(b *Backend) { b.Plant = nil }, want: "store/adopts", text: "no Plant"},
 		"fails without Own":    {twist: func(b *Backend) { b.Own = nil }, want: "harness", text: "need each other"},
-		"interface missed":     {twist: func(b *Backend) { b.Driver = bare{b.Driver} }, want: "touchkey/born", text: "no KeyToucher"},
+		"interface missed":     {twist: func(b *Backend) { b.Driver = bare{b.Driver} }, want: "clock/bounds", text: "no Clock"},
 		"limit too low":        {twist: func(b *Backend) { b.MaxKey = -1 }, want: "harness", text: "must be at least 64"},
 		"time that stands":     {twist: func(b *Backend) { b.Wait = func(time.Duration) {} }, want: "harness/time", text: "Now had moved by 0s"},
 		"waits that wait less": {twist: func(b *Backend) { b.Wait = func(time.Duration) {} }, want: "life/kept-to-the-end", text: "does not move Backend.Now"},

@@ -19,7 +19,7 @@ type spy struct {
 	hooks map[string]func(context.Context) error
 }
 
-// The calls that a spy tells apart. A touch by key is a touch.
+// The calls that a spy tells apart.
 const (
 	callGet     = "get"
 	callInsert  = "insert"
@@ -29,16 +29,9 @@ const (
 	callDelete  = "delete"
 )
 
-// keySpy is a spy on a driver.KeyToucher.
-type keySpy struct{ *spy }
-
-// spied returns a spy on the driver under test, and the driver to give to a store.
-func (t *trial) spied() (*spy, driver.Driver[Value]) {
-	s := &spy{Driver: t.d, calls: make(map[string]int), hooks: make(map[string]func(context.Context) error)}
-	if _, ok := t.d.(driver.KeyToucher); ok {
-		return s, keySpy{s}
-	}
-	return s, s
+// spied returns a spy on the driver under test, for a store.
+func (t *trial) spied() *spy {
+	return &spy{Driver: t.d, calls: make(map[string]int), hooks: make(map[string]func(context.Context) error)}
 }
 
 func (s *spy) enter(ctx context.Context, call string) error {
@@ -162,12 +155,4 @@ func (s *spy) GetMulti(ctx context.Context, keys []string) (map[string]driver.En
 		return nil, err
 	}
 	return driver.GetMulti(ctx, s.Driver, keys)
-}
-
-// TouchKey implements driver.KeyToucher.
-func (s keySpy) TouchKey(ctx context.Context, key string, kt driver.KeyTouch) (driver.Meta, error) {
-	if err := s.enter(ctx, callTouch); err != nil {
-		return driver.Meta{}, err
-	}
-	return s.Driver.(driver.KeyToucher).TouchKey(ctx, key, kt)
 }

@@ -161,8 +161,8 @@ var storeErrorCases = []testCase{{
 	explanation: "When the backend does not answer, each call waits as long as its own context, and Close as long as its own: nobody is held up by a touch that hangs.",
 	needs:       []Feature{Hang},
 	run: func(t *trial) {
-		spy, d := t.spied()
-		s, err := slidingttl.New(d, exact, &slidingttl.Options[Value]{Now: t.clock.Now})
+		spy := t.spied()
+		s, err := slidingttl.New(spy, exact, &slidingttl.Options[Value]{Now: t.clock.Now})
 		t.ok("slidingttl.New", err)
 		key := t.key("a")
 		t.upsert(s, key, 1)

@@ -29,8 +29,8 @@ var storeLifeCases = []testCase{{
 	name:        "store/not-due",
 	explanation: "Promise 2: a touch is written only when the stored expiry does not keep the access's promise. With slack a hot key costs one write a slack, and at its cap none; else reads are billed as writes.",
 	run: func(t *trial) {
-		spy, d := t.spied()
-		s, key := t.open(d, slack, slidingttl.Options[Value]{}), t.key("a")
+		spy := t.spied()
+		s, key := t.open(spy, slack, slidingttl.Options[Value]{}), t.key("a")
 		t.upsert(s, key, 1)
 		c := t.now()
 		for t.now().Add(20*time.Second) < slack.Cap(c) {
@@ -58,8 +58,8 @@ var storeLifeCases = []testCase{{
 	name:        "store/same-step",
 	explanation: "Promise 2: an access in the same step of the store's clock as the last touch has nothing to write.",
 	run: func(t *trial) {
-		spy, d := t.spied()
-		s, key := t.open(d, exact, slidingttl.Options[Value]{}), t.key("a")
+		spy := t.spied()
+		s, key := t.open(spy, exact, slidingttl.Options[Value]{}), t.key("a")
 		t.upsert(s, key, 1)
 		t.clock.set((t.at(t.now().Add(time.Minute)) + 1).Time()) // at the start of a step
 		for range 5 {
@@ -198,8 +198,8 @@ var storeLifeCases = []testCase{{
 	name:        "store/promote",
 	explanation: "A policy with Promote: never read, a record is gone after its idle grace; once read, it is kept to its cap, at the cost of one touch.",
 	run: func(t *trial) {
-		spy, d := t.spied()
-		s := t.open(d, promote, slidingttl.Options[Value]{})
+		spy := t.spied()
+		s := t.open(spy, promote, slidingttl.Options[Value]{})
 		t.upsert(s, t.key("read"), 1)
 		t.upsert(s, t.key("unread"), 2)
 		c := t.now()

@@ -31,8 +31,8 @@ var storeTouchCases = []testCase{{
 	name:        "store/delete-during-touch",
 	explanation: "Promise 5: a record deleted between a read and its touch stays deleted, and the read's answer stands: a logged-out session must not come back, nor the request fail.",
 	run: func(t *trial) {
-		spy, d := t.spied()
-		s, key := t.open(d, exact, slidingttl.Options[Value]{}), t.key("a")
+		spy := t.spied()
+		s, key := t.open(spy, exact, slidingttl.Options[Value]{}), t.key("a")
 		t.upsert(s, key, 1)
 		t.advance(time.Minute)
 		touch := t.hold(spy, callTouch)
@@ -50,8 +50,8 @@ var storeTouchCases = []testCase{{
 	name:        "store/anew-during-touch",
 	explanation: "Promise 6: a touch planned for one life of a key must not land on the next: a new login would get the idle limit and the cap of the old.",
 	run: func(t *trial) {
-		spy, d := t.spied()
-		s, key := t.open(d, exact, slidingttl.Options[Value]{}), t.key("a")
+		spy := t.spied()
+		s, key := t.open(spy, exact, slidingttl.Options[Value]{}), t.key("a")
 		other := t.store(slidingttl.Policy{IdleGrace: time.Minute, MaxLifetime: time.Hour})
 		t.upsert(s, key, 1)
 		t.advance(time.Minute)
@@ -69,8 +69,8 @@ var storeTouchCases = []testCase{{
 	name:        "store/overwritten-during-touch",
 	explanation: "Promises 6 and 7: an overwrite between a read and its touch keeps its value, and the touch still lands.",
 	run: func(t *trial) {
-		spy, d := t.spied()
-		s, key := t.open(d, exact, slidingttl.Options[Value]{}), t.key("a")
+		spy := t.spied()
+		s, key := t.open(spy, exact, slidingttl.Options[Value]{}), t.key("a")
 		t.upsert(s, key, 1)
 		c := t.now()
 		t.advance(time.Minute)
@@ -90,8 +90,8 @@ var storeTouchCases = []testCase{{
 	name:        "store/touched-during-touch",
 	explanation: "Promise 7: a slow touch must not take back what a later one gave: the record would die before its promise.",
 	run: func(t *trial) {
-		spy, d := t.spied()
-		slow, fast, key := t.open(d, exact, slidingttl.Options[Value]{}), t.store(exact), t.key("a")
+		spy := t.spied()
+		slow, fast, key := t.open(spy, exact, slidingttl.Options[Value]{}), t.store(exact), t.key("a")
 		t.upsert(slow, key, 1)
 		c := t.now()
 		t.advance(time.Minute)
@@ -133,8 +133,8 @@ var storeTouchCases = []testCase{{
 	explanation: "Promise 9: concurrent reads of a key share one touch, and a caller who leaves does not fail it for the others.",
 	run: func(t *trial) {
 		const readers = 16
-		spy, d := t.spied()
-		s, key := t.open(d, exact, slidingttl.Options[Value]{}), t.key("a")
+		spy := t.spied()
+		s, key := t.open(spy, exact, slidingttl.Options[Value]{}), t.key("a")
 		t.upsert(s, key, 1)
 		c := t.now()
 		t.advance(time.Minute)
@@ -161,16 +161,16 @@ var storeTouchCases = []testCase{{
 	name:        "store/touch-fails",
 	explanation: "Promise 8: a read whose touch fails returns the value that was read; the failure is counted and handed to the hook, and to the caller if it asked to be strict.",
 	run: func(t *trial) {
-		spy, d := t.spied()
+		spy := t.spied()
 		broken := errors.New("the touch's own error")
 		var mu sync.Mutex
 		var told []error
-		s := t.open(d, exact, slidingttl.Options[Value]{OnTouchError: func(_ context.Context, _ string, err error) {
+		s := t.open(spy, exact, slidingttl.Options[Value]{OnTouchError: func(_ context.Context, _ string, err error) {
 			mu.Lock()
 			defer mu.Unlock()
 			told = append(told, err)
 		}})
-		strict := t.open(d, exact, slidingttl.Options[Value]{Strict: true})
+		strict := t.open(spy, exact, slidingttl.Options[Value]{Strict: true})
 		key := t.key("a")
 		t.upsert(s, key, 1)
 		e := t.get(key)
@@ -222,8 +222,8 @@ var storeTouchCases = []testCase{{
 	name:        "store/close-gives-up",
 	explanation: "Promise 11: a Close whose context ends says how many touches it gave up, and leaves nothing running.",
 	run: func(t *trial) {
-		spy, d := t.spied()
-		s, err := slidingttl.New(d, exact, &slidingttl.Options[Value]{Touches: slidingttl.Background, Workers: 1, Now: t.clock.Now})
+		spy := t.spied()
+		s, err := slidingttl.New(spy, exact, &slidingttl.Options[Value]{Touches: slidingttl.Background, Workers: 1, Now: t.clock.Now})
 		t.ok("slidingttl.New", err)
 		t.upsert(s, t.key("a"), 1)
 		t.upsert(s, t.key("b"), 2)

@@ -15,7 +15,6 @@ type (
 	deleteFunc   func(context.Context, string) error
 	upsertFunc   func(context.Context, string, Value, *driver.Meta, driver.Plan, driver.Instant) (driver.Meta, error)
 	getMultiFunc func(context.Context, []string) (map[string]driver.Entry[Value], error)
-	touchKeyFunc func(context.Context, string, driver.KeyTouch) (driver.Meta, error)
 )
 
 // twisted is a reference with some of its methods replaced.
@@ -28,7 +27,6 @@ type twisted struct {
 	delete   deleteFunc
 	upsert   upsertFunc
 	getMulti getMultiFunc
-	touchKey touchKeyFunc
 	step     func() time.Duration
 	now      func() time.Time
 	check    func(context.Context) error
@@ -60,7 +58,6 @@ func twist(r *reference) *twisted {
 		delete:    r.Delete,
 		upsert:    r.Upsert,
 		getMulti:  r.GetMulti,
-		touchKey:  r.TouchKey,
 		step:      r.Resolution,
 		now:       r.Now,
 		check:     func(ctx context.Context) error { return r.Check(ctx, day) },
@@ -91,10 +88,6 @@ func (d *twisted) Upsert(ctx context.Context, key string, v Value, known *driver
 
 func (d *twisted) GetMulti(ctx context.Context, keys []string) (map[string]driver.Entry[Value], error) {
 	return d.getMulti(ctx, keys)
-}
-
-func (d *twisted) TouchKey(ctx context.Context, key string, t driver.KeyTouch) (driver.Meta, error) {
-	return d.touchKey(ctx, key, t)
 }
 
 func (d *twisted) Resolution() time.Duration { return d.step() }

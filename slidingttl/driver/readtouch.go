@@ -1,0 +1,60 @@
+package driver
+
+import (
+	"context"
+	"time"
+)
+
+// Access is an access to a record, in the numbers that decide whether it needs a
+// touch and what that writes.
+type Access struct {
+	At      Instant       // when
+	Keep    Instant       // how long after At the record must stay readable
+	Stored  Instant       // how long after At a touch makes it last
+	Most    Instant       // how long after created_at the record is dead, whatever its expiry
+	Promote bool          // a touch makes it last to the end of Most
+	Step    time.Duration // the store's resolution, to which expiries are rounded up
+}
+
+// Touch returns the life that the access writes over l, and false if it writes
+// nothing: l keeps its promise, is past its cap, or has no created_at or expiry. It
+// moves an expiry forward only.
+func (a Access) Touch(l Life) (Life, bool) {
+	limit := sum(l.CreatedAt, a.Most)
+	switch {
+	case l.CreatedAt == 0 || l.ExpiresAt == 0 || l.ExpiresAt >= min(sum(a.At, a.Keep), limit):
+		return l, false
+	case a.Promote:
+		l.ExpiresAt = limit
+	default:
+		l.ExpiresAt = min(sum(a.At, a.Stored), limit)
+	}
+	l.ExpiresAt = l.ExpiresAt.RoundUp(a.Step)
+	return l, true
+}
+
+// sum returns i + d, for a d that is not negative.
+func sum(i, d Instant) Instant {
+	if s := i + d; s >= i {
+		return s
+	}
+	return MaxInstant
+}
+
+// ReadToucher is a driver that can read a record and touch it in one wait: because
+// its server decides whether the touch is due, or because the read and a touch that
+// is planned from what is remembered can be sent together.
+type ReadToucher[T any] interface {
+	Driver[T]
+
+	// ReadTouch returns the record under key as Get does, and touches it as a.Touch
+	// says if it is alive at now. known is what the caller remembers of the
+	// record, nil if nothing; it may be out of date. A driver whose server does
+	// not decide plans the touch from known, and without it only reads.
+	//
+	// The record comes back as it is stored then, with touched set if this call
+	// wrote it. A touch that could not be made is no error: the record comes back
+	// as it was read, to be judged and touched by other means. A value is never
+	// returned with the life of another. Errors: ErrNotFound.
+	ReadTouch(ctx context.Context, key string, known *Meta, a Access, now Instant) (e Entry[T], touched bool, err error)
+}
