@@ -8,12 +8,10 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strconv"
 	"time"
 
 	"github.com/couchbase/gocb/v2"
 	"github.com/couchbase/gocbcore/v10"
-	"github.com/couchbase/gocbcore/v10/memd"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
@@ -25,10 +23,6 @@ const (
 	// absentKey is what Check looks up, to see that the collection answers, when
 	// it has no key of its own.
 	absentKey = "slidingttl:check"
-
-	// mostSkew is how far the clocks of this process and of the server may be
-	// apart before Check says so: as far as the expiry is exact.
-	mostSkew = resolution
 )
 
 // Check implements driver.Checker. It looks for what makes Couchbase keep a record
@@ -39,7 +33,8 @@ const (
 // the user must be allowed to. With ProbeKey it needs no more than the driver itself:
 // it writes a document with the longest life under that key, compares the expiry that
 // the server stored with the one asked for, compares the server's clock with this
-// process's, and removes the document.
+// process's, and removes the document. That is the clock of one node, the one that
+// holds the key; nodes that differ from each other need a key each.
 //
 // Each thing found wrong is a *driver.InvalidError that names the setting, its value
 // and the least it should be. Anything that kept Check from looking is joined to them.
@@ -147,40 +142,21 @@ func (d *Driver[T]) probe(ctx context.Context, longest time.Duration) (err error
 	if err != nil {
 		return err
 	}
-	p, err := d.mutateIn(ctx, key, memd.SubdocDocFlagMkDoc, 0, at, []gocbcore.SubDocOp{{Op: memd.SubDocOpSetDoc, Value: []byte("{}")}})
-	if err != nil {
-		return err
-	}
-	if _, err := p.wait(ctx); err != nil {
-		return err
-	}
+	// Also after a write that failed: it may have landed.
 	defer func() { err = errors.Join(err, d.Delete(ctx, key)) }()
-
-	before := time.Now()
-	virtual := &gocb.GetSpecOptions{IsXattr: true}
-	res, err := d.lookup(ctx, key, []gocb.LookupInSpec{
-		gocb.GetSpec("$document.exptime", virtual),
-		gocb.GetSpec("$vbucket.HLC", virtual),
-	})
+	clock, err := d.writeProbe(ctx, key, at)
 	if err != nil {
 		return err
 	}
-	after := time.Now()
+	res, err := d.lookup(ctx, key, []gocb.LookupInSpec{gocb.GetSpec("$document.exptime", &gocb.GetSpecOptions{IsXattr: true})})
+	if err != nil {
+		return err
+	}
 	got, err := expiresAt(res)
 	if err != nil {
 		return err
 	}
-	// The server tells whole seconds, as a string. A clock in logical mode runs
-	// ahead of its source until that catches up, and says nothing of it.
-	var hlc struct{ Now, Mode string }
-	if err := res.ContentAt(1, &hlc); err != nil {
-		return visible(err)
-	}
-	second, err := strconv.ParseInt(hlc.Now, 10, 64)
-	if err != nil {
-		return fmt.Errorf("server's answer to a lookup of its clock: %w", err)
-	}
-	return errors.Join(checkStored(asked, got, time.Unix(second, 0), longest), checkClock(time.Unix(second, 0), hlc.Mode, before, after))
+	return errors.Join(checkStored(asked, got, clock.server(), longest), clock.check())
 }
 
 func checkStored(asked, got driver.Instant, server time.Time, longest time.Duration) error {
@@ -188,24 +164,7 @@ func checkStored(asked, got driver.Instant, server time.Time, longest time.Durat
 		return nil
 	}
 	return &driver.InvalidError{
-		Field: "stored expiry", Value: got.Time().Sub(server).String() + " from now by the server's clock",
+		Field: "stored expiry", Value: got.Time().Sub(server).Round(time.Second).String() + " from now by the server's clock",
 		Rule: "must be the one asked for, " + longest.String() + " from now, rounded up; look for a maxTTL of the collection or bucket",
 	}
-}
-
-// checkClock compares the second that the server was in with this process's time
-// before and after it was asked.
-func checkClock(server time.Time, mode string, before, after time.Time) error {
-	ahead := server.Sub(after)                    // at least
-	behind := before.Sub(server.Add(time.Second)) // at least
-	var skew time.Duration
-	switch {
-	case ahead > mostSkew && mode == "real":
-		skew = ahead
-	case behind > mostSkew:
-		skew = -behind
-	default:
-		return nil
-	}
-	return &driver.InvalidError{Field: "server's clock", Value: fmt.Sprintf("%v ahead of this process's, at least", skew), Rule: "must be within " + mostSkew.String()}
 }

@@ -2,6 +2,7 @@ package couchbase_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -73,21 +74,52 @@ func TestCheckFindsMaxTTL(t *testing.T) {
 	}
 }
 
-// With a probe Check compares the server's clock.
+// With a probe Check compares the server's clock. One that stands still leaves the
+// hybrid logical clock of a vBucket ahead of it after every write.
 func TestCheckFindsSkew(t *testing.T) {
-	for skew, sign := range map[time.Duration]string{0: "", 5 * time.Second: "", -5 * time.Second: "-"} {
+	for _, running := range []bool{true, false} {
+		for _, skew := range []time.Duration{0, 5 * time.Second, -5 * time.Second} {
+			t.Run(fmt.Sprintf("running %v, %v ahead", running, skew), func(t *testing.T) {
+				f := open(t)
+				d := newDriver[profile](t, f, &couchbase.Options{ProbeKey: "check-probe"})
+				if running {
+					f.SetTime(time.Time{})
+					f.Advance(skew)
+				} else {
+					f.SetTime(time.Now().Add(skew))
+				}
+				err := d.Check(t.Context(), day)
+				if skew == 0 {
+					ok(t, "Check with equal clocks", err)
+					return
+				}
+				var invalid *driver.InvalidError
+				if !errors.As(err, &invalid) || invalid.Field != "server's clock" || strings.HasPrefix(invalid.Value, "-") != (skew < 0) {
+					t.Errorf("Check: %v; want the server's clock", err)
+				}
+			})
+		}
+	}
+}
+
+// A vBucket whose writes came from a clock that was ahead tells nothing of the one that
+// it has now, unless it is behind all the same.
+func TestCheckWithoutWallTime(t *testing.T) {
+	for _, c := range []struct {
+		wrote, now time.Duration // from this process's clock
+		want       string
+	}{
+		{0, -time.Hour, "server's clock cannot be told"},
+		{time.Hour, 0, "server's clock cannot be told"},
+		{-time.Minute, -time.Hour, "server's clock is -1m0."},
+	} {
 		f := open(t)
 		d := newDriver[profile](t, f, &couchbase.Options{ProbeKey: "check-probe"})
-		f.SetTime(time.Time{})
-		f.Advance(skew)
-		err := d.Check(t.Context(), day)
-		if skew == 0 {
-			ok(t, "Check with equal clocks", err)
-			continue
-		}
-		var invalid *driver.InvalidError
-		if !errors.As(err, &invalid) || invalid.Field != "server's clock" || strings.HasPrefix(invalid.Value, "-") != (sign == "-") {
-			t.Errorf("a server %v ahead: %v; want the server's clock", skew, err)
+		f.SetTime(time.Now().Add(c.wrote))
+		ok(t, "plant", plant(t.Context(), f.c, "check-probe", []byte("{}"), jsonFlags, 0))
+		f.SetTime(time.Now().Add(c.now))
+		if err := d.Check(t.Context(), 2*day); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("written at %v, now %v: %v; want: %s", c.wrote, c.now, err, c.want)
 		}
 	}
 }

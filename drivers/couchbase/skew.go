@@ -1,0 +1,83 @@
+package couchbase
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/couchbase/gocb/v2"
+	"github.com/couchbase/gocbcore/v10"
+	"github.com/couchbase/gocbcore/v10/memd"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+const (
+	// mostSkew is how far the clocks of this process and of the server may be
+	// apart before Check says so: as far as the expiry is exact.
+	mostSkew = resolution
+
+	// clockLooks bounds the writes by which Check looks at the server's clock. Where
+	// the vBucket is not busy the first or the second tells it.
+	clockLooks = 16
+
+	// clockTick is how long a wall clock leaves the same CAS.
+	clockTick = 1 << 16 * time.Nanosecond
+)
+
+// sighting is the CAS of a write, and this process's time before and after it.
+//
+// A CAS is a hybrid logical clock of the vBucket: the node's wall clock in nanoseconds
+// with the low 16 bits clear, or one more than the last CAS where that is as far
+// already, so that it is never behind the wall clock by more than those bits.
+// Source: kv_engine, HLCT::nextHLC.
+type sighting struct {
+	before, after time.Time
+	cas           gocb.Cas
+}
+
+// wall reports whether the CAS is the node's wall clock.
+func (s sighting) wall() bool { return s.cas%gocb.Cas(clockTick) == 0 }
+
+// server is the time that the CAS tells.
+func (s sighting) server() time.Time { return time.Unix(0, int64(s.cas)) }
+
+// check compares the server's clock with this process's.
+func (s sighting) check() error {
+	ahead := s.server().Sub(s.after)                  // at least
+	behind := s.before.Sub(s.server().Add(clockTick)) // at least
+	var skew time.Duration
+	switch {
+	case behind > mostSkew:
+		skew = -behind
+	case !s.wall():
+		return fmt.Errorf("server's clock cannot be told: in each of %d writes the vBucket's hybrid logical clock was ahead of it", clockLooks)
+	case ahead > mostSkew:
+		skew = ahead
+	default:
+		return nil
+	}
+	return &driver.InvalidError{Field: "server's clock", Value: fmt.Sprintf("%v ahead of this process's, at least", skew), Rule: "must be within " + mostSkew.String()}
+}
+
+// writeProbe writes the probe until its CAS tells the server's time, and returns what
+// the last write saw of it.
+func (d *Driver[T]) writeProbe(ctx context.Context, key string, at uint32) (sighting, error) {
+	var s sighting
+	for range clockLooks {
+		s.before = time.Now()
+		p, err := d.mutateIn(ctx, key, memd.SubdocDocFlagMkDoc, 0, at, []gocbcore.SubDocOp{{Op: memd.SubDocOpSetDoc, Value: []byte("{}")}})
+		if err != nil {
+			return s, err
+		}
+		s.cas, err = p.wait(ctx)
+		if err != nil {
+			return s, err
+		}
+		s.after = time.Now()
+		if s.wall() {
+			break
+		}
+	}
+	return s, nil
+}
