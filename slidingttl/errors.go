@@ -24,6 +24,10 @@ var (
 	// program, was met by a store told not to adopt such records.
 	ErrForeign = errors.New("record has no created_at")
 
+	// ErrAmbiguous says that the answer to a write did not come, so that it may
+	// have landed or not. It comes with the store's own error.
+	ErrAmbiguous = driver.ErrAmbiguous
+
 	// ErrFull says that an in-memory store has reached its bound on records.
 	ErrFull = driver.ErrFull
 
@@ -34,6 +38,13 @@ var (
 	// ErrClosed says that the store has been closed.
 	ErrClosed = errors.New("store is closed")
 )
+
+// KeyErrors are the keys of a call for many that failed, each a *[KeyError] with
+// its place in the call. All other keys got their answer.
+type KeyErrors = driver.KeyErrors
+
+// KeyError is what went wrong with one key of a call for many.
+type KeyError = driver.KeyError
 
 // InvalidError names a field, the value it had and the rule that value breaks.
 type InvalidError = driver.InvalidError
@@ -56,12 +67,13 @@ func (e *Error) Unwrap() error { return e.Err }
 // records stay as they are: each is as much alive as its stored expiry says.
 type DrainError struct {
 	Abandoned int   // touches that were queued or under way and were not done
+	Calls     int   // calls of the store that had not returned: a touch that one of them finds due fails
 	Err       error // the context's error
 }
 
 // Error implements error.
 func (e *DrainError) Error() string {
-	return fmt.Sprintf("%d touches given up: %v", e.Abandoned, e.Err)
+	return fmt.Sprintf("%d touches given up, %d calls still under way: %v", e.Abandoned, e.Calls, e.Err)
 }
 
 // Unwrap returns the context's error.
@@ -81,16 +93,19 @@ func (e *PanicError) Error() string { return fmt.Sprintf("hook panicked: %v", e.
 var misses = map[string]*Error{}
 
 const (
-	opGet      = "get"
-	opPeek     = "peek"
-	opGetMulti = "get multi"
-	opUpsert   = "upsert"
-	opInsert   = "insert"
-	opUpdate   = "update"
-	opTouch    = "touch"
-	opDelete   = "delete"
-	opCheck    = "check"
-	opClose    = "close"
+	opGet         = "get"
+	opPeek        = "peek"
+	opGetMulti    = "get multi"
+	opUpsert      = "upsert"
+	opUpsertMulti = "upsert multi"
+	opInsert      = "insert"
+	opGetOrInsert = "get or insert"
+	opUpdate      = "update"
+	opTouch       = "touch"
+	opDelete      = "delete"
+	opDeleteMulti = "delete multi"
+	opCheck       = "check"
+	opClose       = "close"
 )
 
 func init() {

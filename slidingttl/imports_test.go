@@ -48,6 +48,7 @@ func TestImportRules(t *testing.T) {
 	}{
 		{"slidingttl/driver", nil, []string{}},
 		{"slidingttl", []string{"slidingttl/driver"}, []string{"golang.org/x/sync"}},
+		{"slidingttl/policyfile", []string{"slidingttl"}, []string{"golang.org/x/sync"}},
 		{"slidingttl/drivertest", []string{"slidingttl", "slidingttl/driver"}, []string{"golang.org/x/sync"}},
 		{"drivers/memory", []string{"slidingttl/driver"}, []string{}},
 		{"drivers/couchbase", []string{"slidingttl/driver"}, nil},

@@ -11,12 +11,11 @@ const memoSlots = 1 << 13
 
 // memo remembers what the store last said of some keys. It saves trips and
 // decides nothing: every write still carries its condition. It is bounded: a key
-// has one slot and the last to come keeps it.
+// has one slot and the last to come keeps it. A nil memo remembers nothing.
 type memo struct {
-	seed   maphash.Seed
-	clock  atomic.Uint64 // counts the touches that landed
-	slots  [memoSlots]atomic.Pointer[remembered]
-	hidden bool // a store in this process needs no memo
+	seed  maphash.Seed
+	clock atomic.Uint64 // counts the touches that landed
+	slots [memoSlots]atomic.Pointer[remembered]
 }
 
 type remembered struct {
@@ -25,19 +24,24 @@ type remembered struct {
 	landed uint64 // the clock after the touch that wrote meta; zero: it was read
 }
 
-func newMemo(hidden bool) *memo { return &memo{seed: maphash.MakeSeed(), hidden: hidden} }
+func newMemo() *memo { return &memo{seed: maphash.MakeSeed()} }
 
 func (m *memo) slot(key string) *atomic.Pointer[remembered] {
 	return &m.slots[maphash.String(m.seed, key)%memoSlots]
 }
 
 // now is the moment before a read, for landedSince.
-func (m *memo) now() uint64 { return m.clock.Load() }
+func (m *memo) now() uint64 {
+	if m == nil {
+		return 0
+	}
+	return m.clock.Load()
+}
 
 // read remembers what a read that began at since found, unless a touch has
 // landed in the meantime and knows better.
 func (m *memo) read(key string, meta *driver.Meta, since uint64) {
-	if m.hidden {
+	if m == nil {
 		return
 	}
 	s := m.slot(key)
@@ -50,37 +54,40 @@ func (m *memo) read(key string, meta *driver.Meta, since uint64) {
 
 // wrote remembers what a write of the value stored.
 func (m *memo) wrote(key string, meta driver.Meta) {
-	if !m.hidden {
+	if m != nil {
 		m.slot(key).Store(&remembered{key: key, meta: meta})
 	}
 }
 
 // touched remembers what a touch stored.
 func (m *memo) touched(key string, meta driver.Meta) {
-	if !m.hidden {
+	if m != nil {
 		m.slot(key).Store(&remembered{key: key, meta: meta, landed: m.clock.Add(1)})
 	}
 }
 
-// forget drops what is remembered of key.
-func (m *memo) forget(key string) {
-	if m.hidden {
-		return
+// forget drops what is remembered of key and returns it, nil if nothing was.
+func (m *memo) forget(key string) *driver.Meta {
+	if m == nil {
+		return nil
 	}
 	s := m.slot(key)
-	if r := s.Load(); r != nil && r.key == key {
-		s.CompareAndSwap(r, nil)
+	r := s.Load()
+	if r == nil || r.key != key {
+		return nil
 	}
+	s.CompareAndSwap(r, nil)
+	return &r.meta
 }
 
-// known returns what is remembered of key, nil if nothing is.
+// known returns what is remembered of key, nil if nothing is. It is not to be
+// written to.
 func (m *memo) known(key string) *driver.Meta {
-	if m.hidden {
+	if m == nil {
 		return nil
 	}
 	if r := m.slot(key).Load(); r != nil && r.key == key {
-		meta := r.meta
-		return &meta
+		return &r.meta
 	}
 	return nil
 }
@@ -88,7 +95,7 @@ func (m *memo) known(key string) *driver.Meta {
 // landedSince returns what a touch of key stored, if it landed after since. A read
 // that began before saw the record as it was then, and need not touch again.
 func (m *memo) landedSince(key string, since uint64) (driver.Meta, bool) {
-	if m.hidden {
+	if m == nil {
 		return driver.Meta{}, false
 	}
 	if r := m.slot(key).Load(); r != nil && r.key == key && r.landed > since {

@@ -39,11 +39,16 @@ const (
 // Options adjusts a Store. The zero value, and a nil pointer, mean the defaults.
 type Options[T any] struct {
 	// PolicyOf gives the policy of a value, for stores whose records differ: a
-	// remember-me session, a premium tenant. Nil: the store's policy for all. It
-	// must be pure and fast, since every access calls it. A touch by key alone
-	// then reads the record first. An overwrite that brings another policy takes
-	// that policy's expiry at once, also where it is earlier.
+	// remember-me session, a premium account. Nil: the store's policy for all. It
+	// must be pure and fast, since every access calls it. Keep and Wrap then read
+	// a record on every access. Durations are rounded up to whole milliseconds.
 	PolicyOf func(T) Policy
+
+	// PolicyFor gives the policy of a key, for stores whose tenants differ. As
+	// PolicyOf, except that no value is needed, so that Keep and Wrap work at full
+	// speed. It may change its mind: see Store.SetPolicy for what follows. Not
+	// with PolicyOf.
+	PolicyFor func(key string) Policy
 
 	// Touches says who waits for a touch: the read (Wait, the default) or a
 	// queue (Background), for reads that must not pay for a second trip.
@@ -57,6 +62,11 @@ type Options[T any] struct {
 	// of one GetMulti in Wait mode. Zero: 8.
 	Workers int
 
+	// TouchWait bounds how long a read waits for its touch. Zero: 100 ms. The
+	// touch goes on, and a failure is counted and reported. Touch, and a Strict
+	// store, wait to the end.
+	TouchWait time.Duration
+
 	// TouchTimeout bounds one touch, which runs on a context of its own so that a
 	// caller who leaves does not fail those who wait with it. Zero: 5 s.
 	TouchTimeout time.Duration
@@ -65,6 +75,18 @@ type Options[T any] struct {
 	// the value that was read is returned, and the failure counted and handed to
 	// OnTouchError. Not with Background.
 	Strict bool
+
+	// Latest makes every read one that is not stale, on a driver whose reads may
+	// be (driver.Latest): for records whose deletion must be seen at once, as a
+	// session's. On others it changes nothing.
+	Latest bool
+
+	// MaxSkew is how far the clocks of the processes that share the records may
+	// be apart. Zero: 1 min, or the driver's resolution where it tells its
+	// server's time. By as much an expiry is left longer when a policy that was
+	// made tighter brings it down, so that a process whose clock runs behind
+	// keeps its promises. Clocks further apart may shorten lives.
+	MaxSkew time.Duration
 
 	// Foreign says what to do with records without created_at. Default: Adopt.
 	Foreign Foreign
@@ -84,7 +106,9 @@ type Options[T any] struct {
 const (
 	defaultQueue        = 4096
 	defaultWorkers      = 8
+	defaultTouchWait    = 100 * time.Millisecond
 	defaultTouchTimeout = 5 * time.Second
+	defaultMaxSkew      = time.Minute
 )
 
 // validate returns o with its defaults filled in.
@@ -101,6 +125,12 @@ func (o Options[T]) validate() (Options[T], error) {
 		return invalid("Queue", fmt.Sprint(o.Queue), "must not be negative")
 	case o.Workers < 0:
 		return invalid("Workers", fmt.Sprint(o.Workers), "must not be negative")
+	case o.PolicyOf != nil && o.PolicyFor != nil:
+		return invalid("PolicyFor", "set", "must be nil where PolicyOf is set")
+	case o.TouchWait < 0:
+		return invalid("TouchWait", o.TouchWait.String(), "must not be negative")
+	case o.MaxSkew < 0:
+		return invalid("MaxSkew", o.MaxSkew.String(), "must not be negative")
 	case o.TouchTimeout < 0:
 		return invalid("TouchTimeout", o.TouchTimeout.String(), "must not be negative")
 	case o.Strict && o.Touches == Background:
@@ -111,6 +141,9 @@ func (o Options[T]) validate() (Options[T], error) {
 	}
 	if o.Workers == 0 {
 		o.Workers = defaultWorkers
+	}
+	if o.TouchWait == 0 {
+		o.TouchWait = defaultTouchWait
 	}
 	if o.TouchTimeout == 0 {
 		o.TouchTimeout = defaultTouchTimeout

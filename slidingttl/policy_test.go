@@ -16,6 +16,7 @@ func TestPolicyDeadlineAndExpiry(t *testing.T) {
 	const c = driver.Instant(1_700_000_000_000)
 	sliding := slidingttl.Policy{IdleGrace: 30 * day, MaxLifetime: 90 * day}
 	slack := slidingttl.Policy{IdleGrace: 30 * day, MaxLifetime: 90 * day, Slack: 3 * day}
+	endless := slidingttl.Policy{IdleGrace: 30 * day, MaxLifetime: slidingttl.NoCap, Slack: day}
 	promote := slidingttl.Policy{IdleGrace: 30 * day, MaxLifetime: 90 * day, Promote: true}
 	for _, tt := range []struct {
 		name                      string
@@ -27,6 +28,7 @@ func TestPolicyDeadlineAndExpiry(t *testing.T) {
 		{"idle binds", sliding, 10 * day, 40 * day, 40 * day, 40 * day},
 		{"idle and cap meet", sliding, 60 * day, 90 * day, 90 * day, 90 * day},
 		{"cap binds", sliding, 60*day + time.Millisecond, 90 * day, 90 * day, 90 * day},
+		{"without a cap", endless, 100_000 * day, 100_030 * day, 100_031 * day, 100_031 * day},
 		{"after the cap", sliding, 100 * day, 90 * day, 90 * day, 90 * day},
 		{"before creation, by a clock behind", sliding, -day, 29 * day, 29 * day, 29 * day},
 		{"slack is added to what is stored only", slack, 10 * day, 40 * day, 43 * day, 43 * day},
@@ -51,8 +53,16 @@ func TestPolicyDeadlineAndExpiry(t *testing.T) {
 
 func TestPolicyValidate(t *testing.T) {
 	ok := slidingttl.Policy{IdleGrace: time.Minute, MaxLifetime: time.Hour, Slack: time.Second}
-	if err := ok.Validate(); err != nil {
-		t.Errorf("Validate(%+v) = %v", ok, err)
+	for _, p := range []slidingttl.Policy{
+		ok,
+		{IdleGrace: time.Minute, MaxLifetime: time.Minute, Slack: time.Minute, MaxSlack: time.Minute},
+		{IdleGrace: time.Minute, MaxLifetime: slidingttl.NoCap, MaxSlack: time.Second},
+		{IdleGrace: slidingttl.NoCap, MaxLifetime: slidingttl.NoCap, Slack: slidingttl.NoCap},
+		{IdleGrace: time.Minute, MaxLifetime: slidingttl.NoCap - time.Millisecond, Promote: true},
+	} {
+		if err := p.Validate(); err != nil {
+			t.Errorf("Validate(%v) = %v", p, err)
+		}
 	}
 	for _, tt := range []struct {
 		field string
@@ -67,16 +77,23 @@ func TestPolicyValidate(t *testing.T) {
 		{"Policy.MaxLifetime", func(p *slidingttl.Policy) { p.MaxLifetime = math.MinInt64 }},
 		{"Policy.Slack", func(p *slidingttl.Policy) { p.Slack = -1 }},
 		{"Policy.Slack", func(p *slidingttl.Policy) { p.Slack = 1 }},
+		{"Policy.Slack", func(p *slidingttl.Policy) { p.Slack = time.Minute + time.Millisecond }},
 		{"Policy.Slack", func(p *slidingttl.Policy) { p.Promote = true }},
+		{"Policy.MaxSlack", func(p *slidingttl.Policy) { p.MaxSlack = -time.Second }},
+		{"Policy.MaxSlack", func(p *slidingttl.Policy) { p.MaxSlack = time.Second + 1 }},
+		{"Policy.MaxSlack", func(p *slidingttl.Policy) { p.MaxSlack = time.Second - time.Millisecond }},
+		{"Policy.MaxSlack", func(p *slidingttl.Policy) { p.MaxSlack = time.Minute + time.Millisecond }},
+		{"Policy.MaxSlack", func(p *slidingttl.Policy) { p.Slack, p.MaxSlack, p.Promote = 0, time.Second, true }},
+		{"Policy.MaxLifetime", func(p *slidingttl.Policy) { p.Slack, p.MaxLifetime, p.Promote = 0, slidingttl.NoCap, true }},
 	} {
 		p := ok
 		tt.spoil(&p)
 		err := p.Validate()
 		var invalid *slidingttl.InvalidError
 		if !errors.As(err, &invalid) || !errors.Is(err, slidingttl.ErrInvalid) {
-			t.Errorf("Validate(%+v) = %v, want an InvalidError", p, err)
+			t.Errorf("Validate(%v) = %v, want an InvalidError", p, err)
 		} else if invalid.Field != tt.field || invalid.Value == "" || invalid.Rule == "" {
-			t.Errorf("Validate(%+v) = %v, want one on %s with value and rule", p, err, tt.field)
+			t.Errorf("Validate(%v) = %v, want one on %s with value and rule", p, err, tt.field)
 		}
 	}
 }

@@ -417,7 +417,7 @@ func TestTighterPolicyAppliesOnNextAccess(t *testing.T) {
 		bubble(t, func(t *testing.T) {
 			d, under := newRemote[int](step)
 			loose := open(t, d, slidingttl.Policy{IdleGrace: 24 * time.Hour, MaxLifetime: 48 * time.Hour}, nil)
-			tight := open(t, d, slidingttl.Policy{IdleGrace: time.Hour, MaxLifetime: 12*time.Hour + 1500*time.Millisecond}, nil)
+			tight := open(t, d, slidingttl.Policy{IdleGrace: 12 * time.Hour, MaxLifetime: 12*time.Hour + 1500*time.Millisecond}, nil)
 			must(t, loose.Insert(t.Context(), "k", 1))
 			born := instant(time.Now())
 			limit := born.Add(12*time.Hour + 1500*time.Millisecond)
@@ -425,8 +425,8 @@ func TestTighterPolicyAppliesOnNextAccess(t *testing.T) {
 			for range 3 {
 				_, err := tight.Get(t.Context(), "k")
 				must(t, err)
-				if e := stored(t, under, "k"); e.ExpiresAt != limit.RoundUp(step) {
-					t.Errorf("expiry C + %v, want the new cap", e.ExpiresAt.Sub(born))
+				if e := stored(t, under, "k"); e.ExpiresAt != limit.Add(time.Minute).RoundUp(step) {
+					t.Errorf("expiry C + %v, want the new cap and the skew of clocks", e.ExpiresAt.Sub(born))
 				}
 			}
 			if n := d.count("touch"); n != 1 {
@@ -515,7 +515,7 @@ func TestStrictReadFailsWithItsTouch(t *testing.T) {
 func TestConcurrentTouchesShareOneCall(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d, _ := newRemote[int](time.Second)
-		d.trip = 50 * time.Millisecond
+		d.trip = 30 * time.Millisecond
 		s := open(t, d, session, nil)
 		must(t, s.Insert(t.Context(), "k", 1))
 		time.Sleep(time.Minute)
@@ -634,6 +634,34 @@ func TestCallerThatLeavesFailsNobody(t *testing.T) {
 	})
 }
 
+// Promise 8: a read does not wait long for its touch, which goes on.
+func TestReadWaitsBriefly(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Second)
+		d.before = func(ctx context.Context, op, _ string) error {
+			if op == "touch" {
+				return sleep(ctx, time.Second)
+			}
+			return nil
+		}
+		for wait, want := range map[time.Duration]time.Duration{0: 100 * time.Millisecond, time.Hour: time.Second, 1: 1} {
+			s := open(t, d, session, &slidingttl.Options[int]{TouchWait: wait})
+			must(t, s.Upsert(t.Context(), "k", 1))
+			time.Sleep(time.Minute)
+			start := time.Now()
+			_, err := s.Get(t.Context(), "k")
+			must(t, err)
+			if took := time.Since(start); took != want {
+				t.Errorf("TouchWait %v: the read took %v, want %v", wait, took, want)
+			}
+			must(t, s.Close(t.Context()))
+			if e := stored(t, under, "k"); e.ExpiresAt < instant(start.Add(session.IdleGrace)) {
+				t.Errorf("TouchWait %v: the touch did not go on", wait)
+			}
+		}
+	})
+}
+
 // Promise 9: the touch has a timeout of its own.
 func TestTouchTimeout(t *testing.T) {
 	bubble(t, func(t *testing.T) {
@@ -645,7 +673,7 @@ func TestTouchTimeout(t *testing.T) {
 			}
 			return nil
 		}
-		s := open(t, d, session, &slidingttl.Options[int]{TouchTimeout: 2 * time.Second})
+		s := open(t, d, session, &slidingttl.Options[int]{TouchTimeout: 2 * time.Second, TouchWait: time.Hour})
 		must(t, s.Insert(t.Context(), "k", 1))
 		time.Sleep(time.Minute)
 		start := time.Now()
@@ -666,7 +694,7 @@ func TestWaiterWithLaterDeadlineTouchesAgain(t *testing.T) {
 			}
 			return nil
 		}
-		s := open(t, d, session, nil)
+		s := open(t, d, session, &slidingttl.Options[int]{TouchWait: time.Hour})
 		must(t, s.Insert(t.Context(), "k", 1))
 		time.Sleep(time.Minute)
 		var wg sync.WaitGroup

@@ -1,52 +1,65 @@
 package slidingttl
 
 import (
+	"container/heap"
 	"context"
 	"sync"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// queue holds the touches that wait for a worker, at most one a key. Workers
-// come when there is work and leave when there is none.
+// queue holds the touches that wait for a worker, at most one a record, nearest
+// death first. Workers come when there is work and leave when there is none.
 type queue struct {
 	size, workers int
 
 	mu      sync.Mutex // guards the rest
-	waiting map[string]*queued
-	order   []string // keys of waiting, first to come first
-	busy    int      // workers
+	waiting map[life]*queued
+	order   byDeath
+	busy    int // workers
+}
+
+// life names one life of a key: two of them have nothing to say to each other.
+type life struct {
+	key     string
+	created driver.Instant
 }
 
 type queued struct {
 	ctx context.Context // values only
 	access
+	index int // in the order
 }
 
-// push queues a. An access to a key that waits already is merged: the later one's
-// promise covers both. False: the queue is full, or the toucher closed.
+// push queues a. An access to a record that waits already is merged: the later
+// one's promise covers both. False: the queue is full, or closed.
 func (t *toucher) push(ctx context.Context, a access) bool {
 	q := &t.queue
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if w := q.waiting[a.key]; w != nil {
+	name := life{a.key, a.was.CreatedAt}
+	if w := q.waiting[name]; w != nil {
 		t.stats.add(cShared)
 		if a.at >= w.at {
-			*w = queued{context.WithoutCancel(ctx), a}
+			w.ctx, w.access = context.WithoutCancel(ctx), a
+			heap.Fix(&q.order, w.index)
 		}
 		return true
 	}
-	if len(q.waiting) >= q.size {
+	if len(q.order) >= q.size {
 		t.stats.add(cQueueFull)
 		return false
 	}
 	needWorker := q.busy < q.workers
-	if needWorker && !t.enter() {
+	if needWorker && !t.start() {
 		return false
 	}
 	if q.waiting == nil {
-		q.waiting = make(map[string]*queued)
+		q.waiting = make(map[life]*queued)
 	}
-	q.waiting[a.key] = &queued{context.WithoutCancel(ctx), a}
-	q.order = append(q.order, a.key)
+	w := &queued{ctx: context.WithoutCancel(ctx), access: a}
+	q.waiting[name] = w
+	heap.Push(&q.order, w)
 	if needWorker {
 		q.busy++
 		go t.work()
@@ -55,34 +68,22 @@ func (t *toucher) push(ctx context.Context, a access) bool {
 }
 
 // pop takes the first of the queue, or lets the worker go.
-func (q *queue) pop() (queued, bool) {
+func (q *queue) pop() (*queued, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.order) == 0 {
-		q.order = nil
 		q.busy--
-		return queued{}, false
+		return nil, false
 	}
-	key := q.order[0]
-	q.order = q.order[1:]
-	w := q.waiting[key]
-	delete(q.waiting, key)
-	return *w, true
-}
-
-// drop empties the queue and returns how many touches it held.
-func (q *queue) drop() int {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	n := len(q.waiting)
-	q.waiting, q.order = nil, nil
-	return n
+	w := heap.Pop(&q.order).(*queued)
+	delete(q.waiting, life{w.key, w.was.CreatedAt})
+	return w, true
 }
 
 func (q *queue) len() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return len(q.waiting)
+	return len(q.order)
 }
 
 func (t *toucher) work() {
@@ -92,6 +93,39 @@ func (t *toucher) work() {
 		if !ok {
 			return
 		}
-		_, _ = t.share(w.ctx, w.access, func() {}) // a failure was counted and reported
+		_, _ = t.wait(w.ctx, w.access) // a failure was counted and reported
 	}
+}
+
+// drop gives up what is queued.
+func (t *toucher) drop() {
+	t.queue.mu.Lock()
+	dropped := t.queue.order
+	t.queue.order, t.queue.waiting = nil, nil
+	t.queue.mu.Unlock()
+	for _, w := range dropped {
+		t.fail(w.ctx, w.key, ErrClosed)
+	}
+}
+
+// byDeath is a heap of touches by the expiry of their records.
+type byDeath []*queued
+
+func (h byDeath) Len() int           { return len(h) }
+func (h byDeath) Less(i, j int) bool { return h[i].was.ExpiresAt < h[j].was.ExpiresAt }
+func (h byDeath) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].index, h[j].index = i, j
+}
+func (h *byDeath) Push(w any) {
+	w.(*queued).index = len(*h)
+	*h = append(*h, w.(*queued))
+}
+func (h *byDeath) Pop() any {
+	old := *h
+	last := len(old) - 1
+	w := old[last]
+	old[last] = nil
+	*h = old[:last]
+	return w
 }

@@ -11,15 +11,23 @@ type Stats struct {
 	Hits   uint64 // reads that found a live record, each key of a GetMulti counted
 	Misses uint64 // reads that found none, or a dead one
 
+	// Of the misses, those whose record is known to have died, because it is still
+	// stored or remembered. The others were absent.
+	DiedIdle  uint64 // of idleness
+	DiedOfAge uint64 // at its cap
+
+	// Each due access ends in one of Touched, Shared, TouchLost and TouchFails, or is
+	// Pending or under way.
 	Due        uint64 // accesses that found a touch due
 	Touched    uint64 // touches that wrote
 	Adopted    uint64 // of those, records given their created_at
+	Lowered    uint64 // touches, and writes of a value, that brought an expiry down to a tighter policy
 	Shared     uint64 // due accesses served by another's touch of the same key
 	TouchLost  uint64 // touches whose record was gone or replaced: no failure
 	TouchFails uint64 // touches that failed
 	QueueFull  uint64 // background touches that waited because the queue was full
 
-	HookPanics uint64 // panics recovered from OnTouchError
+	HookPanics uint64 // panics recovered from hooks
 	Pending    int    // touches waiting in the queue now
 }
 
@@ -28,9 +36,12 @@ type counter int
 const (
 	cHits counter = iota
 	cMisses
+	cDiedIdle
+	cDiedOfAge
 	cDue
 	cTouched
 	cAdopted
+	cLowered
 	cShared
 	cTouchLost
 	cTouchFails
@@ -69,9 +80,12 @@ func (t *tally) stats() Stats {
 	return Stats{
 		Hits:       t.sum(cHits),
 		Misses:     t.sum(cMisses),
+		DiedIdle:   t.sum(cDiedIdle),
+		DiedOfAge:  t.sum(cDiedOfAge),
 		Due:        t.sum(cDue),
 		Touched:    t.sum(cTouched),
 		Adopted:    t.sum(cAdopted),
+		Lowered:    t.sum(cLowered),
 		Shared:     t.sum(cShared),
 		TouchLost:  t.sum(cTouchLost),
 		TouchFails: t.sum(cTouchFails),

@@ -3,11 +3,9 @@ package slidingttl
 import (
 	"context"
 	"errors"
-	"runtime/debug"
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/singleflight"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
@@ -16,11 +14,12 @@ import (
 // access is an access to a live record that found a touch due.
 type access struct {
 	key     string
-	was     driver.Meta
-	rules   *rules
+	was     driver.Meta    // the record that was read
+	rules   rules          // those it was under
 	at      driver.Instant // when, rounded up: what it promises counts from here
 	created driver.Instant // created_at for a record that has none
 	since   uint64         // the memo's clock before the record was read
+	retold  bool           // was has been told since by another touch: rules may be of another value
 }
 
 // kept reports whether m, of the same generation, keeps what a promises.
@@ -32,148 +31,190 @@ type toucher struct {
 	store interface {
 		Touch(context.Context, string, driver.Meta, driver.Life, driver.Instant) (driver.Version, error)
 	}
-	clock   driver.Clock
-	timeout time.Duration
-	local   bool
-	onError func(context.Context, string, error)
-	stats   *tally
-	memo    *memo
-	group   singleflight.Group
-	queue   queue
+	again      func(ctx context.Context, key string, was driver.Instant) (driver.Meta, rules, error)
+	byValue    bool // a record's rules depend on its value
+	clock      driver.Clock
+	timeout    time.Duration
+	patience   time.Duration // how long a read waits for its touch; zero: to its end
+	background bool
+	local      bool
+	stats      *tally
+	memo       *memo
+	hooks      hooks
+	lowering   damper
+	group      singleflight.Group
+	queue      queue
 
-	stop     context.Context // ends when close gives up
-	giveUp   context.CancelFunc
-	running  sync.WaitGroup // touches in flight, and workers
-	draining sync.Mutex     // guards closed, and orders running.Add before close's Wait
-	closed   bool
+	stop    context.Context // ends when close gives up
+	giveUp  context.CancelFunc
+	running sync.WaitGroup // touches under way, and workers
+	halting sync.RWMutex   // guards halted, and orders running.Add before close's Wait
+	halted  bool
+}
 
-	panicMu  sync.Mutex // guards panicked
-	panicked *PanicError
+func (t *toucher) start() bool {
+	t.halting.RLock()
+	defer t.halting.RUnlock()
+	if !t.halted {
+		t.running.Add(1)
+	}
+	return !t.halted
 }
 
 // touchAttempts bounds the races that one touch may lose. Whoever wins a race
 // moves the expiry, so a second attempt mostly finds nothing left to do.
 const touchAttempts = 8
 
-// errLost says that the record a touch was for is gone, dead or of another
-// generation.
-var errLost = errors.New("record vanished before its touch")
+var (
+	// errLost says that the record a touch was for is gone, dead or of another
+	// generation.
+	errLost = errors.New("record vanished before its touch")
+	// errLate says that a touch took longer than a read waits. It goes on.
+	errLate = errors.New("touch is late")
+)
 
 // outcome is what a shared touch came to.
 type outcome struct {
-	generation driver.Instant // of the record it was planned for
-	meta       driver.Meta
-	err        error
+	was  driver.Meta // what it was planned for
+	meta driver.Meta // what is stored
+	err  error
 }
 
-// enter counts one more touch in flight. False: the toucher is closed.
-func (t *toucher) enter() bool {
-	t.draining.Lock()
-	defer t.draining.Unlock()
-	if !t.closed {
-		t.running.Add(1)
+// bring brings about or queues the touch that a read found due, and returns the
+// record as it is then, or errLate where the read need not wait for that.
+func (t *toucher) bring(ctx context.Context, a access) (driver.Meta, error) {
+	if t.background && !t.local && t.push(ctx, a) {
+		return a.was, nil
 	}
-	return !t.closed
+	if t.patience == 0 || t.local {
+		return t.wait(ctx, a)
+	}
+	timer := time.NewTimer(t.patience)
+	defer timer.Stop()
+	return t.share(ctx, a, timer.C)
 }
 
 // wait brings about the touch that a needs and returns the record as it is then.
 // It waits no longer than ctx; the touch goes on.
 func (t *toucher) wait(ctx context.Context, a access) (driver.Meta, error) {
 	if t.local {
-		o := t.touch(ctx, a)
+		o := t.write(ctx, a)
 		return o.meta, o.err
 	}
-	if !t.enter() {
-		return a.was, ErrClosed
-	}
-	return t.share(ctx, a, t.running.Done)
+	return t.share(ctx, a, nil)
 }
 
 // share joins the touch of a's key that is under way, or starts one, and follows
-// with another where that one's promise falls short of a's. It calls done when
-// nothing that it started or joined runs any more.
-func (t *toucher) share(ctx context.Context, a access, done func()) (driver.Meta, error) {
+// with another where that one does not serve a. When ctx or late ends the wait the
+// rest goes on by itself.
+func (t *toucher) share(ctx context.Context, a access, late <-chan time.Time) (driver.Meta, error) {
+	if !t.start() {
+		t.fail(ctx, a.key, ErrClosed)
+		return a.was, ErrClosed
+	}
 	for {
-		if m, ok := t.landed(&a); ok {
-			t.stats.add(cShared)
-			done()
-			return m, nil
-		}
 		led := false
 		shared := t.group.DoChan(a.key, func() (any, error) {
-			// One that was under way may have landed and left the group since.
-			if m, ok := t.landed(&a); ok {
-				return outcome{a.was.CreatedAt, m, nil}, nil
-			}
 			led = true
 			return t.detached(ctx, a), nil
 		})
-		var o outcome
+		var why error
 		select {
 		case r := <-shared:
-			o = r.Val.(outcome)
-		case <-ctx.Done():
-			go func() {
-				<-shared
-				done()
-			}()
-			return a.was, ctx.Err()
-		}
-		other := o.generation != a.was.CreatedAt && o.meta.CreatedAt != a.was.CreatedAt
-		switch {
-		case !led && other:
-			// It was for another life of this key.
-		case !led && o.err == nil && !a.kept(o.meta):
-			a.was = o.meta
-		default:
-			if !led {
-				t.stats.add(cShared)
+			o := r.Val.(outcome)
+			if led || t.serves(&a, o) {
+				if !led {
+					t.stats.add(cShared)
+				}
+				t.running.Done()
+				return o.meta, o.err
 			}
-			done()
-			return o.meta, o.err
+			continue
+		case <-ctx.Done():
+			why = ctx.Err()
+		case <-late:
+			why = errLate
 		}
+		go t.follow(context.WithoutCancel(ctx), a, shared, &led)
+		return a.was, why
 	}
 }
 
-// landed returns what a touch of a's record left that landed after a read it, if
-// that keeps what a promises.
-func (t *toucher) landed(a *access) (driver.Meta, bool) {
-	m, ok := t.memo.landedSince(a.key, a.since)
-	return m, ok && m.CreatedAt == a.was.CreatedAt && a.kept(m)
+// follow sees a touch through whose caller does not wait any longer.
+func (t *toucher) follow(ctx context.Context, a access, shared <-chan singleflight.Result, led *bool) {
+	defer t.running.Done()
+	o := (<-shared).Val.(outcome)
+	switch {
+	case *led:
+	case t.serves(&a, o):
+		t.stats.add(cShared)
+	default:
+		_, _ = t.wait(ctx, a)
+	}
+}
+
+// serves reports whether what another's touch came to serves a as well. If not, a
+// is brought up to what that touch found.
+func (t *toucher) serves(a *access, o outcome) bool {
+	switch {
+	case o.err != nil && o.err != errLost:
+		return true
+	case o.was == a.was && o.err != nil:
+		return true // it knew what a knows
+	case o.err != nil || o.meta.CreatedAt != a.was.CreatedAt && a.was.CreatedAt != 0:
+		return false // it was for an older record than the one that a read
+	case a.kept(o.meta):
+		return true
+	}
+	a.was, a.retold = o.meta, t.byValue
+	return false
 }
 
 // detached runs the touch with the caller's values and without its cancellation.
 func (t *toucher) detached(ctx context.Context, a access) outcome {
+	// One that was under way may have landed since a read the record.
+	if m, ok := t.memo.landedSince(a.key, a.since); ok && a.kept(m) && (m.CreatedAt == a.was.CreatedAt || a.was.CreatedAt == 0) {
+		t.stats.add(cShared)
+		return outcome{a.was, m, nil}
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.timeout)
 	defer cancel()
 	defer context.AfterFunc(t.stop, cancel)()
-	return t.touch(ctx, a)
+	return t.write(ctx, a)
 }
 
-// touch writes what a needs, planning again from what it finds when another
-// writer was faster.
-func (t *toucher) touch(ctx context.Context, a access) outcome {
-	m, err := a.was, error(nil)
+// write writes what a needs, planning again from what it finds when another writer
+// was faster.
+func (t *toucher) write(ctx context.Context, a access) outcome {
+	m, read, err := a.was, true, error(nil)
 	for range touchAttempts {
-		now := driver.Floor(t.clock.Now())
-		if !a.rules.alive(m.Life, now) {
-			err = errLost
-		} else if a.kept(m) {
-			return outcome{a.was.CreatedAt, m, nil}
-		} else {
-			life := a.rules.touched(m.Life, a.at, a.created)
-			var version driver.Version
-			if version, err = t.store.Touch(ctx, a.key, m, life, now); err == nil {
-				if m.CreatedAt == 0 {
-					t.stats.add(cAdopted)
-				}
-				m = driver.Meta{Life: life, Version: version}
+		now := t.clock.Now()
+		if a.retold || !a.rules.alive(m.Life, driver.Floor(now)) {
+			// What was read does not say what is stored now, nor under which rules.
+			if m, a.rules, err = t.again(ctx, a.key, a.was.CreatedAt); err != nil {
+				break
+			}
+			read, a.retold = true, false
+			if now = t.clock.Now(); !a.rules.alive(m.Life, driver.Floor(now)) {
+				err = errLost
+				break
 			}
 		}
+		life, lowers := m.Life, false
+		if a.rules.due(m.Life, a.at) {
+			life = a.rules.touched(m.Life, a.at, a.created)
+		} else if read && t.tight(&a.rules, a.key, m.Life, driver.Ceil(now)) {
+			life, lowers = a.rules.lowered(m.Life, driver.Ceil(now))
+		}
+		if life == m.Life {
+			t.stats.add(cShared)
+			return outcome{a.was, m, nil}
+		}
+		var version driver.Version
+		version, err = t.store.Touch(ctx, a.key, m, life, driver.Floor(now))
 		if err == nil {
-			t.stats.add(cTouched)
-			t.memo.touched(a.key, m)
-			return outcome{a.was.CreatedAt, m, nil}
+			t.landed(a, m.Life, lowers, driver.Meta{Life: life, Version: version}, driver.Ceil(now))
+			return outcome{a.was, driver.Meta{Life: life, Version: version}, nil}
 		}
 		var conflict *driver.ConflictError
 		if !errors.As(err, &conflict) {
@@ -183,71 +224,67 @@ func (t *toucher) touch(ctx context.Context, a access) outcome {
 			err = errLost
 			break
 		}
-		m = conflict.Found
+		a.retold = t.byValue && conflict.Found.Version != m.Version
+		m, read = conflict.Found, false
 	}
-	if errors.Is(err, ErrNotFound) {
-		err = errLost
+	return outcome{a.was, m, t.failed(ctx, a.key, err)}
+}
+
+// tight reports whether life l of the record under key is to be brought down, now.
+func (t *toucher) tight(r *rules, key string, l driver.Life, now driver.Instant) bool {
+	_, beyond := r.lowered(l, now)
+	return beyond && t.lowering.allows(key, now)
+}
+
+// landed counts and remembers a touch of a that wrote m over a record of life was.
+func (t *toucher) landed(a access, was driver.Life, lowers bool, m driver.Meta, now driver.Instant) {
+	t.stats.add(cTouched)
+	if was.CreatedAt == 0 {
+		t.stats.add(cAdopted)
 	}
-	if err == errLost {
+	if lowers {
+		t.lowered(a.key, &a.rules, now)
+	}
+	t.memo.touched(a.key, m)
+}
+
+// lowered counts that the expiry of the record under key was brought down at now.
+func (t *toucher) lowered(key string, r *rules, now driver.Instant) {
+	t.stats.add(cLowered)
+	t.lowering.did(key, now, r.window)
+}
+
+// failed counts a touch that did not come about, and returns why in the terms of
+// its callers.
+func (t *toucher) failed(ctx context.Context, key string, err error) error {
+	if err == errLost || errors.Is(err, ErrNotFound) {
 		t.stats.add(cTouchLost)
-		t.memo.forget(a.key)
-	} else {
-		t.stats.add(cTouchFails)
-		t.report(ctx, a.key, err)
+		t.memo.forget(key)
+		return errLost
 	}
-	return outcome{a.was.CreatedAt, m, err}
+	if t.stop.Err() != nil {
+		err = ErrClosed // which is what ended the touch's own context
+	}
+	t.fail(ctx, key, err)
+	return err
 }
 
-// waitAll brings about many touches, some at a time, and joins their failures.
-func (t *toucher) waitAll(ctx context.Context, all []access, atOnce int) error {
-	if t.local {
-		atOnce = 1
-	}
-	var group errgroup.Group
-	group.SetLimit(atOnce)
-	var mu sync.Mutex // guards failed
-	var failed []error
-	for _, a := range all {
-		group.Go(func() error {
-			if _, err := t.wait(ctx, a); err != nil && err != errLost {
-				mu.Lock()
-				defer mu.Unlock()
-				failed = append(failed, err)
-			}
-			return nil
-		})
-	}
-	_ = group.Wait()
-	return errors.Join(failed...)
+// fail counts and reports a touch that failed.
+func (t *toucher) fail(ctx context.Context, key string, err error) {
+	t.stats.add(cTouchFails)
+	t.hooks.touchError(ctx, key, err)
 }
 
-// report tells the hook of a failed touch.
-func (t *toucher) report(ctx context.Context, key string, err error) {
-	if t.onError == nil {
-		return
-	}
-	defer func() {
-		if v := recover(); v != nil {
-			t.stats.add(cHookPanics)
-			t.panicMu.Lock()
-			defer t.panicMu.Unlock()
-			if t.panicked == nil {
-				t.panicked = &PanicError{Value: v, Stack: debug.Stack()}
-			}
-		}
-	}()
-	t.onError(ctx, key, err)
-}
-
-// close refuses new touches and waits for those queued and under way. When ctx
-// ends first it gives them up, and waits for the store's calls to return.
-func (t *toucher) close(ctx context.Context) error {
-	t.draining.Lock()
-	t.closed = true
-	t.draining.Unlock()
-
+// close waits for the calls that g counts and the touches queued and under way.
+// When ctx ends first it gives up what is left, and waits for the touches under
+// way to return.
+func (t *toucher) close(ctx context.Context, g *gate) error {
 	done := make(chan struct{})
 	go func() {
+		select {
+		case <-g.empty:
+		case <-t.stop.Done():
+		}
 		t.running.Wait()
 		close(done)
 	}()
@@ -256,20 +293,17 @@ func (t *toucher) close(ctx context.Context) error {
 	case <-done:
 	case <-ctx.Done():
 		before := t.stats.sum(cTouchFails)
-		abandoned := t.queue.drop()
+		t.halting.Lock()
+		t.halted = true
+		t.halting.Unlock()
 		t.giveUp()
+		t.drop()
 		<-done
-		abandoned += int(t.stats.sum(cTouchFails) - before)
-		if abandoned > 0 {
-			err = &DrainError{Abandoned: abandoned, Err: ctx.Err()}
+		abandoned := int(t.stats.sum(cTouchFails) - before)
+		if calls := g.under(); abandoned+calls > 0 {
+			err = &DrainError{Abandoned: abandoned, Calls: calls, Err: ctx.Err()}
 		}
 	}
 	t.giveUp()
-	t.panicMu.Lock()
-	defer t.panicMu.Unlock()
-	if t.panicked != nil {
-		err = errors.Join(err, t.panicked)
-		t.panicked = nil
-	}
-	return err
+	return errors.Join(err, t.hooks.panicked())
 }

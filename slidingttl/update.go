@@ -35,82 +35,84 @@ func (s *Store[T]) Update(ctx context.Context, key string, f func(T) (T, error))
 // UpdateEntry is Update, beginning with the record as it was read, in e, by
 // [Store.Peek], [Store.Entry] or [Store.TouchEntry]: one trip less where nobody
 // has written since. It returns the record as written.
-func (s *Store[T]) UpdateEntry(ctx context.Context, key string, e driver.Entry[T], f func(T) (T, error)) (driver.Entry[T], error) {
+func (s *Store[T]) UpdateEntry(ctx context.Context, key string, e Entry[T], f func(T) (T, error)) (Entry[T], error) {
 	return s.update(ctx, key, &e, f)
 }
 
-func (s *Store[T]) update(ctx context.Context, key string, first *driver.Entry[T], f func(T) (T, error)) (driver.Entry[T], error) {
-	var zero driver.Entry[T]
+func (s *Store[T]) update(ctx context.Context, key string, first *Entry[T], f func(T) (T, error)) (Entry[T], error) {
 	if err := s.begin(ctx, opUpdate, key); err != nil {
-		return zero, err
+		return Entry[T]{}, err
 	}
+	defer s.gate.leave()
 	if f == nil {
-		return zero, wrap(ctx, opUpdate, &InvalidError{Field: "f", Value: "nil", Rule: "is required"})
+		return Entry[T]{}, wrap(ctx, opUpdate, &InvalidError{Field: "f", Value: "nil", Rule: "is required"})
 	}
 	var err error
 	for attempt := range updateAttempts {
 		var l look[T]
-		if attempt == 0 && first != nil {
-			l.value, l.meta = &first.Value, first.Meta
-			if l.rules, err = s.rulesOf(l.value); err != nil {
-				return zero, wrap(ctx, opUpdate, err)
-			}
-			if !l.rules.alive(l.meta.Life, driver.Floor(s.clock.Now())) {
-				return zero, wrap(ctx, opUpdate, ErrNotFound)
-			}
-		} else if err = s.read(ctx, opUpdate, key, &l); err != nil {
-			return zero, err
+		if attempt > 0 || first == nil {
+			err = s.read(ctx, opUpdate, key, &l)
+		} else {
+			err = wrap(ctx, opUpdate, s.taken(key, first, &l))
+		}
+		if err != nil {
+			return Entry[T]{}, err
 		}
 		if l.meta.CreatedAt == 0 && s.opts.Foreign != Adopt {
-			return zero, wrap(ctx, opUpdate, ErrForeign)
+			return Entry[T]{}, wrap(ctx, opUpdate, ErrForeign)
 		}
 		v, ferr := f(*l.value)
 		if ferr != nil {
-			return zero, ferr
+			return Entry[T]{}, ferr
 		}
-		r, rerr := s.rulesOf(&v)
-		if rerr != nil {
-			return zero, wrap(ctx, opUpdate, rerr)
+		l.value = &v
+		if l.rules, err = s.rulesOf(key, &v); err != nil {
+			return Entry[T]{}, wrap(ctx, opUpdate, err)
 		}
-		var m driver.Meta
-		if m, err = s.replace(ctx, key, v, l.meta, r, *r != *l.rules); err == nil {
-			return driver.Entry[T]{Value: v, Meta: m}, nil
+		if err = s.replace(ctx, key, &l); err == nil {
+			return l.entry(nil)
 		}
 		if !errors.Is(err, ErrConflict) {
-			return zero, wrap(ctx, opUpdate, err)
+			return Entry[T]{}, wrap(ctx, opUpdate, err)
 		}
 		if err := pause(ctx, attempt); err != nil {
-			return zero, err
+			return Entry[T]{}, err
 		}
 	}
-	return zero, wrap(ctx, opUpdate, err)
+	return Entry[T]{}, wrap(ctx, opUpdate, err)
 }
 
-// replace writes v over the record was and returns what is then stored. It follows
-// was through touches, and ends with a conflict when the value itself is another.
-func (s *Store[T]) replace(ctx context.Context, key string, v T, was driver.Meta, r *rules, exactly bool) (driver.Meta, error) {
-	for {
-		now := s.clock.Now()
-		life := r.rewritten(was.Life, now, exactly)
-		if !r.alive(life, driver.Floor(now)) {
-			return driver.Meta{}, ErrNotFound
-		}
-		version, err := s.d.Replace(ctx, key, v, was, life, driver.Floor(now))
-		if err == nil {
-			m := driver.Meta{Life: life, Version: version}
-			s.memo.wrote(key, m)
-			return m, nil
-		}
-		s.memo.forget(key)
-		var conflict *driver.ConflictError
-		if !errors.As(err, &conflict) || conflict.Found.Version != was.Version || conflict.Found.CreatedAt != was.CreatedAt {
-			return driver.Meta{}, err
-		}
-		if conflict.Found == was {
-			return driver.Meta{}, err // a driver that conflicts with nothing must not hold us here
-		}
-		was = conflict.Found
+// taken puts into l the record that was read before as e.
+func (s *Store[T]) taken(key string, e *Entry[T], l *look[T]) (err error) {
+	l.value, l.meta = &e.Value, e.Meta
+	l.rules, err = s.rulesOf(key, l.value)
+	if err == nil && !l.rules.alive(l.meta.Life, driver.Floor(s.clock.Now())) {
+		err = ErrNotFound
 	}
+	return err
+}
+
+// replace writes l's value over the record that was read as l, and keeps in l what is
+// then stored. It follows the record through touches, and ends with a conflict when
+// the value itself is another.
+func (s *Store[T]) replace(ctx context.Context, key string, l *look[T]) error {
+	read, lowers := l.meta, false
+	m, err := follow(read, func(was driver.Meta) (m driver.Meta, err error) {
+		now := s.clock.Now()
+		m.Life, lowers = s.rewritten(key, &l.rules, was.Life, now, was == read)
+		if !l.rules.alive(m.Life, driver.Floor(now)) {
+			return m, ErrNotFound
+		}
+		m.Version, err = s.d.Replace(ctx, key, *l.value, was, m.Life, driver.Floor(now))
+		return m, err
+	})
+	if err != nil {
+		s.memo.forget(key)
+		return err
+	}
+	l.meta = m
+	s.wrote(ctx, key, l, lowers)
+	return nil
 }
 
 // pause waits a random moment that grows with the races lost, so that many

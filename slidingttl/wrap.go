@@ -2,6 +2,7 @@ package slidingttl
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
@@ -51,9 +52,11 @@ type Wrapped[K, V, T any] struct {
 //     gave it; the next access through a wrapper mends that. The repository should
 //     therefore write no expiry, or none beyond the idle grace: a longer one that
 //     stays below the cap is kept.
-//   - An Upsert that writes the record whole may wipe the created_at beside it.
-//     It is put back from CreatedAt or from what was stored before; with neither,
-//     as when two Upserts race, a new life begins.
+//   - An Upsert that writes the record whole may wipe the created_at beside it. It
+//     is put back from CreatedAt, or from what is read just before; with neither, as
+//     when two Upserts race, a new life begins. A delete by someone else between
+//     that read and the write is not seen: the new record then continues the old
+//     one's life.
 //   - Two Upserts at once are the repository's to order.
 //   - A touch never creates or revives a record, here too. The repository's Upsert may.
 func Wrap[K, V, T any](repo Repository[K, V], s *Store[T], key func(K) string, opts *WrapOptions[V]) (*Wrapped[K, V, T], error) {
@@ -77,10 +80,12 @@ func Wrap[K, V, T any](repo Repository[K, V], s *Store[T], key func(K) string, o
 // unchanged. ErrNotFound: the record is dead, whatever the repository returned.
 func (w *Wrapped[K, V, T]) Get(ctx context.Context, id K) (V, error) {
 	v, err := w.repo.Get(ctx, id)
+	key := w.key(id)
 	if err != nil {
+		w.s.memo.forget(key) // it may say that the record is gone
 		return v, err
 	}
-	if err := w.s.keep(ctx, w.key(id), w.createdAt(v)); err != nil {
+	if err := w.s.keep(ctx, key, w.createdAt(v)); err != nil {
 		var zero V
 		return zero, err
 	}
@@ -93,11 +98,11 @@ func (w *Wrapped[K, V, T]) Get(ctx context.Context, id K) (V, error) {
 func (w *Wrapped[K, V, T]) Upsert(ctx context.Context, id K, v V) error {
 	key, created := w.key(id), w.createdAt(v)
 	if created == 0 {
-		m, err := w.s.lastKnown(ctx, key)
-		if err != nil {
+		e, err := w.s.Peek(ctx, key)
+		if err != nil && !errors.Is(err, ErrNotFound) {
 			return err
 		}
-		created = m.CreatedAt
+		created = e.CreatedAt
 	}
 	if err := w.repo.Upsert(ctx, id, v); err != nil {
 		return err
@@ -105,6 +110,24 @@ func (w *Wrapped[K, V, T]) Upsert(ctx context.Context, id K, v V) error {
 	w.s.memo.forget(key)
 	_, err := w.s.touchKey(ctx, key, created)
 	return err
+}
+
+// Deleter is a repository with a delete of its own, which [Wrapped.Delete] calls.
+type Deleter[K any] interface {
+	// Delete removes what is stored under id.
+	Delete(ctx context.Context, id K) error
+}
+
+// Delete removes what is stored under id, by the repository's own Delete if it is a
+// [Deleter], else by the store's. What is saved under id afterwards begins a new life.
+func (w *Wrapped[K, V, T]) Delete(ctx context.Context, id K) error {
+	key := w.key(id)
+	d, ok := w.repo.(Deleter[K])
+	if !ok {
+		return w.s.Delete(ctx, key)
+	}
+	defer w.s.memo.forget(key)
+	return d.Delete(ctx, id)
 }
 
 func (w *Wrapped[K, V, T]) createdAt(v V) driver.Instant {

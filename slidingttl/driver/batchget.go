@@ -10,8 +10,10 @@ type BatchGetter[T any] interface {
 	Driver[T]
 
 	// GetMulti returns the records under keys as they are stored, alive or not;
-	// absent keys are left out, duplicates asked for once. With an error it
-	// returns what it has read so far.
+	// absent keys are left out, duplicates asked for once. Keys whose fault it
+	// is (a key the store cannot take, a record that does not decode) come in a
+	// [KeyErrors], each with its first place in keys, and the others are read. With any other error it returns what it has read
+	// so far.
 	GetMulti(ctx context.Context, keys []string) (map[string]Entry[T], error)
 }
 
@@ -21,18 +23,22 @@ func GetMulti[T any](ctx context.Context, d Driver[T], keys []string) (map[strin
 		return b.GetMulti(ctx, keys)
 	}
 	found := make(map[string]Entry[T], len(keys))
-	for _, k := range keys {
-		if _, ok := found[k]; ok {
+	asked := make(map[string]bool, len(keys))
+	var failed KeyErrors
+	for i, k := range keys {
+		if asked[k] {
 			continue
 		}
+		asked[k] = true
 		e, err := d.Get(ctx, k)
 		switch {
-		case errors.Is(err, ErrNotFound):
-		case err != nil:
-			return found, err
-		default:
+		case err == nil:
 			found[k] = e
+		case errors.Is(err, ErrInvalid):
+			failed = append(failed, &KeyError{Index: i, Err: err})
+		case !errors.Is(err, ErrNotFound):
+			return found, err
 		}
 	}
-	return found, nil
+	return found, failed.Err()
 }

@@ -24,7 +24,7 @@ type Upserter[T any] interface {
 	Upsert(ctx context.Context, key string, v T, known *Meta, plan Plan, now Instant) (Meta, error)
 }
 
-// upsertAttempts bounds the races that one upsert may lose.
+// upsertAttempts bounds the races that one upsert may lose before it is an ErrConflict.
 const upsertAttempts = 16
 
 // Upsert writes v under key in d with the life that plan gives. See [Upserter].
@@ -60,6 +60,9 @@ func Upsert[T any](ctx context.Context, d Driver[T], key string, v T, known *Met
 		default:
 			return Meta{}, err
 		}
+	}
+	if !errors.Is(err, ErrConflict) {
+		err = ErrConflict // deleted and written anew, again and again
 	}
 	return Meta{}, err
 }

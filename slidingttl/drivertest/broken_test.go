@@ -299,34 +299,10 @@ var brokens = []broken{
 			return 0, err
 		}
 	}},
-	{"writes back the value that was read", "touch/value", func(d *twisted) {
-		type read struct {
-			key     string
-			version driver.Version
-		}
-		values := make(map[read]Value)
-		var mu sync.Mutex
-		d.insert = func(ctx context.Context, key string, v Value, life driver.Life, now driver.Instant) (driver.Version, error) {
-			version, err := d.reference.Insert(ctx, key, v, life, now)
-			mu.Lock()
-			defer mu.Unlock()
-			values[read{key, version}] = v
-			return version, err
-		}
+	{"ignores the version on touch", "touch/other-version", func(d *twisted) {
 		d.touch = func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-			version, err := d.reference.Touch(ctx, key, was, life, now)
-			mu.Lock()
-			defer mu.Unlock()
-			if v, ok := values[read{key, was.Version}]; ok && err == nil {
-				return d.reference.Replace(ctx, key, v, driver.Meta{Life: life, Version: version}, life, now)
-			}
-			return version, err
-		}
-	}},
-	{"minds the version on touch", "touch/version-is-a-hint", func(d *twisted) {
-		d.touch = func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-			if m, ok := d.stored(key); ok && m.Life == was.Life && m.Version != was.Version {
-				return 0, &driver.ConflictError{Found: m}
+			if m, ok := d.stored(key); ok {
+				was.Version = m.Version
 			}
 			return d.reference.Touch(ctx, key, was, life, now)
 		}
@@ -676,7 +652,13 @@ var brokens = []broken{
 			if err != nil {
 				return 0, err
 			}
+			if e.Meta != was {
+				return d.reference.Touch(ctx, key, was, life, now)
+			}
 			slowly()
+			if m, ok := d.stored(key); ok {
+				was.Version = m.Version
+			}
 			version, err := d.reference.Touch(ctx, key, was, life, now)
 			if err != nil {
 				return version, err

@@ -294,13 +294,14 @@ var storeRaceCases = []testCase{{
 	run: func(t *trial) {
 		const writers, each = 4, 6
 		key := t.key("a")
-		s := t.store(long)
+		p := slidingttl.Policy{IdleGrace: 40 * day, MaxLifetime: 90 * day}
+		s := t.open(t.d, p, slidingttl.Options[Value]{MaxSkew: time.Hour})
 		t.upsert(s, key, 0)
 		e := t.get(key)
 		// Every read of this one comes at a later time, and is due.
 		sliding := &ticking{step: time.Second}
 		sliding.set(t.clock.Now())
-		toucher := t.open(t.d, slidingttl.Policy{IdleGrace: 40 * day, MaxLifetime: 90 * day}, slidingttl.Options[Value]{Now: sliding.Now, Strict: true})
+		toucher := t.open(t.d, p, slidingttl.Options[Value]{Now: sliding.Now, Strict: true})
 		var last driver.Instant
 		t.together(writers+1, func(i int) {
 			if i == writers {

@@ -1,0 +1,47 @@
+package driver
+
+import "fmt"
+
+// KeyError is what went wrong with one key of a call for many.
+type KeyError struct {
+	Index int // the key's place in the call, from zero
+	Err   error
+}
+
+// Error implements error. It names the place, never the key.
+func (e *KeyError) Error() string { return fmt.Sprintf("key %d: %v", e.Index, e.Err) }
+
+// Unwrap returns what went wrong.
+func (e *KeyError) Unwrap() error { return e.Err }
+
+// KeyErrors are the keys of a call for many that went wrong, in the order of the
+// call. All other keys got their answer.
+type KeyErrors []*KeyError
+
+// Error implements error, with the first of them.
+func (e KeyErrors) Error() string {
+	switch len(e) {
+	case 0:
+		return "no key failed"
+	case 1:
+		return e[0].Error()
+	}
+	return fmt.Sprintf("%d keys failed: %v", len(e), e[0])
+}
+
+// Unwrap returns all of them.
+func (e KeyErrors) Unwrap() []error {
+	errs := make([]error, len(e))
+	for i, k := range e {
+		errs[i] = k
+	}
+	return errs
+}
+
+// Err returns e as an error, nil if it is empty.
+func (e KeyErrors) Err() error {
+	if len(e) == 0 {
+		return nil
+	}
+	return e
+}

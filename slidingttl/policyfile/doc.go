@@ -1,0 +1,51 @@
+// Package policyfile keeps policies in a JSON file, by name, so that they change
+// without a restart.
+//
+//	{
+//		"web":    {"idle_grace": "30m", "max_lifetime": "12h", "slack": "3m"},
+//		"mobile": {"idle_grace": "30d", "max_lifetime": "90d", "slack": "3d"}
+//	}
+//
+// A store per name is made with the policy that the file has at the start, and given
+// every later one:
+//
+//	f, err := policyfile.Open("policies.json", "web", "mobile")
+//	...
+//	p, _ := f.Policy("web")
+//	web, err := slidingttl.New(d, p, nil)
+//	...
+//	go f.Follow(ctx, map[string]func(slidingttl.Policy) error{
+//		"web":    web.SetPolicy,
+//		"mobile": mobile.SetPolicy,
+//	}, nil)
+//
+// A store of many tenants looks its policies up instead. The names given to Open are
+// never missing, so that one of them can be for whoever has no policy of his own:
+//
+//	f, err := policyfile.Open("tenants.json", "default")
+//	...
+//	store, err := slidingttl.New(d, p, &slidingttl.Options[Session]{
+//		PolicyFor: func(key string) slidingttl.Policy {
+//			p, ok := f.Policy(tenantOf(key))
+//			if !ok {
+//				p, _ = f.Policy("default")
+//			}
+//			return p
+//		},
+//	})
+//	...
+//	go f.Follow(ctx, nil, nil)
+//
+// # Whole or not at all
+//
+// A file counts if all of it reads, every policy in it is valid, every name that the
+// program uses is there, and every function that is to apply a policy has done so. If
+// one fails, those before it are given back the policy they had; the last good file
+// stays in force, and Options.OnError is told.
+//
+// The file is looked at every Options.Interval and compared by content, which also
+// works where it is a link that is moved, as for Kubernetes' ConfigMaps, and where the
+// file system tells nobody of changes. Half a file, seen while somebody writes it in
+// place, does not read and is tried again when it is whole; to write it beside and
+// rename it shows nobody half.
+package policyfile

@@ -1,0 +1,192 @@
+package slidingttl
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// Get returns the value under key and touches the record if that is due.
+//
+// The value is returned even if the touch failed, was late, was cut short by ctx
+// or found the record gone; see Options.TouchWait, Strict and OnTouchError.
+// ErrNotFound: absent, or dead of idleness or age.
+func (s *Store[T]) Get(ctx context.Context, key string) (T, error) {
+	// What access below does for nearly every read of a local store, in few enough
+	// instructions that the processor is on to the next read before this one's
+	// record has come from memory: of a million keys that is a third of the time.
+	if s.quick != nil && !s.gate.isClosed() {
+		if v, m, err := s.quick.Load(key); err == nil {
+			r := &s.policy.Load().rules
+			_, latest := s.clock.Bounds()
+			if (r.settled(m.Life, latest) || r.settled(m.Life, driver.Ceil(s.clock.Now()))) && ctx.Err() == nil {
+				s.stats.add(cHits)
+				return *v, nil
+			}
+		}
+	}
+	var l look[T]
+	if err := s.access(ctx, opGet, key, &l); err != nil {
+		var zero T
+		return zero, err
+	}
+	return *l.value, nil
+}
+
+// Entry is Get, with the record's life and version: as stored after the touch
+// where the call waited for one, as read otherwise.
+func (s *Store[T]) Entry(ctx context.Context, key string) (Entry[T], error) {
+	var l look[T]
+	err := s.access(ctx, opGet, key, &l)
+	return l.entry(err)
+}
+
+// Peek returns the record under key and never touches it.
+func (s *Store[T]) Peek(ctx context.Context, key string) (Entry[T], error) {
+	if err := s.begin(ctx, opPeek, key); err != nil {
+		return Entry[T]{}, err
+	}
+	defer s.gate.leave()
+	var l look[T]
+	err := s.read(ctx, opPeek, key, &l)
+	return l.entry(err)
+}
+
+// access reads the record under key and has it touched if that is due.
+func (s *Store[T]) access(ctx context.Context, op, key string, l *look[T]) error {
+	if err := s.begin(ctx, op, key); err != nil {
+		return err
+	}
+	defer s.gate.leave()
+	if err := s.read(ctx, op, key, l); err != nil || l.settled {
+		return err
+	}
+	return s.touchRead(ctx, op, key, l)
+}
+
+// look is what a read found and learned.
+type look[T any] struct {
+	value   *T // not to be written to
+	meta    driver.Meta
+	rules   rules
+	since   uint64 // the memo's clock before it
+	settled bool   // no touch is due
+}
+
+// entry is what a caller gets of l.
+func (l *look[T]) entry(err error) (Entry[T], error) {
+	if err != nil {
+		return Entry[T]{}, err
+	}
+	return Entry[T]{Value: *l.value, Meta: l.meta}, nil
+}
+
+// read reads the live record under key.
+func (s *Store[T]) read(ctx context.Context, op, key string, l *look[T]) error {
+	l.since = s.memo.now()
+	var began driver.Instant // unknown for a local store, where a read costs less than the clock
+	if s.local == nil {
+		began = driver.Floor(s.clock.Now())
+	}
+	return wrap(ctx, op, s.settle(ctx, key, l, began, s.load(ctx, s.reads, key, l)))
+}
+
+// load reads the record under key from d into l. Where there is none l.value is nil.
+func (s *Store[T]) load(ctx context.Context, d driver.Driver[T], key string, l *look[T]) (err error) {
+	if s.local != nil {
+		l.value, l.meta, err = s.local.Load(key)
+	} else {
+		var e driver.Entry[T]
+		e, err = d.Get(ctx, key)
+		l.value, l.meta = &e.Value, e.Meta
+	}
+	if err != nil {
+		l.value = nil
+	}
+	return err
+}
+
+// settle judges what a read of key that began at began has found or failed with,
+// counts it, and remembers it.
+//
+// A record whose expiry passed while it was read may have been touched meanwhile,
+// and so may one that a stale read shows dead: those are read again before they
+// are said not to be there.
+func (s *Store[T]) settle(ctx context.Context, key string, l *look[T], began driver.Instant, err error) error {
+	doubt := began
+	if s.stale {
+		doubt = began.Add(-staleness)
+	}
+	for {
+		if err == nil {
+			l.rules, err = s.rulesOf(key, l.value)
+		}
+		if err == nil {
+			err = s.judge(l)
+		}
+		if err != ErrNotFound || l.value == nil || !l.rules.alive(l.meta.Life, doubt) {
+			break
+		}
+		doubt = driver.Floor(s.clock.Now())
+		err = s.load(ctx, s.fresh, key, l)
+	}
+	if err == nil {
+		s.memo.read(key, &l.meta, l.since)
+		s.stats.add(cHits)
+	} else if errors.Is(err, ErrNotFound) {
+		s.miss(key, l)
+	}
+	return err
+}
+
+// staleness is how old an answer of a driver may be that is a driver.Latest.
+const staleness = 10 * time.Second
+
+// fresh makes the reads of a driver.Latest the ones that are not stale.
+type fresh[T any] struct{ driver.Latest[T] }
+
+func (f fresh[T]) Get(ctx context.Context, key string) (driver.Entry[T], error) {
+	return f.Latest.Latest(ctx, key)
+}
+
+// judge says what is wrong with the record that was read: it is dead or refused.
+func (s *Store[T]) judge(l *look[T]) error {
+	// Most reads come out the same whenever within its bounds the time is.
+	_, latest := s.clock.Bounds()
+	l.settled = l.rules.settled(l.meta.Life, latest)
+	switch {
+	case l.settled:
+		return nil
+	case !l.rules.alive(l.meta.Life, latest) && !l.rules.alive(l.meta.Life, driver.Floor(s.clock.Now())):
+		return ErrNotFound
+	case l.meta.CreatedAt == 0 && s.opts.Foreign == Reject:
+		return ErrForeign
+	}
+	l.settled = l.meta.CreatedAt == 0 && s.opts.Foreign == ReadOnly
+	return nil
+}
+
+// miss counts a read that found no live record under key, by what it died of, and
+// forgets the key. l is what was found of it, if anything was.
+func (s *Store[T]) miss(key string, l *look[T]) {
+	s.stats.add(cMisses)
+	was := &l.meta
+	if l.value == nil {
+		// Whether it died or was deleted can only be told by what is remembered.
+		was = s.memo.forget(key)
+		if was == nil || s.opts.PolicyOf != nil || was.Alive(driver.Floor(s.clock.Now())) {
+			return
+		}
+		l.rules, _ = s.rulesOf(key, nil)
+	} else {
+		s.memo.forget(key)
+	}
+	limit := l.rules.limit(was.CreatedAt)
+	if was.CreatedAt != 0 && (was.ExpiresAt == 0 || was.ExpiresAt >= limit || limit <= driver.Floor(s.clock.Now())) {
+		s.stats.add(cDiedOfAge)
+	} else {
+		s.stats.add(cDiedIdle)
+	}
+}

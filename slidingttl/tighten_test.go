@@ -1,0 +1,195 @@
+package slidingttl_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/slidingttl/slidingttl/drivers/memory"
+	"github.com/slidingttl/slidingttl/slidingttl"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// onBoth runs f on a remote store and on the memory driver, which has a shorter way
+// to an upsert.
+func onBoth(t *testing.T, f func(t *testing.T, d driver.Driver[int])) {
+	t.Helper()
+	t.Run("remote", func(t *testing.T) {
+		bubble(t, func(t *testing.T) {
+			d, _ := newRemote[int](time.Millisecond)
+			f(t, d)
+		})
+	})
+	t.Run("memory", func(t *testing.T) {
+		bubble(t, func(t *testing.T) {
+			d, err := memory.New[int](nil)
+			must(t, err)
+			defer d.Close()
+			f(t, d)
+		})
+	})
+}
+
+// Promise 7: an overwrite under the policy that the record has shortens nothing.
+func TestUpsertOfTheSamePolicyNeverShortens(t *testing.T) {
+	t.Run("promote", func(t *testing.T) {
+		p := slidingttl.Policy{IdleGrace: time.Minute, MaxLifetime: time.Hour, Promote: true}
+		onBoth(t, func(t *testing.T, d driver.Driver[int]) {
+			s := open(t, d, p, &slidingttl.Options[int]{PolicyOf: func(int) slidingttl.Policy { return p }})
+			must(t, s.Insert(t.Context(), "k", 1))
+			time.Sleep(time.Second)
+			_, err := s.Get(t.Context(), "k")
+			must(t, err)
+			promised := stored(t, d, "k").ExpiresAt
+			must(t, s.Upsert(t.Context(), "k", 2))
+			if e := stored(t, d, "k"); e.ExpiresAt != promised {
+				t.Errorf("an upsert moved the expiry by %v", e.ExpiresAt.Sub(promised))
+			}
+		})
+	})
+	t.Run("slow clock", func(t *testing.T) {
+		onBoth(t, func(t *testing.T, d driver.Driver[int]) {
+			same := func(int) slidingttl.Policy { return session }
+			behind := func() time.Time { return time.Now().Add(-20 * time.Second) }
+			a := open(t, d, session, &slidingttl.Options[int]{PolicyOf: same})
+			b := open(t, d, session, &slidingttl.Options[int]{PolicyOf: same, Now: behind})
+			must(t, a.Insert(t.Context(), "k", 1))
+			promised := stored(t, d, "k").ExpiresAt
+			must(t, b.Upsert(t.Context(), "k", 2))
+			if e := stored(t, d, "k"); e.ExpiresAt < promised {
+				t.Errorf("an upsert by a slow clock took %v off", promised.Sub(e.ExpiresAt))
+			}
+		})
+	})
+}
+
+var (
+	loose30d = slidingttl.Policy{IdleGrace: 30 * 24 * time.Hour, MaxLifetime: 90 * 24 * time.Hour}
+	tight1d  = slidingttl.Policy{IdleGrace: 24 * time.Hour, MaxLifetime: 90 * 24 * time.Hour}
+)
+
+// Promise 7: a tighter idle grace applies on the next access.
+func TestTighterIdleGraceAppliesOnNextAccess(t *testing.T) {
+	for name, access := range map[string]func(context.Context, *slidingttl.Store[int]) error{
+		"Get":   func(ctx context.Context, s *slidingttl.Store[int]) error { _, err := s.Get(ctx, "k"); return err },
+		"Touch": func(ctx context.Context, s *slidingttl.Store[int]) error { _, err := s.Touch(ctx, "k"); return err },
+		"Keep":  func(ctx context.Context, s *slidingttl.Store[int]) error { return s.Keep(ctx, "k") },
+		"Update": func(ctx context.Context, s *slidingttl.Store[int]) error {
+			_, err := s.Update(ctx, "k", func(v int) (int, error) { return v + 1, nil })
+			return err
+		},
+		"GetMulti": func(ctx context.Context, s *slidingttl.Store[int]) error {
+			_, err := s.GetMulti(ctx, []string{"k"})
+			return err
+		},
+		"TouchEntry": func(ctx context.Context, s *slidingttl.Store[int]) error {
+			e, err := s.Peek(ctx, "k")
+			if err == nil {
+				_, err = s.TouchEntry(ctx, "k", e)
+			}
+			return err
+		},
+		// A driver without a way of its own hands back what an upsert overwrites by a
+		// conflict, which lowers nothing, so the reader comes first.
+		"Upsert": func(ctx context.Context, s *slidingttl.Store[int]) error {
+			if err := s.Upsert(ctx, "k", 2); err != nil {
+				return err
+			}
+			_, err := s.Get(ctx, "k")
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onBoth(t, func(t *testing.T, d driver.Driver[int]) {
+				was := open(t, d, loose30d, nil)
+				is := open(t, d, tight1d, nil)
+				must(t, was.Insert(t.Context(), "k", 1))
+				time.Sleep(time.Hour)
+				must(t, access(t.Context(), is))
+				now := instant(time.Now())
+				e := stored(t, d, "k")
+				if most := now.Add(tight1d.IdleGrace + maxSkew + 2*time.Millisecond); e.ExpiresAt > most {
+					t.Errorf("lives for %v more, want a day", e.ExpiresAt.Sub(now))
+				}
+				if least := now.Add(tight1d.IdleGrace); e.ExpiresAt < least {
+					t.Errorf("lives for %v only", e.ExpiresAt.Sub(now))
+				}
+			})
+		})
+	}
+	t.Run("Upsert alone", func(t *testing.T) {
+		bubble(t, func(t *testing.T) {
+			d, err := memory.New[int](nil) // its upsert reads and writes at once
+			must(t, err)
+			defer d.Close()
+			must(t, open(t, driver.Driver[int](d), loose30d, nil).Insert(t.Context(), "k", 1))
+			time.Sleep(time.Hour)
+			must(t, open(t, driver.Driver[int](d), tight1d, nil).Upsert(t.Context(), "k", 2))
+			if e := stored(t, driver.Driver[int](d), "k"); e.ExpiresAt > instant(time.Now()).Add(tight1d.IdleGrace+maxSkew+2*time.Millisecond) {
+				t.Errorf("lives for %v more, want a day", e.ExpiresAt.Sub(instant(time.Now())))
+			}
+		})
+	})
+}
+
+// Promise 7: while two policies run side by side a process lowers a key's expiry at
+// most once per eighth of what it stores.
+func TestTighteningIsDamped(t *testing.T) {
+	onBoth(t, func(t *testing.T, d driver.Driver[int]) {
+		counted := &remote[int]{under: d}
+		was := open(t, counted, withSlack(loose30d, 3*24*time.Hour), nil)
+		is := open(t, counted, withSlack(tight1d, 144*time.Minute), nil)
+		must(t, was.Insert(t.Context(), "k", 1))
+		const reads = 2 * 24 * 60
+		for range reads / 2 {
+			for _, s := range []*slidingttl.Store[int]{was, is} {
+				time.Sleep(time.Minute)
+				_, err := s.Get(t.Context(), "k")
+				must(t, err)
+			}
+		}
+		lowered := 0
+		var last time.Time
+		for _, l := range counted.lives {
+			if l.now.ExpiresAt >= l.was.ExpiresAt || l.op != "touch" {
+				continue
+			}
+			if lowered++; lowered > 1 && l.at.Sub(last) < (tight1d.IdleGrace+144*time.Minute)/8 {
+				t.Fatalf("lowered again after %v", l.at.Sub(last))
+			}
+			last = l.at
+		}
+		if lowered == 0 {
+			t.Error("the tighter policy never applied")
+		}
+		if n := counted.count("touch"); n > reads*6/100 {
+			t.Errorf("%d touches in %d reads", n, reads)
+		}
+	})
+}
+
+// Promise 7: a touch that lost its race against a looser value's write leaves that
+// alone, though it came to lower an expiry.
+func TestTighteningLowersNoConflictsRecord(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		was, is := open(t, under, loose30d, nil), open(t, d, tight1d, nil)
+		must(t, was.Insert(t.Context(), "k", 1))
+		time.Sleep(time.Hour)
+		landed := false
+		raise := once("touch", func() {
+			_, err := was.Get(t.Context(), "k")
+			must(t, err)
+			landed = true
+		})
+		d.before = func(_ context.Context, op, _ string) error { raise(op); return nil }
+		_, err := is.Get(t.Context(), "k")
+		must(t, err)
+		if !landed {
+			t.Fatal("a tighter idle grace brought no touch")
+		}
+		if e := stored(t, under, "k"); e.ExpiresAt < instant(time.Now()).Add(loose30d.IdleGrace) {
+			t.Errorf("what the conflict handed back was lowered to %v", e.ExpiresAt.Sub(instant(time.Now())))
+		}
+	})
+}

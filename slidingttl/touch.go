@@ -1,0 +1,174 @@
+package slidingttl
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// Touch moves the expiry of the record under key, if that is due. It waits for the
+// touch in either mode, and returns until when the record lives if nobody accesses
+// it again. ErrNotFound: absent, dead, or gone before the touch.
+func (s *Store[T]) Touch(ctx context.Context, key string) (time.Time, error) {
+	l, err := s.touchKey(ctx, key, 0)
+	return l.ExpiresAt.Time(), err
+}
+
+// Keep is an access to the record under key whose value was read by other means, or
+// not at all: it touches the record if that is due, waiting as the TouchMode says.
+// What the store last said of a key is remembered, so an access that is not due
+// mostly costs no trip; with Options.PolicyOf, and in Background mode where it may be
+// due, it costs a read. ErrNotFound: absent or dead. A touch that failed is reported
+// as after a Get.
+func (s *Store[T]) Keep(ctx context.Context, key string) error { return s.keep(ctx, key, 0) }
+
+// TouchEntry is the access behind a Peek, for callers who must look at a value
+// before they let it count: it touches the record that was read as e, if that is
+// due, and returns it as Entry would. A record that died or was replaced since is
+// left alone, and e returned as it is.
+func (s *Store[T]) TouchEntry(ctx context.Context, key string, e Entry[T]) (Entry[T], error) {
+	if err := s.begin(ctx, opTouch, key); err != nil {
+		return Entry[T]{}, err
+	}
+	defer s.gate.leave()
+	l := look[T]{value: &e.Value, meta: e.Meta, since: s.memo.now()}
+	var err error
+	if l.rules, err = s.rulesOf(key, &e.Value); err != nil {
+		return Entry[T]{}, wrap(ctx, opTouch, err)
+	}
+	if e.CreatedAt == 0 && s.opts.Foreign != Adopt {
+		return e, nil
+	}
+	return l.entry(s.touchRead(ctx, opTouch, key, &l))
+}
+
+// touchRead has the record touched that was read, if that is due, waiting for it as
+// Options say, and keeps in l what is then stored.
+func (s *Store[T]) touchRead(ctx context.Context, op, key string, l *look[T]) error {
+	a, due := s.due(key, l, 0)
+	if !due {
+		return nil
+	}
+	m, err := s.touches.bring(ctx, a)
+	if err == nil {
+		l.meta = m
+	} else if s.opts.Strict && err != errLost {
+		return wrap(ctx, op, err)
+	}
+	return nil
+}
+
+// due returns what a touch of the record that was read needs to know, and whether
+// one is due. created, unless zero, becomes the created_at of a record without one.
+func (s *Store[T]) due(key string, l *look[T], created driver.Instant) (access, bool) {
+	now := s.clock.Now()
+	at := driver.Ceil(now)
+	if !l.rules.due(l.meta.Life, at) && !s.touches.tight(&l.rules, key, l.meta.Life, at) {
+		return access{}, false
+	}
+	s.stats.add(cDue)
+	if created == 0 {
+		created = birth(now)
+	}
+	return access{key: key, was: l.meta, rules: l.rules, at: at, created: created, since: l.since}, true
+}
+
+// keep is Keep. created, unless zero, becomes the created_at of a record that
+// carries none.
+func (s *Store[T]) keep(ctx context.Context, key string, created driver.Instant) error {
+	if err := s.begin(ctx, opTouch, key); err != nil {
+		return err
+	}
+	defer s.gate.leave()
+	if m := s.memo.known(key); m != nil && s.opts.PolicyOf == nil {
+		r, err := s.rulesOf(key, nil)
+		if err == nil && r.settled(m.Life, driver.Ceil(s.clock.Now())) {
+			s.stats.add(cHits)
+			return nil
+		}
+	}
+	var l look[T]
+	switch err := s.readToTouch(ctx, key, created, &l); {
+	case errors.Is(err, ErrNotFound), errors.Is(err, ErrForeign) && s.opts.Foreign == Reject:
+		return err
+	case errors.Is(err, ErrForeign):
+		return nil
+	case err != nil:
+		s.stats.add(cDue) // for all that is known
+		s.touches.fail(ctx, key, err)
+		if s.opts.Strict {
+			return err
+		}
+		return nil
+	}
+	if a, due := s.due(key, &l, created); due {
+		if _, err := s.touches.bring(ctx, a); s.opts.Strict && err != errLost {
+			return wrap(ctx, opTouch, err)
+		}
+	}
+	return nil
+}
+
+// touchKeyAttempts bounds how often a touch by key follows a record that was
+// deleted and created anew under it.
+const touchKeyAttempts = 3
+
+// touchKey touches the record under key and returns its life, the expiry no later
+// than the cap. created, unless zero, becomes the created_at of a record that
+// carries none.
+func (s *Store[T]) touchKey(ctx context.Context, key string, created driver.Instant) (driver.Life, error) {
+	if err := s.begin(ctx, opTouch, key); err != nil {
+		return driver.Life{}, err
+	}
+	defer s.gate.leave()
+	err := errLost
+	for i := 0; err == errLost && i < touchKeyAttempts; i++ {
+		var l look[T]
+		if err := s.readToTouch(ctx, key, created, &l); err != nil {
+			return driver.Life{}, err
+		}
+		m := l.meta
+		a, due := s.due(key, &l, created)
+		if err = nil; due {
+			m, err = s.touches.wait(ctx, a)
+		}
+		if err == nil {
+			m.ExpiresAt = min(m.ExpiresAt, l.rules.limit(m.CreatedAt))
+			return m.Life, nil
+		}
+	}
+	if err == errLost {
+		err = ErrNotFound
+	}
+	return driver.Life{}, wrap(ctx, opTouch, err)
+}
+
+// readToTouch reads the record under key for a touch that may write to it.
+func (s *Store[T]) readToTouch(ctx context.Context, key string, created driver.Instant, l *look[T]) error {
+	if err := s.read(ctx, opTouch, key, l); err != nil || l.meta.CreatedAt != 0 {
+		return err
+	}
+	if s.opts.Foreign != Adopt {
+		return wrap(ctx, opTouch, ErrForeign)
+	}
+	if created != 0 && l.rules.limit(created) <= driver.Floor(s.clock.Now()) {
+		return wrap(ctx, opTouch, ErrNotFound)
+	}
+	return nil
+}
+
+// again reads the record under key once more for a touch of its generation was,
+// and returns it with the rules it is then under.
+func (s *Store[T]) again(ctx context.Context, key string, was driver.Instant) (driver.Meta, rules, error) {
+	var l look[T]
+	err := s.load(ctx, s.fresh, key, &l)
+	if err == nil {
+		l.rules, err = s.rulesOf(key, l.value)
+	}
+	if err == nil && was != 0 && l.meta.CreatedAt != was {
+		err = errLost
+	}
+	return l.meta, l.rules, err
+}
