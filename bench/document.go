@@ -226,7 +226,7 @@ func versions() ([]string, error) {
 	own := strings.TrimSuffix(mod.Module.Mod.Path, "/bench")
 	var all []string
 	for _, r := range mod.Require {
-		if !r.Indirect && r.Mod.Path != own {
+		if !r.Indirect && !strings.HasPrefix(r.Mod.Path, own) {
 			all = append(all, r.Mod.String())
 		}
 	}

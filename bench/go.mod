@@ -15,7 +15,9 @@ require (
 	github.com/jellydator/ttlcache/v3 v3.4.1
 	github.com/maypok86/otter/v2 v2.4.0
 	github.com/patrickmn/go-cache v2.1.0+incompatible
-	github.com/slidingttl/slidingttl v0.0.0
+	github.com/slidingttl/slidingttl v0.1.0
+	github.com/slidingttl/slidingttl/drivers/couchbase v0.1.0
+	github.com/slidingttl/slidingttl/drivers/dynamodb v0.1.0
 	golang.org/x/mod v0.42.0
 	golang.org/x/sync v0.24.0
 )
@@ -53,5 +55,3 @@ require (
 	google.golang.org/grpc v1.74.2 // indirect
 	google.golang.org/protobuf v1.36.7 // indirect
 )
-
-replace github.com/slidingttl/slidingttl => ../
