@@ -617,7 +617,7 @@ func TestCheck(t *testing.T) {
 		longest time.Duration
 	}{
 		{session, session.IdleGrace},
-		{withSlack(session, 10 * time.Minute), session.IdleGrace + 10*time.Minute},
+		{withSlack(session, 10*time.Minute), session.IdleGrace + 10*time.Minute},
 		{slidingttl.Policy{IdleGrace: 8 * time.Hour, MaxLifetime: day, Slack: time.Hour, MaxSlack: 8 * time.Hour}, 16 * time.Hour},
 		{slidingttl.Policy{IdleGrace: 18 * time.Hour, MaxLifetime: day, Slack: 8 * time.Hour}, day},
 		{slidingttl.Policy{IdleGrace: time.Hour, MaxLifetime: day, Promote: true}, day},

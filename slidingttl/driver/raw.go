@@ -1,0 +1,22 @@
+package driver
+
+import "context"
+
+// RawReader is a driver that hands out a value in the store's own form, for archives
+// and for people who look into a record.
+type RawReader interface {
+	// Raw returns the record under key as it is stored, alive or not, whatever
+	// it decodes to. Errors: ErrNotFound.
+	Raw(ctx context.Context, key string) (Raw, error)
+}
+
+// Raw is a record in the store's own form.
+type Raw struct {
+	Meta
+	Format string // of Value: "json", "dynamodb-json", "bytes"
+	Value  []byte
+	// Fields are the attributes in which the store keeps the record's life, by
+	// name, as text in the store's own form.
+	Fields  map[string]string
+	Problem error // why the record's life cannot be read, nil if it can
+}

@@ -1,0 +1,41 @@
+package driver
+
+import "context"
+
+// Scanner is a driver that can list the records of its store, for what walks all of
+// them: it tells keys and lives and moves no values.
+type Scanner interface {
+	// Segments splits the store into n parts, or fewer where it cannot, and
+	// returns a cursor at the beginning of each. The parts together hold every
+	// record. They may be scanned at once, by several processes.
+	Segments(ctx context.Context, n int) ([]Cursor, error)
+
+	// Scan returns the page of a segment that begins at from, of about limit
+	// records, fewer or none included. A record that lives throughout the scan
+	// is in at least one page; one that is written, touched or deleted meanwhile
+	// may be in none, one or several, in any of the states it had. Records come
+	// in no order, dead ones that the store still holds among them.
+	//
+	// An error leaves the cursor good: Scan may be called with it again. A cursor
+	// that this driver cannot have returned is an *InvalidError.
+	Scan(ctx context.Context, from Cursor, limit int) (Page, error)
+}
+
+// Cursor is a place in a scan: text that can be stored and used by another process,
+// over a driver with the same configuration. The empty one is the end.
+type Cursor string
+
+// Page is a part of a scan.
+type Page struct {
+	Records []Scanned
+	Next    Cursor  // where the next page begins; empty: the segment has no more
+	Cost    float64 // what the store said that the page cost, in its own unit; zero if it does not say
+}
+
+// Scanned is a record met by a scan.
+type Scanned struct {
+	Key string
+	Meta
+	Size    int   // bytes stored, as far as the store tells; zero: unknown
+	Problem error // why the record's life cannot be read (an *InvalidError); Meta has what could be
+}
