@@ -31,23 +31,64 @@
 //  1. Exact by default. Without slack a touch writes exactly the deadline.
 //  2. Touch only when due. An access whose promise the stored expiry keeps already
 //     writes nothing: with slack at most one write per slack, at the cap none.
-//  3. Never early. What was read at t stays readable until Deadline(C, t). An expiry
-//     is rounded up to the store's resolution, never down.
+//  3. Never early. What was read at t stays readable until Deadline(C, t), for every
+//     reader: a record whose expiry passed while it was read is read again before it
+//     is said not to be there. An expiry is rounded up to the store's resolution.
+//     Only a touch that failed or died with its process breaks this; failures count.
 //  4. Never late by more than slack and resolution, and never past the cap. A store
-//     that deletes late is not believed: every read and write checks for itself.
+//     that deletes late is not believed: every read and write checks for itself. A
+//     touch lands only on the version of the record that it was planned for.
 //  5. No resurrection. A touch never creates a record nor revives a dead one. An
 //     upsert after death starts a new life.
 //  6. created_at is kept. Overwriting a live record keeps it; it names the record's
 //     generation, and a write planned for one generation lands on no other.
-//  7. Forward only. A late or slow touch never shortens a life. A policy made
-//     tighter applies on the next access: an expiry past the cap comes down to it.
-//  8. Reads do not fail because a touch did. See [Options].Strict, OnTouchError.
+//  7. Forward only, and tighter at once. A late or slow touch never shortens a life.
+//     Only where a policy was made tighter does the next access bring an expiry down
+//     that lies beyond it; see [Store.SetPolicy] and [Options].MaxSkew.
+//  8. Reads do not fail, and do not wait long, because a touch did. See
+//     [Options].TouchWait, Strict and OnTouchError.
 //  9. One touch of a key at a time. Concurrent ones share a call, on a context that
 //     no caller's cancellation ends; each caller waits only as long as its own.
 //  10. Adoption. A record without created_at gets one on its first access. See [Foreign].
-//  11. Nothing leaks. Close drains what is pending and says what it gave up. Keys
-//     stay out of error texts.
-//  12. Bad input is an error that names field, value and rule, never a guess.
+//  11. Nothing leaks, and nothing is dropped silently. Close drains what is pending,
+//     and what the calls under way find due, or says what it gave up. Keys stay out
+//     of error texts.
+//  12. Bad input is an error that names field, value and rule, never a guess. In a call
+//     for many keys it names the place of the key; the other keys get their answer.
+//
+// # Five ways to access a record
+//
+//	Get         reads the value
+//	Entry       reads the value, its life and its version
+//	Touch       reads no value, waits, and says until when the record lives
+//	Keep        the value was read by other means; waits only as a read does
+//	TouchEntry  the value was read by Peek, and is now to count
+//
+// Upsert and Update are accesses too. Peek, PeekMulti and Insert are not.
+//
+// # The way of a read
+//
+//	Get, Entry              read.go      begin: the call is counted, for Close
+//	  readTouch             readtouch.go where a touch is foreseen: both in one wait
+//	  read, settle          read.go      the driver's Get; alive? whose? remembered
+//	  touchRead, due        touch.go     rules.go says whether a touch is due
+//	    bring, share        share.go     one touch a key, for all who want it
+//	      write             toucher.go   plans it, and again after each lost race
+//	        Driver.Touch                 lands on what it was planned for, or not at all
+//
+// In Background mode bring leaves the touch to queue.go, whose workers share it. Over
+// a driver in this process's memory there is nothing to share: bring calls write.
+//
+// # The way of a write
+//
+//	Insert                  write.go     insert: again where the dead are in the way
+//	Upsert                  write.go     plan, from what is remembered (memo.go) or found
+//	  driver.Upsert                      Replace what is known, or Insert, until one lands
+//	Update                  update.go    read, the caller's function, replace
+//	  follow                write.go     again where only a touch was in the way
+//	  wrote                 write.go     remembers; lowers what lies beyond the policy
+//
+// rules.go decides and does nothing; memo.go remembers and decides nothing.
 //
 // # Units, time and concurrency
 //

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -29,10 +30,9 @@ const (
 
 // once runs f on the first call of op and then no more.
 func once(op string, f func()) func(string) {
-	done := false
+	var done atomic.Bool
 	return func(called string) {
-		if called == op && !done {
-			done = true
+		if called == op && done.CompareAndSwap(false, true) {
 			f()
 		}
 	}

@@ -60,7 +60,13 @@ func (s *Store[T]) access(ctx context.Context, op, key string, l *look[T]) error
 		return err
 	}
 	defer s.gate.leave()
-	if err := s.read(ctx, op, key, l); err != nil || l.settled {
+	done, err := s.readTouch(ctx, key, l, false)
+	if done {
+		err = wrap(ctx, op, err)
+	} else {
+		err = s.read(ctx, op, key, l)
+	}
+	if err != nil || l.settled {
 		return err
 	}
 	return s.touchRead(ctx, op, key, l)
@@ -73,6 +79,7 @@ type look[T any] struct {
 	rules   rules
 	since   uint64 // the memo's clock before it
 	settled bool   // no touch is due
+	late    bool   // the read has waited for its touch before it
 }
 
 // entry is what a caller gets of l.

@@ -24,11 +24,12 @@ type Instant = driver.Instant
 // ErrAmbiguous.
 type Store[T any] struct {
 	d       driver.Driver[T]
-	reads   driver.Driver[T] // d as it is read from
-	fresh   driver.Driver[T] // d as it is read from where nothing stale will do
-	stale   bool             // reads may be stale
-	local   driver.Local[T]  // d, if it is one
-	quick   driver.Local[T]  // local, if all records have the store's policy
+	reads   driver.Driver[T]      // d as it is read from
+	fresh   driver.Driver[T]      // d as it is read from where nothing stale will do
+	stale   bool                  // reads may be stale
+	local   driver.Local[T]       // d, if it is one
+	quick   driver.Local[T]       // local, if all records have the store's policy
+	both    driver.ReadToucher[T] // d, if it is one
 	policy  atomic.Pointer[policyRules]
 	opts    Options[T]
 	clock   driver.Clock
@@ -36,6 +37,7 @@ type Store[T any] struct {
 	gate    gate
 	stats   tally
 	memo    *memo // nil over a local driver, which is as fast
+	pairs   pairs
 	touches toucher
 }
 
@@ -77,6 +79,7 @@ func New[T any](d driver.Driver[T], p Policy, opts *Options[T]) (*Store[T], erro
 	if o.Latest {
 		s.reads = s.fresh
 	}
+	s.both, _ = d.(driver.ReadToucher[T])
 	s.local, _ = d.(driver.Local[T])
 	if s.local == nil {
 		s.memo = newMemo()

@@ -51,7 +51,7 @@ func (s *Store[T]) touchRead(ctx context.Context, op, key string, l *look[T]) er
 	if !due {
 		return nil
 	}
-	m, err := s.touches.bring(ctx, a)
+	m, err := s.touches.bring(ctx, a, l.late)
 	if err == nil {
 		l.meta = m
 	} else if s.opts.Strict && err != errLost {
@@ -90,7 +90,7 @@ func (s *Store[T]) keep(ctx context.Context, key string, created driver.Instant)
 		}
 	}
 	var l look[T]
-	switch err := s.readToTouch(ctx, key, created, &l); {
+	switch err := s.readToTouch(ctx, key, created, false, &l); {
 	case errors.Is(err, ErrNotFound), errors.Is(err, ErrForeign) && s.opts.Foreign == Reject:
 		return err
 	case errors.Is(err, ErrForeign):
@@ -104,7 +104,7 @@ func (s *Store[T]) keep(ctx context.Context, key string, created driver.Instant)
 		return nil
 	}
 	if a, due := s.due(key, &l, created); due {
-		if _, err := s.touches.bring(ctx, a); s.opts.Strict && err != errLost {
+		if _, err := s.touches.bring(ctx, a, l.late); s.opts.Strict && err != errLost {
 			return wrap(ctx, opTouch, err)
 		}
 	}
@@ -126,7 +126,7 @@ func (s *Store[T]) touchKey(ctx context.Context, key string, created driver.Inst
 	err := errLost
 	for i := 0; err == errLost && i < touchKeyAttempts; i++ {
 		var l look[T]
-		if err := s.readToTouch(ctx, key, created, &l); err != nil {
+		if err := s.readToTouch(ctx, key, created, true, &l); err != nil {
 			return driver.Life{}, err
 		}
 		m := l.meta
@@ -145,9 +145,16 @@ func (s *Store[T]) touchKey(ctx context.Context, key string, created driver.Inst
 	return driver.Life{}, wrap(ctx, opTouch, err)
 }
 
-// readToTouch reads the record under key for a touch that may write to it.
-func (s *Store[T]) readToTouch(ctx context.Context, key string, created driver.Instant, l *look[T]) error {
-	if err := s.read(ctx, opTouch, key, l); err != nil || l.meta.CreatedAt != 0 {
+// readToTouch reads the record under key for a touch that may write to it, or that
+// was asked for and is sent together with the read where the driver can.
+func (s *Store[T]) readToTouch(ctx context.Context, key string, created driver.Instant, asked bool, l *look[T]) error {
+	done, err := s.readTouch(ctx, key, l, asked)
+	if done {
+		err = wrap(ctx, opTouch, err)
+	} else {
+		err = s.read(ctx, opTouch, key, l)
+	}
+	if err != nil || l.meta.CreatedAt != 0 {
 		return err
 	}
 	if s.opts.Foreign != Adopt {

@@ -73,25 +73,38 @@ var (
 	errLate = errors.New("touch is late")
 )
 
-// outcome is what a shared touch came to.
-type outcome struct {
-	was  driver.Meta // what it was planned for
-	meta driver.Meta // what is stored
-	err  error
-}
-
 // bring brings about or queues the touch that a read found due, and returns the
-// record as it is then, or errLate where the read need not wait for that.
-func (t *toucher) bring(ctx context.Context, a access) (driver.Meta, error) {
+// record as it is then, or errLate where the read need not wait for that. A read
+// that has waited does not wait again.
+func (t *toucher) bring(ctx context.Context, a access, waited bool) (driver.Meta, error) {
 	if t.background && !t.local && t.push(ctx, a) {
 		return a.was, nil
 	}
-	if t.patience == 0 || t.local {
+	if t.local {
 		return t.wait(ctx, a)
 	}
+	if waited {
+		return t.share(ctx, a, over)
+	}
+	late, stop := t.late()
+	defer stop()
+	return t.share(ctx, a, late)
+}
+
+// over is a wait that has ended.
+var over = func() <-chan time.Time {
+	c := make(chan time.Time)
+	close(c)
+	return c
+}()
+
+// late returns what ends a read's wait for its touch, and how to stop that.
+func (t *toucher) late() (<-chan time.Time, func() bool) {
+	if t.patience == 0 {
+		return nil, func() bool { return false }
+	}
 	timer := time.NewTimer(t.patience)
-	defer timer.Stop()
-	return t.share(ctx, a, timer.C)
+	return timer.C, timer.Stop
 }
 
 // wait brings about the touch that a needs and returns the record as it is then.
@@ -102,85 +115,6 @@ func (t *toucher) wait(ctx context.Context, a access) (driver.Meta, error) {
 		return o.meta, o.err
 	}
 	return t.share(ctx, a, nil)
-}
-
-// share joins the touch of a's key that is under way, or starts one, and follows
-// with another where that one does not serve a. When ctx or late ends the wait the
-// rest goes on by itself.
-func (t *toucher) share(ctx context.Context, a access, late <-chan time.Time) (driver.Meta, error) {
-	if !t.start() {
-		t.fail(ctx, a.key, ErrClosed)
-		return a.was, ErrClosed
-	}
-	for {
-		led := false
-		shared := t.group.DoChan(a.key, func() (any, error) {
-			led = true
-			return t.detached(ctx, a), nil
-		})
-		var why error
-		select {
-		case r := <-shared:
-			o := r.Val.(outcome)
-			if led || t.serves(&a, o) {
-				if !led {
-					t.stats.add(cShared)
-				}
-				t.running.Done()
-				return o.meta, o.err
-			}
-			continue
-		case <-ctx.Done():
-			why = ctx.Err()
-		case <-late:
-			why = errLate
-		}
-		go t.follow(context.WithoutCancel(ctx), a, shared, &led)
-		return a.was, why
-	}
-}
-
-// follow sees a touch through whose caller does not wait any longer.
-func (t *toucher) follow(ctx context.Context, a access, shared <-chan singleflight.Result, led *bool) {
-	defer t.running.Done()
-	o := (<-shared).Val.(outcome)
-	switch {
-	case *led:
-	case t.serves(&a, o):
-		t.stats.add(cShared)
-	default:
-		_, _ = t.wait(ctx, a)
-	}
-}
-
-// serves reports whether what another's touch came to serves a as well. If not, a
-// is brought up to what that touch found.
-func (t *toucher) serves(a *access, o outcome) bool {
-	switch {
-	case o.err != nil && o.err != errLost:
-		return true
-	case o.was == a.was && o.err != nil:
-		return true // it knew what a knows
-	case o.err != nil || o.meta.CreatedAt != a.was.CreatedAt && a.was.CreatedAt != 0:
-		return false // it was for an older record than the one that a read
-	case a.kept(o.meta):
-		return true
-	}
-	a.was, a.retold = o.meta, t.byValue
-	return false
-}
-
-// detached runs the touch with the caller's values and without its cancellation.
-func (t *toucher) detached(ctx context.Context, a access) outcome {
-	// One that was under way may have landed since a read the record.
-	if m, ok := t.memo.landedSince(a.key, a.since); ok && a.kept(m) && (m.CreatedAt == a.was.CreatedAt || a.was.CreatedAt == 0) {
-		t.stats.add(cShared)
-		return outcome{a.was, m, nil}
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.timeout)
-	defer cancel()
-	defer context.AfterFunc(t.stop, cancel)()
-	return t.write(ctx, a)
 }
 
 // write writes what a needs, planning again from what it finds when another writer
