@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/couchbase/gocb/v2"
+	"github.com/couchbase/gocbcore/v10"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
@@ -18,7 +19,9 @@ type Driver[T any] struct {
 	read       []gocb.LookupInSpec // what Get asks for, see record
 	peek       []gocb.LookupInSpec // the same without the body
 	readRetry  gocb.RetryStrategy
-	slots      chan struct{} // bounds the lookups that GetMulti has under way
+	touchRetry gocbcore.RetryStrategy
+	writeRetry gocbcore.RetryStrategy // nil: the cluster's
+	slots      chan struct{}          // bounds the lookups that GetMulti has under way
 	maxKey     int
 }
 
@@ -66,10 +69,14 @@ func New[T any](c *gocb.Collection, opts *Options) (*Driver[T], error) {
 		d.maxKey = maxKey
 	}
 	d.read, d.peek = specs(d.created, d.codec)
-	d.readRetry = repeatable{o.RetryStrategy}
-	if o.RetryStrategy == nil {
-		d.readRetry = repeatable{gocb.NewBestEffortRetryStrategy(nil)}
+	retry := o.RetryStrategy
+	if retry == nil {
+		retry = gocb.NewBestEffortRetryStrategy(nil)
+	} else {
+		d.writeRetry = retries{retry}
 	}
+	d.readRetry = repeatable{retry}
+	d.touchRetry = retries{impatient{retry}}
 	return d, nil
 }
 

@@ -22,6 +22,8 @@ func failure(ctx context.Context, err error) error {
 		return fmt.Errorf("%w: %w", ctx.Err(), err)
 	case errors.Is(err, gocb.ErrDocumentNotFound):
 		return fmt.Errorf("%w: %w", driver.ErrNotFound, err)
+	case errors.Is(err, gocb.ErrDocumentLocked):
+		return fmt.Errorf("%w: %w", driver.ErrLocked, err)
 	}
 	return err
 }

@@ -54,7 +54,8 @@ type Options struct {
 
 	// RetryStrategy decides on retries after temporary failures, within Timeout. It
 	// is told that lookups are idempotent, which gocb by itself does not take them
-	// for. Nil: the cluster's for writes, and gocb's best effort for lookups.
+	// for, and not asked about another client's lock that keeps a touch out. Nil:
+	// gocb's best effort for lookups and touches, and the cluster's for other writes.
 	RetryStrategy gocb.RetryStrategy
 
 	// ParentSpan gives the span under which the operations of a call are traced.
