@@ -20,7 +20,8 @@ const (
 	Xattr Place = iota
 
 	// Body keeps created_at in a field at the top of the body, for teams whose
-	// documents carry one already. The body must be a JSON object.
+	// documents carry one already. The body must be a JSON object: to read any
+	// other is a *driver.InvalidError, to overwrite it is not.
 	Body
 )
 
