@@ -46,7 +46,7 @@ func (d *Driver[T]) send(ctx context.Context, key string, call func(*gocbcore.Ag
 		key:        []byte(key),
 		scope:      d.collection.ScopeName(),
 		collection: d.collection.Name(),
-		retry:      d.writeRetry,
+		retry:      retries{d.writeRetry},
 		deadline:   time.Now().Add(d.opts.Timeout),
 	}
 	if level := d.opts.Durability; level > gocb.DurabilityLevelNone {
@@ -64,7 +64,7 @@ func (d *Driver[T]) send(ctx context.Context, key string, call func(*gocbcore.Ag
 }
 
 // wait returns the CAS that the write left, once there is an answer or none is to be
-// had. A write given up because ctx ended may have landed.
+// had. A write given up because ctx ended is ambiguous.
 func (p pending) wait(ctx context.Context) (gocb.Cas, error) {
 	var o outcome
 	select {
@@ -73,7 +73,7 @@ func (p pending) wait(ctx context.Context) (gocb.Cas, error) {
 		p.op.Cancel()
 		o = <-p.done
 	}
-	return gocb.Cas(o.cas), failure(ctx, o.err)
+	return gocb.Cas(o.cas), written(ctx, o.err)
 }
 
 var durabilities = map[gocb.DurabilityLevel]memd.DurabilityLevel{
@@ -88,14 +88,14 @@ type mutation struct {
 	cas    gocb.Cas
 	expiry uint32
 	ops    []gocbcore.SubDocOp
-	retry  gocbcore.RetryStrategy // nil: that of other writes
+	retry  gocb.RetryStrategy // nil: that of other writes
 }
 
 // mutateIn sends a sub-document write.
 func (d *Driver[T]) mutateIn(ctx context.Context, key string, m mutation) (pending, error) {
 	return d.send(ctx, key, func(agent *gocbcore.Agent, f frame, done func(gocbcore.Cas, error)) (gocbcore.PendingOp, error) {
 		if m.retry != nil {
-			f.retry = m.retry
+			f.retry = retries{m.retry}
 		}
 		return agent.MutateIn(gocbcore.MutateInOptions{
 			Key:                    f.key,

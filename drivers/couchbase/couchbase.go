@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/couchbase/gocb/v2"
-	"github.com/couchbase/gocbcore/v10"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
@@ -19,9 +18,9 @@ type Driver[T any] struct {
 	read       []gocb.LookupInSpec // what Get asks for, see record
 	peek       []gocb.LookupInSpec // the same without the body
 	readRetry  gocb.RetryStrategy
-	touchRetry gocbcore.RetryStrategy
-	writeRetry gocbcore.RetryStrategy // nil: the cluster's
-	slots      chan struct{}          // bounds the lookups that GetMulti has under way
+	touchRetry gocb.RetryStrategy
+	writeRetry gocb.RetryStrategy
+	slots      chan struct{} // bounds the lookups that GetMulti has under way
 	maxKey     int
 }
 
@@ -72,11 +71,8 @@ func New[T any](c *gocb.Collection, opts *Options) (*Driver[T], error) {
 	retry := o.RetryStrategy
 	if retry == nil {
 		retry = gocb.NewBestEffortRetryStrategy(nil)
-	} else {
-		d.writeRetry = retries{retry}
 	}
-	d.readRetry = repeatable{retry}
-	d.touchRetry = retries{impatient{retry}}
+	d.readRetry, d.writeRetry, d.touchRetry = repeatable{retry}, once{retry}, impatient{once{retry}}
 	return d, nil
 }
 

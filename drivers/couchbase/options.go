@@ -55,8 +55,9 @@ type Options struct {
 
 	// RetryStrategy decides on retries after temporary failures, within Timeout. It
 	// is told that lookups are idempotent, which gocb by itself does not take them
-	// for, and not asked about another client's lock that keeps a touch out. Nil:
-	// gocb's best effort for lookups and touches, and the cluster's for other writes.
+	// for. It is not asked about a write that may have landed, nor about another
+	// client's lock that keeps a touch out: neither is tried again. Nil: gocb's best
+	// effort. The strategy of the cluster is out of a driver's reach.
 	RetryStrategy gocb.RetryStrategy
 
 	// ParentSpan gives the span under which the operations of a call are traced.

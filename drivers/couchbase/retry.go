@@ -17,6 +17,18 @@ type idempotent struct{ gocb.RetryRequest }
 
 func (idempotent) Idempotent() bool { return true }
 
+// once is a strategy for writes: it sends nothing again that may have landed, as gocb
+// lets a strategy do. The write might meet itself as a conflict, or undo what came after
+// it.
+type once struct{ strategy gocb.RetryStrategy }
+
+func (r once) RetryAfter(req gocb.RetryRequest, reason gocb.RetryReason) gocb.RetryAction {
+	if !reason.AllowsNonIdempotentRetry() {
+		return &gocb.NoRetryRetryAction{}
+	}
+	return r.strategy.RetryAfter(req, reason)
+}
+
 // impatient is a strategy for touches: it waits for no other client's lock, since the
 // next access can touch as well.
 type impatient struct{ strategy gocb.RetryStrategy }

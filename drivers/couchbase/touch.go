@@ -48,7 +48,7 @@ func (d *Driver[T]) Touch(ctx context.Context, key string, was driver.Meta, life
 }
 
 // beginTouch sends the touch of the record was, which has a version.
-func (d *Driver[T]) beginTouch(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant, retry gocbcore.RetryStrategy) (pending, error) {
+func (d *Driver[T]) beginTouch(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant, retry gocb.RetryStrategy) (pending, error) {
 	if was.Version == lockedVersion {
 		return pending{}, fmt.Errorf("%w: %w", driver.ErrLocked, gocb.ErrDocumentLocked)
 	}

@@ -101,11 +101,11 @@ func (d *Driver[T]) Delete(ctx context.Context, key string) error {
 	_, err := d.collection.Remove(key, &gocb.RemoveOptions{
 		DurabilityLevel: d.opts.Durability,
 		Timeout:         d.opts.Timeout,
-		RetryStrategy:   d.opts.RetryStrategy,
+		RetryStrategy:   d.writeRetry,
 		ParentSpan:      d.span(ctx),
 		Context:         ctx,
 	})
-	if err = failure(ctx, err); errors.Is(err, driver.ErrNotFound) {
+	if err = written(ctx, err); errors.Is(err, driver.ErrNotFound) {
 		return nil
 	}
 	return err
