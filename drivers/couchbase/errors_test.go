@@ -56,6 +56,7 @@ func calls(d *couchbase.Driver[profile], was driver.Meta) map[string]func(contex
 			return err
 		},
 		"Delete": func(ctx context.Context) error { return d.Delete(ctx, secret) },
+		"Remove": func(ctx context.Context) error { return d.Remove(ctx, secret, was, now) },
 	}
 }
 

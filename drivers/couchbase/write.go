@@ -90,27 +90,6 @@ func (d *Driver[T]) Replace(ctx context.Context, key string, v T, was driver.Met
 	return 0, &driver.ConflictError{Found: found, Err: err}
 }
 
-// Delete implements driver.Driver: one round trip.
-func (d *Driver[T]) Delete(ctx context.Context, key string) error {
-	if err := driver.CheckKey(key, d.maxKey); err != nil {
-		return err
-	}
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	_, err := d.collection.Remove(key, &gocb.RemoveOptions{
-		DurabilityLevel: d.opts.Durability,
-		Timeout:         d.opts.Timeout,
-		RetryStrategy:   d.writeRetry,
-		ParentSpan:      d.span(ctx),
-		Context:         ctx,
-	})
-	if err = written(ctx, err); errors.Is(err, driver.ErrNotFound) {
-		return nil
-	}
-	return err
-}
-
 // live is meta, with ErrNotFound for a record that is dead at now.
 func (d *Driver[T]) live(ctx context.Context, key string, now driver.Instant) (driver.Meta, error) {
 	m, err := d.meta(ctx, key)
