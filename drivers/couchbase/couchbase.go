@@ -27,6 +27,7 @@ type Driver[T any] struct {
 var (
 	_ driver.BatchGetter[any] = (*Driver[any])(nil)
 	_ driver.Upserter[any]    = (*Driver[any])(nil)
+	_ driver.ReadToucher[any] = (*Driver[any])(nil)
 	_ driver.Remover[any]     = (*Driver[any])(nil)
 	_ driver.Checker          = (*Driver[any])(nil)
 )

@@ -40,6 +40,13 @@ func (r impatient) RetryAfter(req gocb.RetryRequest, reason gocb.RetryReason) go
 	return r.strategy.RetryAfter(req, reason)
 }
 
+// never is a strategy for a touch that has a second chance elsewhere.
+type never struct{}
+
+func (never) RetryAfter(gocb.RetryRequest, gocb.RetryReason) gocb.RetryAction {
+	return &gocb.NoRetryRetryAction{}
+}
+
 // retries is a strategy of gocb's as gocbcore takes it.
 type retries struct{ strategy gocb.RetryStrategy }
 
