@@ -7,14 +7,14 @@ import (
 	"encoding/binary"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/couchbase/gocbcore/v10/memd"
 )
 
 // supported are the features the node grants to a client that asks for them.
-// Left out on purpose: server durations (the node has nothing to time), TLS,
-// cluster map notifications (the map never changes), reads from replicas, and
-// documents created in the deleted state.
+// Left out on purpose: TLS, cluster map notifications (the map never changes), reads
+// from replicas, and documents created in the deleted state.
 var supported = [256]bool{
 	memd.FeatureTCPNoDelay:                   true,
 	memd.FeatureSeqNo:                        true,
@@ -28,6 +28,7 @@ var supported = [256]bool{
 	memd.FeatureAltRequests:                  true,
 	memd.FeatureSyncReplication:              true,
 	memd.FeatureCollections:                  true,
+	memd.FeatureDurations:                    true,
 	memd.FeaturePreserveExpiry:               true,
 	memd.FeatureDedupeNotMyVbucketClustermap: true,
 	memd.FeatureClusterMapKnownVersion:       true,
@@ -53,6 +54,14 @@ func (c *conn) hello(req *memd.Packet) error {
 	if c.features[memd.FeatureCollections] {
 		c.in.EnableFeature(memd.FeatureCollections)
 	}
+	out := memd.NewConn(bufio.NewReadWriter(nil, c.bw))
+	c.began = time.Time{} // this answer goes without
+	if c.features[memd.FeatureDurations] {
+		out.EnableFeature(memd.FeatureDurations)
+	}
+	c.wmu.Lock()
+	c.out = out
+	c.wmu.Unlock()
 	return c.reply(req, memd.StatusSuccess, 0, nil, granted, 0)
 }
 

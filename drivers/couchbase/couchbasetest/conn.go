@@ -49,7 +49,7 @@ type conn struct {
 	// of whatever it encodes, and responses have none.
 	in, out *memd.Conn
 
-	// wmu guards bw and, through out, everything written.
+	// wmu guards bw, out and, through it, everything written.
 	wmu sync.Mutex
 	bw  *bufio.Writer
 
@@ -65,8 +65,10 @@ type conn struct {
 	authed    bool
 	exchange  *scramExchange // a SCRAM login that is under way
 	bucket    *bucket
-	configRev uint64 // the last that this client was sent
-	discard   bool   // the next response is to be thrown away, see Fault.Applied
+	configRev uint64    // the last that this client was sent
+	discard   bool      // the next response is to be thrown away, see Fault.Applied
+	began     time.Time // when the request under way was read; zero: the client does not ask
+	took      memd.ServerDurationFrame
 	res       memd.Packet
 	extras    [24]byte
 	body      []byte // scratch for sub-document responses
@@ -138,6 +140,9 @@ func (c *conn) serveAll() error {
 			return err
 		}
 		op := memd.CmdCode(header[1])
+		if c.features[memd.FeatureDurations] {
+			c.began = time.Now()
+		}
 		if err := c.node.faults.waitWhileHanging(c.closed); err != nil {
 			return err
 		}
@@ -353,6 +358,10 @@ func (c *conn) reply(req *memd.Packet, status memd.StatusCode, cas uint64, extra
 		c.res.Datatype |= uint8(memd.DatatypeFlagJSON)
 	}
 	c.res.Datatype |= uint8(datatype & memd.DatatypeFlagCompressed)
+	if !c.began.IsZero() {
+		c.took.ServerDuration = time.Since(c.began)
+		c.res.ServerDurationFrame = &c.took
+	}
 	if d := time.Duration(c.node.latency.Load()); d > 0 || c.delayed != nil {
 		return c.replyLater(d)
 	}
@@ -401,6 +410,10 @@ func (c *conn) replyLater(d time.Duration) error {
 	r := delayedResponse{due: time.Now().Add(d), packet: c.res}
 	r.packet.Extras = slices.Clone(r.packet.Extras)
 	r.packet.Value = slices.Clone(r.packet.Value)
+	if r.packet.ServerDurationFrame != nil {
+		took := c.took
+		r.packet.ServerDurationFrame = &took
+	}
 	select {
 	case c.delayed <- r:
 		return nil
