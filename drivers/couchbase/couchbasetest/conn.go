@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/couchbase/gocbcore/v10/memd"
+
+	"github.com/slidingttl/slidingttl/drivers/couchbase/couchbasetest/internal/jsonpath"
 )
 
 const (
@@ -73,7 +75,7 @@ type conn struct {
 	extras    [24]byte
 	body      []byte // scratch for sub-document responses
 	specs     []subdocSpec
-	pathElems []pathElem
+	pathElems []jsonpath.Elem
 }
 
 func newConn(n *Node, nc io.ReadWriteCloser) *conn {

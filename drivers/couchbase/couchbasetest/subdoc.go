@@ -7,6 +7,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/couchbase/gocbcore/v10/memd"
+
+	"github.com/slidingttl/slidingttl/drivers/couchbase/couchbasetest/internal/jsonpath"
 )
 
 const (
@@ -21,8 +23,8 @@ const (
 type subdocSpec struct {
 	op    memd.SubDocOpType
 	flags memd.SubdocFlag
-	raw   []byte     // the path as it was sent
-	path  []pathElem // the path in parts
+	raw   []byte          // the path as it was sent
+	path  []jsonpath.Elem // the path in parts
 	value []byte
 }
 
@@ -165,7 +167,7 @@ func (c *conn) checkSpec(s *subdocSpec, mutation bool, docFlags memd.SubdocDocFl
 		return &refusal{memd.StatusInvalidArgs, "operations on the whole document have no path"}
 	case rule.hasValue != (len(s.value) > 0):
 		return &refusal{memd.StatusInvalidArgs, "an operation with a value it must not have, or without one it must have"}
-	case len(s.raw) > maxPathLen:
+	case len(s.raw) > jsonpath.MaxLen:
 		return &refusal{memd.StatusInvalidArgs, "a path has at most 1024 bytes"}
 	}
 	if !s.xattr() {
@@ -213,7 +215,7 @@ func validXattrKey(path []byte) bool {
 // request share.
 func (c *conn) parsePath(s *subdocSpec) memd.StatusCode {
 	n := len(c.pathElems)
-	elems, status := parsePath(c.pathElems[n:n:cap(c.pathElems)], s.raw)
+	elems, status := jsonpath.Parse(c.pathElems[n:n:cap(c.pathElems)], s.raw)
 	if status != memd.StatusSuccess {
 		return status
 	}
@@ -298,7 +300,7 @@ func (c *conn) lookup(out []byte, s *subdocSpec, d *document, view *virtual) ([]
 	switch {
 	case s.virtual():
 		var status memd.StatusCode
-		if doc, status = view.object(string(s.path[0].name)); status != memd.StatusSuccess {
+		if doc, status = view.object(s.path[0].Name()); status != memd.StatusSuccess {
 			return out, status
 		}
 	case s.xattr():
@@ -308,20 +310,20 @@ func (c *conn) lookup(out []byte, s *subdocSpec, d *document, view *virtual) ([]
 	case !d.json:
 		return out, memd.StatusSubDocNotJSON
 	}
-	m, status := locateExisting(doc, s.path)
+	found, status := jsonpath.Find(doc, s.path)
 	if status != memd.StatusSuccess {
 		return out, status
 	}
 	switch s.op {
 	case memd.SubDocOpExists:
 	case memd.SubDocOpGetCount:
-		n, ok := countOf(doc, m.value)
+		n, ok := jsonpath.Count(found)
 		if !ok {
 			return out, memd.StatusSubDocPathMismatch
 		}
 		out = appendUint(out, uint64(n))
 	default:
-		out = append(out, doc[m.value.start:m.value.end]...)
+		out = append(out, found...)
 	}
 	return out, memd.StatusSuccess
 }
@@ -517,7 +519,7 @@ func (c *conn) editOne(s *subdocSpec, i int, next *document, mu *mutation, mkdir
 	} else if !next.json {
 		return memd.StatusSubDocNotJSON
 	}
-	edited, result, status := edit(doc, s.op, s.path, value, mkdirs || s.flags&memd.SubdocFlagMkDirP != 0)
+	edited, result, status := jsonpath.Edit(doc, s.op, s.path, value, mkdirs || s.flags&memd.SubdocFlagMkDirP != 0)
 	if status != memd.StatusSuccess {
 		return status
 	}
