@@ -42,6 +42,9 @@ func (c codec) encode(v any) (document, error) {
 
 func (c codec) decode(doc document, into any) error {
 	var err error
+	if len(doc.body) == 0 {
+		return &driver.InvalidError{Field: "stored value", Value: "0 bytes", Rule: "must be at least one byte"}
+	}
 	if c.flags {
 		err = c.Decode(doc.body, doc.flags, into)
 	} else {

@@ -1,6 +1,7 @@
 package couchbase_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -52,9 +53,19 @@ func TestContract(t *testing.T) {
 				drivertest.Run(t, realServer(t, opts))
 				return
 			}
-			drivertest.Run(t, testNode(t, opts))
+			f := open(t)
+			drivertest.Run(t, testNode(f, f.c, opts))
 		})
 	}
+	t.Run("collection", func(t *testing.T) {
+		t.Parallel()
+		if os.Getenv("SLIDINGTTL_COUCHBASE") != "" {
+			return // the environment names the collection
+		}
+		f := open(t)
+		ok(t, "AddCollection", f.AddCollection(f.Bucket(), "tenant", "sessions", nil))
+		drivertest.Run(t, testNode(f, f.c.Bucket().Scope("tenant").Collection("sessions"), couchbase.Options{}))
+	})
 }
 
 // lacks is what Couchbase has no way to do.
@@ -63,12 +74,11 @@ var lacks = map[drivertest.Feature]string{
 	drivertest.Clock: "the server tells its time only together with a document",
 }
 
-func testNode(t *testing.T, opts couchbase.Options) drivertest.Harness {
-	f := open(t)
+func testNode(f *fixture, c *gocb.Collection, opts couchbase.Options) drivertest.Harness {
 	return drivertest.Harness{
 		Lacks: lacks,
 		Open: func(t testing.TB) *drivertest.Backend {
-			b := backend(t, f.c, opts)
+			b := backend(t, c, opts)
 			b.Now, b.Wait = f.Now, f.Advance
 			b.Fail = func() func() {
 				ok(t, "Inject", f.Inject(couchbasetest.Fault{Status: memd.StatusInternalError, Count: 1 << 20}))
@@ -85,7 +95,8 @@ func testNode(t *testing.T, opts couchbase.Options) drivertest.Harness {
 }
 
 // realServer is the server at SLIDINGTTL_COUCHBASE, a connection string, with
-// SLIDINGTTL_COUCHBASE_USER, _PASSWORD and _BUCKET.
+// SLIDINGTTL_COUCHBASE_USER, _PASSWORD and _BUCKET, and _SCOPE and _COLLECTION if it is
+// not to be the default ones.
 func realServer(t *testing.T, opts couchbase.Options) drivertest.Harness {
 	cluster, err := gocb.Connect(os.Getenv("SLIDINGTTL_COUCHBASE"), gocb.ClusterOptions{
 		Authenticator: gocb.PasswordAuthenticator{
@@ -97,6 +108,8 @@ func realServer(t *testing.T, opts couchbase.Options) drivertest.Harness {
 	t.Cleanup(func() { _ = cluster.Close(nil) })
 	bucket := cluster.Bucket(os.Getenv("SLIDINGTTL_COUCHBASE_BUCKET"))
 	ok(t, "WaitUntilReady", bucket.WaitUntilReady(30*time.Second, nil))
+	named := func(variable string) string { return cmp.Or(os.Getenv("SLIDINGTTL_COUCHBASE_"+variable), "_default") }
+	collection := bucket.Scope(named("SCOPE")).Collection(named("COLLECTION"))
 
 	lacking := map[drivertest.Feature]string{
 		drivertest.Fail: "a real server does not fail on demand",
@@ -109,7 +122,7 @@ func realServer(t *testing.T, opts couchbase.Options) drivertest.Harness {
 		Lacks:    lacking,
 		Parallel: true,
 		Open: func(t testing.TB) *drivertest.Backend {
-			return backend(t, bucket.DefaultCollection(), opts)
+			return backend(t, collection, opts)
 		},
 	}
 }
@@ -117,9 +130,13 @@ func realServer(t *testing.T, opts couchbase.Options) drivertest.Harness {
 func backend(t testing.TB, c *gocb.Collection, opts couchbase.Options) *drivertest.Backend {
 	d, err := couchbase.New[drivertest.Value](c, &opts)
 	ok(t, "New", err)
+	maxKey := 250
+	if c.Name() != "_default" {
+		maxKey = 246
+	}
 	return &drivertest.Backend{
 		Driver: d,
-		MaxKey: 250,
+		MaxKey: maxKey,
 		Plant: func(ctx context.Context, key string, v drivertest.Value, life driver.Life) error {
 			return plantValue(ctx, c, opts, key, v, life)
 		},

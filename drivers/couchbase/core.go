@@ -46,10 +46,8 @@ func (d *Driver[T]) send(ctx context.Context, key string, call func(*gocbcore.Ag
 		key:        []byte(key),
 		scope:      d.collection.ScopeName(),
 		collection: d.collection.Name(),
+		retry:      retries{d.writeRetry},
 		deadline:   time.Now().Add(d.opts.Timeout),
-	}
-	if d.opts.RetryStrategy != nil {
-		f.retry = retries{d.opts.RetryStrategy}
 	}
 	if level := d.opts.Durability; level > gocb.DurabilityLevelNone {
 		f.durability = durabilities[level]
@@ -66,7 +64,7 @@ func (d *Driver[T]) send(ctx context.Context, key string, call func(*gocbcore.Ag
 }
 
 // wait returns the CAS that the write left, once there is an answer or none is to be
-// had. A write given up because ctx ended may have landed.
+// had. A write given up because ctx ended is ambiguous.
 func (p pending) wait(ctx context.Context) (gocb.Cas, error) {
 	var o outcome
 	select {
@@ -75,7 +73,7 @@ func (p pending) wait(ctx context.Context) (gocb.Cas, error) {
 		p.op.Cancel()
 		o = <-p.done
 	}
-	return gocb.Cas(o.cas), failure(ctx, o.err)
+	return gocb.Cas(o.cas), written(ctx, o.err)
 }
 
 var durabilities = map[gocb.DurabilityLevel]memd.DurabilityLevel{
@@ -84,15 +82,27 @@ var durabilities = map[gocb.DurabilityLevel]memd.DurabilityLevel{
 	gocb.DurabilityLevelPersistToMajority:          memd.DurabilityLevelPersistToMajority,
 }
 
-// mutateIn sends a sub-document write of ops.
-func (d *Driver[T]) mutateIn(ctx context.Context, key string, flags memd.SubdocDocFlag, cas gocb.Cas, expiry uint32, ops []gocbcore.SubDocOp) (pending, error) {
+// mutation is a sub-document write.
+type mutation struct {
+	flags  memd.SubdocDocFlag
+	cas    gocb.Cas
+	expiry uint32
+	ops    []gocbcore.SubDocOp
+	retry  gocb.RetryStrategy // nil: that of other writes
+}
+
+// mutateIn sends a sub-document write.
+func (d *Driver[T]) mutateIn(ctx context.Context, key string, m mutation) (pending, error) {
 	return d.send(ctx, key, func(agent *gocbcore.Agent, f frame, done func(gocbcore.Cas, error)) (gocbcore.PendingOp, error) {
+		if m.retry != nil {
+			f.retry = retries{m.retry}
+		}
 		return agent.MutateIn(gocbcore.MutateInOptions{
 			Key:                    f.key,
-			Flags:                  flags,
-			Cas:                    gocbcore.Cas(cas),
-			Expiry:                 expiry,
-			Ops:                    ops,
+			Flags:                  m.flags,
+			Cas:                    gocbcore.Cas(m.cas),
+			Expiry:                 m.expiry,
+			Ops:                    m.ops,
 			ScopeName:              f.scope,
 			CollectionName:         f.collection,
 			RetryStrategy:          f.retry,
@@ -159,32 +169,3 @@ func stored(done func(gocbcore.Cas, error)) gocbcore.StoreCallback {
 		done(res.Cas, nil)
 	}
 }
-
-// retries is a strategy of gocb's as gocbcore takes it.
-type retries struct{ strategy gocb.RetryStrategy }
-
-func (r retries) RetryAfter(req gocbcore.RetryRequest, reason gocbcore.RetryReason) gocbcore.RetryAction {
-	action := r.strategy.RetryAfter(retryRequest{req}, reason)
-	if action == nil {
-		return nil
-	}
-	return action
-}
-
-type retryRequest struct{ gocbcore.RetryRequest }
-
-func (r retryRequest) RetryReasons() []gocb.RetryReason {
-	return reasons(r.RetryRequest.RetryReasons())
-}
-
-// repeatable is a strategy for lookups. gocbcore counts all sub-document operations as
-// unsafe to repeat, and so would fail a lookup whose connection breaks.
-type repeatable struct{ strategy gocb.RetryStrategy }
-
-func (r repeatable) RetryAfter(req gocb.RetryRequest, reason gocb.RetryReason) gocb.RetryAction {
-	return r.strategy.RetryAfter(idempotent{req}, reason)
-}
-
-type idempotent struct{ gocb.RetryRequest }
-
-func (idempotent) Idempotent() bool { return true }

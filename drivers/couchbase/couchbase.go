@@ -18,6 +18,8 @@ type Driver[T any] struct {
 	read       []gocb.LookupInSpec // what Get asks for, see record
 	peek       []gocb.LookupInSpec // the same without the body
 	readRetry  gocb.RetryStrategy
+	touchRetry gocb.RetryStrategy
+	writeRetry gocb.RetryStrategy
 	slots      chan struct{} // bounds the lookups that GetMulti has under way
 	maxKey     int
 }
@@ -25,6 +27,8 @@ type Driver[T any] struct {
 var (
 	_ driver.BatchGetter[any] = (*Driver[any])(nil)
 	_ driver.Upserter[any]    = (*Driver[any])(nil)
+	_ driver.ReadToucher[any] = (*Driver[any])(nil)
+	_ driver.Remover[any]     = (*Driver[any])(nil)
 	_ driver.Checker          = (*Driver[any])(nil)
 )
 
@@ -66,10 +70,11 @@ func New[T any](c *gocb.Collection, opts *Options) (*Driver[T], error) {
 		d.maxKey = maxKey
 	}
 	d.read, d.peek = specs(d.created, d.codec)
-	d.readRetry = repeatable{o.RetryStrategy}
-	if o.RetryStrategy == nil {
-		d.readRetry = repeatable{gocb.NewBestEffortRetryStrategy(nil)}
+	retry := o.RetryStrategy
+	if retry == nil {
+		retry = gocb.NewBestEffortRetryStrategy(nil)
 	}
+	d.readRetry, d.writeRetry, d.touchRetry = repeatable{retry}, once{retry}, impatient{once{retry}}
 	return d, nil
 }
 

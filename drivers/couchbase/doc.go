@@ -39,6 +39,9 @@
 //
 // gocb's own errors stay reachable with errors.As and errors.Is: *gocb.KeyValueError,
 // *gocb.TimeoutError, gocb.ErrTemporaryFailure and so on. Their DocumentID is blank,
-// since keys are often secret. A write whose answer did not arrive matches
-// gocb.ErrAmbiguousTimeout: it may have landed.
+// since keys are often secret. A write that may have landed although it failed, because
+// its answer did not arrive (a time-out, a connection that dropped, a context that
+// ended) or because the server itself does not know (durability), matches
+// [driver.ErrAmbiguous]; after any other error nothing was written. What may have landed
+// is never sent again, whatever Options.RetryStrategy says.
 package couchbase

@@ -3,6 +3,7 @@ package couchbase_test
 import (
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -71,6 +72,35 @@ func TestDocumentsAreShared(t *testing.T) {
 				t.Errorf("adopted with expiry %d; want %d", expiry, want.ExpiresAt/1000)
 			}
 		}
+	}
+}
+
+// A body that has no room for the field is refused where it is read, with a reason, and
+// nothing is sent that the server would refuse. It can be overwritten.
+func TestBodyMustBeAnObject(t *testing.T) {
+	f := open(t)
+	s := newStore(t, f, newDriver[json.RawMessage](t, f, &couchbase.Options{CreatedIn: couchbase.Body}), policy, nil)
+	for body, value := range map[string]string{
+		`["an array"]`: "an array",
+		` 17`:          "a number",
+		`null`:         "null",
+		`"a text"`:     "a string of 6 bytes",
+		"\x00":         "1 bytes",
+		"":             "0 bytes",
+	} {
+		ok(t, "plant", plant(t.Context(), f.c, "k", []byte(body), jsonFlags, 0))
+		var err error
+		counts := f.during(func() { _, err = s.Get(t.Context(), "k") })
+		var invalid *driver.InvalidError
+		if !errors.As(err, &invalid) || invalid.Field != "stored value" || invalid.Value != value || !strings.Contains(invalid.Rule, "object") {
+			t.Errorf("Get of %q: %v; want that the stored value, %s, must be an object", body, err, value)
+		}
+		if want := (couchbasetest.Counts{LookupIn: 1}); counts != want {
+			t.Errorf("Get of %q: the node counted %+v; want %+v", body, counts, want)
+		}
+		ok(t, "Upsert", s.Upsert(t.Context(), "k", json.RawMessage(`{}`)))
+		_, err = s.Get(t.Context(), "k")
+		ok(t, "Get after Upsert", err)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/couchbase/gocb/v2"
 	"github.com/couchbase/gocbcore/v10"
@@ -22,8 +23,39 @@ func failure(ctx context.Context, err error) error {
 		return fmt.Errorf("%w: %w", ctx.Err(), err)
 	case errors.Is(err, gocb.ErrDocumentNotFound):
 		return fmt.Errorf("%w: %w", driver.ErrNotFound, err)
+	case errors.Is(err, gocb.ErrDocumentLocked):
+		return fmt.Errorf("%w: %w", driver.ErrLocked, err)
 	}
 	return err
+}
+
+// written is failure for a write, which may have landed although it failed.
+func written(ctx context.Context, err error) error {
+	known := failure(ctx, err)
+	if known != nil && ambiguous(known) {
+		return fmt.Errorf("%w: %w", driver.ErrAmbiguous, known)
+	}
+	return known
+}
+
+// unanswered are the errors of a request to which no answer came that tells its fate.
+// gocbcore gives a request whose connection closes io.EOF, and calls every time-out of
+// a write ambiguous. Source: gocbcore v10.8.1, error.go, memdclient.go, crudcomponent.go.
+var unanswered = []error{
+	gocb.ErrAmbiguousTimeout,
+	gocb.ErrDurabilityAmbiguous,
+	gocb.ErrRequestCanceled, // because the context ended, or the cluster was closed
+	gocbcore.ErrSocketClosed,
+	gocbcore.ErrForcedReconnect,
+	gocbcore.ErrProtocol, // an answer that is none
+}
+
+// ambiguous reports whether a write that failed with err may have landed all the same.
+func ambiguous(err error) bool {
+	if timeout := (*gocb.TimeoutError)(nil); errors.As(err, &timeout) && timeout.LastDispatchedTo == "" {
+		return false // it waited for a connection
+	}
+	return slices.ContainsFunc(unanswered, func(e error) bool { return errors.Is(err, e) })
 }
 
 // tooLarge makes the server's refusal of a value an InvalidError.

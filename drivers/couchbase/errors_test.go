@@ -56,6 +56,7 @@ func calls(d *couchbase.Driver[profile], was driver.Meta) map[string]func(contex
 			return err
 		},
 		"Delete": func(ctx context.Context) error { return d.Delete(ctx, secret) },
+		"Remove": func(ctx context.Context) error { return d.Remove(ctx, secret, was, now) },
 	}
 }
 
@@ -301,6 +302,8 @@ func TestInvalidDocument(t *testing.T) {
 		{"another type", `{"name":1}`, nil, couchbase.Options{}, "stored value"},
 		{"no JSON", "\x00\x01", nil, couchbase.Options{}, "stored value"},
 		{"xattr of another type", `{}`, "yesterday", couchbase.Options{}, "xattr slidingttl.created_at"},
+		{"empty", "", nil, couchbase.Options{}, "stored value"},
+		{"empty, with the field to be in it", "", nil, couchbase.Options{CreatedIn: couchbase.Body}, "stored value"},
 		{"field of another type", `{"created_at":1700000000}`, nil, couchbase.Options{CreatedIn: couchbase.Body}, "field created_at"},
 		{"field that is no time", `{"created_at":"yesterday"}`, nil, couchbase.Options{CreatedIn: couchbase.Body}, "field created_at"},
 	} {

@@ -20,7 +20,8 @@ const (
 	Xattr Place = iota
 
 	// Body keeps created_at in a field at the top of the body, for teams whose
-	// documents carry one already. The body must be a JSON object.
+	// documents carry one already. The body must be a JSON object: to read any
+	// other is a *driver.InvalidError, to overwrite it is not.
 	Body
 )
 
@@ -54,7 +55,9 @@ type Options struct {
 
 	// RetryStrategy decides on retries after temporary failures, within Timeout. It
 	// is told that lookups are idempotent, which gocb by itself does not take them
-	// for. Nil: the cluster's for writes, and gocb's best effort for lookups.
+	// for. It is not asked about a write that may have landed, nor about another
+	// client's lock that keeps a touch out: neither is tried again. Nil: gocb's best
+	// effort. The strategy of the cluster is out of a driver's reach.
 	RetryStrategy gocb.RetryStrategy
 
 	// ParentSpan gives the span under which the operations of a call are traced.

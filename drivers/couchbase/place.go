@@ -107,6 +107,8 @@ func jsonType(raw []byte) string {
 		return "an array"
 	case 't', 'f':
 		return "a boolean"
+	case 'n':
+		return "null"
 	}
 	return "a number"
 }
@@ -143,10 +145,17 @@ func find(body []byte, field string) (start, end int, ok bool, err error) {
 	return start, end, ok, nil
 }
 
-// within reads created_at from a document's body. A body that is no object has none.
+// within reads created_at from a document's body.
 func (p place) within(body []byte) (driver.Instant, error) {
 	start, end, ok, err := find(body, p.path)
-	if err != nil || !ok {
+	switch {
+	case err != nil:
+		value := fmt.Sprintf("%d bytes", len(body))
+		if json.Valid(body) {
+			value = jsonType(bytes.TrimSpace(body))
+		}
+		return 0, &driver.InvalidError{Field: "stored value", Value: value, Rule: "must be a JSON object with CreatedIn: Body", Err: err}
+	case !ok:
 		return 0, nil
 	}
 	return p.parse(body[start:end])

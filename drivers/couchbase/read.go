@@ -54,7 +54,8 @@ func (d *Driver[T]) Get(ctx context.Context, key string) (driver.Entry[T], error
 		return e, err
 	}
 	var doc document
-	if err := res.ContentAt(bodyAt, &doc.body); err != nil {
+	// The server finds no body in an empty document; decoding it says so.
+	if err := res.ContentAt(bodyAt, &doc.body); err != nil && !errors.Is(err, gocb.ErrPathNotFound) {
 		return e, visible(err)
 	}
 	if e.ExpiresAt, err = expiresAt(res); err != nil {
@@ -150,7 +151,7 @@ func (d *Driver[T]) createdAt(res *gocb.LookupInResult, at uint) (driver.Instant
 	case errors.Is(err, gocb.ErrPathNotFound):
 		return 0, nil
 	case d.created.body && (errors.Is(err, gocb.ErrPathMismatch) || errors.Is(err, gocb.ErrDocumentNotJSON) || errors.Is(err, gocb.ErrValueNotJSON)):
-		return 0, nil // no place for a created_at, so there is none
+		return 0, nil // no room for a created_at, so there is none
 	}
 	return 0, visible(err)
 }

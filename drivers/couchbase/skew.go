@@ -66,7 +66,10 @@ func (d *Driver[T]) writeProbe(ctx context.Context, key string, at uint32) (sigh
 	var s sighting
 	for range clockLooks {
 		s.before = time.Now()
-		p, err := d.mutateIn(ctx, key, memd.SubdocDocFlagMkDoc, 0, at, []gocbcore.SubDocOp{{Op: memd.SubDocOpSetDoc, Value: []byte("{}")}})
+		p, err := d.mutateIn(ctx, key, mutation{
+			flags: memd.SubdocDocFlagMkDoc, expiry: at,
+			ops: []gocbcore.SubDocOp{{Op: memd.SubDocOpSetDoc, Value: []byte("{}")}},
+		})
 		if err != nil {
 			return s, err
 		}

@@ -16,10 +16,6 @@ import (
 // the same record, so it takes that many at once to get there.
 const attempts = 64
 
-// touchedPath is what a touch writes where created_at is in the body and must stay
-// as it was written: a sub-document write needs an operation.
-const touchedPath = "slidingttl.touched_at"
-
 // flagsField is beside created_at, and holds the flags of a typed document until they
 // are where others look for them.
 const flagsField = "flags"
@@ -94,63 +90,6 @@ func (d *Driver[T]) Replace(ctx context.Context, key string, v T, was driver.Met
 	return 0, &driver.ConflictError{Found: found, Err: err}
 }
 
-// Touch implements driver.Driver: one round trip, or two where another record than was
-// is found. The body is not sent, and stays as it is but for a created_at that a
-// record in the Body place is adopted with.
-func (d *Driver[T]) Touch(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-	if err := driver.CheckKey(key, d.maxKey); err != nil {
-		return 0, err
-	}
-	at, err := expiry(life.ExpiresAt)
-	if err != nil {
-		return 0, err
-	}
-	op := d.created.set(life.CreatedAt)
-	if d.created.body && was.CreatedAt == life.CreatedAt {
-		op = setXattr(touchedPath, int64(now))
-	}
-	ops := []gocbcore.SubDocOp{op}
-
-	var refusal error
-	if was.Alive(now) && was.Version != 0 { // a write without a CAS would land on anything
-		p, err := d.mutateIn(ctx, key, memd.SubdocDocFlagNone, gocb.Cas(was.Version), at, ops)
-		if err != nil {
-			return 0, err
-		}
-		left, werr := p.wait(ctx)
-		if !moved(werr) {
-			return driver.Version(left), werr
-		}
-		refusal = werr
-	}
-	found, err := d.live(ctx, key, now)
-	if err != nil {
-		return 0, err
-	}
-	return 0, &driver.ConflictError{Found: found, Err: refusal}
-}
-
-// Delete implements driver.Driver: one round trip.
-func (d *Driver[T]) Delete(ctx context.Context, key string) error {
-	if err := driver.CheckKey(key, d.maxKey); err != nil {
-		return err
-	}
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	_, err := d.collection.Remove(key, &gocb.RemoveOptions{
-		DurabilityLevel: d.opts.Durability,
-		Timeout:         d.opts.Timeout,
-		RetryStrategy:   d.opts.RetryStrategy,
-		ParentSpan:      d.span(ctx),
-		Context:         ctx,
-	})
-	if err = failure(ctx, err); errors.Is(err, driver.ErrNotFound) {
-		return nil
-	}
-	return err
-}
-
 // live is meta, with ErrNotFound for a record that is dead at now.
 func (d *Driver[T]) live(ctx context.Context, key string, now driver.Instant) (driver.Meta, error) {
 	m, err := d.meta(ctx, key)
@@ -202,9 +141,9 @@ func (d *Driver[T]) begin(ctx context.Context, key string, doc document, over *d
 		ops = append(ops, setXattr(d.created.beside(flagsField), int64(doc.flags)))
 	}
 	if over == nil {
-		return d.mutateIn(ctx, key, memd.SubdocDocFlagAddDoc, 0, at, ops)
+		return d.mutateIn(ctx, key, mutation{flags: memd.SubdocDocFlagAddDoc, expiry: at, ops: ops})
 	}
-	return d.mutateIn(ctx, key, memd.SubdocDocFlagNone, gocb.Cas(over.Version), at, ops)
+	return d.mutateIn(ctx, key, mutation{cas: gocb.Cas(over.Version), expiry: at, ops: ops})
 }
 
 // whole reports whether the write of life over a record leaves its created_at alone.

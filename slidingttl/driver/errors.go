@@ -18,6 +18,11 @@ var ErrConflict = errors.New("conflict")
 // where that ended. A write that is sure not to have landed never matches it.
 var ErrAmbiguous = errors.New("the write may have landed")
 
+// ErrLocked says that another client has locked the record: it can be read, but not
+// written until that client unlocks it or its lock runs out. Nothing was written. A
+// touch that meets it is put off to a later access.
+var ErrLocked = errors.New("locked by another client")
+
 // ErrFull says that an in-memory store has reached its bound on records.
 var ErrFull = errors.New("store is full")
 

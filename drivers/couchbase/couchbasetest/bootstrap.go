@@ -1,20 +1,21 @@
 package couchbasetest
 
 import (
-	"bufio"
 	"bytes"
 	"crypto/subtle"
 	"encoding/binary"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/couchbase/gocbcore/v10/memd"
+
+	"github.com/slidingttl/slidingttl/drivers/couchbase/couchbasetest/internal/wire"
 )
 
 // supported are the features the node grants to a client that asks for them.
-// Left out on purpose: server durations (the node has nothing to time), TLS,
-// cluster map notifications (the map never changes), reads from replicas, and
-// documents created in the deleted state.
+// Left out on purpose: TLS, cluster map notifications (the map never changes), reads
+// from replicas, and documents created in the deleted state.
 var supported = [256]bool{
 	memd.FeatureTCPNoDelay:                   true,
 	memd.FeatureSeqNo:                        true,
@@ -28,6 +29,7 @@ var supported = [256]bool{
 	memd.FeatureAltRequests:                  true,
 	memd.FeatureSyncReplication:              true,
 	memd.FeatureCollections:                  true,
+	memd.FeatureDurations:                    true,
 	memd.FeaturePreserveExpiry:               true,
 	memd.FeatureDedupeNotMyVbucketClustermap: true,
 	memd.FeatureClusterMapKnownVersion:       true,
@@ -49,10 +51,8 @@ func (c *conn) hello(req *memd.Packet) error {
 		c.features[f] = true
 		granted = binary.BigEndian.AppendUint16(granted, f)
 	}
-	c.in = memd.NewConn(bufio.NewReadWriter(c.br, nil)) // forgets what was negotiated before
-	if c.features[memd.FeatureCollections] {
-		c.in.EnableFeature(memd.FeatureCollections)
-	}
+	c.began = time.Time{} // this answer goes without
+	c.Negotiate(c.features[memd.FeatureCollections], c.features[memd.FeatureDurations])
 	return c.reply(req, memd.StatusSuccess, 0, nil, granted, 0)
 }
 
@@ -64,10 +64,10 @@ func (c *conn) getErrorMap(req *memd.Packet) error {
 	if len(req.Value) != 2 {
 		return c.fail(req, memd.StatusInvalidArgs, "the version is 16 bits")
 	}
-	if binary.BigEndian.Uint16(req.Value) < errorMapVersion {
+	if binary.BigEndian.Uint16(req.Value) < wire.ErrorMapVersion {
 		return c.fail(req, memd.StatusKeyNotFound, "no error map of that version")
 	}
-	return c.reply(req, memd.StatusSuccess, 0, nil, errorMap(), memd.DatatypeFlagJSON)
+	return c.reply(req, memd.StatusSuccess, 0, nil, wire.ErrorMap(), memd.DatatypeFlagJSON)
 }
 
 func (c *conn) saslListMechs(req *memd.Packet) error {
@@ -88,7 +88,7 @@ func (c *conn) saslAuth(req *memd.Packet) error {
 		}
 		return c.login(req, equal(parts[1], c.node.username) && equal(parts[2], c.node.password), nil)
 	default:
-		x, challenge, err := c.node.scram.begin(mech, req.Value)
+		x, challenge, err := c.node.scram.Begin(mech, req.Value)
 		if err != nil {
 			return c.fail(req, memd.StatusAuthError, err.Error())
 		}
@@ -100,11 +100,11 @@ func (c *conn) saslAuth(req *memd.Packet) error {
 func (c *conn) saslStep(req *memd.Packet) error {
 	x := c.exchange
 	c.exchange = nil
-	if x == nil || x.mechanism != string(req.Key) {
+	if x == nil || x.Mechanism != string(req.Key) {
 		return c.fail(req, memd.StatusAuthError, "no login of that mechanism is under way")
 	}
-	signature, ok := x.finish(req.Value)
-	return c.login(req, ok && equal([]byte(x.username), c.node.username), signature)
+	signature, ok := x.Finish(req.Value)
+	return c.login(req, ok && equal([]byte(x.Username), c.node.username), signature)
 }
 
 func (c *conn) login(req *memd.Packet, ok bool, answer []byte) error {

@@ -1,8 +1,11 @@
 package couchbasetest_test
 
 import (
+	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -180,6 +183,48 @@ func TestSettingsByManagement(t *testing.T) {
 	// What the node cannot do it does not pretend to have done.
 	if err := cluster.Bucket("b").CollectionsV2().CreateScope("made", nil); err == nil {
 		t.Error("a scope was made by management")
+	}
+}
+
+// Other clients read more of the answers than gocb does.
+func TestAnswersForOtherClients(t *testing.T) {
+	node := couchbasetest.Start(t)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, node.ManagementURL()+"/pools/default/buckets/"+node.Bucket(), nil)
+	must(t, err)
+	req.SetBasicAuth(node.Username(), node.Password())
+	res, err := http.DefaultClient.Do(req)
+	must(t, err)
+	defer http.DefaultClient.CloseIdleConnections()
+	defer func() { must(t, res.Body.Close()) }()
+	var settings struct {
+		Capabilities []string `json:"bucketCapabilities"`
+		Nodes        []struct {
+			Hostname string
+			Status   string
+			Version  string
+			Services []string
+			Ports    map[string]int
+		}
+	}
+	must(t, json.NewDecoder(res.Body).Decode(&settings))
+	if len(settings.Nodes) != 1 || len(settings.Capabilities) == 0 {
+		t.Fatalf("settings %+v", settings)
+	}
+	n := settings.Nodes[0]
+	if "http://"+n.Hostname != node.ManagementURL() || n.Status != "healthy" || n.Version == "" || !slices.Equal(n.Services, []string{"kv"}) ||
+		"couchbase://127.0.0.1:"+strconv.Itoa(n.Ports["direct"]) != node.ConnectionString() {
+		t.Errorf("the node is %+v", n)
+	}
+
+	// A client that prefers no server group prefers none of this cluster's.
+	agent, err := node.Cluster(t).Bucket(node.Bucket()).Internal().IORouter()
+	must(t, err)
+	config, err := agent.ConfigSnapshot()
+	must(t, err)
+	groups, err := config.KeyToServersByServerGroup([]byte("k"))
+	must(t, err)
+	if len(groups) != 1 || len(groups["Group 1"]) != 1 {
+		t.Errorf("servers by group %v; want one, in Group 1", groups)
 	}
 }
 

@@ -21,15 +21,22 @@ const (
 var bucketCapabilities = []string{"collections", "durableWrite", "cccp", "cbhello", "nodesExt", "touch", "xattr"}
 
 type nodeExt struct {
-	Services map[string]int `json:"services"`
-	ThisNode bool           `json:"thisNode"`
+	Services    map[string]int `json:"services"`
+	ThisNode    bool           `json:"thisNode"`
+	ServerGroup string         `json:"serverGroup"`
 }
+
+// serverGroup is the name of the group that every node is in until an administrator
+// makes another. Without one a client that prefers no group would take this node for
+// one of the group it prefers.
+const serverGroup = "Group 1"
 
 // nodesExt has no host name: a client then uses the one it connected to.
 func (n *Node) nodesExt() []nodeExt {
 	return []nodeExt{{
-		Services: map[string]int{"kv": port(n.kv), "mgmt": port(n.mgmt)},
-		ThisNode: true,
+		Services:    map[string]int{"kv": port(n.kv), "mgmt": port(n.mgmt)},
+		ThisNode:    true,
+		ServerGroup: serverGroup,
 	}}
 }
 

@@ -39,7 +39,7 @@ func FuzzPackets(f *testing.F) {
 		c := newConn(node, s)
 		c.authed, c.bucket = true, node.bucket(node.Bucket())
 		c.features = supported
-		c.in.EnableFeature(memd.FeatureCollections)
+		c.Negotiate(true, true)
 		c.serve()
 		for out := memd.NewConn(&s.out); ; {
 			p, _, err := out.ReadPacket()

@@ -9,6 +9,8 @@ import (
 
 	"github.com/couchbase/gocbcore/v10/memd"
 	"github.com/golang/snappy"
+
+	"github.com/slidingttl/slidingttl/drivers/couchbase/couchbasetest/internal/wire"
 )
 
 // lockedCAS is what a read answers instead of the CAS of a locked document.
@@ -117,7 +119,7 @@ func (c *conn) getAndTouch(req *memd.Packet) error {
 	}
 	expiry, ok := t.expiry(binary.BigEndian.Uint32(req.Extras))
 	if !ok {
-		return c.fail(req, statusExpiryOverflow, "the expiry does not fit into 32 bits")
+		return c.fail(req, wire.StatusExpiryOverflow, "the expiry does not fit into 32 bits")
 	}
 	d, changed, status := c.touch(req, &t, expiry)
 	if status != memd.StatusSuccess {
@@ -304,7 +306,7 @@ func (c *conn) store(req *memd.Packet) error {
 	}
 	expiry, ok := t.expiry(binary.BigEndian.Uint32(req.Extras[4:]))
 	if !ok {
-		return c.fail(req, statusExpiryOverflow, "the expiry does not fit into 32 bits")
+		return c.fail(req, wire.StatusExpiryOverflow, "the expiry does not fit into 32 bits")
 	}
 	next := &document{
 		value:  value,
@@ -472,7 +474,7 @@ func (c *conn) count(req *memd.Packet, t *target) (d *document, n uint64, status
 		}
 		expiry, ok := t.expiry(asked)
 		if !ok {
-			return nil, 0, statusExpiryOverflow
+			return nil, 0, wire.StatusExpiryOverflow
 		}
 		next := &document{value: strconv.AppendUint(nil, initial, 10), expiry: expiry, json: true}
 		t.vb.put(req.CollectionID, req.Key, nil, next, t.now)

@@ -23,11 +23,11 @@ func (n *Node) newMgmtServer() *http.Server {
 	mux.HandleFunc("GET /pools/default/buckets", func(w http.ResponseWriter, _ *http.Request) {
 		all := []any{}
 		for _, b := range n.allBuckets() {
-			all = append(all, b.settings())
+			all = append(all, n.settings(b))
 		}
 		writeJSON(w, mustJSON(all))
 	})
-	mux.HandleFunc("GET /pools/default/buckets/{bucket}", n.forBucket(func(b *bucket) []byte { return mustJSON(b.settings()) }))
+	mux.HandleFunc("GET /pools/default/buckets/{bucket}", n.forBucket(func(b *bucket) []byte { return mustJSON(n.settings(b)) }))
 	mux.HandleFunc("GET /pools/default/buckets/{bucket}/scopes", n.forBucket(func(b *bucket) []byte { return b.manifest.Load().json() }))
 	return &http.Server{
 		Handler:  n.authenticate(mux),
@@ -88,8 +88,8 @@ func writeJSON(w http.ResponseWriter, body []byte) {
 	_, _ = w.Write(body)
 }
 
-// settings are a bucket's, with the members that gocb reads.
-func (b *bucket) settings() map[string]any {
+// settings are a bucket's, with the members that Couchbase's SDKs read.
+func (n *Node) settings(b *bucket) map[string]any {
 	return map[string]any{
 		"name":                   b.name,
 		"uuid":                   b.uuid,
@@ -105,5 +105,16 @@ func (b *bucket) settings() map[string]any {
 		"replicaNumber":          0,
 		"quota":                  map[string]any{"ram": 256 << 20, "rawRAM": 256 << 20},
 		"controllers":            map[string]any{},
+		"bucketCapabilities":     bucketCapabilities,
+		"nodes": []any{map[string]any{
+			"hostname":          n.mgmt.Addr().String(),
+			"status":            "healthy",
+			"clusterMembership": "active",
+			"version":           "couchbasetest",
+			"thisNode":          true,
+			"services":          []string{"kv"},
+			"ports":             map[string]int{"direct": port(n.kv)},
+			"serverGroup":       serverGroup,
+		}},
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/couchbase/gocb/v2"
+
+	"github.com/slidingttl/slidingttl/drivers/couchbase/couchbasetest/internal/scram"
 )
 
 // What a Node uses where [Options] leaves a field empty.
@@ -49,7 +51,7 @@ type Node struct {
 	http *http.Server
 
 	clock   clock
-	scram   scramKeys
+	scram   scram.Keys
 	counts  counters
 	faults  faults
 	latency atomic.Int64 // nanoseconds
@@ -99,7 +101,7 @@ func New(opts *Options) (*Node, error) {
 	if n.log == nil {
 		n.log = slog.New(slog.DiscardHandler)
 	}
-	n.scram.init(n.password)
+	n.scram = scram.NewKeys(n.password)
 
 	var err error
 	if n.kv, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
@@ -143,7 +145,7 @@ func (n *Node) Close() error {
 	n.closed = true
 	close(n.done)
 	for c := range n.conns {
-		c.close()
+		c.Close()
 	}
 	n.mu.Unlock()
 
@@ -217,7 +219,7 @@ func (n *Node) DropConnections() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for c := range n.conns {
-		c.close()
+		c.Close()
 	}
 }
 
@@ -239,7 +241,7 @@ func (n *Node) accept() {
 		}
 		c := newConn(n, nc)
 		if !n.register(c) {
-			c.close()
+			c.Close()
 			return
 		}
 		n.running.Go(func() {
@@ -260,7 +262,7 @@ func (n *Node) register(c *conn) bool {
 }
 
 func (n *Node) unregister(c *conn) {
-	c.close()
+	c.Close()
 	n.mu.Lock()
 	delete(n.conns, c)
 	n.mu.Unlock()

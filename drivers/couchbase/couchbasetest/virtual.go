@@ -8,6 +8,8 @@ import (
 	"strconv"
 
 	"github.com/couchbase/gocbcore/v10/memd"
+
+	"github.com/slidingttl/slidingttl/drivers/couchbase/couchbasetest/internal/jsonpath"
 )
 
 // virtual makes the attributes up that no document has.
@@ -32,7 +34,11 @@ func (v *virtual) object(name string) ([]byte, memd.StatusCode) {
 	case "$vbucket":
 		return fmt.Appendf(nil, `{"$vbucket":{"HLC":{"mode":%q,"now":"%d"}}}`, v.hlc.mode, v.hlc.seconds), memd.StatusSuccess
 	case "$XTOC":
-		return fmt.Appendf(nil, `{"$XTOC":[%s]}`, bytes.Join(memberNames(v.doc.xattrs), []byte(","))), memd.StatusSuccess
+		var names [][]byte
+		if v.doc.xattrs != nil {
+			names = jsonpath.Names(v.doc.xattrs)
+		}
+		return fmt.Appendf(nil, `{"$XTOC":[%s]}`, bytes.Join(names, []byte(","))), memd.StatusSuccess
 	default:
 		return nil, memd.StatusSubDocXattrUnknownVAttr
 	}
@@ -78,22 +84,6 @@ func datatypeNames(f memd.DatatypeFlag) string {
 		names += strconv.Quote(n.name)
 	}
 	return "[" + names + "]"
-}
-
-// memberNames are the names of an object's members, in quotes.
-func memberNames(object []byte) (names [][]byte) {
-	if object == nil {
-		return nil
-	}
-	for i := skipSpace(object, 1); object[i] != '}'; {
-		end := skipString(object, i)
-		names = append(names, object[i:end])
-		i = skipSpace(object, skipValue(object, skipSpace(object, skipSpace(object, end)+1)))
-		if object[i] == ',' {
-			i = skipSpace(object, i+1)
-		}
-	}
-	return names
 }
 
 // Macros that stand for the mutation itself.
@@ -147,9 +137,6 @@ func (m *macroValues) expand(macro []byte) (value []byte, ok bool) {
 	if field[0] != '.' {
 		return nil, false
 	}
-	found, status := locate(whole, []pathElem{{name: field[1:]}})
-	if status != memd.StatusSuccess || !found.found {
-		return nil, false
-	}
-	return whole[found.value.start:found.value.end], true
+	value, status := jsonpath.Member(whole, field[1:])
+	return value, status == memd.StatusSuccess
 }

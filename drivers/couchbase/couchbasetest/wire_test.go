@@ -115,6 +115,29 @@ func TestFeaturesAreNegotiated(t *testing.T) {
 	r.want(memd.StatusInvalidArgs, memd.Packet{Command: memd.CmdHello, Value: []byte{0}})
 }
 
+// A client that asked for it is told how long its request took at the server, which
+// latency of the test's making is no part of.
+func TestServerDuration(t *testing.T) {
+	node := couchbasetest.Start(t)
+	r := ready(t, node, append(allFeatures, memd.FeatureDurations)...)
+	const latency = 50 * time.Millisecond
+	for _, p := range []memd.Packet{
+		set("k", "1"),
+		{Command: memd.CmdGet, Key: []byte("k")},
+		{Command: memd.CmdStat},
+	} {
+		r.send(p)
+		if res := r.receive(); res.ServerDurationFrame == nil || res.ServerDurationFrame.ServerDuration >= latency {
+			t.Errorf("%s: duration %+v", p.Command.Name(), res.ServerDurationFrame)
+		}
+		node.SetLatency(latency)
+	}
+	r.hello(allFeatures...) // anew, without
+	if res := r.want(memd.StatusSuccess, set("k", "1")); res.ServerDurationFrame != nil {
+		t.Errorf("a duration that nobody asked for: %+v", res.ServerDurationFrame)
+	}
+}
+
 func TestOrderOfBootstrap(t *testing.T) {
 	node := couchbasetest.Start(t)
 	r := dialRaw(t, node)

@@ -1,4 +1,4 @@
-package couchbasetest
+package jsonpath
 
 import (
 	"encoding/json"
@@ -9,9 +9,9 @@ import (
 )
 
 func TestPaths(t *testing.T) {
-	type elems = []pathElem
-	name := func(s string) pathElem { return pathElem{name: []byte(s)} }
-	index := func(i int) pathElem { return pathElem{index: i, isIndex: true} }
+	type elems = []Elem
+	name := func(s string) Elem { return Elem{name: []byte(s)} }
+	index := func(i int) Elem { return Elem{index: i, isIndex: true} }
 	for _, tt := range []struct {
 		path string
 		want elems // nil: invalid
@@ -45,7 +45,7 @@ func TestPaths(t *testing.T) {
 		{`a\`, nil},
 		{"a\nb", nil},
 	} {
-		got, status := parsePath(nil, []byte(tt.path))
+		got, status := Parse(nil, []byte(tt.path))
 		if tt.want == nil {
 			if status != memd.StatusSubDocPathInvalid {
 				t.Errorf("%q: %v %v, want it refused", tt.path, got, status)
@@ -62,10 +62,10 @@ func TestPaths(t *testing.T) {
 			}
 		}
 	}
-	if _, status := parsePath(nil, []byte(strings.Repeat("a.", 32)+"a")); status != memd.StatusSubDocPathTooBig {
+	if _, status := Parse(nil, []byte(strings.Repeat("a.", 32)+"a")); status != memd.StatusSubDocPathTooBig {
 		t.Errorf("33 components: %v", status)
 	}
-	if _, status := parsePath(nil, []byte(strings.Repeat("a", maxPathLen+1))); status != memd.StatusInvalidArgs {
+	if _, status := Parse(nil, []byte(strings.Repeat("a", MaxLen+1))); status != memd.StatusInvalidArgs {
 		t.Errorf("1,025 bytes: %v", status)
 	}
 }
@@ -100,7 +100,7 @@ func TestLocate(t *testing.T) {
 		{"name.x", "", memd.StatusSubDocPathMismatch},
 		{"name[0]", "", memd.StatusSubDocPathMismatch},
 	} {
-		path, _ := parsePath(nil, []byte(tt.path))
+		path, _ := Parse(nil, []byte(tt.path))
 		m, status := locateExisting([]byte(libraryDoc), path)
 		if status != tt.err {
 			t.Errorf("%q: status %v, want %v", tt.path, status, tt.err)
@@ -195,12 +195,12 @@ func TestEdit(t *testing.T) {
 		{doc: `{"n":9223372036854775807}`, op: counter, path: "n", value: `1`, err: memd.StatusSubDocCantInsert},
 		{doc: `{"n":-9223372036854775808}`, op: counter, path: "n", value: `-1`, err: memd.StatusSubDocCantInsert},
 	} {
-		path, status := parsePath(nil, []byte(tt.path))
+		path, status := Parse(nil, []byte(tt.path))
 		if status != memd.StatusSuccess {
 			t.Errorf("path %q: %v", tt.path, status)
 			continue
 		}
-		got, _, status := edit([]byte(tt.doc), tt.op, path, []byte(tt.value), tt.mkdirs)
+		got, _, status := Edit([]byte(tt.doc), tt.op, path, []byte(tt.value), tt.mkdirs)
 		if status != tt.err || string(got) != tt.want {
 			t.Errorf("%#x %s at %q of %s: %s (%v), want %s (%v)", tt.op, tt.value, tt.path, tt.doc, got, status, tt.want, tt.err)
 		}
@@ -216,12 +216,12 @@ func FuzzEdit(f *testing.F) {
 		if !json.Valid([]byte(doc)) {
 			return
 		}
-		path, status := parsePath(nil, []byte(rawPath))
+		path, status := Parse(nil, []byte(rawPath))
 		if status != memd.StatusSuccess {
 			return
 		}
 		in := []byte(doc)
-		got, _, status := edit(in, memd.SubDocOpType(op), path, []byte(value), mkdirs)
+		got, _, status := Edit(in, memd.SubDocOpType(op), path, []byte(value), mkdirs)
 		if string(in) != doc {
 			t.Error("the document was changed in place")
 		}

@@ -1,9 +1,12 @@
-package couchbasetest
+// Package scram is the server's side of a login by RFC 5802, as Couchbase offers it:
+// SCRAM-SHA1, SCRAM-SHA256 and SCRAM-SHA512, without channel binding.
+package scram
 
 import (
 	"bytes"
 	"crypto/hmac"
 	"crypto/pbkdf2"
+	"crypto/rand"
 	"crypto/sha1"
 	"crypto/sha256"
 	"crypto/sha512"
@@ -15,30 +18,29 @@ import (
 	"sync"
 )
 
-// scramIterations is how often a password is hashed. The client has to do the
+// iterations is how often a password is hashed. The client has to do the
 // same for each connection, so it is kept far below what a server that guards
 // anything would use.
-const scramIterations = 64
+const iterations = 64
 
-// scramKeys are the keys to one password, per mechanism.
-type scramKeys struct {
-	mechanisms map[string]*scramMechanism
-}
+// Keys are the keys to one password, per mechanism. They are safe for concurrent use.
+type Keys map[string]*mechanism
 
-type scramMechanism struct {
+type mechanism struct {
 	hash func() hash.Hash
 	salt []byte
 	keys func() (stored, server []byte) // made when first needed
 }
 
-func (k *scramKeys) init(password string) {
-	k.mechanisms = map[string]*scramMechanism{}
+// NewKeys returns the keys to password.
+func NewKeys(password string) Keys {
+	keys := Keys{}
 	for name, h := range map[string]func() hash.Hash{
 		"SCRAM-SHA1": sha1.New, "SCRAM-SHA256": sha256.New, "SCRAM-SHA512": sha512.New,
 	} {
-		salt := randomBytes(16)
-		k.mechanisms[name] = &scramMechanism{hash: h, salt: salt, keys: sync.OnceValues(func() (stored, server []byte) {
-			salted, err := pbkdf2.Key(h, password, salt, scramIterations, h().Size())
+		salt := []byte(rand.Text())
+		keys[name] = &mechanism{hash: h, salt: salt, keys: sync.OnceValues(func() (stored, server []byte) {
+			salted, err := pbkdf2.Key(h, password, salt, iterations, h().Size())
 			if err != nil {
 				return nil, nil // only in FIPS mode; no proof verifies then
 			}
@@ -47,6 +49,7 @@ func (k *scramKeys) init(password string) {
 			return sum.Sum(nil), sign(h, salted, "Server Key")
 		})}
 	}
+	return keys
 }
 
 func sign(h func() hash.Hash, key []byte, text string) []byte {
@@ -55,22 +58,22 @@ func sign(h func() hash.Hash, key []byte, text string) []byte {
 	return mac.Sum(nil)
 }
 
-// scramExchange is a login of RFC 5802 between its two steps.
-type scramExchange struct {
-	mechanism string
-	username  string
-	nonce     string
-	auth      string // AuthMessage so far: client-first-bare and server-first
-	m         *scramMechanism
+// Exchange is a login between its two steps.
+type Exchange struct {
+	Mechanism string
+	Username  string // not checked yet
+
+	nonce string
+	auth  string // AuthMessage so far: client-first-bare and server-first
+	m     *mechanism
 }
 
 var unescapeName = strings.NewReplacer("=2C", ",", "=3D", "=")
 
-// begin reads the client's first message and returns the server's. The user is
-// not checked before the end, so that the answer does not tell whether it
-// exists.
-func (k *scramKeys) begin(mechanism string, first []byte) (*scramExchange, []byte, error) {
-	m := k.mechanisms[mechanism]
+// Begin reads the client's first message and returns the server's. The user is not
+// checked before the end, so that the answer does not tell whether it exists.
+func (k Keys) Begin(mechanism string, first []byte) (*Exchange, []byte, error) {
+	m := k[mechanism]
 	if m == nil {
 		return nil, nil, errors.New("unknown mechanism")
 	}
@@ -82,19 +85,19 @@ func (k *scramKeys) begin(mechanism string, first []byte) (*scramExchange, []byt
 	if len(fields) < 2 || !strings.HasPrefix(fields[0], "n=") || !strings.HasPrefix(fields[1], "r=") || len(fields[1]) == 2 {
 		return nil, nil, errors.New("malformed first message")
 	}
-	x := &scramExchange{
-		mechanism: mechanism,
-		username:  unescapeName.Replace(fields[0][2:]),
-		nonce:     fields[1][2:] + base64.StdEncoding.EncodeToString(randomBytes(12)),
+	x := &Exchange{
+		Mechanism: mechanism,
+		Username:  unescapeName.Replace(fields[0][2:]),
+		nonce:     fields[1][2:] + rand.Text(),
 		m:         m,
 	}
-	challenge := fmt.Sprintf("r=%s,s=%s,i=%d", x.nonce, base64.StdEncoding.EncodeToString(m.salt), scramIterations)
+	challenge := fmt.Sprintf("r=%s,s=%s,i=%d", x.nonce, base64.StdEncoding.EncodeToString(m.salt), iterations)
 	x.auth = bare + "," + challenge
 	return x, []byte(challenge), nil
 }
 
-// finish checks the client's proof and returns the server's.
-func (x *scramExchange) finish(final []byte) (signature []byte, ok bool) {
+// Finish checks the client's proof and returns the server's.
+func (x *Exchange) Finish(final []byte) (signature []byte, ok bool) {
 	i := bytes.LastIndex(final, []byte(",p="))
 	if i < 0 {
 		return nil, false

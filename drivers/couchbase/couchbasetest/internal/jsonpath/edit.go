@@ -1,4 +1,4 @@
-package couchbasetest
+package jsonpath
 
 import (
 	"bytes"
@@ -10,11 +10,11 @@ import (
 	"github.com/couchbase/gocbcore/v10/memd"
 )
 
-// edit carries one sub-document mutation out on doc, which is valid JSON and is
+// Edit carries one sub-document mutation out on doc, which is valid JSON and is
 // not changed: the new document is made of its parts, so that what the mutation
 // does not touch stays as it was written, space and order included. result is
 // what the mutation answers, which only a counter does.
-func edit(doc []byte, op memd.SubDocOpType, path []pathElem, value []byte, mkdirs bool) (next, result []byte, status memd.StatusCode) {
+func Edit(doc []byte, op memd.SubDocOpType, path []Elem, value []byte, mkdirs bool) (next, result []byte, status memd.StatusCode) {
 	switch op {
 	case memd.SubDocOpDictAdd, memd.SubDocOpDictSet:
 		next, status = editMember(doc, op, path, value, mkdirs)
@@ -39,7 +39,7 @@ func splice(doc []byte, at span, parts ...[]byte) []byte {
 }
 
 // editMember sets a member of an object.
-func editMember(doc []byte, op memd.SubDocOpType, path []pathElem, value []byte, mkdirs bool) ([]byte, memd.StatusCode) {
+func editMember(doc []byte, op memd.SubDocOpType, path []Elem, value []byte, mkdirs bool) ([]byte, memd.StatusCode) {
 	if len(path) == 0 || path[len(path)-1].isIndex {
 		return nil, memd.StatusSubDocPathInvalid
 	}
@@ -61,7 +61,7 @@ func editMember(doc []byte, op memd.SubDocOpType, path []pathElem, value []byte,
 
 // create puts value where path leads but nothing is yet: into the object that m
 // found last, and objects in between if it may make them. Arrays are never made.
-func create(doc []byte, path []pathElem, m match, value []byte, mkdirs bool) ([]byte, memd.StatusCode) {
+func create(doc []byte, path []Elem, m match, value []byte, mkdirs bool) ([]byte, memd.StatusCode) {
 	missing := path[m.depth:]
 	if len(missing) > 1 && !mkdirs {
 		return nil, memd.StatusSubDocPathNotFound
@@ -83,13 +83,13 @@ func create(doc []byte, path []pathElem, m match, value []byte, mkdirs bool) ([]
 func insertAtEnd(doc []byte, container span, text []byte) []byte {
 	closing := container.end - 1
 	var comma []byte
-	if n, _ := countOf(doc, container); n > 0 {
+	if n, _ := Count(doc[container.start:container.end]); n > 0 {
 		comma = []byte(",")
 	}
 	return splice(doc, span{closing, closing}, comma, text)
 }
 
-func editReplace(doc []byte, path []pathElem, value []byte) ([]byte, memd.StatusCode) {
+func editReplace(doc []byte, path []Elem, value []byte) ([]byte, memd.StatusCode) {
 	if len(path) == 0 {
 		return nil, memd.StatusSubDocPathInvalid
 	}
@@ -103,18 +103,9 @@ func editReplace(doc []byte, path []pathElem, value []byte) ([]byte, memd.Status
 	return splice(doc, m.value, value), memd.StatusSuccess
 }
 
-// locateExisting is locate where a path that leads nowhere is an error.
-func locateExisting(doc []byte, path []pathElem) (match, memd.StatusCode) {
-	m, status := locate(doc, path)
-	if status == memd.StatusSuccess && !m.found {
-		status = memd.StatusSubDocPathNotFound
-	}
-	return m, status
-}
-
 // editDelete takes an entry out of its container, with one of the commas beside
 // it.
-func editDelete(doc []byte, path []pathElem) ([]byte, memd.StatusCode) {
+func editDelete(doc []byte, path []Elem) ([]byte, memd.StatusCode) {
 	if len(path) == 0 {
 		return nil, memd.StatusSubDocPathInvalid
 	}
@@ -139,7 +130,7 @@ func validElements(value []byte) bool {
 	return len(bytes.TrimSpace(value)) > 0 && json.Valid(slices.Concat([]byte("["), value, []byte("]")))
 }
 
-func editPush(doc []byte, op memd.SubDocOpType, path []pathElem, value []byte, mkdirs bool) ([]byte, memd.StatusCode) {
+func editPush(doc []byte, op memd.SubDocOpType, path []Elem, value []byte, mkdirs bool) ([]byte, memd.StatusCode) {
 	unique := op == memd.SubDocOpArrayAddUnique
 	if !validElements(value) || unique && !isPrimitive(value) {
 		return nil, memd.StatusSubDocCantInsert
@@ -166,7 +157,7 @@ func editPush(doc []byte, op memd.SubDocOpType, path []pathElem, value []byte, m
 	}
 	at := m.value.start + 1
 	var comma []byte
-	if n, _ := countOf(doc, m.value); n > 0 {
+	if n, _ := Count(doc[m.value.start:m.value.end]); n > 0 {
 		comma = []byte(",")
 	}
 	return splice(doc, span{at, at}, value, comma), memd.StatusSuccess
@@ -197,7 +188,7 @@ func checkUnique(doc []byte, array span, value []byte) memd.StatusCode {
 	return memd.StatusSuccess
 }
 
-func editArrayInsert(doc []byte, path []pathElem, value []byte) ([]byte, memd.StatusCode) {
+func editArrayInsert(doc []byte, path []Elem, value []byte) ([]byte, memd.StatusCode) {
 	if len(path) == 0 {
 		return nil, memd.StatusSubDocPathInvalid
 	}
@@ -215,7 +206,7 @@ func editArrayInsert(doc []byte, path []pathElem, value []byte) ([]byte, memd.St
 	if doc[m.value.start] != '[' {
 		return nil, memd.StatusSubDocPathMismatch
 	}
-	n, _ := countOf(doc, m.value)
+	n, _ := Count(doc[m.value.start:m.value.end])
 	switch {
 	case at.index > n:
 		return nil, memd.StatusSubDocPathNotFound
@@ -227,7 +218,7 @@ func editArrayInsert(doc []byte, path []pathElem, value []byte) ([]byte, memd.St
 }
 
 // editCounter adds a signed delta to a number.
-func editCounter(doc []byte, path []pathElem, value []byte, mkdirs bool) (next, result []byte, status memd.StatusCode) {
+func editCounter(doc []byte, path []Elem, value []byte, mkdirs bool) (next, result []byte, status memd.StatusCode) {
 	delta, err := strconv.ParseInt(string(value), 10, 64)
 	if err != nil || delta == 0 {
 		return nil, nil, memd.StatusSubDocBadDelta

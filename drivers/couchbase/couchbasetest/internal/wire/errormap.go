@@ -1,14 +1,15 @@
-package couchbasetest
+package wire
 
 import (
+	"encoding/json"
 	"strconv"
 	"sync"
 
 	"github.com/couchbase/gocbcore/v10/memd"
 )
 
-// errorMapVersion is the only version of the error map here, the one gocb asks for.
-const errorMapVersion = 2
+// ErrorMapVersion is the only version of the error map here, the one gocb asks for.
+const ErrorMapVersion = 2
 
 // errorNames are the statuses a client may see, with the server's names and
 // attributes (kv_engine, docs/ErrorMap.md). A client uses them for statuses it
@@ -34,15 +35,15 @@ var errorNames = map[memd.StatusCode]struct {
 	memd.StatusRangeError:                   {"ERANGE", []string{"invalid-input"}},
 	memd.StatusAccessError:                  {"EACCESS", []string{"support"}},
 	memd.StatusNotInitialized:               {"NOT_INITIALIZED", []string{"conn-state-invalidated"}},
-	statusExpiryOverflow:                    {"EXPIRY_OVERFLOW", []string{"item-only", "system-constraint", "no-retry"}},
-	statusUnknownFrame:                      {"UNKNOWN_FRAME_INFO", []string{"support"}},
+	StatusExpiryOverflow:                    {"EXPIRY_OVERFLOW", []string{"item-only", "system-constraint", "no-retry"}},
+	StatusUnknownFrame:                      {"UNKNOWN_FRAME_INFO", []string{"support"}},
 	memd.StatusUnknownCommand:               {"UNKNOWN_COMMAND", []string{"support"}},
 	memd.StatusOutOfMemory:                  {"ENOMEM", []string{"temp", "retry-later"}},
 	memd.StatusNotSupported:                 {"NOT_SUPPORTED", []string{"support"}},
 	memd.StatusInternalError:                {"EINTERNAL", []string{"internal", "conn-state-invalidated"}},
 	memd.StatusBusy:                         {"EBUSY", []string{"temp", "retry-now"}},
 	memd.StatusTmpFail:                      {"ETMPFAIL", []string{"temp", "retry-now"}},
-	statusXattrInvalid:                      {"XATTR_EINVAL", []string{"invalid-input"}},
+	StatusXattrInvalid:                      {"XATTR_EINVAL", []string{"invalid-input"}},
 	memd.StatusCollectionUnknown:            {"UNKNOWN_COLLECTION", []string{"invalid-input"}},
 	memd.StatusScopeUnknown:                 {"UNKNOWN_SCOPE", []string{"invalid-input"}},
 	memd.StatusDurabilityInvalidLevel:       {"DurabilityInvalidLevel", []string{"invalid-input"}},
@@ -65,20 +66,12 @@ var errorNames = map[memd.StatusCode]struct {
 	memd.StatusSubDocXattrUnknownMacro:      {"SUBDOC_XATTR_UNKNOWN_MACRO", []string{"invalid-input", "subdoc"}},
 	memd.StatusSubDocXattrUnknownVAttr:      {"SUBDOC_XATTR_UNKNOWN_VATTR", []string{"invalid-input", "subdoc"}},
 	memd.StatusSubDocXattrCannotModifyVAttr: {"SUBDOC_XATTR_CANT_MODIFY_VATTR", []string{"invalid-input", "subdoc"}},
-	statusInvalidXattrOrder:                 {"SUBDOC_INVALID_XATTR_ORDER", []string{"invalid-input", "subdoc"}},
-	statusUnknownVattrMacro:                 {"SUBDOC_XATTR_UNKNOWN_VATTR_MACRO", []string{"invalid-input", "subdoc"}},
+	StatusInvalidXattrOrder:                 {"SUBDOC_INVALID_XATTR_ORDER", []string{"invalid-input", "subdoc"}},
+	StatusUnknownVattrMacro:                 {"SUBDOC_XATTR_UNKNOWN_VATTR_MACRO", []string{"invalid-input", "subdoc"}},
 }
 
-// Statuses of the server that the codec has no name for.
-const (
-	statusExpiryOverflow    = memd.StatusCode(0x28)
-	statusXattrInvalid      = memd.StatusCode(0x87)
-	statusInvalidXattrOrder = memd.StatusCode(0xd4)
-	statusUnknownVattrMacro = memd.StatusCode(0xd5)
-)
-
-// errorMap is the map as it is sent.
-var errorMap = sync.OnceValue(func() []byte {
+// ErrorMap is the error map as it is sent.
+var ErrorMap = sync.OnceValue(func() []byte {
 	type entry struct {
 		Name  string   `json:"name"`
 		Desc  string   `json:"desc"`
@@ -88,5 +81,9 @@ var errorMap = sync.OnceValue(func() []byte {
 	for status, e := range errorNames {
 		entries[strconv.FormatUint(uint64(status), 16)] = entry{e.name, status.String(), e.attrs}
 	}
-	return mustJSON(map[string]any{"version": errorMapVersion, "revision": 1, "errors": entries})
+	b, err := json.Marshal(map[string]any{"version": ErrorMapVersion, "revision": 1, "errors": entries})
+	if err != nil {
+		panic("couchbasetest: " + err.Error()) // a type that JSON does not have: a bug here
+	}
+	return b
 })

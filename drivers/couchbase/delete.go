@@ -1,0 +1,56 @@
+package couchbase
+
+import (
+	"context"
+	"errors"
+
+	"github.com/couchbase/gocb/v2"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// Delete implements driver.Driver: one round trip.
+func (d *Driver[T]) Delete(ctx context.Context, key string) error {
+	if err := driver.CheckKey(key, d.maxKey); err != nil {
+		return err
+	}
+	if err := d.remove(ctx, key, 0); !errors.Is(err, driver.ErrNotFound) {
+		return err
+	}
+	return nil
+}
+
+// Remove implements driver.Remover: one round trip, or two where the record is not, or
+// no longer, was.
+func (d *Driver[T]) Remove(ctx context.Context, key string, was driver.Meta, now driver.Instant) error {
+	if err := driver.CheckKey(key, d.maxKey); err != nil {
+		return err
+	}
+	var refusal error
+	if was.Alive(now) && was.Version != 0 { // a removal without a CAS would hit anything
+		if refusal = d.remove(ctx, key, gocb.Cas(was.Version)); !moved(refusal) {
+			return refusal
+		}
+	}
+	found, err := d.live(ctx, key, now)
+	if err != nil {
+		return err
+	}
+	return &driver.ConflictError{Found: found, Err: refusal}
+}
+
+// remove removes the document with that CAS, any if it is zero.
+func (d *Driver[T]) remove(ctx context.Context, key string, cas gocb.Cas) error {
+	if err := ctx.Err(); err != nil {
+		return err // gocb may still send it
+	}
+	_, err := d.collection.Remove(key, &gocb.RemoveOptions{
+		Cas:             cas,
+		DurabilityLevel: d.opts.Durability,
+		Timeout:         d.opts.Timeout,
+		RetryStrategy:   d.writeRetry,
+		ParentSpan:      d.span(ctx),
+		Context:         ctx,
+	})
+	return written(ctx, err)
+}

@@ -1,0 +1,65 @@
+package couchbase
+
+import (
+	"github.com/couchbase/gocb/v2"
+	"github.com/couchbase/gocbcore/v10"
+)
+
+// repeatable is a strategy for lookups. gocbcore counts all sub-document operations as
+// unsafe to repeat, and so would fail a lookup whose connection breaks.
+type repeatable struct{ strategy gocb.RetryStrategy }
+
+func (r repeatable) RetryAfter(req gocb.RetryRequest, reason gocb.RetryReason) gocb.RetryAction {
+	return r.strategy.RetryAfter(idempotent{req}, reason)
+}
+
+type idempotent struct{ gocb.RetryRequest }
+
+func (idempotent) Idempotent() bool { return true }
+
+// once is a strategy for writes: it sends nothing again that may have landed, as gocb
+// lets a strategy do. The write might meet itself as a conflict, or undo what came after
+// it.
+type once struct{ strategy gocb.RetryStrategy }
+
+func (r once) RetryAfter(req gocb.RetryRequest, reason gocb.RetryReason) gocb.RetryAction {
+	if !reason.AllowsNonIdempotentRetry() {
+		return &gocb.NoRetryRetryAction{}
+	}
+	return r.strategy.RetryAfter(req, reason)
+}
+
+// impatient is a strategy for touches: it waits for no other client's lock, since the
+// next access can touch as well.
+type impatient struct{ strategy gocb.RetryStrategy }
+
+func (r impatient) RetryAfter(req gocb.RetryRequest, reason gocb.RetryReason) gocb.RetryAction {
+	if reason == gocb.KVLockedRetryReason {
+		return &gocb.NoRetryRetryAction{}
+	}
+	return r.strategy.RetryAfter(req, reason)
+}
+
+// never is a strategy for a touch that has a second chance elsewhere.
+type never struct{}
+
+func (never) RetryAfter(gocb.RetryRequest, gocb.RetryReason) gocb.RetryAction {
+	return &gocb.NoRetryRetryAction{}
+}
+
+// retries is a strategy of gocb's as gocbcore takes it.
+type retries struct{ strategy gocb.RetryStrategy }
+
+func (r retries) RetryAfter(req gocbcore.RetryRequest, reason gocbcore.RetryReason) gocbcore.RetryAction {
+	action := r.strategy.RetryAfter(retryRequest{req}, reason)
+	if action == nil {
+		return nil
+	}
+	return action
+}
+
+type retryRequest struct{ gocbcore.RetryRequest }
+
+func (r retryRequest) RetryReasons() []gocb.RetryReason {
+	return reasons(r.RetryRequest.RetryReasons())
+}

@@ -1,0 +1,66 @@
+package couchbase
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/couchbase/gocb/v2"
+	"github.com/couchbase/gocbcore/v10"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// touchedPath is what a touch writes where created_at is in the body and must stay
+// as it was written: a sub-document write needs an operation.
+const touchedPath = "slidingttl.touched_at"
+
+// lockedVersion is the CAS that a lookup shows of a document which another client has
+// locked; no write lands on it. Source: kv_engine, HideLockedCas.
+const lockedVersion driver.Version = math.MaxUint64
+
+// Touch implements driver.Driver: one round trip, or two where the record is not, or no
+// longer, was, which need not be another life: an overwrite or another touch changes
+// the version too. The body is not sent, and stays as it is but for a created_at that a
+// record in the Body place is adopted with. Of a record that another client has locked
+// it is driver.ErrLocked, at once: with no round trip if was was read under the lock.
+func (d *Driver[T]) Touch(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
+	if err := driver.CheckKey(key, d.maxKey); err != nil {
+		return 0, err
+	}
+	var refusal error
+	if was.Alive(now) && was.Version != 0 { // a write without a CAS would land on anything
+		p, err := d.beginTouch(ctx, key, was, life, now, d.touchRetry)
+		if err != nil {
+			return 0, err
+		}
+		left, werr := p.wait(ctx)
+		if !moved(werr) {
+			return driver.Version(left), werr
+		}
+		refusal = werr
+	}
+	found, err := d.live(ctx, key, now)
+	if err != nil {
+		return 0, err
+	}
+	return 0, &driver.ConflictError{Found: found, Err: refusal}
+}
+
+// beginTouch sends the touch of the record was, which has a version.
+func (d *Driver[T]) beginTouch(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant, retry gocb.RetryStrategy) (pending, error) {
+	if was.Version == lockedVersion {
+		return pending{}, fmt.Errorf("%w: %w", driver.ErrLocked, gocb.ErrDocumentLocked)
+	}
+	at, err := expiry(life.ExpiresAt)
+	if err != nil {
+		return pending{}, err
+	}
+	op := d.created.set(life.CreatedAt)
+	if d.created.body && was.CreatedAt == life.CreatedAt {
+		op = setXattr(touchedPath, int64(now))
+	}
+	return d.mutateIn(ctx, key, mutation{
+		cas: gocb.Cas(was.Version), expiry: at, ops: []gocbcore.SubDocOp{op}, retry: retry,
+	})
+}
