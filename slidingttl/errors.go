@@ -79,15 +79,9 @@ func (e *DrainError) Error() string {
 // Unwrap returns the context's error.
 func (e *DrainError) Unwrap() error { return e.Err }
 
-// PanicError says that a hook panicked. The store recovered and went on; Close
+// PanicError says that hooks panicked. The store recovered and went on; Close
 // returns the first.
-type PanicError struct {
-	Value any    // what the hook panicked with
-	Stack []byte // where
-}
-
-// Error implements error.
-func (e *PanicError) Error() string { return fmt.Sprintf("hook panicked: %v", e.Value) }
+type PanicError = driver.PanicError
 
 // misses are shared, since a store may be asked for absent keys at any rate.
 var misses = map[string]*Error{}

@@ -239,5 +239,5 @@ func (t *toucher) close(ctx context.Context, g *gate) error {
 		}
 	}
 	t.giveUp()
-	return errors.Join(err, t.hooks.panicked())
+	return errors.Join(err, t.hooks.Err())
 }
