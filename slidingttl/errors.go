@@ -28,6 +28,10 @@ var (
 	// have landed or not. It comes with the store's own error.
 	ErrAmbiguous = driver.ErrAmbiguous
 
+	// ErrLocked says that another client of the backing store has locked the
+	// record. Reads go on; a touch that meets it is put off to a later access.
+	ErrLocked = driver.ErrLocked
+
 	// ErrFull says that an in-memory store has reached its bound on records.
 	ErrFull = driver.ErrFull
 

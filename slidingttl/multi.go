@@ -37,7 +37,7 @@ func (s *Store[T]) GetMulti(ctx context.Context, keys []string) (map[string]T, e
 		}
 	}
 	for i, terr := range s.bringAll(ctx, waiting) {
-		if s.opts.Strict && terr != nil && terr != errLost {
+		if s.opts.Strict && broke(terr) {
 			failed = append(failed, &KeyError{Index: places[i], Err: terr})
 		}
 	}

@@ -16,14 +16,15 @@ type Stats struct {
 	DiedIdle  uint64 // of idleness
 	DiedOfAge uint64 // at its cap
 
-	// Each due access ends in one of Touched, Shared, TouchLost and TouchFails, or is
-	// Pending or under way.
+	// Each due access ends in one of Touched, Shared, TouchLost, Deferred and
+	// TouchFails, or is Pending or under way.
 	Due        uint64 // accesses that found a touch due
 	Touched    uint64 // touches that wrote
 	Adopted    uint64 // of those, records given their created_at
 	Lowered    uint64 // touches, and writes of a value, that brought an expiry down to a tighter policy
 	Shared     uint64 // due accesses served by another's touch of the same key
 	TouchLost  uint64 // touches whose record was gone or replaced: no failure
+	Deferred   uint64 // touches put off because another client has locked the record: no failure
 	TouchFails uint64 // touches that failed
 	QueueFull  uint64 // background touches that waited because the queue was full
 
@@ -44,6 +45,7 @@ const (
 	cLowered
 	cShared
 	cTouchLost
+	cDeferred
 	cTouchFails
 	cQueueFull
 	cHookPanics
@@ -88,6 +90,7 @@ func (t *tally) stats() Stats {
 		Lowered:    t.sum(cLowered),
 		Shared:     t.sum(cShared),
 		TouchLost:  t.sum(cTouchLost),
+		Deferred:   t.sum(cDeferred),
 		TouchFails: t.sum(cTouchFails),
 		QueueFull:  t.sum(cQueueFull),
 		HookPanics: t.sum(cHookPanics),

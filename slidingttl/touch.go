@@ -54,10 +54,16 @@ func (s *Store[T]) touchRead(ctx context.Context, op, key string, l *look[T]) er
 	m, err := s.touches.bring(ctx, a, l.late)
 	if err == nil {
 		l.meta = m
-	} else if s.opts.Strict && err != errLost {
+	} else if s.opts.Strict && broke(err) {
 		return wrap(ctx, op, err)
 	}
 	return nil
+}
+
+// broke reports whether a touch that ended with err broke a promise: a record that
+// is gone needs none, and one that is locked gets its touch later.
+func broke(err error) bool {
+	return err != nil && err != errLost && !errors.Is(err, ErrLocked)
 }
 
 // due returns what a touch of the record that was read needs to know, and whether
@@ -104,7 +110,7 @@ func (s *Store[T]) keep(ctx context.Context, key string, created driver.Instant)
 		return nil
 	}
 	if a, due := s.due(key, &l, created); due {
-		if _, err := s.touches.bring(ctx, a, l.late); s.opts.Strict && err != errLost {
+		if _, err := s.touches.bring(ctx, a, l.late); s.opts.Strict && broke(err) {
 			return wrap(ctx, opTouch, err)
 		}
 	}

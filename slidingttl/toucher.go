@@ -196,6 +196,10 @@ func (t *toucher) failed(ctx context.Context, key string, err error) error {
 		t.memo.forget(key)
 		return errLost
 	}
+	if errors.Is(err, ErrLocked) {
+		t.stats.add(cDeferred)
+		return err
+	}
 	if t.stop.Err() != nil {
 		err = ErrClosed // which is what ended the touch's own context
 	}
