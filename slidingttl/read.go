@@ -60,13 +60,7 @@ func (s *Store[T]) access(ctx context.Context, op, key string, l *look[T]) error
 		return err
 	}
 	defer s.gate.leave()
-	done, err := s.readTouch(ctx, key, l, false)
-	if done {
-		err = wrap(ctx, op, err)
-	} else {
-		err = s.read(ctx, op, key, l)
-	}
-	if err != nil || l.settled {
+	if err := s.readToKeep(ctx, op, key, l, false); err != nil || l.settled {
 		return err
 	}
 	return s.touchRead(ctx, op, key, l)
@@ -88,6 +82,17 @@ func (l *look[T]) entry(err error) (Entry[T], error) {
 		return Entry[T]{}, err
 	}
 	return Entry[T]{Value: *l.value, Meta: l.meta}, nil
+}
+
+// readToKeep reads the live record under key for an access, and touches it in the
+// same wait where that is foreseen or asked for.
+func (s *Store[T]) readToKeep(ctx context.Context, op, key string, l *look[T], asked bool) error {
+	if s.both != nil {
+		if done, err := s.readTouch(ctx, key, l, asked); done {
+			return wrap(ctx, op, err)
+		}
+	}
+	return s.read(ctx, op, key, l)
 }
 
 // read reads the live record under key.

@@ -83,7 +83,7 @@ func (s *Store[T]) readTouch(ctx context.Context, key string, l *look[T], asked 
 // foreseen reports whether an access to key at at will find a touch due, or whether
 // a touch was asked for, with the rules of the key and what is remembered of it.
 func (s *Store[T]) foreseen(key string, at driver.Instant, asked bool) (rules, *driver.Meta, bool) {
-	if s.both == nil || s.opts.PolicyOf != nil || s.opts.Touches == Background {
+	if s.opts.PolicyOf != nil || s.opts.Touches == Background {
 		return rules{}, nil, false
 	}
 	r, err := s.rulesOf(key, nil)

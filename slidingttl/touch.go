@@ -154,13 +154,7 @@ func (s *Store[T]) touchKey(ctx context.Context, key string, created driver.Inst
 // readToTouch reads the record under key for a touch that may write to it, or that
 // was asked for and is sent together with the read where the driver can.
 func (s *Store[T]) readToTouch(ctx context.Context, key string, created driver.Instant, asked bool, l *look[T]) error {
-	done, err := s.readTouch(ctx, key, l, asked)
-	if done {
-		err = wrap(ctx, opTouch, err)
-	} else {
-		err = s.read(ctx, opTouch, key, l)
-	}
-	if err != nil || l.meta.CreatedAt != 0 {
+	if err := s.readToKeep(ctx, opTouch, key, l, asked); err != nil || l.meta.CreatedAt != 0 {
 		return err
 	}
 	if s.opts.Foreign != Adopt {
