@@ -13,7 +13,8 @@ import (
 type damper struct {
 	mu    sync.Mutex // guards the rest
 	seed  maphash.Seed
-	until map[uint64]driver.Instant // by hash of the key
+	last  map[uint64]driver.Instant // by hash of the key
+	most  driver.Instant            // the longest window
 	sweep int                       // size at which what is over is thrown out
 }
 
@@ -21,39 +22,41 @@ type damper struct {
 // down later.
 const damperSize = 1 << 20
 
-// allows reports whether the expiry of key may be brought down at now.
-func (d *damper) allows(key string, now driver.Instant) bool {
+// allows reports whether the expiry of key may be brought down at now: it has not
+// been for as long as window.
+func (d *damper) allows(key string, now, window driver.Instant) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.until == nil {
+	if d.last == nil {
 		return true
 	}
-	until, ok := d.until[maphash.String(d.seed, key)]
-	if ok || len(d.until) < damperSize {
-		return until <= now
+	last, ok := d.last[maphash.String(d.seed, key)]
+	if ok || len(d.last) < damperSize {
+		return !ok || after(last, window) <= now
 	}
 	d.throwOut(now)
-	return len(d.until) < damperSize
+	return len(d.last) < damperSize
 }
 
-// did remembers that the expiry of key was brought down at now, for as long as window.
+// did remembers that the expiry of key was brought down at now.
 func (d *damper) did(key string, now, window driver.Instant) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.until == nil {
-		d.seed, d.until, d.sweep = maphash.MakeSeed(), make(map[uint64]driver.Instant), 1024
+	if d.last == nil {
+		d.seed, d.last, d.sweep = maphash.MakeSeed(), make(map[uint64]driver.Instant), 1024
 	}
-	if len(d.until) >= d.sweep {
+	d.most = max(d.most, window)
+	if len(d.last) >= d.sweep {
 		d.throwOut(now)
 	}
-	d.until[maphash.String(d.seed, key)] = after(now, window)
+	d.last[maphash.String(d.seed, key)] = now
 }
 
 func (d *damper) throwOut(now driver.Instant) {
-	for key, until := range d.until {
-		if until <= now {
-			delete(d.until, key)
+	for key, last := range d.last {
+		if after(last, d.most) <= now {
+			delete(d.last, key)
 		}
 	}
-	d.sweep = max(1024, 2*len(d.until))
+	d.sweep = max(1024, 2*len(d.last))
 }

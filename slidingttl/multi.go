@@ -97,7 +97,7 @@ func (s *Store[T]) readMulti(ctx context.Context, keys []string) (found map[stri
 // and returns what became of each.
 func (s *Store[T]) bringAll(ctx context.Context, all []access) []error {
 	errs := make([]error, len(all))
-	s.each(len(all), func(i int) { _, errs[i] = s.touches.bring(ctx, all[i], false) })
+	s.each(len(all), func(i int) { errs[i] = s.touches.bring(ctx, all[i], false).err })
 	return errs
 }
 

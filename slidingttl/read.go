@@ -97,12 +97,17 @@ func (s *Store[T]) readToKeep(ctx context.Context, op, key string, l *look[T], a
 
 // read reads the live record under key.
 func (s *Store[T]) read(ctx context.Context, op, key string, l *look[T]) error {
+	return s.readFrom(ctx, s.reads, op, key, l)
+}
+
+// readFrom is read, from d.
+func (s *Store[T]) readFrom(ctx context.Context, d driver.Driver[T], op, key string, l *look[T]) error {
 	l.since = s.memo.now()
 	var began driver.Instant // unknown for a local store, where a read costs less than the clock
 	if s.local == nil {
 		began = driver.Floor(s.clock.Now())
 	}
-	return wrap(ctx, op, s.settle(ctx, key, l, began, s.load(ctx, s.reads, key, l)))
+	return wrap(ctx, op, s.settle(ctx, key, l, began, s.load(ctx, d, key, l)))
 }
 
 // load reads the record under key from d into l. Where there is none l.value is nil.
@@ -151,6 +156,16 @@ func (s *Store[T]) settle(ctx context.Context, key string, l *look[T], began dri
 		s.miss(key, l)
 	}
 	return err
+}
+
+// follow takes over what became of the record in a touch. The version stays that of
+// the value that was read, unless the touch is known to have changed it.
+func (l *look[T]) follow(o outcome) {
+	if o.over == l.meta {
+		l.meta = o.meta
+	} else if o.meta.CreatedAt == l.meta.CreatedAt {
+		l.meta.Life = o.meta.Life
+	}
 }
 
 // staleness is how old an answer of a driver may be that is a driver.Latest.

@@ -12,6 +12,7 @@ import (
 // outcome is what a shared touch came to.
 type outcome struct {
 	was  driver.Meta // what it was planned for
+	over driver.Meta // what it was written over; zero: it was not
 	meta driver.Meta // what is stored
 	err  error
 }
@@ -19,10 +20,10 @@ type outcome struct {
 // share joins the touch of a's key that is under way, or starts one, and follows
 // with another where that one does not serve a. When ctx or late ends the wait the
 // rest goes on by itself.
-func (t *toucher) share(ctx context.Context, a access, late <-chan time.Time) (driver.Meta, error) {
+func (t *toucher) share(ctx context.Context, a access, late <-chan time.Time) outcome {
 	if !t.start() {
 		t.fail(ctx, a.key, ErrClosed)
-		return a.was, ErrClosed
+		return outcome{meta: a.was, err: ErrClosed}
 	}
 	for {
 		led := false
@@ -39,7 +40,7 @@ func (t *toucher) share(ctx context.Context, a access, late <-chan time.Time) (d
 					t.stats.add(cShared)
 				}
 				t.running.Done()
-				return o.meta, o.err
+				return o
 			}
 			continue
 		case <-ctx.Done():
@@ -48,7 +49,7 @@ func (t *toucher) share(ctx context.Context, a access, late <-chan time.Time) (d
 			why = errLate
 		}
 		go t.follow(context.WithoutCancel(ctx), a, shared, &led)
-		return a.was, why
+		return outcome{meta: a.was, err: why}
 	}
 }
 
@@ -61,7 +62,7 @@ func (t *toucher) follow(ctx context.Context, a access, shared <-chan singleflig
 	case t.serves(&a, o):
 		t.stats.add(cShared)
 	default:
-		_, _ = t.wait(ctx, a)
+		t.wait(ctx, a)
 	}
 }
 
@@ -87,7 +88,7 @@ func (t *toucher) detached(ctx context.Context, a access) outcome {
 	// One that was under way may have landed since a read the record.
 	if m, ok := t.memo.landedSince(a.key, a.since); ok && a.kept(m) && (m.CreatedAt == a.was.CreatedAt || a.was.CreatedAt == 0) {
 		t.stats.add(cShared)
-		return outcome{a.was, m, nil}
+		return outcome{was: a.was, meta: m}
 	}
 	ctx, cancel := t.detach(ctx)
 	defer cancel()

@@ -51,11 +51,11 @@ func (s *Store[T]) touchRead(ctx context.Context, op, key string, l *look[T]) er
 	if !due {
 		return nil
 	}
-	m, err := s.touches.bring(ctx, a, l.late)
-	if err == nil {
-		l.meta = m
-	} else if s.opts.Strict && broke(err) {
-		return wrap(ctx, op, err)
+	o := s.touches.bring(ctx, a, l.late)
+	if o.err == nil {
+		l.follow(o)
+	} else if s.opts.Strict && broke(o.err) {
+		return wrap(ctx, op, o.err)
 	}
 	return nil
 }
@@ -96,7 +96,11 @@ func (s *Store[T]) keep(ctx context.Context, key string, created driver.Instant)
 		}
 	}
 	var l look[T]
-	switch err := s.readToTouch(ctx, key, created, false, &l); {
+	err := s.readToKeep(ctx, opTouch, key, &l, false)
+	if err == nil {
+		err = s.touchable(ctx, &l, created)
+	}
+	switch {
 	case errors.Is(err, ErrNotFound), errors.Is(err, ErrForeign) && s.opts.Foreign == Reject:
 		return err
 	case errors.Is(err, ErrForeign):
@@ -110,8 +114,8 @@ func (s *Store[T]) keep(ctx context.Context, key string, created driver.Instant)
 		return nil
 	}
 	if a, due := s.due(key, &l, created); due {
-		if _, err := s.touches.bring(ctx, a, l.late); s.opts.Strict && broke(err) {
-			return wrap(ctx, opTouch, err)
+		if o := s.touches.bring(ctx, a, l.late); s.opts.Strict && broke(o.err) {
+			return wrap(ctx, opTouch, o.err)
 		}
 	}
 	return nil
@@ -132,13 +136,21 @@ func (s *Store[T]) touchKey(ctx context.Context, key string, created driver.Inst
 	err := errLost
 	for i := 0; err == errLost && i < touchKeyAttempts; i++ {
 		var l look[T]
-		if err := s.readToTouch(ctx, key, created, true, &l); err != nil {
+		if i == 0 {
+			err = s.readToKeep(ctx, opTouch, key, &l, true)
+		} else {
+			err = s.readFrom(ctx, s.fresh, opTouch, key, &l)
+		}
+		if err == nil {
+			err = s.touchable(ctx, &l, created)
+		}
+		if err != nil {
 			return driver.Life{}, err
 		}
 		m := l.meta
-		a, due := s.due(key, &l, created)
-		if err = nil; due {
-			m, err = s.touches.wait(ctx, a)
+		if a, due := s.due(key, &l, created); due {
+			o := s.touches.wait(ctx, a)
+			m, err = o.meta, o.err
 		}
 		if err == nil {
 			m.ExpiresAt = min(m.ExpiresAt, l.rules.limit(m.CreatedAt))
@@ -151,11 +163,10 @@ func (s *Store[T]) touchKey(ctx context.Context, key string, created driver.Inst
 	return driver.Life{}, wrap(ctx, opTouch, err)
 }
 
-// readToTouch reads the record under key for a touch that may write to it, or that
-// was asked for and is sent together with the read where the driver can.
-func (s *Store[T]) readToTouch(ctx context.Context, key string, created driver.Instant, asked bool, l *look[T]) error {
-	if err := s.readToKeep(ctx, opTouch, key, l, asked); err != nil || l.meta.CreatedAt != 0 {
-		return err
+// touchable says why a touch may not write to the record that was read.
+func (s *Store[T]) touchable(ctx context.Context, l *look[T], created driver.Instant) error {
+	if l.meta.CreatedAt != 0 {
+		return nil
 	}
 	if s.opts.Foreign != Adopt {
 		return wrap(ctx, opTouch, ErrForeign)

@@ -76,9 +76,9 @@ var (
 // bring brings about or queues the touch that a read found due, and returns the
 // record as it is then, or errLate where the read need not wait for that. A read
 // that has waited does not wait again.
-func (t *toucher) bring(ctx context.Context, a access, waited bool) (driver.Meta, error) {
+func (t *toucher) bring(ctx context.Context, a access, waited bool) outcome {
 	if t.background && !t.local && t.push(ctx, a) {
-		return a.was, nil
+		return outcome{meta: a.was}
 	}
 	if t.local {
 		return t.wait(ctx, a)
@@ -109,10 +109,9 @@ func (t *toucher) late() (<-chan time.Time, func() bool) {
 
 // wait brings about the touch that a needs and returns the record as it is then.
 // It waits no longer than ctx; the touch goes on.
-func (t *toucher) wait(ctx context.Context, a access) (driver.Meta, error) {
+func (t *toucher) wait(ctx context.Context, a access) outcome {
 	if t.local {
-		o := t.write(ctx, a)
-		return o.meta, o.err
+		return t.write(ctx, a)
 	}
 	return t.share(ctx, a, nil)
 }
@@ -142,13 +141,13 @@ func (t *toucher) write(ctx context.Context, a access) outcome {
 		}
 		if life == m.Life {
 			t.stats.add(cShared)
-			return outcome{a.was, m, nil}
+			return outcome{was: a.was, meta: m}
 		}
 		var version driver.Version
 		version, err = t.store.Touch(ctx, a.key, m, life, driver.Floor(now))
 		if err == nil {
 			t.landed(a, m.Life, lowers, driver.Meta{Life: life, Version: version}, driver.Ceil(now))
-			return outcome{a.was, driver.Meta{Life: life, Version: version}, nil}
+			return outcome{was: a.was, over: m, meta: driver.Meta{Life: life, Version: version}}
 		}
 		var conflict *driver.ConflictError
 		if !errors.As(err, &conflict) {
@@ -161,13 +160,13 @@ func (t *toucher) write(ctx context.Context, a access) outcome {
 		a.retold = t.byValue && conflict.Found.Version != m.Version
 		m, read = conflict.Found, false
 	}
-	return outcome{a.was, m, t.failed(ctx, a.key, err)}
+	return outcome{was: a.was, meta: m, err: t.failed(ctx, a.key, err)}
 }
 
 // tight reports whether life l of the record under key is to be brought down, now.
 func (t *toucher) tight(r *rules, key string, l driver.Life, now driver.Instant) bool {
 	_, beyond := r.lowered(l, now)
-	return beyond && t.lowering.allows(key, now)
+	return beyond && t.lowering.allows(key, now, r.window)
 }
 
 // landed counts and remembers a touch of a that wrote m over a record of life was.

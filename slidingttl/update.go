@@ -50,12 +50,9 @@ func (s *Store[T]) update(ctx context.Context, key string, first *Entry[T], f fu
 	var err error
 	for attempt := range updateAttempts {
 		var l look[T]
-		if attempt > 0 || first == nil {
-			err = s.read(ctx, opUpdate, key, &l)
-		} else {
-			err = wrap(ctx, opUpdate, s.taken(key, first, &l))
-		}
-		if err != nil {
+		if attempt == 0 && first != nil && s.live(key, first) {
+			l.value, l.meta = &first.Value, first.Meta
+		} else if err = s.read(ctx, opUpdate, key, &l); err != nil {
 			return Entry[T]{}, err
 		}
 		if l.meta.CreatedAt == 0 && s.opts.Foreign != Adopt {
@@ -82,14 +79,10 @@ func (s *Store[T]) update(ctx context.Context, key string, first *Entry[T], f fu
 	return Entry[T]{}, wrap(ctx, opUpdate, err)
 }
 
-// taken puts into l the record that was read before as e.
-func (s *Store[T]) taken(key string, e *Entry[T], l *look[T]) (err error) {
-	l.value, l.meta = &e.Value, e.Meta
-	l.rules, err = s.rulesOf(key, l.value)
-	if err == nil && !l.rules.alive(l.meta.Life, driver.Floor(s.clock.Now())) {
-		err = ErrNotFound
-	}
-	return err
+// live reports whether the record that was read as e is alive for all that it tells.
+func (s *Store[T]) live(key string, e *Entry[T]) bool {
+	r, err := s.rulesOf(key, &e.Value)
+	return err == nil && r.alive(e.Life, driver.Floor(s.clock.Now()))
 }
 
 // replace writes l's value over the record that was read as l, and keeps in l what is

@@ -98,11 +98,11 @@ func (w *Wrapped[K, V, T]) Get(ctx context.Context, id K) (V, error) {
 func (w *Wrapped[K, V, T]) Upsert(ctx context.Context, id K, v V) error {
 	key, created := w.key(id), w.createdAt(v)
 	if created == 0 {
-		e, err := w.s.Peek(ctx, key)
-		if err != nil && !errors.Is(err, ErrNotFound) {
+		m, err := w.s.stored(ctx, key)
+		if err != nil {
 			return err
 		}
-		created = e.CreatedAt
+		created = m.CreatedAt
 	}
 	if err := w.repo.Upsert(ctx, id, v); err != nil {
 		return err
@@ -110,6 +110,21 @@ func (w *Wrapped[K, V, T]) Upsert(ctx context.Context, id K, v V) error {
 	w.s.memo.forget(key)
 	_, err := w.s.touchKey(ctx, key, created)
 	return err
+}
+
+// stored returns what is stored under key now: the zero Meta if there is no live record.
+func (s *Store[T]) stored(ctx context.Context, key string) (driver.Meta, error) {
+	if err := s.begin(ctx, opPeek, key); err != nil {
+		return driver.Meta{}, err
+	}
+	defer s.gate.leave()
+	var l look[T]
+	if err := s.readFrom(ctx, s.fresh, opPeek, key, &l); err != nil && !errors.Is(err, ErrNotFound) {
+		return driver.Meta{}, err
+	} else if err != nil {
+		return driver.Meta{}, nil
+	}
+	return l.meta, nil
 }
 
 // Deleter is a repository with a delete of its own, which [Wrapped.Delete] calls.

@@ -186,8 +186,8 @@ func (s *Store[T]) wrote(ctx context.Context, key string, l *look[T], lowered bo
 	}
 	l.since = s.memo.now()
 	if a, due := s.due(key, l, 0); due {
-		if m, err := s.touches.wait(ctx, a); err == nil {
-			l.meta = m
+		if o := s.touches.wait(ctx, a); o.err == nil {
+			l.follow(o)
 		}
 	}
 }
