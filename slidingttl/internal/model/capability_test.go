@@ -1,0 +1,113 @@
+package model
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// The optional capabilities, one type each, for stores that have them.
+type (
+	batcher  struct{ c *conn }
+	upserter struct{ c *conn }
+	clock    struct{ c *conn }
+	latest   struct{ c *conn }
+)
+
+// GetMulti implements driver.BatchGetter: one trip, in which each key is read at a
+// moment of its own.
+func (b batcher) GetMulti(ctx context.Context, keys []string) (map[string]driver.Entry[value], error) {
+	found := make(map[string]driver.Entry[value])
+	for _, key := range keys {
+		if _, ok := found[key]; ok {
+			continue
+		}
+		e, err := b.c.Get(ctx, key)
+		switch {
+		case errors.Is(err, driver.ErrNotFound):
+		case err != nil:
+			return found, err
+		default:
+			found[key] = e
+		}
+	}
+	return found, nil
+}
+
+// Upsert implements driver.Upserter.
+func (u upserter) Upsert(ctx context.Context, key string, v value, _ *driver.Meta, plan driver.Plan, now driver.Instant) (m driver.Meta, err error) {
+	c, o := u.c, opOf(ctx)
+	err = c.call(ctx, "upsert", key, true, func() error {
+		var found *driver.Meta
+		if s := c.last(key); s.present && s.Alive(now) {
+			meta := s.Meta
+			found = &meta
+			c.i.read(key, meta)
+		}
+		life, err := plan(found)
+		if err != nil {
+			return err
+		}
+		var lowered time.Time
+		if found == nil {
+			c.checkFresh(c.p, o, key, v, life)
+		} else {
+			lowered = c.checkOverwrite(c.i, o, key, v, *found, life)
+		}
+		m = driver.Meta{Life: life, Version: c.write(key, v, life, o, lowered)}
+		return nil
+	})
+	return m, err
+}
+
+// Now implements driver.Clock.
+func (k clock) Now() time.Time { return k.c.p.now() }
+
+// Bounds implements driver.Clock.
+func (k clock) Bounds() (earliest, latest driver.Instant) {
+	now := k.c.p.now()
+	return driver.Floor(now) - 3, driver.Ceil(now) + 5
+}
+
+// Latest implements driver.Latest.
+func (l latest) Latest(ctx context.Context, key string) (e driver.Entry[value], err error) {
+	err = l.c.call(ctx, "latest", key, false, func() error {
+		e, err = l.c.found(key, l.c.last(key))
+		return err
+	})
+	return e, err
+}
+
+// dial returns the driver that the store of an incarnation is given.
+func (w *world) dial(p *process, i *incarnation) driver.Driver[value] {
+	c := &conn{w, p, i}
+	switch w.store {
+	case batch:
+		return struct {
+			*conn
+			batcher
+		}{c, batcher{c}}
+	case upserts:
+		return struct {
+			*conn
+			batcher
+			upserter
+		}{c, batcher{c}, upserter{c}}
+	case clocked:
+		return struct {
+			*conn
+			clock
+		}{c, clock{c}}
+	case stale:
+		return struct {
+			*conn
+			batcher
+			latest
+		}{c, batcher{c}, latest{c}}
+	case local:
+		return &inner{Driver: w.memory, conn: c}
+	}
+	return c
+}

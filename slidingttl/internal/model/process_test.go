@@ -1,0 +1,250 @@
+package model
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/slidingttl/slidingttl/slidingttl"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// process is one of those that share the backend: it has a clock and policies, and a
+// store that is closed and opened anew now and then.
+type process struct {
+	w      *world
+	id     int
+	skew   time.Duration
+	opts   slidingttl.Options[value]
+	tables []table    // the first is there from the start
+	swap   sync.Mutex // held while the store or its policy is exchanged
+	i      *incarnation
+	reads  map[string]map[driver.Meta]bool // what a read has shown it, or it wrote
+}
+
+func (p *process) clock(t time.Time) time.Time { return t.Add(p.skew) }
+
+func (p *process) now() time.Time { return p.clock(time.Now()) }
+
+// incarnation is a process from its store's New to its Close, and what has been seen
+// of it. The world's mutex guards all but s and the wrapped repository.
+type incarnation struct {
+	p *process
+	s *slidingttl.Store[value]
+	r *slidingttl.Wrapped[string, value, value]
+
+	touching  map[string]int            // touches in flight
+	busy      map[string]int            // calls of the driver in flight
+	ended     map[string]time.Time      // the last of them
+	met       map[string]driver.Instant // the created_at that a call found last
+	lowered   map[string]time.Time      // when the write was sent
+	failed    map[string]time.Time      // the last that the hook was told of
+	gone      map[string]time.Time      // the start of the last call that found nothing
+	failures  int                       // touches that the hook was told of
+	closing   time.Time
+	closed    time.Time
+	abandoned int
+	unpaid    map[string]bool // keys with a duty that was given up
+	duties    []duty
+}
+
+// open starts p's next incarnation.
+func (p *process) open() error {
+	w := p.w
+	i := &incarnation{
+		p: p, touching: map[string]int{}, busy: map[string]int{}, ended: map[string]time.Time{},
+		met:     map[string]driver.Instant{},
+		lowered: map[string]time.Time{}, failed: map[string]time.Time{},
+		gone: map[string]time.Time{}, unpaid: map[string]bool{},
+	}
+	opts := p.opts
+	opts.OnTouchError = func(_ context.Context, key string, err error) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		i.failed[key] = time.Now()
+		i.failures++
+		w.note(key, "%d is told that a touch failed: %v", p.id, err)
+	}
+	w.mu.Lock()
+	rules := p.tables[len(p.tables)-1].of
+	w.mu.Unlock()
+	switch {
+	case w.policyOf:
+		opts.PolicyOf = func(v value) slidingttl.Policy { return rules[v.kind].Policy }
+	case w.policyFor:
+		opts.PolicyFor = func(key string) slidingttl.Policy { return rules[kindOf(key)].Policy }
+	}
+	var err error
+	if i.s, err = slidingttl.New(w.dial(p, i), rules[0].Policy, &opts); err != nil {
+		return err
+	}
+	if i.r, err = slidingttl.Wrap(rows{&conn{w, p, i}}, i.s, func(id string) string { return id }, nil); err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	p.i = i
+	w.opened = append(w.opened, i)
+	return nil
+}
+
+// reopen starts p anew, perhaps with other policies.
+func (p *process) reopen(d *dice) {
+	p.swap.Lock()
+	defer p.swap.Unlock()
+	if p.w.changing && d.oneIn(2) {
+		p.turn(d)
+	}
+	if err := p.open(); err != nil {
+		p.w.mu.Lock()
+		defer p.w.mu.Unlock()
+		p.w.violated(12, p.w.keys[0], "New: %v", err)
+	}
+}
+
+// change gives the running store another policy, where that is possible.
+func (p *process) change(d *dice) {
+	if p.w.policyOf || p.w.policyFor {
+		return
+	}
+	p.swap.Lock()
+	defer p.swap.Unlock()
+	to := p.turn(d)
+	if err := p.i.s.SetPolicy(to[0].Policy); err != nil {
+		p.w.mu.Lock()
+		defer p.w.mu.Unlock()
+		p.w.violated(12, p.w.keys[0], "SetPolicy: %v", err)
+	}
+}
+
+// turn draws the policies that p goes by from now on.
+func (p *process) turn(d *dice) [kinds]rule {
+	w := p.w
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	to := table{from: time.Now(), of: w.rules(d)}
+	p.tables = append(p.tables, to)
+	for _, key := range w.keys {
+		w.note(key, "%d goes by %+v", p.id, to.of)
+	}
+	return to.of
+}
+
+func (i *incarnation) read(key string, m driver.Meta) {
+	if i.p.reads[key] == nil {
+		i.p.reads[key] = make(map[driver.Meta]bool)
+	}
+	i.p.reads[key][m] = true
+}
+
+func (i *incarnation) hasRead(key string, m driver.Meta) bool { return i.p.reads[key][m] }
+
+// landed logs a write that has landed.
+func (i *incarnation) landed(key string, s state) {
+	i.p.w.put(key, s)
+	i.read(key, s.Meta)
+	if !s.lowered.IsZero() {
+		i.lowered[key] = s.lowered
+	}
+	i.p.w.note(key, "  %s: %v", s.by, &s)
+}
+
+// touch counts a touch of key in flight.
+func (i *incarnation) touch(o *op, key string) (done func()) {
+	if o.name == "delete entry" {
+		return func() {} // that is how it deletes
+	}
+	if i.touching[key]++; i.touching[key] > 1 {
+		i.p.w.violated(9, key, "%d touches by process %d in flight at once", i.touching[key], i.p.id)
+	}
+	if !i.closed.IsZero() {
+		i.p.w.violated(11, key, "process %d touches after Close returned", i.p.id)
+	}
+	return func() {
+		i.p.w.mu.Lock()
+		defer i.p.w.mu.Unlock()
+		i.touching[key]--
+	}
+}
+
+// close closes the store and takes what Close says.
+func (i *incarnation) close(ctx context.Context) {
+	w := i.p.w
+	w.mu.Lock()
+	i.closing = time.Now()
+	w.mu.Unlock()
+	err := i.s.Close(ctx)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	i.closed = time.Now()
+	for key, n := range i.touching {
+		if n > 0 {
+			w.violated(11, key, "Close of process %d returns with %d touches in flight", i.p.id, n)
+		}
+	}
+	var drain *slidingttl.DrainError
+	switch {
+	case errors.As(err, &drain):
+		i.abandoned = drain.Abandoned + drain.Calls
+		if ctx.Err() == nil {
+			w.violated(11, w.keys[0], "Close gives up although its context lives: %v", err)
+		}
+	case err != nil:
+		w.violated(11, w.keys[0], "Close: %v", err)
+	}
+	for _, key := range w.keys {
+		w.note(key, "%d has closed: %v", i.p.id, err)
+	}
+}
+
+// audit holds the counters against each other once every call has returned.
+func (i *incarnation) audit() {
+	w, st := i.p.w, i.s.Stats()
+	if st.Due != st.Touched+st.Shared+st.TouchLost+st.TouchFails || st.TouchFails != uint64(i.failures) || st.Pending != 0 {
+		w.violated(11, w.keys[0], "the counters of process %d do not add up: %+v, %d told to the hook", i.p.id, st, i.failures)
+	}
+	if len(i.unpaid) > i.abandoned {
+		w.violated(11, w.keys[0], "Close of process %d said %d were given up, it was %d keys", i.p.id, i.abandoned, len(i.unpaid))
+	}
+}
+
+// op is a call of a client.
+type op struct {
+	id      int
+	p       *process
+	i       *incarnation
+	name    string
+	key     string
+	keys    []string // of a call for many
+	start   time.Time
+	end     time.Time
+	ctx     context.Context
+	value   value // what it writes
+	foreign bool  // what it begins with has no created_at
+	reads   int   // of a life in the store
+
+	readFailed, touchFailed, writeFailed bool // a fault was injected
+}
+
+func (o *op) String() string { return fmt.Sprintf("%s %d of process %d", o.name, o.id, o.p.id) }
+
+// looks reports whether the call must not write.
+func (o *op) looks() bool { return o.name == "peek" || o.name == "peek multi" }
+
+// fault notes what kind of call was failed.
+func (o *op) fault(call string) {
+	switch call {
+	case "get", "latest":
+		o.readFailed = true
+	case "touch":
+		o.touchFailed = true
+	default:
+		o.writeFailed = true
+	}
+}
+
+type opKey struct{}
+
+func opOf(ctx context.Context) *op { return ctx.Value(opKey{}).(*op) }

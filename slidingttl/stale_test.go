@@ -1,0 +1,150 @@
+package slidingttl_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/slidingttl/slidingttl/slidingttl"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/internal/hoard"
+)
+
+// lagging is a remote store whose Get shows what there was when it was last told to
+// look, as an eventually consistent read may.
+type lagging[T any] struct {
+	*remote[T]
+	view map[string]driver.Entry[T]
+}
+
+func newLagging[T any](step time.Duration) (*lagging[T], *hoard.Driver[T]) {
+	d, under := newRemote[T](step)
+	return &lagging[T]{d, map[string]driver.Entry[T]{}}, under
+}
+
+// look makes key's record as it is now what Get shows from now on.
+func (d *lagging[T]) look(t *testing.T, key string) { d.view[key] = stored(t, d.under, key) }
+
+func (d *lagging[T]) Get(ctx context.Context, key string) (driver.Entry[T], error) {
+	if e, ok := d.view[key]; ok {
+		return e, ctx.Err()
+	}
+	return d.remote.Get(ctx, key)
+}
+
+// Latest implements driver.Latest.
+func (d *lagging[T]) Latest(ctx context.Context, key string) (driver.Entry[T], error) {
+	return d.remote.Get(ctx, key)
+}
+
+// Promise 3: an update that begins with a record as it was read asks the store before
+// it says that the record died since.
+func TestUpdateEntryAsksTheStore(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		s, other := open(t, d, brink, nil), open(t, under, brink, nil)
+		must(t, s.Insert(t.Context(), "k", 1))
+		e, err := s.Peek(t.Context(), "k")
+		must(t, err)
+		time.Sleep(900 * time.Millisecond)
+		_, err = other.Get(t.Context(), "k")
+		must(t, err)
+		time.Sleep(200 * time.Millisecond)
+		if _, err := s.UpdateEntry(t.Context(), "k", e, func(v int) (int, error) { return v + 1, nil }); err != nil {
+			t.Errorf("an update of a record that never died: %v", err)
+		}
+	})
+}
+
+// Promise 6: an entry's version is that of its value, so that an update which begins
+// with it loses no other's.
+func TestEntryHasItsOwnVersion(t *testing.T) {
+	for name, access := range map[string]func(context.Context, *slidingttl.Store[int]) (slidingttl.Entry[int], error){
+		"Entry": func(ctx context.Context, s *slidingttl.Store[int]) (slidingttl.Entry[int], error) {
+			return s.Entry(ctx, "k")
+		},
+		"TouchEntry": func(ctx context.Context, s *slidingttl.Store[int]) (slidingttl.Entry[int], error) {
+			e, err := s.Peek(ctx, "k")
+			if err != nil {
+				return e, err
+			}
+			return s.TouchEntry(ctx, "k", e)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				d, under := newRemote[int](time.Millisecond)
+				s, other := open(t, d, session, nil), open(t, under, session, nil)
+				must(t, s.Insert(t.Context(), "k", 1))
+				time.Sleep(time.Minute)
+				overwrite := once("touch", func() { must(t, other.Upsert(t.Context(), "k", 10)) })
+				d.before = func(_ context.Context, op, _ string) error { overwrite(op); return nil }
+				e, err := access(t.Context(), s)
+				must(t, err)
+				if now := stored(t, under, "k"); e.Value != now.Value && e.Version == now.Version {
+					t.Errorf("value %d comes with the version of value %d", e.Value, now.Value)
+				}
+				_, err = s.UpdateEntry(t.Context(), "k", e, func(v int) (int, error) { return v + 1, nil })
+				must(t, err)
+				if now := stored(t, under, "k"); now.Value != 11 {
+					t.Errorf("the update made %d of the 10 that another wrote", now.Value)
+				}
+			})
+		})
+	}
+}
+
+// Promise 7: how often a policy that is tightened again may lower an expiry is a matter
+// of what it says, and not of what the policy before it said.
+func TestTighterTwice(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		s := open(t, d, loose30d, nil)
+		must(t, s.Insert(t.Context(), "k", 1))
+		for _, idle := range []time.Duration{24 * time.Hour, time.Hour} {
+			time.Sleep(10 * time.Minute) // more than an eighth of the last
+			must(t, s.SetPolicy(slidingttl.Policy{IdleGrace: idle, MaxLifetime: loose30d.MaxLifetime}))
+			_, err := s.Get(t.Context(), "k")
+			must(t, err)
+			if left := stored(t, under, "k").ExpiresAt.Sub(instant(time.Now())); left > idle+maxSkew+2*time.Millisecond {
+				t.Errorf("lives for %v more, want %v", left, idle)
+			}
+		}
+	})
+}
+
+// Promise 5: the created_at that Wrap puts back is not that of a record which a stale
+// read still shows.
+func TestWrapIsNotMisledByAStaleRead(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newLagging[profile](time.Second)
+		w, err := slidingttl.Wrap(profiles{under}, open(t, d, account, nil), profileKey, nil)
+		must(t, err)
+		must(t, w.Upsert(t.Context(), 1, profile{Name: "ann"}))
+		time.Sleep(24 * time.Hour)
+		d.look(t, profileKey(1))
+		must(t, under.Delete(t.Context(), profileKey(1)))
+		must(t, w.Upsert(t.Context(), 1, profile{Name: "bob"}))
+		if e := stored(t, under, profileKey(1)); instant(time.Now()).Sub(e.CreatedAt) > time.Second {
+			t.Errorf("a record made now is %v old", instant(time.Now()).Sub(e.CreatedAt))
+		}
+	})
+}
+
+// Promise 3: a touch by key that a stale read has sent after an older record follows
+// the one that is there.
+func TestTouchIsNotMisledByAStaleRead(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newLagging[int](time.Millisecond)
+		s, other := open(t, d, session, nil), open(t, under, session, nil)
+		must(t, other.Insert(t.Context(), "k", 1))
+		time.Sleep(time.Minute)
+		d.look(t, "k")
+		must(t, other.Delete(t.Context(), "k"))
+		must(t, other.Insert(t.Context(), "k", 2))
+		time.Sleep(time.Second)
+		if _, err := s.Touch(t.Context(), "k"); err != nil {
+			t.Errorf("touch of a live record: %v", err)
+		}
+	})
+}
