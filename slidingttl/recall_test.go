@@ -3,6 +3,7 @@ package slidingttl_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -191,11 +192,17 @@ func TestQueueMergeKeepsTheLivingGeneration(t *testing.T) {
 		time.Sleep(time.Minute)
 		held := once("touch", func() { time.Sleep(10 * time.Second) })
 		d.before = func(_ context.Context, op, _ string) error { held(op); return nil }
+		slow := once("get", func() { time.Sleep(5 * time.Second) })
+		var armed atomic.Bool
+		d.after = func(op, _ string) {
+			if armed.Load() {
+				slow(op)
+			}
+		}
 		_, err := s.Get(t.Context(), "busy")
 		must(t, err)
 
-		slow := once("get", func() { time.Sleep(5 * time.Second) })
-		d.after = func(op, _ string) { slow(op) }
+		armed.Store(true)
 		old := make(chan error, 1)
 		go func() { _, err := s.Get(t.Context(), "k"); old <- err }() // reads the first record
 		time.Sleep(time.Second)

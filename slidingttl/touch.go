@@ -12,7 +12,7 @@ import (
 // touch in either mode, and returns until when the record lives if nobody accesses
 // it again. ErrNotFound: absent, dead, or gone before the touch.
 func (s *Store[T]) Touch(ctx context.Context, key string) (time.Time, error) {
-	l, err := s.touchKey(ctx, key, 0)
+	l, err := s.touchKey(ctx, key, 0, false)
 	return l.ExpiresAt.Time(), err
 }
 
@@ -127,8 +127,9 @@ const touchKeyAttempts = 3
 
 // touchKey touches the record under key and returns its life, the expiry no later
 // than the cap. created, unless zero, becomes the created_at of a record that
-// carries none.
-func (s *Store[T]) touchKey(ctx context.Context, key string, created driver.Instant) (driver.Life, error) {
+// carries none. written says that it was written just now by other means, so that a
+// stale read would mislead.
+func (s *Store[T]) touchKey(ctx context.Context, key string, created driver.Instant, written bool) (driver.Life, error) {
 	if err := s.begin(ctx, opTouch, key); err != nil {
 		return driver.Life{}, err
 	}
@@ -136,7 +137,7 @@ func (s *Store[T]) touchKey(ctx context.Context, key string, created driver.Inst
 	err := errLost
 	for i := 0; err == errLost && i < touchKeyAttempts; i++ {
 		var l look[T]
-		if i == 0 {
+		if i == 0 && !written {
 			err = s.readToKeep(ctx, opTouch, key, &l, true)
 		} else {
 			err = s.readFrom(ctx, s.fresh, opTouch, key, &l)

@@ -108,7 +108,7 @@ func (w *Wrapped[K, V, T]) Upsert(ctx context.Context, id K, v V) error {
 		return err
 	}
 	w.s.memo.forget(key)
-	_, err := w.s.touchKey(ctx, key, created)
+	_, err := w.s.touchKey(ctx, key, created, true)
 	return err
 }
 
