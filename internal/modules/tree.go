@@ -38,7 +38,7 @@ func readTree(ctx context.Context) (*tree, error) {
 		return nil, err
 	}
 	t := &tree{root: strings.TrimSpace(root)}
-	ls := exec.CommandContext(ctx, "git", "ls-files", "-z")
+	ls := exec.CommandContext(ctx, "git", "ls-files", "-z", "--deduplicate")
 	ls.Dir = t.root
 	list, err := output(ls)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 // setVersion writes a version wherever the next one stands: in go.work, which
 // replaces the modules by their directories, and where one requires another.
 func (t *tree) setVersion(version string) error {
-	if semver.Canonical(version) != version || semver.Major(version) > "v1" {
+	if major := semver.Major(version); semver.Canonical(version) != version || major != "v0" && major != "v1" {
 		return errors.New("version: must be a v0.x.y or v1.x.y such as v0.2.0")
 	}
 	for _, m := range t.modules {

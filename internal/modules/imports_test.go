@@ -1,0 +1,128 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// A rule says what of this repository a package may import, and its tests
+// beside that. Paths are from the root; "x/..." is x and all below it, and * is
+// one element.
+type rule struct {
+	pkg   string
+	own   []string
+	tests []string
+	bare  bool // depends on nothing outside the standard library and this repository
+}
+
+// The first rule that speaks of a package holds. Calls go from the caller through
+// the store to the driver, so nothing imports what stands above it.
+var rules = []rule{
+	{pkg: "slidingttl/driver", bare: true},
+	{pkg: "slidingttl", own: []string{"slidingttl/driver"}, tests: []string{"drivers/memory"}},
+	{pkg: "slidingttl/...", own: []string{"slidingttl", "slidingttl/driver"}, tests: []string{"drivers/memory"}},
+
+	{pkg: "drivers/memory", own: []string{"slidingttl/driver"}, tests: []string{"slidingttl/..."}, bare: true},
+	{pkg: "drivers/*/*test"},
+	{pkg: "drivers/*", own: []string{"slidingttl/driver"}, tests: []string{"slidingttl/...", "drivers/memory"}},
+	{pkg: "drivers/...", own: []string{"slidingttl/driver"}},
+
+	{pkg: "middleware/...", own: []string{"slidingttl", "slidingttl/driver"}, tests: []string{"drivers/memory"}},
+	{pkg: "telemetry/...", own: []string{"slidingttl", "slidingttl/driver"}, tests: []string{"drivers/memory"}},
+	{pkg: "archive/...", own: []string{"slidingttl/..."}, tests: []string{"drivers/..."}},
+	{pkg: "cmd/...", own: []string{"slidingttl/...", "drivers/...", "archive/..."}},
+
+	{pkg: "examples/...", own: []string{"slidingttl/...", "drivers/...", "middleware/...", "telemetry/...", "archive/..."}},
+	{pkg: "bench/...", own: []string{"slidingttl/...", "drivers/...", "middleware/...", "telemetry/...", "bench/..."}},
+	{pkg: "internal/modules"},
+}
+
+// within reports whether a pattern of a rule covers a package.
+func within(pkg string, patterns ...string) bool {
+	return slices.ContainsFunc(patterns, func(pattern string) bool {
+		if below, ok := strings.CutSuffix(pattern, "/..."); ok {
+			return pkg == below || strings.HasPrefix(pkg, below+"/")
+		}
+		ok, _ := path.Match(pattern, pkg)
+		return ok
+	})
+}
+
+func TestImportRules(t *testing.T) {
+	tree := readTestTree(t)
+	root := tree.modules[0].path
+	for _, p := range listPackages(t, tree) {
+		pkg := strings.TrimPrefix(p.ImportPath, root+"/")
+		i := slices.IndexFunc(rules, func(r rule) bool { return within(pkg, r.pkg) })
+		if i < 0 {
+			t.Errorf("no rule says what %s may import", pkg)
+			continue
+		}
+		rule := rules[i]
+		ours := func(imports []string) (names []string) {
+			for _, name := range imports {
+				// Where an internal package may be imported the compiler says.
+				if rest, ok := strings.CutPrefix(name, root+"/"); ok && !strings.Contains(rest, "/internal/") {
+					names = append(names, rest)
+				}
+			}
+			return names
+		}
+		for _, name := range ours(p.Imports) {
+			if !within(name, rule.own...) {
+				t.Errorf("%s imports %s; it may import %q", pkg, name, rule.own)
+			}
+		}
+		allowed := slices.Concat(rule.own, rule.tests, []string{pkg + "/..."})
+		for _, name := range ours(slices.Concat(p.TestImports, p.XTestImports)) {
+			if !within(name, allowed...) {
+				t.Errorf("the tests of %s import %s; they may import %q", pkg, name, allowed)
+			}
+		}
+		for _, name := range p.Deps {
+			std := !strings.Contains(strings.SplitN(name, "/", 2)[0], ".")
+			small := !rule.bare && within(name, "golang.org/x/sync/...", "golang.org/x/time/...")
+			if (rule.bare || p.Module.Path == root) && !std && !small && !within(name, root+"/...") {
+				t.Errorf("%s depends on %s", pkg, name)
+			}
+		}
+	}
+}
+
+// A listed package is what go list tells of one.
+type listed struct {
+	ImportPath                               string
+	Module                                   struct{ Path string }
+	Imports, TestImports, XTestImports, Deps []string
+}
+
+// listPackages returns every package of the tree.
+func listPackages(t *testing.T, tree *tree) []listed {
+	t.Helper()
+	args := []string{"list", "-tags", "browser", "-json=ImportPath,Module,Imports,TestImports,XTestImports,Deps"}
+	for _, m := range tree.modules {
+		args = append(args, "./"+m.dir+"/...")
+	}
+	cmd := exec.CommandContext(t.Context(), "go", args...)
+	cmd.Dir = tree.root
+	out, err := output(cmd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []listed
+	for d := json.NewDecoder(strings.NewReader(out)); ; {
+		var p listed
+		if err := d.Decode(&p); errors.Is(err, io.EOF) {
+			return all
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p)
+	}
+}
