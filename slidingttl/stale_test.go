@@ -148,3 +148,37 @@ func TestTouchIsNotMisledByAStaleRead(t *testing.T) {
 		}
 	})
 }
+
+// pairing is a remote store that reads and touches in one trip.
+type pairing struct{ *remote[int] }
+
+// ReadTouch implements driver.ReadToucher.
+func (d pairing) ReadTouch(ctx context.Context, key string, _ *driver.Meta, a driver.Access, now driver.Instant) (e driver.Entry[int], touched bool, err error) {
+	err = d.call(ctx, "read touch", key, func() (err error) {
+		if e, err = d.under.Get(ctx, key); err != nil || !e.Alive(now) {
+			return err
+		}
+		var life driver.Life
+		if life, touched = a.Touch(e.Life); touched {
+			e.Version, err = d.under.Touch(ctx, key, e.Meta, life, now)
+			e.Life = life
+		}
+		return err
+	})
+	return e, touched, err
+}
+
+// Promise 8: a touch that is sent together with the read does not fail it, as little as
+// one that is sent after it.
+func TestReadOutlastsItsTouchsTimeout(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, _ := newRemote[int](time.Millisecond)
+		s := open[int](t, pairing{d}, session, &slidingttl.Options[int]{TouchTimeout: 50 * time.Millisecond})
+		must(t, s.Insert(t.Context(), "k", 1))
+		time.Sleep(time.Minute)
+		d.trip = 40 * time.Millisecond
+		if v, err := s.Get(t.Context(), "k"); v != 1 || err != nil {
+			t.Errorf("got %v, %v", v, err)
+		}
+	})
+}

@@ -14,6 +14,8 @@ type (
 	upserter struct{ c *conn }
 	clock    struct{ c *conn }
 	latest   struct{ c *conn }
+	decider  struct{ c *conn }
+	pairer   struct{ c *conn }
 )
 
 // GetMulti implements driver.BatchGetter: one trip, in which each key is read at a
@@ -59,7 +61,7 @@ func (u upserter) Upsert(ctx context.Context, key string, v value, _ *driver.Met
 		m = driver.Meta{Life: life, Version: c.write(key, v, life, o, lowered)}
 		return nil
 	})
-	return m, err
+	return landed(&m, err)
 }
 
 // Now implements driver.Clock.
@@ -78,6 +80,50 @@ func (l latest) Latest(ctx context.Context, key string) (e driver.Entry[value], 
 		return err
 	})
 	return e, err
+}
+
+// ReadTouch implements driver.ReadToucher, as a store whose server decides.
+func (d decider) ReadTouch(ctx context.Context, key string, _ *driver.Meta, a driver.Access, now driver.Instant) (driver.Entry[value], bool, error) {
+	return d.c.readTouch(ctx, key, now, func(s *state) (driver.Life, bool) { return a.Touch(s.Life) })
+}
+
+// ReadTouch implements driver.ReadToucher, as a store to which a read and a touch of
+// what is remembered are sent together.
+func (p pairer) ReadTouch(ctx context.Context, key string, known *driver.Meta, a driver.Access, now driver.Instant) (driver.Entry[value], bool, error) {
+	return p.c.readTouch(ctx, key, now, func(s *state) (driver.Life, bool) {
+		if known == nil || s.Meta != *known {
+			return driver.Life{}, false
+		}
+		return a.Touch(known.Life)
+	})
+}
+
+func (c *conn) readTouch(ctx context.Context, key string, now driver.Instant, plan func(*state) (driver.Life, bool)) (driver.Entry[value], bool, error) {
+	var answer struct {
+		e       driver.Entry[value]
+		touched bool
+	}
+	o := opOf(ctx)
+	c.mu.Lock()
+	done := c.i.touch(o, key)
+	c.mu.Unlock()
+	defer done()
+	err := c.call(ctx, "read touch", key, true, func() error {
+		s := *c.last(key)
+		if s.present && s.Alive(now) {
+			if life, due := plan(&s); due {
+				answer.touched = true
+				c.sent(key, now, o)
+				s.lowered = c.checkTouch(c.i, o, key, s.Meta, life)
+				c.retouch(key, &s, life, o)
+			}
+		}
+		var err error
+		answer.e, err = c.found(key, &s)
+		return err
+	})
+	is, err := landed(&answer, err)
+	return is.e, is.touched, err
 }
 
 // dial returns the driver that the store of an incarnation is given.
@@ -106,6 +152,18 @@ func (w *world) dial(p *process, i *incarnation) driver.Driver[value] {
 			batcher
 			latest
 		}{c, batcher{c}, latest{c}}
+	case decides:
+		return struct {
+			*conn
+			upserter
+			decider
+		}{c, upserter{c}, decider{c}}
+	case pairs:
+		return struct {
+			*conn
+			batcher
+			pairer
+		}{c, batcher{c}, pairer{c}}
 	case local:
 		return &inner{Driver: w.memory, conn: c}
 	}

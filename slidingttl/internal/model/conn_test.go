@@ -31,7 +31,7 @@ func (c *conn) call(ctx context.Context, name, key string, write bool, f func() 
 	c.mu.Lock()
 	d := c.luck(c.p.id, name, key)
 	c.i.busy[key]++
-	if name == "get" || name == "latest" {
+	if name == "get" || name == "latest" || name == "read touch" {
 		o.reads++
 	}
 	c.mu.Unlock()
@@ -52,10 +52,10 @@ func (c *conn) call(ctx context.Context, name, key string, write bool, f func() 
 	loses := write && c.lost > 0 && d.oneIn(c.lost)
 	sent := time.Now()
 	if err := sleep(ctx, there); err != nil {
+		c.mu.Lock()
+		o.fault(name)
+		c.mu.Unlock()
 		if !write {
-			c.mu.Lock()
-			o.fault(name)
-			c.mu.Unlock()
 			return err
 		}
 		if d.oneIn(2) {
@@ -81,15 +81,25 @@ func (c *conn) call(ctx context.Context, name, key string, write bool, f func() 
 	c.note(key, "%d %s of %v: %v; answers in %v", c.p.id, name, o, err, back)
 	c.mu.Unlock()
 	if serr := sleep(ctx, back); serr != nil {
-		if write {
-			return fmt.Errorf("%w: %w", driver.ErrAmbiguous, serr)
-		}
 		c.mu.Lock()
 		o.fault(name)
 		c.mu.Unlock()
+		if write {
+			return fmt.Errorf("%w: %w", driver.ErrAmbiguous, serr)
+		}
 		return serr
 	}
 	return err
+}
+
+// landed is what a write returns, which does not look at what it wrote when it has been
+// given up: that may land still.
+func landed[M any](m *M, err error) (M, error) {
+	var none M
+	if err != nil {
+		return none, err
+	}
+	return *m, nil
 }
 
 func sleep(ctx context.Context, d time.Duration) error {
@@ -140,7 +150,7 @@ func (c *conn) Insert(ctx context.Context, key string, v value, life driver.Life
 		version = c.write(key, v, life, o, time.Time{})
 		return nil
 	})
-	return version, err
+	return landed(&version, err)
 }
 
 func (c *conn) Replace(ctx context.Context, key string, v value, was driver.Meta, life driver.Life, now driver.Instant) (version driver.Version, err error) {
@@ -157,7 +167,7 @@ func (c *conn) Replace(ctx context.Context, key string, v value, was driver.Meta
 		version = c.write(key, v, life, o, lowered)
 		return nil
 	})
-	return version, err
+	return landed(&version, err)
 }
 
 func (c *conn) Touch(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (version driver.Version, err error) {
@@ -173,16 +183,11 @@ func (c *conn) Touch(ctx context.Context, key string, was driver.Meta, life driv
 			return err
 		}
 		s := *c.last(key)
-		s.Life, s.by, s.lowered = life, o.String(), lowered
-		if c.bumps {
-			c.version++
-			s.Version = c.version
-		}
-		version = s.Version
-		c.i.landed(key, s)
+		s.lowered = lowered
+		version = c.retouch(key, &s, life, o)
 		return nil
 	})
-	return version, err
+	return landed(&version, err)
 }
 
 func (c *conn) Delete(ctx context.Context, key string) error {
@@ -204,6 +209,17 @@ func (c *conn) match(key string, was driver.Meta, now driver.Instant) error {
 		return &driver.ConflictError{Found: s.Meta}
 	}
 	return nil
+}
+
+// retouch stores life beside the value of s.
+func (c *conn) retouch(key string, s *state, life driver.Life, o *op) driver.Version {
+	s.Life, s.by = life, o.String()
+	if c.bumps {
+		c.version++
+		s.Version = c.version
+	}
+	c.i.landed(key, *s)
+	return s.Version
 }
 
 // write stores v.

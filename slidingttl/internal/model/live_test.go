@@ -12,7 +12,8 @@ import (
 
 // live lets the clients of all processes run, and closes up.
 func (w *world) live(t *testing.T) {
-	time.Sleep(w.dice.upTo(time.Second))
+	d := w.dice.fork(1) // what is drawn from now on hangs on w.dice as it is
+	time.Sleep(d.upTo(time.Second))
 	if w.store == local {
 		m, err := memory.New[value](nil)
 		if err != nil {
@@ -27,8 +28,8 @@ func (w *world) live(t *testing.T) {
 		if err := p.open(); err != nil {
 			t.Fatalf("seed %d: %v\n%s", w.seed, err, w.describe())
 		}
-		for range 1 + w.dice.n(3) {
-			c := &client{world: w, p: p, dice: w.dice.fork(w.dice.next()), seen: map[string]slidingttl.Entry[value]{}}
+		for range 1 + d.n(3) {
+			c := &client{world: w, p: p, dice: d.fork(d.next()), seen: map[string]slidingttl.Entry[value]{}}
 			clients.Go(func() { c.run(40) })
 		}
 	}

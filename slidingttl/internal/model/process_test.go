@@ -236,7 +236,7 @@ func (o *op) looks() bool { return o.name == "peek" || o.name == "peek multi" }
 // fault notes what kind of call was failed.
 func (o *op) fault(call string) {
 	switch call {
-	case "get", "latest":
+	case "get", "latest", "read touch":
 		o.readFailed = true
 	case "touch":
 		o.touchFailed = true

@@ -20,12 +20,14 @@ const (
 	upserts
 	clocked // has a clock, the server's
 	stale   // its reads may be stale
+	decides // its server reads and touches in one trip
+	pairs   // a read and a touch can be sent to it together
 	local   // the memory driver
 	stores
 )
 
 func (s store) String() string {
-	return [...]string{"plain", "batch", "upserts", "clocked", "stale", "local"}[s]
+	return [...]string{"plain", "batch", "upserts", "clocked", "stale", "decides", "pairs", "local"}[s]
 }
 
 // world is one history.
