@@ -165,7 +165,35 @@ func (d pairing) ReadTouch(ctx context.Context, key string, _ *driver.Meta, a dr
 		}
 		return err
 	})
-	return e, touched, err
+	if err != nil {
+		return driver.Entry[int]{}, false, err
+	}
+	return e, touched, nil
+}
+
+// Promises 3 and 11: a read that does not wait for the read and touch it has sent, and
+// finds the touch due by a plain one, has it done although the first fails.
+func TestReadThatOvertakesItsTouchKeepsItsPromise(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		s := open[int](t, pairing{d}, session, &slidingttl.Options[int]{TouchWait: 10 * time.Millisecond})
+		must(t, s.Insert(t.Context(), "k", 1))
+		time.Sleep(time.Minute)
+		d.before = func(ctx context.Context, op, _ string) error {
+			if op == "read touch" {
+				time.Sleep(50 * time.Millisecond)
+				return errDown
+			}
+			return nil
+		}
+		promised := instant(time.Now()).Add(session.IdleGrace)
+		_, err := s.Get(t.Context(), "k")
+		must(t, err)
+		time.Sleep(time.Second)
+		if e, st := stored(t, under, "k"), s.Stats(); e.ExpiresAt < promised && st.TouchFails == 0 {
+			t.Errorf("expires %v before the deadline that was promised, and nothing is counted: %+v", promised.Sub(e.ExpiresAt), st)
+		}
+	})
 }
 
 // Promise 8: a touch that is sent together with the read does not fail it, as little as

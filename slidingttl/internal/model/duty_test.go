@@ -145,7 +145,7 @@ func (w *world) judgeTight(d duty, s *state) {
 	}
 	if p.any(s.value.kind, d.start, time.Now(), func(r rule) bool {
 		last, before := d.i.lowered[d.key]
-		damped := before && d.end.Sub(last) < (r.IdleGrace+r.Slack)/8+2*ms
+		damped := before && d.end.Sub(last) < (r.IdleGrace+r.Slack)/8+2*w.trip+w.slow+2*ms
 		return damped || expiry <= w.bound(r, s.CreatedAt, ceil(p.clock(d.end))+1)
 	}) {
 		return

@@ -14,7 +14,7 @@ import (
 
 var (
 	modelSeed = flag.Uint64("model.seed", 0, "run only this history")
-	modelOps  = flag.Int64("model.ops", 200_000, "calls of clients to make")
+	modelOps  = flag.Int64("model.ops", 30_000, "calls of clients to make")
 	modelAll  = flag.Bool("model.all", false, "go on after a violation")
 )
 
