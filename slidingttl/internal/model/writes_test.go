@@ -147,6 +147,9 @@ func (w *world) checkOverwrite(i *incarnation, o *op, key string, v value, was d
 		w.checkFresh(p, o, key, v, life)
 		return lowered
 	}
+	if o.name == "update" && !was.Alive(floor(p.now())) {
+		return lowered // the driver refuses that
+	}
 	// The cap of the value that is overwritten is known only where all have the same.
 	if !p.any(old.kind, o.start, time.Now(), func(r rule) bool { return !dead(r) || w.policyOf && was.Alive(floor(p.now())) }) {
 		w.violated(5, key, "%v keeps the created_at of %+v, dead at %d", o, was, floor(p.now()))
