@@ -24,39 +24,51 @@ func TestAmbiguousWrites(t *testing.T) {
 	for _, c := range []struct {
 		name      string
 		opts      couchbase.Options
-		patience  time.Duration // of the caller; zero: no end
+		leaves    leaving
 		fault     couchbasetest.Fault
 		own       error
 		ambiguous bool
 	}{
-		{"connection dropped before", couchbase.Options{}, 0, couchbasetest.Fault{Drop: true}, io.EOF, true},
-		{"connection dropped after", couchbase.Options{}, 0, couchbasetest.Fault{Drop: true, Applied: true}, io.EOF, true},
-		{"connection dropped, a strategy that repeats everything", couchbase.Options{RetryStrategy: always{}}, 0, couchbasetest.Fault{Drop: true, Applied: true}, io.EOF, true},
-		{"no answer", short, 0, couchbasetest.Fault{Silent: true, Applied: true}, gocb.ErrAmbiguousTimeout, true},
-		{"no answer in the caller's time", couchbase.Options{}, 50 * time.Millisecond, couchbasetest.Fault{Silent: true, Applied: true}, context.DeadlineExceeded, true},
-		{"durability ambiguous", couchbase.Options{Durability: gocb.DurabilityLevelMajority}, 0, couchbasetest.Fault{Status: memd.StatusSyncWriteAmbiguous, Applied: true}, gocb.ErrDurabilityAmbiguous, true},
-		{"durability impossible", couchbase.Options{Durability: gocb.DurabilityLevelMajority}, 0, couchbasetest.Fault{Status: memd.StatusDurabilityImpossible}, gocb.ErrDurabilityImpossible, false},
-		{"temporary failure", quick, 0, couchbasetest.Fault{Status: memd.StatusTmpFail}, gocb.ErrTemporaryFailure, false},
-		{"locked", quick, 0, couchbasetest.Fault{Status: memd.StatusLocked}, driver.ErrLocked, false},
-		{"no access", couchbase.Options{}, 0, couchbasetest.Fault{Status: memd.StatusAccessError}, gocb.ErrAuthenticationFailure, false},
-		{"caller gone before", couchbase.Options{}, -1, couchbasetest.Fault{}, context.DeadlineExceeded, false},
+		{"connection dropped before", couchbase.Options{}, stays, couchbasetest.Fault{Drop: true}, io.EOF, true},
+		{"connection dropped after", couchbase.Options{}, stays, couchbasetest.Fault{Drop: true, Applied: true}, io.EOF, true},
+		{"connection dropped, a strategy that repeats everything", couchbase.Options{RetryStrategy: always{}}, stays, couchbasetest.Fault{Drop: true, Applied: true}, io.EOF, true},
+		{"no answer", short, stays, couchbasetest.Fault{Silent: true, Applied: true}, gocb.ErrAmbiguousTimeout, true},
+		{"caller gone while waiting", couchbase.Options{}, meanwhile, couchbasetest.Fault{Silent: true, Applied: true}, context.Canceled, true},
+		{"durability ambiguous", couchbase.Options{Durability: gocb.DurabilityLevelMajority}, stays, couchbasetest.Fault{Status: memd.StatusSyncWriteAmbiguous, Applied: true}, gocb.ErrDurabilityAmbiguous, true},
+		{"durability impossible", couchbase.Options{Durability: gocb.DurabilityLevelMajority}, stays, couchbasetest.Fault{Status: memd.StatusDurabilityImpossible}, gocb.ErrDurabilityImpossible, false},
+		{"temporary failure", quick, stays, couchbasetest.Fault{Status: memd.StatusTmpFail}, gocb.ErrTemporaryFailure, false},
+		{"locked", quick, stays, couchbasetest.Fault{Status: memd.StatusLocked}, driver.ErrLocked, false},
+		{"no access", couchbase.Options{}, stays, couchbasetest.Fault{Status: memd.StatusAccessError}, gocb.ErrAuthenticationFailure, false},
+		{"caller gone before", couchbase.Options{}, before, couchbasetest.Fault{}, context.Canceled, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			for name := range calls(nil, driver.Meta{}) {
 				f := open(t)
 				call := calls(newDriver[profile](t, f, &c.opts), record(t, f))[name]
-				if c.patience >= 0 {
+				ctx, leave := context.WithCancel(t.Context())
+				if c.leaves == before {
+					leave()
+				} else {
 					fault := c.fault
 					fault.Ops = []couchbasetest.Op{couchbasetest.OpInsert, couchbasetest.OpReplace, couchbasetest.OpRemove, couchbasetest.OpMutateIn}
 					ok(t, "Inject", f.Inject(fault))
 				}
-				ctx, cancel := context.WithCancel(t.Context())
-				if c.patience != 0 {
-					ctx, cancel = context.WithTimeout(ctx, c.patience)
+				if c.leaves == meanwhile && !strings.HasPrefix(name, "Get") {
+					writes := func() uint64 {
+						n := f.Counts()
+						return n.MutateIn + n.Insert + n.Replace + n.Remove
+					}
+					before := writes()
+					go func() {
+						for writes() == before && ctx.Err() == nil {
+							time.Sleep(time.Millisecond)
+						}
+						leave()
+					}()
 				}
 				err := call(ctx)
-				cancel()
+				leave()
 				if strings.HasPrefix(name, "Get") {
 					if errors.Is(err, driver.ErrAmbiguous) {
 						t.Errorf("%s: %v; a read lands nothing", name, err)
@@ -73,6 +85,15 @@ func TestAmbiguousWrites(t *testing.T) {
 		})
 	}
 }
+
+// leaving is when a caller gives up.
+type leaving int
+
+const (
+	stays leaving = iota
+	before
+	meanwhile
+)
 
 // A write that never left this process has not landed.
 func TestUnsentWriteIsNotAmbiguous(t *testing.T) {

@@ -61,6 +61,9 @@ func newStore[T any](t testing.TB, f *fixture, d driver.Driver[T], p slidingttl.
 	if o.Now == nil {
 		o.Now = f.Now
 	}
+	if o.TouchWait == 0 {
+		o.TouchWait = time.Minute // longer than any latency or load
+	}
 	s, err := slidingttl.New(d, p, &o)
 	if err != nil {
 		t.Fatal(err)

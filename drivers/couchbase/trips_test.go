@@ -35,7 +35,15 @@ func TestRoundTrips(t *testing.T) {
 			},
 			want: counts{LookupIn: 1}, waits: 1,
 		}, {
-			name: "get due, waiting",
+			name: "get due, of a record that is remembered",
+			act: func(ctx context.Context, f *fixture, s *slidingttl.Store[profile]) error {
+				f.Advance(slack + time.Second)
+				_, err := s.Get(ctx, "k")
+				return err
+			},
+			want: counts{LookupIn: 1, MutateIn: 1, Mutations: 1}, waits: 1,
+		}, {
+			name: "get due, of one that is not", fresh: true,
 			act: func(ctx context.Context, f *fixture, s *slidingttl.Store[profile]) error {
 				f.Advance(slack + time.Second)
 				_, err := s.Get(ctx, "k")
