@@ -32,6 +32,10 @@ var (
 	// record. Reads go on; a touch that meets it is put off to a later access.
 	ErrLocked = driver.ErrLocked
 
+	// ErrShed says that a touch was given up because too many waited, and its
+	// record was farthest from death. It is handed to Options.OnTouchError.
+	ErrShed = errors.New("touch was shed")
+
 	// ErrFull says that an in-memory store has reached its bound on records.
 	ErrFull = driver.ErrFull
 

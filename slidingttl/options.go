@@ -3,6 +3,7 @@ package slidingttl
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 )
 
@@ -14,8 +15,7 @@ const (
 	Wait TouchMode = iota
 
 	// Background hands the touch to a bounded queue and returns the read at
-	// once. When the queue is full the read waits as in Wait: a promise is not
-	// dropped because the store is slow. What is queued when the process dies
+	// once. When the queue is full the read waits as in Wait. What is queued when the process dies
 	// is lost, and the record keeps the expiry it had.
 	Background
 )
@@ -54,8 +54,18 @@ type Options[T any] struct {
 	// queue (Background), for reads that must not pay for a second trip.
 	Touches TouchMode
 
-	// Queue bounds the touches waiting in Background mode, one a key. Zero:
-	// 4,096. Raise it if Stats shows QueueFull growing.
+	// Budget is how many touches a second this process may make. Touches above it
+	// wait, nearest death first, and come to fewer: a later access to a key merges
+	// with one that waits. Slack grows to Policy.MaxSlack where that is not
+	// enough. Only touches whose record would die go beyond the budget. Zero: as
+	// many as are due.
+	Budget float64
+
+	// Queue bounds the touches that wait, one a record: in Background mode, above
+	// the Budget, or because the store does not take them. Zero: 65,536. It should
+	// hold the keys that are in use at a time. When it is full a read in
+	// Background mode waits for its touch; in the other cases the touch whose
+	// record is farthest from death is shed.
 	Queue int
 
 	// Workers bounds the touches under way at once in Background mode, and those
@@ -104,7 +114,7 @@ type Options[T any] struct {
 }
 
 const (
-	defaultQueue        = 4096
+	defaultQueue        = 1 << 16
 	defaultWorkers      = 8
 	defaultTouchWait    = 100 * time.Millisecond
 	defaultTouchTimeout = 5 * time.Second
@@ -121,6 +131,8 @@ func (o Options[T]) validate() (Options[T], error) {
 		return invalid("Touches", fmt.Sprint(int(o.Touches)), "must be Wait or Background")
 	case o.Foreign != Adopt && o.Foreign != ReadOnly && o.Foreign != Reject:
 		return invalid("Foreign", fmt.Sprint(int(o.Foreign)), "must be Adopt, ReadOnly or Reject")
+	case !(o.Budget >= 0) || math.IsInf(o.Budget, 1):
+		return invalid("Budget", fmt.Sprint(o.Budget), "must be a positive number of touches a second, or zero for no budget")
 	case o.Queue < 0:
 		return invalid("Queue", fmt.Sprint(o.Queue), "must not be negative")
 	case o.Workers < 0:

@@ -4,19 +4,20 @@ import (
 	"container/heap"
 	"context"
 	"sync"
+	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// queue holds the touches that wait for a worker, at most one a record, nearest
-// death first. Workers come when there is work and leave when there is none.
+// queue holds touches that wait, at most one a record. Its zero value is ready for
+// use once size is set.
 type queue struct {
-	size, workers int
+	size int
 
 	mu      sync.Mutex // guards the rest
 	waiting map[life]*queued
-	order   byDeath
-	busy    int // workers
+	nearest deaths // nearest death first
+	last    deaths // farthest first
 }
 
 // life names one life of a key: two of them have nothing to say to each other.
@@ -25,107 +26,147 @@ type life struct {
 	created driver.Instant
 }
 
+// queued is a touch that waits.
 type queued struct {
 	ctx context.Context // values only
 	access
-	index int // in the order
+	since  time.Time // when it came
+	places [2]int    // in the heaps
 }
 
-// push queues a. An access to a record that waits already is merged: the later
-// one's promise covers both. False: the queue is full, or closed.
-func (t *toucher) push(ctx context.Context, a access) bool {
-	q := &t.queue
+// put queues a touch. One of a record that waits already is merged with it: the later
+// access's promise covers both. Where the queue is full the touch farthest from death
+// is shed for it, which may be a itself, or if shed is not set a is refused.
+func (q *queue) put(ctx context.Context, a access, shed bool) (merged, ok bool, out *queued) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	name := life{a.key, a.was.CreatedAt}
 	if w := q.waiting[name]; w != nil {
-		t.stats.add(cShared)
 		if a.at >= w.at {
 			w.ctx, w.access = context.WithoutCancel(ctx), a
-			heap.Fix(&q.order, w.index)
+			heap.Fix(&q.nearest, w.places[0])
+			heap.Fix(&q.last, w.places[1])
 		}
-		return true
+		return true, true, nil
 	}
-	if len(q.order) >= q.size {
-		t.stats.add(cQueueFull)
-		return false
-	}
-	needWorker := q.busy < q.workers
-	if needWorker && !t.start() {
-		return false
-	}
+	w := &queued{ctx: context.WithoutCancel(ctx), access: a, since: time.Now()}
 	if q.waiting == nil {
 		q.waiting = make(map[life]*queued)
+		q.last.farthest = true
 	}
-	w := &queued{ctx: context.WithoutCancel(ctx), access: a}
+	if len(q.waiting) >= q.size {
+		if !shed {
+			return false, false, nil
+		}
+		if out = q.last.all[0]; out.dies() <= w.dies() {
+			return false, true, w
+		}
+		q.remove(out)
+	}
 	q.waiting[name] = w
-	heap.Push(&q.order, w)
-	if needWorker {
-		q.busy++
-		go t.work()
-	}
-	return true
+	heap.Push(&q.nearest, w)
+	heap.Push(&q.last, w)
+	return false, true, out
 }
 
-// pop takes the first of the queue, or lets the worker go.
-func (q *queue) pop() (*queued, bool) {
+// take removes the touch nearest to death, nil if there is none.
+func (q *queue) take() *queued {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(q.order) == 0 {
-		q.busy--
-		return nil, false
+	if len(q.waiting) == 0 {
+		return nil
 	}
-	w := heap.Pop(&q.order).(*queued)
+	w := q.nearest.all[0]
+	q.remove(w)
+	return w
+}
+
+func (q *queue) remove(w *queued) {
+	heap.Remove(&q.nearest, w.places[0])
+	heap.Remove(&q.last, w.places[1])
 	delete(q.waiting, life{w.key, w.was.CreatedAt})
-	return w, true
+}
+
+// drop empties the queue and returns what it held.
+func (q *queue) drop() []*queued {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	dropped := q.nearest.all
+	q.waiting, q.nearest.all, q.last.all = nil, nil, nil
+	return dropped
 }
 
 func (q *queue) len() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return len(q.order)
+	return len(q.waiting)
 }
 
-func (t *toucher) work() {
-	defer t.running.Done()
-	for {
-		w, ok := t.queue.pop()
-		if !ok {
-			return
-		}
-		t.wait(w.ctx, w.access) // a failure was counted and reported
+// left returns how long each of the touches has until its record dies at, in no order.
+func (q *queue) left(now driver.Instant) []time.Duration {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	left := make([]time.Duration, len(q.nearest.all))
+	for i, w := range q.nearest.all {
+		left[i] = w.dies().Sub(now)
 	}
+	return left
 }
 
-// drop gives up what is queued.
-func (t *toucher) drop() {
-	t.queue.mu.Lock()
-	dropped := t.queue.order
-	t.queue.order, t.queue.waiting = nil, nil
-	t.queue.mu.Unlock()
-	for _, w := range dropped {
-		t.fail(w.ctx, w.key, ErrClosed)
+// first returns how long the touch nearest to death has left.
+func (q *queue) first(now driver.Instant) (time.Duration, bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.waiting) == 0 {
+		return 0, false
 	}
+	return q.nearest.all[0].dies().Sub(now), true
 }
 
-// byDeath is a heap of touches by the expiry of their records.
-type byDeath []*queued
+// dies is when the record dies that w is to touch.
+func (w *queued) dies() driver.Instant {
+	if w.was.ExpiresAt == 0 {
+		return driver.MaxInstant
+	}
+	return w.was.ExpiresAt
+}
 
-func (h byDeath) Len() int           { return len(h) }
-func (h byDeath) Less(i, j int) bool { return h[i].was.ExpiresAt < h[j].was.ExpiresAt }
-func (h byDeath) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].index, h[j].index = i, j
+// deaths is a heap of touches by the death of their records.
+type deaths struct {
+	all      []*queued
+	farthest bool // first, instead of the nearest
 }
-func (h *byDeath) Push(w any) {
-	w.(*queued).index = len(*h)
-	*h = append(*h, w.(*queued))
+
+func (h *deaths) place() int {
+	if h.farthest {
+		return 1
+	}
+	return 0
 }
-func (h *byDeath) Pop() any {
-	old := *h
-	last := len(old) - 1
-	w := old[last]
-	old[last] = nil
-	*h = old[:last]
+
+func (h *deaths) Len() int { return len(h.all) }
+
+func (h *deaths) Less(i, j int) bool {
+	if h.farthest {
+		i, j = j, i
+	}
+	return h.all[i].dies() < h.all[j].dies()
+}
+
+func (h *deaths) Swap(i, j int) {
+	h.all[i], h.all[j] = h.all[j], h.all[i]
+	h.all[i].places[h.place()], h.all[j].places[h.place()] = i, j
+}
+
+func (h *deaths) Push(w any) {
+	w.(*queued).places[h.place()] = len(h.all)
+	h.all = append(h.all, w.(*queued))
+}
+
+func (h *deaths) Pop() any {
+	last := len(h.all) - 1
+	w := h.all[last]
+	h.all[last] = nil
+	h.all = h.all[:last]
 	return w
 }

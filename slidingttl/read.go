@@ -74,6 +74,7 @@ type look[T any] struct {
 	since   uint64 // the memo's clock before it
 	settled bool   // no touch is due
 	late    bool   // the read has waited for its touch before it
+	err     error  // of a read aside
 }
 
 // entry is what a caller gets of l.
@@ -158,13 +159,11 @@ func (s *Store[T]) settle(ctx context.Context, key string, l *look[T], began dri
 	return err
 }
 
-// follow takes over what became of the record in a touch. The version stays that of
-// the value that was read, unless the touch is known to have changed it.
+// follow takes over what became of the record in a touch, if the value is known to be
+// the one that was read.
 func (l *look[T]) follow(o outcome) {
-	if o.over == l.meta {
+	if o.over == l.meta || o.meta.Version == l.meta.Version && o.meta.CreatedAt == l.meta.CreatedAt {
 		l.meta = o.meta
-	} else if o.meta.CreatedAt == l.meta.CreatedAt {
-		l.meta.Life = o.meta.Life
 	}
 }
 

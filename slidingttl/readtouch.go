@@ -17,7 +17,7 @@ import (
 // while it is under way no second one is sent: who comes then reads first.
 func (s *Store[T]) readTouch(ctx context.Context, key string, l *look[T], asked bool) (done bool, err error) {
 	began := s.clock.Now()
-	r, known, ok := s.foreseen(key, driver.Ceil(began), asked)
+	r, known, by, ok := s.foreseen(key, driver.Ceil(began), asked)
 	if !ok || !s.pairs.enter(key) {
 		return false, nil
 	}
@@ -35,16 +35,14 @@ func (s *Store[T]) readTouch(ctx context.Context, key string, l *look[T], asked 
 		ctx, cancel := s.touches.detach(ctx)
 		defer cancel()
 		var err error
-		e, touched, err = s.both.ReadTouch(ctx, key, known, r.access(driver.Ceil(began)), driver.Floor(began))
-		switch {
-		case touched:
-			s.stats.add(cDue)
-			s.stats.add(cTouched)
-			s.memo.touched(key, e.Meta)
-		case errors.Is(err, ErrNotFound):
-			return outcome{err: errLost}, nil
+		e, touched, err = s.both.ReadTouch(ctx, key, known, r.access(driver.Ceil(began), by), driver.Floor(began))
+		if !touched { // who waits for the touch of key has to see to it himself
+			return outcome{err: errLost}, err
 		}
-		return outcome{meta: e.Meta, err: err}, nil
+		s.stats.add(cDue)
+		s.stats.add(cTouched)
+		s.memo.touched(key, e.Meta)
+		return outcome{meta: e.Meta}, nil
 	})
 	unless := func() { // another touch of key was under way
 		if <-shared; !led {
@@ -53,51 +51,76 @@ func (s *Store[T]) readTouch(ctx context.Context, key string, l *look[T], asked 
 	}
 	late, stop := s.touches.late()
 	defer stop()
-	select {
-	case <-ctx.Done():
-		go unless()
-		return true, ctx.Err()
-	case <-late:
-		go unless()
-		l.late = true
-		return false, nil // a plain read may be faster than what goes on here
-	case result := <-shared:
-		o := result.Val.(outcome)
-		switch {
-		case !led:
-			release()
-			return false, nil
-		case o.err == errLost:
-			o.err = ErrNotFound
-		case touched:
-			l.value, l.meta, l.rules, l.settled = &e.Value, e.Meta, r, true
-			s.stats.add(cHits)
-			return true, nil
-		default:
-			l.value, l.meta = &e.Value, e.Meta
+	var plain <-chan *look[T]
+	for {
+		select {
+		case <-ctx.Done():
+			go unless()
+			return true, ctx.Err()
+		case <-late:
+			plain = s.loadAside(ctx, key) // which may be faster than what goes on here
+		case p := <-plain:
+			go unless()
+			l.late, l.value, l.meta = true, p.value, p.meta
+			return true, s.settle(ctx, key, l, driver.Floor(began), p.err)
+		case result := <-shared:
+			switch {
+			case !led:
+				release()
+				return false, nil
+			case touched:
+				l.value, l.meta, l.rules, l.settled = &e.Value, e.Meta, r, true
+				s.stats.add(cHits)
+				return true, nil
+			case result.Err == nil:
+				l.value, l.meta = &e.Value, e.Meta
+			case !errors.Is(result.Err, ErrNotFound):
+				return false, nil // a read is not to fail because a touch did
+			}
+			return true, s.settle(ctx, key, l, driver.Floor(began), result.Err)
 		}
-		return true, s.settle(ctx, key, l, driver.Floor(began), o.err)
 	}
+}
+
+// loadAside reads the record under key while something else is waited for.
+func (s *Store[T]) loadAside(ctx context.Context, key string) <-chan *look[T] {
+	if !s.touches.start() {
+		return nil
+	}
+	found := make(chan *look[T], 1)
+	go func() {
+		defer s.touches.running.Done()
+		var l look[T]
+		l.err = s.load(ctx, s.reads, key, &l)
+		found <- &l
+	}()
+	return found
 }
 
 // foreseen reports whether an access to key at at will find a touch due, or whether
-// a touch was asked for, with the rules of the key and what is remembered of it.
-func (s *Store[T]) foreseen(key string, at driver.Instant, asked bool) (rules, *driver.Meta, bool) {
-	if s.opts.PolicyOf != nil || s.opts.Touches == Background {
-		return rules{}, nil, false
+// a touch was asked for, with the rules of the key, what is remembered of it, and from
+// when on it counts whether it is due. With a budget, and while the breaker is open,
+// touches go by themselves.
+func (s *Store[T]) foreseen(key string, at driver.Instant, asked bool) (r rules, known *driver.Meta, by driver.Instant, ok bool) {
+	if s.opts.PolicyOf != nil || s.opts.Touches == Background || s.opts.Budget > 0 || s.touches.drain.breaker.open() {
+		return r, nil, at, false
 	}
 	r, err := s.rulesOf(key, nil)
 	if err != nil {
-		return rules{}, nil, false
+		return r, nil, at, false
 	}
-	known := s.memo.known(key)
-	due := known != nil && known.CreatedAt != 0 && r.alive(known.Life, at) && r.due(known.Life, at)
-	return r, known, asked || due || r.keep == r.stored && s.step == time.Millisecond
+	by = at
+	due := false
+	if known = s.memo.known(key); known != nil && known.CreatedAt != 0 && r.alive(known.Life, at) {
+		by = s.by(&r, key, known.Life, at)
+		due = r.due(known.Life, by)
+	}
+	return r, known, by, asked || due || r.keep == r.stored && s.step == time.Millisecond
 }
 
-// access is an access at at under r, for a driver to judge.
-func (r *rules) access(at driver.Instant) driver.Access {
-	return driver.Access{At: at, Keep: r.keep, Stored: r.stored, Most: r.most, Promote: r.promote, Step: r.step}
+// access is an access at at under r, due from by on, for a driver to judge.
+func (r *rules) access(at, by driver.Instant) driver.Access {
+	return driver.Access{At: at, Keep: after(r.keep, by-at), Stored: r.stored, Most: r.most, Promote: r.promote, Step: r.step}
 }
 
 // pairs are the keys whose read and touch are under way in one. Its zero value is

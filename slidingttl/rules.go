@@ -15,6 +15,7 @@ type rules struct {
 	reach   driver.Instant // IdleGrace + the most that Slack may grow to, or with Promote all there is
 	most    driver.Instant // MaxLifetime
 	skew    driver.Instant // how far the clocks of two processes may be apart
+	share   driver.Instant // by how much earlier than due a touch may come, so that processes take turns
 	window  driver.Instant // how long an expiry that was lowered is not lowered again
 	promote bool
 	step    time.Duration // the store's resolution
@@ -76,7 +77,7 @@ func (r *rules) settled(l driver.Life, at driver.Instant) bool {
 	limit := l.CreatedAt + r.most // where that overflows, the answer is no
 	left := l.ExpiresAt - at
 	return l.CreatedAt != 0 && left > 0 && l.ExpiresAt <= limit && left <= r.reach &&
-		(left >= r.keep || l.ExpiresAt == limit)
+		(left >= r.keep+r.share || l.ExpiresAt == limit)
 }
 
 // due reports whether life l falls short of what an access at access promises.
@@ -85,12 +86,13 @@ func (r *rules) due(l driver.Life, access driver.Instant) bool {
 }
 
 // touched is the life that a touch at access, found due, writes over l. created
-// is the created_at with which a record that has none is adopted.
-func (r *rules) touched(l driver.Life, access, created driver.Instant) driver.Life {
+// is the created_at with which a record that has none is adopted, grown what the
+// slack has grown by.
+func (r *rules) touched(l driver.Life, access, created, grown driver.Instant) driver.Life {
 	if l.CreatedAt != 0 {
 		created = l.CreatedAt
 	}
-	return r.life(created, r.expiry(created, access))
+	return r.life(created, r.expiry(created, after(access, grown)))
 }
 
 // lowered is the life that the live record l is brought down to at now, and

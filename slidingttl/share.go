@@ -2,6 +2,7 @@ package slidingttl
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"golang.org/x/sync/singleflight"
@@ -11,10 +12,29 @@ import (
 
 // outcome is what a shared touch came to.
 type outcome struct {
-	was  driver.Meta // what it was planned for
-	over driver.Meta // what it was written over; zero: it was not
-	meta driver.Meta // what is stored
+	was  driver.Meta    // what it was planned for
+	over driver.Meta    // what it was written over; zero: it was not
+	meta driver.Meta    // what is stored
+	cap  driver.Instant // by the rules it is then under
 	err  error
+
+	tried bool // the store was asked for it
+}
+
+// failure is o's error if it says that the store did not take the touch.
+func (o outcome) failure() error {
+	if broke(o.err) && !errors.Is(o.err, ErrInvalid) && !errors.Is(o.err, ErrClosed) {
+		return o.err
+	}
+	return nil
+}
+
+// verdict is what o says of the store.
+func (o outcome) verdict() error {
+	if err := o.failure(); err != nil || o.tried {
+		return err
+	}
+	return errUntried
 }
 
 // share joins the touch of a's key that is under way, or starts one, and follows
@@ -22,7 +42,7 @@ type outcome struct {
 // rest goes on by itself.
 func (t *toucher) share(ctx context.Context, a access, late <-chan time.Time) outcome {
 	if !t.start() {
-		t.fail(ctx, a.key, ErrClosed)
+		t.fail(ctx, &a, ErrClosed)
 		return outcome{meta: a.was, err: ErrClosed}
 	}
 	for {
@@ -37,7 +57,7 @@ func (t *toucher) share(ctx context.Context, a access, late <-chan time.Time) ou
 			o := r.Val.(outcome)
 			if led || t.serves(&a, o) {
 				if !led {
-					t.stats.add(cShared)
+					t.joined(ctx, a, o)
 				}
 				t.running.Done()
 				return o
@@ -60,9 +80,17 @@ func (t *toucher) follow(ctx context.Context, a access, shared <-chan singleflig
 	switch {
 	case *led:
 	case t.serves(&a, o):
-		t.stats.add(cShared)
+		t.joined(ctx, a, o)
 	default:
 		t.wait(ctx, a)
+	}
+}
+
+// joined counts an access that another's touch served. Where that failed and is to be
+// tried again, it is so for this one's promise as well.
+func (t *toucher) joined(ctx context.Context, a access, o outcome) {
+	if o.failure() == nil || !t.drain.breaker.open() || t.drain.isClosing() || !t.push(ctx, a, true) {
+		t.stats.add(cShared)
 	}
 }
 
@@ -88,11 +116,23 @@ func (t *toucher) detached(ctx context.Context, a access) outcome {
 	// One that was under way may have landed since a read the record.
 	if m, ok := t.memo.landedSince(a.key, a.since); ok && a.kept(m) && (m.CreatedAt == a.was.CreatedAt || a.was.CreatedAt == 0) {
 		t.stats.add(cShared)
-		return outcome{was: a.was, meta: m}
+		return outcome{was: a.was, meta: m, cap: a.rules.limit(m.CreatedAt)}
 	}
 	ctx, cancel := t.detach(ctx)
 	defer cancel()
-	return t.write(ctx, a)
+	tell := a.tell
+	if tell == nil {
+		tell, _ = t.drain.breaker.allow()
+	}
+	if t.patience > 0 {
+		defer time.AfterFunc(t.patience, func() { tell(errLate) }).Stop()
+	}
+	o := t.write(ctx, a)
+	tell(o.verdict())
+	if o.failure() == nil || !t.later(ctx, a) {
+		t.account(ctx, &a, o)
+	}
+	return o
 }
 
 // detach returns a context with ctx's values and a touch's own end.

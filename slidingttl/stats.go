@@ -2,6 +2,7 @@ package slidingttl
 
 import (
 	"sync/atomic"
+	"time"
 	"unsafe"
 )
 
@@ -16,8 +17,8 @@ type Stats struct {
 	DiedIdle  uint64 // of idleness
 	DiedOfAge uint64 // at its cap
 
-	// Each due access ends in one of Touched, Shared, TouchLost, Deferred and
-	// TouchFails, or is Pending or under way.
+	// Each due access, and each retried one, ends in one of Touched, Shared,
+	// TouchLost, Deferred, TouchFails and Shed, or is Pending or under way.
 	Due        uint64 // accesses that found a touch due
 	Touched    uint64 // touches that wrote
 	Adopted    uint64 // of those, records given their created_at
@@ -26,10 +27,16 @@ type Stats struct {
 	TouchLost  uint64 // touches whose record was gone or replaced: no failure
 	Deferred   uint64 // touches put off because another client has locked the record: no failure
 	TouchFails uint64 // touches that failed
+	Retried    uint64 // touches that failed, were counted in TouchFails, and wait since the breaker opened
+	Shed       uint64 // touches given up because too many waited, or because they waited too long
+	OverBudget uint64 // seconds in which touches went faster than the budget, because records would have died
 	QueueFull  uint64 // background touches that waited because the queue was full
 
-	HookPanics uint64 // panics recovered from hooks
-	Pending    int    // touches waiting in the queue now
+	Broken     time.Duration // what failed and shed touches cost of the life that was promised, at most
+	HookPanics uint64        // panics recovered from hooks
+
+	Pending     int  // touches waiting in the queue now
+	BreakerOpen bool // the store does not take touches now
 }
 
 type counter int
@@ -47,6 +54,10 @@ const (
 	cTouchLost
 	cDeferred
 	cTouchFails
+	cRetried
+	cShed
+	cBroken // in milliseconds
+	cOverBudget
 	cQueueFull
 	cHookPanics
 	counters
@@ -92,7 +103,11 @@ func (t *tally) stats() Stats {
 		TouchLost:  t.sum(cTouchLost),
 		Deferred:   t.sum(cDeferred),
 		TouchFails: t.sum(cTouchFails),
+		OverBudget: t.sum(cOverBudget),
 		QueueFull:  t.sum(cQueueFull),
+		Retried:    t.sum(cRetried),
+		Shed:       t.sum(cShed),
+		Broken:     time.Duration(t.sum(cBroken)) * time.Millisecond,
 		HookPanics: t.sum(cHookPanics),
 	}
 }

@@ -3,6 +3,7 @@ package slidingttl
 import (
 	"context"
 	"fmt"
+	"hash/maphash"
 	"sync/atomic"
 	"time"
 
@@ -117,7 +118,16 @@ func New[T any](d driver.Driver[T], p Policy, opts *Options[T]) (*Store[T], erro
 	if o.Strict {
 		s.touches.patience = 0
 	}
-	s.touches.queue.size, s.touches.queue.workers = o.Queue, o.Workers
+	s.touches.jitter.seed = maphash.MakeSeed()
+	s.touches.drain.queue.size, s.touches.drain.workers = o.Queue, o.Workers
+	s.touches.drain.closing, s.touches.drain.probe = make(chan struct{}), make(chan probe, 1)
+	s.touches.drain.probe <- unprobed
+	if s.local == nil {
+		s.touches.drain.budget = newBudget(o.Budget)
+	}
+	if s.local == nil && !o.Strict {
+		s.touches.drain.breaker = newBreaker(s.touches.breakerChanged)
+	}
 	s.touches.stop, s.touches.giveUp = context.WithCancel(context.Background())
 	return s, nil
 }
@@ -146,7 +156,15 @@ func (s *Store[T]) SetPolicy(p Policy) error {
 }
 
 func (s *Store[T]) rulesFrom(p Policy) *policyRules {
-	return &policyRules{rules: newRules(p, s.step, s.opts.MaxSkew), policy: p}
+	return &policyRules{rules: s.newRules(p), policy: p}
+}
+
+func (s *Store[T]) newRules(p Policy) rules {
+	r := newRules(p, s.step, s.opts.MaxSkew)
+	if s.local == nil && !p.Promote {
+		r.share = (r.stored - r.keep) / 16
+	}
+	return r
 }
 
 // rulesOf returns the rules for the record of value v under key.
@@ -166,9 +184,9 @@ func (s *Store[T]) rulesOf(key string, v *T) (rules, error) {
 		if s.opts.PolicyOf == nil {
 			name = "PolicyFor"
 		}
-		return rules{}, fmt.Errorf("Options.%s: %w", name, err)
+		return rules{}, fmt.Errorf("policy by Options.%s: %w", name, err)
 	}
-	return newRules(p, s.step, s.opts.MaxSkew), nil
+	return s.newRules(p), nil
 }
 
 // begin lets a call in, which ends with s.gate.leave, unless it returns an error.
@@ -211,7 +229,8 @@ func (s *Store[T]) Now() time.Time { return s.clock.Now() }
 // Stats returns what the store has done so far. It may be called after Close.
 func (s *Store[T]) Stats() Stats {
 	st := s.stats.stats()
-	st.Pending = s.touches.queue.len()
+	st.Pending = s.touches.drain.queue.len()
+	st.BreakerOpen = s.touches.drain.breaker.open()
 	return st
 }
 

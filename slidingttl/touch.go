@@ -71,14 +71,24 @@ func broke(err error) bool {
 func (s *Store[T]) due(key string, l *look[T], created driver.Instant) (access, bool) {
 	now := s.clock.Now()
 	at := driver.Ceil(now)
-	if !l.rules.due(l.meta.Life, at) && !s.touches.tight(&l.rules, key, l.meta.Life, at) {
+	by := s.by(&l.rules, key, l.meta.Life, at)
+	if !l.rules.due(l.meta.Life, by) && !s.touches.tight(&l.rules, key, l.meta.Life, at) {
 		return access{}, false
 	}
 	s.stats.add(cDue)
 	if created == 0 {
 		created = birth(now)
 	}
-	return access{key: key, was: l.meta, rules: l.rules, at: at, created: created, since: l.since}, true
+	return access{key: key, was: l.meta, rules: l.rules, at: at, by: by, created: created, since: l.since}, true
+}
+
+// by is the instant from which it counts whether life l of the record under key needs
+// a touch for an access at at: later than that by the store's share of the slack.
+func (s *Store[T]) by(r *rules, key string, l driver.Life, at driver.Instant) driver.Instant {
+	if r.share == 0 || l.CreatedAt == 0 || r.due(l, at) || !r.due(l, after(at, r.share)) {
+		return at
+	}
+	return after(at, s.touches.jitter.of(key, l.ExpiresAt, r.stored-r.keep))
 }
 
 // keep is Keep. created, unless zero, becomes the created_at of a record that
@@ -90,7 +100,9 @@ func (s *Store[T]) keep(ctx context.Context, key string, created driver.Instant)
 	defer s.gate.leave()
 	if m := s.memo.known(key); m != nil && s.opts.PolicyOf == nil {
 		r, err := s.rulesOf(key, nil)
-		if err == nil && r.settled(m.Life, driver.Ceil(s.clock.Now())) {
+		at := driver.Ceil(s.clock.Now())
+		_, beyond := r.lowered(m.Life, at)
+		if err == nil && r.alive(m.Life, at) && !beyond && !r.due(m.Life, s.by(&r, key, m.Life, at)) {
 			s.stats.add(cHits)
 			return nil
 		}
@@ -107,7 +119,7 @@ func (s *Store[T]) keep(ctx context.Context, key string, created driver.Instant)
 		return nil
 	case err != nil:
 		s.stats.add(cDue) // for all that is known
-		s.touches.fail(ctx, key, err)
+		s.touches.fail(ctx, &access{key: key}, err)
 		if s.opts.Strict {
 			return err
 		}
@@ -148,14 +160,13 @@ func (s *Store[T]) touchKey(ctx context.Context, key string, created driver.Inst
 		if err != nil {
 			return driver.Life{}, err
 		}
-		m := l.meta
+		o := outcome{meta: l.meta, cap: l.rules.limit(l.meta.CreatedAt)}
 		if a, due := s.due(key, &l, created); due {
-			o := s.touches.wait(ctx, a)
-			m, err = o.meta, o.err
+			o = s.touches.wait(ctx, a)
 		}
-		if err == nil {
-			m.ExpiresAt = min(m.ExpiresAt, l.rules.limit(m.CreatedAt))
-			return m.Life, nil
+		if err = o.err; err == nil {
+			o.meta.ExpiresAt = min(o.meta.ExpiresAt, o.cap)
+			return o.meta.Life, nil
 		}
 	}
 	if err == errLost {

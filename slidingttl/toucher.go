@@ -19,11 +19,14 @@ type access struct {
 	at      driver.Instant // when, rounded up: what it promises counts from here
 	created driver.Instant // created_at for a record that has none
 	since   uint64         // the memo's clock before the record was read
+	by      driver.Instant // at, or the store's share of the slack later: when it is due counts from here
 	retold  bool           // was has been told since by another touch: rules may be of another value
+	waited  bool           // it has waited so long that its record may have died
+	tell    func(error)    // the breaker is to be told how it goes, through this
 }
 
 // kept reports whether m, of the same generation, keeps what a promises.
-func (a *access) kept(m driver.Meta) bool { return !a.rules.due(m.Life, a.at) }
+func (a *access) kept(m driver.Meta) bool { return !a.rules.due(m.Life, a.by) }
 
 // toucher writes the touches that accesses found due: each key one at a time, on
 // contexts of their own, to the end of which close waits.
@@ -43,7 +46,8 @@ type toucher struct {
 	hooks      hooks
 	lowering   damper
 	group      singleflight.Group
-	queue      queue
+	jitter     jitter
+	drain      drain
 
 	stop    context.Context // ends when close gives up
 	giveUp  context.CancelFunc
@@ -77,11 +81,13 @@ var (
 // record as it is then, or errLate where the read need not wait for that. A read
 // that has waited does not wait again.
 func (t *toucher) bring(ctx context.Context, a access, waited bool) outcome {
-	if t.background && !t.local && t.push(ctx, a) {
-		return outcome{meta: a.was}
-	}
 	if t.local {
 		return t.wait(ctx, a)
+	}
+	if held := t.held(); held || t.background {
+		if t.push(ctx, a, held) {
+			return outcome{meta: a.was}
+		}
 	}
 	if waited {
 		return t.share(ctx, a, over)
@@ -111,7 +117,9 @@ func (t *toucher) late() (<-chan time.Time, func() bool) {
 // It waits no longer than ctx; the touch goes on.
 func (t *toucher) wait(ctx context.Context, a access) outcome {
 	if t.local {
-		return t.write(ctx, a)
+		o := t.write(ctx, a)
+		t.account(ctx, &a, o)
+		return o
 	}
 	return t.share(ctx, a, nil)
 }
@@ -119,7 +127,7 @@ func (t *toucher) wait(ctx context.Context, a access) outcome {
 // write writes what a needs, planning again from what it finds when another writer
 // was faster.
 func (t *toucher) write(ctx context.Context, a access) outcome {
-	m, read, err := a.was, true, error(nil)
+	m, read, tried, err := a.was, true, false, error(nil)
 	for range touchAttempts {
 		now := t.clock.Now()
 		if a.retold || !a.rules.alive(m.Life, driver.Floor(now)) {
@@ -134,21 +142,24 @@ func (t *toucher) write(ctx context.Context, a access) outcome {
 			}
 		}
 		life, lowers := m.Life, false
-		if a.rules.due(m.Life, a.at) {
-			life = a.rules.touched(m.Life, a.at, a.created)
+		if a.rules.due(m.Life, a.by) {
+			life = a.rules.touched(m.Life, a.at, a.created, t.drain.budget.grown(&a.rules))
 		} else if read && t.tight(&a.rules, a.key, m.Life, driver.Ceil(now)) {
 			life, lowers = a.rules.lowered(m.Life, driver.Ceil(now))
 		}
 		if life == m.Life {
 			t.stats.add(cShared)
-			return outcome{was: a.was, meta: m}
+			return outcome{was: a.was, meta: m, cap: a.rules.limit(m.CreatedAt), tried: tried}
 		}
+		tried = true
 		var version driver.Version
 		version, err = t.store.Touch(ctx, a.key, m, life, driver.Floor(now))
 		if err == nil {
-			t.landed(a, m.Life, lowers, driver.Meta{Life: life, Version: version}, driver.Ceil(now))
-			return outcome{was: a.was, over: m, meta: driver.Meta{Life: life, Version: version}}
+			left := driver.Meta{Life: life, Version: version}
+			t.landed(a, m.Life, lowers, left, driver.Ceil(now))
+			return outcome{was: a.was, over: m, meta: left, cap: a.rules.limit(left.CreatedAt), tried: true}
 		}
+		t.unsure(a.key, &a.rules, lowers, err)
 		var conflict *driver.ConflictError
 		if !errors.As(err, &conflict) {
 			break
@@ -160,7 +171,7 @@ func (t *toucher) write(ctx context.Context, a access) outcome {
 		a.retold = t.byValue && conflict.Found.Version != m.Version
 		m, read = conflict.Found, false
 	}
-	return outcome{was: a.was, meta: m, err: t.failed(ctx, a.key, err)}
+	return outcome{was: a.was, meta: m, err: t.failed(ctx, &a, err), tried: tried}
 }
 
 // tight reports whether life l of the record under key is to be brought down, now.
@@ -181,6 +192,14 @@ func (t *toucher) landed(a access, was driver.Life, lowers bool, m driver.Meta, 
 	t.memo.touched(a.key, m)
 }
 
+// unsure takes a write that was to lower an expiry, and failed with err, for one that
+// did so if it may have landed.
+func (t *toucher) unsure(key string, r *rules, lowers bool, err error) {
+	if lowers && errors.Is(err, ErrAmbiguous) {
+		t.lowering.did(key, driver.Ceil(t.clock.Now()), r.window)
+	}
+}
+
 // lowered counts that the expiry of the record under key was brought down at now.
 func (t *toucher) lowered(key string, r *rules, now driver.Instant) {
 	t.stats.add(cLowered)
@@ -189,10 +208,14 @@ func (t *toucher) lowered(key string, r *rules, now driver.Instant) {
 
 // failed counts a touch that did not come about, and returns why in the terms of
 // its callers.
-func (t *toucher) failed(ctx context.Context, key string, err error) error {
+func (t *toucher) failed(ctx context.Context, a *access, err error) error {
 	if err == errLost || errors.Is(err, ErrNotFound) {
-		t.stats.add(cTouchLost)
-		t.memo.forget(key)
+		t.memo.forget(a.key)
+		if a.waited && !a.was.Alive(t.now()) {
+			t.shed(&queued{ctx: ctx, access: *a}) // it died waiting, for all that is known
+		} else {
+			t.stats.add(cTouchLost)
+		}
 		return errLost
 	}
 	if errors.Is(err, ErrLocked) {
@@ -202,20 +225,28 @@ func (t *toucher) failed(ctx context.Context, key string, err error) error {
 	if t.stop.Err() != nil {
 		err = ErrClosed // which is what ended the touch's own context
 	}
-	t.fail(ctx, key, err)
 	return err
 }
 
+// account counts and reports the touch a if it failed for good.
+func (t *toucher) account(ctx context.Context, a *access, o outcome) {
+	if broke(o.err) {
+		t.fail(ctx, a, o.err)
+	}
+}
+
 // fail counts and reports a touch that failed.
-func (t *toucher) fail(ctx context.Context, key string, err error) {
+func (t *toucher) fail(ctx context.Context, a *access, err error) {
 	t.stats.add(cTouchFails)
-	t.hooks.touchError(ctx, key, err)
+	t.lost(a)
+	t.hooks.touchError(ctx, a.key, err)
 }
 
 // close waits for the calls that g counts and the touches queued and under way.
 // When ctx ends first it gives up what is left, and waits for the touches under
 // way to return.
 func (t *toucher) close(ctx context.Context, g *gate) error {
+	t.drain.shut()
 	done := make(chan struct{})
 	go func() {
 		select {

@@ -69,7 +69,7 @@ func (s *Store[T]) update(ctx context.Context, key string, first *Entry[T], f fu
 		if err = s.replace(ctx, key, &l); err == nil {
 			return l.entry(nil)
 		}
-		if !errors.Is(err, ErrConflict) {
+		if old := attempt == 0 && first != nil; !errors.Is(err, ErrConflict) && !(old && errors.Is(err, ErrNotFound)) {
 			return Entry[T]{}, wrap(ctx, opUpdate, err)
 		}
 		if err := pause(ctx, attempt); err != nil {
@@ -101,6 +101,7 @@ func (s *Store[T]) replace(ctx context.Context, key string, l *look[T]) error {
 	})
 	if err != nil {
 		s.memo.forget(key)
+		s.touches.unsure(key, &l.rules, lowers, err)
 		return err
 	}
 	l.meta = m

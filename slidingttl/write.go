@@ -157,6 +157,7 @@ func (s *Store[T]) UpsertEntry(ctx context.Context, key string, v T) (Entry[T], 
 	l.meta, err = driver.Upsert(ctx, s.d, key, v, known, plan, driver.Floor(s.clock.Now()))
 	if err != nil {
 		s.memo.forget(key)
+		s.touches.unsure(key, &l.rules, lowers, err)
 		return Entry[T]{}, wrap(ctx, opUpsert, err)
 	}
 	s.wrote(ctx, key, &l, lowers)

@@ -202,7 +202,8 @@ func (i *incarnation) close(ctx context.Context) {
 // audit holds the counters against each other once every call has returned.
 func (i *incarnation) audit() {
 	w, st := i.p.w, i.s.Stats()
-	if st.Due != st.Touched+st.Shared+st.TouchLost+st.TouchFails || st.TouchFails != uint64(i.failures) || st.Pending != 0 {
+	ended := st.Touched + st.Shared + st.TouchLost + st.Deferred + st.TouchFails + st.Shed
+	if st.Due+st.Retried != ended || st.TouchFails+st.Shed != uint64(i.failures) || st.Pending != 0 {
 		w.violated(11, w.keys[0], "the counters of process %d do not add up: %+v, %d told to the hook", i.p.id, st, i.failures)
 	}
 	if len(i.unpaid) > i.abandoned {

@@ -1,0 +1,82 @@
+package slidingttl
+
+import (
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// budget spreads the touches of a process over time, at most so many a second. Only
+// where touches that wait would come too late it spends faster, and then as evenly
+// as their deadlines allow. A nil budget spends at once.
+type budget struct {
+	touches float64 // a second
+	tokens  *rate.Limiter
+
+	mu      sync.Mutex // guards the rest
+	paced   time.Time
+	backlog float64 // seconds of budget that wait, smoothed over backlogSmoothing
+}
+
+const (
+	budgetPace       = time.Second // how often the speed is set
+	backlogSmoothing = 10 * time.Second
+)
+
+func newBudget(touches float64) *budget {
+	if touches == 0 {
+		return nil
+	}
+	return &budget{touches: touches, tokens: rate.NewLimiter(rate.Limit(touches), max(1, int(touches/100)))}
+}
+
+// take spends on one touch now, if there is something to spend.
+func (b *budget) take() bool { return b == nil || b.tokens.Allow() }
+
+// reserve spends on one touch of those that wait and returns in how long it may go.
+func (b *budget) reserve() time.Duration {
+	if b == nil {
+		return 0
+	}
+	return b.tokens.Reserve().Delay()
+}
+
+// pace sets the speed by the touches that wait, given by the time that each has left,
+// which is read only where it is time to. It reports whether that is over the budget.
+func (b *budget) pace(now time.Time, waiting func() []time.Duration) (over, set bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	passed := now.Sub(b.paced)
+	if passed < budgetPace {
+		return false, false
+	}
+	b.paced = now
+	left := waiting()
+	slices.Sort(left)
+	need := b.touches
+	for i, d := range left {
+		need = max(need, float64(i+1)/max(d.Seconds(), budgetPace.Seconds()))
+	}
+	b.tokens.SetLimit(rate.Limit(need))
+	weight := 1 - math.Exp(-float64(passed)/float64(backlogSmoothing))
+	b.backlog += (float64(len(left))/b.touches - b.backlog) * weight
+	return need > b.touches, true
+}
+
+// grown returns the slack that is to be added under r: none while the touches that
+// wait are few, all that the policy allows when they are worth a quarter of the idle
+// grace.
+func (b *budget) grown(r *rules) driver.Instant {
+	if b == nil || r.reach <= r.stored || r.promote {
+		return 0
+	}
+	b.mu.Lock()
+	share := b.backlog * 1000 / (float64(r.keep) / 4)
+	b.mu.Unlock()
+	return driver.Instant(min(1, share) * float64(r.reach-r.stored))
+}
