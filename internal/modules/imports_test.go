@@ -87,7 +87,7 @@ func TestImportRules(t *testing.T) {
 		}
 		for _, name := range p.Deps {
 			std := !strings.Contains(strings.SplitN(name, "/", 2)[0], ".")
-			small := !rule.bare && within(name, "golang.org/x/sync/...", "golang.org/x/time/...")
+			small := !rule.bare && within(name, "golang.org/x/sync/...", "golang.org/x/time/...", "github.com/sony/gobreaker/v2/...")
 			if (rule.bare || p.Module.Path == root) && !std && !small && !within(name, root+"/...") {
 				t.Errorf("%s depends on %s", pkg, name)
 			}
