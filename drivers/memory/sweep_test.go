@@ -1,11 +1,8 @@
 package memory
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"os"
-	"os/exec"
 	"runtime"
 	"slices"
 	"testing"
@@ -241,6 +238,41 @@ func TestOnExpiry(t *testing.T) {
 		told(t, death{"k", driver.Entry[int]{Value: 5, Meta: first}, Idle})
 		time.Sleep(time.Hour)
 		told(t, death{"k", driver.Entry[int]{Value: 6, Meta: second}, Idle})
+
+		// So has one that dies between the readings of the clock by an Upsert's
+		// caller and by its plan.
+		third := mustInsert(t, d, "k", 7, lasting(d.instant(), time.Second))
+		now = third.ExpiresAt - 1
+		fourth, err := d.Upsert(ctx, "k", 8, nil, func(found *driver.Meta) (driver.Life, error) {
+			if found == nil {
+				t.Error("the record was dead too early")
+			}
+			return lasting(third.ExpiresAt, time.Second), nil
+		}, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		told(t, death{"k", driver.Entry[int]{Value: 7, Meta: third}, Idle})
+
+		// One that is past a cap, which only its writer knows, has died of it.
+		life := lasting(fourth.CreatedAt+1, time.Second)
+		version, err := d.Replace(ctx, "k", 9, fourth, life, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		told(t, death{"k", driver.Entry[int]{Value: 8, Meta: fourth}, Idle})
+
+		// What is overwritten in its life, or adopted, has not.
+		over := lasting(life.CreatedAt, time.Minute)
+		if _, err := d.Replace(ctx, "k", 10, driver.Meta{Life: life, Version: version}, over, now); err != nil {
+			t.Fatal(err)
+		}
+		mustInsert(t, d, "foreign", 11, driver.Life{})
+		soon := lasting(d.instant(), time.Minute)
+		if _, err := d.Upsert(ctx, "foreign", 12, nil, func(*driver.Meta) (driver.Life, error) { return soon, nil }, now); err != nil {
+			t.Fatal(err)
+		}
+		told(t)
 	})
 }
 
@@ -315,26 +347,35 @@ func TestOnExpiryGoexit(t *testing.T) {
 	})
 }
 
-// TestOnExpiryPanic: a panic in the hook ends the program, with the hook's own
-// stack, rather than the sweeper alone.
-func TestOnExpiryPanic(t *testing.T) {
-	const asked = "SLIDINGTTL_TEST_HOOK_PANICS"
-	if os.Getenv(asked) != "" {
-		d := open(t, &Options[int]{OnExpiry: func(string, driver.Entry[int], Reason) { panic("out of the hook") }})
-		mustInsert(t, d, "k", 1, lasting(d.instant(), time.Millisecond))
-		select {} // until the program ends
-	}
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(t.Context(), exe, "-test.run=^TestOnExpiryPanic$", "-test.timeout=1m")
-	cmd.Env = append(os.Environ(), asked+"=1")
-	out, err := cmd.CombinedOutput()
-	var exit *exec.ExitError
-	if !errors.As(err, &exit) || !bytes.Contains(out, []byte("panic: out of the hook")) {
-		t.Errorf("the program ended with %v and said\n%s", err, out)
-	}
+// TestOnExpiryPanics: the others are still told of, and Close says that it happened.
+func TestOnExpiryPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		told := 0
+		d, err := New(&Options[int]{OnExpiry: func(_ string, last driver.Entry[int], _ Reason) {
+			told++
+			if last.Value < 3 {
+				panic("out of the hook")
+			}
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 10 {
+			mustInsert(t, d, fmt.Sprint(i), i, lasting(d.instant(), time.Second))
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if told != 10 || d.Len() != 0 {
+			t.Errorf("told of %d deaths, want 10; %d records left", told, d.Len())
+		}
+		var p *driver.PanicError
+		if err := d.Close(); !errors.As(err, &p) || p.Value != "out of the hook" || p.Count != 3 {
+			t.Errorf("Close: %v, want three panics", err)
+		}
+		if err := d.Close(); err != nil {
+			t.Errorf("Close once more: %v", err)
+		}
+	})
 }
 
 // TestCloseEndsTheHooks: Close waits for the call that runs, and there is none after it.

@@ -38,8 +38,13 @@ type grid[T any] struct {
 	buckets []bucket[T]
 }
 
-// bucket is a cache line of records. A record that finds its bucket full goes to
-// the next that is not.
+// bucket is 64 bytes of records, where a word has eight. A record that finds its
+// bucket full goes to the next that is not.
+//
+// That is a cache line, but not in grids of 16 to 256 buckets: Go puts a word before
+// what it allocates of more than 512 bytes and less than 32 KB (1.26, malloc.go in
+// runtime, minSizeForMallocHeader), so that the last slot lies on the next line. To
+// make up for it would take a type of grid for each size.
 type bucket[T any] struct {
 	// A byte for each slot: zero where it is free, else the tag of its record. The
 	// last byte counts the records that have passed over this bucket, so that a
@@ -230,6 +235,17 @@ func (g *grid[T]) all(yield func(*record[T]) bool) {
 			}
 		}
 	}
+}
+
+// shardAt appends the records of the i-th shard, as they are at one moment, to records.
+func (t *table[T]) shardAt(i int, records []*record[T]) []*record[T] {
+	s := &t.shards[i]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for r := range s.grid.Load().all {
+		records = append(records, r)
+	}
+	return records
 }
 
 // len returns the number of records.

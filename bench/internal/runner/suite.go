@@ -65,15 +65,20 @@ func Rounds[T any](p Plan, n int, workers []*Worker, tasks []T, name func(T) str
 }
 
 // With starts a worker for each of names, hands them to f and closes them.
-func With(suite string, names []string, f func([]*Worker) error) (err error) {
+func With(suite string, names []string, f func([]*Worker) error) error {
+	return WithAll(names, func(name string) (*Worker, error) { return Start(suite, name) }, f)
+}
+
+// WithAll is With for workers that start begins otherwise.
+func WithAll[T any](all []T, start func(T) (*Worker, error), f func([]*Worker) error) (err error) {
 	var workers []*Worker
 	defer func() {
 		for _, w := range workers {
 			err = errors.Join(err, w.Close())
 		}
 	}()
-	for _, name := range names {
-		w, serr := Start(suite, name)
+	for _, one := range all {
+		w, serr := start(one)
 		if serr != nil {
 			return serr
 		}

@@ -84,9 +84,16 @@ func Start(suite, contestant string, env ...string) (*Worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &Worker{Name: contestant, cmd: exec.Command(exe)}
+	return StartAs(contestant, exe, suite, contestant, env...)
+}
+
+// StartAs is Start of the program at exe, such as this one built from another commit.
+// The worker goes by name.
+func StartAs(name, exe, suite, contestant string, env ...string) (*Worker, error) {
+	w := &Worker{Name: name, cmd: exec.Command(exe)}
 	w.cmd.Env = append(append(os.Environ(), envSuite+"="+suite, envContestant+"="+contestant), env...)
 	w.cmd.Stderr = os.Stderr
+	var err error
 	if w.in, err = w.cmd.StdinPipe(); err != nil {
 		return nil, err
 	}

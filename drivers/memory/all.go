@@ -1,0 +1,29 @@
+package memory
+
+import (
+	"iter"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// All returns an iterator over the records and their keys, in no order, for what looks
+// at all of them: a list of sessions, a dump. It leaves out those whose expiry has
+// passed; their cap, which a policy sets, it does not know.
+//
+// It may be run beside writes, of the loop's own body too, and no lock is held while
+// the body runs. A record that is there from the beginning to the end is seen once,
+// with the value and life it had at some time in between. One that is inserted
+// or deleted meanwhile is seen once or not at all.
+func (d *Driver[T]) All() iter.Seq2[string, driver.Entry[T]] {
+	return func(yield func(string, driver.Entry[T]) bool) {
+		var records []*record[T]
+		for i := range tableShards {
+			records = d.records.shardAt(i, records[:0])
+			for _, r := range records {
+				if e := r.entry(); e.Alive(d.clock.instant()) && !yield(r.key(), e) {
+					return
+				}
+			}
+		}
+	}
+}
