@@ -4,10 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go/middleware"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
@@ -17,44 +21,29 @@ import (
 // expiry attribute, and the system's clock is within Options.MaxSkew of DynamoDB's. A
 // time to live can be as long as a policy asks for.
 func (d *Driver[T]) Check(ctx context.Context, _ time.Duration) error {
-	table, err := d.describe(ctx)
+	sent := time.Now()
+	out, err := d.client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &d.table})
 	if err != nil {
 		return err
 	}
+	skewed := d.checkClock(sent, out.ResultMetadata)
 	status, attribute, err := d.describeTTL(ctx)
 	if err != nil {
 		return err
 	}
-	return errors.Join(d.checkTable(table), d.checkTTL(status, attribute), d.checkClock())
-}
-
-func (d *Driver[T]) describe(ctx context.Context) (*types.TableDescription, error) {
-	sent := time.Now()
-	out, err := d.client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &d.table})
-	if err != nil {
-		return nil, err
-	}
-	d.clock.observe(sent, out.ResultMetadata)
-	return out.Table, nil
+	return errors.Join(d.checkTable(out.Table), d.checkTTL(status, attribute), skewed)
 }
 
 // describeTTL returns the state of the table's TTL and the attribute it is on.
 func (d *Driver[T]) describeTTL(ctx context.Context) (types.TimeToLiveStatus, string, error) {
-	sent := time.Now()
 	out, err := d.client.DescribeTimeToLive(ctx, &dynamodb.DescribeTimeToLiveInput{TableName: &d.table})
 	if err != nil {
 		return "", "", err
 	}
-	d.clock.observe(sent, out.ResultMetadata)
-	ttl := out.TimeToLiveDescription
-	if ttl == nil {
-		return types.TimeToLiveStatusDisabled, "", nil
+	if ttl := out.TimeToLiveDescription; ttl != nil {
+		return ttl.TimeToLiveStatus, aws.ToString(ttl.AttributeName), nil
 	}
-	attribute := ""
-	if ttl.AttributeName != nil {
-		attribute = *ttl.AttributeName
-	}
-	return ttl.TimeToLiveStatus, attribute, nil
+	return types.TimeToLiveStatusDisabled, "", nil
 }
 
 func (d *Driver[T]) invalid(what, value, rule string) error {
@@ -83,22 +72,17 @@ func (d *Driver[T]) schema() (key []types.KeySchemaElement, attributes []types.A
 	return key, attributes
 }
 
-// keySchema puts a key into words: `"pk" S, "sk" S`.
+// keySchema puts a key into words, the partition key first: `"pk" S, "sk" S`.
 func keySchema(key []types.KeySchemaElement, attributes []types.AttributeDefinition) string {
-	words := [2]string{}
+	var words []string
 	for _, k := range key {
 		for _, a := range attributes {
-			if *a.AttributeName != *k.AttributeName {
-				continue
-			}
-			if k.KeyType == types.KeyTypeHash {
-				words[0] = fmt.Sprintf("%q %s", *k.AttributeName, a.AttributeType)
-			} else {
-				words[1] = fmt.Sprintf(", %q %s", *k.AttributeName, a.AttributeType)
+			if *a.AttributeName == *k.AttributeName {
+				words = append(words, fmt.Sprintf("%q %s", *k.AttributeName, a.AttributeType))
 			}
 		}
 	}
-	return words[0] + words[1]
+	return strings.Join(words, ", ")
 }
 
 func (d *Driver[T]) checkTTL(status types.TimeToLiveStatus, attribute string) error {
@@ -112,18 +96,24 @@ func (d *Driver[T]) checkTTL(status types.TimeToLiveStatus, attribute string) er
 	return nil
 }
 
-func (d *Driver[T]) checkClock() error {
-	offset, within := d.clock.offset()
-	if offset.Abs()-within <= d.opts.MaxSkew {
+// checkClock compares the system's clock with the Date of the answer to a request that was
+// sent then. It has whole seconds, rounded down.
+func (d *Driver[T]) checkClock(sent time.Time, answer middleware.Metadata) error {
+	date, ok := awsmiddleware.GetServerTime(answer)
+	got, okGot := awsmiddleware.GetResponseAt(answer)
+	if !ok || !okGot || date.IsZero() {
 		return nil
 	}
-	direction := "behind"
-	if offset < 0 {
-		direction = "ahead of"
+	off, direction := date.Sub(got), "behind"
+	if ahead := sent.Sub(date.Add(time.Second)); ahead > off {
+		off, direction = ahead, "ahead of"
+	}
+	if off <= d.opts.MaxSkew {
+		return nil
 	}
 	return &driver.InvalidError{
 		Field: "system clock",
-		Value: fmt.Sprintf("%v (give or take %v) %s DynamoDB's", offset.Abs().Round(time.Millisecond), within.Round(time.Millisecond), direction),
+		Value: fmt.Sprintf("at least %v %s DynamoDB's", off.Round(time.Millisecond), direction),
 		Rule:  fmt.Sprintf("must be within %v of it (Options.MaxSkew)", d.opts.MaxSkew),
 	}
 }

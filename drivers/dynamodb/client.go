@@ -7,7 +7,8 @@ import (
 )
 
 // Client is what the driver calls of a *dynamodb.Client. It must be safe for
-// concurrent use. The application owns it: credentials, region, retries, timeouts.
+// concurrent use. The application owns it: credentials, region, retries, timeouts. One
+// that wraps another must pass on the options of each call.
 type Client interface {
 	GetItem(context.Context, *dynamodb.GetItemInput, ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error)
 	PutItem(context.Context, *dynamodb.PutItemInput, ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error)

@@ -26,8 +26,6 @@ var configurations = map[string]Options{
 		Expiry:       "ExpiresAt", CreatedAt: "CreatedAt", Version: "Version",
 		CreatedAtFormat: UnixMilli,
 		ConsistentRead:  true,
-		Repair:          true,
-		Capacity:        true,
 	},
 }
 

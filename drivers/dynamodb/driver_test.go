@@ -121,13 +121,17 @@ func TestTouch(t *testing.T) {
 		t.Fatalf("a failed Touch changed the record to %+v", e)
 	}
 
-	// A value overwritten in the same life is no conflict.
+	// A value overwritten in the same life.
 	version, err := tbl.Replace(ctx, "k", session{User: "two"}, m, m.Life, base)
 	if err != nil {
 		t.Fatal(err)
 	}
-	tbl.wire.reset()
 	life := lasting(time.Hour)
+	_, err = tbl.Touch(ctx, "k", m, life, base)
+	m.Version = version
+	wantConflict(t, "another version", err, m)
+
+	tbl.wire.reset()
 	got, err := tbl.Touch(ctx, "k", m, life, base)
 	if err != nil || got != version {
 		t.Fatalf("Touch: version %d, %v, want %d", got, err, version)

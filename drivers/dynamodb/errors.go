@@ -63,6 +63,3 @@ func refused(err error) (map[string]types.AttributeValue, bool) {
 	refusal.Item = nil // the error may end up in a log that prints all of it
 	return item, true
 }
-
-// notFound says that the record is gone or dead.
-func notFound(err error) error { return fmt.Errorf("%w: %w", driver.ErrNotFound, err) }

@@ -41,7 +41,10 @@ func Example() {
 		IdleGrace:   30 * time.Minute,
 		MaxLifetime: 12 * time.Hour,
 		Slack:       3 * time.Minute,
-	}, &slidingttl.Options[Session]{Now: func() time.Time { return now }})
+	}, &slidingttl.Options[Session]{
+		Now:    func() time.Time { return now },
+		Strict: true, // a read waits for its touch to the end, so that now stands still meanwhile
+	})
 	if err != nil {
 		log.Fatal(err)
 	}

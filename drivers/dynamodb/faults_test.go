@@ -17,20 +17,26 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/smithy-go"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
 // impatient has the SDK retry without waiting, attempts times in all.
-func impatient(attempts int) func(*dynamodb.Options) {
+func impatient(attempts int) func(*dynamodb.Options) { return retrying(attempts, 0) }
+
+func retrying(attempts int, delay time.Duration) func(*dynamodb.Options) {
 	return func(o *dynamodb.Options) {
 		o.Retryer = retry.NewStandard(func(o *retry.StandardOptions) {
 			o.MaxAttempts = attempts
-			o.Backoff = retry.BackoffDelayerFunc(func(int, error) (time.Duration, error) { return 0, nil })
+			o.Backoff = retry.BackoffDelayerFunc(func(int, error) (time.Duration, error) { return delay, nil })
 		})
 	}
 }
+
+// writes are the calls of everyCall that write.
+var writes = map[string]bool{"Insert": true, "Replace": true, "Touch": true, "Delete": true}
 
 // everyCall makes each call of a driver once.
 func everyCall(ctx context.Context, d *Driver[session], key string, was driver.Meta) map[string]error {
@@ -56,6 +62,7 @@ func TestFailures(t *testing.T) {
 		{"ThrottlingException", 400, 3},
 		{"ProvisionedThroughputExceededException", 400, 3},
 		{"RequestLimitExceeded", 400, 3},
+		{"TransactionConflictException", 400, 3},
 		{"InternalServerError", 500, 3},
 		{"ServiceUnavailable", 503, 3},
 		{"AccessDeniedException", 400, 1},
@@ -81,9 +88,19 @@ func TestFailures(t *testing.T) {
 				if err != nil && strings.Contains(err.Error(), secret) {
 					t.Errorf("%s: the error quotes the key: %v", call, err)
 				}
+				if ambiguous := tt.status >= 500 && writes[call]; errors.Is(err, driver.ErrAmbiguous) != ambiguous {
+					t.Errorf("%s: error %v, want ErrAmbiguous: %t", call, err, ambiguous)
+				}
 			}
-			if got, want := int(sent.Load()), tt.attempts*len(calls); got != want {
-				t.Errorf("%d requests, want %d: as many as the client's retryer makes", got, want)
+			want := tt.attempts * len(calls)
+			switch {
+			case tt.status >= 500:
+				want -= 2 * 2 // of Insert and Delete, which may have landed
+			case tt.kind == "TransactionConflictException":
+				want -= 2 * 3 // of reads, which meet none
+			}
+			if got := int(sent.Load()); got != want {
+				t.Errorf("%d requests, want %d: as many as the client's retryer makes of what may be sent again", got, want)
 			}
 			tbl.wire.reset()
 			if e := tbl.mustGet(t, secret); e.Meta != m {
@@ -99,7 +116,7 @@ func TestPassingFailures(t *testing.T) {
 	m := tbl.mustInsert(t, "k", session{}, lasting(time.Minute), base)
 	var last atomic.Value
 	last.Store("")
-	tbl.wire.between(func(op string, req *request, send sender) (*response, error) {
+	tbl.wire.between(func(_ string, req *request, send sender) (*response, error) {
 		if id := req.Header.Get("Amz-Sdk-Invocation-Id"); last.Swap(id) != id {
 			return failure(req, 400, "ThrottlingException"), nil
 		}
@@ -108,7 +125,7 @@ func TestPassingFailures(t *testing.T) {
 	for call, err := range everyCall(t.Context(), tbl.Driver, "k", m) {
 		var conflict *driver.ConflictError
 		switch {
-		case call == "Insert":
+		case call == "Insert" || call == "Touch": // over what Replace has left
 			if !errors.As(err, &conflict) {
 				t.Errorf("%s: error %v, want a conflict", call, err)
 			}
@@ -116,57 +133,6 @@ func TestPassingFailures(t *testing.T) {
 			t.Errorf("%s: %v", call, err)
 		}
 	}
-}
-
-// TestLostAnswers drops the answer to each write once, so that the SDK sends again what
-// has landed.
-func TestLostAnswers(t *testing.T) {
-	tbl := open[session](t, nil, impatient(3))
-	ctx := t.Context()
-	lose := func(what string, write func() error) {
-		t.Helper()
-		var lost atomic.Bool
-		tbl.wire.between(func(_ string, _ *request, send sender) (*response, error) {
-			resp, err := send()
-			if err == nil && !lost.Swap(true) {
-				_ = resp.Body.Close()
-				return nil, errors.New("connection reset by the test")
-			}
-			return resp, err
-		})
-		defer tbl.wire.reset()
-		if err := write(); err != nil {
-			t.Fatalf("%s: %v", what, err)
-		}
-		if !lost.Load() {
-			t.Fatalf("%s: no answer was lost", what)
-		}
-	}
-	m := driver.Meta{Life: lasting(time.Minute)}
-	lose("Insert", func() (err error) {
-		m.Version, err = tbl.Insert(ctx, "k", session{User: "one"}, m.Life, base)
-		return err
-	})
-	if e := tbl.mustGet(t, "k"); e.Meta != m {
-		t.Fatalf("stored %+v, want %+v", e.Meta, m)
-	}
-	lose("Replace", func() (err error) {
-		m.Version, err = tbl.Replace(ctx, "k", session{User: "two"}, m, m.Life, base)
-		return err
-	})
-	if e := tbl.mustGet(t, "k"); e.Meta != m || e.Value.User != "two" {
-		t.Fatalf("stored %+v, want %+v", e, m)
-	}
-	// A touch cannot tell its own from another's; it finds what it wanted.
-	to := driver.Meta{Life: lasting(time.Hour), Version: m.Version}
-	lose("Touch", func() error {
-		_, err := tbl.Touch(ctx, "k", m, to.Life, base)
-		wantConflict(t, "Touch", err, to)
-		return nil
-	})
-	lose("Delete", func() error { return tbl.Delete(ctx, "k") })
-	_, err := tbl.Get(ctx, "k")
-	wantNotFound(t, "Get", err)
 }
 
 // TestContextEndsMidCall ends the context while DynamoDB is thinking.
@@ -184,6 +150,8 @@ func TestContextEndsMidCall(t *testing.T) {
 		})
 		if err := oneCall(ctx, call, tbl.Driver, secret, m); !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: error %v, want the context's", call, err)
+		} else if errors.Is(err, driver.ErrAmbiguous) != writes[call] {
+			t.Errorf("%s: error %v, want ErrAmbiguous: %t", call, err, writes[call])
 		} else if strings.Contains(err.Error(), secret) {
 			t.Errorf("%s: the error quotes the key: %v", call, err)
 		}
@@ -269,8 +237,9 @@ func TestGetMultiOfLargeItems(t *testing.T) {
 	tbl.wire.want(t, "19 MB", "BatchGetItem", "BatchGetItem")
 }
 
-// leaving answers a BatchGetItem with its first n keys, and leaves the others over.
-func leaving(n func() int) fault {
+// leaving answers a BatchGetItem with its first n keys, or finds nothing under them, and
+// leaves the others over.
+func leaving(absent bool, n func() int) fault {
 	return func(op string, req *request, _ sender) (*response, error) {
 		var body struct {
 			RequestItems map[string]struct{ Keys []json.RawMessage }
@@ -284,7 +253,10 @@ func leaving(n func() int) fault {
 		}
 		for table, request := range body.RequestItems {
 			n := min(n(), len(request.Keys))
-			reply := map[string]any{"Responses": map[string]any{table: request.Keys[:n]}, "UnprocessedKeys": map[string]any{}}
+			reply := map[string]any{"Responses": map[string]any{}, "UnprocessedKeys": map[string]any{}}
+			if !absent {
+				reply["Responses"] = map[string]any{table: request.Keys[:n]}
+			}
 			if n < len(request.Keys) {
 				reply["UnprocessedKeys"] = map[string]any{table: map[string]any{"Keys": request.Keys[n:]}}
 			}
@@ -297,17 +269,17 @@ func leaving(n func() int) fault {
 
 // faked is a driver whose every request f answers, on no network, so that time can be
 // virtual.
-func faked(t *testing.T, opts *Options, f fault) *Driver[session] {
+func faked(t *testing.T, opts *Options, f fault, client ...func(*dynamodb.Options)) *Driver[session] {
 	t.Helper()
 	w := newWire()
 	w.between(f)
-	client := dynamodb.New(dynamodb.Options{
+	fake := dynamodb.New(dynamodb.Options{
 		Region: "us-east-1", BaseEndpoint: aws.String("http://localhost"), HTTPClient: &http.Client{Transport: w},
 		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
 			return aws.Credentials{AccessKeyID: "a", SecretAccessKey: "b"}, nil
 		}),
-	})
-	d, err := New[session](client, "t", opts)
+	}, client...)
+	d, err := New[session](fake, "t", opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -315,37 +287,63 @@ func faked(t *testing.T, opts *Options, f fault) *Driver[session] {
 }
 
 func TestUnprocessedKeys(t *testing.T) {
-	keys := []string{"a", "b", "c", "d", "e"}
+	var keys []string
+	for i := range batchSize {
+		keys = append(keys, fmt.Sprint("k", i))
+	}
+	stalling := 0
+	for name, tt := range map[string]struct {
+		keys, calls int
+		absent      bool
+		atOnce      bool // it goes on without waiting
+		n           func() int
+	}{
+		"as many as fit into 16 MB":  {keys: 100, calls: 3, atOnce: true, n: func() int { return 40 }},
+		"ten of what is there":       {keys: 100, calls: 10, n: func() int { return 10 }},
+		"ten of what is not there":   {keys: 100, calls: 10, absent: true, n: func() int { return 10 }},
+		"one at a time":              {keys: 50, calls: 50, n: func() int { return 1 }},
+		"one of what is not there":   {keys: 50, calls: 50, absent: true, n: func() int { return 1 }},
+		"all but none, and then all": {keys: 100, calls: batchStalls, n: func() int { stalling++; return 100 * (stalling / batchStalls) }},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			calls := 0
+			var waits []time.Duration
+			last := time.Now()
+			d := faked(t, nil, leaving(tt.absent, func() int {
+				calls++
+				waits = append(waits, time.Since(last))
+				last = time.Now()
+				return tt.n()
+			}))
+			found, err := d.GetMulti(t.Context(), keys[:tt.keys])
+			want := tt.keys
+			if tt.absent {
+				want = 0
+			}
+			if err != nil || len(found) != want || calls != tt.calls {
+				t.Errorf("%s: found %d, %v, in %d calls; want %d in %d", name, len(found), err, calls, want, tt.calls)
+			}
+			for i, w := range waits[1:] {
+				if most := min(batchDelay<<min(i, 10), maxBatchDelay); tt.atOnce && w != 0 || !tt.atOnce && (w == 0 || w >= most) {
+					t.Errorf("%s: it waits %v before call %d, want up to %v", name, w, i+2, most)
+				}
+			}
+		})
+	}
+
 	synctest.Test(t, func(t *testing.T) {
-		// Some at a time: it goes on at once.
-		d := faked(t, nil, leaving(func() int { return 2 }))
-		start := time.Now()
-		found, err := d.GetMulti(t.Context(), keys)
-		if err != nil || len(found) != len(keys) || time.Since(start) != 0 {
-			t.Errorf("found %d, %v, after %v", len(found), err, time.Since(start))
-		}
-
-		// None now and then: it waits.
-		calls := 0
-		d = faked(t, nil, leaving(func() int { calls++; return calls / 3 % 2 }))
-		start = time.Now()
-		found, err = d.GetMulti(t.Context(), keys)
-		if err != nil || len(found) != len(keys) || time.Since(start) == 0 {
-			t.Errorf("found %d, %v, after %v", len(found), err, time.Since(start))
-		}
-
 		// None any more: it says so, and hands out what it has.
-		calls = 0
-		d = faked(t, nil, leaving(func() int { calls++; return max(0, 2-calls) }))
-		found, err = d.GetMulti(t.Context(), keys)
-		if !errors.Is(err, ErrUnprocessed) || len(found) != 1 || calls != 1+1+batchStalls {
+		calls := 0
+		d := faked(t, nil, leaving(false, func() int { calls++; return max(0, 2-calls) }))
+		found, err := d.GetMulti(t.Context(), keys)
+		if !errors.Is(err, ErrUnprocessed) || len(found) != 1 || calls != 1+batchStalls {
 			t.Errorf("found %d, %v, in %d calls", len(found), err, calls)
 		}
 
 		// The context ends while it waits.
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Millisecond, cancel)
-		d = faked(t, nil, leaving(func() int { return 0 }))
+		d = faked(t, nil, leaving(false, func() int { return 0 }))
 		for ctx.Err() == nil {
 			if _, err = d.GetMulti(ctx, keys); err == nil {
 				t.Fatal("no error")
@@ -380,6 +378,12 @@ func TestConsistentRead(t *testing.T) {
 		if want := map[bool]int{true: 2}[consistent]; asked != want {
 			t.Errorf("ConsistentRead %t: %d reads were, want %d", consistent, asked, want)
 		}
+		asked = 0
+		_, err = tbl.Latest(t.Context(), "k")
+		wantNotFound(t, "Latest", err)
+		if asked != 1 {
+			t.Errorf("ConsistentRead %t: Latest is not strongly consistent", consistent)
+		}
 	}
 }
 
@@ -390,7 +394,7 @@ func TestCapacity(t *testing.T) {
 		read, write float64 // capacity units of one, the read eventually consistent
 	}{{1000, 0.5, 1}, {10_000, 1.5, 10}} {
 		t.Run(fmt.Sprint(tt.bytes), func(t *testing.T) {
-			tbl := open[session](t, &Options{Capacity: true})
+			tbl := open[session](t, nil)
 			ctx := t.Context()
 			var before Stats
 			cost := func(what string, read, write, touch float64, refused uint64) {
@@ -431,9 +435,36 @@ func TestCapacity(t *testing.T) {
 			cost("Delete", 0, tt.write, 0, 0)
 		})
 	}
-	tbl := open[session](t, nil)
-	tbl.mustInsert(t, "k", session{}, lasting(time.Minute), base)
-	if s := tbl.Stats(); s.WriteUnits != 0 {
-		t.Errorf("Stats: %+v, though nobody asked", s)
+}
+
+// TestCapacityOfAnIndex touches a 10 KB item of a table with an index.
+func TestCapacityOfAnIndex(t *testing.T) {
+	for projection, want := range map[types.ProjectionType]float64{types.ProjectionTypeAll: 20, types.ProjectionTypeKeysOnly: 10} {
+		tbl := unmade(t, nil)
+		ctx := t.Context()
+		_, err := tbl.client.CreateTable(ctx, &dynamodb.CreateTableInput{
+			TableName:   &tbl.Driver.table,
+			KeySchema:   []types.KeySchemaElement{{AttributeName: aws.String("pk"), KeyType: types.KeyTypeHash}},
+			BillingMode: types.BillingModePayPerRequest,
+			AttributeDefinitions: []types.AttributeDefinition{
+				{AttributeName: aws.String("pk"), AttributeType: types.ScalarAttributeTypeS},
+				{AttributeName: aws.String("user"), AttributeType: types.ScalarAttributeTypeS},
+			},
+			GlobalSecondaryIndexes: []types.GlobalSecondaryIndex{{
+				IndexName:  aws.String("by-user"),
+				KeySchema:  []types.KeySchemaElement{{AttributeName: aws.String("user"), KeyType: types.KeyTypeHash}},
+				Projection: &types.Projection{ProjectionType: projection},
+			}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := tbl.mustInsert(t, "k", session{User: "one", Note: strings.Repeat("x", 9900)}, lasting(time.Minute), base)
+		if _, err := tbl.Touch(ctx, "k", m, lasting(time.Hour), base); err != nil {
+			t.Fatal(err)
+		}
+		if s := tbl.Stats(); s.TouchUnits != want {
+			t.Errorf("with an index of projection %s a touch costs %v, want %v", projection, s.TouchUnits, want)
+		}
 	}
 }

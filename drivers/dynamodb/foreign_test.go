@@ -1,14 +1,18 @@
 package dynamodb
 
 import (
+	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -31,14 +35,16 @@ func TestForeignForms(t *testing.T) {
 		touches int // requests of the first touch
 		later   int // of the next
 	}{
-		{"the driver's", attrs{"created_at": text("2030-01-02T03:04:05.120Z"), "ttl": number(itoa(expires / 1000)), "version": number("7")},
+		{"the driver's", attrs{"created_at": text("2030-01-02T03:04:05.120Z"), "ttl": number(itoa(expires / 1000)), versionName: number("7")},
 			Options{}, driver.Life{CreatedAt: driver.Floor(time.Date(2030, 1, 2, 3, 4, 5, 120e6, time.UTC)), ExpiresAt: expires}, once, once},
 		{"milliseconds", attrs{"created_at": number(itoa(created)), "ttl": number(itoa(expires / 1000))},
 			Options{}, driver.Life{CreatedAt: created, ExpiresAt: expires}, once, once},
 		{"seconds", attrs{"created_at": number(itoa(whole / 1000)), "ttl": number(itoa(expires / 1000))},
 			Options{}, driver.Life{CreatedAt: whole, ExpiresAt: expires}, once, once},
 		{"seconds and a fraction", attrs{"created_at": number(itoa(whole/1000) + ".125"), "ttl": number(itoa(expires / 1000))},
-			Options{}, driver.Life{CreatedAt: whole + 125, ExpiresAt: expires}, twice, twice},
+			Options{}, driver.Life{CreatedAt: whole + 125, ExpiresAt: expires}, once, once},
+		{"seconds and nanoseconds", attrs{"created_at": number(itoa(whole/1000) + ".1250001"), "ttl": number(itoa(expires / 1000))},
+			Options{}, driver.Life{CreatedAt: whole + 125, ExpiresAt: expires}, twice, once},
 		{"time.Time", attrs{"created_at": text(at(created).Format(time.RFC3339Nano)), "ttl": number(itoa(expires / 1000))},
 			Options{}, driver.Life{CreatedAt: created, ExpiresAt: expires}, once, once},
 		{"time.Time of a whole second", attrs{"created_at": text(at(whole).Format(time.RFC3339)), "ttl": number(itoa(expires / 1000))},
@@ -47,7 +53,7 @@ func TestForeignForms(t *testing.T) {
 			Options{}, driver.Life{CreatedAt: whole + 123, ExpiresAt: expires}, twice, once},
 		{"another zone", attrs{"created_at": text(at(created).In(time.FixedZone("", 2*3600)).Format(time.RFC3339Nano)), "ttl": number(itoa(expires / 1000))},
 			Options{}, driver.Life{CreatedAt: created, ExpiresAt: expires}, twice, once},
-		{"written by a driver in the other format", attrs{"created_at": text(at(created).Format(rfc3339Milli)), "ttl": number(itoa(expires / 1000)), "version": number("7")},
+		{"written by a driver in the other format", attrs{"created_at": text(at(created).Format(rfc3339Milli)), "ttl": number(itoa(expires / 1000)), versionName: number("7")},
 			Options{CreatedAtFormat: UnixMilli}, driver.Life{CreatedAt: created, ExpiresAt: expires}, once, once},
 		{"an expiry of milliseconds' precision", attrs{"created_at": number(itoa(created)), "ttl": number(itoa(expires/1000) + ".25")},
 			Options{}, driver.Life{CreatedAt: created, ExpiresAt: expires + 250}, once, once},
@@ -60,14 +66,14 @@ func TestForeignForms(t *testing.T) {
 		{"no expiry", attrs{"created_at": number(itoa(created))},
 			Options{}, driver.Life{CreatedAt: created}, once, once},
 		{"neither", attrs{}, Options{}, driver.Life{}, once, once},
-		{"NULL", attrs{"created_at": &types.AttributeValueMemberNULL{Value: true}, "ttl": &types.AttributeValueMemberNULL{Value: true}, "version": &types.AttributeValueMemberNULL{Value: true}},
+		{"NULL", attrs{"created_at": &types.AttributeValueMemberNULL{Value: true}, "ttl": &types.AttributeValueMemberNULL{Value: true}, versionName: &types.AttributeValueMemberNULL{Value: true}},
 			Options{}, driver.Life{}, twice, once},
 		{"zero values", attrs{"created_at": text("0001-01-01T00:00:00Z")}, Options{}, driver.Life{}, twice, once},
 		{"empty", attrs{"created_at": text("")}, Options{}, driver.Life{}, twice, once},
-		{"a version of letters", attrs{"created_at": number(itoa(created)), "ttl": number(itoa(expires / 1000)), "version": text("etag-7")},
-			Options{}, driver.Life{CreatedAt: created, ExpiresAt: expires}, once, once},
-		{"a version of zero", attrs{"created_at": number(itoa(created)), "ttl": number(itoa(expires / 1000)), "version": number("0")},
-			Options{}, driver.Life{CreatedAt: created, ExpiresAt: expires}, once, once},
+		{"a version of letters", attrs{"created_at": number(itoa(created)), "ttl": number(itoa(expires / 1000)), versionName: text("etag-7")},
+			Options{}, driver.Life{CreatedAt: created, ExpiresAt: expires}, twice, twice},
+		{"a version of zero", attrs{"created_at": number(itoa(created)), "ttl": number(itoa(expires / 1000)), versionName: number("0")},
+			Options{}, driver.Life{CreatedAt: created, ExpiresAt: expires}, twice, twice},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tbl := open[session](t, &tt.opts)
@@ -98,13 +104,17 @@ func TestForeignForms(t *testing.T) {
 					t.Fatalf("stored after touch %d: %+v, want %+v", i+1, e, m)
 				}
 			}
-			item := tbl.raw(t, "k")
-			if plain(item["colour"]) != "blue" {
+			if plain(tbl.raw(t, "k")["colour"]) != "blue" {
 				t.Error("the touch took an attribute that T does not know")
 			}
-			if was, ok := tt.item["created_at"].(*types.AttributeValueMemberN); ok && plain(item["created_at"]) != was.Value {
-				t.Errorf("the touch rewrote the Number %s as %s", was.Value, plain(item["created_at"]))
+			kept := func(what string) {
+				t.Helper()
+				was, ok := tt.item["created_at"].(*types.AttributeValueMemberN)
+				if is := tbl.raw(t, "k")["created_at"]; ok && !strings.HasPrefix(was.Value, plain(is)) {
+					t.Errorf("%s turned the Number %s into %v", what, was.Value, is)
+				}
 			}
+			kept("the touch")
 
 			// A replacement, of the item as it was first.
 			tbl.put(t, "k", tt.item)
@@ -116,6 +126,7 @@ func TestForeignForms(t *testing.T) {
 			if e := tbl.mustGet(t, "k"); e != want {
 				t.Fatalf("stored after Replace: %+v, want %+v", e, want)
 			}
+			kept("Replace")
 
 			// Nothing of it is touched for another's sake.
 			tbl.put(t, "k", tt.item)
@@ -142,19 +153,19 @@ func TestForeignWriteIsNoticed(t *testing.T) {
 	item := tbl.raw(t, "k")
 
 	left := maps.Clone(item)
-	delete(left, "version")
+	delete(left, versionName)
 	tbl.put(t, "k", left)
 	found := m
 	found.Version = 0
 	_, err := tbl.Replace(ctx, "k", session{}, m, m.Life, base)
 	wantConflict(t, "the version left out", err, found)
 
-	item["version"] = number("8")
+	item[versionName] = number("8")
 	tbl.put(t, "k", item)
 	_, err = tbl.Replace(ctx, "k", session{}, found, m.Life, base)
 	wantConflict(t, "the version changed", err, driver.Meta{Life: m.Life, Version: 8})
 
-	item["version"] = text("8")
+	item[versionName] = text("8")
 	tbl.put(t, "k", item)
 	_, err = tbl.Replace(ctx, "k", session{}, driver.Meta{Life: m.Life, Version: 8}, m.Life, base)
 	if e := tbl.mustGet(t, "k"); e.Version == 8 {
@@ -187,7 +198,8 @@ func TestExpiryInThePast(t *testing.T) {
 	}
 }
 
-// TestUnreadable is about items that cannot be read without guessing.
+// TestUnreadable is about items that cannot be read without guessing. Nothing touches
+// them, and what overwrites a value overwrites them.
 func TestUnreadable(t *testing.T) {
 	expires := itoa(base.Add(time.Minute) / 1000)
 	for _, tt := range []struct {
@@ -195,22 +207,19 @@ func TestUnreadable(t *testing.T) {
 		item     attrs
 		field    string
 		mentions []string
-		repaired bool // it is readable with Options.Repair
 	}{
-		{"milliseconds", attrs{"ttl": number(expires + "000")}, `attribute "ttl"`, []string{expires + "000", "Number of whole seconds"}, true},
-		{"a String", attrs{"ttl": text(expires)}, `attribute "ttl"`, []string{"String", expires, "Number of whole seconds"}, true},
-		{"a String of milliseconds", attrs{"ttl": text(expires + "000")}, `attribute "ttl"`, []string{"String"}, true},
-		{"RFC 3339", attrs{"ttl": text(base.Add(time.Minute).Time().Format(time.RFC3339))}, `attribute "ttl"`, []string{"String"}, true},
-		{"microseconds", attrs{"ttl": number(expires + "000000")}, `attribute "ttl"`, nil, false},
-		{"words", attrs{"ttl": text("tomorrow")}, `attribute "ttl"`, []string{"tomorrow"}, false},
-		{"a long text", attrs{"ttl": text(fmt.Sprintf("%100s", "x"))}, `attribute "ttl"`, []string{"String of 100 bytes"}, false},
-		{"a huge number", attrs{"ttl": number("1E120")}, `attribute "ttl"`, nil, false},
-		{"a BOOL", attrs{"ttl": &types.AttributeValueMemberBOOL{Value: true}}, `attribute "ttl"`, []string{"BOOL"}, false},
-		{"created_at in words", attrs{"created_at": text("yesterday")}, `attribute "created_at"`, []string{"yesterday", "RFC 3339"}, false},
-		{"created_at without a zone", attrs{"created_at": text("2026-01-02T03:04:05")}, `attribute "created_at"`, []string{"RFC 3339"}, false},
-		{"created_at before the epoch", attrs{"created_at": number("-5")}, `attribute "created_at"`, []string{"-5"}, false},
-		{"created_at in microseconds", attrs{"created_at": number(expires + "000000")}, `attribute "created_at"`, nil, false},
-		{"a version of no use", attrs{"version": &types.AttributeValueMemberBOOL{}}, `attribute "version"`, []string{"BOOL"}, false},
+		{"microseconds", attrs{"ttl": number(expires + "000000")}, `attribute "ttl"`, nil},
+		{"words", attrs{"ttl": text("tomorrow")}, `attribute "ttl"`, []string{"tomorrow", "Number of seconds"}},
+		{"a long text", attrs{"ttl": text(fmt.Sprintf("%100s", "x"))}, `attribute "ttl"`, []string{"String of 100 bytes"}},
+		{"an empty text", attrs{"ttl": text("")}, `attribute "ttl"`, nil},
+		{"a huge number", attrs{"ttl": number("1E120")}, `attribute "ttl"`, nil},
+		{"a BOOL", attrs{"ttl": &types.AttributeValueMemberBOOL{Value: true}}, `attribute "ttl"`, []string{"BOOL"}},
+		{"created_at in words", attrs{"created_at": text("yesterday")}, `attribute "created_at"`, []string{"yesterday", "RFC 3339"}},
+		{"created_at without a zone", attrs{"created_at": text("2026-01-02T03:04:05")}, `attribute "created_at"`, []string{"RFC 3339"}},
+		{"created_at before the epoch", attrs{"created_at": number("-5")}, `attribute "created_at"`, []string{"-5"}},
+		{"created_at just before the epoch", attrs{"created_at": number("-0.5")}, `attribute "created_at"`, []string{"-0.5"}},
+		{"created_at in microseconds", attrs{"created_at": number(expires + "000000")}, `attribute "created_at"`, nil},
+		{"a version of no use", attrs{versionName: &types.AttributeValueMemberBOOL{}}, `attribute "` + versionName + `"`, []string{"BOOL"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tbl := open[session](t, nil)
@@ -224,51 +233,65 @@ func TestUnreadable(t *testing.T) {
 			}
 			_, err := tbl.Get(ctx, "k")
 			check("Get", err)
-			_, err = tbl.Insert(ctx, "k", session{}, lasting(time.Minute), base)
-			check("Insert", err)
-			_, err = tbl.Replace(ctx, "k", session{}, driver.Meta{Life: lasting(time.Minute), Version: 1}, lasting(time.Hour), base)
-			check("Replace", err)
 			_, err = tbl.Touch(ctx, "k", driver.Meta{Life: lasting(time.Minute)}, lasting(time.Hour), base)
 			check("Touch", err)
-			found, err := tbl.GetMulti(ctx, []string{"k", "fine"})
+			found, err := tbl.GetMulti(ctx, []string{"fine", "k"})
 			check("GetMulti", err)
+			var one *driver.KeyError
+			if !errors.As(err, &one) || one.Index != 1 {
+				t.Errorf("GetMulti does not say which key: %v", err)
+			}
 			if len(found) != 1 || found["fine"].Value.User != "one" {
 				t.Errorf("GetMulti found %v, want the readable one", found)
 			}
-			if after := tbl.raw(t, "k"); len(after) != len(before) {
+			if after := tbl.raw(t, "k"); !reflect.DeepEqual(after, before) {
 				t.Errorf("the item became %v", after)
 			}
 
-			mender, err := New[session](tbl.Driver.client, tbl.Driver.table, &Options{Repair: true})
-			if err != nil {
-				t.Fatal(err)
+			s := openStore(t, tbl.Driver, policy, slidingttl.Options[session]{Now: handsAt(base).Now})
+			if err := s.Insert(ctx, "k", session{}); !errors.Is(err, slidingttl.ErrExists) {
+				t.Errorf("Insert: %v, want ErrExists", err)
 			}
-			_, err = mender.Get(ctx, "k")
-			if !tt.repaired {
-				check("Get with Repair", err)
-			} else if err != nil {
-				t.Errorf("Get with Repair: %v", err)
+			if err := s.Upsert(ctx, "k", session{User: "two"}); err != nil {
+				t.Fatalf("Upsert: %v", err)
+			}
+			if e := tbl.mustGet(t, "k"); e.Value.User != "two" || e.CreatedAt != base {
+				t.Errorf("stored after Upsert: %+v", e)
 			}
 		})
 	}
 }
 
-func TestRepair(t *testing.T) {
+// TestPlainMeaning is about expiries that DynamoDB ignores although they mean something.
+// A read takes them at their word and writes nothing; the touch that falls due writes a
+// Number of seconds.
+func TestPlainMeaning(t *testing.T) {
 	expires := base.Add(time.Minute)
-	for name, ttl := range map[string]types.AttributeValue{
-		"milliseconds": number(itoa(expires - 1)),
-		"a String":     text(itoa(expires / 1000)),
-		"RFC 3339":     text((expires - 1).Time().Format(time.RFC3339Nano)),
+	for name, tt := range map[string]struct {
+		ttl   types.AttributeValue
+		meant driver.Instant
+	}{
+		"milliseconds":             {number(itoa(expires - 1)), expires - 1},
+		"a String":                 {text(itoa(expires / 1000)), expires},
+		"a String of milliseconds": {text(itoa(expires - 1)), expires - 1},
+		"RFC 3339":                 {text((expires - 1).Time().Format(time.RFC3339Nano)), expires - 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			tbl := open[session](t, &Options{Repair: true})
+			tbl := open[session](t, nil)
 			ctx := t.Context()
-			meant := expires
-			if name != "a String" {
-				meant--
+			item := attrs{"created_at": text(base.Time().Format(rfc3339Milli)), "ttl": tt.ttl, versionName: number("7"), "user": text("one")}
+			tbl.put(t, "k", item)
+			m := driver.Meta{Life: driver.Life{CreatedAt: base, ExpiresAt: tt.meant}, Version: 7}
+			if e := tbl.mustGet(t, "k"); e.Meta != m || e.Value.User != "one" {
+				t.Fatalf("Get: %+v, want %+v", e, m)
 			}
-			item := attrs{"created_at": text(base.Time().Format(rfc3339Milli)), "ttl": ttl, "version": number("7"), "user": text("one")}
-			mended := func(what string, life driver.Life) {
+			found, err := tbl.GetMulti(ctx, []string{"k"})
+			if err != nil || found["k"].Meta != m {
+				t.Fatalf("GetMulti: %+v, %v", found, err)
+			}
+			tbl.wire.want(t, "Get and GetMulti", "GetItem", "BatchGetItem")
+
+			well := func(what string, life driver.Life) {
 				t.Helper()
 				got, ok := tbl.raw(t, "k")["ttl"].(*types.AttributeValueMemberN)
 				if !ok || got.Value != itoa(life.ExpiresAt/1000) {
@@ -279,83 +302,54 @@ func TestRepair(t *testing.T) {
 				}
 				tbl.wire.reset()
 			}
-			whole := driver.Meta{Life: driver.Life{CreatedAt: base, ExpiresAt: expires}, Version: 7}
-
-			tbl.put(t, "k", item)
-			if e := tbl.mustGet(t, "k"); e.Meta != whole || e.Value.User != "one" {
-				t.Fatalf("Get: %+v, want %+v", e, whole)
-			}
-			tbl.wire.want(t, "Get", "GetItem", "UpdateItem")
-			mended("Get", whole.Life)
-			if s := tbl.Stats(); s.Repaired != 1 {
-				t.Errorf("Stats: %+v, want one repair", s)
-			}
-
-			tbl.put(t, "k", item)
-			found, err := tbl.GetMulti(ctx, []string{"k"})
-			if err != nil || found["k"].Meta != whole {
-				t.Fatalf("GetMulti: %+v, %v", found, err)
-			}
-			mended("GetMulti", whole.Life)
-
-			// A read whose repair fails stands.
-			tbl.put(t, "k", item)
-			tbl.wire.between(refusing("UpdateItem", 400, "AccessDeniedException"))
-			asIs := driver.Meta{Life: driver.Life{CreatedAt: base, ExpiresAt: meant}, Version: 7}
-			if e := tbl.mustGet(t, "k"); e.Meta != asIs {
-				t.Fatalf("Get: %+v, want %+v", e.Meta, asIs)
-			}
+			p := slidingttl.Policy{IdleGrace: 30 * time.Second, MaxLifetime: time.Hour}
+			clock := handsAt(base)
+			s := openStore(t, tbl.Driver, p, slidingttl.Options[session]{Now: clock.Now})
+			clock.forward(40 * time.Second)
 			tbl.wire.reset()
-			if s := tbl.Stats(); s.RepairFailed != 1 {
-				t.Errorf("Stats: %+v, want one failed repair", s)
+			if _, err := s.Peek(ctx, "k"); err != nil {
+				t.Fatal(err)
 			}
+			tbl.wire.want(t, "Peek", "GetItem")
+			for range 2 {
+				if _, err := s.Get(ctx, "k"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			tbl.wire.want(t, "two Gets, one of them due", "GetItem", "GetItem", "UpdateItem", "UpdateItem")
+			well("a due Get", driver.Life{CreatedAt: base, ExpiresAt: base.Add(70 * time.Second)})
 
-			// Writes that saw what was meant land, and mend on their way.
 			to := lasting(time.Hour)
-			version, err := tbl.Touch(ctx, "k", asIs, to, base)
-			if err != nil || version != 7 {
-				t.Fatalf("Touch: %d, %v", version, err)
-			}
-			tbl.wire.want(t, "Touch", "UpdateItem", "UpdateItem")
-			mended("Touch", to)
-
 			tbl.put(t, "k", item)
-			if _, err := tbl.Replace(ctx, "k", session{}, asIs, to, base); err != nil {
+			if _, err := tbl.Replace(ctx, "k", session{}, m, to, base); err != nil {
 				t.Fatal(err)
 			}
-			mended("Replace", to)
+			well("Replace", to)
 
 			tbl.put(t, "k", item)
-			_, err = tbl.Insert(ctx, "k", session{}, to, meant-1)
-			wantConflict(t, "Insert over one that is alive", err, asIs)
-			if _, err := tbl.Insert(ctx, "k", session{}, to, meant); err != nil {
+			_, err = tbl.Insert(ctx, "k", session{}, to, tt.meant-1)
+			wantConflict(t, "Insert over one that is alive", err, m)
+			if _, err := tbl.Insert(ctx, "k", session{}, to, tt.meant); err != nil {
 				t.Fatal(err)
 			}
-			mended("Insert over one that is dead", to)
+			well("Insert over one that is dead", to)
 
 			tbl.put(t, "k", item)
-			_, err = tbl.Touch(ctx, "k", asIs, to, meant)
+			_, err = tbl.Touch(ctx, "k", m, to, tt.meant)
 			wantNotFound(t, "Touch of one that is dead", err)
-		})
-	}
-}
 
-// TestRepairLosesNoTouch has a touch come between the read and its repair.
-func TestRepairLosesNoTouch(t *testing.T) {
-	tbl := open[session](t, &Options{Repair: true})
-	tbl.put(t, "k", attrs{"ttl": text(itoa(base / 1000))})
-	late := number(itoa(base.Add(time.Hour) / 1000))
-	tbl.wire.between(func(op string, _ *request, send sender) (*response, error) {
-		if op == "UpdateItem" {
-			tbl.put(t, "k", attrs{"ttl": late})
-		}
-		return send()
-	})
-	tbl.mustGet(t, "k")
-	if got := tbl.raw(t, "k")["ttl"]; plain(got) != plain(late) {
-		t.Errorf("the repair set the expiry back to %s", plain(got))
-	}
-	if s := tbl.Stats(); s.Repaired != 0 || s.RepairFailed != 0 || s.Refused != 1 {
-		t.Errorf("Stats: %+v, want one refusal", s)
+			// Nobody writes where nothing may be written.
+			delete(item, "created_at")
+			tbl.put(t, "k", item)
+			for _, foreign := range []slidingttl.Foreign{slidingttl.ReadOnly, slidingttl.Reject} {
+				s := openStore(t, tbl.Driver, p, slidingttl.Options[session]{Now: clock.Now, Foreign: foreign})
+				tbl.wire.reset()
+				_, err := s.Get(ctx, "k")
+				if want := map[slidingttl.Foreign]error{slidingttl.Reject: slidingttl.ErrForeign}[foreign]; !errors.Is(err, want) {
+					t.Errorf("Foreign %d: %v, want %v", foreign, err, want)
+				}
+				tbl.wire.want(t, "a foreign item", "GetItem")
+			}
+		})
 	}
 }

@@ -2,7 +2,6 @@ package dynamodb
 
 import (
 	"fmt"
-	"math/big"
 	"strconv"
 	"strings"
 	"time"
@@ -26,46 +25,41 @@ const (
 	longPast driver.Instant = 1
 )
 
-// canonical is created as it is written.
-func (f TimeFormat) canonical(created driver.Instant) types.AttributeValue {
-	if f == UnixMilli {
+// written is created in format f.
+func (f TimeFormat) written(created driver.Instant) types.AttributeValue {
+	switch f {
+	case UnixMilli:
 		return number(strconv.FormatInt(int64(created), 10))
+	case unixSecond:
+		return seconds(created)
+	default:
+		return text(created.Time().Format(rfc3339Milli))
 	}
-	return text(time.UnixMilli(int64(created)).UTC().Format(rfc3339Milli))
 }
 
-// usual is the forms in which created_at is compared in one request.
-func usual(created driver.Instant) []types.AttributeValue {
-	forms := []types.AttributeValue{RFC3339.canonical(created)}
-	if created >= maxSeconds {
-		forms = append(forms, UnixMilli.canonical(created))
-	}
-	t := time.UnixMilli(int64(created)).UTC()
-	if s := t.Format(time.RFC3339Nano); len(s) != len(rfc3339Milli)-len("07:00") {
-		forms = append(forms, text(s)) // fewer decimals, as time.Time is marshalled
-	}
-	if created%1000 == 0 {
-		forms = append(forms, number(strconv.FormatInt(int64(created)/1000, 10)))
+// usual is how created is found in format f: as written here, or by time.Time, which
+// leaves out trailing zeros.
+func (f TimeFormat) usual(created driver.Instant) []types.AttributeValue {
+	forms := []types.AttributeValue{f.written(created)}
+	if short := created.Time().Format(time.RFC3339Nano); f == RFC3339 && short != plain(forms[0]) {
+		forms = append(forms, text(short))
 	}
 	return forms
 }
 
 // wholeSeconds is an expiry as it is written: never earlier than i.
-func wholeSeconds(i driver.Instant) types.AttributeValue {
-	return number(strconv.FormatInt(int64(i.RoundUp(time.Second))/1000, 10))
-}
+func wholeSeconds(i driver.Instant) types.AttributeValue { return seconds(i.RoundUp(time.Second)) }
 
-// seconds is i to compare an expiry with, exactly: Numbers are decimal.
+// seconds is i as a Number of seconds, exactly: Numbers are decimal.
 func seconds(i driver.Instant) types.AttributeValue {
-	s, ms := int64(i)/1000, int64(i)%1000
-	switch {
-	case ms == 0:
-		return number(strconv.FormatInt(s, 10))
-	case i > 0:
-		return number(fmt.Sprintf("%d.%03d", s, ms))
-	default:
-		return number(fmt.Sprintf("-%d.%03d", -s, -ms))
+	if i%1000 == 0 {
+		return number(strconv.FormatInt(int64(i)/1000, 10))
 	}
+	sign := ""
+	if i < 0 {
+		sign, i = "-", -i
+	}
+	return number(fmt.Sprintf("%s%d.%03d", sign, i/1000, i%1000))
 }
 
 // check rejects instants that would be read back as something else.
@@ -85,104 +79,68 @@ func (f TimeFormat) check(l driver.Life) error {
 	return nil
 }
 
-// parseCreated reads a created_at; zero if there is none.
-func parseCreated(name string, av types.AttributeValue) (driver.Instant, error) {
+// parseCreated reads a created_at, zero if there is none, and the format it is in.
+func parseCreated(name string, av types.AttributeValue) (driver.Instant, TimeFormat, error) {
+	switch av := av.(type) {
+	case nil, *types.AttributeValueMemberNULL:
+		return 0, RFC3339, nil
+	case *types.AttributeValueMemberS:
+		if av.Value == "" {
+			return 0, RFC3339, nil
+		}
+		if t, err := time.Parse(time.RFC3339, av.Value); err == nil && (t.IsZero() || t.Unix() >= 0) {
+			return driver.Floor(t), RFC3339, nil
+		}
+	case *types.AttributeValueMemberN:
+		if i, format, _, ok := parseNumber(av.Value); ok {
+			return i, format, nil
+		}
+	}
+	return 0, RFC3339, odd(name, av, "must be RFC 3339, or a Number of seconds or milliseconds since the Unix epoch")
+}
+
+// parseExpiry reads an expiry, zero if there is none. It takes what has a plain meaning
+// though DynamoDB ignores it: milliseconds, and Strings. The next touch writes it well.
+func parseExpiry(name string, av types.AttributeValue) (driver.Instant, error) {
+	var s string
 	switch av := av.(type) {
 	case nil, *types.AttributeValueMemberNULL:
 		return 0, nil
-	case *types.AttributeValueMemberS:
-		if av.Value == "" {
-			return 0, nil
-		}
-		if t, err := time.Parse(time.RFC3339, av.Value); err == nil && (t.IsZero() || t.Unix() >= 0) {
-			return driver.Floor(t), nil
-		}
 	case *types.AttributeValueMemberN:
-		if ms, ok := parseMillis(av.Value, floorRat); ok && ms >= 0 {
-			return ms, nil
+		if strings.HasPrefix(av.Value, "-") {
+			return longPast, nil
 		}
-	}
-	return 0, odd(name, av, "must be RFC 3339, or a Number of seconds or milliseconds since the Unix epoch")
-}
-
-// parseExpiry reads an expiry; zero if there is none. mend says that DynamoDB does
-// not read it so, which is an error unless repair is set.
-func parseExpiry(name string, av types.AttributeValue, repair bool) (i driver.Instant, mend bool, err error) {
-	const rule = "must be a Number of whole seconds since the Unix epoch, or DynamoDB never deletes the item; see Options.Repair"
-	ok := false
-	switch av := av.(type) {
-	case nil, *types.AttributeValueMemberNULL:
-		return 0, false, nil
-	case *types.AttributeValueMemberN:
-		i, ok = parseMillis(av.Value, ceilRat)
-		mend = !below(av.Value, maxSeconds)
+		s = av.Value
 	case *types.AttributeValueMemberS:
-		mend = true
-		if i, ok = parseMillis(av.Value, ceilRat); !ok {
-			t, terr := time.Parse(time.RFC3339, av.Value)
-			i, ok = driver.Ceil(t), terr == nil && t.Unix() < maxSeconds
+		if t, err := time.Parse(time.RFC3339, av.Value); err == nil && t.Unix() < maxSeconds {
+			return max(driver.Ceil(t), longPast), nil
 		}
+		s = av.Value
 	}
-	if !ok || mend && !repair {
-		return 0, false, odd(name, av, rule)
+	i, _, cut, ok := parseNumber(s)
+	if !ok {
+		return 0, odd(name, av, "must be a Number of seconds since the Unix epoch")
 	}
-	return max(i, longPast), mend, nil
+	if cut {
+		i++
+	}
+	return max(i, longPast), nil
 }
 
-// parseMillis reads a decimal count of seconds or milliseconds, told apart by size.
-// What is finer than a millisecond is for round to decide.
-func parseMillis(s string, round func(*big.Rat) int64) (driver.Instant, bool) {
-	if n, err := strconv.ParseInt(s, 10, 64); err == nil {
-		switch {
-		case n <= -maxSeconds || n >= maxMillis:
-			return 0, false
-		case n < maxSeconds:
-			n *= 1000
-		}
-		return driver.Instant(n), true
+// parseNumber reads a decimal count of seconds or milliseconds, told apart by size. cut
+// reports that it was finer than milliseconds.
+func parseNumber(s string) (i driver.Instant, format TimeFormat, cut, ok bool) {
+	whole, fraction, _ := strings.Cut(s, ".")
+	n, err := strconv.ParseUint(whole, 10, 64)
+	if err != nil || n >= maxMillis || strings.Trim(fraction, "0123456789") != "" {
+		return 0, 0, false, false
 	}
-	r, ok := parseRat(s)
-	if !ok || r.Cmp(big.NewRat(-maxSeconds, 1)) <= 0 || r.Cmp(big.NewRat(maxMillis, 1)) >= 0 {
-		return 0, false
+	if i = driver.Instant(n); n >= maxSeconds {
+		return i, UnixMilli, strings.Trim(fraction, "0") != "", true
 	}
-	if r.Cmp(big.NewRat(maxSeconds, 1)) < 0 {
-		r.Mul(r, big.NewRat(1000, 1))
-	}
-	return driver.Instant(round(r)), true
-}
-
-// below reports whether the Number s is less than n.
-func below(s string, n int64) bool {
-	if i, err := strconv.ParseInt(s, 10, 64); err == nil {
-		return i < n
-	}
-	r, ok := parseRat(s)
-	return ok && r.Cmp(big.NewRat(n, 1)) < 0
-}
-
-// parseRat reads a decimal number, with an exponent or without, as long as a Number
-// can be.
-func parseRat(s string) (*big.Rat, bool) {
-	const longest = 200
-	if len(s) > longest {
-		return nil, false
-	}
-	for _, c := range s {
-		if (c < '0' || c > '9') && c != '.' && c != '-' && c != '+' && c != 'e' && c != 'E' {
-			return nil, false
-		}
-	}
-	if f, err := strconv.ParseFloat(s, 64); err != nil || f > 1e18 || f < -1e18 {
-		return nil, false // before a large exponent costs memory
-	}
-	return new(big.Rat).SetString(s)
-}
-
-func floorRat(r *big.Rat) int64 { return new(big.Int).Div(r.Num(), r.Denom()).Int64() }
-
-func ceilRat(r *big.Rat) int64 {
-	n := new(big.Int).Neg(r.Num())
-	return n.Neg(n.Div(n, r.Denom())).Int64()
+	fraction += "000"
+	ms, err := strconv.ParseUint(fraction[:3], 10, 64)
+	return i*1000 + driver.Instant(ms), unixSecond, strings.Trim(fraction[3:], "0") != "", err == nil
 }
 
 // odd is the error for an attribute that cannot be read. Its value is no secret; no

@@ -1,14 +1,11 @@
 package dynamodb
 
 import (
-	"fmt"
+	"errors"
 	"hash/fnv"
-	"maps"
 	"math/rand/v2"
-	"reflect"
 	"strconv"
 
-	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
@@ -17,44 +14,75 @@ import (
 // stored is what an item says of its record, as read and as it stands there.
 type stored struct {
 	driver.Meta
-	mend bool // DynamoDB does not understand the expiry
-
 	expiry, created, version types.AttributeValue // nil: absent
+
+	odd error // what of it cannot be read, and is taken for absent
 }
 
 // read reads what item says of its record.
-func (d *Driver[T]) read(item map[string]types.AttributeValue) (s stored, err error) {
+func (d *Driver[T]) read(item map[string]types.AttributeValue) stored {
 	o := &d.opts
-	s.expiry, s.created, s.version = item[o.Expiry], item[o.CreatedAt], item[o.Version]
-	if s.CreatedAt, err = parseCreated(o.CreatedAt, s.created); err != nil {
-		return s, err
+	s := stored{expiry: item[o.Expiry], created: item[o.CreatedAt], version: item[o.Version]}
+	var format TimeFormat
+	var errs [3]error
+	s.CreatedAt, format, errs[0] = parseCreated(o.CreatedAt, s.created)
+	s.ExpiresAt, errs[1] = parseExpiry(o.Expiry, s.expiry)
+	s.Version, errs[2] = parseVersion(o.Version, s.version)
+	s.Version = marked(s.Version, format)
+	s.odd = errors.Join(errs[:]...)
+	return s
+}
+
+// A driver.Version is the version attribute, and above it the format of created_at, which
+// an overwrite keeps. The top bit is for versions that stand for an attribute of others.
+const (
+	formatShift                   = 61
+	foreignVersion driver.Version = 1 << 63
+	anyVersion     driver.Version = 1<<formatShift - 1
+)
+
+// marked is v with f for the format of created_at.
+func marked(v driver.Version, f TimeFormat) driver.Version {
+	return v&(foreignVersion|anyVersion) | driver.Version(f)<<formatShift
+}
+
+// formatOf is the format of the created_at beside v.
+func formatOf(v driver.Version) TimeFormat { return TimeFormat(v &^ foreignVersion >> formatShift) }
+
+// format is the one in which a write over the record was puts down life's created_at: as
+// it was, or as configured for another.
+func (d *Driver[T]) format(was driver.Meta, life driver.Life) TimeFormat {
+	if life.CreatedAt == was.CreatedAt {
+		return formatOf(was.Version)
 	}
-	if s.ExpiresAt, s.mend, err = parseExpiry(o.Expiry, s.expiry, o.Repair); err != nil {
-		return s, err
+	return d.opts.CreatedAtFormat
+}
+
+// versionOf is the version attribute that v stands for, nil for none. One of others it
+// cannot tell; the Number it gives for that is in no item.
+func versionOf(v driver.Version) types.AttributeValue {
+	if v &= foreignVersion | anyVersion; v != 0 {
+		return number(strconv.FormatUint(uint64(v), 10))
 	}
-	s.Version, err = parseVersion(o.Version, s.version)
-	return s, err
+	return nil
 }
 
 // maxVersion keeps versions within what every language holds exactly.
-const maxVersion = 1 << 53
+const maxVersion driver.Version = 1 << 53
 
-// newVersion is a version that no write has had before. A counter could start anew
-// with the record and come to the same number twice.
-func newVersion() driver.Version { return driver.Version(rand.Uint64N(maxVersion-1) + 1) }
+// newVersion is a version that no write has had before. A counter could start anew with
+// the record and come to the same number twice.
+func newVersion() driver.Version { return driver.Version(rand.Uint64N(uint64(maxVersion))) + 1 }
 
-// foreignVersion marks a version that stands for an attribute written by others.
-const foreignVersion driver.Version = 1 << 63
-
-// parseVersion reads a version: zero if there is none, a positive whole Number
-// itself, a hash of whatever else another program keeps there.
+// parseVersion reads a version: zero if there is none, a positive whole Number itself, a
+// hash of whatever else another program keeps there.
 func parseVersion(name string, av types.AttributeValue) (driver.Version, error) {
 	kind := ""
 	switch av := av.(type) {
-	case nil:
+	case nil, *types.AttributeValueMemberNULL:
 		return 0, nil
 	case *types.AttributeValueMemberN:
-		if v, err := strconv.ParseInt(av.Value, 10, 64); err == nil && v > 0 {
+		if v, err := strconv.ParseUint(av.Value, 10, formatShift); err == nil && v > 0 {
 			return driver.Version(v), nil
 		}
 		kind = "N"
@@ -62,69 +90,10 @@ func parseVersion(name string, av types.AttributeValue) (driver.Version, error) 
 		kind = "S"
 	case *types.AttributeValueMemberB:
 		kind = "B"
-	case *types.AttributeValueMemberNULL:
 	default:
 		return 0, odd(name, av, "must be a Number, a String or Binary")
 	}
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(kind + plain(av)))
-	return foreignVersion | driver.Version(h.Sum64()), nil
-}
-
-// entry decodes item.
-func (d *Driver[T]) entry(item map[string]types.AttributeValue) (driver.Entry[T], stored, error) {
-	var e driver.Entry[T]
-	s, err := d.read(item)
-	if err != nil {
-		return e, s, err
-	}
-	if d.opts.Decoder == nil {
-		err = attributevalue.UnmarshalMap(item, &e.Value)
-	} else {
-		err = attributevalue.UnmarshalMapWithOptions(item, &e.Value, d.opts.Decoder)
-	}
-	if err != nil {
-		return driver.Entry[T]{}, s, &driver.InvalidError{
-			Field: "stored item",
-			Value: "of another shape",
-			Rule:  "must decode into " + reflect.TypeFor[T]().String(),
-			Err:   unquoted{err},
-		}
-	}
-	e.Meta = s.Meta
-	return e, s, nil
-}
-
-// item encodes v as the item under k with life and version.
-func (d *Driver[T]) item(k primaryKey, v T, life driver.Life, version driver.Version) (map[string]types.AttributeValue, error) {
-	var opts []func(*attributevalue.EncoderOptions)
-	if d.opts.Encoder != nil {
-		opts = append(opts, d.opts.Encoder)
-	}
-	av, err := attributevalue.MarshalWithOptions(v, opts...)
-	if err != nil {
-		return nil, &driver.InvalidError{Field: "value", Value: fmt.Sprintf("a %T", v), Rule: "must be one that attributevalue encodes", Err: unquoted{err}}
-	}
-	m, ok := av.(*types.AttributeValueMemberM)
-	if !ok {
-		return nil, &driver.InvalidError{Field: "value", Value: fmt.Sprintf("a %T", v), Rule: "must encode to a map of attributes, as a struct or a map does"}
-	}
-	item := make(map[string]types.AttributeValue, len(m.Value)+5)
-	maps.Copy(item, m.Value) // a Marshaler may have handed out a map of its own
-	o := &d.opts
-	delete(item, o.Expiry)
-	delete(item, o.CreatedAt)
-	if life.ExpiresAt != 0 {
-		item[o.Expiry] = wholeSeconds(life.ExpiresAt)
-	}
-	if life.CreatedAt != 0 {
-		item[o.CreatedAt] = o.CreatedAtFormat.canonical(life.CreatedAt)
-	}
-	item[o.Version] = versionNumber(version)
-	d.setKey(item, k)
-	return item, nil
-}
-
-func versionNumber(v driver.Version) types.AttributeValue {
-	return number(strconv.FormatUint(uint64(v), 10))
+	return foreignVersion | driver.Version(h.Sum64())&anyVersion, nil
 }

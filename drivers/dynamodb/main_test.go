@@ -22,6 +22,9 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(dynamodbtest.Main(m)) }
 
+// versionName is the default of Options.Version.
+const versionName = "slidingttl_version"
+
 type attrs = map[string]types.AttributeValue
 
 // session is what most tests store.

@@ -1,6 +1,7 @@
 package dynamodb
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -10,7 +11,8 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// TimeFormat is how created_at is written. All of them are read.
+// TimeFormat is how created_at is written for a new life. All of them are read, as are
+// seconds, and an overwrite in the same life keeps the format it finds.
 type TimeFormat int
 
 const (
@@ -20,6 +22,9 @@ const (
 
 	// UnixMilli writes a Number of milliseconds since the Unix epoch.
 	UnixMilli
+
+	// unixSecond is only met with. Some of its Numbers have decimals.
+	unixSecond
 )
 
 // Options adjusts a Driver. The zero value, and a nil pointer, mean the defaults.
@@ -32,72 +37,53 @@ type Options struct {
 	SortKey KeyAttribute
 
 	// Expiry, CreatedAt and Version name the attributes that the driver writes.
-	// Expiry is the one that the table's TTL is enabled on. Empty: "ttl",
-	// "created_at" and "version".
+	// Expiry is the one that the table's TTL is enabled on. Version must be one that
+	// no other program uses. Empty: "ttl", "created_at" and "slidingttl_version".
+	// Tables written before the last had that name go on with "version".
 	Expiry, CreatedAt, Version string
 
-	// CreatedAtFormat is how created_at is written. Zero: RFC3339. UnixMilli suits
-	// a T, or another program, that maps it as a number.
+	// CreatedAtFormat is how created_at is written for a new life. Zero: RFC3339.
+	// UnixMilli suits a T, or another program, that maps it as a number.
 	CreatedAtFormat TimeFormat
 
 	// ConsistentRead makes reads strongly consistent, at twice the read capacity.
 	// False: a read may miss a write of the last moments, of this program too. No
-	// write depends on it.
+	// write depends on it, and a store reads again before it calls dead what another
+	// read may just have touched (Latest).
 	ConsistentRead bool
-
-	// Repair mends items whose expiry DynamoDB ignores: the first read of one that
-	// holds it as a String (of digits, or RFC 3339), or in milliseconds, rewrites
-	// it as a Number of seconds that means the same, with a request of its own, and
-	// writes understand it. A repair that fails is counted, and tried again on the
-	// next read. False: such an item is an error.
-	Repair bool
 
 	// Encoder and Decoder adjust how values are marshalled. Nil: attributevalue's
 	// defaults.
 	Encoder func(*attributevalue.EncoderOptions)
 	Decoder func(*attributevalue.DecoderOptions)
 
-	// Capacity asks DynamoDB what each request consumed and sums it in Stats.
-	Capacity bool
-
-	// MaxSkew is by how much the system's clock may be off DynamoDB's before Check
-	// reports it. Zero: 1 s. It is known to a fraction of a second at best.
+	// MaxSkew is by how much clocks may be apart. Check reports a system's clock that
+	// is further off DynamoDB's. A write over a record is given up when the record's
+	// life has ended, but not before MaxSkew has passed. Zero: 1 s.
 	MaxSkew time.Duration
 }
-
-const defaultMaxSkew = time.Second
-
-// maxName is DynamoDB's limit on the name of an attribute, in bytes. It allows more
-// for those that are part of no key, and charges for them.
-const maxName = 255
 
 // validate returns o with its defaults filled in.
 func (o Options) validate() (Options, error) {
 	invalid := func(field, value, rule string) (Options, error) {
 		return o, &driver.InvalidError{Field: "Options." + field, Value: value, Rule: rule}
 	}
-	for _, f := range []struct {
-		name *string
-		def  string
-	}{{&o.PartitionKey.Name, "pk"}, {&o.Expiry, "ttl"}, {&o.CreatedAt, "created_at"}, {&o.Version, "version"}} {
-		if *f.name == "" {
-			*f.name = f.def
-		}
-	}
-	names := []struct{ field, name string }{
-		{"PartitionKey.Name", o.PartitionKey.Name},
-		{"SortKey.Name", o.SortKey.Name},
-		{"Expiry", o.Expiry},
-		{"CreatedAt", o.CreatedAt},
-		{"Version", o.Version},
+	names := []struct {
+		field string
+		name  *string
+		empty string
+	}{
+		{"PartitionKey.Name", &o.PartitionKey.Name, "pk"},
+		{"SortKey.Name", &o.SortKey.Name, ""},
+		{"Expiry", &o.Expiry, "ttl"},
+		{"CreatedAt", &o.CreatedAt, "created_at"},
+		{"Version", &o.Version, "slidingttl_version"},
 	}
 	for i, n := range names {
-		if len(n.name) > maxName {
-			return invalid(n.field, fmt.Sprintf("%d bytes", len(n.name)), fmt.Sprintf("must be at most %d bytes", maxName))
-		}
+		*n.name = cmp.Or(*n.name, n.empty)
 		for _, other := range names[:i] {
-			if n.name != "" && n.name == other.name {
-				return invalid(n.field, fmt.Sprintf("%q", n.name), "must differ from Options."+other.field)
+			if *n.name != "" && *n.name == *other.name {
+				return invalid(n.field, fmt.Sprintf("%q", *n.name), "must differ from Options."+other.field)
 			}
 		}
 	}
@@ -123,8 +109,6 @@ func (o Options) validate() (Options, error) {
 	case o.MaxSkew < 0:
 		return invalid("MaxSkew", o.MaxSkew.String(), "must not be negative")
 	}
-	if o.MaxSkew == 0 {
-		o.MaxSkew = defaultMaxSkew
-	}
+	o.MaxSkew = cmp.Or(o.MaxSkew, time.Second)
 	return o, nil
 }

@@ -1,9 +1,13 @@
 package dynamodb
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -30,6 +34,7 @@ var policy = slidingttl.Policy{IdleGrace: 30 * time.Minute, MaxLifetime: 12 * ti
 
 func openStore[T any](t testing.TB, d driver.Driver[T], p slidingttl.Policy, opts slidingttl.Options[T]) *slidingttl.Store[T] {
 	t.Helper()
+	opts.TouchWait = cmp.Or(opts.TouchWait, time.Minute) // tests look at what a touch left
 	s, err := slidingttl.New(d, p, &opts)
 	if err != nil {
 		t.Fatal(err)
@@ -72,10 +77,11 @@ func TestRoundTrips(t *testing.T) {
 	_, err := s.Update(ctx, "k", func(v session) (session, error) { return session{User: "five"}, nil })
 	count("Update", err, "GetItem", "PutItem")
 	clock.forward(4 * time.Minute)
-	count("Touch by key where the idle limit binds", touch(s), "UpdateItem")
+	count("Touch by key", touch(s), "GetItem", "UpdateItem")
+	count("Touch by key, not due", touch(s), "GetItem")
 	count("Delete", s.Delete(ctx, "inserted"), "DeleteItem")
 
-	// Where the cap binds, the touch by key finds out, and knows what to write.
+	// Where the cap binds.
 	for range 26 { // 26 minutes each, to within half an hour of the cap
 		clock.forward(26 * time.Minute)
 		if err := get(); err != nil {
@@ -86,8 +92,8 @@ func TestRoundTrips(t *testing.T) {
 	capped := policy
 	capped.MaxLifetime -= 13 * time.Minute
 	late := openStore(t, tbl.Driver, capped, slidingttl.Options[session]{Now: clock.Now})
-	count("Touch by key where the cap binds", touch(late), "UpdateItem", "UpdateItem")
-	count("Touch by key at the cap", touch(late), "UpdateItem")
+	count("Touch by key where the cap binds", touch(late), "GetItem", "UpdateItem")
+	count("Touch by key at the cap", touch(late), "GetItem")
 	if _, err := late.Get(ctx, "k"); err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +110,7 @@ func TestRoundTrips(t *testing.T) {
 	count("Get of another program's item", err, "GetItem", "UpdateItem")
 	tbl.put(t, "foreign", attrs{"user": text("one")})
 	_, err = s.Touch(ctx, "foreign")
-	count("Touch by key of another program's item", err, "UpdateItem", "UpdateItem")
+	count("Touch by key of another program's item", err, "GetItem", "UpdateItem")
 
 	// Many at once.
 	var keys, want []string
@@ -155,8 +161,7 @@ func TestBackgroundTouch(t *testing.T) {
 }
 
 // TestClocksApart has two app servers, 5 s apart, use the same records: neither shortens
-// what the other promised, and they disagree on death by 5 s and no more. By DynamoDB's
-// time they agree.
+// what the other promised, and they disagree on death by 5 s and no more.
 func TestClocksApart(t *testing.T) {
 	const apart = 5 * time.Second
 	p := slidingttl.Policy{IdleGrace: time.Minute, MaxLifetime: 10 * time.Minute}
@@ -207,20 +212,60 @@ func TestClocksApart(t *testing.T) {
 		t.Fatal(err)
 	}
 	read("the slow one, of a record from its future", slowStore, true)
+}
 
-	// By DynamoDB's time.
-	server := time.Now().Add(time.Hour).Truncate(time.Second).Add(300 * time.Millisecond)
-	tbl.wire.between(dated(func(time.Time) time.Time { return server }))
-	d := tbl.again(t, nil)
-	if _, err := d.Get(ctx, "k"); err != nil {
+// TestStaleReadNearDeath has eventually consistent reads answer what they did ten seconds
+// ago, of a record that was touched just before its death.
+func TestStaleReadNearDeath(t *testing.T) {
+	tbl := open[session](t, nil)
+	ctx := t.Context()
+	clock := handsAt(base)
+	p := slidingttl.Policy{IdleGrace: 10 * time.Second, MaxLifetime: time.Hour}
+	s := openStore(t, tbl.Driver, p, slidingttl.Options[session]{Now: clock.Now})
+	other := openStore(t, tbl.again(t, nil), p, slidingttl.Options[session]{Now: clock.Now}) // has seen nothing
+	if err := s.Insert(ctx, "k", session{User: "one"}); err != nil {
 		t.Fatal(err)
 	}
-	if off := d.ServerTime().Sub(server).Abs(); off > 2*time.Second {
-		t.Errorf("ServerTime is %v off the server's, which is an hour ahead", off)
+	tbl.wire.want(t, "Insert", "PutItem")
+	var stale atomic.Pointer[string]
+	tbl.wire.between(func(op string, req *request, send sender) (*response, error) {
+		asked, err := io.ReadAll(req.Body)
+		if err != nil {
+			return nil, err
+		}
+		req.Body = io.NopCloser(bytes.NewReader(asked))
+		if op != "GetItem" || strings.Contains(string(asked), `"ConsistentRead":true`) {
+			return send()
+		}
+		if was := stale.Load(); was != nil {
+			return answer(req, 200, *was), nil
+		}
+		resp, err := send()
+		if err != nil {
+			return nil, err
+		}
+		body, err := io.ReadAll(resp.Body)
+		if err != nil {
+			return nil, err
+		}
+		was := string(body)
+		stale.Store(&was)
+		resp.Body = io.NopCloser(bytes.NewReader(body))
+		return resp, nil
+	})
+	clock.forward(9900 * time.Millisecond)
+	if _, err := s.Get(ctx, "k"); err != nil {
+		t.Fatal(err)
 	}
-	agreed := openStore(t, d, p, slidingttl.Options[session]{Now: d.ServerTime})
-	if off := agreed.Now().Sub(server).Abs(); off > 2*time.Second {
-		t.Errorf("the store's time is %v off the server's", off)
+	clock.forward(200 * time.Millisecond)
+	tbl.wire.want(t, "the read that touches", "GetItem", "UpdateItem")
+	if v, err := other.Get(ctx, "k"); err != nil || v.User != "one" {
+		t.Fatalf("0.2 s after a touch: %+v, %v", v, err)
+	}
+	tbl.wire.want(t, "the read of what seems dead", "GetItem", "GetItem", "UpdateItem")
+	clock.forward(25 * time.Second)
+	if _, err := other.Get(ctx, "k"); !errors.Is(err, slidingttl.ErrNotFound) {
+		t.Errorf("after its death: %v", err)
 	}
 }
 

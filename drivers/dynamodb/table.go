@@ -38,14 +38,11 @@ func (d *Driver[T]) EnsureTable(ctx context.Context) error {
 	waiter := dynamodb.NewTableExistsWaiter(d.client, func(o *dynamodb.TableExistsWaiterOptions) {
 		o.MinDelay, o.MaxDelay = tablePoll, time.Second
 	})
-	if err := waiter.Wait(ctx, &dynamodb.DescribeTableInput{TableName: &d.table}, tableTimeout); err != nil {
+	out, err := waiter.WaitForOutput(ctx, &dynamodb.DescribeTableInput{TableName: &d.table}, tableTimeout)
+	if err != nil {
 		return fmt.Errorf("waiting for table %s: %w", d.table, err)
 	}
-	table, err := d.describe(ctx)
-	if err != nil {
-		return err
-	}
-	if err := d.checkTable(table); err != nil {
+	if err := d.checkTable(out.Table); err != nil {
 		return err
 	}
 	status, attribute, err := d.describeTTL(ctx)

@@ -106,7 +106,7 @@ func TestCheck(t *testing.T) {
 		"another type":     {Options{PartitionKey: KeyAttribute{Type: "N"}}, name + "key", []string{`"pk" S`, `"pk" N`}},
 		"a sort key":       {Options{SortKey: KeyAttribute{Name: "sk", Of: Fixed("x")}}, name + "key", []string{`"pk" S, "sk" S`}},
 		"TTL on another":   {Options{Expiry: "expires"}, name + "TTL", []string{`"ttl"`, `"expires"`}},
-		"the default skew": {Options{}, "system clock", []string{"give or take", "ahead of", "1s"}},
+		"the default skew": {Options{}, "system clock", []string{"at least", "ahead of", "1s"}},
 	} {
 		if what == "the default skew" {
 			tbl.wire.between(dated(func(now time.Time) time.Time { return now.Add(-4 * time.Second) }))

@@ -11,24 +11,24 @@ import (
 	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// everything maps all that the driver writes.
+// everything maps what the driver writes, but for the version.
 type everything struct {
 	ID        string    `dynamodbav:"pk"`
 	User      string    `dynamodbav:"user"`
 	CreatedAt time.Time `dynamodbav:"created_at"`
 	TTL       int64     `dynamodbav:"ttl"`
-	Version   uint64    `dynamodbav:"version"`
 }
 
 func TestValueThatMapsTheDriversAttributes(t *testing.T) {
 	tbl := open[everything](t, nil)
 	life := driver.Life{CreatedAt: base + 120, ExpiresAt: base.Add(time.Minute)}
-	wrong := everything{ID: "other", User: "one", CreatedAt: time.Unix(1, 0), TTL: 1, Version: 1}
+	wrong := everything{ID: "other", User: "one", CreatedAt: time.Unix(1, 0), TTL: 1}
 	m := tbl.mustInsert(t, "k", wrong, life, base)
-	want := everything{ID: "k", User: "one", CreatedAt: life.CreatedAt.Time(), TTL: int64(life.ExpiresAt) / 1000, Version: uint64(m.Version)}
+	want := everything{ID: "k", User: "one", CreatedAt: life.CreatedAt.Time(), TTL: int64(life.ExpiresAt) / 1000}
 	if e := tbl.mustGet(t, "k"); e.Value != want || e.Meta != m {
 		t.Errorf("read %+v, want %+v", e, want)
 	}
@@ -40,6 +40,105 @@ func TestValueThatMapsTheDriversAttributes(t *testing.T) {
 	forever := tbl.mustInsert(t, "forever", wrong, driver.Life{}, base)
 	if e := tbl.mustGet(t, "forever"); e.Meta != forever || e.Value.TTL != 0 || !e.Value.CreatedAt.IsZero() {
 		t.Errorf("read %+v, want no life", e)
+	}
+}
+
+// TestReservedAttributes is about fields that the driver's attributes would not get on with.
+func TestReservedAttributes(t *testing.T) {
+	client := struct{ Client }{}
+	refused := func(name, attribute string, err error) {
+		t.Helper()
+		wantInvalid(t, name, err, `attribute "`+attribute+`"`, "rename")
+	}
+	old := &Options{Version: "version"}
+	_, err := New[struct {
+		Version int32 `dynamodbav:"version"`
+	}](client, "t", old)
+	refused("a version that would overflow", "version", err)
+	_, err = New[struct {
+		Version int64 `dynamodbav:"version,omitempty"`
+	}](client, "t", old)
+	refused("a version that would be overwritten", "version", err)
+	_, err = New[struct{ Version uint64 }](client, "t", old)
+	refused("a version by its field's name", "version", err)
+	_, err = New[*struct {
+		V string `dynamodbav:"slidingttl_version"`
+	}](client, "t", nil)
+	refused("a String for a version", versionName, err)
+	_, err = New[struct{ Ttl int64 }](client, "t", nil)
+	refused("an expiry in another case", "ttl", err)
+	_, err = New[struct {
+		TTL int8 `dynamodbav:"ttl"`
+	}](client, "t", nil)
+	refused("an expiry that would overflow", "ttl", err)
+	_, err = New[struct {
+		CreatedAt int64 `dynamodbav:"created_at"`
+	}](client, "t", nil)
+	refused("a created_at of another format", "created_at", err)
+	_, err = New[struct {
+		CreatedAt int64 `json:"created_at"`
+	}](client, "t", &Options{
+		Encoder: func(o *attributevalue.EncoderOptions) { o.TagKey = "json" },
+		Decoder: func(o *attributevalue.DecoderOptions) { o.TagKey = "json" },
+	})
+	refused("by json tags", "created_at", err)
+
+	for name, err := range map[string]error{
+		"a version of its own": func() error {
+			_, err := New[struct {
+				Version int32 `dynamodbav:"version"`
+			}](client, "t", nil)
+			return err
+		}(),
+		"fields that can hold it":    func() error { _, err := New[everything](client, "t", nil); return err }(),
+		"a map":                      func() error { _, err := New[map[string]any](client, "t", nil); return err }(),
+		"a map of strings":           func() error { _, err := New[map[string]string](client, "t", nil); return err }(),
+		"a type that decodes itself": func() error { _, err := New[picky](client, "t", nil); return err }(),
+	} {
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// picky decodes nothing that has no user.
+type picky struct{ user string }
+
+func (p *picky) UnmarshalDynamoDBAttributeValue(av types.AttributeValue) error {
+	m, ok := av.(*types.AttributeValueMemberM)
+	if !ok || m.Value["user"] == nil {
+		return errors.New("no user")
+	}
+	p.user = plain(m.Value["user"])
+	return nil
+}
+
+// TestForeignVersion reads items of a program that counts versions of its own.
+func TestForeignVersion(t *testing.T) {
+	type counted struct {
+		User    string `dynamodbav:"user"`
+		Version int32  `dynamodbav:"version"`
+	}
+	tbl := open[counted](t, nil)
+	ctx := t.Context()
+	tbl.put(t, "k", attrs{"user": text("one"), "version": number("3")})
+	clock := handsAt(base)
+	s := openStore(t, tbl.Driver, policy, slidingttl.Options[counted]{Now: clock.Now})
+	for range 3 {
+		v, err := s.Get(ctx, "k")
+		if err != nil || v.Version != 3 {
+			t.Fatalf("Get: %+v, %v", v, err)
+		}
+		clock.forward(5 * time.Minute)
+	}
+	if got := plain(tbl.raw(t, "k")["version"]); got != "3" {
+		t.Errorf("the touches made version %s of 3", got)
+	}
+	if err := s.Upsert(ctx, "k", counted{"two", 4}); err != nil {
+		t.Fatal(err)
+	}
+	if v, err := s.Get(ctx, "k"); err != nil || v.Version != 4 {
+		t.Errorf("Get: %+v, %v", v, err)
 	}
 }
 
@@ -105,6 +204,10 @@ func TestKeys(t *testing.T) {
 			PartitionKey: KeyAttribute{Name: "pk", Of: Prefix("SESSION#")},
 			SortKey:      KeyAttribute{Name: "sk", Of: Fixed("METADATA")},
 		}, []string{secret, long[8:]}, []string{"", long}},
+		{"of two parts", Options{
+			PartitionKey: KeyAttribute{Name: "PK", Of: func(key string) string { u, _, _ := strings.Cut(key, "/"); return "USER#" + u }},
+			SortKey:      KeyAttribute{Name: "SK", Of: func(key string) string { _, s, _ := strings.Cut(key, "/"); return "SESSION#" + s }},
+		}, []string{"42/abc", "42/abd", "43/abc"}, []string{"", "42/" + long}},
 		{"in the sort key", Options{
 			PartitionKey: KeyAttribute{Of: Fixed("SESSIONS")},
 			SortKey:      KeyAttribute{Name: "sk", Of: Prefix("")},
@@ -163,18 +266,25 @@ func TestKeys(t *testing.T) {
 
 func TestTwoKeysOneItem(t *testing.T) {
 	tbl := open[session](t, &Options{PartitionKey: KeyAttribute{Of: strings.ToLower}})
-	_, err := tbl.GetMulti(t.Context(), []string{"Ab", "aB"})
-	wantInvalid(t, "two keys of one item", err, "key", "an item of its own")
+	tbl.mustInsert(t, "ab", session{}, lasting(time.Minute), base)
+	found, err := tbl.GetMulti(t.Context(), []string{"Ab", "", "aB", "Ab", "c"})
+	wantInvalid(t, "two keys of one item", err, "key")
+	var bad driver.KeyErrors
+	if !errors.As(err, &bad) || len(bad) != 2 || bad[0].Index != 1 || bad[1].Index != 2 {
+		t.Errorf("error %v, want those of the second and the third key", err)
+	}
+	wantInvalid(t, "two keys of one item", bad[1], "key", "an item of its own")
+	if len(found) != 1 || found["Ab"].CreatedAt != base {
+		t.Errorf("found %v, want the first", found)
+	}
 }
 
 func TestOptions(t *testing.T) {
 	client := struct{ Client }{}
-	long := strings.Repeat("n", maxName+1)
 	for _, tt := range []struct {
 		opts  Options
 		field string
 	}{
-		{Options{PartitionKey: KeyAttribute{Name: long}}, "PartitionKey.Name"},
 		{Options{PartitionKey: KeyAttribute{Name: "ttl"}}, "Expiry"},
 		{Options{PartitionKey: KeyAttribute{Type: "X"}}, "PartitionKey.Type"},
 		{Options{SortKey: KeyAttribute{Name: "sk"}}, "SortKey.Of"},
@@ -182,8 +292,7 @@ func TestOptions(t *testing.T) {
 		{Options{SortKey: KeyAttribute{Of: Fixed("")}}, "SortKey.Name"},
 		{Options{SortKey: KeyAttribute{Name: "sk", Type: "BOOL", Of: Fixed("")}}, "SortKey.Type"},
 		{Options{Expiry: "x", CreatedAt: "x"}, "CreatedAt"},
-		{Options{CreatedAt: "version"}, "Version"},
-		{Options{Version: long}, "Version"},
+		{Options{CreatedAt: versionName}, "Version"},
 		{Options{CreatedAtFormat: 2}, "CreatedAtFormat"},
 		{Options{MaxSkew: -1}, "MaxSkew"},
 	} {
@@ -229,11 +338,12 @@ func TestValuesThatDoNotFit(t *testing.T) {
 	// A stored record of another shape: what it holds stays out of the error.
 	tbl := open[struct {
 		N int8 `dynamodbav:"n"`
+		M int8 `dynamodbav:"m"`
 	}](t, nil)
 	for name, av := range map[string]types.AttributeValue{"a String": text("hunter2"), "too large": number("31337")} {
-		tbl.put(t, "k", attrs{"n": av})
+		tbl.put(t, "k", attrs{"n": av, "m": number("1")})
 		_, err = tbl.Get(ctx, "k")
-		wantInvalid(t, name, err, "stored item", "int8")
+		wantInvalid(t, name, err, `attribute "n"`, "int8")
 		if strings.Contains(err.Error(), plain(av)) {
 			t.Errorf("%s: the error quotes it: %v", name, err)
 		}

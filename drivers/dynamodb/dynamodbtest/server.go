@@ -43,7 +43,7 @@ func Run(ctx context.Context) (*Server, error) {
 		}
 		return &Server{Endpoint: endpoint}, nil
 	}
-	jar, java, err := find()
+	jar, java, err := find(home())
 	if err != nil {
 		return nil, err
 	}

@@ -2,8 +2,11 @@ package dynamodbtest
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -57,7 +60,10 @@ func TestNothingInstalled(t *testing.T) {
 		if err == nil {
 			t.Fatalf("%s: no error", name)
 		}
-		for _, want := range []string{"openjdk-17-jre-headless", "npm ci", "DYNAMODB_ENDPOINT"} {
+		if errors.Is(err, ErrNoJar) {
+			t.Errorf("%s: error %v asks for Install, which would not help", name, err)
+		}
+		for _, want := range []string{"openjdk-17-jre-headless", "npm install", "DYNAMODB_ENDPOINT"} {
 			if !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: error %q does not mention %s", name, err, want)
 			}
@@ -65,6 +71,52 @@ func TestNothingInstalled(t *testing.T) {
 		if strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: error %q is longer than a line", name, err)
 		}
+	}
+}
+
+// TestInstall fetches the jar and runs it, as a program does that finds none.
+func TestInstall(t *testing.T) {
+	t.Setenv("DYNAMODB_ENDPOINT", "")
+	user, err := os.UserHomeDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("npm_config_cache", filepath.Join(user, ".npm")) // what npm has fetched before
+	t.Setenv("HOME", t.TempDir())                             // for os.UserCacheDir
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	t.Chdir(t.TempDir())
+	if _, _, err := find("nowhere"); !errors.Is(err, ErrNoJar) {
+		t.Fatalf("before: error %v, want ErrNoJar", err)
+	}
+	if err := Install(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	jar, _, err := find("nowhere")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("DYNAMODB_LOCAL_JAR", jar)
+	s, err := Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestInstallsWhatTheTestsUse(t *testing.T) {
+	raw, err := os.ReadFile("package.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var manifest struct{ DevDependencies map[string]string }
+	if err := json.Unmarshal(raw, &manifest); err != nil {
+		t.Fatal(err)
+	}
+	name, version, _ := strings.Cut(npmPackage, "@")
+	if manifest.DevDependencies[name] != version {
+		t.Errorf("Install brings %s, package.json %v", npmPackage, manifest.DevDependencies)
 	}
 }
 

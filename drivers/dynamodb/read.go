@@ -1,0 +1,178 @@
+package dynamodb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// Get implements driver.Driver, with one GetItem.
+func (d *Driver[T]) Get(ctx context.Context, key string) (driver.Entry[T], error) {
+	return d.get(ctx, key, d.opts.ConsistentRead)
+}
+
+// Latest implements driver.Latest, with one GetItem, strongly consistent whatever
+// Options.ConsistentRead says.
+func (d *Driver[T]) Latest(ctx context.Context, key string) (driver.Entry[T], error) {
+	return d.get(ctx, key, true)
+}
+
+func (d *Driver[T]) get(ctx context.Context, key string, consistent bool) (driver.Entry[T], error) {
+	k, err := d.primaryKey(key)
+	if err != nil {
+		return driver.Entry[T]{}, err
+	}
+	out, err := d.client.GetItem(ctx, &dynamodb.GetItemInput{
+		TableName:              &d.table,
+		Key:                    d.attributes(k),
+		ConsistentRead:         &consistent,
+		ReturnConsumedCapacity: types.ReturnConsumedCapacityTotal,
+	})
+	if err != nil {
+		return driver.Entry[T]{}, failed(err)
+	}
+	d.stats.consumed(&d.stats.ReadUnits, out.ConsumedCapacity)
+	if len(out.Item) == 0 {
+		return driver.Entry[T]{}, driver.ErrNotFound
+	}
+	return d.entry(out.Item)
+}
+
+const (
+	batchSize = 100 // keys in one BatchGetItem, by DynamoDB's limit
+	batches   = 4   // requests of one GetMulti under way at once
+
+	// An answer holds 16 MB and an item 400 KB, so one that takes fewer keys than
+	// batchFull of more was cut short by throttling. After each such in a row it waits up
+	// to twice as long, from batchDelay to maxBatchDelay. batchStalls bounds those in a
+	// row that take none at all.
+	batchFull     = 16 << 20 / (400 << 10)
+	batchDelay    = 50 * time.Millisecond
+	maxBatchDelay = 2 * time.Second
+	batchStalls   = 12
+)
+
+// ErrUnprocessed says that DynamoDB kept leaving keys of a GetMulti over, as it does
+// when the table is throttled.
+var ErrUnprocessed = errors.New("keys left unprocessed")
+
+// GetMulti implements driver.BatchGetter, with one BatchGetItem for each 100 keys, four
+// at a time. Keys that DynamoDB leaves over, for the size of the answer or for
+// throttling, are asked for again; if that goes on too long the error wraps
+// ErrUnprocessed.
+func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]driver.Entry[T], error) {
+	found := make(map[string]driver.Entry[T], len(keys))
+	place := make(map[primaryKey]int, len(keys)) // in keys
+	var bad driver.KeyErrors
+	var requests [][]map[string]types.AttributeValue
+	for i, key := range keys {
+		k, err := d.primaryKey(key)
+		first, again := place[k]
+		if err == nil && again && keys[first] != key {
+			err = &driver.InvalidError{Field: "key", Value: "computed", Rule: "must come to an item of its own: two keys come to one"}
+		}
+		if err != nil {
+			bad = append(bad, &driver.KeyError{Index: i, Err: err})
+		}
+		if err != nil || again {
+			continue
+		}
+		place[k] = i
+		if len(place)%batchSize == 1 {
+			requests = append(requests, make([]map[string]types.AttributeValue, 0, min(batchSize, len(keys)-i)))
+		}
+		last := &requests[len(requests)-1]
+		*last = append(*last, d.attributes(k))
+	}
+	var mu sync.Mutex // guards found and bad
+	var group errgroup.Group
+	group.SetLimit(batches)
+	errs := make([]error, len(requests)+1)
+	for n, request := range requests {
+		group.Go(func() error {
+			errs[n+1] = d.batch(ctx, request, func(item map[string]types.AttributeValue) {
+				i := place[d.keyOf(item)]
+				e, err := d.entry(item)
+				mu.Lock()
+				defer mu.Unlock()
+				if err != nil {
+					bad = append(bad, &driver.KeyError{Index: i, Err: err})
+				} else {
+					found[keys[i]] = e
+				}
+			})
+			return nil
+		})
+	}
+	_ = group.Wait()
+	slices.SortFunc(bad, func(a, b *driver.KeyError) int { return a.Index - b.Index })
+	errs[0] = bad.Err()
+	return found, errors.Join(errs...)
+}
+
+// batch reads keys and hands each item to add.
+func (d *Driver[T]) batch(ctx context.Context, keys []map[string]types.AttributeValue, add func(item map[string]types.AttributeValue)) error {
+	delay, stalls := batchDelay, 0
+	for {
+		out, err := d.client.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{
+			RequestItems: map[string]types.KeysAndAttributes{
+				d.table: {Keys: keys, ConsistentRead: &d.opts.ConsistentRead},
+			},
+			ReturnConsumedCapacity: types.ReturnConsumedCapacityTotal,
+		})
+		if err != nil {
+			return failed(err)
+		}
+		for i := range out.ConsumedCapacity {
+			d.stats.consumed(&d.stats.ReadUnits, &out.ConsumedCapacity[i])
+		}
+		for _, items := range out.Responses { // of the one table, whatever it is called there
+			for _, item := range items {
+				add(item)
+			}
+		}
+		asked := len(keys)
+		keys = nil
+		for _, left := range out.UnprocessedKeys {
+			keys = left.Keys
+		}
+		stalls++
+		if len(keys) < asked {
+			stalls = 0
+		}
+		switch {
+		case len(keys) == 0:
+			return nil
+		case asked-len(keys) >= batchFull:
+			delay = batchDelay
+			continue
+		case stalls == batchStalls:
+			return fmt.Errorf("BatchGetItem: %d %w", len(keys), ErrUnprocessed)
+		}
+		if err := wait(ctx, rand.N(delay)); err != nil {
+			return err
+		}
+		delay = min(2*delay, maxBatchDelay)
+	}
+}
+
+func wait(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
