@@ -180,7 +180,10 @@ func TestStoreHoldsNoToken(t *testing.T) {
 		t.Fatalf("only %d records seen", len(s.store.seen))
 	}
 	for key, r := range s.store.seen {
-		all := key + fmt.Sprintf(" %+v %s %s %s", r, r.Token, r.Previous, r.Data)
+		all := key + fmt.Sprintf(" %+v %s %s", r, r.Token, r.Data)
+		for _, f := range r.Former {
+			all += string(f.Token)
+		}
 		for _, token := range tokens {
 			raw, _ := base64.RawURLEncoding.DecodeString(token)
 			for _, part := range []string{token, token[:20], token[22:], string(raw[:16]), string(raw[16:])} {

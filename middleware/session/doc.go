@@ -48,13 +48,19 @@
 // session is taken along. Renew only changes the token: the record, its ID and its
 // absolute timeout stay.
 //
-// For Options.RenewGrace a renewed session also answers to the token it had before,
-// so that requests in flight are not logged out. Concurrent renewals come to one. A
-// token shown after that is no session, does not keep the session alive, and is
-// reported to Options.OnReplay: it was copied, or a client lost an answer. Login has
-// no grace: a token from before a login never gives access to what the login
-// opened. Where Renew is meant to shut out someone who may have the token,
-// log in again.
+// A request is judged by when it arrived, not by when its handler first asks. One
+// that arrives up to Options.RenewGrace after a renewal may show the token from
+// before, however long it then takes, so that requests in flight are not logged
+// out. Concurrent renewals come to one. A token shown later is no session, does not
+// keep the session alive, and is reported to Options.OnReplay: it was copied, or a
+// client lost an answer. Login has no grace: a token from before a login never gives
+// access to what the login opened. Where Renew is meant to shut out someone who may
+// have the token, log in again.
+//
+// A session that ends while a request for it is under way, by a logout, a login or
+// a revocation, leaves a mark for Options.MaxRequest: what that request writes fails
+// with ErrEnded, and begins no session whose cookie would take the place of a newer
+// one. A session that dies of its timeouts leaves none.
 //
 // # Tokens and what the store sees
 //

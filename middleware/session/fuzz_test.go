@@ -106,12 +106,12 @@ func FuzzRecord(f *testing.F) {
 	f.Add(1, []byte(nil), true)
 	f.Add(2, []byte(`null`), false)
 	f.Add(-1, []byte(`{}`), true)
-	f.Fuzz(func(t *testing.T, kind int, data []byte, known bool) {
+	f.Fuzz(func(t *testing.T, is int, data []byte, known bool) {
 		e, err := d.Get(t.Context(), key)
 		if err != nil {
 			t.Fatal(err)
 		}
-		e.Value = Record{Kind: Kind(kind), User: "u", Data: data}
+		e.Value = Record{Kind: kind(is), User: "u", Data: data}
 		if known {
 			e.Value.Token = token.hash()
 		}
@@ -120,7 +120,7 @@ func FuzzRecord(f *testing.F) {
 		}
 		s := serve(t, m, "__Host-session="+token.String())
 		var want fuzzData
-		good := known && Kind(kind) == Live && (len(data) == 0 || json.Unmarshal(data, &want) == nil)
+		good := known && kind(is) == live && (len(data) == 0 || json.Unmarshal(data, &want) == nil)
 		if (s.ID != "") != good {
 			t.Errorf("session %+v, want one: %v", s, good)
 		}

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/slidingttl/slidingttl/slidingttl"
-	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
 // Login says whose session it is to be.
@@ -31,10 +30,6 @@ type Login struct {
 //
 // If Login fails there is no new session; the former one may have ended.
 func (m *Manager[T]) Login(ctx context.Context, login Login, f func(*T) error) error {
-	q, err := m.of(ctx)
-	if err != nil {
-		return err
-	}
 	if login.User == "" {
 		return &slidingttl.InvalidError{Field: "Login.User", Value: "empty", Rule: "is required"}
 	}
@@ -42,7 +37,7 @@ func (m *Manager[T]) Login(ctx context.Context, login Login, f func(*T) error) e
 		login.Label = login.Label[:maxLabel]
 	}
 	login.Label = strings.ToValidUTF8(login.Label, "")
-	former, err := q.load(ctx)
+	q, former, err := m.visit(ctx)
 	if err != nil {
 		return err
 	}
@@ -58,7 +53,7 @@ func (m *Manager[T]) Login(ctx context.Context, login Login, f func(*T) error) e
 		data, r.Data, err = m.handOver(ctx, former, f)
 	default:
 		if data, r.Data, err = m.apply(nil, f); err == nil || err == errUnchanged {
-			err = m.end(ctx, idOf(former.key), former.entry.Value.User)
+			err = m.end(ctx, former.key, &former.entry)
 		}
 	}
 	if err != nil && err != errUnchanged {
@@ -76,7 +71,7 @@ func (m *Manager[T]) Login(ctx context.Context, login Login, f func(*T) error) e
 		err = ErrHeaderSent
 	}
 	if err != nil {
-		m.survived(ctx, m.end(ctx, idOf(now.key), login.User))
+		m.survived(ctx, m.end(ctx, now.key, &now.entry))
 	}
 	return err
 }
@@ -85,83 +80,17 @@ func (m *Manager[T]) Login(ctx context.Context, login Login, f func(*T) error) e
 // once, so that no other request's change is lost between.
 func (m *Manager[T]) handOver(ctx context.Context, former *current[T], f func(*T) error) (data T, encoded []byte, err error) {
 	_, err = m.store.UpdateEntry(ctx, former.key, former.entry, func(r Record) (Record, error) {
-		if r.Kind != Live {
+		if r.Kind != live {
 			return r, ErrEnded
 		}
 		var err error
 		if data, encoded, err = m.apply(r.Data, f); err != nil && err != errUnchanged {
 			return r, err
 		}
-		return Record{Kind: Ended, Remember: r.Remember}, nil
+		return m.tombstone(), nil
 	})
 	if err == ErrEnded || errors.Is(err, slidingttl.ErrNotFound) {
 		return m.apply(nil, f)
 	}
 	return data, encoded, err
-}
-
-// Renew gives the session a new token: call it after a change of privilege. The
-// session, its ID and its absolute timeout stay. The former token is good for
-// Options.RenewGrace. Requests that renew at the same time, or with the former
-// token, come to one renewal. Without a session there is nothing to renew: nil.
-func (m *Manager[T]) Renew(ctx context.Context) error {
-	q, err := m.of(ctx)
-	if err != nil {
-		return err
-	}
-	now, err := q.load(ctx)
-	if err != nil || now == nil {
-		return err
-	}
-	if err := q.headerSent(); err != nil {
-		return err
-	}
-	t := now.token.renewed()
-	e, err := m.store.UpdateEntry(ctx, now.key, now.entry, func(r Record) (Record, error) {
-		if r.Kind != Live {
-			return r, ErrEnded
-		}
-		if !sameHash(now.token.hash(), r.Token) {
-			return r, errUnchanged // renewed by another request
-		}
-		r.Previous, r.RenewedAt = r.Token, driver.Floor(m.store.Now())
-		r.Token = t.hash()
-		return r, nil
-	})
-	switch {
-	case err == errUnchanged:
-		return nil
-	case errors.Is(err, slidingttl.ErrNotFound):
-		return ErrEnded
-	case err != nil:
-		return err
-	}
-	if !q.replace(&current[T]{key: now.key, token: t, entry: e, data: now.data}, m.cookie(&t, &e)) {
-		return ErrHeaderSent
-	}
-	return nil
-}
-
-// Destroy ends the session and has the browser drop its cookie, unless the
-// response has begun: logout. Without a session it only does the latter. An Update
-// after it begins an anonymous session.
-func (m *Manager[T]) Destroy(ctx context.Context) error {
-	q, err := m.of(ctx)
-	if err != nil {
-		return err
-	}
-	now, err := q.load(ctx)
-	if err != nil {
-		return err
-	}
-	if now != nil {
-		if err := m.end(ctx, idOf(now.key), now.entry.Value.User); err != nil {
-			return err
-		}
-	}
-	mayHave := now != nil || m.cookies.present(q.r) && !q.gaveWay()
-	if !mayHave || !q.replace(nil, m.cookies.clear()) {
-		q.replace(nil, "")
-	}
-	return nil
 }

@@ -61,7 +61,7 @@ func (m *Manager[T]) Middleware(next http.Handler) http.Handler {
 			m.opts.ErrorHandler(w, r, ErrInsecure)
 			return
 		}
-		q := &request[T]{m: m, w: response.Writer{ResponseWriter: w}}
+		q := &request[T]{m: m, w: response.Writer{ResponseWriter: w}, arrived: driver.Floor(m.store.Now())}
 		q.w.Before = q.beforeHeader
 		q.r = r.WithContext(context.WithValue(r.Context(), m, q))
 		next.ServeHTTP(&q.w, q.r)
@@ -85,15 +85,6 @@ func (m *Manager[T]) survived(ctx context.Context, err error) {
 	if err != nil && m.opts.OnError != nil {
 		m.opts.OnError(ctx, err)
 	}
-}
-
-// of returns the state of the request that ctx belongs to.
-func (m *Manager[T]) of(ctx context.Context) (*request[T], error) {
-	q, ok := ctx.Value(m).(*request[T])
-	if !ok {
-		return nil, ErrNoMiddleware
-	}
-	return q, nil
 }
 
 func (m *Manager[T]) key(id string) string { return m.opts.KeyPrefix + sessionKey + id }

@@ -40,9 +40,16 @@ type Options struct {
 	// Update, Login and Renew still count as accesses. Nil: none.
 	Passive func(*http.Request) bool
 
-	// RenewGrace is how long the former token is good after Renew. Zero: 10 s.
-	// A millisecond is as good as none.
+	// RenewGrace is how long after Renew a request may arrive with the former
+	// token. Zero: 10 s. A millisecond is as good as none.
 	RenewGrace time.Duration
+
+	// MaxRequest is the longest that a request lasts. It bounds how long a
+	// session that has ended, or a token that was renewed, is remembered for
+	// requests that arrived before: they see the session their token was good
+	// for, or write nowhere, and never begin another. At most both policies'
+	// MaxLifetime. Zero: 1 h, or that bound.
+	MaxRequest time.Duration
 
 	// MaxData bounds the encoded data of a session, in bytes: an Update beyond
 	// it fails with an error that matches slidingttl.ErrInvalid. Zero: 16 KiB.
@@ -84,6 +91,7 @@ type Options struct {
 
 const (
 	defaultRenewGrace = 10 * time.Second
+	defaultMaxRequest = time.Hour
 	defaultMaxData    = 16 << 10
 	defaultMaxPerUser = 32
 	defaultCookie     = "session"
@@ -131,6 +139,10 @@ func (o Options) validate() (Options, error) {
 	if err := o.Remember.Validate(); err != nil {
 		return o, fmt.Errorf("Options.Remember: %w", err)
 	}
+	most := min(o.Policy.MaxLifetime, o.Remember.MaxLifetime)
+	if o.MaxRequest == 0 {
+		o.MaxRequest = min(defaultMaxRequest, most)
+	}
 	switch {
 	case strings.HasPrefix(o.Cookie, "__"):
 		return invalid("Cookie", o.Cookie, "must be without a prefix, which is added")
@@ -146,6 +158,10 @@ func (o Options) validate() (Options, error) {
 		return invalid("RenewGrace", o.RenewGrace, "must be at most the idle grace of both policies")
 	case o.RenewGrace%time.Millisecond != 0:
 		return invalid("RenewGrace", o.RenewGrace, "must be a whole number of milliseconds")
+	case o.MaxRequest < time.Millisecond || o.MaxRequest > most:
+		return invalid("MaxRequest", o.MaxRequest, "must be at least 1ms, and at most the MaxLifetime of both policies")
+	case o.MaxRequest%time.Millisecond != 0:
+		return invalid("MaxRequest", o.MaxRequest, "must be a whole number of milliseconds")
 	case o.MaxData < 0:
 		return invalid("MaxData", o.MaxData, "must not be negative")
 	case o.MaxPerUser < 0:

@@ -2,7 +2,6 @@ package session
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"sync"
@@ -14,14 +13,15 @@ import (
 
 // request is what a manager knows of a request under way.
 type request[T any] struct {
-	m *Manager[T]
-	r *http.Request
-	w response.Writer
+	m       *Manager[T]
+	r       *http.Request
+	w       response.Writer
+	arrived driver.Instant
 
 	mu     sync.Mutex  // guards the rest; held while the session is read, and over no hook
 	loaded bool        // now is settled
 	now    *current[T] // nil: no session
-	ended  bool        // by a login elsewhere: not to be followed by an anonymous session
+	ended  bool        // while the request was under way: not to be followed by an anonymous session
 	failed error       // the last attempt to load
 	used   bool        // the answer may depend on the cookie
 	cookie string      // to be set with the header
@@ -38,6 +38,16 @@ type current[T any] struct {
 }
 
 func (c *current[T]) info(p *policies) Info { return p.info(idOf(c.key), &c.entry) }
+
+// visit returns the request that ctx belongs to and its session, nil if it has none.
+func (m *Manager[T]) visit(ctx context.Context) (*request[T], *current[T], error) {
+	q, ok := ctx.Value(m).(*request[T])
+	if !ok {
+		return nil, nil, ErrNoMiddleware
+	}
+	now, err := q.load(ctx)
+	return q, now, err
+}
 
 // load returns the request's session, nil if it has none, reading it if that was
 // not done.
@@ -56,64 +66,61 @@ func (q *request[T]) loadLocked(ctx context.Context) (now *current[T], after fun
 	if q.loaded {
 		return q.now, nil, nil
 	}
-	now, after, err = q.read(ctx)
+	q.used = true
+	var f found[T]
+	if t, ok := q.m.cookies.read(q.r); ok {
+		f, err = q.fetch(ctx, t, false)
+	}
 	q.failed = err
 	if err == nil {
-		q.loaded, q.now = true, now
+		q.loaded, q.now, q.ended = true, f.now, f.ended
 	}
-	return now, after, err
+	return f.now, f.after, err
 }
 
-// read finds the session of the request's cookie.
-func (q *request[T]) read(ctx context.Context) (now *current[T], after func(), err error) {
-	q.used = true
+// found is what a token leads to.
+type found[T any] struct {
+	now   *current[T] // nil: no session
+	ended bool        // the session, or the token's right to it, while the request was under way
+	after func()      // a hook to be called without the lock; nil: none
+}
+
+// fetch reads the session of t, and touches it if that is due. proven: the right to
+// it needs no further proof.
+func (q *request[T]) fetch(ctx context.Context, t token, proven bool) (f found[T], err error) {
 	m := q.m
-	t, ok := m.cookies.read(q.r)
-	if !ok {
-		return nil, nil, nil
-	}
-	key := t.key(m.opts.KeyPrefix)
-	e, err := m.store.Peek(ctx, key)
+	now := &current[T]{key: t.key(m.opts.KeyPrefix), token: t}
+	now.entry, err = m.store.Peek(ctx, now.key)
+	r := &now.entry.Value
 	switch {
 	case errors.Is(err, slidingttl.ErrNotFound):
-		return nil, nil, nil
+		return f, nil
 	case err != nil:
-		return nil, nil, err
-	case e.Value.Kind == Ended:
-		q.ended = true
-		return nil, nil, nil
-	case e.Value.Kind != Live:
-		return nil, nil, nil
+		return f, err
+	case r.Kind == ended:
+		f.ended = q.arrived < r.ChangedAt.Add(m.opts.RenewGrace)
+		return f, nil
+	case r.Kind != live:
+		return f, nil
+	case !proven && !r.accepts(&t, q.arrived):
+		if f.ended = q.arrived < r.ChangedAt; !f.ended && m.opts.OnReplay != nil {
+			info := now.info(&m.policies)
+			f.after = func() { m.opts.OnReplay(ctx, info) }
+		}
+		return f, nil
 	}
-	if !m.accepts(&t, &e) {
-		info := m.policies.info(idOf(key), &e)
-		return nil, func() {
-			if m.opts.OnReplay != nil {
-				m.opts.OnReplay(ctx, info)
-			}
-		}, nil
-	}
-	now = &current[T]{key: key, token: t, entry: e}
 	var bad error
-	if now.data, bad = decode[T](e.Value.Data); bad != nil {
-		return nil, func() { m.survived(ctx, bad) }, nil
+	if now.data, bad = decode[T](r.Data); bad != nil {
+		f.after = func() { m.survived(ctx, bad) }
+		return f, nil
 	}
 	if m.opts.Passive == nil || !m.opts.Passive(q.r) {
-		if now.entry, err = m.store.TouchEntry(ctx, key, e); err != nil {
-			return nil, nil, err
+		if now.entry, err = m.store.TouchEntry(ctx, now.key, now.entry); err != nil {
+			return f, err
 		}
 	}
-	return now, nil, nil
-}
-
-// accepts reports whether t is the session's token, or was until a moment ago.
-func (m *Manager[T]) accepts(t *token, e *driver.Entry[Record]) bool {
-	h := t.hash()
-	if sameHash(h, e.Value.Token) {
-		return true
-	}
-	return sameHash(h, e.Value.Previous) &&
-		driver.Floor(m.store.Now()) < e.Value.RenewedAt.Add(m.opts.RenewGrace)
+	f.now = now
+	return f, nil
 }
 
 // beforeHeader puts what is to be said of the session into the header.
@@ -162,6 +169,21 @@ func (q *request[T]) replace(now *current[T], cookie string) bool {
 	return true
 }
 
+// adopt makes the anonymous session now the request's, unless it has another by
+// now, or it is too late for a cookie.
+func (q *request[T]) adopt(now *current[T]) (other bool, err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	switch {
+	case q.now != nil:
+		return true, nil
+	case q.sent:
+		return false, ErrHeaderSent
+	}
+	q.now, q.cookie = now, q.m.cookie(&now.token, &now.entry)
+	return false, nil
+}
+
 // refresh sets what the request knows of the session it has.
 func (q *request[T]) refresh(now *current[T]) {
 	q.mu.Lock()
@@ -172,7 +194,7 @@ func (q *request[T]) refresh(now *current[T]) {
 	}
 }
 
-// gaveWay reports whether the request's session ended for a login elsewhere.
+// gaveWay reports whether the request's session ended while it was under way.
 func (q *request[T]) gaveWay() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -181,20 +203,10 @@ func (q *request[T]) gaveWay() bool {
 
 // headerSent returns ErrHeaderSent if it is too late for a cookie.
 func (q *request[T]) headerSent() error {
-	if q.w.Begun() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.sent {
 		return ErrHeaderSent
 	}
 	return nil
-}
-
-func decode[T any](data []byte) (T, error) {
-	var v T
-	if len(data) == 0 {
-		return v, nil
-	}
-	if err := json.Unmarshal(data, &v); err != nil {
-		var zero T
-		return zero, &DataError{Op: "decode", Err: err}
-	}
-	return v, nil
 }

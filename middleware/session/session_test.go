@@ -484,6 +484,8 @@ func TestOptions(t *testing.T) {
 		"Options.SameSite ":   {SameSite: http.SameSiteNoneMode, InsecureLocalhost: true},
 		"Options.RenewGrace":  {RenewGrace: -1},
 		"Options.RenewGrace ": {RenewGrace: time.Hour},
+		"Options.MaxRequest":  {MaxRequest: -1},
+		"Options.MaxRequest ": {MaxRequest: 13 * time.Hour},
 		"Options.MaxData":     {MaxData: -1},
 		"Options.MaxPerUser":  {MaxPerUser: -1},
 		"Options.Touches":     {Touches: 7},

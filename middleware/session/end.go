@@ -1,0 +1,60 @@
+package session
+
+import (
+	"context"
+	"errors"
+
+	"github.com/slidingttl/slidingttl/slidingttl"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// Destroy ends the session and has the browser drop its cookie, unless the
+// response has begun: logout. Without a session it only does the latter. An Update
+// after it begins an anonymous session.
+func (m *Manager[T]) Destroy(ctx context.Context) error {
+	q, now, err := m.visit(ctx)
+	if err != nil {
+		return err
+	}
+	if now != nil {
+		if err := m.end(ctx, now.key, &now.entry); err != nil {
+			return err
+		}
+	}
+	mayHave := now != nil || m.cookies.present(q.r) && !q.gaveWay()
+	if !mayHave || !q.replace(nil, m.cookies.clear()) {
+		q.replace(nil, "")
+	}
+	return nil
+}
+
+// end ends the session e, if it lives, and takes it off its user's index. An index
+// that cannot be written is no failure: what it lists is looked up.
+func (m *Manager[T]) end(ctx context.Context, key string, e *driver.Entry[Record]) error {
+	if err := m.bury(ctx, key, e); err != nil {
+		return err
+	}
+	if user := e.Value.User; user != "" {
+		m.survived(ctx, m.delist(ctx, user, idOf(key)))
+	}
+	return nil
+}
+
+// bury puts a tombstone in the place of the session e, if it lives.
+func (m *Manager[T]) bury(ctx context.Context, key string, e *driver.Entry[Record]) error {
+	_, err := m.store.UpdateEntry(ctx, key, *e, func(r Record) (Record, error) {
+		if r.Kind != live {
+			return r, ErrEnded
+		}
+		return m.tombstone(), nil
+	})
+	if err == ErrEnded || errors.Is(err, slidingttl.ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+// tombstone is what a session leaves that ends now.
+func (m *Manager[T]) tombstone() Record {
+	return Record{Kind: ended, ChangedAt: driver.Floor(m.store.Now())}
+}
