@@ -60,7 +60,8 @@
 // A session that ends while a request for it is under way, by a logout, a login or
 // a revocation, leaves a mark for Options.MaxRequest: what that request writes fails
 // with ErrEnded, and begins no session whose cookie would take the place of a newer
-// one. A session that dies of its timeouts leaves none.
+// one. The same goes for a request that finds its session gone, of its timeouts
+// say, more than RenewGrace after it arrived.
 //
 // # Tokens and what the store sees
 //

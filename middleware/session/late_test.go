@@ -132,6 +132,22 @@ func TestLateAfterTheSessionEnded(t *testing.T) {
 	}
 }
 
+// TestLateAfterTheTimeouts has the session die of idleness under the upload: nothing
+// tells how long ago the user may have logged in again.
+func TestLateAfterTheTimeouts(t *testing.T) {
+	s := newSite(t, nil)
+	begin := s.uploads()
+	b := s.browser()
+	b.ok("/login?user=ann")
+	u := begin(b, b.cookie())
+	s.clock.Advance(40 * time.Minute)
+	b.ok("/login?user=ann")
+	if r := u.end(); r.body != session.ErrEnded.Error() || r.header.Get("Set-Cookie") != "" {
+		t.Errorf("%q, Set-Cookie %q", r.body, r.header.Get("Set-Cookie"))
+	}
+	b.want("/get", "ann/0/", "still logged in")
+}
+
 // TestDeadCookieIsNoObstacle has a browser that kept the cookie of a session which
 // was ended elsewhere: it may begin anew once nothing of it can be in flight.
 func TestDeadCookieIsNoObstacle(t *testing.T) {

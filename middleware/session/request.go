@@ -94,6 +94,8 @@ func (q *request[T]) fetch(ctx context.Context, t token, proven bool) (f found[T
 	r := &now.entry.Value
 	switch {
 	case errors.Is(err, slidingttl.ErrNotFound):
+		// Meanwhile the client may have begun another session.
+		f.ended = driver.Floor(m.store.Now()) >= q.arrived.Add(m.opts.RenewGrace)
 		return f, nil
 	case err != nil:
 		return f, err
