@@ -1,9 +1,7 @@
 package session
 
 import (
-	"net"
 	"net/http"
-	"net/netip"
 	"strings"
 	"time"
 )
@@ -74,22 +72,4 @@ func (c *cookies) clear() string {
 		HttpOnly: true,
 		SameSite: c.sameSite,
 	}).String()
-}
-
-// fromLocalhost reports whether r came from this machine for a name of it.
-func fromLocalhost(r *http.Request) bool {
-	peer, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil || !peer.Addr().Unmap().IsLoopback() {
-		return false
-	}
-	host := r.Host
-	if h, _, err := net.SplitHostPort(host); err == nil {
-		host = h
-	}
-	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
-	if addr, err := netip.ParseAddr(host); err == nil {
-		return addr.IsLoopback()
-	}
-	host = strings.ToLower(strings.TrimSuffix(host, "."))
-	return host == "localhost" || strings.HasSuffix(host, ".localhost")
 }

@@ -19,7 +19,7 @@ var (
 	ErrHeaderSent = errors.New("session: response has begun, no cookie can be set")
 
 	// ErrInsecure says that Options.InsecureLocalhost is set and a request came
-	// from, or for, another host.
+	// from or for another host, or through a proxy.
 	ErrInsecure = errors.New("session: InsecureLocalhost serves requests from and for localhost only")
 )
 

@@ -57,7 +57,7 @@ func (m *Manager[T]) Middleware(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		if m.opts.InsecureLocalhost && !fromLocalhost(r) {
+		if m.opts.InsecureLocalhost && !forLocalhost(r) {
 			m.opts.ErrorHandler(w, r, ErrInsecure)
 			return
 		}

@@ -30,9 +30,15 @@ type Options struct {
 	SameSite http.SameSite
 
 	// InsecureLocalhost makes cookies work over plain http on a developer's
-	// machine: without Secure and "__Host-". Every request that does not come
-	// from this machine, for a localhost name, is then refused with ErrInsecure
-	// through ErrorHandler, so that it cannot go unnoticed elsewhere.
+	// machine: without Secure and "__Host-". A request is then refused with
+	// ErrInsecure, through ErrorHandler, unless it comes from this machine, for a
+	// localhost name, from a page of one if it says so (Origin), and without a
+	// header that proxies add (Forwarded, X-Forwarded-*, X-Real-IP, Via). A proxy
+	// on the same machine that adds none and renames the host cannot be told
+	// from a browser.
+	//
+	// Over plain http for another host, a phone's look at a developer's machine
+	// say, no session works: give that host a certificate.
 	InsecureLocalhost bool
 
 	// Passive reports requests that must not keep a session alive: polling,
