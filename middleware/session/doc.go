@@ -45,7 +45,8 @@
 // of its [slidingttl.Policy]: Options.Policy, or Options.Remember for a Login that
 // says so. Login starts a new session, with a new token and the absolute timeout
 // counting from then, and ends the visitor's former one; data of an anonymous
-// session is taken along. Renew only changes the token: the record, its ID and its
+// session is taken along. A login submitted twice joins the session that it began
+// the first time. Renew only changes the token: the record, its ID and its
 // absolute timeout stay.
 //
 // A request is judged by when it arrived, not by when its handler first asks. One
@@ -66,7 +67,9 @@
 // # Tokens and what the store sees
 //
 // A token is 384 bits from crypto/rand: 128 that find the record and 256 that prove
-// the right to it. The store has a hash of both, never the token. A session's ID is
+// the right to it. The store has a hash of both, never the token: but for the token
+// of a login, which for Options.MaxRequest is kept for a second submission of it,
+// hidden by the token that the first one came with. A session's ID is
 // such a hash: it may be shown and logged, and gives no access.
 //
 // T is stored as JSON, so that what a handler holds is never shared with another.

@@ -31,7 +31,7 @@ func (m *Manager[T]) Destroy(ctx context.Context) error {
 // end ends the session e, if it lives, and takes it off its user's index. An index
 // that cannot be written is no failure: what it lists is looked up.
 func (m *Manager[T]) end(ctx context.Context, key string, e *driver.Entry[Record]) error {
-	if err := m.bury(ctx, key, e); err != nil {
+	if _, err := m.bury(ctx, key, e, nil); err != nil && err != ErrEnded {
 		return err
 	}
 	if user := e.Value.User; user != "" {
@@ -40,21 +40,17 @@ func (m *Manager[T]) end(ctx context.Context, key string, e *driver.Entry[Record
 	return nil
 }
 
-// bury puts a tombstone in the place of the session e, if it lives.
-func (m *Manager[T]) bury(ctx context.Context, key string, e *driver.Entry[Record]) error {
-	_, err := m.store.UpdateEntry(ctx, key, *e, func(r Record) (Record, error) {
-		if r.Kind != live {
+// bury puts a tombstone in the place of the session e and returns what was there.
+// ErrEnded: it lives no more.
+func (m *Manager[T]) bury(ctx context.Context, key string, e *driver.Entry[Record], heir []byte) (was Record, err error) {
+	_, err = m.store.UpdateEntry(ctx, key, *e, func(r Record) (Record, error) {
+		if was = r; r.Kind != live {
 			return r, ErrEnded
 		}
-		return m.tombstone(), nil
+		return Record{Kind: ended, ChangedAt: driver.Floor(m.store.Now()), Heir: heir}, nil
 	})
-	if err == ErrEnded || errors.Is(err, slidingttl.ErrNotFound) {
-		return nil
+	if errors.Is(err, slidingttl.ErrNotFound) {
+		err = ErrEnded
 	}
-	return err
-}
-
-// tombstone is what a session leaves that ends now.
-func (m *Manager[T]) tombstone() Record {
-	return Record{Kind: ended, ChangedAt: driver.Floor(m.store.Now())}
+	return was, err
 }

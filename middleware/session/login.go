@@ -1,8 +1,9 @@
 package session
 
 import (
+	"bytes"
 	"context"
-	"errors"
+	"encoding/json"
 	"strings"
 
 	"github.com/slidingttl/slidingttl/slidingttl"
@@ -28,6 +29,10 @@ type Login struct {
 //
 // Over Options.MaxPerUser the user's session that was begun first is ended.
 //
+// A login submitted twice with one cookie is one: the second joins the session that
+// the first began, whichever answer the browser keeps. Visitors without a cookie
+// cannot be told apart, and get a session each.
+//
 // If Login fails there is no new session; the former one may have ended.
 func (m *Manager[T]) Login(ctx context.Context, login Login, f func(*T) error) error {
 	if login.User == "" {
@@ -37,35 +42,16 @@ func (m *Manager[T]) Login(ctx context.Context, login Login, f func(*T) error) e
 		login.Label = login.Label[:maxLabel]
 	}
 	login.Label = strings.ToValidUTF8(login.Label, "")
-	q, former, err := m.visit(ctx)
+	q, _, err := m.visit(ctx)
 	if err != nil {
 		return err
 	}
 	if err := q.headerSent(); err != nil {
 		return err
 	}
-	r := Record{User: login.User, Label: login.Label, Remember: login.Remember}
-	var data T
-	switch {
-	case former == nil:
-		data, r.Data, err = m.apply(nil, f)
-	case former.entry.Value.User == "" || former.entry.Value.User == login.User:
-		data, r.Data, err = m.handOver(ctx, former, f)
-	default:
-		if data, r.Data, err = m.apply(nil, f); err == nil || err == errUnchanged {
-			err = m.end(ctx, former.key, &former.entry)
-		}
-	}
-	if err != nil && err != errUnchanged {
-		return err
-	}
-	now, err := m.insert(ctx, r, data)
+	now, replaces, err := m.open(ctx, q, Record{User: login.User, Label: login.Label, Remember: login.Remember}, f)
 	if err != nil {
 		return err
-	}
-	replaces := ""
-	if former != nil && former.entry.Value.User == login.User {
-		replaces = idOf(former.key)
 	}
 	if err = m.enlist(ctx, now, replaces); err == nil && !q.replace(now, m.cookie(&now.token, &now.entry)) {
 		err = ErrHeaderSent
@@ -76,21 +62,90 @@ func (m *Manager[T]) Login(ctx context.Context, login Login, f func(*T) error) e
 	return err
 }
 
-// handOver ends the session former and returns what f makes of its data: both at
-// once, so that no other request's change is lost between.
-func (m *Manager[T]) handOver(ctx context.Context, former *current[T], f func(*T) error) (data T, encoded []byte, err error) {
-	_, err = m.store.UpdateEntry(ctx, former.key, former.entry, func(r Record) (Record, error) {
-		if r.Kind != live {
-			return r, ErrEnded
+// open starts the session r in the place of the request's, and returns the ID of
+// that if it was the same user's. Where that gave way to a login of the same user
+// while the request was under way, it is that login's session.
+func (m *Manager[T]) open(ctx context.Context, q *request[T], r Record, f func(*T) error) (now *current[T], replaces string, err error) {
+	for {
+		was, err := q.load(ctx)
+		if err != nil {
+			return nil, "", err
 		}
-		var err error
-		if data, encoded, err = m.apply(r.Data, f); err != nil && err != errUnchanged {
-			return r, err
+		if was == nil {
+			if now, err = m.join(ctx, q, r.User, f); now == nil && err == nil {
+				now, err = m.start(ctx, r, nil, f)
+			}
+			return now, "", err
 		}
-		return m.tombstone(), nil
-	})
-	if err == ErrEnded || errors.Is(err, slidingttl.ErrNotFound) {
-		return m.apply(nil, f)
+		if now, err = m.takeOver(ctx, was, r, f); err == ErrEnded {
+			q.forget() // another request was faster
+			continue
+		}
+		if err == nil && was.entry.Value.User == r.User {
+			replaces = idOf(was.key)
+		}
+		return now, replaces, err
 	}
-	return data, encoded, err
+}
+
+// join returns the session of user that the request's gave way to, changed by f;
+// nil if there is none.
+func (m *Manager[T]) join(ctx context.Context, q *request[T], user string, f func(*T) error) (*current[T], error) {
+	heir := q.successor()
+	if heir == nil {
+		return nil, nil
+	}
+	found, err := q.fetch(ctx, *heir, false)
+	if err != nil || found.now == nil || found.now.entry.Value.User != user {
+		return nil, err
+	}
+	now, err := m.changed(ctx, found.now, f)
+	if err == ErrEnded {
+		return nil, nil
+	}
+	return now, err
+}
+
+// start writes r as a new session with what f makes of data.
+func (m *Manager[T]) start(ctx context.Context, r Record, data json.RawMessage, f func(*T) error) (now *current[T], err error) {
+	now = &current[T]{}
+	if now.data, r.Data, err = m.apply(data, f); err != nil && err != errUnchanged {
+		return nil, err
+	}
+	return m.insert(ctx, r, now.data)
+}
+
+// takeOver starts the session r and ends the session was, whose data it takes along
+// if that was anonymous or the same user's. ErrEnded: was lives no more, and nothing
+// was done.
+func (m *Manager[T]) takeOver(ctx context.Context, was *current[T], r Record, f func(*T) error) (*current[T], error) {
+	of := was.entry.Value.User
+	along := of == "" || of == r.User
+	var data json.RawMessage
+	if along {
+		data = was.entry.Value.Data
+	}
+	now, err := m.start(ctx, r, data, f)
+	if err != nil {
+		return nil, err
+	}
+	heir := was.token.veil(now.token[:])
+	left, err := m.bury(ctx, was.key, &was.entry, heir[:])
+	if err == nil && along && !bytes.Equal(left.Data, data) {
+		// It was changed while f ran, and what changed is not to be lost.
+		now.entry, err = m.store.UpdateEntry(ctx, now.key, now.entry, func(r Record) (_ Record, err error) {
+			if now.data, r.Data, err = m.apply(left.Data, f); err == errUnchanged {
+				err = nil
+			}
+			return r, err
+		})
+	}
+	if err != nil {
+		m.survived(ctx, m.store.Delete(ctx, now.key))
+		return nil, err
+	}
+	if !along {
+		m.survived(ctx, m.delist(ctx, of, idOf(was.key)))
+	}
+	return now, nil
 }

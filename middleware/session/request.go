@@ -22,6 +22,7 @@ type request[T any] struct {
 	loaded bool        // now is settled
 	now    *current[T] // nil: no session
 	ended  bool        // while the request was under way: not to be followed by an anonymous session
+	heir   *token      // of the login that the session gave way to
 	failed error       // the last attempt to load
 	used   bool        // the answer may depend on the cookie
 	cookie string      // to be set with the header
@@ -73,7 +74,7 @@ func (q *request[T]) loadLocked(ctx context.Context) (now *current[T], after fun
 	}
 	q.failed = err
 	if err == nil {
-		q.loaded, q.now, q.ended = true, f.now, f.ended
+		q.loaded, q.now, q.ended, q.heir = true, f.now, f.ended, f.heir
 	}
 	return f.now, f.after, err
 }
@@ -82,6 +83,7 @@ func (q *request[T]) loadLocked(ctx context.Context) (now *current[T], after fun
 type found[T any] struct {
 	now   *current[T] // nil: no session
 	ended bool        // the session, or the token's right to it, while the request was under way
+	heir  *token      // of the login that the session then gave way to
 	after func()      // a hook to be called without the lock; nil: none
 }
 
@@ -101,6 +103,10 @@ func (q *request[T]) fetch(ctx context.Context, t token, proven bool) (f found[T
 		return f, err
 	case r.Kind == ended:
 		f.ended = q.arrived < r.ChangedAt.Add(m.opts.RenewGrace)
+		if f.ended && r.Heir != nil {
+			heir := t.veil(r.Heir)
+			f.heir = &heir
+		}
 		return f, nil
 	case r.Kind != live:
 		return f, nil
@@ -171,6 +177,13 @@ func (q *request[T]) replace(now *current[T], cookie string) bool {
 	return true
 }
 
+// forget has the request's session read anew.
+func (q *request[T]) forget() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.loaded, q.now = false, nil
+}
+
 // adopt makes the anonymous session now the request's, unless it has another by
 // now, or it is too late for a cookie.
 func (q *request[T]) adopt(now *current[T]) (other bool, err error) {
@@ -194,6 +207,14 @@ func (q *request[T]) refresh(now *current[T]) {
 		now.token = q.now.token
 		q.now = now
 	}
+}
+
+// successor returns the token of the login that the request's session gave way to
+// while it was under way; nil if there is none.
+func (q *request[T]) successor() *token {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.heir
 }
 
 // gaveWay reports whether the request's session ended while it was under way.

@@ -73,7 +73,10 @@ func (m *Manager[T]) Update(ctx context.Context, f func(*T) error) error {
 			return err
 		}
 		if now != nil {
-			return m.update(ctx, q, now, f)
+			if now, err = m.changed(ctx, now, f); err == nil {
+				q.refresh(now)
+			}
+			return err
 		}
 		if done, err := m.begin(ctx, q, f); done || err != nil {
 			return err
@@ -81,26 +84,27 @@ func (m *Manager[T]) Update(ctx context.Context, f func(*T) error) error {
 	}
 }
 
-// update changes the data of the session now.
-func (m *Manager[T]) update(ctx context.Context, q *request[T], now *current[T], f func(*T) error) error {
-	var data T
-	e, err := m.store.UpdateEntry(ctx, now.key, now.entry, func(r Record) (_ Record, err error) {
+// changed returns the session now with what f makes of its data, written unless it
+// is the same.
+func (m *Manager[T]) changed(ctx context.Context, now *current[T], f func(*T) error) (*current[T], error) {
+	next := &current[T]{key: now.key, token: now.token}
+	var err error
+	next.entry, err = m.store.UpdateEntry(ctx, now.key, now.entry, func(r Record) (_ Record, err error) {
 		if r.Kind != live {
 			return r, ErrEnded
 		}
-		data, r.Data, err = m.apply(r.Data, f)
+		next.data, r.Data, err = m.apply(r.Data, f)
 		return r, err
 	})
 	switch {
 	case err == errUnchanged:
-		e = now.entry
+		next.entry = now.entry
 	case errors.Is(err, slidingttl.ErrNotFound):
-		return ErrEnded
+		return nil, ErrEnded
 	case err != nil:
-		return err
+		return nil, err
 	}
-	q.refresh(&current[T]{key: now.key, token: now.token, entry: e, data: data})
-	return nil
+	return next, nil
 }
 
 // begin starts an anonymous session. Not done: another goroutine of the request

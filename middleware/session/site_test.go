@@ -102,6 +102,8 @@ func TestRemote(t *testing.T) {
 		"Refresh":                   TestRefresh,
 		"Login":                     TestLogin,
 		"LoginWhileWriting":         TestLoginWhileWriting,
+		"LoginTwice":                TestLoginTwice,
+		"LoginManyTimesAtOnce":      TestLoginManyTimesAtOnce,
 		"Renew":                     TestRenew,
 		"LateAfterRenewals":         TestLateAfterRenewals,
 		"LateAfterTheSessionEnded":  TestLateAfterTheSessionEnded,

@@ -3,6 +3,7 @@ package session
 import (
 	"crypto/rand"
 	"crypto/sha256"
+	"crypto/sha512"
 	"crypto/subtle"
 	"encoding/base64"
 )
@@ -63,6 +64,13 @@ func idOf(key string) string { return key[len(key)-idLen*4/3:] }
 func (t *token) hash() []byte {
 	h := sha256.Sum256(t[handleLen:])
 	return h[:]
+}
+
+// veil hides other from all who do not have t, and shows what it has hidden.
+func (t *token) veil(other []byte) (b token) {
+	pad := sha512.Sum384(append([]byte("heir"), t[handleLen:]...))
+	subtle.XORBytes(b[:], other, pad[:])
+	return b
 }
 
 func sameHash(a, b []byte) bool { return subtle.ConstantTimeCompare(a, b) == 1 }

@@ -75,7 +75,7 @@ func (m *Manager[T]) buryAll(ctx context.Context, keys []string) error {
 		return err
 	}
 	for key, e := range found {
-		if err := m.bury(ctx, key, &e); err != nil {
+		if _, err := m.bury(ctx, key, &e, nil); err != nil && err != ErrEnded {
 			return err
 		}
 	}
@@ -132,7 +132,7 @@ func (m *Manager[T]) enlist(ctx context.Context, now *current[T], replaces strin
 		at := driver.Floor(m.store.Now())
 		list := make([]member, 0, len(r.Sessions)+1)
 		for _, s := range r.Sessions {
-			if s.Until > at && s.ID != replaces && !gone[s.ID] {
+			if s.Until > at && s.ID != replaces && s.ID != added.ID && !gone[s.ID] {
 				list = append(list, s)
 			}
 		}
