@@ -2,12 +2,44 @@ package session
 
 import (
 	"bytes"
+	"encoding"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 
 	"github.com/slidingttl/slidingttl/slidingttl"
 )
+
+// checkData returns an error if JSON cannot hold a T, or nothing of it.
+func checkData[T any]() error {
+	var v T
+	t := reflect.TypeFor[T]()
+	b, err := json.Marshal(v)
+	if err == nil {
+		err = json.Unmarshal(b, &v)
+	}
+	if err != nil {
+		return &slidingttl.InvalidError{Field: "T", Value: t.String(), Rule: "must encode and decode as JSON", Err: err}
+	}
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct || t.NumField() == 0 || encodesItself(reflect.PointerTo(t)) {
+		return nil
+	}
+	for _, f := range reflect.VisibleFields(t) {
+		embedded := f.Anonymous && f.Type.Kind() == reflect.Struct
+		if f.IsExported() && !embedded && f.Tag.Get("json") != "-" {
+			return nil
+		}
+	}
+	return &slidingttl.InvalidError{Field: "T", Value: t.String(), Rule: "must have a field that JSON sees: exported, not tagged away"}
+}
+
+func encodesItself(t reflect.Type) bool {
+	return t.Implements(reflect.TypeFor[json.Marshaler]()) || t.Implements(reflect.TypeFor[encoding.TextMarshaler]())
+}
 
 // decode returns what is stored as a T of the caller's own.
 func decode[T any](data []byte) (T, error) {

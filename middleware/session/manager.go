@@ -26,7 +26,8 @@ type Manager[T any] struct {
 // New returns a manager that keeps its records in d. opts may be nil; it is
 // copied. New does no I/O. The caller keeps d, and closes it after the manager.
 //
-// An option that breaks its rule is a *slidingttl.InvalidError that names it.
+// An option that breaks its rule, and a T of which JSON would keep nothing, is a
+// *slidingttl.InvalidError that names it.
 func New[T any](d driver.Driver[Record], opts *Options) (*Manager[T], error) {
 	m := &Manager[T]{}
 	if opts != nil {
@@ -34,6 +35,9 @@ func New[T any](d driver.Driver[Record], opts *Options) (*Manager[T], error) {
 	}
 	var err error
 	if m.opts, err = m.opts.validate(); err != nil {
+		return nil, err
+	}
+	if err := checkData[T](); err != nil {
 		return nil, err
 	}
 	m.policies, m.cookies = newPolicies(&m.opts), newCookies(&m.opts)

@@ -86,7 +86,7 @@ func (m *Manager[T]) buryAll(ctx context.Context, keys []string) error {
 // longer than a key can be, and are none of the store's business.
 func (m *Manager[T]) indexKeyOf(user string) string {
 	h := sha256.Sum256([]byte(user))
-	return m.opts.KeyPrefix + indexKey + encoding.EncodeToString(h[:])
+	return m.opts.KeyPrefix + indexKey + alphabet.EncodeToString(h[:])
 }
 
 // members returns a copy of user's index.
