@@ -47,7 +47,10 @@ type Options struct {
 	Passive func(*http.Request) bool
 
 	// RenewGrace is how long after Renew a request may arrive with the former
-	// token. Zero: 10 s. A millisecond is as good as none.
+	// token. Zero: 10 s, or the idle grace of a policy that is shorter. A
+	// millisecond is as good as none. Where several servers share a store it is
+	// counted from the clock of the one that renewed, by the clock of the one that
+	// asks: keep it longer than their clocks are apart.
 	RenewGrace time.Duration
 
 	// MaxRequest is the longest that a request lasts. It bounds how long a
@@ -62,7 +65,8 @@ type Options struct {
 	MaxData int
 
 	// MaxPerUser bounds the sessions of a user: a Login beyond it ends the one
-	// that was begun first. Zero: 32.
+	// that was begun first. They are listed in one record, some 80 bytes each.
+	// Zero: 32. At most 1,000.
 	MaxPerUser int
 
 	// KeyPrefix begins every key in the store. Zero: none.
@@ -102,7 +106,8 @@ const (
 	defaultMaxPerUser = 32
 	defaultCookie     = "session"
 
-	maxLabel = 200 // bytes
+	mostPerUser = 1000
+	maxLabel    = 200 // bytes
 )
 
 var (
@@ -127,9 +132,6 @@ func (o Options) validate() (Options, error) {
 	if o.SameSite == 0 {
 		o.SameSite = http.SameSiteLaxMode
 	}
-	if o.RenewGrace == 0 {
-		o.RenewGrace = defaultRenewGrace
-	}
 	if o.MaxData == 0 {
 		o.MaxData = defaultMaxData
 	}
@@ -144,6 +146,9 @@ func (o Options) validate() (Options, error) {
 	}
 	if err := o.Remember.Validate(); err != nil {
 		return o, fmt.Errorf("Options.Remember: %w", err)
+	}
+	if o.RenewGrace == 0 {
+		o.RenewGrace = min(defaultRenewGrace, o.Policy.IdleGrace, o.Remember.IdleGrace)
 	}
 	most := min(o.Policy.MaxLifetime, o.Remember.MaxLifetime)
 	if o.MaxRequest == 0 {
@@ -170,8 +175,8 @@ func (o Options) validate() (Options, error) {
 		return invalid("MaxRequest", o.MaxRequest, "must be a whole number of milliseconds")
 	case o.MaxData < 0:
 		return invalid("MaxData", o.MaxData, "must not be negative")
-	case o.MaxPerUser < 0:
-		return invalid("MaxPerUser", o.MaxPerUser, "must not be negative")
+	case o.MaxPerUser < 0 || o.MaxPerUser > mostPerUser:
+		return invalid("MaxPerUser", o.MaxPerUser, fmt.Sprintf("must be 0 to %d", mostPerUser))
 	}
 	return o, nil
 }
