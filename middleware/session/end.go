@@ -12,16 +12,20 @@ import (
 // response has begun: logout. Without a session it only does the latter. An Update
 // after it begins an anonymous session.
 func (m *Manager[T]) Destroy(ctx context.Context) error {
-	q, now, err := m.visit(ctx)
+	q, _, err := m.visit(ctx)
 	if err != nil {
 		return err
 	}
-	if now != nil {
-		if err := m.end(ctx, now.key, &now.entry); err != nil {
+	was, _, err := q.ending(ctx)
+	if err != nil {
+		return err
+	}
+	if was != nil {
+		if err := m.end(ctx, was.key, &was.entry); err != nil {
 			return err
 		}
 	}
-	mayHave := now != nil || m.cookies.present(q.r) && !q.gaveWay()
+	mayHave := was != nil || m.cookies.present(q.r) && !q.gaveWay()
 	if !mayHave || !q.replace(nil, m.cookies.clear()) {
 		q.replace(nil, "")
 	}

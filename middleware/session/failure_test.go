@@ -156,14 +156,7 @@ func TestDataThatDoesNotDecode(t *testing.T) {
 	b := s.browser()
 	b.ok("/login?user=ann")
 	id := b.ok("/id").body
-	e, err := s.store.Get(t.Context(), "s:"+id)
-	if err != nil {
-		t.Fatal(err)
-	}
-	e.Value.Data = json.RawMessage(`{"count":"many"}`)
-	if _, err := s.store.Replace(t.Context(), "s:"+id, e.Value, e.Meta, e.Life, 0); err != nil {
-		t.Fatal(err)
-	}
+	s.store.put(t, id, json.RawMessage(`{"count":"many"}`))
 	b.want("/get", "/0/", "no session, and no half of one")
 	var data *session.DataError
 	if len(survived) != 1 || !errors.As(survived[0], &data) || data.Op != "decode" {
@@ -213,15 +206,7 @@ func TestHooksMayCallBack(t *testing.T) {
 		t.Errorf("%q, hook told %d times", r.body, told)
 	}
 	b.want("/panics", "ann<nil>", "a panic left nothing locked")
-	id := "s:" + b.ok("/id").body
-	e, err := s.store.Get(t.Context(), id)
-	if err != nil {
-		t.Fatal(err)
-	}
-	e.Value.Data = json.RawMessage(`[]`)
-	if _, err := s.store.Replace(t.Context(), id, e.Value, e.Meta, e.Life, 0); err != nil {
-		t.Fatal(err)
-	}
+	s.store.put(t, b.ok("/id").body, json.RawMessage(`[]`))
 	if b.want("/get", "/0/", "data that does not decode"); told != 2 {
 		t.Errorf("hooks told %d times", told)
 	}
@@ -397,4 +382,38 @@ func TestPanicInHandler(t *testing.T) {
 		t.Fatal("the panic was swallowed")
 	}
 	b.want("/get", "/2/", "what was updated before the panic stands, and the former token is good for the grace")
+}
+
+// TestLogoutOfDataThatDoesNotDecode: a session that this release cannot read ends
+// with a logout or a login all the same, and is not there again after a rollback.
+func TestLogoutOfDataThatDoesNotDecode(t *testing.T) {
+	for _, path := range []string{"/logout", "/login?user=ann", "/login?user=bob"} {
+		s := newSite(t, nil)
+		b := s.browser()
+		b.ok("/login?user=ann")
+		id, was := b.ok("/id").body, b.cookie()
+		good := s.store.put(t, id, json.RawMessage(`{"count":"many"}`))
+		if path == "/logout" {
+			if c := b.ok(path).header.Get("Set-Cookie"); !strings.Contains(c, "Max-Age=0") {
+				t.Errorf("logout sets %q", c)
+			}
+		} else {
+			b.ok(path)
+		}
+		e, err := s.store.Get(t.Context(), "s:"+id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Value.Token != nil {
+			t.Errorf("%s left the session as it was", path)
+			s.store.put(t, id, good)
+		}
+		if r := b.with("/get", was); r.body != "/0/" {
+			t.Errorf("%s: after a rollback the token opens %q", path, r.body)
+		}
+		want := map[string]int{"/login?user=ann": 1}[path]
+		if list, err := s.sessions.List(t.Context(), "ann"); err != nil || len(list) != want {
+			t.Errorf("%s: ann has %d sessions, %v; want %d", path, len(list), err, want)
+		}
+	}
 }

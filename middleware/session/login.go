@@ -67,7 +67,7 @@ func (m *Manager[T]) Login(ctx context.Context, login Login, f func(*T) error) e
 // while the request was under way, it is that login's session.
 func (m *Manager[T]) open(ctx context.Context, q *request[T], r Record, f func(*T) error) (now *current[T], replaces string, err error) {
 	for {
-		was, err := q.load(ctx)
+		was, bad, err := q.ending(ctx)
 		if err != nil {
 			return nil, "", err
 		}
@@ -77,7 +77,7 @@ func (m *Manager[T]) open(ctx context.Context, q *request[T], r Record, f func(*
 			}
 			return now, "", err
 		}
-		if now, err = m.takeOver(ctx, was, r, f); err == ErrEnded {
+		if now, err = m.takeOver(ctx, was, bad, r, f); err == ErrEnded {
 			q.forget() // another request was faster
 			continue
 		}
@@ -116,11 +116,11 @@ func (m *Manager[T]) start(ctx context.Context, r Record, data json.RawMessage, 
 }
 
 // takeOver starts the session r and ends the session was, whose data it takes along
-// if that was anonymous or the same user's. ErrEnded: was lives no more, and nothing
+// unless it is bad or another user's. ErrEnded: was lives no more, and nothing
 // was done.
-func (m *Manager[T]) takeOver(ctx context.Context, was *current[T], r Record, f func(*T) error) (*current[T], error) {
+func (m *Manager[T]) takeOver(ctx context.Context, was *current[T], bad bool, r Record, f func(*T) error) (*current[T], error) {
 	of := was.entry.Value.User
-	along := of == "" || of == r.User
+	along := !bad && (of == "" || of == r.User)
 	var data json.RawMessage
 	if along {
 		data = was.entry.Value.Data
@@ -144,7 +144,7 @@ func (m *Manager[T]) takeOver(ctx context.Context, was *current[T], r Record, f 
 		m.survived(ctx, m.store.Delete(ctx, now.key))
 		return nil, err
 	}
-	if !along {
+	if of != "" && of != r.User {
 		m.survived(ctx, m.delist(ctx, of, idOf(was.key)))
 	}
 	return now, nil

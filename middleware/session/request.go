@@ -21,6 +21,7 @@ type request[T any] struct {
 	mu     sync.Mutex  // guards the rest; held while the session is read, and over no hook
 	loaded bool        // now is settled
 	now    *current[T] // nil: no session
+	bad    *current[T] // a session whose data does not decode, which counts as none but for its end
 	ended  bool        // while the request was under way: not to be followed by an anonymous session
 	heir   *token      // of the login that the session gave way to
 	failed error       // the last attempt to load
@@ -74,7 +75,7 @@ func (q *request[T]) loadLocked(ctx context.Context) (now *current[T], after fun
 	}
 	q.failed = err
 	if err == nil {
-		q.loaded, q.now, q.ended, q.heir = true, f.now, f.ended, f.heir
+		q.loaded, q.now, q.bad, q.ended, q.heir = true, f.now, f.bad, f.ended, f.heir
 	}
 	return f.now, f.after, err
 }
@@ -82,6 +83,7 @@ func (q *request[T]) loadLocked(ctx context.Context) (now *current[T], after fun
 // found is what a token leads to.
 type found[T any] struct {
 	now   *current[T] // nil: no session
+	bad   *current[T] // one whose data does not decode
 	ended bool        // the session, or the token's right to it, while the request was under way
 	heir  *token      // of the login that the session then gave way to
 	after func()      // a hook to be called without the lock; nil: none
@@ -119,7 +121,7 @@ func (q *request[T]) fetch(ctx context.Context, t token, proven bool) (f found[T
 	}
 	var bad error
 	if now.data, bad = decode[T](r.Data); bad != nil {
-		f.after = func() { m.survived(ctx, bad) }
+		f.bad, f.after = now, func() { m.survived(ctx, bad) }
 		return f, nil
 	}
 	if m.opts.Passive == nil || !m.opts.Passive(q.r) {
@@ -170,18 +172,29 @@ func (q *request[T]) replace(now *current[T], cookie string) bool {
 	if cookie != "" && q.sent {
 		return false
 	}
-	q.loaded, q.used, q.now, q.ended = true, true, now, false
+	q.loaded, q.used, q.now, q.bad, q.ended = true, true, now, nil, false
 	if cookie != "" {
 		q.cookie = cookie
 	}
 	return true
 }
 
+// ending returns the session that a logout or a login ends: the request's, also if
+// its data does not decode; nil if it has none.
+func (q *request[T]) ending(ctx context.Context) (was *current[T], bad bool, err error) {
+	if was, err = q.load(ctx); was != nil || err != nil {
+		return was, false, err
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.bad, q.bad != nil, nil
+}
+
 // forget has the request's session read anew.
 func (q *request[T]) forget() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.loaded, q.now = false, nil
+	q.loaded, q.now, q.bad = false, nil, nil
 }
 
 // adopt makes the anonymous session now the request's, unless it has another by

@@ -220,6 +220,21 @@ func (s *spy) Delete(ctx context.Context, key string) error {
 	return s.Driver.Delete(ctx, key)
 }
 
+// put makes data the data of session id, and returns what it was.
+func (s *spy) put(t *testing.T, id string, data json.RawMessage) json.RawMessage {
+	t.Helper()
+	e, err := s.Driver.Get(t.Context(), "s:"+id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	was := e.Value.Data
+	e.Value.Data = data
+	if _, err := s.Driver.Replace(t.Context(), "s:"+id, e.Value, e.Meta, e.Life, 0); err != nil {
+		t.Fatal(err)
+	}
+	return was
+}
+
 // calls is how often the store was called in all.
 func (s *spy) calls() int64 {
 	return s.reads.Load() + s.writes.Load() + s.touches.Load() + s.deletes.Load()
