@@ -12,7 +12,7 @@ import (
 // response has begun: logout. Without a session it only does the latter. An Update
 // after it begins an anonymous session.
 func (m *Manager[T]) Destroy(ctx context.Context) error {
-	q, _, err := m.visit(ctx)
+	q, err := m.of(ctx)
 	if err != nil {
 		return err
 	}

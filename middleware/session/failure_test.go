@@ -2,11 +2,13 @@ package session_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
@@ -414,6 +416,69 @@ func TestLogoutOfDataThatDoesNotDecode(t *testing.T) {
 		want := map[string]int{"/login?user=ann": 1}[path]
 		if list, err := s.sessions.List(t.Context(), "ann"); err != nil || len(list) != want {
 			t.Errorf("%s: ann has %d sessions, %v; want %d", path, len(list), err, want)
+		}
+	}
+}
+
+// TestStoreDownIsLogged: by default somebody hears of it, without a flood and
+// without a key.
+func TestStoreDownIsLogged(t *testing.T) {
+	var log bytes.Buffer
+	s := newSite(t, &session.Options{Logger: slog.New(slog.NewJSONHandler(&log, nil))})
+	b := s.browser()
+	b.ok("/login?user=ann")
+	id := b.ok("/id").body
+	s.store.failWith(errDown)
+	for range 20 {
+		b.get("/get")
+	}
+	lines := strings.Split(strings.TrimSpace(log.String()), "\n")
+	if len(lines) != 1 || !strings.Contains(lines[0], `"level":"ERROR"`) || !strings.Contains(lines[0], errDown.Error()) {
+		t.Errorf("logged %q, want one line with the store's error", lines)
+	}
+	_, token, _ := strings.Cut(b.cookie(), "=")
+	if strings.Contains(log.String(), id) || strings.Contains(log.String(), token[:20]) {
+		t.Errorf("the log holds a key: %s", log.String())
+	}
+	s.clock.Advance(10 * time.Second)
+	b.get("/get")
+	if n := strings.Count(log.String(), "\n"); n != 2 {
+		t.Errorf("%d lines after ten seconds more, want 2", n)
+	}
+}
+
+// TestStoreDownIsAskedOnce has a handler that asks again and again.
+func TestStoreDownIsAskedOnce(t *testing.T) {
+	for _, anonymous := range []bool{false, true} {
+		var told int
+		s := newSite(t, &session.Options{Anonymous: anonymous, OnError: func(context.Context, error) { told++ }})
+		s.mux.HandleFunc("/often", func(w http.ResponseWriter, r *http.Request) {
+			for range 5 {
+				if _, err := s.sessions.Get(r.Context()); errors.Is(err, errDown) == anonymous {
+					t.Errorf("Get: %v", err)
+				}
+			}
+			if err := s.sessions.Renew(r.Context()); !errors.Is(err, errDown) {
+				t.Errorf("Renew: %v", err)
+			}
+			s.store.failWith(nil)
+			if v, err := s.sessions.Refresh(r.Context()); err != nil || v.User != "ann" {
+				t.Errorf("Refresh asks anew: %+v, %v", v, err)
+			}
+			if v, err := s.sessions.Get(r.Context()); err != nil || v.User != "ann" {
+				t.Errorf("Get after it: %+v, %v", v, err)
+			}
+		})
+		b := s.browser()
+		b.ok("/login?user=ann")
+		s.store.failWith(errDown)
+		s.store.reads.Store(0)
+		b.ok("/often")
+		if n := s.store.reads.Load(); n != 2 {
+			t.Errorf("Anonymous %v: the store was read %d times, want once down and once up", anonymous, n)
+		}
+		if want := map[bool]int{true: 1}[anonymous]; told != want {
+			t.Errorf("Anonymous %v: OnError was told %d times, want %d", anonymous, told, want)
 		}
 	}
 }

@@ -42,7 +42,7 @@ func (m *Manager[T]) Login(ctx context.Context, login Login, f func(*T) error) e
 		login.Label = login.Label[:maxLabel]
 	}
 	login.Label = strings.ToValidUTF8(login.Label, "")
-	q, _, err := m.visit(ctx)
+	q, err := m.of(ctx)
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/slidingttl/slidingttl/middleware/internal/response"
@@ -21,6 +22,7 @@ type Manager[T any] struct {
 	store    *slidingttl.Store[Record]
 	policies policies
 	cookies  cookies
+	reported atomic.Int64 // when something was last logged
 }
 
 // New returns a manager that keeps its records in d. opts may be nil; it is
@@ -39,6 +41,9 @@ func New[T any](d driver.Driver[Record], opts *Options) (*Manager[T], error) {
 	}
 	if err := checkData[T](); err != nil {
 		return nil, err
+	}
+	if m.opts.ErrorHandler == nil {
+		m.opts.ErrorHandler = m.unavailable
 	}
 	m.policies, m.cookies = newPolicies(&m.opts), newCookies(&m.opts)
 	m.store, err = slidingttl.New(d, m.policies.index, &slidingttl.Options[Record]{
@@ -83,13 +88,6 @@ func (m *Manager[T]) Stats() slidingttl.Stats { return m.store.Stats() }
 // Close makes further calls fail and waits for touches under way. See
 // [slidingttl.Store.Close].
 func (m *Manager[T]) Close(ctx context.Context) error { return m.store.Close(ctx) }
-
-// survived reports a failure that no caller is told of.
-func (m *Manager[T]) survived(ctx context.Context, err error) {
-	if err != nil && m.opts.OnError != nil {
-		m.opts.OnError(ctx, err)
-	}
-}
 
 func (m *Manager[T]) key(id string) string { return m.opts.KeyPrefix + sessionKey + id }
 

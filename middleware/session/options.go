@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strings"
 	"time"
@@ -83,7 +84,7 @@ type Options struct {
 
 	// ErrorHandler answers a request in place of its handler, when its session
 	// could not be read or ErrInsecure refuses it. Nil: 503 Service Unavailable
-	// without details.
+	// without details, which go to Logger.
 	ErrorHandler func(w http.ResponseWriter, r *http.Request, err error)
 
 	// OnReplay is told of a request that showed a token which its session no
@@ -92,8 +93,12 @@ type Options struct {
 
 	// OnError is told of failures that the request survived: a touch, a clean-up,
 	// data that does not decode, a read with Anonymous. It may run on another
-	// goroutine. Nil: nobody is told.
+	// goroutine. Nil: Logger is told.
 	OnError func(ctx context.Context, err error)
+
+	// Logger is told what no handler or hook of yours is, at most once in ten
+	// seconds. It gets no key and no token. Nil: slog.Default().
+	Logger *slog.Logger
 
 	// Now is the time. Nil: the driver's clock if it has one, else time.Now.
 	Now func() time.Time
@@ -138,9 +143,6 @@ func (o Options) validate() (Options, error) {
 	if o.MaxPerUser == 0 {
 		o.MaxPerUser = defaultMaxPerUser
 	}
-	if o.ErrorHandler == nil {
-		o.ErrorHandler = unavailable
-	}
 	if err := o.Policy.Validate(); err != nil {
 		return o, fmt.Errorf("Options.Policy: %w", err)
 	}
@@ -179,8 +181,4 @@ func (o Options) validate() (Options, error) {
 		return invalid("MaxPerUser", o.MaxPerUser, fmt.Sprintf("must be 0 to %d", mostPerUser))
 	}
 	return o, nil
-}
-
-func unavailable(w http.ResponseWriter, _ *http.Request, _ error) {
-	http.Error(w, http.StatusText(http.StatusServiceUnavailable), http.StatusServiceUnavailable)
 }

@@ -19,12 +19,12 @@ type request[T any] struct {
 	arrived driver.Instant
 
 	mu     sync.Mutex  // guards the rest; held while the session is read, and over no hook
-	loaded bool        // now is settled
+	loaded bool        // now, or failed, is settled
 	now    *current[T] // nil: no session
 	bad    *current[T] // a session whose data does not decode, which counts as none but for its end
 	ended  bool        // while the request was under way: not to be followed by an anonymous session
 	heir   *token      // of the login that the session gave way to
-	failed error       // the last attempt to load
+	failed error       // nil, or why the session could not be read
 	used   bool        // the answer may depend on the cookie
 	cookie string      // to be set with the header
 	sent   bool        // the header is on its way
@@ -41,11 +41,20 @@ type current[T any] struct {
 
 func (c *current[T]) info(p *policies) Info { return p.info(idOf(c.key), &c.entry) }
 
-// visit returns the request that ctx belongs to and its session, nil if it has none.
-func (m *Manager[T]) visit(ctx context.Context) (*request[T], *current[T], error) {
+// of returns the request that ctx belongs to.
+func (m *Manager[T]) of(ctx context.Context) (*request[T], error) {
 	q, ok := ctx.Value(m).(*request[T])
 	if !ok {
-		return nil, nil, ErrNoMiddleware
+		return nil, ErrNoMiddleware
+	}
+	return q, nil
+}
+
+// visit is of, with the request's session, nil if it has none.
+func (m *Manager[T]) visit(ctx context.Context) (*request[T], *current[T], error) {
+	q, err := m.of(ctx)
+	if err != nil {
+		return nil, nil, err
 	}
 	now, err := q.load(ctx)
 	return q, now, err
@@ -66,16 +75,18 @@ func (q *request[T]) loadLocked(ctx context.Context) (now *current[T], after fun
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.loaded {
-		return q.now, nil, nil
+		return q.now, nil, q.failed
 	}
 	q.used = true
 	var f found[T]
 	if t, ok := q.m.cookies.read(q.r); ok {
 		f, err = q.fetch(ctx, t, false)
 	}
-	q.failed = err
-	if err == nil {
-		q.loaded, q.now, q.bad, q.ended, q.heir = true, f.now, f.bad, f.ended, f.heir
+	// A caller that gave up says nothing of the store.
+	q.loaded, q.failed = err == nil || ctx.Err() == nil, err
+	q.now, q.bad, q.ended, q.heir = f.now, f.bad, f.ended, f.heir
+	if err != nil && q.loaded && q.m.opts.Anonymous {
+		f.after = func() { q.m.survived(ctx, err) }
 	}
 	return f.now, f.after, err
 }
@@ -195,6 +206,17 @@ func (q *request[T]) forget() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.loaded, q.now, q.bad = false, nil, nil
+}
+
+// retry has a session that could not be read asked for again. It reports whether
+// the next load reads.
+func (q *request[T]) retry() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.failed != nil {
+		q.loaded, q.failed = false, nil
+	}
+	return !q.loaded
 }
 
 // adopt makes the anonymous session now the request's, unless it has another by

@@ -21,8 +21,7 @@ type Session[T any] struct {
 // with what this request has changed since.
 func (m *Manager[T]) Get(ctx context.Context) (Session[T], error) {
 	q, now, err := m.visit(ctx)
-	if err != nil && q != nil && m.opts.Anonymous {
-		m.survived(ctx, err)
+	if q != nil && m.opts.Anonymous {
 		err = nil
 	}
 	return m.session(now), err
@@ -32,9 +31,14 @@ func (m *Manager[T]) Get(ctx context.Context) (Session[T], error) {
 // websocket or a stream, to learn whether the session still lives and to keep it
 // alive. The zero Session says that it has ended.
 func (m *Manager[T]) Refresh(ctx context.Context) (Session[T], error) {
-	q, now, err := m.visit(ctx)
-	if err != nil || now == nil {
+	q, err := m.of(ctx)
+	if err != nil {
 		return Session[T]{}, err
+	}
+	unread := q.retry()
+	now, err := q.load(ctx)
+	if unread || err != nil || now == nil {
+		return m.session(now), err
 	}
 	f, err := q.fetch(ctx, now.token, true)
 	if f.after != nil {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"log/slog"
 	"net/http"
 	"net/http/cookiejar"
 	"net/http/httptest"
@@ -277,6 +278,9 @@ func newSite(t *testing.T, opts *session.Options) *site {
 		o = *opts
 	}
 	o.Now = s.clock.Now
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.NewTextHandler(t.Output(), nil))
+	}
 	var err error
 	if s.sessions, err = session.New[Data](s.driver, &o); err != nil {
 		t.Fatal(err)
