@@ -482,3 +482,36 @@ func TestStoreDownIsAskedOnce(t *testing.T) {
 		}
 	}
 }
+
+// TestGetAfterTheHeader: an answer whose header left before anyone looked says
+// neither that it varies nor that it must not be stored, so it must not be personal.
+func TestGetAfterTheHeader(t *testing.T) {
+	s := newSite(t, nil)
+	s.mux.HandleFunc("/stream", func(w http.ResponseWriter, r *http.Request) {
+		if r.FormValue("look") != "" {
+			_, _ = s.sessions.Get(r.Context())
+		}
+		http.NewResponseController(w).Flush()
+		v, err := s.sessions.Get(r.Context())
+		again, errAgain := s.sessions.Refresh(r.Context())
+		fmt.Fprintf(w, "%q %v %q %v", v.User, err, again.User, errAgain)
+	})
+	s.mux.HandleFunc("/update", func(w http.ResponseWriter, r *http.Request) {
+		http.NewResponseController(w).Flush()
+		if err := s.sessions.Update(r.Context(), func(d *Data) error { d.Count++; return nil }); err != nil {
+			t.Errorf("Update of a session that exists: %v", err)
+		}
+		v, err := s.sessions.Get(r.Context())
+		fmt.Fprintf(w, "%q %v", v.User, err)
+	})
+	b := s.browser()
+	b.ok("/login?user=ann")
+	r := b.want("/stream?look=1", `"ann" <nil> "ann" <nil>`, "looked at before the header left")
+	if r.header.Get("Vary") != "Cookie" || r.header.Get("Cache-Control") != "no-store" {
+		t.Errorf("headers %v", r.header)
+	}
+	late := session.ErrHeaderSent.Error()
+	b.want("/stream", `"" `+late+` "" `+late, "first looked at after the header left")
+	b.want("/update", `"" `+late, "not looked at by an update either")
+	b.want("/get", "ann/1/", "the update was written")
+}

@@ -28,6 +28,7 @@ type request[T any] struct {
 	used   bool        // the answer may depend on the cookie
 	cookie string      // to be set with the header
 	sent   bool        // the header is on its way
+	blind  bool        // it left before anyone looked at the session, and says so to caches
 }
 
 // current is a session as a request last saw it. It is never changed, but
@@ -46,6 +47,20 @@ func (m *Manager[T]) of(ctx context.Context) (*request[T], error) {
 	q, ok := ctx.Value(m).(*request[T])
 	if !ok {
 		return nil, ErrNoMiddleware
+	}
+	return q, nil
+}
+
+// look is of, for a caller whose answer will depend on the session.
+func (m *Manager[T]) look(ctx context.Context) (*request[T], error) {
+	q, err := m.of(ctx)
+	if err != nil {
+		return nil, err
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.blind {
+		return nil, ErrHeaderSent
 	}
 	return q, nil
 }
@@ -145,9 +160,9 @@ func (q *request[T]) fetch(ctx context.Context, t token, proven bool) (f found[T
 }
 
 // beforeHeader puts what is to be said of the session into the header.
-func (q *request[T]) beforeHeader(int) (answered bool) {
+func (q *request[T]) beforeHeader(status int) (answered bool) {
 	q.mu.Lock()
-	q.sent = true
+	q.sent, q.blind = true, !q.used && status != http.StatusSwitchingProtocols
 	header := q.w.Header()
 	if q.used {
 		header.Add("Vary", "Cookie")

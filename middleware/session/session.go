@@ -18,10 +18,15 @@ type Session[T any] struct {
 
 // Get returns the session of the request: the zero Session if it has none. The
 // first call reads it, and touches it if that is due; later ones answer from memory,
-// with what this request has changed since.
+// with what this request has changed since. ErrHeaderSent: the header left before
+// the session was first looked at.
 func (m *Manager[T]) Get(ctx context.Context) (Session[T], error) {
-	q, now, err := m.visit(ctx)
-	if q != nil && m.opts.Anonymous {
+	q, err := m.look(ctx)
+	if err != nil {
+		return Session[T]{}, err
+	}
+	now, err := q.load(ctx)
+	if m.opts.Anonymous {
 		err = nil
 	}
 	return m.session(now), err
@@ -31,7 +36,7 @@ func (m *Manager[T]) Get(ctx context.Context) (Session[T], error) {
 // websocket or a stream, to learn whether the session still lives and to keep it
 // alive. The zero Session says that it has ended.
 func (m *Manager[T]) Refresh(ctx context.Context) (Session[T], error) {
-	q, err := m.of(ctx)
+	q, err := m.look(ctx)
 	if err != nil {
 		return Session[T]{}, err
 	}
