@@ -87,11 +87,42 @@
 // is malformed, of another length or present twice counts as none and costs no
 // store call.
 //
+// # Requests that last, and other protocols
+//
+// A stream or a websocket looks at the session before its header leaves, and then
+// asks Refresh from time to time, which says whether the session still lives and
+// keeps it alive. A first Get after the header is ErrHeaderSent, for the header could
+// no longer say that the answer is one visitor's own.
+//
+// A handler that hijacks the connection writes its own header: the session's lines
+// are in w.Header() once Hijack has returned, Set-Cookie among them if the request
+// began or renewed a session, and are the handler's to send. Websocket libraries
+// that take a header for the 101 answer hijack by themselves, too late to look:
+// call Get, and whatever may set a cookie, before.
+//
+// Only a request that asks for its session is an access. A user who is busy for
+// longer than the idle timeout on pages whose handlers never ask is logged out:
+// call Get there, or set Options.KeepAlive.
+//
+// # Clocks
+//
+// Servers that share a store should agree on the time: each judges by its own
+// (or the store's, where the driver knows that). A clock that is ahead by some
+// seconds ends sessions, and Options.RenewGrace, by so much earlier.
+//
+// # Plain http
+//
+// Browsers refuse a "__Host-" cookie over plain http, so that logins there seem to
+// be forgotten at once. For development on one machine there is
+// Options.InsecureLocalhost; any other host needs a certificate, if only one of a
+// private authority.
+//
 // # When the store is down
 //
 // A request whose session could not be read is answered by Options.ErrorHandler, by
-// default 503 without details, in place of what the handler writes from then on;
-// the handler need only return. With Options.Anonymous such a visitor has no
+// default 503 without details and a line in Options.Logger, in place of what the
+// handler writes from then on; the handler need only return. The store is asked once
+// a request. With Options.Anonymous such a visitor has no
 // session instead. An Update, Login, Renew or Destroy that cannot write says so to
 // the handler.
 //

@@ -17,8 +17,8 @@ type Info struct {
 	// CreatedAt is the login or, for an anonymous session, its beginning.
 	CreatedAt time.Time
 
-	// LastSeen is the last access that was written down: the last of all was up to
-	// the policy's slack later, or any time later once the absolute timeout is
+	// LastSeen is the last access that was written down, and never in the future:
+	// the last of all was up to the policy's slack later, or any time later once the absolute timeout is
 	// so near that accesses need no touch, or with Policy.Promote.
 	LastSeen time.Time
 
@@ -29,14 +29,15 @@ type Info struct {
 	AbsoluteExpiry time.Time
 }
 
-// info describes the session e, stored under id.
-func (p *policies) info(id string, e *driver.Entry[Record]) Info {
+// info describes the session e, stored under id, at now.
+func (p *policies) info(id string, e *driver.Entry[Record], now driver.Instant) Info {
 	r := p.of(e.Value)
 	limit := r.Cap(e.CreatedAt)
 	expiry := min(e.ExpiresAt, limit)
 	seen := e.CreatedAt
 	if !r.Promote {
-		seen = max(seen, expiry.Add(-(r.IdleGrace + r.Slack)))
+		// It may have been written under a policy with more slack.
+		seen = max(seen, min(now, expiry.Add(-(r.IdleGrace+r.Slack))))
 	}
 	return Info{
 		ID:             id,

@@ -59,7 +59,7 @@ func New[T any](d driver.Driver[Record], opts *Options) (*Manager[T], error) {
 }
 
 // Middleware gives the handlers under it their sessions. It reads nothing before
-// a handler asks. Under itself it has no effect.
+// a handler asks, but with Options.KeepAlive. Under itself it has no effect.
 func (m *Manager[T]) Middleware(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Context().Value(m) != nil {
@@ -73,6 +73,9 @@ func (m *Manager[T]) Middleware(next http.Handler) http.Handler {
 		q := &request[T]{m: m, w: response.Writer{ResponseWriter: w}, arrived: driver.Floor(m.store.Now())}
 		q.w.Before = q.beforeHeader
 		q.r = r.WithContext(context.WithValue(r.Context(), m, q))
+		if m.opts.KeepAlive {
+			q.keepAlive(q.r.Context())
+		}
 		next.ServeHTTP(&q.w, q.r)
 		q.w.Begin(http.StatusOK)
 	})
@@ -88,6 +91,11 @@ func (m *Manager[T]) Stats() slidingttl.Stats { return m.store.Stats() }
 // Close makes further calls fail and waits for touches under way. See
 // [slidingttl.Store.Close].
 func (m *Manager[T]) Close(ctx context.Context) error { return m.store.Close(ctx) }
+
+// info describes the session e, stored under key.
+func (m *Manager[T]) info(key string, e *driver.Entry[Record]) Info {
+	return m.policies.info(idOf(key), e, driver.Floor(m.store.Now()))
+}
 
 func (m *Manager[T]) key(id string) string { return m.opts.KeyPrefix + sessionKey + id }
 

@@ -42,6 +42,13 @@ type Options struct {
 	// say, no session works: give that host a certificate.
 	InsecureLocalhost bool
 
+	// KeepAlive counts every request with a session as an access, also where the
+	// handler never asks for the session: a user who is busy on such pages does
+	// not time out. It costs those requests a read, before the handler, which may
+	// fail without harm. Wrap only the pages in question if assets should be
+	// spared, or name those in Passive.
+	KeepAlive bool
+
 	// Passive reports requests that must not keep a session alive: polling,
 	// health checks. It is called when a handler first asks for the session.
 	// Update, Login and Renew still count as accesses. Nil: none.

@@ -40,8 +40,6 @@ type current[T any] struct {
 	data  T
 }
 
-func (c *current[T]) info(p *policies) Info { return p.info(idOf(c.key), &c.entry) }
-
 // of returns the request that ctx belongs to.
 func (m *Manager[T]) of(ctx context.Context) (*request[T], error) {
 	q, ok := ctx.Value(m).(*request[T])
@@ -78,21 +76,38 @@ func (m *Manager[T]) visit(ctx context.Context) (*request[T], *current[T], error
 // load returns the request's session, nil if it has none, reading it if that was
 // not done.
 func (q *request[T]) load(ctx context.Context) (*current[T], error) {
-	now, after, err := q.loadLocked(ctx)
+	now, after, err := q.loadLocked(ctx, true)
 	if after != nil {
 		after()
 	}
 	return now, err
 }
 
-// loadLocked is load but for the hook, which may want the session itself.
-func (q *request[T]) loadLocked(ctx context.Context) (now *current[T], after func(), err error) {
+// keepAlive counts the request as an access.
+func (q *request[T]) keepAlive(ctx context.Context) {
+	if q.passive() {
+		return
+	}
+	_, after, err := q.loadLocked(ctx, false)
+	if after != nil {
+		after()
+	} else {
+		q.m.survived(ctx, err)
+	}
+}
+
+// passive reports whether the request must not keep its session alive.
+func (q *request[T]) passive() bool { return q.m.opts.Passive != nil && q.m.opts.Passive(q.r) }
+
+// loadLocked is load but for the hook, which may want the session itself. use: the
+// answer may depend on what is found.
+func (q *request[T]) loadLocked(ctx context.Context, use bool) (now *current[T], after func(), err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.used = q.used || use
 	if q.loaded {
 		return q.now, nil, q.failed
 	}
-	q.used = true
 	var f found[T]
 	if t, ok := q.m.cookies.read(q.r); ok {
 		f, err = q.fetch(ctx, t, false)
@@ -140,7 +155,7 @@ func (q *request[T]) fetch(ctx context.Context, t token, proven bool) (f found[T
 		return f, nil
 	case !proven && !r.accepts(&t, q.arrived):
 		if f.ended = q.arrived < r.ChangedAt; !f.ended && m.opts.OnReplay != nil {
-			info := now.info(&m.policies)
+			info := m.info(now.key, &now.entry)
 			f.after = func() { m.opts.OnReplay(ctx, info) }
 		}
 		return f, nil
@@ -150,7 +165,7 @@ func (q *request[T]) fetch(ctx context.Context, t token, proven bool) (f found[T
 		f.bad, f.after = now, func() { m.survived(ctx, bad) }
 		return f, nil
 	}
-	if m.opts.Passive == nil || !m.opts.Passive(q.r) {
+	if !q.passive() {
 		if now.entry, err = m.store.TouchEntry(ctx, now.key, now.entry); err != nil {
 			return f, err
 		}
@@ -168,14 +183,14 @@ func (q *request[T]) beforeHeader(status int) (answered bool) {
 		header.Add("Vary", "Cookie")
 	}
 	failed := q.failed
-	if failed != nil && q.m.opts.Anonymous {
+	if q.m.opts.Anonymous || !q.used {
 		failed = nil
 	}
 	switch {
 	case q.cookie != "":
 		header.Add("Set-Cookie", q.cookie)
 		header.Set("Cache-Control", "no-store")
-	case failed != nil, q.now != nil && header.Get("Cache-Control") == "":
+	case failed != nil, q.used && q.now != nil && header.Get("Cache-Control") == "":
 		header.Set("Cache-Control", "no-store")
 	}
 	q.mu.Unlock()

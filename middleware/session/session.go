@@ -60,7 +60,7 @@ func (m *Manager[T]) session(now *current[T]) Session[T] {
 	if now == nil {
 		return Session[T]{}
 	}
-	return Session[T]{Info: now.info(&m.policies), Data: now.data}
+	return Session[T]{Info: m.info(now.key, &now.entry), Data: now.data}
 }
 
 // Update changes the session's data by f and writes it at once. f is called again

@@ -24,7 +24,7 @@ func (m *Manager[T]) List(ctx context.Context, user string) ([]Info, error) {
 	list := make([]Info, 0, len(found))
 	for key, e := range found {
 		if e.Value.Kind == live && e.Value.User == user {
-			list = append(list, m.policies.info(idOf(key), &e))
+			list = append(list, m.info(key, &e))
 		}
 	}
 	slices.SortFunc(list, func(a, b Info) int {
