@@ -8,7 +8,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// Destroy ends the session and has the browser drop its cookie, unless the
+// Destroy ends the session and has the client forget its token, unless the
 // response has begun: logout. Without a session it only does the latter. An Update
 // after it begins an anonymous session.
 func (m *Manager[T]) Destroy(ctx context.Context) error {
@@ -25,10 +25,7 @@ func (m *Manager[T]) Destroy(ctx context.Context) error {
 			return err
 		}
 	}
-	mayHave := was != nil || m.cookies.present(q.r) && !q.gaveWay()
-	if !mayHave || !q.replace(nil, m.cookies.clear()) {
-		q.replace(nil, "")
-	}
+	q.drop(was != nil)
 	return nil
 }
 

@@ -53,7 +53,7 @@ func (m *Manager[T]) Login(ctx context.Context, login Login, f func(*T) error) e
 	if err != nil {
 		return err
 	}
-	if err = m.enlist(ctx, now, replaces); err == nil && !q.replace(now, m.cookie(&now.token, &now.entry)) {
+	if err = m.enlist(ctx, now, replaces); err == nil && !q.replace(now, m.give(now)) {
 		err = ErrHeaderSent
 	}
 	if err != nil {

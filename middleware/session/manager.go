@@ -2,11 +2,8 @@ package session
 
 import (
 	"context"
-	"net/http"
 	"sync/atomic"
-	"time"
 
-	"github.com/slidingttl/slidingttl/middleware/internal/response"
 	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
@@ -58,29 +55,6 @@ func New[T any](d driver.Driver[Record], opts *Options) (*Manager[T], error) {
 	return m, nil
 }
 
-// Middleware gives the handlers under it their sessions. It reads nothing before
-// a handler asks, but with Options.KeepAlive. Under itself it has no effect.
-func (m *Manager[T]) Middleware(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Context().Value(m) != nil {
-			next.ServeHTTP(w, r)
-			return
-		}
-		if m.opts.InsecureLocalhost && !forLocalhost(r) {
-			m.opts.ErrorHandler(w, r, ErrInsecure)
-			return
-		}
-		q := &request[T]{m: m, w: response.Writer{ResponseWriter: w}, arrived: driver.Floor(m.store.Now())}
-		q.w.Before = q.beforeHeader
-		q.r = r.WithContext(context.WithValue(r.Context(), m, q))
-		if m.opts.KeepAlive {
-			q.keepAlive(q.r.Context())
-		}
-		next.ServeHTTP(&q.w, q.r)
-		q.w.Begin(http.StatusOK)
-	})
-}
-
 // Check asks the driver, at start-up, whether its store is configured to keep what
 // the policies promise. See [slidingttl.Store.Check].
 func (m *Manager[T]) Check(ctx context.Context) error { return m.store.Check(ctx) }
@@ -98,12 +72,3 @@ func (m *Manager[T]) info(key string, e *driver.Entry[Record]) Info {
 }
 
 func (m *Manager[T]) key(id string) string { return m.opts.KeyPrefix + sessionKey + id }
-
-// cookie returns the cookie for t and the session e.
-func (m *Manager[T]) cookie(t *token, e *driver.Entry[Record]) string {
-	var until time.Time
-	if e.Value.Remember {
-		until = m.policies.of(e.Value).Cap(e.CreatedAt).Time()
-	}
-	return m.cookies.set(t, until, m.store.Now())
-}

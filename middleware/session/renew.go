@@ -40,7 +40,8 @@ func (m *Manager[T]) Renew(ctx context.Context) error {
 	case err != nil:
 		return err
 	}
-	if !q.replace(&current[T]{key: now.key, token: t, entry: e, data: now.data}, m.cookie(&t, &e)) {
+	now = &current[T]{key: now.key, token: t, entry: e, data: now.data}
+	if !q.replace(now, m.give(now)) {
 		return ErrHeaderSent
 	}
 	return nil

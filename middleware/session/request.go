@@ -13,10 +13,11 @@ import (
 
 // request is what a manager knows of a request under way.
 type request[T any] struct {
-	m       *Manager[T]
-	r       *http.Request
-	w       response.Writer
-	arrived driver.Instant
+	m         *Manager[T]
+	r         *http.Request // nil: from Load
+	w         response.Writer
+	transport Transport
+	arrived   driver.Instant
 
 	mu     sync.Mutex  // guards the rest; held while the session is read, and over no hook
 	loaded bool        // now, or failed, is settled
@@ -25,8 +26,9 @@ type request[T any] struct {
 	ended  bool        // while the request was under way: not to be followed by an anonymous session
 	heir   *token      // of the login that the session gave way to
 	failed error       // nil, or why the session could not be read
-	used   bool        // the answer may depend on the cookie
-	cookie string      // to be set with the header
+	shown  bool        // the client has a token, good or not
+	used   bool        // the answer may depend on it
+	given  *given      // what the client is to be given with the header; nil: nothing
 	sent   bool        // the header is on its way
 	blind  bool        // it left before anyone looked at the session, and says so to caches
 }
@@ -97,7 +99,9 @@ func (q *request[T]) keepAlive(ctx context.Context) {
 }
 
 // passive reports whether the request must not keep its session alive.
-func (q *request[T]) passive() bool { return q.m.opts.Passive != nil && q.m.opts.Passive(q.r) }
+func (q *request[T]) passive() bool {
+	return q.m.opts.Passive != nil && q.r != nil && q.m.opts.Passive(q.r)
+}
 
 // loadLocked is load but for the hook, which may want the session itself. use: the
 // answer may depend on what is found.
@@ -109,7 +113,9 @@ func (q *request[T]) loadLocked(ctx context.Context, use bool) (now *current[T],
 		return q.now, nil, q.failed
 	}
 	var f found[T]
-	if t, ok := q.m.cookies.read(q.r); ok {
+	var text string
+	text, q.shown = q.transport.Token(q.r)
+	if t, ok := parseToken(text); ok {
 		f, err = q.fetch(ctx, t, false)
 	}
 	// A caller that gave up says nothing of the store.
@@ -180,15 +186,15 @@ func (q *request[T]) beforeHeader(status int) (answered bool) {
 	q.sent, q.blind = true, !q.used && status != http.StatusSwitchingProtocols
 	header := q.w.Header()
 	if q.used {
-		header.Add("Vary", "Cookie")
+		header.Add("Vary", q.transport.Header())
 	}
 	failed := q.failed
 	if q.m.opts.Anonymous || !q.used {
 		failed = nil
 	}
 	switch {
-	case q.cookie != "":
-		header.Add("Set-Cookie", q.cookie)
+	case q.given != nil:
+		q.transport.Give(header, q.given.token, q.given.last)
 		header.Set("Cache-Control", "no-store")
 	case failed != nil, q.used && q.now != nil && header.Get("Cache-Control") == "":
 		header.Set("Cache-Control", "no-store")
@@ -205,19 +211,33 @@ func (q *request[T]) beforeHeader(status int) (answered bool) {
 	return true
 }
 
-// replace makes now the request's session, and cookie, unless it is empty, its
-// cookie. False: it is too late for a cookie.
-func (q *request[T]) replace(now *current[T], cookie string) bool {
+// replace makes now the request's session and gives it to the client. False: it is
+// too late for that, and nothing was done.
+func (q *request[T]) replace(now *current[T], g *given) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if cookie != "" && q.sent {
+	if q.sent {
 		return false
 	}
-	q.loaded, q.used, q.now, q.bad, q.ended = true, true, now, nil, false
-	if cookie != "" {
-		q.cookie = cookie
-	}
+	q.set(now)
+	q.given = g
 	return true
+}
+
+// drop leaves the request without a session, and its client without a token, unless
+// it is too late for that or the token may be another session's by now.
+func (q *request[T]) drop(had bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !q.sent && (had || q.shown && !q.ended) {
+		q.given = &given{}
+	}
+	q.set(nil)
+}
+
+// set settles that the request's session is now. The caller holds the lock.
+func (q *request[T]) set(now *current[T]) {
+	q.loaded, q.used, q.now, q.bad, q.ended = true, true, now, nil, false
 }
 
 // ending returns the session that a logout or a login ends: the request's, also if
@@ -260,7 +280,7 @@ func (q *request[T]) adopt(now *current[T]) (other bool, err error) {
 	case q.sent:
 		return false, ErrHeaderSent
 	}
-	q.now, q.cookie = now, q.m.cookie(&now.token, &now.entry)
+	q.now, q.given = now, q.m.give(now)
 	return false, nil
 }
 
