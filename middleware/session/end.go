@@ -8,6 +8,16 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
+// Reason is why a session ended.
+type Reason string
+
+const (
+	ReasonLogout  Reason = "logout"  // Destroy
+	ReasonLogin   Reason = "login"   // a Login began another in its place
+	ReasonRevoked Reason = "revoked" // Revoke or RevokeAll
+	ReasonEvicted Reason = "evicted" // a Login beyond Options.MaxPerUser
+)
+
 // Destroy ends the session and has the client forget its token, unless the
 // response has begun: logout. Without a session it only does the latter. An Update
 // after it begins an anonymous session.
@@ -21,7 +31,7 @@ func (m *Manager[T]) Destroy(ctx context.Context) error {
 		return err
 	}
 	if was != nil {
-		if err := m.end(ctx, was.key, &was.entry); err != nil {
+		if err := m.end(ctx, was.key, &was.entry, ReasonLogout); err != nil {
 			return err
 		}
 	}
@@ -31,8 +41,8 @@ func (m *Manager[T]) Destroy(ctx context.Context) error {
 
 // end ends the session e, if it lives, and takes it off its user's index. An index
 // that cannot be written is no failure: what it lists is looked up.
-func (m *Manager[T]) end(ctx context.Context, key string, e *driver.Entry[Record]) error {
-	if _, err := m.bury(ctx, key, e, nil); err != nil && err != ErrEnded {
+func (m *Manager[T]) end(ctx context.Context, key string, e *driver.Entry[Record], why Reason) error {
+	if _, err := m.bury(ctx, key, e, nil, why); err != nil && err != ErrEnded {
 		return err
 	}
 	if user := e.Value.User; user != "" {
@@ -43,7 +53,7 @@ func (m *Manager[T]) end(ctx context.Context, key string, e *driver.Entry[Record
 
 // bury puts a tombstone in the place of the session e and returns what was there.
 // ErrEnded: it lives no more.
-func (m *Manager[T]) bury(ctx context.Context, key string, e *driver.Entry[Record], heir []byte) (was Record, err error) {
+func (m *Manager[T]) bury(ctx context.Context, key string, e *driver.Entry[Record], heir []byte, why Reason) (was Record, err error) {
 	_, err = m.store.UpdateEntry(ctx, key, *e, func(r Record) (Record, error) {
 		if was = r; r.Kind != live {
 			return r, ErrEnded
@@ -53,5 +63,16 @@ func (m *Manager[T]) bury(ctx context.Context, key string, e *driver.Entry[Recor
 	if errors.Is(err, slidingttl.ErrNotFound) {
 		err = ErrEnded
 	}
+	if err == nil && m.opts.OnEnded != nil {
+		m.opts.OnEnded(ctx, m.info(key, &driver.Entry[Record]{Value: was, Meta: e.Meta}), why)
+	}
 	return was, err
+}
+
+// discard takes back a session whose token nobody was given.
+func (m *Manager[T]) discard(ctx context.Context, now *current[T]) {
+	m.survived(ctx, m.store.Delete(ctx, now.key))
+	if user := now.entry.Value.User; user != "" {
+		m.survived(ctx, m.delist(ctx, user, idOf(now.key)))
+	}
 }

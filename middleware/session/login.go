@@ -49,42 +49,54 @@ func (m *Manager[T]) Login(ctx context.Context, login Login, f func(*T) error) e
 	if err := q.headerSent(); err != nil {
 		return err
 	}
-	now, replaces, err := m.open(ctx, q, Record{User: login.User, Label: login.Label, Remember: login.Remember}, f)
+	o, err := m.open(ctx, q, Record{User: login.User, Label: login.Label, Remember: login.Remember}, f)
 	if err != nil {
 		return err
 	}
-	if err = m.enlist(ctx, now, replaces); err == nil && !q.replace(now, m.give(now)) {
+	if err = m.enlist(ctx, o.now, o.replaces); err == nil && !q.replace(o.now, m.give(o.now)) {
 		err = ErrHeaderSent
 	}
-	if err != nil {
-		m.survived(ctx, m.end(ctx, now.key, &now.entry))
+	switch {
+	case o.joined:
+	case err != nil:
+		m.discard(ctx, o.now)
+	case m.opts.OnCreated != nil:
+		m.opts.OnCreated(ctx, m.info(o.now.key, &o.now.entry))
 	}
 	return err
 }
 
-// open starts the session r in the place of the request's, and returns the ID of
-// that if it was the same user's. Where that gave way to a login of the same user
-// while the request was under way, it is that login's session.
-func (m *Manager[T]) open(ctx context.Context, q *request[T], r Record, f func(*T) error) (now *current[T], replaces string, err error) {
+// opened is the session that a login leads to.
+type opened[T any] struct {
+	now      *current[T]
+	replaces string // the ID of the one whose place it took, if that was the same user's
+	joined   bool   // another submission of the login has begun it
+}
+
+// open starts the session r in the place of the request's. Where that gave way to a
+// login of the same user while the request was under way, it joins that login.
+func (m *Manager[T]) open(ctx context.Context, q *request[T], r Record, f func(*T) error) (o opened[T], err error) {
 	for {
 		was, bad, err := q.ending(ctx)
 		if err != nil {
-			return nil, "", err
+			return o, err
 		}
 		if was == nil {
-			if now, err = m.join(ctx, q, r.User, f); now == nil && err == nil {
-				now, err = m.start(ctx, r, nil, f)
+			if o.now, err = m.join(ctx, q, r.User, f); o.now != nil || err != nil {
+				o.joined = true
+				return o, err
 			}
-			return now, "", err
+			o.now, err = m.start(ctx, r, nil, f)
+			return o, err
 		}
-		if now, err = m.takeOver(ctx, was, bad, r, f); err == ErrEnded {
+		if o.now, err = m.takeOver(ctx, was, bad, r, f); err == ErrEnded {
 			q.forget() // another request was faster
 			continue
 		}
-		if err == nil && was.entry.Value.User == r.User {
-			replaces = idOf(was.key)
+		if was.entry.Value.User == r.User {
+			o.replaces = idOf(was.key)
 		}
-		return now, replaces, err
+		return o, err
 	}
 }
 
@@ -130,7 +142,7 @@ func (m *Manager[T]) takeOver(ctx context.Context, was *current[T], bad bool, r 
 		return nil, err
 	}
 	heir := was.token.veil(now.token[:])
-	left, err := m.bury(ctx, was.key, &was.entry, heir[:])
+	left, err := m.bury(ctx, was.key, &was.entry, heir[:], ReasonLogin)
 	if err == nil && along && !bytes.Equal(left.Data, data) {
 		// It was changed while f ran, and what changed is not to be lost.
 		now.entry, err = m.store.UpdateEntry(ctx, now.key, now.entry, func(r Record) (_ Record, err error) {
@@ -141,7 +153,7 @@ func (m *Manager[T]) takeOver(ctx context.Context, was *current[T], bad bool, r 
 		})
 	}
 	if err != nil {
-		m.survived(ctx, m.store.Delete(ctx, now.key))
+		m.survived(ctx, m.store.Delete(ctx, now.key)) // nobody has its token, and no index lists it
 		return nil, err
 	}
 	if of != "" && of != r.User {

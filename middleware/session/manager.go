@@ -2,8 +2,10 @@ package session
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 
+	"github.com/slidingttl/slidingttl/drivers/memory"
 	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
@@ -17,6 +19,7 @@ import (
 type Manager[T any] struct {
 	opts     Options
 	store    *slidingttl.Store[Record]
+	own      *memory.Driver[Record] // nil: the caller's driver is used
 	policies policies
 	cookies  cookies
 	reported atomic.Int64 // when something was last logged
@@ -24,6 +27,9 @@ type Manager[T any] struct {
 
 // New returns a manager that keeps its records in d. opts may be nil; it is
 // copied. New does no I/O. The caller keeps d, and closes it after the manager.
+//
+// Without a driver, nil, sessions are kept in this process's memory, which is said in
+// the log: they end with it, and other servers do not know them.
 //
 // An option that breaks its rule, and a T of which JSON would keep nothing, is a
 // *slidingttl.InvalidError that names it.
@@ -43,6 +49,12 @@ func New[T any](d driver.Driver[Record], opts *Options) (*Manager[T], error) {
 		m.opts.ErrorHandler = m.unavailable
 	}
 	m.policies, m.cookies = newPolicies(&m.opts), newCookies(&m.opts)
+	if d == nil {
+		if m.own, err = memory.New[Record](nil); err != nil {
+			return nil, err
+		}
+		d = m.own
+	}
 	m.store, err = slidingttl.New(d, m.policies.index, &slidingttl.Options[Record]{
 		PolicyOf:     m.policies.of,
 		Touches:      m.opts.Touches,
@@ -50,7 +62,10 @@ func New[T any](d driver.Driver[Record], opts *Options) (*Manager[T], error) {
 		OnTouchError: func(ctx context.Context, _ string, err error) { m.survived(ctx, err) },
 	})
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, m.closeOwn())
+	}
+	if m.own != nil {
+		m.logger().Warn("session: no driver given, so sessions are kept in memory: they end with this process, and other servers do not know them")
 	}
 	return m, nil
 }
@@ -64,7 +79,17 @@ func (m *Manager[T]) Stats() slidingttl.Stats { return m.store.Stats() }
 
 // Close makes further calls fail and waits for touches under way. See
 // [slidingttl.Store.Close].
-func (m *Manager[T]) Close(ctx context.Context) error { return m.store.Close(ctx) }
+func (m *Manager[T]) Close(ctx context.Context) error {
+	return errors.Join(m.store.Close(ctx), m.closeOwn())
+}
+
+// closeOwn closes the driver if it is the manager's own.
+func (m *Manager[T]) closeOwn() error {
+	if m.own == nil {
+		return nil
+	}
+	return m.own.Close()
+}
 
 // info describes the session e, stored under key.
 func (m *Manager[T]) info(key string, e *driver.Entry[Record]) Info {

@@ -61,6 +61,13 @@ type Options struct {
 	// asks: keep it longer than their clocks are apart.
 	RenewGrace time.Duration
 
+	// RenewEvery has the first request renew the token, as Renew does, that asks
+	// for the session so long after the token was made: a token that lives for
+	// months is then of little use to who copied it. A client that loses the
+	// answer with the new token must log in again. More than RenewGrace. Zero:
+	// never.
+	RenewEvery time.Duration
+
 	// MaxRequest is the longest that a request lasts. It bounds how long a
 	// session that has ended, or a token that was renewed, is remembered for
 	// requests that arrived before: they see the session their token was good
@@ -93,6 +100,18 @@ type Options struct {
 	// could not be read or ErrInsecure refuses it. Nil: 503 Service Unavailable
 	// without details, which go to Logger.
 	ErrorHandler func(w http.ResponseWriter, r *http.Request, err error)
+
+	// OnCreated is told of a session that began: anonymous, or by a Login. Nil:
+	// nobody is told. This and the hooks below run in the request, or the call,
+	// that made the change, and may call the manager.
+	OnCreated func(ctx context.Context, s Info)
+
+	// OnRenewed is told of a session that got a new token. Nil: nobody is told.
+	OnRenewed func(ctx context.Context, s Info)
+
+	// OnEnded is told of a session that was ended, and why. Of sessions that die of
+	// a timeout nobody is told: the store lets them go. Nil: nobody is told.
+	OnEnded func(ctx context.Context, s Info, why Reason)
 
 	// OnReplay is told of a request that showed a token which its session no
 	// longer has. To end the session, call Revoke. Nil: nobody is told.
@@ -178,6 +197,8 @@ func (o Options) validate() (Options, error) {
 		return invalid("RenewGrace", o.RenewGrace, "must be at most the idle grace of both policies")
 	case o.RenewGrace%time.Millisecond != 0:
 		return invalid("RenewGrace", o.RenewGrace, "must be a whole number of milliseconds")
+	case o.RenewEvery != 0 && o.RenewEvery <= o.RenewGrace:
+		return invalid("RenewEvery", o.RenewEvery, "must be more than Options.RenewGrace, or zero")
 	case o.MaxRequest < time.Millisecond || o.MaxRequest > most:
 		return invalid("MaxRequest", o.MaxRequest, "must be at least 1ms, and at most the MaxLifetime of both policies")
 	case o.MaxRequest%time.Millisecond != 0:

@@ -18,6 +18,10 @@ func (m *Manager[T]) Renew(ctx context.Context) error {
 	if err != nil || now == nil {
 		return err
 	}
+	return m.renew(ctx, q, now)
+}
+
+func (m *Manager[T]) renew(ctx context.Context, q *request[T], now *current[T]) error {
 	if err := q.headerSent(); err != nil {
 		return err
 	}
@@ -44,5 +48,14 @@ func (m *Manager[T]) Renew(ctx context.Context) error {
 	if !q.replace(now, m.give(now)) {
 		return ErrHeaderSent
 	}
+	if m.opts.OnRenewed != nil {
+		m.opts.OnRenewed(ctx, m.info(now.key, &now.entry))
+	}
 	return nil
+}
+
+// renewalDue reports whether Options.RenewEvery wants a new token for e.
+func (m *Manager[T]) renewalDue(e *driver.Entry[Record]) bool {
+	made := max(e.CreatedAt, e.Value.ChangedAt)
+	return m.opts.RenewEvery > 0 && driver.Floor(m.store.Now()) >= made.Add(m.opts.RenewEvery)
 }

@@ -25,6 +25,7 @@ type request[T any] struct {
 	bad    *current[T] // a session whose data does not decode, which counts as none but for its end
 	ended  bool        // while the request was under way: not to be followed by an anonymous session
 	heir   *token      // of the login that the session gave way to
+	aged   bool        // its token was found due for renewal, and that was tried
 	failed error       // nil, or why the session could not be read
 	shown  bool        // the client has a token, good or not
 	used   bool        // the answer may depend on it
@@ -82,7 +83,27 @@ func (q *request[T]) load(ctx context.Context) (*current[T], error) {
 	if after != nil {
 		after()
 	}
+	if q.renewal(now) {
+		if err := q.m.renew(ctx, q, now); err != ErrEnded {
+			q.m.survived(ctx, err)
+		}
+		return q.load(ctx)
+	}
 	return now, err
+}
+
+// renewal reports whether now is to be renewed, once.
+func (q *request[T]) renewal(now *current[T]) bool {
+	if q.m.opts.RenewEvery == 0 || now == nil {
+		return false
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.aged || q.sent || q.passive() || !q.m.renewalDue(&now.entry) {
+		return false
+	}
+	q.aged = true
+	return true
 }
 
 // keepAlive counts the request as an access.

@@ -137,8 +137,11 @@ func (m *Manager[T]) begin(ctx context.Context, q *request[T], f func(*T) error)
 		return true, err
 	}
 	if other, err := q.adopt(now); err != nil || other {
-		m.survived(ctx, m.store.Delete(ctx, now.key))
+		m.discard(ctx, now)
 		return err != nil, err
+	}
+	if m.opts.OnCreated != nil {
+		m.opts.OnCreated(ctx, m.info(now.key, &now.entry))
 	}
 	return true, nil
 }

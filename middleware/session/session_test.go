@@ -550,6 +550,8 @@ func TestOptions(t *testing.T) {
 		"Options.SameSite ":   {SameSite: http.SameSiteNoneMode, InsecureLocalhost: true},
 		"Options.RenewGrace":  {RenewGrace: -1},
 		"Options.RenewGrace ": {RenewGrace: time.Hour},
+		"Options.RenewEvery":  {RenewEvery: -1},
+		"Options.RenewEvery ": {RenewEvery: 10 * time.Second},
 		"Options.MaxRequest":  {MaxRequest: -1},
 		"Options.MaxRequest ": {MaxRequest: 13 * time.Hour},
 		"Options.MaxData":     {MaxData: -1},
@@ -561,9 +563,6 @@ func TestOptions(t *testing.T) {
 		if !errors.As(err, &invalid) || invalid.Field != strings.TrimSpace(field) {
 			t.Errorf("%+v: error %v, want one that names %s", o, err, field)
 		}
-	}
-	if _, err := session.New[Data](nil, nil); !errors.Is(err, slidingttl.ErrInvalid) {
-		t.Errorf("no driver: %v", err)
 	}
 	m, err := session.New[Data](d, nil)
 	if err != nil {

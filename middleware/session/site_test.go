@@ -132,6 +132,7 @@ type spy struct {
 	mu        sync.Mutex // guards the rest
 	fail      error
 	failTouch error
+	failWrite error
 	seen      map[string]session.Record // every record ever written
 }
 
@@ -147,6 +148,12 @@ func (s *spy) failTouches(err error) {
 	s.failTouch = err
 }
 
+func (s *spy) failWrites(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failWrite = err
+}
+
 func (s *spy) failing() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -157,10 +164,11 @@ func (s *spy) wrote(key string, r session.Record) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.writes.Add(1)
-	if s.fail == nil {
+	err := cmp.Or(s.fail, s.failWrite)
+	if err == nil {
 		s.seen[fmt.Sprint(len(s.seen), " ", key)] = r
 	}
-	return s.fail
+	return err
 }
 
 func (s *spy) Get(ctx context.Context, key string) (driver.Entry[session.Record], error) {

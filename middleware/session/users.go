@@ -43,7 +43,7 @@ func (m *Manager[T]) Revoke(ctx context.Context, user, id string) error {
 	if !slices.ContainsFunc(members, func(s member) bool { return s.ID == id }) {
 		return slidingttl.ErrNotFound
 	}
-	if err := m.buryAll(ctx, []string{m.key(id)}); err != nil {
+	if err := m.buryAll(ctx, []string{m.key(id)}, ReasonRevoked); err != nil {
 		return err
 	}
 	m.survived(ctx, m.delist(ctx, user, id))
@@ -62,20 +62,20 @@ func (m *Manager[T]) RevokeAll(ctx context.Context, user string, except ...strin
 	if len(members) == 0 {
 		return nil
 	}
-	if err := m.buryAll(ctx, m.keys(members)); err != nil {
+	if err := m.buryAll(ctx, m.keys(members), ReasonRevoked); err != nil {
 		return err
 	}
 	return m.delist(ctx, user, ids(members)...)
 }
 
 // buryAll ends the sessions under keys that live.
-func (m *Manager[T]) buryAll(ctx context.Context, keys []string) error {
+func (m *Manager[T]) buryAll(ctx context.Context, keys []string, why Reason) error {
 	found, err := m.store.PeekMulti(ctx, keys)
 	if err != nil {
 		return err
 	}
 	for key, e := range found {
-		if _, err := m.bury(ctx, key, &e, nil); err != nil && err != ErrEnded {
+		if _, err := m.bury(ctx, key, &e, nil, why); err != nil && err != ErrEnded {
 			return err
 		}
 	}
@@ -156,7 +156,7 @@ func (m *Manager[T]) enlist(ctx context.Context, now *current[T], replaces strin
 		return err
 	}
 	if len(evicted) > 0 {
-		m.survived(ctx, m.buryAll(ctx, m.keys(evicted)))
+		m.survived(ctx, m.buryAll(ctx, m.keys(evicted), ReasonEvicted))
 	}
 	return nil
 }
