@@ -1,10 +1,14 @@
 package session
 
 import (
+	"math"
 	"net/http"
 	"strings"
 	"time"
 )
+
+// maxAge is how long browsers keep a cookie (RFC 6265bis, section 5.5).
+const maxAge = 400 * 24 * time.Hour
 
 // cookies is the Transport of browsers: the manager's cookie.
 type cookies struct {
@@ -55,7 +59,7 @@ func (c *cookies) Give(header http.Header, token string, last time.Duration) {
 	case token == "":
 		cookie.MaxAge = -1
 	case last > 0:
-		cookie.MaxAge = int((last + time.Second - 1) / time.Second)
+		cookie.MaxAge = int(math.Ceil(min(last, maxAge).Seconds()))
 	}
 	header.Add("Set-Cookie", cookie.String())
 }

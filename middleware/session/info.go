@@ -3,6 +3,7 @@ package session
 import (
 	"time"
 
+	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -25,7 +26,8 @@ type Info struct {
 	// IdleExpiry is until when the session lives if nobody accesses it again.
 	IdleExpiry time.Time
 
-	// AbsoluteExpiry is the instant that no access moves.
+	// AbsoluteExpiry is the instant that no access moves. Zero: there is none, by a
+	// policy without a cap.
 	AbsoluteExpiry time.Time
 }
 
@@ -39,6 +41,10 @@ func (p *policies) info(id string, e *driver.Entry[Record], now driver.Instant) 
 		// It may have been written under a policy with more slack.
 		seen = max(seen, min(now, expiry.Add(-(r.IdleGrace+r.Slack))))
 	}
+	absolute := limit.Time()
+	if r.MaxLifetime == slidingttl.NoCap {
+		absolute = time.Time{}
+	}
 	return Info{
 		ID:             id,
 		User:           e.Value.User,
@@ -47,6 +53,6 @@ func (p *policies) info(id string, e *driver.Entry[Record], now driver.Instant) 
 		CreatedAt:      e.CreatedAt.Time(),
 		LastSeen:       seen.Time(),
 		IdleExpiry:     expiry.Time(),
-		AbsoluteExpiry: limit.Time(),
+		AbsoluteExpiry: absolute,
 	}
 }

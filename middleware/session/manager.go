@@ -57,6 +57,7 @@ func New[T any](d driver.Driver[Record], opts *Options) (*Manager[T], error) {
 	}
 	m.store, err = slidingttl.New(d, m.policies.index, &slidingttl.Options[Record]{
 		PolicyOf:     m.policies.of,
+		Latest:       true, // a session that was logged out must not read
 		Touches:      m.opts.Touches,
 		Now:          m.opts.Now,
 		OnTouchError: func(ctx context.Context, _ string, err error) { m.survived(ctx, err) },

@@ -18,7 +18,8 @@ type Options struct {
 	Policy slidingttl.Policy
 
 	// Remember is how long a session lives whose Login asks to be remembered.
-	// Zero: 30 days idle, 90 days in all, with a slack of 1 day.
+	// Zero: 30 days idle, 90 days in all, with a slack of 1 day. Browsers keep a
+	// cookie for at most 400 days: a policy that allows more needs RenewEvery.
 	Remember slidingttl.Policy
 
 	// Cookie is the cookie's name, to which "__Host-" is added. Zero: "session".

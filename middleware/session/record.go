@@ -69,7 +69,7 @@ func newPolicies(o *Options) policies {
 		normal:   o.Policy,
 		remember: o.Remember,
 		index:    slidingttl.Policy{IdleGrace: longest, MaxLifetime: max(indexLifetime, longest)},
-		ended:    slidingttl.Policy{IdleGrace: o.MaxRequest, MaxLifetime: longest + o.MaxRequest},
+		ended:    slidingttl.Policy{IdleGrace: o.MaxRequest, MaxLifetime: min(longest, slidingttl.NoCap-o.MaxRequest) + o.MaxRequest},
 	}
 }
 
