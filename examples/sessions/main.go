@@ -4,7 +4,7 @@
 //	go run ./examples/sessions
 //
 // and open http://localhost:8080. With -cert and -key it serves https and uses the
-// cookie that production should; -idle and -max set the timeouts.
+// cookie that production should; -idle, -max and -slack set the timeouts.
 package main
 
 import (
@@ -25,6 +25,7 @@ import (
 type config struct {
 	addr, cert, key string
 	idle, max       time.Duration
+	slack           time.Duration
 	store           backend.Choice
 }
 
@@ -36,6 +37,7 @@ func main() {
 	flag.StringVar(&c.key, "key", "", "TLS key file")
 	flag.DurationVar(&c.idle, "idle", 2*time.Minute, "idle timeout")
 	flag.DurationVar(&c.max, "max", 10*time.Minute, "absolute timeout")
+	flag.DurationVar(&c.slack, "slack", 20*time.Second, "how far the stored expiry may run past the idle deadline")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -51,7 +53,7 @@ func run(ctx context.Context, c config) (err error) {
 	}
 	defer func() { err = errors.Join(err, b.Close()) }()
 	a, err := newApp(b.Driver, session.Options{
-		Policy:            slidingttl.Policy{IdleGrace: c.idle, MaxLifetime: c.max},
+		Policy:            slidingttl.Policy{IdleGrace: c.idle, MaxLifetime: c.max, Slack: min(c.slack, c.idle)},
 		InsecureLocalhost: c.cert == "",
 		OnReplay: func(_ context.Context, s session.Info) {
 			log.Printf("a former token of session %.8s (%s) was shown", s.ID, s.User)

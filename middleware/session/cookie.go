@@ -1,14 +1,16 @@
 package session
 
 import (
-	"net"
+	"math"
 	"net/http"
-	"net/netip"
 	"strings"
 	"time"
 )
 
-// cookies reads and makes the manager's cookie.
+// maxAge is how long browsers keep a cookie (RFC 6265bis, section 5.5).
+const maxAge = 400 * 24 * time.Hour
+
+// cookies is the Transport of browsers: the manager's cookie.
 type cookies struct {
 	name     string
 	secure   bool
@@ -23,10 +25,9 @@ func newCookies(o *Options) cookies {
 	return c
 }
 
-// read returns the token of the request's cookie. A cookie that is malformed, or
-// there more than once, is none: which of two was set by whom cannot be told.
-func (c *cookies) read(r *http.Request) (t token, ok bool) {
-	found := false
+// Token implements Transport. Of a cookie that is there more than once none counts:
+// which was set by whom cannot be told.
+func (c *cookies) Token(r *http.Request) (token string, shown bool) {
 	for _, line := range r.Header["Cookie"] {
 		for line != "" {
 			var part string
@@ -35,61 +36,33 @@ func (c *cookies) read(r *http.Request) (t token, ok bool) {
 			if name != c.name {
 				continue
 			}
-			if found {
-				return token{}, false
+			if shown {
+				return "", true
 			}
-			found = true
-			t, ok = parseToken(value)
+			token, shown = value, true
 		}
 	}
-	return t, ok
+	return token, shown
 }
 
-// present reports whether the request has the cookie, good or not.
-func (c *cookies) present(r *http.Request) bool { return len(r.CookiesNamed(c.name)) > 0 }
-
-// set returns the cookie for t. Unless until is zero it lasts until then.
-func (c *cookies) set(t *token, until, now time.Time) string {
+// Give implements Transport.
+func (c *cookies) Give(header http.Header, token string, last time.Duration) {
 	cookie := http.Cookie{
 		Name:     c.name,
-		Value:    t.String(),
+		Value:    token,
 		Path:     "/",
 		Secure:   c.secure,
 		HttpOnly: true,
 		SameSite: c.sameSite,
 	}
-	if !until.IsZero() {
-		cookie.MaxAge = int((until.Sub(now) + time.Second - 1) / time.Second)
+	switch {
+	case token == "":
+		cookie.MaxAge = -1
+	case last > 0:
+		cookie.MaxAge = int(math.Ceil(min(last, maxAge).Seconds()))
 	}
-	return cookie.String()
+	header.Add("Set-Cookie", cookie.String())
 }
 
-// clear returns the cookie that makes the browser drop its own.
-func (c *cookies) clear() string {
-	return (&http.Cookie{
-		Name:     c.name,
-		Path:     "/",
-		MaxAge:   -1,
-		Secure:   c.secure,
-		HttpOnly: true,
-		SameSite: c.sameSite,
-	}).String()
-}
-
-// fromLocalhost reports whether r came from this machine for a name of it.
-func fromLocalhost(r *http.Request) bool {
-	peer, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil || !peer.Addr().Unmap().IsLoopback() {
-		return false
-	}
-	host := r.Host
-	if h, _, err := net.SplitHostPort(host); err == nil {
-		host = h
-	}
-	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
-	if addr, err := netip.ParseAddr(host); err == nil {
-		return addr.IsLoopback()
-	}
-	host = strings.ToLower(strings.TrimSuffix(host, "."))
-	return host == "localhost" || strings.HasSuffix(host, ".localhost")
-}
+// Header implements Transport.
+func (c *cookies) Header() string { return "Cookie" }

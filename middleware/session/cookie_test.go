@@ -180,7 +180,10 @@ func TestStoreHoldsNoToken(t *testing.T) {
 		t.Fatalf("only %d records seen", len(s.store.seen))
 	}
 	for key, r := range s.store.seen {
-		all := key + fmt.Sprintf(" %+v %s %s %s", r, r.Token, r.Previous, r.Data)
+		all := key + fmt.Sprintf(" %+v %s %s", r, r.Token, r.Data)
+		for _, f := range r.Former {
+			all += string(f.Token)
+		}
 		for _, token := range tokens {
 			raw, _ := base64.RawURLEncoding.DecodeString(token)
 			for _, part := range []string{token, token[:20], token[22:], string(raw[:16]), string(raw[16:])} {
@@ -225,6 +228,36 @@ func TestInsecureLocalhost(t *testing.T) {
 		s.sessions.Middleware(s.mux).ServeHTTP(rec, req)
 		if want := map[bool]int{true: 200, false: 503}[tt.ok]; rec.Code != want {
 			t.Errorf("for %q from %q: %d, want %d", tt.host, tt.peer, rec.Code, want)
+		}
+	}
+
+	// What a proxy on this machine, which asks for "localhost", tells of others.
+	for _, tt := range []struct {
+		header, value string
+		ok            bool
+	}{
+		{"X-Forwarded-For", "192.0.2.1", false},
+		{"X-Forwarded-For", "127.0.0.1", false},
+		{"X-Forwarded-Host", "example.com", false},
+		{"X-Forwarded-Proto", "https", false},
+		{"X-Forwarded-Anything", "", false},
+		{"X-Real-Ip", "192.0.2.1", false},
+		{"Forwarded", "for=192.0.2.1", false},
+		{"Via", "1.1 proxy", false},
+		{"Origin", "https://example.com", false},
+		{"Origin", "null", false},
+		{"Origin", "http://localhost.example.com", false},
+		{"Origin", "http://localhost:8080", true},
+		{"Origin", "http://[::1]:8080", true},
+		{"X-Forward", "x", true},
+	} {
+		req := httptest.NewRequest("GET", "/public", nil)
+		req.Host, req.RemoteAddr = "localhost", "127.0.0.1:999"
+		req.Header.Set(tt.header, tt.value)
+		rec := httptest.NewRecorder()
+		s.sessions.Middleware(s.mux).ServeHTTP(rec, req)
+		if want := map[bool]int{true: 200, false: 503}[tt.ok]; rec.Code != want {
+			t.Errorf("%s %q: %d, want %d", tt.header, tt.value, rec.Code, want)
 		}
 	}
 }

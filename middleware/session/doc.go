@@ -45,21 +45,31 @@
 // of its [slidingttl.Policy]: Options.Policy, or Options.Remember for a Login that
 // says so. Login starts a new session, with a new token and the absolute timeout
 // counting from then, and ends the visitor's former one; data of an anonymous
-// session is taken along. Renew only changes the token: the record, its ID and its
+// session is taken along. A login submitted twice joins the session that it began
+// the first time. Renew only changes the token: the record, its ID and its
 // absolute timeout stay.
 //
-// For Options.RenewGrace a renewed session also answers to the token it had before,
-// so that requests in flight are not logged out. Concurrent renewals come to one. A
-// token shown after that is no session, does not keep the session alive, and is
-// reported to Options.OnReplay: it was copied, or a client lost an answer. Login has
-// no grace: a token from before a login never gives access to what the login
-// opened. Where Renew is meant to shut out someone who may have the token,
-// log in again.
+// A request is judged by when it arrived, not by when its handler first asks. One
+// that arrives up to Options.RenewGrace after a renewal may show the token from
+// before, however long it then takes, so that requests in flight are not logged
+// out. Concurrent renewals come to one. A token shown later is no session, does not
+// keep the session alive, and is reported to Options.OnReplay: it was copied, or a
+// client lost an answer. Login has no grace: a token from before a login never gives
+// access to what the login opened. Where Renew is meant to shut out someone who may
+// have the token, log in again.
+//
+// A session that ends while a request for it is under way, by a logout, a login or
+// a revocation, leaves a mark for Options.MaxRequest: what that request writes fails
+// with ErrEnded, and begins no session whose cookie would take the place of a newer
+// one. The same goes for a request that finds its session gone, of its timeouts
+// say, more than RenewGrace after it arrived.
 //
 // # Tokens and what the store sees
 //
 // A token is 384 bits from crypto/rand: 128 that find the record and 256 that prove
-// the right to it. The store has a hash of both, never the token. A session's ID is
+// the right to it. The store has a hash of both, never the token: but for the token
+// of a login, which for Options.MaxRequest is kept for a second submission of it,
+// hidden by the token that the first one came with. A session's ID is
 // such a hash: it may be shown and logged, and gives no access.
 //
 // T is stored as JSON, so that what a handler holds is never shared with another.
@@ -77,11 +87,42 @@
 // is malformed, of another length or present twice counts as none and costs no
 // store call.
 //
+// # Requests that last, and other protocols
+//
+// A stream or a websocket looks at the session before its header leaves, and then
+// asks Refresh from time to time, which says whether the session still lives and
+// keeps it alive. A first Get after the header is ErrHeaderSent, for the header could
+// no longer say that the answer is one visitor's own.
+//
+// A handler that hijacks the connection writes its own header: the session's lines
+// are in w.Header() once Hijack has returned, Set-Cookie among them if the request
+// began or renewed a session, and are the handler's to send. Websocket libraries
+// that take a header for the 101 answer hijack by themselves, too late to look:
+// call Get, and whatever may set a cookie, before.
+//
+// Only a request that asks for its session is an access. A user who is busy for
+// longer than the idle timeout on pages whose handlers never ask is logged out:
+// call Get there, or set Options.KeepAlive.
+//
+// # Clocks
+//
+// Servers that share a store should agree on the time: each judges by its own
+// (or the store's, where the driver knows that). A clock that is ahead by some
+// seconds ends sessions, and Options.RenewGrace, by so much earlier.
+//
+// # Plain http
+//
+// Browsers refuse a "__Host-" cookie over plain http, so that logins there seem to
+// be forgotten at once. For development on one machine there is
+// Options.InsecureLocalhost; any other host needs a certificate, if only one of a
+// private authority.
+//
 // # When the store is down
 //
 // A request whose session could not be read is answered by Options.ErrorHandler, by
-// default 503 without details, in place of what the handler writes from then on;
-// the handler need only return. With Options.Anonymous such a visitor has no
+// default 503 without details and a line in Options.Logger, in place of what the
+// handler writes from then on; the handler need only return. The store is asked once
+// a request. With Options.Anonymous such a visitor has no
 // session instead. An Update, Login, Renew or Destroy that cannot write says so to
 // the handler.
 //

@@ -14,12 +14,13 @@ var (
 	// was destroyed or revoked, expired, or gave way to a login. Nothing was written.
 	ErrEnded = errors.New("session: ended")
 
-	// ErrHeaderSent says that a cookie must be set and the response has begun.
-	// Nothing was written.
-	ErrHeaderSent = errors.New("session: response has begun, no cookie can be set")
+	// ErrHeaderSent says that the response has begun: a cookie can no longer be
+	// set and nothing was written, or the first look at the session came too late
+	// for the header to say that the answer is one visitor's own.
+	ErrHeaderSent = errors.New("session: the response has begun")
 
 	// ErrInsecure says that Options.InsecureLocalhost is set and a request came
-	// from, or for, another host.
+	// from or for another host, or through a proxy.
 	ErrInsecure = errors.New("session: InsecureLocalhost serves requests from and for localhost only")
 )
 

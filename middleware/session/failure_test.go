@@ -2,11 +2,13 @@ package session_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
@@ -156,14 +158,7 @@ func TestDataThatDoesNotDecode(t *testing.T) {
 	b := s.browser()
 	b.ok("/login?user=ann")
 	id := b.ok("/id").body
-	e, err := s.store.Get(t.Context(), "s:"+id)
-	if err != nil {
-		t.Fatal(err)
-	}
-	e.Value.Data = json.RawMessage(`{"count":"many"}`)
-	if _, err := s.store.Replace(t.Context(), "s:"+id, e.Value, e.Meta, e.Life, 0); err != nil {
-		t.Fatal(err)
-	}
+	s.store.put(t, id, json.RawMessage(`{"count":"many"}`))
 	b.want("/get", "/0/", "no session, and no half of one")
 	var data *session.DataError
 	if len(survived) != 1 || !errors.As(survived[0], &data) || data.Op != "decode" {
@@ -213,15 +208,7 @@ func TestHooksMayCallBack(t *testing.T) {
 		t.Errorf("%q, hook told %d times", r.body, told)
 	}
 	b.want("/panics", "ann<nil>", "a panic left nothing locked")
-	id := "s:" + b.ok("/id").body
-	e, err := s.store.Get(t.Context(), id)
-	if err != nil {
-		t.Fatal(err)
-	}
-	e.Value.Data = json.RawMessage(`[]`)
-	if _, err := s.store.Replace(t.Context(), id, e.Value, e.Meta, e.Life, 0); err != nil {
-		t.Fatal(err)
-	}
+	s.store.put(t, b.ok("/id").body, json.RawMessage(`[]`))
 	if b.want("/get", "/0/", "data that does not decode"); told != 2 {
 		t.Errorf("hooks told %d times", told)
 	}
@@ -397,4 +384,134 @@ func TestPanicInHandler(t *testing.T) {
 		t.Fatal("the panic was swallowed")
 	}
 	b.want("/get", "/2/", "what was updated before the panic stands, and the former token is good for the grace")
+}
+
+// TestLogoutOfDataThatDoesNotDecode: a session that this release cannot read ends
+// with a logout or a login all the same, and is not there again after a rollback.
+func TestLogoutOfDataThatDoesNotDecode(t *testing.T) {
+	for _, path := range []string{"/logout", "/login?user=ann", "/login?user=bob"} {
+		s := newSite(t, nil)
+		b := s.browser()
+		b.ok("/login?user=ann")
+		id, was := b.ok("/id").body, b.cookie()
+		good := s.store.put(t, id, json.RawMessage(`{"count":"many"}`))
+		if path == "/logout" {
+			if c := b.ok(path).header.Get("Set-Cookie"); !strings.Contains(c, "Max-Age=0") {
+				t.Errorf("logout sets %q", c)
+			}
+		} else {
+			b.ok(path)
+		}
+		e, err := s.store.Get(t.Context(), "s:"+id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Value.Token != nil {
+			t.Errorf("%s left the session as it was", path)
+			s.store.put(t, id, good)
+		}
+		if r := b.with("/get", was); r.body != "/0/" {
+			t.Errorf("%s: after a rollback the token opens %q", path, r.body)
+		}
+		want := map[string]int{"/login?user=ann": 1}[path]
+		if list, err := s.sessions.List(t.Context(), "ann"); err != nil || len(list) != want {
+			t.Errorf("%s: ann has %d sessions, %v; want %d", path, len(list), err, want)
+		}
+	}
+}
+
+// TestStoreDownIsLogged: by default somebody hears of it, without a flood and
+// without a key.
+func TestStoreDownIsLogged(t *testing.T) {
+	var log bytes.Buffer
+	s := newSite(t, &session.Options{Logger: slog.New(slog.NewJSONHandler(&log, nil))})
+	b := s.browser()
+	b.ok("/login?user=ann")
+	id := b.ok("/id").body
+	s.store.failWith(errDown)
+	for range 20 {
+		b.get("/get")
+	}
+	lines := strings.Split(strings.TrimSpace(log.String()), "\n")
+	if len(lines) != 1 || !strings.Contains(lines[0], `"level":"ERROR"`) || !strings.Contains(lines[0], errDown.Error()) {
+		t.Errorf("logged %q, want one line with the store's error", lines)
+	}
+	_, token, _ := strings.Cut(b.cookie(), "=")
+	if strings.Contains(log.String(), id) || strings.Contains(log.String(), token[:20]) {
+		t.Errorf("the log holds a key: %s", log.String())
+	}
+	s.clock.Advance(10 * time.Second)
+	b.get("/get")
+	if n := strings.Count(log.String(), "\n"); n != 2 {
+		t.Errorf("%d lines after ten seconds more, want 2", n)
+	}
+}
+
+// TestStoreDownIsAskedOnce has a handler that asks again and again.
+func TestStoreDownIsAskedOnce(t *testing.T) {
+	for _, anonymous := range []bool{false, true} {
+		var told int
+		s := newSite(t, &session.Options{Anonymous: anonymous, OnError: func(context.Context, error) { told++ }})
+		s.mux.HandleFunc("/often", func(w http.ResponseWriter, r *http.Request) {
+			for range 5 {
+				if _, err := s.sessions.Get(r.Context()); errors.Is(err, errDown) == anonymous {
+					t.Errorf("Get: %v", err)
+				}
+			}
+			if err := s.sessions.Renew(r.Context()); !errors.Is(err, errDown) {
+				t.Errorf("Renew: %v", err)
+			}
+			s.store.failWith(nil)
+			if v, err := s.sessions.Refresh(r.Context()); err != nil || v.User != "ann" {
+				t.Errorf("Refresh asks anew: %+v, %v", v, err)
+			}
+			if v, err := s.sessions.Get(r.Context()); err != nil || v.User != "ann" {
+				t.Errorf("Get after it: %+v, %v", v, err)
+			}
+		})
+		b := s.browser()
+		b.ok("/login?user=ann")
+		s.store.failWith(errDown)
+		s.store.reads.Store(0)
+		b.ok("/often")
+		if n := s.store.reads.Load(); n != 2 {
+			t.Errorf("Anonymous %v: the store was read %d times, want once down and once up", anonymous, n)
+		}
+		if want := map[bool]int{true: 1}[anonymous]; told != want {
+			t.Errorf("Anonymous %v: OnError was told %d times, want %d", anonymous, told, want)
+		}
+	}
+}
+
+// TestGetAfterTheHeader: an answer whose header left before anyone looked says
+// neither that it varies nor that it must not be stored, so it must not be personal.
+func TestGetAfterTheHeader(t *testing.T) {
+	s := newSite(t, nil)
+	s.mux.HandleFunc("/stream", func(w http.ResponseWriter, r *http.Request) {
+		if r.FormValue("look") != "" {
+			_, _ = s.sessions.Get(r.Context())
+		}
+		http.NewResponseController(w).Flush()
+		v, err := s.sessions.Get(r.Context())
+		again, errAgain := s.sessions.Refresh(r.Context())
+		fmt.Fprintf(w, "%q %v %q %v", v.User, err, again.User, errAgain)
+	})
+	s.mux.HandleFunc("/update", func(w http.ResponseWriter, r *http.Request) {
+		http.NewResponseController(w).Flush()
+		if err := s.sessions.Update(r.Context(), func(d *Data) error { d.Count++; return nil }); err != nil {
+			t.Errorf("Update of a session that exists: %v", err)
+		}
+		v, err := s.sessions.Get(r.Context())
+		fmt.Fprintf(w, "%q %v", v.User, err)
+	})
+	b := s.browser()
+	b.ok("/login?user=ann")
+	r := b.want("/stream?look=1", `"ann" <nil> "ann" <nil>`, "looked at before the header left")
+	if r.header.Get("Vary") != "Cookie" || r.header.Get("Cache-Control") != "no-store" {
+		t.Errorf("headers %v", r.header)
+	}
+	late := session.ErrHeaderSent.Error()
+	b.want("/stream", `"" `+late+` "" `+late, "first looked at after the header left")
+	b.want("/update", `"" `+late, "not looked at by an update either")
+	b.want("/get", "ann/1/", "the update was written")
 }

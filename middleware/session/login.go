@@ -1,12 +1,12 @@
 package session
 
 import (
+	"bytes"
 	"context"
-	"errors"
+	"encoding/json"
 	"strings"
 
 	"github.com/slidingttl/slidingttl/slidingttl"
-	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
 // Login says whose session it is to be.
@@ -29,12 +29,12 @@ type Login struct {
 //
 // Over Options.MaxPerUser the user's session that was begun first is ended.
 //
+// A login submitted twice with one cookie is one: the second joins the session that
+// the first began, whichever answer the browser keeps. Visitors without a cookie
+// cannot be told apart, and get a session each.
+//
 // If Login fails there is no new session; the former one may have ended.
 func (m *Manager[T]) Login(ctx context.Context, login Login, f func(*T) error) error {
-	q, err := m.of(ctx)
-	if err != nil {
-		return err
-	}
 	if login.User == "" {
 		return &slidingttl.InvalidError{Field: "Login.User", Value: "empty", Rule: "is required"}
 	}
@@ -42,126 +42,122 @@ func (m *Manager[T]) Login(ctx context.Context, login Login, f func(*T) error) e
 		login.Label = login.Label[:maxLabel]
 	}
 	login.Label = strings.ToValidUTF8(login.Label, "")
-	former, err := q.load(ctx)
+	q, err := m.of(ctx)
 	if err != nil {
 		return err
 	}
 	if err := q.headerSent(); err != nil {
 		return err
 	}
-	r := Record{User: login.User, Label: login.Label, Remember: login.Remember}
-	var data T
-	switch {
-	case former == nil:
-		data, r.Data, err = m.apply(nil, f)
-	case former.entry.Value.User == "" || former.entry.Value.User == login.User:
-		data, r.Data, err = m.handOver(ctx, former, f)
-	default:
-		if data, r.Data, err = m.apply(nil, f); err == nil || err == errUnchanged {
-			err = m.end(ctx, idOf(former.key), former.entry.Value.User)
-		}
-	}
-	if err != nil && err != errUnchanged {
-		return err
-	}
-	now, err := m.insert(ctx, r, data)
+	o, err := m.open(ctx, q, Record{User: login.User, Label: login.Label, Remember: login.Remember}, f)
 	if err != nil {
 		return err
 	}
-	replaces := ""
-	if former != nil && former.entry.Value.User == login.User {
-		replaces = idOf(former.key)
-	}
-	if err = m.enlist(ctx, now, replaces); err == nil && !q.replace(now, m.cookie(&now.token, &now.entry)) {
+	if err = m.enlist(ctx, o.now, o.replaces); err == nil && !q.replace(o.now, m.give(o.now)) {
 		err = ErrHeaderSent
 	}
-	if err != nil {
-		m.survived(ctx, m.end(ctx, idOf(now.key), login.User))
+	switch {
+	case o.joined:
+	case err != nil:
+		m.discard(ctx, o.now)
+	case m.opts.OnCreated != nil:
+		m.opts.OnCreated(ctx, m.info(o.now.key, &o.now.entry))
 	}
 	return err
 }
 
-// handOver ends the session former and returns what f makes of its data: both at
-// once, so that no other request's change is lost between.
-func (m *Manager[T]) handOver(ctx context.Context, former *current[T], f func(*T) error) (data T, encoded []byte, err error) {
-	_, err = m.store.UpdateEntry(ctx, former.key, former.entry, func(r Record) (Record, error) {
-		if r.Kind != Live {
-			return r, ErrEnded
+// opened is the session that a login leads to.
+type opened[T any] struct {
+	now      *current[T]
+	replaces string // the ID of the one whose place it took, if that was the same user's
+	joined   bool   // another submission of the login has begun it
+}
+
+// open starts the session r in the place of the request's. Where that gave way to a
+// login of the same user while the request was under way, it joins that login.
+func (m *Manager[T]) open(ctx context.Context, q *request[T], r Record, f func(*T) error) (o opened[T], err error) {
+	for {
+		was, bad, err := q.ending(ctx)
+		if err != nil {
+			return o, err
 		}
-		var err error
-		if data, encoded, err = m.apply(r.Data, f); err != nil && err != errUnchanged {
+		if was == nil {
+			if o.now, err = m.join(ctx, q, r.User, f); o.now != nil || err != nil {
+				o.joined = true
+				return o, err
+			}
+			o.now, err = m.start(ctx, r, nil, f)
+			return o, err
+		}
+		if o.now, err = m.takeOver(ctx, was, bad, r, f); err == ErrEnded {
+			q.forget() // another request was faster
+			continue
+		}
+		if was.entry.Value.User == r.User {
+			o.replaces = idOf(was.key)
+		}
+		return o, err
+	}
+}
+
+// join returns the session of user that the request's gave way to, changed by f;
+// nil if there is none.
+func (m *Manager[T]) join(ctx context.Context, q *request[T], user string, f func(*T) error) (*current[T], error) {
+	heir := q.successor()
+	if heir == nil {
+		return nil, nil
+	}
+	found, err := q.fetch(ctx, *heir, false)
+	if err != nil || found.now == nil || found.now.entry.Value.User != user {
+		return nil, err
+	}
+	now, err := m.changed(ctx, found.now, f)
+	if err == ErrEnded {
+		return nil, nil
+	}
+	return now, err
+}
+
+// start writes r as a new session with what f makes of data.
+func (m *Manager[T]) start(ctx context.Context, r Record, data json.RawMessage, f func(*T) error) (now *current[T], err error) {
+	now = &current[T]{}
+	if now.data, r.Data, err = m.apply(data, f); err != nil && err != errUnchanged {
+		return nil, err
+	}
+	return m.insert(ctx, r, now.data)
+}
+
+// takeOver starts the session r and ends the session was, whose data it takes along
+// unless it is bad or another user's. ErrEnded: was lives no more, and nothing
+// was done.
+func (m *Manager[T]) takeOver(ctx context.Context, was *current[T], bad bool, r Record, f func(*T) error) (*current[T], error) {
+	of := was.entry.Value.User
+	along := !bad && (of == "" || of == r.User)
+	var data json.RawMessage
+	if along {
+		data = was.entry.Value.Data
+	}
+	now, err := m.start(ctx, r, data, f)
+	if err != nil {
+		return nil, err
+	}
+	heir := was.token.veil(now.token[:])
+	left, err := m.bury(ctx, was.key, &was.entry, heir[:], ReasonLogin)
+	if err == nil && along && !bytes.Equal(left.Data, data) {
+		// It was changed while f ran, and what changed is not to be lost.
+		now.entry, err = m.store.UpdateEntry(ctx, now.key, now.entry, func(r Record) (_ Record, err error) {
+			if now.data, r.Data, err = m.apply(left.Data, f); err == errUnchanged {
+				err = nil
+			}
 			return r, err
-		}
-		return Record{Kind: Ended, Remember: r.Remember}, nil
-	})
-	if err == ErrEnded || errors.Is(err, slidingttl.ErrNotFound) {
-		return m.apply(nil, f)
+		})
 	}
-	return data, encoded, err
-}
-
-// Renew gives the session a new token: call it after a change of privilege. The
-// session, its ID and its absolute timeout stay. The former token is good for
-// Options.RenewGrace. Requests that renew at the same time, or with the former
-// token, come to one renewal. Without a session there is nothing to renew: nil.
-func (m *Manager[T]) Renew(ctx context.Context) error {
-	q, err := m.of(ctx)
 	if err != nil {
-		return err
+		m.survived(ctx, m.store.Delete(ctx, now.key)) // nobody has its token, and no index lists it
+		return nil, err
 	}
-	now, err := q.load(ctx)
-	if err != nil || now == nil {
-		return err
+	if of != "" && of != r.User {
+		m.survived(ctx, m.delist(ctx, of, idOf(was.key)))
 	}
-	if err := q.headerSent(); err != nil {
-		return err
-	}
-	t := now.token.renewed()
-	e, err := m.store.UpdateEntry(ctx, now.key, now.entry, func(r Record) (Record, error) {
-		if r.Kind != Live {
-			return r, ErrEnded
-		}
-		if !sameHash(now.token.hash(), r.Token) {
-			return r, errUnchanged // renewed by another request
-		}
-		r.Previous, r.RenewedAt = r.Token, driver.Floor(m.store.Now())
-		r.Token = t.hash()
-		return r, nil
-	})
-	switch {
-	case err == errUnchanged:
-		return nil
-	case errors.Is(err, slidingttl.ErrNotFound):
-		return ErrEnded
-	case err != nil:
-		return err
-	}
-	if !q.replace(&current[T]{key: now.key, token: t, entry: e, data: now.data}, m.cookie(&t, &e)) {
-		return ErrHeaderSent
-	}
-	return nil
-}
-
-// Destroy ends the session and has the browser drop its cookie, unless the
-// response has begun: logout. Without a session it only does the latter. An Update
-// after it begins an anonymous session.
-func (m *Manager[T]) Destroy(ctx context.Context) error {
-	q, err := m.of(ctx)
-	if err != nil {
-		return err
-	}
-	now, err := q.load(ctx)
-	if err != nil {
-		return err
-	}
-	if now != nil {
-		if err := m.end(ctx, idOf(now.key), now.entry.Value.User); err != nil {
-			return err
-		}
-	}
-	mayHave := now != nil || m.cookies.present(q.r) && !q.gaveWay()
-	if !mayHave || !q.replace(nil, m.cookies.clear()) {
-		q.replace(nil, "")
-	}
-	return nil
+	return now, nil
 }

@@ -2,10 +2,10 @@ package session
 
 import (
 	"context"
-	"net/http"
-	"time"
+	"errors"
+	"sync/atomic"
 
-	"github.com/slidingttl/slidingttl/middleware/internal/response"
+	"github.com/slidingttl/slidingttl/drivers/memory"
 	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
@@ -19,14 +19,20 @@ import (
 type Manager[T any] struct {
 	opts     Options
 	store    *slidingttl.Store[Record]
+	own      *memory.Driver[Record] // nil: the caller's driver is used
 	policies policies
 	cookies  cookies
+	reported atomic.Int64 // when something was last logged
 }
 
 // New returns a manager that keeps its records in d. opts may be nil; it is
 // copied. New does no I/O. The caller keeps d, and closes it after the manager.
 //
-// An option that breaks its rule is a *slidingttl.InvalidError that names it.
+// Without a driver, nil, sessions are kept in this process's memory, which is said in
+// the log: they end with it, and other servers do not know them.
+//
+// An option that breaks its rule, and a T of which JSON would keep nothing, is a
+// *slidingttl.InvalidError that names it.
 func New[T any](d driver.Driver[Record], opts *Options) (*Manager[T], error) {
 	m := &Manager[T]{}
 	if opts != nil {
@@ -36,37 +42,33 @@ func New[T any](d driver.Driver[Record], opts *Options) (*Manager[T], error) {
 	if m.opts, err = m.opts.validate(); err != nil {
 		return nil, err
 	}
+	if err := checkData[T](); err != nil {
+		return nil, err
+	}
+	if m.opts.ErrorHandler == nil {
+		m.opts.ErrorHandler = m.unavailable
+	}
 	m.policies, m.cookies = newPolicies(&m.opts), newCookies(&m.opts)
+	if d == nil {
+		if m.own, err = memory.New[Record](nil); err != nil {
+			return nil, err
+		}
+		d = m.own
+	}
 	m.store, err = slidingttl.New(d, m.policies.index, &slidingttl.Options[Record]{
 		PolicyOf:     m.policies.of,
+		Latest:       true, // a session that was logged out must not read
 		Touches:      m.opts.Touches,
 		Now:          m.opts.Now,
 		OnTouchError: func(ctx context.Context, _ string, err error) { m.survived(ctx, err) },
 	})
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, m.closeOwn())
+	}
+	if m.own != nil {
+		m.logger().Warn("session: no driver given, so sessions are kept in memory: they end with this process, and other servers do not know them")
 	}
 	return m, nil
-}
-
-// Middleware gives the handlers under it their sessions. It reads nothing before
-// a handler asks. Under itself it has no effect.
-func (m *Manager[T]) Middleware(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Context().Value(m) != nil {
-			next.ServeHTTP(w, r)
-			return
-		}
-		if m.opts.InsecureLocalhost && !fromLocalhost(r) {
-			m.opts.ErrorHandler(w, r, ErrInsecure)
-			return
-		}
-		q := &request[T]{m: m, w: response.Writer{ResponseWriter: w}}
-		q.w.Before = q.beforeHeader
-		q.r = r.WithContext(context.WithValue(r.Context(), m, q))
-		next.ServeHTTP(&q.w, q.r)
-		q.w.Begin(http.StatusOK)
-	})
 }
 
 // Check asks the driver, at start-up, whether its store is configured to keep what
@@ -78,31 +80,21 @@ func (m *Manager[T]) Stats() slidingttl.Stats { return m.store.Stats() }
 
 // Close makes further calls fail and waits for touches under way. See
 // [slidingttl.Store.Close].
-func (m *Manager[T]) Close(ctx context.Context) error { return m.store.Close(ctx) }
-
-// survived reports a failure that no caller is told of.
-func (m *Manager[T]) survived(ctx context.Context, err error) {
-	if err != nil && m.opts.OnError != nil {
-		m.opts.OnError(ctx, err)
-	}
+func (m *Manager[T]) Close(ctx context.Context) error {
+	return errors.Join(m.store.Close(ctx), m.closeOwn())
 }
 
-// of returns the state of the request that ctx belongs to.
-func (m *Manager[T]) of(ctx context.Context) (*request[T], error) {
-	q, ok := ctx.Value(m).(*request[T])
-	if !ok {
-		return nil, ErrNoMiddleware
+// closeOwn closes the driver if it is the manager's own.
+func (m *Manager[T]) closeOwn() error {
+	if m.own == nil {
+		return nil
 	}
-	return q, nil
+	return m.own.Close()
+}
+
+// info describes the session e, stored under key.
+func (m *Manager[T]) info(key string, e *driver.Entry[Record]) Info {
+	return m.policies.info(idOf(key), e, driver.Floor(m.store.Now()))
 }
 
 func (m *Manager[T]) key(id string) string { return m.opts.KeyPrefix + sessionKey + id }
-
-// cookie returns the cookie for t and the session e.
-func (m *Manager[T]) cookie(t *token, e *driver.Entry[Record]) string {
-	var until time.Time
-	if e.Value.Remember {
-		until = m.policies.of(e.Value).Cap(e.CreatedAt).Time()
-	}
-	return m.cookies.set(t, until, m.store.Now())
-}

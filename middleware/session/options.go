@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strings"
 	"time"
@@ -17,7 +18,8 @@ type Options struct {
 	Policy slidingttl.Policy
 
 	// Remember is how long a session lives whose Login asks to be remembered.
-	// Zero: 30 days idle, 90 days in all, with a slack of 1 day.
+	// Zero: 30 days idle, 90 days in all, with a slack of 1 day. Browsers keep a
+	// cookie for at most 400 days: a policy that allows more needs RenewEvery.
 	Remember slidingttl.Policy
 
 	// Cookie is the cookie's name, to which "__Host-" is added. Zero: "session".
@@ -30,26 +32,57 @@ type Options struct {
 	SameSite http.SameSite
 
 	// InsecureLocalhost makes cookies work over plain http on a developer's
-	// machine: without Secure and "__Host-". Every request that does not come
-	// from this machine, for a localhost name, is then refused with ErrInsecure
-	// through ErrorHandler, so that it cannot go unnoticed elsewhere.
+	// machine: without Secure and "__Host-". A request is then refused with
+	// ErrInsecure, through ErrorHandler, unless it comes from this machine, for a
+	// localhost name, from a page of one if it says so (Origin), and without a
+	// header that proxies add (Forwarded, X-Forwarded-*, X-Real-IP, Via). A proxy
+	// on the same machine that adds none and renames the host cannot be told
+	// from a browser.
+	//
+	// Over plain http for another host, a phone's look at a developer's machine
+	// say, no session works: give that host a certificate.
 	InsecureLocalhost bool
+
+	// KeepAlive counts every request with a session as an access, also where the
+	// handler never asks for the session: a user who is busy on such pages does
+	// not time out. It costs those requests a read, before the handler, which may
+	// fail without harm. Wrap only the pages in question if assets should be
+	// spared, or name those in Passive.
+	KeepAlive bool
 
 	// Passive reports requests that must not keep a session alive: polling,
 	// health checks. It is called when a handler first asks for the session.
 	// Update, Login and Renew still count as accesses. Nil: none.
 	Passive func(*http.Request) bool
 
-	// RenewGrace is how long the former token is good after Renew. Zero: 10 s.
-	// A millisecond is as good as none.
+	// RenewGrace is how long after Renew a request may arrive with the former
+	// token. Zero: 10 s, or the idle grace of a policy that is shorter. A
+	// millisecond is as good as none. Where several servers share a store it is
+	// counted from the clock of the one that renewed, by the clock of the one that
+	// asks: keep it longer than their clocks are apart.
 	RenewGrace time.Duration
+
+	// RenewEvery has the first request renew the token, as Renew does, that asks
+	// for the session so long after the token was made: a token that lives for
+	// months is then of little use to who copied it. A client that loses the
+	// answer with the new token must log in again. More than RenewGrace. Zero:
+	// never.
+	RenewEvery time.Duration
+
+	// MaxRequest is the longest that a request lasts. It bounds how long a
+	// session that has ended, or a token that was renewed, is remembered for
+	// requests that arrived before: they see the session their token was good
+	// for, or write nowhere, and never begin another. At most both policies'
+	// MaxLifetime. Zero: 1 h, or that bound.
+	MaxRequest time.Duration
 
 	// MaxData bounds the encoded data of a session, in bytes: an Update beyond
 	// it fails with an error that matches slidingttl.ErrInvalid. Zero: 16 KiB.
 	MaxData int
 
 	// MaxPerUser bounds the sessions of a user: a Login beyond it ends the one
-	// that was begun first. Zero: 32.
+	// that was begun first. They are listed in one record, some 80 bytes each.
+	// Zero: 32. At most 1,000.
 	MaxPerUser int
 
 	// KeyPrefix begins every key in the store. Zero: none.
@@ -66,8 +99,20 @@ type Options struct {
 
 	// ErrorHandler answers a request in place of its handler, when its session
 	// could not be read or ErrInsecure refuses it. Nil: 503 Service Unavailable
-	// without details.
+	// without details, which go to Logger.
 	ErrorHandler func(w http.ResponseWriter, r *http.Request, err error)
+
+	// OnCreated is told of a session that began: anonymous, or by a Login. Nil:
+	// nobody is told. This and the hooks below run in the request, or the call,
+	// that made the change, and may call the manager.
+	OnCreated func(ctx context.Context, s Info)
+
+	// OnRenewed is told of a session that got a new token. Nil: nobody is told.
+	OnRenewed func(ctx context.Context, s Info)
+
+	// OnEnded is told of a session that was ended, and why. Of sessions that die of
+	// a timeout nobody is told: the store lets them go. Nil: nobody is told.
+	OnEnded func(ctx context.Context, s Info, why Reason)
 
 	// OnReplay is told of a request that showed a token which its session no
 	// longer has. To end the session, call Revoke. Nil: nobody is told.
@@ -75,8 +120,12 @@ type Options struct {
 
 	// OnError is told of failures that the request survived: a touch, a clean-up,
 	// data that does not decode, a read with Anonymous. It may run on another
-	// goroutine. Nil: nobody is told.
+	// goroutine. Nil: Logger is told.
 	OnError func(ctx context.Context, err error)
+
+	// Logger is told what no handler or hook of yours is, at most once in ten
+	// seconds. It gets no key and no token. Nil: slog.Default().
+	Logger *slog.Logger
 
 	// Now is the time. Nil: the driver's clock if it has one, else time.Now.
 	Now func() time.Time
@@ -84,11 +133,13 @@ type Options struct {
 
 const (
 	defaultRenewGrace = 10 * time.Second
+	defaultMaxRequest = time.Hour
 	defaultMaxData    = 16 << 10
 	defaultMaxPerUser = 32
 	defaultCookie     = "session"
 
-	maxLabel = 200 // bytes
+	mostPerUser = 1000
+	maxLabel    = 200 // bytes
 )
 
 var (
@@ -113,23 +164,24 @@ func (o Options) validate() (Options, error) {
 	if o.SameSite == 0 {
 		o.SameSite = http.SameSiteLaxMode
 	}
-	if o.RenewGrace == 0 {
-		o.RenewGrace = defaultRenewGrace
-	}
 	if o.MaxData == 0 {
 		o.MaxData = defaultMaxData
 	}
 	if o.MaxPerUser == 0 {
 		o.MaxPerUser = defaultMaxPerUser
 	}
-	if o.ErrorHandler == nil {
-		o.ErrorHandler = unavailable
-	}
 	if err := o.Policy.Validate(); err != nil {
 		return o, fmt.Errorf("Options.Policy: %w", err)
 	}
 	if err := o.Remember.Validate(); err != nil {
 		return o, fmt.Errorf("Options.Remember: %w", err)
+	}
+	if o.RenewGrace == 0 {
+		o.RenewGrace = min(defaultRenewGrace, o.Policy.IdleGrace, o.Remember.IdleGrace)
+	}
+	most := min(o.Policy.MaxLifetime, o.Remember.MaxLifetime)
+	if o.MaxRequest == 0 {
+		o.MaxRequest = min(defaultMaxRequest, most)
 	}
 	switch {
 	case strings.HasPrefix(o.Cookie, "__"):
@@ -146,14 +198,16 @@ func (o Options) validate() (Options, error) {
 		return invalid("RenewGrace", o.RenewGrace, "must be at most the idle grace of both policies")
 	case o.RenewGrace%time.Millisecond != 0:
 		return invalid("RenewGrace", o.RenewGrace, "must be a whole number of milliseconds")
+	case o.RenewEvery != 0 && o.RenewEvery <= o.RenewGrace:
+		return invalid("RenewEvery", o.RenewEvery, "must be more than Options.RenewGrace, or zero")
+	case o.MaxRequest < time.Millisecond || o.MaxRequest > most:
+		return invalid("MaxRequest", o.MaxRequest, "must be at least 1ms, and at most the MaxLifetime of both policies")
+	case o.MaxRequest%time.Millisecond != 0:
+		return invalid("MaxRequest", o.MaxRequest, "must be a whole number of milliseconds")
 	case o.MaxData < 0:
 		return invalid("MaxData", o.MaxData, "must not be negative")
-	case o.MaxPerUser < 0:
-		return invalid("MaxPerUser", o.MaxPerUser, "must not be negative")
+	case o.MaxPerUser < 0 || o.MaxPerUser > mostPerUser:
+		return invalid("MaxPerUser", o.MaxPerUser, fmt.Sprintf("must be 0 to %d", mostPerUser))
 	}
 	return o, nil
-}
-
-func unavailable(w http.ResponseWriter, _ *http.Request, _ error) {
-	http.Error(w, http.StatusText(http.StatusServiceUnavailable), http.StatusServiceUnavailable)
 }

@@ -9,35 +9,46 @@ import (
 )
 
 // Record is what a Manager keeps in the store: the driver it is given holds
-// Records. The fields are exported for the drivers' sake and are the Manager's
-// own; created_at and the expiry are beside them, where the driver puts them.
-type Record struct {
-	Kind      Kind            `json:"kind,omitempty" dynamodbav:"kind,omitempty"`
+// Records. What is in one is the Manager's own; created_at and the expiry are
+// beside it, where the driver puts them.
+type Record = record
+
+type record struct {
+	Kind      kind            `json:"kind,omitempty" dynamodbav:"kind,omitempty"`
 	Token     []byte          `json:"token,omitempty" dynamodbav:"token,omitempty"`           // hash of the secret
-	Previous  []byte          `json:"previous,omitempty" dynamodbav:"previous,omitempty"`     // of the one before
-	RenewedAt driver.Instant  `json:"renewed_at,omitempty" dynamodbav:"renewed_at,omitempty"` // when Previous was replaced
+	Former    []former        `json:"former,omitempty" dynamodbav:"former,omitempty"`         // tokens before this one, the last first
+	ChangedAt driver.Instant  `json:"changed_at,omitempty" dynamodbav:"changed_at,omitempty"` // when Token was made, if not with the record, or the session ended
+	Heir      []byte          `json:"heir,omitempty" dynamodbav:"heir,omitempty"`             // of an ended session: the token of the login it gave way to, veiled by its own
 	User      string          `json:"user,omitempty" dynamodbav:"user,omitempty"`
 	Label     string          `json:"label,omitempty" dynamodbav:"label,omitempty"`
 	Remember  bool            `json:"remember,omitempty" dynamodbav:"remember,omitempty"`
 	Data      json.RawMessage `json:"data,omitempty" dynamodbav:"data,omitempty"`
-	Sessions  []Member        `json:"sessions,omitempty" dynamodbav:"sessions,omitempty"` // of an index
+	Sessions  []member        `json:"sessions,omitempty" dynamodbav:"sessions,omitempty"` // of an index
 }
 
-// Kind is what a Record is.
-type Kind int
+// kind is what a record is.
+type kind int
 
 const (
-	// Live is a session.
-	Live Kind = iota
-	// Ended is what a session leaves behind, for RenewGrace, when a login takes
-	// its place: requests in flight must not begin another.
-	Ended
-	// Index lists a user's sessions.
-	Index
+	live kind = iota
+	// ended is what a session leaves behind for Options.MaxRequest: a request that
+	// came for it must not begin another in its place.
+	ended
+	// index lists a user's sessions.
+	index
 )
 
-// Member is a session in a user's index.
-type Member struct {
+// former is a token that was renewed.
+type former struct {
+	Token []byte         `json:"token" dynamodbav:"token"` // hash of the secret
+	Until driver.Instant `json:"until" dynamodbav:"until"` // requests that arrived before may still show it
+}
+
+// maxFormer bounds the former tokens that a record remembers.
+const maxFormer = 8
+
+// member is a session in a user's index.
+type member struct {
 	ID        string         `json:"id" dynamodbav:"id"`
 	CreatedAt driver.Instant `json:"created_at" dynamodbav:"created_at"`
 	Until     driver.Instant `json:"until" dynamodbav:"until"` // its absolute timeout
@@ -49,77 +60,55 @@ const indexLifetime = 50 * 365 * 24 * time.Hour
 
 // policies are the lives of a manager's records.
 type policies struct {
-	normal, remember, index slidingttl.Policy
-	grace                   time.Duration
+	normal, remember, index, ended slidingttl.Policy
 }
 
 func newPolicies(o *Options) policies {
+	longest := max(o.Policy.MaxLifetime, o.Remember.MaxLifetime)
 	return policies{
 		normal:   o.Policy,
 		remember: o.Remember,
-		index: slidingttl.Policy{
-			IdleGrace:   max(o.Policy.MaxLifetime, o.Remember.MaxLifetime),
-			MaxLifetime: max(indexLifetime, o.Policy.MaxLifetime, o.Remember.MaxLifetime),
-		},
-		grace: o.RenewGrace,
+		index:    slidingttl.Policy{IdleGrace: longest, MaxLifetime: max(indexLifetime, longest)},
+		ended:    slidingttl.Policy{IdleGrace: o.MaxRequest, MaxLifetime: min(longest, slidingttl.NoCap-o.MaxRequest) + o.MaxRequest},
 	}
 }
 
 // of returns the policy of r.
 func (p *policies) of(r Record) slidingttl.Policy {
-	if r.Kind == Index {
+	switch {
+	case r.Kind == index:
 		return p.index
+	case r.Kind == ended:
+		return p.ended
+	case r.Remember:
+		return p.remember
 	}
-	s := p.normal
-	if r.Remember {
-		s = p.remember
-	}
-	if r.Kind == Ended {
-		s = slidingttl.Policy{IdleGrace: p.grace, MaxLifetime: s.MaxLifetime}
-	}
-	return s
+	return p.normal
 }
 
-// Info is what is known of a session beside its data. The zero Info stands for
-// none.
-type Info struct {
-	ID       string // stable through renewals; gives no access; "" if there is no session
-	User     string // as given to Login; "" for an anonymous session
-	Label    string // as given to Login
-	Remember bool   // as given to Login
-
-	// CreatedAt is the login or, for an anonymous session, its beginning.
-	CreatedAt time.Time
-
-	// LastSeen is the last access that was written down: the last of all was up to
-	// the policy's slack later, or any time later once the absolute timeout is
-	// so near that accesses need no touch, or with Policy.Promote.
-	LastSeen time.Time
-
-	// IdleExpiry is until when the session lives if nobody accesses it again.
-	IdleExpiry time.Time
-
-	// AbsoluteExpiry is the instant that no access moves.
-	AbsoluteExpiry time.Time
+// accepts reports whether t is the session's token, or was when the request arrived
+// or until a moment before.
+func (r *record) accepts(t *token, arrived driver.Instant) bool {
+	h := t.hash()
+	if sameHash(h, r.Token) {
+		return true
+	}
+	for _, f := range r.Former {
+		if sameHash(h, f.Token) {
+			return arrived < f.Until
+		}
+	}
+	return false
 }
 
-// info describes the session e, stored under id.
-func (p *policies) info(id string, e *driver.Entry[Record]) Info {
-	r := p.of(e.Value)
-	limit := r.Cap(e.CreatedAt)
-	expiry := min(e.ExpiresAt, limit)
-	seen := e.CreatedAt
-	if !r.Promote {
-		seen = max(seen, expiry.Add(-(r.IdleGrace + r.Slack)))
+// renew makes t the session's token at now. Requests that arrive within grace may
+// show the one before, and take as long as most.
+func (r *record) renew(t *token, now driver.Instant, grace, most time.Duration) {
+	kept := []former{{r.Token, now.Add(grace)}}
+	for _, f := range r.Former {
+		if len(kept) < maxFormer && now < f.Until.Add(most) {
+			kept = append(kept, f)
+		}
 	}
-	return Info{
-		ID:             id,
-		User:           e.Value.User,
-		Label:          e.Value.Label,
-		Remember:       e.Value.Remember,
-		CreatedAt:      e.CreatedAt.Time(),
-		LastSeen:       seen.Time(),
-		IdleExpiry:     expiry.Time(),
-		AbsoluteExpiry: limit.Time(),
-	}
+	r.Token, r.Former, r.ChangedAt = t.hash(), kept, now
 }

@@ -1,11 +1,8 @@
 package session
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 
 	"github.com/slidingttl/slidingttl/slidingttl"
 )
@@ -21,61 +18,49 @@ type Session[T any] struct {
 
 // Get returns the session of the request: the zero Session if it has none. The
 // first call reads it, and touches it if that is due; later ones answer from memory,
-// with what this request has changed since.
+// with what this request has changed since. ErrHeaderSent: the header left before
+// the session was first looked at.
 func (m *Manager[T]) Get(ctx context.Context) (Session[T], error) {
-	q, err := m.of(ctx)
+	q, err := m.look(ctx)
 	if err != nil {
 		return Session[T]{}, err
 	}
 	now, err := q.load(ctx)
-	if err != nil {
-		if m.opts.Anonymous {
-			m.survived(ctx, err)
-			err = nil
-		}
-		return Session[T]{}, err
+	if m.opts.Anonymous {
+		err = nil
 	}
-	return m.session(now), nil
+	return m.session(now), err
 }
 
 // Refresh is Get, reading the session anew: for requests that last, such as a
 // websocket or a stream, to learn whether the session still lives and to keep it
 // alive. The zero Session says that it has ended.
 func (m *Manager[T]) Refresh(ctx context.Context) (Session[T], error) {
-	q, err := m.of(ctx)
+	q, err := m.look(ctx)
 	if err != nil {
 		return Session[T]{}, err
 	}
+	unread := q.retry()
 	now, err := q.load(ctx)
-	if err != nil || now == nil {
+	if unread || err != nil || now == nil {
+		return m.session(now), err
+	}
+	f, err := q.fetch(ctx, now.token, true)
+	if f.after != nil {
+		f.after()
+	}
+	if err != nil || f.now == nil {
 		return Session[T]{}, err
 	}
-	e, err := m.store.Peek(ctx, now.key)
-	if err == nil && e.Value.Kind == Live && (m.opts.Passive == nil || !m.opts.Passive(q.r)) {
-		e, err = m.store.TouchEntry(ctx, now.key, e)
-	}
-	switch {
-	case errors.Is(err, slidingttl.ErrNotFound):
-		return Session[T]{}, nil
-	case err != nil:
-		return Session[T]{}, err
-	case e.Value.Kind != Live:
-		return Session[T]{}, nil
-	}
-	data, err := decode[T](e.Value.Data)
-	if err != nil {
-		return Session[T]{}, err
-	}
-	fresh := &current[T]{key: now.key, token: now.token, entry: e, data: data}
-	q.refresh(fresh)
-	return m.session(fresh), nil
+	q.refresh(f.now)
+	return m.session(f.now), nil
 }
 
 func (m *Manager[T]) session(now *current[T]) Session[T] {
 	if now == nil {
 		return Session[T]{}
 	}
-	return Session[T]{Info: now.info(&m.policies), Data: now.data}
+	return Session[T]{Info: m.info(now.key, &now.entry), Data: now.data}
 }
 
 // Update changes the session's data by f and writes it at once. f is called again
@@ -91,17 +76,16 @@ func (m *Manager[T]) session(now *current[T]) Session[T] {
 // slidingttl.ErrInvalid where the data is over Options.MaxData, the store's. None of
 // them leaves a change.
 func (m *Manager[T]) Update(ctx context.Context, f func(*T) error) error {
-	q, err := m.of(ctx)
-	if err != nil {
-		return err
-	}
 	for {
-		now, err := q.load(ctx)
+		q, now, err := m.visit(ctx)
 		if err != nil {
 			return err
 		}
 		if now != nil {
-			return m.update(ctx, q, now, f)
+			if now, err = m.changed(ctx, now, f); err == nil {
+				q.refresh(now)
+			}
+			return err
 		}
 		if done, err := m.begin(ctx, q, f); done || err != nil {
 			return err
@@ -109,26 +93,27 @@ func (m *Manager[T]) Update(ctx context.Context, f func(*T) error) error {
 	}
 }
 
-// update changes the data of the session now.
-func (m *Manager[T]) update(ctx context.Context, q *request[T], now *current[T], f func(*T) error) error {
-	var data T
-	e, err := m.store.UpdateEntry(ctx, now.key, now.entry, func(r Record) (_ Record, err error) {
-		if r.Kind != Live {
+// changed returns the session now with what f makes of its data, written unless it
+// is the same.
+func (m *Manager[T]) changed(ctx context.Context, now *current[T], f func(*T) error) (*current[T], error) {
+	next := &current[T]{key: now.key, token: now.token}
+	var err error
+	next.entry, err = m.store.UpdateEntry(ctx, now.key, now.entry, func(r Record) (_ Record, err error) {
+		if r.Kind != live {
 			return r, ErrEnded
 		}
-		data, r.Data, err = m.apply(r.Data, f)
+		next.data, r.Data, err = m.apply(r.Data, f)
 		return r, err
 	})
 	switch {
 	case err == errUnchanged:
-		e = now.entry
+		next.entry = now.entry
 	case errors.Is(err, slidingttl.ErrNotFound):
-		return ErrEnded
+		return nil, ErrEnded
 	case err != nil:
-		return err
+		return nil, err
 	}
-	q.refresh(&current[T]{key: now.key, token: now.token, entry: e, data: data})
-	return nil
+	return next, nil
 }
 
 // begin starts an anonymous session. Not done: another goroutine of the request
@@ -152,25 +137,13 @@ func (m *Manager[T]) begin(ctx context.Context, q *request[T], f func(*T) error)
 		return true, err
 	}
 	if other, err := q.adopt(now); err != nil || other {
-		m.survived(ctx, m.store.Delete(ctx, now.key))
+		m.discard(ctx, now)
 		return err != nil, err
 	}
-	return true, nil
-}
-
-// adopt makes the anonymous session now the request's, unless it has another by
-// now, or it is too late for a cookie.
-func (q *request[T]) adopt(now *current[T]) (other bool, err error) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	switch {
-	case q.now != nil:
-		return true, nil
-	case q.sent:
-		return false, ErrHeaderSent
+	if m.opts.OnCreated != nil {
+		m.opts.OnCreated(ctx, m.info(now.key, &now.entry))
 	}
-	q.now, q.cookie = now, q.m.cookie(&now.token, &now.entry)
-	return false, nil
+	return true, nil
 }
 
 // insert writes r as a new session with a new token.
@@ -183,44 +156,6 @@ func (m *Manager[T]) insert(ctx context.Context, r Record, data T) (*current[T],
 		return nil, err
 	}
 	return now, nil
-}
-
-// errUnchanged ends an update that has nothing to write.
-var errUnchanged = errors.New("unchanged")
-
-// apply runs f on a copy of its own of the encoded data. It returns errUnchanged,
-// with the data, if f left that as it was.
-func (m *Manager[T]) apply(was json.RawMessage, f func(*T) error) (T, json.RawMessage, error) {
-	var zero T
-	data, err := decode[T](was)
-	if err != nil {
-		return zero, nil, err
-	}
-	if f != nil {
-		if err := f(&data); err != nil {
-			return zero, nil, err
-		}
-	}
-	encoded, err := json.Marshal(data)
-	if err != nil {
-		return zero, nil, &DataError{Op: "encode", Err: err}
-	}
-	if len(was) == 0 {
-		if was, err = json.Marshal(zero); err != nil {
-			return zero, nil, &DataError{Op: "encode", Err: err}
-		}
-	}
-	if bytes.Equal(encoded, was) {
-		return data, encoded, errUnchanged
-	}
-	if len(encoded) > m.opts.MaxData {
-		return zero, nil, &slidingttl.InvalidError{
-			Field: "session data",
-			Value: fmt.Sprintf("%d bytes", len(encoded)),
-			Rule:  fmt.Sprintf("must be at most Options.MaxData, %d bytes", m.opts.MaxData),
-		}
-	}
-	return data, encoded, nil
 }
 
 // Take returns the value that field points to in the session's data and leaves the

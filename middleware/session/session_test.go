@@ -383,6 +383,72 @@ func TestPassiveRequests(t *testing.T) {
 	b.want("/get", "/0/", "polled, but idle for 31 minutes")
 }
 
+// TestKeepAlive has a user who is busy on pages whose handlers never ask.
+func TestKeepAlive(t *testing.T) {
+	for _, keep := range []bool{false, true} {
+		s := newSite(t, &session.Options{
+			Policy: halfHour, KeepAlive: keep,
+			Passive: func(r *http.Request) bool { return r.Header.Get("X-Poll") != "" },
+		})
+		b := s.browser()
+		b.ok("/login?user=ann")
+		for range 3 {
+			s.clock.Advance(20 * time.Minute)
+			r := b.ok("/public")
+			if got := r.header.Get("Vary") + r.header.Get("Cache-Control"); got != "" {
+				t.Errorf("the answer does not depend on the session and says %q", got)
+			}
+		}
+		want := map[bool]string{true: "ann/0/", false: "/0/"}[keep]
+		b.want("/get", want, fmt.Sprintf("an hour of pages that do not ask, KeepAlive %v", keep))
+		if !keep {
+			continue
+		}
+		before := s.store.calls()
+		b.ok("/get")
+		if n := s.store.calls() - before; n != 1 {
+			t.Errorf("%d store calls for a request that asks", n)
+		}
+		s.browser().ok("/public")
+		if n := s.store.calls() - before; n != 1 {
+			t.Errorf("a visitor without a cookie cost %d store calls", n-1)
+		}
+		s.store.failWith(errDown)
+		b.want("/public", "public", "a page that needs no session needs no store")
+		if r := b.get("/get"); r.status != http.StatusServiceUnavailable {
+			t.Errorf("a page that needs it: %d", r.status)
+		}
+		s.store.failWith(nil)
+		for range 2 {
+			s.clock.Advance(20 * time.Minute)
+			req, _ := http.NewRequest("GET", s.server.URL+"/public", nil)
+			req.Header.Set("X-Poll", "1")
+			b.do(req)
+		}
+		b.want("/get", "/0/", "polling is no access")
+	}
+}
+
+// TestLastSeenIsNotAhead: a record written with more slack than the policy has now
+// was not seen later than now.
+func TestLastSeenIsNotAhead(t *testing.T) {
+	s := newSite(t, &session.Options{Policy: slidingttl.Policy{IdleGrace: 30 * time.Minute, MaxLifetime: 2 * time.Hour, Slack: 20 * time.Minute}})
+	tight, err := session.New[Data](s.driver, &session.Options{Policy: halfHour, Now: s.clock.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tight.Close(context.Background())
+	s.browser().ok("/login?user=ann")
+	s.clock.Advance(time.Minute)
+	list, err := tight.List(t.Context(), "ann")
+	if err != nil || len(list) != 1 {
+		t.Fatal(list, err)
+	}
+	if seen := list[0].LastSeen; seen.After(s.clock.Now()) {
+		t.Errorf("last seen in %v", seen.Sub(s.clock.Now()))
+	}
+}
+
 func TestRefresh(t *testing.T) {
 	s := newSite(t, &session.Options{Policy: halfHour})
 	b := s.browser()
@@ -484,6 +550,10 @@ func TestOptions(t *testing.T) {
 		"Options.SameSite ":   {SameSite: http.SameSiteNoneMode, InsecureLocalhost: true},
 		"Options.RenewGrace":  {RenewGrace: -1},
 		"Options.RenewGrace ": {RenewGrace: time.Hour},
+		"Options.RenewEvery":  {RenewEvery: -1},
+		"Options.RenewEvery ": {RenewEvery: 10 * time.Second},
+		"Options.MaxRequest":  {MaxRequest: -1},
+		"Options.MaxRequest ": {MaxRequest: 13 * time.Hour},
 		"Options.MaxData":     {MaxData: -1},
 		"Options.MaxPerUser":  {MaxPerUser: -1},
 		"Options.Touches":     {Touches: 7},
@@ -493,9 +563,6 @@ func TestOptions(t *testing.T) {
 		if !errors.As(err, &invalid) || invalid.Field != strings.TrimSpace(field) {
 			t.Errorf("%+v: error %v, want one that names %s", o, err, field)
 		}
-	}
-	if _, err := session.New[Data](nil, nil); !errors.Is(err, slidingttl.ErrInvalid) {
-		t.Errorf("no driver: %v", err)
 	}
 	m, err := session.New[Data](d, nil)
 	if err != nil {

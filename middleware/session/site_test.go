@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"log/slog"
 	"net/http"
 	"net/http/cookiejar"
 	"net/http/httptest"
@@ -102,7 +103,12 @@ func TestRemote(t *testing.T) {
 		"Refresh":                   TestRefresh,
 		"Login":                     TestLogin,
 		"LoginWhileWriting":         TestLoginWhileWriting,
+		"LoginTwice":                TestLoginTwice,
+		"LoginManyTimesAtOnce":      TestLoginManyTimesAtOnce,
 		"Renew":                     TestRenew,
+		"LateAfterRenewals":         TestLateAfterRenewals,
+		"LateAfterTheSessionEnded":  TestLateAfterTheSessionEnded,
+		"TombstoneLasts":            TestTombstoneLasts,
 		"ConcurrentRenewals":        TestConcurrentRenewals,
 		"UsersSessions":             TestUsersSessions,
 		"IndexOutlivesSessions":     TestIndexOutlivesSessions,
@@ -126,6 +132,7 @@ type spy struct {
 	mu        sync.Mutex // guards the rest
 	fail      error
 	failTouch error
+	failWrite error
 	seen      map[string]session.Record // every record ever written
 }
 
@@ -141,6 +148,12 @@ func (s *spy) failTouches(err error) {
 	s.failTouch = err
 }
 
+func (s *spy) failWrites(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failWrite = err
+}
+
 func (s *spy) failing() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,10 +164,11 @@ func (s *spy) wrote(key string, r session.Record) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.writes.Add(1)
-	if s.fail == nil {
+	err := cmp.Or(s.fail, s.failWrite)
+	if err == nil {
 		s.seen[fmt.Sprint(len(s.seen), " ", key)] = r
 	}
-	return s.fail
+	return err
 }
 
 func (s *spy) Get(ctx context.Context, key string) (driver.Entry[session.Record], error) {
@@ -215,6 +229,21 @@ func (s *spy) Delete(ctx context.Context, key string) error {
 	return s.Driver.Delete(ctx, key)
 }
 
+// put makes data the data of session id, and returns what it was.
+func (s *spy) put(t *testing.T, id string, data json.RawMessage) json.RawMessage {
+	t.Helper()
+	e, err := s.Driver.Get(t.Context(), "s:"+id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	was := e.Value.Data
+	e.Value.Data = data
+	if _, err := s.Driver.Replace(t.Context(), "s:"+id, e.Value, e.Meta, e.Life, 0); err != nil {
+		t.Fatal(err)
+	}
+	return was
+}
+
 // calls is how often the store was called in all.
 func (s *spy) calls() int64 {
 	return s.reads.Load() + s.writes.Load() + s.touches.Load() + s.deletes.Load()
@@ -257,6 +286,9 @@ func newSite(t *testing.T, opts *session.Options) *site {
 		o = *opts
 	}
 	o.Now = s.clock.Now
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.NewTextHandler(t.Output(), nil))
+	}
 	var err error
 	if s.sessions, err = session.New[Data](s.driver, &o); err != nil {
 		t.Fatal(err)

@@ -3,6 +3,7 @@ package session
 import (
 	"crypto/rand"
 	"crypto/sha256"
+	"crypto/sha512"
 	"crypto/subtle"
 	"encoding/base64"
 )
@@ -22,7 +23,7 @@ const (
 // token is what the cookie holds: a handle, then a secret.
 type token [handleLen + secretLen]byte
 
-var encoding = base64.RawURLEncoding.Strict()
+var alphabet = base64.RawURLEncoding.Strict()
 
 func newToken() (t token) {
 	_, _ = rand.Read(t[:]) // never fails
@@ -42,18 +43,18 @@ func parseToken(s string) (t token, ok bool) {
 	}
 	var buf [tokenLen]byte
 	copy(buf[:], s)
-	n, err := encoding.Decode(t[:], buf[:])
+	n, err := alphabet.Decode(t[:], buf[:])
 	return t, err == nil && n == len(t)
 }
 
-func (t *token) String() string { return encoding.EncodeToString(t[:]) }
+func (t *token) String() string { return alphabet.EncodeToString(t[:]) }
 
 // key is where the store has the session. Its last characters are the ID.
 func (t *token) key(prefix string) string {
 	h := sha256.Sum256(t[:handleLen])
 	b := make([]byte, 0, 96)
 	b = append(append(b, prefix...), sessionKey...)
-	return string(encoding.AppendEncode(b, h[:idLen]))
+	return string(alphabet.AppendEncode(b, h[:idLen]))
 }
 
 // idOf returns the ID at the end of a session's key.
@@ -63,6 +64,13 @@ func idOf(key string) string { return key[len(key)-idLen*4/3:] }
 func (t *token) hash() []byte {
 	h := sha256.Sum256(t[handleLen:])
 	return h[:]
+}
+
+// veil hides other from all who do not have t, and shows what it has hidden.
+func (t *token) veil(other []byte) (b token) {
+	pad := sha512.Sum384(append([]byte("heir"), t[handleLen:]...))
+	subtle.XORBytes(b[:], other, pad[:])
+	return b
 }
 
 func sameHash(a, b []byte) bool { return subtle.ConstantTimeCompare(a, b) == 1 }

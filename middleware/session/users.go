@@ -23,8 +23,8 @@ func (m *Manager[T]) List(ctx context.Context, user string) ([]Info, error) {
 	}
 	list := make([]Info, 0, len(found))
 	for key, e := range found {
-		if e.Value.Kind == Live && e.Value.User == user {
-			list = append(list, m.policies.info(idOf(key), &e))
+		if e.Value.Kind == live && e.Value.User == user {
+			list = append(list, m.info(key, &e))
 		}
 	}
 	slices.SortFunc(list, func(a, b Info) int {
@@ -40,10 +40,14 @@ func (m *Manager[T]) Revoke(ctx context.Context, user, id string) error {
 	if err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(members, func(s Member) bool { return s.ID == id }) {
+	if !slices.ContainsFunc(members, func(s member) bool { return s.ID == id }) {
 		return slidingttl.ErrNotFound
 	}
-	return m.end(ctx, id, user)
+	if err := m.buryAll(ctx, []string{m.key(id)}, ReasonRevoked); err != nil {
+		return err
+	}
+	m.survived(ctx, m.delist(ctx, user, id))
+	return nil
 }
 
 // RevokeAll ends all sessions of user but those with the IDs in except: on a change
@@ -54,26 +58,26 @@ func (m *Manager[T]) RevokeAll(ctx context.Context, user string, except ...strin
 	if err != nil {
 		return err
 	}
-	members = slices.DeleteFunc(members, func(s Member) bool { return slices.Contains(except, s.ID) })
-	for _, s := range members {
-		if err := m.store.Delete(ctx, m.key(s.ID)); err != nil {
-			return err
-		}
-	}
+	members = slices.DeleteFunc(members, func(s member) bool { return slices.Contains(except, s.ID) })
 	if len(members) == 0 {
 		return nil
 	}
-	return m.delist(ctx, user, members...)
-}
-
-// end deletes the session id, and takes it off its user's index if it has one.
-// An index that cannot be written is no failure: what it lists is looked up.
-func (m *Manager[T]) end(ctx context.Context, id, user string) error {
-	if err := m.store.Delete(ctx, m.key(id)); err != nil {
+	if err := m.buryAll(ctx, m.keys(members), ReasonRevoked); err != nil {
 		return err
 	}
-	if user != "" {
-		m.survived(ctx, m.delist(ctx, user, Member{ID: id}))
+	return m.delist(ctx, user, ids(members)...)
+}
+
+// buryAll ends the sessions under keys that live.
+func (m *Manager[T]) buryAll(ctx context.Context, keys []string, why Reason) error {
+	found, err := m.store.PeekMulti(ctx, keys)
+	if err != nil {
+		return err
+	}
+	for key, e := range found {
+		if _, err := m.bury(ctx, key, &e, nil, why); err != nil && err != ErrEnded {
+			return err
+		}
 	}
 	return nil
 }
@@ -82,11 +86,11 @@ func (m *Manager[T]) end(ctx context.Context, id, user string) error {
 // longer than a key can be, and are none of the store's business.
 func (m *Manager[T]) indexKeyOf(user string) string {
 	h := sha256.Sum256([]byte(user))
-	return m.opts.KeyPrefix + indexKey + encoding.EncodeToString(h[:])
+	return m.opts.KeyPrefix + indexKey + alphabet.EncodeToString(h[:])
 }
 
 // members returns a copy of user's index.
-func (m *Manager[T]) members(ctx context.Context, user string) ([]Member, error) {
+func (m *Manager[T]) members(ctx context.Context, user string) ([]member, error) {
 	e, err := m.store.Peek(ctx, m.indexKeyOf(user))
 	if errors.Is(err, slidingttl.ErrNotFound) {
 		return nil, nil
@@ -94,7 +98,15 @@ func (m *Manager[T]) members(ctx context.Context, user string) ([]Member, error)
 	return slices.Clone(e.Value.Sessions), err
 }
 
-func (m *Manager[T]) keys(members []Member) []string {
+func ids(members []member) []string {
+	ids := make([]string, len(members))
+	for i, s := range members {
+		ids[i] = s.ID
+	}
+	return ids
+}
+
+func (m *Manager[T]) keys(members []member) []string {
 	keys := make([]string, len(members))
 	for i, s := range members {
 		keys[i] = m.key(s.ID)
@@ -110,25 +122,25 @@ func (m *Manager[T]) enlist(ctx context.Context, now *current[T], replaces strin
 	if err != nil {
 		return err
 	}
-	added := Member{
+	added := member{
 		ID:        idOf(now.key),
 		CreatedAt: now.entry.CreatedAt,
 		Until:     m.policies.of(now.entry.Value).Cap(now.entry.CreatedAt),
 	}
-	var evicted []Member
+	var evicted []member
 	add := func(r Record) (Record, error) {
 		at := driver.Floor(m.store.Now())
-		list := make([]Member, 0, len(r.Sessions)+1)
+		list := make([]member, 0, len(r.Sessions)+1)
 		for _, s := range r.Sessions {
-			if s.Until > at && s.ID != replaces && !gone[s.ID] {
+			if s.Until > at && s.ID != replaces && s.ID != added.ID && !gone[s.ID] {
 				list = append(list, s)
 			}
 		}
 		list = append(list, added)
-		slices.SortStableFunc(list, func(a, b Member) int { return cmp.Compare(a.CreatedAt, b.CreatedAt) })
+		slices.SortStableFunc(list, func(a, b member) int { return cmp.Compare(a.CreatedAt, b.CreatedAt) })
 		over := max(0, len(list)-m.opts.MaxPerUser)
 		evicted, list = list[:over], list[over:]
-		return Record{Kind: Index, Sessions: list}, nil
+		return Record{Kind: index, Sessions: list}, nil
 	}
 	key := m.indexKeyOf(user)
 	for {
@@ -143,8 +155,8 @@ func (m *Manager[T]) enlist(ctx context.Context, now *current[T], replaces strin
 	if err != nil {
 		return err
 	}
-	for _, s := range evicted {
-		m.survived(ctx, m.store.Delete(ctx, m.key(s.ID)))
+	if len(evicted) > 0 {
+		m.survived(ctx, m.buryAll(ctx, m.keys(evicted), ReasonEvicted))
 	}
 	return nil
 }
@@ -162,18 +174,18 @@ func (m *Manager[T]) gone(ctx context.Context, user string) (map[string]bool, er
 	}
 	gone := map[string]bool{}
 	for _, s := range members {
-		_, ok := found[m.key(s.ID)]
-		gone[s.ID] = !ok
+		e, ok := found[m.key(s.ID)]
+		gone[s.ID] = !ok || e.Value.Kind != live
 	}
 	return gone, nil
 }
 
 // delist takes sessions off user's index.
-func (m *Manager[T]) delist(ctx context.Context, user string, ended ...Member) error {
+func (m *Manager[T]) delist(ctx context.Context, user string, gone ...string) error {
 	_, err := m.store.Update(ctx, m.indexKeyOf(user), func(r Record) (Record, error) {
-		left := make([]Member, 0, len(r.Sessions))
+		left := make([]member, 0, len(r.Sessions))
 		for _, s := range r.Sessions {
-			if !slices.ContainsFunc(ended, func(e Member) bool { return e.ID == s.ID }) {
+			if !slices.Contains(gone, s.ID) {
 				left = append(left, s)
 			}
 		}

@@ -1,0 +1,212 @@
+//go:build browser
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+)
+
+// The pages as people meet them: narrow and wide, light and dark, with a screen
+// reader, without JavaScript, and when something fails.
+
+// widths are those of a small phone, a phone and a desktop.
+var widths = []int64{320, 375, 1280}
+
+// look has the browser show pages at this width and in this color scheme.
+func (b *tab) look(width int64, scheme string) {
+	b.t.Helper()
+	call(b, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: 900, DeviceScaleFactor: 1})
+	call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
+	})
+}
+
+// clean fails for what axe-core finds on the page, and for what is wider than it, at
+// all widths and in both schemes. With SCREENSHOTS set it leaves pictures there. What
+// axe-core sees at 375 pixels is what it sees at 320.
+func (b *tab) clean(page string) {
+	b.t.Helper()
+	axe, err := os.ReadFile("node_modules/axe-core/axe.min.js")
+	if err != nil {
+		b.t.Fatalf("axe-core, which make browser installs: %v", err)
+	}
+	for _, scheme := range []string{"light", "dark"} {
+		for _, width := range widths {
+			name := fmt.Sprintf("%s-%d-%s", page, width, scheme)
+			b.look(width, scheme)
+			if over := get(b, chromedp.Evaluate[int](`document.documentElement.scrollWidth - innerWidth`)); over > 0 {
+				b.t.Errorf("%s: %d pixels too wide", name, over)
+			}
+			if dir := os.Getenv("SCREENSHOTS"); dir != "" {
+				if err := os.WriteFile(filepath.Join(dir, name+".png"), get(b, chromedp.FullScreenshot(100)), 0o600); err != nil {
+					b.t.Error(err)
+				}
+			}
+			if width == 375 {
+				continue
+			}
+			if !get(b, chromedp.Evaluate[bool](`"axe" in window`)) {
+				get(b, chromedp.Evaluate[bool](string(axe)+"; true"))
+			}
+			found := get(b, chromedp.Evaluate[[]string](`axe.run({resultTypes: ["violations"]}).then(r =>
+				r.violations.flatMap(v => v.nodes.map(n => v.id + ": " + n.html + " " + n.failureSummary)))`, chromedp.EvalAwaitPromise))
+			for _, f := range found {
+				b.t.Errorf("%s: %s", name, f)
+			}
+		}
+	}
+	b.look(1100, "light")
+}
+
+func TestBrowserPagesAreAccessible(t *testing.T) {
+	s := newSite(t)
+	b := newBrowser(t, s)
+	b.do(chromedp.Navigate(s.URL))
+	b.shows(loginPage)
+	b.clean("login")
+	b.do(chromedp.SendKeys(chromedp.CSS("#user"), "ann"))
+	b.fill("#password", "wrong", ".flash")
+	b.clean("login-failed")
+
+	other := b.open(chromedp.WithNewBrowserContext())
+	other.login("ann", true)
+	b.login("ann", false)
+	b.polls(1)
+	b.clean("home")
+	other.click("#active", ".revoke")
+	other.fill("#note", strings.Repeat("x", 100), ".notes")
+	other.clean("home-remembered")
+
+	s.advance(idle*3/4 + time.Second)
+	b.shows("#warning:not(:empty)")
+	b.clean("warned")
+	s.advance(idle)
+	b.shows(endedBox)
+	b.clean("ended")
+
+	b.do(chromedp.Navigate(s.URL + "/nowhere"))
+	b.clean("not-found")
+	s.down.Store(true)
+	b.do(chromedp.Navigate(s.URL))
+	b.shows("h1")
+	b.clean("unavailable")
+	if styled := get(b, chromedp.Evaluate[string](`getComputedStyle(document.querySelector(".card")).borderRadius`)); styled == "0px" {
+		t.Error("the error page has no style")
+	}
+	s.down.Store(false)
+}
+
+// TestBrowserSaysWhichLimit has sessions end in each way, and reads what the page
+// says it was.
+func TestBrowserSaysWhichLimit(t *testing.T) {
+	for want, end := range map[string]func(s *site, b *tab){
+		"idle for too long: the idle timeout is 2:00": func(s *site, b *tab) { s.advance(idle + slack + time.Second) },
+		"reached its absolute timeout, 10:00 after": func(s *site, b *tab) {
+			for range 5 {
+				s.advance(idle - time.Second)
+				b.click("#active", homePage)
+				b.polls(1)
+			}
+			if text := get(b, chromedp.Text(chromedp.CSS("#warning"))); !strings.Contains(text, "absolute timeout is near") {
+				b.t.Errorf("five seconds before the cap the page warns %q", text)
+			}
+			if left := get(b, chromedp.Text(chromedp.CSS("#left-deadline"))); left != get(b, chromedp.Text(chromedp.CSS("#left-cap"))) {
+				b.t.Errorf("five seconds before the cap the idle deadline is %q", left)
+			}
+			s.advance(6 * time.Second)
+		},
+		"ended elsewhere": func(s *site, b *tab) {
+			two := b.open()
+			two.do(chromedp.Navigate(s.URL))
+			two.shows(homePage)
+			two.click("#logout", loginPage)
+		},
+	} {
+		s := newSite(t)
+		b := newBrowser(t, s)
+		b.login("ann", false)
+		b.polls(1)
+		end(s, b)
+		b.shows(endedBox)
+		if why := get(b, chromedp.Text(chromedp.CSS("#ended-why"))); !strings.Contains(why, want) {
+			t.Errorf("the page says %q, want %q", why, want)
+		}
+	}
+}
+
+func TestBrowserTimeLine(t *testing.T) {
+	s := newSite(t)
+	b := newBrowser(t, s)
+	b.login("ann", false)
+	text := func(id string) string { return get(b, chromedp.Text(chromedp.CSS("#"+id))) }
+	s.advance(10 * time.Second) // within the slack: an access, and no touch
+	touches := text("touches")
+	b.click("#active", homePage)
+	b.polls(1)
+	if got := text("left-touched"); !strings.HasSuffix(got, " ago") {
+		t.Errorf("last touch %q", got)
+	}
+	if text("touches") != touches {
+		t.Error("an access within the slack was written")
+	}
+	for id, least := range map[string]string{"left-deadline": "in 1:5", "left-stored": "in 2:0", "left-cap": "in 9:"} {
+		if got := text(id); !strings.HasPrefix(got, least) && got != "in 2:00" && got != "in 2:10" {
+			t.Errorf("%s is %q, want about %q", id, got, least)
+		}
+	}
+	// What is announced must not be rewritten all the time. The site's clock
+	// stands still, and so must the page.
+	n := get(b, chromedp.Evaluate[int](`document.querySelectorAll("output, [aria-live=polite], [aria-live=assertive]").length`))
+	timers := get(b, chromedp.Evaluate[int](`document.querySelectorAll("[role=timer]").length`))
+	if n != 0 || timers != 4 {
+		t.Errorf("%d live regions and %d timers", n, timers)
+	}
+	changes := get(b, chromedp.Evaluate[int](`new Promise(done => {
+		let n = 0;
+		const watch = new MutationObserver(m => n += m.length);
+		for (const e of document.querySelectorAll("[role=timer], [role=alert]")) watch.observe(e, {childList: true, characterData: true, subtree: true});
+		setTimeout(() => done(n), 1000);
+	})`, chromedp.EvalAwaitPromise))
+	if changes > 1 {
+		t.Errorf("texts that had not changed were written %d times in a second", changes)
+	}
+}
+
+func TestBrowserWithoutJavaScript(t *testing.T) {
+	s := newSite(t)
+	b := newBrowser(t, s)
+	call(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
+	b.do(chromedp.Navigate(s.URL))
+	html := func() string { return get(b, chromedp.OuterHTML(chromedp.CSS("html"))) }
+	b.do(chromedp.SendKeys(chromedp.CSS("#user"), "ann"))
+	b.do(chromedp.SendKeys(chromedp.CSS("#password"), password+"\n"))
+	b.shows(homePage)
+	for _, want := range []string{"in 2:00<", "in 2:20<", "in 10:00<", "Without JavaScript"} {
+		if !strings.Contains(html(), want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	if strings.Contains(get(b, chromedp.Text(chromedp.CSS("main"))), "Polled") {
+		t.Error("says how often it polled, which it does not")
+	}
+	if dir := os.Getenv("SCREENSHOTS"); dir != "" {
+		for _, width := range widths {
+			b.look(width, "light")
+			_ = os.WriteFile(filepath.Join(dir, fmt.Sprintf("noscript-%d.png", width)), get(b, chromedp.FullScreenshot(100)), 0o600)
+		}
+	}
+	s.advance(idle + slack + time.Second)
+	b.do(chromedp.Click(chromedp.CSS("#renew")))
+	b.shows(loginPage)
+	if text := get(b, chromedp.Text(chromedp.CSS(".flash"))); !strings.Contains(text, "Your session has ended") {
+		t.Errorf("after the session's end: %q", text)
+	}
+}

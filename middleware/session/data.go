@@ -1,0 +1,93 @@
+package session
+
+import (
+	"bytes"
+	"encoding"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+
+	"github.com/slidingttl/slidingttl/slidingttl"
+)
+
+// checkData returns an error if JSON cannot hold a T, or nothing of it.
+func checkData[T any]() error {
+	var v T
+	t := reflect.TypeFor[T]()
+	b, err := json.Marshal(v)
+	if err == nil {
+		err = json.Unmarshal(b, &v)
+	}
+	if err != nil {
+		return &slidingttl.InvalidError{Field: "T", Value: t.String(), Rule: "must encode and decode as JSON", Err: err}
+	}
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct || t.NumField() == 0 || encodesItself(reflect.PointerTo(t)) {
+		return nil
+	}
+	for _, f := range reflect.VisibleFields(t) {
+		embedded := f.Anonymous && f.Type.Kind() == reflect.Struct
+		if f.IsExported() && !embedded && f.Tag.Get("json") != "-" {
+			return nil
+		}
+	}
+	return &slidingttl.InvalidError{Field: "T", Value: t.String(), Rule: "must have a field that JSON sees: exported, not tagged away"}
+}
+
+func encodesItself(t reflect.Type) bool {
+	return t.Implements(reflect.TypeFor[json.Marshaler]()) || t.Implements(reflect.TypeFor[encoding.TextMarshaler]())
+}
+
+// decode returns what is stored as a T of the caller's own.
+func decode[T any](data []byte) (T, error) {
+	var v T
+	if len(data) == 0 {
+		return v, nil
+	}
+	if err := json.Unmarshal(data, &v); err != nil {
+		var zero T
+		return zero, &DataError{Op: "decode", Err: err}
+	}
+	return v, nil
+}
+
+// errUnchanged ends an update that has nothing to write.
+var errUnchanged = errors.New("unchanged")
+
+// apply runs f on a copy of its own of the encoded data. It returns errUnchanged,
+// with the data, if f left that as it was.
+func (m *Manager[T]) apply(was json.RawMessage, f func(*T) error) (T, json.RawMessage, error) {
+	var zero T
+	data, err := decode[T](was)
+	if err != nil {
+		return zero, nil, err
+	}
+	if f != nil {
+		if err := f(&data); err != nil {
+			return zero, nil, err
+		}
+	}
+	encoded, err := json.Marshal(data)
+	if err != nil {
+		return zero, nil, &DataError{Op: "encode", Err: err}
+	}
+	if len(was) == 0 {
+		if was, err = json.Marshal(zero); err != nil {
+			return zero, nil, &DataError{Op: "encode", Err: err}
+		}
+	}
+	if bytes.Equal(encoded, was) {
+		return data, encoded, errUnchanged
+	}
+	if len(encoded) > m.opts.MaxData {
+		return zero, nil, &slidingttl.InvalidError{
+			Field: "session data",
+			Value: fmt.Sprintf("%d bytes", len(encoded)),
+			Rule:  fmt.Sprintf("must be at most Options.MaxData, %d bytes", m.opts.MaxData),
+		}
+	}
+	return data, encoded, nil
+}

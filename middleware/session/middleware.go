@@ -1,0 +1,81 @@
+package session
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/slidingttl/slidingttl/middleware/internal/response"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// Middleware gives the handlers under it their sessions, by cookie. It reads nothing
+// before a handler asks, but with Options.KeepAlive. Under itself it has no effect.
+func (m *Manager[T]) Middleware(next http.Handler) http.Handler { return m.Over(&m.cookies)(next) }
+
+// Over is Middleware with a transport of another kind. The innermost counts, so that
+// a part of a site can have its own:
+//
+//	mux.Handle("/api/", sessions.Over(session.Bearer{})(api))
+//	http.ListenAndServeTLS(addr, cert, key, sessions.Middleware(mux))
+func (m *Manager[T]) Over(t Transport) func(next http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if q, err := m.of(r.Context()); err == nil && q.transport.Header() == t.Header() {
+				next.ServeHTTP(w, r)
+				return
+			}
+			if m.opts.InsecureLocalhost && !forLocalhost(r) {
+				m.opts.ErrorHandler(w, r, ErrInsecure)
+				return
+			}
+			q, ctx := m.begun(r.Context(), t)
+			q.r = r.WithContext(ctx)
+			q.w = response.Writer{ResponseWriter: w, Before: q.beforeHeader}
+			if m.opts.KeepAlive {
+				q.keepAlive(ctx)
+			}
+			next.ServeHTTP(&q.w, q.r)
+			q.w.Begin(http.StatusOK)
+		})
+	}
+}
+
+// begun returns a request that arrives now, and its context.
+func (m *Manager[T]) begun(ctx context.Context, t Transport) (*request[T], context.Context) {
+	q := &request[T]{m: m, transport: t, arrived: driver.Floor(m.store.Now())}
+	return q, context.WithValue(ctx, m, q)
+}
+
+// Load returns a context for a request that shows token and did not come through
+// Middleware, as if it had: for other protocols, such as gRPC or messages on a
+// socket. An empty token, or one that is none, is no session. Load reads nothing.
+func (m *Manager[T]) Load(ctx context.Context, token string) context.Context {
+	_, ctx = m.begun(ctx, shown(token))
+	return ctx
+}
+
+// Commit returns the token that the client of a request is to show from now on, if
+// that is not the one it showed; changed and empty, the client is to forget it. The
+// session itself is written already. What would give out a token later fails with
+// ErrHeaderSent.
+func (m *Manager[T]) Commit(ctx context.Context) (token string, changed bool, err error) {
+	q, err := m.of(ctx)
+	if err != nil {
+		return "", false, err
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.sent = true
+	if q.given == nil {
+		return "", false, nil
+	}
+	return q.given.token, true, nil
+}
+
+// shown is the Transport of a token that Load was given.
+type shown string
+
+func (t shown) Token(*http.Request) (string, bool)      { return string(t), t != "" }
+func (t shown) Give(http.Header, string, time.Duration) {}
+func (t shown) Header() string                          { return "" }

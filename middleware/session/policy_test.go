@@ -1,0 +1,101 @@
+package session_test
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/slidingttl/slidingttl/middleware/session"
+	"github.com/slidingttl/slidingttl/slidingttl"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// TestNoCap has sessions that live for as long as they are used.
+func TestNoCap(t *testing.T) {
+	endless := slidingttl.Policy{IdleGrace: 30 * 24 * time.Hour, MaxLifetime: slidingttl.NoCap}
+	s := newSite(t, &session.Options{Remember: endless})
+	b := s.browser()
+	r := b.ok("/login?user=ann&remember=1")
+	cookies := (&http.Response{Header: r.header}).Cookies()
+	if len(cookies) != 1 || cookies[0].MaxAge != 400*24*60*60 {
+		t.Fatalf("cookies %v, want one that lasts as long as browsers let it", cookies)
+	}
+	for range 40 {
+		s.clock.Advance(29 * 24 * time.Hour)
+		b.want("/get", "ann/0/", "busy for years")
+	}
+	list, err := s.sessions.List(t.Context(), "ann")
+	if err != nil || len(list) != 1 || !list[0].AbsoluteExpiry.IsZero() {
+		t.Errorf("%+v, %v; want one session without an absolute timeout", list, err)
+	}
+	b.ok("/logout")
+	b.want("/get", "/0/", "logged out")
+}
+
+// stale is a driver whose Get shows the first record that it ever showed under a key,
+// as an eventually consistent replica may for a while, and whose Latest does not.
+type stale struct {
+	driver.Driver[session.Record]
+
+	mu   sync.Mutex // guards seen
+	seen map[string]driver.Entry[session.Record]
+}
+
+func (d *stale) Get(ctx context.Context, key string) (driver.Entry[session.Record], error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if e, ok := d.seen[key]; ok {
+		return e, nil
+	}
+	e, err := d.Driver.Get(ctx, key)
+	if err == nil {
+		d.seen[key] = e
+	}
+	return e, err
+}
+
+func (d *stale) Latest(ctx context.Context, key string) (driver.Entry[session.Record], error) {
+	return d.Driver.Get(ctx, key)
+}
+
+// TestStaleReads: a session that was logged out must not open, whatever a replica
+// still shows.
+func TestStaleReads(t *testing.T) {
+	s := newSite(t, nil)
+	d := &stale{Driver: s.store, seen: map[string]driver.Entry[session.Record]{}}
+	m, err := session.New[Data](d, &session.Options{Now: s.clock.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close(context.Background())
+	ctx := m.Load(t.Context(), "")
+	if err := m.Login(ctx, session.Login{User: "ann"}, nil); err != nil {
+		t.Fatal(err)
+	}
+	token, _, _ := m.Commit(ctx)
+	who := func() string {
+		t.Helper()
+		v, err := m.Get(m.Load(t.Context(), token))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v.User
+	}
+	if who() != "ann" {
+		t.Fatal("not logged in")
+	}
+	if list, err := m.List(t.Context(), "ann"); err != nil || len(list) != 1 {
+		t.Fatal(list, err)
+	}
+	if err := m.Destroy(m.Load(t.Context(), token)); err != nil {
+		t.Fatal(err)
+	}
+	if user := who(); user != "" {
+		t.Errorf("after logout the token opens a session of %s", user)
+	}
+	if list, err := m.List(t.Context(), "ann"); err != nil || len(list) != 0 {
+		t.Errorf("after logout: %d sessions listed, %v", len(list), err)
+	}
+}

@@ -1,0 +1,61 @@
+package session
+
+import (
+	"context"
+	"errors"
+
+	"github.com/slidingttl/slidingttl/slidingttl"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// Renew gives the session a new token: call it after a change of privilege. The
+// session, its ID and its absolute timeout stay. The former token is good for
+// requests that arrive within Options.RenewGrace. Requests that renew at the same
+// time, or with the former token, come to one renewal. Without a session there is
+// nothing to renew: nil.
+func (m *Manager[T]) Renew(ctx context.Context) error {
+	q, now, err := m.visit(ctx)
+	if err != nil || now == nil {
+		return err
+	}
+	return m.renew(ctx, q, now)
+}
+
+func (m *Manager[T]) renew(ctx context.Context, q *request[T], now *current[T]) error {
+	if err := q.headerSent(); err != nil {
+		return err
+	}
+	t := now.token.renewed()
+	e, err := m.store.UpdateEntry(ctx, now.key, now.entry, func(r Record) (Record, error) {
+		if r.Kind != live {
+			return r, ErrEnded
+		}
+		if !sameHash(now.token.hash(), r.Token) {
+			return r, errUnchanged // renewed by another request
+		}
+		r.renew(&t, driver.Floor(m.store.Now()), m.opts.RenewGrace, m.opts.MaxRequest)
+		return r, nil
+	})
+	switch {
+	case err == errUnchanged:
+		return nil
+	case errors.Is(err, slidingttl.ErrNotFound):
+		return ErrEnded
+	case err != nil:
+		return err
+	}
+	now = &current[T]{key: now.key, token: t, entry: e, data: now.data}
+	if !q.replace(now, m.give(now)) {
+		return ErrHeaderSent
+	}
+	if m.opts.OnRenewed != nil {
+		m.opts.OnRenewed(ctx, m.info(now.key, &now.entry))
+	}
+	return nil
+}
+
+// renewalDue reports whether Options.RenewEvery wants a new token for e.
+func (m *Manager[T]) renewalDue(e *driver.Entry[Record]) bool {
+	made := max(e.CreatedAt, e.Value.ChangedAt)
+	return m.opts.RenewEvery > 0 && driver.Floor(m.store.Now()) >= made.Add(m.opts.RenewEvery)
+}
