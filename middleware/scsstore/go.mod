@@ -8,4 +8,8 @@ require (
 	go.uber.org/goleak v1.3.0
 )
 
-require golang.org/x/sync v0.24.0 // indirect
+require (
+	github.com/sony/gobreaker/v2 v2.4.0 // indirect
+	golang.org/x/sync v0.24.0 // indirect
+	golang.org/x/time v0.16.0 // indirect
+)
