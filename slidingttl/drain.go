@@ -3,6 +3,7 @@ package slidingttl
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
@@ -16,6 +17,7 @@ type drain struct {
 	budget  *budget
 	breaker *breaker
 	workers int           // at most
+	over    atomic.Bool   // it is said that touches go faster than the budget
 	closing chan struct{} // closed when Close is called: no budget holds then
 
 	mu     sync.Mutex // guards the rest
@@ -48,7 +50,7 @@ func (t *toucher) push(ctx context.Context, a access, shed bool) bool {
 	merged, ok, out := t.drain.queue.put(ctx, a, shed)
 	switch {
 	case merged:
-		t.stats.add(cShared)
+		t.ended(ctx, &a, TouchShared, nil)
 		return true
 	case !ok:
 		t.stats.add(cQueueFull)
@@ -216,7 +218,7 @@ func (t *toucher) later(ctx context.Context, a access) bool {
 	if d.breaker == nil || d.isClosing() {
 		return false
 	}
-	a.tell = nil
+	a.tell, a.sent = nil, time.Time{}
 	if d.breaker.open() {
 		return t.push(ctx, a, true)
 	}
@@ -246,9 +248,7 @@ func (t *toucher) unpark() {
 
 // shed gives up a touch that waited.
 func (t *toucher) shed(w *queued) {
-	t.stats.add(cShed)
-	t.lost(&w.access)
-	t.hooks.touchError(w.ctx, w.key, ErrShed)
+	t.broken(w.ctx, &w.access, TouchShed, ErrShed)
 }
 
 // drop gives up what waits.
@@ -258,21 +258,12 @@ func (t *toucher) drop() {
 	}
 }
 
-// lost counts the promise that a broke by not coming about, at most.
-func (t *toucher) lost(a *access) {
-	if a.was.ExpiresAt == 0 {
-		return
-	}
-	if short := a.rules.deadline(a.was.CreatedAt, a.at) - a.was.ExpiresAt; short > 0 && !a.rules.promote {
-		t.stats.addN(cBroken, int(short))
-	}
-}
-
 // breakerChanged follows the breaker. What failed shortly before it opened is not lost.
 func (t *toucher) breakerChanged(open bool) {
 	if open {
 		t.unpark()
 	}
+	t.hooks.breaker(open)
 }
 
 // overBudget is told once a second, while touches wait, whether deadlines have them go
@@ -280,5 +271,8 @@ func (t *toucher) breakerChanged(open bool) {
 func (t *toucher) overBudget(over bool) {
 	if over {
 		t.stats.add(cOverBudget)
+	}
+	if t.drain.over.Swap(over) != over {
+		t.hooks.budget(over)
 	}
 }

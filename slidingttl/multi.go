@@ -19,7 +19,7 @@ func (s *Store[T]) GetMulti(ctx context.Context, keys []string) (map[string]T, e
 		return nil, err
 	}
 	defer s.gate.leave()
-	found, failed, err := s.readMulti(ctx, keys)
+	found, failed, err := s.readMulti(ctx, opGetMulti, keys)
 	values := make(map[string]T, len(found))
 	var waiting []access
 	var places []int
@@ -51,7 +51,7 @@ func (s *Store[T]) PeekMulti(ctx context.Context, keys []string) (map[string]Ent
 		return nil, err
 	}
 	defer s.gate.leave()
-	found, failed, err := s.readMulti(ctx, keys)
+	found, failed, err := s.readMulti(ctx, opPeek, keys)
 	entries := make(map[string]Entry[T], len(found))
 	for key, l := range found {
 		entries[key], _ = l.entry(nil)
@@ -61,8 +61,8 @@ func (s *Store[T]) PeekMulti(ctx context.Context, keys []string) (map[string]Ent
 
 // readMulti reads the live records under keys. With err it knows nothing of those
 // that are missing.
-func (s *Store[T]) readMulti(ctx context.Context, keys []string) (found map[string]*look[T], failed KeyErrors, err error) {
-	since, began := s.memo.now(), driver.Floor(s.clock.Now())
+func (s *Store[T]) readMulti(ctx context.Context, op string, keys []string) (found map[string]*look[T], failed KeyErrors, err error) {
+	since, began, read := s.memo.now(), driver.Floor(s.clock.Now()), s.touches.hooks.reading()
 	entries, err := driver.GetMulti(ctx, s.reads, keys)
 	if errors.As(err, &failed) {
 		err = nil
@@ -78,7 +78,7 @@ func (s *Store[T]) readMulti(ctx context.Context, keys []string) (found map[stri
 			continue
 		}
 		asked[key] = true
-		l := &look[T]{since: since}
+		l := &look[T]{op: op, since: since, began: read}
 		var kerr error = ErrNotFound
 		if ok {
 			l.value, l.meta, kerr = &e.Value, e.Meta, nil

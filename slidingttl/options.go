@@ -3,6 +3,7 @@ package slidingttl
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"math"
 	"time"
 )
@@ -105,6 +106,13 @@ type Options[T any] struct {
 	// store that deletes what has expired does so by a clock of its own: a Now
 	// that runs behind that clock sees records go early.
 	Now func() time.Time
+
+	// Observer is told what the store does. Nil: nobody is. It is copied.
+	Observer *Observer
+
+	// Logger is told of changes of state: the breaker opens or closes, touches go
+	// over the budget or keep to it again. Nil: nothing is logged.
+	Logger *slog.Logger
 
 	// OnTouchError is told of every touch that failed, once a touch, on the
 	// goroutine that ran it. The key is often a secret: do not log it. A record

@@ -71,10 +71,12 @@ type look[T any] struct {
 	value   *T // not to be written to
 	meta    driver.Meta
 	rules   rules
-	since   uint64 // the memo's clock before it
-	settled bool   // no touch is due
-	late    bool   // the read has waited for its touch before it
-	err     error  // of a read aside
+	op      string
+	since   uint64    // the memo's clock before it
+	began   time.Time // if somebody asks
+	settled bool      // no touch is due
+	late    bool      // the read has waited for its touch before it
+	err     error     // of a read aside
 }
 
 // entry is what a caller gets of l.
@@ -89,7 +91,7 @@ func (l *look[T]) entry(err error) (Entry[T], error) {
 // same wait where that is foreseen or asked for.
 func (s *Store[T]) readToKeep(ctx context.Context, op, key string, l *look[T], asked bool) error {
 	if s.both != nil {
-		if done, err := s.readTouch(ctx, key, l, asked); done {
+		if done, err := s.readTouch(ctx, op, key, l, asked); done {
 			return wrap(ctx, op, err)
 		}
 	}
@@ -103,7 +105,7 @@ func (s *Store[T]) read(ctx context.Context, op, key string, l *look[T]) error {
 
 // readFrom is read, from d.
 func (s *Store[T]) readFrom(ctx context.Context, d driver.Driver[T], op, key string, l *look[T]) error {
-	l.since = s.memo.now()
+	l.op, l.since, l.began = op, s.memo.now(), s.touches.hooks.reading()
 	var began driver.Instant // unknown for a local store, where a read costs less than the clock
 	if s.local == nil {
 		began = driver.Floor(s.clock.Now())
@@ -150,13 +152,24 @@ func (s *Store[T]) settle(ctx context.Context, key string, l *look[T], began dri
 		doubt = driver.Floor(s.clock.Now())
 		err = s.load(ctx, s.fresh, key, l)
 	}
-	if err == nil {
+	switch {
+	case err == nil:
 		s.memo.read(key, &l.meta, l.since)
-		s.stats.add(cHits)
-	} else if errors.Is(err, ErrNotFound) {
-		s.miss(key, l)
+		s.hit(ctx, l)
+	case errors.Is(err, ErrNotFound):
+		s.miss(ctx, key, l)
+	case err == ErrForeign:
+		s.touches.hooks.read(ctx, l.op, l.began, ReadForeign, nil)
+	default:
+		s.touches.hooks.read(ctx, l.op, l.began, ReadFailed, err)
 	}
 	return err
+}
+
+// hit counts a read that found a live record.
+func (s *Store[T]) hit(ctx context.Context, l *look[T]) {
+	s.stats.add(cHits)
+	s.touches.hooks.read(ctx, l.op, l.began, ReadHit, nil)
 }
 
 // follow takes over what became of the record in a touch, if the value is known to be
@@ -196,23 +209,32 @@ func (s *Store[T]) judge(l *look[T]) error {
 
 // miss counts a read that found no live record under key, by what it died of, and
 // forgets the key. l is what was found of it, if anything was.
-func (s *Store[T]) miss(key string, l *look[T]) {
+func (s *Store[T]) miss(ctx context.Context, key string, l *look[T]) {
+	o := s.cause(key, l)
 	s.stats.add(cMisses)
-	was := &l.meta
+	switch o {
+	case ReadDiedIdle:
+		s.stats.add(cDiedIdle)
+	case ReadDiedOfAge:
+		s.stats.add(cDiedOfAge)
+	}
+	s.touches.hooks.read(ctx, l.op, l.began, o, nil)
+}
+
+// cause is why there is no live record under key, which it forgets.
+func (s *Store[T]) cause(key string, l *look[T]) ReadOutcome {
+	was, known := &l.meta, s.memo.forget(key)
+	now := driver.Floor(s.clock.Now())
 	if l.value == nil {
-		// Whether it died or was deleted can only be told by what is remembered.
-		was = s.memo.forget(key)
-		if was == nil || s.opts.PolicyOf != nil || was.Alive(driver.Floor(s.clock.Now())) {
-			return
+		// Whether it died or was deleted can only be told by what was remembered.
+		if was = known; was == nil || s.opts.PolicyOf != nil || was.Alive(now) {
+			return ReadAbsent
 		}
 		l.rules, _ = s.rulesOf(key, nil)
-	} else {
-		s.memo.forget(key)
 	}
 	limit := l.rules.limit(was.CreatedAt)
-	if was.CreatedAt != 0 && (was.ExpiresAt == 0 || was.ExpiresAt >= limit || limit <= driver.Floor(s.clock.Now())) {
-		s.stats.add(cDiedOfAge)
-	} else {
-		s.stats.add(cDiedIdle)
+	if was.CreatedAt != 0 && (was.ExpiresAt == 0 || was.ExpiresAt >= limit || limit <= now) {
+		return ReadDiedOfAge
 	}
+	return ReadDiedIdle
 }

@@ -15,7 +15,7 @@ import (
 //
 // The touch is one like any other to those who want the key touched meanwhile, and
 // while it is under way no second one is sent: who comes then reads first.
-func (s *Store[T]) readTouch(ctx context.Context, key string, l *look[T], asked bool) (done bool, err error) {
+func (s *Store[T]) readTouch(ctx context.Context, op, key string, l *look[T], asked bool) (done bool, err error) {
 	began := s.clock.Now()
 	r, known, by, ok := s.foreseen(key, driver.Ceil(began), asked)
 	if !ok || !s.pairs.enter(key) {
@@ -25,7 +25,9 @@ func (s *Store[T]) readTouch(ctx context.Context, key string, l *look[T], asked 
 		s.pairs.leave(key)
 		return false, nil
 	}
-	l.since = s.memo.now()
+	l.since, l.began = s.memo.now(), s.touches.hooks.reading()
+	l.op = op
+	sent := s.touches.hooks.touching()
 	var e driver.Entry[T]
 	var touched, led bool
 	release := func() { s.pairs.leave(key); s.touches.running.Done() }
@@ -40,7 +42,11 @@ func (s *Store[T]) readTouch(ctx context.Context, key string, l *look[T], asked 
 			return outcome{err: errLost}, err
 		}
 		s.stats.add(cDue)
-		s.stats.add(cTouched)
+		a := access{key: key, sent: sent}
+		if known != nil {
+			a.was = *known
+		}
+		s.touches.ended(ctx, &a, TouchWritten, nil)
 		s.memo.touched(key, e.Meta)
 		return outcome{meta: e.Meta}, nil
 	})
@@ -70,7 +76,7 @@ func (s *Store[T]) readTouch(ctx context.Context, key string, l *look[T], asked 
 				return false, nil
 			case touched:
 				l.value, l.meta, l.rules, l.settled = &e.Value, e.Meta, r, true
-				s.stats.add(cHits)
+				s.hit(ctx, l)
 				return true, nil
 			case result.Err == nil:
 				l.value, l.meta = &e.Value, e.Meta

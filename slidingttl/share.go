@@ -90,7 +90,7 @@ func (t *toucher) follow(ctx context.Context, a access, shared <-chan singleflig
 // tried again, it is so for this one's promise as well.
 func (t *toucher) joined(ctx context.Context, a access, o outcome) {
 	if o.failure() == nil || !t.drain.breaker.open() || t.drain.isClosing() || !t.push(ctx, a, true) {
-		t.stats.add(cShared)
+		t.ended(ctx, &a, TouchShared, nil)
 	}
 }
 
@@ -115,7 +115,7 @@ func (t *toucher) serves(a *access, o outcome) bool {
 func (t *toucher) detached(ctx context.Context, a access) outcome {
 	// One that was under way may have landed since a read the record.
 	if m, ok := t.memo.landedSince(a.key, a.since); ok && a.kept(m) && (m.CreatedAt == a.was.CreatedAt || a.was.CreatedAt == 0) {
-		t.stats.add(cShared)
+		t.ended(ctx, &a, TouchShared, nil)
 		return outcome{was: a.was, meta: m, cap: a.rules.limit(m.CreatedAt)}
 	}
 	ctx, cancel := t.detach(ctx)
@@ -127,6 +127,7 @@ func (t *toucher) detached(ctx context.Context, a access) outcome {
 	if t.patience > 0 {
 		defer time.AfterFunc(t.patience, func() { tell(errLate) }).Stop()
 	}
+	a.sent = t.hooks.touching()
 	o := t.write(ctx, a)
 	tell(o.verdict())
 	if o.failure() == nil || !t.later(ctx, a) {

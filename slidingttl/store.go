@@ -84,7 +84,7 @@ func New[T any](d driver.Driver[T], p Policy, opts *Options[T]) (*Store[T], erro
 	s.local, _ = d.(driver.Local[T])
 	if s.local == nil {
 		s.memo = newMemo()
-	} else if o.PolicyOf == nil && o.PolicyFor == nil {
+	} else if o.PolicyOf == nil && o.PolicyFor == nil && (o.Observer == nil || o.Observer.Read == nil) {
 		s.quick = s.local
 	}
 	switch c, ok := d.(driver.Clock); {
@@ -113,7 +113,10 @@ func New[T any](d driver.Driver[T], p Policy, opts *Options[T]) (*Store[T], erro
 		local:      s.local != nil,
 		stats:      &s.stats,
 		memo:       s.memo,
-		hooks:      hooks{onTouchError: o.OnTouchError, stats: &s.stats},
+		hooks:      hooks{onTouchError: o.OnTouchError, log: o.Logger, stats: &s.stats},
+	}
+	if o.Observer != nil {
+		s.touches.hooks.observer = *o.Observer
 	}
 	if o.Strict {
 		s.touches.patience = 0

@@ -22,6 +22,7 @@ type access struct {
 	by      driver.Instant // at, or the store's share of the slack later: when it is due counts from here
 	retold  bool           // was has been told since by another touch: rules may be of another value
 	waited  bool           // it has waited so long that its record may have died
+	sent    time.Time      // when it was given to the store, if somebody asks
 	tell    func(error)    // the breaker is to be told how it goes, through this
 }
 
@@ -117,6 +118,7 @@ func (t *toucher) late() (<-chan time.Time, func() bool) {
 // It waits no longer than ctx; the touch goes on.
 func (t *toucher) wait(ctx context.Context, a access) outcome {
 	if t.local {
+		a.sent = t.hooks.touching()
 		o := t.write(ctx, a)
 		t.account(ctx, &a, o)
 		return o
@@ -148,7 +150,7 @@ func (t *toucher) write(ctx context.Context, a access) outcome {
 			life, lowers = a.rules.lowered(m.Life, driver.Ceil(now))
 		}
 		if life == m.Life {
-			t.stats.add(cShared)
+			t.ended(ctx, &a, TouchShared, nil)
 			return outcome{was: a.was, meta: m, cap: a.rules.limit(m.CreatedAt), tried: tried}
 		}
 		tried = true
@@ -156,7 +158,7 @@ func (t *toucher) write(ctx context.Context, a access) outcome {
 		version, err = t.store.Touch(ctx, a.key, m, life, driver.Floor(now))
 		if err == nil {
 			left := driver.Meta{Life: life, Version: version}
-			t.landed(a, m.Life, lowers, left, driver.Ceil(now))
+			t.landed(ctx, a, m.Life, lowers, left, driver.Ceil(now))
 			return outcome{was: a.was, over: m, meta: left, cap: a.rules.limit(left.CreatedAt), tried: true}
 		}
 		t.unsure(a.key, &a.rules, lowers, err)
@@ -181,8 +183,8 @@ func (t *toucher) tight(r *rules, key string, l driver.Life, now driver.Instant)
 }
 
 // landed counts and remembers a touch of a that wrote m over a record of life was.
-func (t *toucher) landed(a access, was driver.Life, lowers bool, m driver.Meta, now driver.Instant) {
-	t.stats.add(cTouched)
+func (t *toucher) landed(ctx context.Context, a access, was driver.Life, lowers bool, m driver.Meta, now driver.Instant) {
+	t.ended(ctx, &a, TouchWritten, nil)
 	if was.CreatedAt == 0 {
 		t.stats.add(cAdopted)
 	}
@@ -214,12 +216,12 @@ func (t *toucher) failed(ctx context.Context, a *access, err error) error {
 		if a.waited && !a.was.Alive(t.now()) {
 			t.shed(&queued{ctx: ctx, access: *a}) // it died waiting, for all that is known
 		} else {
-			t.stats.add(cTouchLost)
+			t.ended(ctx, a, TouchLost, nil)
 		}
 		return errLost
 	}
 	if errors.Is(err, ErrLocked) {
-		t.stats.add(cDeferred)
+		t.ended(ctx, a, TouchDeferred, nil)
 		return err
 	}
 	if t.stop.Err() != nil {
@@ -237,9 +239,31 @@ func (t *toucher) account(ctx context.Context, a *access, o outcome) {
 
 // fail counts and reports a touch that failed.
 func (t *toucher) fail(ctx context.Context, a *access, err error) {
-	t.stats.add(cTouchFails)
-	t.lost(a)
+	t.broken(ctx, a, TouchFailed, err)
+}
+
+// broken counts and reports a touch that did not come about, and the promise that it
+// broke thereby at most.
+func (t *toucher) broken(ctx context.Context, a *access, o TouchOutcome, err error) {
+	short := a.rules.deadline(a.was.CreatedAt, a.at) - a.was.ExpiresAt
+	if a.was.ExpiresAt != 0 && short > 0 && !a.rules.promote {
+		t.stats.addN(cBroken, int(short))
+	}
+	t.ended(ctx, a, o, err)
 	t.hooks.touchError(ctx, a.key, err)
+}
+
+// ended counts the end of a touch, and tells of it.
+func (t *toucher) ended(ctx context.Context, a *access, o TouchOutcome, err error) {
+	t.stats.add(o.counter())
+	if t.hooks.observer.Touch == nil {
+		return
+	}
+	e := TouchEvent{Outcome: o, Left: a.was.ExpiresAt.Sub(t.now()), Err: err}
+	if !a.sent.IsZero() {
+		e.Duration = time.Since(a.sent)
+	}
+	t.hooks.touch(ctx, e)
 }
 
 // close waits for the calls that g counts and the touches queued and under way.
