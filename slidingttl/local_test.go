@@ -8,6 +8,7 @@ import (
 
 	"github.com/slidingttl/slidingttl/drivers/memory"
 	"github.com/slidingttl/slidingttl/slidingttl"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
 // TestLocalHit: what Get answers by itself for a store in this process's memory keeps
@@ -80,4 +81,57 @@ func TestLocalPolicyByRecord(t *testing.T) {
 		_, err = s.Get(t.Context(), "k")
 		wantErr(t, err, slidingttl.ErrNotFound)
 	})
+}
+
+// stopped is the memory driver in a process that was stopped: until the coarse clock
+// ticks again its bounds have passed. The sweeper is yet to come.
+type stopped struct {
+	*memory.Driver[int]
+	length time.Duration
+}
+
+func (s stopped) Now() time.Time { return time.Now() }
+
+func (s stopped) Bounds() (earliest, latest driver.Instant) {
+	then := time.Now().Add(-s.length)
+	return driver.Floor(then), driver.Ceil(then)
+}
+
+// TestStoppedProcess: bounds that have passed make no dead record a live one, where
+// the process was stopped for less than a minute and half the idle grace.
+func TestStoppedProcess(t *testing.T) {
+	const idle, most = 10 * time.Minute, 30 * time.Minute
+	for _, policy := range []slidingttl.Policy{
+		{IdleGrace: idle, MaxLifetime: most},
+		{IdleGrace: idle, MaxLifetime: most, Slack: time.Minute},
+		{IdleGrace: most, MaxLifetime: most},
+		{IdleGrace: idle, MaxLifetime: most, Promote: true},
+		{IdleGrace: time.Minute, MaxLifetime: 2 * time.Minute},
+	} {
+		bubble(t, func(t *testing.T) {
+			d, err := memory.New(&memory.Options[int]{Now: func() time.Time { return time.Time{} }})
+			must(t, err)
+			t.Cleanup(func() { _ = d.Close() })
+			s := open(t, stopped{d, min(time.Minute, policy.IdleGrace/2) - time.Millisecond}, policy, nil)
+			must(t, s.Insert(t.Context(), "k", 1))
+			for dies := time.Now().Add(policy.MaxLifetime); ; {
+				wait := min(policy.IdleGrace-time.Second, time.Until(dies))
+				time.Sleep(wait)
+				_, getErr := s.Get(t.Context(), "k")
+				_, peekErr := s.Peek(t.Context(), "k")
+				many, err := s.GetMulti(t.Context(), []string{"k"})
+				must(t, err)
+				if time.Now().Before(dies) {
+					must(t, getErr)
+					continue
+				}
+				wantErr(t, getErr, slidingttl.ErrNotFound)
+				wantErr(t, peekErr, slidingttl.ErrNotFound)
+				if len(many) != 0 {
+					t.Errorf("GetMulti reads %v", many)
+				}
+				break
+			}
+		})
+	}
 }

@@ -21,7 +21,8 @@ func (s *Store[T]) Get(ctx context.Context, key string) (T, error) {
 		if v, m, err := s.quick.Load(key); err == nil {
 			r := &s.policy.Load().rules
 			_, latest := s.clock.Bounds()
-			if (r.settled(m.Life, latest) || r.settled(m.Life, driver.Ceil(s.clock.Now()))) && ctx.Err() == nil {
+			settled := m.ExpiresAt-latest >= r.near && r.settled(m.Life, latest)
+			if (settled || r.settled(m.Life, driver.Ceil(s.clock.Now()))) && ctx.Err() == nil {
 				s.stats.add(cHits)
 				return *v, nil
 			}
@@ -194,11 +195,12 @@ func (f fresh[T]) Get(ctx context.Context, key string) (driver.Entry[T], error) 
 func (s *Store[T]) judge(l *look[T]) error {
 	// Most reads come out the same whenever within its bounds the time is.
 	_, latest := s.clock.Bounds()
-	l.settled = l.rules.settled(l.meta.Life, latest)
+	alive := l.rules.alive(l.meta.Life, after(latest, l.rules.near))
+	l.settled = alive && l.rules.settled(l.meta.Life, latest)
 	switch {
 	case l.settled:
 		return nil
-	case !l.rules.alive(l.meta.Life, latest) && !l.rules.alive(l.meta.Life, driver.Floor(s.clock.Now())):
+	case !alive && !l.rules.alive(l.meta.Life, driver.Floor(s.clock.Now())):
 		return ErrNotFound
 	case l.meta.CreatedAt == 0 && s.opts.Foreign == Reject:
 		return ErrForeign

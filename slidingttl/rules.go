@@ -17,6 +17,7 @@ type rules struct {
 	skew    driver.Instant // how far the clocks of two processes may be apart
 	share   driver.Instant // by how much earlier than due a touch may come, so that processes take turns
 	window  driver.Instant // how long an expiry that was lowered is not lowered again
+	near    driver.Instant // how close to death no clock but the exact one is believed
 	promote bool
 	step    time.Duration // the store's resolution
 }
@@ -38,8 +39,13 @@ func newRules(p Policy, step, skew time.Duration) rules {
 	if p.Promote {
 		r.keep, r.reach = driver.MaxInstant, driver.MaxInstant
 	}
+	r.near = min(r.keep/2, mostNear)
 	return r
 }
+
+// mostNear is how long a process may be stopped and, when it goes on, a coarse clock's
+// bounds have passed, without a read taking a dead record for a live one.
+const mostNear = driver.Instant(time.Minute / time.Millisecond)
 
 // after returns i + d, for a d that is not negative.
 func after(i, d driver.Instant) driver.Instant {

@@ -154,5 +154,7 @@ func (d *Driver[T]) Now() time.Time { return d.clock.now() }
 // The two seconds are for ticks that come late because more goroutines want to run
 // than there are cores. They do not cover a machine with a hundred busy goroutines
 // for each core, nor a process that is stopped or suspended in the midst of such
-// traffic: a call in the instant after that may answer bounds that have passed.
+// traffic: until the next tick, some milliseconds after it goes on, a call may answer
+// bounds that have passed. A store therefore believes them only of records that are
+// further from death, by a minute or half the idle grace, whichever is less.
 func (d *Driver[T]) Bounds() (earliest, latest driver.Instant) { return d.clock.bounds() }

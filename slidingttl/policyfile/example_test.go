@@ -8,12 +8,13 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/slidingttl/slidingttl/drivers/memory"
 	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/policyfile"
 )
 
 // A program starts with the policies that the file has, and takes over what is later
-// written there. A store's SetPolicy would stand where apply does.
+// written there. apply is SetPolicy, and a channel for this example to wait on.
 func Example() {
 	dir, err := os.MkdirTemp("", "")
 	if err != nil {
@@ -37,9 +38,23 @@ func Example() {
 	}
 	p, _ := f.Policy("web")
 	fmt.Println("starts with", p)
+	d, err := memory.New[string](nil)
+	if err != nil {
+		panic(err)
+	}
+	defer d.Close()
+	web, err := slidingttl.New(d, p, nil)
+	if err != nil {
+		panic(err)
+	}
+	defer web.Close(context.Background())
 
 	applied := make(chan slidingttl.Policy)
-	apply := func(p slidingttl.Policy) error { applied <- p; return nil }
+	apply := func(p slidingttl.Policy) error {
+		err := web.SetPolicy(p)
+		applied <- p
+		return err
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)
 	go func() {
