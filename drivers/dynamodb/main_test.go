@@ -162,16 +162,6 @@ type (
 	fault func(op string, req *request, send sender) (*response, error)
 )
 
-// refusing answers all requests of one operation with an error.
-func refusing(op string, status int, kind string) fault {
-	return func(got string, req *request, send sender) (*response, error) {
-		if got == op {
-			return failure(req, status, kind), nil
-		}
-		return send()
-	}
-}
-
 // wire counts requests by operation and lets a test come between.
 type wire struct {
 	base http.RoundTripper
