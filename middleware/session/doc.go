@@ -87,6 +87,12 @@
 // is malformed, of another length or present twice counts as none and costs no
 // store call.
 //
+// # Tokens in a header, and outside of net/http
+//
+// Over gives a part of a site another Transport than the cookie: Bearer, for API
+// clients and mobile apps. Load and Commit are for requests that come by other
+// protocols. Their sessions are like any other, and listed with the user's.
+//
 // # Requests that last, and other protocols
 //
 // A stream or a websocket looks at the session before its header leaves, and then

@@ -1,0 +1,3 @@
+// Package frameworks holds nothing but tests: that sessions work under chi, echo and
+// gin as the snippets in the README of package middleware say.
+package frameworks
