@@ -10,8 +10,8 @@ import (
 const memoSlots = 1 << 13
 
 // memo remembers what the store last said of some keys. It saves trips and
-// decides nothing: every write still carries its condition. It is bounded: a key
-// has one slot and the last to come keeps it. A nil memo remembers nothing.
+// decides nothing: every write still carries its condition. It is bounded: the last
+// to come to a slot keeps it. A nil memo remembers nothing.
 type memo struct {
 	seed  maphash.Seed
 	clock atomic.Uint64 // counts the touches that landed
@@ -26,8 +26,19 @@ type remembered struct {
 
 func newMemo() *memo { return &memo{seed: maphash.MakeSeed()} }
 
+// slot is where key is, or is to be. A key has two places, so that few that are in
+// use drive each other out.
 func (m *memo) slot(key string) *atomic.Pointer[remembered] {
-	return &m.slots[maphash.String(m.seed, key)%memoSlots]
+	h := maphash.String(m.seed, key)
+	first, second := &m.slots[h%memoSlots], &m.slots[h>>32%memoSlots]
+	a, b := first.Load(), second.Load()
+	switch {
+	case b != nil && b.key == key:
+		return second
+	case a == nil || a.key == key || b != nil:
+		return first
+	}
+	return second
 }
 
 // now is the moment before a read, for landedSince.

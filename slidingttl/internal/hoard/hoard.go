@@ -78,7 +78,7 @@ func (d *Driver[T]) Touch(ctx context.Context, key string, was driver.Meta, life
 	switch {
 	case !ok || !e.Alive(now):
 		return 0, driver.ErrNotFound
-	case e.Life != was.Life:
+	case e.Meta != was:
 		return 0, &driver.ConflictError{Found: e.Meta}
 	}
 	e.Life = life
