@@ -107,6 +107,7 @@ func FuzzPolicy(f *testing.F) {
 			f.Add(i, -i, d/2, d, int64(0), false)
 		}
 	}
+	f.Add(int64(math.MaxInt64), int64(-math.MaxInt64), int64(time.Hour), 2*int64(time.Hour), int64(0), true)
 	f.Fuzz(func(t *testing.T, created, access, idle, most, slack int64, promote bool) {
 		p := slidingttl.Policy{
 			IdleGrace: time.Duration(idle), MaxLifetime: time.Duration(most),

@@ -58,6 +58,9 @@ func after(i, d driver.Instant) driver.Instant {
 func (r *rules) limit(created driver.Instant) driver.Instant { return after(created, r.most) }
 
 func (r *rules) deadline(created, access driver.Instant) driver.Instant {
+	if r.promote {
+		return r.limit(created)
+	}
 	return min(after(access, r.keep), r.limit(created))
 }
 
