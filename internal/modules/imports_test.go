@@ -33,6 +33,7 @@ var rules = []rule{
 	{pkg: "drivers/*", own: []string{"slidingttl/driver"}, tests: []string{"slidingttl/...", "drivers/memory"}},
 	{pkg: "drivers/...", own: []string{"slidingttl/driver"}},
 
+	{pkg: "middleware/frameworks", tests: []string{"slidingttl/...", "drivers/memory", "middleware/session"}},
 	{pkg: "middleware/...", own: []string{"slidingttl", "slidingttl/driver", "drivers/memory"}},
 	{pkg: "telemetry/...", own: []string{"slidingttl", "slidingttl/driver"}, tests: []string{"drivers/memory"}},
 	{pkg: "archive/...", own: []string{"slidingttl/..."}, tests: []string{"drivers/..."}},
