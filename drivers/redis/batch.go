@@ -61,7 +61,7 @@ func (b *batch[T]) get(ctx context.Context, keys []string, at []int) error {
 	}
 	cmds := make(rueidis.Commands, len(at))
 	for n, i := range at {
-		cmds[n] = b.d.get(b.d.opts.Prefix + keys[i])
+		cmds[n] = again(b.d.get(b.d.opts.Prefix + keys[i]))
 	}
 	foreign, err := b.add(ctx, keys, at, b.d.client.DoMulti(ctx, cmds...))
 	if err != nil || len(foreign) == 0 {

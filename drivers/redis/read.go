@@ -16,7 +16,11 @@ func (d *Driver[T]) Get(ctx context.Context, key string) (driver.Entry[T], error
 	if err != nil {
 		return driver.Entry[T]{}, err
 	}
-	e, _, err := d.entry(ctx, d.send(ctx, d.get(k)))
+	res := d.send(ctx, d.get(k))
+	if err := res.Error(); err != nil && !rueidis.IsRedisNil(err) && ctx.Err() == nil {
+		res = d.client.Do(ctx, again(d.get(k)))
+	}
+	e, _, err := d.entry(ctx, res)
 	if err == errForeign {
 		e, _, err = d.entry(ctx, d.eval(ctx, lookScript, k))
 	}
@@ -26,8 +30,13 @@ func (d *Driver[T]) Get(ctx context.Context, key string) (driver.Entry[T], error
 // get is a GET that the client takes for no read-only command, which its option
 // SendToReplicas would be asked about.
 func (d *Driver[T]) get(key string) rueidis.Completed {
-	return d.client.B().Arbitrary("GET").Keys(key).Build().ToRetryable()
+	return d.client.B().Arbitrary("GET").Keys(key).Build()
 }
+
+// again has the client send a command again when that fails. The client may still be
+// writing what it sends again, so it must not use that for another command (Pin), which
+// costs allocations.
+func again(cmd rueidis.Completed) rueidis.Completed { return cmd.ToRetryable().Pin() }
 
 // errForeign says that a string without a header was read without its expiry.
 var errForeign = errors.New("no header")

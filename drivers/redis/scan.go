@@ -100,9 +100,9 @@ func (d *Driver[T]) Scan(ctx context.Context, from driver.Cursor, limit int) (dr
 // keys returns some keys at p, and the place after them.
 func (d *Driver[T]) keys(ctx context.Context, client rueidis.Client, p place, limit int) ([]string, place, error) {
 	scan := func(at uint64) rueidis.Completed {
-		return d.client.B().Scan().Cursor(at).Match(quoted.Replace(d.opts.Prefix) + "*").Count(int64(limit)).Type("string").Build()
+		return d.client.B().Scan().Cursor(at).Match(quoted.Replace(d.opts.Prefix) + "*").Count(int64(limit)).Type("string").Build().Pin()
 	}
-	results := client.DoMulti(ctx, d.client.B().Info().Section("server").Build(), scan(p.at))
+	results := client.DoMulti(ctx, d.client.B().Info().Section("server").Build().Pin(), scan(p.at))
 	next := place{part: p.part, server: "-"}
 	if text, err := results[0].ToString(); err == nil {
 		if id := parseInfo(text)["run_id"]; id != "" {
@@ -129,7 +129,9 @@ func (d *Driver[T]) describe(ctx context.Context, client rueidis.Client, keys []
 	b := d.client.B()
 	cmds := make(rueidis.Commands, 0, 2*len(keys))
 	for _, key := range keys {
-		cmds = append(cmds, b.Getrange().Key(key).Start(0).End(int64(headerLen-1)).Build(), b.Strlen().Key(key).Build())
+		cmds = append(cmds,
+			b.Getrange().Key(key).Start(0).End(int64(headerLen-1)).Build().Pin(),
+			b.Strlen().Key(key).Build().Pin())
 	}
 	results := client.DoMulti(ctx, cmds...)
 	records := make([]driver.Scanned, 0, len(keys))

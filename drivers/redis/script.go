@@ -56,12 +56,12 @@ func (d *Driver[T]) eval(ctx context.Context, s *script, key string, args ...str
 func (d *Driver[T]) evalEach(ctx context.Context, client rueidis.CoreClient, s *script, keys []string) []rueidis.RedisResult {
 	cmds := make(rueidis.Commands, len(keys))
 	for i, key := range keys {
-		cmds[i] = d.byHash(s, key, nil).ToRetryable() // they only read
+		cmds[i] = again(d.byHash(s, key, nil)) // they only read
 	}
 	results := client.DoMulti(ctx, cmds...)
 	for i, res := range results {
 		if unknownScript(res) {
-			results[i] = client.Do(ctx, d.byText(s, keys[i], nil).ToRetryable())
+			results[i] = client.Do(ctx, again(d.byText(s, keys[i], nil)))
 		}
 	}
 	return results
@@ -86,7 +86,7 @@ func (d *Driver[T]) send(ctx context.Context, cmd rueidis.Completed) rueidis.Red
 		return d.client.Do(ctx, cmd)
 	}
 	sent := time.Now()
-	res := d.client.DoMulti(ctx, d.client.B().Time().Build().ToRetryable(), cmd)
+	res := d.client.DoMulti(ctx, d.client.B().Time().Build(), cmd)
 	d.clock.observe(sent, time.Now(), res[0])
 	return res[1]
 }

@@ -54,6 +54,9 @@ func (s *Server) StartReplica(t testing.TB) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := s.command(t.Context(), "CONFIG", "SET", "repl-diskless-sync-delay", "0"); err != nil { // it would wait for others
+		t.Fatal(err)
+	}
 	replica := startFor(t, "--replicaof", host, port)
 	waitFor(t, "the replica has the primary's data", func(ctx context.Context) error {
 		return replica.says(ctx, "INFO replication", "master_link_status:up")
