@@ -113,16 +113,16 @@ func call(ctx context.Context, s *slidingttl.Store[diary], key string, id int64)
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	e = event{id: id, start: time.Now()}
-	switch n := rand.IntN(100); {
-	case n < 60:
+	switch n := rand.IntN(1000); {
+	case n < 600:
 		e.op = "read"
 		e.entry, e.err = s.Entry(ctx, key)
-	case n < 80:
+	case n < 800:
 		e.op = "update"
 		e.entry.Value, e.err = s.Update(ctx, key, func(d diary) (diary, error) {
 			return diary{append(slices.Clone(d.Writes), id)}, nil
 		})
-	case n < 97:
+	case n < 995:
 		e.op = "insert"
 		e.err = s.Insert(ctx, key, diary{[]int64{id}})
 	default:
