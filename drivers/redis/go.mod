@@ -8,3 +8,11 @@ require (
 	github.com/slidingttl/slidingttl v0.1.0
 	go.uber.org/goleak v1.3.0
 )
+
+require (
+	github.com/sony/gobreaker/v2 v2.4.0 // indirect
+	github.com/yuin/gopher-lua v1.1.1 // indirect
+	golang.org/x/sync v0.24.0 // indirect
+	golang.org/x/sys v0.47.0 // indirect
+	golang.org/x/time v0.16.0 // indirect
+)
