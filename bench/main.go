@@ -34,6 +34,7 @@ func suites() []runner.Suite {
 		simulation.Suite(),
 		stores.Couchbase(),
 		stores.DynamoDB(),
+		stores.Redis(),
 	}
 }
 

@@ -93,8 +93,9 @@ type Options[T any] struct {
 	Latest bool
 
 	// MaxSkew is how far the clocks of the processes that share the records may
-	// be apart. Zero: 1 min, or the driver's resolution where it tells its
-	// server's time. By as much an expiry is left longer when a policy that was
+	// be apart. Zero: 1 min; 1 s where the driver tells its server's time, which
+	// it knows to within a round trip; the driver's resolution where its store is
+	// this process's memory. By as much an expiry is left longer when a policy that was
 	// made tighter brings it down, so that a process whose clock runs behind
 	// keeps its promises. Clocks further apart may shorten lives.
 	MaxSkew time.Duration
@@ -127,6 +128,7 @@ const (
 	defaultTouchWait    = 100 * time.Millisecond
 	defaultTouchTimeout = 5 * time.Second
 	defaultMaxSkew      = time.Minute
+	serverSkew          = time.Second // of two processes that go by a server's time
 )
 
 // validate returns o with its defaults filled in.

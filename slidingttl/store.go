@@ -92,8 +92,10 @@ func New[T any](d driver.Driver[T], p Policy, opts *Options[T]) (*Store[T], erro
 		s.clock = system(o.Now)
 	case ok:
 		s.clock = c
-		if o.MaxSkew == 0 {
+		if o.MaxSkew == 0 && s.local != nil {
 			s.opts.MaxSkew = step
+		} else if o.MaxSkew == 0 {
+			s.opts.MaxSkew = max(step, serverSkew)
 		}
 	default:
 		s.clock = system(time.Now)

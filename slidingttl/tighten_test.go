@@ -193,3 +193,35 @@ func TestTighteningLowersNoConflictsRecord(t *testing.T) {
 		}
 	})
 }
+
+// clocked tells the time of its server, which it knows to within a round trip.
+type clocked[T any] struct {
+	driver.Driver[T]
+	off time.Duration
+}
+
+func (c clocked[T]) Now() time.Time { return time.Now().Add(c.off) }
+
+func (c clocked[T]) Bounds() (earliest, latest driver.Instant) {
+	return driver.Floor(c.Now()), driver.Ceil(c.Now())
+}
+
+// Promise 3: of two processes that have learned the server's time by slow answers, the
+// one that is behind does not take the other's touches for those of a looser policy.
+func TestServersClockIsKnownToARoundTrip(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, _ := newRemote[int](time.Millisecond)
+		ahead := open[int](t, clocked[int]{d, 200 * time.Millisecond}, session, nil)
+		behind := open[int](t, clocked[int]{d, -200 * time.Millisecond}, session, nil)
+		must(t, ahead.Insert(t.Context(), "k", 1))
+		time.Sleep(time.Second)
+		_, err := ahead.Get(t.Context(), "k")
+		must(t, err)
+		promised := stored(t, d, "k").ExpiresAt
+		_, err = behind.Get(t.Context(), "k")
+		must(t, err)
+		if e := stored(t, d, "k"); e.ExpiresAt < promised {
+			t.Errorf("a read by a clock that is behind took %v off", promised.Sub(e.ExpiresAt))
+		}
+	})
+}

@@ -83,8 +83,9 @@ func TestContract(t *testing.T) {
 					}
 				},
 				Lacks: map[drivertest.Feature]string{
-					drivertest.Local: "the store is across a network",
-					drivertest.Clock: "DynamoDB's time is for a store's Options.Now, for those who want it",
+					drivertest.Local:       "the store is across a network",
+					drivertest.Clock:       "DynamoDB's time is for a store's Options.Now, for those who want it",
+					drivertest.ReadToucher: "a read and a touch are two requests",
 				},
 			})
 		})

@@ -34,10 +34,11 @@ func TestContract(t *testing.T) {
 			}
 		},
 		Lacks: map[drivertest.Feature]string{
-			drivertest.Fail:    "a store in this process's memory does not fail",
-			drivertest.Hang:    "its calls do not block",
-			drivertest.Copies:  "a value is stored as it is and handed out as it is",
-			drivertest.Checker: "there is nothing to configure",
+			drivertest.Fail:        "a store in this process's memory does not fail",
+			drivertest.Hang:        "its calls do not block",
+			drivertest.Copies:      "a value is stored as it is and handed out as it is",
+			drivertest.Checker:     "there is nothing to configure",
+			drivertest.ReadToucher: "there is no trip to save",
 		},
 	})
 }

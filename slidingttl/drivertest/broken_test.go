@@ -767,6 +767,81 @@ var brokens = []broken{
 		}
 	}},
 
+	// ReadTouch
+	{"reads, touches and does not say so", "readtouch/due", func(d *twisted) {
+		d.readTouch = func(ctx context.Context, key string, known *driver.Meta, a driver.Access, now driver.Instant) (driver.Entry[Value], bool, error) {
+			e, _, err := d.reference.ReadTouch(ctx, key, known, a, now)
+			return e, false, err
+		}
+	}},
+	{"touches at every read", "readtouch/not-due", func(d *twisted) {
+		d.accesses(func(a driver.Access, _ driver.Instant) (driver.Access, driver.Instant) {
+			a.Keep = driver.MaxInstant
+			return a, 0
+		})
+	}},
+	{"reads and touches past the cap", "readtouch/cap", func(d *twisted) {
+		d.accesses(func(a driver.Access, now driver.Instant) (driver.Access, driver.Instant) {
+			a.Most *= 2
+			return a, now
+		})
+	}},
+	{"reads and does not promote", "readtouch/promote", func(d *twisted) {
+		d.accesses(func(a driver.Access, now driver.Instant) (driver.Access, driver.Instant) {
+			a.Promote = false
+			return a, now
+		})
+	}},
+	{"reads and touches absent keys as empty records", "readtouch/absent", func(d *twisted) {
+		d.readTouch = func(ctx context.Context, key string, known *driver.Meta, a driver.Access, now driver.Instant) (driver.Entry[Value], bool, error) {
+			e, touched, err := d.reference.ReadTouch(ctx, key, known, a, now)
+			if errors.Is(err, driver.ErrNotFound) {
+				err = nil
+			}
+			return e, touched, err
+		}
+	}},
+	{"revives what it reads", "readtouch/dead", func(d *twisted) {
+		d.accesses(func(a driver.Access, _ driver.Instant) (driver.Access, driver.Instant) { return a, never })
+	}},
+	{"reads and touches what it remembers", "readtouch/remembered-wrong", func(d *twisted) {
+		d.readTouch = func(ctx context.Context, key string, known *driver.Meta, a driver.Access, now driver.Instant) (driver.Entry[Value], bool, error) {
+			e, err := d.reference.Get(ctx, key)
+			if err != nil || known == nil {
+				return e, false, err
+			}
+			life, due := a.Touch(known.Life)
+			if !due || !e.Alive(now) {
+				return e, false, nil
+			}
+			e.Version, err = d.reference.Touch(ctx, key, e.Meta, life, now)
+			e.Life = life
+			return e, true, err
+		}
+	}},
+	{"adopts what it reads", "readtouch/foreign", func(d *twisted) {
+		d.readTouch = func(ctx context.Context, key string, known *driver.Meta, a driver.Access, now driver.Instant) (driver.Entry[Value], bool, error) {
+			if m, ok := d.stored(key); ok && m.CreatedAt == 0 {
+				if _, err := d.reference.Touch(ctx, key, m, driver.Life{CreatedAt: now, ExpiresAt: now + a.Stored}, now); err != nil {
+					return driver.Entry[Value]{}, false, err
+				}
+			}
+			return d.reference.ReadTouch(ctx, key, known, a, now)
+		}
+	}},
+	{"reads a value, then touches what is there", "readtouch/race", func(d *twisted) {
+		d.readTouch = func(ctx context.Context, key string, known *driver.Meta, a driver.Access, now driver.Instant) (driver.Entry[Value], bool, error) {
+			read, err := d.reference.Get(ctx, key)
+			if err != nil {
+				return read, false, err
+			}
+			slowly()
+			e, touched, err := d.reference.ReadTouch(ctx, key, known, a, now)
+			e.Value = read.Value
+			return e, touched, err
+		}
+	}},
+
 	// Local
 	{"loads another life than it gets", "local/load", func(d *twisted) {
 		d.load = func(key string) (*Value, driver.Meta, error) {

@@ -18,10 +18,11 @@
 //				}
 //			},
 //			Lacks: map[drivertest.Feature]string{
-//				drivertest.Fail:       "a store in this process's memory does not fail",
-//				drivertest.Hang:       "its calls do not block",
-//				drivertest.Checker:    "there is nothing to configure",
-//				drivertest.Copies:     "a value is handed out as it is",
+//				drivertest.Fail:        "a store in this process's memory does not fail",
+//				drivertest.Hang:        "its calls do not block",
+//				drivertest.Checker:     "there is nothing to configure",
+//				drivertest.Copies:      "a value is handed out as it is",
+//				drivertest.ReadToucher: "there is no trip to save",
 //			},
 //		})
 //	}
@@ -46,8 +47,9 @@
 //				}
 //			},
 //			Lacks: map[drivertest.Feature]string{
-//				drivertest.Local: "the store is across a network",
-//				drivertest.Clock: "the server does not tell its time",
+//				drivertest.Local:       "the store is across a network",
+//				drivertest.Clock:       "the server does not tell its time",
+//				drivertest.ReadToucher: "a read and a touch are two requests",
 //			},
 //		})
 //	}

@@ -74,13 +74,14 @@ type Backend struct {
 type Feature string
 
 const (
-	Plant   Feature = "Plant"   // Backend.Plant
-	Fail    Feature = "Fail"    // Backend.Fail and Backend.Own
-	Hang    Feature = "Hang"    // Backend.Hang
-	Clock   Feature = "Clock"   // the driver is a driver.Clock
-	Checker Feature = "Checker" // the driver is a driver.Checker
-	Local   Feature = "Local"   // the driver is a driver.Local
-	Copies  Feature = "Copies"  // values share no memory with the caller's
+	Plant       Feature = "Plant"       // Backend.Plant
+	Fail        Feature = "Fail"        // Backend.Fail and Backend.Own
+	Hang        Feature = "Hang"        // Backend.Hang
+	Clock       Feature = "Clock"       // the driver is a driver.Clock
+	Checker     Feature = "Checker"     // the driver is a driver.Checker
+	Local       Feature = "Local"       // the driver is a driver.Local
+	ReadToucher Feature = "ReadToucher" // the driver is a driver.ReadToucher
+	Copies      Feature = "Copies"      // values share no memory with the caller's
 )
 
 // features tells of each feature whether b has it. Copies is taken for granted
@@ -99,6 +100,10 @@ var features = map[Feature]func(b *Backend) bool{
 	},
 	Local: func(b *Backend) bool {
 		_, ok := b.Driver.(driver.Local[Value])
+		return ok
+	},
+	ReadToucher: func(b *Backend) bool {
+		_, ok := b.Driver.(driver.ReadToucher[Value])
 		return ok
 	},
 	Copies: func(*Backend) bool { return true },

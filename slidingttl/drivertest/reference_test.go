@@ -37,6 +37,7 @@ type record struct {
 var (
 	_ driver.Upserter[Value]    = (*reference)(nil)
 	_ driver.BatchGetter[Value] = (*reference)(nil)
+	_ driver.ReadToucher[Value] = (*reference)(nil)
 	_ driver.Clock              = (*reference)(nil)
 	_ driver.Checker            = (*reference)(nil)
 )
@@ -212,6 +213,22 @@ func (r *reference) GetMulti(ctx context.Context, keys []string) (map[string]dri
 		}
 	}
 	return found, nil
+}
+
+func (r *reference) ReadTouch(ctx context.Context, key string, _ *driver.Meta, a driver.Access, now driver.Instant) (e driver.Entry[Value], touched bool, err error) {
+	if err := r.begin(ctx, key); err != nil {
+		return e, false, err
+	}
+	defer r.mu.Unlock()
+	rec, ok := r.records[key]
+	if !ok {
+		return e, false, driver.ErrNotFound
+	}
+	e = rec.entry()
+	if life, due := a.Touch(e.Life); due && e.Alive(now) {
+		e.Meta, touched = r.move(key, rec, life), true
+	}
+	return e, touched, nil
 }
 
 func (r *reference) Now() time.Time { return r.time() }

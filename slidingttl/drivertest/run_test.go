@@ -16,7 +16,7 @@ import (
 type bare struct{ driver.Driver[Value] }
 
 var bareLacks = map[Feature]string{
-	Clock: "hidden", Checker: "hidden", Local: "hidden",
+	Clock: "hidden", Checker: "hidden", Local: "hidden", ReadToucher: "hidden",
 }
 
 // The suite passes drivers that are right, in all the ways that stores differ.

@@ -8,29 +8,31 @@ import (
 )
 
 type (
-	getFunc      func(context.Context, string) (driver.Entry[Value], error)
-	insertFunc   func(context.Context, string, Value, driver.Life, driver.Instant) (driver.Version, error)
-	replaceFunc  func(context.Context, string, Value, driver.Meta, driver.Life, driver.Instant) (driver.Version, error)
-	touchFunc    func(context.Context, string, driver.Meta, driver.Life, driver.Instant) (driver.Version, error)
-	deleteFunc   func(context.Context, string) error
-	upsertFunc   func(context.Context, string, Value, *driver.Meta, driver.Plan, driver.Instant) (driver.Meta, error)
-	getMultiFunc func(context.Context, []string) (map[string]driver.Entry[Value], error)
+	getFunc       func(context.Context, string) (driver.Entry[Value], error)
+	insertFunc    func(context.Context, string, Value, driver.Life, driver.Instant) (driver.Version, error)
+	replaceFunc   func(context.Context, string, Value, driver.Meta, driver.Life, driver.Instant) (driver.Version, error)
+	touchFunc     func(context.Context, string, driver.Meta, driver.Life, driver.Instant) (driver.Version, error)
+	deleteFunc    func(context.Context, string) error
+	upsertFunc    func(context.Context, string, Value, *driver.Meta, driver.Plan, driver.Instant) (driver.Meta, error)
+	getMultiFunc  func(context.Context, []string) (map[string]driver.Entry[Value], error)
+	readTouchFunc func(context.Context, string, *driver.Meta, driver.Access, driver.Instant) (driver.Entry[Value], bool, error)
 )
 
 // twisted is a reference with some of its methods replaced.
 type twisted struct {
 	*reference
-	get      getFunc
-	insert   insertFunc
-	replace  replaceFunc
-	touch    touchFunc
-	delete   deleteFunc
-	upsert   upsertFunc
-	getMulti getMultiFunc
-	step     func() time.Duration
-	now      func() time.Time
-	check    func(context.Context) error
-	load     func(key string) (*Value, driver.Meta, error) // not nil: it is a driver.Local
+	get       getFunc
+	insert    insertFunc
+	replace   replaceFunc
+	touch     touchFunc
+	delete    deleteFunc
+	upsert    upsertFunc
+	getMulti  getMultiFunc
+	readTouch readTouchFunc
+	step      func() time.Duration
+	now       func() time.Time
+	check     func(context.Context) error
+	load      func(key string) (*Value, driver.Meta, error) // not nil: it is a driver.Local
 }
 
 // local is a twisted driver with the capability of a driver.Local.
@@ -58,6 +60,7 @@ func twist(r *reference) *twisted {
 		delete:    r.Delete,
 		upsert:    r.Upsert,
 		getMulti:  r.GetMulti,
+		readTouch: r.ReadTouch,
 		step:      r.Resolution,
 		now:       r.Now,
 		check:     func(ctx context.Context) error { return r.Check(ctx, day) },
@@ -90,6 +93,10 @@ func (d *twisted) GetMulti(ctx context.Context, keys []string) (map[string]drive
 	return d.getMulti(ctx, keys)
 }
 
+func (d *twisted) ReadTouch(ctx context.Context, key string, known *driver.Meta, a driver.Access, now driver.Instant) (driver.Entry[Value], bool, error) {
+	return d.readTouch(ctx, key, known, a, now)
+}
+
 func (d *twisted) Resolution() time.Duration { return d.step() }
 
 func (d *twisted) Now() time.Time { return d.now() }
@@ -114,6 +121,14 @@ func (d *twisted) keys(change func(string) string) {
 		return r.Touch(ctx, change(key), was, life, now)
 	}
 	d.delete = func(ctx context.Context, key string) error { return r.Delete(ctx, change(key)) }
+}
+
+// accesses changes every access, and its time, on its way to the reference.
+func (d *twisted) accesses(change func(driver.Access, driver.Instant) (driver.Access, driver.Instant)) {
+	d.readTouch = func(ctx context.Context, key string, known *driver.Meta, a driver.Access, now driver.Instant) (driver.Entry[Value], bool, error) {
+		a, now = change(a, now)
+		return d.reference.ReadTouch(ctx, key, known, a, now)
+	}
 }
 
 // errs changes every error on its way back.

@@ -33,12 +33,12 @@ func node() runner.Contestant {
 }
 
 var couchbaseContenders = []contender{
-	{bareName, onCouchbase(10, bareLookup)},
-	{naiveName, onCouchbase(10, getThenTouch)},
-	{atOnceName, onCouchbase(10, getAndTouch)},
-	{exactName, onCouchbase(0, nil)},
-	{own1, onCouchbase(1, nil)},
-	{own10, onCouchbase(10, nil)},
+	{name: bareName, open: onCouchbase(10, bareLookup)},
+	{name: naiveName, open: onCouchbase(10, getThenTouch)},
+	{name: atOnceName, open: onCouchbase(10, getAndTouch)},
+	{name: exactName, open: onCouchbase(0, nil)},
+	{name: own1, open: onCouchbase(1, nil)},
+	{name: own10, open: onCouchbase(10, nil)},
 }
 
 type couchbaseGet func(ctx context.Context, key string) (session, error)

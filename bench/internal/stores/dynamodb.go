@@ -20,12 +20,12 @@ import (
 const tableName = "bench"
 
 var dynamodbContenders = []contender{
-	{bareName, bareItems(func(b *bareTable) dynamodbGet { return b.read })},
-	{naiveName, bareItems(func(b *bareTable) dynamodbGet { return b.readThenTouch })},
-	{atOnceName, bareItems(func(b *bareTable) dynamodbGet { return b.readAndTouch })},
-	{exactName, ownItems(0)},
-	{own1, ownItems(1)},
-	{own10, ownItems(10)},
+	{name: bareName, open: bareItems(func(b *bareTable) dynamodbGet { return b.read })},
+	{name: naiveName, open: bareItems(func(b *bareTable) dynamodbGet { return b.readThenTouch })},
+	{name: atOnceName, open: bareItems(func(b *bareTable) dynamodbGet { return b.readAndTouch })},
+	{name: exactName, open: ownItems(0)},
+	{name: own1, open: ownItems(1)},
+	{name: own10, open: ownItems(10)},
 }
 
 type dynamodbGet func(ctx context.Context, key string) (session, error)

@@ -1,10 +1,12 @@
 package stores
 
 import (
+	"encoding/json"
 	"testing"
 
 	"github.com/slidingttl/slidingttl/drivers/couchbase/couchbasetest"
 	"github.com/slidingttl/slidingttl/drivers/dynamodb/dynamodbtest"
+	"github.com/slidingttl/slidingttl/drivers/redis/redistest"
 )
 
 // holdToTheirNames reads each record twice, by each contender, and sees whether a way that
@@ -22,7 +24,7 @@ func holdToTheirNames(t *testing.T, contenders []contender, address string, writ
 		}
 		wrote := s["writes"] > 0 || writes() > before
 		switch c.name {
-		case naiveName, atOnceName:
+		case naiveName, atOnceName, redisNaive, redisAtOnce, zipfNaive, zipfSCS:
 			if !wrote {
 				t.Errorf("%s: nothing was written", c.name)
 			}
@@ -47,4 +49,19 @@ func TestCouchbase(t *testing.T) {
 
 func TestDynamoDB(t *testing.T) {
 	holdToTheirNames(t, dynamodbContenders, dynamodbtest.Start(t).Endpoint, func() float64 { return 0 })
+}
+
+func TestRedis(t *testing.T) {
+	s := redistest.Start(t)
+	admin := s.Client(t)
+	holdToTheirNames(t, redisContenders, s.Addr, func() float64 {
+		n, err := expiriesMoved(admin)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	})
+	if b, err := json.Marshal(smallSession()); err != nil || len(b) != 256 {
+		t.Errorf("a session has %d bytes, %v; want 256", len(b), err)
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"runtime"
 	"slices"
 	"strconv"
@@ -65,6 +66,7 @@ type spent struct {
 type contender struct {
 	name string
 	open func(ctx context.Context, address string) (way, error)
+	zipf bool // takes keys by Zipf and not in turn
 }
 
 // The names are the same on both stores.
@@ -124,6 +126,9 @@ func (r *reader) do(t task) (runner.Sample, error) {
 				return nil, err
 			}
 		}
+		if r.zipf {
+			r.keys = drawn(r.keys)
+		}
 	}
 	first := r.next
 	if _, err := r.read(ctx, t.Readers, max(t.Reads/8, 1)); err != nil { // wakes caches and connections
@@ -152,6 +157,16 @@ func (r *reader) do(t task) (runner.Sample, error) {
 		"rcu":       (cost.readUnits - spentBefore.readUnits) / n,
 		"wcu":       (cost.writeUnits - spentBefore.writeUnits) / n,
 	}, nil
+}
+
+// drawn is a long list of keys drawn from these, by Zipf with exponent 1.1.
+func drawn(keys []string) []string {
+	z := rand.NewZipf(rand.New(rand.NewPCG(1, 2)), 1.1, 1, uint64(len(keys)-1))
+	list := make([]string, 1<<16)
+	for i := range list {
+		list[i] = keys[z.Uint64()]
+	}
+	return list
 }
 
 // read makes some reads by each of some readers and returns how long each read took.

@@ -12,26 +12,29 @@ import (
 	"github.com/aws/aws-sdk-go-v2/config"
 	awsdynamodb "github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/couchbase/gocb/v2"
+	"github.com/redis/rueidis"
 
 	"github.com/slidingttl/slidingttl/drivers/couchbase"
 	"github.com/slidingttl/slidingttl/drivers/couchbase/couchbasetest"
 	"github.com/slidingttl/slidingttl/drivers/dynamodb"
 	"github.com/slidingttl/slidingttl/drivers/dynamodb/dynamodbtest"
 	"github.com/slidingttl/slidingttl/drivers/memory"
+	"github.com/slidingttl/slidingttl/drivers/redis"
+	"github.com/slidingttl/slidingttl/drivers/redis/redistest"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
 // Choice is what the command line says.
 type Choice struct {
-	Driver  string // memory, couchbase or dynamodb
+	Driver  string // memory, couchbase, dynamodb or redis
 	Address string // "": a server started for the occasion
 }
 
 // Flags adds the flags of a Choice to the command line.
 func (c *Choice) Flags() {
-	flag.StringVar(&c.Driver, "driver", "memory", "where records are kept: memory, couchbase or dynamodb")
+	flag.StringVar(&c.Driver, "driver", "memory", "where records are kept: memory, couchbase, dynamodb or redis")
 	flag.StringVar(&c.Address, "address", "", "couchbase://host, with COUCHBASE_USER, _PASSWORD and _BUCKET in the environment,\n"+
-		"or the URL of a DynamoDB endpoint; if empty, a test server is started")
+		"the URL of a DynamoDB endpoint, or redis://host:6379; if empty, a test server is started")
 }
 
 // Opened is a driver in use.
@@ -61,8 +64,10 @@ func Open[T any](ctx context.Context, c Choice) (*Opened[T], error) {
 		err = o.couchbase(c.Address)
 	case "dynamodb":
 		err = o.dynamodb(ctx, c.Address)
+	case "redis":
+		err = o.redis(ctx, c.Address)
 	default:
-		err = fmt.Errorf("-driver %s: must be memory, couchbase or dynamodb", c.Driver)
+		err = fmt.Errorf("-driver %s: must be memory, couchbase, dynamodb or redis", c.Driver)
 	}
 	if err != nil {
 		return nil, errors.Join(err, o.Close())
@@ -139,4 +144,27 @@ func (o *Opened[T]) dynamodb(ctx context.Context, address string) error {
 	}
 	o.Driver = d
 	return d.EnsureTable(ctx)
+}
+
+func (o *Opened[T]) redis(ctx context.Context, address string) error {
+	o.About = "Redis at " + address
+	if address == "" {
+		server, err := redistest.Run(ctx)
+		if err != nil {
+			return err
+		}
+		o.close = append(o.close, server.Close)
+		address, o.About = "redis://"+server.Addr, "a Redis server started for the occasion"
+	}
+	opts, err := rueidis.ParseURL(address)
+	if err != nil {
+		return err
+	}
+	client, err := rueidis.NewClient(opts)
+	if err != nil {
+		return err
+	}
+	o.close = append(o.close, func() error { client.Close(); return nil })
+	o.Driver, err = redis.New[T](client, &redis.Options{Prefix: "slidingttl-example:"})
+	return err
 }

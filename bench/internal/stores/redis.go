@@ -1,0 +1,243 @@
+package stores
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/alexedwards/scs/redisstore"
+	"github.com/gomodule/redigo/redis"
+	"github.com/redis/rueidis"
+
+	ownredis "github.com/slidingttl/slidingttl/drivers/redis"
+	"github.com/slidingttl/slidingttl/drivers/redis/redistest"
+	"github.com/slidingttl/slidingttl/slidingttl"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+
+	"github.com/slidingttl/slidingttl/bench/internal/runner"
+)
+
+const (
+	redisNaive    = "GET and PEXPIRE in one pipeline"
+	redisAtOnce   = "GETEX"
+	redisTwoTrips = "slidingttl, exact, in two trips"
+	zipfNaive     = "zipf: GET and PEXPIRE in one pipeline"
+	zipfSCS       = "zipf: scs redisstore, find and commit"
+	zipfOwn       = "zipf: slidingttl, slack 10 %"
+)
+
+// brief is the policy of the zipf contenders: so short that, as in a long run, some of
+// the reads are due.
+var brief = slidingttl.Policy{IdleGrace: 20 * time.Second, MaxLifetime: maxLifetime, Slack: 2 * time.Second}
+
+var redisContenders = []contender{
+	{name: bareName, open: bareRedis(bareGET)},
+	{name: redisNaive, open: bareRedis(getAndPEXPIRE(idleTimeout))},
+	{name: redisAtOnce, open: bareRedis(getEX)},
+	{name: exactName, open: ownRedis(policy(0), asItIs)},
+	{name: redisTwoTrips, open: ownRedis(policy(0), func(d driver.Driver[session]) driver.Driver[session] { return twoTrips{d} })},
+	{name: own10, open: ownRedis(policy(10), asItIs)},
+	{name: zipfNaive, open: bareRedis(getAndPEXPIRE(brief.IdleGrace)), zipf: true},
+	{name: zipfSCS, open: scsOnRedis, zipf: true},
+	{name: zipfOwn, open: ownRedis(brief, asItIs), zipf: true},
+}
+
+// Redis is the field of ways to read on Redis.
+func Redis() runner.Suite {
+	f := &field{
+		suite:      "redis",
+		title:      "Redis: reads that keep their record alive",
+		contenders: redisContenders,
+		full:       extent{4, 64, 512, [2]int{256, 2048}},
+		quick:      extent{1, 24, 128, [2]int{64, 512}},
+		text: `Records of 256 bytes, %d for each contestant, on one redis-server over loopback, by rueidis
+but for scs; readers take the keys in turn, or by Zipf with exponent 1.1 where the name says so. Writes
+are the commands by which the server has moved an expiry. Without slack every read is due, and foreseen;
+"in two trips" reads and touches one after the other all the same. With slack no touch is due, but for
+zipf, where idle timeout and slack are 20 s and 2 s and every key is read some twenty times in a slack.`,
+		targets: func(f *field, r *runner.Results) []runner.Figure {
+			ratio := func(name, own, other string, readers int, bound float64) runner.Figure {
+				return runner.Figure{
+					Name:  fmt.Sprintf("redis/%s/%d/throughput-vs-%s", strings.Split(name, " ")[0], readers, strings.Split(name, " ")[1]),
+					Value: r.Ratio(other, own, task{Readers: readers}.name(), "ns"),
+					Op:    ">=", Bound: bound,
+				}
+			}
+			return []runner.Figure{
+				ratio("not-due bare", own10, bareName, 1, 0.95),
+				ratio("not-due bare", own10, bareName, 16, 0.95),
+				ratio("due getex", exactName, redisAtOnce, 1, 0.5),
+				ratio("due getex", exactName, redisAtOnce, 16, 0.5),
+				ratio("due pipeline", exactName, redisNaive, 1, 0.5),
+				ratio("due pipeline", exactName, redisNaive, 16, 0.5),
+				ratio("zipf pipeline", zipfOwn, zipfNaive, 1, 1.2),
+				ratio("zipf pipeline", zipfOwn, zipfNaive, 16, 1.2),
+				ratio("zipf scs", zipfOwn, zipfSCS, 1, 2),
+				ratio("zipf scs", zipfOwn, zipfSCS, 16, 2),
+				{
+					Name:  "redis/due/1/p50-one-trip-vs-two",
+					Value: r.Ratio(exactName, redisTwoTrips, "1", "p50"),
+					Op:    "<=", Bound: 0.65,
+				},
+				{
+					Name:  "redis/not-due/allocs-over-bare",
+					Value: r.Median(own10, "1", "allocs") - r.Median(bareName, "1", "allocs"),
+					Op:    "<=", Bound: 3,
+				},
+			}
+		},
+	}
+	return runner.Suite{
+		Name:        f.suite,
+		Contestants: []runner.Contestant{client(f.contenders)},
+		Run: func(p runner.Plan) (runner.Report, error) {
+			server, err := redistest.Run(context.Background())
+			if err != nil {
+				p.Log("NOT RUN: %v", err)
+				return runner.Report{Title: f.title, Text: "Not run: there is no redis-server on the PATH."}, nil
+			}
+			defer server.Close()
+			admin, err := rueidis.NewClient(server.Option())
+			if err != nil {
+				return runner.Report{}, err
+			}
+			defer admin.Close()
+			return f.measure(p, server.Addr, func() (float64, error) { return expiriesMoved(admin) })
+		},
+	}
+}
+
+// expiriesMoved is how many commands have set an expiry, as the server counts them.
+func expiriesMoved(admin rueidis.Client) (sum float64, err error) {
+	text, err := admin.Do(context.Background(), admin.B().Info().Section("commandstats").Build()).ToString()
+	for line := range strings.Lines(text) {
+		for _, name := range []string{"set", "psetex", "setex", "getex", "pexpire", "pexpireat"} {
+			var calls float64
+			if _, err := fmt.Sscanf(line, "cmdstat_"+name+":calls=%g", &calls); err == nil {
+				sum += calls
+			}
+		}
+	}
+	return sum, err
+}
+
+// smallSession is one of 256 bytes.
+func smallSession() session {
+	s := aSession()
+	s.Cart, s.Email = s.Cart[:3], "somebody.withaname@mail.example.com"
+	return s
+}
+
+type redisGet func(ctx context.Context, key string) (session, error)
+
+// ownRedis is slidingttl, over the driver as wrap makes it.
+func ownRedis(p slidingttl.Policy, wrap func(driver.Driver[session]) driver.Driver[session]) func(context.Context, string) (way, error) {
+	return func(_ context.Context, address string) (way, error) {
+		client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{address}})
+		if err != nil {
+			return way{}, err
+		}
+		d, err := ownredis.New[session](client, nil)
+		if err != nil {
+			return way{}, err
+		}
+		s, err := slidingttl.New(wrap(d), p, nil)
+		if err != nil {
+			return way{}, err
+		}
+		return way{
+			get:   s.Get,
+			put:   func(ctx context.Context, key string) error { return s.Insert(ctx, key, smallSession()) },
+			spent: func() spent { return spent{} },
+		}, nil
+	}
+}
+
+func asItIs(d driver.Driver[session]) driver.Driver[session] { return d }
+
+// twoTrips hides that the driver can read and touch in one.
+type twoTrips struct{ driver.Driver[session] }
+
+// bareRedis is what a program does by itself: it stores the value alone, with a TTL.
+func bareRedis(get func(rueidis.Client) redisGet) func(context.Context, string) (way, error) {
+	return func(_ context.Context, address string) (way, error) {
+		client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{address}})
+		if err != nil {
+			return way{}, err
+		}
+		return way{
+			get: get(client),
+			put: func(ctx context.Context, key string) error {
+				b, err := json.Marshal(smallSession())
+				if err != nil {
+					return err
+				}
+				return client.Do(ctx, client.B().Set().Key(key).Value(string(b)).PxMilliseconds(idleTimeout.Milliseconds()).Build()).Error()
+			},
+			spent: func() spent { return spent{} },
+		}, nil
+	}
+}
+
+// decoded is the session that a command has answered with.
+func decoded(res rueidis.RedisResult) (s session, err error) {
+	b, err := res.AsBytes()
+	if err != nil {
+		return s, err
+	}
+	return s, json.Unmarshal(b, &s)
+}
+
+func bareGET(client rueidis.Client) redisGet {
+	return func(ctx context.Context, key string) (session, error) {
+		return decoded(client.Do(ctx, client.B().Get().Key(key).Build()))
+	}
+}
+
+func getAndPEXPIRE(idle time.Duration) func(rueidis.Client) redisGet {
+	return func(client rueidis.Client) redisGet {
+		return func(ctx context.Context, key string) (session, error) {
+			res := client.DoMulti(ctx, client.B().Get().Key(key).Build(), client.B().Pexpire().Key(key).Milliseconds(idle.Milliseconds()).Build())
+			if err := res[1].Error(); err != nil {
+				return session{}, err
+			}
+			return decoded(res[0])
+		}
+	}
+}
+
+func getEX(client rueidis.Client) redisGet {
+	return func(ctx context.Context, key string) (session, error) {
+		return decoded(client.Do(ctx, client.B().Getex().Key(key).PxMilliseconds(idleTimeout.Milliseconds()).Build()))
+	}
+}
+
+// scsOnRedis does what scs's middleware does with an idle timeout for every request: it
+// finds the session and commits it with a new expiry.
+func scsOnRedis(_ context.Context, address string) (way, error) {
+	pool := &redis.Pool{MaxIdle: 32, Dial: func() (redis.Conn, error) { return redis.Dial("tcp", address) }}
+	store := redisstore.New(pool)
+	commit := func(key string, b []byte) error { return store.Commit(key, b, time.Now().Add(brief.IdleGrace)) }
+	return way{
+		get: func(_ context.Context, key string) (s session, err error) {
+			b, found, err := store.Find(key)
+			if err != nil || !found {
+				return s, fmt.Errorf("found: %t: %w", found, err)
+			}
+			if err := json.Unmarshal(b, &s); err != nil {
+				return s, err
+			}
+			return s, commit(key, b)
+		},
+		put: func(_ context.Context, key string) error {
+			b, err := json.Marshal(smallSession())
+			if err != nil {
+				return err
+			}
+			return commit(key, b)
+		},
+		spent: func() spent { return spent{} },
+	}, nil
+}

@@ -1,0 +1,76 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// leastVersion is the major version of Redis that has PEXPIRETIME.
+const leastVersion = 7
+
+// Check implements driver.Checker, with INFO and TIME of every primary: it is one, it is
+// Redis 7 or later or Valkey, it evicts nothing (maxmemory-policy), and the system's
+// clock is within Options.MaxSkew of its. What a server does not tell is taken for right.
+// A time to live can be as long as a policy asks for.
+func (d *Driver[T]) Check(ctx context.Context, _ time.Duration) error {
+	nodes, err := d.nodes(ctx)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, n := range nodes {
+		errs = append(errs, d.checkNode(ctx, n))
+	}
+	return errors.Join(errs...)
+}
+
+func (d *Driver[T]) checkNode(ctx context.Context, n node) error {
+	about, err := n.client.Do(ctx, d.client.B().Info().Build()).ToString()
+	if err != nil {
+		return failed(ctx, err)
+	}
+	sent := time.Now()
+	answer := n.client.Do(ctx, d.client.B().Time().Build())
+	seen, err := serverTime(answer)
+	if err != nil {
+		return failed(ctx, err)
+	}
+	d.clock.observe(sent, time.Now(), answer)
+	got := parseInfo(about)
+	var errs []error
+	wrong := func(what, value, rule string) {
+		field := what
+		if n.part != whole {
+			field += " of the node with slots " + n.part
+		}
+		errs = append(errs, &driver.InvalidError{Field: field, Value: value, Rule: rule})
+	}
+	if got["role"] == "slave" {
+		wrong("server", "a replica", "must be a primary: a replica refuses writes, and what it reads is some time behind")
+	}
+	if major, _, ok := strings.Cut(got["redis_version"], "."); ok {
+		if n, err := strconv.Atoi(major); err == nil && n < leastVersion {
+			wrong("redis_version", got["redis_version"], fmt.Sprintf("must be %d.0 or later, for PEXPIRETIME", leastVersion))
+		}
+	}
+	if policy := got["maxmemory_policy"]; policy != "" && policy != "noeviction" && got["maxmemory"] != "0" {
+		wrong("maxmemory-policy", policy, "must be noeviction: any other deletes records before they expire when memory is short")
+	}
+	// The server took the time within half the trip of the middle of it.
+	within := time.Since(sent) / 2
+	if offset := seen.Sub(sent.Add(within)); offset.Abs()-within > d.opts.MaxSkew {
+		direction := "behind"
+		if offset < 0 {
+			direction = "ahead of"
+		}
+		wrong("system clock", fmt.Sprintf("%v %s the server's", offset.Abs().Round(time.Millisecond), direction),
+			fmt.Sprintf("must be within %v of it (Options.MaxSkew)", d.opts.MaxSkew))
+	}
+	return errors.Join(errs...)
+}

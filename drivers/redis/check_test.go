@@ -1,0 +1,87 @@
+package redis_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/slidingttl/slidingttl/drivers/redis"
+	"github.com/slidingttl/slidingttl/drivers/redis/redistest"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+func TestCheck(t *testing.T) {
+	const day = 24 * time.Hour
+	for _, c := range []struct {
+		name    string
+		prepare func(f *fixture)
+		want    string // in the error's text; empty: none
+	}{
+		{"as it comes", func(*fixture) {}, ""},
+		{"memory short, nothing evicted", func(f *fixture) { f.command(t, "CONFIG", "SET", "maxmemory", "100mb") }, ""},
+		{"a policy without a limit", func(f *fixture) { f.command(t, "CONFIG", "SET", "maxmemory-policy", "volatile-lru") }, ""},
+		{"evicts what has a TTL", func(f *fixture) {
+			f.command(t, "CONFIG", "SET", "maxmemory", "100mb", "maxmemory-policy", "volatile-ttl")
+		}, "maxmemory-policy is volatile-ttl"},
+		{"evicts anything", func(f *fixture) {
+			f.command(t, "CONFIG", "SET", "maxmemory", "100mb", "maxmemory-policy", "allkeys-lfu")
+		}, "maxmemory-policy is allkeys-lfu"},
+		{"a replica", func(f *fixture) { f.command(t, "REPLICAOF", "127.0.0.1", "1") }, "server is a replica"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := newFixture(t, redis.Options{})
+			c.prepare(f)
+			err := f.d.Check(t.Context(), 90*day)
+			switch {
+			case c.want == "" && err != nil:
+				t.Errorf("Check: %v", err)
+			case c.want != "" && (!errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), c.want)):
+				t.Errorf("Check: %v; want %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestCheckClock(t *testing.T) {
+	server := redistest.StartVirtual(t)
+	server.Advance(time.Hour)
+	err := open[profile](t, server.Client(t), redis.Options{}).Check(t.Context(), 0)
+	if !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "system clock") || !strings.Contains(err.Error(), "behind the server's") {
+		t.Errorf("Check an hour behind the server: %v", err)
+	}
+	ok(t, "Check", open[profile](t, server.Client(t), redis.Options{MaxSkew: 2 * time.Hour}).Check(t.Context(), 0))
+}
+
+func TestCheckInCluster(t *testing.T) {
+	cluster := redistest.StartCluster(t)
+	d := open[profile](t, cluster.Client(t), redis.Options{})
+	ok(t, "Check", d.Check(t.Context(), 0))
+	one := cluster.Nodes[1].Client(t)
+	for _, n := range one.Nodes() {
+		ok(t, "CONFIG SET", n.Do(t.Context(), n.B().ConfigSet().ParameterValue().ParameterValue("maxmemory", "100mb").ParameterValue("maxmemory-policy", "volatile-random").Build()).Error())
+	}
+	if err := d.Check(t.Context(), 0); err == nil || !strings.Contains(err.Error(), "maxmemory-policy of the node with slots ") {
+		t.Errorf("Check of a cluster whose nodes evict: %v", err)
+	}
+}
+
+func TestOptions(t *testing.T) {
+	client := redistest.StartVirtual(t).Client(t)
+	if _, err := redis.New[profile](nil, nil); !errors.Is(err, driver.ErrInvalid) {
+		t.Errorf("New without a client: %v", err)
+	}
+	if _, err := redis.New[profile](client, &redis.Options{MaxSkew: -1}); !errors.Is(err, driver.ErrInvalid) {
+		t.Errorf("New with a negative MaxSkew: %v", err)
+	}
+	d := open[func()](t, client, redis.Options{})
+	life := driver.Life{CreatedAt: 1, ExpiresAt: 2}
+	if _, err := d.Insert(t.Context(), "a", func() {}, life, 1); !errors.Is(err, driver.ErrInvalid) {
+		t.Errorf("Insert of what JSON cannot hold: %v", err)
+	}
+	for _, l := range []driver.Life{{CreatedAt: -1, ExpiresAt: 2}, {CreatedAt: 1, ExpiresAt: 1e15}, {CreatedAt: driver.MaxInstant, ExpiresAt: 2}} {
+		if _, err := open[int](t, client, redis.Options{}).Insert(t.Context(), "a", 1, l, 1); !errors.Is(err, driver.ErrInvalid) {
+			t.Errorf("Insert with life %+v: %v", l, err)
+		}
+	}
+}

@@ -1,0 +1,173 @@
+package redis_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/slidingttl/slidingttl/drivers/redis"
+	"github.com/slidingttl/slidingttl/drivers/redis/redistest"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/drivertest"
+)
+
+// configurations are the ways to keep a record, each held to the whole contract.
+var configurations = map[string]redis.Options{
+	"default": {},
+	"prefix":  {Prefix: `{app}:*?[a]\:`},
+	"codec":   {Codec: reversed{}},
+}
+
+// reversed is JSON from right to left.
+type reversed struct{}
+
+func (reversed) Encode(v any) ([]byte, error) {
+	b, err := json.Marshal(v)
+	return turned(b), err
+}
+
+func (reversed) Decode(b []byte, into any) error { return json.Unmarshal(turned(b), into) }
+
+func turned(b []byte) []byte {
+	b = bytes.Clone(b)
+	for i, j := 0, len(b)-1; i < j; i, j = i+1, j-1 {
+		b[i], b[j] = b[j], b[i]
+	}
+	return b
+}
+
+var lacks = map[drivertest.Feature]string{
+	drivertest.Local: "the store is a server",
+}
+
+func TestContract(t *testing.T) {
+	for name, opts := range configurations {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Start(t)
+			drivertest.Run(t, real(opts, s.Option(), s.Client(t)))
+		})
+	}
+}
+
+func TestContractInCluster(t *testing.T) {
+	c := redistest.StartCluster(t)
+	drivertest.Run(t, real(redis.Options{}, c.Option(), c.Client(t)))
+}
+
+func TestContractInVirtualTime(t *testing.T) {
+	for name, opts := range configurations {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			drivertest.Run(t, virtual(opts))
+		})
+	}
+}
+
+var users atomic.Int64
+
+// real runs cases at once on one server or cluster, each as a user of its own through a
+// proxy of its own. admin is a client that may do anything.
+func real(opts redis.Options, option rueidis.ClientOption, admin rueidis.Client) drivertest.Harness {
+	return drivertest.Harness{
+		Lacks:    lacks,
+		Parallel: true,
+		Open: func(t testing.TB) *drivertest.Backend {
+			user := fmt.Sprint("case", users.Add(1))
+			allow := func(rules ...string) {
+				for _, n := range admin.Nodes() {
+					ok(t, "ACL SETUSER", n.Do(context.Background(), n.B().AclSetuser().Username(user).Rule(rules...).Build()).Error())
+				}
+			}
+			allow("on", "nopass", "~*", "&*", "+@all")
+			proxy := redistest.NewProxy(t)
+			option := option
+			option.Username, option.Password = user, "any"
+			client := redistest.NewClient(t, proxy.Option(option))
+			return &drivertest.Backend{
+				Driver: open[drivertest.Value](t, client, opts),
+				Plant:  plant(client, opts),
+				Fail: func() func() {
+					allow("-@all", "+@connection")
+					return func() { allow("+@all") }
+				},
+				Own:  func(err error) bool { return own(err, "NOPERM") },
+				Hang: proxy.Hang,
+			}
+		},
+	}
+}
+
+// virtual runs each case on a miniredis of its own.
+func virtual(opts redis.Options) drivertest.Harness {
+	opts.MaxSkew = 1e6 * time.Hour
+	return drivertest.Harness{
+		Lacks:    lacks,
+		Parallel: true,
+		Open: func(t testing.TB) *drivertest.Backend {
+			server := redistest.StartVirtual(t)
+			proxy := redistest.NewProxy(t)
+			client := redistest.NewClient(t, proxy.Option(server.Option()))
+			d := open[drivertest.Value](t, client, opts)
+			return &drivertest.Backend{
+				Driver: d,
+				Now:    server.Now,
+				Wait: func(by time.Duration) {
+					server.Advance(by)
+					ok(t, "Check", d.Check(context.Background(), 0)) // asks for the time
+				},
+				Plant: plant(client, opts),
+				Fail: func() func() {
+					server.Fail("BUSY doing nothing")
+					return func() { server.Fail("") }
+				},
+				Own:  func(err error) bool { return own(err, "BUSY") },
+				Hang: proxy.Hang,
+			}
+		},
+	}
+}
+
+func open[T any](t testing.TB, client rueidis.Client, opts redis.Options) *redis.Driver[T] {
+	t.Helper()
+	d, err := redis.New[T](client, &opts)
+	ok(t, "New", err)
+	return d
+}
+
+// own reports whether err is the server's, with that code.
+func own(err error, code string) bool {
+	var answer *rueidis.RedisError
+	return errors.As(err, &answer) && strings.HasPrefix(answer.Error(), code)
+}
+
+// plant writes a record in the form of opts as another program would.
+func plant(client rueidis.Client, opts redis.Options) func(context.Context, string, drivertest.Value, driver.Life) error {
+	return func(ctx context.Context, key string, v drivertest.Value, life driver.Life) error {
+		encode := json.Marshal
+		if opts.Codec != nil {
+			encode = opts.Codec.Encode
+		}
+		value, err := encode(v)
+		if err != nil {
+			return err
+		}
+		text := string(value)
+		if life.CreatedAt != 0 {
+			text = fmt.Sprintf("\x00sl1 %015d %015d %016x %s", life.CreatedAt, life.ExpiresAt, 0, text)
+		}
+		set := client.B().Set().Key(opts.Prefix + key).Value(text)
+		if life.ExpiresAt == 0 {
+			return client.Do(ctx, set.Build()).Error()
+		}
+		return client.Do(ctx, set.PxatMillisecondsTimestamp(int64(life.ExpiresAt)).Build()).Error()
+	}
+}

@@ -1,0 +1,55 @@
+package redis
+
+import (
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// Driver keeps records of type T. It holds no resources: the client stays the
+// application's to close. All methods are safe for concurrent use.
+type Driver[T any] struct {
+	client rueidis.Client
+	opts   Options
+	clock  serverClock
+}
+
+var (
+	_ driver.BatchGetter[int] = (*Driver[int])(nil)
+	_ driver.ReadToucher[int] = (*Driver[int])(nil)
+	_ driver.Remover[int]     = (*Driver[int])(nil)
+	_ driver.Scanner          = (*Driver[int])(nil)
+	_ driver.RawReader        = (*Driver[int])(nil)
+	_ driver.Checker          = (*Driver[int])(nil)
+	_ driver.Clock            = (*Driver[int])(nil)
+)
+
+// New returns a driver over client. opts may be nil; it is copied. New does no I/O. An
+// argument that breaks its rule is a *driver.InvalidError.
+func New[T any](client rueidis.Client, opts *Options) (*Driver[T], error) {
+	if client == nil {
+		return nil, &driver.InvalidError{Field: "client", Value: "nil", Rule: "is required"}
+	}
+	var o Options
+	if opts != nil {
+		o = *opts
+	}
+	o, err := o.validate()
+	if err != nil {
+		return nil, err
+	}
+	return &Driver[T]{client: client, opts: o}, nil
+}
+
+// Resolution implements driver.Driver: a millisecond.
+func (d *Driver[T]) Resolution() time.Duration { return time.Millisecond }
+
+// key is the key in Redis of a record's.
+func (d *Driver[T]) key(key string) (string, error) {
+	if err := driver.CheckKey(key, maxString-len(d.opts.Prefix)); err != nil {
+		return "", err
+	}
+	return d.opts.Prefix + key, nil
+}

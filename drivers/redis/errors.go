@@ -1,0 +1,81 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+
+	"github.com/redis/rueidis"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// unquoted is an error of the server without what its text may quote of a command.
+type unquoted struct{ err *rueidis.RedisError }
+
+func (e unquoted) Error() string {
+	// "ERR unknown command 'EVALSHA', with args beginning with: ..."
+	text, _, _ := strings.Cut(e.err.Error(), ", with args")
+	return text
+}
+
+func (e unquoted) Unwrap() error { return e.err }
+
+// failed gives an error of the client the form that the contract asks for.
+func failed(ctx context.Context, err error) error {
+	if answer, ok := rueidis.IsRedisErr(err); ok {
+		if strings.Contains(answer.Error(), "WRONGTYPE") {
+			return &driver.InvalidError{Field: "record", Value: "of another type than string", Rule: "must be a string", Err: unquoted{answer}}
+		}
+		return unquoted{answer}
+	}
+	if ended := ctx.Err(); ended != nil && !errors.Is(err, ended) {
+		return fmt.Errorf("%w: %w", ended, err)
+	}
+	return err
+}
+
+// unsure is failed for a write: it tells of one that may have landed.
+func unsure(ctx context.Context, err error) error {
+	if answered(err) {
+		return failed(ctx, err)
+	}
+	return fmt.Errorf("%w: %w", driver.ErrAmbiguous, failed(ctx, err))
+}
+
+// answered reports whether a command that failed with err is sure not to have been
+// carried out: the server has said so, or there was no connection to send it by. ErrNoCache
+// is one that could not be set up.
+func answered(err error) bool {
+	if _, ok := rueidis.IsRedisErr(err); ok {
+		return true
+	}
+	var network *net.OpError
+	return errors.As(err, &network) && network.Op == "dial" || errors.Is(err, rueidis.ErrNoCache)
+}
+
+// outcome is the answer of a script that writes: 1 if it has, 0 if there is no live
+// record, and otherwise the meta of the one in the way.
+func outcome(ctx context.Context, res rueidis.RedisResult) error {
+	message, err := res.ToMessage()
+	if err != nil {
+		return unsure(ctx, err)
+	}
+	if message.IsInt64() {
+		if n, err := message.AsInt64(); err != nil || n == 1 {
+			return err
+		}
+		return driver.ErrNotFound
+	}
+	text, err := message.AsBytes()
+	if err != nil {
+		return err
+	}
+	found, err := parseMeta(text)
+	if err != nil {
+		return err
+	}
+	return &driver.ConflictError{Found: found}
+}

@@ -1,0 +1,202 @@
+package redis_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/slidingttl/slidingttl/drivers/redis"
+	"github.com/slidingttl/slidingttl/drivers/redis/redistest"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// writes returns how often the server has carried out commands that write.
+func (f *fixture) writes(t testing.TB) (n int) {
+	t.Helper()
+	text, err := f.command(t, "INFO", "commandstats").ToString()
+	ok(t, "INFO", err)
+	for line := range strings.Lines(text) {
+		for _, name := range []string{"set", "setrange", "pexpireat", "del"} {
+			var calls int
+			if _, err := fmt.Sscanf(line, "cmdstat_"+name+":calls=%d", &calls); err == nil {
+				n += calls
+			}
+		}
+	}
+	return n
+}
+
+// A write whose answer is lost may have landed and says so; it is not sent again.
+func TestLostAnswer(t *testing.T) {
+	for name := range calls(nil, driver.Meta{}) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, redis.Options{})
+			was := f.record(t, secret).Meta
+			_ = calls(f.d, driver.Meta{Life: was.Life})[name](t.Context()) // the server knows the script then
+			f.command(t, "DEL", secret+"new")
+			if name == "Delete" {
+				was = f.record(t, secret).Meta
+			}
+			call := calls(f.d, was)[name]
+			before := f.writes(t)
+			f.proxy.Lose(1)
+			if err := call(t.Context()); !errors.Is(err, driver.ErrAmbiguous) || !errors.Is(err, io.EOF) {
+				t.Errorf("an answer that is lost: %v; want %v and %v", err, driver.ErrAmbiguous, io.EOF)
+			}
+			want := 1
+			if name == "Touch" {
+				want = 2 // SETRANGE and PEXPIREAT
+			}
+			if n := f.writes(t) - before; n != want {
+				t.Errorf("the server has written %d times; want %d", n, want)
+			}
+		})
+	}
+}
+
+// So does one whose answer does not come in time, and one whose caller has left.
+func TestLateAnswer(t *testing.T) {
+	for name := range calls(nil, driver.Meta{}) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, redis.Options{})
+			call := calls(f.d, f.record(t, secret).Meta)[name]
+			defer f.proxy.Hang()()
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+			defer cancel()
+			if err := call(ctx); !errors.Is(err, driver.ErrAmbiguous) || !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("an answer that is late: %v; want %v and %v", err, driver.ErrAmbiguous, context.DeadlineExceeded)
+			}
+			if err := call(ctx); errors.Is(err, driver.ErrAmbiguous) || !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("a context that had ended: %v; want %v and not %v", err, context.DeadlineExceeded, driver.ErrAmbiguous)
+			}
+		})
+	}
+}
+
+// What the server refuses has not landed, nor what could not be sent.
+func TestRefused(t *testing.T) {
+	f := newFixture(t, redis.Options{})
+	was := f.record(t, secret).Meta
+	f.command(t, "REPLICAOF", "127.0.0.1", "1")
+	for name, call := range calls(f.d, was) {
+		err := call(t.Context())
+		if !own(err, "READONLY") || errors.Is(err, driver.ErrAmbiguous) {
+			t.Errorf("%s at a replica: %v; want READONLY, not %v", name, err, driver.ErrAmbiguous)
+		}
+	}
+	ok(t, "Close", f.server.Close())
+	f.proxy.Cut()
+	for name, call := range calls(f.d, was) {
+		var network *net.OpError
+		var err error
+		for range 20 { // the client's connections find out one by one
+			if err = call(t.Context()); errors.As(err, &network) && network.Op == "dial" {
+				break
+			}
+		}
+		if network == nil || network.Op != "dial" || errors.Is(err, driver.ErrAmbiguous) {
+			t.Errorf("%s without a server: %v; want that nobody listens, not %v", name, err, driver.ErrAmbiguous)
+		}
+	}
+}
+
+// A read does not fail because its touch cannot be written, nor because a script cannot run.
+func TestReadTouchReads(t *testing.T) {
+	for name, breakIt := range map[string]func(*fixture){
+		"replica":         func(f *fixture) { f.command(t, "REPLICAOF", "127.0.0.1", "1") },
+		"out of memory":   func(f *fixture) { f.command(t, "CONFIG", "SET", "maxmemory", "1") },
+		"no scripts":      func(f *fixture) { f.command(t, "ACL", "SETUSER", "default", "-@scripting") },
+		"an answer lost":  func(f *fixture) { f.proxy.Lose(1) },
+		"connections cut": func(f *fixture) { f.proxy.Cut() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, redis.Options{})
+			e := f.record(t, secret)
+			breakIt(f)
+			got, touched, err := f.d.ReadTouch(t.Context(), secret, nil, anAccess(), driver.Floor(time.Now()))
+			if err != nil || touched || got.Value != e.Value {
+				t.Errorf("ReadTouch: %+v, %t, %v; want what was inserted, not touched", got, touched, err)
+			}
+		})
+	}
+}
+
+// Scripts come back after SCRIPT FLUSH, in one trip more.
+func TestScriptFlush(t *testing.T) {
+	f := newFixture(t, redis.Options{})
+	was := f.record(t, secret).Meta
+	for _, name := range []string{"Touch", "Insert"} {
+		f.command(t, "SCRIPT", "FLUSH")
+		ok(t, name, calls(f.d, was)[name](t.Context()))
+	}
+	f.command(t, "SET", "foreign", `{"name":"foreign"}`)
+	f.command(t, "SCRIPT", "FLUSH")
+	found, err := f.d.GetMulti(t.Context(), []string{"foreign"})
+	if err != nil || found["foreign"].Value.Name != "foreign" {
+		t.Errorf("GetMulti after SCRIPT FLUSH: %v, %v", found, err)
+	}
+}
+
+// Reads go to the primary, and show what was written, though the client would send
+// read-only commands to a replica.
+func TestReadsGoToPrimaries(t *testing.T) {
+	primary := redistest.Start(t)
+	replica := primary.StartReplica(t)
+	option := primary.Option()
+	option.Standalone.ReplicaAddress = []string{replica.Addr}
+	option.SendToReplicas = func(cmd rueidis.Completed) bool { return cmd.IsReadOnly() }
+	client := redistest.NewClient(t, option)
+	d := open[profile](t, client, redis.Options{})
+	behind := replica.Client(t)
+	ok(t, "REPLICAOF", behind.Do(t.Context(), behind.B().Replicaof().Host("127.0.0.1").Port(1).Build()).Error())
+	f := &fixture{d: d}
+	e := f.record(t, secret)
+	if got, err := d.Get(t.Context(), secret); err != nil || got != e {
+		t.Errorf("Get: %+v, %v; want %+v", got, err, e)
+	}
+	if got, err := d.GetMulti(t.Context(), []string{secret}); err != nil || got[secret] != e {
+		t.Errorf("GetMulti: %+v, %v; want %+v", got, err, e)
+	}
+}
+
+// No error's text holds a key, though the server quotes one.
+func TestKeysStayOutOfErrors(t *testing.T) {
+	f := newFixture(t, redis.Options{Prefix: "p:"})
+	f.command(t, "LPUSH", "p:"+secret, "a list")
+	f.command(t, "SET", "p:"+secret+"new", "not JSON")
+	server := redistest.StartVirtual(t)
+	quoting := open[profile](t, server.Client(t), redis.Options{})
+	server.Fail("ERR unknown command `evalsha`, with args beginning with: `" + secret + "`")
+	now := driver.Floor(time.Now())
+	was := driver.Meta{Life: driver.Life{CreatedAt: now, ExpiresAt: now + 1000}}
+	errs := make(map[string]error)
+	for name, d := range map[string]*redis.Driver[profile]{"wrong type": f.d, "quoted": quoting} {
+		_, errs[name+", Get"] = d.Get(t.Context(), secret)
+		_, errs[name+", GetMulti"] = d.GetMulti(t.Context(), []string{secret})
+		for call, do := range calls(d, was) {
+			if name == "quoted" || call != "Delete" {
+				errs[name+", "+call] = do(t.Context())
+			}
+		}
+	}
+	_, errs["no JSON"] = f.d.Get(t.Context(), secret+"new")
+	for name, err := range errs {
+		if err != nil && strings.Contains(err.Error(), secret) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, name := range []string{"wrong type, Get", "wrong type, GetMulti", "no JSON", "wrong type, Touch"} {
+		if name != "wrong type, GetMulti" && !errors.Is(errs[name], driver.ErrInvalid) {
+			t.Errorf("%s: %v; want %v", name, errs[name], driver.ErrInvalid)
+		}
+	}
+}

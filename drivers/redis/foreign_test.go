@@ -1,0 +1,196 @@
+package redis_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/slidingttl/slidingttl/drivers/redis"
+	"github.com/slidingttl/slidingttl/slidingttl"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// stored is what other programs see of a key: the string, and its expiry.
+func (f *fixture) stored(t testing.TB, key string) (text string, expiry int64) {
+	t.Helper()
+	text, _ = f.command(t, "GET", key).ToString()
+	expiry, err := f.command(t, "PEXPIRETIME", key).AsInt64()
+	ok(t, "PEXPIRETIME", err)
+	return text, expiry
+}
+
+// A record is stored as the package comment says, and the key's expiry is the record's,
+// whatever wrote it.
+func TestLayout(t *testing.T) {
+	f := newFixture(t, redis.Options{})
+	e := f.record(t, "a")
+	check := func(when string, life driver.Life, version driver.Version, value string) {
+		t.Helper()
+		text, expiry := f.stored(t, "a")
+		want := fmt.Sprintf("\x00sl1 %015d %015d %016x %s", life.CreatedAt, life.ExpiresAt, version, value)
+		if text != want || expiry != int64(life.ExpiresAt) {
+			t.Errorf("%s: stored is %q until %d; want %q until %d", when, text, expiry, want, life.ExpiresAt)
+		}
+	}
+	check("Insert", e.Life, e.Version, `{"name":"kept"}`)
+	now := driver.Floor(time.Now())
+	var err error
+	e.ExpiresAt++
+	_, err = f.d.Touch(t.Context(), "a", driver.Meta{Life: driver.Life{CreatedAt: e.CreatedAt, ExpiresAt: e.ExpiresAt - 1}, Version: e.Version}, e.Life, now)
+	ok(t, "Touch", err)
+	check("Touch", e.Life, e.Version, `{"name":"kept"}`)
+	got, touched, err := f.d.ReadTouch(t.Context(), "a", nil, anAccess(), now)
+	if err != nil || !touched {
+		t.Fatalf("ReadTouch: %t, %v", touched, err)
+	}
+	check("ReadTouch", got.Life, e.Version, `{"name":"kept"}`)
+	stays := driver.Life{CreatedAt: e.CreatedAt}
+	e.Version, err = f.d.Replace(t.Context(), "a", profile{"other"}, got.Meta, stays, now)
+	ok(t, "Replace", err)
+	text, expiry := f.stored(t, "a")
+	if expiry != -1 || !strings.HasSuffix(text, `{"name":"other"}`) {
+		t.Errorf("a record that never expires is stored as %q until %d", text, expiry)
+	}
+}
+
+// A string of another program is adopted: its value stays, created_at comes before it, and
+// a SET by that program makes it one to adopt again.
+func TestAdoption(t *testing.T) {
+	f := newFixture(t, redis.Options{})
+	s, err := slidingttl.New[profile](f.d, slidingttl.Policy{IdleGrace: time.Hour, MaxLifetime: 24 * time.Hour}, nil)
+	ok(t, "slidingttl.New", err)
+	defer s.Close(t.Context())
+	for _, set := range [][]string{
+		{"SET", "a", `{"name":"theirs"}`, "EX", "60"},
+		{"SET", "a", `{"name":"anew"}`},
+		{"SET", "a", `{"name":"once more"}`, "KEEPTTL"},
+	} {
+		f.command(t, set...)
+		before := driver.Floor(time.Now())
+		e, err := s.Entry(t.Context(), "a")
+		ok(t, "Entry", err)
+		text, expiry := f.stored(t, "a")
+		if e.CreatedAt < before-1 || !strings.HasSuffix(text, " "+set[2]) || expiry != int64(e.ExpiresAt) || e.ExpiresAt != e.CreatedAt.Add(time.Hour) && e.ExpiresAt != e.CreatedAt.Add(time.Hour)+1 {
+			t.Errorf("after %q the record has %+v, and is stored as %q until %d", set, e, text, expiry)
+		}
+	}
+}
+
+// Whatever a string of another program holds, a write planned for it lands on that alone.
+func TestForeignVersion(t *testing.T) {
+	f := newFixture(t, redis.Options{})
+	f.command(t, "SET", secret, `{"name":"read"}`)
+	e, err := f.d.Get(t.Context(), secret)
+	ok(t, "Get", err)
+	f.command(t, "SET", secret, `{"name":"since"}`)
+	for name, call := range calls(f.d, e.Meta) {
+		if name == "Insert" || name == "Delete" {
+			continue
+		}
+		var conflict *driver.ConflictError
+		if err := call(t.Context()); !errors.As(err, &conflict) || conflict.Found.Version == e.Version {
+			t.Errorf("%s of what another program has overwritten: %v; want a conflict", name, err)
+		}
+	}
+}
+
+// A string that begins like a record and is none is an error, and left alone.
+func TestMalformed(t *testing.T) {
+	const far = 99999999999999
+	f := newFixture(t, redis.Options{})
+	was := f.record(t, "sound").Meta
+	for _, text := range []string{
+		"\x00sl1 ",
+		"\x00sl1 " + strings.Repeat("x", 60),
+		fmt.Sprintf("\x00sl1 %015d %015d %016x", 1, far, 3)[:40],
+		fmt.Sprintf("\x00sl1 %015d,%015d %016x {}", 1, far, 3),
+		fmt.Sprintf("\x00sl1 %015d %014d: %016x {}", 1, far, 3),
+		fmt.Sprintf("\x00sl1 %015d %015d %016X {}", 1, far, 0xabcdef),
+	} {
+		f.command(t, "SET", secret, text)
+		_, err := f.d.Get(t.Context(), secret)
+		_, _, err2 := f.d.ReadTouch(t.Context(), secret, nil, anAccess(), driver.Floor(time.Now()))
+		_, err3 := f.d.GetMulti(t.Context(), []string{secret})
+		for call, err := range map[string]error{"Get": err, "ReadTouch": err2, "GetMulti": errors.Unwrap(asKeyError(err3)), "Replace": calls(f.d, was)["Replace"](t.Context()), "Touch": calls(f.d, was)["Touch"](t.Context())} {
+			var invalid *driver.InvalidError
+			if !errors.As(err, &invalid) {
+				t.Errorf("%s of %q: %v; want a *driver.InvalidError", call, text, err)
+			}
+		}
+		raw, err := f.d.Raw(t.Context(), secret)
+		if err != nil || raw.Problem == nil {
+			t.Errorf("Raw of %q: %+v, %v; want a problem", text, raw, err)
+		}
+		if left, _ := f.stored(t, secret); left != text {
+			t.Errorf("%q has become %q", text, left)
+		}
+	}
+}
+
+func asKeyError(err error) error {
+	var one *driver.KeyError
+	if errors.As(err, &one) {
+		return one
+	}
+	return err
+}
+
+func TestGetMultiNamesPlaces(t *testing.T) {
+	f := newFixture(t, redis.Options{})
+	e := f.record(t, "sound")
+	f.command(t, "SET", "theirs", `{"name":"theirs"}`)
+	f.command(t, "SET", "odd", "no JSON")
+	f.command(t, "LPUSH", "list", "x")
+	found, err := f.d.GetMulti(t.Context(), []string{"odd", "sound", "", "absent", "list", "theirs", "odd"})
+	var failed driver.KeyErrors
+	if !errors.As(err, &failed) || len(failed) != 3 || failed[0].Index != 0 || failed[1].Index != 2 || failed[2].Index != 4 {
+		t.Errorf("GetMulti: %v; want errors of keys 0, 2 and 4", err)
+	}
+	if len(found) != 2 || found["sound"] != e || found["theirs"].Value.Name != "theirs" {
+		t.Errorf("GetMulti: %+v; want the others", found)
+	}
+}
+
+func TestRaw(t *testing.T) {
+	f := newFixture(t, redis.Options{})
+	e := f.record(t, "a")
+	raw, err := f.d.Raw(t.Context(), "a")
+	if err != nil || raw.Meta != e.Meta || raw.Format != "json" || string(raw.Value) != `{"name":"kept"}` || len(raw.Fields["header"]) == 0 {
+		t.Errorf("Raw: %+v, %v", raw, err)
+	}
+	f.command(t, "SET", "theirs", `{"name":"theirs"}`, "PXAT", "4102444800000")
+	theirs, err := f.d.Get(t.Context(), "theirs")
+	ok(t, "Get", err)
+	raw, err = f.d.Raw(t.Context(), "theirs")
+	if err != nil || raw.Meta != theirs.Meta || raw.ExpiresAt != 4102444800000 || string(raw.Value) != `{"name":"theirs"}` || raw.Fields["PEXPIRETIME"] != "4102444800000" {
+		t.Errorf("Raw of another program's: %+v, %v", raw, err)
+	}
+	if _, err := f.d.Raw(t.Context(), "absent"); !errors.Is(err, driver.ErrNotFound) {
+		t.Errorf("Raw of an absent key: %v", err)
+	}
+}
+
+// Remove removes the record that was read and no other.
+func TestRemove(t *testing.T) {
+	f := newFixture(t, redis.Options{})
+	e := f.record(t, "a")
+	now := driver.Floor(time.Now())
+	other := e.Meta
+	other.Version++
+	var conflict *driver.ConflictError
+	if err := f.d.Remove(t.Context(), "a", other, now); !errors.As(err, &conflict) || conflict.Found != e.Meta {
+		t.Errorf("Remove of another version: %v", err)
+	}
+	if err := f.d.Remove(t.Context(), "a", e.Meta, e.ExpiresAt); !errors.Is(err, driver.ErrNotFound) {
+		t.Errorf("Remove of a dead record: %v", err)
+	}
+	if got, err := f.d.Get(t.Context(), "a"); err != nil || got != e {
+		t.Errorf("after them: %+v, %v", got, err)
+	}
+	ok(t, "Remove", f.d.Remove(t.Context(), "a", e.Meta, now))
+	if err := f.d.Remove(t.Context(), "a", e.Meta, now); !errors.Is(err, driver.ErrNotFound) {
+		t.Errorf("Remove of a removed record: %v", err)
+	}
+}

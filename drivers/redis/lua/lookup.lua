@@ -1,0 +1,25 @@
+-- A record begins with a mark and its meta, at the places that record.go names: created_at,
+-- the expiry and the version. What has no mark was written by another program.
+
+-- found returns the record's meta, and of another program's record its value too; nil if
+-- there is none.
+local function found()
+  local head = redis.call('GETRANGE', KEYS[1], 0, 52)
+  if string.sub(head, 1, 5) == '\0sl1 ' then
+    return string.sub(head, 6)
+  end
+  local value = redis.call('GET', KEYS[1])
+  if not value then
+    return nil
+  end
+  local expiry = math.max(redis.call('PEXPIRETIME', KEYS[1]), 0)
+  local version = string.sub(redis.sha1hex(value), 1, 16)
+  return string.format('%015.0f %015.0f %s', 0, expiry, version), value
+end
+
+-- dead reports whether a record's expiry has come, by the caller's time.
+local function dead(meta)
+  local expiry = tonumber(string.sub(meta, 17, 31))
+  return expiry and expiry ~= 0 and expiry <= tonumber(ARGV[1])
+end
+

@@ -1,0 +1,21 @@
+-- ARGV: the caller's time; the meta of the record to replace, empty to insert one; the
+-- record; its expiry, 0 for none.
+local meta = found()
+if meta and dead(meta) then
+  meta = nil
+end
+if ARGV[2] == '' then
+  if meta then
+    return meta
+  end
+elseif not meta then
+  return 0
+elseif meta ~= ARGV[2] then
+  return meta
+end
+if ARGV[4] == '0' then
+  redis.call('SET', KEYS[1], ARGV[3])
+else
+  redis.call('SET', KEYS[1], ARGV[3], 'PXAT', ARGV[4])
+end
+return 1

@@ -1,0 +1,19 @@
+-- ARGV: the caller's time; the meta of the record to touch; the meta to write; its
+-- expiry, 0 for none.
+local meta, foreign = found()
+if not meta or dead(meta) then
+  return 0
+elseif meta ~= ARGV[2] then
+  return meta
+end
+if foreign then
+  redis.call('SET', KEYS[1], '\0sl1 ' .. ARGV[3] .. ' ' .. foreign, 'KEEPTTL')
+else
+  redis.call('SETRANGE', KEYS[1], 5, ARGV[3])
+end
+if ARGV[4] == '0' then
+  redis.call('PERSIST', KEYS[1])
+else
+  redis.call('PEXPIREAT', KEYS[1], ARGV[4])
+end
+return 1

@@ -1,0 +1,51 @@
+package redis
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// Codec turns values into bytes and back. It is used concurrently. Decode may keep b.
+type Codec interface {
+	Encode(v any) ([]byte, error)
+	Decode(b []byte, into any) error
+}
+
+// Options adjusts a Driver. The zero value, and a nil pointer, mean the defaults.
+type Options struct {
+	// Prefix comes before every key. In a cluster one with a {tag} keeps all records
+	// in one slot. Empty: keys are used as they are, and a scan lists every string
+	// of the database.
+	Prefix string
+
+	// Codec encodes and decodes values. Nil: encoding/json.
+	Codec Codec
+
+	// MaxSkew is by how much the clock of a server may be off the system's before
+	// Check reports it. Records go by the servers' clocks, but in a cluster those
+	// should agree. Zero: 1 s.
+	MaxSkew time.Duration
+}
+
+const defaultMaxSkew = time.Second
+
+// validate returns o with its defaults filled in.
+func (o Options) validate() (Options, error) {
+	if o.MaxSkew < 0 {
+		return o, &driver.InvalidError{Field: "Options.MaxSkew", Value: o.MaxSkew.String(), Rule: "must not be negative"}
+	}
+	if o.MaxSkew == 0 {
+		o.MaxSkew = defaultMaxSkew
+	}
+	if o.Codec == nil {
+		o.Codec = jsonCodec{}
+	}
+	return o, nil
+}
+
+type jsonCodec struct{}
+
+func (jsonCodec) Encode(v any) ([]byte, error)    { return json.Marshal(v) }
+func (jsonCodec) Decode(b []byte, into any) error { return json.Unmarshal(b, into) }

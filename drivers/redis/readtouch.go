@@ -1,0 +1,31 @@
+package redis
+
+import (
+	"context"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// ReadTouch implements driver.ReadToucher: one trip, in which the server reads the record
+// and decides whether a touch is due. What the caller remembers is of no use to it. A
+// script costs the server several times what a GET costs, so it is for reads that are
+// likely to be due. Where it fails, the record is read without.
+func (d *Driver[T]) ReadTouch(ctx context.Context, key string, _ *driver.Meta, a driver.Access, now driver.Instant) (driver.Entry[T], bool, error) {
+	k, err := d.key(key)
+	if err != nil {
+		return driver.Entry[T]{}, false, err
+	}
+	promote := "0"
+	if a.Promote {
+		promote = "1"
+	}
+	res := d.eval(ctx, readTouchScript, k, decimal(now), decimal(a.At), decimal(a.Keep), decimal(a.Stored), decimal(a.Most), promote)
+	if err := res.NonRedisError(); err != nil && ctx.Err() != nil {
+		return driver.Entry[T]{}, false, failed(ctx, err)
+	}
+	e, touched, err := d.entry(ctx, res)
+	if res.Error() != nil && err != driver.ErrNotFound {
+		e, err = d.Get(ctx, key)
+	}
+	return e, touched, err
+}

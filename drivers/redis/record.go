@@ -1,0 +1,148 @@
+package redis
+
+import (
+	"crypto/sha1"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// A record begins with a mark, and its meta as text of a fixed width: created_at, the
+// expiry, the version, with spaces between. The scripts compare metas as text. Leading
+// zeros keep the width, so that a touch overwrites in place.
+const (
+	mark        = "\x00sl1 "
+	instantLen  = 15 // digits of an instant
+	versionLen  = 16 // hexadecimal digits of a version
+	createdAt   = 0  // where they stand in a meta
+	expiryAt    = createdAt + instantLen + 1
+	versionAt   = expiryAt + instantLen + 1
+	metaLen     = versionAt + versionLen
+	headerLen   = len(mark) + metaLen + 1
+	lastInstant = driver.Instant(1e15 - 1)
+
+	// maxString is the limit on a string. Source: redis.conf, proto-max-bulk-len.
+	maxString = 512 << 20
+)
+
+// checkLife returns an *InvalidError if a header cannot hold l.
+func checkLife(l driver.Life) error {
+	for _, f := range []struct {
+		field string
+		at    driver.Instant
+	}{{"created_at", l.CreatedAt}, {"expiry", l.ExpiresAt}} {
+		if f.at < 0 || f.at > lastInstant {
+			return &driver.InvalidError{Field: f.field, Value: strconv.FormatInt(int64(f.at), 10), Rule: fmt.Sprintf("must be from 0 to %d", lastInstant)}
+		}
+	}
+	return nil
+}
+
+func appendInstant(b []byte, at driver.Instant) []byte {
+	var digits [instantLen]byte
+	for i := len(digits) - 1; i >= 0; i-- {
+		digits[i] = byte('0' + at%10)
+		at /= 10
+	}
+	return append(b, digits[:]...)
+}
+
+func appendMeta(b []byte, m driver.Meta) []byte {
+	b = append(appendInstant(b, m.CreatedAt), ' ')
+	b = append(appendInstant(b, m.ExpiresAt), ' ')
+	for shift := 64 - 4; shift >= 0; shift -= 4 {
+		b = append(b, "0123456789abcdef"[m.Version>>shift&0xf])
+	}
+	return b
+}
+
+// metaText is m as scripts know it.
+func metaText(m driver.Meta) string { return string(appendMeta(make([]byte, 0, metaLen), m)) }
+
+// record encodes v below a header with m.
+func (d *Driver[T]) record(v T, m driver.Meta) (string, error) {
+	if err := checkLife(m.Life); err != nil {
+		return "", err
+	}
+	value, err := d.opts.Codec.Encode(v)
+	if err != nil {
+		return "", &driver.InvalidError{Field: "value", Value: fmt.Sprintf("a %T", v), Rule: fmt.Sprintf("must be one that %T encodes", d.opts.Codec), Err: err}
+	}
+	if len(value) > maxString-headerLen {
+		return "", &driver.InvalidError{Field: "value", Value: fmt.Sprintf("%d bytes", len(value)), Rule: fmt.Sprintf("must be at most %d bytes", maxString-headerLen)}
+	}
+	b := append(make([]byte, 0, headerLen+len(value)), mark...)
+	b = append(appendMeta(b, m), ' ')
+	return string(append(b, value...)), nil
+}
+
+// number reads digits of a base up to 16.
+func number(digits []byte, base uint64) (n uint64, ok bool) {
+	for _, c := range digits {
+		digit := base
+		switch {
+		case c >= '0' && c <= '9':
+			digit = uint64(c - '0')
+		case c >= 'a' && c <= 'f':
+			digit = uint64(c-'a') + 10
+		}
+		if digit >= base {
+			return 0, false
+		}
+		n = n*base + digit
+	}
+	return n, true
+}
+
+// parseMeta reads the text of a meta.
+func parseMeta(text []byte) (driver.Meta, error) {
+	if len(text) == metaLen && text[expiryAt-1] == ' ' && text[versionAt-1] == ' ' {
+		created, ok1 := number(text[createdAt:expiryAt-1], 10)
+		expires, ok2 := number(text[expiryAt:versionAt-1], 10)
+		version, ok3 := number(text[versionAt:], 16)
+		if ok1 && ok2 && ok3 {
+			return driver.Meta{
+				Life:    driver.Life{CreatedAt: driver.Instant(created), ExpiresAt: driver.Instant(expires)},
+				Version: driver.Version(version),
+			}, nil
+		}
+	}
+	return driver.Meta{}, &driver.InvalidError{Field: "header", Value: fmt.Sprintf("%d bytes", len(text)), Rule: "must have created_at and the expiry as 15 digits each and the version as 16 hexadecimal digits"}
+}
+
+// split returns the meta and the value of a string, and whether it has a header. One
+// without has been written by another program; its expiry is for the caller to add.
+func split(b []byte) (m driver.Meta, value []byte, own bool, err error) {
+	if len(b) < len(mark) || string(b[:len(mark)]) != mark {
+		return driver.Meta{Version: contentVersion(b)}, b, false, nil
+	}
+	header := b[len(mark):min(len(b), headerLen)]
+	m, err = parseMeta(header[:max(len(header)-1, 0)])
+	return m, b[min(len(b), headerLen):], true, err
+}
+
+// contentVersion is the version of a string without a header. The scripts compute it too.
+func contentVersion(b []byte) driver.Version {
+	sum := sha1.Sum(b)
+	return driver.Version(binary.BigEndian.Uint64(sum[:8]))
+}
+
+// newVersion is a version that no write has had before. A counter could start anew with
+// the record and come to the same number twice.
+func newVersion() driver.Version {
+	for {
+		if v := driver.Version(rand.Uint64()); v != 0 {
+			return v
+		}
+	}
+}
+
+func (d *Driver[T]) decode(value []byte, into *T) error {
+	if err := d.opts.Codec.Decode(value, into); err != nil {
+		return &driver.InvalidError{Field: "stored value", Value: fmt.Sprintf("%d bytes", len(value)), Rule: fmt.Sprintf("must decode as %T", into), Err: err}
+	}
+	return nil
+}

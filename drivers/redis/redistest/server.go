@@ -1,0 +1,182 @@
+package redistest
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// Server is a Redis that answers. Its methods are safe for concurrent use.
+type Server struct {
+	Addr string // "127.0.0.1:41234"
+	stop func() error
+}
+
+const (
+	startTimeout  = 30 * time.Second
+	startAttempts = 3 // another process may take the free port before the server does
+)
+
+// Run starts a server, for programs that have no test. It returns when the server
+// answers. The caller closes it; it does not outlive the program in any case.
+func Run(ctx context.Context) (*Server, error) { return run(ctx) }
+
+func run(ctx context.Context, config ...string) (*Server, error) {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	command, err := find()
+	if err != nil {
+		return nil, err
+	}
+	for range startAttempts {
+		var s *Server
+		if s, err = start(ctx, command, config); err == nil {
+			return s, nil
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return nil, fmt.Errorf("redistest: %s does not start: %w", command, err)
+}
+
+// find returns the path of the server's command.
+func find() (string, error) {
+	for _, name := range []string{"redis-server", "valkey-server"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path, nil
+		}
+	}
+	return "", errors.New("redistest: neither redis-server nor valkey-server is on the PATH: apt-get install redis-server")
+}
+
+// Option is what a client needs to connect to the server.
+func (s *Server) Option() rueidis.ClientOption {
+	return rueidis.ClientOption{InitAddress: []string{s.Addr}}
+}
+
+// Close stops the server and drops its data, and returns when its process has ended.
+func (s *Server) Close() error { return s.stop() }
+
+// guard runs the server in place of the shell, and kills it when its own standard input
+// ends: when the server is closed, and also when this program dies unasked.
+const guard = `exec 3<&0; { cat <&3 >/dev/null; kill -9 $$; } >/dev/null 2>&1 & exec "$@" 3<&- </dev/null`
+
+func start(ctx context.Context, command string, config []string) (*Server, error) {
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "redistest")
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command("sh", append([]string{"-c", guard, "sh", command,
+		"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--dir", dir, "--save", "", "--appendonly", "no"}, config...)...)
+	var output bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &output, &output
+	stdin, err := cmd.StdinPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	ended := make(chan struct{})
+	go func() {
+		_ = cmd.Wait() // it always ends by a signal, or says why it did not start
+		close(ended)
+	}()
+	s := &Server{
+		Addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)),
+		stop: func() error {
+			_ = stdin.Close()
+			<-ended
+			return os.RemoveAll(dir)
+		},
+	}
+	if err := s.answers(ctx, ended); err != nil {
+		return nil, errors.Join(err, s.stop(), errors.New(strings.TrimSpace(output.String())))
+	}
+	return s, nil
+}
+
+// answers waits until the server does, or ended is closed.
+func (s *Server) answers(ctx context.Context, ended <-chan struct{}) error {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if s.command(ctx, "PING") == nil {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ended:
+			return errors.New("it ended")
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// command sends words to the server, on a connection of its own, and wants an answer that
+// is no error.
+func (s *Server) command(ctx context.Context, words ...string) error {
+	_, err := s.ask(ctx, words...)
+	return err
+}
+
+// ask returns the first line of the server's answer to words, and of a bulk string the
+// text.
+func (s *Server) ask(ctx context.Context, words ...string) (string, error) {
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", s.Addr)
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	if deadline, ok := ctx.Deadline(); ok {
+		if err := conn.SetDeadline(deadline); err != nil {
+			return "", err
+		}
+	}
+	if _, err := fmt.Fprintf(conn, "%s\r\n", strings.Join(words, " ")); err != nil {
+		return "", err
+	}
+	r := bufio.NewReader(conn)
+	line, err := r.ReadString('\n')
+	switch {
+	case err != nil:
+		return "", err
+	case line[0] == '-':
+		return "", fmt.Errorf("%s: %s", words[0], strings.TrimSpace(line[1:]))
+	case line[0] != '$':
+		return strings.TrimSpace(line[1:]), nil
+	}
+	n, err := strconv.Atoi(strings.TrimSpace(line[1:]))
+	if err != nil {
+		return "", err
+	}
+	text := make([]byte, n)
+	_, err = io.ReadFull(r, text)
+	return string(text), err
+}
+
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	port := l.Addr().(*net.TCPAddr).Port
+	return port, l.Close()
+}

@@ -1,0 +1,58 @@
+package redistest
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/rueidis"
+)
+
+// Virtual is a miniredis whose clock stands still until it is moved. Its methods are safe
+// for concurrent use.
+type Virtual struct {
+	server *miniredis.Miniredis
+	mu     sync.Mutex // guards now
+	now    time.Time
+}
+
+// StartVirtual returns a server of the test's own, at the present time. It stops when the
+// test ends.
+func StartVirtual(t testing.TB) *Virtual {
+	t.Helper()
+	v := &Virtual{server: miniredis.RunT(t), now: time.Now().Truncate(time.Millisecond)}
+	v.server.SetTime(v.now)
+	return v
+}
+
+// Option is what a client needs to connect to the server.
+func (v *Virtual) Option() rueidis.ClientOption {
+	// miniredis has no client-side caching.
+	return rueidis.ClientOption{InitAddress: []string{v.server.Addr()}, DisableCache: true}
+}
+
+// Client returns a client of the server, which is closed when the test ends.
+func (v *Virtual) Client(t testing.TB) rueidis.Client { return NewClient(t, v.Option()) }
+
+// Now is the server's time. As the clock of a store it makes that live by it:
+// slidingttl.Options{Now: server.Now}.
+func (v *Virtual) Now() time.Time {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.now
+}
+
+// Advance moves the server's clock forward by d, and expires the keys whose time has come.
+func (v *Virtual) Advance(d time.Duration) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	// SetTime ages no key, and FastForward does not move the clock.
+	v.now = v.now.Add(d)
+	v.server.SetTime(v.now)
+	v.server.FastForward(d)
+}
+
+// Fail makes every command fail with this answer, "LOADING" for instance, until it is
+// called with an empty one.
+func (v *Virtual) Fail(answer string) { v.server.SetError(answer) }

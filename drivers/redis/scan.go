@@ -1,0 +1,169 @@
+package redis
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/redis/rueidis"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// place is where a scan is in a part of the store. A cursor is one or several, of which
+// the first is under way, as text with a semicolon between.
+type place struct {
+	part   string // of the node, see there
+	server string // the run id of the process whose SCAN it is; "-" where none is known
+	at     uint64 // SCAN's cursor
+}
+
+func (p place) String() string {
+	return p.part + " " + p.server + " " + strconv.FormatUint(p.at, 10)
+}
+
+func parsePlace(text string) (place, error) {
+	fields := strings.Fields(text)
+	if len(fields) == 3 {
+		if at, err := strconv.ParseUint(fields[2], 10, 64); err == nil {
+			return place{fields[0], fields[1], at}, nil
+		}
+	}
+	return place{}, &driver.InvalidError{Field: "cursor", Value: strconv.Itoa(len(text)) + " bytes", Rule: "must be one that Segments or Scan has returned"}
+}
+
+// Segments implements driver.Scanner: one for each primary of a cluster, or as many of
+// them together as make n; otherwise one.
+func (d *Driver[T]) Segments(ctx context.Context, n int) ([]driver.Cursor, error) {
+	if n < 1 {
+		return nil, &driver.InvalidError{Field: "n", Value: strconv.Itoa(n), Rule: "must be at least 1"}
+	}
+	nodes, err := d.nodes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	segments := make([]driver.Cursor, min(n, len(nodes)))
+	for i, node := range nodes {
+		begin := place{part: node.part, server: "-"}.String()
+		if s := &segments[i%len(segments)]; *s == "" {
+			*s = driver.Cursor(begin)
+		} else {
+			*s += driver.Cursor(";" + begin)
+		}
+	}
+	return segments, nil
+}
+
+// Scan implements driver.Scanner, by SCAN and pipelined look-ups of the headers. limit is
+// SCAN's COUNT. A cursor of SCAN is worth nothing to another process of the server: where
+// that was restarted, or a replica has taken over, the part is begun anew. A cluster must
+// not be resharded meanwhile, for a record that moves may be missed; a cursor from before
+// slots have changed hands is a *driver.InvalidError.
+func (d *Driver[T]) Scan(ctx context.Context, from driver.Cursor, limit int) (driver.Page, error) {
+	first, rest, _ := strings.Cut(string(from), ";")
+	p, err := parsePlace(first)
+	if err != nil {
+		return driver.Page{}, err
+	}
+	if limit < 1 {
+		return driver.Page{}, &driver.InvalidError{Field: "limit", Value: strconv.Itoa(limit), Rule: "must be at least 1"}
+	}
+	nodes, err := d.nodes(ctx)
+	if err != nil {
+		return driver.Page{}, err
+	}
+	i := slices.IndexFunc(nodes, func(n node) bool { return n.part == p.part })
+	if i < 0 {
+		return driver.Page{}, &driver.InvalidError{Field: "cursor", Value: "of slots " + p.part, Rule: "must be of slots that one node serves: begin the scan anew"}
+	}
+	client := nodes[i].client
+	keys, next, err := d.keys(ctx, client, p, limit)
+	if err != nil {
+		return driver.Page{}, err
+	}
+	page := driver.Page{Next: driver.Cursor(rest)}
+	if next.at != 0 {
+		page.Next = driver.Cursor(strings.TrimSuffix(next.String()+";"+rest, ";"))
+	}
+	for keys := range slices.Chunk(keys, batchSize/2) {
+		records, err := d.describe(ctx, client, keys)
+		if err != nil {
+			return driver.Page{}, err
+		}
+		page.Records = append(page.Records, records...)
+	}
+	return page, nil
+}
+
+// keys returns some keys at p, and the place after them.
+func (d *Driver[T]) keys(ctx context.Context, client rueidis.Client, p place, limit int) ([]string, place, error) {
+	scan := func(at uint64) rueidis.Completed {
+		return d.client.B().Scan().Cursor(at).Match(quoted.Replace(d.opts.Prefix) + "*").Count(int64(limit)).Type("string").Build().Pin()
+	}
+	results := client.DoMulti(ctx, d.client.B().Info().Section("server").Build().Pin(), scan(p.at))
+	next := place{part: p.part, server: "-"}
+	if text, err := results[0].ToString(); err == nil {
+		if id := parseInfo(text)["run_id"]; id != "" {
+			next.server = id
+		}
+	}
+	answer := results[1]
+	if p.at != 0 && p.server != next.server {
+		answer = client.Do(ctx, scan(0))
+	}
+	entry, err := answer.AsScanEntry()
+	if err != nil {
+		return nil, p, failed(ctx, err)
+	}
+	next.at = entry.Cursor
+	return entry.Elements, next, nil
+}
+
+// quoted keeps what a pattern would take for its own.
+var quoted = strings.NewReplacer(`*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`, `\`, `\\`, `^`, `\^`)
+
+// describe looks up the records under these keys of Redis.
+func (d *Driver[T]) describe(ctx context.Context, client rueidis.Client, keys []string) ([]driver.Scanned, error) {
+	b := d.client.B()
+	cmds := make(rueidis.Commands, 0, 2*len(keys))
+	for _, key := range keys {
+		cmds = append(cmds,
+			b.Getrange().Key(key).Start(0).End(int64(headerLen-1)).Build().Pin(),
+			b.Strlen().Key(key).Build().Pin())
+	}
+	results := client.DoMulti(ctx, cmds...)
+	records := make([]driver.Scanned, 0, len(keys))
+	var foreign []string
+	var sizes []int
+	for i, key := range keys {
+		header, err1 := results[2*i].AsBytes()
+		size, err2 := results[2*i+1].AsInt64()
+		if err := cmp.Or(err1, err2); err != nil {
+			return nil, failed(ctx, err)
+		}
+		meta, _, own, problem := split(header)
+		if !own {
+			foreign = append(foreign, key)
+			sizes = append(sizes, int(size))
+			continue
+		}
+		records = append(records, driver.Scanned{Key: key[len(d.opts.Prefix):], Meta: meta, Size: int(size), Problem: problem})
+	}
+	if len(foreign) == 0 {
+		return records, nil
+	}
+	for i, res := range d.evalEach(ctx, client, metaScript, foreign) {
+		text, err := res.AsBytes()
+		switch {
+		case rueidis.IsRedisNil(err):
+			continue // gone since
+		case err != nil:
+			return nil, failed(ctx, err)
+		}
+		meta, problem := parseMeta(text)
+		records = append(records, driver.Scanned{Key: foreign[i][len(d.opts.Prefix):], Meta: meta, Size: sizes[i], Problem: problem})
+	}
+	return records, nil
+}

@@ -1,0 +1,170 @@
+package redis_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/slidingttl/slidingttl/drivers/redis"
+	"github.com/slidingttl/slidingttl/drivers/redis/redistest"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// scanned walks n segments and returns the records met, and in how many pages.
+func scanned(t *testing.T, d *redis.Driver[profile], n, limit int) (map[string]driver.Scanned, int) {
+	t.Helper()
+	segments, err := d.Segments(t.Context(), n)
+	ok(t, "Segments", err)
+	if len(segments) == 0 || len(segments) > n {
+		t.Fatalf("Segments(%d): %q", n, segments)
+	}
+	all := make(map[string]driver.Scanned)
+	pages := 0
+	for _, at := range segments {
+		for at != "" {
+			page, err := d.Scan(t.Context(), at, limit)
+			ok(t, "Scan", err)
+			for _, r := range page.Records {
+				all[r.Key] = r
+			}
+			at = page.Next
+			pages++
+		}
+	}
+	return all, pages
+}
+
+func testScan(t *testing.T, client rueidis.Client) {
+	const own, theirs, prefix = 300, 20, `s[1]*:`
+	ctx := t.Context()
+	d := open[profile](t, client, redis.Options{Prefix: prefix})
+	now := driver.Floor(time.Now())
+	want := make(map[string]driver.Meta)
+	life := driver.Life{CreatedAt: now, ExpiresAt: now.Add(time.Hour)}
+	for i := range own {
+		key := fmt.Sprint("own", i)
+		version, err := d.Insert(ctx, key, profile{}, life, now)
+		ok(t, "Insert", err)
+		want[key] = driver.Meta{Life: life, Version: version}
+	}
+	set := func(key, value string) {
+		ok(t, "SET", client.Do(ctx, client.B().Set().Key(key).Value(value).Build()).Error())
+	}
+	for i := range theirs {
+		key := fmt.Sprint("theirs", i)
+		set(prefix+key, fmt.Sprintf(`{"name":"%d"}`, i))
+		e, err := d.Get(ctx, key)
+		ok(t, "Get", err)
+		want[key] = e.Meta
+	}
+	set(prefix+"odd", "\x00sl1 odd")
+	set("another prefix", "x")
+	set("s1x:a pattern's", "x")
+	ok(t, "LPUSH", client.Do(ctx, client.B().Lpush().Key(prefix+"a list").Element("x").Build()).Error())
+	for _, n := range []int{1, 2, 100} {
+		all, pages := scanned(t, d, n, 50)
+		if pages < own/100 {
+			t.Errorf("%d pages of about 50 for %d records", pages, own)
+		}
+		if odd := all["odd"]; !errors.Is(odd.Problem, driver.ErrInvalid) || odd.Size != len("\x00sl1 odd") {
+			t.Errorf("a malformed record was scanned as %+v", odd)
+		}
+		delete(all, "odd")
+		for key, m := range want {
+			size := 54 + len(`{"name":""}`)
+			if strings.HasPrefix(key, "theirs") {
+				size = len(`{"name":""}`) + len(key) - len("theirs")
+			}
+			if r, ok := all[key]; !ok || r.Meta != m || r.Problem != nil || r.Size != size {
+				t.Errorf("%s was scanned as %+v, %t; want %+v of %d bytes", key, r, ok, m, size)
+			}
+		}
+		if len(all) != len(want) {
+			t.Errorf("%d records were scanned; want %d", len(all), len(want))
+		}
+	}
+}
+
+func TestScan(t *testing.T) { testScan(t, redistest.Start(t).Client(t)) }
+
+func TestScanInCluster(t *testing.T) {
+	client := redistest.StartCluster(t).Client(t)
+	testScan(t, client)
+	d := open[profile](t, client, redis.Options{})
+	segments, err := d.Segments(t.Context(), 3)
+	if err != nil || len(segments) != 3 {
+		t.Errorf("Segments of three nodes: %q, %v", segments, err)
+	}
+	gone := driver.Cursor(strings.Replace(string(segments[0]), "0-", "1-", 1))
+	if _, err := d.Scan(t.Context(), gone, 10); !errors.Is(err, driver.ErrInvalid) {
+		t.Errorf("Scan of slots that no node has alone: %v; want %v", err, driver.ErrInvalid)
+	}
+}
+
+func TestScanOfVirtual(t *testing.T) {
+	client := redistest.StartVirtual(t).Client(t)
+	d := open[profile](t, client, redis.Options{Prefix: "p:"})
+	now := driver.Floor(time.Now())
+	_, err := d.Insert(t.Context(), "a", profile{}, driver.Life{CreatedAt: now, ExpiresAt: now.Add(time.Hour)}, now)
+	ok(t, "Insert", err)
+	if all, _ := scanned(t, d, 1, 10); len(all) != 1 || all["a"].CreatedAt != now {
+		t.Errorf("scanned: %+v", all)
+	}
+}
+
+func TestScanRefuses(t *testing.T) {
+	d := newFixture(t, redis.Options{}).d
+	for _, cursor := range []driver.Cursor{"", "nonsense", "all - x", "all - -1", "0-16383 - 0", "all - 0 0"} {
+		if _, err := d.Scan(t.Context(), cursor, 10); !errors.Is(err, driver.ErrInvalid) {
+			t.Errorf("Scan from %q: %v; want %v", cursor, err, driver.ErrInvalid)
+		}
+	}
+	if _, err := d.Segments(t.Context(), 0); !errors.Is(err, driver.ErrInvalid) {
+		t.Errorf("Segments(0): %v", err)
+	}
+	if _, err := d.Scan(t.Context(), "all - 0", 0); !errors.Is(err, driver.ErrInvalid) {
+		t.Errorf("Scan of no records: %v", err)
+	}
+}
+
+// A replica that has taken over knows no cursor of its primary's: its part of the store
+// is walked from the beginning, so that nothing is missed.
+func TestScanOverFailover(t *testing.T) {
+	primary := redistest.Start(t)
+	replica := primary.StartReplica(t)
+	proxy := redistest.NewProxy(t)
+	client := redistest.NewClient(t, proxy.Option(primary.Option()))
+	d := open[profile](t, client, redis.Options{})
+	now := driver.Floor(time.Now())
+	const records = 500
+	for i := range records {
+		_, err := d.Insert(t.Context(), fmt.Sprint(i), profile{}, driver.Life{CreatedAt: now, ExpiresAt: now.Add(time.Hour)}, now)
+		ok(t, "Insert", err)
+	}
+	ok(t, "WAIT", client.Do(t.Context(), client.B().Wait().Numreplicas(1).Timeout(0).Build()).Error())
+	page, err := d.Scan(t.Context(), "all - 0", records/2)
+	if err != nil || page.Next == "" {
+		t.Fatalf("Scan: %+v, %v", page, err)
+	}
+	replica.Promote(t)
+	proxy.Redirect(primary.Addr, replica.Addr)
+	proxy.Cut()
+	after := make(map[string]bool)
+	for at := page.Next; at != ""; at = page.Next {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		page, err = d.Scan(ctx, at, records/2)
+		cancel()
+		ok(t, "Scan", err)
+		for _, r := range page.Records {
+			after[r.Key] = true
+		}
+	}
+	if len(after) != records {
+		t.Errorf("after the failover %d records were scanned; want all %d", len(after), records)
+	}
+}

@@ -1,0 +1,92 @@
+package redis
+
+import (
+	"context"
+	"crypto/sha1"
+	_ "embed"
+	"encoding/hex"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+var (
+	//go:embed lua/lookup.lua
+	lookupLua string
+	//go:embed lua/put.lua
+	putLua string
+	//go:embed lua/touch.lua
+	touchLua string
+	//go:embed lua/remove.lua
+	removeLua string
+	//go:embed lua/look.lua
+	lookLua string
+	//go:embed lua/meta.lua
+	metaLua string
+	//go:embed lua/readtouch.lua
+	readTouchLua string
+
+	putScript       = newScript(lookupLua + putLua)
+	touchScript     = newScript(lookupLua + touchLua)
+	removeScript    = newScript(lookupLua + removeLua)
+	lookScript      = newScript(lookLua)
+	metaScript      = newScript(lookupLua + metaLua)
+	readTouchScript = newScript(readTouchLua)
+)
+
+// script is a Lua script for one key. It is called by its hash, and sent whole to a
+// server that does not know it.
+type script struct{ text, hash string }
+
+func newScript(text string) *script {
+	sum := sha1.Sum([]byte(text))
+	return &script{text, hex.EncodeToString(sum[:])}
+}
+
+// eval has s carried out.
+func (d *Driver[T]) eval(ctx context.Context, s *script, key string, args ...string) rueidis.RedisResult {
+	res := d.send(ctx, d.byHash(s, key, args))
+	if unknownScript(res) {
+		res = d.client.Do(ctx, d.byText(s, key, args))
+	}
+	return res
+}
+
+// evalEach has s carried out for each of keys, without arguments, in one pipeline.
+func (d *Driver[T]) evalEach(ctx context.Context, client rueidis.CoreClient, s *script, keys []string) []rueidis.RedisResult {
+	cmds := make(rueidis.Commands, len(keys))
+	for i, key := range keys {
+		cmds[i] = again(d.byHash(s, key, nil)) // they only read
+	}
+	results := client.DoMulti(ctx, cmds...)
+	for i, res := range results {
+		if unknownScript(res) {
+			results[i] = client.Do(ctx, again(d.byText(s, keys[i], nil)))
+		}
+	}
+	return results
+}
+
+func (d *Driver[T]) byHash(s *script, key string, args []string) rueidis.Completed {
+	return d.client.B().Evalsha().Sha1(s.hash).Numkeys(1).Key(key).Arg(args...).Build()
+}
+
+func (d *Driver[T]) byText(s *script, key string, args []string) rueidis.Completed {
+	return d.client.B().Eval().Script(s.text).Numkeys(1).Key(key).Arg(args...).Build()
+}
+
+func unknownScript(res rueidis.RedisResult) bool {
+	err, ok := rueidis.IsRedisErr(res.Error())
+	return ok && err.IsNoScript()
+}
+
+// send sends a command, and now and then asks for the server's time with it.
+func (d *Driver[T]) send(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
+	if !d.clock.due() {
+		return d.client.Do(ctx, cmd)
+	}
+	sent := time.Now()
+	res := d.client.DoMulti(ctx, d.client.B().Time().Build(), cmd)
+	d.clock.observe(sent, time.Now(), res[0])
+	return res[1]
+}
