@@ -87,3 +87,35 @@ func TestPinnedProgram(t *testing.T) {
 		}
 	}
 }
+
+// The README's program works as it stands for who pastes it into an empty folder.
+func TestReadmeProgram(t *testing.T) {
+	p := serveTestTree(t)
+	readme, err := os.ReadFile(filepath.Join(p.tree.root, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(readme), "builds and runs it: begin -->\n```go\n")
+	program, _, ok := strings.Cut(rest, "```\n<!-- end -->")
+	if !ok {
+		t.Fatal("README.md has no program between its marks")
+	}
+	dir := t.TempDir()
+	root := p.tree.modules[0].path
+	gomod := "module example\n\ngo " + p.tree.modules[0].file.Go.Version + "\n\nrequire " + root + " " + p.tree.version + "\n"
+	for name, text := range map[string]string{"go.mod": gomod, "main.go": program} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := p.run(t.Context(), dir, "mod", "tidy"); err != nil {
+		t.Fatal(err)
+	}
+	out, err := p.run(t.Context(), dir, "run", ".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(out, `"hello", <nil>`) || !strings.HasSuffix(out, "not found\n") {
+		t.Errorf("it printed %s", out)
+	}
+}
