@@ -1,6 +1,7 @@
 package slidingttl
 
 import (
+	"errors"
 	"hash/maphash"
 	"sync"
 
@@ -9,13 +10,18 @@ import (
 
 // damper remembers the keys whose expiry this process has brought down, so that
 // two processes with different policies do not write a record by turns on every
-// read. Its zero value is ready for use.
+// read. A write claims its key before it is sent, so that no other is sent meanwhile.
 type damper struct {
-	mu    sync.Mutex // guards the rest
-	seed  maphash.Seed
+	seed maphash.Seed
+
+	mu    sync.Mutex                // guards the rest
 	last  map[uint64]driver.Instant // by hash of the key
 	most  driver.Instant            // the longest window
 	sweep int                       // size at which what is over is thrown out
+}
+
+func newDamper() damper {
+	return damper{seed: maphash.MakeSeed(), last: make(map[uint64]driver.Instant), sweep: 1024}
 }
 
 // damperSize bounds the keys of a damper, at 32 MB. A key that finds it full comes
@@ -27,29 +33,41 @@ const damperSize = 1 << 20
 func (d *damper) allows(key string, now, window driver.Instant) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.last == nil {
-		return true
-	}
-	last, ok := d.last[maphash.String(d.seed, key)]
-	if ok || len(d.last) < damperSize {
-		return !ok || after(last, window) <= now
-	}
-	d.throwOut(now)
-	return len(d.last) < damperSize
+	return d.free(maphash.String(d.seed, key), now, window)
 }
 
-// did remembers that the expiry of key was brought down at now.
-func (d *damper) did(key string, now, window driver.Instant) {
+// claim is allows, and takes it that the expiry is brought down at now.
+func (d *damper) claim(key string, now, window driver.Instant) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.last == nil {
-		d.seed, d.last, d.sweep = maphash.MakeSeed(), make(map[uint64]driver.Instant), 1024
+	hash := maphash.String(d.seed, key)
+	if !d.free(hash, now, window) {
+		return false
 	}
 	d.most = max(d.most, window)
 	if len(d.last) >= d.sweep {
 		d.throwOut(now)
 	}
-	d.last[maphash.String(d.seed, key)] = now
+	d.last[hash] = now
+	return true
+}
+
+// release takes a claim back.
+func (d *damper) release(key string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.last, maphash.String(d.seed, key))
+}
+
+func (d *damper) free(hash uint64, now, window driver.Instant) bool {
+	last, ok := d.last[hash]
+	if ok {
+		return after(last, window) <= now
+	}
+	if len(d.last) >= damperSize {
+		d.throwOut(now)
+	}
+	return len(d.last) < damperSize
 }
 
 func (d *damper) throwOut(now driver.Instant) {
@@ -59,4 +77,30 @@ func (d *damper) throwOut(now driver.Instant) {
 		}
 	}
 	d.sweep = max(1024, 2*len(d.last))
+}
+
+// tight reports whether life l of the record under key is to be brought down, now.
+func (t *toucher) tight(r *rules, key string, l driver.Life, now driver.Instant) bool {
+	_, beyond := r.lowered(l, now)
+	return beyond && t.lowering.allows(key, now, r.window)
+}
+
+// lower is the life that the record under key is brought down to now, for a write that
+// tells lowered how it ended; l itself where it is not to be.
+func (t *toucher) lower(r *rules, key string, l driver.Life, now driver.Instant) (life driver.Life, lowers bool) {
+	if life, lowers = r.lowered(l, now); lowers && t.lowering.claim(key, now, r.window) {
+		return life, true
+	}
+	return l, false
+}
+
+// lowered takes note of how a write ended that was to bring down the expiry of the
+// record under key. One that may have landed is taken to have.
+func (t *toucher) lowered(key string, err error) {
+	switch {
+	case err == nil:
+		t.stats.add(cLowered)
+	case !errors.Is(err, ErrAmbiguous):
+		t.lowering.release(key)
+	}
 }

@@ -48,7 +48,7 @@ func (s *Store[T]) readTouch(ctx context.Context, op, key string, l *look[T], as
 		}
 		s.touches.ended(ctx, &a, TouchWritten, nil)
 		s.memo.touched(key, e.Meta)
-		return outcome{meta: e.Meta}, nil
+		return outcome{meta: e.Meta, cap: r.limit(e.CreatedAt)}, nil
 	})
 	unless := func() { // another touch of key was under way
 		if <-shared; !led {
@@ -108,7 +108,7 @@ func (s *Store[T]) loadAside(ctx context.Context, key string) <-chan *look[T] {
 // when on it counts whether it is due. With a budget, and while the breaker is open,
 // touches go by themselves.
 func (s *Store[T]) foreseen(key string, at driver.Instant, asked bool) (r rules, known *driver.Meta, by driver.Instant, ok bool) {
-	if s.opts.PolicyOf != nil || s.opts.Touches == Background || s.opts.Budget > 0 || s.touches.drain.breaker.open() {
+	if s.opts.PolicyOf != nil || s.opts.Touches == Background || s.opts.Budget > 0 {
 		return r, nil, at, false
 	}
 	r, err := s.rulesOf(key, nil)
@@ -121,7 +121,8 @@ func (s *Store[T]) foreseen(key string, at driver.Instant, asked bool) (r rules,
 		by = s.by(&r, key, known.Life, at)
 		due = r.due(known.Life, by)
 	}
-	return r, known, by, asked || due || r.keep == r.stored && s.step == time.Millisecond
+	ok = asked || due || r.keep == r.stored && s.step == time.Millisecond
+	return r, known, by, ok && !s.touches.drain.breaker.open()
 }
 
 // access is an access at at under r, due from by on, for a driver to judge.

@@ -210,3 +210,26 @@ func TestReadOutlastsItsTouchsTimeout(t *testing.T) {
 		}
 	})
 }
+
+// A touch by key that does not wait for the read and touch it has sent, and finds the
+// touch due by a plain read, says until when the first made the record live.
+func TestTouchThatOvertakesItselfSaysWhatWasStored(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		d.trip = time.Millisecond
+		s := open[int](t, pairing{d}, withSlack(session, 10*time.Minute), &slidingttl.Options[int]{TouchWait: 10 * time.Millisecond})
+		must(t, s.Insert(t.Context(), "k", 1))
+		time.Sleep(20 * time.Minute)
+		d.before = func(_ context.Context, op, _ string) error {
+			if op == "read touch" {
+				time.Sleep(50 * time.Millisecond)
+			}
+			return nil
+		}
+		until, err := s.Touch(t.Context(), "k")
+		must(t, err)
+		if e := stored(t, under, "k"); instant(until) != e.ExpiresAt {
+			t.Errorf("lives until %v, it says until %v", e.ExpiresAt.Time(), until)
+		}
+	})
+}

@@ -112,6 +112,7 @@ func New[T any](d driver.Driver[T], p Policy, opts *Options[T]) (*Store[T], erro
 		timeout:    o.TouchTimeout,
 		patience:   o.TouchWait,
 		background: o.Touches == Background,
+		lowering:   newDamper(),
 		local:      s.local != nil,
 		stats:      &s.stats,
 		memo:       s.memo,

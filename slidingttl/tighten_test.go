@@ -2,6 +2,7 @@ package slidingttl_test
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"time"
 
@@ -222,6 +223,50 @@ func TestServersClockIsKnownToARoundTrip(t *testing.T) {
 		must(t, err)
 		if e := stored(t, d, "k"); e.ExpiresAt < promised {
 			t.Errorf("a read by a clock that is behind took %v off", promised.Sub(e.ExpiresAt))
+		}
+	})
+}
+
+// Promise 7: an expiry is brought down by one write at a time: while an Update that does
+// is on its way no touch is sent after it.
+func TestOneWriteAtATimeBringsAnExpiryDown(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		s := open(t, d, loose30d, nil)
+		must(t, s.Insert(t.Context(), "k", 1))
+		must(t, s.SetPolicy(tight1d))
+		d.trip = 10 * time.Millisecond
+		var updating sync.WaitGroup
+		updating.Go(func() {
+			_, err := s.Update(t.Context(), "k", func(v int) (int, error) { return v + 1, nil })
+			must(t, err)
+		})
+		time.Sleep(5 * time.Millisecond)
+		_, err := s.Touch(t.Context(), "k")
+		must(t, err)
+		updating.Wait()
+		if n := d.count("touch"); n != 0 {
+			t.Errorf("%d touches sent beside the update", n)
+		}
+		if left := stored(t, under, "k").ExpiresAt.Sub(instant(time.Now())); left > tight1d.IdleGrace+maxSkew {
+			t.Errorf("lives for %v more, want %v", left, tight1d.IdleGrace)
+		}
+
+		// A write that is sure not to have landed leaves it to the next.
+		must(t, s.SetPolicy(slidingttl.Policy{IdleGrace: time.Hour, MaxLifetime: 90 * 24 * time.Hour}))
+		time.Sleep(4 * time.Hour) // more than an eighth of the day
+		d.before = func(_ context.Context, op, _ string) error {
+			if op == "replace" {
+				return errDown
+			}
+			return nil
+		}
+		_, err = s.Update(t.Context(), "k", func(v int) (int, error) { return v + 1, nil })
+		wantErr(t, err, errDown)
+		_, err = s.Touch(t.Context(), "k")
+		must(t, err)
+		if left := stored(t, under, "k").ExpiresAt.Sub(instant(time.Now())); left > time.Hour+maxSkew {
+			t.Errorf("lives for %v more, want an hour", left)
 		}
 	})
 }

@@ -146,8 +146,8 @@ func (t *toucher) write(ctx context.Context, a access) outcome {
 		life, lowers := m.Life, false
 		if a.rules.due(m.Life, a.by) {
 			life = a.rules.touched(m.Life, a.at, a.created, t.drain.budget.grown(&a.rules))
-		} else if read && t.tight(&a.rules, a.key, m.Life, driver.Ceil(now)) {
-			life, lowers = a.rules.lowered(m.Life, driver.Ceil(now))
+		} else if read {
+			life, lowers = t.lower(&a.rules, a.key, m.Life, driver.Ceil(now))
 		}
 		if life == m.Life {
 			t.ended(ctx, &a, TouchShared, nil)
@@ -156,12 +156,14 @@ func (t *toucher) write(ctx context.Context, a access) outcome {
 		tried = true
 		var version driver.Version
 		version, err = t.store.Touch(ctx, a.key, m, life, driver.Floor(now))
+		if lowers {
+			t.lowered(a.key, err)
+		}
 		if err == nil {
 			left := driver.Meta{Life: life, Version: version}
-			t.landed(ctx, a, m.Life, lowers, left, driver.Ceil(now))
+			t.landed(ctx, &a, m.Life, left)
 			return outcome{was: a.was, over: m, meta: left, cap: a.rules.limit(left.CreatedAt), tried: true}
 		}
-		t.unsure(a.key, &a.rules, lowers, err)
 		var conflict *driver.ConflictError
 		if !errors.As(err, &conflict) {
 			break
@@ -176,36 +178,13 @@ func (t *toucher) write(ctx context.Context, a access) outcome {
 	return outcome{was: a.was, meta: m, err: t.failed(ctx, &a, err), tried: tried}
 }
 
-// tight reports whether life l of the record under key is to be brought down, now.
-func (t *toucher) tight(r *rules, key string, l driver.Life, now driver.Instant) bool {
-	_, beyond := r.lowered(l, now)
-	return beyond && t.lowering.allows(key, now, r.window)
-}
-
 // landed counts and remembers a touch of a that wrote m over a record of life was.
-func (t *toucher) landed(ctx context.Context, a access, was driver.Life, lowers bool, m driver.Meta, now driver.Instant) {
-	t.ended(ctx, &a, TouchWritten, nil)
+func (t *toucher) landed(ctx context.Context, a *access, was driver.Life, m driver.Meta) {
+	t.ended(ctx, a, TouchWritten, nil)
 	if was.CreatedAt == 0 {
 		t.stats.add(cAdopted)
 	}
-	if lowers {
-		t.lowered(a.key, &a.rules, now)
-	}
 	t.memo.touched(a.key, m)
-}
-
-// unsure takes a write that was to lower an expiry, and failed with err, for one that
-// did so if it may have landed.
-func (t *toucher) unsure(key string, r *rules, lowers bool, err error) {
-	if lowers && errors.Is(err, ErrAmbiguous) {
-		t.lowering.did(key, driver.Ceil(t.clock.Now()), r.window)
-	}
-}
-
-// lowered counts that the expiry of the record under key was brought down at now.
-func (t *toucher) lowered(key string, r *rules, now driver.Instant) {
-	t.stats.add(cLowered)
-	t.lowering.did(key, now, r.window)
 }
 
 // failed counts a touch that did not come about, and returns why in the terms of

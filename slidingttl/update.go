@@ -93,15 +93,16 @@ func (s *Store[T]) replace(ctx context.Context, key string, l *look[T]) error {
 	m, err := follow(read, func(was driver.Meta) (m driver.Meta, err error) {
 		now := s.clock.Now()
 		m.Life, lowers = s.rewritten(key, &l.rules, was.Life, now, was == read)
-		if !l.rules.alive(m.Life, driver.Floor(now)) {
-			return m, ErrNotFound
+		if err = ErrNotFound; l.rules.alive(m.Life, driver.Floor(now)) {
+			m.Version, err = s.d.Replace(ctx, key, *l.value, was, m.Life, driver.Floor(now))
 		}
-		m.Version, err = s.d.Replace(ctx, key, *l.value, was, m.Life, driver.Floor(now))
+		if lowers {
+			s.touches.lowered(key, err)
+		}
 		return m, err
 	})
 	if err != nil {
 		s.memo.forget(key)
-		s.touches.unsure(key, &l.rules, lowers, err)
 		return err
 	}
 	l.meta = m

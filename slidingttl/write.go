@@ -145,6 +145,9 @@ func (s *Store[T]) UpsertEntry(ctx context.Context, key string, v T) (Entry[T], 
 	lowers := false
 	plan := func(found *driver.Meta) (life driver.Life, err error) {
 		now := s.clock.Now()
+		if lowers {
+			s.touches.lowered(key, ErrConflict) // it was planned before, and has not landed
+		}
 		switch lowers = false; {
 		case found == nil || !l.rules.alive(found.Life, driver.Floor(now)):
 			return l.rules.fresh(now), nil
@@ -155,9 +158,11 @@ func (s *Store[T]) UpsertEntry(ctx context.Context, key string, v T) (Entry[T], 
 		return life, nil
 	}
 	l.meta, err = driver.Upsert(ctx, s.d, key, v, known, plan, driver.Floor(s.clock.Now()))
+	if lowers {
+		s.touches.lowered(key, err)
+	}
 	if err != nil {
 		s.memo.forget(key)
-		s.touches.unsure(key, &l.rules, lowers, err)
 		return Entry[T]{}, wrap(ctx, opUpsert, err)
 	}
 	s.wrote(ctx, key, &l, lowers)
@@ -167,10 +172,13 @@ func (s *Store[T]) UpsertEntry(ctx context.Context, key string, v T) (Entry[T], 
 // rewritten is the life that a write of the value at now gives the live record l:
 // its expiry moves forward, or where it is read, and lies beyond the policy, down.
 func (s *Store[T]) rewritten(key string, r *rules, l driver.Life, now time.Time, read bool) (life driver.Life, lowers bool) {
-	if read && s.touches.tight(r, key, l, driver.Ceil(now)) {
-		return r.lowered(l, driver.Ceil(now))
+	if read {
+		life, lowers = s.touches.lower(r, key, l, driver.Ceil(now))
 	}
-	return r.rewritten(l, now), false
+	if !lowers {
+		life = r.rewritten(l, now)
+	}
+	return life, lowers
 }
 
 // wrote remembers a write of the value that lowered the expiry or not. If that lies
@@ -178,11 +186,7 @@ func (s *Store[T]) rewritten(key string, r *rules, l driver.Life, now time.Time,
 func (s *Store[T]) wrote(ctx context.Context, key string, l *look[T], lowered bool) {
 	s.memo.wrote(key, l.meta)
 	now := driver.Ceil(s.clock.Now())
-	if lowered {
-		s.touches.lowered(key, &l.rules, now)
-		return
-	}
-	if !s.touches.tight(&l.rules, key, l.meta.Life, now) {
+	if lowered || !s.touches.tight(&l.rules, key, l.meta.Life, now) {
 		return
 	}
 	l.since = s.memo.now()

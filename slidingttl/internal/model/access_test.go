@@ -42,7 +42,7 @@ func (c *client) access(o *op) {
 	case n < 21:
 		ctx, s := c.begin(o, "keep")
 		err := s.Keep(ctx, key)
-		if c.finish(o, err) && !o.readFailed {
+		if c.finish(o, err) && !o.unread() {
 			c.kept(o)
 			c.owe(o, key, nil)
 		}
@@ -70,7 +70,7 @@ func (c *client) callRow(o *op) {
 	case n < 6:
 		ctx, _ := c.begin(o, "find")
 		v, err := o.i.r.Get(ctx, o.key)
-		if c.finish(o, err) && !o.readFailed { // without its life a row stands as it is
+		if c.finish(o, err) && !o.unread() { // without its life a row stands as it is
 			c.answered(o, o.key, v)
 			c.owe(o, o.key, &v)
 		}

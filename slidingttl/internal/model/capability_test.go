@@ -12,6 +12,7 @@ import (
 type (
 	batcher  struct{ c *conn }
 	upserter struct{ c *conn }
+	remover  struct{ c *conn }
 	clock    struct{ c *conn }
 	latest   struct{ c *conn }
 	decider  struct{ c *conn }
@@ -62,6 +63,21 @@ func (u upserter) Upsert(ctx context.Context, key string, v value, _ *driver.Met
 		return nil
 	})
 	return landed(&m, err)
+}
+
+// Remove implements driver.Remover.
+func (r remover) Remove(ctx context.Context, key string, was driver.Meta, now driver.Instant) error {
+	o := opOf(ctx)
+	return r.c.call(ctx, "remove", key, true, func() error {
+		if o.name != "delete entry" {
+			r.c.violated(5, key, "a %v removes", o)
+		}
+		if err := r.c.match(key, was, now); err != nil {
+			return err
+		}
+		r.c.put(key, state{by: o.String()})
+		return nil
+	})
 }
 
 // Now implements driver.Clock.
@@ -140,7 +156,8 @@ func (w *world) dial(p *process, i *incarnation) driver.Driver[value] {
 			*conn
 			batcher
 			upserter
-		}{c, batcher{c}, upserter{c}}
+			remover
+		}{c, batcher{c}, upserter{c}, remover{c}}
 	case clocked:
 		return struct {
 			*conn

@@ -167,6 +167,7 @@ func (c *conn) Replace(ctx context.Context, key string, v value, was driver.Meta
 		version = c.write(key, v, life, o, lowered)
 		return nil
 	})
+	c.i.doubt(key, lowered, err)
 	return landed(&version, err)
 }
 
@@ -187,6 +188,7 @@ func (c *conn) Touch(ctx context.Context, key string, was driver.Meta, life driv
 		version = c.retouch(key, &s, life, o)
 		return nil
 	})
+	c.i.doubt(key, lowered, err)
 	return landed(&version, err)
 }
 

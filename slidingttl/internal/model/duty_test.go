@@ -144,9 +144,13 @@ func (w *world) judgeTight(d duty, s *state) {
 		expiry = math.MaxInt64
 	}
 	if p.any(s.value.kind, d.start, time.Now(), func(r rule) bool {
-		last, before := d.i.lowered[d.key]
-		damped := before && d.end.Sub(last) < (r.IdleGrace+r.Slack)/8+2*w.trip+w.slow+2*ms
-		return damped || expiry <= w.bound(r, s.CreatedAt, ceil(p.clock(d.end))+1)
+		window := (r.IdleGrace+r.Slack)/8 + 2*w.trip + w.slow + 2*ms
+		for _, when := range []map[string]time.Time{d.i.lowered, d.i.unsure} {
+			if last, before := when[d.key]; before && d.end.Sub(last) < window {
+				return true
+			}
+		}
+		return expiry <= w.bound(r, s.CreatedAt, ceil(p.clock(d.end))+1)
 	}) {
 		return
 	}

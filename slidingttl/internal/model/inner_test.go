@@ -146,6 +146,23 @@ func (m *inner) Delete(ctx context.Context, key string) error {
 	return err
 }
 
+func (m *inner) Remove(ctx context.Context, key string, was driver.Meta, now driver.Instant) error {
+	c := m.conn
+	m.pause("before remove", key)
+	c.mu.Lock()
+	err := m.Driver.Remove(ctx, key, was, now)
+	if err == nil {
+		if merr := c.match(key, was, now); merr != nil {
+			c.violated(6, key, "%v removed another record than %+v: %v", opOf(ctx), was, merr)
+		}
+		c.put(key, state{by: opOf(ctx).String()})
+	}
+	c.note(key, "%d removed: %v", c.p.id, err)
+	c.mu.Unlock()
+	m.pause("after remove", key)
+	return err
+}
+
 // wrote logs what the memory driver has stored.
 func (m *inner) wrote(key string, v value, life driver.Life, version driver.Version, o *op, lowered time.Time) {
 	m.conn.i.landed(key, state{

@@ -40,6 +40,7 @@ type incarnation struct {
 	ended     map[string]time.Time      // the last of them
 	met       map[string]driver.Instant // the created_at that a call found last
 	lowered   map[string]time.Time      // when the write was sent
+	unsure    map[string]time.Time      // when one was sent that may have lowered the expiry
 	failed    map[string]time.Time      // the last that the hook was told of
 	gone      map[string]time.Time      // the start of the last call that found nothing
 	failures  int                       // touches that the hook was told of
@@ -56,7 +57,7 @@ func (p *process) open() error {
 	i := &incarnation{
 		p: p, touching: map[string]int{}, busy: map[string]int{}, ended: map[string]time.Time{},
 		met:     map[string]driver.Instant{},
-		lowered: map[string]time.Time{}, failed: map[string]time.Time{},
+		lowered: map[string]time.Time{}, unsure: map[string]time.Time{}, failed: map[string]time.Time{},
 		gone: map[string]time.Time{}, unpaid: map[string]bool{},
 	}
 	opts := p.opts
@@ -151,6 +152,15 @@ func (i *incarnation) landed(key string, s state) {
 	i.p.w.note(key, "  %s: %v", s.by, &s)
 }
 
+// doubt notes a write that was to lower an expiry and ended with err, if it may have.
+func (i *incarnation) doubt(key string, lowered time.Time, err error) {
+	if !lowered.IsZero() && errors.Is(err, driver.ErrAmbiguous) {
+		i.p.w.mu.Lock()
+		defer i.p.w.mu.Unlock()
+		i.unsure[key] = lowered
+	}
+}
+
 // touch counts a touch of key in flight.
 func (i *incarnation) touch(o *op, key string) (done func()) {
 	if o.name == "delete entry" {
@@ -233,6 +243,10 @@ func (o *op) String() string { return fmt.Sprintf("%s %d of process %d", o.name,
 
 // looks reports whether the call must not write.
 func (o *op) looks() bool { return o.name == "peek" || o.name == "peek multi" }
+
+// unread reports whether the call may have learned nothing of its record's life: then
+// it counts its touch as failed, and goes by nothing.
+func (o *op) unread() bool { return o.readFailed || o.ctx.Err() != nil }
 
 // fault notes what kind of call was failed.
 func (o *op) fault(call string) {
