@@ -52,6 +52,5 @@
 // The database's errors stay reachable with errors.As; a text that quotes a key is left
 // out. A write whose answer was lost is driver.ErrAmbiguous and is not sent again, neither
 // here nor by database/sql: that sends again what its driver calls driver.ErrBadConn, which
-// pgx and go-sql-driver/mysql do only with what never left. (lib/pq, before 1.10.3, also
-// with what may have landed.)
+// pgx and go-sql-driver/mysql do only with what never left.
 package sql

@@ -97,9 +97,7 @@ func (t *table) statements() statements {
 	if micros := d.micros(); micros != "" {
 		s.getTimed = "SELECT " + micros + ", " + whole + from + key
 	}
-	s.raw = "SELECT " + life + ", " + strings.Join([]string{
-		d.text(q(t.created.Name)), d.text(q(t.expires.Name)), d.text(q(t.sweep)), d.text(q(t.version)), t.rawValue(),
-	}, ", ") + from + key
+	s.raw = "SELECT " + life + ", " + strings.Join(t.rawColumns(), ", ") + from + key
 	for _, text := range []*string{&s.get, &s.getTimed, &s.meta, &s.raw, &s.insert, &s.replace, &s.forward, &s.touch, &s.remove, &s.delete, &s.readTouch} {
 		*text = d.bind(*text)
 	}
@@ -113,6 +111,15 @@ func (t *table) createdMillis() string {
 
 func (t *table) expiresMillis() string {
 	return t.dialect.millis(t.expires.Type, t.dialect.quote(t.expires.Name))
+}
+
+// expiresOrNone is expiresMillis, with NULL for whatever means that there is none.
+func (t *table) expiresOrNone() string { return "NULLIF(" + t.expiresMillis() + ", 0)" }
+
+// rawColumns are the expressions for a record in the database's own form.
+func (t *table) rawColumns() []string {
+	q, text := t.dialect.quote, t.dialect.text
+	return []string{text(q(t.created.Name)), text(q(t.expires.Name)), text(q(t.sweep)), text(q(t.version)), t.rawValue()}
 }
 
 // rawValue is the expression for a value in the database's own form.
