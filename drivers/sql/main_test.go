@@ -108,7 +108,14 @@ type wire struct {
 	hanging bool
 	conns   map[*wireConn]bool
 
-	cut func() cut // nil: nothing is cut
+	cut func() cut // asked where a statement is sent to be carried out; nil: nothing is cut
+}
+
+// set has cut decide about what is sent.
+func (w *wire) set(cut func() cut) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.cut = cut
 }
 
 // cut is what happens to a connection about to send.
@@ -212,7 +219,8 @@ func (w *wire) hang() (release func()) {
 type wireConn struct {
 	net.Conn
 	w    *wire
-	kept []byte // by w.mu
+	kept []byte // by w.mu, as is deaf
+	deaf bool
 }
 
 func (c *wireConn) Write(p []byte) (int, error) {
@@ -227,22 +235,32 @@ func (c *wireConn) Write(p []byte) (int, error) {
 		return 0, &net.OpError{Op: "write", Err: errCut}
 	}
 	how := whole
-	if c.w.cut != nil {
+	if c.w.cut != nil && executes(p) {
 		how = c.w.cut()
 	}
 	if how == before {
 		_ = c.Conn.Close()
 		return 0, &net.OpError{Op: "write", Err: errCut}
 	}
-	n, err := c.Conn.Write(p)
-	if how == after {
-		// The server has it: give it the time to do it, and the answer to nobody.
-		_ = c.Conn.SetReadDeadline(time.Now().Add(5 * time.Second))
-		_, _ = c.Conn.Read(make([]byte, 1))
+	c.deaf = c.deaf || how == after
+	return c.Conn.Write(p)
+}
+
+// Read gives the answer to nobody that is cut off.
+func (c *wireConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	c.w.mu.Lock()
+	defer c.w.mu.Unlock()
+	if c.deaf && err == nil {
 		_ = c.Conn.Close()
+		return 0, &net.OpError{Op: "read", Err: errCut}
 	}
 	return n, err
 }
+
+// executes reports whether p begins with PostgreSQL's Bind, as what carries out a
+// statement that is prepared does, or with MySQL's COM_STMT_EXECUTE.
+func executes(p []byte) bool { return p[0] == 'B' || len(p) > 4 && p[3] == 0 && p[4] == 0x17 }
 
 func (c *wireConn) Close() error {
 	c.w.mu.Lock()
