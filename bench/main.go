@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/slidingttl/slidingttl/bench/internal/inmemory"
+	"github.com/slidingttl/slidingttl/bench/internal/rows"
 	"github.com/slidingttl/slidingttl/bench/internal/runner"
 	"github.com/slidingttl/slidingttl/bench/internal/sessions"
 	"github.com/slidingttl/slidingttl/bench/internal/simulation"
@@ -34,6 +35,10 @@ func suites() []runner.Suite {
 		simulation.Suite(),
 		stores.Couchbase(),
 		stores.DynamoDB(),
+		stores.PostgreSQL(),
+		stores.MariaDB(),
+		stores.SQLite(),
+		rows.Suite(),
 	}
 }
 

@@ -48,3 +48,17 @@ func TestCouchbase(t *testing.T) {
 func TestDynamoDB(t *testing.T) {
 	holdToTheirNames(t, dynamodbContenders, dynamodbtest.Start(t).Endpoint, func() float64 { return 0 })
 }
+
+func TestSQL(t *testing.T) {
+	for name, b := range map[string]database{"postgres": postgres, "mariadb": mariadb, "sqlite": sqlite} {
+		t.Run(name, func(t *testing.T) {
+			err := b.with(func(address string) error {
+				holdToTheirNames(t, b.contenders(), address, func() float64 { return 0 })
+				return nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}

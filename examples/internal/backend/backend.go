@@ -18,20 +18,23 @@ import (
 	"github.com/slidingttl/slidingttl/drivers/dynamodb"
 	"github.com/slidingttl/slidingttl/drivers/dynamodb/dynamodbtest"
 	"github.com/slidingttl/slidingttl/drivers/memory"
+	"github.com/slidingttl/slidingttl/drivers/sql"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
 // Choice is what the command line says.
 type Choice struct {
-	Driver  string // memory, couchbase or dynamodb
+	Driver  string // memory, couchbase, dynamodb, postgres, mariadb or sqlite
 	Address string // "": a server started for the occasion
 }
 
+const drivers = "memory, couchbase, dynamodb, postgres, mariadb or sqlite"
+
 // Flags adds the flags of a Choice to the command line.
 func (c *Choice) Flags() {
-	flag.StringVar(&c.Driver, "driver", "memory", "where records are kept: memory, couchbase or dynamodb")
+	flag.StringVar(&c.Driver, "driver", "memory", "where records are kept: "+drivers)
 	flag.StringVar(&c.Address, "address", "", "couchbase://host, with COUCHBASE_USER, _PASSWORD and _BUCKET in the environment,\n"+
-		"or the URL of a DynamoDB endpoint; if empty, a test server is started")
+		"or the URL of a DynamoDB endpoint, or the DSN of a SQL database; if empty, a test server is started")
 }
 
 // Opened is a driver in use.
@@ -61,8 +64,14 @@ func Open[T any](ctx context.Context, c Choice) (*Opened[T], error) {
 		err = o.couchbase(c.Address)
 	case "dynamodb":
 		err = o.dynamodb(ctx, c.Address)
+	case "postgres", "mariadb", "sqlite":
+		var db *SQL
+		if db, err = OpenSQL(ctx, c); err == nil {
+			o.close = append(o.close, db.Close)
+			err = o.sql(ctx, db)
+		}
 	default:
-		err = fmt.Errorf("-driver %s: must be memory, couchbase or dynamodb", c.Driver)
+		err = fmt.Errorf("-driver %s: must be %s", c.Driver, drivers)
 	}
 	if err != nil {
 		return nil, errors.Join(err, o.Close())
@@ -138,5 +147,14 @@ func (o *Opened[T]) dynamodb(ctx context.Context, address string) error {
 		return err
 	}
 	o.Driver = d
+	return d.EnsureTable(ctx)
+}
+
+func (o *Opened[T]) sql(ctx context.Context, db *SQL) error {
+	d, err := sql.New[T](db.DB, db.Dialect, "slidingttl_example", nil)
+	if err != nil {
+		return err
+	}
+	o.Driver, o.About = d, db.About
 	return d.EnsureTable(ctx)
 }
