@@ -29,6 +29,9 @@ func (s *SQL) Close() error {
 	return errors.Join(errs...)
 }
 
+// ErrNoSQL says that a driver is of no SQL database.
+var ErrNoSQL = errors.New("must be postgres, mariadb or sqlite")
+
 // OpenSQL opens the database that c names: postgres, mariadb or sqlite.
 func OpenSQL(ctx context.Context, c Choice) (*SQL, error) {
 	known := map[string]struct {
@@ -42,7 +45,7 @@ func OpenSQL(ctx context.Context, c Choice) (*SQL, error) {
 	}
 	k, ok := known[c.Driver]
 	if !ok {
-		return nil, fmt.Errorf("-driver %s: must be postgres, mariadb or sqlite", c.Driver)
+		return nil, fmt.Errorf("-driver %s: %w", c.Driver, ErrNoSQL)
 	}
 	s := &SQL{Dialect: k.dialect, About: "a " + k.called}
 	dsn := c.Address
