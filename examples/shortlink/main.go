@@ -1,7 +1,8 @@
 // Shortlink is a short-link service whose links live as long as they are followed:
-// 30 days after the last visit, and a year at most.
+// 30 days after the last visit, and a year at most. A link that has died is answered
+// with a page that says so until it is swept, and then like one that never was.
 //
-//	go run ./examples/shortlink
+//	go run ./examples/shortlink -driver postgres
 //	curl -d url=https://go.dev http://localhost:8081/
 //	curl -i http://localhost:8081/<id>
 package main
@@ -19,9 +20,10 @@ import (
 	"os/signal"
 	"time"
 
-	"github.com/slidingttl/slidingttl/drivers/memory"
+	"github.com/slidingttl/slidingttl/examples/internal/backend"
 	"github.com/slidingttl/slidingttl/middleware/touch"
 	"github.com/slidingttl/slidingttl/slidingttl"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
 const day = 24 * time.Hour
@@ -30,20 +32,22 @@ var policy = slidingttl.Policy{IdleGrace: 30 * day, MaxLifetime: 365 * day, Slac
 
 func main() {
 	addr := flag.String("addr", "localhost:8081", "address to listen on")
+	choice := backend.Choice{}
+	choice.Flags()
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, *addr); err != nil {
+	if err := run(ctx, *addr, choice); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(ctx context.Context, addr string) (err error) {
-	d, err := memory.New[string](nil)
+func run(ctx context.Context, addr string, choice backend.Choice) (err error) {
+	d, done, err := open(ctx, choice)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, d.Close()) }()
+	defer func() { err = errors.Join(err, done()) }()
 	links, err := slidingttl.New(d, policy, nil)
 	if err != nil {
 		return err
@@ -55,7 +59,7 @@ func run(ctx context.Context, addr string) (err error) {
 	}
 	defer func() { err = errors.Join(err, touches.Close(context.Background())) }()
 
-	server := &http.Server{Addr: addr, Handler: routes(links, touches), ReadHeaderTimeout: 10 * time.Second}
+	server := &http.Server{Addr: addr, Handler: routes(d, links, touches), ReadHeaderTimeout: 10 * time.Second}
 	go func() {
 		<-ctx.Done()
 		_ = server.Shutdown(context.Background())
@@ -67,7 +71,7 @@ func run(ctx context.Context, addr string) (err error) {
 	return nil
 }
 
-func routes(links *slidingttl.Store[string], touches *touch.Toucher) http.Handler {
+func routes(d driver.Driver[string], links *slidingttl.Store[string], touches *touch.Toucher) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /{$}", func(w http.ResponseWriter, r *http.Request) {
 		target, err := url.Parse(r.PostFormValue("url"))
@@ -89,7 +93,7 @@ func routes(links *slidingttl.Store[string], touches *touch.Toucher) http.Handle
 		link, err := links.Peek(r.Context(), r.PathValue("id"))
 		switch {
 		case errors.Is(err, slidingttl.ErrNotFound):
-			http.NotFound(w, r)
+			missing(w, r, d)
 		case err != nil:
 			unavailable(w, err)
 		default:
@@ -97,6 +101,23 @@ func routes(links *slidingttl.Store[string], touches *touch.Toucher) http.Handle
 		}
 	})))
 	return mux
+}
+
+// missing answers for a link that is not there, or no more. The driver hands out what is
+// stored, dead or not. Nobody should keep either answer: the link may be made anew.
+func missing(w http.ResponseWriter, r *http.Request, d driver.Driver[string]) {
+	_, err := d.Get(r.Context(), r.PathValue("id"))
+	w.Header().Set("Cache-Control", "no-store")
+	switch {
+	case err == nil:
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		w.WriteHeader(http.StatusGone)
+		fmt.Fprintln(w, "<!doctype html><title>Link expired</title><p>This link has expired. Nobody followed it for 30 days, or it is a year old.")
+	case errors.Is(err, driver.ErrNotFound):
+		http.NotFound(w, r)
+	default:
+		unavailable(w, err)
+	}
 }
 
 func unavailable(w http.ResponseWriter, err error) {

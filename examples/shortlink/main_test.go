@@ -6,27 +6,63 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/slidingttl/slidingttl/drivers/memory"
+	"github.com/slidingttl/slidingttl/drivers/sql"
+	"github.com/slidingttl/slidingttl/drivers/sql/sqltest"
+	"github.com/slidingttl/slidingttl/examples/internal/backend"
 	"github.com/slidingttl/slidingttl/middleware/touch"
 	"github.com/slidingttl/slidingttl/slidingttl"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
+func TestMain(m *testing.M) { os.Exit(sqltest.Main(m)) }
+
 func TestLinkLivesWhileFollowed(t *testing.T) {
-	d, err := memory.New[string](nil)
-	if err != nil {
-		t.Fatal(err)
+	for name, database := range map[string]struct {
+		dialect sql.Dialect
+		server  sqltest.Database
+	}{
+		"postgres": {sql.PostgreSQL, sqltest.PostgreSQL},
+		"mariadb":  {sql.MySQL, sqltest.MariaDB},
+		"sqlite":   {sql.SQLite, sqltest.SQLite},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, err := openTable(t.Context(), sqltest.DB(t, database.server), database.dialect)
+			if err != nil {
+				t.Fatal(err)
+			}
+			liveWhileFollowed(t, d, func(now func() time.Time) {
+				s, err := d.Sweeper(&sql.SweepOptions{Now: now})
+				if err == nil {
+					err = s.Sweep(t.Context())
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		})
 	}
-	defer d.Close()
+	t.Run("memory", func(t *testing.T) {
+		d, done, err := open(t.Context(), backend.Choice{Driver: "memory"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer done()
+		liveWhileFollowed(t, d, nil)
+	})
+}
+
+// liveWhileFollowed: sweep deletes the dead, nil where they go in their own time.
+func liveWhileFollowed(t *testing.T, d driver.Driver[string], sweep func(now func() time.Time)) {
 	var ahead atomic.Int64
 	start := time.Now()
-	links, err := slidingttl.New(d, policy, &slidingttl.Options[string]{
-		Now: func() time.Time { return start.Add(time.Duration(ahead.Load())) },
-	})
+	now := func() time.Time { return start.Add(time.Duration(ahead.Load())) }
+	links, err := slidingttl.New(d, policy, &slidingttl.Options[string]{Now: now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +70,7 @@ func TestLinkLivesWhileFollowed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(routes(links, touches))
+	server := httptest.NewServer(routes(d, links, touches))
 	defer server.Close()
 	client := server.Client()
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
@@ -53,6 +89,9 @@ func TestLinkLivesWhileFollowed(t *testing.T) {
 			t.Fatal(err)
 		}
 		res.Body.Close()
+		if res.StatusCode != http.StatusFound && res.Header.Get("Cache-Control") != "no-store" {
+			t.Errorf("status %d may be kept", res.StatusCode)
+		}
 		return res.StatusCode, res.Header.Get("Location")
 	}
 
@@ -69,12 +108,23 @@ func TestLinkLivesWhileFollowed(t *testing.T) {
 			t.Fatalf("visit %d: %d, %q", visit, status, to)
 		}
 	}
-	if status, _ := follow(forgotten); status != http.StatusNotFound {
+	if status, _ := follow(forgotten); status != http.StatusGone {
 		t.Errorf("a link that nobody followed: status %d", status)
 	}
 	ahead.Add(int64(17 * day))
-	if status, _ := follow(followed); status != http.StatusNotFound {
+	if status, _ := follow(followed); status != http.StatusGone {
 		t.Errorf("a link of 365 days: status %d", status)
+	}
+	if status, _ := follow("/never"); status != http.StatusNotFound {
+		t.Errorf("a link that never was: status %d", status)
+	}
+	if sweep != nil {
+		sweep(now)
+		for _, path := range []string{forgotten, followed} {
+			if status, _ := follow(path); status != http.StatusNotFound {
+				t.Errorf("a link that was swept: status %d", status)
+			}
+		}
 	}
 	if err := touches.Close(context.Background()); err != nil {
 		t.Error(err)

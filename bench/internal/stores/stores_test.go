@@ -65,3 +65,17 @@ func TestRedis(t *testing.T) {
 		t.Errorf("a session has %d bytes, %v; want 256", len(b), err)
 	}
 }
+
+func TestSQL(t *testing.T) {
+	for name, b := range map[string]database{"postgres": postgres, "mariadb": mariadb, "sqlite": sqlite} {
+		t.Run(name, func(t *testing.T) {
+			err := b.with(func(address string) error {
+				holdToTheirNames(t, b.contenders(), address, func() float64 { return 0 })
+				return nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}

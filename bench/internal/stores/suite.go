@@ -173,10 +173,15 @@ func counted(w *runner.Worker, t task, changes func() (float64, error)) (runner.
 
 // throughput is ours as a multiple of another's.
 func (f *field) throughput(r *runner.Results, other string, readers int, name string, bound float64) runner.Figure {
+	return f.ratio(r, own10, other, readers, "throughput-"+name, bound)
+}
+
+// ratio is the throughput of one as a multiple of another's.
+func (f *field) ratio(r *runner.Results, one, other string, readers int, name string, bound float64) runner.Figure {
 	t := task{Readers: readers}
 	return runner.Figure{
-		Name:  fmt.Sprintf("%s/get/%d/throughput-%s", f.suite, readers, name),
-		Value: r.Ratio(other, own10, t.name(), "ns"),
+		Name:  fmt.Sprintf("%s/get/%d/%s", f.suite, readers, name),
+		Value: r.Ratio(other, one, t.name(), "ns"),
 		Op:    ">=", Bound: bound,
 	}
 }

@@ -21,20 +21,23 @@ import (
 	"github.com/slidingttl/slidingttl/drivers/memory"
 	"github.com/slidingttl/slidingttl/drivers/redis"
 	"github.com/slidingttl/slidingttl/drivers/redis/redistest"
+	"github.com/slidingttl/slidingttl/drivers/sql"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
 // Choice is what the command line says.
 type Choice struct {
-	Driver  string // memory, couchbase, dynamodb or redis
+	Driver  string // memory, couchbase, dynamodb, redis, postgres, mariadb or sqlite
 	Address string // "": a server started for the occasion
 }
 
+const drivers = "memory, couchbase, dynamodb, redis, postgres, mariadb or sqlite"
+
 // Flags adds the flags of a Choice to the command line.
 func (c *Choice) Flags() {
-	flag.StringVar(&c.Driver, "driver", "memory", "where records are kept: memory, couchbase, dynamodb or redis")
+	flag.StringVar(&c.Driver, "driver", "memory", "where records are kept: "+drivers)
 	flag.StringVar(&c.Address, "address", "", "couchbase://host, with COUCHBASE_USER, _PASSWORD and _BUCKET in the environment,\n"+
-		"the URL of a DynamoDB endpoint, or redis://host:6379; if empty, a test server is started")
+		"the URL of a DynamoDB endpoint, redis://host:6379, or the DSN of a SQL database; if empty, a test server is started")
 }
 
 // Opened is a driver in use.
@@ -66,8 +69,14 @@ func Open[T any](ctx context.Context, c Choice) (*Opened[T], error) {
 		err = o.dynamodb(ctx, c.Address)
 	case "redis":
 		err = o.redis(ctx, c.Address)
+	case "postgres", "mariadb", "sqlite":
+		var db *SQL
+		if db, err = OpenSQL(ctx, c); err == nil {
+			o.close = append(o.close, db.Close)
+			err = o.sql(ctx, db)
+		}
 	default:
-		err = fmt.Errorf("-driver %s: must be memory, couchbase, dynamodb or redis", c.Driver)
+		err = fmt.Errorf("-driver %s: must be %s", c.Driver, drivers)
 	}
 	if err != nil {
 		return nil, errors.Join(err, o.Close())
@@ -167,4 +176,13 @@ func (o *Opened[T]) redis(ctx context.Context, address string) error {
 	o.close = append(o.close, func() error { client.Close(); return nil })
 	o.Driver, err = redis.New[T](client, &redis.Options{Prefix: "slidingttl-example:"})
 	return err
+}
+
+func (o *Opened[T]) sql(ctx context.Context, db *SQL) error {
+	d, err := sql.New[T](db.DB, db.Dialect, "slidingttl_example", nil)
+	if err != nil {
+		return err
+	}
+	o.Driver, o.About = d, db.About
+	return d.EnsureTable(ctx)
 }

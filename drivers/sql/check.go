@@ -1,0 +1,173 @@
+package sql
+
+import (
+	"context"
+	stdsql "database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// Check implements driver.Checker, with a few SELECTs on the database's catalogue: the
+// table has the columns, each of a type that holds what goes there, a unique key and an
+// index on sweep_at; the database takes writes, and what it does by default keeps the
+// driver's promises; the system's clock is within Options.MaxSkew of the database's. A
+// time to live can be as long as a policy asks for.
+func (t *table) Check(ctx context.Context, _ time.Duration) error {
+	desc, err := t.describe(ctx)
+	if err != nil {
+		return err
+	}
+	wallClock := t.created.Type == DateTime || t.expires.Type == DateTime
+	settings := t.dialect.settings(ctx, t.db, wallClock)
+	var invalid *driver.InvalidError
+	if settings != nil && !errors.As(settings, &invalid) {
+		return settings
+	}
+	if err := t.ask(ctx); err != nil {
+		return err
+	}
+	return errors.Join(t.checkTable(desc), settings, t.checkClock())
+}
+
+// description is what a database says of a table.
+type description struct {
+	columns map[string]columnType // by name in lower case
+	indexes []index
+}
+
+type columnType struct {
+	name      string // in lower case
+	digits    int    // of a second's fraction; negative: as many as the type has
+	collation string
+}
+
+// index is an index that covers all rows.
+type index struct {
+	unique  bool
+	columns []string
+}
+
+// describe runs a query for columns and one for indexes.
+func describe(ctx context.Context, db *stdsql.DB, columns, indexes string, args ...any) (*description, error) {
+	d := &description{columns: make(map[string]columnType)}
+	err := each(ctx, db, columns, args, func(scan func(...any) error) error {
+		var name string
+		var c columnType
+		if err := scan(&name, &c.name, &c.digits, &c.collation); err != nil {
+			return err
+		}
+		c.name = strings.ToLower(c.name)
+		d.columns[strings.ToLower(name)] = c
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	last := ""
+	return d, each(ctx, db, indexes, args, func(scan func(...any) error) error {
+		var id, column string
+		var unique bool
+		if err := scan(&id, &unique, &column); err != nil {
+			return err
+		}
+		if id != last || len(d.indexes) == 0 {
+			d.indexes = append(d.indexes, index{unique: unique})
+			last = id
+		}
+		of := &d.indexes[len(d.indexes)-1]
+		of.columns = append(of.columns, strings.ToLower(column))
+		return nil
+	})
+}
+
+// each runs a query and hands each row to f.
+func each(ctx context.Context, db *stdsql.DB, query string, args []any, f func(scan func(...any) error) error) error {
+	rows, err := db.QueryContext(ctx, query, args...)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		if err := f(rows.Scan); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+func (t *table) describe(ctx context.Context) (*description, error) {
+	return t.dialect.describe(ctx, t.db, t.schema, t.name)
+}
+
+func (t *table) invalid(what, value, rule string) error {
+	return &driver.InvalidError{Field: fmt.Sprintf("table %s: %s", t.name, what), Value: value, Rule: rule}
+}
+
+func (t *table) checkTable(d *description) error {
+	if len(d.columns) == 0 {
+		return t.invalid("name", "unknown", "must be a table of the database")
+	}
+	var errs []error
+	column := func(name string, fits func(columnType) bool, rule string) {
+		c, ok := d.columns[strings.ToLower(name)]
+		switch {
+		case !ok:
+			errs = append(errs, t.invalid(fmt.Sprintf("column %q", name), "missing", "must be there"))
+		case fits != nil && !fits(c):
+			errs = append(errs, t.invalid(fmt.Sprintf("column %q", name), c.name, rule))
+		}
+	}
+	types := t.dialect.types()
+	for _, c := range []TimeColumn{t.created, t.expires} {
+		fits := func(is columnType) bool { return t.dialect.fits(c.Type, is) }
+		column(c.Name, fits, "must be "+types.times[c.Type]+", with milliseconds, or Options say what it is")
+	}
+	column(t.sweep, t.dialect.integerType, "must be "+types.integer)
+	column(t.version, t.dialect.integerType, "must be "+types.integer)
+	for _, name := range t.values {
+		column(name, nil, "")
+	}
+	var exact func(columnType) bool
+	if t.key.Split == nil {
+		// A key is text as it is: nothing but the same bytes may be the same key.
+		exact = func(c columnType) bool {
+			return c.collation == "" || strings.HasSuffix(c.collation, "nopad_bin") || strings.HasSuffix(c.collation, "0900_bin")
+		}
+	}
+	key := make([]string, len(t.key.Columns))
+	for i, name := range t.key.Columns {
+		column(name, exact, "must tell keys apart that differ in case, accents or spaces at their end: VARBINARY, or another collation")
+		key[i] = strings.ToLower(name)
+	}
+	slices.Sort(key)
+	if !slices.ContainsFunc(d.indexes, func(i index) bool {
+		return i.unique && slices.Equal(slices.Sorted(slices.Values(i.columns)), key)
+	}) {
+		errs = append(errs, t.invalid("key", "not unique", "must have a primary key or a unique index on "+strings.Join(t.key.Columns, ", ")))
+	}
+	if !slices.ContainsFunc(d.indexes, func(i index) bool { return i.columns[0] == strings.ToLower(t.sweep) }) {
+		errs = append(errs, t.invalid(fmt.Sprintf("column %q", t.sweep), "without an index", "must have one, by which the sweeper finds what is dead"))
+	}
+	return errors.Join(errs...)
+}
+
+func (t *table) checkClock() error {
+	offset := t.clock.offset()
+	if offset.Abs() <= t.maxSkew {
+		return nil
+	}
+	direction := "behind"
+	if offset < 0 {
+		direction = "ahead of"
+	}
+	return &driver.InvalidError{
+		Field: "system clock",
+		Value: fmt.Sprintf("%v %s the database's", offset.Abs().Round(time.Millisecond), direction),
+		Rule:  fmt.Sprintf("must be within %v of it (Options.MaxSkew)", t.maxSkew),
+	}
+}

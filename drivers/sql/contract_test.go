@@ -1,0 +1,199 @@
+package sql
+
+import (
+	"context"
+	stdsql "database/sql"
+	sqldriver "database/sql/driver"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/slidingttl/slidingttl/drivers/sql/sqltest"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/drivertest"
+)
+
+type value = drivertest.Value
+
+// rest keeps all of a value in a column, as a type of the application's own would.
+type rest struct{ v *value }
+
+func (r rest) Scan(src any) error {
+	switch src := src.(type) {
+	case []byte:
+		return json.Unmarshal(src, r.v)
+	case string:
+		return json.Unmarshal([]byte(src), r.v)
+	}
+	return fmt.Errorf("a %T", src)
+}
+
+func (r rest) Value() (sqldriver.Value, error) {
+	text, err := json.Marshal(r.v)
+	return string(text), err
+}
+
+// own is a table of the application's: a key of two columns, a value in columns, a
+// created_at and expires_at that people can read.
+var own = Options[value]{
+	Key: Key{
+		Columns: []string{"tenant", "name"},
+		Split: func(key string) ([]any, error) {
+			return []any{int64(len(key) % 3), key}, nil
+		},
+		Join: func(columns []string) string { return columns[1] },
+	},
+	Row: Row[value]{
+		Columns: []string{"text", "all"},
+		Fields:  func(v *value) []any { return []any{&v.Text, rest{v}} },
+	},
+	CreatedAt: TimeColumn{Name: "made", Type: Timestamp},
+	ExpiresAt: TimeColumn{Name: "Ends", Type: DateTime},
+	SweepAt:   "look at",
+	Version:   "select",
+}
+
+var ownTable = map[Dialect]string{
+	PostgreSQL: `CREATE TABLE own (tenant bigint, name text COLLATE "C", text text, "all" json, made timestamptz, PRIMARY KEY (tenant, name))`,
+	MySQL:      "CREATE TABLE own (tenant BIGINT, name VARBINARY(255), text LONGTEXT CHARACTER SET utf8mb4, `all` JSON, made TIMESTAMP(3) NULL, PRIMARY KEY (tenant, name))",
+	SQLite:     `CREATE TABLE own (tenant INTEGER, name TEXT, text TEXT, "all" TEXT, made TEXT, PRIMARY KEY (tenant, name))`,
+}
+
+func TestContract(t *testing.T) {
+	for name, d := range databases {
+		for layout, opts := range map[string]*Options[value]{"json": nil, "own": &own} {
+			t.Run(name+"/"+layout, func(t *testing.T) {
+				contract(t, d.dialect, d.server, layout, opts)
+			})
+		}
+	}
+}
+
+// contract runs the suite. What is dead the statements say, so the clock that the driver
+// has learned can be moved, and no case waits.
+func contract(t *testing.T, dialect Dialect, server sqltest.Database, layout string, opts *Options[value]) {
+	lacks := map[drivertest.Feature]string{drivertest.Local: "the store is outside of this process's memory"}
+	drivertest.Run(t, drivertest.Harness{
+		Parallel: true,
+		Open: func(t testing.TB) *drivertest.Backend {
+			w := new(wire)
+			b := &drivertest.Backend{Fail: w.fail, Hang: w.hang, MaxKey: defaultMaxKey}
+			var db *stdsql.DB
+			if dialect == SQLite {
+				db = lockable(t, b)
+			} else {
+				db = w.pool(t, server)
+				b.Own = func(err error) bool {
+					var own *net.OpError
+					return errors.As(err, &own)
+				}
+			}
+			var d *Driver[value]
+			if layout == "own" {
+				mustExec(t, db, dialect, ownTable[dialect])
+				var err error
+				if d, err = New(db, dialect, "own", opts); err != nil {
+					t.Fatal(err)
+				}
+				if err := d.EnsureTable(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			} else {
+				d = open(t, db, dialect, opts)
+			}
+			b.Driver = d
+			if err := d.ask(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			d.clock.next.Store(math.MaxInt64)
+			b.Now = d.Now
+			b.Wait = func(wait time.Duration) {
+				offset := d.clock.offset() + wait
+				d.clock.known.Store(&bounds{least: offset, most: offset})
+			}
+			b.Plant = func(ctx context.Context, key string, v value, life driver.Life) error {
+				return plant(ctx, d, key, v, life)
+			}
+			return b
+		},
+		Lacks: lacks,
+	})
+}
+
+// lockable opens a file of SQLite that one connection can keep to itself: then all others
+// are busy, and those who are to wait do.
+func lockable(t testing.TB, b *drivertest.Backend) *stdsql.DB {
+	file := filepath.Join(t.TempDir(), "test.db")
+	const patience = "3000"
+	openFile := func() *stdsql.DB {
+		db, err := stdsql.Open("sqlite", "file:"+file+"?_pragma=busy_timeout("+patience+")&_pragma=journal_mode(delete)&_pragma=synchronous(off)")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = db.Close() })
+		return db
+	}
+	locker := openFile()
+	lock := func() func() {
+		conn, err := locker.Conn(context.Background())
+		if err == nil {
+			_, err = conn.ExecContext(context.Background(), "BEGIN EXCLUSIVE")
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		var done atomic.Bool
+		return func() {
+			if done.Swap(true) {
+				return
+			}
+			if _, err := conn.ExecContext(context.Background(), "ROLLBACK"); err != nil {
+				t.Error(err)
+			}
+			_ = conn.Close()
+		}
+	}
+	b.Fail, b.Hang = lock, lock
+	b.Own = func(err error) bool {
+		var own interface{ Code() int }
+		return errors.As(err, &own) && own.Code()&0xff == 5
+	}
+	return openFile()
+}
+
+// plant writes a row as a program would that knows the table and not the driver.
+func plant(ctx context.Context, d *Driver[value], key string, v value, life driver.Life) error {
+	k, err := d.key.row(key, 0)
+	if err != nil {
+		return err
+	}
+	values, err := d.codec.encode(v)
+	if err != nil {
+		return err
+	}
+	if err := d.Delete(ctx, key); err != nil {
+		return err
+	}
+	q := d.dialect.quote
+	columns, marks, args := d.keyColumns(), listed("?", len(k.columns)), k.columns
+	for i, c := range d.values {
+		columns, marks, args = append(columns, q(c)), marks+", ?", append(args, values[i])
+	}
+	for _, c := range []struct {
+		TimeColumn
+		at driver.Instant
+	}{{d.created, life.CreatedAt}, {d.expires, life.ExpiresAt}} {
+		if c.at != 0 {
+			columns, marks, args = append(columns, q(c.Name)), marks+", "+d.dialect.written(c.Type, "?"), append(args, int64(c.at))
+		}
+	}
+	_, err = d.db.ExecContext(ctx, d.dialect.bind("INSERT INTO "+d.quoted()+" ("+strings.Join(columns, ", ")+") VALUES ("+marks+")"), args...)
+	return err
+}

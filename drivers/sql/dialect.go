@@ -1,0 +1,133 @@
+package sql
+
+import (
+	"context"
+	stdsql "database/sql"
+	"strconv"
+	"strings"
+)
+
+// Dialect is the SQL that a database speaks.
+type Dialect int
+
+const (
+	PostgreSQL Dialect = iota + 1
+	MySQL              // MariaDB too
+	SQLite
+)
+
+// dialect is in what the databases differ. Statements are written with ? for
+// arguments, and numbered where the database wants that.
+type dialect interface {
+	quote(name string) string
+	bind(statement string) string
+
+	// Expressions. An integer argument whose type the statement does not tell, an
+	// instant that is read as milliseconds or written from them, the lesser of two,
+	// a column as text, its size in bytes, a JSON object of columns, and the time
+	// in microseconds.
+	integer() string
+	millis(t TimeType, column string) string
+	written(t TimeType, argument string) string
+	lesser(a, b string) string
+	text(column string) string
+	size(column string) string
+	object(columns []string) string
+	micros() string // empty: the database has no clock of its own
+
+	// upsert is what follows the values of an INSERT, for rows that exist: an
+	// update of set where the record is dead. Empty: the INSERT fails on them.
+	upsert(key []string, set []string, dead string) string
+	// excluded is the value that an INSERT gave for column, in upsert.
+	excluded(column string) string
+	// readTouch is a statement that carries out update and returns 1 and returned of
+	// the row, and whether it returns 0 and what read does where that updated none.
+	// Empty: there is no such statement.
+	readTouch(update, read, returned string) (statement string, readsToo bool)
+	// tuples is a list of n tuples of size arguments.
+	tuples(n, size int) string
+	// lock is how a SELECT locks its rows and leaves out those that are locked.
+	lock() string
+	// begin makes a transaction one that writes.
+	begin(table, column string) string
+	isolation() stdsql.IsolationLevel
+
+	verdict(err error) verdict
+
+	// Describing and making tables.
+	describe(ctx context.Context, db *stdsql.DB, schema, table string) (*description, error)
+	settings(ctx context.Context, db *stdsql.DB, wallClock bool) error
+	fits(t TimeType, column columnType) bool
+	integerType(column columnType) bool
+	types() columnTypes
+	indexed(schema, table string) string // a table in CREATE INDEX
+}
+
+// verdict is what an error of a database says of the statement that it ended.
+type verdict int
+
+const (
+	unknown    verdict = iota // it may have been carried out
+	refused                   // it was not
+	collided                  // it was not, and may be if it is tried again
+	duplicate                 // it was not, for there is such a row
+	impossible                // it was not, for what it was to write cannot be stored
+)
+
+func dialectOf(d Dialect) (dialect, bool) {
+	switch d {
+	case PostgreSQL:
+		return postgres{}, true
+	case MySQL:
+		return mysql{}, true
+	case SQLite:
+		return sqlite{}, true
+	}
+	return nil, false
+}
+
+// numbered turns ? into $1, $2 and so on.
+func numbered(statement string) string {
+	var b strings.Builder
+	n := 0
+	for _, c := range []byte(statement) {
+		if c != '?' {
+			b.WriteByte(c)
+			continue
+		}
+		n++
+		b.WriteByte('$')
+		b.WriteString(strconv.Itoa(n))
+	}
+	return b.String()
+}
+
+// listed is n times item, with commas between.
+func listed(item string, n int) string {
+	return strings.TrimSuffix(strings.Repeat(item+", ", n), ", ")
+}
+
+// tuples is a list of n tuples of size arguments; of one argument they have no brackets.
+func tuples(n, size int) string {
+	if size == 1 {
+		return listed("?", n)
+	}
+	return listed("("+listed("?", size)+")", n)
+}
+
+// object calls a function that makes a JSON object of names and values.
+func object(function string, columns []string, quote, value func(string) string) string {
+	args := make([]string, len(columns))
+	for i, c := range columns {
+		args[i] = "'" + strings.ReplaceAll(c, "'", "''") + "', " + value(quote(c))
+	}
+	return function + "(" + strings.Join(args, ", ") + ")"
+}
+
+// qualified is a table's name, in its schema if it has one.
+func qualified(d dialect, schema, table string) string {
+	if schema == "" {
+		return d.quote(table)
+	}
+	return d.quote(schema) + "." + d.quote(table)
+}

@@ -1,0 +1,118 @@
+package sql
+
+import (
+	"context"
+	stdsql "database/sql"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// Driver keeps records of type T in a table. It implements [driver.Driver],
+// [driver.ReadToucher], [driver.BatchGetter], [driver.Remover], [driver.Scanner],
+// [driver.RawReader], [driver.Clock] and [driver.Checker], and has nothing to be
+// closed. All methods are safe for concurrent use.
+type Driver[T any] struct {
+	*table
+	codec codec[T]
+}
+
+var (
+	_ driver.ReadToucher[int] = (*Driver[int])(nil)
+	_ driver.BatchGetter[int] = (*Driver[int])(nil)
+	_ driver.Remover[int]     = (*Driver[int])(nil)
+	_ driver.Scanner          = (*Driver[int])(nil)
+	_ driver.RawReader        = (*Driver[int])(nil)
+	_ driver.Clock            = (*Driver[int])(nil)
+	_ driver.Checker          = (*Driver[int])(nil)
+)
+
+// New returns a driver for records in the table of that name, or schema.table, of db,
+// which speaks dialect. opts may be nil; it is copied. New does no I/O. An argument
+// that breaks its rule is a *driver.InvalidError.
+func New[T any](db *stdsql.DB, dialect Dialect, table string, opts *Options[T]) (*Driver[T], error) {
+	invalid := func(field, value, rule string) (*Driver[T], error) {
+		return nil, &driver.InvalidError{Field: field, Value: value, Rule: rule}
+	}
+	speaks, ok := dialectOf(dialect)
+	switch {
+	case db == nil:
+		return invalid("db", "nil", "is required")
+	case !ok:
+		return invalid("dialect", fmt.Sprint(int(dialect)), "must be PostgreSQL, MySQL or SQLite")
+	}
+	schema, name, qualified := strings.Cut(table, ".")
+	if !qualified {
+		schema, name = "", table
+	}
+	for part, given := range map[string]bool{schema: qualified, name: true} {
+		if rule := checkName(part); given && rule != "" {
+			return invalid("table", fmt.Sprintf("%q", table), rule)
+		}
+	}
+	var o Options[T]
+	if opts != nil {
+		o = *opts
+	}
+	o, err := o.validate()
+	if err != nil {
+		return nil, err
+	}
+	t := newTable(db, speaks, schema, name, layout{
+		key: o.Key, created: o.CreatedAt, expires: o.ExpiresAt, sweep: o.SweepAt, version: o.Version,
+		values: o.values(), json: o.Value != "", maxKey: o.MaxKey, maxSkew: o.MaxSkew,
+	})
+	return &Driver[T]{table: t, codec: newCodec(&o)}, nil
+}
+
+// Resolution implements driver.Driver: a millisecond.
+func (t *table) Resolution() time.Duration { return time.Millisecond }
+
+// layout is how records are kept in a table.
+type layout struct {
+	key              Key
+	created, expires TimeColumn
+	sweep, version   string
+	values           []string
+	json             bool // values is one column of JSON
+	maxKey           int
+	maxSkew          time.Duration
+}
+
+// table is what of a driver does not depend on the type of its values.
+type table struct {
+	layout
+	db           *stdsql.DB
+	dialect      dialect
+	schema, name string
+	sql          statements
+	clock        serverClock
+}
+
+func newTable(db *stdsql.DB, d dialect, schema, name string, l layout) *table {
+	t := &table{layout: l, db: db, dialect: d, schema: schema, name: name}
+	t.sql = t.statements()
+	return t
+}
+
+// first runs a query, scans its first row, and reports whether there was one. The
+// error of the scan, which may quote what the row holds, says nothing of the
+// database: shape tells it apart.
+func (t *table) first(ctx context.Context, query string, args, dest []any) (found bool, shape, err error) {
+	rows, err := t.db.QueryContext(ctx, query, args...)
+	if err != nil {
+		return false, nil, err
+	}
+	defer func() { _ = rows.Close() }()
+	if rows.Next() {
+		found = true
+		if shape = rows.Scan(dest...); shape != nil {
+			return true, shape, nil
+		}
+		for rows.Next() { // SQLite carries a statement out to its end only if asked
+		}
+	}
+	return found, nil, rows.Err()
+}

@@ -1,0 +1,390 @@
+package sql
+
+import (
+	stdsql "database/sql"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/slidingttl/slidingttl/drivers/sql/sqltest"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+func TestReadTouch(t *testing.T) {
+	access := driver.Access{At: base, Keep: driver.Instant(time.Hour.Milliseconds()), Stored: driver.Instant(time.Hour.Milliseconds()) + 7, Most: driver.Instant((2 * time.Hour).Milliseconds()), Step: time.Millisecond}
+	promote := access
+	promote.Keep, promote.Promote = driver.MaxInstant, true
+	endless := access
+	endless.Most = driver.MaxInstant
+	for what, c := range map[string]struct {
+		life    driver.Life
+		access  driver.Access
+		now     driver.Instant
+		touched bool
+	}{
+		"due":                  {lasting(time.Minute), access, base, true},
+		"due at the cap":       {driver.Life{CreatedAt: base - 90*60e3, ExpiresAt: base.Add(time.Minute)}, access, base, true},
+		"not due":              {lasting(time.Hour), access, base, false},
+		"at its cap":           {driver.Life{CreatedAt: base - 90*60e3, ExpiresAt: base + 30*60e3}, access, base, false},
+		"to be promoted":       {lasting(time.Hour), promote, base, true},
+		"without a cap":        {lasting(time.Minute), endless, base, true},
+		"dead":                 {lasting(time.Minute), access, base.Add(time.Minute), false},
+		"without created_at":   {driver.Life{ExpiresAt: base.Add(time.Minute)}, access, base, false},
+		"without an expiry":    {driver.Life{CreatedAt: base}, access, base, false},
+		"of a foolish instant": {driver.Life{CreatedAt: driver.MaxInstant - 1, ExpiresAt: base.Add(time.Minute)}, access, base, true},
+	} {
+		t.Run(what, func(t *testing.T) {
+			onAll(t, func(t *testing.T, db *stdsql.DB, dialect Dialect) {
+				d := open[session](t, db, dialect, nil)
+				was := d.mustInsert(t, "k", session{"ann"}, c.life)
+				want, touches := was, c.touched && dialect != MySQL
+				if touches {
+					want.Life, _ = c.access.Touch(was.Life)
+				}
+				e, touched, err := d.ReadTouch(t.Context(), "k", nil, c.access, c.now)
+				if err != nil || touched != touches || e.Meta != want || e.Value.User != "ann" {
+					t.Errorf("%+v, %v, %v; want %+v, %v", e, touched, err, want, touches)
+				}
+				if e := d.mustGet(t, "k"); e.Meta != want {
+					t.Errorf("stored is %+v, want %+v", e.Meta, want)
+				}
+			})
+		})
+	}
+	onAll(t, func(t *testing.T, db *stdsql.DB, dialect Dialect) {
+		d := open[session](t, db, dialect, nil)
+		if _, touched, err := d.ReadTouch(t.Context(), "k", nil, access, base); !errors.Is(err, driver.ErrNotFound) || touched {
+			t.Errorf("of an absent key: %v, %v", touched, err)
+		}
+	})
+}
+
+// TestReadTouchReadOnly: a touch that cannot be made is no error.
+func TestReadTouchReadOnly(t *testing.T) {
+	for name, setting := range map[string]string{"postgres": "SET default_transaction_read_only = on", "sqlite": "PRAGMA query_only = on"} {
+		t.Run(name, func(t *testing.T) {
+			db := sqltest.DB(t, databases[name].server)
+			d := open[session](t, db, databases[name].dialect, nil)
+			was := d.mustInsert(t, "k", session{"ann"}, lasting(time.Minute))
+			db.SetMaxOpenConns(1)
+			mustExec(t, db, databases[name].dialect, setting)
+			access := driver.Access{At: base, Keep: 3600e3, Stored: 3600e3, Most: 7200e3, Step: time.Millisecond}
+			e, touched, err := d.ReadTouch(t.Context(), "k", nil, access, base)
+			if err != nil || touched || e.Meta != was {
+				t.Errorf("%+v, %v, %v; want it as it was", e, touched, err)
+			}
+		})
+	}
+}
+
+// TestTouchLeavesSweepAt: only what moves an expiry before sweep_at may write it.
+func TestTouchLeavesSweepAt(t *testing.T) {
+	onAll(t, func(t *testing.T, db *stdsql.DB, dialect Dialect) {
+		ctx := t.Context()
+		d := open[session](t, db, dialect, nil)
+		sweep := func() (at int64) {
+			if err := db.QueryRowContext(ctx, "SELECT sweep_at FROM "+d.quoted()).Scan(&at); err != nil {
+				t.Fatal(err)
+			}
+			return at
+		}
+		was := d.mustInsert(t, "k", session{}, lasting(time.Hour))
+		for _, step := range []struct {
+			to   driver.Life
+			want driver.Life
+		}{
+			{lasting(2 * time.Hour), lasting(time.Hour)},
+			{lasting(90 * time.Minute), lasting(time.Hour)},
+			{lasting(time.Minute), lasting(time.Minute)},
+			{lasting(time.Hour), lasting(time.Minute)},
+		} {
+			if _, err := d.Touch(ctx, "k", was, step.to, base); err != nil {
+				t.Fatal(err)
+			}
+			was.Life = step.to
+			if got := sweep(); got != int64(step.want.ExpiresAt) {
+				t.Errorf("touched to %v: sweep_at is %v past the start, want %v", step.to.ExpiresAt.Sub(base), driver.Instant(got).Sub(base), step.want.ExpiresAt.Sub(base))
+			}
+		}
+	})
+}
+
+func TestScan(t *testing.T) {
+	keyed := Options[session]{Key: Key{
+		Columns: []string{"shop", "number"},
+		Split: func(key string) ([]any, error) {
+			shop, number, _ := strings.Cut(key, "/")
+			n, err := strconv.ParseInt(number, 10, 64)
+			return []any{shop, n}, err
+		},
+		Join: func(c []string) string { return c[0] + "/" + c[1] },
+	}}
+	onAll(t, func(t *testing.T, db *stdsql.DB, dialect Dialect) {
+		kind := "TEXT"
+		if dialect == MySQL {
+			kind = "VARBINARY(20)"
+		}
+		mustExec(t, db, dialect, "CREATE TABLE keyed (shop "+kind+" NOT NULL, number BIGINT NOT NULL, value TEXT, PRIMARY KEY (shop, number))")
+		k, err := New(db, dialect, "keyed", &keyed)
+		if err == nil {
+			err = k.EnsureTable(t.Context())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range []*Driver[session]{open[session](t, db, dialect, nil), k} {
+			want := make(map[string]driver.Meta)
+			for i := range 50 {
+				key := fmt.Sprintf("%c/%d", 'a'+i%3, int64(1)<<53+int64(i))
+				want[key] = d.mustInsert(t, key, session{"ann"}, lasting(time.Duration(i+1)*time.Minute))
+			}
+			cursors, err := d.Segments(t.Context(), 4)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := make(map[string]driver.Meta)
+			for _, from := range cursors {
+				for from != "" {
+					page, err := d.Scan(t.Context(), from, 7)
+					if err != nil {
+						t.Fatal(err)
+					}
+					for _, r := range page.Records {
+						if r.Size < len(`{"user":"ann"}`) || r.Problem != nil {
+							t.Errorf("size %d, problem %v", r.Size, r.Problem)
+						}
+						if _, twice := got[r.Key]; twice {
+							t.Error("a record came twice")
+						}
+						got[r.Key] = r.Meta
+					}
+					from = page.Next
+				}
+			}
+			if !maps.Equal(got, want) {
+				t.Errorf("scanned %v, want %v", got, want)
+			}
+			if _, err := d.Scan(t.Context(), "?", 1); !errors.Is(err, driver.ErrInvalid) {
+				t.Errorf("a cursor of another: %v", err)
+			}
+			keys := slices.Sorted(maps.Keys(want))
+			many, err := d.GetMulti(t.Context(), append(keys, "a/1", ""))
+			var failed driver.KeyErrors
+			if len(many) != 50 || !errors.As(err, &failed) || len(failed) != 1 || failed[0].Index != 51 {
+				t.Errorf("GetMulti: %d records, %v", len(many), err)
+			}
+		}
+	})
+}
+
+func TestRaw(t *testing.T) {
+	onAll(t, func(t *testing.T, db *stdsql.DB, dialect Dialect) {
+		d := open[session](t, db, dialect, nil)
+		was := d.mustInsert(t, "k", session{"ann"}, lasting(time.Hour))
+		raw, err := d.Raw(t.Context(), "k")
+		if err != nil || raw.Meta != was || raw.Format != "json" || strings.ReplaceAll(string(raw.Value), " ", "") != `{"user":"ann"}` ||
+			raw.Fields["created_at"] != fmt.Sprint(int64(base)) || raw.Problem != nil {
+			t.Errorf("%+v (%s), %v", raw, raw.Value, err)
+		}
+		if _, err := d.Raw(t.Context(), "none"); !errors.Is(err, driver.ErrNotFound) {
+			t.Errorf("of an absent key: %v", err)
+		}
+	})
+}
+
+// TestOddRows: what cannot be read is an error that names the column, and no guess.
+func TestOddRows(t *testing.T) {
+	db := sqltest.DB(t, sqltest.SQLite) // the one that holds anything in any column
+	d := open[session](t, db, SQLite, nil)
+	insert := "INSERT INTO " + d.quoted() + " (id, value, created_at) VALUES (?, ?, ?)"
+	mustExec(t, db, SQLite, insert, "life", `{}`, "yesterday")
+	mustExec(t, db, SQLite, insert, "value", `{"user": 7}`, 1)
+	for key, names := range map[string]string{"life": `"created_at"`, "value": `"user"`} {
+		_, err := d.Get(t.Context(), key)
+		if !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), names) || strings.Contains(err.Error(), "yesterday") {
+			t.Errorf("%s: %v", key, err)
+		}
+	}
+	page, err := d.Scan(t.Context(), fromStart, 10)
+	if err != nil || len(page.Records) != 2 || page.Records[0].Problem == nil || page.Records[1].Problem != nil {
+		t.Errorf("Scan: %+v, %v", page, err)
+	}
+	if raw, err := d.Raw(t.Context(), "life"); err != nil || raw.Problem == nil || raw.Fields["created_at"] != "yesterday" {
+		t.Errorf("Raw: %+v, %v", raw, err)
+	}
+}
+
+// TestLifeOnly slides the rows of a table that other SQL reads and writes.
+func TestLifeOnly(t *testing.T) {
+	onAll(t, func(t *testing.T, db *stdsql.DB, dialect Dialect) {
+		ctx := t.Context()
+		mustExec(t, db, dialect, "CREATE TABLE links (id VARCHAR(20) NOT NULL PRIMARY KEY, url VARCHAR(100) NOT NULL)")
+		mustExec(t, db, dialect, "INSERT INTO links (id, url) VALUES ('a', 'https://go.dev')")
+		d, err := New(db, dialect, "links", &Options[string]{LifeOnly: true, Key: Key{Split: func(key string) ([]any, error) { return []any{key}, nil }}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := d.EnsureTable(ctx); err != nil {
+			t.Fatal(err)
+		}
+		e := d.mustGet(t, "a")
+		if e.Value != "" || e.Meta != (driver.Meta{}) {
+			t.Errorf("%+v, want nothing", e)
+		}
+		if _, err := d.Touch(ctx, "a", e.Meta, lasting(time.Hour), base); err != nil {
+			t.Fatal(err)
+		}
+		if e := d.mustGet(t, "a"); e.Life != lasting(time.Hour) {
+			t.Errorf("%+v", e)
+		}
+		var url string
+		if err := db.QueryRowContext(ctx, "SELECT url FROM links").Scan(&url); err != nil || url != "https://go.dev" {
+			t.Errorf("%q, %v", url, err)
+		}
+	})
+}
+
+func TestCheck(t *testing.T) {
+	onAll(t, func(t *testing.T, db *stdsql.DB, dialect Dialect) {
+		text := "TEXT"
+		if dialect == MySQL {
+			text = "VARCHAR(50)"
+		}
+		mustExec(t, db, dialect, "CREATE TABLE bad (id "+text+", value "+text+", created_at "+text+", expires_at BIGINT, version "+text+")")
+		d, err := New[session](db, dialect, "bad", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = d.Check(t.Context(), time.Hour)
+		for _, want := range []string{`"created_at"`, `"sweep_at" is missing`, `"version"`, "not unique", "without an index"} {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("error %v, want it to name %s", err, want)
+			}
+		}
+		if dialect == MySQL && !strings.Contains(err.Error(), "tell keys apart") {
+			t.Errorf("error %v, want it to name the collation", err)
+		}
+		if strings.Contains(err.Error(), "expires_at") {
+			t.Errorf("error %v names what is right", err)
+		}
+		none, _ := New[session](db, dialect, "none", nil)
+		if err := none.Check(t.Context(), time.Hour); err == nil || !strings.Contains(err.Error(), "unknown") {
+			t.Errorf("of no table: %v", err)
+		}
+		good := open[session](t, db, dialect, nil)
+		good.clock.next.Store(1 << 62)
+		if dialect != SQLite {
+			good.maxSkew = time.Nanosecond
+			if err := good.Check(t.Context(), time.Hour); err == nil || !strings.Contains(err.Error(), "system clock") {
+				t.Errorf("of a clock that is off: %v", err)
+			}
+		}
+	})
+}
+
+func TestCheckSettings(t *testing.T) {
+	for name, c := range map[string]struct{ db, setting, want string }{
+		"postgres read-only": {"postgres", "SET default_transaction_read_only = on", "read-only"},
+		"isolation":          {"mariadb", "SET SESSION TRANSACTION ISOLATION LEVEL READ UNCOMMITTED", "READ COMMITTED"},
+		"autocommit":         {"mariadb", "SET autocommit = 0", "autocommit"},
+		"time zone":          {"mariadb", "SET time_zone = '+02:00'", "time_zone"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			db := sqltest.DB(t, databases[c.db].server)
+			d := open(t, db, databases[c.db].dialect, &Options[session]{CreatedAt: TimeColumn{Type: DateTime}})
+			if err := d.Check(t.Context(), time.Hour); err != nil {
+				t.Errorf("as it is by default: %v", err)
+			}
+			db.SetMaxOpenConns(1)
+			mustExec(t, db, databases[c.db].dialect, c.setting)
+			if err := d.Check(t.Context(), time.Hour); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v, want it to name %s", err, c.want)
+			}
+		})
+	}
+}
+
+// TestClock learns a clock that is off.
+func TestClock(t *testing.T) {
+	var c serverClock
+	ahead := func(by time.Duration) int64 { return time.Now().Add(by).UnixMicro() }
+	off := func(want time.Duration) {
+		t.Helper()
+		if got := c.offset(); (got - want).Abs() > 20*time.Millisecond {
+			t.Errorf("the clock is believed to be %v ahead, want %v", got, want)
+		}
+	}
+	off(0)
+	c.observe(time.Now(), ahead(time.Hour))
+	off(time.Hour)
+	c.observe(time.Now().Add(-time.Second), ahead(time.Hour-400*time.Millisecond)) // a slow answer tells less
+	off(time.Hour)
+	c.observe(time.Now(), ahead(-time.Minute)) // it was set
+	off(-time.Minute)
+	if !c.due() || c.due() {
+		t.Error("the time is to be asked for once a second")
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	db := new(stdsql.DB)
+	for field, try := range map[string]func() error{
+		"db":      func() error { _, err := New[session](nil, SQLite, "t", nil); return err },
+		"dialect": func() error { _, err := New[session](db, 0, "t", nil); return err },
+		"table":   func() error { _, err := New[session](db, SQLite, `a"b`, nil); return err },
+		"Options.Row": func() error {
+			_, err := New(db, SQLite, "t", &Options[session]{Row: Row[session]{Columns: []string{"a"}}})
+			return err
+		},
+		"Options.Row.Fields": func() error {
+			_, err := New(db, SQLite, "t", &Options[session]{Row: Row[session]{Columns: []string{"a", "b"}, Fields: func(s *session) []any { return []any{&s.User} }}})
+			return err
+		},
+		"Options.LifeOnly": func() error {
+			_, err := New(db, SQLite, "t", &Options[session]{LifeOnly: true, Value: "v"})
+			return err
+		},
+		"Options.Key.Split": func() error {
+			_, err := New(db, SQLite, "t", &Options[session]{Key: Key{Columns: []string{"a", "b"}}})
+			return err
+		},
+		"Options.SweepAt": func() error { _, err := New(db, SQLite, "t", &Options[session]{SweepAt: "Created_At"}); return err },
+		"Options.CreatedAt.Type": func() error {
+			_, err := New(db, SQLite, "t", &Options[session]{CreatedAt: TimeColumn{Type: 9}})
+			return err
+		},
+		"Options.MaxKey":  func() error { _, err := New(db, SQLite, "t", &Options[session]{MaxKey: -1}); return err },
+		"Options.MaxSkew": func() error { _, err := New(db, SQLite, "t", &Options[session]{MaxSkew: -1}); return err },
+	} {
+		var invalid *driver.InvalidError
+		if err := try(); !errors.As(err, &invalid) || invalid.Field != field {
+			t.Errorf("%s: error %v", field, err)
+		}
+	}
+}
+
+// TestErrorsAreSilent: the texts of these databases quote what they were given.
+func TestErrorsAreSilent(t *testing.T) {
+	const secret = "4d1f-secret"
+	db := sqltest.DB(t, sqltest.PostgreSQL)
+	mustExec(t, db, PostgreSQL, "CREATE TABLE uuids (id uuid PRIMARY KEY, value jsonb)")
+	d, err := New[session](db, PostgreSQL, "uuids", nil)
+	if err == nil {
+		err = d.EnsureTable(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, get := d.Get(t.Context(), secret)
+	_, insert := d.Insert(t.Context(), secret, session{}, lasting(time.Hour), base)
+	for what, err := range map[string]error{"Get": get, "Insert": insert, "Delete": d.Delete(t.Context(), secret)} {
+		if err == nil || strings.Contains(err.Error(), secret) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}

@@ -1,0 +1,77 @@
+package sql
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// columnTypes are the types that a dialect's columns are made with.
+type columnTypes struct {
+	key            func(most int) string
+	value, integer string
+	times          map[TimeType]string
+	suffix         string // of CREATE TABLE
+}
+
+// EnsureTable creates the table, or adds what a table that is there lacks of the
+// columns of a life and the index on sweep_at. It is for development and tests: a
+// table in production is better defined by what defines the rest of the schema, and
+// the program spared the permission. It may run several times. A table with columns
+// of the application's own, and a key of several or of another type than text, has to
+// be there.
+func (t *table) EnsureTable(ctx context.Context) error {
+	desc, err := t.describe(ctx)
+	if err != nil {
+		return err
+	}
+	for _, statement := range t.missing(desc) {
+		if _, err := t.db.ExecContext(ctx, statement); err != nil {
+			if now, again := t.describe(ctx); again == nil && len(t.missing(now)) == 0 {
+				break // another was faster
+			}
+			return err
+		}
+	}
+	if desc, err = t.describe(ctx); err != nil {
+		return err
+	}
+	return t.checkTable(desc)
+}
+
+// missing are the statements that bring about what is not there. None makes a table
+// whose columns are not all known here.
+func (t *table) missing(d *description) []string {
+	q, types := t.dialect.quote, t.dialect.types()
+	life := []struct{ name, kind string }{
+		{t.created.Name, types.times[t.created.Type]},
+		{t.expires.Name, types.times[t.expires.Type]},
+		{t.sweep, types.integer + " NOT NULL DEFAULT 0"},
+		{t.version, types.integer},
+	}
+	var statements []string
+	switch {
+	case len(d.columns) > 0:
+		for _, c := range life {
+			if _, ok := d.columns[strings.ToLower(c.name)]; !ok {
+				statements = append(statements, fmt.Sprintf("ALTER TABLE %s ADD COLUMN %s %s", t.quoted(), q(c.name), c.kind))
+			}
+		}
+	case t.json && t.key.Split == nil:
+		columns := []string{
+			q(t.key.Columns[0]) + " " + types.key(t.maxKey) + " PRIMARY KEY",
+			q(t.values[0]) + " " + types.value + " NOT NULL",
+		}
+		for _, c := range life {
+			columns = append(columns, q(c.name)+" "+c.kind)
+		}
+		statements = append(statements, fmt.Sprintf("CREATE TABLE %s (%s)%s", t.quoted(), strings.Join(columns, ", "), types.suffix))
+	default:
+		return nil
+	}
+	if !slices.ContainsFunc(d.indexes, func(i index) bool { return i.columns[0] == strings.ToLower(t.sweep) }) {
+		statements = append(statements, fmt.Sprintf("CREATE INDEX %s ON %s (%s)", q(t.name+"_"+t.sweep), t.dialect.indexed(t.schema, t.name), q(t.sweep)))
+	}
+	return statements
+}

@@ -1,0 +1,67 @@
+package sql
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// failed gives an error of the database, met with that row, the form that the
+// contract asks for.
+func (t *table) failed(ctx context.Context, err error, keys ...rowKey) error {
+	v := t.dialect.verdict(err)
+	err = ended(ctx, hidden(err, keys))
+	if v == impossible || v == duplicate {
+		return &driver.InvalidError{Field: "row", Value: "refused", Rule: "must be one that the table takes", Err: err}
+	}
+	return err
+}
+
+// lost is err, of a write whose fate it leaves open, or does not.
+func (t *table) lost(ctx context.Context, err error, k rowKey) error {
+	if t.dialect.verdict(err) == unknown {
+		return fmt.Errorf("%w: %w", driver.ErrAmbiguous, ended(ctx, hidden(err, []rowKey{k})))
+	}
+	return t.failed(ctx, err, k)
+}
+
+// ended adds ctx's error, if it has one, to an error that came of it. SQLite does not
+// say why it stopped waiting for a lock.
+func ended(ctx context.Context, err error) error {
+	if cause := ctx.Err(); cause != nil && !errors.Is(err, cause) {
+		return fmt.Errorf("%w: %w", cause, err)
+	}
+	return err
+}
+
+// silent is an error without its text, which quotes a key.
+type silent struct{ err error }
+
+func (e silent) Error() string {
+	var state interface{ SQLState() string }
+	if errors.As(e.err, &state) {
+		return "error of SQLSTATE " + state.SQLState() + ", whose text quotes the key"
+	}
+	return fmt.Sprintf("%T, whose text quotes the key", e.err)
+}
+
+func (e silent) Unwrap() error { return e.err }
+
+// hidden returns err as it is unless its text quotes a key, or a part of one.
+func hidden(err error, keys []rowKey) error {
+	text := err.Error()
+	for _, k := range keys {
+		if strings.Contains(text, k.key) {
+			return silent{err}
+		}
+		for _, c := range k.columns {
+			if s, ok := c.(string); ok && s != "" && strings.Contains(text, s) {
+				return silent{err}
+			}
+		}
+	}
+	return err
+}

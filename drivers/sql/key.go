@@ -1,0 +1,95 @@
+package sql
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// Key is a table's primary key, or another that is unique.
+type Key struct {
+	// Columns are its columns, in the order of its index. Empty: "id".
+	Columns []string
+
+	// Split computes the columns from a record's key. Different keys must come to
+	// different rows. An error says that there is no such key; it must not quote
+	// it. Nil, for one column: the key as it is, which must be valid UTF-8
+	// without NUL.
+	Split func(key string) ([]any, error)
+
+	// Join computes a record's key from its columns, as text, the reverse of
+	// Split. Nil, for one column: the text itself.
+	Join func(columns []string) string
+}
+
+func (k Key) validate() (Key, error) {
+	if len(k.Columns) == 0 {
+		k.Columns = []string{"id"}
+	}
+	switch {
+	case len(k.Columns) > 1 && k.Split == nil:
+		return k, invalidOption("Key.Split", "nil", "is required for a key of several columns")
+	case len(k.Columns) > 1 && k.Join == nil:
+		return k, invalidOption("Key.Join", "nil", "is required for a key of several columns")
+	}
+	if k.Join == nil {
+		k.Join = func(columns []string) string { return columns[0] }
+	}
+	return k, nil
+}
+
+// rowKey is where a record is kept.
+type rowKey struct {
+	key     string
+	columns []any
+}
+
+// row computes where the record under key is kept. most bounds its length.
+func (k *Key) row(key string, most int) (rowKey, error) {
+	if err := driver.CheckKey(key, most); err != nil {
+		return rowKey{}, err
+	}
+	columns := []any{key}
+	if k.Split != nil {
+		var err error
+		if columns, err = k.Split(key); err != nil {
+			return rowKey{}, &driver.InvalidError{Field: "key", Value: fmt.Sprintf("%d bytes", len(key)), Rule: "must be one that Options.Key.Split takes", Err: err}
+		}
+	}
+	if len(columns) != len(k.Columns) {
+		return rowKey{}, &driver.InvalidError{
+			Field: "key",
+			Value: fmt.Sprintf("%d columns", len(columns)),
+			Rule:  fmt.Sprintf("must be split into the %d of Options.Key.Columns", len(k.Columns)),
+		}
+	}
+	for _, c := range columns {
+		if s, ok := c.(string); ok && (!utf8.ValidString(s) || strings.Contains(s, "\x00")) {
+			return rowKey{}, &driver.InvalidError{Field: "key", Value: "not text", Rule: "must be valid UTF-8 without NUL"}
+		}
+	}
+	return rowKey{key, columns}, nil
+}
+
+// with returns k's columns, followed by more: the arguments of a statement.
+func (k rowKey) with(more ...any) []any {
+	return append(append(make([]any, 0, len(k.columns)+len(more)), k.columns...), more...)
+}
+
+// after returns more, followed by k's columns.
+func (k rowKey) after(more ...any) []any { return append(more, k.columns...) }
+
+// joined scans the columns of a key.
+type joined []string
+
+func newJoined(n int) joined { return make(joined, n) }
+
+func (j joined) dest() []any {
+	dest := make([]any, len(j))
+	for i := range j {
+		dest[i] = &j[i]
+	}
+	return dest
+}

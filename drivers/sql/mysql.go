@@ -1,0 +1,153 @@
+package sql
+
+import (
+	"context"
+	stdsql "database/sql"
+	"errors"
+	"fmt"
+	"strings"
+
+	gomysql "github.com/go-sql-driver/mysql"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// mysql is MySQL and MariaDB, in what both understand.
+type mysql struct{}
+
+func (mysql) quote(name string) string     { return "`" + name + "`" }
+func (mysql) bind(statement string) string { return statement }
+func (mysql) integer() string              { return "?" }
+
+func (mysql) millis(t TimeType, column string) string {
+	switch t {
+	case Timestamp:
+		return "CAST(FLOOR(UNIX_TIMESTAMP(" + column + ") * 1000) AS SIGNED)"
+	case DateTime:
+		return "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', " + column + ") DIV 1000"
+	}
+	return column
+}
+
+func (mysql) written(t TimeType, argument string) string {
+	switch t {
+	case Timestamp:
+		return "FROM_UNIXTIME((" + argument + ") / 1000)"
+	case DateTime:
+		return "TIMESTAMPADD(MICROSECOND, (" + argument + ") * 1000, CAST('1970-01-01' AS DATETIME(6)))"
+	}
+	return argument
+}
+
+func (mysql) lesser(a, b string) string { return "LEAST(" + a + ", " + b + ")" }
+func (mysql) text(column string) string { return "CAST(" + column + " AS CHAR)" }
+func (mysql) size(column string) string { return "LENGTH(" + column + ")" }
+
+func (m mysql) object(columns []string) string {
+	return object("JSON_OBJECT", columns, m.quote, func(c string) string { return c })
+}
+
+func (mysql) micros() string { return "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))" }
+
+// upsert: ON DUPLICATE KEY UPDATE has no WHERE, and whether it inserted cannot be
+// told from what it says under clientFoundRows.
+func (mysql) upsert([]string, []string, string) string { return "" }
+func (mysql) excluded(string) string                   { return "" }
+
+// readTouch: there is no UPDATE that returns rows.
+func (mysql) readTouch(_, _, _ string) (string, bool) { return "", false }
+
+func (mysql) tuples(n, size int) string   { return tuples(n, size) }
+func (mysql) lock() string                { return " FOR UPDATE SKIP LOCKED" }
+func (mysql) begin(string, string) string { return "" }
+
+// isolation: on REPEATABLE READ a sweep would lock the gap before the next expiry, too.
+func (mysql) isolation() stdsql.IsolationLevel { return stdsql.LevelReadCommitted }
+
+func (mysql) verdict(err error) verdict {
+	var server *gomysql.MySQLError
+	if !errors.As(err, &server) {
+		return unknown
+	}
+	switch server.Number {
+	case 1213, 1020: // deadlock; record has changed since last read (MariaDB's innodb_snapshot_isolation)
+		return collided
+	case 1062:
+		return duplicate
+	case 1053, 1180, 1927, 3169, 1079: // shutdown, error during COMMIT, connection or session killed
+		return unknown
+	case 1048, 1264, 1265, 1292, 1364, 1366, 1406, 1451, 1452, 3140, 3819, 4025:
+		return impossible
+	}
+	return refused
+}
+
+const mysqlColumns = `
+SELECT COLUMN_NAME, COLUMN_TYPE, COALESCE(DATETIME_PRECISION, 0), COALESCE(COLLATION_NAME, '')
+FROM information_schema.COLUMNS
+WHERE TABLE_SCHEMA = COALESCE(NULLIF(?, ''), DATABASE()) AND TABLE_NAME = ?`
+
+const mysqlIndexes = `
+SELECT INDEX_NAME, NON_UNIQUE = 0, COLUMN_NAME
+FROM information_schema.STATISTICS
+WHERE TABLE_SCHEMA = COALESCE(NULLIF(?, ''), DATABASE()) AND TABLE_NAME = ?
+ORDER BY INDEX_NAME, SEQ_IN_INDEX`
+
+func (mysql) describe(ctx context.Context, db *stdsql.DB, schema, table string) (*description, error) {
+	return describe(ctx, db, mysqlColumns, mysqlIndexes, schema, table)
+}
+
+func (mysql) settings(ctx context.Context, db *stdsql.DB, wallClock bool) error {
+	var autocommit, readOnly, offset int
+	var isolation string
+	// MySQL 8 and MariaDB call the isolation differently; both answer to SHOW.
+	if err := db.QueryRowContext(ctx, "SHOW VARIABLES WHERE Variable_name IN ('transaction_isolation', 'tx_isolation')").Scan(new(string), &isolation); err != nil {
+		return err
+	}
+	if err := db.QueryRowContext(ctx, "SELECT @@autocommit, @@read_only, TIMESTAMPDIFF(SECOND, UTC_TIMESTAMP(), NOW())").Scan(&autocommit, &readOnly, &offset); err != nil {
+		return err
+	}
+	var errs []error
+	if autocommit != 1 {
+		errs = append(errs, &driver.InvalidError{Field: "autocommit", Value: "off", Rule: "must be on: each statement is a transaction"})
+	}
+	if readOnly != 0 {
+		errs = append(errs, &driver.InvalidError{Field: "database", Value: "read-only", Rule: "must take writes"})
+	}
+	if isolation == "READ-UNCOMMITTED" {
+		errs = append(errs, &driver.InvalidError{Field: "isolation", Value: isolation, Rule: "must be READ COMMITTED or higher: else reads show what was never written"})
+	}
+	if wallClock && offset != 0 {
+		errs = append(errs, &driver.InvalidError{
+			Field: "time_zone",
+			Value: fmt.Sprintf("%+d s off UTC", offset),
+			Rule:  "must be UTC where a DATETIME holds an instant: NOW() and CURRENT_TIMESTAMP write it there in this zone",
+		})
+	}
+	return errors.Join(errs...)
+}
+
+func (mysql) fits(t TimeType, c columnType) bool {
+	switch t {
+	case Timestamp:
+		return strings.HasPrefix(c.name, "timestamp") && c.digits >= 3
+	case DateTime:
+		return strings.HasPrefix(c.name, "datetime") && c.digits >= 3
+	}
+	return mysql{}.integerType(c)
+}
+
+func (mysql) integerType(c columnType) bool {
+	return strings.HasPrefix(c.name, "bigint") && !strings.Contains(c.name, "unsigned")
+}
+
+func (mysql) types() columnTypes {
+	return columnTypes{
+		key:     func(most int) string { return fmt.Sprintf("VARBINARY(%d)", most) },
+		value:   "JSON",
+		integer: "BIGINT",
+		times:   map[TimeType]string{Millis: "BIGINT", Timestamp: "TIMESTAMP(3) NULL", DateTime: "DATETIME(3)"},
+	}
+}
+
+func (d mysql) indexed(schema, table string) string { return qualified(d, schema, table) }

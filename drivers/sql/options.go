@@ -1,0 +1,197 @@
+package sql
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// TimeType is the type of a column that holds an instant.
+type TimeType int
+
+const (
+	// Millis is a BIGINT (INTEGER in SQLite) of milliseconds since the Unix epoch.
+	Millis TimeType = iota
+
+	// Timestamp is a type that holds an instant whatever the time zone of the
+	// session: timestamptz in PostgreSQL, TIMESTAMP(3) in MySQL, in SQLite a TEXT
+	// that its date functions read.
+	Timestamp
+
+	// DateTime is a type that holds the reading of a clock, which is taken to be
+	// one in UTC: timestamp in PostgreSQL, DATETIME(3) in MySQL, in SQLite a TEXT.
+	DateTime
+)
+
+// TimeColumn is a column that holds an instant.
+type TimeColumn struct {
+	Name string
+	Type TimeType
+}
+
+// Row says how a T is kept in columns of the application's own.
+type Row[T any] struct {
+	// Columns are the columns' names.
+	Columns []string
+
+	// Fields returns a pointer for each column, into *v: what Rows.Scan fills, and
+	// what a statement's argument is read from. A column that may be NULL needs a
+	// field that takes it: a pointer, or a sql.Null. It must be pure.
+	Fields func(v *T) []any
+}
+
+// Options adjusts a Driver. The zero value, and a nil pointer, mean the defaults.
+type Options[T any] struct {
+	// Key is the table's primary key. Zero: a text column "id", which is the
+	// record's key as it is.
+	Key Key
+
+	// Value is the column that holds a T as JSON. Empty: "value".
+	Value string
+
+	// Row keeps a T in columns of its own instead. Zero: it does not.
+	Row Row[T]
+
+	// LifeOnly leaves values to the application's own SQL, as under
+	// slidingttl.Wrap: nothing but the life is read and written, values read are
+	// zero, and Insert makes a row of the key and the life alone.
+	LifeOnly bool
+
+	// CreatedAt and ExpiresAt are the columns of a record's life. Empty names:
+	// "created_at" and "expires_at".
+	CreatedAt, ExpiresAt TimeColumn
+
+	// SweepAt and Version are the columns that are the driver's own, both BIGINT.
+	// Empty: "sweep_at" and "version".
+	SweepAt, Version string
+
+	// MaxKey is the longest key in bytes. Zero: 255, which is what EnsureTable
+	// makes room for.
+	MaxKey int
+
+	// MaxSkew is by how much the system's clock may be off the database's before
+	// Check reports it. Zero: 1 min. Records do not depend on it, since the
+	// driver's clock is the database's; see slidingttl.Options.Now.
+	MaxSkew time.Duration
+}
+
+const (
+	defaultMaxKey  = 255
+	defaultMaxSkew = time.Minute
+
+	// maxName is PostgreSQL's limit on a name, the shortest, in bytes.
+	maxName = 63
+)
+
+func invalidOption(field, value, rule string) error {
+	return &driver.InvalidError{Field: "Options." + field, Value: value, Rule: rule}
+}
+
+// validate returns o with its defaults filled in.
+func (o Options[T]) validate() (Options[T], error) {
+	own := len(o.Row.Columns) > 0
+	for _, f := range []struct {
+		name *string
+		def  string
+	}{{&o.CreatedAt.Name, "created_at"}, {&o.ExpiresAt.Name, "expires_at"}, {&o.SweepAt, "sweep_at"}, {&o.Version, "version"}} {
+		if *f.name == "" {
+			*f.name = f.def
+		}
+	}
+	var err error
+	if o.Key, err = o.Key.validate(); err != nil {
+		return o, err
+	}
+	switch {
+	case own != (o.Row.Fields != nil):
+		return o, invalidOption("Row", "half set", "must have Columns and Fields, or neither")
+	case own && o.Value != "":
+		return o, invalidOption("Value", fmt.Sprintf("%q", o.Value), "must be empty where Row is set")
+	case o.LifeOnly && (own || o.Value != ""):
+		return o, invalidOption("LifeOnly", "true", "must not be set beside Value or Row")
+	case !o.LifeOnly && !own && o.Value == "":
+		o.Value = "value"
+	}
+	if own {
+		if n := len(o.Row.Fields(new(T))); n != len(o.Row.Columns) {
+			return o, invalidOption("Row.Fields", fmt.Sprintf("%d pointers", n), fmt.Sprintf("must return one for each of %d Columns", len(o.Row.Columns)))
+		}
+	}
+	for _, c := range []struct {
+		field string
+		t     TimeType
+	}{{"CreatedAt.Type", o.CreatedAt.Type}, {"ExpiresAt.Type", o.ExpiresAt.Type}} {
+		if c.t < Millis || c.t > DateTime {
+			return o, invalidOption(c.field, fmt.Sprint(int(c.t)), "must be Millis, Timestamp or DateTime")
+		}
+	}
+	switch {
+	case o.MaxKey < 0:
+		return o, invalidOption("MaxKey", fmt.Sprint(o.MaxKey), "must not be negative")
+	case o.MaxSkew < 0:
+		return o, invalidOption("MaxSkew", o.MaxSkew.String(), "must not be negative")
+	}
+	if o.MaxKey == 0 {
+		o.MaxKey = defaultMaxKey
+	}
+	if o.MaxSkew == 0 {
+		o.MaxSkew = defaultMaxSkew
+	}
+	return o, o.checkNames()
+}
+
+// values are the columns of a value.
+func (o *Options[T]) values() []string {
+	switch {
+	case o.LifeOnly:
+		return nil
+	case o.Value != "":
+		return []string{o.Value}
+	}
+	return o.Row.Columns
+}
+
+func (o *Options[T]) checkNames() error {
+	type name struct{ field, name string }
+	names := []name{
+		{"CreatedAt", o.CreatedAt.Name}, {"ExpiresAt", o.ExpiresAt.Name}, {"SweepAt", o.SweepAt}, {"Version", o.Version},
+	}
+	for i, c := range o.Key.Columns {
+		names = append(names, name{fmt.Sprintf("Key.Columns[%d]", i), c})
+	}
+	for i, c := range o.values() {
+		field := "Value"
+		if o.Value == "" {
+			field = fmt.Sprintf("Row.Columns[%d]", i)
+		}
+		names = append(names, name{field, c})
+	}
+	seen := make(map[string]string, len(names))
+	for _, n := range names {
+		if rule := checkName(n.name); rule != "" {
+			return invalidOption(n.field, fmt.Sprintf("%q", n.name), rule)
+		}
+		folded := strings.ToLower(n.name)
+		if other, ok := seen[folded]; ok {
+			return invalidOption(n.field, fmt.Sprintf("%q", n.name), "must differ from Options."+other)
+		}
+		seen[folded] = n.field
+	}
+	return nil
+}
+
+// checkName says what is wrong with the name of a table or a column, which need not
+// be more than a name can be without being a trap.
+func checkName(name string) string {
+	switch {
+	case name == "":
+		return "must not be empty"
+	case len(name) > maxName:
+		return fmt.Sprintf("must be at most %d bytes", maxName)
+	case strings.ContainsAny(name, "?.\"`\\\x00"):
+		return "must not contain ? . \" ` \\ or NUL"
+	}
+	return ""
+}

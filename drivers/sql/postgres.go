@@ -1,0 +1,152 @@
+package sql
+
+import (
+	"context"
+	stdsql "database/sql"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// postgres is PostgreSQL.
+type postgres struct{}
+
+func (postgres) quote(name string) string     { return `"` + name + `"` }
+func (postgres) bind(statement string) string { return numbered(statement) }
+func (postgres) integer() string              { return "?::bigint" }
+
+func (postgres) millis(t TimeType, column string) string {
+	if t == Millis {
+		return column
+	}
+	return "floor(extract(epoch from " + column + ") * 1000)::bigint"
+}
+
+func (postgres) written(t TimeType, argument string) string {
+	switch t {
+	case Timestamp:
+		return "to_timestamp((" + argument + ")::bigint / 1000.0)"
+	case DateTime:
+		return "to_timestamp((" + argument + ")::bigint / 1000.0) AT TIME ZONE 'UTC'"
+	}
+	return argument
+}
+
+func (postgres) lesser(a, b string) string { return "least(" + a + ", " + b + ")" }
+func (postgres) text(column string) string { return column + "::text" }
+func (postgres) size(column string) string { return "pg_column_size(" + column + ")" }
+
+func (p postgres) object(columns []string) string {
+	return object("json_build_object", columns, p.quote, func(c string) string { return c }) + "::text"
+}
+
+func (postgres) micros() string {
+	return "floor(extract(epoch from clock_timestamp()) * 1000000)::bigint"
+}
+
+func (p postgres) upsert(key, set []string, dead string) string { return onConflict(p, key, set, dead) }
+func (p postgres) excluded(column string) string                { return "excluded." + p.quote(column) }
+
+// onConflict is the upsert of PostgreSQL and SQLite.
+func onConflict(d dialect, key, set []string, dead string) string {
+	quoted := make([]string, len(key))
+	for i, k := range key {
+		quoted[i] = d.quote(k)
+	}
+	return " ON CONFLICT (" + strings.Join(quoted, ", ") + ") DO UPDATE SET " + strings.Join(set, ", ") + " WHERE " + dead
+}
+
+// readTouch takes both from the snapshot at the statement's beginning, so the read
+// sees the row as it was if the update found that another had changed it.
+func (postgres) readTouch(update, read, returned string) (string, bool) {
+	return "WITH touched AS (" + update + " RETURNING " + returned + ")" +
+		" SELECT 1, touched.* FROM touched" +
+		" UNION ALL SELECT 0, " + strings.TrimPrefix(read, "SELECT ") + " AND NOT EXISTS (SELECT 1 FROM touched)", true
+}
+
+func (postgres) tuples(n, size int) string        { return tuples(n, size) }
+func (postgres) lock() string                     { return " FOR UPDATE SKIP LOCKED" }
+func (postgres) begin(string, string) string      { return "" }
+func (postgres) isolation() stdsql.IsolationLevel { return stdsql.LevelReadCommitted }
+
+// verdict goes by SQLSTATE, which pgx and lib/pq tell alike.
+func (postgres) verdict(err error) verdict {
+	var server interface{ SQLState() string }
+	if !errors.As(err, &server) {
+		return unknown
+	}
+	switch state := server.SQLState(); {
+	case len(state) != 5:
+		return unknown
+	case state == "40001", state == "40P01": // serialization failure, deadlock
+		return collided
+	case state == "40003", state == "57P01", state == "57P02", strings.HasPrefix(state, "08"):
+		return unknown // completion unknown; the server is told to stop, or has crashed; the connection broke
+	case state == "23505":
+		return duplicate
+	case strings.HasPrefix(state, "22"), strings.HasPrefix(state, "23"), state == "54000":
+		return impossible
+	}
+	return refused
+}
+
+const postgresColumns = `
+SELECT a.attname, format_type(a.atttypid, a.atttypmod), a.atttypmod, ''
+FROM pg_attribute a
+WHERE a.attrelid = to_regclass($1) AND a.attnum > 0 AND NOT a.attisdropped`
+
+const postgresIndexes = `
+SELECT i.indexrelid::text, i.indisunique AND i.indpred IS NULL, a.attname
+FROM pg_index i
+CROSS JOIN LATERAL unnest(i.indkey) WITH ORDINALITY k(attnum, place)
+JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum
+WHERE i.indrelid = to_regclass($1) AND i.indisvalid AND k.place <= i.indnkeyatts
+ORDER BY i.indexrelid, k.place`
+
+func (p postgres) describe(ctx context.Context, db *stdsql.DB, schema, table string) (*description, error) {
+	return describe(ctx, db, postgresColumns, postgresIndexes, qualified(p, schema, table))
+}
+
+func (postgres) settings(ctx context.Context, db *stdsql.DB, _ bool) error {
+	var recovering bool
+	var readOnly string
+	if err := db.QueryRowContext(ctx, "SELECT pg_is_in_recovery(), current_setting('default_transaction_read_only')").Scan(&recovering, &readOnly); err != nil {
+		return err
+	}
+	if recovering || readOnly == "on" {
+		return &driver.InvalidError{Field: "database", Value: "read-only", Rule: "must take writes: be no standby, and have default_transaction_read_only off"}
+	}
+	return nil
+}
+
+func (postgres) fits(t TimeType, c columnType) bool {
+	switch t {
+	case Timestamp:
+		return strings.HasPrefix(c.name, "timestamp") && strings.HasSuffix(c.name, "with time zone") && postgresFraction(c)
+	case DateTime:
+		return strings.HasPrefix(c.name, "timestamp") && strings.HasSuffix(c.name, "without time zone") && postgresFraction(c)
+	}
+	return c.name == "bigint"
+}
+
+// postgresFraction reports whether a type keeps milliseconds: it does unless told.
+func postgresFraction(c columnType) bool { return c.digits < 0 || c.digits >= 3 }
+
+func (postgres) integerType(c columnType) bool { return c.name == "bigint" }
+
+func (postgres) types() columnTypes {
+	return columnTypes{
+		key:     func(int) string { return `text COLLATE "C"` },
+		value:   "jsonb",
+		integer: "bigint",
+		times:   map[TimeType]string{Millis: "bigint", Timestamp: "timestamptz", DateTime: "timestamp"},
+		suffix:  fmt.Sprintf(" WITH (fillfactor = %d)", fillfactor),
+	}
+}
+
+// fillfactor leaves room in each page for the versions that touches make of its rows.
+const fillfactor = 80
+
+func (d postgres) indexed(schema, table string) string { return qualified(d, schema, table) }

@@ -1,0 +1,55 @@
+package sql
+
+import (
+	"context"
+	stdsql "database/sql"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// Raw implements driver.RawReader, with one SELECT. The value is JSON: the column's
+// text, or an object of the value's columns as the database makes it.
+func (t *table) Raw(ctx context.Context, key string) (driver.Raw, error) {
+	k, err := t.key.row(key, t.maxKey)
+	if err != nil {
+		return driver.Raw{}, err
+	}
+	var r rawRow
+	found, shape, err := t.first(ctx, t.sql.raw, k.columns, r.dest())
+	switch {
+	case err != nil:
+		return driver.Raw{}, t.failed(ctx, err, k)
+	case !found:
+		return driver.Raw{}, driver.ErrNotFound
+	case shape != nil:
+		return driver.Raw{}, misshapen[driver.Raw](shape)
+	}
+	return t.rawOf(&r), nil
+}
+
+// rawRow scans a record in the database's own form.
+type rawRow struct {
+	life   life
+	fields [4]stdsql.NullString
+	value  []byte
+}
+
+func (r *rawRow) dest() []any {
+	return append(r.life.dest(), &r.fields[0], &r.fields[1], &r.fields[2], &r.fields[3], &r.value)
+}
+
+func (t *table) rawOf(r *rawRow) driver.Raw {
+	raw := driver.Raw{
+		Meta:    r.life.meta(),
+		Format:  "json",
+		Value:   r.value,
+		Fields:  make(map[string]string, len(r.fields)),
+		Problem: t.odd(&r.life),
+	}
+	for i, name := range []string{t.created.Name, t.expires.Name, t.sweep, t.version} {
+		if r.fields[i].Valid {
+			raw.Fields[name] = r.fields[i].String
+		}
+	}
+	return raw
+}

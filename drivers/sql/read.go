@@ -1,0 +1,183 @@
+package sql
+
+import (
+	"context"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// Get implements driver.Driver, with one SELECT.
+func (d *Driver[T]) Get(ctx context.Context, key string) (driver.Entry[T], error) {
+	k, err := d.key.row(key, d.maxKey)
+	if err != nil {
+		return driver.Entry[T]{}, err
+	}
+	if !d.clock.due() {
+		return d.read(ctx, k, d.sql.get, k.columns, nil)
+	}
+	var micros int64
+	var first []any
+	if d.sql.getTimed != d.sql.get {
+		first = []any{&micros}
+	}
+	sent := time.Now()
+	e, err := d.read(ctx, k, d.sql.getTimed, k.columns, first)
+	if err == nil && first != nil {
+		d.clock.observe(sent, micros)
+	}
+	return e, err
+}
+
+// read runs a statement that returns the row of a record behind first.
+func (d *Driver[T]) read(ctx context.Context, k rowKey, statement string, args, first []any) (driver.Entry[T], error) {
+	var l life
+	var s scanned[T]
+	dest := append(append(first, l.dest()...), d.codec.dest(&s)...)
+	found, shape, err := d.first(ctx, statement, args, dest)
+	switch {
+	case err != nil:
+		return driver.Entry[T]{}, d.failed(ctx, err, k)
+	case !found:
+		return driver.Entry[T]{}, driver.ErrNotFound
+	}
+	return d.entry(&l, &s, shape)
+}
+
+// entry is what was scanned, unless that failed.
+func (d *Driver[T]) entry(l *life, s *scanned[T], shape error) (driver.Entry[T], error) {
+	if shape != nil {
+		return driver.Entry[T]{}, misshapen[T](shape)
+	}
+	if err := d.odd(l); err != nil {
+		return driver.Entry[T]{}, err
+	}
+	v, err := d.codec.decode(s)
+	if err != nil {
+		return driver.Entry[T]{}, err
+	}
+	return driver.Entry[T]{Value: v, Meta: l.meta()}, nil
+}
+
+// meta reads what is stored of a record beside its value.
+func (t *table) meta(ctx context.Context, k rowKey) (driver.Meta, error) {
+	var l life
+	found, shape, err := t.first(ctx, t.sql.meta, k.columns, l.dest())
+	switch {
+	case err != nil:
+		return driver.Meta{}, t.failed(ctx, err, k)
+	case !found:
+		return driver.Meta{}, driver.ErrNotFound
+	case shape != nil:
+		return driver.Meta{}, misshapen[driver.Meta](shape)
+	}
+	return l.meta(), t.odd(&l)
+}
+
+// batchSize is how many keys one SELECT of GetMulti asks for.
+const batchSize = 512
+
+// GetMulti implements driver.BatchGetter, with one SELECT for each 512 keys.
+func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]driver.Entry[T], error) {
+	found := make(map[string]driver.Entry[T], len(keys))
+	place := make(map[string]int, len(keys))
+	var failed driver.KeyErrors
+	var rows []rowKey
+	for i, key := range keys {
+		if _, ok := place[key]; ok {
+			continue
+		}
+		place[key] = i
+		k, err := d.key.row(key, d.maxKey)
+		if err != nil {
+			failed = append(failed, &driver.KeyError{Index: i, Err: err})
+			continue
+		}
+		rows = append(rows, k)
+	}
+	for batch := range slices.Chunk(rows, batchSize) {
+		err := d.batch(ctx, batch, func(key string, e driver.Entry[T], err error) {
+			i, asked := place[key]
+			switch {
+			case !asked: // a column that takes two keys for one
+			case err != nil:
+				failed = append(failed, &driver.KeyError{Index: i, Err: err})
+			default:
+				found[key] = e
+			}
+		})
+		if err != nil {
+			return found, d.failed(ctx, err, batch...)
+		}
+	}
+	slices.SortFunc(failed, func(a, b *driver.KeyError) int { return a.Index - b.Index })
+	return found, failed.Err()
+}
+
+// batch reads rows and hands each to add.
+func (d *Driver[T]) batch(ctx context.Context, keys []rowKey, add func(key string, e driver.Entry[T], err error)) error {
+	list, args := d.keyList(keys)
+	rows, err := d.db.QueryContext(ctx, d.dialect.bind(d.sql.getMulti+list), args...)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		key := newJoined(len(d.key.Columns))
+		var l life
+		var s scanned[T]
+		shape := rows.Scan(append(append(key.dest(), l.dest()...), d.codec.dest(&s)...)...)
+		e, err := d.entry(&l, &s, shape)
+		add(d.key.Join(key), e, err)
+	}
+	return rows.Err()
+}
+
+// ReadTouch implements driver.ReadToucher: on PostgreSQL with one statement that
+// updates and selects, on SQLite with an UPDATE that returns the row, and a SELECT if
+// none was due. It does not look at known. On MySQL it only reads.
+func (d *Driver[T]) ReadTouch(ctx context.Context, key string, _ *driver.Meta, a driver.Access, now driver.Instant) (driver.Entry[T], bool, error) {
+	if d.sql.readTouch == "" {
+		e, err := d.Get(ctx, key)
+		return e, false, err
+	}
+	k, err := d.key.row(key, d.maxKey)
+	if err != nil {
+		return driver.Entry[T]{}, false, err
+	}
+	stored := sum(a.At, a.Stored)
+	if a.Promote {
+		stored = driver.MaxInstant
+	}
+	room, most := int64(math.MaxInt64-a.Most), int64(a.Most)
+	args := append([]any{int64(stored), room, most}, k.columns...)
+	args = append(args, int64(now), int64(sum(a.At, a.Keep)), room, most)
+	if d.sql.readsToo {
+		args = append(args, k.columns...)
+	}
+	var l life
+	var s scanned[T]
+	var touched int
+	found, shape, err := d.first(ctx, d.sql.readTouch, args, append(append([]any{&touched}, l.dest()...), d.codec.dest(&s)...))
+	switch {
+	case err != nil && d.dialect.verdict(err) == unknown:
+		return driver.Entry[T]{}, false, d.lost(ctx, err, k)
+	case err != nil, !found && !d.sql.readsToo:
+		e, err := d.Get(ctx, key)
+		return e, false, err
+	case !found:
+		return driver.Entry[T]{}, false, driver.ErrNotFound
+	}
+	e, err := d.entry(&l, &s, shape)
+	return e, touched == 1 && err == nil, err
+}
+
+// sum returns i + d, for a d that is not negative.
+func sum(i, d driver.Instant) driver.Instant {
+	if s := i + d; s >= i {
+		return s
+	}
+	return driver.MaxInstant
+}

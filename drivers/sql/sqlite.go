@@ -1,0 +1,125 @@
+package sql
+
+import (
+	"context"
+	stdsql "database/sql"
+	"errors"
+	"strings"
+)
+
+// sqlite is SQLite 3.42 or later.
+type sqlite struct{}
+
+func (sqlite) quote(name string) string     { return `"` + name + `"` }
+func (sqlite) bind(statement string) string { return statement }
+func (sqlite) integer() string              { return "?" }
+
+func (sqlite) millis(t TimeType, column string) string {
+	if t == Millis {
+		return column
+	}
+	// What is no date must not read as none.
+	return "CASE WHEN " + column + " IS NULL THEN NULL ELSE COALESCE(CAST(ROUND(unixepoch(" + column + ", 'subsec') * 1000) AS INTEGER), 'no date') END"
+}
+
+func (sqlite) written(t TimeType, argument string) string {
+	if t == Millis {
+		return argument
+	}
+	return "strftime('%Y-%m-%dT%H:%M:%fZ', (" + argument + ") / 1000.0, 'unixepoch')"
+}
+
+func (sqlite) lesser(a, b string) string { return "min(" + a + ", " + b + ")" }
+func (sqlite) text(column string) string { return "CAST(" + column + " AS TEXT)" }
+func (sqlite) size(column string) string { return "LENGTH(CAST(" + column + " AS BLOB))" }
+
+func (s sqlite) object(columns []string) string {
+	return object("json_object", columns, s.quote, func(c string) string {
+		return "CASE typeof(" + c + ") WHEN 'blob' THEN hex(" + c + ") ELSE " + c + " END"
+	})
+}
+
+func (sqlite) micros() string { return "" }
+
+func (s sqlite) upsert(key, set []string, dead string) string { return onConflict(s, key, set, dead) }
+func (s sqlite) excluded(column string) string                { return "excluded." + s.quote(column) }
+
+// readTouch: what an UPDATE returns cannot be part of another statement. A trip to
+// SQLite is a call, so a read that follows costs little.
+func (sqlite) readTouch(update, _, returned string) (string, bool) {
+	return update + " RETURNING 1, " + returned, false
+}
+
+func (sqlite) tuples(n, size int) string {
+	if size == 1 {
+		return tuples(n, size)
+	}
+	return "VALUES " + tuples(n, size)
+}
+
+func (sqlite) lock() string { return "" }
+
+// begin takes the one lock there is before the transaction reads, for a read that is
+// to become a write fails if another has written meanwhile.
+func (s sqlite) begin(table, column string) string {
+	return "UPDATE " + table + " SET " + column + " = " + column + " WHERE 0"
+}
+
+func (sqlite) isolation() stdsql.IsolationLevel { return stdsql.LevelDefault }
+
+// verdict goes by the result code, which modernc.org/sqlite tells.
+func (sqlite) verdict(err error) verdict {
+	var coded interface{ Code() int }
+	if !errors.As(err, &coded) {
+		return unknown
+	}
+	const ioErr, tooBig, constraint, mismatch = 10, 18, 19, 20
+	const uniqueConstraint, primaryKeyConstraint = 19 | 8<<8, 19 | 6<<8
+	switch code := coded.Code(); {
+	case code == uniqueConstraint, code == primaryKeyConstraint:
+		return duplicate
+	case code&0xff == constraint, code&0xff == tooBig, code&0xff == mismatch:
+		return impossible
+	case code&0xff == ioErr:
+		return unknown
+	}
+	return refused
+}
+
+const sqliteColumns = `SELECT name, lower(type), 0, '' FROM pragma_table_info(?2, COALESCE(NULLIF(?1, ''), 'main'))`
+
+const sqliteIndexes = `
+SELECT l.name, l."unique" AND NOT l.partial, i.name
+FROM pragma_index_list(?2, COALESCE(NULLIF(?1, ''), 'main')) l, pragma_index_info(l.name, COALESCE(NULLIF(?1, ''), 'main')) i
+WHERE i.name IS NOT NULL
+UNION ALL
+SELECT 'rowid', 1, name FROM pragma_table_info(?2, COALESCE(NULLIF(?1, ''), 'main')) WHERE pk AND lower(type) = 'integer'`
+
+func (sqlite) describe(ctx context.Context, db *stdsql.DB, schema, table string) (*description, error) {
+	return describe(ctx, db, sqliteColumns, sqliteIndexes, schema, table)
+}
+
+func (sqlite) settings(context.Context, *stdsql.DB, bool) error { return nil }
+
+func (s sqlite) fits(t TimeType, c columnType) bool {
+	if t == Millis {
+		return s.integerType(c)
+	}
+	// A type that is none of SQLite's keeps a text as it is, unless it looks like a number.
+	return !s.integerType(c) && !strings.Contains(c.name, "real") && !strings.Contains(c.name, "blob")
+}
+
+// integerType: SQLite takes any type with INT in it for one of whole numbers.
+func (sqlite) integerType(c columnType) bool { return strings.Contains(c.name, "int") }
+
+func (sqlite) types() columnTypes {
+	return columnTypes{
+		key:     func(int) string { return "TEXT NOT NULL" },
+		value:   "TEXT",
+		integer: "INTEGER",
+		times:   map[TimeType]string{Millis: "INTEGER", Timestamp: "TEXT", DateTime: "TEXT"},
+	}
+}
+
+// indexed: an index is in its table's database, which only its own name may tell.
+func (s sqlite) indexed(_, table string) string { return s.quote(table) }

@@ -1,0 +1,231 @@
+package sqltest
+
+import (
+	"bytes"
+	"context"
+	stdsql "database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	_ "github.com/go-sql-driver/mysql" // registers itself
+	_ "github.com/jackc/pgx/v5/stdlib" // registers itself
+	_ "modernc.org/sqlite"             // registers itself
+)
+
+// Database is a kind of database.
+type Database int
+
+const (
+	PostgreSQL Database = iota + 1
+	MariaDB             // or MySQL, by SQLTEST_MYSQL
+	SQLite
+)
+
+// Server is a database server that answers. Its methods are safe for concurrent use.
+type Server struct {
+	// DSN is how to reach it, by pgx or go-sql-driver/mysql.
+	DSN string
+
+	db   Database
+	stop func() error // nil: it runs without us
+}
+
+const startTimeout = 2 * time.Minute
+
+// kind is a kind of server.
+type kind struct {
+	driver   string // of database/sql
+	variable string // that names one which runs already
+	packages string // that Debian has it in
+	user     string // that it runs as where this program is root's
+	signal   string // that ends it at once, and its children
+	find     func() (string, error)
+	commands func(program, dir string) (prepare, serve *exec.Cmd)
+	dsn      func(dir string) string
+}
+
+var kinds = map[Database]kind{
+	PostgreSQL: {
+		driver: "pgx", variable: "SQLTEST_POSTGRES", packages: "postgresql", user: "postgres", signal: "QUIT",
+		find: func() (string, error) {
+			return find("postgres", "/usr/lib/postgresql/*/bin/postgres", "/usr/pgsql-*/bin/postgres")
+		},
+		commands: func(program, dir string) (prepare, serve *exec.Cmd) {
+			data := filepath.Join(dir, "data")
+			return exec.Command(beside(program, "initdb"), "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync", "--no-instructions"),
+				exec.Command(program, "-D", data, "-k", dir, "-c", "listen_addresses=", "-c", "fsync=off", "-c", "synchronous_commit=off",
+					"-c", "full_page_writes=off", "-c", "max_connections=200", "-c", "shared_buffers=256MB", "-c", "max_wal_size=4GB")
+		},
+		dsn: func(dir string) string { return "host=" + dir + " user=postgres dbname=postgres sslmode=disable" },
+	},
+	MariaDB: {
+		driver: "mysql", variable: "SQLTEST_MYSQL", packages: "mariadb-server", user: "mysql", signal: "KILL",
+		find: func() (string, error) { return find("mariadbd", "/usr/sbin/mariadbd", "/usr/libexec/mariadbd") },
+		commands: func(program, dir string) (prepare, serve *exec.Cmd) {
+			data := filepath.Join(dir, "data")
+			install, err := find("mariadb-install-db")
+			if err != nil {
+				install = beside(program, "../bin/mariadb-install-db")
+			}
+			return exec.Command(install, "--no-defaults", "--datadir="+data, "--auth-root-authentication-method=normal", "--skip-test-db"),
+				exec.Command(program, "--no-defaults", "--datadir="+data, "--socket="+filepath.Join(dir, "s"), "--skip-networking",
+					"--pid-file="+filepath.Join(dir, "pid"), "--innodb-flush-log-at-trx-commit=0", "--innodb-flush-method=nosync",
+					"--innodb-buffer-pool-size=256M", "--innodb-log-file-size=256M", "--max-connections=200")
+		},
+		dsn: func(dir string) string { return "root@unix(" + filepath.Join(dir, "s") + ")/" },
+	},
+}
+
+// Run starts a server of PostgreSQL or MariaDB, or finds the one that a
+// variable names, for programs that have no test. It returns when the server answers,
+// after one to a few seconds. The caller closes it; it does not outlive the program in
+// any case.
+func Run(ctx context.Context, db Database) (*Server, error) {
+	k, ok := kinds[db]
+	if !ok {
+		return nil, fmt.Errorf("sqltest: database %d has no server", db)
+	}
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	if dsn := os.Getenv(k.variable); dsn != "" {
+		if err := answers(ctx, k.driver, dsn, nil); err != nil {
+			return nil, fmt.Errorf("sqltest: the server that %s names does not answer: %w", k.variable, err)
+		}
+		return &Server{DSN: dsn, db: db}, nil
+	}
+	s, err := k.start(ctx)
+	if errors.Is(err, errNotInstalled) {
+		return nil, fmt.Errorf("sqltest: %w: apt-get install %s, or name a server by %s", err, k.packages, k.variable)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("sqltest: %s does not start: %w", k.packages, err)
+	}
+	s.db = db
+	return s, nil
+}
+
+// Close stops the server and drops its data, and returns when its process has ended. A
+// server named by a variable goes on running.
+func (s *Server) Close() error {
+	if s.stop == nil {
+		return nil
+	}
+	return s.stop()
+}
+
+// guard runs a server in place of the shell. When its own standard input ends, because
+// the server is closed and also because this program died unasked, it ends the server
+// and removes its directory.
+const guard = `signal=$1 dir=$2; shift 2; exec 3<&0
+{
+	cat <&3 >/dev/null
+	kill -$signal $$
+	for try in 1 2 3 4 5 6 7 8 9 10; do kill -0 $$ || break; sleep 0.2; done
+	rm -rf "$dir"
+} >/dev/null 2>&1 &
+exec "$@" 3<&- </dev/null`
+
+func (k kind) start(ctx context.Context) (*Server, error) {
+	program, err := k.find()
+	if err != nil {
+		return nil, err
+	}
+	u, err := ownerFor(k.user)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := temporary(u)
+	if err != nil {
+		return nil, err
+	}
+	prepare, serve := k.commands(program, dir)
+	u.runs(prepare)
+	prepare.Dir = dir
+	if out, err := prepare.CombinedOutput(); err != nil {
+		_ = os.RemoveAll(dir)
+		return nil, fmt.Errorf("%w: %s", err, bytes.TrimSpace(out))
+	}
+	cmd := exec.Command("sh", append([]string{"-c", guard, "sh", k.signal, dir}, serve.Args...)...)
+	u.runs(cmd)
+	cmd.Dir = dir
+	var output bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &output, &output
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	ended := make(chan struct{})
+	go func() {
+		_ = cmd.Wait() // it always ends by a signal, or says why it did not start
+		close(ended)
+	}()
+	s := &Server{DSN: k.dsn(dir), stop: func() error {
+		_ = stdin.Close()
+		<-ended
+		return os.RemoveAll(dir)
+	}}
+	if err := answers(ctx, k.driver, s.DSN, ended); err != nil {
+		_ = s.stop()
+		return nil, fmt.Errorf("%w: %s", err, bytes.TrimSpace(output.Bytes()))
+	}
+	return s, nil
+}
+
+// answers waits until the server answers, or ended is closed.
+func answers(ctx context.Context, driver, dsn string, ended <-chan struct{}) error {
+	db, err := stdsql.Open(driver, dsn)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = db.Close() }()
+	const between = 20 * time.Millisecond
+	tick := time.NewTicker(between)
+	defer tick.Stop()
+	for {
+		err := db.PingContext(ctx)
+		if err == nil || ended == nil {
+			return err // if it was there before, it should answer
+		}
+		select {
+		case <-tick.C:
+		case <-ended:
+			return errors.New("it ended")
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+// owner is whom a server runs as; nil is who runs this program.
+type owner struct{ uid, gid uint32 }
+
+// ownerFor returns the user of that name where this program is root's, which servers
+// refuse to be.
+func ownerFor(name string) (*owner, error) {
+	if os.Geteuid() != 0 {
+		return nil, nil
+	}
+	u, err := user.Lookup(name)
+	if err != nil {
+		return nil, err
+	}
+	uid, errUID := strconv.ParseUint(u.Uid, 10, 32)
+	gid, errGID := strconv.ParseUint(u.Gid, 10, 32)
+	return &owner{uint32(uid), uint32(gid)}, errors.Join(errUID, errGID)
+}
+
+func (u *owner) runs(cmd *exec.Cmd) {
+	if u != nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: u.uid, Gid: u.gid}}
+	}
+}

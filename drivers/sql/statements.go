@@ -1,0 +1,168 @@
+package sql
+
+import "strings"
+
+// statements are the texts of all that is asked of a table, with their arguments in
+// the order that comments give. K are the columns of the key, W those and what the
+// record was (created_at, expires_at, version), C is created_at, twice where it is no
+// BIGINT, V are the columns of the value.
+type statements struct {
+	get      string // K
+	getTimed string // K; returns the database's time before the rest
+	getMulti string // up to its list of keys
+	meta     string // K
+	raw      string // K
+	insert   string // K, created_at, expires_at, sweep_at, version, V, and now with an upsert
+	replace  string // C, expires_at, sweep_at, version, V, W
+	forward  string // expires_at, W: a touch that leaves sweep_at alone
+	touch    string // C, expires_at, sweep_at, W: any other
+	remove   string // W
+	delete   string // K
+
+	// stored end, MaxInt64 - most, most, K, now, keep's end, MaxInt64 - most, most,
+	// and K if it reads too; empty: there is none
+	readTouch string
+
+	upserts  bool // insert also overwrites what is dead
+	readsToo bool // readTouch returns a row that it does not touch
+}
+
+func (t *table) statements() statements {
+	d := t.dialect
+	q := d.quote
+	name := t.quoted()
+	quoted := func(names []string) []string {
+		all := make([]string, len(names))
+		for i, n := range names {
+			all[i] = q(n)
+		}
+		return all
+	}
+	each := func(names []string, item string) []string {
+		all := make([]string, len(names))
+		for i, n := range names {
+			all[i] = q(n) + item
+		}
+		return all
+	}
+	created, expires := t.createdMillis(), t.expiresMillis()
+	key := strings.Join(each(t.key.Columns, " = ?"), " AND ")
+	values := quoted(t.values)
+	life := strings.Join([]string{created, expires, q(t.version)}, ", ")
+	whole := strings.Join(append([]string{life}, values...), ", ")
+	from := " FROM " + name + " WHERE "
+	is := key + " AND COALESCE(" + created + ", 0) = ? AND COALESCE(" + expires + ", 0) = ? AND COALESCE(" + q(t.version) + ", 0) = ?"
+
+	keepCreated := q(t.created.Name) + " = " + d.written(t.created.Type, "?")
+	setExpires := q(t.expires.Name) + " = " + d.written(t.expires.Type, "?")
+	setSweep := q(t.sweep) + " = " + d.lesser(q(t.sweep), d.integer())
+	if t.created.Type != Millis { // it may be finer than what is known of it
+		keepCreated = q(t.created.Name) + " = CASE WHEN " + created + " = " + d.integer() + " THEN " + q(t.created.Name) +
+			" ELSE " + d.written(t.created.Type, "?") + " END"
+	}
+	set := func(s ...string) string { return "UPDATE " + name + " SET " + strings.Join(s, ", ") + " WHERE " }
+
+	columns := append(quoted(t.key.Columns), q(t.created.Name), q(t.expires.Name), q(t.sweep), q(t.version))
+	columns = append(columns, values...)
+	overwritten := append([]string{t.created.Name, t.expires.Name, t.sweep, t.version}, t.values...)
+	for i, c := range overwritten {
+		overwritten[i] = q(c) + " = " + d.excluded(c)
+	}
+	dead := strings.ReplaceAll(expires, q(t.expires.Name), name+"."+q(t.expires.Name))
+	dead += " <> 0 AND " + dead + " <= ?"
+
+	upsert := d.upsert(t.key.Columns, overwritten, dead)
+
+	limit := d.lesser(created, d.integer()) + " + " + d.integer()
+	due := "COALESCE(" + created + ", 0) <> 0 AND " + expires + " > ? AND " + expires + " < " + d.lesser(d.integer(), limit)
+	update := set(q(t.expires.Name)+" = "+d.written(t.expires.Type, d.lesser(d.integer(), limit))) + key + " AND " + due
+	get := "SELECT " + whole + from + key
+
+	s := statements{
+		get:      get,
+		getMulti: "SELECT " + strings.Join(quoted(t.key.Columns), ", ") + ", " + whole + from + t.keyTuple() + " IN ",
+		meta:     "SELECT " + life + from + key,
+		upserts:  upsert != "",
+		insert: "INSERT INTO " + name + " (" + strings.Join(columns, ", ") + ") VALUES (" +
+			listed("?", len(t.key.Columns)) + ", " + d.written(t.created.Type, "?") + ", " + d.written(t.expires.Type, "?") + ", " +
+			listed("?", 2+len(values)) + ")" + upsert,
+		replace: set(append([]string{keepCreated, setExpires, setSweep, q(t.version) + " = ?"}, each(t.values, " = ?")...)...) + is,
+		forward: set(setExpires) + is,
+		touch:   set(keepCreated, setExpires, setSweep) + is,
+		remove:  "DELETE" + from + is,
+		delete:  "DELETE" + from + key,
+	}
+	s.readTouch, s.readsToo = d.readTouch(update, get, whole)
+	s.getTimed = s.get
+	if micros := d.micros(); micros != "" {
+		s.getTimed = "SELECT " + micros + ", " + whole + from + key
+	}
+	s.raw = "SELECT " + life + ", " + strings.Join(t.rawColumns(), ", ") + from + key
+	for _, text := range []*string{&s.get, &s.getTimed, &s.meta, &s.raw, &s.insert, &s.replace, &s.forward, &s.touch, &s.remove, &s.delete, &s.readTouch} {
+		*text = d.bind(*text)
+	}
+	return s
+}
+
+// createdMillis and expiresMillis are the expressions that read a life.
+func (t *table) createdMillis() string {
+	return t.dialect.millis(t.created.Type, t.dialect.quote(t.created.Name))
+}
+
+func (t *table) expiresMillis() string {
+	return t.dialect.millis(t.expires.Type, t.dialect.quote(t.expires.Name))
+}
+
+// expiresOrNone is expiresMillis, with NULL for whatever means that there is none.
+func (t *table) expiresOrNone() string { return "NULLIF(" + t.expiresMillis() + ", 0)" }
+
+// rawColumns are the expressions for a record in the database's own form.
+func (t *table) rawColumns() []string {
+	q, text := t.dialect.quote, t.dialect.text
+	return []string{text(q(t.created.Name)), text(q(t.expires.Name)), text(q(t.sweep)), text(q(t.version)), t.rawValue()}
+}
+
+// rawValue is the expression for a value in the database's own form.
+func (t *table) rawValue() string {
+	switch {
+	case len(t.values) == 0:
+		return "NULL"
+	case t.json:
+		return t.dialect.text(t.dialect.quote(t.values[0]))
+	}
+	return t.dialect.object(t.values)
+}
+
+// quoted is the table's name in a statement.
+func (t *table) quoted() string { return qualified(t.dialect, t.schema, t.name) }
+
+// keyTuple is the key in a comparison with tuples.
+func (t *table) keyTuple() string {
+	names := t.keyColumns()
+	if len(names) == 1 {
+		return names[0]
+	}
+	return "(" + strings.Join(names, ", ") + ")"
+}
+
+func (t *table) keyColumns() []string {
+	names := make([]string, len(t.key.Columns))
+	for i, c := range t.key.Columns {
+		names[i] = t.dialect.quote(c)
+	}
+	return names
+}
+
+// keyList is a list of at least n keys, for IN: a power of two, so that few texts of
+// statements come about. Who asks repeats a key.
+func (t *table) keyList(keys []rowKey) (list string, args []any) {
+	n := 1
+	for n < len(keys) {
+		n *= 2
+	}
+	args = make([]any, 0, n*len(t.key.Columns))
+	for i := range n {
+		args = append(args, keys[min(i, len(keys)-1)].columns...)
+	}
+	return "(" + t.dialect.tuples(n, len(t.key.Columns)) + ")", args
+}

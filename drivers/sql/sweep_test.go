@@ -1,0 +1,258 @@
+package sql
+
+import (
+	"context"
+	stdsql "database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// rows counts the rows of d's table.
+func (d *Driver[T]) rows(t testing.TB) (n int) {
+	t.Helper()
+	if err := d.db.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM "+d.quoted()).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func (t *table) mustSweeper(tb testing.TB, opts SweepOptions) *Sweeper {
+	tb.Helper()
+	s, err := t.Sweeper(&opts)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return s
+}
+
+func at(i driver.Instant) func() time.Time { return i.Time }
+
+func TestSweep(t *testing.T) {
+	onAll(t, func(t *testing.T, db *stdsql.DB, dialect Dialect) {
+		ctx := t.Context()
+		d := open[session](t, db, dialect, nil)
+		short, long := lasting(time.Minute), lasting(time.Hour)
+		d.mustInsert(t, "dead", session{User: "ann"}, short)
+		touched := d.mustInsert(t, "touched", session{}, short)
+		if _, err := d.Touch(ctx, "touched", touched, long, base); err != nil {
+			t.Fatal(err)
+		}
+		lowered := d.mustInsert(t, "lowered", session{}, long)
+		if _, err := d.Touch(ctx, "lowered", lowered, short, base); err != nil {
+			t.Fatal(err)
+		}
+		overwritten := d.mustInsert(t, "overwritten", session{}, long)
+		if _, err := d.Replace(ctx, "overwritten", session{}, overwritten, short, base); err != nil {
+			t.Fatal(err)
+		}
+		d.mustInsert(t, "long", session{}, long)
+		d.mustInsert(t, "forever", session{}, driver.Life{CreatedAt: base})
+		// Rows of another program, which does not know sweep_at.
+		insert := "INSERT INTO " + d.quoted() + " (id, value, expires_at) VALUES (?, '{}', ?)"
+		mustExec(t, db, dialect, insert, "foreign dead", int64(short.ExpiresAt))
+		mustExec(t, db, dialect, insert, "foreign alive", int64(long.ExpiresAt))
+		mustExec(t, db, dialect, insert, "foreign forever", nil)
+
+		var buried []string
+		bury := func(_ context.Context, _ *stdsql.Tx, dead []Dead) error {
+			for _, r := range dead {
+				buried = append(buried, r.Key)
+				if r.Key == "dead" && (r.Format != "json" || !slices.Contains([]string{`{"user":"ann"}`, `{"user": "ann"}`}, string(r.Value)) ||
+					r.Life != short || r.Version == 0 || r.Fields["expires_at"] != fmt.Sprint(int64(short.ExpiresAt))) {
+					t.Errorf("buried %+v (%s)", r, r.Value)
+				}
+			}
+			return nil
+		}
+		s := d.mustSweeper(t, SweepOptions{Batch: 2, Now: at(short.ExpiresAt), Bury: bury})
+		if err := s.Sweep(ctx); err != nil {
+			t.Fatal(err)
+		}
+		slices.Sort(buried)
+		if want := []string{"dead", "foreign dead", "lowered", "overwritten"}; !slices.Equal(buried, want) {
+			t.Errorf("buried %q, want %q", buried, want)
+		}
+		if n := d.rows(t); n != 5 {
+			t.Errorf("%d rows are left, want 5", n)
+		}
+		if got := s.Stats(); got.Deleted != 4 || got.Filed != 3 || got.Failed != 0 {
+			t.Errorf("stats %+v, want 4 deleted and 3 filed", got)
+		}
+		again := d.mustSweeper(t, SweepOptions{Now: at(short.ExpiresAt)})
+		if err := again.Sweep(ctx); err != nil || again.Stats().Batches != 0 {
+			t.Errorf("a second sweep: %v, %+v; want nothing to do", err, again.Stats())
+		}
+		later := d.mustSweeper(t, SweepOptions{Now: at(long.ExpiresAt), Retention: time.Millisecond})
+		if err := later.Sweep(ctx); err != nil || d.rows(t) != 5 {
+			t.Errorf("within the retention: %v, %d rows; want 5", err, d.rows(t))
+		}
+		later = d.mustSweeper(t, SweepOptions{Now: at(long.ExpiresAt + 1), Retention: time.Millisecond})
+		if err := later.Sweep(ctx); err != nil || d.rows(t) != 2 {
+			t.Errorf("after the retention: %v, %d rows; want those 2 that never expire", err, d.rows(t))
+		}
+	})
+}
+
+func TestBuryFails(t *testing.T) {
+	onAll(t, func(t *testing.T, db *stdsql.DB, dialect Dialect) {
+		ctx := t.Context()
+		d := open[session](t, db, dialect, nil)
+		mustExec(t, db, dialect, "CREATE TABLE graves (id VARCHAR(20))")
+		d.mustInsert(t, "dead", session{}, lasting(time.Minute))
+		failing := errors.New("the archive is full")
+		s := d.mustSweeper(t, SweepOptions{Now: at(base.Add(time.Hour)), Bury: func(ctx context.Context, tx *stdsql.Tx, dead []Dead) error {
+			if _, err := tx.ExecContext(ctx, "INSERT INTO graves VALUES ('"+dead[0].Key+"')"); err != nil {
+				return err
+			}
+			return failing
+		}})
+		graves := func() (n int) {
+			if err := db.QueryRowContext(ctx, "SELECT COUNT(*) FROM graves").Scan(&n); err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+		if err := s.Sweep(ctx); !errors.Is(err, failing) {
+			t.Errorf("error %v, want that of Bury", err)
+		}
+		if d.rows(t) != 1 || graves() != 0 || s.Stats().Failed != 1 {
+			t.Errorf("%d rows and %d graves, stats %+v: want nothing done", d.rows(t), graves(), s.Stats())
+		}
+		failing = nil
+		if err := s.Sweep(ctx); err != nil || d.rows(t) != 0 || graves() != 1 {
+			t.Errorf("then: %v, %d rows and %d graves", err, d.rows(t), graves())
+		}
+	})
+}
+
+// TestSweepersShare has many sweepers at work beside touches. Each row is buried once,
+// and none that is alive.
+func TestSweepersShare(t *testing.T) {
+	onAll(t, func(t *testing.T, db *stdsql.DB, dialect Dialect) {
+		const n, sweepers = 400, 4
+		ctx := t.Context()
+		d := open[session](t, db, dialect, nil)
+		short, long := lasting(time.Minute), lasting(time.Hour)
+		metas := make(map[string]driver.Meta)
+		for i := range n {
+			key := fmt.Sprint(i)
+			metas[key] = d.mustInsert(t, key, session{}, short)
+		}
+		var mu sync.Mutex
+		buried, kept := make(map[string]int), make(map[string]bool)
+		var group sync.WaitGroup
+		for range sweepers {
+			s := d.mustSweeper(t, SweepOptions{Batch: 10, Now: at(short.ExpiresAt), Bury: func(_ context.Context, _ *stdsql.Tx, dead []Dead) error {
+				mu.Lock()
+				defer mu.Unlock()
+				for _, r := range dead {
+					buried[r.Key]++
+				}
+				return nil
+			}})
+			group.Go(func() {
+				if err := s.Sweep(ctx); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		group.Go(func() {
+			for key, was := range metas { // a touch by a clock that is a little behind
+				switch _, err := d.Touch(ctx, key, was, long, short.ExpiresAt-1); {
+				case err == nil:
+					mu.Lock()
+					kept[key] = true
+					mu.Unlock()
+				case !errors.Is(err, driver.ErrNotFound):
+					t.Error(err)
+				}
+			}
+		})
+		group.Wait()
+		if err := d.mustSweeper(t, SweepOptions{Now: at(short.ExpiresAt)}).Sweep(ctx); err != nil {
+			t.Error(err)
+		}
+		if got := d.rows(t); got != len(kept) {
+			t.Errorf("%d rows are left, %d were touched in time", got, len(kept))
+		}
+		for key, times := range buried {
+			if times != 1 || kept[key] {
+				t.Errorf("a row was buried %d times, and touched in time: %v", times, kept[key])
+			}
+		}
+		if len(buried)+len(kept) != n {
+			t.Errorf("%d buried and %d kept of %d", len(buried), len(kept), n)
+		}
+	})
+}
+
+func TestBacklog(t *testing.T) {
+	onAll(t, func(t *testing.T, db *stdsql.DB, dialect Dialect) {
+		d := open[session](t, db, dialect, nil)
+		if b, err := d.Backlog(t.Context()); err != nil || b != (Backlog{}) {
+			t.Errorf("of an empty table: %+v, %v", b, err)
+		}
+		now := driver.Floor(time.Now())
+		for i, ttl := range []time.Duration{-time.Hour, -2 * time.Hour, time.Hour} {
+			life := driver.Life{CreatedAt: now.Add(-3 * time.Hour), ExpiresAt: now.Add(ttl)}
+			if _, err := d.Insert(t.Context(), fmt.Sprint(i), session{}, life, life.CreatedAt); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if b, err := d.Backlog(t.Context()); err != nil || b != (Backlog{2, now.Add(-2 * time.Hour)}) {
+			t.Errorf("%+v, %v; want 2, the oldest two hours ago", b, err)
+		}
+		s := d.mustSweeper(t, SweepOptions{}) // by the database's own time
+		if err := s.Sweep(t.Context()); err != nil || d.rows(t) != 1 {
+			t.Errorf("%v, %d rows left; want 1", err, d.rows(t))
+		}
+	})
+}
+
+func TestSweeperRuns(t *testing.T) {
+	onAll(t, func(t *testing.T, db *stdsql.DB, dialect Dialect) {
+		d := open[session](t, db, dialect, nil)
+		d.mustInsert(t, "a", session{}, lasting(time.Minute))
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var told error
+		fails := true
+		s := d.mustSweeper(t, SweepOptions{
+			Every: time.Millisecond, Rate: 1e6, Now: at(base.Add(time.Hour)),
+			Bury: func(context.Context, *stdsql.Tx, []Dead) error {
+				if fails {
+					fails = false
+					return errCut
+				}
+				cancel() // the transaction, too
+				return nil
+			},
+			OnError: func(err error) { told = err },
+		})
+		s.Run(ctx)
+		if !errors.Is(told, errCut) || s.Stats().Failed != 2 {
+			t.Errorf("told %v, stats %+v", told, s.Stats())
+		}
+	})
+}
+
+func TestSweepOptions(t *testing.T) {
+	d, err := New[session](new(stdsql.DB), SQLite, "t", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for field, o := range map[string]SweepOptions{
+		"Retention": {Retention: -1}, "Every": {Every: -1}, "Batch": {Batch: maxBatch + 1}, "Rate": {Rate: -1},
+	} {
+		var invalid *driver.InvalidError
+		if _, err := d.Sweeper(&o); !errors.As(err, &invalid) || invalid.Field != "SweepOptions."+field {
+			t.Errorf("%s: error %v", field, err)
+		}
+	}
+}

@@ -1,0 +1,82 @@
+package sql
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// codec turns a value into arguments and back.
+type codec[T any] struct {
+	fields   func(v *T) []any // nil: one column of JSON, or none
+	lifeOnly bool
+}
+
+func newCodec[T any](o *Options[T]) codec[T] {
+	return codec[T]{fields: o.Row.Fields, lifeOnly: o.LifeOnly}
+}
+
+// encode returns the arguments for v.
+func (c *codec[T]) encode(v T) ([]any, error) {
+	switch {
+	case c.lifeOnly:
+		return nil, nil
+	case c.fields != nil:
+		return c.fields(&v), nil
+	}
+	text, err := json.Marshal(v)
+	if err != nil {
+		return nil, &driver.InvalidError{Field: "value", Value: fmt.Sprintf("a %T", v), Rule: "must be one that encoding/json encodes", Err: unquoted{err}}
+	}
+	return []any{string(text)}, nil // a []byte is binary data to some databases
+}
+
+// scanned is a row's value on its way from Scan.
+type scanned[T any] struct {
+	v    T
+	text []byte
+}
+
+// dest returns what to scan a value into.
+func (c *codec[T]) dest(s *scanned[T]) []any {
+	switch {
+	case c.lifeOnly:
+		return nil
+	case c.fields != nil:
+		return c.fields(&s.v)
+	}
+	return []any{&s.text}
+}
+
+// decode returns the value that was scanned.
+func (c *codec[T]) decode(s *scanned[T]) (T, error) {
+	if c.lifeOnly || c.fields != nil {
+		return s.v, nil
+	}
+	if err := json.Unmarshal(s.text, &s.v); err != nil {
+		var zero T
+		return zero, misshapen[T](err)
+	}
+	return s.v, nil
+}
+
+// misshapen says that a row does not hold a T.
+func misshapen[T any](err error) error {
+	return &driver.InvalidError{Field: "row", Value: "of another shape", Rule: "must hold a " + reflect.TypeFor[T]().String(), Err: unquoted{err}}
+}
+
+// unquoted is an error without its text, which may quote what a record holds.
+type unquoted struct{ err error }
+
+func (e unquoted) Error() string {
+	var field *json.UnmarshalTypeError
+	if errors.As(e.err, &field) {
+		return fmt.Sprintf("field %q does not fit Go type %s", field.Field, field.Type)
+	}
+	return fmt.Sprintf("%T", e.err)
+}
+
+func (e unquoted) Unwrap() error { return e.err }

@@ -1,0 +1,192 @@
+package sql
+
+import (
+	"context"
+	stdsql "database/sql"
+	sqldriver "database/sql/driver"
+	"errors"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// attempts bounds how often one call is tried: once as a rule, and again each time
+// that another write came between, which the database or the row then says.
+const attempts = 16
+
+// exec carries a statement out and returns how many rows it was. It goes out again
+// only where nothing was written by it: where the transaction lost to another, or
+// where the connection was found broken before it was sent.
+//
+// A *sql.DB would do the latter by itself. But the error with which it gives up is the
+// same whether the context ended while a connection was waited for or while the
+// statement was under way, and only in the second case may it have landed.
+func (t *table) exec(ctx context.Context, k rowKey, statement string, args []any) (int64, error) {
+	var err error
+	for range attempts {
+		var conn *stdsql.Conn
+		if conn, err = t.db.Conn(ctx); err != nil {
+			return 0, t.failed(ctx, err, k)
+		}
+		var result stdsql.Result
+		if result, err = conn.ExecContext(ctx, statement, args...); err == nil {
+			var n int64
+			n, err = result.RowsAffected()
+			_ = conn.Close()
+			return n, err
+		}
+		_ = conn.Close()
+		if t.dialect.verdict(err) != collided && !errors.Is(err, sqldriver.ErrBadConn) {
+			break
+		}
+	}
+	if errors.Is(err, sqldriver.ErrBadConn) {
+		return 0, err // never sent
+	}
+	return 0, t.lost(ctx, err, k)
+}
+
+// conditional brings about a write that lands on the live record was or not at all.
+// same says that it changes nothing, which MySQL does not count as a row.
+func (t *table) conditional(ctx context.Context, k rowKey, was driver.Meta, now driver.Instant, same bool, statement string, args []any) error {
+	var found driver.Meta
+	for range attempts {
+		if was.Alive(now) {
+			n, err := t.exec(ctx, k, statement, args)
+			if err != nil || n > 0 {
+				return err
+			}
+		}
+		var err error
+		if found, err = t.meta(ctx, k); err != nil {
+			return err
+		}
+		if !found.Alive(now) {
+			return driver.ErrNotFound
+		}
+		switch {
+		case found != was:
+			return &driver.ConflictError{Found: found}
+		case same:
+			return nil
+		} // else it became was only now
+	}
+	return &driver.ConflictError{Found: found}
+}
+
+// Insert implements driver.Driver, with one INSERT. Where a record is in its way a
+// SELECT follows; on MySQL, where that is dead, an UPDATE as well.
+func (d *Driver[T]) Insert(ctx context.Context, key string, v T, life driver.Life, now driver.Instant) (driver.Version, error) {
+	k, err := d.key.row(key, d.maxKey)
+	if err != nil {
+		return 0, err
+	}
+	values, err := d.codec.encode(v)
+	if err != nil {
+		return 0, err
+	}
+	version := newVersion()
+	args := append(k.with(instant(life.CreatedAt), instant(life.ExpiresAt), sweepAt(life.ExpiresAt), int64(version)), values...)
+	if d.sql.upserts {
+		args = append(args, int64(now))
+	}
+	var refusal error
+	for range attempts {
+		n, err := d.exec(ctx, k, d.sql.insert, args)
+		switch {
+		case err == nil && n > 0:
+			return version, nil
+		case err != nil && d.dialect.verdict(err) != duplicate:
+			return 0, err
+		}
+		refusal = err
+		found, err := d.meta(ctx, k)
+		switch {
+		case errors.Is(err, driver.ErrNotFound):
+			continue // gone since; or the row is another's by a unique index of the table
+		case err != nil:
+			return 0, err
+		case found.Alive(now):
+			return 0, &driver.ConflictError{Found: found}
+		}
+		n, err = d.exec(ctx, k, d.sql.replace, d.replacing(k, found, life, version, values))
+		if err != nil || n > 0 {
+			return version, err
+		}
+	}
+	if refusal == nil {
+		refusal = driver.ErrConflict // written and deleted, again and again
+	}
+	return 0, refusal
+}
+
+// Replace implements driver.Driver, with one UPDATE.
+func (d *Driver[T]) Replace(ctx context.Context, key string, v T, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
+	k, err := d.key.row(key, d.maxKey)
+	if err != nil {
+		return 0, err
+	}
+	values, err := d.codec.encode(v)
+	if err != nil {
+		return 0, err
+	}
+	version := newVersion()
+	if err := d.conditional(ctx, k, was, now, false, d.sql.replace, d.replacing(k, was, life, version, values)); err != nil {
+		return 0, err
+	}
+	return version, nil
+}
+
+// replacing are the arguments that write over the record was.
+func (t *table) replacing(k rowKey, was driver.Meta, life driver.Life, version driver.Version, values []any) []any {
+	args := append(t.lifeArgs(life), int64(version))
+	args = append(args, values...)
+	return append(append(args, k.columns...), is(was)...)
+}
+
+// lifeArgs are the arguments that write life over another.
+func (t *table) lifeArgs(life driver.Life) []any {
+	args := []any{instant(life.CreatedAt)}
+	if t.created.Type != Millis {
+		args = append(args, args[0])
+	}
+	return append(args, instant(life.ExpiresAt), sweepAt(life.ExpiresAt))
+}
+
+// Touch implements driver.Driver, with one UPDATE. It leaves the version as it is. One
+// that moves an expiry forward leaves sweep_at alone, and with it the one index that
+// knows of expiries.
+func (t *table) Touch(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
+	k, err := t.key.row(key, t.maxKey)
+	if err != nil {
+		return 0, err
+	}
+	statement, args := t.sql.forward, []any{instant(life.ExpiresAt)}
+	if life.CreatedAt != was.CreatedAt || was.ExpiresAt == 0 || life.ExpiresAt < was.ExpiresAt {
+		statement = t.sql.touch
+		args = t.lifeArgs(life)
+	}
+	args = append(append(args, k.columns...), is(was)...)
+	if err := t.conditional(ctx, k, was, now, life == was.Life, statement, args); err != nil {
+		return 0, err
+	}
+	return was.Version, nil
+}
+
+// Remove implements driver.Remover, with one DELETE.
+func (t *table) Remove(ctx context.Context, key string, was driver.Meta, now driver.Instant) error {
+	k, err := t.key.row(key, t.maxKey)
+	if err != nil {
+		return err
+	}
+	return t.conditional(ctx, k, was, now, false, t.sql.remove, k.with(is(was)...))
+}
+
+// Delete implements driver.Driver, with one DELETE on no condition.
+func (t *table) Delete(ctx context.Context, key string) error {
+	k, err := t.key.row(key, t.maxKey)
+	if err != nil {
+		return err
+	}
+	_, err = t.exec(ctx, k, t.sql.delete, k.columns)
+	return err
+}
