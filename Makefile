@@ -66,10 +66,12 @@ $(DYNAMODB_LOCAL) $(AXE):
 browser: $(AXE)
 	$(GO) test -race -tags browser -run Browser ./examples/sessions
 
-# The model of the contract for SOAK_OPS calls; make test runs fewer of them. Again with
+# The model of the contract for SOAK_OPS calls, and ten minutes of calls at a Redis that loses
+# answers; make test runs fewer of them. Again with
 # the seed of a history that failed: go test ./slidingttl/internal/model -model.seed=N
 soak:
 	$(GO) test -v -run TestModel -count 1 -timeout 0 ./slidingttl/internal/model -model.ops=$(SOAK_OPS)
+	$(GO) test -race -v -run TestSoak -count 1 -timeout 0 ./drivers/redis -redis.soak=5m
 
 # Each fuzz target for FUZZTIME; make test runs their seeds only.
 fuzz:

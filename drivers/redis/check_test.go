@@ -2,6 +2,7 @@ package redis_test
 
 import (
 	"errors"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -83,5 +84,38 @@ func TestOptions(t *testing.T) {
 		if _, err := open[int](t, client, redis.Options{}).Insert(t.Context(), "a", 1, l, 1); !errors.Is(err, driver.ErrInvalid) {
 			t.Errorf("Insert with life %+v: %v", l, err)
 		}
+	}
+}
+
+// The permissions that the README names are enough.
+func TestPermissions(t *testing.T) {
+	f := newFixture(t, redis.Options{Prefix: "p:"})
+	readme, err := os.ReadFile("README.md")
+	ok(t, "README", err)
+	_, rules, _ := strings.Cut(string(readme), "**Permissions** of an ACL user: `")
+	rules, _, _ = strings.Cut(rules, "`")
+	f.command(t, append([]string{"ACL", "SETUSER", "app", "on", "nopass", "~p:*"}, strings.Fields(rules)...)...)
+	option := f.server.Option()
+	option.Username, option.Password = "app", "any"
+	f.d = open[profile](t, redistest.NewClient(t, option), redis.Options{Prefix: "p:"})
+	ok(t, "Check", f.d.Check(t.Context(), 0))
+	for _, name := range []string{"Insert", "Replace", "Touch", "Remove", "Delete"} {
+		was := f.record(t, secret).Meta
+		ok(t, name, calls(f.d, was)[name](t.Context()))
+		ok(t, "Delete", f.d.Delete(t.Context(), secret))
+	}
+	f.command(t, "SET", "p:theirs", `{"name":"theirs"}`)
+	now := driver.Floor(time.Now())
+	e, err := f.d.Get(t.Context(), "theirs")
+	ok(t, "Get", err)
+	_, err = f.d.Touch(t.Context(), "theirs", e.Meta, driver.Life{CreatedAt: now, ExpiresAt: now.Add(time.Minute)}, now)
+	ok(t, "Touch that adopts", err)
+	if _, touched, err := f.d.ReadTouch(t.Context(), "theirs", nil, anAccess(), now); err != nil || !touched {
+		t.Errorf("ReadTouch: %t, %v", touched, err)
+	}
+	_, err = f.d.Raw(t.Context(), "theirs")
+	ok(t, "Raw", err)
+	if all, _ := scanned(t, f.d, 1, 10); len(all) != 2 {
+		t.Errorf("scanned: %+v", all)
 	}
 }

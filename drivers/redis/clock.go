@@ -21,8 +21,7 @@ func (d *Driver[T]) Now() time.Time {
 	if d.clock.known.Load() == nil {
 		d.ask()
 	}
-	offset, _ := d.clock.offset()
-	return time.Now().Add(offset)
+	return time.Now().Add(d.clock.offset())
 }
 
 // Bounds implements driver.Clock.
@@ -111,12 +110,11 @@ func (c *serverClock) learn(seen bounds) {
 // parted is by how much two clocks may part in d.
 func parted(d time.Duration) time.Duration { return time.Duration(float64(d) * drift) }
 
-// offset returns the offset and by how much it may be wrong.
-func (c *serverClock) offset() (offset, within time.Duration) {
+// offset returns the offset, as far as it is known.
+func (c *serverClock) offset() time.Duration {
 	known := c.known.Load()
 	if known == nil {
-		return 0, 0
+		return 0
 	}
-	half := (known.most - known.least) / 2
-	return known.least + half, half + parted(time.Since(known.at))
+	return known.least + (known.most-known.least)/2
 }

@@ -15,11 +15,11 @@ func (d *Driver[T]) ReadTouch(ctx context.Context, key string, _ *driver.Meta, a
 	if err != nil {
 		return driver.Entry[T]{}, false, err
 	}
-	promote := "0"
+	to := a.Stored
 	if a.Promote {
-		promote = "1"
+		to = lastInstant
 	}
-	res := d.eval(ctx, readTouchScript, k, decimal(now), decimal(a.At), decimal(a.Keep), decimal(a.Stored), decimal(a.Most), promote)
+	res := d.eval(ctx, readTouchScript, k, padded(0, now), padded(a.At, a.Keep), padded(a.At, to), decimal(a.Most))
 	if err := res.NonRedisError(); err != nil && ctx.Err() != nil {
 		return driver.Entry[T]{}, false, failed(ctx, err)
 	}
@@ -28,4 +28,10 @@ func (d *Driver[T]) ReadTouch(ctx context.Context, key string, _ *driver.Meta, a
 		e, err = d.Get(ctx, key)
 	}
 	return e, touched, err
+}
+
+// padded is i + d, for a d that is not negative, as it stands in a header.
+func padded(i, d driver.Instant) string {
+	i = min(max(i, 0), lastInstant)
+	return string(appendInstant(make([]byte, 0, instantLen), i+min(d, lastInstant-i)))
 }
