@@ -14,14 +14,18 @@ import (
 type damper struct {
 	seed maphash.Seed
 
-	mu    sync.Mutex                // guards the rest
-	last  map[uint64]driver.Instant // by hash of the key
-	most  driver.Instant            // the longest window
-	sweep int                       // size at which what is over is thrown out
+	mu    sync.Mutex       // guards the rest
+	last  map[uint64]claim // by hash of the key
+	most  driver.Instant   // the longest window
+	sweep int              // size at which what is over is thrown out
 }
 
+// claim is when an expiry was brought down last, and when before that: a shorter window
+// may have let the last come before a longer one had passed.
+type claim struct{ last, before driver.Instant }
+
 func newDamper() damper {
-	return damper{seed: maphash.MakeSeed(), last: make(map[uint64]driver.Instant), sweep: 1024}
+	return damper{seed: maphash.MakeSeed(), last: make(map[uint64]claim), sweep: 1024}
 }
 
 // damperSize bounds the keys of a damper, at 32 MB. A key that finds it full comes
@@ -48,7 +52,7 @@ func (d *damper) claim(key string, now, window driver.Instant) bool {
 	if len(d.last) >= d.sweep {
 		d.throwOut(now)
 	}
-	d.last[hash] = now
+	d.last[hash] = claim{now, d.last[hash].last}
 	return true
 }
 
@@ -56,13 +60,13 @@ func (d *damper) claim(key string, now, window driver.Instant) bool {
 func (d *damper) release(key string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	delete(d.last, maphash.String(d.seed, key))
+	hash := maphash.String(d.seed, key)
+	d.last[hash] = claim{last: d.last[hash].before}
 }
 
 func (d *damper) free(hash uint64, now, window driver.Instant) bool {
-	last, ok := d.last[hash]
-	if ok {
-		return after(last, window) <= now
+	if c, ok := d.last[hash]; ok {
+		return c.last == 0 || after(c.last, window) <= now
 	}
 	if len(d.last) >= damperSize {
 		d.throwOut(now)
@@ -71,8 +75,8 @@ func (d *damper) free(hash uint64, now, window driver.Instant) bool {
 }
 
 func (d *damper) throwOut(now driver.Instant) {
-	for key, last := range d.last {
-		if after(last, d.most) <= now {
+	for key, c := range d.last {
+		if after(c.last, d.most) <= now {
 			delete(d.last, key)
 		}
 	}

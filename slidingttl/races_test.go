@@ -307,3 +307,35 @@ func TestGivenUpTouchIsNoContextError(t *testing.T) {
 		}
 	})
 }
+
+// Promise 10: a record without created_at is adopted although a touch of the record that
+// was there before is under way, and lands before it.
+func TestAdoptionIsNotServedByATouchOfAnotherRecord(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		s := open(t, d, session, nil)
+		plant := func(v int) {
+			must(t, under.Delete(t.Context(), "k"))
+			_, err := under.Insert(t.Context(), "k", v, driver.Life{}, instant(time.Now()))
+			must(t, err)
+		}
+		plant(1)
+		first := once("touch", func() { // has landed, and answers late
+			plant(2)
+			time.Sleep(50 * time.Millisecond)
+		})
+		d.after = func(op, _ string) { first(op) }
+		var reads sync.WaitGroup
+		reads.Go(func() {
+			_, err := s.Get(t.Context(), "k")
+			must(t, err)
+		})
+		time.Sleep(10 * time.Millisecond)
+		v, err := s.Get(t.Context(), "k")
+		must(t, err)
+		reads.Wait()
+		if e := stored(t, under, "k"); v != 2 || e.CreatedAt == 0 {
+			t.Errorf("read %d, which is stored with %+v", v, e.Meta)
+		}
+	})
+}

@@ -23,14 +23,14 @@ func (c *client) access(o *op) {
 		if c.finish(o, err) {
 			c.entered(o, key, e)
 			c.owe(o, key, &e.Value)
-			c.seen[key] = e
+			c.see(o, key, e)
 		}
 	case n < 15:
 		ctx, s := c.begin(o, "peek")
 		e, err := s.Peek(ctx, key)
 		if c.finish(o, err) {
 			c.entered(o, key, e)
-			c.seen[key] = e
+			c.see(o, key, e)
 		}
 	case n < 18:
 		ctx, s := c.begin(o, "touch")
@@ -58,7 +58,7 @@ func (c *client) access(o *op) {
 				c.violated(8, key, "%v returns another value", o)
 			}
 			c.owe(o, key, &e.Value)
-			c.seen[key] = got
+			c.see(o, key, got)
 		}
 	}
 	c.mu.Unlock()

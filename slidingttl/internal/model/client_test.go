@@ -109,6 +109,12 @@ func (c *client) intrude(key string) {
 	c.plant(key, v, life, "another program")
 }
 
+// see keeps what a call has returned, which the client may go by from now on.
+func (c *client) see(o *op, key string, e slidingttl.Entry[value]) {
+	c.seen[key] = e
+	o.i.read(key, e.Meta)
+}
+
 // newValue returns a value that is new, of a kind that may be key's.
 func (c *client) newValue(key string, from int) value {
 	c.mu.Lock()

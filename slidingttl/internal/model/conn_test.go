@@ -158,6 +158,7 @@ func (c *conn) Replace(ctx context.Context, key string, v value, was driver.Meta
 	c.mu.Lock()
 	c.sent(key, now, o)
 	lowered := c.checkOverwrite(c.i, o, key, v, was, life)
+	tightened := c.i.tighten(key, lowered)
 	c.mu.Unlock()
 	err = c.call(ctx, "replace", key, true, func() error {
 		if err := c.match(key, was, now); err != nil {
@@ -167,7 +168,7 @@ func (c *conn) Replace(ctx context.Context, key string, v value, was driver.Meta
 		version = c.write(key, v, life, o, lowered)
 		return nil
 	})
-	c.i.doubt(key, lowered, err)
+	tightened(err)
 	return landed(&version, err)
 }
 
@@ -176,6 +177,7 @@ func (c *conn) Touch(ctx context.Context, key string, was driver.Meta, life driv
 	c.mu.Lock()
 	c.sent(key, now, o)
 	lowered := c.checkTouch(c.i, o, key, was, life)
+	tightened := c.i.tighten(key, lowered)
 	done := c.i.touch(o, key)
 	c.mu.Unlock()
 	defer done()
@@ -188,7 +190,7 @@ func (c *conn) Touch(ctx context.Context, key string, was driver.Meta, life driv
 		version = c.retouch(key, &s, life, o)
 		return nil
 	})
-	c.i.doubt(key, lowered, err)
+	tightened(err)
 	return landed(&version, err)
 }
 

@@ -150,7 +150,7 @@ func (w *world) judgeTight(d duty, s *state) {
 				return true
 			}
 		}
-		return expiry <= w.bound(r, s.CreatedAt, ceil(p.clock(d.end))+1)
+		return !d.i.refused[d.key].Before(d.start) || expiry <= w.bound(r, s.CreatedAt, ceil(p.clock(d.end))+1)
 	}) {
 		return
 	}

@@ -52,7 +52,7 @@ func (w *world) erred(o *op, key string, err error) bool {
 	case errors.Is(err, errDown):
 		switch {
 		case o.readFailed, o.writeFailed, o.name == "touch", o.name == "save", o.name == "delete entry":
-		case (!o.writes() || o.name == "get or insert") && o.p.opts.Strict && !o.i.failed[key].Before(o.start):
+		case (!o.writes() || o.name == "get or insert") && o.p.opts.Strict && o.failedAside(key):
 		default:
 			bad(8)
 		}
@@ -99,7 +99,7 @@ func (w *world) erred(o *op, key string, err error) bool {
 // timedOut reports whether the touch that o waited for, and whose failure is o's, may
 // have come to the end of Options.TouchTimeout.
 func (w *world) timedOut(o *op, key string) bool {
-	return (o.p.opts.Strict && (!o.writes() || o.name == "get or insert") || o.name == "touch" || o.name == "save") && !o.i.failed[key].Before(o.start)
+	return (o.p.opts.Strict && (!o.writes() || o.name == "get or insert") || o.name == "touch" || o.name == "save") && o.failedAside(key)
 }
 
 // outlived reports whether the record was past the cap that the value it is given

@@ -71,6 +71,7 @@ func (m *inner) Replace(ctx context.Context, key string, v value, was driver.Met
 	c.mu.Lock()
 	c.sent(key, now, o)
 	lowered := c.checkOverwrite(c.i, o, key, v, was, life)
+	tightened := c.i.tighten(key, lowered)
 	c.mu.Unlock()
 	m.pause("before replace", key)
 	c.mu.Lock()
@@ -83,6 +84,7 @@ func (m *inner) Replace(ctx context.Context, key string, v value, was driver.Met
 	}
 	c.mu.Unlock()
 	m.pause("after replace", key)
+	tightened(err)
 	return version, err
 }
 
@@ -91,6 +93,7 @@ func (m *inner) Touch(ctx context.Context, key string, was driver.Meta, life dri
 	c.mu.Lock()
 	c.sent(key, now, o)
 	lowered := c.checkTouch(c.i, o, key, was, life)
+	tightened := c.i.tighten(key, lowered)
 	c.mu.Unlock()
 	m.pause("before touch", key)
 	c.mu.Lock()
@@ -104,6 +107,7 @@ func (m *inner) Touch(ctx context.Context, key string, was driver.Meta, life dri
 	}
 	c.mu.Unlock()
 	m.pause("after touch", key)
+	tightened(err)
 	return version, err
 }
 

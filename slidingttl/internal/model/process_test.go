@@ -40,10 +40,13 @@ type incarnation struct {
 	ended     map[string]time.Time      // the last of them
 	met       map[string]driver.Instant // the created_at that a call found last
 	lowered   map[string]time.Time      // when the write was sent
-	unsure    map[string]time.Time      // when one was sent that may have lowered the expiry
+	unsure    map[string]time.Time      // when one was sent that has lowered the expiry, or may
+	refused   map[string]time.Time      // when it was known that one has not
 	failed    map[string]time.Time      // the last that the hook was told of
 	gone      map[string]time.Time      // the start of the last call that found nothing
 	failures  int                       // touches that the hook was told of
+	open      bool                      // the breaker
+	shut      time.Time                 // when that closed last
 	closing   time.Time
 	closed    time.Time
 	abandoned int
@@ -57,7 +60,7 @@ func (p *process) open() error {
 	i := &incarnation{
 		p: p, touching: map[string]int{}, busy: map[string]int{}, ended: map[string]time.Time{},
 		met:     map[string]driver.Instant{},
-		lowered: map[string]time.Time{}, unsure: map[string]time.Time{}, failed: map[string]time.Time{},
+		lowered: map[string]time.Time{}, unsure: map[string]time.Time{}, refused: map[string]time.Time{}, failed: map[string]time.Time{},
 		gone: map[string]time.Time{}, unpaid: map[string]bool{},
 	}
 	opts := p.opts
@@ -68,6 +71,14 @@ func (p *process) open() error {
 		i.failures++
 		w.note(key, "%d is told that a touch failed: %v", p.id, err)
 	}
+	opts.Observer = &slidingttl.Observer{Breaker: func(open bool) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		i.open, i.shut = open, time.Now()
+		for _, key := range w.keys {
+			w.note(key, "%d: the breaker is open: %v", p.id, open)
+		}
+	}}
 	w.mu.Lock()
 	rules := p.tables[len(p.tables)-1].of
 	w.mu.Unlock()
@@ -152,12 +163,20 @@ func (i *incarnation) landed(key string, s state) {
 	i.p.w.note(key, "  %s: %v", s.by, &s)
 }
 
-// doubt notes a write that was to lower an expiry and ended with err, if it may have.
-func (i *incarnation) doubt(key string, lowered time.Time, err error) {
-	if !lowered.IsZero() && errors.Is(err, driver.ErrAmbiguous) {
-		i.p.w.mu.Lock()
-		defer i.p.w.mu.Unlock()
-		i.unsure[key] = lowered
+// tighten notes a write that is sent to lower an expiry, and how it ended: until then, and
+// where it may have landed, it stands for the one that an eighth of the idle grace allows.
+func (i *incarnation) tighten(key string, sent time.Time) (done func(err error)) {
+	if sent.IsZero() {
+		return func(error) {}
+	}
+	i.unsure[key] = sent
+	return func(err error) {
+		if err != nil && !errors.Is(err, driver.ErrAmbiguous) {
+			i.p.w.mu.Lock()
+			defer i.p.w.mu.Unlock()
+			delete(i.unsure, key)
+			i.refused[key] = time.Now()
+		}
 	}
 }
 
@@ -247,6 +266,12 @@ func (o *op) looks() bool { return o.name == "peek" || o.name == "peek multi" }
 // unread reports whether the call may have learned nothing of its record's life: then
 // it counts its touch as failed, and goes by nothing.
 func (o *op) unread() bool { return o.readFailed || o.ctx.Err() != nil }
+
+// failedAside reports whether a touch that the call waited for may have failed: the hook
+// is told, or it is to be tried again.
+func (o *op) failedAside(key string) bool {
+	return !o.i.failed[key].Before(o.start) || o.i.open || o.i.shut.After(o.start)
+}
 
 // fault notes what kind of call was failed.
 func (o *op) fault(call string) {
