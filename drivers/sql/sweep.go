@@ -243,10 +243,12 @@ func (s *Sweeper) take(ctx context.Context, tx *stdsql.Tx, horizon driver.Instan
 	if s.opts.Bury != nil {
 		columns = append(columns, t.rawColumns()...)
 	}
-	// The limit is no argument: PostgreSQL would plan for a tenth of all rows, and sort
-	// them rather than walk the index.
+	// It is to walk the index: the column is the table's and not the text of that name
+	// that is selected, and the limit is no argument, of which PostgreSQL thinks as a
+	// tenth of all rows.
+	sweep := t.quoted() + "." + q(t.sweep)
 	query := fmt.Sprintf("SELECT %s FROM %s WHERE %s <= ? ORDER BY %s LIMIT %d%s",
-		strings.Join(columns, ", "), t.quoted(), q(t.sweep), q(t.sweep), s.opts.Batch, t.dialect.lock())
+		strings.Join(columns, ", "), t.quoted(), sweep, sweep, s.opts.Batch, t.dialect.lock())
 	rows, err := tx.QueryContext(ctx, t.dialect.bind(query), int64(horizon))
 	if err != nil {
 		return nil, nil, nil, err
