@@ -235,8 +235,8 @@ func (s *Sweeper) batch(ctx context.Context, horizon driver.Instant) (taken int,
 	return taken, nil
 }
 
-// take locks rows whose sweep_at has come, and tells the dead from the others.
-func (s *Sweeper) take(ctx context.Context, tx *stdsql.Tx, horizon driver.Instant) (dead []Dead, deadKeys, liveKeys []rowKey, err error) {
+// query is what take asks.
+func (s *Sweeper) query() string {
 	t := s.table
 	q := t.dialect.quote
 	columns := append(t.keyColumns(), t.createdMillis(), t.expiresMillis(), q(t.version))
@@ -247,9 +247,14 @@ func (s *Sweeper) take(ctx context.Context, tx *stdsql.Tx, horizon driver.Instan
 	// that is selected, and the limit is no argument, of which PostgreSQL thinks as a
 	// tenth of all rows.
 	sweep := t.quoted() + "." + q(t.sweep)
-	query := fmt.Sprintf("SELECT %s FROM %s WHERE %s <= ? ORDER BY %s LIMIT %d%s",
-		strings.Join(columns, ", "), t.quoted(), sweep, sweep, s.opts.Batch, t.dialect.lock())
-	rows, err := tx.QueryContext(ctx, t.dialect.bind(query), int64(horizon))
+	return t.dialect.bind(fmt.Sprintf("SELECT %s FROM %s WHERE %s <= ? ORDER BY %s LIMIT %d%s",
+		strings.Join(columns, ", "), t.quoted(), sweep, sweep, s.opts.Batch, t.dialect.lock()))
+}
+
+// take locks rows whose sweep_at has come, and tells the dead from the others.
+func (s *Sweeper) take(ctx context.Context, tx *stdsql.Tx, horizon driver.Instant) (dead []Dead, deadKeys, liveKeys []rowKey, err error) {
+	t := s.table
+	rows, err := tx.QueryContext(ctx, s.query(), int64(horizon))
 	if err != nil {
 		return nil, nil, nil, err
 	}

@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/slidingttl/slidingttl/drivers/sql/sqltest"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -262,5 +264,30 @@ func TestSweepOptions(t *testing.T) {
 		if _, err := d.Sweeper(&o); !errors.As(err, &invalid) || invalid.Field != "SweepOptions."+field {
 			t.Errorf("%s: error %v", field, err)
 		}
+	}
+}
+
+// TestSweepWalksIndex: a plan that sorts takes all the dead to find the first.
+func TestSweepWalksIndex(t *testing.T) {
+	db := sqltest.DB(t, sqltest.PostgreSQL)
+	d := open[session](t, db, PostgreSQL, nil)
+	db.SetMaxOpenConns(1) // what is set and prepared is the connection's
+	for _, statement := range []string{
+		"INSERT INTO " + d.quoted() + " (id, value, expires_at, sweep_at) SELECT i::text, '{}', i, i FROM generate_series(1, 20000) i",
+		"ANALYZE " + d.quoted(),
+		"SET plan_cache_mode = force_generic_plan",
+		"PREPARE sweep AS " + d.mustSweeper(t, SweepOptions{Bury: func(context.Context, *stdsql.Tx, []Dead) error { return nil }}).query(),
+	} {
+		mustExec(t, db, PostgreSQL, statement)
+	}
+	var plan strings.Builder
+	err := each(t.Context(), db, "EXPLAIN EXECUTE sweep(10000)", nil, func(scan func(...any) error) error {
+		var line string
+		err := scan(&line)
+		plan.WriteString(line + "\n")
+		return err
+	})
+	if err != nil || strings.Contains(plan.String(), "Sort") || !strings.Contains(plan.String(), "Index Scan") {
+		t.Errorf("%v\n%s", err, plan.String())
 	}
 }
