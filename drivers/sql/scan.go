@@ -2,6 +2,7 @@ package sql
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
@@ -46,9 +47,9 @@ func (t *table) Scan(ctx context.Context, from driver.Cursor, limit int) (driver
 		size = strings.Join(sizes, " + ")
 	}
 	columns := append(t.keyColumns(), t.createdMillis(), t.expiresMillis(), t.dialect.quote(t.version), size)
-	query := "SELECT " + strings.Join(columns, ", ") + " FROM " + t.quoted() + where +
-		" ORDER BY " + strings.Join(names, ", ") + " LIMIT ?"
-	rows, err := t.db.QueryContext(ctx, t.dialect.bind(query), append(args, limit)...)
+	query := fmt.Sprintf("SELECT %s FROM %s%s ORDER BY %s LIMIT %d", // a limit that the planner knows
+		strings.Join(columns, ", "), t.quoted(), where, strings.Join(names, ", "), limit)
+	rows, err := t.db.QueryContext(ctx, t.dialect.bind(query), args...)
 	if err != nil {
 		return driver.Page{}, t.failed(ctx, err, rowKey{columns: args})
 	}

@@ -34,8 +34,10 @@ type SweepOptions struct {
 
 	// Bury is handed the dead rows of each transaction before they are deleted in
 	// it. It may use tx, as for an archive in a table beside. If it fails nothing is
-	// deleted, and the rows come again; and they may come again where the
-	// transaction fails after it. Nil: they go unseen.
+	// deleted, and the rows come again. They come again, too, where the transaction
+	// fails after it, and that may be a deadlock with another sweeper: what is done
+	// by tx is then undone, and what is done by other means is done twice. Nil: they
+	// go unseen.
 	Bury func(ctx context.Context, tx *stdsql.Tx, dead []Dead) error
 
 	// OnError is told what a sweep under Run failed with. Run goes on after Every.
@@ -147,7 +149,7 @@ func (s *Sweeper) Sweep(ctx context.Context) (err error) {
 			s.counts.failed.Add(1)
 		}
 	}()
-	for {
+	for lost := 0; ; {
 		if s.limit != nil {
 			if err := s.limit.WaitN(ctx, s.opts.Batch); err != nil {
 				return err
@@ -161,7 +163,15 @@ func (s *Sweeper) Sweep(ctx context.Context) (err error) {
 		if s.limit != nil && taken < s.opts.Batch {
 			s.limit.ReserveN(time.Now(), taken-s.opts.Batch) // what was not taken
 		}
-		if err != nil || taken < s.opts.Batch {
+		switch {
+		case err == nil:
+			lost = 0
+			if taken < s.opts.Batch {
+				return nil
+			}
+		case s.table.dialect.verdict(err) == collided && lost < attempts:
+			lost++ // to another transaction, and undone
+		default:
 			return err
 		}
 	}
@@ -225,17 +235,26 @@ func (s *Sweeper) batch(ctx context.Context, horizon driver.Instant) (taken int,
 	return taken, nil
 }
 
-// take locks rows whose sweep_at has come, and tells the dead from the others.
-func (s *Sweeper) take(ctx context.Context, tx *stdsql.Tx, horizon driver.Instant) (dead []Dead, deadKeys, liveKeys []rowKey, err error) {
+// query is what take asks.
+func (s *Sweeper) query() string {
 	t := s.table
 	q := t.dialect.quote
 	columns := append(t.keyColumns(), t.createdMillis(), t.expiresMillis(), q(t.version))
 	if s.opts.Bury != nil {
 		columns = append(columns, t.rawColumns()...)
 	}
-	query := "SELECT " + strings.Join(columns, ", ") + " FROM " + t.quoted() + " WHERE " + q(t.sweep) + " <= ?" +
-		" ORDER BY " + q(t.sweep) + " LIMIT ?" + t.dialect.lock()
-	rows, err := tx.QueryContext(ctx, t.dialect.bind(query), int64(horizon), s.opts.Batch)
+	// It is to walk the index: the column is the table's and not the text of that name
+	// that is selected, and the limit is no argument, of which PostgreSQL thinks as a
+	// tenth of all rows.
+	sweep := t.quoted() + "." + q(t.sweep)
+	return t.dialect.bind(fmt.Sprintf("SELECT %s FROM %s WHERE %s <= ? ORDER BY %s LIMIT %d%s",
+		strings.Join(columns, ", "), t.quoted(), sweep, sweep, s.opts.Batch, t.dialect.lock()))
+}
+
+// take locks rows whose sweep_at has come, and tells the dead from the others.
+func (s *Sweeper) take(ctx context.Context, tx *stdsql.Tx, horizon driver.Instant) (dead []Dead, deadKeys, liveKeys []rowKey, err error) {
+	t := s.table
+	rows, err := tx.QueryContext(ctx, s.query(), int64(horizon))
 	if err != nil {
 		return nil, nil, nil, err
 	}

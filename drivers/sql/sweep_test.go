@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/slidingttl/slidingttl/drivers/sql/sqltest"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -144,15 +146,15 @@ func TestSweepersShare(t *testing.T) {
 			key := fmt.Sprint(i)
 			metas[key] = d.mustInsert(t, key, session{}, short)
 		}
-		var mu sync.Mutex
-		buried, kept := make(map[string]int), make(map[string]bool)
+		mustExec(t, db, dialect, "CREATE TABLE graves (id VARCHAR(20))")
+		kept := make(map[string]bool)
 		var group sync.WaitGroup
 		for range sweepers {
-			s := d.mustSweeper(t, SweepOptions{Batch: 10, Now: at(short.ExpiresAt), Bury: func(_ context.Context, _ *stdsql.Tx, dead []Dead) error {
-				mu.Lock()
-				defer mu.Unlock()
+			s := d.mustSweeper(t, SweepOptions{Batch: 10, Now: at(short.ExpiresAt), Bury: func(ctx context.Context, tx *stdsql.Tx, dead []Dead) error {
 				for _, r := range dead {
-					buried[r.Key]++
+					if _, err := tx.ExecContext(ctx, "INSERT INTO graves VALUES ('"+r.Key+"')"); err != nil {
+						return err
+					}
 				}
 				return nil
 			}})
@@ -166,9 +168,7 @@ func TestSweepersShare(t *testing.T) {
 			for key, was := range metas { // a touch by a clock that is a little behind
 				switch _, err := d.Touch(ctx, key, was, long, short.ExpiresAt-1); {
 				case err == nil:
-					mu.Lock()
 					kept[key] = true
-					mu.Unlock()
 				case !errors.Is(err, driver.ErrNotFound):
 					t.Error(err)
 				}
@@ -180,6 +180,16 @@ func TestSweepersShare(t *testing.T) {
 		}
 		if got := d.rows(t); got != len(kept) {
 			t.Errorf("%d rows are left, %d were touched in time", got, len(kept))
+		}
+		buried := make(map[string]int)
+		err := each(ctx, db, "SELECT id FROM graves", nil, func(scan func(...any) error) error {
+			var id string
+			err := scan(&id)
+			buried[id]++
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
 		}
 		for key, times := range buried {
 			if times != 1 || kept[key] {
@@ -254,5 +264,30 @@ func TestSweepOptions(t *testing.T) {
 		if _, err := d.Sweeper(&o); !errors.As(err, &invalid) || invalid.Field != "SweepOptions."+field {
 			t.Errorf("%s: error %v", field, err)
 		}
+	}
+}
+
+// TestSweepWalksIndex: a plan that sorts takes all the dead to find the first.
+func TestSweepWalksIndex(t *testing.T) {
+	db := sqltest.DB(t, sqltest.PostgreSQL)
+	d := open[session](t, db, PostgreSQL, nil)
+	db.SetMaxOpenConns(1) // what is set and prepared is the connection's
+	for _, statement := range []string{
+		"INSERT INTO " + d.quoted() + " (id, value, expires_at, sweep_at) SELECT i::text, '{}', i, i FROM generate_series(1, 20000) i",
+		"ANALYZE " + d.quoted(),
+		"SET plan_cache_mode = force_generic_plan",
+		"PREPARE sweep AS " + d.mustSweeper(t, SweepOptions{Bury: func(context.Context, *stdsql.Tx, []Dead) error { return nil }}).query(),
+	} {
+		mustExec(t, db, PostgreSQL, statement)
+	}
+	var plan strings.Builder
+	err := each(t.Context(), db, "EXPLAIN EXECUTE sweep(10000)", nil, func(scan func(...any) error) error {
+		var line string
+		err := scan(&line)
+		plan.WriteString(line + "\n")
+		return err
+	})
+	if err != nil || strings.Contains(plan.String(), "Sort") || !strings.Contains(plan.String(), "Index Scan") {
+		t.Errorf("%v\n%s", err, plan.String())
 	}
 }
