@@ -70,7 +70,7 @@ browser: $(AXE)
 # answers; make test runs fewer of them. Again with
 # the seed of a history that failed: go test ./slidingttl/internal/model -model.seed=N
 soak:
-	$(GO) test -v -run TestModel -count 1 -timeout 0 ./slidingttl/internal/model -model.ops=$(SOAK_OPS)
+	$(GO) test -v -run TestModel -count 1 -timeout 0 ./slidingttl/internal/model -model.first=0 -model.ops=$(SOAK_OPS)
 	$(GO) test -race -v -run TestSoak -count 1 -timeout 0 ./drivers/redis -redis.soak=5m
 
 # Each fuzz target for FUZZTIME; make test runs their seeds only.

@@ -39,8 +39,10 @@ func draw(seed uint64) *world {
 		w.maxSkew = pick(d, ms, 20*ms, 250*ms, w.step)
 	case w.ownClock:
 		w.maxSkew = time.Minute
-	default:
+	case w.store == local:
 		w.maxSkew = w.step
+	default:
+		w.maxSkew = max(w.step, time.Second) // a server's time is known to within a round trip
 	}
 	w.foreign = pick(d, slidingttl.Adopt, slidingttl.Adopt, slidingttl.ReadOnly, slidingttl.Reject)
 	w.plants = d.oneIn(2)

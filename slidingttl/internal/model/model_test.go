@@ -13,9 +13,10 @@ import (
 )
 
 var (
-	modelSeed = flag.Uint64("model.seed", 0, "run only this history")
-	modelOps  = flag.Int64("model.ops", 30_000, "calls of clients to make")
-	modelAll  = flag.Bool("model.all", false, "go on after a violation")
+	modelSeed  = flag.Uint64("model.seed", 0, "run only this history")
+	modelFirst = flag.Uint64("model.first", 1000, "the seed to begin with; 0: any")
+	modelOps   = flag.Int64("model.ops", 30_000, "calls of clients to make")
+	modelAll   = flag.Bool("model.all", false, "go on after a violation")
 )
 
 // TestModel runs random histories, each from a seed of its own, on all cores.
@@ -26,7 +27,10 @@ func TestModel(t *testing.T) {
 		}
 		return
 	}
-	first := rand.Uint64() >> 16
+	first := *modelFirst
+	if first == 0 {
+		first = rand.Uint64() >> 16
+	}
 	t.Logf("histories from seed %d on", first)
 	var next, calls atomic.Int64
 	var broken atomic.Bool
