@@ -85,8 +85,13 @@ func TestBrowserPagesAreAccessible(t *testing.T) {
 	other.fill("#note", strings.Repeat("x", 100), ".notes")
 	other.clean("home-remembered")
 
+	const top = `document.getElementById("active").getBoundingClientRect().top + scrollY`
+	was := get(b, chromedp.Evaluate[float64](top))
 	s.advance(idle*3/4 + time.Second)
 	b.shows("#warning:not(:empty)")
+	if now := get(b, chromedp.Evaluate[float64](top)); now != was {
+		t.Errorf("the warning moved what somebody may be about to click by %v pixels", now-was)
+	}
 	b.clean("warned")
 	s.advance(idle)
 	b.shows(endedBox)
