@@ -78,9 +78,6 @@ func (k rowKey) with(more ...any) []any {
 	return append(append(make([]any, 0, len(k.columns)+len(more)), k.columns...), more...)
 }
 
-// after returns more, followed by k's columns.
-func (k rowKey) after(more ...any) []any { return append(more, k.columns...) }
-
 // joined scans the columns of a key.
 type joined []string
 

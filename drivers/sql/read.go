@@ -140,8 +140,18 @@ func (d *Driver[T]) batch(ctx context.Context, keys []rowKey, add func(key strin
 // none was due. It does not look at known. On MySQL it only reads.
 func (d *Driver[T]) ReadTouch(ctx context.Context, key string, _ *driver.Meta, a driver.Access, now driver.Instant) (driver.Entry[T], bool, error) {
 	if d.sql.readTouch == "" {
+		// Two trips, where no statement both writes a row and returns it.
 		e, err := d.Get(ctx, key)
-		return e, false, err
+		life, due := a.Touch(e.Life)
+		if err != nil || !due || !e.Alive(now) {
+			return e, false, err
+		}
+		version, terr := d.Touch(ctx, key, e.Meta, life, now)
+		if terr != nil {
+			return e, false, nil // it is as it was read, for others to touch
+		}
+		e.Meta = driver.Meta{Life: life, Version: version}
+		return e, true, nil
 	}
 	k, err := d.key.row(key, d.maxKey)
 	if err != nil {
