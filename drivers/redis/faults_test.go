@@ -123,7 +123,8 @@ func TestReadTouchReads(t *testing.T) {
 			e := f.record(t, secret)
 			breakIt(f)
 			got, touched, err := f.d.ReadTouch(t.Context(), secret, nil, anAccess(), driver.Floor(time.Now()))
-			if err != nil || touched || got.Value != e.Value {
+			again := name == "connections cut" && touched // by a connection that the client had made anew in time
+			if err != nil || touched && !again || got.Value != e.Value {
 				t.Errorf("ReadTouch: %+v, %t, %v; want what was inserted, not touched", got, touched, err)
 			}
 		})
