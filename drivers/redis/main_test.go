@@ -15,9 +15,11 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// A client of a cluster that is closed while it waits to look at that again ends the
-	// wait after a second, by itself.
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*call).DelayDo.func1"))
+	// A client of a cluster leaves goroutines that sleep for seconds and then end by
+	// themselves: to look at the cluster again, and to close connections no longer used.
+	goleak.VerifyTestMain(m,
+		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*call).DelayDo.func1"),
+		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient)._refresh.func2"))
 }
 
 type profile struct {
