@@ -3,6 +3,7 @@ package stores
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -30,7 +31,7 @@ const (
 
 // brief is the policy of the zipf contenders: so short that, as in a long run, some of
 // the reads are due.
-var brief = slidingttl.Policy{IdleGrace: 20 * time.Second, MaxLifetime: maxLifetime, Slack: 2 * time.Second}
+var brief = slidingttl.Policy{IdleGrace: 2 * time.Minute, MaxLifetime: maxLifetime, Slack: 12 * time.Second}
 
 var redisContenders = []contender{
 	{name: bareName, open: bareRedis(bareGET)},
@@ -56,7 +57,7 @@ func Redis() runner.Suite {
 but for scs; readers take the keys in turn, or by Zipf with exponent 1.1 where the name says so. Writes
 are the commands by which the server has moved an expiry. Without slack every read is due, and foreseen;
 "in two trips" reads and touches one after the other all the same. With slack no touch is due, but for
-zipf, where idle timeout and slack are 20 s and 2 s and every key is read some twenty times in a slack.`,
+zipf, where idle timeout and slack are 2 min and 12 s, so that touches come as in a long run.`,
 		targets: func(f *field, r *runner.Results) []runner.Figure {
 			ratio := func(name, own, other string, readers int, bound float64) runner.Figure {
 				return runner.Figure{
@@ -223,8 +224,11 @@ func scsOnRedis(_ context.Context, address string) (way, error) {
 	return way{
 		get: func(_ context.Context, key string) (s session, err error) {
 			b, found, err := store.Find(key)
-			if err != nil || !found {
-				return s, fmt.Errorf("found: %t: %w", found, err)
+			if err == nil && !found {
+				err = errors.New("no session")
+			}
+			if err != nil {
+				return s, err
 			}
 			if err := json.Unmarshal(b, &s); err != nil {
 				return s, err
