@@ -21,10 +21,6 @@ type record struct {
 	User, Note string
 }
 
-func aRecord(n int) record {
-	return record{fmt.Sprintf("user-%d", n), fmt.Sprintf("%0160d", n)}
-}
-
 // table is a driver with a table of its own in a pool.
 type table struct {
 	*sql.Driver[record]
