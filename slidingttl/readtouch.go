@@ -21,6 +21,11 @@ func (s *Store[T]) readTouch(ctx context.Context, op, key string, l *look[T], as
 	if !ok || !s.pairs.enter(key) {
 		return false, nil
 	}
+	// The pair before this one may have landed since, and what it left be remembered.
+	if r, known, by, ok = s.foreseen(key, driver.Ceil(began), asked); !ok {
+		s.pairs.leave(key)
+		return false, nil
+	}
 	if !s.touches.start() {
 		s.pairs.leave(key)
 		return false, nil

@@ -137,10 +137,10 @@ func (d *Driver[T]) batch(ctx context.Context, keys []rowKey, add func(key strin
 
 // ReadTouch implements driver.ReadToucher: on PostgreSQL with one statement that
 // updates and selects, on SQLite with an UPDATE that returns the row, and a SELECT if
-// none was due. It does not look at known. On MySQL it only reads.
+// none was due. It does not look at known. On MySQL, where no statement both writes a
+// row and returns it, a read and a touch follow each other.
 func (d *Driver[T]) ReadTouch(ctx context.Context, key string, _ *driver.Meta, a driver.Access, now driver.Instant) (driver.Entry[T], bool, error) {
 	if d.sql.readTouch == "" {
-		// Two trips, where no statement both writes a row and returns it.
 		e, err := d.Get(ctx, key)
 		life, due := a.Touch(e.Life)
 		if err != nil || !due || !e.Alive(now) {
