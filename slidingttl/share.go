@@ -102,6 +102,8 @@ func (t *toucher) serves(a *access, o outcome) bool {
 		return true
 	case o.was == a.was && o.err != nil:
 		return true // it knew what a knows
+	case a.lowers() && o.was != a.was && o.over != a.was:
+		return false // it may have landed before the expiry moved to where a found it
 	case o.err != nil, a.was.CreatedAt != 0 && o.meta.CreatedAt != a.was.CreatedAt,
 		a.was.CreatedAt == 0 && o.was != a.was && o.over != a.was:
 		return false // it was for another record than the one that a read
@@ -115,7 +117,7 @@ func (t *toucher) serves(a *access, o outcome) bool {
 // detached runs the touch with the caller's values and without its cancellation.
 func (t *toucher) detached(ctx context.Context, a access) outcome {
 	// One that was under way may have landed since a read the record.
-	if m, ok := t.memo.landedSince(a.key, a.since); ok && a.kept(m) && m.CreatedAt == a.was.CreatedAt {
+	if m, ok := t.memo.landedSince(a.key, a.since); ok && !a.lowers() && a.kept(m) && m.CreatedAt == a.was.CreatedAt {
 		t.ended(ctx, &a, TouchShared, nil)
 		return outcome{was: a.was, meta: m, cap: a.rules.limit(m.CreatedAt)}
 	}

@@ -270,3 +270,27 @@ func TestOneWriteAtATimeBringsAnExpiryDown(t *testing.T) {
 		}
 	})
 }
+
+// Promise 7: a touch that landed before another process moved the expiry beyond the
+// policy does not serve the read that finds it there, though its answer comes after.
+func TestTighteningIsNotServedByAnEarlierTouch(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		is, was := open(t, d, tight1d, nil), open(t, under, loose30d, nil)
+		must(t, is.Insert(t.Context(), "k", 1))
+		time.Sleep(time.Hour)
+		slow := once("touch", func() { time.Sleep(3 * time.Second) })
+		d.after = func(op, _ string) { slow(op) }
+		first := make(chan error, 1)
+		go func() { _, err := is.Get(t.Context(), "k"); first <- err }()
+		time.Sleep(time.Second)
+		_, err := was.Get(t.Context(), "k")
+		must(t, err)
+		_, err = is.Touch(t.Context(), "k")
+		must(t, err)
+		must(t, <-first)
+		if left := stored(t, under, "k").ExpiresAt.Sub(instant(time.Now())); left > tight1d.IdleGrace+maxSkew {
+			t.Errorf("lives for %v more, want %v", left, tight1d.IdleGrace)
+		}
+	})
+}

@@ -29,6 +29,9 @@ type access struct {
 // kept reports whether m, of the same generation, keeps what a promises.
 func (a *access) kept(m driver.Meta) bool { return !a.rules.due(m.Life, a.by) }
 
+// lowers reports whether a is to bring the expiry down, not to move it forward.
+func (a *access) lowers() bool { return a.kept(a.was) }
+
 // toucher writes the touches that accesses found due: each key one at a time, on
 // contexts of their own, to the end of which close waits.
 type toucher struct {
