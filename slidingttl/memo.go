@@ -13,9 +13,10 @@ const memoSlots = 1 << 13
 // decides nothing: every write still carries its condition. It is bounded: the last
 // to come to a slot keeps it. A nil memo remembers nothing.
 type memo struct {
-	seed  maphash.Seed
-	clock atomic.Uint64 // counts the touches that landed
-	slots [memoSlots]atomic.Pointer[remembered]
+	seed   maphash.Seed
+	clock  atomic.Uint64 // counts the touches that landed, and what was forgotten
+	slots  [memoSlots]atomic.Pointer[remembered]
+	forgot [memoSlots / 8]atomic.Uint64 // by hash of the key: the clock when one was forgotten last
 }
 
 type remembered struct {
@@ -28,8 +29,11 @@ func newMemo() *memo { return &memo{seed: maphash.MakeSeed()} }
 
 // slot is where key is, or is to be. A key has two places, so that few that are in
 // use drive each other out.
-func (m *memo) slot(key string) *atomic.Pointer[remembered] {
-	h := maphash.String(m.seed, key)
+func (m *memo) slot(key string) *atomic.Pointer[remembered] { return m.place(m.hash(key), key) }
+
+func (m *memo) hash(key string) uint64 { return maphash.String(m.seed, key) }
+
+func (m *memo) place(h uint64, key string) *atomic.Pointer[remembered] {
 	first, second := &m.slots[h%memoSlots], &m.slots[h>>32%memoSlots]
 	a, b := first.Load(), second.Load()
 	switch {
@@ -49,18 +53,22 @@ func (m *memo) now() uint64 {
 	return m.clock.Load()
 }
 
-// read remembers what a read that began at since found, unless a touch has
-// landed in the meantime and knows better.
+// read remembers what a read that began at since found, unless a touch that has
+// landed in the meantime, or a read that found nothing, knows better.
 func (m *memo) read(key string, meta *driver.Meta, since uint64) {
 	if m == nil {
 		return
 	}
-	s := m.slot(key)
+	h := m.hash(key)
+	s := m.place(h, key)
 	r := s.Load()
 	if r != nil && r.key == key && (r.meta == *meta || r.landed > since) {
 		return
 	}
-	s.CompareAndSwap(r, &remembered{key: key, meta: *meta})
+	n := &remembered{key: key, meta: *meta}
+	if s.CompareAndSwap(r, n) && m.gone(h).Load() > since {
+		s.CompareAndSwap(n, nil)
+	}
 }
 
 // wrote remembers what a write of the value stored.
@@ -77,12 +85,16 @@ func (m *memo) touched(key string, meta driver.Meta) {
 	}
 }
 
+func (m *memo) gone(hash uint64) *atomic.Uint64 { return &m.forgot[hash%uint64(len(m.forgot))] }
+
 // forget drops what is remembered of key and returns it, nil if nothing was.
 func (m *memo) forget(key string) *driver.Meta {
 	if m == nil {
 		return nil
 	}
-	s := m.slot(key)
+	h := m.hash(key)
+	m.gone(h).Store(m.clock.Add(1))
+	s := m.place(h, key)
 	r := s.Load()
 	if r == nil || r.key != key {
 		return nil

@@ -122,6 +122,25 @@ func TestKeepKnowsWhatAReadMissed(t *testing.T) {
 	}
 }
 
+// Promise 5: what a slow read saw before the record was found gone is not remembered.
+func TestKeepIsNotMisledByASlowRead(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		s := open(t, d, account, nil)
+		must(t, open(t, under, account, nil).Insert(t.Context(), "k", 1))
+		slow := once("get", func() { time.Sleep(time.Minute) })
+		d.after = func(op, _ string) { slow(op) }
+		first := make(chan error, 1)
+		go func() { _, err := s.Get(t.Context(), "k"); first <- err }()
+		time.Sleep(time.Second)
+		must(t, under.Delete(t.Context(), "k"))
+		_, err := s.Get(t.Context(), "k")
+		wantErr(t, err, slidingttl.ErrNotFound)
+		must(t, <-first)
+		wantErr(t, s.Keep(t.Context(), "k"), slidingttl.ErrNotFound)
+	})
+}
+
 // Insert never answers that there is nothing, and neither does Upsert.
 func TestWritesNeverAnswerNotFound(t *testing.T) {
 	pastCap := func() driver.Life {
