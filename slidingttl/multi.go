@@ -32,7 +32,8 @@ func (s *Store[T]) GetMulti(ctx context.Context, keys []string) (map[string]T, e
 		if l.settled {
 			continue
 		}
-		if a, due := s.due(key, l, 0); due {
+		var a access
+		if s.due(key, l, 0, &a) {
 			waiting, places = append(waiting, a), append(places, i)
 		}
 	}
@@ -97,7 +98,7 @@ func (s *Store[T]) readMulti(ctx context.Context, op string, keys []string) (fou
 // and returns what became of each.
 func (s *Store[T]) bringAll(ctx context.Context, all []access) []error {
 	errs := make([]error, len(all))
-	s.each(len(all), func(i int) { errs[i] = s.touches.bring(ctx, all[i], false).err })
+	s.each(len(all), func(i int) { errs[i] = s.touches.bring(ctx, &all[i], false).err })
 	return errs
 }
 

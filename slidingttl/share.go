@@ -82,7 +82,7 @@ func (t *toucher) follow(ctx context.Context, a access, shared <-chan singleflig
 	case t.serves(&a, o):
 		t.joined(ctx, a, o)
 	default:
-		t.wait(ctx, a)
+		t.wait(ctx, &a)
 	}
 }
 
@@ -131,7 +131,7 @@ func (t *toucher) detached(ctx context.Context, a access) outcome {
 		defer time.AfterFunc(t.patience, func() { tell(errLate) }).Stop()
 	}
 	a.sent = t.hooks.touching()
-	o := t.write(ctx, a)
+	o := t.write(ctx, &a)
 	tell(o.verdict())
 	if o.failure() == nil || !t.later(ctx, a) {
 		t.account(ctx, &a, o)

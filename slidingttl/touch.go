@@ -47,11 +47,11 @@ func (s *Store[T]) TouchEntry(ctx context.Context, key string, e Entry[T]) (Entr
 // touchRead has the record touched that was read, if that is due, waiting for it as
 // Options say, and keeps in l what is then stored.
 func (s *Store[T]) touchRead(ctx context.Context, op, key string, l *look[T]) error {
-	a, due := s.due(key, l, 0)
-	if !due {
+	var a access
+	if !s.due(key, l, 0, &a) {
 		return nil
 	}
-	o := s.touches.bring(ctx, a, l.late)
+	o := s.touches.bring(ctx, &a, l.late)
 	if o.err == nil {
 		l.follow(o)
 	} else if s.opts.Strict && broke(o.err) {
@@ -66,20 +66,22 @@ func broke(err error) bool {
 	return err != nil && err != errLost && !errors.Is(err, ErrLocked)
 }
 
-// due returns what a touch of the record that was read needs to know, and whether
-// one is due. created, unless zero, becomes the created_at of a record without one.
-func (s *Store[T]) due(key string, l *look[T], created driver.Instant) (access, bool) {
+// due reports whether a touch of the record that was read is due, and tells a what
+// that needs to know. created, unless zero, becomes the created_at of a record without
+// one.
+func (s *Store[T]) due(key string, l *look[T], created driver.Instant, a *access) bool {
 	now := s.clock.Now()
 	at := driver.Ceil(now)
 	by := s.by(&l.rules, key, l.meta.Life, at)
 	if !l.rules.due(l.meta.Life, by) && !s.touches.tight(&l.rules, key, l.meta.Life, at) {
-		return access{}, false
+		return false
 	}
 	s.stats.add(cDue)
 	if created == 0 {
 		created = birth(now)
 	}
-	return access{key: key, was: l.meta, rules: l.rules, at: at, by: by, created: created, since: l.since}, true
+	*a = access{key: key, was: l.meta, rules: l.rules, at: at, by: by, created: created, since: l.since}
+	return true
 }
 
 // by is the instant from which it counts whether life l of the record under key needs
@@ -125,8 +127,9 @@ func (s *Store[T]) keep(ctx context.Context, key string, created driver.Instant)
 		}
 		return nil
 	}
-	if a, due := s.due(key, &l, created); due {
-		if o := s.touches.bring(ctx, a, l.late); s.opts.Strict && broke(o.err) {
+	var a access
+	if s.due(key, &l, created, &a) {
+		if o := s.touches.bring(ctx, &a, l.late); s.opts.Strict && broke(o.err) {
 			return wrap(ctx, opTouch, o.err)
 		}
 	}
@@ -161,8 +164,9 @@ func (s *Store[T]) touchKey(ctx context.Context, key string, created driver.Inst
 			return driver.Life{}, err
 		}
 		o := outcome{meta: l.meta, cap: l.rules.limit(l.meta.CreatedAt)}
-		if a, due := s.due(key, &l, created); due {
-			o = s.touches.wait(ctx, a)
+		var a access
+		if s.due(key, &l, created, &a) {
+			o = s.touches.wait(ctx, &a)
 		}
 		if err = o.err; err == nil {
 			o.meta.ExpiresAt = min(o.meta.ExpiresAt, o.cap)

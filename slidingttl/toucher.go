@@ -84,21 +84,21 @@ var (
 // bring brings about or queues the touch that a read found due, and returns the
 // record as it is then, or errLate where the read need not wait for that. A read
 // that has waited does not wait again.
-func (t *toucher) bring(ctx context.Context, a access, waited bool) outcome {
+func (t *toucher) bring(ctx context.Context, a *access, waited bool) outcome {
 	if t.local {
 		return t.wait(ctx, a)
 	}
 	if held := t.held(); held || t.background {
-		if t.push(ctx, a, held) {
+		if t.push(ctx, *a, held) {
 			return outcome{meta: a.was}
 		}
 	}
 	if waited {
-		return t.share(ctx, a, over)
+		return t.share(ctx, *a, over)
 	}
 	late, stop := t.late()
 	defer stop()
-	return t.share(ctx, a, late)
+	return t.share(ctx, *a, late)
 }
 
 // over is a wait that has ended.
@@ -119,19 +119,19 @@ func (t *toucher) late() (<-chan time.Time, func() bool) {
 
 // wait brings about the touch that a needs and returns the record as it is then.
 // It waits no longer than ctx; the touch goes on.
-func (t *toucher) wait(ctx context.Context, a access) outcome {
+func (t *toucher) wait(ctx context.Context, a *access) outcome {
 	if t.local {
 		a.sent = t.hooks.touching()
 		o := t.write(ctx, a)
-		t.account(ctx, &a, o)
+		t.account(ctx, a, o)
 		return o
 	}
-	return t.share(ctx, a, nil)
+	return t.share(ctx, *a, nil)
 }
 
 // write writes what a needs, planning again from what it finds when another writer
 // was faster.
-func (t *toucher) write(ctx context.Context, a access) outcome {
+func (t *toucher) write(ctx context.Context, a *access) outcome {
 	m, read, tried, err := a.was, true, false, error(nil)
 	for range touchAttempts {
 		now := t.clock.Now()
@@ -153,7 +153,7 @@ func (t *toucher) write(ctx context.Context, a access) outcome {
 			life, lowers = t.lower(&a.rules, a.key, m.Life, driver.Ceil(now))
 		}
 		if life == m.Life {
-			t.ended(ctx, &a, TouchShared, nil)
+			t.ended(ctx, a, TouchShared, nil)
 			return outcome{was: a.was, meta: m, cap: a.rules.limit(m.CreatedAt), tried: tried}
 		}
 		tried = true
@@ -164,7 +164,7 @@ func (t *toucher) write(ctx context.Context, a access) outcome {
 		}
 		if err == nil {
 			left := driver.Meta{Life: life, Version: version}
-			t.landed(ctx, &a, m.Life, left)
+			t.landed(ctx, a, m.Life, left)
 			return outcome{was: a.was, over: m, meta: left, cap: a.rules.limit(left.CreatedAt), tried: true}
 		}
 		var conflict *driver.ConflictError
@@ -178,7 +178,7 @@ func (t *toucher) write(ctx context.Context, a access) outcome {
 		a.retold = t.byValue && conflict.Found.Version != m.Version
 		m, read = conflict.Found, false
 	}
-	return outcome{was: a.was, meta: m, err: t.failed(ctx, &a, err), tried: tried}
+	return outcome{was: a.was, meta: m, err: t.failed(ctx, a, err), tried: tried}
 }
 
 // landed counts and remembers a touch of a that wrote m over a record of life was.

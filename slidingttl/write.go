@@ -190,8 +190,9 @@ func (s *Store[T]) wrote(ctx context.Context, key string, l *look[T], lowered bo
 		return
 	}
 	l.since = s.memo.now()
-	if a, due := s.due(key, l, 0); due {
-		if o := s.touches.wait(ctx, a); o.err == nil {
+	var a access
+	if s.due(key, l, 0, &a) {
+		if o := s.touches.wait(ctx, &a); o.err == nil {
 			l.follow(o)
 		}
 	}
