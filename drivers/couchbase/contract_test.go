@@ -70,8 +70,11 @@ func TestContract(t *testing.T) {
 
 // lacks is what Couchbase has no way to do.
 var lacks = map[drivertest.Feature]string{
-	drivertest.Local: "the store is a server",
-	drivertest.Clock: "the server tells its time only together with a document",
+	drivertest.Malform:   "comes with what lists records",
+	drivertest.Scanner:   "comes with what lists records",
+	drivertest.RawReader: "comes with what lists records",
+	drivertest.Local:     "the store is a server",
+	drivertest.Clock:     "the server tells its time only together with a document",
 }
 
 func testNode(f *fixture, c *gocb.Collection, opts couchbase.Options) drivertest.Harness {

@@ -86,6 +86,9 @@ func TestContract(t *testing.T) {
 					drivertest.Local:       "the store is across a network",
 					drivertest.Clock:       "DynamoDB's time is for a store's Options.Now, for those who want it",
 					drivertest.ReadToucher: "a read and a touch are two requests",
+					drivertest.Malform:     "comes with what lists records",
+					drivertest.Scanner:     "comes with what lists records",
+					drivertest.RawReader:   "comes with what lists records",
 				},
 			})
 		})
