@@ -62,7 +62,10 @@ func (d *Driver[T]) Segments(_ context.Context, n int) ([]driver.Cursor, error) 
 	return cursors, nil
 }
 
-const maxSegments = 1 << 20
+const (
+	maxSegments = 1 << 20
+	pageRoom    = 4096 // records that a page has room for from the first
+)
 
 // Scan implements driver.Scanner. It takes no lock. A record that is there throughout,
 // overwritten meanwhile or not, is in one page of a scan, once.
@@ -77,7 +80,7 @@ func (d *Driver[T]) Scan(_ context.Context, from driver.Cursor, limit int) (driv
 	if d.closed.Load() {
 		return driver.Page{}, ErrClosed
 	}
-	var page driver.Page
+	page := driver.Page{Records: make([]driver.Scanned, 0, min(limit, pageRoom)+bucketSlots)}
 	for s.from < s.to && len(page.Records) < limit {
 		shard := s.from >> shardBits
 		end := min(s.to, (shard+1)<<shardBits)
