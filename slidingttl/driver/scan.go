@@ -56,6 +56,7 @@ type Page struct {
 type Scanned struct {
 	Key string
 	Meta
-	Size    int   // bytes stored, as far as the store tells; zero: unknown
-	Problem error // why the record's life cannot be read (an *InvalidError); Meta has what could be
+	Size    int    // bytes stored, as far as the store tells; zero: unknown
+	Fault   string // why the store does not act on the expiry, though it is read; see Mender; empty: it does
+	Problem error  // why the record's life cannot be read (an *InvalidError); Meta has what could be
 }

@@ -23,6 +23,10 @@ type AuditReport struct {
 	// reason, at most 100 of them.
 	Problems map[string]int64 `json:"problems,omitempty"`
 
+	// Faults are why the store does not act on the expiries of records that are read
+	// all the same, and so will not delete them: for Mend.
+	Faults map[string]int64 `json:"faults,omitempty"`
+
 	// Deaths are when the records that are alive die if nobody reads them: the
 	// shares of all records whose life ends within that time and after the one before.
 	Deaths []Deaths `json:"deaths"`
@@ -52,6 +56,7 @@ type audited struct {
 	Counts   []int64
 	Clusters map[int][]int64 // by segment, of a sample
 	Problems map[string]int64
+	Faults   map[string]int64
 	Bytes    int64
 }
 
@@ -66,6 +71,7 @@ func (a *audited) add(page *audited) {
 		a.Clusters[i] = sum(a.Clusters[i], c)
 	}
 	a.Problems = count(a.Problems, page.Problems)
+	a.Faults = count(a.Faults, page.Faults)
 	a.Bytes += page.Bytes
 }
 
@@ -138,6 +144,9 @@ func Audit(ctx context.Context, s driver.Scanner, p slidingttl.Policy, opts *Loo
 			state := j.state(r, t, at)
 			into.Counts[state]++
 			into.Bytes += int64(r.Size)
+			if r.Fault != "" {
+				into.Faults = count(into.Faults, map[string]int64{r.Fault: 1})
+			}
 			switch state {
 			case Malformed:
 				into.Problems = count(into.Problems, map[string]int64{reason(r.Problem): 1})
@@ -177,6 +186,7 @@ func (a *audited) report(p slidingttl.Policy, o *LookOptions) *AuditReport {
 		States:   make(map[State]Share, states),
 		Immortal: all[immortal],
 		Problems: a.Problems,
+		Faults:   a.Faults,
 		Bytes:    a.Bytes,
 	}
 	for s := range states {

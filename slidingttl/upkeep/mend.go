@@ -37,8 +37,8 @@ func (r *MendReport) add(page *MendReport) {
 	r.Races += page.Races
 }
 
-// Mend writes anew what the malformed records of s, whose life cannot be read, say of it,
-// where there is no doubt what that is: see [driver.Mender]. Over a driver that is none it
+// Mend writes anew what records of s say of their life, where it cannot be read or the
+// store does not act on it, and there is no doubt what it is: see [driver.Mender]. Over a driver that is none it
 // reports them and writes nothing. Options.PolicyFor is not used.
 //
 // Its report is good also where an error is returned, for the records looked at until
@@ -76,7 +76,7 @@ type mender struct {
 func (m *mender) visit(ctx context.Context, _ int, page []driver.Scanned, into *MendReport) error {
 	var bad []driver.Scanned
 	for _, r := range page {
-		if r.Problem != nil {
+		if r.Problem != nil || r.Fault != "" {
 			bad = append(bad, r)
 		}
 	}
@@ -94,6 +94,9 @@ func (m *mender) visit(ctx context.Context, _ int, page []driver.Scanned, into *
 // mend mends r, and returns a report of it alone.
 func (m *mender) mend(ctx context.Context, r *driver.Scanned) (one MendReport, err error) {
 	if m.driver == nil {
+		if r.Problem == nil {
+			return MendReport{Well: 1}, nil // no such driver tells of faults
+		}
 		one.left(r.Problem)
 		return one, nil
 	}

@@ -102,6 +102,7 @@ func (r *AuditReport) String() string {
 		s.share("alive for ever unless read", r.Immortal, r.Sample != nil)
 	}
 	s.counts("\nmalformed because", r.Problems)
+	s.counts("\nnot deleted by the store because", r.Faults)
 	s.line("\nleft alone, they die within")
 	for _, d := range r.Deaths {
 		if d.Count > 0 {
