@@ -70,11 +70,8 @@ func TestContract(t *testing.T) {
 
 // lacks is what Couchbase has no way to do.
 var lacks = map[drivertest.Feature]string{
-	drivertest.Malform:   "comes with what lists records",
-	drivertest.Scanner:   "comes with what lists records",
-	drivertest.RawReader: "comes with what lists records",
-	drivertest.Local:     "the store is a server",
-	drivertest.Clock:     "the server tells its time only together with a document",
+	drivertest.Local: "the store is a server",
+	drivertest.Clock: "the server tells its time only together with a document",
 }
 
 func testNode(f *fixture, c *gocb.Collection, opts couchbase.Options) drivertest.Harness {
@@ -142,6 +139,27 @@ func backend(t testing.TB, c *gocb.Collection, opts couchbase.Options) *driverte
 		MaxKey: maxKey,
 		Plant: func(ctx context.Context, key string, v drivertest.Value, life driver.Life) error {
 			return plantValue(ctx, c, opts, key, v, life)
+		},
+		Malform: func(ctx context.Context, key string, v drivertest.Value) error {
+			if err := plantValue(ctx, c, opts, key, v, driver.Life{}); err != nil {
+				return err
+			}
+			path, xattr := opts.CreatedPath, opts.CreatedIn != couchbase.Body
+			switch {
+			case path == "" && xattr:
+				path = "slidingttl.created_at"
+			case path == "":
+				path = "created_at"
+			}
+			_, err := c.MutateIn(key, []gocb.MutateInSpec{
+				gocb.UpsertSpec(path, "yesterday", &gocb.UpsertSpecOptions{IsXattr: xattr, CreatePath: xattr}),
+			}, &gocb.MutateInOptions{PreserveExpiry: true, Context: ctx})
+			return err
+		},
+		Again: func() driver.Driver[drivertest.Value] {
+			again, err := couchbase.New[drivertest.Value](c, &opts)
+			ok(t, "New", err)
+			return again
 		},
 	}
 }
