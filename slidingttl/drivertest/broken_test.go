@@ -917,11 +917,6 @@ var brokens = []broken{
 	{"costs less than nothing", "scan/all", func(d *twisted) {
 		d.pages(func(p *driver.Page) { p.Cost = math.NaN() })
 	}},
-	{"pays no heed to the limit", "scan/all", func(d *twisted) {
-		d.scan = func(ctx context.Context, from driver.Cursor, _ int) (driver.Page, error) {
-			return d.reference.Scan(ctx, from, 1000)
-		}
-	}},
 	{"loses its first segment", "scan/segments", func(d *twisted) {
 		d.segment = func(ctx context.Context, n int) ([]driver.Cursor, error) {
 			cursors, err := d.reference.Segments(ctx, n)
