@@ -85,6 +85,7 @@ fuzz:
 # The figures of the core and the memory driver; bench/ has those beside other libraries.
 figures:
 	$(GO) test -run '^$$' -bench Figure -cpu 1,2 -count 3 ./slidingttl
+	$(GO) test -run '^$$' -bench Figure -benchtime 1x ./slidingttl/upkeep
 	$(GO) test -run '^$$' -bench 'Memory|MassExpiry' -benchtime 1x -count 3 ./drivers/memory
 
 # Side by side with other libraries, in a module of its own: see bench/README.md.

@@ -140,6 +140,27 @@ func backend(t testing.TB, c *gocb.Collection, opts couchbase.Options) *driverte
 		Plant: func(ctx context.Context, key string, v drivertest.Value, life driver.Life) error {
 			return plantValue(ctx, c, opts, key, v, life)
 		},
+		Malform: func(ctx context.Context, key string, v drivertest.Value) error {
+			if err := plantValue(ctx, c, opts, key, v, driver.Life{}); err != nil {
+				return err
+			}
+			path, xattr := opts.CreatedPath, opts.CreatedIn != couchbase.Body
+			switch {
+			case path == "" && xattr:
+				path = "slidingttl.created_at"
+			case path == "":
+				path = "created_at"
+			}
+			_, err := c.MutateIn(key, []gocb.MutateInSpec{
+				gocb.UpsertSpec(path, "yesterday", &gocb.UpsertSpecOptions{IsXattr: xattr, CreatePath: xattr}),
+			}, &gocb.MutateInOptions{PreserveExpiry: true, Context: ctx})
+			return err
+		},
+		Again: func() driver.Driver[drivertest.Value] {
+			again, err := couchbase.New[drivertest.Value](c, &opts)
+			ok(t, "New", err)
+			return again
+		},
 	}
 }
 

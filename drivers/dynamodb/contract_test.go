@@ -58,6 +58,16 @@ func TestContract(t *testing.T) {
 						Plant: func(ctx context.Context, key string, v drivertest.Value, life driver.Life) error {
 							return plant(ctx, tbl, key, v, life)
 						},
+						Malform: func(ctx context.Context, key string, v drivertest.Value) error {
+							return malform(ctx, tbl, key, v)
+						},
+						Again: func() driver.Driver[drivertest.Value] {
+							d, err := New[drivertest.Value](server.Client(), tbl.Driver.table, &opts)
+							if err != nil {
+								t.Fatal(err)
+							}
+							return d
+						},
 						Fail: func() func() {
 							w.between(func(_ string, req *request, _ sender) (*response, error) {
 								return failure(req, 500, "InternalServerError"), nil
@@ -90,6 +100,22 @@ func TestContract(t *testing.T) {
 			})
 		})
 	}
+}
+
+// malform writes a record whose expiry is a word.
+func malform[T any](ctx context.Context, tbl *table[T], key string, v T) error {
+	item, err := attributevalue.MarshalMap(v)
+	if err != nil {
+		return err
+	}
+	k, err := tbl.primaryKey(key)
+	if err != nil {
+		return err
+	}
+	tbl.setKey(item, k)
+	item[tbl.opts.Expiry] = text("tomorrow")
+	_, err = tbl.client.PutItem(ctx, &dynamodb.PutItemInput{TableName: &tbl.Driver.table, Item: item})
+	return err
 }
 
 // plant writes a record as a program would that knows the table and not the driver.

@@ -88,9 +88,11 @@ func real(option rueidis.ClientOption, admin rueidis.Client) drivertest.Harness 
 			option := option
 			option.Username, option.Password = user, "any"
 			client := redistest.NewClient(t, proxy.Option(option))
+			d := open[drivertest.Value](t, client, redis.Options{})
 			return &drivertest.Backend{
-				Driver: open[drivertest.Value](t, client, redis.Options{}),
-				Plant:  plant(client, redis.Options{}),
+				Driver:  d,
+				Plant:   plant(client, redis.Options{}),
+				Malform: malform(client, redis.Options{}, d),
 				Fail: func() func() {
 					allow("-@all", "+@connection")
 					return func() { allow("+@all") }
@@ -120,7 +122,8 @@ func virtual(opts redis.Options) drivertest.Harness {
 					server.Advance(by)
 					ok(t, "Check", d.Check(context.Background(), 0)) // asks for the time
 				},
-				Plant: plant(client, opts),
+				Plant:   plant(client, opts),
+				Malform: malform(client, opts, d),
 				Fail: func() func() {
 					server.Fail("BUSY doing nothing")
 					return func() { server.Fail("") }
@@ -143,6 +146,21 @@ func open[T any](t testing.TB, client rueidis.Client, opts redis.Options) *redis
 func own(err error, code string) bool {
 	var answer *rueidis.RedisError
 	return errors.As(err, &answer) && strings.HasPrefix(answer.Error(), code)
+}
+
+// malform writes a record whose header has a word for its created_at.
+func malform(client rueidis.Client, opts redis.Options, d *redis.Driver[drivertest.Value]) func(context.Context, string, drivertest.Value) error {
+	return func(ctx context.Context, key string, v drivertest.Value) error {
+		now := driver.Floor(time.Now())
+		if _, err := d.Insert(ctx, key, v, driver.Life{CreatedAt: now, ExpiresAt: now.Add(time.Hour)}, now); err != nil {
+			return err
+		}
+		whole, err := client.Do(ctx, client.B().Get().Key(opts.Prefix+key).Build()).ToString()
+		if err != nil {
+			return err
+		}
+		return client.Do(ctx, client.B().Set().Key(opts.Prefix+key).Value(whole[:5]+"yesterday......"+whole[20:]).Build()).Error()
+	}
 }
 
 // plant writes a record in the form of opts as another program would.

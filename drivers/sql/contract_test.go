@@ -80,6 +80,10 @@ func TestContract(t *testing.T) {
 // has learned can be moved, and no case waits.
 func contract(t *testing.T, dialect Dialect, server sqltest.Database, layout string, opts *Options[value]) {
 	lacks := map[drivertest.Feature]string{drivertest.Local: "the store is outside of this process's memory"}
+	malforms := dialect == SQLite && layout == "json"
+	if !malforms {
+		lacks[drivertest.Malform] = "a column of this layout holds nothing but its type"
+	}
 	drivertest.Run(t, drivertest.Harness{
 		Parallel: true,
 		Open: func(t testing.TB) *drivertest.Backend {
@@ -120,6 +124,16 @@ func contract(t *testing.T, dialect Dialect, server sqltest.Database, layout str
 			}
 			b.Plant = func(ctx context.Context, key string, v value, life driver.Life) error {
 				return plant(ctx, d, key, v, life)
+			}
+			if malforms {
+				b.Malform = func(ctx context.Context, key string, v value) error {
+					now := driver.Floor(d.Now())
+					if _, err := d.Insert(ctx, key, v, driver.Life{CreatedAt: now, ExpiresAt: now.Add(time.Hour)}, now); err != nil {
+						return err
+					}
+					_, err := db.ExecContext(ctx, fmt.Sprintf("UPDATE %s SET %s = 'yesterday' WHERE %s = ?", d.quoted(), d.dialect.quote(d.created.Name), d.keyColumns()[0]), key)
+					return err
+				}
 			}
 			return b
 		},

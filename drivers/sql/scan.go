@@ -17,20 +17,20 @@ const (
 // Segments implements driver.Scanner. It returns one: pages in the order of the key
 // come as fast as the database reads its table, and to split it evenly it would have to
 // be read first.
-func (t *table) Segments(ctx context.Context, _ int) ([]driver.Cursor, error) {
+func (t *table) Segments(ctx context.Context, n int) ([]driver.Cursor, error) {
+	if err := driver.CheckScan("segments", n); err != nil {
+		return nil, err
+	}
 	return []driver.Cursor{fromStart}, ctx.Err()
 }
 
-const (
-	defaultPage = 1000
-	maxPage     = 10000
-)
+const maxPage = 10000
 
 // Scan implements driver.Scanner, with one SELECT for a page in the order of the key. A
 // cursor holds a key. Sizes are those of the value's columns.
 func (t *table) Scan(ctx context.Context, from driver.Cursor, limit int) (driver.Page, error) {
-	if limit <= 0 {
-		limit = defaultPage
+	if err := driver.CheckScan("limit", limit); err != nil {
+		return driver.Page{}, err
 	}
 	limit = min(limit, maxPage)
 	where, args, err := t.after(from)

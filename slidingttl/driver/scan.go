@@ -1,24 +1,44 @@
 package driver
 
-import "context"
+import (
+	"context"
+	"strconv"
+)
 
 // Scanner is a driver that can list the records of its store, for what walks all of
 // them: it tells keys and lives and moves no values.
 type Scanner interface {
 	// Segments splits the store into n parts, or fewer where it cannot, and
 	// returns a cursor at the beginning of each. The parts together hold every
-	// record. They may be scanned at once, by several processes.
+	// record. They may be scanned at once, by several processes. An n below one is
+	// an *InvalidError.
 	Segments(ctx context.Context, n int) ([]Cursor, error)
 
 	// Scan returns the page of a segment that begins at from, of about limit
-	// records, fewer or none included. A record that lives throughout the scan
-	// is in at least one page; one that is written, touched or deleted meanwhile
-	// may be in none, one or several, in any of the states it had. Records come
-	// in no order, dead ones that the store still holds among them.
+	// records, fewer or none included. A record that is there throughout the scan,
+	// touched meanwhile or not, is in at least one page; one that is overwritten
+	// or deleted may be in none, one or several, in any of the states it had.
+	// Records come in no order, dead ones that the store still holds among them.
 	//
 	// An error leaves the cursor good: Scan may be called with it again. A cursor
-	// that this driver cannot have returned is an *InvalidError.
+	// that this driver cannot have returned, the empty one included, and a limit
+	// below one are an *InvalidError.
 	Scan(ctx context.Context, from Cursor, limit int) (Page, error)
+}
+
+// CheckScan returns an *InvalidError if field, an argument of a Scanner that counts
+// something, is n and that is less than one.
+func CheckScan(field string, n int) error {
+	if n < 1 {
+		return &InvalidError{Field: field, Value: strconv.Itoa(n), Rule: "must be at least 1"}
+	}
+	return nil
+}
+
+// BadCursor is the error for a cursor that a driver cannot have returned. It quotes
+// none of it, for a cursor may hold a key.
+func BadCursor(c Cursor) error {
+	return &InvalidError{Field: "cursor", Value: strconv.Itoa(len(c)) + " bytes", Rule: "must be one that this driver returned"}
 }
 
 // Cursor is a place in a scan: text that can be stored and used by another process,
@@ -36,6 +56,7 @@ type Page struct {
 type Scanned struct {
 	Key string
 	Meta
-	Size    int   // bytes stored, as far as the store tells; zero: unknown
-	Problem error // why the record's life cannot be read (an *InvalidError); Meta has what could be
+	Size    int    // bytes stored, as far as the store tells; zero: unknown
+	Fault   string // why the store does not act on the expiry, though it is read; see Mender; empty: it does
+	Problem error  // why the record's life cannot be read (an *InvalidError); Meta has what could be
 }

@@ -888,6 +888,142 @@ var brokens = []broken{
 	{"passes any check", "check/unreachable", func(d *twisted) {
 		d.check = func(context.Context) error { return nil }
 	}},
+
+	// Scanner
+	{"leaves the last of each page out", "scan/all", func(d *twisted) {
+		d.pages(func(p *driver.Page) { p.Records = p.Records[:max(0, len(p.Records)-1)] })
+	}},
+	{"scans records without version", "scan/all", func(d *twisted) {
+		d.pages(func(p *driver.Page) {
+			for i := range p.Records {
+				p.Records[i].Version = 0
+			}
+		})
+	}},
+	{"invents records", "scan/all", func(d *twisted) {
+		d.pages(func(p *driver.Page) {
+			if n := len(p.Records); n > 0 {
+				p.Records = append(p.Records, p.Records[n-1])
+				p.Records[n].Key += "-more"
+			}
+		})
+	}},
+	{"leaves the dead out", "scan/all", func(d *twisted) {
+		d.pages(func(p *driver.Page) {
+			ahead := driver.Floor(time.Now()).Add(80 * time.Minute)
+			p.Records = slices.DeleteFunc(p.Records, func(r driver.Scanned) bool { return !r.Alive(ahead) })
+		})
+	}},
+	{"costs less than nothing", "scan/all", func(d *twisted) {
+		d.pages(func(p *driver.Page) { p.Cost = math.NaN() })
+	}},
+	{"loses its first segment", "scan/segments", func(d *twisted) {
+		d.segment = func(ctx context.Context, n int) ([]driver.Cursor, error) {
+			cursors, err := d.reference.Segments(ctx, n)
+			if len(cursors) > 1 {
+				cursors = cursors[1:]
+			}
+			return cursors, err
+		}
+	}},
+	{"has cursors that are good once", "scan/resumed", func(d *twisted) {
+		var mu sync.Mutex
+		used := make(map[driver.Cursor]bool)
+		d.scan = func(ctx context.Context, from driver.Cursor, limit int) (driver.Page, error) {
+			mu.Lock()
+			again := used[from]
+			used[from] = strings.Contains(string(from), "many-")
+			mu.Unlock()
+			if again {
+				return driver.Page{}, nil
+			}
+			return d.reference.Scan(ctx, from, limit)
+		}
+	}},
+	{"counts its way through", "scan/meanwhile", func(d *twisted) {
+		d.scan = func(ctx context.Context, from driver.Cursor, limit int) (driver.Page, error) {
+			var at refScan
+			if json.Unmarshal([]byte(from), &at) != nil || at.Parts < 1 || limit < 1 {
+				return d.reference.Scan(ctx, from, limit)
+			}
+			done := len(at.After)
+			at.After = ""
+			p, err := d.reference.Scan(ctx, at.cursor(), 1e6)
+			if err != nil {
+				return p, err
+			}
+			p.Records = p.Records[min(done, len(p.Records)):]
+			if len(p.Records) > limit {
+				p.Records = p.Records[:limit]
+				at.After = strings.Repeat("x", done+limit)
+				p.Next = at.cursor()
+			}
+			return p, nil
+		}
+	}},
+	{"scans its own records only", "scan/foreign", func(d *twisted) {
+		d.pages(func(p *driver.Page) {
+			p.Records = slices.DeleteFunc(p.Records, func(r driver.Scanned) bool { return r.CreatedAt == 0 })
+		})
+	}},
+	{"hides what is malformed", "scan/malformed", func(d *twisted) {
+		d.pages(func(p *driver.Page) {
+			p.Records = slices.DeleteFunc(p.Records, func(r driver.Scanned) bool { return r.Problem != nil })
+		})
+	}},
+	{"takes what is malformed for foreign", "scan/malformed", func(d *twisted) {
+		d.pages(func(p *driver.Page) {
+			for i := range p.Records {
+				p.Records[i].Problem = nil
+			}
+		})
+	}},
+	{"takes any cursor", "scan/invalid", func(d *twisted) {
+		d.scan = func(ctx context.Context, from driver.Cursor, limit int) (driver.Page, error) {
+			p, err := d.reference.Scan(ctx, from, limit)
+			if errors.Is(err, driver.ErrInvalid) {
+				return driver.Page{}, nil
+			}
+			return p, err
+		}
+	}},
+	{"takes a failure for the end of the scan", "scan/error", func(d *twisted) {
+		d.scan = func(ctx context.Context, from driver.Cursor, limit int) (driver.Page, error) {
+			p, err := d.reference.Scan(ctx, from, limit)
+			if errors.Is(err, errDown) {
+				return driver.Page{}, nil
+			}
+			return p, err
+		}
+	}},
+	{"scans on without its context", "scan/context", func(d *twisted) {
+		d.scan = func(ctx context.Context, from driver.Cursor, limit int) (driver.Page, error) {
+			return d.reference.Scan(context.WithoutCancel(ctx), from, limit)
+		}
+	}},
+
+	// RawReader
+	{"hands out raw records without version", "raw/record", func(d *twisted) {
+		d.raws(func(r *driver.Raw) { r.Version = 0 })
+	}},
+	{"hands out records without bytes", "raw/record", func(d *twisted) {
+		d.raws(func(r *driver.Raw) { r.Value = nil })
+	}},
+	{"names no fields", "raw/record", func(d *twisted) {
+		d.raws(func(r *driver.Raw) { r.Fields = nil })
+	}},
+	{"hands out absent records as empty ones", "raw/absent", func(d *twisted) {
+		d.raw = func(ctx context.Context, key string) (driver.Raw, error) {
+			r, err := d.reference.Raw(ctx, key)
+			if errors.Is(err, driver.ErrNotFound) {
+				return driver.Raw{}, nil
+			}
+			return r, err
+		}
+	}},
+	{"has no problem with what is malformed", "raw/malformed", func(d *twisted) {
+		d.raws(func(r *driver.Raw) { r.Problem = nil })
+	}},
 }
 
 // upsertInTwoSteps looks and puts with no condition that ties them.

@@ -23,6 +23,9 @@
 //				drivertest.Checker:     "there is nothing to configure",
 //				drivertest.Copies:      "a value is handed out as it is",
 //				drivertest.ReadToucher: "there is no trip to save",
+//				drivertest.Malform:    "nobody else writes to it",
+//				drivertest.Scanner:    "it does not list its records",
+//				drivertest.RawReader:  "a value has no other form",
 //			},
 //		})
 //	}
@@ -37,10 +40,12 @@
 //				server := mystoretest.Start(t)
 //				return &drivertest.Backend{
 //					Driver: mystore.New[drivertest.Value](server.Client()),
+//					Again:  func() driver.Driver[drivertest.Value] { ... }, // likewise
 //					Now:    server.Now,
 //					Wait:   server.Advance,
 //					MaxKey: 250,
-//					Plant:  func(...) error { ... }, // by the store's plain client
+//					Plant:   func(...) error { ... }, // by the store's plain client
+//					Malform: func(...) error { ... }, // likewise
 //					Fail:   func() func() { server.FailAll(busy); return server.Mend },
 //					Own:    func(err error) bool { return errors.Is(err, mystore.ErrBusy) },
 //					Hang:   server.Hang,

@@ -56,6 +56,15 @@ type Backend struct {
 	// else that only the driver would write.
 	Plant func(ctx context.Context, key string, v Value, life driver.Life) error
 
+	// Malform writes v under key as a record whose life the driver cannot read,
+	// as another program may have left it.
+	Malform func(ctx context.Context, key string, v Value) error
+
+	// Again returns a second driver over the same store with the same options, as
+	// another process would have it. Nil: a cursor is tried on Driver again, which
+	// is right for a store that lives in this process.
+	Again func() driver.Driver[Value]
+
 	// Fail makes every operation at the store fail with an error of the store's
 	// own, until the returned function is called. The error should be one that
 	// the store's client does not retry for long.
@@ -82,14 +91,18 @@ const (
 	Local       Feature = "Local"       // the driver is a driver.Local
 	ReadToucher Feature = "ReadToucher" // the driver is a driver.ReadToucher
 	Copies      Feature = "Copies"      // values share no memory with the caller's
+	Malform     Feature = "Malform"     // Backend.Malform
+	Scanner     Feature = "Scanner"     // the driver is a driver.Scanner
+	RawReader   Feature = "RawReader"   // the driver is a driver.RawReader
 )
 
 // features tells of each feature whether b has it. Copies is taken for granted
 // unless declared, for it is a rule that only a store in memory may break.
 var features = map[Feature]func(b *Backend) bool{
-	Plant: func(b *Backend) bool { return b.Plant != nil },
-	Fail:  func(b *Backend) bool { return b.Fail != nil && b.Own != nil },
-	Hang:  func(b *Backend) bool { return b.Hang != nil },
+	Plant:   func(b *Backend) bool { return b.Plant != nil },
+	Malform: func(b *Backend) bool { return b.Malform != nil },
+	Fail:    func(b *Backend) bool { return b.Fail != nil && b.Own != nil },
+	Hang:    func(b *Backend) bool { return b.Hang != nil },
 	Clock: func(b *Backend) bool {
 		_, ok := b.Driver.(driver.Clock)
 		return ok
@@ -104,6 +117,14 @@ var features = map[Feature]func(b *Backend) bool{
 	},
 	ReadToucher: func(b *Backend) bool {
 		_, ok := b.Driver.(driver.ReadToucher[Value])
+		return ok
+	},
+	Scanner: func(b *Backend) bool {
+		_, ok := b.Driver.(driver.Scanner)
+		return ok
+	},
+	RawReader: func(b *Backend) bool {
+		_, ok := b.Driver.(driver.RawReader)
 		return ok
 	},
 	Copies: func(*Backend) bool { return true },

@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"hash/crc32"
 	"maps"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -30,8 +32,9 @@ type reference struct {
 }
 
 type record struct {
-	value string // encoded
-	meta  driver.Meta
+	value   string // encoded
+	meta    driver.Meta
+	problem error // why the life cannot be read
 }
 
 var (
@@ -40,6 +43,8 @@ var (
 	_ driver.ReadToucher[Value] = (*reference)(nil)
 	_ driver.Clock              = (*reference)(nil)
 	_ driver.Checker            = (*reference)(nil)
+	_ driver.Scanner            = (*reference)(nil)
+	_ driver.RawReader          = (*reference)(nil)
 )
 
 func newReference() *reference {
@@ -105,7 +110,7 @@ func (r *reference) put(key string, v Value, life driver.Life, was driver.Versio
 		panic(err)
 	}
 	version := r.next(was)
-	r.records[key] = record{string(b), driver.Meta{Life: life, Version: version}}
+	r.records[key] = record{value: string(b), meta: driver.Meta{Life: life, Version: version}}
 	return version
 }
 
@@ -125,6 +130,9 @@ func (r *reference) Get(ctx context.Context, key string) (driver.Entry[Value], e
 	rec, ok := r.records[key]
 	if !ok {
 		return driver.Entry[Value]{}, driver.ErrNotFound
+	}
+	if rec.problem != nil {
+		return driver.Entry[Value]{}, rec.problem
 	}
 	return rec.entry(), nil
 }
@@ -245,6 +253,89 @@ func (r *reference) Check(ctx context.Context, _ time.Duration) error {
 	return nil
 }
 
+// refScan is a cursor of a reference: the key last met, of part Part in Parts.
+type refScan struct {
+	Part, Parts int
+	After       string
+}
+
+func (s refScan) cursor() driver.Cursor {
+	b, err := json.Marshal(s)
+	if err != nil {
+		panic(err)
+	}
+	return driver.Cursor(b)
+}
+
+func (r *reference) Segments(_ context.Context, n int) ([]driver.Cursor, error) {
+	if err := driver.CheckScan("segments", n); err != nil {
+		return nil, err
+	}
+	n = min(n, 7)
+	cursors := make([]driver.Cursor, n)
+	for i := range cursors {
+		cursors[i] = refScan{Part: i, Parts: n}.cursor()
+	}
+	return cursors, nil
+}
+
+func (r *reference) Scan(ctx context.Context, from driver.Cursor, limit int) (driver.Page, error) {
+	var at refScan
+	if err := driver.CheckScan("limit", limit); err != nil {
+		return driver.Page{}, err
+	}
+	if err := json.Unmarshal([]byte(from), &at); err != nil || at.Parts < 1 {
+		return driver.Page{}, driver.BadCursor(from)
+	}
+	if err := r.begin(ctx, "any"); err != nil {
+		return driver.Page{}, err
+	}
+	defer r.mu.Unlock()
+	p := driver.Page{Cost: 0.5}
+	for _, key := range slices.Sorted(maps.Keys(r.records)) {
+		if key <= at.After || int(crc32.ChecksumIEEE([]byte(key)))%at.Parts != at.Part {
+			continue
+		}
+		if len(p.Records) == limit {
+			p.Next = at.cursor()
+			break
+		}
+		rec := r.records[key]
+		p.Records = append(p.Records, driver.Scanned{Key: key, Meta: rec.meta, Size: len(rec.value), Problem: rec.problem})
+		at.After = key
+	}
+	return p, nil
+}
+
+func (r *reference) Raw(ctx context.Context, key string) (driver.Raw, error) {
+	if err := r.begin(ctx, key); err != nil {
+		return driver.Raw{}, err
+	}
+	defer r.mu.Unlock()
+	rec, ok := r.records[key]
+	if !ok {
+		return driver.Raw{}, driver.ErrNotFound
+	}
+	return driver.Raw{
+		Meta:    rec.meta,
+		Format:  "json",
+		Value:   []byte(rec.value),
+		Fields:  map[string]string{"life": describe(rec.meta.Life)},
+		Problem: rec.problem,
+	}, nil
+}
+
+// malform is Backend.Malform.
+func (r *reference) malform(_ context.Context, key string, v Value) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.put(key, v, driver.Life{}, 98)
+	rec := r.records[key]
+	rec.problem = &driver.InvalidError{Field: "expiry", Value: "a word", Rule: "must be a number"}
+	r.records[key] = rec
+	return nil
+}
+
 // plant is Backend.Plant.
 func (r *reference) plant(_ context.Context, key string, v Value, life driver.Life) error {
 	r.mu.Lock()
@@ -285,12 +376,13 @@ func harness(build func(*reference) driver.Driver[Value], lacks map[Feature]stri
 			r := newReference()
 			d := build(r)
 			return &Backend{
-				Driver: d,
-				MaxKey: r.maxKey,
-				Plant:  r.plant,
-				Fail:   r.fail,
-				Own:    func(err error) bool { return errors.Is(err, errDown) },
-				Hang:   r.hang,
+				Driver:  d,
+				MaxKey:  r.maxKey,
+				Plant:   r.plant,
+				Malform: r.malform,
+				Fail:    r.fail,
+				Own:     func(err error) bool { return errors.Is(err, errDown) },
+				Hang:    r.hang,
 			}
 		},
 	}

@@ -16,7 +16,7 @@ import (
 type bare struct{ driver.Driver[Value] }
 
 var bareLacks = map[Feature]string{
-	Clock: "hidden", Checker: "hidden", Local: "hidden", ReadToucher: "hidden",
+	Clock: "hidden", Checker: "hidden", Local: "hidden", ReadToucher: "hidden", Scanner: "hidden", RawReader: "hidden",
 }
 
 // The suite passes drivers that are right, in all the ways that stores differ.
@@ -87,14 +87,15 @@ func TestRunSetClock(t *testing.T) {
 			r := newReference()
 			r.time, r.step = server.Now, time.Second
 			return &Backend{
-				Driver: r,
-				Now:    server.Now,
-				Wait:   server.advance,
-				MaxKey: r.maxKey,
-				Plant:  r.plant,
-				Fail:   r.fail,
-				Own:    func(err error) bool { return errors.Is(err, errDown) },
-				Hang:   r.hang,
+				Driver:  r,
+				Now:     server.Now,
+				Wait:    server.advance,
+				MaxKey:  r.maxKey,
+				Plant:   r.plant,
+				Malform: r.malform,
+				Fail:    r.fail,
+				Own:     func(err error) bool { return errors.Is(err, errDown) },
+				Hang:    r.hang,
 			}
 		},
 	})
@@ -113,6 +114,7 @@ func TestHarness(t *testing.T) {
 		"has what it lacks":    {lacks: map[Feature]string{Clock: "a reason"}, want: "harness", text: "the backend has it"},
 		"lacks undeclared":     {twist: func(b *Backend) { b.Plant = nil }, want: "store/adopts", text: "no Plant"},
 		"fails without Own":    {twist: func(b *Backend) { b.Own = nil }, want: "harness", text: "need each other"},
+		"no scanner again":     {twist: func(b *Backend) { b.Again = func() driver.Driver[Value] { return bare{b.Driver} } }, want: "scan/resumed", text: "no driver.Scanner"},
 		"interface missed":     {twist: func(b *Backend) { b.Driver = bare{b.Driver} }, want: "clock/bounds", text: "no Clock"},
 		"limit too low":        {twist: func(b *Backend) { b.MaxKey = -1 }, want: "harness", text: "must be at least 64"},
 		"time that stands":     {twist: func(b *Backend) { b.Wait = func(time.Duration) {} }, want: "harness/time", text: "Now had moved by 0s"},

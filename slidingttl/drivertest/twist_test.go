@@ -16,6 +16,8 @@ type (
 	upsertFunc    func(context.Context, string, Value, *driver.Meta, driver.Plan, driver.Instant) (driver.Meta, error)
 	getMultiFunc  func(context.Context, []string) (map[string]driver.Entry[Value], error)
 	readTouchFunc func(context.Context, string, *driver.Meta, driver.Access, driver.Instant) (driver.Entry[Value], bool, error)
+	scanFunc      func(context.Context, driver.Cursor, int) (driver.Page, error)
+	rawFunc       func(context.Context, string) (driver.Raw, error)
 )
 
 // twisted is a reference with some of its methods replaced.
@@ -33,6 +35,9 @@ type twisted struct {
 	now       func() time.Time
 	check     func(context.Context) error
 	load      func(key string) (*Value, driver.Meta, error) // not nil: it is a driver.Local
+	segment   func(context.Context, int) ([]driver.Cursor, error)
+	scan      scanFunc
+	raw       rawFunc
 }
 
 // local is a twisted driver with the capability of a driver.Local.
@@ -64,6 +69,9 @@ func twist(r *reference) *twisted {
 		step:      r.Resolution,
 		now:       r.Now,
 		check:     func(ctx context.Context) error { return r.Check(ctx, day) },
+		segment:   r.Segments,
+		scan:      r.Scan,
+		raw:       r.Raw,
 	}
 }
 
@@ -106,6 +114,40 @@ func (d *twisted) Bounds() (earliest, latest driver.Instant) {
 }
 
 func (d *twisted) Check(ctx context.Context, _ time.Duration) error { return d.check(ctx) }
+
+func (d *twisted) Segments(ctx context.Context, n int) ([]driver.Cursor, error) {
+	return d.segment(ctx, n)
+}
+
+func (d *twisted) Scan(ctx context.Context, from driver.Cursor, limit int) (driver.Page, error) {
+	return d.scan(ctx, from, limit)
+}
+
+func (d *twisted) Raw(ctx context.Context, key string) (driver.Raw, error) { return d.raw(ctx, key) }
+
+// pages changes every page that Scan returns.
+func (d *twisted) pages(change func(*driver.Page)) {
+	r := d.reference
+	d.scan = func(ctx context.Context, from driver.Cursor, limit int) (driver.Page, error) {
+		p, err := r.Scan(ctx, from, limit)
+		if err == nil {
+			change(&p)
+		}
+		return p, err
+	}
+}
+
+// raws changes every record that Raw returns.
+func (d *twisted) raws(change func(*driver.Raw)) {
+	r := d.reference
+	d.raw = func(ctx context.Context, key string) (driver.Raw, error) {
+		raw, err := r.Raw(ctx, key)
+		if err == nil {
+			change(&raw)
+		}
+		return raw, err
+	}
+}
 
 // keys changes every key on its way to the reference.
 func (d *twisted) keys(change func(string) string) {

@@ -18,7 +18,7 @@ const (
 )
 
 // bucketCapabilities are what a client may rely on.
-var bucketCapabilities = []string{"collections", "durableWrite", "cccp", "cbhello", "nodesExt", "touch", "xattr"}
+var bucketCapabilities = []string{"collections", "durableWrite", "cccp", "cbhello", "nodesExt", "touch", "xattr", "rangeScan"}
 
 type nodeExt struct {
 	Services    map[string]int `json:"services"`

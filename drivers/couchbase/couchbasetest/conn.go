@@ -45,6 +45,7 @@ type conn struct {
 	body      []byte // scratch for sub-document responses
 	specs     []subdocSpec
 	pathElems []jsonpath.Elem
+	scans     map[[16]byte]*rangeScan
 }
 
 func newConn(n *Node, nc io.ReadWriteCloser) *conn {
@@ -112,6 +113,8 @@ type handler struct {
 	data bool
 	// open marks what may come before the login.
 	open bool
+	// keyless marks an operation on a vbucket, which carries no key.
+	keyless bool
 	// value marks what may carry a datatype with its value.
 	value bool
 	// durable marks what takes a durability requirement.
@@ -158,7 +161,9 @@ func (c *conn) carryOut(h *handler, req *memd.Packet) error {
 		return c.fail(req, memd.StatusNoBucket, "no bucket selected")
 	case h.data && int(req.Vbucket) >= numVBuckets:
 		return c.reply(req, memd.StatusNotMyVBucket, 0, nil, c.node.bucketConfig(c.bucket, lastConfigRev), memd.DatatypeFlagJSON)
-	case h.data && (len(req.Key) == 0 || len(req.Key) > longestKey(req.CollectionID)):
+	case h.keyless && len(req.Key) > 0:
+		return c.fail(req, memd.StatusInvalidArgs, "this command has no key")
+	case h.data && !h.keyless && (len(req.Key) == 0 || len(req.Key) > longestKey(req.CollectionID)):
 		return c.fail(req, memd.StatusInvalidArgs, "the key must have 1 to 250 bytes, 246 outside the default collection")
 	}
 	if status, why := c.checkFrameUse(h, req); status != memd.StatusSuccess {

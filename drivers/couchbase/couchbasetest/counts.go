@@ -27,6 +27,11 @@ const (
 	OpPrepend     Op = memd.CmdPrepend
 	OpIncrement   Op = memd.CmdIncrement
 	OpDecrement   Op = memd.CmdDecrement
+
+	// A range scan is created, continued until it is complete, or cancelled.
+	OpScanCreate   Op = memd.CmdRangeScanCreate
+	OpScanContinue Op = memd.CmdRangeScanContinue
+	OpScanCancel   Op = memd.CmdRangeScanCancel
 )
 
 // Counts is how many operations a node has seen, by kind, and how many of them

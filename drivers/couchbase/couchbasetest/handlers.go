@@ -33,6 +33,10 @@ var handlers = [256]*handler{
 	memd.CmdDecrement: {serve: (*conn).arithmetic, data: true, durable: true, preserve: true},
 	memd.CmdDelete:    {serve: (*conn).remove, data: true, durable: true},
 
+	memd.CmdRangeScanCreate:   {serve: (*conn).createRangeScan, data: true, value: true, keyless: true},
+	memd.CmdRangeScanContinue: {serve: (*conn).continueRangeScan, data: true, keyless: true},
+	memd.CmdRangeScanCancel:   {serve: (*conn).cancelRangeScan, data: true, keyless: true},
+
 	memd.CmdSubDocMultiLookup:   {serve: (*conn).lookupIn, data: true},
 	memd.CmdSubDocMultiMutation: {serve: (*conn).mutateIn, data: true, durable: true, preserve: true},
 }

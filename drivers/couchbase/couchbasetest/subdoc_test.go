@@ -383,15 +383,6 @@ func TestRefusedClearly(t *testing.T) {
 			_, err := col.LookupIn("k", make([]gocb.LookupInSpec, 17), nil)
 			return err
 		}, gocb.ErrInvalidArgument, ""},
-		{"range scan", func() error {
-			res, err := col.Scan(gocb.RangeScan{}, nil)
-			if err != nil {
-				return err
-			}
-			for res.Next() != nil { // which of the two tells, gocb leaves to chance
-			}
-			return res.Err()
-		}, gocb.ErrFeatureNotAvailable, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			err := tt.do()

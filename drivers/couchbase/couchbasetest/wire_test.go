@@ -277,7 +277,7 @@ func TestUnknownCommands(t *testing.T) {
 	r := ready(t, node, allFeatures...)
 	for _, op := range []memd.CmdCode{
 		memd.CmdStat, memd.CmdGetReplica, memd.CmdObserveSeqNo, memd.CmdSetMeta, memd.CmdSubDocGet, memd.CmdSubDocDictSet,
-		memd.CmdDcpOpenConnection, memd.CmdGetAllVBSeqnos, memd.CmdGetRandom, memd.CmdRangeScanCreate, 0x42, 0xff,
+		memd.CmdDcpOpenConnection, memd.CmdGetAllVBSeqnos, memd.CmdGetRandom, 0x42, 0xff,
 	} {
 		res := r.want(memd.StatusUnknownCommand, memd.Packet{Command: op, Opaque: uint32(op) << 8, Value: []byte("some value")})
 		if !bytes.Contains(res.Value, []byte("couchbasetest does not know")) {

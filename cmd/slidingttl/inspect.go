@@ -1,0 +1,151 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/slidingttl/slidingttl/slidingttl"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// inspection is all that is known of a record.
+type inspection struct {
+	Found     bool              `json:"found"`
+	Alive     bool              `json:"alive"`
+	Why       string            `json:"why"`
+	CreatedAt *time.Time        `json:"created_at"`
+	ExpiresAt *time.Time        `json:"expires_at"`
+	Cap       *time.Time        `json:"cap"`
+	NextRead  *time.Time        `json:"readable_until_if_read_now"`
+	Version   string            `json:"version,omitempty"`
+	Fields    map[string]string `json:"fields,omitempty"`
+	Format    string            `json:"format,omitempty"`
+	Value     string            `json:"value,omitempty"`
+}
+
+func (a *app) inspect() *cobra.Command {
+	var t target
+	var policy policyFlags
+	var value bool
+	c := &cobra.Command{
+		Use:   "inspect STORE KEY",
+		Short: "Tell all that is known of one record, and why it is or is not alive; touches nothing",
+		Args:  args("STORE", "KEY"),
+		RunE: func(c *cobra.Command, args []string) error {
+			p, err := policy.policy()
+			if err != nil {
+				return err
+			}
+			s, err := t.open(c.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			defer s.close()
+			raw, err := s.Raw(c.Context(), args[1])
+			found := !errors.Is(err, driver.ErrNotFound)
+			if err != nil && found {
+				return err
+			}
+			i := inspectRecord(raw, found, p, driver.Floor(time.Now()))
+			if value && found {
+				i.Format, i.Value = raw.Format, string(raw.Value)
+			}
+			if err := a.print(i); err != nil {
+				return err
+			}
+			if !i.Alive {
+				return errDead
+			}
+			return nil
+		},
+	}
+	t.flags(c)
+	policy.flags(c, "", "the policy")
+	c.Flags().BoolVar(&value, "value", false, "print the value too")
+	return c
+}
+
+// inspectRecord judges a record at now under p.
+func inspectRecord(raw driver.Raw, found bool, p slidingttl.Policy, now driver.Instant) *inspection {
+	if !found {
+		return &inspection{Why: "the store holds no record under this key"}
+	}
+	i := &inspection{Found: true, CreatedAt: instant(raw.CreatedAt), ExpiresAt: instant(raw.ExpiresAt), Fields: raw.Fields, Version: fmt.Sprint(raw.Version)}
+	limit := driver.MaxInstant
+	if raw.CreatedAt != 0 {
+		limit = p.Cap(raw.CreatedAt)
+	}
+	if limit != driver.MaxInstant {
+		i.Cap = instant(limit)
+	}
+	ago := func(at driver.Instant) string { return now.Sub(at).Round(time.Second).String() }
+	switch {
+	case raw.Problem != nil:
+		i.Why = "its life cannot be read, so it cannot be read either: " + raw.Problem.Error()
+	case !raw.Alive(now):
+		i.Why = "it expired " + ago(raw.ExpiresAt) + " ago, and the store has not removed it yet"
+	case limit <= now:
+		i.Why = "it is past its cap since " + ago(limit) + ": a read does not find it, whatever its expiry"
+	case raw.CreatedAt == 0:
+		i.Alive, i.Why = true, "it was not adopted yet: it has no created_at, and so no cap; its first read gives it both"
+		i.NextRead = instant(p.Deadline(now, now))
+	default:
+		i.Alive, i.Why = true, "neither its expiry nor its cap has come"
+		i.NextRead = instant(p.Deadline(raw.CreatedAt, now))
+	}
+	return i
+}
+
+func instant(i driver.Instant) *time.Time {
+	if i == 0 {
+		return nil
+	}
+	t := i.Time()
+	return &t
+}
+
+// String is the inspection as text, of several lines.
+func (i *inspection) String() string {
+	var b strings.Builder
+	state := "not alive"
+	if i.Alive {
+		state = "alive"
+	}
+	fmt.Fprintf(&b, "%s: %s", state, i.Why)
+	line := func(name string, t *time.Time) {
+		text := "none"
+		if t != nil {
+			text = t.Format("2006-01-02 15:04:05.000 MST")
+		}
+		fmt.Fprintf(&b, "\n  %-28s%s", name, text)
+	}
+	if !i.Found {
+		return b.String()
+	}
+	line("created_at", i.CreatedAt)
+	line("expires_at", i.ExpiresAt)
+	line("cap", i.Cap)
+	if i.NextRead != nil {
+		line("readable until, if read now", i.NextRead)
+	}
+	fmt.Fprintf(&b, "\n  %-28s%s", "version", i.Version)
+	for _, name := range slices.Sorted(maps.Keys(i.Fields)) {
+		fmt.Fprintf(&b, "\n  %-28s%s", "field "+name, i.Fields[name])
+	}
+	if i.Value != "" {
+		value := i.Value
+		if i.Format == "bytes" {
+			quoted, _ := json.Marshal([]byte(value))
+			value = string(quoted)
+		}
+		fmt.Fprintf(&b, "\n  %-28s%s", "value ("+i.Format+")", value)
+	}
+	return b.String()
+}

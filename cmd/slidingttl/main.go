@@ -1,0 +1,69 @@
+// Command slidingttl looks into a store whose records slide, and brings them under a
+// policy: inspect, audit, diff, plan, adopt, mend, reap. See README.md.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/slidingttl/slidingttl/slidingttl"
+)
+
+// Exit codes, which the help of the command lists too.
+const (
+	exitFailed  = 1
+	exitUsage   = 2
+	exitStopped = 3
+	exitDead    = 4
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	os.Exit(run(ctx, os.Args[1:], terminal(os.Stdin, os.Stdout, os.Stderr)))
+}
+
+// run is main, for tests.
+func run(ctx context.Context, args []string, io streams) int {
+	a, root := newRoot(io)
+	root.SetArgs(args)
+	root.SetIn(io.in)
+	root.SetOut(io.out)
+	root.SetErr(io.err)
+	err := root.ExecuteContext(ctx)
+	code := exitCode(err)
+	if err != nil && !a.began {
+		code = exitUsage // cobra's own errors have no type
+	}
+	if err != nil && !errors.Is(err, errDead) {
+		say(io.err, err)
+	}
+	return code
+}
+
+// errUsage says that the command line is wrong.
+var errUsage = errors.New("usage")
+
+// errDead says that the record that was asked for is not readable.
+var errDead = errors.New("not alive")
+
+func exitCode(err error) int {
+	switch {
+	case err == nil:
+		return 0
+	case errors.Is(err, errDead):
+		return exitDead
+	case errors.Is(err, context.Canceled):
+		return exitStopped
+	case errors.Is(err, errUsage), errors.Is(err, slidingttl.ErrInvalid):
+		return exitUsage
+	}
+	return exitFailed
+}
+
+func say(w io.Writer, err error) { _, _ = fmt.Fprintln(w, "slidingttl:", err) }

@@ -1,0 +1,208 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/slidingttl/slidingttl/slidingttl"
+	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
+)
+
+// over runs an operation over the store at uri.
+func (a *app) over(ctx context.Context, t *target, p *paceFlags, uri, what string, op func(*store) (fmt.Stringer, error)) error {
+	if err := p.open(); err != nil {
+		return err
+	}
+	s, err := t.open(ctx, uri)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	hide := a.show(p, what)
+	report, err := op(s)
+	hide()
+	return a.finish(p, report, err)
+}
+
+func (a *app) audit() *cobra.Command {
+	var t target
+	var policy policyFlags
+	var pace paceFlags
+	var sample float64
+	c := &cobra.Command{
+		Use:     "audit STORE",
+		Short:   "Tell what state all records are in, and when they die; writes nothing",
+		Args:    args("STORE"),
+		Example: `  slidingttl audit dynamodb://sessions --policy "idle 30m, max 12h, slack 3m" --sample 0.01`,
+		RunE: func(c *cobra.Command, args []string) error {
+			p, err := policy.policy()
+			if err != nil {
+				return err
+			}
+			return a.over(c.Context(), &t, &pace, args[0], "audit", func(s *store) (fmt.Stringer, error) {
+				return upkeep.Audit(c.Context(), s.Scanner, p, &upkeep.LookOptions{Options: pace.Options, Sample: sample})
+			})
+		},
+	}
+	t.flags(c)
+	policy.flags(c, "", "the policy")
+	pace.flags(c)
+	c.Flags().Float64Var(&sample, "sample", 0, "look at this share of the records only, and bound what follows from it")
+	return c
+}
+
+func (a *app) diff() *cobra.Command {
+	var t target
+	var from, to policyFlags
+	var pace paceFlags
+	var sample float64
+	c := &cobra.Command{
+		Use:     "diff STORE",
+		Short:   "Tell what a change of policy does to the records; writes nothing",
+		Args:    args("STORE"),
+		Example: `  slidingttl diff dynamodb://sessions --from-policy "idle 30m, max 12h" --to-policy "idle 15m, max 8h"`,
+		RunE: func(c *cobra.Command, args []string) error {
+			before, err := from.policy()
+			if err != nil {
+				return err
+			}
+			after, err := to.policy()
+			if err != nil {
+				return err
+			}
+			return a.over(c.Context(), &t, &pace, args[0], "diff", func(s *store) (fmt.Stringer, error) {
+				return upkeep.Diff(c.Context(), s.Scanner, before, after, &upkeep.LookOptions{Options: pace.Options, Sample: sample})
+			})
+		},
+	}
+	t.flags(c)
+	from.flags(c, "from-", "the policy before")
+	to.flags(c, "to-", "the policy after")
+	pace.flags(c)
+	c.Flags().Float64Var(&sample, "sample", 0, "look at this share of the records only, and bound what follows from it")
+	return c
+}
+
+func (a *app) adopt() *cobra.Command {
+	var t target
+	var policy policyFlags
+	var write writeFlags
+	var spread, ttl string
+	var field string
+	var o upkeep.AdoptOptions
+	c := &cobra.Command{
+		Use:   "adopt STORE",
+		Short: "Give created_at to the records that have none, and spread their deaths",
+		Args:  args("STORE"),
+		Example: `  slidingttl adopt couchbase://db1/app --policy "idle 30d, max 90d, slack 3d"
+  slidingttl adopt couchbase://db1/app --policy-file policies.json --policy-name mobile --from-field meta.created --apply --checkpoint adopt.json`,
+		RunE: func(c *cobra.Command, args []string) error {
+			p, err := policy.policy()
+			if err != nil {
+				return err
+			}
+			if o.Spread, err = duration("spread", spread); err != nil {
+				return err
+			}
+			lived, err := duration("from-expiry", ttl)
+			switch {
+			case err != nil:
+				return err
+			case field != "":
+				o.Origin = upkeep.FromField(field)
+			case lived != 0:
+				o.Origin = upkeep.FromExpiry(lived)
+			}
+			if err := a.agreed(&write, fmt.Sprintf("About to write created_at and an expiry (%s) to every record of %s that carries no created_at.", p, args[0])); err != nil {
+				return err
+			}
+			return a.over(c.Context(), &t, &write.paceFlags, args[0], "adopt", func(s *store) (fmt.Stringer, error) {
+				o.WriteOptions = write.options()
+				return s.adopt(c.Context(), p, &o)
+			})
+		},
+	}
+	t.flags(c)
+	policy.flags(c, "", "the policy")
+	write.flags(c)
+	c.Flags().StringVar(&spread, "spread", "", `draw created_at from this long before now ("60d"; default: as long as the policy allows)`)
+	c.Flags().BoolVar(&o.Exact, "exact", false, "created_at is now, for all")
+	c.Flags().StringVar(&field, "from-field", "", "created_at is in this `field` of the record, or extended attribute")
+	c.Flags().StringVar(&ttl, "from-expiry", "", `created_at is this long before the expiry ("90d")`)
+	c.Flags().BoolVar(&o.TooOld, "too-old", false, "adopt also what the rule makes older than the policy allows, by the spread")
+	c.MarkFlagsMutuallyExclusive("from-field", "from-expiry", "exact")
+	return c
+}
+
+// duration reads a duration in the form that policies have.
+func duration(flag, text string) (time.Duration, error) {
+	if text == "" {
+		return 0, nil
+	}
+	p, err := slidingttl.ParsePolicy("idle " + text + ", max " + text)
+	if err != nil {
+		return 0, fmt.Errorf("%w: --%s is %q: must be a duration such as 30d, 12h or 90m", errUsage, flag, text)
+	}
+	return p.IdleGrace, nil
+}
+
+func (a *app) mend() *cobra.Command {
+	var t target
+	var write writeFlags
+	c := &cobra.Command{
+		Use:   "mend STORE",
+		Short: "Write anew what records say of their life in a form that the store does not act on",
+		Args:  args("STORE"),
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := a.agreed(&write, fmt.Sprintf("About to write anew what malformed records of %s say of their life.", args[0])); err != nil {
+				return err
+			}
+			return a.over(c.Context(), &t, &write.paceFlags, args[0], "mend", func(s *store) (fmt.Stringer, error) {
+				o := write.options()
+				return upkeep.Mend(c.Context(), s.Scanner, &o)
+			})
+		},
+	}
+	t.flags(c)
+	write.flags(c)
+	return c
+}
+
+func (a *app) reap() *cobra.Command {
+	var t target
+	var policy policyFlags
+	var write writeFlags
+	var grace string
+	var expired bool
+	c := &cobra.Command{
+		Use:   "reap STORE",
+		Short: "Remove the dead that the store will not remove",
+		Args:  args("STORE"),
+		RunE: func(c *cobra.Command, args []string) error {
+			p, err := policy.policy()
+			if err != nil {
+				return err
+			}
+			o := upkeep.ReapOptions{Expired: expired}
+			if o.Grace, err = duration("grace", grace); err != nil {
+				return err
+			}
+			if err := a.agreed(&write, fmt.Sprintf("About to DELETE every record of %s that is past its cap (%s).", args[0], p)); err != nil {
+				return err
+			}
+			return a.over(c.Context(), &t, &write.paceFlags, args[0], "reap", func(s *store) (fmt.Stringer, error) {
+				o.WriteOptions = write.options()
+				return s.reap(c.Context(), p, &o)
+			})
+		},
+	}
+	t.flags(c)
+	policy.flags(c, "", "the policy")
+	write.flags(c)
+	c.Flags().StringVar(&grace, "grace", "1h", "how long a record must have been dead")
+	c.Flags().BoolVar(&expired, "expired", false, "remove also what the store would remove by itself")
+	return c
+}

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/slidingttl/slidingttl/slidingttl"
+)
+
+// planned is what a policy costs under a workload.
+type planned struct {
+	Policy  string  `json:"policy"`
+	Touches float64 `json:"touches_a_second"`
+	Units   float64 `json:"write_units_a_second"`
+	Money   float64 `json:"cost_a_month"`
+}
+
+func (a *app) plan() *cobra.Command {
+	var policy policyFlags
+	var w workload
+	c := &cobra.Command{
+		Use:   "plan",
+		Short: "Tell what a policy's touches cost under a workload; asks no store",
+		Long: `Tells what a policy's touches cost under a workload; asks no store.
+
+A key that is read every g on average, at random, is touched at the first read after its
+slack S has passed: every S + g. Without slack each read at a later tick of the store's
+clock is a touch. With "promote" a key is touched once in its life.`,
+		Args:    args(),
+		Example: `  slidingttl plan --policy "idle 30d, max 90d, slack 3d" --keys 5e7 --reads 20000 --size 1024 --price 0.625`,
+		RunE: func(*cobra.Command, []string) error {
+			p, err := policy.policy()
+			if err != nil {
+				return err
+			}
+			if err := w.validate(); err != nil {
+				return err
+			}
+			return a.print(w.plan(p))
+		},
+	}
+	policy.flags(c, "", "the policy")
+	c.Flags().Float64Var(&w.keys, "keys", 0, "keys in use")
+	c.Flags().Float64Var(&w.reads, "reads", 0, "reads a second, of all keys together")
+	c.Flags().Float64Var(&w.size, "size", 1024, "bytes of a record, as the store bills it")
+	c.Flags().Float64Var(&w.unit, "unit", 1024, "bytes of one write unit")
+	c.Flags().Float64Var(&w.price, "price", 0, "price of a million write units")
+	c.Flags().DurationVar(&w.resolution, "resolution", time.Second, "step of the store's expiries")
+	return c
+}
+
+// workload is how a store is used.
+type workload struct {
+	keys, reads, size, unit, price float64
+	resolution                     time.Duration
+}
+
+func (w *workload) validate() error {
+	for _, f := range []struct {
+		name string
+		v    float64
+	}{{"keys", w.keys}, {"reads", w.reads}, {"size", w.size}, {"unit", w.unit}, {"resolution", float64(w.resolution)}} {
+		if !(f.v > 0) || math.IsInf(f.v, 0) {
+			return fmt.Errorf("%w: --%s is %v: must be more than zero", errUsage, f.name, f.v)
+		}
+	}
+	if !(w.price >= 0) {
+		return fmt.Errorf("%w: --price is %v: must not be negative", errUsage, w.price)
+	}
+	return nil
+}
+
+func (w *workload) plan(p slidingttl.Policy) *planned {
+	gap := w.keys / w.reads // seconds between two reads of a key
+	every := p.Slack.Seconds() + gap
+	switch {
+	case p.Promote:
+		every = p.MaxLifetime.Seconds()
+	case p.Slack == 0:
+		every = max(gap, w.resolution.Seconds())
+	}
+	r := &planned{Policy: p.String(), Touches: w.keys / every}
+	r.Units = r.Touches * math.Ceil(w.size/w.unit)
+	r.Money = r.Units * (30 * 24 * time.Hour).Seconds() / 1e6 * w.price
+	return r
+}
+
+// String is the plan as text, of several lines.
+func (r *planned) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "plan for %s\n  touches a second      %.1f\n  write units a second  %.1f", r.Policy, r.Touches, r.Units)
+	if r.Money > 0 {
+		fmt.Fprintf(&b, "\n  cost of 30 days       %.2f", r.Money)
+	}
+	return b.String()
+}

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+)
+
+// streams is where the command reads and writes.
+type streams struct {
+	in       io.Reader
+	out, err io.Writer
+	asks     bool // in and err are a terminal: questions are asked, progress is shown
+}
+
+func terminal(in, out, err *os.File) streams {
+	return streams{in: in, out: out, err: err, asks: term.IsTerminal(int(in.Fd())) && term.IsTerminal(int(err.Fd()))}
+}
+
+// app is what all commands share.
+type app struct {
+	streams
+	json  bool
+	began bool // the command line was understood
+}
+
+const long = `Looks into a store whose records slide, and brings them under a policy.
+
+A store is a URI:
+
+  couchbase://host/bucket/scope/collection   user and password from SLIDINGTTL_COUCHBASE_USER
+                                             and SLIDINGTTL_COUCHBASE_PASSWORD; couchbases:// for TLS
+  dynamodb://table?region=eu-central-1       credentials as the AWS SDK finds them
+
+The names that the driver was given are in a JSON file (--layout), see README.md.
+
+What writes is a dry run unless --apply is given, asks before it writes where there is a
+terminal, and can be stopped at any time and gone on with (--checkpoint, --resume).
+
+Exit codes:
+
+  0  done
+  1  the store, or the machine, failed
+  2  the command line, a file or a policy is wrong
+  3  stopped by a signal
+  4  inspect: there is no such record, or it is not alive`
+
+// newRoot returns the command, and what its subcommands share.
+func newRoot(s streams) (*app, *cobra.Command) {
+	a := &app{streams: s}
+	root := &cobra.Command{
+		Use:           "slidingttl",
+		Short:         "Looks into a store whose records slide, and brings them under a policy",
+		Long:          long,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.PersistentFlags().BoolVar(&a.json, "json", false, "print reports as JSON")
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fmt.Errorf("%w: %w", errUsage, err) })
+	for _, c := range []*cobra.Command{a.inspect(), a.audit(), a.diff(), a.plan(), a.adopt(), a.mend(), a.reap()} {
+		work := c.RunE
+		c.RunE = func(c *cobra.Command, args []string) error {
+			a.began = true
+			return work(c, args)
+		}
+		root.AddCommand(c)
+	}
+	return a, root
+}
+
+// args wants n arguments, by these names.
+func args(names ...string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) == len(names) {
+			return nil
+		}
+		return fmt.Errorf("%w: there are %d arguments; want %v", errUsage, len(args), names)
+	}
+}
+
+// print prints a report.
+func (a *app) print(report fmt.Stringer) error {
+	if !a.json {
+		_, err := fmt.Fprintln(a.out, report)
+		return err
+	}
+	e := json.NewEncoder(a.out)
+	e.SetIndent("", "  ")
+	return e.Encode(report)
+}

@@ -1,0 +1,228 @@
+package couchbase
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/couchbase/gocb/v2"
+	"github.com/couchbase/gocbcore/v10"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// mark is a place in a scan: keys come vbucket by vbucket, in their order within one.
+type mark struct {
+	VBucket int    `json:"v"`
+	To      int    `json:"to"` // the first that is not part of the segment
+	After   []byte `json:"k,omitempty"`
+}
+
+// cursor is m as text in which no key can be read at a glance.
+func (m mark) cursor() driver.Cursor {
+	if m.VBucket >= m.To {
+		return ""
+	}
+	b, _ := json.Marshal(m) // never fails
+	return driver.Cursor(base64.RawURLEncoding.EncodeToString(b))
+}
+
+func parseMark(c driver.Cursor) (m mark, err error) {
+	b, err := base64.RawURLEncoding.DecodeString(string(c))
+	if err == nil {
+		err = json.Unmarshal(b, &m)
+	}
+	if err != nil || m.VBucket < 0 || m.VBucket >= m.To {
+		return m, driver.BadCursor(c)
+	}
+	return m, nil
+}
+
+// Segments implements driver.Scanner: runs of vbuckets, of which a bucket has 1,024. Keys
+// fall into them by a hash.
+func (d *Driver[T]) Segments(ctx context.Context, n int) ([]driver.Cursor, error) {
+	if err := driver.CheckScan("segments", n); err != nil {
+		return nil, err
+	}
+	vbuckets, err := d.vbuckets(ctx)
+	if err != nil {
+		return nil, err
+	}
+	cursors := make([]driver.Cursor, min(n, vbuckets))
+	for i := range cursors {
+		cursors[i] = mark{VBucket: vbuckets * i / len(cursors), To: vbuckets * (i + 1) / len(cursors)}.cursor()
+	}
+	return cursors, nil
+}
+
+// vbuckets returns the number of the bucket's vbuckets.
+func (d *Driver[T]) vbuckets(ctx context.Context) (int, error) {
+	bucket := d.collection.Bucket()
+	err := bucket.WaitUntilReady(d.opts.Timeout, &gocb.WaitUntilReadyOptions{Context: ctx, ServiceTypes: []gocb.ServiceType{gocb.ServiceTypeKeyValue}})
+	if err != nil {
+		return 0, failure(ctx, err)
+	}
+	agent, err := bucket.Internal().IORouter()
+	if err != nil {
+		return 0, err
+	}
+	snapshot, err := agent.ConfigSnapshot()
+	if err != nil {
+		return 0, failure(ctx, err)
+	}
+	return snapshot.NumVbuckets()
+}
+
+// Scan implements driver.Scanner, with range scans of keys (Couchbase Server 7.6 and
+// later) and a sub-document lookup for each key, pipelined. A page takes as many vbuckets
+// as it has room for. The server is asked for no snapshot: the scan sees what is persisted.
+func (d *Driver[T]) Scan(ctx context.Context, from driver.Cursor, limit int) (driver.Page, error) {
+	if err := driver.CheckScan("limit", limit); err != nil {
+		return driver.Page{}, err
+	}
+	at, err := parseMark(from)
+	if err != nil {
+		return driver.Page{}, err
+	}
+	if err := ctx.Err(); err != nil {
+		return driver.Page{}, err
+	}
+	var keys []string
+	for at.VBucket < at.To && len(keys) < limit {
+		more, complete, err := d.keys(ctx, at, limit-len(keys))
+		if err != nil {
+			return driver.Page{}, err
+		}
+		keys = append(keys, more...)
+		if complete {
+			at.VBucket, at.After = at.VBucket+1, nil
+		} else if len(more) > 0 {
+			at.After = []byte(more[len(more)-1])
+		}
+	}
+	records, err := d.metas(ctx, keys)
+	if err != nil {
+		return driver.Page{}, err
+	}
+	return driver.Page{Records: records, Next: at.cursor()}, nil
+}
+
+// lastKey is after every key there can be.
+var lastKey = bytes.Repeat([]byte{0xff}, maxNamedKey)
+
+// keys returns up to limit keys of a vbucket that follow at, and whether those are all.
+func (d *Driver[T]) keys(ctx context.Context, at mark, limit int) (keys []string, complete bool, err error) {
+	agent, err := d.collection.Bucket().Internal().IORouter()
+	if err != nil {
+		return nil, false, err
+	}
+	deadline := time.Now().Add(d.opts.Timeout)
+	between := &gocbcore.RangeScanCreateRangeScanConfig{Start: []byte{0}, End: lastKey}
+	if len(at.After) > 0 {
+		between.Start, between.ExclusiveStart = nil, at.After
+	}
+	scan, err := await(ctx, func(done func(gocbcore.RangeScanCreateResult, error)) (gocbcore.PendingOp, error) {
+		return agent.RangeScanCreate(uint16(at.VBucket), gocbcore.RangeScanCreateOptions{
+			Deadline:       deadline,
+			ScopeName:      d.collection.ScopeName(),
+			CollectionName: d.collection.Name(),
+			KeysOnly:       true,
+			Range:          between,
+		}, done)
+	})
+	if errors.Is(err, gocbcore.ErrDocumentNotFound) {
+		return nil, true, nil // the range is empty
+	}
+	if err != nil {
+		return nil, false, failure(ctx, err)
+	}
+	end, err := await(ctx, func(done func(*gocbcore.RangeScanContinueResult, error)) (gocbcore.PendingOp, error) {
+		return scan.RangeScanContinue(gocbcore.RangeScanContinueOptions{Deadline: deadline, MaxCount: uint32(min(limit, 1<<20))}, func(items []gocbcore.RangeScanItem) {
+			for _, item := range items {
+				keys = append(keys, string(item.Key))
+			}
+		}, done)
+	})
+	if err == nil && end.Complete {
+		return keys, true, nil
+	}
+	// The server keeps what was not finished, until it is told, and only so many.
+	left, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.opts.Timeout)
+	defer cancel()
+	_, cancelErr := await(left, func(done func(*gocbcore.RangeScanCancelResult, error)) (gocbcore.PendingOp, error) {
+		return scan.RangeScanCancel(gocbcore.RangeScanCancelOptions{Deadline: time.Now().Add(time.Second)}, done)
+	})
+	_ = cancelErr // it then ends by itself, when the server finds it idle
+	return keys, false, failure(ctx, err)
+}
+
+// await makes a call of gocbcore and waits for its end, which comes soon after ctx's.
+func await[R any](ctx context.Context, call func(done func(R, error)) (gocbcore.PendingOp, error)) (R, error) {
+	type end struct {
+		res R
+		err error
+	}
+	ended := make(chan end, 1)
+	op, err := call(func(res R, err error) { ended <- end{res, err} })
+	if err != nil {
+		var none R
+		return none, err
+	}
+	select {
+	case e := <-ended:
+		return e.res, e.err
+	case <-ctx.Done():
+		op.Cancel()
+		e := <-ended
+		return e.res, e.err
+	}
+}
+
+// metas looks keys up. What is gone is left out.
+func (d *Driver[T]) metas(ctx context.Context, keys []string) ([]driver.Scanned, error) {
+	records := make([]driver.Scanned, len(keys))
+	errs := make([]error, len(keys))
+	next := make(chan int)
+	var readers sync.WaitGroup
+	for range min(len(keys), maxReaders) {
+		readers.Go(func() {
+			for i := range next {
+				records[i].Key = keys[i]
+				records[i].Meta, errs[i] = d.metaSlot(ctx, keys[i])
+			}
+		})
+	}
+	for i := range keys {
+		next <- i
+	}
+	close(next)
+	readers.Wait()
+	found := records[:0]
+	for i, err := range errs {
+		switch {
+		case errors.Is(err, driver.ErrNotFound):
+			continue
+		case errors.Is(err, driver.ErrInvalid):
+			records[i].Problem = err
+		case err != nil:
+			return nil, err
+		}
+		found = append(found, records[i])
+	}
+	return found, nil
+}
+
+// metaSlot is meta, waiting for its turn.
+func (d *Driver[T]) metaSlot(ctx context.Context, key string) (driver.Meta, error) {
+	select {
+	case d.slots <- struct{}{}:
+		defer func() { <-d.slots }()
+		return d.meta(ctx, key)
+	case <-ctx.Done():
+		return driver.Meta{}, ctx.Err()
+	}
+}

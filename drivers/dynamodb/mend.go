@@ -1,0 +1,68 @@
+package dynamodb
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// Mend implements driver.Mender, with one GetItem, strongly consistent, and one UpdateItem.
+// It writes an expiry that is a String (of digits, or RFC 3339) or counts milliseconds,
+// which DynamoDB ignores, as a Number of seconds that means the same, rounded up.
+func (d *Driver[T]) Mend(ctx context.Context, key string, apply bool) (string, error) {
+	k, err := d.primaryKey(key)
+	if err != nil {
+		return "", err
+	}
+	names, projection := d.projection()
+	out, err := d.client.GetItem(ctx, &dynamodb.GetItemInput{
+		TableName:                &d.table,
+		Key:                      d.attributes(k),
+		ConsistentRead:           aws.Bool(true),
+		ProjectionExpression:     &projection,
+		ExpressionAttributeNames: names,
+		ReturnConsumedCapacity:   types.ReturnConsumedCapacityTotal,
+	})
+	if err != nil {
+		return "", failed(err)
+	}
+	d.stats.consumed(&d.stats.ReadUnits, out.ConsumedCapacity)
+	if len(out.Item) == 0 {
+		return "", driver.ErrNotFound
+	}
+	s := d.read(out.Item)
+	if s.odd != nil {
+		return "", s.odd
+	}
+	fault := d.fault(s)
+	if fault == "" || !apply {
+		return fault, nil
+	}
+	c := over(&s, s.Meta, 0)
+	update := "SET #e = " + c.set(":e", wholeSeconds(s.ExpiresAt))
+	// Sent twice it finds what it has written, and says that another write came first.
+	// The caller looks again, and finds that nothing is wrong.
+	done, err := d.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+		TableName:                 &d.table,
+		Key:                       d.attributes(k),
+		UpdateExpression:          &update,
+		ConditionExpression:       &c.text,
+		ExpressionAttributeNames:  d.used(update + c.text),
+		ExpressionAttributeValues: c.values,
+		ReturnConsumedCapacity:    types.ReturnConsumedCapacityTotal,
+	})
+	if _, refusal := refused(err); refusal {
+		d.stats.count(&d.stats.Refused)
+		return "", fmt.Errorf("%w: %w", driver.ErrConflict, err)
+	}
+	if err != nil {
+		return "", failed(err)
+	}
+	d.stats.consumed(&d.stats.TouchUnits, done.ConsumedCapacity)
+	return fault, nil
+}

@@ -1,0 +1,187 @@
+package dynamodb
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// ScanClient is what Scan calls of a *dynamodb.Client, beside Client.
+type ScanClient interface {
+	Scan(context.Context, *dynamodb.ScanInput, ...func(*dynamodb.Options)) (*dynamodb.ScanOutput, error)
+}
+
+var _ ScanClient = (*dynamodb.Client)(nil)
+
+// maxSegments is DynamoDB's limit on the segments of a parallel scan.
+const maxSegments = 1_000_000
+
+// mark is a place in a parallel scan. An item's key attributes are held as bytes, for
+// they need not be text.
+type mark struct {
+	Segment   int32  `json:"s"`
+	Of        int32  `json:"of"`
+	Partition []byte `json:"p,omitempty"` // of the item that was last read; empty: none
+	Sort      []byte `json:"q,omitempty"`
+}
+
+// cursor is m as text in which no key can be read at a glance.
+func (m mark) cursor() driver.Cursor {
+	b, _ := json.Marshal(m) // never fails
+	return driver.Cursor(base64.RawURLEncoding.EncodeToString(b))
+}
+
+func parseMark(c driver.Cursor) (m mark, err error) {
+	b, err := base64.RawURLEncoding.DecodeString(string(c))
+	if err == nil {
+		err = json.Unmarshal(b, &m)
+	}
+	if err != nil || m.Of < 1 || m.Of > maxSegments || m.Segment < 0 || m.Segment >= m.Of {
+		return m, driver.BadCursor(c)
+	}
+	return m, nil
+}
+
+// Segments implements driver.Scanner, for a parallel scan of up to a million segments, with
+// no request. Items fall into them by a hash of their partition keys. It needs a client
+// that is a ScanClient, and key attributes that are a record's key as it is, Fixed or with
+// a Prefix, one of them not Fixed: a key is found again by no other function.
+func (d *Driver[T]) Segments(_ context.Context, n int) ([]driver.Cursor, error) {
+	if err := driver.CheckScan("segments", n); err != nil {
+		return nil, err
+	}
+	if _, err := d.scanClient(); err != nil {
+		return nil, err
+	}
+	const probe = "1234567890" // which any type of attribute takes
+	if k, err := d.primaryKey(probe); err == nil {
+		if key, ok := d.recordKey(k); !ok || key != probe {
+			return nil, &driver.InvalidError{
+				Field: "Options.PartitionKey.Of",
+				Value: "a function",
+				Rule:  "must be nil or a Prefix, or that of SortKey, for a scan to find keys again",
+			}
+		}
+	}
+	cursors := make([]driver.Cursor, min(n, maxSegments))
+	for i := range cursors {
+		cursors[i] = mark{Segment: int32(i), Of: int32(len(cursors))}.cursor()
+	}
+	return cursors, nil
+}
+
+func (d *Driver[T]) scanClient() (ScanClient, error) {
+	c, ok := d.client.(ScanClient)
+	if !ok {
+		return nil, &driver.InvalidError{Field: "client", Value: "without Scan", Rule: "must be a ScanClient to list records"}
+	}
+	return c, nil
+}
+
+// Scan implements driver.Scanner, with one Scan of the attributes that make up keys and
+// lives. It is billed for all of each item, read strongly consistent with
+// Options.ConsistentRead and at half the price without. Page.Cost is in read capacity units.
+// Items under keys that Options do not make, of a table that holds others too, are no records.
+func (d *Driver[T]) Scan(ctx context.Context, from driver.Cursor, limit int) (driver.Page, error) {
+	if err := driver.CheckScan("limit", limit); err != nil {
+		return driver.Page{}, err
+	}
+	at, err := parseMark(from)
+	if err != nil {
+		return driver.Page{}, err
+	}
+	client, err := d.scanClient()
+	if err != nil {
+		return driver.Page{}, err
+	}
+	names, projection := d.projection()
+	most := int32(min(limit, 1<<20))
+	in := &dynamodb.ScanInput{
+		TableName:                &d.table,
+		Segment:                  &at.Segment,
+		TotalSegments:            &at.Of,
+		Limit:                    &most,
+		ConsistentRead:           &d.opts.ConsistentRead,
+		ProjectionExpression:     &projection,
+		ExpressionAttributeNames: names,
+		ReturnConsumedCapacity:   types.ReturnConsumedCapacityTotal,
+	}
+	if len(at.Partition) > 0 {
+		in.ExclusiveStartKey = d.attributes(primaryKey{string(at.Partition), string(at.Sort)})
+	}
+	out, err := client.Scan(ctx, in)
+	if err != nil {
+		return driver.Page{}, failed(err)
+	}
+	page := driver.Page{Records: make([]driver.Scanned, 0, len(out.Items))}
+	if out.ConsumedCapacity != nil && out.ConsumedCapacity.CapacityUnits != nil {
+		page.Cost = *out.ConsumedCapacity.CapacityUnits
+	}
+	d.stats.consumed(&d.stats.ReadUnits, out.ConsumedCapacity)
+	for _, item := range out.Items {
+		key, ok := d.recordKey(d.keyOf(item))
+		if !ok {
+			continue
+		}
+		s := d.read(item)
+		page.Records = append(page.Records, driver.Scanned{Key: key, Meta: s.Meta, Fault: d.fault(s), Problem: s.odd})
+	}
+	if len(out.LastEvaluatedKey) > 0 {
+		last := d.keyOf(out.LastEvaluatedKey)
+		at.Partition, at.Sort = []byte(last.partition), []byte(last.sort)
+		page.Next = at.cursor()
+	}
+	return page, nil
+}
+
+// projection is the expression for what makes up keys and lives, with the names in it.
+func (d *Driver[T]) projection() (names map[string]string, expression string) {
+	o := &d.opts
+	names = map[string]string{"#k": o.PartitionKey.Name, "#e": o.Expiry, "#c": o.CreatedAt, "#v": o.Version}
+	expression = "#k, #e, #c, #v"
+	if o.SortKey.Name != "" {
+		names["#s"] = o.SortKey.Name
+		expression += ", #s"
+	}
+	return names, expression
+}
+
+// recordKey is the key of the record that is kept under k: the one that comes to k again.
+func (d *Driver[T]) recordKey(k primaryKey) (string, bool) {
+	o := &d.opts
+	for _, a := range []struct {
+		of    func(string) string
+		value string
+	}{{o.PartitionKey.Of, k.partition}, {o.SortKey.Of, k.sort}} {
+		key := a.value
+		if a.of != nil {
+			const probe = "0"
+			key = strings.TrimPrefix(key, strings.TrimSuffix(a.of(probe), probe))
+		}
+		if again, err := d.primaryKey(key); err == nil && again == k {
+			return key, true
+		}
+	}
+	return "", false
+}
+
+// fault says why DynamoDB does not act on the expiry of s, though the driver reads it.
+func (d *Driver[T]) fault(s stored) string {
+	switch av := s.expiry.(type) {
+	case *types.AttributeValueMemberS:
+		if s.ExpiresAt != 0 {
+			return "attribute \"" + d.opts.Expiry + "\" is a String"
+		}
+	case *types.AttributeValueMemberN:
+		if _, format, _, ok := parseNumber(av.Value); ok && format == UnixMilli {
+			return "attribute \"" + d.opts.Expiry + "\" is in milliseconds"
+		}
+	}
+	return ""
+}

@@ -1,0 +1,259 @@
+package upkeep
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/slidingttl/slidingttl/slidingttl"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// AdoptOptions says how records are adopted.
+type AdoptOptions struct {
+	WriteOptions
+
+	// Origin tells created_at. A record of which it cannot tell is left as it is. Nil:
+	// created_at is now, drawn by key from the Spread before it.
+	Origin Origin
+
+	// Spread is over how much time before now created_at is drawn, so that what stays
+	// in use does not reach its cap all at once: at most MaxLifetime - IdleGrace, or
+	// some would die before they had been idle for IdleGrace. Zero: as much, or
+	// IdleGrace where there is no cap. It is the most where policies differ by key.
+	Spread time.Duration
+
+	// Exact makes created_at now for all, without a spread.
+	Exact bool
+
+	// TooOld adopts also what Origin makes older than MaxLifetime, as if it could not
+	// tell, but by the Spread. Without it such a record, which would be gone on its
+	// first read, is left as it is, and counted.
+	TooOld bool
+}
+
+// AdoptReport is what became of the records of a store that was adopted.
+type AdoptReport struct {
+	Totals
+	Applied bool   `json:"applied"` // else it was a dry run
+	Policy  string `json:"policy"`
+
+	Adopted   int64 `json:"adopted"`    // in a dry run: would be
+	Already   int64 `json:"already"`    // carry created_at
+	Dead      int64 `json:"dead"`       // their expiry has passed
+	TooOld    int64 `json:"too_old"`    // by Origin; left as they are
+	NoOrigin  int64 `json:"no_origin"`  // Origin cannot tell; left as they are
+	Malformed int64 `json:"malformed"`  // left as they are
+	Vanished  int64 `json:"vanished"`   // gone before they could be written
+	Locked    int64 `json:"locked"`     // by another client; left as they are
+	Races     int64 `json:"lost_races"` // written by others time and again; left as they are
+
+	Problems map[string]int64 `json:"problems,omitempty"` // why those are malformed
+}
+
+func (r *AdoptReport) totals() *Totals { return &r.Totals }
+
+func (r *AdoptReport) add(page *AdoptReport) {
+	r.Adopted += page.Adopted
+	r.Already += page.Already
+	r.Dead += page.Dead
+	r.TooOld += page.TooOld
+	r.NoOrigin += page.NoOrigin
+	r.Malformed += page.Malformed
+	r.Vanished += page.Vanished
+	r.Locked += page.Locked
+	r.Races += page.Races
+	r.Problems = count(r.Problems, page.Problems)
+}
+
+// Adopt gives created_at to the records of d that carry none, and an expiry to those
+// whose own lies beyond the policy or that have none: drawn by key from IdleGrace from now
+// to Slack more, so that what nobody reads does not die in one wave. An earlier expiry
+// stays. What lives by p already is not written.
+//
+// Its report is good also where an error is returned, for the records looked at until
+// then.
+func Adopt[T any](ctx context.Context, d Store[T], p slidingttl.Policy, opts *AdoptOptions) (*AdoptReport, error) {
+	var o AdoptOptions
+	if opts != nil {
+		o = *opts
+	}
+	var err error
+	if o.WriteOptions, err = o.WriteOptions.validate(); err != nil {
+		return nil, err
+	}
+	j, err := newJudge(p, d, &o.Options)
+	if err != nil {
+		return nil, err
+	}
+	if most := p.MaxLifetime - p.IdleGrace; o.Spread < 0 || o.Spread > most {
+		return nil, invalid("AdoptOptions.Spread", o.Spread.String(), "must be from zero to Policy.MaxLifetime - Policy.IdleGrace, "+most.String())
+	}
+	if o.Exact && o.Spread != 0 {
+		return nil, invalid("AdoptOptions.Spread", o.Spread.String(), "must be zero with Exact")
+	}
+	a := &adopter[T]{d: d, opts: &o, judge: j, now: o.clockOf(d), writer: newWriter(&o.WriteOptions)}
+	a.raw, _ = d.(driver.RawReader)
+	look := job[AdoptReport, *AdoptReport]{
+		name:  "adopt",
+		about: j.about(fmt.Sprintf(", spread %v, exact %v, rule %v, too old %v, apply %v", o.Spread, o.Exact, o.Origin != nil, o.TooOld, o.Apply)),
+		opts:  o.Options,
+		cost:  a.writer.cost,
+		visit: a.visit,
+		wrote: a.writer.tried.Load,
+	}
+	r, err := look.run(ctx, d)
+	r.Applied, r.Policy = o.Apply, p.String()
+	return &r, err
+}
+
+// adopter is an Adopt under way.
+type adopter[T any] struct {
+	d      driver.Driver[T]
+	raw    driver.RawReader // nil: the driver is none
+	opts   *AdoptOptions
+	judge  *judge
+	now    func() driver.Instant
+	writer *writer
+}
+
+func (a *adopter[T]) visit(ctx context.Context, _ int, page []driver.Scanned, into *AdoptReport) error {
+	var mu sync.Mutex // guards into
+	return a.writer.all(ctx, page, func(ctx context.Context, r *driver.Scanned) error {
+		if r.Problem == nil && r.CreatedAt != 0 {
+			mu.Lock()
+			into.Already++
+			mu.Unlock()
+			return nil
+		}
+		found, err := a.adopt(ctx, r)
+		mu.Lock()
+		defer mu.Unlock()
+		into.add(&found)
+		return err
+	})
+}
+
+// adopt adopts r, and returns a report of it alone.
+func (a *adopter[T]) adopt(ctx context.Context, r *driver.Scanned) (one AdoptReport, err error) {
+	if r.Problem != nil {
+		one.Malformed, one.Problems = 1, map[string]int64{reason(r.Problem): 1}
+		return one, nil
+	}
+	t, err := a.judge.terms(r.Key)
+	if err != nil {
+		return one, err
+	}
+	var left *int64 // what counts a record that is not written
+	plan := func(m driver.Meta) (driver.Life, bool, error) {
+		now := a.now()
+		switch {
+		case m.CreatedAt != 0:
+			left = &one.Already
+			return m.Life, false, nil
+		case !m.Alive(now):
+			left = &one.Dead
+			return m.Life, false, nil
+		}
+		created, known, err := a.created(ctx, Record{Key: r.Key, Meta: m, raw: a.raw}, t, now)
+		switch {
+		case err != nil:
+			return m.Life, false, err
+		case !known:
+			left = &one.NoOrigin
+			return m.Life, false, nil
+		case t.limit(created) <= now && !a.opts.TooOld:
+			left = &one.TooOld
+			return m.Life, false, nil
+		case t.limit(created) <= now:
+			created = a.drawn(r.Key, t, now)
+		}
+		return driver.Life{CreatedAt: created, ExpiresAt: a.expiry(r.Key, m, t, created, now)}, true, nil
+	}
+	what, err := a.writer.land(ctx, r.Meta, plan, func(was driver.Meta, next driver.Life) error {
+		_, err := a.d.Touch(ctx, r.Key, was, next, a.now())
+		return err
+	})
+	switch {
+	case err != nil:
+		return AdoptReport{}, err
+	case what == done:
+		one.Adopted++
+	case what == vanished:
+		one.Vanished++
+	case what == locked:
+		one.Locked++
+	case what == races:
+		one.Races++
+	default:
+		*left++
+	}
+	return one, nil
+}
+
+// created is when r is taken to have been created.
+func (a *adopter[T]) created(ctx context.Context, r Record, t *terms, now driver.Instant) (driver.Instant, bool, error) {
+	switch {
+	case a.opts.Origin == nil && a.opts.Exact:
+		return now, true, nil
+	case a.opts.Origin == nil:
+		return a.drawn(r.Key, t, now), true, nil
+	}
+	created, known, err := driver.Instant(0), false, error(nil)
+	err = again(ctx, func() (err error) {
+		created, known, err = a.opts.Origin(ctx, r)
+		return err
+	})
+	if created == 0 {
+		created = 1 // zero would mean none
+	}
+	return min(created, now), known, err
+}
+
+// Salts of the two draws, which must not depend on each other.
+const (
+	saltCreated = 1
+	saltExpiry  = 2
+)
+
+// drawn is the created_at of key, of the spread before now.
+func (a *adopter[T]) drawn(key string, t *terms, now driver.Instant) driver.Instant {
+	w := t.policy.MaxLifetime - t.policy.IdleGrace
+	switch {
+	case a.opts.Spread != 0:
+		w = min(w, a.opts.Spread)
+	case t.policy.MaxLifetime == slidingttl.NoCap:
+		w = t.policy.IdleGrace
+	}
+	return max(1, now-driver.Instant(share(key, saltCreated)*float64(w.Milliseconds())))
+}
+
+// expiry is that of key once it is adopted.
+func (a *adopter[T]) expiry(key string, m driver.Meta, t *terms, created, now driver.Instant) driver.Instant {
+	e := plus(plus(now, t.idle), driver.Instant(share(key, saltExpiry)*float64(t.slack)))
+	e = min(e, t.limit(created)).RoundUp(a.d.Resolution())
+	if m.ExpiresAt != 0 && m.ExpiresAt < e {
+		return m.ExpiresAt
+	}
+	return e
+}
+
+// String is the report as text, of several lines.
+func (r *AdoptReport) String() string {
+	s := newSheet()
+	s.line("adoption under %s%s", r.Policy, dry(r.Applied))
+	s.totals(&r.Totals)
+	s.line("")
+	s.tally(would(r.Applied, "adopted"), r.Adopted)
+	s.tally("had created_at", r.Already)
+	s.some("dead", r.Dead)
+	s.some("left: too old, by the rule", r.TooOld)
+	s.some("left: the rule cannot tell", r.NoOrigin)
+	s.some("left: malformed", r.Malformed)
+	s.some("left: locked by another client", r.Locked)
+	s.some("left: written by others time and again", r.Races)
+	s.some("gone before they were written", r.Vanished)
+	s.counts("\nmalformed because", r.Problems)
+	return s.text()
+}

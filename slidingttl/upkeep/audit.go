@@ -1,0 +1,209 @@
+package upkeep
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/slidingttl/slidingttl/slidingttl"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// AuditReport is what state the records of a store are in.
+type AuditReport struct {
+	Totals
+	Policy string          `json:"policy"`
+	States map[State]Share `json:"states"` // of all records; they add up to all
+
+	// Immortal are the records that live for ever unless somebody reads them: neither
+	// an expiry nor created_at, or a created_at and no cap.
+	Immortal Share `json:"immortal"`
+
+	// Problems are the reasons of the malformed ones, the same words for the same
+	// reason, at most 100 of them.
+	Problems map[string]int64 `json:"problems,omitempty"`
+
+	// Faults are why the store does not act on the expiries of records that are read
+	// all the same, and so will not delete them: for Mend.
+	Faults map[string]int64 `json:"faults,omitempty"`
+
+	// Deaths are when the records that are alive die if nobody reads them: the
+	// shares of all records whose life ends within that time and after the one before.
+	Deaths []Deaths `json:"deaths"`
+
+	// Bytes is the size of the records, as far as the store tells.
+	Bytes int64 `json:"bytes,omitempty"`
+
+	Sample *Sample `json:"sample,omitempty"` // nil: all was looked at
+}
+
+// Deaths is a bin of a histogram.
+type Deaths struct {
+	Within string `json:"within"` // "7d"; "later"; "never"
+	Share
+}
+
+// Counts are in one slice, so that they are summed, and bounded, together.
+const (
+	immortal   = int(states)
+	firstBin   = immortal + 1
+	auditCount = firstBin + bins
+)
+
+// audited is what an audit collects.
+type audited struct {
+	Totals
+	Counts   []int64
+	Clusters map[int][]int64 // by segment, of a sample
+	Problems map[string]int64
+	Faults   map[string]int64
+	Bytes    int64
+}
+
+func (a *audited) totals() *Totals { return &a.Totals }
+
+func (a *audited) add(page *audited) {
+	a.Counts = sum(a.Counts, page.Counts)
+	for i, c := range page.Clusters {
+		if a.Clusters == nil {
+			a.Clusters = make(map[int][]int64)
+		}
+		a.Clusters[i] = sum(a.Clusters[i], c)
+	}
+	a.Problems = count(a.Problems, page.Problems)
+	a.Faults = count(a.Faults, page.Faults)
+	a.Bytes += page.Bytes
+}
+
+func sum(a, b []int64) []int64 {
+	if a == nil {
+		a = make([]int64, len(b))
+	}
+	for i, n := range b {
+		a[i] += n
+	}
+	return a
+}
+
+const mostProblems = 100
+
+// count adds b to a, with what is too much to name as "other".
+func count(a, b map[string]int64) map[string]int64 {
+	for name, n := range b {
+		if a == nil {
+			a = make(map[string]int64)
+		}
+		if _, ok := a[name]; !ok && len(a) >= mostProblems {
+			name = "other"
+		}
+		a[name] += n
+	}
+	return a
+}
+
+// reason is why err came, in the same words for all records with that problem.
+func reason(err error) string {
+	var bad *driver.InvalidError
+	if errors.As(err, &bad) {
+		return bad.Field + " " + bad.Rule
+	}
+	return "other"
+}
+
+// Audit tells what state the records of s are in under policy p. It writes nothing.
+//
+// Its report is good also where an error is returned, for the records looked at until
+// then.
+func Audit(ctx context.Context, s driver.Scanner, p slidingttl.Policy, opts *LookOptions) (*AuditReport, error) {
+	var o LookOptions
+	if opts != nil {
+		o = *opts
+	}
+	o, err := o.validate()
+	if err != nil {
+		return nil, err
+	}
+	j, err := newJudge(p, s, &o.Options)
+	if err != nil {
+		return nil, err
+	}
+	now := o.clockOf(s)
+	look := job[audited, *audited]{name: "audit", about: j.about(o.about()), opts: o.Options, cost: newPace(o.Limits.Cost)}
+	if o.Sample > 0 {
+		look.split, look.pick = o.split(), o.draw
+	}
+	look.visit = func(_ context.Context, segment int, page []driver.Scanned, into *audited) error {
+		into.Counts = make([]int64, auditCount)
+		at := now()
+		for i := range page {
+			r := &page[i]
+			t, err := j.terms(r.Key)
+			if err != nil {
+				return err
+			}
+			state := j.state(r, t, at)
+			into.Counts[state]++
+			into.Bytes += int64(r.Size)
+			if r.Fault != "" {
+				into.Faults = count(into.Faults, map[string]int64{r.Fault: 1})
+			}
+			switch state {
+			case Malformed:
+				into.Problems = count(into.Problems, map[string]int64{reason(r.Problem): 1})
+			case NoCreatedAt, NeverExpires, Beyond, Slides:
+				bin := binOf(t.death(r.Life), at)
+				into.Counts[firstBin+bin]++
+				if bin == never {
+					into.Counts[immortal]++
+				}
+			}
+		}
+		if o.Sample > 0 {
+			into.Clusters = map[int][]int64{segment: into.Counts}
+		}
+		return nil
+	}
+	found, err := look.run(ctx, s)
+	return found.report(p, &o), err
+}
+
+func (o *LookOptions) about() string {
+	if o.Sample == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", sample %v", o.Sample)
+}
+
+func (a *audited) report(p slidingttl.Policy, o *LookOptions) *AuditReport {
+	if a.Counts == nil {
+		a.Counts = make([]int64, auditCount)
+	}
+	clusters := a.clusters()
+	all := shares(a.Counts, int(states), clusters)
+	r := &AuditReport{
+		Totals:   a.Totals,
+		Policy:   p.String(),
+		States:   make(map[State]Share, states),
+		Immortal: all[immortal],
+		Problems: a.Problems,
+		Faults:   a.Faults,
+		Bytes:    a.Bytes,
+	}
+	for s := range states {
+		r.States[s] = all[s]
+	}
+	for i, s := range all[firstBin:] {
+		r.Deaths = append(r.Deaths, Deaths{Within: binName(i), Share: s})
+	}
+	if len(clusters) > 1 {
+		r.Sample = estimate(o.Sample, int(states), clusters)
+	}
+	return r
+}
+
+func (a *audited) clusters() (all [][]int64) {
+	for _, c := range a.Clusters {
+		all = append(all, c)
+	}
+	return all
+}

@@ -1,0 +1,170 @@
+package upkeep
+
+import (
+	"fmt"
+	"hash/fnv"
+	"time"
+
+	"github.com/slidingttl/slidingttl/slidingttl"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// State is what an audit calls a record. Each record has one: the first that fits.
+type State int
+
+const (
+	Malformed    State = iota // its life cannot be read, and so neither can the record
+	Dead                      // its expiry has passed, and the store still holds it
+	PastCap                   // older than its policy's MaxLifetime: a read would not find it
+	NoCreatedAt               // alive, but written by another program and not adopted
+	NeverExpires              // alive, with created_at and without an expiry
+	Beyond                    // its expiry lies beyond its policy; the next access brings it down
+	Slides                    // all is well
+	states
+)
+
+var stateNames = [states]string{"malformed", "dead", "past_cap", "no_created_at", "never_expires", "beyond_policy", "slides"}
+
+// String is the name of s, as JSON has it too: "past_cap".
+func (s State) String() string {
+	if s < 0 || s >= states {
+		return fmt.Sprintf("State(%d)", int(s))
+	}
+	return stateNames[s]
+}
+
+// MarshalText is String.
+func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText is the opposite.
+func (s *State) UnmarshalText(text []byte) error {
+	for i, name := range stateNames {
+		if name == string(text) {
+			*s = State(i)
+			return nil
+		}
+	}
+	return invalid("state", fmt.Sprintf("%d bytes", len(text)), "must be one of upkeep's states")
+}
+
+// terms is a policy in the numbers that a record is judged by.
+type terms struct {
+	policy      slidingttl.Policy
+	idle, slack driver.Instant
+	most        driver.Instant
+	reach       driver.Instant // how far ahead the policy's expiries lie at most
+}
+
+func termsOf(p slidingttl.Policy) terms {
+	t := terms{
+		policy: p,
+		idle:   driver.Instant(0).Add(p.IdleGrace),
+		slack:  driver.Instant(0).Add(p.Slack),
+		most:   driver.Instant(0).Add(p.MaxLifetime),
+	}
+	t.reach = t.idle.Add(max(p.Slack, p.MaxSlack))
+	if p.Promote {
+		t.reach = driver.MaxInstant
+	}
+	return t
+}
+
+// plus is i + d, for a d that is not negative.
+func plus(i, d driver.Instant) driver.Instant {
+	if sum := i + d; sum >= i {
+		return sum
+	}
+	return driver.MaxInstant
+}
+
+// limit is when a record created at created is dead, whatever its expiry.
+func (t *terms) limit(created driver.Instant) driver.Instant {
+	if created == 0 {
+		return driver.MaxInstant
+	}
+	return plus(created, t.most)
+}
+
+// death is when a record with life l dies if nobody reads it; MaxInstant: never.
+func (t *terms) death(l driver.Life) driver.Instant {
+	limit := t.limit(l.CreatedAt)
+	if l.ExpiresAt == 0 {
+		return limit
+	}
+	return min(l.ExpiresAt, limit)
+}
+
+// judge knows the policies, and what else a record is judged by.
+type judge struct {
+	all       terms
+	policyFor func(key string) slidingttl.Policy
+	skew      driver.Instant // and what an expiry is rounded up by
+}
+
+func newJudge(p slidingttl.Policy, s driver.Scanner, o *Options) (*judge, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	step := time.Second
+	if d, ok := s.(interface{ Resolution() time.Duration }); ok {
+		step = d.Resolution()
+	}
+	return &judge{
+		all:       termsOf(p),
+		policyFor: o.PolicyFor,
+		skew:      driver.Instant(0).Add(o.MaxSkew).Add(step),
+	}, nil
+}
+
+// terms returns those of key.
+func (j *judge) terms(key string) (*terms, error) {
+	if j.policyFor == nil {
+		return &j.all, nil
+	}
+	p := j.policyFor(key)
+	if err := p.Validate(); err != nil {
+		return nil, fmt.Errorf("Options.PolicyFor: %w", err)
+	}
+	t := termsOf(p)
+	return &t, nil
+}
+
+// state is what r is at now, under t.
+func (j *judge) state(r *driver.Scanned, t *terms, now driver.Instant) State {
+	switch limit := t.limit(r.CreatedAt); {
+	case r.Problem != nil:
+		return Malformed
+	case !r.Alive(now):
+		return Dead
+	case limit <= now:
+		return PastCap
+	case r.CreatedAt == 0:
+		return NoCreatedAt
+	case r.ExpiresAt == 0:
+		return NeverExpires
+	case r.ExpiresAt > plus(min(plus(now, t.reach), limit), j.skew):
+		return Beyond
+	}
+	return Slides
+}
+
+// about says what the checkpoint of an operation holds for.
+func (j *judge) about(more string) string {
+	s := "policy " + j.all.policy.String()
+	if j.policyFor != nil {
+		s += ", by key"
+	}
+	return s + more
+}
+
+// share is a number in [0, 1) that key alone decides, another for each salt.
+func share(key string, salt uint64) float64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(key))
+	x := h.Sum64() + salt*0x9e3779b97f4a7c15
+	// The finalizer of splitmix64: FNV's high bits hardly feel a key's last bytes.
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	x ^= x >> 31
+	return float64(x>>11) / (1 << 53)
+}

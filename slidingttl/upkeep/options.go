@@ -1,0 +1,139 @@
+package upkeep
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/slidingttl/slidingttl/slidingttl"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// Options says how an operation goes through the records. The zero value, and a nil
+// pointer to options that embed it, mean the defaults.
+type Options struct {
+	// PolicyFor gives the policy of a key where tenants differ, in place of the one
+	// that the operation is given. Nil: one policy for all.
+	PolicyFor func(key string) slidingttl.Policy
+
+	// Now is the time. Nil: the driver's clock if it has one, else time.Now.
+	Now func() time.Time
+
+	// MaxSkew is that of the stores which use the records: an expiry that lies no
+	// further beyond the policy is not called so. Zero: a minute.
+	MaxSkew time.Duration
+
+	// Segments is how many parts of the store are gone through at once. Zero: 4.
+	Segments int
+
+	// Page is about how many records are asked for at a time. Zero: 500.
+	Page int
+
+	// Limits bounds the pace.
+	Limits Limits
+
+	// Progress is told after every page, one call at a time. It must be quick.
+	Progress func(Progress)
+
+	// Save is handed a checkpoint to keep: at most every second, and at the end,
+	// one call at a time. Its error ends the operation.
+	Save func(Checkpoint) error
+
+	// Resume goes on from a checkpoint of the same operation over the same store,
+	// policy and options; another is an *InvalidError. Nil: from the beginning.
+	Resume *Checkpoint
+}
+
+// Limits bounds the pace of one operation, all its segments together. Zero: no limit.
+type Limits struct {
+	Records   float64 // looked at in a second
+	Writes    float64 // tried in a second
+	Cost      float64 // of the store's unit spent in a second, as it reports it page by page
+	WriteCost float64 // what one write is taken to cost in that unit; zero: 1
+}
+
+// Progress is how far an operation has come.
+type Progress struct {
+	Records  int64         // looked at
+	Writes   int64         // tried; in a dry run, those that would be
+	Cost     float64       // in the store's unit, of the scan
+	Segments int           // in all
+	Done     int           // segments that were gone through
+	Elapsed  time.Duration // of this run
+}
+
+// WriteOptions says how an operation that writes goes through the records.
+type WriteOptions struct {
+	Options
+
+	// Apply writes. Without it nothing is written, and the report says what would be.
+	Apply bool
+
+	// Writers bounds the writes under way at once. Zero: 16.
+	Writers int
+}
+
+const (
+	defaultSegments = 4
+	defaultPage     = 500
+	defaultWriters  = 16
+	saveEvery       = time.Second
+)
+
+func invalid(field, value, rule string) error {
+	return &driver.InvalidError{Field: field, Value: value, Rule: rule}
+}
+
+func (o Options) validate() (Options, error) {
+	for _, f := range []struct {
+		name string
+		n    float64
+	}{
+		{"Segments", float64(o.Segments)}, {"Page", float64(o.Page)}, {"MaxSkew", float64(o.MaxSkew)},
+		{"Limits.Records", o.Limits.Records}, {"Limits.Writes", o.Limits.Writes},
+		{"Limits.Cost", o.Limits.Cost}, {"Limits.WriteCost", o.Limits.WriteCost},
+	} {
+		if !(f.n >= 0) || math.IsInf(f.n, 0) {
+			return o, invalid("Options."+f.name, fmt.Sprint(f.n), "must not be negative")
+		}
+	}
+	if o.Segments == 0 {
+		o.Segments = defaultSegments
+	}
+	if o.Page == 0 {
+		o.Page = defaultPage
+	}
+	if o.MaxSkew == 0 {
+		o.MaxSkew = time.Minute
+	}
+	if o.Limits.WriteCost == 0 {
+		o.Limits.WriteCost = 1
+	}
+	return o, nil
+}
+
+func (o WriteOptions) validate() (_ WriteOptions, err error) {
+	if o.Options, err = o.Options.validate(); err != nil {
+		return o, err
+	}
+	if o.Writers < 0 {
+		return o, invalid("WriteOptions.Writers", strconv.Itoa(o.Writers), "must not be negative")
+	}
+	if o.Writers == 0 {
+		o.Writers = defaultWriters
+	}
+	return o, nil
+}
+
+// clockOf is the time by which records of s are judged.
+func (o *Options) clockOf(s driver.Scanner) func() driver.Instant {
+	now := o.Now
+	if now == nil {
+		now = time.Now
+		if c, ok := s.(driver.Clock); ok {
+			now = c.Now
+		}
+	}
+	return func() driver.Instant { return driver.Floor(now()) }
+}

@@ -1,0 +1,111 @@
+package upkeep
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// Record is one that is to be adopted.
+type Record struct {
+	Key string
+	driver.Meta
+	raw driver.RawReader
+}
+
+// Raw reads the record in the store's own form. Where the driver cannot: an
+// *InvalidError.
+func (r Record) Raw(ctx context.Context) (driver.Raw, error) {
+	if r.raw == nil {
+		return driver.Raw{}, invalid("driver", "no driver.RawReader", "must be one for a rule that reads the record")
+	}
+	return r.raw.Raw(ctx, r.Key)
+}
+
+// Origin says when a record that carries no created_at is taken to have been created, and
+// false where it cannot tell. It must be safe for concurrent use.
+type Origin func(ctx context.Context, r Record) (created driver.Instant, known bool, err error)
+
+// FromExpiry takes a record to have been written a ttl before its expiry, for records
+// that were given one fixed time to live.
+func FromExpiry(ttl time.Duration) Origin {
+	return func(_ context.Context, r Record) (driver.Instant, bool, error) {
+		return r.ExpiresAt.Add(-ttl), r.ExpiresAt != 0, nil
+	}
+}
+
+// FromField takes a record to have been created when its field says so: one of
+// driver.Raw.Fields (such as an extended attribute) of that name, else one of its value,
+// where "meta.created" is created in meta. The driver must be a driver.RawReader. Text is
+// read as RFC 3339, a number as seconds since 1970, or from 100,000,000,000 on as
+// milliseconds. It costs a read for each record that is to be adopted.
+func FromField(name string) Origin {
+	return func(ctx context.Context, r Record) (driver.Instant, bool, error) {
+		raw, err := r.Raw(ctx)
+		if err != nil {
+			return 0, false, err
+		}
+		if text, ok := raw.Fields[name]; ok {
+			at, ok := instant(strings.Trim(text, `"`))
+			return at, ok, nil
+		}
+		text, ok := field(raw.Value, strings.Split(name, "."))
+		if !ok {
+			return 0, false, nil
+		}
+		at, ok := instant(text)
+		return at, ok, nil
+	}
+}
+
+// field finds a text or number in JSON, or in what DynamoDB makes of it.
+func field(value []byte, path []string) (string, bool) {
+	d := json.NewDecoder(bytes.NewReader(value))
+	d.UseNumber()
+	var v any
+	if d.Decode(&v) != nil {
+		return "", false
+	}
+	for _, name := range path {
+		m, _ := v.(map[string]any)
+		if inner, is := m["M"].(map[string]any); is && len(m) == 1 && m[name] == nil {
+			m = inner
+		}
+		v = m[name]
+	}
+	if m, ok := v.(map[string]any); ok && len(m) == 1 {
+		for _, kind := range []string{"S", "N"} {
+			if inner, ok := m[kind]; ok {
+				v = inner
+			}
+		}
+	}
+	switch v := v.(type) {
+	case string:
+		return v, true
+	case json.Number:
+		return v.String(), true
+	}
+	return "", false
+}
+
+// instant reads an instant, later than 1970.
+func instant(text string) (driver.Instant, bool) {
+	const fewestMillis = 1e11
+	if t, err := time.Parse(time.RFC3339, text); err == nil {
+		return driver.Floor(t), t.UnixMilli() > 0
+	}
+	n, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(n > 0 && n < 1e14) {
+		return 0, false
+	}
+	if n < fewestMillis {
+		n *= 1000
+	}
+	return driver.Instant(n), true
+}

@@ -1,0 +1,126 @@
+package upkeep_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
+)
+
+func sortInstants(s []driver.Instant) { slices.Sort(s) }
+
+// costly is a store whose pages cost two units, and a half for each record.
+type costly struct{ *fixture }
+
+func (c costly) Scan(ctx context.Context, from driver.Cursor, limit int) (driver.Page, error) {
+	p, err := c.fixture.Scan(ctx, from, limit)
+	p.Cost = 2 + float64(len(p.Records))/2
+	return p, err
+}
+
+func TestLimits(t *testing.T) {
+	for name, c := range map[string]struct {
+		limits upkeep.Limits
+		want   time.Duration
+	}{
+		"none":    {upkeep.Limits{}, 0},
+		"records": {upkeep.Limits{Records: 100}, 6 * time.Second},
+		"writes":  {upkeep.Limits{Writes: 50}, 12 * time.Second},
+		"cost":    {upkeep.Limits{Cost: 100, WriteCost: 1.5}, 12*time.Second + 60*20*time.Millisecond},
+		"slow":    {upkeep.Limits{Writes: 0.5}, 1200 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := open(t)
+				for i := range 600 {
+					f.add(fmt.Sprint(i), 0, 0)
+				}
+				o := applied()
+				o.Limits, o.Page, o.Segments = c.limits, 10, 2
+				began := time.Now()
+				var last upkeep.Progress
+				o.Progress = func(p upkeep.Progress) { last = p }
+				r, err := upkeep.Adopt(t.Context(), costly{f}, policy, o)
+				ok(t, err)
+				if took := time.Since(began); took < c.want*95/100 || took > c.want*105/100 {
+					t.Errorf("it took %v; want %v", took, c.want)
+				}
+				if r.Adopted != 600 || r.Cost < 400 || r.Cost > 450 {
+					t.Errorf("the report is\n%v", r)
+				}
+				if last.Records != 600 || last.Writes != 600 || last.Done != 2 || last.Segments != 2 || last.Cost != r.Cost {
+					t.Errorf("the last progress is %+v", last)
+				}
+			})
+		})
+	}
+}
+
+func TestCancelEndsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := open(t)
+		for i := range 1000 {
+			f.add(fmt.Sprint(i), 0, 0)
+		}
+		o := applied()
+		o.Limits.Writes = 1
+		saved := 0
+		o.Save = func(upkeep.Checkpoint) error { saved++; return nil }
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		began := time.Now()
+		r, err := upkeep.Adopt(ctx, f, policy, o)
+		if took := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || took > 10*time.Second {
+			t.Errorf("after %v: %v", took, err)
+		}
+		if saved == 0 || r.Done || r.String() == "" {
+			t.Errorf("%d checkpoints, and the report\n%v", saved, r)
+		}
+	})
+}
+
+func TestSaveFails(t *testing.T) {
+	f := open(t)
+	f.add("a", 0, 0)
+	full := errors.New("disk full")
+	o := &upkeep.LookOptions{}
+	o.Save = func(upkeep.Checkpoint) error { return full }
+	if _, err := upkeep.Audit(t.Context(), f, policy, o); !errors.Is(err, full) {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+// A scan that fails goes on from where it was; one that fails for good says so.
+func TestScanFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := open(t)
+		for i := range 100 {
+			f.add(fmt.Sprint(i), -day, day)
+		}
+		down := errors.New("down")
+		calls := 0
+		s := scanned{f, func(n int, from driver.Cursor, limit int) (driver.Page, error) {
+			if n%3 != 0 {
+				return driver.Page{}, down
+			}
+			return f.Scan(t.Context(), from, limit)
+		}, &calls}
+		o := &upkeep.LookOptions{}
+		o.Segments, o.Page = 1, 10
+		r, err := upkeep.Audit(t.Context(), s, policy, o)
+		ok(t, err)
+		if r.Records != 100 || !r.Done {
+			t.Errorf("the report is\n%v", r)
+		}
+		s.scan = func(int, driver.Cursor, int) (driver.Page, error) { return driver.Page{}, down }
+		if r, err = upkeep.Audit(t.Context(), s, policy, o); !errors.Is(err, down) || r.Done {
+			t.Errorf("the error is %v, and the report\n%v", err, r)
+		}
+	})
+}

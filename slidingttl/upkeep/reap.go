@@ -1,0 +1,187 @@
+package upkeep
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/slidingttl/slidingttl/slidingttl"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// ReapOptions says which of the dead are removed.
+type ReapOptions struct {
+	WriteOptions
+
+	// Grace is how long a record must have been dead: longer than the clocks of all
+	// who use the store are apart. Zero: an hour.
+	Grace time.Duration
+
+	// Expired removes also what the store would remove by itself in its own time,
+	// since its expiry has passed: for a store where that is switched off.
+	Expired bool
+}
+
+const defaultGrace = time.Hour
+
+// ReapReport is what became of the dead of a store.
+type ReapReport struct {
+	Totals
+	Applied bool   `json:"applied"` // else it was a dry run
+	Policy  string `json:"policy"`
+
+	PastCap   int64 `json:"past_cap"`   // removed, since older than MaxLifetime
+	Expired   int64 `json:"expired"`    // removed, since their expiry had passed
+	Left      int64 `json:"left"`       // dead, and left to the store
+	Alive     int64 `json:"alive"`      // or dead for less than Grace
+	Malformed int64 `json:"malformed"`  // left as they are
+	Vanished  int64 `json:"vanished"`   // gone before they could be removed
+	Locked    int64 `json:"locked"`     // by another client; left as they are
+	Races     int64 `json:"lost_races"` // written by others time and again; left as they are
+
+	Problems map[string]int64 `json:"problems,omitempty"` // why those are malformed
+}
+
+func (r *ReapReport) totals() *Totals { return &r.Totals }
+
+func (r *ReapReport) add(page *ReapReport) {
+	r.PastCap += page.PastCap
+	r.Expired += page.Expired
+	r.Left += page.Left
+	r.Alive += page.Alive
+	r.Malformed += page.Malformed
+	r.Vanished += page.Vanished
+	r.Locked += page.Locked
+	r.Races += page.Races
+	r.Problems = count(r.Problems, page.Problems)
+}
+
+// Reap removes the records of d that are dead under p and that the store will not remove:
+// those past their cap whose expiry is still to come, or that have none. One that has come
+// back to life, or has been written anew, is not removed.
+//
+// Its report is good also where an error is returned, for the records looked at until
+// then.
+func Reap[T any](ctx context.Context, d Store[T], p slidingttl.Policy, opts *ReapOptions) (*ReapReport, error) {
+	var o ReapOptions
+	if opts != nil {
+		o = *opts
+	}
+	var err error
+	if o.WriteOptions, err = o.WriteOptions.validate(); err != nil {
+		return nil, err
+	}
+	if o.Grace < 0 {
+		return nil, invalid("ReapOptions.Grace", o.Grace.String(), "must not be negative")
+	}
+	if o.Grace == 0 {
+		o.Grace = defaultGrace
+	}
+	j, err := newJudge(p, d, &o.Options)
+	if err != nil {
+		return nil, err
+	}
+	r := &reaper[T]{d: d, opts: &o, judge: j, now: o.clockOf(d), writer: newWriter(&o.WriteOptions)}
+	look := job[ReapReport, *ReapReport]{
+		name:  "reap",
+		about: j.about(fmt.Sprintf(", grace %v, expired %v, apply %v", o.Grace, o.Expired, o.Apply)),
+		opts:  o.Options,
+		cost:  r.writer.cost,
+		visit: r.visit,
+		wrote: r.writer.tried.Load,
+	}
+	report, err := look.run(ctx, d)
+	report.Applied, report.Policy = o.Apply, p.String()
+	return &report, err
+}
+
+// reaper is a Reap under way.
+type reaper[T any] struct {
+	d      driver.Driver[T]
+	opts   *ReapOptions
+	judge  *judge
+	now    func() driver.Instant
+	writer *writer
+}
+
+func (r *reaper[T]) visit(ctx context.Context, _ int, page []driver.Scanned, into *ReapReport) error {
+	var mu sync.Mutex // guards into
+	return r.writer.all(ctx, page, func(ctx context.Context, s *driver.Scanned) error {
+		found, err := r.reap(ctx, s)
+		mu.Lock()
+		defer mu.Unlock()
+		into.add(&found)
+		return err
+	})
+}
+
+// reap removes s if it is to be, and returns a report of it alone.
+func (r *reaper[T]) reap(ctx context.Context, s *driver.Scanned) (one ReapReport, err error) {
+	if s.Problem != nil {
+		one.Malformed, one.Problems = 1, map[string]int64{reason(s.Problem): 1}
+		return one, nil
+	}
+	t, err := r.judge.terms(s.Key)
+	if err != nil {
+		return one, err
+	}
+	var counted *int64
+	plan := func(m driver.Meta) (driver.Life, bool, error) {
+		now := r.now()
+		before := now.Add(-r.opts.Grace)
+		switch {
+		case t.death(m.Life) > before:
+			counted = &one.Alive
+		case m.Alive(now):
+			counted = &one.PastCap
+			return m.Life, true, nil
+		case r.opts.Expired:
+			counted = &one.Expired
+			return m.Life, true, nil
+		default:
+			counted = &one.Left
+		}
+		return m.Life, false, nil
+	}
+	what, err := r.writer.land(ctx, s.Meta, plan, func(was driver.Meta, _ driver.Life) error {
+		// A record can be named in a condition only as long as it is alive: this is
+		// the last moment that it was.
+		at := r.now()
+		if was.ExpiresAt != 0 {
+			at = min(at, was.ExpiresAt-1)
+		}
+		return driver.Remove(ctx, r.d, s.Key, was, at)
+	})
+	switch {
+	case err != nil:
+		return ReapReport{}, err
+	case what == vanished:
+		one.Vanished++
+	case what == locked:
+		one.Locked++
+	case what == races:
+		one.Races++
+	default:
+		*counted++
+	}
+	return one, nil
+}
+
+// String is the report as text, of several lines.
+func (r *ReapReport) String() string {
+	s := newSheet()
+	s.line("reaping under %s%s", r.Policy, dry(r.Applied))
+	s.totals(&r.Totals)
+	s.line("")
+	s.tally(would(r.Applied, "removed")+": past their cap", r.PastCap)
+	s.some(would(r.Applied, "removed")+": expired", r.Expired)
+	s.some("dead, and left to the store", r.Left)
+	s.tally("alive, or dead not long enough", r.Alive)
+	s.some("left: malformed", r.Malformed)
+	s.some("left: locked by another client", r.Locked)
+	s.some("left: written by others time and again", r.Races)
+	s.some("gone before they were removed", r.Vanished)
+	s.counts("\nmalformed because", r.Problems)
+	return s.text()
+}

@@ -1,0 +1,164 @@
+package upkeep_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
+)
+
+// late is a store that deletes nothing by itself, and has no Remove.
+type late struct {
+	driver.Driver[string]
+	driver.Scanner
+}
+
+func TestReap(t *testing.T) {
+	for name, bare := range map[string]bool{"by a driver that removes": false, "by touches": true} {
+		t.Run(name, func(t *testing.T) {
+			f := open(t)
+			f.add("alive", -day, 20*day)
+			f.add("foreign", 0, 0)
+			f.add("past its cap", -100*day, 10*day)
+			f.add("past its cap, for ever", -100*day, 0)
+			f.add("past its cap just now", -90*day-time.Minute, 10*day)
+			var d upkeep.Store[string] = f
+			if bare {
+				d = late{f, f}
+			}
+			dry, err := upkeep.Reap(t.Context(), d, policy, nil)
+			ok(t, err)
+			if dry.PastCap != 2 || dry.Applied || len(keysOf(f)) != 5 {
+				t.Fatalf("a dry run:\n%v", dry)
+			}
+			o := &upkeep.ReapOptions{WriteOptions: upkeep.WriteOptions{Apply: true}}
+			r, err := upkeep.Reap(t.Context(), d, policy, o)
+			ok(t, err)
+			if r.PastCap != 2 || r.Alive != 3 {
+				t.Errorf("the report is\n%v", r)
+			}
+			for _, key := range []string{"past its cap", "past its cap, for ever"} {
+				if e, err := f.Get(t.Context(), key); err == nil && e.Alive(f.now) {
+					t.Errorf("%q is still there", key)
+				}
+			}
+			for _, key := range []string{"alive", "foreign", "past its cap just now"} {
+				f.meta(key)
+			}
+		})
+	}
+}
+
+// Records that the store still holds though they have expired go on request, and only if
+// they are still the same.
+func TestReapExpired(t *testing.T) {
+	f := open(t)
+	expired := driver.Life{CreatedAt: f.now.Add(-5 * day), ExpiresAt: f.now.Add(-2 * day)}
+	s := dead{f, nil}
+	for i := range 3 {
+		s.more = append(s.more, driver.Scanned{Key: fmt.Sprint("dead-", i), Meta: driver.Meta{Life: expired, Version: 1}})
+	}
+	s.more = append(s.more, driver.Scanned{Key: "bad", Problem: &driver.InvalidError{Field: "ttl", Rule: "must be a number"}})
+	removed := make(map[string]driver.Instant)
+	r := remover{s, func(key string, was driver.Meta, now driver.Instant) error {
+		if key == "dead-1" { // written anew meanwhile
+			return &driver.ConflictError{Found: driver.Meta{Life: driver.Life{CreatedAt: f.now, ExpiresAt: f.now.Add(day)}, Version: 2}}
+		}
+		if !was.Alive(now) {
+			return driver.ErrNotFound
+		}
+		removed[key] = now
+		return nil
+	}}
+	o := &upkeep.ReapOptions{WriteOptions: upkeep.WriteOptions{Apply: true}}
+	o.Segments, o.Writers = 1, 1
+	report, err := upkeep.Reap(t.Context(), r, policy, o)
+	ok(t, err)
+	if report.Left != 3 || report.Malformed != 1 || len(removed) != 0 {
+		t.Errorf("what the store removes by itself:\n%v", report)
+	}
+	o.Expired = true
+	report, err = upkeep.Reap(t.Context(), r, policy, o)
+	ok(t, err)
+	if report.Expired != 2 || report.Alive != 1 || len(removed) != 2 || removed["dead-0"] != expired.ExpiresAt-1 {
+		t.Errorf("removed at %v:\n%v", removed, report)
+	}
+}
+
+type remover struct {
+	dead
+	remove func(key string, was driver.Meta, now driver.Instant) error
+}
+
+func (r remover) Remove(_ context.Context, key string, was driver.Meta, now driver.Instant) error {
+	return r.remove(key, was, now)
+}
+
+// mending is a scanner of malformed records that can mend some.
+type mending struct {
+	dead
+	mend func(key string, apply bool) (string, error)
+}
+
+func (m mending) Mend(_ context.Context, key string, apply bool) (string, error) {
+	return m.mend(key, apply)
+}
+
+func TestMend(t *testing.T) {
+	f := open(t)
+	f.add("well", -day, day)
+	bad := &driver.InvalidError{Field: "ttl", Value: "1700000000000", Rule: "must be seconds"}
+	s := dead{f, nil}
+	for _, key := range []string{"millis", "word", "gone", "mended", "raced", "locked"} {
+		s.more = append(s.more, driver.Scanned{Key: key, Problem: bad})
+	}
+	o := &upkeep.WriteOptions{}
+	o.Segments = 1
+	r, err := upkeep.Mend(t.Context(), s, o)
+	ok(t, err)
+	if r.Left != 6 || r.Well != 1 || r.Problems["ttl must be seconds"] != 6 {
+		t.Errorf("by a driver that mends nothing:\n%v", r)
+	}
+	applied := 0
+	m := mending{s, func(key string, apply bool) (string, error) {
+		switch key {
+		case "millis":
+			if apply {
+				applied++
+			}
+			return "ttl in milliseconds", nil
+		case "word":
+			return "", &driver.InvalidError{Field: "ttl", Value: "a word", Rule: "must be a number"}
+		case "gone":
+			return "", driver.ErrNotFound
+		case "raced":
+			return "", driver.ErrConflict
+		case "locked":
+			return "", fmt.Errorf("%w: %w", driver.ErrLocked, driver.ErrInvalid) // not tried again
+		}
+		return "", nil
+	}}
+	for _, o.Apply = range []bool{false, true} {
+		r, err = upkeep.Mend(t.Context(), m, o)
+		ok(t, err)
+		if r.Mended != 1 || r.Faults["ttl in milliseconds"] != 1 || r.Well != 2 || r.Vanished != 1 || r.Races != 1 || r.Left != 2 {
+			t.Errorf("apply %v:\n%v", o.Apply, r)
+		}
+		if text := r.String(); strings.Contains(text, "dry run") == o.Apply || !strings.Contains(text, "ttl in milliseconds") {
+			t.Errorf("apply %v:\n%s", o.Apply, text)
+		}
+	}
+	if applied != 1 {
+		t.Errorf("%d records were mended", applied)
+	}
+	down := errors.New("down")
+	m.mend = func(string, bool) (string, error) { return "", fmt.Errorf("%w: %w", driver.ErrInvalid, down) }
+	if r, err = upkeep.Mend(t.Context(), m, o); err != nil || r.Left != 6 {
+		t.Errorf("%v\n%v", err, r)
+	}
+}

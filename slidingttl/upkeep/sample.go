@@ -1,0 +1,179 @@
+package upkeep
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// LookOptions says how an operation that writes nothing goes through the records.
+type LookOptions struct {
+	Options
+
+	// Sample, if not zero, looks at about that share of the records, more than 0 and
+	// less than 1: at 64 segments drawn at random out of as many as that takes. The
+	// report then bounds all its shares at once, with a confidence of 99 %.
+	//
+	// A store that cannot be split so finely is an *InvalidError, which says the
+	// least share that it can be sampled by.
+	Sample float64
+
+	// Seed is of the draw. Zero: another every time.
+	Seed uint64
+}
+
+// sampled is how many segments a sample consists of.
+const sampled = 64
+
+func (o LookOptions) validate() (_ LookOptions, err error) {
+	if o.Options, err = o.Options.validate(); err != nil {
+		return o, err
+	}
+	if !(o.Sample >= 0 && o.Sample < 1) {
+		return o, invalid("LookOptions.Sample", fmt.Sprint(o.Sample), "must be at least 0 and less than 1")
+	}
+	if o.Seed == 0 {
+		o.Seed = rand.Uint64()
+	}
+	return o, nil
+}
+
+// split is how many segments to draw from.
+func (o *LookOptions) split() int { return int(math.Ceil(sampled / o.Sample)) }
+
+// draw takes the sample out of all segments.
+func (o *LookOptions) draw(all []driver.Cursor) ([]driver.Cursor, error) {
+	n := int(math.Round(o.Sample * float64(len(all))))
+	if n < sampled/2 {
+		return nil, invalid("LookOptions.Sample", fmt.Sprint(o.Sample),
+			fmt.Sprintf("must be at least %.2g for this store, which splits into %d segments, for %d of them to be drawn", sampled/2/float64(len(all)), len(all), sampled/2))
+	}
+	r := rand.New(rand.NewPCG(o.Seed, 0))
+	r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	return all[:n], nil
+}
+
+// Share is how many of the records are of some kind.
+type Share struct {
+	Count int64   `json:"count"` // looked at
+	Share float64 `json:"share"` // of those looked at
+	Low   float64 `json:"low"`   // the share of all records is at least this
+	High  float64 `json:"high"`  // and at most this
+}
+
+// Sample is what a report that stands on a sample says of it.
+type Sample struct {
+	Segments   int     `json:"segments"`   // looked at
+	Of         float64 `json:"of"`         // the share of the store that they are
+	Confidence float64 `json:"confidence"` // of all shares' bounds, together
+	Records    float64 `json:"records"`    // that the store holds, estimated
+	Low        float64 `json:"low"`        // it is at least this, apart from the shares with as much confidence
+	High       float64 `json:"high"`       // and at most this
+}
+
+const confidence = 0.99
+
+// shares returns the share of each count in the sum of the first whole of them. clusters
+// has the same counts by segment of a sample; empty: all was looked at.
+func shares(counts []int64, whole int, clusters [][]int64) []Share {
+	n := int64(0)
+	for _, c := range counts[:whole] {
+		n += c
+	}
+	out := make([]Share, len(counts))
+	for i, c := range counts {
+		s := Share{Count: c}
+		if n > 0 {
+			s.Share = float64(c) / float64(n)
+		}
+		s.Low, s.High = s.Share, s.Share
+		switch {
+		case len(clusters) > 0 && n == 0:
+			s.Low, s.High = 0, 1
+		case len(clusters) > 0:
+			most := float64(n) / effect(i, whole, s.Share, clusters)
+			s.Low, s.High = bounds(s.Share, most, (1-confidence)/float64(len(counts)))
+		}
+		out[i] = s
+	}
+	return out
+}
+
+// effect is by how much the segments differ more in a share than if records fell into
+// them at random, at least 1: the design effect. Where a store splits by ranges of keys,
+// neighbours are alike, and a sample tells less than its size.
+func effect(i, whole int, p float64, clusters [][]int64) float64 {
+	if p == 0 || p == 1 {
+		return 1
+	}
+	var n, spread float64
+	for _, c := range clusters {
+		size := float64(0)
+		for _, k := range c[:whole] {
+			size += float64(k)
+		}
+		off := float64(c[i]) - p*size
+		n += size
+		spread += off * off
+	}
+	m := float64(len(clusters))
+	return max(1, spread*m/(m-1)/(n*p*(1-p)))
+}
+
+// bounds are those of a share of which p was found among n drawn, wrong with probability
+// alpha at most: where the chance of a find so far off, which is no more than
+// exp(-n KL(p, q)) on either side, comes to alpha/2. Normal approximations are too narrow
+// for what is rare.
+func bounds(p, n, alpha float64) (low, high float64) {
+	most := math.Log(2/alpha) / n
+	search := func(in, out float64) float64 {
+		for range 60 {
+			mid := (in + out) / 2
+			if divergence(p, mid) <= most {
+				in = mid
+			} else {
+				out = mid
+			}
+		}
+		return out
+	}
+	return search(p, 0), search(p, 1)
+}
+
+// divergence is that of Kullback and Leibler, of two coins.
+func divergence(p, q float64) float64 {
+	term := func(a, b float64) float64 {
+		if a == 0 {
+			return 0
+		}
+		return a * math.Log(a/b)
+	}
+	return term(p, q) + term(1-p, 1-q)
+}
+
+// estimate tells of a sample of that share, how many records the store holds.
+func estimate(of float64, whole int, clusters [][]int64) *Sample {
+	m := float64(len(clusters))
+	var sum, squares float64
+	for _, c := range clusters {
+		size := float64(0)
+		for _, k := range c[:whole] {
+			size += float64(k)
+		}
+		sum += size
+		squares += size * size
+	}
+	mean := sum / m
+	deviation := math.Sqrt(max(0, squares/m-mean*mean) * m / (m - 1) / m)
+	const t = 2.75 // Student's, two-sided 99 % for 30 degrees of freedom, the fewest there are
+	return &Sample{
+		Segments:   len(clusters),
+		Of:         of,
+		Confidence: confidence,
+		Records:    sum / of,
+		Low:        max(sum, (mean-t*deviation)*m/of),
+		High:       (mean + t*deviation) * m / of,
+	}
+}

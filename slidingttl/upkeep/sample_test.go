@@ -1,0 +1,148 @@
+package upkeep_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"testing"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
+)
+
+// A sample's bounds hold all true shares at once in at least 97 of 100 runs, and are of use.
+func TestSampleBounds(t *testing.T) {
+	f := open(t)
+	const n = 200_000
+	rare := 0
+	for i := range n {
+		switch key := fmt.Sprint("user:", i); {
+		case i%2000 == 0:
+			f.add(key, -100*day, day)
+			rare++
+		case i%50 == 1:
+			f.add(key, 0, 0)
+		case i%7 == 2:
+			f.add(key, 0, 300*day)
+		case i%3 == 1:
+			f.add(key, -80*day, 10*day)
+		default:
+			f.add(key, -day, 29*day)
+		}
+	}
+	truth, err := upkeep.Audit(t.Context(), f, policy, nil)
+	ok(t, err)
+	within, sized := 0, 0
+	const runs = 100
+	for i := range runs {
+		r, err := upkeep.Audit(t.Context(), f, policy, &upkeep.LookOptions{Sample: 0.01, Seed: uint64(i + 1)})
+		ok(t, err)
+		all := r.Immortal.Low <= truth.Immortal.Share && truth.Immortal.Share <= r.Immortal.High
+		for s, want := range truth.States {
+			got := r.States[s]
+			all = all && got.Low <= want.Share && want.Share <= got.High
+		}
+		for i, want := range truth.Deaths {
+			got := r.Deaths[i]
+			all = all && got.Low <= want.Share.Share && want.Share.Share <= got.High
+		}
+		if all {
+			within++
+		}
+		if r.Sample.Low <= n && n <= r.Sample.High {
+			sized++
+		}
+		if s := r.States[upkeep.Slides]; s.High-s.Low > 0.12 || r.Records < n/200 || r.Records > n/50 {
+			t.Errorf("of %d records: %+v", r.Records, s)
+		}
+	}
+	t.Logf("%d of %d runs have all shares within their bounds, %d the number of records", within, runs, sized)
+	if within < 97 || sized < 95 {
+		t.Errorf("%d and %d of %d runs hold their bounds", within, sized, runs)
+	}
+}
+
+// Where segments are alike within, as ranges of keys are, the bounds are wider.
+func TestSampleOfRanges(t *testing.T) {
+	f := open(t)
+	const n = 64 * 200
+	for i := range n {
+		f.add(fmt.Sprint(i), -day, day)
+	}
+	calls := 0
+	// Every second segment has records of one kind, the others of another.
+	s := scanned{f, func(n int, from driver.Cursor, limit int) (driver.Page, error) {
+		p, err := f.Scan(t.Context(), from, limit)
+		for i := range p.Records {
+			if n%2 == 0 {
+				p.Records[i].CreatedAt = 0
+			}
+		}
+		return p, err
+	}, &calls}
+	o := &upkeep.LookOptions{Sample: 0.5}
+	o.Segments, o.Page = 1, 1000
+	r, err := upkeep.Audit(t.Context(), s, policy, o)
+	ok(t, err)
+	alike := r.States[upkeep.NoCreatedAt]
+	plain, err := upkeep.Audit(t.Context(), f, policy, o)
+	ok(t, err)
+	if alike.High-alike.Low < 0.2 {
+		t.Errorf("of segments that are alike within: %+v; of others: %+v", alike, plain.States[upkeep.Slides])
+	}
+	_, err = upkeep.Audit(t.Context(), coarse{f}, policy, &upkeep.LookOptions{Sample: 0.01})
+	if !errors.Is(err, driver.ErrInvalid) {
+		t.Errorf("a store of few segments: %v", err)
+	}
+}
+
+func TestSampleOfDiff(t *testing.T) {
+	f := open(t)
+	for i := range 20_000 {
+		f.add(fmt.Sprint(i), -50*day, 20*day)
+	}
+	to := policy
+	to.MaxLifetime = 40 * day
+	r, err := upkeep.Diff(t.Context(), f, policy, to, &upkeep.LookOptions{Sample: 0.05})
+	ok(t, err)
+	if r.Idle.Gone.Share != 1 || r.Idle.Gone.Low < 0.95 || r.Sample == nil || r.Idle.Sooner.High > 0.05 {
+		t.Errorf("the report is\n%v", r)
+	}
+}
+
+// coarse is a store that splits into four.
+type coarse struct{ *fixture }
+
+func (c coarse) Segments(ctx context.Context, n int) ([]driver.Cursor, error) {
+	return c.fixture.Segments(ctx, min(n, 4))
+}
+
+// An audit holds no more than its pages: nothing grows with the records.
+func TestAuditHeap(t *testing.T) {
+	f := open(t)
+	for i := range 200_000 {
+		f.add(fmt.Sprint("user:", i), -day, 20*day)
+	}
+	live := func() uint64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before, most, pages := live(), uint64(0), 0
+	o := &upkeep.LookOptions{}
+	o.Progress = func(upkeep.Progress) {
+		if pages++; pages%40 == 0 {
+			most = max(most, live())
+		}
+	}
+	r, err := upkeep.Audit(t.Context(), f, policy, o)
+	ok(t, err)
+	if r.States[upkeep.Slides].Count != 200_000 || pages < 400 {
+		t.Errorf("in %d pages the report is\n%v", pages, r)
+	}
+	if most > before+2<<20 {
+		t.Errorf("an audit holds %d KiB", (most-before)>>10)
+	}
+}

@@ -1,0 +1,136 @@
+package upkeep
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// page lays out lines whose cells end in tabs.
+type sheet struct {
+	strings.Builder
+	w *tabwriter.Writer
+}
+
+func newSheet() *sheet {
+	s := new(sheet)
+	s.w = tabwriter.NewWriter(&s.Builder, 0, 0, 2, ' ', 0)
+	return s
+}
+
+func (s *sheet) line(format string, args ...any) { _, _ = fmt.Fprintf(s.w, format+"\n", args...) }
+
+// text returns the lines, without the last line's end.
+func (s *sheet) text() string {
+	_ = s.w.Flush()
+	return strings.TrimRight(s.Builder.String(), "\n")
+}
+
+// totals says what the work has cost.
+func (s *sheet) totals(t *Totals) {
+	line := fmt.Sprintf("%s records looked at in %s", thousands(t.Records), time.Duration(t.Seconds*float64(time.Second)).Round(time.Millisecond))
+	if t.Cost > 0 {
+		line += fmt.Sprintf(", at a cost of %s", number(t.Cost))
+	}
+	if !t.Done {
+		line += "; not all were"
+	}
+	s.line("%s", line)
+}
+
+func (s *sheet) share(name string, v Share, bounded bool) {
+	if bounded {
+		s.line("  %s\t%s\t%s\t%s to %s", name, thousands(v.Count), percent(v.Share), percent(v.Low), percent(v.High))
+		return
+	}
+	s.line("  %s\t%s\t%s", name, thousands(v.Count), percent(v.Share))
+}
+
+func (s *sheet) counts(title string, counts map[string]int64) {
+	if len(counts) == 0 {
+		return
+	}
+	s.line("%s", title)
+	for _, name := range slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
+		if counts[a] != counts[b] {
+			return int(counts[b] - counts[a])
+		}
+		return strings.Compare(a, b)
+	}) {
+		s.line("  %s\t%s", thousands(counts[name]), name)
+	}
+}
+
+// thousands is n with commas.
+func thousands(n int64) string {
+	s := fmt.Sprint(n)
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// number is v, to a tenth where that tells.
+func number(v float64) string {
+	if v >= 100 || v == float64(int64(v)) {
+		return thousands(int64(v + 0.5))
+	}
+	return fmt.Sprintf("%.1f", v)
+}
+
+func percent(v float64) string { return fmt.Sprintf("%.2f %%", 100*v) }
+
+// String is the report as text, of several lines.
+func (r *AuditReport) String() string {
+	s := newSheet()
+	s.line("audit under %s", r.Policy)
+	s.totals(&r.Totals)
+	if r.Sample != nil {
+		s.line("a sample of %s in %d segments: the store holds about %s records, %s to %s",
+			percent(r.Sample.Of), r.Sample.Segments, number(r.Sample.Records), number(r.Sample.Low), number(r.Sample.High))
+		s.line("bounds hold together with a confidence of %.0f %%", 100*r.Sample.Confidence)
+	}
+	s.line("")
+	for state := Slides; state >= 0; state-- {
+		s.share(strings.ReplaceAll(state.String(), "_", " "), r.States[state], r.Sample != nil)
+	}
+	if r.Immortal.Count > 0 {
+		s.line("")
+		s.share("alive for ever unless read", r.Immortal, r.Sample != nil)
+	}
+	s.counts("\nmalformed because", r.Problems)
+	s.counts("\nnot deleted by the store because", r.Faults)
+	s.line("\nleft alone, they die within")
+	for _, d := range r.Deaths {
+		if d.Count > 0 {
+			s.share(d.Within, d.Share, r.Sample != nil)
+		}
+	}
+	return s.text()
+}
+
+func (s *sheet) tally(name string, n int64) { s.line("  %s\t%s", name, thousands(n)) }
+
+// some is tally, of what there is.
+func (s *sheet) some(name string, n int64) {
+	if n > 0 {
+		s.tally(name, n)
+	}
+}
+
+func dry(applied bool) string {
+	if applied {
+		return ""
+	}
+	return ", a dry run: nothing was written"
+}
+
+func would(applied bool, what string) string {
+	if applied {
+		return what
+	}
+	return "would be " + what
+}

@@ -1,0 +1,285 @@
+package upkeep_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/slidingttl/slidingttl/drivers/memory"
+	"github.com/slidingttl/slidingttl/slidingttl"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const day = 24 * time.Hour
+
+var policy = slidingttl.Policy{IdleGrace: 30 * day, MaxLifetime: 90 * day, Slack: 3 * day}
+
+func ok(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// fixture is a store in memory.
+type fixture struct {
+	*memory.Driver[string]
+	t   testing.TB
+	now driver.Instant
+}
+
+func open(t testing.TB) *fixture {
+	d, err := memory.New[string](nil)
+	ok(t, err)
+	t.Cleanup(func() { ok(t, d.Close()) })
+	return &fixture{Driver: d, t: t, now: driver.Floor(d.Now())}
+}
+
+// add puts a record with its life counted from now; zero: none.
+func (f *fixture) add(key string, created, expires time.Duration) {
+	f.t.Helper()
+	var l driver.Life
+	if created != 0 {
+		l.CreatedAt = f.now.Add(created)
+	}
+	if expires != 0 {
+		l.ExpiresAt = f.now.Add(expires)
+	}
+	_, err := f.Insert(f.t.Context(), key, "v", l, 1)
+	ok(f.t, err)
+}
+
+func (f *fixture) meta(key string) driver.Meta {
+	f.t.Helper()
+	e, err := f.Get(f.t.Context(), key)
+	ok(f.t, err)
+	return e.Meta
+}
+
+// dead is a scanner that has records which the store beneath has long deleted, or cannot
+// hold.
+type dead struct {
+	*fixture
+	more []driver.Scanned
+}
+
+func (d dead) Scan(ctx context.Context, from driver.Cursor, limit int) (driver.Page, error) {
+	p, err := d.fixture.Scan(ctx, from, limit)
+	if err == nil && p.Next == "" {
+		p.Records = append(p.Records, d.more...)
+	}
+	return p, err
+}
+
+func TestAuditTellsStates(t *testing.T) {
+	f := open(t)
+	for i := range 50 {
+		f.add(fmt.Sprint("slides-", i), -day, 20*day)
+	}
+	f.add("at its cap", -89*day, day)
+	f.add("foreign", 0, 20*day)
+	f.add("immortal", 0, 0)
+	f.add("no expiry", -day, 0)
+	f.add("past its cap", -91*day, day)
+	f.add("beyond", -day, 34*day)
+	bad := &driver.InvalidError{Field: "ttl", Value: "a word", Rule: "must be a number"}
+	s := dead{f, []driver.Scanned{
+		{Key: "malformed", Problem: bad},
+		{Key: "dead", Meta: driver.Meta{Life: driver.Life{CreatedAt: f.now.Add(-day), ExpiresAt: f.now}}},
+	}}
+	r, err := upkeep.Audit(t.Context(), s, policy, &upkeep.LookOptions{Options: upkeep.Options{Segments: 1, Page: 7}})
+	ok(t, err)
+	for state, want := range map[upkeep.State]int64{
+		upkeep.Slides: 51, upkeep.NoCreatedAt: 2, upkeep.NeverExpires: 1, upkeep.PastCap: 1,
+		upkeep.Beyond: 1, upkeep.Malformed: 1, upkeep.Dead: 1,
+	} {
+		if got := r.States[state]; got.Count != want || got.Low != got.Share || got.High != got.Share {
+			t.Errorf("%v: %+v; want %d", state, got, want)
+		}
+	}
+	if r.Records != 58 || !r.Done || r.Immortal.Count != 1 || r.Problems["ttl must be a number"] != 1 {
+		t.Errorf("the report is %+v", r)
+	}
+	bins := make(map[string]int64)
+	for _, d := range r.Deaths {
+		bins[d.Within] = d.Count
+	}
+	if bins["1d"] != 1 || bins["21d"] != 51 || bins["45d"] != 1 || bins["90d"] != 1 || bins["never"] != 1 {
+		t.Errorf("deaths by bin are %v", bins)
+	}
+	text := r.String()
+	for _, want := range []string{"audit under", "58 records looked at", "no created at", "3.45 %", "ttl must be a number", "never"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not in\n%s", want, text)
+		}
+	}
+	b, err := json.Marshal(r)
+	ok(t, err)
+	var again upkeep.AuditReport
+	ok(t, json.Unmarshal(b, &again))
+	if again.States[upkeep.Slides].Count != 51 || again.Deaths[4].Within != "1d" {
+		t.Errorf("out of JSON comes %+v", again)
+	}
+}
+
+func TestAuditByKey(t *testing.T) {
+	f := open(t)
+	f.add("short", -2*day, day)
+	f.add("long", -2*day, day)
+	o := &upkeep.LookOptions{}
+	o.PolicyFor = func(key string) slidingttl.Policy {
+		if key == "short" {
+			return slidingttl.Policy{IdleGrace: time.Hour, MaxLifetime: day}
+		}
+		return policy
+	}
+	r, err := upkeep.Audit(t.Context(), f, policy, o)
+	ok(t, err)
+	if r.States[upkeep.PastCap].Count != 1 || r.States[upkeep.Slides].Count != 1 {
+		t.Errorf("the report is %v", r)
+	}
+	o.PolicyFor = func(string) slidingttl.Policy { return slidingttl.Policy{} }
+	if _, err := upkeep.Audit(t.Context(), f, policy, o); !errors.Is(err, driver.ErrInvalid) {
+		t.Errorf("a policy that is none: %v", err)
+	}
+}
+
+func TestDiffTellsFates(t *testing.T) {
+	f := open(t)
+	for i := range 8 {
+		f.add(fmt.Sprint("old-", i), -50*day, 20*day) // gone under a cap of 40 days
+	}
+	f.add("mid", -30*day, 20*day)  // dies of the new cap, in 10 days
+	f.add("young", -2*day, 20*day) // as before, if idle
+	f.add("gone before", -91*day, day)
+	to := slidingttl.Policy{IdleGrace: 30 * day, MaxLifetime: 40 * day, Slack: 6 * day}
+	r, err := upkeep.Diff(t.Context(), f, policy, to, nil)
+	ok(t, err)
+	if r.Idle.Gone.Count != 8 || r.Idle.Sooner.Count != 1 || r.Idle.Same.Count != 1 || r.Idle.Later.Count != 0 || r.Skipped != 1 {
+		t.Errorf("idle: %+v, skipped %d", r.Idle, r.Skipped)
+	}
+	if r.Read.Gone.Count != 8 || r.Read.Sooner.Count != 1 || r.Read.Later.Count != 1 {
+		t.Errorf("read: %+v", r.Read)
+	}
+	if text := r.String(); !strings.Contains(text, "80.00 %") || !strings.Contains(text, "touches a day") {
+		t.Errorf("the text is\n%s", text)
+	}
+	_, err = upkeep.Diff(t.Context(), f, policy, slidingttl.Policy{}, nil)
+	if !errors.Is(err, driver.ErrInvalid) {
+		t.Errorf("a diff to no policy: %v", err)
+	}
+}
+
+// What expiries tell of the touches of a day is what the records have really had, and what
+// is foretold of another slack is what comes.
+func TestDiffForetellsTouches(t *testing.T) {
+	f := open(t)
+	const n = 2000
+	const gap = 12 * time.Hour // between two reads of a record
+	// In the steady state a record's last touch lies up to slack + gap back, evenly.
+	for i := range n {
+		ago := time.Duration(float64(i) / n * float64(policy.Slack+gap/2))
+		f.add(fmt.Sprint(i), -40*day, policy.IdleGrace+policy.Slack-ago)
+	}
+	to := policy
+	to.Slack = 6 * day
+	r, err := upkeep.Diff(t.Context(), f, policy, to, nil)
+	ok(t, err)
+	before := n / (policy.Slack + gap/2).Hours() * 24
+	after := n / (to.Slack + gap/2).Hours() * 24
+	if r.TouchesBefore < 0.95*before || r.TouchesBefore > 1.05*before || r.TouchesAfter < 0.95*after || r.TouchesAfter > 1.05*after {
+		t.Errorf("touches a day are %.0f and %.0f; want %.0f and %.0f", r.TouchesBefore, r.TouchesAfter, before, after)
+	}
+}
+
+func TestInvalidOptions(t *testing.T) {
+	f := open(t)
+	ctx := t.Context()
+	for name, call := range map[string]func() error{
+		"segments": func() error {
+			_, err := upkeep.Audit(ctx, f, policy, &upkeep.LookOptions{Options: upkeep.Options{Segments: -1}})
+			return err
+		},
+		"rate": func() error {
+			_, err := upkeep.Mend(ctx, f, &upkeep.WriteOptions{Options: upkeep.Options{Limits: upkeep.Limits{Records: -1}}})
+			return err
+		},
+		"writers": func() error {
+			_, err := upkeep.Mend(ctx, f, &upkeep.WriteOptions{Writers: -1})
+			return err
+		},
+		"sample": func() error {
+			_, err := upkeep.Audit(ctx, f, policy, &upkeep.LookOptions{Sample: 1})
+			return err
+		},
+		"policy": func() error {
+			_, err := upkeep.Audit(ctx, f, slidingttl.Policy{}, nil)
+			return err
+		},
+		"spread": func() error {
+			_, err := upkeep.Adopt(ctx, f, policy, &upkeep.AdoptOptions{Spread: 61 * day})
+			return err
+		},
+		"spread of what is exact": func() error {
+			_, err := upkeep.Adopt(ctx, f, policy, &upkeep.AdoptOptions{Spread: day, Exact: true})
+			return err
+		},
+		"grace": func() error {
+			_, err := upkeep.Reap(ctx, f, policy, &upkeep.ReapOptions{Grace: -1})
+			return err
+		},
+		"policies in a diff": func() error {
+			o := &upkeep.LookOptions{}
+			o.PolicyFor = func(string) slidingttl.Policy { return policy }
+			_, err := upkeep.Diff(ctx, f, policy, policy, o)
+			return err
+		},
+		"checkpoint of another operation": func() error {
+			o := &upkeep.LookOptions{}
+			o.Resume = &upkeep.Checkpoint{Operation: "adopt", Segments: []driver.Cursor{"x"}}
+			_, err := upkeep.Audit(ctx, f, policy, o)
+			return err
+		},
+	} {
+		if err := call(); !errors.Is(err, driver.ErrInvalid) {
+			t.Errorf("%s: the error is %v", name, err)
+		}
+	}
+}
+
+// scanned is a scanner whose pages and errors a test decides.
+type scanned struct {
+	*fixture
+	scan func(n int, from driver.Cursor, limit int) (driver.Page, error)
+	n    *int
+}
+
+func (s scanned) Scan(_ context.Context, from driver.Cursor, limit int) (driver.Page, error) {
+	*s.n++
+	return s.scan(*s.n, from, limit)
+}
+
+func keysOf(f *fixture) (keys []string) {
+	cursors, err := f.Segments(f.t.Context(), 1)
+	ok(f.t, err)
+	for at := cursors[0]; at != ""; {
+		p, err := f.Scan(f.t.Context(), at, 1000)
+		ok(f.t, err)
+		for _, r := range p.Records {
+			keys = append(keys, strings.Clone(r.Key))
+		}
+		at = p.Next
+	}
+	slices.Sort(keys)
+	return keys
+}

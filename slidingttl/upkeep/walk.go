@@ -1,0 +1,233 @@
+package upkeep
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// Totals is what every report begins with.
+type Totals struct {
+	Records int64   `json:"records"` // looked at
+	Cost    float64 `json:"cost"`    // of the scan, in the store's unit; zero where it does not say
+	Seconds float64 `json:"seconds"` // taken, over all runs
+	Done    bool    `json:"done"`    // all records were looked at
+}
+
+// collected is what an operation found, on a page or on all of them.
+type collected[R any] interface {
+	add(page *R)
+	totals() *Totals
+}
+
+// state is a pointer to what an operation collects.
+type state[R any] interface {
+	*R
+	collected[R]
+}
+
+var (
+	_ collected[audited]     = (*audited)(nil)
+	_ collected[diffed]      = (*diffed)(nil)
+	_ collected[AdoptReport] = (*AdoptReport)(nil)
+	_ collected[MendReport]  = (*MendReport)(nil)
+	_ collected[ReapReport]  = (*ReapReport)(nil)
+)
+
+// job is an operation.
+type job[R any, S state[R]] struct {
+	name  string
+	about string
+	opts  Options
+	cost  *pace
+	// pick takes those to go through out of as many segments as split; nil: all.
+	split int
+	pick  func([]driver.Cursor) ([]driver.Cursor, error)
+	// visit looks at a page of a segment, and notes in into what it found.
+	visit func(ctx context.Context, segment int, page []driver.Scanned, into S) error
+	// wrote counts writes for Progress.
+	wrote func() int64
+}
+
+// walk is a job under way.
+type walk[R any, S state[R]] struct {
+	job[R, S]
+	scanner driver.Scanner
+	records *pace
+	began   time.Time
+	before  float64 // seconds of the runs before this one
+
+	mu       sync.Mutex // guards the rest
+	next     int        // the segment that nobody has begun
+	segments []driver.Cursor
+	found    R
+	saved    time.Time
+}
+
+// run goes through s and returns what was found, also with an error.
+func (j job[R, S]) run(ctx context.Context, s driver.Scanner) (R, error) {
+	w := &walk[R, S]{
+		job:     j,
+		scanner: s,
+		records: newPace(j.opts.Limits.Records),
+		began:   time.Now(),
+	}
+	w.saved = w.began
+	if err := w.open(ctx); err != nil {
+		return w.found, err
+	}
+	w.before = S(&w.found).totals().Seconds
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var workers sync.WaitGroup
+	for range min(w.opts.Segments, len(w.segments)) {
+		workers.Go(func() {
+			for i, ok := w.take(); ok; i, ok = w.take() {
+				if err := w.segment(ctx, i); err != nil {
+					cancel(err)
+					return
+				}
+			}
+		})
+	}
+	workers.Wait()
+	err := context.Cause(ctx)
+	if saveErr := w.close(); err == nil {
+		err = saveErr
+	}
+	return w.found, err
+}
+
+// open finds the segments, or where they were left.
+func (w *walk[R, S]) open(ctx context.Context) error {
+	if c := w.opts.Resume; c != nil {
+		if err := c.fits(w.name, w.about); err != nil {
+			return err
+		}
+		if err := json.Unmarshal(c.State, &w.found); err != nil {
+			return fmt.Errorf("Options.Resume: its state: %w", err)
+		}
+		w.segments = append(w.segments, c.Segments...)
+		return nil
+	}
+	return again(ctx, func() (err error) {
+		n := w.opts.Segments
+		if w.pick != nil {
+			n = w.split
+		}
+		if w.segments, err = w.scanner.Segments(ctx, n); err == nil && w.pick != nil {
+			w.segments, err = w.pick(w.segments)
+		}
+		return err
+	})
+}
+
+// take returns a segment that nobody goes through yet.
+func (w *walk[R, S]) take() (int, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for ; w.next < len(w.segments); w.next++ {
+		if w.segments[w.next] != "" {
+			w.next++
+			return w.next - 1, true
+		}
+	}
+	return 0, false
+}
+
+// segment goes through one segment, page by page.
+func (w *walk[R, S]) segment(ctx context.Context, i int) error {
+	w.mu.Lock()
+	at := w.segments[i]
+	w.mu.Unlock()
+	for at != "" {
+		var page driver.Page
+		err := again(ctx, func() (err error) {
+			page, err = w.scanner.Scan(ctx, at, w.opts.Page)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if err := w.records.wait(ctx, float64(len(page.Records))); err != nil {
+			return err
+		}
+		if err := w.cost.wait(ctx, page.Cost); err != nil {
+			return err
+		}
+		var found R
+		*S(&found).totals() = Totals{Records: int64(len(page.Records)), Cost: page.Cost}
+		if err := w.visit(ctx, i, page.Records, &found); err != nil {
+			return err
+		}
+		if err := w.commit(i, page.Next, &found); err != nil {
+			return err
+		}
+		at = page.Next
+	}
+	return nil
+}
+
+// commit notes a page that was done.
+func (w *walk[R, S]) commit(i int, next driver.Cursor, found S) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	all := S(&w.found)
+	t, p := all.totals(), found.totals()
+	t.Records += p.Records
+	t.Cost += p.Cost
+	all.add(found)
+	w.segments[i] = next
+	if w.opts.Progress != nil {
+		w.opts.Progress(w.progress())
+	}
+	if time.Since(w.saved) < saveEvery {
+		return nil
+	}
+	return w.save()
+}
+
+// progress tells how far w has come. w.mu is held.
+func (w *walk[R, S]) progress() Progress {
+	t := S(&w.found).totals()
+	p := Progress{Records: t.Records, Cost: t.Cost, Segments: len(w.segments), Elapsed: time.Since(w.began)}
+	if w.wrote != nil {
+		p.Writes = w.wrote()
+	}
+	for _, s := range w.segments {
+		if s == "" {
+			p.Done++
+		}
+	}
+	return p
+}
+
+// save hands out a checkpoint. w.mu is held.
+func (w *walk[R, S]) save() error {
+	w.saved = time.Now()
+	t := S(&w.found).totals()
+	t.Seconds = w.before + time.Since(w.began).Seconds()
+	c := Checkpoint{Operation: w.name, About: w.about, Segments: append([]driver.Cursor(nil), w.segments...)}
+	t.Done = c.Done()
+	if w.opts.Save == nil {
+		return nil
+	}
+	var err error
+	if c.State, err = json.Marshal(&w.found); err == nil {
+		err = w.opts.Save(c)
+	}
+	if err != nil {
+		return fmt.Errorf("Options.Save: %w", err)
+	}
+	return nil
+}
+
+func (w *walk[R, S]) close() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.save()
+}

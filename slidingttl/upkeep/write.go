@@ -1,0 +1,125 @@
+package upkeep
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// Store is a driver whose records can be listed.
+type Store[T any] interface {
+	driver.Driver[T]
+	driver.Scanner
+}
+
+// outcome is what became of a record, by the name that the report has for it.
+type outcome int
+
+const (
+	nothing  outcome = iota // was to be done
+	done                    // or, in a dry run, would be
+	vanished                // gone, dead or another's business before the write came
+	locked                  // by another client
+	races                   // lost more races than a write may lose
+)
+
+// lostRaces bounds the races with live traffic that the write of one record may lose.
+const lostRaces = 16
+
+// writer makes conditional writes at a limited pace, some at once.
+type writer struct {
+	apply  bool
+	slots  chan struct{}
+	writes *pace
+	cost   *pace // which the scan spends from too
+	each   float64
+	tried  atomic.Int64
+}
+
+func newWriter(o *WriteOptions) *writer {
+	return &writer{
+		apply:  o.Apply,
+		slots:  make(chan struct{}, o.Writers),
+		writes: newPace(o.Limits.Writes),
+		cost:   newPace(o.Limits.Cost),
+		each:   o.Limits.WriteCost,
+	}
+}
+
+// all calls one for each record of a page, as many at once as there are writers, and
+// returns the first error.
+func (w *writer) all(ctx context.Context, page []driver.Scanned, one func(context.Context, *driver.Scanned) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var group sync.WaitGroup
+	defer group.Wait()
+	for i := range page {
+		select {
+		case w.slots <- struct{}{}:
+		case <-ctx.Done():
+			group.Wait()
+			return context.Cause(ctx)
+		}
+		group.Go(func() {
+			defer func() { <-w.slots }()
+			if err := one(ctx, &page[i]); err != nil {
+				cancel(err)
+			}
+		})
+	}
+	group.Wait()
+	return context.Cause(ctx)
+}
+
+// land plans a write for the record that was, and again for what a conflict hands back,
+// until it lands or there is nothing to do. plan returns what is to be written, and false
+// where nothing is. write makes the write.
+func (w *writer) land(ctx context.Context, was driver.Meta, plan func(driver.Meta) (driver.Life, bool, error), write func(driver.Meta, driver.Life) error) (outcome, error) {
+	var mine []driver.Life // what attempts of unknown fate wrote
+	for range lostRaces {
+		for _, l := range mine {
+			if was.Life == l {
+				return done, nil
+			}
+		}
+		next, due, err := plan(was)
+		if err != nil || !due {
+			return nothing, err
+		}
+		if !w.apply {
+			w.tried.Add(1)
+			return done, nil
+		}
+		err = again(ctx, func() error {
+			if err := w.writes.wait(ctx, 1); err != nil {
+				return err
+			}
+			if err := w.cost.wait(ctx, w.each); err != nil {
+				return err
+			}
+			w.tried.Add(1)
+			err := write(was, next)
+			if errors.Is(err, driver.ErrAmbiguous) {
+				mine = append(mine, next)
+			}
+			return err
+		})
+		var conflict *driver.ConflictError
+		switch {
+		case err == nil:
+			return done, nil
+		case errors.As(err, &conflict):
+			was = conflict.Found
+		case errors.Is(err, driver.ErrNotFound):
+			return vanished, nil
+		case errors.Is(err, driver.ErrLocked):
+			return locked, nil
+		default:
+			return nothing, err
+		}
+	}
+	return races, nil
+}
