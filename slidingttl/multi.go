@@ -66,7 +66,7 @@ func (s *Store[T]) readMulti(ctx context.Context, op string, keys []string) (fou
 	since, began, read := s.memo.now(), driver.Floor(s.clock.Now()), s.touches.hooks.reading()
 	entries, err := driver.GetMulti(ctx, s.reads, keys)
 	if errors.As(err, &failed) {
-		err = nil
+		err = nil // all others are read
 	}
 	found = make(map[string]*look[T], len(entries))
 	asked := make(map[string]bool, len(keys))

@@ -159,16 +159,16 @@ func (d *Driver[T]) createdAt(res *gocb.LookupInResult, at uint) (driver.Instant
 // GetMulti implements driver.BatchGetter. The lookups share gocb's connections and
 // are pipelined there: gocb's bulk calls know no sub-document operations.
 func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]driver.Entry[T], error) {
-	found := make(map[string]driver.Entry[T], len(keys))
-	distinct := make([]string, 0, len(keys))
-	for _, key := range keys {
-		if _, ok := found[key]; !ok {
-			found[key] = driver.Entry[T]{}
-			distinct = append(distinct, key)
+	asked := make(map[string]bool, len(keys))
+	distinct := make([]int, 0, len(keys)) // the places of those
+	for i, key := range keys {
+		if !asked[key] {
+			asked[key] = true
+			distinct = append(distinct, i)
 		}
 	}
-	clear(found)
 	entries := make([]driver.Entry[T], len(distinct))
+	errs := make([]error, len(distinct))
 	var next atomic.Int64
 	group, gctx := errgroup.WithContext(ctx)
 	for range min(len(distinct), maxReaders) {
@@ -178,9 +178,11 @@ func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]dri
 				if i >= len(distinct) {
 					return nil
 				}
-				e, err := d.getSlot(gctx, distinct[i])
+				e, err := d.getSlot(gctx, keys[distinct[i]])
 				switch {
 				case errors.Is(err, driver.ErrNotFound):
+				case errors.Is(err, driver.ErrInvalid):
+					errs[i] = err
 				case err != nil:
 					return err
 				default:
@@ -190,12 +192,19 @@ func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]dri
 		})
 	}
 	err := group.Wait()
+	found := make(map[string]driver.Entry[T], len(keys))
+	var failed driver.KeyErrors
 	for i, e := range entries {
-		if e.Version != 0 {
-			found[distinct[i]] = e
+		if errs[i] != nil {
+			failed = append(failed, &driver.KeyError{Index: distinct[i], Err: errs[i]})
+		} else if e.Version != 0 {
+			found[keys[distinct[i]]] = e
 		}
 	}
-	return found, err
+	if err != nil {
+		return found, err
+	}
+	return found, failed.Err()
 }
 
 // getSlot is Get, waiting for its turn.

@@ -97,10 +97,10 @@ func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]dri
 	var mu sync.Mutex // guards found and bad
 	var group errgroup.Group
 	group.SetLimit(batches)
-	errs := make([]error, len(requests)+1)
+	errs := make([]error, len(requests))
 	for n, request := range requests {
 		group.Go(func() error {
-			errs[n+1] = d.batch(ctx, request, func(item map[string]types.AttributeValue) {
+			errs[n] = d.batch(ctx, request, func(item map[string]types.AttributeValue) {
 				i := place[d.keyOf(item)]
 				e, err := d.entry(item)
 				mu.Lock()
@@ -115,9 +115,11 @@ func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]dri
 		})
 	}
 	_ = group.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return found, err
+	}
 	slices.SortFunc(bad, func(a, b *driver.KeyError) int { return a.Index - b.Index })
-	errs[0] = bad.Err()
-	return found, errors.Join(errs...)
+	return found, bad.Err()
 }
 
 // batch reads keys and hands each item to add.

@@ -12,8 +12,8 @@ type BatchGetter[T any] interface {
 	// GetMulti returns the records under keys as they are stored, alive or not;
 	// absent keys are left out, duplicates asked for once. Keys whose fault it
 	// is (a key the store cannot take, a record that does not decode) come in a
-	// [KeyErrors], each with its first place in keys, and the others are read. With any other error it returns what it has read
-	// so far.
+	// [KeyErrors], each with its first place in keys, and all others are read. Any
+	// other error comes without one, and with what was read so far.
 	GetMulti(ctx context.Context, keys []string) (map[string]Entry[T], error)
 }
 

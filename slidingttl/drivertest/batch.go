@@ -1,6 +1,7 @@
 package drivertest
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -59,11 +60,27 @@ var batchCases = []testCase{{
 	},
 }, {
 	name:        "batch/invalid-key",
-	explanation: "A key that the store cannot take is an error of the whole call, not a record that is absent.",
+	explanation: "A key that the store cannot take must come in a driver.KeyErrors with its first place, and the others be read: one bad key would hide a hundred records, or be taken for absent.",
 	run: func(t *trial) {
-		t.insert(t.key("a"), 1, t.life(time.Hour))
-		_, err := driver.GetMulti(t.ctx, t.d, []string{t.key("a"), ""})
-		t.invalid("GetMulti with an empty key", err)
+		want := map[string]driver.Entry[Value]{
+			t.key("a"): t.insert(t.key("a"), 1, t.life(time.Hour)),
+			t.key("b"): t.insert(t.key("b"), 2, t.life(time.Hour)),
+		}
+		if err := t.partly("an empty key", []string{t.key("a"), "", t.key("b"), ""}, want, 1); err != nil {
+			t.invalid("GetMulti with an empty key", err)
+		}
+	},
+}, {
+	name:        "batch/malformed",
+	explanation: "A record that the driver cannot read must come in a driver.KeyErrors with its place, and the others be read: one bad record would hide a hundred.",
+	needs:       []Feature{Malform},
+	run: func(t *trial) {
+		want := map[string]driver.Entry[Value]{
+			t.key("a"): t.insert(t.key("a"), 1, t.life(time.Hour)),
+			t.key("b"): t.insert(t.key("b"), 2, t.life(time.Hour)),
+		}
+		t.ok("Backend.Malform", t.b.Malform(t.ctx, t.key("bad"), value(1)))
+		t.partly("a record that cannot be read", []string{t.key("a"), t.key("b"), t.key("bad")}, want, 2)
 	},
 }}
 
@@ -71,6 +88,25 @@ var batchCases = []testCase{{
 func (t *trial) batch(what string, keys []string, want map[string]driver.Entry[Value]) {
 	got, err := driver.GetMulti(t.ctx, t.d, keys)
 	t.ok("GetMulti of "+what, err)
+	t.read(what, got, want)
+}
+
+// partly wants GetMulti of keys to return exactly want, and an *InvalidError for the key
+// at that place alone, which it returns.
+func (t *trial) partly(what string, keys []string, want map[string]driver.Entry[Value], at int) error {
+	got, err := driver.GetMulti(t.ctx, t.d, keys)
+	t.read(what, got, want)
+	t.quiet("GetMulti of "+what, err)
+	failed, ok := err.(driver.KeyErrors)
+	if !ok || len(failed) != 1 || failed[0].Index != at || !errors.Is(failed[0], driver.ErrInvalid) {
+		t.Errorf("GetMulti of %s: the error is %T %v; want driver.KeyErrors with an *InvalidError for key %d alone", what, err, err, at)
+		return nil
+	}
+	return failed[0]
+}
+
+// read wants exactly want from a GetMulti.
+func (t *trial) read(what string, got, want map[string]driver.Entry[Value]) {
 	for k, e := range want {
 		g, ok := got[k]
 		if !ok {

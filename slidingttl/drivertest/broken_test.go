@@ -767,6 +767,77 @@ var brokens = []broken{
 		}
 	}},
 
+	{"fails a whole batch for one key", "batch/invalid-key", func(d *twisted) {
+		d.getMulti = func(ctx context.Context, keys []string) (map[string]driver.Entry[Value], error) {
+			found, err := d.reference.GetMulti(ctx, keys)
+			var failed driver.KeyErrors
+			if errors.As(err, &failed) {
+				return nil, failed[0].Err
+			}
+			return found, err
+		}
+	}},
+	{"leaves out records it cannot read", "batch/malformed", func(d *twisted) {
+		d.getMulti = func(ctx context.Context, keys []string) (map[string]driver.Entry[Value], error) {
+			found, err := d.reference.GetMulti(ctx, keys)
+			var failed driver.KeyErrors
+			if errors.As(err, &failed) && keys[failed[0].Index] != "" {
+				err = nil
+			}
+			return found, err
+		}
+	}},
+
+	// Latest
+	{"shows what was before", "latest/written", func(d *twisted) {
+		seen := make(map[string]driver.Entry[Value])
+		var mu sync.Mutex
+		d.latest = func(ctx context.Context, key string) (driver.Entry[Value], error) {
+			mu.Lock()
+			defer mu.Unlock()
+			if e, ok := seen[key]; ok {
+				return e, nil
+			}
+			e, err := d.reference.Get(ctx, key)
+			if err == nil {
+				seen[key] = e
+			}
+			return e, err
+		}
+	}},
+	{"finds nothing under an empty key", "latest/invalid-key", func(d *twisted) {
+		d.latest = func(ctx context.Context, key string) (driver.Entry[Value], error) {
+			if key == "" {
+				return driver.Entry[Value]{}, driver.ErrNotFound
+			}
+			return d.reference.Get(ctx, key)
+		}
+	}},
+
+	// Remove
+	{"removes nothing", "remove/live", func(d *twisted) {
+		d.remove = func(ctx context.Context, key string, was driver.Meta, now driver.Instant) error {
+			e, err := d.reference.Get(ctx, key)
+			if err == nil && (e.Meta != was || !e.Alive(now)) {
+				return d.removeRight(ctx, key, was, now)
+			}
+			return err
+		}
+	}},
+	{"removes the dead", "remove/absent", func(d *twisted) {
+		d.remove = func(ctx context.Context, key string, was driver.Meta, now driver.Instant) error {
+			return d.removeRight(ctx, key, was, min(now, was.ExpiresAt-1))
+		}
+	}},
+	{"removes whatever is there", "remove/changed", func(d *twisted) {
+		d.remove = func(ctx context.Context, key string, was driver.Meta, now driver.Instant) error {
+			if e, err := d.reference.Get(ctx, key); err == nil {
+				was = e.Meta
+			}
+			return d.removeRight(ctx, key, was, now)
+		}
+	}},
+
 	// ReadTouch
 	{"reads, touches and does not say so", "readtouch/due", func(d *twisted) {
 		d.readTouch = func(ctx context.Context, key string, known *driver.Meta, a driver.Access, now driver.Instant) (driver.Entry[Value], bool, error) {
@@ -1088,8 +1159,13 @@ func (b *broken) fails(t *testing.T) (names []string) {
 	h := harness(func(r *reference) driver.Driver[Value] {
 		d := twist(r)
 		b.twist(d)
-		if d.load != nil {
+		switch {
+		case d.load != nil:
 			return local{d}
+		case d.latest != nil:
+			return latest{d}
+		case d.remove != nil:
+			return remover{d}
 		}
 		return d
 	}, lacks)

@@ -211,16 +211,21 @@ func (r *reference) Upsert(ctx context.Context, key string, v Value, _ *driver.M
 
 func (r *reference) GetMulti(ctx context.Context, keys []string) (map[string]driver.Entry[Value], error) {
 	found := make(map[string]driver.Entry[Value])
-	for _, key := range keys {
+	var failed driver.KeyErrors
+	for i, key := range keys {
 		e, err := r.Get(ctx, key)
 		switch {
 		case err == nil:
 			found[key] = e
+		case errors.Is(err, driver.ErrInvalid):
+			if slices.Index(keys, key) == i {
+				failed = append(failed, &driver.KeyError{Index: i, Err: err})
+			}
 		case !errors.Is(err, driver.ErrNotFound):
 			return found, err
 		}
 	}
-	return found, nil
+	return found, failed.Err()
 }
 
 func (r *reference) ReadTouch(ctx context.Context, key string, _ *driver.Meta, a driver.Access, now driver.Instant) (e driver.Entry[Value], touched bool, err error) {

@@ -21,7 +21,7 @@ type testCase struct {
 func cases() []testCase {
 	return slices.Concat(
 		harnessCases,
-		getCases, insertCases, replaceCases, touchCases, deleteCases,
+		getCases, insertCases, replaceCases, touchCases, deleteCases, removeCases, latestCases,
 		lifeCases, valueCases, keyCases, contextCases, faultCases, raceCases,
 		upsertCases, batchCases, readTouchCases, localCases, clockCases, checkCases, scanCases, rawCases,
 		storeLifeCases, storeRaceCases, storeTouchCases, storeForeignCases, storeErrorCases,

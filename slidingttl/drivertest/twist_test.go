@@ -16,6 +16,7 @@ type (
 	upsertFunc    func(context.Context, string, Value, *driver.Meta, driver.Plan, driver.Instant) (driver.Meta, error)
 	getMultiFunc  func(context.Context, []string) (map[string]driver.Entry[Value], error)
 	readTouchFunc func(context.Context, string, *driver.Meta, driver.Access, driver.Instant) (driver.Entry[Value], bool, error)
+	removeFunc    func(context.Context, string, driver.Meta, driver.Instant) error
 	scanFunc      func(context.Context, driver.Cursor, int) (driver.Page, error)
 	rawFunc       func(context.Context, string) (driver.Raw, error)
 )
@@ -34,6 +35,8 @@ type twisted struct {
 	step      func() time.Duration
 	now       func() time.Time
 	check     func(context.Context) error
+	latest    getFunc                                       // not nil: it is a driver.Latest
+	remove    removeFunc                                    // not nil: it is a driver.Remover
 	load      func(key string) (*Value, driver.Meta, error) // not nil: it is a driver.Local
 	segment   func(context.Context, int) ([]driver.Cursor, error)
 	scan      scanFunc
@@ -44,6 +47,34 @@ type twisted struct {
 type local struct{ *twisted }
 
 func (d local) Load(key string) (*Value, driver.Meta, error) { return d.load(key) }
+
+// latest is a twisted driver with the capability of a driver.Latest.
+type latest struct{ *twisted }
+
+func (d latest) Latest(ctx context.Context, key string) (driver.Entry[Value], error) {
+	return d.latest(ctx, key)
+}
+
+// remover is a twisted driver with the capability of a driver.Remover.
+type remover struct{ *twisted }
+
+func (d remover) Remove(ctx context.Context, key string, was driver.Meta, now driver.Instant) error {
+	return d.remove(ctx, key, was, now)
+}
+
+// removeRight is a Remove that is right.
+func (d *twisted) removeRight(ctx context.Context, key string, was driver.Meta, now driver.Instant) error {
+	r := d.reference
+	if err := r.begin(ctx, key); err != nil {
+		return err
+	}
+	defer r.mu.Unlock()
+	_, err := r.match(key, was, now)
+	if err == nil {
+		delete(r.records, key)
+	}
+	return err
+}
 
 // loadCopy is a Load that is right.
 func (d *twisted) loadCopy(key string) (*Value, driver.Meta, error) {
