@@ -91,19 +91,19 @@ var features = map[Feature]func(b *Backend) bool{
 	Fail:  func(b *Backend) bool { return b.Fail != nil && b.Own != nil },
 	Hang:  func(b *Backend) bool { return b.Hang != nil },
 	Clock: func(b *Backend) bool {
-		_, ok := b.Driver.(driver.Clock)
+		_, ok := driver.As[driver.Clock](b.Driver)
 		return ok
 	},
 	Checker: func(b *Backend) bool {
-		_, ok := b.Driver.(driver.Checker)
+		_, ok := driver.As[driver.Checker](b.Driver)
 		return ok
 	},
 	Local: func(b *Backend) bool {
-		_, ok := b.Driver.(driver.Local[Value])
+		_, ok := driver.As[driver.Local[Value]](b.Driver)
 		return ok
 	},
 	ReadToucher: func(b *Backend) bool {
-		_, ok := b.Driver.(driver.ReadToucher[Value])
+		_, ok := driver.As[driver.ReadToucher[Value]](b.Driver)
 		return ok
 	},
 	Copies: func(*Backend) bool { return true },
