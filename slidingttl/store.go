@@ -74,20 +74,20 @@ func New[T any](d driver.Driver[T], p Policy, opts *Options[T]) (*Store[T], erro
 	}
 	s := &Store[T]{d: d, reads: d, fresh: d, opts: o, step: step}
 	s.gate.init()
-	if l, ok := d.(driver.Latest[T]); ok {
+	if l, ok := driver.As[driver.Latest[T]](d); ok {
 		s.fresh, s.stale = fresh[T]{l}, !o.Latest
 	}
 	if o.Latest {
 		s.reads = s.fresh
 	}
-	s.both, _ = d.(driver.ReadToucher[T])
-	s.local, _ = d.(driver.Local[T])
+	s.both, _ = driver.As[driver.ReadToucher[T]](d)
+	s.local, _ = driver.As[driver.Local[T]](d)
 	if s.local == nil {
 		s.memo = newMemo()
 	} else if o.PolicyOf == nil && o.PolicyFor == nil && (o.Observer == nil || o.Observer.Read == nil) {
 		s.quick = s.local
 	}
-	switch c, ok := d.(driver.Clock); {
+	switch c, ok := driver.As[driver.Clock](d); {
 	case o.Now != nil:
 		s.clock = system(o.Now)
 	case ok:
@@ -221,7 +221,7 @@ func (s *Store[T]) Check(ctx context.Context) error {
 		return err
 	}
 	defer s.gate.leave()
-	c, ok := s.d.(driver.Checker)
+	c, ok := driver.As[driver.Checker](s.d)
 	if !ok {
 		return nil
 	}

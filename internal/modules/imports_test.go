@@ -35,7 +35,8 @@ var rules = []rule{
 
 	{pkg: "middleware/frameworks", tests: []string{"slidingttl/...", "drivers/memory", "middleware/session"}},
 	{pkg: "middleware/...", own: []string{"slidingttl", "slidingttl/driver", "drivers/memory"}},
-	{pkg: "telemetry/...", own: []string{"slidingttl", "slidingttl/driver"}, tests: []string{"drivers/memory"}},
+	{pkg: "telemetry", own: []string{"slidingttl", "slidingttl/driver"}},
+	{pkg: "telemetry/...", own: []string{"slidingttl", "slidingttl/driver", "telemetry"}, tests: []string{"slidingttl/...", "drivers/...", "telemetry/..."}},
 	{pkg: "archive/...", own: []string{"slidingttl/..."}, tests: []string{"drivers/..."}},
 	{pkg: "cmd/...", own: []string{"slidingttl/...", "drivers/...", "archive/..."}},
 

@@ -19,7 +19,7 @@ type BatchGetter[T any] interface {
 
 // GetMulti reads keys from d, one after the other unless d is a [BatchGetter].
 func GetMulti[T any](ctx context.Context, d Driver[T], keys []string) (map[string]Entry[T], error) {
-	if b, ok := d.(BatchGetter[T]); ok {
+	if b, ok := As[BatchGetter[T]](d); ok {
 		return b.GetMulti(ctx, keys)
 	}
 	found := make(map[string]Entry[T], len(keys))

@@ -15,7 +15,7 @@ type Latest[T any] interface {
 // GetLatest reads the record under key from d as it is now, by Get unless d is a
 // [Latest].
 func GetLatest[T any](ctx context.Context, d Driver[T], key string) (Entry[T], error) {
-	if l, ok := d.(Latest[T]); ok {
+	if l, ok := As[Latest[T]](d); ok {
 		return l.Latest(ctx, key)
 	}
 	return d.Get(ctx, key)

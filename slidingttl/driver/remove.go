@@ -17,7 +17,7 @@ type Remover[T any] interface {
 // record to death: from then on every reader finds it dead, and the store deletes
 // it in its own time.
 func Remove[T any](ctx context.Context, d Driver[T], key string, was Meta, now Instant) error {
-	if r, ok := d.(Remover[T]); ok {
+	if r, ok := As[Remover[T]](d); ok {
 		return r.Remove(ctx, key, was, now)
 	}
 	past := Instant(0).Add(d.Resolution())

@@ -31,7 +31,7 @@ const upsertAttempts = 16
 // Without that capability it replaces what is known or inserts, and turns to the
 // other when the store's condition says so: one trip, or two where it guessed wrong.
 func Upsert[T any](ctx context.Context, d Driver[T], key string, v T, known *Meta, plan Plan, now Instant) (Meta, error) {
-	if u, ok := d.(Upserter[T]); ok {
+	if u, ok := As[Upserter[T]](d); ok {
 		return u.Upsert(ctx, key, v, known, plan, now)
 	}
 	if known != nil && !known.Alive(now) {

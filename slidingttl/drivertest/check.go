@@ -12,7 +12,7 @@ var checkCases = []testCase{{
 	needs:       []Feature{Checker},
 	run: func(t *trial) {
 		e := t.insert(t.key("a"), 1, t.life(time.Hour))
-		c := t.d.(driver.Checker)
+		c := capability[driver.Checker](t)
 		for range 2 {
 			t.ok("Check for a life of 90 days", c.Check(t.ctx, 90*day))
 		}
@@ -25,7 +25,7 @@ var checkCases = []testCase{{
 	run: func(t *trial) {
 		mend := t.b.Fail()
 		t.cleanup(mend)
-		if err := t.d.(driver.Checker).Check(t.ctx, day); err == nil {
+		if err := capability[driver.Checker](t).Check(t.ctx, day); err == nil {
 			t.Errorf("Check passes while the store fails")
 		} else if !t.b.Own(err) {
 			t.Errorf("Check: the store's own error is not in %v", err)

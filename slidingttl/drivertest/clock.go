@@ -11,7 +11,7 @@ var clockCases = []testCase{{
 	explanation: "The time must lie between the clock's bounds, or a read decides on a time that is not: a dead record is handed out, or a live one denied.",
 	needs:       []Feature{Clock},
 	run: func(t *trial) {
-		c := t.d.(driver.Clock)
+		c := capability[driver.Clock](t)
 		for range 100 {
 			before := c.Now()
 			earliest, latest := c.Bounds()
@@ -32,7 +32,7 @@ var clockCases = []testCase{{
 	explanation: "The driver's clock must be the store's: it is there so that callers with skewed clocks agree with what deletes their records.",
 	needs:       []Feature{Clock},
 	run: func(t *trial) {
-		c := t.d.(driver.Clock)
+		c := capability[driver.Clock](t)
 		compare := func(when string) {
 			before := t.backendNow()
 			now := c.Now()

@@ -22,7 +22,7 @@ var contextCases = []testCase{{
 	name:        "context/ended-before",
 	explanation: "A call whose context has ended must return the context's error, as it is or wrapped, for callers tell a client that left from a store that failed by it. Only a driver.Local, whose calls do not block, may go on.",
 	run: func(t *trial) {
-		_, local := t.d.(driver.Local[Value])
+		_, local := driver.As[driver.Local[Value]](t.d)
 		for _, op := range t.ops() {
 			key := t.key(op.name)
 			e := t.insert(key, 1, t.life(time.Hour))

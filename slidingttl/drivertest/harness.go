@@ -99,35 +99,22 @@ const (
 // features tells of each feature whether b has it. Copies is taken for granted
 // unless declared, for it is a rule that only a store in memory may break.
 var features = map[Feature]func(b *Backend) bool{
-	Plant:   func(b *Backend) bool { return b.Plant != nil },
-	Malform: func(b *Backend) bool { return b.Malform != nil },
-	Fail:    func(b *Backend) bool { return b.Fail != nil && b.Own != nil },
-	Hang:    func(b *Backend) bool { return b.Hang != nil },
-	Clock: func(b *Backend) bool {
-		_, ok := b.Driver.(driver.Clock)
-		return ok
-	},
-	Checker: func(b *Backend) bool {
-		_, ok := b.Driver.(driver.Checker)
-		return ok
-	},
-	Local: func(b *Backend) bool {
-		_, ok := b.Driver.(driver.Local[Value])
-		return ok
-	},
-	ReadToucher: func(b *Backend) bool {
-		_, ok := b.Driver.(driver.ReadToucher[Value])
-		return ok
-	},
-	Scanner: func(b *Backend) bool {
-		_, ok := b.Driver.(driver.Scanner)
-		return ok
-	},
-	RawReader: func(b *Backend) bool {
-		_, ok := b.Driver.(driver.RawReader)
-		return ok
-	},
-	Copies: func(*Backend) bool { return true },
+	Plant:       func(b *Backend) bool { return b.Plant != nil },
+	Malform:     func(b *Backend) bool { return b.Malform != nil },
+	Fail:        func(b *Backend) bool { return b.Fail != nil && b.Own != nil },
+	Hang:        func(b *Backend) bool { return b.Hang != nil },
+	Clock:       has[driver.Clock],
+	Checker:     has[driver.Checker],
+	Local:       has[driver.Local[Value]],
+	ReadToucher: has[driver.ReadToucher[Value]],
+	Scanner:     has[driver.Scanner],
+	RawReader:   has[driver.RawReader],
+	Copies:      func(*Backend) bool { return true },
+}
+
+func has[C any](b *Backend) bool {
+	_, ok := driver.As[C](b.Driver)
+	return ok
 }
 
 // lacking returns the first of needs that h declares to be lacking.

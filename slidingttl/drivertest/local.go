@@ -9,7 +9,7 @@ import (
 
 // loaded wants Load to return want.
 func (t *trial) loaded(when, key string, want driver.Entry[Value]) *Value {
-	v, meta, err := t.d.(driver.Local[Value]).Load(key)
+	v, meta, err := capability[driver.Local[Value]](t).Load(key)
 	t.ok(when+": Load", err)
 	t.same(when+", by Load", driver.Entry[Value]{Value: *v, Meta: meta}, want)
 	return v
@@ -20,7 +20,7 @@ var localCases = []testCase{{
 	explanation: "Load must return what Get does, for it stands in for it: the value, the life, the version, and the same errors.",
 	needs:       []Feature{Local},
 	run: func(t *trial) {
-		l := t.d.(driver.Local[Value])
+		l := capability[driver.Local[Value]](t)
 		_, _, err := l.Load(t.key("never"))
 		t.notFound("Load of a key never written", err)
 		if _, _, err = l.Load(""); !errors.Is(err, driver.ErrInvalid) {

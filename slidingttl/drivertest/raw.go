@@ -8,9 +8,14 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
+func (t *trial) rawReader() driver.RawReader {
+	r, _ := driver.As[driver.RawReader](t.d)
+	return r
+}
+
 // raw wants the record under key in the store's own form, with m.
 func (t *trial) raw(when, key string, m driver.Meta) driver.Raw {
-	r, err := t.d.(driver.RawReader).Raw(t.ctx, key)
+	r, err := t.rawReader().Raw(t.ctx, key)
 	t.ok(when+": Raw", err)
 	if r.Meta != m {
 		t.Errorf("%s: Raw returns %s, version %d; want %s, version %d", when, describe(r.Life), r.Version, describe(m.Life), m.Version)
@@ -49,7 +54,7 @@ var rawCases = []testCase{{
 	explanation: "Raw of an absent key is driver.ErrNotFound, and of an invalid one an *InvalidError, as from Get.",
 	needs:       []Feature{RawReader},
 	run: func(t *trial) {
-		r := t.d.(driver.RawReader)
+		r := t.rawReader()
 		_, err := r.Raw(t.ctx, t.key("never"))
 		t.notFound("Raw of a key never written", err)
 		t.quiet("Raw of a key never written", err)
@@ -67,7 +72,7 @@ var rawCases = []testCase{{
 	run: func(t *trial) {
 		key := t.key("bad")
 		t.ok("Backend.Malform", t.b.Malform(t.ctx, key, value(1)))
-		r, err := t.d.(driver.RawReader).Raw(t.ctx, key)
+		r, err := t.rawReader().Raw(t.ctx, key)
 		t.ok("Raw of a record whose life cannot be read", err)
 		if !errors.Is(r.Problem, driver.ErrInvalid) {
 			t.Errorf("Raw returns the problem %v; want a *driver.InvalidError", r.Problem)

@@ -18,7 +18,7 @@ func (t *trial) access() driver.Access {
 // readTouched wants ReadTouch to return e as it is then stored: with the life that a
 // gives it if touched, and else as it was.
 func (t *trial) readTouched(when, key string, known *driver.Meta, a driver.Access, e driver.Entry[Value], touched bool) driver.Entry[Value] {
-	got, did, err := t.d.(driver.ReadToucher[Value]).ReadTouch(t.ctx, key, known, a, t.now())
+	got, did, err := capability[driver.ReadToucher[Value]](t).ReadTouch(t.ctx, key, known, a, t.now())
 	t.ok(when+": ReadTouch", err)
 	if did != touched {
 		t.Errorf("%s: ReadTouch says touched: %t; want %t", when, did, touched)
@@ -35,7 +35,7 @@ func (t *trial) readTouched(when, key string, known *driver.Meta, a driver.Acces
 // readTouchedOrNot is readTouched where a driver that plans from what is known may leave
 // the record as it was.
 func (t *trial) readTouchedOrNot(when, key string, known *driver.Meta, e driver.Entry[Value]) {
-	got, did, err := t.d.(driver.ReadToucher[Value]).ReadTouch(t.ctx, key, known, t.access(), t.now())
+	got, did, err := capability[driver.ReadToucher[Value]](t).ReadTouch(t.ctx, key, known, t.access(), t.now())
 	t.ok(when+": ReadTouch", err)
 	if did {
 		e.Life, _ = t.access().Touch(e.Life)
@@ -99,7 +99,7 @@ var readTouchCases = []testCase{{
 		t.ok("Delete", t.d.Delete(t.ctx, t.key("a")))
 		t.advance(20 * time.Minute)
 		for when, known := range map[string]*driver.Meta{"remembered": &e.Meta, "not remembered": nil} {
-			_, touched, err := t.d.(driver.ReadToucher[Value]).ReadTouch(t.ctx, t.key("a"), known, t.access(), t.now())
+			_, touched, err := capability[driver.ReadToucher[Value]](t).ReadTouch(t.ctx, t.key("a"), known, t.access(), t.now())
 			t.notFound("ReadTouch of a deleted record "+when, err)
 			if touched {
 				t.Errorf("ReadTouch of a deleted record %s says that it was touched", when)
@@ -170,7 +170,7 @@ var readTouchCases = []testCase{{
 			}
 			known := &first.Meta
 			for range each {
-				e, _, err := t.d.(driver.ReadToucher[Value]).ReadTouch(t.ctx, key, known, t.access(), t.now())
+				e, _, err := capability[driver.ReadToucher[Value]](t).ReadTouch(t.ctx, key, known, t.access(), t.now())
 				if err != nil {
 					t.Fatalf("ReadTouch that races writers: %v", err)
 				}

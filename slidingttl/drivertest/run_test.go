@@ -19,6 +19,31 @@ var bareLacks = map[Feature]string{
 	Clock: "hidden", Checker: "hidden", Local: "hidden", ReadToucher: "hidden", Scanner: "hidden", RawReader: "hidden",
 }
 
+// wrapper hides all capabilities but those that it hands out.
+type wrapper struct {
+	*reference
+	open bool // it hands out all
+}
+
+// As implements driver.Wrapper.
+func (w wrapper) As(target any) bool {
+	switch c := target.(type) {
+	case *driver.Upserter[Value]:
+		*c = w.reference
+	case *driver.BatchGetter[Value]:
+		*c = w.reference
+	case *driver.ReadToucher[Value]:
+		*c = w.reference
+	case *driver.Clock:
+		*c = w.reference
+	case *driver.Checker:
+		*c = w.reference
+	default:
+		return false
+	}
+	return w.open
+}
+
 // The suite passes drivers that are right, in all the ways that stores differ.
 func TestRun(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -61,7 +86,9 @@ func TestRun(t *testing.T) {
 			}
 			return d
 		}, remote},
-		"no capabilities": {func(r *reference) driver.Driver[Value] { return bare{r} }, bareLacks},
+		"no capabilities":             {func(r *reference) driver.Driver[Value] { return bare{r} }, bareLacks},
+		"wrapper of all capabilities": {func(r *reference) driver.Driver[Value] { return wrapper{r, true} }, remote},
+		"wrapper of none":             {func(r *reference) driver.Driver[Value] { return wrapper{r, false} }, bareLacks},
 		"local": {func(r *reference) driver.Driver[Value] {
 			d := twist(r)
 			d.load = d.loadCopy

@@ -16,14 +16,17 @@ import (
 type visited map[string][]driver.Scanned
 
 // scanner returns the driver's, for cases that need it.
-func (t *trial) scanner() driver.Scanner { return t.d.(driver.Scanner) }
+func (t *trial) scanner() driver.Scanner {
+	s, _ := driver.As[driver.Scanner](t.d)
+	return s
+}
 
 // again is a driver that another process has over the same store.
 func (t *trial) again() driver.Scanner {
 	if t.b.Again == nil {
 		return t.scanner()
 	}
-	s, ok := t.b.Again().(driver.Scanner)
+	s, ok := driver.As[driver.Scanner](t.b.Again())
 	if !ok {
 		t.Fatalf("Backend.Again returns a driver that is no driver.Scanner")
 	}

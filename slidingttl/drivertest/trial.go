@@ -294,3 +294,12 @@ func describe(l driver.Life) string {
 	}
 	return "created_at " + instant(l.CreatedAt) + ", expiry " + instant(l.ExpiresAt)
 }
+
+// capability is the driver as the C that a case needs it to be.
+func capability[C any](t *trial) C {
+	c, ok := driver.As[C](t.d)
+	if !ok {
+		t.Fatalf("the driver has not the capability that this case needs")
+	}
+	return c
+}

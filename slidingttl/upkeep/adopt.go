@@ -94,7 +94,7 @@ func Adopt[T any](ctx context.Context, d Store[T], p slidingttl.Policy, opts *Ad
 		return nil, invalid("AdoptOptions.Spread", o.Spread.String(), "must be zero with Exact")
 	}
 	a := &adopter[T]{d: d, opts: &o, judge: j, now: o.clockOf(d), writer: newWriter(&o.WriteOptions)}
-	a.raw, _ = d.(driver.RawReader)
+	a.raw, _ = driver.As[driver.RawReader](d)
 	look := job[AdoptReport, *AdoptReport]{
 		name:  "adopt",
 		about: j.about(fmt.Sprintf(", spread %v, exact %v, rule %v, too old %v, apply %v", o.Spread, o.Exact, o.Origin != nil, o.TooOld, o.Apply)),

@@ -53,7 +53,7 @@ func Mend(ctx context.Context, s driver.Scanner, opts *WriteOptions) (*MendRepor
 		return nil, err
 	}
 	m := &mender{writer: newWriter(&o)}
-	m.driver, _ = s.(driver.Mender)
+	m.driver, _ = driver.As[driver.Mender](s)
 	look := job[MendReport, *MendReport]{
 		name:  "mend",
 		about: fmt.Sprintf("apply %v", o.Apply),

@@ -131,7 +131,7 @@ func (o *Options) clockOf(s driver.Scanner) func() driver.Instant {
 	now := o.Now
 	if now == nil {
 		now = time.Now
-		if c, ok := s.(driver.Clock); ok {
+		if c, ok := driver.As[driver.Clock](s); ok {
 			now = c.Now
 		}
 	}

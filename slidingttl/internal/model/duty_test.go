@@ -143,6 +143,10 @@ func (w *world) judgeTight(d duty, s *state) {
 	if expiry == 0 {
 		expiry = math.MaxInt64
 	}
+	written := d.end // at the latest, or when it was looked at again
+	if at := d.i.ended[d.key]; at.After(written) {
+		written = at
+	}
 	if p.any(s.value.kind, d.start, time.Now(), func(r rule) bool {
 		window := (r.IdleGrace+r.Slack)/8 + 2*w.trip + w.slow + 2*ms
 		for _, when := range []map[string]time.Time{d.i.lowered, d.i.unsure} {
@@ -150,7 +154,7 @@ func (w *world) judgeTight(d duty, s *state) {
 				return true
 			}
 		}
-		return !d.i.refused[d.key].Before(d.start) || expiry <= w.bound(r, s.CreatedAt, ceil(p.clock(d.end))+1)
+		return !d.i.refused[d.key].Before(d.start) || expiry <= w.bound(r, s.CreatedAt, ceil(p.clock(written))+1)
 	}) {
 		return
 	}

@@ -1,0 +1,107 @@
+package telemetry
+
+import (
+	"time"
+
+	"github.com/slidingttl/slidingttl/slidingttl"
+)
+
+// TouchDuration and TouchLeft are filled by an Observer: how long touches took, by
+// outcome and class of error, and how long their records had left to live.
+var (
+	TouchDuration = Metric{
+		Name: "slidingttl.touch.duration", Kind: Histogram, Unit: "s", Label: "outcome",
+		Help:    "How long touches took that were sent to the store",
+		Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5},
+	}
+	TouchLeft = Metric{
+		Name: "slidingttl.touch.left", Kind: Histogram, Unit: "s", Label: "outcome",
+		Help:    "How long records had left to live when their touch had ended, by the expiry that was read; below zero counts as zero",
+		Buckets: []float64{0, 1, 10, 60, 5 * minute, 15 * minute, hour, 6 * hour, day, 3 * day, 7 * day, 30 * day, 90 * day},
+	}
+)
+
+const (
+	minute = 60
+	hour   = 60 * minute
+	day    = 24 * hour
+)
+
+// Metrics returns what is exported of every store.
+func Metrics() []Metric {
+	return []Metric{
+		{
+			Name: "slidingttl.reads", Kind: Counter, Unit: "{read}", Label: "outcome",
+			Help: "Reads, each key of a call for many by itself: hit, or miss where there was no live record",
+			Series: []Series{
+				{"hit", func(r Reading) float64 { return float64(r.Hits) }},
+				{"miss", func(r Reading) float64 { return float64(r.Misses) }},
+			},
+		},
+		{
+			Name: "slidingttl.reads.died", Kind: Counter, Unit: "{read}", Label: "cause",
+			Help: "Of the misses, those whose record is known to have died, of idleness or of age",
+			Series: []Series{
+				{"idle", func(r Reading) float64 { return float64(r.DiedIdle) }},
+				{"age", func(r Reading) float64 { return float64(r.DiedOfAge) }},
+			},
+		},
+		one("slidingttl.touches.due", "{touch}", "Accesses that found a touch due",
+			func(r Reading) uint64 { return r.Due }),
+		{
+			Name: "slidingttl.touches", Kind: Counter, Unit: "{touch}", Label: "outcome",
+			Help: "Touches that have ended: each due access comes to one, and each retry",
+			Series: []Series{
+				touches(slidingttl.TouchWritten, func(r Reading) uint64 { return r.Touched }),
+				touches(slidingttl.TouchShared, func(r Reading) uint64 { return r.Shared }),
+				touches(slidingttl.TouchLost, func(r Reading) uint64 { return r.TouchLost }),
+				touches(slidingttl.TouchDeferred, func(r Reading) uint64 { return r.Deferred }),
+				touches(slidingttl.TouchFailed, func(r Reading) uint64 { return r.TouchFails }),
+				touches(slidingttl.TouchShed, func(r Reading) uint64 { return r.Shed }),
+			},
+		},
+		one("slidingttl.touches.adopted", "{touch}", "Of the touches written, those that gave a record its created_at",
+			func(r Reading) uint64 { return r.Adopted }),
+		one("slidingttl.touches.lowered", "{write}", "Touches and writes of a value that brought an expiry down to a tighter policy",
+			func(r Reading) uint64 { return r.Lowered }),
+		one("slidingttl.touches.retried", "{touch}", "Of the touches failed, those that were queued again when the breaker opened",
+			func(r Reading) uint64 { return r.Retried }),
+		gauge("slidingttl.touches.pending", "{touch}", "Touches that wait in the queue",
+			func(r Reading) float64 { return float64(r.Pending) }),
+		one("slidingttl.queue.full", "{touch}", "Background touches that a read waited for because the queue was full",
+			func(r Reading) uint64 { return r.QueueFull }),
+		gauge("slidingttl.breaker.open", "", "1 while the store does not take touches, else 0",
+			func(r Reading) float64 {
+				if r.BreakerOpen {
+					return 1
+				}
+				return 0
+			}),
+		one("slidingttl.budget.over", "s", "Seconds in which touches went faster than the budget because records would have died",
+			func(r Reading) uint64 { return r.OverBudget }),
+		{
+			Name: "slidingttl.promise.broken", Kind: Counter, Unit: "s",
+			Help:   "What failed and shed touches cost of the life that was promised to records, at most",
+			Series: []Series{{Read: func(r Reading) float64 { return r.Broken.Seconds() }}},
+		},
+		one("slidingttl.hook.panics", "{panic}", "Panics recovered from hooks",
+			func(r Reading) uint64 { return r.HookPanics }),
+		gauge("slidingttl.clock", "s", "The time by which the store judges, in seconds since the Unix epoch",
+			func(r Reading) float64 { return float64(r.Now.UnixNano()) / float64(time.Second) }),
+		TouchDuration,
+		TouchLeft,
+	}
+}
+
+func one(name, unit, help string, read func(Reading) uint64) Metric {
+	return Metric{Name: name, Kind: Counter, Unit: unit, Help: help,
+		Series: []Series{{Read: func(r Reading) float64 { return float64(read(r)) }}}}
+}
+
+func gauge(name, unit, help string, read func(Reading) float64) Metric {
+	return Metric{Name: name, Kind: Gauge, Unit: unit, Help: help, Series: []Series{{Read: read}}}
+}
+
+func touches(o slidingttl.TouchOutcome, read func(Reading) uint64) Series {
+	return Series{o.String(), func(r Reading) float64 { return float64(read(r)) }}
+}

@@ -1,0 +1,114 @@
+package telemetry_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/slidingttl/slidingttl/slidingttl"
+	"github.com/slidingttl/slidingttl/telemetry"
+)
+
+// row is a metric as README.md has it.
+func row(m telemetry.Metric) string {
+	labels := []string{"`" + telemetry.LabelStore + "`"}
+	if m.Label != "" {
+		label := "`" + m.Label + "`"
+		if len(m.Series) > 0 {
+			var values []string
+			for _, s := range m.Series {
+				values = append(values, s.Value)
+			}
+			label += ": " + strings.Join(values, ", ")
+		}
+		labels = append(labels, label)
+	}
+	if m.Name == telemetry.TouchDuration.Name {
+		labels = append(labels, "`"+telemetry.LabelErrorType+"`")
+	}
+	return fmt.Sprintf("| `%s` | `%s` | %s | %s | %s | %s |", m.Name, m.Prometheus(), m.Kind, m.Unit, strings.Join(labels, "; "), m.Help)
+}
+
+// The table of README.md is the list of metrics.
+func TestTable(t *testing.T) {
+	content, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got, want []string
+	for line := range strings.Lines(string(content)) {
+		if strings.HasPrefix(line, "| `slidingttl.") {
+			got = append(got, strings.TrimSpace(line))
+		}
+	}
+	for _, m := range telemetry.Metrics() {
+		want = append(want, row(m))
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("README.md has\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// Every field of Stats is in exactly one series.
+func TestEveryCounterIsShown(t *testing.T) {
+	fields := reflect.TypeFor[slidingttl.Stats]()
+	for i := range fields.NumField() {
+		var r telemetry.Reading
+		switch f := reflect.ValueOf(&r.Stats).Elem().Field(i); f.Kind() {
+		case reflect.Bool:
+			f.SetBool(true)
+		case reflect.Uint64:
+			f.SetUint(uint64(rand.Uint32()) + 1)
+		default:
+			f.SetInt(int64(rand.Uint32()) + 1)
+		}
+		var shown []string
+		for _, m := range telemetry.Metrics() {
+			for _, s := range m.Series {
+				if m.Name != "slidingttl.clock" && s.Read(r) != 0 {
+					shown = append(shown, m.Name+" "+s.Value)
+				}
+			}
+		}
+		if len(shown) != 1 {
+			t.Errorf("Stats.%s is shown by %q", fields.Field(i).Name, shown)
+		}
+	}
+}
+
+// brokenDisk is an error of a store's own.
+type brokenDisk struct{}
+
+func (*brokenDisk) Error() string { return "disk on fire" }
+
+func TestErrorType(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{nil, ""},
+		{slidingttl.ErrClosed, "closed"},
+		{slidingttl.ErrShed, "shed"},
+		{&slidingttl.Error{Op: "touch", Err: slidingttl.ErrConflict}, "conflict"},
+		{&slidingttl.InvalidError{Field: "f"}, "invalid"},
+		{fmt.Errorf("%w: %w", slidingttl.ErrAmbiguous, &brokenDisk{}), "ambiguous"},
+		{fmt.Errorf("%w: %w", slidingttl.ErrAmbiguous, context.DeadlineExceeded), "timeout"},
+		{context.Canceled, "canceled"},
+		{fmt.Errorf("reading: %w", &brokenDisk{}), "*telemetry_test.brokenDisk"},
+		{errors.Join(errors.New("one"), fmt.Errorf("two: %w", &brokenDisk{})), "*telemetry_test.brokenDisk"},
+		{&fs.PathError{Op: "open", Err: errors.New("no")}, "_OTHER"},
+		{errors.New("no type of its own"), "_OTHER"},
+		{fmt.Errorf("without a cause"), "_OTHER"},
+	} {
+		if got := telemetry.ErrorType(c.err); got != c.want {
+			t.Errorf("%v: %q, want %q", c.err, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,34 @@
+// Package slidingotel shows by OpenTelemetry what slidingttl does: the metrics of package
+// telemetry for each store, and a span and a duration for each call of a driver.
+//
+//	t, err := slidingotel.New(nil)
+//	...
+//	traced, err := slidingotel.Wrap(t, d, slidingotel.Database{System: "redis", Collection: "session"})
+//	...
+//	observer, err := t.Observer("sessions")
+//	...
+//	store, err := slidingttl.New(traced, policy, &slidingttl.Options[Session]{Observer: observer})
+//	...
+//	err = t.Add("sessions", store)
+//
+// Each of the parts works without the others.
+//
+// # Calls of the driver
+//
+// Spans, and the histogram db.client.operation.duration, follow the stable semantic
+// conventions for database clients (semconv v1.34.0). db.operation.name is the method of
+// the driver: get, latest, read_touch, insert, replace, upsert, touch, delete, remove,
+// check, segments, scan, raw, and "BATCH get" for a GetMulti of two keys or more. One
+// call is one span, however many requests the driver needs for it.
+//
+// That a record is not there, or is another than was expected, is an answer and not a
+// failure: such a span has the attribute slidingttl.answer, and no error.type. The class
+// of an error is that of telemetry.ErrorType. A touch runs on a context of its own with
+// the values of its caller's, so its span has the read that found it due for a parent.
+//
+// No key is in any of it. The text of an error is in the status of its span; a driver
+// keeps keys out of those.
+//
+// A driver whose store is this process's memory is read past all this, by driver.Local:
+// that takes less time than a look at the clock.
+package slidingotel

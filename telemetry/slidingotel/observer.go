@@ -1,0 +1,35 @@
+package slidingotel
+
+import (
+	"context"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/slidingttl/slidingttl/slidingttl"
+	"github.com/slidingttl/slidingttl/telemetry"
+)
+
+// Observer returns what fills the histograms of touches for the store of that name. It is
+// told of no read, and costs one that needs no touch nothing. A name that has an observer
+// is an *slidingttl.InvalidError.
+func (t *Telemetry) Observer(store string) (*slidingttl.Observer, error) {
+	if err := t.stores.Observe(store); err != nil {
+		return nil, err
+	}
+	return &slidingttl.Observer{Touch: func(ctx context.Context, e slidingttl.TouchEvent) { t.touch(ctx, store, e) }}, nil
+}
+
+func (t *Telemetry) touch(ctx context.Context, store string, e slidingttl.TouchEvent) {
+	labels := make([]attribute.KeyValue, 2, 3)
+	labels[0] = attribute.String(telemetry.LabelStore, store)
+	labels[1] = attribute.String(telemetry.TouchLeft.Label, e.Outcome.String())
+	t.left.Record(ctx, max(0, e.Left.Seconds()), metric.WithAttributes(labels...))
+	if e.Duration == 0 {
+		return
+	}
+	if e.Err != nil {
+		labels = append(labels, attribute.String(telemetry.LabelErrorType, telemetry.ErrorType(e.Err)))
+	}
+	t.duration.Record(ctx, e.Duration.Seconds(), metric.WithAttributes(labels...))
+}

@@ -1,0 +1,114 @@
+package slidingotel
+
+import (
+	"context"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/slidingttl/slidingttl/telemetry"
+)
+
+// scope names what is instrumented, to OpenTelemetry.
+const scope = "github.com/slidingttl/slidingttl/telemetry/slidingotel"
+
+// Telemetry shows stores and drivers. Its methods are safe for concurrent use.
+type Telemetry struct {
+	tracer   trace.Tracer
+	calls    metric.Float64Histogram
+	duration metric.Float64Histogram
+	left     metric.Float64Histogram
+	reading  metric.Registration
+	stores   telemetry.Stores
+}
+
+// New makes the instruments. opts may be nil; it is copied. Errors are those of the
+// meter.
+func New(opts *Options) (*Telemetry, error) {
+	var o Options
+	if opts != nil {
+		o = *opts
+	}
+	o = o.withDefaults()
+	meter := o.MeterProvider.Meter(scope)
+	t := &Telemetry{tracer: o.TracerProvider.Tracer(scope, trace.WithSchemaURL(schema))}
+	var err error
+	if t.calls, err = newCalls(meter); err != nil {
+		return nil, err
+	}
+	if t.duration, err = histogram(meter, telemetry.TouchDuration); err != nil {
+		return nil, err
+	}
+	if t.left, err = histogram(meter, telemetry.TouchLeft); err != nil {
+		return nil, err
+	}
+	if err = t.register(meter); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+func histogram(meter metric.Meter, m telemetry.Metric) (metric.Float64Histogram, error) {
+	return meter.Float64Histogram(m.Name, metric.WithUnit(m.Unit), metric.WithDescription(m.Help),
+		metric.WithExplicitBucketBoundaries(m.Buckets...))
+}
+
+// register has the counters and gauges read when the metrics are collected.
+func (t *Telemetry) register(meter metric.Meter) error {
+	var all []observable
+	var instruments []metric.Observable
+	for _, m := range telemetry.Metrics() {
+		var i metric.Float64Observable
+		var err error
+		switch m.Kind {
+		case telemetry.Counter:
+			i, err = meter.Float64ObservableCounter(m.Name, metric.WithUnit(m.Unit), metric.WithDescription(m.Help))
+		case telemetry.Gauge:
+			i, err = meter.Float64ObservableGauge(m.Name, metric.WithUnit(m.Unit), metric.WithDescription(m.Help))
+		default:
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		all = append(all, observable{m, i})
+		instruments = append(instruments, i)
+	}
+	var err error
+	t.reading, err = meter.RegisterCallback(func(_ context.Context, to metric.Observer) error {
+		for name, r := range t.stores.Read() {
+			for _, o := range all {
+				o.observe(to, name, r)
+			}
+		}
+		return nil
+	}, instruments...)
+	return err
+}
+
+// observable is a metric that is read when it is collected.
+type observable struct {
+	telemetry.Metric
+	instrument metric.Float64Observable
+}
+
+func (o observable) observe(to metric.Observer, store string, r telemetry.Reading) {
+	for _, s := range o.Series {
+		to.ObserveFloat64(o.instrument, s.Read(r), metric.WithAttributeSet(o.attributes(store, s.Value)))
+	}
+}
+
+func (o observable) attributes(store, value string) attribute.Set {
+	if o.Label == "" {
+		return attribute.NewSet(attribute.String(telemetry.LabelStore, store))
+	}
+	return attribute.NewSet(attribute.String(telemetry.LabelStore, store), attribute.String(o.Label, value))
+}
+
+// Add has the metrics of s collected from now on, with store as their label. A name that
+// has been added is an *slidingttl.InvalidError.
+func (t *Telemetry) Add(store string, s telemetry.Store) error { return t.stores.Add(store, s) }
+
+// Close ends the collection of the stores' metrics. Observers and drivers go on.
+func (t *Telemetry) Close() error { return t.reading.Unregister() }

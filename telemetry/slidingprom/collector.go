@@ -1,0 +1,86 @@
+package slidingprom
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/slidingttl/slidingttl/telemetry"
+)
+
+// Collector has the metrics of stores for a registry. Its methods are safe for
+// concurrent use.
+type Collector struct {
+	read     []described
+	duration *prometheus.HistogramVec
+	left     *prometheus.HistogramVec
+	stores   telemetry.Stores
+}
+
+var _ prometheus.Collector = (*Collector)(nil)
+
+// described is a metric that is read when it is collected.
+type described struct {
+	telemetry.Metric
+	desc *prometheus.Desc
+	kind prometheus.ValueType
+}
+
+// New returns a collector of no store yet, to be registered by the caller.
+func New() *Collector {
+	c := &Collector{
+		duration: histogram(telemetry.TouchDuration, telemetry.TouchDuration.Label, errorType),
+		left:     histogram(telemetry.TouchLeft, telemetry.TouchLeft.Label),
+	}
+	for _, m := range telemetry.Metrics() {
+		if m.Kind == telemetry.Histogram {
+			continue
+		}
+		labels := []string{telemetry.LabelStore}
+		if m.Label != "" {
+			labels = append(labels, m.Label)
+		}
+		kind := prometheus.GaugeValue
+		if m.Kind == telemetry.Counter {
+			kind = prometheus.CounterValue
+		}
+		c.read = append(c.read, described{m, prometheus.NewDesc(m.Prometheus(), m.Help, labels, nil), kind})
+	}
+	return c
+}
+
+// errorType is telemetry.LabelErrorType as Prometheus spells it.
+const errorType = "error_type"
+
+func histogram(m telemetry.Metric, labels ...string) *prometheus.HistogramVec {
+	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: m.Prometheus(), Help: m.Help, Buckets: m.Buckets},
+		append([]string{telemetry.LabelStore}, labels...))
+}
+
+// Add has the metrics of s collected from now on, with store as their label. A name that
+// has been added is an *slidingttl.InvalidError.
+func (c *Collector) Add(store string, s telemetry.Store) error { return c.stores.Add(store, s) }
+
+// Describe implements prometheus.Collector.
+func (c *Collector) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range c.read {
+		to <- d.desc
+	}
+	c.duration.Describe(to)
+	c.left.Describe(to)
+}
+
+// Collect implements prometheus.Collector.
+func (c *Collector) Collect(to chan<- prometheus.Metric) {
+	for name, r := range c.stores.Read() {
+		for _, d := range c.read {
+			for _, s := range d.Series {
+				labels := []string{name}
+				if d.Label != "" {
+					labels = append(labels, s.Value)
+				}
+				to <- prometheus.MustNewConstMetric(d.desc, d.kind, s.Read(r), labels...)
+			}
+		}
+	}
+	c.duration.Collect(to)
+	c.left.Collect(to)
+}
