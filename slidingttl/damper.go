@@ -56,12 +56,14 @@ func (d *damper) claim(key string, now, window driver.Instant) bool {
 	return true
 }
 
-// release takes a claim back.
-func (d *damper) release(key string) {
+// release takes the claim of at back, unless another has followed.
+func (d *damper) release(key string, at driver.Instant) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	hash := maphash.String(d.seed, key)
-	d.last[hash] = claim{last: d.last[hash].before}
+	if c := d.last[hash]; c.last == at {
+		d.last[hash] = claim{last: c.before}
+	}
 }
 
 func (d *damper) free(hash uint64, now, window driver.Instant) bool {
@@ -90,21 +92,22 @@ func (t *toucher) tight(r *rules, key string, l driver.Life, now driver.Instant)
 }
 
 // lower is the life that the record under key is brought down to now, for a write that
-// tells lowered how it ended; l itself where it is not to be.
-func (t *toucher) lower(r *rules, key string, l driver.Life, now driver.Instant) (life driver.Life, lowers bool) {
-	if life, lowers = r.lowered(l, now); lowers && t.lowering.claim(key, now, r.window) {
-		return life, true
+// tells lowered how it ended, and the claim for that; l itself and zero where it is not
+// to be.
+func (t *toucher) lower(r *rules, key string, l driver.Life, now driver.Instant) (life driver.Life, claim driver.Instant) {
+	if life, beyond := r.lowered(l, now); beyond && t.lowering.claim(key, now, r.window) {
+		return life, now
 	}
-	return l, false
+	return l, 0
 }
 
 // lowered takes note of how a write ended that was to bring down the expiry of the
-// record under key. One that may have landed is taken to have.
-func (t *toucher) lowered(key string, err error) {
+// record under key, by that claim. One that may have landed is taken to have.
+func (t *toucher) lowered(key string, claim driver.Instant, err error) {
 	switch {
 	case err == nil:
 		t.stats.add(cLowered)
 	case !errors.Is(err, ErrAmbiguous):
-		t.lowering.release(key)
+		t.lowering.release(key, claim)
 	}
 }

@@ -294,3 +294,33 @@ func TestTighteningIsNotServedByAnEarlierTouch(t *testing.T) {
 		}
 	})
 }
+
+// Promise 7: a write that did not land leaves alone what another has brought down since.
+func TestRefusedWriteFreesOnlyItsOwnClaim(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		tight := slidingttl.Policy{IdleGrace: 8 * time.Second, MaxLifetime: time.Hour} // once a second at most
+		loose := slidingttl.Policy{IdleGrace: time.Minute, MaxLifetime: time.Hour}
+		skew := &slidingttl.Options[int]{MaxSkew: time.Millisecond}
+		is, was := open(t, d, tight, skew), open(t, under, loose, skew)
+		must(t, was.Insert(t.Context(), "k", 1))
+		time.Sleep(time.Second)
+		held := once("touch", func() { time.Sleep(1500 * time.Millisecond) })
+		d.before = func(_ context.Context, op, _ string) error { held(op); return nil }
+		_, err := is.Get(t.Context(), "k") // its touch will find another version
+		must(t, err)
+		time.Sleep(1100 * time.Millisecond)
+		must(t, is.Upsert(t.Context(), "k", 2))
+		if left := stored(t, under, "k").ExpiresAt.Sub(instant(time.Now())); left > 9*time.Second {
+			t.Fatalf("the upsert left %v", left)
+		}
+		_, err = was.Get(t.Context(), "k")
+		must(t, err)
+		time.Sleep(400 * time.Millisecond)
+		_, err = is.Get(t.Context(), "k")
+		must(t, err)
+		if left := stored(t, under, "k").ExpiresAt.Sub(instant(time.Now())); left < 9*time.Second {
+			t.Errorf("lowered twice within a second, to %v", left)
+		}
+	})
+}

@@ -132,40 +132,41 @@ func (t *toucher) wait(ctx context.Context, a *access) outcome {
 // write writes what a needs, planning again from what it finds when another writer
 // was faster.
 func (t *toucher) write(ctx context.Context, a *access) outcome {
-	m, read, tried, err := a.was, true, false, error(nil)
+	m, r, retold, read, tried, err := a.was, &a.rules, a.retold, true, false, error(nil)
 	for range touchAttempts {
 		now := t.clock.Now()
-		if a.retold || !a.rules.alive(m.Life, driver.Floor(now)) {
+		if retold || !r.alive(m.Life, driver.Floor(now)) {
 			// What was read does not say what is stored now, nor under which rules.
-			if m, a.rules, err = t.again(ctx, a.key, a.was.CreatedAt); err != nil {
+			var anew rules
+			if m, anew, err = t.again(ctx, a.key, a.was.CreatedAt); err != nil {
 				break
 			}
-			read, a.retold = true, false
-			if now = t.clock.Now(); !a.rules.alive(m.Life, driver.Floor(now)) {
+			r, read, retold = &anew, true, false
+			if now = t.clock.Now(); !r.alive(m.Life, driver.Floor(now)) {
 				err = errLost
 				break
 			}
 		}
-		life, lowers := m.Life, false
-		if a.rules.due(m.Life, a.by) {
-			life = a.rules.touched(m.Life, a.at, a.created, t.drain.budget.grown(&a.rules))
+		life, lowers := m.Life, driver.Instant(0)
+		if r.due(m.Life, a.by) {
+			life = r.touched(m.Life, a.at, a.created, t.drain.budget.grown(r))
 		} else if read {
-			life, lowers = t.lower(&a.rules, a.key, m.Life, driver.Ceil(now))
+			life, lowers = t.lower(r, a.key, m.Life, driver.Ceil(now))
 		}
 		if life == m.Life {
 			t.ended(ctx, a, TouchShared, nil)
-			return outcome{was: a.was, meta: m, cap: a.rules.limit(m.CreatedAt), tried: tried}
+			return outcome{was: a.was, meta: m, cap: r.limit(m.CreatedAt), tried: tried}
 		}
 		tried = true
 		var version driver.Version
 		version, err = t.store.Touch(ctx, a.key, m, life, driver.Floor(now))
-		if lowers {
-			t.lowered(a.key, err)
+		if lowers != 0 {
+			t.lowered(a.key, lowers, err)
 		}
 		if err == nil {
 			left := driver.Meta{Life: life, Version: version}
 			t.landed(ctx, a, m.Life, left)
-			return outcome{was: a.was, over: m, meta: left, cap: a.rules.limit(left.CreatedAt), tried: true}
+			return outcome{was: a.was, over: m, meta: left, cap: r.limit(left.CreatedAt), tried: true}
 		}
 		var conflict *driver.ConflictError
 		if !errors.As(err, &conflict) {
@@ -175,7 +176,7 @@ func (t *toucher) write(ctx context.Context, a *access) outcome {
 			err = errLost
 			break
 		}
-		a.retold = t.byValue && conflict.Found.Version != m.Version
+		retold = t.byValue && conflict.Found.Version != m.Version
 		m, read = conflict.Found, false
 	}
 	return outcome{was: a.was, meta: m, err: t.failed(ctx, a, err), tried: tried}

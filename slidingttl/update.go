@@ -89,15 +89,15 @@ func (s *Store[T]) live(key string, e *Entry[T]) bool {
 // then stored. It follows the record through touches, and ends with a conflict when
 // the value itself is another.
 func (s *Store[T]) replace(ctx context.Context, key string, l *look[T]) error {
-	read, lowers := l.meta, false
+	read, lowers := l.meta, driver.Instant(0)
 	m, err := follow(read, func(was driver.Meta) (m driver.Meta, err error) {
 		now := s.clock.Now()
 		m.Life, lowers = s.rewritten(key, &l.rules, was.Life, now, was == read)
 		if err = ErrNotFound; l.rules.alive(m.Life, driver.Floor(now)) {
 			m.Version, err = s.d.Replace(ctx, key, *l.value, was, m.Life, driver.Floor(now))
 		}
-		if lowers {
-			s.touches.lowered(key, err)
+		if lowers != 0 {
+			s.touches.lowered(key, lowers, err)
 		}
 		return m, err
 	})
@@ -106,7 +106,7 @@ func (s *Store[T]) replace(ctx context.Context, key string, l *look[T]) error {
 		return err
 	}
 	l.meta = m
-	s.wrote(ctx, key, l, lowers)
+	s.wrote(ctx, key, l, lowers != 0)
 	return nil
 }
 

@@ -142,13 +142,13 @@ func (s *Store[T]) UpsertEntry(ctx context.Context, key string, v T) (Entry[T], 
 	if known != nil && known.CreatedAt == 0 && s.opts.Foreign != Adopt {
 		known = nil // what is remembered must not refuse a write
 	}
-	lowers := false
+	var lowers driver.Instant // the claim to do so
 	plan := func(found *driver.Meta) (life driver.Life, err error) {
 		now := s.clock.Now()
-		if lowers {
-			s.touches.lowered(key, ErrConflict) // it was planned before, and has not landed
+		if lowers != 0 {
+			s.touches.lowered(key, lowers, ErrConflict) // it was planned before, and has not landed
 		}
-		switch lowers = false; {
+		switch lowers = 0; {
 		case found == nil || !l.rules.alive(found.Life, driver.Floor(now)):
 			return l.rules.fresh(now), nil
 		case found.CreatedAt == 0 && s.opts.Foreign != Adopt:
@@ -158,24 +158,24 @@ func (s *Store[T]) UpsertEntry(ctx context.Context, key string, v T) (Entry[T], 
 		return life, nil
 	}
 	l.meta, err = driver.Upsert(ctx, s.d, key, v, known, plan, driver.Floor(s.clock.Now()))
-	if lowers {
-		s.touches.lowered(key, err)
+	if lowers != 0 {
+		s.touches.lowered(key, lowers, err)
 	}
 	if err != nil {
 		s.memo.forget(key)
 		return Entry[T]{}, wrap(ctx, opUpsert, err)
 	}
-	s.wrote(ctx, key, &l, lowers)
+	s.wrote(ctx, key, &l, lowers != 0)
 	return l.entry(nil)
 }
 
 // rewritten is the life that a write of the value at now gives the live record l:
 // its expiry moves forward, or where it is read, and lies beyond the policy, down.
-func (s *Store[T]) rewritten(key string, r *rules, l driver.Life, now time.Time, read bool) (life driver.Life, lowers bool) {
+func (s *Store[T]) rewritten(key string, r *rules, l driver.Life, now time.Time, read bool) (life driver.Life, lowers driver.Instant) {
 	if read {
 		life, lowers = s.touches.lower(r, key, l, driver.Ceil(now))
 	}
-	if !lowers {
+	if lowers == 0 {
 		life = r.rewritten(l, now)
 	}
 	return life, lowers

@@ -61,7 +61,7 @@ func (w *world) settle(i *incarnation) {
 	if len(i.duties) == 0 {
 		return
 	}
-	now, pending := time.Now(), i.s.Stats().Pending > 0
+	now, pending := time.Now(), i.pending()
 	open := i.duties[:0]
 	for _, d := range i.duties {
 		if i.closed.IsZero() && (pending || i.busy[d.key] > 0 || !i.ended[d.key].Before(now)) || !d.end.Before(now) {

@@ -228,11 +228,16 @@ func (i *incarnation) close(ctx context.Context) {
 	}
 }
 
+// pending reports whether touches that were due have not ended.
+func (i *incarnation) pending() bool {
+	st := i.s.Stats()
+	return st.Due+st.Retried != st.Touched+st.Shared+st.TouchLost+st.Deferred+st.TouchFails+st.Shed
+}
+
 // audit holds the counters against each other once every call has returned.
 func (i *incarnation) audit() {
 	w, st := i.p.w, i.s.Stats()
-	ended := st.Touched + st.Shared + st.TouchLost + st.Deferred + st.TouchFails + st.Shed
-	if st.Due+st.Retried != ended || st.TouchFails+st.Shed != uint64(i.failures) || st.Pending != 0 {
+	if i.pending() || st.TouchFails+st.Shed != uint64(i.failures) || st.Pending != 0 {
 		w.violated(11, w.keys[0], "the counters of process %d do not add up: %+v, %d told to the hook", i.p.id, st, i.failures)
 	}
 	if len(i.unpaid) > i.abandoned {
