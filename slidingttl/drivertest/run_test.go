@@ -38,6 +38,10 @@ func (w wrapper) As(target any) bool {
 		*c = w.reference
 	case *driver.Checker:
 		*c = w.reference
+	case *driver.Scanner:
+		*c = w.reference
+	case *driver.RawReader:
+		*c = w.reference
 	default:
 		return false
 	}

@@ -23,6 +23,7 @@ type capabilities[T any] struct {
 	checker     driver.Checker
 	scanner     driver.Scanner
 	rawReader   driver.RawReader
+	mender      driver.Mender
 }
 
 func capabilitiesOf[T any](d *Driver[T]) (c capabilities[T]) {
@@ -56,6 +57,9 @@ func capabilitiesOf[T any](d *Driver[T]) (c capabilities[T]) {
 	if inner, ok := driver.As[driver.RawReader](d.inner); ok {
 		c.rawReader = rawReader[T]{d, inner}
 	}
+	if inner, ok := driver.As[driver.Mender](d.inner); ok {
+		c.mender = mender[T]{d, inner}
+	}
 	return c
 }
 
@@ -82,6 +86,8 @@ func (c *capabilities[T]) As(target any) bool {
 		return give(to, c.scanner)
 	case *driver.RawReader:
 		return give(to, c.rawReader)
+	case *driver.Mender:
+		return give(to, c.mender)
 	}
 	return false
 }
@@ -133,6 +139,10 @@ type (
 	rawReader[T any] struct {
 		*Driver[T]
 		inner driver.RawReader
+	}
+	mender[T any] struct {
+		*Driver[T]
+		inner driver.Mender
 	}
 )
 
@@ -194,4 +204,10 @@ func (r rawReader[T]) Raw(ctx context.Context, key string) (_ driver.Raw, err er
 	c := r.calls.begin(ctx, "raw")
 	defer c.end(&err)
 	return r.inner.Raw(c.ctx, key)
+}
+
+func (m mender[T]) Mend(ctx context.Context, key string, apply bool) (_ string, err error) {
+	c := m.calls.begin(ctx, "mend")
+	defer c.end(&err)
+	return m.inner.Mend(c.ctx, key, apply)
 }

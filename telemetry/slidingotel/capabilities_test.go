@@ -33,6 +33,7 @@ type all struct {
 	driver.Checker
 	driver.Scanner
 	driver.RawReader
+	driver.Mender
 }
 
 // As implements driver.Wrapper.
@@ -59,6 +60,8 @@ func (a able) As(target any) bool {
 		name, set = "Scanner", func() { *to = a.Scanner }
 	case *driver.RawReader:
 		name, set = "RawReader", func() { *to = a.RawReader }
+	case *driver.Mender:
+		name, set = "Mender", func() { *to = a.Mender }
 	}
 	set()
 	return a.has[name]
@@ -76,6 +79,7 @@ var capabilities = map[string]func(d any) bool{
 	"Checker":     has[driver.Checker],
 	"Scanner":     has[driver.Scanner],
 	"RawReader":   has[driver.RawReader],
+	"Mender":      has[driver.Mender],
 }
 
 func has[C any](d any) bool {
