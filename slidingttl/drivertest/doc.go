@@ -1,36 +1,9 @@
 // Package drivertest holds the rules of package driver, and the promises of
 // package slidingttl on top of them, as a suite of tests that any driver can run.
 //
-// A driver's own test says how to open an empty backend and hands that over. For a
-// store in this process it looks like this:
-//
-//	func TestContract(t *testing.T) {
-//		drivertest.Run(t, drivertest.Harness{
-//			Bubble: true,
-//			Open: func(t testing.TB) *drivertest.Backend {
-//				d := mystore.New[drivertest.Value]()
-//				t.Cleanup(d.Close)
-//				return &drivertest.Backend{
-//					Driver: d,
-//					Plant: func(ctx context.Context, key string, v drivertest.Value, life driver.Life) error {
-//						return d.Put(ctx, key, v, life)
-//					},
-//				}
-//			},
-//			Lacks: map[drivertest.Feature]string{
-//				drivertest.Fail:        "a store in this process's memory does not fail",
-//				drivertest.Hang:        "its calls do not block",
-//				drivertest.Checker:     "there is nothing to configure",
-//				drivertest.Copies:      "a value is handed out as it is",
-//				drivertest.ReadToucher: "there is no trip to save",
-//				drivertest.Malform:    "nobody else writes to it",
-//				drivertest.Scanner:    "it does not list its records",
-//				drivertest.RawReader:  "a value has no other form",
-//			},
-//		})
-//	}
-//
-// and for one across a network, with a test server whose clock can be set and
+// A driver's own test says how to open an empty backend and hands that over: for a
+// store in this process as the example of [Run] does, and
+// for one across a network, with a test server whose clock can be set and
 // which can be told to misbehave:
 //
 //	func TestContract(t *testing.T) {
