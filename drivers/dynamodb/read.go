@@ -81,7 +81,7 @@ func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]dri
 		if err == nil && again && keys[first] != key {
 			err = &driver.InvalidError{Field: "key", Value: "computed", Rule: "must come to an item of its own: two keys come to one"}
 		}
-		if err != nil {
+		if err != nil && slices.Index(keys, key) == i {
 			bad = append(bad, &driver.KeyError{Index: i, Err: err})
 		}
 		if err != nil || again {
