@@ -54,7 +54,7 @@ func (m *memo) now() uint64 {
 }
 
 // read remembers what a read that began at since found, unless a touch that has
-// landed in the meantime, or a read that found nothing, knows better.
+// landed in the meantime, or a call that found nothing, knows better.
 func (m *memo) read(key string, meta *driver.Meta, since uint64) {
 	if m == nil {
 		return
@@ -71,17 +71,26 @@ func (m *memo) read(key string, meta *driver.Meta, since uint64) {
 	}
 }
 
-// wrote remembers what a write of the value stored.
-func (m *memo) wrote(key string, meta driver.Meta) {
+// wrote remembers what a write of the value that began at since stored.
+func (m *memo) wrote(key string, meta driver.Meta, since uint64) {
 	if m != nil {
-		m.slot(key).Store(&remembered{key: key, meta: meta})
+		m.put(&remembered{key: key, meta: meta}, since)
 	}
 }
 
-// touched remembers what a touch stored.
-func (m *memo) touched(key string, meta driver.Meta) {
+// touched remembers what a touch that began at since stored.
+func (m *memo) touched(key string, meta driver.Meta, since uint64) {
 	if m != nil {
-		m.slot(key).Store(&remembered{key: key, meta: meta, landed: m.clock.Add(1)})
+		m.put(&remembered{key: key, meta: meta, landed: m.clock.Add(1)}, since)
+	}
+}
+
+// put remembers r, unless its key was found gone after since.
+func (m *memo) put(r *remembered, since uint64) {
+	h := m.hash(r.key)
+	s := m.place(h, r.key)
+	if s.Store(r); m.gone(h).Load() > since {
+		s.CompareAndSwap(r, nil)
 	}
 }
 

@@ -141,6 +141,25 @@ func TestKeepIsNotMisledByASlowRead(t *testing.T) {
 	})
 }
 
+// Promise 5: nor is what a touch whose answer was slow had stored before.
+func TestKeepIsNotMisledByASlowTouch(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		s := open(t, d, account, nil)
+		must(t, s.Insert(t.Context(), "k", 1))
+		time.Sleep(4 * 24 * time.Hour)
+		slow := once("touch", func() { time.Sleep(2 * time.Second) })
+		d.after = func(op, _ string) { slow(op) }
+		_, err := s.Get(t.Context(), "k")
+		must(t, err)
+		must(t, under.Delete(t.Context(), "k"))
+		_, err = s.Get(t.Context(), "k")
+		wantErr(t, err, slidingttl.ErrNotFound)
+		time.Sleep(time.Minute)
+		wantErr(t, s.Keep(t.Context(), "k"), slidingttl.ErrNotFound)
+	})
+}
+
 // Insert never answers that there is nothing, and neither does Upsert.
 func TestWritesNeverAnswerNotFound(t *testing.T) {
 	pastCap := func() driver.Life {

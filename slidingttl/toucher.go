@@ -158,6 +158,7 @@ func (t *toucher) write(ctx context.Context, a *access) outcome {
 			return outcome{was: a.was, meta: m, cap: r.limit(m.CreatedAt), tried: tried}
 		}
 		tried = true
+		since := t.memo.now()
 		var version driver.Version
 		version, err = t.store.Touch(ctx, a.key, m, life, driver.Floor(now))
 		if lowers != 0 {
@@ -165,7 +166,7 @@ func (t *toucher) write(ctx context.Context, a *access) outcome {
 		}
 		if err == nil {
 			left := driver.Meta{Life: life, Version: version}
-			t.landed(ctx, a, m.Life, left)
+			t.landed(ctx, a, m.Life, left, since)
 			return outcome{was: a.was, over: m, meta: left, cap: r.limit(left.CreatedAt), tried: true}
 		}
 		var conflict *driver.ConflictError
@@ -182,13 +183,14 @@ func (t *toucher) write(ctx context.Context, a *access) outcome {
 	return outcome{was: a.was, meta: m, err: t.failed(ctx, a, err), tried: tried}
 }
 
-// landed counts and remembers a touch of a that wrote m over a record of life was.
-func (t *toucher) landed(ctx context.Context, a *access, was driver.Life, m driver.Meta) {
+// landed counts and remembers a touch of a that began at since and wrote m over a
+// record of life was.
+func (t *toucher) landed(ctx context.Context, a *access, was driver.Life, m driver.Meta, since uint64) {
 	t.ended(ctx, a, TouchWritten, nil)
 	if was.CreatedAt == 0 {
 		t.stats.add(cAdopted)
 	}
-	t.memo.touched(a.key, m)
+	t.memo.touched(a.key, m, since)
 }
 
 // failed counts a touch that did not come about, and returns why in the terms of

@@ -29,11 +29,12 @@ func (s *Store[T]) InsertEntry(ctx context.Context, key string, v T) (Entry[T], 
 	if err != nil {
 		return Entry[T]{}, wrap(ctx, opInsert, err)
 	}
+	since := s.memo.now()
 	m, err := s.insert(ctx, key, v, &r)
 	if err != nil {
 		return Entry[T]{}, wrap(ctx, opInsert, err)
 	}
-	s.memo.wrote(key, m)
+	s.memo.wrote(key, m, since)
 	return Entry[T]{Value: v, Meta: m}, nil
 }
 
@@ -133,7 +134,7 @@ func (s *Store[T]) UpsertEntry(ctx context.Context, key string, v T) (Entry[T], 
 		return Entry[T]{}, err
 	}
 	defer s.gate.leave()
-	l := look[T]{value: &v}
+	l := look[T]{value: &v, since: s.memo.now()}
 	var err error
 	if l.rules, err = s.rulesOf(key, &v); err != nil {
 		return Entry[T]{}, wrap(ctx, opUpsert, err)
@@ -184,7 +185,7 @@ func (s *Store[T]) rewritten(key string, r *rules, l driver.Life, now time.Time,
 // wrote remembers a write of the value that lowered the expiry or not. If that lies
 // beyond the policy still, because only the write told what it was, it comes down now.
 func (s *Store[T]) wrote(ctx context.Context, key string, l *look[T], lowered bool) {
-	s.memo.wrote(key, l.meta)
+	s.memo.wrote(key, l.meta, l.since)
 	now := driver.Ceil(s.clock.Now())
 	if lowered || !s.touches.tight(&l.rules, key, l.meta.Life, now) {
 		return

@@ -23,7 +23,7 @@ type duty struct {
 func (d *duty) overlaps(s *state) bool {
 	w := d.p.w
 	if d.name == "touch entry" || d.reads == 0 && (d.name == "keep" || d.name == "find") {
-		return w.mixed || w.changing || w.policyOf
+		return w.mixed || w.changing || w.policyOf || w.plants && !s.lowered.IsZero()
 	}
 	return !s.lowered.IsZero() && !s.from.Before(d.start.Add(-w.plan.stale)) && !s.lowered.After(d.end)
 }
@@ -143,9 +143,9 @@ func (w *world) judgeTight(d duty, s *state) {
 	if expiry == 0 {
 		expiry = math.MaxInt64
 	}
-	written := d.end // at the latest, or when it was looked at again
-	if at := d.i.ended[d.key]; at.After(written) {
-		written = at
+	written := d.end
+	if w.faults > 0 || w.lost > 0 || w.slow > 0 || p.opts.Touches == slidingttl.Background {
+		written = time.Now() // it may have waited until now
 	}
 	if p.any(s.value.kind, d.start, time.Now(), func(r rule) bool {
 		window := (r.IdleGrace+r.Slack)/8 + 2*w.trip + w.slow + 2*ms

@@ -103,11 +103,29 @@ func (w *world) timedOut(o *op, key string) bool {
 }
 
 // outlived reports whether the record was past the cap that the value it is given
-// brings.
+// brings, or one that another wrote meanwhile.
 func (w *world) outlived(o *op) bool {
-	return o.value.id != 0 && w.sometime(o.key, o.start.Add(-w.plan.stale), o.end, func(s *state, _, _ time.Time) bool {
-		return s.present && o.p.any(o.value.kind, o.start, o.end, func(r rule) bool {
-			return r.dead(driver.Life{CreatedAt: s.CreatedAt}, floor(o.p.clock(o.end)))
-		})
+	if o.value.id == 0 {
+		return false
+	}
+	var brings [kinds]bool
+	brings[o.value.kind] = true
+	var created []driver.Instant
+	w.during(o.key, o.start.Add(-w.plan.stale), o.end, func(s *state, _, _ time.Time) bool {
+		if s.present {
+			brings[s.value.kind] = true
+			created = append(created, s.CreatedAt)
+		}
+		return true
 	})
+	for kind, ok := range brings {
+		if ok && slices.ContainsFunc(created, func(c driver.Instant) bool {
+			return o.p.any(kind, o.start, o.end, func(r rule) bool {
+				return r.dead(driver.Life{CreatedAt: c}, floor(o.p.clock(o.end)))
+			})
+		}) {
+			return true
+		}
+	}
+	return false
 }
