@@ -17,7 +17,7 @@ type drain struct {
 	breaker *breaker
 	parked  parked
 	workers chan struct{} // held by each touch that is carried out
-	came    chan struct{} // told of each touch that comes
+	news    chan struct{} // told when a touch comes or has been carried out
 	over    atomic.Bool   // it is said that touches go faster than the budget
 
 	closing context.Context // ends when Close is called: no budget holds then
@@ -30,7 +30,7 @@ type drain struct {
 
 func (d *drain) init(size, workers int) {
 	d.queue.size = size
-	d.workers, d.came = make(chan struct{}, workers), make(chan struct{}, 1)
+	d.workers, d.news = make(chan struct{}, workers), make(chan struct{}, 1)
 	d.closing, d.shut = context.WithCancel(context.Background())
 }
 
@@ -49,7 +49,7 @@ func (t *toucher) held() bool {
 
 // push queues a. False: the queue is full, and nothing is shed for a's sake.
 func (t *toucher) push(ctx context.Context, a access, shed bool) bool {
-	a.tell, a.sent = nil, time.Time{}
+	a.tell, a.sent, a.probes = nil, time.Time{}, false
 	merged, ok, out := t.drain.queue.put(newQueued(ctx, a), shed)
 	switch {
 	case merged:
@@ -61,12 +61,17 @@ func (t *toucher) push(ctx context.Context, a access, shed bool) bool {
 	case out != nil:
 		t.broken(out.ctx, &out.access, TouchShed, ErrShed)
 	}
-	select {
-	case t.drain.came <- struct{}{}:
-	default:
-	}
+	t.drain.tell()
 	t.run()
 	return true
+}
+
+// tell ends a pause.
+func (d *drain) tell() {
+	select {
+	case d.news <- struct{}{}:
+	default:
+	}
 }
 
 // run sees to it that what waits is carried out.
@@ -124,11 +129,12 @@ func (t *toucher) carryAll() {
 // carry carries out a touch that has waited, and tells done how that went.
 func (t *toucher) carry(w *queued, done func(error)) outcome {
 	a := w.access
-	a.tell, a.waited = done, true
+	a.tell, a.waited, a.probes = done, true, t.drain.breaker.open()
 	a.retold = a.retold || time.Since(w.since) >= lookAfter
 	o := t.share(w.ctx, a, nil)
 	done(errUntried) // unless the touch has told more: it may have been another's
 	<-t.drain.workers
+	t.drain.tell()
 	if t.drain.queue.done(w) {
 		t.run()
 	}
@@ -176,13 +182,13 @@ func (t *toucher) pace() time.Duration {
 
 func (t *toucher) now() driver.Instant { return driver.Floor(t.clock.Now()) }
 
-// pause waits for d, or until another touch comes or Close is called.
+// pause waits for d, or until there are news or Close is called.
 func (t *toucher) pause(d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-	case <-t.drain.came:
+	case <-t.drain.news:
 	case <-t.drain.closing.Done():
 	}
 }

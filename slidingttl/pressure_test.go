@@ -255,6 +255,62 @@ func TestFailingRecordsHoldBackNoOthers(t *testing.T) {
 	})
 }
 
+// Records that died while the store was down hold back none that live.
+func TestDeadRecordsHoldBackNoOthers(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		d.trip = time.Millisecond
+		set := failTouches(d, all)
+		set(true)
+		s := open(t, d, session, nil)
+		breakOpen(t, s, under)
+		for i := range 200 {
+			plant(under, fmt.Sprint("dead", i), 30*time.Second)
+			read(t, s, fmt.Sprint("dead", i))
+		}
+		time.Sleep(time.Minute)
+		plant(under, "k", 10*time.Minute)
+		read(t, s, "k")
+		set(false)
+		time.Sleep(3 * time.Second)
+		if got := d.touched(); !slices.Contains(got, "k") {
+			t.Errorf("k waits with %d others", s.Stats().Pending-1)
+		}
+		if st := s.Stats(); st.Shed != 200 {
+			t.Errorf("%d touches whose record has died are counted as shed, want 200", st.Shed)
+		}
+	})
+}
+
+// A probe that fails after another has closed the breaker is tried again.
+func TestLateProbeIsNotLost(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		var down atomic.Bool
+		down.Store(true)
+		d.before = func(ctx context.Context, op, _ string) error {
+			if op == "touch" && down.Load() {
+				return errors.Join(sleep(ctx, 4*time.Second), errDown)
+			}
+			return nil
+		}
+		s := open(t, d, session, nil)
+		for i := range 20 {
+			plant(under, fmt.Sprint(i), 10*time.Minute)
+			read(t, s, fmt.Sprint(i))
+		}
+		time.Sleep(30 * time.Second)
+		if !s.Stats().BreakerOpen {
+			t.Fatal("the breaker is closed")
+		}
+		down.Store(false)
+		time.Sleep(10 * time.Second)
+		if st := s.Stats(); st.BreakerOpen || st.Touched != 20 || st.TouchFails != st.Retried {
+			t.Errorf("%d of 20 touched, %+v", st.Touched, st)
+		}
+	})
+}
+
 // What waits is carried out nearest death first once the store is back.
 func TestNearestDeathFirst(t *testing.T) {
 	bubble(t, func(t *testing.T) {

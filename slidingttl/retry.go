@@ -33,15 +33,16 @@ func (p *parked) take() []*queued {
 	return all
 }
 
-// later keeps a, which failed, for when the store has recovered: it waits while the
-// breaker is open, and is parked in case that opens soon. False: it was only parked.
+// later keeps a, which failed, for when the store has recovered: it waits if the breaker
+// is open, or was when it was sent, and is parked in case that opens soon. False: it was
+// only parked.
 func (t *toucher) later(ctx context.Context, a access) bool {
 	d := &t.drain
 	if d.breaker == nil || d.isClosing() {
 		return false
 	}
 	a.fails++
-	if d.breaker.open() {
+	if a.probes || d.breaker.open() {
 		return t.push(ctx, a, true)
 	}
 	d.parked.add(newQueued(ctx, a))

@@ -24,6 +24,7 @@ type access struct {
 	by      driver.Instant // at, or the store's share of the slack later: when it is due counts from here
 	retold  bool           // was has been told since by another touch: rules may be of another value
 	waited  bool           // in the queue, where its record may have died
+	probes  bool           // the breaker was open when its turn came
 	fails   int            // how often it has failed
 	sent    time.Time      // when it was given to the store, if somebody asks
 	tell    func(error)    // the breaker is to be told how it goes, through this
