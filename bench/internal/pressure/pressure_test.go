@@ -5,6 +5,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/slidingttl/slidingttl/drivers/redis/redistest"
+
 	"github.com/slidingttl/slidingttl/bench/internal/runner"
 )
 
@@ -44,5 +46,18 @@ func TestInlineSuffers(t *testing.T) {
 	todo = task{Kind: budgetKind, Nodes: 2, Idle: 6 * time.Minute, Keys: 500, Rate: 50, Budget: 1, Length: 6 * time.Minute}
 	if got := simulated(t, inline, todo)["budgets"]; got < 1.5 {
 		t.Errorf("inline: %v budgets", got)
+	}
+}
+
+// On a wire the store refuses touches for two seconds of three.
+func TestOnRedis(t *testing.T) {
+	server := redistest.Start(t)
+	got, err := simulate(strategies[0], task{Kind: latencyKind, Nodes: 1, Idle: 30 * time.Minute, Throttled: 2 * time.Second,
+		Keys: 100, Rate: 50, Length: 3 * time.Second, Address: server.Addr})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got["p50"] > 2000 || got["max"] == 0 {
+		t.Errorf("reads took %v", got)
 	}
 }

@@ -6,17 +6,18 @@ import (
 	"github.com/slidingttl/slidingttl/bench/internal/runner"
 )
 
-func report(p runner.Plan, results *runner.Results, budgets []task) runner.Report {
-	need := unlimited(p)
+// report tells what came of all, and of the tasks with a budget and the one without.
+func report(all []pressed, need task, results *runner.Results, budgets []task) runner.Report {
 	r := runner.Report{
-		Title: "Pressure: a herd, a throttled store, a budget, virtual time",
+		Title: "Pressure: a herd, a throttled store, a budget",
 		Text: fmt.Sprintf(`Inline is a read that writes the touch it finds due and waits for it, one of a key at a
 time in a process. Herd: processes read one key without pause, legs of %v, slack %v.
 Latency: reads at random, each due, over legs of %v, while a touch is refused after 2 to 5 s.
 Recovery and budget: %s keys by a Zipf distribution of exponent 1.1, %s reads a second, slack
 a tenth of the idle timeout, legs of %v. Recovery counts those dead before their promise had run
 out that lived when all had been carried out that waited as the store came back; budgets
-are a quarter and a tenth of the touches that are needed without, for each process its share.`,
+are a quarter and a tenth of the touches that are needed without, for each process its share. All is in virtual time, but
+what is said to be on Redis: there the legs and the throttling come before a redis-server.`,
 			herdLeg, herdSlack, herdLeg, runner.Thousands(need.Keys), runner.Thousands(need.Rate), leg),
 	}
 	m := func(who string, t task, measure string) float64 { return results.Median(who, t.name(), measure) }
@@ -27,19 +28,19 @@ are a quarter and a tenth of the touches that are needed without, for each proce
 	latencies := runner.Table{Title: "Latency of reads, ms", Head: []string{"strategy", "store", "p50", "p99", "most"}}
 	recoveries := runner.Table{Title: "Recovery", Head: []string{"idle timeout, throttled", "strategy", "waited", "drained in, s", "early of those", "early in all"}}
 	var clear task
-	for _, t := range tasks(p) {
+	for _, t := range all {
 		got := func(measure string) float64 { return m(t.strategy, t.task, measure) }
 		number := func(measure string) string { return runner.Number(got(measure)) }
 		switch t.Kind {
 		case herdKind:
 			if t.strategy == ownName {
 				figure(t.task, "writes-per-needed", got("writes-per-needed"), map[int]float64{8: 1.2, 32: 1.5}[t.Nodes])
-				herds.Rows = append(herds.Rows, []string{fmt.Sprint(t.Nodes), number("writes-per-needed"), runner.Number(m(inlineName, t.task, "writes-per-needed"))})
+				herds.Rows = append(herds.Rows, []string{where(t.task) + fmt.Sprint(t.Nodes), number("writes-per-needed"), runner.Number(m(inlineName, t.task, "writes-per-needed"))})
 			}
 		case latencyKind:
-			store := "takes touches"
+			store := where(t.task) + "takes touches"
 			if t.Throttled > 0 {
-				store = fmt.Sprintf("throttled for %v", t.Throttled)
+				store = fmt.Sprintf("%sthrottled for %v", where(t.task), t.Throttled)
 			} else {
 				clear = t.task
 			}
@@ -77,4 +78,12 @@ are a quarter and a tenth of the touches that are needed without, for each proce
 	}
 	r.Tables = []runner.Table{herds, latencies, recoveries, spent}
 	return r
+}
+
+// where is where a task is done, to go before what it does.
+func where(t task) string {
+	if t.Address != "" {
+		return wired
+	}
+	return ""
 }

@@ -18,7 +18,7 @@ const (
 	budgetKind   = "budget"
 )
 
-// task is one simulation.
+// task is one simulation, or a run on a Redis.
 type task struct {
 	Kind       string
 	Nodes      int
@@ -28,9 +28,15 @@ type task struct {
 	Budget     float64       // touches a second of each node
 	Full       bool          // it begins with all keys there
 	Length     time.Duration
+	Address    string // of a Redis, in real time; empty: simulated
+	DB         int
 }
 
 func (t task) name() string {
+	if t.Address != "" {
+		t.Address = ""
+		return "redis/" + t.name()
+	}
 	switch t.Kind {
 	case herdKind:
 		return fmt.Sprintf("%s/%d", t.Kind, t.Nodes)
@@ -62,7 +68,7 @@ const (
 
 // herd has all nodes read one key without pause.
 func herd(s strategy, t task) (runner.Sample, error) {
-	f, err := start(s, t.Nodes, herdLeg, slidingttl.Policy{IdleGrace: 5 * time.Minute, MaxLifetime: maxLifetime, Slack: herdSlack}, 0)
+	f, err := start(s, t, herdLeg, slidingttl.Policy{IdleGrace: 5 * time.Minute, MaxLifetime: maxLifetime, Slack: herdSlack})
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +96,7 @@ func herd(s strategy, t task) (runner.Sample, error) {
 
 // latency has reads that are all due meet a store that takes no touches, or one that does.
 func latency(s strategy, t task) (runner.Sample, error) {
-	f, err := start(s, t.Nodes, herdLeg, slidingttl.Policy{IdleGrace: t.Idle, MaxLifetime: maxLifetime}, 0)
+	f, err := start(s, t, herdLeg, slidingttl.Policy{IdleGrace: t.Idle, MaxLifetime: maxLifetime})
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +105,7 @@ func latency(s strategy, t task) (runner.Sample, error) {
 		return nil, err
 	}
 	uniform := func() uint64 { return r.Uint64N(uint64(t.Keys)) }
-	f.traffic(r, uniform, t.Rate, 10*time.Second)
+	f.traffic(r, uniform, t.Rate, t.Length/6)
 	f.took = []time.Duration{}
 	if t.Throttled > 0 {
 		f.w.throttle(true)
@@ -112,7 +118,7 @@ func latency(s strategy, t task) (runner.Sample, error) {
 
 // recovery throttles the store for a while and looks for who dies of it thereafter.
 func recovery(s strategy, t task) (runner.Sample, error) {
-	f, err := start(s, t.Nodes, leg, slidingttl.Policy{IdleGrace: t.Idle, MaxLifetime: maxLifetime, Slack: t.Idle / 10}, 0)
+	f, err := start(s, t, leg, slidingttl.Policy{IdleGrace: t.Idle, MaxLifetime: maxLifetime, Slack: t.Idle / 10})
 	if err != nil {
 		return nil, err
 	}
@@ -150,7 +156,7 @@ func recovery(s strategy, t task) (runner.Sample, error) {
 
 // budget gives the nodes a budget each. Growing slack may double a life.
 func budget(s strategy, t task) (runner.Sample, error) {
-	f, err := start(s, t.Nodes, leg, slidingttl.Policy{IdleGrace: t.Idle, MaxLifetime: maxLifetime, Slack: t.Idle / 10, MaxSlack: t.Idle}, t.Budget)
+	f, err := start(s, t, leg, slidingttl.Policy{IdleGrace: t.Idle, MaxLifetime: maxLifetime, Slack: t.Idle / 10, MaxSlack: t.Idle})
 	if err != nil {
 		return nil, err
 	}

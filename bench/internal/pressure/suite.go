@@ -1,22 +1,30 @@
 package pressure
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/slidingttl/slidingttl/drivers/redis/redistest"
+
 	"github.com/slidingttl/slidingttl/bench/internal/runner"
 )
 
-const suiteName = "pressure"
+const (
+	suiteName = "pressure"
+	wired     = "on Redis: " // before the name of a strategy, in real time
+)
 
 // Suite is the strategies under pressure.
 func Suite() runner.Suite {
-	s := runner.Suite{Name: suiteName, Run: measure, Smoke: task{Kind: herdKind, Nodes: 2, Length: 10 * time.Second}}
+	s := runner.Suite{Name: suiteName, Run: measure, Smoke: task{Kind: herdKind, Nodes: 2, Length: 200 * time.Millisecond}}
 	for _, st := range strategies {
-		s.Contestants = append(s.Contestants, runner.InBubbles(st.name, func(t task) (runner.Sample, error) { return simulate(st, t) }))
+		do := func(t task) (runner.Sample, error) { return simulate(st, t) }
+		s.Contestants = append(s.Contestants, runner.InBubbles(st.name, do),
+			runner.Serving(wired+st.name, func() (func(task) (runner.Sample, error), error) { return do, nil }))
 	}
 	return s
 }
@@ -47,6 +55,25 @@ func tasks(p runner.Plan) (all []pressed) {
 	return all
 }
 
+// wires are the tasks that are done in real time as well, those of a slice together.
+func wires(address string) (all [][]pressed) {
+	herds := append(both(task{Kind: herdKind, Nodes: 8}), both(task{Kind: herdKind, Nodes: 32})...)
+	for i := range herds {
+		herds[i].Length = 3 * time.Minute
+	}
+	all = append(all, herds)
+	for _, throttled := range []time.Duration{0, time.Minute} {
+		all = append(all, both(task{Kind: latencyKind, Nodes: 1, Idle: 30 * time.Minute, Throttled: throttled,
+			Keys: 2000, Rate: 200, Length: time.Minute}))
+	}
+	for _, together := range all {
+		for i := range together {
+			together[i].Address, together[i].DB = address, i
+		}
+	}
+	return all
+}
+
 // budgeted are the tasks with a budget, as a share of the touches that are needed.
 func budgeted(p runner.Plan, needed float64) []task {
 	empty := unlimited(p)
@@ -72,7 +99,11 @@ func measure(p runner.Plan) (runner.Report, error) {
 	once := func(who string, t task) (runner.Sample, error) {
 		began := time.Now()
 		// One thread: a bubble's goroutines mostly wait for each other.
-		s, err := runner.Once(suiteName, who, t, "GOMAXPROCS=1")
+		contestant := who
+		if t.Address != "" {
+			contestant = wired + who
+		}
+		s, err := runner.Once(suiteName, contestant, t, "GOMAXPROCS=1")
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", t.name(), err)
 		}
@@ -107,5 +138,27 @@ func measure(p runner.Plan) (runner.Report, error) {
 	if err := g.Wait(); err != nil {
 		return runner.Report{}, err
 	}
-	return report(p, results, budgets), nil
+	all := tasks(p)
+	g.SetLimit(4) // which mostly wait
+	if !p.Quick {
+		server, err := redistest.Run(context.Background())
+		if err != nil {
+			p.Log("NOT RUN on a wire: %v", err)
+			return report(all, unlimited(p), results, budgets), nil
+		}
+		defer server.Close()
+		for _, together := range wires(server.Addr) {
+			for _, t := range together {
+				g.Go(func() error {
+					_, err := once(t.strategy, t.task)
+					return err
+				})
+			}
+			if err := g.Wait(); err != nil {
+				return runner.Report{}, err
+			}
+			all = append(all, together...)
+		}
+	}
+	return report(all, unlimited(p), results, budgets), nil
 }

@@ -9,7 +9,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redis/rueidis"
+
 	"github.com/slidingttl/slidingttl/drivers/memory"
+	"github.com/slidingttl/slidingttl/drivers/redis"
 	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 
@@ -20,7 +23,7 @@ import (
 // callers.
 type fleet struct {
 	w      *wire
-	under  *memory.Driver[int]
+	closes func() error // of the store
 	policy slidingttl.Policy
 	nodes  []node
 
@@ -30,21 +33,38 @@ type fleet struct {
 	took     []time.Duration  // by each read, if it is not nil
 }
 
-// start opens nodes processes over an empty store, with a budget each.
-func start(s strategy, nodes int, leg time.Duration, p slidingttl.Policy, budget float64) (*fleet, error) {
-	under, err := memory.New[int](nil)
+// start opens the processes of t over an empty store, with a budget each.
+func start(s strategy, t task, leg time.Duration, p slidingttl.Policy) (*fleet, error) {
+	under, closes, err := t.store()
 	if err != nil {
 		return nil, err
 	}
-	f := &fleet{w: newWire(under, leg), under: under, policy: p, promised: make(map[string]driver.Instant)}
-	for range nodes {
-		n, err := s.open(f.w, p, budget)
+	f := &fleet{w: newWire(under, leg), closes: closes, policy: p, promised: make(map[string]driver.Instant)}
+	for range t.Nodes {
+		n, err := s.open(f.w, p, t.Budget)
 		if err != nil {
 			return nil, err
 		}
 		f.nodes = append(f.nodes, n)
 	}
 	return f, nil
+}
+
+// store is one in memory, or the Redis that t names.
+func (t task) store() (driver.Driver[int], func() error, error) {
+	if t.Address == "" {
+		d, err := memory.New[int](nil)
+		return d, d.Close, err
+	}
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{t.Address}, SelectDB: t.DB})
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := client.Do(context.Background(), client.B().Flushdb().Build()).Error(); err != nil {
+		return nil, nil, err
+	}
+	d, err := redis.New[int](client, nil)
+	return d, func() error { client.Close(); return nil }, err
 }
 
 // stop closes all, and counts those that are left with less than was promised.
@@ -57,7 +77,7 @@ func (f *fleet) stop() (err error) {
 			f.died = append(f.died, e)
 		}
 	}
-	return errors.Join(err, f.under.Close())
+	return errors.Join(err, f.closes())
 }
 
 // early is how many records died early that had until from, or more.
@@ -123,7 +143,7 @@ func (f *fleet) populate(r *rand.Rand, keys int) error {
 	now := driver.Floor(time.Now())
 	for k := range keys {
 		life := driver.Life{CreatedAt: now, ExpiresAt: now.Add(time.Duration(r.Int64N(int64(f.policy.IdleGrace+f.policy.Slack)))) + 1}
-		if _, err := f.under.Insert(context.Background(), strconv.Itoa(k), 0, life, now); err != nil {
+		if _, err := f.w.Driver.Insert(context.Background(), strconv.Itoa(k), 0, life, now); err != nil {
 			return err
 		}
 		f.w.expires[strconv.Itoa(k)] = life.ExpiresAt
