@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/slidingttl/slidingttl/bench/internal/inmemory"
+	"github.com/slidingttl/slidingttl/bench/internal/pressure"
 	"github.com/slidingttl/slidingttl/bench/internal/rows"
 	"github.com/slidingttl/slidingttl/bench/internal/runner"
 	"github.com/slidingttl/slidingttl/bench/internal/sessions"
@@ -33,6 +34,7 @@ func suites() []runner.Suite {
 		inmemory.Suite(),
 		sessions.Suite(),
 		simulation.Suite(),
+		pressure.Suite(),
 		stores.Couchbase(),
 		stores.DynamoDB(),
 		stores.Redis(),

@@ -2,18 +2,23 @@ package slidingttl
 
 import (
 	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/sony/gobreaker/v2"
 )
 
-// breaker opens when the store does not take touches, so that reads need not find
-// out one by one. A nil breaker never opens.
+// breaker opens when the store does not take touches in the time that a read waits, so
+// that reads need not find out one by one. A nil breaker never opens.
 type breaker struct {
 	gobreaker *gobreaker.TwoStepCircuitBreaker[struct{}]
+	failing   atomic.Bool // the last touch failed: it was not merely late
 	changed   func(open bool)
-	changes   atomic.Int32 // that changed is still to be told of
+	changes   atomic.Int32 // how often it has opened or closed
+	told      atomic.Int32 // changes, when changed was last called
+	telling   sync.Mutex   // held while changed runs; guards wasOpen
+	wasOpen   bool         // what changed was last called with
 }
 
 // errUntried says of a touch that it tells nothing of the store.
@@ -47,26 +52,42 @@ func newBreaker(changed func(open bool)) *breaker {
 	return b
 }
 
-// open reports whether the store is not known to take touches.
+// open reports whether the store is not known to take touches in time.
 func (b *breaker) open() bool { return b != nil && b.gobreaker.State() != gobreaker.StateClosed }
 
-// allow lets a touch go ahead, and returns what is to be told of it: at once when it
-// is late, and else how it ended. False: the breaker is open.
+// down reports whether the store is not known to take touches at all.
+func (b *breaker) down() bool { return b.open() && b.failing.Load() }
+
+// allow returns what is to be told of a touch: at once when it is late, and then how
+// it ended. False: the breaker is open, and it is not time to probe the store.
 func (b *breaker) allow() (done func(error), ok bool) {
 	if b == nil {
 		return func(error) {}, true
 	}
 	tell, err := b.gobreaker.Allow()
-	if err != nil {
-		return func(error) {}, false
-	}
-	var told atomic.Bool
+	told := atomic.Bool{}
+	told.Store(err != nil)
 	return func(err error) {
+		if err != errUntried && err != errLate {
+			b.failing.Store(err != nil)
+		}
 		if told.CompareAndSwap(false, true) {
 			tell(err)
-			for ; b.changes.Load() > 0; b.changes.Add(-1) {
-				b.changed(b.open())
-			}
+			b.tell()
 		}
-	}, true
+	}, err == nil
+}
+
+// tell calls changed after a change, in order: one who finds another calling leaves it
+// to him.
+func (b *breaker) tell() {
+	for b.told.Load() != b.changes.Load() && b.telling.TryLock() {
+		n := b.changes.Load()
+		if open := b.open(); open != b.wasOpen {
+			b.wasOpen = open
+			b.changed(open)
+		}
+		b.told.Store(n)
+		b.telling.Unlock()
+	}
 }

@@ -38,12 +38,17 @@ func newBudget(touches float64) *budget {
 // take spends on one touch now, if there is something to spend.
 func (b *budget) take() bool { return b == nil || b.tokens.Allow() }
 
-// reserve spends on one touch of those that wait and returns in how long it may go.
-func (b *budget) reserve() time.Duration {
+// next spends on one touch of those that wait, or returns in how long it can.
+func (b *budget) next() time.Duration {
 	if b == nil {
 		return 0
 	}
-	return b.tokens.Reserve().Delay()
+	r := b.tokens.Reserve()
+	wait := r.Delay()
+	if wait > 0 {
+		r.Cancel()
+	}
+	return wait
 }
 
 // pace sets the speed by the touches that wait, given by the time that each has left,
@@ -76,7 +81,11 @@ func (b *budget) grown(r *rules) driver.Instant {
 		return 0
 	}
 	b.mu.Lock()
-	share := b.backlog * 1000 / (float64(r.keep) / 4)
+	backlog := b.backlog
+	if idle := time.Since(b.paced) - budgetPace; idle > 0 { // nothing waits
+		backlog *= math.Exp(-float64(idle) / float64(backlogSmoothing))
+	}
 	b.mu.Unlock()
+	share := backlog * 1000 / (float64(r.keep) / 4)
 	return driver.Instant(min(1, share) * float64(r.reach-r.stored))
 }

@@ -71,12 +71,13 @@ func (e *Error) Error() string { return "slidingttl: " + e.Op + ": " + e.Err.Err
 // Unwrap returns the error inside.
 func (e *Error) Unwrap() error { return e.Err }
 
-// DrainError says that Close gave up touches because its context ended. The
-// records stay as they are: each is as much alive as its stored expiry says.
+// DrainError says that Close gave up touches because its context ended, or because the
+// breaker was open and the store refused the first of those that waited. The records
+// stay as they are: each is as much alive as its stored expiry says.
 type DrainError struct {
 	Abandoned int   // touches that were queued or under way and were not done
 	Calls     int   // calls of the store that had not returned: a touch that one of them finds due fails
-	Err       error // the context's error
+	Err       error // the context's error, or the store's
 }
 
 // Error implements error.
@@ -84,7 +85,7 @@ func (e *DrainError) Error() string {
 	return fmt.Sprintf("%d touches given up, %d calls still under way: %v", e.Abandoned, e.Calls, e.Err)
 }
 
-// Unwrap returns the context's error.
+// Unwrap returns why they were given up.
 func (e *DrainError) Unwrap() error { return e.Err }
 
 // PanicError says that hooks panicked. The store recovered and went on; Close

@@ -95,10 +95,12 @@ func (s *Store[T]) readMulti(ctx context.Context, op string, keys []string) (fou
 }
 
 // bringAll brings about the touches that a call for many found due, some at a time,
-// and returns what became of each.
+// waiting for all of them as long as for one, and returns what became of each.
 func (s *Store[T]) bringAll(ctx context.Context, all []access) []error {
 	errs := make([]error, len(all))
-	s.each(len(all), func(i int) { errs[i] = s.touches.bring(ctx, &all[i], false).err })
+	late, stop := s.touches.late()
+	defer stop()
+	s.each(len(all), func(i int) { errs[i] = s.touches.bringUntil(ctx, &all[i], late).err })
 	return errs
 }
 

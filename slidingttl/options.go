@@ -58,8 +58,9 @@ type Options[T any] struct {
 	// Budget is how many touches a second this process may make. Touches above it
 	// wait, nearest death first, and come to fewer: a later access to a key merges
 	// with one that waits. Slack grows to Policy.MaxSlack where that is not
-	// enough. Only touches whose record would die go beyond the budget. Zero: as
-	// many as are due.
+	// enough. Only touches whose record would die go beyond the budget, and those
+	// that Touch asks for, which wait for nobody but are counted against it. Zero:
+	// as many as are due. A local driver has no use for it. Not with Strict.
 	Budget float64
 
 	// Queue bounds the touches that wait, one a record: in Background mode, above
@@ -69,8 +70,8 @@ type Options[T any] struct {
 	// record is farthest from death is shed.
 	Queue int
 
-	// Workers bounds the touches under way at once in Background mode, and those
-	// of one GetMulti in Wait mode. Zero: 8.
+	// Workers bounds the touches under way at once of those that have waited in the
+	// queue, and those of one GetMulti. Zero: 8.
 	Workers int
 
 	// TouchWait bounds how long a read waits for its touch. Zero: 100 ms. The
@@ -84,7 +85,7 @@ type Options[T any] struct {
 
 	// Strict makes a read fail when the touch it waited for failed. By default
 	// the value that was read is returned, and the failure counted and handed to
-	// OnTouchError. Not with Background.
+	// OnTouchError. Not with Background or a Budget.
 	Strict bool
 
 	// Latest makes every read one that is not stale, on a driver whose reads may
@@ -157,6 +158,8 @@ func (o Options[T]) validate() (Options[T], error) {
 		return invalid("TouchTimeout", o.TouchTimeout.String(), "must not be negative")
 	case o.Strict && o.Touches == Background:
 		return invalid("Strict", "true", "must be false with Touches: Background, where no read waits for its touch")
+	case o.Strict && o.Budget > 0:
+		return invalid("Strict", "true", "must be false with a Budget, for which touches wait but no read does")
 	}
 	if o.Queue == 0 {
 		o.Queue = defaultQueue

@@ -14,10 +14,11 @@ import (
 type queue struct {
 	size int
 
-	mu      sync.Mutex // guards the rest
-	waiting map[life]*queued
-	nearest deaths // nearest death first
-	last    deaths // farthest first
+	mu      sync.Mutex       // guards the rest
+	records map[life]*queued // those that wait, and those that are carried out
+	nearest deaths           // of those that wait, nearest death first
+	last    deaths           // farthest first
+	behind  int              // those that wait behind one that is carried out
 }
 
 // life names one life of a key: two of them have nothing to say to each other.
@@ -26,35 +27,51 @@ type life struct {
 	created driver.Instant
 }
 
-// queued is a touch that waits.
+// queued is a touch that waits or is carried out.
 type queued struct {
 	ctx context.Context // values only
 	access
-	since  time.Time // when it came
-	places [2]int    // in the heaps
+	since   time.Time // when it came
+	places  [2]int    // in the heaps
+	carried bool
+	next    *queued // waits for the end of this one
 }
 
-// put queues a touch. One of a record that waits already is merged with it: the later
+func newQueued(ctx context.Context, a access) *queued {
+	return &queued{ctx: context.WithoutCancel(ctx), access: a, since: time.Now()}
+}
+
+func (w *queued) name() life { return life{w.key, w.was.CreatedAt} }
+
+// put queues w. If a touch of its record waits already the two are merged: the later
 // access's promise covers both. Where the queue is full the touch farthest from death
-// is shed for it, which may be a itself, or if shed is not set a is refused.
-func (q *queue) put(ctx context.Context, a access, shed bool) (merged, ok bool, out *queued) {
+// is shed for it, which may be w itself, or if shed is not set w is refused.
+//
+// While a touch of the record is carried out w waits for its end, so that a key whose
+// touches are slow does not keep all workers.
+func (q *queue) put(w *queued, shed bool) (merged, ok bool, out *queued) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	name := life{a.key, a.was.CreatedAt}
-	if w := q.waiting[name]; w != nil {
-		if a.at >= w.at {
-			w.ctx, w.access = context.WithoutCancel(ctx), a
-			heap.Fix(&q.nearest, w.places[0])
-			heap.Fix(&q.last, w.places[1])
-		}
-		return true, true, nil
-	}
-	w := &queued{ctx: context.WithoutCancel(ctx), access: a, since: time.Now()}
-	if q.waiting == nil {
-		q.waiting = make(map[life]*queued)
+	if q.records == nil {
+		q.records = make(map[life]*queued)
 		q.last.farthest = true
 	}
-	if len(q.waiting) >= q.size {
+	switch old := q.records[w.name()]; {
+	case old == nil:
+	case !old.carried:
+		old.merge(w)
+		heap.Fix(&q.nearest, old.places[0])
+		heap.Fix(&q.last, old.places[1])
+		return true, true, nil
+	case old.next != nil:
+		old.next.merge(w)
+		return true, true, nil
+	default:
+		old.next = w
+		q.behind++
+		return false, true, nil
+	}
+	if q.nearest.Len() >= q.size {
 		if !shed {
 			return false, false, nil
 		}
@@ -62,44 +79,89 @@ func (q *queue) put(ctx context.Context, a access, shed bool) (merged, ok bool, 
 			return false, true, w
 		}
 		q.remove(out)
+		delete(q.records, out.name())
 	}
-	q.waiting[name] = w
-	heap.Push(&q.nearest, w)
-	heap.Push(&q.last, w)
+	q.add(w)
 	return false, true, out
 }
 
-// take removes the touch nearest to death, nil if there is none.
+// merge makes w stand for later as well.
+func (w *queued) merge(later *queued) {
+	fails := max(w.fails, later.fails)
+	if later.at >= w.at {
+		w.ctx, w.access, w.since = later.ctx, later.access, later.since
+	}
+	w.fails = fails
+}
+
+// take returns the touch nearest to death, to be carried out until done is called, nil
+// if there is none.
 func (q *queue) take() *queued {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(q.waiting) == 0 {
+	if q.nearest.Len() == 0 {
 		return nil
 	}
 	w := q.nearest.all[0]
 	q.remove(w)
+	w.carried = true
 	return w
+}
+
+// done ends what take began, and reports whether a touch of the same record waited for it.
+func (q *queue) done(w *queued) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	delete(q.records, w.name())
+	if w.next == nil {
+		return false
+	}
+	q.behind--
+	q.add(w.next)
+	return true
+}
+
+func (q *queue) add(w *queued) {
+	q.records[w.name()] = w
+	heap.Push(&q.nearest, w)
+	heap.Push(&q.last, w)
 }
 
 func (q *queue) remove(w *queued) {
 	heap.Remove(&q.nearest, w.places[0])
 	heap.Remove(&q.last, w.places[1])
-	delete(q.waiting, life{w.key, w.was.CreatedAt})
 }
 
-// drop empties the queue and returns what it held.
-func (q *queue) drop() []*queued {
+// drop empties the queue and returns what waited, in no order.
+func (q *queue) drop() (dropped []*queued) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	dropped := q.nearest.all
-	q.waiting, q.nearest.all, q.last.all = nil, nil, nil
+	for name, w := range q.records {
+		switch {
+		case !w.carried:
+			dropped = append(dropped, w)
+			delete(q.records, name)
+		case w.next != nil:
+			dropped = append(dropped, w.next)
+			w.next = nil
+		}
+	}
+	q.nearest.all, q.last.all, q.behind = nil, nil, 0
 	return dropped
 }
 
+// len returns how many touches wait.
 func (q *queue) len() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return len(q.waiting)
+	return q.nearest.Len() + q.behind
+}
+
+// ready reports whether one of them can be taken.
+func (q *queue) ready() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.nearest.Len() > 0
 }
 
 // left returns how long each of the touches has until its record dies at, in no order.
@@ -113,11 +175,11 @@ func (q *queue) left(now driver.Instant) []time.Duration {
 	return left
 }
 
-// first returns how long the touch nearest to death has left.
+// first returns how long the touch that is next has left.
 func (q *queue) first(now driver.Instant) (time.Duration, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(q.waiting) == 0 {
+	if q.nearest.Len() == 0 {
 		return 0, false
 	}
 	return q.nearest.all[0].dies().Sub(now), true
@@ -129,6 +191,15 @@ func (w *queued) dies() driver.Instant {
 		return driver.MaxInstant
 	}
 	return w.was.ExpiresAt
+}
+
+// turn is when w comes to its turn, earlier ones first: by its death, and the more often
+// it has failed behind the more others, so that records whose touches fail hold none back.
+func (w *queued) turn() driver.Instant {
+	if w.fails == 0 {
+		return w.dies()
+	}
+	return w.dies().Add(breakerWindow << min(w.fails, 16))
 }
 
 // deaths is a heap of touches by the death of their records.
@@ -148,9 +219,9 @@ func (h *deaths) Len() int { return len(h.all) }
 
 func (h *deaths) Less(i, j int) bool {
 	if h.farthest {
-		i, j = j, i
+		return h.all[i].dies() > h.all[j].dies()
 	}
-	return h.all[i].dies() < h.all[j].dies()
+	return h.all[i].turn() < h.all[j].turn()
 }
 
 func (h *deaths) Swap(i, j int) {

@@ -69,7 +69,7 @@ func (s *Store[T]) readTouch(ctx context.Context, op, key string, l *look[T], as
 			go unless()
 			return true, ctx.Err()
 		case <-late:
-			plain = s.loadAside(ctx, key) // which may be faster than what goes on here
+			late, plain = nil, s.loadAside(ctx, key) // which may be faster than what goes on here
 		case p := <-plain:
 			go unless()
 			l.late, l.value, l.meta = true, p.value, p.meta

@@ -40,7 +40,7 @@ func (o outcome) verdict() error {
 // share joins the touch of a's key that is under way, or starts one, and follows
 // with another where that one does not serve a. When ctx or late ends the wait the
 // rest goes on by itself.
-func (t *toucher) share(ctx context.Context, a access, late <-chan time.Time) outcome {
+func (t *toucher) share(ctx context.Context, a access, late <-chan struct{}) outcome {
 	if !t.start() {
 		t.fail(ctx, &a, ErrClosed)
 		return outcome{meta: a.was, err: ErrClosed}
@@ -82,7 +82,7 @@ func (t *toucher) follow(ctx context.Context, a access, shared <-chan singleflig
 	case t.serves(&a, o):
 		t.joined(ctx, a, o)
 	default:
-		t.wait(ctx, &a)
+		t.share(ctx, a, nil)
 	}
 }
 

@@ -125,9 +125,7 @@ func New[T any](d driver.Driver[T], p Policy, opts *Options[T]) (*Store[T], erro
 		s.touches.patience = 0
 	}
 	s.touches.jitter.seed = maphash.MakeSeed()
-	s.touches.drain.queue.size, s.touches.drain.workers = o.Queue, o.Workers
-	s.touches.drain.closing, s.touches.drain.probe = make(chan struct{}), make(chan probe, 1)
-	s.touches.drain.probe <- unprobed
+	s.touches.drain.init(o.Queue, o.Workers)
 	if s.local == nil {
 		s.touches.drain.budget = newBudget(o.Budget)
 	}
@@ -241,9 +239,10 @@ func (s *Store[T]) Stats() Stats {
 }
 
 // Close makes further calls fail with ErrClosed and waits for the calls under way
-// and for the touches that are queued, that run or that those calls find due. If
-// ctx ends first it gives up the rest and says how much in a *[DrainError]. The
-// touches under way have then returned. The driver stays open. Closing again is
+// and for the touches that are queued, that run or that those calls find due, nearest
+// death first and whatever the budget. If ctx ends first, or the breaker is open and the
+// store still refuses a touch, it gives up the rest and says how much in a *[DrainError].
+// The touches under way have then returned. The driver stays open. Closing again is
 // no error.
 func (s *Store[T]) Close(ctx context.Context) error {
 	s.gate.close()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"sync"
 	"testing"
 	"time"
@@ -33,6 +34,11 @@ func TestNewRejectsBadInput(t *testing.T) {
 		{"Options.Workers", good, session, &options{Workers: -1}},
 		{"Options.TouchTimeout", good, session, &options{TouchTimeout: -1}},
 		{"Options.Strict", good, session, &options{Strict: true, Touches: slidingttl.Background}},
+		{"Options.Strict", good, session, &options{Strict: true, Budget: 1}},
+		{"Options.Budget", good, session, &options{Budget: -1}},
+		{"Options.Budget", good, session, &options{Budget: math.NaN()}},
+		{"Options.Budget", good, session, &options{Budget: math.Inf(1)}},
+		{"Policy.MaxSlack", good, slidingttl.Policy{IdleGrace: time.Minute, MaxLifetime: time.Hour, Slack: 2 * time.Second, MaxSlack: time.Second}, nil},
 	} {
 		_, err := slidingttl.New(tt.d, tt.policy, tt.opts)
 		var invalid *slidingttl.InvalidError

@@ -1,9 +1,11 @@
 package slidingttl
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/singleflight"
@@ -21,7 +23,9 @@ type access struct {
 	since   uint64         // the memo's clock before the record was read
 	by      driver.Instant // at, or the store's share of the slack later: when it is due counts from here
 	retold  bool           // was has been told since by another touch: rules may be of another value
-	waited  bool           // it has waited so long that its record may have died
+	waited  bool           // in the queue, where its record may have died
+	probes  bool           // the breaker was open when its turn came
+	fails   int            // how often it has failed
 	sent    time.Time      // when it was given to the store, if somebody asks
 	tell    func(error)    // the breaker is to be told how it goes, through this
 }
@@ -53,6 +57,7 @@ type toucher struct {
 	jitter     jitter
 	drain      drain
 
+	givenUp atomic.Int64    // touches that close has given up
 	stop    context.Context // ends when close gives up
 	giveUp  context.CancelFunc
 	running sync.WaitGroup // touches under way, and workers
@@ -85,40 +90,52 @@ var (
 // record as it is then, or errLate where the read need not wait for that. A read
 // that has waited does not wait again.
 func (t *toucher) bring(ctx context.Context, a *access, waited bool) outcome {
-	if t.local {
-		return t.wait(ctx, a)
-	}
-	if held := t.held(); held || t.background {
-		if t.push(ctx, *a, held) {
-			return outcome{meta: a.was}
-		}
-	}
-	if waited {
-		return t.share(ctx, *a, over)
+	if waited || t.local {
+		return t.bringUntil(ctx, a, over)
 	}
 	late, stop := t.late()
 	defer stop()
+	return t.bringUntil(ctx, a, late)
+}
+
+// bringUntil is bring for a read that waits until late is closed.
+func (t *toucher) bringUntil(ctx context.Context, a *access, late <-chan struct{}) outcome {
+	if t.local {
+		return t.wait(ctx, a)
+	}
+	held := t.held()
+	select {
+	case <-late:
+	default:
+		if !held && !t.background {
+			return t.share(ctx, *a, late)
+		}
+	}
+	if t.push(ctx, *a, held) {
+		return outcome{meta: a.was}
+	}
 	return t.share(ctx, *a, late)
 }
 
 // over is a wait that has ended.
-var over = func() <-chan time.Time {
-	c := make(chan time.Time)
+var over = func() <-chan struct{} {
+	c := make(chan struct{})
 	close(c)
 	return c
 }()
 
-// late returns what ends a read's wait for its touch, and how to stop that.
-func (t *toucher) late() (<-chan time.Time, func() bool) {
+// late returns what is closed when a read has waited long enough for its touches, and
+// how to stop that.
+func (t *toucher) late() (<-chan struct{}, context.CancelFunc) {
 	if t.patience == 0 {
-		return nil, func() bool { return false }
+		return nil, func() {}
 	}
-	timer := time.NewTimer(t.patience)
-	return timer.C, timer.Stop
+	ctx, stop := context.WithTimeout(context.Background(), t.patience)
+	return ctx.Done(), stop
 }
 
-// wait brings about the touch that a needs and returns the record as it is then.
-// It waits no longer than ctx; the touch goes on.
+// wait brings about the touch that a needs and returns the record as it is then. It
+// waits no longer than ctx, and for no budget; the touch goes on.
 func (t *toucher) wait(ctx context.Context, a *access) outcome {
 	if t.local {
 		a.sent = t.hooks.touching()
@@ -126,6 +143,7 @@ func (t *toucher) wait(ctx context.Context, a *access) outcome {
 		t.account(ctx, a, o)
 		return o
 	}
+	t.drain.budget.take()
 	return t.share(ctx, *a, nil)
 }
 
@@ -199,7 +217,7 @@ func (t *toucher) failed(ctx context.Context, a *access, err error) error {
 	if err == errLost || errors.Is(err, ErrNotFound) {
 		t.memo.forget(a.key)
 		if a.waited && !a.was.Alive(t.now()) {
-			t.shed(&queued{ctx: ctx, access: *a}) // it died waiting, for all that is known
+			t.broken(ctx, a, TouchShed, ErrShed) // it died waiting, for all that is known
 		} else {
 			t.ended(ctx, a, TouchLost, nil)
 		}
@@ -215,45 +233,9 @@ func (t *toucher) failed(ctx context.Context, a *access, err error) error {
 	return err
 }
 
-// account counts and reports the touch a if it failed for good.
-func (t *toucher) account(ctx context.Context, a *access, o outcome) {
-	if broke(o.err) {
-		t.fail(ctx, a, o.err)
-	}
-}
-
-// fail counts and reports a touch that failed.
-func (t *toucher) fail(ctx context.Context, a *access, err error) {
-	t.broken(ctx, a, TouchFailed, err)
-}
-
-// broken counts and reports a touch that did not come about, and the promise that it
-// broke thereby at most.
-func (t *toucher) broken(ctx context.Context, a *access, o TouchOutcome, err error) {
-	short := a.rules.deadline(a.was.CreatedAt, a.at) - a.was.ExpiresAt
-	if a.was.ExpiresAt != 0 && short > 0 && !a.rules.promote {
-		t.stats.addN(cBroken, int(short))
-	}
-	t.ended(ctx, a, o, err)
-	t.hooks.touchError(ctx, a.key, err)
-}
-
-// ended counts the end of a touch, and tells of it.
-func (t *toucher) ended(ctx context.Context, a *access, o TouchOutcome, err error) {
-	t.stats.add(o.counter())
-	if t.hooks.observer.Touch == nil {
-		return
-	}
-	e := TouchEvent{Outcome: o, Left: a.was.ExpiresAt.Sub(t.now()), Err: err}
-	if !a.sent.IsZero() {
-		e.Duration = time.Since(a.sent)
-	}
-	t.hooks.touch(ctx, e)
-}
-
 // close waits for the calls that g counts and the touches queued and under way.
 // When ctx ends first it gives up what is left, and waits for the touches under
-// way to return.
+// way to return. What waits is given up as well when the store takes no touches.
 func (t *toucher) close(ctx context.Context, g *gate) error {
 	t.drain.shut()
 	done := make(chan struct{})
@@ -265,22 +247,24 @@ func (t *toucher) close(ctx context.Context, g *gate) error {
 		t.running.Wait()
 		close(done)
 	}()
-	var err error
+	var why error
+	calls := 0
 	select {
 	case <-done:
+		why = cmp.Or(t.drain.refused, ErrClosed)
 	case <-ctx.Done():
-		before := t.stats.sum(cTouchFails)
 		t.halting.Lock()
 		t.halted = true
 		t.halting.Unlock()
 		t.giveUp()
 		t.drop()
 		<-done
-		abandoned := int(t.stats.sum(cTouchFails) - before)
-		if calls := g.under(); abandoned+calls > 0 {
-			err = &DrainError{Abandoned: abandoned, Calls: calls, Err: ctx.Err()}
-		}
+		why, calls = ctx.Err(), g.under()
 	}
 	t.giveUp()
+	var err error
+	if abandoned := int(t.givenUp.Swap(0)); abandoned+calls > 0 {
+		err = &DrainError{Abandoned: abandoned, Calls: calls, Err: why}
+	}
 	return errors.Join(err, t.hooks.Err())
 }

@@ -17,7 +17,7 @@ type own struct {
 }
 
 // openOwn opens a store whose slack is a percentage of the idle timeout.
-func openOwn(percent time.Duration) func(time.Duration) (store, error) {
+func openOwn(percent time.Duration, opts *slidingttl.Options[value]) func(time.Duration) (store, error) {
 	return func(idle time.Duration) (store, error) {
 		d, err := memory.New[value](nil)
 		if err != nil {
@@ -27,8 +27,16 @@ func openOwn(percent time.Duration) func(time.Duration) (store, error) {
 			IdleGrace:   idle,
 			MaxLifetime: 24 * idle,
 			Slack:       idle * percent / 100,
-		}, nil)
+		}, opts)
 		return &own{context.Background(), d, s}, err
+	}
+}
+
+// watched has touches bounded and seen, which reads that are not due are not to pay for.
+func watched() *slidingttl.Options[value] {
+	return &slidingttl.Options[value]{
+		Budget:   1000,
+		Observer: &slidingttl.Observer{Touch: func(context.Context, slidingttl.TouchEvent) {}},
 	}
 }
 

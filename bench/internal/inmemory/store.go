@@ -39,6 +39,7 @@ type field struct {
 // The names that figures are made of.
 const (
 	slack10    = "slidingttl, slack 10 %"
+	observed   = "slidingttl, slack 10 %, observed"
 	exact      = "slidingttl, exact"
 	otterPlain = "otter"
 	otterTick  = "otter, coarse clock"
@@ -53,8 +54,9 @@ const (
 // all are the contestants. The bare maps never remove anything: they are no
 // products, but show what there is to gain.
 var all = []field{
-	{slack10, openOwn(10)},
-	{exact, openOwn(0)},
+	{slack10, openOwn(10, nil)},
+	{observed, openOwn(10, watched())},
+	{exact, openOwn(0, nil)},
 	{otterPlain, openOtter(false)},
 	{otterTick, openOtter(true)},
 	{otterBorn, openOtterBorn},

@@ -81,7 +81,7 @@ func measure(p runner.Plan) (runner.Report, error) {
 	}
 	p.Log("memory: inserts, bytes per key")
 	grown := names(func(name string) bool {
-		return !p.Quick || name == slack10 || name == otterPlain || name == otterBorn || name == floorDue
+		return name != observed && !p.Quick || name == slack10 || name == otterPlain || name == otterBorn || name == floorDue
 	})
 	if f.grown, err = fresh(p, runner.Pick(p, 5, 1), grown, task{Kind: "grow", Keys: f.grownTo}); err != nil {
 		return runner.Report{}, err
@@ -155,7 +155,7 @@ func (f *findings) report() runner.Report {
 		Text: fmt.Sprintf(`A hit returns the 64-byte value of a 16-byte key and slides its expiry, idle timeout %v.
 %s keys are read uniformly and by a Zipf distribution of exponent 1.1, and %s keys
 uniformly ("hot"), by one and by two goroutines. "slack 10 %%" stores an expiry only when
-it is due, "exact" as soon as it would move by a millisecond, otter when it would move by
+it is due, "observed" does so with a budget and an Observer of touches, "exact" as soon as it would move by a millisecond, otter when it would move by
 more than a second; all others on every hit. Mass expiry: %s records die at one
 instant while a read of a live one falls due every %v; the latency counts from then.`,
 			idleTimeout, runner.Thousands(f.keys), runner.Thousands(hotKeys), runner.Thousands(f.dying), readEvery),
@@ -178,6 +178,7 @@ func (f *findings) figures(r *runner.Report) {
 		add(at+"vs-otter", ratio(slack10, otterPlain), "<=", 0.75)
 		add(at+"vs-otter-coarse", ratio(slack10, otterTick), "<=", 0.75)
 		add(at+"vs-floor-when-due", ratio(slack10, floorDue), "<=", 1.25)
+		add(at+"observed-vs-not", ratio(observed, slack10), "<=", 1.05)
 		add(at+"exact-vs-otter", ratio(exact, otterPlain), "", 0)
 		for _, own := range []string{slack10, exact} {
 			allocs = max(allocs, f.hits.Median(own, t.name(), "allocs"))
@@ -295,5 +296,5 @@ func (f *findings) bytesChart() runner.Chart {
 }
 
 func bar(name string, v float64) runner.Bar {
-	return runner.Bar{Label: name, Value: v, Own: name == slack10 || name == exact}
+	return runner.Bar{Label: name, Value: v, Own: name == slack10 || name == observed || name == exact}
 }

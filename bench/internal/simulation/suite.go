@@ -16,7 +16,7 @@ const suiteName = "simulation"
 func Suite() runner.Suite {
 	s := runner.Suite{Name: suiteName, Run: measure, Smoke: task{Rate: 100, Nodes: 2, WarmUp: time.Second, Length: 10 * time.Second}}
 	for _, st := range strategies {
-		s.Contestants = append(s.Contestants, contestant(st))
+		s.Contestants = append(s.Contestants, runner.InBubbles(st.name, func(t task) (runner.Sample, error) { return simulate(st, t) }))
 	}
 	return s
 }

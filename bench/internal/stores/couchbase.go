@@ -33,19 +33,20 @@ func node() runner.Contestant {
 }
 
 var couchbaseContenders = []contender{
-	{name: bareName, open: onCouchbase(10, bareLookup)},
-	{name: naiveName, open: onCouchbase(10, getThenTouch)},
-	{name: atOnceName, open: onCouchbase(10, getAndTouch)},
-	{name: exactName, open: onCouchbase(0, nil)},
-	{name: own1, open: onCouchbase(1, nil)},
-	{name: own10, open: onCouchbase(10, nil)},
+	{name: bareName, open: onCouchbase(10, nil, bareLookup)},
+	{name: naiveName, open: onCouchbase(10, nil, getThenTouch)},
+	{name: atOnceName, open: onCouchbase(10, nil, getAndTouch)},
+	{name: exactName, open: onCouchbase(0, nil, nil)},
+	{name: own1, open: onCouchbase(1, nil, nil)},
+	{name: own10, open: onCouchbase(10, nil, nil)},
+	{name: observed, open: onCouchbase(10, watched(), nil)},
 }
 
 type couchbaseGet func(ctx context.Context, key string) (session, error)
 
 // onCouchbase connects. Documents are put by a store with this slack, and read by it if
 // get is nil. What is written the node counts.
-func onCouchbase(slackPercent time.Duration, get func(*gocb.Collection) couchbaseGet) func(context.Context, string) (way, error) {
+func onCouchbase(slackPercent time.Duration, opts *slidingttl.Options[session], get func(*gocb.Collection) couchbaseGet) func(context.Context, string) (way, error) {
 	return func(ctx context.Context, address string) (way, error) {
 		cluster, err := gocb.Connect(address, gocb.ClusterOptions{Authenticator: gocb.PasswordAuthenticator{
 			Username: couchbasetest.DefaultUsername, Password: couchbasetest.DefaultPassword,
@@ -62,7 +63,7 @@ func onCouchbase(slackPercent time.Duration, get func(*gocb.Collection) couchbas
 		if err != nil {
 			return way{}, err
 		}
-		s, err := slidingttl.New(d, policy(slackPercent), nil)
+		s, err := slidingttl.New(d, policy(slackPercent), opts)
 		if err != nil {
 			return way{}, err
 		}
@@ -75,6 +76,17 @@ func onCouchbase(slackPercent time.Duration, get func(*gocb.Collection) couchbas
 			w.get = get(c)
 		}
 		return w, nil
+	}
+}
+
+// watched has touches bounded and all reads and touches seen.
+func watched() *slidingttl.Options[session] {
+	return &slidingttl.Options[session]{
+		Budget: 1000,
+		Observer: &slidingttl.Observer{
+			Read:  func(context.Context, slidingttl.ReadEvent) {},
+			Touch: func(context.Context, slidingttl.TouchEvent) {},
+		},
 	}
 }
 

@@ -48,6 +48,8 @@ slack no touch is due; a touch in the same second as the last one changes nothin
 			return []runner.Figure{
 				f.throughput(r, bareName, 16, "vs-bare", 0.95),
 				f.throughput(r, naiveName, 16, "vs-naive", 1.25),
+				f.ratio(r, observed, own10, 1, "observed-throughput-vs-not", 1/1.05),
+				f.ratio(r, observed, own10, 16, "observed-throughput-vs-not", 1/1.05),
 				f.allocs(r, 1.10),
 			}
 		},

@@ -77,6 +77,7 @@ const (
 	exactName  = "slidingttl, exact"
 	own1       = "slidingttl, slack 1 %"
 	own10      = "slidingttl, slack 10 %"
+	observed   = "slidingttl, slack 10 %, observed"
 )
 
 // task is reads by some readers at once.

@@ -48,7 +48,8 @@ func (c *conn) call(ctx context.Context, name, key string, write bool, f func() 
 	if d.oneIn(30) {
 		back += d.upTo(c.slow)
 	}
-	fails := c.faults > 0 && d.oneIn(c.faults)
+	fails := c.faults > 0 && d.oneIn(c.faults) ||
+		name == "touch" && c.outages > 0 && time.Duration(time.Now().UnixNano())/c.outages%2 == 1
 	loses := write && c.lost > 0 && d.oneIn(c.lost)
 	sent := time.Now()
 	if err := sleep(ctx, there); err != nil {

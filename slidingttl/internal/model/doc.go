@@ -2,9 +2,10 @@
 // processes on one backend, in virtual time, judged by an oracle that sees the truth
 // in the backend. It consists of tests; see TestModel.
 //
-// A history is drawn from a seed: policies, clocks, the store's kind, latencies,
-// faults, and what clients do when, often right around a death. The backend logs what
-// each key held from when to when. Three things are held against that log:
+// A history is drawn from a seed: policies, clocks, budgets, the store's kind, latencies,
+// faults, outages that open breakers, and what clients do when, often right around a
+// death. The backend logs what each key held from when to when. Three things are held
+// against that log:
 //
 //   - every write a store sends: is it due, is it exactly what the policy says, may it
 //     lower an expiry, does it keep created_at (writes_test.go);

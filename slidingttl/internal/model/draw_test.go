@@ -59,6 +59,7 @@ func draw(seed uint64) *world {
 	}
 	rules := w.rules(d)
 	w.idle = max(rules[0].IdleGrace, rules[1].IdleGrace)
+	w.outages = pick(d, 0, 0, w.idle, 5*w.idle)
 	processes := 1 + d.n(3)
 	skews := min(w.maxSkew, w.idle/4)
 	for id := range processes {
@@ -77,6 +78,9 @@ func draw(seed uint64) *world {
 		}
 		if p.opts.Touches == slidingttl.Wait {
 			p.opts.Strict = d.oneIn(4)
+		}
+		if !p.opts.Strict {
+			p.opts.Budget = pick(d, 0, 0, 0.1, 1, 10)
 		}
 		if w.explicit {
 			p.opts.MaxSkew = w.maxSkew
@@ -98,8 +102,9 @@ func (w *world) rules(d *dice) (of [kinds]rule) {
 			MaxLifetime: pick(d, idle, idle+ms, idle*3/2+500*ms, 4*idle+123*ms, 30*idle),
 			Slack:       pick(d, 0, idle/10, idle/4, idle),
 		}
+		p.MaxSlack = pick(d, 0, p.Slack, idle)
 		if d.oneIn(5) {
-			p.Slack, p.Promote = 0, true
+			p.Slack, p.MaxSlack, p.Promote = 0, 0, true
 		}
 		of[kind] = rule{p}
 		if kind > 0 && !w.policyOf && !w.policyFor {

@@ -49,6 +49,12 @@ func (r rule) written(c, t driver.Instant) driver.Instant {
 	return min(t+driver.Instant((r.IdleGrace+r.Slack)/ms), r.limit(c))
 }
 
+// most is the latest that a touch at t may write: slack may have grown under a budget.
+func (r rule) most(c, t driver.Instant) driver.Instant {
+	r.Slack = max(r.Slack, r.MaxSlack)
+	return r.expiry(c, t)
+}
+
 // dead reports whether a record is dead by the expiry or the cap.
 func (r rule) dead(l driver.Life, now driver.Instant) bool {
 	return l.ExpiresAt != 0 && l.ExpiresAt <= now || l.CreatedAt != 0 && r.limit(l.CreatedAt) <= now

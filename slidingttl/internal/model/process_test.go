@@ -217,7 +217,7 @@ func (i *incarnation) close(ctx context.Context) {
 	switch {
 	case errors.As(err, &drain):
 		i.abandoned = drain.Abandoned + drain.Calls
-		if ctx.Err() == nil {
+		if ctx.Err() == nil && !i.open && !i.shut.After(i.closing) {
 			w.violated(11, w.keys[0], "Close gives up although its context lives: %v", err)
 		}
 	case err != nil:

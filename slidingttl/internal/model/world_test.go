@@ -62,6 +62,7 @@ type plan struct {
 	trip                time.Duration // each way, at most
 	slow                time.Duration // now and then
 	faults              int           // one write in so many fails; 0: none
+	outages             time.Duration // for as long, and as long between them, every touch fails
 	lost                int           // one write in so many loses its answer; 0: none
 	stale               time.Duration // how old a stale read may be
 	maxSkew             time.Duration // what Options.MaxSkew amounts to

@@ -34,7 +34,7 @@ func (w *world) checkFresh(p *process, o *op, key string, v value, life driver.L
 // bound is the latest expiry that r lets a reader at now leave alone. It lies a
 // millisecond apart for those who round the time up and down.
 func (w *world) bound(r rule, c, now driver.Instant) driver.Instant {
-	return r.expiry(c, now) + driver.Instant((w.maxSkew+w.step)/ms)
+	return r.most(c, now) + driver.Instant((w.maxSkew+w.step)/ms)
 }
 
 // lowers reports whether promise 7 lets a write by r at now lower an expiry to what
@@ -82,7 +82,11 @@ func (w *world) checkTouch(i *incarnation, o *op, key string, was driver.Meta, l
 	}
 	lo, hi := ceil(p.clock(o.start)), ceil(p.now())
 	fits := func(r rule, c driver.Instant) bool {
-		return life.ExpiresAt >= up(r.expiry(c, lo), w.step) && life.ExpiresAt <= up(r.expiry(c, hi), w.step) && life.ExpiresAt%driver.Instant(w.step/ms) == 0
+		most := r.expiry(c, hi)
+		if p.opts.Budget > 0 && w.store != local {
+			most = r.most(c, hi)
+		}
+		return life.ExpiresAt >= up(r.expiry(c, lo), w.step) && life.ExpiresAt <= up(most, w.step) && life.ExpiresAt%driver.Instant(w.step/ms) == 0
 	}
 	if was.CreatedAt == 0 {
 		if w.foreign != slidingttl.Adopt {

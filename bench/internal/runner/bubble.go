@@ -1,10 +1,8 @@
-package simulation
+package runner
 
 import (
 	"testing"
 	"testing/synctest"
-
-	"github.com/slidingttl/slidingttl/bench/internal/runner"
 )
 
 // bubbles runs functions in bubbles of virtual time, one after the other. Bubbles
@@ -32,12 +30,12 @@ func (b *bubbles) run(f func()) {
 	<-b.done
 }
 
-// contestant simulates a strategy in a process of its own.
-func contestant(s strategy) runner.Contestant {
-	return runner.Serving(s.name, func() (func(task) (runner.Sample, error), error) {
+// InBubbles returns a contestant that does each of its tasks in a bubble of virtual time.
+func InBubbles[T any](name string, do func(T) (Sample, error)) Contestant {
+	return Serving(name, func() (func(T) (Sample, error), error) {
 		b := newBubbles()
-		return func(t task) (sample runner.Sample, err error) {
-			b.run(func() { sample, err = simulate(s, t) })
+		return func(task T) (sample Sample, err error) {
+			b.run(func() { sample, err = do(task) })
 			return sample, err
 		}, nil
 	})

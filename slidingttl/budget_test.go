@@ -1,0 +1,191 @@
+package slidingttl_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/slidingttl/slidingttl/slidingttl"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// Touches above the budget wait, and no record dies for it: not one second in twenty
+// goes over the budget.
+func TestBudget(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		const keys, budget, length = 1000, 3, 30 * 60
+		policy := slidingttl.Policy{IdleGrace: 10 * time.Minute, MaxLifetime: 12 * time.Hour, Slack: time.Minute, MaxSlack: 10 * time.Minute}
+		d, under := newRemote[int](time.Millisecond)
+		d.trip = time.Millisecond
+		seconds := make(map[int64]int)
+		d.after = func(op, _ string) {
+			if op == "touch" {
+				d.mu.Lock()
+				seconds[time.Now().Unix()]++
+				d.mu.Unlock()
+			}
+		}
+		s := open(t, d, policy, &slidingttl.Options[int]{Budget: budget})
+		zipf := rand.NewZipf(rand.New(rand.NewPCG(1, 2)), 1.1, 1, keys-1)
+		last := make(map[string]time.Time)
+		for range length * 10 {
+			time.Sleep(100 * time.Millisecond)
+			key := fmt.Sprint(zipf.Uint64())
+			_, err := s.Get(t.Context(), key)
+			if err != nil {
+				if time.Since(last[key]) < policy.IdleGrace && !last[key].IsZero() {
+					t.Fatalf("a record died %v after its last read: %v", time.Since(last[key]), err)
+				}
+				_ = under.Delete(t.Context(), key)
+				must(t, s.Insert(t.Context(), key, 1))
+			}
+			last[key] = time.Now()
+		}
+		over, touches := 0, 0
+		for _, n := range seconds {
+			touches += n
+			if n > budget+1 { // a burst of one may fall into the same second
+				over++
+			}
+		}
+		st := s.Stats()
+		if over > length/20 || st.Shed > 0 || st.Broken > 0 {
+			t.Errorf("%d of %d seconds over the budget, %+v", over, length, st)
+		}
+		if touches < length*budget/2 {
+			t.Errorf("%d touches: the budget was not needed", touches)
+		}
+	})
+}
+
+// A touch in the background spends once, not again when its turn comes.
+func TestBackgroundTouchSpendsOnce(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		s := open(t, d, session, &slidingttl.Options[int]{Touches: slidingttl.Background, Budget: 10})
+		for i := range 8 * 60 {
+			plant(under, fmt.Sprint(i), 20*time.Minute)
+			read(t, s, fmt.Sprint(i))
+			synctest.Wait()
+			if n := s.Stats().Pending; n > 0 {
+				t.Fatalf("touch %d waits, at 8 a second of 10", i)
+			}
+			time.Sleep(time.Second / 8)
+		}
+	})
+}
+
+// A touch whose record dies soon does not wait for one that has begun to wait before.
+func TestNearerDeathGoesAhead(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		s := open(t, d, session, &slidingttl.Options[int]{Budget: 0.1, TouchTimeout: time.Second})
+		for i := range 20 { // the first spends what there is
+			plant(under, fmt.Sprint(i), 20*time.Minute)
+			read(t, s, fmt.Sprint(i))
+		}
+		time.Sleep(time.Second)
+		plant(under, "near", 3*time.Second)
+		read(t, s, "near")
+		time.Sleep(2500 * time.Millisecond)
+		if e := stored(t, under, "near"); e.ExpiresAt.Sub(instant(time.Now())) < time.Minute {
+			t.Errorf("near has %v left", e.ExpiresAt.Sub(instant(time.Now())))
+		}
+		if st := s.Stats(); st.Pending != 19 {
+			t.Errorf("%d wait, want those that have the time", st.Pending)
+		}
+	})
+}
+
+// Touch waits for no budget, and is spent from it.
+func TestTouchSpendsFromTheBudget(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		s := open(t, d, session, &slidingttl.Options[int]{Budget: 1})
+		for i := range 3 {
+			plant(under, fmt.Sprint(i), 20*time.Minute)
+			_, err := s.Touch(t.Context(), fmt.Sprint(i))
+			must(t, err)
+		}
+		plant(under, "k", 20*time.Minute)
+		read(t, s, "k")
+		if st := s.Stats(); st.Touched != 3 || st.Pending != 1 {
+			t.Errorf("%d touched and %d wait, want 3 and 1", st.Touched, st.Pending)
+		}
+	})
+}
+
+// Slack grows towards MaxSlack while touches wait, and back once they do not.
+func TestSlackGrowsWithTheBacklog(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		policy := slidingttl.Policy{IdleGrace: 10 * time.Minute, MaxLifetime: 12 * time.Hour, Slack: time.Minute, MaxSlack: 10 * time.Minute}
+		d, under := newRemote[int](time.Millisecond)
+		s := open(t, d, policy, &slidingttl.Options[int]{Budget: 2})
+		slack := func(key string) time.Duration {
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			for _, l := range d.lives {
+				if l.op == "touch" && l.key == key {
+					return l.now.ExpiresAt.Sub(instant(l.at)) - policy.IdleGrace
+				}
+			}
+			t.Fatalf("no touch of %s", key)
+			return 0
+		}
+		plant(under, "before", 5*time.Minute)
+		read(t, s, "before")
+		if got := slack("before"); got != policy.Slack {
+			t.Errorf("slack %v with nothing that waits, want %v", got, policy.Slack)
+		}
+		// Worth 150 s of budget, which is a quarter of the idle grace.
+		for i := range 300 {
+			plant(under, fmt.Sprint(i), 9*time.Minute)
+			read(t, s, fmt.Sprint(i))
+		}
+		time.Sleep(30 * time.Second)
+		plant(under, "during", time.Minute)
+		_, err := s.Touch(t.Context(), "during")
+		must(t, err)
+		if got := slack("during"); got < 6*time.Minute || got > policy.MaxSlack {
+			t.Errorf("slack %v with a backlog, want nearly %v", got, policy.MaxSlack)
+		}
+		time.Sleep(5 * time.Minute)
+		if st := s.Stats(); st.Pending != 0 {
+			t.Fatalf("%d still wait", st.Pending)
+		}
+		plant(under, "after", time.Minute)
+		read(t, s, "after")
+		if got := slack("after"); got > policy.Slack+time.Second {
+			t.Errorf("slack %v after the backlog, want %v again", got, policy.Slack)
+		}
+	})
+}
+
+// A touch that waited looks first: another process may have touched the record.
+func TestWaitingTouchLooksFirst(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		s := open(t, d, session, &slidingttl.Options[int]{Budget: 1})
+		for i := range 5 {
+			plant(under, fmt.Sprint(i), 20*time.Minute)
+			read(t, s, fmt.Sprint(i))
+		}
+		at := instant(time.Now()).Add(session.IdleGrace)
+		for i := range 5 {
+			e := stored(t, under, fmt.Sprint(i))
+			if e.ExpiresAt < at {
+				_, err := under.Touch(context.Background(), fmt.Sprint(i), e.Meta, driver.Life{CreatedAt: e.CreatedAt, ExpiresAt: at}, driver.Floor(time.Now()))
+				must(t, err)
+			}
+		}
+		d.counts()
+		time.Sleep(10 * time.Second)
+		if n := d.count("touch"); n > 1 { // the next may have gone before a second was over
+			t.Errorf("%d touches of records that another has touched", n)
+		}
+		accounted(t, s.Stats())
+	})
+}

@@ -1,0 +1,500 @@
+package slidingttl_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/slidingttl/slidingttl/slidingttl"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/internal/hoard"
+)
+
+// plant stores a record under key, made an hour ago, that dies in left.
+func plant(under *hoard.Driver[int], key string, left time.Duration) {
+	now := instant(time.Now())
+	under.Plant(key, 1, driver.Life{CreatedAt: now.Add(-time.Hour), ExpiresAt: now.Add(left)})
+}
+
+// read reads key, which is to be there, and returns how long that took.
+func read(t *testing.T, s *slidingttl.Store[int], key string) time.Duration {
+	t.Helper()
+	began := time.Now()
+	if _, err := s.Get(t.Context(), key); err != nil {
+		t.Errorf("Get %s: %v", key, err)
+	}
+	return time.Since(began)
+}
+
+// failTouches makes the touches of the keys that fail says fail, while it is told to.
+func failTouches(d *remote[int], fail func(key string) bool) (set func(bool)) {
+	var failing atomic.Bool
+	d.before = func(_ context.Context, op, key string) error {
+		if op == "touch" && failing.Load() && fail(key) {
+			return errDown
+		}
+		return nil
+	}
+	return failing.Store
+}
+
+func all(string) bool { return true }
+
+// breakOpen opens the breaker of s, whose touches are to fail.
+func breakOpen(t *testing.T, s *slidingttl.Store[int], under *hoard.Driver[int]) {
+	t.Helper()
+	for i := range 5 {
+		key := fmt.Sprint("broken", i)
+		plant(under, key, 20*time.Minute)
+		read(t, s, key)
+	}
+	synctest.Wait()
+	if !s.Stats().BreakerOpen {
+		t.Fatal("the breaker is closed after 5 failures in a row")
+	}
+}
+
+// touched returns the keys that touches have landed on, in order.
+func (r *remote[T]) touched() (keys []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, s := range r.lives {
+		if s.op == "touch" {
+			keys = append(keys, s.key)
+		}
+	}
+	return keys
+}
+
+// accounted wants every due access to have ended in exactly one way.
+func accounted(t *testing.T, st slidingttl.Stats) {
+	t.Helper()
+	if ended := st.Touched + st.Shared + st.TouchLost + st.Deferred + st.TouchFails + st.Shed; st.Due+st.Retried != ended || st.Pending != 0 {
+		t.Errorf("%d due and %d retried, but %d ended: %+v", st.Due, st.Retried, ended, st)
+	}
+}
+
+// The breaker opens and closes under load, by whatever way touches go wrong: no read
+// waits long, no touch is unaccounted for, and every record lives as long as promised.
+func TestNoTouchIsLostOverTheBreaker(t *testing.T) {
+	ways := map[string]func(ctx context.Context) error{
+		"refused":  func(ctx context.Context) error { return errDown },
+		"silent":   func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
+		"half are": func(ctx context.Context) error { return [...]error{nil, errDown}[rand.N(2)] },
+		"slow":     func(ctx context.Context) error { return sleep(ctx, 300*time.Millisecond) },
+	}
+	for name, way := range ways {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				d, under := newRemote[int](time.Millisecond)
+				d.trip = 5 * time.Millisecond
+				var bad atomic.Bool
+				d.before = func(ctx context.Context, op, _ string) error {
+					if op == "touch" && bad.Load() {
+						return way(ctx)
+					}
+					return nil
+				}
+				var changes atomic.Int32
+				s, err := slidingttl.New(d, session, &slidingttl.Options[int]{
+					Observer: &slidingttl.Observer{Breaker: func(bool) { changes.Add(1) }},
+				})
+				must(t, err)
+				const keys = 200
+				for i := range keys {
+					plant(under, fmt.Sprint(i), 5*time.Minute)
+				}
+				promised := make([]driver.Instant, keys)
+				for i := range 3 * 20 * 50 {
+					bad.Store(i >= 20*50 && i < 2*20*50)
+					time.Sleep(20 * time.Millisecond)
+					k := rand.N(keys)
+					at := driver.Floor(time.Now())
+					if took := read(t, s, fmt.Sprint(k)); took > 120*time.Millisecond {
+						t.Fatalf("a read took %v", took)
+					}
+					promised[k] = max(promised[k], at.Add(session.IdleGrace))
+				}
+				must(t, s.Close(t.Context()))
+				st := s.Stats()
+				accounted(t, st)
+				if n := changes.Load(); n < 2 || n%2 != 0 || st.BreakerOpen {
+					t.Errorf("the breaker changed %d times, open: %v", n, st.BreakerOpen)
+				}
+				short := 0
+				for k, p := range promised {
+					if e := stored(t, under, fmt.Sprint(k)); e.ExpiresAt < p {
+						short++
+					}
+				}
+				if uint64(short) > st.TouchFails-st.Retried {
+					t.Errorf("%d records fall short of what reads promised, %+v", short, st)
+				}
+			})
+		})
+	}
+}
+
+// A read waits no longer than TouchWait for its touch, which goes on.
+func TestBoundedWait(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		d.before = func(ctx context.Context, op, _ string) error {
+			if op == "touch" {
+				return sleep(ctx, 2*time.Second)
+			}
+			return nil
+		}
+		s := open(t, d, session, &slidingttl.Options[int]{TouchWait: 40 * time.Millisecond})
+		plant(under, "k", time.Minute)
+		promised := instant(time.Now()).Add(session.IdleGrace)
+		if took := read(t, s, "k"); took != 40*time.Millisecond {
+			t.Errorf("the read took %v, want TouchWait", took)
+		}
+		time.Sleep(2 * time.Second)
+		if e := stored(t, under, "k"); e.ExpiresAt != promised {
+			t.Errorf("the touch that went on left %v less than promised", promised.Sub(e.ExpiresAt))
+		}
+	})
+}
+
+// GetMulti waits for all of its touches as long as for one, with no more of them under
+// way than there are workers.
+func TestGetMultiWaitsOnce(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		var now, most atomic.Int32
+		d.before = func(ctx context.Context, op, _ string) error {
+			if op != "touch" {
+				return nil
+			}
+			if n := now.Add(1); n > most.Load() {
+				most.Store(n)
+			}
+			defer now.Add(-1)
+			return sleep(ctx, time.Second)
+		}
+		s := open(t, d, session, &slidingttl.Options[int]{Workers: 4})
+		var keys []string
+		for i := range 64 {
+			keys = append(keys, fmt.Sprint(i))
+			plant(under, keys[i], 10*time.Minute)
+		}
+		began := time.Now()
+		_, err := s.GetMulti(t.Context(), keys)
+		must(t, err)
+		if took := time.Since(began); took != 100*time.Millisecond {
+			t.Errorf("GetMulti took %v, want TouchWait", took)
+		}
+		time.Sleep(time.Minute)
+		if n := d.count("touch"); n != 64 {
+			t.Errorf("%d touches, want 64", n)
+		}
+		if n := most.Load(); n > 2*4 { // those waited for, and those that were queued then
+			t.Errorf("%d touches under way at once by 4 workers", n)
+		}
+	})
+}
+
+// A store that takes touches, but later than reads wait, gets them as fast as it can.
+func TestSlowStoreIsNotProbed(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		d.before = func(ctx context.Context, op, _ string) error {
+			if op == "touch" {
+				return sleep(ctx, 200*time.Millisecond)
+			}
+			return nil
+		}
+		s := open(t, d, session, nil)
+		var waited time.Duration
+		for i := range 1000 {
+			plant(under, fmt.Sprint(i), 5*time.Minute)
+			waited += read(t, s, fmt.Sprint(i))
+		}
+		if waited > time.Second {
+			t.Errorf("1000 reads waited %v", waited)
+		}
+		// 8 workers, 5 a second each: 25 s.
+		time.Sleep(27 * time.Second)
+		if st := s.Stats(); st.Pending != 0 || st.Touched != 1000 {
+			t.Errorf("after 27 s %d wait and %d are done", st.Pending, st.Touched)
+		}
+	})
+}
+
+// While the breaker is open, records whose touches fail hold back no others.
+func TestFailingRecordsHoldBackNoOthers(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		down := func(key string) bool { return key[0] == 'b' }
+		set := failTouches(d, down)
+		set(true)
+		s := open(t, d, session, nil)
+		breakOpen(t, s, under)
+		for i := range 3 {
+			plant(under, fmt.Sprint("bad", i), 3*time.Minute)
+			read(t, s, fmt.Sprint("bad", i))
+			plant(under, fmt.Sprint("good", i), 4*time.Minute)
+			read(t, s, fmt.Sprint("good", i))
+		}
+		time.Sleep(30 * time.Second)
+		for i := range 3 {
+			if e := stored(t, under, fmt.Sprint("good", i)); e.ExpiresAt.Sub(instant(time.Now())) < 20*time.Minute {
+				t.Errorf("good%d waits behind records whose touches fail", i)
+			}
+		}
+		set(false)
+		time.Sleep(30 * time.Second)
+	})
+}
+
+// Records that died while the store was down hold back none that live.
+func TestDeadRecordsHoldBackNoOthers(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		d.trip = time.Millisecond
+		set := failTouches(d, all)
+		set(true)
+		s := open(t, d, session, nil)
+		breakOpen(t, s, under)
+		for i := range 200 {
+			plant(under, fmt.Sprint("dead", i), 30*time.Second)
+			read(t, s, fmt.Sprint("dead", i))
+		}
+		time.Sleep(time.Minute)
+		plant(under, "k", 10*time.Minute)
+		read(t, s, "k")
+		set(false)
+		time.Sleep(3 * time.Second)
+		if got := d.touched(); !slices.Contains(got, "k") {
+			t.Errorf("k waits with %d others", s.Stats().Pending-1)
+		}
+		if st := s.Stats(); st.Shed != 200 {
+			t.Errorf("%d touches whose record has died are counted as shed, want 200", st.Shed)
+		}
+	})
+}
+
+// A probe that fails after another has closed the breaker is tried again.
+func TestLateProbeIsNotLost(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		var down atomic.Bool
+		down.Store(true)
+		d.before = func(ctx context.Context, op, _ string) error {
+			if op == "touch" && down.Load() {
+				return errors.Join(sleep(ctx, 4*time.Second), errDown)
+			}
+			return nil
+		}
+		s := open(t, d, session, nil)
+		for i := range 20 {
+			plant(under, fmt.Sprint(i), 10*time.Minute)
+			read(t, s, fmt.Sprint(i))
+		}
+		time.Sleep(30 * time.Second)
+		if !s.Stats().BreakerOpen {
+			t.Fatal("the breaker is closed")
+		}
+		down.Store(false)
+		time.Sleep(10 * time.Second)
+		if st := s.Stats(); st.BreakerOpen || st.Touched != 20 || st.TouchFails != st.Retried {
+			t.Errorf("%d of 20 touched, %+v", st.Touched, st)
+		}
+	})
+}
+
+// What waits is carried out nearest death first once the store is back.
+func TestNearestDeathFirst(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		d.trip = time.Millisecond
+		set := failTouches(d, all)
+		set(true)
+		s := open(t, d, session, &slidingttl.Options[int]{Workers: 1})
+		breakOpen(t, s, under)
+		want := make([]string, 50)
+		for i := range want {
+			want[i] = fmt.Sprint(i)
+		}
+		for _, i := range rand.Perm(len(want)) {
+			plant(under, want[i], time.Minute+time.Duration(i)*time.Second)
+			read(t, s, want[i])
+		}
+		set(false)
+		time.Sleep(10 * time.Second)
+		if got := d.touched(); len(got) != 55 || !slices.Equal(got[:50], want) {
+			t.Errorf("touched %v, want the nearest to death first", got)
+		}
+	})
+}
+
+// Touches that wait merge by life: a later access covers an earlier one, and a record
+// that took another's place has one of its own.
+func TestQueueMergesByLife(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		set := failTouches(d, all)
+		set(true)
+		s := open(t, d, session, nil)
+		breakOpen(t, s, under)
+		plant(under, "k", 10*time.Minute)
+		for range 3 {
+			read(t, s, "k")
+			time.Sleep(time.Millisecond)
+		}
+		if st := s.Stats(); st.Pending != 6 || st.Shared != 2 {
+			t.Errorf("%d wait, %d merged, want 6 and 2", st.Pending, st.Shared)
+		}
+		plant(under, "k", 10*time.Minute)
+		read(t, s, "k")
+		promised := instant(time.Now()).Add(session.IdleGrace)
+		if st := s.Stats(); st.Pending != 7 {
+			t.Errorf("%d wait, want the new life as well", st.Pending)
+		}
+		set(false)
+		time.Sleep(10 * time.Second)
+		st := s.Stats()
+		accounted(t, st)
+		if e := stored(t, under, "k"); e.ExpiresAt != promised || st.Touched != 6 {
+			t.Errorf("expires %v from what was promised, %+v", e.ExpiresAt.Sub(promised), st)
+		}
+	})
+}
+
+// A key whose touch is slow keeps one worker, however often it is read.
+func TestSlowKeyKeepsOneWorker(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		d.before = func(ctx context.Context, op, key string) error {
+			if op == "touch" && key == "slow" {
+				return sleep(ctx, 4*time.Second)
+			}
+			return nil
+		}
+		s := open(t, d, session, &slidingttl.Options[int]{Touches: slidingttl.Background, Workers: 2})
+		for _, key := range []string{"slow", "quick"} {
+			plant(under, key, 10*time.Minute)
+		}
+		for range 5 {
+			read(t, s, "slow")
+			time.Sleep(10 * time.Millisecond)
+		}
+		last := instant(time.Now()).Add(-10 * time.Millisecond)
+		read(t, s, "quick")
+		time.Sleep(10 * time.Millisecond)
+		if got := d.touched(); !slices.Equal(got, []string{"quick"}) {
+			t.Errorf("touched %v, want quick", got)
+		}
+		time.Sleep(10 * time.Second)
+		if e := stored(t, under, "slow"); e.ExpiresAt != last.Add(session.IdleGrace) {
+			t.Errorf("slow expires %v from what its last read promised", e.ExpiresAt.Sub(last.Add(session.IdleGrace)))
+		}
+	})
+}
+
+// Close carries out what waits nearest death first, and no budget holds it up.
+func TestCloseIgnoresTheBudget(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		d.trip = time.Millisecond
+		s := open(t, d, session, &slidingttl.Options[int]{Budget: 0.01, Workers: 1})
+		plant(under, "first", 10*time.Minute)
+		read(t, s, "first") // spends what there is
+		want := []string{"first"}
+		for i := range 50 {
+			want = append(want, fmt.Sprint(i))
+		}
+		for _, i := range rand.Perm(50) {
+			plant(under, fmt.Sprint(i), 10*time.Minute+time.Duration(i)*time.Second)
+			read(t, s, fmt.Sprint(i))
+		}
+		if n := s.Stats().Pending; n != 50 {
+			t.Fatalf("%d wait, want 50", n)
+		}
+		began := time.Now()
+		must(t, s.Close(t.Context()))
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("Close took %v", took)
+		}
+		if got := d.touched(); !slices.Equal(got, want) {
+			t.Errorf("touched %v, want the nearest to death first", got)
+		}
+	})
+}
+
+// With the breaker open, one touch that the store refuses gives up the rest, which
+// Close counts; one that it takes saves them.
+func TestCloseOverAnOpenBreaker(t *testing.T) {
+	for name, back := range map[string]bool{"down": false, "back": true} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				d, under := newRemote[int](time.Millisecond)
+				set := failTouches(d, all)
+				set(true)
+				s, err := slidingttl.New(d, session, nil)
+				must(t, err)
+				breakOpen(t, s, under)
+				for i := range 100 {
+					plant(under, fmt.Sprint(i), 10*time.Minute)
+					read(t, s, fmt.Sprint(i))
+				}
+				d.counts()
+				set(!back)
+				err = s.Close(t.Context())
+				accounted(t, s.Stats())
+				if back {
+					must(t, err)
+					if n := d.count("touch"); n != 105 {
+						t.Errorf("%d touches, want 105", n)
+					}
+					return
+				}
+				var drain *slidingttl.DrainError
+				if !errors.As(err, &drain) || drain.Abandoned != 104 || !errors.Is(err, errDown) {
+					t.Errorf("Close: %v, want 104 given up, for the store is down", err)
+				}
+				if n := d.count("touch"); n != 1 {
+					t.Errorf("%d touches, want 1", n)
+				}
+				must(t, s.Close(t.Context()))
+			})
+		})
+	}
+}
+
+// A full queue sheds what is farthest from death, and tells what that costs at most.
+func TestShedIsCounted(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		set := failTouches(d, all)
+		set(true)
+		var shed atomic.Int32
+		s := open(t, d, session, &slidingttl.Options[int]{Queue: 5, OnTouchError: func(_ context.Context, _ string, err error) {
+			if errors.Is(err, slidingttl.ErrShed) {
+				shed.Add(1)
+			}
+		}})
+		breakOpen(t, s, under) // those die in 20 min
+		was := s.Stats()
+		for i, left := range []time.Duration{10, 15, 25} {
+			plant(under, fmt.Sprint(i), left*time.Minute)
+			read(t, s, fmt.Sprint(i))
+		}
+		st := s.Stats()
+		// Two of those that die in 20 min, and the one that dies in 25.
+		if st.Shed != 3 || shed.Load() != 3 || st.Pending != 5 || st.Broken-was.Broken != 25*time.Minute {
+			t.Errorf("%d shed, %d told, %d wait, %v broken", st.Shed, shed.Load(), st.Pending, st.Broken-was.Broken)
+		}
+		set(false)
+		time.Sleep(10 * time.Second)
+		accounted(t, s.Stats())
+	})
+}
