@@ -16,7 +16,7 @@ import (
 type bare struct{ driver.Driver[Value] }
 
 var bareLacks = map[Feature]string{
-	Clock: "hidden", Checker: "hidden", Local: "hidden", ReadToucher: "hidden", Scanner: "hidden", RawReader: "hidden",
+	Clock: "hidden", Checker: "hidden", Local: "hidden", ReadToucher: "hidden", Scanner: "hidden", RawReader: "hidden", Mender: "hidden",
 }
 
 // wrapper hides all capabilities but those that it hands out.
@@ -124,6 +124,7 @@ func TestRunSetClock(t *testing.T) {
 				MaxKey:  r.maxKey,
 				Plant:   r.plant,
 				Malform: r.malform,
+				Mar:     r.mar,
 				Fail:    r.fail,
 				Own:     func(err error) bool { return errors.Is(err, errDown) },
 				Hang:    r.hang,
