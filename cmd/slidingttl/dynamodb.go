@@ -13,7 +13,7 @@ import (
 
 var dynamodbKind = kind{
 	schemes:     []string{"dynamodb"},
-	form:        "dynamodb://table[?region=R&profile=P&consistent=true]",
+	form:        "dynamodb://table[?region=R&profile=P&consistent=true&index=I]",
 	credentials: "give credentials as the AWS SDK finds them: AWS_ACCESS_KEY_ID and the rest, a profile, a role",
 	open:        openDynamoDB,
 }
@@ -62,6 +62,8 @@ func openDynamoDB(ctx context.Context, u *url.URL, l layout) (*store, error) {
 			load = append(load, config.WithSharedConfigProfile(value))
 		case "consistent":
 			opts.ConsistentRead = value == "true"
+		case "index":
+			opts.ScanIndex = value
 		default:
 			return nil, errForm
 		}

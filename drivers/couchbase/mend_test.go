@@ -39,3 +39,10 @@ func TestMeant(t *testing.T) {
 		}
 	}
 }
+
+func TestLive(t *testing.T) {
+	var d Driver[int]
+	if got, want := d.Live("u`x", 1767225600999), "(META(`u``x`).expiration = 0 OR META(`u``x`).expiration > 1767225600)"; got != want {
+		t.Errorf("Live is %s; want %s", got, want)
+	}
+}
