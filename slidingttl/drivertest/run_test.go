@@ -40,6 +40,8 @@ func (w wrapper) As(target any) bool {
 		*c = w.reference
 	case *driver.Scanner:
 		*c = w.reference
+	case *driver.Mender:
+		*c = w.reference
 	case *driver.RawReader:
 		*c = w.reference
 	default:
