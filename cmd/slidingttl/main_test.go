@@ -15,6 +15,8 @@ import (
 	"github.com/couchbase/gocb/v2"
 
 	"github.com/slidingttl/slidingttl/drivers/couchbase/couchbasetest"
+	"github.com/slidingttl/slidingttl/drivers/dynamodb/dynamodbtest"
+	"github.com/slidingttl/slidingttl/drivers/sql/sqltest"
 	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
 )
 
@@ -25,8 +27,13 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asCommand) != "" {
 		main()
 	}
-	os.Exit(m.Run())
+	os.Exit(dynamodbtest.Main(servers{m}))
 }
+
+// servers are those of databases, which all tests share.
+type servers struct{ m *testing.M }
+
+func (s servers) Run() int { return sqltest.Main(s.m) }
 
 const thirty = "idle 30d, max 90d, slack 3d"
 
@@ -127,6 +134,10 @@ func TestUsage(t *testing.T) {
 	if err := os.WriteFile(file, []byte(`{"creatd_at": "x"}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	types := filepath.Join(t.TempDir(), "types.json")
+	if err := os.WriteFile(types, []byte(`{"created_at_type": "date"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for name, c := range map[string]struct {
 		args []string
 		want string
@@ -135,7 +146,9 @@ func TestUsage(t *testing.T) {
 		"bad policy":       {[]string{"audit", "dynamodb://t", "--policy", "forever"}, "--policy"},
 		"no store":         {[]string{"audit", "--policy", thirty}, "STORE"},
 		"unknown scheme":   {[]string{"audit", "mongodb://t", "--policy", thirty}, "mongodb"},
-		"password in URI":  {[]string{"audit", "couchbase://u:secret@h/b", "--policy", thirty}, "seen by all"},
+		"no table":         {[]string{"audit", "postgres://u@h/app", "--policy", thirty}, "table=[schema.]T"},
+		"no file":          {[]string{"audit", "sqlite:?table=t", "--policy", thirty}, "sqlite:path"},
+		"not a word":       {[]string{"audit", "sqlite:no.db?table=t", "--policy", thirty, "--layout", types}, "datetime, millis, timestamp"},
 		"unknown flag":     {[]string{"audit", "dynamodb://t", "--polcy", thirty}, "polcy"},
 		"unknown name":     {[]string{"audit", "dynamodb://t", "--policy", thirty, "--layout", file}, "creatd_at"},
 		"resume of what":   {[]string{"adopt", "dynamodb://t", "--policy", thirty, "--resume"}, "--checkpoint"},
@@ -146,10 +159,28 @@ func TestUsage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, errs := command(t, exitUsage, c.args...)
 			contains(t, errs, c.want)
-			if strings.Contains(errs, "secret") {
-				t.Errorf("the error has the password: %s", errs)
-			}
 		})
+	}
+}
+
+// A password in a URI is refused, and the error says where it belongs instead.
+func TestPasswordRefused(t *testing.T) {
+	for uri, want := range map[string]string{
+		"couchbase://u:secret@h/b":                   "SLIDINGTTL_COUCHBASE_PASSWORD",
+		"dynamodb://u:secret@t":                      "AWS_ACCESS_KEY_ID",
+		"rediss://:secret@h":                         "REDISCLI_AUTH",
+		"postgres://u:secret@h/d?table=t":            "PGPASSWORD",
+		"postgres://u@h/d?table=t&password=secret":   "PGPASSWORD",
+		"postgres://h/d?table=t&sslpassword=secret":  "PGPASSWORD",
+		"mysql://u:secret@h/d?table=t":               "MYSQL_PWD",
+		"couchbase://u:sec%ret@h/b":                  "must be a URI",
+		"sqlite:file.db?table=t&_auth_passw=secret1": "SQLite",
+	} {
+		_, errs := command(t, exitUsage, "audit", uri, "--policy", thirty)
+		contains(t, errs, want)
+		if strings.Contains(errs, "secret") || strings.Contains(errs, "sec%") {
+			t.Errorf("the error has the password: %s", errs)
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -28,16 +29,11 @@ type app struct {
 	began bool // the command line was understood
 }
 
+// long has a place for the stores.
 const long = `Looks into a store whose records slide, and brings them under a policy.
 
-A store is a URI:
-
-  couchbase://host/bucket/scope/collection   user and password from SLIDINGTTL_COUCHBASE_USER
-                                             and SLIDINGTTL_COUCHBASE_PASSWORD; couchbases:// for TLS
-  dynamodb://table?region=eu-central-1       credentials as the AWS SDK finds them
-
-The names that the driver was given are in a JSON file (--layout), see README.md.
-
+A store is a URI. What a driver was told of names is in a JSON file, see README.md:
+%s
 What writes is a dry run unless --apply is given, asks before it writes where there is a
 terminal, and can be stopped at any time and gone on with (--checkpoint, --resume).
 
@@ -49,13 +45,22 @@ Exit codes:
   3  stopped by a signal
   4  inspect: there is no such record, or it is not alive`
 
+// stores is how each kind of store is named, for the help.
+func stores() string {
+	var b strings.Builder
+	for _, k := range kinds {
+		fmt.Fprintf(&b, "\n  %s\n      %s", k.form, k.credentials)
+	}
+	return b.String()
+}
+
 // newRoot returns the command, and what its subcommands share.
 func newRoot(s streams) (*app, *cobra.Command) {
 	a := &app{streams: s}
 	root := &cobra.Command{
 		Use:           "slidingttl",
 		Short:         "Looks into a store whose records slide, and brings them under a policy",
-		Long:          long,
+		Long:          fmt.Sprintf(long, stores()),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}

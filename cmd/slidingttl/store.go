@@ -4,9 +4,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"os"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -42,23 +46,43 @@ func storeOf[T any](d interface {
 	}
 }
 
-// layout is the names that a driver was given, of which each store has its own.
-type layout struct {
-	CreatedAt string `json:"created_at"` // DynamoDB's attribute; the path on Couchbase
-	CreatedIn string `json:"created_in"` // Couchbase: "xattr" or "body"
-	Expiry    string `json:"expiry"`     // DynamoDB, as all that follow
-	Version   string `json:"version"`
-	Format    string `json:"created_at_format"` // "rfc3339" or "unix_milli"
-
-	PartitionKey keyLayout `json:"partition_key"`
-	SortKey      keyLayout `json:"sort_key"`
+// kind is a kind of store.
+type kind struct {
+	schemes     []string
+	form        string // of its URI
+	credentials string // where they come from, as advice
+	open        func(ctx context.Context, u *url.URL, l layout) (*store, error)
 }
 
-type keyLayout struct {
-	Name   string  `json:"name"`
-	Type   string  `json:"type"`
-	Prefix string  `json:"prefix"`
-	Fixed  *string `json:"fixed"`
+var kinds = []kind{couchbaseKind, dynamodbKind, redisKind, postgresKind, mysqlKind, sqliteKind}
+
+// errForm says that a URI has not the form of its kind.
+var errForm = errors.New("malformed URI")
+
+// layout is the content of the file with the names that a driver was given; nil: there is
+// none.
+type layout []byte
+
+// into reads l into names, a pointer to a struct of those that a kind of store has.
+func (l layout) into(names any) error {
+	if l == nil {
+		return nil
+	}
+	d := json.NewDecoder(bytes.NewReader(l))
+	d.DisallowUnknownFields()
+	if err := d.Decode(names); err != nil {
+		return fmt.Errorf("%w: --layout: %w", errUsage, err)
+	}
+	return nil
+}
+
+// choice is what the word chosen in a layout stands for, the zero T for the empty one.
+func choice[T any](field, word string, words map[string]T) (T, error) {
+	v, ok := words[word]
+	if !ok && word != "" {
+		return v, fmt.Errorf("%w: --layout: %s is %q: must be one of %s", errUsage, field, word, strings.Join(slices.Sorted(maps.Keys(words)), ", "))
+	}
+	return v, nil
 }
 
 // target is the flags that name a store.
@@ -71,30 +95,49 @@ func (t *target) flags(c *cobra.Command) {
 
 // open opens the store at uri.
 func (t *target) open(ctx context.Context, uri string) (*store, error) {
+	u, err := url.Parse(uri)
+	if err != nil || u.Scheme == "" {
+		return nil, fmt.Errorf("%w: the store must be a URI such as dynamodb://table; see slidingttl --help", errUsage) // err would quote a password
+	}
+	i := slices.IndexFunc(kinds, func(k kind) bool { return slices.Contains(k.schemes, u.Scheme) })
+	if i < 0 {
+		return nil, fmt.Errorf("%w: no store has the scheme %q; see slidingttl --help", errUsage, u.Scheme)
+	}
+	k := kinds[i]
+	if revealed(u) {
+		return nil, fmt.Errorf("%w: a password on the command line is seen by all: leave it out of the store's URI, and %s", errUsage, k.credentials)
+	}
 	var l layout
 	if t.layout != "" {
-		content, err := os.ReadFile(t.layout)
-		if err != nil {
+		if l, err = os.ReadFile(t.layout); err != nil {
 			return nil, fmt.Errorf("%w: --layout: %w", errUsage, err)
 		}
-		d := json.NewDecoder(bytes.NewReader(content))
-		d.DisallowUnknownFields()
-		if err := d.Decode(&l); err != nil {
-			return nil, fmt.Errorf("%w: --layout %s: %w", errUsage, t.layout, err)
+	}
+	s, err := k.open(ctx, u, l)
+	if errors.Is(err, errForm) {
+		return nil, fmt.Errorf("%w: the store must have the form %s", errUsage, k.form)
+	}
+	return s, err
+}
+
+// revealed reports whether u holds a password.
+func revealed(u *url.URL) bool {
+	if _, ok := u.User.Password(); ok {
+		return true
+	}
+	for name := range u.Query() {
+		if strings.Contains(strings.ToLower(name), "passw") {
+			return true
 		}
 	}
-	u, err := url.Parse(uri)
-	if err != nil || u.Host == "" {
-		return nil, fmt.Errorf("%w: the store must be a URI such as dynamodb://table or couchbase://host/bucket/scope/collection", errUsage)
-	}
-	if u.User != nil {
-		return nil, fmt.Errorf("%w: a store's URI must have no user or password: they would be seen by all; see slidingttl --help", errUsage)
-	}
-	switch u.Scheme {
-	case "couchbase", "couchbases":
-		return openCouchbase(ctx, u, l)
-	case "dynamodb":
-		return openDynamoDB(ctx, u, l)
-	}
-	return nil, fmt.Errorf("%w: no store has the scheme %q: use couchbase, couchbases or dynamodb", errUsage, u.Scheme)
+	return false
+}
+
+// parameter takes the one of that name out of u.
+func parameter(u *url.URL, name string) string {
+	q := u.Query()
+	value := q.Get(name)
+	q.Del(name)
+	u.RawQuery = q.Encode()
+	return value
 }

@@ -144,15 +144,23 @@ func backend(t testing.TB, c *gocb.Collection, opts couchbase.Options) *driverte
 			if err := plantValue(ctx, c, opts, key, v, driver.Life{}); err != nil {
 				return err
 			}
-			path, xattr := opts.CreatedPath, opts.CreatedIn != couchbase.Body
-			switch {
-			case path == "" && xattr:
-				path = "slidingttl.created_at"
-			case path == "":
-				path = "created_at"
-			}
+			path, xattr := createdPath(opts)
 			_, err := c.MutateIn(key, []gocb.MutateInSpec{
 				gocb.UpsertSpec(path, "yesterday", &gocb.UpsertSpecOptions{IsXattr: xattr, CreatePath: xattr}),
+			}, &gocb.MutateInOptions{PreserveExpiry: true, Context: ctx})
+			return err
+		},
+		Mar: func(ctx context.Context, key string, v drivertest.Value, life driver.Life) error {
+			if err := plantValue(ctx, c, opts, key, v, life); err != nil {
+				return err
+			}
+			path, xattr := createdPath(opts)
+			var form any = int64(life.CreatedAt) // milliseconds, where the body has text
+			if xattr {
+				form = life.CreatedAt.Time().Format(time.RFC3339Nano)
+			}
+			_, err := c.MutateIn(key, []gocb.MutateInSpec{
+				gocb.UpsertSpec(path, form, &gocb.UpsertSpecOptions{IsXattr: xattr}),
 			}, &gocb.MutateInOptions{PreserveExpiry: true, Context: ctx})
 			return err
 		},
@@ -162,6 +170,18 @@ func backend(t testing.TB, c *gocb.Collection, opts couchbase.Options) *driverte
 			return again
 		},
 	}
+}
+
+// createdPath is where created_at is kept under opts.
+func createdPath(opts couchbase.Options) (path string, xattr bool) {
+	path, xattr = opts.CreatedPath, opts.CreatedIn != couchbase.Body
+	switch {
+	case path == "" && xattr:
+		path = "slidingttl.created_at"
+	case path == "":
+		path = "created_at"
+	}
+	return path, xattr
 }
 
 // plantValue writes a record in the form of opts as another program would.
@@ -174,16 +194,13 @@ func plantValue(ctx context.Context, c *gocb.Collection, opts couchbase.Options,
 	if err != nil {
 		return err
 	}
-	path := opts.CreatedPath
+	path, _ := createdPath(opts)
 	if opts.CreatedIn == couchbase.Body && life.CreatedAt != 0 {
-		var fields map[string]any
+		var fields map[string]json.RawMessage // as they are
 		if err := json.Unmarshal(body, &fields); err != nil {
 			return err
 		}
-		if path == "" {
-			path = "created_at"
-		}
-		fields[path] = life.CreatedAt.Time().In(time.FixedZone("", 2*60*60)).Format(time.RFC3339Nano)
+		fields[path] = []byte(life.CreatedAt.Time().In(time.FixedZone("", 2*60*60)).Format(`"` + time.RFC3339Nano + `"`))
 		if body, err = json.Marshal(fields); err != nil {
 			return err
 		}
@@ -194,9 +211,6 @@ func plantValue(ctx context.Context, c *gocb.Collection, opts couchbase.Options,
 	}
 	if opts.CreatedIn == couchbase.Body || life.CreatedAt == 0 {
 		return nil
-	}
-	if path == "" {
-		path = "slidingttl.created_at"
 	}
 	_, err = c.MutateIn(key, []gocb.MutateInSpec{
 		gocb.UpsertSpec(path, int64(life.CreatedAt), &gocb.UpsertSpecOptions{IsXattr: true, CreatePath: true}),

@@ -87,12 +87,16 @@ func (p place) parse(raw []byte) (driver.Instant, error) {
 	return 0, p.invalid(raw, "must be an ISO 8601 date and time, or null")
 }
 
-func (p place) invalid(raw []byte, rule string) error {
-	field := "xattr "
+// field names the place.
+func (p place) field() string {
 	if p.body {
-		field = "field "
+		return "field " + p.path
 	}
-	return &driver.InvalidError{Field: field + p.path, Value: jsonType(raw), Rule: rule}
+	return "xattr " + p.path
+}
+
+func (p place) invalid(raw []byte, rule string) error {
+	return &driver.InvalidError{Field: p.field(), Value: jsonType(raw), Rule: rule}
 }
 
 // jsonType names the type of a JSON value, for errors, which must not quote what

@@ -143,17 +143,25 @@ func number(res *gocb.LookupInResult, at uint) (int64, error) {
 }
 
 func (d *Driver[T]) createdAt(res *gocb.LookupInResult, at uint) (driver.Instant, error) {
-	var raw []byte
-	err := res.ContentAt(at, &raw)
+	raw, err := d.rawCreatedAt(res, at)
+	if err != nil {
+		return 0, err
+	}
+	return d.created.parse(raw)
+}
+
+// rawCreatedAt is created_at as JSON, empty if there is none.
+func (d *Driver[T]) rawCreatedAt(res *gocb.LookupInResult, at uint) (raw []byte, err error) {
+	err = res.ContentAt(at, &raw)
 	switch {
 	case err == nil:
-		return d.created.parse(raw)
+		return raw, nil
 	case errors.Is(err, gocb.ErrPathNotFound):
-		return 0, nil
+		return nil, nil
 	case d.created.body && (errors.Is(err, gocb.ErrPathMismatch) || errors.Is(err, gocb.ErrDocumentNotJSON) || errors.Is(err, gocb.ErrValueNotJSON)):
-		return 0, nil // no room for a created_at, so there is none
+		return nil, nil // no room for a created_at, so there is none
 	}
-	return 0, visible(err)
+	return nil, visible(err)
 }
 
 // GetMulti implements driver.BatchGetter. The lookups share gocb's connections and

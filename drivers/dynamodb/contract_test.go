@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -60,6 +61,9 @@ func TestContract(t *testing.T) {
 						},
 						Malform: func(ctx context.Context, key string, v drivertest.Value) error {
 							return malform(ctx, tbl, key, v)
+						},
+						Mar: func(ctx context.Context, key string, v drivertest.Value, life driver.Life) error {
+							return mar(ctx, tbl, key, v, life)
 						},
 						Again: func() driver.Driver[drivertest.Value] {
 							d, err := New[drivertest.Value](server.Client(), tbl.Driver.table, &opts)
@@ -115,6 +119,25 @@ func malform[T any](ctx context.Context, tbl *table[T], key string, v T) error {
 	tbl.setKey(item, k)
 	item[tbl.opts.Expiry] = text("tomorrow")
 	_, err = tbl.client.PutItem(ctx, &dynamodb.PutItemInput{TableName: &tbl.Driver.table, Item: item})
+	return err
+}
+
+// mar writes a record as plant does, but that its expiry counts milliseconds.
+func mar[T any](ctx context.Context, tbl *table[T], key string, v T, life driver.Life) error {
+	if err := plant(ctx, tbl, key, v, life); err != nil {
+		return err
+	}
+	k, err := tbl.primaryKey(key)
+	if err != nil {
+		return err
+	}
+	_, err = tbl.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+		TableName:                 &tbl.Driver.table,
+		Key:                       tbl.attributes(k),
+		UpdateExpression:          aws.String("SET #e = :e"),
+		ExpressionAttributeNames:  map[string]string{"#e": tbl.opts.Expiry},
+		ExpressionAttributeValues: map[string]types.AttributeValue{":e": number(itoa(life.ExpiresAt))},
+	})
 	return err
 }
 

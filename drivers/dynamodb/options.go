@@ -52,6 +52,11 @@ type Options struct {
 	// read may just have touched (Latest).
 	ConsistentRead bool
 
+	// ScanIndex is a secondary index for Scan to go through in place of the table, for
+	// one that holds the records alone, or less of each. It must project Expiry,
+	// CreatedAt and Version. A record without the index's key is not in it. Empty: none.
+	ScanIndex string
+
 	// Encoder and Decoder adjust how values are marshalled. Nil: attributevalue's
 	// defaults.
 	Encoder func(*attributevalue.EncoderOptions)

@@ -22,13 +22,45 @@ var _ ScanClient = (*dynamodb.Client)(nil)
 // maxSegments is DynamoDB's limit on the segments of a parallel scan.
 const maxSegments = 1_000_000
 
-// mark is a place in a parallel scan. An item's key attributes are held as bytes, for
-// they need not be text.
+// mark is a place in a parallel scan.
 type mark struct {
-	Segment   int32  `json:"s"`
-	Of        int32  `json:"of"`
-	Partition []byte `json:"p,omitempty"` // of the item that was last read; empty: none
-	Sort      []byte `json:"q,omitempty"`
+	Segment int32     `json:"s"`
+	Of      int32     `json:"of"`
+	Last    []keyPart `json:"k,omitempty"` // key attributes of the item that was last read: of the table, and of an index
+}
+
+// keyPart is a key attribute. Its value is held as bytes, for it need not be text.
+type keyPart struct {
+	Name  string                    `json:"n"`
+	Type  types.ScalarAttributeType `json:"t"`
+	Value []byte                    `json:"v"`
+}
+
+// after notes the key at which a scan goes on.
+func (m *mark) after(key map[string]types.AttributeValue) {
+	m.Last = nil
+	for name, av := range key {
+		kind := types.ScalarAttributeTypeS
+		switch av.(type) {
+		case *types.AttributeValueMemberN:
+			kind = types.ScalarAttributeTypeN
+		case *types.AttributeValueMemberB:
+			kind = types.ScalarAttributeTypeB
+		}
+		m.Last = append(m.Last, keyPart{name, kind, []byte(plain(av))})
+	}
+}
+
+// start is the opposite; nil: the beginning.
+func (m *mark) start() map[string]types.AttributeValue {
+	if len(m.Last) == 0 {
+		return nil
+	}
+	key := make(map[string]types.AttributeValue, len(m.Last))
+	for _, l := range m.Last {
+		key[l.Name] = (&KeyAttribute{Type: l.Type}).attribute(string(l.Value))
+	}
+	return key
 }
 
 // cursor is m as text in which no key can be read at a glance.
@@ -84,8 +116,8 @@ func (d *Driver[T]) scanClient() (ScanClient, error) {
 	return c, nil
 }
 
-// Scan implements driver.Scanner, with one Scan of the attributes that make up keys and
-// lives. It is billed for all of each item, read strongly consistent with
+// Scan implements driver.Scanner, with one Scan, of the table or Options.ScanIndex, for the
+// attributes that make up keys and lives. It is billed for all of each item, read strongly consistent with
 // Options.ConsistentRead and at half the price without. Page.Cost is in read capacity units.
 // Items under keys that Options do not make, of a table that holds others too, are no records.
 func (d *Driver[T]) Scan(ctx context.Context, from driver.Cursor, limit int) (driver.Page, error) {
@@ -102,18 +134,20 @@ func (d *Driver[T]) Scan(ctx context.Context, from driver.Cursor, limit int) (dr
 	}
 	names, projection := d.projection()
 	most := int32(min(limit, 1<<20))
+	consistent := d.opts.ConsistentRead && d.opts.ScanIndex == "" // no global index can be read so
 	in := &dynamodb.ScanInput{
 		TableName:                &d.table,
 		Segment:                  &at.Segment,
 		TotalSegments:            &at.Of,
 		Limit:                    &most,
-		ConsistentRead:           &d.opts.ConsistentRead,
+		ConsistentRead:           &consistent,
+		ExclusiveStartKey:        at.start(),
 		ProjectionExpression:     &projection,
 		ExpressionAttributeNames: names,
 		ReturnConsumedCapacity:   types.ReturnConsumedCapacityTotal,
 	}
-	if len(at.Partition) > 0 {
-		in.ExclusiveStartKey = d.attributes(primaryKey{string(at.Partition), string(at.Sort)})
+	if d.opts.ScanIndex != "" {
+		in.IndexName = &d.opts.ScanIndex
 	}
 	out, err := client.Scan(ctx, in)
 	if err != nil {
@@ -133,8 +167,7 @@ func (d *Driver[T]) Scan(ctx context.Context, from driver.Cursor, limit int) (dr
 		page.Records = append(page.Records, driver.Scanned{Key: key, Meta: s.Meta, Fault: d.fault(s), Problem: s.odd})
 	}
 	if len(out.LastEvaluatedKey) > 0 {
-		last := d.keyOf(out.LastEvaluatedKey)
-		at.Partition, at.Sort = []byte(last.partition), []byte(last.sort)
+		at.after(out.LastEvaluatedKey)
 		page.Next = at.cursor()
 	}
 	return page, nil

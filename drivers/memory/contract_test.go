@@ -40,6 +40,7 @@ func TestContract(t *testing.T) {
 			drivertest.Checker:     "there is nothing to configure",
 			drivertest.ReadToucher: "there is no trip to save",
 			drivertest.Malform:     "a life is two numbers here, whoever writes it",
+			drivertest.Mender:      "so there is nothing to mend",
 		},
 	})
 }

@@ -1095,6 +1095,59 @@ var brokens = []broken{
 	{"has no problem with what is malformed", "raw/malformed", func(d *twisted) {
 		d.raws(func(r *driver.Raw) { r.Problem = nil })
 	}},
+
+	// Mender
+	{"mends nothing", "mend/mended", func(d *twisted) {
+		d.mend = func(ctx context.Context, key string, _ bool) (string, error) {
+			return d.reference.Mend(ctx, key, false)
+		}
+	}},
+	{"mends to another life", "mend/mended", func(d *twisted) {
+		d.mends(func(rec *record) { rec.meta.CreatedAt++ })
+	}},
+	{"loses what it mends", "mend/mended", func(d *twisted) {
+		d.mends(func(rec *record) { rec.value = "{}" })
+	}},
+	{"mends unasked", "mend/dry", func(d *twisted) {
+		d.mend = func(ctx context.Context, key string, _ bool) (string, error) { return d.reference.Mend(ctx, key, true) }
+	}},
+	{"mends what is well", "mend/sound", func(d *twisted) {
+		d.mend = func(ctx context.Context, key string, apply bool) (string, error) {
+			if _, err := d.reference.Mend(ctx, key, apply); err != nil {
+				return "", err
+			}
+			return marred, nil
+		}
+	}},
+	{"mends by a guess", "mend/doubt", func(d *twisted) {
+		d.mend = func(ctx context.Context, key string, apply bool) (string, error) {
+			fault, err := d.reference.Mend(ctx, key, apply)
+			if errors.Is(err, driver.ErrInvalid) && key != "" {
+				return marred, nil
+			}
+			return fault, err
+		}
+	}},
+	{"finds nothing wrong with what is absent", "mend/absent", func(d *twisted) {
+		d.mend = func(ctx context.Context, key string, apply bool) (string, error) {
+			fault, err := d.reference.Mend(ctx, key, apply)
+			if errors.Is(err, driver.ErrNotFound) {
+				return "", nil
+			}
+			return fault, err
+		}
+	}},
+	{"mends without a condition", "mend/race", func(d *twisted) {
+		d.mend = func(ctx context.Context, key string, apply bool) (string, error) {
+			fault, err := d.reference.Mend(ctx, key, false)
+			if err != nil || fault == "" || !apply {
+				return fault, err
+			}
+			slowly()
+			_, err = d.reference.Mend(ctx, key, true)
+			return fault, err
+		}
+	}},
 }
 
 // upsertInTwoSteps looks and puts with no condition that ties them.

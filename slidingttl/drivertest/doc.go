@@ -12,16 +12,17 @@
 //			Open: func(t testing.TB) *drivertest.Backend {
 //				server := mystoretest.Start(t)
 //				return &drivertest.Backend{
-//					Driver: mystore.New[drivertest.Value](server.Client()),
-//					Again:  func() driver.Driver[drivertest.Value] { ... }, // likewise
-//					Now:    server.Now,
-//					Wait:   server.Advance,
-//					MaxKey: 250,
+//					Driver:  mystore.New[drivertest.Value](server.Client()),
+//					Again:   func() driver.Driver[drivertest.Value] { ... }, // another of these
+//					Now:     server.Now,
+//					Wait:    server.Advance,
+//					MaxKey:  250,
 //					Plant:   func(...) error { ... }, // by the store's plain client
 //					Malform: func(...) error { ... }, // likewise
-//					Fail:   func() func() { server.FailAll(busy); return server.Mend },
-//					Own:    func(err error) bool { return errors.Is(err, mystore.ErrBusy) },
-//					Hang:   server.Hang,
+//					Mar:     func(...) error { ... }, // likewise
+//					Fail:    func() func() { server.FailAll(busy); return server.Mend },
+//					Own:     func(err error) bool { return errors.Is(err, mystore.ErrBusy) },
+//					Hang:    server.Hang,
 //				}
 //			},
 //			Lacks: map[drivertest.Feature]string{

@@ -35,6 +35,7 @@ func ExampleRun() {
 				drivertest.Copies:      "a value is handed out as it is",
 				drivertest.ReadToucher: "there is no trip to save",
 				drivertest.Malform:     "nobody else writes to it",
+				drivertest.Mender:      "nobody else writes to it",
 			},
 		})
 	}

@@ -60,6 +60,10 @@ type Backend struct {
 	// as another program may have left it.
 	Malform func(ctx context.Context, key string, v Value) error
 
+	// Mar writes v under key with life, in a form of which driver.Mender can tell
+	// what is meant. Required where the driver is one.
+	Mar func(ctx context.Context, key string, v Value, life driver.Life) error
+
 	// Again returns a second driver over the same store with the same options, as
 	// another process would have it. Nil: a cursor is tried on Driver again, which
 	// is right for a store that lives in this process.
@@ -94,6 +98,7 @@ const (
 	Malform     Feature = "Malform"     // Backend.Malform
 	Scanner     Feature = "Scanner"     // the driver is a driver.Scanner
 	RawReader   Feature = "RawReader"   // the driver is a driver.RawReader
+	Mender      Feature = "Mender"      // the driver is a driver.Mender, and Backend.Mar
 )
 
 // features tells of each feature whether b has it. Copies is taken for granted
@@ -109,6 +114,7 @@ var features = map[Feature]func(b *Backend) bool{
 	ReadToucher: has[driver.ReadToucher[Value]],
 	Scanner:     has[driver.Scanner],
 	RawReader:   has[driver.RawReader],
+	Mender:      func(b *Backend) bool { return has[driver.Mender](b) && b.Mar != nil },
 	Copies:      func(*Backend) bool { return true },
 }
 

@@ -34,7 +34,8 @@ type reference struct {
 type record struct {
 	value   string // encoded
 	meta    driver.Meta
-	problem error // why the life cannot be read
+	problem error  // why the life cannot be read
+	fault   string // what Mend would put right
 }
 
 var (
@@ -341,6 +342,48 @@ func (r *reference) malform(_ context.Context, key string, v Value) error {
 	return nil
 }
 
+// marFor is Backend.Mar for d, which may be no driver.Mender.
+func (r *reference) marFor(d driver.Driver[Value]) func(context.Context, string, Value, driver.Life) error {
+	if _, ok := driver.As[driver.Mender](d); !ok {
+		return nil
+	}
+	return r.mar
+}
+
+const marred = "counts something else"
+
+// mar is Backend.Mar.
+func (r *reference) mar(_ context.Context, key string, v Value, life driver.Life) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.put(key, v, life, 98)
+	rec := r.records[key]
+	rec.fault = marred
+	r.records[key] = rec
+	return nil
+}
+
+func (r *reference) Mend(ctx context.Context, key string, apply bool) (string, error) {
+	if err := r.begin(ctx, key); err != nil {
+		return "", err
+	}
+	defer r.mu.Unlock()
+	rec, ok := r.records[key]
+	switch {
+	case !ok:
+		return "", driver.ErrNotFound
+	case rec.problem != nil:
+		return "", rec.problem
+	}
+	fault := rec.fault
+	if apply && fault != "" {
+		rec.fault = ""
+		rec.meta.Version = r.next(rec.meta.Version)
+		r.records[key] = rec
+	}
+	return fault, nil
+}
+
 // plant is Backend.Plant.
 func (r *reference) plant(_ context.Context, key string, v Value, life driver.Life) error {
 	r.mu.Lock()
@@ -385,6 +428,7 @@ func harness(build func(*reference) driver.Driver[Value], lacks map[Feature]stri
 				MaxKey:  r.maxKey,
 				Plant:   r.plant,
 				Malform: r.malform,
+				Mar:     r.marFor(d),
 				Fail:    r.fail,
 				Own:     func(err error) bool { return errors.Is(err, errDown) },
 				Hang:    r.hang,

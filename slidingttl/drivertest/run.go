@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
 // testCase is one rule and what breaking it means.
@@ -23,7 +25,7 @@ func cases() []testCase {
 		harnessCases,
 		getCases, insertCases, replaceCases, touchCases, deleteCases, removeCases, latestCases,
 		lifeCases, valueCases, keyCases, contextCases, faultCases, raceCases,
-		upsertCases, batchCases, readTouchCases, localCases, clockCases, checkCases, scanCases, rawCases,
+		upsertCases, batchCases, readTouchCases, localCases, clockCases, checkCases, scanCases, rawCases, mendCases,
 		storeLifeCases, storeRaceCases, storeTouchCases, storeForeignCases, storeErrorCases,
 	)
 }
@@ -93,6 +95,9 @@ var harnessCases = []testCase{{
 			case f != Copies && has(t.b):
 				t.Errorf("Harness.Lacks names %s, but the backend has it", f)
 			}
+		}
+		if has[driver.Mender](t.b) != (t.b.Mar != nil) {
+			t.Errorf("a driver.Mender and Backend.Mar need each other")
 		}
 		if (t.b.Fail == nil) != (t.b.Own == nil) {
 			t.Errorf("Backend.Fail and Backend.Own need each other")

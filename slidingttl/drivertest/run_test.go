@@ -16,7 +16,7 @@ import (
 type bare struct{ driver.Driver[Value] }
 
 var bareLacks = map[Feature]string{
-	Clock: "hidden", Checker: "hidden", Local: "hidden", ReadToucher: "hidden", Scanner: "hidden", RawReader: "hidden",
+	Clock: "hidden", Checker: "hidden", Local: "hidden", ReadToucher: "hidden", Scanner: "hidden", RawReader: "hidden", Mender: "hidden",
 }
 
 // wrapper hides all capabilities but those that it hands out.
@@ -39,6 +39,8 @@ func (w wrapper) As(target any) bool {
 	case *driver.Checker:
 		*c = w.reference
 	case *driver.Scanner:
+		*c = w.reference
+	case *driver.Mender:
 		*c = w.reference
 	case *driver.RawReader:
 		*c = w.reference
@@ -124,6 +126,7 @@ func TestRunSetClock(t *testing.T) {
 				MaxKey:  r.maxKey,
 				Plant:   r.plant,
 				Malform: r.malform,
+				Mar:     r.mar,
 				Fail:    r.fail,
 				Own:     func(err error) bool { return errors.Is(err, errDown) },
 				Hang:    r.hang,

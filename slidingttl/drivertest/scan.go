@@ -336,7 +336,7 @@ var scanCases = []testCase{{
 	run: func(t *trial) {
 		t.population(5)
 		at := t.segments(1)[0]
-		_, local := t.d.(driver.Local[Value])
+		_, local := driver.As[driver.Local[Value]](t.d)
 		ctx, cancel := t.ended()
 		defer cancel()
 		if _, err := t.scanner().Scan(ctx, at, 10); !errors.Is(err, context.Canceled) && !(local && err == nil) {

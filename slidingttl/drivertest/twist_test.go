@@ -19,6 +19,7 @@ type (
 	removeFunc    func(context.Context, string, driver.Meta, driver.Instant) error
 	scanFunc      func(context.Context, driver.Cursor, int) (driver.Page, error)
 	rawFunc       func(context.Context, string) (driver.Raw, error)
+	mendFunc      func(context.Context, string, bool) (string, error)
 )
 
 // twisted is a reference with some of its methods replaced.
@@ -41,6 +42,7 @@ type twisted struct {
 	segment   func(context.Context, int) ([]driver.Cursor, error)
 	scan      scanFunc
 	raw       rawFunc
+	mend      mendFunc
 }
 
 // local is a twisted driver with the capability of a driver.Local.
@@ -103,6 +105,7 @@ func twist(r *reference) *twisted {
 		segment:   r.Segments,
 		scan:      r.Scan,
 		raw:       r.Raw,
+		mend:      r.Mend,
 	}
 }
 
@@ -156,6 +159,10 @@ func (d *twisted) Scan(ctx context.Context, from driver.Cursor, limit int) (driv
 
 func (d *twisted) Raw(ctx context.Context, key string) (driver.Raw, error) { return d.raw(ctx, key) }
 
+func (d *twisted) Mend(ctx context.Context, key string, apply bool) (string, error) {
+	return d.mend(ctx, key, apply)
+}
+
 // pages changes every page that Scan returns.
 func (d *twisted) pages(change func(*driver.Page)) {
 	r := d.reference
@@ -177,6 +184,22 @@ func (d *twisted) raws(change func(*driver.Raw)) {
 			change(&raw)
 		}
 		return raw, err
+	}
+}
+
+// mends changes every record that Mend has written.
+func (d *twisted) mends(change func(*record)) {
+	r := d.reference
+	d.mend = func(ctx context.Context, key string, apply bool) (string, error) {
+		fault, err := r.Mend(ctx, key, apply)
+		if fault != "" && apply {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			rec := r.records[key]
+			change(&rec)
+			r.records[key] = rec
+		}
+		return fault, err
 	}
 }
 

@@ -1,0 +1,74 @@
+package main
+
+import (
+	stdsql "database/sql"
+	"net/url"
+
+	"github.com/slidingttl/slidingttl/drivers/sql"
+)
+
+type sqlLayout struct {
+	Key       string   `json:"key"`
+	Value     string   `json:"value"`   // one column of JSON
+	Columns   []string `json:"columns"` // or several
+	CreatedAt string   `json:"created_at"`
+	Created   string   `json:"created_at_type"`
+	ExpiresAt string   `json:"expires_at"`
+	Expires   string   `json:"expires_at_type"`
+	SweepAt   string   `json:"sweep_at"`
+	Version   string   `json:"version"`
+}
+
+var timeTypes = map[string]sql.TimeType{"millis": sql.Millis, "timestamp": sql.Timestamp, "datetime": sql.DateTime}
+
+// openTable opens the table that u names and db holds, and closes db with it.
+func openTable(db *stdsql.DB, dialect sql.Dialect, table string, l layout) (*store, error) {
+	opts, err := l.table()
+	if err == nil {
+		var d *sql.Driver[[]any]
+		if d, err = sql.New(db, dialect, table, opts); err == nil {
+			return storeOf[[]any](d, func() { _ = db.Close() }), nil
+		}
+	}
+	_ = db.Close()
+	return nil, err
+}
+
+// table is the options that l says. No value is read as a Go value.
+func (l layout) table() (*sql.Options[[]any], error) {
+	var names sqlLayout
+	if err := l.into(&names); err != nil {
+		return nil, err
+	}
+	created, err := choice("created_at_type", names.Created, timeTypes)
+	if err != nil {
+		return nil, err
+	}
+	expires, err := choice("expires_at_type", names.Expires, timeTypes)
+	if err != nil {
+		return nil, err
+	}
+	o := &sql.Options[[]any]{
+		Value:     names.Value,
+		CreatedAt: sql.TimeColumn{Name: names.CreatedAt, Type: created},
+		ExpiresAt: sql.TimeColumn{Name: names.ExpiresAt, Type: expires},
+		SweepAt:   names.SweepAt,
+		Version:   names.Version,
+	}
+	if names.Key != "" {
+		o.Key.Columns = []string{names.Key}
+	}
+	if len(names.Columns) > 0 {
+		o.Row = sql.Row[[]any]{Columns: names.Columns, Fields: func(*[]any) []any { return make([]any, len(names.Columns)) }}
+	}
+	return o, nil
+}
+
+// tableOf takes the table's name out of u.
+func tableOf(u *url.URL) (string, error) {
+	table := parameter(u, "table")
+	if table == "" {
+		return "", errForm
+	}
+	return table, nil
+}

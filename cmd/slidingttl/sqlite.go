@@ -1,0 +1,35 @@
+package main
+
+import (
+	"context"
+	stdsql "database/sql"
+	"net/url"
+
+	_ "modernc.org/sqlite" // registers "sqlite"
+
+	"github.com/slidingttl/slidingttl/drivers/sql"
+)
+
+var sqliteKind = kind{
+	schemes:     []string{"sqlite"},
+	form:        "sqlite:path/to/file.db?table=T",
+	credentials: "protect the file instead: SQLite knows no passwords",
+	open:        openSQLite,
+}
+
+func openSQLite(_ context.Context, u *url.URL, l layout) (*store, error) {
+	table, err := tableOf(u)
+	if err != nil {
+		return nil, err
+	}
+	file := u.Opaque + u.Path
+	if file == "" || u.Host != "" {
+		return nil, errForm
+	}
+	// It waits for other writers, and makes no file that is not there.
+	db, err := stdsql.Open("sqlite", "file:"+file+"?mode=rw&_pragma=busy_timeout(10000)")
+	if err != nil {
+		return nil, err
+	}
+	return openTable(db, sql.SQLite, table, l)
+}

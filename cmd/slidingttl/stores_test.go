@@ -1,0 +1,203 @@
+package main
+
+import (
+	"context"
+	stdsql "database/sql"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	sdk "github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/go-sql-driver/mysql"
+
+	"github.com/slidingttl/slidingttl/drivers/dynamodb"
+	"github.com/slidingttl/slidingttl/drivers/dynamodb/dynamodbtest"
+	"github.com/slidingttl/slidingttl/drivers/redis/redistest"
+	"github.com/slidingttl/slidingttl/drivers/sql"
+	"github.com/slidingttl/slidingttl/drivers/sql/sqltest"
+	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
+)
+
+// must returns v, for a call that is not to fail.
+func must[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+// keyspace is records under user:0 and so on, that another program wrote.
+type keyspace struct {
+	uri string
+	add func(key, value string) error // value is JSON
+}
+
+var keyspaces = map[string]func(*testing.T) keyspace{
+	"couchbase": func(t *testing.T) keyspace {
+		n := open(t)
+		return keyspace{n.uri, func(key, value string) error {
+			_, err := n.c.Upsert(key, json.RawMessage(value), nil)
+			return err
+		}}
+	},
+	"dynamodb": func(t *testing.T) keyspace {
+		server := dynamodbtest.Start(t)
+		table := server.Table(t)
+		client := server.Client()
+		d := must(dynamodb.New[any](client, table, nil))(t)
+		if err := d.EnsureTable(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		t.Setenv("AWS_ENDPOINT_URL_DYNAMODB", server.Endpoint)
+		t.Setenv("AWS_ACCESS_KEY_ID", "any")
+		t.Setenv("AWS_SECRET_ACCESS_KEY", "any")
+		return keyspace{"dynamodb://" + table + "?region=us-east-1&consistent=true", func(key, value string) error {
+			_, err := client.PutItem(context.Background(), &sdk.PutItemInput{TableName: &table, Item: map[string]types.AttributeValue{
+				"pk": &types.AttributeValueMemberS{Value: key}, "content": &types.AttributeValueMemberS{Value: value},
+			}})
+			return err
+		}}
+	},
+	"redis": func(t *testing.T) keyspace {
+		server := redistest.Start(t)
+		client := server.Client(t)
+		return keyspace{"redis://" + server.Option().InitAddress[0] + "/0?prefix=app:", func(key, value string) error {
+			return client.Do(context.Background(), client.B().Set().Key("app:"+key).Value(value).Build()).Error()
+		}}
+	},
+	"postgres": func(t *testing.T) keyspace {
+		driver, dsn := sqltest.DSN(t, sqltest.PostgreSQL)
+		// A URI of the words that the DSN consists of.
+		q := url.Values{"table": {"sessions"}}
+		for word := range strings.FieldsSeq(dsn) {
+			name, value, _ := strings.Cut(word, "=")
+			q.Set(name, value)
+		}
+		return table(t, sql.PostgreSQL, driver, dsn, "postgres:///?"+q.Encode())
+	},
+	"mysql": func(t *testing.T) keyspace {
+		driver, dsn := sqltest.DSN(t, sqltest.MariaDB)
+		c := must(mysql.ParseDSN(dsn))(t)
+		return table(t, sql.MySQL, driver, dsn, "mysql://"+c.User+"@/"+c.DBName+"?table=sessions&socket="+c.Addr)
+	},
+	"sqlite": func(t *testing.T) keyspace {
+		file := filepath.Join(t.TempDir(), "app.db")
+		return table(t, sql.SQLite, "sqlite", sqltest.SQLiteDSN(file), "sqlite:"+file+"?table=sessions")
+	},
+}
+
+// table is a keyspace in the table "sessions", which it makes.
+func table(t *testing.T, dialect sql.Dialect, driver, dsn, uri string) keyspace {
+	t.Helper()
+	db := must(stdsql.Open(driver, dsn))(t)
+	t.Cleanup(func() { _ = db.Close() })
+	d := must(sql.New[any](db, dialect, "sessions", nil))(t)
+	if err := d.EnsureTable(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	insert := "INSERT INTO sessions (id, value) VALUES (?, ?)"
+	if dialect == sql.PostgreSQL {
+		insert = "INSERT INTO sessions (id, value) VALUES ($1, $2)"
+	}
+	return keyspace{uri, func(key, value string) error {
+		_, err := db.Exec(insert, key, value)
+		return err
+	}}
+}
+
+// All that the command does, on every kind of store.
+func TestStores(t *testing.T) {
+	covered := make(map[string]bool)
+	for name, open := range keyspaces {
+		covered[name] = true
+		t.Run(name, func(t *testing.T) {
+			k := open(t)
+			for i := range 40 {
+				if err := k.add(fmt.Sprint("user:", i), fmt.Sprintf(`{"n": %d}`, i)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			out, _ := command(t, 0, "audit", k.uri, "--policy", thirty)
+			contains(t, out, "40 records looked at", "no created at 40", "alive for ever unless read 40")
+			out, _ = command(t, 0, "inspect", k.uri, "user:7", "--policy", thirty, "--value")
+			contains(t, out, "alive: it was not adopted yet", "7")
+			command(t, exitDead, "inspect", k.uri, "nobody", "--policy", thirty)
+			out, _ = command(t, 0, "mend", k.uri)
+			contains(t, out, "well 40")
+			out, _ = command(t, 0, "adopt", k.uri, "--policy", thirty, "--apply", "--writes", "0", "--json")
+			var report upkeep.AdoptReport
+			if err := json.Unmarshal([]byte(out), &report); err != nil || report.Adopted != 40 || !report.Done {
+				t.Errorf("%v: %s", err, out)
+			}
+			out, _ = command(t, 0, "audit", k.uri, "--policy", thirty)
+			contains(t, out, "slides 40")
+			out, _ = command(t, 0, "diff", k.uri, "--from-policy", thirty, "--to-policy", "idle 1d, max 2d")
+			contains(t, out, "40 records looked at")
+			// Adopted with created_at of long ago, they are past a cap of a millisecond.
+			out, _ = command(t, 0, "reap", k.uri, "--policy", "idle 1ms, max 1ms", "--grace", "1ms", "--apply", "--writes", "0")
+			contains(t, out, "removed: past their cap 40")
+			out, _ = command(t, 0, "audit", k.uri, "--policy", thirty)
+			contains(t, out, "0 records looked at")
+		})
+	}
+	for _, k := range kinds {
+		if !covered[k.schemes[0]] {
+			t.Errorf("%s is not tested", k.schemes[0])
+		}
+	}
+}
+
+// A store with a password takes it from the variable that its own client reads, and a
+// wrong one fails.
+func TestPassword(t *testing.T) {
+	server := redistest.Start(t)
+	client := server.Client(t)
+	for _, words := range [][]string{{"ACL", "SETUSER", "ann", "on", ">secret", "~*", "+@all"}, {"SET", "user:1", "{}"}} {
+		if err := client.Do(t.Context(), client.B().Arbitrary(words...).Build()).Error(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	uri := "redis://ann@" + server.Option().InitAddress[0]
+	_, errs := command(t, exitFailed, "audit", uri, "--policy", thirty)
+	contains(t, errs, "WRONGPASS")
+	t.Setenv("REDISCLI_AUTH", "secret")
+	out, _ := command(t, 0, "audit", uri, "--policy", thirty)
+	contains(t, out, "1 records looked at")
+}
+
+// A table whose columns have names and types of the application's.
+func TestLayout(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "app.db")
+	db := must(stdsql.Open("sqlite", sqltest.SQLiteDSN(file)))(t)
+	defer func() { _ = db.Close() }()
+	for _, q := range []string{
+		"CREATE TABLE links (code TEXT PRIMARY KEY, url TEXT, owner TEXT, made TEXT, ends TEXT, due INTEGER NOT NULL DEFAULT 0, version INTEGER)",
+		"INSERT INTO links (code, url, owner, made) VALUES ('a', 'https://example.com', 'ann', '2020-01-02 03:04:05.000'), ('b', 'https://example.org', 'bob', NULL)",
+	} {
+		if _, err := db.Exec(q); err != nil {
+			t.Fatal(err)
+		}
+	}
+	names := filepath.Join(t.TempDir(), "layout.json")
+	err := os.WriteFile(names, []byte(`{
+		"key": "code", "columns": ["url", "owner"], "sweep_at": "due",
+		"created_at": "made", "created_at_type": "datetime", "expires_at": "ends", "expires_at_type": "datetime"
+	}`), 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	uri := "sqlite:" + file + "?table=links"
+	out, _ := command(t, 0, "audit", uri, "--layout", names, "--policy", thirty)
+	contains(t, out, "past cap 1", "no created at 1")
+	command(t, 0, "adopt", uri, "--layout", names, "--policy", thirty, "--apply")
+	out, _ = command(t, 0, "inspect", uri, "b", "--layout", names, "--policy", thirty, "--value")
+	contains(t, out, "alive: neither its expiry nor its cap has come", "field made", "field ends", "bob")
+}

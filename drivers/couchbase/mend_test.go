@@ -1,0 +1,48 @@
+package couchbase
+
+import (
+	"testing"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+var (
+	_ driver.Scanner   = (*Driver[int])(nil)
+	_ driver.RawReader = (*Driver[int])(nil)
+	_ driver.Mender    = (*Driver[int])(nil)
+)
+
+// What a created_at in a foreign form means, or that it is in doubt.
+func TestMeant(t *testing.T) {
+	for raw, want := range map[string]driver.Instant{
+		`"2024-03-01T12:00:00.5+02:00"`: 1709287200500,
+		`"2024-03-01 10:00:00"`:         1709287200000,
+		`1709287200`:                    1709287200000,
+		`1709287200.25`:                 1709287200250,
+		`1709287200500`:                 1709287200500,
+		`"1709287200500"`:               1709287200500,
+		`"1709287200"`:                  1709287200000,
+		`"yesterday"`:                   0,
+		`""`:                            0,
+		`0`:                             0,
+		`-1709287200`:                   0,
+		`1709287200500000`:              0, // microseconds
+		`"1969-12-31T23:59:59Z"`:        0,
+		`"NaN"`:                         0,
+		`true`:                          0,
+		`{"at": 1709287200}`:            0,
+		`[1709287200]`:                  0,
+	} {
+		got, ok := meant([]byte(raw))
+		if ok != (want != 0) || ok && got != want {
+			t.Errorf("%s is read as %d, %v; want %d", raw, got, ok, want)
+		}
+	}
+}
+
+func TestLive(t *testing.T) {
+	var d Driver[int]
+	if got, want := d.Live("u`x", 1767225600999), "(META(`u``x`).expiration = 0 OR META(`u``x`).expiration > 1767225600)"; got != want {
+		t.Errorf("Live is %s; want %s", got, want)
+	}
+}

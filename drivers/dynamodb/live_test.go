@@ -1,0 +1,122 @@
+package dynamodb
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// index adds an index by the attribute "holder" to tbl, that holds what projection names.
+func index(t *testing.T, tbl *table[session], projection types.Projection) {
+	t.Helper()
+	_, err := tbl.client.UpdateTable(t.Context(), &dynamodb.UpdateTableInput{
+		TableName:            &tbl.Driver.table,
+		AttributeDefinitions: []types.AttributeDefinition{{AttributeName: aws.String("holder"), AttributeType: types.ScalarAttributeTypeS}},
+		GlobalSecondaryIndexUpdates: []types.GlobalSecondaryIndexUpdate{{Create: &types.CreateGlobalSecondaryIndexAction{
+			IndexName:  aws.String("by-owner"),
+			KeySchema:  []types.KeySchemaElement{{AttributeName: aws.String("holder"), KeyType: types.KeyTypeHash}},
+			Projection: &projection,
+		}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		out, err := tbl.client.DescribeTable(t.Context(), &dynamodb.DescribeTableInput{TableName: &tbl.Driver.table})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out.Table.GlobalSecondaryIndexes[0].IndexStatus == types.IndexStatusActive {
+			return
+		}
+		time.Sleep(tablePoll)
+	}
+}
+
+// A query of an application's own, here of an index, with Live finds what is alive and
+// what the filter cannot tell of.
+func TestLive(t *testing.T) {
+	tbl := open[session](t, nil)
+	index(t, tbl, types.Projection{ProjectionType: types.ProjectionTypeAll})
+	for key, expiry := range map[string]types.AttributeValue{
+		"next second": number(itoa(base/1000 + 1)),
+		"now":         number(itoa(base / 1000)),
+		"before":      number(itoa(base/1000 - 1)),
+		"negative":    number("-1"),
+		"millis":      number(itoa(base)),
+		"text":        text("tomorrow"),
+		"never":       nil,
+	} {
+		item := attrs{"holder": text("ann")}
+		if expiry != nil {
+			item["ttl"] = expiry
+		}
+		tbl.put(t, key, item)
+	}
+	live := tbl.Live(base)
+	values := map[string]types.AttributeValue{":owner": text("ann")}
+	maps.Copy(values, live.Values)
+	out, err := tbl.client.Query(t.Context(), &dynamodb.QueryInput{
+		TableName: &tbl.Driver.table, IndexName: aws.String("by-owner"),
+		KeyConditionExpression:    aws.String("holder = :owner"),
+		FilterExpression:          &live.Expression,
+		ExpressionAttributeNames:  live.Names,
+		ExpressionAttributeValues: values,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for _, item := range out.Items {
+		found = append(found, plain(item["pk"]))
+	}
+	slices.Sort(found)
+	if want := []string{"millis", "never", "next second", "text"}; !slices.Equal(found, want) {
+		t.Errorf("the query finds %q; want %q", found, want)
+	}
+}
+
+// A scan of an index meets what is in the index, each once, whatever the pages.
+func TestScanOfAnIndex(t *testing.T) {
+	tbl := open[session](t, nil)
+	index(t, tbl, types.Projection{ProjectionType: types.ProjectionTypeInclude, NonKeyAttributes: []string{"ttl", "created_at", "slidingttl_version"}})
+	life := driver.Life{CreatedAt: base, ExpiresAt: base.Add(time.Hour)}
+	for i := range 20 {
+		item := attrs{"ttl": number(itoa(life.ExpiresAt / 1000)), "created_at": text(base.Time().Format(rfc3339Milli))}
+		if i%2 == 0 {
+			item["holder"] = text("ann")
+		}
+		tbl.put(t, fmt.Sprint(i), item)
+	}
+	d := tbl.again(t, &Options{ScanIndex: "by-owner", ConsistentRead: true})
+	met := scanAll(t, d, 3)
+	if len(met) != 10 || met["4"].Life != life {
+		t.Errorf("the scan met %v", met)
+	}
+	if met := scanAll(t, tbl.again(t, nil), 3); len(met) != 20 {
+		t.Errorf("the scan of the table met %d", len(met))
+	}
+}
+
+// An index that does not hold lives is refused, not read as records without any.
+func TestScanOfAPoorIndex(t *testing.T) {
+	tbl := open[session](t, nil)
+	index(t, tbl, types.Projection{ProjectionType: types.ProjectionTypeKeysOnly})
+	tbl.put(t, "a", attrs{"holder": text("ann"), "ttl": number("1")})
+	d := tbl.again(t, &Options{ScanIndex: "by-owner"})
+	cursors, err := d.Segments(t.Context(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p, err := d.Scan(t.Context(), cursors[0], 10); err == nil {
+		t.Errorf("the scan returns %v", p.Records)
+	}
+}
