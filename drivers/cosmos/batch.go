@@ -16,19 +16,21 @@ import (
 // returns all or, with an error of the service's, none.
 func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]driver.Entry[T], error) {
 	found := make(map[string]driver.Entry[T], len(keys))
+	asked := make(map[string]bool, len(keys))
 	place := make(map[identity]int, len(keys)) // in keys
 	var bad driver.KeyErrors
 	var items []azcosmos.ItemIdentity
 	for i, key := range keys {
+		if asked[key] {
+			continue
+		}
+		asked[key] = true
 		k, err := d.identity(key)
-		first, again := place[k]
-		if err == nil && again && keys[first] != key {
+		if _, again := place[k]; err == nil && again {
 			err = invalidKey("computed", "must come to an item of its own: two keys come to one")
 		}
 		if err != nil {
 			bad = append(bad, &driver.KeyError{Index: i, Err: err})
-		}
-		if err != nil || again {
 			continue
 		}
 		place[k] = i

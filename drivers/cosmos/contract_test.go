@@ -98,6 +98,19 @@ func backend(account *cosmostest.Account, container *azcosmos.ContainerClient, d
 		Plant: func(ctx context.Context, key string, v drivertest.Value, life driver.Life) error {
 			return plant(ctx, account, container, d, key, v, life)
 		},
+		Malform: func(ctx context.Context, key string, v drivertest.Value) error {
+			return plant(ctx, account, container, d, key, v, driver.Life{}, d.opts.ExpiresAt)
+		},
+		Again: func() driver.Driver[drivertest.Value] {
+			again, err := New[drivertest.Value](container, &d.opts)
+			if err != nil {
+				panic(err)
+			}
+			if token := d.sessions.token(); token != nil { // some moments later
+				again.sessions.observe(&http.Response{Header: http.Header{"X-Ms-Session-Token": {*token}}})
+			}
+			return again
+		},
 		Fail: func() func() {
 			_ = account.Inject(cosmostest.Fault{Status: http.StatusForbidden, Count: 1 << 30})
 			return func() { account.ClearFaults() }
@@ -111,8 +124,8 @@ func backend(account *cosmostest.Account, container *azcosmos.ContainerClient, d
 }
 
 // plant writes a record as a program would that knows the container and not the driver: its
-// created_at in another zone, its expiry as a ttl.
-func plant(ctx context.Context, account *cosmostest.Account, container *azcosmos.ContainerClient, d *Driver[drivertest.Value], key string, v drivertest.Value, life driver.Life) error {
+// created_at in another zone, its expiry as a ttl, and a word for what is to be bad.
+func plant(ctx context.Context, account *cosmostest.Account, container *azcosmos.ContainerClient, d *Driver[drivertest.Value], key string, v drivertest.Value, life driver.Life, bad ...string) error {
 	k, err := d.identity(key)
 	if err != nil {
 		return err
@@ -131,6 +144,9 @@ func plant(ctx context.Context, account *cosmostest.Account, container *azcosmos
 	}
 	if life.CreatedAt != 0 {
 		item[d.opts.CreatedAt] = life.CreatedAt.Time().In(time.FixedZone("", 2*60*60)).Format(time.RFC3339Nano)
+	}
+	for _, name := range bad {
+		item[name] = "soon"
 	}
 	for {
 		now := account.Now().Truncate(time.Second)

@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
@@ -33,7 +32,7 @@ func parseMark(c driver.Cursor) (m mark, err error) {
 		err = json.Unmarshal(b, &m)
 	}
 	if err != nil || c == "" {
-		return m, &driver.InvalidError{Field: "cursor", Value: strconv.Itoa(len(c)) + " bytes", Rule: "must be one that this driver returned"}
+		return m, driver.BadCursor(c)
 	}
 	return m, nil
 }
@@ -45,8 +44,8 @@ const firsts = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 // character after a prefix, so that ids that begin with any digit or letter fall evenly into
 // them. It needs an Options.ID that is nil or a Prefix, for a key to be found again.
 func (d *Driver[T]) Segments(_ context.Context, n int) ([]driver.Cursor, error) {
-	if n < 1 {
-		return nil, &driver.InvalidError{Field: "segments", Value: strconv.Itoa(n), Rule: "must be at least 1"}
+	if err := driver.CheckScan("segments", n); err != nil {
+		return nil, err
 	}
 	const probe = "1234567890"
 	if k, err := d.identity(probe); err == nil {
@@ -89,8 +88,8 @@ func (d *Driver[T]) recordKey(k identity) (string, bool) {
 // in request units. Items under ids or partition keys that Options do not make, of a container
 // that holds others too, are no records.
 func (d *Driver[T]) Scan(ctx context.Context, from driver.Cursor, limit int) (driver.Page, error) {
-	if limit < 1 {
-		return driver.Page{}, &driver.InvalidError{Field: "limit", Value: strconv.Itoa(limit), Rule: "must be at least 1"}
+	if err := driver.CheckScan("limit", limit); err != nil {
+		return driver.Page{}, err
 	}
 	at, err := parseMark(from)
 	if err != nil {
