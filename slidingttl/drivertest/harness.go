@@ -50,6 +50,11 @@ type Backend struct {
 	// the suite's own keys need. Zero: no limit.
 	MaxKey int
 
+	// Takes reports whether the store can hold a key that is valid text: some
+	// forbid characters. One that it cannot must be an *InvalidError in every call.
+	// Nil: it holds them all.
+	Takes func(key string) bool
+
 	// Plant writes a record as another program would, over whatever is there: v
 	// in the form that the driver reads, without created_at if life.CreatedAt is
 	// zero, without an expiry if life.ExpiresAt is zero, and without anything

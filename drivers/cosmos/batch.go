@@ -1,0 +1,80 @@
+package cosmos
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+	"github.com/tidwall/gjson"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// GetMulti implements driver.BatchGetter, with ReadManyItems: a query for each physical
+// partition and thousand keys, in pages, after two requests that the client makes once. It
+// returns all or, with an error of the service's, none.
+func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]driver.Entry[T], error) {
+	found := make(map[string]driver.Entry[T], len(keys))
+	asked := make(map[string]bool, len(keys))
+	place := make(map[identity]int, len(keys)) // in keys
+	var bad driver.KeyErrors
+	var items []azcosmos.ItemIdentity
+	for i, key := range keys {
+		if asked[key] {
+			continue
+		}
+		asked[key] = true
+		k, err := d.identity(key)
+		if _, again := place[k]; err == nil && again {
+			err = invalidKey("computed", "must come to an item of its own: two keys come to one")
+		}
+		if err != nil {
+			bad = append(bad, &driver.KeyError{Index: i, Err: err})
+			continue
+		}
+		place[k] = i
+		items = append(items, azcosmos.ItemIdentity{ID: k.id, PartitionKey: d.partitionKey(k)})
+	}
+	if len(items) == 0 {
+		return found, bad.Err()
+	}
+	res, err := d.client.ReadManyItems(ctx, items, &azcosmos.ReadManyItemsOptions{SessionToken: d.sessions.token()})
+	if err != nil {
+		d.sessions.failed(err)
+		d.stats.failed(&d.stats.ReadUnits, err)
+		return found, failed(ctx, err)
+	}
+	d.stats.charged(&d.stats.ReadUnits, res.RequestCharge)
+	for _, body := range res.Items {
+		i, ok := place[d.identityOf(gjson.ParseBytes(body))]
+		if !ok {
+			continue
+		}
+		e, err := d.entry(body)
+		if err != nil {
+			bad = append(bad, &driver.KeyError{Index: i, Err: err})
+			continue
+		}
+		found[keys[i]] = e
+	}
+	slices.SortFunc(bad, func(a, b *driver.KeyError) int { return a.Index - b.Index })
+	return found, bad.Err()
+}
+
+// identityOf is what names an item that was read.
+func (d *Driver[T]) identityOf(item gjson.Result) identity {
+	k := identity{id: textAt(item, "id")}
+	for i, p := range d.opts.PartitionKey {
+		k.partition[i] = textAt(item, strings.Split(p.Path, "/")[1:]...)
+	}
+	return k
+}
+
+// textAt is the String at names in an item.
+func textAt(item gjson.Result, names ...string) string {
+	for _, name := range names {
+		item = item.Get(gjson.Escape(name))
+	}
+	return item.Str
+}

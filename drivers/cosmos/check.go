@@ -1,0 +1,164 @@
+package cosmos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// Properties is a container as this driver wants it, for development and tests: its partition
+// key, time to live, and an index of all but what touches write.
+func (d *Driver[T]) Properties(id string) azcosmos.ContainerProperties {
+	var paths []string
+	for _, p := range d.opts.PartitionKey {
+		paths = append(paths, p.Path)
+	}
+	kind := azcosmos.PartitionKeyKindHash
+	if len(paths) > 1 {
+		kind = azcosmos.PartitionKeyKindMultiHash
+	}
+	return azcosmos.ContainerProperties{
+		ID:                     id,
+		PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{Paths: paths, Kind: kind, Version: 2},
+		DefaultTimeToLive:      to.Ptr[int32](-1),
+		IndexingPolicy: &azcosmos.IndexingPolicy{
+			IndexingMode:  azcosmos.IndexingModeConsistent,
+			Automatic:     true,
+			IncludedPaths: []azcosmos.IncludedPath{{Path: "/*"}},
+			ExcludedPaths: []azcosmos.ExcludedPath{{Path: "/" + d.opts.ExpiresAt + "/?"}, {Path: "/" + ttlName + "/?"}},
+		},
+	}
+}
+
+// Check implements driver.Checker, with a read of the container and one of an item that is
+// not there: the partition key is the one configured; time to live is on, and its default, if
+// there is one, no shorter than longest, for it removes items of other programs; the
+// properties that touches write are not indexed; the account's consistency level is Session or
+// stronger; it takes writes in one region; and the system's clock is within Options.MaxSkew of
+// the service's.
+func (d *Driver[T]) Check(ctx context.Context, longest time.Duration) error {
+	sent := time.Now()
+	res, err := d.client.Read(ctx, nil)
+	if err != nil {
+		return failed(ctx, err)
+	}
+	got := time.Now()
+	p := res.ContainerProperties
+	c := check{container: p.ID}
+	c.partitionKey(p, d.Properties(p.ID))
+	c.timeToLive(p, longest)
+	for _, name := range []string{d.opts.ExpiresAt, ttlName} {
+		if indexed(p.IndexingPolicy, "/"+name) {
+			c.wrong("indexing policy", "with /"+name, "must exclude /"+name+"/?, or each touch pays for the index too")
+		}
+	}
+	// azcosmos tells of the account only in what it sends.
+	if req := res.RawResponse.Request; req != nil && req.Header.Get("x-ms-cosmos-allow-tentative-writes") == "true" {
+		c.wrong("account", "with writes in several regions", "must have one: of two writes that meet, the service drops one after the fact")
+	}
+	if err := d.checkClock(sent, got, res.RawResponse); err != nil {
+		c.errs = append(c.errs, err)
+	}
+	if err := d.checkConsistency(ctx, &c); err != nil {
+		return err
+	}
+	return errors.Join(c.errs...)
+}
+
+// check is what a Check has found wrong.
+type check struct {
+	container string
+	errs      []error
+}
+
+func (c *check) wrong(what, value, rule string) {
+	c.errs = append(c.errs, &driver.InvalidError{Field: fmt.Sprintf("container %s: %s", c.container, what), Value: value, Rule: rule})
+}
+
+func (c *check) partitionKey(p *azcosmos.ContainerProperties, want azcosmos.ContainerProperties) {
+	words := func(d azcosmos.PartitionKeyDefinition) string { return strings.Join(d.Paths, ", ") }
+	if got, want := words(p.PartitionKeyDefinition), words(want.PartitionKeyDefinition); got != want {
+		c.wrong("partition key", got, "must be "+want+", or Options.PartitionKey what the container has")
+	}
+}
+
+func (c *check) timeToLive(p *azcosmos.ContainerProperties, longest time.Duration) {
+	switch ttl := p.DefaultTimeToLive; {
+	case ttl == nil:
+		c.wrong("DefaultTimeToLive", "absent", "must be -1: without it the ttl of items is ignored, and nothing is ever removed")
+	case *ttl > 0 && time.Duration(*ttl)*time.Second < longest:
+		c.wrong("DefaultTimeToLive", fmt.Sprintf("%d s", *ttl), fmt.Sprintf("must be -1, or at least %v: it removes items of other programs, which are yet to be adopted", longest))
+	}
+}
+
+// indexed reports whether a policy indexes path. The most precise of its paths decides.
+func indexed(policy *azcosmos.IndexingPolicy, path string) bool {
+	if policy == nil || policy.IndexingMode == azcosmos.IndexingModeNone {
+		return false
+	}
+	most, yes := -1, false
+	rule := func(text string, includes bool) {
+		text = strings.ReplaceAll(text, `"`, "")
+		if met := text == "/*" || text == path+"/?" || text == path+"/*"; met && len(text) > most {
+			most, yes = len(text), includes
+		}
+	}
+	for _, p := range policy.IncludedPaths {
+		rule(p.Path, true)
+	}
+	for _, p := range policy.ExcludedPaths {
+		rule(p.Path, false)
+	}
+	return yes
+}
+
+// checkConsistency asks for a read under Session consistency, which an account that has less
+// refuses.
+func (d *Driver[T]) checkConsistency(ctx context.Context, c *check) error {
+	const absent = "slidingttl-check"
+	k := identity{id: absent}
+	for i := range d.opts.PartitionKey {
+		k.partition[i] = absent
+	}
+	_, err := d.client.ReadItem(ctx, d.partitionKey(k), absent, &azcosmos.ItemOptions{ConsistencyLevel: to.Ptr(azcosmos.ConsistencyLevelSession)})
+	d.stats.failed(&d.stats.ReadUnits, err)
+	switch status(err) {
+	case http.StatusBadRequest:
+		c.wrong("account's consistency", "below Session", "must be Session at least, or a read may not see this process's own touch")
+	case http.StatusNotFound:
+	default:
+		if err != nil {
+			return failed(ctx, err)
+		}
+	}
+	return nil
+}
+
+// checkClock compares the system's clock with the Date of an answer, which has whole seconds,
+// rounded down.
+func (d *Driver[T]) checkClock(sent, got time.Time, answer *http.Response) error {
+	date, err := http.ParseTime(answer.Header.Get("Date"))
+	if err != nil {
+		return nil // there is none
+	}
+	off, direction := date.Sub(got), "behind"
+	if ahead := sent.Sub(date.Add(time.Second)); ahead > off {
+		off, direction = ahead, "ahead of"
+	}
+	if off <= d.opts.MaxSkew {
+		return nil
+	}
+	return &driver.InvalidError{
+		Field: "system clock",
+		Value: fmt.Sprintf("at least %v %s Cosmos DB's", off.Round(time.Millisecond), direction),
+		Rule:  fmt.Sprintf("must be within %v of it (Options.MaxSkew)", d.opts.MaxSkew),
+	}
+}

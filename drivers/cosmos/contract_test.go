@@ -1,0 +1,174 @@
+package cosmos
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+
+	"github.com/slidingttl/slidingttl/drivers/cosmos/cosmostest"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/drivertest"
+)
+
+// configurations are the ways to keep a record, each held to the whole contract.
+var configurations = map[string]Options{
+	"default": {},
+	"hierarchical": {
+		PartitionKey: []KeyProperty{{Path: "/tenant", Of: Fixed("acme")}, {Path: "/session"}, {Path: "/id"}},
+		ID:           Prefix("session:"),
+		CreatedAt:    "born", ExpiresAt: "dies", Version: "v",
+		MaxSkew: 2 * time.Hour,
+	},
+}
+
+// exactNumbers is JSON with the number as a string that a float64 does not hold.
+type exactNumbers struct{}
+
+type exactValue struct {
+	Text   string            `json:"text"`
+	Count  int64             `json:"count,string"`
+	Ratio  float64           `json:"ratio"`
+	Flag   bool              `json:"flag"`
+	Bytes  []byte            `json:"bytes"`
+	List   []string          `json:"list"`
+	Map    map[string]string `json:"map"`
+	When   time.Time         `json:"when"`
+	Nested drivertest.Nested `json:"nested"`
+}
+
+func (exactNumbers) Encode(v any) ([]byte, error) {
+	return json.Marshal(exactValue(v.(drivertest.Value)))
+}
+
+func (exactNumbers) Decode(b []byte, into any) error {
+	return json.Unmarshal(b, (*exactValue)(into.(*drivertest.Value)))
+}
+
+// TestContract runs the suite against cosmostest, whose clock is off the system's where
+// MaxSkew allows it and moves as the cases ask, with reads that lag behind where they may.
+func TestContract(t *testing.T) {
+	for name, opts := range configurations {
+		t.Run(name, func(t *testing.T) {
+			opts.Codec = exactNumbers{}
+			drivertest.Run(t, drivertest.Harness{
+				Parallel: true,
+				Open: func(t testing.TB) *drivertest.Backend {
+					account := cosmostest.Start(t)
+					account.Advance(-opts.MaxSkew / 2)
+					account.SetLag(true)
+					shape, err := New[drivertest.Value](&azcosmos.ContainerClient{}, &opts)
+					if err != nil {
+						t.Fatal(err)
+					}
+					container := account.Container(t, shape.Properties(""), impatient)
+					d, err := New[drivertest.Value](container, &opts)
+					if err != nil {
+						t.Fatal(err)
+					}
+					return backend(account, container, d)
+				},
+				Lacks: map[drivertest.Feature]string{
+					drivertest.Local:       "the store is across a network",
+					drivertest.Clock:       "Cosmos DB tells its time in whole seconds, which is coarser than clocks are apart",
+					drivertest.ReadToucher: "a read and a touch are two requests",
+				},
+			})
+		})
+	}
+}
+
+func backend(account *cosmostest.Account, container *azcosmos.ContainerClient, d *Driver[drivertest.Value]) *drivertest.Backend {
+	most := maxID
+	if d.opts.ID != nil {
+		most -= len("session:")
+	}
+	return &drivertest.Backend{
+		Driver: d,
+		Now:    account.Now,
+		Wait:   account.Advance,
+		MaxKey: most,
+		Takes:  func(key string) bool { return checkID(key) == nil },
+		Plant: func(ctx context.Context, key string, v drivertest.Value, life driver.Life) error {
+			return plant(ctx, account, container, d, key, v, life)
+		},
+		Malform: func(ctx context.Context, key string, v drivertest.Value) error {
+			return plant(ctx, account, container, d, key, v, driver.Life{}, d.opts.ExpiresAt)
+		},
+		Again: func() driver.Driver[drivertest.Value] {
+			again, err := New[drivertest.Value](container, &d.opts)
+			if err != nil {
+				panic(err)
+			}
+			if token := d.sessions.token(); token != nil { // some moments later
+				again.sessions.observe(&http.Response{Header: http.Header{"X-Ms-Session-Token": {*token}}})
+			}
+			return again
+		},
+		Fail: func() func() {
+			_ = account.Inject(cosmostest.Fault{Status: http.StatusForbidden, Count: 1 << 30})
+			return func() { account.ClearFaults() }
+		},
+		Own: func(err error) bool {
+			var answer *azcore.ResponseError
+			return errors.As(err, &answer) && answer.StatusCode == http.StatusForbidden
+		},
+		Hang: account.Hang,
+	}
+}
+
+// plant writes a record as a program would that knows the container and not the driver: its
+// created_at in another zone, its expiry as a ttl, and a word for what is to be bad.
+func plant(ctx context.Context, account *cosmostest.Account, container *azcosmos.ContainerClient, d *Driver[drivertest.Value], key string, v drivertest.Value, life driver.Life, bad ...string) error {
+	k, err := d.identity(key)
+	if err != nil {
+		return err
+	}
+	value, err := d.opts.Codec.Encode(v)
+	if err != nil {
+		return err
+	}
+	var item map[string]any
+	if err := json.Unmarshal(value, &item); err != nil {
+		return err
+	}
+	item["id"] = k.id
+	for i, p := range d.opts.PartitionKey {
+		item[p.Path[1:]] = k.partition[i]
+	}
+	if life.CreatedAt != 0 {
+		item[d.opts.CreatedAt] = life.CreatedAt.Time().In(time.FixedZone("", 2*60*60)).Format(time.RFC3339Nano)
+	}
+	for _, name := range bad {
+		item[name] = "soon"
+	}
+	for {
+		now := account.Now().Truncate(time.Second)
+		if life.ExpiresAt != 0 {
+			left := life.ExpiresAt.Time().Sub(now)
+			if left < time.Second {
+				item[d.opts.ExpiresAt] = life.ExpiresAt.Time().Format(time.RFC3339)
+			} else {
+				item["ttl"] = int(left.Seconds())
+			}
+		}
+		body, err := json.Marshal(item)
+		if err != nil {
+			return err
+		}
+		res, err := container.UpsertItem(d.withKey(ctx, k), d.partitionKey(k), body, nil)
+		if err != nil {
+			return fmt.Errorf("planting: %w", err)
+		}
+		d.sessions.observe(res.RawResponse) // the cases want to see it at once
+		if account.Now().Truncate(time.Second).Equal(now) {
+			return nil // else _ts may be of the next second
+		}
+	}
+}

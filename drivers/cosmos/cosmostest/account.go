@@ -1,0 +1,187 @@
+package cosmostest
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+)
+
+// Options says what an account is like. The zero value, and a nil pointer, mean the
+// defaults.
+type Options struct {
+	// Consistency is the account's default consistency level. Empty: Session, as a
+	// new account has.
+	Consistency azcosmos.ConsistencyLevel
+
+	// MultiRegionWrites makes the account say that it takes writes in several regions.
+	// There is still only one.
+	MultiRegionWrites bool
+}
+
+// Account is an account. All methods are safe for concurrent use.
+type Account struct {
+	opts     Options
+	key      []byte
+	listener net.Listener
+	server   *http.Server
+	served   chan struct{} // closed when the server has ended
+	clock    clock
+	counts   tally
+	faults   faults
+	lagging  atomic.Bool
+
+	mu        sync.Mutex // guards all below, and what is in it
+	databases map[string]*database
+	lastID    uint64
+}
+
+// New starts an account without a test.
+func New(opts *Options) (*Account, error) {
+	a := &Account{key: make([]byte, 64), served: make(chan struct{}), databases: make(map[string]*database)}
+	if opts != nil {
+		a.opts = *opts
+	}
+	switch a.opts.Consistency {
+	case "":
+		a.opts.Consistency = azcosmos.ConsistencyLevelSession
+	case azcosmos.ConsistencyLevelStrong, azcosmos.ConsistencyLevelBoundedStaleness, azcosmos.ConsistencyLevelSession,
+		azcosmos.ConsistencyLevelConsistentPrefix, azcosmos.ConsistencyLevelEventual:
+	default:
+		return nil, fmt.Errorf("cosmostest: Options.Consistency is %q: must be one of azcosmos's levels", a.opts.Consistency)
+	}
+	_, _ = rand.Read(a.key)
+	var err error
+	if a.listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+		return nil, fmt.Errorf("cosmostest: %w", err)
+	}
+	a.server = &http.Server{Handler: a}
+	go func() {
+		defer close(a.served)
+		_ = a.server.Serve(a.listener) // ends with Close
+	}()
+	return a, nil
+}
+
+// Close ends the account, its connections and requests under way included.
+func (a *Account) Close() error {
+	a.faults.release()
+	err := a.server.Close()
+	<-a.served
+	return err
+}
+
+// Start returns an account of the test's own, which stops when the test ends.
+func Start(t testing.TB) *Account {
+	t.Helper()
+	return StartWith(t, nil)
+}
+
+// StartWith is Start with options.
+func StartWith(t testing.TB, opts *Options) *Account {
+	t.Helper()
+	a, err := New(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return a
+}
+
+// Endpoint is the account's URL.
+func (a *Account) Endpoint() string { return "http://" + a.listener.Addr().String() + "/" }
+
+// Key is the account's primary key.
+func (a *Account) Key() string { return base64.StdEncoding.EncodeToString(a.key) }
+
+// Client returns a client of the account with connections of its own, which are closed
+// when the test ends. Each of opts adjusts it.
+func (a *Account) Client(t testing.TB, opts ...func(*azcosmos.ClientOptions)) *azcosmos.Client {
+	t.Helper()
+	transport := &http.Transport{MaxIdleConnsPerHost: 100}
+	o := &azcosmos.ClientOptions{}
+	o.Transport = &http.Client{Transport: transport}
+	for _, adjust := range opts {
+		adjust(o)
+	}
+	credential, err := azcosmos.NewKeyCredential(a.Key())
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := azcosmos.NewClientWithKey(a.Endpoint(), credential, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		client.Close()
+		transport.CloseIdleConnections()
+	})
+	return client
+}
+
+// databaseID is the database of the containers that Container makes.
+const databaseID = "test"
+
+// Container makes a container with these properties, and returns a client of it. Without
+// an ID it gets one that no other has; without a partition key its path is "/id".
+func (a *Account) Container(t testing.TB, properties azcosmos.ContainerProperties, opts ...func(*azcosmos.ClientOptions)) *azcosmos.ContainerClient {
+	t.Helper()
+	if properties.ID == "" {
+		a.mu.Lock()
+		a.lastID++
+		properties.ID = fmt.Sprint("container", a.lastID)
+		a.mu.Unlock()
+	}
+	if len(properties.PartitionKeyDefinition.Paths) == 0 {
+		properties.PartitionKeyDefinition = azcosmos.PartitionKeyDefinition{Paths: []string{"/id"}, Version: 2}
+	}
+	client := a.Client(t, opts...)
+	if err := createContainer(context.Background(), client, properties); err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.NewContainer(databaseID, properties.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func createContainer(ctx context.Context, client *azcosmos.Client, properties azcosmos.ContainerProperties) error {
+	_, err := client.CreateDatabase(ctx, azcosmos.DatabaseProperties{ID: databaseID}, nil)
+	if err != nil && statusOf(err) != http.StatusConflict {
+		return err
+	}
+	db, err := client.NewDatabase(databaseID)
+	if err != nil {
+		return err
+	}
+	_, err = db.CreateContainer(ctx, properties, nil)
+	return err
+}
+
+// statusOf is the status of the answer that err tells of, zero if of none.
+func statusOf(err error) int {
+	var answer *azcore.ResponseError
+	if errors.As(err, &answer) {
+		return answer.StatusCode
+	}
+	return 0
+}
+
+// SetLag makes reads that carry no session token, or one older than the item's last
+// write, show the item as it was before that write, as a replica does that is behind. With
+// consistency levels below Session all reads do, with those above none.
+func (a *Account) SetLag(on bool) { a.lagging.Store(on) }

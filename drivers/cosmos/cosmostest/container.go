@@ -1,0 +1,312 @@
+package cosmostest
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"strings"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+)
+
+// container is a container, with one physical partition.
+type container struct {
+	a          *Account
+	id, rid    string
+	etag       string
+	properties map[string]any
+	paths      []string // of the partition key
+	defaultTTL *int64
+	indexing   indexing
+	items      map[string]*item // by place
+	lsn        uint64           // of the last write
+	made       uint64           // items, the deleted included
+}
+
+// item is an item, or, if it has no body, the memory of one that was deleted.
+type item struct {
+	doc    map[string]any
+	body   []byte
+	etag   string
+	ts     int64
+	lsn    uint64
+	number uint64 // in the order in which items were made
+	before *item  // as it was before the last write
+}
+
+const (
+	maxItem = 2 << 20
+	maxID   = 1023
+	maxTTL  = 1<<31 - 1
+)
+
+// place is where an item is kept: its partition key and id.
+func place(key []any, id string) string {
+	text, _ := json.Marshal(key)
+	return string(text) + id
+}
+
+// serve carries out an operation on items.
+func (n *container) serve(c *call, op Op) answer {
+	key, wrong := n.partitionKey(c)
+	if wrong != nil {
+		return *wrong
+	}
+	session, wrong := n.session(c)
+	if wrong != nil {
+		return *wrong
+	}
+	var r answer
+	switch {
+	case op == OpQuery:
+		r = n.query(c, key, session)
+	case len(key) != len(n.paths):
+		return badRequest("The partition key has %d values: must have %d.", len(key), len(n.paths)).sub(subPartitionKeyMismatch)
+	case op == OpRead:
+		r = n.read(c, n.seen(n.items[place(key, c.path[5])], session, c))
+	case op == OpCreate || op == OpUpsert:
+		r = n.create(c, key, op == OpUpsert)
+	default:
+		r = n.change(c, op, key, c.path[5])
+	}
+	if r.header == nil {
+		r.header = make(map[string]string)
+	}
+	r.header["x-ms-session-token"] = fmt.Sprintf("%s:-1#%d", rangeID, n.lsn)
+	if isTrue(c.header.Get("x-ms-documentdb-query")) || op == OpRead {
+		if n.a.opts.Consistency == azcosmos.ConsistencyLevelStrong || n.a.opts.Consistency == azcosmos.ConsistencyLevelBoundedStaleness {
+			r.charge *= 2
+		}
+	}
+	return r
+}
+
+// partitionKey is the partition key that the request is for, nil if it names none.
+func (n *container) partitionKey(c *call) ([]any, *answer) {
+	text := c.header.Get("x-ms-documentdb-partitionkey")
+	if text == "" {
+		return nil, nil
+	}
+	var key []any
+	if err := json.Unmarshal([]byte(text), &key); err != nil || len(key) == 0 || len(key) > len(n.paths) {
+		r := badRequest("The partition key of the header is invalid.")
+		return nil, &r
+	}
+	for _, value := range key {
+		switch value.(type) {
+		case nil, string, bool, float64:
+		default:
+			r := badRequest("The partition key of the header is invalid.")
+			return nil, &r
+		}
+	}
+	return key, nil
+}
+
+// live is the item as it is for a write, nil if there is none.
+func (n *container) live(at string, c *call) *item {
+	if i := n.items[at]; i != nil && i.body != nil && !n.expired(i, c) {
+		return i
+	}
+	return nil
+}
+
+// expired reports whether the time to live of i has passed. Source:
+// https://learn.microsoft.com/azure/cosmos-db/nosql/time-to-live
+func (n *container) expired(i *item, c *call) bool {
+	if n.defaultTTL == nil {
+		return false
+	}
+	ttl := float64(*n.defaultTTL)
+	if own, ok := i.doc["ttl"].(float64); ok {
+		ttl = own
+	}
+	return ttl > 0 && float64(c.now.UnixMilli()) >= (float64(i.ts)+ttl)*1000
+}
+
+func (n *container) read(c *call, i *item) answer {
+	if i == nil {
+		return notFound()
+	}
+	if c.header.Get("If-None-Match") == i.etag {
+		return answer{status: http.StatusNotModified, charge: missCharge}
+	}
+	return answer{status: http.StatusOK, body: i.body, header: map[string]string{"etag": i.etag}, charge: readCharge(len(i.body))}
+}
+
+func (n *container) create(c *call, key []any, upsert bool) answer {
+	doc, wrong := n.document(c.body, key)
+	if wrong != nil {
+		return *wrong
+	}
+	at := place(key, doc["id"].(string))
+	found := n.live(at, c)
+	if found == nil {
+		i, wrong := n.store(c, at, doc)
+		if wrong != nil {
+			return *wrong
+		}
+		return c.written(http.StatusCreated, i, n.insertCharge(i))
+	}
+	if !upsert {
+		return refuse(http.StatusConflict, "Conflict", "Entity with the specified id already exists in the system.")
+	}
+	if refusal := c.mismatch(found); refusal != nil {
+		return *refusal
+	}
+	i, wrong := n.store(c, at, doc)
+	if wrong != nil {
+		return *wrong
+	}
+	return c.written(http.StatusOK, i, 2*n.insertCharge(i))
+}
+
+// change carries out a replace, a patch or a delete.
+func (n *container) change(c *call, op Op, key []any, id string) answer {
+	at := place(key, id)
+	found := n.live(at, c)
+	if found == nil {
+		return notFound()
+	}
+	if refusal := c.mismatch(found); refusal != nil {
+		return *refusal
+	}
+	if op == OpDelete {
+		n.lsn++
+		n.items[at] = &item{lsn: n.lsn, number: found.number, before: found.alone()}
+		return answer{status: http.StatusNoContent, charge: n.insertCharge(found)}
+	}
+	var doc map[string]any
+	charge := 0.0
+	if op == OpPatch {
+		patched, paths, refusal := n.patch(c, found)
+		if refusal != nil {
+			return *refusal
+		}
+		doc, charge = patched, 2*(sizeCharge(len(found.body))+indexCharge*float64(n.indexing.count(paths)))
+	} else {
+		replaced, wrong := n.document(c.body, key)
+		if wrong != nil {
+			return *wrong
+		}
+		if doc = replaced; doc["id"] != id {
+			return badRequest("The id of the item is not that of the path.")
+		}
+	}
+	i, wrong := n.store(c, at, doc)
+	if wrong != nil {
+		return *wrong
+	}
+	if op == OpReplace {
+		charge = 2 * n.insertCharge(i)
+	}
+	return c.written(http.StatusOK, i, charge)
+}
+
+// alone is i without what was before it.
+func (i *item) alone() *item {
+	if i == nil {
+		return nil
+	}
+	copied := *i
+	copied.before = nil
+	return &copied
+}
+
+// mismatch is the answer if the request is for another version than i.
+func (c *call) mismatch(i *item) *answer {
+	if want := c.header.Get("If-Match"); want != "" && want != "*" && want != i.etag {
+		r := preconditionFailed()
+		r.charge = readCharge(len(i.body))
+		return &r
+	}
+	return nil
+}
+
+func preconditionFailed() answer {
+	return refuse(http.StatusPreconditionFailed, "PreconditionFailed", "Operation cannot be performed because one of the specified precondition is not met.")
+}
+
+// written is the answer to a write of i.
+func (c *call) written(status int, i *item, charge float64) answer {
+	r := answer{status: status, header: map[string]string{"etag": i.etag}, charge: charge}
+	if c.header.Get("Prefer") != "return=minimal" {
+		r.body = i.body
+	}
+	return r
+}
+
+// document reads the item of a body, which has to have this partition key.
+func (n *container) document(body []byte, key []any) (map[string]any, *answer) {
+	wrong := func(r answer) (map[string]any, *answer) { return nil, &r }
+	var doc map[string]any
+	if err := json.Unmarshal(body, &doc); err != nil || doc == nil {
+		return wrong(badRequest("The item is not a JSON object."))
+	}
+	id, ok := doc["id"].(string)
+	if !ok || id == "" || len(id) > maxID || strings.ContainsAny(id, `/\?#`) {
+		return wrong(badRequest("The input name is invalid. Ensure to provide a unique non-empty string of at most %d bytes without / \\ ? #.", maxID))
+	}
+	if place(n.keyOf(doc), id) != place(key, id) {
+		return wrong(badRequest("PartitionKey extracted from document doesn't match the one specified in the header.").sub(subPartitionKeyMismatch))
+	}
+	return doc, nil
+}
+
+// keyOf is the partition key of doc. What is not there is an empty object, as headers
+// have it.
+func (n *container) keyOf(doc map[string]any) []any {
+	key := make([]any, len(n.paths))
+	for i, path := range n.paths {
+		var value any = doc
+		for name := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
+			object, _ := value.(map[string]any)
+			var there bool
+			if value, there = object[name]; !there {
+				value = map[string]any{}
+				break
+			}
+		}
+		key[i] = value
+	}
+	return key
+}
+
+// store writes doc at a place.
+func (n *container) store(c *call, at string, doc map[string]any) (*item, *answer) {
+	if n.defaultTTL != nil {
+		if ttl, there := doc["ttl"]; there && ttl != nil {
+			if v, ok := ttl.(float64); !ok || v != float64(int64(v)) || v != -1 && (v < 1 || v > maxTTL) {
+				r := badRequest("The input ttl is invalid. Ensure to provide a nonzero positive integer less than or equal to '%d', or -1.", maxTTL)
+				return nil, &r
+			}
+		}
+	}
+	doc = maps.Clone(doc)
+	n.a.lastID++
+	i := &item{doc: doc, ts: c.now.Unix(), lsn: n.lsn + 1}
+	i.etag = fmt.Sprintf(`"%08x-0000-0700-0000-%08x0000"`, n.a.lastID, i.ts)
+	doc["_rid"], doc["_self"], doc["_attachments"] = n.rid, "dbs/"+n.rid+"/", "attachments/"
+	doc["_etag"], doc["_ts"] = i.etag, float64(i.ts)
+	var body bytes.Buffer
+	encoder := json.NewEncoder(&body)
+	encoder.SetEscapeHTML(false)
+	_ = encoder.Encode(doc)
+	if body.Len() > maxItem {
+		r := refuse(http.StatusRequestEntityTooLarge, "RequestEntityTooLarge", "Request size is too large.")
+		return nil, &r
+	}
+	i.body = bytes.TrimSpace(body.Bytes())
+	n.lsn++
+	before := n.items[at]
+	if before != nil && !n.expired(before, c) {
+		i.number, i.before = before.number, before.alone()
+	} else {
+		n.made++
+		i.number = n.made
+	}
+	n.items[at] = i
+	return i, nil
+}

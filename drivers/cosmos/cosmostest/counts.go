@@ -1,0 +1,110 @@
+package cosmostest
+
+import "sync"
+
+// Op is an operation on items or their container.
+type Op string
+
+// The operations.
+const (
+	OpRead          Op = "read"
+	OpCreate        Op = "create"
+	OpUpsert        Op = "upsert"
+	OpReplace       Op = "replace"
+	OpPatch         Op = "patch"
+	OpDelete        Op = "delete"
+	OpQuery         Op = "query" // a page of a query; ReadManyItems sends queries
+	OpReadContainer Op = "read container"
+	OpReadRanges    Op = "read partition key ranges"
+)
+
+// Counts is what an account has seen, by operation. Every request counts once, also one
+// that fails, that a [Fault] strikes, or that the client sends again by itself. What makes
+// and removes databases and containers, and the reads of the account that every client
+// makes, are not counted. It is comparable.
+type Counts struct {
+	Read, Create, Upsert, Replace, Patch, Delete, Query uint64
+	ReadContainer, ReadRanges                           uint64
+}
+
+// of is where operations of a kind are counted.
+func (c *Counts) of(op Op) *uint64 {
+	switch op {
+	case OpRead:
+		return &c.Read
+	case OpCreate:
+		return &c.Create
+	case OpUpsert:
+		return &c.Upsert
+	case OpReplace:
+		return &c.Replace
+	case OpPatch:
+		return &c.Patch
+	case OpDelete:
+		return &c.Delete
+	case OpQuery:
+		return &c.Query
+	case OpReadContainer:
+		return &c.ReadContainer
+	case OpReadRanges:
+		return &c.ReadRanges
+	}
+	return nil
+}
+
+var allOps = []Op{OpRead, OpCreate, OpUpsert, OpReplace, OpPatch, OpDelete, OpQuery, OpReadContainer, OpReadRanges}
+
+// Since is what has been counted from before to c.
+func (c Counts) Since(before Counts) Counts {
+	for _, op := range allOps {
+		*c.of(op) -= *before.of(op)
+	}
+	return c
+}
+
+// tally is what an account counts.
+type tally struct {
+	mu     sync.Mutex // guards the rest
+	counts Counts
+	charge float64
+	most   map[Op]int // bytes of the longest body
+}
+
+func (t *tally) count(op Op, body int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if n := t.counts.of(op); n != nil {
+		*n++
+	}
+	if t.most == nil {
+		t.most = make(map[Op]int)
+	}
+	t.most[op] = max(t.most[op], body)
+}
+
+func (t *tally) charged(units float64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.charge += units
+}
+
+// Counts is what the account has seen since it started.
+func (a *Account) Counts() Counts {
+	a.counts.mu.Lock()
+	defer a.counts.mu.Unlock()
+	return a.counts.counts
+}
+
+// Charge is how many request units the account has charged since it started.
+func (a *Account) Charge() float64 {
+	a.counts.mu.Lock()
+	defer a.counts.mu.Unlock()
+	return a.counts.charge
+}
+
+// LongestBody is how many bytes the longest body of a request for op had.
+func (a *Account) LongestBody(op Op) int {
+	a.counts.mu.Lock()
+	defer a.counts.mu.Unlock()
+	return a.counts.most[op]
+}

@@ -1,0 +1,71 @@
+package cosmostest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+)
+
+func TestFaults(t *testing.T) {
+	f := open(t, nil, azcosmos.ContainerProperties{})
+	inject := func(fault Fault) {
+		t.Helper()
+		if err := f.Inject(fault); err != nil {
+			t.Fatal(err)
+		}
+	}
+	create := func(id string) error {
+		_, err := f.c.CreateItem(t.Context(), pk(id), []byte(`{"id":"`+id+`"}`), nil)
+		return err
+	}
+	read := func(id string) error {
+		_, err := f.c.ReadItem(t.Context(), pk(id), id, nil)
+		return err
+	}
+	before := f.Counts()
+	inject(Fault{Ops: []Op{OpCreate}, Drop: true, Applied: true})
+	if err := create("a"); err == nil || read("a") != nil {
+		t.Errorf("an answer that is lost: %v, then %v", err, read("a"))
+	}
+	inject(Fault{Ops: []Op{OpCreate}, Status: 403, Count: 2})
+	wantStatus(t, "the first", create("b"), 403, "")
+	wantStatus(t, "what was not carried out", read("b"), 404, "")
+	wantStatus(t, "the second", create("b"), 403, "")
+	if err := create("b"); err != nil {
+		t.Errorf("the third: %v", err)
+	}
+	inject(Fault{Status: 429, RetryAfter: time.Hour})
+	wantStatus(t, "throttled", read("b"), 429, "3200")
+	if got, want := f.Counts().Since(before), (Counts{Create: 4, Read: 3}); got != want {
+		t.Errorf("counted %+v, want %+v", got, want)
+	}
+	inject(Fault{Status: 403, Count: 5})
+	if left := f.ClearFaults(); left != 5 || read("b") != nil {
+		t.Errorf("%d left", left)
+	}
+	f.SetThroughput(0.5)
+	if err := read("b"); err != nil {
+		t.Error(err)
+	}
+	wantStatus(t, "a read beyond the throughput", read("b"), 429, "3200")
+	f.SetThroughput(0)
+	for _, bad := range []Fault{{}, {Drop: true, Status: 500}, {Drop: true, Count: -1}} {
+		if f.Inject(bad) == nil {
+			t.Errorf("%+v was armed", bad)
+		}
+	}
+	release := f.Hang()
+	done := make(chan error, 1)
+	go func() { done <- create("c") }()
+	select {
+	case err := <-done:
+		t.Errorf("an account that hangs answered: %v", err)
+	case <-time.After(20 * time.Millisecond):
+	}
+	release()
+	release()
+	if err := <-done; err != nil {
+		t.Errorf("after it went on: %v", err)
+	}
+}

@@ -1,0 +1,70 @@
+package cosmostest
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+)
+
+// levels are the consistency levels, the strongest first.
+var levels = []azcosmos.ConsistencyLevel{
+	azcosmos.ConsistencyLevelStrong, azcosmos.ConsistencyLevelBoundedStaleness, azcosmos.ConsistencyLevelSession,
+	azcosmos.ConsistencyLevelConsistentPrefix, azcosmos.ConsistencyLevelEventual,
+}
+
+func rank(level azcosmos.ConsistencyLevel) int {
+	for i, l := range levels {
+		if l == level {
+			return i
+		}
+	}
+	return -1
+}
+
+// session is up to which write the request has to see, and an answer if it cannot.
+func (n *container) session(c *call) (uint64, *answer) {
+	level := n.a.opts.Consistency
+	if asked := azcosmos.ConsistencyLevel(c.header.Get("x-ms-consistency-level")); asked != "" {
+		if rank(asked) < rank(level) {
+			r := badRequest("Consistency level %s specified in the request is invalid when service is configured with consistency level %s.", asked, level)
+			return 0, &r
+		}
+		level = asked
+	}
+	switch rank(level) {
+	case 0, 1:
+		return n.lsn, nil
+	case 3, 4:
+		return 0, nil
+	}
+	var session uint64
+	for token := range strings.SplitSeq(c.header.Get("x-ms-session-token"), ",") {
+		part, version, ok := strings.Cut(strings.TrimSpace(token), ":")
+		if !ok || part != rangeID {
+			continue
+		}
+		lsn, err := strconv.ParseUint(version[strings.LastIndexByte(version, '#')+1:], 10, 64)
+		if err != nil {
+			r := badRequest("The session token is invalid.")
+			return 0, &r
+		}
+		session = max(session, lsn)
+	}
+	if session > n.lsn {
+		r := notFound().sub(subSessionNotAvailable)
+		return 0, &r
+	}
+	return session, nil
+}
+
+// seen is what a read of i that has to see writes up to session sees, nil for nothing.
+func (n *container) seen(i *item, session uint64, c *call) *item {
+	if i != nil && i.lsn > session && n.a.lagging.Load() {
+		i = i.before
+	}
+	if i == nil || i.body == nil || n.expired(i, c) {
+		return nil
+	}
+	return i
+}

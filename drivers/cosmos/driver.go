@@ -1,0 +1,52 @@
+package cosmos
+
+import (
+	"time"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// Driver keeps records of type T in a container. It holds no resources: the client stays the
+// application's. All methods are safe for concurrent use.
+type Driver[T any] struct {
+	client   Client
+	opts     Options
+	sessions sessions
+	etags    etags
+	stats    tally
+}
+
+var (
+	_ driver.BatchGetter[int] = (*Driver[int])(nil)
+	_ driver.Upserter[int]    = (*Driver[int])(nil)
+	_ driver.Latest[int]      = (*Driver[int])(nil)
+	_ driver.Remover[int]     = (*Driver[int])(nil)
+	_ driver.Scanner          = (*Driver[int])(nil)
+	_ driver.RawReader        = (*Driver[int])(nil)
+	_ driver.Checker          = (*Driver[int])(nil)
+)
+
+// New returns a driver for records in the container of client. opts may be nil; it is copied.
+// New does no I/O. An argument that breaks its rule is a *driver.InvalidError, and so is a T
+// with a field for a property of the driver's that cannot hold what the driver writes.
+func New[T any](client Client, opts *Options) (*Driver[T], error) {
+	if client == nil {
+		return nil, &driver.InvalidError{Field: "client", Value: "nil", Rule: "is required"}
+	}
+	var o Options
+	if opts != nil {
+		o = *opts
+	}
+	o, err := o.validate()
+	if err != nil {
+		return nil, err
+	}
+	d := &Driver[T]{client: client, opts: o}
+	if err := d.checkValue(); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// Resolution implements driver.Driver: a second.
+func (d *Driver[T]) Resolution() time.Duration { return time.Second }

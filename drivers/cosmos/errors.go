@@ -1,0 +1,82 @@
+package cosmos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"reflect"
+
+	"encoding/json"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// unquoted is an error without its text, which may quote a URL, with the key in it, or what a
+// record holds.
+type unquoted struct{ err error }
+
+func (e unquoted) Error() string {
+	var answer *azcore.ResponseError
+	var network *url.Error
+	var wrongType *json.UnmarshalTypeError
+	switch {
+	case errors.As(e.err, &answer):
+		text := fmt.Sprintf("Cosmos DB answered %d %s", answer.StatusCode, http.StatusText(answer.StatusCode))
+		if sub := subStatus(answer); sub != "" && sub != "0" {
+			text += ", sub-status " + sub
+		}
+		return text
+	case errors.Is(e.err, context.DeadlineExceeded):
+		return context.DeadlineExceeded.Error()
+	case errors.Is(e.err, context.Canceled):
+		return context.Canceled.Error()
+	case errors.As(e.err, &network):
+		return network.Err.Error()
+	case errors.As(e.err, &wrongType):
+		return "a property does not fit Go type " + wrongType.Type.String()
+	}
+	return reflect.TypeOf(e.err).String()
+}
+
+func (e unquoted) Unwrap() error { return e.err }
+
+func subStatus(answer *azcore.ResponseError) string {
+	if answer.RawResponse == nil {
+		return ""
+	}
+	return answer.RawResponse.Header.Get("x-ms-substatus")
+}
+
+// statusRetryWith says that a write met another and was not carried out. Source:
+// https://learn.microsoft.com/rest/api/cosmos-db/http-status-codes-for-cosmosdb
+const statusRetryWith = 449
+
+// status is what the service answered, zero if it did not. A 404 that is not about the item
+// (no container, or a replica behind the session) is a 400.
+func status(err error) int {
+	var answer *azcore.ResponseError
+	if !errors.As(err, &answer) {
+		return 0
+	}
+	if answer.StatusCode == http.StatusNotFound {
+		if sub := subStatus(answer); sub != "" && sub != "0" {
+			return http.StatusBadRequest
+		}
+	}
+	return answer.StatusCode
+}
+
+// failed gives an error of the client the form that the contract asks for.
+func failed(ctx context.Context, err error) error {
+	if status(err) == http.StatusRequestEntityTooLarge {
+		return &driver.InvalidError{Field: "item", Value: "too large", Rule: "must be at most 2 MB as JSON", Err: unquoted{err}}
+	}
+	if ended := ctx.Err(); ended != nil && !errors.Is(err, ended) {
+		return fmt.Errorf("%w: %w", ended, unquoted{err})
+	}
+	return unquoted{err}
+}

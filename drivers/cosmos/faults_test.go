@@ -1,0 +1,200 @@
+package cosmos
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+
+	"github.com/slidingttl/slidingttl/drivers/cosmos/cosmostest"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// secret is a key that must be in no error's text.
+const secret = "s3ss10n-t0k3n"
+
+// write is a call that writes over was, which is under secret, or beside it.
+type write struct {
+	name   string
+	op     cosmostest.Op
+	call   func(ctx context.Context, d *Driver[session], was driver.Meta) error
+	landed func(d *Driver[session]) bool
+}
+
+func allWrites(t *testing.T) []write {
+	get := func(d *Driver[session], key string) driver.Entry[session] {
+		e, err := d.Get(context.Background(), key)
+		if err != nil && !errors.Is(err, driver.ErrNotFound) {
+			t.Error(err)
+		}
+		return e
+	}
+	later := lasting(2 * time.Hour)
+	return []write{
+		{"Insert", cosmostest.OpCreate, func(ctx context.Context, d *Driver[session], _ driver.Meta) error {
+			_, err := d.Insert(ctx, secret+"new", session{User: "new"}, later, base)
+			return err
+		}, func(d *Driver[session]) bool { return get(d, secret+"new").Value.User == "new" }},
+		{"Replace", cosmostest.OpReplace, func(ctx context.Context, d *Driver[session], was driver.Meta) error {
+			_, err := d.Replace(ctx, secret, session{User: "new"}, was, later, base)
+			return err
+		}, func(d *Driver[session]) bool { return get(d, secret).Value.User == "new" }},
+		{"Touch", cosmostest.OpPatch, func(ctx context.Context, d *Driver[session], was driver.Meta) error {
+			_, err := d.Touch(ctx, secret, was, later, base)
+			return err
+		}, func(d *Driver[session]) bool { return get(d, secret).Life == later }},
+		{"Remove", cosmostest.OpDelete, func(ctx context.Context, d *Driver[session], was driver.Meta) error {
+			return d.Remove(ctx, secret, was, base)
+		}, func(d *Driver[session]) bool { return get(d, secret).Version == 0 }},
+		{"Delete", cosmostest.OpDelete, func(ctx context.Context, d *Driver[session], _ driver.Meta) error {
+			return d.Delete(ctx, secret)
+		}, func(d *Driver[session]) bool { return get(d, secret).Version == 0 }},
+		{"Upsert", cosmostest.OpCreate, func(ctx context.Context, d *Driver[session], _ driver.Meta) error {
+			_, err := d.Upsert(ctx, secret+"new", session{User: "new"}, nil, func(*driver.Meta) (driver.Life, error) { return later, nil }, base)
+			return err
+		}, func(d *Driver[session]) bool { return get(d, secret+"new").Value.User == "new" }},
+	}
+}
+
+// What goes wrong with a write, and what its error says of its fate. None is sent again but
+// what was not carried out.
+func TestFateOfWrites(t *testing.T) {
+	for name, tt := range map[string]struct {
+		fault     cosmostest.Fault
+		ok        bool // it is done in the end
+		ambiguous bool
+		status    int // of the client's own error
+	}{
+		"lost before it was carried out": {fault: cosmostest.Fault{Drop: true}, ambiguous: true},
+		"answer lost":                    {fault: cosmostest.Fault{Drop: true, Applied: true}, ambiguous: true},
+		"500":                            {fault: cosmostest.Fault{Status: 500, Applied: true}, ambiguous: true, status: 500},
+		"503":                            {fault: cosmostest.Fault{Status: 503}, ambiguous: true, status: 503},
+		"408":                            {fault: cosmostest.Fault{Status: 408, Applied: true}, ambiguous: true, status: 408},
+		"403":                            {fault: cosmostest.Fault{Status: 403}, status: 403},
+		"no container":                   {fault: cosmostest.Fault{Status: 404, SubStatus: 1003}, status: 404},
+		"throttled once":                 {fault: cosmostest.Fault{Status: 429, RetryAfter: time.Millisecond}, ok: true},
+		"throttled for long":             {fault: cosmostest.Fault{Status: 429, RetryAfter: time.Millisecond, Count: 3}, status: 429},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, w := range allWrites(t) {
+				f := open[session](t, nil)
+				was := f.mustInsert(t, secret, session{User: "old"}, lasting(time.Hour), base)
+				fault := tt.fault
+				fault.Ops = []cosmostest.Op{w.op}
+				f.inject(t, fault)
+				err := w.call(t.Context(), f.Driver, was)
+				if left := f.account.ClearFaults(); left != 0 {
+					t.Errorf("%s: %d faults are left: the test proves nothing", w.name, left)
+				}
+				if tt.ok {
+					if err != nil || !w.landed(f.Driver) {
+						t.Errorf("%s: error %v, landed %t; want it to be sent again", w.name, err, w.landed(f.Driver))
+					}
+					continue
+				}
+				if err == nil {
+					t.Errorf("%s reports success", w.name)
+					continue
+				}
+				if errors.Is(err, driver.ErrAmbiguous) != tt.ambiguous {
+					t.Errorf("%s: error %v, want ErrAmbiguous: %t", w.name, err, tt.ambiguous)
+				}
+				if errors.Is(err, driver.ErrNotFound) || errors.Is(err, driver.ErrConflict) {
+					t.Errorf("%s: error %v claims more than is known", w.name, err)
+				}
+				if strings.Contains(err.Error(), secret) {
+					t.Errorf("%s: the error quotes the key: %v", w.name, err)
+				}
+				var answer *azcore.ResponseError
+				if tt.status != 0 && (!errors.As(err, &answer) || answer.StatusCode != tt.status) {
+					t.Errorf("%s: error %v, want the client's %d", w.name, err, tt.status)
+				}
+				if landed := w.landed(f.Driver); landed != tt.fault.Applied {
+					t.Errorf("%s: landed %t, want %t", w.name, landed, tt.fault.Applied)
+				}
+			}
+		})
+	}
+}
+
+// A write that met another (449) was not carried out, and is sent again.
+func TestRetryWith(t *testing.T) {
+	for _, w := range allWrites(t) {
+		if w.name == "Delete" {
+			continue // on no condition, it meets none
+		}
+		f := open[session](t, nil)
+		was := f.mustInsert(t, secret, session{User: "old"}, lasting(time.Hour), base)
+		f.inject(t, cosmostest.Fault{Ops: []cosmostest.Op{w.op}, Status: statusRetryWith, Count: 2})
+		if err := w.call(t.Context(), f.Driver, was); err != nil || !w.landed(f.Driver) {
+			t.Errorf("%s: error %v, landed %t; want it to be sent again", w.name, err, w.landed(f.Driver))
+		}
+	}
+}
+
+// A read that fails for good says so, and not that there is nothing.
+func TestFailedReads(t *testing.T) {
+	for _, fault := range []cosmostest.Fault{
+		{Status: 403}, {Status: 404, SubStatus: 1003}, {Status: 500}, {Status: 429, RetryAfter: time.Millisecond},
+	} {
+		f := open[session](t, nil)
+		f.mustInsert(t, secret, session{}, lasting(time.Hour), base)
+		if _, err := f.GetMulti(t.Context(), []string{secret}); err != nil { // so that it knows the container
+			t.Fatal(err)
+		}
+		fault.Count = 1000
+		f.inject(t, fault)
+		_, get := f.Get(t.Context(), secret)
+		_, latest := f.Latest(t.Context(), secret)
+		_, multi := f.GetMulti(t.Context(), []string{secret})
+		_, raw := f.Raw(t.Context(), secret)
+		cursors, err := f.Segments(t.Context(), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, scan := f.Scan(t.Context(), cursors[0], 10)
+		for call, err := range map[string]error{"Get": get, "Latest": latest, "GetMulti": multi, "Raw": raw, "Scan": scan, "Check": f.Check(t.Context(), time.Hour)} {
+			var answer *azcore.ResponseError
+			if !errors.As(err, &answer) || answer.StatusCode != fault.Status || errors.Is(err, driver.ErrNotFound) || errors.Is(err, driver.ErrAmbiguous) {
+				t.Errorf("%d: %s: error %v, want the client's", fault.Status, call, err)
+			} else if strings.Contains(err.Error(), secret) {
+				t.Errorf("%s: the error quotes the key: %v", call, err)
+			}
+		}
+	}
+}
+
+// A write that the context ends while it is throttled has not landed.
+func TestThrottledToTheEnd(t *testing.T) {
+	f := open[session](t, nil, func(o *azcosmos.ClientOptions) { o.Retry = policy.RetryOptions{MaxRetryDelay: time.Hour} })
+	was := f.mustInsert(t, secret, session{}, lasting(time.Hour), base)
+	for _, w := range allWrites(t) {
+		f.inject(t, cosmostest.Fault{Ops: []cosmostest.Op{w.op}, Status: http.StatusTooManyRequests, RetryAfter: time.Minute})
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		err := w.call(ctx, f.Driver, was)
+		cancel()
+		f.account.ClearFaults()
+		if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, driver.ErrAmbiguous) {
+			t.Errorf("%s: error %v, want the context's, and not ErrAmbiguous", w.name, err)
+		}
+	}
+}
+
+// A touch that hangs until the record's life has ended is given up.
+func TestLateTouchIsGivenUp(t *testing.T) {
+	f := open[session](t, &Options{MaxSkew: 50 * time.Millisecond})
+	was := f.mustInsert(t, secret, session{}, lasting(50*time.Millisecond), base)
+	release := f.account.Hang()
+	defer release()
+	_, err := f.Touch(t.Context(), secret, was, lasting(time.Hour), base)
+	if !errors.Is(err, errLate) || !errors.Is(err, driver.ErrAmbiguous) {
+		t.Errorf("error %v, want one that says that the touch was given up", err)
+	}
+}

@@ -1,0 +1,77 @@
+package cosmos
+
+import (
+	"errors"
+	"hash/fnv"
+	"math"
+	"math/rand/v2"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// stored is what an item says of its record.
+type stored struct {
+	driver.Meta
+	etag    string
+	removed driver.Instant // when the service removes the item by its own ttl; zero: not by that
+
+	odd error // what of it cannot be read, and is taken for absent
+}
+
+// read reads what item says of its record.
+func (d *Driver[T]) read(item gjson.Result) stored {
+	o := &d.opts
+	var created, expires, version, ttl, ts gjson.Result
+	var s stored
+	item.ForEach(func(name, value gjson.Result) bool {
+		switch name.Str {
+		case o.CreatedAt:
+			created = value
+		case o.ExpiresAt:
+			expires = value
+		case o.Version:
+			version = value
+		case ttlName:
+			ttl = value
+		case "_ts":
+			ts = value
+		case "_etag":
+			s.etag = value.Str
+		}
+		return true
+	})
+	var errs [2]error
+	s.CreatedAt, errs[0] = parseInstant(o.CreatedAt, created, false)
+	s.ExpiresAt, errs[1] = parseInstant(o.ExpiresAt, expires, true)
+	s.odd = errors.Join(errs[:]...)
+	if ttl.Type == gjson.Number && ttl.Num >= 1 && ttl.Num <= maxTTL && ttl.Num == math.Trunc(ttl.Num) {
+		s.removed = driver.Instant(ts.Num+ttl.Num) * 1000
+	}
+	if s.ExpiresAt == 0 && s.odd == nil {
+		s.ExpiresAt = s.removed
+	}
+	s.Version = versionOf(version, s.etag)
+	return s
+}
+
+// maxVersion keeps versions within what every language holds exactly.
+const maxVersion driver.Version = 1 << 53
+
+// foreign is set in the version of an item that has none. The rest is a hash of its _etag.
+const foreign driver.Version = 1 << 63
+
+// versionOf reads a version.
+func versionOf(v gjson.Result, etag string) driver.Version {
+	if v.Type == gjson.Number && v.Num >= 1 && v.Num <= float64(maxVersion) && v.Num == math.Trunc(v.Num) {
+		return driver.Version(v.Num)
+	}
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(etag))
+	return foreign | driver.Version(h.Sum64())
+}
+
+// newVersion is a version that no write has had before. A counter could start anew with the
+// record and come to the same number twice.
+func newVersion() driver.Version { return driver.Version(rand.Uint64N(uint64(maxVersion))) + 1 }

@@ -1,0 +1,117 @@
+package cosmos
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// Codec turns values into JSON objects and back. It is used concurrently. Decode may keep b.
+type Codec interface {
+	Encode(v any) ([]byte, error)
+	Decode(b []byte, into any) error
+}
+
+// Options adjusts a Driver. The zero value, and a nil pointer, mean the defaults.
+type Options struct {
+	// PartitionKey is the container's partition key, with its levels if it is
+	// hierarchical, up to three. Empty: one with the path "/id".
+	PartitionKey []KeyProperty
+
+	// ID computes an item's id from a record's key: [Prefix] or any pure function.
+	// Different keys must come to different items, by the id or the partition key.
+	// Nil: the record's key as it is, which then must have none of the characters
+	// that an id cannot have.
+	ID func(key string) string
+
+	// CreatedAt, ExpiresAt and Version name the properties that the driver writes
+	// beside ttl. Version must be one that no other program uses. Empty: "created_at",
+	// "expires_at" and "slidingttl_version".
+	CreatedAt, ExpiresAt, Version string
+
+	// Codec encodes and decodes values. Nil: encoding/json. Cosmos DB keeps numbers as
+	// float64, so a value with one that such a number cannot hold is a
+	// *driver.InvalidError: encode it as a string.
+	Codec Codec
+
+	// MaxSkew is by how much clocks may be apart. Cosmos DB removes an item only
+	// MaxSkew after its expiry, for readers whose clocks are behind. Check reports a
+	// system's clock that is further off the service's. A write over a record is given
+	// up when the record's life has ended, but not before MaxSkew has passed. Zero: 1 s.
+	MaxSkew time.Duration
+}
+
+// ttlName is the property that Cosmos DB acts on. It cannot be renamed.
+const ttlName = "ttl"
+
+// systemNames are the properties that Cosmos DB adds.
+var systemNames = []string{"_rid", "_self", "_etag", "_attachments", "_ts"}
+
+// validate returns o with its defaults filled in.
+func (o Options) validate() (Options, error) {
+	invalid := func(field, value, rule string) (Options, error) {
+		return o, &driver.InvalidError{Field: "Options." + field, Value: value, Rule: rule}
+	}
+	if len(o.PartitionKey) == 0 {
+		o.PartitionKey = []KeyProperty{{Path: idPath}}
+	}
+	if len(o.PartitionKey) > maxLevels {
+		return invalid("PartitionKey", fmt.Sprintf("%d properties", len(o.PartitionKey)), fmt.Sprintf("must be at most %d", maxLevels))
+	}
+	o.PartitionKey = slices.Clone(o.PartitionKey)
+	taken := append([]string{"id", ttlName}, systemNames...)
+	for i, p := range o.PartitionKey {
+		field := fmt.Sprintf("PartitionKey[%d].", i)
+		names := strings.Split(p.Path, "/")
+		switch {
+		case len(names) < 2 || names[0] != "" || slices.Contains(names[1:], ""):
+			return invalid(field+"Path", fmt.Sprintf("%q", p.Path), `must be as the container has it: "/tenant", "/owner/id"`)
+		case p.Path == idPath && p.Of != nil:
+			return invalid(field+"Of", "a function", "must be nil for /id, which Options.ID computes")
+		case p.Path != idPath && len(names) == 2 && slices.Contains(taken, names[1]):
+			return invalid(field+"Path", fmt.Sprintf("%q", p.Path), "must be a property of its own")
+		}
+		if p.Path != idPath && len(names) == 2 {
+			taken = append(taken, names[1])
+		}
+	}
+	for _, n := range []struct {
+		field string
+		name  *string
+		empty string
+	}{
+		{"CreatedAt", &o.CreatedAt, "created_at"},
+		{"ExpiresAt", &o.ExpiresAt, "expires_at"},
+		{"Version", &o.Version, "slidingttl_version"},
+	} {
+		*n.name = cmp.Or(*n.name, n.empty)
+		switch {
+		case strings.Trim(*n.name, plainName) != "":
+			// azcosmos writes conditions into JSON as they are.
+			return invalid(n.field, fmt.Sprintf("%q", *n.name), "must have letters, digits, _ and - only")
+		case slices.Contains(taken, *n.name):
+			return invalid(n.field, fmt.Sprintf("%q", *n.name), "must be a property of its own")
+		}
+		taken = append(taken, *n.name)
+	}
+	if o.MaxSkew < 0 {
+		return invalid("MaxSkew", o.MaxSkew.String(), "must not be negative")
+	}
+	o.MaxSkew = cmp.Or(o.MaxSkew, time.Second)
+	if o.Codec == nil {
+		o.Codec = jsonCodec{}
+	}
+	return o, nil
+}
+
+const plainName = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
+
+type jsonCodec struct{}
+
+func (jsonCodec) Encode(v any) ([]byte, error)    { return json.Marshal(v) }
+func (jsonCodec) Decode(b []byte, into any) error { return json.Unmarshal(b, into) }

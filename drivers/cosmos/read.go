@@ -1,0 +1,108 @@
+package cosmos
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+	"github.com/tidwall/gjson"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// Get implements driver.Driver, with one point read.
+func (d *Driver[T]) Get(ctx context.Context, key string) (driver.Entry[T], error) {
+	k, err := d.identity(key)
+	if err != nil {
+		return driver.Entry[T]{}, err
+	}
+	body, err := d.fetch(d.withKey(ctx, k), k)
+	if err != nil {
+		return driver.Entry[T]{}, err
+	}
+	return d.entry(body)
+}
+
+// never is an _etag that no item has.
+var never = azcore.ETag(`"never"`)
+
+// Latest implements driver.Latest: a patch that no item meets, whose answer has the session
+// token of what is written there now, then a read with it.
+func (d *Driver[T]) Latest(ctx context.Context, key string) (driver.Entry[T], error) {
+	k, err := d.identity(key)
+	if err != nil {
+		return driver.Entry[T]{}, err
+	}
+	ctx = d.withKey(ctx, k)
+	if err := d.catchUp(ctx, k); err != nil {
+		return driver.Entry[T]{}, err
+	}
+	body, err := d.fetch(ctx, k)
+	if err != nil {
+		return driver.Entry[T]{}, err
+	}
+	return d.entry(body)
+}
+
+// catchUp learns the session token after which a read of the item is not stale.
+func (d *Driver[T]) catchUp(ctx context.Context, k identity) error {
+	var patch azcosmos.PatchOperations
+	patch.AppendSet("/"+ttlName, -1)
+	_, err := d.client.PatchItem(ctx, d.partitionKey(k), k.id, patch, &azcosmos.ItemOptions{IfMatchEtag: &never})
+	d.sessions.failed(err)
+	d.stats.failed(&d.stats.ReadUnits, err)
+	switch status(err) {
+	case http.StatusPreconditionFailed:
+		return nil
+	case http.StatusNotFound:
+		return driver.ErrNotFound
+	}
+	if err == nil {
+		return fmt.Errorf("a patch for an _etag that no item has was carried out")
+	}
+	return failed(ctx, err)
+}
+
+// fetch reads an item.
+func (d *Driver[T]) fetch(ctx context.Context, k identity) ([]byte, error) {
+	res, err := d.client.ReadItem(ctx, d.partitionKey(k), k.id, &azcosmos.ItemOptions{SessionToken: d.sessions.token()})
+	if err != nil {
+		d.sessions.failed(err)
+		d.stats.failed(&d.stats.ReadUnits, err)
+		if status(err) == http.StatusNotFound {
+			return nil, driver.ErrNotFound
+		}
+		return nil, failed(ctx, err)
+	}
+	d.sessions.observe(res.RawResponse)
+	d.stats.charged(&d.stats.ReadUnits, res.RequestCharge)
+	return res.Value, nil
+}
+
+// look finds what a write for k meets.
+func (d *Driver[T]) look(ctx context.Context, k identity) (stored, error) {
+	d.stats.count(&d.stats.Looks)
+	body, err := d.fetch(ctx, k)
+	if err != nil {
+		return stored{}, err
+	}
+	s := d.read(gjson.ParseBytes(body))
+	d.etags.remember(s.Meta, s.etag)
+	return s, nil
+}
+
+// entry reads and decodes an item.
+func (d *Driver[T]) entry(body []byte) (driver.Entry[T], error) {
+	s := d.read(gjson.ParseBytes(body))
+	if s.odd != nil {
+		return driver.Entry[T]{}, s.odd
+	}
+	d.etags.remember(s.Meta, s.etag)
+	v, err := d.decode(body)
+	if err != nil {
+		return driver.Entry[T]{}, err
+	}
+	return driver.Entry[T]{Value: v, Meta: s.Meta}, nil
+}

@@ -1,0 +1,155 @@
+package cosmos
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+	"github.com/tidwall/gjson"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// mark is a place in a scan: a range of ids, and where the service goes on in it.
+type mark struct {
+	From         string `json:"from,omitempty"` // the first id
+	To           string `json:"to,omitempty"`   // the id after the last; empty: none
+	Continuation string `json:"at,omitempty"`
+}
+
+// cursor is m as text in which no key can be read at a glance.
+func (m mark) cursor() driver.Cursor {
+	b, _ := json.Marshal(m) // never fails
+	return driver.Cursor(base64.RawURLEncoding.EncodeToString(b))
+}
+
+func parseMark(c driver.Cursor) (m mark, err error) {
+	b, err := base64.RawURLEncoding.DecodeString(string(c))
+	if err == nil {
+		err = json.Unmarshal(b, &m)
+	}
+	if err != nil || c == "" {
+		return m, driver.BadCursor(c)
+	}
+	return m, nil
+}
+
+// firsts are the characters that ids are taken to begin with, in the order of their codes.
+const firsts = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+// Segments implements driver.Scanner, with no request: up to 62 ranges of ids, by the first
+// character after a prefix, so that ids that begin with any digit or letter fall evenly into
+// them. It needs an Options.ID that is nil or a Prefix, for a key to be found again.
+func (d *Driver[T]) Segments(_ context.Context, n int) ([]driver.Cursor, error) {
+	if err := driver.CheckScan("segments", n); err != nil {
+		return nil, err
+	}
+	const probe = "1234567890"
+	if k, err := d.identity(probe); err == nil {
+		if key, ok := d.recordKey(k); !ok || key != probe {
+			return nil, &driver.InvalidError{Field: "Options.ID", Value: "a function", Rule: "must be nil or a Prefix, for a scan to find keys again"}
+		}
+	}
+	n = min(n, len(firsts))
+	cursors := make([]driver.Cursor, n)
+	from := ""
+	for i := range cursors {
+		to := ""
+		if i < n-1 {
+			to = d.prefix() + string(firsts[(i+1)*len(firsts)/n])
+		}
+		cursors[i] = mark{From: from, To: to}.cursor()
+		from = to
+	}
+	return cursors, nil
+}
+
+// prefix is what all ids begin with.
+func (d *Driver[T]) prefix() string {
+	if d.opts.ID == nil {
+		return ""
+	}
+	const probe = "0"
+	return strings.TrimSuffix(d.opts.ID(probe), probe)
+}
+
+// recordKey is the key of the record that is kept under k: the one that comes to k again.
+func (d *Driver[T]) recordKey(k identity) (string, bool) {
+	key := strings.TrimPrefix(k.id, d.prefix())
+	again, err := d.identity(key)
+	return key, err == nil && again == k
+}
+
+// Scan implements driver.Scanner, with one page of a query over all partitions, for what
+// makes up keys and lives. It is charged for all of each item that it looks at. Page.Cost is
+// in request units. Items under ids or partition keys that Options do not make, of a container
+// that holds others too, are no records.
+func (d *Driver[T]) Scan(ctx context.Context, from driver.Cursor, limit int) (driver.Page, error) {
+	if err := driver.CheckScan("limit", limit); err != nil {
+		return driver.Page{}, err
+	}
+	at, err := parseMark(from)
+	if err != nil {
+		return driver.Page{}, err
+	}
+	query, parameters := d.query(at)
+	o := &azcosmos.QueryOptions{PageSizeHint: int32(min(limit, 1<<20)), QueryParameters: parameters, SessionToken: d.sessions.token()}
+	if at.Continuation != "" {
+		o.ContinuationToken = &at.Continuation
+	}
+	res, err := d.client.NewQueryItemsPager(query, azcosmos.NewPartitionKey(), o).NextPage(ctx)
+	if err != nil {
+		d.sessions.failed(err)
+		d.stats.failed(&d.stats.ReadUnits, err)
+		return driver.Page{}, failed(ctx, err)
+	}
+	d.sessions.observe(res.RawResponse)
+	d.stats.charged(&d.stats.ReadUnits, res.RequestCharge)
+	page := driver.Page{Cost: float64(res.RequestCharge), Records: make([]driver.Scanned, 0, len(res.Items))}
+	for _, body := range res.Items {
+		item := gjson.ParseBytes(body)
+		key, ok := d.recordKey(d.identityOf(item))
+		if !ok {
+			continue
+		}
+		s := d.read(item)
+		page.Records = append(page.Records, driver.Scanned{Key: key, Meta: s.Meta, Problem: s.odd})
+	}
+	if res.ContinuationToken != nil {
+		at.Continuation = *res.ContinuationToken
+		page.Next = at.cursor()
+	}
+	return page, nil
+}
+
+// query asks for what makes up keys and lives, in a range of ids.
+func (d *Driver[T]) query(at mark) (string, []azcosmos.QueryParameter) {
+	names := []string{"id", "_etag", "_ts", ttlName, d.opts.CreatedAt, d.opts.ExpiresAt, d.opts.Version}
+	for _, p := range d.opts.PartitionKey {
+		if p.Path != idPath {
+			names = append(names, strings.Split(p.Path, "/")[1])
+		}
+	}
+	columns := make([]string, len(names))
+	for i, name := range names {
+		columns[i] = fmt.Sprintf("c[%q]", name)
+	}
+	var where []string
+	var parameters []azcosmos.QueryParameter
+	if at.From != "" {
+		where = append(where, "c.id >= @from")
+		parameters = append(parameters, azcosmos.QueryParameter{Name: "@from", Value: at.From})
+	}
+	if at.To != "" {
+		where = append(where, "c.id < @to")
+		parameters = append(parameters, azcosmos.QueryParameter{Name: "@to", Value: at.To})
+	}
+	query := "SELECT " + strings.Join(columns, ", ") + " FROM c"
+	if len(where) > 0 {
+		query += " WHERE " + strings.Join(where, " AND ")
+	}
+	return query, parameters
+}

@@ -1,0 +1,57 @@
+package cosmos
+
+import (
+	"errors"
+	"strconv"
+	"sync"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+)
+
+// Stats counts what a Driver has done since New.
+type Stats struct {
+	// What Cosmos DB said it charged, in request units: of Get, Latest, GetMulti, Raw and
+	// scans, and of the reads after a conflict; of Insert, Replace, Upsert, Remove and
+	// Delete; and of touches. What a refused write costs is in it.
+	ReadUnits, WriteUnits, TouchUnits float64
+
+	Refused uint64 // writes that a condition refused, or an item in the way
+	Again   uint64 // of those, sent again because the item was the one that was meant
+	Looks   uint64 // reads that were made for a write, to find what refused it or to learn its _etag
+}
+
+// tally is the counters behind Stats.
+type tally struct {
+	mu sync.Mutex // guards Stats
+	Stats
+}
+
+// charged adds what a request cost to sum.
+func (t *tally) charged(sum *float64, units float32) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	*sum += float64(units)
+}
+
+// failed adds what a request cost that ended with err.
+func (t *tally) failed(sum *float64, err error) {
+	var answer *azcore.ResponseError
+	if errors.As(err, &answer) && answer.RawResponse != nil {
+		units, _ := strconv.ParseFloat(answer.RawResponse.Header.Get("x-ms-request-charge"), 32)
+		t.charged(sum, float32(units))
+	}
+}
+
+// count adds one to n.
+func (t *tally) count(n *uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	*n++
+}
+
+// Stats returns the counters.
+func (d *Driver[T]) Stats() Stats {
+	d.stats.mu.Lock()
+	defer d.stats.mu.Unlock()
+	return d.stats.Stats
+}

@@ -1,0 +1,76 @@
+package cosmos
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// Touch implements driver.Driver, with one patch, or more; see the package comment. It leaves
+// the version as it is; an item that has none gets one.
+func (d *Driver[T]) Touch(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
+	k, err := d.identity(key)
+	if err != nil {
+		return 0, err
+	}
+	if err := checkLife(life); err != nil {
+		return 0, err
+	}
+	version := was.Version
+	if version == 0 || version&foreign != 0 {
+		version = newVersion()
+	}
+	etag, err := d.over(d.withKey(ctx, k), k, was, now, true, &d.stats.TouchUnits, func(ctx context.Context, etag *azcore.ETag) (azcosmos.ItemResponse, error) {
+		var patch azcosmos.PatchOperations
+		if etag == nil {
+			patch.SetCondition(d.opts.condition(was))
+		}
+		d.opts.patch(&patch, was, life, now, etag != nil)
+		if version != was.Version {
+			patch.AppendSet("/"+d.opts.Version, uint64(version))
+		}
+		return d.client.PatchItem(ctx, d.partitionKey(k), k.id, patch, &azcosmos.ItemOptions{IfMatchEtag: etag})
+	})
+	if err == nil {
+		d.etags.remember(driver.Meta{Life: life, Version: version}, etag)
+	}
+	return versionUnless(err, version), err
+}
+
+// patch appends what writes life over was. anew says to write created_at too as it is: the
+// item may have it in a form that is not usual.
+func (o *Options) patch(patch *azcosmos.PatchOperations, was driver.Meta, life driver.Life, now driver.Instant, anew bool) {
+	if life.ExpiresAt != 0 {
+		patch.AppendSet("/"+o.ExpiresAt, written(life.ExpiresAt))
+	} else {
+		patch.AppendSet("/"+o.ExpiresAt, json.RawMessage("null")) // a nil would be left out
+	}
+	patch.AppendSet("/"+ttlName, o.ttl(life, now))
+	if life.CreatedAt != was.CreatedAt || anew && life.CreatedAt != 0 {
+		patch.AppendSet("/"+o.CreatedAt, written(life.CreatedAt))
+	}
+}
+
+// condition asks for the record was, in the forms usual for it. It goes into JSON as it is,
+// and so has none of the characters that JSON escapes.
+func (o *Options) condition(was driver.Meta) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "FROM c WHERE c['%s']=%d", o.Version, was.Version)
+	for _, i := range []struct {
+		name string
+		at   driver.Instant
+	}{{o.CreatedAt, was.CreatedAt}, {o.ExpiresAt, was.ExpiresAt}} {
+		if i.at == 0 {
+			fmt.Fprintf(&b, " AND NOT IS_DEFINED(c['%s'])", i.name)
+		} else {
+			fmt.Fprintf(&b, " AND c['%s']='%s'", i.name, written(i.at))
+		}
+	}
+	return b.String()
+}

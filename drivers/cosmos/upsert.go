@@ -1,0 +1,51 @@
+package cosmos
+
+import (
+	"context"
+	"errors"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// plain is a Driver whose upserts are inserts and replacements, one after the other.
+type plain[T any] struct{ driver.Driver[T] }
+
+// Upsert implements driver.Upserter: a replacement of what is known, else a create and, for
+// the record that may be in its way, a read beside it, so that a live one costs two waits and
+// not three.
+func (d *Driver[T]) Upsert(ctx context.Context, key string, v T, known *driver.Meta, plan driver.Plan, now driver.Instant) (driver.Meta, error) {
+	if known != nil && known.Alive(now) {
+		return driver.Upsert(ctx, plain[T]{d}, key, v, known, plan, now)
+	}
+	k, err := d.identity(key)
+	if err != nil {
+		return driver.Meta{}, err
+	}
+	life, err := plan(nil)
+	if err != nil {
+		return driver.Meta{}, err
+	}
+	written := driver.Meta{Life: life, Version: newVersion()}
+	body, err := d.encode(k, v, written.Version, life, now)
+	if err != nil {
+		return driver.Meta{}, err
+	}
+	aside := make(chan *driver.Meta, 1)
+	go func() {
+		found, err := d.look(d.withKey(ctx, k), k)
+		if err != nil {
+			aside <- nil // the insert below will tell
+			return
+		}
+		aside <- &found.Meta
+	}()
+	err = d.insert(d.withKey(ctx, k), k, body, written, "")
+	found := <-aside
+	switch {
+	case err == nil:
+		return written, nil
+	case errors.Is(err, errRefused):
+		return driver.Upsert(ctx, plain[T]{d}, key, v, found, plan, now)
+	}
+	return driver.Meta{}, err
+}

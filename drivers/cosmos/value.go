@@ -1,0 +1,158 @@
+package cosmos
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// property is one that the driver writes, as JSON.
+type property struct{ name, value string }
+
+func quoted(s string) string {
+	b, _ := json.Marshal(s) // strings encode
+	return string(b)
+}
+
+// own are the properties that the driver writes beside a value, but for the life.
+func (d *Driver[T]) own(k identity, version driver.Version) []property {
+	own := []property{{"id", quoted(k.id)}, {d.opts.Version, strconv.FormatUint(uint64(version), 10)}}
+	for i, p := range d.opts.PartitionKey {
+		if name := strings.TrimPrefix(p.Path, "/"); p.Path != idPath && !strings.Contains(name, "/") {
+			own = append(own, property{name, quoted(k.partition[i])})
+		}
+	}
+	return own
+}
+
+// life are the properties in which a record's life is kept.
+func (o *Options) life(l driver.Life, now driver.Instant) []property {
+	life := []property{{ttlName, strconv.FormatInt(o.ttl(l, now), 10)}}
+	if l.CreatedAt != 0 {
+		life = append(life, property{o.CreatedAt, quoted(written(l.CreatedAt))})
+	}
+	if l.ExpiresAt != 0 {
+		life = append(life, property{o.ExpiresAt, quoted(written(l.ExpiresAt))})
+	}
+	return life
+}
+
+// encode is the item for v.
+func (d *Driver[T]) encode(k identity, v T, version driver.Version, l driver.Life, now driver.Instant) ([]byte, error) {
+	if err := checkLife(l); err != nil {
+		return nil, err
+	}
+	invalid := func(rule string, err error) error {
+		return &driver.InvalidError{Field: "value", Value: fmt.Sprintf("a %T", v), Rule: rule, Err: err}
+	}
+	body, err := d.opts.Codec.Encode(v)
+	if err != nil {
+		return nil, invalid(fmt.Sprintf("must be one that %T encodes", d.opts.Codec), err)
+	}
+	value := gjson.ParseBytes(body)
+	if !value.IsObject() || !gjson.ValidBytes(body) {
+		return nil, invalid("must encode to a JSON object, as a struct or a map does", nil)
+	}
+	if !exact(value) {
+		return nil, invalid("must have no number that a float64 does not hold exactly, for Cosmos DB keeps no other: encode it as a string", nil)
+	}
+	if err := d.checkNested(k, value); err != nil {
+		return nil, err
+	}
+	item := make([]byte, 0, len(body)+256)
+	item = append(item, '{')
+	for i, p := range append(d.own(k, version), d.opts.life(l, now)...) {
+		if i > 0 {
+			item = append(item, ',')
+		}
+		item = append(append(append(item, quoted(p.name)...), ':'), p.value...)
+	}
+	value.ForEach(func(name, value gjson.Result) bool {
+		if !d.reserved(name.Str) {
+			item = append(append(append(append(item, ','), name.Raw...), ':'), value.Raw...)
+		}
+		return true
+	})
+	return append(item, '}'), nil
+}
+
+// reserved reports whether a property is not the value's to write.
+func (d *Driver[T]) reserved(name string) bool {
+	o := &d.opts
+	switch name {
+	case "id", ttlName, o.CreatedAt, o.ExpiresAt, o.Version:
+		return true
+	}
+	return slices.Contains(systemNames, name) ||
+		slices.ContainsFunc(o.PartitionKey, func(p KeyProperty) bool { return p.Path == "/"+name })
+}
+
+// checkNested rejects a value that lacks what the partition key has deeper in the item.
+func (d *Driver[T]) checkNested(k identity, value gjson.Result) error {
+	for i, p := range d.opts.PartitionKey {
+		names := strings.Split(p.Path, "/")[1:]
+		if len(names) < 2 {
+			continue
+		}
+		if textAt(value, names...) != k.partition[i] {
+			return &driver.InvalidError{Field: "value", Value: "without the partition key", Rule: fmt.Sprintf("must have at %s what Options.PartitionKey[%d].Of gives", p.Path, i)}
+		}
+	}
+	return nil
+}
+
+// exact reports whether Cosmos DB gives all numbers in v back as they are.
+func exact(v gjson.Result) bool {
+	switch {
+	case v.Type == gjson.Number:
+		const sure = 15 // digits that a float64 holds whatever they are
+		return len(v.Raw) <= sure || strings.ContainsAny(v.Raw, ".eE") || strconv.FormatFloat(v.Num, 'f', -1, 64) == v.Raw
+	case v.IsObject() || v.IsArray():
+		all := true
+		v.ForEach(func(_, value gjson.Result) bool {
+			all = exact(value)
+			return all
+		})
+		return all
+	}
+	return true
+}
+
+// decode decodes an item.
+func (d *Driver[T]) decode(body []byte) (v T, err error) {
+	if err = d.opts.Codec.Decode(body, &v); err != nil {
+		err = &driver.InvalidError{Field: "item", Value: fmt.Sprintf("%d bytes", len(body)), Rule: fmt.Sprintf("must decode into a %T", v), Err: unquoted{err}}
+	}
+	return v, err
+}
+
+// checkValue rejects a T whose field for a property of the driver's cannot hold what is
+// written there. It sends samples through the codec, and so sees what that sees.
+func (d *Driver[T]) checkValue() error {
+	o := &d.opts
+	at := quoted(written(latest))
+	for _, p := range []property{
+		{"id", quoted("id")}, {ttlName, strconv.Itoa(maxTTL)}, {o.CreatedAt, at}, {o.ExpiresAt, at},
+		{o.Version, strconv.FormatUint(uint64(maxVersion), 10)},
+	} {
+		var none, v T
+		if d.opts.Codec.Decode([]byte("{}"), &none) != nil {
+			return nil // nothing can be told of a codec that needs more
+		}
+		if err := d.opts.Codec.Decode([]byte("{"+quoted(p.name)+":"+p.value+"}"), &v); err != nil {
+			return &driver.InvalidError{
+				Field: fmt.Sprintf("property %q", p.name),
+				Value: fmt.Sprintf("a field of %T", v),
+				Rule:  "must be left to the driver, since the field cannot hold what the driver writes there: rename one of them",
+				Err:   unquoted{err},
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,169 @@
+package cosmos
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+	"github.com/tidwall/gjson"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+func TestOptions(t *testing.T) {
+	for field, o := range map[string]Options{
+		"Options.PartitionKey":         {PartitionKey: make([]KeyProperty, 4)},
+		"Options.PartitionKey[0].Path": {PartitionKey: []KeyProperty{{Path: "tenant"}}},
+		"Options.PartitionKey[1].Path": {PartitionKey: []KeyProperty{{Path: "/a"}, {Path: "/a"}}},
+		"Options.PartitionKey[0].Of":   {PartitionKey: []KeyProperty{{Path: "/id", Of: Fixed("a")}}},
+		"Options.CreatedAt":            {CreatedAt: "it's"},
+		"Options.ExpiresAt":            {ExpiresAt: "created_at"},
+		"Options.Version":              {Version: "_etag"},
+		"Options.MaxSkew":              {MaxSkew: -1},
+	} {
+		_, err := New[session](&azcosmos.ContainerClient{}, &o)
+		wantInvalid(t, field, err, field)
+	}
+	_, err := New[session](nil, nil)
+	wantInvalid(t, "no client", err, "client")
+	for property, err := range map[string]error{
+		"created_at": newOnly[struct{ Created_at int }](),
+		"expires_at": newOnly[struct{ EXPIRES_AT bool }](),
+		"ttl":        newOnly[struct{ TTL string }](),
+		"id":         newOnly[struct{ ID int }](),
+	} {
+		wantInvalid(t, "a T that cannot hold "+property, err, fmt.Sprintf("property %q", property), "rename one of them")
+	}
+	if err := newOnly[struct {
+		ID        string
+		CreatedAt time.Time `json:"created_at"`
+		ExpiresAt time.Time `json:"expires_at"`
+		TTL       int       `json:"ttl"`
+	}](); err != nil {
+		t.Errorf("a T that holds what the driver writes: %v", err)
+	}
+}
+
+func newOnly[T any]() error {
+	_, err := New[T](&azcosmos.ContainerClient{}, nil)
+	return err
+}
+
+func TestKeys(t *testing.T) {
+	f := open[session](t, nil)
+	for _, key := range []string{"", "a/b", `a\b`, "a?b", "a#b", "a ", "a\n", "a\x00", "a\xff", ".", "..", strings.Repeat("k", maxID+1)} {
+		_, err := f.Get(t.Context(), key)
+		wantInvalid(t, fmt.Sprintf("a key of %d bytes", len(key)), err, "key")
+		if key != "" && strings.Contains(err.Error(), key) && len(key) > 2 {
+			t.Errorf("the error quotes the key: %v", err)
+		}
+	}
+	// What a header and a path must carry as it is.
+	for _, key := range []string{"🙂", "日本語", "a%2Fb", "a b", `a"b`, "a+b", "...", "\u200b", "~"} {
+		m := f.mustInsert(t, key, session{User: key}, lasting(time.Hour), base)
+		if got := f.mustGet(t, key); got.Meta != m || got.Value.User != key {
+			t.Errorf("key %q: Get returns %+v", key, got)
+		}
+		if _, err := f.Touch(t.Context(), key, m, lasting(2*time.Hour), base); err != nil {
+			t.Errorf("key %q: Touch: %v", key, err)
+		}
+	}
+	if two, err := f.GetMulti(t.Context(), []string{"🙂", "a/b", "日本語"}); len(two) != 2 {
+		t.Errorf("GetMulti returns %v, %v", two, err)
+	} else if bad := (driver.KeyErrors)(nil); !errors.As(err, &bad) || len(bad) != 1 || bad[0].Index != 1 {
+		t.Errorf("GetMulti: error %v, want one of the second key", err)
+	}
+}
+
+func TestNestedPartitionKey(t *testing.T) {
+	type owned struct {
+		Owner struct {
+			Tenant string `json:"tenant"`
+		} `json:"owner"`
+	}
+	f := open[owned](t, &Options{PartitionKey: []KeyProperty{{Path: "/owner/tenant", Of: func(key string) string { return key[:4] }}}})
+	var v owned
+	_, err := f.Insert(t.Context(), "acme-1", v, lasting(time.Hour), base)
+	wantInvalid(t, "a value without its partition key", err, "value", "/owner/tenant")
+	v.Owner.Tenant = "acme"
+	m := f.mustInsert(t, "acme-1", v, lasting(time.Hour), base)
+	if got := f.mustGet(t, "acme-1"); got.Meta != m || got.Value != v {
+		t.Errorf("Get returns %+v", got)
+	}
+	if got, err := f.GetMulti(t.Context(), []string{"acme-1"}); err != nil || got["acme-1"].Meta != m {
+		t.Errorf("GetMulti returns %+v, %v", got, err)
+	}
+}
+
+// What a T holds in the driver's properties is not written, and all else is, in the container's
+// shape.
+func TestStoredShape(t *testing.T) {
+	f := open[map[string]any](t, &Options{
+		ID: Prefix("s:"), PartitionKey: []KeyProperty{{Path: "/tenant", Of: Fixed("acme")}, {Path: "/id"}},
+	})
+	f.mustInsert(t, "k", map[string]any{
+		"id": "no", "tenant": "no", "ttl": 5, "created_at": "no", "expires_at": "no", "slidingttl_version": 1, "_etag": "no", "_ts": 1,
+		"user": "ann", "n": 1.5, "list": []any{"a"}, "ключ": "значение", `q"uote`: true,
+	}, lasting(time.Hour), base)
+	item := gjson.Parse(f.raw(t, "k"))
+	for path, want := range map[string]string{
+		"id": "s:k", "tenant": "acme", "ttl": "3602", "created_at": "2026-03-01T12:00:00.000Z", "expires_at": "2026-03-01T13:00:00.000Z",
+		"user": "ann", "n": "1.5", "list": `["a"]`, "ключ": "значение", `q"uote`: "true",
+	} {
+		if got := item.Get(path).String(); got != want {
+			t.Errorf("%s is %q, want %q", path, got, want)
+		}
+	}
+	if v := item.Get("slidingttl_version").Int(); v < 2 {
+		t.Errorf("the version is %d", v)
+	}
+}
+
+func TestNumbers(t *testing.T) {
+	type number struct {
+		N any `json:"n"`
+	}
+	f := open[number](t, nil)
+	for _, n := range []any{int64(1) << 53, -(int64(1) << 53), 0.1, 1e300, 1e20, -1.5e-100, 123456789012345} {
+		if _, err := f.Insert(t.Context(), fmt.Sprint("k", n), number{n}, lasting(time.Hour), base); err != nil {
+			t.Errorf("%v: %v", n, err)
+		}
+	}
+	for _, n := range []any{int64(1)<<53 + 1, int64(1) << 60, []any{map[string]any{"deep": int64(-1)<<53 - 1}}} {
+		_, err := f.Insert(t.Context(), "k", number{n}, lasting(time.Hour), base)
+		wantInvalid(t, fmt.Sprint(n), err, "value", "float64")
+	}
+}
+
+func TestTooLarge(t *testing.T) {
+	f := open[session](t, nil)
+	v := session{Note: strings.Repeat("n", 2<<20)}
+	_, err := f.Insert(t.Context(), secret, v, lasting(time.Hour), base)
+	wantInvalid(t, "Insert of more than 2 MB", err, "item", "2 MB")
+	m := f.mustInsert(t, secret, session{}, lasting(time.Hour), base)
+	_, err = f.Replace(t.Context(), secret, v, m, m.Life, base)
+	wantInvalid(t, "Replace with more than 2 MB", err, "item", "2 MB")
+	if got := f.mustGet(t, secret); got.Meta != m {
+		t.Errorf("the record became %+v", got.Meta)
+	}
+}
+
+// A value of another shape is named and not quoted.
+func TestMisshapen(t *testing.T) {
+	f := open[session](t, nil)
+	f.put(t, "k", `{"id":"k","user":["`+secret+`"]}`)
+	_, err := f.Get(t.Context(), "k")
+	wantInvalid(t, "Get", err, "item", "must decode into a cosmos.session", "does not fit Go type string")
+	_, err = f.GetMulti(t.Context(), []string{"absent", "k"})
+	var bad driver.KeyErrors
+	if !errors.As(err, &bad) || len(bad) != 1 || bad[0].Index != 1 || strings.Contains(err.Error(), secret) {
+		t.Errorf("GetMulti: error %v, want one of the second key", err)
+	}
+	raw, err := f.Raw(t.Context(), "k")
+	if err != nil || raw.Format != "json" || !strings.Contains(string(raw.Value), secret) || raw.Problem != nil {
+		t.Errorf("Raw returns %+v, %v", raw, err)
+	}
+}
