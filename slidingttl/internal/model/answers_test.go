@@ -83,7 +83,9 @@ func (w *world) until(o *op, t driver.Instant) {
 func (w *world) overtaken(o *op, t driver.Instant) bool {
 	tighter := w.mixed || w.changing || w.policyOf
 	return tighter && w.sometime(o.key, o.start.Add(-w.plan.stale-w.slow-2*w.trip), o.end, func(s *state, _, _ time.Time) bool {
-		return s.present && s.ExpiresAt == t
+		return s.present && (s.ExpiresAt == t || o.p.any(s.value.kind, o.start, o.end, func(r rule) bool {
+			return t == min(s.ExpiresAt, r.limit(s.CreatedAt))
+		}))
 	})
 }
 

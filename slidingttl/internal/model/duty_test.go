@@ -2,6 +2,7 @@ package model
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl"
@@ -23,9 +24,22 @@ type duty struct {
 func (d *duty) overlaps(s *state) bool {
 	w := d.p.w
 	if d.name == "touch entry" || d.reads == 0 && (d.name == "keep" || d.name == "find") {
-		return w.mixed || w.changing || w.policyOf || w.plants && !s.lowered.IsZero()
+		return w.mixed || w.changing || w.policyOf || w.plants && !s.lowered.IsZero() ||
+			d.key[0] == 'w' && w.grows() // a save gives up what slack had grown
 	}
 	return !s.lowered.IsZero() && !s.from.Before(d.start.Add(-w.plan.stale)) && !s.lowered.After(d.end)
+}
+
+// grows reports whether slack may grow under a policy of some process.
+func (w *world) grows() bool {
+	for _, p := range w.processes {
+		for _, t := range p.tables {
+			if slices.ContainsFunc(t.of[:], func(r rule) bool { return r.MaxSlack > r.Slack }) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // owe takes note of what an access that has returned owes for key.
