@@ -54,7 +54,7 @@ unit:
 		test -z "$$CI" || exit 1; \
 		packages=$$(echo "$$packages" | grep -vE '$(NEEDS_SQL)'); \
 	fi; \
-	$(GO) test -race -shuffle=on $$(echo "$$packages" | grep -v /slidingttl/bench) && \
+	$(GO) test -race -shuffle=on -timeout 20m $$(echo "$$packages" | grep -v /slidingttl/bench) && \
 	$(GO) test -shuffle=on $$(echo "$$packages" | grep /slidingttl/bench)
 
 # Mends every go.mod and go.sum; internal/modules tests that there is nothing to mend.
