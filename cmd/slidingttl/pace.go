@@ -90,6 +90,7 @@ func (a *app) show(p *paceFlags, what string) func() {
 		progressbar.OptionSetDescription(what),
 		progressbar.OptionShowIts(),
 		progressbar.OptionSetItsString("records"),
+		progressbar.OptionSetSpinnerChangeInterval(0), // or it writes from a goroutine of its own, after its end too
 		progressbar.OptionClearOnFinish(),
 	)
 	p.Progress = func(now upkeep.Progress) {
