@@ -93,6 +93,7 @@ fuzz:
 figures:
 	$(GO) test -run '^$$' -bench Figure -cpu 1,2 -count 3 ./slidingttl
 	$(GO) test -run '^$$' -bench Figure -benchtime 1x ./slidingttl/upkeep
+	$(GO) test -run '^$$' -bench Figure -benchtime 1x -timeout 30m ./cmd/slidingttl
 	$(GO) test -run '^$$' -bench 'Memory|MassExpiry' -benchtime 1x -count 3 ./drivers/memory
 
 # Side by side with other libraries, in a module of its own: see bench/README.md.

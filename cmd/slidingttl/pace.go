@@ -88,13 +88,13 @@ func (a *app) show(p *paceFlags, what string) func() {
 	bar := progressbar.NewOptions64(-1,
 		progressbar.OptionSetWriter(a.err),
 		progressbar.OptionSetDescription(what),
-		progressbar.OptionShowCount(),
 		progressbar.OptionShowIts(),
 		progressbar.OptionSetItsString("records"),
+		progressbar.OptionSetSpinnerChangeInterval(0), // or it writes from a goroutine of its own, after its end too
 		progressbar.OptionClearOnFinish(),
 	)
 	p.Progress = func(now upkeep.Progress) {
-		bar.Describe(fmt.Sprintf("%s: segment %d of %d, %d writes", what, now.Done, now.Segments, now.Writes))
+		bar.Describe(fmt.Sprintf("%s: %d records, %d writes, %d of %d segments done", what, now.Records, now.Writes, now.Done, now.Segments))
 		_ = bar.Set64(now.Records)
 	}
 	return func() { _ = bar.Finish() }

@@ -34,6 +34,7 @@ const long = `Looks into a store whose records slide, and brings them under a po
 
 A store is a URI. What a driver was told of names is in a JSON file, see README.md:
 %s
+
 What writes is a dry run unless --apply is given, asks before it writes where there is a
 terminal, and can be stopped at any time and gone on with (--checkpoint, --resume).
 
