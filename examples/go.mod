@@ -3,6 +3,8 @@ module github.com/slidingttl/slidingttl/examples
 go 1.26.0
 
 require (
+	github.com/Azure/azure-sdk-for-go/sdk/azcore v1.21.0
+	github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos v1.5.0
 	github.com/aws/aws-sdk-go-v2/config v1.33.15
 	github.com/aws/aws-sdk-go-v2/service/dynamodb v1.73.1
 	github.com/chromedp/cdproto v0.159.0
@@ -12,6 +14,7 @@ require (
 	github.com/redis/rueidis v1.0.79
 	github.com/slidingttl/slidingttl v0.1.0
 	github.com/slidingttl/slidingttl/drivers/couchbase v0.1.0
+	github.com/slidingttl/slidingttl/drivers/cosmos v0.1.0
 	github.com/slidingttl/slidingttl/drivers/dynamodb v0.1.0
 	github.com/slidingttl/slidingttl/drivers/redis v0.1.0
 	github.com/slidingttl/slidingttl/drivers/sql v0.1.0
