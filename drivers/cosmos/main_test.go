@@ -182,3 +182,28 @@ func firstField(err error) string {
 	}
 	return ""
 }
+
+// makeContainer makes a container as opts asks for, in a database that may be there.
+func makeContainer(t testing.TB, client *azcosmos.Client, id string, opts *Options) *azcosmos.ContainerClient {
+	t.Helper()
+	const database = "slidingttl"
+	if _, err := client.CreateDatabase(t.Context(), azcosmos.DatabaseProperties{ID: database}, nil); err != nil && status(err) != http.StatusConflict {
+		t.Fatal(err)
+	}
+	db, err := client.NewDatabase(database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shape, err := New[session](&azcosmos.ContainerClient{}, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.CreateContainer(t.Context(), shape.Properties(id), nil); err != nil && status(err) != http.StatusConflict {
+		t.Fatal(err)
+	}
+	container, err := db.NewContainer(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return container
+}

@@ -32,7 +32,7 @@ func Example_virtualTime() {
 // TestStores runs the hours of virtual time on every store, and a short day of
 // real time.
 func TestStores(t *testing.T) {
-	for _, name := range []string{"memory", "couchbase", "dynamodb", "redis", "postgres", "mariadb", "sqlite"} {
+	for _, name := range []string{"memory", "couchbase", "dynamodb", "redis", "cosmos", "postgres", "mariadb", "sqlite"} {
 		t.Run(name, func(t *testing.T) {
 			b, err := backend.Open[note](t.Context(), backend.Choice{Driver: name})
 			if err != nil {

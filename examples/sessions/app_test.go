@@ -84,7 +84,7 @@ func newSiteOn(t *testing.T, name string) *site {
 func (s *site) advance(d time.Duration) { s.ahead.Add(int64(d)) }
 
 func TestPages(t *testing.T) {
-	for _, driver := range []string{"memory", "couchbase", "dynamodb", "redis", "postgres", "mariadb", "sqlite"} {
+	for _, driver := range []string{"memory", "couchbase", "dynamodb", "redis", "cosmos", "postgres", "mariadb", "sqlite"} {
 		t.Run(driver, func(t *testing.T) { testPages(t, newSiteOn(t, driver)) })
 	}
 }

@@ -6,9 +6,12 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"net/http"
 	"os"
 	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"github.com/aws/aws-sdk-go-v2/config"
 	awsdynamodb "github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/couchbase/gocb/v2"
@@ -16,6 +19,8 @@ import (
 
 	"github.com/slidingttl/slidingttl/drivers/couchbase"
 	"github.com/slidingttl/slidingttl/drivers/couchbase/couchbasetest"
+	"github.com/slidingttl/slidingttl/drivers/cosmos"
+	"github.com/slidingttl/slidingttl/drivers/cosmos/cosmostest"
 	"github.com/slidingttl/slidingttl/drivers/dynamodb"
 	"github.com/slidingttl/slidingttl/drivers/dynamodb/dynamodbtest"
 	"github.com/slidingttl/slidingttl/drivers/memory"
@@ -27,17 +32,17 @@ import (
 
 // Choice is what the command line says.
 type Choice struct {
-	Driver  string // memory, couchbase, dynamodb, redis, postgres, mariadb or sqlite
+	Driver  string // memory, couchbase, dynamodb, redis, cosmos, postgres, mariadb or sqlite
 	Address string // "": a server started for the occasion
 }
 
-const drivers = "memory, couchbase, dynamodb, redis, postgres, mariadb or sqlite"
+const drivers = "memory, couchbase, dynamodb, redis, cosmos, postgres, mariadb or sqlite"
 
 // Flags adds the flags of a Choice to the command line.
 func (c *Choice) Flags() {
 	flag.StringVar(&c.Driver, "driver", "memory", "where records are kept: "+drivers)
 	flag.StringVar(&c.Address, "address", "", "couchbase://host, with COUCHBASE_USER, _PASSWORD and _BUCKET in the environment,\n"+
-		"the URL of a DynamoDB endpoint, redis://host:6379, or the DSN of a SQL database; if empty, a test server is started")
+		"the URL of a DynamoDB endpoint, redis://host:6379, the connection string of a Cosmos DB account, or the DSN of a SQL database; if empty, a test server is started")
 }
 
 // Opened is a driver in use.
@@ -69,6 +74,8 @@ func Open[T any](ctx context.Context, c Choice) (*Opened[T], error) {
 		err = o.dynamodb(ctx, c.Address)
 	case "redis":
 		err = o.redis(ctx, c.Address)
+	case "cosmos":
+		err = o.cosmos(ctx, c.Address)
 	case "postgres", "mariadb", "sqlite":
 		var db *SQL
 		if db, err = OpenSQL(ctx, c); err == nil {
@@ -176,6 +183,55 @@ func (o *Opened[T]) redis(ctx context.Context, address string) error {
 	o.close = append(o.close, func() error { client.Close(); return nil })
 	o.Driver, err = redis.New[T](client, &redis.Options{Prefix: "slidingttl-example:"})
 	return err
+}
+
+func (o *Opened[T]) cosmos(ctx context.Context, address string) error {
+	const database, container = "slidingttl", "example"
+	o.About = "a Cosmos DB account"
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	o.close = append(o.close, func() error { transport.CloseIdleConnections(); return nil })
+	if address == "" {
+		account, err := cosmostest.New(nil)
+		if err != nil {
+			return err
+		}
+		o.close = append(o.close, account.Close)
+		address = fmt.Sprintf("AccountEndpoint=%s;AccountKey=%s;", account.Endpoint(), account.Key())
+		o.About = "cosmostest, a Cosmos DB account in this process"
+	}
+	opts := &azcosmos.ClientOptions{}
+	opts.Transport = &http.Client{Transport: transport}
+	client, err := azcosmos.NewClientFromConnectionString(address, opts)
+	if err != nil {
+		return err
+	}
+	o.close = append(o.close, func() error { client.Close(); return nil })
+	c, err := client.NewContainer(database, container)
+	if err != nil {
+		return err
+	}
+	d, err := cosmos.New[T](c, nil)
+	if err != nil {
+		return err
+	}
+	o.Driver = d
+	if _, err := client.CreateDatabase(ctx, azcosmos.DatabaseProperties{ID: database}, nil); err != nil && !exists(err) {
+		return err
+	}
+	db, err := client.NewDatabase(database)
+	if err != nil {
+		return err
+	}
+	if _, err := db.CreateContainer(ctx, d.Properties(container), nil); err != nil && !exists(err) {
+		return err
+	}
+	return nil
+}
+
+// exists reports whether Cosmos DB has what was to be created.
+func exists(err error) bool {
+	var answer *azcore.ResponseError
+	return errors.As(err, &answer) && answer.StatusCode == http.StatusConflict
 }
 
 func (o *Opened[T]) sql(ctx context.Context, db *SQL) error {
