@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/slidingttl/slidingttl/slidingttl"
+	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
 )
 
 // planned is what a policy costs under a workload.
@@ -28,8 +29,9 @@ func (a *app) plan() *cobra.Command {
 		Long: `Tells what a policy's touches cost under a workload; asks no store.
 
 A key that is read every g on average, at random, is touched at the first read after its
-slack S has passed: every S + g. Without slack each read at a later tick of the store's
-clock is a touch. With "promote" a key is touched once in its life.`,
+slack S has passed: about every S + g. Without slack each read at a later tick of the
+store's clock is a touch. With "promote" a key is touched once in its life. By --skew some keys
+are read more than others, and cost less a read. docs/capacity.md has the formula.`,
 		Args:    args(),
 		Example: `  slidingttl plan --policy "idle 30d, max 90d, slack 3d" --keys 5e7 --reads 20000 --size 1024 --price 0.625`,
 		RunE: func(*cobra.Command, []string) error {
@@ -40,12 +42,18 @@ clock is a touch. With "promote" a key is touched once in its life.`,
 			if err := w.validate(); err != nil {
 				return err
 			}
-			return a.print(w.plan(p))
+			r, err := w.plan(p)
+			if err != nil {
+				return err
+			}
+			return a.print(r)
 		},
 	}
 	policy.flags(c, "", "the policy")
 	c.Flags().Float64Var(&w.keys, "keys", 0, "keys in use")
 	c.Flags().Float64Var(&w.reads, "reads", 0, "reads a second, of all keys together")
+	c.Flags().Float64Var(&w.skew, "skew", 0, "exponent of Zipf's law by which keys are read; 0: all alike")
+	c.Flags().Float64Var(&w.processes, "processes", 1, "processes that share the reads")
 	c.Flags().Float64Var(&w.size, "size", 1024, "bytes of a record, as the store bills it")
 	c.Flags().Float64Var(&w.unit, "unit", 1024, "bytes of one write unit")
 	c.Flags().Float64Var(&w.price, "price", 0, "price of a million write units")
@@ -55,8 +63,8 @@ clock is a touch. With "promote" a key is touched once in its life.`,
 
 // workload is how a store is used.
 type workload struct {
-	keys, reads, size, unit, price float64
-	resolution                     time.Duration
+	keys, reads, skew, processes, size, unit, price float64
+	resolution                                      time.Duration
 }
 
 func (w *workload) validate() error {
@@ -74,19 +82,17 @@ func (w *workload) validate() error {
 	return nil
 }
 
-func (w *workload) plan(p slidingttl.Policy) *planned {
-	gap := w.keys / w.reads // seconds between two reads of a key
-	every := p.Slack.Seconds() + gap
-	switch {
-	case p.Promote:
-		every = p.MaxLifetime.Seconds()
-	case p.Slack == 0:
-		every = max(gap, w.resolution.Seconds())
+func (w *workload) plan(p slidingttl.Policy) (*planned, error) {
+	touches, err := upkeep.Workload{
+		Keys: w.keys, Reads: w.reads, Skew: w.skew, Processes: w.processes, Resolution: w.resolution,
+	}.Touches(p)
+	if err != nil {
+		return nil, err
 	}
-	r := &planned{Policy: p.String(), Touches: w.keys / every}
+	r := &planned{Policy: p.String(), Touches: touches}
 	r.Units = r.Touches * math.Ceil(w.size/w.unit)
 	r.Money = r.Units * (30 * 24 * time.Hour).Seconds() / 1e6 * w.price
-	return r
+	return r, nil
 }
 
 // String is the plan as text, of several lines.

@@ -108,7 +108,7 @@ func TestAlerts(t *testing.T) {
 	server := redistest.Start(t)
 	admin := server.Client(t)
 	policies := filepath.Join(t.TempDir(), "policies.json")
-	ok(t, os.WriteFile(policies, []byte(`{"profiles": {"idle_grace": "1m", "max_lifetime": "1h", "slack": "100ms"}}`), 0o600))
+	ok(t, os.WriteFile(policies, []byte(quick), 0o600))
 	r := serve(t, backend.Choice{Driver: "redis", Address: "redis://" + server.Addr}, policies)
 	p := startPrometheus(t, r.s.admin.address())
 
@@ -137,18 +137,14 @@ func TestAlerts(t *testing.T) {
 		t.Fatalf("before anything is broken: %v", p.firing())
 	}
 
-	// A primary that has lost its replicas reads, and writes nothing.
-	replicas := func(least string) {
-		ok(t, admin.Do(context.Background(), admin.B().ConfigSet().ParameterValue().ParameterValue("min-replicas-to-write", least).Build()).Error())
-	}
-	replicas("1")
+	writable(t, admin, false)
 	fired := make(map[string]bool)
 	until(t, "the alerts fire", func() bool {
 		maps.Copy(fired, p.firing())
 		return fired["SlidingTTLBreakerOpen"] && fired["SlidingTTLTouchesFailing"]
 	})
 	p.board(t)
-	replicas("0")
+	writable(t, admin, true)
 	until(t, "the alerts clear", quiet)
 	stop()
 	reading.Wait()

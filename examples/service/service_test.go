@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -20,6 +21,7 @@ import (
 
 	"github.com/slidingttl/slidingttl/drivers/redis/redistest"
 	"github.com/slidingttl/slidingttl/examples/internal/backend"
+	"github.com/slidingttl/slidingttl/slidingttl"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -299,6 +301,44 @@ func TestShutdown(t *testing.T) {
 	if strings.Contains(text, secret) {
 		t.Error("the key is in a span")
 	}
+}
+
+// A shutdown carries out the touches that wait, before the driver is taken away.
+func TestShutdownDrains(t *testing.T) {
+	server := redistest.Start(t)
+	admin := server.Client(t)
+	policies := filepath.Join(t.TempDir(), "policies.json")
+	ok(t, os.WriteFile(policies, []byte(quick), 0o600))
+	r := serve(t, backend.Choice{Driver: "redis", Address: "redis://" + server.Addr}, policies)
+	r.want(http.StatusNoContent, "PUT", "/profiles/"+secret, `{"name":"ann"}`)
+	writable(t, admin, false)
+	until(t, "a touch waits", func() bool {
+		r.want(http.StatusOK, "GET", "/profiles/"+secret, "")
+		return r.s.store.Stats().Pending > 0
+	})
+	written := r.s.store.Stats().Touched
+	writable(t, admin, true)
+	ok(t, r.end())
+	if st := r.s.store.Stats(); st.Pending != 0 || st.Touched <= written {
+		t.Errorf("after the shutdown: %+v, and before it %d touches were written", st, written)
+	}
+	if _, err := r.s.store.Get(t.Context(), secret); !errors.Is(err, slidingttl.ErrClosed) {
+		t.Errorf("after the shutdown the store answers %v", err)
+	}
+}
+
+// quick is a file by which a touch is due every tenth of a second.
+const quick = `{"profiles": {"idle_grace": "1m", "max_lifetime": "1h", "slack": "100ms"}}`
+
+// writable has Redis take writes, or refuse them as a primary does that has lost its
+// replicas; reads go on.
+func writable(t *testing.T, c rueidis.Client, yes bool) {
+	t.Helper()
+	least := "1"
+	if yes {
+		least = "0"
+	}
+	ok(t, c.Do(context.Background(), c.B().ConfigSet().ParameterValue().ParameterValue("min-replicas-to-write", least).Build()).Error())
 }
 
 // A shutdown that takes too long gives up, and says what.

@@ -59,8 +59,10 @@ func TestContract(t *testing.T) {
 		drivertest.Run(t, drivertest.Harness{
 			Parallel: true,
 			Lacks: map[drivertest.Feature]string{
-				drivertest.Local: "the store is a server",
-				drivertest.Plant: "how others write is tested with the driver",
+				drivertest.Local:   "the store is a server",
+				drivertest.Plant:   "how others write is tested with the driver",
+				drivertest.Mender:  "a header is the driver's own, and of no other form",
+				drivertest.Malform: "how others write is tested with the driver",
 			},
 			Open: func(t testing.TB) *drivertest.Backend {
 				server := redistest.StartVirtual(t)

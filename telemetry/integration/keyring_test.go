@@ -49,6 +49,10 @@ func (w watched) As(target any) (has bool) {
 		*to, has = driver.As[driver.Clock](w.Driver)
 	case *driver.Checker:
 		*to, has = driver.As[driver.Checker](w.Driver)
+	case *driver.Scanner:
+		*to, has = driver.As[driver.Scanner](w.Driver)
+	case *driver.RawReader:
+		*to, has = driver.As[driver.RawReader](w.Driver)
 	}
 	return has
 }
