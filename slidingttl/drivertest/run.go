@@ -23,7 +23,7 @@ func cases() []testCase {
 		harnessCases,
 		getCases, insertCases, replaceCases, touchCases, deleteCases, removeCases, latestCases,
 		lifeCases, valueCases, keyCases, contextCases, faultCases, raceCases,
-		upsertCases, batchCases, readTouchCases, localCases, clockCases, checkCases, scanCases, rawCases,
+		upsertCases, overwriteCases, batchCases, readTouchCases, localCases, clockCases, checkCases, scanCases, rawCases,
 		storeLifeCases, storeRaceCases, storeTouchCases, storeForeignCases, storeErrorCases,
 	)
 }
