@@ -11,7 +11,23 @@ type Overwriter[T any] interface {
 	// no record, or one that is dead at now or as old as a.Most; over any other with
 	// its created_at, and the expiry that a.Touch gives it. It returns what it wrote.
 	//
-	// A live record without created_at, or without an expiry, is left as it is: a
-	// *ConflictError that carries it.
+	// A record without created_at, or without an expiry, that is not dead is left as
+	// it is: a *ConflictError that carries it.
 	Overwrite(ctx context.Context, key string, v T, fresh Life, a Access, now Instant) (Meta, error)
+}
+
+// Overwrite is the plan of an [Upserter] that does what an [Overwriter] would.
+func (a Access) Overwrite(fresh Life, now Instant) Plan {
+	return func(found *Meta) (Life, error) {
+		switch {
+		case found == nil:
+			return fresh, nil
+		case found.CreatedAt == 0 || found.ExpiresAt == 0:
+			return Life{}, &ConflictError{Found: *found}
+		case sum(found.CreatedAt, a.Most) <= now:
+			return fresh, nil
+		}
+		life, _ := a.Touch(found.Life)
+		return life, nil
+	}
 }

@@ -780,13 +780,7 @@ var brokens = []broken{
 	}},
 	{"looks, then overwrites", "overwrite/race", func(d *twisted) {
 		d.overwrite = func(ctx context.Context, key string, v Value, fresh driver.Life, a driver.Access, now driver.Instant) (driver.Meta, error) {
-			return upsertInTwoSteps(d)(ctx, key, v, nil, func(found *driver.Meta) (driver.Life, error) {
-				if found == nil {
-					return fresh, nil
-				}
-				life, _ := a.Touch(found.Life)
-				return life, nil
-			}, now)
+			return upsertInTwoSteps(d)(ctx, key, v, nil, a.Overwrite(fresh, now), now)
 		}
 	}},
 

@@ -16,17 +16,7 @@ func (t *trial) overwrite(key string, v Value, fresh driver.Life, a driver.Acces
 	if o, ok := driver.As[driver.Overwriter[Value]](t.d); ok {
 		return o.Overwrite(t.ctx, key, v, fresh, a, t.now())
 	}
-	plan := func(found *driver.Meta) (driver.Life, error) {
-		switch {
-		case found == nil || found.CreatedAt != 0 && found.CreatedAt+a.Most <= t.now():
-			return fresh, nil
-		case found.CreatedAt == 0 || found.ExpiresAt == 0:
-			return driver.Life{}, &driver.ConflictError{Found: *found}
-		}
-		life, _ := a.Touch(found.Life)
-		return life, nil
-	}
-	return driver.Upsert(t.ctx, t.d, key, v, nil, plan, t.now())
+	return driver.Upsert(t.ctx, t.d, key, v, nil, a.Overwrite(fresh, t.now()), t.now())
 }
 
 // overwritten wants Overwrite to write life.

@@ -73,21 +73,7 @@ func (d overwriter) Overwrite(ctx context.Context, key string, v Value, fresh dr
 
 // overwriteRight is an Overwrite that is right.
 func (d *twisted) overwriteRight(ctx context.Context, key string, v Value, fresh driver.Life, a driver.Access, now driver.Instant) (driver.Meta, error) {
-	m, ok := d.stored(key)
-	limit := m.CreatedAt + a.Most
-	if a.Most == driver.MaxInstant {
-		limit = a.Most
-	}
-	if ok && m.Alive(now) && (m.CreatedAt == 0 || m.ExpiresAt == 0) {
-		return driver.Meta{}, &driver.ConflictError{Found: m}
-	}
-	return d.reference.Upsert(ctx, key, v, nil, func(found *driver.Meta) (driver.Life, error) {
-		if found == nil || limit <= now {
-			return fresh, nil
-		}
-		life, _ := a.Touch(found.Life)
-		return life, nil
-	}, now)
+	return d.reference.Upsert(ctx, key, v, nil, a.Overwrite(fresh, now), now)
 }
 
 // removeRight is a Remove that is right.
