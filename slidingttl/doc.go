@@ -83,6 +83,7 @@
 //
 //	Insert                  write.go     insert: again where the dead are in the way
 //	Upsert                  write.go     plan, from what is remembered (memo.go) or found
+//	  Overwriter.Overwrite               decides in one trip, where nothing is remembered
 //	  driver.Upsert                      Replace what is known, or Insert, until one lands
 //	Update                  update.go    read, the caller's function, replace
 //	  follow                write.go     again where only a touch was in the way

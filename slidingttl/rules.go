@@ -137,6 +137,11 @@ func (r *rules) rewritten(l driver.Life, now time.Time) driver.Life {
 	return l
 }
 
+// overwrite is what rewritten does, as an access that a driver carries out.
+func (r *rules) overwrite(now time.Time) driver.Access {
+	return driver.Access{At: driver.Ceil(now), Keep: r.stored, Stored: r.stored, Most: r.most, Step: r.step}
+}
+
 // life is one of created and expiry as a store takes it. Zero means none in both
 // places, so no instant is ever that one.
 func (r *rules) life(created, expiry driver.Instant) driver.Life {

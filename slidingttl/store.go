@@ -31,6 +31,7 @@ type Store[T any] struct {
 	local   driver.Local[T]       // d, if it is one
 	quick   driver.Local[T]       // local, if all records have the store's policy
 	both    driver.ReadToucher[T] // d, if it is one
+	over    driver.Overwriter[T]  // d, if it is one
 	policy  atomic.Pointer[policyRules]
 	opts    Options[T]
 	clock   driver.Clock
@@ -81,6 +82,7 @@ func New[T any](d driver.Driver[T], p Policy, opts *Options[T]) (*Store[T], erro
 		s.reads = s.fresh
 	}
 	s.both, _ = driver.As[driver.ReadToucher[T]](d)
+	s.over, _ = driver.As[driver.Overwriter[T]](d)
 	s.local, _ = driver.As[driver.Local[T]](d)
 	if s.local == nil {
 		s.memo = newMemo()

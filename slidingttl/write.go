@@ -158,7 +158,18 @@ func (s *Store[T]) UpsertEntry(ctx context.Context, key string, v T) (Entry[T], 
 		life, lowers = s.rewritten(key, &l.rules, found.Life, now, known != nil && *found == *known)
 		return life, nil
 	}
-	l.meta, err = driver.Upsert(ctx, s.d, key, v, known, plan, driver.Floor(s.clock.Now()))
+	now, over := s.clock.Now(), known
+	var conflict *driver.ConflictError       // with what only the plan can judge
+	decided := known == nil && s.over != nil // by the driver
+	if decided {
+		l.meta, err = s.over.Overwrite(ctx, key, v, l.rules.fresh(now), l.rules.overwrite(now), driver.Floor(now))
+		if errors.As(err, &conflict) {
+			over, decided = &conflict.Found, false
+		}
+	}
+	if !decided {
+		l.meta, err = driver.Upsert(ctx, s.d, key, v, over, plan, driver.Floor(now))
+	}
 	if lowers != 0 {
 		s.touches.lowered(key, lowers, err)
 	}

@@ -19,6 +19,7 @@ type Driver[T any] struct {
 var (
 	_ driver.BatchGetter[int] = (*Driver[int])(nil)
 	_ driver.ReadToucher[int] = (*Driver[int])(nil)
+	_ driver.Overwriter[int]  = (*Driver[int])(nil)
 	_ driver.Remover[int]     = (*Driver[int])(nil)
 	_ driver.Scanner          = (*Driver[int])(nil)
 	_ driver.RawReader        = (*Driver[int])(nil)

@@ -113,7 +113,7 @@ func TestMalformed(t *testing.T) {
 		_, err := f.d.Get(t.Context(), secret)
 		_, _, err2 := f.d.ReadTouch(t.Context(), secret, nil, anAccess(), driver.Floor(time.Now()))
 		_, err3 := f.d.GetMulti(t.Context(), []string{secret})
-		for call, err := range map[string]error{"Get": err, "ReadTouch": err2, "GetMulti": errors.Unwrap(asKeyError(err3)), "Replace": calls(f.d, was)["Replace"](t.Context()), "Touch": calls(f.d, was)["Touch"](t.Context())} {
+		for call, err := range map[string]error{"Get": err, "ReadTouch": err2, "GetMulti": errors.Unwrap(asKeyError(err3)), "Replace": calls(f.d, was)["Replace"](t.Context()), "Overwrite": calls(f.d, was)["Overwrite"](t.Context()), "Touch": calls(f.d, was)["Touch"](t.Context())} {
 			var invalid *driver.InvalidError
 			if !errors.As(err, &invalid) {
 				t.Errorf("%s of %q: %v; want a *driver.InvalidError", call, text, err)

@@ -112,6 +112,10 @@ func calls(d *redis.Driver[profile], was driver.Meta) map[string]func(context.Co
 			_, err := d.Replace(ctx, secret, profile{}, was, later, now)
 			return err
 		},
+		"Overwrite": func(ctx context.Context) error {
+			_, err := d.Overwrite(ctx, secret, profile{}, later, anAccess(), now)
+			return err
+		},
 		"Touch": func(ctx context.Context) error {
 			_, err := d.Touch(ctx, secret, was, later, now)
 			return err

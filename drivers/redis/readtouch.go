@@ -15,11 +15,8 @@ func (d *Driver[T]) ReadTouch(ctx context.Context, key string, _ *driver.Meta, a
 	if err != nil {
 		return driver.Entry[T]{}, false, err
 	}
-	to := a.Stored
-	if a.Promote {
-		to = lastInstant
-	}
-	res := d.eval(ctx, readTouchScript, k, padded(0, now), padded(a.At, a.Keep), padded(a.At, to), decimal(a.Most))
+	keep, to := until(a)
+	res := d.eval(ctx, readTouchScript, k, padded(0, now), keep, to, decimal(a.Most))
 	if err := res.NonRedisError(); err != nil && ctx.Err() != nil {
 		return driver.Entry[T]{}, false, failed(ctx, err)
 	}
@@ -28,6 +25,15 @@ func (d *Driver[T]) ReadTouch(ctx context.Context, key string, _ *driver.Meta, a
 		e, err = d.Get(ctx, key)
 	}
 	return e, touched, err
+}
+
+// until are up to when an access keeps a record, and the expiry that it writes but for
+// the cap, as they stand in a header.
+func until(a driver.Access) (keep, to string) {
+	if a.Promote {
+		return padded(a.At, a.Keep), padded(0, lastInstant)
+	}
+	return padded(a.At, a.Keep), padded(a.At, a.Stored)
 }
 
 // padded is i + d, for a d that is not negative, as it stands in a header.

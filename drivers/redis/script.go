@@ -15,6 +15,8 @@ var (
 	lookupLua string
 	//go:embed lua/put.lua
 	putLua string
+	//go:embed lua/overwrite.lua
+	overwriteLua string
 	//go:embed lua/touch.lua
 	touchLua string
 	//go:embed lua/remove.lua
@@ -27,6 +29,7 @@ var (
 	readTouchLua string
 
 	putScript       = newScript(lookupLua + putLua)
+	overwriteScript = newScript(lookupLua + overwriteLua)
 	touchScript     = newScript(lookupLua + touchLua)
 	removeScript    = newScript(lookupLua + removeLua)
 	lookScript      = newScript(lookLua)

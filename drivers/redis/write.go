@@ -43,6 +43,30 @@ func (d *Driver[T]) put(ctx context.Context, key string, v T, over string, life 
 	return version, nil
 }
 
+// Overwrite implements driver.Overwriter: one trip. A client with ConnLifetime may send it
+// again; it then lands on what was written meanwhile, as an Overwrite that came later does.
+func (d *Driver[T]) Overwrite(ctx context.Context, key string, v T, fresh driver.Life, a driver.Access, now driver.Instant) (driver.Meta, error) {
+	k, err := d.key(key)
+	if err != nil {
+		return driver.Meta{}, err
+	}
+	version := newVersion()
+	record, err := d.record(v, driver.Meta{Life: fresh, Version: version})
+	if err != nil {
+		return driver.Meta{}, err
+	}
+	if err := ctx.Err(); err != nil {
+		return driver.Meta{}, err // it has not been sent
+	}
+	keep, to := until(a)
+	err = outcome(ctx, d.eval(ctx, overwriteScript, k, decimal(now), keep, to, decimal(a.Most), record, decimal(fresh.ExpiresAt)))
+	var stored *driver.ConflictError
+	if errors.As(err, &stored) && stored.Found.Version == version {
+		return stored.Found, nil
+	}
+	return driver.Meta{}, err
+}
+
 // Touch implements driver.Driver: one trip. It leaves the version as it is, and gives one
 // to a record that it adopts.
 func (d *Driver[T]) Touch(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {

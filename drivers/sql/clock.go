@@ -81,7 +81,7 @@ func (t *table) ask(ctx context.Context) error {
 	}
 	var micros int64
 	sent := time.Now()
-	if _, _, err := t.first(ctx, "SELECT "+expression, nil, []any{&micros}); err != nil {
+	if _, _, err := firstRow(ctx, t.db, "SELECT "+expression, nil, []any{&micros}); err != nil {
 		return err
 	}
 	t.clock.observe(sent, micros)

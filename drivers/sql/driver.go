@@ -11,15 +11,16 @@ import (
 )
 
 // Driver keeps records of type T in a table. It implements [driver.Driver],
-// [driver.ReadToucher], [driver.BatchGetter], [driver.Remover], [driver.Scanner],
-// [driver.RawReader], [driver.Clock] and [driver.Checker], and has nothing to be
-// closed. All methods are safe for concurrent use.
+// [driver.Overwriter], [driver.ReadToucher], [driver.BatchGetter], [driver.Remover],
+// [driver.Scanner], [driver.RawReader], [driver.Clock] and [driver.Checker], and has
+// nothing to be closed. All methods are safe for concurrent use.
 type Driver[T any] struct {
 	*table
 	codec codec[T]
 }
 
 var (
+	_ driver.Overwriter[int]  = (*Driver[int])(nil)
 	_ driver.ReadToucher[int] = (*Driver[int])(nil)
 	_ driver.BatchGetter[int] = (*Driver[int])(nil)
 	_ driver.Remover[int]     = (*Driver[int])(nil)
@@ -97,11 +98,16 @@ func newTable(db *stdsql.DB, d dialect, schema, name string, l layout) *table {
 	return t
 }
 
-// first runs a query, scans its first row, and reports whether there was one. The
+// querier is a pool or one connection of it.
+type querier interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*stdsql.Rows, error)
+}
+
+// firstRow runs a query, scans its first row, and reports whether there was one. The
 // error of the scan, which may quote what the row holds, says nothing of the
 // database: shape tells it apart.
-func (t *table) first(ctx context.Context, query string, args, dest []any) (found bool, shape, err error) {
-	rows, err := t.db.QueryContext(ctx, query, args...)
+func firstRow(ctx context.Context, db querier, query string, args, dest []any) (found bool, shape, err error) {
+	rows, err := db.QueryContext(ctx, query, args...)
 	if err != nil {
 		return false, nil, err
 	}

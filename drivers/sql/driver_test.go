@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/slidingttl/slidingttl/drivers/sql/sqltest"
+	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -386,5 +387,37 @@ func TestErrorsAreSilent(t *testing.T) {
 		if err == nil || strings.Contains(err.Error(), secret) {
 			t.Errorf("%s: %v", what, err)
 		}
+	}
+}
+
+// TestUpsertStatements: over a record that the store has not seen an Upsert is one
+// statement, and three on MySQL, as the README says.
+func TestUpsertStatements(t *testing.T) {
+	for name, want := range map[string]int{"postgres": 1, "mariadb": 3} {
+		t.Run(name, func(t *testing.T) {
+			s, w := servers[name], new(wire)
+			d := open[session](t, w.pool(t, s.server), s.dialect, nil)
+			policy := slidingttl.Policy{IdleGrace: time.Hour, MaxLifetime: 24 * time.Hour}
+			upsert := func() {
+				store, err := slidingttl.New(d, policy, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := store.Upsert(t.Context(), "k", session{"ann"}); err != nil {
+					t.Error(err)
+				}
+				if err := store.Close(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+			upsert()
+			n := 0
+			w.set(func() cut { n++; return whole })
+			upsert()
+			w.set(nil)
+			if n != want {
+				t.Errorf("%d statements; want %d", n, want)
+			}
+		})
 	}
 }

@@ -53,6 +53,10 @@ func allWrites(t *testing.T, key string) []write {
 			_, err := d.Replace(ctx, key, session{"new"}, was, later, base)
 			return err
 		}, func(d *Driver[session]) bool { return get(d).Value.User == "new" }},
+		{"Overwrite", func(ctx context.Context, d *Driver[session], _ driver.Meta) error {
+			_, err := d.Overwrite(ctx, key, session{"new"}, later, driver.Access{At: base, Keep: 3600e3, Stored: 3600e3, Most: 86400e3, Step: time.Millisecond}, base)
+			return err
+		}, func(d *Driver[session]) bool { return get(d).Value.User == "new" }},
 		{"Touch", func(ctx context.Context, d *Driver[session], was driver.Meta) error {
 			_, err := d.Touch(ctx, key, was, later, base)
 			return err
@@ -87,7 +91,8 @@ func TestLostAnswers(t *testing.T) {
 						t.Fatal(err)
 					}
 					var was driver.Meta
-					if write.name != "Insert" {
+					// On MySQL an Overwrite of what is there begins with a statement that fails.
+					if write.name != "Insert" && (write.name != "Overwrite" || s.dialect != MySQL) {
 						was = d.mustInsert(t, "k", session{"old"}, lasting(time.Hour))
 					}
 

@@ -71,10 +71,15 @@ func (postgres) lock() string                     { return " FOR UPDATE SKIP LOC
 func (postgres) begin(string, string) string      { return "" }
 func (postgres) isolation() stdsql.IsolationLevel { return stdsql.LevelReadCommitted }
 
-// verdict goes by SQLSTATE, which pgx and lib/pq tell alike.
+// verdict goes by SQLSTATE, which pgx and lib/pq tell alike. Of a connection that was found
+// broken before a query was sent pgx tells by itself.
 func (postgres) verdict(err error) verdict {
 	var server interface{ SQLState() string }
+	var unsent interface{ SafeToRetry() bool }
 	if !errors.As(err, &server) {
+		if errors.As(err, &unsent) && unsent.SafeToRetry() {
+			return collided
+		}
 		return unknown
 	}
 	switch state := server.SQLState(); {

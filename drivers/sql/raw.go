@@ -15,7 +15,7 @@ func (t *table) Raw(ctx context.Context, key string) (driver.Raw, error) {
 		return driver.Raw{}, err
 	}
 	var r rawRow
-	found, shape, err := t.first(ctx, t.sql.raw, k.columns, r.dest())
+	found, shape, err := firstRow(ctx, t.db, t.sql.raw, k.columns, r.dest())
 	switch {
 	case err != nil:
 		return driver.Raw{}, t.failed(ctx, err, k)

@@ -36,7 +36,7 @@ func (d *Driver[T]) read(ctx context.Context, k rowKey, statement string, args, 
 	var l life
 	var s scanned[T]
 	dest := append(append(first, l.dest()...), d.codec.dest(&s)...)
-	found, shape, err := d.first(ctx, statement, args, dest)
+	found, shape, err := firstRow(ctx, d.db, statement, args, dest)
 	switch {
 	case err != nil:
 		return driver.Entry[T]{}, d.failed(ctx, err, k)
@@ -64,7 +64,7 @@ func (d *Driver[T]) entry(l *life, s *scanned[T], shape error) (driver.Entry[T],
 // meta reads what is stored of a record beside its value.
 func (t *table) meta(ctx context.Context, k rowKey) (driver.Meta, error) {
 	var l life
-	found, shape, err := t.first(ctx, t.sql.meta, k.columns, l.dest())
+	found, shape, err := firstRow(ctx, t.db, t.sql.meta, k.columns, l.dest())
 	switch {
 	case err != nil:
 		return driver.Meta{}, t.failed(ctx, err, k)
@@ -157,20 +157,16 @@ func (d *Driver[T]) ReadTouch(ctx context.Context, key string, _ *driver.Meta, a
 	if err != nil {
 		return driver.Entry[T]{}, false, err
 	}
-	stored := sum(a.At, a.Stored)
-	if a.Promote {
-		stored = driver.MaxInstant
-	}
-	room, most := int64(math.MaxInt64-a.Most), int64(a.Most)
-	args := append([]any{int64(stored), room, most}, k.columns...)
-	args = append(args, int64(now), int64(sum(a.At, a.Keep)), room, most)
+	keep, to, room, most := until(a)
+	args := append([]any{to, room, most}, k.columns...)
+	args = append(args, int64(now), keep, room, most)
 	if d.sql.readsToo {
 		args = append(args, k.columns...)
 	}
 	var l life
 	var s scanned[T]
 	var touched int
-	found, shape, err := d.first(ctx, d.sql.readTouch, args, append(append([]any{&touched}, l.dest()...), d.codec.dest(&s)...))
+	found, shape, err := firstRow(ctx, d.db, d.sql.readTouch, args, append(append([]any{&touched}, l.dest()...), d.codec.dest(&s)...))
 	switch {
 	case err != nil && d.dialect.verdict(err) == unknown:
 		return driver.Entry[T]{}, false, d.lost(ctx, err, k)
@@ -182,6 +178,16 @@ func (d *Driver[T]) ReadTouch(ctx context.Context, key string, _ *driver.Meta, a
 	}
 	e, err := d.entry(&l, &s, shape)
 	return e, touched == 1 && err == nil, err
+}
+
+// until is up to when an access keeps a record, the expiry that it writes but for the cap,
+// and the arguments of a limit.
+func until(a driver.Access) (keep, to, room, most int64) {
+	stored := sum(a.At, a.Stored)
+	if a.Promote {
+		stored = driver.MaxInstant
+	}
+	return int64(sum(a.At, a.Keep)), int64(stored), int64(math.MaxInt64 - a.Most), int64(a.Most)
 }
 
 // sum returns i + d, for a d that is not negative.

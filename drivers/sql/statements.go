@@ -19,6 +19,11 @@ type statements struct {
 	remove   string // W
 	delete   string // K
 
+	// key, created_at, expires_at, sweep_at, version, V, dead, dead, keep's end,
+	// MaxInt64 - most, most, stored end, MaxInt64 - most, most, dead, now, where dead is
+	// now and the created_at of what is as old as most; empty: there is none
+	overwrite string
+
 	// stored end, MaxInt64 - most, most, K, now, keep's end, MaxInt64 - most, most,
 	// and K if it reads too; empty: there is none
 	readTouch string
@@ -64,14 +69,32 @@ func (t *table) statements() statements {
 
 	columns := append(quoted(t.key.Columns), q(t.created.Name), q(t.expires.Name), q(t.sweep), q(t.version))
 	columns = append(columns, values...)
+	insert := "INSERT INTO " + name + " (" + strings.Join(columns, ", ") + ") VALUES (" +
+		listed("?", len(t.key.Columns)) + ", " + d.written(t.created.Type, "?") + ", " + d.written(t.expires.Type, "?") + ", " +
+		listed("?", 2+len(values)) + ")"
 	overwritten := append([]string{t.created.Name, t.expires.Name, t.sweep, t.version}, t.values...)
 	for i, c := range overwritten {
 		overwritten[i] = q(c) + " = " + d.excluded(c)
 	}
-	dead := strings.ReplaceAll(expires, q(t.expires.Name), name+"."+q(t.expires.Name))
-	dead += " <> 0 AND " + dead + " <= ?"
+	old := func(c string) string { return name + "." + q(c) }
+	oldCreated, oldExpires := d.millis(t.created.Type, old(t.created.Name)), d.millis(t.expires.Type, old(t.expires.Name))
+	upsert := d.upsert(t.key.Columns, overwritten, oldExpires+" <> 0 AND "+oldExpires+" <= ?")
 
-	upsert := d.upsert(t.key.Columns, overwritten, dead)
+	// What has no created_at or no expiry gets no further than to the condition.
+	ifDead := func(column, otherwise string) string {
+		return q(column) + " = CASE WHEN " + oldExpires + " <= ? OR " + oldCreated + " <= ? THEN " + d.excluded(column) + otherwise + " ELSE " + old(column) + " END"
+	}
+	oldLimit := d.lesser(oldCreated, d.integer()) + " + " + d.integer()
+	kept := append([]string{
+		ifDead(t.created.Name, ""),
+		ifDead(t.expires.Name, " WHEN "+oldExpires+" < "+d.lesser(d.integer(), oldLimit)+
+			" THEN "+d.written(t.expires.Type, d.lesser(d.integer(), oldLimit))),
+		ifDead(t.sweep, ""),
+	}, overwritten[3:]...)
+	overwrite := d.upsert(t.key.Columns, kept, oldExpires+" <> 0 AND ("+oldExpires+" <= ? OR "+oldCreated+" <> 0)")
+	if overwrite != "" {
+		overwrite = insert + overwrite + " RETURNING " + life
+	}
 
 	limit := d.lesser(created, d.integer()) + " + " + d.integer()
 	due := "COALESCE(" + created + ", 0) <> 0 AND " + expires + " > ? AND " + expires + " < " + d.lesser(d.integer(), limit)
@@ -79,18 +102,17 @@ func (t *table) statements() statements {
 	get := "SELECT " + whole + from + key
 
 	s := statements{
-		get:      get,
-		getMulti: "SELECT " + strings.Join(quoted(t.key.Columns), ", ") + ", " + whole + from + t.keyTuple() + " IN ",
-		meta:     "SELECT " + life + from + key,
-		upserts:  upsert != "",
-		insert: "INSERT INTO " + name + " (" + strings.Join(columns, ", ") + ") VALUES (" +
-			listed("?", len(t.key.Columns)) + ", " + d.written(t.created.Type, "?") + ", " + d.written(t.expires.Type, "?") + ", " +
-			listed("?", 2+len(values)) + ")" + upsert,
-		replace: set(append([]string{keepCreated, setExpires, setSweep, q(t.version) + " = ?"}, each(t.values, " = ?")...)...) + is,
-		forward: set(setExpires) + is,
-		touch:   set(keepCreated, setExpires, setSweep) + is,
-		remove:  "DELETE" + from + is,
-		delete:  "DELETE" + from + key,
+		get:       get,
+		getMulti:  "SELECT " + strings.Join(quoted(t.key.Columns), ", ") + ", " + whole + from + t.keyTuple() + " IN ",
+		meta:      "SELECT " + life + from + key,
+		upserts:   upsert != "",
+		insert:    insert + upsert,
+		overwrite: overwrite,
+		replace:   set(append([]string{keepCreated, setExpires, setSweep, q(t.version) + " = ?"}, each(t.values, " = ?")...)...) + is,
+		forward:   set(setExpires) + is,
+		touch:     set(keepCreated, setExpires, setSweep) + is,
+		remove:    "DELETE" + from + is,
+		delete:    "DELETE" + from + key,
 	}
 	s.readTouch, s.readsToo = d.readTouch(update, get, whole)
 	s.getTimed = s.get
@@ -98,7 +120,7 @@ func (t *table) statements() statements {
 		s.getTimed = "SELECT " + micros + ", " + whole + from + key
 	}
 	s.raw = "SELECT " + life + ", " + strings.Join(t.rawColumns(), ", ") + from + key
-	for _, text := range []*string{&s.get, &s.getTimed, &s.meta, &s.raw, &s.insert, &s.replace, &s.forward, &s.touch, &s.remove, &s.delete, &s.readTouch} {
+	for _, text := range []*string{&s.get, &s.getTimed, &s.meta, &s.raw, &s.insert, &s.overwrite, &s.replace, &s.forward, &s.touch, &s.remove, &s.delete, &s.readTouch} {
 		*text = d.bind(*text)
 	}
 	return s

@@ -317,7 +317,7 @@ func (t *table) Backlog(ctx context.Context) (Backlog, error) {
 		" WHERE " + t.dialect.quote(t.sweep) + " <= ? AND " + expires + " <> 0 AND " + expires + " <= ?"
 	now := int64(driver.Floor(t.Now()))
 	var b Backlog
-	_, shape, err := t.first(ctx, t.dialect.bind(query), []any{now, now}, []any{&b.Dead, &b.Oldest})
+	_, shape, err := firstRow(ctx, t.db, t.dialect.bind(query), []any{now, now}, []any{&b.Dead, &b.Oldest})
 	if err == nil && shape != nil {
 		err = misshapen[Backlog](shape)
 	}

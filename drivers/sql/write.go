@@ -13,36 +13,42 @@ import (
 // that another write came between, which the database or the row then says.
 const attempts = 16
 
-// exec carries a statement out and returns how many rows it was. It goes out again
-// only where nothing was written by it: where the transaction lost to another, or
-// where the connection was found broken before it was sent.
+// exec carries a statement out and returns how many rows it was.
+func (t *table) exec(ctx context.Context, k rowKey, statement string, args []any) (n int64, err error) {
+	err = t.send(ctx, k, func(conn *stdsql.Conn) error {
+		result, err := conn.ExecContext(ctx, statement, args...)
+		if err == nil {
+			n, err = result.RowsAffected()
+		}
+		return err
+	})
+	return n, err
+}
+
+// send carries a statement out on a connection. It goes out again only where nothing
+// was written by it: where the transaction lost to another, or where the connection was
+// found broken before it was sent.
 //
 // A *sql.DB would do the latter by itself. But the error with which it gives up is the
 // same whether the context ended while a connection was waited for or while the
 // statement was under way, and only in the second case may it have landed.
-func (t *table) exec(ctx context.Context, k rowKey, statement string, args []any) (int64, error) {
+func (t *table) send(ctx context.Context, k rowKey, statement func(*stdsql.Conn) error) error {
 	var err error
 	for range attempts {
 		var conn *stdsql.Conn
 		if conn, err = t.db.Conn(ctx); err != nil {
-			return 0, t.failed(ctx, err, k)
+			return t.failed(ctx, err, k)
 		}
-		var result stdsql.Result
-		if result, err = conn.ExecContext(ctx, statement, args...); err == nil {
-			var n int64
-			n, err = result.RowsAffected()
-			_ = conn.Close()
-			return n, err
-		}
+		err = statement(conn)
 		_ = conn.Close()
 		if t.dialect.verdict(err) != collided && !errors.Is(err, sqldriver.ErrBadConn) {
 			break
 		}
 	}
-	if errors.Is(err, sqldriver.ErrBadConn) {
-		return 0, err // never sent
+	if err == nil || errors.Is(err, sqldriver.ErrBadConn) { // never sent
+		return err
 	}
-	return 0, t.lost(ctx, err, k)
+	return t.lost(ctx, err, k)
 }
 
 // conditional brings about a write that lands on the live record was or not at all.
@@ -117,6 +123,54 @@ func (d *Driver[T]) Insert(ctx context.Context, key string, v T, life driver.Lif
 		refusal = driver.ErrConflict // written and deleted, again and again
 	}
 	return 0, refusal
+}
+
+// Overwrite implements driver.Overwriter, with one INSERT that updates the row where there
+// is one, and returns it. MySQL has no such statement: there an Insert and, where a record
+// is in its way, a Replace follow each other.
+func (d *Driver[T]) Overwrite(ctx context.Context, key string, v T, fresh driver.Life, a driver.Access, now driver.Instant) (driver.Meta, error) {
+	if d.sql.overwrite == "" {
+		simple := struct{ driver.Driver[T] }{d}
+		return driver.Upsert(ctx, driver.Driver[T](simple), key, v, nil, a.Overwrite(fresh, now), now)
+	}
+	k, err := d.key.row(key, d.maxKey)
+	if err != nil {
+		return driver.Meta{}, err
+	}
+	values, err := d.codec.encode(v)
+	if err != nil {
+		return driver.Meta{}, err
+	}
+	keep, to, room, most := until(a)
+	dead := []any{int64(now), int64(now - a.Most)} // of idleness, of age
+	args := append(k.with(instant(fresh.CreatedAt), instant(fresh.ExpiresAt), sweepAt(fresh.ExpiresAt), int64(newVersion())), values...)
+	args = append(append(append(args, dead...), dead...), keep, room, most, to, room, most)
+	args = append(append(args, dead...), int64(now))
+	for range attempts {
+		var l life
+		var found bool
+		var shape error
+		err := d.send(ctx, k, func(conn *stdsql.Conn) (err error) {
+			found, shape, err = firstRow(ctx, conn, d.sql.overwrite, args, l.dest())
+			return err
+		})
+		switch {
+		case err != nil:
+			return driver.Meta{}, err
+		case shape != nil:
+			return driver.Meta{}, misshapen[driver.Meta](shape)
+		case found:
+			return l.meta(), nil
+		}
+		m, err := d.meta(ctx, k)
+		switch {
+		case err == nil && m.Alive(now) && (m.CreatedAt == 0 || m.ExpiresAt == 0):
+			return driver.Meta{}, &driver.ConflictError{Found: m}
+		case err != nil && !errors.Is(err, driver.ErrNotFound):
+			return driver.Meta{}, err
+		} // else it has changed since
+	}
+	return driver.Meta{}, driver.ErrConflict
 }
 
 // Replace implements driver.Driver, with one UPDATE.

@@ -733,6 +733,57 @@ var brokens = []broken{
 	{"looks, plans, then puts", "upsert/race", func(d *twisted) { d.upsert = upsertInTwoSteps(d) }},
 	{"undoes touches on upsert", "upsert/race-touch", func(d *twisted) { d.upsert = upsertInTwoSteps(d) }},
 
+	// Overwrite
+	{"keeps the created_at of the dead", "overwrite/none", func(d *twisted) {
+		d.overwrite = func(ctx context.Context, key string, v Value, fresh driver.Life, a driver.Access, now driver.Instant) (driver.Meta, error) {
+			if m, ok := d.stored(key); ok && m.CreatedAt != 0 {
+				fresh.CreatedAt = m.CreatedAt
+			}
+			return d.overwriteRight(ctx, key, v, fresh, a, now)
+		}
+	}},
+	{"knows no cap", "overwrite/none", func(d *twisted) {
+		d.overwrite = func(ctx context.Context, key string, v Value, fresh driver.Life, a driver.Access, now driver.Instant) (driver.Meta, error) {
+			a.Most = driver.MaxInstant
+			return d.overwriteRight(ctx, key, v, fresh, a, now)
+		}
+	}},
+	{"begins a new life each time", "overwrite/live", func(d *twisted) {
+		d.overwrite = func(ctx context.Context, key string, v Value, fresh driver.Life, a driver.Access, now driver.Instant) (driver.Meta, error) {
+			if m, ok := d.stored(key); ok && m.CreatedAt != 0 && m.ExpiresAt != 0 {
+				_ = d.reference.Delete(ctx, key)
+			}
+			return d.overwriteRight(ctx, key, v, fresh, a, now)
+		}
+	}},
+	{"writes what a new record would have", "overwrite/forward", func(d *twisted) {
+		d.overwrite = func(ctx context.Context, key string, v Value, fresh driver.Life, a driver.Access, now driver.Instant) (driver.Meta, error) {
+			m, err := d.overwriteRight(ctx, key, v, fresh, a, now)
+			if err != nil || m.ExpiresAt == fresh.ExpiresAt {
+				return m, err
+			}
+			life := driver.Life{CreatedAt: m.CreatedAt, ExpiresAt: fresh.ExpiresAt}
+			version, err := d.reference.Replace(ctx, key, v, m, life, now)
+			return driver.Meta{Life: life, Version: version}, err
+		}
+	}},
+	{"adopts what it overwrites", "overwrite/foreign", func(d *twisted) {
+		d.overwrite = func(ctx context.Context, key string, v Value, fresh driver.Life, a driver.Access, now driver.Instant) (driver.Meta, error) {
+			m, err := d.overwriteRight(ctx, key, v, fresh, a, now)
+			var conflict *driver.ConflictError
+			if errors.As(err, &conflict) {
+				version, err := d.reference.Replace(ctx, key, v, conflict.Found, fresh, now)
+				return driver.Meta{Life: fresh, Version: version}, err
+			}
+			return m, err
+		}
+	}},
+	{"looks, then overwrites", "overwrite/race", func(d *twisted) {
+		d.overwrite = func(ctx context.Context, key string, v Value, fresh driver.Life, a driver.Access, now driver.Instant) (driver.Meta, error) {
+			return upsertInTwoSteps(d)(ctx, key, v, nil, a.Overwrite(fresh, now), now)
+		}
+	}},
+
 	// GetMulti
 	{"reads absent keys as empty records in a batch", "batch/mixed", func(d *twisted) {
 		d.getMulti = func(ctx context.Context, keys []string) (map[string]driver.Entry[Value], error) {
@@ -1219,6 +1270,8 @@ func (b *broken) fails(t *testing.T) (names []string) {
 			return latest{d}
 		case d.remove != nil:
 			return remover{d}
+		case d.overwrite != nil:
+			return overwriter{d}
 		}
 		return d
 	}, lacks)

@@ -16,6 +16,7 @@ type (
 	upsertFunc    func(context.Context, string, Value, *driver.Meta, driver.Plan, driver.Instant) (driver.Meta, error)
 	getMultiFunc  func(context.Context, []string) (map[string]driver.Entry[Value], error)
 	readTouchFunc func(context.Context, string, *driver.Meta, driver.Access, driver.Instant) (driver.Entry[Value], bool, error)
+	overwriteFunc func(context.Context, string, Value, driver.Life, driver.Access, driver.Instant) (driver.Meta, error)
 	removeFunc    func(context.Context, string, driver.Meta, driver.Instant) error
 	scanFunc      func(context.Context, driver.Cursor, int) (driver.Page, error)
 	rawFunc       func(context.Context, string) (driver.Raw, error)
@@ -38,6 +39,7 @@ type twisted struct {
 	check     func(context.Context) error
 	latest    getFunc                                       // not nil: it is a driver.Latest
 	remove    removeFunc                                    // not nil: it is a driver.Remover
+	overwrite overwriteFunc                                 // not nil: it is a driver.Overwriter
 	load      func(key string) (*Value, driver.Meta, error) // not nil: it is a driver.Local
 	segment   func(context.Context, int) ([]driver.Cursor, error)
 	scan      scanFunc
@@ -62,6 +64,18 @@ type remover struct{ *twisted }
 
 func (d remover) Remove(ctx context.Context, key string, was driver.Meta, now driver.Instant) error {
 	return d.remove(ctx, key, was, now)
+}
+
+// overwriter is a twisted driver with the capability of a driver.Overwriter.
+type overwriter struct{ *twisted }
+
+func (d overwriter) Overwrite(ctx context.Context, key string, v Value, fresh driver.Life, a driver.Access, now driver.Instant) (driver.Meta, error) {
+	return d.overwrite(ctx, key, v, fresh, a, now)
+}
+
+// overwriteRight is an Overwrite that is right.
+func (d *twisted) overwriteRight(ctx context.Context, key string, v Value, fresh driver.Life, a driver.Access, now driver.Instant) (driver.Meta, error) {
+	return d.reference.Upsert(ctx, key, v, nil, a.Overwrite(fresh, now), now)
 }
 
 // removeRight is a Remove that is right.

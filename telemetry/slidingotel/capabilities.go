@@ -14,6 +14,7 @@ import (
 // wrapper; nil are those that it has not.
 type capabilities[T any] struct {
 	upserter    driver.Upserter[T]
+	overwriter  driver.Overwriter[T]
 	batchGetter driver.BatchGetter[T]
 	readToucher driver.ReadToucher[T]
 	latest      driver.Latest[T]
@@ -29,6 +30,9 @@ type capabilities[T any] struct {
 func capabilitiesOf[T any](d *Driver[T]) (c capabilities[T]) {
 	if inner, ok := driver.As[driver.Upserter[T]](d.inner); ok {
 		c.upserter = upserter[T]{d, inner}
+	}
+	if inner, ok := driver.As[driver.Overwriter[T]](d.inner); ok {
+		c.overwriter = overwriter[T]{d, inner}
 	}
 	if inner, ok := driver.As[driver.BatchGetter[T]](d.inner); ok {
 		c.batchGetter = batchGetter[T]{d, inner}
@@ -68,6 +72,8 @@ func (c *capabilities[T]) As(target any) bool {
 	switch to := target.(type) {
 	case *driver.Upserter[T]:
 		return give(to, c.upserter)
+	case *driver.Overwriter[T]:
+		return give(to, c.overwriter)
 	case *driver.BatchGetter[T]:
 		return give(to, c.batchGetter)
 	case *driver.ReadToucher[T]:
@@ -103,6 +109,10 @@ type (
 	upserter[T any] struct {
 		*Driver[T]
 		inner driver.Upserter[T]
+	}
+	overwriter[T any] struct {
+		*Driver[T]
+		inner driver.Overwriter[T]
 	}
 	batchGetter[T any] struct {
 		*Driver[T]
@@ -150,6 +160,12 @@ func (u upserter[T]) Upsert(ctx context.Context, key string, v T, known *driver.
 	c := u.calls.begin(ctx, "upsert")
 	defer c.end(&err)
 	return u.inner.Upsert(c.ctx, key, v, known, plan, now)
+}
+
+func (o overwriter[T]) Overwrite(ctx context.Context, key string, v T, fresh driver.Life, a driver.Access, now driver.Instant) (_ driver.Meta, err error) {
+	c := o.calls.begin(ctx, "overwrite")
+	defer c.end(&err)
+	return o.inner.Overwrite(c.ctx, key, v, fresh, a, now)
 }
 
 func (b batchGetter[T]) GetMulti(ctx context.Context, keys []string) (_ map[string]driver.Entry[T], err error) {

@@ -24,6 +24,7 @@ type able struct {
 // all are the optional capabilities, all nil: what is tested is whether they are there.
 type all struct {
 	driver.Upserter[int]
+	driver.Overwriter[int]
 	driver.BatchGetter[int]
 	driver.ReadToucher[int]
 	driver.Latest[int]
@@ -42,6 +43,8 @@ func (a able) As(target any) bool {
 	switch to := target.(type) {
 	case *driver.Upserter[int]:
 		name, set = "Upserter", func() { *to = a.Upserter }
+	case *driver.Overwriter[int]:
+		name, set = "Overwriter", func() { *to = a.Overwriter }
 	case *driver.BatchGetter[int]:
 		name, set = "BatchGetter", func() { *to = a.BatchGetter }
 	case *driver.ReadToucher[int]:
@@ -70,6 +73,7 @@ func (a able) As(target any) bool {
 // capabilities tell of each whether a driver has it.
 var capabilities = map[string]func(d any) bool{
 	"Upserter":    has[driver.Upserter[int]],
+	"Overwriter":  has[driver.Overwriter[int]],
 	"BatchGetter": has[driver.BatchGetter[int]],
 	"ReadToucher": has[driver.ReadToucher[int]],
 	"Latest":      has[driver.Latest[int]],

@@ -17,9 +17,9 @@
 //
 // Spans, and the histogram db.client.operation.duration, follow the stable semantic
 // conventions for database clients (semconv v1.34.0). db.operation.name is the method of
-// the driver: get, latest, read_touch, insert, replace, upsert, touch, delete, remove,
-// check, segments, scan, raw, and "BATCH get" for a GetMulti of two keys or more. One
-// call is one span, however many requests the driver needs for it.
+// the driver: get, latest, read_touch, insert, replace, upsert, overwrite, touch, delete,
+// remove, check, segments, scan, raw, and "BATCH get" for a GetMulti of two keys or more.
+// One call is one span, however many requests the driver needs for it.
 //
 // That a record is not there, or is another than was expected, is an answer and not a
 // failure: such a span has the attribute slidingttl.answer, and no error.type. The class

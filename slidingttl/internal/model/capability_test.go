@@ -10,13 +10,14 @@ import (
 
 // The optional capabilities, one type each, for stores that have them.
 type (
-	batcher  struct{ c *conn }
-	upserter struct{ c *conn }
-	remover  struct{ c *conn }
-	clock    struct{ c *conn }
-	latest   struct{ c *conn }
-	decider  struct{ c *conn }
-	pairer   struct{ c *conn }
+	batcher    struct{ c *conn }
+	upserter   struct{ c *conn }
+	overwriter struct{ c *conn }
+	remover    struct{ c *conn }
+	clock      struct{ c *conn }
+	latest     struct{ c *conn }
+	decider    struct{ c *conn }
+	pairer     struct{ c *conn }
 )
 
 // GetMulti implements driver.BatchGetter: one trip, in which each key is read at a
@@ -57,9 +58,33 @@ func (u upserter) Upsert(ctx context.Context, key string, v value, _ *driver.Met
 		if found == nil {
 			c.checkFresh(c.p, o, key, v, life)
 		} else {
-			lowered = c.checkOverwrite(c.i, o, key, v, *found, life)
+			lowered = c.checkOverwrite(c.i, o, key, v, *found, life, floor(c.p.now()))
 		}
 		m = driver.Meta{Life: life, Version: c.write(key, v, life, o, lowered)}
+		return nil
+	})
+	return landed(&m, err)
+}
+
+// Overwrite implements driver.Overwriter.
+func (w overwriter) Overwrite(ctx context.Context, key string, v value, fresh driver.Life, a driver.Access, now driver.Instant) (m driver.Meta, err error) {
+	c, o := w.c, opOf(ctx)
+	c.mu.Lock()
+	c.sent(key, now, o)
+	c.checkFresh(c.p, o, key, v, fresh)
+	c.mu.Unlock()
+	err = c.call(ctx, "overwrite", key, true, func() error {
+		s, life := c.last(key), fresh
+		if s.present && s.Alive(now) {
+			if s.CreatedAt == 0 || s.ExpiresAt == 0 {
+				return &driver.ConflictError{Found: s.Meta}
+			}
+			if s.CreatedAt.Add(time.Duration(a.Most)*time.Millisecond) > now {
+				life, _ = a.Touch(s.Life)
+				c.checkOverwrite(c.i, o, key, v, s.Meta, life, now)
+			}
+		}
+		m = driver.Meta{Life: life, Version: c.write(key, v, life, o, time.Time{})}
 		return nil
 	})
 	return landed(&m, err)
@@ -172,9 +197,9 @@ func (w *world) dial(p *process, i *incarnation) driver.Driver[value] {
 	case decides:
 		return struct {
 			*conn
-			upserter
+			overwriter
 			decider
-		}{c, upserter{c}, decider{c}}
+		}{c, overwriter{c}, decider{c}}
 	case pairs:
 		return struct {
 			*conn

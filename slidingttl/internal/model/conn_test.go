@@ -158,7 +158,7 @@ func (c *conn) Replace(ctx context.Context, key string, v value, was driver.Meta
 	o := opOf(ctx)
 	c.mu.Lock()
 	c.sent(key, now, o)
-	lowered := c.checkOverwrite(c.i, o, key, v, was, life)
+	lowered := c.checkOverwrite(c.i, o, key, v, was, life, floor(c.p.now()))
 	tightened := c.i.tighten(key, lowered)
 	c.mu.Unlock()
 	err = c.call(ctx, "replace", key, true, func() error {

@@ -70,7 +70,7 @@ func (m *inner) Replace(ctx context.Context, key string, v value, was driver.Met
 	o, c := opOf(ctx), m.conn
 	c.mu.Lock()
 	c.sent(key, now, o)
-	lowered := c.checkOverwrite(c.i, o, key, v, was, life)
+	lowered := c.checkOverwrite(c.i, o, key, v, was, life, floor(c.p.now()))
 	tightened := c.i.tighten(key, lowered)
 	c.mu.Unlock()
 	m.pause("before replace", key)
@@ -129,7 +129,7 @@ func (m *inner) Upsert(ctx context.Context, key string, v value, known *driver.M
 		if over == nil {
 			c.checkFresh(c.p, o, key, v, meta.Life)
 		} else {
-			lowered = c.checkOverwrite(c.i, o, key, v, *over, meta.Life)
+			lowered = c.checkOverwrite(c.i, o, key, v, *over, meta.Life, floor(c.p.now()))
 		}
 		m.wrote(key, v, meta.Life, meta.Version, o, lowered)
 	}

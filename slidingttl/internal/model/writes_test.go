@@ -130,33 +130,33 @@ func (w *world) checkAdopted(o *op, key string, c driver.Instant) {
 	w.violated(5, key, "%v gives a record the created_at %d, %v ago", o, c, floor(o.p.now()).Sub(c))
 }
 
-// checkOverwrite holds the life that an overwrite of was gives against the policies.
-// It returns the time if the write lowers the expiry.
-func (w *world) checkOverwrite(i *incarnation, o *op, key string, v value, was driver.Meta, life driver.Life) (lowered time.Time) {
+// checkOverwrite holds the life that an overwrite of was, judged at at, gives against
+// the policies. It returns the time if the write lowers the expiry.
+func (w *world) checkOverwrite(i *incarnation, o *op, key string, v value, was driver.Meta, life driver.Life, at driver.Instant) (lowered time.Time) {
 	p := i.p
 	old, stored := w.byVersion[was.Version]
 	if !stored {
 		w.violated(6, key, "%v overwrites %+v, which was never stored", o, was)
 		return lowered
 	}
-	dead := func(r rule) bool { return r.dead(was.Life, floor(p.now())) }
+	dead := func(r rule) bool { return r.dead(was.Life, at) }
 	if was.CreatedAt == 0 && w.foreign != slidingttl.Adopt && !p.any(old.kind, o.start, time.Now(), dead) {
 		w.violated(10, key, "%v overwrites a foreign record", o)
 	}
 	if was.CreatedAt == 0 || life.CreatedAt != was.CreatedAt {
-		outlived := func(r rule) bool { return r.dead(driver.Life{CreatedAt: was.CreatedAt}, floor(p.now())) }
+		outlived := func(r rule) bool { return r.dead(driver.Life{CreatedAt: was.CreatedAt}, at) }
 		if was.CreatedAt != 0 && !p.any(old.kind, o.start, time.Now(), dead) && !p.any(v.kind, o.start, time.Now(), outlived) {
 			w.violated(6, key, "%v gives the live record %+v another created_at, %d", o, was, life.CreatedAt)
 		}
 		w.checkFresh(p, o, key, v, life)
 		return lowered
 	}
-	if o.name == "update" && !was.Alive(floor(p.now())) {
+	if o.name == "update" && !was.Alive(at) {
 		return lowered // the driver refuses that
 	}
 	// The cap of the value that is overwritten is known only where all have the same.
-	if !p.any(old.kind, o.start, time.Now(), func(r rule) bool { return !dead(r) || w.policyOf && was.Alive(floor(p.now())) }) {
-		w.violated(5, key, "%v keeps the created_at of %+v, dead at %d", o, was, floor(p.now()))
+	if !p.any(old.kind, o.start, time.Now(), func(r rule) bool { return !dead(r) || w.policyOf && was.Alive(at) }) {
+		w.violated(5, key, "%v keeps the created_at of %+v, dead at %d", o, was, at)
 	}
 	lo, hi := ceil(p.clock(o.start)), ceil(p.now())
 	e := life.ExpiresAt

@@ -1,0 +1,30 @@
+-- Returns the meta of what it has written, else that of the record that it leaves. ARGV: the
+-- caller's time; up to when the access keeps a record, and the expiry that it writes, both as
+-- in a header; how long a record lives at most; a record with the life of a new one; its
+-- expiry.
+local meta = found()
+local record, expiry = ARGV[5], ARGV[6]
+if meta and not dead(meta) then
+  local instant, version = string.rep('%d', 15), string.rep('[%da-f]', 16)
+  local created, was = string.match(meta, '^(' .. instant .. ') (' .. instant .. ') ' .. version .. '$')
+  if not created or tonumber(created) == 0 or tonumber(was) == 0 then
+    return meta
+  end
+  local limit = created + ARGV[4]
+  if limit > tonumber(ARGV[1]) then
+    local to = was
+    if was < ARGV[2] then
+      to = ARGV[3]
+      if limit < tonumber(to) then
+        to = string.format('%015.0f', limit)
+      end
+      if to < was then
+        to = was
+      end
+    end
+    record = string.sub(record, 1, 5) .. created .. ' ' .. to .. string.sub(record, 37)
+    expiry = tonumber(to)
+  end
+end
+redis.call('SET', KEYS[1], record, 'PXAT', expiry)
+return string.sub(record, 6, 53)
