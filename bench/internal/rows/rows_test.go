@@ -13,8 +13,12 @@ func TestSuite(t *testing.T) {
 	}
 	for _, f := range report.Figures {
 		switch f.Name {
-		case "rows/touch/hot-share", "rows/sweep/twice-or-left": // these do not depend on the machine
+		case "rows/sweep/twice-or-left": // this does not depend on the machine
 			if !f.OK() {
+				t.Errorf("%v", f)
+			}
+		case "rows/touch/hot-share": // and this little: with the expiry indexed it is none
+			if f.Value < 0.9 {
 				t.Errorf("%v", f)
 			}
 		}
