@@ -147,6 +147,7 @@ func TestUsage(t *testing.T) {
 		"bad policy":       {[]string{"audit", "dynamodb://t", "--policy", "forever"}, "--policy"},
 		"no store":         {[]string{"audit", "--policy", thirty}, "STORE"},
 		"unknown scheme":   {[]string{"audit", "mongodb://t", "--policy", thirty}, "mongodb"},
+		"no container":     {[]string{"audit", "cosmos://h/d", "--policy", thirty}, "database/container"},
 		"no table":         {[]string{"audit", "postgres://u@h/app", "--policy", thirty}, "table=[schema.]T"},
 		"no file":          {[]string{"audit", "sqlite:?table=t", "--policy", thirty}, "sqlite:path"},
 		"not a word":       {[]string{"audit", "sqlite:no.db?table=t", "--policy", thirty, "--layout", types}, "datetime, millis, timestamp"},
@@ -168,6 +169,8 @@ func TestUsage(t *testing.T) {
 func TestPasswordRefused(t *testing.T) {
 	for uri, want := range map[string]string{
 		"couchbase://u:secret@h/b":                   "SLIDINGTTL_COUCHBASE_PASSWORD",
+		"cosmos://:secret@h/d/c":                     "SLIDINGTTL_COSMOS_KEY",
+		"cosmos://h/d/c?key=secret":                  "cosmos://account",
 		"dynamodb://u:secret@t":                      "AWS_ACCESS_KEY_ID",
 		"rediss://:secret@h":                         "REDISCLI_AUTH",
 		"postgres://u:secret@h/d?table=t":            "PGPASSWORD",

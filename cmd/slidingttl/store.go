@@ -54,7 +54,7 @@ type kind struct {
 	open        func(ctx context.Context, u *url.URL, l layout) (*store, error)
 }
 
-var kinds = []kind{couchbaseKind, dynamodbKind, redisKind, postgresKind, mysqlKind, sqliteKind}
+var kinds = []kind{couchbaseKind, cosmosKind, dynamodbKind, redisKind, postgresKind, mysqlKind, sqliteKind}
 
 // errForm says that a URI has not the form of its kind.
 var errForm = errors.New("malformed URI")

@@ -10,16 +10,21 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	sdk "github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/go-sql-driver/mysql"
 
+	"github.com/slidingttl/slidingttl/drivers/cosmos"
+	"github.com/slidingttl/slidingttl/drivers/cosmos/cosmostest"
 	"github.com/slidingttl/slidingttl/drivers/dynamodb"
 	"github.com/slidingttl/slidingttl/drivers/dynamodb/dynamodbtest"
 	"github.com/slidingttl/slidingttl/drivers/redis/redistest"
 	"github.com/slidingttl/slidingttl/drivers/sql"
 	"github.com/slidingttl/slidingttl/drivers/sql/sqltest"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
 	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
 )
 
@@ -45,6 +50,17 @@ var keyspaces = map[string]func(*testing.T) keyspace{
 		n := open(t)
 		return keyspace{n.uri, func(key, value string) error {
 			_, err := n.c.Upsert(key, json.RawMessage(value), nil)
+			return err
+		}}
+	},
+	"cosmos": func(t *testing.T) keyspace {
+		account := cosmostest.Start(t)
+		d := must(cosmos.New[any](&azcosmos.ContainerClient{}, nil))(t)
+		container := account.Container(t, d.Properties("sessions"))
+		t.Setenv("SLIDINGTTL_COSMOS_KEY", account.Key())
+		return keyspace{cosmosURI(account), func(key, value string) error {
+			item := fmt.Sprintf(`{"id": %q, "content": %s}`, key, value)
+			_, err := container.CreateItem(context.Background(), azcosmos.NewPartitionKeyString(key), []byte(item), nil)
 			return err
 		}}
 	},
@@ -92,6 +108,11 @@ var keyspaces = map[string]func(*testing.T) keyspace{
 		file := filepath.Join(t.TempDir(), "app.db")
 		return table(t, sql.SQLite, "sqlite", sqltest.SQLiteDSN(file), "sqlite:"+file+"?table=sessions")
 	},
+}
+
+// cosmosURI is the container "sessions" of account.
+func cosmosURI(account *cosmostest.Account) string {
+	return "cosmos://" + strings.TrimPrefix(account.Endpoint(), "http://") + "test/sessions?tls=false"
 }
 
 // table is a keyspace in the table "sessions", which it makes.
@@ -171,6 +192,50 @@ func TestPassword(t *testing.T) {
 	t.Setenv("REDISCLI_AUTH", "secret")
 	out, _ := command(t, 0, "audit", uri, "--policy", thirty)
 	contains(t, out, "1 records looked at")
+}
+
+// A Cosmos DB account's key is from the environment, and where there is none its identity.
+func TestCosmosCredentials(t *testing.T) {
+	account := cosmostest.Start(t)
+	uri := cosmosURI(account)
+	t.Setenv("SLIDINGTTL_COSMOS_KEY", "not base64")
+	_, errs := command(t, exitFailed, "audit", uri, "--policy", thirty)
+	contains(t, errs, "SLIDINGTTL_COSMOS_KEY")
+	t.Setenv("SLIDINGTTL_COSMOS_KEY", "")
+	t.Setenv("AZURE_TOKEN_CREDENTIALS", "no such credential")
+	_, errs = command(t, exitFailed, "audit", uri, "--policy", thirty)
+	contains(t, errs, "AZURE_TOKEN_CREDENTIALS")
+}
+
+// A container with records of an application's names, and others beside them.
+func TestCosmosLayout(t *testing.T) {
+	account := cosmostest.Start(t)
+	t.Setenv("SLIDINGTTL_COSMOS_KEY", account.Key())
+	opts := cosmos.Options{
+		PartitionKey: []cosmos.KeyProperty{{Path: "/kind", Of: cosmos.Fixed("link")}, {Path: "/owner", Of: cosmos.Prefix("u-")}},
+		ID:           cosmos.Prefix("link:"),
+		CreatedAt:    "made", ExpiresAt: "ends", Version: "rev",
+	}
+	container := account.Container(t, must(cosmos.New[any](&azcosmos.ContainerClient{}, &opts))(t).Properties("sessions"))
+	d := must(cosmos.New[map[string]any](container, &opts))(t)
+	now := driver.Floor(time.Now())
+	life := driver.Life{CreatedAt: now, ExpiresAt: now.Add(24 * time.Hour)}
+	must(d.Insert(t.Context(), "a", map[string]any{"url": "https://example.com"}, life, now))(t)
+	other := azcosmos.NewPartitionKeyString("user").AppendString("u-a")
+	must(container.CreateItem(t.Context(), other, []byte(`{"id": "a", "kind": "user", "owner": "u-a"}`), nil))(t)
+
+	names := filepath.Join(t.TempDir(), "layout.json")
+	err := os.WriteFile(names, []byte(`{
+		"id_prefix": "link:", "partition_key": [{"path": "/kind", "fixed": "link"}, {"path": "/owner", "prefix": "u-"}],
+		"created_at": "made", "expires_at": "ends", "version": "rev"
+	}`), 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, _ := command(t, 0, "audit", cosmosURI(account), "--layout", names, "--policy", thirty)
+	contains(t, out, "1 records looked at", "slides 1")
+	out, _ = command(t, 0, "inspect", cosmosURI(account), "a", "--layout", names, "--policy", thirty, "--value")
+	contains(t, out, "alive: neither its expiry nor its cap has come", "https://example.com")
 }
 
 // A table whose columns have names and types of the application's.

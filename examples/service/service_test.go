@@ -155,7 +155,9 @@ func until(t *testing.T, what string, met func() bool) {
 
 // Every driver that needs nothing installed, and one that does.
 func TestService(t *testing.T) {
-	for _, name := range []string{"memory", "sqlite", "couchbase", "redis"} {
+	for name, system := range map[string]string{
+		"memory": "memory", "sqlite": "sqlite", "couchbase": "couchbase", "cosmos": "azure.cosmosdb", "redis": "redis",
+	} {
 		t.Run(name, func(t *testing.T) {
 			r := serve(t, backend.Choice{Driver: name}, "")
 			path := "/profiles/" + secret
@@ -175,7 +177,7 @@ func TestService(t *testing.T) {
 			for _, line := range []string{
 				`slidingttl_reads_total{outcome="hit",store="profiles"} 1`,
 				`slidingttl_reads_total{outcome="miss",store="profiles"} 2`,
-				`db_client_operation_duration_seconds_count{db_collection_name="profiles",db_operation_name="delete",db_system_name="` + name + `"} 1`,
+				`db_client_operation_duration_seconds_count{db_collection_name="profiles",db_operation_name="delete",db_system_name="` + system + `"} 1`,
 			} {
 				if !strings.Contains(metrics, line) {
 					t.Errorf("/metrics has no line %s", line)

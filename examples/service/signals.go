@@ -28,6 +28,7 @@ import (
 var systems = map[string]string{
 	"memory":    "memory",
 	"couchbase": "couchbase",
+	"cosmos":    "azure.cosmosdb",
 	"dynamodb":  "aws.dynamodb",
 	"redis":     "redis",
 	"postgres":  "postgresql",

@@ -135,8 +135,9 @@ func (a *Account) Client(t testing.TB, opts ...func(*azcosmos.ClientOptions)) *a
 // databaseID is the database of the containers that Container makes.
 const databaseID = "test"
 
-// Container makes a container with these properties, and returns a client of it. Without
-// an ID it gets one that no other has; without a partition key its path is "/id".
+// Container makes a container with these properties, in the database "test", and returns a
+// client of it. Without an ID it gets one that no other has; without a partition key its
+// path is "/id".
 func (a *Account) Container(t testing.TB, properties azcosmos.ContainerProperties, opts ...func(*azcosmos.ClientOptions)) *azcosmos.ContainerClient {
 	t.Helper()
 	if properties.ID == "" {

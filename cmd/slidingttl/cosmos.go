@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+
+	"github.com/slidingttl/slidingttl/drivers/cosmos"
+)
+
+var cosmosKind = kind{
+	schemes:     []string{"cosmos"},
+	form:        "cosmos://account.documents.azure.com[:port]/database/container[?tls=false]",
+	credentials: "set SLIDINGTTL_COSMOS_KEY to the account's key, or give credentials as azidentity finds them: AZURE_CLIENT_ID and the rest, az login, a managed identity",
+	open:        openCosmos,
+}
+
+type cosmosLayout struct {
+	CreatedAt    string           `json:"created_at"`
+	ExpiresAt    string           `json:"expires_at"`
+	Version      string           `json:"version"`
+	IDPrefix     string           `json:"id_prefix"`
+	PartitionKey []propertyLayout `json:"partition_key"`
+}
+
+type propertyLayout struct {
+	Path   string  `json:"path"`
+	Prefix string  `json:"prefix"`
+	Fixed  *string `json:"fixed"`
+}
+
+func openCosmos(_ context.Context, u *url.URL, l layout) (*store, error) {
+	var names cosmosLayout
+	if err := l.into(&names); err != nil {
+		return nil, err
+	}
+	opts := cosmos.Options{CreatedAt: names.CreatedAt, ExpiresAt: names.ExpiresAt, Version: names.Version}
+	if names.IDPrefix != "" {
+		opts.ID = cosmos.Prefix(names.IDPrefix)
+	}
+	for _, p := range names.PartitionKey {
+		opts.PartitionKey = append(opts.PartitionKey, p.property())
+	}
+	scheme := "https"
+	switch tls := parameter(u, "tls"); tls {
+	case "", "true":
+	case "false": // an emulator
+		scheme = "http"
+	default:
+		return nil, errForm
+	}
+	path := strings.Split(strings.Trim(u.Path, "/"), "/")
+	if u.Host == "" || u.User != nil || u.RawQuery != "" || len(path) != 2 {
+		return nil, errForm
+	}
+	client, err := cosmosClient(scheme + "://" + u.Host)
+	if err != nil {
+		return nil, fmt.Errorf("connecting to %s: %w", u.Host, err)
+	}
+	container, err := client.NewContainer(path[0], path[1])
+	if err != nil {
+		client.Close()
+		return nil, fmt.Errorf("%w: %w", errUsage, err)
+	}
+	d, err := cosmos.New[map[string]any](container, &opts)
+	if err != nil {
+		client.Close()
+		return nil, err
+	}
+	return storeOf[map[string]any](d, client.Close), nil
+}
+
+// cosmosClient signs by the account's key, or where there is none as the identity that
+// the environment has.
+func cosmosClient(endpoint string) (*azcosmos.Client, error) {
+	if key := os.Getenv("SLIDINGTTL_COSMOS_KEY"); key != "" {
+		signer, err := azcosmos.NewKeyCredential(key)
+		if err != nil {
+			return nil, fmt.Errorf("SLIDINGTTL_COSMOS_KEY: %w", err)
+		}
+		return azcosmos.NewClientWithKey(endpoint, signer, nil)
+	}
+	identity, err := azidentity.NewDefaultAzureCredential(nil)
+	if err != nil {
+		return nil, err
+	}
+	return azcosmos.NewClient(endpoint, identity, nil)
+}
+
+func (p propertyLayout) property() cosmos.KeyProperty {
+	k := cosmos.KeyProperty{Path: p.Path}
+	switch {
+	case p.Fixed != nil:
+		k.Of = cosmos.Fixed(*p.Fixed)
+	case p.Prefix != "":
+		k.Of = cosmos.Prefix(p.Prefix)
+	}
+	return k
+}
