@@ -1,5 +1,5 @@
 // Package redistest runs Redis for tests and examples: the real server, single, with a
-// replica or as a cluster, and one in this process whose time can be set.
+// replica, under a sentinel or as a cluster, and one in this process whose time can be set.
 //
 //	func TestSessions(t *testing.T) {
 //		server := redistest.Start(t)
@@ -9,8 +9,9 @@
 //
 // # The real server
 //
-// [Start], [StartCluster] and [Server.StartReplica] start redis-server, or valkey-server,
-// whichever is on the PATH first (apt-get install redis-server), on a free port of the
+// [Start], [StartCluster], [Server.StartReplica] and [Server.StartSentinel] start
+// redis-server, or valkey-server where there is no other, from the PATH (apt-get install
+// redis-server), or what REDISTEST_SERVER in the environment names, on a free port of the
 // loopback interface, in some ten milliseconds, without persistence. It stops when the
 // test ends, and also when the test's process dies. Without any of them Start fails the
 // test, and says what to install. Time is the machine's.

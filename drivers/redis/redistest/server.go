@@ -33,6 +33,15 @@ const (
 func Run(ctx context.Context) (*Server, error) { return run(ctx) }
 
 func run(ctx context.Context, config ...string) (*Server, error) {
+	return runWith(ctx, func(port, dir string) ([]string, error) {
+		return append([]string{"--port", port, "--bind", host, "--dir", dir, "--save", "", "--appendonly", "no"}, config...), nil
+	})
+}
+
+const host = "127.0.0.1"
+
+// runWith starts a server whose arguments depend on its port and its directory.
+func runWith(ctx context.Context, args func(port, dir string) ([]string, error)) (*Server, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	command, err := find()
@@ -41,7 +50,7 @@ func run(ctx context.Context, config ...string) (*Server, error) {
 	}
 	for range startAttempts {
 		var s *Server
-		if s, err = start(ctx, command, config); err == nil {
+		if s, err = start(ctx, command, args); err == nil {
 			return s, nil
 		}
 		if ctx.Err() != nil {
@@ -53,12 +62,16 @@ func run(ctx context.Context, config ...string) (*Server, error) {
 
 // find returns the path of the server's command.
 func find() (string, error) {
-	for _, name := range []string{"redis-server", "valkey-server"} {
+	names := []string{"redis-server", "valkey-server"}
+	if name := os.Getenv("REDISTEST_SERVER"); name != "" {
+		names = []string{name}
+	}
+	for _, name := range names {
 		if path, err := exec.LookPath(name); err == nil {
 			return path, nil
 		}
 	}
-	return "", errors.New("redistest: neither redis-server nor valkey-server is on the PATH: apt-get install redis-server")
+	return "", fmt.Errorf("redistest: %s is not on the PATH: apt-get install redis-server", strings.Join(names, " or "))
 }
 
 // Option is what a client needs to connect to the server.
@@ -73,7 +86,7 @@ func (s *Server) Close() error { return s.stop() }
 // ends: when the server is closed, and also when this program dies unasked.
 const guard = `exec 3<&0; { cat <&3 >/dev/null; kill -9 $$; } >/dev/null 2>&1 & exec "$@" 3<&- </dev/null`
 
-func start(ctx context.Context, command string, config []string) (*Server, error) {
+func start(ctx context.Context, command string, argsFor func(port, dir string) ([]string, error)) (*Server, error) {
 	port, err := freePort()
 	if err != nil {
 		return nil, err
@@ -82,8 +95,11 @@ func start(ctx context.Context, command string, config []string) (*Server, error
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command("sh", append([]string{"-c", guard, "sh", command,
-		"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--dir", dir, "--save", "", "--appendonly", "no"}, config...)...)
+	args, err := argsFor(strconv.Itoa(port), dir)
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	cmd := exec.Command("sh", append([]string{"-c", guard, "sh", command}, args...)...)
 	var output bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &output, &output
 	stdin, err := cmd.StdinPipe()
@@ -99,7 +115,7 @@ func start(ctx context.Context, command string, config []string) (*Server, error
 		close(ended)
 	}()
 	s := &Server{
-		Addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)),
+		Addr: net.JoinHostPort(host, strconv.Itoa(port)),
 		stop: func() error {
 			_ = stdin.Close()
 			<-ended
