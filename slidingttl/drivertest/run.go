@@ -25,7 +25,8 @@ func cases() []testCase {
 		harnessCases,
 		getCases, insertCases, replaceCases, touchCases, deleteCases, removeCases, latestCases,
 		lifeCases, valueCases, keyCases, contextCases, faultCases, raceCases,
-		upsertCases, overwriteCases, batchCases, readTouchCases, localCases, clockCases, checkCases, scanCases, rawCases, mendCases,
+		upsertCases, overwriteCases, batchCases, readTouchCases, localCases, clockCases, checkCases,
+		scanCases, rawCases, mendCases,
 		storeLifeCases, storeRaceCases, storeTouchCases, storeForeignCases, storeErrorCases,
 	)
 }
