@@ -37,6 +37,7 @@ func suites() []runner.Suite {
 		pressure.Suite(),
 		stores.Couchbase(),
 		stores.DynamoDB(),
+		stores.Cosmos(),
 		stores.Redis(),
 		stores.PostgreSQL(),
 		stores.MariaDB(),

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"testing"
 
+	"github.com/slidingttl/slidingttl/drivers/cosmos/cosmostest"
 	"github.com/slidingttl/slidingttl/drivers/couchbase/couchbasetest"
 	"github.com/slidingttl/slidingttl/drivers/dynamodb/dynamodbtest"
 	"github.com/slidingttl/slidingttl/drivers/redis/redistest"
@@ -49,6 +50,15 @@ func TestCouchbase(t *testing.T) {
 
 func TestDynamoDB(t *testing.T) {
 	holdToTheirNames(t, dynamodbContenders, dynamodbtest.Start(t).Endpoint, func() float64 { return 0 })
+}
+
+func TestCosmos(t *testing.T) {
+	account := cosmostest.Start(t)
+	address, err := makeContainer(account)
+	if err != nil {
+		t.Fatal(err)
+	}
+	holdToTheirNames(t, cosmosContenders, address, func() float64 { return 0 })
 }
 
 func TestRedis(t *testing.T) {

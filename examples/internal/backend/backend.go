@@ -17,10 +17,10 @@ import (
 	"github.com/couchbase/gocb/v2"
 	"github.com/redis/rueidis"
 
-	"github.com/slidingttl/slidingttl/drivers/couchbase"
-	"github.com/slidingttl/slidingttl/drivers/couchbase/couchbasetest"
 	"github.com/slidingttl/slidingttl/drivers/cosmos"
 	"github.com/slidingttl/slidingttl/drivers/cosmos/cosmostest"
+	"github.com/slidingttl/slidingttl/drivers/couchbase"
+	"github.com/slidingttl/slidingttl/drivers/couchbase/couchbasetest"
 	"github.com/slidingttl/slidingttl/drivers/dynamodb"
 	"github.com/slidingttl/slidingttl/drivers/dynamodb/dynamodbtest"
 	"github.com/slidingttl/slidingttl/drivers/memory"
