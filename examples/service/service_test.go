@@ -295,7 +295,7 @@ func TestShutdown(t *testing.T) {
 	}
 	ok(t, <-stopped)
 	got, text := r.children()
-	for _, want := range []string{"GET /profiles/{id} > get profiles", "PUT /profiles/{id} > insert profiles"} {
+	for _, want := range []string{"GET /profiles/{id} > get profiles", "PUT /profiles/{id} > overwrite profiles"} {
 		if !got[want] {
 			t.Errorf("no span %s among those that were sent: %v", want, got)
 		}
