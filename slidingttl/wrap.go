@@ -56,8 +56,9 @@ type Wrapped[K, V, T any] struct {
 //     is put back from CreatedAt, or from what is read just before; with neither, as
 //     when two Upserts race, a new life begins. A delete by someone else between
 //     that read and the write is not seen: the new record then continues the old
-//     one's life. What slack had grown by, under a budget, is given up: a process that
-//     goes by the longer expiry it remembers promises up to MaxSlack - Slack too much.
+//     one's life. The expiry is the saving process's: what slack had grown by under
+//     another's budget, or another's clock was ahead, is given up, and a process that
+//     goes by the longer expiry it remembers promises as much too much.
 //   - Two Upserts at once are the repository's to order.
 //   - A touch never creates or revives a record, here too. The repository's Upsert may.
 func Wrap[K, V, T any](repo Repository[K, V], s *Store[T], key func(K) string, opts *WrapOptions[V]) (*Wrapped[K, V, T], error) {

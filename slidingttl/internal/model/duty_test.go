@@ -25,7 +25,7 @@ func (d *duty) overlaps(s *state) bool {
 	w := d.p.w
 	if d.name == "touch entry" || d.reads == 0 && (d.name == "keep" || d.name == "find") {
 		return w.mixed || w.changing || w.policyOf || w.plants && !s.lowered.IsZero() ||
-			d.key[0] == 'w' && w.grows() // a save gives up what slack had grown
+			d.key[0] == 'w' && (w.grows() || w.ownClock) // a save gives up what was longer
 	}
 	return !s.lowered.IsZero() && !s.from.Before(d.start.Add(-w.plan.stale)) && !s.lowered.After(d.end)
 }

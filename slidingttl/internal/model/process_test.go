@@ -169,13 +169,20 @@ func (i *incarnation) tighten(key string, sent time.Time) (done func(err error))
 	if sent.IsZero() {
 		return func(error) {}
 	}
+	before, was := i.unsure[key]
 	i.unsure[key] = sent
 	return func(err error) {
-		if err != nil && !errors.Is(err, driver.ErrAmbiguous) {
-			i.p.w.mu.Lock()
-			defer i.p.w.mu.Unlock()
-			delete(i.unsure, key)
-			i.refused[key] = time.Now()
+		if err == nil || errors.Is(err, driver.ErrAmbiguous) {
+			return
+		}
+		i.p.w.mu.Lock()
+		defer i.p.w.mu.Unlock()
+		i.refused[key] = time.Now()
+		if i.unsure[key] != sent {
+			return // another was sent since
+		}
+		if delete(i.unsure, key); was {
+			i.unsure[key] = before
 		}
 	}
 }
