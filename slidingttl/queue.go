@@ -85,13 +85,14 @@ func (q *queue) put(w *queued, shed bool) (merged, ok bool, out *queued) {
 	return false, true, out
 }
 
-// merge makes w stand for later as well.
+// merge makes w stand for later as well. Where one of the two is to bring the expiry
+// down, and the other not, what is stored decides.
 func (w *queued) merge(later *queued) {
-	fails := max(w.fails, later.fails)
+	fails, retold := max(w.fails, later.fails), w.retold || later.retold || w.lowers() != later.lowers()
 	if later.at >= w.at {
 		w.ctx, w.access, w.since = later.ctx, later.access, later.since
 	}
-	w.fails = fails
+	w.fails, w.retold = fails, retold
 }
 
 // take returns the touch nearest to death, to be carried out until done is called, nil

@@ -324,3 +324,33 @@ func TestRefusedWriteFreesOnlyItsOwnClaim(t *testing.T) {
 		}
 	})
 }
+
+// Promise 7: a queued touch that is to bring the expiry down does so although an access
+// that read the record before joins it.
+func TestTighteningOutlastsAMerge(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		is := open(t, d, tight1d, &slidingttl.Options[int]{Touches: slidingttl.Background, Workers: 1})
+		was := open(t, under, loose30d, nil)
+		must(t, is.Insert(t.Context(), "busy", 0))
+		must(t, is.Insert(t.Context(), "k", 1))
+		before, err := is.Peek(t.Context(), "k")
+		must(t, err)
+		time.Sleep(time.Hour)
+		_, err = was.Get(t.Context(), "k")
+		must(t, err)
+		slow := once("touch", func() { time.Sleep(time.Second) })
+		d.after = func(op, _ string) { slow(op) }
+		_, err = is.Get(t.Context(), "busy") // keeps the worker
+		must(t, err)
+		time.Sleep(time.Second / 2)
+		_, err = is.Get(t.Context(), "k")
+		must(t, err)
+		_, err = is.TouchEntry(t.Context(), "k", before)
+		must(t, err)
+		must(t, is.Close(t.Context()))
+		if left := stored(t, under, "k").ExpiresAt.Sub(instant(time.Now())); left > tight1d.IdleGrace+maxSkew {
+			t.Errorf("lives for %v more, want %v", left, tight1d.IdleGrace)
+		}
+	})
+}
