@@ -76,8 +76,9 @@
 //	      write             toucher.go   plans it, and again after each lost race
 //	        Driver.Touch                 lands on what it was planned for, or not at all
 //
-// In Background mode bring leaves the touch to queue.go, whose workers share it. Over
-// a driver in this process's memory there is nothing to share: bring calls write.
+// In Background mode, over a budget and while the breaker is open bring leaves the touch
+// to queue.go, from which drain.go carries it out by share. Over a driver in this
+// process's memory there is nothing to share: bring calls write.
 //
 // # The way of a write
 //

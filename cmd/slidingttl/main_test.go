@@ -206,9 +206,10 @@ func TestStopped(t *testing.T) {
 	n.fill(t, 50)
 	place := filepath.Join(t.TempDir(), "place.json")
 	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
 	var o, e bytes.Buffer
 	go func() {
-		for n.Counts().MutateIn == 0 {
+		for n.Counts().MutateIn == 0 && ctx.Err() == nil {
 			time.Sleep(time.Millisecond)
 		}
 		cancel()

@@ -2,9 +2,8 @@
 // package slidingttl on top of them, as a suite of tests that any driver can run.
 //
 // A driver's own test says how to open an empty backend and hands that over: for a
-// store in this process as the example of [Run] does, and
-// for one across a network, with a test server whose clock can be set and
-// which can be told to misbehave:
+// store in this process as the example of [Run] does, and for one across a network, with
+// a test server whose clock can be set and which can be told to misbehave, like this:
 //
 //	func TestContract(t *testing.T) {
 //		drivertest.Run(t, drivertest.Harness{
