@@ -89,10 +89,11 @@ func (q *queue) put(w *queued, shed bool) (merged, ok bool, out *queued) {
 // down, and the other not, what is stored decides.
 func (w *queued) merge(later *queued) {
 	fails, retold := max(w.fails, later.fails), w.retold || later.retold || w.lowers() != later.lowers()
+	least := max(w.least, later.least)
 	if later.at >= w.at {
 		w.ctx, w.access, w.since = later.ctx, later.access, later.since
 	}
-	w.fails, w.retold = fails, retold
+	w.fails, w.retold, w.least = fails, retold, least
 }
 
 // take returns the touch nearest to death, to be carried out until done is called, nil

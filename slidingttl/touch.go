@@ -12,7 +12,7 @@ import (
 // touch in either mode, and returns until when the record lives if nobody accesses
 // it again. ErrNotFound: absent, dead, or gone before the touch.
 func (s *Store[T]) Touch(ctx context.Context, key string) (time.Time, error) {
-	l, err := s.touchKey(ctx, key, 0, false)
+	l, err := s.touchKey(ctx, key, driver.Life{}, false)
 	return l.ExpiresAt.Time(), err
 }
 
@@ -73,14 +73,14 @@ func (s *Store[T]) due(key string, l *look[T], created driver.Instant, a *access
 	now := s.clock.Now()
 	at := driver.Ceil(now)
 	by := s.by(&l.rules, key, l.meta.Life, at)
-	if !l.rules.due(l.meta.Life, by) && !s.touches.tight(&l.rules, key, l.meta.Life, at) {
+	if !l.rules.due(l.meta.Life, by) && l.meta.ExpiresAt >= l.least && !s.touches.tight(&l.rules, key, l.meta.Life, at) {
 		return false
 	}
 	s.stats.add(cDue)
 	if created == 0 {
 		created = birth(now)
 	}
-	*a = access{key: key, was: l.meta, rules: l.rules, at: at, by: by, created: created, since: l.since}
+	*a = access{key: key, was: l.meta, rules: l.rules, at: at, by: by, created: created, least: l.least, since: l.since}
 	return true
 }
 
@@ -141,10 +141,10 @@ func (s *Store[T]) keep(ctx context.Context, key string, created driver.Instant)
 const touchKeyAttempts = 3
 
 // touchKey touches the record under key and returns its life, the expiry no later
-// than the cap. created, unless zero, becomes the created_at of a record that
-// carries none. written says that it was written just now by other means, so that a
-// stale read would mislead.
-func (s *Store[T]) touchKey(ctx context.Context, key string, created driver.Instant, written bool) (driver.Life, error) {
+// than the cap. written says that it was written just now by other means, so that a
+// stale read would mislead; was, unless zero, is the life that it had before. If it has
+// none now it goes on with that.
+func (s *Store[T]) touchKey(ctx context.Context, key string, was driver.Life, written bool) (driver.Life, error) {
 	if err := s.begin(ctx, opTouch, key); err != nil {
 		return driver.Life{}, err
 	}
@@ -158,14 +158,15 @@ func (s *Store[T]) touchKey(ctx context.Context, key string, created driver.Inst
 			err = s.readFrom(ctx, s.fresh, opTouch, key, &l)
 		}
 		if err == nil {
-			err = s.touchable(ctx, &l, created)
+			err = s.touchable(ctx, &l, was.CreatedAt)
 		}
 		if err != nil {
 			return driver.Life{}, err
 		}
+		l.goesOn(was, driver.Ceil(s.clock.Now()))
 		o := outcome{meta: l.meta, cap: l.rules.limit(l.meta.CreatedAt)}
 		var a access
-		if s.due(key, &l, created, &a) {
+		if s.due(key, &l, was.CreatedAt, &a) {
 			o = s.touches.wait(ctx, &a)
 		}
 		if err = o.err; err == nil {

@@ -20,6 +20,7 @@ type access struct {
 	rules   rules          // those it was under
 	at      driver.Instant // when, rounded up: what it promises counts from here
 	created driver.Instant // created_at for a record that has none
+	least   driver.Instant // the expiry is to be no earlier
 	since   uint64         // the memo's clock before the record was read
 	by      driver.Instant // at, or the store's share of the slack later: when it is due counts from here
 	retold  bool           // was has been told since by another touch: rules may be of another value
@@ -31,7 +32,9 @@ type access struct {
 }
 
 // kept reports whether m, of the same generation, keeps what a promises.
-func (a *access) kept(m driver.Meta) bool { return !a.rules.due(m.Life, a.by) }
+func (a *access) kept(m driver.Meta) bool {
+	return !a.rules.due(m.Life, a.by) && m.ExpiresAt >= a.least
+}
 
 // lowers reports whether a is to bring the expiry down, not to move it forward.
 func (a *access) lowers() bool { return a.kept(a.was) }
@@ -166,8 +169,9 @@ func (t *toucher) write(ctx context.Context, a *access) outcome {
 			}
 		}
 		life, lowers := m.Life, driver.Instant(0)
-		if r.due(m.Life, a.by) {
+		if r.due(m.Life, a.by) || m.ExpiresAt < a.least {
 			life = r.touched(m.Life, a.at, a.created, t.drain.budget.grown(r))
+			life.ExpiresAt = max(life.ExpiresAt, a.least)
 		} else if read {
 			life, lowers = t.lower(r, a.key, m.Life, driver.Ceil(now))
 		}

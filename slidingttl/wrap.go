@@ -52,13 +52,14 @@ type Wrapped[K, V, T any] struct {
 //     gave it; the next access through a wrapper mends that. The repository should
 //     therefore write no expiry, or none beyond the idle grace: a longer one that
 //     stays below the cap is kept.
-//   - An Upsert that writes the record whole may wipe the created_at beside it. It
-//     is put back from CreatedAt, or from what is read just before; with neither, as
-//     when two Upserts race, a new life begins. A delete by someone else between
-//     that read and the write is not seen: the new record then continues the old
-//     one's life. The expiry is the saving process's: what slack had grown by under
-//     another's budget, or another's clock was ahead, is given up, and a process that
-//     goes by the longer expiry it remembers promises as much too much.
+//   - An Upsert that writes the record whole may wipe the life beside it. created_at
+//     and an expiry that was later are put back from what is read just before; with
+//     nothing to read, as when two Upserts race, a new life begins. A delete by someone
+//     else between that read and the write is not seen: the new record then continues
+//     the old one's life. With CreatedAt nothing is read, and the expiry is the saving
+//     process's: what slack had grown by under another's budget, or another's clock was
+//     ahead, is given up, and a process that goes by the longer expiry it remembers
+//     promises as much too much.
 //   - Two Upserts at once are the repository's to order.
 //   - A touch never creates or revives a record, here too. The repository's Upsert may.
 func Wrap[K, V, T any](repo Repository[K, V], s *Store[T], key func(K) string, opts *WrapOptions[V]) (*Wrapped[K, V, T], error) {
@@ -98,19 +99,19 @@ func (w *Wrapped[K, V, T]) Get(ctx context.Context, id K) (V, error) {
 // repository's errors pass unchanged. An *[Error] of op "touch" says that the value
 // is written and its expiry is not; the next access, or Upsert again, mends it.
 func (w *Wrapped[K, V, T]) Upsert(ctx context.Context, id K, v V) error {
-	key, created := w.key(id), w.createdAt(v)
-	if created == 0 {
+	key, was := w.key(id), driver.Life{CreatedAt: w.createdAt(v)}
+	if was.CreatedAt == 0 {
 		m, err := w.s.stored(ctx, key)
 		if err != nil {
 			return err
 		}
-		created = m.CreatedAt
+		was = m.Life
 	}
 	if err := w.repo.Upsert(ctx, id, v); err != nil {
 		return err
 	}
 	w.s.memo.forget(key)
-	_, err := w.s.touchKey(ctx, key, created, true)
+	_, err := w.s.touchKey(ctx, key, was, true)
 	return err
 }
 

@@ -90,6 +90,37 @@ func TestWrap(t *testing.T) {
 	}
 }
 
+// A save by a process whose clock is behind, or that has no use for grown slack, must
+// not undo what others know of the record's life.
+func TestWrapKeepsTheLongerExpiry(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		_, under := newRemote[profile](time.Second)
+		behind := func() time.Time { return time.Now().Add(-time.Minute) }
+		tight := session
+		tight.IdleGrace /= 3
+		var all []*slidingttl.Wrapped[int, profile, profile]
+		for _, s := range []*slidingttl.Store[profile]{
+			open(t, under, session, nil),
+			open(t, under, session, &slidingttl.Options[profile]{Now: behind}),
+			open(t, under, tight, nil),
+		} {
+			w, err := slidingttl.Wrap(profiles{under}, s, profileKey, nil)
+			must(t, err)
+			all = append(all, w)
+		}
+		must(t, all[0].Upsert(t.Context(), 1, profile{Name: "ann"}))
+		first := stored(t, under, profileKey(1))
+		must(t, all[1].Upsert(t.Context(), 1, profile{Name: "ann2"}))
+		if e := stored(t, under, profileKey(1)); e.Life != first.Life {
+			t.Errorf("a save by a slow clock makes %+v of %+v", e.Life, first.Life)
+		}
+		must(t, all[2].Upsert(t.Context(), 1, profile{Name: "ann3"}))
+		if e, want := stored(t, under, profileKey(1)), instant(time.Now().Add(tight.IdleGrace)); e.ExpiresAt > want.Add(3*time.Second) || e.ExpiresAt < want {
+			t.Errorf("a save under a tighter policy leaves the expiry %v from its deadline", e.ExpiresAt.Sub(want))
+		}
+	})
+}
+
 func TestWrapFailures(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d, under := newRemote[profile](time.Second)

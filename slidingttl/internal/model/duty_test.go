@@ -2,7 +2,6 @@ package model
 
 import (
 	"math"
-	"slices"
 	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl"
@@ -24,22 +23,9 @@ type duty struct {
 func (d *duty) overlaps(s *state) bool {
 	w := d.p.w
 	if d.name == "touch entry" || d.reads == 0 && (d.name == "keep" || d.name == "find") {
-		return w.mixed || w.changing || w.policyOf || w.plants && !s.lowered.IsZero() ||
-			d.key[0] == 'w' && (w.grows() || w.ownClock) // a save gives up what was longer
+		return w.mixed || w.changing || w.policyOf || w.plants && !s.lowered.IsZero()
 	}
 	return !s.lowered.IsZero() && !s.from.Before(d.start.Add(-w.plan.stale)) && !s.lowered.After(d.end)
-}
-
-// grows reports whether slack may grow under a policy of some process.
-func (w *world) grows() bool {
-	for _, p := range w.processes {
-		for _, t := range p.tables {
-			if slices.ContainsFunc(t.of[:], func(r rule) bool { return r.MaxSlack > r.Slack }) {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // owe takes note of what an access that has returned owes for key.
@@ -95,7 +81,7 @@ func (w *world) judge(d duty) {
 	gen := d.gen
 	var used [kinds]bool
 	var end *state
-	same := true // the expiry has been the same since the access began
+	same := true // the expiry has been the same since the access began, and the policy
 	w.during(d.key, d.start.Add(-w.plan.stale), d.start, func(s *state, _, _ time.Time) bool {
 		used[s.value.kind] = true // it may have gone by that
 		void = w.plan.stale > 0 && (s.present && s.CreatedAt != gen || d.overlaps(s))
@@ -113,7 +99,7 @@ func (w *world) judge(d duty) {
 			w.memory != nil && s.ExpiresAt != 0 && s.ExpiresAt <= floor(last) ||
 			d.overlaps(s)
 		used[s.value.kind] = true
-		same = same && (end == nil || end.ExpiresAt == s.ExpiresAt)
+		same = same && (end == nil || end.ExpiresAt == s.ExpiresAt && end.value.kind == s.value.kind)
 		end = s
 		return !void
 	})
