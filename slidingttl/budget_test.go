@@ -189,3 +189,43 @@ func TestWaitingTouchLooksFirst(t *testing.T) {
 		accounted(t, s.Stats())
 	})
 }
+
+// A touch that comes early, by its share of the slack, and whose record is then saved
+// under a policy without slack, takes nothing off what the save gave.
+func TestWaitingTouchTakesNothingOffASave(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		const keys = 32
+		loose := slidingttl.Policy{IdleGrace: 2 * time.Minute, MaxLifetime: time.Hour, Slack: 2 * time.Minute}
+		policyOf := func(v int) slidingttl.Policy {
+			if v == 1 {
+				return withSlack(loose, 0)
+			}
+			return loose
+		}
+		d, under := newRemote[int](time.Millisecond)
+		s := open(t, d, loose, &slidingttl.Options[int]{PolicyOf: policyOf, Budget: 0.1})
+		for i := range keys {
+			must(t, s.Insert(t.Context(), fmt.Sprint(i), 0))
+		}
+		time.Sleep(loose.Slack - time.Second)
+		for i := range keys {
+			_, err := s.Get(t.Context(), fmt.Sprint(i))
+			must(t, err)
+		}
+		time.Sleep(2 * time.Second)
+		saved := instant(time.Now().Add(loose.IdleGrace))
+		queued := s.Stats().Pending
+		for i := range keys {
+			must(t, s.Upsert(t.Context(), fmt.Sprint(i), 1))
+		}
+		time.Sleep(loose.IdleGrace - time.Second)
+		for i := range keys {
+			if e := stored(t, under, fmt.Sprint(i)); e.ExpiresAt < saved {
+				t.Errorf("%v were taken off what a save gave", saved.Sub(e.ExpiresAt))
+			}
+		}
+		if queued == 0 {
+			t.Error("no touch waited")
+		}
+	})
+}

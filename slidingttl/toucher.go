@@ -171,7 +171,9 @@ func (t *toucher) write(ctx context.Context, a *access) outcome {
 		life, lowers := m.Life, driver.Instant(0)
 		if r.due(m.Life, a.by) || m.ExpiresAt < a.least {
 			life = r.touched(m.Life, a.at, a.created, t.drain.budget.grown(r))
-			life.ExpiresAt = max(life.ExpiresAt, a.least)
+			if life.ExpiresAt = max(life.ExpiresAt, a.least); m.CreatedAt != 0 {
+				life.ExpiresAt = max(life.ExpiresAt, m.ExpiresAt) // a.by may be another policy's
+			}
 		} else if read {
 			life, lowers = t.lower(r, a.key, m.Life, driver.Ceil(now))
 		}
