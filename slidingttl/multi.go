@@ -33,7 +33,7 @@ func (s *Store[T]) GetMulti(ctx context.Context, keys []string) (map[string]T, e
 			continue
 		}
 		var a access
-		if s.due(key, l, 0, &a) {
+		if s.due(key, l, driver.Life{}, &a) {
 			waiting, places = append(waiting, a), append(places, i)
 		}
 	}

@@ -86,14 +86,19 @@ func (q *queue) put(w *queued, shed bool) (merged, ok bool, out *queued) {
 }
 
 // merge makes w stand for later as well. Where one of the two is to bring the expiry
-// down, and the other not, what is stored decides.
+// down, and the other not, what is stored decides. The life that a save goes on with is
+// that of what it saved.
 func (w *queued) merge(later *queued) {
 	fails, retold := max(w.fails, later.fails), w.retold || later.retold || w.lowers() != later.lowers()
-	least := max(w.least, later.least)
+	first, then := w.access, later.access
 	if later.at >= w.at {
+		first, then = then, first
 		w.ctx, w.access, w.since = later.ctx, later.access, later.since
 	}
-	w.fails, w.retold, w.least = fails, retold, least
+	if first.was == then.was && first.before.CreatedAt == 0 {
+		w.before = then.before
+	}
+	w.fails, w.retold = fails, retold
 }
 
 // take returns the touch nearest to death, to be carried out until done is called, nil

@@ -72,7 +72,6 @@ type look[T any] struct {
 	value   *T // not to be written to
 	meta    driver.Meta
 	rules   rules
-	least   driver.Instant // an expiry that others may know, and that a save has wiped
 	op      string
 	since   uint64    // the memo's clock before it
 	began   time.Time // if somebody asks
@@ -87,15 +86,6 @@ func (l *look[T]) entry(err error) (Entry[T], error) {
 		return Entry[T]{}, err
 	}
 	return Entry[T]{Value: *l.value, Meta: l.meta}, nil
-}
-
-// goesOn has the life of the record that was read, which was written over one of life
-// was, last as long as that at at: others may have judged by it.
-func (l *look[T]) goesOn(was driver.Life, at driver.Instant) {
-	_, beyond := l.rules.lowered(was, at)
-	if !beyond && was.CreatedAt != 0 && (l.meta.CreatedAt == 0 || l.meta.CreatedAt == was.CreatedAt) {
-		l.least = was.ExpiresAt
-	}
 }
 
 // readToKeep reads the live record under key for an access, and touches it in the

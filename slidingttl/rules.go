@@ -118,6 +118,17 @@ func (r *rules) lowered(l driver.Life, now driver.Instant) (driver.Life, bool) {
 	return r.life(l.CreatedAt, after(r.expiry(l.CreatedAt, now), r.skew)), true
 }
 
+// wiped reports whether life l at now falls short of before, the life that its record
+// had until a save wiped it, zero if unknown: others may have judged by that. One beyond
+// the policy does not count.
+func (r *rules) wiped(l, before driver.Life, now driver.Instant) bool {
+	if l.ExpiresAt >= before.ExpiresAt || l.CreatedAt != 0 && l.CreatedAt != before.CreatedAt {
+		return false
+	}
+	_, beyond := r.lowered(before, now)
+	return !beyond && before.CreatedAt != 0
+}
+
 // fresh is the life of a record created at now: from the millisecond that has
 // begun, with a promise that counts from the next.
 func (r *rules) fresh(now time.Time) driver.Life {

@@ -48,7 +48,7 @@ func (s *Store[T]) TouchEntry(ctx context.Context, key string, e Entry[T]) (Entr
 // Options say, and keeps in l what is then stored.
 func (s *Store[T]) touchRead(ctx context.Context, op, key string, l *look[T]) error {
 	var a access
-	if !s.due(key, l, 0, &a) {
+	if !s.due(key, l, driver.Life{}, &a) {
 		return nil
 	}
 	o := s.touches.bring(ctx, &a, l.late)
@@ -67,20 +67,17 @@ func broke(err error) bool {
 }
 
 // due reports whether a touch of the record that was read is due, and tells a what
-// that needs to know. created, unless zero, becomes the created_at of a record without
-// one.
-func (s *Store[T]) due(key string, l *look[T], created driver.Instant, a *access) bool {
+// that needs to know. before is the life that the record goes on with, zero if it has
+// none but its own.
+func (s *Store[T]) due(key string, l *look[T], before driver.Life, a *access) bool {
 	now := s.clock.Now()
 	at := driver.Ceil(now)
 	by := s.by(&l.rules, key, l.meta.Life, at)
-	if !l.rules.due(l.meta.Life, by) && l.meta.ExpiresAt >= l.least && !s.touches.tight(&l.rules, key, l.meta.Life, at) {
+	if !l.rules.due(l.meta.Life, by) && !l.rules.wiped(l.meta.Life, before, at) && !s.touches.tight(&l.rules, key, l.meta.Life, at) {
 		return false
 	}
 	s.stats.add(cDue)
-	if created == 0 {
-		created = birth(now)
-	}
-	*a = access{key: key, was: l.meta, rules: l.rules, at: at, by: by, created: created, least: l.least, since: l.since}
+	*a = access{key: key, was: l.meta, before: before, rules: l.rules, at: at, by: by, created: birth(now), since: l.since}
 	return true
 }
 
@@ -128,7 +125,7 @@ func (s *Store[T]) keep(ctx context.Context, key string, created driver.Instant)
 		return nil
 	}
 	var a access
-	if s.due(key, &l, created, &a) {
+	if s.due(key, &l, driver.Life{CreatedAt: created}, &a) {
 		if o := s.touches.bring(ctx, &a, l.late); s.opts.Strict && broke(o.err) {
 			return wrap(ctx, opTouch, o.err)
 		}
@@ -163,10 +160,9 @@ func (s *Store[T]) touchKey(ctx context.Context, key string, was driver.Life, wr
 		if err != nil {
 			return driver.Life{}, err
 		}
-		l.goesOn(was, driver.Ceil(s.clock.Now()))
 		o := outcome{meta: l.meta, cap: l.rules.limit(l.meta.CreatedAt)}
 		var a access
-		if s.due(key, &l, was.CreatedAt, &a) {
+		if s.due(key, &l, was, &a) {
 			o = s.touches.wait(ctx, &a)
 		}
 		if err = o.err; err == nil {

@@ -17,10 +17,10 @@ import (
 type access struct {
 	key     string
 	was     driver.Meta    // the record that was read
+	before  driver.Life    // what a save wiped, for it to go on with
 	rules   rules          // those it was under
 	at      driver.Instant // when, rounded up: what it promises counts from here
 	created driver.Instant // created_at for a record that has none
-	least   driver.Instant // the expiry is to be no earlier
 	since   uint64         // the memo's clock before the record was read
 	by      driver.Instant // at, or the store's share of the slack later: when it is due counts from here
 	retold  bool           // was has been told since by another touch: rules may be of another value
@@ -33,7 +33,7 @@ type access struct {
 
 // kept reports whether m, of the same generation, keeps what a promises.
 func (a *access) kept(m driver.Meta) bool {
-	return !a.rules.due(m.Life, a.by) && m.ExpiresAt >= a.least
+	return !a.rules.due(m.Life, a.by) && !a.rules.wiped(m.Life, a.before, a.at)
 }
 
 // lowers reports whether a is to bring the expiry down, not to move it forward.
@@ -168,10 +168,16 @@ func (t *toucher) write(ctx context.Context, a *access) outcome {
 				break
 			}
 		}
+		if a.waited && m.Version != a.was.Version {
+			a.before = driver.Life{} // it may have ended meanwhile, and another record been saved
+		}
 		life, lowers := m.Life, driver.Instant(0)
-		if r.due(m.Life, a.by) || m.ExpiresAt < a.least {
-			life = r.touched(m.Life, a.at, a.created, t.drain.budget.grown(r))
-			if life.ExpiresAt = max(life.ExpiresAt, a.least); m.CreatedAt != 0 {
+		if at := driver.Ceil(now); r.due(m.Life, a.by) || r.wiped(m.Life, a.before, at) {
+			life = r.touched(m.Life, a.at, cmp.Or(a.before.CreatedAt, a.created), t.drain.budget.grown(r))
+			if r.wiped(life, a.before, at) {
+				life.ExpiresAt = a.before.ExpiresAt
+			}
+			if m.CreatedAt != 0 {
 				life.ExpiresAt = max(life.ExpiresAt, m.ExpiresAt) // a.by may be another policy's
 			}
 		} else if read {

@@ -203,7 +203,7 @@ func (s *Store[T]) wrote(ctx context.Context, key string, l *look[T], lowered bo
 	}
 	l.since = s.memo.now()
 	var a access
-	if s.due(key, l, 0, &a) {
+	if s.due(key, l, driver.Life{}, &a) {
 		if o := s.touches.wait(ctx, &a); o.err == nil {
 			l.follow(o)
 		}

@@ -92,8 +92,8 @@ func (w *world) checkTouch(i *incarnation, o *op, key string, was driver.Meta, l
 		if w.foreign != slidingttl.Adopt {
 			w.violated(10, key, "%v adopts", o)
 		}
-		w.checkAdopted(o, key, life.CreatedAt)
-		if !p.any(v.kind, o.start, time.Now(), func(r rule) bool { return fits(r, life.CreatedAt) }) {
+		w.checkAdopted(o, key, v, life.CreatedAt)
+		if !p.any(v.kind, o.start, time.Now(), func(r rule) bool { return fits(r, life.CreatedAt) || w.restores(r, o, key, v, life) }) {
 			w.violated(10, key, "%v adopts with %+v at %d", o, life, hi)
 		}
 		return lowered
@@ -109,20 +109,38 @@ func (w *world) checkTouch(i *incarnation, o *op, key string, was driver.Meta, l
 		return time.Now()
 	}
 	if !p.any(v.kind, o.start, time.Now(), func(r rule) bool {
-		return was.ExpiresAt < r.deadline(was.CreatedAt, hi+driver.Instant(r.Slack/16/ms)) && fits(r, was.CreatedAt)
+		return was.ExpiresAt < r.deadline(was.CreatedAt, hi+driver.Instant(r.Slack/16/ms)) && fits(r, was.CreatedAt) || w.restores(r, o, key, v, life)
 	}) {
 		w.violated(2, key, "%v touches %+v to E %d between %d and %d: not due, or not what the policy says", o, was, life.ExpiresAt, lo, hi)
 	}
 	return lowered
 }
 
+// saved returns when the save of v began whose touch o brings, its own or that of one
+// before.
+func (o *op) saved(v value) (began time.Time, ok bool) {
+	if o.name == "save" {
+		return o.start, true
+	}
+	began, ok = o.i.saves[v.id]
+	return began, ok
+}
+
+// restores reports whether o puts back the life that the record had before it was saved
+// as v, one that r allows.
+func (w *world) restores(r rule, o *op, key string, v value, life driver.Life) bool {
+	began, ok := o.saved(v)
+	return ok && life.ExpiresAt <= w.bound(r, life.CreatedAt, ceil(o.p.now())) &&
+		w.sometime(key, began, time.Now(), func(s *state, _, _ time.Time) bool { return s.present && s.Life == life })
+}
+
 // checkAdopted holds the created_at that a record without one is given against when
 // that was, and for a wrapped repository's against what it had before.
-func (w *world) checkAdopted(o *op, key string, c driver.Instant) {
+func (w *world) checkAdopted(o *op, key string, v value, c driver.Instant) {
 	if c >= floor(o.p.clock(o.start)) && c <= floor(o.p.now()) {
 		return
 	}
-	if o.name == "save" && w.sometime(key, o.start, time.Now(), func(s *state, first, _ time.Time) bool {
+	if began, ok := o.saved(v); ok && w.sometime(key, began, time.Now(), func(s *state, first, _ time.Time) bool {
 		return s.present && s.CreatedAt == c && s.Alive(floor(o.p.clock(first)))
 	}) {
 		return
