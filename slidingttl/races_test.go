@@ -134,6 +134,30 @@ func TestConflictIsPlannedByTheNewValuesPolicy(t *testing.T) {
 	})
 }
 
+// Promise 8: a touch that was served by one that landed since its read says until when
+// the record lives by the policy of the value that is there now.
+func TestServedTouchTellsByTheNewValuesPolicy(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		opts := &slidingttl.Options[int]{PolicyOf: byKind}
+		other, s := open(t, under, session, opts), open(t, d, session, opts)
+		must(t, s.Insert(t.Context(), "k", brief))
+		time.Sleep(time.Minute)
+		meanwhile := once("get", func() {
+			must(t, other.Upsert(t.Context(), "k", remembered))
+			time.Sleep(time.Second)
+			_, err := s.Get(t.Context(), "k")
+			must(t, err)
+		})
+		d.after = func(op, _ string) { meanwhile(op) }
+		until, err := s.Touch(t.Context(), "k")
+		must(t, err)
+		if e := stored(t, under, "k"); instant(until) != e.ExpiresAt {
+			t.Errorf("Touch says %v less than what is stored", e.ExpiresAt.Sub(instant(until)))
+		}
+	})
+}
+
 // brink is a second's grace, for reads around a death.
 var brink = slidingttl.Policy{IdleGrace: time.Second, MaxLifetime: time.Hour}
 

@@ -117,7 +117,11 @@ func (t *toucher) serves(a *access, o outcome) bool {
 // detached runs the touch with the caller's values and without its cancellation.
 func (t *toucher) detached(ctx context.Context, a access) outcome {
 	// One that was under way may have landed since a read the record.
-	if m, ok := t.memo.landedSince(a.key, a.since); ok && !a.lowers() && a.kept(m) && m.CreatedAt == a.was.CreatedAt {
+	m, landed := t.memo.landedSince(a.key, a.since)
+	switch landed = landed && !a.lowers() && a.kept(m) && m.CreatedAt == a.was.CreatedAt; {
+	case landed && t.byValue && m.Version != a.was.Version:
+		a.retold = true
+	case landed:
 		t.ended(ctx, &a, TouchShared, nil)
 		return outcome{was: a.was, meta: m, cap: a.rules.limit(m.CreatedAt)}
 	}
