@@ -138,7 +138,7 @@ func (s *Store[T]) load(ctx context.Context, d driver.Driver[T], key string, l *
 func (s *Store[T]) settle(ctx context.Context, key string, l *look[T], began driver.Instant, err error) error {
 	doubt := began
 	if s.stale {
-		doubt = began.Add(-staleness)
+		doubt = began.Add(-staleness - s.opts.MaxSkew) // the touch that is not seen may be by a clock behind
 	}
 	for {
 		if err == nil {

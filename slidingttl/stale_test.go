@@ -56,6 +56,25 @@ func TestUpdateEntryAsksTheStore(t *testing.T) {
 	})
 }
 
+// Promise 3: a record that looks dead by a stale read is asked for again also where the
+// clock of whoever touched it is behind.
+func TestStaleReadByAClockAhead(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newLagging[int](time.Millisecond)
+		ahead := func() time.Time { return time.Now().Add(30 * time.Second) }
+		s, other := open(t, d, brink, &slidingttl.Options[int]{Now: ahead}), open(t, under, withSlack(session, time.Minute), nil)
+		must(t, s.Insert(t.Context(), "k", 1))
+		time.Sleep(12 * time.Second)
+		d.look(t, "k")
+		_, err := other.Get(t.Context(), "k")
+		must(t, err)
+		time.Sleep(9 * time.Second)
+		if _, err := s.Get(t.Context(), "k"); err != nil {
+			t.Errorf("a record that another touched 9 s ago: %v", err)
+		}
+	})
+}
+
 // Promise 6: an entry's version is that of its value, so that an update which begins
 // with it loses no other's.
 func TestEntryHasItsOwnVersion(t *testing.T) {
