@@ -3,87 +3,72 @@ package hot
 import (
 	"context"
 	"errors"
-	"runtime/debug"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
 // flight is a read of the store that is under way for all who want the key.
 type flight[T any] struct {
-	cancel  context.CancelFunc
-	since   mark
-	waiting int // guarded by tier.mu
+	since mark
+	done  chan struct{} // closed when there is an answer, which is below
 
-	done     chan struct{} // closed when there is an answer, which is below
-	entry    driver.Entry[T]
-	err      error
-	panicked error
+	entry     driver.Entry[T]
+	err       error
+	abandoned bool // there is none, for who made the trip has left
 }
-
-var errEnded = errors.New("the read of the store has ended its goroutine")
 
 // load reads the record under key from the store, together with others who want it, and
-// holds it. It returns when ctx ends; the trip goes on for the others.
+// holds it. The first to come makes the trip. If his context ends before, he leaves, and another
+// makes it anew: a trip on a goroutine of its own would go on, and cost each miss the
+// hand-over.
 func (d *Driver[T]) load(ctx context.Context, key string) (driver.Entry[T], error) {
-	f := d.board(ctx, key)
-	select {
-	case <-f.done:
-	case <-ctx.Done():
-		d.tier.leave(key, f)
-		return driver.Entry[T]{}, ctx.Err()
-	}
-	if f.panicked != nil {
-		panic(f.panicked)
-	}
-	return f.entry, f.err
-}
-
-// board returns the flight for key, which it starts if there is none, or if what that brings
-// would be too old.
-func (d *Driver[T]) board(ctx context.Context, key string) *flight[T] {
-	d.tier.mu.Lock()
-	defer d.tier.mu.Unlock()
-	f, now := d.tier.flights[key], d.tier.markLocked()
-	if f == nil || now.at-f.since.at >= d.tier.staleness {
-		f = &flight[T]{since: now, done: make(chan struct{}), err: errEnded}
-		ctx, f.cancel = context.WithCancel(context.WithoutCancel(ctx))
-		d.tier.flights[key] = f
-		go d.fly(ctx, key, f)
-	}
-	f.waiting++
-	return f
-}
-
-// leave gives up waiting for f, and ends it if nobody else does.
-func (t *tier[T]) leave(key string, f *flight[T]) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if f.waiting--; f.waiting == 0 {
-		f.cancel()
-		t.landed(key, f)
-	}
-}
-
-// landed has nobody join f any more.
-func (t *tier[T]) landed(key string, f *flight[T]) {
-	if t.flights[key] == f {
-		delete(t.flights, key)
+	for {
+		f, first := d.tier.board(key)
+		if first {
+			return d.fly(ctx, key, f)
+		}
+		select {
+		case <-f.done:
+			if !f.abandoned {
+				return f.entry, f.err
+			}
+		case <-ctx.Done():
+			return driver.Entry[T]{}, ctx.Err()
+		}
 	}
 }
 
 // fly makes the trip.
-func (d *Driver[T]) fly(ctx context.Context, key string, f *flight[T]) {
-	defer func() {
-		if v := recover(); v != nil { // who waits is told, as if he had read by himself
-			f.panicked = &driver.PanicError{Value: v, Stack: debug.Stack(), Count: 1}
-		}
-		f.cancel()
-		d.tier.mu.Lock()
-		d.tier.landed(key, f)
-		d.tier.mu.Unlock()
-		close(f.done)
-	}()
+func (d *Driver[T]) fly(ctx context.Context, key string, f *flight[T]) (driver.Entry[T], error) {
+	f.abandoned = true // if the driver panics
+	defer d.tier.land(key, f)
 	f.entry, f.err = d.latest(ctx, key, f.since)
+	f.abandoned = f.err != nil && ctx.Err() != nil
+	return f.entry, f.err
+}
+
+// board returns the flight for key, and whether it is a new one, because there is none or
+// what that brings would be too old.
+func (t *tier[T]) board(key string) (f *flight[T], first bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	f, now := t.flights[key], t.markLocked()
+	if f != nil && now.at-f.since.at < t.staleness {
+		return f, false
+	}
+	f = &flight[T]{since: now, done: make(chan struct{})}
+	t.flights[key] = f
+	return f, true
+}
+
+// land has nobody board f any more, and tells those who did.
+func (t *tier[T]) land(key string, f *flight[T]) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.flights[key] == f {
+		delete(t.flights, key)
+	}
+	close(f.done)
 }
 
 // latest reads the record under key from the store as it is now, and holds it, or forgets

@@ -11,74 +11,44 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// Reads that find nothing share a trip, which goes on when he leaves who began it.
+// Reads that find nothing share a trip. If he leaves who makes it, one of the others does.
 func TestMissesShareATrip(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRemote[string](t)
 		h := tier(t, r, 10)
 		r.put(t, key, "kept", time.Hour)
+		began := time.Now()
 		r.holds(func(ctx context.Context) {
-			time.Sleep(time.Second)
-			if err := ctx.Err(); err != nil {
-				t.Errorf("the trip was ended while some waited: %v", err)
+			select {
+			case <-time.After(time.Second):
+			case <-ctx.Done():
 			}
 		})
-		first, leave := context.WithTimeout(t.Context(), time.Millisecond)
+		first, leave := context.WithTimeout(t.Context(), 500*time.Millisecond)
 		defer leave()
-		n := r.during(func() {
-			var wg sync.WaitGroup
+		var wg sync.WaitGroup
+		read := func(who string, ctx context.Context, want error, after time.Duration) {
 			wg.Go(func() {
-				if _, err := h.Get(first, key); !errors.Is(err, context.DeadlineExceeded) {
-					t.Errorf("Get by one who leaves: %v", err)
+				e, err := h.Get(ctx, key)
+				if !errors.Is(err, want) || err == nil && e.Value != "kept" || time.Since(began) != after {
+					t.Errorf("%s: %q, %v after %v; want %v after %v", who, e.Value, err, time.Since(began), want, after)
 				}
 			})
+		}
+		n := r.during(func() {
+			read("who makes the trip and leaves", first, context.DeadlineExceeded, 500*time.Millisecond)
 			synctest.Wait()
+			soon, leave := context.WithTimeout(t.Context(), 200*time.Millisecond)
+			defer leave()
+			read("who waits and leaves", soon, context.DeadlineExceeded, 200*time.Millisecond)
 			for range 20 {
-				wg.Go(func() {
-					if e, err := h.Get(t.Context(), key); err != nil || e.Value != "kept" {
-						t.Errorf("Get by one who stays: %q, %v", e.Value, err)
-					}
-				})
+				read("who stays", t.Context(), nil, 1500*time.Millisecond)
 			}
 			wg.Wait()
 		})
-		if n != 1 {
-			t.Errorf("21 reads made %d trips; want 1", n)
+		if n != 2 {
+			t.Errorf("22 reads made %d trips; want 2", n)
 		}
-	})
-}
-
-// A trip ends with the last who waits for it, and nobody joins it then.
-func TestTripEndsWithTheLast(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRemote[string](t)
-		h := tier(t, r, 10)
-		r.put(t, key, "kept", time.Hour)
-		var ended time.Duration
-		began := time.Now()
-		r.holds(func(ctx context.Context) {
-			<-ctx.Done()
-			ended = time.Since(began)
-			time.Sleep(time.Second) // before it notices
-		})
-		var wg sync.WaitGroup
-		for i := range 3 {
-			wg.Go(func() {
-				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i+1)*time.Millisecond)
-				defer cancel()
-				if _, err := h.Get(ctx, key); !errors.Is(err, context.DeadlineExceeded) {
-					t.Errorf("Get: %v", err)
-				}
-			})
-		}
-		wg.Wait()
-		synctest.Wait()
-		if ended != 3*time.Millisecond {
-			t.Errorf("the trip ended after %v; want 3ms", ended)
-		}
-		r.holds(nil)
-		reads(t, r, h, "kept", 1)
-		time.Sleep(time.Second)
 	})
 }
 
@@ -129,25 +99,30 @@ func TestLandingLeavesTheNextTripAlone(t *testing.T) {
 	})
 }
 
-// A driver that panics does so in all who read, and not elsewhere, and ends nothing else.
+// A driver that panics does so in who makes the trip; those who wait make their own.
 func TestPanic(t *testing.T) {
-	r := newRemote[string](t)
-	h := tier(t, r, 10)
-	r.put(t, key, "kept", time.Hour)
-	r.holds(func(context.Context) { panic("in the codec") })
-	func() {
-		defer func() {
-			v, _ := recover().(error)
-			var p *driver.PanicError
-			if !errors.As(v, &p) || p.Value != "in the codec" {
-				t.Errorf("recovered %v", v)
-			}
+	synctest.Test(t, func(t *testing.T) {
+		r := newRemote[string](t)
+		h := tier(t, r, 10)
+		r.put(t, key, "kept", time.Hour)
+		var wg sync.WaitGroup
+		r.holds(func(context.Context) {
+			r.holds(nil)
+			wg.Go(func() { reads(t, r, h, "kept", 1) })
+			synctest.Wait() // it waits for this trip
+			panic("in the codec")
+		})
+		func() {
+			defer func() {
+				if v := recover(); v != "in the codec" {
+					t.Errorf("recovered %v", v)
+				}
+			}()
+			_, _ = h.Get(t.Context(), key)
+			t.Error("Get returned")
 		}()
-		_, _ = h.Get(t.Context(), key)
-		t.Error("Get returned")
-	}()
-	r.holds(nil)
-	reads(t, r, h, "kept", 1)
+		wg.Wait()
+	})
 }
 
 // What a trip failed with is told to all who wait, and not held.

@@ -148,6 +148,9 @@ func (r *remote[T]) Get(ctx context.Context, key string) (driver.Entry[T], error
 	}
 	e, err := r.Driver.Get(ctx, key)
 	r.answer(ctx)
+	if ctx.Err() != nil {
+		return driver.Entry[T]{}, ctx.Err()
+	}
 	return e, err
 }
 

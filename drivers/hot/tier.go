@@ -15,8 +15,8 @@ const keyGroups = 1 << 10
 
 // tier is what is held of a store, and what is on its way from there.
 //
-// A loading cache could do all of this but one thing: its loads run on the context of who came
-// first, and fail for all who wait when he leaves.
+// otter's own loading would do but for two things: its loads run on the context of who came
+// first, and fail for all who wait when he leaves; and a batch or a touch is no load.
 type tier[T any] struct {
 	staleness time.Duration
 	began     time.Time
