@@ -109,7 +109,7 @@ figures:
 bench: bench-server
 	cd bench && $(GO) run . -readme ../README.md
 
-# The same with fewer rounds, in under 50 seconds; the results go to bench/quick.
+# The same with fewer rounds, in about a minute; the results go to bench/quick.
 bench-quick: bench-server
 	cd bench && $(GO) run . -quick -out quick
 
