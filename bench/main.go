@@ -38,6 +38,7 @@ func suites() []runner.Suite {
 		stores.Couchbase(),
 		stores.DynamoDB(),
 		stores.Cosmos(),
+		stores.Hot(),
 		stores.Redis(),
 		stores.PostgreSQL(),
 		stores.MariaDB(),
@@ -54,7 +55,7 @@ func main() {
 		}
 		return
 	}
-	quick := flag.Bool("quick", false, "fewer rounds, under 50 seconds in all")
+	quick := flag.Bool("quick", false, "fewer rounds, about a minute in all")
 	only := flag.String("only", "", "suites to run, by name, with commas between; empty: all")
 	out := flag.String("out", ".", "directory for RESULTS.md and the charts")
 	readme := flag.String("readme", "", "file whose performance section is to be written anew")

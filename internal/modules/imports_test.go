@@ -30,6 +30,7 @@ var rules = []rule{
 
 	{pkg: "drivers/memory", own: []string{"slidingttl/driver"}, tests: []string{"slidingttl/..."}, bare: true},
 	{pkg: "drivers/*/*test"},
+	{pkg: "drivers/hot/integration", tests: []string{"slidingttl/...", "drivers/..."}},
 	{pkg: "drivers/*", own: []string{"slidingttl/driver"}, tests: []string{"slidingttl/...", "drivers/memory"}},
 	{pkg: "drivers/...", own: []string{"slidingttl/driver"}},
 

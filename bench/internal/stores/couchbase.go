@@ -27,7 +27,9 @@ func node() runner.Contestant {
 		var port float64
 		_, err = fmt.Sscanf(n.ConnectionString(), "couchbase://127.0.0.1:%f", &port)
 		return func(task) (runner.Sample, error) {
-			return runner.Sample{"port": port, "mutations": float64(n.Counts().Mutations)}, nil
+			c := n.Counts()
+			operations := c.Get + c.LookupIn + c.MutateIn + c.Insert + c.Replace + c.Upsert + c.Touch + c.GetAndTouch
+			return runner.Sample{"port": port, "mutations": float64(c.Mutations), "operations": float64(operations)}, nil
 		}, err
 	})
 }
@@ -44,22 +46,28 @@ var couchbaseContenders = []contender{
 
 type couchbaseGet func(ctx context.Context, key string) (session, error)
 
+// openCollection returns a collection and a driver of it.
+func openCollection(address string) (*gocb.Collection, *couchbase.Driver[session], error) {
+	cluster, err := gocb.Connect(address, gocb.ClusterOptions{Authenticator: gocb.PasswordAuthenticator{
+		Username: couchbasetest.DefaultUsername, Password: couchbasetest.DefaultPassword,
+	}})
+	if err != nil {
+		return nil, nil, err
+	}
+	bucket := cluster.Bucket(couchbasetest.DefaultBucket)
+	if err := bucket.WaitUntilReady(30*time.Second, nil); err != nil {
+		return nil, nil, err
+	}
+	c := bucket.DefaultCollection()
+	d, err := couchbase.New[session](c, nil)
+	return c, d, err
+}
+
 // onCouchbase connects. Documents are put by a store with this slack, and read by it if
 // get is nil. What is written the node counts.
 func onCouchbase(slackPercent time.Duration, opts *slidingttl.Options[session], get func(*gocb.Collection) couchbaseGet) func(context.Context, string) (way, error) {
 	return func(ctx context.Context, address string) (way, error) {
-		cluster, err := gocb.Connect(address, gocb.ClusterOptions{Authenticator: gocb.PasswordAuthenticator{
-			Username: couchbasetest.DefaultUsername, Password: couchbasetest.DefaultPassword,
-		}})
-		if err != nil {
-			return way{}, err
-		}
-		bucket := cluster.Bucket(couchbasetest.DefaultBucket)
-		if err := bucket.WaitUntilReady(30*time.Second, nil); err != nil {
-			return way{}, err
-		}
-		c := bucket.DefaultCollection()
-		d, err := couchbase.New[session](c, nil)
+		c, d, err := openCollection(address)
 		if err != nil {
 			return way{}, err
 		}
@@ -67,11 +75,7 @@ func onCouchbase(slackPercent time.Duration, opts *slidingttl.Options[session], 
 		if err != nil {
 			return way{}, err
 		}
-		w := way{
-			get:   s.Get,
-			put:   func(ctx context.Context, key string) error { return s.Insert(ctx, key, aSession()) },
-			spent: func() spent { return spent{} },
-		}
+		w := way{get: s.Get, put: insert(s), spent: func() spent { return spent{} }}
 		if get != nil {
 			w.get = get(c)
 		}

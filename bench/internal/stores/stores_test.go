@@ -2,6 +2,7 @@ package stores
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/slidingttl/slidingttl/drivers/cosmos/cosmostest"
@@ -87,5 +88,37 @@ func TestSQL(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// Each tier reads the records that the bare client has put, and nearly all of them from memory
+// when it has read them before.
+func TestHot(t *testing.T) {
+	node, dynamodb := couchbasetest.Start(t), dynamodbtest.Start(t)
+	for _, c := range hotContenders() {
+		address := dynamodb.Endpoint
+		if strings.HasSuffix(c.name, "couchbase") {
+			address = node.ConnectionString()
+		}
+		r := &reader{contender: c}
+		if _, err := r.do(task{Address: address, Prefix: "record-", Keys: 50, Readers: 2, Reads: 200}); err != nil {
+			t.Fatalf("%s: %v", c.name, err)
+		}
+		lookups := func() float64 { return float64(node.Counts().LookupIn) }
+		before := lookups()
+		s, err := r.do(task{Readers: 2, Reads: 50})
+		if err != nil {
+			t.Fatalf("%s: %v", c.name, err)
+		}
+		trips := s["trips"] * 100
+		if strings.HasSuffix(c.name, "couchbase") && !strings.HasPrefix(c.name, hotOtter) {
+			trips = lookups() - before
+		}
+		switch bare := strings.HasPrefix(c.name, hotBare); {
+		case bare && strings.HasSuffix(c.name, "couchbase") && trips < 100:
+			t.Errorf("%s: %v trips for 100 reads", c.name, trips)
+		case !bare && trips > 20:
+			t.Errorf("%s: %v trips for 100 reads of what is held", c.name, trips)
+		}
 	}
 }

@@ -60,6 +60,7 @@ type way struct {
 type spent struct {
 	writes                float64
 	readUnits, writeUnits float64
+	trips                 float64
 }
 
 // contender is a way and how it is opened on the store at an address.
@@ -157,6 +158,7 @@ func (r *reader) do(t task) (runner.Sample, error) {
 		"writes":    (cost.writes - spentBefore.writes) / n,
 		"rcu":       (cost.readUnits - spentBefore.readUnits) / n,
 		"wcu":       (cost.writeUnits - spentBefore.writeUnits) / n,
+		"trips":     (cost.trips - spentBefore.trips) / n,
 	}, nil
 }
 

@@ -1,0 +1,28 @@
+package hot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// Check implements driver.Checker: what that of the wrapped driver finds, and that
+// Options.LateDeletes is set.
+func (d *Driver[T]) Check(ctx context.Context, longest time.Duration) error {
+	var late, inner error
+	if !d.opts.LateDeletes {
+		late = &driver.InvalidError{
+			Field: "Options.LateDeletes",
+			Value: "false",
+			Rule: fmt.Sprintf("must be true: what another process deletes is answered here for up to %v longer, so sessions, "+
+				"whose logout must hold everywhere at once, must not be kept in a hot tier", d.bounds.Staleness),
+		}
+	}
+	if d.has.checker != nil {
+		inner = d.has.checker.Check(ctx, longest)
+	}
+	return errors.Join(late, inner)
+}

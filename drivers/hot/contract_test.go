@@ -1,0 +1,44 @@
+package hot_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/slidingttl/slidingttl/drivers/hot"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/drivertest"
+)
+
+// The tier keeps the whole contract but for what it is there for: what others write, or that
+// the store is down, may be seen late. Where a case does either, it is told.
+func TestContract(t *testing.T) {
+	drivertest.Run(t, drivertest.Harness{
+		Bubble: true,
+		Open: func(t testing.TB) *drivertest.Backend {
+			r := newRemote[drivertest.Value](t)
+			h, err := hot.New(r, hot.Bounds{Records: 100, Staleness: 365 * 24 * time.Hour}, &hot.Options{LateDeletes: true})
+			ok(t, "New", err)
+			told := func(do func() func()) func() func() {
+				return func() func() { h.ForgetAll(); return do() }
+			}
+			return &drivertest.Backend{
+				Driver: h,
+				Plant: func(ctx context.Context, key string, v drivertest.Value, life driver.Life) error {
+					defer h.Forget(key)
+					return r.plant(ctx, key, v, life)
+				},
+				Fail: told(r.fail),
+				Own:  func(err error) bool { return errors.Is(err, errDown) },
+				Hang: told(r.hang),
+			}
+		},
+		Lacks: map[drivertest.Feature]string{
+			drivertest.Local:   "reads by Load would pass by what is held",
+			drivertest.Copies:  "a value is handed out as it is held",
+			drivertest.Malform: "the store holds a life as two numbers, whoever writes it",
+			drivertest.Mender:  "so there is nothing to mend",
+		},
+	})
+}

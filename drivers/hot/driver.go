@@ -1,0 +1,75 @@
+package hot
+
+import (
+	"time"
+
+	"github.com/maypok86/otter/v2/stats"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// Driver is a driver over another that holds what was read. It has the optional
+// capabilities that the other has, but for driver.Local, and is a driver.Latest and a
+// driver.Checker: see [Driver.As]. All methods are safe for concurrent use. It holds no
+// resources but memory: the wrapped driver stays the caller's to close.
+type Driver[T any] struct {
+	inner  driver.Driver[T]
+	has    capabilities[T]
+	stale  bool // reads of inner may be, other than by driver.GetLatest
+	bounds Bounds
+	opts   Options
+	now    func() time.Time
+	tier   *tier[T]
+	reads  *stats.Counter
+}
+
+// New returns a driver over d. opts may be nil; it is copied. New does no I/O and starts
+// nothing. An argument that breaks its rule is a *driver.InvalidError.
+func New[T any](d driver.Driver[T], b Bounds, opts *Options) (*Driver[T], error) {
+	if d == nil {
+		return nil, &driver.InvalidError{Field: "driver", Value: "nil", Rule: "is required"}
+	}
+	if err := b.validate(); err != nil {
+		return nil, err
+	}
+	var o Options
+	if opts != nil {
+		o = *opts
+	}
+	t, err := newTier[T](b)
+	if err != nil {
+		return nil, err
+	}
+	h := &Driver[T]{inner: d, has: capabilitiesOf(d), bounds: b, opts: o, now: time.Now, tier: t, reads: stats.NewCounter()}
+	_, h.stale = driver.As[driver.Latest[T]](d)
+	switch {
+	case o.Now != nil:
+		h.now = o.Now
+	case h.has.clock != nil:
+		h.now = h.has.clock.Now
+	}
+	return h, nil
+}
+
+// Resolution implements driver.Driver: that of the wrapped driver.
+func (d *Driver[T]) Resolution() time.Duration { return d.inner.Resolution() }
+
+// Forget makes the next read of key go to the store: for whoever is told that another
+// process has written or deleted it. A read that is under way is not held.
+func (d *Driver[T]) Forget(key string) { d.tier.forget(key) }
+
+// ForgetAll is Forget for all keys: for whoever may have missed being told.
+func (d *Driver[T]) ForgetAll() { d.tier.forgetAll() }
+
+// Stats is what a Driver has done and holds.
+type Stats struct {
+	Hits    uint64 // reads that were answered from memory, by key
+	Misses  uint64 // reads by key that went to the store, or joined one that did
+	Records int    // that are held, those that are past their time included
+}
+
+// Stats returns what has been done so far, and what is held.
+func (d *Driver[T]) Stats() Stats {
+	s := d.reads.Snapshot()
+	return Stats{Hits: s.Hits, Misses: s.Misses, Records: d.tier.held.EstimatedSize()}
+}

@@ -1,0 +1,15 @@
+module github.com/slidingttl/slidingttl/drivers/hot
+
+go 1.26.0
+
+require (
+	github.com/maypok86/otter/v2 v2.4.0
+	github.com/slidingttl/slidingttl v0.1.0
+	go.uber.org/goleak v1.3.0
+)
+
+require (
+	github.com/sony/gobreaker/v2 v2.4.0 // indirect
+	golang.org/x/sync v0.24.0 // indirect
+	golang.org/x/time v0.16.0 // indirect
+)

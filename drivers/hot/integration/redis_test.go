@@ -1,0 +1,158 @@
+package integration
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"go.uber.org/goleak"
+
+	"github.com/slidingttl/slidingttl/drivers/hot"
+	"github.com/slidingttl/slidingttl/drivers/redis"
+	"github.com/slidingttl/slidingttl/drivers/redis/redistest"
+	"github.com/slidingttl/slidingttl/slidingttl"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/drivertest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func ok(t testing.TB, what string, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+}
+
+// bounds hold for longer than any test lasts: what is seen in time was pushed.
+var bounds = hot.Bounds{Records: 1000, Staleness: 24 * time.Hour}
+
+// The contract holds over Redis where the tier is told of what others write, and that the
+// server is down, in place of being late.
+func TestContract(t *testing.T) {
+	drivertest.Run(t, drivertest.Harness{
+		Parallel: true,
+		Open: func(t testing.TB) *drivertest.Backend {
+			server := redistest.StartVirtual(t)
+			proxy := redistest.NewProxy(t)
+			client := redistest.NewClient(t, proxy.Option(server.Option()))
+			inner, err := redis.New[drivertest.Value](client, &redis.Options{MaxSkew: 1e6 * time.Hour})
+			ok(t, "redis.New", err)
+			h, err := hot.New(inner, bounds, &hot.Options{LateDeletes: true, Now: server.Now})
+			ok(t, "hot.New", err)
+			return &drivertest.Backend{
+				Driver: h,
+				Now:    server.Now,
+				Wait: func(by time.Duration) {
+					server.Advance(by)
+					ok(t, "Check", inner.Check(context.Background(), 0)) // asks for the time
+				},
+				Plant: func(ctx context.Context, key string, v drivertest.Value, life driver.Life) error {
+					defer h.Forget(key)
+					return plant(ctx, client, key, v, life)
+				},
+				Malform: func(ctx context.Context, key string, _ drivertest.Value) error {
+					defer h.Forget(key)
+					return client.Do(ctx, client.B().Set().Key(key).Value("\x00sl1 yesterday...... 000000000000000 0000000000000000 {}").Build()).Error()
+				},
+				Fail: func() func() {
+					h.ForgetAll()
+					server.Fail("BUSY doing nothing")
+					return func() { server.Fail("") }
+				},
+				Own: func(err error) bool {
+					var answer *rueidis.RedisError
+					return errors.As(err, &answer) && strings.HasPrefix(answer.Error(), "BUSY")
+				},
+				Hang: func() func() {
+					h.ForgetAll()
+					return proxy.Hang()
+				},
+			}
+		},
+		Lacks: map[drivertest.Feature]string{
+			drivertest.Local:  "the store is a server",
+			drivertest.Copies: "a value is handed out as it is held",
+			drivertest.Mender: "a header is the driver's own, and of no other form",
+		},
+	})
+}
+
+// plant writes a record as another program would.
+func plant(ctx context.Context, client rueidis.Client, key string, v drivertest.Value, life driver.Life) error {
+	value, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	text := string(value)
+	if life.CreatedAt != 0 {
+		text = fmt.Sprintf("\x00sl1 %015d %015d %016x %s", life.CreatedAt, life.ExpiresAt, 0, text)
+	}
+	set := client.B().Set().Key(key).Value(text)
+	if life.ExpiresAt == 0 {
+		return client.Do(ctx, set.Build()).Error()
+	}
+	return client.Do(ctx, set.PxatMillisecondsTimestamp(int64(life.ExpiresAt)).Build()).Error()
+}
+
+// announced is a tier that tells when it has forgotten.
+type announced struct {
+	*hot.Driver[string]
+	forgot chan string
+}
+
+func (a announced) Forget(key string) {
+	a.Driver.Forget(key)
+	a.forgot <- key
+}
+
+// A deletion by another process is pushed, and seen from then on, though what was held was
+// good for a day.
+func TestPushed(t *testing.T) {
+	server := redistest.Start(t)
+	policy := slidingttl.Policy{IdleGrace: time.Hour, MaxLifetime: 24 * time.Hour, Slack: 10 * time.Minute}
+	open := func(d driver.Driver[string]) *slidingttl.Store[string] {
+		s, err := slidingttl.New(d, policy, nil)
+		ok(t, "slidingttl.New", err)
+		t.Cleanup(func() { ok(t, "Close", s.Close(context.Background())) })
+		return s
+	}
+	var pushed redis.Invalidations
+	opts := &redis.Options{Prefix: "link:"}
+	inner, err := redis.New[string](redistest.NewClient(t, pushed.Track(server.Option())), opts)
+	ok(t, "redis.New", err)
+	h, err := hot.New(inner, bounds, nil)
+	ok(t, "hot.New", err)
+	tier := announced{h, make(chan string, 100)}
+	pushed.Tell(opts.Prefix, tier)
+	plain, err := redis.New[string](server.Client(t), opts)
+	ok(t, "redis.New", err)
+	here, elsewhere := open(h), open(plain)
+
+	ok(t, "Insert", elsewhere.Insert(t.Context(), "a", "kept"))
+	for range 10 {
+		if v, err := here.Get(t.Context(), "a"); err != nil || v != "kept" {
+			t.Fatalf("Get: %q, %v", v, err)
+		}
+	}
+	if s := h.Stats(); s.Misses != 1 || s.Hits != 9 {
+		t.Errorf("%+v; want 1 miss and 9 hits", s)
+	}
+	ok(t, "Delete elsewhere", elsewhere.Delete(t.Context(), "a"))
+	select {
+	case key := <-tier.forgot:
+		if key != "a" {
+			t.Errorf("told of %q; want %q", key, "a")
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("not told")
+	}
+	if v, err := here.Get(t.Context(), "a"); !errors.Is(err, slidingttl.ErrNotFound) {
+		t.Errorf("Get after the push: %q, %v", v, err)
+	}
+}

@@ -1,0 +1,100 @@
+package hot
+
+import (
+	"context"
+	"errors"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// Get implements driver.Driver: no trip if the record is held, else one. See the package's
+// comment for how old the answer may be.
+func (d *Driver[T]) Get(ctx context.Context, key string) (driver.Entry[T], error) {
+	if err := ctx.Err(); err != nil {
+		return driver.Entry[T]{}, err
+	}
+	if r := d.hit(key); r != nil {
+		return r.Entry, nil
+	}
+	return d.load(ctx, key)
+}
+
+// hit returns the live record that is held under key, nil if there is none, and counts.
+func (d *Driver[T]) hit(key string) *record[T] {
+	r := d.tier.get(key)
+	if r != nil && r.Alive(driver.Floor(d.now())) {
+		d.reads.RecordHits(1)
+		return r
+	}
+	d.reads.RecordMisses(1)
+	return nil
+}
+
+// Latest implements driver.Latest: a read of the store, whatever is held.
+func (d *Driver[T]) Latest(ctx context.Context, key string) (driver.Entry[T], error) {
+	return d.latest(ctx, key, d.tier.mark())
+}
+
+// GetMulti implements driver.BatchGetter: one call of the wrapped driver's for the keys that
+// are not held.
+func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]driver.Entry[T], error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	found := make(map[string]driver.Entry[T], len(keys))
+	asked := make(map[string]bool, len(keys))
+	var missing []string
+	var places []int // of missing, in keys
+	for i, key := range keys {
+		if asked[key] {
+			continue
+		}
+		asked[key] = true
+		if r := d.hit(key); r != nil {
+			found[key] = r.Entry
+			continue
+		}
+		missing, places = append(missing, key), append(places, i)
+	}
+	if len(missing) == 0 {
+		return found, nil
+	}
+	since := d.tier.mark()
+	read, err := driver.GetMulti(ctx, d.inner, missing)
+	for key, e := range read {
+		found[key] = e
+		if !d.stale {
+			d.tier.read(key, e, since)
+		}
+	}
+	return found, placed(err, places)
+}
+
+// placed is err, of a call for keys that stand at these places of another.
+func placed(err error, places []int) error {
+	var failed driver.KeyErrors
+	if !errors.As(err, &failed) {
+		return err
+	}
+	moved := make(driver.KeyErrors, len(failed))
+	for i, one := range failed {
+		moved[i] = &driver.KeyError{Index: places[one.Index], Err: one.Err}
+	}
+	return moved.Err()
+}
+
+// ReadTouch implements driver.ReadToucher: the trip of the wrapped driver's, for a touch that
+// is due has to be made in any case.
+func (d *Driver[T]) ReadTouch(ctx context.Context, key string, known *driver.Meta, a driver.Access, now driver.Instant) (driver.Entry[T], bool, error) {
+	since := d.tier.mark()
+	e, touched, err := d.has.readToucher.ReadTouch(ctx, key, known, a, now)
+	switch {
+	case err == nil && touched:
+		d.tier.wrote(key, e, since)
+	case err == nil && !d.stale:
+		d.tier.read(key, e, since)
+	case errors.Is(err, driver.ErrNotFound):
+		d.tier.absent(key)
+	}
+	return e, touched, err
+}
