@@ -20,12 +20,14 @@ import (
 
 // configurations are the ways to keep a record, each held to the whole contract.
 var configurations = map[string]couchbase.Options{
-	"xattr":   {},
-	"path":    {CreatedPath: "app.ttl.born"},
-	"body":    {CreatedIn: couchbase.Body},
-	"field":   {CreatedIn: couchbase.Body, CreatedPath: "bornAt"},
-	"coded":   {Transcoder: prefixed{}},
-	"durable": {Durability: gocb.DurabilityLevelMajority},
+	"xattr":             {},
+	"path":              {CreatedPath: "app.ttl.born"},
+	"body":              {CreatedIn: couchbase.Body},
+	"field":             {CreatedIn: couchbase.Body, CreatedPath: "bornAt"},
+	"coded":             {Transcoder: prefixed{}},
+	"durable":           {Durability: gocb.DurabilityLevelMajority},
+	"retaining":         {Retain: time.Hour},
+	"retaining in body": {CreatedIn: couchbase.Body, Retain: time.Hour},
 }
 
 // prefixed stores values as documents that are not JSON, though their flags say so.
@@ -163,6 +165,13 @@ func backend(t testing.TB, c *gocb.Collection, opts couchbase.Options) *driverte
 				gocb.UpsertSpec(path, form, &gocb.UpsertSpecOptions{IsXattr: xattr}),
 			}, &gocb.MutateInOptions{PreserveExpiry: true, Context: ctx})
 			return err
+		},
+		Retain: func(retain time.Duration) driver.Driver[drivertest.Value] {
+			opts := opts
+			opts.Retain = retain
+			d, err := couchbase.New[drivertest.Value](c, &opts)
+			ok(t, "New", err)
+			return d
 		},
 		Again: func() driver.Driver[drivertest.Value] {
 			again, err := couchbase.New[drivertest.Value](c, &opts)
