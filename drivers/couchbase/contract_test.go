@@ -20,14 +20,12 @@ import (
 
 // configurations are the ways to keep a record, each held to the whole contract.
 var configurations = map[string]couchbase.Options{
-	"xattr":             {},
-	"path":              {CreatedPath: "app.ttl.born"},
-	"body":              {CreatedIn: couchbase.Body},
-	"field":             {CreatedIn: couchbase.Body, CreatedPath: "bornAt"},
-	"coded":             {Transcoder: prefixed{}},
-	"durable":           {Durability: gocb.DurabilityLevelMajority},
-	"retaining":         {Retain: time.Hour},
-	"retaining in body": {CreatedIn: couchbase.Body, Retain: time.Hour},
+	"xattr":   {},
+	"path":    {CreatedPath: "app.ttl.born", Retain: time.Hour},
+	"body":    {CreatedIn: couchbase.Body},
+	"field":   {CreatedIn: couchbase.Body, CreatedPath: "bornAt", Retain: time.Hour},
+	"coded":   {Transcoder: prefixed{}},
+	"durable": {Durability: gocb.DurabilityLevelMajority},
 }
 
 // prefixed stores values as documents that are not JSON, though their flags say so.

@@ -69,7 +69,7 @@ func (d *Driver[T]) Get(ctx context.Context, key string) (driver.Entry[T], error
 			return e, err
 		}
 	}
-	r, err := d.settle(res, created, getStampAt)
+	r, err := d.record(res, created, getStampAt)
 	if err != nil {
 		return e, err
 	}
@@ -116,12 +116,12 @@ func (d *Driver[T]) peeked(res *gocb.LookupInResult) (peeked, error) {
 		}
 		created, bad = d.created.parse(raw)
 	}
-	r, err := d.settle(res, created, peekStampAt)
+	r, err := d.record(res, created, peekStampAt)
 	return r, errors.Join(bad, err)
 }
 
-// settle tells the record that was looked up, with the stamp at that place.
-func (d *Driver[T]) settle(res *gocb.LookupInResult, created driver.Instant, stampAt uint) (peeked, error) {
+// record tells the record that was looked up, with the stamp at that place.
+func (d *Driver[T]) record(res *gocb.LookupInResult, created driver.Instant, stampAt uint) (peeked, error) {
 	until, err := expiresAt(res)
 	if err != nil {
 		return peeked{}, err
@@ -130,7 +130,7 @@ func (d *Driver[T]) settle(res *gocb.LookupInResult, created driver.Instant, sta
 	if err != nil {
 		return peeked{}, err
 	}
-	return d.created.settle(until, created, stamp, driver.Version(res.Cas()))
+	return d.created.record(until, created, stamp, driver.Version(res.Cas()))
 }
 
 func (d *Driver[T]) lookup(ctx context.Context, key string, specs []gocb.LookupInSpec) (*gocb.LookupInResult, error) {

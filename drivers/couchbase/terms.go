@@ -87,9 +87,9 @@ type peeked struct {
 	until driver.Instant // the document's expiry
 }
 
-// settle tells a record from what was read of its document: its expiry, created_at if that
+// record tells a record from what was read of its document: its expiry, created_at if that
 // is in the body, the stamp and the CAS.
-func (p place) settle(until, created driver.Instant, stamp []byte, cas driver.Version) (peeked, error) {
+func (p place) record(until, created driver.Instant, stamp []byte, cas driver.Version) (peeked, error) {
 	r := peeked{Meta: driver.Meta{Life: driver.Life{CreatedAt: created, ExpiresAt: until}, Version: cas}, until: until}
 	if len(stamp) == 0 || string(stamp) == "null" {
 		return r, nil
