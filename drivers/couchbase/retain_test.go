@@ -1,6 +1,7 @@
 package couchbase_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -156,6 +157,54 @@ func TestCheckFindsMaxTTLBelowRetain(t *testing.T) {
 		}
 		if !errors.Is(err, driver.ErrInvalid) {
 			t.Errorf("Retain of %v: %v; want %v", retain, err, driver.ErrInvalid)
+		}
+	}
+}
+
+// plainly is a repository by gocb alone.
+type plainly struct{ c *gocb.Collection }
+
+func (r plainly) Get(_ context.Context, id string) (p profile, err error) {
+	res, err := r.c.Get(id, nil)
+	if err == nil {
+		err = res.Content(&p)
+	}
+	return p, err
+}
+
+func (r plainly) Upsert(_ context.Context, id string, p profile) error {
+	_, err := r.c.Upsert(id, p, nil)
+	return err
+}
+
+// What a wrapped repository saves over a record that died and is retained lives, and what it
+// still returns of the dead is not found.
+func TestWrappedOverTheRetained(t *testing.T) {
+	f := open(t)
+	s := newStore(t, f, newDriver[profile](t, f, &couchbase.Options{Retain: 30 * day}), idleHour, nil)
+	w, err := slidingttl.Wrap(plainly{f.c}, s, func(id string) string { return id }, nil)
+	ok(t, "Wrap", err)
+	for life := range 3 {
+		ok(t, "Upsert", w.Upsert(t.Context(), "k", profile{Count: life}))
+		born := driver.Floor(f.Now())
+		for range 13 { // to its cap
+			e, err := s.Peek(t.Context(), "k")
+			ok(t, "Peek", err)
+			if e.CreatedAt != born || e.Value.Count != life {
+				t.Fatalf("life %d: %+v; want created_at %d", life, e, born)
+			}
+			f.Advance(55 * time.Minute)
+			_, err = w.Get(t.Context(), "k")
+			ok(t, "Get", err)
+		}
+		f.Advance(2 * time.Hour)
+		if p, err := w.Get(t.Context(), "k"); !errors.Is(err, slidingttl.ErrNotFound) {
+			t.Errorf("Get of the dead: %+v, %v", p, err)
+		}
+		past, err := s.History(t.Context(), "k")
+		ok(t, "History", err)
+		if past.Cause != slidingttl.ReadDiedOfAge || past.Value.Count != life {
+			t.Errorf("History is %+v", past)
 		}
 	}
 }
