@@ -43,7 +43,7 @@ func TestRetained(t *testing.T) {
 			out, _ := command(t, 0, "audit", uri, "--policy", thirty)
 			contains(t, out, "2 records looked at", "slides 1", "retained 1", "dead 0")
 			out, _ = command(t, 4, "inspect", uri, "retained", "--policy", thirty)
-			contains(t, out, "it expired 48h0m")
+			contains(t, out, "not alive: it expired")
 			out, _ = command(t, 0, "reap", uri, "--policy", thirty, "--expired", "--apply")
 			contains(t, out, "dead, and retained by the store 1")
 			out, _ = command(t, 0, "reap", uri, "--policy", thirty, "--retained", "--apply")
