@@ -44,6 +44,7 @@ func suites() []runner.Suite {
 		stores.MariaDB(),
 		stores.SQLite(),
 		rows.Suite(),
+		stores.Retain(),
 	}
 }
 

@@ -64,7 +64,8 @@
 //	Keep        the value was read by other means; waits only as a read does
 //	TouchEntry  the value was read by Peek, and is now to count
 //
-// Upsert and Update are accesses too. Peek, PeekMulti and Insert are not.
+// Upsert and Update are accesses too. Peek, PeekMulti and Insert are not, and neither is
+// [Store.History], which reads what has died, where the backing store still holds it.
 //
 // # The way of a read
 //

@@ -16,6 +16,9 @@ var (
 	// ErrExists says that Insert found a live record.
 	ErrExists = errors.New("exists already")
 
+	// ErrAlive says that History found a live record.
+	ErrAlive = errors.New("record is alive")
+
 	// ErrConflict says that a write lost too many races for its record. Nothing
 	// was written.
 	ErrConflict = driver.ErrConflict
@@ -98,6 +101,7 @@ var misses = map[string]*Error{}
 const (
 	opGet         = "get"
 	opPeek        = "peek"
+	opHistory     = "history"
 	opGetMulti    = "get multi"
 	opUpsert      = "upsert"
 	opUpsertMulti = "upsert multi"
@@ -112,7 +116,7 @@ const (
 )
 
 func init() {
-	for _, op := range []string{opGet, opPeek, opUpdate, opTouch} {
+	for _, op := range []string{opGet, opPeek, opHistory, opUpdate, opTouch} {
 		misses[op] = &Error{Op: op, Err: ErrNotFound}
 	}
 }

@@ -234,9 +234,5 @@ func (s *Store[T]) cause(key string, l *look[T]) ReadOutcome {
 		}
 		l.rules, _ = s.rulesOf(key, nil)
 	}
-	limit := l.rules.limit(was.CreatedAt)
-	if was.CreatedAt != 0 && (was.ExpiresAt == 0 || was.ExpiresAt >= limit || limit <= now) {
-		return ReadDiedOfAge
-	}
-	return ReadDiedIdle
+	return l.rules.cause(was.Life, now)
 }

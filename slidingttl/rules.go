@@ -80,6 +80,15 @@ func (r *rules) alive(l driver.Life, now driver.Instant) bool {
 	return l.Alive(now) && (l.CreatedAt == 0 || r.limit(l.CreatedAt) > now)
 }
 
+// cause is what a record with life l, which is not alive at now, died of.
+func (r *rules) cause(l driver.Life, now driver.Instant) ReadOutcome {
+	limit := r.limit(l.CreatedAt)
+	if l.CreatedAt != 0 && (l.ExpiresAt == 0 || l.ExpiresAt >= limit || limit <= now) {
+		return ReadDiedOfAge
+	}
+	return ReadDiedIdle
+}
+
 // settled reports whether life l is alive at the time and needs no touch for an
 // access then. It may say no of some that are both.
 func (r *rules) settled(l driver.Life, at driver.Instant) bool {

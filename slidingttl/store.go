@@ -19,8 +19,8 @@ type Instant = driver.Instant
 // Store keeps records of type T alive by access. Its methods are safe for
 // concurrent use.
 //
-// Errors are an *[Error] around [ErrNotFound], [ErrExists], [ErrConflict],
-// [ErrForeign], [ErrInvalid], [ErrAmbiguous] or the backing store's own. A
+// Errors are an *[Error] around [ErrNotFound], [ErrExists], [ErrAlive],
+// [ErrConflict], [ErrForeign], [ErrInvalid], [ErrAmbiguous] or the backing store's own. A
 // context's error passes unchanged. An error leaves the record as it was, but for
 // ErrAmbiguous.
 type Store[T any] struct {

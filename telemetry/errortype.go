@@ -22,6 +22,7 @@ var classes = []struct {
 	{slidingttl.ErrFull, "full"},
 	{slidingttl.ErrForeign, "foreign"},
 	{slidingttl.ErrExists, "exists"},
+	{slidingttl.ErrAlive, "alive"},
 	{slidingttl.ErrConflict, "conflict"},
 	{slidingttl.ErrNotFound, "not_found"},
 	{slidingttl.ErrInvalid, "invalid"},

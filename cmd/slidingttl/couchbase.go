@@ -15,7 +15,7 @@ import (
 
 var couchbaseKind = kind{
 	schemes:     []string{"couchbase", "couchbases"},
-	form:        "couchbase://host/bucket[/scope/collection]",
+	form:        "couchbase://host/bucket[/scope/collection][?retain=D]",
 	credentials: "set SLIDINGTTL_COUCHBASE_USER and SLIDINGTTL_COUCHBASE_PASSWORD",
 	open:        openCouchbase,
 }
@@ -35,6 +35,9 @@ func openCouchbase(ctx context.Context, u *url.URL, l layout) (*store, error) {
 	opts := couchbase.Options{CreatedPath: names.CreatedAt}
 	var err error
 	if opts.CreatedIn, err = choice("created_in", names.CreatedIn, map[string]couchbase.Place{"xattr": couchbase.Xattr, "body": couchbase.Body}); err != nil {
+		return nil, err
+	}
+	if opts.Retain, err = retention(u); err != nil {
 		return nil, err
 	}
 	path := strings.Split(strings.Trim(u.Path, "/"), "/")

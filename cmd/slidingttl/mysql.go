@@ -16,7 +16,7 @@ import (
 
 var mysqlKind = kind{
 	schemes:     []string{"mysql", "mariadb"},
-	form:        "mysql://[user@]host[:port]/database?table=T[&tls=true], or mysql:///database?socket=/path&table=T",
+	form:        "mysql://[user@]host[:port]/database?table=T[&tls=true&retain=D], or mysql:///database?socket=/path&table=T",
 	credentials: "set MYSQL_PWD",
 	open:        openMySQL,
 }
@@ -45,5 +45,5 @@ func openMySQL(_ context.Context, u *url.URL, l layout) (*store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errUsage, err)
 	}
-	return openTable(stdsql.OpenDB(connector), sql.MySQL, table, l)
+	return table.open(stdsql.OpenDB(connector), sql.MySQL, l)
 }

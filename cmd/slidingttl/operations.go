@@ -176,7 +176,7 @@ func (a *app) reap() *cobra.Command {
 	var policy policyFlags
 	var write writeFlags
 	var grace string
-	var expired bool
+	var expired, retained bool
 	c := &cobra.Command{
 		Use:   "reap STORE",
 		Short: "Remove the dead that the store will not remove",
@@ -186,7 +186,7 @@ func (a *app) reap() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			o := upkeep.ReapOptions{Expired: expired}
+			o := upkeep.ReapOptions{Expired: expired, Retained: retained}
 			if o.Grace, err = duration("grace", grace); err != nil {
 				return err
 			}
@@ -203,6 +203,7 @@ func (a *app) reap() *cobra.Command {
 	policy.flags(c, "", "the policy")
 	write.flags(c)
 	c.Flags().StringVar(&grace, "grace", "1h", "how long a record must have been dead")
+	c.Flags().BoolVar(&retained, "retained", false, "remove also what the store was told to retain for longer")
 	c.Flags().BoolVar(&expired, "expired", false, "remove also what the store would remove by itself")
 	return c
 }

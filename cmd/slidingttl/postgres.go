@@ -13,7 +13,7 @@ import (
 
 var postgresKind = kind{
 	schemes:     []string{"postgres", "postgresql"},
-	form:        "postgres://[user@]host[:port]/database?table=[schema.]T",
+	form:        "postgres://[user@]host[:port]/database?table=[schema.]T[&retain=D]",
 	credentials: "set PGPASSWORD, or PGPASSFILE",
 	open:        openPostgres,
 }
@@ -27,5 +27,5 @@ func openPostgres(_ context.Context, u *url.URL, l layout) (*store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errUsage, err)
 	}
-	return openTable(stdlib.OpenDB(*connect), sql.PostgreSQL, table, l)
+	return table.open(stdlib.OpenDB(*connect), sql.PostgreSQL, l)
 }

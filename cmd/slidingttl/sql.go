@@ -3,6 +3,7 @@ package main
 import (
 	stdsql "database/sql"
 	"net/url"
+	"time"
 
 	"github.com/slidingttl/slidingttl/drivers/sql"
 )
@@ -21,12 +22,19 @@ type sqlLayout struct {
 
 var timeTypes = map[string]sql.TimeType{"millis": sql.Millis, "timestamp": sql.Timestamp, "datetime": sql.DateTime}
 
-// openTable opens the table that u names and db holds, and closes db with it.
-func openTable(db *stdsql.DB, dialect sql.Dialect, table string, l layout) (*store, error) {
+// sqlTable is what a URI says of a table.
+type sqlTable struct {
+	name   string
+	retain time.Duration
+}
+
+// open opens the table that db holds, and closes db with it.
+func (t sqlTable) open(db *stdsql.DB, dialect sql.Dialect, l layout) (*store, error) {
 	opts, err := l.table()
 	if err == nil {
 		var d *sql.Driver[[]any]
-		if d, err = sql.New(db, dialect, table, opts); err == nil {
+		opts.Retain = t.retain
+		if d, err = sql.New(db, dialect, t.name, opts); err == nil {
 			return storeOf[[]any](d, func() { _ = db.Close() }), nil
 		}
 	}
@@ -64,11 +72,11 @@ func (l layout) table() (*sql.Options[[]any], error) {
 	return o, nil
 }
 
-// tableOf takes the table's name out of u.
-func tableOf(u *url.URL) (string, error) {
-	table := parameter(u, "table")
-	if table == "" {
-		return "", errForm
+// tableOf takes the table out of u.
+func tableOf(u *url.URL) (t sqlTable, err error) {
+	if t.name = parameter(u, "table"); t.name == "" {
+		return t, errForm
 	}
-	return table, nil
+	t.retain, err = retention(u)
+	return t, err
 }

@@ -12,7 +12,7 @@ import (
 
 var sqliteKind = kind{
 	schemes:     []string{"sqlite"},
-	form:        "sqlite:path/to/file.db?table=T",
+	form:        "sqlite:path/to/file.db?table=T[&retain=D]",
 	credentials: "protect the file instead: SQLite knows no passwords",
 	open:        openSQLite,
 }
@@ -31,5 +31,5 @@ func openSQLite(_ context.Context, u *url.URL, l layout) (*store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return openTable(db, sql.SQLite, table, l)
+	return table.open(db, sql.SQLite, l)
 }

@@ -11,6 +11,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -131,6 +132,17 @@ func revealed(u *url.URL) bool {
 		}
 	}
 	return false
+}
+
+// retention takes the parameter "retain" out of u: how long the drivers of the store have
+// it retain the dead.
+func retention(u *url.URL) (time.Duration, error) {
+	text := parameter(u, "retain")
+	d, err := duration("retain", text)
+	if err != nil {
+		return 0, fmt.Errorf("%w: retain is %q in the store's URI: must be a duration such as 30d or 12h", errUsage, text)
+	}
+	return d, nil
 }
 
 // parameter takes the one of that name out of u.

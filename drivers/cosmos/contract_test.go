@@ -78,6 +78,7 @@ func TestContract(t *testing.T) {
 					drivertest.Local:       "the store is across a network",
 					drivertest.Clock:       "Cosmos DB tells its time in whole seconds, which is coarser than clocks are apart",
 					drivertest.Mender:      "not built: a touch brings what it reads into the usual form",
+					drivertest.Retain:      "not built yet",
 					drivertest.ReadToucher: "a read and a touch are two requests",
 				},
 			})

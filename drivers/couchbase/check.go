@@ -27,7 +27,7 @@ const (
 
 // Check implements driver.Checker. It looks for what makes Couchbase keep a record
 // shorter than a write asks: the maxTTL of the collection, or else of the bucket,
-// silently caps every expiry that is further away.
+// silently caps every expiry that is further away, and with it an Options.Retain.
 //
 // Without Options.ProbeKey it reads these settings from the management service, which
 // the user must be allowed to. With ProbeKey it needs no more than the driver itself:
@@ -39,10 +39,11 @@ const (
 // Each thing found wrong is a *driver.InvalidError that names the setting, its value
 // and the least it should be. Anything that kept Check from looking is joined to them.
 func (d *Driver[T]) Check(ctx context.Context, longest time.Duration) error {
-	asked := driver.Ceil(time.Now()).Add(longest)
+	asked := driver.Ceil(time.Now()).Add(longest).Add(d.opts.Retain)
 	if _, err := expiry(asked); err != nil {
 		return err
 	}
+	longest += d.opts.Retain
 	if d.opts.ProbeKey != "" {
 		return d.probe(ctx, longest)
 	}

@@ -21,9 +21,9 @@ import (
 // configurations are the ways to keep a record, each held to the whole contract.
 var configurations = map[string]couchbase.Options{
 	"xattr":   {},
-	"path":    {CreatedPath: "app.ttl.born"},
+	"path":    {CreatedPath: "app.ttl.born", Retain: time.Hour},
 	"body":    {CreatedIn: couchbase.Body},
-	"field":   {CreatedIn: couchbase.Body, CreatedPath: "bornAt"},
+	"field":   {CreatedIn: couchbase.Body, CreatedPath: "bornAt", Retain: time.Hour},
 	"coded":   {Transcoder: prefixed{}},
 	"durable": {Durability: gocb.DurabilityLevelMajority},
 }
@@ -163,6 +163,13 @@ func backend(t testing.TB, c *gocb.Collection, opts couchbase.Options) *driverte
 				gocb.UpsertSpec(path, form, &gocb.UpsertSpecOptions{IsXattr: xattr}),
 			}, &gocb.MutateInOptions{PreserveExpiry: true, Context: ctx})
 			return err
+		},
+		Retain: func(retain time.Duration) driver.Driver[drivertest.Value] {
+			opts := opts
+			opts.Retain = retain
+			d, err := couchbase.New[drivertest.Value](c, &opts)
+			ok(t, "New", err)
+			return d
 		},
 		Again: func() driver.Driver[drivertest.Value] {
 			again, err := couchbase.New[drivertest.Value](c, &opts)

@@ -29,6 +29,13 @@
 // log do not see the writes (its tracer does: a write is a dispatch span below
 // Options.ParentSpan).
 //
+// # Retention
+//
+// With [Options].Retain the document's expiry is later than the record's. Both then stand
+// in the xattr that each touch writes anyway, [created_at, expiry, document's expiry], and
+// the record's counts for as long as the document has the one that is beside it: it belongs
+// to the write that gave that. A driver without Retain reads it too.
+//
 // # Versions and races
 //
 // The version of a record is its CAS, which a touch changes too. Each write but

@@ -3,6 +3,7 @@ package couchbase
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -26,13 +27,17 @@ func (d *Driver[T]) Mend(ctx context.Context, key string, apply bool) (string, e
 	if err != nil {
 		return "", err
 	}
-	raw, err := d.rawCreatedAt(res, peekCreatedAt)
+	_, bad := d.peeked(res)
+	if bad == nil || !errors.Is(bad, driver.ErrInvalid) {
+		return "", bad
+	}
+	at := uint(peekStampAt)
+	if d.created.body {
+		at = peekCreatedAt
+	}
+	raw, err := d.raw(res, at)
 	if err != nil {
 		return "", err
-	}
-	_, bad := d.created.parse(raw)
-	if bad == nil {
-		return "", nil
 	}
 	created, ok := meant(raw)
 	if !ok {
@@ -48,11 +53,13 @@ func (d *Driver[T]) Mend(ctx context.Context, key string, apply bool) (string, e
 	case driver.Version(res.Cas()) == lockedVersion:
 		return "", fmt.Errorf("%w: %w", driver.ErrLocked, gocb.ErrDocumentLocked)
 	}
-	at, err := expiry(expires)
+	// The document's expiry stays, and with it what the stamp says beside a created_at in
+	// the body.
+	until, err := expiry(expires)
 	if err != nil {
 		return "", err
 	}
-	p, err := d.mutateIn(ctx, key, mutation{cas: res.Cas(), expiry: at, ops: []gocbcore.SubDocOp{d.created.set(created)}})
+	p, err := d.mutateIn(ctx, key, mutation{cas: res.Cas(), expiry: until, ops: []gocbcore.SubDocOp{d.created.set(created)}})
 	if err != nil {
 		return "", err
 	}

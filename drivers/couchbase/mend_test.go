@@ -2,6 +2,7 @@ package couchbase
 
 import (
 	"testing"
+	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
@@ -44,5 +45,9 @@ func TestLive(t *testing.T) {
 	var d Driver[int]
 	if got, want := d.Live("u`x", 1767225600999), "(META(`u``x`).expiration = 0 OR META(`u``x`).expiration > 1767225600)"; got != want {
 		t.Errorf("Live is %s; want %s", got, want)
+	}
+	d.opts.Retain, d.created = time.Hour, place{path: "app.ttl"}
+	if got, want := d.Live("u", 1767225600999), "(META(`u`).expiration = 0 OR CASE WHEN META(`u`).xattrs.`app`.`ttl`[2] = META(`u`).expiration THEN META(`u`).xattrs.`app`.`ttl`[1] ELSE META(`u`).expiration END > 1767225600)"; got != want {
+		t.Errorf("with Retain Live is %s; want %s", got, want)
 	}
 }

@@ -44,6 +44,13 @@ type Options struct {
 	// a second one does. Not with Body.
 	Transcoder gocb.Transcoder
 
+	// Retain is how long the server holds a document after its record has died: for a
+	// Store's History, and for what goes through all records. The document's expiry is
+	// later by as much, and the record's is kept beside it in an xattr. Rounded up to
+	// whole seconds. Zero: none is held. See README.md before you set it: every process
+	// must have a version that knows of it, and other programs see what is dead.
+	Retain time.Duration
+
 	// Timeout bounds one round trip. Zero: 2.5 s, or 10 s where Durability asks for
 	// persistence, as in gocb. The timeouts that the cluster was configured with
 	// are out of a driver's reach. An earlier end of the context comes first.
@@ -111,6 +118,8 @@ func (o Options) validate() (Options, error) {
 		return invalid("CreatedPath", path, "must not begin with _ or $, the marks of system and virtual xattrs")
 	}
 	switch {
+	case o.Retain < 0:
+		return invalid("Retain", o.Retain.String(), "must not be negative")
 	case o.Timeout < 0:
 		return invalid("Timeout", o.Timeout.String(), "must not be negative")
 	case o.Durability > gocb.DurabilityLevelPersistToMajority:

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/couchbase/gocb/v2"
 	"github.com/couchbase/gocbcore/v10"
 	"github.com/couchbase/gocbcore/v10/memd"
 
@@ -22,16 +21,12 @@ type place struct {
 	path string
 }
 
-func (p place) spec() gocb.LookupInSpec {
-	return gocb.GetSpec(p.path, &gocb.GetSpecOptions{IsXattr: !p.body})
-}
-
-// set is the operation that sets created_at to at.
+// set is the operation that sets created_at, and no more, to at.
 func (p place) set(at driver.Instant) gocbcore.SubDocOp {
 	if p.body {
 		return gocbcore.SubDocOp{Op: memd.SubDocOpDictSet, Path: p.path, Value: p.format(at)}
 	}
-	return setXattr(p.path, int64(at))
+	return setXattr(p.path, p.format(at))
 }
 
 // beside is the path of an xattr of that name in the same xattr as created_at.
@@ -40,10 +35,10 @@ func (p place) beside(name string) string {
 	return root + "." + name
 }
 
-func setXattr(path string, n int64) gocbcore.SubDocOp {
+func setXattr(path string, value []byte) gocbcore.SubDocOp {
 	return gocbcore.SubDocOp{
 		Op: memd.SubDocOpDictSet, Flags: memd.SubdocFlagXattrPath | memd.SubdocFlagMkDirP,
-		Path: path, Value: strconv.AppendInt(nil, n, 10),
+		Path: path, Value: value,
 	}
 }
 
@@ -65,16 +60,10 @@ var layouts = []string{
 	"2006-01-02T15:04Z07:00",
 }
 
-// parse reads created_at from its JSON. Null means that there is none.
+// parse reads a created_at in the body from its JSON. Null means that there is none.
 func (p place) parse(raw []byte) (driver.Instant, error) {
 	if len(raw) == 0 || string(raw) == "null" {
 		return 0, nil
-	}
-	if !p.body {
-		if ms, err := strconv.ParseInt(string(raw), 10, 64); err == nil {
-			return driver.Instant(ms), nil
-		}
-		return 0, p.invalid(raw, "must be a whole number of milliseconds since the Unix epoch")
 	}
 	var s string
 	if json.Unmarshal(raw, &s) == nil {

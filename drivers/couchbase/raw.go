@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 
 	"github.com/couchbase/gocb/v2"
 
@@ -13,27 +14,28 @@ import (
 // Raw implements driver.RawReader: the document's body as it is stored, in one lookup. The
 // format is "json", or "bytes" for what is no JSON.
 func (d *Driver[T]) Raw(ctx context.Context, key string) (driver.Raw, error) {
-	virtual := &gocb.GetSpecOptions{IsXattr: true}
-	res, err := d.lookup(ctx, key, []gocb.LookupInSpec{d.peek[expiryAt], d.peek[peekCreatedAt], gocb.GetSpec("$document.CAS", virtual), gocb.GetSpec("", nil)})
+	specs := append(slices.Clone(d.peek), gocb.GetSpec("$document.CAS", &gocb.GetSpecOptions{IsXattr: true}), gocb.GetSpec("", nil))
+	res, err := d.lookup(ctx, key, specs)
 	if err != nil {
 		return driver.Raw{}, err
 	}
 	raw := driver.Raw{Format: "bytes", Fields: make(map[string]string)}
-	if err := res.ContentAt(3, &raw.Value); err != nil && !errors.Is(err, gocb.ErrPathNotFound) {
+	if err := res.ContentAt(uint(len(specs)-1), &raw.Value); err != nil && !errors.Is(err, gocb.ErrPathNotFound) {
 		return driver.Raw{}, visible(err)
 	}
 	if json.Valid(raw.Value) {
 		raw.Format = "json"
 	}
-	if raw.ExpiresAt, err = expiresAt(res); err != nil {
+	r, err := d.peeked(res)
+	if err != nil && !errors.Is(err, driver.ErrInvalid) {
 		return driver.Raw{}, err
 	}
-	raw.CreatedAt, raw.Problem = d.createdAt(res, peekCreatedAt)
-	if raw.Problem != nil && !errors.Is(raw.Problem, driver.ErrInvalid) {
-		return driver.Raw{}, raw.Problem
+	raw.Meta, raw.Problem = r.Meta, err
+	names := []string{"$document.exptime", d.created.stampedPath(), d.created.path, "$document.CAS"}
+	if !d.created.body {
+		names = slices.Delete(names, 2, 3) // they are one
 	}
-	raw.Version = driver.Version(res.Cas())
-	for i, name := range []string{"$document.exptime", d.created.path, "$document.CAS"} {
+	for i, name := range names {
 		var field []byte
 		if res.ContentAt(uint(i), &field) == nil {
 			raw.Fields[name] = string(field)

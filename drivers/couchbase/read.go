@@ -17,11 +17,14 @@ const (
 	// A lookup's first answer is the expiry; the others depend on who asks.
 	expiryAt = 0
 
-	// Get asks for the body, then for created_at as an xattr, then for the flags
-	// and for those that a typed document was created with.
-	bodyAt = 1
-	// A peek asks for created_at alone.
-	peekCreatedAt = 1
+	// Get asks for the body, then for the stamp, then for the flags and for those that
+	// a typed document was created with.
+	bodyAt     = 1
+	getStampAt = 2
+	getFlagsAt = 3
+	// A peek asks for the stamp, and for created_at where that is in the body.
+	peekStampAt   = 1
+	peekCreatedAt = 2
 
 	// maxUnderWay bounds the lookups that GetMulti calls have under way at once
 	// in one driver. gocb's queue to a node holds 2,048 operations and refuses more.
@@ -34,15 +37,17 @@ const (
 // The expiry of a document is only to be had as a virtual xattr.
 func specs(created place, c codec) (read, peek []gocb.LookupInSpec) {
 	virtual := &gocb.GetSpecOptions{IsXattr: true}
-	expiry := gocb.GetSpec("$document.exptime", virtual)
-	read = []gocb.LookupInSpec{expiry, gocb.GetSpec("", nil)}
-	if !created.body {
-		read = append(read, created.spec())
-	}
+	xattr := &gocb.GetSpecOptions{IsXattr: true}
+	expiry, stamp := gocb.GetSpec("$document.exptime", virtual), gocb.GetSpec(created.stampedPath(), xattr)
+	read = []gocb.LookupInSpec{expiry, gocb.GetSpec("", nil), stamp}
 	if c.flags {
-		read = append(read, gocb.GetSpec("$document.flags", virtual), gocb.GetSpec(created.beside(flagsField), &gocb.GetSpecOptions{IsXattr: true}))
+		read = append(read, gocb.GetSpec("$document.flags", virtual), gocb.GetSpec(created.beside(flagsField), xattr))
 	}
-	return read, []gocb.LookupInSpec{expiry, created.spec()}
+	peek = []gocb.LookupInSpec{expiry, stamp}
+	if created.body {
+		peek = append(peek, gocb.GetSpec(created.path, nil))
+	}
+	return read, peek
 }
 
 // Get implements driver.Driver: one sub-document lookup of the expiry, created_at and
@@ -58,23 +63,21 @@ func (d *Driver[T]) Get(ctx context.Context, key string) (driver.Entry[T], error
 	if err := res.ContentAt(bodyAt, &doc.body); err != nil && !errors.Is(err, gocb.ErrPathNotFound) {
 		return e, visible(err)
 	}
-	if e.ExpiresAt, err = expiresAt(res); err != nil {
-		return e, err
-	}
-	next := uint(bodyAt + 1)
+	var created driver.Instant
 	if d.created.body {
-		e.CreatedAt, err = d.created.within(doc.body)
-	} else {
-		e.CreatedAt, err = d.createdAt(res, next)
-		next++
+		if created, err = d.created.within(doc.body); err != nil {
+			return e, err
+		}
 	}
+	r, err := d.record(res, created, getStampAt)
 	if err != nil {
 		return e, err
 	}
+	e.Meta = r.Meta
 	if d.codec.flags {
-		n, err := number(res, next)
+		n, err := number(res, getFlagsAt)
 		if n == 0 && err == nil {
-			if n, err = number(res, next+1); errors.Is(err, gocb.ErrPathNotFound) {
+			if n, err = number(res, getFlagsAt+1); errors.Is(err, gocb.ErrPathNotFound) {
 				n, err = 0, nil
 			}
 		}
@@ -83,23 +86,51 @@ func (d *Driver[T]) Get(ctx context.Context, key string) (driver.Entry[T], error
 		}
 		doc.flags = uint32(n)
 	}
-	e.Version = driver.Version(res.Cas())
 	return e, d.codec.decode(doc, &e.Value)
 }
 
 // meta looks up what is known of the record under key beside its value.
 func (d *Driver[T]) meta(ctx context.Context, key string) (driver.Meta, error) {
+	r, err := d.look(ctx, key)
+	return r.Meta, err
+}
+
+// look is meta, with until when the record is held.
+func (d *Driver[T]) look(ctx context.Context, key string) (peeked, error) {
 	res, err := d.lookup(ctx, key, d.peek)
 	if err != nil {
-		return driver.Meta{}, err
+		return peeked{}, err
 	}
-	var m driver.Meta
-	if m.ExpiresAt, err = expiresAt(res); err != nil {
-		return m, err
+	return d.peeked(res)
+}
+
+// peeked is what a peek has found. Of a record whose created_at cannot be read it is all
+// else, with the error.
+func (d *Driver[T]) peeked(res *gocb.LookupInResult) (peeked, error) {
+	var created driver.Instant
+	var bad error
+	if d.created.body {
+		raw, err := d.raw(res, peekCreatedAt)
+		if err != nil {
+			return peeked{}, err
+		}
+		created, bad = d.created.parse(raw)
 	}
-	m.CreatedAt, err = d.createdAt(res, peekCreatedAt)
-	m.Version = driver.Version(res.Cas())
-	return m, err
+	r, err := d.record(res, created, peekStampAt)
+	return r, errors.Join(bad, err)
+}
+
+// record tells the record that was looked up, with the stamp at that place.
+func (d *Driver[T]) record(res *gocb.LookupInResult, created driver.Instant, stampAt uint) (peeked, error) {
+	until, err := expiresAt(res)
+	if err != nil {
+		return peeked{}, err
+	}
+	stamp, err := d.raw(res, stampAt)
+	if err != nil {
+		return peeked{}, err
+	}
+	return d.created.record(until, created, stamp, driver.Version(res.Cas()))
 }
 
 func (d *Driver[T]) lookup(ctx context.Context, key string, specs []gocb.LookupInSpec) (*gocb.LookupInResult, error) {
@@ -142,16 +173,8 @@ func number(res *gocb.LookupInResult, at uint) (int64, error) {
 	return int64(n), nil
 }
 
-func (d *Driver[T]) createdAt(res *gocb.LookupInResult, at uint) (driver.Instant, error) {
-	raw, err := d.rawCreatedAt(res, at)
-	if err != nil {
-		return 0, err
-	}
-	return d.created.parse(raw)
-}
-
-// rawCreatedAt is created_at as JSON, empty if there is none.
-func (d *Driver[T]) rawCreatedAt(res *gocb.LookupInResult, at uint) (raw []byte, err error) {
+// raw is created_at or a stamp as JSON, empty if there is none.
+func (d *Driver[T]) raw(res *gocb.LookupInResult, at uint) (raw []byte, err error) {
 	err = res.ContentAt(at, &raw)
 	switch {
 	case err == nil:

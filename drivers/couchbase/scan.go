@@ -192,7 +192,11 @@ func (d *Driver[T]) metas(ctx context.Context, keys []string) ([]driver.Scanned,
 		readers.Go(func() {
 			for i := range next {
 				records[i].Key = keys[i]
-				records[i].Meta, errs[i] = d.metaSlot(ctx, keys[i])
+				var r peeked
+				r, errs[i] = d.lookSlot(ctx, keys[i])
+				if records[i].Meta = r.Meta; r.until > r.ExpiresAt {
+					records[i].HeldUntil = r.until
+				}
 			}
 		})
 	}
@@ -216,13 +220,13 @@ func (d *Driver[T]) metas(ctx context.Context, keys []string) ([]driver.Scanned,
 	return found, nil
 }
 
-// metaSlot is meta, waiting for its turn.
-func (d *Driver[T]) metaSlot(ctx context.Context, key string) (driver.Meta, error) {
+// lookSlot is look, waiting for its turn.
+func (d *Driver[T]) lookSlot(ctx context.Context, key string) (peeked, error) {
 	select {
 	case d.slots <- struct{}{}:
 		defer func() { <-d.slots }()
-		return d.meta(ctx, key)
+		return d.look(ctx, key)
 	case <-ctx.Done():
-		return driver.Meta{}, ctx.Err()
+		return peeked{}, ctx.Err()
 	}
 }

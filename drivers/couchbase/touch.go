@@ -52,15 +52,15 @@ func (d *Driver[T]) beginTouch(ctx context.Context, key string, was driver.Meta,
 	if was.Version == lockedVersion {
 		return pending{}, fmt.Errorf("%w: %w", driver.ErrLocked, gocb.ErrDocumentLocked)
 	}
-	at, err := expiry(life.ExpiresAt)
+	t, err := d.terms(life)
 	if err != nil {
 		return pending{}, err
 	}
-	op := d.created.set(life.CreatedAt)
-	if d.created.body && was.CreatedAt == life.CreatedAt {
-		op = setXattr(touchedPath, int64(now))
+	ops := []gocbcore.SubDocOp{d.created.stamp(t, life.CreatedAt, now)}
+	if d.created.body && was.CreatedAt != life.CreatedAt {
+		ops = append(ops, d.created.set(life.CreatedAt))
 	}
 	return d.mutateIn(ctx, key, mutation{
-		cas: gocb.Cas(was.Version), expiry: at, ops: []gocbcore.SubDocOp{op}, retry: retry,
+		cas: gocb.Cas(was.Version), expiry: t.until, ops: ops, retry: retry,
 	})
 }

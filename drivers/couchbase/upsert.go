@@ -31,7 +31,7 @@ func (d *Driver[T]) Upsert(ctx context.Context, key string, v T, known *driver.M
 		if err != nil {
 			return driver.Meta{}, err
 		}
-		p, err := d.begin(ctx, key, doc, over, life)
+		p, err := d.begin(ctx, key, doc, over, life, now)
 		if err != nil {
 			return driver.Meta{}, err
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"strconv"
 
 	"github.com/couchbase/gocb/v2"
 	"github.com/couchbase/gocbcore/v10"
@@ -37,8 +38,9 @@ func expiry(at driver.Instant) (uint32, error) {
 }
 
 // Insert implements driver.Driver: one round trip. Where a record is in the way a
-// lookup tells what it is. One that is dead by now, and not yet by the server's clock,
-// is replaced.
+// lookup tells what it is; with Options.Retain it is sent together with the write, for a
+// dead one is then likely. One that is dead by now, and not yet by the server's clock, is
+// replaced.
 func (d *Driver[T]) Insert(ctx context.Context, key string, v T, life driver.Life, now driver.Instant) (driver.Version, error) {
 	doc, err := d.prepare(key, v)
 	if err != nil {
@@ -46,13 +48,22 @@ func (d *Driver[T]) Insert(ctx context.Context, key string, v T, life driver.Lif
 	}
 	var found driver.Meta
 	for range attempts {
+		var p pending
+		if p, err = d.begin(ctx, key, doc, nil, life, now); err != nil {
+			return 0, err
+		}
+		var merr error
+		if d.opts.Retain > 0 {
+			found, merr = d.meta(ctx, key)
+		}
 		var left driver.Version
-		left, err = d.store(ctx, key, doc, nil, life)
+		left, err = d.finish(ctx, key, p, doc, nil, life)
 		if !moved(err) {
 			return left, err
 		}
-		var merr error
-		found, merr = d.meta(ctx, key)
+		if d.opts.Retain == 0 {
+			found, merr = d.meta(ctx, key)
+		}
 		switch {
 		case errors.Is(merr, driver.ErrNotFound):
 			continue
@@ -61,7 +72,7 @@ func (d *Driver[T]) Insert(ctx context.Context, key string, v T, life driver.Lif
 		case found.Alive(now):
 			return 0, &driver.ConflictError{Found: found, Err: err}
 		}
-		left, err = d.store(ctx, key, doc, &found, life)
+		left, err = d.store(ctx, key, doc, &found, life, now)
 		if !moved(err) && !errors.Is(err, driver.ErrNotFound) {
 			return left, err
 		}
@@ -78,7 +89,7 @@ func (d *Driver[T]) Replace(ctx context.Context, key string, v T, was driver.Met
 	}
 	if was.Alive(now) && was.Version != 0 {
 		var left driver.Version
-		left, err = d.store(ctx, key, doc, &was, life)
+		left, err = d.store(ctx, key, doc, &was, life, now)
 		if !moved(err) {
 			return left, err
 		}
@@ -109,19 +120,18 @@ func (d *Driver[T]) prepare(key string, v T) (document, error) {
 
 // store writes doc with life over the record over, or where there is none if over is
 // nil.
-func (d *Driver[T]) store(ctx context.Context, key string, doc document, over *driver.Meta, life driver.Life) (driver.Version, error) {
-	p, err := d.begin(ctx, key, doc, over, life)
+func (d *Driver[T]) store(ctx context.Context, key string, doc document, over *driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
+	p, err := d.begin(ctx, key, doc, over, life, now)
 	if err != nil {
 		return 0, err
 	}
 	return d.finish(ctx, key, p, doc, over, life)
 }
 
-// begin sends the write. The document is written whole where that leaves created_at
-// right: it is in the body, or an xattr that stays as it is. Else it takes a
-// sub-document write, which can do both at once and cannot set flags.
-func (d *Driver[T]) begin(ctx context.Context, key string, doc document, over *driver.Meta, life driver.Life) (pending, error) {
-	at, err := expiry(life.ExpiresAt)
+// begin sends the write. The document is written whole where that leaves its stamp right.
+// Else it takes a sub-document write, which can do both at once and cannot set flags.
+func (d *Driver[T]) begin(ctx context.Context, key string, doc document, over *driver.Meta, life driver.Life, now driver.Instant) (pending, error) {
+	t, err := d.terms(life)
 	if err != nil {
 		return pending{}, err
 	}
@@ -129,26 +139,36 @@ func (d *Driver[T]) begin(ctx context.Context, key string, doc document, over *d
 		if doc.body, err = d.created.put(doc.body, life.CreatedAt); err != nil {
 			return pending{}, err
 		}
-		if over == nil {
-			return d.addWhole(ctx, key, at, doc)
+		if over == nil && d.whole(over, life) {
+			return d.addWhole(ctx, key, t.until, doc)
 		}
 	}
 	if d.whole(over, life) {
-		return d.replaceWhole(ctx, key, gocb.Cas(over.Version), at, doc)
+		return d.replaceWhole(ctx, key, gocb.Cas(over.Version), t.until, doc)
 	}
-	ops := []gocbcore.SubDocOp{d.created.set(life.CreatedAt), {Op: memd.SubDocOpSetDoc, Value: doc.body}}
+	ops := []gocbcore.SubDocOp{d.created.stamp(t, life.CreatedAt, now), {Op: memd.SubDocOpSetDoc, Value: doc.body}}
 	if doc.typed() {
-		ops = append(ops, setXattr(d.created.beside(flagsField), int64(doc.flags)))
+		ops = append(ops, setXattr(d.created.beside(flagsField), strconv.AppendUint(nil, uint64(doc.flags), 10)))
 	}
 	if over == nil {
-		return d.mutateIn(ctx, key, mutation{flags: memd.SubdocDocFlagAddDoc, expiry: at, ops: ops})
+		return d.mutateIn(ctx, key, mutation{flags: memd.SubdocDocFlagAddDoc, expiry: t.until, ops: ops})
 	}
-	return d.mutateIn(ctx, key, mutation{cas: gocb.Cas(over.Version), expiry: at, ops: ops})
+	return d.mutateIn(ctx, key, mutation{cas: gocb.Cas(over.Version), expiry: t.until, ops: ops})
 }
 
-// whole reports whether the write of life over a record leaves its created_at alone.
+// whole reports whether a write of life over a record, or where there is none, may leave
+// the stamp alone: it has no created_at to tell, and nothing is retained, nor was. What
+// was by another driver it cannot know, but by an expiry that stays: were there terms of
+// which that is the document's, it would not have been read as the record's.
 func (d *Driver[T]) whole(over *driver.Meta, life driver.Life) bool {
-	return d.created.body || over != nil && over.CreatedAt == life.CreatedAt
+	if d.opts.Retain > 0 && life.ExpiresAt != 0 {
+		return false
+	}
+	if over == nil {
+		return d.created.body
+	}
+	stays := life.ExpiresAt == 0 || life.ExpiresAt == over.ExpiresAt
+	return stays && (d.created.body || over.CreatedAt == life.CreatedAt)
 }
 
 // finish waits for the write, and gives a document its flags if it lacks them.
@@ -160,11 +180,11 @@ func (d *Driver[T]) finish(ctx context.Context, key string, p pending, doc docum
 	if d.whole(over, life) || !doc.typed() {
 		return driver.Version(left), nil
 	}
-	at, err := expiry(life.ExpiresAt)
+	t, err := d.terms(life)
 	if err != nil {
 		return 0, err
 	}
-	if p, err = d.replaceWhole(ctx, key, left, at, doc); err == nil {
+	if p, err = d.replaceWhole(ctx, key, left, t.until, doc); err == nil {
 		var typed gocb.Cas
 		if typed, err = p.wait(ctx); err == nil {
 			left = typed

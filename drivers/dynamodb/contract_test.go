@@ -99,6 +99,7 @@ func TestContract(t *testing.T) {
 				Lacks: map[drivertest.Feature]string{
 					drivertest.Local:       "the store is across a network",
 					drivertest.Clock:       "DynamoDB's time is for a store's Options.Now, for those who want it",
+					drivertest.Retain:      "not built yet",
 					drivertest.ReadToucher: "a read and a touch are two requests",
 				},
 			})

@@ -28,7 +28,7 @@
 // Records lie in a hierarchical timing wheel. A touch only stores the new expiry
 // in the record; the wheel looks at it when the record's slot comes up. A dead
 // record is removed, and its memory given back to the garbage collector, within
-// 32 ms of its expiry, by one goroutine that sleeps when no slot is due and works
+// 32 ms of its expiry ([Options].Retain later where that is set), by one goroutine that sleeps when no slot is due and works
 // in small batches, so that neither reads nor writes wait for it. Delete and
 // Replace take a record out of the wheel at once. Each 256th of the table shrinks
 // when less than an eighth of it is in use.

@@ -58,7 +58,7 @@ func New[T any](opts *Options[T]) (*Driver[T], error) {
 	d.errFull = fmt.Errorf("memory: %w: all %d records are alive", driver.ErrFull, d.opts.MaxEntries)
 	d.clock = newClock(d.opts.Now)
 	d.records = newTable[T]()
-	d.wheel = newWheel[T](d.clock.instant())
+	d.wheel = newWheel[T](d.gone())
 	d.sweeper.wake = make(chan struct{}, 1)
 	d.done.Add(2)
 	go d.sweep()

@@ -16,6 +16,12 @@ type Options[T any] struct {
 	// evicted, for a session must not vanish. Zero means no bound.
 	MaxEntries int
 
+	// Retain is how long a record is held after its expiry, for a Store's History
+	// and for what goes through all records. All other calls go by the expiry. A
+	// record held counts for MaxEntries; at the bound it makes room like all the dead,
+	// roughly in the order in which they died. Zero: none is held.
+	Retain time.Duration
+
 	// OnExpiry is told of every record that died, once, after it was removed or
 	// a write began another life in its place, with the value and life it had.
 	// It is not told of a record that Delete, Remove or Close came to first. Nil
@@ -73,6 +79,12 @@ func (o *Options[T]) validate() error {
 		return &driver.InvalidError{
 			Field: "Options.MaxEntries",
 			Value: strconv.Itoa(o.MaxEntries),
+			Rule:  "must not be negative",
+		}
+	case o.Retain < 0:
+		return &driver.InvalidError{
+			Field: "Options.Retain",
+			Value: o.Retain.String(),
 			Rule:  "must not be negative",
 		}
 	case o.MaxLifetime < 0:

@@ -97,7 +97,7 @@ func (d *Driver[T]) Scan(_ context.Context, from driver.Cursor, limit int) (driv
 			until := min(end, run+1)
 			g.scan(home, func(r *record[T]) {
 				if p := shard<<shardBits | place(bits.Reverse32(r.hash)); p >= s.from && p < until {
-					page.Records = append(page.Records, driver.Scanned{Key: r.key(), Meta: r.meta()})
+					page.Records = append(page.Records, d.scanned(r))
 				}
 			})
 			s.from = until
@@ -105,6 +105,14 @@ func (d *Driver[T]) Scan(_ context.Context, from driver.Cursor, limit int) (driv
 	}
 	page.Next = s.cursor()
 	return page, nil
+}
+
+func (d *Driver[T]) scanned(r *record[T]) driver.Scanned {
+	s := driver.Scanned{Key: r.key(), Meta: r.meta()}
+	if d.opts.Retain > 0 && s.ExpiresAt != 0 {
+		s.HeldUntil = d.goes(s.ExpiresAt)
+	}
+	return s
 }
 
 // scan shows each of the records whose home is that bucket.

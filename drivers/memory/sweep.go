@@ -11,8 +11,8 @@ import (
 
 const (
 	// sweepStep is how far apart two sweeps are at least, unless the first left
-	// work: they begin at multiples of it. A record is gone so long after its
-	// expiry at most, and a steady stream of expiries costs 31 wake-ups a second.
+	// work: they begin at multiples of it. A record is gone so long after it was to
+	// go at most, and a steady stream of expiries costs 31 wake-ups a second.
 	sweepStep = 32 * time.Millisecond
 	// sweepBatch is how many records a sweep looks at before others get a turn.
 	sweepBatch = 128
@@ -27,6 +27,13 @@ type sweeper[T any] struct {
 	dead  []*record[T]
 }
 
+// gone is up to which expiry records are no longer held. The wheel stands there: with
+// Options.Retain it runs that much behind the time.
+func (d *Driver[T]) gone() driver.Instant { return d.clock.instant().Add(-d.opts.Retain) }
+
+// goes is when a record goes whose expiry is at.
+func (d *Driver[T]) goes(at driver.Instant) driver.Instant { return at.Add(d.opts.Retain) }
+
 func (s *sweeper[T]) rouse() {
 	select {
 	case s.wake <- struct{}{}:
@@ -37,7 +44,7 @@ func (s *sweeper[T]) rouse() {
 // filed sees to it that the sweeper is awake when the slot comes up in which a
 // record was filed.
 func (d *Driver[T]) filed(at driver.Instant) {
-	if at.RoundUp(sweepStep) < driver.Instant(d.sweeper.at.Load()) {
+	if d.goes(at).RoundUp(sweepStep) < driver.Instant(d.sweeper.at.Load()) {
 		d.sweeper.rouse()
 	}
 }
@@ -59,7 +66,7 @@ func (d *Driver[T]) sweep() {
 		// Whoever files from here on leaves a token, so that no slot is missed
 		// between the look at the wheel and the sleep.
 		d.sweeper.at.Store(int64(driver.MaxInstant))
-		more := d.removeBatch()
+		more := d.removeBatch(d.gone())
 		d.tellMourned()
 		if stopped = d.closed.Load(); stopped {
 			return
@@ -68,7 +75,7 @@ func (d *Driver[T]) sweep() {
 			runtime.Gosched()
 			continue
 		}
-		at := d.wheel.next().RoundUp(sweepStep)
+		at := d.goes(d.wheel.next()).RoundUp(sweepStep)
 		d.sweeper.at.Store(int64(at))
 		wait := at.Time().Sub(d.clock.now())
 		if d.opts.Now != nil && at != driver.MaxInstant {
@@ -83,11 +90,10 @@ func (d *Driver[T]) sweep() {
 	}
 }
 
-// removeBatch removes dead records and reports whether there may be more.
-func (d *Driver[T]) removeBatch() (more bool) {
+// removeBatch removes records that are dead at now and reports whether there may be more.
+func (d *Driver[T]) removeBatch(now driver.Instant) (more bool) {
 	d.sweeper.batch.Lock()
 	defer d.sweeper.batch.Unlock()
-	now := d.clock.instant()
 	d.sweeper.dead, more = d.wheel.due(now, d.sweeper.dead[:0], sweepBatch)
 	// Their buckets lie all over memory. One pass that only asks for them waits for
 	// many at a time, where the removals would wait for one after the other.
@@ -122,11 +128,11 @@ func (d *Driver[T]) expire(r *record[T], now driver.Instant) {
 	}
 }
 
-// makeRoom removes dead records until there is room for another, and reports
+// makeRoom removes dead records, held ones too, until there is room for another, and reports
 // whether there is.
 func (d *Driver[T]) makeRoom() bool {
 	for more := true; more; {
-		more = d.removeBatch()
+		more = d.removeBatch(d.clock.instant())
 		if d.count.Load() < int64(d.opts.MaxEntries) {
 			return true
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,6 +31,71 @@ func TestExpiredRecordsGo(t *testing.T) {
 			time.Sleep(sweepStep)
 			wantGone(t, d, fmt.Sprint(i))
 		}
+	})
+}
+
+// TestRetainedRecordsStay: what died is held for Retain, by whichever call it was
+// written, and gone soon after.
+func TestRetainedRecordsStay(t *testing.T) {
+	const retain = time.Hour
+	var told sync.Map // of instants
+	opts := &Options[int]{Retain: retain, OnExpiry: func(key string, _ driver.Entry[int], _ Reason) { told.Store(key, driver.Floor(time.Now())) }}
+	bubble(t, opts, func(t *testing.T, d *Driver[int]) {
+		start := d.instant()
+		mustInsert(t, d, "long", 1, lasting(start, 30*24*time.Hour))
+		ends := make(map[string]driver.Instant)
+		for _, ttl := range []time.Duration{time.Millisecond, time.Second, 59 * time.Minute, 3 * time.Hour} {
+			key := ttl.String()
+			m := mustInsert(t, d, key, 1, lasting(start, 2*time.Minute))
+			if _, err := d.Touch(t.Context(), key, m, lasting(start, ttl), start); err != nil {
+				t.Fatal(err)
+			}
+			ends[key] = start.Add(ttl)
+		}
+		for _, key := range []string{"1ms", "1s", "59m0s", "3h0m0s"} {
+			time.Sleep(ends[key].Add(retain).Time().Add(-time.Nanosecond).Sub(d.Now()))
+			mustGet(t, d, key)
+			synctest.Wait()
+			if at, early := told.Load(key); early {
+				t.Errorf("told of %s at %v", key, at)
+			}
+			time.Sleep(sweepStep + time.Millisecond)
+			wantGone(t, d, key)
+			synctest.Wait()
+			if at, _ := told.Load(key); at == nil {
+				t.Errorf("not told of %s", key)
+			} else if at := at.(driver.Instant); at < ends[key].Add(retain) || at > d.instant() {
+				t.Errorf("told of %s at %v; want %v", key, at.Time(), ends[key].Add(retain).Time())
+			}
+		}
+		mustGet(t, d, "long")
+	})
+}
+
+// TestRetainedRecordsMakeRoom: at the bound the dead go, retained or not, and the living
+// never.
+func TestRetainedRecordsMakeRoom(t *testing.T) {
+	bubble(t, &Options[int]{Retain: 24 * time.Hour, MaxEntries: 4}, func(t *testing.T, d *Driver[int]) {
+		mustInsert(t, d, "live", 1, lasting(d.instant(), 30*24*time.Hour))
+		for i := range 100 {
+			mustInsert(t, d, fmt.Sprint(i), i, lasting(d.instant(), time.Minute))
+			time.Sleep(time.Minute)
+			mustGet(t, d, fmt.Sprint(i))
+		}
+		mustGet(t, d, "live")
+		for i := range 3 {
+			mustInsert(t, d, fmt.Sprint("last", i), i, lasting(d.instant(), time.Hour))
+		}
+		now := d.instant()
+		if _, err := d.Insert(t.Context(), "one more", 1, lasting(now, time.Hour), now); !errors.Is(err, driver.ErrFull) {
+			t.Errorf("an insert where all are alive: %v; want %v", err, driver.ErrFull)
+		}
+		// What made room moved the wheel ahead of the time: what is written since goes in time too.
+		time.Sleep(25*time.Hour + sweepStep)
+		for i := range 3 {
+			wantGone(t, d, fmt.Sprint("last", i))
+		}
+		mustGet(t, d, "live")
 	})
 }
 

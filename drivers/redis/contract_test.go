@@ -46,6 +46,7 @@ func turned(b []byte) []byte {
 }
 
 var lacks = map[drivertest.Feature]string{
+	drivertest.Retain: "not built yet",
 	drivertest.Local:  "the store is a server",
 	drivertest.Mender: "a header is the driver's own, and of no other form",
 }

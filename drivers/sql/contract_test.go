@@ -58,6 +58,7 @@ var own = Options[value]{
 	ExpiresAt: TimeColumn{Name: "Ends", Type: DateTime},
 	SweepAt:   "look at",
 	Version:   "select",
+	Retain:    time.Hour,
 }
 
 var ownTable = map[Dialect]string{
@@ -124,6 +125,18 @@ func contract(t *testing.T, dialect Dialect, server sqltest.Database, layout str
 			b.Wait = func(wait time.Duration) {
 				offset := d.clock.offset() + wait
 				d.clock.known.Store(&bounds{least: offset, most: offset})
+			}
+			b.Retain = func(retain time.Duration) driver.Driver[value] {
+				var o Options[value]
+				if opts != nil {
+					o = *opts
+				}
+				o.Retain = retain
+				other, err := New(db, dialect, d.name, &o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return other
 			}
 			b.Plant = func(ctx context.Context, key string, v value, life driver.Life) error {
 				return plant(ctx, d, key, v, life)

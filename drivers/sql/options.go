@@ -71,6 +71,13 @@ type Options[T any] struct {
 	// makes room for.
 	MaxKey int
 
+	// Retain is how long a dead row is kept after its expiry, before a Sweeper of this
+	// driver deletes it: for a Store's History, and for archives. All calls go by the
+	// expiry; no column depends on Retain. Zero: no longer than a sweeper takes to come
+	// by. A reader whose clock is behind may believe in a record that is swept already;
+	// give it that much at least.
+	Retain time.Duration
+
 	// MaxSkew is by how much the system's clock may be off the database's before
 	// Check reports it. Zero: 1 min. Records do not depend on it, since the
 	// driver's clock is the database's; see slidingttl.Options.Now.
@@ -130,6 +137,8 @@ func (o Options[T]) validate() (Options[T], error) {
 	switch {
 	case o.MaxKey < 0:
 		return o, invalidOption("MaxKey", fmt.Sprint(o.MaxKey), "must not be negative")
+	case o.Retain < 0:
+		return o, invalidOption("Retain", o.Retain.String(), "must not be negative")
 	case o.MaxSkew < 0:
 		return o, invalidOption("MaxSkew", o.MaxSkew.String(), "must not be negative")
 	}

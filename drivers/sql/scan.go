@@ -63,6 +63,9 @@ func (t *table) Scan(ctx context.Context, from driver.Cursor, limit int) (driver
 			return driver.Page{}, misshapen[driver.Scanned](err)
 		}
 		r.Key, r.Meta, r.Problem = t.key.Join(key), l.meta(), t.odd(&l)
+		if t.retain > 0 && r.ExpiresAt != 0 {
+			r.HeldUntil = r.ExpiresAt.Add(t.retain)
+		}
 		page.Records = append(page.Records, r)
 	}
 	if err := rows.Err(); err != nil {

@@ -16,11 +16,6 @@ import (
 
 // SweepOptions adjusts a Sweeper. The zero value, and a nil pointer, mean the defaults.
 type SweepOptions struct {
-	// Retention is how long a dead row is kept after its expiry. Zero: no longer
-	// than the sweeper takes to come by. A reader whose clock is behind may believe
-	// in a record that is swept already; give it that much at least.
-	Retention time.Duration
-
 	// Every is how long Run waits when nothing is left to do, give or take a half,
 	// so that many sweepers do not come at once. Zero: 1 min.
 	Every time.Duration
@@ -66,8 +61,8 @@ func (o SweepOptions) validate() (SweepOptions, error) {
 		value    any
 		negative bool
 	}{
-		{"Retention", o.Retention, o.Retention < 0}, {"Every", o.Every, o.Every < 0},
-		{"Batch", o.Batch, o.Batch < 0}, {"Rate", o.Rate, o.Rate < 0},
+		{"Every", o.Every, o.Every < 0}, {"Batch", o.Batch, o.Batch < 0},
+		{"Rate", o.Rate, o.Rate < 0},
 	} {
 		if f.negative {
 			return o, &driver.InvalidError{Field: "SweepOptions." + f.field, Value: fmt.Sprint(f.value), Rule: "must not be negative"}
@@ -85,7 +80,7 @@ func (o SweepOptions) validate() (SweepOptions, error) {
 	return o, nil
 }
 
-// Sweeper deletes dead rows. Any number of them may work on a table, in any number of
+// Sweeper deletes the rows that are dead for Options.Retain. Any number of them may work on a table, in any number of
 // processes: each takes rows that no other has, on SQLite one after the other. Its
 // methods are safe for concurrent use.
 type Sweeper struct {
@@ -190,7 +185,7 @@ func (s *Sweeper) horizon(ctx context.Context) (driver.Instant, error) {
 		}
 		now = s.table.Now()
 	}
-	return driver.Floor(now).Add(-s.opts.Retention), nil
+	return driver.Floor(now).Add(-s.table.retain), nil
 }
 
 // batch is one transaction. It returns how many rows it took.
@@ -302,12 +297,12 @@ func (t *table) sweepRows(ctx context.Context, tx *stdsql.Tx, statement string, 
 
 // Backlog is what a table's sweepers have before them.
 type Backlog struct {
-	Dead   int64          // rows that have expired and are still there
+	Dead   int64          // rows that expired longer than Options.Retain ago and are still there
 	Oldest driver.Instant // when the first of them expired; zero: there is none
 }
 
-// Backlog counts the dead rows, by the database's time, and finds the oldest. It reads
-// all of them.
+// Backlog counts the dead rows that are not retained, by the database's time, and finds
+// the oldest. It reads all of them.
 func (t *table) Backlog(ctx context.Context) (Backlog, error) {
 	if err := t.ask(ctx); err != nil {
 		return Backlog{}, err
@@ -315,7 +310,7 @@ func (t *table) Backlog(ctx context.Context) (Backlog, error) {
 	expires := t.expiresMillis()
 	query := "SELECT COUNT(*), COALESCE(MIN(" + expires + "), 0) FROM " + t.quoted() +
 		" WHERE " + t.dialect.quote(t.sweep) + " <= ? AND " + expires + " <> 0 AND " + expires + " <= ?"
-	now := int64(driver.Floor(t.Now()))
+	now := int64(driver.Floor(t.Now()).Add(-t.retain))
 	var b Backlog
 	_, shape, err := firstRow(ctx, t.db, t.dialect.bind(query), []any{now, now}, []any{&b.Dead, &b.Oldest})
 	if err == nil && shape != nil {

@@ -90,11 +90,12 @@ func TestSweep(t *testing.T) {
 		if err := again.Sweep(ctx); err != nil || again.Stats().Batches != 0 {
 			t.Errorf("a second sweep: %v, %+v; want nothing to do", err, again.Stats())
 		}
-		later := d.mustSweeper(t, SweepOptions{Now: at(long.ExpiresAt), Retention: time.Millisecond})
+		d.retain = time.Millisecond
+		later := d.mustSweeper(t, SweepOptions{Now: at(long.ExpiresAt)})
 		if err := later.Sweep(ctx); err != nil || d.rows(t) != 5 {
 			t.Errorf("within the retention: %v, %d rows; want 5", err, d.rows(t))
 		}
-		later = d.mustSweeper(t, SweepOptions{Now: at(long.ExpiresAt + 1), Retention: time.Millisecond})
+		later = d.mustSweeper(t, SweepOptions{Now: at(long.ExpiresAt + 1)})
 		if err := later.Sweep(ctx); err != nil || d.rows(t) != 2 {
 			t.Errorf("after the retention: %v, %d rows; want those 2 that never expire", err, d.rows(t))
 		}
@@ -218,6 +219,11 @@ func TestBacklog(t *testing.T) {
 		if b, err := d.Backlog(t.Context()); err != nil || b != (Backlog{2, now.Add(-2 * time.Hour)}) {
 			t.Errorf("%+v, %v; want 2, the oldest two hours ago", b, err)
 		}
+		d.retain = 90 * time.Minute
+		if b, err := d.Backlog(t.Context()); err != nil || b != (Backlog{1, now.Add(-2 * time.Hour)}) {
+			t.Errorf("%+v, %v; want 1, for the other is retained", b, err)
+		}
+		d.retain = 0
 		s := d.mustSweeper(t, SweepOptions{}) // by the database's own time
 		if err := s.Sweep(t.Context()); err != nil || d.rows(t) != 1 {
 			t.Errorf("%v, %d rows left; want 1", err, d.rows(t))
@@ -258,7 +264,7 @@ func TestSweepOptions(t *testing.T) {
 		t.Fatal(err)
 	}
 	for field, o := range map[string]SweepOptions{
-		"Retention": {Retention: -1}, "Every": {Every: -1}, "Batch": {Batch: maxBatch + 1}, "Rate": {Rate: -1},
+		"Every": {Every: -1}, "Batch": {Batch: maxBatch + 1}, "Rate": {Rate: -1},
 	} {
 		var invalid *driver.InvalidError
 		if _, err := d.Sweeper(&o); !errors.As(err, &invalid) || invalid.Field != "SweepOptions."+field {

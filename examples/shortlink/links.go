@@ -30,8 +30,7 @@ func open(ctx context.Context, choice backend.Choice) (driver.Driver[string], fu
 		return nil, nil, errors.Join(err, db.Close())
 	}
 	sweeper, err := d.Sweeper(&sql.SweepOptions{
-		Retention: 30 * day, // in which the page says that the link has expired
-		OnError:   func(err error) { log.Print(err) },
+		OnError: func(err error) { log.Print(err) },
 	})
 	if err != nil {
 		return nil, nil, errors.Join(err, db.Close())
@@ -57,6 +56,7 @@ func openTable(ctx context.Context, db *stdsql.DB, dialect sql.Dialect) (*sql.Dr
 	}
 	d, err := sql.New(db, dialect, "links", &sql.Options[string]{
 		MaxKey: 20,
+		Retain: 30 * day, // in which the page says that the link has expired
 		Row: sql.Row[string]{
 			Columns: []string{"url"},
 			Fields:  func(url *string) []any { return []any{url} },

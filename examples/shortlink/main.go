@@ -1,6 +1,7 @@
 // Shortlink is a short-link service whose links live as long as they are followed:
 // 30 days after the last visit, and a year at most. A link that has died is answered
-// with a page that says so until it is swept, and then like one that never was.
+// with a page that says so for 30 days, where the store retains it, and then like one that
+// never was.
 //
 //	go run ./examples/shortlink -driver postgres
 //	curl -d url=https://go.dev http://localhost:8081/
@@ -23,7 +24,6 @@ import (
 	"github.com/slidingttl/slidingttl/examples/internal/backend"
 	"github.com/slidingttl/slidingttl/middleware/touch"
 	"github.com/slidingttl/slidingttl/slidingttl"
-	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
 const day = 24 * time.Hour
@@ -59,7 +59,7 @@ func run(ctx context.Context, addr string, choice backend.Choice) (err error) {
 	}
 	defer func() { err = errors.Join(err, touches.Close(context.Background())) }()
 
-	server := &http.Server{Addr: addr, Handler: routes(d, links, touches), ReadHeaderTimeout: 10 * time.Second}
+	server := &http.Server{Addr: addr, Handler: routes(links, touches), ReadHeaderTimeout: 10 * time.Second}
 	go func() {
 		<-ctx.Done()
 		_ = server.Shutdown(context.Background())
@@ -71,7 +71,7 @@ func run(ctx context.Context, addr string, choice backend.Choice) (err error) {
 	return nil
 }
 
-func routes(d driver.Driver[string], links *slidingttl.Store[string], touches *touch.Toucher) http.Handler {
+func routes(links *slidingttl.Store[string], touches *touch.Toucher) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /{$}", func(w http.ResponseWriter, r *http.Request) {
 		target, err := url.Parse(r.PostFormValue("url"))
@@ -93,7 +93,7 @@ func routes(d driver.Driver[string], links *slidingttl.Store[string], touches *t
 		link, err := links.Peek(r.Context(), r.PathValue("id"))
 		switch {
 		case errors.Is(err, slidingttl.ErrNotFound):
-			missing(w, r, d)
+			missing(w, r, links)
 		case err != nil:
 			unavailable(w, err)
 		default:
@@ -103,17 +103,23 @@ func routes(d driver.Driver[string], links *slidingttl.Store[string], touches *t
 	return mux
 }
 
-// missing answers for a link that is not there, or no more. The driver hands out what is
-// stored, dead or not. Nobody should keep either answer: the link may be made anew.
-func missing(w http.ResponseWriter, r *http.Request, d driver.Driver[string]) {
-	_, err := d.Get(r.Context(), r.PathValue("id"))
+// missing answers for a link that is not there, or no more: the store retains the dead for
+// a while. Nobody should keep either answer, for the link may be made anew.
+func missing(w http.ResponseWriter, r *http.Request, links *slidingttl.Store[string]) {
+	link, err := links.History(r.Context(), r.PathValue("id"))
 	w.Header().Set("Cache-Control", "no-store")
 	switch {
 	case err == nil:
+		why := "Nobody followed it for 30 days."
+		if link.Cause == slidingttl.ReadDiedOfAge {
+			why = "It was a year old."
+		}
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		w.WriteHeader(http.StatusGone)
-		fmt.Fprintln(w, "<!doctype html><title>Link expired</title><p>This link has expired. Nobody followed it for 30 days, or it is a year old.")
-	case errors.Is(err, driver.ErrNotFound):
+		fmt.Fprintf(w, "<!doctype html><title>Link expired</title><p>This link expired on %s. %s\n", link.DiedAt.Time().Format("2 January 2006"), why)
+	case errors.Is(err, slidingttl.ErrAlive): // made anew just now
+		http.Redirect(w, r, r.URL.String(), http.StatusFound)
+	case errors.Is(err, slidingttl.ErrNotFound):
 		http.NotFound(w, r)
 	default:
 		unavailable(w, err)

@@ -70,7 +70,7 @@ func liveWhileFollowed(t *testing.T, d driver.Driver[string], sweep func(now fun
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(routes(d, links, touches))
+	server := httptest.NewServer(routes(links, touches))
 	defer server.Close()
 	client := server.Client()
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
@@ -88,9 +88,13 @@ func liveWhileFollowed(t *testing.T, d driver.Driver[string], sweep func(now fun
 		if err != nil {
 			t.Fatal(err)
 		}
-		res.Body.Close()
+		defer res.Body.Close()
+		body, _ := io.ReadAll(res.Body)
 		if res.StatusCode != http.StatusFound && res.Header.Get("Cache-Control") != "no-store" {
 			t.Errorf("status %d may be kept", res.StatusCode)
+		}
+		if res.StatusCode == http.StatusGone {
+			return res.StatusCode, string(body)
 		}
 		return res.StatusCode, res.Header.Get("Location")
 	}
@@ -108,17 +112,18 @@ func liveWhileFollowed(t *testing.T, d driver.Driver[string], sweep func(now fun
 			t.Fatalf("visit %d: %d, %q", visit, status, to)
 		}
 	}
-	if status, _ := follow(forgotten); status != http.StatusGone {
-		t.Errorf("a link that nobody followed: status %d", status)
+	if status, page := follow(forgotten); status != http.StatusGone || !strings.Contains(page, "Nobody followed it") {
+		t.Errorf("a link that nobody followed: status %d, %q", status, page)
 	}
 	ahead.Add(int64(17 * day))
-	if status, _ := follow(followed); status != http.StatusGone {
-		t.Errorf("a link of 365 days: status %d", status)
+	if status, page := follow(followed); status != http.StatusGone || !strings.Contains(page, "It was a year old") {
+		t.Errorf("a link of 365 days: status %d, %q", status, page)
 	}
 	if status, _ := follow("/never"); status != http.StatusNotFound {
 		t.Errorf("a link that never was: status %d", status)
 	}
 	if sweep != nil {
+		ahead.Add(int64(31 * day)) // past the retention
 		sweep(now)
 		for _, path := range []string{forgotten, followed} {
 			if status, _ := follow(path); status != http.StatusNotFound {

@@ -24,6 +24,14 @@
 // at or before it is dead, whatever the store still holds: Insert replaces it,
 // Replace and Touch answer [ErrNotFound]. Nothing but Insert ever creates a record.
 //
+// Retention. A driver may have its store hold the dead for a while, by an option Retain of
+// its own: the store's expiry is then later than ExpiresAt by as much, and nothing else
+// changes. ExpiresAt is what the caller gave, in whatever a call returns and for whatever
+// it decides. Drivers with other retentions, or none, and other programs write to the same
+// store. So where that has one expiry, ExpiresAt is kept beside it together with what tells
+// whether it belongs to the write that the store's expiry is from: beside one that another
+// program has moved it does not count.
+//
 // Contexts. A call returns soon after its context ends, with the context's error
 // unchanged or wrapped. The store above waits for running calls when it is closed.
 // A [Local] driver, which never blocks, need not look at contexts.

@@ -56,7 +56,8 @@ type Page struct {
 type Scanned struct {
 	Key string
 	Meta
-	Size    int    // bytes stored, as far as the store tells; zero: unknown
-	Fault   string // why the store does not act on the expiry, though it is read; see Mender; empty: it does
-	Problem error  // why the record's life cannot be read (an *InvalidError); Meta has what could be
+	HeldUntil Instant // until when the store holds it, where that is past its expiry; zero: no longer, or it does not say
+	Size      int     // bytes stored, as far as the store tells; zero: unknown
+	Fault     string  // why the store does not act on the expiry, though it is read; see Mender; empty: it does
+	Problem   error   // why the record's life cannot be read (an *InvalidError); Meta has what could be
 }

@@ -1199,6 +1199,115 @@ var brokens = []broken{
 			return fault, err
 		}
 	}},
+	{"retains nothing", "retain/held", func(d *twisted) { d.reference.retain = 0 }},
+	{"retains only until a touch", "retain/held", func(d *twisted) {
+		d.touch = func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
+			r := *d.reference
+			r.retain = 0
+			return r.Touch(ctx, key, was, life, now)
+		}
+	}},
+	{"hides the dead", "store/history", func(d *twisted) {
+		d.get = func(ctx context.Context, key string) (driver.Entry[Value], error) {
+			e, err := d.reference.Get(ctx, key)
+			if err == nil && !e.Alive(driver.Floor(d.reference.time())) {
+				return driver.Entry[Value]{}, driver.ErrNotFound
+			}
+			return e, err
+		}
+	}},
+	{"touches what is dead and retained", "retain/dead", func(d *twisted) {
+		d.touch = func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
+			return d.reference.Touch(ctx, key, was, life, now.Add(-d.reference.retain))
+		}
+	}},
+	{"shows the store's own expiry", "retain/mixed", func(d *twisted) {
+		d.entries(func(e *driver.Entry[Value]) {
+			if e.ExpiresAt != 0 {
+				e.ExpiresAt = e.ExpiresAt.Add(d.reference.retain)
+			}
+		})
+	}},
+	{"keeps an expiry beside the store's and does not see that it is old", "retain/mixed", func(d *twisted) { expiryBeside(d, func(record) bool { return true }) }},
+	{"takes an expiry for old only once it is past the store's", "retain/mixed", func(d *twisted) {
+		expiryBeside(d, func(rec record) bool { return rec.beside <= rec.goes })
+	}},
+	{"leaves the store's expiry where another retained", "retain/mixed-held", func(d *twisted) {
+		d.touch = func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
+			r := d.reference
+			version, err := r.Touch(ctx, key, was, life, now)
+			if err == nil && r.retain == 0 {
+				r.change(key, func(rec *record) { rec.goes = was.ExpiresAt.Add(time.Second) })
+			}
+			return version, err
+		}
+	}},
+	{"remembers the expiry of what it retains", "retain/foreign", func(d *twisted) {
+		r := d.reference
+		var mu sync.Mutex
+		own := make(map[string]driver.Instant)
+		if r.retain == 0 {
+			return
+		}
+		d.insert = func(ctx context.Context, key string, v Value, life driver.Life, now driver.Instant) (driver.Version, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			own[key] = life.ExpiresAt
+			return r.Insert(ctx, key, v, life, now)
+		}
+		d.entries(func(e *driver.Entry[Value]) {
+			mu.Lock()
+			defer mu.Unlock()
+			for _, at := range own {
+				e.ExpiresAt = at
+			}
+		})
+	}},
+	{"does not say how long it holds", "retain/scan", func(d *twisted) {
+		d.pages(func(p *driver.Page) {
+			for i := range p.Records {
+				p.Records[i].HeldUntil = 0
+			}
+		})
+	}},
+	{"hands out the store's own expiry", "retain/raw", func(d *twisted) {
+		d.raws(func(raw *driver.Raw) {
+			if raw.ExpiresAt != 0 {
+				raw.ExpiresAt = raw.ExpiresAt.Add(d.reference.retain)
+			}
+		})
+	}},
+}
+
+// expiryBeside has d go by an expiry that drivers which retain leave beside the store's
+// own, as long as it counts, and all others by the store's own.
+func expiryBeside(d *twisted, counts func(record) bool) {
+	r := d.reference
+	note := func(key string, life driver.Life, err error) {
+		if err == nil && r.retain > 0 {
+			r.change(key, func(rec *record) { rec.beside = life.ExpiresAt })
+		}
+	}
+	d.insert = func(ctx context.Context, key string, v Value, life driver.Life, now driver.Instant) (driver.Version, error) {
+		version, err := r.Insert(ctx, key, v, life, now)
+		note(key, life, err)
+		return version, err
+	}
+	d.touch = func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
+		version, err := r.Touch(ctx, key, was, life, now)
+		note(key, life, err)
+		return version, err
+	}
+	d.get = func(ctx context.Context, key string) (driver.Entry[Value], error) {
+		e, err := r.Get(ctx, key)
+		r.change(key, func(rec *record) {
+			e.ExpiresAt = rec.goes
+			if rec.beside != 0 && counts(*rec) {
+				e.ExpiresAt = rec.beside
+			}
+		})
+		return e, err
+	}
 }
 
 // upsertInTwoSteps looks and puts with no condition that ties them.

@@ -19,6 +19,7 @@
 //					Plant:   func(...) error { ... }, // by the store's plain client
 //					Malform: func(...) error { ... }, // likewise
 //					Mar:     func(...) error { ... }, // likewise
+//					Retain:  func(d time.Duration) driver.Driver[drivertest.Value] { ... },
 //					Fail:    func() func() { server.FailAll(busy); return server.Mend },
 //					Own:     func(err error) bool { return errors.Is(err, mystore.ErrBusy) },
 //					Hang:    server.Hang,

@@ -74,6 +74,11 @@ type Backend struct {
 	// is right for a store that lives in this process.
 	Again func() driver.Driver[Value]
 
+	// Retain returns a driver that has the store retain the dead for d, and is else
+	// like Driver, with the same records. Of a store that only one driver can use, it
+	// opens another.
+	Retain func(d time.Duration) driver.Driver[Value]
+
 	// Fail makes every operation at the store fail with an error of the store's
 	// own, until the returned function is called. The error should be one that
 	// the store's client does not retry for long.
@@ -104,10 +109,12 @@ const (
 	Scanner     Feature = "Scanner"     // the driver is a driver.Scanner
 	RawReader   Feature = "RawReader"   // the driver is a driver.RawReader
 	Mender      Feature = "Mender"      // the driver is a driver.Mender, and Backend.Mar
+	Retain      Feature = "Retain"      // Backend.Retain
+	Mixed       Feature = "Mixed"       // drivers that retain for different times can share the store
 )
 
-// features tells of each feature whether b has it. Copies is taken for granted
-// unless declared, for it is a rule that only a store in memory may break.
+// features tells of each feature whether b has it. Copies and Mixed are taken for granted
+// unless declared, for they are rules that only a store in memory may break.
 var features = map[Feature]func(b *Backend) bool{
 	Plant:       func(b *Backend) bool { return b.Plant != nil },
 	Malform:     func(b *Backend) bool { return b.Malform != nil },
@@ -121,6 +128,8 @@ var features = map[Feature]func(b *Backend) bool{
 	RawReader:   has[driver.RawReader],
 	Mender:      func(b *Backend) bool { return has[driver.Mender](b) && b.Mar != nil },
 	Copies:      func(*Backend) bool { return true },
+	Retain:      func(b *Backend) bool { return b.Retain != nil },
+	Mixed:       func(*Backend) bool { return true },
 }
 
 func has[C any](b *Backend) bool {

@@ -22,8 +22,13 @@ type reference struct {
 	remarks bool // a touch changes the version
 	unique  bool // no version comes twice
 	late    bool // what is dead is never deleted
+	retain  time.Duration
 	time    func() time.Time
+	*backing
+}
 
+// backing is the store, which several references may share.
+type backing struct {
 	mu      sync.Mutex // guards the rest
 	last    driver.Version
 	records map[string]record
@@ -34,8 +39,10 @@ type reference struct {
 type record struct {
 	value   string // encoded
 	meta    driver.Meta
-	problem error  // why the life cannot be read
-	fault   string // what Mend would put right
+	goes    driver.Instant // when the store deletes it; zero: never
+	beside  driver.Instant // an expiry beside that, for broken drivers
+	problem error          // why the life cannot be read
+	fault   string         // what Mend would put right
 }
 
 var (
@@ -51,7 +58,22 @@ var (
 func newReference() *reference {
 	answering := make(chan struct{})
 	close(answering)
-	return &reference{step: time.Millisecond, maxKey: 250, time: time.Now, records: make(map[string]record), hung: answering}
+	return &reference{step: time.Millisecond, maxKey: 250, time: time.Now, backing: &backing{records: make(map[string]record), hung: answering}}
+}
+
+// retaining is another reference over the same store.
+func (r *reference) retaining(d time.Duration) *reference {
+	other := *r
+	other.retain = d
+	return &other
+}
+
+// gone is when the store deletes what r writes with life.
+func (r *reference) gone(life driver.Life) driver.Instant {
+	if life.ExpiresAt == 0 {
+		return 0
+	}
+	return life.ExpiresAt.Add(r.retain)
 }
 
 var errDown = errors.New("the store is down")
@@ -78,7 +100,7 @@ func (r *reference) begin(ctx context.Context, key string) error {
 		return errDown
 	}
 	now := driver.Floor(r.time())
-	maps.DeleteFunc(r.records, func(_ string, rec record) bool { return !r.late && !rec.meta.Alive(now) })
+	maps.DeleteFunc(r.records, func(_ string, rec record) bool { return !r.late && rec.goes != 0 && rec.goes <= now })
 	return nil
 }
 
@@ -111,7 +133,7 @@ func (r *reference) put(key string, v Value, life driver.Life, was driver.Versio
 		panic(err)
 	}
 	version := r.next(was)
-	r.records[key] = record{value: string(b), meta: driver.Meta{Life: life, Version: version}}
+	r.records[key] = record{value: string(b), meta: driver.Meta{Life: life, Version: version}, goes: r.gone(life)}
 	return version
 }
 
@@ -174,7 +196,7 @@ func (r *reference) Touch(ctx context.Context, key string, was driver.Meta, life
 
 // move gives rec, which is stored under key, another life.
 func (r *reference) move(key string, rec record, life driver.Life) driver.Meta {
-	rec.meta.Life = life
+	rec.meta.Life, rec.goes = life, r.gone(life)
 	if r.remarks {
 		rec.meta.Version = r.next(rec.meta.Version)
 	}
@@ -307,7 +329,11 @@ func (r *reference) Scan(ctx context.Context, from driver.Cursor, limit int) (dr
 			break
 		}
 		rec := r.records[key]
-		p.Records = append(p.Records, driver.Scanned{Key: key, Meta: rec.meta, Size: len(rec.value), Problem: rec.problem})
+		s := driver.Scanned{Key: key, Meta: rec.meta, Size: len(rec.value), Problem: rec.problem}
+		if rec.goes > rec.meta.ExpiresAt {
+			s.HeldUntil = rec.goes
+		}
+		p.Records = append(p.Records, s)
 		at.After = key
 	}
 	return p, nil
@@ -384,6 +410,16 @@ func (r *reference) Mend(ctx context.Context, key string, apply bool) (string, e
 	return fault, nil
 }
 
+// change changes the record under key, if there is one, as no call would.
+func (r *reference) change(key string, f func(*record)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if rec, ok := r.records[key]; ok {
+		f(&rec)
+		r.records[key] = rec
+	}
+}
+
 // plant is Backend.Plant.
 func (r *reference) plant(_ context.Context, key string, v Value, life driver.Life) error {
 	r.mu.Lock()
@@ -429,6 +465,7 @@ func harness(build func(*reference) driver.Driver[Value], lacks map[Feature]stri
 				Plant:   r.plant,
 				Malform: r.malform,
 				Mar:     r.marFor(d),
+				Retain:  func(d time.Duration) driver.Driver[Value] { return build(r.retaining(d)) },
 				Fail:    r.fail,
 				Own:     func(err error) bool { return errors.Is(err, errDown) },
 				Hang:    r.hang,

@@ -127,6 +127,7 @@ func TestRunSetClock(t *testing.T) {
 				Plant:   r.plant,
 				Malform: r.malform,
 				Mar:     r.mar,
+				Retain:  func(d time.Duration) driver.Driver[Value] { return r.retaining(d) },
 				Fail:    r.fail,
 				Own:     func(err error) bool { return errors.Is(err, errDown) },
 				Hang:    r.hang,

@@ -101,7 +101,7 @@ func Diff(ctx context.Context, s driver.Scanner, from, to slidingttl.Policy, opt
 		for i := range page {
 			r := &page[i]
 			switch before.state(r, &old, at) {
-			case Malformed, Dead, PastCap:
+			case Malformed, Dead, Retained, PastCap:
 				into.Counts[skipped]++
 				continue
 			}

@@ -14,7 +14,8 @@ type State int
 
 const (
 	Malformed    State = iota // its life cannot be read, and so neither can the record
-	Dead                      // its expiry has passed, and the store still holds it
+	Dead                      // its expiry has passed, and the store still holds it, though it should not
+	Retained                  // its expiry has passed, and the store holds it as long as it was told to
 	PastCap                   // older than its policy's MaxLifetime: a read would not find it
 	NoCreatedAt               // alive, but written by another program and not adopted
 	NeverExpires              // alive, with created_at and without an expiry
@@ -23,7 +24,7 @@ const (
 	states
 )
 
-var stateNames = [states]string{"malformed", "dead", "past_cap", "no_created_at", "never_expires", "beyond_policy", "slides"}
+var stateNames = [states]string{"malformed", "dead", "retained", "past_cap", "no_created_at", "never_expires", "beyond_policy", "slides"}
 
 // String is the name of s, as JSON has it too: "past_cap".
 func (s State) String() string {
@@ -134,6 +135,8 @@ func (j *judge) state(r *driver.Scanned, t *terms, now driver.Instant) State {
 	switch limit := t.limit(r.CreatedAt); {
 	case r.Problem != nil:
 		return Malformed
+	case !r.Alive(now) && r.HeldUntil > now:
+		return Retained
 	case !r.Alive(now):
 		return Dead
 	case limit <= now:

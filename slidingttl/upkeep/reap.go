@@ -21,6 +21,10 @@ type ReapOptions struct {
 	// Expired removes also what the store would remove by itself in its own time,
 	// since its expiry has passed: for a store where that is switched off.
 	Expired bool
+
+	// Retained removes also what the store was told to hold for a while, before that
+	// is over: it is then lost to a Store's History and to archives.
+	Retained bool
 }
 
 const defaultGrace = time.Hour
@@ -33,6 +37,7 @@ type ReapReport struct {
 
 	PastCap   int64 `json:"past_cap"`   // removed, since older than MaxLifetime
 	Expired   int64 `json:"expired"`    // removed, since their expiry had passed
+	Retained  int64 `json:"retained"`   // dead, and left to the store, which is to hold them for a while
 	Left      int64 `json:"left"`       // dead, and left to the store
 	Alive     int64 `json:"alive"`      // or dead for less than Grace
 	Malformed int64 `json:"malformed"`  // left as they are
@@ -48,6 +53,7 @@ func (r *ReapReport) totals() *Totals { return &r.Totals }
 func (r *ReapReport) add(page *ReapReport) {
 	r.PastCap += page.PastCap
 	r.Expired += page.Expired
+	r.Retained += page.Retained
 	r.Left += page.Left
 	r.Alive += page.Alive
 	r.Malformed += page.Malformed
@@ -59,7 +65,8 @@ func (r *ReapReport) add(page *ReapReport) {
 
 // Reap removes the records of d that are dead under p and that the store will not remove:
 // those past their cap whose expiry is still to come, or that have none. One that has come
-// back to life, or has been written anew, is not removed.
+// back to life, or has been written anew, is not removed. Neither is one that the store
+// retains: where a driver retains the dead, a death by the cap counts as one by the expiry.
 //
 // Its report is good also where an error is returned, for the records looked at until
 // then.
@@ -85,7 +92,7 @@ func Reap[T any](ctx context.Context, d Store[T], p slidingttl.Policy, opts *Rea
 	r := &reaper[T]{d: d, opts: &o, judge: j, now: o.clockOf(d), writer: newWriter(&o.WriteOptions)}
 	look := job[ReapReport, *ReapReport]{
 		name:  "reap",
-		about: j.about(fmt.Sprintf(", grace %v, expired %v, apply %v", o.Grace, o.Expired, o.Apply)),
+		about: j.about(fmt.Sprintf(", grace %v, expired %v, retained %v, apply %v", o.Grace, o.Expired, o.Retained, o.Apply)),
 		opts:  o.Options,
 		cost:  r.writer.cost,
 		visit: r.visit,
@@ -127,16 +134,23 @@ func (r *reaper[T]) reap(ctx context.Context, s *driver.Scanned) (one ReapReport
 		return one, err
 	}
 	var counted *int64
+	var retention time.Duration
+	if s.HeldUntil != 0 {
+		retention = s.HeldUntil.Sub(s.ExpiresAt)
+	}
 	plan := func(m driver.Meta) (driver.Life, bool, error) {
 		now := r.now()
-		before := now.Add(-r.opts.Grace)
+		died := t.death(m.Life)
+		retained := died.Add(retention) > now
 		switch {
-		case t.death(m.Life) > before:
+		case died > now.Add(-r.opts.Grace):
 			counted = &one.Alive
+		case retained && !r.opts.Retained:
+			counted = &one.Retained
 		case m.Alive(now):
 			counted = &one.PastCap
 			return m.Life, true, nil
-		case r.opts.Expired:
+		case r.opts.Expired || retained:
 			counted = &one.Expired
 			return m.Life, true, nil
 		default:
@@ -176,6 +190,7 @@ func (r *ReapReport) String() string {
 	s.line("")
 	s.tally(would(r.Applied, "removed")+": past their cap", r.PastCap)
 	s.some(would(r.Applied, "removed")+": expired", r.Expired)
+	s.some("dead, and retained by the store", r.Retained)
 	s.some("dead, and left to the store", r.Left)
 	s.tally("alive, or dead not long enough", r.Alive)
 	s.some("left: malformed", r.Malformed)

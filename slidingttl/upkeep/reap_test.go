@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -87,6 +89,42 @@ func TestReapExpired(t *testing.T) {
 	ok(t, err)
 	if report.Expired != 2 || report.Alive != 1 || len(removed) != 2 || removed["dead-0"] != expired.ExpiresAt-1 {
 		t.Errorf("removed at %v:\n%v", removed, report)
+	}
+}
+
+// What is retained stays, whatever it died of, until that is over or somebody asks.
+func TestReapRetained(t *testing.T) {
+	f := open(t)
+	at := func(d time.Duration) driver.Instant { return f.now.Add(d) }
+	s := dead{f, []driver.Scanned{
+		{Key: "expired", Meta: driver.Meta{Life: driver.Life{CreatedAt: at(-5 * day), ExpiresAt: at(-2 * day)}}, HeldUntil: at(day)},
+		{Key: "expired, and to go", Meta: driver.Meta{Life: driver.Life{CreatedAt: at(-9 * day), ExpiresAt: at(-4 * day)}}, HeldUntil: at(-day)},
+		{Key: "past its cap", Meta: driver.Meta{Life: driver.Life{CreatedAt: at(-92 * day), ExpiresAt: at(5 * day)}}, HeldUntil: at(8 * day)},
+		{Key: "long past its cap", Meta: driver.Meta{Life: driver.Life{CreatedAt: at(-95 * day), ExpiresAt: at(5 * day)}}, HeldUntil: at(8 * day)},
+		{Key: "alive", Meta: driver.Meta{Life: driver.Life{CreatedAt: at(-day), ExpiresAt: at(day)}}, HeldUntil: at(4 * day)},
+	}}
+	for _, c := range []struct {
+		opts    upkeep.ReapOptions
+		removed []string
+		report  upkeep.ReapReport
+	}{
+		{upkeep.ReapOptions{}, []string{"long past its cap"}, upkeep.ReapReport{PastCap: 1, Retained: 2, Left: 1, Alive: 1}},
+		{upkeep.ReapOptions{Expired: true}, []string{"expired, and to go", "long past its cap"}, upkeep.ReapReport{PastCap: 1, Expired: 1, Retained: 2, Alive: 1}},
+		{upkeep.ReapOptions{Retained: true}, []string{"expired", "long past its cap", "past its cap"}, upkeep.ReapReport{PastCap: 2, Expired: 1, Left: 1, Alive: 1}},
+	} {
+		var removed []string
+		r := remover{s, func(key string, _ driver.Meta, _ driver.Instant) error {
+			removed = append(removed, key)
+			return nil
+		}}
+		c.opts.Apply, c.opts.Segments, c.opts.Writers = true, 1, 1
+		report, err := upkeep.Reap(t.Context(), r, policy, &c.opts)
+		ok(t, err)
+		slices.Sort(removed)
+		c.report.Totals, c.report.Applied, c.report.Policy = report.Totals, true, report.Policy
+		if !slices.Equal(removed, c.removed) || !reflect.DeepEqual(*report, c.report) {
+			t.Errorf("%+v removed %q; want %q\n%+v", c.opts, removed, c.removed, report)
+		}
 	}
 }
 

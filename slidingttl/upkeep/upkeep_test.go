@@ -96,18 +96,20 @@ func TestAuditTellsStates(t *testing.T) {
 	s := dead{f, []driver.Scanned{
 		{Key: "malformed", Problem: bad},
 		{Key: "dead", Meta: driver.Meta{Life: driver.Life{CreatedAt: f.now.Add(-day), ExpiresAt: f.now}}},
+		{Key: "retained no more", Meta: driver.Meta{Life: driver.Life{CreatedAt: f.now.Add(-day), ExpiresAt: f.now.Add(-day)}}, HeldUntil: f.now},
+		{Key: "retained", Meta: driver.Meta{Life: driver.Life{CreatedAt: f.now.Add(-day), ExpiresAt: f.now}}, HeldUntil: f.now.Add(day)},
 	}}
 	r, err := upkeep.Audit(t.Context(), s, policy, &upkeep.LookOptions{Options: upkeep.Options{Segments: 1, Page: 7}})
 	ok(t, err)
 	for state, want := range map[upkeep.State]int64{
 		upkeep.Slides: 51, upkeep.NoCreatedAt: 2, upkeep.NeverExpires: 1, upkeep.PastCap: 1,
-		upkeep.Beyond: 1, upkeep.Malformed: 1, upkeep.Dead: 1,
+		upkeep.Beyond: 1, upkeep.Malformed: 1, upkeep.Dead: 2, upkeep.Retained: 1,
 	} {
 		if got := r.States[state]; got.Count != want || got.Low != got.Share || got.High != got.Share {
 			t.Errorf("%v: %+v; want %d", state, got, want)
 		}
 	}
-	if r.Records != 58 || !r.Done || r.Immortal.Count != 1 || r.Problems["ttl must be a number"] != 1 {
+	if r.Records != 60 || !r.Done || r.Immortal.Count != 1 || r.Problems["ttl must be a number"] != 1 {
 		t.Errorf("the report is %+v", r)
 	}
 	bins := make(map[string]int64)
@@ -118,7 +120,7 @@ func TestAuditTellsStates(t *testing.T) {
 		t.Errorf("deaths by bin are %v", bins)
 	}
 	text := r.String()
-	for _, want := range []string{"audit under", "58 records looked at", "no created at", "3.45 %", "ttl must be a number", "never"} {
+	for _, want := range []string{"audit under", "60 records looked at", "no created at", "3.33 %", "retained", "ttl must be a number", "never"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in\n%s", want, text)
 		}

@@ -62,6 +62,7 @@ func TestContract(t *testing.T) {
 				drivertest.Local:   "the store is a server",
 				drivertest.Plant:   "how others write is tested with the driver",
 				drivertest.Mender:  "a header is the driver's own, and of no other form",
+				drivertest.Retain:  "is tested with the driver",
 				drivertest.Malform: "how others write is tested with the driver",
 			},
 			Open: func(t testing.TB) *drivertest.Backend {

@@ -34,6 +34,7 @@ func TestContract(t *testing.T) {
 			drivertest.Copies:      "a value is stored as it is and handed out as it is",
 			drivertest.Checker:     "there is nothing to configure",
 			drivertest.ReadToucher: "there is no trip to save",
+			drivertest.Retain:      "an option of the driver that is wrapped",
 			drivertest.Malform:     "a life is two numbers here, whoever writes it",
 			drivertest.Mender:      "so there is nothing to mend",
 		},

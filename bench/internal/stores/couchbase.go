@@ -35,19 +35,19 @@ func node() runner.Contestant {
 }
 
 var couchbaseContenders = []contender{
-	{name: bareName, open: onCouchbase(10, nil, bareLookup)},
-	{name: naiveName, open: onCouchbase(10, nil, getThenTouch)},
-	{name: atOnceName, open: onCouchbase(10, nil, getAndTouch)},
-	{name: exactName, open: onCouchbase(0, nil, nil)},
-	{name: own1, open: onCouchbase(1, nil, nil)},
-	{name: own10, open: onCouchbase(10, nil, nil)},
-	{name: observed, open: onCouchbase(10, watched(), nil)},
+	{name: bareName, open: onCouchbase(10, 0, nil, bareLookup)},
+	{name: naiveName, open: onCouchbase(10, 0, nil, getThenTouch)},
+	{name: atOnceName, open: onCouchbase(10, 0, nil, getAndTouch)},
+	{name: exactName, open: onCouchbase(0, 0, nil, nil)},
+	{name: own1, open: onCouchbase(1, 0, nil, nil)},
+	{name: own10, open: onCouchbase(10, 0, nil, nil)},
+	{name: observed, open: onCouchbase(10, 0, watched(), nil)},
 }
 
 type couchbaseGet func(ctx context.Context, key string) (session, error)
 
-// openCollection returns a collection and a driver of it.
-func openCollection(address string) (*gocb.Collection, *couchbase.Driver[session], error) {
+// openCollection returns a collection and a driver of it that retains the dead for so long.
+func openCollection(address string, retain time.Duration) (*gocb.Collection, *couchbase.Driver[session], error) {
 	cluster, err := gocb.Connect(address, gocb.ClusterOptions{Authenticator: gocb.PasswordAuthenticator{
 		Username: couchbasetest.DefaultUsername, Password: couchbasetest.DefaultPassword,
 	}})
@@ -59,15 +59,15 @@ func openCollection(address string) (*gocb.Collection, *couchbase.Driver[session
 		return nil, nil, err
 	}
 	c := bucket.DefaultCollection()
-	d, err := couchbase.New[session](c, nil)
+	d, err := couchbase.New[session](c, &couchbase.Options{Retain: retain})
 	return c, d, err
 }
 
-// onCouchbase connects. Documents are put by a store with this slack, and read by it if
-// get is nil. What is written the node counts.
-func onCouchbase(slackPercent time.Duration, opts *slidingttl.Options[session], get func(*gocb.Collection) couchbaseGet) func(context.Context, string) (way, error) {
+// onCouchbase connects. Documents are put by a store with this slack that retains the dead
+// for so long, and read by it if get is nil. What is written the node counts.
+func onCouchbase(slackPercent, retain time.Duration, opts *slidingttl.Options[session], get func(*gocb.Collection) couchbaseGet) func(context.Context, string) (way, error) {
 	return func(ctx context.Context, address string) (way, error) {
-		c, d, err := openCollection(address)
+		c, d, err := openCollection(address, retain)
 		if err != nil {
 			return way{}, err
 		}

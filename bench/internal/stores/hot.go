@@ -76,7 +76,7 @@ type bare struct {
 }
 
 func bareCollection(_ context.Context, address string) (bare, error) {
-	c, d, err := openCollection(address)
+	c, d, err := openCollection(address, 0)
 	if err != nil {
 		return bare{}, err
 	}

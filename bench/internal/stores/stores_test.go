@@ -30,7 +30,7 @@ func holdToTheirNames(t *testing.T, contenders []contender, address string, writ
 			if !wrote {
 				t.Errorf("%s: nothing was written", c.name)
 			}
-		case bareName, own1, own10:
+		case bareName, own1, own10, retained:
 			if wrote {
 				t.Errorf("%s: wrote", c.name)
 			}
@@ -47,6 +47,12 @@ func TestCouchbase(t *testing.T) {
 		n.Advance(2e9) // a touch in the same second would change nothing
 		return float64(n.Counts().Mutations)
 	})
+}
+
+func TestRetain(t *testing.T) {
+	n := couchbasetest.Start(t)
+	both := []contender{{name: own10, open: onCouchbase(10, 0, nil, nil)}, {name: retained, open: onCouchbase(10, retention, nil, nil)}}
+	holdToTheirNames(t, both, n.ConnectionString(), func() float64 { return float64(n.Counts().Mutations) })
 }
 
 func TestDynamoDB(t *testing.T) {

@@ -57,22 +57,25 @@ slack no touch is due; a touch in the same second as the last one changes nothin
 	return runner.Suite{
 		Name:        f.suite,
 		Contestants: []runner.Contestant{client(f.contenders), node()},
-		Run: func(p runner.Plan) (report runner.Report, err error) {
-			err = runner.With(f.suite, []string{nodeName}, func(n []*runner.Worker) error {
-				s, err := n[0].Do(task{})
-				if err != nil {
-					return err
-				}
-				mutations := func() (float64, error) {
-					s, err := n[0].Do(task{})
-					return s["mutations"], err
-				}
-				report, err = f.measure(p, fmt.Sprintf("couchbase://127.0.0.1:%.0f", s["port"]), mutations)
-				return err
-			})
-			return report, err
-		},
+		Run:         f.onNode,
 	}
+}
+
+// onNode measures on a Couchbase node of its own.
+func (f *field) onNode(p runner.Plan) (report runner.Report, err error) {
+	err = runner.With(f.suite, []string{nodeName}, func(n []*runner.Worker) error {
+		s, err := n[0].Do(task{})
+		if err != nil {
+			return err
+		}
+		mutations := func() (float64, error) {
+			s, err := n[0].Do(task{})
+			return s["mutations"], err
+		}
+		report, err = f.measure(p, fmt.Sprintf("couchbase://127.0.0.1:%.0f", s["port"]), mutations)
+		return err
+	})
+	return report, err
 }
 
 // DynamoDB is the field of ways to read on DynamoDB.

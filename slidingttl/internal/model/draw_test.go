@@ -59,6 +59,9 @@ func draw(seed uint64) *world {
 	}
 	rules := w.rules(d)
 	w.idle = max(rules[0].IdleGrace, rules[1].IdleGrace)
+	if w.store == local {
+		w.retain = pick(d, 0, w.idle/2, 10*w.idle)
+	}
 	w.outages = pick(d, 0, 0, w.idle, 5*w.idle)
 	processes := 1 + d.n(3)
 	skews := min(w.maxSkew, w.idle/4)

@@ -23,7 +23,7 @@ type duty struct {
 func (d *duty) overlaps(s *state) bool {
 	w := d.p.w
 	if d.name == "touch entry" || d.reads == 0 && (d.name == "keep" || d.name == "find") {
-		return w.mixed || w.changing || w.policyOf || w.plants && !s.lowered.IsZero()
+		return w.mixed || w.changing || w.policyOf || w.plants
 	}
 	return !s.lowered.IsZero() && !s.from.Before(d.start.Add(-w.plan.stale)) && !s.lowered.After(d.end)
 }

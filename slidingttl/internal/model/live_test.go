@@ -15,7 +15,7 @@ func (w *world) live(t *testing.T) {
 	d := w.dice.fork(1) // what is drawn from now on hangs on w.dice as it is
 	time.Sleep(d.upTo(time.Second))
 	if w.store == local {
-		m, err := memory.New[value](nil)
+		m, err := memory.New(&memory.Options[value]{Retain: w.retain})
 		if err != nil {
 			t.Fatal(err)
 		}

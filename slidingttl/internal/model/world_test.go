@@ -59,6 +59,7 @@ type plan struct {
 	step                time.Duration // the resolution
 	bumps               bool          // a touch changes the version
 	deletes             time.Duration // how late the backend deletes at most; negative: never
+	retain              time.Duration // local: how long the memory driver holds the dead
 	trip                time.Duration // each way, at most
 	slow                time.Duration // now and then
 	faults              int           // one write in so many fails; 0: none

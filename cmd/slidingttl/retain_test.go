@@ -1,0 +1,55 @@
+package main
+
+import (
+	stdsql "database/sql"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/slidingttl/slidingttl/drivers/couchbase"
+	"github.com/slidingttl/slidingttl/drivers/sql"
+	"github.com/slidingttl/slidingttl/drivers/sql/sqltest"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// What a store retains is told apart from what it should have removed, and reaped only
+// when that is asked for.
+func TestRetained(t *testing.T) {
+	const day = 24 * time.Hour
+	stores := map[string]func(*testing.T) (uri string, d driver.Driver[any]){
+		"sqlite": func(t *testing.T) (string, driver.Driver[any]) {
+			file := filepath.Join(t.TempDir(), "app.db")
+			db := must(stdsql.Open("sqlite", sqltest.SQLiteDSN(file)))(t)
+			t.Cleanup(func() { _ = db.Close() })
+			d := must(sql.New(db, sql.SQLite, "sessions", &sql.Options[any]{Retain: 30 * day}))(t)
+			if err := d.EnsureTable(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			return "sqlite:" + file + "?table=sessions&retain=30d", d
+		},
+		"couchbase": func(t *testing.T) (string, driver.Driver[any]) {
+			n := open(t)
+			return n.uri + "?retain=30d", must(couchbase.New[any](n.c, &couchbase.Options{Retain: 30 * day}))(t)
+		},
+	}
+	for name, open := range stores {
+		t.Run(name, func(t *testing.T) {
+			uri, d := open(t)
+			now := driver.Floor(time.Now())
+			for key, died := range map[string]time.Duration{"live": -day, "retained": 2 * day} {
+				life := driver.Life{CreatedAt: now.Add(-5 * day), ExpiresAt: now.Add(-died).RoundUp(time.Second)}
+				must(d.Insert(t.Context(), key, "a value", life, life.CreatedAt))(t)
+			}
+			out, _ := command(t, 0, "audit", uri, "--policy", thirty)
+			contains(t, out, "2 records looked at", "slides 1", "retained 1", "dead 0")
+			out, _ = command(t, 4, "inspect", uri, "retained", "--policy", thirty)
+			contains(t, out, "not alive: it expired")
+			out, _ = command(t, 0, "reap", uri, "--policy", thirty, "--expired", "--apply")
+			contains(t, out, "dead, and retained by the store 1")
+			out, _ = command(t, 0, "reap", uri, "--policy", thirty, "--retained", "--apply")
+			contains(t, out, "removed: expired 1")
+			out, _ = command(t, 0, "audit", uri, "--policy", thirty)
+			contains(t, out, "1 records looked at", "slides 1", "retained 0")
+		})
+	}
+}

@@ -1,0 +1,46 @@
+package slidingttl
+
+import (
+	"context"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// Past is a record that has died and that the backing store still holds.
+type Past[T any] struct {
+	Entry[T]
+	DiedAt Instant     // when its expiry or its cap came
+	Cause  ReadOutcome // what it died of: ReadDiedIdle or ReadDiedOfAge
+}
+
+// History returns the record that died under key, if the backing store still holds it:
+// because its driver was told to retain the dead (an option of the driver), or because it
+// deletes them late. What it died of, and when, is judged by the policy it would have now.
+//
+// It only reads, and is counted nowhere: to Get and all other calls what died is not
+// there, and an Insert or Upsert in its place begins a new life. ErrAlive: the record was
+// alive when the call began. ErrNotFound: absent, deleted, or dead and no longer held.
+func (s *Store[T]) History(ctx context.Context, key string) (Past[T], error) {
+	if err := s.begin(ctx, opHistory, key); err != nil {
+		return Past[T]{}, err
+	}
+	defer s.gate.leave()
+	// What is dead by a time before the read stays dead, whoever touches meanwhile.
+	began := driver.Floor(s.clock.Now())
+	e, err := s.fresh.Get(ctx, key)
+	var r rules
+	if err == nil {
+		r, err = s.rulesOf(key, &e.Value)
+	}
+	if err == nil && r.alive(e.Life, began) {
+		err = ErrAlive
+	}
+	if err != nil {
+		return Past[T]{}, wrap(ctx, opHistory, err)
+	}
+	p := Past[T]{Entry: e, DiedAt: e.ExpiresAt, Cause: r.cause(e.Life, began)}
+	if limit := r.limit(e.CreatedAt); e.CreatedAt != 0 && (e.ExpiresAt == 0 || limit < e.ExpiresAt) {
+		p.DiedAt = limit
+	}
+	return p, nil
+}
