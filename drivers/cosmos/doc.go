@@ -30,7 +30,7 @@
 // Cosmos DB counts ttl from the last write of the item, whoever made it, and knows no cap: it
 // would slide with writes, and with those of others too. So expires_at says when a record
 // expires, and every read goes by it; ttl only has the service remove the item, at
-// Options.MaxSkew after its expiry or up to two seconds later, since each write counts it anew
+// Options.Retain and MaxSkew after its expiry or up to two seconds later, since each write counts it anew
 // and rounds it up. It is relative, so that the service's clock does not matter. A write of
 // another program that leaves it as it is postpones the removal and nothing else. An item
 // without expires_at, written by another program, expires when its ttl says; the container's

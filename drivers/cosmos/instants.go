@@ -43,13 +43,13 @@ func checkLife(l driver.Life) error {
 }
 
 // ttl is what is written beside l by a call that began at now: the service must not remove
-// the item before MaxSkew after its expiry. It counts from the second, rounded down, in which
+// the item before MaxSkew after its expiry and Retain. It counts from the second, rounded down, in which
 // it carries the write out, which is at now or later. -1 means never, as does what is too far.
 func (o *Options) ttl(l driver.Life, now driver.Instant) int64 {
 	if l.ExpiresAt == 0 {
 		return -1
 	}
-	left := l.ExpiresAt.Sub(now) + o.MaxSkew
+	left := l.ExpiresAt.Add(o.Retain).Add(o.MaxSkew).Sub(now)
 	seconds := max(int64(math.Ceil(left.Seconds()))+1, 1)
 	if seconds > maxTTL {
 		return -1

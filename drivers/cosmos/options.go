@@ -34,13 +34,19 @@ type Options struct {
 	// "expires_at" and "slidingttl_version".
 	CreatedAt, ExpiresAt, Version string
 
+	// Retain is how long Cosmos DB is to hold a record after its expiry, for a Store's
+	// History and for what goes through all records: ttl is longer by as much, and
+	// expires_at is not, by which all calls go, those of drivers with another Retain too,
+	// of any version. Zero: MaxSkew alone.
+	Retain time.Duration
+
 	// Codec encodes and decodes values. Nil: encoding/json. Cosmos DB keeps numbers as
 	// float64, so a value with one that such a number cannot hold is a
 	// *driver.InvalidError: encode it as a string.
 	Codec Codec
 
 	// MaxSkew is by how much clocks may be apart. Cosmos DB removes an item only
-	// MaxSkew after its expiry, for readers whose clocks are behind. Check reports a
+	// MaxSkew after its expiry and Retain, for readers whose clocks are behind. Check reports a
 	// system's clock that is further off the service's. A write over a record is given
 	// up when the record's life has ended, but not before MaxSkew has passed. Zero: 1 s.
 	MaxSkew time.Duration
@@ -98,6 +104,9 @@ func (o Options) validate() (Options, error) {
 			return invalid(n.field, fmt.Sprintf("%q", *n.name), "must be a property of its own")
 		}
 		taken = append(taken, *n.name)
+	}
+	if o.Retain < 0 {
+		return invalid("Retain", o.Retain.String(), "must not be negative")
 	}
 	if o.MaxSkew < 0 {
 		return invalid("MaxSkew", o.MaxSkew.String(), "must not be negative")

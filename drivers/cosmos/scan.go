@@ -116,7 +116,11 @@ func (d *Driver[T]) Scan(ctx context.Context, from driver.Cursor, limit int) (dr
 			continue
 		}
 		s := d.read(item)
-		page.Records = append(page.Records, driver.Scanned{Key: key, Meta: s.Meta, Problem: s.odd})
+		r := driver.Scanned{Key: key, Meta: s.Meta, Problem: s.odd}
+		if until := s.removed.Add(-d.opts.MaxSkew); s.removed != 0 && until > s.ExpiresAt {
+			r.HeldUntil = until
+		}
+		page.Records = append(page.Records, r)
 	}
 	if res.ContinuationToken != nil {
 		at.Continuation = *res.ContinuationToken

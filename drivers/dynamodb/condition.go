@@ -40,6 +40,7 @@ func over(found *stored, was driver.Meta, now driver.Instant) condition {
 		c.exactly("#c", found.created)
 		c.exactly("#e", found.expiry)
 		c.exactly("#v", found.version)
+		c.exactly("#x", found.retained)
 		return c
 	}
 	if was.CreatedAt == 0 {
@@ -54,8 +55,9 @@ func over(found *stored, was driver.Meta, now driver.Instant) condition {
 	if was.ExpiresAt == 0 {
 		c.exactly("#e", nil)
 	} else {
-		c.exactly("#e", seconds(was.ExpiresAt))
-		c.and("#e > " + c.set(":now", seconds(now)))
+		c.set(":is_e", seconds(was.ExpiresAt))
+		c.set(":now", seconds(now))
+		c.and("(" + retaining + " AND #x.#at = :is_e AND #x.#at > :now OR NOT " + retaining + " AND #e = :is_e AND #e > :now)")
 	}
 	c.exactly("#v", versionOf(was.Version))
 	return c

@@ -24,7 +24,8 @@ var configurations = map[string]Options{
 	"single table": {
 		PartitionKey: KeyAttribute{Name: "PK", Type: types.ScalarAttributeTypeB, Of: Prefix("SESSION#")},
 		SortKey:      KeyAttribute{Name: "SK", Of: Fixed("METADATA")},
-		Expiry:       "ExpiresAt", CreatedAt: "CreatedAt", Version: "Version",
+		Expiry:       "ExpiresAt", CreatedAt: "CreatedAt", Version: "Version", RetainedExpiry: "Expiry",
+		Retain:          90 * time.Minute,
 		CreatedAtFormat: UnixMilli,
 		ConsistentRead:  true,
 	},
@@ -42,9 +43,13 @@ func TestContract(t *testing.T) {
 				Parallel: true,
 				Open: func(t testing.TB) *drivertest.Backend {
 					w := newWire()
-					d, err := New[drivertest.Value](w.client(server, impatient(2)), tbl.Driver.table, &opts)
-					if err != nil {
-						t.Fatal(err)
+					client := w.client(server, impatient(2))
+					over := func(client Client, opts Options) *Driver[drivertest.Value] {
+						d, err := New[drivertest.Value](client, tbl.Driver.table, &opts)
+						if err != nil {
+							t.Fatal(err)
+						}
+						return d
 					}
 					most := maxPartitionKey
 					if opts.PartitionKey.Of != nil {
@@ -52,7 +57,7 @@ func TestContract(t *testing.T) {
 					}
 					var ahead atomic.Int64
 					return &drivertest.Backend{
-						Driver: d,
+						Driver: over(client, opts),
 						Now:    func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) },
 						Wait:   func(d time.Duration) { ahead.Add(int64(d)) },
 						MaxKey: most,
@@ -65,12 +70,11 @@ func TestContract(t *testing.T) {
 						Mar: func(ctx context.Context, key string, v drivertest.Value, life driver.Life) error {
 							return mar(ctx, tbl, key, v, life)
 						},
-						Again: func() driver.Driver[drivertest.Value] {
-							d, err := New[drivertest.Value](server.Client(), tbl.Driver.table, &opts)
-							if err != nil {
-								t.Fatal(err)
-							}
-							return d
+						Again: func() driver.Driver[drivertest.Value] { return over(server.Client(), opts) },
+						Retain: func(retain time.Duration) driver.Driver[drivertest.Value] {
+							opts := opts
+							opts.Retain = retain
+							return over(client, opts)
 						},
 						Fail: func() func() {
 							w.between(func(_ string, req *request, _ sender) (*response, error) {
@@ -99,7 +103,6 @@ func TestContract(t *testing.T) {
 				Lacks: map[drivertest.Feature]string{
 					drivertest.Local:       "the store is across a network",
 					drivertest.Clock:       "DynamoDB's time is for a store's Options.Now, for those who want it",
-					drivertest.Retain:      "not built yet",
 					drivertest.ReadToucher: "a read and a touch are two requests",
 				},
 			})

@@ -32,6 +32,16 @@
 // the touch that falls due. An expiry of zero or less is one long past, as in a filter
 // expression. An item without one, or with NULL, never expires by itself.
 //
+// # Retention
+//
+// With [Options].Retain ttl is later than the record's expiry, which stands beside it:
+//
+//	slidingttl_expiry   Map      at, the record's expiry, and ttl, both as Numbers of seconds
+//
+// It counts for as long as the item's ttl is the one that stands in it, so that whoever
+// moves that alone decides. A driver without Retain reads it too, and a touch by it takes
+// it away.
+//
 // # Conditions
 //
 // Every write but Delete is conditional and takes one request, for the item found in

@@ -46,6 +46,7 @@ func New[T any](client Client, table string, opts *Options) (*Driver[T], error) 
 	}
 	d := &Driver[T]{client: client, table: table, opts: o, names: map[string]string{
 		"#k": o.PartitionKey.Name, "#e": o.Expiry, "#c": o.CreatedAt, "#v": o.Version,
+		"#x": o.RetainedExpiry, "#at": retainedAt, "#ttl": retainedTTL,
 	}}
 	if err := d.checkValue(); err != nil {
 		return nil, err

@@ -20,6 +20,9 @@ const (
 	maxSeconds = 1e11
 	maxMillis  = 1e14
 
+	// latest is the last instant that is written.
+	latest driver.Instant = maxMillis - 1000
+
 	// longPast is what an expiry of zero or less is read as: an Instant of zero
 	// would mean that there is none.
 	longPast driver.Instant = 1
@@ -47,9 +50,6 @@ func (f TimeFormat) usual(created driver.Instant) []types.AttributeValue {
 	return forms
 }
 
-// wholeSeconds is an expiry as it is written: never earlier than i.
-func wholeSeconds(i driver.Instant) types.AttributeValue { return seconds(i.RoundUp(time.Second)) }
-
 // seconds is i as a Number of seconds, exactly: Numbers are decimal.
 func seconds(i driver.Instant) types.AttributeValue {
 	if i%1000 == 0 {
@@ -67,7 +67,6 @@ func (f TimeFormat) check(l driver.Life) error {
 	invalid := func(field string, i driver.Instant, rule string) error {
 		return &driver.InvalidError{Field: field, Value: fmt.Sprintf("%d ms since 1970", i), Rule: rule}
 	}
-	const latest = maxMillis - 1000
 	switch {
 	case l.CreatedAt < 0 || l.CreatedAt > latest:
 		return invalid("created_at", l.CreatedAt, "must be between the years 1970 and 5138")

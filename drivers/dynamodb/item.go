@@ -14,20 +14,25 @@ import (
 // stored is what an item says of its record, as read and as it stands there.
 type stored struct {
 	driver.Meta
-	expiry, created, version types.AttributeValue // nil: absent
+	expiry, created, version, retained types.AttributeValue // nil: absent
 
-	odd error // what of it cannot be read, and is taken for absent
+	heldUntil driver.Instant // the expiry that DynamoDB goes by, where it is not the record's; else zero
+	odd       error          // what of it cannot be read, and is taken for absent
 }
 
 // read reads what item says of its record.
 func (d *Driver[T]) read(item map[string]types.AttributeValue) stored {
 	o := &d.opts
-	s := stored{expiry: item[o.Expiry], created: item[o.CreatedAt], version: item[o.Version]}
+	s := stored{expiry: item[o.Expiry], created: item[o.CreatedAt], version: item[o.Version], retained: item[o.RetainedExpiry]}
 	var format TimeFormat
-	var errs [3]error
+	var errs [4]error
 	s.CreatedAt, format, errs[0] = parseCreated(o.CreatedAt, s.created)
 	s.ExpiresAt, errs[1] = parseExpiry(o.Expiry, s.expiry)
 	s.Version, errs[2] = parseVersion(o.Version, s.version)
+	at, err := parseRetained(o.RetainedExpiry, s.retained, s.expiry)
+	if errs[3] = err; at != 0 {
+		s.ExpiresAt, s.heldUntil = at, s.ExpiresAt
+	}
 	s.Version = marked(s.Version, format)
 	s.odd = errors.Join(errs[:]...)
 	return s

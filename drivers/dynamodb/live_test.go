@@ -87,7 +87,7 @@ func TestLive(t *testing.T) {
 // A scan of an index meets what is in the index, each once, whatever the pages.
 func TestScanOfAnIndex(t *testing.T) {
 	tbl := open[session](t, nil)
-	index(t, tbl, types.Projection{ProjectionType: types.ProjectionTypeInclude, NonKeyAttributes: []string{"ttl", "created_at", "slidingttl_version"}})
+	index(t, tbl, types.Projection{ProjectionType: types.ProjectionTypeInclude, NonKeyAttributes: []string{"ttl", "created_at", "slidingttl_version", "slidingttl_expiry"}})
 	life := driver.Life{CreatedAt: base, ExpiresAt: base.Add(time.Hour)}
 	for i := range 20 {
 		item := attrs{"ttl": number(itoa(life.ExpiresAt / 1000)), "created_at": text(base.Time().Format(rfc3339Milli))}

@@ -44,7 +44,7 @@ func (d *Driver[T]) Mend(ctx context.Context, key string, apply bool) (string, e
 		return fault, nil
 	}
 	c := over(&s, s.Meta, 0)
-	update := "SET #e = " + c.set(":e", wholeSeconds(s.ExpiresAt))
+	update := updateOf(d.opts.move(&c, s.ExpiresAt))
 	// Sent twice it finds what it has written, and says that another write came first.
 	// The caller looks again, and finds that nothing is wrong.
 	done, err := d.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{

@@ -42,6 +42,17 @@ type Options struct {
 	// Tables written before the last had that name go on with "version".
 	Expiry, CreatedAt, Version string
 
+	// Retain is how long DynamoDB is to hold a record after its expiry, for a Store's
+	// History and for what goes through all records: Expiry is then later by as much,
+	// rounded up to a second, and the record's own expiry stands in RetainedExpiry. All
+	// calls go by that, those of drivers with another Retain too, once each of them is of
+	// a version that has this option. Zero: what DynamoDB deletes is up to it.
+	Retain time.Duration
+
+	// RetainedExpiry names the attribute for that, a Map. Every driver over the table must
+	// have the same, and no other program use it. Empty: "slidingttl_expiry".
+	RetainedExpiry string
+
 	// CreatedAtFormat is how created_at is written for a new life. Zero: RFC3339.
 	// UnixMilli suits a T, or another program, that maps it as a number.
 	CreatedAtFormat TimeFormat
@@ -54,7 +65,7 @@ type Options struct {
 
 	// ScanIndex is a secondary index for Scan to go through in place of the table, for
 	// one that holds the records alone, or less of each. It must project Expiry,
-	// CreatedAt and Version. A record without the index's key is not in it. Empty: none.
+	// CreatedAt, Version and RetainedExpiry. A record without the index's key is not in it. Empty: none.
 	ScanIndex string
 
 	// Encoder and Decoder adjust how values are marshalled. Nil: attributevalue's
@@ -83,6 +94,7 @@ func (o Options) validate() (Options, error) {
 		{"Expiry", &o.Expiry, "ttl"},
 		{"CreatedAt", &o.CreatedAt, "created_at"},
 		{"Version", &o.Version, "slidingttl_version"},
+		{"RetainedExpiry", &o.RetainedExpiry, "slidingttl_expiry"},
 	}
 	for i, n := range names {
 		*n.name = cmp.Or(*n.name, n.empty)
@@ -111,6 +123,8 @@ func (o Options) validate() (Options, error) {
 		return invalid("SortKey.Name", "empty", "is required where SortKey.Of is set")
 	case o.CreatedAtFormat != RFC3339 && o.CreatedAtFormat != UnixMilli:
 		return invalid("CreatedAtFormat", fmt.Sprint(int(o.CreatedAtFormat)), "must be RFC3339 or UnixMilli")
+	case o.Retain < 0:
+		return invalid("Retain", o.Retain.String(), "must not be negative")
 	case o.MaxSkew < 0:
 		return invalid("MaxSkew", o.MaxSkew.String(), "must not be negative")
 	}

@@ -46,6 +46,11 @@ func (d *Driver[T]) Raw(ctx context.Context, key string) (driver.Raw, error) {
 			raw.Fields[name] = plain(av)
 		}
 	}
+	if beside, ok := out.Item[d.opts.RetainedExpiry].(*types.AttributeValueMemberM); ok {
+		for name, av := range beside.Value {
+			raw.Fields[d.opts.RetainedExpiry+"."+name] = plain(av)
+		}
+	}
 	return raw, nil
 }
 

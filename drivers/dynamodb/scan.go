@@ -164,7 +164,7 @@ func (d *Driver[T]) Scan(ctx context.Context, from driver.Cursor, limit int) (dr
 			continue
 		}
 		s := d.read(item)
-		page.Records = append(page.Records, driver.Scanned{Key: key, Meta: s.Meta, Fault: d.fault(s), Problem: s.odd})
+		page.Records = append(page.Records, driver.Scanned{Key: key, Meta: s.Meta, HeldUntil: s.heldUntil, Fault: d.fault(s), Problem: s.odd})
 	}
 	if len(out.LastEvaluatedKey) > 0 {
 		at.after(out.LastEvaluatedKey)
@@ -176,8 +176,8 @@ func (d *Driver[T]) Scan(ctx context.Context, from driver.Cursor, limit int) (dr
 // projection is the expression for what makes up keys and lives, with the names in it.
 func (d *Driver[T]) projection() (names map[string]string, expression string) {
 	o := &d.opts
-	names = map[string]string{"#k": o.PartitionKey.Name, "#e": o.Expiry, "#c": o.CreatedAt, "#v": o.Version}
-	expression = "#k, #e, #c, #v"
+	names = map[string]string{"#k": o.PartitionKey.Name, "#e": o.Expiry, "#c": o.CreatedAt, "#v": o.Version, "#x": o.RetainedExpiry}
+	expression = "#k, #e, #c, #v, #x"
 	if o.SortKey.Name != "" {
 		names["#s"] = o.SortKey.Name
 		expression += ", #s"

@@ -2,9 +2,7 @@ package dynamodb
 
 import (
 	"context"
-	"strings"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
@@ -33,29 +31,20 @@ func (d *Driver[T]) Touch(ctx context.Context, key string, was driver.Meta, life
 	f := fate{named: true}
 	err = d.conditional(ctx, &f, func(found *stored) error {
 		c := over(found, was, now)
-		var set []string
-		if life.ExpiresAt != 0 {
-			set = append(set, "#e = "+c.set(":e", wholeSeconds(life.ExpiresAt)))
-		}
+		set, remove := d.opts.move(&c, life.ExpiresAt)
 		if life.CreatedAt != was.CreatedAt || life.CreatedAt != 0 && found != nil {
 			set = append(set, "#c = "+c.set(":c", format.written(life.CreatedAt)))
 		}
 		if versionOf(was.Version) == nil {
 			set = append(set, "#v = "+c.set(":v", versionOf(version)))
 		}
-		update := ""
-		if len(set) > 0 {
-			update = "SET " + strings.Join(set, ", ")
-		}
-		if life.ExpiresAt == 0 {
-			update += " REMOVE #e"
-		}
+		update := updateOf(set, remove)
 		out, err := d.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 			TableName:                           &d.table,
 			Key:                                 d.attributes(k),
-			UpdateExpression:                    aws.String(update),
+			UpdateExpression:                    &update,
 			ConditionExpression:                 &c.text,
-			ExpressionAttributeNames:            d.names,
+			ExpressionAttributeNames:            d.used(update + c.text),
 			ExpressionAttributeValues:           c.values,
 			ReturnConsumedCapacity:              types.ReturnConsumedCapacityTotal,
 			ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,

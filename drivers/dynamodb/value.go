@@ -31,7 +31,7 @@ func (d *Driver[T]) encode(v T) (map[string]types.AttributeValue, error) {
 	if !ok {
 		return nil, invalid("must encode to a map of attributes, as a struct or a map does", nil)
 	}
-	item := make(map[string]types.AttributeValue, len(m.Value)+5)
+	item := make(map[string]types.AttributeValue, len(m.Value)+6)
 	maps.Copy(item, m.Value) // a Marshaler may have handed out a map of its own
 	return item, nil
 }
@@ -76,8 +76,8 @@ func (d *Driver[T]) misshapen(item map[string]types.AttributeValue, err error) e
 
 // checkValue rejects a T whose field for an attribute of the driver's cannot hold what is
 // written there, or goes by a name that differs in case alone, which attributevalue reads
-// as the same; and one with any field for the version, which is not the application's. It
-// sends samples through attributevalue, and so sees what that sees.
+// as the same; and one with any field for the version or the retained expiry, which are not the
+// application's. It sends samples through attributevalue, and so sees what that sees.
 func (d *Driver[T]) checkValue() error {
 	o := &d.opts
 	for _, a := range []struct {
@@ -87,6 +87,7 @@ func (d *Driver[T]) checkValue() error {
 		{"Expiry", o.Expiry, seconds(maxSeconds)},
 		{"CreatedAt", o.CreatedAt, o.CreatedAtFormat.written(maxMillis / 10)},
 		{"Version", o.Version, versionOf(maxVersion)},
+		{"RetainedExpiry", o.RetainedExpiry, retained(0, maxSeconds)},
 	} {
 		took, same, err := d.takes(a.name, a.sample)
 		// Where any attribute fares like this one T is a map, or decodes itself.
@@ -99,7 +100,7 @@ func (d *Driver[T]) checkValue() error {
 			rule = "cannot hold what the driver writes there"
 		case took && !same:
 			rule = "differs from it in case alone"
-		case took && a.option == "Version":
+		case took && (a.option == "Version" || a.option == "RetainedExpiry"):
 			rule = "would be overwritten"
 		default:
 			continue

@@ -161,8 +161,8 @@ func TestAttributeNames(t *testing.T) {
 		Select string `dynamodbav:"SELECT"`
 	}
 	for _, o := range []Options{
-		{PartitionKey: KeyAttribute{Name: "KEY"}, Expiry: "TTL", CreatedAt: "DATE", Version: "SIZE"},
-		{PartitionKey: KeyAttribute{Name: "a.b"}, SortKey: KeyAttribute{Name: "#s", Of: Fixed("x")}, Expiry: "expires at", CreatedAt: "created:at", Version: "v[0]"},
+		{PartitionKey: KeyAttribute{Name: "KEY"}, Expiry: "TTL", CreatedAt: "DATE", Version: "SIZE", RetainedExpiry: "AT", Retain: time.Hour},
+		{PartitionKey: KeyAttribute{Name: "a.b"}, SortKey: KeyAttribute{Name: "#s", Of: Fixed("x")}, Expiry: "expires at", CreatedAt: "created:at", Version: "v[0]", RetainedExpiry: "x.at", Retain: time.Hour},
 	} {
 		tbl := open[words](t, &o)
 		ctx := t.Context()
@@ -179,7 +179,7 @@ func TestAttributeNames(t *testing.T) {
 			t.Errorf("read %+v", e)
 		}
 		item := tbl.raw(t, "k")
-		for _, name := range []string{o.PartitionKey.Name, o.Expiry, o.CreatedAt, o.Version} {
+		for _, name := range []string{o.PartitionKey.Name, o.Expiry, o.CreatedAt, o.Version, o.RetainedExpiry} {
 			if item[name] == nil {
 				t.Errorf("the item has no %q: %v", name, item)
 			}
@@ -295,6 +295,8 @@ func TestOptions(t *testing.T) {
 		{Options{CreatedAt: versionName}, "Version"},
 		{Options{CreatedAtFormat: 2}, "CreatedAtFormat"},
 		{Options{MaxSkew: -1}, "MaxSkew"},
+		{Options{Retain: -1}, "Retain"},
+		{Options{RetainedExpiry: "ttl"}, "RetainedExpiry"},
 	} {
 		_, err := New[session](client, "t", &tt.opts)
 		wantInvalid(t, tt.field, err, "Options."+tt.field)

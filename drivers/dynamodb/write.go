@@ -96,7 +96,7 @@ func (d *Driver[T]) Insert(ctx context.Context, key string, v T, life driver.Lif
 	err = d.conditional(ctx, &f, func(found *stored) error {
 		var c condition
 		if found == nil {
-			c.text = "attribute_not_exists(#k) OR #e <= " + c.set(":now", seconds(now))
+			c.text = "attribute_not_exists(#k) OR #e <= :now OR " + retaining + " AND #x.#at <= " + c.set(":now", seconds(now))
 			return d.sendPut(ctx, &f, put, c)
 		}
 		c.exactly("#e", found.expiry)
@@ -154,8 +154,13 @@ func (d *Driver[T]) put(key string, v T, life driver.Life, format TimeFormat) (*
 	o := &d.opts
 	item[o.Version] = versionOf(version)
 	delete(item, o.Expiry)
+	delete(item, o.RetainedExpiry)
 	if life.ExpiresAt != 0 {
-		item[o.Expiry] = wholeSeconds(life.ExpiresAt)
+		ttl, beside := o.expiry(life.ExpiresAt)
+		item[o.Expiry] = ttl
+		if beside != nil {
+			item[o.RetainedExpiry] = beside
+		}
 	}
 	delete(item, o.CreatedAt)
 	if life.CreatedAt != 0 {

@@ -24,7 +24,7 @@ import (
 var configurations = map[string]redis.Options{
 	"default": {},
 	"prefix":  {Prefix: `{app}:*?[a]\:`},
-	"codec":   {Codec: reversed{}},
+	"codec":   {Codec: reversed{}, Retain: 90 * time.Minute},
 }
 
 // reversed is JSON from right to left.
@@ -46,7 +46,6 @@ func turned(b []byte) []byte {
 }
 
 var lacks = map[drivertest.Feature]string{
-	drivertest.Retain: "not built yet",
 	drivertest.Local:  "the store is a server",
 	drivertest.Mender: "a header is the driver's own, and of no other form",
 }
@@ -92,7 +91,10 @@ func real(option rueidis.ClientOption, admin rueidis.Client) drivertest.Harness 
 			client := redistest.NewClient(t, proxy.Option(option))
 			d := open[drivertest.Value](t, client, redis.Options{})
 			return &drivertest.Backend{
-				Driver:  d,
+				Driver: d,
+				Retain: func(retain time.Duration) driver.Driver[drivertest.Value] {
+					return open[drivertest.Value](t, client, redis.Options{Retain: retain})
+				},
 				Plant:   plant(client, redis.Options{}),
 				Malform: malform(client, redis.Options{}, d),
 				Fail: func() func() {
@@ -117,12 +119,21 @@ func virtual(opts redis.Options) drivertest.Harness {
 			proxy := redistest.NewProxy(t)
 			client := redistest.NewClient(t, proxy.Option(server.Option()))
 			d := open[drivertest.Value](t, client, opts)
+			last := d
 			return &drivertest.Backend{
 				Driver: d,
 				Now:    server.Now,
 				Wait: func(by time.Duration) {
 					server.Advance(by)
-					ok(t, "Check", d.Check(context.Background(), 0)) // asks for the time
+					for _, d := range []*redis.Driver[drivertest.Value]{d, last} {
+						ok(t, "Check", d.Check(context.Background(), 0)) // asks for the time
+					}
+				},
+				Retain: func(retain time.Duration) driver.Driver[drivertest.Value] {
+					opts := opts
+					opts.Retain = retain
+					last = open[drivertest.Value](t, client, opts)
+					return last
 				},
 				Plant:   plant(client, opts),
 				Malform: malform(client, opts, d),

@@ -15,8 +15,8 @@
 //
 // The header has a mark, created_at and the expiry in milliseconds since the Unix epoch,
 // and a version that is random and another with every write of the value. The key's own
-// expiry (PEXPIREAT) is the one in the header, so that Redis deletes what has died. A
-// touch writes both and moves no value.
+// expiry (PEXPIREAT) is the one in the header, so that Redis deletes what has died, or
+// later by [Options].Retain: reads and conditions go by the header's. A touch writes both and moves no value.
 //
 // A string without the mark was written by another program. It has no created_at, its
 // expiry is the key's, and its version is a hash of its content. The touch that adopts

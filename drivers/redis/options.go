@@ -23,6 +23,12 @@ type Options struct {
 	// Codec encodes and decodes values. Nil: encoding/json.
 	Codec Codec
 
+	// Retain is how long the server holds a record after its expiry, for a Store's
+	// History and for what goes through all records: the key's own expiry is later than
+	// the header's by as much. All calls go by the header's, and so do drivers with another
+	// Retain, of any version. A fraction of a millisecond is rounded up. Zero: none is held.
+	Retain time.Duration
+
 	// MaxSkew is by how much the clock of a server may be off the system's before
 	// Check reports it. Records go by the servers' clocks, but in a cluster those
 	// should agree. Zero: 1 s.
@@ -36,6 +42,9 @@ func (o Options) validate() (Options, error) {
 	if o.MaxSkew < 0 {
 		return o, &driver.InvalidError{Field: "Options.MaxSkew", Value: o.MaxSkew.String(), Rule: "must not be negative"}
 	}
+	if o.Retain < 0 {
+		return o, &driver.InvalidError{Field: "Options.Retain", Value: o.Retain.String(), Rule: "must not be negative"}
+	}
 	if o.MaxSkew == 0 {
 		o.MaxSkew = defaultMaxSkew
 	}
@@ -44,6 +53,17 @@ func (o Options) validate() (Options, error) {
 	}
 	return o, nil
 }
+
+// gone is when the server deletes a record that expires at that instant; zero: never.
+func (o *Options) gone(at driver.Instant) driver.Instant {
+	if at == 0 {
+		return 0
+	}
+	return at.Add(o.Retain)
+}
+
+// retain is Retain in milliseconds, as scripts take it.
+func (o *Options) retain() string { return decimal(driver.Instant(0).Add(o.Retain)) }
 
 type jsonCodec struct{}
 

@@ -16,7 +16,7 @@ func (d *Driver[T]) ReadTouch(ctx context.Context, key string, _ *driver.Meta, a
 		return driver.Entry[T]{}, false, err
 	}
 	keep, to := until(a)
-	res := d.eval(ctx, readTouchScript, k, padded(0, now), keep, to, decimal(a.Most))
+	res := d.eval(ctx, readTouchScript, k, padded(0, now), keep, to, decimal(a.Most), d.opts.retain())
 	if err := res.NonRedisError(); err != nil && ctx.Err() != nil {
 		return driver.Entry[T]{}, false, failed(ctx, err)
 	}

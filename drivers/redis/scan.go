@@ -87,7 +87,7 @@ func (d *Driver[T]) Scan(ctx context.Context, from driver.Cursor, limit int) (dr
 	if next.at != 0 {
 		page.Next = driver.Cursor(strings.TrimSuffix(next.String()+";"+rest, ";"))
 	}
-	for keys := range slices.Chunk(keys, batchSize/2) {
+	for keys := range slices.Chunk(keys, batchSize/3) {
 		records, err := d.describe(ctx, client, keys)
 		if err != nil {
 			return driver.Page{}, err
@@ -127,20 +127,22 @@ var quoted = strings.NewReplacer(`*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`, `\`
 // describe looks up the records under these keys of Redis.
 func (d *Driver[T]) describe(ctx context.Context, client rueidis.Client, keys []string) ([]driver.Scanned, error) {
 	b := d.client.B()
-	cmds := make(rueidis.Commands, 0, 2*len(keys))
+	cmds := make(rueidis.Commands, 0, 3*len(keys))
 	for _, key := range keys {
 		cmds = append(cmds,
 			b.Getrange().Key(key).Start(0).End(int64(headerLen-1)).Build().Pin(),
-			b.Strlen().Key(key).Build().Pin())
+			b.Strlen().Key(key).Build().Pin(),
+			b.Pexpiretime().Key(key).Build().Pin())
 	}
 	results := client.DoMulti(ctx, cmds...)
 	records := make([]driver.Scanned, 0, len(keys))
 	var foreign []string
 	var sizes []int
 	for i, key := range keys {
-		header, err1 := results[2*i].AsBytes()
-		size, err2 := results[2*i+1].AsInt64()
-		if err := cmp.Or(err1, err2); err != nil {
+		header, err1 := results[3*i].AsBytes()
+		size, err2 := results[3*i+1].AsInt64()
+		gone, err3 := results[3*i+2].AsInt64()
+		if err := cmp.Or(err1, err2, err3); err != nil {
 			return nil, failed(ctx, err)
 		}
 		meta, _, own, problem := split(header)
@@ -149,7 +151,11 @@ func (d *Driver[T]) describe(ctx context.Context, client rueidis.Client, keys []
 			sizes = append(sizes, int(size))
 			continue
 		}
-		records = append(records, driver.Scanned{Key: key[len(d.opts.Prefix):], Meta: meta, Size: int(size), Problem: problem})
+		r := driver.Scanned{Key: key[len(d.opts.Prefix):], Meta: meta, Size: int(size), Problem: problem}
+		if at := driver.Instant(gone); meta.ExpiresAt != 0 && at > meta.ExpiresAt {
+			r.HeldUntil = at
+		}
+		records = append(records, r)
 	}
 	if len(foreign) == 0 {
 		return records, nil

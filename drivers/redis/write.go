@@ -32,7 +32,7 @@ func (d *Driver[T]) put(ctx context.Context, key string, v T, over string, life 
 	if err := ctx.Err(); err != nil {
 		return 0, err // it has not been sent
 	}
-	err = outcome(ctx, d.eval(ctx, putScript, k, decimal(now), over, record, decimal(life.ExpiresAt)))
+	err = outcome(ctx, d.eval(ctx, putScript, k, decimal(now), over, record, decimal(d.opts.gone(life.ExpiresAt))))
 	var conflict *driver.ConflictError
 	if errors.As(err, &conflict) && conflict.Found.Version == version {
 		err = nil // a client that sends it again, as with ClientOption.ConnLifetime, has met its own write
@@ -59,7 +59,7 @@ func (d *Driver[T]) Overwrite(ctx context.Context, key string, v T, fresh driver
 		return driver.Meta{}, err // it has not been sent
 	}
 	keep, to := until(a)
-	err = outcome(ctx, d.eval(ctx, overwriteScript, k, decimal(now), keep, to, decimal(a.Most), record, decimal(fresh.ExpiresAt)))
+	err = outcome(ctx, d.eval(ctx, overwriteScript, k, decimal(now), keep, to, decimal(a.Most), record, d.opts.retain()))
 	var stored *driver.ConflictError
 	if errors.As(err, &stored) && stored.Found.Version == version {
 		return stored.Found, nil
@@ -84,7 +84,7 @@ func (d *Driver[T]) Touch(ctx context.Context, key string, was driver.Meta, life
 	if was.CreatedAt == 0 {
 		touched.Version = newVersion()
 	}
-	if err := outcome(ctx, d.eval(ctx, touchScript, k, decimal(now), metaText(was), metaText(touched), decimal(life.ExpiresAt))); err != nil {
+	if err := outcome(ctx, d.eval(ctx, touchScript, k, decimal(now), metaText(was), metaText(touched), decimal(d.opts.gone(life.ExpiresAt)))); err != nil {
 		return 0, err
 	}
 	return touched.Version, nil

@@ -42,7 +42,7 @@ func (t *trial) written(ttl time.Duration) map[string]driver.Entry[Value] {
 	if o, ok := driver.As[driver.Overwriter[Value]](t.d); ok {
 		for name, over := range map[string]bool{"overwritten": false, "overwritten-live": true} {
 			if over {
-				t.insert(t.key(name), 0, t.life(hour))
+				t.insert(t.key(name), 0, life) // which an overwrite does not shorten
 			}
 			m, err := o.Overwrite(t.ctx, t.key(name), value(6), life, a, t.now())
 			t.ok("Overwrite", err)

@@ -1,5 +1,5 @@
 -- ARGV: the caller's time; the meta of the record to replace, empty to insert one; the
--- record; its expiry, 0 for none.
+-- record; when it is deleted, 0 for never.
 local meta = found()
 if meta and dead(meta) then
   meta = nil

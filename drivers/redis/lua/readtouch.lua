@@ -1,7 +1,8 @@
 -- Returns what look.lua does, and a record that it has touched with the expiry written.
 -- ARGV, of which the first three are as in a header, so that text compares as numbers do
 -- (converting costs more than all the rest): the caller's time; up to when the access
--- keeps a record; the expiry that it writes; how long a record lives at most.
+-- keeps a record; the expiry that it writes; how long a record lives at most;
+-- how long it is held once it has expired.
 local key, argv, sub = KEYS[1], ARGV, string.sub
 local record = redis.call('GET', key)
 if not record then
@@ -23,5 +24,5 @@ end
 if type(redis.pcall('SETRANGE', key, 21, to)) ~= 'number' then
   return record -- no memory, or no primary any more: the read is good all the same
 end
-redis.call('PEXPIREAT', key, to + 0)
+redis.call('PEXPIREAT', key, to + argv[5])
 return {record, to}

@@ -1,5 +1,5 @@
--- ARGV: the caller's time; the meta of the record to touch; the meta to write; its
--- expiry, 0 for none.
+-- ARGV: the caller's time; the meta of the record to touch; the meta to write; when
+-- the record is deleted, 0 for never.
 local meta, foreign = found()
 if not meta or dead(meta) then
   return 0

@@ -1,0 +1,82 @@
+package dynamodb
+
+import (
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// What stands in the attribute Options.RetainedExpiry.
+const (
+	retainedAt  = "at"  // the record's expiry
+	retainedTTL = "ttl" // the later one of the item's, beside which it counts
+)
+
+// retaining says of an item, in an expression, that its own expiry is in
+// Options.RetainedExpiry. One that is there beside another ttl was left by a program that
+// moved that alone.
+const retaining = "#x.#ttl = #e"
+
+// parseRetained reads the expiry that av keeps beside ttl, zero if it keeps none beside that.
+func parseRetained(name string, av, ttl types.AttributeValue) (driver.Instant, error) {
+	m, ok := av.(*types.AttributeValueMemberM)
+	if !ok {
+		return 0, nil
+	}
+	beside, ok := m.Value[retainedTTL].(*types.AttributeValueMemberN)
+	if is, number := ttl.(*types.AttributeValueMemberN); !ok || !number || beside.Value != is.Value {
+		return 0, nil
+	}
+	at, ok := m.Value[retainedAt].(*types.AttributeValueMemberN)
+	if !ok {
+		return 0, odd(name+"."+retainedAt, m.Value[retainedAt], "must be a Number of seconds since the Unix epoch")
+	}
+	return parseExpiry(name, at)
+}
+
+// expiry is what is written for a record that expires at that instant: in Options.Expiry,
+// and in Options.RetainedExpiry, nil for nothing.
+func (o *Options) expiry(at driver.Instant) (ttl, beside types.AttributeValue) {
+	at = at.RoundUp(time.Second)
+	held := min(at.Add(o.Retain).RoundUp(time.Second), latest)
+	if held == at {
+		return seconds(at), nil
+	}
+	return seconds(held), retained(at, held)
+}
+
+// retained is an expiry as it is kept beside a later one.
+func retained(at, ttl driver.Instant) types.AttributeValue {
+	return &types.AttributeValueMemberM{Value: map[string]types.AttributeValue{
+		retainedAt: seconds(at), retainedTTL: seconds(ttl),
+	}}
+}
+
+// move is what an update sets and removes to give a record the expiry at, zero for none. The
+// values are left with c.
+func (o *Options) move(c *condition, at driver.Instant) (set, remove []string) {
+	if at == 0 {
+		return nil, []string{"#e", "#x"}
+	}
+	ttl, beside := o.expiry(at)
+	set = []string{"#e = " + c.set(":e", ttl)}
+	if beside == nil {
+		return set, []string{"#x"}
+	}
+	return append(set, "#x = "+c.set(":x", beside)), nil
+}
+
+// updateOf is an update expression.
+func updateOf(set, remove []string) string {
+	var clauses []string
+	if len(set) > 0 {
+		clauses = append(clauses, "SET "+strings.Join(set, ", "))
+	}
+	if len(remove) > 0 {
+		clauses = append(clauses, "REMOVE "+strings.Join(remove, ", "))
+	}
+	return strings.Join(clauses, " ")
+}
