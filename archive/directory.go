@@ -99,7 +99,7 @@ func (d *Directory) write(ctx context.Context, write func(io.Writer) (string, er
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(d.root, tempPattern)
+	f, err := d.temp()
 	if err != nil {
 		return diskError(err)
 	}
@@ -109,7 +109,6 @@ func (d *Directory) write(ctx context.Context, write func(io.Writer) (string, er
 		}
 		err = diskError(errors.Join(err, f.Close()))
 	}()
-	tryLock(f)
 	name, err := write(f)
 	if err != nil {
 		return err
@@ -132,6 +131,26 @@ func (d *Directory) write(ctx context.Context, write func(io.Writer) (string, er
 		return err
 	}
 	return syncDir(dir)
+}
+
+// temp returns a new temporary file that clean leaves alone.
+func (d *Directory) temp() (*os.File, error) {
+	for {
+		f, err := os.CreateTemp(d.root, tempPattern)
+		if err != nil {
+			return nil, err
+		}
+		locked, known := tryLock(f)
+		if !known {
+			return f, nil
+		}
+		// Until it was locked somebody may have taken it for abandoned.
+		if _, err := os.Stat(f.Name()); locked && err == nil {
+			return f, nil
+		}
+		_ = f.Close()
+		_ = os.Remove(f.Name())
+	}
 }
 
 // makeDir makes a directory below the root durably.

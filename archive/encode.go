@@ -31,7 +31,7 @@ func newEncoder(w io.Writer, l *layout) *encoder {
 		parquet.Compression(&parquet.Zstd),
 		parquet.CreatedBy("slidingttl", "archive", "1"),
 		parquet.BloomFilters(parquet.SplitBlockFilter(10, colKey)),
-		parquet.ColumnIndexSizeLimit(func([]string) int { return 64 }),
+		parquet.ColumnIndexSizeLimit(func([]string) int { return 4096 }),
 		parquet.SkipPageBounds(colValue),
 		parquet.SkipPageStatistics(colValue),
 		parquet.SortingWriterConfig(parquet.SortingColumns(

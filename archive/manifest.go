@@ -18,6 +18,7 @@ type Manifest struct {
 	Files []File `json:"files"`
 
 	number  int             // of the last manifest file, zero for none
+	older   []int           // numbers of the others
 	merged  bool            // no two of its merged files have a life in common
 	batches map[string]bool // what is in the merged files
 	garbage []File          // files of records that do not count
@@ -125,9 +126,15 @@ func (c *catalog) list(ctx context.Context, span Span) (map[Day]*Manifest, error
 			m = &Manifest{Day: d, batches: map[string]bool{}}
 			days[d] = m
 		}
-		if isManifest {
-			m.number = max(m.number, n)
-		} else {
+		switch {
+		case isManifest && n > m.number:
+			if m.number != 0 {
+				m.older = append(m.older, m.number)
+			}
+			m.number = n
+		case isManifest:
+			m.older = append(m.older, n)
+		default:
 			m.Files = append(m.Files, f)
 		}
 	}
@@ -149,7 +156,7 @@ func (c *catalog) resolve(ctx context.Context, days map[Day]*Manifest) ([]Manife
 		s, err := c.swap(ctx, name)
 		switch {
 		case errors.Is(err, ErrCorrupt) || errors.Is(err, fs.ErrNotExist):
-			all = append(all, Manifest{Day: d, number: m.number, err: err})
+			all = append(all, Manifest{Day: d, number: m.number, older: m.older, err: err})
 			continue
 		case err != nil:
 			return nil, err

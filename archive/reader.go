@@ -3,7 +3,6 @@ package archive
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"iter"
 )
 
@@ -12,26 +11,31 @@ import (
 type Reader struct {
 	bucket  Bucket
 	catalog *catalog
+	indexes *indexes
 }
 
 // NewReader returns a Reader of the archive in b. It does not talk to b.
 func NewReader(b Bucket) *Reader {
-	return &Reader{bucket: b, catalog: &catalog{bucket: b}}
+	return &Reader{bucket: b, catalog: &catalog{bucket: b}, indexes: &indexes{bucket: b}}
 }
 
 // attempts is how often a reader begins anew because a file that it was told of was
 // replaced before it could be read.
 const attempts = 10
 
-// Manifests returns the days in span that have anything, in order, with their files. Beside
+// Manifests returns the days in span that have any record, in order, with their files. Beside
 // an error that matches ErrCorrupt, all that can be told.
 func (r *Reader) Manifests(ctx context.Context, span Span) ([]Manifest, error) {
 	all, err := r.catalog.manifests(ctx, span)
 	errs := []error{err}
+	var days []Manifest
 	for _, m := range all {
 		errs = append(errs, m.err)
+		if len(m.Files) > 0 {
+			days = append(days, m)
+		}
 	}
-	return all, errors.Join(errs...)
+	return days, errors.Join(errs...)
 }
 
 // All tells the records that died within span, day by day, each day's by key. An error is
@@ -65,7 +69,7 @@ func (r *Reader) day(ctx context.Context, m Manifest) iter.Seq2[Archived, error]
 				return
 			}
 			for a, err := range merged(ctx, r.bucket, m.Files, last) {
-				if errors.Is(err, fs.ErrNotExist) && tries < attempts {
+				if gone(err) && tries < attempts {
 					replaced = true
 					break
 				}

@@ -39,7 +39,8 @@ func (s *section) blame(err error) error {
 	return &CorruptError{File: s.name, Err: err}
 }
 
-const readBuffer = 64 << 10
+// readBuffer is read of a file at a time; an end of that size mostly has the footer and indexes.
+const readBuffer = 16 << 10
 
 // openFile reads what a file says of itself.
 func openFile(s *section, size int64) (f *parquet.File, l *layout, err error) {
