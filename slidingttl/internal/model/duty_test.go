@@ -158,7 +158,7 @@ func (w *world) judgeTight(d duty, s *state) {
 		expiry = math.MaxInt64
 	}
 	written := d.end
-	if w.faults > 0 || w.lost > 0 || w.slow > 0 || p.opts.Touches == slidingttl.Background {
+	if w.faults > 0 || w.lost > 0 || w.slow > 0 || w.outages > 0 || p.opts.Budget > 0 || p.opts.Touches == slidingttl.Background {
 		written = time.Now() // it may have waited until now
 	}
 	if p.any(s.value.kind, d.start, time.Now(), func(r rule) bool {
