@@ -12,7 +12,7 @@ COSMOS_SERVER = drivers/cosmos/cosmostest/node_modules/@vercel/cosmosdb-server/p
 AXE = examples/sessions/node_modules/axe-core/package.json
 NEEDS_DYNAMODB = /drivers/dynamodb|/cmd/slidingttl$$|/examples/(quickstart|sessions)$$|/bench/internal/stores$$
 NEEDS_REDIS = /drivers/redis|/cmd/slidingttl$$|/examples/(quickstart|repository|service|sessions)$$|/bench/internal/stores$$
-NEEDS_SQL = /drivers/sql|/cmd/slidingttl$$|/examples/(quickstart|repository|sessions|shortlink)$$|/bench/internal/(stores|rows)$$
+NEEDS_SQL = /drivers/sql|/archive/sources$$|/cmd/slidingttl$$|/examples/(quickstart|repository|sessions|shortlink)$$|/bench/internal/(stores|rows)$$
 NEEDS_PROMETHEUS = /examples/service$$|/telemetry/integration$$
 
 .PHONY: test lint unit soak tidy browser fuzz figures bench bench-quick bench-server compare
