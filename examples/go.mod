@@ -3,6 +3,8 @@ module github.com/slidingttl/slidingttl/examples
 go 1.26.0
 
 require (
+	github.com/aws/aws-lambda-go v1.55.1
+	github.com/slidingttl/slidingttl/archive v0.1.0
 	github.com/Azure/azure-sdk-for-go/sdk/azcore v1.21.0
 	github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos v1.5.0
 	github.com/aws/aws-sdk-go-v2/config v1.33.15
