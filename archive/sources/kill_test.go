@@ -6,6 +6,7 @@ import (
 	"context"
 	stdsql "database/sql"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -23,9 +24,13 @@ const asSource = "SLIDINGTTL_TEST_AS_SOURCE"
 
 // run is what a source is told.
 type run struct {
-	Kind    string // postgres, mariadb, sqlite
+	Kind    string // postgres, mariadb, sqlite, couchbase, redis, cosmos or streams
 	Address string
 	Archive string // a directory
+
+	Batch int // how many are buried at once
+
+	User, Password, Name string // of an account, and of a bucket or table in it
 }
 
 var kills = flag.Int("kills", 7, "how often TestKilled kills each source")
@@ -53,9 +58,16 @@ func runSource() error {
 		if err != nil {
 			return err
 		}
-		return sweepSQL(ctx, d, g, 20)
+		return sweepSQL(ctx, d, g, r.Batch)
 	}
-	return fmt.Errorf("no source %q", r.Kind)
+	if r.Kind == "streams" {
+		return readStream(ctx, r, g)
+	}
+	s, done, err := openHarvested(r)
+	if err != nil {
+		return err
+	}
+	return errors.Join(harvest(ctx, s, g, r.Batch), done())
 }
 
 // killed has r run again and again, killed at random moments, and then to its end.
@@ -107,11 +119,26 @@ func TestKilled(t *testing.T) {
 			ok(t, err)
 			dead := fillSQL(t, d, n)
 			path := t.TempDir()
-			killed(t, run{name, dsn, path})
+			killed(t, run{Kind: name, Address: dsn, Archive: path, Batch: 20})
 			if got := rows(t, db); got != 20 {
 				t.Errorf("%d rows are left; want 20", got)
 			}
-			holds(t, path, dead, jsonValue(s.dialect))
+			holds(t, path, dead)
+		})
+	}
+}
+
+func TestKilledHarvest(t *testing.T) {
+	for name, start := range stores {
+		t.Run(name, func(t *testing.T) {
+			r := start(t)
+			r.Kind, r.Archive, r.Batch = name, t.TempDir(), 20
+			d, done, err := openHarvested(r)
+			ok(t, err)
+			dead := fillHarvested(t, d, 300)
+			ok(t, done())
+			killed(t, r)
+			holds(t, r.Archive, dead)
 		})
 	}
 }

@@ -3,6 +3,7 @@ package sources
 import (
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,7 +12,6 @@ import (
 	"github.com/slidingttl/slidingttl/archive"
 	"github.com/slidingttl/slidingttl/drivers/sql/sqltest"
 	"github.com/slidingttl/slidingttl/slidingttl"
-	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
 // TestMain carries out one run of a source where a test asks for it in a process of its
@@ -71,21 +71,22 @@ func archived(t testing.TB, path string) map[string][]archive.Archived {
 	return found
 }
 
-// holds wants the archive at path to have each of want once, as it was, and no other.
-func holds(t testing.TB, path string, want map[string]driver.Life, value func(key string) string) {
+// holds wants the archive at path to have each of want once, as it died, and no other, and
+// nothing twice in its files once they are compacted.
+func holds(t testing.TB, path string, want map[string]archive.Record) {
 	t.Helper()
 	found := archived(t, path)
 	lost, twice, wrong := 0, 0, 0
-	for key, life := range want {
+	for key, r := range want {
 		all := found[key]
 		switch {
 		case len(all) == 0:
 			lost++
 		case len(all) > 1:
 			twice++
-		case all[0].CreatedAt != life.CreatedAt || all[0].ExpiredAt != life.ExpiresAt || all[0].Reason != archive.Idle || string(all[0].Value) != value(key):
+		case all[0].CreatedAt != r.CreatedAt || all[0].ExpiredAt != r.ExpiredAt || all[0].Reason != r.Reason || !strings.Contains(string(all[0].Value), key):
 			wrong++
-			t.Logf("for example %+v", all[0])
+			t.Logf("for example %+v, want %+v", all[0], r)
 		}
 	}
 	for key := range found {
@@ -95,5 +96,14 @@ func holds(t testing.TB, path string, want map[string]driver.Life, value func(ke
 	}
 	if lost+twice+wrong > 0 {
 		t.Errorf("of %d records %d are lost, %d are in the archive twice, %d are not as they were", len(want), lost, twice, wrong)
+	}
+	d, err := archive.OpenDirectory(path)
+	ok(t, err)
+	_, err = archive.Compact(t.Context(), d, nil)
+	ok(t, err)
+	stats, err := archive.NewReader(d).Stats(t.Context(), archive.Span{})
+	ok(t, err)
+	if stats.Rows != int64(len(want)) {
+		t.Errorf("after compaction there are %d rows of %d records", stats.Rows, len(want))
 	}
 }
