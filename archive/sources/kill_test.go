@@ -33,7 +33,7 @@ type run struct {
 	User, Password, Name string // of an account, and of a bucket or table in it
 }
 
-var kills = flag.Int("kills", 7, "how often TestKilled kills each source")
+var kills = flag.Int("kills", 3, "how often TestKilled kills each source")
 
 // runSource is one run of a source.
 func runSource() error {
