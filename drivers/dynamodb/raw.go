@@ -31,22 +31,27 @@ func (d *Driver[T]) Raw(ctx context.Context, key string) (driver.Raw, error) {
 	if len(out.Item) == 0 {
 		return driver.Raw{}, driver.ErrNotFound
 	}
-	tagged := make(map[string]any, len(out.Item))
-	for name, av := range out.Item {
+	return d.rawOf(out.Item)
+}
+
+// rawOf is item in the store's own form.
+func (d *Driver[T]) rawOf(item map[string]types.AttributeValue) (driver.Raw, error) {
+	tagged := make(map[string]any, len(item))
+	for name, av := range item {
 		tagged[name] = tag(av)
 	}
 	value, err := json.Marshal(tagged)
 	if err != nil {
 		return driver.Raw{}, err
 	}
-	s := d.read(out.Item)
+	s := d.read(item)
 	raw := driver.Raw{Meta: s.Meta, Format: "dynamodb-json", Value: value, Fields: make(map[string]string), Problem: s.odd}
 	for _, name := range []string{d.opts.Expiry, d.opts.CreatedAt, d.opts.Version} {
-		if av, ok := out.Item[name]; ok {
+		if av, ok := item[name]; ok {
 			raw.Fields[name] = plain(av)
 		}
 	}
-	if beside, ok := out.Item[d.opts.RetainedExpiry].(*types.AttributeValueMemberM); ok {
+	if beside, ok := item[d.opts.RetainedExpiry].(*types.AttributeValueMemberM); ok {
 		for name, av := range beside.Value {
 			raw.Fields[d.opts.RetainedExpiry+"."+name] = plain(av)
 		}

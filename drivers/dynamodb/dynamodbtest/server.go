@@ -16,6 +16,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
 )
 
 // Server is a DynamoDB Local that answers. Its methods are safe for concurrent use.
@@ -47,8 +48,11 @@ func Run(ctx context.Context) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	return launch(ctx, java, jar)
+}
+
+func launch(ctx context.Context, java, jar string) (s *Server, err error) {
 	for range startAttempts {
-		var s *Server
 		if s, err = start(ctx, java, jar); err == nil {
 			return s, nil
 		}
@@ -63,12 +67,26 @@ func Run(ctx context.Context) (*Server, error) {
 func (s *Server) Client(opts ...func(*dynamodb.Options)) *dynamodb.Client {
 	return dynamodb.New(dynamodb.Options{
 		BaseEndpoint: aws.String(s.Endpoint),
-		Region:       "us-east-1",
-		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
-			return aws.Credentials{AccessKeyID: "local", SecretAccessKey: "local"}, nil
-		}),
+		Region:       region,
+		Credentials:  credentials,
 	}, opts...)
 }
+
+// Streams returns a client of the server's streams.
+func (s *Server) Streams() *dynamodbstreams.Client {
+	return dynamodbstreams.New(dynamodbstreams.Options{
+		BaseEndpoint: aws.String(s.Endpoint),
+		Region:       region,
+		Credentials:  credentials,
+	})
+}
+
+// Any will do.
+const region = "us-east-1"
+
+var credentials = aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+	return aws.Credentials{AccessKeyID: "local", SecretAccessKey: "local"}, nil
+})
 
 // Close stops the server and drops its data, and returns when its process has
 // ended. A server named by DYNAMODB_ENDPOINT goes on running.

@@ -72,6 +72,22 @@ func Start(t testing.TB) *Server {
 	return shared.server
 }
 
+// StartTTL returns a server as [RunTTL] does, of the test's own, which stops when the test
+// ends.
+func StartTTL(t testing.TB) *Server {
+	t.Helper()
+	s, err := RunTTL(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
 var tables atomic.Int64
 
 // Table returns the name of a table that no other test uses, also where several

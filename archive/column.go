@@ -1,0 +1,155 @@
+package archive
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/parquet-go/parquet-go"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// Column is a column of the user's own, beside those that every file has.
+type Column struct {
+	Name string
+	Type ColumnType
+
+	// Of returns what stands in the column for a record: a value of the type that
+	// Type names, or nil for null. It may be called by several goroutines at once, and
+	// must not change the record. Its error fails the batch, each time: return nil
+	// for a record that the column cannot be told of.
+	Of func(*Record) (any, error)
+}
+
+// ColumnType is the type of a Column.
+type ColumnType int
+
+// The types, with their Go and Parquet types.
+const (
+	Text    ColumnType = iota + 1 // string; STRING
+	Integer                       // int64; INT64
+	Number                        // float64; DOUBLE
+	Boolean                       // bool; BOOLEAN
+	Time                          // driver.Instant; TIMESTAMP in milliseconds, UTC
+	Bytes                         // []byte; BYTE_ARRAY
+)
+
+func (t ColumnType) String() string {
+	switch t {
+	case Text:
+		return "Text"
+	case Integer:
+		return "Integer"
+	case Number:
+		return "Number"
+	case Boolean:
+		return "Boolean"
+	case Time:
+		return "Time"
+	case Bytes:
+		return "Bytes"
+	}
+	return "ColumnType(" + strconv.Itoa(int(t)) + ")"
+}
+
+func (t ColumnType) node() parquet.Node {
+	switch t {
+	case Text:
+		return parquet.String()
+	case Integer:
+		return parquet.Leaf(parquet.Int64Type)
+	case Number:
+		return parquet.Leaf(parquet.DoubleType)
+	case Boolean:
+		return parquet.Leaf(parquet.BooleanType)
+	case Time:
+		return parquet.Timestamp(parquet.Millisecond)
+	case Bytes:
+		return parquet.Leaf(parquet.ByteArrayType)
+	}
+	return nil
+}
+
+// value is v as Parquet has it.
+func (t ColumnType) value(name string, v any) (parquet.Value, error) {
+	switch v := v.(type) {
+	case nil:
+		return parquet.NullValue(), nil
+	case string:
+		if t == Text {
+			return parquet.ByteArrayValue([]byte(v)), checkText("column "+name, v)
+		}
+	case int64:
+		if t == Integer {
+			return parquet.Int64Value(v), nil
+		}
+	case float64:
+		if t == Number {
+			return parquet.DoubleValue(v), nil
+		}
+	case bool:
+		if t == Boolean {
+			return parquet.BooleanValue(v), nil
+		}
+	case driver.Instant:
+		if t == Time {
+			return parquet.Int64Value(int64(v)), nil
+		}
+	case []byte:
+		if t == Bytes {
+			return parquet.ByteArrayValue(v), nil
+		}
+	}
+	return parquet.Value{}, &driver.InvalidError{Field: "column " + name, Value: fmt.Sprintf("a %T", v), Rule: "must be of the Go type of " + t.String()}
+}
+
+// typeOf is the ColumnType of a leaf, zero for one that no Column has.
+func typeOf(n parquet.Node) ColumnType {
+	for t := Text; t <= Bytes; t++ {
+		if n.Leaf() && n.Type().String() == t.node().Type().String() {
+			return t
+		}
+	}
+	return 0
+}
+
+// decode is v, not null, as Go has it.
+func (t ColumnType) decode(v parquet.Value) any {
+	switch t {
+	case Text:
+		return string(v.ByteArray())
+	case Integer:
+		return v.Int64()
+	case Number:
+		return v.Double()
+	case Boolean:
+		return v.Boolean()
+	case Time:
+		return driver.Instant(v.Int64())
+	default:
+		return append([]byte(nil), v.ByteArray()...)
+	}
+}
+
+// checkColumns says what is wrong with a user's columns.
+func checkColumns(columns []Column) error {
+	seen := map[string]bool{"day": true} // which is that of the directory, for who reads it as a partition
+	for name := range fixed {
+		seen[name] = true
+	}
+	for i, c := range columns {
+		field := fmt.Sprintf("WriterOptions.Columns[%d]", i)
+		switch {
+		case c.Name == "" || checkText("", c.Name) != nil:
+			return &driver.InvalidError{Field: field + ".Name", Value: strconv.Quote(c.Name), Rule: "must be text, and not empty"}
+		case seen[c.Name]:
+			return &driver.InvalidError{Field: field + ".Name", Value: strconv.Quote(c.Name), Rule: "must be that of no other column"}
+		case c.Type.node() == nil:
+			return &driver.InvalidError{Field: field + ".Type", Value: c.Type.String(), Rule: "must be one of the column types"}
+		case c.Of == nil:
+			return &driver.InvalidError{Field: field + ".Of", Value: "nil", Rule: "must say what stands in the column"}
+		}
+		seen[c.Name] = true
+	}
+	return nil
+}

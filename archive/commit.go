@@ -1,0 +1,81 @@
+package archive
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+)
+
+// errOvertaken says that somebody else has changed the day meanwhile.
+var errOvertaken = errors.New("somebody else changes the same day, time and again")
+
+// change is what is to hold of a day instead of what a manifest says.
+type change struct {
+	files  []File          // merged ones
+	marks  map[string]bool // batches in them, or removed, beside those of the manifest
+	merged bool            // no two of files have a life in common
+}
+
+// commit makes c hold in the place of what m says, if nobody has changed that meanwhile:
+// else errOvertaken. What m had and c has not is garbage then.
+func commit(ctx context.Context, b Bucket, m *Manifest, c change) error {
+	s := swap{Version: swapVersion, Merged: c.merged, Files: []string{}}
+	for _, f := range c.files {
+		s.Files = append(s.Files, path.Base(f.Name))
+	}
+	marks := map[string]bool{}
+	maps.Copy(marks, m.batches)
+	maps.Copy(marks, c.marks)
+	s.Batches = slices.Sorted(maps.Keys(marks))
+	content, err := json.Marshal(&s)
+	if err != nil {
+		return err
+	}
+	err = b.Create(ctx, func(w io.Writer) (string, error) {
+		_, err := w.Write(content)
+		return manifestName(m.Day, m.number+1), err
+	})
+	if errors.Is(err, fs.ErrExist) {
+		return errOvertaken
+	}
+	return err
+}
+
+// sweep removes the files of a day that do not count. One that is made for a manifest file
+// which is yet to come may be about to: it stays.
+func sweep(ctx context.Context, b Bucket, m *Manifest) error {
+	for _, f := range m.garbage {
+		if f.Merged && f.number > m.number {
+			continue
+		}
+		if err := b.Remove(ctx, f.Name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pending reports whether m has files that somebody else may be about to make count.
+func (m *Manifest) pending() bool {
+	return slices.ContainsFunc(m.garbage, func(f File) bool { return f.Merged && f.number > m.number })
+}
+
+// without returns the merged files of m that are not among gone, and the marks of gone.
+func (m *Manifest) without(gone []File) change {
+	c := change{marks: map[string]bool{}}
+	for _, f := range m.Files {
+		out := slices.ContainsFunc(gone, func(g File) bool { return g.Name == f.Name })
+		switch {
+		case out && !f.Merged:
+			c.marks[f.mark] = true
+		case !out && f.Merged:
+			c.files = append(c.files, f)
+		}
+	}
+	return c
+}

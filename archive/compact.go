@@ -1,0 +1,211 @@
+package archive
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+)
+
+// CompactOptions says what is compacted. The zero value, and nil, mean the defaults.
+type CompactOptions struct {
+	// Span is the days that are compacted. Those that are over need it once: each run
+	// writes all files of a day anew that has got more of them.
+	Span Span
+
+	// Progress is told of each day before it is looked at.
+	Progress func(Progress)
+}
+
+// Progress is how far something has come that goes through the days of an archive.
+type Progress struct {
+	Day  Day // which is next
+	Done int // days
+	Days int // of so many
+}
+
+// CompactReport is what Compact did.
+type CompactReport struct {
+	Days    int   `json:"days"`    // looked at
+	Merged  int   `json:"merged"`  // days of which files were merged
+	Files   int   `json:"files"`   // merged
+	Into    int   `json:"into"`    // files
+	Rows    int64 `json:"rows"`    // of the files merged
+	Dropped int64 `json:"dropped"` // of those, rows of lives that were there twice
+}
+
+// mergeWidth is how many files are merged at once: each needs a few hundred KiB.
+const mergeWidth = 64
+
+// Compact merges the files of each day, so that less of them are looked into, and keeps each
+// life once. It may be run beside writers and readers, and by several at once: until the
+// merged file holds, in one step, the others do, and they are removed only after it.
+// Whatever a crash leaves behind, the next run removes.
+//
+// A file that is corrupt is left as it is, with the others of its day merged; its error is
+// joined to that returned, and other days are compacted all the same. Files whose columns of one name
+// have different types are not merged with one another.
+func Compact(ctx context.Context, b Bucket, opts *CompactOptions) (*CompactReport, error) {
+	var o CompactOptions
+	if opts != nil {
+		o = *opts
+	}
+	r := new(CompactReport)
+	c := &compactor{bucket: b, catalog: &catalog{bucket: b}, report: r}
+	err := eachDay(ctx, c.catalog, o.Span, o.Progress, func(m Manifest) error {
+		r.Days++
+		return c.day(ctx, m)
+	})
+	return r, err
+}
+
+// eachDay calls do for every day of span. It goes on after a corrupt file, and joins such
+// errors.
+func eachDay(ctx context.Context, c *catalog, span Span, progress func(Progress), do func(Manifest) error) error {
+	all, err := c.manifests(ctx, span)
+	if err != nil {
+		return err
+	}
+	var corrupt []error
+	for i, m := range all {
+		if progress != nil {
+			progress(Progress{Day: m.Day, Done: i, Days: len(all)})
+		}
+		err := do(m)
+		if err != nil && !errors.Is(err, ErrCorrupt) {
+			return errors.Join(append(corrupt, err)...)
+		}
+		corrupt = append(corrupt, err)
+	}
+	return errors.Join(corrupt...)
+}
+
+// compactor is a Compact under way.
+type compactor struct {
+	bucket  Bucket
+	catalog *catalog
+	report  *CompactReport
+}
+
+func (c *compactor) day(ctx context.Context, m Manifest) error {
+	left := map[string]bool{} // files that are not to be merged
+	var corrupt []error
+	merged := false
+	for tries := 0; tries < attempts; {
+		if m.err != nil {
+			return errors.Join(append(corrupt, m.err)...)
+		}
+		if err := sweep(ctx, c.bucket, &m); err != nil {
+			return err
+		}
+		files := c.choose(&m, left)
+		if files == nil {
+			return errors.Join(corrupt...)
+		}
+		columns, files, err := c.examine(ctx, files, left)
+		if errors.Is(err, ErrCorrupt) {
+			corrupt = append(corrupt, err)
+			continue
+		}
+		if err == nil && len(files) > 1 {
+			err = c.merge(ctx, &m, files, columns, left)
+		}
+		switch {
+		case gone(err), errors.Is(err, errOvertaken):
+			tries++
+		case err != nil:
+			return err
+		case len(files) > 1 && !merged:
+			c.report.Merged++
+			merged = true
+		}
+		if m, err = c.catalog.manifest(ctx, m.Day); err != nil {
+			return err
+		}
+	}
+	return errOvertaken
+}
+
+// choose returns the files of a day that are to be merged next, the shortest; nil for none.
+func (c *compactor) choose(m *Manifest, left map[string]bool) []File {
+	var files []File
+	batches := 0
+	for _, f := range m.Files {
+		if left[f.Name] {
+			continue
+		}
+		files = append(files, f)
+		if !f.Merged {
+			batches++
+		}
+	}
+	if len(files) < 2 || batches == 0 && m.merged {
+		return nil
+	}
+	slices.SortStableFunc(files, func(a, b File) int { return cmp.Compare(a.Size, b.Size) })
+	return files[:min(len(files), mergeWidth)]
+}
+
+// examine reads all of files, and returns the columns that they have, and those of files that
+// can be merged with one another. One that is corrupt, or has other types, is put into left.
+func (c *compactor) examine(ctx context.Context, files []File, left map[string]bool) (map[string]ColumnType, []File, error) {
+	columns := map[string]ColumnType{}
+	var fit []File
+	for _, f := range files {
+		s := &section{ctx: ctx, bucket: c.bucket, name: f.Name}
+		err := checkSum(ctx, c.bucket, f)
+		var l *layout
+		if err == nil {
+			_, l, err = openFile(s, f.Size)
+		}
+		if err != nil {
+			if errors.Is(err, ErrCorrupt) {
+				left[f.Name] = true
+			}
+			return nil, nil, err
+		}
+		if !agree(columns, l.columns()) {
+			left[f.Name] = true
+			continue
+		}
+		fit = append(fit, f)
+	}
+	return columns, fit, nil
+}
+
+// agree adds more to columns, if no name has two types then.
+func agree(columns, more map[string]ColumnType) bool {
+	for name, t := range more {
+		if has, ok := columns[name]; ok && has != t {
+			return false
+		}
+	}
+	for name, t := range more {
+		columns[name] = t
+	}
+	return true
+}
+
+// merge puts the records of files into new ones, and has those hold.
+func (c *compactor) merge(ctx context.Context, m *Manifest, files []File, columns map[string]ColumnType, left map[string]bool) error {
+	into, err := output(ctx, c.bucket, m, columns, merged(ctx, c.bucket, files, nil))
+	if err != nil {
+		return err
+	}
+	hold := m.without(files)
+	hold.files = append(hold.files, into...)
+	hold.merged = len(files)+len(left) >= len(m.Files)
+	if err := commit(ctx, c.bucket, m, hold); err != nil {
+		return err
+	}
+	for _, f := range files {
+		c.report.Rows += f.Rows
+		c.report.Dropped += f.Rows
+	}
+	for _, f := range into {
+		c.report.Dropped -= f.Rows
+	}
+	c.report.Files += len(files)
+	c.report.Into += len(into)
+	return nil
+}

@@ -1,0 +1,85 @@
+package archive
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// Day is a day of UTC, counted from 1970-01-01. Zero means none.
+type Day int32
+
+const dayMillis = int64(24 * time.Hour / time.Millisecond)
+
+// DayOf returns the day in which i lies.
+func DayOf(i driver.Instant) Day {
+	d := int64(i) / dayMillis
+	if int64(i)%dayMillis < 0 {
+		d--
+	}
+	return Day(d)
+}
+
+// ParseDay reads a day from the form that String has: 2026-11-22.
+func ParseDay(s string) (Day, error) {
+	t, err := time.Parse(time.DateOnly, s)
+	if err != nil {
+		return 0, &driver.InvalidError{Field: "day", Value: strconv.Quote(s), Rule: "must be a date such as 2026-11-22"}
+	}
+	return DayOf(driver.Floor(t)), nil
+}
+
+// Start returns the first instant of d.
+func (d Day) Start() driver.Instant { return driver.Instant(int64(d) * dayMillis) }
+
+// String returns d as a date: 2026-11-22.
+func (d Day) String() string { return d.Start().Time().Format(time.DateOnly) }
+
+// MarshalText implements encoding.TextMarshaler.
+func (d Day) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (d *Day) UnmarshalText(text []byte) (err error) {
+	*d, err = ParseDay(string(text))
+	return err
+}
+
+const dayPrefix = "day="
+
+// directory is where the files of d are.
+func (d Day) directory() string { return dayPrefix + d.String() + "/" }
+
+// Span is the days from From to To, both included. Zero is no bound.
+type Span struct{ From, To Day }
+
+// Has reports whether d is in s.
+func (s Span) Has(d Day) bool { return (s.From == 0 || d >= s.From) && (s.To == 0 || d <= s.To) }
+
+// prefix is what the names of all files within s begin with.
+func (s Span) prefix() string {
+	if s.From == 0 || s.To == 0 {
+		return dayPrefix
+	}
+	from, to := s.From.directory(), s.To.directory()
+	n := 0
+	for n < min(len(from), len(to)) && from[n] == to[n] {
+		n++
+	}
+	return from[:n]
+}
+
+// dayIn returns the day and the rest of a file's name.
+func dayIn(name string) (Day, string, bool) {
+	dir, base, ok := strings.Cut(name, "/")
+	if !ok {
+		return 0, "", false
+	}
+	text, ok := strings.CutPrefix(dir, dayPrefix)
+	if !ok {
+		return 0, "", false
+	}
+	d, err := ParseDay(text)
+	return d, base, err == nil
+}

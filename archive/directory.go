@@ -1,0 +1,270 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// Directory is a Bucket in a directory of a local file system, which must know hard links.
+type Directory struct{ root string }
+
+const (
+	tempPattern = ".writing-*"
+	tempPrefix  = ".writing-"
+
+	// tempAge is when a file that nobody writes to is no longer taken for one that
+	// somebody does, where locks do not tell.
+	tempAge = time.Hour
+)
+
+// OpenDirectory returns the bucket in the directory at path, which is made if need be; only
+// its owner may look into it. What processes that were killed left unfinished is removed.
+func OpenDirectory(path string) (*Directory, error) {
+	if path == "" {
+		return nil, &driver.InvalidError{Field: "directory", Value: "empty", Rule: "must be a path"}
+	}
+	d := &Directory{path}
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return nil, diskError(err)
+	}
+	return d, d.clean()
+}
+
+// clean removes files that nobody is writing any more.
+func (d *Directory) clean() error {
+	left, err := filepath.Glob(filepath.Join(d.root, tempPattern))
+	if err != nil {
+		return err
+	}
+	for _, path := range left {
+		if err := removeAbandoned(path); err != nil {
+			return diskError(err)
+		}
+	}
+	return nil
+}
+
+// removeAbandoned removes the file at path if its writer is gone.
+func removeAbandoned(path string) error {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close() //nolint:errcheck // nothing was written
+	abandoned, known := tryLock(f)
+	if !known {
+		i, err := f.Stat()
+		abandoned = err == nil && time.Since(i.ModTime()) > tempAge
+	}
+	if !abandoned {
+		return nil
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// Create implements Bucket: a temporary file, its fsync, a link, and the fsync of the
+// directory. A link, unlike a rename, never takes the place of a file.
+func (d *Directory) Create(ctx context.Context, write func(io.Writer) (string, error)) error {
+	return d.write(ctx, write, func(temp, path string) error {
+		return errors.Join(os.Link(temp, path), os.Remove(temp))
+	})
+}
+
+// Put implements Bucket.
+func (d *Directory) Put(ctx context.Context, name string, content []byte) error {
+	return d.write(ctx, func(w io.Writer) (string, error) {
+		_, err := w.Write(content)
+		return name, err
+	}, os.Rename)
+}
+
+func (d *Directory) write(ctx context.Context, write func(io.Writer) (string, error), publish func(temp, path string) error) (err error) {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	f, err := d.temp()
+	if err != nil {
+		return diskError(err)
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(f.Name())
+		}
+		err = diskError(errors.Join(err, f.Close()))
+	}()
+	name, err := write(f)
+	if err != nil {
+		return err
+	}
+	path, err := d.path(name)
+	if err != nil {
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	dir := filepath.Dir(path)
+	if err := d.makeDir(dir); err != nil {
+		return err
+	}
+	if err := publish(f.Name(), path); err != nil {
+		return err
+	}
+	return syncDir(dir)
+}
+
+// temp returns a new temporary file that clean leaves alone.
+func (d *Directory) temp() (*os.File, error) {
+	for {
+		f, err := os.CreateTemp(d.root, tempPattern)
+		if err != nil {
+			return nil, err
+		}
+		locked, known := tryLock(f)
+		if !known {
+			return f, nil
+		}
+		// Until it was locked somebody may have taken it for abandoned.
+		if _, err := os.Stat(f.Name()); locked && err == nil {
+			return f, nil
+		}
+		_ = f.Close()
+		_ = os.Remove(f.Name())
+	}
+}
+
+// makeDir makes a directory below the root durably.
+func (d *Directory) makeDir(dir string) error {
+	if _, err := os.Stat(dir); err == nil {
+		return nil
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(dir))
+}
+
+// ReadAt implements Bucket.
+func (d *Directory) ReadAt(ctx context.Context, name string, p []byte, off int64) (int, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	path, err := d.path(name)
+	if err != nil {
+		return 0, err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, diskError(err)
+	}
+	defer f.Close() //nolint:errcheck // nothing was written
+	n, err := f.ReadAt(p, off)
+	return n, diskError(err)
+}
+
+// List implements Bucket.
+func (d *Directory) List(ctx context.Context, prefix string) iter.Seq2[Info, error] {
+	return func(yield func(Info, error) bool) {
+		stopped := errors.New("stopped")
+		err := filepath.WalkDir(d.root, func(path string, e fs.DirEntry, err error) error {
+			if errors.Is(err, fs.ErrNotExist) && path != d.root {
+				return nil // it went meanwhile
+			}
+			if err := errors.Join(err, ctx.Err()); err != nil {
+				return err
+			}
+			name, err := filepath.Rel(d.root, path)
+			if err != nil {
+				return err
+			}
+			name = filepath.ToSlash(name)
+			if e.IsDir() {
+				if name != "." && !strings.HasPrefix(name+"/", prefix) && !strings.HasPrefix(prefix, name+"/") {
+					return fs.SkipDir
+				}
+				return nil
+			}
+			if !strings.HasPrefix(name, prefix) || strings.HasPrefix(name, tempPrefix) {
+				return nil
+			}
+			i, err := e.Info()
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			if !yield(Info{name, i.Size()}, nil) {
+				return stopped
+			}
+			return nil
+		})
+		if err != nil && err != stopped {
+			yield(Info{}, diskError(err))
+		}
+	}
+}
+
+// Remove implements Bucket.
+func (d *Directory) Remove(ctx context.Context, name string) error {
+	path, err := d.path(name)
+	if err := errors.Join(err, ctx.Err()); err != nil {
+		return err
+	}
+	if err := os.Remove(path); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return diskError(err)
+	}
+	return diskError(syncDir(filepath.Dir(path)))
+}
+
+func (d *Directory) path(name string) (string, error) {
+	local, err := filepath.Localize(name)
+	if err != nil {
+		return "", &driver.InvalidError{Field: "name", Value: fmt.Sprintf("%q", name), Rule: "must be a relative path with slashes", Err: err}
+	}
+	return filepath.Join(d.root, local), nil
+}
+
+func syncDir(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// diskError names what kind of failure err is.
+func diskError(err error) error {
+	switch {
+	case err == nil, errors.Is(err, ErrNoSpace), errors.Is(err, ErrRefused):
+		return err
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), errors.Is(err, syscall.EFBIG):
+		return fmt.Errorf("%w: %w", ErrNoSpace, err)
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
+		return fmt.Errorf("%w: %w", ErrRefused, err)
+	}
+	return err
+}

@@ -1,0 +1,66 @@
+package archive
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"hash"
+	"io"
+
+	"github.com/parquet-go/parquet-go"
+)
+
+// A row group ends after so many rows, or so many bytes of values: it is held in memory,
+// compressed, until then.
+const (
+	groupRows  = 1 << 16
+	groupBytes = 64 << 20
+)
+
+// An encoder writes a file: records in the order of their identities.
+type encoder struct {
+	*layout
+	w     *parquet.Writer
+	sum   hash.Hash
+	rows  int64
+	group struct{ rows, bytes int }
+}
+
+func newEncoder(w io.Writer, l *layout) *encoder {
+	e := &encoder{layout: l, sum: sha256.New()}
+	e.w = parquet.NewWriter(io.MultiWriter(w, e.sum), l.schema,
+		parquet.Compression(&parquet.Zstd),
+		parquet.CreatedBy("slidingttl", "archive", "1"),
+		parquet.BloomFilters(parquet.SplitBlockFilter(10, colKey)),
+		parquet.ColumnIndexSizeLimit(func([]string) int { return 4096 }),
+		parquet.SkipPageBounds(colValue),
+		parquet.SkipPageStatistics(colValue),
+		parquet.SortingWriterConfig(parquet.SortingColumns(
+			parquet.Ascending(colKey), parquet.Ascending(colSource), parquet.Ascending(colGeneration))))
+	return e
+}
+
+func (e *encoder) add(a *Archived) error {
+	row, err := e.row(a)
+	if err != nil {
+		return err
+	}
+	if _, err := e.w.WriteRows([]parquet.Row{row}); err != nil {
+		return err
+	}
+	e.rows++
+	e.group.rows++
+	e.group.bytes += len(a.Value)
+	if e.group.rows < groupRows && e.group.bytes < groupBytes {
+		return nil
+	}
+	e.group.rows, e.group.bytes = 0, 0
+	return e.w.Flush()
+}
+
+// close ends the file and returns the hash of its bytes.
+func (e *encoder) close() (string, error) {
+	if err := e.w.Close(); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(e.sum.Sum(nil)), nil
+}

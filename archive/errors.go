@@ -1,0 +1,66 @@
+package archive
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// ErrNoSpace says that the bucket has no room, or is over its quota.
+var ErrNoSpace = errors.New("no space left in the archive")
+
+// ErrRefused says that the bucket does not let us do what we ask.
+var ErrRefused = errors.New("the archive refuses")
+
+// ErrKeyService says that the service of the keys by which files are encrypted does not
+// answer, or does not hand out the key.
+var ErrKeyService = errors.New("the key service fails")
+
+// ErrCorrupt says that a file is not what was written. It comes as a *CorruptError.
+var ErrCorrupt = errors.New("corrupt")
+
+// ErrClock says that a clock is wrong. It comes as a *ClockError.
+var ErrClock = errors.New("a clock is wrong")
+
+// CorruptError names a file that is not what was written. It matches ErrCorrupt. Other
+// files are read all the same.
+type CorruptError struct {
+	File string
+	Err  error // what is wrong with it
+}
+
+// Error implements error.
+func (e *CorruptError) Error() string { return fmt.Sprintf("%s is %v: %v", e.File, ErrCorrupt, e.Err) }
+
+// Is reports whether target is ErrCorrupt.
+func (e *CorruptError) Is(target error) bool { return target == ErrCorrupt }
+
+// Unwrap returns what is wrong.
+func (e *CorruptError) Unwrap() error { return e.Err }
+
+// ClockError tells two times that cannot both be right. It matches ErrClock.
+type ClockError struct {
+	What string // whose time Seen is
+	Seen time.Time
+	Now  time.Time // the time here
+}
+
+// Error implements error.
+func (e *ClockError) Error() string {
+	return fmt.Sprintf("%v: %s is %s, and it is %s here", ErrClock, e.What, e.Seen.Format(time.RFC3339), e.Now.Format(time.RFC3339))
+}
+
+// Is reports whether target is ErrClock.
+func (e *ClockError) Is(target error) bool { return target == ErrClock }
+
+// checkText returns an error for a value that a column of text cannot hold.
+func checkText(field, value string) error {
+	if utf8.ValidString(value) {
+		return nil
+	}
+	return &driver.InvalidError{Field: field, Value: strconv.Itoa(len(value)) + " bytes", Rule: "must be valid UTF-8"}
+}

@@ -1,0 +1,72 @@
+package archive
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io/fs"
+	"slices"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// lookups is how many files are looked into at once.
+const lookups = 16
+
+// Find returns the lives of key that ended within span, in the order of their ends. A file is
+// looked into only where its bloom filter says that the key may be in it. The Reader keeps
+// what it has learned of files, so that the next call reads less.
+//
+// Beside an error that matches ErrCorrupt it returns what the other files hold.
+func (r *Reader) Find(ctx context.Context, key string, span Span) ([]Archived, error) {
+	for tries := 0; ; tries++ {
+		days, err := r.catalog.manifests(ctx, span)
+		if err != nil {
+			return nil, err
+		}
+		found, err := r.findIn(ctx, days, encodeKey(key))
+		if gone(err) && tries < attempts {
+			continue
+		}
+		return found, err
+	}
+}
+
+// gone reports whether a file that a listing has is not there any more.
+func gone(err error) bool { return errors.Is(err, fs.ErrNotExist) && !errors.Is(err, ErrCorrupt) }
+
+func (r *Reader) findIn(ctx context.Context, days []Manifest, key string) ([]Archived, error) {
+	var mu sync.Mutex // guards found and corrupt
+	var found []Archived
+	var corrupt []error
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(lookups)
+	for _, m := range days {
+		if m.err != nil {
+			corrupt = append(corrupt, m.err)
+		}
+	}
+	for _, m := range days {
+		for _, f := range m.Files {
+			g.Go(func() error {
+				records, err := r.indexes.find(ctx, f, key)
+				mu.Lock()
+				defer mu.Unlock()
+				found = append(found, records...)
+				if errors.Is(err, ErrCorrupt) {
+					corrupt = append(corrupt, err)
+					return nil
+				}
+				return err
+			})
+		}
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	slices.SortFunc(found, func(a, b Archived) int { return a.identity().compare(b.identity()) })
+	found = once(found)
+	slices.SortStableFunc(found, func(a, b Archived) int { return cmp.Compare(a.ExpiredAt, b.ExpiredAt) })
+	return found, errors.Join(corrupt...)
+}

@@ -1,0 +1,393 @@
+package archive_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/parquet-go/parquet-go"
+
+	"github.com/slidingttl/slidingttl/archive"
+)
+
+// lives is what tells records apart, of all that a Reader tells, in its order.
+func lives(t *testing.T, b archive.Bucket) (ids []string) {
+	t.Helper()
+	for _, a := range all(t, b) {
+		ids = append(ids, fmt.Sprintf("%s %s %s %s", archive.DayOf(a.ExpiredAt), a.Key, a.Source, a.Generation))
+	}
+	return ids
+}
+
+// untidy fills an archive with files that have lives in common.
+func untidy(t *testing.T) (*archive.Directory, string) {
+	t.Helper()
+	b, path := directory(t)
+	write(t, writer(t, b), batch(0, 30, 0), batch(20, 50, 0), batch(50, 60, 0), batch(0, 10, 1), batch(5, 20, 1), batch(0, 3, 2))
+	return b, path
+}
+
+func TestCompact(t *testing.T) {
+	b, _ := untidy(t)
+	want := lives(t, b)
+	r, err := archive.Compact(t.Context(), b, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if *r != (archive.CompactReport{Days: 3, Merged: 2, Files: 5, Into: 2, Rows: 95, Dropped: 15}) {
+		t.Errorf("%+v", *r)
+	}
+	if got := lives(t, b); !slices.Equal(got, want) || len(got) != 83 {
+		t.Errorf("%d lives after; %d before", len(got), len(want))
+	}
+	if names := files(t, b); len(names) != 5 { // two merged files with their manifests, and a batch
+		t.Errorf("there are %q", names)
+	}
+	write(t, writer(t, b), batch(0, 30, 0), batch(0, 10, 1))
+	if names := files(t, b); len(names) != 5 {
+		t.Errorf("batches that were merged are written again: %q", names)
+	}
+	if r, err := archive.Compact(t.Context(), b, nil); err != nil || r.Merged != 0 {
+		t.Errorf("again: %+v, %v", r, err)
+	}
+}
+
+// More files than are merged at once.
+func TestCompactMany(t *testing.T) {
+	b, _ := directory(t)
+	w := writer(t, b)
+	for i := range 150 {
+		write(t, w, batch(10*i, 10*i+15, 0))
+	}
+	if _, err := archive.Compact(t.Context(), b, nil); err != nil {
+		t.Fatal(err)
+	}
+	if got := lives(t, b); len(got) != 1505 {
+		t.Errorf("%d lives; want 1,505", len(got))
+	}
+	s, err := archive.NewReader(b).Stats(t.Context(), archive.Span{})
+	if err != nil || s.Files != 1 || s.Rows != 1505 || s.Garbage != 0 {
+		t.Errorf("%+v, %v", s, err)
+	}
+}
+
+// tidied are the names of an archive that was compacted, one merged file a day at most.
+func tidied(t *testing.T, b archive.Bucket) {
+	t.Helper()
+	perDay := map[string]int{}
+	for _, name := range files(t, b) {
+		day, base, _ := strings.Cut(name, "/")
+		if strings.HasSuffix(base, ".parquet") {
+			perDay[day]++
+		}
+	}
+	for day, n := range perDay {
+		if n != 1 {
+			t.Errorf("%s has %d files", day, n)
+		}
+	}
+}
+
+// A crash at any call, before it is done and after: readers see the same, and the next run
+// finishes the work.
+func TestCompactCrashes(t *testing.T) {
+	for _, after := range []bool{false, true} {
+		for calls := 0; ; calls++ {
+			b, _ := untidy(t)
+			want := lives(t, b)
+			_, err := archive.Compact(t.Context(), crash(b, calls, after), nil)
+			if err != nil && !errors.Is(err, errCrash) {
+				t.Fatal(err)
+			}
+			if got := lives(t, b); !slices.Equal(got, want) {
+				t.Fatalf("after %d calls there are %d lives; want %d", calls, len(got), len(want))
+			}
+			if _, err := archive.Compact(t.Context(), b, nil); err != nil {
+				t.Fatal(err)
+			}
+			if got := lives(t, b); !slices.Equal(got, want) {
+				t.Fatalf("after %d calls and another run there are %d lives; want %d", calls, len(got), len(want))
+			}
+			tidied(t, b)
+			if err == nil {
+				break
+			}
+		}
+	}
+}
+
+// holders are the files below path that hold key: in their bytes, or in those that their
+// pages have when they are unpacked.
+func holders(t *testing.T, path, key string) (names []string) {
+	t.Helper()
+	err := filepath.WalkDir(path, func(name string, e os.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		content, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		holds := strings.Contains(name, key) || bytes.Contains(content, []byte(key))
+		if f, err := parquet.OpenFile(bytes.NewReader(content), int64(len(content))); err == nil {
+			for _, g := range f.RowGroups() {
+				for _, c := range g.ColumnChunks() {
+					holds = holds || inPages(t, c, key)
+				}
+			}
+		} else if strings.HasSuffix(name, ".parquet") {
+			return err
+		}
+		if holds {
+			names = append(names, filepath.Base(name))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
+func inPages(t *testing.T, c parquet.ColumnChunk, key string) (holds bool) {
+	t.Helper()
+	pages := c.Pages()
+	defer pages.Close()
+	for {
+		p, err := pages.ReadPage()
+		if err != nil {
+			return holds
+		}
+		values := make([]parquet.Value, p.NumValues())
+		n, _ := p.Values().ReadValues(values)
+		for _, v := range values[:n] {
+			holds = holds || !v.IsNull() && v.Kind() == parquet.ByteArray && bytes.Contains(v.ByteArray(), []byte(key))
+		}
+		parquet.Release(p)
+	}
+}
+
+// The first key of a file, one in its middle, and the last: a footer names the first and the
+// last.
+func TestForget(t *testing.T) {
+	for _, n := range []int{0, 7, 25, 29, 59} {
+		for _, compacted := range []bool{false, true} {
+			b, path := untidy(t)
+			key := dead(n, 0).Key
+			if compacted {
+				if _, err := archive.Compact(t.Context(), b, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if len(holders(t, path, key)) == 0 {
+				t.Fatal("the key is found nowhere before it was forgotten")
+			}
+			want := slices.DeleteFunc(lives(t, b), func(id string) bool { return strings.Contains(id, key) })
+			if _, err := archive.Forget(t.Context(), b, key, nil); err != nil {
+				t.Fatal(err)
+			}
+			if names := holders(t, path, key); len(names) > 0 {
+				t.Errorf("%s is still in %q", key, names)
+			}
+			if got := lives(t, b); !slices.Equal(got, want) {
+				t.Errorf("%d lives; want %d", len(got), len(want))
+			}
+			if found, err := archive.NewReader(b).Find(t.Context(), key, archive.Span{}); len(found) > 0 || err != nil {
+				t.Errorf("found %v, %v", found, err)
+			}
+		}
+	}
+}
+
+func TestForgetCrashes(t *testing.T) {
+	key := dead(7, 0).Key
+	for _, after := range []bool{false, true} {
+		for calls := 0; ; calls++ {
+			b, path := untidy(t)
+			want := lives(t, b)
+			// What a compaction has left that was killed anywhere.
+			_, _ = archive.Compact(t.Context(), crash(b, calls%5, after), nil)
+			_, err := archive.Forget(t.Context(), crash(b, calls, after), key, nil)
+			if err != nil && !errors.Is(err, errCrash) {
+				t.Fatal(err)
+			}
+			got := lives(t, b)
+			for _, id := range want {
+				if !strings.Contains(id, key) && !slices.Contains(got, id) {
+					t.Fatalf("after %d calls another life is lost", calls)
+				}
+			}
+			if _, err := archive.Forget(t.Context(), b, key, nil); err != nil {
+				t.Fatal(err)
+			}
+			if names := holders(t, path, key); len(names) > 0 {
+				t.Fatalf("after %d calls and another run it is in %q", calls, names)
+			}
+			if err == nil {
+				break
+			}
+		}
+	}
+}
+
+// A writer that was killed leaves what it was writing, with the key.
+func TestForgetUnfinished(t *testing.T) {
+	b, path := untidy(t)
+	key := dead(7, 0).Key
+	if err := os.WriteFile(filepath.Join(path, ".writing-17"), []byte("PAR1"+key), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := archive.Forget(t.Context(), b, key, nil); err != nil {
+		t.Fatal(err)
+	}
+	if names := holders(t, path, key); len(names) > 0 {
+		t.Errorf("it is in %q", names)
+	}
+}
+
+func TestRetain(t *testing.T) {
+	now := func() time.Time { return noon.AddDate(0, 0, 3) }
+	for _, after := range []bool{false, true} {
+		for calls := 0; ; calls++ {
+			b, _ := untidy(t)
+			if _, err := archive.Compact(t.Context(), b, &archive.CompactOptions{Span: archive.Span{To: archive.DayOf(at(noon))}}); err != nil {
+				t.Fatal(err)
+			}
+			want := lives(t, b)[60:]
+			r, err := archive.Retain(t.Context(), b, 2, &archive.RetainOptions{Now: now})
+			if err != nil || r.Applied || r.Days != 1 || r.Rows != 60 || len(lives(t, b)) != 83 {
+				t.Fatalf("a dry run: %+v, %v", r, err)
+			}
+			o := &archive.RetainOptions{Now: now, Apply: true}
+			if _, err = archive.Retain(t.Context(), crash(b, calls, after), 2, o); err != nil && !errors.Is(err, errCrash) {
+				t.Fatal(err)
+			}
+			if got := lives(t, b); !slices.Equal(got, want) && len(got) != 83 {
+				t.Fatalf("after %d calls there are %d lives", calls, len(got))
+			}
+			if _, err := archive.Retain(t.Context(), b, 2, o); err != nil {
+				t.Fatal(err)
+			}
+			if got := lives(t, b); !slices.Equal(got, want) {
+				t.Fatalf("after %d calls and another run there are %d lives; want %d", calls, len(got), len(want))
+			}
+			for _, name := range files(t, b) {
+				if strings.HasPrefix(name, "day=2026-11-22") && strings.HasSuffix(name, ".parquet") {
+					t.Errorf("%s is still there", name)
+				}
+			}
+			if err == nil {
+				break
+			}
+		}
+	}
+}
+
+func TestRetainClock(t *testing.T) {
+	b, _ := untidy(t)
+	ahead := func() time.Time { return noon.AddDate(10, 0, 0) }
+	_, err := archive.Retain(t.Context(), b, 30, &archive.RetainOptions{Now: ahead, Apply: true})
+	var clock *archive.ClockError
+	if !errors.As(err, &clock) || len(lives(t, b)) != 83 {
+		t.Errorf("%v, and %d lives", err, len(lives(t, b)))
+	}
+	if r, err := archive.Retain(t.Context(), b, 30, &archive.RetainOptions{Now: ahead, Apply: true, Quiet: true}); err != nil || r.Days != 3 {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// Writers, compactions, erasures and readers at once: what was written before a read began
+// is in it once, and what was forgotten is nowhere.
+func TestAtOnce(t *testing.T) {
+	b, path := directory(t)
+	const writers, batches, size = 3, 12, 20
+	var working sync.WaitGroup
+	var mu sync.Mutex // guards written
+	written := map[string]bool{}
+	for n := range writers {
+		w := writer(t, b)
+		working.Go(func() {
+			for i := range batches {
+				cut := batch((n*batches+i)*size, (n*batches+i+1)*size+5, 0) // the next begins five before
+				if err := w.Write(t.Context(), cut); err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				for _, r := range cut.Records {
+					written[r.Key] = true
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	done := make(chan struct{})
+	var beside sync.WaitGroup
+	repeat := func(what string, op func() error) {
+		beside.Go(func() {
+			for {
+				if err := op(); err != nil {
+					t.Errorf("%s: %v", what, err)
+					return
+				}
+				select {
+				case <-done:
+					return
+				default:
+				}
+			}
+		})
+	}
+	for range 2 {
+		repeat("compact", func() error { _, err := archive.Compact(t.Context(), b, nil); return err })
+	}
+	repeat("forget", func() error { _, err := archive.Forget(t.Context(), b, "nobody", nil); return err })
+	r := archive.NewReader(b)
+	repeat("read", func() error {
+		mu.Lock()
+		var before []string
+		for key := range written {
+			before = append(before, key)
+		}
+		mu.Unlock()
+		seen := map[string]int{}
+		for a, err := range r.All(t.Context(), archive.Span{}) {
+			if err != nil {
+				return err
+			}
+			seen[a.Key]++
+		}
+		for _, key := range before {
+			if seen[key] == 0 {
+				return errors.New("a record is lost")
+			}
+		}
+		for _, n := range seen {
+			if n > 1 {
+				return errors.New("a record is told twice")
+			}
+		}
+		return nil
+	})
+	working.Wait()
+	close(done)
+	beside.Wait()
+	if _, err := archive.Compact(t.Context(), b, nil); err != nil {
+		t.Fatal(err)
+	}
+	if got := lives(t, b); len(got) != writers*batches*size+5 {
+		t.Errorf("%d lives", len(got))
+	}
+	key := dead(100, 0).Key
+	if _, err := archive.Forget(t.Context(), b, key, nil); err != nil || len(holders(t, path, key)) > 0 {
+		t.Errorf("%v, in %q", err, holders(t, path, key))
+	}
+	tidied(t, b)
+}

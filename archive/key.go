@@ -1,0 +1,27 @@
+package archive
+
+import (
+	"encoding/base64"
+	"strings"
+	"unicode/utf8"
+)
+
+const keyPrefix = "base64:"
+
+// encodeKey is key as a file has it: text.
+func encodeKey(key string) string {
+	if utf8.ValidString(key) && !strings.HasPrefix(key, keyPrefix) {
+		return key
+	}
+	return keyPrefix + base64.StdEncoding.EncodeToString([]byte(key))
+}
+
+// decodeKey undoes encodeKey.
+func decodeKey(text string) (string, error) {
+	coded, ok := strings.CutPrefix(text, keyPrefix)
+	if !ok {
+		return text, nil
+	}
+	key, err := base64.StdEncoding.DecodeString(coded)
+	return string(key), err
+}

@@ -1,0 +1,96 @@
+package archive_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/slidingttl/slidingttl/archive"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// noon is that of the day on which most records of the tests die.
+var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+
+func at(t time.Time) driver.Instant { return driver.Floor(t) }
+
+// dead is the record of the key number i, which died i milliseconds after noon, days later.
+func dead(i, days int) archive.Record {
+	died := noon.AddDate(0, 0, days).Add(time.Duration(i) * time.Millisecond)
+	return archive.Record{
+		Key:       fmt.Sprintf("key-%06d", i),
+		CreatedAt: at(died.AddDate(0, 0, -30)),
+		ExpiredAt: at(died),
+		Reason:    archive.Idle,
+		Format:    "json",
+		Value:     fmt.Appendf(nil, `{"n":%d}`, i),
+	}
+}
+
+// batch is the records from first to last, that one not included.
+func batch(first, last, days int) archive.Batch {
+	b := archive.Batch{Source: "links"}
+	for i := first; i < last; i++ {
+		b.Records = append(b.Records, dead(i, days))
+	}
+	return b
+}
+
+// directory opens an archive in a directory.
+func directory(t *testing.T) (*archive.Directory, string) {
+	t.Helper()
+	path := t.TempDir()
+	d, err := archive.OpenDirectory(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d, path
+}
+
+// writer writes to b a week after noon.
+func writer(t *testing.T, b archive.Bucket) *archive.Writer {
+	t.Helper()
+	w, err := archive.NewWriter(b, &archive.WriterOptions{Now: func() time.Time { return noon.AddDate(0, 0, 7) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func write(t *testing.T, w *archive.Writer, batches ...archive.Batch) {
+	t.Helper()
+	for _, b := range batches {
+		if err := w.Write(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// all is what a Reader tells of b, without an error.
+func all(t *testing.T, b archive.Bucket) []archive.Archived {
+	t.Helper()
+	var found []archive.Archived
+	for a, err := range archive.NewReader(b).All(t.Context(), archive.Span{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		found = append(found, a)
+	}
+	return found
+}
+
+// files is the files of b.
+func files(t *testing.T, b archive.Bucket) (names []string) {
+	t.Helper()
+	for i, err := range b.List(t.Context(), "") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, i.Name)
+	}
+	return names
+}

@@ -1,0 +1,79 @@
+package archive
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// File is a file of records. All that is said of it is in its name and its listing.
+type File struct {
+	Name   string `json:"name"`
+	Size   int64  `json:"size"`
+	Rows   int64  `json:"rows"`
+	SHA256 string `json:"sha256"` // of its bytes, in hex
+	Merged bool   `json:"merged"` // it holds several batches
+
+	mark   string // the batch that a file which is not merged holds
+	number int    // the manifest that a merged file is made for
+}
+
+const (
+	batchPrefix    = "batch-"
+	mergePrefix    = "merge-"
+	manifestPrefix = "manifest-"
+	dataSuffix     = ".parquet"
+	manifestSuffix = ".json"
+)
+
+func batchName(d Day, mark string, rows int64, sum string) string {
+	return fmt.Sprintf("%s%s%s-%d-%s%s", d.directory(), batchPrefix, mark, rows, sum, dataSuffix)
+}
+
+func mergeName(d Day, number int, rows int64, sum string) string {
+	return fmt.Sprintf("%s%s%06d-%d-%s%s", d.directory(), mergePrefix, number, rows, sum, dataSuffix)
+}
+
+func manifestName(d Day, number int) string {
+	return fmt.Sprintf("%s%s%06d%s", d.directory(), manifestPrefix, number, manifestSuffix)
+}
+
+// parseFile reads what the name of a file of records says, but for its day.
+func parseFile(i Info, base string) (f File, ok bool) {
+	f = File{Name: i.Name, Size: i.Size}
+	rest, ok := strings.CutSuffix(base, dataSuffix)
+	if !ok {
+		return f, false
+	}
+	parts := strings.Split(rest, "-")
+	if len(parts) != 4 || len(parts[3]) != 64 {
+		return f, false
+	}
+	var err error
+	if f.Rows, err = strconv.ParseInt(parts[2], 10, 64); err != nil {
+		return f, false
+	}
+	f.SHA256 = parts[3]
+	switch parts[0] + "-" {
+	case batchPrefix:
+		f.mark = parts[1]
+		return f, len(f.mark) == 32
+	case mergePrefix:
+		f.Merged = true
+		f.number, err = strconv.Atoi(parts[1])
+		return f, err == nil
+	}
+	return f, false
+}
+
+func parseManifest(base string) (number int, ok bool) {
+	rest, ok := strings.CutPrefix(base, manifestPrefix)
+	if !ok {
+		return 0, false
+	}
+	if rest, ok = strings.CutSuffix(rest, manifestSuffix); !ok {
+		return 0, false
+	}
+	number, err := strconv.Atoi(rest)
+	return number, err == nil && number > 0
+}

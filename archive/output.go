@@ -1,0 +1,58 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"iter"
+)
+
+// mergeBytes is about how long a merged file becomes; what is more goes to the next. S3
+// takes 5 GiB in one request.
+const mergeBytes = 1 << 30
+
+// output writes records, which come in their order, to merged files of a day, made for the
+// next manifest file. Until that is there they do not count.
+func output(ctx context.Context, b Bucket, m *Manifest, columns map[string]ColumnType, records iter.Seq2[Archived, error]) (files []File, err error) {
+	next, stop := iter.Pull2(records)
+	defer stop()
+	a, err, more := next()
+	for more && err == nil {
+		f := File{Merged: true, number: m.number + 1}
+		err = b.Create(ctx, func(w io.Writer) (string, error) {
+			counted := &counter{w: w}
+			e := newEncoder(counted, newLayout(columns))
+			for more && err == nil && counted.n < mergeBytes {
+				if err := errors.Join(ctx.Err(), e.add(&a)); err != nil {
+					return "", err
+				}
+				a, err, more = next()
+			}
+			if err != nil {
+				return "", err
+			}
+			sum, err := e.close()
+			f.Rows, f.SHA256, f.Size = e.rows, sum, counted.n
+			f.Name = mergeName(m.Day, f.number, f.Rows, sum)
+			return f.Name, err
+		})
+		if errors.Is(err, fs.ErrExist) {
+			err = nil // its name has its hash: what exists is it
+		}
+		files = append(files, f)
+	}
+	return files, err
+}
+
+// counter counts what is written.
+type counter struct {
+	w io.Writer
+	n int64
+}
+
+func (c *counter) Write(p []byte) (int, error) {
+	n, err := c.w.Write(p)
+	c.n += int64(n)
+	return n, err
+}

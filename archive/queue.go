@@ -1,0 +1,184 @@
+package archive
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"sync"
+	"time"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// QueueOptions adjusts a Queue. The zero value, and nil, mean the defaults.
+type QueueOptions struct {
+	// Batch is how many of the dead are handed over at once. Zero: 5000.
+	Batch int
+
+	// Every is how long one waits for others at most. Zero: a second.
+	Every time.Duration
+
+	// OnError is told what a call failed with. The same dead are handed over again a
+	// second later. Nil: nobody is told.
+	OnError func(error)
+}
+
+const (
+	queueBatch = 5000
+	queueEvery = time.Second
+	queueRetry = time.Second
+)
+
+// Queue gathers the dead that a store in memory tells of one by one. What is in it, two
+// batches at most, dies with the process, as the store's records do.
+type Queue struct {
+	bury func(context.Context, []driver.Dead) error
+	opts QueueOptions
+
+	dead  chan driver.Dead
+	ended chan struct{} // closed: no more are added
+	end   sync.Once
+	done  chan struct{} // closed: all is over
+	ctx   context.Context
+	stop  context.CancelFunc
+	left  int // when done is closed
+}
+
+// NewQueue returns a Queue that hands its dead to bury, such as a Grave's. Close ends it.
+// Errors: *driver.InvalidError.
+func NewQueue(bury func(context.Context, []driver.Dead) error, opts *QueueOptions) (*Queue, error) {
+	var o QueueOptions
+	if opts != nil {
+		o = *opts
+	}
+	switch {
+	case bury == nil:
+		return nil, &driver.InvalidError{Field: "bury", Value: "nil", Rule: "is required"}
+	case o.Batch < 0:
+		return nil, &driver.InvalidError{Field: "QueueOptions.Batch", Value: fmt.Sprint(o.Batch), Rule: "must not be negative"}
+	case o.Every < 0:
+		return nil, &driver.InvalidError{Field: "QueueOptions.Every", Value: o.Every.String(), Rule: "must not be negative"}
+	}
+	if o.Batch == 0 {
+		o.Batch = queueBatch
+	}
+	if o.Every == 0 {
+		o.Every = queueEvery
+	}
+	q := &Queue{bury: bury, opts: o, dead: make(chan driver.Dead, o.Batch), ended: make(chan struct{}), done: make(chan struct{})}
+	q.ctx, q.stop = context.WithCancel(context.Background())
+	go q.run()
+	return q, nil
+}
+
+// Add takes one of the dead, and waits while the queue is full, so that a store whose hook
+// calls it removes no more than can be archived. It reports whether it did: after Close it
+// does not.
+func (q *Queue) Add(d driver.Dead) bool {
+	select {
+	case <-q.ended:
+		return false
+	default:
+	}
+	select {
+	case q.dead <- d:
+		return true
+	case <-q.ended:
+		return false
+	}
+}
+
+// OnExpiry is the hook for memory.Options.OnExpiry that adds what has died to q, its
+// value as JSON. R is memory.Reason, which is not asked: what a record died of the Grave's
+// policy tells. A value that encoding/json does not take is told to OnError, and lost.
+//
+//	OnExpiry: archive.OnExpiry[Session, memory.Reason](queue)
+func OnExpiry[T, R any](q *Queue) func(key string, last driver.Entry[T], _ R) {
+	return func(key string, last driver.Entry[T], _ R) {
+		value, err := json.Marshal(last.Value)
+		if err != nil {
+			q.tell(&driver.InvalidError{Field: "value", Value: fmt.Sprint("of type ", reflect.TypeFor[T]()), Rule: "must be one that encoding/json takes", Err: err})
+			return
+		}
+		q.Add(driver.Dead{Key: key, Raw: driver.Raw{Meta: last.Meta, Format: "json", Value: value}, At: last.ExpiresAt})
+	}
+}
+
+// Close hands over what q holds, until ctx ends; then its error says how many are lost.
+// Close the store first, which adds to q.
+func (q *Queue) Close(ctx context.Context) error {
+	q.end.Do(func() { close(q.ended) })
+	select {
+	case <-q.done:
+	case <-ctx.Done():
+		q.stop()
+		<-q.done
+	}
+	q.stop()
+	if q.left > 0 {
+		return fmt.Errorf("archive: %d of the dead were not handed over: %w", q.left, context.Cause(ctx))
+	}
+	return nil
+}
+
+func (q *Queue) run() {
+	defer close(q.done)
+	for {
+		batch, more := q.gather()
+		for len(batch) > 0 {
+			err := q.bury(q.ctx, batch)
+			if err == nil {
+				break
+			}
+			q.tell(err)
+			if !q.pause() {
+				q.left = len(batch) + len(q.dead)
+				return
+			}
+		}
+		if !more {
+			return
+		}
+	}
+}
+
+// gather waits for a batch, and reports whether there may be more.
+func (q *Queue) gather() (batch []driver.Dead, more bool) {
+	var late <-chan time.Time
+	for len(batch) < q.opts.Batch {
+		select {
+		case d := <-q.dead:
+			if batch = append(batch, d); len(batch) == 1 {
+				t := time.NewTimer(q.opts.Every)
+				defer t.Stop()
+				late = t.C
+			}
+		case <-late:
+			return batch, true
+		case <-q.ended:
+			if len(q.dead) == 0 {
+				return batch, false
+			}
+		}
+	}
+	return batch, true
+}
+
+// pause waits before another attempt, and reports whether there is to be one.
+func (q *Queue) pause() bool {
+	t := time.NewTimer(queueRetry)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return q.ctx.Err() == nil
+	case <-q.ctx.Done():
+		return false
+	}
+}
+
+func (q *Queue) tell(err error) {
+	if q.opts.OnError != nil {
+		q.opts.OnError(err)
+	}
+}

@@ -1,0 +1,161 @@
+package archive_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/slidingttl/slidingttl/archive"
+	"github.com/slidingttl/slidingttl/drivers/memory"
+	"github.com/slidingttl/slidingttl/slidingttl"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+const day = 24 * time.Hour
+
+func ok(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+type session struct {
+	User string `json:"user"`
+}
+
+// What dies in memory is in the archive, once, with what it died of.
+func TestMemory(t *testing.T) {
+	policy := slidingttl.Policy{IdleGrace: 30 * day, MaxLifetime: 90 * day}
+	var batches [][]driver.Dead // to write them there would leave parts of the bubble in pools
+	synctest.Test(t, func(t *testing.T) {
+		q, err := archive.NewQueue(func(_ context.Context, dead []driver.Dead) error {
+			batches = append(batches, dead)
+			return nil
+		}, nil)
+		ok(t, err)
+		d, err := memory.New(&memory.Options[session]{OnExpiry: archive.OnExpiry[session, memory.Reason](q)})
+		ok(t, err)
+		s, err := slidingttl.New(d, policy, nil)
+		ok(t, err)
+		const n = 6000
+		for i := range n {
+			ok(t, s.Upsert(t.Context(), fmt.Sprint("idle-", i), session{"ann"}))
+		}
+		ok(t, s.Upsert(t.Context(), "busy", session{"bob"}))
+		ok(t, s.Upsert(t.Context(), "deleted", session{"eve"}))
+		ok(t, s.Delete(t.Context(), "deleted"))
+		for range 100 {
+			time.Sleep(day)
+			if _, err := s.Get(t.Context(), "busy"); err != nil && !errors.Is(err, slidingttl.ErrNotFound) {
+				t.Fatal(err)
+			}
+		}
+		ok(t, s.Close(t.Context()))
+		ok(t, d.Close())
+		ok(t, q.Close(t.Context()))
+		if q.Add(driver.Dead{}) {
+			t.Error("a queue that is closed takes one more")
+		}
+	})
+	b, _ := directory(t)
+	w, err := archive.NewWriter(b, nil)
+	ok(t, err)
+	grave := &archive.Grave{Writer: w, Source: "sessions", Policy: func(string) slidingttl.Policy { return policy }}
+	for _, dead := range batches {
+		ok(t, grave.Bury(t.Context(), dead))
+	}
+	reasons := make(map[archive.Reason]int)
+	for _, a := range all(t, b) {
+		reasons[a.Reason]++
+		if a.Source != "sessions" || a.Format != "json" || a.ExpiredAt.Sub(a.CreatedAt) != map[archive.Reason]time.Duration{archive.Idle: 30 * day, archive.Age: 90 * day}[a.Reason] {
+			t.Fatalf("archived %+v", a)
+		}
+		if want := map[bool]string{true: `{"user":"bob"}`, false: `{"user":"ann"}`}[a.Key == "busy"]; string(a.Value) != want {
+			t.Fatalf("%s has the value %s", a.Key, a.Value)
+		}
+	}
+	if len(reasons) != 2 || reasons[archive.Idle] != 6000 || reasons[archive.Age] != 1 {
+		t.Errorf("archived by reason: %v", reasons)
+	}
+}
+
+// What Bury fails with is told, and the dead are handed over again; what is left when
+// Close is given no more time is counted.
+func TestQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		full := errors.New("full")
+		var calls, buried, told atomic.Int64
+		var works atomic.Bool
+		q, err := archive.NewQueue(func(_ context.Context, dead []driver.Dead) error {
+			calls.Add(1)
+			if !works.Load() {
+				return full
+			}
+			buried.Add(int64(len(dead)))
+			return nil
+		}, &archive.QueueOptions{Batch: 10, Every: time.Minute, OnError: func(err error) {
+			if errors.Is(err, full) {
+				told.Add(1)
+			}
+		}})
+		ok(t, err)
+		for range 3 {
+			q.Add(driver.Dead{})
+		}
+		time.Sleep(59 * time.Second)
+		if synctest.Wait(); calls.Load() != 0 {
+			t.Error("a batch that is not full does not wait for others")
+		}
+		time.Sleep(3500 * time.Millisecond)
+		if synctest.Wait(); calls.Load() != 3 || told.Load() != 3 {
+			t.Errorf("%d calls, %d errors told; want 3", calls.Load(), told.Load())
+		}
+		works.Store(true)
+		time.Sleep(time.Second)
+		if synctest.Wait(); buried.Load() != 3 {
+			t.Errorf("%d were buried; want 3", buried.Load())
+		}
+		for range 25 {
+			q.Add(driver.Dead{})
+		}
+		ok(t, q.Close(t.Context()))
+		if buried.Load() != 28 {
+			t.Errorf("%d were buried; want 28", buried.Load())
+		}
+
+		var mu sync.Mutex // guards bad
+		var bad []error
+		q, err = archive.NewQueue(func(context.Context, []driver.Dead) error { return full }, &archive.QueueOptions{OnError: func(err error) {
+			mu.Lock()
+			defer mu.Unlock()
+			bad = append(bad, err)
+		}})
+		ok(t, err)
+		archive.OnExpiry[float64, memory.Reason](q)("k", driver.Entry[float64]{Value: math.NaN()}, memory.Idle)
+		if len(bad) != 1 || !errors.Is(bad[0], driver.ErrInvalid) {
+			t.Errorf("a value that is no JSON: %v", bad)
+		}
+		for range 7 {
+			q.Add(driver.Dead{})
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		if err := q.Close(ctx); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "7 of the dead") {
+			t.Errorf("Close of a queue that cannot be emptied: %v", err)
+		}
+		for field, o := range map[string]archive.QueueOptions{"QueueOptions.Batch": {Batch: -1}, "QueueOptions.Every": {Every: -1}} {
+			var invalid *driver.InvalidError
+			if _, err := archive.NewQueue(func(context.Context, []driver.Dead) error { return nil }, &o); !errors.As(err, &invalid) || invalid.Field != field {
+				t.Errorf("%s: %v", field, err)
+			}
+		}
+	})
+}

@@ -1,0 +1,94 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"iter"
+)
+
+// Reader reads an archive. It is safe for concurrent use, and beside writers, [Compact] and
+// [Forget]: it sees all that was durable when it was called, each life once.
+type Reader struct {
+	bucket  Bucket
+	catalog *catalog
+	indexes *indexes
+}
+
+// NewReader returns a Reader of the archive in b. It does not talk to b.
+func NewReader(b Bucket) *Reader {
+	return &Reader{bucket: b, catalog: &catalog{bucket: b}, indexes: &indexes{bucket: b}}
+}
+
+// attempts is how often a reader begins anew because a file that it was told of was
+// replaced before it could be read.
+const attempts = 10
+
+// Manifests returns the days in span that have any record, in order, with their files. Beside
+// an error that matches ErrCorrupt, all that can be told.
+func (r *Reader) Manifests(ctx context.Context, span Span) ([]Manifest, error) {
+	all, err := r.catalog.manifests(ctx, span)
+	errs := []error{err}
+	var days []Manifest
+	for _, m := range all {
+		errs = append(errs, m.err)
+		if len(m.Files) > 0 {
+			days = append(days, m)
+		}
+	}
+	return days, errors.Join(errs...)
+}
+
+// All tells the records that died within span, day by day, each day's by key. An error is
+// told where it was met: after one that matches ErrCorrupt, which names the file whose rest
+// is not told, it goes on; any other is the last.
+func (r *Reader) All(ctx context.Context, span Span) iter.Seq2[Archived, error] {
+	return func(yield func(Archived, error) bool) {
+		all, err := r.catalog.manifests(ctx, span)
+		if err != nil {
+			yield(Archived{}, err)
+			return
+		}
+		for _, m := range all {
+			for a, err := range r.day(ctx, m) {
+				if !yield(a, err) || err != nil && !errors.Is(err, ErrCorrupt) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// day tells the records of a day. Where its files were replaced meanwhile it goes on in the
+// new ones after the last record that it told.
+func (r *Reader) day(ctx context.Context, m Manifest) iter.Seq2[Archived, error] {
+	return func(yield func(Archived, error) bool) {
+		var last *identity
+		for tries := 0; ; tries++ {
+			replaced := false
+			if m.err != nil && !yield(Archived{}, m.err) {
+				return
+			}
+			for a, err := range merged(ctx, r.bucket, m.Files, last) {
+				if gone(err) && tries < attempts {
+					replaced = true
+					break
+				}
+				if !yield(a, err) || err != nil && !errors.Is(err, ErrCorrupt) {
+					return
+				}
+				if err == nil {
+					id := a.identity()
+					last = &id
+				}
+			}
+			if !replaced {
+				return
+			}
+			var err error
+			if m, err = r.catalog.manifest(ctx, m.Day); err != nil {
+				yield(Archived{}, err)
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,93 @@
+package archive
+
+import (
+	"cmp"
+	"strconv"
+	"strings"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// Reason says what a record died of.
+type Reason string
+
+// The reasons.
+const (
+	Idle    Reason = "idle"    // nobody touched it for the idle grace
+	Age     Reason = "age"     // it reached its cap
+	Deleted Reason = "deleted" // somebody deleted it
+	Unknown Reason = "unknown" // the source cannot tell
+)
+
+// Record is a life that has ended.
+type Record struct {
+	Key string
+
+	// Generation tells the lives of one key apart; a source says the same each time
+	// it hands the record over. Empty: CreatedAt in milliseconds, and where there is
+	// none, ExpiredAt with a minus before it.
+	Generation string
+
+	CreatedAt driver.Instant // zero: the record had none
+
+	// ExpiredAt is when it died: its expiry or its cap, or when it was deleted. It
+	// must not be zero, and is the same each time the record is handed over.
+	ExpiredAt driver.Instant
+
+	Reason Reason // empty: Unknown
+	Format string // of Value, as in driver.Raw: "json", "dynamodb-json", "bytes"
+	Value  []byte // in the store's own form
+}
+
+// Archived is a record as the archive holds it.
+type Archived struct {
+	Record
+	Source     string
+	ArchivedAt driver.Instant
+
+	// Columns are those of WriterOptions.Columns that are not null, by name, each of
+	// the type that its ColumnType names.
+	Columns map[string]any
+}
+
+// check says what keeps r from being archived.
+func (r *Record) check() error {
+	if err := driver.CheckKey(r.Key, 0); err != nil {
+		return err
+	}
+	if r.ExpiredAt == 0 {
+		return &driver.InvalidError{Field: "Record.ExpiredAt", Value: "zero", Rule: "must be when the record died"}
+	}
+	switch r.Reason {
+	case "", Idle, Age, Deleted, Unknown:
+		return nil
+	}
+	return &driver.InvalidError{Field: "Record.Reason", Value: strconv.Quote(string(r.Reason)), Rule: "must be idle, age, deleted or unknown"}
+}
+
+func (r *Record) generation() string {
+	switch {
+	case r.Generation != "":
+		return r.Generation
+	case r.CreatedAt != 0:
+		return strconv.FormatInt(int64(r.CreatedAt), 10)
+	}
+	return strconv.FormatInt(-int64(r.ExpiredAt), 10)
+}
+
+// identity is what makes two records the same life, and the order of a file. Its key is
+// as the file has it.
+type identity struct{ key, source, generation string }
+
+func (i identity) compare(j identity) int {
+	return cmp.Or(strings.Compare(i.key, j.key), strings.Compare(i.source, j.source), strings.Compare(i.generation, j.generation))
+}
+
+func (a *Archived) identity() identity {
+	return identity{encodeKey(a.Key), a.Source, a.Generation}
+}
+
+// later reports whether a tells more than b, of the same life: what was seen last.
+func (a *Archived) later(b *Archived) bool {
+	return cmp.Or(cmp.Compare(a.ExpiredAt, b.ExpiredAt), cmp.Compare(a.ArchivedAt, b.ArchivedAt)) > 0
+}

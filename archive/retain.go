@@ -1,0 +1,112 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// RetainOptions says how days are removed. The zero value, and nil, mean the defaults.
+type RetainOptions struct {
+	// Apply removes. Without it nothing is, and the report says what would be.
+	Apply bool
+
+	// Now is the time. Nil: time.Now.
+	Now func() time.Time
+
+	// Quiet says that it is right that nothing has died for longer than a month; else
+	// that is taken for a clock that has jumped ahead.
+	Quiet bool
+
+	// Progress is told of each day before it is looked at.
+	Progress func(Progress)
+}
+
+// RetainReport is what Retain did.
+type RetainReport struct {
+	Applied bool  `json:"applied"` // else it was a dry run
+	Before  Day   `json:"before"`  // days before this one go
+	Days    int   `json:"days"`    // removed
+	Files   int   `json:"files"`
+	Rows    int64 `json:"rows"`
+	Bytes   int64 `json:"bytes"`
+}
+
+const quietDays = 31
+
+// Retain removes the days of an archive on which all died more than the given number of days
+// ago. Errors: *ClockError, with nothing removed, if no record died within a month of the
+// time here: a clock that has jumped ahead must not empty an archive.
+func Retain(ctx context.Context, b Bucket, days int, opts *RetainOptions) (*RetainReport, error) {
+	var o RetainOptions
+	if opts != nil {
+		o = *opts
+	}
+	if days < 1 {
+		return nil, &driver.InvalidError{Field: "days", Value: strconv.Itoa(days), Rule: "must be at least 1"}
+	}
+	now := time.Now
+	if o.Now != nil {
+		now = o.Now
+	}
+	at := now()
+	today := DayOf(driver.Floor(at))
+	r := &RetainReport{Applied: o.Apply, Before: today - Day(days)}
+	c := &catalog{bucket: b}
+	all, err := c.manifests(ctx, Span{})
+	if err != nil {
+		return nil, err
+	}
+	newest := Day(0)
+	for _, m := range all {
+		if len(m.Files) > 0 {
+			newest = m.Day
+		}
+	}
+	if newest != 0 && today-newest > quietDays && !o.Quiet {
+		return nil, &ClockError{What: "the last day in the archive", Seen: newest.Start().Time(), Now: at}
+	}
+	err = eachDay(ctx, c, Span{To: r.Before - 1}, o.Progress, func(m Manifest) error {
+		if len(m.Files) > 0 {
+			r.Days++
+			r.Files += len(m.Files)
+			r.Rows += m.Rows()
+		}
+		for _, f := range m.Files {
+			r.Bytes += f.Size
+		}
+		if !o.Apply {
+			return nil
+		}
+		return drop(ctx, b, c, m)
+	})
+	return r, err
+}
+
+// drop removes a day: first nothing of it counts, then it goes. Its last manifest file stays,
+// for somebody may be about to merge what is gone: he finds that he was overtaken.
+func drop(ctx context.Context, b Bucket, c *catalog, m Manifest) (err error) {
+	for range attempts {
+		if len(m.Files) == 0 && m.err == nil {
+			if err := sweep(ctx, b, &m); err != nil {
+				return err
+			}
+			for _, n := range m.older {
+				if err := b.Remove(ctx, manifestName(m.Day, n)); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		if err := commit(ctx, b, &m, change{marks: m.without(m.Files).marks, merged: true}); err != nil && !errors.Is(err, errOvertaken) {
+			return err
+		}
+		if m, err = c.manifest(ctx, m.Day); err != nil {
+			return err
+		}
+	}
+	return errOvertaken
+}

@@ -1,0 +1,87 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+
+	"github.com/parquet-go/parquet-go"
+)
+
+// rows tells the records of a file that come after a life, in their order; all for nil.
+func rows(ctx context.Context, b Bucket, file File, after *identity) iter.Seq2[Archived, error] {
+	return func(yield func(Archived, error) bool) {
+		s := &section{ctx: ctx, bucket: b, name: file.Name}
+		f, l, err := openFile(s, file.Size)
+		if err != nil {
+			yield(Archived{}, err)
+			return
+		}
+		n := int64(0)
+		for _, g := range f.RowGroups() {
+			if after != nil && endsBefore(g, l, after.key) {
+				n += g.NumRows()
+				continue
+			}
+			for a, err := range groupRecords(s, g, l) {
+				n++
+				if err == nil && after != nil && a.identity().compare(*after) <= 0 {
+					continue
+				}
+				if !yield(a, err) || err != nil {
+					return
+				}
+			}
+		}
+		if n != file.Rows {
+			yield(Archived{}, &CorruptError{File: file.Name, Err: fmt.Errorf("it has %d rows of %d", n, file.Rows)})
+		}
+	}
+}
+
+// endsBefore reports whether all keys of a row group are sure to be less than key.
+func endsBefore(g parquet.RowGroup, l *layout, key string) bool {
+	c, ok := g.ColumnChunks()[l.key].(*parquet.FileColumnChunk)
+	if !ok {
+		return false
+	}
+	_, last, ok := c.Bounds()
+	return ok && string(last.ByteArray()) < key
+}
+
+// groupRecords tells the records of a row group.
+func groupRecords(s *section, g parquet.RowGroup, l *layout) iter.Seq2[Archived, error] {
+	return func(yield func(Archived, error) bool) {
+		r := g.Rows()
+		defer r.Close() //nolint:errcheck // it was read
+		buf := make([]parquet.Row, 64)
+		for {
+			n, err := readRows(r, buf)
+			for _, row := range buf[:n] {
+				a, err := l.record(row)
+				if !yield(a, s.blame(err)) || err != nil {
+					return
+				}
+			}
+			if errors.Is(err, io.EOF) && s.err == nil {
+				return
+			}
+			if err != nil {
+				yield(Archived{}, s.blame(err))
+				return
+			}
+		}
+	}
+}
+
+// readRows is r.ReadRows, which may panic on a page that is not what its header says.
+func readRows(r parquet.RowReader, buf []parquet.Row) (n int, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			n, err = 0, fmt.Errorf("a page cannot be read: %v", p)
+		}
+	}()
+	return r.ReadRows(buf)
+}

@@ -1,0 +1,191 @@
+package s3
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"path"
+	"strings"
+	"sync"
+
+	"github.com/aws/amazon-s3-encryption-client-go/v3/client"
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+
+	"github.com/slidingttl/slidingttl/archive"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// Bucket is an archive.Bucket in a bucket of S3. It is safe for concurrent use.
+type Bucket struct {
+	client  *awss3.Client
+	objects objects
+	name    string
+	opts    Options
+	cache   *cache // nil where the client does not encrypt
+
+	mu        sync.Mutex
+	versioned *bool // guarded by mu; nil: not asked yet
+}
+
+// objects is what a client that encrypts does otherwise.
+type objects interface {
+	PutObject(context.Context, *awss3.PutObjectInput, ...func(*awss3.Options)) (*awss3.PutObjectOutput, error)
+	GetObject(context.Context, *awss3.GetObjectInput, ...func(*awss3.Options)) (*awss3.GetObjectOutput, error)
+}
+
+// New returns the archive in a bucket. It does not talk to it. Errors: *driver.InvalidError.
+func New(c *awss3.Client, bucket string, opts *Options) (*Bucket, error) {
+	var o Options
+	if opts != nil {
+		o = *opts
+	}
+	o, err := o.validate()
+	if err != nil {
+		return nil, err
+	}
+	if bucket == "" {
+		return nil, &driver.InvalidError{Field: "bucket", Value: "empty", Rule: "must be the name of a bucket"}
+	}
+	b := &Bucket{client: c, objects: c, name: bucket, opts: o}
+	if o.Materials != nil {
+		encrypting, err := client.New(c, o.Materials)
+		if err != nil {
+			return nil, &driver.InvalidError{Field: "Options.Materials", Value: "a manager", Rule: "must be one that the encryption client takes", Err: err}
+		}
+		b.objects, b.cache = encrypting, newCache(o.CacheBytes)
+	}
+	return b, nil
+}
+
+// Create implements archive.Bucket.
+func (b *Bucket) Create(ctx context.Context, write func(io.Writer) (string, error)) (err error) {
+	s := new(spool)
+	defer func() { err = errors.Join(err, s.close()) }()
+	name, err := write(s)
+	if err != nil {
+		return err
+	}
+	for tries := 0; ; tries++ {
+		body, err := s.reader()
+		if err != nil {
+			return err
+		}
+		err = b.put(ctx, name, body, true)
+		if !contended(err) || tries == 5 {
+			return err
+		}
+	}
+}
+
+// Put implements archive.Bucket.
+func (b *Bucket) Put(ctx context.Context, name string, content []byte) error {
+	return b.put(ctx, name, bytes.NewReader(content), false)
+}
+
+func (b *Bucket) put(ctx context.Context, name string, body io.ReadSeeker, create bool) error {
+	in := &awss3.PutObjectInput{Bucket: &b.name, Key: b.key(name), Body: body}
+	if create {
+		in.IfNoneMatch = aws.String("*")
+	}
+	if b.opts.SSEKMSKey != "" {
+		in.ServerSideEncryption = types.ServerSideEncryptionAwsKms
+		in.SSEKMSKeyId = &b.opts.SSEKMSKey
+		in.BucketKeyEnabled = aws.Bool(true)
+	}
+	_, err := b.objects.PutObject(ctx, in)
+	return storeError(err)
+}
+
+// ReadAt implements archive.Bucket.
+func (b *Bucket) ReadAt(ctx context.Context, name string, p []byte, off int64) (int, error) {
+	if b.cache != nil {
+		read := b.whole
+		if path.Ext(name) == ".parquet" { // which never changes
+			read = func(ctx context.Context, name string) ([]byte, error) { return b.cache.get(ctx, name, b.whole) }
+		}
+		content, err := read(ctx, name)
+		if err != nil {
+			return 0, err
+		}
+		return bytes.NewReader(content).ReadAt(p, off)
+	}
+	if len(p) == 0 {
+		return 0, nil
+	}
+	out, err := b.client.GetObject(ctx, &awss3.GetObjectInput{
+		Bucket: &b.name, Key: b.key(name), Range: aws.String(fmt.Sprintf("bytes=%d-%d", off, off+int64(len(p))-1)),
+	})
+	if err != nil {
+		return 0, storeError(err)
+	}
+	n, err := io.ReadFull(out.Body, p)
+	err = errors.Join(err, out.Body.Close())
+	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
+		if out.ContentLength != nil && int64(n) < *out.ContentLength {
+			return n, io.ErrUnexpectedEOF // the connection ended, not the file
+		}
+		return n, io.EOF
+	}
+	return n, err
+}
+
+// whole reads and decrypts a file.
+func (b *Bucket) whole(ctx context.Context, name string) ([]byte, error) {
+	out, err := b.objects.GetObject(ctx, &awss3.GetObjectInput{Bucket: &b.name, Key: b.key(name)})
+	if err != nil {
+		return nil, storeError(err)
+	}
+	content, err := io.ReadAll(out.Body)
+	return content, errors.Join(err, out.Body.Close())
+}
+
+// sealBytes is by how much an object is longer than what is encrypted in it.
+const sealBytes = 16
+
+// List implements archive.Bucket.
+func (b *Bucket) List(ctx context.Context, prefix string) iter.Seq2[archive.Info, error] {
+	return func(yield func(archive.Info, error) bool) {
+		pages := awss3.NewListObjectsV2Paginator(b.client, &awss3.ListObjectsV2Input{Bucket: &b.name, Prefix: b.key(prefix)})
+		for pages.HasMorePages() {
+			page, err := pages.NextPage(ctx)
+			if err != nil {
+				yield(archive.Info{}, storeError(err))
+				return
+			}
+			for _, o := range page.Contents {
+				i := archive.Info{Name: strings.TrimPrefix(aws.ToString(o.Key), b.opts.Prefix), Size: aws.ToInt64(o.Size)}
+				if b.cache != nil {
+					i.Size -= sealBytes
+				}
+				if !yield(i, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func (b *Bucket) key(name string) *string { return aws.String(b.opts.Prefix + name) }
+
+// Check says what keeps an archive from being kept in the bucket: it writes a file where there
+// is one, and wants to be refused.
+func (b *Bucket) Check(ctx context.Context) error {
+	const name = "checkpoints/slidingttl.check"
+	if err := b.Put(ctx, name, nil); err != nil {
+		return err
+	}
+	err := b.Create(ctx, func(io.Writer) (string, error) { return name, nil })
+	switch {
+	case err == nil:
+		return &driver.InvalidError{Field: "bucket", Value: "a server that ignores If-None-Match", Rule: "must refuse to create an object that is there"}
+	case errors.Is(err, fs.ErrExist):
+		return nil
+	}
+	return err
+}

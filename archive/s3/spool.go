@@ -1,0 +1,55 @@
+package s3
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+)
+
+// spoolBytes is what is kept in memory of a file that is being written.
+const spoolBytes = 32 << 20
+
+// spool holds a file until all of it is written: in memory, and in a temporary file from
+// spoolBytes on.
+type spool struct {
+	memory bytes.Buffer
+	file   *os.File
+}
+
+// Write implements io.Writer.
+func (s *spool) Write(p []byte) (int, error) {
+	if s.file == nil && s.memory.Len()+len(p) <= spoolBytes {
+		return s.memory.Write(p)
+	}
+	if s.file == nil {
+		f, err := os.CreateTemp("", "slidingttl-archive-*")
+		if err != nil {
+			return 0, err
+		}
+		s.file = f
+		if _, err := s.memory.WriteTo(f); err != nil {
+			return 0, err
+		}
+	}
+	return s.file.Write(p)
+}
+
+// reader returns what was written, from its beginning.
+func (s *spool) reader() (io.ReadSeeker, error) {
+	if s.file == nil {
+		return bytes.NewReader(s.memory.Bytes()), nil
+	}
+	_, err := s.file.Seek(0, io.SeekStart)
+	return keepOpen{s.file}, err
+}
+
+// keepOpen is a file that the SDK does not close.
+type keepOpen struct{ io.ReadSeeker }
+
+func (s *spool) close() error {
+	if s.file == nil {
+		return nil
+	}
+	return errors.Join(s.file.Close(), os.Remove(s.file.Name()))
+}

@@ -1,0 +1,162 @@
+package s3_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
+	"go.uber.org/goleak"
+
+	"github.com/slidingttl/slidingttl/archive"
+	"github.com/slidingttl/slidingttl/archive/s3"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// answer is what a server says to one request.
+type answer struct {
+	status int
+	code   string // of an error
+}
+
+// open returns a bucket on a server that gives answers, one after the other, and the
+// requests that it got.
+func open(t *testing.T, o *s3.Options, answers ...answer) (*s3.Bucket, *[]*http.Request) {
+	t.Helper()
+	var got []*http.Request
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		a := answer{status: http.StatusOK}
+		if len(got) < len(answers) {
+			a = answers[len(got)]
+		}
+		got = append(got, r)
+		w.WriteHeader(a.status)
+		if a.code != "" {
+			_, _ = fmt.Fprintf(w, "<Error><Code>%s</Code><Message>no</Message></Error>", a.code)
+		}
+	}))
+	transport := &http.Transport{}
+	t.Cleanup(func() { transport.CloseIdleConnections(); server.Close() })
+	c := awss3.New(awss3.Options{
+		Region: "eu-central-1", BaseEndpoint: &server.URL, UsePathStyle: true, HTTPClient: &http.Client{Transport: transport},
+		Retryer: aws.NopRetryer{},
+		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+			return aws.Credentials{AccessKeyID: "id", SecretAccessKey: "secret"}, nil
+		}),
+	})
+	b, err := s3.New(c, "links", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b, &got
+}
+
+func create(t *testing.T, b *s3.Bucket) error {
+	return b.Create(t.Context(), func(w io.Writer) (string, error) {
+		_, err := w.Write([]byte("content"))
+		return "day=2026-11-22/x", err
+	})
+}
+
+// What no test server does, KMS, is held to the request as AWS documents it.
+func TestEncryptedByServer(t *testing.T) {
+	b, got := open(t, &s3.Options{Prefix: "archive/", SSEKMSKey: "alias/archive"})
+	if err := create(t, b); err != nil {
+		t.Fatal(err)
+	}
+	r := (*got)[0]
+	if r.Method != http.MethodPut || r.URL.Path != "/links/archive/day=2026-11-22/x" {
+		t.Errorf("%s %s", r.Method, r.URL.Path)
+	}
+	for name, want := range map[string]string{
+		"If-None-Match":                                   "*",
+		"X-Amz-Server-Side-Encryption":                    "aws:kms",
+		"X-Amz-Server-Side-Encryption-Aws-Kms-Key-Id":     "alias/archive",
+		"X-Amz-Server-Side-Encryption-Bucket-Key-Enabled": "true",
+	} {
+		if v := r.Header.Get(name); v != want {
+			t.Errorf("%s: %q; want %q", name, v, want)
+		}
+	}
+}
+
+func TestNotEncrypted(t *testing.T) {
+	b, got := open(t, nil)
+	if err := create(t, b); err != nil {
+		t.Fatal(err)
+	}
+	if v := (*got)[0].Header.Values("X-Amz-Server-Side-Encryption"); len(v) > 0 {
+		t.Errorf("%q", v)
+	}
+}
+
+func TestErrors(t *testing.T) {
+	for name, c := range map[string]struct {
+		answers []answer
+		want    error
+	}{
+		"done":                 {nil, nil},
+		"there already":        {[]answer{{412, "PreconditionFailed"}}, fs.ErrExist},
+		"two at once":          {[]answer{{409, "ConditionalRequestConflict"}, {412, "PreconditionFailed"}}, fs.ErrExist},
+		"the other failed":     {[]answer{{409, "ConditionalRequestConflict"}, {200, ""}}, nil},
+		"refused":              {[]answer{{403, "AccessDenied"}}, archive.ErrRefused},
+		"no such bucket":       {[]answer{{404, "NoSuchBucket"}}, archive.ErrRefused},
+		"no space":             {[]answer{{507, "InsufficientStorage"}}, archive.ErrNoSpace},
+		"over the quota":       {[]answer{{403, "QuotaExceeded"}}, archive.ErrNoSpace},
+		"the key is disabled":  {[]answer{{400, "KMS.DisabledException"}}, archive.ErrKeyService},
+		"the key is not found": {[]answer{{400, "KMS.NotFoundException"}}, archive.ErrKeyService},
+		"KMS is down":          {[]answer{{503, "KMS.KMSInternalException"}}, archive.ErrKeyService},
+	} {
+		b, _ := open(t, nil, c.answers...)
+		if err := create(t, b); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v; want %v", name, err, c.want)
+		}
+	}
+	for name, c := range map[string]struct {
+		answer answer
+		want   error
+	}{
+		"absent":  {answer{404, "NoSuchKey"}, fs.ErrNotExist},
+		"beyond":  {answer{416, "InvalidRange"}, io.EOF},
+		"refused": {answer{403, "AccessDenied"}, archive.ErrRefused},
+	} {
+		b, _ := open(t, nil, c.answer)
+		if _, err := b.ReadAt(t.Context(), "x", make([]byte, 8), 0); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v; want %v", name, err, c.want)
+		}
+	}
+}
+
+func TestCheck(t *testing.T) {
+	b, got := open(t, nil, answer{200, ""}, answer{412, "PreconditionFailed"})
+	if err := b.Check(t.Context()); err != nil || len(*got) != 2 {
+		t.Error(err)
+	}
+	if b, _ = open(t, nil); b.Check(t.Context()) == nil {
+		t.Error("a server that ignores If-None-Match is taken for a good one")
+	}
+}
+
+func TestOptions(t *testing.T) {
+	for _, prefix := range []string{"/archive/", "archive"} {
+		if _, err := s3.New(nil, "links", &s3.Options{Prefix: prefix}); err == nil {
+			t.Errorf("the prefix %q is taken", prefix)
+		}
+	}
+	for _, o := range []*s3.Options{{CacheBytes: -1}} {
+		if _, err := s3.New(nil, "links", o); err == nil {
+			t.Errorf("%+v is taken", o)
+		}
+	}
+	if _, err := s3.New(nil, "", nil); err == nil {
+		t.Error("a bucket without a name is taken")
+	}
+}

@@ -1,0 +1,157 @@
+package sources
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+	"github.com/couchbase/gocb/v2"
+	"github.com/redis/rueidis"
+
+	"github.com/slidingttl/slidingttl/archive"
+	"github.com/slidingttl/slidingttl/drivers/cosmos"
+	"github.com/slidingttl/slidingttl/drivers/cosmos/cosmostest"
+	"github.com/slidingttl/slidingttl/drivers/couchbase"
+	"github.com/slidingttl/slidingttl/drivers/couchbase/couchbasetest"
+	"github.com/slidingttl/slidingttl/drivers/redis"
+	"github.com/slidingttl/slidingttl/drivers/redis/redistest"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
+)
+
+// harvested is a driver that can be harvested.
+type harvested interface {
+	driver.Driver[session]
+	upkeep.Harvested
+}
+
+// openHarvested connects to the store of r.
+func openHarvested(r run) (d harvested, done func() error, err error) {
+	switch r.Kind {
+	case "couchbase":
+		cluster, err := gocb.Connect(r.Address, gocb.ClusterOptions{Authenticator: gocb.PasswordAuthenticator{Username: r.User, Password: r.Password}})
+		if err != nil {
+			return nil, nil, err
+		}
+		b := cluster.Bucket(r.Name)
+		if err := b.WaitUntilReady(time.Minute, nil); err != nil {
+			return nil, nil, err
+		}
+		d, err := couchbase.New[session](b.DefaultCollection(), nil)
+		return d, func() error { return cluster.Close(nil) }, err
+	case "redis":
+		client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{r.Address}})
+		if err != nil {
+			return nil, nil, err
+		}
+		d, err := redis.New[session](client, nil)
+		return d, func() error { client.Close(); return nil }, err
+	case "cosmos":
+		credential, err := azcosmos.NewKeyCredential(r.Password)
+		if err != nil {
+			return nil, nil, err
+		}
+		transport := http.DefaultTransport.(*http.Transport).Clone()
+		opts := &azcosmos.ClientOptions{}
+		opts.Transport = &http.Client{Transport: transport}
+		client, err := azcosmos.NewClientWithKey(r.Address, credential, opts)
+		if err != nil {
+			return nil, nil, err
+		}
+		container, err := client.NewContainer("app", r.Name)
+		if err != nil {
+			return nil, nil, err
+		}
+		d, err := cosmos.New[session](container, nil)
+		return d, func() error { client.Close(); transport.CloseIdleConnections(); return nil }, err
+	}
+	return nil, nil, fmt.Errorf("no source %q", r.Kind)
+}
+
+// harvest hands the dead of d to the archive, and goes on where the last one was.
+func harvest(ctx context.Context, d harvested, g *archive.Grave, batch int) error {
+	const name = "harvest"
+	o := &upkeep.HarvestOptions{Bury: g.Bury, Batch: batch}
+	o.Segments, o.Page = 2, 10
+	o.Save = func(c upkeep.Checkpoint) error {
+		content, err := json.Marshal(c)
+		if err != nil {
+			return err
+		}
+		return g.Writer.SaveCheckpoint(ctx, name, content)
+	}
+	content, err := g.Writer.Checkpoint(ctx, name)
+	if err != nil {
+		return err
+	}
+	if content != nil {
+		o.Resume = new(upkeep.Checkpoint)
+		if err := json.Unmarshal(content, o.Resume); err != nil {
+			return err
+		}
+	}
+	report, err := upkeep.Harvest(ctx, d, policy, o)
+	if err == nil && (report.Lost > 0 || report.Malformed > 0) {
+		err = errors.New(report.String())
+	}
+	return err
+}
+
+// stores start the stores that are harvested.
+var stores = map[string]func(t *testing.T) run{
+	"couchbase": func(t *testing.T) run {
+		n := couchbasetest.Start(t)
+		return run{Address: n.ConnectionString(), User: n.Username(), Password: n.Password(), Name: n.Bucket()}
+	},
+	"redis": func(t *testing.T) run {
+		return run{Address: redistest.Start(t).Addr}
+	},
+	"cosmos": func(t *testing.T) run {
+		a := cosmostest.Start(t)
+		d, err := cosmos.New[session](new(azcosmos.ContainerClient), nil)
+		ok(t, err)
+		credential, err := azcosmos.NewKeyCredential(a.Key())
+		ok(t, err)
+		transport := http.DefaultTransport.(*http.Transport).Clone()
+		defer transport.CloseIdleConnections()
+		opts := &azcosmos.ClientOptions{}
+		opts.Transport = &http.Client{Transport: transport}
+		client, err := azcosmos.NewClientWithKey(a.Endpoint(), credential, opts)
+		ok(t, err)
+		defer client.Close()
+		_, err = client.CreateDatabase(t.Context(), azcosmos.DatabaseProperties{ID: "app"}, nil)
+		ok(t, err)
+		db, err := client.NewDatabase("app")
+		ok(t, err)
+		_, err = db.CreateContainer(t.Context(), d.Properties("sessions"), nil)
+		ok(t, err)
+		return run{Address: a.Endpoint(), Password: a.Key(), Name: "sessions"}
+	},
+}
+
+// fillHarvested writes n records that are dead of age and still held, for their expiry was
+// written under a policy that let them live longer, and some that are alive.
+func fillHarvested(t *testing.T, d harvested, n int) map[string]archive.Record {
+	t.Helper()
+	now := driver.Floor(time.Now())
+	dead := make(map[string]archive.Record, n)
+	for i := range n + 20 {
+		key, life := fmt.Sprint("dead-", i), driver.Life{CreatedAt: now.Add(-91*day - time.Duration(i)*time.Second), ExpiresAt: now.Add(day)}
+		if i >= n {
+			key, life.CreatedAt = fmt.Sprint("alive-", i), now
+		}
+		_, err := d.Insert(t.Context(), key, session{User: key}, life, now)
+		ok(t, err)
+		if i < n { // as the store has it
+			e, err := d.Get(t.Context(), key)
+			ok(t, err)
+			dead[key] = archive.Record{CreatedAt: e.CreatedAt, ExpiredAt: e.CreatedAt.Add(policy.MaxLifetime), Reason: archive.Age}
+		}
+	}
+	return dead
+}

@@ -1,0 +1,144 @@
+package sources
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	stdsql "database/sql"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/slidingttl/slidingttl/drivers/sql"
+	"github.com/slidingttl/slidingttl/drivers/sql/sqltest"
+)
+
+// asSource has the test's program be a source: a run, as JSON.
+const asSource = "SLIDINGTTL_TEST_AS_SOURCE"
+
+// run is what a source is told.
+type run struct {
+	Kind    string // postgres, mariadb, sqlite, couchbase, redis, cosmos or streams
+	Address string
+	Archive string // a directory
+
+	Batch int // how many are buried at once
+
+	User, Password, Name string // of an account, and of a bucket or table in it
+}
+
+var kills = flag.Int("kills", 3, "how often TestKilled kills each source")
+
+// runSource is one run of a source.
+func runSource() error {
+	var r run
+	if err := json.Unmarshal([]byte(os.Getenv(asSource)), &r); err != nil {
+		return err
+	}
+	_, g, err := open(r.Archive)
+	if err != nil {
+		return err
+	}
+	fmt.Println("begins")
+	ctx := context.Background()
+	switch s, isSQL := databases[r.Kind]; {
+	case isSQL:
+		db, err := stdsql.Open(map[sql.Dialect]string{sql.PostgreSQL: "pgx", sql.MySQL: "mysql", sql.SQLite: "sqlite"}[s.dialect], r.Address)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = db.Close() }()
+		d, err := openSQL(db, s.dialect)
+		if err != nil {
+			return err
+		}
+		return sweepSQL(ctx, d, g, r.Batch)
+	}
+	if r.Kind == "streams" {
+		return readStream(ctx, r, g)
+	}
+	s, done, err := openHarvested(r)
+	if err != nil {
+		return err
+	}
+	return errors.Join(harvest(ctx, s, g, r.Batch), done())
+}
+
+// killed has r run again and again, killed at random moments, and then to its end.
+func killed(t *testing.T, r run) {
+	t.Helper()
+	program, err := os.Executable()
+	ok(t, err)
+	told, err := json.Marshal(r)
+	ok(t, err)
+	for n := 0; ; {
+		c := exec.Command(program)
+		c.Env = append(os.Environ(), asSource+"="+string(told))
+		var errs bytes.Buffer
+		c.Stderr = &errs
+		out, err := c.StdoutPipe()
+		ok(t, err)
+		ok(t, c.Start())
+		begins := bufio.NewScanner(out)
+		begins.Scan()
+		if n < *kills {
+			time.Sleep(rand.N(120 * time.Millisecond)) // a moment like any other
+			_ = c.Process.Kill()
+		}
+		begins.Scan() // until it ends
+		switch err := c.Wait(); {
+		case err == nil && n < *kills:
+			t.Logf("it was done after %d kills", n)
+			return
+		case err == nil:
+			return
+		case n == *kills:
+			t.Fatalf("%v: %s", err, &errs)
+		}
+		n++
+	}
+}
+
+// A source that is killed at any moment, time and again, leaves nothing out and has
+// nothing in the archive twice.
+func TestKilled(t *testing.T) {
+	const n = 400
+	for name, s := range databases {
+		t.Run(name, func(t *testing.T) {
+			name2, dsn := sqltest.DSN(t, s.server)
+			db, err := stdsql.Open(name2, dsn)
+			ok(t, err)
+			t.Cleanup(func() { _ = db.Close() })
+			d, err := openSQL(db, s.dialect)
+			ok(t, err)
+			dead := fillSQL(t, d, n)
+			path := t.TempDir()
+			killed(t, run{Kind: name, Address: dsn, Archive: path, Batch: 20})
+			if got := rows(t, db); got != 20 {
+				t.Errorf("%d rows are left; want 20", got)
+			}
+			holds(t, path, dead)
+		})
+	}
+}
+
+func TestKilledHarvest(t *testing.T) {
+	for name, start := range stores {
+		t.Run(name, func(t *testing.T) {
+			r := start(t)
+			r.Kind, r.Archive, r.Batch = name, t.TempDir(), 20
+			d, done, err := openHarvested(r)
+			ok(t, err)
+			dead := fillHarvested(t, d, 300)
+			ok(t, done())
+			killed(t, r)
+			holds(t, r.Archive, dead)
+		})
+	}
+}

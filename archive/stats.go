@@ -1,0 +1,38 @@
+package archive
+
+import "context"
+
+// Stats is what an archive holds, as its listing tells.
+type Stats struct {
+	Days    int   `json:"days"`
+	First   Day   `json:"first"` // zero for none
+	Last    Day   `json:"last"`
+	Files   int   `json:"files"`
+	Rows    int64 `json:"rows"` // a life that is in two files counts twice until they are compacted
+	Bytes   int64 `json:"bytes"`
+	Garbage int   `json:"garbage"` // files that do not count, which the next Compact removes
+}
+
+// Stats tells what the archive holds of the days in span. Beside an error that matches
+// ErrCorrupt, of the days that can be told.
+func (r *Reader) Stats(ctx context.Context, span Span) (Stats, error) {
+	var s Stats
+	err := eachDay(ctx, r.catalog, span, nil, func(m Manifest) error {
+		s.Garbage += len(m.garbage)
+		if len(m.Files) == 0 {
+			return m.err
+		}
+		if s.Days == 0 {
+			s.First = m.Day
+		}
+		s.Last = m.Day
+		s.Days++
+		s.Files += len(m.Files)
+		s.Rows += m.Rows()
+		for _, f := range m.Files {
+			s.Bytes += f.Size
+		}
+		return m.err
+	})
+	return s, err
+}

@@ -1,0 +1,97 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// VerifyOptions says what is verified. The zero value, and nil, mean the defaults.
+type VerifyOptions struct {
+	Span Span
+
+	// Progress is told of each day before it is looked at.
+	Progress func(Progress)
+}
+
+// VerifyReport is what Verify found.
+type VerifyReport struct {
+	Days    int      `json:"days"`
+	Files   int      `json:"files"` // read
+	Rows    int64    `json:"rows"`
+	Bytes   int64    `json:"bytes"`
+	Corrupt []string `json:"corrupt"` // what is wrong, with the file's name
+}
+
+// Verify reads every byte of the archive: that each file is what was written, by its
+// checksum, and holds as many records as its name says, each of the day, in order. What is
+// wrong is in the report, and joined to the error, which matches ErrCorrupt.
+func (r *Reader) Verify(ctx context.Context, opts *VerifyOptions) (*VerifyReport, error) {
+	var o VerifyOptions
+	if opts != nil {
+		o = *opts
+	}
+	report := new(VerifyReport)
+	err := eachDay(ctx, r.catalog, o.Span, o.Progress, func(m Manifest) error {
+		for tries := 0; ; tries++ {
+			wrong, err := r.verifyDay(ctx, &m)
+			if gone(err) && tries < attempts {
+				if m, err = r.catalog.manifest(ctx, m.Day); err == nil {
+					continue
+				}
+			}
+			if err != nil {
+				return err
+			}
+			report.Days++
+			report.Files += len(m.Files)
+			report.Rows += m.Rows()
+			for _, f := range m.Files {
+				report.Bytes += f.Size
+			}
+			for _, err := range wrong {
+				report.Corrupt = append(report.Corrupt, err.Error())
+			}
+			return errors.Join(wrong...)
+		}
+	})
+	return report, err
+}
+
+// verifyDay reads the files of a day, and returns what is wrong with them.
+func (r *Reader) verifyDay(ctx context.Context, m *Manifest) (wrong []error, err error) {
+	if m.err != nil {
+		wrong = append(wrong, m.err)
+	}
+	for _, f := range m.Files {
+		switch err := r.verify(ctx, m.Day, f); {
+		case errors.Is(err, ErrCorrupt):
+			wrong = append(wrong, err)
+		case err != nil:
+			return nil, err
+		}
+	}
+	return wrong, nil
+}
+
+// verify reads a file.
+func (r *Reader) verify(ctx context.Context, d Day, f File) error {
+	if err := checkSum(ctx, r.bucket, f); err != nil {
+		return err
+	}
+	var last *identity
+	for a, err := range rows(ctx, r.bucket, f, nil) {
+		if err != nil {
+			return err
+		}
+		id := a.identity()
+		switch {
+		case last != nil && last.compare(id) >= 0:
+			return &CorruptError{File: f.Name, Err: errors.New("its records are not in order")}
+		case DayOf(a.ExpiredAt) != d:
+			return &CorruptError{File: f.Name, Err: fmt.Errorf("it has a record of %s", DayOf(a.ExpiredAt))}
+		}
+		last = &id
+	}
+	return nil
+}

@@ -1,0 +1,237 @@
+package archive
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// WriterOptions says how records are archived. The zero value, and nil, mean the defaults.
+type WriterOptions struct {
+	// Columns stand beside those that every file has, for queries. They may differ
+	// from run to run.
+	Columns []Column
+
+	// Now is the time, for archived_at. Nil: time.Now.
+	Now func() time.Time
+
+	// MaxSkew is how far the clocks of sources may be ahead of Now. Zero: a minute.
+	MaxSkew time.Duration
+}
+
+// Writer writes records to an archive. It is safe for concurrent use, and several may write
+// to one archive, in one process or in many.
+type Writer struct {
+	bucket  Bucket
+	opts    WriterOptions
+	layout  *layout
+	catalog *catalog
+
+	mu    sync.Mutex
+	known map[Day]map[string]bool // guarded by mu; marks of batches that the archive has
+}
+
+const (
+	defaultSkew  = time.Minute
+	keptDays     = 512 // of which the batches are known
+	writesAtOnce = 8
+)
+
+// NewWriter returns a Writer to the archive in b. It does not talk to b. Errors:
+// *driver.InvalidError.
+func NewWriter(b Bucket, opts *WriterOptions) (*Writer, error) {
+	w := &Writer{bucket: b, catalog: &catalog{bucket: b}, known: map[Day]map[string]bool{}}
+	if opts != nil {
+		w.opts = *opts
+		w.opts.Columns = slices.Clone(opts.Columns)
+	}
+	if err := checkColumns(w.opts.Columns); err != nil {
+		return nil, err
+	}
+	if w.opts.MaxSkew < 0 {
+		return nil, &driver.InvalidError{Field: "WriterOptions.MaxSkew", Value: w.opts.MaxSkew.String(), Rule: "must not be negative"}
+	}
+	if w.opts.MaxSkew == 0 {
+		w.opts.MaxSkew = defaultSkew
+	}
+	if w.opts.Now == nil {
+		w.opts.Now = time.Now
+	}
+	own := map[string]ColumnType{}
+	for _, c := range w.opts.Columns {
+		own[c.Name] = c.Type
+	}
+	w.layout = newLayout(own)
+	return w, nil
+}
+
+// Write puts batch into the archive, and returns nil when it is durable. One that the
+// archive has already is not written again, nor is one without records.
+//
+// After an error part of it may be in the archive, by days: hand it over again. Errors:
+// *driver.InvalidError for a record that no archive takes and *ClockError, before anything
+// is written; what a Bucket returns.
+func (w *Writer) Write(ctx context.Context, batch Batch) error {
+	days, err := w.prepare(&batch)
+	if err != nil {
+		return err
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(writesAtOnce)
+	for day, records := range days {
+		g.Go(func() error { return w.writeDay(ctx, day, records) })
+	}
+	return g.Wait()
+}
+
+// prepare splits a batch by day, in the order of files, each life once.
+func (w *Writer) prepare(batch *Batch) (map[Day][]Archived, error) {
+	if err := batch.check(); err != nil {
+		return nil, err
+	}
+	now := w.opts.Now()
+	latest := driver.Ceil(now.Add(w.opts.MaxSkew))
+	days := map[Day][]Archived{}
+	for i := range batch.Records {
+		a, err := w.archived(&batch.Records[i], batch.Source, driver.Floor(now))
+		if err != nil {
+			return nil, fmt.Errorf("record %d of the batch: %w", i, err)
+		}
+		if a.ExpiredAt > latest {
+			return nil, &ClockError{What: fmt.Sprintf("the death of record %d of the batch", i), Seen: a.ExpiredAt.Time(), Now: now}
+		}
+		d := DayOf(a.ExpiredAt)
+		days[d] = append(days[d], a)
+	}
+	for d, records := range days {
+		slices.SortFunc(records, func(a, b Archived) int { return a.identity().compare(b.identity()) })
+		days[d] = once(records)
+	}
+	return days, nil
+}
+
+// once leaves of each life what was seen last.
+func once(sorted []Archived) []Archived {
+	kept := sorted[:0]
+	for _, a := range sorted {
+		n := len(kept)
+		switch {
+		case n == 0 || kept[n-1].identity() != a.identity():
+			kept = append(kept, a)
+		case a.later(&kept[n-1]):
+			kept[n-1] = a
+		}
+	}
+	return kept
+}
+
+func (w *Writer) archived(r *Record, source string, now driver.Instant) (Archived, error) {
+	a := Archived{Record: *r, Source: source, ArchivedAt: now}
+	if err := r.check(); err != nil {
+		return a, err
+	}
+	a.Generation = r.generation()
+	if a.Reason == "" {
+		a.Reason = Unknown
+	}
+	for _, f := range []struct{ name, value string }{{"Record.Generation", a.Generation}, {"Record.Format", a.Format}} {
+		if err := checkText(f.name, f.value); err != nil {
+			return a, err
+		}
+	}
+	for _, c := range w.opts.Columns {
+		v, err := c.Of(r)
+		if err == nil {
+			_, err = c.Type.value(c.Name, v)
+		}
+		if err != nil {
+			return a, fmt.Errorf("column %s: %w", c.Name, err)
+		}
+		if v == nil {
+			continue
+		}
+		if a.Columns == nil {
+			a.Columns = map[string]any{}
+		}
+		a.Columns[c.Name] = v
+	}
+	return a, nil
+}
+
+// writeDay writes the records of a batch that died on day.
+func (w *Writer) writeDay(ctx context.Context, day Day, records []Archived) error {
+	mark := markOf(records)
+	known, err := w.has(ctx, day, mark)
+	if err != nil || known {
+		return err
+	}
+	var file bytes.Buffer
+	e := newEncoder(&file, w.layout)
+	for i := range records {
+		if err := e.add(&records[i]); err != nil {
+			return err
+		}
+	}
+	sum, err := e.close()
+	if err != nil {
+		return err
+	}
+	err = w.bucket.Create(ctx, func(to io.Writer) (string, error) {
+		_, err := to.Write(file.Bytes())
+		return batchName(day, mark, e.rows, sum), err
+	})
+	if err != nil && !errors.Is(err, fs.ErrExist) { // its name has its hash: what exists is it
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if known := w.known[day]; known != nil {
+		known[mark] = true
+	}
+	return nil
+}
+
+// has reports whether the archive has a batch. It asks the bucket once for a day: what
+// another process writes of the same batch after that is there twice, and counts once.
+func (w *Writer) has(ctx context.Context, day Day, mark string) (bool, error) {
+	w.mu.Lock()
+	known, asked := w.known[day]
+	has := known[mark]
+	w.mu.Unlock()
+	if asked {
+		return has, nil
+	}
+	m, err := w.catalog.manifest(ctx, day)
+	if err != nil {
+		return false, err
+	}
+	known = map[string]bool{}
+	for b := range m.batches {
+		known[b] = true
+	}
+	for _, f := range m.Files {
+		if !f.Merged {
+			known[f.mark] = true
+		}
+	}
+	has = known[mark]
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.known) >= keptDays {
+		clear(w.known)
+	}
+	if w.known[day] == nil {
+		w.known[day] = known
+	}
+	return has, nil
+}

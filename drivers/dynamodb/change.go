@@ -1,0 +1,90 @@
+package dynamodb
+
+import (
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	streams "github.com/aws/aws-sdk-go-v2/service/dynamodbstreams/types"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// Change is what a record of DynamoDB Streams says of an item, whoever received it: a
+// [Stream], a Lambda function. The stream's view must have old images, and new ones to
+// tell of lives that an overwrite ended.
+type Change struct {
+	Old   map[string]types.AttributeValue // nil: there was no item
+	New   map[string]types.AttributeValue // nil: the item was removed
+	At    time.Time                       // ApproximateCreationDateTime
+	ByTTL bool                            // the TTL service did it: see [ByTTL]
+}
+
+// ByTTL reports whether an identity, with which a stream's record says who removed an item,
+// is that of the TTL service. Source: "DynamoDB Streams and Time to Live", Amazon DynamoDB
+// developer guide. In the replicas of a global table it is not: there the removal is told
+// as one by the replication.
+func ByTTL(kind, principal string) bool {
+	return kind == "Service" && principal == "dynamodb.amazonaws.com"
+}
+
+// Dead returns the record whose life a change has ended. ok is false if it ended none: the
+// item is no record of d or lives on.
+//
+// What the TTL service removed, and what was removed or overwritten when it had expired,
+// died at its expiry. What was removed or overwritten before that was deleted then, as far
+// as DynamoDB tells: it rounds the time down to the second, DynamoDB Local to the minute. An error is that of an item that cannot be told as JSON.
+func (d *Driver[T]) Dead(c Change) (dead driver.Dead, ok bool, err error) {
+	if len(c.Old) == 0 {
+		return dead, false, nil
+	}
+	key, ok := d.recordKey(d.keyOf(c.Old))
+	if !ok {
+		return dead, false, nil
+	}
+	if c.New != nil {
+		// A life is overwritten where another created_at begins one. The item of a
+		// program that knows none is the same record, to be adopted.
+		was, is := d.read(c.Old), d.read(c.New)
+		if was.CreatedAt == 0 || is.CreatedAt == 0 || was.CreatedAt == is.CreatedAt {
+			return dead, false, nil
+		}
+	}
+	raw, err := d.rawOf(c.Old)
+	if err != nil {
+		return dead, false, err
+	}
+	dead = driver.Dead{Key: key, Raw: raw, At: raw.ExpiresAt}
+	at := max(driver.Floor(c.At), raw.CreatedAt) // it is rounded down
+	if !c.ByTTL && (at < dead.At || dead.At == 0) || dead.At == 0 {
+		dead.At, dead.Deleted = at, !c.ByTTL
+	}
+	return dead, true, nil
+}
+
+// changeOf is what a record of a stream says.
+func changeOf(r *streams.Record) (c Change, err error) {
+	if r.Dynamodb == nil {
+		return c, nil
+	}
+	if r.Dynamodb.ApproximateCreationDateTime != nil {
+		c.At = *r.Dynamodb.ApproximateCreationDateTime
+	}
+	if u := r.UserIdentity; u != nil && u.Type != nil && u.PrincipalId != nil {
+		c.ByTTL = ByTTL(*u.Type, *u.PrincipalId)
+	}
+	if c.Old, err = image(r.Dynamodb.OldImage); err != nil || r.EventName == streams.OperationTypeRemove {
+		return c, err
+	}
+	if c.New, err = image(r.Dynamodb.NewImage); err == nil && c.New == nil {
+		c.Old = nil // a view without new images does not tell what became of the item
+	}
+	return c, err
+}
+
+func image(of map[string]streams.AttributeValue) (map[string]types.AttributeValue, error) {
+	if len(of) == 0 {
+		return nil, nil
+	}
+	return attributevalue.FromDynamoDBStreamsMap(of)
+}

@@ -1,0 +1,195 @@
+package dynamodb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sort"
+	"sync/atomic"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
+	streams "github.com/aws/aws-sdk-go-v2/service/dynamodbstreams/types"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// discover asks for the stream's shards, if it is time.
+func (s *Stream) discover(ctx context.Context) error {
+	if !s.asked.IsZero() && time.Since(s.asked) < discoverEvery {
+		return nil
+	}
+	found := make(map[string]streams.Shard)
+	var from *string
+	for {
+		out, err := s.client.DescribeStream(ctx, &dynamodbstreams.DescribeStreamInput{StreamArn: &s.place.Stream, ExclusiveStartShardId: from})
+		var none *streams.ResourceNotFoundException
+		if errors.As(err, &none) {
+			return &driver.InvalidError{Field: "stream", Value: s.place.Stream, Rule: "must be there", Err: err}
+		}
+		if err != nil {
+			return err
+		}
+		d := out.StreamDescription
+		if v := d.StreamViewType; v != streams.StreamViewTypeNewAndOldImages && v != streams.StreamViewTypeOldImage {
+			return &driver.InvalidError{Field: "stream", Value: "with the view " + string(v), Rule: "must have the view NEW_AND_OLD_IMAGES, or OLD_IMAGE"}
+		}
+		s.closed = d.StreamStatus == streams.StreamStatusDisabled
+		for _, shard := range d.Shards {
+			found[*shard.ShardId] = shard
+		}
+		if from = d.LastEvaluatedShardId; from == nil {
+			break
+		}
+	}
+	s.found, s.asked = found, time.Now()
+	// What was read to its end and is trimmed needs no place any more.
+	for id, at := range s.place.Shards {
+		if _, listed := found[id]; !listed && at.Done {
+			delete(s.place.Shards, id)
+		}
+	}
+	return nil
+}
+
+// turn is the shards whose turn it is: those that are not done, whose parent is, or is
+// trimmed. A shard that is no longer listed was trimmed too: reading it says so.
+func (s *Stream) turn() []string {
+	var ids []string
+	for id := range s.place.Shards {
+		if _, listed := s.found[id]; !listed && !s.place.Shards[id].Done {
+			ids = append(ids, id)
+		}
+	}
+	for id, shard := range s.found {
+		if s.place.Shards[id].Done {
+			continue
+		}
+		if p := shard.ParentShardId; p != nil {
+			_, listed := s.found[*p]
+			at, known := s.place.Shards[*p]
+			if (listed || known) && !at.Done {
+				continue
+			}
+		}
+		ids = append(ids, id)
+	}
+	sort.Strings(ids) // which begin with their time
+	return ids
+}
+
+// ended reports whether all shards were read to their ends.
+func (s *Stream) ended() bool { return len(s.turn()) == 0 }
+
+// reading is what was read of a shard in a round.
+type reading struct {
+	shard    string
+	at       position // after it
+	iterator string
+	dead     []driver.Dead
+	records  int
+	latest   uint64 // milliseconds
+}
+
+// read reads pages of a shard until there is nothing new, or the round has enough.
+func (s *Stream) read(ctx context.Context, r *reading, held *atomic.Int64) error {
+	for held.Load() < int64(s.opts.Batch) {
+		if r.iterator == "" {
+			if done, err := s.iterator(ctx, r); err != nil || done {
+				return err
+			}
+		}
+		out, err := s.client.GetRecords(ctx, &dynamodbstreams.GetRecordsInput{ShardIterator: &r.iterator})
+		var expired *streams.ExpiredIteratorException
+		var trimmed *streams.TrimmedDataAccessException
+		switch {
+		case errors.As(err, &expired): // after 15 minutes
+			r.iterator = ""
+			continue
+		case errors.As(err, &trimmed):
+			s.gap(r, err)
+			continue
+		case err != nil:
+			r.iterator = "" // it may be of one time
+			return fmt.Errorf("shard %s: %w", r.shard, err)
+		}
+		for i := range out.Records {
+			if err := s.take(r, &out.Records[i]); err != nil {
+				return err
+			}
+		}
+		held.Add(int64(len(out.Records)))
+		if out.NextShardIterator == nil {
+			r.at.Done, r.iterator = true, ""
+			return nil
+		}
+		r.iterator = *out.NextShardIterator
+		if len(out.Records) == 0 && !s.complete(r.shard) {
+			return nil
+		}
+	}
+	return nil
+}
+
+// complete reports whether a shard gets no more records. Pages without any come before
+// its end too.
+func (s *Stream) complete(shard string) bool {
+	of := s.found[shard].SequenceNumberRange
+	return of != nil && of.EndingSequenceNumber != nil
+}
+
+// take looks at one record of a stream.
+func (s *Stream) take(r *reading, record *streams.Record) error {
+	c, err := changeOf(record)
+	if err == nil {
+		var d driver.Dead
+		var ok bool
+		if d, ok, err = s.dead(c); ok {
+			r.dead = append(r.dead, d)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("shard %s: a record that cannot be read: %w", r.shard, err)
+	}
+	r.records++
+	if record.Dynamodb != nil && record.Dynamodb.SequenceNumber != nil {
+		r.at.After = *record.Dynamodb.SequenceNumber
+	}
+	if !c.At.IsZero() {
+		r.latest = max(r.latest, uint64(c.At.UnixMilli()))
+	}
+	return nil
+}
+
+// gap goes on with the oldest records of a shard, for those behind its place are trimmed.
+func (s *Stream) gap(r *reading, err error) {
+	s.counts.gaps.Add(1)
+	s.tell(&GapError{Shard: r.shard, Err: err})
+	r.at.After, r.iterator = "", ""
+}
+
+// iterator asks for one at the place of a shard. done: the shard is not there any more.
+func (s *Stream) iterator(ctx context.Context, r *reading) (done bool, err error) {
+	for {
+		in := &dynamodbstreams.GetShardIteratorInput{StreamArn: &s.place.Stream, ShardId: &r.shard, ShardIteratorType: streams.ShardIteratorTypeTrimHorizon}
+		if r.at.After != "" {
+			in.ShardIteratorType, in.SequenceNumber = streams.ShardIteratorTypeAfterSequenceNumber, &r.at.After
+		}
+		out, err := s.client.GetShardIterator(ctx, in)
+		var trimmed *streams.TrimmedDataAccessException
+		var none *streams.ResourceNotFoundException
+		switch {
+		case errors.As(err, &trimmed) && r.at.After != "":
+			s.gap(r, err)
+			continue
+		case errors.As(err, &trimmed), errors.As(err, &none):
+			s.gap(r, err)
+			r.at.Done = true
+			return true, nil
+		case err != nil:
+			return false, fmt.Errorf("shard %s: %w", r.shard, err)
+		}
+		r.iterator = *out.ShardIterator
+		return false, nil
+	}
+}

@@ -1,0 +1,337 @@
+package dynamodb
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
+	streams "github.com/aws/aws-sdk-go-v2/service/dynamodbstreams/types"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// StreamsClient is what a Stream calls of a *dynamodbstreams.Client. It must be safe for
+// concurrent use.
+type StreamsClient interface {
+	DescribeStream(context.Context, *dynamodbstreams.DescribeStreamInput, ...func(*dynamodbstreams.Options)) (*dynamodbstreams.DescribeStreamOutput, error)
+	GetShardIterator(context.Context, *dynamodbstreams.GetShardIteratorInput, ...func(*dynamodbstreams.Options)) (*dynamodbstreams.GetShardIteratorOutput, error)
+	GetRecords(context.Context, *dynamodbstreams.GetRecordsInput, ...func(*dynamodbstreams.Options)) (*dynamodbstreams.GetRecordsOutput, error)
+}
+
+var _ StreamsClient = (*dynamodbstreams.Client)(nil)
+
+// StreamOptions says where the dead of a table go that its stream tells of.
+type StreamOptions struct {
+	// Bury is handed the dead, some at a time, one call at a time. When it returns nil
+	// they must be safe, for the place is saved after it. Those of a call that failed,
+	// and of one after which the process died, are handed over again, alike. Required.
+	Bury func(ctx context.Context, dead []driver.Dead) error
+
+	// Load returns what Save was last given, nil if nothing was. Both are required:
+	// beside an archive, its Writer's Checkpoint and SaveCheckpoint. The place holds no
+	// keys. Only one Stream at a time may use it.
+	Load func(ctx context.Context) ([]byte, error)
+	Save func(ctx context.Context, place []byte) error
+
+	// ARN is the stream. Empty: the table's latest.
+	ARN string
+
+	// Every is how long Run waits when there is nothing new. Zero: 1 s.
+	Every time.Duration
+
+	// Batch is about how many of the dead are handed over at once. Zero: 5000.
+	Batch int
+
+	// Readers bounds the shards that are read at once. Zero: 8.
+	Readers int
+
+	// OnError is told what Run meets and goes on from: errors of the service, of Bury
+	// and of Save, and a *GapError. Nil: they are counted and not told.
+	OnError func(error)
+}
+
+const (
+	streamEvery   = time.Second
+	streamBatch   = 5000
+	streamReaders = 8
+
+	// discoverEvery is how often the stream is asked for its shards while none of
+	// those that are known has ended.
+	discoverEvery = 10 * time.Second
+)
+
+func (o StreamOptions) validate() (StreamOptions, error) {
+	for _, f := range []struct {
+		field, value, rule string
+		wrong              bool
+	}{
+		{"Bury", "nil", "is required", o.Bury == nil},
+		{"Load", "nil", "is required", o.Load == nil},
+		{"Save", "nil", "is required", o.Save == nil},
+		{"Every", o.Every.String(), "must not be negative", o.Every < 0},
+		{"Batch", strconv.Itoa(o.Batch), "must not be negative", o.Batch < 0},
+		{"Readers", strconv.Itoa(o.Readers), "must not be negative", o.Readers < 0},
+	} {
+		if f.wrong {
+			return o, &driver.InvalidError{Field: "StreamOptions." + f.field, Value: f.value, Rule: f.rule}
+		}
+	}
+	if o.Every == 0 {
+		o.Every = streamEvery
+	}
+	if o.Batch == 0 {
+		o.Batch = streamBatch
+	}
+	if o.Readers == 0 {
+		o.Readers = streamReaders
+	}
+	return o, nil
+}
+
+// GapError says that DynamoDB has trimmed records of a shard that were not read: it keeps
+// them for 24 hours. What died in them is in no archive. Reading goes on with the oldest
+// that there are.
+type GapError struct {
+	Shard string
+	Err   error // what DynamoDB said
+}
+
+// Error implements error.
+func (e *GapError) Error() string {
+	return fmt.Sprintf("records of shard %s were trimmed before they were read: %v", e.Shard, e.Err)
+}
+
+// Unwrap returns what DynamoDB said.
+func (e *GapError) Unwrap() error { return e.Err }
+
+// StreamStats counts what a Stream has done since it was made.
+type StreamStats struct {
+	Records uint64    // of the stream
+	Dead    uint64    // handed over
+	Gaps    uint64    // shards whose records were trimmed before they were read
+	Failed  uint64    // rounds that ended with an error
+	Latest  time.Time // when the last record that was buried came about; zero: there was none
+}
+
+// Stream tells of the records of a table that died, as DynamoDB Streams tell of items that
+// were removed or overwritten: those that its TTL service removes, and those that somebody
+// deletes. The stream's view must be NEW_AND_OLD_IMAGES; OLD_IMAGE does, but lives that an
+// overwrite has ended go unseen.
+//
+// Records of a shard are read in their order, and those of a shard after those of the one
+// that it came of.
+type Stream struct {
+	client StreamsClient
+	opts   StreamOptions
+	arn    func(context.Context) (string, error)
+	dead   func(Change) (driver.Dead, bool, error)
+
+	place   *place
+	found   map[string]streams.Shard // by id
+	asked   time.Time                // when, zero: to be asked now
+	iterate map[string]string        // iterators, by shard
+	closed  bool                     // the stream is disabled: no shards come
+
+	counts struct{ records, dead, gaps, failed, latest atomic.Uint64 }
+}
+
+// Stream returns a Stream of d's table. opts is copied. An option that breaks its rule is a
+// *driver.InvalidError.
+func (d *Driver[T]) Stream(client StreamsClient, opts StreamOptions) (*Stream, error) {
+	if client == nil {
+		return nil, &driver.InvalidError{Field: "client", Value: "nil", Rule: "is required"}
+	}
+	o, err := opts.validate()
+	if err != nil {
+		return nil, err
+	}
+	return &Stream{client: client, opts: o, arn: d.streamARN, dead: d.Dead, iterate: make(map[string]string)}, nil
+}
+
+// streamARN is that of the table's stream.
+func (d *Driver[T]) streamARN(ctx context.Context) (string, error) {
+	out, err := d.client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &d.table})
+	if err != nil {
+		return "", failed(err)
+	}
+	if out.Table.LatestStreamArn == nil {
+		return "", &driver.InvalidError{Field: "table " + d.table, Value: "without a stream", Rule: "must have one, with the view NEW_AND_OLD_IMAGES"}
+	}
+	return *out.Table.LatestStreamArn, nil
+}
+
+// Stats returns the counters. It may be called at any time.
+func (s *Stream) Stats() StreamStats {
+	c := &s.counts
+	stats := StreamStats{Records: c.records.Load(), Dead: c.dead.Load(), Gaps: c.gaps.Load(), Failed: c.failed.Load()}
+	if at := c.latest.Load(); at != 0 {
+		stats.Latest = time.UnixMilli(int64(at))
+	}
+	return stats
+}
+
+// Run reads the stream until ctx ends, and returns its error; nil when the stream is
+// disabled and read to its end. It returns at once with an error that no time mends: the
+// stream or the table is not there, or of another view. It must not be called twice at
+// once.
+func (s *Stream) Run(ctx context.Context) error {
+	for {
+		news, err := s.round(ctx)
+		var fatal *driver.InvalidError
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case errors.As(err, &fatal):
+			return err
+		case err != nil:
+			s.counts.failed.Add(1)
+			s.tell(err)
+		case !news && s.closed && s.ended():
+			return nil
+		case news:
+			continue
+		}
+		pause := time.NewTimer(s.opts.Every)
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			pause.Stop()
+		}
+	}
+}
+
+func (s *Stream) tell(err error) {
+	if s.opts.OnError != nil {
+		s.opts.OnError(err)
+	}
+}
+
+// round reads what is new in all shards whose turn it is, buries the dead among it, and
+// saves the place. It reports whether anything was new.
+func (s *Stream) round(ctx context.Context) (news bool, err error) {
+	if err := s.open(ctx); err != nil {
+		return false, err
+	}
+	if err := s.discover(ctx); err != nil {
+		return false, err
+	}
+	turn := s.turn()
+	reads := make([]reading, len(turn))
+	var held atomic.Int64
+	var g errgroup.Group // one that fails keeps no other from being read
+	g.SetLimit(s.opts.Readers)
+	for i, shard := range turn {
+		g.Go(func() error {
+			reads[i] = reading{shard: shard, at: s.place.Shards[shard], iterator: s.iterate[shard]}
+			return s.read(ctx, &reads[i], &held)
+		})
+	}
+	failed := g.Wait() // what was read is good all the same
+	if ctx.Err() != nil {
+		return false, ctx.Err()
+	}
+	var dead []driver.Dead
+	records := 0
+	latest := uint64(0)
+	for _, r := range reads {
+		dead = append(dead, r.dead...)
+		records += r.records
+		latest = max(latest, r.latest)
+		news = news || r.at != s.place.Shards[r.shard]
+	}
+	if len(dead) > 0 {
+		if err := s.opts.Bury(ctx, dead); err != nil {
+			return false, errors.Join(failed, fmt.Errorf("StreamOptions.Bury: %w", err))
+		}
+	}
+	next := s.place.clone()
+	for _, r := range reads {
+		next.Shards[r.shard] = r.at
+	}
+	if news {
+		if err := s.save(ctx, next); err != nil {
+			return false, errors.Join(failed, err)
+		}
+	}
+	s.place = next
+	for _, r := range reads {
+		s.iterate[r.shard] = r.iterator
+		if r.at.Done {
+			delete(s.iterate, r.shard)
+			s.asked = time.Time{} // its children are there now
+		}
+	}
+	s.counts.records.Add(uint64(records))
+	s.counts.dead.Add(uint64(len(dead)))
+	s.counts.latest.Store(max(latest, s.counts.latest.Load()))
+	return news, failed
+}
+
+// place is how far a stream was read.
+type place struct {
+	Stream string              `json:"stream"` // its ARN
+	Shards map[string]position `json:"shards"`
+}
+
+// position is how far a shard was read.
+type position struct {
+	After string `json:"after,omitempty"` // the sequence number of the last record; empty: from the oldest
+	Done  bool   `json:"done,omitempty"`  // to its end
+}
+
+func (p *place) clone() *place {
+	c := &place{Stream: p.Stream, Shards: make(map[string]position, len(p.Shards))}
+	for id, at := range p.Shards {
+		c.Shards[id] = at
+	}
+	return c
+}
+
+// open finds the stream, and where it was left.
+func (s *Stream) open(ctx context.Context) error {
+	if s.place != nil {
+		return nil
+	}
+	content, err := s.opts.Load(ctx)
+	if err != nil {
+		return fmt.Errorf("StreamOptions.Load: %w", err)
+	}
+	p := &place{}
+	if content != nil {
+		if err := json.Unmarshal(content, p); err != nil {
+			return &driver.InvalidError{Field: "StreamOptions.Load", Value: strconv.Itoa(len(content)) + " bytes", Rule: "must return what was saved", Err: err}
+		}
+	}
+	arn := s.opts.ARN
+	if arn == "" {
+		if arn, err = s.arn(ctx); err != nil {
+			return err
+		}
+	}
+	if p.Stream != arn { // another stream is read from its beginning
+		p = &place{Stream: arn}
+	}
+	if p.Shards == nil {
+		p.Shards = make(map[string]position)
+	}
+	s.place = p
+	return nil
+}
+
+func (s *Stream) save(ctx context.Context, p *place) error {
+	content, err := json.Marshal(p)
+	if err != nil {
+		return err
+	}
+	if err := s.opts.Save(ctx, content); err != nil {
+		return fmt.Errorf("StreamOptions.Save: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,528 @@
+package dynamodb
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
+	streams "github.com/aws/aws-sdk-go-v2/service/dynamodbstreams/types"
+
+	"github.com/slidingttl/slidingttl/drivers/dynamodb/dynamodbtest"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// graves keep what a Stream hands over, and its place.
+type graves struct {
+	mu     sync.Mutex // guards the rest
+	dead   map[string][]driver.Dead
+	place  []byte
+	errors []error
+	fails  func() error // asked before each burial; nil: none fails
+}
+
+func (g *graves) options() StreamOptions {
+	return StreamOptions{
+		Bury: func(_ context.Context, dead []driver.Dead) error {
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			if g.fails != nil {
+				if err := g.fails(); err != nil {
+					return err
+				}
+			}
+			if g.dead == nil {
+				g.dead = make(map[string][]driver.Dead)
+			}
+			for _, d := range dead {
+				g.dead[d.Key] = append(g.dead[d.Key], d)
+			}
+			return nil
+		},
+		Load: func(context.Context) ([]byte, error) {
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			return g.place, nil
+		},
+		Save: func(_ context.Context, place []byte) error {
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			g.place = slices.Clone(place)
+			return nil
+		},
+		OnError: func(err error) {
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			g.errors = append(g.errors, err)
+		},
+	}
+}
+
+func (g *graves) keys() []string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Sorted(maps.Keys(g.dead))
+}
+
+// streamed makes a table with a stream, on a server that tells of TTL as DynamoDB does.
+func streamed(t testing.TB, s *dynamodbtest.Server, view types.StreamViewType) *Driver[session] {
+	t.Helper()
+	client := s.Client()
+	d, err := New[session](client, s.Table(t), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.EnsureTable(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	_, err = client.UpdateTable(t.Context(), &dynamodb.UpdateTableInput{TableName: &d.table, StreamSpecification: &types.StreamSpecification{
+		StreamEnabled: aws.Bool(true), StreamViewType: view,
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// What the TTL service removes, what somebody deletes, and what an overwrite ends, is told
+// of, each as what it is, and nothing else is.
+func TestStream(t *testing.T) {
+	server := dynamodbtest.StartTTL(t)
+	d := streamed(t, server, types.StreamViewTypeNewAndOldImages)
+	now := driver.Floor(time.Now())
+	life := func(created, expires time.Duration) driver.Life {
+		return driver.Life{CreatedAt: now.Add(created), ExpiresAt: now.Add(expires).RoundUp(time.Second)}
+	}
+	insert := func(key string, l driver.Life) driver.Meta {
+		t.Helper()
+		v, err := d.Insert(t.Context(), key, session{User: key}, l, l.CreatedAt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return driver.Meta{Life: l, Version: v}
+	}
+	check := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	ttl := life(-time.Hour, -time.Minute)
+	insert("by ttl", ttl)
+	insert("alive", life(-time.Hour, time.Hour))
+	insert("deleted", life(-time.Hour, time.Hour))
+	check(d.Delete(t.Context(), "deleted"))
+	was := insert("touched", life(-time.Hour, time.Hour))
+	_, err := d.Touch(t.Context(), "touched", was, life(-time.Hour, 2*time.Hour), now)
+	check(err)
+	was = insert("overwritten", life(-2*time.Hour, time.Hour))
+	_, err = d.Replace(t.Context(), "overwritten", session{User: "anew"}, was, life(0, time.Hour), now)
+	check(err)
+	reaped := life(-2*time.Hour, -2*time.Minute)
+	insert("reaped", reaped)
+	check(d.Delete(t.Context(), "reaped"))
+
+	var g graves
+	s, err := d.Stream(server.Streams(), g.options())
+	check(err)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	running := make(chan error, 1)
+	go func() { running <- s.Run(ctx) }()
+	want := []string{"by ttl", "deleted", "overwritten", "reaped"}
+	for ctx.Err() == nil && len(g.keys()) < len(want) {
+		time.Sleep(50 * time.Millisecond)
+	}
+	cancel()
+	if err := <-running; !errors.Is(err, context.Canceled) {
+		t.Errorf("Run: %v; errors %v", err, g.errors)
+	}
+	if !slices.Equal(g.keys(), want) {
+		t.Fatalf("dead are %q, want %q; errors %v", g.keys(), want, g.errors)
+	}
+	for key, expired := range map[string]driver.Life{"by ttl": ttl, "reaped": reaped} {
+		if got := g.dead[key][0]; len(g.dead[key]) != 1 || got.At != expired.ExpiresAt || got.Deleted || got.Life != expired || got.Format != "dynamodb-json" {
+			t.Errorf("%s is told of as %+v", key, g.dead[key])
+		}
+	}
+	for _, key := range []string{"deleted", "overwritten"} {
+		if got := g.dead[key][0]; len(g.dead[key]) != 1 || !got.Deleted || got.At < now.Add(-time.Minute) || got.At > now.Add(2*time.Minute) {
+			t.Errorf("%s is told of as %+v", key, g.dead[key])
+		}
+	}
+	var value map[string]map[string]string
+	if err := json.Unmarshal(g.dead["by ttl"][0].Value, &value); err != nil || value["user"]["S"] != "by ttl" {
+		t.Errorf("its value is %s, %v", g.dead["by ttl"][0].Value, err)
+	}
+	if stats := s.Stats(); stats.Dead != 4 || stats.Records < 9 || stats.Failed != 0 || stats.Latest.IsZero() {
+		t.Errorf("stats %+v", stats)
+	}
+	if strings.Contains(string(g.place), "ttl") {
+		t.Errorf("the place holds a key: %s", g.place)
+	}
+
+	// Another process goes on from the place, and finds nothing.
+	again := graves{place: g.place}
+	s, err = d.Stream(server.Streams(), again.options())
+	check(err)
+	if news, err := s.round(t.Context()); err != nil || news || len(again.dead) != 0 {
+		t.Errorf("from the place: %v, %v, %q", news, err, again.keys())
+	}
+
+	// A stream that cannot tell, and a table without one.
+	s, err = streamed(t, server, types.StreamViewTypeKeysOnly).Stream(server.Streams(), again.options())
+	check(err)
+	wantInvalid(t, "a view of keys", s.Run(t.Context()), "stream", "KEYS_ONLY")
+	bare, err := New[session](server.Client(), server.Table(t), nil)
+	check(err)
+	check(bare.EnsureTable(t.Context()))
+	s, err = bare.Stream(server.Streams(), again.options())
+	check(err)
+	wantInvalid(t, "a table without a stream", s.Run(t.Context()), "table "+bare.table)
+	o := again.options()
+	o.ARN = strings.Replace("arn:aws:dynamodb:ddblocal:000000000000:table/none/stream/2026-01-01T00:00:00.000", "none", d.table, 1)
+	s, err = d.Stream(server.Streams(), o)
+	check(err)
+	wantInvalid(t, "no such stream", s.Run(t.Context()), "stream")
+}
+
+// river is a stream that splits its shards, trims them and fails, as DynamoDB Local does
+// not. A record removes the item of the key that it names.
+type river struct {
+	mu       sync.Mutex // guards the rest
+	shards   []*reach
+	disabled bool
+	fails    func(op string) error // nil: nothing does
+	calls    map[string]int
+	read     []string // the keys, in the order in which they were handed out
+}
+
+// reach is a shard.
+type reach struct {
+	id, parent string
+	keys       []string
+	trimmed    int  // that many are gone
+	closed     bool // no more come
+}
+
+func (r *river) call(op string) error {
+	r.calls[op]++
+	if r.fails != nil {
+		return r.fails(op)
+	}
+	return nil
+}
+
+func (r *river) of(id string) *reach {
+	for _, s := range r.shards {
+		if s.id == id {
+			return s
+		}
+	}
+	return nil
+}
+
+func (r *river) DescribeStream(_ context.Context, in *dynamodbstreams.DescribeStreamInput, _ ...func(*dynamodbstreams.Options)) (*dynamodbstreams.DescribeStreamOutput, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := r.call("DescribeStream"); err != nil {
+		return nil, err
+	}
+	d := &streams.StreamDescription{StreamArn: in.StreamArn, StreamStatus: streams.StreamStatusEnabled, StreamViewType: streams.StreamViewTypeNewAndOldImages}
+	if r.disabled {
+		d.StreamStatus = streams.StreamStatusDisabled
+	}
+	from := 0
+	if in.ExclusiveStartShardId != nil {
+		from = slices.IndexFunc(r.shards, func(s *reach) bool { return s.id == *in.ExclusiveStartShardId }) + 1
+	}
+	for i := from; i < len(r.shards); i++ {
+		s := r.shards[i]
+		shard := streams.Shard{ShardId: &s.id, SequenceNumberRange: &streams.SequenceNumberRange{}}
+		if s.parent != "" {
+			shard.ParentShardId = &s.parent
+		}
+		if s.closed {
+			shard.SequenceNumberRange.EndingSequenceNumber = aws.String(fmt.Sprint(len(s.keys)))
+		}
+		d.Shards = append(d.Shards, shard)
+		if len(d.Shards) == 2 && i < len(r.shards)-1 { // pages of two
+			d.LastEvaluatedShardId = &s.id
+			break
+		}
+	}
+	return &dynamodbstreams.DescribeStreamOutput{StreamDescription: d}, nil
+}
+
+func (r *river) GetShardIterator(_ context.Context, in *dynamodbstreams.GetShardIteratorInput, _ ...func(*dynamodbstreams.Options)) (*dynamodbstreams.GetShardIteratorOutput, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := r.call("GetShardIterator"); err != nil {
+		return nil, err
+	}
+	s := r.of(*in.ShardId)
+	if s == nil {
+		return nil, &streams.ResourceNotFoundException{}
+	}
+	at := s.trimmed
+	if in.ShardIteratorType == streams.ShardIteratorTypeAfterSequenceNumber {
+		if _, err := fmt.Sscan(*in.SequenceNumber, &at); err != nil {
+			return nil, err
+		}
+		if at < s.trimmed {
+			return nil, &streams.TrimmedDataAccessException{}
+		}
+	}
+	return &dynamodbstreams.GetShardIteratorOutput{ShardIterator: aws.String(fmt.Sprint(s.id, " ", at))}, nil
+}
+
+func (r *river) GetRecords(_ context.Context, in *dynamodbstreams.GetRecordsInput, _ ...func(*dynamodbstreams.Options)) (*dynamodbstreams.GetRecordsOutput, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := r.call("GetRecords"); err != nil {
+		return nil, err
+	}
+	var id string
+	var at int
+	if _, err := fmt.Sscan(*in.ShardIterator, &id, &at); err != nil {
+		return nil, err
+	}
+	s := r.of(id)
+	if s == nil {
+		return nil, &streams.ResourceNotFoundException{}
+	}
+	if at < s.trimmed {
+		return nil, &streams.TrimmedDataAccessException{}
+	}
+	out := &dynamodbstreams.GetRecordsOutput{}
+	for ; at < len(s.keys) && len(out.Records) < 3; at++ {
+		key := s.keys[at]
+		r.read = append(r.read, key)
+		when := base.Time()
+		out.Records = append(out.Records, streams.Record{
+			EventName:    streams.OperationTypeRemove,
+			UserIdentity: &streams.Identity{Type: aws.String("Service"), PrincipalId: aws.String("dynamodb.amazonaws.com")},
+			Dynamodb: &streams.StreamRecord{
+				ApproximateCreationDateTime: &when,
+				SequenceNumber:              aws.String(fmt.Sprint(at + 1)),
+				OldImage: map[string]streams.AttributeValue{
+					"pk":         &streams.AttributeValueMemberS{Value: key},
+					"created_at": &streams.AttributeValueMemberS{Value: base.Add(-time.Hour).Time().Format(time.RFC3339)},
+					"ttl":        &streams.AttributeValueMemberN{Value: fmt.Sprint(base.Time().Unix())},
+				},
+			},
+		})
+	}
+	if at < len(s.keys) || !s.closed {
+		out.NextShardIterator = aws.String(fmt.Sprint(id, " ", at))
+	}
+	return out, nil
+}
+
+func numberedKeys(prefix string, n int) (keys []string) {
+	for i := range n {
+		keys = append(keys, fmt.Sprintf("%s-%02d", prefix, i))
+	}
+	return keys
+}
+
+// flowing returns a Stream of r. Its driver is asked for nothing.
+func (r *river) flowing(t testing.TB, o StreamOptions) *Stream {
+	t.Helper()
+	r.calls = make(map[string]int)
+	d, err := New[session](new(dynamodb.Client), "t", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.ARN = "arn"
+	s, err := d.Stream(r, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// Shards that come of others are read after them, also where there are many, and a stream
+// that is disabled ends.
+func TestStreamReshards(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &river{disabled: true, shards: []*reach{
+			{id: "c", parent: "b", keys: numberedKeys("c", 7), closed: true},
+			{id: "b1", parent: "a", keys: numberedKeys("b1", 7), closed: true},
+			{id: "d", parent: "c", keys: numberedKeys("d", 7), closed: true},
+			{id: "b", parent: "a", keys: numberedKeys("b", 7), closed: true},
+			{id: "a", parent: "long gone", keys: numberedKeys("a", 7), closed: true},
+		}}
+		var g graves
+		s := r.flowing(t, g.options())
+		if err := s.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if len(g.dead) != 35 || len(r.read) != 35 || len(g.errors) != 0 {
+			t.Errorf("%d are dead, %d records read, errors %v", len(g.dead), len(r.read), g.errors)
+		}
+		for _, pair := range [][2]string{{"a-06", "b-00"}, {"a-06", "b1-00"}, {"b-06", "c-00"}, {"c-06", "d-00"}} {
+			if slices.Index(r.read, pair[0]) > slices.Index(r.read, pair[1]) {
+				t.Errorf("%s is read after %s", pair[0], pair[1])
+			}
+		}
+		// When its shards are trimmed the place lets go of them.
+		r.shards = []*reach{{id: "e", parent: "d", keys: numberedKeys("e", 2), closed: true}}
+		s = r.flowing(t, g.options())
+		if err := s.Run(t.Context()); err != nil || len(g.dead) != 37 {
+			t.Errorf("%v, %d are dead", err, len(g.dead))
+		}
+		if strings.Contains(string(g.place), `"a"`) || !strings.Contains(string(g.place), `"e"`) {
+			t.Errorf("the place is %s", g.place)
+		}
+	})
+}
+
+// A shard that splits while it is read, and records that come later.
+func TestStreamGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &river{shards: []*reach{{id: "a", keys: numberedKeys("a", 4)}}}
+		var g graves
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		s := r.flowing(t, g.options())
+		running := make(chan error, 1)
+		go func() { running <- s.Run(ctx) }()
+		time.Sleep(30 * time.Second)
+		if len(g.keys()) != 4 {
+			t.Errorf("dead are %q", g.keys())
+		}
+		r.mu.Lock()
+		r.shards[0].keys = append(r.shards[0].keys, "a-late")
+		r.shards[0].closed = true
+		r.shards = append(r.shards, &reach{id: "b", parent: "a", keys: numberedKeys("b", 2)})
+		r.mu.Unlock()
+		time.Sleep(5 * time.Second)
+		if len(g.keys()) != 7 {
+			t.Errorf("dead are %q", g.keys())
+		}
+		cancel()
+		if err := <-running; !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	})
+}
+
+// Records that are gone before they were read are a gap that is told of, and reading goes
+// on.
+func TestStreamTrimmed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := graves{place: []byte(`{"stream":"arn","shards":{"a":{"after":"2"},"gone":{"after":"9"},"done":{"done":true}}}`)}
+		r := &river{disabled: true, shards: []*reach{{id: "a", keys: numberedKeys("a", 9), trimmed: 5, closed: true}, {id: "b", parent: "gone", keys: numberedKeys("b", 1), closed: true}}}
+		s := r.flowing(t, g.options())
+		if err := s.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		var gap *GapError
+		if len(g.dead) != 5 || len(g.errors) != 2 || s.Stats().Gaps != 2 || !errors.As(g.errors[0], &gap) {
+			t.Errorf("dead are %q, errors %v", g.keys(), g.errors)
+		}
+	})
+}
+
+// Whatever the service fails with, the stream goes on where it was; so it does when the
+// dead cannot be buried, and then its place stays.
+func TestStreamFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &river{disabled: true, shards: []*reach{{id: "a", keys: numberedKeys("a", 20), closed: true}, {id: "b", parent: "a", keys: numberedKeys("b", 20), closed: true}}}
+		n := 0
+		r.fails = func(op string) error {
+			n++
+			switch {
+			case n%3 == 0 && op == "GetRecords":
+				return &streams.ExpiredIteratorException{}
+			case n%4 == 0:
+				return &streams.LimitExceededException{}
+			}
+			return nil
+		}
+		var g graves
+		full := errors.New("full")
+		burials := 0
+		g.fails = func() error {
+			if burials++; burials%2 == 1 {
+				return full
+			}
+			return nil
+		}
+		o := g.options()
+		o.Batch = 4
+		s := r.flowing(t, o)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		if err := s.Run(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if len(g.dead) != 40 || s.Stats().Failed == 0 || !errors.Is(errors.Join(g.errors...), full) {
+			t.Errorf("%d are dead, errors %v", len(g.dead), g.errors)
+		}
+		for key, told := range g.dead {
+			if len(told) != 1 { // what could not be buried, or read, was not taken for done
+				t.Errorf("%s was buried %d times", key, len(told))
+			}
+		}
+	})
+}
+
+// A process that died between a burial and the place tells of the same again.
+func TestStreamAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &river{disabled: true, shards: []*reach{{id: "a", keys: numberedKeys("a", 10), closed: true}}}
+		var g graves
+		o := g.options()
+		died := errors.New("died")
+		o.Save = func(context.Context, []byte) error { return died }
+		s := r.flowing(t, o)
+		if _, err := s.round(t.Context()); !errors.Is(err, died) {
+			t.Fatalf("round: %v", err)
+		}
+		s = r.flowing(t, g.options())
+		if err := s.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for key, told := range g.dead {
+			if len(told) != 2 || told[0].At != told[1].At || string(told[0].Value) != string(told[1].Value) {
+				t.Errorf("%s is told of as %+v", key, told)
+			}
+		}
+	})
+}
+
+func TestStreamOptions(t *testing.T) {
+	d, err := New[session](new(dynamodb.Client), "t", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var g graves
+	for field, spoil := range map[string]func(*StreamOptions){
+		"Bury": func(o *StreamOptions) { o.Bury = nil }, "Load": func(o *StreamOptions) { o.Load = nil },
+		"Save": func(o *StreamOptions) { o.Save = nil }, "Every": func(o *StreamOptions) { o.Every = -1 },
+		"Batch": func(o *StreamOptions) { o.Batch = -1 }, "Readers": func(o *StreamOptions) { o.Readers = -1 },
+	} {
+		o := g.options()
+		spoil(&o)
+		_, err := d.Stream(&river{}, o)
+		wantInvalid(t, field, err, "StreamOptions."+field)
+	}
+	_, err = d.Stream(nil, g.options())
+	wantInvalid(t, "no client", err, "client")
+	g.place = []byte("not a place")
+	r := &river{}
+	wantInvalid(t, "a place of others", r.flowing(t, g.options()).Run(t.Context()), "StreamOptions.Load")
+}

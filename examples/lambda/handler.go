@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/aws/aws-lambda-go/events"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/slidingttl/slidingttl/archive"
+	"github.com/slidingttl/slidingttl/drivers/dynamodb"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// handler takes the records of a stream.
+type handler struct {
+	dead  func(dynamodb.Change) (driver.Dead, bool, error)
+	grave *archive.Grave
+}
+
+// handle archives what has died. On an error Lambda calls it with the same records again.
+func (h *handler) handle(ctx context.Context, e events.DynamoDBEvent) error {
+	var dead []driver.Dead
+	for i := range e.Records {
+		d, ok, err := h.dead(change(&e.Records[i]))
+		if err != nil {
+			return fmt.Errorf("record %s: %w", e.Records[i].EventID, err)
+		}
+		if ok {
+			dead = append(dead, d)
+		}
+	}
+	return h.grave.Bury(ctx, dead)
+}
+
+// change is what a record says.
+func change(r *events.DynamoDBEventRecord) dynamodb.Change {
+	c := dynamodb.Change{
+		Old: image(r.Change.OldImage),
+		New: image(r.Change.NewImage),
+		At:  r.Change.ApproximateCreationDateTime.Time,
+	}
+	if u := r.UserIdentity; u != nil {
+		c.ByTTL = dynamodb.ByTTL(u.Type, u.PrincipalID)
+	}
+	if r.EventName != string(events.DynamoDBOperationTypeRemove) && c.New == nil {
+		c.Old = nil // a view without new images does not tell what became of the item
+	}
+	return c
+}
+
+func image(of map[string]events.DynamoDBAttributeValue) map[string]types.AttributeValue {
+	if len(of) == 0 {
+		return nil
+	}
+	item := make(map[string]types.AttributeValue, len(of))
+	for name, av := range of {
+		item[name] = attribute(av)
+	}
+	return item
+}
+
+// attribute is av as the SDK has it.
+func attribute(av events.DynamoDBAttributeValue) types.AttributeValue {
+	switch av.DataType() {
+	case events.DataTypeString:
+		return &types.AttributeValueMemberS{Value: av.String()}
+	case events.DataTypeNumber:
+		return &types.AttributeValueMemberN{Value: av.Number()}
+	case events.DataTypeBinary:
+		return &types.AttributeValueMemberB{Value: av.Binary()}
+	case events.DataTypeBoolean:
+		return &types.AttributeValueMemberBOOL{Value: av.Boolean()}
+	case events.DataTypeStringSet:
+		return &types.AttributeValueMemberSS{Value: av.StringSet()}
+	case events.DataTypeNumberSet:
+		return &types.AttributeValueMemberNS{Value: av.NumberSet()}
+	case events.DataTypeBinarySet:
+		return &types.AttributeValueMemberBS{Value: av.BinarySet()}
+	case events.DataTypeList:
+		list := make([]types.AttributeValue, len(av.List()))
+		for i, v := range av.List() {
+			list[i] = attribute(v)
+		}
+		return &types.AttributeValueMemberL{Value: list}
+	case events.DataTypeMap:
+		m := make(map[string]types.AttributeValue, len(av.Map()))
+		for name, v := range av.Map() {
+			m[name] = attribute(v)
+		}
+		return &types.AttributeValueMemberM{Value: m}
+	default:
+		return &types.AttributeValueMemberNULL{Value: true}
+	}
+}

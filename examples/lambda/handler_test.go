@@ -1,0 +1,123 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-lambda-go/lambda"
+	"go.uber.org/goleak"
+
+	"github.com/slidingttl/slidingttl/archive"
+	"github.com/slidingttl/slidingttl/slidingttl"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func ok(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// start sets the function up as its environment does.
+func start(t *testing.T) (*handler, string) {
+	t.Helper()
+	dir := t.TempDir()
+	t.Setenv("DEAD_DIR", dir)
+	t.Setenv("DEAD_TABLE", "sessions")
+	t.Setenv("DEAD_POLICY", "idle 30d, max 90d")
+	t.Setenv("AWS_REGION", "eu-central-1")
+	h, err := open(t.Context())
+	ok(t, err)
+	return h, dir
+}
+
+func archived(t *testing.T, dir string) map[string]archive.Archived {
+	t.Helper()
+	d, err := archive.OpenDirectory(dir)
+	ok(t, err)
+	found := make(map[string]archive.Archived)
+	for a, err := range archive.NewReader(d).All(t.Context(), archive.Span{}) {
+		ok(t, err)
+		if _, twice := found[a.Key]; twice {
+			t.Errorf("%s is in the archive twice", a.Key)
+		}
+		found[a.Key] = a
+	}
+	return found
+}
+
+// An event in the form that Lambda sends, twice as it may: what has died is in the archive
+// once, each with the reason, and nothing else is.
+func TestEvent(t *testing.T) {
+	h, dir := start(t)
+	event, err := os.ReadFile(filepath.Join("testdata", "event.json"))
+	ok(t, err)
+	for range 2 {
+		_, err := lambda.NewHandler(h.handle).Invoke(t.Context(), event)
+		ok(t, err)
+	}
+	found := archived(t, dir)
+	if want := []string{"aged", "deleted", "idle", "overwritten"}; !slices.Equal(slices.Sorted(maps.Keys(found)), want) {
+		t.Fatalf("archived are %q, want %q", slices.Sorted(maps.Keys(found)), want)
+	}
+	expired := driver.Floor(time.Unix(1767225600, 0))
+	removed := driver.Floor(time.Unix(1767312000, 0))
+	for key, want := range map[string]archive.Record{
+		"idle": {ExpiredAt: expired, Reason: archive.Idle}, "aged": {ExpiredAt: expired, Reason: archive.Age},
+		"deleted": {ExpiredAt: removed, Reason: archive.Deleted}, "overwritten": {ExpiredAt: expired, Reason: archive.Idle},
+	} {
+		if got := found[key]; got.ExpiredAt != want.ExpiredAt || got.Reason != want.Reason || got.Source != "sessions" || got.Format != "dynamodb-json" {
+			t.Errorf("%s is archived as %+v", key, got)
+		}
+	}
+
+	// The item is archived as it came, every type of it.
+	var sent struct {
+		Records []struct {
+			Dynamodb struct{ OldImage map[string]any }
+		}
+	}
+	ok(t, json.Unmarshal(event, &sent))
+	var got map[string]any
+	ok(t, json.Unmarshal(found["idle"].Value, &got))
+	want, err := json.Marshal(sent.Records[0].Dynamodb.OldImage)
+	ok(t, err)
+	again, err := json.Marshal(got)
+	ok(t, err)
+	if string(want) != string(again) {
+		t.Errorf("the item is archived as\n%s\nit was\n%s", again, want)
+	}
+}
+
+// Where the archive fails the call does, so that Lambda calls again.
+func TestArchiveFails(t *testing.T) {
+	h, dir := start(t)
+	event, err := os.ReadFile(filepath.Join("testdata", "event.json"))
+	ok(t, err)
+	ok(t, os.RemoveAll(dir))
+	ok(t, os.WriteFile(dir, nil, 0o600)) // no directory any more
+	if _, err := lambda.NewHandler(h.handle).Invoke(t.Context(), event); err == nil {
+		t.Error("the call succeeds")
+	}
+}
+
+func TestEnvironment(t *testing.T) {
+	start(t)
+	for name, value := range map[string]string{"DEAD_POLICY": "idle never", "DEAD_DIR": "", "DEAD_TABLE": ""} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv(name, value)
+			if _, err := open(t.Context()); !errors.Is(err, slidingttl.ErrInvalid) {
+				t.Errorf("with %s=%q: %v", name, value, err)
+			}
+		})
+	}
+}

@@ -1,0 +1,184 @@
+package upkeep
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/slidingttl/slidingttl/slidingttl"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// HarvestOptions says which of the dead are handed over, and to whom.
+type HarvestOptions struct {
+	Options
+
+	// Bury is handed the dead, some at a time, several calls at once. When it returns
+	// nil they must be safe: the place is saved after it, and the store may remove
+	// them at any moment. Those of a call that failed, and of one after which the
+	// process died, are handed over again. Nil: a dry run.
+	Bury func(ctx context.Context, dead []driver.Dead) error
+
+	// Since leaves out what had died by then: the report's Until of an earlier
+	// harvest, under the same policy, that was Done. Zero: all the dead.
+	Since driver.Instant
+
+	// Grace is how long a record must have been dead: longer than the clocks of all
+	// who use the store are apart, or a touch could still move its death. What the
+	// store removes within that time is lost, so it needs a retention that is longer
+	// by far. Zero: ten minutes.
+	Grace time.Duration
+
+	// Batch is about how many records are handed over at once; each of Segments holds
+	// as many in memory. Zero: 5000.
+	Batch int
+
+	// Readers bounds the values that are read at once. Zero: 16.
+	Readers int
+}
+
+const (
+	harvestGrace = 10 * time.Minute
+	harvestBatch = 5000
+
+	// longestHeld bounds what a process that goes on from a checkpoint looks at again.
+	longestHeld = time.Minute
+)
+
+// HarvestReport is what became of the dead of a store.
+type HarvestReport struct {
+	Totals
+	Applied bool   `json:"applied"` // else it was a dry run
+	Policy  string `json:"policy"`
+
+	// Until is the time by which records were dead, which is the next harvest's Since
+	// if this one is Done.
+	Until driver.Instant `json:"until"`
+
+	Idle      int64 `json:"idle"`      // handed over, dead of idleness
+	Age       int64 `json:"age"`       // handed over, dead of age
+	Earlier   int64 `json:"earlier"`   // dead, and left to an earlier harvest
+	Alive     int64 `json:"alive"`     // or dead for less than Grace
+	Malformed int64 `json:"malformed"` // not handed over: nobody can tell whether they are dead
+	Lost      int64 `json:"lost"`      // dead, and removed or overwritten before they were read
+
+	Problems map[string]int64 `json:"problems,omitempty"` // why those are malformed
+}
+
+func (r *HarvestReport) totals() *Totals { return &r.Totals }
+
+func (r *HarvestReport) add(page *HarvestReport) {
+	r.Until = max(r.Until, page.Until)
+	r.Idle += page.Idle
+	r.Age += page.Age
+	r.Earlier += page.Earlier
+	r.Alive += page.Alive
+	r.Malformed += page.Malformed
+	r.Lost += page.Lost
+	r.Problems = count(r.Problems, page.Problems)
+}
+
+// Harvested is a driver whose records can be listed, and read as they are stored.
+type Harvested interface {
+	driver.Scanner
+	driver.RawReader
+}
+
+// Harvest hands over the records of d that are dead under p and that d still holds, which
+// takes a store that keeps them for a while (a retention). It removes nothing: that is
+// left to the store, or to Reap.
+//
+// A record is handed over once at least, each time with the same death. A harvest that
+// comes within every retention, from the Until of the last, leaves none out, unless another
+// program gives a record an expiry that has passed already.
+//
+// The report is good also where an error is returned, for the records handed over until
+// then.
+func Harvest(ctx context.Context, d Harvested, p slidingttl.Policy, opts *HarvestOptions) (*HarvestReport, error) {
+	var o HarvestOptions
+	if opts != nil {
+		o = *opts
+	}
+	var err error
+	if o, err = o.validate(); err != nil {
+		return nil, err
+	}
+	j, err := newJudge(p, d, &o.Options)
+	if err != nil {
+		return nil, err
+	}
+	h := &harvester{d: d, opts: &o, judge: j, readers: newWriter(&WriteOptions{Options: o.Options, Writers: o.Readers}), held: make(map[int]*held)}
+	h.until = o.clockOf(d)().Add(-o.Grace)
+	if o.Resume != nil {
+		// A later one would leave a gap before the next harvest: what died meanwhile
+		// may be where this one has been already.
+		var before HarvestReport
+		if err := json.Unmarshal(o.Resume.State, &before); err == nil && before.Until != 0 {
+			h.until = before.Until
+		}
+	}
+	look := job[HarvestReport, *HarvestReport]{
+		name:  "harvest",
+		about: j.about(fmt.Sprintf(", since %d, grace %v, apply %v", o.Since, o.Grace, o.Bury != nil)),
+		opts:  o.Options,
+		cost:  h.readers.cost,
+		visit: h.visit,
+		flush: h.flush,
+	}
+	report, err := look.run(ctx, d)
+	report.Until, report.Applied, report.Policy = h.until, o.Bury != nil, p.String()
+	return &report, err
+}
+
+func (o HarvestOptions) validate() (_ HarvestOptions, err error) {
+	if o.Options, err = o.Options.validate(); err != nil {
+		return o, err
+	}
+	for _, f := range []struct {
+		name  string
+		value string
+		wrong bool
+	}{
+		{"Grace", o.Grace.String(), o.Grace < 0},
+		{"Batch", strconv.Itoa(o.Batch), o.Batch < 0},
+		{"Readers", strconv.Itoa(o.Readers), o.Readers < 0},
+	} {
+		if f.wrong {
+			return o, invalid("HarvestOptions."+f.name, f.value, "must not be negative")
+		}
+	}
+	if o.Grace == 0 {
+		o.Grace = harvestGrace
+	}
+	if o.Batch == 0 {
+		o.Batch = harvestBatch
+	}
+	if o.Readers == 0 {
+		o.Readers = defaultWriters
+	}
+	return o, nil
+}
+
+func (r *HarvestReport) malformed(err error) {
+	r.Malformed++
+	r.Problems = count(r.Problems, map[string]int64{reason(err): 1})
+}
+
+// String is the report as text, of several lines.
+func (r *HarvestReport) String() string {
+	s := newSheet()
+	s.line("harvest under %s%s", r.Policy, dry(r.Applied))
+	s.totals(&r.Totals)
+	s.line("dead by %s", r.Until.Time().Format(time.RFC3339))
+	s.line("")
+	s.tally(would(r.Applied, "harvested")+": dead of idleness", r.Idle)
+	s.tally(would(r.Applied, "harvested")+": dead of age", r.Age)
+	s.some("left to an earlier harvest", r.Earlier)
+	s.tally("alive, or dead not long enough", r.Alive)
+	s.some("left: malformed", r.Malformed)
+	s.some("lost: gone before they were read", r.Lost)
+	s.counts("\nmalformed because", r.Problems)
+	return s.text()
+}
