@@ -44,7 +44,7 @@ Exit codes:
   1  the store, or the machine, failed
   2  the command line, a file or a policy is wrong
   3  stopped by a signal
-  4  inspect: there is no such record, or it is not alive`
+  4  inspect: there is no such record, or it is not alive; archive find: there is none`
 
 // stores is how each kind of store is named, for the help.
 func stores() string {
@@ -67,15 +67,22 @@ func newRoot(s streams) (*app, *cobra.Command) {
 	}
 	root.PersistentFlags().BoolVar(&a.json, "json", false, "print reports as JSON")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fmt.Errorf("%w: %w", errUsage, err) })
-	for _, c := range []*cobra.Command{a.inspect(), a.audit(), a.diff(), a.plan(), a.adopt(), a.mend(), a.reap()} {
-		work := c.RunE
-		c.RunE = func(c *cobra.Command, args []string) error {
-			a.began = true
-			return work(c, args)
-		}
-		root.AddCommand(c)
-	}
+	root.AddCommand(a.inspect(), a.audit(), a.diff(), a.plan(), a.adopt(), a.mend(), a.reap(), a.archive())
+	a.watch(root)
 	return a, root
+}
+
+// watch has all commands below c say that the command line was understood.
+func (a *app) watch(c *cobra.Command) {
+	for _, c := range c.Commands() {
+		a.watch(c)
+		if work := c.RunE; work != nil {
+			c.RunE = func(c *cobra.Command, args []string) error {
+				a.began = true
+				return work(c, args)
+			}
+		}
+	}
 }
 
 // args wants n arguments, by these names.

@@ -1,0 +1,86 @@
+package archive_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+	"testing"
+
+	"github.com/slidingttl/slidingttl/archive"
+)
+
+// reads counts the bytes read of a bucket.
+type reads struct {
+	archive.Bucket
+	n atomic.Int64
+}
+
+func (r *reads) ReadAt(ctx context.Context, name string, p []byte, off int64) (int, error) {
+	n, err := r.Bucket.ReadAt(ctx, name, p, off)
+	r.n.Add(int64(n))
+	return n, err
+}
+
+// document is JSON of about a kilobyte, as a session or a short link has it: names that
+// repeat, text of some hundred words, and ids that are random.
+func document(dice *rand.Rand) []byte {
+	words := []string{"account", "campaign", "mobile", "desktop", "winter", "newsletter", "product", "checkout", "landing", "partner", "summer", "referral"}
+	s := fmt.Sprintf(`{"id":"%016x","owner":"user-%d","url":"https://shop.example.com/%s/%s/%d","created":"2026-%02d-%02dT%02d:%02d:%02dZ","hits":%d,"agent":"Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/%d.0.%d.0 Safari/537.36","tags":[`,
+		dice.Uint64(), dice.IntN(100000), words[dice.IntN(12)], words[dice.IntN(12)], dice.IntN(1e6), 1+dice.IntN(12), 1+dice.IntN(28), dice.IntN(24), dice.IntN(60), dice.IntN(60), dice.IntN(5000), 90+dice.IntN(50), dice.IntN(9999))
+	for len(s) < 1010 {
+		s += `"` + words[dice.IntN(12)] + `",`
+	}
+	return []byte(s[:len(s)-1] + `]}`)
+}
+
+// BenchmarkFigureFind finds keys in 90 days of 1,000,000 records in all, of 1 KB of JSON:
+// bytes of the archive to those of the values, of a look-up by a Reader that knows
+// nothing yet to those of the archive, and the time of one that does.
+func BenchmarkFigureFind(b *testing.B) {
+	const days, each = 90, 11112
+	path := b.TempDir()
+	d, err := archive.OpenDirectory(path)
+	if err != nil {
+		b.Fatal(err)
+	}
+	w, err := archive.NewWriter(d, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	dice := rand.New(rand.NewPCG(1, 2))
+	raw := int64(0)
+	for day := range days {
+		batch := archive.Batch{Source: "links"}
+		for i := range each {
+			r := dead(i, day-120)
+			r.Key, r.Value = fmt.Sprintf("%s-%d", r.Key, day), document(dice)
+			raw += int64(len(r.Value))
+			batch.Records = append(batch.Records, r)
+		}
+		if err := w.Write(b.Context(), batch); err != nil {
+			b.Fatal(err)
+		}
+	}
+	counted := &reads{Bucket: d}
+	stats, err := archive.NewReader(counted).Stats(b.Context(), archive.Span{})
+	if err != nil || stats.Rows != days*each {
+		b.Fatal(stats, err)
+	}
+	find := func(r *archive.Reader, day, i int) {
+		if found, err := r.Find(b.Context(), fmt.Sprintf("key-%06d-%d", i, day), archive.Span{}); err != nil || len(found) != 1 {
+			b.Fatal(len(found), err)
+		}
+	}
+	counted.n.Store(0)
+	r := archive.NewReader(counted)
+	find(r, 45, 5000)
+	cold := counted.n.Load()
+	counted.n.Store(0)
+	for b.Loop() {
+		find(r, dice.IntN(days), dice.IntN(each))
+	}
+	b.ReportMetric(float64(stats.Bytes)/float64(raw), "archive/raw")
+	b.ReportMetric(float64(cold)/float64(stats.Bytes), "cold/archive")
+	b.ReportMetric(float64(counted.n.Load())/float64(b.N)/float64(stats.Bytes), "warm/archive")
+}

@@ -1,0 +1,199 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
+
+	"github.com/slidingttl/slidingttl/archive"
+)
+
+func (a *app) archive() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "archive",
+		Short: "Find again what has died, and keep the archive in order",
+		Long: `Finds again what has died, and keeps the archive in order. An ARCHIVE is a directory, or
+s3://bucket/prefix/?region=R, with credentials as the AWS SDK finds them; kms= names the key of
+KMS by which the server encrypts what is written.`,
+	}
+	c.AddCommand(a.archiveFind(), a.archiveList(), a.archiveStats(), a.archiveCompact(), a.archiveForget(), a.archiveVerify())
+	return c
+}
+
+// spanFlags is the flags that name days.
+type spanFlags struct{ from, to string }
+
+func (f *spanFlags) flags(c *cobra.Command) {
+	c.Flags().StringVar(&f.from, "from", "", "the first `day`: 2026-11-22 (default: that of the archive)")
+	c.Flags().StringVar(&f.to, "to", "", "the last `day`")
+}
+
+func (f *spanFlags) span() (s archive.Span, err error) {
+	for _, d := range []struct {
+		text string
+		into *archive.Day
+	}{{f.from, &s.From}, {f.to, &s.To}} {
+		if d.text == "" {
+			continue
+		}
+		if *d.into, err = archive.ParseDay(d.text); err != nil {
+			return s, fmt.Errorf("%w: %w", errUsage, err)
+		}
+	}
+	return s, nil
+}
+
+// days shows how far something has come that goes through days, where there is a terminal,
+// until the function returned is called.
+func (a *app) days(what string) (func(archive.Progress), func()) {
+	if !a.asks {
+		return nil, func() {}
+	}
+	bar := progressbar.NewOptions(-1,
+		progressbar.OptionSetWriter(a.err),
+		progressbar.OptionSetDescription(what),
+		progressbar.OptionSetSpinnerChangeInterval(0),
+		progressbar.OptionClearOnFinish(),
+	)
+	return func(p archive.Progress) {
+		bar.ChangeMax(p.Days)
+		bar.Describe(fmt.Sprintf("%s: %s", what, p.Day))
+		_ = bar.Set(p.Done)
+	}, func() { _ = bar.Finish() }
+}
+
+// buried is a record of the archive, as it is printed.
+type buried struct {
+	Key        string         `json:"key"`
+	Source     string         `json:"source"`
+	Generation string         `json:"generation"`
+	CreatedAt  *time.Time     `json:"created_at"`
+	ExpiredAt  *time.Time     `json:"expired_at"`
+	ArchivedAt *time.Time     `json:"archived_at"`
+	Reason     archive.Reason `json:"reason"`
+	Format     string         `json:"format"`
+	Value      any            `json:"value"` // JSON as it is, bytes in base64
+	Columns    map[string]any `json:"columns,omitempty"`
+}
+
+func bury(r archive.Archived) buried {
+	b := buried{
+		Key: r.Key, Source: r.Source, Generation: r.Generation, Reason: r.Reason, Format: r.Format, Columns: r.Columns,
+		CreatedAt: instant(r.CreatedAt), ExpiredAt: instant(r.ExpiredAt), ArchivedAt: instant(r.ArchivedAt), Value: r.Value,
+	}
+	if r.Format != "bytes" && json.Valid(r.Value) {
+		b.Value = json.RawMessage(r.Value)
+	}
+	return b
+}
+
+// graves is the records found under a key.
+type graves []buried
+
+// String is the records as text, of several lines each.
+func (g graves) String() string {
+	if len(g) == 0 {
+		return "the archive holds no record under this key"
+	}
+	var lines []string
+	for _, b := range g {
+		value, err := json.Marshal(b.Value)
+		if err != nil {
+			value = []byte(err.Error())
+		}
+		line := func(name string, t *time.Time) {
+			text := "none"
+			if t != nil {
+				text = t.Format("2006-01-02 15:04:05.000 MST")
+			}
+			lines = append(lines, fmt.Sprintf("  %-12s%s", name, text))
+		}
+		lines = append(lines, fmt.Sprintf("died (%s), from %s, generation %s", b.Reason, b.Source, b.Generation))
+		line("created_at", b.CreatedAt)
+		line("expired_at", b.ExpiredAt)
+		line("archived_at", b.ArchivedAt)
+		lines = append(lines, fmt.Sprintf("  %-12s%s", "value", value))
+	}
+	return strings.Join(lines, "\n")
+}
+
+func (a *app) archiveFind() *cobra.Command {
+	var days spanFlags
+	c := &cobra.Command{
+		Use:     "find ARCHIVE KEY",
+		Short:   "Print the records that died under a key; exits with 4 if there are none",
+		Args:    args("ARCHIVE", "KEY"),
+		Example: `  slidingttl archive find s3://links-archive/dead/ abc --from 2026-11-01`,
+		RunE: func(c *cobra.Command, args []string) error {
+			b, span, err := a.archived(c.Context(), args[0], &days)
+			if err != nil {
+				return err
+			}
+			found, err := archive.NewReader(b).Find(c.Context(), args[1], span)
+			if err != nil && !errors.Is(err, archive.ErrCorrupt) {
+				return err
+			}
+			g := graves{}
+			for _, r := range found {
+				g = append(g, bury(r))
+			}
+			if err := errors.Join(err, a.print(g)); err != nil {
+				return err
+			}
+			if len(g) == 0 {
+				return errDead
+			}
+			return nil
+		},
+	}
+	days.flags(c)
+	return c
+}
+
+// archived opens an archive, and reads the days that are asked for.
+func (a *app) archived(ctx context.Context, uri string, days *spanFlags) (archive.Bucket, archive.Span, error) {
+	span, err := days.span()
+	if err != nil {
+		return nil, span, err
+	}
+	b, err := openArchive(ctx, uri)
+	return b, span, err
+}
+
+func (a *app) archiveList() *cobra.Command {
+	var days spanFlags
+	c := &cobra.Command{
+		Use:   "list ARCHIVE",
+		Short: "Print the records that died within some days, one line of JSON each",
+		Args:  args("ARCHIVE"),
+		RunE: func(c *cobra.Command, args []string) error {
+			b, span, err := a.archived(c.Context(), args[0], &days)
+			if err != nil {
+				return err
+			}
+			var corrupt []error
+			e := json.NewEncoder(a.out)
+			for r, err := range archive.NewReader(b).All(c.Context(), span) {
+				switch {
+				case errors.Is(err, archive.ErrCorrupt):
+					corrupt = append(corrupt, err)
+				case err != nil:
+					return err
+				default:
+					if err := e.Encode(bury(r)); err != nil {
+						return err
+					}
+				}
+			}
+			return errors.Join(corrupt...)
+		},
+	}
+	days.flags(c)
+	return c
+}

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/slidingttl/slidingttl/archive"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+func TestArchive(t *testing.T) {
+	path := t.TempDir()
+	b, err := archive.OpenDirectory(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := archive.NewWriter(b, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	today := driver.Floor(time.Now())
+	for n := range 3 {
+		batch := archive.Batch{Source: "links"}
+		for i := range 10 {
+			for _, days := range []int{1, 40} {
+				died := today.Add(time.Duration(-days) * 24 * time.Hour)
+				batch.Records = append(batch.Records, archive.Record{
+					Key: fmt.Sprint("key-", 8*n+i), CreatedAt: died.Add(-time.Hour), ExpiredAt: died,
+					Reason: archive.Age, Format: "json", Value: []byte(`{"n":1}`),
+				})
+			}
+		}
+		if err := w.Write(t.Context(), batch); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, _ := command(t, 0, "archive", "stats", path)
+	contains(t, out, "2 days", "60 rows in 6 files")
+	out, _ = command(t, 0, "archive", "compact", path, "--keep-days", "30")
+	contains(t, out, "files of 2 merged: 6 into 2", "60 rows, of which 8", "would be removed, a dry run: 26 rows")
+	out, _ = command(t, 0, "archive", "find", path, "key-7")
+	contains(t, out, "died (age), from links", `value {"n":1}`)
+	out, _ = command(t, 0, "archive", "find", path, "key-7", "--json", "--from", archive.DayOf(today.Add(-48*time.Hour)).String())
+	var found []buried
+	if err := json.Unmarshal([]byte(out), &found); err != nil || len(found) != 1 {
+		t.Errorf("%v: %s", err, out)
+	}
+	out, _ = command(t, exitDead, "archive", "find", path, "nobody")
+	contains(t, out, "holds no record")
+	out, _ = command(t, 0, "archive", "list", path)
+	if n := strings.Count(out, "\n"); n != 52 {
+		t.Errorf("%d lines; want 52", n)
+	}
+	out, _ = command(t, 0, "archive", "forget", path, "key-7")
+	contains(t, out, "2 records would be forgotten, a dry run")
+	out, _ = command(t, 0, "archive", "forget", path, "key-7", "--apply")
+	contains(t, out, "2 records forgotten; 2 files written anew")
+	command(t, exitDead, "archive", "find", path, "key-7")
+	out, _ = command(t, 0, "archive", "compact", path, "--keep-days", "30", "--apply", "--json")
+	contains(t, out, `"days": 1`, `"rows": 25`)
+	out, _ = command(t, 0, "archive", "verify", path)
+	contains(t, out, "25 rows in 1 files", "0 files are corrupt")
+
+	file, err := filepath.Glob(filepath.Join(path, "day=*", "*.parquet"))
+	if err != nil || len(file) != 1 {
+		t.Fatal(file, err)
+	}
+	if err := os.Truncate(file[0], 100); err != nil {
+		t.Fatal(err)
+	}
+	out, errs := command(t, exitFailed, "archive", "verify", path)
+	contains(t, out, "1 files are corrupt")
+	contains(t, errs, filepath.Base(file[0])+" is corrupt")
+}
+
+func TestArchiveUsage(t *testing.T) {
+	for name, args := range map[string][]string{
+		"no archive":   {"archive", "stats"},
+		"no such":      {"archive", "stats", filepath.Join(t.TempDir(), "none")},
+		"bad day":      {"archive", "list", t.TempDir(), "--from", "yesterday"},
+		"bad bucket":   {"archive", "stats", "s3:///x"},
+		"bad name":     {"archive", "stats", "s3://bucket/?regoin=x"},
+		"unknown verb": {"archive", "bury", "--x"},
+		"no days":      {"archive", "compact", t.TempDir(), "--keep-days", "0"},
+	} {
+		t.Run(name, func(t *testing.T) { command(t, exitUsage, args...) })
+	}
+}

@@ -1,0 +1,190 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/slidingttl/slidingttl/archive"
+)
+
+// A summary is a report of the archive that prints as text, line by line.
+type summary[T any] struct {
+	Report T
+	text   func(T) []string
+}
+
+// MarshalJSON implements json.Marshaler.
+func (s summary[T]) MarshalJSON() ([]byte, error) { return json.Marshal(s.Report) }
+
+// String is the report as text, of several lines.
+func (s summary[T]) String() string { return strings.Join(s.text(s.Report), "\n") }
+
+func (a *app) archiveStats() *cobra.Command {
+	var days spanFlags
+	c := &cobra.Command{
+		Use:   "stats ARCHIVE",
+		Short: "Tell what an archive holds, as its listing tells",
+		Args:  args("ARCHIVE"),
+		RunE: func(c *cobra.Command, args []string) error {
+			b, span, err := a.archived(c.Context(), args[0], &days)
+			if err != nil {
+				return err
+			}
+			s, err := archive.NewReader(b).Stats(c.Context(), span)
+			if err != nil && !errors.Is(err, archive.ErrCorrupt) {
+				return err
+			}
+			return errors.Join(err, a.print(summary[archive.Stats]{s, statsText}))
+		},
+	}
+	days.flags(c)
+	return c
+}
+
+func statsText(s archive.Stats) []string {
+	if s.Days == 0 {
+		return []string{"the archive holds nothing of these days"}
+	}
+	return []string{
+		fmt.Sprintf("%d days, from %s to %s", s.Days, s.First, s.Last),
+		fmt.Sprintf("%d rows in %d files, %d bytes", s.Rows, s.Files, s.Bytes),
+		fmt.Sprintf("%d files that do not count: archive compact removes them", s.Garbage),
+	}
+}
+
+func (a *app) archiveCompact() *cobra.Command {
+	var days spanFlags
+	var keep int
+	var apply, quiet bool
+	c := &cobra.Command{
+		Use:   "compact ARCHIVE",
+		Short: "Merge the files of each day, keep each life once, and remove days that are too old",
+		Long: `Merges the files of each day into one, and keeps each life once. It may be run beside all
+else, and again after a kill. Nothing is lost by it, so it is done without --apply.
+
+With --keep-days it then removes the days that are older. That is a dry run unless --apply is given.`,
+		Args:    args("ARCHIVE"),
+		Example: `  slidingttl archive compact /var/lib/links/archive --to 2026-11-21 --keep-days 400 --apply`,
+		RunE: func(c *cobra.Command, args []string) error {
+			b, span, err := a.archived(c.Context(), args[0], &days)
+			if err != nil {
+				return err
+			}
+			progress, hide := a.days("compact")
+			r, err := archive.Compact(c.Context(), b, &archive.CompactOptions{Span: span, Progress: progress})
+			hide()
+			if r != nil {
+				err = errors.Join(err, a.print(summary[*archive.CompactReport]{r, compactText}))
+			}
+			if err != nil || !c.Flags().Changed("keep-days") {
+				return err
+			}
+			progress, hide = a.days("retain")
+			kept, err := archive.Retain(c.Context(), b, keep, &archive.RetainOptions{Apply: apply, Quiet: quiet, Progress: progress})
+			hide()
+			if kept == nil {
+				return err
+			}
+			return errors.Join(err, a.print(summary[*archive.RetainReport]{kept, retainText}))
+		},
+	}
+	days.flags(c)
+	c.Flags().IntVar(&keep, "keep-days", 0, "remove what died more than this number of days ago")
+	c.Flags().BoolVar(&apply, "apply", false, "remove; without it no day is")
+	c.Flags().BoolVar(&quiet, "quiet", false, "it is right that nothing has died for a month; else a clock is taken to be wrong")
+	return c
+}
+
+func compactText(r *archive.CompactReport) []string {
+	return []string{
+		fmt.Sprintf("%d days looked at, files of %d merged: %d into %d", r.Days, r.Merged, r.Files, r.Into),
+		fmt.Sprintf("%d rows, of which %d were of lives that were there twice", r.Rows, r.Dropped),
+	}
+}
+
+func retainText(r *archive.RetainReport) []string {
+	what := "removed"
+	if !r.Applied {
+		what = "would be removed, a dry run"
+	}
+	return []string{fmt.Sprintf("%d days before %s %s: %d rows in %d files, %d bytes", r.Days, r.Before, what, r.Rows, r.Files, r.Bytes)}
+}
+
+func (a *app) archiveForget() *cobra.Command {
+	var w writeFlags
+	c := &cobra.Command{
+		Use:   "forget ARCHIVE KEY",
+		Short: "Remove all records of a key from an archive; a dry run unless --apply is given",
+		Long: `Removes all records of a key from an archive, for the right to be erased: the files that hold
+it are written anew, and the old ones removed. What a source hands over afterwards is archived: remove the
+key from its store first.`,
+		Args: args("ARCHIVE", "KEY"),
+		RunE: func(c *cobra.Command, args []string) error {
+			b, err := openArchive(c.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			if !w.apply {
+				found, err := archive.NewReader(b).Find(c.Context(), args[1], archive.Span{})
+				if err != nil && !errors.Is(err, archive.ErrCorrupt) {
+					return err
+				}
+				r := &archive.ForgetReport{Records: int64(len(found))}
+				return errors.Join(err, a.print(summary[*archive.ForgetReport]{r, wouldForget}))
+			}
+			if err := a.agreed(&w, fmt.Sprintf("About to REMOVE all records of a key from %s, for ever.", args[0])); err != nil {
+				return err
+			}
+			progress, hide := a.days("forget")
+			r, err := archive.Forget(c.Context(), b, args[1], &archive.ForgetOptions{Progress: progress})
+			hide()
+			if r == nil {
+				return err
+			}
+			return errors.Join(err, a.print(summary[*archive.ForgetReport]{r, forgetText}))
+		},
+	}
+	c.Flags().BoolVar(&w.apply, "apply", false, "remove; without it nothing is")
+	c.Flags().BoolVar(&w.yes, "yes", false, "do not ask before removing")
+	return c
+}
+
+func wouldForget(r *archive.ForgetReport) []string {
+	return []string{fmt.Sprintf("%d records would be forgotten, a dry run", r.Records)}
+}
+
+func forgetText(r *archive.ForgetReport) []string {
+	return []string{fmt.Sprintf("%d records forgotten; %d files written anew, of %d days looked at", r.Records, r.Files, r.Days)}
+}
+
+func (a *app) archiveVerify() *cobra.Command {
+	var days spanFlags
+	c := &cobra.Command{
+		Use:   "verify ARCHIVE",
+		Short: "Read every byte of an archive, and tell what is not as it was written",
+		Args:  args("ARCHIVE"),
+		RunE: func(c *cobra.Command, args []string) error {
+			b, span, err := a.archived(c.Context(), args[0], &days)
+			if err != nil {
+				return err
+			}
+			progress, hide := a.days("verify")
+			r, err := archive.NewReader(b).Verify(c.Context(), &archive.VerifyOptions{Span: span, Progress: progress})
+			hide()
+			return errors.Join(err, a.print(summary[*archive.VerifyReport]{r, verifyText}))
+		},
+	}
+	days.flags(c)
+	return c
+}
+
+func verifyText(r *archive.VerifyReport) []string {
+	return []string{
+		fmt.Sprintf("%d rows in %d files of %d days, %d bytes", r.Rows, r.Files, r.Days, r.Bytes),
+		fmt.Sprintf("%d files are corrupt", len(r.Corrupt)),
+	}
+}

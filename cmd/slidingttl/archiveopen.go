@@ -1,0 +1,49 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/config"
+	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
+
+	"github.com/slidingttl/slidingttl/archive"
+	"github.com/slidingttl/slidingttl/archive/s3"
+)
+
+// openArchive opens an archive that is there.
+func openArchive(ctx context.Context, uri string) (archive.Bucket, error) {
+	if !strings.HasPrefix(uri, "s3://") {
+		if _, err := os.Stat(uri); errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("%w: there is no directory %s", errUsage, uri)
+		}
+		return archive.OpenDirectory(uri)
+	}
+	u, err := url.Parse(uri)
+	if err != nil || u.Host == "" {
+		return nil, fmt.Errorf("%w: the archive must be a directory, or have the form s3://bucket/prefix/?region=R", errUsage)
+	}
+	region, endpoint, key := parameter(u, "region"), parameter(u, "endpoint"), parameter(u, "kms")
+	if u.RawQuery != "" {
+		return nil, fmt.Errorf("%w: of an archive's URI only region=, endpoint= and kms= are known", errUsage)
+	}
+	var load []func(*config.LoadOptions) error
+	if region != "" {
+		load = append(load, config.WithRegion(region))
+	}
+	cfg, err := config.LoadDefaultConfig(ctx, load...)
+	if err != nil {
+		return nil, err
+	}
+	c := awss3.NewFromConfig(cfg, func(o *awss3.Options) {
+		if endpoint != "" {
+			o.BaseEndpoint, o.UsePathStyle = &endpoint, true
+		}
+	})
+	return s3.New(c, u.Host, &s3.Options{Prefix: strings.TrimPrefix(u.Path, "/"), SSEKMSKey: key})
+}
