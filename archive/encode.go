@@ -19,7 +19,7 @@ const (
 // An encoder writes a file: records in the order of their identities.
 type encoder struct {
 	*layout
-	w     *parquet.Writer
+	w     *parquet.GenericWriter[any]
 	sum   hash.Hash
 	rows  int64
 	group struct{ rows, bytes int }
@@ -27,7 +27,7 @@ type encoder struct {
 
 func newEncoder(w io.Writer, l *layout) *encoder {
 	e := &encoder{layout: l, sum: sha256.New()}
-	e.w = parquet.NewWriter(io.MultiWriter(w, e.sum), l.schema,
+	e.w = parquet.NewGenericWriter[any](io.MultiWriter(w, e.sum), l.schema,
 		parquet.Compression(&parquet.Zstd),
 		parquet.CreatedBy("slidingttl", "archive", "1"),
 		parquet.BloomFilters(parquet.SplitBlockFilter(10, colKey)),

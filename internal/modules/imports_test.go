@@ -39,7 +39,8 @@ var rules = []rule{
 	{pkg: "telemetry", own: []string{"slidingttl", "slidingttl/driver"}},
 	{pkg: "telemetry/...", own: []string{"slidingttl", "slidingttl/driver", "telemetry"}, tests: []string{"slidingttl/...", "drivers/...", "telemetry/..."}},
 	{pkg: "archive/sources", tests: []string{"slidingttl/...", "drivers/...", "archive"}},
-	{pkg: "archive/...", own: []string{"slidingttl/..."}, tests: []string{"drivers/..."}},
+	{pkg: "archive", own: []string{"slidingttl/..."}, tests: []string{"drivers/..."}},
+	{pkg: "archive/...", own: []string{"slidingttl/...", "archive", "archive/s3"}, tests: []string{"drivers/..."}},
 	{pkg: "cmd/...", own: []string{"slidingttl/...", "drivers/...", "archive/..."}},
 
 	{pkg: "examples/...", own: []string{"slidingttl/...", "drivers/...", "middleware/...", "telemetry/...", "archive/..."}},
