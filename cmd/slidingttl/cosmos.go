@@ -15,7 +15,7 @@ import (
 
 var cosmosKind = kind{
 	schemes:     []string{"cosmos"},
-	form:        "cosmos://account.documents.azure.com[:port]/database/container[?tls=false]",
+	form:        "cosmos://account.documents.azure.com[:port]/database/container[?tls=false&retain=D]",
 	credentials: "set SLIDINGTTL_COSMOS_KEY to the account's key, or give credentials as azidentity finds them: AZURE_CLIENT_ID and the rest, az login, a managed identity",
 	open:        openCosmos,
 }
@@ -45,6 +45,10 @@ func openCosmos(_ context.Context, u *url.URL, l layout) (*store, error) {
 	}
 	for _, p := range names.PartitionKey {
 		opts.PartitionKey = append(opts.PartitionKey, p.property())
+	}
+	var err error
+	if opts.Retain, err = retention(u); err != nil {
+		return nil, err
 	}
 	scheme := "https"
 	switch tls := parameter(u, "tls"); tls {

@@ -13,7 +13,7 @@ import (
 
 var dynamodbKind = kind{
 	schemes:     []string{"dynamodb"},
-	form:        "dynamodb://table[?region=R&profile=P&consistent=true&index=I]",
+	form:        "dynamodb://table[?region=R&profile=P&consistent=true&index=I&retain=D]",
 	credentials: "give credentials as the AWS SDK finds them: AWS_ACCESS_KEY_ID and the rest, a profile, a role",
 	open:        openDynamoDB,
 }
@@ -52,6 +52,9 @@ func openDynamoDB(ctx context.Context, u *url.URL, l layout) (*store, error) {
 	}
 	if u.Host == "" || u.User != nil {
 		return nil, errForm
+	}
+	if opts.Retain, err = retention(u); err != nil {
+		return nil, err
 	}
 	var load []func(*config.LoadOptions) error
 	for name, values := range u.Query() {

@@ -151,6 +151,7 @@ func TestUsage(t *testing.T) {
 		"no table":         {[]string{"audit", "postgres://u@h/app", "--policy", thirty}, "table=[schema.]T"},
 		"no file":          {[]string{"audit", "sqlite:?table=t", "--policy", thirty}, "sqlite:path"},
 		"no duration":      {[]string{"audit", "sqlite:no.db?table=t&retain=long", "--policy", thirty}, "retain is"},
+		"retained for?":    {[]string{"audit", "dynamodb://t?retain=long", "--policy", thirty}, "retain is"},
 		"not a word":       {[]string{"audit", "sqlite:no.db?table=t", "--policy", thirty, "--layout", types}, "datetime, millis, timestamp"},
 		"unknown flag":     {[]string{"audit", "dynamodb://t", "--polcy", thirty}, "polcy"},
 		"unknown name":     {[]string{"audit", "dynamodb://t", "--policy", thirty, "--layout", file}, "creatd_at"},

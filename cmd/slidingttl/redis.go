@@ -13,7 +13,7 @@ import (
 
 var redisKind = kind{
 	schemes:     []string{"redis", "rediss", "valkey", "valkeys"},
-	form:        "redis://[user@]host[:port][/db][?prefix=P&addr=another]",
+	form:        "redis://[user@]host[:port][/db][?prefix=P&addr=another&retain=D]",
 	credentials: "set REDISCLI_AUTH",
 	open:        openRedis,
 }
@@ -26,6 +26,10 @@ func openRedis(_ context.Context, u *url.URL, l layout) (*store, error) {
 		return nil, errForm
 	}
 	opts := redis.Options{Prefix: parameter(u, "prefix")}
+	var err error
+	if opts.Retain, err = retention(u); err != nil {
+		return nil, err
+	}
 	connect, err := rueidis.ParseURL(u.String())
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errUsage, err)

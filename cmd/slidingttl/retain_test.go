@@ -6,7 +6,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/slidingttl/slidingttl/drivers/cosmos"
 	"github.com/slidingttl/slidingttl/drivers/couchbase"
+	"github.com/slidingttl/slidingttl/drivers/dynamodb"
+	"github.com/slidingttl/slidingttl/drivers/redis"
+	"github.com/slidingttl/slidingttl/drivers/redis/redistest"
 	"github.com/slidingttl/slidingttl/drivers/sql"
 	"github.com/slidingttl/slidingttl/drivers/sql/sqltest"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
@@ -31,6 +35,19 @@ func TestRetained(t *testing.T) {
 			n := open(t)
 			return n.uri + "?retain=30d", must(couchbase.New[any](n.c, &couchbase.Options{Retain: 30 * day}))(t)
 		},
+		"cosmos": func(t *testing.T) (string, driver.Driver[any]) {
+			container, uri := cosmosContainer(t)
+			return uri + "&retain=30d", must(cosmos.New[any](container, &cosmos.Options{Retain: 30 * day}))(t)
+		},
+		"dynamodb": func(t *testing.T) (string, driver.Driver[any]) {
+			client, table, uri := dynamodbTable(t)
+			return uri + "&retain=30d", must(dynamodb.New[any](client, table, &dynamodb.Options{Retain: 30 * day}))(t)
+		},
+		"redis": func(t *testing.T) (string, driver.Driver[any]) {
+			server := redistest.Start(t)
+			d := must(redis.New[any](server.Client(t), &redis.Options{Retain: 30 * day}))(t)
+			return "redis://" + server.Option().InitAddress[0] + "?retain=30d", d
+		},
 	}
 	for name, open := range stores {
 		t.Run(name, func(t *testing.T) {
@@ -38,7 +55,7 @@ func TestRetained(t *testing.T) {
 			now := driver.Floor(time.Now())
 			for key, died := range map[string]time.Duration{"live": -day, "retained": 2 * day} {
 				life := driver.Life{CreatedAt: now.Add(-5 * day), ExpiresAt: now.Add(-died).RoundUp(time.Second)}
-				must(d.Insert(t.Context(), key, "a value", life, life.CreatedAt))(t)
+				must(d.Insert(t.Context(), key, map[string]any{"n": 1}, life, life.CreatedAt))(t)
 			}
 			out, _ := command(t, 0, "audit", uri, "--policy", thirty)
 			contains(t, out, "2 records looked at", "slides 1", "retained 1", "dead 0")

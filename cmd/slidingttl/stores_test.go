@@ -54,28 +54,16 @@ var keyspaces = map[string]func(*testing.T) keyspace{
 		}}
 	},
 	"cosmos": func(t *testing.T) keyspace {
-		account := cosmostest.Start(t)
-		d := must(cosmos.New[any](&azcosmos.ContainerClient{}, nil))(t)
-		container := account.Container(t, d.Properties("sessions"))
-		t.Setenv("SLIDINGTTL_COSMOS_KEY", account.Key())
-		return keyspace{cosmosURI(account), func(key, value string) error {
+		container, uri := cosmosContainer(t)
+		return keyspace{uri, func(key, value string) error {
 			item := fmt.Sprintf(`{"id": %q, "content": %s}`, key, value)
 			_, err := container.CreateItem(context.Background(), azcosmos.NewPartitionKeyString(key), []byte(item), nil)
 			return err
 		}}
 	},
 	"dynamodb": func(t *testing.T) keyspace {
-		server := dynamodbtest.Start(t)
-		table := server.Table(t)
-		client := server.Client()
-		d := must(dynamodb.New[any](client, table, nil))(t)
-		if err := d.EnsureTable(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		t.Setenv("AWS_ENDPOINT_URL_DYNAMODB", server.Endpoint)
-		t.Setenv("AWS_ACCESS_KEY_ID", "any")
-		t.Setenv("AWS_SECRET_ACCESS_KEY", "any")
-		return keyspace{"dynamodb://" + table + "?region=us-east-1&consistent=true", func(key, value string) error {
+		client, table, uri := dynamodbTable(t)
+		return keyspace{uri, func(key, value string) error {
 			_, err := client.PutItem(context.Background(), &sdk.PutItemInput{TableName: &table, Item: map[string]types.AttributeValue{
 				"pk": &types.AttributeValueMemberS{Value: key}, "content": &types.AttributeValueMemberS{Value: value},
 			}})
@@ -108,6 +96,31 @@ var keyspaces = map[string]func(*testing.T) keyspace{
 		file := filepath.Join(t.TempDir(), "app.db")
 		return table(t, sql.SQLite, "sqlite", sqltest.SQLiteDSN(file), "sqlite:"+file+"?table=sessions")
 	},
+}
+
+// cosmosContainer makes a container, and has the command let in.
+func cosmosContainer(t *testing.T) (container *azcosmos.ContainerClient, uri string) {
+	t.Helper()
+	account := cosmostest.Start(t)
+	d := must(cosmos.New[any](&azcosmos.ContainerClient{}, nil))(t)
+	container = account.Container(t, d.Properties("sessions"))
+	t.Setenv("SLIDINGTTL_COSMOS_KEY", account.Key())
+	return container, cosmosURI(account)
+}
+
+// dynamodbTable makes a table, and has the command find its server.
+func dynamodbTable(t *testing.T) (client *sdk.Client, table, uri string) {
+	t.Helper()
+	server := dynamodbtest.Start(t)
+	client, table = server.Client(), server.Table(t)
+	d := must(dynamodb.New[any](client, table, nil))(t)
+	if err := d.EnsureTable(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("AWS_ENDPOINT_URL_DYNAMODB", server.Endpoint)
+	t.Setenv("AWS_ACCESS_KEY_ID", "any")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "any")
+	return client, table, "dynamodb://" + table + "?region=us-east-1&consistent=true"
 }
 
 // cosmosURI is the container "sessions" of account.
@@ -167,6 +180,17 @@ func TestStores(t *testing.T) {
 			contains(t, out, "removed: past their cap 40")
 			out, _ = command(t, 0, "audit", k.uri, "--policy", thirty)
 			contains(t, out, "0 records looked at")
+			// What is adopted is held as the URI says.
+			if err := k.add("user:40", "{}"); err != nil {
+				t.Fatal(err)
+			}
+			retaining := must(url.Parse(k.uri))(t)
+			q := retaining.Query()
+			q.Set("retain", "30d")
+			retaining.RawQuery = q.Encode()
+			command(t, 0, "adopt", retaining.String(), "--policy", thirty, "--apply")
+			out, _ = command(t, 0, "reap", retaining.String(), "--policy", "idle 1ms, max 1ms", "--grace", "1ms", "--apply")
+			contains(t, out, "dead, and retained by the store 1")
 		})
 	}
 	for _, k := range kinds {
