@@ -17,9 +17,13 @@ func TestContract(t *testing.T) {
 	drivertest.Run(t, drivertest.Harness{
 		Bubble: true,
 		Open: func(t testing.TB) *drivertest.Backend {
+			over := func(r *remote[drivertest.Value]) *hot.Driver[drivertest.Value] {
+				h, err := hot.New(r, hot.Bounds{Records: 100, Staleness: 365 * 24 * time.Hour}, &hot.Options{LateDeletes: true})
+				ok(t, "New", err)
+				return h
+			}
 			r := newRemote[drivertest.Value](t)
-			h, err := hot.New(r, hot.Bounds{Records: 100, Staleness: 365 * 24 * time.Hour}, &hot.Options{LateDeletes: true})
-			ok(t, "New", err)
+			h := over(r)
 			told := func(do func() func()) func() func() {
 				return func() func() { h.ForgetAll(); return do() }
 			}
@@ -29,6 +33,9 @@ func TestContract(t *testing.T) {
 					defer h.Forget(key)
 					return r.plant(ctx, key, v, life)
 				},
+				Retain: func(retain time.Duration) driver.Driver[drivertest.Value] {
+					return over(newRetaining[drivertest.Value](t, retain))
+				},
 				Fail: told(r.fail),
 				Own:  func(err error) bool { return errors.Is(err, errDown) },
 				Hang: told(r.hang),
@@ -37,6 +44,7 @@ func TestContract(t *testing.T) {
 		Lacks: map[drivertest.Feature]string{
 			drivertest.Local:   "reads by Load would pass by what is held",
 			drivertest.Copies:  "a value is handed out as it is held",
+			drivertest.Mixed:   "the records of the store are one driver's",
 			drivertest.Malform: "the store holds a life as two numbers, whoever writes it",
 			drivertest.Mender:  "so there is nothing to mend",
 		},

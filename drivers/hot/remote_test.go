@@ -31,7 +31,13 @@ var errDown = errors.New("the store is down")
 
 func newRemote[T any](t testing.TB) *remote[T] {
 	t.Helper()
-	d, err := memory.New[T](nil)
+	return newRetaining[T](t, 0)
+}
+
+// newRetaining is newRemote of a store that retains the dead.
+func newRetaining[T any](t testing.TB, retain time.Duration) *remote[T] {
+	t.Helper()
+	d, err := memory.New(&memory.Options[T]{Retain: retain})
 	ok(t, "memory.New", err)
 	t.Cleanup(func() { ok(t, "Close", d.Close()) })
 	return &remote[T]{Driver: d}

@@ -41,10 +41,16 @@ func TestContract(t *testing.T) {
 			server := redistest.StartVirtual(t)
 			proxy := redistest.NewProxy(t)
 			client := redistest.NewClient(t, proxy.Option(server.Option()))
-			inner, err := redis.New[drivertest.Value](client, &redis.Options{MaxSkew: 1e6 * time.Hour})
-			ok(t, "redis.New", err)
-			h, err := hot.New(inner, bounds, &hot.Options{LateDeletes: true, Now: server.Now})
-			ok(t, "hot.New", err)
+			var inner *redis.Driver[drivertest.Value] // the last one, which is the one in use
+			over := func(retain time.Duration) *hot.Driver[drivertest.Value] {
+				var err error
+				inner, err = redis.New[drivertest.Value](client, &redis.Options{MaxSkew: 1e6 * time.Hour, Retain: retain})
+				ok(t, "redis.New", err)
+				h, err := hot.New(inner, bounds, &hot.Options{LateDeletes: true, Now: server.Now})
+				ok(t, "hot.New", err)
+				return h
+			}
+			h := over(0)
 			return &drivertest.Backend{
 				Driver: h,
 				Now:    server.Now,
@@ -52,6 +58,7 @@ func TestContract(t *testing.T) {
 					server.Advance(by)
 					ok(t, "Check", inner.Check(context.Background(), 0)) // asks for the time
 				},
+				Retain: func(retain time.Duration) driver.Driver[drivertest.Value] { return over(retain) },
 				Plant: func(ctx context.Context, key string, v drivertest.Value, life driver.Life) error {
 					defer h.Forget(key)
 					return plant(ctx, client, key, v, life)
