@@ -4,9 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
 	"github.com/slidingttl/slidingttl/drivers/cosmos/cosmostest"
 	"github.com/slidingttl/slidingttl/slidingttl"
@@ -121,6 +126,69 @@ func TestRoundTrips(t *testing.T) {
 			})
 		}
 	}
+}
+
+// Over a retained record an insert and an upsert are one wait more than on a key that is
+// free: the look for it is under way while the create is.
+func TestOverRetained(t *testing.T) {
+	for name, write := range map[string]func(context.Context, sessionStore) error{
+		"insert": func(ctx context.Context, s sessionStore) error { return s.Insert(ctx, "k", session{User: "new"}) },
+		"upsert": func(ctx context.Context, s sessionStore) error { return s.Upsert(ctx, "k", session{User: "new"}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			wire := newMeeting()
+			f := open[session](t, &Options{Retain: 24 * time.Hour}, func(o *azcosmos.ClientOptions) {
+				o.PerRetryPolicies = append(o.PerRetryPolicies, wire)
+			})
+			f.mustInsert(t, "k", session{User: "old"}, lasting(time.Hour), base)
+			f.account.Advance(2 * time.Hour)
+			s := openStore(t, f, f.another(t), sliding, slidingttl.Wait)
+			got := f.during(func() {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				wire.on.Store(true)
+				err := write(ctx, s)
+				wire.on.Store(false)
+				if err != nil {
+					t.Fatal(err)
+				}
+			})
+			if want := (cosmostest.Counts{Create: 1, Read: 1, Replace: 1}); got != want {
+				t.Errorf("requests %+v, want %+v", got, want)
+			}
+			if v, err := s.Get(t.Context(), "k"); err != nil || v.User != "new" {
+				t.Errorf("Get returns %v, %v", v, err)
+			}
+			if err := s.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// meeting holds back a create, while it is on, until a read is on its way as well.
+type meeting struct {
+	on   atomic.Bool
+	read chan struct{} // one for each read
+}
+
+func newMeeting() *meeting { return &meeting{read: make(chan struct{}, 10)} }
+
+// Do implements policy.Policy.
+func (m *meeting) Do(r *policy.Request) (*http.Response, error) {
+	if m.on.Load() {
+		switch r.Raw().Method {
+		case http.MethodGet:
+			m.read <- struct{}{}
+		case http.MethodPost:
+			select {
+			case <-m.read:
+			case <-r.Raw().Context().Done():
+				return nil, r.Raw().Context().Err()
+			}
+		}
+	}
+	return r.Next()
 }
 
 // A batch is one query once the client knows the container.

@@ -11,8 +11,8 @@ import (
 type plain[T any] struct{ driver.Driver[T] }
 
 // Upsert implements driver.Upserter: a replacement of what is known, else a create and, for
-// the record that may be in its way, a read beside it, so that a live one costs two waits and
-// not three.
+// the record that may be in its way, a read beside it, so that any costs two waits and not
+// three.
 func (d *Driver[T]) Upsert(ctx context.Context, key string, v T, known *driver.Meta, plan driver.Plan, now driver.Instant) (driver.Meta, error) {
 	if known != nil && known.Alive(now) {
 		return driver.Upsert(ctx, plain[T]{d}, key, v, known, plan, now)
@@ -30,22 +30,14 @@ func (d *Driver[T]) Upsert(ctx context.Context, key string, v T, known *driver.M
 	if err != nil {
 		return driver.Meta{}, err
 	}
-	aside := make(chan *driver.Meta, 1)
-	go func() {
-		found, err := d.look(d.withKey(ctx, k), k)
-		if err != nil {
-			aside <- nil // the insert below will tell
-			return
-		}
-		aside <- &found.Meta
-	}()
-	err = d.insert(d.withKey(ctx, k), k, body, written, "")
-	found := <-aside
+	found, err := d.insertLooking(d.withKey(ctx, k), k, body, written, now)
 	switch {
 	case err == nil:
 		return written, nil
-	case errors.Is(err, errRefused):
-		return driver.Upsert(ctx, plain[T]{d}, key, v, found, plan, now)
+	case !errors.Is(err, errRefused):
+		return driver.Meta{}, err
+	case found == nil:
+		return driver.Upsert(ctx, plain[T]{d}, key, v, nil, plan, now)
 	}
-	return driver.Meta{}, err
+	return driver.Upsert(ctx, plain[T]{d}, key, v, &found.Meta, plan, now)
 }

@@ -101,7 +101,8 @@ func (d *Driver[T]) within(ctx context.Context, was driver.Meta, now driver.Inst
 }
 
 // Insert implements driver.Driver, with one create; over a dead record that is still there
-// with a read and a replacement more.
+// with a read and a replacement more. With Options.Retain there are many of those, so the
+// read is made beside the create.
 func (d *Driver[T]) Insert(ctx context.Context, key string, v T, life driver.Life, now driver.Instant) (driver.Version, error) {
 	k, err := d.identity(key)
 	if err != nil {
@@ -113,9 +114,15 @@ func (d *Driver[T]) Insert(ctx context.Context, key string, v T, life driver.Lif
 		return 0, err
 	}
 	ctx = d.withKey(ctx, k)
+	m := driver.Meta{Life: life, Version: version}
 	etag := ""
-	for range maxSends {
-		refusal := d.insert(ctx, k, body, driver.Meta{Life: life, Version: version}, etag)
+	for sends := range maxSends {
+		var refusal error
+		if sends == 0 && d.opts.Retain > 0 {
+			_, refusal = d.insertLooking(ctx, k, body, m, now) // a live record that it tells of may be out of date
+		} else {
+			refusal = d.insert(ctx, k, body, m, etag)
+		}
 		if !errors.Is(refusal, errRefused) {
 			return versionUnless(refusal, version), refusal
 		}
@@ -136,6 +143,27 @@ func (d *Driver[T]) Insert(ctx context.Context, key string, v T, life driver.Lif
 
 // errRefused says that an insert met an item, or not the one it was to replace.
 var errRefused = errors.New("refused")
+
+// insertLooking creates the item of the record m and looks at once for what may be in the
+// way: a dead record it replaces, a live one it returns. If nothing was found, or it cannot be
+// told, it returns nil.
+func (d *Driver[T]) insertLooking(ctx context.Context, k identity, body []byte, m driver.Meta, now driver.Instant) (*stored, error) {
+	aside := make(chan *stored, 1)
+	go func() {
+		found, err := d.look(ctx, k)
+		if err != nil {
+			aside <- nil // the insert below will tell
+			return
+		}
+		aside <- &found
+	}()
+	err := d.insert(ctx, k, body, m, "")
+	found := <-aside
+	if errors.Is(err, errRefused) && found != nil && !found.Alive(now) {
+		return nil, d.insert(ctx, k, body, m, found.etag)
+	}
+	return found, err
+}
 
 // insert creates the item of the record m, or replaces a dead one with that _etag.
 func (d *Driver[T]) insert(ctx context.Context, k identity, body []byte, m driver.Meta, etag string) error {
