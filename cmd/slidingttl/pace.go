@@ -123,6 +123,8 @@ func isNil(report fmt.Stringer) bool {
 		return r == nil
 	case *upkeep.ReapReport:
 		return r == nil
+	case *upkeep.HarvestReport:
+		return r == nil
 	}
 	return report == nil
 }

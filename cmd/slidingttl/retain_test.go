@@ -16,8 +16,8 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// What a store retains is told apart from what it should have removed, and reaped only
-// when that is asked for.
+// What a store retains is told apart from what it should have removed, harvested, and reaped
+// only when that is asked for.
 func TestRetained(t *testing.T) {
 	const day = 24 * time.Hour
 	stores := map[string]func(*testing.T) (uri string, d driver.Driver[any]){
@@ -61,6 +61,15 @@ func TestRetained(t *testing.T) {
 			contains(t, out, "2 records looked at", "slides 1", "retained 1", "dead 0")
 			out, _ = command(t, 4, "inspect", uri, "retained", "--policy", thirty)
 			contains(t, out, "not alive: it expired")
+			buried := t.TempDir()
+			harvest := []string{"harvest", uri, buried, "--source", "sessions", "--policy", thirty}
+			out, _ = command(t, 0, harvest...)
+			contains(t, out, "dry run", "would be harvested: dead of idleness 1", "alive, or dead not long enough 1")
+			command(t, exitDead, "archive", "find", buried, "retained")
+			out, _ = command(t, 0, append(harvest, "--apply")...)
+			contains(t, out, "harvested: dead of idleness 1")
+			out, _ = command(t, 0, "archive", "find", buried, "retained")
+			contains(t, out, "died (idle), from sessions", `"n"`)
 			out, _ = command(t, 0, "reap", uri, "--policy", thirty, "--expired", "--apply")
 			contains(t, out, "dead, and retained by the store 1")
 			out, _ = command(t, 0, "reap", uri, "--policy", thirty, "--retained", "--apply")

@@ -24,9 +24,10 @@ import (
 type store struct {
 	driver.Scanner
 	driver.RawReader
-	adopt func(context.Context, slidingttl.Policy, *upkeep.AdoptOptions) (*upkeep.AdoptReport, error)
-	reap  func(context.Context, slidingttl.Policy, *upkeep.ReapOptions) (*upkeep.ReapReport, error)
-	close func()
+	adopt   func(context.Context, slidingttl.Policy, *upkeep.AdoptOptions) (*upkeep.AdoptReport, error)
+	reap    func(context.Context, slidingttl.Policy, *upkeep.ReapOptions) (*upkeep.ReapReport, error)
+	harvest func(context.Context, slidingttl.Policy, *upkeep.HarvestOptions) (*upkeep.HarvestReport, error)
+	close   func()
 }
 
 // storeOf is the store behind d.
@@ -42,6 +43,9 @@ func storeOf[T any](d interface {
 		},
 		reap: func(ctx context.Context, p slidingttl.Policy, o *upkeep.ReapOptions) (*upkeep.ReapReport, error) {
 			return upkeep.Reap[T](ctx, d, p, o)
+		},
+		harvest: func(ctx context.Context, p slidingttl.Policy, o *upkeep.HarvestOptions) (*upkeep.HarvestReport, error) {
+			return upkeep.Harvest(ctx, d, p, o)
 		},
 		close: close,
 	}

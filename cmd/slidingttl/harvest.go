@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/slidingttl/slidingttl/archive"
+	"github.com/slidingttl/slidingttl/slidingttl"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
+)
+
+func (a *app) harvest() *cobra.Command {
+	var t target
+	var policy policyFlags
+	var pace paceFlags
+	var source, since, grace string
+	var apply bool
+	var o upkeep.HarvestOptions
+	c := &cobra.Command{
+		Use:   "harvest STORE ARCHIVE",
+		Short: "Copy into an archive what is dead and still held by its store",
+		Long: `Copies into an archive the records that are dead, and that the store still holds: see
+docs/retaining.md. Nothing is removed: that is left to the store, or to reap.
+
+A record that is harvested twice is in the archive twice until archive compact has run, and is
+told once by find and list all the while. An ARCHIVE is as for slidingttl archive.`,
+		Args: args("STORE", "ARCHIVE"),
+		Example: `  slidingttl harvest "redis://cache1?prefix=session:" /var/lib/sessions/archive --source sessions --policy "idle 30m, max 12h"
+  slidingttl harvest "dynamodb://links?retain=30d" s3://links-archive/dead/ --source links --policy-file policies.json --policy-name links --apply --checkpoint harvest.json`,
+		RunE: func(c *cobra.Command, args []string) error {
+			p, err := policy.policy()
+			if err != nil {
+				return err
+			}
+			if o.Grace, err = duration("grace", grace); err != nil {
+				return err
+			}
+			if o.Since, err = instantOf("since", since); err != nil {
+				return err
+			}
+			bury, err := graveOf(c.Context(), args[1], source, p)
+			if err != nil {
+				return err
+			}
+			if apply {
+				o.Bury = bury.Bury
+			}
+			return a.over(c.Context(), &t, &pace, args[0], "harvest", func(s *store) (fmt.Stringer, error) {
+				o.Options = pace.Options
+				return s.harvest(c.Context(), p, &o)
+			})
+		},
+	}
+	t.flags(c)
+	policy.flags(c, "", "the policy")
+	pace.flags(c)
+	f := c.Flags()
+	f.BoolVar(&apply, "apply", false, "write to the archive; without it nothing is written")
+	f.StringVar(&source, "source", "", "`name` of the store in the archive, always the same: under another, records are other ones")
+	f.StringVar(&since, "since", "", `leave out what was dead by this time, to which an earlier harvest came ("2026-11-22T08:00:00Z")`)
+	f.StringVar(&grace, "grace", "10m", "how long a record must have been dead")
+	f.IntVar(&o.Batch, "batch", 5000, "records that a file of the archive has; each of --segments holds as many in memory")
+	_ = c.MarkFlagRequired("source")
+	return c
+}
+
+// graveOf is the place in the archive at uri for the dead of a store.
+func graveOf(ctx context.Context, uri, source string, p slidingttl.Policy) (*archive.Grave, error) {
+	b, err := openArchive(ctx, uri)
+	if err != nil {
+		return nil, err
+	}
+	w, err := archive.NewWriter(b, nil)
+	if err != nil {
+		return nil, err
+	}
+	return &archive.Grave{Writer: w, Source: source, Policy: func(string) slidingttl.Policy { return p }}, nil
+}
+
+// instantOf reads an instant as reports have it.
+func instantOf(flag, text string) (driver.Instant, error) {
+	if text == "" {
+		return 0, nil
+	}
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return 0, fmt.Errorf("%w: --%s is %q: must be a time such as 2026-11-22T08:00:00Z", errUsage, flag, text)
+	}
+	return driver.Floor(t), nil
+}

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	stdsql "database/sql"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/slidingttl/slidingttl/drivers/sql"
+	"github.com/slidingttl/slidingttl/drivers/sql/sqltest"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// A harvest that is stopped goes on from its place, and leaves none of the dead out. The next
+// one begins where it ended.
+func TestHarvestStopped(t *testing.T) {
+	const records = 300
+	file, buried := filepath.Join(t.TempDir(), "app.db"), t.TempDir()
+	db := must(stdsql.Open("sqlite", sqltest.SQLiteDSN(file)))(t)
+	defer func() { _ = db.Close() }()
+	d := must(sql.New[any](db, sql.SQLite, "sessions", nil))(t)
+	if err := d.EnsureTable(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	now := driver.Floor(time.Now())
+	life := driver.Life{CreatedAt: now.Add(-48 * time.Hour), ExpiresAt: now.Add(-24 * time.Hour)}
+	for i := range records {
+		must(d.Insert(t.Context(), fmt.Sprintf("key-%03d", i), map[string]any{"n": i}, life, life.CreatedAt))(t)
+	}
+	place := filepath.Join(t.TempDir(), "place.json")
+	args := []string{"harvest", "sqlite:" + file + "?table=sessions", buried, "--source", "sessions", "--policy", thirty,
+		"--apply", "--segments", "1", "--page", "10", "--batch", "20", "--checkpoint", place}
+
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() {
+		for ctx.Err() == nil {
+			if files, _ := filepath.Glob(filepath.Join(buried, "day=*", "*.parquet")); len(files) > 1 {
+				cancel()
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	var o, e bytes.Buffer
+	code := run(ctx, append(args, "--rate", "100"), streams{in: strings.NewReader(""), out: &o, err: &e})
+	if code != exitStopped {
+		t.Fatalf("exit code %d\n%s%s", code, &o, &e)
+	}
+	contains(t, e.String(), "--resume")
+	out, _ := command(t, 0, append(args, "--resume")...)
+	contains(t, out, "300 records looked at", "harvested: dead of idleness 300")
+	command(t, 0, "archive", "compact", buried)
+	out, _ = command(t, 0, "archive", "stats", buried)
+	contains(t, out, "300 rows")
+
+	out, _ = command(t, 0, "harvest", args[1], buried, "--source", "sessions", "--policy", thirty, "--since", time.Now().Add(-time.Hour).Format(time.RFC3339))
+	contains(t, out, "dry run", "dead of idleness 0", "left to an earlier harvest 300")
+}
