@@ -156,34 +156,38 @@ func (s *site) visit(id string) Seen {
 // buried waits until an event that has left the store is in the archive.
 func (s *site) buried(id string) Seen {
 	s.t.Helper()
-	for {
+	for begun := time.Now(); time.Since(begun) < time.Minute; time.Sleep(20 * time.Millisecond) {
 		e, err := s.Visit(s.t.Context(), id)
 		if !errors.Is(err, slidingttl.ErrNotFound) {
 			if ok(s.t, err); e.Stage == Archived {
 				return e
 			}
 		}
-		time.Sleep(20 * time.Millisecond)
 	}
+	s.t.Fatal("an event that should have left the store is not in the archive")
+	return Seen{}
 }
 
 func TestLifeOnVirtualTime(t *testing.T) {
 	s := newSite(t, openMemory)
+	s.until(-0.2)
+	earlier := s.begin("Rehearsal")
+	s.until(0)
 	forgotten := s.begin("Launch")
 	s.until(0.5)
 	followed := s.begin("Festival")
-	s.recent("Festival", "Launch")
+	s.recent("Festival", "Launch", "Rehearsal")
 	s.until(3.25)
-	s.recent("Festival") // the marker of the other has lived for three days
+	s.recent("Festival") // the markers of the others have lived for three days
 	s.until(4)
 	s.recent()
-	s.stages("Festival active", "Launch active")
+	s.stages("Festival active", "Launch active", "Rehearsal active")
 	s.visit(followed)
 
 	s.until(7.9)
-	s.stages("Festival active", "Launch active") // which is no visit
+	s.stages("Festival active", "Launch active", "Rehearsal history") // which is no visit
 	s.until(8)
-	s.stages("Festival active", "Launch history")
+	s.stages("Festival active", "Launch history", "Rehearsal history")
 	want := Seen{
 		ID: forgotten, Title: "Launch", Stage: History, Why: archive.Idle,
 		Began: s.at(0), Ends: s.at(8), Leaves: s.at(68),
@@ -198,20 +202,21 @@ func TestLifeOnVirtualTime(t *testing.T) {
 		}
 	}
 	s.until(30.5)
-	s.stages("Festival history", "Launch history") // visits make no event older than 30 days
+	s.stages("Festival history", "Launch history", "Rehearsal history") // visits make no event older than 30 days
 	s.until(67.9)
-	s.stages("Festival history", "Launch history")
+	s.buried(earlier)
+	s.stages("Festival history", "Launch history", "Rehearsal archived")
 	s.until(68)
 	want.Stage, want.Leaves, want.Entered = Archived, 0, s.at(68)
 	if e := s.buried(forgotten); e != want {
 		t.Errorf("from the archive it is %+v, want %+v", e, want)
 	}
-	s.stages("Festival history", "Launch archived")
-	s.archived("Launch idle")
+	s.stages("Festival history", "Launch archived", "Rehearsal archived")
+	s.archived("Launch idle", "Rehearsal idle")
 	s.until(90.5)
 	s.buried(followed)
-	s.stages("Festival archived", "Launch archived")
-	s.archived("Festival age", "Launch idle") // and no marker
+	s.stages("Festival archived", "Launch archived", "Rehearsal archived")
+	s.archived("Festival age", "Launch idle", "Rehearsal idle") // and no marker
 	if _, err := s.Visit(t.Context(), "another"); !errors.Is(err, slidingttl.ErrNotFound) {
 		t.Errorf("an event that never was: %v", err)
 	}
@@ -299,6 +304,13 @@ func TestLifeOnDynamoDB(t *testing.T) {
 	if e := s.visit(id); e != want {
 		t.Errorf("as history it is %+v, want %+v", e, want)
 	}
+	page, err := s.shelf.events.Scan(t.Context(), first(t, s.shelf.events), 10)
+	ok(t, err)
+	for _, r := range page.Records {
+		if r.Key == id && r.HeldUntil != want.Leaves {
+			t.Errorf("the table holds it until %v, want %v", r.HeldUntil.Time(), want.Leaves.Time())
+		}
+	}
 
 	for items() > 2 { // TTL removes the old one and its marker
 		time.Sleep(100 * time.Millisecond)
@@ -311,6 +323,13 @@ func TestLifeOnDynamoDB(t *testing.T) {
 	s.stages("Launch archived", "Founding archived")
 	s.shows("/event/"+old, "Founding", "in the archive", "for nobody visited it")
 	s.shows("/event/"+id, "for somebody deleted it")
+}
+
+func first(t *testing.T, d driver.Scanner) driver.Cursor {
+	t.Helper()
+	segments, err := d.Segments(t.Context(), 1)
+	ok(t, err)
+	return segments[0]
 }
 
 func TestOtherDrivers(t *testing.T) {
