@@ -12,7 +12,6 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
-	"github.com/aws/aws-sdk-go-v2/config"
 	awsdynamodb "github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/couchbase/gocb/v2"
 	"github.com/redis/rueidis"
@@ -147,12 +146,11 @@ func (o *Opened[T]) dynamodb(ctx context.Context, address string) error {
 		o.close = append(o.close, server.Close)
 		client, o.About = server.Client(), "DynamoDB Local"
 	} else {
-		cfg, err := config.LoadDefaultConfig(ctx)
+		db, err := OpenDynamoDB(ctx, Choice{Address: address})
 		if err != nil {
 			return err
 		}
-		client = awsdynamodb.NewFromConfig(cfg, func(opts *awsdynamodb.Options) { opts.BaseEndpoint = &address })
-		o.About = "DynamoDB at " + address
+		client, o.About = db.Client, db.About
 	}
 	d, err := dynamodb.New[T](client, "slidingttl-example", nil)
 	if err != nil {

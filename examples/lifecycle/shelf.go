@@ -1,0 +1,198 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
+	awsdynamodb "github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/slidingttl/slidingttl/archive"
+	"github.com/slidingttl/slidingttl/drivers/dynamodb"
+	"github.com/slidingttl/slidingttl/drivers/memory"
+	"github.com/slidingttl/slidingttl/examples/internal/backend"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// shelf is where events and markers are kept, and from where the dead go to the archive.
+type shelf struct {
+	events interface {
+		driver.Driver[Event]
+		driver.Scanner
+	}
+	marks  driver.Driver[Event]
+	recent func(ctx context.Context, now driver.Instant) ([]Recent, error) // the markers that live, in any order
+	about  string
+	close  func() error
+}
+
+// open returns the shelf chosen. What leaves it is buried in g.
+func open(ctx context.Context, c backend.Choice, g *archive.Grave, r rules) (*shelf, error) {
+	switch c.Driver {
+	case "memory":
+		return openMemory(g, r, nil)
+	case "dynamodb":
+		db, err := backend.OpenDynamoDB(ctx, c)
+		if err != nil {
+			return nil, err
+		}
+		s, err := openTable(ctx, db, "slidingttl-lifecycle", g, r)
+		if err != nil {
+			return nil, errors.Join(err, db.Close())
+		}
+		stop := s.close
+		s.about, s.close = db.About, func() error { return errors.Join(stop(), db.Close()) }
+		return s, nil
+	}
+	return nil, fmt.Errorf("-driver %s: must be memory or dynamodb", c.Driver)
+}
+
+// openMemory keeps all in this process. The driver's hook tells what leaves it. now is
+// the time; nil: the system's.
+func openMemory(g *archive.Grave, r rules, now func() time.Time) (*shelf, error) {
+	queue, err := archive.NewQueue(g.Bury, &archive.QueueOptions{OnError: func(err error) { log.Print(err) }})
+	if err != nil {
+		return nil, err
+	}
+	events, err := memory.New(&memory.Options[Event]{
+		Retain:   r.history,
+		OnExpiry: archive.OnExpiry[Event, memory.Reason](queue),
+		Now:      now,
+	})
+	if err != nil {
+		return nil, errors.Join(err, queue.Close(context.Background()))
+	}
+	// Apart from the events, so that to list them is to list the recent ones. They are
+	// neither retained nor archived.
+	marks, err := memory.New(&memory.Options[Event]{Now: now})
+	if err != nil {
+		return nil, errors.Join(err, events.Close(), queue.Close(context.Background()))
+	}
+	return &shelf{
+		events: events,
+		marks:  marks,
+		recent: func(context.Context, driver.Instant) (recent []Recent, err error) {
+			for id, m := range marks.All() {
+				recent = append(recent, Recent{id, m.Value.Title})
+			}
+			return recent, nil
+		},
+		about: "this process's memory",
+		close: func() error {
+			return errors.Join(marks.Close(), events.Close(), queue.Close(context.Background()))
+		},
+	}, nil
+}
+
+// openTable keeps all in one table of DynamoDB, whose stream tells what leaves it:
+//
+//	pk             sk
+//	EVENT#<id>     EVENT   an event, by its id
+//	RECENT         <id>    a marker: one query lists them, in the order of time
+//
+// All markers are in one partition, which takes 1,000 of them a second. Who has more
+// spreads them over several keys, such as one an hour.
+func openTable(ctx context.Context, db *backend.DynamoDB, table string, g *archive.Grave, r rules) (*shelf, error) {
+	events, err := dynamodb.New[Event](db.Client, table, &dynamodb.Options{
+		PartitionKey: dynamodb.KeyAttribute{Name: "pk", Of: dynamodb.Prefix("EVENT#")},
+		SortKey:      dynamodb.KeyAttribute{Name: "sk", Of: dynamodb.Fixed("EVENT")},
+		Retain:       r.history,
+	})
+	if err != nil {
+		return nil, err
+	}
+	marks, err := dynamodb.New[Event](db.Client, table, &dynamodb.Options{
+		PartitionKey: dynamodb.KeyAttribute{Name: "pk", Of: dynamodb.Fixed("RECENT")},
+		SortKey:      dynamodb.KeyAttribute{Name: "sk", Of: dynamodb.Prefix("")}, // the id as it is
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := ensureTable(ctx, db.Client, table, events); err != nil {
+		return nil, err
+	}
+	const place = "lifecycle"
+	stream, err := events.Stream(db.Streams, dynamodb.StreamOptions{
+		Bury:    g.Bury,
+		Load:    func(ctx context.Context) ([]byte, error) { return g.Writer.Checkpoint(ctx, place) },
+		Save:    func(ctx context.Context, at []byte) error { return g.Writer.SaveCheckpoint(ctx, place, at) },
+		OnError: func(err error) { log.Print(err) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	var reading sync.WaitGroup
+	var ended error
+	reading.Go(func() { ended = stream.Run(ctx) })
+	return &shelf{
+		events: events,
+		marks:  marks,
+		recent: func(ctx context.Context, now driver.Instant) ([]Recent, error) {
+			return query(ctx, db.Client, table, marks.Live(now))
+		},
+		close: func() error {
+			stop()
+			if reading.Wait(); errors.Is(ended, context.Canceled) {
+				return nil
+			}
+			return ended
+		},
+	}, nil
+}
+
+// ensureTable makes the table and its stream, where they are not there.
+func ensureTable(ctx context.Context, client *awsdynamodb.Client, table string, d *dynamodb.Driver[Event]) error {
+	if err := d.EnsureTable(ctx); err != nil {
+		return err
+	}
+	out, err := client.DescribeTable(ctx, &awsdynamodb.DescribeTableInput{TableName: &table})
+	if err != nil {
+		return err
+	}
+	if s := out.Table.StreamSpecification; s != nil && aws.ToBool(s.StreamEnabled) {
+		return nil
+	}
+	_, err = client.UpdateTable(ctx, &awsdynamodb.UpdateTableInput{TableName: &table, StreamSpecification: &types.StreamSpecification{
+		StreamEnabled: aws.Bool(true), StreamViewType: types.StreamViewTypeNewAndOldImages,
+	}})
+	return err
+}
+
+// query lists the markers that live leaves in.
+func query(ctx context.Context, client *awsdynamodb.Client, table string, live dynamodb.Filter) ([]Recent, error) {
+	values := map[string]types.AttributeValue{":recent": &types.AttributeValueMemberS{Value: "RECENT"}}
+	maps.Copy(values, live.Values)
+	pages := awsdynamodb.NewQueryPaginator(client, &awsdynamodb.QueryInput{
+		TableName:                 &table,
+		KeyConditionExpression:    aws.String("pk = :recent"),
+		FilterExpression:          &live.Expression,
+		ExpressionAttributeNames:  live.Names,
+		ExpressionAttributeValues: values,
+	})
+	var recent []Recent
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for _, item := range page.Items {
+			var m struct {
+				ID    string `dynamodbav:"sk"`
+				Title string `dynamodbav:"title"`
+			}
+			if err := attributevalue.UnmarshalMap(item, &m); err != nil {
+				return nil, err
+			}
+			recent = append(recent, Recent{m.ID, m.Title})
+		}
+	}
+	return recent, nil
+}
