@@ -22,7 +22,8 @@ type memo struct {
 type remembered struct {
 	key    string
 	meta   driver.Meta
-	landed uint64 // the clock after the touch that wrote meta; zero: it was read
+	landed uint64      // the clock after the touch that wrote meta; zero: it was read
+	over   driver.Meta // what that touch was written over; zero: unknown
 }
 
 func newMemo() *memo { return &memo{seed: maphash.MakeSeed()} }
@@ -78,10 +79,10 @@ func (m *memo) wrote(key string, meta driver.Meta, since uint64) {
 	}
 }
 
-// touched remembers what a touch that began at since stored.
-func (m *memo) touched(key string, meta driver.Meta, since uint64) {
+// touched remembers what a touch that began at since stored over what was there.
+func (m *memo) touched(key string, over, meta driver.Meta, since uint64) {
 	if m != nil {
-		m.put(&remembered{key: key, meta: meta, landed: m.clock.Add(1)}, since)
+		m.put(&remembered{key: key, meta: meta, landed: m.clock.Add(1), over: over}, since)
 	}
 }
 
@@ -124,14 +125,15 @@ func (m *memo) known(key string) *driver.Meta {
 	return nil
 }
 
-// landedSince returns what a touch of key stored, if it landed after since. A read
-// that began before saw the record as it was then, and need not touch again.
-func (m *memo) landedSince(key string, since uint64) (driver.Meta, bool) {
+// landedSince returns what a touch of key stored over what, if its answer came after since.
+// A read that saw what it was written over need not touch again; one that saw anything
+// else may have come after it.
+func (m *memo) landedSince(key string, since uint64) (over, meta driver.Meta, ok bool) {
 	if m == nil {
-		return driver.Meta{}, false
+		return over, meta, false
 	}
 	if r := m.slot(key).Load(); r != nil && r.key == key && r.landed > since {
-		return r.meta, true
+		return r.over, r.meta, true
 	}
-	return driver.Meta{}, false
+	return over, meta, false
 }

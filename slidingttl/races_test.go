@@ -158,6 +158,51 @@ func TestServedTouchTellsByTheNewValuesPolicy(t *testing.T) {
 	})
 }
 
+// Promise 3: a touch that landed before another process brought the expiry down, under a
+// tighter policy, serves no read of what that left, however late its answer comes.
+func TestLateAnswerServesNoLaterRead(t *testing.T) {
+	for name, late := range map[string]time.Duration{
+		"before the read's": 300 * time.Millisecond, "after the read's": 700 * time.Millisecond,
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				d, under := newRemote[int](time.Millisecond)
+				tight := slidingttl.Policy{IdleGrace: time.Second, MaxLifetime: time.Hour}
+				s := open(t, d, withSlack(session, 5*time.Minute), nil)
+				other := open(t, under, tight, &slidingttl.Options[int]{MaxSkew: time.Millisecond})
+				must(t, s.Insert(t.Context(), "k", 1))
+				time.Sleep(6 * time.Minute)
+				slowTouch := once("touch", func() { time.Sleep(late) })
+				var second atomic.Bool
+				slowRead := once("get", func() { time.Sleep(500 * time.Millisecond) })
+				d.after = func(op, _ string) {
+					if slowTouch(op); second.Load() {
+						slowRead(op)
+					}
+				}
+				first := make(chan error)
+				go func() {
+					_, err := s.Get(t.Context(), "k")
+					first <- err
+				}()
+				synctest.Wait()
+				time.Sleep(time.Millisecond) // it has landed, and its answer is on its way
+				_, err := other.Get(t.Context(), "k")
+				must(t, err)
+				time.Sleep(100 * time.Millisecond)
+				second.Store(true)
+				read := time.Now()
+				_, err = s.Get(t.Context(), "k")
+				must(t, err)
+				must(t, <-first)
+				if e, least := stored(t, under, "k"), instant(read.Add(tight.IdleGrace)); e.ExpiresAt < least {
+					t.Errorf("what was read dies %v before even the tighter policy's deadline", least.Sub(e.ExpiresAt))
+				}
+			})
+		})
+	}
+}
+
 // brink is a second's grace, for reads around a death.
 var brink = slidingttl.Policy{IdleGrace: time.Second, MaxLifetime: time.Hour}
 

@@ -52,8 +52,8 @@ func (s *Store[T]) readTouch(ctx context.Context, op, key string, l *look[T], as
 			a.was = *known
 		}
 		s.touches.ended(ctx, &a, TouchWritten, nil)
-		s.memo.touched(key, e.Meta, l.since)
-		return outcome{meta: e.Meta, cap: r.limit(e.CreatedAt)}, nil
+		s.memo.touched(key, a.was, e.Meta, l.since)
+		return outcome{was: a.was, meta: e.Meta, cap: r.limit(e.CreatedAt)}, nil
 	})
 	unless := func() { // another touch of key was under way
 		if <-shared; !led {

@@ -102,11 +102,11 @@ func (t *toucher) serves(a *access, o outcome) bool {
 		return true
 	case o.was == a.was && o.err != nil:
 		return true // it knew what a knows
-	case a.lowers() && o.was != a.was && o.over != a.was:
-		return false // it may have landed before the expiry moved to where a found it
-	case o.err != nil, a.was.CreatedAt != 0 && o.meta.CreatedAt != a.was.CreatedAt,
-		a.was.CreatedAt == 0 && o.was != a.was && o.over != a.was:
+	case o.err != nil, a.was.CreatedAt != 0 && o.meta.CreatedAt != a.was.CreatedAt:
 		return false // it was for another record than the one that a read
+	case o.was != a.was && o.over != a.was:
+		a.retold = a.was.CreatedAt != 0 && !a.lowers()
+		return false // it may have landed before the expiry moved to where a found it
 	case a.kept(o.meta):
 		return true
 	}
@@ -117,10 +117,10 @@ func (t *toucher) serves(a *access, o outcome) bool {
 // detached runs the touch with the caller's values and without its cancellation.
 func (t *toucher) detached(ctx context.Context, a access) outcome {
 	// One that was under way may have landed since a read the record.
-	m, landed := t.memo.landedSince(a.key, a.since)
+	over, m, landed := t.memo.landedSince(a.key, a.since)
 	switch landed = landed && !a.lowers() && a.kept(m) && m.CreatedAt == a.was.CreatedAt; {
-	case landed && t.byValue && m.Version != a.was.Version:
-		a.retold = true
+	case landed && over != a.was:
+		a.retold = true // or before another brought the expiry to where a found it
 	case landed:
 		t.ended(ctx, &a, TouchShared, nil)
 		return outcome{was: a.was, meta: m, cap: a.rules.limit(m.CreatedAt)}

@@ -196,7 +196,7 @@ func (t *toucher) write(ctx context.Context, a *access) outcome {
 		}
 		if err == nil {
 			left := driver.Meta{Life: life, Version: version}
-			t.landed(ctx, a, m.Life, left, since)
+			t.landed(ctx, a, m, left, since)
 			return outcome{was: a.was, over: m, meta: left, cap: r.limit(left.CreatedAt), tried: true}
 		}
 		var conflict *driver.ConflictError
@@ -213,14 +213,14 @@ func (t *toucher) write(ctx context.Context, a *access) outcome {
 	return outcome{was: a.was, meta: m, err: t.failed(ctx, a, err), tried: tried}
 }
 
-// landed counts and remembers a touch of a that began at since and wrote m over a
-// record of life was.
-func (t *toucher) landed(ctx context.Context, a *access, was driver.Life, m driver.Meta, since uint64) {
+// landed counts and remembers a touch of a that began at since and wrote m over what was
+// there.
+func (t *toucher) landed(ctx context.Context, a *access, over, m driver.Meta, since uint64) {
 	t.ended(ctx, a, TouchWritten, nil)
-	if was.CreatedAt == 0 {
+	if over.CreatedAt == 0 {
 		t.stats.add(cAdopted)
 	}
-	t.memo.touched(a.key, m, since)
+	t.memo.touched(a.key, over, m, since)
 }
 
 // failed counts a touch that did not come about, and returns why in the terms of
