@@ -28,7 +28,8 @@ type run struct {
 	Address string
 	Archive string // a directory
 
-	Batch int // how many are buried at once
+	Batch   int // how many are buried at once
+	Records int // of a stream: how many there are to come
 
 	User, Password, Name string // of an account, and of a bucket or table in it
 }
@@ -41,7 +42,7 @@ func runSource() error {
 	if err := json.Unmarshal([]byte(os.Getenv(asSource)), &r); err != nil {
 		return err
 	}
-	_, g, err := open(r.Archive)
+	a, g, err := open(r.Archive)
 	if err != nil {
 		return err
 	}
@@ -61,7 +62,7 @@ func runSource() error {
 		return sweepSQL(ctx, d, g, r.Batch)
 	}
 	if r.Kind == "streams" {
-		return readStream(ctx, r, g)
+		return readStream(ctx, r, a, g)
 	}
 	s, done, err := openHarvested(r)
 	if err != nil {
@@ -87,11 +88,14 @@ func killed(t *testing.T, r run) {
 		ok(t, c.Start())
 		begins := bufio.NewScanner(out)
 		begins.Scan()
+		var moment *time.Timer // like any other
 		if n < *kills {
-			time.Sleep(rand.N(120 * time.Millisecond)) // a moment like any other
-			_ = c.Process.Kill()
+			moment = time.AfterFunc(rand.N(120*time.Millisecond), func() { _ = c.Process.Kill() })
 		}
 		begins.Scan() // until it ends
+		if moment != nil {
+			moment.Stop()
+		}
 		switch err := c.Wait(); {
 		case err == nil && n < *kills:
 			t.Logf("it was done after %d kills", n)

@@ -37,18 +37,19 @@ func TestHarvestStopped(t *testing.T) {
 
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	go func() {
-		for ctx.Err() == nil {
-			if files, _ := filepath.Glob(filepath.Join(buried, "day=*", "*.parquet")); len(files) > 1 {
-				cancel()
-			}
-			time.Sleep(time.Millisecond)
-		}
-	}()
 	var o, e bytes.Buffer
-	code := run(ctx, append(args, "--rate", "100"), streams{in: strings.NewReader(""), out: &o, err: &e})
+	midway := writerFunc(func(p []byte) (int, error) {
+		if strings.Contains(string(p), " 100 records") {
+			cancel()
+		}
+		return e.Write(p)
+	})
+	code := run(ctx, append(args, "--rate", "100"), streams{in: strings.NewReader(""), out: &o, err: midway, asks: true})
 	if code != exitStopped {
 		t.Fatalf("exit code %d\n%s%s", code, &o, &e)
+	}
+	if files, _ := filepath.Glob(filepath.Join(buried, "day=*", "*.parquet")); len(files) == 0 {
+		t.Error("nothing was buried before it stopped")
 	}
 	contains(t, e.String(), "--resume")
 	out, _ := command(t, 0, append(args, "--resume")...)
@@ -60,3 +61,8 @@ func TestHarvestStopped(t *testing.T) {
 	out, _ = command(t, 0, "harvest", args[1], buried, "--source", "sessions", "--policy", thirty, "--since", time.Now().Add(-time.Hour).Format(time.RFC3339))
 	contains(t, out, "dry run", "dead of idleness 0", "left to an earlier harvest 300")
 }
+
+// writerFunc is a writer that is a function.
+type writerFunc func(p []byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/couchbase/gocb/v2"
 
@@ -214,10 +213,8 @@ func TestStopped(t *testing.T) {
 	defer cancel()
 	var o, e bytes.Buffer
 	go func() {
-		for n.Counts().MutateIn == 0 && ctx.Err() == nil {
-			time.Sleep(time.Millisecond)
-		}
-		cancel()
+		defer cancel()
+		_ = n.Await(ctx, func(c couchbasetest.Counts) bool { return c.MutateIn > 0 })
 	}()
 	code := run(ctx, []string{"adopt", n.uri, "--policy", thirty, "--apply", "--writes", "20", "--checkpoint", place}, streams{in: strings.NewReader(""), out: &o, err: &e})
 	if code != exitStopped {
@@ -256,28 +253,25 @@ func TestKilled(t *testing.T) {
 		if err := c.Start(); err != nil {
 			t.Fatal(err)
 		}
+		lives, end := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
-		go func() { ended <- c.Wait() }()
-		for waiting := true; waiting; {
-			select {
-			case err := <-ended:
-				if done = err == nil; !done {
-					t.Fatalf("%v: %s", err, &errs)
-				}
-				waiting = false
-			default:
-				// A moment that no clock foresees: after so many writes.
-				if kills < 20 && n.Counts().MutateIn-at > uint64(5+kills) {
-					if err := c.Process.Kill(); err != nil {
-						t.Fatal(err)
-					}
-					<-ended
-					kills++
-					waiting = false
-				}
-				time.Sleep(time.Millisecond)
+		go func() {
+			ended <- c.Wait()
+			end()
+		}()
+		// A moment that no clock foresees: after so many writes.
+		if kills < 20 && n.Await(lives, func(now couchbasetest.Counts) bool { return now.MutateIn-at > uint64(5+kills) }) == nil {
+			if err := c.Process.Kill(); err != nil {
+				t.Fatal(err)
 			}
+			<-ended
+			kills++
+			continue
 		}
+		if err := <-ended; err != nil {
+			t.Fatalf("%v: %s", err, &errs)
+		}
+		done = true
 	}
 	if kills != 20 {
 		t.Errorf("it was killed %d times", kills)

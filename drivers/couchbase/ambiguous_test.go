@@ -55,16 +55,11 @@ func TestAmbiguousWrites(t *testing.T) {
 					ok(t, "Inject", f.Inject(fault))
 				}
 				if c.leaves == meanwhile && !strings.HasPrefix(name, "Get") {
-					writes := func() uint64 {
-						n := f.Counts()
-						return n.MutateIn + n.Insert + n.Replace + n.Remove
-					}
-					before := writes()
+					writes := func(n couchbasetest.Counts) uint64 { return n.MutateIn + n.Insert + n.Replace + n.Remove }
+					before := writes(f.Counts())
 					go func() {
-						for writes() == before && ctx.Err() == nil {
-							time.Sleep(time.Millisecond)
-						}
-						leave()
+						defer leave()
+						_ = f.Await(ctx, func(n couchbasetest.Counts) bool { return writes(n) > before })
 					}()
 				}
 				err := call(ctx)

@@ -1,6 +1,7 @@
 package dynamodb
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -29,15 +30,14 @@ func index(t *testing.T, tbl *table[session], projection types.Projection) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for {
-		out, err := tbl.client.DescribeTable(t.Context(), &dynamodb.DescribeTableInput{TableName: &tbl.Driver.table})
-		if err != nil {
-			t.Fatal(err)
+	waiter := dynamodb.NewTableExistsWaiter(tbl.client, func(o *dynamodb.TableExistsWaiterOptions) {
+		o.MinDelay, o.MaxDelay = tablePoll, tablePoll
+		o.Retryable = func(_ context.Context, _ *dynamodb.DescribeTableInput, out *dynamodb.DescribeTableOutput, err error) (bool, error) {
+			return err == nil && out.Table.GlobalSecondaryIndexes[0].IndexStatus != types.IndexStatusActive, err
 		}
-		if out.Table.GlobalSecondaryIndexes[0].IndexStatus == types.IndexStatusActive {
-			return
-		}
-		time.Sleep(tablePoll)
+	})
+	if err := waiter.Wait(t.Context(), &dynamodb.DescribeTableInput{TableName: &tbl.Driver.table}, tableTimeout); err != nil {
+		t.Fatal(err)
 	}
 }
 

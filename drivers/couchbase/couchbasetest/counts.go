@@ -1,6 +1,8 @@
 package couchbasetest
 
 import (
+	"context"
+	"sync"
 	"sync/atomic"
 
 	"github.com/couchbase/gocbcore/v10/memd"
@@ -105,9 +107,56 @@ func (n *Node) Counts() Counts {
 	}
 }
 
+// Await returns nil as soon as reached says so of the counts, for a test that has to act in
+// the midst of somebody's calls. If ctx ends first it returns its error.
+func (n *Node) Await(ctx context.Context, reached func(Counts) bool) error {
+	c := &n.counts
+	c.waiting.Add(1)
+	defer c.waiting.Add(-1)
+	for {
+		news := c.next()
+		if reached(n.Counts()) {
+			return nil
+		}
+		select {
+		case <-news:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
 type counters struct {
 	ops       [256]atomic.Uint64
 	mutations atomic.Uint64
+	waiting   atomic.Int64 // calls of Await
+
+	mu   sync.Mutex    // guards news
+	news chan struct{} // closed when something is counted; nil: nobody has asked
 }
 
-func (c *counters) op(code memd.CmdCode) { c.ops[code].Add(1) }
+func (c *counters) op(code memd.CmdCode) { c.count(&c.ops[code]) }
+
+func (c *counters) mutation() { c.count(&c.mutations) }
+
+func (c *counters) count(n *atomic.Uint64) {
+	if n.Add(1); c.waiting.Load() == 0 {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.news != nil {
+		close(c.news)
+		c.news = nil
+	}
+}
+
+// next returns what is closed when something more is counted.
+func (c *counters) next() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.news == nil {
+		c.news = make(chan struct{})
+	}
+	return c.news
+}

@@ -65,7 +65,7 @@ func (c *conn) mutationToken(vb *vbucket, seqno uint64) []byte {
 }
 
 func (c *conn) mutated(req *memd.Packet, t *target, cas, seqno uint64, value []byte) error {
-	c.node.counts.mutations.Add(1)
+	c.node.counts.mutation()
 	return c.reply(req, memd.StatusSuccess, cas, c.mutationToken(t.vb, seqno), value, 0)
 }
 
@@ -126,7 +126,7 @@ func (c *conn) getAndTouch(req *memd.Packet) error {
 		return c.reply(req, status, 0, nil, nil, 0)
 	}
 	if changed {
-		c.node.counts.mutations.Add(1)
+		c.node.counts.mutation()
 	}
 	if req.Command == memd.CmdTouch {
 		return c.reply(req, memd.StatusSuccess, d.cas, nil, nil, 0)
