@@ -1,0 +1,101 @@
+package drivertest
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// RunWrapper holds a driver.Wrapper to what it says of the driver it wraps: of one that has
+// any set of the optional capabilities, wrap's driver has just those. own names, as package
+// driver does, the capabilities for which that is otherwise: which it has (true) or lacks in
+// any case. No method of the driver that wrap is given may be called.
+//
+// Whether the capabilities that are handed out keep the contract is for [Run].
+func RunWrapper(t *testing.T, wrap func(driver.Driver[Value]) driver.Driver[Value], own map[string]bool) {
+	t.Helper()
+	names := slices.Sorted(maps.Keys(capabilities))
+	for set := range 1 << len(names) {
+		inner := able{has: make(map[string]bool)}
+		for i, name := range names {
+			inner.has[name] = set>>i&1 == 1
+		}
+		d := wrap(inner)
+		for _, name := range names {
+			want, set := own[name]
+			if !set {
+				want = inner.has[name]
+			}
+			if got := capabilities[name](d); got != want {
+				t.Fatalf("of a driver that has %v the wrapper has %s: %v", inner.has, name, got)
+			}
+		}
+	}
+}
+
+// capabilities tell of each whether a driver has it.
+var capabilities = map[string]func(d driver.Driver[Value]) bool{
+	"Upserter":    offers[driver.Upserter[Value]],
+	"Overwriter":  offers[driver.Overwriter[Value]],
+	"BatchGetter": offers[driver.BatchGetter[Value]],
+	"ReadToucher": offers[driver.ReadToucher[Value]],
+	"Latest":      offers[driver.Latest[Value]],
+	"Remover":     offers[driver.Remover[Value]],
+	"Local":       offers[driver.Local[Value]],
+	"Clock":       offers[driver.Clock],
+	"Checker":     offers[driver.Checker],
+	"Scanner":     offers[driver.Scanner],
+	"RawReader":   offers[driver.RawReader],
+	"Mender":      offers[driver.Mender],
+}
+
+func offers[C any](d driver.Driver[Value]) bool {
+	c, ok := driver.As[C](d)
+	return ok && any(c) != nil
+}
+
+// able is a driver that has the capabilities that are set. None of its methods works.
+type able struct {
+	driver.Driver[Value]
+	has map[string]bool
+}
+
+// As implements driver.Wrapper.
+func (a able) As(target any) bool {
+	name := ""
+	switch to := target.(type) {
+	case *driver.Upserter[Value]:
+		name, *to = "Upserter", struct{ driver.Upserter[Value] }{}
+	case *driver.Overwriter[Value]:
+		name, *to = "Overwriter", struct{ driver.Overwriter[Value] }{}
+	case *driver.BatchGetter[Value]:
+		name, *to = "BatchGetter", struct{ driver.BatchGetter[Value] }{}
+	case *driver.ReadToucher[Value]:
+		name, *to = "ReadToucher", struct{ driver.ReadToucher[Value] }{}
+	case *driver.Latest[Value]:
+		name, *to = "Latest", lately{}
+	case *driver.Remover[Value]:
+		name, *to = "Remover", struct{ driver.Remover[Value] }{}
+	case *driver.Local[Value]:
+		name, *to = "Local", struct{ driver.Local[Value] }{}
+	case *driver.Clock:
+		name, *to = "Clock", struct{ driver.Clock }{}
+	case *driver.Checker:
+		name, *to = "Checker", struct{ driver.Checker }{}
+	case *driver.Scanner:
+		name, *to = "Scanner", struct{ driver.Scanner }{}
+	case *driver.RawReader:
+		name, *to = "RawReader", struct{ driver.RawReader }{}
+	case *driver.Mender:
+		name, *to = "Mender", struct{ driver.Mender }{}
+	}
+	return a.has[name]
+}
+
+// lately is a driver.Latest, whose method has the name that an embedded one would have.
+type lately struct{ driver.Driver[Value] }
+
+func (lately) Latest(context.Context, string) (e driver.Entry[Value], err error) { return e, err }
