@@ -136,7 +136,8 @@ func call(ctx context.Context, s *slidingttl.Store[diary], key string, id int64)
 // span is a time.
 type span struct{ start, end time.Time }
 
-func (s span) has(t time.Time) bool { return !t.Before(s.start) && !t.After(s.end) }
+// meets reports whether e may have been answered in s: a client may note that later.
+func (s span) meets(e *event) bool { return !e.end.Before(s.start) && !e.start.After(s.end) }
 
 // failOver makes the replica the primary of all clients, and returns when what was
 // answered may be lost: since the replica was last known to have everything.
@@ -160,7 +161,7 @@ const straggler = time.Second
 // a record. Answers of the time lost bind nobody after it.
 func judge(t *testing.T, policy slidingttl.Policy, events []event, lost span) (found int) {
 	slices.SortFunc(events, func(a, b event) int { return a.start.Compare(b.start) })
-	forgotten := func(first, then *event) bool { return lost.has(first.end) && then.end.After(lost.start) }
+	forgotten := func(first, then *event) bool { return lost.meets(first) && then.end.After(lost.start) }
 	writes := make(map[int64]*event)
 	var deletes, seen []*event
 	for i := range events {
@@ -199,7 +200,7 @@ func judge(t *testing.T, policy slidingttl.Policy, events []event, lost span) (f
 			}
 		}
 		for _, d := range deletes {
-			if w := writes[got[0]]; d.err == nil && d.start.After(w.end) && w.err == nil && e.start.After(d.end) && !lost.has(d.end) {
+			if w := writes[got[0]]; d.err == nil && d.start.After(w.end) && w.err == nil && e.start.After(d.end) && !lost.meets(d) {
 				t.Errorf("the record that write %d began was deleted, and is back", got[0])
 			}
 		}
