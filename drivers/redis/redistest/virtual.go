@@ -26,10 +26,11 @@ func StartVirtual(t testing.TB) *Virtual {
 	return v
 }
 
-// Option is what a client needs to connect to the server.
+// Option is what a client needs to connect to the server. As with [Server.Option] the client
+// does not look for a cluster.
 func (v *Virtual) Option() rueidis.ClientOption {
 	// miniredis has no client-side caching.
-	return rueidis.ClientOption{InitAddress: []string{v.server.Addr()}, DisableCache: true}
+	return rueidis.ClientOption{InitAddress: []string{v.server.Addr()}, ForceSingleClient: true, DisableCache: true}
 }
 
 // Client returns a client of the server, which is closed when the test ends.
