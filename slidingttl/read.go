@@ -91,7 +91,7 @@ func (l *look[T]) entry(err error) (Entry[T], error) {
 // readToKeep reads the live record under key for an access, and touches it in the
 // same wait where that is foreseen or asked for.
 func (s *Store[T]) readToKeep(ctx context.Context, op, key string, l *look[T], asked bool) error {
-	if s.both != nil {
+	if s.foresees(key, asked) {
 		if done, err := s.readTouch(ctx, op, key, l, asked); done {
 			return wrap(ctx, op, err)
 		}

@@ -9,29 +9,24 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// readTouch reads the record under key and has it touched in the same wait, if the
-// driver can and a touch is foreseen, or asked for. False: it did neither. l is then
-// as it was.
+// readTouch reads the record under key and has it touched in the same wait, if a touch
+// is foreseen, or asked for. False: it did neither.
 //
 // The touch is one like any other to those who want the key touched meanwhile, and
 // while it is under way no second one is sent: who comes then reads first.
 func (s *Store[T]) readTouch(ctx context.Context, op, key string, l *look[T], asked bool) (done bool, err error) {
-	began := s.clock.Now()
-	r, known, by, ok := s.foreseen(key, driver.Ceil(began), asked)
-	if !ok || !s.pairs.enter(key) {
+	if !s.pairs.enter(key) {
 		return false, nil
 	}
 	// The pair before this one may have landed since, and what it left be remembered.
-	if r, known, by, ok = s.foreseen(key, driver.Ceil(began), asked); !ok {
+	began := s.clock.Now()
+	r, known, by, ok := s.foreseen(key, driver.Ceil(began), asked)
+	if !ok || !s.touches.start() {
 		s.pairs.leave(key)
 		return false, nil
 	}
-	if !s.touches.start() {
-		s.pairs.leave(key)
-		return false, nil
-	}
-	l.since, l.began = s.memo.now(), s.touches.hooks.reading()
-	l.op = op
+	since := s.memo.now()
+	l.op, l.since, l.began = op, since, s.touches.hooks.reading()
 	sent := s.touches.hooks.touching()
 	var e driver.Entry[T]
 	var touched, led bool
@@ -52,7 +47,7 @@ func (s *Store[T]) readTouch(ctx context.Context, op, key string, l *look[T], as
 			a.was = *known
 		}
 		s.touches.ended(ctx, &a, TouchWritten, nil)
-		s.memo.touched(key, a.was, e.Meta, l.since)
+		s.memo.touched(key, a.was, e.Meta, since)
 		return outcome{was: a.was, meta: e.Meta, cap: r.limit(e.CreatedAt)}, nil
 	})
 	unless := func() { // another touch of key was under way
@@ -106,6 +101,16 @@ func (s *Store[T]) loadAside(ctx context.Context, key string) <-chan *look[T] {
 		found <- &l
 	}()
 	return found
+}
+
+// foresees reports whether an access to key will find a touch due, or one is asked for,
+// and the driver can read and touch in one.
+func (s *Store[T]) foresees(key string, asked bool) bool {
+	if s.both == nil {
+		return false
+	}
+	_, _, _, ok := s.foreseen(key, driver.Ceil(s.clock.Now()), asked)
+	return ok
 }
 
 // foreseen reports whether an access to key at at will find a touch due, or whether
