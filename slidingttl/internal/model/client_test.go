@@ -2,6 +2,7 @@ package model
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl"
@@ -106,6 +107,9 @@ func (c *client) intrude(key string) {
 	v := c.newValue(key, 0)
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	for life.CreatedAt != 0 && slices.ContainsFunc(c.truth[key], func(s state) bool { return s.CreatedAt == life.CreatedAt }) {
+		life.CreatedAt-- // it is another record
+	}
 	c.plant(key, v, life, "another program")
 }
 
