@@ -134,7 +134,7 @@ func TestRoundTrips(t *testing.T) {
 				s = newStore(t, f, d, policy, &slidingttl.Options[profile]{Touches: cell.touches})
 			}
 			// An answer takes this long, so that waits show in the time taken.
-			const latency = 300 * time.Millisecond
+			const latency = time.Second
 			f.SetLatency(latency)
 			var took time.Duration
 			got := f.during(func() {
