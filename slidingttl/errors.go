@@ -35,6 +35,11 @@ var (
 	// record. Reads go on; a touch that meets it is put off to a later access.
 	ErrLocked = driver.ErrLocked
 
+	// ErrRefused says that the backing store refuses calls for reasons that no
+	// other attempt changes: wrong credentials, no right, no such table. It comes
+	// with the store's own error. Nothing was written.
+	ErrRefused = driver.ErrRefused
+
 	// ErrShed says that a touch was given up because too many waited, and its
 	// record was farthest from death. It is handed to Options.OnTouchError.
 	ErrShed = errors.New("touch was shed")

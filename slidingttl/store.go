@@ -20,9 +20,9 @@ type Instant = driver.Instant
 // concurrent use.
 //
 // Errors are an *[Error] around [ErrNotFound], [ErrExists], [ErrAlive],
-// [ErrConflict], [ErrForeign], [ErrInvalid], [ErrAmbiguous] or the backing store's own. A
-// context's error passes unchanged. An error leaves the record as it was, but for
-// ErrAmbiguous.
+// [ErrConflict], [ErrForeign], [ErrInvalid], [ErrRefused], [ErrAmbiguous] or the
+// backing store's own. A context's error passes unchanged. An error leaves the record
+// as it was, but for ErrAmbiguous.
 type Store[T any] struct {
 	d       driver.Driver[T]
 	reads   driver.Driver[T]      // d as it is read from

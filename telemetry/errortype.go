@@ -26,6 +26,7 @@ var classes = []struct {
 	{slidingttl.ErrConflict, "conflict"},
 	{slidingttl.ErrNotFound, "not_found"},
 	{slidingttl.ErrInvalid, "invalid"},
+	{slidingttl.ErrRefused, "refused"},
 	{slidingttl.ErrAmbiguous, "ambiguous"},
 }
 

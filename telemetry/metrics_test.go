@@ -98,6 +98,7 @@ func TestErrorType(t *testing.T) {
 		{slidingttl.ErrShed, "shed"},
 		{&slidingttl.Error{Op: "touch", Err: slidingttl.ErrConflict}, "conflict"},
 		{&slidingttl.InvalidError{Field: "f"}, "invalid"},
+		{fmt.Errorf("%w: %w", slidingttl.ErrRefused, &brokenDisk{}), "refused"},
 		{fmt.Errorf("%w: %w", slidingttl.ErrAmbiguous, &brokenDisk{}), "ambiguous"},
 		{fmt.Errorf("%w: %w", slidingttl.ErrAmbiguous, context.DeadlineExceeded), "timeout"},
 		{context.Canceled, "canceled"},

@@ -27,6 +27,15 @@ type couchbaseLayout struct {
 
 const readyWait = 30 * time.Second
 
+// outspoken is a strategy that ends with what keeps gocb from a bucket: a wrong password,
+// say. By itself gocb waits for as long as it may, and tells no more than that.
+type outspoken struct{}
+
+// RetryAfter implements gocb.RetryStrategy. It is not asked while gocb is connecting.
+func (outspoken) RetryAfter(gocb.RetryRequest, gocb.RetryReason) gocb.RetryAction {
+	return &gocb.NoRetryRetryAction{}
+}
+
 func openCouchbase(ctx context.Context, u *url.URL, l layout) (*store, error) {
 	var names couchbaseLayout
 	if err := l.into(&names); err != nil {
@@ -61,7 +70,12 @@ func openCouchbase(ctx context.Context, u *url.URL, l layout) (*store, error) {
 	}
 	stop := func() { _ = cluster.Close(nil) }
 	bucket := cluster.Bucket(path[0])
-	if err := bucket.WaitUntilReady(readyWait, &gocb.WaitUntilReadyOptions{Context: ctx, ServiceTypes: []gocb.ServiceType{gocb.ServiceTypeKeyValue}}); err != nil {
+	err = bucket.WaitUntilReady(readyWait, &gocb.WaitUntilReadyOptions{
+		Context:       ctx,
+		ServiceTypes:  []gocb.ServiceType{gocb.ServiceTypeKeyValue},
+		RetryStrategy: outspoken{},
+	})
+	if err != nil {
 		stop()
 		return nil, fmt.Errorf("connecting to %s: %w", u.Host, err)
 	}

@@ -229,6 +229,19 @@ func TestCosmosCredentials(t *testing.T) {
 	t.Setenv("AZURE_TOKEN_CREDENTIALS", "no such credential")
 	_, errs = command(t, exitFailed, "audit", uri, "--policy", thirty)
 	contains(t, errs, "AZURE_TOKEN_CREDENTIALS")
+	t.Setenv("SLIDINGTTL_COSMOS_KEY", cosmostest.Start(t).Key())
+	_, errs = command(t, exitFailed, "audit", uri, "--policy", thirty)
+	contains(t, errs, "the store refuses the call", "401")
+}
+
+// What keeps the command from a bucket is told, and not only that it waited.
+func TestCouchbaseCredentials(t *testing.T) {
+	n := open(t)
+	_, errs := command(t, exitFailed, "audit", n.ConnectionString()+"/missing", "--policy", thirty)
+	contains(t, errs, "bucket not found")
+	t.Setenv("SLIDINGTTL_COUCHBASE_PASSWORD", "wrong")
+	_, errs = command(t, exitFailed, "audit", n.uri, "--policy", thirty)
+	contains(t, errs, "authentication failure")
 }
 
 // A container with records of an application's names, and others beside them.

@@ -70,6 +70,32 @@ func status(err error) int {
 	return answer.StatusCode
 }
 
+// Sub-statuses of a 404 that is about a replica behind the session, and of a 403 that is
+// about a region to which writes no longer go, or the account itself. Source: as above.
+const (
+	subBehind       = "1002"
+	subWriteMoved   = "3"
+	subAccountMoved = "1008"
+)
+
+// refused reports whether err, which is of no item, is about who asks or what he asks for.
+func refused(err error) bool {
+	var answer *azcore.ResponseError
+	if !errors.As(err, &answer) {
+		return false
+	}
+	sub := subStatus(answer)
+	switch answer.StatusCode {
+	case http.StatusUnauthorized:
+		return true
+	case http.StatusForbidden:
+		return sub != subWriteMoved && sub != subAccountMoved
+	case http.StatusNotFound:
+		return sub != subBehind
+	}
+	return false
+}
+
 // failed gives an error of the client the form that the contract asks for.
 func failed(ctx context.Context, err error) error {
 	if status(err) == http.StatusRequestEntityTooLarge {
@@ -77,6 +103,9 @@ func failed(ctx context.Context, err error) error {
 	}
 	if ended := ctx.Err(); ended != nil && !errors.Is(err, ended) {
 		return fmt.Errorf("%w: %w", ended, unquoted{err})
+	}
+	if refused(err) {
+		return fmt.Errorf("%w: %w", driver.ErrRefused, unquoted{err})
 	}
 	return unquoted{err}
 }

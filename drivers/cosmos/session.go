@@ -59,7 +59,7 @@ func (s *sessions) failed(err error) {
 	if !errors.As(err, &answer) {
 		return
 	}
-	if answer.StatusCode == http.StatusNotFound && subStatus(answer) == "1002" {
+	if answer.StatusCode == http.StatusNotFound && subStatus(answer) == subBehind {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.tokens = nil

@@ -25,8 +25,19 @@ func failure(ctx context.Context, err error) error {
 		return fmt.Errorf("%w: %w", driver.ErrNotFound, err)
 	case errors.Is(err, gocb.ErrDocumentLocked):
 		return fmt.Errorf("%w: %w", driver.ErrLocked, err)
+	case refused(err):
+		return fmt.Errorf("%w: %w", driver.ErrRefused, err)
 	}
 	return err
+}
+
+// refused reports whether err is about who asks, or a collection that is not there: for one
+// gocb waits, and sends nothing meanwhile.
+func refused(err error) bool {
+	if timeout := (*gocb.TimeoutError)(nil); errors.As(err, &timeout) {
+		return timeout.LastDispatchedTo == "" && slices.Equal(timeout.RetryReasons, []gocb.RetryReason{gocb.KVCollectionOutdatedRetryReason})
+	}
+	return errors.Is(err, gocb.ErrAuthenticationFailure)
 }
 
 // written is failure for a write, which may have landed although it failed.

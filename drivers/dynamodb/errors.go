@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
@@ -38,10 +39,14 @@ func (e unquoted) Unwrap() error { return e.err }
 // failed gives an error of the SDK the form that the contract asks for.
 func failed(err error) error {
 	var api smithy.APIError
+	switch {
+	case !errors.As(err, &api):
+		return err
+	case slices.Contains(refusals, api.ErrorCode()):
+		return fmt.Errorf("%w: %w", driver.ErrRefused, err)
 	// "Item size has exceeded the maximum allowed size", and "Item size to update
 	// has ..." for an update.
-	if errors.As(err, &api) && api.ErrorCode() == "ValidationException" &&
-		strings.HasPrefix(api.ErrorMessage(), "Item size") {
+	case api.ErrorCode() == "ValidationException" && strings.HasPrefix(api.ErrorMessage(), "Item size"):
 		return &driver.InvalidError{
 			Field: "item",
 			Value: "too large",
@@ -50,6 +55,13 @@ func failed(err error) error {
 		}
 	}
 	return err
+}
+
+// refusals are the codes of errors about who asks, or a table that is not there. Source:
+// docs.aws.amazon.com, DynamoDB, Error handling; DynamoDB API, Common errors.
+var refusals = []string{
+	"AccessDeniedException", "ExpiredTokenException", "IncompleteSignatureException", "InvalidSignatureException",
+	"MissingAuthenticationTokenException", "ResourceNotFoundException", "UnrecognizedClientException",
 }
 
 // refused returns the item that kept err's write from being done, and whether a

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 
 	"github.com/redis/rueidis"
@@ -23,11 +24,17 @@ func (e unquoted) Error() string {
 
 func (e unquoted) Unwrap() error { return e.err }
 
+// refusals begin the errors about who asks. Source: redis.io, ACL, and src/server.c.
+var refusals = []string{"NOAUTH", "NOPERM", "WRONGPASS"}
+
 // failed gives an error of the client the form that the contract asks for.
 func failed(ctx context.Context, err error) error {
 	if answer, ok := rueidis.IsRedisErr(err); ok {
 		if strings.Contains(answer.Error(), "WRONGTYPE") {
 			return &driver.InvalidError{Field: "record", Value: "of another type than string", Rule: "must be a string", Err: unquoted{answer}}
+		}
+		if slices.ContainsFunc(refusals, func(code string) bool { return strings.HasPrefix(answer.Error(), code) }) {
+			return fmt.Errorf("%w: %w", driver.ErrRefused, unquoted{answer})
 		}
 		return unquoted{answer}
 	}

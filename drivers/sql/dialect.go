@@ -72,6 +72,7 @@ const (
 	collided                  // it was not, and may be if it is tried again
 	duplicate                 // it was not, for there is such a row
 	impossible                // it was not, for what it was to write cannot be stored
+	barred                    // it was not, for who sent it has no right to, or what it names is not there
 )
 
 func dialectOf(d Dialect) (dialect, bool) {

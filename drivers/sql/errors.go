@@ -14,8 +14,11 @@ import (
 func (t *table) failed(ctx context.Context, err error, keys ...rowKey) error {
 	v := t.dialect.verdict(err)
 	err = ended(ctx, hidden(err, keys))
-	if v == impossible || v == duplicate {
+	switch v {
+	case impossible, duplicate:
 		return &driver.InvalidError{Field: "row", Value: "refused", Rule: "must be one that the table takes", Err: err}
+	case barred:
+		return fmt.Errorf("%w: %w", driver.ErrRefused, err)
 	}
 	return err
 }

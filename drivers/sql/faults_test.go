@@ -190,7 +190,7 @@ func TestVerdicts(t *testing.T) {
 				"INSERT INTO " + d.quoted() + " (id, value) VALUES ('c', NULL)":         int(impossible),
 				"INSERT INTO " + d.quoted() + " (id, value) VALUES ('c', 'no json')":    int(impossible),
 				"INSERT INTO " + d.quoted() + " (id, value) VALUES ('c', '{}', 'what')": int(refused),
-				"INSERT INTO nothing VALUES (1)":                                        int(refused),
+				"INSERT INTO nothing VALUES (1)":                                        int(barred),
 			} {
 				if _, err := db.ExecContext(ctx, statement); err == nil || int(verdict(err)) != want {
 					t.Errorf("%s: %v is %d, want %d", statement, err, verdict(err), want)

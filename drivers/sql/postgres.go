@@ -93,6 +93,8 @@ func (postgres) verdict(err error) verdict {
 		return duplicate
 	case strings.HasPrefix(state, "22"), strings.HasPrefix(state, "23"), state == "54000":
 		return impossible
+	case strings.HasPrefix(state, "28"), state == "42501", state == "3D000", state == "3F000", state == "42P01", state == "42703":
+		return barred // wrong credentials; no right; no database, schema, table or column
 	}
 	return refused
 }

@@ -73,7 +73,7 @@ func (sqlite) verdict(err error) verdict {
 	if !errors.As(err, &coded) {
 		return unknown
 	}
-	const ioErr, tooBig, constraint, mismatch = 10, 18, 19, 20
+	const noSuchThing, noRight, readOnly, ioErr, tooBig, constraint, mismatch, notADatabase = 1, 3, 8, 10, 18, 19, 20, 26
 	const uniqueConstraint, primaryKeyConstraint = 19 | 8<<8, 19 | 6<<8
 	switch code := coded.Code(); {
 	case code == uniqueConstraint, code == primaryKeyConstraint:
@@ -82,6 +82,8 @@ func (sqlite) verdict(err error) verdict {
 		return impossible
 	case code&0xff == ioErr:
 		return unknown
+	case code == noSuchThing, code == noRight, code == readOnly, code == notADatabase:
+		return barred
 	}
 	return refused
 }

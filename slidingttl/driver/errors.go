@@ -23,6 +23,12 @@ var ErrAmbiguous = errors.New("the write may have landed")
 // touch that meets it is put off to a later access.
 var ErrLocked = errors.New("locked by another client")
 
+// ErrRefused says that the store refuses the call whatever the record: for credentials
+// that are wrong or have no right to it, or a table, container or bucket that is not
+// there. It will refuse the next one too, until somebody changes that. It comes wrapped
+// together with the store's own error. Nothing was written.
+var ErrRefused = errors.New("the store refuses the call")
+
 // ErrFull says that an in-memory store has reached its bound on records.
 var ErrFull = errors.New("store is full")
 

@@ -32,7 +32,7 @@ type backing struct {
 	mu      sync.Mutex // guards the rest
 	last    driver.Version
 	records map[string]record
-	down    bool
+	down    error         // what it answers; nil: it works
 	hung    chan struct{} // closed: answers again
 }
 
@@ -95,9 +95,9 @@ func (r *reference) begin(ctx context.Context, key string) error {
 		return ctx.Err()
 	}
 	r.mu.Lock()
-	if r.down {
+	if down := r.down; down != nil {
 		r.mu.Unlock()
-		return errDown
+		return down
 	}
 	now := driver.Floor(r.time())
 	maps.DeleteFunc(r.records, func(_ string, rec record) bool { return !r.late && rec.goes != 0 && rec.goes <= now })
@@ -430,13 +430,13 @@ func (r *reference) plant(_ context.Context, key string, v Value, life driver.Li
 
 // fail is Backend.Fail.
 func (r *reference) fail() (mend func()) {
-	set := func(down bool) {
+	set := func(down error) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.down = down
 	}
-	set(true)
-	return func() { set(false) }
+	set(errDown)
+	return func() { set(nil) }
 }
 
 // hang is Backend.Hang.

@@ -31,9 +31,10 @@
 //
 // # What happens when the store fails
 //
-// A call that failed is made again, up to eight times over some 25 seconds. Then the
-// operation ends with the error and a checkpoint. A record that another client has
-// locked all that time is left as it is, and counted.
+// A call that failed is made again, up to eight times over some 25 seconds, unless the
+// store refuses it for good ([driver.ErrRefused]). Then the operation ends with the error
+// and a checkpoint. A record that another client has locked all that time is left as it
+// is, and counted.
 //
 // A record that was written while it was scanned may be met twice, and counts twice.
 package upkeep

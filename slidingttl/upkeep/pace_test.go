@@ -118,6 +118,12 @@ func TestScanFails(t *testing.T) {
 		if r.Records != 100 || !r.Done {
 			t.Errorf("the report is\n%v", r)
 		}
+		refused := fmt.Errorf("%w: wrong key", driver.ErrRefused)
+		s.scan = func(int, driver.Cursor, int) (driver.Page, error) { return driver.Page{}, refused }
+		began := time.Now()
+		if _, err = upkeep.Audit(t.Context(), s, policy, o); !errors.Is(err, refused) || time.Since(began) != 0 {
+			t.Errorf("the error is %v, after %v; want the refusal, at once", err, time.Since(began))
+		}
 		s.scan = func(int, driver.Cursor, int) (driver.Page, error) { return driver.Page{}, down }
 		if r, err = upkeep.Audit(t.Context(), s, policy, o); !errors.Is(err, down) || r.Done {
 			t.Errorf("the error is %v, and the report\n%v", err, r)

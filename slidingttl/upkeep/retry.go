@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
@@ -14,8 +15,10 @@ const (
 	firstBackoff = 200 * time.Millisecond // doubled from one attempt to the next: 25 s in all
 )
 
-// again makes call until it succeeds, or fails in a way that another attempt does not
-// change.
+// final are the errors that another attempt does not change.
+var final = []error{driver.ErrRefused, driver.ErrInvalid, driver.ErrNotFound, driver.ErrConflict}
+
+// again makes call until it succeeds, or fails for good.
 func again(ctx context.Context, call func() error) error {
 	for n := 0; ; n++ {
 		err := call()
@@ -24,7 +27,7 @@ func again(ctx context.Context, call func() error) error {
 			return nil
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case n == attempts-1, errors.Is(err, driver.ErrInvalid), errors.Is(err, driver.ErrNotFound), errors.Is(err, driver.ErrConflict):
+		case n == attempts-1, slices.ContainsFunc(final, func(e error) bool { return errors.Is(err, e) }):
 			return err
 		}
 		if err := sleep(ctx, time.Duration(float64(firstBackoff<<n)*(0.5+rand.Float64()))); err != nil {

@@ -1,0 +1,57 @@
+package sql
+
+import (
+	stdsql "database/sql"
+	"testing"
+
+	gomysql "github.com/go-sql-driver/mysql"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/slidingttl/slidingttl/drivers/sql/sqltest"
+	"github.com/slidingttl/slidingttl/slidingttl/drivertest"
+)
+
+// TestErrRefused: what no other attempt changes says so.
+func TestErrRefused(t *testing.T) {
+	refuses := func(t *testing.T, db *stdsql.DB, dialect Dialect) {
+		d, err := New[drivertest.Value](db, dialect, "missing", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		drivertest.RunRefused(t, d)
+	}
+	t.Run("no table", func(t *testing.T) { onAll(t, refuses) })
+	for name, s := range servers {
+		t.Run("no such user/"+name, func(t *testing.T) {
+			db := anonymous(t, s.server)
+			refuses(t, db, s.dialect)
+			if err := db.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// anonymous opens a schema as a user that the server does not know.
+func anonymous(t *testing.T, server sqltest.Database) *stdsql.DB {
+	_, dsn := sqltest.DSN(t, server)
+	if server == sqltest.PostgreSQL {
+		cfg, err := pgx.ParseConfig(dsn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg.User = "missing"
+		return stdlib.OpenDB(*cfg)
+	}
+	cfg, err := gomysql.ParseDSN(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.User = "missing"
+	c, err := gomysql.NewConnector(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return stdsql.OpenDB(c)
+}
