@@ -2,6 +2,7 @@ package sql
 
 import (
 	stdsql "database/sql"
+	"strings"
 	"testing"
 
 	gomysql "github.com/go-sql-driver/mysql"
@@ -20,6 +21,13 @@ func TestErrRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		drivertest.RunRefused(t, d)
+		cursors, err := d.Segments(t.Context(), 1)
+		if err == nil {
+			_, err = d.Scan(t.Context(), cursors[0], 1)
+		}
+		if err == nil || strings.Contains(err.Error(), "quotes the key") {
+			t.Errorf("a scan from the beginning: %v; want the database's own text", err)
+		}
 	}
 	t.Run("no table", func(t *testing.T) { onAll(t, refuses) })
 	for name, s := range servers {
