@@ -49,7 +49,7 @@ told once by find and list all the while. An ARCHIVE is as for slidingttl archiv
 			if apply {
 				o.Bury = bury.Bury
 			}
-			return a.over(c.Context(), &t, &pace, args[0], "harvest", func(s *store) (fmt.Stringer, error) {
+			return a.over(c, args[0], &t, &pace, func(s *store) (fmt.Stringer, error) {
 				o.Options = pace.Options
 				return s.harvest(c.Context(), p, &o)
 			})

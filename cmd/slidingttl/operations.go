@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"time"
 
@@ -11,17 +10,17 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
 )
 
-// over runs an operation over the store at uri.
-func (a *app) over(ctx context.Context, t *target, p *paceFlags, uri, what string, op func(*store) (fmt.Stringer, error)) error {
+// over runs the operation of c over the store at uri.
+func (a *app) over(c *cobra.Command, uri string, t *target, p *paceFlags, op func(*store) (fmt.Stringer, error)) error {
 	if err := p.open(); err != nil {
 		return err
 	}
-	s, err := t.open(ctx, uri)
+	s, err := t.open(c.Context(), uri)
 	if err != nil {
 		return err
 	}
 	defer s.close()
-	hide := a.show(p, what)
+	hide := a.show(p, c.Name())
 	report, err := op(s)
 	hide()
 	return a.finish(p, report, err)
@@ -42,7 +41,7 @@ func (a *app) audit() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.over(c.Context(), &t, &pace, args[0], "audit", func(s *store) (fmt.Stringer, error) {
+			return a.over(c, args[0], &t, &pace, func(s *store) (fmt.Stringer, error) {
 				return upkeep.Audit(c.Context(), s.Scanner, p, &upkeep.LookOptions{Options: pace.Options, Sample: sample})
 			})
 		},
@@ -73,7 +72,7 @@ func (a *app) diff() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.over(c.Context(), &t, &pace, args[0], "diff", func(s *store) (fmt.Stringer, error) {
+			return a.over(c, args[0], &t, &pace, func(s *store) (fmt.Stringer, error) {
 				return upkeep.Diff(c.Context(), s.Scanner, before, after, &upkeep.LookOptions{Options: pace.Options, Sample: sample})
 			})
 		},
@@ -119,7 +118,7 @@ func (a *app) adopt() *cobra.Command {
 			if err := a.agreed(&write, fmt.Sprintf("About to write created_at and an expiry (%s) to every record of %s that carries no created_at.", p, args[0])); err != nil {
 				return err
 			}
-			return a.over(c.Context(), &t, &write.paceFlags, args[0], "adopt", func(s *store) (fmt.Stringer, error) {
+			return a.over(c, args[0], &t, &write.paceFlags, func(s *store) (fmt.Stringer, error) {
 				o.WriteOptions = write.options()
 				return s.adopt(c.Context(), p, &o)
 			})
@@ -160,7 +159,7 @@ func (a *app) mend() *cobra.Command {
 			if err := a.agreed(&write, fmt.Sprintf("About to write anew what malformed records of %s say of their life.", args[0])); err != nil {
 				return err
 			}
-			return a.over(c.Context(), &t, &write.paceFlags, args[0], "mend", func(s *store) (fmt.Stringer, error) {
+			return a.over(c, args[0], &t, &write.paceFlags, func(s *store) (fmt.Stringer, error) {
 				o := write.options()
 				return upkeep.Mend(c.Context(), s.Scanner, &o)
 			})
@@ -193,7 +192,7 @@ func (a *app) reap() *cobra.Command {
 			if err := a.agreed(&write, fmt.Sprintf("About to DELETE every record of %s that is past its cap (%s).", args[0], p)); err != nil {
 				return err
 			}
-			return a.over(c.Context(), &t, &write.paceFlags, args[0], "reap", func(s *store) (fmt.Stringer, error) {
+			return a.over(c, args[0], &t, &write.paceFlags, func(s *store) (fmt.Stringer, error) {
 				o.WriteOptions = write.options()
 				return s.reap(c.Context(), p, &o)
 			})

@@ -3,7 +3,6 @@ package upkeep
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl"
@@ -39,15 +38,13 @@ type AdoptReport struct {
 	Applied bool   `json:"applied"` // else it was a dry run
 	Policy  string `json:"policy"`
 
-	Adopted   int64 `json:"adopted"`    // in a dry run: would be
-	Already   int64 `json:"already"`    // carry created_at
-	Dead      int64 `json:"dead"`       // their expiry has passed
-	TooOld    int64 `json:"too_old"`    // by Origin; left as they are
-	NoOrigin  int64 `json:"no_origin"`  // Origin cannot tell; left as they are
-	Malformed int64 `json:"malformed"`  // left as they are
-	Vanished  int64 `json:"vanished"`   // gone before they could be written
-	Locked    int64 `json:"locked"`     // by another client; left as they are
-	Races     int64 `json:"lost_races"` // written by others time and again; left as they are
+	Adopted   int64 `json:"adopted"`   // in a dry run: would be
+	Already   int64 `json:"already"`   // carry created_at
+	Dead      int64 `json:"dead"`      // their expiry has passed
+	TooOld    int64 `json:"too_old"`   // by Origin; left as they are
+	NoOrigin  int64 `json:"no_origin"` // Origin cannot tell; left as they are
+	Malformed int64 `json:"malformed"` // left as they are
+	Missed
 
 	Problems map[string]int64 `json:"problems,omitempty"` // why those are malformed
 }
@@ -61,9 +58,7 @@ func (r *AdoptReport) add(page *AdoptReport) {
 	r.TooOld += page.TooOld
 	r.NoOrigin += page.NoOrigin
 	r.Malformed += page.Malformed
-	r.Vanished += page.Vanished
-	r.Locked += page.Locked
-	r.Races += page.Races
+	r.Missed.sum(&page.Missed)
 	r.Problems = count(r.Problems, page.Problems)
 }
 
@@ -95,15 +90,8 @@ func Adopt[T any](ctx context.Context, d Store[T], p slidingttl.Policy, opts *Ad
 	}
 	a := &adopter[T]{d: d, opts: &o, judge: j, now: o.clockOf(d), writer: newWriter(&o.WriteOptions)}
 	a.raw, _ = driver.As[driver.RawReader](d)
-	look := job[AdoptReport, *AdoptReport]{
-		name:  "adopt",
-		about: j.about(fmt.Sprintf(", spread %v, exact %v, rule %v, too old %v, apply %v", o.Spread, o.Exact, o.Origin != nil, o.TooOld, o.Apply)),
-		opts:  o.Options,
-		cost:  a.writer.cost,
-		visit: a.visit,
-		wrote: a.writer.tried.Load,
-	}
-	r, err := look.run(ctx, d)
+	about := j.about(fmt.Sprintf(", spread %v, exact %v, rule %v, too old %v, apply %v", o.Spread, o.Exact, o.Origin != nil, o.TooOld, o.Apply))
+	r, err := writing("adopt", about, &o.WriteOptions, a.writer, a.adopt).run(ctx, d)
 	r.Applied, r.Policy = o.Apply, p.String()
 	return &r, err
 }
@@ -118,27 +106,14 @@ type adopter[T any] struct {
 	writer *writer
 }
 
-func (a *adopter[T]) visit(ctx context.Context, _ int, page []driver.Scanned, into *AdoptReport) error {
-	var mu sync.Mutex // guards into
-	return a.writer.all(ctx, page, func(ctx context.Context, r *driver.Scanned) error {
-		if r.Problem == nil && r.CreatedAt != 0 {
-			mu.Lock()
-			into.Already++
-			mu.Unlock()
-			return nil
-		}
-		found, err := a.adopt(ctx, r)
-		mu.Lock()
-		defer mu.Unlock()
-		into.add(&found)
-		return err
-	})
-}
-
 // adopt adopts r, and returns a report of it alone.
 func (a *adopter[T]) adopt(ctx context.Context, r *driver.Scanned) (one AdoptReport, err error) {
-	if r.Problem != nil {
+	switch {
+	case r.Problem != nil:
 		one.Malformed, one.Problems = 1, map[string]int64{reason(r.Problem): 1}
+		return one, nil
+	case r.CreatedAt != 0:
+		one.Already = 1
 		return one, nil
 	}
 	t, err := a.judge.terms(r.Key)
@@ -175,20 +150,16 @@ func (a *adopter[T]) adopt(ctx context.Context, r *driver.Scanned) (one AdoptRep
 		_, err := a.d.Touch(ctx, r.Key, was, next, a.now())
 		return err
 	})
-	switch {
-	case err != nil:
+	if err != nil {
 		return AdoptReport{}, err
-	case what == done:
+	}
+	switch what {
+	case done:
 		one.Adopted++
-	case what == vanished:
-		one.Vanished++
-	case what == locked:
-		one.Locked++
-	case what == races:
-		one.Races++
-	default:
+	case nothing:
 		*left++
 	}
+	one.note(what)
 	return one, nil
 }
 
@@ -251,9 +222,7 @@ func (r *AdoptReport) String() string {
 	s.some("left: too old, by the rule", r.TooOld)
 	s.some("left: the rule cannot tell", r.NoOrigin)
 	s.some("left: malformed", r.Malformed)
-	s.some("left: locked by another client", r.Locked)
-	s.some("left: written by others time and again", r.Races)
-	s.some("gone before they were written", r.Vanished)
+	s.missed(&r.Missed)
 	s.counts("\nmalformed because", r.Problems)
 	return s.text()
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
@@ -19,9 +18,7 @@ type MendReport struct {
 	Left     int64            `json:"left"` // what was meant is in doubt
 	Problems map[string]int64 `json:"problems,omitempty"`
 	Well     int64            `json:"well"`
-	Vanished int64            `json:"vanished"`   // gone before they could be written
-	Locked   int64            `json:"locked"`     // by another client; left as they are
-	Races    int64            `json:"lost_races"` // written by others time and again; left as they are
+	Missed
 }
 
 func (r *MendReport) totals() *Totals { return &r.Totals }
@@ -32,9 +29,7 @@ func (r *MendReport) add(page *MendReport) {
 	r.Left += page.Left
 	r.Problems = count(r.Problems, page.Problems)
 	r.Well += page.Well
-	r.Vanished += page.Vanished
-	r.Locked += page.Locked
-	r.Races += page.Races
+	r.Missed.sum(&page.Missed)
 }
 
 // Mend writes anew what records of s say of their life, where it cannot be read or the
@@ -54,15 +49,7 @@ func Mend(ctx context.Context, s driver.Scanner, opts *WriteOptions) (*MendRepor
 	}
 	m := &mender{writer: newWriter(&o)}
 	m.driver, _ = driver.As[driver.Mender](s)
-	look := job[MendReport, *MendReport]{
-		name:  "mend",
-		about: fmt.Sprintf("apply %v", o.Apply),
-		opts:  o.Options,
-		cost:  m.writer.cost,
-		visit: m.visit,
-		wrote: m.writer.tried.Load,
-	}
-	r, err := look.run(ctx, s)
+	r, err := writing("mend", fmt.Sprintf("apply %v", o.Apply), &o, m.writer, m.mend).run(ctx, s)
 	r.Applied = o.Apply
 	return &r, err
 }
@@ -73,43 +60,22 @@ type mender struct {
 	writer *writer
 }
 
-func (m *mender) visit(ctx context.Context, _ int, page []driver.Scanned, into *MendReport) error {
-	var bad []driver.Scanned
-	for _, r := range page {
-		if r.Problem != nil || r.Fault != "" {
-			bad = append(bad, r)
-		}
-	}
-	into.Well = int64(len(page) - len(bad))
-	var mu sync.Mutex // guards into
-	return m.writer.all(ctx, bad, func(ctx context.Context, r *driver.Scanned) error {
-		one, err := m.mend(ctx, r)
-		mu.Lock()
-		defer mu.Unlock()
-		into.add(&one)
-		return err
-	})
-}
-
 // mend mends r, and returns a report of it alone.
 func (m *mender) mend(ctx context.Context, r *driver.Scanned) (one MendReport, err error) {
-	if m.driver == nil {
-		if r.Problem == nil {
-			return MendReport{Well: 1}, nil // no such driver tells of faults
-		}
+	switch {
+	case r.Problem == nil && (r.Fault == "" || m.driver == nil):
+		one.Well = 1
+		return one, nil
+	case m.driver == nil:
 		one.left(r.Problem)
 		return one, nil
 	}
 	var fault string
 	for range lostRaces {
 		err = again(ctx, func() (err error) {
-			if err := m.writer.writes.wait(ctx, 1); err != nil {
+			if err := m.writer.turn(ctx); err != nil {
 				return err
 			}
-			if err := m.writer.cost.wait(ctx, m.writer.each); err != nil {
-				return err
-			}
-			m.writer.tried.Add(1)
 			fault, err = m.driver.Mend(ctx, r.Key, m.writer.apply)
 			return err
 		})
@@ -149,9 +115,7 @@ func (r *MendReport) String() string {
 	s.tally(would(r.Applied, "mended"), r.Mended)
 	s.tally("well", r.Well)
 	s.some("left: what was meant is in doubt", r.Left)
-	s.some("left: locked by another client", r.Locked)
-	s.some("left: written by others time and again", r.Races)
-	s.some("gone before they were written", r.Vanished)
+	s.missed(&r.Missed)
 	s.counts("\nfaults", r.Faults)
 	s.counts("\nleft because", r.Problems)
 	return s.text()

@@ -3,7 +3,6 @@ package upkeep
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl"
@@ -35,15 +34,13 @@ type ReapReport struct {
 	Applied bool   `json:"applied"` // else it was a dry run
 	Policy  string `json:"policy"`
 
-	PastCap   int64 `json:"past_cap"`   // removed, since older than MaxLifetime
-	Expired   int64 `json:"expired"`    // removed, since their expiry had passed
-	Retained  int64 `json:"retained"`   // dead, and left to the store, which is to hold them for a while
-	Left      int64 `json:"left"`       // dead, and left to the store
-	Alive     int64 `json:"alive"`      // or dead for less than Grace
-	Malformed int64 `json:"malformed"`  // left as they are
-	Vanished  int64 `json:"vanished"`   // gone before they could be removed
-	Locked    int64 `json:"locked"`     // by another client; left as they are
-	Races     int64 `json:"lost_races"` // written by others time and again; left as they are
+	PastCap   int64 `json:"past_cap"`  // removed, since older than MaxLifetime
+	Expired   int64 `json:"expired"`   // removed, since their expiry had passed
+	Retained  int64 `json:"retained"`  // dead, and left to the store, which is to hold them for a while
+	Left      int64 `json:"left"`      // dead, and left to the store
+	Alive     int64 `json:"alive"`     // or dead for less than Grace
+	Malformed int64 `json:"malformed"` // left as they are
+	Missed
 
 	Problems map[string]int64 `json:"problems,omitempty"` // why those are malformed
 }
@@ -57,9 +54,7 @@ func (r *ReapReport) add(page *ReapReport) {
 	r.Left += page.Left
 	r.Alive += page.Alive
 	r.Malformed += page.Malformed
-	r.Vanished += page.Vanished
-	r.Locked += page.Locked
-	r.Races += page.Races
+	r.Missed.sum(&page.Missed)
 	r.Problems = count(r.Problems, page.Problems)
 }
 
@@ -90,15 +85,8 @@ func Reap[T any](ctx context.Context, d Store[T], p slidingttl.Policy, opts *Rea
 		return nil, err
 	}
 	r := &reaper[T]{d: d, opts: &o, judge: j, now: o.clockOf(d), writer: newWriter(&o.WriteOptions)}
-	look := job[ReapReport, *ReapReport]{
-		name:  "reap",
-		about: j.about(fmt.Sprintf(", grace %v, expired %v, retained %v, apply %v", o.Grace, o.Expired, o.Retained, o.Apply)),
-		opts:  o.Options,
-		cost:  r.writer.cost,
-		visit: r.visit,
-		wrote: r.writer.tried.Load,
-	}
-	report, err := look.run(ctx, d)
+	about := j.about(fmt.Sprintf(", grace %v, expired %v, retained %v, apply %v", o.Grace, o.Expired, o.Retained, o.Apply))
+	report, err := writing("reap", about, &o.WriteOptions, r.writer, r.reap).run(ctx, d)
 	report.Applied, report.Policy = o.Apply, p.String()
 	return &report, err
 }
@@ -110,17 +98,6 @@ type reaper[T any] struct {
 	judge  *judge
 	now    func() driver.Instant
 	writer *writer
-}
-
-func (r *reaper[T]) visit(ctx context.Context, _ int, page []driver.Scanned, into *ReapReport) error {
-	var mu sync.Mutex // guards into
-	return r.writer.all(ctx, page, func(ctx context.Context, s *driver.Scanned) error {
-		found, err := r.reap(ctx, s)
-		mu.Lock()
-		defer mu.Unlock()
-		into.add(&found)
-		return err
-	})
 }
 
 // reap removes s if it is to be, and returns a report of it alone.
@@ -167,18 +144,13 @@ func (r *reaper[T]) reap(ctx context.Context, s *driver.Scanned) (one ReapReport
 		}
 		return driver.Remove(ctx, r.d, s.Key, was, at)
 	})
-	switch {
-	case err != nil:
+	if err != nil {
 		return ReapReport{}, err
-	case what == vanished:
-		one.Vanished++
-	case what == locked:
-		one.Locked++
-	case what == races:
-		one.Races++
-	default:
+	}
+	if what == done || what == nothing {
 		*counted++
 	}
+	one.note(what)
 	return one, nil
 }
 
@@ -194,9 +166,7 @@ func (r *ReapReport) String() string {
 	s.some("dead, and left to the store", r.Left)
 	s.tally("alive, or dead not long enough", r.Alive)
 	s.some("left: malformed", r.Malformed)
-	s.some("left: locked by another client", r.Locked)
-	s.some("left: written by others time and again", r.Races)
-	s.some("gone before they were removed", r.Vanished)
+	s.missed(&r.Missed)
 	s.counts("\nmalformed because", r.Problems)
 	return s.text()
 }

@@ -74,6 +74,40 @@ func (w *writer) all(ctx context.Context, page []driver.Scanned, one func(contex
 	return context.Cause(ctx)
 }
 
+// turn returns when a write may be tried, and counts it.
+func (w *writer) turn(ctx context.Context) error {
+	if err := w.writes.wait(ctx, 1); err != nil {
+		return err
+	}
+	if err := w.cost.wait(ctx, w.each); err != nil {
+		return err
+	}
+	w.tried.Add(1)
+	return nil
+}
+
+// writing is an operation that does one to each record, and adds up the reports that it
+// returns.
+func writing[R any, S state[R]](name, about string, o *WriteOptions, w *writer, one func(context.Context, *driver.Scanned) (R, error)) job[R, S] {
+	return job[R, S]{
+		name:  name,
+		about: about,
+		opts:  o.Options,
+		cost:  w.cost,
+		wrote: w.tried.Load,
+		visit: func(ctx context.Context, _ int, page []driver.Scanned, into S) error {
+			var mu sync.Mutex // guards into
+			return w.all(ctx, page, func(ctx context.Context, r *driver.Scanned) error {
+				found, err := one(ctx, r)
+				mu.Lock()
+				defer mu.Unlock()
+				into.add(&found)
+				return err
+			})
+		},
+	}
+}
+
 // land plans a write for the record that was, and again for what a conflict hands back,
 // until it lands or there is nothing to do. plan returns what is to be written, and false
 // where nothing is. write makes the write.
@@ -94,13 +128,9 @@ func (w *writer) land(ctx context.Context, was driver.Meta, plan func(driver.Met
 			return done, nil
 		}
 		err = again(ctx, func() error {
-			if err := w.writes.wait(ctx, 1); err != nil {
+			if err := w.turn(ctx); err != nil {
 				return err
 			}
-			if err := w.cost.wait(ctx, w.each); err != nil {
-				return err
-			}
-			w.tried.Add(1)
 			err := write(was, next)
 			if errors.Is(err, driver.ErrAmbiguous) {
 				mine = append(mine, next)
