@@ -107,7 +107,7 @@ func (m *Manager[T]) join(ctx context.Context, q *request[T], user string, f fun
 	if heir == nil {
 		return nil, nil
 	}
-	found, err := q.fetch(ctx, *heir, false)
+	found, _, err := q.fetch(ctx, *heir, false)
 	if err != nil || found.now == nil || found.now.entry.Value.User != user {
 		return nil, err
 	}

@@ -45,9 +45,9 @@ func (m *Manager[T]) Refresh(ctx context.Context) (Session[T], error) {
 	if unread || err != nil || now == nil {
 		return m.session(now), err
 	}
-	f, err := q.fetch(ctx, now.token, true)
-	if f.after != nil {
-		f.after()
+	f, after, err := q.fetch(ctx, now.token, true)
+	if after != nil {
+		after()
 	}
 	if err != nil || f.now == nil {
 		return Session[T]{}, err

@@ -1,0 +1,70 @@
+package session
+
+import (
+	"context"
+	"errors"
+
+	"github.com/slidingttl/slidingttl/slidingttl"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// current is a session as a request last saw it. It is never changed, but
+// replaced.
+type current[T any] struct {
+	key   string
+	token token // the request's, or the one it was given
+	entry driver.Entry[Record]
+	data  T
+}
+
+// found is what a token leads to.
+type found[T any] struct {
+	now   *current[T] // nil: no session
+	bad   *current[T] // one whose data does not decode, which counts as none but for its end
+	ended bool        // the session, or the token's right to it, while the request was under way: no anonymous one is to follow
+	heir  *token      // of the login that the session then gave way to
+}
+
+// fetch reads the session of t, and touches it if that is due. proven: the right to
+// it needs no further proof. after is a hook to be called without the lock; nil: none.
+func (q *request[T]) fetch(ctx context.Context, t token, proven bool) (f found[T], after func(), err error) {
+	m := q.m
+	now := &current[T]{key: t.key(m.opts.KeyPrefix), token: t}
+	now.entry, err = m.store.Peek(ctx, now.key)
+	r := &now.entry.Value
+	switch {
+	case errors.Is(err, slidingttl.ErrNotFound):
+		// Meanwhile the client may have begun another session.
+		f.ended = driver.Floor(m.store.Now()) >= q.arrived.Add(m.opts.RenewGrace)
+		return f, nil, nil
+	case err != nil:
+		return f, nil, err
+	case r.Kind == ended:
+		f.ended = q.arrived < r.ChangedAt.Add(m.opts.RenewGrace)
+		if f.ended && r.Heir != nil {
+			heir := t.veil(r.Heir)
+			f.heir = &heir
+		}
+		return f, nil, nil
+	case r.Kind != live:
+		return f, nil, nil
+	case !proven && !r.accepts(&t, q.arrived):
+		if f.ended = q.arrived < r.ChangedAt; !f.ended && m.opts.OnReplay != nil {
+			info := m.info(now.key, &now.entry)
+			after = func() { m.opts.OnReplay(ctx, info) }
+		}
+		return f, after, nil
+	}
+	var bad error
+	if now.data, bad = decode[T](r.Data); bad != nil {
+		f.bad = now
+		return f, func() { m.survived(ctx, bad) }, nil
+	}
+	if !q.passive() {
+		if now.entry, err = m.store.TouchEntry(ctx, now.key, now.entry); err != nil {
+			return f, nil, err
+		}
+	}
+	f.now = now
+	return f, nil, nil
+}
