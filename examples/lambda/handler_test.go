@@ -5,8 +5,11 @@ import (
 	"errors"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -95,6 +98,51 @@ func TestEvent(t *testing.T) {
 	ok(t, err)
 	if string(want) != string(again) {
 		t.Errorf("the item is archived as\n%s\nit was\n%s", again, want)
+	}
+}
+
+// The records that AWS's own package has as samples are read as what they are, inserts; and
+// when their items are removed by the TTL service, every type in them is archived as it came.
+func TestRecordedEvent(t *testing.T) {
+	module, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/aws/aws-lambda-go").Output()
+	ok(t, err)
+	inserts, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(module)), "events", "testdata", "dynamodb-event.json"))
+	ok(t, err)
+	h, dir := start(t)
+	_, err = lambda.NewHandler(h.handle).Invoke(t.Context(), inserts)
+	ok(t, err)
+	if found := archived(t, dir); len(found) != 0 {
+		t.Errorf("of inserts these are archived: %v", found)
+	}
+
+	var event struct{ Records []map[string]any }
+	ok(t, json.Unmarshal(inserts, &event))
+	items := make(map[string]map[string]any)
+	for _, r := range event.Records {
+		change := r["dynamodb"].(map[string]any)
+		item := change["NewImage"].(map[string]any)
+		key := r["eventID"].(string)
+		item["pk"] = map[string]any{"S": key}
+		item["ttl"] = map[string]any{"N": "1480642000"}
+		items[key] = item
+		r["eventName"], r["userIdentity"] = "REMOVE", event.Records[0]["userIdentity"]
+		change["OldImage"] = item
+		delete(change, "NewImage")
+	}
+	removes, err := json.Marshal(event)
+	ok(t, err)
+	_, err = lambda.NewHandler(h.handle).Invoke(t.Context(), removes)
+	ok(t, err)
+	found := archived(t, dir)
+	if len(found) != len(items) || len(items) == 0 {
+		t.Errorf("%d items are archived, of %d", len(found), len(items))
+	}
+	for key, item := range items {
+		var got map[string]any
+		ok(t, json.Unmarshal(found[key].Value, &got))
+		if !reflect.DeepEqual(got, item) || found[key].Reason != archive.Idle {
+			t.Errorf("archived is, dead of %s,\n%v\nit was\n%v", found[key].Reason, got, item)
+		}
 	}
 }
 
