@@ -1,0 +1,191 @@
+package main
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// names are what a tree declares: "redis.New", "Options.Prefix", "func TestSoak", and "redis"
+// and "Options" themselves. Packages of one name, and types, are taken together.
+type names map[string]bool
+
+// foreign are names of others that look like ours.
+var foreign = names{"Bucket.Internal": true, "sql.DB": true}
+
+func readNames(t *testing.T, tree *tree) names {
+	t.Helper()
+	all := make(names)
+	for _, m := range tree.modules {
+		for _, name := range m.files {
+			if path.Ext(name) != ".go" {
+				continue
+			}
+			file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(tree.root, m.dir, name), nil, parser.SkipObjectResolution)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all.add(file)
+			if pkg := file.Name.Name; pkg != "main" && !strings.Contains(m.dir+"/"+name, "internal/") {
+				all[pkg] = true
+			}
+		}
+	}
+	return all
+}
+
+func (all names) add(file *ast.File) {
+	pkg := file.Name.Name
+	for _, d := range file.Decls {
+		switch d := d.(type) {
+		case *ast.FuncDecl:
+			of := pkg
+			if d.Recv != nil {
+				of = base(d.Recv.List[0].Type)
+			}
+			all[of+"."+d.Name.Name], all["func "+d.Name.Name] = true, true
+		case *ast.GenDecl:
+			for _, s := range d.Specs {
+				switch s := s.(type) {
+				case *ast.TypeSpec:
+					all[pkg+"."+s.Name.Name] = true
+					if s.Name.IsExported() {
+						all[s.Name.Name] = true
+					}
+					all.members(s.Name.Name, s.Type)
+				case *ast.ValueSpec:
+					for _, n := range s.Names {
+						all[pkg+"."+n.Name] = true
+					}
+				}
+			}
+		}
+	}
+}
+
+// members adds the fields and methods of a type. One that embeds another, or is declared by
+// it, is open: it may have more.
+func (all names) members(of string, is ast.Expr) {
+	var list *ast.FieldList
+	switch is := is.(type) {
+	case *ast.StructType:
+		list = is.Fields
+	case *ast.InterfaceType:
+		list = is.Methods
+	case *ast.Ident, *ast.SelectorExpr, *ast.IndexExpr:
+		all[of+" is open"] = true
+		return
+	default:
+		return
+	}
+	for _, f := range list.List {
+		for _, n := range f.Names {
+			all[of+"."+n.Name] = true
+		}
+		if len(f.Names) == 0 {
+			all[of+" is open"] = true
+		}
+	}
+}
+
+// base is the name of the type that an expression comes to.
+func base(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.StarExpr:
+		return base(e.X)
+	case *ast.IndexExpr:
+		return base(e.X)
+	case *ast.IndexListExpr:
+		return base(e.X)
+	case *ast.SelectorExpr:
+		return e.Sel.Name
+	case *ast.Ident:
+		return e.Name
+	}
+	return ""
+}
+
+var (
+	fence     = regexp.MustCompile("(?ms)^```(\\w*)\n(.*?)^```$")
+	quoted    = regexp.MustCompile("`[^`\n]+`")
+	link      = regexp.MustCompile(`\]\(([^)#]*)(#[^)]*)?\)`)
+	qualified = regexp.MustCompile(`\b([A-Za-z]\w*)\.([A-Z]\w*)`)
+	testName  = regexp.MustCompile("^`((?:Test|Benchmark|Fuzz)[A-Z]\\w*)`$")
+)
+
+// What a document names is there: the file that it links to, the test that shows what it
+// says, the function, type or field of ours. Its Go is Go.
+func TestDocuments(t *testing.T) {
+	tree := readTestTree(t)
+	all := readNames(t, tree)
+	for _, m := range tree.modules {
+		for _, name := range m.files {
+			if path.Ext(name) == ".md" && name != "CHANGELOG.md" { // which tells of what is gone
+				t.Run(path.Join(m.dir, name), func(t *testing.T) { checkDocument(t, all, filepath.Join(tree.root, m.dir, name)) })
+			}
+		}
+	}
+}
+
+func checkDocument(t *testing.T, all names, name string) {
+	content, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	prose := fence.ReplaceAllString(string(content), "")
+	for _, l := range link.FindAllStringSubmatch(quoted.ReplaceAllString(prose, ""), -1) {
+		if to := l[1]; to != "" && !strings.Contains(to, "://") {
+			if _, err := os.Stat(filepath.Join(filepath.Dir(name), to)); err != nil {
+				t.Errorf("a link leads nowhere: %v", err)
+			}
+		}
+	}
+	for _, q := range quoted.FindAllString(prose, -1) {
+		if n := testName.FindStringSubmatch(q); n != nil && !all["func "+n[1]] {
+			t.Errorf("there is no %s", n[1])
+		}
+		checkNames(t, all, q)
+	}
+	for _, block := range fence.FindAllStringSubmatch(string(content), -1) {
+		if block[1] == "go" {
+			checkGo(t, block[2])
+			checkNames(t, all, block[2])
+		}
+	}
+}
+
+// checkNames looks up what text names of ours.
+func checkNames(t *testing.T, all names, text string) {
+	t.Helper()
+	for _, q := range qualified.FindAllStringSubmatch(text, -1) {
+		if name := q[0]; all[q[1]] && !all[name] && !all[q[1]+" is open"] && !foreign[name] {
+			t.Errorf("%s has no %s", q[1], q[2])
+		}
+	}
+}
+
+var left = regexp.MustCompile(`(?m)^\s*\.\.\.$`)
+
+// checkGo wants a program, declarations, statements or fields. What is left out is a line
+// of three dots.
+func checkGo(t *testing.T, text string) {
+	t.Helper()
+	text = left.ReplaceAllString(text, "")
+	var first error
+	for _, form := range []string{"package p\nfunc _() {\n%\n}", "package p\n%", "%", "package p\nvar _ = t{\n%\n}"} {
+		_, err := parser.ParseFile(token.NewFileSet(), "", strings.Replace(form, "%", text, 1), 0)
+		if err == nil {
+			return
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	t.Errorf("this is not Go: %v\n%s", first, text)
+}
