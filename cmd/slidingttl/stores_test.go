@@ -303,3 +303,18 @@ func TestLayout(t *testing.T) {
 	out, _ = command(t, 0, "inspect", uri, "b", "--layout", names, "--policy", thirty, "--value")
 	contains(t, out, "alive: neither its expiry nor its cap has come", "field made", "field ends", "bob")
 }
+
+// The layouts that the README shows are such as the stores take.
+func TestReadmeLayouts(t *testing.T) {
+	readme := string(must(os.ReadFile("README.md"))(t))
+	for store, names := range map[string]any{
+		"Couchbase": new(couchbaseLayout), "Cosmos DB": new(cosmosLayout), "DynamoDB": new(dynamodbLayout), "SQL": new(sqlLayout),
+	} {
+		_, text, _ := strings.Cut(readme, "On "+store)
+		_, text, _ = strings.Cut(text, "```json\n")
+		text, _, ok := strings.Cut(text, "```")
+		if err := layout(text).into(names); !ok || err != nil {
+			t.Errorf("on %s: %v in\n%s", store, err, text)
+		}
+	}
+}
