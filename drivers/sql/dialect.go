@@ -46,8 +46,9 @@ type dialect interface {
 	readTouch(update, read, returned string) (statement string, readsToo bool)
 	// tuples is a list of n tuples of size arguments.
 	tuples(n, size int) string
-	// lock is how a SELECT locks its rows and leaves out those that are locked.
-	lock() string
+	// take selects columns of the rows that from finds, with FROM and all. It locks
+	// them and leaves out those that are locked.
+	take(columns, from string) string
 	// begin makes a transaction one that writes.
 	begin(table, column string) string
 	isolation() stdsql.IsolationLevel

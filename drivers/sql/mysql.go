@@ -57,8 +57,12 @@ func (mysql) excluded(string) string                   { return "" }
 // readTouch: there is no UPDATE that returns rows.
 func (mysql) readTouch(_, _, _ string) (string, bool) { return "", false }
 
-func (mysql) tuples(n, size int) string   { return tuples(n, size) }
-func (mysql) lock() string                { return " FOR UPDATE SKIP LOCKED" }
+func (mysql) tuples(n, size int) string { return tuples(n, size) }
+
+func (mysql) take(columns, from string) string {
+	return "SELECT " + columns + from + " FOR UPDATE SKIP LOCKED"
+}
+
 func (mysql) begin(string, string) string { return "" }
 
 // isolation: on REPEATABLE READ a sweep would lock the gap before the next expiry, too.

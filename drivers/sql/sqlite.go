@@ -57,7 +57,7 @@ func (sqlite) tuples(n, size int) string {
 	return "VALUES " + tuples(n, size)
 }
 
-func (sqlite) lock() string { return "" }
+func (sqlite) take(columns, from string) string { return "SELECT " + columns + from }
 
 // begin takes the one lock there is before the transaction reads, for a read that is
 // to become a write fails if another has written meanwhile.

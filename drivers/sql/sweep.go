@@ -5,7 +5,6 @@ import (
 	stdsql "database/sql"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -28,7 +27,7 @@ type SweepOptions struct {
 	Rate float64
 
 	// Bury is handed the dead rows of each transaction before they are deleted in
-	// it. It may use tx, as for an archive in a table beside. If it fails nothing is
+	// it, without their Fields. It may use tx, as for an archive in a table beside. If it fails nothing is
 	// deleted, and the rows come again. They come again, too, where the transaction
 	// fails after it, and that may be a deadlock with another sweeper: what is done
 	// by tx is then undone, and what is done by other means is done twice. Nil: they
@@ -180,135 +179,4 @@ func (s *Sweeper) horizon(ctx context.Context) (driver.Instant, error) {
 		now = s.table.Now()
 	}
 	return driver.Floor(now).Add(-s.table.retain), nil
-}
-
-// batch is one transaction. It returns how many rows it took.
-func (s *Sweeper) batch(ctx context.Context, horizon driver.Instant) (taken int, err error) {
-	t := s.table
-	tx, err := t.db.BeginTx(ctx, &stdsql.TxOptions{Isolation: t.dialect.isolation()})
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _ = tx.Rollback() }() // no more than an error once it is committed
-	if begin := t.dialect.begin(t.quoted(), t.dialect.quote(t.sweep)); begin != "" {
-		if _, err := tx.ExecContext(ctx, begin); err != nil {
-			return 0, err
-		}
-	}
-	dead, deadKeys, liveKeys, err := s.take(ctx, tx, horizon)
-	if err != nil {
-		return 0, err
-	}
-	taken = len(deadKeys) + len(liveKeys)
-	if taken == 0 {
-		return 0, nil
-	}
-	if s.opts.Bury != nil && len(dead) > 0 {
-		if err := s.opts.Bury(ctx, tx, dead); err != nil {
-			return 0, err
-		}
-	}
-	if err := t.sweepRows(ctx, tx, "DELETE FROM "+t.quoted(), deadKeys); err != nil {
-		return 0, err
-	}
-	file := fmt.Sprintf("UPDATE %s SET %s = COALESCE(%s, %d)", t.quoted(), t.dialect.quote(t.sweep), t.expiresOrNone(), never)
-	if err := t.sweepRows(ctx, tx, file, liveKeys); err != nil {
-		return 0, err
-	}
-	if err := tx.Commit(); err != nil {
-		return 0, err
-	}
-	s.counts.batches.Add(1)
-	s.counts.deleted.Add(uint64(len(deadKeys)))
-	s.counts.filed.Add(uint64(len(liveKeys)))
-	return taken, nil
-}
-
-// query is what take asks.
-func (s *Sweeper) query() string {
-	t := s.table
-	q := t.dialect.quote
-	columns := append(t.keyColumns(), t.createdMillis(), t.expiresMillis(), q(t.version))
-	if s.opts.Bury != nil {
-		columns = append(columns, t.rawColumns()...)
-	}
-	// It is to walk the index: the column is the table's and not the text of that name
-	// that is selected, and the limit is no argument, of which PostgreSQL thinks as a
-	// tenth of all rows.
-	sweep := t.quoted() + "." + q(t.sweep)
-	return t.dialect.bind(fmt.Sprintf("SELECT %s FROM %s WHERE %s <= ? ORDER BY %s LIMIT %d%s",
-		strings.Join(columns, ", "), t.quoted(), sweep, sweep, s.opts.Batch, t.dialect.lock()))
-}
-
-// take locks rows whose sweep_at has come, and tells the dead from the others.
-func (s *Sweeper) take(ctx context.Context, tx *stdsql.Tx, horizon driver.Instant) (dead []driver.Dead, deadKeys, liveKeys []rowKey, err error) {
-	t := s.table
-	rows, err := tx.QueryContext(ctx, s.query(), int64(horizon))
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	defer func() { _ = rows.Close() }()
-	for rows.Next() {
-		joined := newJoined(len(t.key.Columns))
-		var r rawRow
-		dest := append(joined.dest(), r.life.dest()...)
-		if s.opts.Bury != nil {
-			dest = append(joined.dest(), r.dest()...)
-		}
-		if err := rows.Scan(dest...); err != nil {
-			return nil, nil, nil, misshapen[driver.Dead](err)
-		}
-		key := t.key.Join(joined)
-		k, err := t.key.row(key, 0)
-		if err != nil {
-			return nil, nil, nil, err
-		}
-		raw := t.rawOf(&r)
-		if raw.Problem != nil || raw.Alive(horizon) {
-			liveKeys = append(liveKeys, k)
-			continue
-		}
-		deadKeys = append(deadKeys, k)
-		if s.opts.Bury != nil {
-			dead = append(dead, driver.Dead{Key: key, Raw: raw, At: raw.ExpiresAt})
-		}
-	}
-	return dead, deadKeys, liveKeys, rows.Err()
-}
-
-// sweepRows carries out a statement on rows.
-func (t *table) sweepRows(ctx context.Context, tx *stdsql.Tx, statement string, keys []rowKey) error {
-	if len(keys) == 0 {
-		return nil
-	}
-	list, args := t.keyList(keys)
-	_, err := tx.ExecContext(ctx, t.dialect.bind(statement+" WHERE "+t.keyTuple()+" IN "+list), args...)
-	if err != nil {
-		return hidden(err, keys)
-	}
-	return nil
-}
-
-// Backlog is what a table's sweepers have before them.
-type Backlog struct {
-	Dead   int64          // rows that expired longer than Options.Retain ago and are still there
-	Oldest driver.Instant // when the first of them expired; zero: there is none
-}
-
-// Backlog counts the dead rows that are not retained, by the database's time, and finds
-// the oldest. It reads all of them.
-func (t *table) Backlog(ctx context.Context) (Backlog, error) {
-	if err := t.ask(ctx); err != nil {
-		return Backlog{}, err
-	}
-	expires := t.expiresMillis()
-	query := "SELECT COUNT(*), COALESCE(MIN(" + expires + "), 0) FROM " + t.quoted() +
-		" WHERE " + t.dialect.quote(t.sweep) + " <= ? AND " + expires + " <> 0 AND " + expires + " <= ?"
-	now := int64(driver.Floor(t.Now()).Add(-t.retain))
-	var b Backlog
-	_, shape, err := firstRow(ctx, t.db, t.dialect.bind(query), []any{now, now}, []any{&b.Dead, &b.Oldest})
-	if err == nil && shape != nil {
-		err = misshapen[Backlog](shape)
-	}
-	return b, err
 }
