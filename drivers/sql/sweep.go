@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
@@ -30,8 +31,8 @@ type SweepOptions struct {
 	// it, without their Fields. It may use tx, as for an archive in a table beside. If it fails nothing is
 	// deleted, and the rows come again. They come again, too, where the transaction
 	// fails after it, and that may be a deadlock with another sweeper: what is done
-	// by tx is then undone, and what is done by other means is done twice. Nil: they
-	// go unseen.
+	// by tx is then undone, and what is done by other means is done twice. It may be
+	// called again before it has returned. Nil: they go unseen.
 	Bury func(ctx context.Context, tx *stdsql.Tx, dead []driver.Dead) error
 
 	// OnError is told what a sweep under Run failed with. Run goes on after Every.
@@ -131,15 +132,32 @@ func (s *Sweeper) Run(ctx context.Context) {
 
 // Sweep takes all rows whose time has come, and returns when it finds no more, or at the
 // first error. What was done until then stays done.
-func (s *Sweeper) Sweep(ctx context.Context) (err error) {
-	defer func() {
-		if err != nil {
-			s.counts.failed.Add(1)
-		}
-	}()
-	for lost := 0; ; {
+//
+// With Bury it has two transactions at work, on two connections if there are so many: one
+// reads the next rows while those of the other are buried. On SQLite it has one.
+func (s *Sweeper) Sweep(ctx context.Context) error {
+	n := 1
+	if s.opts.Bury != nil && s.table.begin() == "" {
+		n = 2
+	}
+	// When one fails the other ends what it has begun, lest that be buried in vain.
+	group, going := errgroup.WithContext(ctx)
+	for range n {
+		group.Go(func() error { return s.batches(ctx, going) })
+	}
+	err := group.Wait()
+	if err != nil {
+		s.counts.failed.Add(1)
+	}
+	return err
+}
+
+// batches is one transaction after the other, until there is nothing left to take or going
+// ends.
+func (s *Sweeper) batches(ctx, going context.Context) error {
+	for lost := 0; going.Err() == nil; {
 		if s.limit != nil {
-			if err := s.limit.WaitN(ctx, s.opts.Batch); err != nil {
+			if err := s.limit.WaitN(going, s.opts.Batch); err != nil {
 				return err
 			}
 		}
@@ -163,6 +181,7 @@ func (s *Sweeper) Sweep(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	return ctx.Err()
 }
 
 // horizon is the time before which a row must have expired to be deleted.

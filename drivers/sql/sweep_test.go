@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -61,8 +62,11 @@ func TestSweep(t *testing.T) {
 		mustExec(t, db, dialect, insert, "foreign alive", int64(long.ExpiresAt))
 		mustExec(t, db, dialect, insert, "foreign forever", nil)
 
+		var mu sync.Mutex // guards buried
 		var buried []string
 		bury := func(_ context.Context, _ *stdsql.Tx, dead []driver.Dead) error {
+			mu.Lock()
+			defer mu.Unlock()
 			for _, r := range dead {
 				buried = append(buried, r.Key)
 				if r.Key == "dead" && (r.Format != "json" || !slices.Contains([]string{`{"user":"ann"}`, `{"user": "ann"}`}, string(r.Value)) ||
@@ -130,6 +134,43 @@ func TestBuryFails(t *testing.T) {
 		failing = nil
 		if err := s.Sweep(ctx); err != nil || d.rows(t) != 0 || graves() != 1 {
 			t.Errorf("then: %v, %d rows and %d graves", err, d.rows(t), graves())
+		}
+	})
+}
+
+// TestBuryBesideReading: a burial does not wait for another to end, and one that fails does
+// not undo the other.
+func TestBuryBesideReading(t *testing.T) {
+	onAll(t, func(t *testing.T, db *stdsql.DB, dialect Dialect) {
+		if dialect == SQLite {
+			return // it has one writer at a time
+		}
+		d := open[session](t, db, dialect, nil)
+		for i := range 6 {
+			d.mustInsert(t, fmt.Sprint(i), session{}, lasting(time.Minute))
+		}
+		failing := errors.New("the archive is full")
+		var calls atomic.Int64
+		second := make(chan struct{})
+		s := d.mustSweeper(t, SweepOptions{Batch: 2, Now: at(base.Add(time.Hour)), Bury: func(ctx context.Context, _ *stdsql.Tx, _ []driver.Dead) error {
+			switch calls.Add(1) {
+			case 1:
+				select {
+				case <-second:
+				case <-time.After(time.Minute):
+					t.Error("the next rows are not read while a burial goes on")
+				}
+				return failing
+			case 2:
+				close(second)
+			}
+			return nil
+		}})
+		if err := s.Sweep(t.Context()); err != failing {
+			t.Errorf("error %v, want that of Bury", err)
+		}
+		if n := d.rows(t); n != 2 && n != 4 {
+			t.Errorf("%d rows are left; want those of the burial that failed, and not those of the other", n)
 		}
 	})
 }
@@ -238,12 +279,10 @@ func TestSweeperRuns(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		var told error
-		fails := true
 		s := d.mustSweeper(t, SweepOptions{
 			Every: time.Millisecond, Rate: 1e6, Now: at(base.Add(time.Hour)),
 			Bury: func(context.Context, *stdsql.Tx, []driver.Dead) error {
-				if fails {
-					fails = false
+				if told == nil {
 					return errCut
 				}
 				cancel() // the transaction, too

@@ -17,7 +17,7 @@ func (s *Sweeper) batch(ctx context.Context, horizon driver.Instant) (taken int,
 		return 0, err
 	}
 	defer func() { _ = tx.Rollback() }() // no more than an error once it is committed
-	if begin := t.dialect.begin(t.quoted(), t.dialect.quote(t.sweep)); begin != "" {
+	if begin := t.begin(); begin != "" {
 		if _, err := tx.ExecContext(ctx, begin); err != nil {
 			return 0, err
 		}
@@ -50,6 +50,9 @@ func (s *Sweeper) batch(ctx context.Context, horizon driver.Instant) (taken int,
 	s.counts.filed.Add(uint64(len(liveKeys)))
 	return taken, nil
 }
+
+// begin is the statement that makes a transaction one that writes, alone. Empty: it needs none.
+func (t *table) begin() string { return t.dialect.begin(t.quoted(), t.dialect.quote(t.sweep)) }
 
 // query is what take asks.
 func (s *Sweeper) query() string {
