@@ -29,14 +29,16 @@ func (b *Batch) check() error {
 
 // markOf is the name, for file names, of a batch's records of one day: a hash of the lives,
 // which are in their order.
-func markOf(records []Archived) string {
+func markOf(records []entry) string {
 	h := sha256.New()
+	var b []byte
 	for i := range records {
-		id := records[i].identity()
+		id := &records[i].id
+		b = b[:0]
 		for _, s := range []string{id.key, id.source, id.generation} {
-			_ = binary.Write(h, binary.BigEndian, uint32(len(s)))
-			_, _ = h.Write([]byte(s))
+			b = append(binary.BigEndian.AppendUint32(b, uint32(len(s))), s...)
 		}
+		_, _ = h.Write(b)
 	}
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }

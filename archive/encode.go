@@ -7,6 +7,7 @@ import (
 	"io"
 
 	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/compress/zstd"
 )
 
 // A row group ends after so many rows, or so many bytes of values: it is held in memory,
@@ -16,19 +17,26 @@ const (
 	groupBytes = 64 << 20
 )
 
+// A batch keeps its source waiting, which keeps rows locked; what is merged stays as it is.
+var (
+	batchCodec = &zstd.Codec{Level: zstd.SpeedFastest}
+	mergeCodec = &zstd.Codec{Level: zstd.SpeedDefault}
+)
+
 // An encoder writes a file: records in the order of their identities.
 type encoder struct {
 	*layout
 	w     *parquet.GenericWriter[any]
 	sum   hash.Hash
 	rows  int64
+	cells cells
 	group struct{ rows, bytes int }
 }
 
-func newEncoder(w io.Writer, l *layout) *encoder {
+func newEncoder(w io.Writer, l *layout, c *zstd.Codec) *encoder {
 	e := &encoder{layout: l, sum: sha256.New()}
 	e.w = parquet.NewGenericWriter[any](io.MultiWriter(w, e.sum), l.schema,
-		parquet.Compression(&parquet.Zstd),
+		parquet.Compression(c),
 		parquet.CreatedBy("slidingttl", "archive", "1"),
 		parquet.BloomFilters(parquet.SplitBlockFilter(10, colKey)),
 		parquet.ColumnIndexSizeLimit(func([]string) int { return 4096 }),
@@ -40,7 +48,7 @@ func newEncoder(w io.Writer, l *layout) *encoder {
 }
 
 func (e *encoder) add(a *Archived) error {
-	row, err := e.row(a)
+	row, err := e.row(&e.cells, a)
 	if err != nil {
 		return err
 	}

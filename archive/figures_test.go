@@ -84,3 +84,29 @@ func BenchmarkFigureFind(b *testing.B) {
 	b.ReportMetric(float64(cold)/float64(stats.Bytes), "cold/archive")
 	b.ReportMetric(float64(counted.n.Load())/float64(b.N)/float64(stats.Bytes), "warm/archive")
 }
+
+// BenchmarkWrite writes batches of 10,000 records of 1 KB of JSON, of one day, to a
+// directory.
+func BenchmarkWrite(b *testing.B) {
+	const n = 10000
+	d, err := archive.OpenDirectory(b.TempDir())
+	if err != nil {
+		b.Fatal(err)
+	}
+	w := writer(b, d)
+	dice := rand.New(rand.NewPCG(1, 2))
+	batch := archive.Batch{Source: "links"}
+	for i := range n {
+		r := dead(i, 0)
+		r.Key, r.Value = fmt.Sprintf("%016x", dice.Uint64()), document(dice)
+		batch.Records = append(batch.Records, r)
+	}
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		batch.Source = fmt.Sprint("links-", i) // else it is there already
+		if err := w.Write(b.Context(), batch); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*n), "us/record")
+}

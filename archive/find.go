@@ -38,7 +38,7 @@ func gone(err error) bool { return errors.Is(err, fs.ErrNotExist) && !errors.Is(
 
 func (r *Reader) findIn(ctx context.Context, days []Manifest, key string) ([]Archived, error) {
 	var mu sync.Mutex // guards found and corrupt
-	var found []Archived
+	var found []entry
 	var corrupt []error
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(lookups)
@@ -53,7 +53,9 @@ func (r *Reader) findIn(ctx context.Context, days []Manifest, key string) ([]Arc
 				records, err := r.indexes.find(ctx, f, key)
 				mu.Lock()
 				defer mu.Unlock()
-				found = append(found, records...)
+				for i := range records {
+					found = append(found, entryOf(&records[i]))
+				}
 				if errors.Is(err, ErrCorrupt) {
 					corrupt = append(corrupt, err)
 					return nil
@@ -65,8 +67,10 @@ func (r *Reader) findIn(ctx context.Context, days []Manifest, key string) ([]Arc
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
-	slices.SortFunc(found, func(a, b Archived) int { return a.identity().compare(b.identity()) })
-	found = once(found)
-	slices.SortStableFunc(found, func(a, b Archived) int { return cmp.Compare(a.ExpiredAt, b.ExpiredAt) })
-	return found, errors.Join(corrupt...)
+	var last []Archived
+	for _, e := range lives(found) {
+		last = append(last, *e.Archived)
+	}
+	slices.SortStableFunc(last, func(a, b Archived) int { return cmp.Compare(a.ExpiredAt, b.ExpiredAt) })
+	return last, errors.Join(corrupt...)
 }

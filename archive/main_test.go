@@ -52,7 +52,7 @@ func directory(t *testing.T) (*archive.Directory, string) {
 }
 
 // writer writes to b a week after noon.
-func writer(t *testing.T, b archive.Bucket) *archive.Writer {
+func writer(t testing.TB, b archive.Bucket) *archive.Writer {
 	t.Helper()
 	w, err := archive.NewWriter(b, &archive.WriterOptions{Now: func() time.Time { return noon.AddDate(0, 0, 7) }})
 	if err != nil {

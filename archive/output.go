@@ -22,7 +22,7 @@ func output(ctx context.Context, b Bucket, m *Manifest, columns map[string]Colum
 		f := File{Merged: true, number: m.number + 1}
 		err = b.Create(ctx, func(w io.Writer) (string, error) {
 			counted := &counter{w: w}
-			e := newEncoder(counted, newLayout(columns))
+			e := newEncoder(counted, newLayout(columns), mergeCodec)
 			for more && err == nil && counted.n < mergeBytes {
 				if err := errors.Join(ctx.Err(), e.add(&a)); err != nil {
 					return "", err

@@ -2,6 +2,7 @@ package archive
 
 import (
 	"cmp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -90,4 +91,28 @@ func (a *Archived) identity() identity {
 // later reports whether a tells more than b, of the same life: what was seen last.
 func (a *Archived) later(b *Archived) bool {
 	return cmp.Or(cmp.Compare(a.ExpiredAt, b.ExpiredAt), cmp.Compare(a.ArchivedAt, b.ArchivedAt)) > 0
+}
+
+// entry is a record beside its identity, which takes time to tell.
+type entry struct {
+	id identity
+	*Archived
+}
+
+func entryOf(a *Archived) entry { return entry{a.identity(), a} }
+
+// lives sorts records by their identities, and leaves of each life what was seen last.
+func lives(records []entry) []entry {
+	slices.SortFunc(records, func(a, b entry) int { return a.id.compare(b.id) })
+	kept := records[:0]
+	for _, e := range records {
+		n := len(kept)
+		switch {
+		case n == 0 || kept[n-1].id != e.id:
+			kept = append(kept, e)
+		case e.later(kept[n-1].Archived):
+			kept[n-1] = e
+		}
+	}
+	return kept
 }

@@ -100,10 +100,21 @@ func (l *layout) columns() map[string]ColumnType {
 	return all
 }
 
-// row is a as Parquet has it. It shares the value's memory.
-func (l *layout) row(a *Archived) (parquet.Row, error) {
-	row := make(parquet.Row, len(fixed)+len(l.own))
-	text := func(at int, s string) { row[at] = parquet.ByteArrayValue([]byte(s)).Level(0, 0, at) }
+// cells are the memory of a row, for one after the other.
+type cells struct {
+	row  parquet.Row
+	text []byte
+}
+
+// row is a as Parquet has it, until c is used again. It shares the value's memory.
+func (l *layout) row(c *cells, a *Archived) (parquet.Row, error) {
+	row := slices.Grow(c.row[:0], len(fixed)+len(l.own))[:len(fixed)+len(l.own)]
+	c.row, c.text = row, c.text[:0]
+	text := func(at int, s string) {
+		from := len(c.text)
+		c.text = append(c.text, s...)
+		row[at] = parquet.ByteArrayValue(c.text[from:]).Level(0, 0, at)
+	}
 	instant := func(at int, i driver.Instant) { row[at] = parquet.Int64Value(int64(i)).Level(0, 0, at) }
 	text(l.key, encodeKey(a.Key))
 	text(l.source, a.Source)

@@ -95,13 +95,14 @@ func (w *Writer) Write(ctx context.Context, batch Batch) error {
 }
 
 // prepare splits a batch by day, in the order of files, each life once.
-func (w *Writer) prepare(batch *Batch) (map[Day][]Archived, error) {
+func (w *Writer) prepare(batch *Batch) (map[Day][]entry, error) {
 	if err := batch.check(); err != nil {
 		return nil, err
 	}
 	now := w.opts.Now()
 	latest := driver.Ceil(now.Add(w.opts.MaxSkew))
-	days := map[Day][]Archived{}
+	archived := make([]Archived, len(batch.Records))
+	days := map[Day][]entry{}
 	for i := range batch.Records {
 		a, err := w.archived(&batch.Records[i], batch.Source, driver.Floor(now))
 		if err != nil {
@@ -110,29 +111,14 @@ func (w *Writer) prepare(batch *Batch) (map[Day][]Archived, error) {
 		if a.ExpiredAt > latest {
 			return nil, &ClockError{What: fmt.Sprintf("the death of record %d of the batch", i), Seen: a.ExpiredAt.Time(), Now: now}
 		}
+		archived[i] = a
 		d := DayOf(a.ExpiredAt)
-		days[d] = append(days[d], a)
+		days[d] = append(days[d], entryOf(&archived[i]))
 	}
 	for d, records := range days {
-		slices.SortFunc(records, func(a, b Archived) int { return a.identity().compare(b.identity()) })
-		days[d] = once(records)
+		days[d] = lives(records)
 	}
 	return days, nil
-}
-
-// once leaves of each life what was seen last.
-func once(sorted []Archived) []Archived {
-	kept := sorted[:0]
-	for _, a := range sorted {
-		n := len(kept)
-		switch {
-		case n == 0 || kept[n-1].identity() != a.identity():
-			kept = append(kept, a)
-		case a.later(&kept[n-1]):
-			kept[n-1] = a
-		}
-	}
-	return kept
 }
 
 func (w *Writer) archived(r *Record, source string, now driver.Instant) (Archived, error) {
@@ -169,16 +155,16 @@ func (w *Writer) archived(r *Record, source string, now driver.Instant) (Archive
 }
 
 // writeDay writes the records of a batch that died on day.
-func (w *Writer) writeDay(ctx context.Context, day Day, records []Archived) error {
+func (w *Writer) writeDay(ctx context.Context, day Day, records []entry) error {
 	mark := markOf(records)
 	known, err := w.has(ctx, day, mark)
 	if err != nil || known {
 		return err
 	}
 	var file bytes.Buffer
-	e := newEncoder(&file, w.layout)
-	for i := range records {
-		if err := e.add(&records[i]); err != nil {
+	e := newEncoder(&file, w.layout, batchCodec)
+	for _, r := range records {
+		if err := e.add(r.Archived); err != nil {
 			return err
 		}
 	}
