@@ -21,7 +21,7 @@ import (
 
 var (
 	sweptRows = flag.Int("swept", 1_000_000, "how many rows BenchmarkFigureSweep sweeps")
-	sweepers  = flag.Int("sweepers", 2, "by how many sweepers at once, alone and into an archive")
+	sweepers  = flag.Int("sweepers", 1, "by how many sweepers at once, alone and into an archive")
 	sweepSize = flag.Int("sweep-batch", 10_000, "rows that one of their transactions takes")
 )
 
