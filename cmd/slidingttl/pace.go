@@ -20,6 +20,7 @@ type paceFlags struct {
 	upkeep.Options
 	checkpoint string
 	resume     bool
+	finished   bool // what is to go on was finished before
 }
 
 func (p *paceFlags) flags(c *cobra.Command) {
@@ -49,6 +50,7 @@ func (p *paceFlags) open() error {
 		if err := json.Unmarshal(content, p.Resume); err != nil {
 			return fmt.Errorf("%w: --checkpoint %s: %w", errUsage, p.checkpoint, err)
 		}
+		p.finished = p.Resume.Done()
 	case err == nil:
 		return fmt.Errorf("%w: %s is there already: go on from it with --resume, or remove it", errUsage, p.checkpoint)
 	case !errors.Is(err, os.ErrNotExist):
@@ -104,6 +106,9 @@ func (a *app) show(p *paceFlags, what string) func() {
 func (a *app) finish(p *paceFlags, report fmt.Stringer, err error) error {
 	if errors.Is(err, context.Canceled) && p.checkpoint != "" {
 		err = fmt.Errorf("%w; go on with --checkpoint %s --resume", err, p.checkpoint)
+	}
+	if err == nil && p.finished {
+		err = fmt.Errorf("%w: the run of --checkpoint %s was finished before, and no record was looked at: remove the file to begin anew", errUsage, p.checkpoint)
 	}
 	if isNil(report) {
 		return err
