@@ -12,6 +12,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"syscall"
 	"testing"
 	"time"
 
@@ -31,6 +32,8 @@ type run struct {
 	Batch   int // how many are buried at once
 	Records int // of a stream: how many there are to come
 
+	FileSize uint64 // that the kernel lets no file exceed; zero: any
+
 	User, Password, Name string // of an account, and of a bucket or table in it
 }
 
@@ -41,6 +44,11 @@ func runSource() error {
 	var r run
 	if err := json.Unmarshal([]byte(os.Getenv(asSource)), &r); err != nil {
 		return err
+	}
+	if r.FileSize > 0 {
+		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: r.FileSize, Max: r.FileSize}); err != nil {
+			return err
+		}
 	}
 	a, g, err := open(r.Archive)
 	if err != nil {
@@ -71,16 +79,23 @@ func runSource() error {
 	return errors.Join(harvest(ctx, s, g, r.Batch), done())
 }
 
-// killed has r run again and again, killed at random moments, and then to its end.
-func killed(t *testing.T, r run) {
+// command is r in a process of its own.
+func command(t *testing.T, r run) *exec.Cmd {
 	t.Helper()
 	program, err := os.Executable()
 	ok(t, err)
 	told, err := json.Marshal(r)
 	ok(t, err)
+	c := exec.Command(program)
+	c.Env = append(os.Environ(), asSource+"="+string(told))
+	return c
+}
+
+// killed has r run again and again, killed at random moments, and then to its end.
+func killed(t *testing.T, r run) {
+	t.Helper()
 	for n := 0; ; {
-		c := exec.Command(program)
-		c.Env = append(os.Environ(), asSource+"="+string(told))
+		c := command(t, r)
 		var errs bytes.Buffer
 		c.Stderr = &errs
 		out, err := c.StdoutPipe()
