@@ -61,6 +61,7 @@ unit:
 		echo "NOT RUN: the second opinion on drivers/cosmos, which needs npm (apt-get install npm)"; \
 		test -z "$$CI" || exit 1; \
 	fi; \
+	$(GO) test -race -tags second -run SecondOpinion ./archive/integration && \
 	$(GO) test -race -shuffle=on -timeout 20m $$(echo "$$packages" | grep -v /slidingttl/bench) && \
 	$(GO) test -shuffle=on $$(echo "$$packages" | grep /slidingttl/bench)
 
