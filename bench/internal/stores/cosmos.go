@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
-	"sync"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
@@ -97,16 +95,13 @@ const databaseName = "bench"
 type bareContainer struct {
 	*azcosmos.ContainerClient
 	client *azcosmos.Client
-	mu     sync.Mutex // guards sum
-	sum    spent
+	bill
 }
 
 // openContainer returns a client that keeps its connections, and a driver of its own.
 func openContainer(address string) (*bareContainer, *cosmos.Driver[session], error) {
-	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.MaxIdleConnsPerHost = 64
 	opts := &azcosmos.ClientOptions{}
-	opts.Transport = &http.Client{Transport: transport}
+	opts.Transport = keepsConnections()
 	client, err := azcosmos.NewClientFromConnectionString(address, opts)
 	if err != nil {
 		return nil, nil, err
@@ -151,11 +146,7 @@ func bareDocuments(get func(*bareContainer) cosmosGet) func(context.Context, str
 		if err != nil {
 			return way{}, err
 		}
-		return way{get: get(b), put: insert(s), spent: func() spent {
-			b.mu.Lock()
-			defer b.mu.Unlock()
-			return b.sum
-		}}, nil
+		return way{get: get(b), put: insert(s), spent: b.spent}, nil
 	}
 }
 
@@ -164,9 +155,7 @@ func (b *bareContainer) read(ctx context.Context, key string) (s session, err er
 	if err != nil {
 		return s, err
 	}
-	b.mu.Lock()
-	b.sum.readUnits += float64(res.RequestCharge)
-	b.mu.Unlock()
+	b.add(spent{readUnits: float64(res.RequestCharge)})
 	return s, json.Unmarshal(res.Value, &s)
 }
 
@@ -178,10 +167,7 @@ func (b *bareContainer) touch(ctx context.Context, key string, back bool) ([]byt
 	if err != nil {
 		return nil, err
 	}
-	b.mu.Lock()
-	b.sum.writes++
-	b.sum.writeUnits += float64(res.RequestCharge)
-	b.mu.Unlock()
+	b.add(spent{writes: 1, writeUnits: float64(res.RequestCharge)})
 	return res.Value, nil
 }
 

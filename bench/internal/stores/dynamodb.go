@@ -2,9 +2,7 @@ package stores
 
 import (
 	"context"
-	"net/http"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -32,10 +30,8 @@ type dynamodbGet func(ctx context.Context, key string) (session, error)
 
 // openTable returns a client that keeps its connections, and a driver with a table.
 func openTable(ctx context.Context, address string) (*awsdynamodb.Client, *dynamodb.Driver[session], error) {
-	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.MaxIdleConnsPerHost = 64
 	server := dynamodbtest.Server{Endpoint: address}
-	client := server.Client(func(o *awsdynamodb.Options) { o.HTTPClient = &http.Client{Transport: transport} })
+	client := server.Client(func(o *awsdynamodb.Options) { o.HTTPClient = keepsConnections() })
 	d, err := dynamodb.New[session](client, tableName, nil)
 	if err != nil {
 		return nil, nil, err
@@ -74,8 +70,7 @@ func ownItems(slackPercent time.Duration) func(context.Context, string) (way, er
 // consumed.
 type bareTable struct {
 	client *awsdynamodb.Client
-	mu     sync.Mutex // guards sum
-	sum    spent
+	bill
 }
 
 func bareItems(get func(*bareTable) dynamodbGet) func(context.Context, string) (way, error) {
@@ -89,11 +84,7 @@ func bareItems(get func(*bareTable) dynamodbGet) func(context.Context, string) (
 			return way{}, err
 		}
 		b := &bareTable{client: client}
-		return way{get: get(b), put: insert(s), spent: func() spent {
-			b.mu.Lock()
-			defer b.mu.Unlock()
-			return b.sum
-		}}, nil
+		return way{get: get(b), put: insert(s), spent: b.spent}, nil
 	}
 }
 
@@ -111,9 +102,7 @@ func (b *bareTable) read(ctx context.Context, key string) (s session, err error)
 	if err != nil {
 		return s, err
 	}
-	b.mu.Lock()
-	b.sum.readUnits += *out.ConsumedCapacity.CapacityUnits
-	b.mu.Unlock()
+	b.add(spent{readUnits: *out.ConsumedCapacity.CapacityUnits})
 	return s, attributevalue.UnmarshalMap(out.Item, &s)
 }
 
@@ -132,10 +121,7 @@ func (b *bareTable) touch(ctx context.Context, key string, back types.ReturnValu
 	if err != nil {
 		return nil, err
 	}
-	b.mu.Lock()
-	b.sum.writes++
-	b.sum.writeUnits += *out.ConsumedCapacity.CapacityUnits
-	b.mu.Unlock()
+	b.add(spent{writes: 1, writeUnits: *out.ConsumedCapacity.CapacityUnits})
 	return out.Attributes, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"runtime"
 	"slices"
 	"strconv"
@@ -61,6 +62,33 @@ type spent struct {
 	writes                float64
 	readUnits, writeUnits float64
 	trips                 float64
+}
+
+// bill sums up what many requests at once have cost.
+type bill struct {
+	mu  sync.Mutex // guards sum
+	sum spent
+}
+
+func (b *bill) add(s spent) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.sum.writes += s.writes
+	b.sum.readUnits += s.readUnits
+	b.sum.writeUnits += s.writeUnits
+}
+
+func (b *bill) spent() spent {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.sum
+}
+
+// keepsConnections is an HTTP client that holds one for each of many readers.
+func keepsConnections() *http.Client {
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.MaxIdleConnsPerHost = 64
+	return &http.Client{Transport: transport}
 }
 
 // contender is a way and how it is opened on the store at an address.
