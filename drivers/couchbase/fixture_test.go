@@ -43,6 +43,22 @@ func (f *fixture) during(run func()) couchbasetest.Counts {
 	return f.Counts().Since(before)
 }
 
+// settle returns once the node has dealt with all that was sent to it before: it takes the
+// requests of a connection one after the other.
+func (f *fixture) settle(t testing.TB) {
+	t.Helper()
+	before := f.Counts().Exists
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = f.c.Exists("behind", &gocb.ExistsOptions{Context: ctx})
+	}()
+	ok(t, "Await", f.Await(ctx, func(c couchbasetest.Counts) bool { return c.Exists > before }))
+	cancel()
+	<-done
+}
+
 func newDriver[T any](t testing.TB, f *fixture, opts *couchbase.Options) *couchbase.Driver[T] {
 	t.Helper()
 	d, err := couchbase.New[T](f.c, opts)
