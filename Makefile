@@ -83,12 +83,14 @@ $(DYNAMODB_LOCAL) $(COSMOS_SERVER) $(AXE):
 browser: $(AXE)
 	$(GO) test -race -tags browser -run Browser ./examples/sessions
 
-# The model of the contract for SOAK_OPS calls, and ten minutes of calls at a Redis that loses
+# The model of the contract for SOAK_OPS calls, and half an hour of calls at servers that lose
 # answers; make test runs fewer of them. Again with
 # the seed of a history that failed: go test ./slidingttl/internal/model -model.seed=N
 soak:
 	$(GO) test -v -run TestModel -count 1 -timeout 0 ./slidingttl/internal/model -model.first=0 -model.ops=$(SOAK_OPS)
 	$(GO) test -race -v -run TestSoak -count 1 -timeout 0 ./drivers/redis -redis.soak=5m
+	$(GO) test -race -v -run TestSoak -count 1 -timeout 0 ./drivers/couchbase -couchbase.soak=5m
+	$(GO) test -race -v -run TestSoak -count 1 -timeout 0 ./drivers/cosmos -cosmos.soak=5m
 
 # Each fuzz target for FUZZTIME; make test runs their seeds only. A count of inputs, for a
 # time that ends while a worker is busy fails the run now and then.

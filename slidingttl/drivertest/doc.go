@@ -86,6 +86,11 @@
 // optional interface that a driver means to implement but misses, by a wrong
 // signature, is found.
 //
+// # Soaks
+//
+// What many processes do at once, while answers are lost, is judged by a [Soak], in a test
+// of the driver's own that says what goes wrong below.
+//
 // # Keys and leftovers
 //
 // No key is used by two cases or two runs, so a table or bucket may be shared by

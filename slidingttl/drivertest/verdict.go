@@ -1,0 +1,145 @@
+package drivertest
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/slidingttl/slidingttl/slidingttl"
+)
+
+// verdict is what there is to say of the events of one key.
+type verdict struct {
+	*Soak
+	lost    []Span
+	events  []event // by their start
+	writes  map[int64]*event
+	deletes []*event
+	seen    []*event // reads and updates that found a record
+	faults  []string
+}
+
+// judge holds the events of one key against each other, and tells how many reads found a
+// record and what does not fit together.
+func (s *Soak) judge(events []event, lost []Span) (found int, faults []string) {
+	slices.SortFunc(events, func(a, b event) int { return a.start.Compare(b.start) })
+	v := &verdict{Soak: s, lost: lost, events: events, writes: make(map[int64]*event)}
+	for i := range events {
+		e := &events[i]
+		v.writes[e.id] = e
+		switch {
+		case e.op == "delete" && e.may():
+			v.deletes = append(v.deletes, e)
+		case (e.op == "read" || e.op == "update") && e.err == nil:
+			v.seen = append(v.seen, e)
+		}
+	}
+	for i, e := range v.seen {
+		v.value(e)
+		v.update(e, v.seen[i+1:])
+		v.deleted(e)
+		if e.op == "read" {
+			found++
+			v.life(e)
+			v.alive(e)
+		}
+	}
+	return found, v.faults
+}
+
+func (v *verdict) fault(format string, args ...any) {
+	v.faults = append(v.faults, fmt.Sprintf(format, args...))
+}
+
+// value holds that a record is of writes that may have landed, each of them once.
+func (v *verdict) value(e *event) {
+	got := e.entry.Value.Writes
+	for n, id := range got {
+		if w := v.writes[id]; w == nil || !w.may() || w.start.After(e.end) || slices.Contains(got[:n], id) {
+			v.fault("a record holds the write %d of %v, which failed, is to come, or is there already", id, got)
+		}
+	}
+}
+
+// update holds that no later value of the same life lacks the update e.
+func (v *verdict) update(e *event, later []*event) {
+	if e.op != "update" {
+		return
+	}
+	for _, then := range later {
+		if then.start.After(e.end) && then.life() == e.life() && !v.forgotten(e, then) && !slices.Contains(then.entry.Value.Writes, e.id) {
+			v.fault("the update %d is lost: %v", e.id, then.entry.Value.Writes)
+		}
+	}
+}
+
+// deleted holds that no life is seen after its end.
+func (v *verdict) deleted(e *event) {
+	w := v.writes[e.life()]
+	if w == nil || w.err != nil {
+		return
+	}
+	for _, d := range v.deletes {
+		if d.err == nil && d.start.After(w.end) && e.start.After(d.end) && !v.forgotten(d, e) {
+			v.fault("the record that write %d began was deleted, and is back", e.life())
+		}
+	}
+}
+
+// life holds that a read found what may be alive, with an expiry that was promised.
+func (v *verdict) life(e *event) {
+	limit := v.limit(e)
+	if !e.start.Before(limit) {
+		v.fault("a record was read %v past its cap", e.start.Sub(limit))
+	}
+	expiry := e.entry.ExpiresAt.Time()
+	latest := e.end.Add(v.Policy.IdleGrace + v.Policy.Slack)
+	if limit.Before(latest) {
+		latest = limit
+	}
+	if !expiry.Before(latest.Add(v.Resolution + time.Millisecond)) {
+		v.fault("an expiry lies %v past what was promised", expiry.Sub(latest))
+	}
+}
+
+// alive holds that whoever reads before the expiry of e finds the same life.
+func (v *verdict) alive(e *event) {
+	until := e.entry.ExpiresAt.Time()
+	if limit := v.limit(e); limit.Before(until) { // which was rounded up
+		until = limit
+	}
+	for i := range v.events {
+		then := &v.events[i]
+		if then.op != "read" || !then.start.After(e.end) || !then.end.Before(until) || v.deletedBetween(e, then) || v.forgotten(e, then) {
+			continue
+		}
+		switch {
+		case errors.Is(then.err, slidingttl.ErrNotFound):
+			v.fault("a record is gone %v before the expiry that was read", until.Sub(then.end))
+		case then.err != nil: // the backend could not be asked
+		case then.life() != e.life() || then.entry.CreatedAt != e.entry.CreatedAt || then.entry.ExpiresAt < e.entry.ExpiresAt:
+			v.fault("a record with %+v, of write %d, has become one with %+v, of write %d, while it was alive", e.entry.Meta, e.life(), then.entry.Meta, then.life())
+		}
+	}
+}
+
+func (v *verdict) limit(e *event) time.Time {
+	return e.entry.CreatedAt.Time().Add(v.Policy.MaxLifetime)
+}
+
+// deletedBetween reports whether a delete may have come between two events.
+func (v *verdict) deletedBetween(first, then *event) bool {
+	return slices.ContainsFunc(v.deletes, func(d *event) bool {
+		end := d.end
+		if d.err != nil {
+			end = end.Add(v.Straggler)
+		}
+		return !end.Before(first.start) && !d.start.After(then.end)
+	})
+}
+
+// forgotten reports whether what first was answered no longer binds then.
+func (v *verdict) forgotten(first, then *event) bool {
+	return slices.ContainsFunc(v.lost, func(s Span) bool { return s.meets(first) && then.end.After(s.Start) })
+}
