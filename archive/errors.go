@@ -13,8 +13,9 @@ import (
 // ErrNoSpace says that the bucket has no room, or is over its quota.
 var ErrNoSpace = errors.New("no space left in the archive")
 
-// ErrRefused says that the bucket does not let us do what we ask.
-var ErrRefused = errors.New("the archive refuses")
+// ErrRefused says that the bucket does not let us do what we ask. It matches
+// [driver.ErrRefused], so that what hands over the dead gives up at once.
+var ErrRefused error = refused{}
 
 // ErrKeyService says that the service of the keys by which files are encrypted does not
 // answer, or does not hand out the key.
@@ -25,6 +26,14 @@ var ErrCorrupt = errors.New("corrupt")
 
 // ErrClock says that a clock is wrong. It comes as a *ClockError.
 var ErrClock = errors.New("a clock is wrong")
+
+type refused struct{}
+
+// Error implements error.
+func (refused) Error() string { return "the archive refuses" }
+
+// Is reports whether target is [driver.ErrRefused].
+func (refused) Is(target error) bool { return target == driver.ErrRefused }
 
 // CorruptError names a file that is not what was written. It matches ErrCorrupt. Other
 // files are read all the same.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/slidingttl/slidingttl/archive"
 	"github.com/slidingttl/slidingttl/archive/s3"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -108,6 +109,7 @@ func TestErrors(t *testing.T) {
 		"two at once":          {[]answer{{409, "ConditionalRequestConflict"}, {412, "PreconditionFailed"}}, fs.ErrExist},
 		"the other failed":     {[]answer{{409, "ConditionalRequestConflict"}, {200, ""}}, nil},
 		"refused":              {[]answer{{403, "AccessDenied"}}, archive.ErrRefused},
+		"as a store refuses":   {[]answer{{403, "AccessDenied"}}, driver.ErrRefused},
 		"no such bucket":       {[]answer{{404, "NoSuchBucket"}}, archive.ErrRefused},
 		"no space":             {[]answer{{507, "InsufficientStorage"}}, archive.ErrNoSpace},
 		"over the quota":       {[]answer{{403, "QuotaExceeded"}}, archive.ErrNoSpace},
