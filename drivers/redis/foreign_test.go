@@ -59,7 +59,7 @@ func TestLayout(t *testing.T) {
 // a SET by that program makes it one to adopt again.
 func TestAdoption(t *testing.T) {
 	f := newFixture(t, redis.Options{})
-	s, err := slidingttl.New[profile](f.d, slidingttl.Policy{IdleGrace: time.Hour, MaxLifetime: 24 * time.Hour}, nil)
+	s, err := slidingttl.New[profile](f.d, slidingttl.Policy{IdleGrace: time.Hour, MaxLifetime: 24 * time.Hour}, &slidingttl.Options[profile]{TouchWait: time.Minute})
 	ok(t, "slidingttl.New", err)
 	defer s.Close(t.Context())
 	for _, set := range [][]string{

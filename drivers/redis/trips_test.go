@@ -68,7 +68,7 @@ func TestRoundTrips(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			f := newFixture(t, redis.Options{})
 			now := time.Now()
-			opts := slidingttl.Options[profile]{Now: func() time.Time { return now }, Touches: c.touches}
+			opts := slidingttl.Options[profile]{Now: func() time.Time { return now }, Touches: c.touches, TouchWait: time.Minute}
 			open := func() store {
 				s, err := slidingttl.New[profile](f.d, c.policy, &opts)
 				ok(t, "slidingttl.New", err)

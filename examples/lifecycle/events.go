@@ -77,7 +77,8 @@ type Events struct {
 // shelf's.
 func newEvents(s *shelf, b archive.Bucket, r rules, now func() time.Time) (*Events, error) {
 	e := &Events{rules: r, shelf: s, dead: archive.NewReader(b)}
-	opts := &slidingttl.Options[Event]{Now: now}
+	// Where time is made up a read waits for its touch to the end.
+	opts := &slidingttl.Options[Event]{Now: now, Strict: now != nil}
 	var err error
 	if e.events, err = slidingttl.New[Event](s.events, r.active, opts); err != nil {
 		return nil, err

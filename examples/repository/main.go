@@ -58,7 +58,10 @@ func run(ctx context.Context, name string, out io.Writer) (err error) {
 		return err
 	}
 	policy := slidingttl.Policy{IdleGrace: 30 * day, MaxLifetime: 90 * day, Slack: 3 * day}
-	store, err := slidingttl.New(d, policy, &slidingttl.Options[profile]{Now: t.clock.Now})
+	store, err := slidingttl.New(d, policy, &slidingttl.Options[profile]{
+		Now:    t.clock.Now,
+		Strict: true, // a read waits for its touch to the end, so that the clock stands still meanwhile
+	})
 	if err != nil {
 		return err
 	}

@@ -62,7 +62,7 @@ func liveWhileFollowed(t *testing.T, d driver.Driver[string], sweep func(now fun
 	var ahead atomic.Int64
 	start := time.Now()
 	now := func() time.Time { return start.Add(time.Duration(ahead.Load())) }
-	links, err := slidingttl.New(d, policy, &slidingttl.Options[string]{Now: now})
+	links, err := slidingttl.New(d, policy, &slidingttl.Options[string]{Now: now, TouchWait: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

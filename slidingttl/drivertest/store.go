@@ -17,15 +17,18 @@ var (
 	promote = slidingttl.Policy{IdleGrace: 30 * time.Minute, MaxLifetime: 2 * time.Hour, Promote: true}
 )
 
+// touchWait has a read wait for its touch however slow the machine is.
+const touchWait = time.Hour
+
 // open returns a store over d by the caller's clock, or by opts.Now, whose reads wait
-// for their touches however slow the machine is. It is closed when the case ends, and
-// must then have nothing to report.
+// for their touches. It is closed when the case ends, and must then have nothing to
+// report.
 func (t *trial) open(d driver.Driver[Value], p slidingttl.Policy, opts slidingttl.Options[Value]) *slidingttl.Store[Value] {
 	if opts.Now == nil {
 		opts.Now = t.clock.Now
 	}
 	if opts.TouchWait == 0 {
-		opts.TouchWait = time.Hour
+		opts.TouchWait = touchWait
 	}
 	s, err := slidingttl.New(d, p, &opts)
 	t.ok("slidingttl.New", err)

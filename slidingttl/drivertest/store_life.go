@@ -351,7 +351,7 @@ var storeLifeCases = []testCase{{
 	needs:       []Feature{Clock},
 	run: func(t *trial) {
 		p := slidingttl.Policy{IdleGrace: 3 * t.unit, MaxLifetime: 20 * t.unit}
-		s, err := slidingttl.New(t.d, p, nil)
+		s, err := slidingttl.New(t.d, p, &slidingttl.Options[Value]{TouchWait: touchWait})
 		t.ok("slidingttl.New", err)
 		t.cleanup(func() { t.ok("Close", s.Close(t.ctx)) })
 		before := driver.Floor(t.backendNow())
