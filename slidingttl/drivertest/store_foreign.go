@@ -168,7 +168,7 @@ var storeErrorCases = []testCase{{
 		t.upsert(s, key, 1)
 		t.advance(time.Minute)
 		touch := t.hold(spy, callTouch)
-		ctx, cancel := context.WithTimeout(t.ctx, 300*time.Millisecond)
+		ctx, cancel := context.WithCancel(t.ctx)
 		defer cancel()
 		returned := make(chan error, 2)
 		go func() {
@@ -183,6 +183,7 @@ var storeErrorCases = []testCase{{
 		release := t.b.Hang()
 		t.cleanup(release)
 		touch.release()
+		time.AfterFunc(300*time.Millisecond, cancel)
 		<-ctx.Done()
 		late := time.After(2 * soon)
 		for _, call := range []string{"Get", "Close"} {
