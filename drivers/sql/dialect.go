@@ -55,6 +55,10 @@ type dialect interface {
 
 	verdict(err error) verdict
 
+	// inProcess reports that a trip is a call: that compiling a statement, and waiting for
+	// another's write, is done here.
+	inProcess() bool
+
 	// Describing and making tables.
 	describe(ctx context.Context, db *stdsql.DB, schema, table string) (*description, error)
 	settings(ctx context.Context, db *stdsql.DB, wallClock bool) error

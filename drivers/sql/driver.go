@@ -87,6 +87,8 @@ type layout struct {
 type table struct {
 	layout
 	db           *stdsql.DB
+	reads        querier // the same, for what is asked often
+	turn         turn    // of those who write
 	dialect      dialect
 	schema, name string
 	sql          statements
@@ -94,12 +96,15 @@ type table struct {
 }
 
 func newTable(db *stdsql.DB, d dialect, schema, name string, l layout) *table {
-	t := &table{layout: l, db: db, dialect: d, schema: schema, name: name}
+	t := &table{layout: l, db: db, reads: db, dialect: d, schema: schema, name: name}
+	if d.inProcess() {
+		t.reads, t.turn = &compiled{db: db}, newTurn()
+	}
 	t.sql = t.statements()
 	return t
 }
 
-// querier is a pool or one connection of it.
+// querier is a pool, or one connection of it, or what is compiled for it.
 type querier interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*stdsql.Rows, error)
 }

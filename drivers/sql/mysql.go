@@ -68,6 +68,8 @@ func (mysql) begin(string, string) string { return "" }
 // isolation: on REPEATABLE READ a sweep would lock the gap before the next expiry, too.
 func (mysql) isolation() stdsql.IsolationLevel { return stdsql.LevelReadCommitted }
 
+func (mysql) inProcess() bool { return false }
+
 func (mysql) verdict(err error) verdict {
 	var server *gomysql.MySQLError
 	if !errors.As(err, &server) {

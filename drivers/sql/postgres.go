@@ -77,6 +77,8 @@ func (postgres) take(columns, from string) string {
 	return "SELECT " + columns + " FROM (SELECT *" + from + " FOR UPDATE SKIP LOCKED) AS taken"
 }
 
+func (postgres) inProcess() bool { return false }
+
 // verdict goes by SQLSTATE, which pgx and lib/pq tell alike. Of a connection that was found
 // broken before a query was sent pgx tells by itself.
 func (postgres) verdict(err error) verdict {

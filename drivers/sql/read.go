@@ -36,7 +36,7 @@ func (d *Driver[T]) read(ctx context.Context, k rowKey, statement string, args, 
 	var l life
 	var s scanned[T]
 	dest := append(append(first, l.dest()...), d.codec.dest(&s)...)
-	found, shape, err := firstRow(ctx, d.db, statement, args, dest)
+	found, shape, err := firstRow(ctx, d.reads, statement, args, dest)
 	switch {
 	case err != nil:
 		return driver.Entry[T]{}, d.failed(ctx, err, k)
@@ -64,7 +64,7 @@ func (d *Driver[T]) entry(l *life, s *scanned[T], shape error) (driver.Entry[T],
 // meta reads what is stored of a record beside its value.
 func (t *table) meta(ctx context.Context, k rowKey) (driver.Meta, error) {
 	var l life
-	found, shape, err := firstRow(ctx, t.db, t.sql.meta, k.columns, l.dest())
+	found, shape, err := firstRow(ctx, t.reads, t.sql.meta, k.columns, l.dest())
 	switch {
 	case err != nil:
 		return driver.Meta{}, t.failed(ctx, err, k)
@@ -166,7 +166,13 @@ func (d *Driver[T]) ReadTouch(ctx context.Context, key string, _ *driver.Meta, a
 	var l life
 	var s scanned[T]
 	var touched int
-	found, shape, err := firstRow(ctx, d.db, d.sql.readTouch, args, append(append([]any{&touched}, l.dest()...), d.codec.dest(&s)...))
+	if err := d.turn.take(ctx); err != nil {
+		return driver.Entry[T]{}, false, d.failed(ctx, err, k)
+	}
+	found, shape, err := func() (bool, error, error) {
+		defer d.turn.pass()
+		return firstRow(ctx, d.reads, d.sql.readTouch, args, append(append([]any{&touched}, l.dest()...), d.codec.dest(&s)...))
+	}()
 	switch {
 	case err != nil && d.dialect.verdict(err) == unknown:
 		return driver.Entry[T]{}, false, d.lost(ctx, err, k)

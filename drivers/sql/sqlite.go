@@ -67,6 +67,8 @@ func (s sqlite) begin(table, column string) string {
 
 func (sqlite) isolation() stdsql.IsolationLevel { return stdsql.LevelDefault }
 
+func (sqlite) inProcess() bool { return true }
+
 // verdict goes by the result code, which modernc.org/sqlite tells.
 func (sqlite) verdict(err error) verdict {
 	var coded interface{ Code() int }

@@ -33,7 +33,11 @@ func (t *table) exec(ctx context.Context, k rowKey, statement string, args []any
 // same whether the context ended while a connection was waited for or while the
 // statement was under way, and only in the second case may it have landed.
 func (t *table) send(ctx context.Context, k rowKey, statement func(*stdsql.Conn) error) error {
-	var err error
+	err := t.turn.take(ctx)
+	if err != nil {
+		return t.failed(ctx, err, k)
+	}
+	defer t.turn.pass()
 	for range attempts {
 		var conn *stdsql.Conn
 		if conn, err = t.db.Conn(ctx); err != nil {

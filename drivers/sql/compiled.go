@@ -1,0 +1,29 @@
+package sql
+
+import (
+	"context"
+	stdsql "database/sql"
+	"sync"
+)
+
+// compiled sends queries of which few texts come about, and has the database compile each
+// once for a connection. They are let go with the pool.
+type compiled struct {
+	db  *stdsql.DB
+	all sync.Map // *stdsql.Stmt by its text
+}
+
+// QueryContext implements querier.
+func (c *compiled) QueryContext(ctx context.Context, query string, args ...any) (*stdsql.Rows, error) {
+	known, ok := c.all.Load(query)
+	if !ok {
+		s, err := c.db.PrepareContext(ctx, query)
+		if err != nil {
+			return nil, err
+		}
+		if known, ok = c.all.LoadOrStore(query, s); ok {
+			_ = s.Close()
+		}
+	}
+	return known.(*stdsql.Stmt).QueryContext(ctx, args...)
+}
