@@ -147,17 +147,21 @@ func (d *Driver[T]) keys(ctx context.Context, at mark, limit int) (keys []string
 			}
 		}, done)
 	})
-	if err == nil && end.Complete {
-		return keys, true, nil
+	if err != nil || end.Complete {
+		// A scan that failed ends by itself, when the server finds it idle. To cancel it
+		// could end this process: where the scan's connection is lost gocbcore follows a
+		// nil pointer, and it drops a connection if a context ends just before its request
+		// is sent (v10.8.1: kvMux.GetByConnID, memdPipelineClient.ioLoop).
+		return keys, err == nil, failure(ctx, err)
 	}
 	// The server keeps what was not finished, until it is told, and only so many.
 	left, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.opts.Timeout)
 	defer cancel()
-	_, cancelErr := await(left, func(done func(*gocbcore.RangeScanCancelResult, error)) (gocbcore.PendingOp, error) {
+	_, err = await(left, func(done func(*gocbcore.RangeScanCancelResult, error)) (gocbcore.PendingOp, error) {
 		return scan.RangeScanCancel(gocbcore.RangeScanCancelOptions{Deadline: time.Now().Add(time.Second)}, done)
 	})
-	_ = cancelErr // it then ends by itself, when the server finds it idle
-	return keys, false, failure(ctx, err)
+	_ = err // it then ends by itself, too
+	return keys, false, nil
 }
 
 // await makes a call of gocbcore and waits for its end, which comes soon after ctx's.
