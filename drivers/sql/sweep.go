@@ -146,6 +146,9 @@ func (s *Sweeper) Sweep(ctx context.Context) error {
 		group.Go(func() error { return s.batches(ctx, going) })
 	}
 	err := group.Wait()
+	if err == nil && n > 1 {
+		err = s.batches(ctx, ctx) // each may have left a row that the other had locked
+	}
 	if err != nil {
 		s.counts.failed.Add(1)
 	}
