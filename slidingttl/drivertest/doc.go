@@ -88,7 +88,7 @@
 //
 // # Soaks
 //
-// What many processes do at once, while answers are lost, is judged by a [Soak], in a test
+// What many processes do at once, while answers are lost, is judged by [RunSoak], in a test
 // of the driver's own that says what goes wrong below.
 //
 // # Keys and leftovers

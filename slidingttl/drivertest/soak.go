@@ -2,141 +2,134 @@ package drivertest
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"math/rand/v2"
-	"slices"
-	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// Diary is the value of a [Soak]: the writes that made it, the one that began the life
-// first.
+// Diary is the value of a soak: the writes that made it, the one that began the life first.
 type Diary struct {
 	Writes []int64 `json:"writes"`
 }
 
-// Soak has several stores, as if in several processes, read, write and delete a few records
-// of one backend, and holds their answers against each other. Meanwhile the test disturbs
-// what is below: loses answers, throttles, lets a replica take over.
+// Soak is a backend that several processes use while it is disturbed.
 type Soak struct {
-	Policy     slidingttl.Policy // that of all stores
-	Resolution time.Duration     // of expiries in the backend
+	// Open returns a driver over the backend, for one more process.
+	Open func() driver.Driver[Diary]
 
-	// Now is the clock of all stores, so that what is owed can be told to the
+	// IdleGrace is that of the records, whose cap is four times as long. They are to
+	// live and die many times.
+	IdleGrace time.Duration
+
+	// Now is the clock of all processes, so that what is owed can be told to the
 	// millisecond. Nil: time.Now.
 	Now func() time.Time
 
+	// Advance moves the clock forward. It makes time pass twenty times faster. Nil:
+	// time passes by itself.
+	Advance func(time.Duration)
+
+	// Disturb does something to the backend that its users have to bear: it loses an
+	// answer, or is busy. It is called once in 10 ms, with 0, 1 and so on.
+	Disturb func(n int)
+
+	// Midway is called at half time, if it is there, and returns when what was
+	// answered may be lost, as when a replica takes over.
+	Midway func() Span
+
+	// Mend ends what Disturb has begun. Nil: there is nothing to end.
+	Mend func()
+
 	// Straggler is how long after its answer was lost a call may still be carried out.
 	Straggler time.Duration
-
-	ids       atomic.Int64
-	histories [soakKeys]history
 }
 
-// Span is a time in which what was answered may be lost: since a replica that took over was
-// last known to have everything.
+// Span is a time.
 type Span struct{ Start, End time.Time }
 
 const (
-	soakKeys    = 12
-	soakClients = 4                // of each store
-	soakTimeout = 10 * time.Second // of a call
+	soakProcesses = 3
+	soakClients   = 4 // of each
+	soakKeys      = 12
+	soakSpeed     = 20 // of time, where it is advanced
+	soakPause     = 10 * time.Millisecond
+	soakTimeout   = 10 * time.Second // of a call
 )
 
-// history is what was called for one key.
-type history struct {
-	sync.Mutex
-	events []event
-}
-
-// event is a call and its answer.
-type event struct {
-	op         string
-	id         int64 // of a write
-	start, end time.Time
-	err        error
-	entry      slidingttl.Entry[Diary] // of a read; of an update the value
-}
-
-// Run makes calls until ctx ends, and returns when they are answered.
-func (s *Soak) Run(ctx context.Context, stores ...*slidingttl.Store[Diary]) {
-	var clients sync.WaitGroup
-	for _, store := range stores {
-		for range soakClients {
-			clients.Go(func() {
-				for ctx.Err() == nil {
-					key := rand.IntN(soakKeys)
-					e := s.call(context.WithoutCancel(ctx), store, fmt.Sprint(key))
-					h := &s.histories[key]
-					h.Lock()
-					h.events = append(h.events, e)
-					h.Unlock()
-				}
-			})
-		}
+// RunSoak has several stores, as if in several processes, read, write and delete a few
+// records of one backend for that long, and holds their answers against each other: under a
+// policy without slack, and with a quarter of the idle grace of it.
+func RunSoak(t *testing.T, d time.Duration, open func(t *testing.T) *Soak) {
+	for name, quarters := range map[string]time.Duration{"exact": 0, "slack": 1} {
+		t.Run(name, func(t *testing.T) {
+			s := open(t)
+			s.run(t, d, slidingttl.Policy{IdleGrace: s.IdleGrace, MaxLifetime: 4 * s.IdleGrace, Slack: quarters * s.IdleGrace / 4})
+		})
 	}
-	clients.Wait()
 }
 
-// call makes one call of a random kind.
-func (s *Soak) call(ctx context.Context, store *slidingttl.Store[Diary], key string) (e event) {
-	ctx, cancel := context.WithTimeout(ctx, soakTimeout)
-	defer cancel()
+func (s *Soak) run(t *testing.T, d time.Duration, p slidingttl.Policy) {
 	now := s.Now
 	if now == nil {
 		now = time.Now
 	}
-	e = event{id: s.ids.Add(1), start: now()}
-	switch n := rand.IntN(1000); {
-	case n < 600:
-		e.op = "read"
-		e.entry, e.err = store.Entry(ctx, key)
-	case n < 800:
-		e.op = "update"
-		e.entry.Value, e.err = store.Update(ctx, key, func(d Diary) (Diary, error) {
-			return Diary{append(slices.Clone(d.Writes), e.id)}, nil
-		})
-	case n < 995:
-		e.op = "insert"
-		e.err = store.Insert(ctx, key, Diary{[]int64{e.id}})
-	default:
-		e.op = "delete"
-		e.err = store.Delete(ctx, key)
+	r := &rules{policy: p, straggler: s.Straggler}
+	log := &diaries{now: now}
+	var stores []*slidingttl.Store[Diary]
+	for range soakProcesses {
+		own := s.Open()
+		r.resolution = own.Resolution()
+		store, err := slidingttl.New(own, p, &slidingttl.Options[Diary]{Now: now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = store.Close(t.Context()) }() // with touches of which the answer was lost
+		stores = append(stores, store)
 	}
-	e.end = now()
-	return e
-}
-
-// Judge fails t for each two answers that do not fit together, and where no read found a
-// record. What was answered in lost binds nobody after it.
-func (s *Soak) Judge(t testing.TB, lost ...Span) {
-	t.Helper()
-	calls, found := 0, 0
-	for i := range s.histories {
-		events := s.histories[i].events
-		n, faults := s.judge(events, lost)
-		calls += len(events)
-		found += n
-		if len(faults) > 0 {
-			t.Error(strings.Join(faults, "\n"))
+	ctx, stop := context.WithTimeout(t.Context(), d)
+	defer stop()
+	var busy sync.WaitGroup
+	for _, store := range stores {
+		for range soakClients {
+			busy.Go(func() { log.keep(ctx, store) })
 		}
 	}
-	t.Logf("%d calls, %d records read", calls, found)
-	if found == 0 {
-		t.Error("no record was read")
+	if s.Advance != nil {
+		last := time.Now()
+		busy.Go(func() {
+			every(ctx, time.Millisecond, func(int) {
+				passed := time.Since(last)
+				last = last.Add(passed)
+				s.Advance(passed * soakSpeed)
+			})
+		})
+	}
+	busy.Go(func() { every(ctx, soakPause, s.Disturb) })
+	if s.Midway != nil {
+		pause(ctx, d/2)
+		r.lost = []Span{s.Midway()}
+	}
+	busy.Wait()
+	if s.Mend != nil {
+		s.Mend()
+	}
+	log.judge(t, r)
+}
+
+// every calls f with 0, 1 and so on until ctx ends, with a pause after each.
+func every(ctx context.Context, d time.Duration, f func(n int)) {
+	for n := 0; ctx.Err() == nil; n++ {
+		f(n)
+		pause(ctx, d)
 	}
 }
 
-// may reports whether a write has landed, or may have.
-func (e *event) may() bool { return e.err == nil || errors.Is(e.err, slidingttl.ErrAmbiguous) }
-
-func (e *event) life() int64 { return e.entry.Value.Writes[0] }
-
-// meets reports whether e may have been answered in s: a client may note that later.
-func (s Span) meets(e *event) bool { return !e.end.Before(s.Start) && !e.start.After(s.End) }
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}

@@ -9,10 +9,17 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl"
 )
 
+// rules are what the answers of a soak are held to.
+type rules struct {
+	policy     slidingttl.Policy
+	resolution time.Duration
+	straggler  time.Duration
+	lost       []Span // what was answered then binds nobody after it
+}
+
 // verdict is what there is to say of the events of one key.
 type verdict struct {
-	*Soak
-	lost    []Span
+	*rules
 	events  []event // by their start
 	writes  map[int64]*event
 	deletes []*event
@@ -22,9 +29,9 @@ type verdict struct {
 
 // judge holds the events of one key against each other, and tells how many reads found a
 // record and what does not fit together.
-func (s *Soak) judge(events []event, lost []Span) (found int, faults []string) {
+func (r *rules) judge(events []event) (found int, faults []string) {
 	slices.SortFunc(events, func(a, b event) int { return a.start.Compare(b.start) })
-	v := &verdict{Soak: s, lost: lost, events: events, writes: make(map[int64]*event)}
+	v := &verdict{rules: r, events: events, writes: make(map[int64]*event)}
 	for i := range events {
 		e := &events[i]
 		v.writes[e.id] = e
@@ -94,11 +101,11 @@ func (v *verdict) life(e *event) {
 		v.fault("a record was read %v past its cap", e.start.Sub(limit))
 	}
 	expiry := e.entry.ExpiresAt.Time()
-	latest := e.end.Add(v.Policy.IdleGrace + v.Policy.Slack)
+	latest := e.end.Add(v.policy.IdleGrace + v.policy.Slack)
 	if limit.Before(latest) {
 		latest = limit
 	}
-	if !expiry.Before(latest.Add(v.Resolution + time.Millisecond)) {
+	if !expiry.Before(latest.Add(v.resolution + time.Millisecond)) {
 		v.fault("an expiry lies %v past what was promised", expiry.Sub(latest))
 	}
 }
@@ -125,7 +132,7 @@ func (v *verdict) alive(e *event) {
 }
 
 func (v *verdict) limit(e *event) time.Time {
-	return e.entry.CreatedAt.Time().Add(v.Policy.MaxLifetime)
+	return e.entry.CreatedAt.Time().Add(v.policy.MaxLifetime)
 }
 
 // deletedBetween reports whether a delete may have come between two events.
@@ -133,7 +140,7 @@ func (v *verdict) deletedBetween(first, then *event) bool {
 	return slices.ContainsFunc(v.deletes, func(d *event) bool {
 		end := d.end
 		if d.err != nil {
-			end = end.Add(v.Straggler)
+			end = end.Add(v.straggler)
 		}
 		return !end.Before(first.start) && !d.start.After(then.end)
 	})
@@ -143,3 +150,6 @@ func (v *verdict) deletedBetween(first, then *event) bool {
 func (v *verdict) forgotten(first, then *event) bool {
 	return slices.ContainsFunc(v.lost, func(s Span) bool { return s.meets(first) && then.end.After(s.Start) })
 }
+
+// meets reports whether e may have been answered in s: a client may note that later.
+func (s Span) meets(e *event) bool { return !e.end.Before(s.Start) && !e.start.After(s.End) }

@@ -37,8 +37,8 @@ func peaceful() []event {
 }
 
 func TestSoakJudges(t *testing.T) {
-	s := &Soak{Policy: slidingttl.Policy{IdleGrace: time.Minute, MaxLifetime: time.Hour}, Resolution: time.Second}
-	if found, faults := s.judge(peaceful(), nil); found != 2 || len(faults) > 0 {
+	r := &rules{policy: slidingttl.Policy{IdleGrace: time.Minute, MaxLifetime: time.Hour}, resolution: time.Second}
+	if found, faults := r.judge(peaceful()); found != 2 || len(faults) > 0 {
 		t.Fatalf("%d found, %q", found, faults)
 	}
 	for want, spoil := range map[string]func([]event) []event{
@@ -78,7 +78,7 @@ func TestSoakJudges(t *testing.T) {
 			return h
 		},
 	} {
-		_, faults := s.judge(spoil(peaceful()), nil)
+		_, faults := r.judge(spoil(peaceful()))
 		if !strings.Contains(strings.Join(faults, "\n"), want) {
 			t.Errorf("%q: found %q", want, faults)
 		}
@@ -87,33 +87,33 @@ func TestSoakJudges(t *testing.T) {
 
 // What was answered before a replica took over may be lost, and nothing else.
 func TestSoakForgets(t *testing.T) {
-	s := &Soak{Policy: slidingttl.Policy{IdleGrace: time.Minute, MaxLifetime: time.Hour}, Resolution: time.Second}
+	r := &rules{policy: slidingttl.Policy{IdleGrace: time.Minute, MaxLifetime: time.Hour}, resolution: time.Second}
 	h := peaceful()
 	h[3].entry.Value.Writes = []int64{1} // the update is lost
-	lost := Span{Start: second(4).Time(), End: second(5).Time()}
-	if _, faults := s.judge(h, []Span{lost}); len(faults) > 0 {
+	r.lost = []Span{{Start: second(4).Time(), End: second(5).Time()}}
+	if _, faults := r.judge(h); len(faults) > 0 {
 		t.Errorf("%q", faults)
 	}
-	lost = Span{Start: second(9).Time(), End: second(9).Time()}
-	if _, faults := s.judge(h, []Span{lost}); len(faults) != 1 {
+	r.lost = []Span{{Start: second(9).Time(), End: second(9).Time()}}
+	if _, faults := r.judge(h); len(faults) != 1 {
 		t.Errorf("%q; want the update that was lost before", faults)
 	}
 }
 
 // A delete whose answer was lost may be carried out a little later.
 func TestSoakWaitsForStragglers(t *testing.T) {
-	s := &Soak{Policy: slidingttl.Policy{IdleGrace: time.Minute, MaxLifetime: time.Hour}, Resolution: time.Second}
+	r := &rules{policy: slidingttl.Policy{IdleGrace: time.Minute, MaxLifetime: time.Hour}, resolution: time.Second}
 	h := []event{
 		happened("insert", 1, 0, nil),
 		happened("delete", 2, 2, slidingttl.ErrAmbiguous),
 		happened("read", 3, 4, nil, 1),
 		happened("read", 4, 6, slidingttl.ErrNotFound),
 	}
-	if _, faults := s.judge(h, nil); len(faults) != 1 {
+	if _, faults := r.judge(h); len(faults) != 1 {
 		t.Errorf("%q; want a record that is gone", faults)
 	}
-	s.Straggler = 2 * time.Second
-	if _, faults := s.judge(h, nil); len(faults) > 0 {
+	r.straggler = 2 * time.Second
+	if _, faults := r.judge(h); len(faults) > 0 {
 		t.Errorf("%q", faults)
 	}
 }

@@ -285,17 +285,16 @@ func TestReadyAndPing(t *testing.T) {
 // by anew (gocbcore v10.8.1, kvMux.DispatchDirectToAddress).
 func awaitLastConfig(t *testing.T, bucket *gocb.Bucket) {
 	t.Helper()
-	const lastConfigRev = 3 // as in config.go
 	agent, err := bucket.Internal().IORouter()
 	must(t, err)
 	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		config, err := agent.ConfigSnapshot()
 		must(t, err)
-		if config.RevID() == lastConfigRev {
+		if config.RevID() == couchbasetest.LastConfigRev {
 			return
 		}
 		if time.Now().After(end) {
-			t.Fatalf("config revision %d, want %d", config.RevID(), lastConfigRev)
+			t.Fatalf("config revision %d, want %d", config.RevID(), couchbasetest.LastConfigRev)
 		}
 	}
 }

@@ -1,0 +1,3 @@
+package couchbasetest
+
+const LastConfigRev = lastConfigRev
