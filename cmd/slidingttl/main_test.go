@@ -149,6 +149,7 @@ func TestUsage(t *testing.T) {
 		"no container":     {[]string{"audit", "cosmos://h/d", "--policy", thirty}, "database/container"},
 		"no table":         {[]string{"audit", "postgres://u@h/app", "--policy", thirty}, "table=[schema.]T"},
 		"no file":          {[]string{"audit", "sqlite:?table=t", "--policy", thirty}, "sqlite:path"},
+		"no such file":     {[]string{"audit", "sqlite:no.db?table=t", "--policy", thirty}, "there is no file no.db"},
 		"no duration":      {[]string{"audit", "sqlite:no.db?table=t&retain=long", "--policy", thirty}, "retain is"},
 		"no source":        {[]string{"harvest", "dynamodb://t", ".", "--policy", thirty}, "source"},
 		"no archive":       {[]string{"harvest", "dynamodb://t", "no such", "--policy", thirty, "--source", "s"}, "there is no directory"},

@@ -3,7 +3,11 @@ package main
 import (
 	"context"
 	stdsql "database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
 	"net/url"
+	"os"
 
 	_ "modernc.org/sqlite" // registers "sqlite"
 
@@ -31,5 +35,13 @@ func openSQLite(_ context.Context, u *url.URL, l layout) (*store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return table.open(db, sql.SQLite, l)
+	s, err := table.open(db, sql.SQLite, l)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
+		s.close()
+		return nil, fmt.Errorf("%w: there is no file %s", errUsage, file) // SQLite only says that it is "unable to open"
+	}
+	return s, nil
 }
