@@ -74,8 +74,9 @@ var kinds = map[Database]kind{
 			if err != nil {
 				install = beside(program, "../bin/mariadb-install-db")
 			}
-			return exec.Command(install, "--no-defaults", "--datadir="+data, "--auth-root-authentication-method=normal", "--skip-test-db"),
-				exec.Command(program, "--no-defaults", "--datadir="+data, "--socket="+filepath.Join(dir, "s"), "--skip-networking",
+			// Two servers with one tmpdir, /tmp by default, remove each other's temporary tables.
+			return exec.Command(install, "--no-defaults", "--datadir="+data, "--tmpdir="+dir, "--auth-root-authentication-method=normal", "--skip-test-db"),
+				exec.Command(program, "--no-defaults", "--datadir="+data, "--tmpdir="+dir, "--socket="+filepath.Join(dir, "s"), "--skip-networking",
 					"--pid-file="+filepath.Join(dir, "pid"), "--innodb-flush-log-at-trx-commit=0", "--innodb-flush-method=nosync",
 					"--innodb-buffer-pool-size=256M", "--innodb-log-file-size=256M", "--max-connections=200")
 		},
