@@ -12,7 +12,7 @@ import (
 // checkSum reads all of a file and compares it with what its name says.
 func checkSum(ctx context.Context, b Bucket, f File) error {
 	h := sha256.New()
-	chunk := make([]byte, 1<<20)
+	chunk := make([]byte, min(f.Size+1, 1<<20))
 	for off := int64(0); ; {
 		n, err := b.ReadAt(ctx, f.Name, chunk, off)
 		_, _ = h.Write(chunk[:n])

@@ -110,6 +110,9 @@ func typeOf(n parquet.Node) ColumnType {
 			return t
 		}
 	}
+	if n.Leaf() && n.Type().String() == parquet.Int(64).Type().String() { // as parquet-go reads what it writes as INT64
+		return Integer
+	}
 	return 0
 }
 

@@ -60,11 +60,6 @@ func sweep(ctx context.Context, b Bucket, m *Manifest) error {
 	return nil
 }
 
-// pending reports whether m has files that somebody else may be about to make count.
-func (m *Manifest) pending() bool {
-	return slices.ContainsFunc(m.garbage, func(f File) bool { return f.Merged && f.number > m.number })
-}
-
 // without returns the merged files of m that are not among gone, and the marks of gone.
 func (m *Manifest) without(gone []File) change {
 	c := change{marks: map[string]bool{}}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -17,7 +18,11 @@ import (
 )
 
 // Directory is a Bucket in a directory of a local file system, which must know hard links.
-type Directory struct{ root string }
+type Directory struct {
+	root    string
+	fsync   func(*os.File) error
+	durable sync.Map // of the directories whose entries this process has made durable
+}
 
 const (
 	tempPattern = ".writing-*"
@@ -30,12 +35,14 @@ const (
 
 // OpenDirectory returns the bucket in the directory at path, which is made if need be; only
 // its owner may look into it. What processes that were killed left unfinished is removed.
-func OpenDirectory(path string) (*Directory, error) {
+func OpenDirectory(path string) (*Directory, error) { return openDirectory(path, (*os.File).Sync) }
+
+func openDirectory(path string, fsync func(*os.File) error) (*Directory, error) {
 	if path == "" {
 		return nil, &driver.InvalidError{Field: "directory", Value: "empty", Rule: "must be a path"}
 	}
-	d := &Directory{path}
-	if err := os.MkdirAll(path, 0o700); err != nil {
+	d := &Directory{root: filepath.Clean(path), fsync: fsync}
+	if err := d.makeDir(d.root); err != nil {
 		return nil, diskError(err)
 	}
 	return d, d.clean()
@@ -117,7 +124,7 @@ func (d *Directory) write(ctx context.Context, write func(io.Writer) (string, er
 	if err != nil {
 		return err
 	}
-	if err := f.Sync(); err != nil {
+	if err := d.fsync(f); err != nil {
 		return err
 	}
 	if err := ctx.Err(); err != nil {
@@ -127,10 +134,12 @@ func (d *Directory) write(ctx context.Context, write func(io.Writer) (string, er
 	if err := d.makeDir(dir); err != nil {
 		return err
 	}
-	if err := publish(f.Name(), path); err != nil {
+	err = publish(f.Name(), path)
+	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	return syncDir(dir)
+	// A file that exists may be one that its writer was killed before it could sync.
+	return errors.Join(err, d.syncDir(dir))
 }
 
 // temp returns a new temporary file that clean leaves alone.
@@ -153,15 +162,45 @@ func (d *Directory) temp() (*os.File, error) {
 	}
 }
 
-// makeDir makes a directory below the root durably.
+// makeDir makes a directory and those above it, and makes their entries durable: also that of
+// one below the root which is there, for whoever made it may not have come to it.
 func (d *Directory) makeDir(dir string) error {
-	if _, err := os.Stat(dir); err == nil {
-		return nil
+	err := os.Mkdir(dir, 0o700)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := d.makeDir(filepath.Dir(dir)); err != nil {
+			return err
+		}
+		err = os.Mkdir(dir, 0o700)
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if errors.Is(err, fs.ErrExist) {
+		if i, e := os.Stat(dir); e != nil || !i.IsDir() {
+			return err
+		}
+		if _, durable := d.durable.Load(dir); durable || len(dir) <= len(d.root) {
+			return nil
+		}
+	} else if err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(dir))
+	if err := d.syncDir(filepath.Dir(dir)); err != nil {
+		return err
+	}
+	d.durable.Store(dir, nil)
+	return nil
+}
+
+// settle makes durable what a listing of a day shows in a directory: whoever wrote or removed a
+// file may have been killed before it was.
+func settle(b Bucket, day Day) error {
+	d, ok := b.(*Directory)
+	if !ok {
+		return nil
+	}
+	err := d.syncDir(filepath.Join(d.root, day.directory()))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return diskError(err)
 }
 
 // ReadAt implements Bucket.
@@ -237,7 +276,7 @@ func (d *Directory) Remove(ctx context.Context, name string) error {
 		}
 		return diskError(err)
 	}
-	return diskError(syncDir(filepath.Dir(path)))
+	return diskError(d.syncDir(filepath.Dir(path)))
 }
 
 func (d *Directory) path(name string) (string, error) {
@@ -248,12 +287,12 @@ func (d *Directory) path(name string) (string, error) {
 	return filepath.Join(d.root, local), nil
 }
 
-func syncDir(path string) error {
+func (d *Directory) syncDir(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return err
 	}
-	return errors.Join(f.Sync(), f.Close())
+	return errors.Join(d.fsync(f), f.Close())
 }
 
 // diskError names what kind of failure err is.

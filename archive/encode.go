@@ -12,7 +12,7 @@ import (
 
 // A row group ends after so many rows, or so many bytes of values: it is held in memory,
 // compressed, until then.
-const (
+var (
 	groupRows  = 1 << 16
 	groupBytes = 64 << 20
 )

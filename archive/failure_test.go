@@ -1,9 +1,9 @@
 package archive_test
 
 import (
+	"bytes"
 	"errors"
-	"os"
-	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -59,30 +59,31 @@ func TestInvalid(t *testing.T) {
 func TestCorrupt(t *testing.T) {
 	for name, harm := range map[string]func([]byte) []byte{
 		"half":   func(c []byte) []byte { return c[:len(c)/2] },
-		"empty":  func([]byte) []byte { return nil },
+		"empty":  func([]byte) []byte { return []byte{} },
 		"page":   func(c []byte) []byte { c[200] ^= 0xff; return c },
 		"footer": func(c []byte) []byte { c[len(c)-40] ^= 0xff; return c },
+		// Nobody but the checksum notices.
+		"creator": func(c []byte) []byte { return bytes.Replace(c, []byte("slidingttl"), []byte("slidingttI"), 1) },
 	} {
-		b, path := untidy(t)
-		victims, err := filepath.Glob(filepath.Join(path, "day=2026-11-22", "*-10-*.parquet"))
-		if err != nil || len(victims) != 1 {
-			t.Fatal(victims, err)
+		b := untidy(t)
+		victim := ""
+		for file := range b.files {
+			if strings.HasPrefix(file, "day=2026-11-22/") && strings.Contains(file, "-10-") {
+				victim = file
+			}
 		}
-		content, err := os.ReadFile(victims[0])
-		if err == nil {
-			err = os.WriteFile(victims[0], harm(content), 0o600)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		b.files[victim] = harm(slices.Clone(b.files[victim]))
 		r := archive.NewReader(b)
-		_, err = r.Verify(t.Context(), nil)
+		_, err := r.Verify(t.Context(), nil)
 		var corrupt *archive.CorruptError
-		if !errors.As(err, &corrupt) || filepath.Base(corrupt.File) != filepath.Base(victims[0]) {
+		if !errors.As(err, &corrupt) || corrupt.File != victim {
 			t.Errorf("%s: verify: %v", name, err)
 		}
 		if _, err := archive.Compact(t.Context(), b, nil); !errors.Is(err, archive.ErrCorrupt) {
 			t.Errorf("%s: compact: %v", name, err)
+		}
+		if _, err := archive.Forget(t.Context(), b, dead(55, 0).Key, nil); !errors.Is(err, archive.ErrCorrupt) {
+			t.Errorf("%s: forget: %v", name, err)
 		}
 		if found, err := r.Find(t.Context(), dead(25, 0).Key, archive.Span{}); len(found) != 1 || err != nil && !errors.Is(err, archive.ErrCorrupt) {
 			t.Errorf("%s: found %d, %v", name, len(found), err)
@@ -98,8 +99,62 @@ func TestCorrupt(t *testing.T) {
 		if n < 73 {
 			t.Errorf("%s: %d records of 73", name, n)
 		}
-		if _, err := os.Stat(victims[0]); err != nil {
-			t.Errorf("%s: the corrupt file is gone: %v", name, err)
+		if _, ok := b.files[victim]; !ok {
+			t.Errorf("%s: the corrupt file is gone", name)
+		}
+	}
+}
+
+// A manifest file that is not what was written, or names a file that is not there, or a file
+// whose name says more than it has: all that read or change the day say so, each time, and
+// leave its files where they are.
+func TestCorruptDay(t *testing.T) {
+	const manifest = "day=2026-11-22/manifest-000001.json"
+	merged := func(b *fakeBucket) string {
+		for name := range b.files {
+			if strings.HasPrefix(name, "day=2026-11-22/merge-") {
+				return name
+			}
+		}
+		t.Fatal("there is no merged file")
+		return ""
+	}
+	late := newFake() // of a writer that began before
+	write(t, writer(t, late), batch(60, 70, 0))
+	for name, harm := range map[string]func(*fakeBucket){
+		"half a manifest": func(b *fakeBucket) { b.files[manifest] = b.files[manifest][:20] },
+		"of the future": func(b *fakeBucket) {
+			b.files[manifest] = bytes.Replace(b.files[manifest], []byte(":1"), []byte(":2"), 1)
+		},
+		"the file is gone": func(b *fakeBucket) { delete(b.files, merged(b)) },
+		"of another length": func(b *fakeBucket) {
+			was := merged(b)
+			is := strings.Replace(was, "-60-", "-61-", 1)
+			b.files[is] = b.files[was]
+			b.files[manifest] = bytes.Replace(b.files[manifest], []byte("-60-"), []byte("-61-"), 1)
+			delete(b.files, was)
+		},
+	} {
+		b := untidy(t)
+		compact(t, b)
+		harm(b)
+		for file, content := range late.files {
+			b.files[file] = content
+		}
+		before := len(b.files)
+		for range 2 {
+			r := archive.NewReader(b)
+			_, compacting := archive.Compact(t.Context(), b, nil)
+			_, forgetting := archive.Forget(t.Context(), b, "nobody", nil)
+			_, verifying := r.Verify(t.Context(), nil)
+			for what, err := range map[string]error{"compact": compacting, "verify": verifying, "forget": forgetting} {
+				if !errors.Is(err, archive.ErrCorrupt) && (what != "forget" || name != "of another length") {
+					t.Errorf("%s: %s: %v", name, what, err)
+				}
+			}
+		}
+		if len(b.files) < before {
+			t.Errorf("%s: files are gone: %q", name, files(t, b))
 		}
 	}
 }

@@ -44,6 +44,9 @@ func Forget(ctx context.Context, b Bucket, key string, opts *ForgetOptions) (*Fo
 	f := &forgetter{bucket: b, catalog: &catalog{bucket: b}, indexes: &indexes{bucket: b}, key: key, report: r}
 	err := eachDay(ctx, f.catalog, Span{}, o.Progress, func(m Manifest) error {
 		r.Days++
+		if err := settle(b, m.Day); err != nil {
+			return err
+		}
 		return f.day(ctx, m)
 	})
 	return r, err
@@ -91,9 +94,7 @@ func (f *forgetter) rewrite(ctx context.Context, m *Manifest) error {
 			records += int64(len(found))
 		}
 	}
-	// Somebody may be about to have a file count that was made of these: with a manifest file of
-	// ours it is garbage.
-	if len(hits) > 0 || m.pending() {
+	if len(hits) > 0 { // of which somebody may have made a file that is yet to count: it is overtaken
 		hold := m.without(hits)
 		hold.merged = m.merged && len(hold.marks) == 0
 		for _, file := range hits {

@@ -2,8 +2,10 @@ package archive_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -26,16 +28,38 @@ func lives(t *testing.T, b archive.Bucket) (ids []string) {
 	return ids
 }
 
-// untidy fills an archive with files that have lives in common.
-func untidy(t *testing.T) (*archive.Directory, string) {
-	t.Helper()
-	b, path := directory(t)
-	write(t, writer(t, b), batch(0, 30, 0), batch(20, 50, 0), batch(50, 60, 0), batch(0, 10, 1), batch(5, 20, 1), batch(0, 3, 2))
-	return b, path
+// lifeOf is what lives tells of the record of the key number i, of the first day.
+func lifeOf(i int) string {
+	r := dead(i, 0)
+	return fmt.Sprintf("%s %s links %d", archive.DayOf(r.ExpiredAt), r.Key, r.CreatedAt)
 }
 
+// untidy is an archive of files that have lives in common.
+func untidy(t *testing.T) *fakeBucket {
+	t.Helper()
+	once := untidyOnce()
+	if once == nil {
+		t.Fatal("it cannot be written")
+	}
+	return once.clone()
+}
+
+var untidyOnce = sync.OnceValue(func() *fakeBucket {
+	b := newFake()
+	w, err := archive.NewWriter(b, &archive.WriterOptions{Now: func() time.Time { return noon.AddDate(0, 0, 7) }})
+	for _, cut := range []archive.Batch{batch(0, 30, 0), batch(20, 50, 0), batch(50, 60, 0), batch(0, 10, 1), batch(5, 20, 1), batch(0, 3, 2)} {
+		if err == nil {
+			err = w.Write(context.Background(), cut)
+		}
+	}
+	if err != nil {
+		return nil
+	}
+	return b
+})
+
 func TestCompact(t *testing.T) {
-	b, _ := untidy(t)
+	b := untidy(t)
 	want := lives(t, b)
 	r, err := archive.Compact(t.Context(), b, nil)
 	if err != nil {
@@ -59,21 +83,22 @@ func TestCompact(t *testing.T) {
 	}
 }
 
-// More files than are merged at once.
+// So many files that, merged as many at once as may be, they become two that have lives in
+// common.
 func TestCompactMany(t *testing.T) {
-	b, _ := directory(t)
+	b := newFake()
 	w := writer(t, b)
-	for i := range 150 {
+	for i := range 128 {
 		write(t, w, batch(10*i, 10*i+15, 0))
 	}
 	if _, err := archive.Compact(t.Context(), b, nil); err != nil {
 		t.Fatal(err)
 	}
-	if got := lives(t, b); len(got) != 1505 {
-		t.Errorf("%d lives; want 1,505", len(got))
+	if got := lives(t, b); len(got) != 1285 {
+		t.Errorf("%d lives; want 1,285", len(got))
 	}
 	s, err := archive.NewReader(b).Stats(t.Context(), archive.Span{})
-	if err != nil || s.Files != 1 || s.Rows != 1505 || s.Garbage != 0 {
+	if err != nil || s.Files != 1 || s.Rows != 1285 || s.Garbage != 0 {
 		t.Errorf("%+v, %v", s, err)
 	}
 }
@@ -100,11 +125,20 @@ func tidied(t *testing.T, b archive.Bucket) {
 func TestCompactCrashes(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		for calls := 0; ; calls++ {
-			b, _ := untidy(t)
+			b := untidy(t)
 			want := lives(t, b)
-			_, err := archive.Compact(t.Context(), crash(b, calls, after), nil)
+			r, err := archive.Compact(t.Context(), crash(b, calls, after), nil)
 			if err != nil && !errors.Is(err, errCrash) {
 				t.Fatal(err)
+			}
+			manifests := 0
+			for name := range b.files {
+				if strings.Contains(name, "/manifest-") {
+					manifests++
+				}
+			}
+			if !after && r.Merged != manifests {
+				t.Errorf("after %d calls it says that it merged %d days; want %d", calls, r.Merged, manifests)
 			}
 			if got := lives(t, b); !slices.Equal(got, want) {
 				t.Fatalf("after %d calls there are %d lives; want %d", calls, len(got), len(want))
@@ -123,35 +157,31 @@ func TestCompactCrashes(t *testing.T) {
 	}
 }
 
-// holders are the files below path that hold key: in their bytes, or in those that their
-// pages have when they are unpacked.
-func holders(t *testing.T, path, key string) (names []string) {
+// holders are the files of b that hold key: in their bytes, or in those that their pages have
+// when they are unpacked.
+func holders(t *testing.T, b archive.Bucket, key string) (names []string) {
 	t.Helper()
-	err := filepath.WalkDir(path, func(name string, e os.DirEntry, err error) error {
-		if err != nil || e.IsDir() {
-			return err
-		}
-		content, err := os.ReadFile(name)
+	for i, err := range b.List(t.Context(), "") {
 		if err != nil {
-			return err
+			t.Fatal(err)
 		}
-		holds := strings.Contains(name, key) || bytes.Contains(content, []byte(key))
-		if f, err := parquet.OpenFile(bytes.NewReader(content), int64(len(content))); err == nil {
+		content := make([]byte, i.Size)
+		if n, err := b.ReadAt(t.Context(), i.Name, content, 0); n < len(content) {
+			t.Fatal(err)
+		}
+		holds := strings.Contains(i.Name, key) || bytes.Contains(content, []byte(key))
+		if f, err := parquet.OpenFile(bytes.NewReader(content), i.Size); err == nil {
 			for _, g := range f.RowGroups() {
 				for _, c := range g.ColumnChunks() {
 					holds = holds || inPages(t, c, key)
 				}
 			}
-		} else if strings.HasSuffix(name, ".parquet") {
-			return err
+		} else if strings.HasSuffix(i.Name, ".parquet") {
+			t.Fatal(err)
 		}
 		if holds {
-			names = append(names, filepath.Base(name))
+			names = append(names, i.Name)
 		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
 	return names
 }
@@ -179,21 +209,21 @@ func inPages(t *testing.T, c parquet.ColumnChunk, key string) (holds bool) {
 func TestForget(t *testing.T) {
 	for _, n := range []int{0, 7, 25, 29, 59} {
 		for _, compacted := range []bool{false, true} {
-			b, path := untidy(t)
+			b := untidy(t)
 			key := dead(n, 0).Key
 			if compacted {
 				if _, err := archive.Compact(t.Context(), b, nil); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if len(holders(t, path, key)) == 0 {
+			if len(holders(t, b, key)) == 0 {
 				t.Fatal("the key is found nowhere before it was forgotten")
 			}
 			want := slices.DeleteFunc(lives(t, b), func(id string) bool { return strings.Contains(id, key) })
 			if _, err := archive.Forget(t.Context(), b, key, nil); err != nil {
 				t.Fatal(err)
 			}
-			if names := holders(t, path, key); len(names) > 0 {
+			if names := holders(t, b, key); len(names) > 0 {
 				t.Errorf("%s is still in %q", key, names)
 			}
 			if got := lives(t, b); !slices.Equal(got, want) {
@@ -201,6 +231,10 @@ func TestForget(t *testing.T) {
 			}
 			if found, err := archive.NewReader(b).Find(t.Context(), key, archive.Span{}); len(found) > 0 || err != nil {
 				t.Errorf("found %v, %v", found, err)
+			}
+			compact(t, b)
+			if s, err := archive.NewReader(b).Stats(t.Context(), archive.Span{}); s.Rows != int64(len(want)) || err != nil {
+				t.Errorf("compacted after it: %+v, %v; want %d rows", s, err, len(want))
 			}
 		}
 	}
@@ -210,7 +244,7 @@ func TestForgetCrashes(t *testing.T) {
 	key := dead(7, 0).Key
 	for _, after := range []bool{false, true} {
 		for calls := 0; ; calls++ {
-			b, path := untidy(t)
+			b := untidy(t)
 			want := lives(t, b)
 			// What a compaction has left that was killed anywhere.
 			_, _ = archive.Compact(t.Context(), crash(b, calls%5, after), nil)
@@ -227,7 +261,7 @@ func TestForgetCrashes(t *testing.T) {
 			if _, err := archive.Forget(t.Context(), b, key, nil); err != nil {
 				t.Fatal(err)
 			}
-			if names := holders(t, path, key); len(names) > 0 {
+			if names := holders(t, b, key); len(names) > 0 {
 				t.Fatalf("after %d calls and another run it is in %q", calls, names)
 			}
 			if err == nil {
@@ -239,16 +273,16 @@ func TestForgetCrashes(t *testing.T) {
 
 // A writer that was killed leaves what it was writing, with the key.
 func TestForgetUnfinished(t *testing.T) {
-	b, path := untidy(t)
-	key := dead(7, 0).Key
-	if err := os.WriteFile(filepath.Join(path, ".writing-17"), []byte("PAR1"+key), 0o600); err != nil {
+	b, path := directory(t)
+	left := filepath.Join(path, ".writing-17")
+	if err := os.WriteFile(left, []byte("PAR1"+dead(7, 0).Key), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := archive.Forget(t.Context(), b, key, nil); err != nil {
+	if _, err := archive.Forget(t.Context(), b, dead(7, 0).Key, nil); err != nil {
 		t.Fatal(err)
 	}
-	if names := holders(t, path, key); len(names) > 0 {
-		t.Errorf("it is in %q", names)
+	if _, err := os.Stat(left); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the file is still there: %v", err)
 	}
 }
 
@@ -256,7 +290,7 @@ func TestRetain(t *testing.T) {
 	now := func() time.Time { return noon.AddDate(0, 0, 3) }
 	for _, after := range []bool{false, true} {
 		for calls := 0; ; calls++ {
-			b, _ := untidy(t)
+			b := untidy(t)
 			if _, err := archive.Compact(t.Context(), b, &archive.CompactOptions{Span: archive.Span{To: archive.DayOf(at(noon))}}); err != nil {
 				t.Fatal(err)
 			}
@@ -278,10 +312,9 @@ func TestRetain(t *testing.T) {
 			if got := lives(t, b); !slices.Equal(got, want) {
 				t.Fatalf("after %d calls and another run there are %d lives; want %d", calls, len(got), len(want))
 			}
-			for _, name := range files(t, b) {
-				if strings.HasPrefix(name, "day=2026-11-22") && strings.HasSuffix(name, ".parquet") {
-					t.Errorf("%s is still there", name)
-				}
+			left := slices.DeleteFunc(files(t, b), func(name string) bool { return !strings.HasPrefix(name, "day=2026-11-22/") })
+			if !slices.Equal(left, []string{"day=2026-11-22/manifest-000002.json"}) {
+				t.Errorf("of the day there are still %q", left)
 			}
 			if err == nil {
 				break
@@ -291,7 +324,7 @@ func TestRetain(t *testing.T) {
 }
 
 func TestRetainClock(t *testing.T) {
-	b, _ := untidy(t)
+	b := untidy(t)
 	ahead := func() time.Time { return noon.AddDate(10, 0, 0) }
 	_, err := archive.Retain(t.Context(), b, 30, &archive.RetainOptions{Now: ahead, Apply: true})
 	var clock *archive.ClockError
@@ -306,7 +339,7 @@ func TestRetainClock(t *testing.T) {
 // Writers, compactions, erasures and readers at once: what was written before a read began
 // is in it once, and what was forgotten is nowhere.
 func TestAtOnce(t *testing.T) {
-	b, path := directory(t)
+	b, _ := directory(t)
 	const writers, batches, size = 3, 12, 20
 	var working sync.WaitGroup
 	var mu sync.Mutex // guards written
@@ -386,8 +419,8 @@ func TestAtOnce(t *testing.T) {
 		t.Errorf("%d lives", len(got))
 	}
 	key := dead(100, 0).Key
-	if _, err := archive.Forget(t.Context(), b, key, nil); err != nil || len(holders(t, path, key)) > 0 {
-		t.Errorf("%v, in %q", err, holders(t, path, key))
+	if _, err := archive.Forget(t.Context(), b, key, nil); err != nil || len(holders(t, b, key)) > 0 {
+		t.Errorf("%v, in %q", err, holders(t, b, key))
 	}
 	tidied(t, b)
 }

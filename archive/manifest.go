@@ -67,17 +67,21 @@ func (c *catalog) manifests(ctx context.Context, span Span) ([]Manifest, error) 
 	if err != nil {
 		return nil, err
 	}
+	lacks := false // the listing before, which had the same manifest files, lacks a file that one of them names
 	for tries := 0; ; tries++ {
 		again, err := c.list(ctx, span)
 		if err != nil {
 			return nil, err
 		}
-		if settled(days, again) {
+		if !settled(days, again) {
+			lacks = false
+		} else {
 			all, err := c.resolve(ctx, days)
 			whole := !slices.ContainsFunc(all, func(m Manifest) bool { return errors.Is(m.err, fs.ErrNotExist) })
-			if err != nil || whole || tries >= 2 {
+			if err != nil || whole || lacks {
 				return all, err
 			}
+			lacks = true
 		}
 		if tries == 20 {
 			return nil, errShifting

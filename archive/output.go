@@ -10,7 +10,7 @@ import (
 
 // mergeBytes is about how long a merged file becomes; what is more goes to the next. S3
 // takes 5 GiB in one request.
-const mergeBytes = 1 << 30
+var mergeBytes int64 = 1 << 30
 
 // output writes records, which come in their order, to merged files of a day, made for the
 // next manifest file. Until that is there they do not count.

@@ -87,7 +87,7 @@ func Retain(ctx context.Context, b Bucket, days int, opts *RetainOptions) (*Reta
 }
 
 // drop removes a day: first nothing of it counts, then it goes. Its last manifest file stays,
-// for somebody may be about to merge what is gone: he finds that he was overtaken.
+// for another process may be about to merge what is gone, and then finds itself overtaken.
 func drop(ctx context.Context, b Bucket, c *catalog, m Manifest) (err error) {
 	for range attempts {
 		if len(m.Files) == 0 && m.err == nil {

@@ -201,6 +201,9 @@ func (w *Writer) has(ctx context.Context, day Day, mark string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	if err := settle(w.bucket, day); err != nil {
+		return false, err
+	}
 	known = map[string]bool{}
 	for b := range m.batches {
 		known[b] = true

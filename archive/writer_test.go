@@ -1,11 +1,14 @@
 package archive_test
 
 import (
+	"errors"
 	"reflect"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/slidingttl/slidingttl/archive"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
 func TestWriteAndRead(t *testing.T) {
@@ -22,13 +25,73 @@ func TestWriteAndRead(t *testing.T) {
 	}
 }
 
+// The same batch again, at another time: it would be another file.
 func TestWriteTwice(t *testing.T) {
-	b, _ := directory(t)
-	w := writer(t, b)
+	b := newFake()
+	now := noon
+	at := func() *archive.Writer {
+		w, err := archive.NewWriter(b, &archive.WriterOptions{Now: func() time.Time { now = now.Add(time.Hour); return now }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return w
+	}
+	w := at()
 	write(t, w, batch(0, 100, 0), batch(0, 100, 0))
-	write(t, writer(t, b), batch(0, 100, 0))
+	write(t, at(), batch(0, 100, 0))
 	if names := files(t, b); len(names) != 1 {
 		t.Errorf("the batch is in %q", names)
+	}
+}
+
+// What differs in its source or its generation alone is another life, and no batch of such
+// lives is taken for another.
+func TestIdentity(t *testing.T) {
+	b := newFake()
+	w := writer(t, b)
+	for _, id := range []struct{ key, source, generation string }{
+		{"k1", "links", "1"}, {"k1", "links", "2"}, {"k1", "sessions", "1"}, {"k", "1links", "1"}, {"k1l", "inks", "1"},
+	} {
+		r := dead(0, 0)
+		r.Key, r.Generation = id.key, id.generation
+		write(t, w, archive.Batch{Source: id.source, Records: []archive.Record{r, r}})
+	}
+	for _, when := range []string{"before", "after"} {
+		if got := lives(t, b); len(got) != 5 {
+			t.Errorf("%s compaction there are %q; want 5 lives", when, got)
+		}
+		compact(t, b)
+	}
+}
+
+// A batch of which nothing was written, or nothing is known, is not reported as written.
+func TestWriteFails(t *testing.T) {
+	for _, after := range []bool{false, true} {
+		b := newFake()
+		w := writer(t, crash(b, 0, after))
+		grave := &archive.Grave{Writer: w, Source: "links"}
+		for what, err := range map[string]error{
+			"Write":          w.Write(t.Context(), batch(0, 3, 0)),
+			"Bury":           grave.Bury(t.Context(), []driver.Dead{{Key: "k", At: at(noon)}}),
+			"SaveCheckpoint": w.SaveCheckpoint(t.Context(), "sweeper", []byte("1")),
+		} {
+			if !errors.Is(err, errCrash) {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+	}
+}
+
+func TestGrave(t *testing.T) {
+	b := newFake()
+	grave := &archive.Grave{Writer: writer(t, b), Source: "links"}
+	ok(t, grave.Bury(t.Context(), []driver.Dead{
+		{Key: "a", Raw: driver.Raw{Meta: driver.Meta{Life: driver.Life{CreatedAt: 1, ExpiresAt: at(noon.AddDate(0, 0, 1))}}}, At: at(noon), Deleted: true},
+		{Key: "b", At: at(noon)},
+	}))
+	found := all(t, b)
+	if len(found) != 2 || found[0].Reason != archive.Deleted || found[0].ExpiredAt != at(noon) || found[1].Reason != archive.Unknown {
+		t.Errorf("%+v", found)
 	}
 }
 

@@ -1,7 +1,9 @@
 package s3_test
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -32,7 +34,7 @@ type answer struct {
 func open(t *testing.T, o *s3.Options, answers ...answer) (*s3.Bucket, *[]*http.Request) {
 	t.Helper()
 	var got []*http.Request
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	b := serve(t, o, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		a := answer{status: http.StatusOK}
 		if len(got) < len(answers) {
@@ -43,7 +45,14 @@ func open(t *testing.T, o *s3.Options, answers ...answer) (*s3.Bucket, *[]*http.
 		if a.code != "" {
 			_, _ = fmt.Fprintf(w, "<Error><Code>%s</Code><Message>no</Message></Error>", a.code)
 		}
-	}))
+	})
+	return b, &got
+}
+
+// serve returns a bucket on a server that is h.
+func serve(t *testing.T, o *s3.Options, h http.HandlerFunc) *s3.Bucket {
+	t.Helper()
+	server := httptest.NewServer(h)
 	transport := &http.Transport{}
 	t.Cleanup(func() { transport.CloseIdleConnections(); server.Close() })
 	c := awss3.New(awss3.Options{
@@ -57,7 +66,7 @@ func open(t *testing.T, o *s3.Options, answers ...answer) (*s3.Bucket, *[]*http.
 	if err != nil {
 		t.Fatal(err)
 	}
-	return b, &got
+	return b
 }
 
 func create(t *testing.T, b *s3.Bucket) error {
@@ -134,6 +143,47 @@ func TestErrors(t *testing.T) {
 		if _, err := b.ReadAt(t.Context(), "x", make([]byte, 8), 0); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v; want %v", name, err, c.want)
 		}
+	}
+}
+
+// A file that is longer than what is held in memory, and that another write met the first time,
+// is sent whole.
+func TestLongFile(t *testing.T) {
+	part := bytes.Repeat([]byte("0123456789abcdef"), 1<<16)
+	const parts = 33 // MiB
+	want := sha256.New()
+	var sums [][]byte
+	b := serve(t, nil, func(w http.ResponseWriter, r *http.Request) {
+		sum := sha256.New()
+		_, _ = io.Copy(sum, r.Body)
+		if sums = append(sums, sum.Sum(nil)); len(sums) == 1 {
+			w.WriteHeader(http.StatusConflict)
+			_, _ = io.WriteString(w, "<Error><Code>ConditionalRequestConflict</Code></Error>")
+		}
+	})
+	err := b.Create(t.Context(), func(w io.Writer) (string, error) {
+		for i := range parts {
+			part[0] = byte(i)
+			_, _ = want.Write(part)
+			if _, err := w.Write(part); err != nil {
+				return "", err
+			}
+		}
+		return "x", nil
+	})
+	if err != nil || len(sums) != 2 || !bytes.Equal(sums[0], want.Sum(nil)) || !bytes.Equal(sums[1], want.Sum(nil)) {
+		t.Errorf("%v; %x were sent; want %x twice", err, sums, want.Sum(nil))
+	}
+}
+
+// An answer that ends before its time is an error, and not the end of the file.
+func TestCutShort(t *testing.T) {
+	b := serve(t, nil, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Length", "8")
+		_, _ = io.WriteString(w, "1234")
+	})
+	if n, err := b.ReadAt(t.Context(), "x", make([]byte, 8), 0); err == nil || err == io.EOF {
+		t.Errorf("%d bytes, %v", n, err)
 	}
 }
 

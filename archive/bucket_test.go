@@ -1,0 +1,126 @@
+package archive_test
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"maps"
+	"strings"
+	"sync"
+
+	"github.com/slidingttl/slidingttl/archive"
+)
+
+// fakeBucket is a bucket in memory. It keeps to what a Bucket promises, and no more: a listing
+// is in any order, and sees a change made while it runs only behind the place where it is.
+type fakeBucket struct {
+	order func(a, b string) int // of a listing; nil: by name
+	step  func()                // called before each name of a listing is read, and before each ReadAt
+	did   func(name string)     // called after each change that was made
+
+	mu    sync.Mutex
+	files map[string][]byte // guarded by mu
+}
+
+func newFake() *fakeBucket { return &fakeBucket{files: map[string][]byte{}} }
+
+// clone is another bucket with the same files.
+func (m *fakeBucket) clone() *fakeBucket {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return &fakeBucket{files: maps.Clone(m.files)}
+}
+
+// set makes a change, unless only new names are taken and the name is not.
+func (m *fakeBucket) set(name string, content []byte, onlyNew bool) error {
+	m.mu.Lock()
+	_, taken := m.files[name]
+	if taken && onlyNew {
+		m.mu.Unlock()
+		return fmt.Errorf("%s: %w", name, fs.ErrExist)
+	}
+	if content == nil {
+		delete(m.files, name)
+	} else {
+		m.files[name] = content
+	}
+	m.mu.Unlock()
+	if m.did != nil {
+		m.did(name)
+	}
+	return nil
+}
+
+func (m *fakeBucket) Create(ctx context.Context, write func(io.Writer) (string, error)) error {
+	content := bytes.NewBuffer([]byte{})
+	name, err := write(content)
+	if err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return m.set(name, content.Bytes(), true)
+}
+
+func (m *fakeBucket) Put(ctx context.Context, name string, content []byte) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return m.set(name, append([]byte{}, content...), false)
+}
+
+func (m *fakeBucket) Remove(ctx context.Context, name string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return m.set(name, nil, false)
+}
+
+func (m *fakeBucket) ReadAt(ctx context.Context, name string, p []byte, off int64) (int, error) {
+	if m.step != nil {
+		m.step()
+	}
+	m.mu.Lock()
+	content, ok := m.files[name]
+	m.mu.Unlock()
+	if !ok {
+		return 0, fmt.Errorf("%s: %w", name, fs.ErrNotExist)
+	}
+	n, err := bytes.NewReader(content).ReadAt(p, off)
+	return n, cmp.Or(ctx.Err(), err)
+}
+
+func (m *fakeBucket) List(ctx context.Context, prefix string) iter.Seq2[archive.Info, error] {
+	order := cmp.Compare[string]
+	if m.order != nil {
+		order = m.order
+	}
+	return func(yield func(archive.Info, error) bool) {
+		if err := ctx.Err(); err != nil {
+			yield(archive.Info{}, err)
+			return
+		}
+		for last := ""; ; {
+			if m.step != nil {
+				m.step()
+			}
+			var next archive.Info
+			m.mu.Lock()
+			for name, content := range m.files {
+				if strings.HasPrefix(name, prefix) && (last == "" || order(name, last) > 0) && (next.Name == "" || order(name, next.Name) < 0) {
+					next = archive.Info{Name: name, Size: int64(len(content))}
+				}
+			}
+			m.mu.Unlock()
+			if next.Name == "" || !yield(next, nil) {
+				return
+			}
+			last = next.Name
+		}
+	}
+}

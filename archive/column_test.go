@@ -1,0 +1,76 @@
+package archive_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/slidingttl/slidingttl/archive"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// What breaks a rule is named with its value and the rule.
+func TestRules(t *testing.T) {
+	of := func(*archive.Record) (any, error) { return nil, nil }
+	b, _ := directory(t)
+	columns := func(columns ...archive.Column) error {
+		_, err := archive.NewWriter(b, &archive.WriterOptions{Columns: columns})
+		return err
+	}
+	queue := func(bury func(context.Context, []driver.Dead) error, o archive.QueueOptions) error {
+		q, err := archive.NewQueue(bury, &o)
+		if err == nil {
+			_ = q.Close(t.Context())
+		}
+		return err
+	}
+	bury := func(context.Context, []driver.Dead) error { return nil }
+	_, badName := b.ReadAt(t.Context(), "../x", nil, 0)
+	for field, err := range map[string]error{
+		"WriterOptions.Columns[0].Name":  columns(archive.Column{Type: archive.Text, Of: of}),
+		"WriterOptions.Columns[1].Name":  columns(archive.Column{Name: "a", Type: archive.Text, Of: of}, archive.Column{Name: "a", Type: archive.Text, Of: of}),
+		"WriterOptions.Columns[0].Name ": columns(archive.Column{Name: "day", Type: archive.Text, Of: of}),
+		"WriterOptions.Columns[0].Type":  columns(archive.Column{Name: "a", Of: of}),
+		"WriterOptions.Columns[0].Of":    columns(archive.Column{Name: "a", Type: archive.Text}),
+		"bury":                           queue(nil, archive.QueueOptions{}),
+		"QueueOptions.Batch":             queue(bury, archive.QueueOptions{Batch: -1}),
+		"QueueOptions.Every":             queue(bury, archive.QueueOptions{Every: -1}),
+		"name":                           badName,
+	} {
+		var invalid *driver.InvalidError
+		if !errors.As(err, &invalid) || invalid.Field != strings.TrimSpace(field) || invalid.Value == "" || invalid.Rule == "" {
+			t.Errorf("%s: error %v, want one that names it, its value and the rule", field, err)
+		}
+	}
+}
+
+// A column may have nothing for a record, beside one that has: that is no zero. A value of
+// another type than the column's fails the write, and is named by its type alone.
+func TestColumnOfSome(t *testing.T) {
+	b, _ := directory(t)
+	var note any
+	w, err := archive.NewWriter(b, &archive.WriterOptions{
+		Now: func() time.Time { return noon.AddDate(0, 0, 7) },
+		Columns: []archive.Column{
+			{Name: "note", Type: archive.Text, Of: func(*archive.Record) (any, error) { return note, nil }},
+			{Name: "kind", Type: archive.Text, Of: func(*archive.Record) (any, error) { return "link", nil }},
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, w, batch(0, 1, 0))
+	for _, a := range all(t, b) {
+		if _, has := a.Columns["note"]; has || a.Columns["kind"] != "link" {
+			t.Errorf("columns %v", a.Columns)
+		}
+	}
+	note = 17
+	err = w.Write(t.Context(), batch(1, 2, 0))
+	var invalid *driver.InvalidError
+	if !errors.As(err, &invalid) || invalid.Field != "column note" || invalid.Value != "a int" || !strings.Contains(invalid.Rule, archive.Text.String()) {
+		t.Errorf("an int in a column of text: %v", err)
+	}
+}

@@ -1,0 +1,80 @@
+package archive_test
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/slidingttl/slidingttl/archive"
+)
+
+// A file is there whole or not at all, nobody takes its place, and while it is written
+// nobody sees or removes it.
+func TestCreate(t *testing.T) {
+	b, path := directory(t)
+	create := func(content string, before func() error) error {
+		return b.Create(t.Context(), func(w io.Writer) (string, error) {
+			_, err := io.WriteString(w, content)
+			return "day=2026-11-22/x", errors.Join(err, before())
+		})
+	}
+	has := func(want int, content string) {
+		t.Helper()
+		if names := files(t, b); len(names) != want {
+			t.Errorf("there are %q; want %d files", names, want)
+		}
+		got, err := os.ReadFile(filepath.Join(path, "day=2026-11-22", "x"))
+		if err != nil && want > 0 || string(got) != content {
+			t.Errorf("it has %q, %v; want %q", got, err, content)
+		}
+	}
+	clean := func() {
+		t.Helper()
+		if left, err := filepath.Glob(filepath.Join(path, ".writing-*")); err != nil || len(left) > 0 {
+			t.Errorf("left behind: %q, %v", left, err)
+		}
+	}
+	failed := errors.New("failed")
+	if err := create("half", func() error { has(0, ""); return failed }); !errors.Is(err, failed) {
+		t.Errorf("a write that fails: %v", err)
+	}
+	has(0, "")
+	clean()
+	if err := create("first", func() error { _, err := archive.OpenDirectory(path); return err }); err != nil {
+		t.Errorf("while another opens the directory: %v", err)
+	}
+	has(1, "first")
+	if err := create("second", func() error { return nil }); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("a name that is taken: %v", err)
+	}
+	has(1, "first")
+	clean()
+}
+
+// What a process that was killed has left goes when the directory is opened.
+func TestOpenCleans(t *testing.T) {
+	_, path := directory(t)
+	left := filepath.Join(path, ".writing-17")
+	if err := os.WriteFile(left, []byte("half"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := archive.OpenDirectory(path); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(left); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("it is still there: %v", err)
+	}
+	if _, err := archive.OpenDirectory(filepath.Join(path, "day=2026-11-22")); err != nil {
+		t.Error(err)
+	}
+	file := filepath.Join(path, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := archive.OpenDirectory(file); err == nil {
+		t.Error("a file is taken for a directory")
+	}
+}

@@ -1,0 +1,14 @@
+package archive
+
+import "testing"
+
+// OpenWith is OpenDirectory, with another fsync of files and directories.
+var OpenWith = openDirectory
+
+// Shorten has row groups end after so many rows, and merged files after so many bytes, for
+// the time of a test.
+func Shorten(t *testing.T, rows int, bytes int64) {
+	r, b := groupRows, mergeBytes
+	groupRows, mergeBytes = rows, bytes
+	t.Cleanup(func() { groupRows, mergeBytes = r, b })
+}

@@ -1,0 +1,143 @@
+package archive_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/slidingttl/slidingttl/archive"
+)
+
+// large is a bucket with two batches of a day, of files that are read in many parts.
+func large(t *testing.T) *fakeBucket {
+	t.Helper()
+	b := newFake()
+	dice := rand.New(rand.NewPCG(1, 2))
+	for _, cut := range []archive.Batch{batch(0, 150, 0), batch(140, 300, 0)} {
+		for i := range cut.Records {
+			value := make([]byte, 300)
+			for k := range value {
+				value[k] = byte(dice.Uint32())
+			}
+			cut.Records[i].Value = value
+		}
+		write(t, writer(t, b), cut)
+	}
+	return b
+}
+
+// A day is compacted at any step of one who reads all of it, and of one who finds a key:
+// each life is told once.
+func TestReadBesideCompaction(t *testing.T) {
+	archive.Shorten(t, 40, 1<<30)
+	base := large(t)
+	want := lives(t, base)
+	for at, reached := int64(1), true; reached; at += 9 {
+		reached = false
+		for _, find := range []bool{false, true} {
+			b := base.clone()
+			var step atomic.Int64 // Find looks into files at once
+			b.step = func() {
+				if step.Add(1) == at {
+					if _, err := archive.Compact(t.Context(), b, nil); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+			if find {
+				if found, err := archive.NewReader(b).Find(t.Context(), dead(145, 0).Key, archive.Span{}); err != nil || len(found) != 1 {
+					t.Fatalf("compacted at step %d, it finds %d, %v", at, len(found), err)
+				}
+			} else if got := lives(t, b); !slices.Equal(got, want) {
+				t.Fatalf("compacted at step %d, %d lives are told; want %d", at, len(got), len(want))
+			}
+			reached = reached || step.Load() >= at
+		}
+	}
+}
+
+// Merged files of several row groups, and several of them: each life is in one, and they are
+// not merged again.
+func TestCompactLong(t *testing.T) {
+	b := large(t)
+	want := lives(t, b)
+	archive.Shorten(t, 40, 20<<10)
+	compact(t, b)
+	s, err := archive.NewReader(b).Stats(t.Context(), archive.Span{})
+	if err != nil || s.Files < 3 || s.Rows != 300 {
+		t.Errorf("%+v, %v", s, err)
+	}
+	if r, err := archive.Compact(t.Context(), b, nil); err != nil || r.Merged != 0 {
+		t.Errorf("again: %+v, %v", r, err)
+	}
+	if got := lives(t, b); !slices.Equal(got, want) {
+		t.Errorf("%d lives; want %d", len(got), len(want))
+	}
+	r := archive.NewReader(b)
+	for i := range 300 {
+		if found, err := r.Find(t.Context(), dead(i, 0).Key, archive.Span{}); err != nil || len(found) != 1 {
+			t.Fatalf("found %d of %s, %v", len(found), dead(i, 0).Key, err)
+		}
+	}
+	write(t, writer(t, b), batch(295, 310, 0))
+	compact(t, b)
+	if s, err := archive.NewReader(b).Stats(t.Context(), archive.Span{}); err != nil || s.Rows != 310 || s.Garbage != 0 {
+		t.Errorf("with another batch: %+v, %v", s, err)
+	}
+}
+
+// Columns of one name and two types: each file keeps its own.
+func TestCompactTypes(t *testing.T) {
+	b := newFake()
+	for i, c := range []archive.Column{
+		{Name: "n", Type: archive.Integer, Of: func(*archive.Record) (any, error) { return int64(7), nil }},
+		{Name: "n", Type: archive.Text, Of: func(*archive.Record) (any, error) { return "seven", nil }},
+		{Name: "n", Type: archive.Text, Of: func(*archive.Record) (any, error) { return "eight", nil }},
+	} {
+		w, err := archive.NewWriter(b, &archive.WriterOptions{Columns: []archive.Column{c}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(t, w, batch(i, i+1, -300))
+	}
+	for range 2 {
+		var got []any
+		for _, a := range all(t, b) {
+			got = append(got, a.Columns["n"])
+		}
+		if fmt.Sprint(got) != "[7 seven eight]" {
+			t.Errorf("the columns are %v", got)
+		}
+		compact(t, b)
+	}
+	if n := len(files(t, b)); n < 3 {
+		t.Errorf("%q", files(t, b))
+	}
+}
+
+// A column of each type is read as it was written, before and after it was merged.
+func TestColumns(t *testing.T) {
+	want := map[string]any{"Text": "seven", "Integer": int64(7), "Number": 7.5, "Boolean": true, "Time": at(noon), "Bytes": []byte{7}}
+	var columns []archive.Column
+	for c := archive.Text; c <= archive.Bytes; c++ {
+		columns = append(columns, archive.Column{Name: c.String(), Type: c, Of: func(*archive.Record) (any, error) { return want[c.String()], nil }})
+	}
+	b := newFake()
+	w, err := archive.NewWriter(b, &archive.WriterOptions{Columns: columns, Now: func() time.Time { return noon.AddDate(0, 0, 1) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, w, batch(0, 1, 0), batch(1, 2, 0))
+	for range 2 {
+		for _, a := range all(t, b) {
+			if !reflect.DeepEqual(a.Columns, want) {
+				t.Errorf("%v", a.Columns)
+			}
+		}
+		compact(t, b)
+	}
+}

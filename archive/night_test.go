@@ -1,0 +1,5 @@
+//go:build night
+
+package archive_test
+
+func init() { pauseAtReads = true }
