@@ -54,12 +54,10 @@ func (c *cookies) Give(header http.Header, token string, last time.Duration) {
 		Secure:   c.secure,
 		HttpOnly: true,
 		SameSite: c.sameSite,
+		MaxAge:   int(math.Ceil(min(last, maxAge).Seconds())),
 	}
-	switch {
-	case token == "":
+	if token == "" {
 		cookie.MaxAge = -1
-	case last > 0:
-		cookie.MaxAge = int(math.Ceil(min(last, maxAge).Seconds()))
 	}
 	header.Add("Set-Cookie", cookie.String())
 }

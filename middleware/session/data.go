@@ -75,9 +75,7 @@ func (m *Manager[T]) apply(was json.RawMessage, f func(*T) error) (T, json.RawMe
 		return zero, nil, &DataError{Op: "encode", Err: err}
 	}
 	if len(was) == 0 {
-		if was, err = json.Marshal(zero); err != nil {
-			return zero, nil, &DataError{Op: "encode", Err: err}
-		}
+		was, _ = json.Marshal(zero) // which New has seen to encode
 	}
 	if bytes.Equal(encoded, was) {
 		return data, encoded, errUnchanged

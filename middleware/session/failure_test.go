@@ -80,7 +80,11 @@ func TestErrorHandler(t *testing.T) {
 		w.WriteHeader(http.StatusTeapot)
 		fmt.Fprint(w, "sorry, ", r.URL.Path)
 	}})
+	said := []string{"Content-Type", "Content-Length", "Content-Encoding", "Etag", "Last-Modified", "Location"}
 	s.mux.HandleFunc("/silent", func(w http.ResponseWriter, r *http.Request) {
+		for _, name := range said {
+			w.Header().Set(name, "42")
+		}
 		_, _ = s.sessions.Get(r.Context())
 	})
 	b := s.browser()
@@ -88,6 +92,11 @@ func TestErrorHandler(t *testing.T) {
 	s.store.failWith(errDown)
 	for _, path := range []string{"/get", "/silent"} {
 		r := b.get(path)
+		for _, name := range said {
+			if r.header.Get(name) == "42" {
+				t.Errorf("%s: the handler's %s stands in another answer", path, name)
+			}
+		}
 		if r.status != http.StatusTeapot || r.body != "sorry, "+path || r.header.Get("Retry-After") != "5" || !errors.Is(got, errDown) {
 			t.Errorf("%s: %d %q, error %v", path, r.status, r.body, got)
 		}
@@ -106,6 +115,7 @@ func TestFailedTouchIsSurvived(t *testing.T) {
 		s.store.failTouches(errDown)
 		defer s.store.failTouches(nil)
 		v, err := s.sessions.Get(r.Context())
+		s.settle()
 		fmt.Fprint(w, v.Data.Count, err)
 	})
 	b := s.browser()
@@ -224,7 +234,8 @@ func TestDataThatDoesNotEncode(t *testing.T) {
 	s.mux.HandleFunc("/chan", func(w http.ResponseWriter, r *http.Request) {
 		err := m.Update(r.Context(), func(v *any) error { *v = make(chan int); return nil })
 		var data *session.DataError
-		if !errors.As(err, &data) || data.Op != "encode" {
+		var cause *json.UnsupportedTypeError
+		if !errors.As(err, &data) || data.Op != "encode" || !errors.As(err, &cause) {
 			t.Errorf("error %v", err)
 		}
 	})
@@ -447,6 +458,19 @@ func TestStoreDownIsLogged(t *testing.T) {
 	}
 }
 
+// TestSurvivedFailureIsLogged: without OnError the log is told.
+func TestSurvivedFailureIsLogged(t *testing.T) {
+	var log bytes.Buffer
+	s := newSite(t, &session.Options{Anonymous: true, Logger: slog.New(slog.NewJSONHandler(&log, nil))})
+	b := s.browser()
+	b.ok("/login?user=ann")
+	s.store.failWith(errDown)
+	b.want("/get", "/0/", "without a session")
+	if n := strings.Count(log.String(), "\n"); n != 1 || !strings.Contains(log.String(), `"level":"WARN"`) || !strings.Contains(log.String(), errDown.Error()) {
+		t.Errorf("logged %q, want one line with the store's error", log.String())
+	}
+}
+
 // TestStoreDownIsAskedOnce has a handler that asks again and again.
 func TestStoreDownIsAskedOnce(t *testing.T) {
 	for _, anonymous := range []bool{false, true} {
@@ -514,4 +538,24 @@ func TestGetAfterTheHeader(t *testing.T) {
 	b.want("/stream", `"" `+late+` "" `+late, "first looked at after the header left")
 	b.want("/update", `"" `+late, "not looked at by an update either")
 	b.want("/get", "ann/1/", "the update was written")
+}
+
+// TestRefreshOfDataThatDoesNotDecode has another release write what this one cannot read.
+func TestRefreshOfDataThatDoesNotDecode(t *testing.T) {
+	var told []error
+	s := newSite(t, &session.Options{OnError: func(_ context.Context, err error) { told = append(told, err) }})
+	ctx := s.visit(s.login("", "ann"))
+	v, err := s.sessions.Get(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.store.put(t, v.ID, json.RawMessage(`[]`))
+	if v, err := s.sessions.Refresh(ctx); err != nil || v.ID != "" {
+		t.Errorf("%+v, %v", v, err)
+	}
+	var data *session.DataError
+	var syntax *json.UnmarshalTypeError
+	if len(told) != 1 || !errors.As(told[0], &data) || !errors.As(told[0], &syntax) {
+		t.Errorf("OnError was told %v", told)
+	}
 }

@@ -192,3 +192,50 @@ func TestTombstoneLasts(t *testing.T) {
 		}
 	}
 }
+
+// TestReplayUnderKeepAlive has the middleware itself meet a token that was renewed.
+func TestReplayUnderKeepAlive(t *testing.T) {
+	replays := 0
+	s := newSite(t, &session.Options{KeepAlive: true, OnReplay: func(context.Context, session.Info) { replays++ }})
+	b := s.browser()
+	b.ok("/login?user=ann")
+	old := b.cookie()
+	b.ok("/renew")
+	s.clock.Advance(time.Minute)
+	if b.with("/public", old); replays != 1 {
+		t.Errorf("OnReplay was told %d times", replays)
+	}
+	b.want("/get", "ann/0/", "the session is not harmed")
+}
+
+// TestFormerTokensAreForgotten: what a record remembers of tokens is bounded, in number and by the
+// time that the longest request may take.
+func TestFormerTokensAreForgotten(t *testing.T) {
+	s := newSite(t, &session.Options{MaxRequest: 20 * time.Minute})
+	b := s.browser()
+	b.ok("/login?user=ann")
+	key := "s:" + b.ok("/id").body
+	renew := func(after time.Duration) int {
+		s.clock.Advance(after)
+		b.ok("/renew")
+		e, err := s.store.Driver.Get(t.Context(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(e.Value.Former)
+	}
+	const needed = 20*time.Minute + 10*time.Second // MaxRequest after the grace
+	for i, tt := range []struct {
+		after time.Duration
+		want  int
+	}{{0, 1}, {needed - time.Millisecond, 2}, {time.Millisecond, 2}, {needed, 1}} {
+		if n := renew(tt.after); n != tt.want {
+			t.Errorf("renewal %d: %d former tokens are kept, want %d", i, n, tt.want)
+		}
+	}
+	for range 20 {
+		if n := renew(time.Second); n > 8 {
+			t.Fatalf("%d former tokens are kept, want 8 at most", n)
+		}
+	}
+}

@@ -38,10 +38,7 @@ func (m *Manager[T]) Login(ctx context.Context, login Login, f func(*T) error) e
 	if login.User == "" {
 		return &slidingttl.InvalidError{Field: "Login.User", Value: "empty", Rule: "is required"}
 	}
-	if len(login.Label) > maxLabel {
-		login.Label = login.Label[:maxLabel]
-	}
-	login.Label = strings.ToValidUTF8(login.Label, "")
+	login.Label = strings.ToValidUTF8(login.Label[:min(len(login.Label), maxLabel)], "")
 	q, err := m.of(ctx)
 	if err != nil {
 		return err

@@ -72,7 +72,7 @@ func TestLoginFunction(t *testing.T) {
 	b.want("/get", "/1/", "a failed login leaves the session as it was")
 	b.want("/try?user=u", "<nil>", "login")
 	b.want("/get", "u/2/", "changed by the function")
-	if r := b.ok("/try"); !strings.Contains(r.body, "Login.User") {
+	if r := b.ok("/try"); !strings.Contains(r.body, "Login.User") || !strings.Contains(r.body, "empty") || !strings.Contains(r.body, "required") {
 		t.Errorf("login without a user: %q", r.body)
 	}
 }

@@ -1,8 +1,8 @@
 package session_test
 
 import (
-	"encoding/json"
 	"errors"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -27,53 +27,11 @@ func create[T any](t *testing.T, o session.Options) error {
 	return err
 }
 
-type (
-	hidden struct{ cart []string }
-	tagged struct {
-		Cart []string `json:"-"`
-	}
-	both    struct{ Cart, cart []string }
-	embeds  struct{ Data }
-	own     struct{ cart []string }
-	ownText struct{ cart string }
-)
-
-var _ = hidden{}.cart
-var _ = both{}.cart
-
-func (o own) MarshalJSON() ([]byte, error)      { return json.Marshal(o.cart) }
-func (o *own) UnmarshalJSON(b []byte) error     { return json.Unmarshal(b, &o.cart) }
-func (o ownText) MarshalText() ([]byte, error)  { return []byte(o.cart), nil }
-func (o *ownText) UnmarshalText(b []byte) error { o.cart = string(b); return nil }
-
-func TestDataThatCannotBeStored(t *testing.T) {
-	for name, err := range map[string]error{
-		"unexported fields":  create[hidden](t, session.Options{}),
-		"a pointer to those": create[*hidden](t, session.Options{}),
-		"fields tagged away": create[tagged](t, session.Options{}),
-		"embeds unexported":  create[struct{ hidden }](t, session.Options{}),
-		"a channel":          create[chan int](t, session.Options{}),
-		"a field of no JSON": create[struct{ F func() }](t, session.Options{}),
-	} {
-		var invalid *slidingttl.InvalidError
-		if !errors.As(err, &invalid) || invalid.Field != "T" {
-			t.Errorf("%s: error %v, want one that names T", name, err)
-		}
-	}
-	for name, err := range map[string]error{
-		"a struct":             create[Data](t, session.Options{}),
-		"an empty struct":      create[struct{}](t, session.Options{}),
-		"a map":                create[map[string]any](t, session.Options{}),
-		"anything":             create[any](t, session.Options{}),
-		"some unexported":      create[both](t, session.Options{}),
-		"an embedded struct":   create[embeds](t, session.Options{}),
-		"its own JSON":         create[own](t, session.Options{}),
-		"its own text":         create[ownText](t, session.Options{}),
-		"a pointer to its own": create[*own](t, session.Options{}),
-	} {
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+// TestDataOfNoFields: checkData has the cases.
+func TestDataOfNoFields(t *testing.T) {
+	var invalid *slidingttl.InvalidError
+	if err := create[struct{ cart []string }](t, session.Options{}); !errors.As(err, &invalid) || invalid.Field != "T" {
+		t.Errorf("error %v, want one that names T", err)
 	}
 }
 
@@ -86,6 +44,26 @@ func TestShortPolicies(t *testing.T) {
 	err := create[Data](t, session.Options{Policy: short, RenewGrace: 3 * time.Second})
 	if err == nil || !strings.Contains(err.Error(), "Options.RenewGrace") {
 		t.Errorf("a grace beyond the policy: %v", err)
+	}
+}
+
+// TestOptionsAtTheirBounds: what a rule allows at most, or at least, is allowed.
+func TestOptionsAtTheirBounds(t *testing.T) {
+	for name, o := range map[string]session.Options{
+		"SameSite None":            {SameSite: http.SameSiteNoneMode},
+		"SameSite Default":         {SameSite: http.SameSiteDefaultMode},
+		"RenewGrace of 1 ms":       {RenewGrace: time.Millisecond},
+		"RenewGrace as Policy":     {RenewGrace: 30 * time.Minute},
+		"RenewGrace as Remember":   {RenewGrace: time.Minute, Remember: slidingttl.Policy{IdleGrace: time.Minute, MaxLifetime: time.Hour}},
+		"RenewEvery over the rest": {RenewEvery: 10*time.Second + 1},
+		"MaxRequest of 1 ms":       {MaxRequest: time.Millisecond},
+		"MaxRequest as Policy":     {MaxRequest: 12 * time.Hour},
+		"MaxData of a byte":        {MaxData: 1},
+		"MaxPerUser of one":        {MaxPerUser: 1},
+	} {
+		if err := create[Data](t, o); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

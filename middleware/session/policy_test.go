@@ -12,6 +12,16 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
+// TestDefaultPolicies: what Options promises of a policy that nobody set.
+func TestDefaultPolicies(t *testing.T) {
+	s := newSite(t, nil)
+	b := s.browser()
+	b.ok("/login?user=ann")
+	b.want("/times", "created 0s idle 33m0s absolute 12h0m0s", "30 minutes and the slack of 3, 12 hours")
+	b.ok("/login?user=ann&remember=1")
+	b.want("/times", "created 0s idle 744h0m0s absolute 2160h0m0s", "30 days and the slack of 1, 90 days")
+}
+
 // TestNoCap has sessions that live for as long as they are used.
 func TestNoCap(t *testing.T) {
 	endless := slidingttl.Policy{IdleGrace: 30 * 24 * time.Hour, MaxLifetime: slidingttl.NoCap}

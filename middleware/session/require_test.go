@@ -2,6 +2,7 @@ package session_test
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"testing"
 
 	"github.com/slidingttl/slidingttl/middleware/session"
@@ -61,4 +62,13 @@ func TestRequire(t *testing.T) {
 // says answers with name, which whoever must not come there does not see.
 func (s *site) says(name string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(name)) })
+}
+
+func TestRequireWithoutMiddleware(t *testing.T) {
+	s := newSite(t, nil)
+	w := httptest.NewRecorder()
+	s.sessions.Require("/sign-in")(s.says("account")).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+	if w.Code != http.StatusInternalServerError || w.Body.String() != "Internal Server Error\n" {
+		t.Errorf("%d %q", w.Code, w.Body)
+	}
 }

@@ -23,6 +23,7 @@ func TestTimeouts(t *testing.T) {
 	b.ok("/count")
 	b.want("/times", "created 0s idle 30m0s absolute 2h0m0s", "a new session")
 	s.clock.Advance(29 * time.Minute)
+	b.ok("/get")
 	b.want("/times", "created 0s idle 59m0s absolute 2h0m0s", "an access moves the idle timeout only")
 	s.clock.Advance(31 * time.Minute)
 	b.want("/get", "/0/", "idle for 31 minutes")
@@ -419,11 +420,15 @@ func TestKeepAlive(t *testing.T) {
 			t.Errorf("a page that needs it: %d", r.status)
 		}
 		s.store.failWith(nil)
+		before = s.store.calls()
 		for range 2 {
 			s.clock.Advance(20 * time.Minute)
 			req, _ := http.NewRequest("GET", s.server.URL+"/public", nil)
 			req.Header.Set("X-Poll", "1")
 			b.do(req)
+		}
+		if n := s.store.calls() - before; n != 0 {
+			t.Errorf("polling cost %d store calls", n)
 		}
 		b.want("/get", "/0/", "polling is no access")
 	}
@@ -507,6 +512,17 @@ func TestMiddlewareTwice(t *testing.T) {
 	if r := b.want("/get", "/1/", "one session"); len(r.header.Values("Vary")) != 1 {
 		t.Errorf("Vary %q", r.header.Values("Vary"))
 	}
+	inner := s.sessions.Middleware(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		v, err := s.sessions.Get(r.Context())
+		fmt.Fprint(w, v.User, err)
+	}))
+	s.mux.HandleFunc("/between", func(w http.ResponseWriter, r *http.Request) {
+		if err := s.sessions.Login(r.Context(), session.Login{User: "ann"}, nil); err != nil {
+			t.Error(err)
+		}
+		inner.ServeHTTP(w, r)
+	})
+	b.want("/between", "ann<nil>", "under itself it is the same request")
 }
 
 func TestTwoManagersOnOneDriver(t *testing.T) {
@@ -542,26 +558,28 @@ func TestOptions(t *testing.T) {
 	}
 	defer d.Close()
 	for field, o := range map[string]session.Options{
-		"Policy.IdleGrace":    {Policy: slidingttl.Policy{MaxLifetime: time.Hour}},
-		"Policy.MaxLifetime":  {Remember: slidingttl.Policy{IdleGrace: time.Hour}},
-		"Options.Cookie":      {Cookie: "__Host-x"},
-		"Options.Cookie ":     {Cookie: "a b"},
-		"Options.SameSite":    {SameSite: 9},
-		"Options.SameSite ":   {SameSite: http.SameSiteNoneMode, InsecureLocalhost: true},
-		"Options.RenewGrace":  {RenewGrace: -1},
-		"Options.RenewGrace ": {RenewGrace: time.Hour},
-		"Options.RenewEvery":  {RenewEvery: -1},
-		"Options.RenewEvery ": {RenewEvery: 10 * time.Second},
-		"Options.MaxRequest":  {MaxRequest: -1},
-		"Options.MaxRequest ": {MaxRequest: 13 * time.Hour},
-		"Options.MaxData":     {MaxData: -1},
-		"Options.MaxPerUser":  {MaxPerUser: -1},
-		"Options.Touches":     {Touches: 7},
+		"Policy.IdleGrace":     {Policy: slidingttl.Policy{MaxLifetime: time.Hour}},
+		"Policy.MaxLifetime":   {Remember: slidingttl.Policy{IdleGrace: time.Hour}},
+		"Options.Cookie":       {Cookie: "__Host-x"},
+		"Options.Cookie ":      {Cookie: "a b"},
+		"Options.SameSite":     {SameSite: 9},
+		"Options.SameSite ":    {SameSite: http.SameSiteNoneMode, InsecureLocalhost: true},
+		"Options.RenewGrace":   {RenewGrace: -1},
+		"Options.RenewGrace ":  {RenewGrace: time.Hour},
+		"Options.RenewEvery":   {RenewEvery: -1},
+		"Options.RenewEvery ":  {RenewEvery: 10 * time.Second},
+		"Options.MaxRequest":   {MaxRequest: -1},
+		"Options.MaxRequest ":  {MaxRequest: 13 * time.Hour},
+		"Options.RenewGrace  ": {RenewGrace: time.Second + 1},
+		"Options.MaxRequest  ": {MaxRequest: time.Second + 1},
+		"Options.MaxData":      {MaxData: -1},
+		"Options.MaxPerUser":   {MaxPerUser: -1},
+		"Options.Touches":      {Touches: 7},
 	} {
 		_, err := session.New[Data](d, &o)
 		var invalid *slidingttl.InvalidError
-		if !errors.As(err, &invalid) || invalid.Field != strings.TrimSpace(field) {
-			t.Errorf("%+v: error %v, want one that names %s", o, err, field)
+		if !errors.As(err, &invalid) || invalid.Field != strings.TrimSpace(field) || invalid.Value == "" || invalid.Rule == "" {
+			t.Errorf("%+v: error %v, want one that names %s, its value and the rule", o, err, field)
 		}
 	}
 	m, err := session.New[Data](d, nil)
@@ -573,5 +591,30 @@ func TestOptions(t *testing.T) {
 	}
 	if err := m.Close(t.Context()); err != nil {
 		t.Errorf("Close: %v", err)
+	}
+}
+
+// TestRequestSeesWhatItDid: each change shows in the request that made it.
+func TestRequestSeesWhatItDid(t *testing.T) {
+	s := newSite(t, nil)
+	ctx := s.visit("")
+	login := session.Login{User: "ann", Label: "phone", Remember: true}
+	for i, do := range []func() error{
+		func() error { return s.count(ctx) },
+		func() error { return s.sessions.Login(ctx, login, nil) },
+		func() error { return s.sessions.Renew(ctx) },
+		func() error { return s.count(ctx) },
+	} {
+		if err := do(); err != nil {
+			t.Fatal(err)
+		}
+		v, err := s.sessions.Get(ctx)
+		want := session.Session[Data]{Data: Data{Count: 1 + i/3}}
+		if i > 0 {
+			want.User, want.Label, want.Remember = login.User, login.Label, login.Remember
+		}
+		if err != nil || v.ID == "" || v.Data.Count != want.Data.Count || v.User != want.User || v.Label != want.Label || v.Remember != want.Remember {
+			t.Errorf("step %d: %+v, %v; want %+v", i, v, err, want)
+		}
 	}
 }

@@ -34,14 +34,21 @@ type Data struct {
 // at a whole second, and only goes forward: the memory driver removes records by the
 // real time, and must not be early by this one.
 type clock struct {
-	start time.Time
-	ahead atomic.Int64
+	start  time.Time
+	ahead  atomic.Int64
+	before func() // called before time goes on; nil: nothing is
 }
 
 func newClock() *clock { return &clock{start: time.Now().Truncate(time.Second).Add(time.Second)} }
 
-func (c *clock) Now() time.Time          { return c.start.Add(time.Duration(c.ahead.Load())) }
-func (c *clock) Advance(d time.Duration) { c.ahead.Add(int64(d)) }
+func (c *clock) Now() time.Time { return c.start.Add(time.Duration(c.ahead.Load())) }
+
+func (c *clock) Advance(d time.Duration) {
+	if c.before != nil {
+		c.before()
+	}
+	c.ahead.Add(int64(d))
+}
 
 // remote is a store as far from memory as one process allows: it keeps JSON, knows
 // whole seconds, and none of the memory driver's shortcuts.
@@ -133,7 +140,26 @@ type spy struct {
 	fail      error
 	failTouch error
 	failWrite error
-	seen      map[string]session.Record // every record ever written
+	seen      map[string]session.Record  // every record ever written
+	before    func(op, key string) error // called before each call, which fails with its error; nil: none
+}
+
+// onCalls has f called before each call from now on. It may call the store itself.
+func (s *spy) onCalls(f func(op, key string) error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.before = f
+}
+
+// called runs the hook of onCalls.
+func (s *spy) called(op, key string) error {
+	s.mu.Lock()
+	f := s.before
+	s.mu.Unlock()
+	if f == nil {
+		return nil
+	}
+	return f(op, key)
 }
 
 func (s *spy) failWith(err error) {
@@ -160,11 +186,12 @@ func (s *spy) failing() error {
 	return s.fail
 }
 
-func (s *spy) wrote(key string, r session.Record) error {
+func (s *spy) wrote(op, key string, r session.Record) error {
+	err := s.called(op, key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.writes.Add(1)
-	err := cmp.Or(s.fail, s.failWrite)
+	err = cmp.Or(err, s.fail, s.failWrite)
 	if err == nil {
 		s.seen[fmt.Sprint(len(s.seen), " ", key)] = r
 	}
@@ -173,7 +200,7 @@ func (s *spy) wrote(key string, r session.Record) error {
 
 func (s *spy) Get(ctx context.Context, key string) (driver.Entry[session.Record], error) {
 	s.reads.Add(1)
-	if err := s.failing(); err != nil {
+	if err := cmp.Or(s.called("read", key), s.failing()); err != nil {
 		return driver.Entry[session.Record]{}, err
 	}
 	return s.Driver.Get(ctx, key)
@@ -190,21 +217,21 @@ var _ driver.Local[session.Record] = (*localSpy)(nil)
 // Load is how the store above reads from memory.
 func (s *localSpy) Load(key string) (*session.Record, driver.Meta, error) {
 	s.reads.Add(1)
-	if err := s.failing(); err != nil {
+	if err := cmp.Or(s.called("read", key), s.failing()); err != nil {
 		return nil, driver.Meta{}, err
 	}
 	return s.memory.Load(key)
 }
 
 func (s *spy) Insert(ctx context.Context, key string, v session.Record, l driver.Life, now driver.Instant) (driver.Version, error) {
-	if err := s.wrote(key, v); err != nil {
+	if err := s.wrote("insert", key, v); err != nil {
 		return 0, err
 	}
 	return s.Driver.Insert(ctx, key, v, l, now)
 }
 
 func (s *spy) Replace(ctx context.Context, key string, v session.Record, was driver.Meta, l driver.Life, now driver.Instant) (driver.Version, error) {
-	if err := s.wrote(key, v); err != nil {
+	if err := s.wrote("replace", key, v); err != nil {
 		return 0, err
 	}
 	return s.Driver.Replace(ctx, key, v, was, l, now)
@@ -212,8 +239,9 @@ func (s *spy) Replace(ctx context.Context, key string, v session.Record, was dri
 
 func (s *spy) Touch(ctx context.Context, key string, was driver.Meta, l driver.Life, now driver.Instant) (driver.Version, error) {
 	s.touches.Add(1)
+	err := s.called("touch", key)
 	s.mu.Lock()
-	err := cmp.Or(s.fail, s.failTouch)
+	err = cmp.Or(err, s.fail, s.failTouch)
 	s.mu.Unlock()
 	if err != nil {
 		return 0, err
@@ -223,7 +251,7 @@ func (s *spy) Touch(ctx context.Context, key string, was driver.Meta, l driver.L
 
 func (s *spy) Delete(ctx context.Context, key string) error {
 	s.deletes.Add(1)
-	if err := s.failing(); err != nil {
+	if err := cmp.Or(s.called("delete", key), s.failing()); err != nil {
 		return err
 	}
 	return s.Driver.Delete(ctx, key)
@@ -293,6 +321,7 @@ func newSite(t *testing.T, opts *session.Options) *site {
 	if s.sessions, err = session.New[Data](s.driver, &o); err != nil {
 		t.Fatal(err)
 	}
+	s.clock.before = s.settle
 	s.server = httptest.NewUnstartedServer(s.sessions.Middleware(s.mux))
 	s.server.EnableHTTP2 = true
 	s.server.Config.ErrorLog = log.New(t.Output(), "", 0)
@@ -308,6 +337,18 @@ func newSite(t *testing.T, opts *session.Options) *site {
 	})
 	s.routes()
 	return s
+}
+
+// settle waits for the touches that a request did not wait for: a request waits for 100 ms
+// of real time, and then goes on as if the touch had been in time.
+func (s *site) settle() {
+	for {
+		n := s.sessions.Stats()
+		if n.Due+n.Retried <= n.Touched+n.Shared+n.TouchLost+n.Deferred+n.TouchFails+n.Shed+uint64(n.Pending) {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
 }
 
 // routes are the handlers that most tests need.
@@ -395,6 +436,7 @@ func (b *browser) do(req *http.Request) reply {
 	if err != nil {
 		b.s.t.Errorf("%s: %v", req.URL.Path, err)
 	}
+	b.s.settle()
 	return reply{res.StatusCode, res.Header, strings.TrimSpace(string(body))}
 }
 
@@ -444,4 +486,59 @@ func (b *browser) ok(path string) reply {
 		b.s.t.Errorf("%s: %d %q", path, got.status, got.body)
 	}
 	return got
+}
+
+// visit is a request of a client that shows token, without HTTP.
+func (s *site) visit(token string) context.Context { return s.sessions.Load(s.t.Context(), token) }
+
+// leave ends a visit, and returns the token that its client has from then on.
+func (s *site) leave(ctx context.Context, token string) string {
+	s.t.Helper()
+	next, changed, err := s.sessions.Commit(ctx)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if changed {
+		return next
+	}
+	return token
+}
+
+// login logs user in with a request of its own, and returns the new token.
+func (s *site) login(token, user string) string {
+	s.t.Helper()
+	ctx := s.visit(token)
+	if err := s.sessions.Login(ctx, session.Login{User: user}, nil); err != nil {
+		s.t.Fatal(err)
+	}
+	return s.leave(ctx, token)
+}
+
+// count changes the data of the request's session.
+func (s *site) count(ctx context.Context) error {
+	return s.sessions.Update(ctx, func(d *Data) error { d.Count++; return nil })
+}
+
+// get returns the session that token opens.
+func (s *site) get(token string) session.Session[Data] {
+	s.t.Helper()
+	v, err := s.sessions.Get(s.visit(token))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return v
+}
+
+// live returns the sessions in the store that live, and whose they are.
+func (s *site) live() map[string]string {
+	s.t.Helper()
+	users := map[string]string{}
+	for written := range s.store.seen {
+		key := strings.Fields(written)[1]
+		e, err := s.store.Driver.Get(s.t.Context(), key)
+		if id, ok := strings.CutPrefix(key, "s:"); ok && err == nil && e.Value.Kind == 0 {
+			users[id] = e.Value.User
+		}
+	}
+	return users
 }

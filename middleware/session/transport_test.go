@@ -108,6 +108,9 @@ func TestTransportsDoNotMix(t *testing.T) {
 	if r := bad.get("/get", "Authorization", "bearer  "+a.token); r.body != "bob/0/" {
 		t.Errorf("the scheme in another case: %q", r.body)
 	}
+	if r := bad.get("/get", "Authorization", "Basic eA==", "Authorization", "Bearer "+a.token); r.body != "bob/0/" {
+		t.Errorf("after another scheme: %q", r.body)
+	}
 }
 
 func TestLoadAndCommit(t *testing.T) {

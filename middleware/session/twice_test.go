@@ -1,11 +1,14 @@
 package session_test
 
 import (
+	"context"
 	"net/http"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/slidingttl/slidingttl/middleware/session"
 )
 
 // given is the cookie that a reply sets, as the browser sends it.
@@ -87,5 +90,126 @@ func TestLoginManyTimesAtOnce(t *testing.T) {
 		if r := b.with("/get", former); r.body != "/0/" {
 			t.Errorf("after %s the former session opens %q", before, r.body)
 		}
+	}
+}
+
+// TestLoginIsOvertaken has another request with the same token change the session
+// while a login is about to take it over.
+func TestLoginIsOvertaken(t *testing.T) {
+	for name, tt := range map[string]struct {
+		other func(s *site, token string) (winner string)
+		joins bool
+		data  int    // what the login's session holds
+		told  string // to the hooks
+	}{
+		"the same user's login": {func(s *site, token string) string { return s.login(token, "ann") }, true, 1, "ended : login, created ann"},
+		"another user's login":  {func(s *site, token string) string { return s.login(token, "bob") }, false, 0, "ended : login, created bob, created ann"},
+		"a logout": {func(s *site, token string) string {
+			if err := s.sessions.Destroy(s.visit(token)); err != nil {
+				s.t.Error(err)
+			}
+			return ""
+		}, false, 0, "ended : logout, created ann"},
+	} {
+		var e events
+		o := e.options()
+		o.OnError = func(_ context.Context, err error) { t.Errorf("%s: OnError was told %v", name, err) }
+		s := newSite(t, &o)
+		ctx := s.visit("")
+		if err := s.count(ctx); err != nil {
+			t.Fatal(err)
+		}
+		token := s.leave(ctx, "")
+
+		e.since()
+		var winner string
+		ctx = s.visit(token)
+		overtaken := false
+		err := s.sessions.Login(ctx, session.Login{User: "ann"}, func(*Data) error {
+			if !overtaken {
+				overtaken = true
+				winner = tt.other(s, token)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if told := e.since(); told != tt.told {
+			t.Errorf("%s: hooks were told %q, want %q", name, told, tt.told)
+		}
+		v := s.get(s.leave(ctx, token))
+		if v.User != "ann" || v.Data.Count != tt.data {
+			t.Errorf("%s: the login leads to %q with %d, want ann's with %d", name, v.User, v.Data.Count, tt.data)
+		}
+		if w := s.get(winner); (w.ID == v.ID) != tt.joins {
+			t.Errorf("%s: one session %v, want %v", name, w.ID == v.ID, tt.joins)
+		}
+		want := 2
+		if tt.joins || winner == "" {
+			want = 1
+		}
+		if n := len(s.live()); n != want {
+			t.Errorf("%s: %d sessions live, want %d", name, n, want)
+		}
+	}
+}
+
+// TestJoinedLoginEnds has the login that a second submission joins end before that has
+// joined it: the second begins a session of its own.
+func TestJoinedLoginEnds(t *testing.T) {
+	s := newSite(t, nil)
+	ctx := s.visit("")
+	if err := s.count(ctx); err != nil {
+		t.Fatal(err)
+	}
+	anonymous := s.leave(ctx, "")
+	late := s.visit(anonymous)
+	first := s.login(anonymous, "ann")
+	ended := false
+	err := s.sessions.Login(late, session.Login{User: "ann"}, func(d *Data) error {
+		if !ended {
+			ended = true
+			if err := s.sessions.Destroy(s.visit(first)); err != nil {
+				t.Error(err)
+			}
+		}
+		d.Count += 10
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v := s.get(s.leave(late, anonymous)); v.User != "ann" || v.Data.Count != 10 {
+		t.Errorf("%+v, want a new session of ann's", v)
+	}
+}
+
+// TestRenewalDuringUpdate: the request goes on with the new token.
+func TestRenewalDuringUpdate(t *testing.T) {
+	var e events
+	o := e.options()
+	s := newSite(t, &o)
+	token := s.login("", "ann")
+	e.since()
+	ctx := s.visit(token)
+	s.store.onCalls(func(op, _ string) error {
+		if op == "replace" {
+			s.store.onCalls(nil)
+			return s.sessions.Renew(ctx)
+		}
+		return nil
+	})
+	for _, err := range []error{s.count(ctx), s.sessions.Renew(ctx)} {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	if told := e.since(); told != "renewed ann, renewed ann" {
+		t.Errorf("hooks were told %q, want two renewals", told)
+	}
+	s.clock.Advance(time.Minute)
+	if v := s.get(s.leave(ctx, token)); v.Data.Count != 1 {
+		t.Errorf("the last token opens %+v", v)
 	}
 }

@@ -1,0 +1,64 @@
+package session
+
+import (
+	"encoding/json"
+	"errors"
+	"testing"
+
+	"github.com/slidingttl/slidingttl/slidingttl"
+)
+
+type (
+	hidden struct{ cart []string }
+	tagged struct {
+		Cart []string `json:"-"`
+	}
+	both    struct{ Cart, cart []string }
+	embeds  struct{ plain }
+	plain   struct{ Count int }
+	own     struct{ cart []string }
+	ownText struct{ cart string }
+)
+
+var _ = hidden{}.cart
+var _ = both{}.cart
+
+func (o own) MarshalJSON() ([]byte, error)      { return json.Marshal(o.cart) }
+func (o *own) UnmarshalJSON(b []byte) error     { return json.Unmarshal(b, &o.cart) }
+func (o ownText) MarshalText() ([]byte, error)  { return []byte(o.cart), nil }
+func (o *ownText) UnmarshalText(b []byte) error { o.cart = string(b); return nil }
+
+func TestDataThatCannotBeStored(t *testing.T) {
+	for name, err := range map[string]error{
+		"unexported fields":  checkData[hidden](),
+		"a pointer to those": checkData[*hidden](),
+		"fields tagged away": checkData[tagged](),
+		"embeds unexported":  checkData[struct{ hidden }](),
+		"a channel":          checkData[chan int](),
+		"a field of no JSON": checkData[struct{ F func() }](),
+	} {
+		var invalid *slidingttl.InvalidError
+		if !errors.As(err, &invalid) || invalid.Field != "T" || invalid.Value == "" || invalid.Rule == "" {
+			t.Errorf("%s: error %v, want one that names T, its type and the rule", name, err)
+		}
+		if cause := new(json.UnsupportedTypeError); name == "a channel" && !errors.As(err, &cause) {
+			t.Errorf("%s: error %v, want JSON's in it", name, err)
+		}
+	}
+	for name, err := range map[string]error{
+		"a struct":             checkData[plain](),
+		"an empty struct":      checkData[struct{}](),
+		"a map":                checkData[map[string]any](),
+		"anything":             checkData[any](),
+		"some unexported":      checkData[both](),
+		"an embedded struct":   checkData[embeds](),
+		"a field of a struct":  checkData[struct{ Data plain }](),
+		"its own JSON":         checkData[own](),
+		"its own text":         checkData[ownText](),
+		"a pointer to its own": checkData[*own](),
+	} {
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

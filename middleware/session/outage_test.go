@@ -1,0 +1,199 @@
+package session_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/slidingttl/slidingttl/middleware/session"
+)
+
+// TestNoFailureIsSilent fails every call that an operation makes to the store, one at a
+// time: the caller or OnError is told, and no session is left that nobody has a token of.
+func TestNoFailureIsSilent(t *testing.T) {
+	for name, do := range map[string]func(s *site, ctx context.Context) error{
+		"get":        func(s *site, ctx context.Context) error { _, err := s.sessions.Get(ctx); return err },
+		"update":     func(s *site, ctx context.Context) error { return s.count(ctx) },
+		"renew":      func(s *site, ctx context.Context) error { return s.sessions.Renew(ctx) },
+		"logout":     func(s *site, ctx context.Context) error { return s.sessions.Destroy(ctx) },
+		"list":       func(s *site, ctx context.Context) error { _, err := s.sessions.List(ctx, "ann"); return err },
+		"revoke all": func(s *site, ctx context.Context) error { return s.sessions.RevokeAll(ctx, "ann") },
+		"refresh": func(s *site, ctx context.Context) error {
+			_, err := s.sessions.Get(ctx)
+			_, again := s.sessions.Refresh(ctx)
+			return errors.Join(err, again)
+		},
+		"take": func(s *site, ctx context.Context) error {
+			_, err := session.Take(ctx, s.sessions, func(d *Data) *int { return &d.Count })
+			return err
+		},
+		"revoke": func(s *site, ctx context.Context) error {
+			for id, user := range s.live() {
+				if user == "ann" {
+					return s.sessions.Revoke(ctx, user, id)
+				}
+			}
+			return errors.New("ann has no session")
+		},
+		"login": func(s *site, ctx context.Context) error {
+			return s.sessions.Login(ctx, session.Login{User: "ann"}, nil)
+		},
+		"another's login": func(s *site, ctx context.Context) error {
+			return s.sessions.Login(ctx, session.Login{User: "bob"}, nil)
+		},
+		"login while the session changes": func(s *site, ctx context.Context) error {
+			if _, err := s.sessions.Get(ctx); err != nil {
+				return err
+			}
+			return s.sessions.Login(ctx, session.Login{User: "ann"}, func(d *Data) error { d.Cart = append(d.Cart, "x"); return nil })
+		},
+	} {
+		for _, former := range []string{"", "anonymous", "ann"} {
+			if former == "" && (name == "revoke" || name == "revoke all" || name == "list") {
+				continue
+			}
+			for failing := 0; ; failing++ {
+				var told []error
+				s := newSite(t, &session.Options{MaxPerUser: 1, OnError: func(_ context.Context, err error) { told = append(told, err) }})
+				var token string
+				if former != "" {
+					ctx := s.visit("")
+					if err := s.count(ctx); err != nil {
+						t.Fatal(err)
+					}
+					token = s.leave(ctx, "")
+				}
+				switch {
+				case former == "ann":
+					token = s.login(token, "ann")
+				case former == "anonymous" && name != "get" && name != "update" && name != "take":
+					s.login("", "ann")
+				}
+				before := s.live()
+				calls, failed := 0, ""
+				s.store.onCalls(func(op, key string) error {
+					if calls++; calls-1 != failing {
+						return nil
+					}
+					failed = op + " " + key[:min(2, len(key))]
+					return errDown
+				})
+				ctx := s.visit(token)
+				err := do(s, ctx)
+				s.store.onCalls(nil)
+				if failed == "" {
+					if err != nil || len(told) > 0 {
+						t.Errorf("%s of %q: %v, OnError was told %v", name, former, err, told)
+					}
+					break
+				}
+				silent := !errors.Is(err, errDown) && (len(told) == 0 || !errors.Is(told[0], errDown))
+				if silent || len(told) > 1 || err != nil && !errors.Is(err, errDown) {
+					t.Errorf("%s of %q, %s (call %d) fails: %v, OnError was told %v", name, former, failed, failing, err, told)
+				}
+				after := s.leave(ctx, token)
+				before[s.get(after).ID] = ""
+				for id := range s.live() {
+					if _, known := before[id]; !known && failed != "delete s:" {
+						t.Errorf("%s of %q, %s (call %d) fails: a session is left that nobody has", name, former, failed, failing)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestSessionDiesDuringRequest has the session of a request expire after it was read.
+func TestSessionDiesDuringRequest(t *testing.T) {
+	var told []error
+	s := newSite(t, &session.Options{Policy: halfHour, OnError: func(_ context.Context, err error) { told = append(told, err) }})
+	for name, tt := range map[string]struct {
+		do   func(ctx context.Context) error
+		want error
+	}{
+		"update": {s.count, session.ErrEnded},
+		"renew":  {s.sessions.Renew, session.ErrEnded},
+		"logout": {s.sessions.Destroy, nil},
+		"login":  {func(ctx context.Context) error { return s.sessions.Login(ctx, session.Login{User: "ann"}, nil) }, nil},
+	} {
+		ctx := s.visit(s.login("", "ann"))
+		if _, err := s.sessions.Get(ctx); err != nil {
+			t.Fatal(err)
+		}
+		s.clock.Advance(31 * time.Minute)
+		if err := tt.do(ctx); err != tt.want {
+			t.Errorf("%s: %v, want %v", name, err, tt.want)
+		}
+		if list, err := s.sessions.List(t.Context(), "ann"); err != nil || len(list) != map[string]int{"login": 1}[name] {
+			t.Errorf("%s: %d sessions, %v", name, len(list), err)
+		}
+	}
+	if len(told) > 0 {
+		t.Errorf("OnError was told %v", told)
+	}
+}
+
+// TestHeaderLeavesDuringCall has the response begin while a call writes what would need a cookie:
+// it fails, and nothing is left of it.
+func TestHeaderLeavesDuringCall(t *testing.T) {
+	for name, tt := range map[string]struct {
+		do func(s *site, ctx context.Context) error
+		at string
+	}{
+		"login": {func(s *site, ctx context.Context) error {
+			return s.sessions.Login(ctx, session.Login{User: "ann"}, nil)
+		}, "insert s:"},
+		"first update": {func(s *site, ctx context.Context) error { return s.count(ctx) }, "insert s:"},
+		"renew":        {func(s *site, ctx context.Context) error { return s.sessions.Renew(ctx) }, "replace s:"},
+	} {
+		var e events
+		o := e.options()
+		s := newSite(t, &o)
+		token := ""
+		if name == "renew" {
+			token = s.login("", "ann")
+		}
+		before := len(s.live())
+		e.since()
+		ctx := s.visit(token)
+		s.store.onCalls(func(op, key string) error {
+			if strings.HasPrefix(op+" "+key, tt.at) {
+				s.leave(ctx, token)
+			}
+			return nil
+		})
+		if err := tt.do(s, ctx); err != session.ErrHeaderSent {
+			t.Errorf("%s: %v", name, err)
+		}
+		s.store.onCalls(nil)
+		if n := len(s.live()); n != before {
+			t.Errorf("%s: %d sessions live, want %d", name, n, before)
+		}
+		if list, err := s.sessions.List(t.Context(), "ann"); err != nil || len(list) != before {
+			t.Errorf("%s: %d sessions listed, %v; want %d", name, len(list), err, before)
+		}
+		if told := e.since(); told != "" {
+			t.Errorf("%s: hooks were told %q", name, told)
+		}
+		if name != "renew" {
+			e, err := s.store.Driver.Get(t.Context(), indexKey(s))
+			if err == nil && len(e.Value.Sessions) > 0 {
+				t.Errorf("%s: the index lists %+v", name, e.Value.Sessions)
+			}
+		} else if v := s.get(token); v.User != "ann" {
+			t.Error("the token from before opens nothing")
+		}
+	}
+}
+
+// indexKey is where the site's only index is; "" before there was one.
+func indexKey(s *site) string {
+	for written := range s.store.seen {
+		if key := strings.Fields(written)[1]; strings.HasPrefix(key, "u:") {
+			return key
+		}
+	}
+	return ""
+}
