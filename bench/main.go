@@ -6,7 +6,7 @@
 //
 // and no target where there is none. It writes RESULTS.md and the charts to the
 // directory given by -out, and the performance section of the file given by -readme.
-// With -against it compares slidingttl's hits with another commit's instead, and
+// With -against it compares slidingttl's hits and inserts with another commit's instead, and
 // prints figures alone. A target that is missed is no error.
 package main
 
@@ -56,11 +56,11 @@ func main() {
 		}
 		return
 	}
-	quick := flag.Bool("quick", false, "fewer rounds, about a minute in all")
+	quick := flag.Bool("quick", false, "fewer rounds, two to three minutes in all")
 	only := flag.String("only", "", "suites to run, by name, with commas between; empty: all")
 	out := flag.String("out", ".", "directory for RESULTS.md and the charts")
 	readme := flag.String("readme", "", "file whose performance section is to be written anew")
-	against := flag.String("against", "", "this program built from another commit: measure hits of both by turns, and nothing else")
+	against := flag.String("against", "", "this program built from another commit: measure hits and inserts of both by turns, and nothing else")
 	flag.Parse()
 	if *against != "" {
 		if err := compare(*quick, *against); err != nil {

@@ -66,8 +66,8 @@ func TestCompare(t *testing.T) {
 			t.Errorf("not measured: %v", f)
 		}
 	}
-	if judged != 12 { // two contestants, three workloads, one and two goroutines
-		t.Errorf("%d figures with a target, want 12: %v", judged, report.Figures)
+	if judged != 13 { // inserts; two contestants, three workloads, one and two goroutines
+		t.Errorf("%d figures with a target, want 13: %v", judged, report.Figures)
 	}
 	if _, err := inmemory.Compare(plan, exe+" is not there"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("without the other program: %v", err)

@@ -23,6 +23,7 @@ require (
 	github.com/slidingttl/slidingttl/drivers/dynamodb v0.1.0
 	github.com/slidingttl/slidingttl/drivers/redis v0.1.0
 	github.com/slidingttl/slidingttl/drivers/sql v0.1.0
+	github.com/slidingttl/slidingttl/examples/quickstart v0.1.0
 	github.com/slidingttl/slidingttl/telemetry/slidingotel v0.1.0
 	github.com/slidingttl/slidingttl/telemetry/slidingprom v0.1.0
 	go.opentelemetry.io/otel v1.39.0
@@ -84,7 +85,6 @@ require (
 	github.com/prometheus/otlptranslator v1.0.0 // indirect
 	github.com/prometheus/procfs v0.19.2 // indirect
 	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
-	github.com/sony/gobreaker/v2 v2.4.0 // indirect
 	github.com/tidwall/gjson v1.20.0 // indirect
 	github.com/tidwall/match v1.1.1 // indirect
 	github.com/tidwall/pretty v1.2.0 // indirect

@@ -15,5 +15,5 @@ func (s *Store[T]) Alive(key string, e Entry[T]) (bool, error) {
 		return false, err
 	}
 	now := driver.Floor(s.clock.Now())
-	return r.alive(e.Life, now) && (e.CreatedAt != 0 || s.opts.Foreign != Reject), nil
+	return r.Alive(e.Life, now) && (e.CreatedAt != 0 || s.opts.Foreign != Reject), nil
 }

@@ -44,10 +44,6 @@ func TestOneBadKeyOfMany(t *testing.T) {
 		if v, err := s.Get(t.Context(), "c"); v != 3 || err != nil {
 			t.Errorf("the item beside it: %v, %v", v, err)
 		}
-		must(t, s.DeleteMulti(t.Context(), []string{"a", "c", "none"}))
-		if values, err := s.GetMulti(t.Context(), []string{"a", "b", "c"}); len(values) != 1 || err != nil {
-			t.Errorf("after DeleteMulti: %v, %v", values, err)
-		}
 	})
 }
 

@@ -6,12 +6,35 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// system is the clock of a store whose driver has none.
-type system func() time.Time
+// systemClock is the clock of a store whose driver has none.
+type systemClock func() time.Time
 
-func (s system) Now() time.Time { return s() }
+func (s systemClock) Now() time.Time { return s() }
 
-func (s system) Bounds() (earliest, latest driver.Instant) {
+func (s systemClock) Bounds() (earliest, latest driver.Instant) {
 	now := s()
 	return driver.Floor(now), driver.Ceil(now)
+}
+
+// clockOf returns the clock of a store over d, and how far it may be apart from that of
+// another process where the options, now and skew, leave that open.
+func clockOf[T any](d driver.Driver[T], now func() time.Time, skew time.Duration, local bool) (driver.Clock, time.Duration) {
+	own, ok := driver.As[driver.Clock](d)
+	ok = ok && now == nil
+	switch {
+	case skew != 0:
+	case ok && local:
+		skew = d.Resolution()
+	case ok:
+		skew = max(d.Resolution(), serverSkew)
+	default:
+		skew = defaultMaxSkew
+	}
+	switch {
+	case ok:
+		return own, skew
+	case now != nil:
+		return systemClock(now), skew
+	}
+	return systemClock(time.Now), skew
 }

@@ -30,7 +30,7 @@
 //
 //  1. Exact by default. Without slack a touch writes exactly the deadline.
 //  2. Touch only when due. An access whose promise the stored expiry keeps already
-//     writes nothing: with slack at most one write per slack, at the cap none.
+//     writes nothing: with slack at most one write per 15/16 of it, at the cap none.
 //  3. Never early. What was read at t stays readable until Deadline(C, t), for every
 //     reader: a record whose expiry passed while it was read is read again before it
 //     is said not to be there. An expiry is rounded up to the store's resolution.
@@ -50,11 +50,14 @@
 //  9. One touch of a key at a time. Concurrent ones share a call, on a context that
 //     no caller's cancellation ends; each caller waits only as long as its own.
 //  10. Adoption. A record without created_at gets one on its first access. See [Foreign].
-//  11. Nothing leaks, and nothing is dropped silently. Close drains what is pending,
-//     and what the calls under way find due, or says what it gave up. Keys stay out
-//     of error texts.
+//  11. Nothing leaks, and nothing is dropped silently. Close waits for the calls under
+//     way in all their parts, and drains what is pending and what they find due, or says
+//     what it gave up. What waits holds nothing of its caller's but the key. Keys stay
+//     out of error texts.
 //  12. Bad input is an error that names field, value and rule, never a guess. In a call
 //     for many keys it names the place of the key; the other keys get their answer.
+//  13. An answer says what happened. A write that may have landed is ErrAmbiguous.
+//  14. Retire ends a life, whatever the policy, and deletes nothing.
 //
 // # Five ways to access a record
 //
@@ -67,31 +70,8 @@
 // Upsert and Update are accesses too. Peek, PeekMulti and Insert are not, and neither is
 // [Store.History], which reads what has died, where the backing store still holds it.
 //
-// # The way of a read
-//
-//	Get, Entry              read.go      begin: the call is counted, for Close
-//	  readTouch             readtouch.go where a touch is foreseen: both in one wait
-//	  read, settle          read.go      the driver's Get; alive? whose? remembered
-//	  touchRead, due        touch.go     rules.go says whether a touch is due
-//	    bring, share        share.go     one touch a key, for all who want it
-//	      write             toucher.go   plans it, and again after each lost race
-//	        Driver.Touch                 lands on what it was planned for, or not at all
-//
-// In Background mode, over a budget and while the breaker is open bring leaves the touch
-// to queue.go, from which drain.go carries it out by share. Over a driver in this
-// process's memory there is nothing to share: bring calls write.
-//
-// # The way of a write
-//
-//	Insert                  write.go     insert: again where the dead are in the way
-//	Upsert                  write.go     plan, from what is remembered (memo.go) or found
-//	  Overwriter.Overwrite               decides in one trip, where nothing is remembered
-//	  driver.Upsert                      Replace what is known, or Insert, until one lands
-//	Update                  update.go    read, the caller's function, replace
-//	  follow                write.go     again where only a touch was in the way
-//	  wrote                 write.go     remembers; lowers what lies beyond the policy
-//
-// rules.go decides and does nothing; memo.go remembers and decides nothing.
+// For callers with an Entry, as Peek, Entry and each of these return it: InsertEntry,
+// UpsertEntry, UpdateEntry, DeleteEntry and TouchEntry.
 //
 // # Units, time and concurrency
 //

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/internal/touches"
 )
 
 var (
@@ -42,7 +43,7 @@ var (
 
 	// ErrShed says that a touch was given up because too many waited, and its
 	// record was farthest from death. It is handed to Options.OnTouchError.
-	ErrShed = errors.New("touch was shed")
+	ErrShed = touches.ErrShed
 
 	// ErrFull says that an in-memory store has reached its bound on records.
 	ErrFull = driver.ErrFull
@@ -52,7 +53,7 @@ var (
 	ErrInvalid = driver.ErrInvalid
 
 	// ErrClosed says that the store has been closed.
-	ErrClosed = errors.New("store is closed")
+	ErrClosed = touches.ErrClosed
 )
 
 // KeyErrors are the keys of a call for many that failed, each a *[KeyError] with
@@ -97,7 +98,8 @@ func (e *DrainError) Error() string {
 func (e *DrainError) Unwrap() error { return e.Err }
 
 // PanicError says that hooks panicked. The store recovered and went on; Close
-// returns the first.
+// returns the first. A panic of PolicyOf or PolicyFor is an *InvalidError of the call
+// around one.
 type PanicError = driver.PanicError
 
 // misses are shared, since a store may be asked for absent keys at any rate.
@@ -115,7 +117,8 @@ const (
 	opUpdate      = "update"
 	opTouch       = "touch"
 	opDelete      = "delete"
-	opDeleteMulti = "delete multi"
+	opRetire      = "retire"
+	opFlush       = "flush"
 	opCheck       = "check"
 	opClose       = "close"
 )

@@ -212,5 +212,5 @@ func ExampleWrap() {
 	// https://go.dev <nil>
 	// https://go.dev <nil>
 	// https://go.dev <nil>
-	// slidingttl: touch: not found
+	// slidingttl: get: not found
 }

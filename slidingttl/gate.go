@@ -25,13 +25,13 @@ func (g *gate) enter() bool {
 	return false
 }
 
-func (g *gate) leave() { g.settle(g.state.Add(-1)) }
+func (g *gate) leave() { g.check(g.state.Add(-1)) }
 
 func (g *gate) isClosed() bool { return g.state.Load() >= gateClosed }
 
-func (g *gate) close() { g.settle(g.state.Or(gateClosed) | gateClosed) }
+func (g *gate) close() { g.check(g.state.Or(gateClosed) | gateClosed) }
 
-func (g *gate) settle(state int64) {
+func (g *gate) check(state int64) {
 	if state == gateClosed {
 		g.once.Do(func() { close(g.empty) })
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/policy"
 )
 
 // Past is a record that has died and that the backing store still holds.
@@ -27,20 +28,23 @@ func (s *Store[T]) History(ctx context.Context, key string) (Past[T], error) {
 	defer s.gate.leave()
 	// What is dead by a time before the read stays dead, whoever touches meanwhile.
 	began := driver.Floor(s.clock.Now())
-	e, err := s.fresh.Get(ctx, key)
-	var r rules
+	e, err := s.latest.Get(ctx, key)
+	var r *policy.Rules
 	if err == nil {
 		r, err = s.rulesOf(key, &e.Value)
 	}
-	if err == nil && r.alive(e.Life, began) {
+	if err == nil && r.Alive(e.Life, began) {
 		err = ErrAlive
 	}
 	if err != nil {
 		return Past[T]{}, wrap(ctx, opHistory, err)
 	}
-	p := Past[T]{Entry: e, DiedAt: e.ExpiresAt, Cause: r.cause(e.Life, began)}
-	if limit := r.limit(e.CreatedAt); e.CreatedAt != 0 && (e.ExpiresAt == 0 || limit < e.ExpiresAt) {
+	p := Past[T]{Entry: e, DiedAt: e.ExpiresAt, Cause: ReadDiedIdle}
+	if limit := r.Cap(e.CreatedAt); e.CreatedAt != 0 && (e.ExpiresAt == 0 || limit < e.ExpiresAt) {
 		p.DiedAt = limit
+	}
+	if r.DiedOfAge(e.Life, began) {
+		p.Cause = ReadDiedOfAge
 	}
 	return p, nil
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
-	"github.com/slidingttl/slidingttl/slidingttl/internal/hoard"
 )
 
 // TestHistory: what has died and is still held is told of with the end it came to, and
@@ -70,7 +69,7 @@ func TestHistory(t *testing.T) {
 // TestHistoryOfNothing: what is not held is not found, and bad calls are refused.
 func TestHistoryOfNothing(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		s := open(t, &hoard.Driver[int]{Step: time.Second}, session, nil)
+		s := open(t, &hoard[int]{Step: time.Second}, session, nil)
 		_, err := s.History(t.Context(), "never")
 		wantErr(t, err, slidingttl.ErrNotFound)
 		must(t, s.Upsert(t.Context(), "k", 1))

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/internal/tally"
+	"github.com/slidingttl/slidingttl/slidingttl/internal/touches"
 )
 
 // hooks are the functions of a store's user that it tells things.
@@ -14,33 +16,20 @@ type hooks struct {
 	onTouchError func(context.Context, string, error)
 	observer     Observer
 	log          *slog.Logger // nil: none
-	stats        *tally
+	stats        *tally.Tally
+	told         touches.State // what changed was called with last
 }
 
 // call runs one of them.
 func (h *hooks) call(hook func()) {
 	if h.Call(hook) {
-		h.stats.add(cHookPanics)
-	}
-}
-
-func (h *hooks) touchError(ctx context.Context, key string, err error) {
-	if h.onTouchError != nil {
-		h.call(func() { h.onTouchError(ctx, key, err) })
+		h.stats.Add(tally.Panics)
 	}
 }
 
 // reading is the time at which a read begins, zero if nobody asks.
 func (h *hooks) reading() time.Time {
 	if h.observer.Read == nil {
-		return time.Time{}
-	}
-	return time.Now()
-}
-
-// touching is the time at which a touch is sent, zero if nobody asks.
-func (h *hooks) touching() time.Time {
-	if h.observer.Touch == nil {
 		return time.Time{}
 	}
 	return time.Now()
@@ -54,30 +43,44 @@ func (h *hooks) read(ctx context.Context, op string, began time.Time, o ReadOutc
 	h.call(func() { h.observer.Read(ctx, e) })
 }
 
-func (h *hooks) touch(ctx context.Context, e TouchEvent) {
+func (h *hooks) touch(ctx context.Context, e touches.Event) {
 	if h.observer.Touch != nil {
-		h.call(func() { h.observer.Touch(ctx, e) })
+		h.call(func() {
+			h.observer.Touch(ctx, TouchEvent{Outcome: TouchOutcome(e.Result), Duration: e.Duration, Left: e.Left, Err: e.Err})
+		})
+	}
+	if e.Err != nil && h.onTouchError != nil {
+		h.call(func() { h.onTouchError(ctx, e.Key, e.Err) })
 	}
 }
 
-func (h *hooks) breaker(open bool) {
-	if h.log != nil && open {
-		h.log.Warn("slidingttl: the store does not take touches: reads no longer wait for them")
-	} else if h.log != nil {
-		h.log.Info("slidingttl: the store takes touches again")
+// changed is told of each change of the touches' state, in order.
+func (h *hooks) changed(s touches.State) {
+	was := h.told
+	h.told = s
+	if s.Late != was.Late {
+		h.say(s.Late, "touches take longer than reads wait: reads no longer wait for them", "touches are in time again: reads wait for them")
 	}
-	if h.observer.Breaker != nil {
-		h.call(func() { h.observer.Breaker(open) })
+	if s.Failing != was.Failing {
+		h.say(s.Failing, "the store does not take touches: they wait, and reads do not", "the store takes touches again")
+		if h.observer.Breaker != nil {
+			h.call(func() { h.observer.Breaker(s.Failing) })
+		}
+	}
+	if s.OverBudget != was.OverBudget {
+		h.say(s.OverBudget, "touches go faster than the budget, or records would die", "touches keep to the budget again")
+		if h.observer.Budget != nil {
+			h.call(func() { h.observer.Budget(s.OverBudget) })
+		}
 	}
 }
 
-func (h *hooks) budget(over bool) {
-	if h.log != nil && over {
-		h.log.Warn("slidingttl: touches go faster than the budget, or records would die")
-	} else if h.log != nil {
-		h.log.Info("slidingttl: touches keep to the budget again")
-	}
-	if h.observer.Budget != nil {
-		h.call(func() { h.observer.Budget(over) })
+func (h *hooks) say(bad bool, begins, ended string) {
+	switch {
+	case h.log == nil:
+	case bad:
+		h.log.Warn("slidingttl: " + begins)
+	default:
+		h.log.Info("slidingttl: " + ended)
 	}
 }

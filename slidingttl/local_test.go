@@ -100,7 +100,7 @@ func (s stopped) Bounds() (earliest, latest driver.Instant) {
 // TestStoppedProcess: bounds that have passed make no dead record a live one, where
 // the process was stopped for less than a minute and half the idle grace.
 func TestStoppedProcess(t *testing.T) {
-	const idle, most = 10 * time.Minute, 30 * time.Minute
+	const idle, most = 3 * time.Minute, 9 * time.Minute
 	for _, policy := range []slidingttl.Policy{
 		{IdleGrace: idle, MaxLifetime: most},
 		{IdleGrace: idle, MaxLifetime: most, Slack: time.Minute},

@@ -20,27 +20,29 @@ func (s *Store[T]) GetMulti(ctx context.Context, keys []string) (map[string]T, e
 	}
 	defer s.gate.leave()
 	found, failed, err := s.readMulti(ctx, opGetMulti, keys)
-	values := make(map[string]T, len(found))
-	var waiting []access
-	var places []int
+	var due []int // places of the keys whose touch may be
 	for i, key := range keys {
-		l := found[key]
-		if _, twice := values[key]; l == nil || twice {
-			continue
-		}
-		values[key] = *l.value
-		if l.settled {
-			continue
-		}
-		var a access
-		if s.due(key, l, driver.Life{}, &a) {
-			waiting, places = append(waiting, a), append(places, i)
+		if r := found[key]; r != nil && !r.settled {
+			r.settled = true // once
+			due = append(due, i)
 		}
 	}
-	for i, terr := range s.bringAll(ctx, waiting) {
-		if s.opts.Strict && broke(terr) {
-			failed = append(failed, &KeyError{Index: places[i], Err: terr})
+	late, stop := s.touches.Late()
+	defer stop()
+	errs := make([]error, len(due))
+	s.each(len(due), func(i int) {
+		_, errs[i] = s.touchIfDue(ctx, opGetMulti, keys[due[i]], found[keys[due[i]]], driver.Life{}, late)
+	})
+	for i, terr := range errs {
+		if errors.Is(terr, ErrNotFound) {
+			delete(found, keys[due[i]])
+		} else if terr != nil {
+			failed = append(failed, &KeyError{Index: due[i], Err: terr})
 		}
+	}
+	values := make(map[string]T, len(found))
+	for key, r := range found {
+		values[key] = *r.value
 	}
 	return values, wrap(ctx, opGetMulti, errors.Join(err, failed.Err()))
 }
@@ -54,21 +56,21 @@ func (s *Store[T]) PeekMulti(ctx context.Context, keys []string) (map[string]Ent
 	defer s.gate.leave()
 	found, failed, err := s.readMulti(ctx, opPeek, keys)
 	entries := make(map[string]Entry[T], len(found))
-	for key, l := range found {
-		entries[key], _ = l.entry(nil)
+	for key, r := range found {
+		entries[key], _ = r.entry(nil)
 	}
 	return entries, wrap(ctx, opPeek, errors.Join(err, failed.Err()))
 }
 
 // readMulti reads the live records under keys. With err it knows nothing of those
 // that are missing.
-func (s *Store[T]) readMulti(ctx context.Context, op string, keys []string) (found map[string]*look[T], failed KeyErrors, err error) {
-	since, began, read := s.memo.now(), driver.Floor(s.clock.Now()), s.touches.hooks.reading()
+func (s *Store[T]) readMulti(ctx context.Context, op string, keys []string) (found map[string]*readResult[T], failed KeyErrors, err error) {
+	since, began, asking := s.memo.Clock(), driver.Floor(s.clock.Now()), s.hooks.reading()
 	entries, err := driver.GetMulti(ctx, s.reads, keys)
 	if errors.As(err, &failed) {
 		err = nil // all others are read
 	}
-	found = make(map[string]*look[T], len(entries))
+	found = make(map[string]*readResult[T], len(entries))
 	asked := make(map[string]bool, len(keys))
 	for _, f := range failed {
 		asked[keys[f.Index]] = true
@@ -79,13 +81,13 @@ func (s *Store[T]) readMulti(ctx context.Context, op string, keys []string) (fou
 			continue
 		}
 		asked[key] = true
-		l := &look[T]{op: op, since: since, began: read}
+		r := &readResult[T]{op: op, since: since, began: asking}
 		var kerr error = ErrNotFound
 		if ok {
-			l.value, l.meta, kerr = &e.Value, e.Meta, nil
+			r.value, r.meta, kerr = &e.Value, e.Meta, nil
 		}
-		if kerr = s.settle(ctx, key, l, began, kerr); kerr == nil {
-			found[key] = l
+		if kerr = s.judge(ctx, key, r, began, kerr); kerr == nil {
+			found[key] = r
 		} else if !errors.Is(kerr, ErrNotFound) {
 			failed = append(failed, &KeyError{Index: i, Err: kerr})
 		}
@@ -94,17 +96,7 @@ func (s *Store[T]) readMulti(ctx context.Context, op string, keys []string) (fou
 	return found, failed, err
 }
 
-// bringAll brings about the touches that a call for many found due, some at a time,
-// waiting for all of them as long as for one, and returns what became of each.
-func (s *Store[T]) bringAll(ctx context.Context, all []access) []error {
-	errs := make([]error, len(all))
-	late, stop := s.touches.late()
-	defer stop()
-	s.each(len(all), func(i int) { errs[i] = s.touches.bringUntil(ctx, &all[i], late).err })
-	return errs
-}
-
-// each calls f for the numbers below n, Options.Workers at a time.
+// each calls f for the numbers below n, Options.Parallel at a time.
 func (s *Store[T]) each(n int, f func(i int)) {
 	if s.local != nil {
 		for i := range n {
@@ -113,7 +105,7 @@ func (s *Store[T]) each(n int, f func(i int)) {
 		return
 	}
 	var group errgroup.Group
-	group.SetLimit(s.opts.Workers)
+	group.SetLimit(s.opts.Parallel)
 	for i := range n {
 		group.Go(func() error { f(i); return nil })
 	}
@@ -126,35 +118,30 @@ type Item[T any] struct {
 	Value T
 }
 
-// UpsertMulti upserts items, Options.Workers at a time. Those that failed are told
+// UpsertMulti upserts items, Options.Parallel at a time. Those that failed are told
 // by a [KeyErrors], and all others are written. Of two with one key either may be
 // the last.
 func (s *Store[T]) UpsertMulti(ctx context.Context, items []Item[T]) error {
-	return s.doMulti(ctx, opUpsertMulti, len(items), func(i int) error {
-		return s.Upsert(ctx, items[i].Key, items[i].Value)
-	})
-}
-
-// DeleteMulti deletes the records under keys, Options.Workers at a time. Keys that
-// failed are told by a [KeyErrors], and all others are deleted.
-func (s *Store[T]) DeleteMulti(ctx context.Context, keys []string) error {
-	return s.doMulti(ctx, opDeleteMulti, len(keys), func(i int) error {
-		return s.Delete(ctx, keys[i])
-	})
-}
-
-func (s *Store[T]) doMulti(ctx context.Context, op string, n int, f func(i int) error) error {
-	if err := s.beginMulti(ctx, op); err != nil {
+	if err := s.beginMulti(ctx, opUpsertMulti); err != nil {
 		return err
 	}
 	defer s.gate.leave()
-	errs := make([]error, n)
-	s.each(n, func(i int) { errs[i] = f(i) })
+	errs := make([]error, len(items))
+	s.each(len(items), func(i int) {
+		switch key := items[i].Key; {
+		case key == "":
+			errs[i] = driver.CheckKey(key, 0)
+		case s.touches.Halted():
+			errs[i] = ErrClosed
+		default:
+			_, errs[i] = s.upsert(ctx, key, items[i].Value)
+		}
+	})
 	var failed KeyErrors
 	for i, err := range errs {
 		if err != nil {
-			failed = append(failed, &KeyError{Index: i, Err: err})
+			failed = append(failed, &KeyError{Index: i, Err: wrap(ctx, opUpsert, err)})
 		}
 	}
-	return wrap(ctx, op, failed.Err())
+	return wrap(ctx, opUpsertMulti, failed.Err())
 }

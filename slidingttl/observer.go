@@ -69,10 +69,6 @@ func (o TouchOutcome) String() string {
 	return [...]string{"written", "shared", "lost", "deferred", "failed", "shed"}[o]
 }
 
-func (o TouchOutcome) counter() counter {
-	return [...]counter{cTouched, cShared, cTouchLost, cDeferred, cTouchFails, cShed}[o]
-}
-
 // TouchEvent is a touch that has ended.
 type TouchEvent struct {
 	Outcome  TouchOutcome

@@ -106,7 +106,7 @@ func TestObserver(t *testing.T) {
 		w.want(t, "read failed", "get error")
 		failing.Delete("get")
 		failing.Store("touch", true)
-		for range 5 {
+		for range 20 {
 			time.Sleep(time.Second)
 			get()
 		}

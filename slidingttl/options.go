@@ -1,6 +1,7 @@
 package slidingttl
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -39,40 +40,49 @@ const (
 
 // Options adjusts a Store. The zero value, and a nil pointer, mean the defaults.
 type Options[T any] struct {
-	// PolicyOf gives the policy of a value, for stores whose records differ: a
-	// remember-me session, a premium account. Nil: the store's policy for all. It
-	// must be pure and fast, since every access calls it. Keep and Wrap then read
-	// a record on every access. Durations are rounded up to whole milliseconds.
+	// PolicyOf gives the policy of a value, for stores whose records differ. Nil: the
+	// store's policy for all. It must be pure and fast: every access calls it, and with
+	// it Keep and Wrap read a record. Durations are rounded up to whole milliseconds.
 	PolicyOf func(T) Policy
 
-	// PolicyFor gives the policy of a key, for stores whose tenants differ. As
-	// PolicyOf, except that no value is needed, so that Keep and Wrap work at full
-	// speed. It may change its mind: see Store.SetPolicy for what follows. Not
-	// with PolicyOf.
+	// PolicyFor gives the policy of a key, for stores whose tenants differ, without a
+	// value, so that Keep and Wrap work at full speed. It may change its mind: see
+	// Store.SetPolicy for what follows. Not with PolicyOf.
 	PolicyFor func(key string) Policy
 
 	// Touches says who waits for a touch: the read (Wait, the default) or a
 	// queue (Background), for reads that must not pay for a second trip.
 	Touches TouchMode
 
-	// Budget is how many touches a second this process may make. Touches above it
-	// wait, nearest death first, and come to fewer: a later access to a key merges
-	// with one that waits. Slack grows to Policy.MaxSlack where that is not
-	// enough. Only touches whose record would die go beyond the budget, and those
-	// that Touch asks for, which wait for nobody but are counted against it. Zero:
-	// as many as are due. A local driver has no use for it. Not with Strict.
+	// Budget is how many touches a second this process may make, 0.001 at least.
+	// Touches above it wait, nearest death first, and later accesses share them. Slack
+	// grows to Policy.MaxSlack where that is not enough. Only touches whose record
+	// would die go beyond the budget, and those that Touch asks for, which count
+	// against it. Zero: as many as are due. Not with a local driver, nor Strict.
 	Budget float64
 
-	// Queue bounds the touches that wait, one a record: in Background mode, above
-	// the Budget, or because the store does not take them. Zero: 65,536. It should
-	// hold the keys that are in use at a time. When it is full a read in
-	// Background mode waits for its touch; in the other cases the touch whose
-	// record is farthest from death is shed.
+	// Queue bounds the touches that wait, one a record: in Background mode, above the
+	// Budget, or because they are late or fail. It should hold the keys that are in use
+	// at a time. When it is full a read in Background mode waits for its touch; else
+	// the touch whose record is farthest from death is shed. Zero: 65,536.
 	Queue int
 
 	// Workers bounds the touches under way at once of those that have waited in the
-	// queue, and those of one GetMulti. Zero: 8.
+	// queue. Zero: 64, and one more for each of them that takes longer than TouchWait,
+	// as long as no more than 256 touches are under way. Raise it where Stats.Saturated
+	// grows.
 	Workers int
+
+	// Parallel bounds the touches under way at once of one GetMulti, and the writes of
+	// one UpsertMulti. Zero: 8.
+	Parallel int
+
+	// Remember is of how many keys the store remembers what it last saw: their Keep and
+	// Wrapped.Get cost no trip while they are not due, and their Upsert one. It should be
+	// the number of keys in use at a time, which is rounded up to a power of two, at 16
+	// bytes each, and 100 bytes and the key for each that is remembered. Zero: 8,192. A
+	// local driver has no use for it.
+	Remember int
 
 	// TouchWait bounds how long a read waits for its touch. Zero: 100 ms. The
 	// touch goes on, and a failure is counted and reported. Touch, and a Strict
@@ -93,20 +103,17 @@ type Options[T any] struct {
 	// session's. On others it changes nothing.
 	Latest bool
 
-	// MaxSkew is how far the clocks of the processes that share the records may
-	// be apart. Zero: 1 min; 1 s where the driver tells its server's time, which
-	// it knows to within a round trip; the driver's resolution where its store is
-	// this process's memory. By as much an expiry is left longer when a policy that was
-	// made tighter brings it down, so that a process whose clock runs behind
-	// keeps its promises. Clocks further apart may shorten lives.
+	// MaxSkew is how far the clocks of the processes that share the records may be
+	// apart: by as much an expiry is left longer when a tighter policy brings it down.
+	// Clocks further apart may shorten lives. Zero: 1 min; 1 s where the driver tells
+	// its server's time; the driver's resolution in this process's memory.
 	MaxSkew time.Duration
 
 	// Foreign says what to do with records without created_at. Default: Adopt.
 	Foreign Foreign
 
-	// Now is the time. Nil: the driver's clock if it has one, else time.Now. A
-	// store that deletes what has expired does so by a clock of its own: a Now
-	// that runs behind that clock sees records go early.
+	// Now is the time. Nil: the driver's clock if it has one, else time.Now. One that
+	// runs behind the clock of a store that deletes by itself sees records go early.
 	Now func() time.Time
 
 	// Observer is told what the store does. Nil: nobody is. It is copied.
@@ -125,7 +132,10 @@ type Options[T any] struct {
 
 const (
 	defaultQueue        = 1 << 16
-	defaultWorkers      = 8
+	defaultParallel     = 8
+	defaultRemember     = 1 << 13
+	mostRemembered      = 1 << 30
+	leastBudget         = 0.001
 	defaultTouchWait    = 100 * time.Millisecond
 	defaultTouchTimeout = 5 * time.Second
 	defaultMaxSkew      = time.Minute
@@ -142,12 +152,16 @@ func (o Options[T]) validate() (Options[T], error) {
 		return invalid("Touches", fmt.Sprint(int(o.Touches)), "must be Wait or Background")
 	case o.Foreign != Adopt && o.Foreign != ReadOnly && o.Foreign != Reject:
 		return invalid("Foreign", fmt.Sprint(int(o.Foreign)), "must be Adopt, ReadOnly or Reject")
-	case !(o.Budget >= 0) || math.IsInf(o.Budget, 1):
-		return invalid("Budget", fmt.Sprint(o.Budget), "must be a positive number of touches a second, or zero for no budget")
+	case o.Budget != 0 && !(o.Budget >= leastBudget) || math.IsInf(o.Budget, 1):
+		return invalid("Budget", fmt.Sprint(o.Budget), "must be at least 0.001 touches a second, or zero for no budget")
 	case o.Queue < 0:
 		return invalid("Queue", fmt.Sprint(o.Queue), "must not be negative")
 	case o.Workers < 0:
 		return invalid("Workers", fmt.Sprint(o.Workers), "must not be negative")
+	case o.Parallel < 0:
+		return invalid("Parallel", fmt.Sprint(o.Parallel), "must not be negative")
+	case o.Remember < 0 || o.Remember > mostRemembered:
+		return invalid("Remember", fmt.Sprint(o.Remember), "must be from 0 to 1073741824")
 	case o.PolicyOf != nil && o.PolicyFor != nil:
 		return invalid("PolicyFor", "set", "must be nil where PolicyOf is set")
 	case o.TouchWait < 0:
@@ -161,17 +175,10 @@ func (o Options[T]) validate() (Options[T], error) {
 	case o.Strict && o.Budget > 0:
 		return invalid("Strict", "true", "must be false with a Budget, for which touches wait but no read does")
 	}
-	if o.Queue == 0 {
-		o.Queue = defaultQueue
-	}
-	if o.Workers == 0 {
-		o.Workers = defaultWorkers
-	}
-	if o.TouchWait == 0 {
-		o.TouchWait = defaultTouchWait
-	}
-	if o.TouchTimeout == 0 {
-		o.TouchTimeout = defaultTouchTimeout
-	}
+	o.Queue = cmp.Or(o.Queue, defaultQueue)
+	o.Parallel = cmp.Or(o.Parallel, defaultParallel)
+	o.Remember = cmp.Or(o.Remember, defaultRemember)
+	o.TouchWait = cmp.Or(o.TouchWait, defaultTouchWait)
+	o.TouchTimeout = cmp.Or(o.TouchTimeout, defaultTouchTimeout)
 	return o, nil
 }

@@ -13,11 +13,10 @@ import (
 
 	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
-	"github.com/slidingttl/slidingttl/slidingttl/internal/hoard"
 )
 
 // plant stores a record under key, made an hour ago, that dies in left.
-func plant(under *hoard.Driver[int], key string, left time.Duration) {
+func plant(under *hoard[int], key string, left time.Duration) {
 	now := instant(time.Now())
 	under.Plant(key, 1, driver.Life{CreatedAt: now.Add(-time.Hour), ExpiresAt: now.Add(left)})
 }
@@ -47,7 +46,7 @@ func failTouches(d *remote[int], fail func(key string) bool) (set func(bool)) {
 func all(string) bool { return true }
 
 // breakOpen opens the breaker of s, whose touches are to fail.
-func breakOpen(t *testing.T, s *slidingttl.Store[int], under *hoard.Driver[int]) {
+func breakOpen(t *testing.T, s *slidingttl.Store[int], under *hoard[int]) {
 	t.Helper()
 	for i := range 5 {
 		key := fmt.Sprint("broken", i)
@@ -124,7 +123,7 @@ func TestNoTouchIsLostOverTheBreaker(t *testing.T) {
 				must(t, s.Close(t.Context()))
 				st := s.Stats()
 				accounted(t, st)
-				if n := changes.Load(); n < 2 || n%2 != 0 || st.BreakerOpen {
+				if n := changes.Load(); n < 2 && name != "slow" || n%2 != 0 || st.BreakerOpen || st.Late {
 					t.Errorf("the breaker changed %d times, open: %v", n, st.BreakerOpen)
 				}
 				short := 0
@@ -165,7 +164,7 @@ func TestBoundedWait(t *testing.T) {
 }
 
 // GetMulti waits for all of its touches as long as for one, with no more of them under
-// way than there are workers.
+// way than it makes at once, and there are workers.
 func TestGetMultiWaitsOnce(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d, under := newRemote[int](time.Millisecond)
@@ -180,7 +179,7 @@ func TestGetMultiWaitsOnce(t *testing.T) {
 			defer now.Add(-1)
 			return sleep(ctx, time.Second)
 		}
-		s := open(t, d, session, &slidingttl.Options[int]{Workers: 4})
+		s := open(t, d, session, &slidingttl.Options[int]{Workers: 4, Parallel: 4})
 		var keys []string
 		for i := range 64 {
 			keys = append(keys, fmt.Sprint(i))

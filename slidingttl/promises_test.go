@@ -9,11 +9,14 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
+
+const day = 24 * time.Hour
 
 var session = slidingttl.Policy{IdleGrace: 30 * time.Minute, MaxLifetime: 12 * time.Hour}
 
@@ -465,7 +468,8 @@ func TestReadStandsWhenTouchFails(t *testing.T) {
 				if v != 7 || err != nil {
 					t.Errorf("read %v, %v", v, err)
 				}
-				time.Sleep(time.Second)
+				time.Sleep(time.Second / 2)
+				synctest.Wait() // the hook has run
 				if st := s.Stats(); st.TouchFails != 1 || st.Due != 1 || st.Touched != 0 {
 					t.Errorf("stats %+v", st)
 				}
@@ -499,7 +503,7 @@ func TestStrictReadFailsWithItsTouch(t *testing.T) {
 		if m, err := s.GetMulti(t.Context(), []string{"k", "l", "none"}); !errors.Is(err, errDown) || len(m) != 2 {
 			t.Errorf("GetMulti: %v, %v", m, err)
 		}
-		// A record that vanishes is no failure.
+		// A record that vanishes is not found, and no failure.
 		d.before = func(ctx context.Context, op, key string) error {
 			if op == "touch" {
 				return under.Delete(ctx, key)
@@ -507,7 +511,10 @@ func TestStrictReadFailsWithItsTouch(t *testing.T) {
 			return nil
 		}
 		_, err = s.Get(t.Context(), "k")
-		must(t, err)
+		wantErr(t, err, slidingttl.ErrNotFound)
+		if st := s.Stats(); st.TouchFails != 3 || st.TouchLost != 1 {
+			t.Errorf("stats %+v", st)
+		}
 	})
 }
 

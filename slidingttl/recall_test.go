@@ -3,6 +3,7 @@ package slidingttl_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -272,6 +273,26 @@ func TestEpochIsNoForeigner(t *testing.T) {
 		}
 		if _, err := s.Get(t.Context(), "k"); err != nil {
 			t.Errorf("just inserted: %v", err)
+		}
+	})
+}
+
+// As many keys as Options.Remember says are remembered, but for those that share a place.
+func TestRememberIsTheNumberOfKeys(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		for _, n := range []int{100, 20_000} {
+			d, _ := newRemote[int](time.Millisecond)
+			s := open(t, d, withSlack(session, 10*time.Minute), &slidingttl.Options[int]{Remember: n})
+			for i := range n {
+				must(t, s.Insert(t.Context(), fmt.Sprint(i), i))
+			}
+			d.counts()
+			for i := range n {
+				must(t, s.Keep(t.Context(), fmt.Sprint(i)))
+			}
+			if reads := d.count("get"); reads > n/2 {
+				t.Errorf("Keep reads %d of %d keys", reads, n)
+			}
 		}
 	})
 }

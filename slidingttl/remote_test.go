@@ -10,7 +10,6 @@ import (
 
 	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
-	"github.com/slidingttl/slidingttl/slidingttl/internal/hoard"
 )
 
 // remote is a store at the other end of a network: its calls take time, can fail,
@@ -151,8 +150,8 @@ func bubble(t *testing.T, f func(t *testing.T)) {
 }
 
 // newRemote returns a remote hoard with a resolution of step.
-func newRemote[T any](step time.Duration) (*remote[T], *hoard.Driver[T]) {
-	h := &hoard.Driver[T]{Step: step}
+func newRemote[T any](step time.Duration) (*remote[T], *hoard[T]) {
+	h := &hoard[T]{Step: step}
 	return &remote[T]{under: h}, h
 }
 

@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/slidingttl/slidingttl/drivers/memory"
 	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
-	"github.com/slidingttl/slidingttl/slidingttl/internal/hoard"
 )
 
 // lagging is a remote store whose Get shows what there was when it was last told to
@@ -17,7 +17,7 @@ type lagging[T any] struct {
 	view map[string]driver.Entry[T]
 }
 
-func newLagging[T any](step time.Duration) (*lagging[T], *hoard.Driver[T]) {
+func newLagging[T any](step time.Duration) (*lagging[T], *hoard[T]) {
 	d, under := newRemote[T](step)
 	return &lagging[T]{d, map[string]driver.Entry[T]{}}, under
 }
@@ -190,6 +190,28 @@ func (d pairing) ReadTouch(ctx context.Context, key string, _ *driver.Meta, a dr
 	return e, touched, nil
 }
 
+// vanishing is a driver in this process's memory whose records are gone when they are read
+// and touched in one.
+type vanishing struct{ *memory.Driver[int] }
+
+// ReadTouch implements driver.ReadToucher.
+func (vanishing) ReadTouch(context.Context, string, *driver.Meta, driver.Access, driver.Instant) (driver.Entry[int], bool, error) {
+	return driver.Entry[int]{}, false, driver.ErrNotFound
+}
+
+func TestLocalRecordVanishesBeforeItsReadAndTouch(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, err := memory.New[int](nil)
+		must(t, err)
+		t.Cleanup(func() { _ = d.Close() })
+		s := open[int](t, vanishing{d}, session, nil)
+		must(t, s.Insert(t.Context(), "k", 1))
+		time.Sleep(time.Minute)
+		_, err = s.Get(t.Context(), "k")
+		wantErr(t, err, slidingttl.ErrNotFound)
+	})
+}
+
 // Promises 3 and 11: a read that does not wait for the read and touch it has sent, and
 // finds the touch due by a plain one, has it done although the first fails.
 func TestReadThatOvertakesItsTouchKeepsItsPromise(t *testing.T) {
@@ -249,6 +271,27 @@ func TestTouchThatOvertakesItselfSaysWhatWasStored(t *testing.T) {
 		must(t, err)
 		if e := stored(t, under, "k"); instant(until) != e.ExpiresAt {
 			t.Errorf("lives until %v, it says until %v", e.ExpiresAt.Time(), until)
+		}
+	})
+}
+
+// A read in one trip whose caller leaves is told of like any other.
+func TestReadInOneTripTellsOfItsEnd(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, _ := newRemote[int](time.Millisecond)
+		var told []slidingttl.ReadEvent
+		s := open[int](t, pairing{d}, session, &slidingttl.Options[int]{Observer: &slidingttl.Observer{
+			Read: func(_ context.Context, e slidingttl.ReadEvent) { told = append(told, e) },
+		}})
+		must(t, s.Insert(t.Context(), "k", 1))
+		time.Sleep(time.Minute)
+		d.trip = 20 * time.Millisecond
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		defer cancel()
+		_, err := s.Get(ctx, "k")
+		wantErr(t, err, context.DeadlineExceeded)
+		if len(told) != 1 || told[0].Outcome != slidingttl.ReadFailed || told[0].Duration != 10*time.Millisecond || told[0].Err != err {
+			t.Errorf("told %+v", told)
 		}
 	})
 }

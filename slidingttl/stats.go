@@ -1,9 +1,9 @@
 package slidingttl
 
 import (
-	"sync/atomic"
 	"time"
-	"unsafe"
+
+	"github.com/slidingttl/slidingttl/slidingttl/internal/tally"
 )
 
 // Stats counts what a Store has done since New. Read at one moment the counters
@@ -23,91 +23,37 @@ type Stats struct {
 	Touched    uint64 // touches that wrote
 	Adopted    uint64 // of those, records given their created_at
 	Lowered    uint64 // touches, and writes of a value, that brought an expiry down to a tighter policy
+	Damped     uint64 // reads that left an expiry beyond a tighter policy alone, because this process had brought it down not long before
 	Shared     uint64 // due accesses served by another's touch of the same key
 	TouchLost  uint64 // touches whose record was gone or replaced: no failure
 	Deferred   uint64 // touches put off because another client has locked the record: no failure
 	TouchFails uint64 // touches that failed
-	Retried    uint64 // touches that failed, were counted in TouchFails, and wait since the breaker opened
+	Retried    uint64 // touches that failed, were counted in TouchFails, and wait to be tried again
 	Shed       uint64 // touches given up because too many waited, or because they waited too long
 	OverBudget uint64 // seconds in which touches went faster than the budget, because records would have died
-	QueueFull  uint64 // background touches that waited because the queue was full
+	QueueFull  uint64 // background touches that a read waited for because the queue was full
+
+	Saturated time.Duration // how long touches waited for nothing but Options.Workers
 
 	Broken     time.Duration // what failed and shed touches cost of the life that was promised, at most
-	HookPanics uint64        // panics recovered from hooks
+	HookPanics uint64        // panics recovered from hooks, PolicyOf and PolicyFor
 
 	Pending     int  // touches waiting in the queue now
-	BreakerOpen bool // the store does not take touches now
+	BreakerOpen bool // the store does not take touches now: they fail, and one at a time is tried
+	Late        bool // reads do not wait for their touches now: those are late, or the breaker is open
 }
 
-type counter int
-
-const (
-	cHits counter = iota
-	cMisses
-	cDiedIdle
-	cDiedOfAge
-	cDue
-	cTouched
-	cAdopted
-	cLowered
-	cShared
-	cTouchLost
-	cDeferred
-	cTouchFails
-	cRetried
-	cShed
-	cBroken // in milliseconds
-	cOverBudget
-	cQueueFull
-	cHookPanics
-	counters
-)
-
-const stripes = 32 // a power of two
-
-// tally is a set of counters that goroutines do not contend for: each counts in
-// the stripe its stack falls into.
-type tally [stripes]struct {
-	n [counters]atomic.Uint64
-	_ [128 - counters*8%128]byte // stripes share no cache line
-}
-
-func (t *tally) add(c counter) { t.addN(c, 1) }
-
-func (t *tally) addN(c counter, n int) {
-	// The address of a local is at hand and differs by goroutine. A stripe drawn
-	// at random costs more than the rest of a hit.
-	var here byte
-	at := uint64(uintptr(unsafe.Pointer(&here))) >> 11
-	t[at*0x9e3779b97f4a7c15>>59].n[c].Add(uint64(n))
-}
-
-func (t *tally) sum(c counter) (n uint64) {
-	for i := range t {
-		n += t[i].n[c].Load()
-	}
-	return n
-}
-
-func (t *tally) stats() Stats {
+// Stats returns what the store has done so far. It may be called after Close.
+func (s *Store[T]) Stats() Stats {
+	n, now := s.stats.Sum, s.touches.Now()
+	touch := func(o TouchOutcome) uint64 { return n(tally.Outcomes + tally.Counter(o)) }
 	return Stats{
-		Hits:       t.sum(cHits),
-		Misses:     t.sum(cMisses),
-		DiedIdle:   t.sum(cDiedIdle),
-		DiedOfAge:  t.sum(cDiedOfAge),
-		Due:        t.sum(cDue),
-		Touched:    t.sum(cTouched),
-		Adopted:    t.sum(cAdopted),
-		Lowered:    t.sum(cLowered),
-		Shared:     t.sum(cShared),
-		TouchLost:  t.sum(cTouchLost),
-		Deferred:   t.sum(cDeferred),
-		TouchFails: t.sum(cTouchFails),
-		OverBudget: t.sum(cOverBudget),
-		QueueFull:  t.sum(cQueueFull),
-		Retried:    t.sum(cRetried),
-		Shed:       t.sum(cShed),
-		Broken:     time.Duration(t.sum(cBroken)) * time.Millisecond,
-		HookPanics: t.sum(cHookPanics),
+		Hits: n(tally.Hits), Misses: n(tally.Misses), DiedIdle: n(tally.DiedIdle), DiedOfAge: n(tally.DiedOfAge),
+		Due: n(tally.Due), Touched: touch(TouchWritten), Adopted: n(tally.Adopted), Lowered: n(tally.Lowered),
+		Damped: n(tally.Damped), Shared: touch(TouchShared), TouchLost: touch(TouchLost), Deferred: touch(TouchDeferred),
+		TouchFails: touch(TouchFailed), Retried: n(tally.Retried), Shed: touch(TouchShed),
+		OverBudget: n(tally.OverBudget), QueueFull: n(tally.QueueFull), Saturated: now.Saturated,
+		Broken: time.Duration(n(tally.Broken)) * time.Millisecond, HookPanics: n(tally.Panics),
+		Pending: now.Waiting, BreakerOpen: now.Failing, Late: now.Late || now.Failing,
 	}
 }

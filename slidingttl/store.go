@@ -3,12 +3,25 @@ package slidingttl
 import (
 	"context"
 	"fmt"
-	"hash/maphash"
+	"runtime/debug"
 	"sync/atomic"
 	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/internal/tally"
+	"github.com/slidingttl/slidingttl/slidingttl/internal/touches"
+	"github.com/slidingttl/slidingttl/slidingttl/policy"
 )
+
+// Policy is how long a record lives; see [policy.Policy].
+type Policy = policy.Policy
+
+// NoCap is the MaxLifetime of records that slide for as long as they are accessed.
+const NoCap = policy.NoCap
+
+// ParsePolicy reads a policy from its text form: "idle 30d, max 90d, slack 3d". See
+// [policy.Parse].
+func ParsePolicy(text string) (Policy, error) { return policy.Parse(text) }
 
 // Entry is a record with its life and version.
 type Entry[T any] = driver.Entry[T]
@@ -24,29 +37,24 @@ type Instant = driver.Instant
 // backing store's own. A context's error passes unchanged. An error leaves the record
 // as it was, but for ErrAmbiguous.
 type Store[T any] struct {
-	d       driver.Driver[T]
-	reads   driver.Driver[T]      // d as it is read from
-	fresh   driver.Driver[T]      // d as it is read from where nothing stale will do
-	stale   bool                  // reads may be stale
-	local   driver.Local[T]       // d, if it is one
-	quick   driver.Local[T]       // local, if all records have the store's policy
-	both    driver.ReadToucher[T] // d, if it is one
-	over    driver.Overwriter[T]  // d, if it is one
-	policy  atomic.Pointer[policyRules]
-	opts    Options[T]
-	clock   driver.Clock
-	step    time.Duration // the driver's resolution
-	gate    gate
-	stats   tally
-	memo    *memo // nil over a local driver, which is as fast
-	pairs   pairs
-	touches toucher
-}
-
-// policyRules is a policy and what follows from it.
-type policyRules struct {
-	rules
-	policy Policy
+	driver      driver.Driver[T]
+	reads       driver.Driver[T]      // the driver as it is read from
+	latest      driver.Driver[T]      // as it is read from where nothing stale will do
+	stale       bool                  // reads may be stale
+	local       driver.Local[T]       // the driver, if it is one
+	quick       driver.Local[T]       // local, if all records have the store's policy
+	readToucher driver.ReadToucher[T] // the driver, if it is one
+	overwriter  driver.Overwriter[T]  // the driver, if it is one
+	upserter    driver.Upserter[T]    // the driver, if it is one
+	rules       atomic.Pointer[policy.Rules]
+	opts        Options[T]
+	clock       driver.Clock
+	step        time.Duration // the driver's resolution
+	gate        gate
+	stats       tally.Tally
+	hooks       hooks
+	memo        *touches.Memo // nil over a local driver, which is as fast
+	touches     *touches.Touches
 }
 
 // New returns a store over d under policy p. opts may be nil; it is copied. New
@@ -73,73 +81,45 @@ func New[T any](d driver.Driver[T], p Policy, opts *Options[T]) (*Store[T], erro
 	if err != nil {
 		return nil, err
 	}
-	s := &Store[T]{d: d, reads: d, fresh: d, opts: o, step: step}
+	s := &Store[T]{driver: d, reads: d, latest: d, step: step}
 	s.gate.init()
 	if l, ok := driver.As[driver.Latest[T]](d); ok {
-		s.fresh, s.stale = fresh[T]{l}, !o.Latest
+		s.latest, s.stale = latestReads[T]{l}, !o.Latest
 	}
 	if o.Latest {
-		s.reads = s.fresh
+		s.reads = s.latest
 	}
-	s.both, _ = driver.As[driver.ReadToucher[T]](d)
-	s.over, _ = driver.As[driver.Overwriter[T]](d)
+	s.readToucher, _ = driver.As[driver.ReadToucher[T]](d)
+	s.upserter, _ = driver.As[driver.Upserter[T]](d)
+	s.overwriter, _ = driver.As[driver.Overwriter[T]](d)
 	s.local, _ = driver.As[driver.Local[T]](d)
 	if s.local == nil {
-		s.memo = newMemo()
+		s.memo = touches.NewMemo(o.Remember)
 	} else if o.PolicyOf == nil && o.PolicyFor == nil && (o.Observer == nil || o.Observer.Read == nil) {
 		s.quick = s.local
 	}
-	switch c, ok := driver.As[driver.Clock](d); {
-	case o.Now != nil:
-		s.clock = system(o.Now)
-	case ok:
-		s.clock = c
-		if o.MaxSkew == 0 && s.local != nil {
-			s.opts.MaxSkew = step
-		} else if o.MaxSkew == 0 {
-			s.opts.MaxSkew = max(step, serverSkew)
-		}
-	default:
-		s.clock = system(time.Now)
-	}
-	if s.opts.MaxSkew == 0 {
-		s.opts.MaxSkew = defaultMaxSkew
-	}
-	s.policy.Store(s.rulesFrom(p))
-	s.touches = toucher{
-		store:      d,
-		again:      s.again,
-		byValue:    o.PolicyOf != nil,
-		clock:      s.clock,
-		timeout:    o.TouchTimeout,
-		patience:   o.TouchWait,
-		background: o.Touches == Background,
-		lowering:   newDamper(),
-		local:      s.local != nil,
-		stats:      &s.stats,
-		memo:       s.memo,
-		hooks:      hooks{onTouchError: o.OnTouchError, log: o.Logger, stats: &s.stats},
-	}
+	s.opts = o
+	s.clock, s.opts.MaxSkew = clockOf(d, o.Now, o.MaxSkew, s.local != nil)
+	s.rules.Store(s.rulesFor(p))
+	s.hooks = hooks{onTouchError: o.OnTouchError, log: o.Logger, stats: &s.stats}
 	if o.Observer != nil {
-		s.touches.hooks.observer = *o.Observer
+		s.hooks.observer = *o.Observer
 	}
-	if o.Strict {
-		s.touches.patience = 0
+	c := touches.Config{
+		Write: d.Touch, Look: s.look, Changed: s.hooks.changed,
+		Clock: s.clock, Tally: &s.stats, Memo: s.memo,
+		Local: s.local != nil, ByValue: o.PolicyOf != nil, Background: o.Touches == Background, Strict: o.Strict,
+		Timeout: o.TouchTimeout, Wait: o.TouchWait, Budget: o.Budget, Queue: o.Queue, Workers: o.Workers,
 	}
-	s.touches.jitter.seed = maphash.MakeSeed()
-	s.touches.drain.init(o.Queue, o.Workers)
-	if s.local == nil {
-		s.touches.drain.budget = newBudget(o.Budget)
+	if o.OnTouchError != nil || s.hooks.observer.Touch != nil {
+		c.Ended = s.hooks.touch
 	}
-	if s.local == nil && !o.Strict {
-		s.touches.drain.breaker = newBreaker(s.touches.breakerChanged)
-	}
-	s.touches.stop, s.touches.giveUp = context.WithCancel(context.Background())
+	s.touches = touches.New(c)
 	return s, nil
 }
 
 // Policy returns the store's policy.
-func (s *Store[T]) Policy() Policy { return s.policy.Load().policy }
+func (s *Store[T]) Policy() Policy { return s.rules.Load().Policy }
 
 // SetPolicy gives the store another policy, at once and for all calls that follow.
 // Records get it on their next access: one whose expiry lies beyond the new policy
@@ -157,42 +137,50 @@ func (s *Store[T]) SetPolicy(p Policy) error {
 	if err := p.Validate(); err != nil {
 		return err
 	}
-	s.policy.Store(s.rulesFrom(p))
+	s.rules.Store(s.rulesFor(p))
 	return nil
 }
 
-func (s *Store[T]) rulesFrom(p Policy) *policyRules {
-	return &policyRules{rules: s.newRules(p), policy: p}
-}
-
-func (s *Store[T]) newRules(p Policy) rules {
-	r := newRules(p, s.step, s.opts.MaxSkew)
-	if s.local == nil && !p.Promote {
-		r.share = (r.stored - r.keep) / 16
-	}
-	return r
+func (s *Store[T]) rulesFor(p Policy) *policy.Rules {
+	return policy.NewRules(p, s.step, s.opts.MaxSkew, s.local == nil)
 }
 
 // rulesOf returns the rules for the record of value v under key.
-func (s *Store[T]) rulesOf(key string, v *T) (rules, error) {
-	var p Policy
-	switch {
-	case s.opts.PolicyOf != nil:
-		p = s.opts.PolicyOf(*v)
-	case s.opts.PolicyFor != nil:
-		p = s.opts.PolicyFor(key)
-	default:
-		return s.policy.Load().rules, nil
+func (s *Store[T]) rulesOf(key string, v *T) (*policy.Rules, error) {
+	if s.opts.PolicyOf == nil && s.opts.PolicyFor == nil {
+		return s.rules.Load(), nil
 	}
-	p = p.round()
-	if err := p.Validate(); err != nil {
-		name := "PolicyOf"
-		if s.opts.PolicyOf == nil {
-			name = "PolicyFor"
+	name := "PolicyOf"
+	if s.opts.PolicyOf == nil {
+		name = "PolicyFor"
+	}
+	p, err := s.askPolicy(key, v)
+	if err == nil {
+		p = p.Round()
+		err = p.Validate()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("policy by Options.%s: %w", name, err)
+	}
+	if r := s.rules.Load(); r.Policy == p {
+		return r, nil
+	}
+	return s.rulesFor(p), nil
+}
+
+// askPolicy asks the caller's function for a policy. A panic of that function is an
+// error, for it may run where it would end the process.
+func (s *Store[T]) askPolicy(key string, v *T) (p Policy, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			s.stats.Add(tally.Panics)
+			err = &InvalidError{Field: "policy", Value: "none", Rule: "must be returned", Err: &PanicError{Value: r, Stack: debug.Stack(), Count: 1}}
 		}
-		return rules{}, fmt.Errorf("policy by Options.%s: %w", name, err)
+	}()
+	if s.opts.PolicyOf != nil {
+		return s.opts.PolicyOf(*v), nil
 	}
-	return s.newRules(p), nil
+	return s.opts.PolicyFor(key), nil
 }
 
 // begin lets a call in, which ends with s.gate.leave, unless it returns an error.
@@ -221,32 +209,13 @@ func (s *Store[T]) Check(ctx context.Context) error {
 		return err
 	}
 	defer s.gate.leave()
-	c, ok := driver.As[driver.Checker](s.d)
+	c, ok := driver.As[driver.Checker](s.driver)
 	if !ok {
 		return nil
 	}
-	return wrap(ctx, opCheck, c.Check(ctx, s.Policy().longest()))
+	return wrap(ctx, opCheck, c.Check(ctx, s.Policy().Longest()))
 }
 
 // Now is the time by which the store judges: Options.Now, else the driver's clock,
 // else the system's.
 func (s *Store[T]) Now() time.Time { return s.clock.Now() }
-
-// Stats returns what the store has done so far. It may be called after Close.
-func (s *Store[T]) Stats() Stats {
-	st := s.stats.stats()
-	st.Pending = s.touches.drain.queue.len()
-	st.BreakerOpen = s.touches.drain.breaker.open()
-	return st
-}
-
-// Close makes further calls fail with ErrClosed and waits for the calls under way
-// and for the touches that are queued, that run or that those calls find due, nearest
-// death first and whatever the budget. If ctx ends first, or the breaker is open and the
-// store still refuses a touch, it gives up the rest and says how much in a *[DrainError].
-// The touches under way have then returned. The driver stays open. Closing again is
-// no error.
-func (s *Store[T]) Close(ctx context.Context) error {
-	s.gate.close()
-	return wrap(ctx, opClose, s.touches.close(ctx, &s.gate))
-}

@@ -6,12 +6,19 @@ import (
 	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/internal/tally"
+	"github.com/slidingttl/slidingttl/slidingttl/internal/touches"
+	"github.com/slidingttl/slidingttl/slidingttl/policy"
 )
 
 // Touch moves the expiry of the record under key, if that is due. It waits for the
 // touch in either mode, and returns until when the record lives if nobody accesses
 // it again. ErrNotFound: absent, dead, or gone before the touch.
 func (s *Store[T]) Touch(ctx context.Context, key string) (time.Time, error) {
+	if err := s.begin(ctx, opTouch, key); err != nil {
+		return time.Time{}, err
+	}
+	defer s.gate.leave()
 	l, err := s.touchKey(ctx, key, driver.Life{}, false)
 	return l.ExpiresAt.Time(), err
 }
@@ -22,7 +29,13 @@ func (s *Store[T]) Touch(ctx context.Context, key string) (time.Time, error) {
 // mostly costs no trip; with Options.PolicyOf, and in Background mode where it may be
 // due, it costs a read. ErrNotFound: absent or dead. A touch that failed is reported
 // as after a Get.
-func (s *Store[T]) Keep(ctx context.Context, key string) error { return s.keep(ctx, key, 0) }
+func (s *Store[T]) Keep(ctx context.Context, key string) error {
+	if err := s.begin(ctx, opTouch, key); err != nil {
+		return err
+	}
+	defer s.gate.leave()
+	return s.keep(ctx, opTouch, key, 0)
+}
 
 // TouchEntry is the access behind a Peek, for callers who must look at a value
 // before they let it count: it touches the record that was read as e, if that is
@@ -33,104 +46,100 @@ func (s *Store[T]) TouchEntry(ctx context.Context, key string, e Entry[T]) (Entr
 		return Entry[T]{}, err
 	}
 	defer s.gate.leave()
-	l := look[T]{value: &e.Value, meta: e.Meta, since: s.memo.now()}
+	r := readResult[T]{value: &e.Value, meta: e.Meta, since: s.memo.Clock(), exact: true}
 	var err error
-	if l.rules, err = s.rulesOf(key, &e.Value); err != nil {
+	if r.rules, err = s.rulesOf(key, &e.Value); err != nil {
 		return Entry[T]{}, wrap(ctx, opTouch, err)
 	}
 	if e.CreatedAt == 0 && s.opts.Foreign != Adopt {
 		return e, nil
 	}
-	return l.entry(s.touchRead(ctx, opTouch, key, &l))
+	if _, err = s.touchIfDue(ctx, opTouch, key, &r, driver.Life{}, nil); errors.Is(err, ErrNotFound) {
+		return e, nil
+	}
+	return r.entry(err)
 }
 
-// touchRead has the record touched that was read, if that is due, waiting for it as
-// Options say, and keeps in l what is then stored.
-func (s *Store[T]) touchRead(ctx context.Context, op, key string, l *look[T]) error {
-	var a access
-	if !s.due(key, l, driver.Life{}, &a) {
+// touchIfDue has the record touched that was read, if that is due, and keeps in r what is
+// then stored. before is the life that the record goes on with, zero if it has none but
+// its own. A read waits for its touch until late ends, if that is not nil, else for as long
+// as Options say, and is told that the record is gone, and where it is strict of a failure.
+func (s *Store[T]) touchIfDue(ctx context.Context, op, key string, r *readResult[T], before driver.Life, late <-chan struct{}) (touches.Outcome, error) {
+	var a touches.Access
+	if !s.touches.Due(&a, s.clock.Now(), key, r.meta, r.rules, before, r.since) {
+		return touches.Outcome{Meta: r.meta, Cap: r.rules.Cap(r.meta.CreatedAt)}, nil
+	}
+	s.stats.Add(tally.Due)
+	a.Exact = r.exact
+	urgent := r.urgent || s.opts.Strict
+	switch {
+	case urgent || s.local != nil:
+	case r.waited:
+		late = waited
+	case late == nil:
+		var stop context.CancelFunc
+		late, stop = s.touches.Late()
+		defer stop()
+	}
+	o := s.touches.Bring(ctx, &a, late, urgent)
+	switch {
+	case o.Err == nil:
+		// The value may be another's by now, who was faster.
+		if o.Over == r.meta || o.Meta.Version == r.meta.Version && o.Meta.CreatedAt == r.meta.CreatedAt {
+			r.meta = o.Meta
+		}
+	case r.urgent:
+	case o.Err == touches.ErrGone:
+		return o, wrap(ctx, op, ErrNotFound)
+	case s.opts.Strict && o.Broke():
+		return o, wrap(ctx, op, o.Err)
+	}
+	return o, nil
+}
+
+// waited is a wait that has ended.
+var waited = func() <-chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
+
+// keep is Keep. created, unless zero, becomes the created_at of a record that carries none.
+func (s *Store[T]) keep(ctx context.Context, op, key string, created driver.Instant) error {
+	if m := s.memo.Known(key); m != nil && s.opts.PolicyOf == nil && s.keeps(key, m) {
+		s.stats.Add(tally.Hits)
 		return nil
 	}
-	o := s.touches.bring(ctx, &a, l.late)
-	if o.err == nil {
-		l.follow(o)
-	} else if s.opts.Strict && broke(o.err) {
-		return wrap(ctx, op, o.err)
-	}
-	return nil
-}
-
-// broke reports whether a touch that ended with err broke a promise: a record that
-// is gone needs none, and one that is locked gets its touch later.
-func broke(err error) bool {
-	return err != nil && err != errLost && !errors.Is(err, ErrLocked)
-}
-
-// due reports whether a touch of the record that was read is due, and tells a what
-// that needs to know. before is the life that the record goes on with, zero if it has
-// none but its own.
-func (s *Store[T]) due(key string, l *look[T], before driver.Life, a *access) bool {
-	now := s.clock.Now()
-	at := driver.Ceil(now)
-	by := s.by(&l.rules, key, l.meta.Life, at)
-	if !l.rules.due(l.meta.Life, by) && !l.rules.wiped(l.meta.Life, before, at) && !s.touches.tight(&l.rules, key, l.meta.Life, at) {
-		return false
-	}
-	s.stats.add(cDue)
-	*a = access{key: key, was: l.meta, before: before, rules: l.rules, at: at, by: by, created: birth(now), since: l.since}
-	return true
-}
-
-// by is the instant from which it counts whether life l of the record under key needs
-// a touch for an access at at: later than that by the store's share of the slack.
-func (s *Store[T]) by(r *rules, key string, l driver.Life, at driver.Instant) driver.Instant {
-	if r.share == 0 || l.CreatedAt == 0 || r.due(l, at) || !r.due(l, after(at, r.share)) {
-		return at
-	}
-	return after(at, s.touches.jitter.of(key, l.ExpiresAt, r.stored-r.keep))
-}
-
-// keep is Keep. created, unless zero, becomes the created_at of a record that
-// carries none.
-func (s *Store[T]) keep(ctx context.Context, key string, created driver.Instant) error {
-	if err := s.begin(ctx, opTouch, key); err != nil {
-		return err
-	}
-	defer s.gate.leave()
-	if m := s.memo.known(key); m != nil && s.opts.PolicyOf == nil {
-		r, err := s.rulesOf(key, nil)
-		at := driver.Ceil(s.clock.Now())
-		_, beyond := r.lowered(m.Life, at)
-		if err == nil && r.alive(m.Life, at) && !beyond && !r.due(m.Life, s.by(&r, key, m.Life, at)) {
-			s.stats.add(cHits)
-			return nil
-		}
-	}
-	var l look[T]
-	err := s.readToKeep(ctx, opTouch, key, &l, false)
+	var r readResult[T]
+	err := s.readForAccess(ctx, op, key, &r, false)
 	if err == nil {
-		err = s.touchable(ctx, &l, created)
+		err = s.mayTouch(ctx, op, &r, created)
 	}
 	switch {
-	case errors.Is(err, ErrNotFound), errors.Is(err, ErrForeign) && s.opts.Foreign == Reject:
+	case err == nil:
+		_, err = s.touchIfDue(ctx, op, key, &r, driver.Life{CreatedAt: created}, nil)
 		return err
-	case errors.Is(err, ErrForeign):
+	case errors.Is(err, ErrForeign) && s.opts.Foreign != Reject:
 		return nil
-	case err != nil:
-		s.stats.add(cDue) // for all that is known
-		s.touches.fail(ctx, &access{key: key}, err)
-		if s.opts.Strict {
-			return err
-		}
-		return nil
+	case errors.Is(err, ErrNotFound), errors.Is(err, ErrForeign):
+		return err
 	}
-	var a access
-	if s.due(key, &l, driver.Life{CreatedAt: created}, &a) {
-		if o := s.touches.bring(ctx, &a, l.late); s.opts.Strict && broke(o.err) {
-			return wrap(ctx, opTouch, o.err)
-		}
+	s.touches.Fail(ctx, key, err)
+	if s.opts.Strict {
+		return err
 	}
 	return nil
+}
+
+// keeps reports whether what is remembered of key keeps the promise of an access now.
+func (s *Store[T]) keeps(key string, m *driver.Meta) bool {
+	r, err := s.rulesOf(key, nil)
+	at := driver.Ceil(s.clock.Now())
+	if err != nil || !r.Alive(m.Life, at) {
+		return false
+	}
+	_, beyond := r.Lowered(m.Life, at)
+	return !beyond && !r.Due(m.Life, s.touches.DueBy(r, key, m.Life, at))
 }
 
 // touchKeyAttempts bounds how often a touch by key follows a record that was
@@ -142,64 +151,52 @@ const touchKeyAttempts = 3
 // stale read would mislead; was, unless zero, is the life that it had before. If it has
 // none now it goes on with that.
 func (s *Store[T]) touchKey(ctx context.Context, key string, was driver.Life, written bool) (driver.Life, error) {
-	if err := s.begin(ctx, opTouch, key); err != nil {
-		return driver.Life{}, err
-	}
-	defer s.gate.leave()
-	err := errLost
-	for i := 0; err == errLost && i < touchKeyAttempts; i++ {
-		var l look[T]
-		if i == 0 && !written {
-			err = s.readToKeep(ctx, opTouch, key, &l, true)
+	for range touchKeyAttempts {
+		r := readResult[T]{urgent: true}
+		var err error
+		if written {
+			err = s.read(ctx, s.latest, opTouch, key, &r)
 		} else {
-			err = s.readFrom(ctx, s.fresh, opTouch, key, &l)
+			err = s.readForAccess(ctx, opTouch, key, &r, true)
 		}
 		if err == nil {
-			err = s.touchable(ctx, &l, was.CreatedAt)
+			err = s.mayTouch(ctx, opTouch, &r, was.CreatedAt)
 		}
 		if err != nil {
 			return driver.Life{}, err
 		}
-		o := outcome{meta: l.meta, cap: l.rules.limit(l.meta.CreatedAt)}
-		var a access
-		if s.due(key, &l, was, &a) {
-			o = s.touches.wait(ctx, &a)
-		}
-		if err = o.err; err == nil {
-			o.meta.ExpiresAt = min(o.meta.ExpiresAt, o.cap)
-			return o.meta.Life, nil
+		o, _ := s.touchIfDue(ctx, opTouch, key, &r, was, nil)
+		switch o.Err {
+		case nil:
+			o.Meta.ExpiresAt = min(o.Meta.ExpiresAt, o.Cap)
+			return o.Meta.Life, nil
+		case touches.ErrGone, touches.ErrReplaced:
+			was, written = driver.Life{}, true // what comes now is another record
+		default:
+			return driver.Life{}, wrap(ctx, opTouch, o.Err)
 		}
 	}
-	if err == errLost {
-		err = ErrNotFound
-	}
-	return driver.Life{}, wrap(ctx, opTouch, err)
+	return driver.Life{}, wrap(ctx, opTouch, ErrNotFound)
 }
 
-// touchable says why a touch may not write to the record that was read.
-func (s *Store[T]) touchable(ctx context.Context, l *look[T], created driver.Instant) error {
-	if l.meta.CreatedAt != 0 {
-		return nil
-	}
-	if s.opts.Foreign != Adopt {
-		return wrap(ctx, opTouch, ErrForeign)
-	}
-	if created != 0 && l.rules.limit(created) <= driver.Floor(s.clock.Now()) {
-		return wrap(ctx, opTouch, ErrNotFound)
+// mayTouch says why a touch may not write to the record that was read.
+func (s *Store[T]) mayTouch(ctx context.Context, op string, r *readResult[T], created driver.Instant) error {
+	switch {
+	case r.meta.CreatedAt != 0:
+	case s.opts.Foreign != Adopt:
+		return wrap(ctx, op, ErrForeign)
+	case created != 0 && r.rules.Cap(created) <= driver.Floor(s.clock.Now()):
+		return wrap(ctx, op, ErrNotFound)
 	}
 	return nil
 }
 
-// again reads the record under key once more for a touch of its generation was,
-// and returns it with the rules it is then under.
-func (s *Store[T]) again(ctx context.Context, key string, was driver.Instant) (driver.Meta, rules, error) {
-	var l look[T]
-	err := s.load(ctx, s.fresh, key, &l)
+// look reads the record under key as it is now, with the rules that it is then under.
+func (s *Store[T]) look(ctx context.Context, key string) (driver.Meta, *policy.Rules, error) {
+	var r readResult[T]
+	err := s.load(ctx, s.latest, key, &r)
 	if err == nil {
-		l.rules, err = s.rulesOf(key, l.value)
+		r.rules, err = s.rulesOf(key, r.value)
 	}
-	if err == nil && was != 0 && l.meta.CreatedAt != was {
-		err = errLost
-	}
-	return l.meta, l.rules, err
+	return r.meta, r.rules, err
 }

@@ -49,27 +49,27 @@ func (s *Store[T]) update(ctx context.Context, key string, first *Entry[T], f fu
 	}
 	var err error
 	for attempt := range updateAttempts {
-		var l look[T]
-		if attempt == 0 && first != nil && s.live(key, first) {
-			l.value, l.meta = &first.Value, first.Meta
-		} else if err = s.read(ctx, opUpdate, key, &l); err != nil {
+		var r readResult[T]
+		if attempt == 0 && first != nil && s.mayBeAlive(key, first) {
+			r.value, r.meta = &first.Value, first.Meta
+		} else if err = s.read(ctx, s.reads, opUpdate, key, &r); err != nil {
 			return Entry[T]{}, err
 		}
-		if l.meta.CreatedAt == 0 && s.opts.Foreign != Adopt {
+		if r.meta.CreatedAt == 0 && s.opts.Foreign != Adopt {
 			return Entry[T]{}, wrap(ctx, opUpdate, ErrForeign)
 		}
-		v, ferr := f(*l.value)
+		v, ferr := f(*r.value)
 		if ferr != nil {
 			return Entry[T]{}, ferr
 		}
-		l.value = &v
-		if l.rules, err = s.rulesOf(key, &v); err != nil {
-			return Entry[T]{}, wrap(ctx, opUpdate, err)
+		if s.touches.Halted() {
+			return Entry[T]{}, wrap(ctx, opUpdate, ErrClosed)
 		}
-		if err = s.replace(ctx, key, &l); err == nil {
-			return l.entry(nil)
+		var m driver.Meta
+		if m, err = s.replace(ctx, key, v, r.meta, r.since); err == nil {
+			return Entry[T]{Value: v, Meta: m}, nil
 		}
-		if old := attempt == 0 && first != nil; !errors.Is(err, ErrConflict) && !(old && errors.Is(err, ErrNotFound)) {
+		if again := errors.Is(err, ErrConflict) || attempt == 0 && first != nil && errors.Is(err, ErrNotFound); !again {
 			return Entry[T]{}, wrap(ctx, opUpdate, err)
 		}
 		if err := pause(ctx, attempt); err != nil {
@@ -79,35 +79,37 @@ func (s *Store[T]) update(ctx context.Context, key string, first *Entry[T], f fu
 	return Entry[T]{}, wrap(ctx, opUpdate, err)
 }
 
-// live reports whether the record that was read as e is alive for all that it tells.
-func (s *Store[T]) live(key string, e *Entry[T]) bool {
+// mayBeAlive reports whether the record that was read as e is alive for all that it tells.
+func (s *Store[T]) mayBeAlive(key string, e *Entry[T]) bool {
 	r, err := s.rulesOf(key, &e.Value)
-	return err == nil && r.alive(e.Life, driver.Floor(s.clock.Now()))
+	return err == nil && r.Alive(e.Life, driver.Floor(s.clock.Now()))
 }
 
-// replace writes l's value over the record that was read as l, and keeps in l what is
-// then stored. It follows the record through touches, and ends with a conflict when
-// the value itself is another.
-func (s *Store[T]) replace(ctx context.Context, key string, l *look[T]) error {
-	read, lowers := l.meta, driver.Instant(0)
-	m, err := follow(read, func(was driver.Meta) (m driver.Meta, err error) {
+// replace writes v over the record that was read, and returns what is then stored. It
+// follows the record through touches, and ends with a conflict when the value itself is
+// another.
+func (s *Store[T]) replace(ctx context.Context, key string, v T, read driver.Meta, since uint64) (driver.Meta, error) {
+	r, err := s.rulesOf(key, &v)
+	if err != nil {
+		return read, err
+	}
+	began, claim := s.clock.Now(), driver.Instant(0)
+	m, err := retryAfterTouch(read, func(was driver.Meta) (m driver.Meta, err error) {
 		now := s.clock.Now()
-		m.Life, lowers = s.rewritten(key, &l.rules, was.Life, now, was == read)
-		if err = ErrNotFound; l.rules.alive(m.Life, driver.Floor(now)) {
-			m.Version, err = s.d.Replace(ctx, key, *l.value, was, m.Life, driver.Floor(now))
+		m.Life, claim = s.rewritten(key, r, was.Life, now, was == read)
+		if err = ErrNotFound; r.Alive(m.Life, driver.Floor(now)) {
+			m.Version, err = s.driver.Replace(ctx, key, v, was, m.Life, driver.Floor(now))
 		}
-		if lowers != 0 {
-			s.touches.lowered(key, lowers, err)
+		if claim != 0 {
+			s.touches.Lowered(key, claim, err)
 		}
 		return m, err
 	})
 	if err != nil {
-		s.memo.forget(key)
-		return err
+		s.memo.Forget(key)
+		return m, err
 	}
-	l.meta = m
-	s.wrote(ctx, key, l, lowers != 0)
-	return nil
+	return s.wrote(ctx, key, m, r, since, began, claim != 0), nil
 }
 
 // pause waits a random moment that grows with the races lost, so that many

@@ -64,19 +64,23 @@ func Metrics() []Metric {
 			func(r Reading) uint64 { return r.Adopted }),
 		one("slidingttl.touches.lowered", "{write}", "Touches and writes of a value that brought an expiry down to a tighter policy",
 			func(r Reading) uint64 { return r.Lowered }),
-		one("slidingttl.touches.retried", "{touch}", "Of the touches failed, those that were queued again when the breaker opened",
+		one("slidingttl.touches.damped", "{access}", "Accesses that left an expiry beyond a tighter policy alone, because it was brought down not long before",
+			func(r Reading) uint64 { return r.Damped }),
+		one("slidingttl.touches.retried", "{touch}", "Of the touches failed, those that are tried again",
 			func(r Reading) uint64 { return r.Retried }),
 		gauge("slidingttl.touches.pending", "{touch}", "Touches that wait in the queue",
 			func(r Reading) float64 { return float64(r.Pending) }),
 		one("slidingttl.queue.full", "{touch}", "Background touches that a read waited for because the queue was full",
 			func(r Reading) uint64 { return r.QueueFull }),
+		{
+			Name: "slidingttl.queue.saturated", Kind: Counter, Unit: "s",
+			Help:   "How long touches in the queue waited for nothing but a worker",
+			Series: []Series{{Read: func(r Reading) float64 { return r.Saturated.Seconds() }}},
+		},
 		gauge("slidingttl.breaker.open", "", "1 while the store does not take touches, else 0",
-			func(r Reading) float64 {
-				if r.BreakerOpen {
-					return 1
-				}
-				return 0
-			}),
+			func(r Reading) float64 { return flag(r.BreakerOpen) }),
+		gauge("slidingttl.touches.late", "", "1 while reads do not wait for their touches, because those are late or fail, else 0",
+			func(r Reading) float64 { return flag(r.Late) }),
 		one("slidingttl.budget.over", "s", "Seconds in which touches went faster than the budget because records would have died",
 			func(r Reading) uint64 { return r.OverBudget }),
 		{
@@ -91,6 +95,13 @@ func Metrics() []Metric {
 		TouchDuration,
 		TouchLeft,
 	}
+}
+
+func flag(set bool) float64 {
+	if set {
+		return 1
+	}
+	return 0
 }
 
 func one(name, unit, help string, read func(Reading) uint64) Metric {

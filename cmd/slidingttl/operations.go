@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/slidingttl/slidingttl/slidingttl"
+	"github.com/slidingttl/slidingttl/slidingttl/policy"
 	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
 )
 
@@ -141,11 +141,11 @@ func duration(flag, text string) (time.Duration, error) {
 	if text == "" {
 		return 0, nil
 	}
-	p, err := slidingttl.ParsePolicy("idle " + text + ", max " + text)
-	if err != nil {
+	d, err := policy.ParseDuration(text)
+	if err != nil || d < time.Millisecond || d%time.Millisecond != 0 {
 		return 0, fmt.Errorf("%w: --%s is %q: must be a duration such as 30d, 12h or 90m", errUsage, flag, text)
 	}
-	return p.IdleGrace, nil
+	return d, nil
 }
 
 func (a *app) mend() *cobra.Command {

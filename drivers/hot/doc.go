@@ -17,8 +17,8 @@
 // what other processes see. A touch moves the expiry of what is held, if it is the very record
 // that was touched. That a key is absent is not remembered.
 //
-// Reads of one key that find nothing in memory share one trip; if he leaves who makes it,
-// another makes it anew. It is one that is not stale where the wrapped driver has such reads
+// Reads of one key that find nothing in memory share one trip; if the goroutine making the trip gives up,
+// another takes it over. It is one that is not stale where the wrapped driver has such reads
 // (driver.Latest), so that its staleness does not come on top; on DynamoDB those cost
 // twice the units. A batch is one that may be stale there, and then only passes through.
 //

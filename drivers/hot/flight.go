@@ -18,8 +18,8 @@ type flight[T any] struct {
 }
 
 // load reads the record under key from the store, together with others who want it, and
-// holds it. The first to come makes the trip. If his context ends before, he leaves, and another
-// makes it anew: a trip on a goroutine of its own would go on, and cost each miss the
+// holds it. The first to come makes the trip. If its context ends before, another
+// takes it over: a trip on a goroutine of its own would go on, and cost each miss the
 // hand-over.
 func (d *Driver[T]) load(ctx context.Context, key string) (driver.Entry[T], error) {
 	for {

@@ -11,7 +11,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// Reads that find nothing share a trip. If he leaves who makes it, one of the others does.
+// Reads that find nothing share a trip. If the goroutine making the trip gives up, another takes it over.
 func TestMissesShareATrip(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRemote[string](t)
@@ -52,7 +52,7 @@ func TestMissesShareATrip(t *testing.T) {
 	})
 }
 
-// Nobody joins a trip whose answer would be too old for him.
+// Nobody joins a trip whose answer would be too old for it.
 func TestNoJoiningOfOldTrips(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRemote[string](t)

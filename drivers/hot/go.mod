@@ -9,7 +9,6 @@ require (
 )
 
 require (
-	github.com/sony/gobreaker/v2 v2.4.0 // indirect
 	golang.org/x/sync v0.24.0 // indirect
 	golang.org/x/time v0.16.0 // indirect
 )

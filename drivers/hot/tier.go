@@ -16,7 +16,7 @@ const keyGroups = 1 << 10
 // tier is what is held of a store, and what is on its way from there.
 //
 // otter's own loading would do but for two things: its loads run on the context of who came
-// first, and fail for all who wait when he leaves; and a batch or a touch is no load.
+// first, and fail for all who wait when that caller leaves; and a batch or a touch is no load.
 type tier[T any] struct {
 	staleness time.Duration
 	began     time.Time

@@ -68,6 +68,7 @@ func run(ctx context.Context, name string, out io.Writer) (err error) {
 	defer func() { err = errors.Join(err, store.Close(ctx)) }()
 	after, err := slidingttl.Wrap(t.repo, store, profileKey, &slidingttl.WrapOptions[profile]{
 		CreatedAt: func(p profile) time.Time { return p.CreatedAt },
+		NotFound:  errNoProfile,
 	})
 	if err != nil {
 		return err

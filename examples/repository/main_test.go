@@ -16,14 +16,14 @@ func Example() {
 	//   a profile read every ten days is there after 120 days
 	//   one that nobody read is there too
 	// after:
-	//   a profile read every ten days is gone on day 90: slidingttl: touch: not found
+	//   a profile read every ten days is gone on day 90: slidingttl: get: not found: no such profile
 	//   one that nobody read is gone too: no such profile
 }
 
 // On every store the profiles die alike; whether the store has removed them by then is
 // its own affair.
 func TestRun(t *testing.T) {
-	const removed, kept = "no such profile", "slidingttl: touch: not found"
+	const removed, kept = "no such profile", "slidingttl: get: not found: no such profile"
 	for name, idle := range map[string]string{
 		"couchbase": removed, "cosmos": removed, "redis": kept, "postgres": kept, "sqlite": kept,
 	} {

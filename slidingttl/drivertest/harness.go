@@ -26,6 +26,11 @@ type Harness struct {
 	// one which no other case uses.
 	Parallel bool
 
+	// Cases chooses cases by their names, such as "scan/all"; the others are logged. It is
+	// for one of several configurations of a driver, where another runs them all. Nil:
+	// every case.
+	Cases func(name string) bool
+
 	// Lacks names the features that neither the driver nor its backend has, each
 	// with the reason. Cases that need one are left out, and logged.
 	Lacks map[Feature]string

@@ -7,13 +7,6 @@ import (
 )
 
 var insertCases = []testCase{{
-	name:        "insert/absent",
-	explanation: "Insert must create a record with the life it is given and return the version stored.",
-	run: func(t *trial) {
-		e := t.insert(t.key("a"), 1, t.life(time.Hour))
-		t.stored("after Insert", t.key("a"), e)
-	},
-}, {
 	name:        "insert/live",
 	explanation: "Insert must not overwrite a live record, and must hand back its life and version: a second sign-up would replace the first, and an upsert would restart the max lifetime.",
 	run: func(t *trial) {

@@ -33,6 +33,15 @@ func (t *trial) sound(when, key string, e driver.Entry[Value]) {
 }
 
 var mendCases = []testCase{{
+	name:        "mend/sound",
+	explanation: "Mend must leave a record alone that has nothing wrong: a write for each would cost as much as all records.",
+	needs:       []Feature{Mender, Plant},
+	run: func(t *trial) {
+		key, foreign := t.key("a"), t.key("b")
+		t.sound("inserted", key, t.insert(key, 1, t.life(time.Hour)))
+		t.sound("written by another program", foreign, t.plant(foreign, 2, driver.Life{}))
+	},
+}, {
 	name:        "mend/mended",
 	explanation: "A record that Mend has mended must have the life that was meant, and its value: else repairing a store damages it.",
 	needs:       []Feature{Mender},
@@ -65,15 +74,6 @@ var mendCases = []testCase{{
 		if done := t.mend(key, true); done != fault {
 			t.Errorf("it says that it would mend %q, and mends %q", fault, done)
 		}
-	},
-}, {
-	name:        "mend/sound",
-	explanation: "Mend must leave a record alone that has nothing wrong: a write for each would cost as much as all records.",
-	needs:       []Feature{Mender, Plant},
-	run: func(t *trial) {
-		key, foreign := t.key("a"), t.key("b")
-		t.sound("inserted", key, t.insert(key, 1, t.life(time.Hour)))
-		t.sound("written by another program", foreign, t.plant(foreign, 2, driver.Life{}))
 	},
 }, {
 	name:        "mend/doubt",

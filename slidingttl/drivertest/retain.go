@@ -114,6 +114,43 @@ func (t *trial) refused(when, key string, e driver.Entry[Value]) {
 }
 
 var retainCases = []testCase{{
+	name:        "store/history",
+	explanation: "What died while its driver retains the dead must be what History returns, with its cause, and absent for every other call: it would be lost to who asks for it, or come back for who must not have it.",
+	needs:       []Feature{Retain},
+	run: func(t *trial) {
+		t.retaining(time.Hour)
+		p := slidingttl.Policy{IdleGrace: 4 * t.unit, MaxLifetime: 6 * t.unit}
+		s := t.store(p)
+		idle, aged := t.key("idle"), t.key("aged")
+		_, err := s.History(t.ctx, idle)
+		t.notFound("History of a key never written", err)
+		t.upsert(s, idle, 1)
+		t.upsert(s, aged, 2)
+		e := t.get(idle)
+		t.until(e.CreatedAt.Add(2*t.unit + t.unit/2))
+		t.reads("a read that touches", s, aged, 2)
+		if _, err := s.History(t.ctx, idle); !errors.Is(err, slidingttl.ErrAlive) {
+			t.Errorf("History of a live record: the error is %v; want %v", err, slidingttl.ErrAlive)
+		}
+		t.until(e.ExpiresAt)
+		t.dead("at the expiry", s, idle)
+		t.past("at the expiry", s, idle, e, e.ExpiresAt, slidingttl.ReadDiedIdle)
+
+		old := t.get(aged)
+		t.until(old.ExpiresAt)
+		t.dead("at the cap", s, aged)
+		t.past("at the cap", s, aged, old, p.Cap(old.CreatedAt), slidingttl.ReadDiedOfAge)
+
+		t.upsert(s, aged, 3)
+		if _, err := s.History(t.ctx, aged); !errors.Is(err, slidingttl.ErrAlive) {
+			t.Errorf("History of a record that began anew: the error is %v; want %v", err, slidingttl.ErrAlive)
+		}
+		t.reads("a new life", s, aged, 3)
+		t.ok("Store.Delete", s.Delete(t.ctx, idle))
+		_, err = s.History(t.ctx, idle)
+		t.notFound("History of a deleted record", err)
+	},
+}, {
 	name:        "retain/held",
 	explanation: "A driver that is told to retain the dead must have its store hold them that long, whichever call wrote them, and show them as they were: what died could not be archived, nor told of.",
 	needs:       []Feature{Retain},
@@ -262,43 +299,6 @@ var retainCases = []testCase{{
 		t.raw("alive", t.key("a"), e.Meta)
 		t.until(e.ExpiresAt)
 		t.raw("dead", t.key("a"), e.Meta)
-	},
-}, {
-	name:        "store/history",
-	explanation: "What died while its driver retains the dead must be what History returns, with its cause, and absent for every other call: it would be lost to who asks for it, or come back for who must not have it.",
-	needs:       []Feature{Retain},
-	run: func(t *trial) {
-		t.retaining(time.Hour)
-		p := slidingttl.Policy{IdleGrace: 4 * t.unit, MaxLifetime: 6 * t.unit}
-		s := t.store(p)
-		idle, aged := t.key("idle"), t.key("aged")
-		_, err := s.History(t.ctx, idle)
-		t.notFound("History of a key never written", err)
-		t.upsert(s, idle, 1)
-		t.upsert(s, aged, 2)
-		e := t.get(idle)
-		t.until(e.CreatedAt.Add(2*t.unit + t.unit/2))
-		t.reads("a read that touches", s, aged, 2)
-		if _, err := s.History(t.ctx, idle); !errors.Is(err, slidingttl.ErrAlive) {
-			t.Errorf("History of a live record: the error is %v; want %v", err, slidingttl.ErrAlive)
-		}
-		t.until(e.ExpiresAt)
-		t.dead("at the expiry", s, idle)
-		t.past("at the expiry", s, idle, e, e.ExpiresAt, slidingttl.ReadDiedIdle)
-
-		old := t.get(aged)
-		t.until(old.ExpiresAt)
-		t.dead("at the cap", s, aged)
-		t.past("at the cap", s, aged, old, p.Cap(old.CreatedAt), slidingttl.ReadDiedOfAge)
-
-		t.upsert(s, aged, 3)
-		if _, err := s.History(t.ctx, aged); !errors.Is(err, slidingttl.ErrAlive) {
-			t.Errorf("History of a record that began anew: the error is %v; want %v", err, slidingttl.ErrAlive)
-		}
-		t.reads("a new life", s, aged, 3)
-		t.ok("Store.Delete", s.Delete(t.ctx, idle))
-		_, err = s.History(t.ctx, idle)
-		t.notFound("History of a deleted record", err)
 	},
 }}
 

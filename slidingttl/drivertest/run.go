@@ -23,11 +23,11 @@ type testCase struct {
 func cases() []testCase {
 	return slices.Concat(
 		harnessCases,
-		getCases, insertCases, replaceCases, touchCases, deleteCases, removeCases, latestCases,
+		getCases, insertCases, replaceCases, touchCases, deleteCases,
 		lifeCases, valueCases, keyCases, contextCases, faultCases, raceCases,
-		upsertCases, overwriteCases, batchCases, readTouchCases, localCases, clockCases, checkCases,
+		removeCases, latestCases, upsertCases, overwriteCases, batchCases, readTouchCases, localCases, clockCases, checkCases,
 		scanCases, rawCases, mendCases, retainCases,
-		storeLifeCases, storeRaceCases, storeTouchCases, storeForeignCases, storeErrorCases,
+		storeLifeCases, storeTouchCases, storeRetireCases, storeRaceCases, storeForeignCases, storeErrorCases,
 	)
 }
 
@@ -42,6 +42,10 @@ func Run(t *testing.T, h Harness) {
 	for _, c := range cases() {
 		if f, ok := h.lacking(c.needs); ok {
 			left = append(left, fmt.Sprintf("%s: lacks %s: %s", c.name, f, h.Lacks[f]))
+			continue
+		}
+		if h.Cases != nil && !h.Cases(c.name) {
+			left = append(left, c.name+": Harness.Cases does not choose it")
 			continue
 		}
 		t.Run(c.name, func(t *testing.T) {

@@ -136,6 +136,22 @@ func TestRunSetClock(t *testing.T) {
 	})
 }
 
+// Cases chooses what runs.
+func TestRunChosenCases(t *testing.T) {
+	h := harness(func(r *reference) driver.Driver[Value] { return r }, remote)
+	open := h.Open
+	var ran []string
+	h.Open = func(t testing.TB) *Backend {
+		ran = append(ran, strings.TrimPrefix(t.Name(), "TestRunChosenCases/"))
+		return open(t)
+	}
+	h.Cases = func(name string) bool { return strings.HasPrefix(name, "raw/") || name == "get/absent" }
+	Run(t, h)
+	if want := []string{"get/absent", "raw/record", "raw/absent", "raw/malformed"}; !slices.Equal(ran, want) {
+		t.Errorf("ran %q; want %q", ran, want)
+	}
+}
+
 // A harness that contradicts itself, or leaves something out without a reason, fails.
 func TestHarness(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -2,6 +2,7 @@ package drivertest
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -57,16 +58,22 @@ const (
 	soakSpeed     = 20 // of time, where it is advanced
 	soakPause     = 10 * time.Millisecond
 	soakTimeout   = 10 * time.Second // of a call
+	soakRound     = 10 * time.Second
 )
 
 // RunSoak has several stores, as if in several processes, read, write and delete a few
-// records of one backend for that long, and holds their answers against each other: under a
-// policy without slack, and with a quarter of the idle grace of it.
+// records of one backend for that long, and holds their answers against each other: half of
+// the time under a policy without slack, and half with a quarter of the idle grace of it.
+// Each round has a backend of its own, for judging takes the square of its length.
 func RunSoak(t *testing.T, d time.Duration, open func(t *testing.T) *Soak) {
 	for name, quarters := range map[string]time.Duration{"exact": 0, "slack": 1} {
 		t.Run(name, func(t *testing.T) {
-			s := open(t)
-			s.run(t, d, slidingttl.Policy{IdleGrace: s.IdleGrace, MaxLifetime: 4 * s.IdleGrace, Slack: quarters * s.IdleGrace / 4})
+			for left, n := d/2, 1; left > 0; left, n = left-soakRound, n+1 {
+				t.Run(fmt.Sprint(n), func(t *testing.T) {
+					s := open(t)
+					s.run(t, min(left, soakRound), slidingttl.Policy{IdleGrace: s.IdleGrace, MaxLifetime: 4 * s.IdleGrace, Slack: quarters * s.IdleGrace / 4})
+				})
+			}
 		})
 	}
 }

@@ -18,6 +18,37 @@ func (t *trial) foreign(name string) []string {
 }
 
 var storeForeignCases = []testCase{{
+	name:        "store/foreign-read-only",
+	explanation: "Promise 10: a store told only to read records of others writes nothing to them.",
+	needs:       []Feature{Plant},
+	run: func(t *trial) {
+		s := t.open(t.d, exact, slidingttl.Options[Value]{Foreign: slidingttl.ReadOnly})
+		for _, key := range t.foreign("a") {
+			e := t.get(key)
+			t.reads("a record without created_at", s, key, 1)
+			t.refusesWrites(s, key)
+			t.stored("after calls that must write nothing", key, e)
+		}
+	},
+}, {
+	name:        "store/foreign-reject",
+	explanation: "Promise 10: a store told to reject records of others neither reads nor writes them.",
+	needs:       []Feature{Plant},
+	run: func(t *trial) {
+		s := t.open(t.d, exact, slidingttl.Options[Value]{Foreign: slidingttl.Reject})
+		for _, key := range t.foreign("a") {
+			e := t.get(key)
+			if _, err := s.Get(t.ctx, key); !errors.Is(err, slidingttl.ErrForeign) {
+				t.Errorf("Get of a record without created_at: the error is %v; want %v", err, slidingttl.ErrForeign)
+			}
+			if found, err := s.GetMulti(t.ctx, []string{key}); !errors.Is(err, slidingttl.ErrForeign) || len(found) > 0 {
+				t.Errorf("GetMulti of a record without created_at: %d records and the error %v; want none and %v", len(found), err, slidingttl.ErrForeign)
+			}
+			t.refusesWrites(s, key)
+			t.stored("after calls that must write nothing", key, e)
+		}
+	},
+}, {
 	name:        "store/adopts",
 	explanation: "Promise 10: a record from before this library is adopted on its first access, by whatever call, and has a cap from then on.",
 	needs:       []Feature{Plant},
@@ -67,37 +98,6 @@ var storeForeignCases = []testCase{{
 		t.dead("after the expiry that another program gave it", s, key)
 		t.upsert(s, key, 2)
 		t.has("after a new life has begun", key, t.now(), t.now().Add(exact.IdleGrace))
-	},
-}, {
-	name:        "store/foreign-read-only",
-	explanation: "Promise 10: a store told only to read records of others writes nothing to them.",
-	needs:       []Feature{Plant},
-	run: func(t *trial) {
-		s := t.open(t.d, exact, slidingttl.Options[Value]{Foreign: slidingttl.ReadOnly})
-		for _, key := range t.foreign("a") {
-			e := t.get(key)
-			t.reads("a record without created_at", s, key, 1)
-			t.refusesWrites(s, key)
-			t.stored("after calls that must write nothing", key, e)
-		}
-	},
-}, {
-	name:        "store/foreign-reject",
-	explanation: "Promise 10: a store told to reject records of others neither reads nor writes them.",
-	needs:       []Feature{Plant},
-	run: func(t *trial) {
-		s := t.open(t.d, exact, slidingttl.Options[Value]{Foreign: slidingttl.Reject})
-		for _, key := range t.foreign("a") {
-			e := t.get(key)
-			if _, err := s.Get(t.ctx, key); !errors.Is(err, slidingttl.ErrForeign) {
-				t.Errorf("Get of a record without created_at: the error is %v; want %v", err, slidingttl.ErrForeign)
-			}
-			if found, err := s.GetMulti(t.ctx, []string{key}); !errors.Is(err, slidingttl.ErrForeign) || len(found) > 0 {
-				t.Errorf("GetMulti of a record without created_at: %d records and the error %v; want none and %v", len(found), err, slidingttl.ErrForeign)
-			}
-			t.refusesWrites(s, key)
-			t.stored("after calls that must write nothing", key, e)
-		}
 	},
 }}
 

@@ -2,6 +2,8 @@ package drivertest
 
 import (
 	"context"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
@@ -285,6 +287,100 @@ func (d *twisted) contexts(change func(context.Context) context.Context) {
 	d.delete = func(ctx context.Context, key string) error { return r.Delete(change(ctx), key) }
 }
 
+// touches shows every touch to f on its way to the reference, which may change what it
+// was planned for and writes. Where f returns true nothing is written, and nothing said.
+func (d *twisted) touches(f func(key string, was *driver.Meta, life *driver.Life, now driver.Instant) bool) {
+	r := d.reference
+	d.touch = func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
+		if f(key, &was, &life, now) {
+			return was.Version, nil
+		}
+		return r.Touch(ctx, key, was, life, now)
+	}
+}
+
+// upserts changes every life that an upsert has planned. The store is locked meanwhile.
+func (d *twisted) upserts(change func(key string, known, found *driver.Meta, life *driver.Life)) {
+	r := d.reference
+	d.upsert = func(ctx context.Context, key string, v Value, known *driver.Meta, plan driver.Plan, now driver.Instant) (driver.Meta, error) {
+		return r.Upsert(ctx, key, v, known, func(found *driver.Meta) (driver.Life, error) {
+			life, err := plan(found)
+			if err == nil {
+				change(key, known, found, &life)
+			}
+			return life, err
+		}, now)
+	}
+}
+
+// byNames reaches the store's own expiry by the writes of those names.
+func byNames(names ...string) func(by, key string) bool {
+	return func(by, _ string) bool { return slices.Contains(names, by) }
+}
+
+// ownExpiry gives the store an expiry of its own beside the one that the driver
+// reports, which a write moves only where reaches says so.
+func ownExpiry(d *twisted, reaches func(by, key string) bool) {
+	r := d.reference
+	var mu sync.Mutex // guards own
+	own := make(map[string]driver.Instant)
+	set := func(by, key string, l driver.Life, err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if err == nil && reaches(by, key) {
+			own[key] = l.ExpiresAt
+		}
+	}
+	read := func(key string, e driver.Entry[Value], err error) (driver.Entry[Value], error) {
+		mu.Lock()
+		defer mu.Unlock()
+		at, ok := own[key]
+		switch {
+		case err == nil && ok && at != 0 && at <= driver.Floor(time.Now()):
+			return driver.Entry[Value]{}, driver.ErrNotFound
+		case err == nil && !ok:
+			own[key] = e.ExpiresAt // planted
+		}
+		return e, err
+	}
+	d.get = func(ctx context.Context, key string) (driver.Entry[Value], error) {
+		e, err := r.Get(ctx, key)
+		return read(key, e, err)
+	}
+	d.insert = func(ctx context.Context, key string, v Value, life driver.Life, now driver.Instant) (driver.Version, error) {
+		version, err := r.Insert(ctx, key, v, life, now)
+		set("insert", key, life, err)
+		return version, err
+	}
+	d.replace = func(ctx context.Context, key string, v Value, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
+		version, err := r.Replace(ctx, key, v, was, life, now)
+		set("replace", key, life, err)
+		return version, err
+	}
+	d.touch = func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
+		version, err := r.Touch(ctx, key, was, life, now)
+		by := "touch"
+		if was.CreatedAt == 0 {
+			by = "adopt"
+		}
+		set(by, key, life, err)
+		return version, err
+	}
+	d.upsert = func(ctx context.Context, key string, v Value, known *driver.Meta, plan driver.Plan, now driver.Instant) (driver.Meta, error) {
+		m, err := r.Upsert(ctx, key, v, known, plan, now)
+		set("upsert", key, m.Life, err)
+		return m, err
+	}
+	d.readTouch = func(ctx context.Context, key string, known *driver.Meta, a driver.Access, now driver.Instant) (driver.Entry[Value], bool, error) {
+		e, touched, err := r.ReadTouch(ctx, key, known, a, now)
+		if touched {
+			set("readtouch", key, e.Life, err)
+		}
+		e, err = read(key, e, err)
+		return e, touched && err == nil, err
+	}
+}
+
 // lives changes every life that is written.
 func (d *twisted) lives(change func(driver.Life, driver.Instant) driver.Life) {
 	r := d.reference
@@ -332,3 +428,12 @@ func (d *twisted) stored(key string) (driver.Meta, bool) {
 
 // slowly is the time between a look and a write in a driver that takes two steps.
 func slowly() { time.Sleep(time.Millisecond) }
+
+// lock is a mutex that others may wait for while who has it sleeps in a bubble.
+type lock chan struct{}
+
+func newLock() lock { return make(lock, 1) }
+
+func (l lock) Lock() { l <- struct{}{} }
+
+func (l lock) Unlock() { <-l }

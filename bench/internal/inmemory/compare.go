@@ -1,6 +1,7 @@
 package inmemory
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -14,18 +15,22 @@ const (
 	head = "head"
 )
 
-// Compare measures hits of slidingttl in this program and in the one at exe, which is
-// this program built from another commit, by turns. The targets are what a commit may
-// cost: 5 %, and where a hit takes the least, 2 ns.
+// Compare measures hits of slidingttl, with slack and exact ones, and inserts, in this
+// program and in the one at exe, which is this program built from another commit, by
+// turns. The targets are what a commit may cost: 5 %, and where a hit takes the least, 2 ns.
 func Compare(p runner.Plan, exe string) (runner.Report, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return runner.Report{}, err
 	}
+	programs := map[string]string{base: exe, head: self}
 	var r runner.Report
+	if r.Figures, err = compareInserts(p, programs); err != nil {
+		return r, err
+	}
 	for _, c := range []struct{ short, name string }{{"slack", slack10}, {"exact", exact}} {
 		start := func(program string) (*runner.Worker, error) {
-			return runner.StartAs(program, map[string]string{base: exe, head: self}[program], suiteName, c.name)
+			return runner.StartAs(program, programs[program], suiteName, c.name)
 		}
 		err := runner.WithAll([]string{base, head}, start, func(workers []*runner.Worker) error {
 			p.Log("%s", c.name)
@@ -41,6 +46,30 @@ func Compare(p runner.Plan, exe string) (runner.Report, error) {
 		}
 	}
 	return r, nil
+}
+
+// compareInserts measures inserts, each round by processes that have done nothing before.
+func compareInserts(p runner.Plan, programs map[string]string) ([]runner.Figure, error) {
+	p.Log("inserts")
+	var r runner.Results
+	for round := range runner.Pick(p, 9, 3) {
+		for _, program := range runner.Shuffled([]string{base, head}, round) {
+			w, err := runner.StartAs(program, programs[program], suiteName, slack10)
+			if err != nil {
+				return nil, err
+			}
+			s, err := w.Do(task{Kind: "grow", Keys: runner.Pick(p, 1_000_000, 250_000)})
+			if err = errors.Join(err, w.Close()); err != nil {
+				return nil, err
+			}
+			r.Add(program, "grow", s)
+		}
+	}
+	return []runner.Figure{
+		{Name: "compare/insert/ns", Value: r.Median(head, "grow", "ns")},
+		{Name: "compare/insert/ns-base", Value: r.Median(base, "grow", "ns")},
+		{Name: "compare/insert/vs-base", Value: r.Ratio(head, base, "grow", "ns"), Op: "<=", Bound: 1.05},
+	}, nil
 }
 
 func compare(p runner.Plan, workers []*runner.Worker, contestant string, add func(t task, what string, value float64, op string, bound float64)) error {

@@ -72,7 +72,7 @@ func measure(p runner.Plan) (runner.Report, error) {
 			return err
 		}
 		p.Log("memory: hits")
-		f.hits, err = runner.Rounds(p, runner.Pick(p, 21, 5), workers,
+		f.hits, err = runner.Rounds(p, 21, workers,
 			hits(runner.Pick(p, 60*time.Millisecond, 14*time.Millisecond), keys), task.name)
 		return err
 	})

@@ -2,6 +2,7 @@ package model
 
 import (
 	"context"
+	"errors"
 
 	"github.com/slidingttl/slidingttl/slidingttl"
 )
@@ -82,7 +83,7 @@ func (c *client) callRow(o *op) {
 	default:
 		ctx, s := c.begin(o, "delete")
 		if c.finish(o, s.Delete(ctx, o.key)) {
-			o.i.gone[o.key] = o.start
+			c.deleted(o, o.key)
 		}
 	}
 	c.mu.Unlock()
@@ -130,9 +131,13 @@ func (c *client) callMulti(o *op) {
 		c.finish(o, s.UpsertMulti(ctx, items))
 	default:
 		ctx, s := c.begin(o, "delete multi")
-		if err := s.DeleteMulti(ctx, o.keys); c.finish(o, err) {
+		var err error
+		for _, key := range o.keys {
+			err = errors.Join(err, s.Delete(ctx, key))
+		}
+		if c.finish(o, err) {
 			for _, key := range c.keys {
-				o.i.gone[key] = o.start
+				c.deleted(o, key)
 			}
 		}
 	}
@@ -177,7 +182,7 @@ func (c *client) write(o *op) {
 	case n < 16:
 		ctx, s := c.begin(o, "delete")
 		if c.finish(o, s.Delete(ctx, key)) {
-			o.i.gone[key] = o.start
+			c.deleted(o, key)
 		}
 	default:
 		e, ok := c.seen[key]
@@ -187,7 +192,7 @@ func (c *client) write(o *op) {
 		ctx, s := c.begin(o, "delete entry")
 		o.value, o.foreign = e.Value, e.CreatedAt == 0
 		if c.finish(o, s.DeleteEntry(ctx, key, e)) {
-			o.i.gone[key] = o.start
+			c.deleted(o, key)
 		}
 	}
 	c.mu.Unlock()

@@ -96,13 +96,35 @@ func (w *world) leftOut(o *op, key string) {
 	}
 }
 
-// kept holds the answer of a Keep against what this process has seen gone.
+// absence is a call that has found nothing under a key, or deleted it.
+type absence struct {
+	start  time.Time
+	effect time.Time // from when on there was nothing
+	told   time.Time // when the call returned
+}
+
+// deleted takes note of a delete that has succeeded.
+func (w *world) deleted(o *op, key string) {
+	a := absence{start: o.start, effect: o.start, told: o.end}
+	for _, s := range w.truth[key] {
+		if s.by == o.String() {
+			a.effect = s.from.Add(time.Nanosecond) // at an instant that two states share either may come first
+		}
+	}
+	o.i.gone[key] = a
+}
+
+// kept holds the answer of a Keep against what this process has seen gone: one that began
+// after a delete had returned does not go by what was there before that took effect.
 func (w *world) kept(o *op) {
-	from := o.i.gone[o.key]
-	if from.IsZero() {
+	gone, ok := o.i.gone[o.key]
+	if !ok {
 		return // by what it remembers, from whenever that was
 	}
-	if o.start.Before(from) {
+	from := gone.start
+	if o.start.After(gone.told) {
+		from = gone.effect
+	} else if o.start.Before(from) {
 		from = o.start
 	}
 	if !w.sometime(o.key, from.Add(-w.plan.stale), o.end, func(s *state, first, _ time.Time) bool {

@@ -42,7 +42,7 @@ func (b batcher) GetMulti(ctx context.Context, keys []string) (map[string]driver
 
 // Upsert implements driver.Upserter.
 func (u upserter) Upsert(ctx context.Context, key string, v value, _ *driver.Meta, plan driver.Plan, now driver.Instant) (m driver.Meta, err error) {
-	c, o := u.c, opOf(ctx)
+	c, o := u.c, u.c.op(ctx)
 	err = c.call(ctx, "upsert", key, true, func() error {
 		var found *driver.Meta
 		if s := c.last(key); s.present && s.Alive(now) {
@@ -68,7 +68,7 @@ func (u upserter) Upsert(ctx context.Context, key string, v value, _ *driver.Met
 
 // Overwrite implements driver.Overwriter.
 func (w overwriter) Overwrite(ctx context.Context, key string, v value, fresh driver.Life, a driver.Access, now driver.Instant) (m driver.Meta, err error) {
-	c, o := w.c, opOf(ctx)
+	c, o := w.c, w.c.op(ctx)
 	c.mu.Lock()
 	c.sent(key, now, o)
 	c.checkFresh(c.p, o, key, v, fresh)
@@ -92,7 +92,7 @@ func (w overwriter) Overwrite(ctx context.Context, key string, v value, fresh dr
 
 // Remove implements driver.Remover.
 func (r remover) Remove(ctx context.Context, key string, was driver.Meta, now driver.Instant) error {
-	o := opOf(ctx)
+	o := r.c.op(ctx)
 	return r.c.call(ctx, "remove", key, true, func() error {
 		if o.name != "delete entry" {
 			r.c.violated(5, key, "a %v removes", o)
@@ -144,7 +144,7 @@ func (c *conn) readTouch(ctx context.Context, key string, now driver.Instant, pl
 		e       driver.Entry[value]
 		touched bool
 	}
-	o := opOf(ctx)
+	o := c.op(ctx)
 	c.mu.Lock()
 	done := c.i.touch(o, key)
 	c.mu.Unlock()

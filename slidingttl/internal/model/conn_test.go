@@ -27,7 +27,7 @@ func (c *conn) Resolution() time.Duration { return c.step }
 // call carries f out at the backend, where the call arrives after a while, and
 // returns its error after another.
 func (c *conn) call(ctx context.Context, name, key string, write bool, f func() error) error {
-	o := opOf(ctx)
+	o := c.op(ctx)
 	c.mu.Lock()
 	d := c.luck(c.p.id, name, key)
 	c.i.busy[key]++
@@ -139,7 +139,7 @@ func (c *conn) Get(ctx context.Context, key string) (e driver.Entry[value], err 
 }
 
 func (c *conn) Insert(ctx context.Context, key string, v value, life driver.Life, now driver.Instant) (version driver.Version, err error) {
-	o := opOf(ctx)
+	o := c.op(ctx)
 	c.mu.Lock()
 	c.sent(key, now, o)
 	c.checkFresh(c.p, o, key, v, life)
@@ -155,7 +155,7 @@ func (c *conn) Insert(ctx context.Context, key string, v value, life driver.Life
 }
 
 func (c *conn) Replace(ctx context.Context, key string, v value, was driver.Meta, life driver.Life, now driver.Instant) (version driver.Version, err error) {
-	o := opOf(ctx)
+	o := c.op(ctx)
 	c.mu.Lock()
 	c.sent(key, now, o)
 	lowered := c.checkOverwrite(c.i, o, key, v, was, life, floor(c.p.now()))
@@ -174,7 +174,7 @@ func (c *conn) Replace(ctx context.Context, key string, v value, was driver.Meta
 }
 
 func (c *conn) Touch(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (version driver.Version, err error) {
-	o := opOf(ctx)
+	o := c.op(ctx)
 	c.mu.Lock()
 	c.sent(key, now, o)
 	lowered := c.checkTouch(c.i, o, key, was, life)
@@ -197,10 +197,10 @@ func (c *conn) Touch(ctx context.Context, key string, was driver.Meta, life driv
 
 func (c *conn) Delete(ctx context.Context, key string) error {
 	return c.call(ctx, "delete", key, true, func() error {
-		if o := opOf(ctx); o.name != "delete" && o.name != "delete multi" {
+		if o := c.op(ctx); o.name != "delete" && o.name != "delete multi" {
 			c.violated(5, key, "a %v deletes", o)
 		}
-		c.put(key, state{by: opOf(ctx).String()})
+		c.put(key, state{by: c.op(ctx).String()})
 		return nil
 	})
 }

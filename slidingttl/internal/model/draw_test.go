@@ -75,7 +75,7 @@ func draw(seed uint64) *world {
 		}
 		p.opts = slidingttl.Options[value]{
 			Touches: pick(d, slidingttl.Wait, slidingttl.Background),
-			Queue:   1 + d.n(4), Workers: 1 + d.n(3),
+			Queue:   1 + d.n(4), Workers: d.n(4), Parallel: 1 + d.n(3), Remember: pick(d, 0, 1, 4),
 			TouchWait: pick(d, 0, 2*ms, 30*ms), TouchTimeout: pick(d, 0, 0, 20*ms),
 			Foreign: w.foreign, Latest: d.oneIn(4),
 		}

@@ -60,7 +60,7 @@ func (w *world) erred(o *op, key string, err error) bool {
 		if !w.absent(o, key) || o.name != "find" {
 			bad(3)
 		}
-		o.i.gone[key] = o.start
+		o.i.gone[key] = absence{start: o.start, effect: o.start, told: o.end}
 	case errors.Is(err, slidingttl.ErrNotFound):
 		switch {
 		case o.name == "update" && w.outlived(o), o.name == "save" && w.outlived(o):
@@ -71,7 +71,7 @@ func (w *world) erred(o *op, key string, err error) bool {
 			bad(3)
 		}
 		if o.reads > 0 {
-			o.i.gone[key] = o.start
+			o.i.gone[key] = absence{start: o.start, effect: o.start, told: o.end}
 		}
 	case errors.Is(err, slidingttl.ErrExists):
 		if o.name != "insert" || !w.readable(o, key, func(*state) bool { return true }) {

@@ -48,7 +48,7 @@ func (m *inner) Get(_ context.Context, key string) (driver.Entry[value], error) 
 }
 
 func (m *inner) Insert(ctx context.Context, key string, v value, life driver.Life, now driver.Instant) (version driver.Version, err error) {
-	o, c := opOf(ctx), m.conn
+	o, c := m.conn.op(ctx), m.conn
 	c.mu.Lock()
 	c.sent(key, now, o)
 	c.checkFresh(c.p, o, key, v, life)
@@ -67,7 +67,7 @@ func (m *inner) Insert(ctx context.Context, key string, v value, life driver.Lif
 }
 
 func (m *inner) Replace(ctx context.Context, key string, v value, was driver.Meta, life driver.Life, now driver.Instant) (version driver.Version, err error) {
-	o, c := opOf(ctx), m.conn
+	o, c := m.conn.op(ctx), m.conn
 	c.mu.Lock()
 	c.sent(key, now, o)
 	lowered := c.checkOverwrite(c.i, o, key, v, was, life, floor(c.p.now()))
@@ -89,7 +89,7 @@ func (m *inner) Replace(ctx context.Context, key string, v value, was driver.Met
 }
 
 func (m *inner) Touch(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (version driver.Version, err error) {
-	o, c := opOf(ctx), m.conn
+	o, c := m.conn.op(ctx), m.conn
 	c.mu.Lock()
 	c.sent(key, now, o)
 	lowered := c.checkTouch(c.i, o, key, was, life)
@@ -112,7 +112,7 @@ func (m *inner) Touch(ctx context.Context, key string, was driver.Meta, life dri
 }
 
 func (m *inner) Upsert(ctx context.Context, key string, v value, known *driver.Meta, plan driver.Plan, now driver.Instant) (meta driver.Meta, err error) {
-	o, c := opOf(ctx), m.conn
+	o, c := m.conn.op(ctx), m.conn
 	m.pause("before upsert", key)
 	c.mu.Lock()
 	var over *driver.Meta
@@ -143,7 +143,7 @@ func (m *inner) Delete(ctx context.Context, key string) error {
 	m.pause("before delete", key)
 	c.mu.Lock()
 	err := m.Driver.Delete(ctx, key)
-	c.put(key, state{by: opOf(ctx).String()})
+	c.put(key, state{by: m.conn.op(ctx).String()})
 	c.note(key, "%d deleted: %v", c.p.id, err)
 	c.mu.Unlock()
 	m.pause("after delete", key)
@@ -157,9 +157,9 @@ func (m *inner) Remove(ctx context.Context, key string, was driver.Meta, now dri
 	err := m.Driver.Remove(ctx, key, was, now)
 	if err == nil {
 		if merr := c.match(key, was, now); merr != nil {
-			c.violated(6, key, "%v removed another record than %+v: %v", opOf(ctx), was, merr)
+			c.violated(6, key, "%v removed another record than %+v: %v", m.conn.op(ctx), was, merr)
 		}
-		c.put(key, state{by: opOf(ctx).String()})
+		c.put(key, state{by: m.conn.op(ctx).String()})
 	}
 	c.note(key, "%d removed: %v", c.p.id, err)
 	c.mu.Unlock()

@@ -44,7 +44,7 @@ type incarnation struct {
 	unsure    map[string]time.Time      // when one was sent that has lowered the expiry, or may
 	refused   map[string]time.Time      // when it was known that one has not
 	failed    map[string]time.Time      // the last that the hook was told of
-	gone      map[string]time.Time      // the start of the last call that found nothing
+	gone      map[string]absence        // by the last call that found nothing, or deleted
 	failures  int                       // touches that the hook was told of
 	open      bool                      // the breaker
 	shut      time.Time                 // when that closed last
@@ -52,6 +52,7 @@ type incarnation struct {
 	closed    time.Time
 	abandoned int
 	unpaid    map[string]bool // keys with a duty that was given up
+	queued    *op             // stands for those whose touches have waited
 	duties    []duty
 }
 
@@ -63,8 +64,9 @@ func (p *process) open() error {
 		met:     map[string]driver.Instant{},
 		saves:   map[int]time.Time{},
 		lowered: map[string]time.Time{}, unsure: map[string]time.Time{}, refused: map[string]time.Time{}, failed: map[string]time.Time{},
-		gone: map[string]time.Time{}, unpaid: map[string]bool{},
+		gone: map[string]absence{}, unpaid: map[string]bool{},
 	}
+	i.queued = &op{p: p, i: i, name: "queued touch", start: time.Now(), ctx: context.Background()}
 	opts := p.opts
 	opts.OnTouchError = func(_ context.Context, key string, err error) {
 		w.mu.Lock()
@@ -301,4 +303,10 @@ func (o *op) fault(call string) {
 
 type opKey struct{}
 
-func opOf(ctx context.Context) *op { return ctx.Value(opKey{}).(*op) }
+// op is the call that ctx is of. A touch that has waited is nobody's.
+func (c *conn) op(ctx context.Context) *op {
+	if o, ok := ctx.Value(opKey{}).(*op); ok {
+		return o
+	}
+	return c.i.queued
+}

@@ -127,11 +127,13 @@ func (o *op) saved(v value) (began time.Time, ok bool) {
 }
 
 // restores reports whether o puts back the life that the record had before it was saved
-// as v, one that r allows.
+// as v, or what that is brought down to where a policy is tighter. r has to allow it.
 func (w *world) restores(r rule, o *op, key string, v value, life driver.Life) bool {
 	began, ok := o.saved(v)
 	return ok && life.ExpiresAt <= w.bound(r, life.CreatedAt, ceil(o.p.now())) &&
-		w.sometime(key, began, time.Now(), func(s *state, _, _ time.Time) bool { return s.present && s.Life == life })
+		w.sometime(key, began, time.Now(), func(s *state, _, _ time.Time) bool {
+			return s.present && s.CreatedAt == life.CreatedAt && s.ExpiresAt >= life.ExpiresAt
+		})
 }
 
 // checkAdopted holds the created_at that a record without one is given against when

@@ -1,0 +1,36 @@
+package slidingttl
+
+import (
+	"context"
+	"errors"
+)
+
+// Flush carries out the touches that wait now, nearest death first and whatever the
+// budget, waits for those under way, and returns. The store stays open: Flush is for a
+// process that is about to be frozen or stopped. If ctx ends first, or the store takes no
+// touches and refuses one more, it returns an error that says how many are left. They
+// wait on.
+func (s *Store[T]) Flush(ctx context.Context) error {
+	if err := s.beginMulti(ctx, opFlush); err != nil {
+		return err
+	}
+	defer s.gate.leave()
+	return wrap(ctx, opFlush, s.touches.Flush(ctx))
+}
+
+// Close makes further calls fail with ErrClosed and waits for the calls under way, in all
+// their parts, and for the touches that are queued, that run or that those calls find due,
+// nearest death first and whatever the budget. If ctx ends first, or the breaker is open
+// and the store still refuses a touch, it gives up the rest and says how much in a
+// *[DrainError]. The touches under way have then returned. The driver stays open. Closing
+// again is no error.
+func (s *Store[T]) Close(ctx context.Context) error {
+	s.gate.close()
+	abandoned, why := s.touches.Close(ctx, s.gate.empty)
+	calls := s.gate.under()
+	err := s.hooks.Err()
+	if abandoned+calls > 0 {
+		err = errors.Join(&DrainError{Abandoned: abandoned, Calls: calls, Err: why}, err)
+	}
+	return wrap(ctx, opClose, err)
+}

@@ -1,0 +1,79 @@
+package slidingttl
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// Delete removes the record under key. An absent key is no error. A touch that is
+// under way does not bring it back.
+func (s *Store[T]) Delete(ctx context.Context, key string) error {
+	if err := s.begin(ctx, opDelete, key); err != nil {
+		return err
+	}
+	defer s.gate.leave()
+	defer s.memo.Deleting(key)()
+	return wrap(ctx, opDelete, s.driver.Delete(ctx, key))
+}
+
+// DeleteEntry removes the record that was read as e, if it is still the same value
+// in the same life. ErrNotFound: it is gone or dead. ErrConflict: another value was
+// written; on a store whose versions change with a touch, a touch does that too.
+func (s *Store[T]) DeleteEntry(ctx context.Context, key string, e Entry[T]) error {
+	if err := s.begin(ctx, opDelete, key); err != nil {
+		return err
+	}
+	defer s.gate.leave()
+	defer s.memo.Deleting(key)()
+	_, err := retryAfterTouch(e.Meta, func(was driver.Meta) (driver.Meta, error) {
+		return was, driver.Remove(ctx, s.driver, key, was, driver.Floor(s.clock.Now()))
+	})
+	return wrap(ctx, opDelete, err)
+}
+
+// retryAfterTouch makes a write on condition that the record is was, and again where only
+// a touch was in the way.
+func retryAfterTouch(was driver.Meta, write func(was driver.Meta) (driver.Meta, error)) (driver.Meta, error) {
+	for {
+		m, err := write(was)
+		conflict, ok := errors.AsType[*driver.ConflictError](err)
+		if !ok || conflict.Found.Version != was.Version || conflict.Found.CreatedAt != was.CreatedAt || conflict.Found == was {
+			return m, err
+		}
+		was = conflict.Found
+	}
+}
+
+// Retire ends the life of the record under key now, whatever the policy: whoever has just
+// read it may be told not found. Nothing is deleted: the record has died, as of idleness,
+// so that it is History where the dead are retained, and handed to an archive like the
+// others. An Insert or Upsert begins a new life.
+//
+// ErrNotFound: absent or dead. ErrConflict: too many others wrote the record meanwhile. On
+// a store whose resolution is coarser than a millisecond the expiry is the step that has
+// begun: one still to come would leave a record that the next access keeps alive.
+func (s *Store[T]) Retire(ctx context.Context, key string) error {
+	if err := s.begin(ctx, opRetire, key); err != nil {
+		return err
+	}
+	defer s.gate.leave()
+	defer s.memo.Deleting(key)()
+	for range writeAttempts {
+		var r readResult[T]
+		if err := s.read(ctx, s.latest, opRetire, key, &r); err != nil {
+			return err
+		}
+		if r.meta.CreatedAt == 0 && s.opts.Foreign != Adopt {
+			return wrap(ctx, opRetire, ErrForeign)
+		}
+		now := driver.Floor(s.clock.Now())
+		end := driver.Life{CreatedAt: r.meta.CreatedAt, ExpiresAt: now - now%driver.Instant(s.step/time.Millisecond)}
+		if _, err := s.driver.Touch(ctx, key, r.meta, end, now); !errors.Is(err, ErrConflict) {
+			return wrap(ctx, opRetire, err)
+		}
+	}
+	return wrap(ctx, opRetire, ErrConflict)
+}

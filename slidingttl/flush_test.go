@@ -1,0 +1,152 @@
+package slidingttl_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/slidingttl/slidingttl/slidingttl"
+)
+
+// Flush carries out what waits, whatever the budget, and leaves the store open.
+func TestFlush(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		d.trip = time.Millisecond
+		s := open(t, d, session, &slidingttl.Options[int]{Budget: 0.01})
+		for i := range 50 {
+			plant(under, fmt.Sprint(i), 10*time.Minute)
+			read(t, s, fmt.Sprint(i))
+		}
+		if n := s.Stats().Pending; n != 49 {
+			t.Fatalf("%d wait, want 49", n)
+		}
+		began := time.Now()
+		must(t, s.Flush(t.Context()))
+		if took := time.Since(began); took > time.Second || s.Stats().Pending != 0 || s.Stats().Touched != 50 {
+			t.Errorf("after %v: %+v", took, s.Stats())
+		}
+		plant(under, "k", 10*time.Minute)
+		read(t, s, "k")
+		if n := s.Stats().Pending; n != 1 {
+			t.Errorf("%d wait after Flush, want the budget to hold again", n)
+		}
+		must(t, s.Flush(t.Context()))
+		must(t, s.Flush(t.Context()))
+	})
+}
+
+// Flush gives up on a store that takes no touches, and when its context ends. What is left
+// waits on.
+func TestFlushGivesUp(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		set := failTouches(d, all)
+		set(true)
+		s := open(t, d, session, nil)
+		breakOpen(t, s, under)
+		d.counts()
+		wantErr(t, s.Flush(t.Context()), errDown)
+		if n := d.count("touch"); n != 1 || s.Stats().Pending != 5 {
+			t.Errorf("%d touches sent, %d wait", n, s.Stats().Pending)
+		}
+		set(false)
+		must(t, s.Flush(t.Context()))
+		if st := s.Stats(); st.Touched != 5 || st.BreakerOpen {
+			t.Errorf("%+v", st)
+		}
+		d.before = func(ctx context.Context, op, _ string) error {
+			if op == "touch" {
+				return sleep(ctx, time.Second)
+			}
+			return nil
+		}
+		plant(under, "k", 10*time.Minute)
+		read(t, s, "k")
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		wantErr(t, s.Flush(ctx), context.DeadlineExceeded)
+		must(t, s.Flush(t.Context()))
+		if st := s.Stats(); st.Touched != 6 {
+			t.Errorf("%+v", st)
+		}
+	})
+}
+
+// Being late and failing end by themselves where nothing waits, and with the first touch
+// that lands where something does.
+func TestTroubleEnds(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		d.before = func(ctx context.Context, op, key string) error {
+			if op == "touch" && key != "quick" {
+				return sleep(ctx, 300*time.Millisecond)
+			}
+			return nil
+		}
+		s := open(t, d, session, nil)
+		late := func() {
+			t.Helper()
+			for i := range 5 {
+				plant(under, fmt.Sprint(i), 10*time.Minute)
+				read(t, s, fmt.Sprint(i))
+			}
+			time.Sleep(time.Second)
+			if st := s.Stats(); !st.Late || st.BreakerOpen || st.Pending != 0 {
+				t.Fatalf("after 5 late touches: %+v", st)
+			}
+		}
+		late()
+		time.Sleep(28 * time.Second)
+		if !s.Stats().Late {
+			t.Error("not late any more after 29 s without trouble")
+		}
+		time.Sleep(2 * time.Second)
+		if s.Stats().Late {
+			t.Error("late after 30 s without trouble")
+		}
+		late()
+		for i := range 5 {
+			if !s.Stats().Late {
+				t.Errorf("not late any more after %d touches in time", i)
+			}
+			plant(under, "quick", 10*time.Minute)
+			read(t, s, "quick")
+			time.Sleep(time.Millisecond)
+		}
+		if s.Stats().Late {
+			t.Error("late after 5 touches in time")
+		}
+	})
+}
+
+// Stats tell when nothing but workers was missing, and when a tighter policy was held back.
+func TestStatsOfScarcity(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		d.before = func(ctx context.Context, op, _ string) error {
+			if op == "touch" {
+				return sleep(ctx, 10*time.Millisecond)
+			}
+			return nil
+		}
+		s := open(t, d, session, &slidingttl.Options[int]{Touches: slidingttl.Background, Workers: 2})
+		for i := range 6 {
+			plant(under, fmt.Sprint(i), 10*time.Minute)
+			read(t, s, fmt.Sprint(i))
+		}
+		time.Sleep(time.Second)
+		if st := s.Stats(); st.Saturated != 20*time.Millisecond || st.Touched != 6 {
+			t.Errorf("saturated for %v, want 20ms: %+v", st.Saturated, st)
+		}
+		plant(under, "k", 10*time.Hour)
+		read(t, s, "k")
+		time.Sleep(time.Second)
+		plant(under, "k", 10*time.Hour)
+		read(t, s, "k")
+		if st := s.Stats(); st.Lowered != 1 || st.Damped == 0 {
+			t.Errorf("%d lowered and %d held back", st.Lowered, st.Damped)
+		}
+	})
+}

@@ -1,0 +1,92 @@
+package slidingttl_test
+
+import (
+	"context"
+	"runtime"
+	"testing"
+	"time"
+	"unsafe"
+	"weak"
+
+	"github.com/slidingttl/slidingttl/slidingttl"
+)
+
+type big [1 << 16]byte
+
+// cut returns a key that is a part of a long string, and a pointer to that.
+func cut(name string) (key string, whole weak.Pointer[big]) {
+	b := new(big)
+	copy(b[:], name)
+	return unsafe.String(&b[0], len(name)), weak.Make(b)
+}
+
+type bigKey struct{}
+
+// readAndForget reads key, cut from a long string, with a context that has long values.
+func readAndForget(t *testing.T, s *slidingttl.Store[int], name string) (held func() []string) {
+	t.Helper()
+	key, whole := cut(name)
+	value := new(big)
+	values := weak.Make(value)
+	if _, err := s.Get(context.WithValue(t.Context(), bigKey{}, value), key); err != nil {
+		t.Error(err)
+	}
+	return func() (held []string) {
+		runtime.GC()
+		runtime.GC()
+		if whole.Value() != nil {
+			held = append(held, "the string that "+name+" was cut from")
+		}
+		if values.Value() != nil {
+			held = append(held, "its context's values")
+		}
+		return held
+	}
+}
+
+// Promise 11: what waits, rests or is remembered holds nothing of its caller's but the key.
+func TestWhatWaitsHoldsOnlyTheKey(t *testing.T) {
+	for name, opts := range map[string]*slidingttl.Options[int]{
+		"remembered": {},
+		"waits":      {Touches: slidingttl.Background, Workers: 1},
+		"rests":      {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				d, under := newRemote[int](time.Millisecond)
+				s := open(t, d, session, opts)
+				for _, key := range []string{"busy", "k"} {
+					plant(under, key, 20*time.Minute)
+				}
+				fails := 0
+				d.before = func(ctx context.Context, op, key string) error {
+					switch {
+					case op != "touch":
+					case key == "busy":
+						return sleep(ctx, time.Second)
+					case name == "rests" && fails == 0:
+						fails++
+						return errDown
+					}
+					return nil
+				}
+				if name == "waits" {
+					read(t, s, "busy")
+					time.Sleep(time.Millisecond)
+				}
+				held := readAndForget(t, s, "k")
+				time.Sleep(100 * time.Millisecond)
+				if pending := s.Stats().Pending; name != "remembered" && pending != 1 {
+					t.Errorf("%d wait, want the one", pending)
+				}
+				if h := held(); h != nil {
+					t.Errorf("%q held", h)
+				}
+				time.Sleep(time.Minute)
+				if e := stored(t, under, "k"); e.ExpiresAt.Sub(instant(time.Now())) < 25*time.Minute {
+					t.Error("the touch was lost")
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,124 @@
+package slidingttl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/policy"
+)
+
+// writeAttempts bounds the races that one write may lose.
+const writeAttempts = 16
+
+// Insert writes v under key as a new record. ErrExists: a live record is there,
+// and stays as it is.
+func (s *Store[T]) Insert(ctx context.Context, key string, v T) error {
+	_, err := s.InsertEntry(ctx, key, v)
+	return err
+}
+
+// InsertEntry is Insert, and returns the record as written.
+func (s *Store[T]) InsertEntry(ctx context.Context, key string, v T) (Entry[T], error) {
+	if err := s.begin(ctx, opInsert, key); err != nil {
+		return Entry[T]{}, err
+	}
+	defer s.gate.leave()
+	m, err := s.insert(ctx, key, v)
+	if err != nil {
+		return Entry[T]{}, wrap(ctx, opInsert, err)
+	}
+	return Entry[T]{Value: v, Meta: m}, nil
+}
+
+// insert writes v under key unless a live record is there.
+func (s *Store[T]) insert(ctx context.Context, key string, v T) (m driver.Meta, err error) {
+	r, err := s.rulesOf(key, &v)
+	if err != nil {
+		return m, err
+	}
+	since := s.memo.Clock()
+	for range writeAttempts {
+		now := s.clock.Now()
+		m.Life = r.New(now)
+		m.Version, err = s.driver.Insert(ctx, key, v, m.Life, driver.Floor(now))
+		conflict, conflicts := errors.AsType[*driver.ConflictError](err)
+		if conflicts {
+			var dead bool
+			dead, err = s.isDead(ctx, key, &conflict.Found, r)
+			switch {
+			case errors.Is(err, ErrNotFound):
+				continue // deleted meanwhile
+			case err == nil && !dead:
+				return m, exists(conflict)
+			case err == nil:
+				now = s.clock.Now()
+				m.Life = r.New(now)
+				if m.Version, err = s.driver.Replace(ctx, key, v, conflict.Found, m.Life, driver.Floor(now)); err != nil && lostRace(err) {
+					continue
+				}
+			}
+		}
+		if err == nil {
+			s.memo.Wrote(key, m, since)
+		}
+		return m, err
+	}
+	return m, ErrConflict
+}
+
+// lostRace reports whether err says that another wrote or deleted the record meanwhile.
+func lostRace(err error) bool { return errors.Is(err, ErrConflict) || errors.Is(err, ErrNotFound) }
+
+// isDead reports whether the record found in an insert's way is dead by its policy, past
+// its cap mostly, which a store cannot tell. Where the policy depends on the value that is
+// read, and found is then what was.
+func (s *Store[T]) isDead(ctx context.Context, key string, found *driver.Meta, r *policy.Rules) (dead bool, err error) {
+	if s.opts.PolicyOf != nil {
+		if *found, r, err = s.look(ctx, key); err != nil {
+			return false, err
+		}
+	}
+	return !r.Alive(found.Life, driver.Floor(s.clock.Now())), nil
+}
+
+// exists is ErrExists with the store's own error, if it had one.
+func exists(c *driver.ConflictError) error {
+	if c.Err == nil {
+		return ErrExists
+	}
+	return fmt.Errorf("%w: %w", ErrExists, c.Err)
+}
+
+// GetOrInsert returns the value under key as Get does, or writes what v returns as
+// a new record and returns that. inserted says which. Of several that find nothing
+// at once one inserts, and the others return what it wrote; each may have called v.
+// An error of v's is returned as it is, and nothing written.
+func (s *Store[T]) GetOrInsert(ctx context.Context, key string, v func(ctx context.Context) (T, error)) (value T, inserted bool, err error) {
+	if err := s.begin(ctx, opGetOrInsert, key); err != nil {
+		return value, false, err
+	}
+	defer s.gate.leave()
+	for range writeAttempts {
+		var r readResult[T]
+		if err = s.readAndTouch(ctx, opGetOrInsert, key, &r); err == nil {
+			return *r.value, false, nil
+		} else if !errors.Is(err, ErrNotFound) {
+			return value, false, err
+		}
+		made, err := v(ctx)
+		if err != nil {
+			return value, false, err
+		}
+		if s.touches.Halted() {
+			return value, false, wrap(ctx, opGetOrInsert, ErrClosed)
+		}
+		if _, err = s.insert(ctx, key, made); err == nil {
+			return made, true, nil
+		} else if !errors.Is(err, ErrExists) {
+			return value, false, wrap(ctx, opInsert, err)
+		}
+	}
+	return value, false, wrap(ctx, opGetOrInsert, ErrConflict)
+}

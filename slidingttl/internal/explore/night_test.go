@@ -1,0 +1,103 @@
+//go:build night
+
+package explore
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+)
+
+var (
+	nightFlag = flag.Uint64("explore.night", uint64(time.Now().Unix()/86400), "which part of the triples; one more each night sees them all")
+	partsFlag = flag.Uint64("explore.parts", 8, "of how many parts the triples are")
+	shardFlag = flag.String("explore.shard", "", "the share of this process, as 0/2; empty: one process for each core")
+	limitFlag = flag.Duration("explore.limit", 28*time.Minute, "when the triples end, wherever they are")
+)
+
+// singly are the drivers, and the modes over a plain one.
+var singly = [][2]string{
+	{"plain", "exact"}, {"readtouch", "exact"}, {"overwrite", "exact"}, {"versions", "exact"}, {"stale", "exact"}, {"retains", "exact"},
+	{"plain", "slack"}, {"plain", "ahead"}, {"plain", "behind"}, {"plain", "background"}, {"plain", "budget"}, {"plain", "broken"}, {"plain", "strict"},
+}
+
+// mixed are drivers that have several features, in modes where that may matter.
+var mixed = [][2]string{
+	{"overwrite+versions", "slack"}, {"stale+retains", "background"}, {"stale+retains+versions", "ahead"}, {"overwrite+retains", "behind"},
+}
+
+// TestEveryPair runs all pairs over every driver and in every mode.
+func TestEveryPair(t *testing.T) {
+	names := slices.Concat(accesses, alike, wrapped, times, []string{"remove", "late", "timeout"})
+	for _, c := range slices.Concat(singly, mixed) {
+		t.Run(c[0]+" "+c[1], func(t *testing.T) {
+			x := explorer{search: search{faults: *faultsFlag}}
+			for _, start := range append([]string{"lowered", "foreign"}, beginnings...) {
+				combinations(2, 2, names, func(calls []call) {
+					x.explore(t, program{driver: c[0], mode: c[1], start: start, calls: calls})
+				})
+			}
+			x.report(t)
+		})
+	}
+}
+
+// TestWritingChains changes policies between writes as well.
+func TestWritingChains(t *testing.T) {
+	exploreChains(t, "tighter", "base", "looser", "entry", "upsert")
+}
+
+// TestTriples runs a part of all programs of three calls with a fault, of up to three
+// processes, over every driver and in every mode. Each core has a process of its own, for
+// the goroutines of a bubble run in the same order only where they have one core.
+func TestTriples(t *testing.T) {
+	if *shardFlag == "" {
+		everyCore(t)
+		return
+	}
+	var shard, shards uint64
+	if n, err := fmt.Sscanf(*shardFlag, "%d/%d", &shard, &shards); n != 2 || err != nil || shard >= shards {
+		t.Fatalf("-explore.shard=%q: must be as 0/2", *shardFlag)
+	}
+	x := explorer{search: search{faults: *faultsFlag, most: 20_000}, parts: *partsFlag * shards, part: *nightFlag%*partsFlag*shards + shard}
+	left := 0
+	began := time.Now()
+	names := slices.DeleteFunc(slices.Concat(accesses, wrapped, times), func(name string) bool { return name == "getmulti" })
+	combinations(3, 3, names, func(calls []call) {
+		for _, start := range beginnings {
+			for _, c := range singly {
+				p := program{driver: c[0], mode: c[1], start: start, calls: calls}
+				if time.Since(began) > *limitFlag {
+					left++
+				} else {
+					x.explore(t, p)
+				}
+			}
+		}
+	})
+	if left > 0 {
+		t.Logf("the time was over with %d programs, of all parts, to go", left)
+	}
+	x.report(t)
+}
+
+// everyCore runs the test once on each core, with a share of its programs.
+func everyCore(t *testing.T) {
+	var group sync.WaitGroup
+	for i := range runtime.NumCPU() {
+		group.Go(func() {
+			args := append(os.Args[1:], "-test.run=^TestTriples$", fmt.Sprintf("-explore.shard=%d/%d", i, runtime.NumCPU()))
+			out, err := exec.Command(os.Args[0], args...).CombinedOutput()
+			if t.Logf("%s", out); err != nil {
+				t.Errorf("process %d: %v", i, err)
+			}
+		})
+	}
+	group.Wait()
+}

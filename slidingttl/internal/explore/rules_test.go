@@ -1,0 +1,125 @@
+package explore
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/slidingttl/slidingttl/slidingttl"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// promises are what a run is held to, by the word that a violation names.
+var promises = map[string]string{
+	"due":      "2: a touch is written only where one is due, and writes what the policy says",
+	"readable": "3: what is alive throughout a call is found by it",
+	"kept":     "3: what an access has found lives until its deadline, unless a failure is counted",
+	"alive":    "4: a read answers what was stored and alive at a moment of it",
+	"entry":    "8: the life and version that a read answers are ones that the value had",
+	"stored":   "8: a write that succeeds has stored its value",
+	"fresh":    "5: a new life begins now",
+	"vouches":  "5: Keep and Touch do not vouch for what this store has deleted or found gone before",
+	"adopts":   "5: no record is given the created_at of one that is dead",
+	"created":  "6: a live record keeps its created_at, and a write planned for one record lands on no other",
+	"forward":  "7: an expiry moves forward, or down where it lies beyond the policy",
+	"lowers":   "7: one process brings an expiry down at most once per (I + S)/8",
+	"fails":    "8: a call fails only by a fault of its own, and a read not because a touch did",
+	"gone":     "8: a read says not found where its own touch has told it so before it returns",
+	"single":   "9: a process has one touch of a key in flight",
+	"closed":   "11: after Close calls fail with ErrClosed, and only then",
+	"whole":    "11: Close waits for a call in all its parts",
+	"drain":    "11: Close carries out what is due, and nothing is sent after it",
+	"counted":  "11: each due access ends as one of the counters",
+	"told":     "13: a write that may have landed unseen is never told as a refusal",
+	"ends":     "every call returns",
+}
+
+// violation is a promise broken.
+type violation struct{ rule, text string }
+
+func (v violation) String() string {
+	return fmt.Sprintf("%s (promise %s): %s", v.rule, promises[v.rule], v.text)
+}
+
+// violated takes note of a broken promise. A program's calls are judged, and no others.
+func (w *world) violated(rule, format string, args ...any) {
+	if promises[rule] == "" {
+		panic("no promise " + rule)
+	}
+	if w.direct && w.step == 0 {
+		return
+	}
+	w.broken = append(w.broken, violation{rule, fmt.Sprintf(format, args...)})
+	w.note("VIOLATED %v", w.broken[len(w.broken)-1])
+}
+
+// The arithmetic of the contract, in milliseconds.
+
+func millis(d time.Duration) driver.Instant { return driver.Instant(d / time.Millisecond) }
+
+func limit(p slidingttl.Policy, created driver.Instant) driver.Instant {
+	return created + millis(p.MaxLifetime)
+}
+
+func deadline(p slidingttl.Policy, created, access driver.Instant) driver.Instant {
+	return min(access+millis(p.IdleGrace), limit(p, created))
+}
+
+func expiry(p slidingttl.Policy, created, access driver.Instant) driver.Instant {
+	return min(access+millis(p.IdleGrace+p.Slack), limit(p, created))
+}
+
+// furthest is the expiry with all the slack that a budget may add.
+func furthest(p slidingttl.Policy, created, access driver.Instant) driver.Instant {
+	return min(access+millis(p.IdleGrace+max(p.Slack, p.MaxSlack)), limit(p, created))
+}
+
+// writable reports whether a touch at access may write expiry e.
+func writable(p slidingttl.Policy, created, access, e driver.Instant) bool {
+	return e >= expiry(p, created, access) && e <= furthest(p, created, access)
+}
+
+// skewed is MaxSkew as no program sets it.
+const skewed = driver.Instant(time.Minute / time.Millisecond)
+
+// lowered reports whether a write at now may bring the expiry of l down to e.
+func lowered(p slidingttl.Policy, l driver.Life, now, e driver.Instant) bool {
+	return l.ExpiresAt > furthest(p, l.CreatedAt, now)+skewed+1 && e == expiry(p, l.CreatedAt, now)+skewed
+}
+
+func dead(p slidingttl.Policy, l driver.Life, now driver.Instant) bool {
+	return !l.Alive(now) || l.CreatedAt != 0 && limit(p, l.CreatedAt) <= now
+}
+
+// clock is what the process's clock showed then, rounded down.
+func (p *process) clock(then time.Time) driver.Instant { return driver.Floor(then.Add(p.skew)) }
+
+// ever reports whether ok holds for a policy that the process had in one of steps from..to.
+func (p *process) ever(from, to int, ok func(slidingttl.Policy) bool) bool {
+	for i, d := range p.policies {
+		if d.from <= to && (i+1 == len(p.policies) || p.policies[i+1].from >= from) && ok(d.policy) {
+			return true
+		}
+	}
+	return false
+}
+
+// planned reports whether ok holds for a policy and a moment, rounded down and up, by which
+// process p may have planned the write of r that takes effect now: those of r until it was
+// sent, or where it may have waited in a queue and stand for earlier calls, of any.
+func (w *world) planned(p *process, r *run, ok func(rule slidingttl.Policy, floor, at driver.Instant) bool) bool {
+	from, since, to := 0, w.began[0], w.step
+	if r != nil && !w.mode.queues() {
+		from, since = r.from, r.at
+	}
+	if w.taking != nil {
+		to = w.taking.sent
+	}
+	w.moment()
+	for _, m := range w.moments {
+		local := m.Add(p.skew)
+		if !m.Before(since) && p.ever(from, to, func(rule slidingttl.Policy) bool { return ok(rule, driver.Floor(local), driver.Ceil(local)) }) {
+			return true
+		}
+	}
+	return false
+}

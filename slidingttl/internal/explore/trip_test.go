@@ -1,0 +1,149 @@
+package explore
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// trip is a call of the driver. It takes effect, and is answered, when the schedule says.
+type trip struct {
+	p       *process
+	owner   *run   // nil: no call is known to have made it
+	name    string // its owner's, or its process's where it has none, and a number
+	kind    string
+	sent    int // step
+	effect  func() error
+	old     func() error // an effect that is stale; nil: there is none
+	done    bool         // it has taken effect
+	left    bool         // nobody waits for its answer
+	failure error
+	answer  chan struct{}
+}
+
+// writes reports whether the trip may change what is stored.
+func (t *trip) writes() bool { return t.kind != "get" && t.kind != "latest" }
+
+// touches reports whether the trip is a touch, of which a process makes one at a time.
+func (t *trip) touches() bool {
+	return t.kind == "readtouch" || t.kind == "touch" && (t.owner == nil || t.owner.name != "retire")
+}
+
+type runKey struct{}
+
+// owner is the call that a trip with ctx is made for. A touch may be without its caller's
+// values: then it is taken for the only call under way, if there is but one.
+func (p *process) owner(ctx context.Context) *run {
+	if r, ok := ctx.Value(runKey{}).(*run); ok {
+		return r
+	}
+	var owner *run
+	for _, r := range p.w.runs {
+		if r.p == p && r.started && !r.ended {
+			if owner != nil {
+				return nil
+			}
+			owner = r
+		}
+	}
+	return owner
+}
+
+// roundTrip makes a trip that takes effect as effect does.
+func roundTrip[R any](ctx context.Context, c *conn, kind string, effect func(*run) (R, error)) (R, error) {
+	w, p := c.w, c.p
+	var result, none R
+	w.mu.Lock()
+	owner := p.owner(ctx)
+	t := &trip{p: p, owner: owner, kind: kind, answer: make(chan struct{})}
+	t.effect = func() (err error) { result, err = effect(owner); return err }
+	if w.direct {
+		defer w.mu.Unlock()
+		err := t.effect()
+		return result, err
+	}
+	if kind == "get" && w.isStale() {
+		t.old = func() error {
+			e, err := c.read(nil, w.earlier())
+			if err == nil {
+				result = any(e).(R)
+			}
+			return err
+		}
+	}
+	w.send(t)
+	w.mu.Unlock()
+
+	var err error
+	select {
+	case <-t.answer:
+		w.mu.Lock()
+		err = t.failure
+	case <-ctx.Done():
+		w.mu.Lock()
+		t.left = true
+		if err = ctx.Err(); t.writes() {
+			err = fmt.Errorf("%w: %w", driver.ErrAmbiguous, err)
+		}
+	}
+	defer w.mu.Unlock()
+	w.returned(t, err)
+	if err != nil {
+		return none, err
+	}
+	return result, nil
+}
+
+// send takes note of a trip that begins.
+func (w *world) send(t *trip) {
+	w.moment()
+	t.sent = w.step
+	if t.owner == nil {
+		t.name = "p" + strconv.Itoa(t.p.id) + "." + strconv.Itoa(t.p.trips)
+		t.p.trips++
+	} else {
+		t.name = strconv.Itoa(t.owner.index) + "." + strconv.Itoa(t.owner.trips)
+		t.owner.trips++
+	}
+	if t.touches() {
+		if t.p.closed > 0 {
+			w.violated("drain", "process %d sends a %s after Close has returned", t.p.id, t.kind)
+		}
+		if t.p.touching++; t.p.touching > 1 {
+			w.violated("single", "process %d has %d touches in flight", t.p.id, t.p.touching)
+		}
+	}
+	w.pending = append(w.pending, t)
+}
+
+// take has t take effect.
+func (w *world) take(t *trip, effect func() error) {
+	w.taking = t
+	t.failure, t.done = effect(), true
+	w.taking = nil
+}
+
+// returned takes note of how a trip ended for its caller.
+func (w *world) returned(t *trip, err error) {
+	if t.touches() {
+		t.p.touching--
+	}
+	r := t.owner
+	if r == nil {
+		return
+	}
+	if t.left || err == errDown || err == errLost {
+		r.faulted = true
+		r.unsure = r.unsure || t.writes() && !t.touches()
+	}
+	r.ownTouch = r.ownTouch || !r.ended && t.kind == "touch" && err == driver.ErrNotFound
+}
+
+// drop takes t off the trips that wait.
+func (w *world) drop(t *trip) {
+	i := slices.Index(w.pending, t)
+	w.pending = slices.Delete(w.pending, i, i+1)
+}

@@ -1,0 +1,262 @@
+package explore
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing/synctest"
+	"time"
+
+	"github.com/slidingttl/slidingttl/slidingttl"
+)
+
+// world is one run of a program.
+type world struct {
+	program
+	mode    mode
+	retains bool // the backend keeps the dead
+	told    bool // the story is wanted
+
+	mu        sync.Mutex // guards the rest, runs and trips
+	processes []*process
+	runs      []*run
+	truth     truth
+	pending   []*trip
+	taking    *trip // takes effect now
+	direct    bool  // trips take effect and are answered at once
+	failing   bool  // touches of the other record fail
+	faults    int   // that may still happen
+	faulted   bool  // one has
+	ids       int   // values written
+
+	step    int
+	actions []action    // by step
+	began   []time.Time // by step: its first moment
+	times   []time.Time // by step: its last moment
+	moments []time.Time // at which something happened
+
+	story    []string
+	broken   []violation
+	excepted int // violations that the documentation excepts
+}
+
+// process is one of those that share the backend.
+type process struct {
+	w        *world
+	id       int
+	skew     time.Duration
+	store    *slidingttl.Store[value]
+	wrapped  *slidingttl.Wrapped[string, value, value]
+	policies []dated     // in order; the first from the start
+	lowered  []time.Time // when it brought the expiry down
+	trips    int         // without an owner
+	touching int         // touches in flight
+	closed   int         // step in which Close returned; zero: not yet
+	failures uint64      // touches that had failed when the program began
+}
+
+// dated is a policy and the step from which on it counts.
+type dated struct {
+	from   int
+	policy slidingttl.Policy
+}
+
+func (p *process) now() time.Time { return time.Now().Add(p.skew) }
+
+func (p *process) setPolicy(to slidingttl.Policy) {
+	to = p.w.mode.policy(to)
+	p.w.mu.Lock()
+	p.policies = append(p.policies, dated{p.w.step, to})
+	p.w.mu.Unlock()
+	must(p.store.SetPolicy(to))
+}
+
+func failures(st slidingttl.Stats) uint64 { return st.TouchFails + st.Shed + st.Deferred }
+
+func ends(st slidingttl.Stats) uint64 {
+	return st.Touched + st.Shared + st.TouchLost + st.Deferred + st.TouchFails + st.Shed
+}
+
+// newWorld returns the world in which the program is about to begin.
+func newWorld(p program, faults int, told bool) *world {
+	w := &world{program: p, mode: modes[p.mode], retains: strings.Contains(p.driver, "retains"), told: told, faults: faults, direct: true, failing: true}
+	w.truth.states = append(make([]state, 0, 8), state{})
+	now := time.Now()
+	w.began, w.times, w.moments, w.actions = []time.Time{now}, []time.Time{now}, []time.Time{now}, []action{{}}
+	for id := range p.processes() {
+		x := &process{w: w, id: id}
+		if w.mode.skew != nil {
+			x.skew = w.mode.skew[id]
+		}
+		policy := w.mode.policy(base)
+		x.policies = append(x.policies, dated{0, policy})
+		options := w.mode.options
+		options.Now = x.now
+		var err error
+		x.store, err = slidingttl.New(w.dial(x), policy, &options)
+		must(err)
+		x.wrapped, err = slidingttl.Wrap(repository{&conn{w, x}}, x.store, func(id string) string { return id }, nil)
+		must(err)
+		w.processes = append(w.processes, x)
+	}
+	starts[p.start](w, w.processes[0].store, w.processes)
+	if w.mode.broken {
+		breakOpen(w.processes)
+	}
+	synctest.Wait()
+	w.expire()
+	w.truth.settle()
+	w.direct, w.failing = false, false
+	now = time.Now()
+	w.began[0], w.times[0], w.moments[0] = now, now, now
+	for _, x := range w.processes {
+		x.failures = failures(x.store.Stats())
+	}
+	for i, c := range p.calls {
+		r := &run{w: w, index: i, call: c}
+		if c.process != ofTime {
+			r.p = w.processes[c.process]
+		}
+		w.runs = append(w.runs, r)
+	}
+	w.note("stored is %s", w.stored())
+	return w
+}
+
+// refusal is the error of a touch of the other record.
+func (w *world) refusal() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.failing {
+		return errDown
+	}
+	return nil
+}
+
+func (w *world) newValue(from int) value {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ids++
+	return value{w.ids, from}
+}
+
+// moment takes note that something happens now.
+func (w *world) moment() {
+	if now := time.Now(); !now.Equal(w.moments[len(w.moments)-1]) {
+		w.moments = append(w.moments, now)
+	}
+}
+
+func (w *world) note(format string, args ...any) {
+	if w.told {
+		w.story = append(w.story, fmt.Sprintf("%2d ", w.step)+fmt.Sprintf(format, args...))
+	}
+}
+
+func (r *run) String() string {
+	if r == nil {
+		return "a call before"
+	}
+	return fmt.Sprintf("call %d (%s)", r.index, r.name)
+}
+
+// start has a call begin, or lets time pass.
+func (r *run) start() {
+	r.w.mu.Lock()
+	r.started, r.from, r.at = true, r.w.step, time.Now()
+	if r.p == nil {
+		r.w.mu.Unlock()
+		r.pass()
+		return
+	}
+	r.w.note("%v begins in process %d", r, r.process)
+	ctx, cancel := context.WithCancel(context.WithValue(context.Background(), runKey{}, r))
+	r.cancel = cancel
+	r.w.mu.Unlock()
+	go func() {
+		doing[r.name](ctx, r, r.p.store)
+		r.w.mu.Lock()
+		defer r.w.mu.Unlock()
+		r.w.moment()
+		r.ended, r.to = true, r.w.step
+		if r.name == "close" || r.name == "abort" {
+			r.p.closed = r.w.step
+		}
+		r.w.note("%v returns value %d, error %v", r, r.value.id, r.err)
+	}()
+}
+
+// pass lets time pass until the call says. It is the bubble's root that sleeps.
+func (r *run) pass() {
+	r.w.mu.Lock()
+	now := time.Now()
+	to := passing[r.name](now, r.w.truth.last().Life)
+	r.w.mu.Unlock()
+	time.Sleep(max(to.Sub(now), time.Millisecond))
+	r.w.mu.Lock()
+	defer r.w.mu.Unlock()
+	r.w.moment()
+	r.w.expire()
+	r.ended, r.to = true, r.w.step
+	r.w.note("it is %+v; stored is %s", time.Since(r.w.times[0]), r.w.stored())
+}
+
+// rests reports whether every call has returned and no touch is to come.
+func (w *world) rests() bool {
+	if slices.ContainsFunc(w.runs, func(r *run) bool { return !r.ended }) {
+		return false
+	}
+	return !slices.ContainsFunc(w.processes, func(p *process) bool {
+		st := p.store.Stats()
+		return st.Pending > 0 || st.Due+st.Retried != ends(st)
+	})
+}
+
+// finish ends the run: what is under way is carried out, and the stores are closed.
+func (w *world) finish() {
+	w.tick(action{process: ofTime})
+	for range 100 {
+		w.mu.Lock()
+		w.direct = true
+		pending := w.pending
+		w.pending = nil
+		for _, t := range pending {
+			if t.left {
+				continue
+			}
+			if !t.done {
+				w.take(t, t.effect)
+			}
+			close(t.answer)
+		}
+		w.mu.Unlock()
+		synctest.Wait()
+		if len(pending) == 0 {
+			break
+		}
+	}
+	for _, p := range w.processes {
+		ctx, cancel := context.WithTimeout(context.Background(), minute)
+		if err := p.store.Close(ctx); err != nil && !w.faulted && !w.mode.broken && !w.has("abort") {
+			w.violated("drain", "the last Close of process %d: %v", p.id, err)
+		}
+		cancel()
+	}
+	synctest.Wait()
+	for _, r := range w.runs {
+		if r.cancel != nil {
+			r.cancel()
+		}
+	}
+}
+
+// tick begins a step.
+func (w *world) tick(a action) {
+	now := time.Now()
+	w.times[w.step] = now
+	w.step++
+	w.actions = append(w.actions, a)
+	w.began, w.times = append(w.began, now), append(w.times, now)
+}

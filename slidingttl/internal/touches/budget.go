@@ -1,0 +1,90 @@
+package touches
+
+import (
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/policy"
+)
+
+// budget spreads the touches of a process over time, at most so many a second. Only
+// where touches that wait would come too late it spends faster, and then as evenly
+// as their deadlines allow. A nil budget spends at once.
+type budget struct {
+	touches float64 // a second
+	tokens  *rate.Limiter
+
+	mu      sync.Mutex // guards the rest
+	paced   time.Time
+	backlog float64 // seconds of budget that wait, smoothed over backlogSmoothing
+}
+
+const (
+	budgetPace       = time.Second // how often the speed is set
+	backlogSmoothing = 10 * time.Second
+)
+
+func newBudget(touches float64) *budget {
+	if touches == 0 {
+		return nil
+	}
+	return &budget{touches: touches, tokens: rate.NewLimiter(rate.Limit(touches), max(1, int(min(touches/100, 1e6))))}
+}
+
+// take spends on one touch now, if there is something to spend.
+func (b *budget) take() bool { return b == nil || b.tokens.Allow() }
+
+// next spends on one touch of those that wait, or returns in how long it can.
+func (b *budget) next() time.Duration {
+	if b == nil {
+		return 0
+	}
+	r := b.tokens.Reserve()
+	wait := r.Delay()
+	if wait > 0 {
+		r.Cancel()
+	}
+	return wait
+}
+
+// pace sets the speed by the touches that wait, given by the time that each has left,
+// which is read only where it is time to. It reports whether that is over the budget.
+func (b *budget) pace(now time.Time, waiting func() []time.Duration) (over, set bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	passed := now.Sub(b.paced)
+	if passed < budgetPace {
+		return false, false
+	}
+	b.paced = now
+	left := waiting()
+	slices.Sort(left)
+	need := b.touches
+	for i, d := range left {
+		need = max(need, float64(i+1)/max(d.Seconds(), budgetPace.Seconds()))
+	}
+	b.tokens.SetLimit(rate.Limit(need))
+	weight := 1 - math.Exp(-float64(passed)/float64(backlogSmoothing))
+	b.backlog += (float64(len(left))/b.touches - b.backlog) * weight
+	return need > b.touches, true
+}
+
+// grown returns the slack that is to be added under r: none while the touches that wait
+// are few, all that the policy allows when they are worth a quarter of the idle grace.
+func (b *budget) grown(r *policy.Rules) driver.Instant {
+	if b == nil || r.Policy.MaxSlack <= r.Policy.Slack {
+		return 0
+	}
+	b.mu.Lock()
+	backlog := b.backlog
+	if idle := time.Since(b.paced) - budgetPace; idle > 0 { // nothing waits
+		backlog *= math.Exp(-float64(idle) / float64(backlogSmoothing))
+	}
+	b.mu.Unlock()
+	return r.Grown(backlog / (r.Policy.IdleGrace.Seconds() / 4))
+}

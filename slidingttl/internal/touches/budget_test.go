@@ -1,0 +1,35 @@
+package touches
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// The speed is what the deadlines of those that wait need, to the touch.
+func TestBudgetPace(t *testing.T) {
+	for name, c := range map[string]struct {
+		left []time.Duration
+		want rate.Limit
+		over bool
+	}{
+		"nothing waits":        {nil, 2, false},
+		"as the budget allows": {[]time.Duration{5 * time.Second, time.Second, 4 * time.Second}, 2, false},
+		"one too many":         {[]time.Duration{time.Second, time.Second, time.Second}, 3, true},
+		"later, but more":      {[]time.Duration{2 * time.Second, 2 * time.Second, 2 * time.Second, 2 * time.Second, 2 * time.Second}, 2.5, true},
+		"one that is past":     {[]time.Duration{-time.Minute}, 2, false},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBudget(2)
+			over, set := b.pace(time.Now(), func() []time.Duration { return c.left })
+			if !set || over != c.over || b.tokens.Limit() != c.want {
+				t.Errorf("%s: %v a second, over %v, want %v, %v", name, b.tokens.Limit(), over, c.want, c.over)
+			}
+			if _, set := b.pace(time.Now().Add(budgetPace-1), nil); set {
+				t.Errorf("%s: set again within a second", name)
+			}
+		})
+	}
+}

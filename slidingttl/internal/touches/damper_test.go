@@ -1,0 +1,50 @@
+package touches
+
+import (
+	"fmt"
+	"hash/maphash"
+	"testing"
+	"time"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// However many keys have come down, the next costs as little as the first.
+func TestDamperIsBounded(t *testing.T) {
+	d := damper{seed: maphash.MakeSeed()}
+	began := time.Now()
+	for i := range 1_200_000 {
+		if key := fmt.Sprint(i); !d.claim(key, 1, 1000, true) || !d.claim(key, 1, 1000, false) {
+			t.Fatalf("key %d may not come down", i)
+		}
+	}
+	if took := time.Since(began); took > 30*time.Second {
+		t.Errorf("1.5 million keys took %v", took)
+	}
+	if len(d.slots) != damperSize {
+		t.Errorf("%d slots", len(d.slots))
+	}
+}
+
+func TestDamper(t *testing.T) {
+	d := damper{seed: maphash.MakeSeed()}
+	want := func(what string, now, window driver.Instant, ask, want bool) {
+		t.Helper()
+		if got := d.claim("k", now, window, ask); got != want {
+			t.Errorf("%s: %v, want %v", what, got, want)
+		}
+	}
+	want("asked first", 100, 50, true, true)
+	want("first", 100, 50, false, true)
+	want("within the window", 149, 50, false, false)
+	want("asked within it", 149, 50, true, false)
+	want("asked after it", 150, 50, true, true)
+	want("after it", 150, 50, false, true)
+	d.release("k", 100)
+	want("after another's release", 151, 50, true, false)
+	d.release("k", 150)
+	want("after its release, by a longer window that the first still fills", 151, 60, true, false)
+	want("after its release", 151, 50, true, true)
+	d.release("k", 100)
+	want("after both releases", 101, 50, true, true)
+}

@@ -1,0 +1,70 @@
+package touches
+
+import (
+	"context"
+	"time"
+
+	"github.com/slidingttl/slidingttl/slidingttl/internal/tally"
+)
+
+// Result is what a touch came to, for those who count.
+type Result int
+
+// The results, in the order of slidingttl.TouchOutcome.
+const (
+	Written  Result = iota // it was written
+	Shared                 // another's touch of the key served
+	Lost                   // the record was gone: no failure
+	Deferred               // the record is locked by another client: no failure
+	Failed                 // it failed
+	Shed                   // it was given up because too many waited, or it too long
+)
+
+// Event is the end of a touch.
+type Event struct {
+	Key      string
+	Result   Result
+	Duration time.Duration // of the call that wrote or failed
+	Left     time.Duration // how long the record had left by the expiry that was read
+	Err      error         // of Failed and Shed
+}
+
+// sent is the time at which a touch is sent, zero if nobody asks.
+func (t *Touches) sent() time.Time {
+	if t.Ended == nil {
+		return time.Time{}
+	}
+	return time.Now()
+}
+
+// count counts the end of a touch, and tells of it.
+func (t *Touches) count(ctx context.Context, a *Access, o Outcome, sent time.Time) {
+	t.Tally.Add(tally.Outcomes + tally.Counter(o.result))
+	if t.Ended == nil {
+		return
+	}
+	e := Event{Key: a.Key, Result: o.result, Left: a.Was.ExpiresAt.Sub(t.now())}
+	switch o.result {
+	case Failed:
+		e.Err = o.Err
+	case Shed:
+		e.Err = ErrShed
+	}
+	if !sent.IsZero() {
+		e.Duration = time.Since(sent)
+	}
+	t.Ended(ctx, e)
+}
+
+// broke counts the promise that a broke at most, whose touch did not come about.
+func (t *Touches) broke(a *Access) {
+	if a.Rules != nil {
+		t.Tally.AddN(tally.Broken, int(a.Rules.Promise(a.Was.Life, a.At)/time.Millisecond))
+	}
+}
+
+// Fail counts an access to key that failed before it was known whether a touch is due.
+func (t *Touches) Fail(ctx context.Context, key string, err error) {
+	t.Tally.Add(tally.Due)
+	t.count(ctx, &Access{Key: key}, Outcome{Err: err, result: Failed}, time.Time{})
+}

@@ -1,0 +1,89 @@
+package touches
+
+import "time"
+
+// flights counts the touches under way.
+type flights struct {
+	workers int  // how many of those that have waited may be, at once
+	elastic bool // one that is late makes room for another
+	running int
+	carried int           // of those, the ones that have waited for their turn
+	late    int           // of those, the ones that are late
+	full    time.Time     // since when one could begin, but for the workers; zero: none
+	wasFull time.Duration // how long that was so before
+	most    int           // how many may be under way, of all, for one that waits to begin
+}
+
+const (
+	defaultWorkers = 64
+	mostInFlight   = 256
+	slowStart      = 8 // touches more than are under way when those begin to be late
+)
+
+func (f *flights) init(workers int) {
+	f.workers, f.elastic = workers, workers == 0
+	if f.elastic {
+		f.workers = defaultWorkers
+	}
+	f.grow(mostInFlight)
+}
+
+// free reports whether one of those that wait may begin.
+func (f *flights) free() bool {
+	busy := f.carried
+	if f.elastic {
+		busy -= f.late
+	}
+	return busy < f.workers && f.running < f.most
+}
+
+// grow lets by more touches be under way, or fewer. While touches are late their number
+// grows with those that land, for a store that hangs is to have connections left for reads.
+func (f *flights) grow(by int) {
+	f.most = max(slowStart, min(f.most+by, max(f.workers, mostInFlight)))
+}
+
+func (f *flights) began(j *job) {
+	f.running++
+	if j.carried {
+		f.carried++
+	}
+}
+
+func (f *flights) wasLate(j *job) {
+	j.late = true
+	if j.carried {
+		f.late++
+	}
+}
+
+func (f *flights) ended(j *job) {
+	f.running--
+	if j.carried {
+		f.carried--
+	}
+	if j.carried && j.late {
+		f.late--
+	}
+}
+
+func (f *flights) noteFull() {
+	if f.full.IsZero() {
+		f.full = time.Now()
+	}
+}
+
+func (f *flights) noteFree() {
+	if !f.full.IsZero() && f.free() {
+		f.wasFull += time.Since(f.full)
+		f.full = time.Time{}
+	}
+}
+
+// saturated returns for how long touches have waited for nothing but a worker.
+func (f *flights) saturated() time.Duration {
+	if f.full.IsZero() {
+		return f.wasFull
+	}
+	return f.wasFull + time.Since(f.full)
+}

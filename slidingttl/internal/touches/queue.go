@@ -1,0 +1,238 @@
+package touches
+
+import (
+	"container/heap"
+	"slices"
+	"time"
+
+	"github.com/slidingttl/slidingttl/slidingttl/internal/tally"
+)
+
+// readAfter is how long a touch waits before its record is read again first: by then
+// another process may have touched it.
+const readAfter = time.Second
+
+const (
+	shortestRest = time.Second // after the first failure
+	longestRest  = 30 * time.Second
+	leastRest    = 50 * time.Millisecond // of a record that is about to die
+)
+
+// enqueue has j, of the key of s, wait for its turn. Where too many wait it returns the
+// one to be given up: who is farthest from death, j itself perhaps.
+func (t *Touches) enqueue(s *slot, j *job) (shed *job) {
+	if t.farthest.Len() >= t.Queue {
+		if shed = t.farthest.jobs[0]; shed.dies() <= j.dies() {
+			shed = j
+		}
+		t.drop(shed, ErrShed, Shed)
+		if shed == j {
+			return shed
+		}
+	}
+	j.queued, j.waited = true, true
+	t.waiting++
+	if s.running == nil {
+		t.add(j)
+	}
+	return shed
+}
+
+// drop takes j, which waits, out, to be finished.
+func (t *Touches) drop(j *job, err error, r Result) {
+	if j.queued {
+		t.waiting--
+	}
+	t.remove(j)
+	j.wake()
+	s := t.keys[j.Key]
+	s.waiting = slices.DeleteFunc(s.waiting, func(w *job) bool { return w == j })
+	if len(s.waiting) == 0 && s.running == nil {
+		delete(t.keys, j.Key)
+	}
+	j.queued = false
+	t.broke(&j.Access)
+	j.outcome = Outcome{Was: j.Was, Meta: j.Was, Err: err, result: r}
+}
+
+// unqueue has j wait for its turn no longer, but at most for the end of a touch of its key.
+func (t *Touches) unqueue(j *job) {
+	if j.queued {
+		t.remove(j)
+		t.waiting--
+		j.queued = false
+	}
+}
+
+func (t *Touches) add(j *job) {
+	if j.places[0] >= 0 {
+		return
+	}
+	heap.Push(&t.next, j)
+	heap.Push(&t.farthest, j)
+}
+
+func (t *Touches) remove(j *job) {
+	if j.places[0] >= 0 {
+		heap.Remove(&t.next, j.places[0])
+		heap.Remove(&t.farthest, j.places[1])
+	}
+}
+
+// fix finds j its places anew.
+func (t *Touches) fix(j *job) {
+	if j.places[0] >= 0 {
+		heap.Fix(&t.next, j.places[0])
+		heap.Fix(&t.farthest, j.places[1])
+	}
+}
+
+// rest has j, which failed, wait for a while, but not for more than half of what its
+// record has left.
+func (t *Touches) rest(j *job) {
+	d := min(shortestRest<<min(j.fails-1, 5), longestRest)
+	if j.Was.ExpiresAt != 0 {
+		d = max(min(d, j.dies().Sub(t.now())/2), leastRest)
+	}
+	j.wakes = time.Now().Add(d)
+	j.rest = time.AfterFunc(d, func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		j.rest = nil
+		t.fix(j)
+		t.dispatch()
+	})
+}
+
+// wakeAll ends all rests.
+func (t *Touches) wakeAll() {
+	for _, j := range t.next.jobs {
+		j.wake()
+	}
+	heap.Init(&t.next)
+}
+
+// wake ends j's rest. What is in the heap is to be fixed.
+func (j *job) wake() {
+	if j.rest != nil {
+		j.rest.Stop()
+		j.rest = nil
+	}
+}
+
+// dispatch begins the touches that wait, each when its turn has come. It is called
+// whenever that may be.
+func (t *Touches) dispatch() {
+	hurry := t.closing || t.flushing > 0
+	t.flights.noteFree()
+	for t.next.Len() > 0 && !t.halted {
+		j := t.next.jobs[0]
+		switch free := t.flights.free(); {
+		case t.pressure.Failing && hurry:
+			if t.flights.running > 0 {
+				return // the store is not waited for longer than one touch takes
+			}
+			j.probe = true
+		case t.pressure.Failing:
+			if wait := t.Timeout/8 - time.Since(t.pressure.probed); wait > 0 {
+				t.wakeIn(wait)
+				return
+			}
+			t.pressure.probed = time.Now()
+		case j.rest != nil && !hurry:
+			return
+		case !free:
+			t.flights.noteFull()
+			return
+		case !hurry:
+			if wait := t.pace(); wait > 0 {
+				t.wakeIn(wait)
+				return
+			}
+		}
+		j.carried, j.readFirst = true, j.readFirst || time.Since(j.came) >= readAfter
+		t.start(t.keys[j.Key], j)
+	}
+}
+
+// wakeIn calls dispatch in d.
+func (t *Touches) wakeIn(d time.Duration) {
+	if t.wake != nil {
+		t.wake.Reset(d)
+		return
+	}
+	t.wake = time.AfterFunc(d, func() {
+		t.mu.Lock()
+		t.dispatch()
+		t.mu.Unlock()
+		t.tell()
+	})
+}
+
+// pace returns in how long the next of the touches that wait may go: as the budget has
+// it, unless its record would die.
+func (t *Touches) pace() time.Duration {
+	if t.budget == nil {
+		return 0
+	}
+	margin := t.Timeout // before its record's death a touch must go
+	now := t.now()
+	over, set := t.budget.pace(time.Now(), func() []time.Duration {
+		left := make([]time.Duration, len(t.next.jobs))
+		for i, j := range t.next.jobs {
+			left[i] = j.dies().Sub(now.Add(margin))
+		}
+		return left
+	})
+	if set {
+		t.pressure.OverBudget = over
+	}
+	if set && over {
+		t.Tally.Add(tally.OverBudget)
+	}
+	return min(t.budget.next(), max(0, t.next.jobs[0].dies().Sub(now)-margin))
+}
+
+// isBefore reports whether j comes to its turn before k: those that rest last, before them
+// those that have failed, and otherwise by death.
+func (j *job) isBefore(k *job) bool {
+	if (j.rest != nil) != (k.rest != nil) {
+		return k.rest != nil
+	}
+	if j.rest != nil && j.wakes != k.wakes {
+		return j.wakes.Before(k.wakes)
+	}
+	if (j.fails > 0) != (k.fails > 0) {
+		return k.fails > 0
+	}
+	return j.dies() < k.dies()
+}
+
+// jobHeap is a heap of the jobs that wait.
+type jobHeap struct {
+	jobs  []*job
+	place int
+	less  func(a, b *job) bool
+}
+
+func (h *jobHeap) Len() int           { return len(h.jobs) }
+func (h *jobHeap) Less(i, j int) bool { return h.less(h.jobs[i], h.jobs[j]) }
+
+func (h *jobHeap) Swap(i, j int) {
+	h.jobs[i], h.jobs[j] = h.jobs[j], h.jobs[i]
+	h.jobs[i].places[h.place], h.jobs[j].places[h.place] = i, j
+}
+
+func (h *jobHeap) Push(j any) {
+	j.(*job).places[h.place] = len(h.jobs)
+	h.jobs = append(h.jobs, j.(*job))
+}
+
+func (h *jobHeap) Pop() any {
+	last := len(h.jobs) - 1
+	j := h.jobs[last]
+	j.places[h.place] = -1
+	h.jobs[last] = nil
+	h.jobs = h.jobs[:last]
+	return j
+}

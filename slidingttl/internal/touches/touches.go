@@ -1,0 +1,244 @@
+// Package touches brings about the touches that accesses find due: each key one at a
+// time, on contexts of their own, at the pace that the store and a budget allow. It knows
+// keys, lives and versions, and of the values nothing.
+//
+//	Due, Bring      touches.go   is a touch due; who waits for it, and how long
+//	  admit         flight.go    one touch of a key at a time; later accesses share the next
+//	  dispatch      queue.go     what waits, nearest death first
+//	    touch       write.go     plans a touch, and again after each race that it lost
+//	    end         flight.go    serves those who wait, tries again later what failed
+//	Close, Flush    drain.go
+//
+// Over a driver in this process's memory there is nothing to share: Bring touches in place.
+package touches
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"hash/maphash"
+	"sync"
+	"time"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/internal/tally"
+	"github.com/slidingttl/slidingttl/slidingttl/policy"
+)
+
+var (
+	// ErrGone says that the record a touch was for is gone or dead.
+	ErrGone = errors.New("record vanished before its touch")
+	// ErrReplaced says that it is another generation's now.
+	ErrReplaced = errors.New("record was replaced before its touch")
+	// ErrShed says that a touch was given up because too many waited.
+	ErrShed = errors.New("touch was shed")
+	// ErrClosed says that the store has been closed.
+	ErrClosed = errors.New("store is closed")
+
+	errLate = errors.New("touch is late")
+)
+
+// Config is what a store says of its touches.
+type Config struct {
+	// Write writes life over the record was, as driver.Driver's Touch does.
+	Write func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error)
+	// Look reads a record as it is now, with the rules it is under.
+	Look func(ctx context.Context, key string) (driver.Meta, *policy.Rules, error)
+	// Ended is told of the end of every touch, once no touch of the key is under way
+	// any more. Nil: nobody is.
+	Ended func(ctx context.Context, e Event)
+	// Changed is told of changes of the state, in order.
+	Changed func(State)
+
+	Clock      driver.Clock
+	Tally      *tally.Tally
+	Memo       *Memo
+	Local      bool // the store is this process's memory
+	ByValue    bool // a record's rules depend on its value
+	Background bool // reads do not wait for touches
+	Strict     bool // reads wait to the end, and are told what failed
+	Timeout    time.Duration
+	Wait       time.Duration // how long a read waits
+	Budget     float64
+	Queue      int
+	Workers    int // zero: 64, and more while touches are late
+}
+
+// Access is an access to a live record that found a touch due.
+type Access struct {
+	Key    string
+	Was    driver.Meta    // the record that was read
+	Before driver.Life    // what a save wiped, for it to go on with
+	Rules  *policy.Rules  // those it was under
+	At     driver.Instant // when, rounded up: what it promises counts from here
+	By     driver.Instant // At, or the store's share of the slack later: when it is due counts from here
+	Birth  driver.Instant // created_at for a record that has none
+	Since  uint64         // the memo's clock before the record was read
+	Exact  bool           // it is for this very version, if that has no created_at
+}
+
+// keeps reports whether m, of the same generation, keeps what a promises.
+func (a *Access) keeps(m driver.Meta) bool {
+	return !a.Rules.Due(m.Life, a.By) && !a.Rules.Restores(m.Life, a.Before, a.At)
+}
+
+// lowers reports whether a is to bring the expiry down, not to move it forward.
+func (a *Access) lowers() bool { return a.keeps(a.Was) }
+
+// dies is when the record dies that a is to touch.
+func (a *Access) dies() driver.Instant {
+	if a.Was.ExpiresAt == 0 {
+		return driver.MaxInstant
+	}
+	return a.Was.ExpiresAt
+}
+
+// Outcome is what a touch came to.
+type Outcome struct {
+	Was    driver.Meta    // what it was planned for
+	Over   driver.Meta    // what it was written over; zero: it was not
+	Meta   driver.Meta    // what is stored
+	Cap    driver.Instant // by the rules it is then under
+	Err    error
+	result Result
+	tried  bool // the store was asked for it
+}
+
+// Broke reports whether a promise was broken: a record that is gone needs no touch, and
+// one that is locked gets it later.
+func (o Outcome) Broke() bool {
+	return o.Err != nil && !o.lost() && !errors.Is(o.Err, driver.ErrLocked)
+}
+
+func (o Outcome) lost() bool { return o.Err == ErrGone || o.Err == ErrReplaced }
+
+// failed reports whether the store did not take the touch, and might later.
+func (o Outcome) failed() bool {
+	return o.Broke() && !errors.Is(o.Err, driver.ErrInvalid) && o.Err != ErrClosed
+}
+
+// Touches is the touches of a store.
+type Touches struct {
+	Config
+	seed     maphash.Seed
+	lowering damper
+	budget   *budget
+	stop     context.Context // ends when Close gives up
+	giveUp   context.CancelFunc
+	active   sync.WaitGroup // touches that wait or run, and what they tell
+	telling  sync.Mutex     // held while Changed runs
+
+	mu       sync.Mutex // guards the rest
+	keys     map[string]*slot
+	next     jobHeap // of those that wait for their turn, who is next
+	farthest jobHeap // who is farthest from death
+	waiting  int     // touches that wait for their turn, and those that do behind one under way
+	flights  flights
+	pressure pressure
+	told     State
+	wake     *time.Timer // calls dispatch
+	flushing int         // calls of Flush
+	closing  bool        // no budget and no rest holds
+	halted   bool        // no touch begins
+	givenUp  int         // touches that Close has given up
+	refused  error       // why a store that fails did not take the last that was tried before giving up
+	refusal  chan struct{}
+}
+
+// New returns the touches of a store. It starts nothing.
+func New(c Config) *Touches {
+	t := &Touches{Config: c, seed: maphash.MakeSeed(), keys: make(map[string]*slot), refusal: make(chan struct{})}
+	t.lowering.seed = t.seed
+	t.stop, t.giveUp = context.WithCancel(context.Background())
+	t.next = jobHeap{less: (*job).isBefore}
+	t.farthest = jobHeap{place: 1, less: func(a, b *job) bool { return a.dies() > b.dies() }}
+	t.flights.init(c.Workers)
+	if c.Strict {
+		t.Wait = 0
+	}
+	if !c.Local {
+		t.budget = newBudget(c.Budget)
+	}
+	return t
+}
+
+// Due reports whether a touch of the record m under key, read at the memo's clock since,
+// is due for an access at now, and tells a what that needs to know. before is the life
+// that the record goes on with, zero if it has none but its own.
+func (t *Touches) Due(a *Access, now time.Time, key string, m driver.Meta, r *policy.Rules, before driver.Life, since uint64) bool {
+	at := driver.Ceil(now)
+	by := t.DueBy(r, key, m.Life, at)
+	if !r.Due(m.Life, by) && !r.Restores(m.Life, before, at) && !t.Lowers(r, key, m.Life, at) {
+		return false
+	}
+	*a = Access{Key: key, Was: m, Before: before, Rules: r, At: at, By: by, Birth: policy.Birth(now), Since: since}
+	return true
+}
+
+// DueBy is the instant from which it counts whether life l of the record under key needs
+// a touch for an access at at.
+func (t *Touches) DueBy(r *policy.Rules, key string, l driver.Life, at driver.Instant) driver.Instant {
+	return r.DueBy(l, at, func() float64 {
+		var h maphash.Hash
+		h.SetSeed(t.seed)
+		h.WriteString(key)
+		h.Write(binary.LittleEndian.AppendUint64(nil, uint64(l.ExpiresAt)))
+		return float64(h.Sum64()>>11) / (1 << 53)
+	})
+}
+
+// Late returns what is closed when a read has waited long enough for its touches, and how
+// to stop that.
+func (t *Touches) Late() (<-chan struct{}, context.CancelFunc) {
+	if t.Wait == 0 {
+		return nil, func() {}
+	}
+	ctx, stop := context.WithTimeout(context.Background(), t.Wait)
+	return ctx.Done(), stop
+}
+
+// Bring brings about the touch that a needs, and returns what became of it, or the record
+// as it was where the caller need not wait for that. A read waits until late ends; one
+// that finds it ended has waited before. urgent: the caller waits to the end of ctx, and
+// for no budget. The touch goes on in any case.
+func (t *Touches) Bring(ctx context.Context, a *Access, late <-chan struct{}, urgent bool) Outcome {
+	if t.Local {
+		sent := t.sent()
+		o := t.touch(ctx, a, false, false)
+		t.count(ctx, a, o, sent)
+		return o
+	}
+	j, waits := t.admit(ctx, a, late, urgent)
+	if !waits {
+		return Outcome{Meta: a.Was, Cap: a.Rules.Cap(a.Was.CreatedAt)}
+	}
+	select {
+	case <-j.done:
+		return j.outcome
+	case <-ctx.Done():
+		return Outcome{Meta: a.Was, Err: ctx.Err()}
+	case <-late:
+		return Outcome{Meta: a.Was, Err: errLate}
+	}
+}
+
+// Lead makes f the touch of key: a read and touch in one. What f returns serves those who
+// want the key touched meanwhile. It is refused, with nil, while another touch of the key
+// is under way or waits, and while reads do not wait for touches.
+func (t *Touches) Lead(ctx context.Context, key string, f func(context.Context) Outcome) (done <-chan struct{}) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.halted || t.keys[key] != nil || t.pressure.any() {
+		return nil
+	}
+	s := t.slot(key)
+	j := t.newJob(s, new(Access))
+	j.ctx, j.lead = context.WithoutCancel(ctx), f
+	t.start(s, j)
+	return j.done
+}
+
+// Halted reports whether Close has given up waiting for calls.
+func (t *Touches) Halted() bool { return t.stop.Err() != nil }
+
+func (t *Touches) now() driver.Instant { return driver.Floor(t.Clock.Now()) }

@@ -1,0 +1,112 @@
+package touches
+
+import (
+	"cmp"
+	"context"
+	"errors"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/internal/tally"
+)
+
+// touchAttempts bounds the races that one touch may lose. Whoever wins a race moves the
+// expiry, so a second attempt mostly finds nothing left to do.
+const touchAttempts = 8
+
+// touch writes what a needs, planning again from what it finds when another writer was
+// faster. With readFirst what a read does not say what is stored now, nor under which
+// rules. waited: a was queued, and its record may have died meanwhile.
+func (t *Touches) touch(ctx context.Context, a *Access, readFirst, waited bool) Outcome {
+	o := Outcome{Was: a.Was, Meta: a.Was}
+	r, read, err := a.Rules, true, error(nil)
+	for range touchAttempts {
+		m, now := o.Meta, t.Clock.Now()
+		if readFirst || !r.Alive(m.Life, driver.Floor(now)) {
+			if m, r, err = t.Look(ctx, a.Key); err != nil {
+				break
+			}
+			o.Meta, read, readFirst = m, true, false
+			if a.Was.CreatedAt != 0 && m.CreatedAt != a.Was.CreatedAt {
+				err = ErrReplaced
+				break
+			}
+			if now = t.Clock.Now(); !r.Alive(m.Life, driver.Floor(now)) {
+				err = ErrGone
+				break
+			}
+		}
+		before := a.Before
+		if m.Version != a.Was.Version {
+			if a.Exact && a.Was.CreatedAt == 0 {
+				err = ErrReplaced
+				break
+			}
+			before = driver.Life{} // the record may be another
+		}
+		life, claim := m.Life, driver.Instant(0)
+		if at := driver.Ceil(now); r.Due(m.Life, a.By) || r.Restores(m.Life, before, at) {
+			life = r.Touched(m.Life, a.At, cmp.Or(before.CreatedAt, a.Birth), t.budget.grown(r))
+			if r.Restores(life, before, at) {
+				life.ExpiresAt = before.ExpiresAt
+			}
+			if m.CreatedAt != 0 {
+				life.ExpiresAt = max(life.ExpiresAt, m.ExpiresAt) // a.By may be another policy's
+			}
+		} else if read {
+			life, claim = t.Lower(r, a.Key, m.Life, at)
+		}
+		o.Cap = r.Cap(m.CreatedAt)
+		if life == m.Life {
+			o.result = Shared
+			return o
+		}
+		o.tried = true
+		since := t.Memo.Clock()
+		var version driver.Version
+		version, err = t.Write(ctx, a.Key, m, life, driver.Floor(now))
+		if claim != 0 {
+			t.Lowered(a.Key, claim, err)
+		}
+		if err == nil {
+			if o.Over, o.Meta = m, (driver.Meta{Life: life, Version: version}); m.CreatedAt == 0 {
+				t.Tally.Add(tally.Adopted)
+			}
+			t.Memo.Touched(a.Key, o.Over, o.Meta, since)
+			o.Cap = r.Cap(life.CreatedAt)
+			return o
+		}
+		conflict, ok := errors.AsType[*driver.ConflictError](err)
+		if !ok {
+			break
+		}
+		o.Meta = conflict.Found
+		if m.CreatedAt != 0 && m.CreatedAt != o.Meta.CreatedAt {
+			err = ErrReplaced
+			break
+		}
+		readFirst, read = t.ByValue && o.Meta.Version != m.Version, false
+	}
+	return t.missed(a, o, err, waited)
+}
+
+// missed is what o, which did not come about because of err, is in the terms of its callers.
+func (t *Touches) missed(a *Access, o Outcome, err error, waited bool) Outcome {
+	if errors.Is(err, driver.ErrNotFound) {
+		err = ErrGone
+	}
+	switch o.Err, o.result = err, Failed; {
+	case !o.lost():
+	case waited && !a.Was.Alive(t.now()):
+		t.Memo.Forget(a.Key)
+		o.result = Shed // it died waiting, for all that is known
+	default:
+		t.Memo.Forget(a.Key)
+		o.result = Lost
+	}
+	if errors.Is(err, driver.ErrLocked) {
+		o.result = Deferred
+	} else if t.stop.Err() != nil && !o.lost() {
+		o.Err = ErrClosed // which is what ended the touch's own context
+	}
+	return o
+}

@@ -1,0 +1,5 @@
+//go:build night
+
+package slidingttl_test
+
+func init() { outageShare = 1 }

@@ -1,0 +1,56 @@
+package policy
+
+import (
+	"errors"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const day = 24 * time.Hour
+
+var errDuration = errors.New("not a duration")
+
+// ParseDuration reads what [time.ParseDuration] does, and whole days of 24 hours before
+// it: "30d", "1d12h".
+func ParseDuration(s string) (time.Duration, error) {
+	days, rest, ok := strings.Cut(s, "d")
+	if !ok {
+		return time.ParseDuration(s)
+	}
+	n, err := strconv.ParseUint(days, 10, 32)
+	if err != nil || n > uint64(math.MaxInt64/day) {
+		return 0, errDuration
+	}
+	d := time.Duration(n) * day
+	if rest == "" {
+		return d, nil
+	}
+	more, err := time.ParseDuration(rest)
+	if err != nil || rest[0] == '-' || rest[0] == '+' || more > math.MaxInt64-d {
+		return 0, errDuration
+	}
+	return d + more, nil
+}
+
+// formatDuration writes d as ParseDuration reads it: in whole days as far as it has
+// them, without units of which it has none at the end.
+func formatDuration(d time.Duration) string {
+	days := d / day
+	if days > 0 {
+		s := strconv.FormatInt(int64(days), 10) + "d"
+		if d -= days * day; d == 0 {
+			return s
+		}
+		return s + formatDuration(d)
+	}
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}

@@ -1,0 +1,237 @@
+package policy
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// field is a field of a Policy in its text and JSON forms: a duration, or a
+// flag where set is not nil.
+type field struct {
+	name, text, json string
+	d                *time.Duration
+	set              *bool
+}
+
+func (p *Policy) fields() []field {
+	return []field{
+		{name: "IdleGrace", text: "idle", json: "idle_grace", d: &p.IdleGrace},
+		{name: "MaxLifetime", text: "max", json: "max_lifetime", d: &p.MaxLifetime},
+		{name: "Slack", text: "slack", json: "slack", d: &p.Slack},
+		{name: "MaxSlack", text: "max slack", json: "max_slack", d: &p.MaxSlack},
+		{name: "Promote", text: "promote", json: "promote", set: &p.Promote},
+	}
+}
+
+// written reports whether f is part of a policy's text: the limits always, the rest
+// where it is not zero.
+func (f field) written() bool {
+	if f.set != nil {
+		return *f.set
+	}
+	return *f.d != 0 || f.name == "IdleGrace" || f.name == "MaxLifetime"
+}
+
+func (f field) format() string {
+	if f.name == "MaxLifetime" && *f.d == NoCap {
+		return "none"
+	}
+	return formatDuration(*f.d)
+}
+
+func (f field) parse(s string) (err error) {
+	if f.name == "MaxLifetime" && s == "none" {
+		*f.d = NoCap
+	} else if *f.d, err = ParseDuration(s); err != nil {
+		return f.invalid(strconv.Quote(s))
+	}
+	return nil
+}
+
+func (f field) read(t json.Token) error {
+	switch v := t.(type) {
+	case string:
+		if f.set == nil {
+			return f.parse(v)
+		}
+	case bool:
+		if f.set != nil {
+			*f.set = v
+			return nil
+		}
+	}
+	return f.invalid(kind(t))
+}
+
+func (f field) invalid(value string) error {
+	rule := `must be a duration such as "30d", "12h" or "1h30m"`
+	if f.set != nil {
+		rule = "must be true or false"
+	}
+	return &driver.InvalidError{Field: "Policy." + f.name, Value: value, Rule: rule}
+}
+
+// Parse reads a policy from its text form, which [Policy.String] writes: its
+// fields in any order, parted by commas.
+//
+//	idle 30d, max 90d, slack 3d
+//	idle 30m, max 12h, slack 3m, max slack 10m
+//	idle 30d, max 365d, promote
+//	idle 30d, max none
+//
+// A duration is what [time.ParseDuration] reads, after whole days of 24 hours if it
+// has some: "720h", "30d", "1d12h". "max none" is [NoCap]. Text that does not read,
+// and a policy that does not validate, is an *[driver.InvalidError].
+func Parse(text string) (Policy, error) {
+	var p Policy
+	fields := p.fields()
+	for part := range strings.SplitSeq(text, ",") {
+		part = strings.TrimSpace(part)
+		i := slices.IndexFunc(fields, func(f field) bool {
+			if f.set != nil {
+				return part == f.text
+			}
+			return part[:max(0, strings.LastIndexByte(part, ' '))] == f.text
+		})
+		if i < 0 {
+			return Policy{}, &driver.InvalidError{
+				Field: "policy", Value: strconv.Quote(part),
+				Rule: "must be idle, max, slack or max slack with a duration, or promote, each at most once",
+			}
+		}
+		f := fields[i]
+		fields = slices.Delete(fields, i, i+1)
+		if f.set != nil {
+			*f.set = true
+		} else if err := f.parse(part[len(f.text)+1:]); err != nil {
+			return Policy{}, err
+		}
+	}
+	return p.valid()
+}
+
+// valid returns p, or what Validate says of it.
+func (p Policy) valid() (Policy, error) {
+	if err := p.Validate(); err != nil {
+		return Policy{}, err
+	}
+	return p, nil
+}
+
+// String returns p in the form that [Parse] reads.
+func (p Policy) String() string {
+	var parts []string
+	for _, f := range p.fields() {
+		switch {
+		case !f.written():
+		case f.set != nil:
+			parts = append(parts, f.text)
+		default:
+			parts = append(parts, f.text+" "+f.format())
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// MarshalText implements encoding.TextMarshaler by String.
+func (p Policy) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler by [Parse], so that a
+// policy can be a flag (flag.TextVar). With an error p stays as it was.
+func (p *Policy) UnmarshalText(text []byte) error {
+	read, err := Parse(string(text))
+	if err == nil {
+		*p = read
+	}
+	return err
+}
+
+// LogValue implements slog.LogValuer by String.
+func (p Policy) LogValue() slog.Value { return slog.StringValue(p.String()) }
+
+// MarshalJSON implements json.Marshaler: an object with durations as in the text
+// form.
+//
+//	{"idle_grace": "30d", "max_lifetime": "90d", "slack": "3d", "max_slack": "9d", "promote": false}
+func (p Policy) MarshalJSON() ([]byte, error) {
+	var b []byte
+	for _, f := range p.fields() {
+		switch {
+		case !f.written():
+		case f.set != nil:
+			b = fmt.Appendf(b, ",%q:true", f.json)
+		default:
+			b = fmt.Appendf(b, ",%q:%q", f.json, f.format())
+		}
+	}
+	b[0] = '{'
+	return append(b, '}'), nil
+}
+
+// UnmarshalJSON implements json.Unmarshaler for what MarshalJSON writes. What may be
+// zero may be left out. A field that is unknown, or there twice, and a policy that
+// does not validate, is an *[driver.InvalidError]; p then stays as it was.
+func (p *Policy) UnmarshalJSON(b []byte) error {
+	var read Policy
+	fields := read.fields()
+	dec := json.NewDecoder(bytes.NewReader(b))
+	if t, err := dec.Token(); err != nil {
+		return err
+	} else if t == nil { // null changes nothing, as everywhere in encoding/json
+		return nil
+	} else if t != json.Delim('{') {
+		return &driver.InvalidError{Field: "policy", Value: kind(t), Rule: `must be an object such as {"idle_grace": "30d", "max_lifetime": "90d"}`}
+	}
+	for dec.More() {
+		name, err := dec.Token()
+		if err != nil {
+			return err
+		}
+		i := slices.IndexFunc(fields, func(f field) bool { return f.json == name })
+		if i < 0 {
+			return &driver.InvalidError{
+				Field: "policy", Value: fmt.Sprintf("%q", name),
+				Rule: "must have no fields but idle_grace, max_lifetime, slack, max_slack and promote, each at most once",
+			}
+		}
+		f := fields[i]
+		fields = slices.Delete(fields, i, i+1)
+		t, err := dec.Token()
+		if err != nil {
+			return err
+		}
+		if err := f.read(t); err != nil {
+			return err
+		}
+	}
+	read, err := read.valid()
+	if err == nil {
+		*p = read
+	}
+	return err
+}
+
+// kind says what a JSON token is.
+func kind(t json.Token) string {
+	switch t := t.(type) {
+	case nil:
+		return "null"
+	case json.Delim:
+		if t == '[' {
+			return "an array"
+		}
+		return "an object"
+	case string:
+		return "a string"
+	default:
+		return fmt.Sprint(t)
+	}
+}

@@ -1,0 +1,82 @@
+package slidingttl_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/slidingttl/slidingttl/slidingttl"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// Promise 14: a retired record is dead at once, and stays what it was.
+func TestRetire(t *testing.T) {
+	for _, step := range []time.Duration{time.Millisecond, time.Second} {
+		t.Run(step.String(), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				d, under := newRemote[int](step)
+				s := open(t, d, withSlack(session, time.Minute), nil)
+				wantErr(t, s.Retire(t.Context(), "k"), slidingttl.ErrNotFound)
+				must(t, s.Insert(t.Context(), "k", 7))
+				was := stored(t, under, "k")
+				time.Sleep(10*time.Minute + 300*time.Millisecond)
+				must(t, s.Retire(t.Context(), "k"))
+				ended := instant(time.Now())
+				e := stored(t, under, "k")
+				if e.Value != 7 || e.CreatedAt != was.CreatedAt || e.ExpiresAt > ended || e.ExpiresAt <= ended.Add(-step) {
+					t.Errorf("stored %+v, %v after its end", e, ended.Sub(e.ExpiresAt))
+				}
+				_, err := s.Get(t.Context(), "k")
+				wantErr(t, err, slidingttl.ErrNotFound)
+				wantErr(t, s.Keep(t.Context(), "k"), slidingttl.ErrNotFound)
+				wantErr(t, s.Retire(t.Context(), "k"), slidingttl.ErrNotFound)
+				past, err := s.History(t.Context(), "k")
+				must(t, err)
+				if past.Value != 7 || past.DiedAt != e.ExpiresAt || past.Cause != slidingttl.ReadDiedIdle {
+					t.Errorf("its history is %+v", past)
+				}
+				must(t, s.Insert(t.Context(), "k", 8))
+				if e := stored(t, under, "k"); e.CreatedAt != ended {
+					t.Errorf("its successor is %v old", ended.Sub(e.CreatedAt))
+				}
+			})
+		})
+	}
+}
+
+// Retire ends what is stored, and a touch that is under way does not bring it back.
+func TestRetireIsACompareAndSwap(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		s, other := open(t, d, session, nil), open(t, under, session, nil)
+		must(t, s.Insert(t.Context(), "k", 1))
+		time.Sleep(time.Minute)
+		overwrite := once("touch", func() { must(t, other.Upsert(t.Context(), "k", 2)) })
+		d.before = func(_ context.Context, op, _ string) error { overwrite(op); return nil }
+		must(t, s.Retire(t.Context(), "k"))
+		if e := stored(t, under, "k"); e.Value != 2 || e.Alive(instant(time.Now())) || d.count("touch") != 2 {
+			t.Errorf("stored %+v after %d attempts", e, d.count("touch"))
+		}
+		must(t, s.Insert(t.Context(), "k", 3))
+		time.Sleep(time.Minute)
+		retire := once("touch", func() { must(t, other.Retire(t.Context(), "k")) })
+		d.before = func(_ context.Context, op, _ string) error { retire(op); return nil }
+		_, err := s.Get(t.Context(), "k")
+		wantErr(t, err, slidingttl.ErrNotFound)
+		if e := stored(t, under, "k"); e.Alive(instant(time.Now())) {
+			t.Error("a touch brought it back")
+		}
+	})
+}
+
+func TestRetireForeign(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		under.Plant("k", 1, driver.Life{})
+		wantErr(t, open(t, d, session, &slidingttl.Options[int]{Foreign: slidingttl.ReadOnly}).Retire(t.Context(), "k"), slidingttl.ErrForeign)
+		must(t, open(t, d, session, nil).Retire(t.Context(), "k"))
+		if e := stored(t, under, "k"); e.Alive(instant(time.Now())) {
+			t.Errorf("stored %+v", e)
+		}
+	})
+}

@@ -1,0 +1,176 @@
+package slidingttl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// call makes a call of w, which the store's Close waits for in all its parts.
+func (w *Wrapped[K, V, T]) call(ctx context.Context, op string, id K, f func(key string) error) error {
+	key := w.key(id)
+	if err := w.s.begin(ctx, op, key); err != nil {
+		return err
+	}
+	defer w.s.gate.leave()
+	return f(key)
+}
+
+// Get returns what the repository holds under id and touches the record if that is
+// due, waiting as the store's TouchMode says. The repository's errors pass
+// unchanged. ErrNotFound: the record is dead, whatever the repository returned.
+func (w *Wrapped[K, V, T]) Get(ctx context.Context, id K) (v V, err error) {
+	err = w.call(ctx, opGet, id, func(key string) (err error) {
+		v, err = w.get(ctx, id, key)
+		return err
+	})
+	return v, err
+}
+
+func (w *Wrapped[K, V, T]) get(ctx context.Context, id K, key string) (V, error) {
+	v, err := w.repo.Get(ctx, id)
+	if err != nil {
+		w.s.memo.Forget(key) // it may say that the record is gone
+		return v, err
+	}
+	if err = w.keep(ctx, key, v); err != nil {
+		var zero V
+		return zero, err
+	}
+	return v, nil
+}
+
+// keep touches the record under key whose value was read as v, if that is due.
+func (w *Wrapped[K, V, T]) keep(ctx context.Context, key string, v V) error {
+	err := w.s.keep(ctx, opGet, key, w.createdAt(v))
+	if w.opts.NotFound != nil && errors.Is(err, ErrNotFound) {
+		return &Error{Op: opGet, Err: fmt.Errorf("%w: %w", ErrNotFound, w.opts.NotFound)}
+	}
+	return err
+}
+
+// GetMulti returns what the repository holds under ids, and touches the records that are
+// due. It calls the repository's GetMulti(ctx, []K) (map[K]V, error), which leaves out what
+// is absent, if there is one, else its Get for each. What is dead, and what Get finds by
+// [WrapOptions].NotFound, is left out; an id that failed otherwise is told by a [KeyErrors].
+func (w *Wrapped[K, V, T]) GetMulti(ctx context.Context, ids []K) (map[K]V, error) {
+	if err := w.s.beginMulti(ctx, opGetMulti); err != nil {
+		return nil, err
+	}
+	defer w.s.gate.leave()
+	var values map[K]V
+	many, ok := w.repo.(interface {
+		GetMulti(ctx context.Context, ids []K) (map[K]V, error)
+	})
+	if ok {
+		var err error
+		if values, err = many.GetMulti(ctx, ids); err != nil {
+			return nil, err
+		}
+	}
+	found, errs := make([]V, len(ids)), make([]error, len(ids))
+	w.s.each(len(ids), func(i int) {
+		key := w.key(ids[i])
+		v, there := values[ids[i]]
+		switch {
+		case !ok:
+			found[i], errs[i] = w.get(ctx, ids[i], key)
+		case there:
+			found[i], errs[i] = v, w.keep(ctx, key, v)
+		default:
+			w.s.memo.Forget(key)
+			errs[i] = ErrNotFound
+		}
+	})
+	all := make(map[K]V, len(ids))
+	var failed KeyErrors
+	for i, err := range errs {
+		switch {
+		case err == nil:
+			all[ids[i]] = found[i]
+		case errors.Is(err, ErrNotFound), w.opts.NotFound != nil && errors.Is(err, w.opts.NotFound):
+		default:
+			failed = append(failed, &KeyError{Index: i, Err: err})
+		}
+	}
+	return all, wrap(ctx, opGetMulti, failed.Err())
+}
+
+// Upsert writes v through the repository, then its expiry, and waits for both. The
+// repository's errors pass unchanged. An *[Error] of op "touch" says that the value
+// is written and its expiry is not; the next access, or Upsert again, mends it.
+func (w *Wrapped[K, V, T]) Upsert(ctx context.Context, id K, v V) error {
+	return w.save(ctx, opUpsert, id, v, w.repo.Upsert)
+}
+
+// Update is Upsert by the repository's Update(ctx, K, V) error, which it has to have.
+func (w *Wrapped[K, V, T]) Update(ctx context.Context, id K, v V) error {
+	r, ok := w.repo.(interface {
+		Update(ctx context.Context, id K, v V) error
+	})
+	if !ok {
+		return missing("Update(ctx, id, v) error")
+	}
+	return w.save(ctx, opUpdate, id, v, r.Update)
+}
+
+// Insert is Upsert by the repository's Insert(ctx, K, V) error, which it has to have, and
+// which refuses what is there. The record begins a new life.
+func (w *Wrapped[K, V, T]) Insert(ctx context.Context, id K, v V) error {
+	r, ok := w.repo.(interface {
+		Insert(ctx context.Context, id K, v V) error
+	})
+	if !ok {
+		return missing("Insert(ctx, id, v) error")
+	}
+	return w.save(ctx, opInsert, id, v, r.Insert)
+}
+
+func missing(method string) error {
+	return &InvalidError{Field: "repo", Value: "without that method", Rule: "must have " + method}
+}
+
+// save writes v by write, a method of the repository, then its expiry. What is inserted has
+// had no life before.
+func (w *Wrapped[K, V, T]) save(ctx context.Context, op string, id K, v V, write func(context.Context, K, V) error) error {
+	return w.call(ctx, op, id, func(key string) error {
+		was := driver.Life{CreatedAt: w.createdAt(v)}
+		if was.CreatedAt == 0 && op != opInsert {
+			var r readResult[T]
+			if err := w.s.read(ctx, w.s.latest, opPeek, key, &r); err == nil {
+				was, _ = r.rules.Lowered(r.meta.Life, driver.Ceil(w.s.clock.Now()))
+			} else if !errors.Is(err, ErrNotFound) {
+				return err
+			}
+		}
+		if err := write(ctx, id, v); err != nil {
+			return err
+		}
+		w.s.memo.Forget(key)
+		_, err := w.s.touchKey(ctx, key, was, true)
+		return err
+	})
+}
+
+// Delete removes what is stored under id, by the repository's Delete(ctx, K) error if it
+// has one, else by the store's. What is saved under id afterwards begins a new life.
+func (w *Wrapped[K, V, T]) Delete(ctx context.Context, id K) error {
+	return w.call(ctx, opDelete, id, func(key string) error {
+		defer w.s.memo.Deleting(key)()
+		if r, ok := w.repo.(interface {
+			Delete(ctx context.Context, id K) error
+		}); ok {
+			return r.Delete(ctx, id)
+		}
+		return wrap(ctx, opDelete, w.s.driver.Delete(ctx, key))
+	})
+}
+
+func (w *Wrapped[K, V, T]) createdAt(v V) driver.Instant {
+	if w.opts.CreatedAt == nil {
+		return 0
+	}
+	return driver.Floor(w.opts.CreatedAt(v))
+}
