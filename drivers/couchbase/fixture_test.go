@@ -61,7 +61,14 @@ func (f *fixture) settle(t testing.TB) {
 
 func newDriver[T any](t testing.TB, f *fixture, opts *couchbase.Options) *couchbase.Driver[T] {
 	t.Helper()
-	d, err := couchbase.New[T](f.c, opts)
+	var o couchbase.Options
+	if opts != nil {
+		o = *opts
+	}
+	if o.Timeout == 0 {
+		o.Timeout = time.Minute // longer than any load
+	}
+	d, err := couchbase.New[T](f.c, &o)
 	if err != nil {
 		t.Fatal(err)
 	}

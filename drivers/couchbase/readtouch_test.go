@@ -133,68 +133,6 @@ func TestReadTouch(t *testing.T) {
 	}
 }
 
-// A due read whose touch is foreseen waits as long as one that is not due.
-func TestReadTouchIsOneWait(t *testing.T) {
-	const latency = 200 * time.Millisecond
-	f := open(t)
-	d := newDriver[profile](t, f, nil)
-	was := record(t, f)
-	now := driver.Floor(start)
-	f.SetLatency(latency)
-	least := func(read func()) time.Duration {
-		took := time.Hour
-		for range 5 {
-			began := time.Now()
-			read()
-			took = min(took, time.Since(began))
-		}
-		return took
-	}
-	plain := least(func() {
-		_, err := d.Get(t.Context(), secret)
-		ok(t, "Get", err)
-	})
-	due := least(func() {
-		now += aSecond
-		e, touched, err := d.ReadTouch(t.Context(), secret, &was, anAccess(now), now)
-		if err != nil || !touched {
-			t.Fatalf("ReadTouch: touched is %t, %v", touched, err)
-		}
-		was = e.Meta
-	})
-	if due > plain*12/10 {
-		t.Errorf("a due read waits %v, one that is not due %v; want at most 1.2 times that", due, plain)
-	}
-	t.Logf("due %v, not due %v: %.3f times", due, plain, float64(due)/float64(plain))
-}
-
-// So it is through a store whose reads wait that long for their touches.
-func TestForeseenReadIsOneWait(t *testing.T) {
-	const latency = 200 * time.Millisecond
-	f := open(t)
-	s := newStore(t, f, newDriver[profile](t, f, nil), policy, nil)
-	ok(t, "Insert", s.Insert(t.Context(), "k", profile{}))
-	f.SetLatency(latency)
-	least := func(later time.Duration) time.Duration {
-		took := time.Hour
-		for range 5 {
-			f.Advance(later)
-			began := time.Now()
-			_, err := s.Get(t.Context(), "k")
-			took = min(took, time.Since(began))
-			ok(t, "Get", err)
-		}
-		return took
-	}
-	plain, due := least(0), least(time.Second)
-	if touched := s.Stats().Touched; touched != 5 {
-		t.Errorf("%d touches; want one for each of 5 due reads", touched)
-	}
-	if due > plain*12/10 {
-		t.Errorf("a due read waits %v, one that is not due %v; want at most 1.2 times that", due, plain)
-	}
-}
-
 // Whoever else writes the key, no value comes with the life of another, and no expiry
 // moves that is not the record's own.
 func TestReadTouchAmongWriters(t *testing.T) {
@@ -247,7 +185,7 @@ func TestReadTouchAmongWriters(t *testing.T) {
 	}
 }
 
-// A caller who goes gets his context's error, and the touch is not left behind.
+// A caller whose context ends gets its error, and the touch is not left behind.
 func TestReadTouchEndsWithItsContext(t *testing.T) {
 	f := open(t)
 	d := newDriver[profile](t, f, nil)

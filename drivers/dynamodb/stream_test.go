@@ -29,7 +29,8 @@ type graves struct {
 	dead   map[string][]driver.Dead
 	place  []byte
 	errors []error
-	fails  func() error // asked before each burial; nil: none fails
+	fails  func() error  // asked before each burial; nil: none fails
+	buried chan struct{} // told of burials; nil: nobody listens
 }
 
 func (g *graves) options() StreamOptions {
@@ -47,6 +48,10 @@ func (g *graves) options() StreamOptions {
 			}
 			for _, d := range dead {
 				g.dead[d.Key] = append(g.dead[d.Key], d)
+			}
+			select {
+			case g.buried <- struct{}{}:
+			default:
 			}
 			return nil
 		},
@@ -98,6 +103,7 @@ func streamed(t testing.TB, s *dynamodbtest.Server, view types.StreamViewType) *
 // What the TTL service removes, what somebody deletes, and what an overwrite ends, is told
 // of, each as what it is, and nothing else is.
 func TestStream(t *testing.T) {
+	t.Parallel() // it waits for the emulator's TTL
 	server := dynamodbtest.StartTTL(t)
 	d := streamed(t, server, types.StreamViewTypeNewAndOldImages)
 	now := driver.Floor(time.Now())
@@ -133,7 +139,7 @@ func TestStream(t *testing.T) {
 	insert("reaped", reaped)
 	check(d.Delete(t.Context(), "reaped"))
 
-	var g graves
+	g := graves{buried: make(chan struct{}, 1)}
 	s, err := d.Stream(server.Streams(), g.options())
 	check(err)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -141,8 +147,11 @@ func TestStream(t *testing.T) {
 	running := make(chan error, 1)
 	go func() { running <- s.Run(ctx) }()
 	want := []string{"by ttl", "deleted", "overwritten", "reaped"}
-	for ctx.Err() == nil && len(g.keys()) < len(want) {
-		time.Sleep(50 * time.Millisecond)
+	for len(g.keys()) < len(want) && ctx.Err() == nil {
+		select {
+		case <-g.buried:
+		case <-ctx.Done():
+		}
 	}
 	cancel()
 	if err := <-running; !errors.Is(err, context.Canceled) {

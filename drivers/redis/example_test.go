@@ -38,7 +38,7 @@ func Example() {
 	sessions, err := slidingttl.New(d, slidingttl.Policy{
 		IdleGrace:   30 * time.Minute,
 		MaxLifetime: 12 * time.Hour,
-		Slack:       3 * time.Minute, // write at most once per slack and key
+		Slack:       3 * time.Minute, // write at most once per 15/16 of it and key
 	}, nil)
 	if err != nil {
 		log.Fatal(err)

@@ -2,6 +2,7 @@ package redis_test
 
 import (
 	"context"
+	"flag"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -15,6 +16,10 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	// Cases on a real server wait for its clock, so many wait at once.
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err)
+	}
 	// A client of a cluster leaves goroutines that sleep for seconds and then end by
 	// themselves: to look at the cluster again, and to close connections no longer used.
 	goleak.VerifyTestMain(m,

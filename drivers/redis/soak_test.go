@@ -11,7 +11,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/drivertest"
 )
 
-var soakTime = flag.Duration("redis.soak", 3*time.Second, "how long TestSoak makes calls")
+var soakTime = flag.Duration("redis.soak", 6*time.Second, "how long TestSoak makes calls")
 
 // Answers are lost, and in the middle a replica takes over.
 func TestSoak(t *testing.T) {

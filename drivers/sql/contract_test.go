@@ -11,9 +11,12 @@ import (
 	"net"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	modernc "modernc.org/sqlite"
 
 	"github.com/slidingttl/slidingttl/drivers/sql/sqltest"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
@@ -71,6 +74,7 @@ func TestContract(t *testing.T) {
 	for name, d := range databases {
 		for layout, opts := range map[string]*Options[value]{"json": nil, "own": &own} {
 			t.Run(name+"/"+layout, func(t *testing.T) {
+				t.Parallel()
 				contract(t, d.dialect, d.server, layout, opts)
 			})
 		}
@@ -157,45 +161,83 @@ func contract(t *testing.T, dialect Dialect, server sqltest.Database, layout str
 	})
 }
 
-// lockable opens a file of SQLite that one connection can keep to itself: then all others
-// are busy, and those who are to wait do.
+// Patience of SQLite's connections with a lock: as a rule; where the test wants the error
+// at once; and where it wants a call to outlast its context, which SQLite does not heed
+// while it waits for a lock.
+const (
+	patient   = 10 * time.Second
+	impatient = 0
+	lingering = time.Second
+)
+
+// file is a SQLite file that one connection can keep to itself: then all others are busy.
+type file struct {
+	path     string
+	patience atomic.Int64 // of connections that are made from now on
+}
+
+// Connect implements driver.Connector.
+func (f *file) Connect(ctx context.Context) (sqldriver.Conn, error) {
+	c, err := modernc.NewConnector(fmt.Sprintf("file:%s?_pragma=busy_timeout(%d)&_pragma=journal_mode(delete)&_pragma=synchronous(off)",
+		f.path, time.Duration(f.patience.Load()).Milliseconds()))
+	if err != nil {
+		return nil, err
+	}
+	return c.Connect(ctx)
+}
+
+// Driver implements driver.Connector.
+func (f *file) Driver() sqldriver.Driver { return nil }
+
+// lockable opens a SQLite file whose lock the test can take.
 func lockable(t testing.TB, b *drivertest.Backend) *stdsql.DB {
-	file := filepath.Join(t.TempDir(), "test.db")
-	const patience = "3000"
+	f := &file{path: filepath.Join(t.TempDir(), "test.db")}
+	f.patience.Store(int64(patient))
 	openFile := func() *stdsql.DB {
-		db, err := stdsql.Open("sqlite", "file:"+file+"?_pragma=busy_timeout("+patience+")&_pragma=journal_mode(delete)&_pragma=synchronous(off)")
-		if err != nil {
-			t.Fatal(err)
-		}
+		db := stdsql.OpenDB(f)
 		t.Cleanup(func() { _ = db.Close() })
 		return db
 	}
-	locker := openFile()
-	lock := func() func() {
-		conn, err := locker.Conn(context.Background())
-		if err == nil {
-			_, err = conn.ExecContext(context.Background(), "BEGIN EXCLUSIVE")
-		}
-		if err != nil {
-			t.Error(err)
-		}
-		var done atomic.Bool
-		return func() {
-			if done.Swap(true) {
+	db, locker := openFile(), openFile()
+	db.SetMaxIdleConns(maxIdle)
+	// reconnect replaces the idle connections by two of that patience.
+	reconnect := func(patience time.Duration) {
+		f.patience.Store(int64(patience))
+		disconnect(db)
+		for range 2 {
+			conn, err := db.Conn(context.Background())
+			if err != nil {
+				t.Error(err)
 				return
 			}
-			if _, err := conn.ExecContext(context.Background(), "ROLLBACK"); err != nil {
-				t.Error(err)
-			}
-			_ = conn.Close()
+			defer func() { _ = conn.Close() }()
 		}
 	}
-	b.Fail, b.Hang = lock, lock
+	lock := func(patience time.Duration) func() func() {
+		return func() func() {
+			reconnect(patience)
+			conn, err := locker.Conn(context.Background())
+			if err == nil {
+				_, err = conn.ExecContext(context.Background(), "BEGIN EXCLUSIVE")
+			}
+			if err != nil {
+				t.Error(err)
+			}
+			return sync.OnceFunc(func() {
+				if _, err := conn.ExecContext(context.Background(), "ROLLBACK"); err != nil {
+					t.Error(err)
+				}
+				_ = conn.Close()
+				reconnect(patient)
+			})
+		}
+	}
+	b.Fail, b.Hang = lock(impatient), lock(lingering)
 	b.Own = func(err error) bool {
 		var own interface{ Code() int }
 		return errors.As(err, &own) && own.Code()&0xff == 5
 	}
-	return openFile()
+	return db
 }
 
 // plant writes a row as a program would that knows the table and not the driver.

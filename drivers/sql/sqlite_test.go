@@ -10,7 +10,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// TestTurn: who may not write yet waits no longer than his context, and has written nothing.
+// TestTurn: a writer whose turn has not come waits no longer than its context, and has written nothing.
 // Reads wait for nobody.
 func TestTurn(t *testing.T) {
 	d := open[session](t, sqltest.DB(t, sqltest.SQLite), SQLite, nil)

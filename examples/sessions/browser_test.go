@@ -114,13 +114,15 @@ func (b *tab) click(sel, then chromedp.CSS) {
 	loaded(then)
 }
 
-// mark marks the document, so that the next one can be told from it.
+// mark marks the document, so that the next one can be told from it. loaded waits until
+// that shows then and is whole.
 func (b *tab) mark() (loaded func(then chromedp.CSS)) {
 	b.t.Helper()
 	get(b, chromedp.Evaluate[bool](`document.documentElement.classList.add("former"), true`))
 	return func(then chromedp.CSS) {
 		b.t.Helper()
 		b.shows("html:not(.former) " + then)
+		get(b, chromedp.Poll[bool](`document.readyState == "complete"`))
 	}
 }
 

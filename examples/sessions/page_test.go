@@ -36,7 +36,7 @@ func (b *tab) clean(page string) {
 	b.t.Helper()
 	axe, err := os.ReadFile("node_modules/axe-core/axe.min.js")
 	if err != nil {
-		b.t.Fatalf("axe-core, which make browser installs: %v", err)
+		b.t.Fatalf("axe-core, which make npm installs: %v", err)
 	}
 	for _, scheme := range []string{"light", "dark"} {
 		for _, width := range widths {

@@ -170,6 +170,42 @@ func checkNames(t *testing.T, all names, text string) {
 	}
 }
 
+var installRow = regexp.MustCompile("(?m)^\\| `github.com/([^`]*)` \\| (.*) \\| (.*) \\|$")
+
+// The README's install table has every module that somebody may want, and packages that are there.
+func TestInstallTable(t *testing.T) {
+	tree := readTestTree(t)
+	root := tree.modules[0]
+	want := make(map[string]bool)
+	for _, m := range tree.modules {
+		if !within(m.dir, "internal/...", "examples/...", "bench") {
+			want[m.path] = true
+		}
+	}
+	for _, row := range installRow.FindAllStringSubmatch(tree.read(root, "README.md"), -1) {
+		name := strings.TrimSuffix("github.com/"+row[1], "/...")
+		if !want[name] {
+			t.Errorf("the install table has %s, which is no module to be installed, or twice", name)
+		}
+		delete(want, name)
+		for _, quote := range quoted.FindAllString(row[2], -1) {
+			pkg, ok := strings.CutPrefix(strings.Trim(quote, "`"), ".../")
+			if !ok {
+				continue
+			}
+			if owner := tree.owner(pkg + "/doc.go"); owner.path != name {
+				t.Errorf("%s is in the module %s, not in %s", pkg, owner.path, name)
+			}
+			if _, err := os.Stat(filepath.Join(tree.root, pkg)); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	for name := range want {
+		t.Errorf("the install table lacks %s", name)
+	}
+}
+
 var left = regexp.MustCompile(`(?m)^\s*\.\.\.$`)
 
 // checkGo wants a program, declarations, statements or fields. What is left out is a line

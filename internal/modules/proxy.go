@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -15,8 +16,9 @@ import (
 
 // A proxy is a directory in which the go command finds the tree's modules at
 // the version that the next tags will give them, and everything else where it
-// always does. It has a module cache of its own: what it serves changes
-// without changing its version, and must not stay in anybody's.
+// always does. It has a module cache of its own, which shares everybody else's
+// modules with the user's: what it serves changes without changing its version,
+// and must not stay there.
 type proxy struct {
 	tree *tree
 	dir  string
@@ -36,18 +38,61 @@ func (t *tree) serve(ctx context.Context, dir string) (*proxy, error) {
 		"GOWORK=off",
 		"GOMODCACHE="+filepath.Join(dir, "mod"),
 		"GOBIN="+filepath.Join(dir, "bin"),
-		"GOPROXY=file://"+filepath.Join(dir, "proxy")+",file://"+filepath.Join(cache, "cache", "download")+","+upstream,
+		"GOPROXY=file://"+filepath.Join(dir, "proxy")+","+upstream,
 		"GONOSUMDB="+strings.TrimSuffix(t.modules[0].path+","+unsummed, ","),
 		// With -trimpath what is compiled does not depend on the directory, and
 		// the build cache has it the next time.
 		"GOFLAGS=-trimpath -modcacherw",
 	)
+	if err := t.linkThirdParties(cache, filepath.Join(dir, "mod")); err != nil {
+		return nil, err
+	}
 	for _, m := range t.modules {
 		if err := p.add(m); err != nil {
 			return nil, fmt.Errorf("module %s: %w", m.path, err)
 		}
 	}
 	return p, nil
+}
+
+// linkThirdParties has one module cache use another's modules, there already or still to be
+// downloaded, of all who are named in a go.sum but the owner of this repository.
+func (t *tree) linkThirdParties(from, to string) error {
+	linked := map[string]bool{ownerOf(t.modules[0].path): true}
+	for _, m := range t.modules {
+		for line := range strings.Lines(t.read(m, "go.sum")) {
+			name, _, _ := strings.Cut(line, " ")
+			escaped, err := module.EscapePath(name)
+			if err != nil {
+				return err
+			}
+			owner := ownerOf(escaped)
+			if linked[owner] {
+				continue
+			}
+			linked[owner] = true
+			for _, dir := range []string{owner, filepath.Join("cache", "download", owner)} {
+				if err := errors.Join(
+					os.MkdirAll(filepath.Join(from, dir), 0o777),
+					os.MkdirAll(filepath.Dir(filepath.Join(to, dir)), 0o777),
+					os.Symlink(filepath.Join(from, dir), filepath.Join(to, dir)),
+				); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// ownerOf is the part of a module's path that names a host, and on github.com whose it is.
+func ownerOf(module string) string {
+	host, rest, _ := strings.Cut(module, "/")
+	if host != "github.com" {
+		return host
+	}
+	name, _, _ := strings.Cut(rest, "/")
+	return filepath.Join(host, name)
 }
 
 func (p *proxy) add(m *mod) error {
@@ -90,10 +135,7 @@ func (p *proxy) add(m *mod) error {
 
 // copy unpacks a module, as a user gets it, into a directory, and returns that.
 func (p *proxy) copy(m *mod) (string, error) {
-	dir := filepath.Join(p.dir, "copy", m.dir)
-	if m.dir == "." {
-		dir = filepath.Join(p.dir, "copy-root")
-	}
+	dir := filepath.Join(p.dir, "copy", strings.ReplaceAll(m.dir, "/", "-"), "module")
 	escaped, err := module.EscapePath(m.path)
 	if err != nil {
 		return "", err

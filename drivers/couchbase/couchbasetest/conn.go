@@ -40,6 +40,7 @@ type conn struct {
 	discard   bool      // the next response is to be thrown away, see Fault.Applied
 	began     time.Time // when the request under way was read; zero: the client does not ask
 	took      memd.ServerDurationFrame
+	released  <-chan struct{} // closed when the response may go, see Node.Hold; nil: it may
 	res       memd.Packet
 	extras    [24]byte
 	body      []byte // scratch for sub-document responses
@@ -80,6 +81,7 @@ func (c *conn) serveAll() error {
 		if err := c.node.faults.waitWhileHanging(c.Closed()); err != nil {
 			return err
 		}
+		c.released = c.node.faults.holding.closedByRelease()
 		if err := c.answer(op); err != nil {
 			return err
 		}
@@ -125,8 +127,10 @@ type handler struct {
 
 func (c *conn) handle(h *handler, req *memd.Packet) error {
 	if h.data {
+		// First the fault: a test that has awaited the count must find it spent.
+		f, struck := c.node.faults.strike(req.Command)
 		c.node.counts.op(req.Command)
-		if f, ok := c.node.faults.strike(req.Command); ok {
+		if struck {
 			return c.suffer(f, h, req)
 		}
 	}
@@ -235,7 +239,7 @@ func (c *conn) reply(req *memd.Packet, status memd.StatusCode, cas uint64, extra
 		c.took.ServerDuration = time.Since(c.began)
 		c.res.ServerDurationFrame = &c.took
 	}
-	return c.Write(&c.res, time.Duration(c.node.latency.Load()))
+	return c.Write(&c.res, time.Duration(c.node.latency.Load()), c.released)
 }
 
 // fail answers req with an error and, where the client takes it, a text that

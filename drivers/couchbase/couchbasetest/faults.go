@@ -69,6 +69,17 @@ func (n *Node) ClearFaults() int { return n.faults.clear() }
 // carried out at once, and others meanwhile. Zero ends it.
 func (n *Node) SetLatency(d time.Duration) { n.latency.Store(int64(max(d, 0))) }
 
+// Hold keeps back every answer from now on until release is called, for a test that counts
+// for how many answers a call waits one after the other. The operations themselves are
+// carried out and counted at once, see [Node.Await]. A second Hold keeps back the answers to
+// what is counted after it: made before the first is released, it lets the answers of a first
+// round go and none of the next. Calling release again does nothing.
+func (n *Node) Hold() (release func()) {
+	g := newGate()
+	n.faults.holding.Store(g)
+	return func() { n.faults.holding.open(g) }
+}
+
 // Hang makes the node stop: it accepts connections and requests but carries
 // nothing out and answers nothing, not even a login, until resume is called or
 // the node is closed. What came in meanwhile is then carried out, late, even if
@@ -79,7 +90,8 @@ func (n *Node) Hang() (resume func()) { return n.faults.hang() }
 // faults is what a node is told to get wrong.
 type faults struct {
 	armed   atomic.Bool // whether list has any
-	hanging atomic.Pointer[gate]
+	hanging gates
+	holding gates
 
 	// mu guards list.
 	mu   sync.Mutex
@@ -89,6 +101,27 @@ type faults struct {
 type gate struct {
 	opened chan struct{}
 	once   sync.Once
+}
+
+func newGate() *gate { return &gate{opened: make(chan struct{})} }
+
+// gates is the gate that stands now, nil if the way is free.
+type gates struct{ atomic.Pointer[gate] }
+
+// open opens g, whether it is still the one that stands or not.
+func (s *gates) open(g *gate) {
+	g.once.Do(func() {
+		s.CompareAndSwap(g, nil)
+		close(g.opened)
+	})
+}
+
+// closedByRelease is closed when the gate that stands is opened; nil: none stands.
+func (s *gates) closedByRelease() <-chan struct{} {
+	if g := s.Load(); g != nil {
+		return g.opened
+	}
+	return nil
 }
 
 func (f *faults) arm(fault Fault) {
@@ -131,28 +164,23 @@ func (f *faults) strike(op memd.CmdCode) (Fault, bool) {
 }
 
 func (f *faults) hang() (resume func()) {
-	g := &gate{opened: make(chan struct{})}
+	g := newGate()
 	if !f.hanging.CompareAndSwap(nil, g) {
 		g = f.hanging.Load() // hangs already: the same gate opens for both
 		if g == nil {
 			return f.hang()
 		}
 	}
-	return func() {
-		g.once.Do(func() {
-			f.hanging.CompareAndSwap(g, nil)
-			close(g.opened)
-		})
-	}
+	return func() { f.hanging.open(g) }
 }
 
 func (f *faults) waitWhileHanging(closed <-chan struct{}) error {
-	g := f.hanging.Load()
-	if g == nil {
+	opened := f.hanging.closedByRelease()
+	if opened == nil {
 		return nil
 	}
 	select {
-	case <-g.opened:
+	case <-opened:
 		return nil
 	case <-closed:
 		return net.ErrClosed

@@ -1,6 +1,7 @@
 package couchbasetest_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -45,6 +46,28 @@ func wantErr(t *testing.T, err, want error) {
 	t.Helper()
 	if !errors.Is(err, want) {
 		t.Fatalf("error %v, want %v", err, want)
+	}
+}
+
+// await ends the test unless the node's counts come to be as reached wants them.
+func await(t *testing.T, node *couchbasetest.Node, reached func(couchbasetest.Counts) bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := node.Await(ctx, reached); err != nil {
+		t.Fatalf("%v: the node has counted %+v", err, node.Counts())
+	}
+}
+
+// timedOut makes a call that is to time out, with ever more time until gocb has sent it
+// before its time was over: a busy machine may take longer than any short time-out.
+func timedOut(call func(timeout time.Duration) error) error {
+	for timeout := 50 * time.Millisecond; ; timeout *= 2 {
+		err := call(timeout)
+		var own *gocb.TimeoutError
+		if !errors.As(err, &own) || own.LastDispatchedTo != "" || timeout > time.Minute {
+			return err
+		}
 	}
 }
 

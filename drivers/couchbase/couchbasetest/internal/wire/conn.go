@@ -124,10 +124,11 @@ func (c *Conn) Skip() (opaque uint32, err error) {
 	return opaque, err
 }
 
-// Write sends a response after delay. p may be reused once it has returned.
-func (c *Conn) Write(p *memd.Packet, delay time.Duration) error {
-	if delay > 0 || c.delayed != nil {
-		return c.writeLater(p, delay)
+// Write sends a response after delay, and not before released is closed, if it is not nil.
+// p may be reused once it has returned.
+func (c *Conn) Write(p *memd.Packet, delay time.Duration, released <-chan struct{}) error {
+	if delay > 0 || released != nil || c.delayed != nil {
+		return c.writeLater(p, delay, released)
 	}
 	return c.write(p)
 }

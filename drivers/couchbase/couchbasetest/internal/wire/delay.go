@@ -9,20 +9,21 @@ import (
 )
 
 type delayedResponse struct {
-	due    time.Time
-	packet memd.Packet
+	due      time.Time
+	released <-chan struct{} // nil: it waits for its time alone
+	packet   memd.Packet
 }
 
-// writeLater holds a copy of p back for d. Once a connection has held a response back,
-// all later ones take the same way, so that they stay in order.
-func (c *Conn) writeLater(p *memd.Packet, d time.Duration) error {
+// writeLater holds a copy of p back for d, and until released is closed. Once a connection
+// has held a response back, all later ones take the same way, so that they stay in order.
+func (c *Conn) writeLater(p *memd.Packet, d time.Duration, released <-chan struct{}) error {
 	if c.delayed == nil {
 		// Room for as many as gocb sends ahead of the answers (its queue).
 		c.delayed = make(chan delayedResponse, 2048)
 		c.delayDone = make(chan struct{})
 		go c.sendDelayed()
 	}
-	r := delayedResponse{due: time.Now().Add(d), packet: *p}
+	r := delayedResponse{due: time.Now().Add(d), released: released, packet: *p}
 	r.packet.Extras = slices.Clone(r.packet.Extras)
 	r.packet.Value = slices.Clone(r.packet.Value)
 	if r.packet.ServerDurationFrame != nil {
@@ -49,6 +50,13 @@ func (c *Conn) sendDelayed() {
 			case <-timer.C:
 			case <-c.closed:
 				return
+			}
+			if r.released != nil {
+				select {
+				case <-r.released:
+				case <-c.closed:
+					return
+				}
 			}
 			if err := c.write(&r.packet); err != nil {
 				c.Close()

@@ -1,3 +1,0 @@
-// Package integration holds the archive to what reads it and keeps it: DuckDB, and servers
-// that speak the protocol of S3.
-package integration

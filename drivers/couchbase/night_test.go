@@ -1,0 +1,5 @@
+//go:build night
+
+package couchbase_test
+
+func init() { allCases = true }

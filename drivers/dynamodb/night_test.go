@@ -1,0 +1,10 @@
+//go:build night
+
+package dynamodb
+
+import "time"
+
+func init() {
+	allCases = true
+	hotKeys = load{keys: 5_000, stores: 8, rate: 500, length: 40 * time.Minute}
+}

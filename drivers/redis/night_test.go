@@ -1,0 +1,5 @@
+//go:build night
+
+package redis_test
+
+func init() { allCases = true }

@@ -1,0 +1,165 @@
+package archive
+
+import (
+	"database/sql"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	_ "github.com/duckdb/duckdb-go/v2" // registers "duckdb"
+
+	"github.com/slidingttl/slidingttl/archive"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+func duck(t *testing.T) *sql.DB {
+	t.Helper()
+	db, err := sql.Open("duckdb", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+// owner is a column of the value's, null where it is not JSON.
+var owner = archive.Column{Name: "owner", Type: archive.Text, Of: func(r *archive.Record) (any, error) {
+	var v struct{ Owner string }
+	if r.Format != "json" || json.Unmarshal(r.Value, &v) != nil {
+		return nil, nil
+	}
+	return v.Owner, nil
+}}
+
+// key is what DuckDB reads as a key.
+func key(text string) string {
+	coded, ok := strings.CutPrefix(text, "base64:")
+	if !ok {
+		return text
+	}
+	raw, err := base64.StdEncoding.DecodeString(coded)
+	if err != nil {
+		return err.Error()
+	}
+	return string(raw)
+}
+
+// DuckDB reads every file, one by one, and agrees with the Reader in every column of every row.
+func TestDuckDBAgrees(t *testing.T) {
+	db := duck(t)
+	for _, compacted := range []bool{false, true} {
+		path := t.TempDir()
+		b, err := archive.OpenDirectory(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fill(t, b, owner)
+		if compacted {
+			if _, err := archive.Compact(t.Context(), b, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want := map[string]archive.Archived{}
+		for _, a := range read(t, b) {
+			want[fmt.Sprint(a.Key, a.Generation, a.ExpiredAt)] = a
+		}
+		files, err := filepath.Glob(filepath.Join(path, "day=*", "*.parquet"))
+		if err != nil || len(files) == 0 {
+			t.Fatal(files, err)
+		}
+		seen := 0
+		for _, file := range files {
+			rows, err := db.QueryContext(t.Context(), `
+				SELECT key, source, generation, created_at, expired_at, archived_at, reason, format, value, owner
+				FROM read_parquet(?, hive_partitioning = false)`, file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			last := ""
+			for rows.Next() {
+				var a archive.Archived
+				var created *time.Time
+				var expired, archived time.Time
+				var reason string
+				var owner *string
+				if err := rows.Scan(&a.Key, &a.Source, &a.Generation, &created, &expired, &archived, &reason, &a.Format, &a.Value, &owner); err != nil {
+					t.Fatal(err)
+				}
+				if a.Key < last || !utf8.ValidString(a.Key) {
+					t.Errorf("%s is not sorted, or not text", file)
+				}
+				last = a.Key
+				a.Key, a.Reason = key(a.Key), archive.Reason(reason)
+				a.ExpiredAt, a.ArchivedAt = driver.Floor(expired), driver.Floor(archived)
+				if created != nil {
+					a.CreatedAt = driver.Floor(*created)
+				}
+				if owner != nil {
+					a.Columns = map[string]any{"owner": *owner}
+				}
+				if w := want[fmt.Sprint(a.Key, a.Generation, a.ExpiredAt)]; !reflect.DeepEqual(a, w) {
+					t.Fatalf("DuckDB reads\n%+v\nthe Reader\n%+v", a, w)
+				}
+				seen++
+			}
+			if err := rows.Err(); err != nil {
+				t.Fatal(err)
+			}
+			_ = rows.Close()
+		}
+		if n := map[bool]int{false: 651, true: 551}[compacted]; seen != n {
+			t.Errorf("DuckDB reads %d rows; want %d", seen, n)
+		}
+	}
+}
+
+// The queries of docs/archive.md run as they stand there, but for the name of the directory.
+func TestDocumentedQueries(t *testing.T) {
+	content, err := os.ReadFile("../../../docs/archive.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	queries := regexp.MustCompile("(?s)```sql\n-- DuckDB\n(.*?)```").FindAllSubmatch(content, -1)
+	if len(queries) < 4 {
+		t.Fatalf("the document has %d queries", len(queries))
+	}
+	path := t.TempDir()
+	b, err := archive.OpenDirectory(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fill(t, b, owner)
+	if _, err := archive.Compact(t.Context(), b, nil); err != nil {
+		t.Fatal(err)
+	}
+	db := duck(t)
+	db.SetMaxOpenConns(1) // a variable belongs to a connection
+	for _, q := range queries {
+		text := strings.ReplaceAll(string(q[1]), "/var/lib/links/archive", path)
+		rows, err := db.QueryContext(t.Context(), text)
+		if err != nil {
+			t.Errorf("%s\n%v", text, err)
+			continue
+		}
+		n := 0
+		for rows.Next() {
+			n++
+		}
+		if err := rows.Err(); err != nil || n == 0 {
+			t.Errorf("%s\n%d rows, %v", text, n, err)
+		}
+		_ = rows.Close()
+	}
+	var n int
+	if err := db.QueryRowContext(t.Context(), fmt.Sprintf("SELECT count(*) FROM read_parquet('%s/day=*/*.parquet')", path)).Scan(&n); err != nil || n != 551 {
+		t.Errorf("%d rows, %v", n, err)
+	}
+}

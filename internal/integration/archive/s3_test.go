@@ -1,0 +1,240 @@
+package archive
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"sync/atomic"
+	"testing"
+
+	"github.com/aws/amazon-s3-encryption-client-go/v3/materials"
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/kms"
+	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+
+	"github.com/slidingttl/slidingttl/archive"
+	"github.com/slidingttl/slidingttl/archive/s3"
+)
+
+func bucketOf(t *testing.T, c *awss3.Client, name string, o *s3.Options) *s3.Bucket {
+	t.Helper()
+	b, err := s3.New(c, name, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// holds holds a bucket to archive.Bucket, and to an archive that is written, read, compacted
+// and verified, and forgets.
+func holds(t *testing.T, b archive.Bucket) {
+	t.Helper()
+	ctx := t.Context()
+	create := func(name, content string) error {
+		return b.Create(ctx, func(w io.Writer) (string, error) {
+			_, err := io.WriteString(w, content)
+			return name, err
+		})
+	}
+	if err := create("checkpoints/x", "hello"); err != nil {
+		t.Fatal(err)
+	}
+	if err := create("checkpoints/x", "again"); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("created twice: %v", err)
+	}
+	failed := errors.New("failed")
+	if err := b.Create(ctx, func(io.Writer) (string, error) { return "checkpoints/y", failed }); !errors.Is(err, failed) {
+		t.Errorf("%v", err)
+	}
+	p := make([]byte, 4)
+	if n, err := b.ReadAt(ctx, "checkpoints/x", p, 1); n != 4 || err != nil && !errors.Is(err, io.EOF) || string(p) != "ello" {
+		t.Errorf("%d, %v, %q", n, err, p)
+	}
+	for _, off := range []int64{3, 5, 50} {
+		if n, err := b.ReadAt(ctx, "checkpoints/x", p, off); n != max(0, 5-int(off)) || !errors.Is(err, io.EOF) {
+			t.Errorf("at %d: %d, %v", off, n, err)
+		}
+	}
+	if _, err := b.ReadAt(ctx, "checkpoints/y", p, 0); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%v", err)
+	}
+	if err := b.Put(ctx, "checkpoints/x", []byte("bye")); err != nil {
+		t.Error(err)
+	}
+	for i, err := range b.List(ctx, "checkpoints/") {
+		if err != nil || i != (archive.Info{Name: "checkpoints/x", Size: 3}) {
+			t.Errorf("%+v, %v", i, err)
+		}
+	}
+	for range 2 {
+		if err := b.Remove(ctx, "checkpoints/x"); err != nil {
+			t.Error(err)
+		}
+	}
+
+	fill(t, b)
+	before := read(t, b)
+	if len(before) != 551 {
+		t.Errorf("%d records; want 551", len(before))
+	}
+	if r, err := archive.Compact(ctx, b, nil); err != nil || r.Merged != 1 || r.Dropped != 100 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if after := read(t, b); !reflect.DeepEqual(after, before) {
+		t.Errorf("%d records after compaction", len(after))
+	}
+	r := archive.NewReader(b)
+	key := dead(33, 0).Key
+	if found, err := r.Find(ctx, key, archive.Span{}); err != nil || len(found) != 2 {
+		t.Errorf("%d lives, %v", len(found), err)
+	}
+	if report, err := r.Verify(ctx, nil); err != nil || report.Rows != 551 {
+		t.Errorf("%+v, %v", report, err)
+	}
+	if _, err := archive.Forget(ctx, b, key, nil); err != nil {
+		t.Error(err)
+	}
+	if found, err := r.Find(ctx, key, archive.Span{}); err != nil || len(found) != 0 {
+		t.Errorf("%d lives that were forgotten, %v", len(found), err)
+	}
+}
+
+func TestDirectory(t *testing.T) {
+	b, err := archive.OpenDirectory(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	holds(t, b)
+}
+
+func TestS3(t *testing.T) {
+	c, name := fake(t)
+	b := bucketOf(t, c, name, &s3.Options{Prefix: "dead/"})
+	if err := b.Check(t.Context()); err != nil {
+		t.Error(err)
+	}
+	_ = b.Remove(t.Context(), "checkpoints/slidingttl.check")
+	holds(t, b)
+}
+
+// Where a bucket keeps versions, what is removed is removed in all of them.
+func TestS3Versions(t *testing.T) {
+	c, name := fake(t)
+	if _, err := c.PutBucketVersioning(t.Context(), &awss3.PutBucketVersioningInput{
+		Bucket: &name, VersioningConfiguration: &types.VersioningConfiguration{Status: types.BucketVersioningStatusEnabled},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	b := bucketOf(t, c, name, nil)
+	holds(t, b)
+	out, err := c.ListObjectVersions(t.Context(), &awss3.ListObjectVersionsInput{Bucket: &name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	there := map[string]bool{}
+	for i := range b.List(t.Context(), "") {
+		there[i.Name] = true
+	}
+	if len(out.DeleteMarkers) > 0 {
+		t.Errorf("%d delete markers", len(out.DeleteMarkers))
+	}
+	for _, v := range out.Versions {
+		if !there[*v.Key] {
+			t.Errorf("%s has a version although it was removed", *v.Key)
+		}
+	}
+}
+
+// keyService is KMS as far as the encryption client talks to it. It refuses while down.
+type keyService struct {
+	down  atomic.Bool
+	first chan keyRequest // holds one; later requests are not kept
+}
+
+type keyRequest struct {
+	target string
+	keyID  any
+}
+
+func (k *keyService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var in map[string]any
+	_ = json.NewDecoder(r.Body).Decode(&in)
+	select {
+	case k.first <- keyRequest{r.Header.Get("X-Amz-Target"), in["KeyId"]}:
+	default:
+	}
+	w.Header().Set("Content-Type", "application/x-amz-json-1.1")
+	if k.down.Load() {
+		w.WriteHeader(http.StatusBadRequest)
+		_, _ = io.WriteString(w, `{"__type":"DisabledException","message":"disabled"}`)
+		return
+	}
+	// The key that wraps is none: what this proves is who asks for what.
+	key := make([]byte, 32)
+	_, _ = rand.Read(key)
+	if blob, ok := in["CiphertextBlob"].(string); ok {
+		_ = json.NewEncoder(w).Encode(map[string]any{"KeyId": "arn:aws:kms:us-east-1:1:key/k", "Plaintext": blob})
+		return
+	}
+	_ = json.NewEncoder(w).Encode(map[string]any{"KeyId": "arn:aws:kms:us-east-1:1:key/k", "Plaintext": key, "CiphertextBlob": key})
+}
+
+func TestEncryptedByClient(t *testing.T) {
+	service := &keyService{first: make(chan keyRequest, 1)}
+	server := httptest.NewServer(service)
+	t.Cleanup(server.Close)
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	keys := kms.New(kms.Options{
+		Region: "us-east-1", HTTPClient: &http.Client{Transport: transport},
+		BaseEndpoint: &server.URL, Retryer: aws.NopRetryer{},
+		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+			return aws.Credentials{AccessKeyID: "id", SecretAccessKey: "secret"}, nil
+		}),
+	})
+	manager, err := materials.NewCryptographicMaterialsManager(materials.NewKmsKeyring(keys, "arn:aws:kms:us-east-1:1:key/k"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, name := fake(t)
+	b := bucketOf(t, c, name, &s3.Options{Materials: manager})
+	holds(t, b)
+	if got := <-service.first; got != (keyRequest{"TrentService.GenerateDataKey", "arn:aws:kms:us-east-1:1:key/k"}) {
+		t.Errorf("the first request: %v", got)
+	}
+	for i, err := range bucketOf(t, c, name, nil).List(t.Context(), "day=") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := c.GetObject(t.Context(), &awss3.GetObjectInput{Bucket: &name, Key: &i.Name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		content, _ := io.ReadAll(out.Body)
+		_ = out.Body.Close()
+		if bytes.Contains(content, []byte("PAR1")) || bytes.Contains(content, []byte("key-")) || out.Metadata["x-amz-key-v2"] == "" {
+			t.Errorf("%s is not encrypted", i.Name)
+		}
+	}
+
+	service.down.Store(true)
+	w, err := archive.NewWriter(b, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Write(t.Context(), batch(900, 910, -300)); !errors.Is(err, archive.ErrKeyService) {
+		t.Errorf("while the key service is down: %v", err)
+	}
+	service.down.Store(false)
+	if err := w.Write(t.Context(), batch(900, 910, -300)); err != nil {
+		t.Errorf("after it was: %v", err)
+	}
+}

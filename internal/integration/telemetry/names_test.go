@@ -1,0 +1,106 @@
+package telemetry_test
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	otelprometheus "go.opentelemetry.io/otel/exporters/prometheus"
+
+	"github.com/slidingttl/slidingttl/drivers/memory"
+	"github.com/slidingttl/slidingttl/slidingttl"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/telemetry/slidingotel"
+	"github.com/slidingttl/slidingttl/telemetry/slidingprom"
+)
+
+// remote hides that a driver's store is in memory.
+type remote struct{ driver.Driver[string] }
+
+// live makes a store as an exporter wants it, and has it touch a record.
+func live(t *testing.T, d driver.Driver[string], observe func(string) (*slidingttl.Observer, error), add func(string, *slidingttl.Store[string]) error) {
+	t.Helper()
+	observer, err := observe("sessions")
+	ok(t, err)
+	s, err := slidingttl.New(d, slidingttl.Policy{IdleGrace: time.Minute, MaxLifetime: time.Hour}, &slidingttl.Options[string]{Observer: observer})
+	ok(t, err)
+	t.Cleanup(func() { ok(t, s.Close(context.Background())) })
+	ok(t, add("sessions", s))
+	ok(t, s.Insert(t.Context(), "4711", "ann"))
+	for s.Stats().Touched == 0 { // a read at a later millisecond than the last is due
+		_, err := s.Get(t.Context(), "4711")
+		ok(t, err)
+	}
+}
+
+func inMemory(t *testing.T) remote {
+	t.Helper()
+	d, err := memory.New[string](nil)
+	ok(t, err)
+	t.Cleanup(func() { ok(t, d.Close()) })
+	return remote{d}
+}
+
+// byOTel are the metrics of slidingotel by OpenTelemetry's own exporter for Prometheus.
+func byOTel(t *testing.T) map[string]string {
+	t.Helper()
+	r := prometheus.NewRegistry()
+	exporter, err := otelprometheus.New(otelprometheus.WithRegisterer(r), otelprometheus.WithoutScopeInfo(), otelprometheus.WithoutTargetInfo())
+	ok(t, err)
+	tel, _ := telemetry(t, exporter)
+	d, err := slidingotel.Wrap(tel, driver.Driver[string](inMemory(t)), slidingotel.Database{System: "memory"})
+	ok(t, err)
+	live(t, d, tel.Observer, func(name string, s *slidingttl.Store[string]) error { return tel.Add(name, s) })
+	return gather(t, r)
+}
+
+// byPrometheus are the metrics of slidingprom.
+func byPrometheus(t *testing.T) map[string]string {
+	t.Helper()
+	r := prometheus.NewRegistry()
+	c := slidingprom.New()
+	r.MustRegister(c)
+	live(t, inMemory(t), c.Observer, func(name string, s *slidingttl.Store[string]) error { return c.Add(name, s) })
+	return gather(t, r)
+}
+
+// gather returns kind and labels of each metric of r, by its name.
+func gather(t *testing.T, r *prometheus.Registry) map[string]string {
+	t.Helper()
+	families, err := r.Gather()
+	ok(t, err)
+	all := make(map[string]string)
+	for _, f := range families {
+		labels := make(map[string]bool)
+		for _, m := range f.Metric {
+			for _, l := range m.Label {
+				// OpenTelemetry leaves out what has no value, which to
+				// Prometheus is the same.
+				if l.GetValue() != "" {
+					labels[l.GetName()] = true
+				}
+			}
+		}
+		all[f.GetName()] = f.GetType().String() + " " + strings.Join(slices.Sorted(maps.Keys(labels)), " ")
+	}
+	return all
+}
+
+// The two exporters show the same, under the same names and labels.
+func TestExportersAgree(t *testing.T) {
+	otel, prom := byOTel(t), byPrometheus(t)
+	if !strings.HasPrefix(otel[callDuration], "HISTOGRAM ") {
+		t.Errorf("no histogram %s in %v", callDuration, otel)
+	}
+	delete(otel, callDuration)
+	if !maps.Equal(otel, prom) {
+		t.Errorf("by slidingotel\n%v\nby slidingprom\n%v", otel, prom)
+	}
+}
+
+// callDuration is what the driver wrapper measures.
+const callDuration = "db_client_operation_duration_seconds"

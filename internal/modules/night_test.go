@@ -1,0 +1,7 @@
+//go:build night
+
+package main
+
+func init() {
+	installed = append(installed, "bench", "examples/...", "internal/...")
+}
