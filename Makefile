@@ -19,7 +19,6 @@ test: lint unit
 lint: export GOFLAGS := $(shell $(GO) env GOFLAGS) -trimpath
 lint:
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "gofmt: $$unformatted"; exit 1; }
-	$(GO) vet -tags browser,second $(PACKAGES)
 	$(GO) vet -tags browser,second,night $(PACKAGES)
 	$(GO) run $(STATICCHECK) -tags browser,second,night $(PACKAGES)
 
