@@ -59,7 +59,7 @@ func TestLostAnswer(t *testing.T) {
 			}
 			want := 1
 			if name == "Touch" {
-				want = 2 // SETRANGE and PEXPIREAT
+				want = 2 // PEXPIREAT and SETRANGE
 			}
 			if n := f.writes(t) - before; n != want {
 				t.Errorf("the server has written %d times; want %d", n, want)
@@ -119,7 +119,6 @@ func TestRefused(t *testing.T) {
 func TestReadTouchReads(t *testing.T) {
 	for name, breakIt := range map[string]func(*fixture){
 		"replica":         func(f *fixture) { f.command(t, "REPLICAOF", "127.0.0.1", "1") },
-		"out of memory":   func(f *fixture) { f.command(t, "CONFIG", "SET", "maxmemory", "1") },
 		"no scripts":      func(f *fixture) { f.command(t, "ACL", "SETUSER", "default", "-@scripting") },
 		"an answer lost":  func(f *fixture) { f.proxy.Lose(1) },
 		"connections cut": func(f *fixture) { f.proxy.Cut() },
@@ -205,5 +204,65 @@ func TestKeysStayOutOfErrors(t *testing.T) {
 		if name != "wrong type, GetMulti" && !errors.Is(errs[name], driver.ErrInvalid) {
 			t.Errorf("%s: %v; want %v", name, errs[name], driver.ErrInvalid)
 		}
+	}
+}
+
+// A server whose memory is full lets touches land, for they need none: sessions that are read
+// go on. It refuses what needs some, and that changes nothing.
+func TestFullMemory(t *testing.T) {
+	for _, retain := range []time.Duration{0, time.Hour} {
+		t.Run(fmt.Sprint(retain), func(t *testing.T) {
+			f := newFixture(t, redis.Options{Retain: retain})
+			e := f.record(t, secret)
+			f.command(t, "SET", "theirs", `{"name":"theirs"}`, "EX", "600")
+			theirs, err := f.d.Get(t.Context(), "theirs")
+			ok(t, "Get", err)
+			now := driver.Floor(time.Now())
+			f.command(t, "CONFIG", "SET", "maxmemory", "1", "maxmemory-policy", "noeviction")
+
+			// stored has the record to be e, for the driver and for the server.
+			stored := func(when string) {
+				t.Helper()
+				_, expiry := f.stored(t, secret)
+				if got, err := f.d.Get(t.Context(), secret); err != nil || got != e || expiry != int64(e.ExpiresAt.Add(retain)) {
+					t.Errorf("%s: %+v until %d, %v; want %+v until %d", when, got, expiry, err, e, e.ExpiresAt.Add(retain))
+				}
+			}
+			to := driver.Life{CreatedAt: e.CreatedAt, ExpiresAt: e.ExpiresAt.Add(time.Minute)}
+			_, err = f.d.Touch(t.Context(), secret, e.Meta, to, now)
+			ok(t, "Touch", err)
+			e.Life = to
+			stored("after Touch")
+			got, touched, err := f.d.ReadTouch(t.Context(), secret, nil, anAccess(), now)
+			if err != nil || !touched || got.ExpiresAt <= e.ExpiresAt {
+				t.Errorf("ReadTouch: %+v, %t, %v; want it touched", got, touched, err)
+			}
+			e = got
+			stored("after ReadTouch")
+
+			for name, err := range map[string]error{
+				"Replace":   calls(f.d, e.Meta)["Replace"](t.Context()),
+				"Overwrite": calls(f.d, e.Meta)["Overwrite"](t.Context()),
+				"adoption": func() error {
+					_, err := f.d.Touch(t.Context(), "theirs", theirs.Meta, driver.Life{CreatedAt: now, ExpiresAt: now.Add(time.Hour)}, now)
+					return err
+				}(),
+			} {
+				if !own(err, "OOM") || errors.Is(err, driver.ErrAmbiguous) {
+					t.Errorf("%s: %v; want OOM", name, err)
+				}
+			}
+			stored("after what was refused")
+			if got, err := f.d.Get(t.Context(), "theirs"); err != nil || got != theirs {
+				t.Errorf("another program's record: %+v, %v; want %+v", got, err, theirs)
+			}
+
+			past := driver.Life{CreatedAt: e.CreatedAt, ExpiresAt: now.Add(-2 * time.Hour)}
+			_, err = f.d.Touch(t.Context(), secret, e.Meta, past, now)
+			ok(t, "Touch to death", err)
+			if got, err := f.d.Get(t.Context(), secret); !errors.Is(err, driver.ErrNotFound) {
+				t.Errorf("after Touch to death: %+v, %v; want %v", got, err, driver.ErrNotFound)
+			}
+		})
 	}
 }

@@ -21,8 +21,10 @@ if limit < to + 0 then
     return record
   end
 end
-if type(redis.pcall('SETRANGE', key, 21, to)) ~= 'number' then
-  return record -- no memory, or no primary any more: the read is good all the same
+if type(redis.pcall('PEXPIREAT', key, to + argv[5])) ~= 'number' then
+  return record -- no primary any more: the read is good all the same
 end
-redis.call('PEXPIREAT', key, to + argv[5])
+if redis.call('SETRANGE', key, 21, to) < 54 then
+  redis.call('DEL', key) -- as in touch.lua
+end
 return {record, to}

@@ -8,12 +8,15 @@ elseif meta ~= ARGV[2] then
 end
 if foreign then
   redis.call('SET', KEYS[1], '\0sl1 ' .. ARGV[3] .. ' ' .. foreign, 'KEEPTTL')
-else
-  redis.call('SETRANGE', KEYS[1], 5, ARGV[3])
 end
+-- Before the header: where memory is full a script's first write must need none, and the
+-- others are then let through.
 if ARGV[4] == '0' then
   redis.call('PERSIST', KEYS[1])
 else
   redis.call('PEXPIREAT', KEYS[1], ARGV[4])
+end
+if not foreign and redis.call('SETRANGE', KEYS[1], 5, ARGV[3]) < 54 then
+  redis.call('DEL', KEYS[1]) -- PEXPIREAT has deleted the record, for that time has come
 end
 return 1
