@@ -34,11 +34,13 @@ var rules = []rule{
 		own:   []string{"slidingttl/driver", "slidingttl/policy", "slidingttl/internal/tally", "slidingttl/internal/touches"},
 		tests: []string{"drivers/memory"},
 	},
-	{pkg: "slidingttl/...", own: []string{"slidingttl", "slidingttl/driver"}, tests: []string{"drivers/memory"}},
+	{pkg: "slidingttl/drivertest", own: []string{"slidingttl", "slidingttl/driver", "internal/hostile"}, tests: []string{"drivers/memory"}},
+	{pkg: "slidingttl/...", own: []string{"slidingttl", "slidingttl/driver"}, tests: []string{"drivers/memory", "internal/hostile"}},
+	{pkg: "internal/hostile", bare: true},
 
 	{pkg: "drivers/memory", own: []string{"slidingttl/driver"}, tests: []string{"slidingttl/..."}, bare: true},
 	{pkg: "drivers/*/*test"},
-	{pkg: "drivers/*", own: []string{"slidingttl/driver"}, tests: []string{"slidingttl/...", "drivers/memory"}},
+	{pkg: "drivers/*", own: []string{"slidingttl/driver"}, tests: []string{"slidingttl/...", "drivers/memory", "internal/hostile"}},
 	{pkg: "drivers/...", own: []string{"slidingttl/driver"}},
 
 	{pkg: "middleware/...", own: []string{"slidingttl", "slidingttl/driver", "drivers/memory"}},
@@ -46,7 +48,7 @@ var rules = []rule{
 	{pkg: "telemetry/...", own: []string{"slidingttl", "slidingttl/driver", "telemetry"}, tests: []string{"slidingttl/...", "drivers/...", "telemetry/..."}},
 	{pkg: "archive", own: []string{"slidingttl/..."}, tests: []string{"drivers/..."}},
 	{pkg: "archive/...", own: []string{"slidingttl/...", "archive", "archive/s3"}, tests: []string{"drivers/..."}},
-	{pkg: "cmd/...", own: []string{"slidingttl/...", "drivers/...", "archive/..."}},
+	{pkg: "cmd/...", own: []string{"slidingttl/...", "drivers/...", "archive/..."}, tests: []string{"internal/hostile"}},
 
 	{pkg: "examples/quickstart/...", own: []string{"slidingttl/...", "drivers/memory", "examples/quickstart/..."}, light: true},
 	{pkg: "examples/...", own: []string{"slidingttl/...", "drivers/...", "middleware/...", "telemetry/...", "archive/...", "examples/quickstart/show"}},
