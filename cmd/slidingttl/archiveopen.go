@@ -28,22 +28,18 @@ func openArchive(ctx context.Context, uri string) (archive.Bucket, error) {
 	if err != nil || u.Host == "" {
 		return nil, fmt.Errorf("%w: the archive must be a directory, or have the form s3://bucket/prefix/?region=R", errUsage)
 	}
-	region, endpoint, key := parameter(u, "region"), parameter(u, "endpoint"), parameter(u, "kms")
-	if u.RawQuery != "" {
-		return nil, fmt.Errorf("%w: of an archive's URI only region=, endpoint= and kms= are known", errUsage)
+	a := &address{URL: u, own: make(map[string]string)}
+	if err := a.take(&kind{params: parameters{"region": text, "endpoint": text, "kms": text}}); err != nil {
+		return nil, err
 	}
-	var load []func(*config.LoadOptions) error
-	if region != "" {
-		load = append(load, config.WithRegion(region))
-	}
-	cfg, err := config.LoadDefaultConfig(ctx, load...)
+	cfg, err := config.LoadDefaultConfig(ctx, config.WithRegion(a.own["region"]))
 	if err != nil {
 		return nil, err
 	}
 	c := awss3.NewFromConfig(cfg, func(o *awss3.Options) {
-		if endpoint != "" {
+		if endpoint := a.own["endpoint"]; endpoint != "" {
 			o.BaseEndpoint, o.UsePathStyle = &endpoint, true
 		}
 	})
-	return s3.New(c, u.Host, &s3.Options{Prefix: strings.TrimPrefix(u.Path, "/"), SSEKMSKey: key})
+	return s3.New(c, u.Host, &s3.Options{Prefix: strings.TrimPrefix(u.Path, "/"), SSEKMSKey: a.own["kms"]})
 }

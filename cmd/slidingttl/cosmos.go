@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"net/url"
 	"os"
 	"strings"
 
@@ -16,6 +15,7 @@ import (
 var cosmosKind = kind{
 	schemes:     []string{"cosmos"},
 	form:        "cosmos://account.documents.azure.com[:port]/database/container[?tls=false&retain=D]",
+	params:      parameters{"tls": truth, "retain": span},
 	credentials: "set SLIDINGTTL_COSMOS_KEY to the account's key, or give credentials as azidentity finds them: AZURE_CLIENT_ID and the rest, az login, a managed identity",
 	open:        openCosmos,
 }
@@ -34,37 +34,29 @@ type propertyLayout struct {
 	Fixed  *string `json:"fixed"`
 }
 
-func openCosmos(_ context.Context, u *url.URL, l layout) (*store, error) {
+func openCosmos(_ context.Context, a *address, l layout) (*store, error) {
 	var names cosmosLayout
 	if err := l.into(&names); err != nil {
 		return nil, err
 	}
-	opts := cosmos.Options{CreatedAt: names.CreatedAt, ExpiresAt: names.ExpiresAt, Version: names.Version}
+	opts := cosmos.Options{Retain: a.retain, CreatedAt: names.CreatedAt, ExpiresAt: names.ExpiresAt, Version: names.Version}
 	if names.IDPrefix != "" {
 		opts.ID = cosmos.Prefix(names.IDPrefix)
 	}
 	for _, p := range names.PartitionKey {
 		opts.PartitionKey = append(opts.PartitionKey, p.property())
 	}
-	var err error
-	if opts.Retain, err = retention(u); err != nil {
-		return nil, err
-	}
 	scheme := "https"
-	switch tls := parameter(u, "tls"); tls {
-	case "", "true":
-	case "false": // an emulator
+	if a.own["tls"] == "false" { // an emulator
 		scheme = "http"
-	default:
+	}
+	path := strings.Split(strings.Trim(a.Path, "/"), "/")
+	if a.Host == "" || a.User != nil || len(path) != 2 {
 		return nil, errForm
 	}
-	path := strings.Split(strings.Trim(u.Path, "/"), "/")
-	if u.Host == "" || u.User != nil || u.RawQuery != "" || len(path) != 2 {
-		return nil, errForm
-	}
-	client, err := cosmosClient(scheme + "://" + u.Host)
+	client, err := cosmosClient(scheme + "://" + a.Host)
 	if err != nil {
-		return nil, fmt.Errorf("connecting to %s: %w", u.Host, err)
+		return nil, fmt.Errorf("connecting to %s: %w", a.Host, err)
 	}
 	container, err := client.NewContainer(path[0], path[1])
 	if err != nil {

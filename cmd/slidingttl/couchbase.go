@@ -14,8 +14,14 @@ import (
 )
 
 var couchbaseKind = kind{
-	schemes:     []string{"couchbase", "couchbases"},
-	form:        "couchbase://host/bucket[/scope/collection][?retain=D]",
+	schemes: []string{"couchbase", "couchbases"},
+	form:    "couchbase://host/bucket[/scope/collection][?retain=D]",
+	params: parameters{
+		"retain":     span,
+		"network":    client,
+		"kv_timeout": client, "kv_scan_timeout": client, "kv_connect_timeout": client, "kv_pool_size": client,
+		"http_timeout": client, "ca_cert_path": client, "dnssrv": client,
+	},
 	credentials: "set SLIDINGTTL_COUCHBASE_USER and SLIDINGTTL_COUCHBASE_PASSWORD",
 	open:        openCouchbase,
 }
@@ -36,31 +42,28 @@ func (outspoken) RetryAfter(gocb.RetryRequest, gocb.RetryReason) gocb.RetryActio
 	return &gocb.NoRetryRetryAction{}
 }
 
-func openCouchbase(ctx context.Context, u *url.URL, l layout) (*store, error) {
+func openCouchbase(ctx context.Context, a *address, l layout) (*store, error) {
 	var names couchbaseLayout
 	if err := l.into(&names); err != nil {
 		return nil, err
 	}
-	opts := couchbase.Options{CreatedPath: names.CreatedAt}
+	opts := couchbase.Options{CreatedPath: names.CreatedAt, Retain: a.retain}
 	var err error
 	if opts.CreatedIn, err = choice("created_in", names.CreatedIn, map[string]couchbase.Place{"xattr": couchbase.Xattr, "body": couchbase.Body}); err != nil {
 		return nil, err
 	}
-	if opts.Retain, err = retention(u); err != nil {
-		return nil, err
-	}
-	path := strings.Split(strings.Trim(u.Path, "/"), "/")
+	path := strings.Split(strings.Trim(a.Path, "/"), "/")
 	if len(path) == 1 {
 		path = append(path, "_default", "_default")
 	}
-	if u.Host == "" || len(path) != 3 || path[0] == "" {
+	if a.Host == "" || len(path) != 3 || path[0] == "" {
 		return nil, errForm
 	}
 	user := os.Getenv("SLIDINGTTL_COUCHBASE_USER")
-	if u.User != nil {
-		user = u.User.Username()
+	if a.User != nil {
+		user = a.User.Username()
 	}
-	connect := url.URL{Scheme: u.Scheme, Host: u.Host, RawQuery: u.RawQuery}
+	connect := url.URL{Scheme: a.Scheme, Host: a.Host, RawQuery: a.RawQuery}
 	cluster, err := gocb.Connect(connect.String(), gocb.ClusterOptions{
 		Username: user,
 		Password: os.Getenv("SLIDINGTTL_COUCHBASE_PASSWORD"),
@@ -77,7 +80,7 @@ func openCouchbase(ctx context.Context, u *url.URL, l layout) (*store, error) {
 	})
 	if err != nil {
 		stop()
-		return nil, fmt.Errorf("connecting to %s: %w", u.Host, err)
+		return nil, fmt.Errorf("connecting to %s: %w", a.Host, err)
 	}
 	d, err := couchbase.New[any](bucket.Scope(path[1]).Collection(path[2]), &opts)
 	if err != nil {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"net/url"
 
 	"github.com/aws/aws-sdk-go-v2/config"
 	sdk "github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -14,6 +13,7 @@ import (
 var dynamodbKind = kind{
 	schemes:     []string{"dynamodb"},
 	form:        "dynamodb://table[?region=R&profile=P&consistent=true&index=I&retain=D]",
+	params:      parameters{"region": text, "profile": text, "consistent": truth, "index": text, "retain": span},
 	credentials: "give credentials as the AWS SDK finds them: AWS_ACCESS_KEY_ID and the rest, a profile, a role",
 	open:        openDynamoDB,
 }
@@ -34,7 +34,7 @@ type keyLayout struct {
 	Fixed  *string `json:"fixed"`
 }
 
-func openDynamoDB(ctx context.Context, u *url.URL, l layout) (*store, error) {
+func openDynamoDB(ctx context.Context, a *address, l layout) (*store, error) {
 	var names dynamodbLayout
 	if err := l.into(&names); err != nil {
 		return nil, err
@@ -50,32 +50,15 @@ func openDynamoDB(ctx context.Context, u *url.URL, l layout) (*store, error) {
 	if opts.CreatedAtFormat, err = choice("created_at_format", names.Format, map[string]dynamodb.TimeFormat{"rfc3339": dynamodb.RFC3339, "unix_milli": dynamodb.UnixMilli}); err != nil {
 		return nil, err
 	}
-	if u.Host == "" || u.User != nil {
+	if a.Host == "" || a.User != nil {
 		return nil, errForm
 	}
-	if opts.Retain, err = retention(u); err != nil {
-		return nil, err
-	}
-	var load []func(*config.LoadOptions) error
-	for name, values := range u.Query() {
-		switch value := values[0]; name {
-		case "region":
-			load = append(load, config.WithRegion(value))
-		case "profile":
-			load = append(load, config.WithSharedConfigProfile(value))
-		case "consistent":
-			opts.ConsistentRead = value == "true"
-		case "index":
-			opts.ScanIndex = value
-		default:
-			return nil, errForm
-		}
-	}
-	cfg, err := config.LoadDefaultConfig(ctx, load...)
+	opts.Retain, opts.ScanIndex, opts.ConsistentRead = a.retain, a.own["index"], a.own["consistent"] == "true"
+	cfg, err := config.LoadDefaultConfig(ctx, config.WithRegion(a.own["region"]), config.WithSharedConfigProfile(a.own["profile"]))
 	if err != nil {
 		return nil, err
 	}
-	d, err := dynamodb.New[map[string]any](sdk.NewFromConfig(cfg), u.Host, &opts)
+	d, err := dynamodb.New[map[string]any](sdk.NewFromConfig(cfg), a.Host, &opts)
 	if err != nil {
 		return nil, err
 	}

@@ -43,7 +43,7 @@ func (a *app) inspect() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			s, err := t.open(c.Context(), args[0])
+			s, err := t.open(c.Context(), args[0], false)
 			if err != nil {
 				return err
 			}

@@ -5,7 +5,6 @@ import (
 	"context"
 	stdsql "database/sql"
 	"fmt"
-	"net/url"
 	"os"
 	"strings"
 
@@ -15,31 +14,36 @@ import (
 )
 
 var mysqlKind = kind{
-	schemes:     []string{"mysql", "mariadb"},
-	form:        "mysql://[user@]host[:port]/database?table=T[&tls=true&retain=D], or mysql:///database?socket=/path&table=T",
+	schemes: []string{"mysql", "mariadb"},
+	form:    "mysql://[user@]host[:port]/database?table=T[&tls=true&retain=D], or mysql:///database?socket=/path&table=T",
+	params: parameters{
+		"table": text, "retain": span, "socket": text,
+		"tls": client, "timeout": client, "readTimeout": client, "writeTimeout": client, "charset": client, "collation": client,
+		"allowCleartextPasswords": client, "allowNativePasswords": client, "serverPubKey": client, "maxAllowedPacket": client,
+	},
 	credentials: "set MYSQL_PWD",
 	open:        openMySQL,
 }
 
-func openMySQL(_ context.Context, u *url.URL, l layout) (*store, error) {
-	table, err := tableOf(u)
+func openMySQL(_ context.Context, a *address, l layout) (*store, error) {
+	table, err := tableOf(a)
 	if err != nil {
 		return nil, err
 	}
-	socket := parameter(u, "socket")
-	connect, err := mysql.ParseDSN("/?" + u.RawQuery) // for tls and the like
+	socket := a.own["socket"]
+	connect, err := mysql.ParseDSN("/?" + a.RawQuery) // for tls and the like
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errUsage, err)
 	}
-	if (u.Host == "") == (socket == "") {
+	if (a.Host == "") == (socket == "") {
 		return nil, errForm
 	}
-	connect.Net, connect.Addr = "tcp", u.Hostname()+":"+cmp.Or(u.Port(), "3306")
+	connect.Net, connect.Addr = "tcp", a.Hostname()+":"+cmp.Or(a.Port(), "3306")
 	if socket != "" {
 		connect.Net, connect.Addr = "unix", socket
 	}
-	connect.User, connect.Passwd = u.User.Username(), os.Getenv("MYSQL_PWD")
-	connect.DBName = strings.Trim(u.Path, "/")
+	connect.User, connect.Passwd = a.User.Username(), os.Getenv("MYSQL_PWD")
+	connect.DBName = strings.Trim(a.Path, "/")
 	connect.InterpolateParams = true
 	connector, err := mysql.NewConnector(connect)
 	if err != nil {

@@ -15,7 +15,7 @@ func (a *app) over(c *cobra.Command, uri string, t *target, p *paceFlags, op fun
 	if err := p.open(); err != nil {
 		return err
 	}
-	s, err := t.open(c.Context(), uri)
+	s, err := t.open(c.Context(), uri, p.apply)
 	if err != nil {
 		return err
 	}

@@ -21,6 +21,7 @@ type paceFlags struct {
 	checkpoint string
 	resume     bool
 	finished   bool // what is to go on was finished before
+	apply      bool // the store is written to
 }
 
 func (p *paceFlags) flags(c *cobra.Command) {
@@ -137,9 +138,9 @@ func isNil(report fmt.Stringer) bool {
 // writeFlags is the flags of everything that writes.
 type writeFlags struct {
 	paceFlags
-	apply, yes bool
-	writes     float64
-	writers    int
+	yes     bool
+	writes  float64
+	writers int
 }
 
 func (w *writeFlags) flags(c *cobra.Command) {

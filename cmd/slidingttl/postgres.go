@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"net/url"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
@@ -12,18 +11,29 @@ import (
 )
 
 var postgresKind = kind{
-	schemes:     []string{"postgres", "postgresql"},
-	form:        "postgres://[user@]host[:port]/database?table=[schema.]T[&retain=D]",
+	schemes: []string{"postgres", "postgresql"},
+	form:    "postgres://[user@]host[:port]/database?table=[schema.]T[&retain=D]",
+	params: parameters{
+		"table": text, "retain": span,
+		"host": client, "port": client, "user": client, "database": client, "dbname": client, "passfile": client,
+		"service": client, "servicefile": client, "connect_timeout": client, "target_session_attrs": client,
+		"sslmode": client, "sslkey": client, "sslcert": client, "sslcertmode": client, "sslrootcert": client,
+		"sslnegotiation": client, "sslsni": client, "min_protocol_version": client, "max_protocol_version": client,
+		"channel_binding": client, "require_auth": client, "krbspn": client, "krbsrvname": client,
+		"application_name": client, "options": client, "search_path": client, "statement_timeout": client,
+		"lock_timeout": client, "timezone": client, "default_query_exec_mode": client,
+		"statement_cache_capacity": client, "description_cache_capacity": client,
+	},
 	credentials: "set PGPASSWORD, or PGPASSFILE",
 	open:        openPostgres,
 }
 
-func openPostgres(_ context.Context, u *url.URL, l layout) (*store, error) {
-	table, err := tableOf(u)
+func openPostgres(_ context.Context, a *address, l layout) (*store, error) {
+	table, err := tableOf(a)
 	if err != nil {
 		return nil, err
 	}
-	connect, err := pgx.ParseConfig(u.String())
+	connect, err := pgx.ParseConfig(a.String())
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errUsage, err)
 	}

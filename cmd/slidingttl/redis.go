@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"net/url"
 	"os"
 
 	"github.com/redis/rueidis"
@@ -12,25 +11,35 @@ import (
 )
 
 var redisKind = kind{
-	schemes:     []string{"redis", "rediss", "valkey", "valkeys"},
-	form:        "redis://[user@]host[:port][/db][?prefix=P&addr=another&retain=D]",
+	schemes: []string{"redis", "rediss", "valkey", "valkeys"},
+	form:    "redis://[user@]host[:port][/db][?prefix=P|*&addr=another&retain=D]",
+	params: parameters{
+		"prefix": text, "retain": span,
+		"addr": clients, "db": client, "dial_timeout": client, "write_timeout": client, "protocol": client,
+		"client_name": client, "master_set": client, "skip_verify": client, "max_retries": client,
+	},
 	credentials: "set REDISCLI_AUTH",
 	open:        openRedis,
 }
 
-func openRedis(_ context.Context, u *url.URL, l layout) (*store, error) {
+// allKeys is the prefix that stands for every key of a server.
+const allKeys = "*"
+
+func openRedis(_ context.Context, a *address, l layout) (*store, error) {
 	if err := l.into(&struct{}{}); err != nil {
 		return nil, err
 	}
-	if u.Host == "" {
+	if a.Host == "" {
 		return nil, errForm
 	}
-	opts := redis.Options{Prefix: parameter(u, "prefix")}
-	var err error
-	if opts.Retain, err = retention(u); err != nil {
-		return nil, err
+	opts := redis.Options{Prefix: a.own["prefix"], Retain: a.retain}
+	switch {
+	case opts.Prefix == allKeys:
+		opts.Prefix = ""
+	case opts.Prefix == "" && a.writes:
+		return nil, fmt.Errorf("%w: a Redis is often shared: say by prefix=P in the store's URI whose keys are written, or by prefix=%s that all are", errUsage, allKeys)
 	}
-	connect, err := rueidis.ParseURL(u.String())
+	connect, err := rueidis.ParseURL(a.String())
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errUsage, err)
 	}
@@ -38,7 +47,7 @@ func openRedis(_ context.Context, u *url.URL, l layout) (*store, error) {
 	connect.DisableCache = true // of servers before 6 and some proxies, and of no use here
 	client, err := rueidis.NewClient(connect)
 	if err != nil {
-		return nil, fmt.Errorf("connecting to %s: %w", u.Host, err)
+		return nil, fmt.Errorf("connecting to %s: %w", a.Host, err)
 	}
 	d, err := redis.New[any](client, &opts)
 	if err != nil {

@@ -46,7 +46,7 @@ func TestRetained(t *testing.T) {
 		"redis": func(t *testing.T) (string, driver.Driver[any]) {
 			server := redistest.Start(t)
 			d := must(redis.New[any](server.Client(t), &redis.Options{Retain: 30 * day}))(t)
-			return "redis://" + server.Option().InitAddress[0] + "?retain=30d", d
+			return "redis://" + server.Option().InitAddress[0] + "?retain=30d&prefix=*", d
 		},
 	}
 	for name, open := range stores {

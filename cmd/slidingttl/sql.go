@@ -2,7 +2,6 @@ package main
 
 import (
 	stdsql "database/sql"
-	"net/url"
 	"time"
 
 	"github.com/slidingttl/slidingttl/drivers/sql"
@@ -72,11 +71,11 @@ func (l layout) table() (*sql.Options[[]any], error) {
 	return o, nil
 }
 
-// tableOf takes the table out of u.
-func tableOf(u *url.URL) (t sqlTable, err error) {
-	if t.name = parameter(u, "table"); t.name == "" {
+// tableOf is the table that a names.
+func tableOf(a *address) (sqlTable, error) {
+	t := sqlTable{a.own["table"], a.retain}
+	if t.name == "" {
 		return t, errForm
 	}
-	t.retain, err = retention(u)
-	return t, err
+	return t, nil
 }

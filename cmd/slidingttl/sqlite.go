@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/url"
 	"os"
 
 	_ "modernc.org/sqlite" // registers "sqlite"
@@ -17,17 +16,18 @@ import (
 var sqliteKind = kind{
 	schemes:     []string{"sqlite"},
 	form:        "sqlite:path/to/file.db?table=T[&retain=D]",
+	params:      parameters{"table": text, "retain": span},
 	credentials: "protect the file instead: SQLite knows no passwords",
 	open:        openSQLite,
 }
 
-func openSQLite(_ context.Context, u *url.URL, l layout) (*store, error) {
-	table, err := tableOf(u)
+func openSQLite(_ context.Context, a *address, l layout) (*store, error) {
+	table, err := tableOf(a)
 	if err != nil {
 		return nil, err
 	}
-	file := u.Opaque + u.Path
-	if file == "" || u.Host != "" {
+	file := a.Opaque + a.Path
+	if file == "" || a.Host != "" {
 		return nil, errForm
 	}
 	// It waits for other writers, and makes no file that is not there.

@@ -7,11 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/url"
 	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -55,14 +53,12 @@ func storeOf[T any](d interface {
 type kind struct {
 	schemes     []string
 	form        string // of its URI
+	params      parameters
 	credentials string // where they come from, as advice
-	open        func(ctx context.Context, u *url.URL, l layout) (*store, error)
+	open        func(ctx context.Context, a *address, l layout) (*store, error)
 }
 
 var kinds = []kind{couchbaseKind, cosmosKind, dynamodbKind, redisKind, postgresKind, mysqlKind, sqliteKind}
-
-// errForm says that a URI has not the form of its kind.
-var errForm = errors.New("malformed URI")
 
 // layout is the content of the file with the names that a driver was given; nil: there is
 // none.
@@ -98,62 +94,22 @@ func (t *target) flags(c *cobra.Command) {
 	_ = c.MarkFlagFilename("layout", "json")
 }
 
-// open opens the store at uri.
-func (t *target) open(ctx context.Context, uri string) (*store, error) {
-	u, err := url.Parse(uri)
-	if err != nil || u.Scheme == "" {
-		return nil, fmt.Errorf("%w: the store must be a URI such as dynamodb://table; see slidingttl --help", errUsage) // err would quote a password
+// open opens the store at uri, to write to it or only to look.
+func (t *target) open(ctx context.Context, uri string, writes bool) (*store, error) {
+	a, k, err := parseAddress(uri)
+	if err != nil {
+		return nil, err
 	}
-	i := slices.IndexFunc(kinds, func(k kind) bool { return slices.Contains(k.schemes, u.Scheme) })
-	if i < 0 {
-		return nil, fmt.Errorf("%w: no store has the scheme %q; see slidingttl --help", errUsage, u.Scheme)
-	}
-	k := kinds[i]
-	if revealed(u) {
-		return nil, fmt.Errorf("%w: a password on the command line is seen by all: leave it out of the store's URI, and %s", errUsage, k.credentials)
-	}
+	a.writes = writes
 	var l layout
 	if t.layout != "" {
 		if l, err = os.ReadFile(t.layout); err != nil {
 			return nil, fmt.Errorf("%w: --layout: %w", errUsage, err)
 		}
 	}
-	s, err := k.open(ctx, u, l)
+	s, err := k.open(ctx, a, l)
 	if errors.Is(err, errForm) {
 		return nil, fmt.Errorf("%w: the store must have the form %s", errUsage, k.form)
 	}
 	return s, err
-}
-
-// revealed reports whether u holds a password.
-func revealed(u *url.URL) bool {
-	if _, ok := u.User.Password(); ok {
-		return true
-	}
-	for name := range u.Query() {
-		if strings.Contains(strings.ToLower(name), "passw") {
-			return true
-		}
-	}
-	return false
-}
-
-// retention takes the parameter "retain" out of u: how long the drivers of the store have
-// it retain the dead.
-func retention(u *url.URL) (time.Duration, error) {
-	text := parameter(u, "retain")
-	d, err := duration("retain", text)
-	if err != nil {
-		return 0, fmt.Errorf("%w: retain is %q in the store's URI: must be a duration such as 30d or 12h", errUsage, text)
-	}
-	return d, nil
-}
-
-// parameter takes the one of that name out of u.
-func parameter(u *url.URL, name string) string {
-	q := u.Query()
-	value := q.Get(name)
-	q.Del(name)
-	u.RawQuery = q.Encode()
-	return value
 }

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+)
+
+// parameters is a table of those that the URIs of a kind of store may have: to each name
+// what it takes.
+type parameters map[string]value
+
+// value is what a parameter takes.
+type value int
+
+const (
+	text    value = iota + 1 // anything
+	truth                    // true or false
+	span                     // a duration, in the form that policies have
+	client                   // what the store's own client makes of it
+	clients                  // the same, any number of times
+)
+
+// address is a store's URI, checked against the table of its kind.
+type address struct {
+	*url.URL // its parameters are those of the store's client alone
+	own      map[string]string
+	retain   time.Duration // how long the drivers of the store have it retain the dead
+	writes   bool          // records are to be written
+}
+
+// errForm says that a URI has not the form of its kind.
+var errForm = errors.New("malformed URI")
+
+// parseAddress reads uri, of one of kinds.
+func parseAddress(uri string) (*address, *kind, error) {
+	u, err := url.Parse(uri)
+	if err != nil || u.Scheme == "" {
+		return nil, nil, fmt.Errorf("%w: the store must be a URI such as dynamodb://table; see slidingttl --help", errUsage) // err would quote a password
+	}
+	i := slices.IndexFunc(kinds, func(k kind) bool { return slices.Contains(k.schemes, u.Scheme) })
+	if i < 0 {
+		return nil, nil, fmt.Errorf("%w: no store has the scheme %q; see slidingttl --help", errUsage, u.Scheme)
+	}
+	k := &kinds[i]
+	if revealed(u) {
+		return nil, nil, fmt.Errorf("%w: a password on the command line is seen by all: leave it out of the store's URI, and %s", errUsage, k.credentials)
+	}
+	a := &address{URL: u, own: make(map[string]string)}
+	if err := a.take(k); err != nil {
+		return nil, nil, fmt.Errorf("%w; the store must have the form %s", err, k.form)
+	}
+	return a, k, nil
+}
+
+// take takes the parameters that the command acts on out of a.
+func (a *address) take(k *kind) error {
+	q, err := url.ParseQuery(a.RawQuery)
+	if err != nil {
+		return fmt.Errorf("%w: the parameters of the store's URI cannot be read", errUsage)
+	}
+	for name, values := range q {
+		takes, known := k.params[name]
+		switch v := values[0]; {
+		case !known:
+			return fmt.Errorf("%w: the store's URI has the parameter %q, which is unknown", errUsage, name)
+		case takes == clients:
+			continue
+		case len(values) > 1:
+			return fmt.Errorf("%w: the store's URI has the parameter %q more than once", errUsage, name)
+		case takes == client:
+			continue
+		case v == "":
+			return fmt.Errorf("%w: %s is empty in the store's URI", errUsage, name)
+		case takes == truth && v != "true" && v != "false":
+			return fmt.Errorf("%w: %s is %q in the store's URI: must be true or false", errUsage, name, v)
+		case takes == span:
+			if a.retain, err = duration(name, v); err != nil {
+				return fmt.Errorf("%w: %s is %q in the store's URI: must be a duration such as 30d or 12h", errUsage, name, v)
+			}
+		}
+		a.own[name] = values[0]
+		q.Del(name)
+	}
+	a.RawQuery = q.Encode()
+	return nil
+}
+
+// revealed reports whether u holds a password.
+func revealed(u *url.URL) bool {
+	if _, ok := u.User.Password(); ok {
+		return true
+	}
+	for name := range u.Query() {
+		if strings.Contains(strings.ToLower(name), "passw") {
+			return true
+		}
+	}
+	return false
+}
