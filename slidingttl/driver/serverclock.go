@@ -1,0 +1,137 @@
+package driver
+
+import (
+	"fmt"
+	"sync/atomic"
+	"time"
+)
+
+// ServerClock is what a process knows of the clock of its store's server: a time between
+// two bounds, which each answer narrows and which part as it ages. It counts on from an answer by
+// the monotonic clock, so that setting the process's own clock changes nothing. The zero
+// ServerClock knows nothing and gives the process's time. All methods are safe for concurrent use.
+type ServerClock struct {
+	known atomic.Pointer[serverBounds]
+	asked atomic.Pointer[time.Time]
+}
+
+// ServerTime is an answer to the question for a server's time.
+type ServerTime struct {
+	Sent, Got time.Time     // time.Now before the question was sent, and after the answer came
+	At        time.Time     // what the server's clock said in between
+	Step      time.Duration // to which the server rounds that down
+}
+
+// serverBounds are those of the server's time at got.
+type serverBounds struct {
+	earliest, latest time.Time
+	got              time.Time
+}
+
+const (
+	// serverAskEvery is the time between two questions that travel with a statement,
+	// serverMaxAge that after which a question is worth a trip of its own.
+	serverAskEvery = time.Second
+	serverMaxAge   = 30 * time.Second
+
+	// serverDrift is how much of a second two clocks may part in one.
+	serverDrift = 200e-6
+
+	// serverStep is by how much the process's two clocks differ where its clock was set or
+	// the machine slept.
+	serverStep = 100 * time.Millisecond
+)
+
+// Now returns the server's time: the middle of what is known.
+func (c *ServerClock) Now() time.Time {
+	now := time.Now()
+	known := c.known.Load()
+	if known == nil {
+		return now
+	}
+	return known.earliest.Add(known.latest.Sub(known.earliest)/2 + now.Sub(known.got))
+}
+
+// Bounds are those of Clock.
+func (c *ServerClock) Bounds() (earliest, latest Instant) {
+	now := c.Now()
+	return Floor(now), Ceil(now)
+}
+
+// Known reports whether an answer has come.
+func (c *ServerClock) Known() bool { return c.known.Load() != nil }
+
+// Due reports whether to ask for the time along with a statement: once a second, and at once
+// after the process's clock was set or the machine slept. It tells one of its callers, who then asks.
+func (c *ServerClock) Due() bool { return c.due(serverAskEvery) }
+
+// Overdue reports whether to ask by a trip of its own, before a write: every caller while
+// nothing is known, then one of them where nobody asked for half a minute.
+func (c *ServerClock) Overdue() bool { return !c.Known() || c.due(serverMaxAge) }
+
+func (c *ServerClock) due(every time.Duration) bool {
+	now, last := time.Now(), c.asked.Load()
+	if last != nil {
+		passed := now.Sub(*last)
+		if passed < every && (now.Round(0).Sub(last.Round(0))-passed).Abs() < serverStep {
+			return false
+		}
+	}
+	return c.asked.CompareAndSwap(last, &now)
+}
+
+// Observe learns from an answer. One that contradicts what was known replaces it: a clock was set.
+func (c *ServerClock) Observe(t ServerTime) {
+	seen := serverBounds{earliest: t.At, latest: t.At.Add(t.Step + t.Got.Sub(t.Sent)), got: t.Got}
+	for {
+		next, known := seen, c.known.Load()
+		if known != nil {
+			passed := seen.got.Sub(known.got)
+			apart := time.Duration(float64(passed.Abs()) * serverDrift)
+			earliest, latest := known.earliest.Add(passed-apart), known.latest.Add(passed+apart)
+			if !earliest.After(seen.latest) && !latest.Before(seen.earliest) {
+				next.earliest, next.latest = later(earliest, seen.earliest), earlier(latest, seen.latest)
+			} else if passed < 0 {
+				return // it was overtaken
+			}
+		}
+		if c.known.CompareAndSwap(known, &next) {
+			return
+		}
+	}
+}
+
+// CheckSkew returns an *InvalidError if the process's clock is further than most from the
+// server's, whatever within the answer's bounds that is.
+func (t ServerTime) CheckSkew(most time.Duration) error {
+	// In wall clocks: whether they agree is what is asked.
+	least := t.At.Round(0).Sub(t.Got.Round(0))
+	greatest := t.At.Round(0).Add(t.Step).Sub(t.Sent.Round(0))
+	off, direction := least, "behind"
+	switch {
+	case least > most:
+	case greatest < -most:
+		off, direction = -greatest, "ahead of"
+	default:
+		return nil
+	}
+	return &InvalidError{
+		Field: "system clock",
+		Value: fmt.Sprintf("at least %v %s the server's", off.Round(time.Millisecond), direction),
+		Rule:  fmt.Sprintf("must be within %v of it (Options.MaxSkew)", most),
+	}
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
