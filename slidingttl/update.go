@@ -93,23 +93,23 @@ func (s *Store[T]) replace(ctx context.Context, key string, v T, read driver.Met
 	if err != nil {
 		return read, err
 	}
-	began, claim := s.clock.Now(), driver.Instant(0)
+	lowered, claim := s.touches.Lower(r, key, &read, driver.Ceil(s.clock.Now()))
 	m, err := retryAfterTouch(read, func(was driver.Meta) (m driver.Meta, err error) {
 		now := s.clock.Now()
-		m.Life, claim = s.rewritten(key, r, was.Life, now, was == read)
+		if m.Life = lowered; claim == 0 || was != read {
+			m.Life = r.Rewritten(was.Life, now)
+		}
 		if err = ErrNotFound; r.Alive(m.Life, driver.Floor(now)) {
 			m.Version, err = s.driver.Replace(ctx, key, v, was, m.Life, driver.Floor(now))
 		}
-		if claim != 0 {
-			s.touches.Lowered(key, claim, err)
-		}
 		return m, err
 	})
+	s.touches.Lowered(key, claim, err == nil && m.Life == lowered, err)
 	if err != nil {
 		s.memo.Forget(key)
 		return m, err
 	}
-	return s.wrote(ctx, key, m, r, since, began, claim != 0), nil
+	return s.wrote(ctx, key, m, r, since), nil
 }
 
 // pause waits a random moment that grows with the races lost, so that many

@@ -168,7 +168,7 @@ func New(c Config) *Touches {
 func (t *Touches) Due(a *Access, now time.Time, key string, m driver.Meta, r *policy.Rules, before driver.Life, since uint64) bool {
 	at := driver.Ceil(now)
 	by := t.DueBy(r, key, m.Life, at)
-	if !r.Due(m.Life, by) && !r.Restores(m.Life, before, at) && !t.Lowers(r, key, m.Life, at) {
+	if !r.Due(m.Life, by) && !r.Restores(m.Life, before, at) && !t.lowers(r, key, m.Life, at) {
 		return false
 	}
 	*a = Access{Key: key, Was: m, Before: before, Rules: r, At: at, By: by, Birth: policy.Birth(now), Since: since}

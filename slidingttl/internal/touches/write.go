@@ -53,7 +53,7 @@ func (t *Touches) touch(ctx context.Context, a *Access, readFirst, waited bool) 
 				life.ExpiresAt = max(life.ExpiresAt, m.ExpiresAt) // a.By may be another policy's
 			}
 		} else if read {
-			life, claim = t.Lower(r, a.Key, m.Life, at)
+			life, claim = t.Lower(r, a.Key, &m, at)
 		}
 		o.Cap = r.Cap(m.CreatedAt)
 		if life == m.Life {
@@ -64,9 +64,7 @@ func (t *Touches) touch(ctx context.Context, a *Access, readFirst, waited bool) 
 		since := t.Memo.Clock()
 		var version driver.Version
 		version, err = t.Write(ctx, a.Key, m, life, driver.Floor(now))
-		if claim != 0 {
-			t.Lowered(a.Key, claim, err)
-		}
+		t.Lowered(a.Key, claim, err == nil, err)
 		if err == nil {
 			if o.Over, o.Meta = m, (driver.Meta{Life: life, Version: version}); m.CreatedAt == 0 {
 				t.Tally.Add(tally.Adopted)
