@@ -38,6 +38,7 @@
 //
 // The client's errors stay reachable with errors.As; a *rueidis.RedisError is what the
 // server said. The client sends reads again after network errors until the context
-// ends, as configured there, so give it one with a deadline. It never sends a write
-// again whose answer was lost: such an error matches driver.ErrAmbiguous.
+// ends, as configured there, so give it one with a deadline. A write whose answer was lost
+// matches driver.ErrAmbiguous, also where the client has sent it again by itself (ConnLifetime)
+// and what the second attempt met does not tell.
 package redis

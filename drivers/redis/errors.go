@@ -44,9 +44,10 @@ func failed(ctx context.Context, err error) error {
 	return err
 }
 
-// unsure is failed for a write: it tells of one that may have landed.
-func unsure(ctx context.Context, err error) error {
-	if answered(err) {
+// unsure is failed for a write: it tells of one that may have landed, by this attempt or by one
+// before it.
+func unsure(ctx context.Context, err error, resent bool) error {
+	if !resent && answered(err) {
 		return failed(ctx, err)
 	}
 	return fmt.Errorf("%w: %w", driver.ErrAmbiguous, failed(ctx, err))
@@ -65,24 +66,23 @@ func answered(err error) bool {
 
 // outcome is the answer of a script that writes: 1 if it has, 0 if there is no live
 // record, and otherwise the meta of the one in the way.
-func outcome(ctx context.Context, res rueidis.RedisResult) error {
+func outcome(ctx context.Context, res rueidis.RedisResult, resent bool) (found driver.Meta, err error) {
 	message, err := res.ToMessage()
 	if err != nil {
-		return unsure(ctx, err)
+		return found, unsure(ctx, err, resent)
 	}
 	if message.IsInt64() {
 		if n, err := message.AsInt64(); err != nil || n == 1 {
-			return err
+			return found, err
 		}
-		return driver.ErrNotFound
+		return found, driver.ErrNotFound
 	}
 	text, err := message.AsBytes()
-	if err != nil {
-		return err
+	if err == nil {
+		found, err = parseMeta(text)
 	}
-	found, err := parseMeta(text)
 	if err != nil {
-		return err
+		return found, err
 	}
-	return &driver.ConflictError{Found: found}
+	return found, &driver.ConflictError{Found: found}
 }

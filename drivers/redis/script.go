@@ -50,6 +50,9 @@ func newScript(text string) *script {
 func (d *Driver[T]) eval(ctx context.Context, s *script, key string, args ...string) rueidis.RedisResult {
 	res := d.send(ctx, d.byHash(s, key, args))
 	if unknownScript(res) {
+		if a, ok := ctx.(*attempts); ok {
+			a.sent.Add(-1) // that attempt did nothing
+		}
 		res = d.client.Do(ctx, d.byText(s, key, args))
 	}
 	return res

@@ -3,6 +3,7 @@ package redis
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
@@ -20,24 +21,12 @@ func (d *Driver[T]) Replace(ctx context.Context, key string, v T, was driver.Met
 
 // put writes v over the record with the meta over, or over none if that is empty.
 func (d *Driver[T]) put(ctx context.Context, key string, v T, over string, life driver.Life, now driver.Instant) (driver.Version, error) {
-	k, err := d.key(key)
-	if err != nil {
-		return 0, err
-	}
 	version := newVersion()
 	record, err := d.record(v, driver.Meta{Life: life, Version: version})
 	if err != nil {
 		return 0, err
 	}
-	if err := ctx.Err(); err != nil {
-		return 0, err // it has not been sent
-	}
-	err = outcome(ctx, d.eval(ctx, putScript, k, decimal(now), over, record, decimal(d.opts.gone(life.ExpiresAt))))
-	var conflict *driver.ConflictError
-	if errors.As(err, &conflict) && conflict.Found.Version == version {
-		err = nil // a client that sends it again, as with ClientOption.ConnLifetime, has met its own write
-	}
-	if err != nil {
+	if _, err := d.write(ctx, key, driver.Meta{Version: version}, putScript, decimal(now), over, record, decimal(d.opts.gone(life.ExpiresAt))); err != nil {
 		return 0, err
 	}
 	return version, nil
@@ -46,45 +35,26 @@ func (d *Driver[T]) put(ctx context.Context, key string, v T, over string, life 
 // Overwrite implements driver.Overwriter: one trip. A client with ConnLifetime may send it
 // again; it then lands on what was written meanwhile, as an Overwrite that came later does.
 func (d *Driver[T]) Overwrite(ctx context.Context, key string, v T, fresh driver.Life, a driver.Access, now driver.Instant) (driver.Meta, error) {
-	k, err := d.key(key)
-	if err != nil {
-		return driver.Meta{}, err
-	}
 	version := newVersion()
 	record, err := d.record(v, driver.Meta{Life: fresh, Version: version})
 	if err != nil {
 		return driver.Meta{}, err
 	}
-	if err := ctx.Err(); err != nil {
-		return driver.Meta{}, err // it has not been sent
-	}
 	keep, to := until(a)
-	err = outcome(ctx, d.eval(ctx, overwriteScript, k, decimal(now), keep, to, decimal(a.Most), record, d.opts.retain()))
-	var stored *driver.ConflictError
-	if errors.As(err, &stored) && stored.Found.Version == version {
-		return stored.Found, nil
-	}
-	return driver.Meta{}, err
+	return d.write(ctx, key, driver.Meta{Version: version}, overwriteScript, decimal(now), keep, to, decimal(a.Most), record, d.opts.retain())
 }
 
 // Touch implements driver.Driver: one trip. It leaves the version as it is, and gives one
 // to a record that it adopts.
 func (d *Driver[T]) Touch(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-	k, err := d.key(key)
-	if err != nil {
-		return 0, err
-	}
 	if err := checkLife(life); err != nil {
 		return 0, err
-	}
-	if err := ctx.Err(); err != nil {
-		return 0, err // it has not been sent
 	}
 	touched := driver.Meta{Life: life, Version: was.Version}
 	if was.CreatedAt == 0 {
 		touched.Version = newVersion()
 	}
-	if err := outcome(ctx, d.eval(ctx, touchScript, k, decimal(now), metaText(was), metaText(touched), decimal(d.opts.gone(life.ExpiresAt)))); err != nil {
+	if _, err := d.write(ctx, key, touched, touchScript, decimal(now), metaText(was), metaText(touched), decimal(d.opts.gone(life.ExpiresAt))); err != nil {
 		return 0, err
 	}
 	return touched.Version, nil
@@ -92,14 +62,8 @@ func (d *Driver[T]) Touch(ctx context.Context, key string, was driver.Meta, life
 
 // Remove implements driver.Remover: one trip.
 func (d *Driver[T]) Remove(ctx context.Context, key string, was driver.Meta, now driver.Instant) error {
-	k, err := d.key(key)
-	if err != nil {
-		return err
-	}
-	if err := ctx.Err(); err != nil {
-		return err // it has not been sent
-	}
-	return outcome(ctx, d.eval(ctx, removeScript, k, decimal(now), metaText(was)))
+	_, err := d.write(ctx, key, driver.Meta{}, removeScript, decimal(now), metaText(was))
+	return err
 }
 
 // Delete implements driver.Driver: one DEL, on no condition.
@@ -112,9 +76,34 @@ func (d *Driver[T]) Delete(ctx context.Context, key string) error {
 		return err // it has not been sent
 	}
 	if err := d.send(ctx, d.client.B().Del().Key(k).Build()).Error(); err != nil {
-		return unsure(ctx, err)
+		return unsure(ctx, err, false)
 	}
 	return nil
+}
+
+// write has a script write mine, a version that is new or the whole meta of a touch, and returns
+// what that left under key. It has been written if an attempt that got no answer is found to
+// have done it; if one may have, and what is found tells nothing of it, it is ambiguous.
+func (d *Driver[T]) write(ctx context.Context, key string, mine driver.Meta, s *script, args ...string) (driver.Meta, error) {
+	k, err := d.key(key)
+	if err != nil {
+		return driver.Meta{}, err
+	}
+	if err := ctx.Err(); err != nil {
+		return driver.Meta{}, err // it has not been sent
+	}
+	a := &attempts{Context: ctx}
+	res := d.eval(a, s, k, args...)
+	resent := a.sent.Load() > 1
+	found, err := outcome(ctx, res, resent)
+	var conflict *driver.ConflictError
+	switch {
+	case errors.As(err, &conflict) && found.Version == mine.Version && mine.Version != 0 && (mine.CreatedAt == 0 || resent && found == mine):
+		return found, nil
+	case resent && (conflict != nil || err == driver.ErrNotFound):
+		return found, fmt.Errorf("%w: it was sent again, and then: %v", driver.ErrAmbiguous, err)
+	}
+	return found, err
 }
 
 func decimal(i driver.Instant) string { return strconv.FormatInt(int64(i), 10) }
