@@ -93,18 +93,16 @@ func (s *Store[T]) replace(ctx context.Context, key string, v T, read driver.Met
 	if err != nil {
 		return read, err
 	}
-	lowered, claim := s.touches.Lower(r, key, &read, driver.Ceil(s.clock.Now()))
+	claim := s.touches.Lower(r, key, &read, driver.Ceil(s.clock.Now()))
 	m, err := retryAfterTouch(read, func(was driver.Meta) (m driver.Meta, err error) {
 		now := s.clock.Now()
-		if m.Life = lowered; claim == 0 || was != read {
-			m.Life = r.Rewritten(was.Life, now)
-		}
+		m.Life = rewritten(r, was.Life, now, claim != 0 && was == read)
 		if err = ErrNotFound; r.Alive(m.Life, driver.Floor(now)) {
 			m.Version, err = s.driver.Replace(ctx, key, v, was, m.Life, driver.Floor(now))
 		}
 		return m, err
 	})
-	s.touches.Lowered(key, claim, err == nil && m.Life == lowered, err)
+	s.touches.Lowered(key, claim, &read, m, err)
 	if err != nil {
 		s.memo.Forget(key)
 		return m, err

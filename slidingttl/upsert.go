@@ -38,7 +38,7 @@ func (s *Store[T]) upsert(ctx context.Context, key string, v T) (m driver.Meta, 
 		return m, err
 	}
 	known, now := s.known(key), s.clock.Now()
-	lowered, claim := s.touches.Lower(r, key, known, driver.Ceil(now))
+	claim := s.touches.Lower(r, key, known, driver.Ceil(now))
 	plan := func(found *driver.Meta) (driver.Life, error) {
 		now := now
 		if s.local == nil || found != nil { // there may have been trips since
@@ -49,13 +49,11 @@ func (s *Store[T]) upsert(ctx context.Context, key string, v T) (m driver.Meta, 
 			return r.New(now), nil
 		case found.CreatedAt == 0 && s.opts.Foreign != Adopt:
 			return driver.Life{}, ErrForeign
-		case claim != 0 && *found == *known:
-			return lowered, nil
 		}
-		return r.Rewritten(found.Life, now), nil
+		return rewritten(r, found.Life, now, claim != 0 && *found == *known), nil
 	}
 	m, err = s.write(ctx, key, v, r, known, plan, now)
-	s.touches.Lowered(key, claim, err == nil && m.Life == lowered, err)
+	s.touches.Lowered(key, claim, known, m, err)
 	if err != nil {
 		s.memo.Forget(key)
 		return m, err
@@ -85,6 +83,17 @@ func (s *Store[T]) write(ctx context.Context, key string, v T, r *policy.Rules, 
 		return s.upserter.Upsert(ctx, key, v, known, plan, driver.Floor(now))
 	}
 	return driver.Upsert(ctx, s.driver, key, v, known, plan, driver.Floor(now))
+}
+
+// rewritten is the life that a write of the value at now gives the live record l: its
+// expiry moves forward, or if it may, and lies beyond the policy, down.
+func rewritten(r *policy.Rules, l driver.Life, now time.Time, mayLower bool) driver.Life {
+	if mayLower {
+		if life, beyond := r.Lowered(l, driver.Ceil(now)); beyond {
+			return life
+		}
+	}
+	return r.Rewritten(l, now)
 }
 
 // wrote remembers m, a write of the value, and returns what is stored. If that lies beyond

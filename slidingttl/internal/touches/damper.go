@@ -68,27 +68,25 @@ func (t *Touches) lowers(r *policy.Rules, key string, l driver.Life, now driver.
 	return beyond
 }
 
-// Lower returns the life that the record under key, known as m, is to be brought down to
-// by a write at now, and its claim, by which Lowered is told how that ended: no other is
-// sent meanwhile. No claim: it lies within the policy, came down not long before, or
-// nothing (nil) is known of it.
-func (t *Touches) Lower(r *policy.Rules, key string, m *driver.Meta, now driver.Instant) (life driver.Life, claim driver.Instant) {
+// Lower returns the claim for a write at now that is to bring down the expiry of the
+// record under key, known as m, and tells Lowered how it ended: no other is sent meanwhile.
+// Zero: it lies within the policy, came down not long before, or nothing (nil) is known.
+func (t *Touches) Lower(r *policy.Rules, key string, m *driver.Meta, now driver.Instant) (claim driver.Instant) {
 	if m == nil {
-		return life, 0
+		return 0
 	}
-	life, beyond := r.Lowered(m.Life, now)
-	if !beyond || !t.lowering.claim(key, now, r.Window(), false) {
-		return m.Life, 0
+	if _, beyond := r.Lowered(m.Life, now); !beyond || !t.lowering.claim(key, now, r.Window(), false) {
+		return 0
 	}
-	return life, now
+	return now
 }
 
-// Lowered takes note of how the write of a claim ended. One that may have landed is taken
-// to have.
-func (t *Touches) Lowered(key string, claim driver.Instant, landed bool, err error) {
+// Lowered takes note that the write of a claim, if there is one, has ended with err or
+// stored m over was. One that may have landed is taken to have.
+func (t *Touches) Lowered(key string, claim driver.Instant, was *driver.Meta, m driver.Meta, err error) {
 	switch {
 	case claim == 0:
-	case landed:
+	case err == nil && m.CreatedAt == was.CreatedAt && m.ExpiresAt < was.ExpiresAt:
 		t.Tally.Add(tally.Lowered)
 	case !errors.Is(err, driver.ErrAmbiguous):
 		t.lowering.release(key, claim)

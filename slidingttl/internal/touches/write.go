@@ -53,9 +53,11 @@ func (t *Touches) touch(ctx context.Context, a *Access, readFirst, waited bool) 
 				life.ExpiresAt = max(life.ExpiresAt, m.ExpiresAt) // a.By may be another policy's
 			}
 		} else if read {
-			life, claim = t.Lower(r, a.Key, &m, at)
+			if claim = t.Lower(r, a.Key, &m, at); claim != 0 {
+				life, _ = r.Lowered(m.Life, at)
+			}
 		}
-		o.Cap = r.Cap(m.CreatedAt)
+		o.Cap = r.Cap(life.CreatedAt)
 		if life == m.Life {
 			o.result = Shared
 			return o
@@ -64,13 +66,12 @@ func (t *Touches) touch(ctx context.Context, a *Access, readFirst, waited bool) 
 		since := t.Memo.Clock()
 		var version driver.Version
 		version, err = t.Write(ctx, a.Key, m, life, driver.Floor(now))
-		t.Lowered(a.Key, claim, err == nil, err)
+		t.Lowered(a.Key, claim, &m, driver.Meta{Life: life}, err)
 		if err == nil {
 			if o.Over, o.Meta = m, (driver.Meta{Life: life, Version: version}); m.CreatedAt == 0 {
 				t.Tally.Add(tally.Adopted)
 			}
 			t.Memo.Touched(a.Key, o.Over, o.Meta, since)
-			o.Cap = r.Cap(life.CreatedAt)
 			return o
 		}
 		conflict, ok := errors.AsType[*driver.ConflictError](err)
