@@ -56,11 +56,8 @@ func (t *Touches) admit(ctx context.Context, a *Access, late <-chan struct{}, ur
 		t.start(s, j)
 	}
 	t.dispatch()
-	changed := t.pressure.State != t.told
 	t.mu.Unlock()
-	if changed {
-		t.tell()
-	}
+	t.tell()
 	if merged != nil {
 		t.count(ctx, a, Outcome{result: Shared}, time.Time{})
 	}
@@ -81,16 +78,12 @@ func ended(c <-chan struct{}) bool {
 
 // start begins j, of the key of s. The key's other jobs wait for its end.
 func (t *Touches) start(s *slot, j *job) {
-	if j.queued {
-		t.waiting--
-	}
-	t.remove(j)
-	j.wake()
+	t.unqueue(j)
 	s.waiting = slices.DeleteFunc(s.waiting, func(w *job) bool { return w == j })
 	for _, w := range s.waiting {
 		t.remove(w)
 	}
-	s.running, j.queued, j.landings = j, false, t.pressure.landings
+	s.running, j.landings = j, t.pressure.landings
 	t.flights.began(j)
 	go t.run(s, j)
 }
@@ -110,7 +103,7 @@ func (t *Touches) run(s *slot, j *job) {
 	} else if !t.servedSince(j) {
 		j.outcome = t.touch(ctx, &j.Access, j.readFirst, j.waited)
 	}
-	ends, changed := t.end(s, j)
+	ends := t.end(s, j)
 	defer func() { // also where a hook ends its goroutine
 		for _, e := range ends {
 			close(e.done)
@@ -128,9 +121,7 @@ func (t *Touches) run(s *slot, j *job) {
 			t.count(e.ctx, &Access{Key: j.Key, Was: j.outcome.Was}, e.outcome, sent)
 		}
 	}
-	if changed {
-		t.tell()
-	}
+	t.tell()
 }
 
 func (t *Touches) wasLate(s *slot, j *job) {
@@ -147,9 +138,8 @@ func (t *Touches) wasLate(s *slot, j *job) {
 	t.tell()
 }
 
-// end ends j, and returns it with the jobs of its key that have ended with it, and whether
-// there is a change to be told of.
-func (t *Touches) end(s *slot, j *job) (ends []*job, changed bool) {
+// end ends j, and returns it with the jobs of its key that have ended with it.
+func (t *Touches) end(s *slot, j *job) (ends []*job) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	o := j.outcome
@@ -196,10 +186,7 @@ func (t *Touches) end(s *slot, j *job) (ends []*job, changed bool) {
 			s.waiting = append(s.waiting, w)
 			continue
 		}
-		if w.queued {
-			t.waiting--
-			w.queued = false
-		}
+		t.unqueue(w)
 		w.outcome = o
 		w.outcome.result = Shared
 		ends = append(ends, w)
@@ -216,7 +203,7 @@ func (t *Touches) end(s *slot, j *job) (ends []*job, changed bool) {
 		ends = append(ends, t.refuse(o.Err)...)
 	}
 	t.dispatch()
-	return ends, t.pressure.State != t.told
+	return ends
 }
 
 // resume begins the next touch of the key of s, or has those that wait for their turn wait

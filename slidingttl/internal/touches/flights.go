@@ -7,8 +7,7 @@ type flights struct {
 	workers int  // how many of those that have waited may be, at once
 	elastic bool // one that is late makes room for another
 	running int
-	carried int           // of those, the ones that have waited for their turn
-	late    int           // of those, the ones that are late
+	carried int           // of those, the ones that have waited for their turn, and take a worker
 	full    time.Time     // since when one could begin, but for the workers; zero: none
 	wasFull time.Duration // how long that was so before
 	most    int           // how many may be under way, of all, for one that waits to begin
@@ -30,11 +29,7 @@ func (f *flights) init(workers int) {
 
 // free reports whether one of those that wait may begin.
 func (f *flights) free() bool {
-	busy := f.carried
-	if f.elastic {
-		busy -= f.late
-	}
-	return busy < f.workers && f.running < f.most
+	return f.carried < f.workers && f.running < f.most
 }
 
 // grow lets by more touches be under way, or fewer. While touches are late their number
@@ -52,8 +47,9 @@ func (f *flights) began(j *job) {
 
 func (f *flights) wasLate(j *job) {
 	j.late = true
-	if j.carried {
-		f.late++
+	if f.elastic && j.carried {
+		j.carried = false
+		f.carried--
 	}
 }
 
@@ -61,9 +57,6 @@ func (f *flights) ended(j *job) {
 	f.running--
 	if j.carried {
 		f.carried--
-	}
-	if j.carried && j.late {
-		f.late--
 	}
 }
 

@@ -115,13 +115,10 @@ func deepen(at int) byte {
 // since, and did what j needs.
 func (t *Touches) servedSince(j *job) bool {
 	over, m, landed := t.Memo.landedSince(j.Key, j.Since)
-	if !landed || j.lowers() || !j.keeps(m) || m.CreatedAt != j.Was.CreatedAt {
+	o := Outcome{Was: over, Over: over, Meta: m, Cap: j.Rules.Cap(m.CreatedAt), result: Shared}
+	if !landed || j.lowers() || !j.covered(o, t.ByValue) {
 		return false
 	}
-	if over != j.Was { // or it has before another brought the expiry to where it was read
-		j.readFirst = true
-		return false
-	}
-	j.outcome = Outcome{Was: j.Was, Meta: m, Cap: j.Rules.Cap(m.CreatedAt), result: Shared}
+	j.outcome = o
 	return true
 }

@@ -13,8 +13,7 @@ type State struct {
 // hold touches back.
 type pressure struct {
 	State
-	lates    int       // touches in a row that were late
-	inTime   int       // that were not
+	lates    int       // touches in a row that were late; negative: that were not
 	fails    int       // that failed, with none landing while they were under way
 	landings int       // touches that landed so far
 	back     int       // of those, when the store was back last
@@ -34,8 +33,7 @@ func (p *pressure) any() bool { return p.Late || p.Failing }
 // wasLate notes a touch that takes longer than a read waits, and reports whether they are
 // late.
 func (p *pressure) wasLate() bool {
-	p.trouble, p.inTime = time.Now(), 0
-	p.lates++
+	p.trouble, p.lates = time.Now(), max(0, p.lates)+1
 	p.Late = p.Late || p.lates >= run
 	return p.Late
 }
@@ -49,9 +47,8 @@ func (p *pressure) landed(late bool) (recovered bool) {
 		p.back = p.landings
 	}
 	if !late {
-		p.lates = 0
-		p.inTime++
-		p.Late = p.Late && p.inTime < run && !recovered
+		p.lates = min(0, p.lates) - 1
+		p.Late = p.Late && p.lates > -run && !recovered
 	}
 	return recovered
 }
@@ -83,7 +80,7 @@ func (t *Touches) calm() {
 	t.mu.Lock()
 	p := &t.pressure
 	if time.Since(p.trouble) >= calmAfter && t.waiting == 0 {
-		p.Late, p.Failing, p.lates, p.fails, p.inTime = false, false, 0, 0, 0
+		p.Late, p.Failing, p.lates, p.fails = false, false, 0, 0
 		t.flights.grow(mostInFlight)
 	} else {
 		t.watch()
@@ -95,23 +92,19 @@ func (t *Touches) calm() {
 // tell tells of a change of the state, each once and in order. If another goroutine is
 // already telling, it picks this change up.
 func (t *Touches) tell() {
-	for changed := true; changed && t.telling.TryLock(); {
-		func() {
-			defer t.telling.Unlock() // also where a hook ends its goroutine
-			for {
-				t.mu.Lock()
-				state := t.pressure.State
-				same := state == t.told
-				t.told = state
-				t.mu.Unlock()
-				if same {
-					return
-				}
-				t.Changed(state)
-			}
-		}()
-		t.mu.Lock()
-		changed = t.pressure.State != t.told
+	t.mu.Lock()
+	state := t.pressure.State
+	if t.telling || state == t.told {
 		t.mu.Unlock()
+		return
 	}
+	t.telling, t.told = true, state
+	t.mu.Unlock()
+	defer func() { // also where a hook ends its goroutine
+		t.mu.Lock()
+		t.telling = false
+		t.mu.Unlock()
+		t.tell()
+	}()
+	t.Changed(state)
 }

@@ -40,17 +40,12 @@ func (t *Touches) enqueue(s *slot, j *job) (shed *job) {
 
 // drop takes j, which waits, out, to be finished.
 func (t *Touches) drop(j *job, err error, r Result) {
-	if j.queued {
-		t.waiting--
-	}
-	t.remove(j)
-	j.wake()
+	t.unqueue(j)
 	s := t.keys[j.Key]
 	s.waiting = slices.DeleteFunc(s.waiting, func(w *job) bool { return w == j })
 	if len(s.waiting) == 0 && s.running == nil {
 		delete(t.keys, j.Key)
 	}
-	j.queued = false
 	t.broke(&j.Access)
 	j.outcome = Outcome{Was: j.Was, Meta: j.Was, Err: err, result: r}
 }
@@ -59,6 +54,7 @@ func (t *Touches) drop(j *job, err error, r Result) {
 func (t *Touches) unqueue(j *job) {
 	if j.queued {
 		t.remove(j)
+		j.wake()
 		t.waiting--
 		j.queued = false
 	}

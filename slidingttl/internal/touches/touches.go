@@ -126,7 +126,6 @@ type Touches struct {
 	stop     context.Context // ends when Close gives up
 	giveUp   context.CancelFunc
 	active   sync.WaitGroup // touches that wait or run, and what they tell
-	telling  sync.Mutex     // held while Changed runs
 
 	mu       sync.Mutex // guards the rest
 	keys     map[string]*slot
@@ -135,7 +134,8 @@ type Touches struct {
 	waiting  int     // touches that wait for their turn, and those that do behind one under way
 	flights  flights
 	pressure pressure
-	told     State
+	told     State       // what Changed was called with last
+	telling  bool        // it runs
 	wake     *time.Timer // calls dispatch
 	flushing int         // calls of Flush
 	closing  bool        // no budget and no rest holds
