@@ -87,9 +87,12 @@ func TestReplaceSection(t *testing.T) {
 func TestDocument(t *testing.T) {
 	d := document{quick: true, reports: []runner.Report{{
 		Title:   "A field",
-		Figures: []runner.Figure{{Name: "a/b", Value: 2, Op: "<=", Bound: 1}, {Name: "a/c", Value: 3}},
+		Figures: []runner.Figure{{Name: "a/b", Value: 2, Op: "<=", Bound: 1}, {Name: front.figures[0].name, Value: 3}},
 		Tables:  []runner.Table{{Title: "T", Head: []string{"x", "y"}, Rows: [][]string{{"1", "2"}}}},
-		Charts:  []runner.Chart{{File: "c", Title: "C", Groups: []runner.Group{{Bars: []runner.Bar{{Label: "l", Value: 1}}}}}},
+		Charts: []runner.Chart{
+			{File: "c", Title: "C", Groups: []runner.Group{{Bars: []runner.Bar{{Label: "l", Value: 1}}}}},
+			{File: front.chart, Title: "F", Groups: []runner.Group{{Bars: []runner.Bar{{Label: "l", Value: 1}}}}},
+		},
 	}}}
 	t.Chdir(t.TempDir())
 	if err := os.Mkdir("bench", 0o755); err != nil {
@@ -106,7 +109,7 @@ func TestDocument(t *testing.T) {
 	for file, want := range map[string][]string{
 		"RESULTS.md": {"make bench-quick", "| `a/b` | 2 | <= 1 | short |", "## A field", "| 1 | 2 |", "![C](c.svg)"},
 		"c.svg":      {"<svg", ">l<"},
-		readme:       {"0 of 1 figures meet", "`a/b` (2, not <= 1)", "![C](bench/c.svg)"},
+		readme:       {"0 of 1 meet", "| " + front.figures[0].means + " | 3 |", "![F](bench/" + front.chart + ".svg)"},
 	} {
 		text, err := os.ReadFile(file)
 		if err != nil {
