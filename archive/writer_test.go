@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/slidingttl/slidingttl/archive"
+	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/policy"
 )
 
 func TestWriteAndRead(t *testing.T) {
@@ -115,6 +117,31 @@ func TestCheckpoint(t *testing.T) {
 		}
 		if got, err := w.Checkpoint(t.Context(), "sweeper"); string(got) != want || err != nil {
 			t.Errorf("read %q, %v; want %q", got, err, want)
+		}
+	}
+}
+
+// The reason of a death is that which the store says, whenever it is archived.
+func TestReasonAgrees(t *testing.T) {
+	p := slidingttl.Policy{IdleGrace: 7 * day, MaxLifetime: 30 * day}
+	rules := policy.NewRules(p, time.Second, time.Minute, false)
+	for _, late := range []int{60, 61, 100} {
+		var dead []driver.Dead
+		var want []archive.Reason
+		for lived := 1; lived <= 60; lived++ {
+			l := driver.Life{CreatedAt: at(noon), ExpiresAt: at(noon.AddDate(0, 0, lived))}
+			dead = append(dead, driver.Dead{Key: "k" + strconv.Itoa(100+lived), Raw: driver.Raw{Meta: driver.Meta{Life: l}}, At: l.ExpiresAt})
+			want = append(want, map[bool]archive.Reason{true: archive.Age, false: archive.Idle}[rules.DiedOfAge(l)])
+		}
+		b := newFake()
+		w, err := archive.NewWriter(b, &archive.WriterOptions{Now: func() time.Time { return noon.AddDate(0, 0, late) }})
+		ok(t, err)
+		g := archive.Grave{Writer: w, Source: "links", Policy: func(string) slidingttl.Policy { return p }}
+		ok(t, g.Bury(t.Context(), dead))
+		for i, a := range all(t, b) {
+			if a.Reason != want[i] {
+				t.Errorf("lived %d days, archived on day %d: %s; want %s", i+1, late, a.Reason, want[i])
+			}
 		}
 	}
 }

@@ -43,7 +43,7 @@ func (s *Store[T]) History(ctx context.Context, key string) (Past[T], error) {
 	if limit := r.Cap(e.CreatedAt); e.CreatedAt != 0 && (e.ExpiresAt == 0 || limit < e.ExpiresAt) {
 		p.DiedAt = limit
 	}
-	if r.DiedOfAge(e.Life, began) {
+	if r.DiedOfAge(e.Life) {
 		p.Cause = ReadDiedOfAge
 	}
 	return p, nil

@@ -66,6 +66,54 @@ func TestHistory(t *testing.T) {
 	}
 }
 
+// TestCauseStays: what a record died of is the same on every day, for History, the observer
+// and Stats.
+func TestCauseStays(t *testing.T) {
+	const day = 24 * time.Hour
+	p := slidingttl.Policy{IdleGrace: 7 * day, MaxLifetime: 30 * day}
+	for name, c := range map[string]struct {
+		expires time.Duration
+		cause   slidingttl.ReadOutcome
+		died    int // day
+	}{
+		"idle":         {7 * day, slidingttl.ReadDiedIdle, 7},
+		"late of idle": {29 * day, slidingttl.ReadDiedIdle, 29},
+		"age":          {30 * day, slidingttl.ReadDiedOfAge, 30},
+		"past its cap": {40 * day, slidingttl.ReadDiedOfAge, 30},
+		"no expiry":    {0, slidingttl.ReadDiedOfAge, 30},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				d, under := newRemote[int](time.Millisecond)
+				var seen slidingttl.ReadOutcome
+				s := open(t, d, p, &slidingttl.Options[int]{Observer: &slidingttl.Observer{Read: func(_ context.Context, e slidingttl.ReadEvent) { seen = e.Outcome }}})
+				life := driver.Life{CreatedAt: instant(time.Now())}
+				if c.expires != 0 {
+					life.ExpiresAt = life.CreatedAt.Add(c.expires)
+				}
+				time.Sleep(time.Duration(c.died) * day)
+				for today := c.died; today <= 100; today++ {
+					under.Plant("k", 7, life)
+					past, err := s.History(t.Context(), "k")
+					must(t, err)
+					before := s.Stats()
+					_, err = s.Get(t.Context(), "k")
+					wantErr(t, err, slidingttl.ErrNotFound)
+					after := s.Stats()
+					counted := slidingttl.ReadDiedIdle
+					if after.DiedOfAge > before.DiedOfAge {
+						counted = slidingttl.ReadDiedOfAge
+					}
+					if past.Cause != c.cause || seen != c.cause || counted != c.cause || past.DiedAt != life.CreatedAt.Add(time.Duration(c.died)*day) {
+						t.Fatalf("day %d: History says %v, the observer %v, Stats %v; want %v, on day %d", today, past.Cause, seen, counted, c.cause, c.died)
+					}
+					time.Sleep(day)
+				}
+			})
+		})
+	}
+}
+
 // TestHistoryOfNothing: what is not held is not found, and bad calls are refused.
 func TestHistoryOfNothing(t *testing.T) {
 	bubble(t, func(t *testing.T) {

@@ -79,7 +79,7 @@ func TestObserver(t *testing.T) {
 		w.want(t, "idle", "get died_idle")
 		must(t, under.Delete(t.Context(), "secret"))
 		must(t, s.Insert(t.Context(), "secret", 1))
-		for range 23 {
+		for range 24 {
 			time.Sleep(29 * time.Minute)
 			get()
 		}

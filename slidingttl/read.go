@@ -226,7 +226,7 @@ func (s *Store[T]) miss(ctx context.Context, key string, r *readResult[T]) {
 	s.stats.Add(tally.Misses)
 	switch {
 	case rules == nil || err != nil:
-	case rules.DiedOfAge(was.Life, now):
+	case rules.DiedOfAge(was.Life):
 		o = ReadDiedOfAge
 		s.stats.Add(tally.DiedOfAge)
 	default:

@@ -100,11 +100,10 @@ func (r *Rules) AliveNear(l driver.Life, now driver.Instant) bool {
 	return r.Alive(l, after(now, r.near))
 }
 
-// DiedOfAge reports whether a record with life l, which is not alive at now, died at its
-// cap, and not of idleness.
-func (r *Rules) DiedOfAge(l driver.Life, now driver.Instant) bool {
-	limit := r.Cap(l.CreatedAt)
-	return l.CreatedAt != 0 && (l.ExpiresAt == 0 || l.ExpiresAt >= limit || limit <= now)
+// DiedOfAge reports whether life l, which is over, ended at its cap and not of idleness:
+// whichever of its expiry and its cap came first. That does not depend on who asks when.
+func (r *Rules) DiedOfAge(l driver.Life) bool {
+	return l.CreatedAt != 0 && (l.ExpiresAt == 0 || l.ExpiresAt >= r.Cap(l.CreatedAt))
 }
 
 // Settled reports whether life l is alive at at and needs no touch for an access then.
