@@ -21,12 +21,14 @@ type damper struct {
 	slots []lowering // by hash of the key; none until one is asked for
 }
 
+// lowering is when the expiry of a key was brought down last, and when before that: under a
+// policy with a shorter window the last may have come within the window of a longer one.
 type lowering struct {
-	hash uint64
-	at   driver.Instant
+	hash       uint64
+	at, before driver.Instant
 }
 
-const damperSize = 1 << 16 // at 16 bytes each
+const damperSize = 1 << 16 // at 24 bytes each
 
 func (d *damper) slot(key string) (l *lowering, hash uint64) {
 	if d.slots == nil {
@@ -42,19 +44,26 @@ func (d *damper) claim(key string, now, window driver.Instant, ask bool) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	l, hash := d.slot(key)
-	free := l.hash != hash || now-l.at >= window
-	if free && !ask {
-		*l = lowering{hash, now}
+	known := l.hash == hash && l.at != 0
+	if known && now-l.at < window {
+		return false
 	}
-	return free
+	switch {
+	case ask:
+	case known:
+		l.at, l.before = now, l.at
+	default:
+		*l = lowering{hash: hash, at: now}
+	}
+	return true
 }
 
 // release takes the claim of at back, unless another has followed.
 func (d *damper) release(key string, at driver.Instant) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if l, hash := d.slot(key); *l == (lowering{hash, at}) {
-		*l = lowering{}
+	if l, hash := d.slot(key); l.hash == hash && l.at == at {
+		l.at, l.before = l.before, 0
 	}
 }
 

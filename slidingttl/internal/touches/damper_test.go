@@ -44,5 +44,6 @@ func TestDamper(t *testing.T) {
 	d.release("k", 100)
 	want("after another's release", 151, 50, true, false)
 	d.release("k", 150)
+	want("after its release, by a longer window that the first still fills", 151, 60, true, false)
 	want("after its release", 151, 50, true, true)
 }
