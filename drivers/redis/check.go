@@ -35,13 +35,10 @@ func (d *Driver[T]) checkNode(ctx context.Context, n node) error {
 	if err != nil {
 		return failed(ctx, err)
 	}
-	sent := time.Now()
-	answer := n.client.Do(ctx, d.client.B().Time().Build())
-	seen, err := serverTime(answer)
+	seen, err := d.time(ctx, n.client)
 	if err != nil {
-		return failed(ctx, err)
+		return err
 	}
-	d.clock.observe(sent, time.Now(), answer)
 	got := parseInfo(about)
 	var errs []error
 	wrong := func(what, value, rule string) {
@@ -62,15 +59,5 @@ func (d *Driver[T]) checkNode(ctx context.Context, n node) error {
 	if policy := got["maxmemory_policy"]; policy != "" && policy != "noeviction" && got["maxmemory"] != "0" {
 		wrong("maxmemory-policy", policy, "must be noeviction: any other deletes records before they expire when memory is short")
 	}
-	// The server took the time within half the trip of the middle of it.
-	within := time.Since(sent) / 2
-	if offset := seen.Sub(sent.Add(within)); offset.Abs()-within > d.opts.MaxSkew {
-		direction := "behind"
-		if offset < 0 {
-			direction = "ahead of"
-		}
-		wrong("system clock", fmt.Sprintf("%v %s the server's", offset.Abs().Round(time.Millisecond), direction),
-			fmt.Sprintf("must be within %v of it (Options.MaxSkew)", d.opts.MaxSkew))
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, seen.CheckSkew(d.opts.MaxSkew))...)
 }

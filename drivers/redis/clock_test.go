@@ -1,45 +1,130 @@
-package redis
+package redis_test
 
 import (
+	"context"
+	"errors"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/slidingttl/slidingttl/drivers/redis"
+	"github.com/slidingttl/slidingttl/drivers/redis/redistest"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// Many answers tell the offset better than one, drift widens what is known, and a clock
-// that was set is believed.
-func TestServerClock(t *testing.T) {
-	var c serverClock
-	start := time.Now()
-	learn := func(after, offset, before, behind time.Duration) {
-		c.learn(bounds{least: offset - before, most: offset + behind, at: start.Add(after)})
+// A driver comes to know the server's time by a read, in its trip, or by Learn.
+func TestClockApart(t *testing.T) {
+	for name, ask := range map[string]func(context.Context, *redis.Driver[profile]) error{
+		"Get": func(ctx context.Context, d *redis.Driver[profile]) error {
+			_, err := d.Get(ctx, "a")
+			return err
+		},
+		"ReadTouch": func(ctx context.Context, d *redis.Driver[profile]) error {
+			_, touched, err := d.ReadTouch(ctx, "a", nil, anAccess(), driver.Floor(time.Now()))
+			if touched {
+				t.Error("ReadTouch has touched by a time that is not the server's")
+			}
+			return err
+		},
+		"Learn": func(ctx context.Context, d *redis.Driver[profile]) error { return d.Learn(ctx) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := redistest.StartVirtual(t)
+			server.Advance(10 * time.Minute)
+			client := &counting{Client: server.Client(t)}
+			d := open[profile](t, client, redis.Options{})
+			if off := time.Until(d.Now()).Abs(); off > time.Minute {
+				t.Errorf("before an answer the time is off the system's by %v", off)
+			}
+			now := driver.Floor(server.Now())
+			record := open[profile](t, server.Client(t), redis.Options{})
+			_, err := record.Insert(t.Context(), "a", profile{}, driver.Life{CreatedAt: now, ExpiresAt: now.Add(time.Hour)}, now)
+			ok(t, "Insert", err)
+			if trips := client.during(func() { ok(t, name, ask(t.Context(), d)) }); trips != 1 {
+				t.Errorf("%d trips; want 1", trips)
+			}
+			if off := d.Now().Sub(server.Now()).Abs(); off > time.Minute {
+				t.Errorf("the time is off the server's by %v", off)
+			}
+		})
 	}
-	within := func(when string, offset, most time.Duration) {
-		t.Helper()
-		if off := (c.offset() - offset).Abs(); off > most {
-			t.Errorf("%s: the offset is off by %v; want %v at most", when, off, most)
-		}
-	}
-	learn(0, time.Hour, 30*time.Millisecond, time.Millisecond)
-	within("a slow answer", time.Hour, 15*time.Millisecond)
-	learn(time.Second, time.Hour, time.Millisecond, 30*time.Millisecond)
-	within("one slow the other way", time.Hour, time.Millisecond)
-	learn(2*time.Second, time.Hour, 50*time.Millisecond, 10*time.Millisecond)
-	within("a worse one", time.Hour, time.Millisecond)
-	if wide := c.known.Load(); wide.most-wide.least < 2*time.Millisecond+2*parted(time.Second) {
-		t.Errorf("after a second it is known to %v as before", wide.most-wide.least)
-	}
-	learn(3*time.Second, 2*time.Hour, time.Millisecond, time.Millisecond)
-	within("a clock that was set", 2*time.Hour, 0)
 }
 
-// The time is asked for once a second, by one of those who come.
-func TestServerClockIsAskedOnce(t *testing.T) {
-	var c serverClock
-	if !c.due() || c.due() || c.due() {
-		t.Error("the time is to be asked for once")
+// A server that is silent holds nobody longer than that caller's context says.
+func TestSilentAtFirstUse(t *testing.T) {
+	f := newFixture(t, redis.Options{})
+	f.d = open[profile](t, f.client, redis.Options{})
+	defer f.proxy.Hang()()
+	if trips := f.client.during(func() { f.d.Now() }); trips != 0 {
+		t.Errorf("Now makes %d trips", trips)
 	}
-	c.asked.Store(c.asked.Load() - int64(timeEvery))
-	if !c.due() || c.due() {
-		t.Error("a second later the time is to be asked for once more")
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for name, call := range map[string]func() error{
+		"Learn": func() error { return f.d.Learn(ended) },
+		"Get": func() error {
+			_, err := f.d.Get(ended, "a")
+			return err
+		},
+	} {
+		if err := call(); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v; want %v", name, err, context.Canceled)
+		}
 	}
+}
+
+// A write that waits in the server until its record is dead does not land, though the server still
+// holds it for History.
+func TestLateWrite(t *testing.T) {
+	for name := range calls(nil, driver.Meta{}) {
+		if name == "Insert" || name == "Overwrite" || name == "Delete" {
+			continue // they do not need the record
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, redis.Options{Retain: time.Hour})
+			admin := f.server.Client(t)
+			do := func(words ...string) string {
+				t.Helper()
+				text, err := admin.Do(t.Context(), admin.B().Arbitrary(words...).Build()).ToString()
+				ok(t, words[0], err)
+				return text
+			}
+			now := driver.Floor(f.d.Now())
+			life := driver.Life{CreatedAt: now, ExpiresAt: now.Add(time.Second)}
+			version, err := f.d.Insert(t.Context(), secret, profile{"kept"}, life, now)
+			ok(t, "Insert", err)
+			was := driver.Meta{Life: life, Version: version}
+			do("CLIENT", "PAUSE", "60000", "WRITE")
+			answer := make(chan error, 1)
+			go func() { answer <- calls(f.d, was)[name](context.Background()) }()
+			for !strings.Contains(do("INFO", "clients"), "blocked_clients:1") {
+				time.Sleep(time.Millisecond)
+			}
+			for driver.Floor(f.d.Now()) < life.ExpiresAt+10 { // as the server's clock is known to less
+				time.Sleep(10 * time.Millisecond)
+			}
+			do("CLIENT", "UNPAUSE")
+			if err := <-answer; !errors.Is(err, driver.ErrNotFound) {
+				t.Errorf("%s: %v; want %v", name, err, driver.ErrNotFound)
+			}
+			if e, err := f.d.Get(t.Context(), secret); err != nil || e.Meta != was {
+				t.Errorf("the record is %+v, %v; want %+v", e, err, was)
+			}
+		})
+	}
+	t.Run("ReadTouch", func(t *testing.T) {
+		f := newFixture(t, redis.Options{Retain: time.Hour})
+		now := driver.Floor(f.d.Now())
+		life := driver.Life{CreatedAt: now, ExpiresAt: now + 1}
+		_, err := f.d.Insert(t.Context(), secret, profile{}, life, now)
+		ok(t, "Insert", err)
+		for driver.Floor(f.d.Now()) < life.ExpiresAt+10 {
+			time.Sleep(time.Millisecond)
+		}
+		e, touched, err := f.d.ReadTouch(t.Context(), secret, nil, anAccess(), now)
+		if err != nil || touched || e.Life != life {
+			t.Errorf("ReadTouch that comes late: %+v, %t, %v; want the record as it was", e, touched, err)
+		}
+	})
 }

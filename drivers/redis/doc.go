@@ -28,7 +28,9 @@
 //
 // A write, a touch and a removal are each one Lua script for one key, so that they work
 // in a cluster, called by EVALSHA; a server that does not know the script, after SCRIPT
-// FLUSH or a failover, is sent its text. Liveness is judged by the caller's time.
+// FLUSH or a failover, is sent its text. A record is dead to them when its expiry has come by the
+// server's time as they run, or by the caller's: a write that waited in the server until its
+// record was dead does not land.
 //
 // All reads go to primaries, also where the client has SendToReplicas: a replica's value
 // and life are some time behind, so that a session logged out would be let in, and one

@@ -13,7 +13,7 @@ import (
 type Driver[T any] struct {
 	client rueidis.Client
 	opts   Options
-	clock  serverClock
+	clock  driver.ServerClock
 }
 
 var (

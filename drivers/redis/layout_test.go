@@ -17,7 +17,11 @@ const hashTouch = `
 local key, argv = KEYS[1], ARGV
 local record = redis.call('HMGET', key, 'v', 'c', 'e', 'n')
 local expiry = record[3]
-if not expiry or expiry <= argv[1] or expiry >= argv[2] then
+if not expiry or expiry >= argv[2] then
+  return record
+end
+local time = redis.call('TIME')
+if expiry + 0 <= math.max(argv[1], time[1] * 1000 + math.floor(time[2] / 1000)) then
   return record
 end
 local to, limit = argv[3], record[2] + argv[4]
@@ -81,7 +85,7 @@ func BenchmarkLayout(b *testing.B) {
 	at := now
 	due := func(s *script) func(string) rueidis.Completed {
 		return func(key string) rueidis.Completed {
-			return d.byHash(s, key, []string{padded(0, now), padded(at, 4e6), padded(at, 4e6), "40000000"})
+			return d.byHash(s, key, []string{decimal(now), padded(at, 4e6), padded(at, 4e6), "40000000"})
 		}
 	}
 	b1 := client.B()

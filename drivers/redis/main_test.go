@@ -79,7 +79,7 @@ func newFixture(t testing.TB, opts redis.Options) *fixture {
 	option.PipelineMultiplex = -1 // one connection, which is there already when answers are lost
 	f.client = &counting{Client: redistest.NewClient(t, option)}
 	f.d = open[profile](t, f.client, opts)
-	f.d.Now() // asks for the time
+	ok(t, "Learn", f.d.Learn(t.Context()))
 	return f
 }
 

@@ -15,8 +15,12 @@ func (d *Driver[T]) ReadTouch(ctx context.Context, key string, _ *driver.Meta, a
 	if err != nil {
 		return driver.Entry[T]{}, false, err
 	}
+	if !d.clock.Known() { // what a touch is planned by may not be the server's time
+		e, err := d.Get(ctx, key)
+		return e, false, err
+	}
 	keep, to := until(a)
-	res := d.eval(ctx, readTouchScript, k, padded(0, now), keep, to, decimal(a.Most), d.opts.retain())
+	res := d.eval(ctx, readTouchScript, k, decimal(now), keep, to, decimal(a.Most), d.opts.retain())
 	if err := res.NonRedisError(); err != nil && ctx.Err() != nil {
 		return driver.Entry[T]{}, false, failed(ctx, err)
 	}

@@ -92,7 +92,7 @@ func TestResent(t *testing.T) {
 				return &deafConn{Conn: conn, armed: &armed, end: between}, err
 			}
 			resending := open[profile](t, redistest.NewClient(t, option), redis.Options{})
-			_, _ = resending.Get(t.Context(), "absent") // asks for the time
+			ok(t, "Learn", resending.Learn(t.Context()))
 			armed.Store(true)
 			err := calls(resending, was)[c.call](t.Context())
 			if !errors.Is(err, c.want) || errors.Is(err, driver.ErrConflict) || errors.Is(err, driver.ErrNotFound) {

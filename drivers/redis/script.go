@@ -88,11 +88,11 @@ func unknownScript(res rueidis.RedisResult) bool {
 
 // send sends a command, and now and then asks for the server's time with it.
 func (d *Driver[T]) send(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
-	if !d.clock.due() {
+	if !d.clock.Due() {
 		return d.client.Do(ctx, cmd)
 	}
 	sent := time.Now()
 	res := d.client.DoMulti(ctx, d.client.B().Time().Build(), cmd)
-	d.clock.observe(sent, time.Now(), res[0])
+	_, _ = d.observe(sent, res[0])
 	return res[1]
 }

@@ -17,9 +17,15 @@ local function found()
   return string.format('%015.0f %015.0f %s', 0, expiry, version), value
 end
 
--- dead reports whether a record's expiry has come, by the caller's time.
+-- now is the server's time, or the caller's where that is ahead.
+local function now()
+  local time = redis.call('TIME')
+  return math.max(ARGV[1], time[1] * 1000 + math.floor(time[2] / 1000))
+end
+
+-- dead reports whether a record's expiry has come. What nobody retains the server has deleted.
 local function dead(meta)
   local expiry = tonumber(string.sub(meta, 17, 31))
-  return expiry and expiry ~= 0 and expiry <= tonumber(ARGV[1])
+  return expiry and expiry ~= 0 and expiry <= now()
 end
 

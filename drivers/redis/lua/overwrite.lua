@@ -11,7 +11,7 @@ if meta and not dead(meta) then
     return meta
   end
   local limit = created + ARGV[4]
-  if limit > tonumber(ARGV[1]) then
+  if limit > now() then
     local to = was
     if was < ARGV[2] then
       to = ARGV[3]

@@ -1,8 +1,7 @@
 -- Returns what look.lua does, and a record that it has touched with the expiry written.
--- ARGV, of which the first three are as in a header, so that text compares as numbers do
--- (converting costs more than all the rest): the caller's time; up to when the access
--- keeps a record; the expiry that it writes; how long a record lives at most;
--- how long it is held once it has expired.
+-- ARGV: the caller's time; up to when the access keeps a record, and the expiry that it writes,
+-- both as in a header, so that text compares as numbers do (converting costs more than all the
+-- rest); how long a record lives at most; how long it is held once it has expired.
 local key, argv, sub = KEYS[1], ARGV, string.sub
 local record = redis.call('GET', key)
 if not record then
@@ -11,7 +10,11 @@ elseif sub(record, 1, 5) ~= '\0sl1 ' then
   return {record, redis.call('PEXPIRETIME', key)}
 end
 local expiry = sub(record, 22, 36)
-if expiry <= argv[1] or expiry >= argv[2] then
+if expiry >= argv[2] then
+  return record
+end
+local time = redis.call('TIME')
+if expiry + 0 <= math.max(argv[1], time[1] * 1000 + math.floor(time[2] / 1000)) then
   return record
 end
 local to, limit = argv[3], sub(record, 6, 20) + argv[4]
