@@ -56,34 +56,37 @@ func (exactNumbers) Decode(b []byte, into any) error {
 // MaxSkew allows it and moves as the cases ask, with reads that lag behind where they may.
 func TestContract(t *testing.T) {
 	for name, opts := range configurations {
-		t.Run(name, func(t *testing.T) {
-			opts.Codec = exactNumbers{}
-			drivertest.Run(t, drivertest.Harness{
-				Parallel: true,
-				Open: func(t testing.TB) *drivertest.Backend {
-					account := cosmostest.Start(t)
-					account.Advance(-opts.MaxSkew / 2)
-					account.SetLag(true)
-					shape, err := New[drivertest.Value](&azcosmos.ContainerClient{}, &opts)
-					if err != nil {
-						t.Fatal(err)
-					}
-					container := account.Container(t, shape.Properties(""), impatient)
-					d, err := New[drivertest.Value](container, &opts)
-					if err != nil {
-						t.Fatal(err)
-					}
-					return backend(account, container, d)
-				},
-				Lacks: map[drivertest.Feature]string{
-					drivertest.Local:       "the store is across a network",
-					drivertest.Clock:       "Cosmos DB tells its time in whole seconds, which is coarser than clocks are apart",
-					drivertest.Mender:      "not built: a touch brings what it reads into the usual form",
-					drivertest.ReadToucher: "a read and a touch are two requests",
-				},
-			})
-		})
+		t.Run(name, func(t *testing.T) { contract(t, opts, cosmostest.Options{}) })
 	}
+	t.Run("over HTTP2", func(t *testing.T) { contract(t, Options{}, cosmostest.Options{HTTP2: true}) })
+}
+
+func contract(t *testing.T, opts Options, of cosmostest.Options) {
+	opts.Codec = exactNumbers{}
+	drivertest.Run(t, drivertest.Harness{
+		Parallel: true,
+		Open: func(t testing.TB) *drivertest.Backend {
+			account := cosmostest.StartWith(t, &of)
+			account.Advance(-opts.MaxSkew / 2)
+			account.SetLag(true)
+			shape, err := New[drivertest.Value](&azcosmos.ContainerClient{}, &opts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			container := account.Container(t, shape.Properties(""), impatient)
+			d, err := New[drivertest.Value](container, &opts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return backend(account, container, d)
+		},
+		Lacks: map[drivertest.Feature]string{
+			drivertest.Local:       "the store is across a network",
+			drivertest.Clock:       "Cosmos DB tells its time in whole seconds, which is coarser than clocks are apart",
+			drivertest.Mender:      "not built: a touch brings what it reads into the usual form",
+			drivertest.ReadToucher: "a read and a touch are two requests",
+		},
+	})
 }
 
 func backend(account *cosmostest.Account, container *azcosmos.ContainerClient, d *Driver[drivertest.Value]) *drivertest.Backend {

@@ -61,11 +61,15 @@
 //
 // # Once
 //
-// A write is done once, or an error says so. azcosmos sends a write again only where it was
-// not carried out: throttled (429, as often as the client's Retry says), or no connection. One
-// whose answer was lost or was a 5xx may have landed: the error matches driver.ErrAmbiguous. A
-// write over a record is given up when the record's life has ended, for it would revive what
-// others have found dead.
+// A write is done once, or an error says so. The driver has azcore send a write again only
+// where an answer says that it was not carried out: throttled (429) or met by another (449), as
+// often as Options.Retry says. By itself azcore resends what failed with an error that it does
+// not know, as all of HTTP/2 are, and azcosmos asks for HTTP/2. net/http resends a request of
+// HTTP/2 by itself after some resets, which nothing can keep it from. So a write that is refused
+// after an attempt without an answer looks at what it met: its own version, or its own touch, is
+// a success. Anything else is an error that matches driver.ErrAmbiguous, as is that of a write
+// whose answer was lost or was a 5xx. A write over a record is given up when the record's life
+// has ended, for it would revive what others have found dead.
 //
 // # Errors
 //

@@ -3,9 +3,10 @@ package cosmos
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"testing"
 	"time"
 
@@ -172,36 +173,82 @@ func TestFailedReads(t *testing.T) {
 	}
 }
 
-// A write that the context ends while it is throttled has not landed.
-func TestThrottledToTheEnd(t *testing.T) {
-	var leave atomic.Pointer[context.CancelFunc]
+// A write that the context ends while it is throttled has not landed. One that the context
+// ends as its answer comes may have.
+func TestContextEndsOverAnAnswer(t *testing.T) {
+	leave := new(leaving)
 	f := open[session](t, nil, func(o *azcosmos.ClientOptions) {
-		o.Retry = policy.RetryOptions{MaxRetryDelay: time.Hour}
-		o.PerRetryPolicies = append(o.PerRetryPolicies, afterThrottling(func() { (*leave.Load())() }))
+		o.PerRetryPolicies = append(o.PerRetryPolicies, leave)
 	})
-	was := f.mustInsert(t, secret, session{}, lasting(time.Hour), base)
+	f.opts.Retry.MaxRetryDelay = time.Hour
 	for _, w := range allWrites(t) {
-		f.inject(t, cosmostest.Fault{Ops: []cosmostest.Op{w.op}, Status: http.StatusTooManyRequests, RetryAfter: time.Minute})
-		ctx, cancel := context.WithCancel(t.Context())
-		leave.Store(&cancel)
-		err := w.call(ctx, f.Driver, was)
-		cancel()
-		f.account.ClearFaults()
-		if !errors.Is(err, context.Canceled) || errors.Is(err, driver.ErrAmbiguous) {
-			t.Errorf("%s: error %v, want the context's, and not ErrAmbiguous", w.name, err)
+		was := f.mustInsert(t, secret, session{}, lasting(time.Hour), base)
+		for _, throttled := range []bool{true, false} {
+			if throttled {
+				f.inject(t, cosmostest.Fault{Ops: []cosmostest.Op{w.op}, Status: http.StatusTooManyRequests, RetryAfter: time.Minute})
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			leave.arm(w.op, cancel)
+			err := w.call(ctx, f.Driver, was)
+			cancel()
+			leave.arm("", nil)
+			f.account.ClearFaults()
+			if !errors.Is(err, context.Canceled) || errors.Is(err, driver.ErrAmbiguous) == throttled {
+				t.Errorf("%s, throttled %t: error %v, want the context's, and ErrAmbiguous unless it was", w.name, throttled, err)
+			}
+			if w.landed(f.Driver) == throttled {
+				t.Errorf("%s, throttled %t: landed %t", w.name, throttled, w.landed(f.Driver))
+			}
+		}
+		for _, key := range []string{secret, secret + "new"} {
+			if err := f.Delete(t.Context(), key); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 }
 
-// afterThrottling is a policy that calls itself when a request was throttled.
-type afterThrottling func()
+// leaving is a policy that ends a call's context when its answer is there: a throttling has
+// been read by then, and another has not.
+type leaving struct {
+	mu    sync.Mutex // guards the rest
+	op    string     // the method of the call
+	leave func()
+}
 
-func (do afterThrottling) Do(req *policy.Request) (*http.Response, error) {
+func (l *leaving) arm(op cosmostest.Op, leave func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.op = map[cosmostest.Op]string{
+		cosmostest.OpCreate: http.MethodPost, cosmostest.OpReplace: http.MethodPut, cosmostest.OpPatch: http.MethodPatch, cosmostest.OpDelete: http.MethodDelete,
+	}[op]
+	l.leave = leave
+}
+
+// Do implements policy.Policy.
+func (l *leaving) Do(req *policy.Request) (*http.Response, error) {
 	res, err := req.Next()
-	if err == nil && res.StatusCode == http.StatusTooManyRequests {
-		do()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err != nil || req.Raw().Method != l.op {
+		return res, err
 	}
-	return res, err
+	if res.StatusCode == http.StatusTooManyRequests {
+		res.Body = closing{res.Body, l.leave} // azcore closes it before it waits
+	} else {
+		l.leave()
+	}
+	return res, nil
+}
+
+type closing struct {
+	io.ReadCloser
+	then func()
+}
+
+func (c closing) Close() error {
+	c.then()
+	return c.ReadCloser.Close()
 }
 
 // A touch that hangs until the record's life has ended is given up.
@@ -211,7 +258,7 @@ func TestLateTouchIsGivenUp(t *testing.T) {
 	release := f.account.Hang()
 	defer release()
 	_, err := f.Touch(t.Context(), secret, was, lasting(time.Hour), base)
-	if !errors.Is(err, errLate) || !errors.Is(err, driver.ErrAmbiguous) {
+	if !errors.Is(err, driver.ErrLate) || !errors.Is(err, driver.ErrAmbiguous) {
 		t.Errorf("error %v, want one that says that the touch was given up", err)
 	}
 }

@@ -20,6 +20,15 @@ type stored struct {
 	odd error // what of it cannot be read, and is taken for absent
 }
 
+// still tells whether s is the live record was.
+func (s stored) still(was driver.Meta, now driver.Instant) driver.Verdict {
+	v := driver.Still(s.Meta, was, now)
+	if v == driver.Meant && s.odd != nil {
+		return driver.Unreadable
+	}
+	return v
+}
+
 // read reads what item says of its record.
 func (d *Driver[T]) read(item gjson.Result) stored {
 	o := &d.opts

@@ -40,6 +40,12 @@ func open[T any](t testing.TB, opts *Options, client ...func(*azcosmos.ClientOpt
 func openOn[T any](t testing.TB, account *cosmostest.Account, opts *Options, client ...func(*azcosmos.ClientOptions)) *fixture[T] {
 	t.Helper()
 	account.SetTime(base.Time())
+	var o Options
+	if opts != nil {
+		o = *opts
+	}
+	o.Retry = atOnce
+	opts = &o
 	shape, err := New[T](&azcosmos.ContainerClient{}, opts)
 	if err != nil {
 		t.Fatal(err)
@@ -62,10 +68,10 @@ func (f *fixture[T]) another(t testing.TB) *Driver[T] {
 	return d
 }
 
-// impatient has azcore send again at once what was throttled.
-func impatient(o *azcosmos.ClientOptions) {
-	o.Retry = policy.RetryOptions{MaxRetries: 2, RetryDelay: time.Millisecond, MaxRetryDelay: 2 * time.Millisecond}
-}
+// atOnce has azcore send again at once what was throttled, and impatient reads.
+var atOnce = policy.RetryOptions{MaxRetries: 2, RetryDelay: time.Millisecond, MaxRetryDelay: 2 * time.Millisecond}
+
+func impatient(o *azcosmos.ClientOptions) { o.Retry = atOnce }
 
 // put writes an item as another program would.
 func (f *fixture[T]) put(t testing.TB, key, body string) {

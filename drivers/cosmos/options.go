@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -44,6 +46,12 @@ type Options struct {
 	// float64, so a value with one that such a number cannot hold is a
 	// *driver.InvalidError: encode it as a string.
 	Codec Codec
+
+	// Retry is how often and when a write is sent again that Cosmos DB did not carry out,
+	// by its answer: throttled (429) or for it met another (449). No other is. The client's
+	// own Retry, which a driver cannot see, is for reads alone. StatusCodes and ShouldRetry
+	// are not looked at. Zero fields: azcore's defaults, and a RetryDelay of 50 ms.
+	Retry policy.RetryOptions
 
 	// MaxSkew is by how much clocks may be apart. Cosmos DB removes an item only
 	// MaxSkew after its expiry and Retain, for readers whose clocks are behind. Check reports a

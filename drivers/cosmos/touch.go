@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
@@ -26,21 +25,28 @@ func (d *Driver[T]) Touch(ctx context.Context, key string, was driver.Meta, life
 	if version == 0 || version&foreign != 0 {
 		version = newVersion()
 	}
-	etag, err := d.over(d.withKey(ctx, k), k, was, now, true, &d.stats.TouchUnits, func(ctx context.Context, etag *azcore.ETag) (azcosmos.ItemResponse, error) {
+	m := driver.Meta{Life: life, Version: version}
+	w := &conditional{k: k, sum: &d.stats.TouchUnits}
+	w.send = func(ctx context.Context, o *azcosmos.ItemOptions) (azcosmos.ItemResponse, error) {
 		var patch azcosmos.PatchOperations
-		if etag == nil {
+		if o == nil {
 			patch.SetCondition(d.opts.condition(was))
 		}
-		d.opts.patch(&patch, was, life, now, etag != nil)
+		d.opts.patch(&patch, was, life, now, o != nil)
 		if version != was.Version {
 			patch.AppendSet("/"+d.opts.Version, uint64(version))
 		}
-		return d.client.PatchItem(ctx, d.partitionKey(k), k.id, patch, &azcosmos.ItemOptions{IfMatchEtag: etag})
-	})
-	if err == nil {
-		d.etags.remember(driver.Meta{Life: life, Version: version}, etag)
+		return d.client.PatchItem(ctx, d.partitionKey(k), k.id, patch, o)
 	}
-	return versionUnless(err, version), err
+	w.judge = func(found stored) driver.Verdict {
+		if w.Unsure() && found.Meta == m {
+			return driver.Landed // or another did the same
+		}
+		return found.still(was, now)
+	}
+	etag, err := d.carryOutOver(ctx, w, was, now, true)
+	m, err = d.written(m, etag, err)
+	return m.Version, err
 }
 
 // patch appends what writes life over was. anew says to write created_at too as it is: the

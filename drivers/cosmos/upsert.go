@@ -17,27 +17,14 @@ func (d *Driver[T]) Upsert(ctx context.Context, key string, v T, known *driver.M
 	if known != nil && known.Alive(now) {
 		return driver.Upsert(ctx, plain[T]{d}, key, v, known, plan, now)
 	}
-	k, err := d.identity(key)
-	if err != nil {
-		return driver.Meta{}, err
-	}
 	life, err := plan(nil)
 	if err != nil {
 		return driver.Meta{}, err
 	}
-	written := driver.Meta{Life: life, Version: newVersion()}
-	body, err := d.encode(k, v, written.Version, life, now)
-	if err != nil {
-		return driver.Meta{}, err
+	written, err := d.insert(ctx, key, v, life, now, true, true)
+	var conflict *driver.ConflictError
+	if errors.As(err, &conflict) {
+		return driver.Upsert(ctx, plain[T]{d}, key, v, &conflict.Found, plan, now)
 	}
-	found, err := d.insertLooking(d.withKey(ctx, k), k, body, written, now)
-	switch {
-	case err == nil:
-		return written, nil
-	case !errors.Is(err, errRefused):
-		return driver.Meta{}, err
-	case found == nil:
-		return driver.Upsert(ctx, plain[T]{d}, key, v, nil, plan, now)
-	}
-	return driver.Upsert(ctx, plain[T]{d}, key, v, &found.Meta, plan, now)
+	return written, err
 }

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
@@ -26,6 +27,10 @@ type Options struct {
 	// MultiRegionWrites makes the account say that it takes writes in several regions.
 	// There is still only one.
 	MultiRegionWrites bool
+
+	// HTTP2 has Client and Container speak HTTP/2, as azcosmos does by default where the
+	// account does, here without TLS. The account serves both whatever this says.
+	HTTP2 bool
 }
 
 // Account is an account. All methods are safe for concurrent use.
@@ -64,12 +69,19 @@ func New(opts *Options) (*Account, error) {
 	if a.listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
 		return nil, fmt.Errorf("cosmostest: %w", err)
 	}
-	a.server = &http.Server{Handler: a}
+	a.server = &http.Server{Handler: a, ConnContext: withConn, Protocols: protocols(true, true)}
 	go func() {
 		defer close(a.served)
-		_ = a.server.Serve(a.listener) // ends with Close
+		_ = a.server.Serve(listener{a.listener}) // ends with Close
 	}()
 	return a, nil
+}
+
+func protocols(one, two bool) *http.Protocols {
+	var p http.Protocols
+	p.SetHTTP1(one)
+	p.SetUnencryptedHTTP2(two)
+	return &p
 }
 
 // Close ends the account, its connections and requests under way included.
@@ -111,7 +123,8 @@ func (a *Account) Key() string { return base64.StdEncoding.EncodeToString(a.key)
 // when the test ends. Each of opts adjusts it.
 func (a *Account) Client(t testing.TB, opts ...func(*azcosmos.ClientOptions)) *azcosmos.Client {
 	t.Helper()
-	transport := &http.Transport{MaxIdleConnsPerHost: 100}
+	transport := &http.Transport{MaxIdleConnsPerHost: 100, Protocols: protocols(!a.opts.HTTP2, a.opts.HTTP2)}
+	transport.HTTP2 = &http.HTTP2Config{SendPingTimeout: time.Second, PingTimeout: 2 * time.Second} // azcosmos: 2 s, 1 s
 	o := &azcosmos.ClientOptions{}
 	o.Transport = &http.Client{Transport: transport}
 	for _, adjust := range opts {

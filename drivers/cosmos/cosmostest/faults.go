@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Fault is something that goes wrong with an operation. Exactly one of Status and Drop
-// says what.
+// Fault is something that goes wrong with an operation. Exactly one of Status, Drop and
+// Silence says what.
 type Fault struct {
 	// Ops are the operations it can strike. Empty: all.
 	Ops []Op
@@ -21,19 +21,32 @@ type Fault struct {
 	Status, SubStatus int
 	RetryAfter        time.Duration
 
-	// Drop closes the connection instead of answering.
+	// Drop closes the connection instead of answering, or over HTTP/2 resets the request's
+	// stream.
 	Drop bool
+
+	// Code is the error code of that reset. With 1, PROTOCOL_ERROR, and 7, REFUSED_STREAM,
+	// net/http itself sends any request again. Zero: 2, INTERNAL_ERROR.
+	Code byte
+
+	// Silence keeps the connection open and does nothing with it from then on: neither
+	// answers nor requests pass, nor the replies to a client's pings.
+	Silence bool
 
 	// Applied carries the operation out before things go wrong: the client cannot know
 	// whether it was. Otherwise it is not carried out.
 	Applied bool
+
+	// Then is called before things go wrong: what others do before the client can send
+	// again. Nil: nothing.
+	Then func()
 }
 
 // Inject arms a fault. Faults strike in the order in which they were armed, one at a time.
 // A fault that breaks a rule is an error.
 func (a *Account) Inject(f Fault) error {
-	if (f.Status != 0) == f.Drop {
-		return fmt.Errorf("cosmostest: a fault needs one of Status and Drop, and has Status %d, Drop %t", f.Status, f.Drop)
+	if f.Drop && f.Silence || (f.Status != 0) == (f.Drop || f.Silence) {
+		return fmt.Errorf("cosmostest: a fault needs one of Status, Drop and Silence, and has Status %d, Drop %t, Silence %t", f.Status, f.Drop, f.Silence)
 	}
 	if f.Count < 0 {
 		return fmt.Errorf("cosmostest: a fault's Count is %d: must not be negative", f.Count)

@@ -1,6 +1,7 @@
 package cosmostest
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -50,7 +51,7 @@ func TestFaults(t *testing.T) {
 	}
 	wantStatus(t, "a read beyond the throughput", read("b"), 429, "3200")
 	f.SetThroughput(0)
-	for _, bad := range []Fault{{}, {Drop: true, Status: 500}, {Drop: true, Count: -1}} {
+	for _, bad := range []Fault{{}, {Drop: true, Status: 500}, {Drop: true, Silence: true}, {Drop: true, Count: -1}} {
 		if f.Inject(bad) == nil {
 			t.Errorf("%+v was armed", bad)
 		}
@@ -67,5 +68,34 @@ func TestFaults(t *testing.T) {
 	release()
 	if err := <-done; err != nil {
 		t.Errorf("after it went on: %v", err)
+	}
+}
+
+// Over HTTP/2 an answer is lost by a reset of its stream, with the code that the test asks
+// for, and a connection that has fallen silent by the client's pings.
+func TestFaultsOfHTTP2(t *testing.T) {
+	f := open(t, &Options{HTTP2: true}, azcosmos.ContainerProperties{})
+	for id, tt := range map[string]struct {
+		fault Fault
+		sent  uint64
+		says  string
+	}{
+		"reset":   {fault: Fault{Drop: true, Applied: true}, sent: 1, says: "INTERNAL_ERROR"},
+		"refused": {fault: Fault{Drop: true, Code: 7}, sent: 2},
+		"silent":  {fault: Fault{Silence: true, Applied: true}, sent: 1, says: "client connection lost"},
+	} {
+		tt.fault.Ops = []Op{OpCreate}
+		if err := f.Inject(tt.fault); err != nil {
+			t.Fatal(err)
+		}
+		before := f.Counts()
+		_, err := f.c.CreateItem(t.Context(), pk(id), []byte(`{"id":"`+id+`"}`), nil)
+		if tt.says == "" && err != nil || tt.says != "" && (err == nil || !strings.Contains(err.Error(), tt.says)) {
+			t.Errorf("%s: error %v, want %q in it", id, err, tt.says)
+		}
+		if sent := f.Counts().Since(before).Create; sent != tt.sent {
+			t.Errorf("%s: it was sent %d times, want %d", id, sent, tt.sent)
+		}
+		f.doc(t, id)
 	}
 }

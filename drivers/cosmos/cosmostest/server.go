@@ -87,9 +87,16 @@ func (a *Account) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if d := a.faults.delay(); d > 0 {
 		time.Sleep(d)
 	}
+	if struck && fault.Then != nil {
+		fault.Then()
+	}
 	switch {
 	case struck && fault.Drop:
+		connOf(r).code.Store(uint32(fault.Code))
 		panic(http.ErrAbortHandler)
+	case struck && fault.Silence:
+		connOf(r).silent.Store(true)
+		return
 	case struck && fault.Status == http.StatusTooManyRequests:
 		got = throttling(fault.RetryAfter)
 	case struck:

@@ -1,0 +1,114 @@
+package cosmos
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// maxSends bounds how often one write is sent: once as a rule, and again for each time that
+// the item in the way turned out to be the one that was meant.
+const maxSends = 4
+
+// conditional is one conditional write of an item.
+type conditional struct {
+	attempts
+	k    identity
+	etag string // of the item that it is for; empty: send has a condition of its own
+	ask  bool   // for the item before the first send
+
+	creates bool // where there is no item
+
+	send  func(ctx context.Context, o *azcosmos.ItemOptions) (azcosmos.ItemResponse, error)
+	judge func(found stored) driver.Verdict // of the item that refused it
+	sum   *float64                          // of what it costs
+
+	beside  <-chan stored // a read of the item that was begun together with the write
+	trusted bool          // also where it tells of a live record, which may be out of date
+}
+
+// carryOut brings about w, and returns the item's _etag after it.
+func (d *Driver[T]) carryOut(ctx context.Context, w *conditional, now driver.Instant) (string, error) {
+	ctx = d.withKey(ctx, w.k)
+	sending := w.follow(ctx, d.opts.Retry)
+	for sends := 0; ; {
+		var refusal error
+		if !w.ask {
+			sends++
+			res, err := w.send(sending, match(w.etag))
+			if err == nil {
+				d.sessions.observe(res.RawResponse)
+				d.stats.charged(w.sum, res.RequestCharge)
+				return string(res.ETag), w.Succeeded()
+			}
+			d.sessions.failed(err)
+			d.stats.failed(w.sum, err)
+			switch status(err) {
+			case http.StatusNotFound, http.StatusConflict, http.StatusPreconditionFailed:
+			default:
+				return "", w.failed(ctx, err)
+			}
+			d.stats.count(&d.stats.Refused)
+			refusal = unquoted{err}
+		}
+		found, err := d.inWay(ctx, w, refusal, now)
+		v := driver.Gone
+		switch {
+		case err == nil:
+			v = w.judge(found)
+		case !errors.Is(err, driver.ErrNotFound):
+			return "", w.Failed(ctx, err)
+		case w.creates:
+			v = driver.Meant
+		}
+		if v != driver.Meant || sends == maxSends {
+			return found.etag, w.Refused(ctx, v, found.Meta, found.odd, refusal)
+		}
+		if sends > 0 {
+			d.stats.count(&d.stats.Again)
+		}
+		w.etag, w.ask = found.etag, false
+	}
+}
+
+// inWay is the item that refused w, or ErrNotFound.
+func (d *Driver[T]) inWay(ctx context.Context, w *conditional, refusal error, now driver.Instant) (stored, error) {
+	if status(refusal) == http.StatusNotFound {
+		return stored{}, driver.ErrNotFound
+	}
+	if w.beside != nil {
+		found, ok := <-w.beside
+		w.beside = nil
+		if ok && (w.trusted || !found.Alive(now)) {
+			return found, nil
+		}
+	}
+	return d.look(ctx, w.k)
+}
+
+func match(etag string) *azcosmos.ItemOptions {
+	if etag == "" {
+		return nil
+	}
+	tag := azcore.ETag(etag)
+	return &azcosmos.ItemOptions{IfMatchEtag: &tag}
+}
+
+// carryOutOver is carryOut for a write over the record was, which has a condition of its
+// own if conditional is set and the record has a version.
+func (d *Driver[T]) carryOutOver(ctx context.Context, w *conditional, was driver.Meta, now driver.Instant, conditional bool) (string, error) {
+	ctx, cancel := driver.WithLife(ctx, was, now, d.opts.MaxSkew)
+	defer cancel()
+	w.Named = true
+	w.ask = !was.Alive(now)
+	if !conditional || was.Version&foreign != 0 {
+		w.etag = d.etags.of(was)
+		w.ask = w.ask || w.etag == ""
+	}
+	return d.carryOut(ctx, w, now)
+}

@@ -1,0 +1,150 @@
+package cosmos
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/slidingttl/slidingttl/drivers/cosmos/cosmostest"
+	"github.com/slidingttl/slidingttl/slidingttl"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// openHTTP2 is open with clients that speak HTTP/2.
+func openHTTP2(t testing.TB, opts *Options) *fixture[session] {
+	t.Helper()
+	return openOn[session](t, cosmostest.StartWith(t, &cosmostest.Options{HTTP2: true}), opts)
+}
+
+// protocolError has net/http itself send a request again, whatever it is.
+const protocolError = 1
+
+// A write over HTTP/2 whose answer is lost is not sent again, so what others write before it
+// could be stays.
+func TestNotResentOverHTTP2(t *testing.T) {
+	for name, fault := range map[string]cosmostest.Fault{
+		"reset":  {Drop: true, Applied: true},
+		"silent": {Silence: true, Applied: true},
+	} {
+		for _, w := range allWrites(t) {
+			t.Run(name+" "+w.name, func(t *testing.T) {
+				t.Parallel()
+				f := openHTTP2(t, nil)
+				was := f.mustInsert(t, secret, session{User: "old"}, lasting(time.Hour), base)
+				other := f.another(t)
+				ctx := context.Background()
+				fault.Ops = []cosmostest.Op{w.op}
+				fault.Then = func() {
+					for _, key := range []string{secret, secret + "new"} {
+						if err := other.Delete(ctx, key); err != nil {
+							t.Error(err)
+						}
+						if _, err := other.Insert(ctx, key, session{User: "theirs"}, lasting(time.Hour), base); err != nil {
+							t.Error(err)
+						}
+					}
+				}
+				before := f.account.Counts()
+				f.inject(t, fault)
+				wantAmbiguous(t, w.name, w.call(t.Context(), f.Driver, was))
+				after := f.account.Counts().Since(before)
+				// The other process made two deletes and two creates.
+				if theirs := (cosmostest.Counts{Create: 2, Delete: 2}); countOf(after, w.op) != countOf(theirs, w.op)+1 {
+					t.Errorf("the account saw %+v: it was sent again", after)
+				}
+				for _, key := range []string{secret, secret + "new"} {
+					if e := f.mustGet(t, key); e.Value.User != "theirs" {
+						t.Errorf("another process's record is gone, there is %+v", e)
+					}
+				}
+			})
+		}
+	}
+}
+
+func countOf(c cosmostest.Counts, op cosmostest.Op) uint64 {
+	return map[cosmostest.Op]uint64{
+		cosmostest.OpCreate: c.Create, cosmostest.OpReplace: c.Replace, cosmostest.OpPatch: c.Patch, cosmostest.OpDelete: c.Delete,
+	}[op]
+}
+
+func wantAmbiguous(t testing.TB, what string, err error) {
+	t.Helper()
+	if !errors.Is(err, driver.ErrAmbiguous) || errors.Is(err, driver.ErrConflict) || errors.Is(err, driver.ErrNotFound) {
+		t.Errorf("%s: error %v, want ErrAmbiguous and no more", what, err)
+	}
+}
+
+// After some resets net/http sends a write again, of which nothing can keep it. Then the
+// write recognises what it has left, or says that it may have landed.
+func TestResentByNetHTTP(t *testing.T) {
+	for _, w := range allWrites(t) {
+		f := openHTTP2(t, nil)
+		was := f.mustInsert(t, secret, session{User: "old"}, lasting(time.Hour), base)
+		before := f.account.Counts()
+		f.inject(t, cosmostest.Fault{Ops: []cosmostest.Op{w.op}, Drop: true, Code: protocolError, Applied: true})
+		err := w.call(t.Context(), f.Driver, was)
+		if sent := countOf(f.account.Counts().Since(before), w.op); sent != 2 {
+			t.Fatalf("%s: it was sent %d times: the test proves nothing", w.name, sent)
+		}
+		if w.op == cosmostest.OpDelete {
+			wantAmbiguous(t, w.name, err) // who deleted the record cannot be told
+		} else if err != nil {
+			t.Errorf("%s does not recognise itself: %v", w.name, err)
+		}
+		if !w.landed(f.Driver) {
+			t.Errorf("%s did not land", w.name)
+		}
+	}
+}
+
+// The same, with another process's write in between.
+func TestResentByNetHTTPOverAnother(t *testing.T) {
+	ctx := context.Background()
+	for _, w := range allWrites(t) {
+		f := openHTTP2(t, nil)
+		was := f.mustInsert(t, secret, session{User: "old"}, lasting(time.Hour), base)
+		other := f.another(t)
+		f.inject(t, cosmostest.Fault{Ops: []cosmostest.Op{w.op}, Drop: true, Code: protocolError, Applied: true, Then: func() {
+			for _, key := range []string{secret, secret + "new"} {
+				if err := other.Delete(ctx, key); err != nil {
+					t.Error(err)
+				}
+			}
+			if _, err := other.Insert(ctx, secret, session{User: "theirs"}, lasting(time.Hour), base); err != nil {
+				t.Error(err)
+			}
+		}})
+		wantAmbiguous(t, w.name, w.call(t.Context(), f.Driver, was))
+		if e, err := f.Get(t.Context(), secret); w.name != "Delete" && (err != nil || e.Value.User != "theirs") {
+			t.Errorf("%s: another process's record is gone: %+v, %v", w.name, e, err)
+		}
+	}
+}
+
+// Three updates whose answers are lost count three at most.
+func TestUpdatesOverHTTP2(t *testing.T) {
+	type counter struct {
+		N int `json:"n"`
+	}
+	t.Parallel()
+	f := openOn[counter](t, cosmostest.StartWith(t, &cosmostest.Options{HTTP2: true}), nil)
+	s, err := slidingttl.New(f.Driver, sliding, &slidingttl.Options[counter]{Now: f.account.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close(context.Background()) }()
+	if err := s.Insert(t.Context(), "k", counter{}); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		f.inject(t, cosmostest.Fault{Ops: []cosmostest.Op{cosmostest.OpReplace}, Silence: true, Applied: true})
+		if _, err := s.Update(t.Context(), "k", func(c counter) (counter, error) { return counter{c.N + 1}, nil }); !errors.Is(err, slidingttl.ErrAmbiguous) {
+			t.Errorf("Update of a connection that fell silent: %v, want ErrAmbiguous", err)
+		}
+	}
+	if n := f.mustGet(t, "k").Value.N; n != 3 {
+		t.Errorf("three updates have left %d", n)
+	}
+}
