@@ -26,9 +26,9 @@ func (d *Driver[T]) Touch(ctx context.Context, key string, was driver.Meta, life
 	}
 	version = marked(version, format)
 
-	ctx, cancel := d.within(ctx, was, now)
+	ctx, cancel := driver.WithLife(ctx, was, now, d.opts.MaxSkew)
 	defer cancel()
-	f := fate{named: true}
+	f := attempts{Attempts: driver.Attempts{Named: true}}
 	err = d.conditional(ctx, &f, func(found *stored) error {
 		c := over(found, was, now)
 		set, remove := d.opts.move(&c, life.ExpiresAt)
@@ -53,14 +53,14 @@ func (d *Driver[T]) Touch(ctx context.Context, key string, was driver.Meta, life
 			d.stats.consumed(&d.stats.TouchUnits, out.ConsumedCapacity)
 		}
 		return err
-	}, func(found stored) verdict {
+	}, func(found stored) driver.Verdict {
 		switch {
 		case found.odd != nil:
-			return unreadable
-		case f.unsure && found.Meta == driver.Meta{Life: life, Version: version}:
-			return landed // or another did the same
+			return driver.Unreadable
+		case f.Unsure() && found.Meta == driver.Meta{Life: life, Version: version}:
+			return driver.Landed // or another did the same
 		}
-		return still(found, was, now)
+		return driver.Still(found.Meta, was, now)
 	})
 	return versionUnless(err, version), err
 }

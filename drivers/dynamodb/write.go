@@ -2,8 +2,6 @@ package dynamodb
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -15,32 +13,10 @@ import (
 // that the item in the way turned out to mean what the condition asked for.
 const maxSends = 4
 
-// verdict is what becomes of a write that a condition refused.
-type verdict int
-
-const (
-	inTheWay   verdict = iota // the record is another than the write was for
-	gone                      // there is none, or it is dead
-	unreadable                // it may be the one, and the write must not guess
-	meant                     // it is the one, in another form: ask for that form
-	landed                    // it is what the write was to store: an answer was lost
-)
-
-// still tells whether what was found is the live record was.
-func still(found stored, was driver.Meta, now driver.Instant) verdict {
-	switch {
-	case !found.Alive(now):
-		return gone
-	case found.Meta == was:
-		return meant
-	}
-	return inTheWay
-}
-
 // conditional brings about a write. send sends it, on condition that the item is the
 // one found, exactly, or for a nil found on the usual condition; judge says what to
 // make of the item that made the condition fail.
-func (d *Driver[T]) conditional(ctx context.Context, f *fate, send func(found *stored) error, judge func(found stored) verdict) error {
+func (d *Driver[T]) conditional(ctx context.Context, f *attempts, send func(found *stored) error, judge func(found stored) driver.Verdict) error {
 	var found *stored
 	for sends := 1; ; sends++ {
 		err := send(found)
@@ -49,41 +25,19 @@ func (d *Driver[T]) conditional(ctx context.Context, f *fate, send func(found *s
 		}
 		item, refusal := refused(err)
 		if !refusal {
-			return f.failed(ctx, err)
+			return f.Failed(ctx, failed(err))
 		}
 		d.stats.count(&d.stats.Refused)
-		s, v := d.read(item), gone
+		s, v := d.read(item), driver.Gone
 		if len(item) > 0 {
 			v = judge(s)
 		}
-		switch {
-		case v == landed:
-			return nil
-		case v == meant && sends < maxSends:
-			d.stats.count(&d.stats.Again)
-			found = &s
-		case f.unsure:
-			return f.failed(ctx, err) // it may have landed, and what was found come after it
-		case v == gone:
-			return fmt.Errorf("%w: %w", driver.ErrNotFound, err)
-		case v == unreadable:
-			return s.odd
-		default:
-			return &driver.ConflictError{Found: s.Meta, Err: err}
+		if v != driver.Meant || sends == maxSends {
+			return f.Refused(ctx, v, s.Meta, s.odd, err)
 		}
+		d.stats.count(&d.stats.Again)
+		found = &s
 	}
-}
-
-// errLate says why a write was given up.
-var errLate = errors.New("the record's life ended before DynamoDB answered")
-
-// within bounds a write over the record was by its life, or by what clocks may be apart:
-// one that lands later would revive what others have found dead.
-func (d *Driver[T]) within(ctx context.Context, was driver.Meta, now driver.Instant) (context.Context, context.CancelFunc) {
-	if was.ExpiresAt == 0 {
-		return ctx, func() {}
-	}
-	return context.WithTimeoutCause(ctx, max(was.ExpiresAt.Sub(now), d.opts.MaxSkew), errLate)
 }
 
 // Insert implements driver.Driver, with one PutItem.
@@ -92,7 +46,7 @@ func (d *Driver[T]) Insert(ctx context.Context, key string, v T, life driver.Lif
 	if err != nil {
 		return 0, err
 	}
-	var f fate
+	var f attempts
 	err = d.conditional(ctx, &f, func(found *stored) error {
 		var c condition
 		if found == nil {
@@ -101,11 +55,11 @@ func (d *Driver[T]) Insert(ctx context.Context, key string, v T, life driver.Lif
 		}
 		c.exactly("#e", found.expiry)
 		return d.sendPut(ctx, &f, put, c)
-	}, func(found stored) verdict {
+	}, func(found stored) driver.Verdict {
 		if found.Alive(now) {
-			return inTheWay
+			return driver.InTheWay
 		}
-		return meant
+		return driver.Meant
 	})
 	return versionUnless(err, version), err
 }
@@ -116,16 +70,16 @@ func (d *Driver[T]) Replace(ctx context.Context, key string, v T, was driver.Met
 	if err != nil {
 		return 0, err
 	}
-	ctx, cancel := d.within(ctx, was, now)
+	ctx, cancel := driver.WithLife(ctx, was, now, d.opts.MaxSkew)
 	defer cancel()
-	f := fate{named: true}
+	f := attempts{Attempts: driver.Attempts{Named: true}}
 	err = d.conditional(ctx, &f, func(found *stored) error {
 		return d.sendPut(ctx, &f, put, over(found, was, now))
-	}, func(found stored) verdict {
+	}, func(found stored) driver.Verdict {
 		if found.Version == version {
-			return landed
+			return driver.Landed
 		}
-		return still(found, was, now)
+		return driver.Still(found.Meta, was, now)
 	})
 	return versionUnless(err, version), err
 }
@@ -176,7 +130,7 @@ func (d *Driver[T]) put(key string, v T, life driver.Life, format TimeFormat) (*
 	}, version, nil
 }
 
-func (d *Driver[T]) sendPut(ctx context.Context, f *fate, put *dynamodb.PutItemInput, c condition) error {
+func (d *Driver[T]) sendPut(ctx context.Context, f *attempts, put *dynamodb.PutItemInput, c condition) error {
 	put.ConditionExpression = &c.text
 	put.ExpressionAttributeNames, put.ExpressionAttributeValues = d.used(c.text), c.values
 	out, err := d.client.PutItem(ctx, put, f.follow)
@@ -192,9 +146,9 @@ func (d *Driver[T]) Delete(ctx context.Context, key string) error {
 	if err != nil {
 		return err
 	}
-	var f fate
+	var f attempts
 	if err := d.sendDelete(ctx, &f, k, condition{}); err != nil {
-		return f.failed(ctx, err)
+		return f.Failed(ctx, failed(err))
 	}
 	return nil
 }
@@ -207,13 +161,13 @@ func (d *Driver[T]) Remove(ctx context.Context, key string, was driver.Meta, now
 	if err != nil {
 		return err
 	}
-	var f fate
+	var f attempts
 	return d.conditional(ctx, &f, func(found *stored) error {
 		return d.sendDelete(ctx, &f, k, over(found, was, now))
-	}, func(found stored) verdict { return still(found, was, now) })
+	}, func(found stored) driver.Verdict { return driver.Still(found.Meta, was, now) })
 }
 
-func (d *Driver[T]) sendDelete(ctx context.Context, f *fate, k primaryKey, c condition) error {
+func (d *Driver[T]) sendDelete(ctx context.Context, f *attempts, k primaryKey, c condition) error {
 	in := &dynamodb.DeleteItemInput{
 		TableName:                           &d.table,
 		Key:                                 d.attributes(k),

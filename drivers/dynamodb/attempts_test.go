@@ -363,7 +363,7 @@ func TestThrottledToDeath(t *testing.T) {
 		}, retrying(100, 300*time.Millisecond))
 		began := time.Now()
 		_, err := d.Replace(t.Context(), "k", session{}, driver.Meta{Life: lasting(time.Second), Version: 7}, lasting(time.Hour), base)
-		if !errors.Is(err, errLate) || errors.Is(err, driver.ErrAmbiguous) {
+		if !errors.Is(err, driver.ErrLate) || errors.Is(err, driver.ErrAmbiguous) {
 			t.Errorf("error %v, want one that says that the life ended and nothing was written", err)
 		}
 		if took := time.Since(began); took != time.Second {
