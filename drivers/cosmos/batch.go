@@ -39,7 +39,9 @@ func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]dri
 	if len(items) == 0 {
 		return found, bad.Err()
 	}
-	res, err := d.client.ReadManyItems(ctx, items, &azcosmos.ReadManyItemsOptions{SessionToken: d.sessions.token()})
+	res, err := read(ctx, d, func(token *string) (azcosmos.ReadManyItemsResponse, error) {
+		return d.client.ReadManyItems(ctx, items, &azcosmos.ReadManyItemsOptions{SessionToken: token})
+	})
 	if err != nil {
 		d.sessions.failed(err)
 		d.stats.failed(&d.stats.ReadUnits, err)

@@ -52,6 +52,7 @@ func (d *Driver[T]) Check(ctx context.Context, longest time.Duration) error {
 	}
 	got := time.Now()
 	p := res.ContainerProperties
+	d.sessions.of(p.ResourceID)
 	c := check{container: p.ID}
 	c.partitionKey(p, d.Properties(p.ID))
 	c.timeToLive(p, longest)

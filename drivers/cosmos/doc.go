@@ -54,7 +54,8 @@
 //
 // azcosmos does not keep session tokens. The driver does, those of the latest answers, and
 // reads with them: under Session consistency, which an account should have at least, a driver
-// sees its own writes at once and those of others within moments. No write depends on what a
+// sees its own writes at once and those of others within moments. A session that no replica is
+// up to is kept, until the container is made anew. No write depends on what a
 // read saw, and a store reads again before it calls dead what another process may just have
 // touched (Latest). An account that takes writes in several regions decides between them
 // after the fact, and is not for this driver.

@@ -78,6 +78,12 @@ const (
 	subAccountMoved = "1008"
 )
 
+// behind reports whether err says that no replica has seen all that the session has.
+func behind(err error) bool {
+	var answer *azcore.ResponseError
+	return errors.As(err, &answer) && answer.StatusCode == http.StatusNotFound && subStatus(answer) == subBehind
+}
+
 // refused reports whether err, which is of no item, is about who asks or what he asks for.
 func refused(err error) bool {
 	var answer *azcore.ResponseError

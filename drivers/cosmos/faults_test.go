@@ -141,6 +141,25 @@ func TestRetryWith(t *testing.T) {
 	}
 }
 
+// The pause before each grows. Nothing but its lower bound is looked at.
+func TestRetryWithPauses(t *testing.T) {
+	t.Parallel()
+	f := open[session](t, nil)
+	f.opts.Retry = policy.RetryOptions{}
+	was := f.mustInsert(t, secret, session{User: "old"}, lasting(time.Hour), base)
+	var sent []time.Time
+	f.inject(t, cosmostest.Fault{Ops: []cosmostest.Op{cosmostest.OpPatch}, Status: statusRetryWith, Count: 10, Then: func() { sent = append(sent, time.Now()) }})
+	_, err := f.Touch(t.Context(), secret, was, lasting(2*time.Hour), base)
+	if status(err) != statusRetryWith || errors.Is(err, driver.ErrAmbiguous) || len(sent) != 4 {
+		t.Fatalf("after %d sends: error %v, want the client's 449 after 4", len(sent), err)
+	}
+	for i, least := range []time.Duration{40, 120, 280} {
+		if pause := sent[i+1].Sub(sent[i]); pause < least*time.Millisecond {
+			t.Errorf("it waited %v before it sent it again the %d. time, want at least %d ms", pause, i+1, least)
+		}
+	}
+}
+
 // A read that fails for good says so, and not that there is nothing.
 func TestFailedReads(t *testing.T) {
 	for _, fault := range []cosmostest.Fault{

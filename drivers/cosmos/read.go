@@ -67,7 +67,9 @@ func (d *Driver[T]) catchUp(ctx context.Context, k identity) error {
 
 // fetch reads an item.
 func (d *Driver[T]) fetch(ctx context.Context, k identity) ([]byte, error) {
-	res, err := d.client.ReadItem(ctx, d.partitionKey(k), k.id, &azcosmos.ItemOptions{SessionToken: d.sessions.token()})
+	res, err := read(ctx, d, func(token *string) (azcosmos.ItemResponse, error) {
+		return d.client.ReadItem(ctx, d.partitionKey(k), k.id, &azcosmos.ItemOptions{SessionToken: token})
+	})
 	if err != nil {
 		d.sessions.failed(err)
 		d.stats.failed(&d.stats.ReadUnits, err)
@@ -75,6 +77,9 @@ func (d *Driver[T]) fetch(ctx context.Context, k identity) ([]byte, error) {
 			return nil, driver.ErrNotFound
 		}
 		return nil, failed(ctx, err)
+	}
+	if d.sessions.container.Load() == nil {
+		d.sessions.of(gjson.GetBytes(res.Value, "_rid").Str)
 	}
 	d.sessions.observe(res.RawResponse)
 	d.stats.charged(&d.stats.ReadUnits, res.RequestCharge)

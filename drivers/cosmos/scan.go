@@ -96,11 +96,14 @@ func (d *Driver[T]) Scan(ctx context.Context, from driver.Cursor, limit int) (dr
 		return driver.Page{}, err
 	}
 	query, parameters := d.query(at)
-	o := &azcosmos.QueryOptions{PageSizeHint: int32(min(limit, 1<<20)), QueryParameters: parameters, SessionToken: d.sessions.token()}
+	o := &azcosmos.QueryOptions{PageSizeHint: int32(min(limit, 1<<20)), QueryParameters: parameters}
 	if at.Continuation != "" {
 		o.ContinuationToken = &at.Continuation
 	}
-	res, err := d.client.NewQueryItemsPager(query, azcosmos.NewPartitionKey(), o).NextPage(ctx)
+	res, err := read(ctx, d, func(token *string) (azcosmos.QueryItemsResponse, error) {
+		o.SessionToken = token
+		return d.client.NewQueryItemsPager(query, azcosmos.NewPartitionKey(), o).NextPage(ctx)
+	})
 	if err != nil {
 		d.sessions.failed(err)
 		d.stats.failed(&d.stats.ReadUnits, err)

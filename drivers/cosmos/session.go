@@ -1,6 +1,8 @@
 package cosmos
 
 import (
+	"context"
+	"encoding/base64"
 	"errors"
 	"maps"
 	"net/http"
@@ -9,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 )
@@ -17,7 +20,8 @@ const sessionHeader = "x-ms-session-token"
 
 // sessions keeps the latest session token of each physical partition.
 type sessions struct {
-	joined atomic.Pointer[string] // all of them, as a request has them; nil: none
+	joined    atomic.Pointer[string] // all of them, as a request has them; nil: none
+	container atomic.Pointer[string] // the one that they are of; nil: not known
 
 	mu     sync.Mutex        // guards tokens, and changes of joined
 	tokens map[string]string // by the id of the partition key range
@@ -25,6 +29,35 @@ type sessions struct {
 
 // token is what a read sends.
 func (s *sessions) token() *string { return s.joined.Load() }
+
+// of says of which container the tokens are, by its _rid or that of one of its items, where
+// that is not known.
+func (s *sessions) of(rid string) {
+	if s.container.Load() == nil {
+		c := containerOf(rid)
+		s.container.CompareAndSwap(nil, &c)
+	}
+}
+
+// movedTo forgets the tokens unless they are of this container: another refuses all reads with
+// them. It reports whether there were any.
+func (s *sessions) movedTo(rid string) bool {
+	c := containerOf(rid)
+	if known := s.container.Swap(&c); known != nil && *known == c {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tokens = nil
+	return s.joined.Swap(nil) != nil
+}
+
+// containerOf is the part of a _rid that names a container: 8 bytes, in base64 with - for /.
+// Those of items have 8 more.
+func containerOf(rid string) string {
+	b, _ := base64.StdEncoding.DecodeString(strings.ReplaceAll(rid, "-", "/"))
+	return string(b[:min(len(b), 8)])
+}
 
 // observe learns from the answer to a request.
 func (s *sessions) observe(answer *http.Response) {
@@ -52,21 +85,35 @@ func (s *sessions) observe(answer *http.Response) {
 	s.joined.Store(&joined)
 }
 
-// failed learns from an error. A container that was made anew knows nothing of the tokens
-// of the old one, and refuses all reads with them.
+// failed learns from an error.
 func (s *sessions) failed(err error) {
 	var answer *azcore.ResponseError
-	if !errors.As(err, &answer) {
-		return
+	if errors.As(err, &answer) {
+		s.observe(answer.RawResponse)
 	}
-	if answer.StatusCode == http.StatusNotFound && subStatus(answer) == subBehind {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.tokens = nil
-		s.joined.Store(nil)
-		return
+}
+
+// read makes a read with the session's token. Where no replica has seen all that the session
+// has (404, 1002) it waits and asks again: azcosmos has asked the region of writes by then. At
+// last it asks whether the container was made anew.
+func read[T, R any](ctx context.Context, d *Driver[T], ask func(token *string) (R, error)) (R, error) {
+	for pause := 20 * time.Millisecond; ; pause *= 2 {
+		res, err := ask(d.sessions.token())
+		if !behind(err) {
+			return res, err
+		}
+		if pause > 100*time.Millisecond {
+			if c, cerr := d.client.Read(ctx, nil); cerr == nil && d.sessions.movedTo(c.ContainerProperties.ResourceID) {
+				return ask(nil)
+			}
+			return res, err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return res, err
+		}
 	}
-	s.observe(answer.RawResponse)
 }
 
 // newer reports whether token is of a later state than known: "version#LSN", in which a

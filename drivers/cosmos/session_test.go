@@ -54,18 +54,92 @@ func TestSessions(t *testing.T) {
 	wantNotFound(t, "Get after its own delete", err)
 }
 
-// Tokens of a container that was made anew are forgotten, after one read that says why.
-func TestSessionThatIsGone(t *testing.T) {
-	f := open[session](t, nil)
-	f.mustInsert(t, "k", session{}, lasting(time.Hour), base)
-	f.inject(t, cosmostest.Fault{Ops: []cosmostest.Op{cosmostest.OpRead}, Status: http.StatusNotFound, SubStatus: 1002, Count: 2})
-	if _, err := f.Get(t.Context(), "k"); err == nil || errors.Is(err, driver.ErrNotFound) {
-		t.Errorf("a read that the session was not available for: error %v, want the client's", err)
+// behindFor is reads that no replica is up to. azcosmos asks twice for each.
+func behindFor(reads int) cosmostest.Fault {
+	return cosmostest.Fault{
+		Ops: []cosmostest.Op{cosmostest.OpRead, cosmostest.OpQuery}, Status: http.StatusNotFound, SubStatus: 1002, Count: 2 * reads,
 	}
-	if token := f.sessions.token(); token != nil {
-		t.Errorf("it keeps the token %q", *token)
+}
+
+// A session that no replica is up to is kept: the process goes on to see its own writes.
+func TestSessionAheadOfReplicas(t *testing.T) {
+	for name, known := range map[string]func(f *fixture[session]) error{
+		"by Check":   func(f *fixture[session]) error { return f.Check(t.Context(), time.Hour) },
+		"by a read":  func(f *fixture[session]) error { _, err := f.Get(t.Context(), "k"); return err },
+		"not at all": nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := open[session](t, nil)
+			f.account.SetTime(time.Time{}) // Check compares clocks
+			f.account.SetLag(true)
+			now := driver.Floor(time.Now())
+			life := driver.Life{CreatedAt: now, ExpiresAt: now.Add(time.Hour).RoundUp(time.Second)}
+			was := f.mustInsert(t, "k", session{User: "one"}, life, now)
+			if known != nil {
+				if err := known(f); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := f.Replace(t.Context(), "k", session{User: "two"}, was, life, now); err != nil {
+				t.Fatal(err)
+			}
+			cursors, err := f.Segments(t.Context(), 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for call, read := range map[string]func() error{
+				"Get":      func() error { _, err := f.Get(t.Context(), "k"); return err },
+				"GetMulti": func() error { _, err := f.GetMulti(t.Context(), []string{"k"}); return err },
+				"Scan":     func() error { _, err := f.Scan(t.Context(), cursors[0], 10); return err },
+			} {
+				f.inject(t, behindFor(1))
+				if err := read(); err != nil {
+					t.Errorf("%s, while a replica is behind for a moment: %v", call, err)
+				}
+				f.account.ClearFaults()
+				if known == nil {
+					continue // it cannot tell that for long from a container made anew
+				}
+				f.inject(t, behindFor(100))
+				if err := read(); err == nil || errors.Is(err, driver.ErrNotFound) || errors.Is(err, driver.ErrRefused) {
+					t.Errorf("%s, while all replicas are behind: %v, want the client's error", call, err)
+				}
+				f.account.ClearFaults()
+			}
+			if e := f.mustGet(t, "k"); e.Value.User != "two" {
+				t.Errorf("afterwards the process reads %+v: it misses its own overwrite", e)
+			}
+		})
 	}
-	f.mustGet(t, "k")
+}
+
+// Tokens of a container that was made anew are forgotten.
+func TestSessionOfAnotherContainer(t *testing.T) {
+	for name, read := range map[string]func(d *Driver[session]) error{
+		"Get":      func(d *Driver[session]) error { _, err := d.Get(t.Context(), "k"); return err },
+		"GetMulti": func(d *Driver[session]) error { _, err := d.GetMulti(t.Context(), []string{"k"}); return err },
+	} {
+		f := open[session](t, nil)
+		for range 5 {
+			if err := f.Delete(t.Context(), "k"); err != nil {
+				t.Fatal(err)
+			}
+			f.mustInsert(t, "k", session{}, lasting(time.Hour), base)
+		}
+		f.mustGet(t, "k")
+		if _, err := f.container.Delete(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+		properties := f.Properties(f.container.ID())
+		f.account.Container(t, properties, impatient)
+		if err := read(f.Driver); err != nil && !errors.Is(err, driver.ErrNotFound) {
+			t.Errorf("%s from the new container: %v", name, err)
+		}
+		f.mustInsert(t, "k", session{User: "new"}, lasting(time.Hour), base)
+		if e := f.mustGet(t, "k"); e.Value.User != "new" {
+			t.Errorf("%s: the new container has %+v", name, e)
+		}
+	}
 }
 
 func TestNewerTokens(t *testing.T) {

@@ -288,7 +288,14 @@ func (n *container) store(c *call, at string, doc map[string]any) (*item, *answe
 	n.a.lastID++
 	i := &item{doc: doc, ts: c.now.Unix(), lsn: n.lsn + 1}
 	i.etag = fmt.Sprintf(`"%08x-0000-0700-0000-%08x0000"`, n.a.lastID, i.ts)
-	doc["_rid"], doc["_self"], doc["_attachments"] = n.rid, "dbs/"+n.rid+"/", "attachments/"
+	before := n.items[at]
+	if before != nil && !n.expired(before, c) {
+		i.number, i.before = before.number, before.alone()
+	} else {
+		i.number = n.made + 1
+	}
+	doc["_rid"] = n.itemRID(i.number)
+	doc["_self"], doc["_attachments"] = "dbs/"+n.rid+"/", "attachments/"
 	doc["_etag"], doc["_ts"] = i.etag, float64(i.ts)
 	var body bytes.Buffer
 	encoder := json.NewEncoder(&body)
@@ -300,13 +307,7 @@ func (n *container) store(c *call, at string, doc map[string]any) (*item, *answe
 	}
 	i.body = bytes.TrimSpace(body.Bytes())
 	n.lsn++
-	before := n.items[at]
-	if before != nil && !n.expired(before, c) {
-		i.number, i.before = before.number, before.alone()
-	} else {
-		n.made++
-		i.number = n.made
-	}
+	n.made = max(n.made, i.number)
 	n.items[at] = i
 	return i, nil
 }

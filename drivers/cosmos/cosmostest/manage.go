@@ -15,10 +15,25 @@ type database struct {
 	containers map[string]*container
 }
 
-// rid is a resource id that nothing else has.
+// rid is a resource id that nothing else has: 8 bytes in base64 with - for /. That of an
+// item has the container's, and 8 more.
 func (a *Account) rid() string {
 	a.lastID++
-	return base64.RawURLEncoding.EncodeToString(binary.BigEndian.AppendUint64(nil, a.lastID))
+	return encodeRID(a.lastID)
+}
+
+func encodeRID(parts ...uint64) string {
+	var b []byte
+	for _, part := range parts {
+		b = binary.BigEndian.AppendUint64(b, part)
+	}
+	return strings.ReplaceAll(base64.StdEncoding.EncodeToString(b), "/", "-")
+}
+
+// itemRID is the resource id of the item of that number.
+func (n *container) itemRID(number uint64) string {
+	b, _ := base64.StdEncoding.DecodeString(strings.ReplaceAll(n.rid, "-", "/"))
+	return encodeRID(binary.BigEndian.Uint64(b), number)
 }
 
 // manage carries out what is about accounts, databases and containers.
