@@ -32,6 +32,7 @@ func (g *Grave) Bury(ctx context.Context, dead []driver.Dead) error {
 			Reason:    g.reason(d),
 			Format:    d.Format,
 			Value:     d.Value,
+			Problem:   d.Problem,
 		}
 	}
 	return g.Writer.Write(ctx, b)

@@ -16,8 +16,8 @@ type Column struct {
 
 	// Of returns what stands in the column for a record: a value of the type that
 	// Type names, or nil for null. It may be called by several goroutines at once, and
-	// must not change the record. Its error fails the batch, each time: return nil
-	// for a record that the column cannot be told of.
+	// must not change the record. A record of which it returns an error, or text that
+	// is not UTF-8, goes to the Quarantine: return nil where the column cannot be told.
 	Of func(*Record) (any, error)
 }
 
@@ -57,7 +57,7 @@ func (t ColumnType) node() parquet.Node {
 	case Text:
 		return parquet.String()
 	case Integer:
-		return parquet.Leaf(parquet.Int64Type)
+		return parquet.Int(64) // as parquet-go reads also a plain INT64
 	case Number:
 		return parquet.Leaf(parquet.DoubleType)
 	case Boolean:
@@ -77,7 +77,7 @@ func (t ColumnType) value(name string, v any) (parquet.Value, error) {
 		return parquet.NullValue(), nil
 	case string:
 		if t == Text {
-			return parquet.ByteArrayValue([]byte(v)), checkText("column "+name, v)
+			return parquet.ByteArrayValue([]byte(v)), nil
 		}
 	case int64:
 		if t == Integer {
@@ -110,9 +110,6 @@ func typeOf(n parquet.Node) ColumnType {
 			return t
 		}
 	}
-	if n.Leaf() && n.Type().String() == parquet.Int(64).Type().String() { // as parquet-go reads what it writes as INT64
-		return Integer
-	}
 	return 0
 }
 
@@ -136,7 +133,7 @@ func (t ColumnType) decode(v parquet.Value) any {
 
 // checkColumns says what is wrong with a user's columns.
 func checkColumns(columns []Column) error {
-	seen := map[string]bool{"day": true} // which is that of the directory, for who reads it as a partition
+	seen := map[string]bool{colProblem: true, "day": true} // which is that of the directory, for who reads it as a partition
 	for name := range fixed {
 		seen[name] = true
 	}

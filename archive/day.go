@@ -1,6 +1,7 @@
 package archive
 
 import (
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -10,6 +11,12 @@ import (
 
 // Day is a day of UTC, counted from 1970-01-01. Zero means none.
 type Day int32
+
+// Quarantine stands in the place of a day for what cannot be archived as it is: see
+// [Writer.Write]. It comes after all days.
+const Quarantine Day = math.MaxInt32
+
+const quarantineName = "quarantine"
 
 const dayMillis = int64(24 * time.Hour / time.Millisecond)
 
@@ -22,8 +29,11 @@ func DayOf(i driver.Instant) Day {
 	return Day(d)
 }
 
-// ParseDay reads a day from the form that String has: 2026-11-22.
+// ParseDay reads a day from the form that String has: 2026-11-22, or quarantine.
 func ParseDay(s string) (Day, error) {
+	if s == quarantineName {
+		return Quarantine, nil
+	}
 	t, err := time.Parse(time.DateOnly, s)
 	if err != nil {
 		return 0, &driver.InvalidError{Field: "day", Value: strconv.Quote(s), Rule: "must be a date such as 2026-11-22"}
@@ -35,7 +45,12 @@ func ParseDay(s string) (Day, error) {
 func (d Day) Start() driver.Instant { return driver.Instant(int64(d) * dayMillis) }
 
 // String returns d as a date: 2026-11-22.
-func (d Day) String() string { return d.Start().Time().Format(time.DateOnly) }
+func (d Day) String() string {
+	if d == Quarantine {
+		return quarantineName
+	}
+	return d.Start().Time().Format(time.DateOnly)
+}
 
 // MarshalText implements encoding.TextMarshaler.
 func (d Day) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
@@ -46,10 +61,18 @@ func (d *Day) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-const dayPrefix = "day="
+const (
+	dayPrefix        = "day="
+	quarantinePrefix = "_quarantine/" // engines that read the days pass it over
+)
 
 // directory is where the files of d are.
-func (d Day) directory() string { return dayPrefix + d.String() + "/" }
+func (d Day) directory() string {
+	if d == Quarantine {
+		return quarantinePrefix
+	}
+	return dayPrefix + d.String() + "/"
+}
 
 // Span is the days from From to To, both included. Zero is no bound.
 type Span struct{ From, To Day }
@@ -59,10 +82,13 @@ func (s Span) Has(d Day) bool { return (s.From == 0 || d >= s.From) && (s.To == 
 
 // prefix is what the names of all files within s begin with.
 func (s Span) prefix() string {
-	if s.From == 0 || s.To == 0 {
-		return dayPrefix
+	if s.To == 0 { // of the quarantine too
+		return ""
 	}
-	from, to := s.From.directory(), s.To.directory()
+	from, to := dayPrefix, s.To.directory()
+	if s.From != 0 {
+		from = s.From.directory()
+	}
 	n := 0
 	for n < min(len(from), len(to)) && from[n] == to[n] {
 		n++
@@ -76,10 +102,9 @@ func dayIn(name string) (Day, string, bool) {
 	if !ok {
 		return 0, "", false
 	}
-	text, ok := strings.CutPrefix(dir, dayPrefix)
-	if !ok {
-		return 0, "", false
+	if text, ok := strings.CutPrefix(dir, dayPrefix); ok {
+		d, err := ParseDay(text)
+		return d, base, err == nil && d != Quarantine
 	}
-	d, err := ParseDay(text)
-	return d, base, err == nil
+	return Quarantine, base, dir+"/" == quarantinePrefix
 }

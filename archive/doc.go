@@ -29,14 +29,15 @@
 //
 //	day=2026-11-22/batch-<batch>-<rows>-<sha256>.parquet
 //	day=2026-11-22/merge-<number>-<rows>-<sha256>.parquet
-//	day=2026-11-22/manifest-<number>.json
+//	day=2026-11-22/_manifest-<number>.json
+//	_quarantine/                               as a day
 //	checkpoints/<name>
 //
 // A file appears whole or not at all and never changes, and its name says how many rows it
 // has and what its bytes must hash to. So the listing of a day is its manifest: there is no
 // list beside the files for writers to contend for, and none that a crash could leave out of
 // step with them. Only what puts files in the place of others (Compact, [Forget]) writes a
-// list: manifest-<number>.json names the files that hold, with the batches that are in them,
+// list: _manifest-<number>.json names the files that hold, with the batches that are in them,
 // and outlaws whatever was there. It is numbered one above the last, and created only if
 // nobody else has created that number: two of them never both win, and readers see the
 // files before or the files after. Manifests hold no keys.
@@ -45,6 +46,12 @@
 // generation, created_at, expired_at, archived_at, reason, format, value, and those of
 // [WriterOptions].Columns. A key that is not valid UTF-8 stands in it as "base64:" and its
 // bytes in base64, as does one that begins with "base64:".
+//
+// # Quarantine
+//
+// A record that cannot be archived as it is, such as one without a key, goes to _quarantine/
+// with what is wrong in the column problem, and keeps no other from being archived. It is
+// found, compacted and forgotten like the rest, and [Retain] leaves it.
 //
 // # Clocks
 //

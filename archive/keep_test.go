@@ -133,7 +133,7 @@ func TestCompactCrashes(t *testing.T) {
 			}
 			manifests := 0
 			for name := range b.files {
-				if strings.Contains(name, "/manifest-") {
+				if strings.Contains(name, "/_manifest-") {
 					manifests++
 				}
 			}
@@ -313,7 +313,7 @@ func TestRetain(t *testing.T) {
 				t.Fatalf("after %d calls and another run there are %d lives; want %d", calls, len(got), len(want))
 			}
 			left := slices.DeleteFunc(files(t, b), func(name string) bool { return !strings.HasPrefix(name, "day=2026-11-22/") })
-			if !slices.Equal(left, []string{"day=2026-11-22/manifest-000002.json"}) {
+			if !slices.Equal(left, []string{"day=2026-11-22/_manifest-000002.json"}) {
 				t.Errorf("of the day there are still %q", left)
 			}
 			if err == nil {

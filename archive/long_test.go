@@ -119,25 +119,41 @@ func TestCompactTypes(t *testing.T) {
 	}
 }
 
-// A column of each type is read as it was written, before and after it was merged.
+// A column of each type is read, found, merged, verified and forgotten as it was written.
 func TestColumns(t *testing.T) {
 	want := map[string]any{"Text": "seven", "Integer": int64(7), "Number": 7.5, "Boolean": true, "Time": at(noon), "Bytes": []byte{7}}
 	var columns []archive.Column
 	for c := archive.Text; c <= archive.Bytes; c++ {
 		columns = append(columns, archive.Column{Name: c.String(), Type: c, Of: func(*archive.Record) (any, error) { return want[c.String()], nil }})
 	}
-	b := newFake()
-	w, err := archive.NewWriter(b, &archive.WriterOptions{Columns: columns, Now: func() time.Time { return noon.AddDate(0, 0, 1) }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	write(t, w, batch(0, 1, 0), batch(1, 2, 0))
-	for range 2 {
-		for _, a := range all(t, b) {
-			if !reflect.DeepEqual(a.Columns, want) {
-				t.Errorf("%v", a.Columns)
+	for _, columns := range append(slices.Collect(slices.Chunk(columns, 1)), columns) {
+		b := newFake()
+		w, err := archive.NewWriter(b, &archive.WriterOptions{Columns: columns, Now: func() time.Time { return noon.AddDate(0, 0, 1) }})
+		ok(t, err)
+		write(t, w, batch(0, 2, 0), batch(2, 4, 0))
+		for lives := 4; lives > 2; lives-- { // as written; merged, with one forgotten
+			r := archive.NewReader(b)
+			found, err := r.Find(t.Context(), "key-000003", archive.Span{})
+			ok(t, err)
+			found = append(found, all(t, b)...)
+			if len(found) != lives+1 {
+				t.Errorf("%d records; want %d", len(found), lives+1)
+			}
+			for _, a := range found {
+				for _, c := range columns {
+					if !reflect.DeepEqual(a.Columns[c.Name], want[c.Name]) || len(a.Columns) != len(columns) {
+						t.Errorf("%v", a.Columns)
+					}
+				}
+			}
+			_, err = r.Verify(t.Context(), nil)
+			ok(t, err)
+			compact(t, b)
+			report, err := archive.Forget(t.Context(), b, fmt.Sprintf("key-%06d", 4-lives), nil)
+			ok(t, err)
+			if report.Records != 1 {
+				t.Errorf("forgotten: %+v", report)
 			}
 		}
-		compact(t, b)
 	}
 }

@@ -18,7 +18,8 @@ type Manifest struct {
 	Files []File `json:"files"`
 
 	number  int             // of the last manifest file, zero for none
-	older   []int           // numbers of the others
+	name    string          // of that file
+	older   []string        // names of the others
 	merged  bool            // no two of its merged files have a life in common
 	batches map[string]bool // what is in the merged files
 	garbage []File          // files of records that do not count
@@ -133,11 +134,11 @@ func (c *catalog) list(ctx context.Context, span Span) (map[Day]*Manifest, error
 		switch {
 		case isManifest && n > m.number:
 			if m.number != 0 {
-				m.older = append(m.older, m.number)
+				m.older = append(m.older, m.name)
 			}
-			m.number = n
+			m.number, m.name = n, i.Name
 		case isManifest:
-			m.older = append(m.older, n)
+			m.older = append(m.older, i.Name)
 		default:
 			m.Files = append(m.Files, f)
 		}
@@ -156,11 +157,10 @@ func (c *catalog) resolve(ctx context.Context, days map[Day]*Manifest) ([]Manife
 			all = append(all, *m)
 			continue
 		}
-		name := manifestName(d, m.number)
-		s, err := c.swap(ctx, name)
+		s, err := c.swap(ctx, m.name)
 		switch {
 		case errors.Is(err, ErrCorrupt) || errors.Is(err, fs.ErrNotExist):
-			all = append(all, Manifest{Day: d, number: m.number, older: m.older, err: err})
+			all = append(all, Manifest{Day: d, number: m.number, name: m.name, older: m.older, err: err})
 			continue
 		case err != nil:
 			return nil, err
@@ -172,7 +172,7 @@ func (c *catalog) resolve(ctx context.Context, days map[Day]*Manifest) ([]Manife
 		holds := s.holds(d)
 		m.settle(holds)
 		for missing := range holds {
-			m.err = &CorruptError{File: missing, Err: fmt.Errorf("%s names it: %w", name, fs.ErrNotExist)}
+			m.err = &CorruptError{File: missing, Err: fmt.Errorf("%s names it: %w", m.name, fs.ErrNotExist)}
 		}
 		all = append(all, *m)
 	}

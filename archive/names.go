@@ -35,7 +35,7 @@ func mergeName(d Day, number int, rows int64, sum string) string {
 }
 
 func manifestName(d Day, number int) string {
-	return fmt.Sprintf("%s%s%06d%s", d.directory(), manifestPrefix, number, manifestSuffix)
+	return fmt.Sprintf("%s_%s%06d%s", d.directory(), manifestPrefix, number, manifestSuffix)
 }
 
 // parseFile reads what the name of a file of records says, but for its day.
@@ -66,12 +66,14 @@ func parseFile(i Info, base string) (f File, ok bool) {
 	return f, false
 }
 
+// parseManifest reads the number of a manifest file. Hive, Athena and Spark pass over what
+// begins with _; earlier archives have them without it.
 func parseManifest(base string) (number int, ok bool) {
-	rest, ok := strings.CutPrefix(base, manifestPrefix)
+	rest, ok := strings.CutSuffix(base, manifestSuffix)
 	if !ok {
 		return 0, false
 	}
-	if rest, ok = strings.CutSuffix(rest, manifestSuffix); !ok {
+	if rest, ok = strings.CutPrefix(strings.TrimPrefix(rest, "_"), manifestPrefix); !ok {
 		return 0, false
 	}
 	number, err := strconv.Atoi(rest)

@@ -2,6 +2,7 @@ package archive
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -38,6 +39,10 @@ type Record struct {
 	Reason Reason // empty: Unknown
 	Format string // of Value, as in driver.Raw: "json", "dynamodb-json", "bytes"
 	Value  []byte // in the store's own form
+
+	// Problem is why the source cannot read the record, nil if it can. One that has a
+	// problem goes to the Quarantine.
+	Problem error
 }
 
 // Archived is a record as the archive holds it.
@@ -47,12 +52,15 @@ type Archived struct {
 	ArchivedAt driver.Instant
 
 	// Columns are those of WriterOptions.Columns that are not null, by name, each of
-	// the type that its ColumnType names.
+	// the type that its ColumnType names. In the Quarantine there is one, problem.
 	Columns map[string]any
 }
 
 // check says what keeps r from being archived.
 func (r *Record) check() error {
+	if r.Problem != nil {
+		return r.Problem
+	}
 	if err := driver.CheckKey(r.Key, 0); err != nil {
 		return err
 	}
@@ -61,9 +69,10 @@ func (r *Record) check() error {
 	}
 	switch r.Reason {
 	case "", Idle, Age, Deleted, Unknown:
-		return nil
+	default:
+		return &driver.InvalidError{Field: "Record.Reason", Value: strconv.Quote(string(r.Reason)), Rule: "must be idle, age, deleted or unknown"}
 	}
-	return &driver.InvalidError{Field: "Record.Reason", Value: strconv.Quote(string(r.Reason)), Rule: "must be idle, age, deleted or unknown"}
+	return errors.Join(checkText("Record.Generation", r.Generation), checkText("Record.Format", r.Format))
 }
 
 func (r *Record) generation() string {

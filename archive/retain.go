@@ -38,7 +38,7 @@ type RetainReport struct {
 const quietDays = 31
 
 // Retain removes the days of an archive on which all died more than the given number of days
-// ago. Errors: *ClockError, with nothing removed, if no record died within a month of the
+// ago. The quarantine stays. Errors: *ClockError, with nothing removed, if no record died within a month of the
 // time here: a clock that has jumped ahead must not empty an archive.
 func Retain(ctx context.Context, b Bucket, days int, opts *RetainOptions) (*RetainReport, error) {
 	var o RetainOptions
@@ -62,7 +62,7 @@ func Retain(ctx context.Context, b Bucket, days int, opts *RetainOptions) (*Reta
 	}
 	newest := Day(0)
 	for _, m := range all {
-		if len(m.Files) > 0 {
+		if len(m.Files) > 0 && m.Day != Quarantine {
 			newest = m.Day
 		}
 	}
@@ -94,8 +94,8 @@ func drop(ctx context.Context, b Bucket, c *catalog, m Manifest) (err error) {
 			if err := sweep(ctx, b, &m); err != nil {
 				return err
 			}
-			for _, n := range m.older {
-				if err := b.Remove(ctx, manifestName(m.Day, n)); err != nil {
+			for _, name := range m.older {
+				if err := b.Remove(ctx, name); err != nil {
 					return err
 				}
 			}

@@ -21,6 +21,7 @@ const (
 	colReason     = "reason"
 	colFormat     = "format"
 	colValue      = "value"
+	colProblem    = "problem" // of the quarantine only
 )
 
 var fixed = parquet.Group{

@@ -4,13 +4,14 @@ import "context"
 
 // Stats is what an archive holds, as its listing tells.
 type Stats struct {
-	Days    int   `json:"days"`
-	First   Day   `json:"first"` // zero for none
-	Last    Day   `json:"last"`
-	Files   int   `json:"files"`
-	Rows    int64 `json:"rows"` // a life that is in two files counts twice until they are compacted
-	Bytes   int64 `json:"bytes"`
-	Garbage int   `json:"garbage"` // files that do not count, which the next Compact removes
+	Days        int   `json:"days"`
+	First       Day   `json:"first"` // zero for none
+	Last        Day   `json:"last"`
+	Files       int   `json:"files"`
+	Rows        int64 `json:"rows"` // a life that is in two files counts twice until they are compacted
+	Bytes       int64 `json:"bytes"`
+	Garbage     int   `json:"garbage"`     // files that do not count, which the next Compact removes
+	Quarantined int64 `json:"quarantined"` // rows of the Quarantine; its files are among Files
 }
 
 // Stats tells what the archive holds of the days in span. Beside an error that matches
@@ -22,13 +23,17 @@ func (r *Reader) Stats(ctx context.Context, span Span) (Stats, error) {
 		if len(m.Files) == 0 {
 			return m.err
 		}
-		if s.Days == 0 {
-			s.First = m.Day
+		if m.Day == Quarantine {
+			s.Quarantined = m.Rows()
+		} else {
+			if s.Days == 0 {
+				s.First = m.Day
+			}
+			s.Last = m.Day
+			s.Days++
+			s.Rows += m.Rows()
 		}
-		s.Last = m.Day
-		s.Days++
 		s.Files += len(m.Files)
-		s.Rows += m.Rows()
 		for _, f := range m.Files {
 			s.Bytes += f.Size
 		}

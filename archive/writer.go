@@ -1,7 +1,6 @@
 package archive
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +8,7 @@ import (
 	"io/fs"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -36,6 +36,8 @@ type Writer struct {
 	opts    WriterOptions
 	layout  *layout
 	catalog *catalog
+
+	records, bytes, quarantined atomic.Uint64
 
 	mu    sync.Mutex
 	known map[Day]map[string]bool // guarded by mu; marks of batches that the archive has
@@ -75,12 +77,28 @@ func NewWriter(b Bucket, opts *WriterOptions) (*Writer, error) {
 	return w, nil
 }
 
+// WriterStats counts what a Writer has written since it was made.
+type WriterStats struct {
+	Records     uint64 // those that were quarantined included
+	Bytes       uint64 // of their values
+	Quarantined uint64
+}
+
+// Stats returns the counters. It may be called at any time.
+func (w *Writer) Stats() WriterStats {
+	return WriterStats{Records: w.records.Load(), Bytes: w.bytes.Load(), Quarantined: w.quarantined.Load()}
+}
+
 // Write puts batch into the archive, and returns nil when it is durable. One that the
 // archive has already is not written again, nor is one without records.
 //
-// After an error part of it may be in the archive, by days: hand it over again. Errors:
-// *driver.InvalidError for a record that no archive takes and *ClockError, before anything
-// is written; what a Bucket returns.
+// A record that cannot be archived stops no other: it goes to the [Quarantine], its key and
+// value as they are and a column that names the problem, and is found and forgotten like
+// the rest.
+//
+// After an error part of the batch may be in the archive, by days: hand it over again.
+// Errors: *driver.InvalidError for a batch without a source and a column of another type
+// than it says, and *ClockError, before anything is written; what a Bucket returns.
 func (w *Writer) Write(ctx context.Context, batch Batch) error {
 	days, err := w.prepare(&batch)
 	if err != nil {
@@ -104,15 +122,18 @@ func (w *Writer) prepare(batch *Batch) (map[Day][]entry, error) {
 	archived := make([]Archived, len(batch.Records))
 	days := map[Day][]entry{}
 	for i := range batch.Records {
-		a, err := w.archived(&batch.Records[i], batch.Source, driver.Floor(now))
-		if err != nil {
+		r := &batch.Records[i]
+		a, problem, err := w.archived(r, batch.Source, driver.Floor(now))
+		d := DayOf(a.ExpiredAt)
+		switch {
+		case err != nil:
 			return nil, fmt.Errorf("record %d of the batch: %w", i, err)
-		}
-		if a.ExpiredAt > latest {
+		case problem != nil:
+			a, d = quarantined(r, batch.Source, driver.Floor(now), problem), Quarantine
+		case a.ExpiredAt > latest:
 			return nil, &ClockError{What: fmt.Sprintf("the death of record %d of the batch", i), Seen: a.ExpiredAt.Time(), Now: now}
 		}
 		archived[i] = a
-		d := DayOf(a.ExpiredAt)
 		days[d] = append(days[d], entryOf(&archived[i]))
 	}
 	for d, records := range days {
@@ -121,27 +142,26 @@ func (w *Writer) prepare(batch *Batch) (map[Day][]entry, error) {
 	return days, nil
 }
 
-func (w *Writer) archived(r *Record, source string, now driver.Instant) (Archived, error) {
-	a := Archived{Record: *r, Source: source, ArchivedAt: now}
+// archived is r as the archive has it, or what keeps it from being archived.
+func (w *Writer) archived(r *Record, source string, now driver.Instant) (a Archived, problem, err error) {
+	a = Archived{Record: *r, Source: source, ArchivedAt: now}
 	if err := r.check(); err != nil {
-		return a, err
+		return a, err, nil
 	}
 	a.Generation = r.generation()
 	if a.Reason == "" {
 		a.Reason = Unknown
 	}
-	for _, f := range []struct{ name, value string }{{"Record.Generation", a.Generation}, {"Record.Format", a.Format}} {
-		if err := checkText(f.name, f.value); err != nil {
-			return a, err
-		}
-	}
 	for _, c := range w.opts.Columns {
 		v, err := c.Of(r)
-		if err == nil {
-			_, err = c.Type.value(c.Name, v)
+		if s, ok := v.(string); ok && err == nil {
+			err = checkText("column "+c.Name, s)
 		}
 		if err != nil {
-			return a, fmt.Errorf("column %s: %w", c.Name, err)
+			return a, fmt.Errorf("column %s: %w", c.Name, err), nil
+		}
+		if _, err := c.Type.value(c.Name, v); err != nil {
+			return a, nil, err
 		}
 		if v == nil {
 			continue
@@ -151,7 +171,7 @@ func (w *Writer) archived(r *Record, source string, now driver.Instant) (Archive
 		}
 		a.Columns[c.Name] = v
 	}
-	return a, nil
+	return a, nil, nil
 }
 
 // writeDay writes the records of a batch that died on day.
@@ -161,23 +181,29 @@ func (w *Writer) writeDay(ctx context.Context, day Day, records []entry) error {
 	if err != nil || known {
 		return err
 	}
-	var file bytes.Buffer
-	e := newEncoder(&file, w.layout, batchCodec)
-	for _, r := range records {
-		if err := e.add(r.Archived); err != nil {
-			return err
-		}
+	l := w.layout
+	if day == Quarantine {
+		l = newLayout(map[string]ColumnType{colProblem: Text})
 	}
-	sum, err := e.close()
-	if err != nil {
-		return err
-	}
+	size := 0
 	err = w.bucket.Create(ctx, func(to io.Writer) (string, error) {
-		_, err := to.Write(file.Bytes())
+		e := newEncoder(to, l, batchCodec)
+		for _, r := range records {
+			size += len(r.Value)
+			if err := e.add(r.Archived); err != nil {
+				return "", err
+			}
+		}
+		sum, err := e.close()
 		return batchName(day, mark, e.rows, sum), err
 	})
 	if err != nil && !errors.Is(err, fs.ErrExist) { // its name has its hash: what exists is it
 		return err
+	}
+	w.records.Add(uint64(len(records)))
+	w.bytes.Add(uint64(size))
+	if day == Quarantine {
+		w.quarantined.Add(uint64(len(records)))
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -46,14 +46,18 @@ func (a *app) archiveStats() *cobra.Command {
 }
 
 func statsText(s archive.Stats) []string {
-	if s.Days == 0 {
+	if s.Files == 0 {
 		return []string{"the archive holds nothing of these days"}
 	}
-	return []string{
+	lines := []string{
 		fmt.Sprintf("%d days, from %s to %s", s.Days, s.First, s.Last),
 		fmt.Sprintf("%d rows in %d files, %d bytes", s.Rows, s.Files, s.Bytes),
 		fmt.Sprintf("%d files that do not count: archive compact removes them", s.Garbage),
 	}
+	if s.Quarantined > 0 {
+		lines = append(lines, fmt.Sprintf("%d records in quarantine: archive list --from quarantine", s.Quarantined))
+	}
+	return lines
 }
 
 func (a *app) archiveCompact() *cobra.Command {

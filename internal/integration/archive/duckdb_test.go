@@ -121,6 +121,63 @@ func TestDuckDBAgrees(t *testing.T) {
 	}
 }
 
+// DuckDB reads a column of each type as what it is, before and after compaction.
+func TestDuckDBColumns(t *testing.T) {
+	columns := []struct {
+		column   archive.Column
+		typ, val string // as DuckDB says
+	}{
+		{archive.Column{Name: "text", Type: archive.Text, Of: value("seven")}, "VARCHAR", "seven"},
+		{archive.Column{Name: "integer", Type: archive.Integer, Of: value(int64(-7))}, "BIGINT", "-7"},
+		{archive.Column{Name: "number", Type: archive.Number, Of: value(7.5)}, "DOUBLE", "7.5"},
+		{archive.Column{Name: "boolean", Type: archive.Boolean, Of: value(true)}, "BOOLEAN", "true"},
+		{archive.Column{Name: "time", Type: archive.Time, Of: value(driver.Floor(noon))}, "TIMESTAMP WITH TIME ZONE", "2026-11-22 12:00:00+00"},
+		{archive.Column{Name: "bytes", Type: archive.Bytes, Of: value([]byte("\xff7"))}, "BLOB", `\xFF7`},
+		{archive.Column{Name: "none", Type: archive.Integer, Of: value(nil)}, "BIGINT", "<nil>"},
+	}
+	path := t.TempDir()
+	b, err := archive.OpenDirectory(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var own []archive.Column
+	for _, c := range columns {
+		own = append(own, c.column)
+	}
+	fill(t, b, own...)
+	db := duck(t)
+	db.SetMaxOpenConns(1) // a setting belongs to a connection
+	if _, err := db.ExecContext(t.Context(), "SET TimeZone = 'UTC'"); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		for _, c := range columns {
+			var typ string
+			var val *string
+			var n int
+			query := fmt.Sprintf(`SELECT typeof("%[1]s"), "%[1]s"::VARCHAR, count(*) FROM read_parquet('%[2]s/day=*/*.parquet') GROUP BY ALL`, c.column.Name, path)
+			if err := db.QueryRowContext(t.Context(), query).Scan(&typ, &val, &n); err != nil {
+				t.Fatal(c.column.Name, err)
+			}
+			got := "<nil>"
+			if val != nil {
+				got = *val
+			}
+			if typ != c.typ || got != c.val || n < 551 {
+				t.Errorf("%s: %s %s in %d rows; want %s %s", c.column.Name, typ, got, n, c.typ, c.val)
+			}
+		}
+		if _, err := archive.Compact(t.Context(), b, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// value is a column of one value.
+func value(v any) func(*archive.Record) (any, error) {
+	return func(*archive.Record) (any, error) { return v, nil }
+}
+
 // The queries of docs/archive.md run as they stand there, but for the name of the directory.
 func TestDocumentedQueries(t *testing.T) {
 	content, err := os.ReadFile("../../../docs/archive.md")

@@ -1,0 +1,22 @@
+package archive
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// quarantined is r as the Quarantine holds it, because of problem. What its source said of
+// it may be all that tells it from another, so that its generation is of all of that.
+func quarantined(r *Record, source string, now driver.Instant, problem error) Archived {
+	a := Archived{Record: *r, Source: source, ArchivedAt: now, Columns: map[string]any{colProblem: strings.ToValidUTF8(problem.Error(), "?")}}
+	h := sha256.New()
+	_, _ = fmt.Fprintf(h, "%q %d %d %q ", r.Generation, r.CreatedAt, r.ExpiredAt, r.Format)
+	_, _ = h.Write(r.Value)
+	a.Generation = hex.EncodeToString(h.Sum(nil)[:16])
+	a.Format, a.Reason, a.Problem = strings.ToValidUTF8(r.Format, "?"), Unknown, nil
+	return a
+}

@@ -1,0 +1,168 @@
+package archive_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/slidingttl/slidingttl/archive"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+var quarantine = archive.Span{From: archive.Quarantine, To: archive.Quarantine}
+
+// What cannot be archived stops nothing: it is set aside, once however often it is handed
+// over, and is counted, found, verified and forgotten like the rest.
+func TestQuarantine(t *testing.T) {
+	b := newFake()
+	o := &archive.WriterOptions{
+		Now: func() time.Time { return noon.AddDate(0, 0, 7) },
+		Columns: []archive.Column{{Name: "n", Type: archive.Text, Of: func(r *archive.Record) (any, error) {
+			switch string(r.Value) {
+			case "cannot be told":
+				return nil, errors.New("it cannot be told")
+			case "not text":
+				return "\xff", nil
+			}
+			return "1", nil
+		}}},
+	}
+	w, err := archive.NewWriter(b, o)
+	ok(t, err)
+	harm := map[string]func(r *archive.Record){
+		"must have at least one byte": func(r *archive.Record) { r.Key = "" },
+		"Record.ExpiredAt":            func(r *archive.Record) { r.ExpiredAt = 0 },
+		"Record.Reason":               func(r *archive.Record) { r.Reason = "boredom" },
+		"Record.Generation":           func(r *archive.Record) { r.Generation = "\xff" },
+		"Record.Format":               func(r *archive.Record) { r.Format = "\xff" },
+		"created_at is odd":           func(r *archive.Record) { r.Problem = errors.New("created_at is odd") },
+		"it cannot be told":           func(r *archive.Record) { r.Value = []byte("cannot be told") },
+		"column n":                    func(r *archive.Record) { r.Value = []byte("not text") },
+		"empty":                       func(r *archive.Record) { r.Key, r.Value = "", []byte("another without a key") },
+	}
+	cut := batch(0, 100, 0)
+	keys := map[string]string{} // with the value, by the problem
+	for i, problem := range slices.Sorted(maps.Keys(harm)) {
+		r := dead(200+i, 0)
+		harm[problem](&r)
+		keys[problem] = r.Key
+		cut.Records = slices.Insert(cut.Records, 10*i, r)
+	}
+	write(t, w, cut)
+	if s := w.Stats(); s.Records != uint64(len(cut.Records)) || s.Quarantined != uint64(len(harm)) || s.Bytes == 0 {
+		t.Errorf("%+v", s)
+	}
+	again, err := archive.NewWriter(b, o)
+	ok(t, err)
+	write(t, again, cut)
+	part := cut
+	part.Records = cut.Records[:50] // cut otherwise
+	write(t, again, part)
+	for range 2 {
+		r := archive.NewReader(b)
+		days, aside := 0, map[string]archive.Archived{}
+		for _, a := range all(t, b) {
+			problem, bad := a.Columns["problem"]
+			if !bad {
+				days++
+				continue
+			}
+			aside[fmt.Sprint(problem)] = a
+		}
+		if days != 100 || len(aside) < len(harm)-1 {
+			t.Errorf("%d records are archived and %d set aside", days, len(aside))
+		}
+		for text, a := range aside {
+			found := false
+			for problem, key := range keys {
+				found = found || strings.Contains(text, problem) && a.Key == key && len(a.Value) > 0
+			}
+			if !found {
+				t.Errorf("set aside because of %q is %+v", text, a)
+			}
+		}
+		n := 0
+		for _, err := range r.All(t.Context(), quarantine) {
+			ok(t, err)
+			n++
+		}
+		for _, err := range r.All(t.Context(), archive.Span{To: archive.DayOf(at(noon)) + 1000}) {
+			ok(t, err)
+			n += 1000
+		}
+		if want := 100000 + len(harm); n != want {
+			t.Errorf("of the quarantine and the days %d; want %d", n, want)
+		}
+		if found, err := r.Find(t.Context(), "", archive.Span{}); err != nil || len(found) != 2 {
+			t.Errorf("without a key %d are found, %v; want 2", len(found), err)
+		}
+		_, err := r.Verify(t.Context(), nil)
+		ok(t, err)
+		compact(t, b)
+	}
+	s, err := archive.NewReader(b).Stats(t.Context(), archive.Span{})
+	ok(t, err)
+	if s.Days != 1 || s.Rows != 100 || s.Quarantined != int64(len(harm)) || s.Last != archive.DayOf(at(noon)) {
+		t.Errorf("%+v", s)
+	}
+	late := func() time.Time { return noon.AddDate(0, 0, 20) }
+	_, err = archive.Retain(t.Context(), b, 5, &archive.RetainOptions{Apply: true, Now: late})
+	ok(t, err)
+	for _, key := range keys {
+		_, err := archive.Forget(t.Context(), b, key, nil)
+		ok(t, err)
+	}
+	if left := all(t, b); len(left) > 0 {
+		t.Errorf("left is %+v", left)
+	}
+}
+
+// A record that its source cannot read is set aside with what the source says of it.
+func TestGraveQuarantines(t *testing.T) {
+	b := newFake()
+	grave := &archive.Grave{Writer: writer(t, b), Source: "links"}
+	ok(t, grave.Bury(t.Context(), []driver.Dead{
+		{Key: "a", At: at(noon)},
+		{Key: "b", Raw: driver.Raw{Value: []byte("v"), Problem: errors.New("created_at must be a number")}},
+		{Raw: driver.Raw{Value: []byte("v")}, At: at(noon)},
+	}))
+	found := all(t, b)
+	if len(found) != 3 || found[0].Key != "a" || found[1].Key != "" || found[2].Columns["problem"] != "created_at must be a number" || string(found[2].Value) != "v" {
+		t.Errorf("%+v", found)
+	}
+}
+
+// An archive whose manifest files have their former names is read, compacted and forgotten as
+// it is.
+func TestFormerManifests(t *testing.T) {
+	b := newFake()
+	w := writer(t, b)
+	write(t, w, batch(0, 2, 0), batch(2, 4, 0))
+	compact(t, b)
+	for name, content := range maps.Clone(b.files) {
+		if strings.Contains(name, "/_manifest-") {
+			delete(b.files, name)
+			b.files[strings.Replace(name, "/_", "/", 1)] = content
+		}
+	}
+	write(t, writer(t, b), batch(0, 2, 0)) // which it knows to be there
+	if found := all(t, b); len(found) != 4 || len(b.files) != 2 {
+		t.Errorf("%d records in %q", len(found), slices.Sorted(maps.Keys(b.files)))
+	}
+	write(t, w, batch(4, 6, 0))
+	compact(t, b)
+	_, err := archive.Forget(t.Context(), b, "key-000001", nil)
+	ok(t, err)
+	if found := all(t, b); len(found) != 5 {
+		t.Errorf("%d records", len(found))
+	}
+	_, err = archive.Retain(t.Context(), b, 1, &archive.RetainOptions{Apply: true, Now: func() time.Time { return noon.AddDate(0, 0, 3) }})
+	ok(t, err)
+	if names := files(t, b); len(names) != 1 || !strings.HasSuffix(names[0], "/_manifest-000004.json") {
+		t.Errorf("left are %q", names)
+	}
+}
