@@ -116,6 +116,7 @@ func (d *Driver[T]) Scan(ctx context.Context, from driver.Cursor, limit int) (dr
 		item := gjson.ParseBytes(body)
 		key, ok := d.recordKey(d.identityOf(item))
 		if !ok {
+			page.Passed++
 			continue
 		}
 		s := d.read(item)

@@ -161,6 +161,7 @@ func (d *Driver[T]) Scan(ctx context.Context, from driver.Cursor, limit int) (dr
 	for _, item := range out.Items {
 		key, ok := d.recordKey(d.keyOf(item))
 		if !ok {
+			page.Passed++
 			continue
 		}
 		s := d.read(item)

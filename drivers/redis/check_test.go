@@ -115,7 +115,7 @@ func TestPermissions(t *testing.T) {
 	}
 	_, err = f.d.Raw(t.Context(), "theirs")
 	ok(t, "Raw", err)
-	if all, _ := scanned(t, f.d, 1, 10); len(all) != 2 {
+	if all, _, _ := scanned(t, f.d, 1, 10); len(all) != 2 {
 		t.Errorf("scanned: %+v", all)
 	}
 }

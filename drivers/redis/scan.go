@@ -3,6 +3,7 @@ package redis
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -88,11 +89,9 @@ func (d *Driver[T]) Scan(ctx context.Context, from driver.Cursor, limit int) (dr
 		page.Next = driver.Cursor(strings.TrimSuffix(next.String()+";"+rest, ";"))
 	}
 	for keys := range slices.Chunk(keys, batchSize/3) {
-		records, err := d.describe(ctx, client, keys)
-		if err != nil {
+		if err := d.describe(ctx, client, keys, &page); err != nil {
 			return driver.Page{}, err
 		}
-		page.Records = append(page.Records, records...)
 	}
 	return page, nil
 }
@@ -100,7 +99,7 @@ func (d *Driver[T]) Scan(ctx context.Context, from driver.Cursor, limit int) (dr
 // keys returns some keys at p, and the place after them.
 func (d *Driver[T]) keys(ctx context.Context, client rueidis.Client, p place, limit int) ([]string, place, error) {
 	scan := func(at uint64) rueidis.Completed {
-		return d.client.B().Scan().Cursor(at).Match(quoted.Replace(d.opts.Prefix) + "*").Count(int64(limit)).Type("string").Build().Pin()
+		return d.client.B().Scan().Cursor(at).Match(quoted.Replace(d.opts.Prefix) + "*").Count(int64(limit)).Build().Pin()
 	}
 	results := client.DoMulti(ctx, d.client.B().Info().Section("server").Build().Pin(), scan(p.at))
 	next := place{part: p.part, server: "-"}
@@ -124,8 +123,9 @@ func (d *Driver[T]) keys(ctx context.Context, client rueidis.Client, p place, li
 // quoted keeps what a pattern would take for its own.
 var quoted = strings.NewReplacer(`*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`, `\`, `\\`, `^`, `\^`)
 
-// describe looks up the records under these keys of Redis.
-func (d *Driver[T]) describe(ctx context.Context, client rueidis.Client, keys []string) ([]driver.Scanned, error) {
+// describe looks up the records under these keys of Redis, and adds them to page. It reads no
+// values, so that a record of another program comes without its version.
+func (d *Driver[T]) describe(ctx context.Context, client rueidis.Client, keys []string, page *driver.Page) error {
 	b := d.client.B()
 	cmds := make(rueidis.Commands, 0, 3*len(keys))
 	for _, key := range keys {
@@ -135,41 +135,29 @@ func (d *Driver[T]) describe(ctx context.Context, client rueidis.Client, keys []
 			b.Pexpiretime().Key(key).Build().Pin())
 	}
 	results := client.DoMulti(ctx, cmds...)
-	records := make([]driver.Scanned, 0, len(keys))
-	var foreign []string
-	var sizes []int
 	for i, key := range keys {
 		header, err1 := results[3*i].AsBytes()
 		size, err2 := results[3*i+1].AsInt64()
 		gone, err3 := results[3*i+2].AsInt64()
 		if err := cmp.Or(err1, err2, err3); err != nil {
-			return nil, failed(ctx, err)
-		}
-		meta, _, own, problem := split(header)
-		if !own {
-			foreign = append(foreign, key)
-			sizes = append(sizes, int(size))
+			if err = failed(ctx, err); !errors.Is(err, driver.ErrInvalid) {
+				return err
+			}
+			page.Passed++ // of another type
 			continue
 		}
+		meta, _, own, problem := split(header)
 		r := driver.Scanned{Key: key[len(d.opts.Prefix):], Meta: meta, Size: int(size), Problem: problem}
-		if at := driver.Instant(gone); meta.ExpiresAt != 0 && at > meta.ExpiresAt {
+		at := driver.Instant(max(gone, 0))
+		switch {
+		case !own && gone == -2:
+			continue // gone since
+		case !own:
+			r.Meta = driver.Meta{Life: driver.Life{ExpiresAt: at}}
+		case meta.ExpiresAt != 0 && at > meta.ExpiresAt:
 			r.HeldUntil = at
 		}
-		records = append(records, r)
+		page.Records = append(page.Records, r)
 	}
-	if len(foreign) == 0 {
-		return records, nil
-	}
-	for i, res := range d.evalEach(ctx, client, metaScript, foreign) {
-		text, err := res.AsBytes()
-		switch {
-		case rueidis.IsRedisNil(err):
-			continue // gone since
-		case err != nil:
-			return nil, failed(ctx, err)
-		}
-		meta, problem := parseMeta(text)
-		records = append(records, driver.Scanned{Key: foreign[i][len(d.opts.Prefix):], Meta: meta, Size: sizes[i], Problem: problem})
-	}
-	return records, nil
+	return nil
 }

@@ -23,8 +23,6 @@ var (
 	removeLua string
 	//go:embed lua/look.lua
 	lookLua string
-	//go:embed lua/meta.lua
-	metaLua string
 	//go:embed lua/readtouch.lua
 	readTouchLua string
 
@@ -33,7 +31,6 @@ var (
 	touchScript     = newScript(lookupLua + touchLua)
 	removeScript    = newScript(lookupLua + removeLua)
 	lookScript      = newScript(lookLua)
-	metaScript      = newScript(lookupLua + metaLua)
 	readTouchScript = newScript(readTouchLua)
 )
 

@@ -49,13 +49,14 @@ type Cursor string
 type Page struct {
 	Records []Scanned
 	Next    Cursor  // where the next page begins; empty: the segment has no more
+	Passed  int     // what was met and is no record: of another type, or under a key that the driver does not make
 	Cost    float64 // what the store said that the page cost, in its own unit; zero if it does not say
 }
 
 // Scanned is a record met by a scan.
 type Scanned struct {
-	Key string
-	Meta
+	Key       string
+	Meta              // the Version of a record without created_at may be zero: a write learns it by a conflict
 	HeldUntil Instant // until when the store holds it, where that is past its expiry; zero: no longer, or it does not say
 	Size      int     // bytes stored, as far as the store tells; zero: unknown
 	Fault     string  // why the store does not act on the expiry, though it is read; see Mender; empty: it does
