@@ -36,7 +36,7 @@ func TestCheck(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		for _, d := range []driver.Driver[string]{r, unfit{r}} {
 			_, bad := d.(unfit)
-			h, err := hot.New(d, hot.Bounds{Records: 1, Staleness: staleness}, &hot.Options{LateDeletes: late})
+			h, err := hot.New(d, hot.Bounds{Records: 1, Staleness: staleness}, &hot.Options[string]{LateDeletes: late})
 			ok(t, "New", err)
 			err = h.Check(t.Context(), time.Hour)
 			var invalid *driver.InvalidError
@@ -52,6 +52,8 @@ func TestNewRefuses(t *testing.T) {
 	for field, b := range map[string]hot.Bounds{
 		"Bounds.Records":   {Staleness: time.Second},
 		"Bounds.Staleness": {Records: 1},
+		"Bounds.Absence":   {Records: 1, Staleness: 1, Absence: -1},
+		"Bounds.Bytes":     {Records: 1, Staleness: 1, Bytes: 1}, // without SizeOf
 	} {
 		var invalid *driver.InvalidError
 		if _, err := hot.New[string](newRemote[string](t), b, nil); !errors.As(err, &invalid) || invalid.Field != field {

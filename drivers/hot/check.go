@@ -17,8 +17,8 @@ func (d *Driver[T]) Check(ctx context.Context, longest time.Duration) error {
 		late = &driver.InvalidError{
 			Field: "Options.LateDeletes",
 			Value: "false",
-			Rule: fmt.Sprintf("must be true: what another process deletes is answered here for up to %v longer, so sessions, "+
-				"whose logout must hold everywhere at once, must not be kept in a hot tier", d.bounds.Staleness),
+			Rule: fmt.Sprintf("must be true: what another process deletes, or a session it revokes, is answered here for up to %v longer "+
+				"where nobody tells the tier", d.bounds.Staleness),
 		}
 	}
 	if d.has.checker != nil {

@@ -14,11 +14,21 @@ import (
 // The tier keeps the whole contract but for what it is there for: what others write, or that
 // the store is down, may be seen late. Where a case does either, it is told.
 func TestContract(t *testing.T) {
+	const year = 365 * 24 * time.Hour
+	for name, b := range map[string]hot.Bounds{
+		"records":  {Records: 100, Staleness: year},
+		"absences": {Records: 100, Staleness: year, Absence: year},
+	} {
+		t.Run(name, func(t *testing.T) { contract(t, b) })
+	}
+}
+
+func contract(t *testing.T, b hot.Bounds) {
 	drivertest.Run(t, drivertest.Harness{
 		Bubble: true,
 		Open: func(t testing.TB) *drivertest.Backend {
 			over := func(r *remote[drivertest.Value]) *hot.Driver[drivertest.Value] {
-				h, err := hot.New(r, hot.Bounds{Records: 100, Staleness: 365 * 24 * time.Hour}, &hot.Options{LateDeletes: true})
+				h, err := hot.New(r, b, &hot.Options[drivertest.Value]{LateDeletes: true})
 				ok(t, "New", err)
 				return h
 			}

@@ -15,7 +15,8 @@
 // What is read for a key while this process writes it is not held, for nobody knows which came
 // first. A value that was written is read back from the store once, so that what is held is
 // what other processes see. A touch moves the expiry of what is held, if it is the very record
-// that was touched. That a key is absent is not remembered.
+// that was touched. That a key is absent is held with Bounds.Absence
+// only, and for so long.
 //
 // Reads of one key that find nothing in memory share one trip; if the goroutine making the trip gives up,
 // another takes it over. It is one that is not stale where the wrapped driver has such reads
@@ -24,10 +25,10 @@
 //
 // # What it is not for
 //
-// Not for records whose deletion must hold everywhere at once, a session's above all: who logs
-// out on one server stays logged in on the others for up to Bounds.Staleness. Check
-// reports that, until Options.LateDeletes says that it is known and does no harm. A
-// store with slidingttl.Options.Latest passes memory by on every read.
+// Not for records whose deletion must hold everywhere at once: who logs out on one server stays
+// logged in on the others until they are told, as over Redis, or for up to
+// Bounds.Staleness. Check reports that, until Options.LateDeletes says that it is known and does
+// no harm. A store with slidingttl.Options.Latest passes memory by on every read.
 //
 // Not for policies without slack. There nearly every read owes the store a touch, which is the trip
 // that was to be saved.

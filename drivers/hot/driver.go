@@ -17,7 +17,7 @@ type Driver[T any] struct {
 	has    capabilities[T]
 	stale  bool // reads of inner may be, other than by driver.GetLatest
 	bounds Bounds
-	opts   Options
+	opts   Options[T]
 	now    func() time.Time
 	tier   *tier[T]
 	reads  *stats.Counter
@@ -25,18 +25,18 @@ type Driver[T any] struct {
 
 // New returns a driver over d. opts may be nil; it is copied. New does no I/O and starts
 // nothing. An argument that breaks its rule is a *driver.InvalidError.
-func New[T any](d driver.Driver[T], b Bounds, opts *Options) (*Driver[T], error) {
+func New[T any](d driver.Driver[T], b Bounds, opts *Options[T]) (*Driver[T], error) {
 	if d == nil {
 		return nil, &driver.InvalidError{Field: "driver", Value: "nil", Rule: "is required"}
 	}
-	if err := b.validate(); err != nil {
-		return nil, err
-	}
-	var o Options
+	var o Options[T]
 	if opts != nil {
 		o = *opts
 	}
-	t, err := newTier[T](b)
+	if err := b.validate(o.SizeOf != nil); err != nil {
+		return nil, err
+	}
+	t, err := newTier(b, o.SizeOf)
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +65,7 @@ func (d *Driver[T]) ForgetAll() { d.tier.forgetAll() }
 type Stats struct {
 	Hits    uint64 // reads that were answered from memory, by key
 	Misses  uint64 // reads by key that went to the store, or joined one that did
-	Records int    // that are held, those that are past their time included
+	Records int    // that are held, those past their time and absences included
 }
 
 // Stats returns what has been done so far, and what is held.

@@ -26,7 +26,7 @@ func ExampleNew() {
 	tier, err := hot.New(d, hot.Bounds{
 		Records:   100_000,
 		Staleness: 30 * time.Second, // how late another process's write may be seen
-	}, &hot.Options{
+	}, &hot.Options[Link]{
 		LateDeletes: true, // a link that was taken down may be followed for as long
 	})
 	if err != nil {

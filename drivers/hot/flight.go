@@ -79,7 +79,7 @@ func (d *Driver[T]) latest(ctx context.Context, key string, since mark) (driver.
 	case err == nil:
 		d.tier.read(key, e, since)
 	case errors.Is(err, driver.ErrNotFound):
-		d.tier.absent(key)
+		d.tier.absent(key, since)
 	}
 	return e, err
 }

@@ -82,7 +82,7 @@ func TestExpiry(t *testing.T) {
 func TestNow(t *testing.T) {
 	r := newRemote[string](t)
 	now := time.Now()
-	h, err := hot.New[string](r, hot.Bounds{Records: 1, Staleness: time.Hour}, &hot.Options{Now: func() time.Time { return now }})
+	h, err := hot.New[string](r, hot.Bounds{Records: 1, Staleness: time.Hour}, &hot.Options[string]{Now: func() time.Time { return now }})
 	ok(t, "New", err)
 	r.put(t, key, "kept", time.Minute)
 	reads(t, r, h, "kept", 1)
@@ -223,5 +223,83 @@ func TestBound(t *testing.T) {
 			t.Errorf("%d records are held; the bound is %d", n, bound)
 		}
 		reads(t, r, h, "read much", 0)
+	})
+}
+
+// Both bounds hold, and what is larger than all that may be held is not.
+func TestBytes(t *testing.T) {
+	for name, c := range map[string]struct{ records, bytes, size, most int }{
+		"bytes":     {records: 1000, bytes: 20_000, size: 190, most: 100},
+		"records":   {records: 50, bytes: 1 << 30, size: 190, most: 50},
+		"too large": {records: 1000, bytes: 20_000, size: 20_001, most: 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRemote[string](t)
+				h, err := hot.New(r, hot.Bounds{Records: c.records, Bytes: c.bytes, Staleness: staleness},
+					&hot.Options[string]{SizeOf: func(v string) int { return len(v) }})
+				ok(t, "New", err)
+				for i := range 1000 {
+					k := fmt.Sprintf("key %06d", i) // ten bytes
+					r.put(t, k, strings.Repeat("x", c.size), time.Hour)
+					_, err := h.Get(t.Context(), k)
+					ok(t, "Get", err)
+				}
+				synctest.Wait() // for what evicts
+				if n := h.Stats().Records; n > c.most || n < c.most*9/10 {
+					t.Errorf("%d records are held; want %d", n, c.most)
+				}
+			})
+		})
+	}
+}
+
+// That a key is absent is answered from memory for as long as was allowed, and until this process
+// writes it or hears of it.
+func TestAbsence(t *testing.T) {
+	const absence = 5 * time.Second
+	synctest.Test(t, func(t *testing.T) {
+		r := newRemote[string](t)
+		h, err := hot.New(r, hot.Bounds{Records: 10, Staleness: staleness, Absence: absence}, nil)
+		ok(t, "New", err)
+		absent := func(when string, trips int) {
+			t.Helper()
+			n := r.during(func() {
+				if _, err := h.Get(t.Context(), key); !errors.Is(err, driver.ErrNotFound) {
+					t.Errorf("%s: Get: %v; want %v", when, err, driver.ErrNotFound)
+				}
+				if found, err := h.GetMulti(t.Context(), []string{key}); err != nil || len(found) != 0 {
+					t.Errorf("%s: GetMulti: %v, %v", when, found, err)
+				}
+			})
+			if n != trips {
+				t.Errorf("%s: %d trips; want %d", when, n, trips)
+			}
+		}
+		absent("at first", 1)
+		r.put(t, key, "theirs", time.Hour)
+		time.Sleep(absence - time.Nanosecond)
+		absent("written by another", 0)
+		time.Sleep(time.Nanosecond)
+		reads(t, r, h, "theirs", 1)
+		time.Sleep(absence)
+		reads(t, r, h, "theirs", 0) // what is there stays for longer
+
+		ok(t, "Delete", h.Delete(t.Context(), key))
+		if found, err := h.GetMulti(t.Context(), []string{key}); err != nil || len(found) != 0 {
+			t.Errorf("GetMulti: %v, %v", found, err)
+		}
+		absent("found so by GetMulti", 0)
+		now := driver.Floor(time.Now())
+		_, err = h.Insert(t.Context(), key, "mine", driver.Life{CreatedAt: now, ExpiresAt: now.Add(time.Hour)}, now)
+		ok(t, "Insert", err)
+		reads(t, r, h, "mine", 1)
+
+		ok(t, "Delete", r.Driver.Delete(t.Context(), key))
+		h.Forget(key)
+		absent("when told", 1)
+		r.put(t, key, "again", time.Hour)
+		h.Forget(key)
+		reads(t, r, h, "again", 1)
 	})
 }

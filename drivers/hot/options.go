@@ -7,24 +7,37 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// Bounds are what a Driver may hold, and for how long. Both are required: how old an answer
-// may be is for the application to say.
+// Bounds are what a Driver may hold, and for how long. Records and Staleness are required: how
+// old an answer may be is for the application to say.
 type Bounds struct {
 	// Records is how many records are held, at least 1. Those read most stay. For
 	// moments there may be a few hundred more.
 	Records int
 
+	// Bytes bounds what is held as well: keys, and values as Options.SizeOf counts them. A
+	// record that is larger by itself is not held. Zero: Records is the only bound.
+	Bytes int
+
 	// Staleness is how long after a record was read from the store it may be answered from
 	// memory. It must be positive.
 	Staleness time.Duration
+
+	// Absence is how long after a read of the store found nothing under a key that may be
+	// answered from memory: for so long a record that another process creates may not be seen here.
+	// Zero: each read of an absent key goes to the store.
+	Absence time.Duration
 }
 
 // Options adjusts a Driver. The zero value, and a nil pointer, mean the defaults.
-type Options struct {
+type Options[T any] struct {
 	// LateDeletes says that a record which another process deletes or overwrites may be
-	// answered here for up to Bounds.Staleness longer. Without it Check fails, for sessions
-	// must not be kept so.
+	// answered here for up to Bounds.Staleness longer. Without it Check fails, for a
+	// session that was revoked must not go on so.
 	LateDeletes bool
+
+	// SizeOf returns how many bytes a value takes. It is required with Bounds.Bytes, and called
+	// for each record that comes to be held, with all other writes waiting.
+	SizeOf func(v T) int
 
 	// Now is the time by which a record that is held has expired. Nil: that of the wrapped
 	// driver if it is a driver.Clock, else time.Now. Where slidingttl.Options.Now is set,
@@ -32,12 +45,21 @@ type Options struct {
 	Now func() time.Time
 }
 
-func (b Bounds) validate() error {
+func (b Bounds) validate(sized bool) error {
+	invalid := func(field, value, rule string) error {
+		return &driver.InvalidError{Field: field, Value: value, Rule: rule}
+	}
 	switch {
 	case b.Records < 1:
-		return &driver.InvalidError{Field: "Bounds.Records", Value: strconv.Itoa(b.Records), Rule: "must be at least 1"}
+		return invalid("Bounds.Records", strconv.Itoa(b.Records), "must be at least 1")
+	case b.Bytes < 0:
+		return invalid("Bounds.Bytes", strconv.Itoa(b.Bytes), "must not be negative")
 	case b.Staleness <= 0:
-		return &driver.InvalidError{Field: "Bounds.Staleness", Value: b.Staleness.String(), Rule: "must be positive"}
+		return invalid("Bounds.Staleness", b.Staleness.String(), "must be positive")
+	case b.Absence < 0:
+		return invalid("Bounds.Absence", b.Absence.String(), "must not be negative")
+	case b.Bytes > 0 != sized:
+		return invalid("Bounds.Bytes", strconv.Itoa(b.Bytes), "must be set with Options.SizeOf, and not without")
 	}
 	return nil
 }

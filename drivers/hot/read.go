@@ -13,13 +13,18 @@ func (d *Driver[T]) Get(ctx context.Context, key string) (driver.Entry[T], error
 	if err := ctx.Err(); err != nil {
 		return driver.Entry[T]{}, err
 	}
-	if r := d.hit(key); r != nil {
-		return r.Entry, nil
+	r := d.hit(key)
+	switch {
+	case r == nil:
+		return d.load(ctx, key)
+	case r.absent:
+		return driver.Entry[T]{}, driver.ErrNotFound
 	}
-	return d.load(ctx, key)
+	return r.Entry, nil
 }
 
-// hit returns the live record that is held under key, nil if there is none, and counts.
+// hit returns the live record that is held under key, or that there is none; nil if neither is
+// known. It counts.
 func (d *Driver[T]) hit(key string) *record[T] {
 	r := d.tier.get(key)
 	if r != nil && r.Alive(driver.Floor(d.now())) {
@@ -51,7 +56,9 @@ func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]dri
 		}
 		asked[key] = true
 		if r := d.hit(key); r != nil {
-			found[key] = r.Entry
+			if !r.absent {
+				found[key] = r.Entry
+			}
 			continue
 		}
 		missing, places = append(missing, key), append(places, i)
@@ -61,10 +68,17 @@ func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]dri
 	}
 	since := d.tier.mark()
 	read, err := driver.GetMulti(ctx, d.inner, missing)
-	for key, e := range read {
-		found[key] = e
-		if !d.stale {
+	for _, key := range missing {
+		e, ok := read[key]
+		if ok {
+			found[key] = e
+		}
+		switch {
+		case d.stale:
+		case ok:
 			d.tier.read(key, e, since)
+		case err == nil:
+			d.tier.absent(key, since)
 		}
 	}
 	return found, placed(err, places)
@@ -94,7 +108,7 @@ func (d *Driver[T]) ReadTouch(ctx context.Context, key string, known *driver.Met
 	case err == nil && !d.stale:
 		d.tier.read(key, e, since)
 	case errors.Is(err, driver.ErrNotFound):
-		d.tier.absent(key)
+		d.tier.absent(key, since)
 	}
 	return e, touched, err
 }

@@ -2,6 +2,7 @@ package hot
 
 import (
 	"hash/maphash"
+	"math"
 	"sync"
 	"time"
 
@@ -19,6 +20,7 @@ const keyGroups = 1 << 10
 // first, and fail for all who wait when that caller leaves; and a batch or a touch is no load.
 type tier[T any] struct {
 	staleness time.Duration
+	absence   time.Duration
 	began     time.Time
 	held      *otter.Cache[string, *record[T]]
 	seed      maphash.Seed
@@ -31,10 +33,11 @@ type tier[T any] struct {
 	flights map[string]*flight[T]
 }
 
-// record is a record that is held. It is not written to.
+// record is a record that is held, or that there is none. It is not written to.
 type record[T any] struct {
 	driver.Entry[T]
-	until time.Duration // since the tier began: when it is too old
+	at     time.Duration // since the tier began: when it was read
+	absent bool
 }
 
 // mark is a moment before a call of the store.
@@ -43,13 +46,30 @@ type mark struct {
 	at    time.Duration // since the tier began
 }
 
-func newTier[T any](b Bounds) (*tier[T], error) {
-	held, err := otter.New(&otter.Options[string, *record[T]]{MaximumSize: b.Records})
+// whole is the weight of all that may be held where bytes are counted. What is heavier is not.
+const whole = math.MaxUint32 / 2
+
+func newTier[T any](b Bounds, sizeOf func(T) int) (*tier[T], error) {
+	o := &otter.Options[string, *record[T]]{MaximumSize: b.Records}
+	if b.Bytes > 0 {
+		o.MaximumSize, o.MaximumWeight = 0, whole
+		o.Weigher = func(key string, r *record[T]) uint32 {
+			size := len(key)
+			if !r.absent {
+				size += sizeOf(r.Value)
+			}
+			// otter has one bound: of both, the share that is larger.
+			share := max(1/float64(b.Records), float64(size)/float64(b.Bytes))
+			return uint32(math.Ceil(min(share, 2) * whole))
+		}
+	}
+	held, err := otter.New(o)
 	if err != nil {
 		return nil, err
 	}
 	return &tier[T]{
 		staleness: b.Staleness,
+		absence:   b.Absence,
 		began:     time.Now(),
 		held:      held,
 		seed:      maphash.MakeSeed(),
@@ -60,7 +80,14 @@ func newTier[T any](b Bounds) (*tier[T], error) {
 // get returns what is held of key, nil if nothing is, or if that is too old.
 func (t *tier[T]) get(key string) *record[T] {
 	r, ok := t.held.GetIfPresent(key)
-	if !ok || time.Since(t.began) >= r.until {
+	if !ok {
+		return nil
+	}
+	most := t.staleness
+	if r.absent {
+		most = t.absence
+	}
+	if time.Since(t.began) >= r.at+most {
 		return nil
 	}
 	return r
@@ -80,18 +107,17 @@ func (t *tier[T]) markLocked() mark { return mark{clock: t.clock, at: time.Since
 func (t *tier[T]) read(key string, e driver.Entry[T], since mark) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.readLocked(key, e, since)
+	t.readLocked(key, &record[T]{Entry: e, at: since.at}, since.clock)
 }
 
-func (t *tier[T]) readLocked(key string, e driver.Entry[T], since mark) {
-	if *t.forgotten(key) > since.clock {
+func (t *tier[T]) readLocked(key string, r *record[T], clock uint64) {
+	if *t.forgotten(key) > clock {
 		return
 	}
-	until := since.at + t.staleness
-	if was, ok := t.held.GetEntryQuietly(key); ok && was.Value.until > until {
+	if was, ok := t.held.GetEntryQuietly(key); ok && was.Value.at > r.at {
 		return
 	}
-	t.held.Set(key, &record[T]{Entry: e, until: until})
+	t.held.Set(key, r)
 }
 
 // forget drops what is held of key. Reads that are under way are not held, nor joined.
@@ -108,11 +134,16 @@ func (t *tier[T]) forgetLocked(key string) {
 	t.held.Invalidate(key)
 }
 
-// absent drops what is held of key, of which a read has found nothing.
-func (t *tier[T]) absent(key string) {
+// absent drops what is held of key, of which a read that began at since found nothing, or
+// holds that.
+func (t *tier[T]) absent(key string, since mark) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.held.Invalidate(key)
+	if t.absence == 0 {
+		t.held.Invalidate(key)
+		return
+	}
+	t.readLocked(key, &record[T]{at: since.at, absent: true}, since.clock)
 }
 
 func (t *tier[T]) forgotten(key string) *uint64 {
@@ -142,7 +173,7 @@ func (t *tier[T]) wroteLocked(key string, e driver.Entry[T], since mark) {
 	alone := *t.forgotten(key) <= since.clock
 	t.forgetLocked(key)
 	if alone {
-		t.readLocked(key, e, mark{clock: t.clock, at: since.at})
+		t.readLocked(key, &record[T]{Entry: e, at: since.at}, t.clock)
 	}
 }
 
@@ -151,7 +182,7 @@ func (t *tier[T]) wroteLocked(key string, e driver.Entry[T], since mark) {
 func (t *tier[T]) touched(key string, was, is driver.Meta, since mark) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if held, ok := t.held.GetEntryQuietly(key); ok && held.Value.Meta == was {
+	if held, ok := t.held.GetEntryQuietly(key); ok && !held.Value.absent && held.Value.Meta == was {
 		t.wroteLocked(key, driver.Entry[T]{Value: held.Value.Value, Meta: is}, since)
 		return
 	}

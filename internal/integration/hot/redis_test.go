@@ -51,7 +51,7 @@ func TestContract(t *testing.T) {
 				var err error
 				inner, err = redis.New[drivertest.Value](client, &redis.Options{MaxSkew: 1e6 * time.Hour, Retain: retain})
 				ok(t, "redis.New", err)
-				h, err := hot.New(inner, bounds, &hot.Options{LateDeletes: true, Now: server.Now})
+				h, err := hot.New(inner, bounds, &hot.Options[drivertest.Value]{LateDeletes: true, Now: server.Now})
 				ok(t, "hot.New", err)
 				return h
 			}
