@@ -13,19 +13,22 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// unquoted is an error of the server without what its text may quote of a command.
+// unquoted is an error of the server without what its text may quote of a command or tell of a
+// script.
 type unquoted struct{ err *rueidis.RedisError }
 
 func (e unquoted) Error() string {
 	// "ERR unknown command 'EVALSHA', with args beginning with: ..."
 	text, _, _ := strings.Cut(e.err.Error(), ", with args")
+	text, _, _ = strings.Cut(text, " script: ") // "... script: 305f4f8e, on @user_script:48."
 	return text
 }
 
 func (e unquoted) Unwrap() error { return e.err }
 
-// refusals begin the errors about who asks. Source: redis.io, ACL, and src/server.c.
-var refusals = []string{"NOAUTH", "NOPERM", "WRONGPASS"}
+// refusals begin the errors about who asks. Source: redis.io, ACL, src/server.c, and of the last
+// src/script.c of Redis 7.0.
+var refusals = []string{"NOAUTH", "NOPERM", "WRONGPASS", "The user executing the script can't run"}
 
 // failed gives an error of the client the form that the contract asks for.
 func failed(ctx context.Context, err error) error {

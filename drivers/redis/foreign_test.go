@@ -96,6 +96,26 @@ func TestForeignVersion(t *testing.T) {
 	}
 }
 
+// A key of another type is left alone by every call.
+func TestOtherTypes(t *testing.T) {
+	f := newFixture(t, redis.Options{})
+	was := f.record(t, "sound").Meta
+	for _, key := range []string{secret, secret + "new"} {
+		f.command(t, "LPUSH", key, "theirs")
+	}
+	for name, call := range calls(f.d, was) {
+		var invalid *driver.InvalidError
+		if err := call(t.Context()); !errors.As(err, &invalid) || errors.Is(err, driver.ErrAmbiguous) {
+			t.Errorf("%s of a list: %v; want a *driver.InvalidError", name, err)
+		}
+	}
+	for _, key := range []string{secret, secret + "new"} {
+		if n, err := f.command(t, "LLEN", key).AsInt64(); n != 1 || err != nil {
+			t.Errorf("the list has %d elements, %v; want 1", n, err)
+		}
+	}
+}
+
 // A string that begins like a record and is none is an error, and left alone.
 func TestMalformed(t *testing.T) {
 	const far = 99999999999999

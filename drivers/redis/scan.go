@@ -32,14 +32,14 @@ func parsePlace(text string) (place, error) {
 			return place{fields[0], fields[1], at}, nil
 		}
 	}
-	return place{}, &driver.InvalidError{Field: "cursor", Value: strconv.Itoa(len(text)) + " bytes", Rule: "must be one that Segments or Scan has returned"}
+	return place{}, driver.BadCursor(driver.Cursor(text))
 }
 
 // Segments implements driver.Scanner: one for each primary of a cluster, or as many of
 // them together as make n; otherwise one.
 func (d *Driver[T]) Segments(ctx context.Context, n int) ([]driver.Cursor, error) {
-	if n < 1 {
-		return nil, &driver.InvalidError{Field: "n", Value: strconv.Itoa(n), Rule: "must be at least 1"}
+	if err := driver.CheckScan("segments", n); err != nil {
+		return nil, err
 	}
 	nodes, err := d.nodes(ctx)
 	if err != nil {
@@ -68,8 +68,8 @@ func (d *Driver[T]) Scan(ctx context.Context, from driver.Cursor, limit int) (dr
 	if err != nil {
 		return driver.Page{}, err
 	}
-	if limit < 1 {
-		return driver.Page{}, &driver.InvalidError{Field: "limit", Value: strconv.Itoa(limit), Rule: "must be at least 1"}
+	if err := driver.CheckScan("limit", limit); err != nil {
+		return driver.Page{}, err
 	}
 	nodes, err := d.nodes(ctx)
 	if err != nil {

@@ -66,19 +66,10 @@ func (d *Driver[T]) Remove(ctx context.Context, key string, was driver.Meta, now
 	return err
 }
 
-// Delete implements driver.Driver: one DEL, on no condition.
+// Delete implements driver.Driver: one trip, on no condition but that the key is a string.
 func (d *Driver[T]) Delete(ctx context.Context, key string) error {
-	k, err := d.key(key)
-	if err != nil {
-		return err
-	}
-	if err := ctx.Err(); err != nil {
-		return err // it has not been sent
-	}
-	if err := d.send(ctx, d.client.B().Del().Key(k).Build()).Error(); err != nil {
-		return unsure(ctx, err, false)
-	}
-	return nil
+	_, err := d.write(ctx, key, driver.Meta{}, removeScript, "0", "")
+	return err
 }
 
 // write has a script write mine, a version that is new or the whole meta of a touch, and returns

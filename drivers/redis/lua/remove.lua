@@ -1,9 +1,13 @@
--- ARGV: the caller's time; the meta of the record to remove.
-local meta = found()
-if not meta or dead(meta) then
-  return 0
-elseif meta ~= ARGV[2] then
-  return meta
+-- ARGV: the caller's time; the meta of the record to remove, empty to remove any.
+if ARGV[2] == '' then
+  redis.call('STRLEN', KEYS[1]) -- an error for another type than string
+else
+  local meta = found()
+  if not meta or dead(meta) then
+    return 0
+  elseif meta ~= ARGV[2] then
+    return meta
+  end
 end
 redis.call('DEL', KEYS[1])
 return 1
