@@ -12,7 +12,8 @@
 //
 // A record is one item. The value is marshalled with attributevalue (dynamodbav
 // struct tags), so that indexes, the console and other languages can read it; it
-// must encode to a map, as a struct does. Beside it the driver writes
+// must encode to a map, as a struct does. A map[string]types.AttributeValue is kept as it is.
+// Beside it the driver writes
 //
 //	ttl                 Number   when it expires, in whole seconds since the Unix epoch, rounded up
 //	created_at          String   when it was created, RFC 3339 in UTC with milliseconds

@@ -14,7 +14,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// encode encodes v, as a map that is the caller's.
+// encode encodes v, as a map that is the caller's. A map of attributes stays what it is.
 func (d *Driver[T]) encode(v T) (map[string]types.AttributeValue, error) {
 	var opts []func(*attributevalue.EncoderOptions)
 	if d.opts.Encoder != nil {
@@ -23,20 +23,37 @@ func (d *Driver[T]) encode(v T) (map[string]types.AttributeValue, error) {
 	invalid := func(rule string, err error) error {
 		return &driver.InvalidError{Field: "value", Value: fmt.Sprintf("a %T", v), Rule: rule, Err: err}
 	}
-	av, err := attributevalue.MarshalWithOptions(v, opts...)
-	if err != nil {
-		return nil, invalid("must be one that attributevalue encodes", unquoted{err})
-	}
-	m, ok := av.(*types.AttributeValueMemberM)
+	raw, ok := any(v).(map[string]types.AttributeValue)
 	if !ok {
-		return nil, invalid("must encode to a map of attributes, as a struct or a map does", nil)
+		av, err := attributevalue.MarshalWithOptions(v, opts...)
+		if err != nil {
+			return nil, invalid("must be one that attributevalue encodes", unquoted{err})
+		}
+		m, ok := av.(*types.AttributeValueMemberM)
+		if !ok {
+			return nil, invalid("must encode to a map of attributes, as a struct or a map does", nil)
+		}
+		raw = m.Value
 	}
-	item := make(map[string]types.AttributeValue, len(m.Value)+6)
-	maps.Copy(item, m.Value) // a Marshaler may have handed out a map of its own
+	item := make(map[string]types.AttributeValue, len(raw)+6)
+	maps.Copy(item, raw) // a Marshaler may have handed out a map of its own
 	return item, nil
 }
 
+// errPanic says that attributevalue cannot cope with a T, or a field of it: one that has its own
+// AttributeValue, for example.
+var errPanic = errors.New("attributevalue panics")
+
 func (d *Driver[T]) decode(item map[string]types.AttributeValue) (v T, err error) {
+	if raw, ok := any(&v).(*map[string]types.AttributeValue); ok {
+		*raw = item
+		return v, nil
+	}
+	defer func() {
+		if recover() != nil {
+			err = errPanic
+		}
+	}()
 	var opts []func(*attributevalue.DecoderOptions)
 	if d.opts.Decoder != nil {
 		opts = append(opts, d.opts.Decoder)
@@ -91,11 +108,14 @@ func (d *Driver[T]) checkValue() error {
 	} {
 		took, same, err := d.takes(a.name, a.sample)
 		// Where any attribute fares like this one T is a map, or decodes itself.
-		if any, _, errAny := d.takes("any "+a.name, a.sample); any || errAny != nil {
+		any, _, errAny := d.takes("any "+a.name, a.sample)
+		if any || errAny != nil && !errors.Is(errAny, errPanic) {
 			continue
 		}
 		rule := ""
 		switch {
+		case errAny != nil:
+			return &driver.InvalidError{Field: "T", Value: reflect.TypeFor[T]().String(), Rule: "must be one that attributevalue decodes into", Err: errAny}
 		case err != nil:
 			rule = "cannot hold what the driver writes there"
 		case took && !same:

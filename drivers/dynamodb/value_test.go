@@ -43,6 +43,40 @@ func TestValueThatMapsTheDriversAttributes(t *testing.T) {
 	}
 }
 
+// A map of attributes is kept as it is. What attributevalue panics at is an error.
+func TestValuesOfAttributes(t *testing.T) {
+	tbl := open[attrs](t, nil)
+	v := attrs{"user": text("one"), "n": &types.AttributeValueMemberN{Value: "1.5"}}
+	m := tbl.mustInsert(t, "k", v, lasting(time.Hour), base)
+	if len(v) != 2 {
+		t.Errorf("Insert has changed the value: %v", v)
+	}
+	e := tbl.mustGet(t, "k")
+	if e.Meta != m || !reflect.DeepEqual(e.Value["user"], v["user"]) || !reflect.DeepEqual(e.Value["n"], v["n"]) {
+		t.Errorf("read %+v, want %+v", e, v)
+	}
+	e.Value["user"] = text("two") // with all that the driver wrote in it
+	if _, err := tbl.Replace(t.Context(), "k", e.Value, m, lasting(2*time.Hour), base); err != nil {
+		t.Fatal(err)
+	}
+	if e := tbl.mustGet(t, "k"); e.Life != lasting(2*time.Hour) || !reflect.DeepEqual(e.Value["user"], text("two")) {
+		t.Errorf("after a replacement read %+v", e)
+	}
+
+	type named map[string]types.AttributeValue
+	_, err := New[named](struct{ Client }{}, "t", nil)
+	wantInvalid(t, "a named map of attributes", err, "T", "dynamodb.named")
+	type field struct {
+		User types.AttributeValue `dynamodbav:"user"`
+	}
+	d, err := New[field](tbl.client, tbl.Driver.table, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = d.Get(t.Context(), "k")
+	wantInvalid(t, "a field of an attribute", err, `attribute "user"`)
+}
+
 // TestReservedAttributes is about fields that the driver's attributes would not get on with.
 func TestReservedAttributes(t *testing.T) {
 	client := struct{ Client }{}
