@@ -26,11 +26,16 @@ func (a *app) harvest() *cobra.Command {
 		Long: `Copies into an archive the records that are dead, and that the store still holds: see
 docs/retaining.md. Nothing is removed: that is left to the store, or to reap.
 
-A record that is harvested twice is in the archive twice until archive compact has run, and is
-told once by find and list all the while. An ARCHIVE is as for slidingttl archive.`,
+The archive keeps the place, for each STORE as it is written here: run by a timer, well within
+the retention, a harvest has what died since the last one, and goes on with one that was
+interrupted. A record that is harvested twice is in the archive twice until archive compact has
+run, and is told once by find and list all the while. An ARCHIVE is as for slidingttl archive.
+
+What lives on by its stored expiry is not dead, also where it is past the cap of the policy
+given. --past-cap ends such lives: their expiry becomes now, and a later harvest has them.`,
 		Args: args("STORE", "ARCHIVE"),
 		Example: `  slidingttl harvest "redis://cache1?prefix=session:" /var/lib/sessions/archive --source sessions --policy "idle 30m, max 12h"
-  slidingttl harvest "dynamodb://links?retain=30d" s3://links-archive/dead/ --source links --policy-file policies.json --policy-name links --apply --checkpoint harvest.json`,
+  slidingttl harvest "dynamodb://links?retain=30d" s3://links-archive/dead/ --source links --policy-file policies.json --policy-name links --apply`,
 		RunE: func(c *cobra.Command, args []string) error {
 			p, err := policy.policy()
 			if err != nil {
@@ -51,19 +56,21 @@ told once by find and list all the while. An ARCHIVE is as for slidingttl archiv
 			}
 			return a.over(c, args[0], &t, &pace, func(s *store) (fmt.Stringer, error) {
 				o.Options = pace.Options
-				return s.harvest(c.Context(), p, &o)
+				return s.harvest(c.Context(), bury, args[0]+"\x00"+t.layout, p, &o)
 			})
 		},
 	}
 	t.flags(c)
 	policy.flags(c, "", "the policy")
-	pace.flags(c)
+	pace.rates(c)
 	f := c.Flags()
 	f.BoolVar(&apply, "apply", false, "write to the archive; without it nothing is written")
 	f.StringVar(&source, "source", "", "`name` of the store in the archive, always the same: under another, records are other ones")
-	f.StringVar(&since, "since", "", `leave out what was dead by this time, to which an earlier harvest came ("2026-11-22T08:00:00Z")`)
+	f.StringVar(&since, "since", "", `leave out what was dead by this time, and not by the place in the archive ("2026-11-22T08:00:00Z")`)
 	f.StringVar(&grace, "grace", "10m", "how long a record must have been dead")
-	f.IntVar(&o.Batch, "batch", 5000, "records that a file of the archive has; each of --segments holds as many in memory")
+	f.BoolVar(&o.PastCap, "past-cap", false, "end the lives of those past the cap whose expiry is still to come")
+	f.IntVar(&o.Batch, "batch", 5000, "records that a file of the archive has")
+	f.IntVar(&o.BatchBytes, "batch-bytes", 32<<20, "bytes of values held at once, about")
 	_ = c.MarkFlagRequired("source")
 	return c
 }

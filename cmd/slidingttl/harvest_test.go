@@ -31,9 +31,8 @@ func TestHarvestStopped(t *testing.T) {
 	for i := range records {
 		must(d.Insert(t.Context(), fmt.Sprintf("key-%03d", i), map[string]any{"n": i}, life, life.CreatedAt))(t)
 	}
-	place := filepath.Join(t.TempDir(), "place.json")
 	args := []string{"harvest", "sqlite:" + file + "?table=sessions", buried, "--source", "sessions", "--policy", thirty,
-		"--apply", "--segments", "1", "--page", "10", "--batch", "20", "--checkpoint", place}
+		"--apply", "--segments", "1", "--page", "10", "--batch", "20"}
 
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -51,15 +50,17 @@ func TestHarvestStopped(t *testing.T) {
 	if files, _ := filepath.Glob(filepath.Join(buried, "day=*", "*.parquet")); len(files) == 0 {
 		t.Error("nothing was buried before it stopped")
 	}
-	contains(t, e.String(), "--resume")
-	out, _ := command(t, 0, append(args, "--resume")...)
+	out, _ := command(t, 0, args...)
 	contains(t, out, "300 records looked at", "harvested: dead of idleness 300")
-	out, told := command(t, exitUsage, append(args, "--resume")...)
-	contains(t, out, "harvested: dead of idleness 300")
-	contains(t, told, "finished before", "remove the file")
+	out, _ = command(t, 0, args...) // an hour later
+	contains(t, out, "harvested: dead of idleness 0", "left to an earlier harvest 300", "to which an earlier harvest came")
+	life.CreatedAt, life.ExpiresAt = life.CreatedAt+1, driver.Floor(time.Now()).Add(-time.Second)
+	must(d.Insert(t.Context(), "late", map[string]any{"n": 1}, life, life.CreatedAt))(t)
+	out, _ = command(t, 0, append(args, "--grace", "1ms")...)
+	contains(t, out, "harvested: dead of idleness 1", "left to an earlier harvest 300")
 	command(t, 0, "archive", "compact", buried)
 	out, _ = command(t, 0, "archive", "stats", buried)
-	contains(t, out, "300 rows")
+	contains(t, out, "301 rows")
 
 	out, _ = command(t, 0, "harvest", args[1], buried, "--source", "sessions", "--policy", thirty, "--since", time.Now().Add(-time.Hour).Format(time.RFC3339))
 	contains(t, out, "dry run", "dead of idleness 0", "left to an earlier harvest 300")

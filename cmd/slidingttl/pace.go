@@ -25,13 +25,19 @@ type paceFlags struct {
 }
 
 func (p *paceFlags) flags(c *cobra.Command) {
+	p.rates(c)
+	f := c.Flags()
+	f.StringVar(&p.checkpoint, "checkpoint", "", "`file` to keep the place in; it may hold keys")
+	f.BoolVar(&p.resume, "resume", false, "go on from the place in --checkpoint")
+}
+
+// rates is the flags but for the place.
+func (p *paceFlags) rates(c *cobra.Command) {
 	f := c.Flags()
 	f.IntVar(&p.Segments, "segments", 4, "parts of the store gone through at once")
 	f.IntVar(&p.Page, "page", 500, "records asked for at a time")
 	f.Float64Var(&p.Limits.Records, "rate", 0, "records looked at in a second, at most (0: no limit)")
 	f.Float64Var(&p.Limits.Cost, "cost", 0, "units of the store's own spent in a second, at most (0: no limit)")
-	f.StringVar(&p.checkpoint, "checkpoint", "", "`file` to keep the place in; it may hold keys")
-	f.BoolVar(&p.resume, "resume", false, "go on from the place in --checkpoint")
 }
 
 // open reads the checkpoint to go on from, and keeps those to come.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/slidingttl/slidingttl/archive"
 	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
@@ -24,7 +25,7 @@ type store struct {
 	driver.RawReader
 	adopt   func(context.Context, slidingttl.Policy, *upkeep.AdoptOptions) (*upkeep.AdoptReport, error)
 	reap    func(context.Context, slidingttl.Policy, *upkeep.ReapOptions) (*upkeep.ReapReport, error)
-	harvest func(context.Context, slidingttl.Policy, *upkeep.HarvestOptions) (*upkeep.HarvestReport, error)
+	harvest func(context.Context, *archive.Grave, string, slidingttl.Policy, *upkeep.HarvestOptions) (*upkeep.HarvestReport, error)
 	close   func()
 }
 
@@ -42,8 +43,8 @@ func storeOf[T any](d interface {
 		reap: func(ctx context.Context, p slidingttl.Policy, o *upkeep.ReapOptions) (*upkeep.ReapReport, error) {
 			return upkeep.Reap[T](ctx, d, p, o)
 		},
-		harvest: func(ctx context.Context, p slidingttl.Policy, o *upkeep.HarvestOptions) (*upkeep.HarvestReport, error) {
-			return upkeep.Harvest(ctx, d, p, o)
+		harvest: func(ctx context.Context, g *archive.Grave, name string, p slidingttl.Policy, o *upkeep.HarvestOptions) (*upkeep.HarvestReport, error) {
+			return g.Harvest(ctx, name, d, p, o)
 		},
 		close: close,
 	}

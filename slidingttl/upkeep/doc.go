@@ -10,7 +10,7 @@
 // # What all operations share
 //
 // They run over a [driver.Scanner], beside live traffic, several at once if need be.
-// Audit, Diff and Harvest write nothing. Adopt, Mend and Reap write only with
+// Audit and Diff write nothing, nor does Harvest but for PastCap. Adopt, Mend and Reap write only with
 // [WriteOptions].Apply, and each write on condition that the record is still the one
 // that was looked at: what an application does meanwhile wins, and is looked at again.
 // So all of them may be run twice, or by two people at once.

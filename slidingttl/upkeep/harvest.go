@@ -22,8 +22,15 @@ type HarvestOptions struct {
 	Bury func(ctx context.Context, dead []driver.Dead) error
 
 	// Since leaves out what had died by then: the report's Until of an earlier
-	// harvest, under the same policy, that was Done. Zero: all the dead.
+	// harvest that was Done. Zero: all the dead.
 	Since driver.Instant
+
+	// PastCap ends the lives of those that are past the cap of the policy given though
+	// their expiry is still to come: it becomes now, by compare-and-swap, and a harvest
+	// a Grace later hands them over like the others. It takes a driver that touches;
+	// one whose store would not retain a record for longer than Grace is left. Without
+	// PastCap all are, for under another policy they may be alive.
+	PastCap bool
 
 	// Grace is how long a record must have been dead: longer than the clocks of all
 	// who use the store are apart, or a touch could still move its death. What the
@@ -31,9 +38,12 @@ type HarvestOptions struct {
 	// by far. Zero: ten minutes.
 	Grace time.Duration
 
-	// Batch is about how many records are handed over at once; each of Segments holds
-	// as many in memory. Zero: 5000.
+	// Batch is about how many records are handed over at once. Zero: 5000.
 	Batch int
+
+	// BatchBytes bounds, about, the values that all Segments hold at once for Bury: each
+	// hands over what it has when that is its share. Zero: 32 MiB.
+	BatchBytes int
 
 	// Readers bounds the values that are read at once. Zero: 16.
 	Readers int
@@ -42,6 +52,7 @@ type HarvestOptions struct {
 const (
 	harvestGrace = 10 * time.Minute
 	harvestBatch = 5000
+	harvestBytes = 32 << 20
 
 	// longestHeld bounds what a process that goes on from a checkpoint looks at again.
 	longestHeld = time.Minute
@@ -53,6 +64,8 @@ type HarvestReport struct {
 	Applied bool   `json:"applied"` // else it was a dry run
 	Policy  string `json:"policy"`
 
+	Since driver.Instant `json:"since"` // what had died by then was left to an earlier harvest; zero: nothing
+
 	// Until is the time by which records were dead, which is the next harvest's Since
 	// if this one is Done.
 	Until driver.Instant `json:"until"`
@@ -61,6 +74,8 @@ type HarvestReport struct {
 	Age       int64 `json:"age"`       // handed over, dead of age
 	Earlier   int64 `json:"earlier"`   // dead, and left to an earlier harvest
 	Alive     int64 `json:"alive"`     // or dead for less than Grace
+	PastCap   int64 `json:"past_cap"`  // past the policy's cap, and left: their expiry is still to come
+	Ended     int64 `json:"ended"`     // past the cap, whose expiry is now, by PastCap
 	Malformed int64 `json:"malformed"` // not handed over: nobody can tell whether they are dead
 	Lost      int64 `json:"lost"`      // dead, and removed or overwritten before they were read
 
@@ -75,6 +90,8 @@ func (r *HarvestReport) add(page *HarvestReport) {
 	r.Age += page.Age
 	r.Earlier += page.Earlier
 	r.Alive += page.Alive
+	r.PastCap += page.PastCap
+	r.Ended += page.Ended
 	r.Malformed += page.Malformed
 	r.Lost += page.Lost
 	r.Problems = count(r.Problems, page.Problems)
@@ -86,13 +103,15 @@ type Harvested interface {
 	driver.RawReader
 }
 
-// Harvest hands over the records of d that are dead under p and that d still holds, which
+// Harvest hands over the records of d whose expiry has passed and that d still holds, which
 // takes a store that keeps them for a while (a retention). It removes nothing: that is
-// left to the store, or to Reap.
+// left to the store, or to Reap. By p it tells what they died of, and which of the others
+// are past their cap.
 //
-// A record is handed over once at least, each time with the same death. A harvest that
-// comes within every retention, from the Until of the last, leaves none out, unless another
-// program gives a record an expiry that has passed already.
+// A record is handed over once at least, each time with the same death, whatever the
+// policy: its expiry. A harvest that comes within every retention, from the Until of the
+// last, leaves none out, unless another program gives a record an expiry that has passed
+// already, or its key begins another life first.
 //
 // The report is good also where an error is returned, for the records handed over until
 // then.
@@ -109,8 +128,12 @@ func Harvest(ctx context.Context, d Harvested, p slidingttl.Policy, opts *Harves
 	if err != nil {
 		return nil, err
 	}
-	h := &harvester{d: d, opts: &o, judge: j, readers: newWriter(&WriteOptions{Options: o.Options, Writers: o.Readers}), held: make(map[int]*held)}
-	h.until = o.clockOf(d)().Add(-o.Grace)
+	h := &harvester{d: d, opts: &o, judge: j, now: o.clockOf(d), held: make(map[int]*held)}
+	h.readers = newWriter(&WriteOptions{Options: o.Options, Writers: o.Readers, Apply: o.Bury != nil})
+	if h.ends, _ = d.(ender); o.PastCap && h.ends == nil {
+		return nil, invalid("HarvestOptions.PastCap", "true", "takes a driver that touches")
+	}
+	h.until = h.now().Add(-o.Grace)
 	if o.Resume != nil {
 		// A later one would leave a gap before the next harvest: what died meanwhile
 		// may be where this one has been already.
@@ -121,14 +144,15 @@ func Harvest(ctx context.Context, d Harvested, p slidingttl.Policy, opts *Harves
 	}
 	look := job[HarvestReport, *HarvestReport]{
 		name:  "harvest",
-		about: j.about(fmt.Sprintf(", since %d, grace %v, apply %v", o.Since, o.Grace, o.Bury != nil)),
+		about: j.about(fmt.Sprintf(", since %d, grace %v, past cap %v, apply %v", o.Since, o.Grace, o.PastCap, o.Bury != nil)),
 		opts:  o.Options,
 		cost:  h.readers.cost,
+		wrote: h.readers.tried.Load,
 		visit: h.visit,
 		flush: h.flush,
 	}
 	report, err := look.run(ctx, d)
-	report.Until, report.Applied, report.Policy = h.until, o.Bury != nil, p.String()
+	report.Since, report.Until, report.Applied, report.Policy = o.Since, h.until, o.Bury != nil, p.String()
 	return &report, err
 }
 
@@ -143,6 +167,7 @@ func (o HarvestOptions) validate() (_ HarvestOptions, err error) {
 	}{
 		{"Grace", o.Grace.String(), o.Grace < 0},
 		{"Batch", strconv.Itoa(o.Batch), o.Batch < 0},
+		{"BatchBytes", strconv.Itoa(o.BatchBytes), o.BatchBytes < 0},
 		{"Readers", strconv.Itoa(o.Readers), o.Readers < 0},
 	} {
 		if f.wrong {
@@ -154,6 +179,9 @@ func (o HarvestOptions) validate() (_ HarvestOptions, err error) {
 	}
 	if o.Batch == 0 {
 		o.Batch = harvestBatch
+	}
+	if o.BatchBytes == 0 {
+		o.BatchBytes = harvestBytes
 	}
 	if o.Readers == 0 {
 		o.Readers = defaultWriters
@@ -171,12 +199,16 @@ func (r *HarvestReport) String() string {
 	s := newSheet()
 	s.line("harvest under %s%s", r.Policy, dry(r.Applied))
 	s.totals(&r.Totals)
-	s.line("dead by %s", r.Until.Time().Format(time.RFC3339))
+	if s.line("dead by %s", r.Until.Time().Format(time.RFC3339)); r.Since != 0 {
+		s.line("and not by %s, to which an earlier harvest came", r.Since.Time().Format(time.RFC3339))
+	}
 	s.line("")
 	s.tally(would(r.Applied, "harvested")+": dead of idleness", r.Idle)
 	s.tally(would(r.Applied, "harvested")+": dead of age", r.Age)
 	s.some("left to an earlier harvest", r.Earlier)
 	s.tally("alive, or dead not long enough", r.Alive)
+	s.some("left: past the cap, with an expiry that is still to come", r.PastCap)
+	s.some(would(r.Applied, "ended")+": past the cap, for the next harvest", r.Ended)
 	s.some("left: malformed", r.Malformed)
 	s.some("lost: gone before they were read", r.Lost)
 	s.counts("\nmalformed because", r.Problems)

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/slidingttl/slidingttl/drivers/memory"
+	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
 )
@@ -97,28 +99,28 @@ func TestHarvest(t *testing.T) {
 	o.Segments = 1
 	report, err := upkeep.Harvest(t.Context(), r, policy, o)
 	ok(t, err)
-	if report.Idle != 4 || report.Age != 2 || report.Earlier != 1 || report.Applied || !report.Done {
+	if report.Idle != 4 || report.Age != 1 || report.Earlier != 1 || report.PastCap != 1 || report.Applied || !report.Done {
 		t.Errorf("a dry run:\n%v", report)
 	}
 	var g graves
 	o.Bury = g.Bury
 	report, err = upkeep.Harvest(t.Context(), r, policy, o)
 	ok(t, err)
-	if want := []string{"aged", "idle", "past its cap"}; !slices.Equal(g.keys(), want) {
+	if want := []string{"aged", "idle"}; !slices.Equal(g.keys(), want) {
 		t.Errorf("buried %q, want %q", g.keys(), want)
 	}
-	for key, at := range map[string]time.Duration{"aged": 5 * day, "idle": 10 * day, "past its cap": 10 * day} {
+	for key, at := range map[string]time.Duration{"aged": 5 * day, "idle": 10 * day} {
 		if d := g.dead[key][0]; d.At != f.now.Add(-at) || string(d.Value) != `"v"` || d.CreatedAt == 0 || d.Deleted {
 			t.Errorf("%s is buried as %+v", key, d)
 		}
 	}
-	if report.Idle != 1 || report.Age != 2 || report.Lost != 2 || report.Alive != 4 || report.Malformed != 1 || report.Earlier != 1 || !report.Applied {
+	if report.Idle != 1 || report.Age != 1 || report.PastCap != 1 || report.Lost != 2 || report.Alive != 4 || report.Malformed != 1 || report.Earlier != 1 || !report.Applied {
 		t.Errorf("the report is\n%v", report)
 	}
 	if grace := 10 * time.Minute; report.Until > f.now.Add(time.Minute-grace) || report.Until < f.now.Add(-grace) {
 		t.Errorf("until %v, at %v", report.Until, f.now)
 	}
-	for _, want := range []string{"harvested: dead of idleness", "lost: gone before they were read", "ttl must be a number"} {
+	for _, want := range []string{"harvested: dead of idleness", "left: past the cap", "lost: gone before they were read", "ttl must be a number"} {
 		if !strings.Contains(report.String(), want) {
 			t.Errorf("%q is not in\n%v", want, report)
 		}
@@ -136,11 +138,10 @@ func TestHarvest(t *testing.T) {
 // any moment and is gone on with buries all, and tells the same of each every time.
 func TestHarvestResumed(t *testing.T) {
 	const n = 300
-	f := open(t)
-	r := &retaining{dead: dead{f, nil}}
+	r := openRetaining(t)
 	for i := range n {
-		f.add(fmt.Sprint("alive-", i), -day, 20*day)
-		f.add(fmt.Sprint("aged-", i), -(91*day + time.Duration(i)*time.Hour), day)
+		r.add(fmt.Sprint("alive-", i), -day, 20*day)
+		r.add(fmt.Sprint("aged-", i), -(91*day + time.Duration(i)*time.Hour), -time.Hour)
 	}
 	var g graves
 	var at *upkeep.Checkpoint
@@ -209,10 +210,146 @@ func TestHarvestFails(t *testing.T) {
 	if !errors.Is(err, refused) || report.Done || report.Idle != 0 || saved.Done() {
 		t.Errorf("%v, %+v\n%v", err, saved, report)
 	}
-	for field, o := range map[string]upkeep.HarvestOptions{"Grace": {Grace: -1}, "Batch": {Batch: -1}, "Readers": {Readers: -1}} {
+	for field, o := range map[string]upkeep.HarvestOptions{"Grace": {Grace: -1}, "Batch": {Batch: -1}, "BatchBytes": {BatchBytes: -1}, "Readers": {Readers: -1}, "PastCap": {PastCap: true}} {
 		var invalid *driver.InvalidError
-		if _, err := upkeep.Harvest(t.Context(), r, policy, &o); !errors.As(err, &invalid) || invalid.Field != "HarvestOptions."+field {
+		if _, err := upkeep.Harvest(t.Context(), unable{r, r}, policy, &o); !errors.As(err, &invalid) || invalid.Field != "HarvestOptions."+field {
 			t.Errorf("%s: %v", field, err)
 		}
+	}
+}
+
+// unable is a store that is only read.
+type unable struct {
+	driver.Scanner
+	driver.RawReader
+}
+
+// openRetaining is a store in memory that holds its dead for a year.
+func openRetaining(t *testing.T) *fixture {
+	d, err := memory.New(&memory.Options[string]{Retain: 365 * day})
+	ok(t, err)
+	t.Cleanup(func() { ok(t, d.Close()) })
+	return &fixture{Driver: d, t: t, now: driver.Floor(d.Now())}
+}
+
+// What is alive by its stored expiry is no death, whatever policy a harvest is given: it is
+// left and counted, or its life is ended first.
+func TestHarvestPastCap(t *testing.T) {
+	short := slidingttl.Policy{IdleGrace: 7 * day, MaxLifetime: 30 * day}
+	r := openRetaining(t)
+	r.add("old", -40*day, 10*day)
+	r.add("young", -10*day, 10*day)
+	r.add("for ever", -40*day, 0)
+	r.add("foreign", 0, 10*day)
+	r.add("dead", -50*day, -day)
+	var g graves
+	o := &upkeep.HarvestOptions{Bury: g.Bury}
+	report, err := upkeep.Harvest(t.Context(), r, short, o)
+	ok(t, err)
+	if want := []string{"dead"}; !slices.Equal(g.keys(), want) || report.PastCap != 2 || report.Alive != 2 || report.Ended != 0 {
+		t.Errorf("buried %q\n%v", g.keys(), report)
+	}
+	before := r.meta("old")
+	dry, err := upkeep.Harvest(t.Context(), r, short, &upkeep.HarvestOptions{PastCap: true})
+	ok(t, err)
+	if dry.Ended != 1 || dry.PastCap != 1 || r.meta("old") != before {
+		t.Errorf("a dry run:\n%v", dry)
+	}
+	o.PastCap, o.Since = true, report.Until
+	report, err = upkeep.Harvest(t.Context(), r, short, o)
+	ok(t, err)
+	ended := r.meta("old")
+	if now := driver.Floor(r.Now()); report.Ended != 1 || report.PastCap != 1 || ended.ExpiresAt > now || ended.ExpiresAt < now.Add(-time.Minute) || len(g.dead) != 1 {
+		t.Errorf("%+v\n%v", ended, report)
+	}
+	o.Since = report.Until
+	o.Now = func() time.Time { return r.Now().Add(time.Hour) }
+	report, err = upkeep.Harvest(t.Context(), r, short, o)
+	ok(t, err)
+	if d := g.dead["old"]; len(d) != 1 || d[0].At != ended.ExpiresAt || report.Age != 1 || report.Earlier != 1 || len(g.dead) != 2 {
+		t.Errorf("then: %+v\n%v", d, report)
+	}
+	if r.meta("young").ExpiresAt != r.now.Add(10*day) {
+		t.Error("what is young has changed")
+	}
+	// A store that would not hold it for long enough loses nothing.
+	f := open(t)
+	f.add("old", -40*day, 10*day)
+	report, err = upkeep.Harvest(t.Context(), f, short, &upkeep.HarvestOptions{PastCap: true, Bury: g.Bury})
+	ok(t, err)
+	if report.PastCap != 1 || report.Ended != 0 || f.meta("old").ExpiresAt != f.now.Add(10*day) {
+		t.Errorf("not retained:\n%v", report)
+	}
+}
+
+// While a life is ended somebody else writes: what is not past its cap any more is left.
+func TestHarvestPastCapRaces(t *testing.T) {
+	short := slidingttl.Policy{IdleGrace: 7 * day, MaxLifetime: 30 * day}
+	for name, c := range map[string]struct {
+		meddle func(f *fixture, was driver.Meta)
+		ended  int64
+	}{
+		"touched": {func(f *fixture, was driver.Meta) {
+			_, err := f.Touch(f.t.Context(), "old", was, driver.Life{CreatedAt: was.CreatedAt, ExpiresAt: was.ExpiresAt + 1}, f.now)
+			ok(f.t, err)
+		}, 1},
+		"born again": {func(f *fixture, was driver.Meta) {
+			ok(f.t, f.Delete(f.t.Context(), "old"))
+			f.add("old", -day, 6*day)
+		}, 0},
+		"deleted": {func(f *fixture, was driver.Meta) { ok(f.t, f.Delete(f.t.Context(), "old")) }, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := openRetaining(t)
+			r.add("old", -40*day, 10*day)
+			m := &meddled{fixture: r, meddle: func() { c.meddle(r, r.meta("old")) }}
+			report, err := upkeep.Harvest(t.Context(), m, short, &upkeep.HarvestOptions{PastCap: true, Bury: new(graves).Bury})
+			ok(t, err)
+			if report.Ended != c.ended || report.Alive != 1-c.ended {
+				t.Errorf("the report is\n%v", report)
+			}
+			if e, err := r.Get(t.Context(), "old"); c.ended == 0 && err == nil && e.ExpiresAt != r.now.Add(6*day) {
+				t.Errorf("it is %+v", e)
+			}
+		})
+	}
+}
+
+// meddled has something happen before its first touch.
+type meddled struct {
+	*fixture
+	meddle func()
+	once   sync.Once
+}
+
+func (m *meddled) Touch(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
+	m.once.Do(m.meddle)
+	return m.fixture.Touch(ctx, key, was, life, now)
+}
+
+// Long values are handed over before more are read: what is held is bounded in bytes.
+func TestHarvestBytes(t *testing.T) {
+	const long = 1000
+	r := &retaining{dead: dead{openRetaining(t), nil}}
+	for i := range 200 {
+		r.add(fmt.Sprint("dead-", i), -40*day, -day)
+	}
+	r.raw = func(key string) (driver.Raw, error) {
+		raw, err := r.dead.Raw(t.Context(), key)
+		raw.Value = make([]byte, long)
+		return raw, err
+	}
+	var g graves
+	o := &upkeep.HarvestOptions{BatchBytes: 40 * long, Readers: 4, Bury: func(ctx context.Context, dead []driver.Dead) error {
+		if n := len(dead); n > 10+4 {
+			t.Errorf("%d values of %d bytes at once", n, long)
+		}
+		return g.Bury(ctx, dead)
+	}}
+	o.Segments = 4
+	report, err := upkeep.Harvest(t.Context(), r, policy, o)
+	ok(t, err)
+	if len(g.dead) != 200 || report.Idle != 200 || g.calls < 15 {
+		t.Errorf("%d buried in %d calls\n%v", len(g.dead), g.calls, report)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,8 +14,10 @@ import (
 // harvester is a Harvest under way.
 type harvester struct {
 	d       Harvested
+	ends    ender // nil: d does not touch
 	opts    *HarvestOptions
 	judge   *judge
+	now     func() driver.Instant
 	until   driver.Instant
 	readers *writer
 
@@ -25,50 +28,94 @@ type harvester struct {
 // held is what a segment has for Bury.
 type held struct {
 	dead  []driver.Dead
+	bytes int       // of their values
 	since time.Time // when the first of them came
+}
+
+// ender is a driver by which lives are ended.
+type ender interface {
+	Resolution() time.Duration
+	Touch(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error)
 }
 
 func (h *harvester) visit(ctx context.Context, segment int, page []driver.Scanned, into *HarvestReport) error {
 	into.Until = h.until
-	var dead []driver.Scanned
+	var dead, aged []driver.Scanned
 	for i := range page {
 		s := &page[i]
 		if s.Problem != nil {
 			into.malformed(s.Problem)
 			continue
 		}
-		at, _, err := h.death(s.Key, s.Life)
+		t, err := h.judge.terms(s.Key)
 		switch {
 		case err != nil:
 			return err
-		case at > h.until:
+		case s.Alive(h.until) && (!s.Alive(h.now()) || t.limit(s.CreatedAt) > h.until):
 			into.Alive++
-		case at <= h.opts.Since:
+		case s.Alive(h.until) && h.opts.PastCap && s.ExpiresAt != 0 && s.HeldUntil.Sub(s.ExpiresAt) > h.opts.Grace:
+			aged = append(aged, *s)
+		case s.Alive(h.until):
+			into.PastCap++
+		case s.ExpiresAt <= h.opts.Since:
 			into.Earlier++
 		default:
 			dead = append(dead, *s)
 		}
 	}
-	return h.readers.all(ctx, dead, func(ctx context.Context, s *driver.Scanned) error {
-		d, found, err := h.read(ctx, s)
+	err := h.readers.all(ctx, aged, func(ctx context.Context, s *driver.Scanned) error {
+		found, err := h.end(ctx, s)
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		into.add(&found)
-		if d != nil {
-			h.hold(segment, d)
-		}
 		return err
 	})
+	// Values may be long: what is read is handed over before more is.
+	for part := range slices.Chunk(dead, h.opts.Readers) {
+		if err != nil {
+			break
+		}
+		if err = h.readers.all(ctx, part, func(ctx context.Context, s *driver.Scanned) error {
+			d, found, err := h.read(ctx, s)
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			into.add(&found)
+			if d != nil {
+				h.hold(segment, d)
+			}
+			return err
+		}); err == nil {
+			err = h.bury(ctx, segment, func(of *held) bool { return of.bytes >= h.opts.BatchBytes/h.opts.Segments })
+		}
+	}
+	return err
 }
 
-// death is when a record dies, and whether of age.
-func (h *harvester) death(key string, l driver.Life) (at driver.Instant, aged bool, err error) {
-	t, err := h.judge.terms(key)
+// end ends the life of s, if that is still past its cap.
+func (h *harvester) end(ctx context.Context, s *driver.Scanned) (one HarvestReport, err error) {
+	t, err := h.judge.terms(s.Key)
 	if err != nil {
-		return 0, false, err
+		return one, err
 	}
-	at = t.death(l)
-	return at, at >= t.limit(l.CreatedAt), nil
+	plan := func(m driver.Meta) (driver.Life, bool, error) {
+		now := h.now()
+		over := driver.Life{CreatedAt: m.CreatedAt, ExpiresAt: now - now%driver.Instant(h.ends.Resolution()/time.Millisecond)}
+		return over, m.Alive(now) && t.limit(m.CreatedAt) <= h.until, nil
+	}
+	what, err := h.readers.land(ctx, s.Meta, plan, func(was driver.Meta, over driver.Life) error {
+		_, err := h.ends.Touch(ctx, s.Key, was, over, h.now())
+		return err
+	})
+	switch {
+	case err != nil:
+	case what == done:
+		one.Ended++
+	case what == locked || what == races:
+		one.PastCap++
+	default:
+		one.Alive++ // or gone: another's business
+	}
+	return one, err
 }
 
 // read reads the record that s tells of, and returns a report of it alone. In a dry run
@@ -94,22 +141,22 @@ func (h *harvester) read(ctx context.Context, s *driver.Scanned) (d *driver.Dead
 			return nil, one, nil
 		}
 	}
-	at, aged, err := h.death(s.Key, raw.Life)
+	if raw.CreatedAt != s.CreatedAt {
+		one.Lost++ // another life has begun in its place
+	}
+	t, err := h.judge.terms(s.Key)
 	switch {
 	case err != nil:
 		return nil, one, err
-	case raw.CreatedAt != s.CreatedAt && at > h.until:
-		one.Lost++ // another life has begun in its place
+	case raw.Alive(h.until):
+		one.Alive += 1 - one.Lost
 		return nil, one, nil
-	case at > h.until:
-		one.Alive++
-		return nil, one, nil
-	case aged:
+	case raw.ExpiresAt >= t.limit(raw.CreatedAt):
 		one.Age++
 	default:
 		one.Idle++
 	}
-	return &driver.Dead{Key: s.Key, Raw: raw, At: at}, one, nil
+	return &driver.Dead{Key: s.Key, Raw: raw, At: raw.ExpiresAt}, one, nil
 }
 
 // hold keeps d for Bury. h.mu is held.
@@ -122,24 +169,32 @@ func (h *harvester) hold(segment int, d *driver.Dead) {
 	}
 	of := h.held[segment]
 	of.dead = append(of.dead, *d)
+	of.bytes += len(d.Value)
 }
 
 // flush hands over what a segment holds, once that is enough.
-func (h *harvester) flush(ctx context.Context, segment int, end bool, _ *HarvestReport) (bool, error) {
+func (h *harvester) flush(ctx context.Context, segment int, end bool, _ *HarvestReport) (flushed bool, err error) {
+	flushed = true
+	err = h.bury(ctx, segment, func(of *held) bool {
+		flushed = end || len(of.dead) >= h.opts.Batch || time.Since(of.since) >= longestHeld
+		return flushed
+	})
+	return flushed && err == nil, err
+}
+
+// bury hands over what a segment holds, if that is enough.
+func (h *harvester) bury(ctx context.Context, segment int, enough func(*held) bool) error {
 	h.mu.Lock()
 	of := h.held[segment]
 	h.mu.Unlock()
-	if of == nil {
-		return true, nil
-	}
-	if !end && len(of.dead) < h.opts.Batch && time.Since(of.since) < longestHeld {
-		return false, nil
+	if of == nil || !enough(of) {
+		return nil
 	}
 	if err := again(ctx, func() error { return h.opts.Bury(ctx, of.dead) }); err != nil {
-		return false, fmt.Errorf("HarvestOptions.Bury: %w", err)
+		return fmt.Errorf("HarvestOptions.Bury: %w", err)
 	}
 	h.mu.Lock()
 	delete(h.held, segment)
 	h.mu.Unlock()
-	return true, nil
+	return nil
 }

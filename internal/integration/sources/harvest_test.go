@@ -2,7 +2,6 @@ package sources
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -42,14 +41,14 @@ func openHarvested(r run) (d harvested, done func() error, err error) {
 		if err := b.WaitUntilReady(time.Minute, nil); err != nil {
 			return nil, nil, err
 		}
-		d, err := couchbase.New[session](b.DefaultCollection(), nil)
+		d, err := couchbase.New[session](b.DefaultCollection(), &couchbase.Options{Retain: 30 * day})
 		return d, func() error { return cluster.Close(nil) }, err
 	case "redis":
 		client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{r.Address}})
 		if err != nil {
 			return nil, nil, err
 		}
-		d, err := redis.New[session](client, nil)
+		d, err := redis.New[session](client, &redis.Options{Retain: 30 * day})
 		return d, func() error { client.Close(); return nil }, err
 	case "cosmos":
 		credential, err := azcosmos.NewKeyCredential(r.Password)
@@ -67,7 +66,7 @@ func openHarvested(r run) (d harvested, done func() error, err error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		d, err := cosmos.New[session](container, nil)
+		d, err := cosmos.New[session](container, &cosmos.Options{Retain: 30 * day})
 		return d, func() error { client.Close(); transport.CloseIdleConnections(); return nil }, err
 	}
 	return nil, nil, fmt.Errorf("no source %q", r.Kind)
@@ -75,27 +74,9 @@ func openHarvested(r run) (d harvested, done func() error, err error) {
 
 // harvest hands the dead of d to the archive, and goes on where the last one was.
 func harvest(ctx context.Context, d harvested, g *archive.Grave, batch int) error {
-	const name = "harvest"
 	o := &upkeep.HarvestOptions{Bury: g.Bury, Batch: batch}
 	o.Segments, o.Page = 2, 10
-	o.Save = func(c upkeep.Checkpoint) error {
-		content, err := json.Marshal(c)
-		if err != nil {
-			return err
-		}
-		return g.Writer.SaveCheckpoint(ctx, name, content)
-	}
-	content, err := g.Writer.Checkpoint(ctx, name)
-	if err != nil {
-		return err
-	}
-	if content != nil {
-		o.Resume = new(upkeep.Checkpoint)
-		if err := json.Unmarshal(content, o.Resume); err != nil {
-			return err
-		}
-	}
-	report, err := upkeep.Harvest(ctx, d, policy, o)
+	report, err := g.Harvest(ctx, "the store", d, policy, o)
 	if err == nil && (report.Lost > 0 || report.Malformed > 0) {
 		err = errors.New(report.String())
 	}
@@ -134,24 +115,28 @@ var stores = map[string]func(t *testing.T) run{
 	},
 }
 
-// fillHarvested writes n records that are dead of age and still held, for their expiry was
-// written under a policy that let them live longer, and some that are alive.
-func fillHarvested(t *testing.T, d harvested, n int) map[string]archive.Record {
+// fillHarvested writes n records that are dead and still held into d, and dead, and some that
+// are alive.
+func fillHarvested(t *testing.T, d harvested, dead map[string]archive.Record, n int) {
 	t.Helper()
 	now := driver.Floor(time.Now())
-	dead := make(map[string]archive.Record, n)
-	for i := range n + 20 {
-		key, life := fmt.Sprint("dead-", i), driver.Life{CreatedAt: now.Add(-91*day - time.Duration(i)*time.Second), ExpiresAt: now.Add(day)}
-		if i >= n {
-			key, life.CreatedAt = fmt.Sprint("alive-", i), now
+	for range n {
+		i := len(dead)
+		key, died := fmt.Sprint("dead-", i), now.Add(-time.Hour-time.Duration(i)*time.Second)
+		life := driver.Life{CreatedAt: died.Add(-30 * day), ExpiresAt: died}
+		want := archive.Record{Reason: archive.Idle}
+		if i%2 == 1 {
+			life.CreatedAt, want.Reason = died.Add(-90*day), archive.Age
 		}
-		_, err := d.Insert(t.Context(), key, session{User: key}, life, now)
+		_, err := d.Insert(t.Context(), key, session{User: key}, life, life.CreatedAt)
 		ok(t, err)
-		if i < n { // as the store has it
-			e, err := d.Get(t.Context(), key)
+		e, err := d.Get(t.Context(), key) // as the store has it
+		ok(t, err)
+		want.CreatedAt, want.ExpiredAt = e.CreatedAt, e.ExpiresAt
+		dead[key] = want
+		if i%20 == 0 {
+			_, err := d.Insert(t.Context(), fmt.Sprint("alive-", i), session{}, driver.Life{CreatedAt: now, ExpiresAt: now.Add(day)}, now)
 			ok(t, err)
-			dead[key] = archive.Record{CreatedAt: e.CreatedAt, ExpiredAt: e.CreatedAt.Add(policy.MaxLifetime), Reason: archive.Age}
 		}
 	}
-	return dead
 }

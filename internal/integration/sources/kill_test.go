@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/slidingttl/slidingttl/archive"
 	"github.com/slidingttl/slidingttl/drivers/sql"
 	"github.com/slidingttl/slidingttl/drivers/sql/sqltest"
 )
@@ -91,10 +92,15 @@ func command(t *testing.T, r run) *exec.Cmd {
 	return c
 }
 
-// killed has r run again and again, killed at random moments, and then to its end.
-func killed(t *testing.T, r run) {
+// killed has r run again and again, killed at random moments, with more produced before each
+// run, and then to its end. Only kills that came before a run was done count. No more is
+// produced where produce is nil: then it may be done with fewer kills.
+func killed(t *testing.T, r run, produce func()) {
 	t.Helper()
-	for n := 0; ; {
+	for n, runs := 0, 0; ; runs++ {
+		if produce != nil && n < *kills {
+			produce()
+		}
 		c := command(t, r)
 		var errs bytes.Buffer
 		c.Stderr = &errs
@@ -112,22 +118,24 @@ func killed(t *testing.T, r run) {
 			moment.Stop()
 		}
 		switch err := c.Wait(); {
-		case err == nil && n < *kills:
-			t.Logf("it was done after %d kills", n)
-			return
+		case err == nil && n < *kills && produce != nil && runs < 20**kills:
 		case err == nil:
+			t.Logf("it was done after %d kills, in %d runs", n, runs+1)
+			if n < *kills && produce != nil {
+				t.Errorf("%d kills of %d", n, *kills)
+			}
 			return
 		case n == *kills:
 			t.Fatalf("%v: %s", err, &errs)
+		default:
+			n++
 		}
-		n++
 	}
 }
 
 // A source that is killed at any moment, time and again, leaves nothing out and has
 // nothing in the archive twice.
 func TestKilled(t *testing.T) {
-	const n = 400
 	for name, s := range databases {
 		t.Run(name, func(t *testing.T) {
 			name2, dsn := sqltest.DSN(t, s.server)
@@ -136,9 +144,9 @@ func TestKilled(t *testing.T) {
 			t.Cleanup(func() { _ = db.Close() })
 			d, err := openSQL(db, s.dialect)
 			ok(t, err)
-			dead := fillSQL(t, d, n)
+			dead := fillSQL(t, d, 200)
 			path := t.TempDir()
-			killed(t, run{Kind: name, Address: dsn, Archive: path, Batch: 20})
+			killed(t, run{Kind: name, Address: dsn, Archive: path, Batch: 20}, func() { addSQL(t, d, dead, 100) })
 			if got := rows(t, db); got != 20 {
 				t.Errorf("%d rows are left; want 20", got)
 			}
@@ -154,9 +162,10 @@ func TestKilledHarvest(t *testing.T) {
 			r.Kind, r.Archive, r.Batch = name, t.TempDir(), 20
 			d, done, err := openHarvested(r)
 			ok(t, err)
-			dead := fillHarvested(t, d, 300)
+			dead := make(map[string]archive.Record)
+			fillHarvested(t, d, dead, 300) // all at once: what appears with a death in the past may be passed over
 			ok(t, done())
-			killed(t, r)
+			killed(t, r, nil)
 			holds(t, r.Archive, dead)
 		})
 	}

@@ -50,8 +50,21 @@ func fillSQL(t testing.TB, d *sql.Driver[session], n int) map[string]archive.Rec
 	t.Helper()
 	ok(t, d.EnsureTable(t.Context()))
 	dead := make(map[string]archive.Record, n)
+	addSQL(t, d, dead, n)
 	now := driver.Floor(time.Now())
-	for i := range n {
+	for i := range 20 {
+		_, err := d.Insert(t.Context(), fmt.Sprint("alive-", i), session{}, driver.Life{CreatedAt: now, ExpiresAt: now.Add(day)}, now)
+		ok(t, err)
+	}
+	return dead
+}
+
+// addSQL writes n dead rows into d, and dead.
+func addSQL(t testing.TB, d *sql.Driver[session], dead map[string]archive.Record, n int) {
+	t.Helper()
+	now := driver.Floor(time.Now())
+	for range n {
+		i := len(dead)
 		key := fmt.Sprint("dead-", i)
 		died := now.Add(-time.Hour - time.Duration(i)*time.Second)
 		life := driver.Life{CreatedAt: died.Add(-30 * day), ExpiresAt: died}
@@ -59,11 +72,6 @@ func fillSQL(t testing.TB, d *sql.Driver[session], n int) map[string]archive.Rec
 		_, err := d.Insert(t.Context(), key, session{User: key}, life, life.CreatedAt)
 		ok(t, err)
 	}
-	for i := range 20 {
-		_, err := d.Insert(t.Context(), fmt.Sprint("alive-", i), session{}, driver.Life{CreatedAt: now, ExpiresAt: now.Add(day)}, now)
-		ok(t, err)
-	}
-	return dead
 }
 
 func rows(t testing.TB, db *stdsql.DB) (n int) {

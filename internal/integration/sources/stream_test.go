@@ -118,6 +118,6 @@ func TestKilledStream(t *testing.T) {
 	}
 	ok(t, group.Wait())
 	path := t.TempDir()
-	killed(t, run{Kind: "streams", Address: server.Endpoint, Name: table, Archive: path, Batch: *streamBatch, Records: len(dead)})
+	killed(t, run{Kind: "streams", Address: server.Endpoint, Name: table, Archive: path, Batch: *streamBatch, Records: len(dead)}, nil)
 	holds(t, path, dead)
 }

@@ -1,0 +1,75 @@
+package archive
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+
+	"github.com/slidingttl/slidingttl/slidingttl"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
+)
+
+// Harvest is [upkeep.Harvest] of d, called store, and keeps its place in the archive: one
+// that was interrupted is gone on with, and one that comes after has what died since. So it
+// may be run by a timer, on any machine. store tells apart the stores whose dead have one
+// Source; under another name all is harvested again.
+//
+// opts.Bury is g.Bury, or nil for a dry run. Resume and Save are set here, and Since where it
+// is zero.
+func (g *Grave) Harvest(ctx context.Context, store string, d upkeep.Harvested, p slidingttl.Policy, opts *upkeep.HarvestOptions) (*upkeep.HarvestReport, error) {
+	var o upkeep.HarvestOptions
+	if opts != nil {
+		o = *opts
+	}
+	sum := sha256.Sum256([]byte(g.Source + "\x00" + store))
+	name := "harvest-" + hex.EncodeToString(sum[:16])
+	content, err := g.Writer.Checkpoint(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	var at place
+	if content != nil {
+		if err := json.Unmarshal(content, &at); err != nil {
+			return nil, &CorruptError{File: checkpointPrefix + name, Err: err}
+		}
+	}
+	if o.Since == 0 {
+		o.Since = at.Since
+		if o.Bury != nil {
+			o.Resume = at.Under
+		}
+	}
+	if o.Bury != nil {
+		o.Save = func(c upkeep.Checkpoint) error {
+			at := place{Since: o.Since, Under: &c}
+			if c.Done() {
+				var r upkeep.HarvestReport
+				if err := json.Unmarshal(c.State, &r); err != nil {
+					return err
+				}
+				at = place{Since: max(o.Since, r.Until)} // a clock may have gone back
+			}
+			content, err := json.Marshal(at)
+			if err != nil {
+				return err
+			}
+			// The context may have ended what was under way, whose place counts.
+			return g.Writer.SaveCheckpoint(context.WithoutCancel(ctx), name, content)
+		}
+	}
+	r, err := upkeep.Harvest(ctx, d, p, &o)
+	if bad, ok := errors.AsType[*driver.InvalidError](err); ok && bad.Field == "Options.Resume" { // under other options
+		o.Resume = nil
+		r, err = upkeep.Harvest(ctx, d, p, &o)
+	}
+	return r, err
+}
+
+// place is where a harvest of a store is.
+type place struct {
+	Since driver.Instant     `json:"since"`           // what had died by then is archived
+	Under *upkeep.Checkpoint `json:"under,omitempty"` // of the harvest under way, nil: there is none
+}

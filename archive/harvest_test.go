@@ -1,0 +1,131 @@
+package archive_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/slidingttl/slidingttl/archive"
+	"github.com/slidingttl/slidingttl/drivers/memory"
+	"github.com/slidingttl/slidingttl/slidingttl"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
+)
+
+// A life is told once, whatever policies it was harvested under: its day is that of its
+// expiry. What is alive by its expiry is not archived, and is still there.
+func TestHarvestedUnderTwoPolicies(t *testing.T) {
+	d, err := memory.New(&memory.Options[session]{Retain: 365 * day})
+	ok(t, err)
+	defer func() { ok(t, d.Close()) }()
+	now := driver.Floor(d.Now())
+	long := slidingttl.Policy{IdleGrace: 60 * day, MaxLifetime: 90 * day}
+	short := slidingttl.Policy{IdleGrace: 7 * day, MaxLifetime: 30 * day}
+	for i := range 20 {
+		life := driver.Life{CreatedAt: now.Add(-50 * day), ExpiresAt: now.Add(-day)}
+		if i >= 10 {
+			life.ExpiresAt = now.Add(10 * day)
+		}
+		_, err := d.Insert(t.Context(), fmt.Sprint("key-", i), session{"ann"}, life, 1)
+		ok(t, err)
+	}
+	b := newFake()
+	for i, p := range []slidingttl.Policy{long, short} {
+		w, err := archive.NewWriter(b, nil)
+		ok(t, err)
+		g := archive.Grave{Writer: w, Source: "links", Policy: func(string) slidingttl.Policy { return p }}
+		report, err := upkeep.Harvest(t.Context(), d, p, &upkeep.HarvestOptions{Bury: g.Bury})
+		ok(t, err)
+		if dead := [][2]int64{{10, 0}, {0, 10}}[i]; report.Idle != dead[0] || report.Age != dead[1] || report.Alive+report.PastCap != 10 {
+			t.Errorf("under %v:\n%v", p, report)
+		}
+	}
+	for range 2 {
+		if found := all(t, b); len(found) != 10 || found[0].ExpiredAt != now.Add(-day) {
+			t.Errorf("%d records are told; want 10", len(found))
+		}
+		compact(t, b)
+	}
+	if s, err := archive.NewReader(b).Stats(t.Context(), archive.Span{}); err != nil || s.Rows != 10 || s.Days != 1 {
+		t.Errorf("%+v, %v", s, err)
+	}
+	s, err := slidingttl.New(d, long, nil)
+	ok(t, err)
+	for i := range 10 {
+		_, err := s.Get(t.Context(), fmt.Sprint("key-", 10+i))
+		ok(t, err)
+	}
+	ok(t, s.Close(t.Context()))
+}
+
+// A harvest keeps its place in the archive: the next one has what died since, one under
+// another policy too, and one that was interrupted is gone on with.
+func TestHarvestKeepsItsPlace(t *testing.T) {
+	d, err := memory.New(&memory.Options[session]{Retain: 365 * day})
+	ok(t, err)
+	defer func() { ok(t, d.Close()) }()
+	now := driver.Floor(d.Now())
+	die := func(name string, n int, ago time.Duration) {
+		for i := range n {
+			_, err := d.Insert(t.Context(), fmt.Sprint(name, i), session{"ann"}, driver.Life{CreatedAt: now.Add(-40 * day), ExpiresAt: now.Add(-ago)}, 1)
+			ok(t, err)
+		}
+	}
+	p := slidingttl.Policy{IdleGrace: 30 * day, MaxLifetime: 90 * day}
+	b := newFake()
+	harvest := func(ctx context.Context, store string, p slidingttl.Policy, o upkeep.HarvestOptions) (*upkeep.HarvestReport, error) {
+		w, err := archive.NewWriter(b, nil)
+		ok(t, err)
+		g := archive.Grave{Writer: w, Source: "links"}
+		o.Bury = func(ctx context.Context, dead []driver.Dead) error { return g.Bury(context.WithoutCancel(ctx), dead) }
+		o.Segments, o.Page, o.Batch = 1, 10, 10
+		return g.Harvest(ctx, store, d, p, &o)
+	}
+	died := func(r *upkeep.HarvestReport) int64 { return r.Idle + r.Age }
+
+	die("first-", 100, day)
+	ctx, cancel := context.WithCancel(t.Context())
+	r, err := harvest(ctx, "a", p, upkeep.HarvestOptions{Options: upkeep.Options{Progress: func(p upkeep.Progress) {
+		if p.Records >= 50 {
+			cancel()
+		}
+	}}})
+	if err == nil || r.Records >= 100 || r.Done {
+		t.Fatalf("interrupted: %v\n%v", err, r)
+	}
+	r, err = harvest(t.Context(), "a", p, upkeep.HarvestOptions{})
+	ok(t, err)
+	if died(r) != 100 || r.Records != 100 || !r.Done {
+		t.Errorf("gone on with:\n%v", r)
+	}
+	until := r.Until
+	die("second-", 7, time.Minute)
+	for i, want := range []int64{7, 0} {
+		if i == 1 {
+			p.MaxLifetime = 35 * day
+		}
+		r, err = harvest(t.Context(), "a", p, upkeep.HarvestOptions{Grace: time.Millisecond})
+		ok(t, err)
+		if died(r) != want || r.Earlier != 107-want || r.Since < until || r.Until < r.Since {
+			t.Errorf("then:\n%v", r)
+		}
+	}
+	if r, err = harvest(t.Context(), "b", p, upkeep.HarvestOptions{}); err != nil || died(r) != 100 { // and of the 7 later, by its Grace
+		t.Errorf("another store: %v\n%v", err, r)
+	}
+	// Interrupted, and gone on with under another policy: it begins again where the last one ended.
+	die("third-", 30, -30*time.Second)
+	later := func() time.Time { return d.Now().Add(time.Minute) }
+	ctx, cancel = context.WithCancel(t.Context())
+	_, err = harvest(ctx, "a", p, upkeep.HarvestOptions{Grace: time.Millisecond, Options: upkeep.Options{Now: later, Progress: func(upkeep.Progress) { cancel() }}})
+	if err == nil {
+		t.Fatal("not interrupted")
+	}
+	p.MaxLifetime = 45 * day
+	r, err = harvest(t.Context(), "a", p, upkeep.HarvestOptions{Grace: time.Millisecond, Options: upkeep.Options{Now: later}})
+	ok(t, err)
+	if r.Since < until || len(all(t, b)) != 137 {
+		t.Errorf("%d are archived\n%v", len(all(t, b)), r)
+	}
+}
