@@ -31,7 +31,7 @@ func (t *table) Check(ctx context.Context, _ time.Duration) error {
 	if err := t.ask(ctx); err != nil {
 		return err
 	}
-	return errors.Join(t.checkTable(desc), settings, t.checkClock())
+	return errors.Join(t.checkTable(desc), settings, t.checkClock(), t.checkReplaced(ctx))
 }
 
 // description is what a database says of a table.

@@ -65,7 +65,10 @@ type dialect interface {
 	fits(t TimeType, column columnType) bool
 	integerType(column columnType) bool
 	types() columnTypes
-	indexed(schema, table string) string // a table in CREATE INDEX
+	indexed(schema, table string) string // a table in CREATE INDEX, and in a trigger
+	// trigger makes one of the table's name and suffix, that inserts for each row whose version
+	// changes.
+	trigger(schema, table, version, suffix, insert string) []string
 }
 
 // verdict is what an error of a database says of the statement that it ended.

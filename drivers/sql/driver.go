@@ -63,7 +63,7 @@ func New[T any](db *stdsql.DB, dialect Dialect, table string, opts *Options[T]) 
 	}
 	t := newTable(db, speaks, schema, name, layout{
 		key: o.Key, created: o.CreatedAt, expires: o.ExpiresAt, sweep: o.SweepAt, version: o.Version,
-		values: o.values(), json: o.Value != "", maxKey: o.MaxKey, retain: o.Retain, maxSkew: o.MaxSkew,
+		values: o.values(), json: o.Value != "", maxKey: o.MaxKey, retain: o.Retain, keepReplaced: o.Replaced, maxSkew: o.MaxSkew,
 	})
 	return &Driver[T]{table: t, codec: newCodec(&o)}, nil
 }
@@ -80,6 +80,7 @@ type layout struct {
 	json             bool // values is one column of JSON
 	maxKey           int
 	retain           time.Duration
+	keepReplaced     bool
 	maxSkew          time.Duration
 }
 

@@ -11,6 +11,8 @@ import (
 type columnTypes struct {
 	key            func(most int) string
 	value, integer string
+	serial, text   string
+	triggers       string // where they are listed, with the condition on a name
 	times          map[TimeType]string
 	suffix         string // of CREATE TABLE
 }
@@ -32,6 +34,13 @@ func (t *table) EnsureTable(ctx context.Context) error {
 				break // another was faster
 			}
 			return err
+		}
+	}
+	if t.keepReplaced {
+		for _, statement := range t.ensureReplaced() {
+			if _, err := t.db.ExecContext(ctx, statement); err != nil {
+				return err
+			}
 		}
 	}
 	if desc, err = t.describe(ctx); err != nil {

@@ -153,9 +153,16 @@ func (mysql) types() columnTypes {
 	return columnTypes{
 		key:     func(most int) string { return fmt.Sprintf("VARBINARY(%d)", most) },
 		value:   "JSON",
-		integer: "BIGINT",
-		times:   map[TimeType]string{Millis: "BIGINT", Timestamp: "TIMESTAMP(3) NULL", DateTime: "DATETIME(3)"},
+		integer: "BIGINT", serial: "BIGINT AUTO_INCREMENT PRIMARY KEY", text: "LONGTEXT",
+		triggers: "information_schema.triggers WHERE trigger_schema = DATABASE() AND trigger_name",
+		times:    map[TimeType]string{Millis: "BIGINT", Timestamp: "TIMESTAMP(3) NULL", DateTime: "DATETIME(3)"},
 	}
 }
 
 func (d mysql) indexed(schema, table string) string { return qualified(d, schema, table) }
+
+func (d mysql) trigger(schema, table, version, suffix, insert string) []string {
+	v := d.quote(version)
+	return []string{"CREATE TRIGGER IF NOT EXISTS " + qualified(d, schema, table+suffix) + " AFTER UPDATE ON " + qualified(d, schema, table) +
+		" FOR EACH ROW IF NOT (OLD." + v + " <=> NEW." + v + ") THEN " + insert + "; END IF"}
+}

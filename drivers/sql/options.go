@@ -78,6 +78,13 @@ type Options[T any] struct {
 	// give it that much at least.
 	Retain time.Duration
 
+	// Replaced keeps a life that the next one of its key replaces before a Sweeper came by,
+	// and hands it to SweepOptions.Bury like the others: a trigger writes it into a table
+	// beside, of the same name and "_replaced", in the transaction that replaces it.
+	// EnsureTable makes both; who writes needs the right to insert there. False: such a
+	// life is gone.
+	Replaced bool
+
 	// MaxSkew is by how much the system's clock may be off the database's before
 	// Check reports it. Zero: 1 min. Records do not depend on it, since the
 	// driver's clock is the database's; see slidingttl.Options.Now.

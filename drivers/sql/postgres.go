@@ -155,9 +155,10 @@ func (postgres) types() columnTypes {
 	return columnTypes{
 		key:     func(int) string { return `text COLLATE "C"` },
 		value:   "jsonb",
-		integer: "bigint",
-		times:   map[TimeType]string{Millis: "bigint", Timestamp: "timestamptz", DateTime: "timestamp"},
-		suffix:  fmt.Sprintf(" WITH (fillfactor = %d)", fillfactor),
+		integer: "bigint", serial: "bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY", text: "text",
+		triggers: "information_schema.triggers WHERE trigger_name",
+		times:    map[TimeType]string{Millis: "bigint", Timestamp: "timestamptz", DateTime: "timestamp"},
+		suffix:   fmt.Sprintf(" WITH (fillfactor = %d)", fillfactor),
 	}
 }
 
@@ -165,3 +166,12 @@ func (postgres) types() columnTypes {
 const fillfactor = 80
 
 func (d postgres) indexed(schema, table string) string { return qualified(d, schema, table) }
+
+func (d postgres) trigger(schema, table, version, suffix, insert string) []string {
+	name, on, v := qualified(d, schema, table+suffix), qualified(d, schema, table), d.quote(version)
+	return []string{
+		"CREATE OR REPLACE FUNCTION " + name + "() RETURNS trigger LANGUAGE plpgsql AS $slidingttl$ BEGIN " + insert + "; RETURN NULL; END $slidingttl$",
+		"CREATE OR REPLACE TRIGGER " + d.quote(table+suffix) + " AFTER UPDATE OF " + v + " ON " + on +
+			" FOR EACH ROW WHEN (OLD." + v + " IS DISTINCT FROM NEW." + v + ") EXECUTE FUNCTION " + name + "()",
+	}
+}

@@ -120,10 +120,17 @@ func (sqlite) types() columnTypes {
 	return columnTypes{
 		key:     func(int) string { return "TEXT NOT NULL" },
 		value:   "TEXT",
-		integer: "INTEGER",
-		times:   map[TimeType]string{Millis: "INTEGER", Timestamp: "TEXT", DateTime: "TEXT"},
+		integer: "INTEGER", serial: "INTEGER PRIMARY KEY", text: "TEXT",
+		triggers: "sqlite_master WHERE type = 'trigger' AND name",
+		times:    map[TimeType]string{Millis: "INTEGER", Timestamp: "TEXT", DateTime: "TEXT"},
 	}
 }
 
 // indexed: an index is in its table's database, which only its own name may tell.
 func (s sqlite) indexed(_, table string) string { return s.quote(table) }
+
+func (d sqlite) trigger(schema, table, version, suffix, insert string) []string {
+	v := d.quote(version)
+	return []string{"CREATE TRIGGER IF NOT EXISTS " + qualified(d, schema, table+suffix) + " AFTER UPDATE OF " + v + " ON " + d.quote(table) +
+		" WHEN OLD." + v + " IS NOT NEW." + v + " BEGIN " + insert + "; END"}
+}

@@ -136,6 +136,10 @@ func (s *Sweeper) Run(ctx context.Context) {
 // With Bury it has two transactions at work, on two connections if there are so many: one
 // reads the next rows while those of the other are buried. On SQLite it has one.
 func (s *Sweeper) Sweep(ctx context.Context) error {
+	if err := s.replaced(ctx); err != nil {
+		s.counts.failed.Add(1)
+		return err
+	}
 	n := 1
 	if s.opts.Bury != nil && s.table.begin() == "" {
 		n = 2

@@ -19,6 +19,7 @@ import (
 	"github.com/slidingttl/slidingttl/archive"
 	"github.com/slidingttl/slidingttl/drivers/sql"
 	"github.com/slidingttl/slidingttl/drivers/sql/sqltest"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
 // asSource has the test's program be a source: a run, as JSON.
@@ -151,6 +152,57 @@ func TestKilled(t *testing.T) {
 				t.Errorf("%d rows are left; want 20", got)
 			}
 			holds(t, path, dead)
+		})
+	}
+}
+
+// Each life of a key is in the archive once, though the key lived again before the sweeper
+// came by, and that was killed time and again.
+func TestEveryLife(t *testing.T) {
+	for name, s := range databases {
+		t.Run(name, func(t *testing.T) {
+			driverName, dsn := sqltest.DSN(t, s.server)
+			db, err := stdsql.Open(driverName, dsn)
+			ok(t, err)
+			t.Cleanup(func() { _ = db.Close() })
+			d, err := openSQL(db, s.dialect)
+			ok(t, err)
+			ok(t, d.EnsureTable(t.Context()))
+			const keys, lives = 20, 5
+			began := driver.Floor(time.Now()).Add(-10 * day)
+			want := make(map[string]bool)
+			live := func() {
+				for range lives {
+					life := driver.Life{CreatedAt: began, ExpiresAt: began.Add(30 * time.Minute)}
+					for i := range keys {
+						key := fmt.Sprint("key-", i)
+						_, err := d.Insert(t.Context(), key, session{User: key}, life, life.CreatedAt)
+						ok(t, err)
+						want[fmt.Sprint(key, life)] = true
+					}
+					began = began.Add(time.Hour)
+				}
+			}
+			path := t.TempDir()
+			killed(t, run{Kind: name, Address: dsn, Archive: path, Batch: 10}, live)
+			for range 2 {
+				told := make(map[string]int)
+				for key, all := range archived(t, path) {
+					for _, a := range all {
+						told[fmt.Sprint(key, driver.Life{CreatedAt: a.CreatedAt, ExpiresAt: a.ExpiredAt})]++
+					}
+				}
+				for life := range want {
+					if told[life] != 1 {
+						t.Errorf("%s is told %d times", life, told[life])
+					}
+				}
+				if len(told) != len(want) {
+					t.Errorf("%d lives are told; want %d", len(told), len(want))
+				}
+				_, err := archive.Compact(t.Context(), bucket(t, path), nil)
+				ok(t, err)
+			}
 		})
 	}
 }

@@ -28,7 +28,7 @@ const table = "sessions"
 
 // openSQL opens the table in db.
 func openSQL(db *stdsql.DB, dialect sql.Dialect) (*sql.Driver[session], error) {
-	return sql.New[session](db, dialect, table, nil)
+	return sql.New[session](db, dialect, table, &sql.Options[session]{Replaced: true})
 }
 
 // sweepSQL sweeps the table into the archive.

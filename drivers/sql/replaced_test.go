@@ -1,0 +1,141 @@
+package sql
+
+import (
+	"context"
+	stdsql "database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// TestReplaced: each life of a key is handed over once, though the next one took its row before
+// a sweeper came by; what is touched, overwritten alive or adopted is no death.
+func TestReplaced(t *testing.T) {
+	onAll(t, func(t *testing.T, db *stdsql.DB, dialect Dialect) {
+		ctx := t.Context()
+		for name, o := range map[string]*Options[session]{
+			"bigint":  {Replaced: true},
+			"instant": {Replaced: true, CreatedAt: TimeColumn{Type: DateTime}, ExpiresAt: TimeColumn{Type: Timestamp}},
+		} {
+			mustExec(t, db, dialect, "DROP TABLE IF EXISTS sessions")
+			mustExec(t, db, dialect, "DROP TABLE IF EXISTS sessions_replaced")
+			d, err := New(db, dialect, "sessions", o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var invalid *driver.InvalidError
+			if err := d.checkReplaced(ctx); !errors.As(err, &invalid) {
+				t.Errorf("%s: without its table: %v", name, err)
+			}
+			for range 2 { // it is there already
+				if err := d.EnsureTable(ctx); err != nil {
+					t.Fatal(name, err)
+				}
+			}
+			if err := d.checkReplaced(ctx); err != nil {
+				t.Error(name, err)
+			}
+			var want []string
+			now := base
+			lived := func(user string, l driver.Life, died driver.Instant) {
+				want = append(want, fmt.Sprint(user, l.CreatedAt, died))
+			}
+			insert := func(key string, v session, l driver.Life) driver.Meta {
+				version, err := d.Insert(ctx, key, v, l, now)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return driver.Meta{Life: l, Version: version}
+			}
+			life := func() driver.Life { return driver.Life{CreatedAt: now, ExpiresAt: now.Add(time.Minute)} }
+			for i := range 5 { // by Insert
+				l := life()
+				m := insert("k", session{User: fmt.Sprint(i)}, l)
+				if m.Version, err = d.Touch(ctx, "k", m, driver.Life{CreatedAt: l.CreatedAt, ExpiresAt: l.ExpiresAt + 1}, now); err != nil {
+					t.Fatal(err)
+				}
+				m.ExpiresAt++
+				if m.Version, err = d.Replace(ctx, "k", session{User: fmt.Sprint(i)}, m, m.Life, now); err != nil {
+					t.Fatal(err)
+				}
+				lived(fmt.Sprint(i), l, m.ExpiresAt)
+				now = now.Add(time.Hour)
+			}
+			rules := driver.Access{At: now, Keep: 60000, Stored: 60000, Most: driver.Instant(24 * time.Hour / time.Millisecond)}
+			l := life() // by Overwrite, twice: the second one finds it alive
+			for range 2 {
+				if _, err := d.Overwrite(ctx, "k", session{User: "over"}, l, rules, now); err != nil {
+					t.Fatal(err)
+				}
+			}
+			lived("over", l, l.ExpiresAt)
+			now = now.Add(time.Hour)
+			l = driver.Life{CreatedAt: now, ExpiresAt: now.Add(48 * time.Hour)} // dead of age, when the next begins
+			rules.At = now
+			if _, err := d.Overwrite(ctx, "k", session{User: "aged"}, l, rules, now); err != nil {
+				t.Fatal(err)
+			}
+			now = now.Add(25 * time.Hour)
+			lived("aged", l, now)
+			last := life()
+			rules.At = now
+			if m, err := d.Overwrite(ctx, "k", session{User: "last"}, last, rules, now); err != nil {
+				t.Fatal(err)
+			} else if m.CreatedAt != now { // MySQL goes by the expiry
+				if err := d.Delete(ctx, "k"); err != nil {
+					t.Fatal(err)
+				}
+				want = want[:len(want)-1]
+				insert("k", session{User: "last"}, last)
+			}
+			// A foreign row is adopted; another, dead, is replaced.
+			m := insert("foreign", session{User: "foreign"}, driver.Life{ExpiresAt: now.Add(time.Minute)})
+			if _, err := d.Replace(ctx, "foreign", session{User: "adopted"}, m, life(), now); err != nil {
+				t.Fatal(err)
+			}
+			insert("dead", session{User: "dead"}, driver.Life{ExpiresAt: now - 1}) // by a program that had another time
+			lived("dead", driver.Life{}, now-1)
+			if _, err := d.Insert(ctx, "dead", session{User: "new"}, life(), now); err != nil {
+				t.Fatal(err)
+			}
+
+			var got []string
+			failing := errors.New("the archive is full")
+			s := d.mustSweeper(t, SweepOptions{Batch: 3, Now: at(base), Bury: func(_ context.Context, _ *stdsql.Tx, dead []driver.Dead) error {
+				for _, r := range dead {
+					if r.Key != "k" && r.Key != "dead" || r.Format != "json" || len(r.Value) == 0 || r.At != r.ExpiresAt {
+						t.Errorf("%+v", r)
+					}
+					user := string(r.Value)
+					for _, u := range []string{"0", "1", "2", "3", "4", "over", "aged", "dead"} {
+						if slices.Contains([]string{`{"user":"` + u + `"}`, `{"user": "` + u + `"}`}, string(r.Value)) {
+							user = u
+						}
+					}
+					if failing == nil {
+						got = append(got, fmt.Sprint(user, r.CreatedAt, r.At))
+					}
+				}
+				return failing
+			}})
+			if err := s.Sweep(ctx); !errors.Is(err, failing) {
+				t.Errorf("%s: while Bury fails: %v", name, err)
+			}
+			failing = nil
+			for range 2 {
+				if err := s.Sweep(ctx); err != nil {
+					t.Fatal(err)
+				}
+			}
+			slices.Sort(got)
+			slices.Sort(want)
+			if !slices.Equal(got, want) {
+				t.Errorf("%s: handed over\n%q\nwant\n%q", name, got, want)
+			}
+		}
+	})
+}
