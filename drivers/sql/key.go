@@ -51,6 +51,17 @@ func (k *Key) row(key string, most int) (rowKey, error) {
 	if err := driver.CheckKey(key, most); err != nil {
 		return rowKey{}, err
 	}
+	r, err := k.split(key)
+	for _, c := range r.columns {
+		if s, ok := c.(string); ok && (!utf8.ValidString(s) || strings.Contains(s, "\x00")) {
+			return rowKey{}, &driver.InvalidError{Field: "key", Value: "not text", Rule: "must be valid UTF-8 without NUL"}
+		}
+	}
+	return r, err
+}
+
+// split is row, of a key that the table holds, whether or not it may be written.
+func (k *Key) split(key string) (rowKey, error) {
 	columns := []any{key}
 	if k.Split != nil {
 		var err error
@@ -63,11 +74,6 @@ func (k *Key) row(key string, most int) (rowKey, error) {
 			Field: "key",
 			Value: fmt.Sprintf("%d columns", len(columns)),
 			Rule:  fmt.Sprintf("must be split into the %d of Options.Key.Columns", len(k.Columns)),
-		}
-	}
-	for _, c := range columns {
-		if s, ok := c.(string); ok && (!utf8.ValidString(s) || strings.Contains(s, "\x00")) {
-			return rowKey{}, &driver.InvalidError{Field: "key", Value: "not text", Rule: "must be valid UTF-8 without NUL"}
 		}
 	}
 	return rowKey{key, columns}, nil

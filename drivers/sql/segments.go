@@ -120,7 +120,7 @@ func (t *table) scanKey(scan func(...any) error) (rowKey, error) {
 	if err := scan(columns.dest()...); err != nil {
 		return rowKey{}, misshapen[driver.Scanned](err)
 	}
-	return t.key.row(t.key.Join(columns), 0)
+	return t.key.split(t.key.Join(columns))
 }
 
 // between returns a function for the i-th of n values of a column from first to last; nil:
@@ -202,8 +202,8 @@ func textBetween(first, last string) func(i, n int) any {
 
 // span is what a cursor holds: a range of keys, of which the first is scanned already.
 type span struct {
-	After []byte `json:"after,omitempty"` // nil: from the start
-	To    []byte `json:"to,omitempty"`    // and that too; nil: to the end
+	After []byte `json:"after"` // nil: from the start
+	To    []byte `json:"to"`    // and that too; nil: to the end
 }
 
 func (r span) cursor() driver.Cursor {
@@ -221,7 +221,7 @@ func (t *table) where(r span) (where string, args []any, err error) {
 		if end.key == nil {
 			continue
 		}
-		k, err := t.key.row(string(end.key), 0)
+		k, err := t.key.split(string(end.key))
 		if err != nil {
 			return "", nil, driver.BadCursor(r.cursor())
 		}
