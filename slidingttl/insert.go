@@ -3,7 +3,6 @@ package slidingttl
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 	"github.com/slidingttl/slidingttl/slidingttl/policy"
@@ -38,38 +37,41 @@ func (s *Store[T]) insert(ctx context.Context, key string, v T) (m driver.Meta, 
 	if err != nil {
 		return m, err
 	}
-	since := s.memo.Clock()
+	since, now := s.memo.Clock(), s.clock.Now()
+	m.Life = r.New(now)
+	m.Version, err = s.driver.Insert(ctx, key, v, m.Life, driver.Floor(now))
+	if conflict, ok := errors.AsType[*driver.ConflictError](err); ok {
+		m, err = s.insertOver(ctx, key, v, r, &conflict.Found)
+	}
+	if err == nil {
+		s.memo.Wrote(key, m, since)
+	}
+	return m, err
+}
+
+// insertOver is insert where found is in the way, by an upsert whose plan refuses a live
+// record, and without the driver's own, under which no plan may read.
+func (s *Store[T]) insertOver(ctx context.Context, key string, v T, r *policy.Rules, found *driver.Meta) (m driver.Meta, err error) {
+	plan := func(found *driver.Meta) (driver.Life, error) {
+		dead, err := true, error(nil)
+		if found != nil {
+			dead, err = s.isDead(ctx, key, found, r)
+		}
+		if err == nil && !dead {
+			err = ErrExists
+		}
+		return r.New(s.clock.Now()), err
+	}
+	plain := struct{ driver.Driver[T] }{s.driver}
 	for range writeAttempts {
-		now := s.clock.Now()
-		m.Life = r.New(now)
-		m.Version, err = s.driver.Insert(ctx, key, v, m.Life, driver.Floor(now))
-		conflict, conflicts := errors.AsType[*driver.ConflictError](err)
-		if conflicts {
-			var dead bool
-			dead, err = s.isDead(ctx, key, &conflict.Found, r)
-			switch {
-			case errors.Is(err, ErrNotFound):
-				continue // deleted meanwhile
-			case err == nil && !dead:
-				return m, exists(conflict)
-			case err == nil:
-				now = s.clock.Now()
-				m.Life = r.New(now)
-				if m.Version, err = s.driver.Replace(ctx, key, v, conflict.Found, m.Life, driver.Floor(now)); err != nil && lostRace(err) {
-					continue
-				}
-			}
+		m, err = driver.Upsert(ctx, plain, key, v, found, plan, driver.Floor(s.clock.Now()))
+		if !errors.Is(err, ErrNotFound) {
+			return m, err
 		}
-		if err == nil {
-			s.memo.Wrote(key, m, since)
-		}
-		return m, err
+		found = nil // deleted meanwhile
 	}
 	return m, ErrConflict
 }
-
-// lostRace reports whether err says that another wrote or deleted the record meanwhile.
-func lostRace(err error) bool { return errors.Is(err, ErrConflict) || errors.Is(err, ErrNotFound) }
 
 // isDead reports whether the record found in an insert's way is dead by its policy, past
 // its cap mostly, which a store cannot tell. Where the policy depends on the value that is
@@ -81,14 +83,6 @@ func (s *Store[T]) isDead(ctx context.Context, key string, found *driver.Meta, r
 		}
 	}
 	return !r.Alive(found.Life, driver.Floor(s.clock.Now())), nil
-}
-
-// exists is ErrExists with the store's own error, if it had one.
-func exists(c *driver.ConflictError) error {
-	if c.Err == nil {
-		return ErrExists
-	}
-	return fmt.Errorf("%w: %w", ErrExists, c.Err)
 }
 
 // GetOrInsert returns the value under key as Get does, or writes what v returns as

@@ -20,18 +20,18 @@ func (s *Store[T]) GetMulti(ctx context.Context, keys []string) (map[string]T, e
 	}
 	defer s.gate.leave()
 	found, failed, err := s.readMulti(ctx, opGetMulti, keys)
+	late, stop := s.touches.Late()
+	defer stop()
 	var due []int // places of the keys whose touch may be
 	for i, key := range keys {
 		if r := found[key]; r != nil && !r.settled {
-			r.settled = true // once
+			r.settled, r.late = true, late // once
 			due = append(due, i)
 		}
 	}
-	late, stop := s.touches.Late()
-	defer stop()
 	errs := make([]error, len(due))
 	s.each(len(due), func(i int) {
-		_, errs[i] = s.touchIfDue(ctx, opGetMulti, keys[due[i]], found[keys[due[i]]], driver.Life{}, late)
+		_, errs[i] = s.touchIfDue(ctx, keys[due[i]], found[keys[due[i]]])
 	})
 	for i, terr := range errs {
 		if errors.Is(terr, ErrNotFound) {

@@ -79,7 +79,7 @@ func (s *Store[T]) readAndTouch(ctx context.Context, op, key string, r *readResu
 	if err := s.readForAccess(ctx, op, key, r, false); err != nil || r.settled {
 		return err
 	}
-	_, err := s.touchIfDue(ctx, op, key, r, driver.Life{}, nil)
+	_, err := s.touchIfDue(ctx, key, r)
 	return err
 }
 
@@ -113,12 +113,13 @@ type readResult[T any] struct {
 	meta    driver.Meta
 	rules   *policy.Rules
 	op      string
-	since   uint64    // the memo's clock before it
-	began   time.Time // if somebody asks
-	settled bool      // no touch is due
-	waited  bool      // the read has waited for its touch before it
-	exact   bool      // the touch is for this very version
-	urgent  bool      // the caller waits for the touch to its end
+	since   uint64          // the memo's clock before it
+	began   time.Time       // if somebody asks
+	before  driver.Life     // what the record goes on with; zero: it has none but its own
+	late    <-chan struct{} // ends the wait for the touch, where that has begun
+	settled bool            // no touch is due
+	exact   bool            // the touch is for this very version
+	urgent  bool            // the caller waits for the touch to its end
 }
 
 // entry is what a caller gets of r.

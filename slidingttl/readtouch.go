@@ -53,7 +53,7 @@ func (s *Store[T]) readTouch(ctx context.Context, op, key string, r *readResult[
 		s.hooks.read(ctx, op, r.began, ReadFailed, ctx.Err())
 		return true, ctx.Err()
 	case <-late:
-		r.waited = true
+		r.late = late
 		return false, nil // a read alone may be faster
 	case <-both:
 	}

@@ -46,7 +46,7 @@ func (s *Store[T]) TouchEntry(ctx context.Context, key string, e Entry[T]) (Entr
 		return Entry[T]{}, err
 	}
 	defer s.gate.leave()
-	r := readResult[T]{value: &e.Value, meta: e.Meta, since: s.memo.Clock(), exact: true}
+	r := readResult[T]{op: opTouch, value: &e.Value, meta: e.Meta, since: s.memo.Clock(), exact: true}
 	var err error
 	if r.rules, err = s.rulesOf(key, &e.Value); err != nil {
 		return Entry[T]{}, wrap(ctx, opTouch, err)
@@ -54,29 +54,27 @@ func (s *Store[T]) TouchEntry(ctx context.Context, key string, e Entry[T]) (Entr
 	if e.CreatedAt == 0 && s.opts.Foreign != Adopt {
 		return e, nil
 	}
-	if _, err = s.touchIfDue(ctx, opTouch, key, &r, driver.Life{}, nil); errors.Is(err, ErrNotFound) {
+	if _, err = s.touchIfDue(ctx, key, &r); errors.Is(err, ErrNotFound) {
 		return e, nil
 	}
 	return r.entry(err)
 }
 
 // touchIfDue has the record touched that was read, if that is due, and keeps in r what is
-// then stored. before is the life that the record goes on with, zero if it has none but
-// its own. A read waits for its touch until late ends, if that is not nil, else for as long
-// as Options say, and is told that the record is gone, and where it is strict of a failure.
-func (s *Store[T]) touchIfDue(ctx context.Context, op, key string, r *readResult[T], before driver.Life, late <-chan struct{}) (touches.Outcome, error) {
+// then stored. A read waits for its touch as long as Options say, and is told that the
+// record is gone, and where it is strict of a failure.
+func (s *Store[T]) touchIfDue(ctx context.Context, key string, r *readResult[T]) (touches.Outcome, error) {
 	var a touches.Access
-	if !s.touches.Due(&a, s.clock.Now(), key, r.meta, r.rules, before, r.since) {
+	if !s.touches.Due(&a, s.clock.Now(), key, r.meta, r.rules, r.before, r.since) {
 		return touches.Outcome{Meta: r.meta, Cap: r.rules.Cap(r.meta.CreatedAt)}, nil
 	}
 	s.stats.Add(tally.Due)
 	a.Exact = r.exact
-	urgent := r.urgent || s.opts.Strict
+	urgent, late := r.urgent || s.opts.Strict, r.late
 	switch {
-	case urgent || s.local != nil:
-	case r.waited:
-		late = waited
-	case late == nil:
+	case urgent:
+		late = nil
+	case late == nil && s.local == nil:
 		var stop context.CancelFunc
 		late, stop = s.touches.Late()
 		defer stop()
@@ -90,19 +88,12 @@ func (s *Store[T]) touchIfDue(ctx context.Context, op, key string, r *readResult
 		}
 	case r.urgent:
 	case o.Err == touches.ErrGone:
-		return o, wrap(ctx, op, ErrNotFound)
+		return o, wrap(ctx, r.op, ErrNotFound)
 	case s.opts.Strict && o.Broke():
-		return o, wrap(ctx, op, o.Err)
+		return o, wrap(ctx, r.op, o.Err)
 	}
 	return o, nil
 }
-
-// waited is a wait that has ended.
-var waited = func() <-chan struct{} {
-	c := make(chan struct{})
-	close(c)
-	return c
-}()
 
 // keep is Keep. created, unless zero, becomes the created_at of a record that carries none.
 func (s *Store[T]) keep(ctx context.Context, op, key string, created driver.Instant) error {
@@ -110,14 +101,14 @@ func (s *Store[T]) keep(ctx context.Context, op, key string, created driver.Inst
 		s.stats.Add(tally.Hits)
 		return nil
 	}
-	var r readResult[T]
+	r := readResult[T]{before: driver.Life{CreatedAt: created}}
 	err := s.readForAccess(ctx, op, key, &r, false)
 	if err == nil {
-		err = s.mayTouch(ctx, op, &r, created)
+		err = s.mayTouch(ctx, &r)
 	}
 	switch {
 	case err == nil:
-		_, err = s.touchIfDue(ctx, op, key, &r, driver.Life{CreatedAt: created}, nil)
+		_, err = s.touchIfDue(ctx, key, &r)
 		return err
 	case errors.Is(err, ErrForeign) && s.opts.Foreign != Reject:
 		return nil
@@ -152,7 +143,7 @@ const touchKeyAttempts = 3
 // none now it goes on with that.
 func (s *Store[T]) touchKey(ctx context.Context, key string, was driver.Life, written bool) (driver.Life, error) {
 	for range touchKeyAttempts {
-		r := readResult[T]{urgent: true}
+		r := readResult[T]{urgent: true, before: was}
 		var err error
 		if written {
 			err = s.read(ctx, s.latest, opTouch, key, &r)
@@ -160,12 +151,12 @@ func (s *Store[T]) touchKey(ctx context.Context, key string, was driver.Life, wr
 			err = s.readForAccess(ctx, opTouch, key, &r, true)
 		}
 		if err == nil {
-			err = s.mayTouch(ctx, opTouch, &r, was.CreatedAt)
+			err = s.mayTouch(ctx, &r)
 		}
 		if err != nil {
 			return driver.Life{}, err
 		}
-		o, _ := s.touchIfDue(ctx, opTouch, key, &r, was, nil)
+		o, _ := s.touchIfDue(ctx, key, &r)
 		switch o.Err {
 		case nil:
 			o.Meta.ExpiresAt = min(o.Meta.ExpiresAt, o.Cap)
@@ -180,13 +171,13 @@ func (s *Store[T]) touchKey(ctx context.Context, key string, was driver.Life, wr
 }
 
 // mayTouch says why a touch may not write to the record that was read.
-func (s *Store[T]) mayTouch(ctx context.Context, op string, r *readResult[T], created driver.Instant) error {
-	switch {
+func (s *Store[T]) mayTouch(ctx context.Context, r *readResult[T]) error {
+	switch created := r.before.CreatedAt; {
 	case r.meta.CreatedAt != 0:
 	case s.opts.Foreign != Adopt:
-		return wrap(ctx, op, ErrForeign)
+		return wrap(ctx, r.op, ErrForeign)
 	case created != 0 && r.rules.Cap(created) <= driver.Floor(s.clock.Now()):
-		return wrap(ctx, op, ErrNotFound)
+		return wrap(ctx, r.op, ErrNotFound)
 	}
 	return nil
 }

@@ -104,7 +104,7 @@ func (s *Store[T]) wrote(ctx context.Context, key string, m driver.Meta, r *poli
 	if _, beyond := r.Lowered(m.Life, now); !beyond {
 		return m
 	}
-	after := readResult[T]{meta: m, rules: r, since: s.memo.Clock(), urgent: true}
-	_, _ = s.touchIfDue(ctx, opUpsert, key, &after, driver.Life{}, nil)
+	after := readResult[T]{op: opUpsert, meta: m, rules: r, since: s.memo.Clock(), urgent: true}
+	_, _ = s.touchIfDue(ctx, key, &after)
 	return after.meta
 }

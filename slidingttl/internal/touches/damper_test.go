@@ -13,14 +13,14 @@ import (
 func TestDamperIsBounded(t *testing.T) {
 	d := damper{seed: maphash.MakeSeed()}
 	began := time.Now()
-	for i := range 1_200_000 {
+	for i := range 200_000 {
 		key := fmt.Sprint(i)
 		if !d.claim(key, 1, 1000, true) || !d.claim(key, 1, 1000, false) {
 			t.Fatalf("key %d may not come down", i)
 		}
 	}
 	if took := time.Since(began); took > 30*time.Second {
-		t.Errorf("1.2 million keys took %v", took)
+		t.Errorf("200,000 keys took %v", took)
 	}
 	if len(d.slots) != damperSize {
 		t.Errorf("%d slots", len(d.slots))
