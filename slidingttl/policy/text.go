@@ -2,6 +2,7 @@ package policy
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -31,17 +32,22 @@ func (p *Policy) fields() []field {
 	}
 }
 
-// written reports whether f is part of a policy's text: the limits always, the rest
-// where it is not zero.
-func (f field) written() bool {
-	if f.set != nil {
-		return *f.set
-	}
-	return *f.d != 0 || f.name == "IdleGrace" || f.name == "MaxLifetime"
+// written returns what is part of a policy's text: the limits always, the rest where it is
+// not zero.
+func (p *Policy) written() []field {
+	return slices.DeleteFunc(p.fields(), func(f field) bool {
+		if f.set != nil {
+			return !*f.set
+		}
+		return *f.d == 0 && f.name != "IdleGrace" && f.name != "MaxLifetime"
+	})
 }
 
 func (f field) format() string {
-	if f.name == "MaxLifetime" && *f.d == NoCap {
+	switch {
+	case f.set != nil:
+		return strconv.FormatBool(*f.set)
+	case f.name == "MaxLifetime" && *f.d == NoCap:
 		return "none"
 	}
 	return formatDuration(*f.d)
@@ -56,19 +62,15 @@ func (f field) parse(s string) (err error) {
 	return nil
 }
 
-func (f field) read(t json.Token) error {
-	switch v := t.(type) {
-	case string:
-		if f.set == nil {
-			return f.parse(v)
-		}
-	case bool:
-		if f.set != nil {
-			*f.set = v
-			return nil
-		}
+func (f field) read(value json.RawMessage) error {
+	var s string
+	switch {
+	case f.set != nil && json.Unmarshal(value, f.set) == nil:
+		return nil
+	case f.set == nil && json.Unmarshal(value, &s) == nil:
+		return f.parse(s)
 	}
-	return f.invalid(kind(t))
+	return f.invalid(string(value))
 }
 
 func (f field) invalid(value string) error {
@@ -115,28 +117,17 @@ func Parse(text string) (Policy, error) {
 			return Policy{}, err
 		}
 	}
-	return p.valid()
-}
-
-// valid returns p, or what Validate says of it.
-func (p Policy) valid() (Policy, error) {
-	if err := p.Validate(); err != nil {
-		return Policy{}, err
-	}
-	return p, nil
+	return p, p.Validate()
 }
 
 // String returns p in the form that [Parse] reads.
 func (p Policy) String() string {
 	var parts []string
-	for _, f := range p.fields() {
-		switch {
-		case !f.written():
-		case f.set != nil:
-			parts = append(parts, f.text)
-		default:
-			parts = append(parts, f.text+" "+f.format())
+	for _, f := range p.written() {
+		if f.set == nil {
+			f.text += " " + f.format()
 		}
+		parts = append(parts, f.text)
 	}
 	return strings.Join(parts, ", ")
 }
@@ -163,14 +154,12 @@ func (p Policy) LogValue() slog.Value { return slog.StringValue(p.String()) }
 //	{"idle_grace": "30d", "max_lifetime": "90d", "slack": "3d", "max_slack": "9d", "promote": false}
 func (p Policy) MarshalJSON() ([]byte, error) {
 	var b []byte
-	for _, f := range p.fields() {
-		switch {
-		case !f.written():
-		case f.set != nil:
-			b = fmt.Appendf(b, ",%q:true", f.json)
-		default:
-			b = fmt.Appendf(b, ",%q:%q", f.json, f.format())
+	for _, f := range p.written() {
+		value := f.format()
+		if f.set == nil {
+			value = strconv.Quote(value)
 		}
+		b = fmt.Appendf(b, ",%q:%s", f.json, value)
 	}
 	b[0] = '{'
 	return append(b, '}'), nil
@@ -180,19 +169,19 @@ func (p Policy) MarshalJSON() ([]byte, error) {
 // zero may be left out. A field that is unknown, or there twice, and a policy that
 // does not validate, is an *[driver.InvalidError]; p then stays as it was.
 func (p *Policy) UnmarshalJSON(b []byte) error {
+	if string(b) == "null" { // it changes nothing, as everywhere in encoding/json
+		return nil
+	}
 	var read Policy
 	fields := read.fields()
 	dec := json.NewDecoder(bytes.NewReader(b))
-	if t, err := dec.Token(); err != nil {
-		return err
-	} else if t == nil { // null changes nothing, as everywhere in encoding/json
-		return nil
-	} else if t != json.Delim('{') {
-		return &driver.InvalidError{Field: "policy", Value: kind(t), Rule: `must be an object such as {"idle_grace": "30d", "max_lifetime": "90d"}`}
+	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
+		return &driver.InvalidError{Field: "policy", Value: string(b), Rule: `must be an object such as {"idle_grace": "30d", "max_lifetime": "90d"}`, Err: err}
 	}
 	for dec.More() {
 		name, err := dec.Token()
-		if err != nil {
+		var value json.RawMessage
+		if err = cmp.Or(err, dec.Decode(&value)); err != nil {
 			return err
 		}
 		i := slices.IndexFunc(fields, func(f field) bool { return f.json == name })
@@ -202,36 +191,14 @@ func (p *Policy) UnmarshalJSON(b []byte) error {
 				Rule: "must have no fields but idle_grace, max_lifetime, slack, max_slack and promote, each at most once",
 			}
 		}
-		f := fields[i]
+		if err := fields[i].read(value); err != nil {
+			return err
+		}
 		fields = slices.Delete(fields, i, i+1)
-		t, err := dec.Token()
-		if err != nil {
-			return err
-		}
-		if err := f.read(t); err != nil {
-			return err
-		}
 	}
-	read, err := read.valid()
+	err := read.Validate()
 	if err == nil {
 		*p = read
 	}
 	return err
-}
-
-// kind says what a JSON token is.
-func kind(t json.Token) string {
-	switch t := t.(type) {
-	case nil:
-		return "null"
-	case json.Delim:
-		if t == '[' {
-			return "an array"
-		}
-		return "an object"
-	case string:
-		return "a string"
-	default:
-		return fmt.Sprint(t)
-	}
 }
