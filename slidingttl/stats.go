@@ -45,15 +45,16 @@ type Stats struct {
 
 // Stats returns what the store has done so far. It may be called after Close.
 func (s *Store[T]) Stats() Stats {
-	n, now := s.stats.Sum, s.touches.Now()
+	n := s.stats.Sum
+	now, waiting, saturated := s.touches.Now()
 	touch := func(o TouchOutcome) uint64 { return n(tally.Outcomes + tally.Counter(o)) }
 	return Stats{
 		Hits: n(tally.Hits), Misses: n(tally.Misses), DiedIdle: n(tally.DiedIdle), DiedOfAge: n(tally.DiedOfAge),
 		Due: n(tally.Due), Touched: touch(TouchWritten), Adopted: n(tally.Adopted), Lowered: n(tally.Lowered),
 		Damped: n(tally.Damped), Shared: touch(TouchShared), TouchLost: touch(TouchLost), Deferred: touch(TouchDeferred),
 		TouchFails: touch(TouchFailed), Retried: n(tally.Retried), Shed: touch(TouchShed),
-		OverBudget: n(tally.OverBudget), QueueFull: n(tally.QueueFull), Saturated: now.Saturated,
+		OverBudget: n(tally.OverBudget), QueueFull: n(tally.QueueFull), Saturated: saturated,
 		Broken: time.Duration(n(tally.Broken)) * time.Millisecond, HookPanics: n(tally.Panics),
-		Pending: now.Waiting, BreakerOpen: now.Failing, Late: now.Late || now.Failing,
+		Pending: waiting, BreakerOpen: now.Failing, Late: now.Late || now.Failing,
 	}
 }

@@ -23,19 +23,11 @@ func (t *Touches) Flush(ctx context.Context) error {
 	}
 	t.dispatch()
 	t.mu.Unlock()
-	defer func() {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		if !ended(refusal) {
-			t.flushing--
-		}
-	}()
 	left, why := 0, error(nil)
 	for _, j := range jobs {
 		select {
 		case <-j.done:
 		case <-ctx.Done():
-			why = ctx.Err()
 		case <-refusal:
 		}
 		if !ended(j.done) {
@@ -45,12 +37,15 @@ func (t *Touches) Flush(ctx context.Context) error {
 			why = cmp.Or(why, j.outcome.Err)
 		}
 	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !ended(refusal) {
+		t.flushing--
+	}
 	if left == 0 {
 		return nil
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return fmt.Errorf("%d touches left: %w", left, cmp.Or(why, t.refused, ErrClosed))
+	return fmt.Errorf("%d touches left: %w", left, cmp.Or(ctx.Err(), why, t.refused, ErrClosed))
 }
 
 // Close waits for the calls under way, which end with calls being closed, and the touches
@@ -121,16 +116,10 @@ func (t *Touches) refuse(err error) (dropped []*job) {
 	return nil
 }
 
-// Now is how the touches of a store stand.
-type Now struct {
-	State
-	Waiting   int
-	Saturated time.Duration // how long touches have waited for nothing but a worker
-}
-
-// Now returns how the touches stand.
-func (t *Touches) Now() Now {
+// Now returns how the touches stand: their state, how many wait, and for how long they have
+// waited for nothing but a worker.
+func (t *Touches) Now() (state State, waiting int, saturated time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return Now{t.pressure.State, t.waiting, t.flights.saturated()}
+	return t.pressure.State, t.waiting, t.flights.note(!t.flights.full.IsZero())
 }

@@ -60,23 +60,15 @@ func (f *flights) ended(j *job) {
 	}
 }
 
-func (f *flights) noteFull() {
-	if f.full.IsZero() {
-		f.full = time.Now()
+// note takes note of whether touches wait for nothing but a worker from now on, and returns
+// for how long they have.
+func (f *flights) note(full bool) time.Duration {
+	now := time.Now()
+	if !f.full.IsZero() {
+		f.wasFull += now.Sub(f.full)
 	}
-}
-
-func (f *flights) noteFree() {
-	if !f.full.IsZero() && f.free() {
-		f.wasFull += time.Since(f.full)
-		f.full = time.Time{}
+	if f.full = (time.Time{}); full {
+		f.full = now
 	}
-}
-
-// saturated returns for how long touches have waited for nothing but a worker.
-func (f *flights) saturated() time.Duration {
-	if f.full.IsZero() {
-		return f.wasFull
-	}
-	return f.wasFull + time.Since(f.full)
+	return f.wasFull
 }

@@ -120,7 +120,7 @@ func (j *job) wake() {
 // whenever that may be.
 func (t *Touches) dispatch() {
 	hurry := t.closing || t.flushing > 0
-	t.flights.noteFree()
+	t.flights.note(false)
 	for t.next.Len() > 0 && !t.halted {
 		j := t.next.jobs[0]
 		switch free := t.flights.free(); {
@@ -138,7 +138,7 @@ func (t *Touches) dispatch() {
 		case j.rest != nil && !hurry:
 			return
 		case !free:
-			t.flights.noteFull()
+			t.flights.note(true)
 			return
 		case !hurry:
 			if wait := t.pace(); wait > 0 {
