@@ -28,6 +28,7 @@ func TestAllocations(t *testing.T) {
 			call func() error
 		}{
 			"Upsert": {4, func() error { return s.Upsert(t.Context(), key(), 1) }},
+			"Insert": {2, func() error { next++; return s.Insert(t.Context(), strconv.Itoa(1e6+next), 1) }}, // one is the key
 			"Get":    {1, func() error { _, err := s.Get(t.Context(), "0"); return err }},
 		} {
 			must(t, s.Upsert(t.Context(), "0", 1))
