@@ -93,16 +93,17 @@ func (s *Store[T]) replace(ctx context.Context, key string, v T, read driver.Met
 	if err != nil {
 		return read, err
 	}
-	claim := s.touches.Lower(r, key, &read, driver.Ceil(s.clock.Now()))
+	claim, lowers := s.touches.Lower(r, key, &read, driver.Ceil(s.clock.Now())), false
 	m, err := retryAfterTouch(read, func(was driver.Meta) (m driver.Meta, err error) {
 		now := s.clock.Now()
 		m.Life = rewritten(r, was.Life, now, claim != 0 && was == read)
+		lowers = isLower(m.Life, was.Life)
 		if err = ErrNotFound; r.Alive(m.Life, driver.Floor(now)) {
 			m.Version, err = s.driver.Replace(ctx, key, v, was, m.Life, driver.Floor(now))
 		}
 		return m, err
 	})
-	s.touches.Lowered(key, claim, &read, m, err)
+	s.touches.Lowered(key, claim, lowers, err)
 	if err != nil {
 		s.memo.Forget(key)
 		return m, err

@@ -52,8 +52,17 @@ func (s *Store[T]) upsert(ctx context.Context, key string, v T) (m driver.Meta, 
 		}
 		return rewritten(r, found.Life, now, claim != 0 && *found == *known), nil
 	}
-	m, err = s.write(ctx, key, v, r, known, plan, now)
-	s.touches.Lowered(key, claim, known, m, err)
+	if claim == 0 {
+		m, err = s.write(ctx, key, v, r, known, plan, now)
+	} else {
+		lowers := false
+		m, err = s.write(ctx, key, v, r, known, func(found *driver.Meta) (life driver.Life, err error) {
+			life, err = plan(found)
+			lowers = found != nil && isLower(life, found.Life)
+			return life, err
+		}, now)
+		s.touches.Lowered(key, claim, lowers, err)
+	}
 	if err != nil {
 		s.memo.Forget(key)
 		return m, err
@@ -94,6 +103,11 @@ func rewritten(r *policy.Rules, l driver.Life, now time.Time, mayLower bool) dri
 		}
 	}
 	return r.Rewritten(l, now)
+}
+
+// isLower reports whether life, written over was, brings its expiry down.
+func isLower(life, was driver.Life) bool {
+	return life.CreatedAt == was.CreatedAt && life.ExpiresAt < was.ExpiresAt
 }
 
 // wrote remembers m, a write of the value, and returns what is stored. If that lies beyond

@@ -72,7 +72,7 @@ func (w *world) judgeAnswer(r *run) {
 		}
 		w.judgeRefusal(r)
 	case errors.Is(r.err, slidingttl.ErrConflict) && r.name == "deleteentry":
-		if n := 0; w.sometime(from, to, func(*state, time.Time, time.Time) bool { n++; return n > 1 }) {
+		if n := 0; w.sometime(w.stale(from), to, func(*state, time.Time, time.Time) bool { n++; return n > 1 }) {
 			w.judgeRefusal(r)
 			return
 		}
@@ -230,10 +230,11 @@ func (w *world) judgeVouching(r *run) {
 
 // judgeClosed holds a call against the Close of its process.
 func (w *world) judgeClosed(r *run) {
-	closing := math.MaxInt
+	closing, givenUp := math.MaxInt, false
 	for _, c := range w.runs {
 		if c.p == r.p && c.started && (c.name == "close" || c.name == "abort") {
 			closing = min(closing, c.from)
+			givenUp = givenUp || c.faulted || c.name == "abort"
 		}
 	}
 	switch r.name {
@@ -243,7 +244,7 @@ func (w *world) judgeClosed(r *run) {
 	switch closed := errors.Is(r.err, slidingttl.ErrClosed); {
 	case closed && closing > r.to:
 		w.violated("closed", "%v: %v", r, r.err)
-	case closed && r.saved > 0 && !w.has("abort"):
+	case closed && r.saved > 0 && !givenUp:
 		w.violated("whole", "%v is closed between its write and its touch", r)
 	case !closed && r.p.closed > 0 && r.from > r.p.closed && r.name != "find" && r.name != "save":
 		w.violated("closed", "%v goes through after Close", r)
@@ -275,6 +276,14 @@ func (w *world) judgeDuty(r *run) {
 		for _, d := range p.policies {
 			owed = min(owed, deadline(d.policy, created, at))
 		}
+	}
+	if w.has("save") {
+		// It wipes a touch that lands after its read, and puts back what its own clock says.
+		least, most := w.processes[0].skew, w.processes[0].skew
+		for _, p := range w.processes {
+			least, most = min(least, p.skew), max(most, p.skew)
+		}
+		owed = owed.Add(least - most)
 	}
 	for _, save := range w.runs {
 		if last.CreatedAt == 0 && last.ExpiresAt == 0 && save.name == "save" && save.err != nil {

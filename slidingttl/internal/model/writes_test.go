@@ -116,13 +116,20 @@ func (w *world) checkTouch(i *incarnation, o *op, key string, was driver.Meta, l
 	return lowered
 }
 
-// saved returns when the save of v began whose touch o brings, its own or that of one
-// before.
+// saved returns when the save began whose touch o may be, that brings v's record: its own,
+// or one before, whose touch failed. Two saves at once may each read back what the other wrote.
 func (o *op) saved(v value) (began time.Time, ok bool) {
 	if o.name == "save" {
 		return o.start, true
 	}
-	began, ok = o.i.saves[v.id]
+	if began, ok = o.i.saves[v.id]; ok || o.name != "queued touch" {
+		return began, ok
+	}
+	for _, other := range o.i.saves {
+		if !ok || other.Before(began) {
+			began, ok = other, true
+		}
+	}
 	return began, ok
 }
 

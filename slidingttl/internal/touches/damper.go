@@ -90,14 +90,14 @@ func (t *Touches) Lower(r *policy.Rules, key string, m *driver.Meta, now driver.
 	return now
 }
 
-// Lowered takes note that the write of a claim, if there is one, has ended with err or
-// stored m over was. One that may have landed is taken to have.
-func (t *Touches) Lowered(key string, claim driver.Instant, was *driver.Meta, m driver.Meta, err error) {
+// Lowered takes note that the write of a claim, if there is one, has ended with err, and
+// whether it was to lower the expiry in the end. One that may have landed is taken to have.
+func (t *Touches) Lowered(key string, claim driver.Instant, lowers bool, err error) {
 	switch {
 	case claim == 0:
-	case err == nil && m.CreatedAt == was.CreatedAt && m.ExpiresAt < was.ExpiresAt:
+	case lowers && err == nil:
 		t.Tally.Add(tally.Lowered)
-	case !errors.Is(err, driver.ErrAmbiguous):
+	case !lowers || !errors.Is(err, driver.ErrAmbiguous):
 		t.lowering.release(key, claim)
 	}
 }

@@ -66,7 +66,7 @@ func (t *Touches) touch(ctx context.Context, a *Access, readFirst, waited bool) 
 		since := t.Memo.Clock()
 		var version driver.Version
 		version, err = t.Write(ctx, a.Key, m, life, driver.Floor(now))
-		t.Lowered(a.Key, claim, &m, driver.Meta{Life: life}, err)
+		t.Lowered(a.Key, claim, true, err)
 		if err == nil {
 			if o.Over, o.Meta = m, (driver.Meta{Life: life, Version: version}); m.CreatedAt == 0 {
 				t.Tally.Add(tally.Adopted)
