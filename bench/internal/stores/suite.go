@@ -19,6 +19,7 @@ type field struct {
 	full, quick  extent
 	targets      func(f *field, r *runner.Results) []runner.Figure
 	units        bool // the store bills capacity units
+	cpu          bool // it tells the processor time of its server
 }
 
 // extent is how much is measured. Each generation makes some rounds, with connections and
@@ -68,9 +69,9 @@ func (f *field) onNode(p runner.Plan) (report runner.Report, err error) {
 		if err != nil {
 			return err
 		}
-		mutations := func() (float64, error) {
+		mutations := func() (runner.Sample, error) {
 			s, err := n[0].Do(task{})
-			return s["mutations"], err
+			return runner.Sample{"writes": s["mutations"]}, err
 		}
 		report, err = f.measure(p, fmt.Sprintf("couchbase://127.0.0.1:%.0f", s["port"]), mutations)
 		return err
@@ -114,15 +115,15 @@ refused write counts as one. With slack no touch is due.`,
 	}
 }
 
-// measure lets the contenders take turns. changes counts what the store has written,
-// where it does.
-func (f *field) measure(p runner.Plan, address string, changes func() (float64, error)) (runner.Report, error) {
+// measure lets the contenders take turns. counts is what the store has done so far by its own
+// count, by measure, where it has one.
+func (f *field) measure(p runner.Plan, address string, counts func() (runner.Sample, error)) (runner.Report, error) {
 	e := runner.Pick(p, f.full, f.quick)
 	results := new(runner.Results)
 	for generation := range e.generations {
 		p.Log("%s: generation %d of %d", f.suite, generation+1, e.generations)
 		err := runner.With(f.suite, []string{clientName}, func(workers []*runner.Worker) error {
-			return f.rounds(e, generation, workers[0], address, changes, results)
+			return f.rounds(e, generation, workers[0], address, counts, results)
 		})
 		if err != nil {
 			return runner.Report{}, err
@@ -132,7 +133,7 @@ func (f *field) measure(p runner.Plan, address string, changes func() (float64, 
 }
 
 // rounds measures one generation.
-func (f *field) rounds(e extent, generation int, w *runner.Worker, address string, changes func() (float64, error), results *runner.Results) error {
+func (f *field) rounds(e extent, generation int, w *runner.Worker, address string, counts func() (runner.Sample, error), results *runner.Results) error {
 	contenders := slices.Clone(f.contenders)
 	if generation%2 == 1 {
 		slices.Reverse(contenders)
@@ -147,7 +148,7 @@ func (f *field) rounds(e extent, generation int, w *runner.Worker, address strin
 		for i, n := range readers {
 			for _, c := range runner.Shuffled(contenders, generation*e.rounds+round) {
 				t := task{Contender: c.name, Address: address, Readers: n, Reads: e.reads[i] / n}
-				s, err := counted(w, t, changes)
+				s, err := counted(w, t, counts)
 				if err != nil {
 					return err
 				}
@@ -158,12 +159,12 @@ func (f *field) rounds(e extent, generation int, w *runner.Worker, address strin
 	return nil
 }
 
-// counted does a task and puts what the store wrote meanwhile into its sample.
-func counted(w *runner.Worker, t task, changes func() (float64, error)) (runner.Sample, error) {
-	if changes == nil {
+// counted does a task and puts what the store did meanwhile into its sample, for each read.
+func counted(w *runner.Worker, t task, counts func() (runner.Sample, error)) (runner.Sample, error) {
+	if counts == nil {
 		return w.Do(t)
 	}
-	before, err := changes()
+	before, err := counts()
 	if err != nil {
 		return nil, err
 	}
@@ -171,8 +172,10 @@ func counted(w *runner.Worker, t task, changes func() (float64, error)) (runner.
 	if err != nil {
 		return nil, err
 	}
-	after, err := changes()
-	s["writes"] = (after - before) / s["all-reads"]
+	after, err := counts()
+	for measure := range after {
+		s[measure] = (after[measure] - before[measure]) / s["all-reads"]
+	}
 	return s, err
 }
 
@@ -212,6 +215,9 @@ func (f *field) report(r *runner.Results, keys int) runner.Report {
 		if f.units {
 			t.Head = append(t.Head, "read units", "write units")
 		}
+		if f.cpu {
+			t.Head = append(t.Head, "server CPU, µs")
+		}
 		g := runner.Group{Title: title}
 		for _, c := range f.contenders {
 			m := func(measure string) float64 { return r.Median(c.name, at, measure) }
@@ -220,6 +226,9 @@ func (f *field) report(r *runner.Results, keys int) runner.Report {
 				fmt.Sprintf("%.0f", m("allocs")), fmt.Sprintf("%.2f", mean("writes"))}
 			if f.units {
 				row = append(row, fmt.Sprintf("%.2f", mean("rcu")), fmt.Sprintf("%.2f", mean("wcu")))
+			}
+			if f.cpu {
+				row = append(row, fmt.Sprintf("%.1f", m("server-cpu")))
 			}
 			t.Rows = append(t.Rows, row)
 			g.Bars = append(g.Bars, runner.Bar{Label: c.name, Value: m("p50"), Own: strings.HasPrefix(c.name, "slidingttl")})
