@@ -10,7 +10,8 @@ import (
 // has sent by a connection that ends with its lifetime (ClientOption.ConnLifetime) it sends again by
 // another, and neither can be told not to nor tells. But each attempt asks for Err, and then, if it is
 // sent, for Done or Deadline. One too many may be counted: that a cluster redirected, or
-// whose connection had to be made anew.
+// whose connection had to be made anew. So a count of two says of a refusal that it may be the
+// write's own doing, and makes no success a doubtful one.
 type attempts struct {
 	context.Context
 	begun atomic.Bool
