@@ -65,7 +65,8 @@ func (d *Driver[T]) Check(ctx context.Context, longest time.Duration) error {
 	if req := res.RawResponse.Request; req != nil && req.Header.Get("x-ms-cosmos-allow-tentative-writes") == "true" {
 		c.wrong("account", "with writes in several regions", "must have one: of two writes that meet, the service drops one after the fact")
 	}
-	if err := d.checkClock(sent, got, res.RawResponse); err != nil {
+	date, _ := http.ParseTime(res.RawResponse.Header.Get("Date")) // zero where there is none
+	if err := driver.CheckDate("Cosmos DB", date, sent, got, d.opts.MaxSkew); err != nil {
 		c.errs = append(c.errs, err)
 	}
 	if err := d.checkConsistency(ctx, &c); err != nil {
@@ -141,25 +142,4 @@ func (d *Driver[T]) checkConsistency(ctx context.Context, c *check) error {
 		}
 	}
 	return nil
-}
-
-// checkClock compares the system's clock with the Date of an answer, which has whole seconds,
-// rounded down.
-func (d *Driver[T]) checkClock(sent, got time.Time, answer *http.Response) error {
-	date, err := http.ParseTime(answer.Header.Get("Date"))
-	if err != nil {
-		return nil // there is none
-	}
-	off, direction := date.Sub(got), "behind"
-	if ahead := sent.Sub(date.Add(time.Second)); ahead > off {
-		off, direction = ahead, "ahead of"
-	}
-	if off <= d.opts.MaxSkew {
-		return nil
-	}
-	return &driver.InvalidError{
-		Field: "system clock",
-		Value: fmt.Sprintf("at least %v %s Cosmos DB's", off.Round(time.Millisecond), direction),
-		Rule:  fmt.Sprintf("must be within %v of it (Options.MaxSkew)", d.opts.MaxSkew),
-	}
 }

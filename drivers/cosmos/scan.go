@@ -2,8 +2,6 @@ package cosmos
 
 import (
 	"context"
-	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -18,23 +16,6 @@ type mark struct {
 	From         string `json:"from,omitempty"` // the first id
 	To           string `json:"to,omitempty"`   // the id after the last; empty: none
 	Continuation string `json:"at,omitempty"`
-}
-
-// cursor is m as text in which no key can be read at a glance.
-func (m mark) cursor() driver.Cursor {
-	b, _ := json.Marshal(m) // never fails
-	return driver.Cursor(base64.RawURLEncoding.EncodeToString(b))
-}
-
-func parseMark(c driver.Cursor) (m mark, err error) {
-	b, err := base64.RawURLEncoding.DecodeString(string(c))
-	if err == nil {
-		err = json.Unmarshal(b, &m)
-	}
-	if err != nil || c == "" {
-		return m, driver.BadCursor(c)
-	}
-	return m, nil
 }
 
 // firsts are the characters that ids are taken to begin with, in the order of their codes.
@@ -61,7 +42,7 @@ func (d *Driver[T]) Segments(_ context.Context, n int) ([]driver.Cursor, error) 
 		if i < n-1 {
 			to = d.prefix() + string(firsts[(i+1)*len(firsts)/n])
 		}
-		cursors[i] = mark{From: from, To: to}.cursor()
+		cursors[i] = driver.EncodeCursor(mark{From: from, To: to})
 		from = to
 	}
 	return cursors, nil
@@ -91,8 +72,8 @@ func (d *Driver[T]) Scan(ctx context.Context, from driver.Cursor, limit int) (dr
 	if err := driver.CheckScan("limit", limit); err != nil {
 		return driver.Page{}, err
 	}
-	at, err := parseMark(from)
-	if err != nil {
+	var at mark
+	if err := driver.DecodeCursor(from, &at); err != nil {
 		return driver.Page{}, err
 	}
 	query, parameters := d.query(at)
@@ -128,7 +109,7 @@ func (d *Driver[T]) Scan(ctx context.Context, from driver.Cursor, limit int) (dr
 	}
 	if res.ContinuationToken != nil {
 		at.Continuation = *res.ContinuationToken
-		page.Next = at.cursor()
+		page.Next = driver.EncodeCursor(at)
 	}
 	return page, nil
 }

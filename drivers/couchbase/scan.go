@@ -3,8 +3,6 @@ package couchbase
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"sync"
 	"time"
@@ -22,24 +20,19 @@ type mark struct {
 	After   []byte `json:"k,omitempty"`
 }
 
-// cursor is m as text in which no key can be read at a glance.
 func (m mark) cursor() driver.Cursor {
 	if m.VBucket >= m.To {
 		return ""
 	}
-	b, _ := json.Marshal(m) // never fails
-	return driver.Cursor(base64.RawURLEncoding.EncodeToString(b))
+	return driver.EncodeCursor(m)
 }
 
 func parseMark(c driver.Cursor) (m mark, err error) {
-	b, err := base64.RawURLEncoding.DecodeString(string(c))
-	if err == nil {
-		err = json.Unmarshal(b, &m)
+	err = driver.DecodeCursor(c, &m)
+	if err == nil && (m.VBucket < 0 || m.VBucket >= m.To) {
+		err = driver.BadCursor(c)
 	}
-	if err != nil || m.VBucket < 0 || m.VBucket >= m.To {
-		return m, driver.BadCursor(c)
-	}
-	return m, nil
+	return m, err
 }
 
 // Segments implements driver.Scanner: runs of vbuckets, of which a bucket has 1,024. Keys

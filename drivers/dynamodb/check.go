@@ -11,7 +11,6 @@ import (
 	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
-	"github.com/aws/smithy-go/middleware"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
@@ -26,7 +25,9 @@ func (d *Driver[T]) Check(ctx context.Context, _ time.Duration) error {
 	if err != nil {
 		return err
 	}
-	skewed := d.checkClock(sent, out.ResultMetadata)
+	date, _ := awsmiddleware.GetServerTime(out.ResultMetadata) // zero where there is none
+	got, _ := awsmiddleware.GetResponseAt(out.ResultMetadata)
+	skewed := driver.CheckDate("DynamoDB", date, sent, got, d.opts.MaxSkew)
 	status, attribute, err := d.describeTTL(ctx)
 	if err != nil {
 		return err
@@ -94,26 +95,4 @@ func (d *Driver[T]) checkTTL(status types.TimeToLiveStatus, attribute string) er
 		return d.invalid("TTL", fmt.Sprintf("on the attribute %q", attribute), fmt.Sprintf("must be on %q, or Options.Expiry the one it is on", d.opts.Expiry))
 	}
 	return nil
-}
-
-// checkClock compares the system's clock with the Date of the answer to a request that was
-// sent then. It has whole seconds, rounded down.
-func (d *Driver[T]) checkClock(sent time.Time, answer middleware.Metadata) error {
-	date, ok := awsmiddleware.GetServerTime(answer)
-	got, okGot := awsmiddleware.GetResponseAt(answer)
-	if !ok || !okGot || date.IsZero() {
-		return nil
-	}
-	off, direction := date.Sub(got), "behind"
-	if ahead := sent.Sub(date.Add(time.Second)); ahead > off {
-		off, direction = ahead, "ahead of"
-	}
-	if off <= d.opts.MaxSkew {
-		return nil
-	}
-	return &driver.InvalidError{
-		Field: "system clock",
-		Value: fmt.Sprintf("at least %v %s DynamoDB's", off.Round(time.Millisecond), direction),
-		Rule:  fmt.Sprintf("must be within %v of it (Options.MaxSkew)", d.opts.MaxSkew),
-	}
 }

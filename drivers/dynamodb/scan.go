@@ -2,8 +2,6 @@ package dynamodb
 
 import (
 	"context"
-	"encoding/base64"
-	"encoding/json"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -63,21 +61,12 @@ func (m *mark) start() map[string]types.AttributeValue {
 	return key
 }
 
-// cursor is m as text in which no key can be read at a glance.
-func (m mark) cursor() driver.Cursor {
-	b, _ := json.Marshal(m) // never fails
-	return driver.Cursor(base64.RawURLEncoding.EncodeToString(b))
-}
-
 func parseMark(c driver.Cursor) (m mark, err error) {
-	b, err := base64.RawURLEncoding.DecodeString(string(c))
-	if err == nil {
-		err = json.Unmarshal(b, &m)
+	err = driver.DecodeCursor(c, &m)
+	if err == nil && (m.Of < 1 || m.Of > maxSegments || m.Segment < 0 || m.Segment >= m.Of) {
+		err = driver.BadCursor(c)
 	}
-	if err != nil || m.Of < 1 || m.Of > maxSegments || m.Segment < 0 || m.Segment >= m.Of {
-		return m, driver.BadCursor(c)
-	}
-	return m, nil
+	return m, err
 }
 
 // Segments implements driver.Scanner, for a parallel scan of up to a million segments, with
@@ -103,7 +92,7 @@ func (d *Driver[T]) Segments(_ context.Context, n int) ([]driver.Cursor, error) 
 	}
 	cursors := make([]driver.Cursor, min(n, maxSegments))
 	for i := range cursors {
-		cursors[i] = mark{Segment: int32(i), Of: int32(len(cursors))}.cursor()
+		cursors[i] = driver.EncodeCursor(mark{Segment: int32(i), Of: int32(len(cursors))})
 	}
 	return cursors, nil
 }
@@ -169,7 +158,7 @@ func (d *Driver[T]) Scan(ctx context.Context, from driver.Cursor, limit int) (dr
 	}
 	if len(out.LastEvaluatedKey) > 0 {
 		at.after(out.LastEvaluatedKey)
-		page.Next = at.cursor()
+		page.Next = driver.EncodeCursor(at)
 	}
 	return page, nil
 }
