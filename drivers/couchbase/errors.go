@@ -43,6 +43,9 @@ func refused(err error) bool {
 // written is failure for a write, which may have landed although it failed.
 func written(ctx context.Context, err error) error {
 	known := failure(ctx, err)
+	if known != nil && context.Cause(ctx) == driver.ErrLate {
+		known = fmt.Errorf("%w: %w", driver.ErrLate, known)
+	}
 	if known != nil && ambiguous(known) {
 		return fmt.Errorf("%w: %w", driver.ErrAmbiguous, known)
 	}

@@ -28,6 +28,8 @@ func (d *Driver[T]) Touch(ctx context.Context, key string, was driver.Meta, life
 	if err := driver.CheckKey(key, d.maxKey); err != nil {
 		return 0, err
 	}
+	ctx, cancel := driver.WithLife(ctx, was, now, mostSkew)
+	defer cancel()
 	var refusal error
 	if was.Alive(now) && was.Version != 0 { // a write without a CAS would land on anything
 		p, err := d.beginTouch(ctx, key, was, life, now, d.touchRetry)

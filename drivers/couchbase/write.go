@@ -87,6 +87,8 @@ func (d *Driver[T]) Replace(ctx context.Context, key string, v T, was driver.Met
 	if err != nil {
 		return 0, err
 	}
+	ctx, cancel := driver.WithLife(ctx, was, now, mostSkew)
+	defer cancel()
 	if was.Alive(now) && was.Version != 0 {
 		var left driver.Version
 		left, err = d.store(ctx, key, doc, &was, life, now)
