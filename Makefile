@@ -39,7 +39,7 @@ tidy:
 	$(GO) run ./internal/modules tidy
 
 # The official DynamoDB Local travels in an npm package, and so do the second server that the
-# Cosmos DB driver is tested against, and axe-core, which checks the session example's pages.
+# Cosmos DB driver is tested against, the official client that its own test server is, and axe-core, which checks the session example's pages.
 npm: $(DYNAMODB_LOCAL) $(COSMOS_SERVER) $(AXE)
 $(DYNAMODB_LOCAL): drivers/dynamodb/dynamodbtest/package-lock.json
 $(COSMOS_SERVER): drivers/cosmos/cosmostest/package-lock.json

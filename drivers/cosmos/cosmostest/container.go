@@ -75,7 +75,7 @@ func (n *container) serve(c *call, op Op) answer {
 		r.header = make(map[string]string)
 	}
 	r.header["x-ms-session-token"] = fmt.Sprintf("%s:-1#%d", rangeID, n.lsn)
-	if isTrue(c.header.Get("x-ms-documentdb-query")) || op == OpRead {
+	if op == OpQuery || op == OpRead {
 		if n.a.opts.Consistency == azcosmos.ConsistencyLevelStrong || n.a.opts.Consistency == azcosmos.ConsistencyLevelBoundedStaleness {
 			r.charge *= 2
 		}

@@ -1,6 +1,7 @@
 package cosmostest
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -13,18 +14,24 @@ import (
 // maxPatch is how many operations a patch may have.
 const maxPatch = 10
 
+type patchOperation struct {
+	Op    string          `json:"op"`
+	Path  string          `json:"path"`
+	Value json.RawMessage `json:"value"`
+}
+
 // patch is found after the patch in the body of c, and the paths that it wrote.
 func (n *container) patch(c *call, found *item) (doc map[string]any, paths []string, refusal *answer) {
 	wrong := func(r answer) (map[string]any, []string, *answer) { return nil, nil, &r }
 	var in struct {
-		Condition  string `json:"condition"`
-		Operations []struct {
-			Op    string          `json:"op"`
-			Path  string          `json:"path"`
-			Value json.RawMessage `json:"value"`
-		} `json:"operations"`
+		Condition  string           `json:"condition"`
+		Operations []patchOperation `json:"operations"`
 	}
-	if err := json.Unmarshal(c.body, &in); err != nil {
+	into := any(&in)
+	if bytes.HasPrefix(bytes.TrimSpace(c.body), []byte("[")) {
+		into = &in.Operations // as a client sends it that has no condition
+	}
+	if err := json.Unmarshal(c.body, into); err != nil {
 		return wrong(badRequest("The patch is not JSON: %v", err))
 	}
 	if len(in.Operations) == 0 || len(in.Operations) > maxPatch {

@@ -147,7 +147,7 @@ func (c *call) op() Op {
 		switch {
 		case c.method != http.MethodPost:
 			return ""
-		case isTrue(c.header.Get("x-ms-documentdb-query")):
+		case c.isQuery():
 			return OpQuery
 		case isTrue(c.header.Get("x-ms-documentdb-is-upsert")):
 			return OpUpsert
@@ -157,6 +157,12 @@ func (c *call) op() Op {
 	return map[string]Op{
 		http.MethodGet: OpRead, http.MethodPut: OpReplace, http.MethodPatch: OpPatch, http.MethodDelete: OpDelete,
 	}[c.method]
+}
+
+// isQuery tells a query by the header that Microsoft documents, or by the one that azcosmos
+// sends.
+func (c *call) isQuery() bool {
+	return isTrue(c.header.Get("x-ms-documentdb-isquery")) || isTrue(c.header.Get("x-ms-documentdb-query"))
 }
 
 func isTrue(header string) bool { return strings.EqualFold(header, "true") }
