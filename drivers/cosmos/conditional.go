@@ -3,6 +3,7 @@ package cosmos
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
@@ -63,8 +64,10 @@ func (d *Driver[T]) carryOut(ctx context.Context, w *conditional, now driver.Ins
 			v = w.judge(found)
 		case !errors.Is(err, driver.ErrNotFound):
 			return "", w.Failed(ctx, err)
-		case w.creates:
+		case w.creates && sends < maxSends:
 			v = driver.Meant
+		case w.creates && !w.Unsure(): // it has expired, and the service has yet to remove it
+			return "", fmt.Errorf("%w: %w", driver.ErrConflict, refusal)
 		}
 		if v != driver.Meant || sends == maxSends {
 			return found.etag, w.Refused(ctx, v, found.Meta, found.odd, refusal)

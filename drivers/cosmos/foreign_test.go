@@ -1,6 +1,7 @@
 package cosmos
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -253,5 +254,29 @@ func TestContainerDefaults(t *testing.T) {
 				t.Errorf("Get returns %+v, %v; want it to be dead: %t", e, err, tt.read)
 			}
 		})
+	}
+}
+
+// What Cosmos DB has not removed yet no read finds, and a create meets. Nothing can be written
+// there until it is gone, and nothing is said to be alive there.
+func TestInsertOverWhatIsToBeRemoved(t *testing.T) {
+	f := open[session](t, nil)
+	f.account.SetRemovalLag(time.Hour)
+	f.mustInsert(t, "k", session{User: "dead"}, lasting(time.Minute), base)
+	f.account.Advance(2 * time.Minute)
+	now := base.Add(2 * time.Minute)
+	life := driver.Life{CreatedAt: now, ExpiresAt: now.Add(time.Hour)}
+	var conflict *driver.ConflictError
+	_, err := f.Insert(t.Context(), "k", session{User: "new"}, life, now)
+	if !errors.Is(err, driver.ErrConflict) || errors.As(err, &conflict) || errors.Is(err, driver.ErrAmbiguous) {
+		t.Errorf("Insert: error %v, want ErrConflict, and no record with it", err)
+	}
+	_, err = f.Upsert(t.Context(), "k", session{User: "new"}, nil, func(*driver.Meta) (driver.Life, error) { return life, nil }, now)
+	if !errors.Is(err, driver.ErrConflict) || errors.As(err, &conflict) || errors.Is(err, driver.ErrAmbiguous) {
+		t.Errorf("Upsert: error %v, want ErrConflict, and no record with it", err)
+	}
+	f.account.Advance(time.Hour)
+	if _, err := f.Insert(t.Context(), "k", session{User: "new"}, life, now); err != nil {
+		t.Errorf("Insert when it is gone: %v", err)
 	}
 }

@@ -45,6 +45,8 @@ type Account struct {
 	faults   faults
 	lagging  atomic.Bool
 
+	removalLag atomic.Int64 // nanoseconds
+
 	mu        sync.Mutex // guards all below, and what is in it
 	databases map[string]*database
 	lastID    uint64
@@ -199,3 +201,7 @@ func statusOf(err error) int {
 // write, show the item as it was before that write, as a replica does that is behind. With
 // consistency levels below Session all reads do, with those above none.
 func (a *Account) SetLag(on bool) { a.lagging.Store(on) }
+
+// SetRemovalLag has the account remove items only d after their time to live has passed: they
+// are gone for reads, queries and writes at once, and until then stand in the way of a create.
+func (a *Account) SetRemovalLag(d time.Duration) { a.removalLag.Store(int64(d)) }

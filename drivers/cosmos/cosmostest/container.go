@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 )
@@ -126,6 +127,20 @@ func (n *container) expired(i *item, c *call) bool {
 	return ttl > 0 && float64(c.now.UnixMilli()) >= (float64(i.ts)+ttl)*1000
 }
 
+// lingers reports whether the time to live of i has passed and the service has not removed it.
+func (n *container) lingers(i *item, c *call) bool {
+	if i == nil || i.body == nil {
+		return false
+	}
+	before := *c
+	before.now = c.now.Add(-time.Duration(n.a.removalLag.Load()))
+	return !n.expired(i, &before)
+}
+
+func conflict() answer {
+	return refuse(http.StatusConflict, "Conflict", "Entity with the specified id already exists in the system.")
+}
+
 func (n *container) read(c *call, i *item) answer {
 	if i == nil {
 		return notFound()
@@ -143,6 +158,9 @@ func (n *container) create(c *call, key []any, upsert bool) answer {
 	}
 	at := place(key, doc["id"].(string))
 	found := n.live(at, c)
+	if found == nil && !upsert && n.lingers(n.items[at], c) {
+		return conflict()
+	}
 	if found == nil {
 		i, wrong := n.store(c, at, doc)
 		if wrong != nil {
@@ -151,7 +169,7 @@ func (n *container) create(c *call, key []any, upsert bool) answer {
 		return c.written(http.StatusCreated, i, n.insertCharge(i))
 	}
 	if !upsert {
-		return refuse(http.StatusConflict, "Conflict", "Entity with the specified id already exists in the system.")
+		return conflict()
 	}
 	if refusal := c.mismatch(found); refusal != nil {
 		return *refusal
