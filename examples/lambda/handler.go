@@ -2,7 +2,8 @@ package main
 
 import (
 	"context"
-	"fmt"
+	"encoding/json"
+	"errors"
 
 	"github.com/aws/aws-lambda-go/events"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -18,19 +19,50 @@ type handler struct {
 	grave *archive.Grave
 }
 
-// handle archives what has died. On an error Lambda calls it with the same records again.
-func (h *handler) handle(ctx context.Context, e events.DynamoDBEvent) error {
+// handle archives what has died. On an error Lambda calls it with the same records again. Where
+// one of them is what fails, those before it are archived, and Lambda is told to call again from that
+// one on: for that the event source mapping needs ReportBatchItemFailures.
+func (h *handler) handle(ctx context.Context, e events.DynamoDBEvent) (events.DynamoDBEventResponse, error) {
+	var none events.DynamoDBEventResponse
 	var dead []driver.Dead
+	var from []string // the sequence number of each
 	for i := range e.Records {
-		d, ok, err := h.dead(change(&e.Records[i]))
+		r := &e.Records[i]
+		d, ok, err := h.dead(change(r))
 		if err != nil {
-			return fmt.Errorf("record %s: %w", e.Records[i].EventID, err)
+			if d, err = unreadable(r, err); err != nil {
+				return none, err
+			}
 		}
-		if ok {
-			dead = append(dead, d)
+		if ok || d.Problem != nil {
+			dead, from = append(dead, d), append(from, r.Change.SequenceNumber)
 		}
 	}
-	return h.grave.Bury(ctx, dead)
+	err := h.grave.Bury(ctx, dead)
+	if !errors.Is(err, archive.ErrClock) {
+		return none, err
+	}
+	for i := range dead {
+		switch err := h.grave.Bury(ctx, dead[i:i+1]); {
+		case errors.Is(err, archive.ErrClock):
+			return events.DynamoDBEventResponse{BatchItemFailures: []events.DynamoDBBatchItemFailure{{ItemIdentifier: from[i]}}}, nil
+		case err != nil:
+			return none, err
+		}
+	}
+	return none, nil
+}
+
+// unreadable is a record whose item cannot be told, for the archive's quarantine: as it came.
+func unreadable(r *events.DynamoDBEventRecord, problem error) (d driver.Dead, err error) {
+	key, err := json.Marshal(r.Change.Keys)
+	if err != nil {
+		return d, err
+	}
+	item, err := json.Marshal(r.Change.OldImage)
+	d = driver.Dead{Key: string(key), At: driver.Floor(r.Change.ApproximateCreationDateTime.Time)}
+	d.Format, d.Value, d.Problem = "dynamodb-json", item, problem
+	return d, err
 }
 
 // change is what a record says.

@@ -13,10 +13,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aws/aws-lambda-go/events"
 	"github.com/aws/aws-lambda-go/lambda"
 	"go.uber.org/goleak"
 
 	"github.com/slidingttl/slidingttl/archive"
+	"github.com/slidingttl/slidingttl/drivers/dynamodb"
 	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
@@ -155,6 +157,56 @@ func TestArchiveFails(t *testing.T) {
 	ok(t, os.WriteFile(dir, nil, 0o600)) // no directory any more
 	if _, err := lambda.NewHandler(h.handle).Invoke(t.Context(), event); err == nil {
 		t.Error("the call succeeds")
+	}
+}
+
+// An item that cannot be told goes to the quarantine, as it came, and stops no other. A death that
+// is yet to come stops those after it alone, and Lambda is told from where to call again.
+func TestBadItems(t *testing.T) {
+	h, dir := start(t)
+	content, err := os.ReadFile(filepath.Join("testdata", "event.json"))
+	ok(t, err)
+	var event events.DynamoDBEvent
+	ok(t, json.Unmarshal(content, &event))
+	tell := h.dead
+	calls := 0
+	h.dead = func(c dynamodb.Change) (driver.Dead, bool, error) {
+		if calls++; calls == 1 {
+			return driver.Dead{}, false, errors.New("it cannot be told")
+		}
+		return tell(c)
+	}
+	r, err := h.handle(t.Context(), event)
+	ok(t, err)
+	found := archived(t, dir)
+	aside := found[`{"pk":{"S":"idle"}}`]
+	if len(r.BatchItemFailures) > 0 || len(found) != 4 || aside.Columns["problem"] != "it cannot be told" || !strings.Contains(string(aside.Value), `"S":"idle"`) {
+		t.Errorf("%+v: archived are %q, aside %+v", r, slices.Sorted(maps.Keys(found)), aside)
+	}
+
+	h, dir = start(t)
+	tell, calls = h.dead, 0
+	h.dead = func(c dynamodb.Change) (driver.Dead, bool, error) {
+		d, ok, err := tell(c)
+		if d.Key == "aged" {
+			d.At = driver.Floor(time.Now().Add(time.Hour))
+		}
+		return d, ok, err
+	}
+	r, err = h.handle(t.Context(), event)
+	ok(t, err)
+	if len(r.BatchItemFailures) != 1 {
+		t.Fatalf("%+v", r)
+	}
+	found = archived(t, dir)
+	for i := range event.Records {
+		c := event.Records[i].Change
+		if c.SequenceNumber != r.BatchItemFailures[0].ItemIdentifier {
+			continue
+		}
+		if key := c.Keys["pk"].String(); key != "aged" || len(found) == 0 {
+			t.Errorf("to come again from %s; archived are %q", key, slices.Sorted(maps.Keys(found)))
+		}
 	}
 }
 

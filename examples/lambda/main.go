@@ -8,7 +8,8 @@
 // directory that outlives it (a mounted EFS), DEAD_TABLE, the table's name, and DEAD_POLICY,
 // such as "idle 30d, max 90d". Its event source mapping should be given a batch size of
 // some thousand and a batching window of minutes, for few and large files, an on-failure
-// destination, and this filter, which keeps what is merely written away from it:
+// destination, the response type ReportBatchItemFailures (without it a record that is told to come
+// again does not), and this filter, which keeps what is merely written away from it:
 //
 //	{"eventName": ["REMOVE"]}
 //
