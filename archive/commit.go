@@ -49,15 +49,22 @@ func commit(ctx context.Context, b Bucket, m *Manifest, c change) error {
 // sweep removes the files of a day that do not count. One that is made for a manifest file
 // which is yet to come may be about to: it stays.
 func sweep(ctx context.Context, b Bucket, m *Manifest) error {
+	remove := b.Remove
+	if d, ok := b.(*Directory); ok {
+		remove = d.unlink // and one sync for all
+	}
 	for _, f := range m.garbage {
 		if f.Merged && f.number > m.number {
 			continue
 		}
-		if err := b.Remove(ctx, f.Name); err != nil {
+		if err := remove(ctx, f.Name); err != nil {
 			return err
 		}
 	}
-	return nil
+	if len(m.garbage) == 0 {
+		return nil
+	}
+	return settle(b, m.Day)
 }
 
 // without returns the merged files of m that are not among gone, and the marks of gone.

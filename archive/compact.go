@@ -34,8 +34,8 @@ type CompactReport struct {
 	Dropped int64 `json:"dropped"` // of those, rows of lives that were there twice
 }
 
-// mergeWidth is how many files are merged at once: each needs a few hundred KiB.
-const mergeWidth = 64
+// mergeRoom bounds the files that are merged at once, by the memory that they need.
+var mergeRoom int64 = 96 << 20
 
 // Compact merges the files of each day, so that less of them are looked into, and keeps each
 // life once. It may be run beside writers and readers, and by several at once: until the
@@ -143,7 +143,11 @@ func (c *compactor) choose(m *Manifest, left map[string]bool) []File {
 		return nil
 	}
 	slices.SortStableFunc(files, func(a, b File) int { return cmp.Compare(a.Size, b.Size) })
-	return files[:min(len(files), mergeWidth)]
+	n := 0
+	for room := int64(0); n < len(files) && (n < 2 || room <= mergeRoom); n++ {
+		room += files[n].room()
+	}
+	return files[:n]
 }
 
 // examine reads all of files, and returns the columns that they have, and those of files that

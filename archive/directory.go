@@ -266,17 +266,26 @@ func (d *Directory) List(ctx context.Context, prefix string) iter.Seq2[Info, err
 
 // Remove implements Bucket.
 func (d *Directory) Remove(ctx context.Context, name string) error {
+	if err := d.unlink(ctx, name); err != nil {
+		return err
+	}
+	err := d.syncDir(filepath.Dir(filepath.Join(d.root, name)))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return diskError(err)
+}
+
+// unlink is Remove, but that a power cut may undo it until the directory is synced.
+func (d *Directory) unlink(ctx context.Context, name string) error {
 	path, err := d.path(name)
 	if err := errors.Join(err, ctx.Err()); err != nil {
 		return err
 	}
-	if err := os.Remove(path); err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return diskError(err)
 	}
-	return diskError(d.syncDir(filepath.Dir(path)))
+	return nil
 }
 
 func (d *Directory) path(name string) (string, error) {

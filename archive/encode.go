@@ -14,7 +14,7 @@ import (
 // compressed, until then.
 var (
 	groupRows  = 1 << 16
-	groupBytes = 64 << 20
+	groupBytes = 32 << 20
 )
 
 // A batch keeps its source waiting, which keeps rows locked; what is merged stays as it is.

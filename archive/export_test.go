@@ -12,3 +12,10 @@ func Shorten(t *testing.T, rows int, bytes int64) {
 	groupRows, mergeBytes = rows, bytes
 	t.Cleanup(func() { groupRows, mergeBytes = r, b })
 }
+
+// Narrow has files merged at once need no more memory than room, for the time of a test.
+func Narrow(t *testing.T, room int64) {
+	was := mergeRoom
+	mergeRoom = room
+	t.Cleanup(func() { mergeRoom = was })
+}

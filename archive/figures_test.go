@@ -4,8 +4,11 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"runtime/debug"
+	"runtime/metrics"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/slidingttl/slidingttl/archive"
 )
@@ -109,4 +112,73 @@ func BenchmarkWrite(b *testing.B) {
 		}
 	}
 	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*n), "us/record")
+}
+
+// BenchmarkFigureCompactSmall compacts a day of 4,000 files of ten records each.
+func BenchmarkFigureCompactSmall(b *testing.B) {
+	for b.Loop() {
+		b.StopTimer()
+		d, err := archive.OpenDirectory(b.TempDir())
+		if err != nil {
+			b.Fatal(err)
+		}
+		w := writer(b, d)
+		for i := range 4000 {
+			if err := w.Write(b.Context(), batch(10*i, 10*i+10, 0)); err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.StartTimer()
+		r, err := archive.Compact(b.Context(), d, nil)
+		if err != nil || r.Files != 4000 || r.Into != 1 {
+			b.Fatalf("%+v, %v", r, err)
+		}
+		b.ReportMetric(float64(r.Rows)/40000, "rows-read/row")
+	}
+}
+
+// BenchmarkFigureCompactLong compacts a day of a thousand values of 1 MB, in files of 30.
+func BenchmarkFigureCompactLong(b *testing.B) {
+	dice := rand.NewChaCha8([32]byte{})
+	for b.Loop() {
+		b.StopTimer()
+		d, err := archive.OpenDirectory(b.TempDir())
+		if err != nil {
+			b.Fatal(err)
+		}
+		w := writer(b, d)
+		for i := 0; i < 1000; i += 30 {
+			long := batch(i, min(i+30, 1000), 0)
+			for i := range long.Records {
+				long.Records[i].Value = make([]byte, 1<<20)
+				_, _ = dice.Read(long.Records[i].Value)
+			}
+			if err := w.Write(b.Context(), long); err != nil {
+				b.Fatal(err)
+			}
+		}
+		debug.FreeOSMemory()
+		b.StartTimer()
+		var peak uint64
+		stop, done := make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(done)
+			for m := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/unused:bytes"}}; ; {
+				metrics.Read(m)
+				peak = max(peak, m[0].Value.Uint64()+m[1].Value.Uint64())
+				select {
+				case <-stop:
+					return
+				case <-time.After(10 * time.Millisecond):
+				}
+			}
+		}()
+		_, err = archive.Compact(b.Context(), d, nil)
+		close(stop)
+		<-done
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.ReportMetric(float64(peak)/(1<<20), "peak-MiB")
+	}
 }

@@ -1,10 +1,13 @@
 package archive_test
 
 import (
+	"context"
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -156,4 +159,40 @@ func TestColumns(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Many small files are merged in one pass, with one manifest and few listings, and each row is
+// read once.
+func TestCompactManySmall(t *testing.T) {
+	b := newFake()
+	const many = 500
+	for i := range many {
+		write(t, writer(t, b), batch(2*i, 2*i+3, 0)) // one of each is in the next
+	}
+	var listed, manifests int
+	b.did = func(name string) {
+		if strings.Contains(name, "_manifest-") {
+			manifests++
+		}
+	}
+	counted := &listings{fakeBucket: b, lists: &listed}
+	r, err := archive.Compact(t.Context(), counted, nil)
+	ok(t, err)
+	if r.Files != many || r.Into != 1 || r.Rows != 3*many || r.Dropped != many-1 || manifests != 1 || listed > 10 {
+		t.Errorf("%+v, %d manifests, %d listings", r, manifests, listed)
+	}
+	if n := len(all(t, b)); n != 2*many+1 {
+		t.Errorf("%d records", n)
+	}
+}
+
+// listings counts those of a bucket.
+type listings struct {
+	*fakeBucket
+	lists *int
+}
+
+func (l *listings) List(ctx context.Context, prefix string) iter.Seq2[archive.Info, error] {
+	*l.lists++
+	return l.fakeBucket.List(ctx, prefix)
 }

@@ -5,6 +5,21 @@ import (
 	"iter"
 )
 
+// smallFile is how long, in memory, a file is that is read as a whole, so that many may be merged
+// at once; of a longer one a reader is kept, which takes a few hundred KiB and some values.
+const smallFile = 256 << 10
+
+// whole is about what the records of a file take up in memory.
+func (f *File) whole() int64 { return 4*f.Size + 512*f.Rows }
+
+// room is about what it takes in memory to merge a file.
+func (f *File) room() int64 {
+	if whole := f.whole(); whole <= smallFile {
+		return whole
+	}
+	return 1<<20 + 8*f.Size/max(1, f.Rows)
+}
+
 // merged tells the records of several files in their order, each life once: as it was seen
 // last. Only where all files are good are all records told; what is wrong with a file ends
 // it, and comes as an error where it was met.
@@ -28,11 +43,35 @@ func merged(ctx context.Context, b Bucket, files []File, after *identity) iter.S
 			h.stop()
 			return err == nil || yield(Archived{}, err)
 		}
+		from := func(records iter.Seq2[Archived, error]) bool {
+			next, stop := iter.Pull2(records)
+			return advance(&head{next: next, stop: stop})
+		}
+		var small []entry
 		for _, f := range files {
-			next, stop := iter.Pull2(rows(ctx, b, f, after))
-			if !advance(&head{next: next, stop: stop}) {
-				return
+			if f.whole() > smallFile {
+				if !from(rows(ctx, b, f, after)) {
+					return
+				}
+				continue
 			}
+			for a, err := range rows(ctx, b, f, after) {
+				if err == nil {
+					small = append(small, entryOf(&a))
+				} else if !yield(Archived{}, err) {
+					return
+				}
+			}
+		}
+		small = lives(small)
+		if !from(func(yield func(Archived, error) bool) {
+			for _, e := range small {
+				if !yield(*e.Archived, nil) {
+					return
+				}
+			}
+		}) {
+			return
 		}
 		for len(heads) > 0 {
 			var first *head

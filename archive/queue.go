@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -16,7 +18,12 @@ type QueueOptions struct {
 	// Batch is how many of the dead are handed over at once. Zero: 5000.
 	Batch int
 
-	// Every is how long one waits for others at most. Zero: a second.
+	// BatchBytes bounds the values that are handed over at once, and those that wait
+	// meanwhile: each are as many at most, a longer one alone. Zero: 32 MiB.
+	BatchBytes int
+
+	// Every is how long one waits for others at most, for each makes a file of a
+	// day. Zero: a minute.
 	Every time.Duration
 
 	// OnError is told what a call failed with. The same dead are handed over again a
@@ -26,7 +33,8 @@ type QueueOptions struct {
 
 const (
 	queueBatch = 5000
-	queueEvery = time.Second
+	queueBytes = 32 << 20
+	queueEvery = time.Minute
 	queueRetry = time.Second
 )
 
@@ -37,7 +45,8 @@ type Queue struct {
 	opts QueueOptions
 
 	dead  chan driver.Dead
-	ended chan struct{} // closed: no more are added
+	room  *semaphore.Weighted // of values, in bytes
+	ended chan struct{}       // closed: no more are added
 	end   sync.Once
 	done  chan struct{} // closed: all is over
 	ctx   context.Context
@@ -57,16 +66,21 @@ func NewQueue(bury func(context.Context, []driver.Dead) error, opts *QueueOption
 		return nil, &driver.InvalidError{Field: "bury", Value: "nil", Rule: "is required"}
 	case o.Batch < 0:
 		return nil, &driver.InvalidError{Field: "QueueOptions.Batch", Value: fmt.Sprint(o.Batch), Rule: "must not be negative"}
+	case o.BatchBytes < 0:
+		return nil, &driver.InvalidError{Field: "QueueOptions.BatchBytes", Value: fmt.Sprint(o.BatchBytes), Rule: "must not be negative"}
 	case o.Every < 0:
 		return nil, &driver.InvalidError{Field: "QueueOptions.Every", Value: o.Every.String(), Rule: "must not be negative"}
 	}
 	if o.Batch == 0 {
 		o.Batch = queueBatch
 	}
+	if o.BatchBytes == 0 {
+		o.BatchBytes = queueBytes
+	}
 	if o.Every == 0 {
 		o.Every = queueEvery
 	}
-	q := &Queue{bury: bury, opts: o, dead: make(chan driver.Dead, o.Batch), ended: make(chan struct{}), done: make(chan struct{})}
+	q := &Queue{bury: bury, opts: o, dead: make(chan driver.Dead, o.Batch), room: semaphore.NewWeighted(2 * int64(o.BatchBytes)), ended: make(chan struct{}), done: make(chan struct{})}
 	q.ctx, q.stop = context.WithCancel(context.Background())
 	go q.run()
 	return q, nil
@@ -81,6 +95,9 @@ func (q *Queue) Add(d driver.Dead) bool {
 		return false
 	default:
 	}
+	if q.room.Acquire(q.ctx, q.size(&d)) != nil {
+		return false
+	}
 	select {
 	case q.dead <- d:
 		return true
@@ -88,6 +105,9 @@ func (q *Queue) Add(d driver.Dead) bool {
 		return false
 	}
 }
+
+// size is the room that d takes up.
+func (q *Queue) size(d *driver.Dead) int64 { return int64(min(len(d.Value), q.opts.BatchBytes)) }
 
 // OnExpiry is the hook for memory.Options.OnExpiry that adds what has died to q, its
 // value as JSON. R is memory.Reason, which is not asked: what a record died of the Grave's
@@ -129,6 +149,9 @@ func (q *Queue) run() {
 		for len(batch) > 0 {
 			err := q.bury(q.ctx, batch)
 			if err == nil {
+				for i := range batch {
+					q.room.Release(q.size(&batch[i]))
+				}
 				break
 			}
 			q.tell(err)
@@ -146,9 +169,10 @@ func (q *Queue) run() {
 // gather waits for a batch, and reports whether there may be more.
 func (q *Queue) gather() (batch []driver.Dead, more bool) {
 	var late <-chan time.Time
-	for len(batch) < q.opts.Batch {
+	for size := int64(0); len(batch) < q.opts.Batch && size < int64(q.opts.BatchBytes); {
 		select {
 		case d := <-q.dead:
+			size += q.size(&d)
 			if batch = append(batch, d); len(batch) == 1 {
 				t := time.NewTimer(q.opts.Every)
 				defer t.Stop()

@@ -151,11 +151,48 @@ func TestQueue(t *testing.T) {
 		if err := q.Close(ctx); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "7 of the dead") {
 			t.Errorf("Close of a queue that cannot be emptied: %v", err)
 		}
-		for field, o := range map[string]archive.QueueOptions{"QueueOptions.Batch": {Batch: -1}, "QueueOptions.Every": {Every: -1}} {
+		for field, o := range map[string]archive.QueueOptions{"QueueOptions.Batch": {Batch: -1}, "QueueOptions.BatchBytes": {BatchBytes: -1}, "QueueOptions.Every": {Every: -1}} {
 			var invalid *driver.InvalidError
 			if _, err := archive.NewQueue(func(context.Context, []driver.Dead) error { return nil }, &o); !errors.As(err, &invalid) || invalid.Field != field {
 				t.Errorf("%s: %v", field, err)
 			}
+		}
+	})
+}
+
+// Long values are handed over a few at a time, and who adds more waits.
+func TestQueueBytes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		var most, buried atomic.Int64
+		q, err := archive.NewQueue(func(_ context.Context, dead []driver.Dead) error {
+			<-release
+			most.Store(max(most.Load(), int64(len(dead))))
+			buried.Add(int64(len(dead)))
+			return nil
+		}, &archive.QueueOptions{BatchBytes: 100})
+		ok(t, err)
+		var added atomic.Int64
+		var group sync.WaitGroup
+		group.Go(func() {
+			for i := range 20 {
+				size := 30
+				if i == 10 {
+					size = 1000 // longer than all that may wait
+				}
+				q.Add(driver.Dead{Raw: driver.Raw{Value: make([]byte, size)}})
+				added.Add(1)
+			}
+		})
+		time.Sleep(time.Hour)
+		if synctest.Wait(); added.Load() != 6 {
+			t.Errorf("%d were added while nothing was handed over; want 6", added.Load())
+		}
+		close(release)
+		group.Wait()
+		ok(t, q.Close(t.Context()))
+		if buried.Load() != 20 || most.Load() > 4 {
+			t.Errorf("%d were handed over, at most %d at once", buried.Load(), most.Load())
 		}
 	})
 }

@@ -20,12 +20,14 @@ func rows(ctx context.Context, b Bucket, file File, after *identity) iter.Seq2[A
 			return
 		}
 		n := int64(0)
-		for _, g := range f.RowGroups() {
+		for i, g := range f.RowGroups() {
+			// Values may be long: of such few are read at once.
+			long := f.Metadata().RowGroups[i].Columns[l.value].MetaData.TotalUncompressedSize / max(1, g.NumRows())
 			if after != nil && endsBefore(g, l, after.key) {
 				n += g.NumRows()
 				continue
 			}
-			for a, err := range groupRecords(s, g, l) {
+			for a, err := range groupRecords(s, g, l, min(64, 1+(256<<10)/max(1, long))) {
 				n++
 				if err == nil && after != nil && a.identity().compare(*after) <= 0 {
 					continue
@@ -51,12 +53,12 @@ func endsBefore(g parquet.RowGroup, l *layout, key string) bool {
 	return ok && string(last.ByteArray()) < key
 }
 
-// groupRecords tells the records of a row group.
-func groupRecords(s *section, g parquet.RowGroup, l *layout) iter.Seq2[Archived, error] {
+// groupRecords tells the records of a row group, and reads so many at once.
+func groupRecords(s *section, g parquet.RowGroup, l *layout, atOnce int64) iter.Seq2[Archived, error] {
 	return func(yield func(Archived, error) bool) {
 		r := g.Rows()
 		defer r.Close() //nolint:errcheck // it was read
-		buf := make([]parquet.Row, 64)
+		buf := make([]parquet.Row, atOnce)
 		for {
 			n, err := readRows(r, buf)
 			for _, row := range buf[:n] {
