@@ -63,6 +63,15 @@ func TestContract(t *testing.T) {
 
 func contract(t *testing.T, opts Options, of cosmostest.Options) {
 	opts.Codec = exactNumbers{}
+	lacks := map[drivertest.Feature]string{
+		drivertest.Local:       "the store is across a network",
+		drivertest.Clock:       "Cosmos DB tells its time in whole seconds, which is coarser than clocks are apart",
+		drivertest.Mender:      "not built: a touch brings what it reads into the usual form",
+		drivertest.ReadToucher: "a read and a touch are two requests",
+	}
+	if opts.MaxSkew != 0 {
+		lacks[drivertest.Apart] = "its clocks may be so far apart"
+	}
 	drivertest.Run(t, drivertest.Harness{
 		Parallel: true,
 		Open: func(t testing.TB) *drivertest.Backend {
@@ -73,22 +82,28 @@ func contract(t *testing.T, opts Options, of cosmostest.Options) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			container := account.Container(t, shape.Properties(""), impatient)
+			gate := new(drivertest.Gate)
+			container := account.Container(t, shape.Properties(""), impatient, gated(gate, account))
 			d, err := New[drivertest.Value](container, &opts)
 			if err != nil {
 				t.Fatal(err)
 			}
-			return backend(account, container, d)
+			other, err := account.Client(t, impatient).NewContainer("test", container.ID())
+			if err != nil {
+				t.Fatal(err)
+			}
+			b := backend(account, other, d)
+			b.Gate = gate
+			if opts.MaxSkew == 0 {
+				b.Apart = func(d time.Duration) { account.Advance(d - account.Now().Sub(time.Now())) }
+			}
+			return b
 		},
-		Lacks: map[drivertest.Feature]string{
-			drivertest.Local:       "the store is across a network",
-			drivertest.Clock:       "Cosmos DB tells its time in whole seconds, which is coarser than clocks are apart",
-			drivertest.Mender:      "not built: a touch brings what it reads into the usual form",
-			drivertest.ReadToucher: "a read and a touch are two requests",
-		},
+		Lacks: lacks,
 	})
 }
 
+// backend is what can be done to the container of d, which container is another client of.
 func backend(account *cosmostest.Account, container *azcosmos.ContainerClient, d *Driver[drivertest.Value]) *drivertest.Backend {
 	most := maxID
 	if d.opts.ID != nil {
@@ -135,6 +150,10 @@ func backend(account *cosmostest.Account, container *azcosmos.ContainerClient, d
 			return errors.As(err, &answer) && answer.StatusCode == http.StatusForbidden
 		},
 		Hang: account.Hang,
+		Hostile: func(ctx context.Context, r drivertest.HostileRecord) error {
+			return loadHostile(ctx, container, d, r)
+		},
+		MaxValue: mostItem,
 	}
 }
 

@@ -133,6 +133,8 @@ func testNode(f *fixture, c *gocb.Collection, opts couchbase.Options) drivertest
 				return errors.As(err, &own) && errors.Is(err, gocb.ErrInternalServerFailure)
 			}
 			b.Hang = f.Hang
+			b.Gate, b.Again = gated(t, f.Node), elsewhere(t, f.Node, c, opts)
+			b.Apart = func(d time.Duration) { f.SetTime(time.Now().Add(d)) }
 			return b
 		},
 	}
@@ -156,8 +158,10 @@ func realServer(t *testing.T, opts couchbase.Options) drivertest.Harness {
 	collection := bucket.Scope(named("SCOPE")).Collection(named("COLLECTION"))
 
 	lacking := map[drivertest.Feature]string{
-		drivertest.Fail: "a real server does not fail on demand",
-		drivertest.Hang: "a real server does not hang on demand",
+		drivertest.Fail:  "a real server does not fail on demand",
+		drivertest.Hang:  "a real server does not hang on demand",
+		drivertest.Gated: "no write is stopped on its way to a real server",
+		drivertest.Apart: "a real server's clock stays as it is",
 	}
 	for f, why := range lacks {
 		lacking[f] = why
@@ -207,6 +211,9 @@ func backend(t testing.TB, c *gocb.Collection, opts couchbase.Options) *driverte
 				gocb.UpsertSpec(path, form, &gocb.UpsertSpecOptions{IsXattr: xattr}),
 			}, &gocb.MutateInOptions{PreserveExpiry: true, Context: ctx})
 			return err
+		},
+		Hostile: func(ctx context.Context, r drivertest.HostileRecord) error {
+			return loadHostile(ctx, c, opts, r)
 		},
 		Retain: func(retain time.Duration) driver.Driver[drivertest.Value] {
 			opts := opts

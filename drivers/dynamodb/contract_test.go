@@ -73,8 +73,8 @@ func TestContract(t *testing.T) {
 				Parallel: true,
 				Cases:    chosen,
 				Open: func(t testing.TB) *drivertest.Backend {
-					w := newWire()
-					client := w.client(server, impatient(2))
+					w, gate, away := newWire(), new(drivertest.Gate), new(apart)
+					client := w.client(server, impatient(2), gated(gate, w))
 					over := func(client Client, opts Options) *Driver[drivertest.Value] {
 						d, err := New[drivertest.Value](client, tbl.Driver.table, &opts)
 						if err != nil {
@@ -101,7 +101,13 @@ func TestContract(t *testing.T) {
 						Mar: func(ctx context.Context, key string, v drivertest.Value, life driver.Life) error {
 							return mar(ctx, tbl, key, v, life)
 						},
-						Again: func() driver.Driver[drivertest.Value] { return over(server.Client(), opts) },
+						Again: func() driver.Driver[drivertest.Value] { return over(server.Client(away.client), opts) },
+						Gate:  gate,
+						Apart: func(d time.Duration) { away.off.Store(int64(d)) },
+						Hostile: func(ctx context.Context, r drivertest.HostileRecord) error {
+							return loadHostile(ctx, tbl, r)
+						},
+						MaxValue: mostItem,
 						Retain: func(retain time.Duration) driver.Driver[drivertest.Value] {
 							opts := opts
 							opts.Retain = retain

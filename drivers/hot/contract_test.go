@@ -57,6 +57,9 @@ func contract(t *testing.T, b hot.Bounds) {
 			drivertest.Mixed:   "the records of the store are one driver's",
 			drivertest.Malform: "the store holds a life as two numbers, whoever writes it",
 			drivertest.Mender:  "so there is nothing to mend",
+			drivertest.Gated:   "the store is in this process",
+			drivertest.Apart:   "its clock is the process's",
+			drivertest.Hostile: "the store holds what its driver wrote",
 		},
 	})
 }

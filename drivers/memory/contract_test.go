@@ -55,6 +55,9 @@ func contract(t *testing.T, retain time.Duration) {
 			drivertest.Mixed:       "its records are its own",
 			drivertest.Malform:     "a life is two numbers here, whoever writes it",
 			drivertest.Mender:      "so there is nothing to mend",
+			drivertest.Gated:       "a write is done when the call is",
+			drivertest.Apart:       "its clock is the process's",
+			drivertest.Hostile:     "nobody else writes to it",
 		},
 	})
 }

@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -76,7 +78,7 @@ func inCluster(name string) bool {
 	group, _, _ := strings.Cut(name, "/")
 	return slices.Contains([]string{
 		"harness", "get", "insert", "replace", "touch", "delete", "remove", "overwrite", "readtouch",
-		"batch", "scan", "raw", "check", "context", "fault",
+		"batch", "scan", "raw", "check", "context", "fault", "late", "resent", "hostile",
 	}, group)
 }
 
@@ -91,11 +93,18 @@ func TestContractInVirtualTime(t *testing.T) {
 
 var users atomic.Int64
 
+// withRealTime is lacks of a server whose clock is the machine's.
+func withRealTime() map[drivertest.Feature]string {
+	all := maps.Clone(lacks)
+	all[drivertest.Apart] = "the server's clock is the machine's"
+	return all
+}
+
 // real runs cases at once on one server or cluster, each as a user of its own through a
 // proxy of its own. admin is a client that may do anything.
 func real(option rueidis.ClientOption, admin rueidis.Client) drivertest.Harness {
 	return drivertest.Harness{
-		Lacks:    lacks,
+		Lacks:    withRealTime(),
 		Parallel: true,
 		Open: func(t testing.TB) *drivertest.Backend {
 			user := fmt.Sprint("case", users.Add(1))
@@ -105,10 +114,10 @@ func real(option rueidis.ClientOption, admin rueidis.Client) drivertest.Harness 
 				}
 			}
 			allow("on", "nopass", "~*", "&*", "+@all")
-			proxy := redistest.NewProxy(t)
+			proxy, gate := redistest.NewProxy(t), new(drivertest.Gate)
 			option := option
 			option.Username, option.Password = user, "any"
-			client := redistest.NewClient(t, proxy.Option(option))
+			client := redistest.NewClient(t, gated(gate, proxy.Option(option)))
 			d := open[drivertest.Value](t, client, redis.Options{})
 			return &drivertest.Backend{
 				Driver: d,
@@ -123,6 +132,11 @@ func real(option rueidis.ClientOption, admin rueidis.Client) drivertest.Harness 
 				},
 				Own:  func(err error) bool { return own(err, "NOPERM") },
 				Hang: proxy.Hang,
+				Gate: gate,
+				Again: func() driver.Driver[drivertest.Value] {
+					return open[drivertest.Value](t, admin, redis.Options{})
+				},
+				Hostile: loadHostile(admin, redis.Options{}),
 			}
 		},
 	}
@@ -139,8 +153,9 @@ func virtual(opts redis.Options) drivertest.Harness {
 		Parallel: true,
 		Open: func(t testing.TB) *drivertest.Backend {
 			server := redistest.StartVirtual(t)
-			proxy := redistest.NewProxy(t)
-			client := redistest.NewClient(t, proxy.Option(server.Option()))
+			proxy, gate := redistest.NewProxy(t), new(drivertest.Gate)
+			client := redistest.NewClient(t, gated(gate, proxy.Option(server.Option())))
+			other := sync.OnceValue(func() rueidis.Client { return server.Client(t) })
 			d := open[drivertest.Value](t, client, opts)
 			last := d
 			return &drivertest.Backend{
@@ -166,6 +181,12 @@ func virtual(opts redis.Options) drivertest.Harness {
 				},
 				Own:  func(err error) bool { return own(err, "BUSY") },
 				Hang: proxy.Hang,
+				Gate: gate,
+				Again: func() driver.Driver[drivertest.Value] {
+					return open[drivertest.Value](t, other(), opts)
+				},
+				Apart:   func(d time.Duration) { server.SetTime(time.Now().Add(d)) },
+				Hostile: loadHostile(client, opts),
 			}
 		},
 	}

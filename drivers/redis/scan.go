@@ -147,7 +147,8 @@ func (d *Driver[T]) describe(ctx context.Context, client rueidis.Client, keys []
 			continue
 		}
 		meta, _, own, problem := split(header)
-		r := driver.Scanned{Key: key[len(d.opts.Prefix):], Meta: meta, Size: int(size), Problem: problem}
+		name := key[len(d.opts.Prefix):]
+		r := driver.Scanned{Key: name, Meta: meta, Size: int(size), Problem: cmp.Or(problem, driver.CheckKey(name, 0))}
 		at := driver.Instant(max(gone, 0))
 		switch {
 		case !own && gone == -2:

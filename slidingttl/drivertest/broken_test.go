@@ -1060,13 +1060,12 @@ var brokens = []broken{
 		}
 	}},
 	{"has cursors that are good once", "scan/resumed", func(d *twisted) {
-		var mu sync.Mutex
-		used := make(map[driver.Cursor]bool)
+		used := d.reference.used
 		d.scan = func(ctx context.Context, from driver.Cursor, limit int) (driver.Page, error) {
-			mu.Lock()
+			d.reference.mu.Lock()
 			again := used[from]
 			used[from] = strings.Contains(string(from), "many-")
-			mu.Unlock()
+			d.reference.mu.Unlock()
 			if again {
 				return driver.Page{}, nil
 			}
@@ -1242,6 +1241,7 @@ var brokens = []broken{
 		}
 	}},
 	{"touches what is dead and retained", "retain/dead", func(d *twisted) {
+		d.reference.trusts = true
 		d.touch = func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
 			return d.reference.Touch(ctx, key, was, life, now.Add(-d.reference.retain))
 		}
@@ -1381,7 +1381,7 @@ func upsertInTwoSteps(d *twisted) upsertFunc {
 }
 
 // allBrokens are the broken drivers.
-func allBrokens() []broken { return slices.Concat(brokens, storeBrokens) }
+func allBrokens() []broken { return slices.Concat(brokens, storeBrokens, worldBrokens) }
 
 // The case that is there for a broken driver's fault fails it, and each case is there for
 // one. The whole suite is run at each at night.
@@ -1420,8 +1420,11 @@ func (b *broken) harness() Harness {
 	isLocal := twist(newReference())
 	b.twist(isLocal)
 	lacks := remote
-	if isLocal.load != nil {
+	switch {
+	case isLocal.load != nil:
 		lacks = nil
+	case isLocal.clockless:
+		lacks = noClock
 	}
 	return harness(func(r *reference) driver.Driver[Value] {
 		d := twist(r)
@@ -1435,6 +1438,8 @@ func (b *broken) harness() Harness {
 			return remover{d}
 		case d.overwrite != nil:
 			return overwriter{d}
+		case d.clockless:
+			return clockless{d, d}
 		}
 		return d
 	}, lacks)

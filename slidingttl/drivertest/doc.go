@@ -9,7 +9,7 @@
 //		drivertest.Run(t, drivertest.Harness{
 //			Parallel: true,
 //			Open: func(t testing.TB) *drivertest.Backend {
-//				server := mystoretest.Start(t)
+//				server, gate := mystoretest.Start(t), new(drivertest.Gate)
 //				return &drivertest.Backend{
 //					Driver:  mystore.New[drivertest.Value](server.Client()),
 //					Again:   func() driver.Driver[drivertest.Value] { ... }, // another of these
@@ -23,6 +23,9 @@
 //					Fail:    func() func() { server.FailAll(busy); return server.Mend },
 //					Own:     func(err error) bool { return errors.Is(err, mystore.ErrBusy) },
 //					Hang:    server.Hang,
+//					Gate:    gate,         // through which Driver's client sends
+//					Apart:   server.Apart, // sets its clock off the process's
+//					Hostile: func(...) error { ... }, // by the store's plain client
 //				}
 //			},
 //			Lacks: map[drivertest.Feature]string{
@@ -75,6 +78,15 @@
 //   - In real time, with Now and Wait left nil. At a resolution of a second the
 //     waiting comes to about forty seconds, and to about half of that with
 //     Harness.Parallel on two cores.
+//
+// # What a good day does not ask
+//
+// The cases under "late/" and "resent/" stop a write on its way by a [Gate]: until its record
+// is dead or another's, or to lose its answer, with and without another writer in between.
+// Those under "apart/" set the store's clock off the process's, whose drivers know nothing of
+// it: there the clock is nobody's but the process's own, for a store that is told another by
+// its options tests nothing. Those under "hostile/" load records that no driver writes beside
+// sound ones, and walk over all of them.
 //
 // # What a backend cannot do
 //

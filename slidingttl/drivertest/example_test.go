@@ -36,6 +36,9 @@ func ExampleRun() {
 				drivertest.ReadToucher: "there is no trip to save",
 				drivertest.Malform:     "nobody else writes to it",
 				drivertest.Mender:      "nobody else writes to it",
+				drivertest.Gated:       "a write is done when the call is",
+				drivertest.Apart:       "its clock is the process's",
+				drivertest.Hostile:     "nobody else writes to it",
 			},
 		})
 	}

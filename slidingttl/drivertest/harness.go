@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/slidingttl/slidingttl/internal/hostile"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -96,7 +97,31 @@ type Backend struct {
 	// Hang makes the store leave every operation without an answer until the
 	// returned function is called.
 	Hang func() (release func())
+
+	// Gate is what the writes of Driver pass on their way to the store, and those of
+	// no driver that Again returns.
+	Gate *Gate
+
+	// Apart sets the store's own clock d ahead of the process's, or behind where d is
+	// negative, from now on. Now then tells that time. The driver is not told.
+	Apart func(d time.Duration)
+
+	// Hostile writes a record that no driver writes, by the store's plain client, with
+	// a value that Driver can read where the record says nothing else. If the store
+	// itself cannot hold such a record the error matches errors.ErrUnsupported.
+	Hostile func(ctx context.Context, r HostileRecord) error
+
+	// MaxValue is the longest value in bytes that the store can hold, as long as a test
+	// can reach it. Zero: it cannot.
+	MaxValue int
+
+	// Sweep removes, as the driver does beside the calls, all that is dead. Nil: the
+	// store does that by itself.
+	Sweep func(ctx context.Context) error
 }
+
+// HostileRecord is a record as other programs may leave it in the store.
+type HostileRecord = hostile.Record
 
 // Feature is something that some cases need and not every driver has.
 type Feature string
@@ -115,6 +140,9 @@ const (
 	RawReader   Feature = "RawReader"   // the driver is a driver.RawReader
 	Mender      Feature = "Mender"      // the driver is a driver.Mender, and Backend.Mar
 	Retain      Feature = "Retain"      // Backend.Retain
+	Gated       Feature = "Gated"       // Backend.Gate, and Backend.Again, whose drivers do not pass it
+	Apart       Feature = "Apart"       // Backend.Apart, and Backend.Again, whose drivers know nothing of the clock
+	Hostile     Feature = "Hostile"     // Backend.Hostile
 	Mixed       Feature = "Mixed"       // drivers that retain for different times can share the store
 )
 
@@ -134,6 +162,9 @@ var features = map[Feature]func(b *Backend) bool{
 	Mender:      func(b *Backend) bool { return has[driver.Mender](b) && b.Mar != nil },
 	Copies:      func(*Backend) bool { return true },
 	Retain:      func(b *Backend) bool { return b.Retain != nil },
+	Gated:       func(b *Backend) bool { return b.Gate != nil && b.Again != nil },
+	Apart:       func(b *Backend) bool { return b.Apart != nil && b.Again != nil },
+	Hostile:     func(b *Backend) bool { return b.Hostile != nil },
 	Mixed:       func(*Backend) bool { return true },
 }
 

@@ -1,13 +1,16 @@
 package drivertest
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"hash/crc32"
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,6 +25,9 @@ type reference struct {
 	remarks bool // a touch changes the version
 	unique  bool // no version comes twice
 	late    bool // what is dead is never deleted
+	trusts  bool // it takes the caller's time for the store's
+	gate    *Gate
+	lost    func(call string, write func()) error // what it makes of a write whose answer was lost; nil: driver.ErrAmbiguous
 	retain  time.Duration
 	time    func() time.Time
 	*backing
@@ -32,8 +38,10 @@ type backing struct {
 	mu      sync.Mutex // guards the rest
 	last    driver.Version
 	records map[string]record
-	down    error         // what it answers; nil: it works
-	hung    chan struct{} // closed: answers again
+	down    error                  // what it answers; nil: it works
+	hung    chan struct{}          // closed: answers again
+	ahead   atomic.Int64           // its clock is of the process's
+	used    map[driver.Cursor]bool // cursors, for broken drivers
 }
 
 type record struct {
@@ -43,6 +51,7 @@ type record struct {
 	beside  driver.Instant // an expiry beside that, for broken drivers
 	problem error          // why the life cannot be read
 	fault   string         // what Mend would put right
+	guarded bool           // it lets nobody write
 }
 
 var (
@@ -58,7 +67,43 @@ var (
 func newReference() *reference {
 	answering := make(chan struct{})
 	close(answering)
-	return &reference{step: time.Millisecond, maxKey: 250, time: time.Now, backing: &backing{records: make(map[string]record), hung: answering}}
+	b := &backing{records: make(map[string]record), hung: answering, used: make(map[driver.Cursor]bool)}
+	now := func() time.Time { return time.Now().Add(time.Duration(b.ahead.Load())) }
+	return &reference{step: time.Millisecond, maxKey: 250, time: now, gate: new(Gate), backing: b}
+}
+
+// again is another reference over the same store, past the gate.
+func (r *reference) again() *reference {
+	other := *r
+	other.gate = new(Gate)
+	return &other
+}
+
+// sent passes a write by the gate.
+func (r *reference) sent(ctx context.Context, call string, write func()) error {
+	err := fmt.Errorf("%w: the connection broke", driver.ErrAmbiguous)
+	switch r.gate.Pass(write) {
+	case Answered:
+		return nil
+	case Silent:
+		select {
+		case <-ctx.Done():
+			err = fmt.Errorf("%w: %w", driver.ErrAmbiguous, ctx.Err())
+		case <-time.After(time.Minute): // the client's own patience
+		}
+	}
+	if r.lost != nil && ctx.Err() == nil {
+		err = r.lost(call, write)
+	}
+	return err
+}
+
+// judged is the time by which a write that was planned at now is judged.
+func (r *reference) judged(now driver.Instant) driver.Instant {
+	if r.trusts {
+		return now
+	}
+	return max(now, driver.Floor(r.time()))
 }
 
 // retaining is another reference over the same store.
@@ -76,7 +121,10 @@ func (r *reference) gone(life driver.Life) driver.Instant {
 	return life.ExpiresAt.Add(r.retain)
 }
 
-var errDown = errors.New("the store is down")
+var (
+	errDown    = errors.New("the store is down")
+	errGuarded = errors.New("the store lets nobody write this record")
+)
 
 // begin locks the store, unless it returns an error.
 func (r *reference) begin(ctx context.Context, key string) error {
@@ -108,10 +156,12 @@ func (r *reference) begin(ctx context.Context, key string) error {
 func (r *reference) match(key string, was driver.Meta, now driver.Instant) (record, error) {
 	rec, ok := r.records[key]
 	switch {
-	case !ok || !rec.meta.Alive(now):
+	case !ok || !rec.meta.Alive(r.judged(now)):
 		return rec, driver.ErrNotFound
 	case rec.meta != was:
 		return rec, &driver.ConflictError{Found: rec.meta}
+	case rec.guarded:
+		return rec, errGuarded
 	}
 	return rec, nil
 }
@@ -160,18 +210,30 @@ func (r *reference) Get(ctx context.Context, key string) (driver.Entry[Value], e
 	return rec.entry(), nil
 }
 
-func (r *reference) Insert(ctx context.Context, key string, v Value, life driver.Life, now driver.Instant) (driver.Version, error) {
+func (r *reference) Insert(ctx context.Context, key string, v Value, life driver.Life, now driver.Instant) (version driver.Version, err error) {
+	lost := r.sent(ctx, callInsert, func() { version, err = r.insert(ctx, key, v, life, now) })
+	return version, cmp.Or(lost, err)
+}
+
+func (r *reference) insert(ctx context.Context, key string, v Value, life driver.Life, now driver.Instant) (driver.Version, error) {
 	if err := r.begin(ctx, key); err != nil {
 		return 0, err
 	}
 	defer r.mu.Unlock()
 	if rec, ok := r.records[key]; ok && rec.meta.Alive(now) {
 		return 0, &driver.ConflictError{Found: rec.meta}
+	} else if rec.guarded {
+		return 0, errGuarded
 	}
 	return r.put(key, v, life, 0), nil
 }
 
-func (r *reference) Replace(ctx context.Context, key string, v Value, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
+func (r *reference) Replace(ctx context.Context, key string, v Value, was driver.Meta, life driver.Life, now driver.Instant) (version driver.Version, err error) {
+	lost := r.sent(ctx, callReplace, func() { version, err = r.replace(ctx, key, v, was, life, now) })
+	return version, cmp.Or(lost, err)
+}
+
+func (r *reference) replace(ctx context.Context, key string, v Value, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
 	if err := r.begin(ctx, key); err != nil {
 		return 0, err
 	}
@@ -182,7 +244,12 @@ func (r *reference) Replace(ctx context.Context, key string, v Value, was driver
 	return r.put(key, v, life, was.Version), nil
 }
 
-func (r *reference) Touch(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
+func (r *reference) Touch(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (version driver.Version, err error) {
+	lost := r.sent(ctx, callTouch, func() { version, err = r.touch(ctx, key, was, life, now) })
+	return version, cmp.Or(lost, err)
+}
+
+func (r *reference) touch(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
 	if err := r.begin(ctx, key); err != nil {
 		return 0, err
 	}
@@ -204,18 +271,31 @@ func (r *reference) move(key string, rec record, life driver.Life) driver.Meta {
 	return rec.meta
 }
 
-func (r *reference) Delete(ctx context.Context, key string) error {
+func (r *reference) Delete(ctx context.Context, key string) (err error) {
+	lost := r.sent(ctx, callDelete, func() { err = r.delete(ctx, key) })
+	return cmp.Or(lost, err)
+}
+
+func (r *reference) delete(ctx context.Context, key string) error {
 	if err := r.begin(ctx, key); err != nil {
 		return err
 	}
 	defer r.mu.Unlock()
+	if r.records[key].guarded {
+		return errGuarded
+	}
 	delete(r.records, key)
 	return nil
 }
 
 func (r *reference) Resolution() time.Duration { return r.step }
 
-func (r *reference) Upsert(ctx context.Context, key string, v Value, _ *driver.Meta, plan driver.Plan, now driver.Instant) (driver.Meta, error) {
+func (r *reference) Upsert(ctx context.Context, key string, v Value, _ *driver.Meta, plan driver.Plan, now driver.Instant) (m driver.Meta, err error) {
+	lost := r.sent(ctx, callUpsert, func() { m, err = r.upsert(ctx, key, v, plan, now) })
+	return m, cmp.Or(lost, err)
+}
+
+func (r *reference) upsert(ctx context.Context, key string, v Value, plan driver.Plan, now driver.Instant) (driver.Meta, error) {
 	if err := r.begin(ctx, key); err != nil {
 		return driver.Meta{}, err
 	}
@@ -224,6 +304,9 @@ func (r *reference) Upsert(ctx context.Context, key string, v Value, _ *driver.M
 	var was driver.Version
 	if rec, ok := r.records[key]; ok && rec.meta.Alive(now) {
 		found, was = &rec.meta, rec.meta.Version
+	}
+	if r.records[key].guarded {
+		return driver.Meta{}, errGuarded
 	}
 	life, err := plan(found)
 	if err != nil {
@@ -261,7 +344,7 @@ func (r *reference) ReadTouch(ctx context.Context, key string, _ *driver.Meta, a
 		return e, false, driver.ErrNotFound
 	}
 	e = rec.entry()
-	if life, due := a.Touch(e.Life); due && e.Alive(now) {
+	if life, due := a.Touch(e.Life); due && e.Alive(r.judged(now)) && !rec.guarded {
 		e.Meta, touched = r.move(key, rec, life), true
 	}
 	return e, touched, nil
@@ -278,6 +361,20 @@ func (r *reference) Check(ctx context.Context, _ time.Duration) error {
 		return err
 	}
 	r.mu.Unlock()
+	if off := time.Duration(r.ahead.Load()).Abs(); off > time.Minute {
+		return fmt.Errorf("the clocks are %v apart", off)
+	}
+	return nil
+}
+
+// sweep is Backend.Sweep.
+func (r *reference) sweep(ctx context.Context) error {
+	if err := r.begin(ctx, "any"); err != nil {
+		return err
+	}
+	defer r.mu.Unlock()
+	now := driver.Floor(r.time())
+	maps.DeleteFunc(r.records, func(_ string, rec record) bool { return rec.goes != 0 && rec.goes <= now })
 	return nil
 }
 
@@ -285,6 +382,7 @@ func (r *reference) Check(ctx context.Context, _ time.Duration) error {
 type refScan struct {
 	Part, Parts int
 	After       string
+	Begun       bool
 }
 
 func (s refScan) cursor() driver.Cursor {
@@ -321,7 +419,7 @@ func (r *reference) Scan(ctx context.Context, from driver.Cursor, limit int) (dr
 	defer r.mu.Unlock()
 	p := driver.Page{Cost: 0.5}
 	for _, key := range slices.Sorted(maps.Keys(r.records)) {
-		if key <= at.After || int(crc32.ChecksumIEEE([]byte(key)))%at.Parts != at.Part {
+		if at.Begun && key <= at.After || int(crc32.ChecksumIEEE([]byte(key)))%at.Parts != at.Part {
 			continue
 		}
 		if len(p.Records) == limit {
@@ -329,12 +427,12 @@ func (r *reference) Scan(ctx context.Context, from driver.Cursor, limit int) (dr
 			break
 		}
 		rec := r.records[key]
-		s := driver.Scanned{Key: key, Meta: rec.meta, Size: len(rec.value), Problem: rec.problem}
+		s := driver.Scanned{Key: key, Meta: rec.meta, Size: len(rec.value), Problem: cmp.Or(rec.problem, driver.CheckKey(key, 0))}
 		if rec.goes > rec.meta.ExpiresAt {
 			s.HeldUntil = rec.goes
 		}
 		p.Records = append(p.Records, s)
-		at.After = key
+		at.After, at.Begun = key, true
 	}
 	return p, nil
 }
@@ -428,6 +526,22 @@ func (r *reference) plant(_ context.Context, key string, v Value, life driver.Li
 	return nil
 }
 
+// hostile is Backend.Hostile.
+func (r *reference) hostile(ctx context.Context, h HostileRecord) error {
+	if r.maxKey > 0 && len(h.Key) > r.maxKey || h.Alien {
+		return errors.ErrUnsupported
+	}
+	life := driver.Life{CreatedAt: driver.Instant(h.CreatedAt), ExpiresAt: driver.Floor(h.ExpiresAt)}
+	if err := r.plant(ctx, h.Key, value(5), life); err != nil {
+		return err
+	}
+	r.change(h.Key, func(rec *record) { rec.guarded = h.Guarded })
+	return nil
+}
+
+// apart is Backend.Apart.
+func (r *reference) apart(d time.Duration) { r.ahead.Store(int64(d)) }
+
 // fail is Backend.Fail.
 func (r *reference) fail() (mend func()) {
 	set := func(down error) {
@@ -451,6 +565,14 @@ func (r *reference) hang() (release func()) {
 // remote is why a reference is no driver.Local.
 var remote = map[Feature]string{Local: "stands for a store across a network"}
 
+// sweeper is Backend.Sweep for d, which may have another than r.
+func sweeper(r *reference, d driver.Driver[Value]) func(context.Context) error {
+	if t, ok := d.(*twisted); ok {
+		return t.sweep
+	}
+	return r.sweep
+}
+
 // harness opens the driver that build makes of a reference.
 func harness(build func(*reference) driver.Driver[Value], lacks map[Feature]string) Harness {
 	return Harness{
@@ -469,6 +591,12 @@ func harness(build func(*reference) driver.Driver[Value], lacks map[Feature]stri
 				Fail:    r.fail,
 				Own:     func(err error) bool { return errors.Is(err, errDown) },
 				Hang:    r.hang,
+				Now:     r.time,
+				Again:   func() driver.Driver[Value] { return build(r.again()) },
+				Gate:    r.gate,
+				Apart:   r.apart,
+				Hostile: r.hostile,
+				Sweep:   sweeper(r, d),
 			}
 		},
 	}

@@ -28,6 +28,7 @@ func cases() []testCase {
 		removeCases, latestCases, upsertCases, overwriteCases, batchCases, readTouchCases, localCases, clockCases, checkCases,
 		scanCases, rawCases, mendCases, retainCases,
 		storeLifeCases, storeTouchCases, storeRetireCases, storeRaceCases, storeForeignCases, storeErrorCases,
+		lateCases, resentCases, hostileCases, apartCases,
 	)
 }
 

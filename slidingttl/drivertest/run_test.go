@@ -19,6 +19,35 @@ var bareLacks = map[Feature]string{
 	Clock: "hidden", Checker: "hidden", Local: "hidden", ReadToucher: "hidden", Scanner: "hidden", RawReader: "hidden", Mender: "hidden",
 }
 
+// clockless hides that a driver has a clock.
+type clockless struct {
+	driver.Driver[Value]
+	all any // the driver
+}
+
+var noClock = map[Feature]string{Local: remote[Local], Clock: "hidden"}
+
+// As implements driver.Wrapper.
+func (c clockless) As(target any) (ok bool) {
+	switch to := target.(type) {
+	case *driver.Upserter[Value]:
+		*to, ok = c.all.(driver.Upserter[Value])
+	case *driver.BatchGetter[Value]:
+		*to, ok = c.all.(driver.BatchGetter[Value])
+	case *driver.ReadToucher[Value]:
+		*to, ok = c.all.(driver.ReadToucher[Value])
+	case *driver.Checker:
+		*to, ok = c.all.(driver.Checker)
+	case *driver.Scanner:
+		*to, ok = c.all.(driver.Scanner)
+	case *driver.Mender:
+		*to, ok = c.all.(driver.Mender)
+	case *driver.RawReader:
+		*to, ok = c.all.(driver.RawReader)
+	}
+	return ok
+}
+
 // wrapper hides all capabilities but those that it hands out.
 type wrapper struct {
 	*reference
@@ -100,6 +129,10 @@ func TestRun(t *testing.T) {
 			d.load = d.loadCopy
 			return local{d}
 		}, nil},
+		"no clock": {func(r *reference) driver.Driver[Value] {
+			r.late, r.trusts = true, true
+			return clockless{r, r}
+		}, noClock},
 		"no limit on keys": {func(r *reference) driver.Driver[Value] {
 			r.maxKey = 0
 			return r
@@ -131,6 +164,10 @@ func TestRunSetClock(t *testing.T) {
 				Fail:    r.fail,
 				Own:     func(err error) bool { return errors.Is(err, errDown) },
 				Hang:    r.hang,
+				Again:   func() driver.Driver[Value] { return r.again() },
+				Gate:    r.gate,
+				Apart:   func(d time.Duration) { server.set(time.Now().Add(d)) },
+				Hostile: r.hostile,
 			}
 		},
 	})

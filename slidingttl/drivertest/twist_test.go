@@ -45,6 +45,8 @@ type twisted struct {
 	load      func(key string) (*Value, driver.Meta, error) // not nil: it is a driver.Local
 	segment   func(context.Context, int) ([]driver.Cursor, error)
 	scan      scanFunc
+	sweep     func(context.Context) error
+	clockless bool // it hides its clock
 	raw       rawFunc
 	mend      mendFunc
 }
@@ -120,6 +122,7 @@ func twist(r *reference) *twisted {
 		check:     func(ctx context.Context) error { return r.Check(ctx, day) },
 		segment:   r.Segments,
 		scan:      r.Scan,
+		sweep:     r.sweep,
 		raw:       r.Raw,
 		mend:      r.Mend,
 	}

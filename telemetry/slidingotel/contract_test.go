@@ -37,6 +37,9 @@ func TestContract(t *testing.T) {
 			drivertest.Retain:      "an option of the driver that is wrapped",
 			drivertest.Malform:     "a life is two numbers here, whoever writes it",
 			drivertest.Mender:      "so there is nothing to mend",
+			drivertest.Gated:       "a write is done when the call is",
+			drivertest.Apart:       "its clock is the process's",
+			drivertest.Hostile:     "nobody else writes to it",
 		},
 	})
 }

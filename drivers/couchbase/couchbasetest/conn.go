@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/couchbase/gocbcore/v10/memd"
@@ -38,6 +39,8 @@ type conn struct {
 	bucket    *bucket
 	configRev uint64    // the last that this client was sent
 	discard   bool      // the next response is to be thrown away, see Fault.Applied
+	keep      bool      // the next response is to wait in res, see Node.Between
+	kept      bool      // it does
 	began     time.Time // when the request under way was read; zero: the client does not ask
 	took      memd.ServerDurationFrame
 	released  <-chan struct{} // closed when the response may go, see Node.Hold; nil: it may
@@ -133,6 +136,9 @@ func (c *conn) handle(h *handler, req *memd.Packet) error {
 		if struck {
 			return c.suffer(f, h, req)
 		}
+		if between := c.node.faults.between.Load(); between != nil {
+			return c.between(*between, h, req)
+		}
 	}
 	return c.carryOut(h, req)
 }
@@ -155,6 +161,22 @@ func (c *conn) suffer(f Fault, h *handler, req *memd.Packet) error {
 	default:
 		return c.fail(req, f.Status, "injected by the test")
 	}
+}
+
+// between has f carry a request out, and then answers it as f says.
+func (c *conn) between(f func(Op, func()) Fault, h *handler, req *memd.Packet) (err error) {
+	c.keep, c.kept = true, false
+	then := f(req.Command, func() { err = c.carryOut(h, req) })
+	c.keep = false
+	switch {
+	case err != nil:
+		return err
+	case then.Drop:
+		return errDropped
+	case then.Silent || !c.kept:
+		return nil
+	}
+	return c.Write(&c.res, time.Duration(c.node.latency.Load()), c.released)
 }
 
 func (c *conn) carryOut(h *handler, req *memd.Packet) error {
@@ -238,6 +260,11 @@ func (c *conn) reply(req *memd.Packet, status memd.StatusCode, cas uint64, extra
 	if !c.began.IsZero() {
 		c.took.ServerDuration = time.Since(c.began)
 		c.res.ServerDurationFrame = &c.took
+	}
+	if c.keep {
+		c.kept = true
+		c.res.Extras, c.res.Value = slices.Clone(extras), slices.Clone(value)
+		return nil
 	}
 	return c.Write(&c.res, time.Duration(c.node.latency.Load()), c.released)
 }

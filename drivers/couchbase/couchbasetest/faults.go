@@ -61,6 +61,18 @@ func (n *Node) Inject(f Fault) error {
 	return nil
 }
 
+// Between has f called in place of each operation on documents from now on, until it is
+// called with nil. deliver carries the operation out, and may be called once. Of what f
+// returns Drop and Silent count: with neither the client gets the operation's own answer,
+// once f has returned. The connection's other requests wait meanwhile.
+func (n *Node) Between(f func(op Op, deliver func()) Fault) {
+	if f == nil {
+		n.faults.between.Store(nil)
+		return
+	}
+	n.faults.between.Store(&f)
+}
+
 // ClearFaults disarms every fault that is left, and reports how many operations
 // they would still have struck: 0 says that the test met all it had armed.
 func (n *Node) ClearFaults() int { return n.faults.clear() }
@@ -90,6 +102,7 @@ func (n *Node) Hang() (resume func()) { return n.faults.hang() }
 // faults is what a node is told to get wrong.
 type faults struct {
 	armed   atomic.Bool // whether list has any
+	between atomic.Pointer[func(op Op, deliver func()) Fault]
 	hanging gates
 	holding gates
 

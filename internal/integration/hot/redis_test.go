@@ -88,9 +88,12 @@ func TestContract(t *testing.T) {
 			}
 		},
 		Lacks: map[drivertest.Feature]string{
-			drivertest.Local:  "the store is a server",
-			drivertest.Copies: "a value is handed out as it is held",
-			drivertest.Mender: "a header is the driver's own, and of no other form",
+			drivertest.Local:   "the store is a server",
+			drivertest.Copies:  "a value is handed out as it is held",
+			drivertest.Mender:  "a header is the driver's own, and of no other form",
+			drivertest.Gated:   "nothing stands between this driver and its server that stops a single write",
+			drivertest.Apart:   "the server's clock is the machine's",
+			drivertest.Hostile: "no loader writes these records here",
 		},
 	})
 }

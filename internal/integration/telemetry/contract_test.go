@@ -64,6 +64,9 @@ func TestContract(t *testing.T) {
 				drivertest.Mender:  "a header is the driver's own, and of no other form",
 				drivertest.Retain:  "is tested with the driver",
 				drivertest.Malform: "how others write is tested with the driver",
+				drivertest.Hostile: "how others write is tested with the driver",
+				drivertest.Gated:   "what is lost on the way is tested with the driver",
+				drivertest.Apart:   "is tested with the driver",
 			},
 			Open: func(t testing.TB) *drivertest.Backend {
 				server := redistest.StartVirtual(t)

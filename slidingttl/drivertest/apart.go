@@ -1,0 +1,149 @@
+package drivertest
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/slidingttl/slidingttl/slidingttl"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// apartBy is by how much the clocks of a process and its store differ, which is more than the
+// idle grace of the records.
+const apartBy = 10 * time.Minute
+
+var apartPolicies = map[string]slidingttl.Policy{
+	"exact":   {IdleGrace: 5 * time.Minute, MaxLifetime: 2 * time.Hour},
+	"slack":   {IdleGrace: 5 * time.Minute, MaxLifetime: 2 * time.Hour, Slack: time.Minute},
+	"promote": {IdleGrace: 5 * time.Minute, MaxLifetime: 20 * time.Minute, Promote: true},
+}
+
+// eachApart calls f for each policy, with a store over a driver that knows nothing of a clock
+// that is ahead of its own, and behind it.
+func (t *trial) eachApart(f func(when string, s *slidingttl.Store[Value], p slidingttl.Policy, key string)) {
+	defer t.b.Apart(0)
+	for name, p := range apartPolicies {
+		for _, by := range []time.Duration{apartBy, -apartBy} {
+			t.b.Apart(by)
+			when := fmt.Sprintf("with the store's clock %v ahead, %s", by, name)
+			d := t.b.Again()
+			s, err := slidingttl.New(d, p, &slidingttl.Options[Value]{TouchWait: touchWait})
+			t.ok("slidingttl.New", err)
+			f(when, s, p, t.key(when))
+			t.b.Apart(0)
+			t.agrees(when, s, d, p)
+			if err := s.Close(t.ctx); err != nil {
+				t.Errorf("%s: Close: %v", when, err)
+			}
+		}
+	}
+}
+
+// agrees wants a driver to know the store's time soon after it was set to the process's.
+func (t *trial) agrees(when string, s *slidingttl.Store[Value], d driver.Driver[Value], p slidingttl.Policy) {
+	key := t.key(when + " put right")
+	clock, ok := driver.As[driver.Clock](d)
+	if !ok {
+		t.Fatalf("a driver of Backend.Again is no driver.Clock")
+	}
+	off := func() time.Duration { return clock.Now().Sub(t.backendNow()).Abs() }
+	for range 10 {
+		t.upsert(s, key, 1)
+		t.reads(when+", put right", s, key, 1)
+		if off() < t.skew() {
+			return
+		}
+		if t.h.Bubble {
+			time.Sleep(6 * time.Second)
+		}
+	}
+	t.Errorf("%s, put right: the driver's clock is still %v off", when, off())
+}
+
+// skew is how far the clock that a driver has learned may be off.
+func (t *trial) skew() time.Duration { return time.Second + t.step }
+
+// lasts wants the record under key to have been accessed at the store's time, between since
+// and now.
+func (t *trial) lasts(when, key string, p slidingttl.Policy, since time.Time) {
+	e, err := t.d.Get(t.ctx, key)
+	if err != nil {
+		t.Errorf("%s: Driver.Get: %v", when, err)
+		return
+	}
+	promoted := p.Promote
+	p.Promote = false // which begins with a touch
+	least := p.Deadline(e.CreatedAt, driver.Floor(since.Add(-t.skew())))
+	most := p.Deadline(e.CreatedAt, driver.Ceil(t.backendNow().Add(p.Slack+t.skew())))
+	if promoted {
+		most = p.Cap(e.CreatedAt)
+	}
+	if e.ExpiresAt < least || e.ExpiresAt > most.Add(t.step) {
+		t.Errorf("%s: the record has %s, by a store whose time is %v", when, describe(e.Life), t.backendNow().UTC())
+	}
+	if born := e.CreatedAt.Time(); born.Before(since.Add(-t.skew())) || born.After(t.backendNow().Add(t.skew())) {
+		t.Errorf("%s: created_at is %v, by a store whose time is %v", when, born, since.UTC())
+	}
+}
+
+var apartCases = []testCase{{
+	name:        "apart/reads",
+	explanation: "Promises 3 and 7: a process whose clock is off finds each record that is alive by the store's clock, from its first read, and its touches neither shorten that life nor have it swept.",
+	needs:       []Feature{Apart, Clock},
+	run: func(t *trial) {
+		t.eachApart(func(when string, s *slidingttl.Store[Value], p slidingttl.Policy, key string) {
+			since := t.backendNow()
+			now := driver.Floor(since)
+			_, err := t.d.Insert(t.ctx, key, value(1), driver.Life{CreatedAt: now, ExpiresAt: t.at(p.Deadline(now, now))}, now)
+			t.ok(when+": Insert", err)
+			for range 3 {
+				t.reads(when, s, key, 1)
+				t.swept()
+			}
+			t.lasts(when, key, p, since)
+			t.reads(when+", after a sweep", s, key, 1)
+		})
+	},
+}, {
+	name:        "apart/writes",
+	explanation: "Promise 5: a write asks for the store's time first. By a clock that is behind it makes records that are dead, and swept at once; by one that is ahead, records that outlive their deadline.",
+	needs:       []Feature{Apart, Clock},
+	run: func(t *trial) {
+		t.eachApart(func(when string, s *slidingttl.Store[Value], p slidingttl.Policy, key string) {
+			since := t.backendNow()
+			t.ok(when+": Insert", s.Insert(t.ctx, key, value(1)))
+			t.swept()
+			t.lasts(when+", after Insert", key, p, since)
+			t.upsert(s, key, 2)
+			t.upsert(s, key+" new", 2)
+			t.swept()
+			t.lasts(when+", after Upsert", key, p, since)
+			t.lasts(when+", after Upsert of a new key", key+" new", p, since)
+			_, err := s.Update(t.ctx, key, func(Value) (Value, error) { return value(3), nil })
+			t.ok(when+": Update", err)
+			t.swept()
+			t.lasts(when+", after Update", key, p, since)
+			t.reads(when, s, key, 3)
+		})
+	},
+}, {
+	name:        "apart/checked",
+	explanation: "Where the store's time cannot be had the clocks must agree, and Check is who says that they do not: records would die early, or late, and nobody would know.",
+	needs:       []Feature{Apart, Checker},
+	run: func(t *trial) {
+		if has[driver.Clock](t.b) {
+			return // its clock is the store's
+		}
+		defer t.b.Apart(0)
+		for _, by := range []time.Duration{apartBy, -apartBy} {
+			t.b.Apart(by)
+			c, ok := driver.As[driver.Checker](t.b.Again())
+			if !ok {
+				t.Fatalf("a driver of Backend.Again is no driver.Checker")
+			}
+			if err := c.Check(t.ctx, day); err == nil {
+				t.Errorf("Check says nothing while the store's clock is %v ahead", by)
+			}
+		}
+	},
+}}
