@@ -20,6 +20,7 @@ import (
 
 	"github.com/slidingttl/slidingttl/drivers/sql/sqltest"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/drivertest"
 )
 
 func TestMain(m *testing.M) {
@@ -114,6 +115,8 @@ type wire struct {
 	conns   map[*wireConn]bool
 
 	cut func() cut // asked where a statement is sent to be carried out; nil: nothing is cut
+
+	gate *drivertest.Gate // what statements pass; nil: nothing
 }
 
 // set has cut decide about what is sent.
@@ -191,6 +194,9 @@ func (w *wire) dial(dial func() (net.Conn, error)) (net.Conn, error) {
 		w.conns = make(map[*wireConn]bool)
 	}
 	w.conns[c] = true
+	if w.gate != nil {
+		return w.gate.Conn(c, executes)
+	}
 	return c, nil
 }
 
