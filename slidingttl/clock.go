@@ -1,6 +1,7 @@
 package slidingttl
 
 import (
+	"context"
 	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
@@ -37,4 +38,12 @@ func clockOf[T any](d driver.Driver[T], now func() time.Time, skew time.Duration
 		return systemClock(now), skew
 	}
 	return systemClock(time.Now), skew
+}
+
+// learn has the clock know the time before a write is planned by it.
+func (s *Store[T]) learn(ctx context.Context) error {
+	if l, ok := s.clock.(driver.Learner); ok {
+		return l.Learn(ctx)
+	}
+	return nil
 }

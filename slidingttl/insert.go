@@ -37,6 +37,9 @@ func (s *Store[T]) insert(ctx context.Context, key string, v T) (m driver.Meta, 
 	if err != nil {
 		return m, err
 	}
+	if err := s.learn(ctx); err != nil {
+		return m, err
+	}
 	since, now := s.memo.Clock(), s.clock.Now()
 	m.Life = r.New(now)
 	m.Version, err = s.driver.Insert(ctx, key, v, m.Life, driver.Floor(now))

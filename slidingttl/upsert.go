@@ -37,6 +37,9 @@ func (s *Store[T]) upsert(ctx context.Context, key string, v T) (m driver.Meta, 
 	if err != nil {
 		return m, err
 	}
+	if err := s.learn(ctx); err != nil {
+		return m, err
+	}
 	known, now := s.known(key), s.clock.Now()
 	claim := s.touches.Lower(r, key, known, driver.Ceil(now))
 	plan := func(found *driver.Meta) (driver.Life, error) {

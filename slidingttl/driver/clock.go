@@ -1,6 +1,9 @@
 package driver
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // Clock is a driver that knows a better time than the caller's system clock: the
 // store's own, so that app servers with skewed clocks agree, or a cheaper one.
@@ -12,4 +15,15 @@ type Clock interface {
 	// Now costs. Where an answer is the same at both, the time need not be read.
 	// A clock with nothing cheaper to offer returns Floor and Ceil of Now.
 	Bounds() (earliest, latest Instant)
+}
+
+// Learner is a Clock that has to ask a server for its time. A wrapper that hands out the Clock
+// of another driver hands out that itself.
+type Learner interface {
+	Clock
+
+	// Learn returns when the time is known well enough to plan a write by it, after a trip
+	// to the server if need be. The store calls it before an Insert or an Upsert; other calls
+	// read first, and learn from the answer. An error is the store's own.
+	Learn(ctx context.Context) error
 }

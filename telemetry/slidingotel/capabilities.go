@@ -49,9 +49,7 @@ func capabilitiesOf[T any](d *Driver[T]) (c capabilities[T]) {
 	if inner, ok := driver.As[driver.Local[T]](d.inner); ok {
 		c.local = local[T]{d, inner}
 	}
-	if inner, ok := driver.As[driver.Clock](d.inner); ok {
-		c.clock = clock[T]{d, inner}
-	}
+	c.clock, _ = driver.As[driver.Clock](d.inner) // which is not measured
 	if inner, ok := driver.As[driver.Checker](d.inner); ok {
 		c.checker = checker[T]{d, inner}
 	}
@@ -133,10 +131,6 @@ type (
 	local[T any] struct {
 		*Driver[T]
 		inner driver.Local[T]
-	}
-	clock[T any] struct {
-		*Driver[T]
-		driver.Clock // which is not measured
 	}
 	checker[T any] struct {
 		*Driver[T]
