@@ -37,6 +37,7 @@ func (s *Store[T]) insert(ctx context.Context, key string, v T) (m driver.Meta, 
 	if err != nil {
 		return m, err
 	}
+	defer s.undoable(ctx, key)()
 	if err := s.learn(ctx); err != nil {
 		return m, err
 	}

@@ -86,7 +86,7 @@ func (s *Store[T]) readAndTouch(ctx context.Context, op, key string, r *readResu
 // readForAccess reads the live record under key for an access, and touches it in the same
 // wait where that is foreseen or asked for.
 func (s *Store[T]) readForAccess(ctx context.Context, op, key string, r *readResult[T], asked bool) error {
-	if s.readToucher != nil {
+	if s.readToucher != nil && !driver.MayUndo(ctx) {
 		if done, err := s.readTouch(ctx, op, key, r, asked); done {
 			return wrap(ctx, op, err)
 		}
@@ -171,7 +171,9 @@ func (s *Store[T]) judge(ctx context.Context, key string, r *readResult[T], bega
 	}
 	switch {
 	case err == nil:
-		s.memo.Read(key, &r.meta, r.since)
+		if !driver.MayUndo(ctx) {
+			s.memo.Read(key, &r.meta, r.since)
+		}
 		s.stats.Add(tally.Hits)
 		s.hooks.read(ctx, r.op, r.began, ReadHit, nil)
 	case errors.Is(err, ErrNotFound):

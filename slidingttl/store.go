@@ -201,6 +201,15 @@ func (s *Store[T]) beginMulti(ctx context.Context, op string) error {
 	return nil
 }
 
+// undoable has nothing remembered of key until the returned function is called, by a call
+// that may be undone.
+func (s *Store[T]) undoable(ctx context.Context, key string) (returned func()) {
+	if driver.MayUndo(ctx) {
+		return s.memo.Deleting(key)
+	}
+	return func() {}
+}
+
 // Check asks the driver, at start-up, whether its store is configured to keep what
 // the store's policy promises. It is nil where the driver has no such check. What
 // Options.PolicyOf or PolicyFor may return is not known to it.

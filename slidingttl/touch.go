@@ -65,7 +65,7 @@ func (s *Store[T]) TouchEntry(ctx context.Context, key string, e Entry[T]) (Entr
 // record is gone, and where it is strict of a failure.
 func (s *Store[T]) touchIfDue(ctx context.Context, key string, r *readResult[T]) (touches.Outcome, error) {
 	var a touches.Access
-	if !s.touches.Due(&a, s.clock.Now(), key, r.meta, r.rules, r.before, r.since) {
+	if driver.MayUndo(ctx) || !s.touches.Due(&a, s.clock.Now(), key, r.meta, r.rules, r.before, r.since) {
 		return touches.Outcome{Meta: r.meta, Cap: r.rules.Cap(r.meta.CreatedAt)}, nil
 	}
 	s.stats.Add(tally.Due)

@@ -44,6 +44,7 @@ func (s *Store[T]) update(ctx context.Context, key string, first *Entry[T], f fu
 		return Entry[T]{}, err
 	}
 	defer s.gate.leave()
+	defer s.undoable(ctx, key)()
 	if f == nil {
 		return Entry[T]{}, wrap(ctx, opUpdate, &InvalidError{Field: "f", Value: "nil", Rule: "is required"})
 	}

@@ -32,6 +32,7 @@ func (s *Store[T]) UpsertEntry(ctx context.Context, key string, v T) (Entry[T], 
 }
 
 func (s *Store[T]) upsert(ctx context.Context, key string, v T) (m driver.Meta, err error) {
+	defer s.undoable(ctx, key)()
 	since := s.memo.Clock()
 	r, err := s.rulesOf(key, &v)
 	if err != nil {
