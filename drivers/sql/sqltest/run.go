@@ -101,7 +101,7 @@ func Run(ctx context.Context, db Database) (*Server, error) {
 		}
 		return &Server{DSN: dsn, db: db}, nil
 	}
-	s, err := k.start(ctx)
+	s, err := k.start(ctx, nil)
 	if errors.Is(err, errNotInstalled) {
 		return nil, fmt.Errorf("sqltest: %w: apt-get install %s, or name a server by %s", err, k.packages, k.variable)
 	}
@@ -133,7 +133,8 @@ const guard = `signal=$1 dir=$2; shift 2; exec 3<&0
 } >/dev/null 2>&1 &
 exec "$@" 3<&- </dev/null`
 
-func (k kind) start(ctx context.Context) (*Server, error) {
+// start runs the server, with variables of its environment.
+func (k kind) start(ctx context.Context, env []string) (*Server, error) {
 	program, err := k.find()
 	if err != nil {
 		return nil, err
@@ -153,7 +154,8 @@ func (k kind) start(ctx context.Context) (*Server, error) {
 		_ = os.RemoveAll(dir)
 		return nil, fmt.Errorf("%w: %s", err, bytes.TrimSpace(out))
 	}
-	cmd := exec.Command("sh", append([]string{"-c", guard, "sh", k.signal, dir}, serve.Args...)...)
+	args := append([]string{"-c", guard, "sh", k.signal, dir, "env"}, env...)
+	cmd := exec.Command("sh", append(args, serve.Args...)...)
 	u.runs(cmd)
 	cmd.Dir = dir
 	var output bytes.Buffer
