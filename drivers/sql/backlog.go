@@ -2,6 +2,7 @@ package sql
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
@@ -15,15 +16,11 @@ type Backlog struct {
 // Backlog counts the dead rows that are not retained, by the database's time, and finds
 // the oldest. It reads all of them.
 func (t *table) Backlog(ctx context.Context) (Backlog, error) {
-	if err := t.ask(ctx); err != nil {
-		return Backlog{}, err
-	}
 	expires := t.expiresMillis()
-	query := "SELECT COUNT(*), COALESCE(MIN(" + expires + "), 0) FROM " + t.quoted() +
-		" WHERE " + t.dialect.quote(t.sweep) + " <= ? AND " + expires + " <> 0 AND " + expires + " <= ?"
-	now := int64(driver.Floor(t.Now()).Add(-t.retain))
+	query := fmt.Sprintf("SELECT COUNT(*), COALESCE(MIN(%s), 0) FROM %s WHERE %s <= %[4]s AND %[1]s <> 0 AND %[1]s <= %[4]s",
+		expires, t.quoted(), t.dialect.quote(t.sweep), t.horizon(0))
 	var b Backlog
-	_, shape, err := firstRow(ctx, t.db, t.dialect.bind(query), []any{now, now}, []any{&b.Dead, &b.Oldest})
+	_, shape, err := firstRow(ctx, t.db, query, nil, []any{&b.Dead, &b.Oldest})
 	if err == nil && shape != nil {
 		err = misshapen[Backlog](shape)
 	}

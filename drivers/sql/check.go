@@ -22,16 +22,28 @@ func (t *table) Check(ctx context.Context, _ time.Duration) error {
 	if err != nil {
 		return err
 	}
-	wallClock := t.created.Type == DateTime || t.expires.Type == DateTime
-	settings := t.dialect.settings(ctx, t.db, wallClock)
-	var invalid *driver.InvalidError
-	if settings != nil && !errors.As(settings, &invalid) {
+	settings := t.dialect.settings(ctx, t.db, []TimeType{t.created.Type, t.expires.Type})
+	if settings != nil && !errors.Is(settings, driver.ErrInvalid) {
 		return settings
 	}
-	if err := t.ask(ctx); err != nil {
+	key := t.checkKey(ctx, desc)
+	if key != nil && !errors.Is(key, driver.ErrInvalid) {
+		return key
+	}
+	at, err := t.ask(ctx)
+	if err != nil {
 		return err
 	}
-	return errors.Join(t.checkTable(desc), settings, t.checkClock(), t.checkReplaced(ctx))
+	return errors.Join(t.checkTable(desc), key, settings, at.CheckSkew(t.maxSkew), t.checkReplaced(ctx))
+}
+
+// refusals are what Check finds wrong.
+type refusals []error
+
+func (r *refusals) when(wrong bool, field, value, rule string) {
+	if wrong {
+		*r = append(*r, &driver.InvalidError{Field: field, Value: value, Rule: rule})
+	}
 }
 
 // description is what a database says of a table.
@@ -41,9 +53,9 @@ type description struct {
 }
 
 type columnType struct {
-	name      string // in lower case
-	digits    int    // of a second's fraction; negative: as many as the type has
-	collation string
+	name   string // in lower case
+	digits int    // of a second's fraction; negative: as many as the type has
+	moves  bool   // at every write of the row, by itself
 }
 
 // index is an index that covers all rows.
@@ -58,7 +70,7 @@ func describe(ctx context.Context, db *stdsql.DB, columns, indexes string, args 
 	err := each(ctx, db, columns, args, func(scan func(...any) error) error {
 		var name string
 		var c columnType
-		if err := scan(&name, &c.name, &c.digits, &c.collation); err != nil {
+		if err := scan(&name, &c.name, &c.digits, &c.moves); err != nil {
 			return err
 		}
 		c.name = strings.ToLower(c.name)
@@ -108,6 +120,35 @@ func (t *table) invalid(what, value, rule string) error {
 	return &driver.InvalidError{Field: fmt.Sprintf("table %s: %s", t.name, what), Value: value, Rule: rule}
 }
 
+// checkKey asks whether a key that is text as it is may be the same as another.
+func (t *table) checkKey(ctx context.Context, d *description) error {
+	if _, there := d.columns[strings.ToLower(t.key.Columns[0])]; !there || t.key.Split != nil {
+		return nil
+	}
+	column := t.keyColumns()[0]
+	query := t.dialect.bind("SELECT COUNT(*) FROM (SELECT " + column + " AS probe FROM " + t.quoted() + " WHERE 1 = 0 UNION ALL SELECT ?) AS probes WHERE probe = ?")
+	for _, pair := range []struct{ what, a, b string }{
+		{"case", "a", "A"},
+		{"spaces at their end", "a", "a "},
+		{"accents", "a", "\u00e1"},
+		{"how an accent is put", "\u00e1", "a\u0301"},
+		{"characters without width", "a", "a\u00ad"},
+	} {
+		var n int
+		err := t.db.QueryRowContext(ctx, query, pair.a, pair.b).Scan(&n)
+		switch v := t.dialect.verdict(err); {
+		case err != nil && (v == impossible || v == refused):
+			return nil // it holds no text, or none of this kind
+		case err != nil:
+			return t.failed(ctx, err)
+		case n > 0:
+			return t.invalid("column "+column, "of a type or collation that takes different keys for one", "must tell keys apart that differ in "+pair.what+
+				": text COLLATE \"C\", VARBINARY or TEXT COLLATE BINARY")
+		}
+	}
+	return nil
+}
+
 func (t *table) checkTable(d *description) error {
 	if len(d.columns) == 0 {
 		return t.invalid("name", "unknown", "must be a table of the database")
@@ -125,23 +166,19 @@ func (t *table) checkTable(d *description) error {
 	types := t.dialect.types()
 	for _, c := range []TimeColumn{t.created, t.expires} {
 		fits := func(is columnType) bool { return t.dialect.fits(c.Type, is) }
-		column(c.Name, fits, "must be "+types.times[c.Type]+", with milliseconds, or Options say what it is")
+		column(c.Name, fits, "must be "+types.times[c.Type]+", with milliseconds"+t.dialect.mend(t.quoted(), c, types)+", or Options say what it is")
+		if d.columns[strings.ToLower(c.Name)].moves {
+			errs = append(errs, t.invalid(fmt.Sprintf("column %q", c.Name), "set by ON UPDATE", "must hold what was written"))
+		}
 	}
 	column(t.sweep, t.dialect.integerType, "must be "+types.integer)
 	column(t.version, t.dialect.integerType, "must be "+types.integer)
 	for _, name := range t.values {
 		column(name, nil, "")
 	}
-	var exact func(columnType) bool
-	if t.key.Split == nil {
-		// A key is text as it is: nothing but the same bytes may be the same key.
-		exact = func(c columnType) bool {
-			return c.collation == "" || strings.HasSuffix(c.collation, "nopad_bin") || strings.HasSuffix(c.collation, "0900_bin")
-		}
-	}
 	key := make([]string, len(t.key.Columns))
 	for i, name := range t.key.Columns {
-		column(name, exact, "must tell keys apart that differ in case, accents or spaces at their end: VARBINARY, or another collation")
+		column(name, nil, "")
 		key[i] = strings.ToLower(name)
 	}
 	slices.Sort(key)
@@ -154,20 +191,4 @@ func (t *table) checkTable(d *description) error {
 		errs = append(errs, t.invalid(fmt.Sprintf("column %q", t.sweep), "without an index", "must have one, by which the sweeper finds what is dead"))
 	}
 	return errors.Join(errs...)
-}
-
-func (t *table) checkClock() error {
-	offset := t.clock.offset()
-	if offset.Abs() <= t.maxSkew {
-		return nil
-	}
-	direction := "behind"
-	if offset < 0 {
-		direction = "ahead of"
-	}
-	return &driver.InvalidError{
-		Field: "system clock",
-		Value: fmt.Sprintf("%v %s the database's", offset.Abs().Round(time.Millisecond), direction),
-		Rule:  fmt.Sprintf("must be within %v of it (Options.MaxSkew)", t.maxSkew),
-	}
 }

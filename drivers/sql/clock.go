@@ -2,88 +2,92 @@ package sql
 
 import (
 	"context"
-	"sync/atomic"
+	"errors"
+	"math"
 	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// Now implements driver.Clock: the time by the database's clock, as far as its answers
-// tell, which is to about half the shortest round trip. Before the first read, and on
-// SQLite, it is the system's time. A Get asks for the time beside the row, about once
-// a second.
-func (t *table) Now() time.Time { return time.Now().Add(t.clock.offset()) }
+// Now implements driver.Clock: the time by the database's clock, as far as its answers tell, which
+// is to about half the shortest round trip. Before the first answer it is the system's time. Reads
+// carry the question, about once a second, and so does every read that touches.
+func (t *table) Now() time.Time { return t.clock.Now() }
 
 // Bounds implements driver.Clock.
-func (t *table) Bounds() (earliest, latest driver.Instant) {
-	now := t.Now()
-	return driver.Floor(now), driver.Ceil(now)
-}
+func (t *table) Bounds() (earliest, latest driver.Instant) { return t.clock.Bounds() }
 
-// serverClock learns by how much the database's clock is ahead of the system's.
-type serverClock struct {
-	known atomic.Pointer[bounds]
-	next  atomic.Int64 // when to ask again, in nanoseconds since start
-}
-
-// bounds are those of the offset, as an answer told them.
-type bounds struct {
-	least, most time.Duration
-	at          time.Time
-}
-
-const (
-	askEvery = time.Second
-
-	// drift is how much of a second two clocks may part in one.
-	drift = 200e-6
-)
-
-var start = time.Now()
-
-// due reports whether to ask the database for its time, to one of those who ask.
-func (c *serverClock) due() bool {
-	now, next := int64(time.Since(start)), c.next.Load()
-	return now >= next && c.next.CompareAndSwap(next, now+int64(askEvery))
-}
-
-// observe learns from an answer to a statement sent then. The database took the time
-// in between, to the microsecond.
-func (c *serverClock) observe(sent time.Time, micros int64) {
-	got := time.Now()
-	at := time.UnixMicro(micros)
-	seen := bounds{least: at.Sub(got.Round(0)), most: at.Add(time.Microsecond).Sub(sent.Round(0)), at: got}
-	known := c.known.Load()
-	if known != nil {
-		apart := time.Duration(float64(got.Sub(known.at)) * drift)
-		least, most := known.least-apart, known.most+apart
-		overlap := seen.least <= most && seen.most >= least
-		if overlap && seen.most-seen.least > most-least {
-			return // else a clock was set, or the answer came faster
-		}
+// Learn implements driver.Learner, with one SELECT: the first time, and later where nothing else
+// has asked for half a minute.
+func (t *table) Learn(ctx context.Context) error {
+	if !t.clock.Overdue() {
+		return nil
 	}
-	c.known.CompareAndSwap(known, &seen)
-}
-
-func (c *serverClock) offset() time.Duration {
-	known := c.known.Load()
-	if known == nil {
-		return 0
-	}
-	return known.least + (known.most-known.least)/2
+	_, err := t.ask(ctx)
+	return err
 }
 
 // ask asks the database for its time and nothing else.
-func (t *table) ask(ctx context.Context) error {
-	expression := t.dialect.micros()
-	if expression == "" {
-		return nil
-	}
-	var micros int64
+func (t *table) ask(ctx context.Context) (driver.ServerTime, error) {
+	var millis int64
 	sent := time.Now()
-	if _, _, err := firstRow(ctx, t.db, "SELECT "+expression, nil, []any{&micros}); err != nil {
-		return err
+	if _, _, err := firstRow(ctx, t.reader(ctx), "SELECT "+t.dialect.clock(), nil, []any{&millis}); err != nil {
+		return driver.ServerTime{}, t.failed(ctx, err)
 	}
-	t.clock.observe(sent, micros)
-	return nil
+	return t.observe(sent, millis), nil
+}
+
+// observe learns from the answer to a statement sent then.
+func (t *table) observe(sent time.Time, millis int64) driver.ServerTime {
+	answer := driver.ServerTime{Sent: sent, Got: time.Now(), At: time.UnixMilli(millis), Step: time.Millisecond}
+	t.clock.Observe(answer)
+	return answer
+}
+
+// observeOrAsk learns from the answer to a read sent then, and asks anew where there was no row to
+// come with the time.
+func (t *table) observeOrAsk(ctx context.Context, sent time.Time, millis int64, err error) {
+	switch {
+	case millis != 0:
+		t.observe(sent, millis)
+	case err == nil || errors.Is(err, driver.ErrNotFound):
+		_, _ = t.ask(ctx) // another call asks in a second
+	}
+}
+
+// judge is the time by which a call is judged: the database's, by nil, at the moment at which a statement
+// has its row; or that of a caller who goes by another clock.
+type judge struct {
+	t  *table
+	by any
+}
+
+// otherClock is how far a caller's now is from the database's time at least where it is no reading of that.
+const otherClock = driver.Instant(500)
+
+func (t *table) judge(now driver.Instant) judge {
+	if d := now - driver.Floor(t.Now()); d < -otherClock || d > otherClock {
+		return judge{t, int64(now)}
+	}
+	return judge{t, nil}
+}
+
+// now is that time as far as it is known here.
+func (j judge) now() driver.Instant {
+	if now, ok := j.by.(int64); ok {
+		return driver.Instant(now)
+	}
+	return driver.Floor(j.t.Now())
+}
+
+// alive and dead are the arguments that bound the time where a record with that expiry is.
+func (j judge) alive(expiry driver.Instant) []any {
+	if expiry == 0 {
+		return []any{j.by, int64(0), int64(math.MaxInt64)}
+	}
+	return []any{j.by, int64(0), int64(expiry - 1)}
+}
+
+func (j judge) dead(expiry driver.Instant) []any {
+	return []any{j.by, int64(expiry), int64(math.MaxInt64)}
 }

@@ -24,8 +24,7 @@ type dialect interface {
 
 	// Expressions. An integer argument whose type the statement does not tell, an
 	// instant that is read as milliseconds or written from them, the lesser of two,
-	// a column as text, its size in bytes, a JSON object of columns, and the time
-	// in microseconds.
+	// a column as text, its size in bytes, and a JSON object of columns.
 	integer() string
 	millis(t TimeType, column string) string
 	written(t TimeType, argument string) string
@@ -33,15 +32,21 @@ type dialect interface {
 	text(column string) string
 	size(column string) string
 	object(columns []string) string
-	micros() string // empty: the database has no clock of its own
+
+	// clock is the database's time in milliseconds when it has the row, and its lock; began
+	// is that when the statement began, by which an index can be asked.
+	clock() string
+	began() string
+	// locked is the condition is, and has the row locked before any other is looked at.
+	locked(table string, key []string, is string) string
 
 	// upsert is what follows the values of an INSERT, for rows that exist: an
 	// update of set where the record is dead. Empty: the INSERT fails on them.
 	upsert(key []string, set []string, dead string) string
 	// excluded is the value that an INSERT gave for column, in upsert.
 	excluded(column string) string
-	// readTouch is a statement that carries out update and returns 1 and returned of
-	// the row, and whether it returns 0 and what read does where that updated none.
+	// readTouch is a statement that carries out update and returns the time, 1 and returned
+	// of the row, and whether it returns the time, 0 and what read does where that updated none.
 	// Empty: there is no such statement.
 	readTouch(update, read, returned string) (statement string, readsToo bool)
 	// tuples is a list of n tuples of size arguments.
@@ -55,13 +60,17 @@ type dialect interface {
 
 	verdict(err error) verdict
 
+	// scansBytes reports that texts are scanned as bytes.
+	scansBytes() bool
+
 	// inProcess reports that a trip is a call: that compiling a statement, and waiting for
 	// another's write, is done here.
 	inProcess() bool
 
 	// Describing and making tables.
 	describe(ctx context.Context, db *stdsql.DB, schema, table string) (*description, error)
-	settings(ctx context.Context, db *stdsql.DB, wallClock bool) error
+	settings(ctx context.Context, db *stdsql.DB, times []TimeType) error
+	mend(table string, c TimeColumn, types columnTypes) string // what gives a column its milliseconds
 	fits(t TimeType, column columnType) bool
 	integerType(column columnType) bool
 	types() columnTypes

@@ -41,7 +41,8 @@
 // # Conditions
 //
 // Each write is one statement, a transaction by itself, with its condition in it. Where
-// that was not met, a SELECT follows for what is. A statement that lost to another
+// that was not met, a SELECT follows for what is. The time in it is the database's once the row is at
+// hand, so what waited for a lock until its record was dead does not land. A statement that lost to another
 // transaction (a serialization failure, a deadlock) did nothing and is tried again.
 //
 // The version tells that a value was overwritten. Programs that write values beside this

@@ -12,7 +12,7 @@ import (
 
 // Driver keeps records of type T in a table. It implements [driver.Driver],
 // [driver.Overwriter], [driver.ReadToucher], [driver.BatchGetter], [driver.Remover],
-// [driver.Scanner], [driver.RawReader], [driver.Clock] and [driver.Checker], and has
+// [driver.Scanner], [driver.RawReader], [driver.Learner] and [driver.Checker], and has
 // nothing to be closed. All methods are safe for concurrent use.
 type Driver[T any] struct {
 	*table
@@ -26,7 +26,7 @@ var (
 	_ driver.Remover[int]     = (*Driver[int])(nil)
 	_ driver.Scanner          = (*Driver[int])(nil)
 	_ driver.RawReader        = (*Driver[int])(nil)
-	_ driver.Clock            = (*Driver[int])(nil)
+	_ driver.Learner          = (*Driver[int])(nil)
 	_ driver.Checker          = (*Driver[int])(nil)
 )
 
@@ -93,7 +93,7 @@ type table struct {
 	dialect      dialect
 	schema, name string
 	sql          statements
-	clock        serverClock
+	clock        driver.ServerClock
 }
 
 func newTable(db *stdsql.DB, d dialect, schema, name string, l layout) *table {

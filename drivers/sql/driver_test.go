@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/slidingttl/slidingttl/drivers/sql/sqltest"
@@ -268,7 +267,7 @@ func TestCheck(t *testing.T) {
 				t.Errorf("error %v, want it to name %s", err, want)
 			}
 		}
-		if dialect == MySQL && !strings.Contains(err.Error(), "tell keys apart") {
+		if dialect == MySQL && !strings.Contains(err.Error(), "takes different keys for one") {
 			t.Errorf("error %v, want it to name the collation", err)
 		}
 		if strings.Contains(err.Error(), "expires_at") {
@@ -279,14 +278,81 @@ func TestCheck(t *testing.T) {
 			t.Errorf("of no table: %v", err)
 		}
 		good := open[session](t, db, dialect, nil)
-		good.clock.next.Store(1 << 62)
-		if dialect != SQLite {
-			good.maxSkew = time.Nanosecond
-			if err := good.Check(t.Context(), time.Hour); err == nil || !strings.Contains(err.Error(), "system clock") {
-				t.Errorf("of a clock that is off: %v", err)
-			}
+		movable(t, good)(time.Hour)
+		if err := good.Check(t.Context(), time.Hour); err == nil || !strings.Contains(err.Error(), "behind the server's") {
+			t.Errorf("of a clock that is off: %v", err)
 		}
 	})
+}
+
+// TestCheckColumns: what takes two keys for one, or does not keep a time, is refused by name.
+func TestCheckColumns(t *testing.T) {
+	const icu = "CREATE COLLATION folded (provider = icu, locale = 'und-u-ks-level2', deterministic = false)"
+	for name, c := range map[string]struct {
+		db, before, columns string
+		created             TimeType
+		want                string // empty: it is good
+	}{
+		"citext":           {"postgres", "CREATE EXTENSION citext", "id citext PRIMARY KEY, created_at bigint", Millis, `column "id"`},
+		"nondeterministic": {"postgres", icu, `id text COLLATE folded PRIMARY KEY, created_at bigint`, Millis, `column "id"`},
+		"char":             {"postgres", "", "id char(255) PRIMARY KEY, created_at bigint", Millis, `column "id"`},
+		"text":             {"postgres", "", "id text PRIMARY KEY, created_at bigint", Millis, ""},
+		"uuid":             {"postgres", "", "id uuid PRIMARY KEY, created_at bigint", Millis, ""},
+		"any case":         {"mariadb", "", "id VARCHAR(255) PRIMARY KEY, created_at BIGINT", Millis, "column `id`"},
+		"any end":          {"mariadb", "", "id VARCHAR(255) COLLATE utf8mb4_bin PRIMARY KEY, created_at BIGINT", Millis, "column `id`"},
+		"exact":            {"mariadb", "", "id VARCHAR(255) COLLATE utf8mb4_nopad_bin PRIMARY KEY, created_at BIGINT", Millis, ""},
+		"on update":        {"mariadb", "", "id VARBINARY(255) PRIMARY KEY, created_at TIMESTAMP(3) NOT NULL DEFAULT CURRENT_TIMESTAMP(3) ON UPDATE CURRENT_TIMESTAMP(3)", Timestamp, "ON UPDATE"},
+		"datetime":         {"mariadb", "", "id VARBINARY(255) PRIMARY KEY, created_at DATETIME", DateTime, "MODIFY `created_at` DATETIME(3)"},
+		"timestamp":        {"mariadb", "", "id VARBINARY(255) PRIMARY KEY, created_at TIMESTAMP", Timestamp, "MODIFY `created_at` TIMESTAMP(3)"},
+		"nocase":           {"sqlite", "", "id TEXT COLLATE NOCASE PRIMARY KEY, created_at INTEGER", Millis, `column "id"`},
+		"rtrim":            {"sqlite", "", "id TEXT COLLATE RTRIM PRIMARY KEY, created_at INTEGER", Millis, `column "id"`},
+		"binary":           {"sqlite", "", "id TEXT PRIMARY KEY, created_at INTEGER", Millis, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			of := databases[c.db]
+			db := sqltest.DB(t, of.server)
+			if c.before != "" {
+				mustExec(t, db, of.dialect, c.before)
+			}
+			mustExec(t, db, of.dialect, "CREATE TABLE checked ("+c.columns+", value VARCHAR(2000))")
+			d, err := New(db, of.dialect, "checked", &Options[session]{CreatedAt: TimeColumn{Type: c.created}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = d.EnsureTable(t.Context()) // it says the same
+			err = d.Check(t.Context(), time.Hour)
+			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+				t.Errorf("Check: %v; want it to name %q", err, c.want)
+			}
+		})
+	}
+}
+
+// TestCheckTimeZone: a TIMESTAMP is written in the session's zone, and in autumn an hour comes twice.
+func TestCheckTimeZone(t *testing.T) {
+	db := sqltest.DB(t, sqltest.MariaDB)
+	d := open(t, db, MySQL, &Options[session]{CreatedAt: TimeColumn{Type: Timestamp}})
+	for _, statement := range []string{
+		"REPLACE INTO mysql.time_zone (Time_zone_id) VALUES (4711)",
+		"REPLACE INTO mysql.time_zone_name (Name, Time_zone_id) VALUES ('Summer', 4711)",
+		"REPLACE INTO mysql.time_zone_transition_type VALUES (4711, 0, 0, 0, 'W'), (4711, 1, 3600, 1, 'S')",
+		fmt.Sprintf("REPLACE INTO mysql.time_zone_transition VALUES (4711, %d, 1), (4711, %d, 0)",
+			time.Now().AddDate(0, 3, 0).Unix(), time.Now().AddDate(0, 9, 0).Unix()),
+	} {
+		mustExec(t, db, MySQL, statement)
+	}
+	db.SetMaxOpenConns(1)
+	if err := d.Check(t.Context(), time.Hour); err != nil {
+		t.Errorf("as it is by default: %v", err)
+	}
+	mustExec(t, db, MySQL, "SET time_zone = 'Summer'")
+	if err := d.Check(t.Context(), time.Hour); err == nil || !strings.Contains(err.Error(), "one offset all year") {
+		t.Errorf("error %v, want it to name the zone", err)
+	}
+	mustExec(t, db, MySQL, "SET time_zone = '+05:30'")
+	if err := d.Check(t.Context(), time.Hour); err != nil {
+		t.Errorf("in a zone of one offset: %v", err)
+	}
 }
 
 func TestCheckSettings(t *testing.T) {
@@ -295,6 +361,9 @@ func TestCheckSettings(t *testing.T) {
 		"isolation":          {"mariadb", "SET SESSION TRANSACTION ISOLATION LEVEL READ UNCOMMITTED", "READ COMMITTED"},
 		"autocommit":         {"mariadb", "SET autocommit = 0", "autocommit"},
 		"time zone":          {"mariadb", "SET time_zone = '+02:00'", "time_zone"},
+		"cut keys":           {"mariadb", "SET sql_mode = ''", "STRICT_TRANS_TABLES"},
+		"no WAL":             {"sqlite", "PRAGMA journal_mode = delete", "journal_mode"},
+		"no patience":        {"sqlite", "PRAGMA busy_timeout = 0", "busy_timeout"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			db := sqltest.DB(t, databases[c.db].server)
@@ -308,30 +377,6 @@ func TestCheckSettings(t *testing.T) {
 				t.Errorf("error %v, want it to name %s", err, c.want)
 			}
 		})
-	}
-}
-
-// TestClock learns a clock that is off.
-func TestClock(t *testing.T) {
-	var c serverClock
-	synctest.Test(t, func(t *testing.T) {
-		ahead := func(by time.Duration) int64 { return time.Now().Add(by).UnixMicro() }
-		off := func(want time.Duration) {
-			t.Helper()
-			if got := c.offset(); (got - want).Abs() > time.Microsecond {
-				t.Errorf("the clock is believed to be %v ahead, want %v", got, want)
-			}
-		}
-		off(0)
-		c.observe(time.Now(), ahead(time.Hour))
-		off(time.Hour)
-		c.observe(time.Now().Add(-time.Second), ahead(time.Hour-400*time.Millisecond)) // a slow answer tells less
-		off(time.Hour)
-		c.observe(time.Now(), ahead(-time.Minute)) // it was set
-		off(-time.Minute)
-	})
-	if !c.due() || c.due() {
-		t.Error("the time is to be asked for once a second")
 	}
 }
 

@@ -1,6 +1,8 @@
 package sql
 
 import (
+	"bytes"
+	stdsql "database/sql"
 	"fmt"
 	"strings"
 	"unicode/utf8"
@@ -84,15 +86,49 @@ func (k rowKey) with(more ...any) []any {
 	return append(append(make([]any, 0, len(k.columns)+len(more)), k.columns...), more...)
 }
 
-// joined scans the columns of a key.
-type joined []string
+// scannedKey scans the columns of a key: as arguments that find the row again, whatever the driver
+// thinks of the key, and as texts.
+type scannedKey struct {
+	args  []any
+	texts []string
+}
 
-func newJoined(n int) joined { return make(joined, n) }
+func newScannedKey(n int) scannedKey { return scannedKey{make([]any, n), make([]string, n)} }
 
-func (j joined) dest() []any {
-	dest := make([]any, len(j))
-	for i := range j {
-		dest[i] = &j[i]
+func (s scannedKey) dest() []any {
+	dest := make([]any, len(s.args))
+	for i := range dest {
+		dest[i] = keyColumn{&s.args[i], &s.texts[i]}
 	}
 	return dest
+}
+
+type keyColumn struct {
+	arg  *any
+	text *string
+}
+
+// Scan implements sql.Scanner.
+func (c keyColumn) Scan(src any) error {
+	var s stdsql.NullString
+	if err := s.Scan(src); err != nil {
+		return err
+	}
+	*c.arg, *c.text = src, s.String
+	if b, ok := src.([]byte); ok {
+		*c.arg = bytes.Clone(b)
+	}
+	return nil
+}
+
+// keyArgs are columns of keys as they were scanned, as arguments.
+func (t *table) keyArgs(columns []any) []any {
+	args := make([]any, len(columns))
+	for i, c := range columns {
+		if b, ok := c.([]byte); ok && t.dialect.scansBytes() && utf8.Valid(b) {
+			c = string(b) // bytes are not looked up in the index of a text
+		}
+		args[i] = c
+	}
+	return args
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -69,7 +70,54 @@ func open[T any](t testing.TB, db *stdsql.DB, dialect Dialect, opts *Options[T])
 	if err := d.EnsureTable(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	if err := d.Learn(t.Context()); err != nil { // without which it touches nothing by a read
+		t.Fatal(err)
+	}
 	return d
+}
+
+// moved is a database whose clock is ahead by what its table "moved" says.
+type moved struct{ dialect }
+
+func (m moved) clock() string { return "(" + m.dialect.clock() + " + (SELECT ms FROM moved))" }
+func (m moved) began() string { return "(" + m.dialect.began() + " + (SELECT ms FROM moved))" }
+
+func (m moved) readTouch(update, read, returned string) (string, bool) {
+	statement, readsToo := m.dialect.readTouch(update, read, returned)
+	return strings.ReplaceAll(statement, m.dialect.clock()+", ", m.clock()+", "), readsToo
+}
+
+// settings: the file that the contract's cases can lock has no WAL, in which readers heed no lock.
+func (m moved) settings(ctx context.Context, db *stdsql.DB, times []TimeType) error {
+	if m.inProcess() {
+		return nil
+	}
+	return m.dialect.settings(ctx, db, times)
+}
+
+func (t *table) setDialect(d dialect) {
+	t.dialect = d
+	t.sql = t.statements()
+}
+
+// movable gives d's database a clock that can be moved, and has d know it.
+func movable[T any](t testing.TB, d *Driver[T]) (move func(time.Duration)) {
+	t.Helper()
+	if _, err := d.db.ExecContext(t.Context(), "CREATE TABLE moved (ms BIGINT)"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.db.ExecContext(t.Context(), "INSERT INTO moved VALUES (0)"); err != nil {
+		t.Fatal(err)
+	}
+	d.setDialect(moved{d.dialect})
+	if _, err := d.ask(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return func(by time.Duration) {
+		if _, err := d.db.ExecContext(context.Background(), fmt.Sprintf("UPDATE moved SET ms = ms + %d", by.Milliseconds())); err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 // base is the time at which most tests happen.

@@ -5,11 +5,10 @@ import (
 	stdsql "database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	gomysql "github.com/go-sql-driver/mysql"
-
-	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
 // mysql is MySQL and MariaDB, in what both understand.
@@ -47,7 +46,17 @@ func (m mysql) object(columns []string) string {
 	return object("JSON_OBJECT", columns, m.quote, func(c string) string { return c })
 }
 
-func (mysql) micros() string { return "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))" }
+// clock: UTC_TIMESTAMP stands still while a statement is carried out. SYSDATE does not, but is local:
+// what has passed is told modulo half an hour, by which a time zone may shift meanwhile.
+func (mysql) clock() string {
+	return "(" + mysqlStart + " + MOD(TIMESTAMPDIFF(MICROSECOND, NOW(6), SYSDATE(6)) + 7200000000, 1800000000)) DIV 1000"
+}
+
+func (mysql) began() string { return mysqlStart + " DIV 1000" }
+
+const mysqlStart = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
+
+func (mysql) locked(_ string, _ []string, is string) string { return is }
 
 // upsert: ON DUPLICATE KEY UPDATE has no WHERE, and whether it inserted cannot be
 // told from what it says under clientFoundRows.
@@ -68,7 +77,8 @@ func (mysql) begin(string, string) string { return "" }
 // isolation: on REPEATABLE READ a sweep would lock the gap before the next expiry, too.
 func (mysql) isolation() stdsql.IsolationLevel { return stdsql.LevelReadCommitted }
 
-func (mysql) inProcess() bool { return false }
+func (mysql) inProcess() bool  { return false }
+func (mysql) scansBytes() bool { return true }
 
 func (mysql) verdict(err error) verdict {
 	var server *gomysql.MySQLError
@@ -91,7 +101,7 @@ func (mysql) verdict(err error) verdict {
 }
 
 const mysqlColumns = `
-SELECT COLUMN_NAME, COLUMN_TYPE, COALESCE(DATETIME_PRECISION, 0), COALESCE(COLLATION_NAME, '')
+SELECT COLUMN_NAME, COLUMN_TYPE, COALESCE(DATETIME_PRECISION, 0), EXTRA LIKE '%on update%'
 FROM information_schema.COLUMNS
 WHERE TABLE_SCHEMA = COALESCE(NULLIF(?, ''), DATABASE()) AND TABLE_NAME = ?`
 
@@ -105,34 +115,45 @@ func (mysql) describe(ctx context.Context, db *stdsql.DB, schema, table string) 
 	return describe(ctx, db, mysqlColumns, mysqlIndexes, schema, table)
 }
 
-func (mysql) settings(ctx context.Context, db *stdsql.DB, wallClock bool) error {
-	var autocommit, readOnly, offset int
-	var isolation string
+func (m mysql) mend(table string, c TimeColumn, types columnTypes) string {
+	if c.Type == Millis {
+		return ""
+	}
+	return fmt.Sprintf(" (ALTER TABLE %s MODIFY %s %s)", table, m.quote(c.Name), types.times[c.Type])
+}
+
+func (mysql) settings(ctx context.Context, db *stdsql.DB, times []TimeType) error {
+	var autocommit, readOnly, offset, shift, logged int
+	var stands bool
+	var isolation, mode string
 	// MySQL 8 and MariaDB call the isolation differently; both answer to SHOW.
 	if err := db.QueryRowContext(ctx, "SHOW VARIABLES WHERE Variable_name IN ('transaction_isolation', 'tx_isolation')").Scan(new(string), &isolation); err != nil {
 		return err
 	}
-	if err := db.QueryRowContext(ctx, "SELECT @@autocommit, @@read_only, TIMESTAMPDIFF(SECOND, UTC_TIMESTAMP(), NOW())").Scan(&autocommit, &readOnly, &offset); err != nil {
+	// The time zone's offset each fortnight of two years.
+	offsets := make([]string, 52)
+	for i := range offsets {
+		offsets[i] = fmt.Sprintf("TIMESTAMPDIFF(SECOND, TIMESTAMPADD(DAY, %[1]d, UTC_TIMESTAMP()), FROM_UNIXTIME(UNIX_TIMESTAMP() + %[1]d * 86400))", 14*i)
+	}
+	all := strings.Join(offsets, ", ")
+	query := "SELECT @@autocommit, @@read_only, @@sql_mode, @@log_bin AND @@binlog_format = 'STATEMENT', SLEEP(0.001) = 0 AND SYSDATE(6) = NOW(6), " +
+		"TIMESTAMPDIFF(SECOND, UTC_TIMESTAMP(), NOW()), GREATEST(" + all + ") - LEAST(" + all + ")"
+	if err := db.QueryRowContext(ctx, query).Scan(&autocommit, &readOnly, &mode, &logged, &stands, &offset, &shift); err != nil {
 		return err
 	}
-	var errs []error
-	if autocommit != 1 {
-		errs = append(errs, &driver.InvalidError{Field: "autocommit", Value: "off", Rule: "must be on: each statement is a transaction"})
-	}
-	if readOnly != 0 {
-		errs = append(errs, &driver.InvalidError{Field: "database", Value: "read-only", Rule: "must take writes"})
-	}
-	if isolation == "READ-UNCOMMITTED" {
-		errs = append(errs, &driver.InvalidError{Field: "isolation", Value: isolation, Rule: "must be READ COMMITTED or higher: else reads show what was never written"})
-	}
-	if wallClock && offset != 0 {
-		errs = append(errs, &driver.InvalidError{
-			Field: "time_zone",
-			Value: fmt.Sprintf("%+d s off UTC", offset),
-			Rule:  "must be UTC where a DATETIME holds an instant: NOW() and CURRENT_TIMESTAMP write it there in this zone",
-		})
-	}
-	return errors.Join(errs...)
+	var r refusals
+	r.when(autocommit != 1, "autocommit", "off", "must be on: each statement is a transaction")
+	r.when(readOnly != 0, "database", "read-only", "must take writes")
+	r.when(isolation == "READ-UNCOMMITTED", "isolation", isolation, "must be READ COMMITTED or higher: else reads show what was never written")
+	r.when(!strings.Contains(mode, "STRICT_TRANS_TABLES") && !strings.Contains(mode, "STRICT_ALL_TABLES"), "sql_mode", mode,
+		"must have STRICT_TRANS_TABLES: else a key that is too long is cut, and found by another")
+	r.when(logged != 0, "binlog_format", "STATEMENT", "must be ROW or MIXED: statements ask for the time")
+	r.when(stands, "SYSDATE", "NOW", "must go on while a statement waits: sysdate-is-now must be off")
+	r.when(slices.Contains(times, DateTime) && offset != 0, "time_zone", fmt.Sprintf("%+d s off UTC", offset),
+		"must be UTC where a DATETIME holds an instant: NOW() and CURRENT_TIMESTAMP write it there in this zone")
+	r.when(slices.Contains(times, Timestamp) && shift != 0, "time_zone", fmt.Sprintf("shifted by up to %d s in a year", shift),
+		"must have one offset all year, such as '+00:00', where a TIMESTAMP holds an instant: it is written in this zone, and an hour comes twice")
+	return errors.Join(r...)
 }
 
 func (mysql) fits(t TimeType, c columnType) bool {

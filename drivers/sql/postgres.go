@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
@@ -42,8 +43,19 @@ func (p postgres) object(columns []string) string {
 	return object("json_build_object", columns, p.quote, func(c string) string { return c }) + "::text"
 }
 
-func (postgres) micros() string {
-	return "floor(extract(epoch from clock_timestamp()) * 1000000)::bigint"
+func (postgres) clock() string { return postgresTime("clock_timestamp()") }
+func (postgres) began() string { return postgresTime("statement_timestamp()") }
+
+// postgresTime computes in floating point, which is faster and exact to a microsecond.
+func postgresTime(of string) string {
+	return "floor(date_part('epoch', " + of + ") * 1000)::bigint"
+}
+
+// locked: a condition is looked at before a row's lock is waited for, and again only if the row was
+// written meanwhile.
+func (postgres) locked(table string, key []string, is string) string {
+	columns := strings.Join(key, ", ")
+	return "(" + columns + ") = (SELECT " + columns + " FROM " + table + " WHERE " + is + " FOR UPDATE)"
 }
 
 func (p postgres) upsert(key, set []string, dead string) string { return onConflict(p, key, set, dead) }
@@ -60,10 +72,10 @@ func onConflict(d dialect, key, set []string, dead string) string {
 
 // readTouch takes both from the snapshot at the statement's beginning, so the read
 // sees the row as it was if the update found that another had changed it.
-func (postgres) readTouch(update, read, returned string) (string, bool) {
+func (p postgres) readTouch(update, read, returned string) (string, bool) {
 	return "WITH touched AS (" + update + " RETURNING " + returned + ")" +
-		" SELECT 1, touched.* FROM touched" +
-		" UNION ALL SELECT 0, " + strings.TrimPrefix(read, "SELECT ") + " AND NOT EXISTS (SELECT 1 FROM touched)", true
+		" SELECT " + p.clock() + ", 1, touched.* FROM touched" +
+		" UNION ALL SELECT " + p.clock() + ", 0, " + strings.TrimPrefix(read, "SELECT ") + " AND NOT EXISTS (SELECT 1 FROM touched)", true
 }
 
 func (postgres) tuples(n, size int) string        { return tuples(n, size) }
@@ -77,7 +89,8 @@ func (postgres) take(columns, from string) string {
 	return "SELECT " + columns + " FROM (SELECT *" + from + " FOR UPDATE SKIP LOCKED) AS taken"
 }
 
-func (postgres) inProcess() bool { return false }
+func (postgres) inProcess() bool  { return false }
+func (postgres) scansBytes() bool { return false }
 
 // verdict goes by SQLSTATE, which pgx and lib/pq tell alike. Of a connection that was found
 // broken before a query was sent pgx tells by itself.
@@ -108,7 +121,7 @@ func (postgres) verdict(err error) verdict {
 }
 
 const postgresColumns = `
-SELECT a.attname, format_type(a.atttypid, a.atttypmod), a.atttypmod, ''
+SELECT a.attname, format_type(a.atttypid, a.atttypmod), a.atttypmod, false
 FROM pg_attribute a
 WHERE a.attrelid = to_regclass($1) AND a.attnum > 0 AND NOT a.attisdropped`
 
@@ -124,7 +137,9 @@ func (p postgres) describe(ctx context.Context, db *stdsql.DB, schema, table str
 	return describe(ctx, db, postgresColumns, postgresIndexes, qualified(p, schema, table))
 }
 
-func (postgres) settings(ctx context.Context, db *stdsql.DB, _ bool) error {
+func (postgres) mend(string, TimeColumn, columnTypes) string { return "" }
+
+func (p postgres) settings(ctx context.Context, db *stdsql.DB, _ []TimeType) error {
 	var recovering bool
 	var readOnly string
 	if err := db.QueryRowContext(ctx, "SELECT pg_is_in_recovery(), current_setting('default_transaction_read_only')").Scan(&recovering, &readOnly); err != nil {
@@ -133,7 +148,42 @@ func (postgres) settings(ctx context.Context, db *stdsql.DB, _ bool) error {
 	if recovering || readOnly == "on" {
 		return &driver.InvalidError{Field: "database", Value: "read-only", Rule: "must take writes: be no standby, and have default_transaction_read_only off"}
 	}
-	return nil
+	return pooled(ctx, db)
+}
+
+// pooled finds out whether what is prepared on a connection is known to it later. In pgbouncer's
+// transaction mode that which has been let go last serves next, whoever prepared what on it.
+func pooled(ctx context.Context, db *stdsql.DB) error {
+	if db.Stats().MaxOpenConnections == 1 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second) // there may be one connection, and no more
+	defer cancel()
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	ask := func() error {
+		var one int
+		return conn.QueryRowContext(ctx, "SELECT 1 WHERE $1 = 1", 1).Scan(&one)
+	}
+	tx, err := db.BeginTx(ctx, nil)
+	if err == nil {
+		_, err = tx.ExecContext(ctx, "SELECT 1")
+		err = errors.Join(err, ask(), tx.Rollback())
+	}
+	if err == nil {
+		err = ask()
+	}
+	var server interface{ SQLState() string }
+	if errors.As(err, &server) && (server.SQLState() == "26000" || server.SQLState() == "42P05") {
+		return &driver.InvalidError{
+			Field: "connection", Value: "pooled by transaction", Err: err,
+			Rule: "must keep what is prepared on it: have pgx prepare nothing, by default_query_exec_mode=exec, cache_describe or simple_protocol",
+		}
+	}
+	return nil // calls will tell of any other error
 }
 
 func (postgres) fits(t TimeType, c columnType) bool {

@@ -15,19 +15,13 @@ func (d *Driver[T]) Get(ctx context.Context, key string) (driver.Entry[T], error
 	if err != nil {
 		return driver.Entry[T]{}, err
 	}
-	if !d.clock.due() {
+	if !d.clock.Due() {
 		return d.read(ctx, k, d.sql.get, k.columns, nil)
 	}
-	var micros int64
-	var first []any
-	if d.sql.getTimed != d.sql.get {
-		first = []any{&micros}
-	}
+	var millis int64
 	sent := time.Now()
-	e, err := d.read(ctx, k, d.sql.getTimed, k.columns, first)
-	if err == nil && first != nil {
-		d.clock.observe(sent, micros)
-	}
+	e, err := d.read(ctx, k, d.sql.getTimed, k.columns, []any{&millis})
+	d.observeOrAsk(ctx, sent, millis, err)
 	return e, err
 }
 
@@ -36,7 +30,7 @@ func (d *Driver[T]) read(ctx context.Context, k rowKey, statement string, args, 
 	var l life
 	var s scanned[T]
 	dest := append(append(first, l.dest()...), d.codec.dest(&s)...)
-	found, shape, err := firstRow(ctx, d.reads, statement, args, dest)
+	found, shape, err := firstRow(ctx, d.reader(ctx), statement, args, dest)
 	switch {
 	case err != nil:
 		return driver.Entry[T]{}, d.failed(ctx, err, k)
@@ -64,7 +58,12 @@ func (d *Driver[T]) entry(l *life, s *scanned[T], shape error) (driver.Entry[T],
 // meta reads what is stored of a record beside its value.
 func (t *table) meta(ctx context.Context, k rowKey) (driver.Meta, error) {
 	var l life
-	found, shape, err := firstRow(ctx, t.reads, t.sql.meta, k.columns, l.dest())
+	var millis int64
+	sent := time.Now()
+	found, shape, err := firstRow(ctx, t.reader(ctx), t.sql.meta, k.columns, append([]any{&millis}, l.dest()...))
+	if millis != 0 {
+		t.observe(sent, millis)
+	}
 	switch {
 	case err != nil:
 		return driver.Meta{}, t.failed(ctx, err, k)
@@ -119,18 +118,24 @@ func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]dri
 // batch reads rows and hands each to add.
 func (d *Driver[T]) batch(ctx context.Context, keys []rowKey, add func(key string, e driver.Entry[T], err error)) error {
 	list, args := d.keyList(keys)
-	rows, err := d.db.QueryContext(ctx, d.dialect.bind(d.sql.getMulti+list), args...)
+	var millis int64
+	sent := time.Now()
+	rows, err := d.reader(ctx).QueryContext(ctx, d.dialect.bind(d.sql.getMulti+list), args...)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = rows.Close() }()
 	for rows.Next() {
-		key := newJoined(len(d.key.Columns))
+		key := newScannedKey(len(d.key.Columns))
 		var l life
 		var s scanned[T]
-		shape := rows.Scan(append(append(key.dest(), l.dest()...), d.codec.dest(&s)...)...)
+		first := millis == 0
+		shape := rows.Scan(append(append(append([]any{&millis}, key.dest()...), l.dest()...), d.codec.dest(&s)...)...)
+		if first && millis != 0 {
+			d.observe(sent, millis)
+		}
 		e, err := d.entry(&l, &s, shape)
-		add(d.key.Join(key), e, err)
+		add(d.key.Join(key.texts), e, err)
 	}
 	return rows.Err()
 }
@@ -140,11 +145,11 @@ func (d *Driver[T]) batch(ctx context.Context, keys []rowKey, add func(key strin
 // none was due. It does not look at known. On MySQL, where no statement both writes a
 // row and returns it, a read and a touch follow each other.
 func (d *Driver[T]) ReadTouch(ctx context.Context, key string, _ *driver.Meta, a driver.Access, now driver.Instant) (driver.Entry[T], bool, error) {
-	if d.sql.readTouch == "" {
+	if d.sql.readTouch == "" || !d.clock.Known() || driver.MayUndo(ctx) {
 		e, err := d.Get(ctx, key)
 		life, due := a.Touch(e.Life)
-		if err != nil || !due || !e.Alive(now) {
-			return e, false, err
+		if err != nil || !due || !e.Alive(now) || d.sql.readTouch != "" {
+			return e, false, err // else the touch would be planned by a time that is not the database's
 		}
 		version, terr := d.Touch(ctx, key, e.Meta, life, now)
 		if terr != nil {
@@ -159,20 +164,25 @@ func (d *Driver[T]) ReadTouch(ctx context.Context, key string, _ *driver.Meta, a
 	}
 	keep, to, room, most := until(a)
 	args := append([]any{to, room, most}, k.columns...)
-	args = append(args, int64(now), keep, room, most)
+	args = append(args, int64(now), keep, room, most, d.judge(now).by)
 	if d.sql.readsToo {
 		args = append(args, k.columns...)
 	}
 	var l life
 	var s scanned[T]
 	var touched int
+	var millis int64
 	if err := d.turn.take(ctx); err != nil {
 		return driver.Entry[T]{}, false, d.failed(ctx, err, k)
 	}
+	sent := time.Now()
 	found, shape, err := func() (bool, error, error) {
 		defer d.turn.pass()
-		return firstRow(ctx, d.reads, d.sql.readTouch, args, append(append([]any{&touched}, l.dest()...), d.codec.dest(&s)...))
+		return firstRow(ctx, d.reads, d.sql.readTouch, args, append(append([]any{&millis, &touched}, l.dest()...), d.codec.dest(&s)...))
 	}()
+	if d.clock.Due() {
+		d.observeOrAsk(ctx, sent, millis, err)
+	}
 	switch {
 	case err != nil && d.dialect.verdict(err) == unknown:
 		return driver.Entry[T]{}, false, d.lost(ctx, err, k)

@@ -122,7 +122,7 @@ func (s *Sweeper) takeReplaced(ctx context.Context, tx *stdsql.Tx) (dead []drive
 		return nil, nil, err
 	}
 	defer func() { _ = rows.Close() }()
-	key := newJoined(len(t.key.Columns))
+	key := newScannedKey(len(t.key.Columns))
 	for bytes := 0; bytes < replacedBytes && rows.Next(); {
 		var id int64
 		var m driver.Meta
@@ -131,7 +131,7 @@ func (s *Sweeper) takeReplaced(ctx context.Context, tx *stdsql.Tx) (dead []drive
 			return nil, nil, misshapen[driver.Dead](err)
 		}
 		ids = append(ids, strconv.FormatInt(id, 10))
-		dead = append(dead, driver.Dead{Key: t.key.Join(key), Raw: driver.Raw{Meta: m, Format: "json", Value: value}, At: m.ExpiresAt})
+		dead = append(dead, driver.Dead{Key: t.key.Join(key.texts), Raw: driver.Raw{Meta: m, Format: "json", Value: value}, At: m.ExpiresAt})
 		bytes += len(value)
 	}
 	return dead, ids, rows.Err()

@@ -12,7 +12,7 @@ import (
 const maxPage = 10000
 
 // Scan implements driver.Scanner, with one SELECT for a page in the order of the key. A
-// cursor holds keys. Sizes are those of the value's columns.
+// cursor holds keys. What the driver has no key for has a Problem. Sizes are those of the value's columns.
 func (t *table) Scan(ctx context.Context, from driver.Cursor, limit int) (driver.Page, error) {
 	if err := driver.CheckScan("limit", limit); err != nil {
 		return driver.Page{}, err
@@ -43,15 +43,20 @@ func (t *table) Scan(ctx context.Context, from driver.Cursor, limit int) (driver
 		return driver.Page{}, t.failed(ctx, err, rowKey{columns: args})
 	}
 	defer func() { _ = rows.Close() }()
+	var last scannedKey
 	page := driver.Page{Records: make([]driver.Scanned, 0, limit)}
 	for rows.Next() {
-		key := newJoined(len(names))
+		key := newScannedKey(len(names))
 		var l life
 		var s driver.Scanned
 		if err := rows.Scan(append(append(key.dest(), l.dest()...), &s.Size)...); err != nil {
 			return driver.Page{}, misshapen[driver.Scanned](err)
 		}
-		s.Key, s.Meta, s.Problem = t.key.Join(key), l.meta(), t.odd(&l)
+		last = key
+		s.Key, s.Meta, s.Problem = t.key.Join(key.texts), l.meta(), t.odd(&l)
+		if _, err := t.key.row(s.Key, 0); err != nil {
+			s.Problem = err
+		}
 		if t.retain > 0 && s.ExpiresAt != 0 {
 			s.HeldUntil = s.ExpiresAt.Add(t.retain)
 		}
@@ -61,7 +66,7 @@ func (t *table) Scan(ctx context.Context, from driver.Cursor, limit int) (driver
 		return driver.Page{}, t.failed(ctx, err, rowKey{columns: args})
 	}
 	if n := len(page.Records); n == limit {
-		r.After = []byte(page.Records[n-1].Key)
+		r.After = newBound(last.args)
 		page.Next = r.cursor()
 	}
 	return page, nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	stdsql "database/sql"
 	"errors"
+	"fmt"
 	"strings"
 )
 
@@ -39,15 +40,20 @@ func (s sqlite) object(columns []string) string {
 	})
 }
 
-func (sqlite) micros() string { return "" }
+// clock: within a statement it stands still from when it is first asked for, which is after the
+// write lock was waited for.
+func (sqlite) clock() string   { return "CAST(ROUND(unixepoch('subsec') * 1000) AS INTEGER)" }
+func (s sqlite) began() string { return s.clock() }
+
+func (sqlite) locked(_ string, _ []string, is string) string { return is }
 
 func (s sqlite) upsert(key, set []string, dead string) string { return onConflict(s, key, set, dead) }
 func (s sqlite) excluded(column string) string                { return "excluded." + s.quote(column) }
 
 // readTouch: what an UPDATE returns cannot be part of another statement. A trip to
 // SQLite is a call, so a read that follows costs little.
-func (sqlite) readTouch(update, _, returned string) (string, bool) {
-	return update + " RETURNING 1, " + returned, false
+func (s sqlite) readTouch(update, _, returned string) (string, bool) {
+	return update + " RETURNING " + s.clock() + ", 1, " + returned, false
 }
 
 func (sqlite) tuples(n, size int) string {
@@ -67,7 +73,8 @@ func (s sqlite) begin(table, column string) string {
 
 func (sqlite) isolation() stdsql.IsolationLevel { return stdsql.LevelDefault }
 
-func (sqlite) inProcess() bool { return true }
+func (sqlite) inProcess() bool  { return true }
+func (sqlite) scansBytes() bool { return false }
 
 // verdict goes by the result code, which modernc.org/sqlite tells.
 func (sqlite) verdict(err error) verdict {
@@ -75,11 +82,13 @@ func (sqlite) verdict(err error) verdict {
 	if !errors.As(err, &coded) {
 		return unknown
 	}
-	const noSuchThing, noRight, readOnly, ioErr, tooBig, constraint, mismatch, notADatabase = 1, 3, 8, 10, 18, 19, 20, 26
+	const noSuchThing, noRight, busy, readOnly, ioErr, tooBig, constraint, mismatch, notADatabase = 1, 3, 5, 8, 10, 18, 19, 20, 26
 	const uniqueConstraint, primaryKeyConstraint = 19 | 8<<8, 19 | 6<<8
 	switch code := coded.Code(); {
 	case code == uniqueConstraint, code == primaryKeyConstraint:
 		return duplicate
+	case code&0xff == busy:
+		return collided
 	case code&0xff == constraint, code&0xff == tooBig, code&0xff == mismatch:
 		return impossible
 	case code&0xff == ioErr:
@@ -90,7 +99,7 @@ func (sqlite) verdict(err error) verdict {
 	return refused
 }
 
-const sqliteColumns = `SELECT name, lower(type), 0, '' FROM pragma_table_info(?2, COALESCE(NULLIF(?1, ''), 'main'))`
+const sqliteColumns = `SELECT name, lower(type), 0, 0 FROM pragma_table_info(?2, COALESCE(NULLIF(?1, ''), 'main'))`
 
 const sqliteIndexes = `
 SELECT l.name, l."unique" AND NOT l.partial, i.name
@@ -103,7 +112,20 @@ func (sqlite) describe(ctx context.Context, db *stdsql.DB, schema, table string)
 	return describe(ctx, db, sqliteColumns, sqliteIndexes, schema, table)
 }
 
-func (sqlite) settings(context.Context, *stdsql.DB, bool) error { return nil }
+func (sqlite) mend(string, TimeColumn, columnTypes) string { return "" }
+
+func (sqlite) settings(ctx context.Context, db *stdsql.DB, _ []TimeType) error {
+	var mode string
+	var timeout int
+	if err := db.QueryRowContext(ctx, "SELECT journal_mode, timeout FROM pragma_journal_mode, pragma_busy_timeout").Scan(&mode, &timeout); err != nil {
+		return err
+	}
+	shared := mode != "memory" // else the database is this process's
+	var r refusals
+	r.when(shared && mode != "wal", "journal_mode", mode, "must be wal, so that readers and the writer do not wait for each other: _pragma=journal_mode(wal)")
+	r.when(shared && timeout < 1000, "busy_timeout", fmt.Sprintf("%d ms", timeout), "must be 1 s at least, so that writers wait for each other: _pragma=busy_timeout(10000)")
+	return errors.Join(r...)
+}
 
 func (s sqlite) fits(t TimeType, c columnType) bool {
 	if t == Millis {

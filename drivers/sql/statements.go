@@ -4,15 +4,15 @@ import "strings"
 
 // statements are the texts of all that is asked of a table, with their arguments in
 // the order that comments give. K are the columns of the key, W those and what the
-// record was (created_at, expires_at, version), C is created_at, twice where it is no
-// BIGINT, V are the columns of the value.
+// record was (created_at, expires_at, version), what it is judged by and between what that is to be,
+// C is created_at, twice where it is no BIGINT, V are the columns of the value.
 type statements struct {
 	get      string // K
 	getTimed string // K; returns the database's time before the rest
-	getMulti string // up to its list of keys
-	meta     string // K
+	getMulti string // up to its list of keys; returns the database's time before the rest
+	meta     string // K; returns the database's time before the rest
 	raw      string // K
-	insert   string // K, created_at, expires_at, sweep_at, version, V, and now with an upsert
+	insert   string // K, created_at, expires_at, sweep_at, version, V, and the judge with an upsert
 	replace  string // C, expires_at, sweep_at, version, V, W
 	forward  string // expires_at, W: a touch that leaves sweep_at alone
 	touch    string // C, expires_at, sweep_at, W: any other
@@ -20,12 +20,12 @@ type statements struct {
 	delete   string // K
 
 	// key, created_at, expires_at, sweep_at, version, V, dead, dead, keep's end,
-	// MaxInt64 - most, most, stored end, MaxInt64 - most, most, dead, now, where dead is
-	// now and the created_at of what is as old as most; empty: there is none
+	// MaxInt64 - most, most, stored end, MaxInt64 - most, most, dead, now, judge, now, where
+	// dead is now and the created_at of what is as old as most; empty: there is none
 	overwrite string
 
-	// stored end, MaxInt64 - most, most, K, now, keep's end, MaxInt64 - most, most,
-	// and K if it reads too; empty: there is none
+	// stored end, MaxInt64 - most, most, K, now, keep's end, MaxInt64 - most, most, judge,
+	// and K if it reads too; returns the database's time first; empty: there is none
 	readTouch string
 
 	upserts  bool // insert also overwrites what is dead
@@ -36,13 +36,6 @@ func (t *table) statements() statements {
 	d := t.dialect
 	q := d.quote
 	name := t.quoted()
-	quoted := func(names []string) []string {
-		all := make([]string, len(names))
-		for i, n := range names {
-			all[i] = q(n)
-		}
-		return all
-	}
 	each := func(names []string, item string) []string {
 		all := make([]string, len(names))
 		for i, n := range names {
@@ -51,12 +44,15 @@ func (t *table) statements() statements {
 		return all
 	}
 	created, expires := t.createdMillis(), t.expiresMillis()
-	key := strings.Join(each(t.key.Columns, " = ?"), " AND ")
-	values := quoted(t.values)
+	keys, key := strings.Join(t.keyColumns(), ", "), strings.Join(each(t.key.Columns, " = ?"), " AND ")
+	values := each(t.values, "")
 	life := strings.Join([]string{created, expires, q(t.version)}, ", ")
 	whole := strings.Join(append([]string{life}, values...), ", ")
 	from := " FROM " + name + " WHERE "
-	is := key + " AND COALESCE(" + created + ", 0) = ? AND COALESCE(" + expires + ", 0) = ? AND COALESCE(" + q(t.version) + ", 0) = ?"
+	clock := d.clock()
+	time := "COALESCE(" + d.integer() + ", " + clock + ")" // of the judge
+	is := d.locked(name, t.keyColumns(), key+" AND COALESCE("+created+", 0) = ? AND COALESCE("+expires+", 0) = ? AND COALESCE("+q(t.version)+", 0) = ?") +
+		" AND " + time + " BETWEEN ? AND ?"
 
 	keepCreated := q(t.created.Name) + " = " + d.written(t.created.Type, "?")
 	setExpires := q(t.expires.Name) + " = " + d.written(t.expires.Type, "?")
@@ -67,7 +63,7 @@ func (t *table) statements() statements {
 	}
 	set := func(s ...string) string { return "UPDATE " + name + " SET " + strings.Join(s, ", ") + " WHERE " }
 
-	columns := append(quoted(t.key.Columns), q(t.created.Name), q(t.expires.Name), q(t.sweep), q(t.version))
+	columns := append(t.keyColumns(), q(t.created.Name), q(t.expires.Name), q(t.sweep), q(t.version))
 	columns = append(columns, values...)
 	insert := "INSERT INTO " + name + " (" + strings.Join(columns, ", ") + ") VALUES (" +
 		listed("?", len(t.key.Columns)) + ", " + d.written(t.created.Type, "?") + ", " + d.written(t.expires.Type, "?") + ", " +
@@ -78,7 +74,8 @@ func (t *table) statements() statements {
 	}
 	old := func(c string) string { return name + "." + q(c) }
 	oldCreated, oldExpires := d.millis(t.created.Type, old(t.created.Name)), d.millis(t.expires.Type, old(t.expires.Name))
-	upsert := d.upsert(t.key.Columns, overwritten, oldExpires+" <> 0 AND "+oldExpires+" <= ?")
+	overdue := oldExpires + " <= " + time
+	upsert := d.upsert(t.key.Columns, overwritten, oldExpires+" <> 0 AND "+overdue)
 
 	// What has no created_at or no expiry gets no further than to the condition.
 	ifDead := func(column, otherwise string) string {
@@ -91,20 +88,23 @@ func (t *table) statements() statements {
 			" THEN "+d.written(t.expires.Type, d.lesser(d.integer(), oldLimit))),
 		ifDead(t.sweep, ""),
 	}, overwritten[3:]...)
-	overwrite := d.upsert(t.key.Columns, kept, oldExpires+" <> 0 AND ("+oldExpires+" <= ? OR "+oldCreated+" <> 0)")
+	// The database's time is asked for once, for it goes on: it must agree with the caller's.
+	overwrite := d.upsert(t.key.Columns, kept, oldExpires+" <> 0 AND ("+oldExpires+" <= ?) = ("+overdue+") AND ("+oldExpires+" <= ? OR "+oldCreated+" <> 0)")
 	if overwrite != "" {
 		overwrite = insert + overwrite + " RETURNING " + life
 	}
 
 	limit := d.lesser(created, d.integer()) + " + " + d.integer()
-	due := "COALESCE(" + created + ", 0) <> 0 AND " + expires + " > ? AND " + expires + " < " + d.lesser(d.integer(), limit)
-	update := set(q(t.expires.Name)+" = "+d.written(t.expires.Type, d.lesser(d.integer(), limit))) + key + " AND " + due
+	due := d.locked(name, t.keyColumns(), key+" AND COALESCE("+created+", 0) <> 0 AND "+expires+" > ? AND "+expires+" < "+d.lesser(d.integer(), limit)) +
+		" AND " + expires + " > " + time
+	update := set(q(t.expires.Name)+" = "+d.written(t.expires.Type, d.lesser(d.integer(), limit))) + due
 	get := "SELECT " + whole + from + key
 
 	s := statements{
 		get:       get,
-		getMulti:  "SELECT " + strings.Join(quoted(t.key.Columns), ", ") + ", " + whole + from + t.keyTuple() + " IN ",
-		meta:      "SELECT " + life + from + key,
+		getTimed:  "SELECT " + clock + ", " + whole + from + key,
+		getMulti:  "SELECT " + clock + ", " + keys + ", " + whole + from + t.keyTuple() + " IN ",
+		meta:      "SELECT " + clock + ", " + life + from + key,
 		upserts:   upsert != "",
 		insert:    insert + upsert,
 		overwrite: overwrite,
@@ -115,10 +115,6 @@ func (t *table) statements() statements {
 		delete:    "DELETE" + from + key,
 	}
 	s.readTouch, s.readsToo = d.readTouch(update, get, whole)
-	s.getTimed = s.get
-	if micros := d.micros(); micros != "" {
-		s.getTimed = "SELECT " + micros + ", " + whole + from + key
-	}
 	s.raw = "SELECT " + life + ", " + strings.Join(t.rawColumns(), ", ") + from + key
 	for _, text := range []*string{&s.get, &s.getTimed, &s.meta, &s.raw, &s.insert, &s.overwrite, &s.replace, &s.forward, &s.touch, &s.remove, &s.delete, &s.readTouch} {
 		*text = d.bind(*text)

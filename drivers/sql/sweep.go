@@ -35,11 +35,15 @@ type SweepOptions struct {
 	// called again before it has returned. Nil: they go unseen.
 	Bury func(ctx context.Context, tx *stdsql.Tx, dead []driver.Dead) error
 
-	// OnError is told what a sweep under Run failed with. Run goes on after Every.
-	// Nil: it is counted and not told.
+	// OnError is told what a sweep under Run failed with, which goes on after Every, and
+	// that rows were skipped. Nil: that is counted and not told.
 	OnError func(error)
 
-	// Now is the time by which rows are dead. Nil: the database's.
+	// MaxSkew is how much longer than Options.Retain rows are dead, by the database's clock,
+	// before they are deleted: for processes that have not learned that clock yet. Zero: 1 min.
+	MaxSkew time.Duration
+
+	// Now is the time by which rows are dead, MaxSkew or not. Nil: the database's.
 	Now func() time.Time
 }
 
@@ -56,7 +60,7 @@ func (o SweepOptions) validate() (SweepOptions, error) {
 		negative bool
 	}{
 		{"Every", o.Every, o.Every < 0}, {"Batch", o.Batch, o.Batch < 0},
-		{"Rate", o.Rate, o.Rate < 0},
+		{"Rate", o.Rate, o.Rate < 0}, {"MaxSkew", o.MaxSkew, o.MaxSkew < 0},
 	} {
 		if f.negative {
 			return o, &driver.InvalidError{Field: "SweepOptions." + f.field, Value: fmt.Sprint(f.value), Rule: "must not be negative"}
@@ -71,6 +75,9 @@ func (o SweepOptions) validate() (SweepOptions, error) {
 	if o.Batch == 0 {
 		o.Batch = defaultBatch
 	}
+	if o.MaxSkew == 0 {
+		o.MaxSkew = defaultMaxSkew
+	}
 	return o, nil
 }
 
@@ -81,7 +88,7 @@ type Sweeper struct {
 	table  *table
 	opts   SweepOptions
 	limit  *rate.Limiter
-	counts struct{ deleted, filed, batches, failed atomic.Uint64 }
+	counts struct{ deleted, filed, skipped, batches, failed atomic.Uint64 }
 }
 
 // Sweeper returns a sweeper of the table. opts may be nil; it is copied.
@@ -105,6 +112,7 @@ func (t *table) Sweeper(opts *SweepOptions) (*Sweeper, error) {
 type SweepStats struct {
 	Deleted uint64 // dead rows
 	Filed   uint64 // rows that were alive, and are looked at again at their expiry
+	Skipped uint64 // rows that cannot be read, or not be named for Bury; they are looked at again a day later
 	Batches uint64 // transactions
 	Failed  uint64 // sweeps that ended with an error
 }
@@ -112,7 +120,7 @@ type SweepStats struct {
 // Stats returns the counters.
 func (s *Sweeper) Stats() SweepStats {
 	c := &s.counts
-	return SweepStats{Deleted: c.deleted.Load(), Filed: c.filed.Load(), Batches: c.batches.Load(), Failed: c.failed.Load()}
+	return SweepStats{Deleted: c.deleted.Load(), Filed: c.filed.Load(), Skipped: c.skipped.Load(), Batches: c.batches.Load(), Failed: c.failed.Load()}
 }
 
 // Run sweeps until ctx ends, and then returns.
@@ -168,11 +176,7 @@ func (s *Sweeper) batches(ctx, going context.Context) error {
 				return err
 			}
 		}
-		horizon, err := s.horizon(ctx)
-		if err != nil {
-			return err
-		}
-		taken, err := s.batch(ctx, horizon)
+		taken, err := s.batch(ctx)
 		if s.limit != nil && taken < s.opts.Batch {
 			s.limit.ReserveN(time.Now(), taken-s.opts.Batch) // what was not taken
 		}
@@ -191,18 +195,8 @@ func (s *Sweeper) batches(ctx, going context.Context) error {
 	return ctx.Err()
 }
 
-// horizon is the time before which a row must have expired to be deleted.
-func (s *Sweeper) horizon(ctx context.Context) (driver.Instant, error) {
-	var now time.Time
-	if s.opts.Now != nil {
-		now = s.opts.Now()
-	} else {
-		if s.table.clock.due() {
-			if err := s.table.ask(ctx); err != nil {
-				return 0, err
-			}
-		}
-		now = s.table.Now()
-	}
-	return driver.Floor(now).Add(-s.table.retain), nil
+// horizon is the expression of the time before which a row must have expired to be deleted, by the
+// database's clock less behind.
+func (t *table) horizon(behind time.Duration) string {
+	return fmt.Sprintf("%s - %d", t.dialect.began(), driver.Instant(0).Add(t.retain+behind))
 }

@@ -329,7 +329,7 @@ func TestSweepWalksIndex(t *testing.T) {
 		mustExec(t, db, PostgreSQL, statement)
 	}
 	var plan strings.Builder
-	err := each(t.Context(), db, "EXPLAIN (VERBOSE) EXECUTE sweep(10000)", nil, func(scan func(...any) error) error {
+	err := each(t.Context(), db, "EXPLAIN (VERBOSE) EXECUTE sweep(10000, 10000)", nil, func(scan func(...any) error) error {
 		var line string
 		err := scan(&line)
 		plan.WriteString(line + "\n")
@@ -338,7 +338,70 @@ func TestSweepWalksIndex(t *testing.T) {
 	if err != nil || strings.Contains(plan.String(), "Sort") || !strings.Contains(plan.String(), "Index Scan") {
 		t.Errorf("%v\n%s", err, plan.String())
 	}
-	if _, below, ok := strings.Cut(plan.String(), "LockRows"); !ok || strings.Contains(below, "::text") {
+	if _, below, ok := strings.Cut(plan.String(), "LockRows"); !ok || strings.Contains(below, "value)::text") {
 		t.Errorf("values become text before their rows are locked:\n%s", plan.String())
 	}
+}
+
+// TestSweepSkips: rows that no key of the driver's names, or whose life cannot be read, stop nobody.
+func TestSweepSkips(t *testing.T) {
+	onAll(t, func(t *testing.T, db *stdsql.DB, dialect Dialect) {
+		for name, buries := range map[string]bool{"deleted": false, "buried": true} {
+			t.Run(name, func(t *testing.T) {
+				ctx := t.Context()
+				d := open[session](t, db, dialect, nil)
+				insert := "INSERT INTO " + d.quoted() + " (id, value, expires_at, created_at) VALUES (?, '{}', ?, ?)"
+				mustExec(t, db, dialect, insert, "", 1, 1)
+				want := SweepStats{Deleted: 6, Batches: 3}
+				if dialect == MySQL {
+					mustExec(t, db, dialect, insert, []byte("\xff\xfe"), 1, 1)
+					want.Deleted++
+				}
+				if buries {
+					want.Skipped, want.Deleted = want.Deleted-5, 5
+				}
+				if dialect == SQLite {
+					mustExec(t, db, dialect, insert, "odd", 1, "yesterday")
+					want.Skipped++
+				}
+				for i := range 5 {
+					mustExec(t, db, dialect, insert, fmt.Sprint(i), 1, 1)
+				}
+				var told error
+				o := SweepOptions{Batch: 3, OnError: func(err error) { told = err }}
+				var buried []string
+				if buries {
+					o.Bury = func(_ context.Context, _ *stdsql.Tx, dead []driver.Dead) error {
+						for _, r := range dead {
+							buried = append(buried, r.Key)
+						}
+						return nil
+					}
+				}
+				s := d.mustSweeper(t, o)
+				if err := s.batches(ctx, ctx); err != nil { // one at a time, for the order
+					t.Fatal(err)
+				}
+				got := s.Stats()
+				if got.Batches < 2 {
+					t.Errorf("%d batches", got.Batches)
+				}
+				if got.Batches = want.Batches; got != want {
+					t.Errorf("stats %+v, want %+v", got, want)
+				}
+				if slices.Sort(buried); buries && !slices.Equal(buried, []string{"0", "1", "2", "3", "4"}) {
+					t.Errorf("buried %q", buried)
+				}
+				if left := uint64(d.rows(t)); left != want.Skipped {
+					t.Errorf("%d rows are left", left)
+				}
+				if (told != nil) != (want.Skipped > 0) {
+					t.Errorf("told %v", told)
+				}
+				if err := s.Sweep(ctx); err != nil || s.Stats().Batches != got.Batches && s.Stats().Skipped != want.Skipped {
+					t.Errorf("again: %v, %+v", err, s.Stats())
+				}
+			})
+		}
+	})
 }

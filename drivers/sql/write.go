@@ -5,6 +5,7 @@ import (
 	stdsql "database/sql"
 	sqldriver "database/sql/driver"
 	"errors"
+	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
@@ -13,10 +14,14 @@ import (
 // that another write came between, which the database or the row then says.
 const attempts = 16
 
+// busyFor is how long a write is tried again where SQLite is busy and does not wait by itself, as
+// busy_timeout has it do.
+const busyFor = 200 * time.Millisecond
+
 // exec carries a statement out and returns how many rows it was.
 func (t *table) exec(ctx context.Context, k rowKey, statement string, args []any) (n int64, err error) {
-	err = t.send(ctx, k, func(conn *stdsql.Conn) error {
-		result, err := conn.ExecContext(ctx, statement, args...)
+	err = t.send(ctx, k, func(on executor) error {
+		result, err := on.ExecContext(ctx, statement, args...)
 		if err == nil {
 			n, err = result.RowsAffected()
 		}
@@ -32,20 +37,32 @@ func (t *table) exec(ctx context.Context, k rowKey, statement string, args []any
 // A *sql.DB would do the latter by itself. But the error with which it gives up is the
 // same whether the context ended while a connection was waited for or while the
 // statement was under way, and only in the second case may it have landed.
-func (t *table) send(ctx context.Context, k rowKey, statement func(*stdsql.Conn) error) error {
+func (t *table) send(ctx context.Context, k rowKey, statement func(executor) error) error {
+	if tx := txOf(ctx); tx != nil { // whatever fails, tx has not been committed
+		if err := statement(tx); err != nil {
+			return t.failed(ctx, err, k)
+		}
+		return nil
+	}
 	err := t.turn.take(ctx)
 	if err != nil {
 		return t.failed(ctx, err, k)
 	}
 	defer t.turn.pass()
-	for range attempts {
+	began := time.Now()
+	for try := range attempts {
 		var conn *stdsql.Conn
 		if conn, err = t.db.Conn(ctx); err != nil {
 			return t.failed(ctx, err, k)
 		}
 		err = statement(conn)
 		_ = conn.Close()
-		if t.dialect.verdict(err) != collided && !errors.Is(err, sqldriver.ErrBadConn) {
+		if t.dialect.verdict(err) == collided && t.dialect.inProcess() {
+			if time.Since(began) > busyFor {
+				break
+			}
+			pause(ctx, min(time.Millisecond<<try, 50*time.Millisecond))
+		} else if t.dialect.verdict(err) != collided && !errors.Is(err, sqldriver.ErrBadConn) {
 			break
 		}
 	}
@@ -55,10 +72,22 @@ func (t *table) send(ctx context.Context, k rowKey, statement func(*stdsql.Conn)
 	return t.lost(ctx, err, k)
 }
 
+// pause waits for d, or until ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
 // conditional brings about a write that lands on the live record was or not at all.
 // same says that it changes nothing, which MySQL does not count as a row.
 func (t *table) conditional(ctx context.Context, k rowKey, was driver.Meta, now driver.Instant, same bool, statement string, args []any) error {
 	var found driver.Meta
+	j := t.judge(now)
+	args = append(args, j.alive(was.ExpiresAt)...)
 	for range attempts {
 		if was.Alive(now) {
 			n, err := t.exec(ctx, k, statement, args)
@@ -70,7 +99,7 @@ func (t *table) conditional(ctx context.Context, k rowKey, was driver.Meta, now 
 		if found, err = t.meta(ctx, k); err != nil {
 			return err
 		}
-		if !found.Alive(now) {
+		if now = max(now, j.now()); !found.Alive(now) {
 			return driver.ErrNotFound
 		}
 		switch {
@@ -78,7 +107,7 @@ func (t *table) conditional(ctx context.Context, k rowKey, was driver.Meta, now 
 			return &driver.ConflictError{Found: found}
 		case same:
 			return nil
-		} // else it became was only now
+		} // else it became was only now, or is about to die
 	}
 	return &driver.ConflictError{Found: found}
 }
@@ -96,8 +125,9 @@ func (d *Driver[T]) Insert(ctx context.Context, key string, v T, life driver.Lif
 	}
 	version := newVersion()
 	args := append(k.with(instant(life.CreatedAt), instant(life.ExpiresAt), sweepAt(life.ExpiresAt), int64(version)), values...)
+	j := d.judge(now)
 	if d.sql.upserts {
-		args = append(args, int64(now))
+		args = append(args, j.by)
 	}
 	var refusal error
 	for range attempts {
@@ -115,10 +145,10 @@ func (d *Driver[T]) Insert(ctx context.Context, key string, v T, life driver.Lif
 			continue // gone since; or the row is another's by a unique index of the table
 		case err != nil:
 			return 0, err
-		case found.Alive(now):
+		case found.Alive(j.now()):
 			return 0, &driver.ConflictError{Found: found}
 		}
-		n, err = d.exec(ctx, k, d.sql.replace, d.replacing(k, found, life, version, values))
+		n, err = d.exec(ctx, k, d.sql.replace, append(d.replacing(k, found, life, version, values), j.dead(found.ExpiresAt)...))
 		if err != nil || n > 0 {
 			return version, err
 		}
@@ -127,54 +157,6 @@ func (d *Driver[T]) Insert(ctx context.Context, key string, v T, life driver.Lif
 		refusal = driver.ErrConflict // written and deleted, again and again
 	}
 	return 0, refusal
-}
-
-// Overwrite implements driver.Overwriter, with one INSERT that updates the row where there
-// is one, and returns it. MySQL has no such statement: there an Insert and, where a record
-// is in its way, a Replace follow each other.
-func (d *Driver[T]) Overwrite(ctx context.Context, key string, v T, fresh driver.Life, a driver.Access, now driver.Instant) (driver.Meta, error) {
-	if d.sql.overwrite == "" {
-		simple := struct{ driver.Driver[T] }{d}
-		return driver.Upsert(ctx, driver.Driver[T](simple), key, v, nil, a.Overwrite(fresh, now), now)
-	}
-	k, err := d.key.row(key, d.maxKey)
-	if err != nil {
-		return driver.Meta{}, err
-	}
-	values, err := d.codec.encode(v)
-	if err != nil {
-		return driver.Meta{}, err
-	}
-	keep, to, room, most := until(a)
-	dead := []any{int64(now), int64(now - a.Most)} // of idleness, of age
-	args := append(k.with(instant(fresh.CreatedAt), instant(fresh.ExpiresAt), sweepAt(fresh.ExpiresAt), int64(newVersion())), values...)
-	args = append(append(append(args, dead...), dead...), keep, room, most, to, room, most)
-	args = append(append(args, dead...), int64(now))
-	for range attempts {
-		var l life
-		var found bool
-		var shape error
-		err := d.send(ctx, k, func(conn *stdsql.Conn) (err error) {
-			found, shape, err = firstRow(ctx, conn, d.sql.overwrite, args, l.dest())
-			return err
-		})
-		switch {
-		case err != nil:
-			return driver.Meta{}, err
-		case shape != nil:
-			return driver.Meta{}, misshapen[driver.Meta](shape)
-		case found:
-			return l.meta(), nil
-		}
-		m, err := d.meta(ctx, k)
-		switch {
-		case err == nil && m.Alive(now) && (m.CreatedAt == 0 || m.ExpiresAt == 0):
-			return driver.Meta{}, &driver.ConflictError{Found: m}
-		case err != nil && !errors.Is(err, driver.ErrNotFound):
-			return driver.Meta{}, err
-		} // else it has changed since
-	}
-	return driver.Meta{}, driver.ErrConflict
 }
 
 // Replace implements driver.Driver, with one UPDATE.

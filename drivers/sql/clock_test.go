@@ -1,0 +1,259 @@
+package sql
+
+import (
+	"context"
+	stdsql "database/sql"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/slidingttl/slidingttl/drivers/sql/sqltest"
+	"github.com/slidingttl/slidingttl/slidingttl"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// clocked opens a server whose clock is set by set.
+func clocked(t *testing.T, server sqltest.Database) (db *stdsql.DB, set func(ahead time.Duration)) {
+	t.Helper()
+	s, set := sqltest.StartClocked(t, server)
+	name, dsn, drop, err := s.Schema(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, err = stdsql.Open(name, dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = db.Close()
+		if err := drop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return db, set
+}
+
+// onServers runs test on the databases that have a clock of their own.
+func onServers(t *testing.T, test func(t *testing.T, db *stdsql.DB, dialect Dialect, set func(time.Duration))) {
+	for name, d := range databases {
+		if d.dialect == SQLite {
+			continue // its clock is the process's
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			db, set := clocked(t, d.server)
+			test(t, db, d.dialect, set)
+		})
+	}
+}
+
+// TestClockApart: a process whose clock is 10 min off the database's, from its start, has its
+// records swept or expire no earlier than another, and goes by the database's time once it is set.
+func TestClockApart(t *testing.T) {
+	const grace, off = 5 * time.Minute, 10 * time.Minute
+	policies := map[string]slidingttl.Policy{
+		"exact":   {IdleGrace: grace, MaxLifetime: time.Hour},
+		"slack":   {IdleGrace: grace, MaxLifetime: time.Hour, Slack: time.Minute},
+		"promote": {IdleGrace: grace, MaxLifetime: time.Hour, Promote: true},
+	}
+	onServers(t, func(t *testing.T, db *stdsql.DB, dialect Dialect, set func(time.Duration)) {
+		ctx := t.Context()
+		d := open[session](t, db, dialect, nil)
+		process := func(p slidingttl.Policy) *slidingttl.Store[session] {
+			own, err := New[session](db, dialect, d.name, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			store, err := slidingttl.New(own, p, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				if err := store.Close(context.Background()); err != nil {
+					t.Error(err)
+				}
+			})
+			return store
+		}
+		sweep := func() {
+			t.Helper()
+			own, err := New[session](db, dialect, d.name, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := own.mustSweeper(t, SweepOptions{}).Sweep(ctx); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, ahead := range []time.Duration{off, -off} {
+			for name, p := range policies {
+				set(ahead)
+				what := fmt.Sprintf("%s, a database %v ahead", name, ahead)
+				writer, reader := process(p), process(p)
+				for key, write := range map[string]func(key string) error{
+					"upserted": func(key string) error { return process(p).Upsert(ctx, key, session{}) },
+					"inserted": func(key string) error { return process(p).Insert(ctx, key, session{}) },
+					"both":     func(key string) error { return writer.Upsert(ctx, key, session{}) },
+				} {
+					key += " " + what
+					if err := write(key); err != nil {
+						t.Fatal(err)
+					}
+					sweep()
+					for range 3 { // the first asks for the time
+						e, err := reader.Entry(ctx, key)
+						if err != nil {
+							t.Fatalf("%s: %v", key, err)
+						}
+						if left := e.ExpiresAt.Time().Sub(time.Now().Add(ahead)); left < grace-time.Second || left > time.Hour+time.Second {
+							t.Errorf("%s: read, it has %v left", key, left)
+						}
+					}
+					sweep()
+					if _, err := writer.Get(ctx, key); err != nil {
+						t.Errorf("%s, after a sweep: %v", key, err)
+					}
+				}
+
+				set(0)
+				deadline := time.Now().Add(time.Minute)
+				for time.Until(writer.Now()).Abs() > time.Second {
+					if _, err := writer.Get(ctx, "none"); !errors.Is(err, slidingttl.ErrNotFound) {
+						t.Fatal(err)
+					}
+					if time.Now().After(deadline) {
+						t.Fatalf("%s: a minute after the clocks agree the store's is %v off", what, time.Until(writer.Now()))
+					}
+				}
+			}
+		}
+	})
+}
+
+// late has a call that names a live record wait until that is dead.
+type late struct {
+	name string
+	call func(ctx context.Context, d *Driver[session], key string, was driver.Meta) error
+}
+
+var lateCalls = []late{
+	{"touch", func(ctx context.Context, d *Driver[session], key string, was driver.Meta) error {
+		_, err := d.Touch(ctx, key, was, driver.Life{CreatedAt: was.CreatedAt, ExpiresAt: was.ExpiresAt.Add(time.Hour)}, driver.Floor(d.Now()))
+		return err
+	}},
+	{"replace", func(ctx context.Context, d *Driver[session], key string, was driver.Meta) error {
+		_, err := d.Replace(ctx, key, session{"late"}, was, driver.Life{CreatedAt: was.CreatedAt, ExpiresAt: was.ExpiresAt.Add(time.Hour)}, driver.Floor(d.Now()))
+		return err
+	}},
+	{"remove", func(ctx context.Context, d *Driver[session], key string, was driver.Meta) error {
+		return d.Remove(ctx, key, was, driver.Floor(d.Now()))
+	}},
+	{"read and touch", func(ctx context.Context, d *Driver[session], key string, was driver.Meta) error {
+		now := driver.Floor(d.Now())
+		hour := driver.Instant(time.Hour.Milliseconds())
+		_, touched, err := d.ReadTouch(ctx, key, nil, driver.Access{At: now, Keep: hour, Stored: hour, Most: 24 * hour, Step: time.Millisecond}, now)
+		if err == nil && !touched {
+			err = driver.ErrNotFound // left as it was, for the caller to judge
+		}
+		return err
+	}},
+}
+
+// TestLateWrite: what waits for a row's lock until the record has died does not land.
+func TestLateWrite(t *testing.T) {
+	waiting := map[Dialect]string{
+		PostgreSQL: "SELECT COUNT(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'",
+		MySQL:      "SELECT VARIABLE_VALUE FROM information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME = 'INNODB_ROW_LOCK_CURRENT_WAITS'",
+	}
+	onServers(t, func(t *testing.T, db *stdsql.DB, dialect Dialect, set func(time.Duration)) {
+		ctx := t.Context()
+		d := open[session](t, db, dialect, nil)
+		if _, err := d.ask(ctx); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range lateCalls {
+			t.Run(c.name, func(t *testing.T) {
+				set(0)
+				if _, err := d.ask(ctx); err != nil {
+					t.Fatal(err)
+				}
+				now := driver.Floor(d.Now())
+				life := driver.Life{CreatedAt: now, ExpiresAt: now.Add(5 * time.Minute)}
+				version, err := d.Insert(ctx, c.name, session{"ann"}, life, now)
+				if err != nil {
+					t.Fatal(err)
+				}
+				was := driver.Meta{Life: life, Version: version}
+				tx, err := db.BeginTx(ctx, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer func() { _ = tx.Rollback() }()
+				var id string
+				if err := tx.QueryRowContext(ctx, "SELECT id FROM "+d.quoted()+" WHERE id = '"+c.name+"' FOR UPDATE").Scan(&id); err != nil {
+					t.Fatal(err)
+				}
+				done := make(chan error, 1)
+				go func() { done <- c.call(ctx, d, c.name, was) }()
+				for n := 0; n == 0; {
+					if err := db.QueryRowContext(ctx, waiting[dialect]).Scan(&n); err != nil {
+						t.Fatal(err)
+					}
+				}
+				set(10 * time.Minute)
+				if err := tx.Rollback(); err != nil {
+					t.Fatal(err)
+				}
+				if err := <-done; !errors.Is(err, driver.ErrNotFound) {
+					t.Errorf("after the record's death: %v; want %v", err, driver.ErrNotFound)
+				}
+				if e := d.mustGet(t, c.name); e.Meta != was || e.Value.User != "ann" {
+					t.Errorf("stored is %+v; want what was dead, %+v", e, was)
+				}
+			})
+		}
+	})
+}
+
+// TestLateWriteInSQLite: its one lock is waited for within the statement, too.
+func TestLateWriteInSQLite(t *testing.T) {
+	ctx := t.Context()
+	db := sqltest.DB(t, sqltest.SQLite)
+	d := open[session](t, db, SQLite, nil)
+	movable(t, d)
+	for _, c := range lateCalls {
+		t.Run(c.name, func(t *testing.T) {
+			now := driver.Floor(d.Now())
+			life := driver.Life{CreatedAt: now, ExpiresAt: now.Add(5 * time.Minute)}
+			version, err := d.Insert(ctx, c.name, session{"ann"}, life, now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			was := driver.Meta{Life: life, Version: version}
+			conn, err := db.Conn(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = conn.Close() }()
+			if _, err := conn.ExecContext(ctx, "BEGIN IMMEDIATE; UPDATE moved SET ms = ms + 600000"); err != nil {
+				t.Fatal(err)
+			}
+			began, done := make(chan struct{}), make(chan error, 1)
+			go func() {
+				close(began)
+				done <- c.call(ctx, d, c.name, was)
+			}()
+			<-began
+			if _, err := conn.ExecContext(ctx, "COMMIT"); err != nil {
+				t.Fatal(err)
+			}
+			if err := <-done; !errors.Is(err, driver.ErrNotFound) {
+				t.Errorf("after the record's death: %v; want %v", err, driver.ErrNotFound)
+			}
+			if e := d.mustGet(t, c.name); e.Meta != was || e.Value.User != "ann" {
+				t.Errorf("stored is %+v; want what was dead, %+v", e, was)
+			}
+		})
+	}
+}

@@ -1,0 +1,59 @@
+package sql
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// Overwrite implements driver.Overwriter, with one INSERT that updates the row where there
+// is one, and returns it. MySQL has no such statement: there an Insert and, where a record
+// is in its way, a Replace follow each other.
+func (d *Driver[T]) Overwrite(ctx context.Context, key string, v T, fresh driver.Life, a driver.Access, now driver.Instant) (driver.Meta, error) {
+	if d.sql.overwrite == "" {
+		simple := struct{ driver.Driver[T] }{d}
+		return driver.Upsert(ctx, driver.Driver[T](simple), key, v, nil, a.Overwrite(fresh, now), now)
+	}
+	k, err := d.key.row(key, d.maxKey)
+	if err != nil {
+		return driver.Meta{}, err
+	}
+	values, err := d.codec.encode(v)
+	if err != nil {
+		return driver.Meta{}, err
+	}
+	keep, to, room, most := until(a)
+	inserted := append(k.with(instant(fresh.CreatedAt), instant(fresh.ExpiresAt), sweepAt(fresh.ExpiresAt), int64(newVersion())), values...)
+	j := d.judge(now)
+	for range attempts {
+		now = max(now, j.now())
+		dead := []any{int64(now), int64(now - a.Most)} // of idleness, of age
+		args := append(slices.Concat(inserted, dead, dead), keep, room, most, to, room, most)
+		args = append(append(args, dead...), int64(now), j.by, int64(now))
+		var l life
+		var found bool
+		var shape error
+		err := d.send(ctx, k, func(on executor) (err error) {
+			found, shape, err = firstRow(ctx, on, d.sql.overwrite, args, l.dest())
+			return err
+		})
+		switch {
+		case err != nil:
+			return driver.Meta{}, err
+		case shape != nil:
+			return driver.Meta{}, misshapen[driver.Meta](shape)
+		case found:
+			return l.meta(), nil
+		}
+		m, err := d.meta(ctx, k)
+		switch {
+		case err == nil && m.Alive(now) && (m.CreatedAt == 0 || m.ExpiresAt == 0):
+			return driver.Meta{}, &driver.ConflictError{Found: m}
+		case err != nil && !errors.Is(err, driver.ErrNotFound):
+			return driver.Meta{}, err
+		} // else it has changed since, or died
+	}
+	return driver.Meta{}, driver.ErrConflict
+}

@@ -1,0 +1,150 @@
+package sql
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	stdsql "database/sql"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/slidingttl/slidingttl/drivers/sql/sqltest"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// bouncer starts a pgbouncer in transaction mode before a schema of its own, and returns its DSN.
+func bouncer(t *testing.T) string {
+	t.Helper()
+	_, dsn := sqltest.DSN(t, sqltest.PostgreSQL)
+	match := regexp.MustCompile(`^host=(\S+) .*search_path=(\S+)$`).FindStringSubmatch(dsn)
+	if match == nil {
+		t.Fatalf("a server of another kind: %s", dsn)
+	}
+	dir, err := os.MkdirTemp("", "bouncer")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o777); err != nil { // it runs as another user, and makes its socket there
+		t.Fatal(err)
+	}
+	config := filepath.Join(dir, "pgbouncer.ini")
+	err = os.WriteFile(config, fmt.Appendf(nil, `[databases]
+test = host=%s dbname=postgres user=postgres connect_query='SET search_path TO %s'
+[pgbouncer]
+unix_socket_dir = %s
+listen_port = 6432
+auth_type = any
+pool_mode = transaction
+default_pool_size = 5
+`, match[1], match[2], dir), 0o644)
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := []string{config}
+	if os.Geteuid() == 0 {
+		args = append(args, "-u", "postgres")
+	}
+	cmd := exec.CommandContext(t.Context(), "pgbouncer", args...)
+	var output bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &output, &output
+	if err := cmd.Start(); err != nil {
+		t.Fatalf("%v: apt-get install pgbouncer", err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		_ = cmd.Wait() // it ends by a signal
+		close(ended)
+	}()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		<-ended
+	})
+	dsn = "host=" + dir + " port=6432 user=postgres dbname=test sslmode=disable"
+	db := bounced(t, dsn)
+	for db.PingContext(t.Context()) != nil {
+		select {
+		case <-ended:
+			t.Fatalf("pgbouncer ended: %s", output.String())
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	return dsn
+}
+
+func bounced(t *testing.T, dsn string) *stdsql.DB {
+	t.Helper()
+	db, err := stdsql.Open("pgx", dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+// TestPgbouncer: Check refuses to prepare statements where the server's connection is another's after
+// each transaction, and the modes of pgx that it names work.
+func TestPgbouncer(t *testing.T) {
+	dsn := bouncer(t)
+	d := open[session](t, bounced(t, dsn+" default_query_exec_mode=exec"), PostgreSQL, nil)
+	for _, mode := range []string{"", "exec", "cache_describe", "simple_protocol"} {
+		t.Run("mode "+mode, func(t *testing.T) {
+			where := dsn
+			if mode != "" {
+				where += " default_query_exec_mode=" + mode
+			}
+			db := bounced(t, where)
+			db.SetMaxIdleConns(maxIdle)
+			d, err := New[session](db, PostgreSQL, d.name, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = d.Check(t.Context(), time.Hour)
+			if mode == "" {
+				if !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "cache_describe") {
+					t.Errorf("Check: %v; want it to name the modes that work", err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatalf("Check: %v", err)
+			}
+			var group errgroup.Group
+			for i := range 10 {
+				group.Go(func() error {
+					key := fmt.Sprint(mode, i)
+					for range 20 {
+						now := driver.Floor(d.Now())
+						life := driver.Life{CreatedAt: now, ExpiresAt: now.Add(time.Hour)}
+						version, err := d.Insert(t.Context(), key, session{"ann"}, life, now)
+						if err != nil {
+							return err
+						}
+						e, err := d.Get(t.Context(), key)
+						if err != nil || e.Version != version {
+							return fmt.Errorf("%+v, %w", e, err)
+						}
+						if _, _, err = d.ReadTouch(t.Context(), key, nil, driver.Access{At: now, Keep: 2e7, Stored: 2e7, Most: 3e7, Step: time.Millisecond}, now); err != nil {
+							return err
+						}
+						if err := d.Delete(t.Context(), key); err != nil {
+							return err
+						}
+					}
+					return nil
+				})
+			}
+			if err := group.Wait(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}

@@ -1,0 +1,41 @@
+package sql
+
+import (
+	"context"
+	stdsql "database/sql"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+type txKey struct{}
+
+// WithTx returns a context by which calls of a store over this package's drivers are part of tx, which
+// must be of their own database: they land when it is committed, or not at all. Insert, Upsert, Update
+// and Delete write. A Get is a Peek, and so are the other calls that touch: a read that may be undone
+// promises nothing. The store remembers nothing of either. An error of the database may end tx, as
+// everywhere; a write is tried once. Calls by one such context follow each other, as on tx itself.
+//
+// A tier above the driver, such as drivers/hot, holds what it reads: give it no such context.
+func WithTx(ctx context.Context, tx *stdsql.Tx) context.Context {
+	return context.WithValue(driver.WithUndo(ctx), txKey{}, tx)
+}
+
+// txOf is the transaction that ctx's calls are part of; nil: none.
+func txOf(ctx context.Context) *stdsql.Tx {
+	tx, _ := ctx.Value(txKey{}).(*stdsql.Tx)
+	return tx
+}
+
+// reader is what carries out queries for ctx.
+func (t *table) reader(ctx context.Context) querier {
+	if tx := txOf(ctx); tx != nil {
+		return tx
+	}
+	return t.reads
+}
+
+// executor is a connection, or a transaction.
+type executor interface {
+	querier
+	ExecContext(ctx context.Context, statement string, args ...any) (stdsql.Result, error)
+}
