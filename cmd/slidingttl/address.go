@@ -41,11 +41,10 @@ func parseAddress(uri string) (*address, *kind, error) {
 	if err != nil || u.Scheme == "" {
 		return nil, nil, fmt.Errorf("%w: the store must be a URI such as dynamodb://table; see slidingttl --help", errUsage) // err would quote a password
 	}
-	i := slices.IndexFunc(kinds, func(k kind) bool { return slices.Contains(k.schemes, u.Scheme) })
-	if i < 0 {
+	k := kindOf(uri)
+	if k == nil {
 		return nil, nil, fmt.Errorf("%w: no store has the scheme %q; see slidingttl --help", errUsage, u.Scheme)
 	}
-	k := &kinds[i]
 	if revealed(u) {
 		return nil, nil, fmt.Errorf("%w: a password on the command line is seen by all: leave it out of the store's URI, and %s", errUsage, k.credentials)
 	}
@@ -54,6 +53,16 @@ func parseAddress(uri string) (*address, *kind, error) {
 		return nil, nil, fmt.Errorf("%w; the store must have the form %s", err, k.form)
 	}
 	return a, k, nil
+}
+
+// kindOf is the kind of the store at uri, nil if there is none.
+func kindOf(uri string) *kind {
+	scheme, _, _ := strings.Cut(uri, ":")
+	i := slices.IndexFunc(kinds, func(k kind) bool { return slices.Contains(k.schemes, strings.ToLower(scheme)) })
+	if i < 0 {
+		return nil
+	}
+	return &kinds[i]
 }
 
 // take takes the parameters that the command acts on out of a.

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
 	"github.com/slidingttl/slidingttl/archive"
@@ -49,23 +48,13 @@ func (f *spanFlags) span() (s archive.Span, err error) {
 	return s, nil
 }
 
-// days shows how far something has come that goes through days, where there is a terminal,
-// until the function returned is called.
-func (a *app) days(what string) (func(archive.Progress), func()) {
-	if !a.asks {
-		return nil, func() {}
-	}
-	bar := progressbar.NewOptions(-1,
-		progressbar.OptionSetWriter(a.err),
-		progressbar.OptionSetDescription(what),
-		progressbar.OptionSetSpinnerChangeInterval(0),
-		progressbar.OptionClearOnFinish(),
-	)
+// days shows how far something has come that goes through days, where there is a terminal.
+func (a *app) days(what string) func(archive.Progress) {
 	return func(p archive.Progress) {
-		bar.ChangeMax(p.Days)
-		bar.Describe(fmt.Sprintf("%s: %s", what, p.Day))
-		_ = bar.Set(p.Done)
-	}, func() { _ = bar.Finish() }
+		if a.line(fmt.Sprintf("%s: %s, %d of %d days", what, p.Day, p.Done, p.Days)); p.Done == p.Days {
+			a.line("")
+		}
+	}
 }
 
 // buried is a record of the archive, as it is printed.
@@ -107,18 +96,8 @@ func (g graves) String() string {
 		if err != nil {
 			value = []byte(err.Error())
 		}
-		line := func(name string, t *time.Time) {
-			text := "none"
-			if t != nil {
-				text = t.Format("2006-01-02 15:04:05.000 MST")
-			}
-			lines = append(lines, fmt.Sprintf("  %-12s%s", name, text))
-		}
-		lines = append(lines, fmt.Sprintf("died (%s), from %s, generation %s", b.Reason, b.Source, b.Generation))
-		line("created_at", b.CreatedAt)
-		line("expired_at", b.ExpiredAt)
-		line("archived_at", b.ArchivedAt)
-		lines = append(lines, fmt.Sprintf("  %-12s%s", "value", value))
+		lines = append(lines, fmt.Sprintf("died (%s), from %s, generation %s\n  created_at  %s\n  expired_at  %s\n  archived_at %s\n  value       %s",
+			b.Reason, b.Source, b.Generation, clock(b.CreatedAt), clock(b.ExpiredAt), clock(b.ArchivedAt), value))
 	}
 	return strings.Join(lines, "\n")
 }

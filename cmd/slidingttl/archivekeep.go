@@ -4,24 +4,22 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/slidingttl/slidingttl/archive"
 )
 
-// A summary is a report of the archive that prints as text, line by line.
-type summary[T any] struct {
-	Report T
-	text   func(T) []string
+// summary prints a report of the archive as JSON, or as lines of text.
+func (a *app) summary(report any, format string, args ...any) error {
+	if !a.json {
+		_, err := fmt.Fprintf(a.out, format+"\n", args...)
+		return err
+	}
+	e := json.NewEncoder(a.out)
+	e.SetIndent("", "  ")
+	return e.Encode(report)
 }
-
-// MarshalJSON implements json.Marshaler.
-func (s summary[T]) MarshalJSON() ([]byte, error) { return json.Marshal(s.Report) }
-
-// String is the report as text, of several lines.
-func (s summary[T]) String() string { return strings.Join(s.text(s.Report), "\n") }
 
 func (a *app) archiveStats() *cobra.Command {
 	var days spanFlags
@@ -38,26 +36,19 @@ func (a *app) archiveStats() *cobra.Command {
 			if err != nil && !errors.Is(err, archive.ErrCorrupt) {
 				return err
 			}
-			return errors.Join(err, a.print(summary[archive.Stats]{s, statsText}))
+			if s.Files == 0 {
+				return errors.Join(err, a.summary(s, "the archive holds nothing of these days"))
+			}
+			text := fmt.Sprintf("%d days, from %s to %s\n%d rows in %d files, %d bytes\n%d files that do not count: archive compact removes them",
+				s.Days, s.First, s.Last, s.Rows, s.Files, s.Bytes, s.Garbage)
+			if s.Quarantined > 0 {
+				text += fmt.Sprintf("\n%d records in quarantine: archive list --from quarantine", s.Quarantined)
+			}
+			return errors.Join(err, a.summary(s, "%s", text))
 		},
 	}
 	days.flags(c)
 	return c
-}
-
-func statsText(s archive.Stats) []string {
-	if s.Files == 0 {
-		return []string{"the archive holds nothing of these days"}
-	}
-	lines := []string{
-		fmt.Sprintf("%d days, from %s to %s", s.Days, s.First, s.Last),
-		fmt.Sprintf("%d rows in %d files, %d bytes", s.Rows, s.Files, s.Bytes),
-		fmt.Sprintf("%d files that do not count: archive compact removes them", s.Garbage),
-	}
-	if s.Quarantined > 0 {
-		lines = append(lines, fmt.Sprintf("%d records in quarantine: archive list --from quarantine", s.Quarantined))
-	}
-	return lines
 }
 
 func (a *app) archiveCompact() *cobra.Command {
@@ -78,22 +69,23 @@ With --keep-days it then removes the days that are older. That is a dry run unle
 			if err != nil {
 				return err
 			}
-			progress, hide := a.days("compact")
-			r, err := archive.Compact(c.Context(), b, &archive.CompactOptions{Span: span, Progress: progress})
-			hide()
+			r, err := archive.Compact(c.Context(), b, &archive.CompactOptions{Span: span, Progress: a.days("compact")})
 			if r != nil {
-				err = errors.Join(err, a.print(summary[*archive.CompactReport]{r, compactText}))
+				err = errors.Join(err, a.summary(r, "%d days looked at, files of %d merged: %d into %d\n%d rows, of which %d were of lives that were there twice",
+					r.Days, r.Merged, r.Files, r.Into, r.Rows, r.Dropped))
 			}
 			if err != nil || !c.Flags().Changed("keep-days") {
 				return err
 			}
-			progress, hide = a.days("retain")
-			kept, err := archive.Retain(c.Context(), b, keep, &archive.RetainOptions{Apply: apply, Quiet: quiet, Progress: progress})
-			hide()
+			kept, err := archive.Retain(c.Context(), b, keep, &archive.RetainOptions{Apply: apply, Quiet: quiet, Progress: a.days("retain")})
 			if kept == nil {
 				return err
 			}
-			return errors.Join(err, a.print(summary[*archive.RetainReport]{kept, retainText}))
+			what := "removed"
+			if !kept.Applied {
+				what = "would be removed, a dry run"
+			}
+			return errors.Join(err, a.summary(kept, "%d days before %s %s: %d rows in %d files, %d bytes", kept.Days, kept.Before, what, kept.Rows, kept.Files, kept.Bytes))
 		},
 	}
 	days.flags(c)
@@ -101,21 +93,6 @@ With --keep-days it then removes the days that are older. That is a dry run unle
 	c.Flags().BoolVar(&apply, "apply", false, "remove; without it no day is")
 	c.Flags().BoolVar(&quiet, "quiet", false, "it is right that nothing has died for a month; else a clock is taken to be wrong")
 	return c
-}
-
-func compactText(r *archive.CompactReport) []string {
-	return []string{
-		fmt.Sprintf("%d days looked at, files of %d merged: %d into %d", r.Days, r.Merged, r.Files, r.Into),
-		fmt.Sprintf("%d rows, of which %d were of lives that were there twice", r.Rows, r.Dropped),
-	}
-}
-
-func retainText(r *archive.RetainReport) []string {
-	what := "removed"
-	if !r.Applied {
-		what = "would be removed, a dry run"
-	}
-	return []string{fmt.Sprintf("%d days before %s %s: %d rows in %d files, %d bytes", r.Days, r.Before, what, r.Rows, r.Files, r.Bytes)}
 }
 
 func (a *app) archiveForget() *cobra.Command {
@@ -138,31 +115,21 @@ key from its store first.`,
 					return err
 				}
 				r := &archive.ForgetReport{Records: int64(len(found))}
-				return errors.Join(err, a.print(summary[*archive.ForgetReport]{r, wouldForget}))
+				return errors.Join(err, a.summary(r, "%d records would be forgotten, a dry run", r.Records))
 			}
-			if err := a.agreed(&w, fmt.Sprintf("About to REMOVE all records of a key from %s, for ever.", args[0])); err != nil {
+			if err := a.agreed(&w.paceFlags, fmt.Sprintf("About to REMOVE all records of a key from %s, for ever.", args[0])); err != nil {
 				return err
 			}
-			progress, hide := a.days("forget")
-			r, err := archive.Forget(c.Context(), b, args[1], &archive.ForgetOptions{Progress: progress})
-			hide()
+			r, err := archive.Forget(c.Context(), b, args[1], &archive.ForgetOptions{Progress: a.days("forget")})
 			if r == nil {
 				return err
 			}
-			return errors.Join(err, a.print(summary[*archive.ForgetReport]{r, forgetText}))
+			return errors.Join(err, a.summary(r, "%d records forgotten; %d files written anew, of %d days looked at", r.Records, r.Files, r.Days))
 		},
 	}
 	c.Flags().BoolVar(&w.apply, "apply", false, "remove; without it nothing is")
 	c.Flags().BoolVar(&w.yes, "yes", false, "do not ask before removing")
 	return c
-}
-
-func wouldForget(r *archive.ForgetReport) []string {
-	return []string{fmt.Sprintf("%d records would be forgotten, a dry run", r.Records)}
-}
-
-func forgetText(r *archive.ForgetReport) []string {
-	return []string{fmt.Sprintf("%d records forgotten; %d files written anew, of %d days looked at", r.Records, r.Files, r.Days)}
 }
 
 func (a *app) archiveVerify() *cobra.Command {
@@ -176,19 +143,10 @@ func (a *app) archiveVerify() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			progress, hide := a.days("verify")
-			r, err := archive.NewReader(b).Verify(c.Context(), &archive.VerifyOptions{Span: span, Progress: progress})
-			hide()
-			return errors.Join(err, a.print(summary[*archive.VerifyReport]{r, verifyText}))
+			r, err := archive.NewReader(b).Verify(c.Context(), &archive.VerifyOptions{Span: span, Progress: a.days("verify")})
+			return errors.Join(err, a.summary(r, "%d rows in %d files of %d days, %d bytes\n%d files are corrupt", r.Rows, r.Files, r.Days, r.Bytes, len(r.Corrupt)))
 		},
 	}
 	days.flags(c)
 	return c
-}
-
-func verifyText(r *archive.VerifyReport) []string {
-	return []string{
-		fmt.Sprintf("%d rows in %d files of %d days, %d bytes", r.Rows, r.Files, r.Days, r.Bytes),
-		fmt.Sprintf("%d files are corrupt", len(r.Corrupt)),
-	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/config"
 	sdk "github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -58,11 +59,21 @@ func openDynamoDB(ctx context.Context, a *address, l layout) (*store, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := dynamodb.New[map[string]any](sdk.NewFromConfig(cfg), a.Host, &opts)
+	client := sdk.NewFromConfig(cfg)
+	d, err := dynamodb.New[map[string]any](client, a.Host, &opts)
 	if err != nil {
 		return nil, err
 	}
-	return storeOf[map[string]any](d, func() {}), nil
+	s := storeOf[map[string]any](d, func() {})
+	s.name = cfg.Region
+	s.about = func(ctx context.Context) int64 {
+		out, err := client.DescribeTable(ctx, &sdk.DescribeTableInput{TableName: &a.Host})
+		if err != nil || out.Table == nil {
+			return 0
+		}
+		return aws.ToInt64(out.Table.ItemCount) // of some hours ago
+	}
+	return s, nil
 }
 
 func (k keyLayout) attribute() dynamodb.KeyAttribute {

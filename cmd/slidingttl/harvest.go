@@ -54,7 +54,7 @@ given. --past-cap ends such lives: their expiry becomes now, and a later harvest
 			if apply {
 				o.Bury = bury.Bury
 			}
-			return a.over(c, args[0], &t, &pace, func(s *store) (fmt.Stringer, error) {
+			return over(a, c, work{uri: args[0], target: &t, pace: &pace}, func(s *store) (*upkeep.HarvestReport, error) {
 				o.Options = pace.Options
 				return s.harvest(c.Context(), bury, args[0]+"\x00"+t.layout, p, &o)
 			})

@@ -111,6 +111,13 @@ func instant(i driver.Instant) *time.Time {
 	return &t
 }
 
+func clock(t *time.Time) string {
+	if t == nil {
+		return "none"
+	}
+	return t.Format("2006-01-02 15:04:05.000 MST")
+}
+
 // String is the inspection as text, of several lines.
 func (i *inspection) String() string {
 	var b strings.Builder
@@ -119,13 +126,7 @@ func (i *inspection) String() string {
 		state = "alive"
 	}
 	fmt.Fprintf(&b, "%s: %s", state, i.Why)
-	line := func(name string, t *time.Time) {
-		text := "none"
-		if t != nil {
-			text = t.Format("2006-01-02 15:04:05.000 MST")
-		}
-		fmt.Fprintf(&b, "\n  %-28s%s", name, text)
-	}
+	line := func(name string, t *time.Time) { fmt.Fprintf(&b, "\n  %-28s%s", name, clock(t)) }
 	if !i.Found {
 		return b.String()
 	}

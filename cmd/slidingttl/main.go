@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"github.com/slidingttl/slidingttl/slidingttl"
+	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
 )
 
 // Exit codes, which the help of the command lists too.
@@ -21,6 +22,7 @@ const (
 	exitUsage   = 2
 	exitStopped = 3
 	exitDead    = 4
+	exitPartly  = 5
 )
 
 func main() {
@@ -53,10 +55,18 @@ var errUsage = errors.New("usage")
 // errDead says that the record that was asked for is not readable.
 var errDead = errors.New("not alive")
 
+// errPartly says that an operation is done, and that some records could not be read or
+// written.
+var errPartly = errors.New("records failed, and were left as they are")
+
 func exitCode(err error) int {
 	switch {
 	case err == nil:
 		return 0
+	case errors.Is(err, errPartly):
+		return exitPartly
+	case errors.Is(err, upkeep.ErrTooMany):
+		return exitFailed
 	case errors.Is(err, errDead):
 		return exitDead
 	case errors.Is(err, context.Canceled):

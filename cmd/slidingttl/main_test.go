@@ -215,16 +215,17 @@ func TestStopped(t *testing.T) {
 	var o, e bytes.Buffer
 	go func() {
 		defer cancel()
-		_ = n.Await(ctx, func(c couchbasetest.Counts) bool { return c.MutateIn > 0 })
+		_ = n.Await(ctx, func(c couchbasetest.Counts) bool { return c.MutateIn > 12 })
 	}()
-	code := run(ctx, []string{"adopt", n.uri, "--policy", thirty, "--apply", "--writes", "20", "--checkpoint", place}, streams{in: strings.NewReader(""), out: &o, err: &e})
+	code := run(ctx, []string{"adopt", n.uri, "--policy", thirty, "--apply", "--writes", "20", "--segments", "1", "--page", "5", "--checkpoint", place}, streams{in: strings.NewReader(""), out: &o, err: &e})
 	if code != exitStopped {
 		t.Fatalf("exit code %d\n%s%s", code, &o, &e)
 	}
 	contains(t, e.String(), "--resume")
 	contains(t, o.String(), "not all were")
-	command(t, 0, "adopt", n.uri, "--policy", thirty, "--apply", "--writes", "0", "--checkpoint", place, "--resume")
-	out, _ := command(t, 0, "audit", n.uri, "--policy", thirty)
+	out, _ := command(t, 0, "adopt", n.uri, "--policy", thirty, "--apply", "--writes", "0", "--segments", "1", "--page", "5", "--checkpoint", place, "--resume")
+	contains(t, out, "in 2 runs", "counts as found so")
+	out, _ = command(t, 0, "audit", n.uri, "--policy", thirty)
 	contains(t, out, "slides 50")
 }
 

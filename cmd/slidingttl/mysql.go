@@ -49,5 +49,6 @@ func openMySQL(_ context.Context, a *address, l layout) (*store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errUsage, err)
 	}
+	table.estimate = "SELECT table_rows FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = ?"
 	return table.open(stdsql.OpenDB(connector), sql.MySQL, l)
 }

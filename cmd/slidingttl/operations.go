@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -9,22 +10,6 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/policy"
 	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
 )
-
-// over runs the operation of c over the store at uri.
-func (a *app) over(c *cobra.Command, uri string, t *target, p *paceFlags, op func(*store) (fmt.Stringer, error)) error {
-	if err := p.open(); err != nil {
-		return err
-	}
-	s, err := t.open(c.Context(), uri, p.apply)
-	if err != nil {
-		return err
-	}
-	defer s.close()
-	hide := a.show(p, c.Name())
-	report, err := op(s)
-	hide()
-	return a.finish(p, report, err)
-}
 
 func (a *app) audit() *cobra.Command {
 	var t target
@@ -41,7 +26,7 @@ func (a *app) audit() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.over(c, args[0], &t, &pace, func(s *store) (fmt.Stringer, error) {
+			return over(a, c, work{uri: args[0], target: &t, pace: &pace, longest: p.Longest()}, func(s *store) (*upkeep.AuditReport, error) {
 				return upkeep.Audit(c.Context(), s.Scanner, p, &upkeep.LookOptions{Options: pace.Options, Sample: sample})
 			})
 		},
@@ -72,7 +57,7 @@ func (a *app) diff() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.over(c, args[0], &t, &pace, func(s *store) (fmt.Stringer, error) {
+			return over(a, c, work{uri: args[0], target: &t, pace: &pace, longest: after.Longest()}, func(s *store) (*upkeep.DiffReport, error) {
 				return upkeep.Diff(c.Context(), s.Scanner, before, after, &upkeep.LookOptions{Options: pace.Options, Sample: sample})
 			})
 		},
@@ -115,10 +100,12 @@ func (a *app) adopt() *cobra.Command {
 			case lived != 0:
 				o.Origin = upkeep.FromExpiry(lived)
 			}
-			if err := a.agreed(&write, fmt.Sprintf("About to write created_at and an expiry (%s) to every record of %s that carries no created_at.", p, args[0])); err != nil {
-				return err
+			w := work{uri: args[0], target: &t, pace: &write.paceFlags, longest: p.Longest()}
+			w.ask = fmt.Sprintf("About to write created_at and an expiry (%s) to every record of %s that carries no created_at.", p, args[0])
+			if k := kindOf(args[0]); k != nil && k.adopts != "" {
+				w.note, w.ask = k.adopts, w.ask+"\n"+k.adopts
 			}
-			return a.over(c, args[0], &t, &write.paceFlags, func(s *store) (fmt.Stringer, error) {
+			return over(a, c, w, func(s *store) (*upkeep.AdoptReport, error) {
 				o.WriteOptions = write.options()
 				return s.adopt(c.Context(), p, &o)
 			})
@@ -151,22 +138,25 @@ func duration(flag, text string) (time.Duration, error) {
 func (a *app) mend() *cobra.Command {
 	var t target
 	var write writeFlags
+	var unit string
 	c := &cobra.Command{
 		Use:   "mend STORE",
 		Short: "Write anew what records say of their life in a form that the store does not act on",
 		Args:  args("STORE"),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := a.agreed(&write, fmt.Sprintf("About to write anew what malformed records of %s say of their life.", args[0])); err != nil {
-				return err
+			w := work{uri: args[0], target: &t, pace: &write.paceFlags}
+			w.ask = fmt.Sprintf("About to write anew what malformed records of %s say of their life.", args[0])
+			if unit != "" {
+				w.ask = fmt.Sprintf("About to write anew what malformed records of %s say of their life, and each created_at that is as if in %s.", args[0], unit)
 			}
-			return a.over(c, args[0], &t, &write.paceFlags, func(s *store) (fmt.Stringer, error) {
-				o := write.options()
-				return upkeep.Mend(c.Context(), s.Scanner, &o)
+			return over(a, c, w, func(s *store) (*upkeep.MendReport, error) {
+				return s.mend(c.Context(), &upkeep.MendOptions{WriteOptions: write.options(), CreatedAt: upkeep.Unit(unit)})
 			})
 		},
 	}
 	t.flags(c)
 	write.flags(c)
+	c.Flags().StringVar(&unit, "created-at", "", "write anew also each created_at that cannot be, and is one in this `unit`: seconds, micros or nanos")
 	return c
 }
 
@@ -175,7 +165,7 @@ func (a *app) reap() *cobra.Command {
 	var policy policyFlags
 	var write writeFlags
 	var grace string
-	var expired, retained bool
+	var what []string
 	c := &cobra.Command{
 		Use:   "reap STORE",
 		Short: "Remove the dead that the store will not remove",
@@ -185,14 +175,16 @@ func (a *app) reap() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			o := upkeep.ReapOptions{Expired: expired, Retained: retained}
+			var o upkeep.ReapOptions
+			if err := dead(what, &o); err != nil {
+				return err
+			}
 			if o.Grace, err = duration("grace", grace); err != nil {
 				return err
 			}
-			if err := a.agreed(&write, fmt.Sprintf("About to DELETE every record of %s that is past its cap (%s).", args[0], p)); err != nil {
-				return err
-			}
-			return a.over(c, args[0], &t, &write.paceFlags, func(s *store) (fmt.Stringer, error) {
+			w := work{uri: args[0], target: &t, pace: &write.paceFlags}
+			w.ask = fmt.Sprintf("About to DELETE every record of %s that is %s under %s, for at least %s.", args[0], strings.Join(what, " or "), p, grace)
+			return over(a, c, w, func(s *store) (*upkeep.ReapReport, error) {
 				o.WriteOptions = write.options()
 				return s.reap(c.Context(), p, &o)
 			})
@@ -202,7 +194,18 @@ func (a *app) reap() *cobra.Command {
 	policy.flags(c, "", "the policy")
 	write.flags(c)
 	c.Flags().StringVar(&grace, "grace", "1h", "how long a record must have been dead")
-	c.Flags().BoolVar(&retained, "retained", false, "remove also what the store was told to retain for longer")
-	c.Flags().BoolVar(&expired, "expired", false, "remove also what the store would remove by itself")
+	c.Flags().StringSliceVar(&what, "what", []string{"past-cap"}, "which of the dead: past-cap; expired, which the store would remove by itself; retained, which it was told to hold for longer")
 	return c
+}
+
+// dead reads the words that say which of the dead are removed.
+func dead(what []string, o *upkeep.ReapOptions) error {
+	words := map[string]*bool{"past-cap": &o.PastCap, "expired": &o.Expired, "retained": &o.Retained}
+	for _, word := range what {
+		if words[word] == nil {
+			return fmt.Errorf("%w: --what is %q: must be past-cap, expired or retained, or several with commas between", errUsage, word)
+		}
+		*words[word] = true
+	}
+	return nil
 }

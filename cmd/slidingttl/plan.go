@@ -50,28 +50,28 @@ are read more than others, and cost less a read. docs/capacity.md has the formul
 		},
 	}
 	policy.flags(c, "", "the policy")
-	c.Flags().Float64Var(&w.keys, "keys", 0, "keys in use")
-	c.Flags().Float64Var(&w.reads, "reads", 0, "reads a second, of all keys together")
-	c.Flags().Float64Var(&w.skew, "skew", 0, "exponent of Zipf's law by which keys are read; 0: all alike")
-	c.Flags().Float64Var(&w.processes, "processes", 1, "processes that share the reads")
+	c.Flags().Float64Var(&w.Keys, "keys", 0, "keys in use")
+	c.Flags().Float64Var(&w.Reads, "reads", 0, "reads a second, of all keys together")
+	c.Flags().Float64Var(&w.Skew, "skew", 0, "exponent of Zipf's law by which keys are read; 0: all alike")
+	c.Flags().Float64Var(&w.Processes, "processes", 1, "processes that share the reads")
 	c.Flags().Float64Var(&w.size, "size", 1024, "bytes of a record, as the store bills it")
 	c.Flags().Float64Var(&w.unit, "unit", 1024, "bytes of one write unit")
 	c.Flags().Float64Var(&w.price, "price", 0, "price of a million write units")
-	c.Flags().DurationVar(&w.resolution, "resolution", time.Second, "step of the store's expiries")
+	c.Flags().DurationVar(&w.Resolution, "resolution", time.Second, "step of the store's expiries")
 	return c
 }
 
 // workload is how a store is used.
 type workload struct {
-	keys, reads, skew, processes, size, unit, price float64
-	resolution                                      time.Duration
+	upkeep.Workload
+	size, unit, price float64
 }
 
 func (w *workload) validate() error {
 	for _, f := range []struct {
 		name string
 		v    float64
-	}{{"keys", w.keys}, {"reads", w.reads}, {"size", w.size}, {"unit", w.unit}, {"resolution", float64(w.resolution)}} {
+	}{{"keys", w.Keys}, {"reads", w.Reads}, {"size", w.size}, {"unit", w.unit}, {"resolution", float64(w.Resolution)}} {
 		if !(f.v > 0) || math.IsInf(f.v, 0) {
 			return fmt.Errorf("%w: --%s is %v: must be more than zero", errUsage, f.name, f.v)
 		}
@@ -83,9 +83,7 @@ func (w *workload) validate() error {
 }
 
 func (w *workload) plan(p slidingttl.Policy) (*planned, error) {
-	touches, err := upkeep.Workload{
-		Keys: w.keys, Reads: w.reads, Skew: w.skew, Processes: w.processes, Resolution: w.resolution,
-	}.Touches(p)
+	touches, err := w.Touches(p)
 	if err != nil {
 		return nil, err
 	}

@@ -37,5 +37,10 @@ func openPostgres(_ context.Context, a *address, l layout) (*store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errUsage, err)
 	}
-	return table.open(stdlib.OpenDB(*connect), sql.PostgreSQL, l)
+	table.estimate = "SELECT GREATEST(reltuples, 0)::bigint FROM pg_class WHERE oid = to_regclass($1)"
+	s, err := table.open(stdlib.OpenDB(*connect), sql.PostgreSQL, l)
+	if err == nil {
+		s.name = fmt.Sprintf("%s:%d/%s", connect.Host, connect.Port, connect.Database) // of the environment, too
+	}
+	return s, err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/redis/rueidis"
 
@@ -19,13 +20,15 @@ var redisKind = kind{
 		"client_name": client, "master_set": client, "skip_verify": client, "max_retries": client,
 	},
 	credentials: "set REDISCLI_AUTH",
-	open:        openRedis,
+	adopts: "On Redis adoption puts a header before the value of each key. A program that reads these keys by a plain GET\n" +
+		"breaks: let every reader and writer know the header (slidingttl with ReadOnly) before, see docs/adopting.md.",
+	open: openRedis,
 }
 
 // allKeys is the prefix that stands for every key of a server.
 const allKeys = "*"
 
-func openRedis(_ context.Context, a *address, l layout) (*store, error) {
+func openRedis(ctx context.Context, a *address, l layout) (*store, error) {
 	if err := l.into(&struct{}{}); err != nil {
 		return nil, err
 	}
@@ -45,7 +48,7 @@ func openRedis(_ context.Context, a *address, l layout) (*store, error) {
 	}
 	connect.Password = os.Getenv("REDISCLI_AUTH")
 	connect.DisableCache = true // of servers before 6 and some proxies, and of no use here
-	client, err := rueidis.NewClient(connect)
+	client, notice, err := looking(ctx, connect)
 	if err != nil {
 		return nil, fmt.Errorf("connecting to %s: %w", a.Host, err)
 	}
@@ -54,5 +57,42 @@ func openRedis(_ context.Context, a *address, l layout) (*store, error) {
 		client.Close()
 		return nil, err
 	}
-	return storeOf[any](d, client.Close), nil
+	s := storeOf[any](d, client.Close)
+	s.notice = notice
+	s.about = func(ctx context.Context) (n int64) {
+		for _, node := range client.Nodes() {
+			if keys, err := node.Do(ctx, node.B().Dbsize().Build()).AsInt64(); opts.Prefix == "" && err == nil {
+				n += keys
+			}
+		}
+		return n // of a prefix, Redis does not know
+	}
+	return s, nil
+}
+
+// looking is a client whose reads leave the keys' idle times as they are, where the server
+// can do that, and else what they do.
+func looking(ctx context.Context, connect rueidis.ClientOption) (client rueidis.Client, notice string, err error) {
+	if client, err = rueidis.NewClient(connect); err != nil {
+		return nil, "", err
+	}
+	about, err := client.Do(ctx, client.B().Info().Build()).ToString()
+	if err != nil {
+		return client, "", nil // nothing is known of it; what follows says why
+	}
+	var major, minor int
+	_, version, _ := strings.Cut(about, "\nredis_version:")
+	_, _ = fmt.Sscanf(version, "%d.%d", &major, &minor)
+	if major > 7 || major == 7 && minor >= 2 {
+		client.Close()
+		connect.ClientNoTouch = true
+		client, err = rueidis.NewClient(connect)
+		return client, "", err
+	}
+	_, policy, _ := strings.Cut(about, "\nmaxmemory_policy:")
+	policy, _, _ = strings.Cut(policy, "\r")
+	if strings.Contains(policy, "-lru") || strings.Contains(policy, "-lfu") {
+		notice = "this Redis counts each key that is looked at as used, and maxmemory-policy " + policy + " evicts by that: going through all keys flattens the order of eviction (not on Redis 7.2 or later)"
+	}
+	return client, notice, nil
 }

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
+	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -44,7 +46,8 @@ Exit codes:
   1  the store, or the machine, failed
   2  the command line, a file or a policy is wrong
   3  stopped by a signal
-  4  inspect: there is no such record, or it is not alive; archive find: there is none`
+  4  inspect: there is no such record, or it is not alive; archive find: there is none
+  5  done, but for records that could not be read or written; --errors names them`
 
 // stores is how each kind of store is named, for the help.
 func stores() string {
@@ -58,7 +61,12 @@ func stores() string {
 // newRoot returns the command, and what its subcommands share.
 func newRoot(s streams) (*app, *cobra.Command) {
 	a := &app{streams: s}
+	version := "of no release"
+	if info, ok := debug.ReadBuildInfo(); ok {
+		version = cmp.Or(strings.Trim(info.Main.Version, "()"), version)
+	}
 	root := &cobra.Command{
+		Version:       version,
 		Use:           "slidingttl",
 		Short:         "Looks into a store whose records slide, and brings them under a policy",
 		Long:          fmt.Sprintf(long, stores()),

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	stdsql "database/sql"
 	"time"
 
@@ -23,8 +24,9 @@ var timeTypes = map[string]sql.TimeType{"millis": sql.Millis, "timestamp": sql.T
 
 // sqlTable is what a URI says of a table.
 type sqlTable struct {
-	name   string
-	retain time.Duration
+	name     string
+	retain   time.Duration
+	estimate string // a query for how many rows it has, by its name
 }
 
 // open opens the table that db holds, and closes db with it.
@@ -34,7 +36,14 @@ func (t sqlTable) open(db *stdsql.DB, dialect sql.Dialect, l layout) (*store, er
 		var d *sql.Driver[[]any]
 		opts.Retain = t.retain
 		if d, err = sql.New(db, dialect, t.name, opts); err == nil {
-			return storeOf[[]any](d, func() { _ = db.Close() }), nil
+			s := storeOf[[]any](d, func() { _ = db.Close() })
+			s.about = func(ctx context.Context) (n int64) {
+				if err := db.QueryRowContext(ctx, t.estimate, t.name).Scan(&n); err != nil {
+					return 0
+				}
+				return n
+			}
+			return s, nil
 		}
 	}
 	_ = db.Close()
@@ -73,7 +82,7 @@ func (l layout) table() (*sql.Options[[]any], error) {
 
 // tableOf is the table that a names.
 func tableOf(a *address) (sqlTable, error) {
-	t := sqlTable{a.own["table"], a.retain}
+	t := sqlTable{name: a.own["table"], retain: a.retain}
 	if t.name == "" {
 		return t, errForm
 	}

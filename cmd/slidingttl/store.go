@@ -24,9 +24,13 @@ type store struct {
 	driver.Scanner
 	driver.RawReader
 	adopt   func(context.Context, slidingttl.Policy, *upkeep.AdoptOptions) (*upkeep.AdoptReport, error)
+	mend    func(context.Context, *upkeep.MendOptions) (*upkeep.MendReport, error)
 	reap    func(context.Context, slidingttl.Policy, *upkeep.ReapOptions) (*upkeep.ReapReport, error)
 	harvest func(context.Context, *archive.Grave, string, slidingttl.Policy, *upkeep.HarvestOptions) (*upkeep.HarvestReport, error)
 	close   func()
+	about   func(context.Context) int64 // records that it holds, as it estimates; nil: it does not say
+	name    string                      // for checkpoints
+	notice  string                      // what looking at it does, before it begins; empty: nothing
 }
 
 // storeOf is the store behind d.
@@ -39,6 +43,9 @@ func storeOf[T any](d interface {
 		RawReader: d,
 		adopt: func(ctx context.Context, p slidingttl.Policy, o *upkeep.AdoptOptions) (*upkeep.AdoptReport, error) {
 			return upkeep.Adopt[T](ctx, d, p, o)
+		},
+		mend: func(ctx context.Context, o *upkeep.MendOptions) (*upkeep.MendReport, error) {
+			return upkeep.Mend[T](ctx, d, o)
 		},
 		reap: func(ctx context.Context, p slidingttl.Policy, o *upkeep.ReapOptions) (*upkeep.ReapReport, error) {
 			return upkeep.Reap[T](ctx, d, p, o)
@@ -56,6 +63,7 @@ type kind struct {
 	form        string // of its URI
 	params      parameters
 	credentials string // where they come from, as advice
+	adopts      string // what adoption does to values; empty: nothing
 	open        func(ctx context.Context, a *address, l layout) (*store, error)
 }
 
@@ -112,5 +120,9 @@ func (t *target) open(ctx context.Context, uri string, writes bool) (*store, err
 	if errors.Is(err, errForm) {
 		return nil, fmt.Errorf("%w: the store must have the form %s", errUsage, k.form)
 	}
-	return s, err
+	if err != nil {
+		return nil, err
+	}
+	s.name = strings.TrimPrefix(s.name+" ", " ") + identity(a, l)
+	return s, nil
 }

@@ -79,13 +79,7 @@ var keyspaces = map[string]func(*testing.T) keyspace{
 	},
 	"postgres": func(t *testing.T) keyspace {
 		driver, dsn := sqltest.DSN(t, sqltest.PostgreSQL)
-		// A URI of the words that the DSN consists of.
-		q := url.Values{"table": {"sessions"}}
-		for word := range strings.FieldsSeq(dsn) {
-			name, value, _ := strings.Cut(word, "=")
-			q.Set(name, value)
-		}
-		return table(t, sql.PostgreSQL, driver, dsn, "postgres:///?"+q.Encode())
+		return table(t, sql.PostgreSQL, driver, dsn, postgresURI(dsn))
 	},
 	"mysql": func(t *testing.T) keyspace {
 		driver, dsn := sqltest.DSN(t, sqltest.MariaDB)
@@ -96,6 +90,16 @@ var keyspaces = map[string]func(*testing.T) keyspace{
 		file := filepath.Join(t.TempDir(), "app.db")
 		return table(t, sql.SQLite, "sqlite", sqltest.SQLiteDSN(file), "sqlite:"+file+"?table=sessions")
 	},
+}
+
+// postgresURI is a URI of the words that a DSN consists of.
+func postgresURI(dsn string) string {
+	q := url.Values{"table": {"sessions"}}
+	for word := range strings.FieldsSeq(dsn) {
+		name, value, _ := strings.Cut(word, "=")
+		q.Set(name, value)
+	}
+	return "postgres:///?" + q.Encode()
 }
 
 // cosmosContainer makes a container, and has the command let in.
@@ -238,6 +242,7 @@ func TestLayout(t *testing.T) {
 	defer func() { _ = db.Close() }()
 	for _, q := range []string{
 		"CREATE TABLE links (code TEXT PRIMARY KEY, url TEXT, owner TEXT, made TEXT, ends TEXT, due INTEGER NOT NULL DEFAULT 0, version INTEGER)",
+		"CREATE INDEX due ON links (due)",
 		"INSERT INTO links (code, url, owner, made) VALUES ('a', 'https://example.com', 'ann', '2020-01-02 03:04:05.000'), ('b', 'https://example.org', 'bob', NULL)",
 	} {
 		if _, err := db.Exec(q); err != nil {

@@ -13,7 +13,7 @@ import (
 type AdoptOptions struct {
 	WriteOptions
 
-	// Origin tells created_at. A record of which it cannot tell is left as it is. Nil:
+	// Origin tells created_at. A record of which it cannot tell is left as it is. Zero:
 	// created_at is now, drawn by key from the Spread before it.
 	Origin Origin
 
@@ -49,8 +49,6 @@ type AdoptReport struct {
 	Problems map[string]int64 `json:"problems,omitempty"` // why those are malformed
 }
 
-func (r *AdoptReport) totals() *Totals { return &r.Totals }
-
 func (r *AdoptReport) add(page *AdoptReport) {
 	r.Adopted += page.Adopted
 	r.Already += page.Already
@@ -70,10 +68,7 @@ func (r *AdoptReport) add(page *AdoptReport) {
 // Its report is good also where an error is returned, for the records looked at until
 // then.
 func Adopt[T any](ctx context.Context, d Store[T], p slidingttl.Policy, opts *AdoptOptions) (*AdoptReport, error) {
-	var o AdoptOptions
-	if opts != nil {
-		o = *opts
-	}
+	o := given(opts)
 	var err error
 	if o.WriteOptions, err = o.WriteOptions.validate(); err != nil {
 		return nil, err
@@ -88,9 +83,12 @@ func Adopt[T any](ctx context.Context, d Store[T], p slidingttl.Policy, opts *Ad
 	if o.Exact && o.Spread != 0 {
 		return nil, invalid("AdoptOptions.Spread", o.Spread.String(), "must be zero with Exact")
 	}
+	if (o.Origin.Created == nil) != (o.Origin.Name == "") {
+		return nil, invalid("AdoptOptions.Origin", fmt.Sprintf("%q", o.Origin.Name), "must have a name and a function, or neither")
+	}
 	a := &adopter[T]{d: d, opts: &o, judge: j, now: o.clockOf(d), writer: newWriter(&o.WriteOptions)}
 	a.raw, _ = driver.As[driver.RawReader](d)
-	about := j.about(fmt.Sprintf(", spread %v, exact %v, rule %v, too old %v, apply %v", o.Spread, o.Exact, o.Origin != nil, o.TooOld, o.Apply))
+	about := j.about(fmt.Sprintf(", spread %v, exact %v, rule %q, too old %v, apply %v", o.Spread, o.Exact, o.Origin.Name, o.TooOld, o.Apply))
 	r, err := writing("adopt", about, &o.WriteOptions, a.writer, a.adopt).run(ctx, d)
 	r.Applied, r.Policy = o.Apply, p.String()
 	return &r, err
@@ -150,6 +148,9 @@ func (a *adopter[T]) adopt(ctx context.Context, r *driver.Scanned) (one AdoptRep
 		_, err := a.d.Touch(ctx, r.Key, was, next, a.now())
 		return err
 	})
+	if err == nil && what == done && !a.opts.Apply {
+		err = judgeKey(a.d, r.Key)
+	}
 	if err != nil {
 		return AdoptReport{}, err
 	}
@@ -166,14 +167,14 @@ func (a *adopter[T]) adopt(ctx context.Context, r *driver.Scanned) (one AdoptRep
 // created is when r is taken to have been created.
 func (a *adopter[T]) created(ctx context.Context, r Record, t *terms, now driver.Instant) (driver.Instant, bool, error) {
 	switch {
-	case a.opts.Origin == nil && a.opts.Exact:
+	case a.opts.Origin.Created == nil && a.opts.Exact:
 		return now, true, nil
-	case a.opts.Origin == nil:
+	case a.opts.Origin.Created == nil:
 		return a.drawn(r.Key, t, now), true, nil
 	}
 	created, known, err := driver.Instant(0), false, error(nil)
 	err = again(ctx, func() (err error) {
-		created, known, err = a.opts.Origin(ctx, r)
+		created, known, err = a.opts.Origin.Created(ctx, r)
 		return err
 	})
 	if created == 0 {

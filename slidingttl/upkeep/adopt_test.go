@@ -101,11 +101,11 @@ func TestAdoptByRule(t *testing.T) {
 		t.Errorf("created_at is %v; the report is\n%v", m.CreatedAt.Time(), r)
 	}
 	failing := errors.New("no such field")
-	o.Origin = func(context.Context, upkeep.Record) (driver.Instant, bool, error) {
+	o.Origin = upkeep.Origin{Name: "none", Created: func(context.Context, upkeep.Record) (driver.Instant, bool, error) {
 		return 0, false, fmt.Errorf("%w: %w", driver.ErrInvalid, failing)
-	}
-	if _, err = upkeep.Adopt(t.Context(), f, policy, o); !errors.Is(err, failing) {
-		t.Errorf("a rule that fails: %v", err)
+	}}
+	if r, err = upkeep.Adopt(t.Context(), f, policy, o); err != nil || r.Failed != 1 {
+		t.Errorf("a rule that fails: %v\n%v", err, r)
 	}
 }
 
@@ -274,8 +274,9 @@ func TestAdoptOutlastsFailures(t *testing.T) {
 		var last upkeep.Checkpoint
 		o := applied()
 		o.Save = func(c upkeep.Checkpoint) error { last = c; return nil }
-		if _, err = upkeep.Adopt(t.Context(), s, policy, o); !errors.Is(err, down) || last.Done() {
-			t.Errorf("a store that stays down: %v, done %v", err, last.Done())
+		r, err = upkeep.Adopt(t.Context(), s, policy, o)
+		if err != nil || r.Failures["down"] != 1 || !last.Done() {
+			t.Errorf("a record that is never written: %v, done %v\n%v", err, last.Done(), r)
 		}
 		if took := time.Since(began); took < 10*time.Second || took > time.Minute {
 			t.Errorf("it took %v to give up", took)

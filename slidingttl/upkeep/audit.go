@@ -2,7 +2,6 @@ package upkeep
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/slidingttl/slidingttl/slidingttl"
@@ -22,6 +21,10 @@ type AuditReport struct {
 	// Problems are the reasons of the malformed ones, the same words for the same
 	// reason, at most 100 of them.
 	Problems map[string]int64 `json:"problems,omitempty"`
+
+	// Doubts are what is implausible of the records that are, with the unit in which it
+	// would not be.
+	Doubts map[string]int64 `json:"doubts,omitempty"`
 
 	// Faults are why the store does not act on the expiries of records that are read
 	// all the same, and so will not delete them: for Mend.
@@ -56,11 +59,10 @@ type audited struct {
 	Counts   []int64
 	Clusters map[int][]int64 // by segment, of a sample
 	Problems map[string]int64
+	Doubts   map[string]int64
 	Faults   map[string]int64
 	Bytes    int64
 }
-
-func (a *audited) totals() *Totals { return &a.Totals }
 
 func (a *audited) add(page *audited) {
 	a.Counts = sum(a.Counts, page.Counts)
@@ -71,6 +73,7 @@ func (a *audited) add(page *audited) {
 		a.Clusters[i] = sum(a.Clusters[i], c)
 	}
 	a.Problems = count(a.Problems, page.Problems)
+	a.Doubts = count(a.Doubts, page.Doubts)
 	a.Faults = count(a.Faults, page.Faults)
 	a.Bytes += page.Bytes
 }
@@ -101,25 +104,12 @@ func count(a, b map[string]int64) map[string]int64 {
 	return a
 }
 
-// reason is why err came, in the same words for all records with that problem.
-func reason(err error) string {
-	var bad *driver.InvalidError
-	if errors.As(err, &bad) {
-		return bad.Field + " " + bad.Rule
-	}
-	return "other"
-}
-
 // Audit tells what state the records of s are in under policy p. It writes nothing.
 //
 // Its report is good also where an error is returned, for the records looked at until
 // then.
 func Audit(ctx context.Context, s driver.Scanner, p slidingttl.Policy, opts *LookOptions) (*AuditReport, error) {
-	var o LookOptions
-	if opts != nil {
-		o = *opts
-	}
-	o, err := o.validate()
+	o, err := given(opts).validate()
 	if err != nil {
 		return nil, err
 	}
@@ -150,6 +140,8 @@ func Audit(ctx context.Context, s driver.Scanner, p slidingttl.Policy, opts *Loo
 			switch state {
 			case Malformed:
 				into.Problems = count(into.Problems, map[string]int64{reason(r.Problem): 1})
+			case Implausible:
+				into.Doubts = count(into.Doubts, map[string]int64{j.implausible(r.Life, at): 1})
 			case NoCreatedAt, NeverExpires, Beyond, Slides:
 				bin := binOf(t.death(r.Life), at)
 				into.Counts[firstBin+bin]++
@@ -186,6 +178,7 @@ func (a *audited) report(p slidingttl.Policy, o *LookOptions) *AuditReport {
 		States:   make(map[State]Share, states),
 		Immortal: all[immortal],
 		Problems: a.Problems,
+		Doubts:   a.Doubts,
 		Faults:   a.Faults,
 		Bytes:    a.Bytes,
 	}

@@ -14,7 +14,7 @@ type DiffReport struct {
 	From string `json:"from"`
 	To   string `json:"to"`
 
-	// Skipped are dead, past their cap or malformed before and after: not of Records.
+	// Skipped are dead, past their cap, implausible or malformed before and after: not of Records.
 	Skipped int64 `json:"skipped"`
 
 	// Idle is what becomes of the records if nobody reads them again, Read if each is
@@ -71,11 +71,7 @@ func (d *diffed) add(page *diffed) {
 // Its report is good also where an error is returned, for the records looked at until
 // then. Options.PolicyFor must be nil.
 func Diff(ctx context.Context, s driver.Scanner, from, to slidingttl.Policy, opts *LookOptions) (*DiffReport, error) {
-	var o LookOptions
-	if opts != nil {
-		o = *opts
-	}
-	o, err := o.validate()
+	o, err := given(opts).validate()
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +97,7 @@ func Diff(ctx context.Context, s driver.Scanner, from, to slidingttl.Policy, opt
 		for i := range page {
 			r := &page[i]
 			switch before.state(r, &old, at) {
-			case Malformed, Dead, Retained, PastCap:
+			case Malformed, Implausible, Dead, Retained, PastCap:
 				into.Counts[skipped]++
 				continue
 			}
@@ -213,7 +209,7 @@ func (r *DiffReport) String() string {
 	s.line("from %s", r.From)
 	s.line("to %s", r.To)
 	s.totals(&r.Totals)
-	s.line("%s dead, past their cap or malformed before and after", thousands(r.Skipped))
+	s.line("%s dead, past their cap, implausible or malformed before and after", thousands(r.Skipped))
 	if r.Sample != nil {
 		s.line("a sample of %s; bounds hold together with a confidence of %.0f %%", percent(r.Sample.Of), 100*r.Sample.Confidence)
 	}

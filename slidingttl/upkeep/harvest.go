@@ -82,8 +82,6 @@ type HarvestReport struct {
 	Problems map[string]int64 `json:"problems,omitempty"` // why those are malformed
 }
 
-func (r *HarvestReport) totals() *Totals { return &r.Totals }
-
 func (r *HarvestReport) add(page *HarvestReport) {
 	r.Until = max(r.Until, page.Until)
 	r.Idle += page.Idle

@@ -63,7 +63,7 @@ func (h *harvester) visit(ctx context.Context, segment int, page []driver.Scanne
 			dead = append(dead, *s)
 		}
 	}
-	err := h.readers.all(ctx, aged, func(ctx context.Context, s *driver.Scanned) error {
+	err := h.readers.all(ctx, aged, &into.Totals, func(ctx context.Context, s *driver.Scanned) error {
 		found, err := h.end(ctx, s)
 		h.mu.Lock()
 		defer h.mu.Unlock()
@@ -75,7 +75,7 @@ func (h *harvester) visit(ctx context.Context, segment int, page []driver.Scanne
 		if err != nil {
 			break
 		}
-		if err = h.readers.all(ctx, part, func(ctx context.Context, s *driver.Scanned) error {
+		if err = h.readers.all(ctx, part, &into.Totals, func(ctx context.Context, s *driver.Scanned) error {
 			d, found, err := h.read(ctx, s)
 			h.mu.Lock()
 			defer h.mu.Unlock()

@@ -14,6 +14,7 @@ type State int
 
 const (
 	Malformed    State = iota // its life cannot be read, and so neither can the record
+	Implausible               // its life can be read, and is of another unit or program: no time that it can be
 	Dead                      // its expiry has passed, and the store still holds it, though it should not
 	Retained                  // its expiry has passed, and the store holds it as long as it was told to
 	PastCap                   // older than its policy's MaxLifetime: a read would not find it
@@ -24,7 +25,7 @@ const (
 	states
 )
 
-var stateNames = [states]string{"malformed", "dead", "retained", "past_cap", "no_created_at", "never_expires", "beyond_policy", "slides"}
+var stateNames = [states]string{"malformed", "implausible", "dead", "retained", "past_cap", "no_created_at", "never_expires", "beyond_policy", "slides"}
 
 // String is the name of s, as JSON has it too: "past_cap".
 func (s State) String() string {
@@ -106,15 +107,18 @@ func newJudge(p slidingttl.Policy, s driver.Scanner, o *Options) (*judge, error)
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
+	j := judgeOf(s, o)
+	j.all, j.policyFor = termsOf(p), o.PolicyFor
+	return j, nil
+}
+
+// judgeOf is a judge that knows no policy.
+func judgeOf(s driver.Scanner, o *Options) *judge {
 	step := time.Second
 	if d, ok := s.(interface{ Resolution() time.Duration }); ok {
 		step = d.Resolution()
 	}
-	return &judge{
-		all:       termsOf(p),
-		policyFor: o.PolicyFor,
-		skew:      driver.Instant(0).Add(o.MaxSkew).Add(step),
-	}, nil
+	return &judge{skew: driver.Instant(0).Add(o.MaxSkew).Add(step)}
 }
 
 // terms returns those of key.
@@ -135,6 +139,8 @@ func (j *judge) state(r *driver.Scanned, t *terms, now driver.Instant) State {
 	switch limit := t.limit(r.CreatedAt); {
 	case r.Problem != nil:
 		return Malformed
+	case j.implausible(r.Life, now) != "":
+		return Implausible
 	case !r.Alive(now) && r.HeldUntil > now:
 		return Retained
 	case !r.Alive(now):

@@ -4,9 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
+
+// MendOptions says what is mended.
+type MendOptions struct {
+	WriteOptions
+
+	// CreatedAt, if not empty, is the unit in which some program wrote created_at, of
+	// records that an audit calls implausible: it is written anew as what it then is.
+	CreatedAt Unit
+}
 
 // MendReport is what became of the malformed records of a store.
 type MendReport struct {
@@ -21,8 +32,6 @@ type MendReport struct {
 	Missed
 }
 
-func (r *MendReport) totals() *Totals { return &r.Totals }
-
 func (r *MendReport) add(page *MendReport) {
 	r.Mended += page.Mended
 	r.Faults = count(r.Faults, page.Faults)
@@ -34,35 +43,42 @@ func (r *MendReport) add(page *MendReport) {
 
 // Mend writes anew what records of s say of their life, where it cannot be read or the
 // store does not act on it, and there is no doubt what it is: see [driver.Mender]. Over a driver that is none it
-// reports them and writes nothing. Options.PolicyFor is not used.
+// reports them and writes nothing. With MendOptions.CreatedAt it also writes a created_at
+// anew that cannot be, and is one in that unit. Options.PolicyFor is not used.
 //
 // Its report is good also where an error is returned, for the records looked at until
 // then.
-func Mend(ctx context.Context, s driver.Scanner, opts *WriteOptions) (*MendReport, error) {
-	var o WriteOptions
-	if opts != nil {
-		o = *opts
-	}
-	o, err := o.validate()
-	if err != nil {
+func Mend[T any](ctx context.Context, d Store[T], opts *MendOptions) (*MendReport, error) {
+	o := given(opts)
+	var err error
+	if o.WriteOptions, err = o.WriteOptions.validate(); err != nil {
 		return nil, err
 	}
-	m := &mender{writer: newWriter(&o)}
-	m.driver, _ = driver.As[driver.Mender](s)
-	r, err := writing("mend", fmt.Sprintf("apply %v", o.Apply), &o, m.writer, m.mend).run(ctx, s)
+	if o.CreatedAt != "" && !slices.Contains(units, o.CreatedAt) {
+		return nil, invalid("MendOptions.CreatedAt", strconv.Quote(string(o.CreatedAt)), "must be seconds, micros or nanos")
+	}
+	m := &mender[T]{d: d, unit: o.CreatedAt, judge: judgeOf(d, &o.Options), now: o.clockOf(d), writer: newWriter(&o.WriteOptions)}
+	m.driver, _ = driver.As[driver.Mender](d)
+	r, err := writing("mend", fmt.Sprintf("created_at %q, apply %v", o.CreatedAt, o.Apply), &o.WriteOptions, m.writer, m.mend).run(ctx, d)
 	r.Applied = o.Apply
 	return &r, err
 }
 
 // mender is a Mend under way.
-type mender struct {
+type mender[T any] struct {
+	d      driver.Driver[T]
 	driver driver.Mender // nil: none
+	unit   Unit          // empty: none
+	judge  *judge
+	now    func() driver.Instant
 	writer *writer
 }
 
 // mend mends r, and returns a report of it alone.
-func (m *mender) mend(ctx context.Context, r *driver.Scanned) (one MendReport, err error) {
+func (m *mender[T]) mend(ctx context.Context, r *driver.Scanned) (one MendReport, err error) {
 	switch {
+	case r.Problem == nil && m.judge.implausible(r.Life, m.now()) != "":
+		return m.mendUnit(ctx, r)
 	case r.Problem == nil && (r.Fault == "" || m.driver == nil):
 		one.Well = 1
 		return one, nil
@@ -72,7 +88,7 @@ func (m *mender) mend(ctx context.Context, r *driver.Scanned) (one MendReport, e
 	}
 	var fault string
 	for range lostRaces {
-		err = again(ctx, func() (err error) {
+		err = m.writer.again(ctx, func() (err error) {
 			if err := m.writer.turn(ctx); err != nil {
 				return err
 			}
@@ -87,6 +103,9 @@ func (m *mender) mend(ctx context.Context, r *driver.Scanned) (one MendReport, e
 	case err == nil && fault == "":
 		one.Well++
 	case err == nil:
+		if m.writer.apply {
+			m.writer.landed.Add(1)
+		}
 		one.Mended, one.Faults = 1, map[string]int64{fault: 1}
 	case errors.Is(err, driver.ErrInvalid):
 		one.left(err)
@@ -99,6 +118,35 @@ func (m *mender) mend(ctx context.Context, r *driver.Scanned) (one MendReport, e
 	default:
 		return one, err
 	}
+	return one, nil
+}
+
+// mendUnit writes anew the created_at of r, which cannot be, and returns a report of it alone.
+func (m *mender[T]) mendUnit(ctx context.Context, r *driver.Scanned) (one MendReport, err error) {
+	doubt := ""
+	plan := func(was driver.Meta) (driver.Life, bool, error) {
+		now := m.now()
+		doubt = m.judge.implausible(was.Life, now)
+		if m.unit == "" || unitOf(was.CreatedAt, plus(now, m.judge.skew)) != m.unit {
+			return was.Life, false, nil
+		}
+		return driver.Life{CreatedAt: m.unit.millis(was.CreatedAt), ExpiresAt: was.ExpiresAt}, true, nil
+	}
+	what, err := m.writer.land(ctx, r.Meta, plan, func(was driver.Meta, next driver.Life) error {
+		_, err := m.d.Touch(ctx, r.Key, was, next, m.now())
+		return err
+	})
+	switch {
+	case err != nil:
+		return one, err
+	case what == done:
+		one.Mended, one.Faults = 1, map[string]int64{doubt: 1}
+	case what == nothing && doubt == "":
+		one.Well++
+	case what == nothing:
+		one.Left, one.Problems = 1, map[string]int64{doubt: 1}
+	}
+	one.note(what)
 	return one, nil
 }
 

@@ -40,9 +40,22 @@ type Options struct {
 	// one call at a time. Its error ends the operation.
 	Save func(Checkpoint) error
 
-	// Resume goes on from a checkpoint of the same operation over the same store,
+	// Store names the store, and how its records are read: what a checkpoint holds for.
+	// Empty: a checkpoint does not tell stores apart.
+	Store string
+
+	// Resume goes on from a checkpoint of the same operation over the same Store,
 	// policy and options; another is an *InvalidError. Nil: from the beginning.
 	Resume *Checkpoint
+
+	// Failed is told of each record that could not be read or written, one call at a
+	// time. The key may be a secret. Nil: the report counts them by reason.
+	Failed func(key string, err error)
+
+	// MaxFailed is the share of the records that may fail before the operation ends,
+	// with ErrTooMany and a checkpoint. It ends too where 32 fail one after the other
+	// and no write lands. Zero: 0.001, and no less than 100. One: it goes on.
+	MaxFailed float64
 }
 
 // Limits bounds the pace of one operation, all its segments together. Zero: no limit.
@@ -56,6 +69,8 @@ type Limits struct {
 // Progress is how far an operation has come.
 type Progress struct {
 	Records  int64         // looked at
+	Passed   int64         // things met that are no records
+	Failed   int64         // records that could not be read or written
 	Writes   int64         // tried; in a dry run, those that would be
 	Cost     float64       // in the store's unit, of the scan
 	Segments int           // in all
@@ -85,6 +100,14 @@ func invalid(field, value, rule string) error {
 	return &driver.InvalidError{Field: field, Value: value, Rule: rule}
 }
 
+// given is what opts points to, the zero options where it is nil.
+func given[T any](opts *T) (o T) {
+	if opts != nil {
+		o = *opts
+	}
+	return o
+}
+
 func (o Options) validate() (Options, error) {
 	for _, f := range []struct {
 		name string
@@ -92,7 +115,7 @@ func (o Options) validate() (Options, error) {
 	}{
 		{"Segments", float64(o.Segments)}, {"Page", float64(o.Page)}, {"MaxSkew", float64(o.MaxSkew)},
 		{"Limits.Records", o.Limits.Records}, {"Limits.Writes", o.Limits.Writes},
-		{"Limits.Cost", o.Limits.Cost}, {"Limits.WriteCost", o.Limits.WriteCost},
+		{"Limits.Cost", o.Limits.Cost}, {"Limits.WriteCost", o.Limits.WriteCost}, {"MaxFailed", o.MaxFailed},
 	} {
 		if !(f.n >= 0) || math.IsInf(f.n, 0) {
 			return o, invalid("Options."+f.name, fmt.Sprint(f.n), "must not be negative")
@@ -103,6 +126,9 @@ func (o Options) validate() (Options, error) {
 	}
 	if o.Page == 0 {
 		o.Page = defaultPage
+	}
+	if o.MaxFailed == 0 {
+		o.MaxFailed = defaultMaxFailed
 	}
 	if o.MaxSkew == 0 {
 		o.MaxSkew = time.Minute

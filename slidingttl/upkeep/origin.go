@@ -27,16 +27,23 @@ func (r Record) Raw(ctx context.Context) (driver.Raw, error) {
 	return r.raw.Raw(ctx, r.Key)
 }
 
-// Origin says when a record that carries no created_at is taken to have been created, and
-// false where it cannot tell. It must be safe for concurrent use.
-type Origin func(ctx context.Context, r Record) (created driver.Instant, known bool, err error)
+// Origin is a rule that says when a record that carries no created_at was created.
+type Origin struct {
+	// Name tells the rule from others, with what it was given: a checkpoint holds for
+	// one rule. Required with Created.
+	Name string
+
+	// Created says when a record is taken to have been created, and false where it
+	// cannot tell. It must be safe for concurrent use. Nil: there is no rule.
+	Created func(ctx context.Context, r Record) (created driver.Instant, known bool, err error)
+}
 
 // FromExpiry takes a record to have been written a ttl before its expiry, for records
 // that were given one fixed time to live.
 func FromExpiry(ttl time.Duration) Origin {
-	return func(_ context.Context, r Record) (driver.Instant, bool, error) {
+	return Origin{"expiry less " + ttl.String(), func(_ context.Context, r Record) (driver.Instant, bool, error) {
 		return r.ExpiresAt.Add(-ttl), r.ExpiresAt != 0, nil
-	}
+	}}
 }
 
 // FromField takes a record to have been created when its field says so: one of
@@ -45,7 +52,7 @@ func FromExpiry(ttl time.Duration) Origin {
 // read as RFC 3339, a number as seconds since 1970, or from 100,000,000,000 on as
 // milliseconds. It costs a read for each record that is to be adopted.
 func FromField(name string) Origin {
-	return func(ctx context.Context, r Record) (driver.Instant, bool, error) {
+	return Origin{"field " + name, func(ctx context.Context, r Record) (driver.Instant, bool, error) {
 		raw, err := r.Raw(ctx)
 		if err != nil {
 			return 0, false, err
@@ -60,7 +67,7 @@ func FromField(name string) Origin {
 		}
 		at, ok := instant(text)
 		return at, ok, nil
-	}
+	}}
 }
 
 // field finds a text or number in JSON, or in what DynamoDB makes of it.

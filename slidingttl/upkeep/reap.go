@@ -17,12 +17,16 @@ type ReapOptions struct {
 	// who use the store are apart. Zero: an hour.
 	Grace time.Duration
 
-	// Expired removes also what the store would remove by itself in its own time,
-	// since its expiry has passed: for a store where that is switched off.
+	// PastCap removes what is past its cap, and whose expiry is still to come. It is what
+	// is removed, too, where none of the three is set.
+	PastCap bool
+
+	// Expired removes what the store would remove by itself in its own time, since its
+	// expiry has passed: for a store where that is switched off.
 	Expired bool
 
-	// Retained removes also what the store was told to hold for a while, before that
-	// is over: it is then lost to a Store's History and to archives.
+	// Retained removes what the store was told to hold for a while, before that is
+	// over: it is then lost to a Store's History and to archives.
 	Retained bool
 }
 
@@ -34,18 +38,17 @@ type ReapReport struct {
 	Applied bool   `json:"applied"` // else it was a dry run
 	Policy  string `json:"policy"`
 
-	PastCap   int64 `json:"past_cap"`  // removed, since older than MaxLifetime
-	Expired   int64 `json:"expired"`   // removed, since their expiry had passed
-	Retained  int64 `json:"retained"`  // dead, and left to the store, which is to hold them for a while
-	Left      int64 `json:"left"`      // dead, and left to the store
-	Alive     int64 `json:"alive"`     // or dead for less than Grace
-	Malformed int64 `json:"malformed"` // left as they are
+	PastCap     int64 `json:"past_cap"`    // removed, since older than MaxLifetime
+	Expired     int64 `json:"expired"`     // removed, since their expiry had passed
+	Retained    int64 `json:"retained"`    // dead, and left to the store, which is to hold them for a while
+	Left        int64 `json:"left"`        // dead, and left to the store
+	Alive       int64 `json:"alive"`       // or dead for less than Grace
+	Malformed   int64 `json:"malformed"`   // left as they are
+	Implausible int64 `json:"implausible"` // of a life that cannot be; left as they are
 	Missed
 
 	Problems map[string]int64 `json:"problems,omitempty"` // why those are malformed
 }
-
-func (r *ReapReport) totals() *Totals { return &r.Totals }
 
 func (r *ReapReport) add(page *ReapReport) {
 	r.PastCap += page.PastCap
@@ -54,6 +57,7 @@ func (r *ReapReport) add(page *ReapReport) {
 	r.Left += page.Left
 	r.Alive += page.Alive
 	r.Malformed += page.Malformed
+	r.Implausible += page.Implausible
 	r.Missed.sum(&page.Missed)
 	r.Problems = count(r.Problems, page.Problems)
 }
@@ -66,10 +70,7 @@ func (r *ReapReport) add(page *ReapReport) {
 // Its report is good also where an error is returned, for the records looked at until
 // then.
 func Reap[T any](ctx context.Context, d Store[T], p slidingttl.Policy, opts *ReapOptions) (*ReapReport, error) {
-	var o ReapOptions
-	if opts != nil {
-		o = *opts
-	}
+	o := given(opts)
 	var err error
 	if o.WriteOptions, err = o.WriteOptions.validate(); err != nil {
 		return nil, err
@@ -80,12 +81,15 @@ func Reap[T any](ctx context.Context, d Store[T], p slidingttl.Policy, opts *Rea
 	if o.Grace == 0 {
 		o.Grace = defaultGrace
 	}
+	if !o.Expired && !o.Retained {
+		o.PastCap = true
+	}
 	j, err := newJudge(p, d, &o.Options)
 	if err != nil {
 		return nil, err
 	}
 	r := &reaper[T]{d: d, opts: &o, judge: j, now: o.clockOf(d), writer: newWriter(&o.WriteOptions)}
-	about := j.about(fmt.Sprintf(", grace %v, expired %v, retained %v, apply %v", o.Grace, o.Expired, o.Retained, o.Apply))
+	about := j.about(fmt.Sprintf(", grace %v, past cap %v, expired %v, retained %v, apply %v", o.Grace, o.PastCap, o.Expired, o.Retained, o.Apply))
 	report, err := writing("reap", about, &o.WriteOptions, r.writer, r.reap).run(ctx, d)
 	report.Applied, report.Policy = o.Apply, p.String()
 	return &report, err
@@ -120,14 +124,16 @@ func (r *reaper[T]) reap(ctx context.Context, s *driver.Scanned) (one ReapReport
 		died := t.death(m.Life)
 		retained := died.Add(retention) > now
 		switch {
+		case r.judge.implausible(m.Life, now) != "":
+			counted = &one.Implausible
 		case died > now.Add(-r.opts.Grace):
 			counted = &one.Alive
 		case retained && !r.opts.Retained:
 			counted = &one.Retained
-		case m.Alive(now):
+		case m.Alive(now) && (r.opts.PastCap || retained):
 			counted = &one.PastCap
 			return m.Life, true, nil
-		case r.opts.Expired || retained:
+		case !m.Alive(now) && (r.opts.Expired || retained):
 			counted = &one.Expired
 			return m.Life, true, nil
 		default:
@@ -166,6 +172,7 @@ func (r *ReapReport) String() string {
 	s.some("dead, and left to the store", r.Left)
 	s.tally("alive, or dead not long enough", r.Alive)
 	s.some("left: malformed", r.Malformed)
+	s.some("left: implausible, see audit", r.Implausible)
 	s.missed(&r.Missed)
 	s.counts("\nmalformed because", r.Problems)
 	return s.text()

@@ -109,8 +109,9 @@ func TestReapRetained(t *testing.T) {
 		report  upkeep.ReapReport
 	}{
 		{upkeep.ReapOptions{}, []string{"long past its cap"}, upkeep.ReapReport{PastCap: 1, Retained: 2, Left: 1, Alive: 1}},
-		{upkeep.ReapOptions{Expired: true}, []string{"expired, and to go", "long past its cap"}, upkeep.ReapReport{PastCap: 1, Expired: 1, Retained: 2, Alive: 1}},
-		{upkeep.ReapOptions{Retained: true}, []string{"expired", "long past its cap", "past its cap"}, upkeep.ReapReport{PastCap: 2, Expired: 1, Left: 1, Alive: 1}},
+		{upkeep.ReapOptions{Expired: true}, []string{"expired, and to go"}, upkeep.ReapReport{Expired: 1, Retained: 2, Left: 1, Alive: 1}},
+		{upkeep.ReapOptions{PastCap: true, Expired: true}, []string{"expired, and to go", "long past its cap"}, upkeep.ReapReport{PastCap: 1, Expired: 1, Retained: 2, Alive: 1}},
+		{upkeep.ReapOptions{PastCap: true, Retained: true}, []string{"expired", "long past its cap", "past its cap"}, upkeep.ReapReport{PastCap: 2, Expired: 1, Left: 1, Alive: 1}},
 	} {
 		var removed []string
 		r := remover{s, func(key string, _ driver.Meta, _ driver.Instant) error {
@@ -155,7 +156,7 @@ func TestMend(t *testing.T) {
 	for _, key := range []string{"millis", "word", "gone", "mended", "raced", "locked"} {
 		s.more = append(s.more, driver.Scanned{Key: key, Problem: bad})
 	}
-	o := &upkeep.WriteOptions{}
+	o := &upkeep.MendOptions{}
 	o.Segments = 1
 	r, err := upkeep.Mend(t.Context(), s, o)
 	ok(t, err)

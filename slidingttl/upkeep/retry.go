@@ -11,8 +11,9 @@ import (
 )
 
 const (
-	attempts     = 8
-	firstBackoff = 200 * time.Millisecond // doubled from one attempt to the next: 25 s in all
+	attempts      = 8
+	attemptsOfOne = 3                      // where the store takes other writes
+	firstBackoff  = 200 * time.Millisecond // doubled from one attempt to the next: 25 s in all
 )
 
 // final are the errors that another attempt does not change.
@@ -20,6 +21,11 @@ var final = []error{driver.ErrRefused, driver.ErrInvalid, driver.ErrNotFound, dr
 
 // again makes call until it succeeds, or fails for good.
 func again(ctx context.Context, call func() error) error {
+	return attempt(ctx, func(int) bool { return false }, call)
+}
+
+// attempt is again, until so many attempts are enough.
+func attempt(ctx context.Context, enough func(n int) bool, call func() error) error {
 	for n := 0; ; n++ {
 		err := call()
 		switch {
@@ -27,7 +33,7 @@ func again(ctx context.Context, call func() error) error {
 			return nil
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case n == attempts-1, slices.ContainsFunc(final, func(e error) bool { return errors.Is(err, e) }):
+		case n == attempts-1, enough(n + 1), slices.ContainsFunc(final, func(e error) bool { return errors.Is(err, e) }):
 			return err
 		}
 		if err := sleep(ctx, time.Duration(float64(firstBackoff<<n)*(0.5+rand.Float64()))); err != nil {

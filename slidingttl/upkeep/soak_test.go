@@ -202,7 +202,10 @@ func soak(t *testing.T, seed uint64) {
 			return err
 		})
 	}
-	operator(func(o upkeep.WriteOptions) error { _, err := upkeep.Mend(t.Context(), r, &o); return err })
+	operator(func(o upkeep.WriteOptions) error {
+		_, err := upkeep.Mend(t.Context(), r, &upkeep.MendOptions{WriteOptions: o})
+		return err
+	})
 	operator(func(o upkeep.WriteOptions) error {
 		_, err := upkeep.Reap(t.Context(), r, policy, &upkeep.ReapOptions{WriteOptions: o})
 		return err

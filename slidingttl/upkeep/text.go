@@ -35,10 +35,17 @@ func (s *sheet) totals(t *Totals) {
 	if t.Cost > 0 {
 		line += fmt.Sprintf(", at a cost of %s", number(t.Cost))
 	}
+	if t.Runs > 1 {
+		line += fmt.Sprintf(", in %d runs; what one did after its last checkpoint counts as found so", t.Runs)
+	}
 	if !t.Done {
 		line += "; not all were"
 	}
 	s.line("%s", line)
+	if t.Passed > 0 {
+		s.line("%s passed over: of another type, or under keys that this layout does not make", thousands(t.Passed))
+	}
+	s.counts(thousands(t.Failed)+" failed, and were left as they are, because", t.Failures)
 }
 
 func (s *sheet) share(name string, v Share, bounded bool) {
@@ -102,6 +109,7 @@ func (r *AuditReport) String() string {
 		s.share("alive for ever unless read", r.Immortal, r.Sample != nil)
 	}
 	s.counts("\nmalformed because", r.Problems)
+	s.counts("\nimplausible because", r.Doubts)
 	s.counts("\nnot deleted by the store because", r.Faults)
 	s.line("\nleft alone, they die within")
 	for _, d := range r.Deaths {

@@ -213,11 +213,11 @@ func TestInvalidOptions(t *testing.T) {
 			return err
 		},
 		"rate": func() error {
-			_, err := upkeep.Mend(ctx, f, &upkeep.WriteOptions{Options: upkeep.Options{Limits: upkeep.Limits{Records: -1}}})
+			_, err := upkeep.Mend(ctx, f, &upkeep.MendOptions{WriteOptions: upkeep.WriteOptions{Options: upkeep.Options{Limits: upkeep.Limits{Records: -1}}}})
 			return err
 		},
 		"writers": func() error {
-			_, err := upkeep.Mend(ctx, f, &upkeep.WriteOptions{Writers: -1})
+			_, err := upkeep.Mend(ctx, f, &upkeep.MendOptions{WriteOptions: upkeep.WriteOptions{Writers: -1}})
 			return err
 		},
 		"sample": func() error {

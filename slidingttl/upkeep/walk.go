@@ -16,29 +16,38 @@ type Totals struct {
 	Cost    float64 `json:"cost"`    // of the scan, in the store's unit; zero where it does not say
 	Seconds float64 `json:"seconds"` // taken, over all runs
 	Done    bool    `json:"done"`    // all records were looked at
+
+	// Runs is how many runs these are: more than one where the last went on from a
+	// checkpoint. What a run did after its last checkpoint counts as found so.
+	Runs int `json:"runs"`
+
+	// Passed is how many things the store holds that are no records of this layout: of
+	// another type, or under keys that it does not make.
+	Passed int64 `json:"passed,omitempty"`
+
+	// Failed is how many records could not be read or written, and were left as they
+	// are; Failures are the reasons, the same words for the same reason, 100 at most.
+	Failed   int64            `json:"failed,omitempty"`
+	Failures map[string]int64 `json:"failures,omitempty"`
 }
 
-// collected is what an operation found, on a page or on all of them.
-type collected[R any] interface {
-	add(page *R)
-	totals() *Totals
+func (t *Totals) sum(page *Totals) {
+	t.Records += page.Records
+	t.Cost += page.Cost
+	t.Passed += page.Passed
+	t.Failed += page.Failed
+	t.Failures = count(t.Failures, page.Failures)
 }
 
-// state is a pointer to what an operation collects.
+// Sum returns t: what is common to all reports.
+func (t *Totals) Sum() *Totals { return t }
+
+// state is a pointer to what an operation found, on a page or on all of them.
 type state[R any] interface {
 	*R
-	collected[R]
+	add(page *R)
+	Sum() *Totals
 }
-
-var (
-	_ collected[audited]     = (*audited)(nil)
-	_ collected[diffed]      = (*diffed)(nil)
-	_ collected[AdoptReport] = (*AdoptReport)(nil)
-	_ collected[MendReport]  = (*MendReport)(nil)
-	_ collected[ReapReport]  = (*ReapReport)(nil)
-
-	_ collected[HarvestReport] = (*HarvestReport)(nil)
-)
 
 // job is an operation.
 type job[R any, S state[R]] struct {
@@ -82,10 +91,14 @@ func (j job[R, S]) run(ctx context.Context, s driver.Scanner) (R, error) {
 		began:   time.Now(),
 	}
 	w.saved = w.began
+	if w.opts.Store != "" {
+		w.about = "store " + w.opts.Store + ", " + w.about
+	}
 	if err := w.open(ctx); err != nil {
 		return w.found, err
 	}
-	w.before = S(&w.found).totals().Seconds
+	w.before = S(&w.found).Sum().Seconds
+	S(&w.found).Sum().Runs++
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var workers sync.WaitGroup
@@ -165,9 +178,10 @@ func (w *walk[R, S]) segment(ctx context.Context, i int) error {
 		if err := w.cost.wait(ctx, page.Cost); err != nil {
 			return err
 		}
-		t := S(&found).totals()
+		t := S(&found).Sum()
 		t.Records += int64(len(page.Records))
 		t.Cost += page.Cost
+		t.Passed += int64(page.Passed)
 		if err := w.visit(ctx, i, page.Records, &found); err != nil {
 			return err
 		}
@@ -192,9 +206,7 @@ func (w *walk[R, S]) commit(i int, next driver.Cursor, found S) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	all := S(&w.found)
-	t, p := all.totals(), found.totals()
-	t.Records += p.Records
-	t.Cost += p.Cost
+	all.Sum().sum(found.Sum())
 	all.add(found)
 	w.segments[i] = next
 	if w.opts.Progress != nil {
@@ -208,8 +220,8 @@ func (w *walk[R, S]) commit(i int, next driver.Cursor, found S) error {
 
 // progress tells how far w has come. w.mu is held.
 func (w *walk[R, S]) progress() Progress {
-	t := S(&w.found).totals()
-	p := Progress{Records: t.Records, Cost: t.Cost, Segments: len(w.segments), Elapsed: time.Since(w.began)}
+	t := S(&w.found).Sum()
+	p := Progress{Records: t.Records, Passed: t.Passed, Failed: t.Failed, Cost: t.Cost, Segments: len(w.segments), Elapsed: time.Since(w.began)}
 	if w.wrote != nil {
 		p.Writes = w.wrote()
 	}
@@ -224,7 +236,7 @@ func (w *walk[R, S]) progress() Progress {
 // save hands out a checkpoint. w.mu is held.
 func (w *walk[R, S]) save() error {
 	w.saved = time.Now()
-	t := S(&w.found).totals()
+	t := S(&w.found).Sum()
 	t.Seconds = w.before + time.Since(w.began).Seconds()
 	c := Checkpoint{Operation: w.name, About: w.about, Segments: append([]driver.Cursor(nil), w.segments...)}
 	t.Done = c.Done()

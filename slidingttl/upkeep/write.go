@@ -36,7 +36,9 @@ type writer struct {
 	writes *pace
 	cost   *pace // which the scan spends from too
 	each   float64
+	fails  *failures
 	tried  atomic.Int64
+	landed atomic.Int64 // where nothing is written, records that did not fail
 }
 
 func newWriter(o *WriteOptions) *writer {
@@ -46,14 +48,16 @@ func newWriter(o *WriteOptions) *writer {
 		writes: newPace(o.Limits.Writes),
 		cost:   newPace(o.Limits.Cost),
 		each:   o.Limits.WriteCost,
+		fails:  newFailures(&o.Options),
 	}
 }
 
-// all calls one for each record of a page, as many at once as there are writers, and
-// returns the first error.
-func (w *writer) all(ctx context.Context, page []driver.Scanned, one func(context.Context, *driver.Scanned) error) error {
+// all calls one for each record of a page, as many at once as there are writers. A record
+// that fails is noted in t, and does not keep it from the others unless it is one too many.
+func (w *writer) all(ctx context.Context, page []driver.Scanned, t *Totals, one func(context.Context, *driver.Scanned) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	w.fails.looked.Add(int64(len(page)))
 	var group sync.WaitGroup
 	defer group.Wait()
 	for i := range page {
@@ -65,7 +69,14 @@ func (w *writer) all(ctx context.Context, page []driver.Scanned, one func(contex
 		}
 		group.Go(func() {
 			defer func() { <-w.slots }()
-			if err := one(ctx, &page[i]); err != nil {
+			err := one(ctx, &page[i])
+			switch {
+			case err != nil && ctx.Err() == nil:
+				err = w.fails.note(t, page[i].Key, err, w.landed.Load())
+			case err == nil && !w.apply:
+				w.landed.Add(1)
+			}
+			if err != nil {
 				cancel(err)
 			}
 		})
@@ -86,6 +97,13 @@ func (w *writer) turn(ctx context.Context) error {
 	return nil
 }
 
+// again makes a write until it lands or fails for good: sooner where others land meanwhile,
+// for then it is the record that fails, and not the store.
+func (w *writer) again(ctx context.Context, write func() error) error {
+	before := w.landed.Load()
+	return attempt(ctx, func(n int) bool { return n >= attemptsOfOne && w.landed.Load() > before }, write)
+}
+
 // writing is an operation that does one to each record, and adds up the reports that it
 // returns.
 func writing[R any, S state[R]](name, about string, o *WriteOptions, w *writer, one func(context.Context, *driver.Scanned) (R, error)) job[R, S] {
@@ -97,11 +115,13 @@ func writing[R any, S state[R]](name, about string, o *WriteOptions, w *writer, 
 		wrote: w.tried.Load,
 		visit: func(ctx context.Context, _ int, page []driver.Scanned, into S) error {
 			var mu sync.Mutex // guards into
-			return w.all(ctx, page, func(ctx context.Context, r *driver.Scanned) error {
+			return w.all(ctx, page, into.Sum(), func(ctx context.Context, r *driver.Scanned) error {
 				found, err := one(ctx, r)
-				mu.Lock()
-				defer mu.Unlock()
-				into.add(&found)
+				if err == nil {
+					mu.Lock()
+					defer mu.Unlock()
+					into.add(&found)
+				}
 				return err
 			})
 		},
@@ -120,6 +140,9 @@ func (w *writer) land(ctx context.Context, was driver.Meta, plan func(driver.Met
 			}
 		}
 		next, due, err := plan(was)
+		if errors.Is(err, driver.ErrNotFound) {
+			return vanished, nil // while its plan was made
+		}
 		if err != nil || !due {
 			return nothing, err
 		}
@@ -127,7 +150,7 @@ func (w *writer) land(ctx context.Context, was driver.Meta, plan func(driver.Met
 			w.tried.Add(1)
 			return done, nil
 		}
-		err = again(ctx, func() error {
+		err = w.again(ctx, func() error {
 			if err := w.turn(ctx); err != nil {
 				return err
 			}
@@ -140,6 +163,7 @@ func (w *writer) land(ctx context.Context, was driver.Meta, plan func(driver.Met
 		var conflict *driver.ConflictError
 		switch {
 		case err == nil:
+			w.landed.Add(1)
 			return done, nil
 		case errors.As(err, &conflict):
 			was = conflict.Found

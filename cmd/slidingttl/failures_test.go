@@ -1,0 +1,228 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	stdsql "database/sql"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	sdk "github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/slidingttl/slidingttl/drivers/redis/redistest"
+	"github.com/slidingttl/slidingttl/drivers/sql"
+	"github.com/slidingttl/slidingttl/drivers/sql/sqltest"
+	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
+)
+
+// sessionsIn makes the table "sessions" in a new file of SQLite, with so many records.
+func sessionsIn(t *testing.T, records int) (db *stdsql.DB, uri string) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "app.db")
+	db = must(stdsql.Open("sqlite", sqltest.SQLiteDSN(file)))(t)
+	t.Cleanup(func() { _ = db.Close() })
+	d := must(sql.New[any](db, sql.SQLite, "sessions", nil))(t)
+	if err := d.EnsureTable(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for i := range records {
+		execute(t, db, "INSERT INTO sessions (id, value) VALUES (?, '{}')", fmt.Sprintf("user:%03d", i))
+	}
+	return db, "sqlite:" + file + "?table=sessions"
+}
+
+func execute(t *testing.T, db *stdsql.DB, query string, args ...any) {
+	t.Helper()
+	if _, err := db.ExecContext(t.Context(), query, args...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Records that cannot be written do not keep the rest from being adopted: they are counted
+// by reason, and their keys are in a file of their own.
+func TestFailedRecordsAreNamed(t *testing.T) {
+	db, uri := sessionsIn(t, 300)
+	long := strings.Repeat("k", 300)
+	execute(t, db, "INSERT INTO sessions (id, value) VALUES (?, '{}'), (?, '{}')", long, "frozen\nrow")
+	execute(t, db, `CREATE TRIGGER frozen BEFORE UPDATE ON sessions WHEN old.id LIKE 'frozen%' BEGIN SELECT RAISE(ABORT, 'this row is frozen'); END`)
+	named := filepath.Join(t.TempDir(), "errors")
+	place := filepath.Join(t.TempDir(), "place.json")
+
+	out, errs := command(t, exitPartly, "adopt", uri, "--policy", thirty)
+	contains(t, out, "a dry run", "would be adopted 301", "1 failed, and were left as they are, because", "1 key must be at most 255 bytes")
+	contains(t, errs, "--errors FILE")
+	adopt := []string{"adopt", uri, "--policy", thirty, "--apply", "--writes", "0", "--errors", named, "--checkpoint", place}
+	out, errs = command(t, exitPartly, adopt...)
+	contains(t, out, "adopted 300", "2 failed", "1 key must be at most 255 bytes")
+	contains(t, errs, named)
+	if strings.Contains(out+errs, "frozen\n") || strings.Contains(out+errs, "kkkkk") {
+		t.Errorf("a key is in what is printed:\n%s%s", out, errs)
+	}
+	content := string(must(os.ReadFile(named))(t))
+	if info := must(os.Stat(named))(t); info.Mode().Perm() != 0o600 {
+		t.Errorf("%s may be read by others: %v", named, info.Mode())
+	}
+	if lines := strings.Count(content, "\n"); lines != 2 || !strings.Contains(content, `"frozen\nrow"`+"\t") || !strings.Contains(content, `"`+long+`"`+"\tkey is 300 bytes") {
+		t.Errorf("%s has %d lines:\n%s", named, lines, content)
+	}
+	out, _ = command(t, exitPartly, "adopt", uri, "--policy", thirty, "--apply", "--writes", "0")
+	contains(t, out, "had created_at 300", "2 failed")
+}
+
+// A checkpoint is of one store: over another nothing would be done, and be called done.
+func TestCheckpointOfAnotherStore(t *testing.T) {
+	_, one := sessionsIn(t, 30)
+	_, other := sessionsIn(t, 30)
+	place := filepath.Join(t.TempDir(), "place.json")
+	command(t, 0, "adopt", one, "--policy", thirty, "--apply", "--checkpoint", place)
+	_, errs := command(t, exitUsage, "adopt", other, "--policy", thirty, "--apply", "--checkpoint", place, "--resume")
+	contains(t, errs, "store "+one, "store "+other)
+	_, errs = command(t, exitUsage, "adopt", one, "--policy", thirty, "--apply", "--from-expiry", "30d", "--checkpoint", place, "--resume")
+	contains(t, errs, "expiry less 720h")
+	layout := filepath.Join(t.TempDir(), "layout.json")
+	if err := os.WriteFile(layout, []byte(`{"key": "id"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, errs = command(t, exitUsage, "adopt", one, "--policy", thirty, "--layout", layout, "--apply", "--checkpoint", place, "--resume")
+	contains(t, errs, "layout ")
+	out, _ := command(t, 0, "audit", other, "--policy", thirty)
+	contains(t, out, "no created at 30")
+}
+
+// A key by another name than the table's is no empty table.
+func TestWrongKeyName(t *testing.T) {
+	client, table, uri := dynamodbTable(t)
+	for i := range 20 {
+		item := map[string]types.AttributeValue{"pk": &types.AttributeValueMemberS{Value: fmt.Sprint("user:", i)}}
+		must(client.PutItem(t.Context(), &sdk.PutItemInput{TableName: &table, Item: item}))(t)
+	}
+	layout := filepath.Join(t.TempDir(), "layout.json")
+	if err := os.WriteFile(layout, []byte(`{"partition_key": {"name": "id"}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, errs := command(t, exitUsage, "audit", uri, "--layout", layout, "--policy", thirty)
+	contains(t, errs, `key is "pk" S`, "no record was found")
+	if out != "" {
+		t.Errorf("it prints\n%s", out)
+	}
+	_, errs = command(t, exitUsage, "adopt", uri, "--layout", layout, "--policy", thirty, "--apply")
+	contains(t, errs, "nothing was written", "--unchecked")
+	if err := os.WriteFile(layout, []byte(`{"partition_key": {"prefix": "user:1"}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, _ = command(t, 0, "audit", uri, "--layout", layout, "--policy", thirty)
+	contains(t, out, "10 records looked at", "10 passed over")
+}
+
+// Keys of other types are told of, and stay as they are.
+func TestOtherTypes(t *testing.T) {
+	server := redistest.Start(t)
+	client := server.Client(t)
+	for i := range 9 {
+		if err := client.Do(t.Context(), client.B().Lpush().Key(fmt.Sprint("list:", i)).Element("x").Build()).Error(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := client.Do(t.Context(), client.B().Set().Key("a").Value("{}").Build()).Error(); err != nil {
+		t.Fatal(err)
+	}
+	uri := "redis://" + server.Option().InitAddress[0] + "?prefix=*"
+	out, _ := command(t, 0, "adopt", uri, "--policy", thirty)
+	contains(t, out, "1 records looked at", "9 passed over", "breaks", "docs/adopting.md")
+	out, _ = command(t, 0, "adopt", uri, "--policy", thirty, "--apply", "--json")
+	var r upkeep.AdoptReport
+	if err := json.Unmarshal([]byte(out), &r); err != nil || r.Adopted != 1 || r.Passed != 9 {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// created_at in seconds is no age: nothing is reaped by it, and mend writes what was meant.
+func TestImplausible(t *testing.T) {
+	db, uri := sessionsIn(t, 10)
+	execute(t, db, "UPDATE sessions SET created_at = strftime('%s', 'now') - 1000, expires_at = (strftime('%s', 'now') + 86400) * 1000")
+	out, _ := command(t, 0, "audit", uri, "--policy", thirty)
+	contains(t, out, "implausible 10", "10 created_at is as if in seconds", "past cap 0")
+	out, _ = command(t, 0, "reap", uri, "--policy", thirty, "--what", "past-cap,expired,retained", "--apply")
+	contains(t, out, "past their cap 0", "left: implausible, see audit 10")
+	out, _ = command(t, 0, "mend", uri, "--created-at", "seconds", "--apply")
+	contains(t, out, "mended 10", "10 created_at is as if in seconds")
+	out, _ = command(t, 0, "audit", uri, "--policy", thirty)
+	contains(t, out, "implausible 0", "slides 10")
+	_, errs := command(t, exitUsage, "mend", uri, "--created-at", "weeks")
+	contains(t, errs, "seconds, micros or nanos")
+	_, errs = command(t, exitUsage, "reap", uri, "--policy", thirty, "--what", "all")
+	contains(t, errs, "past-cap, expired or retained")
+}
+
+// A run that fails says how to go on, and prints no table of zeros.
+func TestFailedRun(t *testing.T) {
+	db, uri := sessionsIn(t, 300)
+	execute(t, db, "ALTER TABLE sessions RENAME TO elsewhere")
+	out, errs := command(t, exitFailed, "audit", uri, "--policy", thirty)
+	if out != "" {
+		t.Errorf("it prints\n%s", out)
+	}
+	contains(t, errs, "no such table", "begins anew", "--checkpoint FILE")
+	execute(t, db, "ALTER TABLE elsewhere RENAME TO sessions")
+	execute(t, db, `CREATE TRIGGER frozen BEFORE UPDATE ON sessions BEGIN SELECT RAISE(ABORT, 'frozen'); END`)
+	place := filepath.Join(t.TempDir(), "place.json")
+	adopt := []string{"adopt", uri, "--policy", thirty, "--apply", "--writes", "0", "--segments", "1", "--page", "50", "--checkpoint", place}
+	out, errs = command(t, exitFailed, adopt...)
+	contains(t, out, "100 records looked at", "100 failed", "not all were")
+	contains(t, errs, "too many records failed", "go on by the same command with --checkpoint "+place+" --resume")
+	_, errs = command(t, exitPartly, append(adopt, "--resume", "--max-errors", "1")...)
+	contains(t, errs, "left as they are: 300")
+	execute(t, db, "DROP TRIGGER frozen")
+	out, _ = command(t, 0, "adopt", uri, "--policy", thirty, "--apply", "--writes", "0")
+	contains(t, out, "adopted 300")
+	out, _ = command(t, 0, "--version")
+	contains(t, out, "slidingttl version")
+	out, _ = command(t, 0, "--help")
+	contains(t, out, "0 done", "1 the store", "2 the command line", "3 stopped", "4 inspect", "5 done, but for records")
+}
+
+// The prompt comes when the command line is known to be right, and says what is removed.
+func TestPrompts(t *testing.T) {
+	_, uri := sessionsIn(t, 1)
+	ask := func(args ...string) string {
+		var o, e bytes.Buffer
+		code := run(context.Background(), args, streams{in: strings.NewReader("n\n"), out: &o, err: &e, asks: true})
+		if code != exitUsage {
+			t.Errorf("%q exits with %d", args, code)
+		}
+		return o.String() + e.String()
+	}
+	secret := ask("reap", "postgres://ann:hunter2@h/d?table=t", "--policy", thirty, "--apply")
+	if strings.Contains(secret, "hunter2") || strings.Contains(secret, "Go ahead") {
+		t.Errorf("the prompt is\n%s", secret)
+	}
+	contains(t, ask("reap", uri, "--policy", thirty, "--what", "expired,retained", "--apply"), "DELETE", "is expired or retained under", "Go ahead?")
+	contains(t, ask("reap", uri, "--policy", thirty, "--apply"), "is past-cap under")
+}
+
+// A user without the right to write is told so in a sentence.
+func TestReadOnlyUser(t *testing.T) {
+	server := redistest.Start(t)
+	client := server.Client(t)
+	for _, words := range [][]string{{"ACL", "SETUSER", "ann", "on", ">secret", "~*", "+@read", "+@connection", "+info", "+time"}, {"SET", "user:1", "{}"}} {
+		if err := client.Do(t.Context(), client.B().Arbitrary(words...).Build()).Error(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 50 {
+		if err := client.Do(t.Context(), client.B().Set().Key(fmt.Sprint("user:", i)).Value("{}").Build()).Error(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("REDISCLI_AUTH", "secret")
+	uri := "redis://ann@" + server.Option().InitAddress[0] + "?prefix=user:"
+	out, _ := command(t, 0, "audit", uri, "--policy", thirty)
+	contains(t, out, "50 records looked at")
+	_, errs := command(t, exitFailed, "adopt", uri, "--policy", thirty, "--apply")
+	contains(t, errs, "NOPERM", "this user has no right to do that", "begins anew")
+}

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
+)
+
+// progress is how far an operation has come.
+type progress struct {
+	what  string
+	about int64            // records that the store holds, as it estimates; zero: it does not say
+	first *upkeep.Progress // nil: nothing was told yet
+}
+
+// show tells how far p is, until the function returned is called: in one line of a terminal,
+// else by a line of log now and then.
+func (a *app) show(ctx context.Context, p *paceFlags, what string, s *store) (hide func()) {
+	g := &progress{what: what}
+	if s.about != nil {
+		g.about = s.about(ctx)
+	}
+	log, next := slog.New(slog.NewTextHandler(a.err, nil)), time.Now().Add(p.progress)
+	p.Progress = func(now upkeep.Progress) {
+		if g.first == nil {
+			g.first = &now
+		}
+		switch {
+		case a.asks:
+			a.line(what + ": " + g.text(now))
+		case p.progress > 0 && !time.Now().Before(next):
+			next = time.Now().Add(p.progress)
+			log.Info(what, "at", g.text(now), "cost", now.Cost, "failed", now.Failed)
+		}
+	}
+	return func() { a.line("") }
+}
+
+// line writes over the line of progress, where there is a terminal.
+func (a *app) line(text string) {
+	if a.asks {
+		_, _ = fmt.Fprint(a.err, "\r\x1b[K"+text)
+	}
+}
+
+// text is how far an operation is: "12000 of about 300000 records (4 %), 480 a second, about
+// 10m0s left, 11800 writes, 1 of 4 segments done".
+func (g *progress) text(now upkeep.Progress) string {
+	var b strings.Builder
+	seen, rate := now.Records+now.Passed, 0.0
+	if ran := now.Elapsed - g.first.Elapsed; ran > 0 {
+		rate = float64(seen-g.first.Records-g.first.Passed) / ran.Seconds()
+	}
+	if most := max(g.about, seen); g.about > 0 {
+		fmt.Fprintf(&b, "%d of about %d records (%d %%)", seen, most, 100*seen/most)
+	} else {
+		fmt.Fprintf(&b, "%d records", now.Records)
+	}
+	if rate > 0 {
+		fmt.Fprintf(&b, ", %.0f a second", rate)
+	}
+	if left := float64(g.about - seen); left > 0 && rate > 0 {
+		fmt.Fprintf(&b, ", about %v left", time.Duration(left/rate*float64(time.Second)).Round(time.Second))
+	}
+	fmt.Fprintf(&b, ", %d writes, %d of %d segments done", now.Writes, now.Done, now.Segments)
+	return b.String()
+}

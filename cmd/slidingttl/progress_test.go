@@ -1,0 +1,34 @@
+package main
+
+import (
+	"regexp"
+	"testing"
+	"time"
+
+	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
+)
+
+// Without a terminal a line of log tells now and then how far an operation is.
+func TestProgress(t *testing.T) {
+	_, uri := sessionsIn(t, 120)
+	_, errs := command(t, 0, "adopt", uri, "--policy", thirty, "--segments", "1", "--page", "10", "--progress", "1ns")
+	for _, want := range []string{`level=INFO msg=adopt at="10 records, 10 writes, 0 of 1 segments done"`, `at="120 records, \d+ a second, 120 writes, 1 of 1 segments done"`} {
+		if !regexp.MustCompile(want).MatchString(errs) {
+			t.Errorf("%s is not in\n%s", want, errs)
+		}
+	}
+}
+
+// Where the store says about how many records it has, progress says how much is left, and
+// never more than all.
+func TestProgressOfAbout(t *testing.T) {
+	g := &progress{about: 1000, first: &upkeep.Progress{Records: 100, Elapsed: time.Second}}
+	for records, want := range map[int64]string{
+		300:  "300 of about 1000 records (30 %), 100 a second, about 7s left, 0 writes, 0 of 2 segments done",
+		1200: "1200 of about 1200 records (100 %), 550 a second, 0 writes, 0 of 2 segments done",
+	} {
+		if got := g.text(upkeep.Progress{Records: records, Elapsed: 3 * time.Second, Segments: 2}); got != want {
+			t.Errorf("progress is %q; want %q", got, want)
+		}
+	}
+}

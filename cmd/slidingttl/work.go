@@ -1,0 +1,172 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
+)
+
+// work is an operation over all records of a store, as the command line has it.
+type work struct {
+	uri     string
+	target  *target
+	pace    *paceFlags
+	ask     string        // before it writes: what is about to be done
+	longest time.Duration // that a write asks of the store
+	note    string        // what the operation does beside, under its report
+}
+
+// report is what an operation returns.
+type report interface {
+	fmt.Stringer
+	Sum() *upkeep.Totals
+}
+
+// over runs the operation op of c.
+func over[R any, P interface {
+	*R
+	report
+}](a *app, c *cobra.Command, w work, op func(*store) (P, error)) error {
+	p := w.pace
+	if err := p.open(); err != nil {
+		return err
+	}
+	s, err := w.target.open(c.Context(), w.uri, p.apply)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	p.Store = s.name
+	if s.notice != "" {
+		a.tell(s.notice)
+	}
+	wrong := check(c.Context(), s, w.longest)
+	if wrong != nil {
+		a.tell("the store's check says: " + strings.ReplaceAll(wrong.Error(), "\n", "; "))
+		if p.apply && !p.unchecked {
+			return fmt.Errorf("%w: nothing was written, for the check of the store finds something wrong; --unchecked writes all the same", errUsage)
+		}
+	}
+	if err := a.agreed(p, w.ask); err != nil {
+		return err
+	}
+	named, err := p.name()
+	if err != nil {
+		return err
+	}
+	hide := a.show(c.Context(), p, c.Name(), s)
+	r, err := op(s)
+	hide()
+	err = errors.Join(err, named())
+	if r == nil {
+		return err
+	}
+	t := r.Sum()
+	if err == nil && t.Records == 0 && wrong != nil {
+		err = fmt.Errorf("no record was found, and the check of the store finds something wrong: %w", wrong)
+	}
+	if err == nil || t.Records > 0 {
+		if err := a.print(r); err != nil {
+			return err
+		}
+		if w.note != "" && !a.json {
+			_, _ = fmt.Fprintln(a.out, "\n"+w.note)
+		}
+	}
+	return p.end(t, err)
+}
+
+// end is what a run that found t, and ended with err, ends the command with.
+func (p *paceFlags) end(t *upkeep.Totals, err error) error {
+	switch {
+	case err == nil && p.finished:
+		return fmt.Errorf("%w: the run of --checkpoint %s was finished before, and no record was looked at: remove the file to begin anew", errUsage, p.checkpoint)
+	case err == nil && t.Failed > 0:
+		return fmt.Errorf("%w: %d; %s names them", errPartly, t.Failed, cmp.Or(p.errors, "--errors FILE"))
+	case err == nil || exitCode(err) == exitUsage:
+		return err
+	}
+	if errors.Is(err, driver.ErrRefused) {
+		err = fmt.Errorf("%w\nthe store answers, and refuses: this user has no right to do that, or a name in the URI or in --layout is wrong", err)
+	}
+	if _, none := os.Stat(p.checkpoint); p.checkpoint != "" && none == nil {
+		return fmt.Errorf("%w\ngo on by the same command with --checkpoint %s --resume", err, p.checkpoint)
+	}
+	return fmt.Errorf("%w\nthe same command begins anew, and finds done what was done; with --checkpoint FILE it could go on", err)
+}
+
+// tell says what is to be known before an operation begins.
+func (a *app) tell(text string) { _, _ = fmt.Fprintln(a.err, "slidingttl:", text) }
+
+// check returns what the store's driver finds wrong.
+func check(ctx context.Context, s *store, longest time.Duration) error {
+	c, ok := driver.As[driver.Checker](s.Scanner)
+	if !ok {
+		return nil
+	}
+	return c.Check(ctx, longest)
+}
+
+// agreed asks, where there is a terminal, whether to do what is about to be done.
+func (a *app) agreed(p *paceFlags, what string) error {
+	if !p.apply || p.yes || !a.asks {
+		return nil
+	}
+	_, _ = fmt.Fprintf(a.err, "%s\nGo ahead? [y/N] ", what)
+	var answer string
+	_, _ = fmt.Fscanln(a.in, &answer)
+	if a := strings.ToLower(answer); a != "y" && a != "yes" {
+		return fmt.Errorf("%w: not agreed to; nothing was written", errUsage)
+	}
+	return nil
+}
+
+// name has the keys of records that fail written to --errors, until the function returned
+// is called, which says whether all were.
+func (p *paceFlags) name() (func() error, error) {
+	if p.errors == "" {
+		return func() error { return nil }, nil
+	}
+	f, err := os.OpenFile(p.errors, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("%w: --errors: %w", errUsage, err)
+	}
+	b := bufio.NewWriter(f)
+	p.Failed = func(key string, err error) {
+		_, _ = b.WriteString(strconv.Quote(key) + "\t" + strings.ReplaceAll(err.Error(), "\n", " ") + "\n")
+		_ = b.Flush() // bufio keeps its error
+	}
+	return func() error {
+		if err := errors.Join(b.Flush(), f.Close()); err != nil {
+			return fmt.Errorf("--errors: %w", err)
+		}
+		return nil
+	}, nil
+}
+
+// identity names a store by what the command knows of it, for checkpoints.
+func identity(a *address, l layout) string {
+	u := *a.URL
+	u.User = nil
+	q := u.Query()
+	for name, v := range a.own {
+		q.Set(name, v)
+	}
+	u.RawQuery = q.Encode()
+	if l == nil {
+		return u.String()
+	}
+	return fmt.Sprintf("%s, layout %.4x", u.String(), sha256.Sum256(l))
+}

@@ -1,0 +1,200 @@
+package upkeep_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
+)
+
+var errTrigger = errors.New("ERROR: this row is frozen (SQLSTATE P0001)")
+
+// A record that cannot be written is counted by reason and told of, and the rest goes on; a
+// run that is gone on with does not stop there either.
+func TestFailedRecords(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := open(t)
+		const n = 2000
+		for i := range n {
+			f.add(fmt.Sprint("user:", i), 0, 0)
+		}
+		long := &driver.InvalidError{Field: "key", Value: "300 bytes", Rule: "must be at most 255 bytes"}
+		tries := make(map[string]int)
+		var mu sync.Mutex
+		s := spoilt{f, func(key string, next func() (driver.Version, error)) (driver.Version, error) {
+			switch {
+			case strings.HasSuffix(key, "77"):
+				mu.Lock()
+				defer mu.Unlock()
+				tries[key]++
+				return 0, errTrigger
+			case strings.HasSuffix(key, "999"):
+				return 0, long
+			}
+			return next()
+		}}
+		o := applied()
+		failed := make(map[string]error)
+		o.Failed = func(key string, err error) { failed[key] = err }
+		var last upkeep.Checkpoint
+		o.Save = func(c upkeep.Checkpoint) error { last = c; return nil }
+		r, err := upkeep.Adopt(t.Context(), s, policy, o)
+		ok(t, err)
+		if !r.Done || r.Adopted != n-22 || r.Failed != 22 || r.Failures[errTrigger.Error()] != 20 || r.Failures["key must be at most 255 bytes"] != 2 {
+			t.Errorf("the report is\n%v", r)
+		}
+		if len(failed) != 22 || !errors.Is(failed["user:999"], driver.ErrInvalid) || !errors.Is(failed["user:77"], errTrigger) {
+			t.Errorf("told of %v", failed)
+		}
+		persistent := 0 // tried as if the store were down: the last of a segment may be
+		for _, n := range tries {
+			if n > 3 {
+				persistent++
+			}
+		}
+		if tries["user:77"] < 2 || persistent > 4 {
+			t.Errorf("%d of %d records were tried more than three times", persistent, len(tries))
+		}
+		if text := r.String(); !strings.Contains(text, "22 failed") || strings.Contains(text, "user:") {
+			t.Errorf("the text is\n%s", text)
+		}
+		o.Resume = &last
+		if r, err = upkeep.Adopt(t.Context(), s, policy, o); err != nil || r.Failed != 22 {
+			t.Errorf("gone on with: %v\n%v", err, r)
+		}
+	})
+}
+
+// A store that takes no writes at all is not so many records that fail.
+func TestTooManyFail(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := open(t)
+		for i := range 5000 {
+			f.add(fmt.Sprint(i), 0, 0)
+		}
+		down, n := errors.New("down"), 0
+		var mu sync.Mutex
+		every := func(of int) func(string, func() (driver.Version, error)) (driver.Version, error) {
+			return func(_ string, next func() (driver.Version, error)) (driver.Version, error) {
+				mu.Lock()
+				n++
+				fails := n%of == 0
+				mu.Unlock()
+				if fails {
+					return 0, fmt.Errorf("%w: %w", driver.ErrRefused, down)
+				}
+				return next()
+			}
+		}
+		var last upkeep.Checkpoint
+		o := applied()
+		o.Save = func(c upkeep.Checkpoint) error { last = c; return nil }
+		began := time.Now()
+		r, err := upkeep.Adopt(t.Context(), spoilt{f, func(string, func() (driver.Version, error)) (driver.Version, error) { return 0, down }}, policy, o)
+		if !errors.Is(err, down) || last.Done() || r.Records != 0 || time.Since(began) > 2*time.Minute {
+			t.Errorf("a store that is down: %v after %v\n%v", err, time.Since(began), r)
+		}
+		r, err = upkeep.Adopt(t.Context(), spoilt{f, every(3)}, policy, o)
+		if !errors.Is(err, down) || !strings.Contains(err.Error(), "Options.MaxFailed") {
+			t.Errorf("a store that refuses a third: %v\n%v", err, r)
+		}
+		o.MaxFailed = 1
+		if r, err = upkeep.Adopt(t.Context(), spoilt{f, every(3)}, policy, o); err != nil || r.Failed == 0 || !r.Done {
+			t.Errorf("whatever fails: %v\n%v", err, r)
+		}
+	})
+}
+
+// A dry run asks the driver about each key.
+func TestDryRunJudgesKeys(t *testing.T) {
+	f := open(t)
+	f.add("a", 0, 0)
+	long := strings.Repeat("k", 300)
+	f.add(long, 0, 0)
+	r, err := upkeep.Adopt(t.Context(), picky{f}, policy, nil)
+	ok(t, err)
+	if r.Adopted != 1 || r.Failures["key must be at most 255 bytes"] != 1 {
+		t.Errorf("the report is\n%v", r)
+	}
+}
+
+// picky is a store that takes keys of 255 bytes.
+type picky struct{ *fixture }
+
+func (p picky) Get(ctx context.Context, key string) (driver.Entry[string], error) {
+	if err := driver.CheckKey(key, 255); err != nil {
+		return driver.Entry[string]{}, err
+	}
+	return p.fixture.Get(ctx, key)
+}
+
+// A record that dies while its field is read is counted, and the run goes on.
+func TestAdoptFromFieldVanished(t *testing.T) {
+	f := open(t)
+	for _, key := range []string{"a", "b", "gone"} {
+		f.add(key, 0, 0)
+	}
+	o := applied()
+	o.Origin = upkeep.FromField("born")
+	r, err := upkeep.Adopt(t.Context(), rawless{rawed{f, map[string]driver.Raw{
+		"a": {Value: []byte(`{"born":1700000000}`)}, "b": {Value: []byte(`{"born":1700000000}`)},
+	}}}, policy, o)
+	ok(t, err)
+	if r.Vanished != 1 || r.TooOld != 2 || r.Failed != 0 {
+		t.Errorf("the report is\n%v", r)
+	}
+}
+
+// rawless finds only those that it has.
+type rawless struct{ rawed }
+
+func (r rawless) Raw(ctx context.Context, key string) (driver.Raw, error) {
+	if _, ok := r.raws[key]; !ok {
+		return driver.Raw{}, driver.ErrNotFound
+	}
+	return r.rawed.Raw(ctx, key)
+}
+
+// A checkpoint holds for one store and one rule with its value, and says which.
+func TestCheckpointOfAnother(t *testing.T) {
+	f := open(t)
+	f.add("a", 0, 40*day)
+	var text []byte
+	options := func(store string, rule upkeep.Origin) *upkeep.AdoptOptions {
+		o := applied()
+		o.Store, o.Origin = store, rule
+		o.Save = func(c upkeep.Checkpoint) (err error) { text, err = json.Marshal(c); return err }
+		return o
+	}
+	_, err := upkeep.Adopt(t.Context(), f, policy, options("redis://a", upkeep.FromExpiry(50*day)))
+	ok(t, err)
+	for name, o := range map[string]*upkeep.AdoptOptions{
+		"redis://b":       options("redis://b", upkeep.FromExpiry(50*day)),
+		"expiry less 984": options("redis://a", upkeep.FromExpiry(41*day)),
+		"field born":      options("redis://a", upkeep.FromField("born")),
+	} {
+		o.Resume = new(upkeep.Checkpoint)
+		ok(t, json.Unmarshal(text, o.Resume))
+		_, err := upkeep.Adopt(t.Context(), f, policy, o)
+		if !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), "redis://a, ") {
+			t.Errorf("%s: the error is %v", name, err)
+		}
+	}
+	o := options("redis://a", upkeep.FromExpiry(50*day))
+	o.Resume = new(upkeep.Checkpoint)
+	ok(t, json.Unmarshal(text, o.Resume))
+	_, err = upkeep.Adopt(t.Context(), f, policy, o)
+	ok(t, err)
+	o.Resume, o.Origin.Name = nil, ""
+	if _, err := upkeep.Adopt(t.Context(), f, policy, o); !errors.Is(err, driver.ErrInvalid) {
+		t.Errorf("a rule without a name: %v", err)
+	}
+}

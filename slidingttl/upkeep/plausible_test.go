@@ -1,0 +1,75 @@
+package upkeep_test
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
+)
+
+// What no clock can have said is told apart, with the unit that would make sense of it; it
+// is not reaped, and mended where somebody says the unit.
+func TestImplausible(t *testing.T) {
+	f := open(t)
+	ctx := t.Context()
+	add := func(key string, created, expires driver.Instant) {
+		_, err := f.Insert(ctx, key, "v", driver.Life{CreatedAt: created, ExpiresAt: expires}, 1)
+		ok(t, err)
+	}
+	later := f.now.Add(20 * day)
+	born := f.now.Add(-5 * day)
+	for i := range 5 {
+		add(fmt.Sprint("seconds-", i), born/1000, later)
+	}
+	add("micros", born*1000, later)
+	add("nanos", born*1_000_000, later)
+	add("most", math.MaxInt64, later)
+	add("ahead", f.now.Add(200*day), later)
+	add("early", 1, later)
+	add("well", born, later)
+	add("a clock that is ahead", f.now.Add(30*1e9), later)
+	audit, err := upkeep.Audit(ctx, f, policy, nil)
+	ok(t, err)
+	if audit.States[upkeep.Implausible].Count != 10 || audit.States[upkeep.Slides].Count != 2 || audit.States[upkeep.PastCap].Count != 0 {
+		t.Errorf("the report is\n%v", audit)
+	}
+	for doubt, n := range map[string]int64{"created_at is as if in seconds": 5, "created_at is as if in micros": 1, "created_at is as if in nanos": 1, "created_at is no time that has been": 3} {
+		if audit.Doubts[doubt] != n {
+			t.Errorf("%s: %d; want %d", doubt, audit.Doubts[doubt], n)
+		}
+	}
+	write := upkeep.WriteOptions{Apply: true}
+	reaped, err := upkeep.Reap(ctx, f, policy, &upkeep.ReapOptions{WriteOptions: write, PastCap: true, Expired: true, Retained: true})
+	ok(t, err)
+	if reaped.PastCap != 0 || reaped.Implausible != 10 || len(keysOf(f)) != 12 {
+		t.Fatalf("the report is\n%v", reaped)
+	}
+	mended, err := upkeep.Mend(ctx, f, &upkeep.MendOptions{WriteOptions: write})
+	ok(t, err)
+	if mended.Mended != 0 || mended.Left != 10 || mended.Well != 2 {
+		t.Errorf("without a unit:\n%v", mended)
+	}
+	for _, u := range []upkeep.Unit{upkeep.Seconds, upkeep.Micros} {
+		_, err = upkeep.Mend(ctx, f, &upkeep.MendOptions{CreatedAt: u})
+		ok(t, err)
+		_, err = upkeep.Mend(ctx, f, &upkeep.MendOptions{WriteOptions: write, CreatedAt: u})
+		ok(t, err)
+	}
+	if got := f.meta("seconds-1").Life; got != (driver.Life{CreatedAt: born / 1000 * 1000, ExpiresAt: later}) {
+		t.Errorf("seconds were mended to %+v", got)
+	}
+	if got := f.meta("micros").CreatedAt; got != born {
+		t.Errorf("microseconds were mended to %v; want %v", got, born)
+	}
+	audit, err = upkeep.Audit(ctx, f, policy, nil)
+	ok(t, err)
+	if audit.States[upkeep.Implausible].Count != 4 || audit.States[upkeep.Slides].Count != 8 {
+		t.Errorf("the report is\n%v", audit)
+	}
+	if _, err := upkeep.Mend(ctx, f, &upkeep.MendOptions{CreatedAt: "weeks"}); !errors.Is(err, driver.ErrInvalid) {
+		t.Errorf("a unit that is none: %v", err)
+	}
+}
