@@ -141,6 +141,22 @@ func TestOtherTypes(t *testing.T) {
 	}
 }
 
+// Where a Redis evicts by use, which a look at its keys counts as, that is said before.
+func TestEvictionNotice(t *testing.T) {
+	server := redistest.Start(t)
+	client := server.Client(t)
+	uri := "redis://" + server.Option().InitAddress[0]
+	_, errs := command(t, 0, "audit", uri, "--policy", thirty)
+	if strings.Contains(errs, "eviction") {
+		t.Errorf("of a Redis that evicts nothing it says\n%s", errs)
+	}
+	if err := client.Do(t.Context(), client.B().Arbitrary("CONFIG", "SET", "maxmemory-policy", "allkeys-lru").Build()).Error(); err != nil {
+		t.Fatal(err)
+	}
+	_, errs = command(t, 0, "audit", uri, "--policy", thirty)
+	contains(t, errs, "allkeys-lru", "flattens the order of eviction")
+}
+
 // created_at in seconds is no age: nothing is reaped by it, and mend writes what was meant.
 func TestImplausible(t *testing.T) {
 	db, uri := sessionsIn(t, 10)

@@ -32,9 +32,10 @@
 // # What happens when the store fails
 //
 // A call that failed is made again, up to eight times over some 25 seconds, unless the
-// store refuses it for good ([driver.ErrRefused]). Then the operation ends with the error
-// and a checkpoint. A record that another client has locked all that time is left as it
-// is, and counted.
+// store refuses it for good ([driver.ErrRefused]). A scan that fails then ends the operation,
+// with the error and a checkpoint. A record that fails is left as it is, counted by reason and
+// told to Options.Failed, and the rest goes on: up to Options.MaxFailed, or 32 one after the
+// other ([ErrTooMany]).
 //
 // A record that was written while it was scanned may be met twice, and counts twice.
 package upkeep
