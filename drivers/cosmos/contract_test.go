@@ -95,7 +95,7 @@ func contract(t *testing.T, opts Options, of cosmostest.Options) {
 			b := backend(account, other, d)
 			b.Gate = gate
 			if opts.MaxSkew == 0 {
-				b.Apart = func(d time.Duration) { account.Advance(d - account.Now().Sub(time.Now())) }
+				b.Apart = func(d time.Duration) { account.Advance(d - time.Until(account.Now())) }
 			}
 			return b
 		},

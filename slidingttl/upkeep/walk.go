@@ -42,12 +42,26 @@ func (t *Totals) sum(page *Totals) {
 // Sum returns t: what is common to all reports.
 func (t *Totals) Sum() *Totals { return t }
 
-// state is a pointer to what an operation found, on a page or on all of them.
-type state[R any] interface {
-	*R
+// collected is what an operation found, on a page or on all of them.
+type collected[R any] interface {
 	add(page *R)
 	Sum() *Totals
 }
+
+// state is a pointer to what an operation collects.
+type state[R any] interface {
+	*R
+	collected[R]
+}
+
+var (
+	_ collected[audited]       = (*audited)(nil)
+	_ collected[diffed]        = (*diffed)(nil)
+	_ collected[AdoptReport]   = (*AdoptReport)(nil)
+	_ collected[MendReport]    = (*MendReport)(nil)
+	_ collected[ReapReport]    = (*ReapReport)(nil)
+	_ collected[HarvestReport] = (*HarvestReport)(nil)
+)
 
 // job is an operation.
 type job[R any, S state[R]] struct {
