@@ -105,12 +105,14 @@ func inserted(first *slidingttl.Store[value], all []*process) {
 	}
 }
 
-// breakOpen has all touches of another record fail until the breakers are open.
+// breakOpen has all touches of another record fail until the breakers are open. A touch that
+// failed rests for some seconds before it is tried again.
 func breakOpen(all []*process) {
 	for _, p := range all {
 		for i := 0; i < 20 && !p.store.Stats().BreakerOpen; i++ {
 			_, err := p.store.Get(context.Background(), aside)
 			must(err)
+			time.Sleep(time.Second)
 		}
 		if !p.store.Stats().BreakerOpen {
 			panic("the breaker of a process is closed")
