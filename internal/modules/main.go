@@ -5,6 +5,7 @@
 //
 //	go run ./internal/modules tidy            # mend every go.mod and go.sum
 //	go run ./internal/modules version v0.2.0  # have the next tags give v0.2.0
+//	go run ./internal/modules release v0.1.0  # say which tags a release makes; apply makes them
 //
 // Its tests hold the modules to the import rules, and to being releasable.
 package main
@@ -36,6 +37,10 @@ func run(ctx context.Context, args []string) error {
 		return t.tidy(ctx)
 	case len(args) == 2 && args[0] == "version":
 		return t.setVersion(args[1])
+	case len(args) == 2 && args[0] == "release":
+		return t.release(ctx, os.Stdout, args[1], false)
+	case len(args) == 3 && args[0] == "release" && args[2] == "apply":
+		return t.release(ctx, os.Stdout, args[1], true)
 	}
-	return errors.New("usage: modules tidy, or modules version vX.Y.Z")
+	return errors.New("usage: modules tidy, modules version vX.Y.Z, or modules release vX.Y.Z [apply]")
 }
