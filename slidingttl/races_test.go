@@ -291,8 +291,8 @@ func TestQueuedTouchAsksTheStore(t *testing.T) {
 	})
 }
 
-// Promise 9: who joins a touch that was planned on older knowledge than his own
-// does not inherit that it found its record dead.
+// Promise 9: a caller that joins a touch planned before the caller's own read does not
+// inherit that this touch found its record dead.
 func TestNobodyInheritsLost(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d, under := newRemote[int](time.Millisecond)

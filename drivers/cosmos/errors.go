@@ -84,7 +84,7 @@ func behind(err error) bool {
 	return errors.As(err, &answer) && answer.StatusCode == http.StatusNotFound && subStatus(answer) == subBehind
 }
 
-// refused reports whether err, which is of no item, is about who asks or what he asks for.
+// refused reports whether err, which is of no item, is about the caller or the request.
 func refused(err error) bool {
 	var answer *azcore.ResponseError
 	if !errors.As(err, &answer) {

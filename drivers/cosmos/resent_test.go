@@ -30,6 +30,7 @@ func TestNotResentOverHTTP2(t *testing.T) {
 		for _, w := range allWrites(t) {
 			t.Run(name+" "+w.name, func(t *testing.T) {
 				t.Parallel()
+				fault := fault // of this test alone
 				f := openHTTP2(t, nil)
 				was := f.mustInsert(t, secret, session{User: "old"}, lasting(time.Hour), base)
 				other := f.another(t)

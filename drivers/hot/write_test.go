@@ -267,8 +267,8 @@ func TestOvertakenTouchIsNotHeld(t *testing.T) {
 	})
 }
 
-// Each of many that write one key each, while others read them all, sees his last write in
-// every read.
+// Many goroutines write one key each while others read them all: every read of a writer finds
+// its last write.
 func TestOwnWritesAreSeenUnderLoad(t *testing.T) {
 	const keys, rounds = 8, 300
 	r := newRemote[string](t)

@@ -62,13 +62,23 @@ func (d *Driver[T]) Touch(ctx context.Context, key string, was driver.Meta, life
 
 // Remove implements driver.Remover: one trip.
 func (d *Driver[T]) Remove(ctx context.Context, key string, was driver.Meta, now driver.Instant) error {
-	_, err := d.write(ctx, key, driver.Meta{}, removeScript, decimal(now), metaText(was))
+	past := ""
+	if !was.Alive(now) {
+		return driver.ErrNotFound
+	} else if driver.Floor(d.Now())-now > longPast {
+		past = "1"
+	}
+	_, err := d.write(ctx, key, driver.Meta{}, removeScript, decimal(now), metaText(was), past)
 	return err
 }
 
+// longPast is how far a caller's time must be behind to be meant as one at which the record
+// was alive: whoever removes the dead names them so.
+const longPast = 500
+
 // Delete implements driver.Driver: one trip, on no condition but that the key is a string.
 func (d *Driver[T]) Delete(ctx context.Context, key string) error {
-	_, err := d.write(ctx, key, driver.Meta{}, removeScript, "0", "")
+	_, err := d.write(ctx, key, driver.Meta{}, removeScript, "0", "", "")
 	return err
 }
 

@@ -2,9 +2,9 @@ package sql
 
 import "context"
 
-// turn is what the writers to a SQLite wait for, one after the other. It has but one lock, and
-// who finds that taken sleeps there for a millisecond and more; here he is woken. A nil turn
-// is everybody's.
+// turn lets the writers to a SQLite file go one after the other. SQLite has one lock for all
+// writers; a writer that finds it taken polls it every millisecond or more, and here it is woken
+// instead. A nil turn holds nobody up.
 type turn chan struct{}
 
 func newTurn() turn { return make(turn, 1) }

@@ -57,8 +57,8 @@ func TestReleases(t *testing.T) {
 	}
 }
 
-// TestPinnedProgram sees that whoever keeps sessions in memory keeps the versions
-// of everything else that he has.
+// TestPinnedProgram checks that a program with sessions in memory keeps the versions of
+// everything else that it requires.
 func TestPinnedProgram(t *testing.T) {
 	t.Parallel()
 	p := serveTestTree(t)

@@ -25,7 +25,7 @@ var removeCases = []testCase{{
 	},
 }, {
 	name:        "remove/absent",
-	explanation: "Remove of what is gone or dead must say ErrNotFound: its caller would think that he ended it.",
+	explanation: "Remove of what is gone or dead must say ErrNotFound: its caller would believe that it ended the record.",
 	run: func(t *trial) {
 		e := t.insert(t.key("a"), 1, t.life(time.Hour))
 		t.notFound("Remove of a key never written", t.remove(t.key("never"), e.Meta))

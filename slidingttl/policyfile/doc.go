@@ -20,7 +20,7 @@
 //	}, nil)
 //
 // A store of many tenants looks its policies up instead. The names given to Open are
-// never missing, so that one of them can be for whoever has no policy of his own:
+// never missing, so that one of them can be the policy of all tenants without one:
 //
 //	f, err := policyfile.Open("tenants.json", "default")
 //	...

@@ -1,9 +1,10 @@
--- ARGV: the caller's time; the meta of the record to remove, empty to remove any.
+-- ARGV: the caller's time; the meta of the record to remove, empty to remove any; whether the
+-- time is one at which the record was alive, and not now.
 if ARGV[2] == '' then
   redis.call('STRLEN', KEYS[1]) -- an error for another type than string
 else
   local meta = found()
-  if not meta or dead(meta) then
+  if not meta or ARGV[3] == '' and dead(meta) then
     return 0
   elseif meta ~= ARGV[2] then
     return meta

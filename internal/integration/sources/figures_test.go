@@ -26,7 +26,7 @@ var (
 )
 
 // deadRows writes rows of about 1 KB of JSON that have expired: a visitor's profile with the
-// pages that he saw.
+// pages that it saw.
 const deadRows = `INSERT INTO sessions (id, value, created_at, expires_at, sweep_at, version)
 SELECT 'session:' || md5(i::text), jsonb_build_object(
 	'user', 'user-' || i,
