@@ -57,7 +57,7 @@ func open(ctx context.Context, c backend.Choice, g *archive.Grave, r rules) (*sh
 // openMemory keeps all in this process. The driver's hook tells what leaves it. now is
 // the time; nil: the system's.
 func openMemory(g *archive.Grave, r rules, now func() time.Time) (*shelf, error) {
-	queue, err := archive.NewQueue(g.Bury, &archive.QueueOptions{OnError: func(err error) { log.Print(err) }})
+	queue, err := archive.NewQueue(g.Bury, &archive.QueueOptions{Every: time.Second, OnError: func(err error) { log.Print(err) }})
 	if err != nil {
 		return nil, err
 	}
