@@ -58,11 +58,18 @@
 // access to what the login opened. Where Renew is meant to shut out someone who may
 // have the token, log in again.
 //
-// A session that ends while a request for it is under way, by a logout, a login or
-// a revocation, leaves a mark for Options.MaxRequest: what that request writes fails
-// with ErrEnded, and begins no session whose cookie would take the place of a newer
-// one. The same goes for a request that finds its session gone, of its timeouts
-// say, more than RenewGrace after it arrived.
+// Whether a request may still write is decided by when it arrived, too. A session that
+// ends, by a logout, a login or a revocation, leaves a mark for Options.MaxRequest. A
+// request that arrived before the end cannot write: it gets ErrEnded, and begins no
+// session whose cookie would replace a newer one. A request that arrives after the end
+// gets a new anonymous session with its first Update, also if it shows the old token.
+// There are two exceptions, which get ErrEnded. After a Login, requests with the old
+// token do so for Options.RenewGrace, for the new token may be on its way. A request
+// that first asks for its session more than RenewGrace after it arrived, and finds it
+// gone, does so because the client may have another session by then.
+//
+// Destroy tells the client to forget its token. So do Revoke and RevokeAll where they
+// end the session of the request that calls them.
 //
 // # Tokens and what the store sees
 //
@@ -114,7 +121,11 @@
 //
 // Servers that share a store should agree on the time: each judges by its own
 // (or the store's, where the driver knows that). A clock that is ahead by some
-// seconds ends sessions, and Options.RenewGrace, by so much earlier.
+// seconds ends sessions, and Options.RenewGrace, by so much earlier. When one server
+// ends a session, another one compares that time with the arrival of its requests. If
+// the first clock is ahead, requests with the old token get ErrEnded for that much
+// longer. If it is behind, requests that arrived so shortly before the end may begin
+// an anonymous session.
 //
 // # Plain http
 //

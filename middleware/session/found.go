@@ -34,17 +34,21 @@ func (q *request[T]) fetch(ctx context.Context, t token, proven bool) (f found[T
 	r := &now.entry.Value
 	switch {
 	case errors.Is(err, slidingttl.ErrNotFound):
-		// Meanwhile the client may have begun another session.
-		f.ended = driver.Floor(m.store.Now()) >= q.arrived.Add(m.opts.RenewGrace)
+		f.ended = q.slow()
 		return f, nil, nil
 	case err != nil:
 		return f, nil, err
 	case r.Kind == ended:
-		f.ended = q.arrived < r.ChangedAt.Add(m.opts.RenewGrace)
-		if f.ended && r.Heir != nil {
+		until := r.ChangedAt
+		if r.Heir != nil {
+			// The login's answer, with the cookie that replaces this one, may be on its way.
+			until = until.Add(m.opts.RenewGrace)
+		}
+		if q.arrived < until && r.Heir != nil {
 			heir := t.veil(r.Heir)
 			f.heir = &heir
 		}
+		f.ended = q.arrived < until || q.slow()
 		return f, nil, nil
 	case r.Kind != live:
 		return f, nil, nil
@@ -67,4 +71,10 @@ func (q *request[T]) fetch(ctx context.Context, t token, proven bool) (f found[T
 	}
 	f.now = now
 	return f, nil, nil
+}
+
+// slow reports whether the request took so long to ask for its session that the client
+// may have begun another one meanwhile.
+func (q *request[T]) slow() bool {
+	return driver.Floor(q.m.store.Now()) >= q.arrived.Add(q.m.opts.RenewGrace)
 }

@@ -148,24 +148,6 @@ func TestLateAfterTheTimeouts(t *testing.T) {
 	b.want("/get", "ann/0/", "still logged in")
 }
 
-// TestDeadCookieIsNoObstacle has a browser that kept the cookie of a session which
-// was ended elsewhere: it may begin anew once nothing of it can be in flight.
-func TestDeadCookieIsNoObstacle(t *testing.T) {
-	s := newSite(t, nil)
-	b := s.browser()
-	b.ok("/login?user=ann")
-	if err := s.sessions.RevokeAll(t.Context(), "ann"); err != nil {
-		t.Fatal(err)
-	}
-	s.clock.Advance(9 * time.Second)
-	if r := b.get("/count"); r.body != "handler: "+session.ErrEnded.Error() {
-		t.Errorf("within the grace: %q", r.body)
-	}
-	s.clock.Advance(time.Second)
-	b.ok("/count")
-	b.want("/get", "/1/", "an anonymous session")
-}
-
 // TestTombstoneLasts: what is left of a session is gone after MaxRequest, and the
 // minute that the store allows for clocks that differ, also where the session's own
 // cap was nearer or farther.

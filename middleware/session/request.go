@@ -149,6 +149,18 @@ func (q *request[T]) ending(ctx context.Context) (was *current[T], bad bool, err
 	return q.bad, q.bad != nil, nil
 }
 
+// has reports whether the session under key is the request's, read or not.
+func (q *request[T]) has(key string) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.now != nil {
+		return q.now.key == key
+	}
+	text, _ := q.transport.Token(q.r)
+	t, ok := parseToken(text)
+	return ok && t.key(q.m.opts.KeyPrefix) == key
+}
+
 // forget has the request's session read anew.
 func (q *request[T]) forget() {
 	q.mu.Lock()

@@ -33,7 +33,8 @@ func (m *Manager[T]) List(ctx context.Context, user string) ([]Info, error) {
 	return list, nil
 }
 
-// Revoke ends the session of user that has this ID. An error that matches
+// Revoke ends the session of user that has this ID. If that is the request's own
+// session, the client forgets its token, as by Destroy. An error that matches
 // slidingttl.ErrNotFound: user has no such session.
 func (m *Manager[T]) Revoke(ctx context.Context, user, id string) error {
 	members, err := m.members(ctx, user)
@@ -51,7 +52,8 @@ func (m *Manager[T]) Revoke(ctx context.Context, user, id string) error {
 }
 
 // RevokeAll ends all sessions of user but those with the IDs in except: on a change
-// of password all but the request's own. A session whose Login has not returned
+// of password all but the request's own. If it ends the request's own session, the
+// client forgets its token, as by Destroy. A session whose Login has not returned
 // may escape it. After an error some may be left; call it again.
 func (m *Manager[T]) RevokeAll(ctx context.Context, user string, except ...string) error {
 	members, err := m.members(ctx, user)
@@ -68,15 +70,21 @@ func (m *Manager[T]) RevokeAll(ctx context.Context, user string, except ...strin
 	return m.delist(ctx, user, ids(members)...)
 }
 
-// buryAll ends the sessions under keys that live.
+// buryAll ends the sessions under keys that live. The client of a request whose own
+// session is among them forgets its token, as by Destroy.
 func (m *Manager[T]) buryAll(ctx context.Context, keys []string, why Reason) error {
 	found, err := m.store.PeekMulti(ctx, keys)
 	if err != nil {
 		return err
 	}
+	q, _ := m.of(ctx) // nil: not from a request
 	for key, e := range found {
-		if _, err := m.bury(ctx, key, &e, nil, why); err != nil && err != ErrEnded {
+		switch _, err := m.bury(ctx, key, &e, nil, why); {
+		case err == ErrEnded:
+		case err != nil:
 			return err
+		case q != nil && q.has(key):
+			q.drop(true)
 		}
 	}
 	return nil

@@ -1,0 +1,184 @@
+package session_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/slidingttl/slidingttl/middleware/session"
+)
+
+// TestRevokeOwnSession logs out everywhere, this browser included: the token goes with
+// the session, and the next write begins a new one at once.
+func TestRevokeOwnSession(t *testing.T) {
+	for name, revoke := range map[string]func(ctx context.Context, s *site) error{
+		"Revoke": func(ctx context.Context, s *site) error {
+			v, err := s.sessions.Get(ctx)
+			if err != nil {
+				return err
+			}
+			return s.sessions.Revoke(ctx, v.User, v.ID)
+		},
+		"RevokeAll": func(ctx context.Context, s *site) error {
+			if _, err := s.sessions.Get(ctx); err != nil {
+				return err
+			}
+			return s.sessions.RevokeAll(ctx, "ann")
+		},
+		"RevokeAll before the session was read": func(ctx context.Context, s *site) error {
+			return s.sessions.RevokeAll(ctx, "ann")
+		},
+		"RevokeAll of a session that was just renewed": func(ctx context.Context, s *site) error {
+			if err := s.sessions.Renew(ctx); err != nil {
+				return err
+			}
+			return s.sessions.RevokeAll(ctx, "ann")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t, nil)
+			handle := func(path string, then func(ctx context.Context) error) {
+				s.mux.HandleFunc(path, func(_ http.ResponseWriter, r *http.Request) {
+					if err := revoke(r.Context(), s); err != nil {
+						t.Error(err)
+					}
+					if v, err := s.sessions.Get(r.Context()); err != nil || v.ID != "" {
+						t.Errorf("after it: %+v, %v", v, err)
+					}
+					if err := then(r.Context()); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			handle("/everywhere", func(context.Context) error { return nil })
+			handle("/everywhere-flash", s.count)
+
+			b := s.browser()
+			b.ok("/login?user=ann")
+			b.ok("/everywhere")
+			if c := b.cookie(); c != "" {
+				t.Errorf("the browser keeps %q", c)
+			}
+			b.ok("/count")
+			b.want("/get", "/1/", "an anonymous session")
+
+			b.ok("/login?user=ann")
+			if n := len(b.ok("/everywhere-flash").header.Values("Set-Cookie")); n != 1 {
+				t.Errorf("%d cookies set, want one", n)
+			}
+			b.want("/get", "/1/", "the anonymous session that the same request began")
+
+			token := s.login("", "ann")
+			ctx := s.visit(token)
+			if err := revoke(ctx, s); err != nil {
+				t.Fatal(err)
+			}
+			if next, changed, err := s.sessions.Commit(ctx); next != "" || !changed || err != nil {
+				t.Errorf("Commit: %q, %v, %v; want the client to forget its token", next, changed, err)
+			}
+		})
+	}
+}
+
+// TestRevokeAnothersSession: a request keeps its own session when it ends another.
+func TestRevokeAnothersSession(t *testing.T) {
+	s := newSite(t, nil)
+	s.mux.HandleFunc("/others", func(_ http.ResponseWriter, r *http.Request) {
+		for _, do := range []func(ctx context.Context) error{
+			func(ctx context.Context) error { return s.sessions.RevokeAll(ctx, "bob") },
+			func(ctx context.Context) error {
+				v, err := s.sessions.Get(ctx)
+				if err != nil {
+					return err
+				}
+				return s.sessions.RevokeAll(ctx, "ann", v.ID)
+			},
+		} {
+			if err := do(r.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	b, phone, bob := s.browser(), s.browser(), s.browser()
+	b.ok("/login?user=ann")
+	phone.ok("/login?user=ann")
+	bob.ok("/login?user=bob")
+	if c := b.ok("/others").header.Get("Set-Cookie"); c != "" {
+		t.Errorf("sets %q", c)
+	}
+	b.want("/get", "ann/0/", "the request's own")
+	phone.want("/get", "/0/", "revoked")
+	bob.want("/get", "/0/", "revoked")
+}
+
+// TestRevokeAfterTheHeader: nothing can be said of the token, and the session has ended.
+func TestRevokeAfterTheHeader(t *testing.T) {
+	s := newSite(t, nil)
+	s.mux.HandleFunc("/stream", func(w http.ResponseWriter, r *http.Request) {
+		if _, err := s.sessions.Get(r.Context()); err != nil {
+			t.Error(err)
+		}
+		_, _ = io.WriteString(w, "begun")
+		if err := s.sessions.RevokeAll(r.Context(), "ann"); err != nil {
+			t.Error(err)
+		}
+	})
+	b := s.browser()
+	b.ok("/login?user=ann")
+	if c := b.ok("/stream").header.Get("Set-Cookie"); c != "" {
+		t.Errorf("sets %q", c)
+	}
+	b.ok("/count")
+	b.want("/get", "/1/", "an anonymous session, though the browser showed the token of the one that ended")
+}
+
+// TestArrivalDecides has requests show the token of a session that has ended: one that
+// arrived before the end writes nowhere, one that arrived after it begins anew at once.
+// Only a login, whose cookie may be on its way, is followed by the grace.
+func TestArrivalDecides(t *testing.T) {
+	for name, tt := range map[string]struct {
+		end   func(s *site, b *browser) error
+		grace time.Duration
+	}{
+		"revoked": {func(s *site, b *browser) error {
+			return s.sessions.Revoke(context.Background(), "ann", b.ok("/id").body)
+		}, 0},
+		"all revoked": {func(s *site, _ *browser) error { return s.sessions.RevokeAll(context.Background(), "ann") }, 0},
+		"evicted":     {func(s *site, _ *browser) error { s.browser().ok("/login?user=ann"); return nil }, 0},
+		"logged out":  {func(_ *site, b *browser) error { b.ok("/logout"); return nil }, 0},
+		"logged in":   {func(_ *site, b *browser) error { b.ok("/login?user=bob"); return nil }, 10 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t, &session.Options{MaxPerUser: 1})
+			begin := s.uploads()
+			b := s.browser()
+			b.ok("/login?user=ann")
+			was := b.cookie()
+			early := begin(b, was)
+			s.clock.Advance(time.Second)
+			if err := tt.end(s, b); err != nil {
+				t.Fatal(err)
+			}
+			if got := early.end().body; got != session.ErrEnded.Error() {
+				t.Errorf("arrived before the end: %q", got)
+			}
+			if tt.grace > 0 {
+				s.clock.Advance(tt.grace - time.Millisecond)
+				if r := b.with("/count", was); r.body != "handler: "+session.ErrEnded.Error() || r.header.Get("Set-Cookie") != "" {
+					t.Errorf("within the grace: %q, Set-Cookie %q", r.body, r.header.Get("Set-Cookie"))
+				}
+				s.clock.Advance(time.Millisecond)
+			}
+			late := begin(b, was)
+			if r := b.with("/count", was); r.status != http.StatusOK || r.header.Get("Set-Cookie") == "" {
+				t.Errorf("arrived after the end: %d %q, Set-Cookie %q", r.status, r.body, r.header.Get("Set-Cookie"))
+			}
+			s.clock.Advance(10 * time.Second)
+			if got := late.end().body; got != session.ErrEnded.Error() {
+				t.Errorf("arrived after the end and asked 10 s later, when the client may have another session: %q", got)
+			}
+		})
+	}
+}
