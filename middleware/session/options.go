@@ -19,7 +19,10 @@ type Options struct {
 
 	// Remember is how long a session lives whose Login asks to be remembered.
 	// Zero: 30 days idle, 90 days in all, with a slack of 1 day. Browsers keep a
-	// cookie for at most 400 days: a policy that allows more needs RenewEvery.
+	// cookie for at most 400 days. A MaxLifetime beyond that needs RenewEvery, which
+	// gives the browser a new cookie in time: RenewEvery and IdleGrace together are
+	// then at most 400 days. A session that need not outlive a browser, of a client
+	// with a bearer token for instance, can have any Policy instead.
 	Remember slidingttl.Policy
 
 	// Cookie is the cookie's name, to which "__Host-" is added. Zero: "session".
@@ -200,6 +203,10 @@ func (o Options) validate() (Options, error) {
 		return invalid("RenewGrace", o.RenewGrace, "must be a whole number of milliseconds")
 	case o.RenewEvery != 0 && o.RenewEvery <= o.RenewGrace:
 		return invalid("RenewEvery", o.RenewEvery, "must be more than Options.RenewGrace, or zero")
+	case o.Remember.MaxLifetime > maxAge && o.Remember.IdleGrace >= maxAge:
+		return invalid("Remember.IdleGrace", o.Remember.IdleGrace, "must be less than the 400 days for which browsers keep a cookie, as MaxLifetime is more")
+	case o.Remember.MaxLifetime > maxAge && (o.RenewEvery == 0 || o.RenewEvery > maxAge-o.Remember.IdleGrace):
+		return invalid("RenewEvery", o.RenewEvery, fmt.Sprintf("must be set, and at most %v, as Options.Remember.MaxLifetime is more than the 400 days for which browsers keep a cookie", maxAge-o.Remember.IdleGrace))
 	case o.MaxRequest < time.Millisecond || o.MaxRequest > most:
 		return invalid("MaxRequest", o.MaxRequest, "must be at least 1ms, and at most the MaxLifetime of both policies")
 	case o.MaxRequest%time.Millisecond != 0:

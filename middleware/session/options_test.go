@@ -49,6 +49,7 @@ func TestShortPolicies(t *testing.T) {
 
 // TestOptionsAtTheirBounds: what a rule allows at most, or at least, is allowed.
 func TestOptionsAtTheirBounds(t *testing.T) {
+	const day = 24 * time.Hour
 	for name, o := range map[string]session.Options{
 		"SameSite None":            {SameSite: http.SameSiteNoneMode},
 		"SameSite Default":         {SameSite: http.SameSiteDefaultMode},
@@ -56,6 +57,8 @@ func TestOptionsAtTheirBounds(t *testing.T) {
 		"RenewGrace as Policy":     {RenewGrace: 30 * time.Minute},
 		"RenewGrace as Remember":   {RenewGrace: time.Minute, Remember: slidingttl.Policy{IdleGrace: time.Minute, MaxLifetime: time.Hour}},
 		"RenewEvery over the rest": {RenewEvery: 10*time.Second + 1},
+		"Remember of 400 days":     {Remember: slidingttl.Policy{IdleGrace: 400 * day, MaxLifetime: 400 * day}},
+		"RenewEvery of 370 days":   {RenewEvery: 370 * day, Remember: slidingttl.Policy{IdleGrace: 30 * day, MaxLifetime: slidingttl.NoCap}},
 		"MaxRequest of 1 ms":       {MaxRequest: time.Millisecond},
 		"MaxRequest as Policy":     {MaxRequest: 12 * time.Hour},
 		"MaxData of a byte":        {MaxData: 1},

@@ -25,16 +25,25 @@ func TestDefaultPolicies(t *testing.T) {
 // TestNoCap has sessions that live for as long as they are used.
 func TestNoCap(t *testing.T) {
 	endless := slidingttl.Policy{IdleGrace: 30 * 24 * time.Hour, MaxLifetime: slidingttl.NoCap}
-	s := newSite(t, &session.Options{Remember: endless})
+	s := newSite(t, &session.Options{Remember: endless, RenewEvery: 90 * 24 * time.Hour})
 	b := s.browser()
 	r := b.ok("/login?user=ann&remember=1")
 	cookies := (&http.Response{Header: r.header}).Cookies()
 	if len(cookies) != 1 || cookies[0].MaxAge != 400*24*60*60 {
 		t.Fatalf("cookies %v, want one that lasts as long as browsers let it", cookies)
 	}
+	renewed := 0
 	for range 40 {
 		s.clock.Advance(29 * 24 * time.Hour)
-		b.want("/get", "ann/0/", "busy for years")
+		r := b.want("/get", "ann/0/", "busy for years")
+		for _, c := range (&http.Response{Header: r.header}).Cookies() {
+			if renewed++; c.MaxAge != 400*24*60*60 {
+				t.Errorf("renewed: Max-Age %d", c.MaxAge)
+			}
+		}
+	}
+	if renewed != 10 {
+		t.Errorf("the cookie was renewed %d times in 40 visits, 29 days apart; want every fourth time", renewed)
 	}
 	list, err := s.sessions.List(t.Context(), "ann")
 	if err != nil || len(list) != 1 || !list[0].AbsoluteExpiry.IsZero() {

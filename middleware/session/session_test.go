@@ -552,6 +552,7 @@ func TestTwoManagersOnOneDriver(t *testing.T) {
 }
 
 func TestOptions(t *testing.T) {
+	const day = 24 * time.Hour
 	d, err := memory.New[session.Record](nil)
 	if err != nil {
 		t.Fatal(err)
@@ -568,6 +569,15 @@ func TestOptions(t *testing.T) {
 		"Options.RenewGrace ":  {RenewGrace: time.Hour},
 		"Options.RenewEvery":   {RenewEvery: -1},
 		"Options.RenewEvery ":  {RenewEvery: 10 * time.Second},
+		"Options.RenewEvery  ": {Remember: slidingttl.Policy{IdleGrace: 30 * day, MaxLifetime: slidingttl.NoCap}},
+		"Options.RenewEvery   ": {
+			Remember:   slidingttl.Policy{IdleGrace: 30 * day, MaxLifetime: 400*day + time.Millisecond},
+			RenewEvery: 370*day + time.Millisecond,
+		},
+		"Options.Remember.IdleGrace": {
+			Remember:   slidingttl.Policy{IdleGrace: 400 * day, MaxLifetime: slidingttl.NoCap},
+			RenewEvery: day,
+		},
 		"Options.MaxRequest":   {MaxRequest: -1},
 		"Options.MaxRequest ":  {MaxRequest: 13 * time.Hour},
 		"Options.RenewGrace  ": {RenewGrace: time.Second + 1},
