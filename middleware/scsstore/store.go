@@ -1,18 +1,29 @@
 // Package scsstore keeps the sessions of github.com/alexedwards/scs/v2 in a
-// slidingttl store, and lets that do the idle timeout: an application moves over by
-// two lines and keeps its code.
+// slidingttl store, which does the idle timeout. An application that moves over changes
+// the lines that make its scs store and keeps all other code:
 //
-//	records, err := slidingttl.New(d, slidingttl.Policy{
-//		IdleGrace: 30 * time.Minute, MaxLifetime: 24 * time.Hour, Slack: 3 * time.Minute,
-//	}, &slidingttl.Options[scsstore.Record]{Latest: true})
-//	...
-//	sessions.Store = scsstore.New(records)
-//	sessions.IdleTimeout = 0
+//   - sessions.Store = redisstore.New(pool)
+//   - sessions.IdleTimeout = 30 * time.Minute
+//   - d, err := redis.New[scsstore.Record](client, nil) // or another driver
+//   - if err != nil {
+//   - return err
+//   - }
+//   - store, err := scsstore.New(d, slidingttl.Policy{
+//   - IdleGrace: 30 * time.Minute, MaxLifetime: 24 * time.Hour, Slack: 3 * time.Minute,
+//   - }, &scsstore.Options{Former: redisstore.New(pool)})
+//   - if err != nil {
+//   - return err
+//   - }
+//   - defer store.Records().Close(context.Background())
+//   - sessions.Store = store
+//   - sessions.IdleTimeout = 0
 //
 // With an IdleTimeout of its own scs commits every session that a request loads,
 // changed or not: a write for each read, which also brings back what another request
 // has changed or destroyed meanwhile. With zero it commits what was changed. A read
 // then costs a touch, and only when that is due.
+//
+// # Timeouts
 //
 // A session ends with the idle grace of the store's policy, or at the nearer of that
 // policy's cap, counted from when its token was first committed, and the deadline
@@ -20,8 +31,26 @@
 // begins a new record, and a change that is committed after a Destroy brings the
 // session back; package middleware/session does neither.
 //
-// The store's keys are hashes of the tokens, also without scs's HashTokenInStore.
-// Iterate is not offered, for it would need the tokens.
+// # Sessions from before the move
+//
+// With Options.Former, users stay logged in: a session that is not in this store yet is
+// read from the former one, and moved here. It keeps its token, its data and its
+// deadline. Its idle time and the policy's cap count from the move. The move takes one
+// write here, and two reads and one delete there, once for each session. Switch all
+// processes over at once: one that still uses the former store no longer finds the
+// sessions that have moved. When Lifetime has passed since then, drop the option.
+//
+// While scs did the idle timeout, its cookies lasted no longer than that, unless
+// Cookie.Persist was off. Such a browser drops the cookie of a moved session at that
+// time, unless a change to the session renews it.
+//
+// # Iterate
+//
+// Iterate goes through all live sessions by a scan of the driver, and loads them all
+// into memory, as scs asks for. Those in Options.Former are among them. Destroy and
+// Commit work on what it gives. The store's keys are hashes of the tokens, so Token
+// returns the key there, which opens no session. Leave HashTokenInStore off: it hashes
+// again what Iterate gives, so that Destroy there ends nothing, on any store of scs.
 package scsstore
 
 import (
@@ -29,7 +58,10 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
+	"strings"
 	"time"
+
+	"github.com/alexedwards/scs/v2"
 
 	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
@@ -41,11 +73,60 @@ type Record struct {
 	Until driver.Instant `json:"until" dynamodbav:"until"` // the deadline that scs gave it
 }
 
-// Store is an scs.Store and an scs.CtxStore. It is safe for concurrent use.
-type Store struct{ records *slidingttl.Store[Record] }
+// Options adjusts a Store. The zero value, and a nil pointer, mean the defaults.
+type Options struct {
+	// Records adjusts the slidingttl.Store below. Its Latest is always on: a session
+	// that was destroyed must not be read again.
+	Records slidingttl.Options[Record]
 
-// New returns a Store over records, which the caller closes.
-func New(records *slidingttl.Store[Record]) *Store { return &Store{records} }
+	// Former is the store that the application used until now. Sessions that it has
+	// and this store has not are moved here when they are next used. Its methods that
+	// take a context are used if it has them. Nil: there is none.
+	Former Former
+
+	// Codec reads the deadlines of sessions in Former. Set it where the SessionManager
+	// has one of its own. Nil: scs.GobCodec, the default there.
+	Codec scs.Codec
+}
+
+// Store is an scs.CtxStore, an scs.IterableStore and an scs.IterableCtxStore. It is safe
+// for concurrent use.
+type Store struct {
+	records *slidingttl.Store[Record]
+	scanner driver.Scanner
+	former  Former
+	codec   scs.Codec
+}
+
+// New returns a Store that keeps its records in d under policy p. opts may be nil; it is
+// copied. New does no I/O. The caller closes first what Records returns, then d.
+//
+// A policy or option that breaks its rule, and a driver that cannot list its records, as
+// Iterate needs, are a *slidingttl.InvalidError.
+func New(d driver.Driver[Record], p slidingttl.Policy, opts *Options) (*Store, error) {
+	var o Options
+	if opts != nil {
+		o = *opts
+	}
+	if o.Codec == nil {
+		o.Codec = scs.GobCodec{}
+	}
+	s := &Store{former: o.Former, codec: o.Codec}
+	o.Records.Latest = true
+	var err error
+	if s.records, err = slidingttl.New(d, p, &o.Records); err != nil {
+		return nil, err
+	}
+	var lists bool
+	if s.scanner, lists = driver.As[driver.Scanner](d); !lists {
+		err = &slidingttl.InvalidError{Field: "driver", Value: "no driver.Scanner", Rule: "must list its records, for Iterate"}
+		return nil, errors.Join(err, s.records.Close(context.Background()))
+	}
+	return s, nil
+}
+
+// Records returns the slidingttl.Store below, for its Check, Stats, SetPolicy and Close.
+func (s *Store) Records() *slidingttl.Store[Record] { return s.records }
 
 // Find implements scs.Store.
 func (s *Store) Find(token string) (b []byte, found bool, err error) {
@@ -55,13 +136,21 @@ func (s *Store) Find(token string) (b []byte, found bool, err error) {
 // FindCtx implements scs.CtxStore. The session is touched if that is due.
 func (s *Store) FindCtx(ctx context.Context, token string) (b []byte, found bool, err error) {
 	e, err := s.records.Peek(ctx, key(token))
-	if errors.Is(err, slidingttl.ErrNotFound) || err == nil && driver.Floor(s.records.Now()) >= e.Value.Until {
+	if s.former != nil && errors.Is(err, slidingttl.ErrNotFound) {
+		e, err = s.move(ctx, token)
+	}
+	if errors.Is(err, slidingttl.ErrNotFound) || err == nil && !s.before(&e) {
 		return nil, false, nil
 	}
 	if err == nil {
 		e, err = s.records.TouchEntry(ctx, key(token), e)
 	}
 	return e.Value.Data, err == nil, err
+}
+
+// before reports whether the deadline that scs gave the session is still to come.
+func (s *Store) before(e *driver.Entry[Record]) bool {
+	return driver.Floor(s.records.Now()) < e.Value.Until
 }
 
 // Commit implements scs.Store.
@@ -71,7 +160,7 @@ func (s *Store) Commit(token string, b []byte, expiry time.Time) error {
 
 // CommitCtx implements scs.CtxStore.
 func (s *Store) CommitCtx(ctx context.Context, token string, b []byte, expiry time.Time) error {
-	return s.records.Upsert(ctx, key(token), Record{Data: b, Until: driver.Ceil(expiry)})
+	return s.records.Upsert(ctx, keyOf(token), Record{Data: b, Until: driver.Ceil(expiry)})
 }
 
 // Delete implements scs.Store.
@@ -79,11 +168,30 @@ func (s *Store) Delete(token string) error { return s.DeleteCtx(context.Backgrou
 
 // DeleteCtx implements scs.CtxStore.
 func (s *Store) DeleteCtx(ctx context.Context, token string) error {
-	return s.records.Delete(ctx, key(token))
+	if s.former != nil && !isKey(token) {
+		// First, for move to see it.
+		if err := s.deleteFormer(ctx, token); err != nil {
+			return err
+		}
+	}
+	return s.records.Delete(ctx, keyOf(token))
 }
+
+const prefix = "scs:"
 
 // key is where the session of token is.
 func key(token string) string {
 	h := sha256.Sum256([]byte(token))
-	return "scs:" + base64.RawURLEncoding.EncodeToString(h[:])
+	return prefix + base64.RawURLEncoding.EncodeToString(h[:])
+}
+
+// isKey reports whether All made token: a token of scs has no colon.
+func isKey(token string) bool { return strings.HasPrefix(token, prefix) }
+
+// keyOf is key for what may come from All. Find does without, so that a key opens nothing.
+func keyOf(token string) string {
+	if isKey(token) {
+		return token
+	}
+	return key(token)
 }

@@ -24,11 +24,16 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var _ scs.CtxStore = (*scsstore.Store)(nil)
+var (
+	_ scs.CtxStore         = (*scsstore.Store)(nil)
+	_ scs.IterableStore    = (*scsstore.Store)(nil)
+	_ scs.IterableCtxStore = (*scsstore.Store)(nil)
+)
 
 // counted is a driver whose writes are counted, and which can be down.
 type counted struct {
 	driver.Driver[scsstore.Record]
+	driver.Scanner
 	writes, touches atomic.Int64
 	down            atomic.Bool
 	keys            []string
@@ -61,36 +66,46 @@ func (c *counted) Touch(ctx context.Context, key string, was driver.Meta, l driv
 type app struct {
 	t        *testing.T
 	sessions *scs.SessionManager
+	kept     *scsstore.Store
 	store    *counted
 	cookie   string
 }
 
 // run runs an application on virtual time.
-func run(t *testing.T, test func(t *testing.T, a *app)) {
+func run(t *testing.T, test func(t *testing.T, a *app)) { runOver(t, nil, test) }
+
+// runOver is run for an application that moves over from a store of scs; nil: it does not.
+func runOver(t *testing.T, former scsstore.Former, test func(t *testing.T, a *app)) {
 	synctest.Test(t, func(t *testing.T) {
 		d, err := memory.New[scsstore.Record](nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		a := &app{t: t, sessions: scs.New(), store: &counted{Driver: d}}
-		records, err := slidingttl.New[scsstore.Record](a.store, slidingttl.Policy{
+		a := &app{t: t, store: &counted{Driver: d, Scanner: d}}
+		a.kept, err = scsstore.New(a.store, slidingttl.Policy{
 			IdleGrace: 30 * time.Minute, MaxLifetime: 12 * time.Hour, Slack: 3 * time.Minute,
-		}, nil)
+		}, &scsstore.Options{Former: former})
 		if err != nil {
 			t.Fatal(err)
 		}
-		synctest.Wait() // for scs's own store to have begun its clean-up, which ends here
-		a.sessions.Store.(*memstore.MemStore).StopCleanup()
-		a.sessions.Store = scsstore.New(records)
-		a.sessions.IdleTimeout = 0
+		a.sessions = manager(a.kept)
 		test(t, a)
-		if err := records.Close(context.Background()); err != nil {
+		if err := a.kept.Records().Close(context.Background()); err != nil {
 			t.Error(err)
 		}
 		if err := d.Close(); err != nil {
 			t.Error(err)
 		}
 	})
+}
+
+// manager is one of scs over a store.
+func manager(over scs.Store) *scs.SessionManager {
+	m := scs.New()
+	synctest.Wait() // for scs's own store to have begun its clean-up, which ends here
+	m.Store.(*memstore.MemStore).StopCleanup()
+	m.Store = over
+	return m
 }
 
 // do runs f in a request's handler and keeps the cookie.

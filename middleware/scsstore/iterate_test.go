@@ -1,0 +1,178 @@
+package scsstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/slidingttl/slidingttl/drivers/memory"
+	"github.com/slidingttl/slidingttl/middleware/scsstore"
+	"github.com/slidingttl/slidingttl/slidingttl"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// everywhere is how an scs application logs a user out everywhere. It returns how many
+// sessions it saw.
+func (a *app) everywhere(user string) (seen int) {
+	a.t.Helper()
+	err := a.sessions.Iterate(context.Background(), func(ctx context.Context) error {
+		seen++
+		if a.sessions.GetString(ctx, "user") != user {
+			return nil
+		}
+		return a.sessions.Destroy(ctx)
+	})
+	if err != nil {
+		a.t.Error(err)
+	}
+	return seen
+}
+
+// browser is another visitor of the application.
+func (a *app) browser() *app { return &app{t: a.t, sessions: a.sessions, kept: a.kept, store: a.store} }
+
+func TestIterate(t *testing.T) {
+	run(t, func(t *testing.T, a *app) {
+		if n := a.everywhere("ann"); n != 0 {
+			t.Errorf("%d sessions in an empty store", n)
+		}
+		idle, short, phone, bob := a.browser(), a.browser(), a.browser(), a.browser()
+		idle.put("user", "ann")
+		time.Sleep(10 * time.Minute)
+		short.do(func(ctx context.Context) {
+			a.sessions.Put(ctx, "user", "ann")
+			a.sessions.SetDeadline(ctx, time.Now().Add(25*time.Minute))
+		})
+		time.Sleep(25 * time.Minute)
+		for _, b := range []*app{a, phone} {
+			b.put("user", "ann")
+		}
+		bob.put("user", "bob")
+		if _, err := a.store.Insert(t.Context(), "other", scsstore.Record{Until: driver.MaxInstant}, driver.Life{
+			CreatedAt: driver.Floor(time.Now()), ExpiresAt: driver.MaxInstant,
+		}, driver.Floor(time.Now())); err != nil {
+			t.Fatal(err)
+		}
+
+		touches := a.store.touches.Load()
+		if n := a.everywhere("ann"); n != 3 {
+			t.Errorf("%d sessions, want the 3 that live", n)
+		}
+		if a.store.touches.Load() != touches {
+			t.Error("sessions were touched")
+		}
+		a.want("user", "", "logged out everywhere")
+		phone.want("user", "", "logged out everywhere")
+		bob.want("user", "bob", "somebody else")
+		if n := a.everywhere("ann"); n != 1 {
+			t.Errorf("%d sessions, want one", n)
+		}
+
+		var token string
+		if err := a.sessions.Iterate(context.Background(), func(ctx context.Context) error {
+			a.sessions.Put(ctx, "told", "yes")
+			token = a.sessions.Token(ctx)
+			_, _, err := a.sessions.Commit(ctx)
+			return err
+		}); err != nil {
+			t.Error(err)
+		}
+		bob.want("told", "yes", "changed by Iterate")
+		thief := a.browser()
+		thief.cookie = "session=" + token
+		thief.want("user", "", "what Iterate has for a token opens nothing")
+	})
+}
+
+func TestIterateOverPages(t *testing.T) {
+	run(t, func(t *testing.T, a *app) {
+		for i := range 2500 {
+			if err := a.kept.Commit(fmt.Sprint("token", i), fmt.Append(nil, i), time.Now().Add(time.Hour)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		all, err := a.kept.All()
+		if err != nil || len(all) != 2500 {
+			t.Fatalf("%d sessions, %v", len(all), err)
+		}
+		seen := map[string]bool{}
+		for key, b := range all {
+			if seen[string(b)] = true; !strings.HasPrefix(key, "scs:") {
+				t.Fatalf("key %q", key)
+			}
+		}
+		if len(seen) != 2500 {
+			t.Errorf("%d different ones", len(seen))
+		}
+	})
+}
+
+// TestDriverThatCannotList is refused when the store is made, not when somebody is to be
+// logged out.
+func TestDriverThatCannotList(t *testing.T) {
+	d, err := memory.New[scsstore.Record](nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	_, err = scsstore.New(struct{ driver.Driver[scsstore.Record] }{d}, slidingttl.Policy{IdleGrace: time.Hour, MaxLifetime: time.Hour}, nil)
+	var invalid *slidingttl.InvalidError
+	if !errors.As(err, &invalid) || invalid.Field != "driver" {
+		t.Errorf("error %v", err)
+	}
+	if _, err := scsstore.New(d, slidingttl.Policy{}, nil); !errors.As(err, &invalid) {
+		t.Errorf("without a policy: %v", err)
+	}
+}
+
+// stale is a driver whose Get may show what was deleted, and whose Latest does not.
+type stale struct {
+	driver.Driver[scsstore.Record]
+	driver.Scanner
+	seen map[string]driver.Entry[scsstore.Record]
+}
+
+func (d *stale) Get(ctx context.Context, key string) (driver.Entry[scsstore.Record], error) {
+	if e, ok := d.seen[key]; ok {
+		return e, nil
+	}
+	e, err := d.Driver.Get(ctx, key)
+	if err == nil {
+		d.seen[key] = e
+	}
+	return e, err
+}
+
+func (d *stale) Latest(ctx context.Context, key string) (driver.Entry[scsstore.Record], error) {
+	return d.Driver.Get(ctx, key)
+}
+
+// TestStaleReads: a session that was destroyed must not open, whatever a replica shows.
+func TestStaleReads(t *testing.T) {
+	d, err := memory.New[scsstore.Record](nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	s, err := scsstore.New(&stale{Driver: d, Scanner: d, seen: map[string]driver.Entry[scsstore.Record]{}},
+		slidingttl.Policy{IdleGrace: time.Hour, MaxLifetime: time.Hour}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Records().Close(context.Background())
+	if err := s.Commit("token", nil, time.Now().Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	if _, found, err := s.Find("token"); !found || err != nil {
+		t.Fatalf("found %v, %v", found, err)
+	}
+	if err := s.Delete("token"); err != nil {
+		t.Fatal(err)
+	}
+	if _, found, err := s.Find("token"); found || err != nil {
+		t.Errorf("destroyed: found %v, %v", found, err)
+	}
+}
