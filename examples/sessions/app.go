@@ -45,6 +45,7 @@ var functions = template.FuncMap{
 }
 
 type app struct {
+	tally    tally
 	sessions *session.Manager[Data]
 	pages    *template.Template
 	now      func() time.Time
@@ -115,6 +116,12 @@ func (a *app) handler() http.Handler {
 // failure is what an error page says.
 type failure struct{ Title, Text string }
 
+// attempt is what the login page shows: a message, or what was wrong with the last try.
+type attempt struct {
+	Flash, Wrong, Name string
+	Remember           bool
+}
+
 // view is what the page of a logged-in user shows.
 type view struct {
 	Session session.Session[Data]
@@ -126,7 +133,7 @@ type view struct {
 
 func (a *app) home(w http.ResponseWriter, r *http.Request) {
 	ctx := r.Context()
-	s, err := a.sessions.Get(ctx)
+	s, err := a.get(r)
 	if err != nil {
 		return // answered by ErrorHandler
 	}
@@ -139,7 +146,7 @@ func (a *app) home(w http.ResponseWriter, r *http.Request) {
 		if flash == "" && hasCookie(r) {
 			flash = "Your session has ended: it was idle for too long, reached its absolute timeout, or was ended elsewhere."
 		}
-		a.render(w, http.StatusOK, "login", view{Flash: flash})
+		a.render(w, http.StatusOK, "login", attempt{Flash: flash})
 		return
 	}
 	devices, err := a.sessions.List(ctx, s.User)
@@ -152,9 +159,18 @@ func (a *app) home(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
+// get returns the session of the request, and counts that it was read.
+func (a *app) get(r *http.Request) (session.Session[Data], error) {
+	s, err := a.sessions.Get(r.Context())
+	if err == nil && s.User != "" {
+		a.tally.read(s.Info, a.now())
+	}
+	return s, err
+}
+
 // status tells the polling widget what is left, without making it more.
 func (a *app) status(w http.ResponseWriter, r *http.Request) {
-	s, err := a.sessions.Get(r.Context())
+	s, err := a.get(r)
 	if err != nil {
 		return // answered by ErrorHandler
 	}
@@ -170,7 +186,9 @@ func (a *app) login(w http.ResponseWriter, r *http.Request) {
 	user := strings.ToLower(strings.TrimSpace(r.PostFormValue("user")))
 	right := subtle.ConstantTimeCompare([]byte(r.PostFormValue("password")), []byte(password)) == 1
 	if user == "" || len(user) > 40 || !right {
-		a.render(w, http.StatusForbidden, "login", view{Flash: "That name and password do not match."})
+		a.render(w, http.StatusForbidden, "login", attempt{
+			Wrong: "That name and password do not match.", Name: r.PostFormValue("user"), Remember: r.PostFormValue("remember") != "",
+		})
 		return
 	}
 	err := a.sessions.Login(r.Context(), session.Login{
@@ -213,7 +231,7 @@ func (a *app) renew(w http.ResponseWriter, r *http.Request) {
 }
 
 func (a *app) revoke(w http.ResponseWriter, r *http.Request) {
-	s, err := a.sessions.Get(r.Context())
+	s, err := a.get(r)
 	if err != nil {
 		return // answered by ErrorHandler
 	}
@@ -227,7 +245,7 @@ func (a *app) revoke(w http.ResponseWriter, r *http.Request) {
 }
 
 func (a *app) revokeOthers(w http.ResponseWriter, r *http.Request) {
-	s, err := a.sessions.Get(r.Context())
+	s, err := a.get(r)
 	if err != nil {
 		return // answered by ErrorHandler
 	}
@@ -239,7 +257,7 @@ func (a *app) revokeOthers(w http.ResponseWriter, r *http.Request) {
 
 // change updates the session of a logged-in user, and of nobody else.
 func (a *app) change(w http.ResponseWriter, r *http.Request, f func(*Data) error) {
-	s, err := a.sessions.Get(r.Context())
+	s, err := a.get(r)
 	if err != nil {
 		return // answered by ErrorHandler
 	}

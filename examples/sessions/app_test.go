@@ -126,12 +126,12 @@ func testPages(t *testing.T, s *site) {
 	if status, _ := read(client.Get(s.URL + "/status")); status != http.StatusUnauthorized {
 		t.Errorf("status of nobody: %d", status)
 	}
-	status, body := post("/login", "user", "ann", "password", "wrong")
-	if contains("a failed login", body, "do not match"); status != http.StatusForbidden {
+	status, body := post("/login", "user", "An<n", "password", "wrong", "remember", "1")
+	if contains("a failed login", body, `role="alert" id="wrong">That name and password do not match`, `value="An&lt;n"`, "checked"); status != http.StatusForbidden {
 		t.Errorf("status %d", status)
 	}
 	_, body = post("/login", "user", " Ann ", "password", password)
-	contains("the page", body, "Welcome, ann", "this one", "in 2:00</span>", "in 2:20</span>", "in 10:00</span>")
+	contains("the page", body, "Welcome, ann", "this one", "whichever comes first", `<time id="at-now"`, `id="reads">1<`, `id="touches">1<`, `id="saved">0<`, "in 2:00</span>", "in 2:20</span>", "in 10:00</span>")
 	_, body = post("/note", "note", "<b>milk</b>")
 	contains("the page", body, "&lt;b&gt;milk&lt;/b&gt;")
 	if strings.Contains(body, "Welcome") {
@@ -150,6 +150,17 @@ func testPages(t *testing.T, s *site) {
 	}
 	_, body = post("/renew")
 	contains("the page", body, "new token", "in 2:00</span>", "in 2:20</span>", "in 9:00</span>")
+	other := *s.Client()
+	other.Jar, _ = cookiejar.New(nil)
+	read(other.PostForm(s.URL+"/login", url.Values{"user": {"bob"}, "password": {password}}))
+	_, body = read(client.Get(s.URL + "/status"))
+	was := line
+	if err := json.Unmarshal([]byte(body), &line); err != nil {
+		t.Fatal(err)
+	}
+	if line.Reads != was.Reads+3 || line.Touches != was.Touches+1 {
+		t.Errorf("a renewal, the page and a poll, and another session: %d reads, then %d; %d writes, then %d", was.Reads, line.Reads, was.Touches, line.Touches)
+	}
 	id := regexp.MustCompile(`name="id" value="([^"]+)"`)
 	if id.MatchString(body) {
 		t.Error("a device can revoke itself")

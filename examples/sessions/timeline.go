@@ -18,8 +18,8 @@ type timeline struct {
 	Cap      int64 `json:"cap"`
 	Idle     int64 `json:"idle"` // the idle timeout
 
-	Reads   uint64 `json:"reads"`
-	Touches uint64 `json:"touches"`
+	Reads   uint64 `json:"reads"`   // of this session, by this server
+	Touches uint64 `json:"touches"` // writes of its expiry, with its data or alone
 }
 
 // timelineOf describes s, which was accessed at the time given unless that is zero.
@@ -37,8 +37,7 @@ func (a *app) timelineOf(s session.Session[Data], accessed time.Time) timeline {
 	}
 	l.Created, l.Touched, l.Stored, l.Cap = s.CreatedAt.UnixMilli(), s.LastSeen.UnixMilli(), s.IdleExpiry.UnixMilli(), s.AbsoluteExpiry.UnixMilli()
 	l.Idle = policy.IdleGrace.Milliseconds()
-	stats := a.sessions.Stats()
-	l.Reads, l.Touches = stats.Hits, stats.Touched
+	l.Reads, l.Touches = a.tally.of(s.ID)
 	return l
 }
 

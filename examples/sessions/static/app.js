@@ -51,6 +51,8 @@
     mark("stored", line.stored);
     mark("cap", line.cap);
     $("alive").setAttribute("width", 92 * part(line.stored - line.created) + "%");
+    write("at-now", moment(now()));
+    $("at-now").dateTime = new Date(now()).toISOString();
     $("pin-now").setAttribute("x", x(now()));
     write("reads", String(line.reads));
     write("touches", String(line.touches));
