@@ -58,30 +58,29 @@ type Options[T any] struct {
 	// Touches above it wait, nearest death first, and later accesses share them. Slack
 	// grows to Policy.MaxSlack where that is not enough. Only touches whose record
 	// would die go beyond the budget, and those that Touch asks for, which count
-	// against it. Zero: as many as are due. Not with a local driver, nor Strict.
+	// against it. Zero: no budget. A local driver has no use for one, and Strict excludes it.
 	Budget float64
 
-	// Queue bounds the touches that wait, one a record: in Background mode, above the
-	// Budget, or because they are late or fail. It should hold the keys that are in use
-	// at a time. When it is full a read in Background mode waits for its touch; else
+	// Queue bounds the touches that wait, at most one per key: in Background mode, above
+	// the Budget, or because touches are late or fail. Set it to the number of keys in use
+	// at a time. When it is full, a read in Background mode waits for its touch; otherwise
 	// the touch whose record is farthest from death is shed. Zero: 65,536.
 	Queue int
 
-	// Workers bounds the touches under way at once of those that have waited in the
-	// queue. Zero: 64, and one more for each of them that takes longer than TouchWait,
-	// as long as no more than 256 touches are under way. Raise it where Stats.Saturated
-	// grows.
+	// Workers bounds how many touches from the queue run at once. Raise it if
+	// Stats.Saturated grows. Zero: 64, and one more for each of them that takes longer than
+	// TouchWait, up to 256 touches in all.
 	Workers int
 
-	// Parallel bounds the touches under way at once of one GetMulti, and the writes of
-	// one UpsertMulti. Zero: 8.
+	// Parallel bounds how many touches of one GetMulti, and writes of one UpsertMulti,
+	// run at once. Zero: 8.
 	Parallel int
 
-	// Remember is of how many keys the store remembers what it last saw: their Keep and
-	// Wrapped.Get cost no trip while they are not due, and their Upsert one. It should be
-	// the number of keys in use at a time, which is rounded up to a power of two, at 16
-	// bytes each, and 100 bytes and the key for each that is remembered. Zero: 8,192. A
-	// local driver has no use for it.
+	// Remember is how many keys the store remembers with what it last saw of them. Keep and
+	// Wrapped.Get of such a key cost no trip while no touch is due, and its Upsert costs one.
+	// Set it to the number of keys in use at a time. It is rounded up to a power of two and
+	// takes 16 bytes each, and 100 bytes and the key for each key that is remembered. Zero:
+	// 8,192. A local driver has no use for it.
 	Remember int
 
 	// TouchWait bounds how long a read waits for its touch. Zero: 100 ms. The
@@ -89,8 +88,8 @@ type Options[T any] struct {
 	// store, wait to the end.
 	TouchWait time.Duration
 
-	// TouchTimeout bounds one touch, which runs on a context of its own so that a
-	// caller who leaves does not fail those who wait with it. Zero: 5 s.
+	// TouchTimeout bounds one touch. A touch has a context of its own, so that it
+	// goes on for other callers when one gives up. Zero: 5 s.
 	TouchTimeout time.Duration
 
 	// Strict makes a read fail when the touch it waited for failed. By default
@@ -98,35 +97,35 @@ type Options[T any] struct {
 	// OnTouchError. Not with Background or a Budget.
 	Strict bool
 
-	// Latest makes every read one that is not stale, on a driver whose reads may
-	// be (driver.Latest): for records whose deletion must be seen at once, as a
-	// session's. On others it changes nothing.
+	// Latest makes no read stale, on a driver whose reads may be (driver.Latest). Set it
+	// where a deletion must be seen at once, as for sessions. On other drivers it
+	// changes nothing.
 	Latest bool
 
-	// MaxSkew is how far the clocks of the processes that share the records may be
-	// apart: by as much an expiry is left longer when a tighter policy brings it down.
-	// Clocks further apart may shorten lives. Zero: 1 min; 1 s where the driver tells
-	// its server's time; the driver's resolution in this process's memory.
+	// MaxSkew is how far apart the clocks of the processes that share the records may be.
+	// A tighter policy brings an expiry down to this much above what it allows. Clocks
+	// further apart may shorten lives. Zero: 1 min; 1 s if the driver tells its server's
+	// time; the driver's resolution for a store in this process's memory.
 	MaxSkew time.Duration
 
 	// Foreign says what to do with records without created_at. Default: Adopt.
 	Foreign Foreign
 
-	// Now is the time. Nil: the driver's clock if it has one, else time.Now. One that
-	// runs behind the clock of a store that deletes by itself sees records go early.
+	// Now returns the time. Nil: the driver's clock if it has one, else time.Now. If it
+	// runs behind the clock of a store that deletes by itself, records seem to die early.
 	Now func() time.Time
 
-	// Observer is told what the store does. Nil: nobody is. It is copied.
+	// Observer has functions that are called as the store works. Nil: none. It is copied.
 	Observer *Observer
 
-	// Logger is told of changes of state: the breaker opens or closes, touches go
-	// over the budget or keep to it again. Nil: nothing is logged.
+	// Logger logs changes of state: touches become late or fail, or go over the budget,
+	// and when that ends. Nil: nothing is logged.
 	Logger *slog.Logger
 
-	// OnTouchError is told of every touch that failed, once a touch, on the
-	// goroutine that ran it. The key is often a secret: do not log it. A record
-	// that vanished between read and touch is no failure. A panic in the hook is
-	// recovered, counted in Stats and returned by Close.
+	// OnTouchError is called once for every touch that failed, on the goroutine that ran
+	// it. The key is often a secret: do not log it. A record that vanished between read
+	// and touch is no failure. A panic in the hook is recovered, counted in Stats and
+	// returned by Close.
 	OnTouchError func(ctx context.Context, key string, err error)
 }
 

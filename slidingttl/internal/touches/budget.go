@@ -36,10 +36,10 @@ func newBudget(touches float64) *budget {
 	return &budget{touches: touches, tokens: rate.NewLimiter(rate.Limit(touches), max(1, int(min(touches/100, 1e6))))}
 }
 
-// take spends on one touch now, if there is something to spend.
+// take spends one token, if there is one.
 func (b *budget) take() bool { return b == nil || b.tokens.Allow() }
 
-// next spends on one touch of those that wait, or returns in how long it can.
+// next spends one token, or returns how long it takes until there is one.
 func (b *budget) next() time.Duration {
 	if b == nil {
 		return 0
@@ -52,8 +52,9 @@ func (b *budget) next() time.Duration {
 	return wait
 }
 
-// pace sets the speed by the touches that wait, given by the time that each has left,
-// which is read only where it is time to. It reports whether that is over the budget.
+// pace sets the rate, once a second. waiting returns the time that each waiting touch has
+// left. The rate is the budget, or more if the deadlines need it: over. set is false if the
+// rate was set less than a second ago.
 func (b *budget) pace(now time.Time, waiting func() []time.Duration) (over, set bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -74,8 +75,8 @@ func (b *budget) pace(now time.Time, waiting func() []time.Duration) (over, set 
 	return need > b.touches, true
 }
 
-// grown returns the slack that is to be added under r: none while the touches that wait
-// are few, all that the policy allows when they are worth a quarter of the idle grace.
+// grown returns by how much the slack of r grows: by nothing while few touches wait, by all
+// that the policy allows when it would take a quarter of the idle grace to carry them out.
 func (b *budget) grown(r *policy.Rules) driver.Instant {
 	if b == nil || r.Policy.MaxSlack <= r.Policy.Slack {
 		return 0
