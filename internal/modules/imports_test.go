@@ -51,6 +51,7 @@ var rules = []rule{
 	{pkg: "cmd/...", own: []string{"slidingttl/...", "drivers/...", "archive/..."}, tests: []string{"internal/hostile"}},
 
 	{pkg: "examples/quickstart/...", own: []string{"slidingttl/...", "drivers/memory", "examples/quickstart/..."}, light: true},
+	{pkg: "examples/bboltdriver", own: []string{"slidingttl/driver"}, tests: []string{"slidingttl/..."}},
 	{pkg: "examples/...", own: []string{"slidingttl/...", "drivers/...", "middleware/...", "telemetry/...", "archive/...", "examples/quickstart/show"}},
 	{pkg: "bench/...", own: []string{"slidingttl/...", "drivers/...", "middleware/...", "telemetry/...", "bench/..."}},
 	{pkg: "internal/integration/...", tests: []string{"slidingttl/...", "drivers/...", "middleware/...", "telemetry/...", "archive/..."}},
