@@ -58,83 +58,42 @@ func (t *table) ensureReplaced() []string {
 	return append([]string{table}, d.trigger(t.schema, t.name, t.version, replacedSuffix, insert)...)
 }
 
-// replaced hands over what Options.Replaced has kept, some at a time in one transaction, and returns
-// when there is no more.
-func (s *Sweeper) replaced(ctx context.Context) error {
-	if !s.table.keepReplaced || s.opts.Bury == nil {
-		return nil
-	}
-	for lost := 0; ; {
-		taken, err := s.replacedBatch(ctx)
-		switch {
-		case err == nil && taken == 0:
-			return nil
-		case err == nil:
-			lost = 0
-		case s.table.dialect.verdict(err) != collided || lost == attempts:
-			return err
-		default:
-			lost++
-		}
-	}
-}
-
-func (s *Sweeper) replacedBatch(ctx context.Context) (int, error) {
-	t := s.table
-	tx, err := t.db.BeginTx(ctx, &stdsql.TxOptions{Isolation: t.dialect.isolation()})
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _ = tx.Rollback() }() // no more than an error once it is committed
-	if begin := t.begin(); begin != "" {
-		if _, err := tx.ExecContext(ctx, begin); err != nil {
-			return 0, err
-		}
-	}
-	dead, ids, err := s.takeReplaced(ctx, tx)
+// replaced hands over and deletes what Options.Replaced has kept, the first of it first.
+func (s *Sweeper) replaced(ctx context.Context, tx *stdsql.Tx, limit int) (b swept, err error) {
+	dead, ids, cut, err := s.takeReplaced(ctx, tx, limit)
 	if err != nil || len(ids) == 0 {
-		return 0, err
+		return b, err
 	}
 	if err := s.opts.Bury(ctx, tx, dead); err != nil {
-		return 0, err
+		return b, err
 	}
-	if _, err := tx.ExecContext(ctx, "DELETE FROM "+t.replacedTable()+" WHERE id IN ("+strings.Join(ids, ", ")+")"); err != nil {
-		return 0, err
-	}
-	if err := tx.Commit(); err != nil {
-		return 0, err
-	}
-	s.counts.batches.Add(1)
-	s.counts.deleted.Add(uint64(len(ids)))
-	return len(ids), nil
+	_, err = tx.ExecContext(ctx, "DELETE FROM "+s.table.replacedTable()+" WHERE id IN ("+strings.Join(ids, ", ")+")")
+	return swept{deleted: len(ids), cut: cut}, err
 }
 
-// replacedBytes bounds the values of a batch.
-const replacedBytes = 32 << 20
-
 // takeReplaced locks what was kept first.
-func (s *Sweeper) takeReplaced(ctx context.Context, tx *stdsql.Tx) (dead []driver.Dead, ids []string, err error) {
+func (s *Sweeper) takeReplaced(ctx context.Context, tx *stdsql.Tx, limit int) (dead []driver.Dead, ids []string, cut bool, err error) {
 	t := s.table
 	columns := append([]string{"id"}, t.replacedKey()...)
 	rows, err := tx.QueryContext(ctx, t.dialect.take(strings.Join(append(columns, "created_at", "died_at", "version", "value"), ", "),
-		fmt.Sprintf(" FROM %s ORDER BY id LIMIT %d", t.replacedTable(), s.opts.Batch)))
+		fmt.Sprintf(" FROM %s ORDER BY id LIMIT %d", t.replacedTable(), limit)))
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, false, err
 	}
 	defer func() { _ = rows.Close() }()
 	key := newScannedKey(len(t.key.Columns))
-	for bytes := 0; bytes < replacedBytes && rows.Next(); {
+	for bytes := 0; !cut && rows.Next(); cut = bytes >= s.bytes {
 		var id int64
 		var m driver.Meta
 		var value []byte
 		if err := rows.Scan(append(append([]any{&id}, key.dest()...), &m.CreatedAt, &m.ExpiresAt, &m.Version, &value)...); err != nil {
-			return nil, nil, misshapen[driver.Dead](err)
+			return nil, nil, false, misshapen[driver.Dead](err)
 		}
 		ids = append(ids, strconv.FormatInt(id, 10))
-		dead = append(dead, driver.Dead{Key: t.key.Join(key.texts), Raw: driver.Raw{Meta: m, Format: "json", Value: value}, At: m.ExpiresAt})
+		dead = append(dead, t.dead(key, m, value, nil))
 		bytes += len(value)
 	}
-	return dead, ids, rows.Err()
+	return dead, ids, cut, rows.Err()
 }
 
 // checkReplaced says what Options.Replaced lacks.

@@ -20,7 +20,8 @@ type SweepOptions struct {
 	// so that many sweepers do not come at once. Zero: 1 min.
 	Every time.Duration
 
-	// Batch is how many rows one transaction takes. Zero: 1000. At most 10,000.
+	// Batch is how many rows one transaction takes. Zero: 1000. At most 10,000. Bury is
+	// handed 32 MiB of values at most at once, and the last of them whole.
 	Batch int
 
 	// Rate is how many rows a second this sweeper takes, dead or to be filed. Zero:
@@ -28,7 +29,8 @@ type SweepOptions struct {
 	Rate float64
 
 	// Bury is handed the dead rows of each transaction before they are deleted in
-	// it, without their Fields. It may use tx, as for an archive in a table beside. If it fails nothing is
+	// it, without their Fields. A row whose key no record can have, or whose life cannot be
+	// read but for its expiry, has a Problem. It may use tx, as for an archive in a table beside. If it fails nothing is
 	// deleted, and the rows come again. They come again, too, where the transaction
 	// fails after it, and that may be a deadlock with another sweeper: what is done
 	// by tx is then undone, and what is done by other means is done twice. It may be
@@ -51,6 +53,7 @@ const (
 	defaultEvery = time.Minute
 	defaultBatch = 1000
 	maxBatch     = 10000
+	buryBytes    = 32 << 20
 )
 
 func (o SweepOptions) validate() (SweepOptions, error) {
@@ -88,6 +91,7 @@ type Sweeper struct {
 	table  *table
 	opts   SweepOptions
 	limit  *rate.Limiter
+	bytes  int // bounds the values of a batch for Bury
 	counts struct{ deleted, filed, skipped, batches, failed atomic.Uint64 }
 }
 
@@ -101,7 +105,7 @@ func (t *table) Sweeper(opts *SweepOptions) (*Sweeper, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Sweeper{table: t, opts: o}
+	s := &Sweeper{table: t, opts: o, bytes: buryBytes}
 	if o.Rate > 0 {
 		s.limit = rate.NewLimiter(rate.Limit(o.Rate), o.Batch)
 	}
@@ -112,7 +116,7 @@ func (t *table) Sweeper(opts *SweepOptions) (*Sweeper, error) {
 type SweepStats struct {
 	Deleted uint64 // dead rows
 	Filed   uint64 // rows that were alive, and are looked at again at their expiry
-	Skipped uint64 // rows that cannot be read, or not be named for Bury; they are looked at again a day later
+	Skipped uint64 // rows whose life cannot be read, but those that Bury was handed; they are looked at again a day later
 	Batches uint64 // transactions
 	Failed  uint64 // sweeps that ended with an error
 }
@@ -144,48 +148,53 @@ func (s *Sweeper) Run(ctx context.Context) {
 // With Bury it has two transactions at work, on two connections if there are so many: one
 // reads the next rows while those of the other are buried. On SQLite it has one.
 func (s *Sweeper) Sweep(ctx context.Context) error {
-	if err := s.replaced(ctx); err != nil {
-		s.counts.failed.Add(1)
-		return err
-	}
-	n := 1
-	if s.opts.Bury != nil && s.table.begin() == "" {
-		n = 2
-	}
-	// When one fails the other ends what it has begun, lest that be buried in vain.
-	group, going := errgroup.WithContext(ctx)
-	for range n {
-		group.Go(func() error { return s.batches(ctx, going) })
-	}
-	err := group.Wait()
-	if err == nil && n > 1 {
-		err = s.batches(ctx, ctx) // each may have left a row that the other had locked
-	}
+	err := s.sweep(ctx)
 	if err != nil {
 		s.counts.failed.Add(1)
 	}
 	return err
 }
 
-// batches is one transaction after the other, until there is nothing left to take or going
+func (s *Sweeper) sweep(ctx context.Context) error {
+	if s.table.keepReplaced && s.opts.Bury != nil {
+		if err := s.batches(ctx, ctx, s.replaced); err != nil {
+			return err
+		}
+	}
+	if s.opts.Bury == nil || s.table.begin() != "" {
+		return s.batches(ctx, ctx, s.rows)
+	}
+	// When one fails the other ends what it has begun, lest that be buried in vain.
+	group, going := errgroup.WithContext(ctx)
+	for range 2 {
+		group.Go(func() error { return s.batches(ctx, going, s.rows) })
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	return s.batches(ctx, ctx, s.rows) // each may have left a row that the other had locked
+}
+
+// batches is one transaction after the other, until there is nothing left for take or going
 // ends.
-func (s *Sweeper) batches(ctx, going context.Context) error {
+func (s *Sweeper) batches(ctx, going context.Context, take func(context.Context, *stdsql.Tx, int) (swept, error)) error {
+	limit := s.opts.Batch
 	for lost := 0; going.Err() == nil; {
 		if s.limit != nil {
-			if err := s.limit.WaitN(going, s.opts.Batch); err != nil {
+			if err := s.limit.WaitN(going, limit); err != nil {
 				return err
 			}
 		}
-		taken, err := s.batch(ctx)
-		if s.limit != nil && taken < s.opts.Batch {
-			s.limit.ReserveN(time.Now(), taken-s.opts.Batch) // what was not taken
+		b, err := s.batch(ctx, limit, take)
+		n := b.deleted + b.filed + b.skipped
+		if s.limit != nil && n < limit {
+			s.limit.ReserveN(time.Now(), n-limit) // what was not taken
 		}
 		switch {
+		case err == nil && n < limit && !b.cut:
+			return nil
 		case err == nil:
-			lost = 0
-			if taken < s.opts.Batch {
-				return nil
-			}
+			lost, limit = 0, min(2*n, s.opts.Batch) // what is cut off is read again
 		case s.table.dialect.verdict(err) == collided && lost < attempts:
 			lost++ // to another transaction, and undone
 		default:

@@ -324,7 +324,7 @@ func TestSweepWalksIndex(t *testing.T) {
 		"INSERT INTO " + d.quoted() + " (id, value, expires_at, sweep_at) SELECT i::text, '{}', i, i FROM generate_series(1, 20000) i",
 		"ANALYZE " + d.quoted(),
 		"SET plan_cache_mode = force_generic_plan",
-		"PREPARE sweep AS " + d.mustSweeper(t, SweepOptions{Bury: func(context.Context, *stdsql.Tx, []driver.Dead) error { return nil }}).query(),
+		"PREPARE sweep AS " + d.mustSweeper(t, SweepOptions{Bury: func(context.Context, *stdsql.Tx, []driver.Dead) error { return nil }}).query(1000),
 	} {
 		mustExec(t, db, PostgreSQL, statement)
 	}
@@ -343,7 +343,8 @@ func TestSweepWalksIndex(t *testing.T) {
 	}
 }
 
-// TestSweepSkips: rows that no key of the driver's names, or whose life cannot be read, stop nobody.
+// TestSweepSkips: a dead row that no key of the driver's names, or whose life cannot be read, is
+// handed over with its problem. What cannot be told dead, or handed to nobody, stops nobody.
 func TestSweepSkips(t *testing.T) {
 	onAll(t, func(t *testing.T, db *stdsql.DB, dialect Dialect) {
 		for name, buries := range map[string]bool{"deleted": false, "buried": true} {
@@ -353,33 +354,45 @@ func TestSweepSkips(t *testing.T) {
 				insert := "INSERT INTO " + d.quoted() + " (id, value, expires_at, created_at) VALUES (?, '{}', ?, ?)"
 				mustExec(t, db, dialect, insert, "", 1, 1)
 				want := SweepStats{Deleted: 6, Batches: 3}
+				problems := []string{""}
 				if dialect == MySQL {
 					mustExec(t, db, dialect, insert, []byte("\xff\xfe"), 1, 1)
 					want.Deleted++
-				}
-				if buries {
-					want.Skipped, want.Deleted = want.Deleted-5, 5
+					problems = append(problems, "\xff\xfe")
 				}
 				if dialect == SQLite {
 					mustExec(t, db, dialect, insert, "odd", 1, "yesterday")
-					want.Skipped++
+					mustExec(t, db, dialect, insert, "odd alive", int64(driver.Floor(time.Now().Add(time.Hour))), "yesterday")
+					mustExec(t, db, dialect, insert, "odd expiry", "yesterday", 1)
+					want.Skipped = 2
+					if buries {
+						want.Deleted++
+						problems = append(problems, "odd")
+					} else {
+						want.Skipped++
+					}
 				}
 				for i := range 5 {
 					mustExec(t, db, dialect, insert, fmt.Sprint(i), 1, 1)
 				}
 				var told error
 				o := SweepOptions{Batch: 3, OnError: func(err error) { told = err }}
-				var buried []string
+				var buried, odd []string
 				if buries {
 					o.Bury = func(_ context.Context, _ *stdsql.Tx, dead []driver.Dead) error {
 						for _, r := range dead {
-							buried = append(buried, r.Key)
+							if buried = append(buried, r.Key); r.Problem != nil {
+								odd = append(odd, r.Key)
+							}
+							if r.At != 1 || string(r.Value) != "{}" {
+								t.Errorf("buried %+v", r)
+							}
 						}
 						return nil
 					}
 				}
 				s := d.mustSweeper(t, o)
-				if err := s.batches(ctx, ctx); err != nil { // one at a time, for the order
+				if err := s.batches(ctx, ctx, s.rows); err != nil { // one at a time, for the order
 					t.Fatal(err)
 				}
 				got := s.Stats()
@@ -389,10 +402,13 @@ func TestSweepSkips(t *testing.T) {
 				if got.Batches = want.Batches; got != want {
 					t.Errorf("stats %+v, want %+v", got, want)
 				}
-				if slices.Sort(buried); buries && !slices.Equal(buried, []string{"0", "1", "2", "3", "4"}) {
-					t.Errorf("buried %q", buried)
+				slices.Sort(buried)
+				slices.Sort(odd)
+				if all := slices.Sorted(slices.Values(append(problems, "0", "1", "2", "3", "4"))); buries && (!slices.Equal(buried, all) || !slices.Equal(odd, slices.Sorted(slices.Values(problems)))) {
+					t.Errorf("buried %q, of them %q with a problem; want those of %q", buried, odd, problems)
 				}
-				if left := uint64(d.rows(t)); left != want.Skipped {
+				left := uint64(d.rows(t))
+				if left != want.Skipped {
 					t.Errorf("%d rows are left", left)
 				}
 				if (told != nil) != (want.Skipped > 0) {
@@ -402,6 +418,35 @@ func TestSweepSkips(t *testing.T) {
 					t.Errorf("again: %v, %+v", err, s.Stats())
 				}
 			})
+		}
+	})
+}
+
+// TestSweepBytes: what is handed over at once is bounded by its values too, and a batch that
+// this cut is not the last.
+func TestSweepBytes(t *testing.T) {
+	onAll(t, func(t *testing.T, db *stdsql.DB, dialect Dialect) {
+		d := open[session](t, db, dialect, &Options[session]{Replaced: true})
+		for range 2 { // the first lives are replaced
+			for i := range 10 {
+				if _, err := d.Insert(t.Context(), fmt.Sprint(i), session{User: strings.Repeat("u", 60)}, lasting(time.Minute), base.Add(time.Hour)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			mustExec(t, db, dialect, "UPDATE "+d.quoted()+" SET created_at = created_at - 1")
+		}
+		var most, buried atomic.Int64
+		s := d.mustSweeper(t, SweepOptions{Batch: 8, Now: at(base.Add(time.Hour)), Bury: func(_ context.Context, _ *stdsql.Tx, dead []driver.Dead) error {
+			buried.Add(int64(len(dead)))
+			for now := int64(len(dead)); ; {
+				if was := most.Load(); now <= was || most.CompareAndSwap(was, now) {
+					return nil
+				}
+			}
+		}})
+		s.bytes = 100
+		if err := s.Sweep(t.Context()); err != nil || buried.Load() != 20 || most.Load() != 2 || d.rows(t) != 0 {
+			t.Errorf("%v, %d were buried, %d at once, %d rows are left; want 20, 2 and none", err, buried.Load(), most.Load(), d.rows(t))
 		}
 	})
 }

@@ -11,29 +11,55 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// skipFor is how long a row that cannot be read, or not be named, is left alone.
+// skipFor is how long a row that cannot be read is left alone.
 const skipFor = 24 * time.Hour
 
-// batch is one transaction. It returns how many rows it took.
-func (s *Sweeper) batch(ctx context.Context) (taken int, err error) {
+// swept is what one transaction did, in rows. cut: there were more than its bytes allow.
+type swept struct {
+	deleted, filed, skipped int
+	cut                     bool
+}
+
+// batch is one transaction, in which take does what it says for limit rows at most.
+func (s *Sweeper) batch(ctx context.Context, limit int, take func(context.Context, *stdsql.Tx, int) (swept, error)) (b swept, err error) {
 	t := s.table
 	tx, err := t.db.BeginTx(ctx, &stdsql.TxOptions{Isolation: t.dialect.isolation()})
 	if err != nil {
-		return 0, err
+		return swept{}, err
 	}
 	defer func() { _ = tx.Rollback() }() // no more than an error once it is committed
 	if begin := t.begin(); begin != "" {
 		if _, err := tx.ExecContext(ctx, begin); err != nil {
-			return 0, err
+			return swept{}, err
 		}
 	}
-	rows, err := s.take(ctx, tx)
-	if err != nil {
-		return 0, err
+	if b, err = take(ctx, tx, limit); err == nil && b != (swept{}) {
+		if err = tx.Commit(); err == nil {
+			s.counts.batches.Add(1)
+		}
 	}
-	if s.opts.Bury != nil && len(rows.buried) > 0 {
+	if err != nil {
+		return swept{}, err
+	}
+	s.counts.deleted.Add(uint64(b.deleted))
+	s.counts.filed.Add(uint64(b.filed))
+	s.counts.skipped.Add(uint64(b.skipped))
+	if b.skipped > 0 && s.opts.OnError != nil {
+		s.opts.OnError(&driver.InvalidError{Field: "row", Value: fmt.Sprintf("skipped, %d times", b.skipped), Rule: "must have a life that can be read"})
+	}
+	return b, nil
+}
+
+// rows deletes what is dead of the rows whose time has come, and files the others.
+func (s *Sweeper) rows(ctx context.Context, tx *stdsql.Tx, limit int) (b swept, err error) {
+	t := s.table
+	rows, err := s.take(ctx, tx, limit)
+	if err != nil {
+		return b, err
+	}
+	if len(rows.buried) > 0 {
 		if err := s.opts.Bury(ctx, tx, rows.buried); err != nil {
-			return 0, err
+			return b, err
 		}
 	}
 	file := fmt.Sprintf("UPDATE %s SET %s = ", t.quoted(), t.dialect.quote(t.sweep))
@@ -50,24 +76,15 @@ func (s *Sweeper) batch(ctx context.Context) (taken int, err error) {
 	} {
 		n, err := t.sweepRows(ctx, tx, write.statement, write.keys, write.args)
 		if err != nil {
-			return 0, err
+			return b, err
 		}
 		written += n
 	}
-	if taken = len(rows.dead) + len(rows.live) + len(rows.skipped); taken > 0 && written == 0 {
-		return 0, &driver.InvalidError{Field: "key", Value: "not found again", Rule: "must not be NULL, and equal to itself"}
+	b = swept{len(rows.dead), len(rows.live), len(rows.skipped), rows.cut}
+	if b != (swept{}) && written == 0 {
+		return b, &driver.InvalidError{Field: "key", Value: "not found again", Rule: "must not be NULL, and equal to itself"}
 	}
-	if err := tx.Commit(); err != nil || taken == 0 {
-		return 0, err
-	}
-	s.counts.batches.Add(1)
-	s.counts.deleted.Add(uint64(len(rows.dead)))
-	s.counts.filed.Add(uint64(len(rows.live)))
-	s.counts.skipped.Add(uint64(len(rows.skipped)))
-	if len(rows.skipped) > 0 && s.opts.OnError != nil {
-		s.opts.OnError(&driver.InvalidError{Field: "row", Value: fmt.Sprintf("skipped, %d times", len(rows.skipped)), Rule: "must have a key and a life that can be read"})
-	}
-	return taken, nil
+	return b, nil
 }
 
 // begin is the statement that makes a transaction one that writes, alone. Empty: it needs none.
@@ -82,7 +99,7 @@ func (s *Sweeper) horizon() (expression string, arg any) {
 }
 
 // query is what take asks.
-func (s *Sweeper) query() string {
+func (s *Sweeper) query(limit int) string {
 	t := s.table
 	q := t.dialect.quote
 	horizon, _ := s.horizon()
@@ -96,20 +113,21 @@ func (s *Sweeper) query() string {
 	// tenth of all rows.
 	sweep := t.quoted() + "." + q(t.sweep)
 	return t.dialect.bind(t.dialect.take(strings.Join(columns, ", "),
-		fmt.Sprintf(" FROM %s WHERE %s <= %s ORDER BY %s LIMIT %d", t.quoted(), sweep, horizon, sweep, s.opts.Batch)))
+		fmt.Sprintf(" FROM %s WHERE %s <= %s ORDER BY %s LIMIT %d", t.quoted(), sweep, horizon, sweep, limit)))
 }
 
 // taken are rows that are locked, by the columns of their keys as they were scanned.
 type taken struct {
 	dead, live, skipped []rowKey
 	buried              []driver.Dead // those of dead, for Bury
+	cut                 bool          // as of swept
 }
 
 // take locks rows whose sweep_at has come, and tells the dead from the others.
-func (s *Sweeper) take(ctx context.Context, tx *stdsql.Tx) (r taken, err error) {
+func (s *Sweeper) take(ctx context.Context, tx *stdsql.Tx, limit int) (r taken, err error) {
 	t := s.table
 	_, now := s.horizon()
-	rows, err := tx.QueryContext(ctx, s.query(), now, now)
+	rows, err := tx.QueryContext(ctx, s.query(limit), now, now)
 	if err != nil {
 		return r, err
 	}
@@ -122,32 +140,34 @@ func (s *Sweeper) take(ctx context.Context, tx *stdsql.Tx) (r taken, err error) 
 	if s.opts.Bury != nil {
 		dest = append(dest, &value)
 	}
-	for rows.Next() {
+	for bytes := 0; !r.cut && rows.Next(); r.cut = bytes >= s.bytes {
 		if err := rows.Scan(dest...); err != nil {
 			return r, misshapen[driver.Dead](err)
 		}
-		k, meta := rowKey{columns: slices.Clone(key.args)}, l.meta()
+		k, meta, odd := rowKey{columns: slices.Clone(key.args)}, l.meta(), t.odd(&l)
 		switch {
-		case t.odd(&l) != nil:
+		case odd != nil && (s.opts.Bury == nil || meta.Alive(horizon)):
 			r.skipped = append(r.skipped, k)
 		case meta.Alive(horizon):
 			r.live = append(r.live, k)
-		case s.opts.Bury == nil:
-			r.dead = append(r.dead, k)
 		default:
-			name := t.key.Join(key.texts)
-			if _, err := t.key.row(name, 0); err != nil {
-				r.skipped = append(r.skipped, k)
-				continue
-			}
-			if r.buried == nil {
-				r.buried = make([]driver.Dead, 0, s.opts.Batch)
-			}
 			r.dead = append(r.dead, k)
-			r.buried = append(r.buried, driver.Dead{Key: name, Raw: driver.Raw{Meta: meta, Format: "json", Value: value}, At: meta.ExpiresAt})
+			if s.opts.Bury != nil {
+				r.buried = append(r.buried, t.dead(key, meta, value, odd))
+				bytes += len(value)
+			}
 		}
 	}
 	return r, rows.Err()
+}
+
+// dead is a row as Bury is handed it.
+func (t *table) dead(key scannedKey, m driver.Meta, value []byte, problem error) driver.Dead {
+	name := t.key.Join(key.texts)
+	if _, err := t.key.row(name, 0); problem == nil {
+		problem = err
+	}
+	return driver.Dead{Key: name, Raw: driver.Raw{Meta: m, Format: "json", Value: value, Problem: problem}, At: m.ExpiresAt}
 }
 
 // sweepRows carries out a statement on rows, and says on how many.
