@@ -49,15 +49,17 @@ type AdoptReport struct {
 	Problems map[string]int64 `json:"problems,omitempty"` // why those are malformed
 }
 
-func (r *AdoptReport) add(page *AdoptReport) {
-	r.Adopted += page.Adopted
-	r.Already += page.Already
-	r.Dead += page.Dead
-	r.TooOld += page.TooOld
-	r.NoOrigin += page.NoOrigin
-	r.Malformed += page.Malformed
-	r.Missed.sum(&page.Missed)
-	r.Problems = count(r.Problems, page.Problems)
+func (r *AdoptReport) add(page *AdoptReport) { r.tallies().add(page.tallies()) }
+
+func (r *AdoptReport) tallies() tallies {
+	return tallies{"adoption under " + r.Policy + dry(r.Applied), append([]tally{
+		{&r.Adopted, would(r.Applied, "adopted"), false},
+		{&r.Already, "had created_at", false},
+		{&r.Dead, "dead", true},
+		{&r.TooOld, "left: too old, by the rule", true},
+		{&r.NoOrigin, "left: the rule cannot tell", true},
+		{&r.Malformed, "left: malformed", true},
+	}, r.Missed.tallies()...), []reasons{{&r.Problems, "malformed because"}}}
 }
 
 // Adopt gives created_at to the records of d that carry none, and an expiry to those
@@ -68,9 +70,8 @@ func (r *AdoptReport) add(page *AdoptReport) {
 // Its report is good also where an error is returned, for the records looked at until
 // then.
 func Adopt[T any](ctx context.Context, d Store[T], p slidingttl.Policy, opts *AdoptOptions) (*AdoptReport, error) {
-	o := given(opts)
-	var err error
-	if o.WriteOptions, err = o.WriteOptions.validate(); err != nil {
+	o, err := checked(opts)
+	if err != nil {
 		return nil, err
 	}
 	j, err := newJudge(p, d, &o.Options)
@@ -86,7 +87,7 @@ func Adopt[T any](ctx context.Context, d Store[T], p slidingttl.Policy, opts *Ad
 	if (o.Origin.Created == nil) != (o.Origin.Name == "") {
 		return nil, invalid("AdoptOptions.Origin", fmt.Sprintf("%q", o.Origin.Name), "must have a name and a function, or neither")
 	}
-	a := &adopter[T]{d: d, opts: &o, judge: j, now: o.clockOf(d), writer: newWriter(&o.WriteOptions)}
+	a := &adopter[T]{d: d, opts: &o, judge: j, writer: newWriter(&o.WriteOptions)}
 	a.raw, _ = driver.As[driver.RawReader](d)
 	about := j.about(fmt.Sprintf(", spread %v, exact %v, rule %q, too old %v, apply %v", o.Spread, o.Exact, o.Origin.Name, o.TooOld, o.Apply))
 	r, err := writing("adopt", about, &o.WriteOptions, a.writer, a.adopt).run(ctx, d)
@@ -100,7 +101,6 @@ type adopter[T any] struct {
 	raw    driver.RawReader // nil: the driver is none
 	opts   *AdoptOptions
 	judge  *judge
-	now    func() driver.Instant
 	writer *writer
 }
 
@@ -120,7 +120,7 @@ func (a *adopter[T]) adopt(ctx context.Context, r *driver.Scanned) (one AdoptRep
 	}
 	var left *int64 // what counts a record that is not written
 	plan := func(m driver.Meta) (driver.Life, bool, error) {
-		now := a.now()
+		now := a.judge.now()
 		switch {
 		case m.CreatedAt != 0:
 			left = &one.Already
@@ -145,7 +145,7 @@ func (a *adopter[T]) adopt(ctx context.Context, r *driver.Scanned) (one AdoptRep
 		return driver.Life{CreatedAt: created, ExpiresAt: a.expiry(r.Key, m, t, created, now)}, true, nil
 	}
 	what, err := a.writer.land(ctx, r.Meta, plan, func(was driver.Meta, next driver.Life) error {
-		_, err := a.d.Touch(ctx, r.Key, was, next, a.now())
+		_, err := a.d.Touch(ctx, r.Key, was, next, a.judge.now())
 		return err
 	})
 	if err == nil && what == done && !a.opts.Apply {
@@ -212,18 +212,4 @@ func (a *adopter[T]) expiry(key string, m driver.Meta, t *terms, created, now dr
 }
 
 // String is the report as text, of several lines.
-func (r *AdoptReport) String() string {
-	s := newSheet()
-	s.line("adoption under %s%s", r.Policy, dry(r.Applied))
-	s.totals(&r.Totals)
-	s.line("")
-	s.tally(would(r.Applied, "adopted"), r.Adopted)
-	s.tally("had created_at", r.Already)
-	s.some("dead", r.Dead)
-	s.some("left: too old, by the rule", r.TooOld)
-	s.some("left: the rule cannot tell", r.NoOrigin)
-	s.some("left: malformed", r.Malformed)
-	s.missed(&r.Missed)
-	s.counts("\nmalformed because", r.Problems)
-	return s.text()
-}
+func (r *AdoptReport) String() string { return r.tallies().text(&r.Totals) }

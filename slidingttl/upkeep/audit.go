@@ -109,7 +109,7 @@ func count(a, b map[string]int64) map[string]int64 {
 // Its report is good also where an error is returned, for the records looked at until
 // then.
 func Audit(ctx context.Context, s driver.Scanner, p slidingttl.Policy, opts *LookOptions) (*AuditReport, error) {
-	o, err := given(opts).validate()
+	o, err := checked(opts)
 	if err != nil {
 		return nil, err
 	}
@@ -117,14 +117,13 @@ func Audit(ctx context.Context, s driver.Scanner, p slidingttl.Policy, opts *Loo
 	if err != nil {
 		return nil, err
 	}
-	now := o.clockOf(s)
 	look := job[audited, *audited]{name: "audit", about: j.about(o.about()), opts: o.Options, cost: newPace(o.Limits.Cost)}
 	if o.Sample > 0 {
 		look.split, look.pick = o.split(), o.draw
 	}
 	look.visit = func(_ context.Context, segment int, page []driver.Scanned, into *audited) error {
 		into.Counts = make([]int64, auditCount)
-		at := now()
+		at := j.now()
 		for i := range page {
 			r := &page[i]
 			t, err := j.terms(r.Key)

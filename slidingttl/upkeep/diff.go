@@ -71,7 +71,7 @@ func (d *diffed) add(page *diffed) {
 // Its report is good also where an error is returned, for the records looked at until
 // then. Options.PolicyFor must be nil.
 func Diff(ctx context.Context, s driver.Scanner, from, to slidingttl.Policy, opts *LookOptions) (*DiffReport, error) {
-	o, err := given(opts).validate()
+	o, err := checked(opts)
 	if err != nil {
 		return nil, err
 	}
@@ -86,14 +86,13 @@ func Diff(ctx context.Context, s driver.Scanner, from, to slidingttl.Policy, opt
 		return nil, err
 	}
 	old, new := before.all, termsOf(to)
-	now := o.clockOf(s)
 	look := job[diffed, *diffed]{name: "diff", about: before.about(" to " + to.String() + o.about()), opts: o.Options, cost: newPace(o.Limits.Cost)}
 	if o.Sample > 0 {
 		look.split, look.pick = o.split(), o.draw
 	}
 	look.visit = func(_ context.Context, segment int, page []driver.Scanned, into *diffed) error {
 		into.Counts = make([]int64, diffCount)
-		at := now()
+		at := before.now()
 		for i := range page {
 			r := &page[i]
 			switch before.state(r, &old, at) {

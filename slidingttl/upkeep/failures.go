@@ -13,9 +13,6 @@ import (
 )
 
 const (
-	// defaultMaxFailed is Options.MaxFailed where that is zero.
-	defaultMaxFailed = 0.001
-
 	// fewestFailed may fail whatever their share: of the first records it means little.
 	fewestFailed = 100
 
@@ -33,7 +30,7 @@ type failures struct {
 	share  float64
 	looked atomic.Int64 // records that were gone through
 
-	mu     sync.Mutex // guards the rest, and the Totals that records are noted in
+	mu     sync.Mutex // guards the rest
 	failed int
 	inARow int
 	landed int64 // writes that had when the last one failed

@@ -1,10 +1,10 @@
 package upkeep
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl"
@@ -49,14 +49,8 @@ type HarvestOptions struct {
 	Readers int
 }
 
-const (
-	harvestGrace = 10 * time.Minute
-	harvestBatch = 5000
-	harvestBytes = 32 << 20
-
-	// longestHeld bounds what a process that goes on from a checkpoint looks at again.
-	longestHeld = time.Minute
-)
+// longestHeld bounds what a process that goes on from a checkpoint looks at again.
+const longestHeld = time.Minute
 
 // HarvestReport is what became of the dead of a store.
 type HarvestReport struct {
@@ -70,29 +64,36 @@ type HarvestReport struct {
 	// if this one is Done.
 	Until driver.Instant `json:"until"`
 
-	Idle      int64 `json:"idle"`      // handed over, dead of idleness
-	Age       int64 `json:"age"`       // handed over, dead of age
-	Earlier   int64 `json:"earlier"`   // dead, and left to an earlier harvest
-	Alive     int64 `json:"alive"`     // or dead for less than Grace
-	PastCap   int64 `json:"past_cap"`  // past the policy's cap, and left: their expiry is still to come
-	Ended     int64 `json:"ended"`     // past the cap, whose expiry is now, by PastCap
-	Malformed int64 `json:"malformed"` // not handed over: nobody can tell whether they are dead
-	Lost      int64 `json:"lost"`      // dead, and removed or overwritten before they were read
+	Idle        int64 `json:"idle"`        // handed over, dead of idleness
+	Age         int64 `json:"age"`         // handed over, dead of age
+	Earlier     int64 `json:"earlier"`     // dead, and left to an earlier harvest
+	Alive       int64 `json:"alive"`       // or dead for less than Grace
+	PastCap     int64 `json:"past_cap"`    // past the policy's cap, and left: their expiry is still to come
+	Ended       int64 `json:"ended"`       // past the cap, whose expiry is now, by PastCap
+	Malformed   int64 `json:"malformed"`   // not handed over: nobody can tell whether they are dead
+	Implausible int64 `json:"implausible"` // not handed over: of a life that cannot be
+	Lost        int64 `json:"lost"`        // dead, and removed or overwritten before they were read
 
 	Problems map[string]int64 `json:"problems,omitempty"` // why those are malformed
 }
 
 func (r *HarvestReport) add(page *HarvestReport) {
 	r.Until = max(r.Until, page.Until)
-	r.Idle += page.Idle
-	r.Age += page.Age
-	r.Earlier += page.Earlier
-	r.Alive += page.Alive
-	r.PastCap += page.PastCap
-	r.Ended += page.Ended
-	r.Malformed += page.Malformed
-	r.Lost += page.Lost
-	r.Problems = count(r.Problems, page.Problems)
+	r.tallies().add(page.tallies())
+}
+
+func (r *HarvestReport) tallies() tallies {
+	return tallies{"harvest under " + r.Policy + dry(r.Applied), []tally{
+		{&r.Idle, would(r.Applied, "harvested") + ": dead of idleness", false},
+		{&r.Age, would(r.Applied, "harvested") + ": dead of age", false},
+		{&r.Earlier, "left to an earlier harvest", true},
+		{&r.Alive, "alive, or dead not long enough", false},
+		{&r.PastCap, "left: past the cap, with an expiry that is still to come", true},
+		{&r.Ended, would(r.Applied, "ended") + ": past the cap, for the next harvest", true},
+		{&r.Malformed, "left: malformed", true},
+		{&r.Implausible, "left: implausible, see audit", true},
+		{&r.Lost, "lost: gone before they were read", true},
+	}, []reasons{{&r.Problems, "malformed because"}}}
 }
 
 // Harvested is a driver whose records can be listed, and read as they are stored.
@@ -114,24 +115,20 @@ type Harvested interface {
 // The report is good also where an error is returned, for the records handed over until
 // then.
 func Harvest(ctx context.Context, d Harvested, p slidingttl.Policy, opts *HarvestOptions) (*HarvestReport, error) {
-	var o HarvestOptions
-	if opts != nil {
-		o = *opts
-	}
-	var err error
-	if o, err = o.validate(); err != nil {
+	o, err := checked(opts)
+	if err != nil {
 		return nil, err
 	}
 	j, err := newJudge(p, d, &o.Options)
 	if err != nil {
 		return nil, err
 	}
-	h := &harvester{d: d, opts: &o, judge: j, now: o.clockOf(d), held: make(map[int]*held)}
+	h := &harvester{d: d, opts: &o, judge: j, held: make(map[int]*held)}
 	h.readers = newWriter(&WriteOptions{Options: o.Options, Writers: o.Readers, Apply: o.Bury != nil})
 	if h.ends, _ = d.(ender); o.PastCap && h.ends == nil {
 		return nil, invalid("HarvestOptions.PastCap", "true", "takes a driver that touches")
 	}
-	h.until = h.now().Add(-o.Grace)
+	h.until = h.judge.now().Add(-o.Grace)
 	if o.Resume != nil {
 		// A later one would leave a gap before the next harvest: what died meanwhile
 		// may be where this one has been already.
@@ -154,37 +151,14 @@ func Harvest(ctx context.Context, d Harvested, p slidingttl.Policy, opts *Harves
 	return &report, err
 }
 
-func (o HarvestOptions) validate() (_ HarvestOptions, err error) {
-	if o.Options, err = o.Options.validate(); err != nil {
-		return o, err
-	}
-	for _, f := range []struct {
-		name  string
-		value string
-		wrong bool
-	}{
-		{"Grace", o.Grace.String(), o.Grace < 0},
-		{"Batch", strconv.Itoa(o.Batch), o.Batch < 0},
-		{"BatchBytes", strconv.Itoa(o.BatchBytes), o.BatchBytes < 0},
-		{"Readers", strconv.Itoa(o.Readers), o.Readers < 0},
-	} {
-		if f.wrong {
-			return o, invalid("HarvestOptions."+f.name, f.value, "must not be negative")
-		}
-	}
-	if o.Grace == 0 {
-		o.Grace = harvestGrace
-	}
-	if o.Batch == 0 {
-		o.Batch = harvestBatch
-	}
-	if o.BatchBytes == 0 {
-		o.BatchBytes = harvestBytes
-	}
-	if o.Readers == 0 {
-		o.Readers = defaultWriters
-	}
-	return o, nil
+func (o *HarvestOptions) validate() error {
+	return cmp.Or(
+		o.Options.validate(),
+		atLeastZero("HarvestOptions.Grace", &o.Grace, 10*time.Minute),
+		atLeastZero("HarvestOptions.Batch", &o.Batch, 5000),
+		atLeastZero("HarvestOptions.BatchBytes", &o.BatchBytes, 32<<20),
+		atLeastZero("HarvestOptions.Readers", &o.Readers, 16),
+	)
 }
 
 func (r *HarvestReport) malformed(err error) {
@@ -194,21 +168,9 @@ func (r *HarvestReport) malformed(err error) {
 
 // String is the report as text, of several lines.
 func (r *HarvestReport) String() string {
-	s := newSheet()
-	s.line("harvest under %s%s", r.Policy, dry(r.Applied))
-	s.totals(&r.Totals)
-	if s.line("dead by %s", r.Until.Time().Format(time.RFC3339)); r.Since != 0 {
-		s.line("and not by %s, to which an earlier harvest came", r.Since.Time().Format(time.RFC3339))
+	dead := "dead by " + r.Until.Time().Format(time.RFC3339)
+	if r.Since != 0 {
+		dead += "\nand not by " + r.Since.Time().Format(time.RFC3339) + ", to which an earlier harvest came"
 	}
-	s.line("")
-	s.tally(would(r.Applied, "harvested")+": dead of idleness", r.Idle)
-	s.tally(would(r.Applied, "harvested")+": dead of age", r.Age)
-	s.some("left to an earlier harvest", r.Earlier)
-	s.tally("alive, or dead not long enough", r.Alive)
-	s.some("left: past the cap, with an expiry that is still to come", r.PastCap)
-	s.some(would(r.Applied, "ended")+": past the cap, for the next harvest", r.Ended)
-	s.some("left: malformed", r.Malformed)
-	s.some("lost: gone before they were read", r.Lost)
-	s.counts("\nmalformed because", r.Problems)
-	return s.text()
+	return r.tallies().text(&r.Totals, dead)
 }

@@ -353,3 +353,26 @@ func TestHarvestBytes(t *testing.T) {
 		t.Errorf("%d buried in %d calls\n%v", len(g.dead), g.calls, report)
 	}
 }
+
+// A created_at in seconds is no age: no life is ended by it, and none is called past its cap.
+func TestHarvestImplausible(t *testing.T) {
+	short := slidingttl.Policy{IdleGrace: 7 * day, MaxLifetime: 30 * day}
+	r := openRetaining(t)
+	r.add("old", -40*day, 10*day)
+	old := r.meta("old")
+	seconds := driver.Life{CreatedAt: r.now.Add(-day) / 1000, ExpiresAt: r.now.Add(10 * day)}
+	_, err := r.Insert(t.Context(), "seconds", "v", seconds, r.now)
+	ok(t, err)
+	// What is dead by its expiry is handed over all the same, or its store would lose it.
+	_, err = r.Insert(t.Context(), "dead", "v", driver.Life{CreatedAt: seconds.CreatedAt, ExpiresAt: r.now.Add(-day)}, r.now.Add(-2*day))
+	ok(t, err)
+	var g graves
+	report, err := upkeep.Harvest(t.Context(), r, short, &upkeep.HarvestOptions{PastCap: true, Bury: g.Bury})
+	ok(t, err)
+	if r.meta("seconds").Life != seconds || report.Implausible != 1 || report.Ended != 1 || r.meta("old") == old {
+		t.Errorf("%+v\n%v", r.meta("seconds"), report)
+	}
+	if want := []string{"dead"}; !slices.Equal(g.keys(), want) {
+		t.Errorf("buried %q", g.keys())
+	}
+}

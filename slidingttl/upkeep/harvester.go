@@ -17,11 +17,10 @@ type harvester struct {
 	ends    ender // nil: d does not touch
 	opts    *HarvestOptions
 	judge   *judge
-	now     func() driver.Instant
 	until   driver.Instant
 	readers *writer
 
-	mu   sync.Mutex // guards held, and the report of a page that is read
+	mu   sync.Mutex // guards held
 	held map[int]*held
 }
 
@@ -48,10 +47,13 @@ func (h *harvester) visit(ctx context.Context, segment int, page []driver.Scanne
 			continue
 		}
 		t, err := h.judge.terms(s.Key)
+		now := h.judge.now()
 		switch {
 		case err != nil:
 			return err
-		case s.Alive(h.until) && (!s.Alive(h.now()) || t.limit(s.CreatedAt) > h.until):
+		case (s.Alive(h.until) || s.ExpiresAt < earliest) && h.judge.implausible(s.Life, now) != "":
+			into.Implausible++
+		case s.Alive(h.until) && (!s.Alive(now) || t.limit(s.CreatedAt) > h.until):
 			into.Alive++
 		case s.Alive(h.until) && h.opts.PastCap && s.ExpiresAt != 0 && s.HeldUntil.Sub(s.ExpiresAt) > h.opts.Grace:
 			aged = append(aged, *s)
@@ -63,27 +65,18 @@ func (h *harvester) visit(ctx context.Context, segment int, page []driver.Scanne
 			dead = append(dead, *s)
 		}
 	}
-	err := h.readers.all(ctx, aged, &into.Totals, func(ctx context.Context, s *driver.Scanned) error {
-		found, err := h.end(ctx, s)
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		into.add(&found)
-		return err
-	})
+	err := each(ctx, h.readers, aged, into, h.end)
 	// Values may be long: what is read is handed over before more is.
 	for part := range slices.Chunk(dead, h.opts.Readers) {
 		if err != nil {
 			break
 		}
-		if err = h.readers.all(ctx, part, &into.Totals, func(ctx context.Context, s *driver.Scanned) error {
+		if err = each(ctx, h.readers, part, into, func(ctx context.Context, s *driver.Scanned) (HarvestReport, error) {
 			d, found, err := h.read(ctx, s)
-			h.mu.Lock()
-			defer h.mu.Unlock()
-			into.add(&found)
 			if d != nil {
 				h.hold(segment, d)
 			}
-			return err
+			return found, err
 		}); err == nil {
 			err = h.bury(ctx, segment, func(of *held) bool { return of.bytes >= h.opts.BatchBytes/h.opts.Segments })
 		}
@@ -98,12 +91,12 @@ func (h *harvester) end(ctx context.Context, s *driver.Scanned) (one HarvestRepo
 		return one, err
 	}
 	plan := func(m driver.Meta) (driver.Life, bool, error) {
-		now := h.now()
+		now := h.judge.now()
 		over := driver.Life{CreatedAt: m.CreatedAt, ExpiresAt: now - now%driver.Instant(h.ends.Resolution()/time.Millisecond)}
-		return over, m.Alive(now) && t.limit(m.CreatedAt) <= h.until, nil
+		return over, m.Alive(now) && t.limit(m.CreatedAt) <= h.until && h.judge.implausible(m.Life, now) == "", nil
 	}
 	what, err := h.readers.land(ctx, s.Meta, plan, func(was driver.Meta, over driver.Life) error {
-		_, err := h.ends.Touch(ctx, s.Key, was, over, h.now())
+		_, err := h.ends.Touch(ctx, s.Key, was, over, h.judge.now())
 		return err
 	})
 	switch {
@@ -159,11 +152,13 @@ func (h *harvester) read(ctx context.Context, s *driver.Scanned) (d *driver.Dead
 	return &driver.Dead{Key: s.Key, Raw: raw, At: raw.ExpiresAt}, one, nil
 }
 
-// hold keeps d for Bury. h.mu is held.
+// hold keeps d for Bury.
 func (h *harvester) hold(segment int, d *driver.Dead) {
 	if h.opts.Bury == nil {
 		return
 	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	if h.held[segment] == nil {
 		h.held[segment] = &held{since: time.Now()}
 	}

@@ -101,6 +101,7 @@ type judge struct {
 	all       terms
 	policyFor func(key string) slidingttl.Policy
 	skew      driver.Instant // and what an expiry is rounded up by
+	now       func() driver.Instant
 }
 
 func newJudge(p slidingttl.Policy, s driver.Scanner, o *Options) (*judge, error) {
@@ -118,7 +119,7 @@ func judgeOf(s driver.Scanner, o *Options) *judge {
 	if d, ok := s.(interface{ Resolution() time.Duration }); ok {
 		step = d.Resolution()
 	}
-	return &judge{skew: driver.Instant(0).Add(o.MaxSkew).Add(step)}
+	return &judge{skew: driver.Instant(0).Add(o.MaxSkew).Add(step), now: o.clockOf(s)}
 }
 
 // terms returns those of key.

@@ -32,13 +32,14 @@ type MendReport struct {
 	Missed
 }
 
-func (r *MendReport) add(page *MendReport) {
-	r.Mended += page.Mended
-	r.Faults = count(r.Faults, page.Faults)
-	r.Left += page.Left
-	r.Problems = count(r.Problems, page.Problems)
-	r.Well += page.Well
-	r.Missed.sum(&page.Missed)
+func (r *MendReport) add(page *MendReport) { r.tallies().add(page.tallies()) }
+
+func (r *MendReport) tallies() tallies {
+	return tallies{"mending" + dry(r.Applied), append([]tally{
+		{&r.Mended, would(r.Applied, "mended"), false},
+		{&r.Well, "well", false},
+		{&r.Left, "left: what was meant is in doubt", true},
+	}, r.Missed.tallies()...), []reasons{{&r.Faults, "faults"}, {&r.Problems, "left because"}}}
 }
 
 // Mend writes anew what records of s say of their life, where it cannot be read or the
@@ -49,15 +50,14 @@ func (r *MendReport) add(page *MendReport) {
 // Its report is good also where an error is returned, for the records looked at until
 // then.
 func Mend[T any](ctx context.Context, d Store[T], opts *MendOptions) (*MendReport, error) {
-	o := given(opts)
-	var err error
-	if o.WriteOptions, err = o.WriteOptions.validate(); err != nil {
+	o, err := checked(opts)
+	if err != nil {
 		return nil, err
 	}
 	if o.CreatedAt != "" && !slices.Contains(units, o.CreatedAt) {
 		return nil, invalid("MendOptions.CreatedAt", strconv.Quote(string(o.CreatedAt)), "must be seconds, micros or nanos")
 	}
-	m := &mender[T]{d: d, unit: o.CreatedAt, judge: judgeOf(d, &o.Options), now: o.clockOf(d), writer: newWriter(&o.WriteOptions)}
+	m := &mender[T]{d: d, unit: o.CreatedAt, judge: judgeOf(d, &o.Options), writer: newWriter(&o.WriteOptions)}
 	m.driver, _ = driver.As[driver.Mender](d)
 	r, err := writing("mend", fmt.Sprintf("created_at %q, apply %v", o.CreatedAt, o.Apply), &o.WriteOptions, m.writer, m.mend).run(ctx, d)
 	r.Applied = o.Apply
@@ -70,14 +70,13 @@ type mender[T any] struct {
 	driver driver.Mender // nil: none
 	unit   Unit          // empty: none
 	judge  *judge
-	now    func() driver.Instant
 	writer *writer
 }
 
 // mend mends r, and returns a report of it alone.
 func (m *mender[T]) mend(ctx context.Context, r *driver.Scanned) (one MendReport, err error) {
 	switch {
-	case r.Problem == nil && m.judge.implausible(r.Life, m.now()) != "":
+	case r.Problem == nil && m.judge.implausible(r.Life, m.judge.now()) != "":
 		return m.mendUnit(ctx, r)
 	case r.Problem == nil && (r.Fault == "" || m.driver == nil):
 		one.Well = 1
@@ -125,7 +124,7 @@ func (m *mender[T]) mend(ctx context.Context, r *driver.Scanned) (one MendReport
 func (m *mender[T]) mendUnit(ctx context.Context, r *driver.Scanned) (one MendReport, err error) {
 	doubt := ""
 	plan := func(was driver.Meta) (driver.Life, bool, error) {
-		now := m.now()
+		now := m.judge.now()
 		doubt = m.judge.implausible(was.Life, now)
 		if m.unit == "" || unitOf(was.CreatedAt, plus(now, m.judge.skew)) != m.unit {
 			return was.Life, false, nil
@@ -133,7 +132,7 @@ func (m *mender[T]) mendUnit(ctx context.Context, r *driver.Scanned) (one MendRe
 		return driver.Life{CreatedAt: m.unit.millis(was.CreatedAt), ExpiresAt: was.ExpiresAt}, true, nil
 	}
 	what, err := m.writer.land(ctx, r.Meta, plan, func(was driver.Meta, next driver.Life) error {
-		_, err := m.d.Touch(ctx, r.Key, was, next, m.now())
+		_, err := m.d.Touch(ctx, r.Key, was, next, m.judge.now())
 		return err
 	})
 	switch {
@@ -155,16 +154,4 @@ func (r *MendReport) left(err error) {
 }
 
 // String is the report as text, of several lines.
-func (r *MendReport) String() string {
-	s := newSheet()
-	s.line("mending%s", dry(r.Applied))
-	s.totals(&r.Totals)
-	s.line("")
-	s.tally(would(r.Applied, "mended"), r.Mended)
-	s.tally("well", r.Well)
-	s.some("left: what was meant is in doubt", r.Left)
-	s.missed(&r.Missed)
-	s.counts("\nfaults", r.Faults)
-	s.counts("\nleft because", r.Problems)
-	return s.text()
-}
+func (r *MendReport) String() string { return r.tallies().text(&r.Totals) }

@@ -1,9 +1,9 @@
 package upkeep
 
 import (
+	"cmp"
 	"fmt"
 	"math"
-	"strconv"
 	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl"
@@ -89,67 +89,48 @@ type WriteOptions struct {
 	Writers int
 }
 
-const (
-	defaultSegments = 4
-	defaultPage     = 500
-	defaultWriters  = 16
-	saveEvery       = time.Second
-)
+const saveEvery = time.Second
 
 func invalid(field, value, rule string) error {
 	return &driver.InvalidError{Field: field, Value: value, Rule: rule}
 }
 
-// given is what opts points to, the zero options where it is nil.
-func given[T any](opts *T) (o T) {
+// checked returns what opts points to, the zero options where it is nil, with what zero
+// means in its place; or what is wrong with it.
+func checked[T any, P interface {
+	*T
+	validate() error
+}](opts P) (o T, err error) {
 	if opts != nil {
 		o = *opts
 	}
-	return o
+	return o, P(&o).validate()
 }
 
-func (o Options) validate() (Options, error) {
-	for _, f := range []struct {
-		name string
-		n    float64
-	}{
-		{"Segments", float64(o.Segments)}, {"Page", float64(o.Page)}, {"MaxSkew", float64(o.MaxSkew)},
-		{"Limits.Records", o.Limits.Records}, {"Limits.Writes", o.Limits.Writes},
-		{"Limits.Cost", o.Limits.Cost}, {"Limits.WriteCost", o.Limits.WriteCost}, {"MaxFailed", o.MaxFailed},
-	} {
-		if !(f.n >= 0) || math.IsInf(f.n, 0) {
-			return o, invalid("Options."+f.name, fmt.Sprint(f.n), "must not be negative")
-		}
+// atLeastZero sets *n to what zero means, or says that it is less.
+func atLeastZero[N int | float64 | time.Duration](field string, n *N, zero N) error {
+	if !(*n >= 0) || math.IsInf(float64(*n), 0) {
+		return invalid(field, fmt.Sprint(*n), "must not be negative")
 	}
-	if o.Segments == 0 {
-		o.Segments = defaultSegments
-	}
-	if o.Page == 0 {
-		o.Page = defaultPage
-	}
-	if o.MaxFailed == 0 {
-		o.MaxFailed = defaultMaxFailed
-	}
-	if o.MaxSkew == 0 {
-		o.MaxSkew = time.Minute
-	}
-	if o.Limits.WriteCost == 0 {
-		o.Limits.WriteCost = 1
-	}
-	return o, nil
+	*n = cmp.Or(*n, zero)
+	return nil
 }
 
-func (o WriteOptions) validate() (_ WriteOptions, err error) {
-	if o.Options, err = o.Options.validate(); err != nil {
-		return o, err
-	}
-	if o.Writers < 0 {
-		return o, invalid("WriteOptions.Writers", strconv.Itoa(o.Writers), "must not be negative")
-	}
-	if o.Writers == 0 {
-		o.Writers = defaultWriters
-	}
-	return o, nil
+func (o *Options) validate() error {
+	return cmp.Or(
+		atLeastZero("Options.Segments", &o.Segments, 4),
+		atLeastZero("Options.Page", &o.Page, 500),
+		atLeastZero("Options.MaxSkew", &o.MaxSkew, time.Minute),
+		atLeastZero("Options.Limits.Records", &o.Limits.Records, 0),
+		atLeastZero("Options.Limits.Writes", &o.Limits.Writes, 0),
+		atLeastZero("Options.Limits.Cost", &o.Limits.Cost, 0),
+		atLeastZero("Options.Limits.WriteCost", &o.Limits.WriteCost, 1),
+		atLeastZero("Options.MaxFailed", &o.MaxFailed, 0.001),
+	)
+}
+
+func (o *WriteOptions) validate() error {
+	return cmp.Or(o.Options.validate(), atLeastZero("WriteOptions.Writers", &o.Writers, 16))
 }
 
 // clockOf is the time by which records of s are judged.

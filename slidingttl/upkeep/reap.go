@@ -1,6 +1,7 @@
 package upkeep
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -30,7 +31,9 @@ type ReapOptions struct {
 	Retained bool
 }
 
-const defaultGrace = time.Hour
+func (o *ReapOptions) validate() error {
+	return cmp.Or(o.WriteOptions.validate(), atLeastZero("ReapOptions.Grace", &o.Grace, time.Hour))
+}
 
 // ReapReport is what became of the dead of a store.
 type ReapReport struct {
@@ -50,16 +53,18 @@ type ReapReport struct {
 	Problems map[string]int64 `json:"problems,omitempty"` // why those are malformed
 }
 
-func (r *ReapReport) add(page *ReapReport) {
-	r.PastCap += page.PastCap
-	r.Expired += page.Expired
-	r.Retained += page.Retained
-	r.Left += page.Left
-	r.Alive += page.Alive
-	r.Malformed += page.Malformed
-	r.Implausible += page.Implausible
-	r.Missed.sum(&page.Missed)
-	r.Problems = count(r.Problems, page.Problems)
+func (r *ReapReport) add(page *ReapReport) { r.tallies().add(page.tallies()) }
+
+func (r *ReapReport) tallies() tallies {
+	return tallies{"reaping under " + r.Policy + dry(r.Applied), append([]tally{
+		{&r.PastCap, would(r.Applied, "removed") + ": past their cap", false},
+		{&r.Expired, would(r.Applied, "removed") + ": expired", true},
+		{&r.Retained, "dead, and retained by the store", true},
+		{&r.Left, "dead, and left to the store", true},
+		{&r.Alive, "alive, or dead not long enough", false},
+		{&r.Malformed, "left: malformed", true},
+		{&r.Implausible, "left: implausible, see audit", true},
+	}, r.Missed.tallies()...), []reasons{{&r.Problems, "malformed because"}}}
 }
 
 // Reap removes the records of d that are dead under p and that the store will not remove:
@@ -70,16 +75,9 @@ func (r *ReapReport) add(page *ReapReport) {
 // Its report is good also where an error is returned, for the records looked at until
 // then.
 func Reap[T any](ctx context.Context, d Store[T], p slidingttl.Policy, opts *ReapOptions) (*ReapReport, error) {
-	o := given(opts)
-	var err error
-	if o.WriteOptions, err = o.WriteOptions.validate(); err != nil {
+	o, err := checked(opts)
+	if err != nil {
 		return nil, err
-	}
-	if o.Grace < 0 {
-		return nil, invalid("ReapOptions.Grace", o.Grace.String(), "must not be negative")
-	}
-	if o.Grace == 0 {
-		o.Grace = defaultGrace
 	}
 	if !o.Expired && !o.Retained {
 		o.PastCap = true
@@ -88,7 +86,7 @@ func Reap[T any](ctx context.Context, d Store[T], p slidingttl.Policy, opts *Rea
 	if err != nil {
 		return nil, err
 	}
-	r := &reaper[T]{d: d, opts: &o, judge: j, now: o.clockOf(d), writer: newWriter(&o.WriteOptions)}
+	r := &reaper[T]{d: d, opts: &o, judge: j, writer: newWriter(&o.WriteOptions)}
 	about := j.about(fmt.Sprintf(", grace %v, past cap %v, expired %v, retained %v, apply %v", o.Grace, o.PastCap, o.Expired, o.Retained, o.Apply))
 	report, err := writing("reap", about, &o.WriteOptions, r.writer, r.reap).run(ctx, d)
 	report.Applied, report.Policy = o.Apply, p.String()
@@ -100,7 +98,6 @@ type reaper[T any] struct {
 	d      driver.Driver[T]
 	opts   *ReapOptions
 	judge  *judge
-	now    func() driver.Instant
 	writer *writer
 }
 
@@ -120,7 +117,7 @@ func (r *reaper[T]) reap(ctx context.Context, s *driver.Scanned) (one ReapReport
 		retention = s.HeldUntil.Sub(s.ExpiresAt)
 	}
 	plan := func(m driver.Meta) (driver.Life, bool, error) {
-		now := r.now()
+		now := r.judge.now()
 		died := t.death(m.Life)
 		retained := died.Add(retention) > now
 		switch {
@@ -144,7 +141,7 @@ func (r *reaper[T]) reap(ctx context.Context, s *driver.Scanned) (one ReapReport
 	what, err := r.writer.land(ctx, s.Meta, plan, func(was driver.Meta, _ driver.Life) error {
 		// A record can be named in a condition only as long as it is alive: this is
 		// the last moment that it was.
-		at := r.now()
+		at := r.judge.now()
 		if was.ExpiresAt != 0 {
 			at = min(at, was.ExpiresAt-1)
 		}
@@ -161,19 +158,4 @@ func (r *reaper[T]) reap(ctx context.Context, s *driver.Scanned) (one ReapReport
 }
 
 // String is the report as text, of several lines.
-func (r *ReapReport) String() string {
-	s := newSheet()
-	s.line("reaping under %s%s", r.Policy, dry(r.Applied))
-	s.totals(&r.Totals)
-	s.line("")
-	s.tally(would(r.Applied, "removed")+": past their cap", r.PastCap)
-	s.some(would(r.Applied, "removed")+": expired", r.Expired)
-	s.some("dead, and retained by the store", r.Retained)
-	s.some("dead, and left to the store", r.Left)
-	s.tally("alive, or dead not long enough", r.Alive)
-	s.some("left: malformed", r.Malformed)
-	s.some("left: implausible, see audit", r.Implausible)
-	s.missed(&r.Missed)
-	s.counts("\nmalformed because", r.Problems)
-	return s.text()
-}
+func (r *ReapReport) String() string { return r.tallies().text(&r.Totals) }

@@ -27,17 +27,14 @@ type LookOptions struct {
 // sampled is how many segments a sample consists of.
 const sampled = 64
 
-func (o LookOptions) validate() (_ LookOptions, err error) {
-	if o.Options, err = o.Options.validate(); err != nil {
-		return o, err
-	}
+func (o *LookOptions) validate() error {
 	if !(o.Sample >= 0 && o.Sample < 1) {
-		return o, invalid("LookOptions.Sample", fmt.Sprint(o.Sample), "must be at least 0 and less than 1")
+		return invalid("LookOptions.Sample", fmt.Sprint(o.Sample), "must be at least 0 and less than 1")
 	}
-	if o.Seed == 0 {
+	for o.Seed == 0 {
 		o.Seed = rand.Uint64()
 	}
-	return o, nil
+	return o.Options.validate()
 }
 
 // split is how many segments to draw from.

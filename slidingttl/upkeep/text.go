@@ -119,26 +119,3 @@ func (r *AuditReport) String() string {
 	}
 	return s.text()
 }
-
-func (s *sheet) tally(name string, n int64) { s.line("  %s\t%s", name, thousands(n)) }
-
-// some is tally, of what there is.
-func (s *sheet) some(name string, n int64) {
-	if n > 0 {
-		s.tally(name, n)
-	}
-}
-
-func dry(applied bool) string {
-	if applied {
-		return ""
-	}
-	return ", a dry run: nothing was written"
-}
-
-func would(applied bool, what string) string {
-	if applied {
-		return what
-	}
-	return "would be " + what
-}

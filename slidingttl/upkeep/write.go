@@ -52,14 +52,15 @@ func newWriter(o *WriteOptions) *writer {
 	}
 }
 
-// all calls one for each record of a page, as many at once as there are writers. A record
-// that fails is noted in t, and does not keep it from the others unless it is one too many.
-func (w *writer) all(ctx context.Context, page []driver.Scanned, t *Totals, one func(context.Context, *driver.Scanned) error) error {
+// each calls one for each record of a page, as many at once as w writes, and adds up in into
+// what it returns. A record that fails is noted there, and does not keep it from the others
+// unless it is one too many.
+func each[R any, S state[R]](ctx context.Context, w *writer, page []driver.Scanned, into S, one func(context.Context, *driver.Scanned) (R, error)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	w.fails.looked.Add(int64(len(page)))
 	var group sync.WaitGroup
-	defer group.Wait()
+	var mu sync.Mutex // guards into
 	for i := range page {
 		select {
 		case w.slots <- struct{}{}:
@@ -69,12 +70,16 @@ func (w *writer) all(ctx context.Context, page []driver.Scanned, t *Totals, one 
 		}
 		group.Go(func() {
 			defer func() { <-w.slots }()
-			err := one(ctx, &page[i])
-			switch {
-			case err != nil && ctx.Err() == nil:
-				err = w.fails.note(t, page[i].Key, err, w.landed.Load())
-			case err == nil && !w.apply:
+			found, err := one(ctx, &page[i])
+			if err == nil && !w.apply {
 				w.landed.Add(1)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if err == nil {
+				into.add(&found)
+			} else if ctx.Err() == nil {
+				err = w.fails.note(into.Sum(), page[i].Key, err, w.landed.Load())
 			}
 			if err != nil {
 				cancel(err)
@@ -114,16 +119,7 @@ func writing[R any, S state[R]](name, about string, o *WriteOptions, w *writer, 
 		cost:  w.cost,
 		wrote: w.tried.Load,
 		visit: func(ctx context.Context, _ int, page []driver.Scanned, into S) error {
-			var mu sync.Mutex // guards into
-			return w.all(ctx, page, into.Sum(), func(ctx context.Context, r *driver.Scanned) error {
-				found, err := one(ctx, r)
-				if err == nil {
-					mu.Lock()
-					defer mu.Unlock()
-					into.add(&found)
-				}
-				return err
-			})
+			return each(ctx, w, page, into, one)
 		},
 	}
 }

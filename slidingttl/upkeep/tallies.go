@@ -1,0 +1,91 @@
+package upkeep
+
+// tallies is what a report of records counts, in the order of its text.
+type tallies struct {
+	title   string
+	numbers []tally
+	reasons []reasons
+}
+
+// tally is a number of records.
+type tally struct {
+	n    *int64
+	name string
+	rare bool // told only where there are some
+}
+
+// reasons are numbers of records by a reason.
+type reasons struct {
+	of    *map[string]int64
+	title string
+}
+
+// add adds what a page counts.
+func (t tallies) add(page tallies) {
+	for i, n := range t.numbers {
+		*n.n += *page.numbers[i].n
+	}
+	for i, r := range t.reasons {
+		*r.of = count(*r.of, *page.reasons[i].of)
+	}
+}
+
+// text is the report as text, of several lines; more are those that follow the totals.
+func (t tallies) text(of *Totals, more ...string) string {
+	s := newSheet()
+	s.line("%s", t.title)
+	s.totals(of)
+	for _, line := range append(more, "") {
+		s.line("%s", line)
+	}
+	for _, n := range t.numbers {
+		if !n.rare || *n.n > 0 {
+			s.line("  %s\t%s", n.name, thousands(*n.n))
+		}
+	}
+	for _, r := range t.reasons {
+		s.counts("\n"+r.title, *r.of)
+	}
+	return s.text()
+}
+
+func dry(applied bool) string {
+	if applied {
+		return ""
+	}
+	return ", a dry run: nothing was written"
+}
+
+func would(applied bool, what string) string {
+	if applied {
+		return what
+	}
+	return "would be " + what
+}
+
+// Missed counts the records that were to be written and were not.
+type Missed struct {
+	Vanished int64 `json:"vanished"`   // gone before they could be written
+	Locked   int64 `json:"locked"`     // by another client; left as they are
+	Races    int64 `json:"lost_races"` // written by others time and again; left as they are
+}
+
+func (m *Missed) tallies() []tally {
+	return []tally{
+		{&m.Locked, "left: locked by another client", true},
+		{&m.Races, "left: written by others time and again", true},
+		{&m.Vanished, "gone before they were written", true},
+	}
+}
+
+// note counts a record, unless o is none of these.
+func (m *Missed) note(o outcome) {
+	switch o {
+	case vanished:
+		m.Vanished++
+	case locked:
+		m.Locked++
+	case races:
+		m.Races++
+	}
+}
