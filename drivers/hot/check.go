@@ -21,8 +21,8 @@ func (d *Driver[T]) Check(ctx context.Context, longest time.Duration) error {
 				"where nobody tells the tier", d.bounds.Staleness),
 		}
 	}
-	if d.has.checker != nil {
-		inner = d.has.checker.Check(ctx, longest)
+	if checker, ok := driver.As[driver.Checker](d.inner); ok {
+		inner = checker.Check(ctx, longest)
 	}
 	return errors.Join(late, inner)
 }

@@ -10,11 +10,10 @@ import (
 
 // Driver is a driver over another that holds what was read. It has the optional
 // capabilities that the other has, but for driver.Local, and is a driver.Latest and a
-// driver.Checker: see [Driver.As]. All methods are safe for concurrent use. It holds no
+// driver.Checker: see [driver.As]. All methods are safe for concurrent use. It holds no
 // resources but memory: the wrapped driver stays the caller's to close.
 type Driver[T any] struct {
 	inner  driver.Driver[T]
-	has    capabilities[T]
 	stale  bool // reads of inner may be, other than by driver.GetLatest
 	bounds Bounds
 	opts   Options[T]
@@ -40,15 +39,35 @@ func New[T any](d driver.Driver[T], b Bounds, opts *Options[T]) (*Driver[T], err
 	if err != nil {
 		return nil, err
 	}
-	h := &Driver[T]{inner: d, has: capabilitiesOf(d), bounds: b, opts: o, now: time.Now, tier: t, reads: stats.NewCounter()}
+	h := &Driver[T]{inner: d, bounds: b, opts: o, now: time.Now, tier: t, reads: stats.NewCounter()}
 	_, h.stale = driver.As[driver.Latest[T]](d)
-	switch {
-	case o.Now != nil:
+	if clock, ok := driver.As[driver.Clock](d); ok {
+		h.now = clock.Now
+	}
+	if o.Now != nil {
 		h.now = o.Now
-	case h.has.clock != nil:
-		h.now = h.has.clock.Now
 	}
 	return h, nil
+}
+
+// Wrapped implements driver.Wrapper. What reads or writes records by key goes by way of what is
+// held; a scan, a raw record and the clock are the wrapped driver's own. A driver.Local's reads would
+// pass by what is held, to save nothing.
+func (d *Driver[T]) Wrapped(capability any) (any, driver.Way) {
+	switch capability.(type) {
+	case *driver.Latest[T], *driver.Checker:
+		return d.inner, driver.Always
+	case *driver.Clock, *driver.Scanner, *driver.RawReader:
+		return d.inner, driver.Past
+	}
+	return d.inner, driver.Through
+}
+
+// below is the capability C of the wrapped driver, which has it: else driver.As has handed out no
+// method of d's that asks.
+func below[C, T any](d *Driver[T]) C {
+	c, _ := driver.As[C](d.inner)
+	return c
 }
 
 // Resolution implements driver.Driver: that of the wrapped driver.

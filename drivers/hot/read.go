@@ -101,7 +101,7 @@ func placed(err error, places []int) error {
 // is due has to be made in any case.
 func (d *Driver[T]) ReadTouch(ctx context.Context, key string, known *driver.Meta, a driver.Access, now driver.Instant) (driver.Entry[T], bool, error) {
 	since := d.tier.mark()
-	e, touched, err := d.has.readToucher.ReadTouch(ctx, key, known, a, now)
+	e, touched, err := below[driver.ReadToucher[T]](d).ReadTouch(ctx, key, known, a, now)
 	switch {
 	case err == nil && touched:
 		d.tier.wrote(key, e, since)

@@ -43,45 +43,34 @@ func newRetaining[T any](t testing.TB, retain time.Duration) *remote[T] {
 	return &remote[T]{Driver: d}
 }
 
-// As implements driver.Wrapper.
-func (r *remote[T]) As(target any) bool {
-	switch to := target.(type) {
-	case *driver.Upserter[T]:
-		*to = r
-	case *driver.Remover[T]:
-		*to = r
-	case *driver.Overwriter[T]:
-		*to = r
-	case *driver.BatchGetter[T]:
-		*to = r
-	case *driver.Clock:
-		*to = r
-	case *driver.Scanner:
-		*to = r
-	case *driver.RawReader:
-		*to = r
-	case *driver.Checker:
-		*to = r
+// Wrapped implements driver.Wrapper.
+func (r *remote[T]) Wrapped(capability any) (any, driver.Way) {
+	switch capability.(type) {
+	case *driver.Local[T]:
+		return nil, driver.Past
 	case *driver.Mender:
-		*to = r.mender
-		return r.mender != nil
+		return r.mender, driver.Past
 	case *driver.ReadToucher[T]:
-		*to = r
-		return !r.plain
+		if r.plain {
+			return nil, driver.Past
+		}
 	case *driver.Latest[T]:
-		*to = latest[T]{r}
-		return r.eventual
-	default:
-		return false
+		if r.eventual {
+			return latest[T]{r.Driver, r}, driver.Past
+		}
+		return nil, driver.Past
 	}
-	return true
+	return nil, driver.Always
 }
 
-type latest[T any] struct{ *remote[T] }
+type latest[T any] struct {
+	driver.Driver[T]
+	of *remote[T]
+}
 
 func (l latest[T]) Latest(ctx context.Context, key string) (driver.Entry[T], error) {
-	l.set(func() { l.latest++ })
-	return l.remote.Get(ctx, key)
+	l.of.set(func() { l.of.latest++ })
+	return l.of.Get(ctx, key)
 }
 
 // begin lets a call reach the store, unless it returns an error.

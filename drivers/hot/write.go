@@ -46,7 +46,7 @@ func (d *Driver[T]) Upsert(ctx context.Context, key string, v T, known *driver.M
 // Overwrite implements driver.Overwriter.
 func (d *Driver[T]) Overwrite(ctx context.Context, key string, v T, fresh driver.Life, a driver.Access, now driver.Instant) (driver.Meta, error) {
 	defer d.tier.forget(key)
-	return d.has.overwriter.Overwrite(ctx, key, v, fresh, a, now)
+	return below[driver.Overwriter[T]](d).Overwrite(ctx, key, v, fresh, a, now)
 }
 
 // Remove implements driver.Remover.
@@ -58,5 +58,5 @@ func (d *Driver[T]) Remove(ctx context.Context, key string, was driver.Meta, now
 // Mend implements driver.Mender.
 func (d *Driver[T]) Mend(ctx context.Context, key string, apply bool) (string, error) {
 	defer d.tier.forget(key)
-	return d.has.mender.Mend(ctx, key, apply)
+	return below[driver.Mender](d).Mend(ctx, key, apply)
 }

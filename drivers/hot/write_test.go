@@ -96,12 +96,12 @@ func (w write) seen(t testing.TB, h *hot.Driver[string]) {
 }
 
 // mender writes another value where it is asked to mend one.
-type mender struct{ *remote[string] }
+type mender struct{ store *remote[string] }
 
 func (m mender) Mend(ctx context.Context, key string, _ bool) (string, error) {
-	e, err := m.remote.Driver.Get(ctx, key)
+	e, err := m.store.Driver.Get(ctx, key)
 	if err == nil {
-		_, err = m.Replace(ctx, key, "mended", e.Meta, e.Life, m.now())
+		_, err = m.store.Replace(ctx, key, "mended", e.Meta, e.Life, m.store.now())
 	}
 	return "a fault", err
 }

@@ -27,25 +27,12 @@ type clockless struct {
 
 var noClock = map[Feature]string{Local: remote[Local], Clock: "hidden"}
 
-// As implements driver.Wrapper.
-func (c clockless) As(target any) (ok bool) {
-	switch to := target.(type) {
-	case *driver.Upserter[Value]:
-		*to, ok = c.all.(driver.Upserter[Value])
-	case *driver.BatchGetter[Value]:
-		*to, ok = c.all.(driver.BatchGetter[Value])
-	case *driver.ReadToucher[Value]:
-		*to, ok = c.all.(driver.ReadToucher[Value])
-	case *driver.Checker:
-		*to, ok = c.all.(driver.Checker)
-	case *driver.Scanner:
-		*to, ok = c.all.(driver.Scanner)
-	case *driver.Mender:
-		*to, ok = c.all.(driver.Mender)
-	case *driver.RawReader:
-		*to, ok = c.all.(driver.RawReader)
+// Wrapped implements driver.Wrapper.
+func (c clockless) Wrapped(capability any) (any, driver.Way) {
+	if _, is := capability.(*driver.Clock); is {
+		return nil, driver.Past
 	}
-	return ok
+	return c.all, driver.Past
 }
 
 // wrapper hides all capabilities but those that it hands out.
@@ -54,29 +41,12 @@ type wrapper struct {
 	open bool // it hands out all
 }
 
-// As implements driver.Wrapper.
-func (w wrapper) As(target any) bool {
-	switch c := target.(type) {
-	case *driver.Upserter[Value]:
-		*c = w.reference
-	case *driver.BatchGetter[Value]:
-		*c = w.reference
-	case *driver.ReadToucher[Value]:
-		*c = w.reference
-	case *driver.Clock:
-		*c = w.reference
-	case *driver.Checker:
-		*c = w.reference
-	case *driver.Scanner:
-		*c = w.reference
-	case *driver.Mender:
-		*c = w.reference
-	case *driver.RawReader:
-		*c = w.reference
-	default:
-		return false
+// Wrapped implements driver.Wrapper.
+func (w wrapper) Wrapped(any) (any, driver.Way) {
+	if !w.open {
+		return nil, driver.Past
 	}
-	return w.open
+	return w.reference, driver.Past
 }
 
 // The suite passes drivers that are right, in all the ways that stores differ.

@@ -63,36 +63,39 @@ type able struct {
 	has map[string]bool
 }
 
-// As implements driver.Wrapper.
-func (a able) As(target any) bool {
+// Wrapped implements driver.Wrapper.
+func (a able) Wrapped(capability any) (inner any, way driver.Way) {
 	name := ""
-	switch to := target.(type) {
+	switch capability.(type) {
 	case *driver.Upserter[Value]:
-		name, *to = "Upserter", struct{ driver.Upserter[Value] }{}
+		name, inner = "Upserter", struct{ driver.Upserter[Value] }{}
 	case *driver.Overwriter[Value]:
-		name, *to = "Overwriter", struct{ driver.Overwriter[Value] }{}
+		name, inner = "Overwriter", struct{ driver.Overwriter[Value] }{}
 	case *driver.BatchGetter[Value]:
-		name, *to = "BatchGetter", struct{ driver.BatchGetter[Value] }{}
+		name, inner = "BatchGetter", struct{ driver.BatchGetter[Value] }{}
 	case *driver.ReadToucher[Value]:
-		name, *to = "ReadToucher", struct{ driver.ReadToucher[Value] }{}
+		name, inner = "ReadToucher", struct{ driver.ReadToucher[Value] }{}
 	case *driver.Latest[Value]:
-		name, *to = "Latest", lately{}
+		name, inner = "Latest", lately{}
 	case *driver.Remover[Value]:
-		name, *to = "Remover", struct{ driver.Remover[Value] }{}
+		name, inner = "Remover", struct{ driver.Remover[Value] }{}
 	case *driver.Local[Value]:
-		name, *to = "Local", struct{ driver.Local[Value] }{}
+		name, inner = "Local", struct{ driver.Local[Value] }{}
 	case *driver.Clock:
-		name, *to = "Clock", struct{ driver.Clock }{}
+		name, inner = "Clock", struct{ driver.Clock }{}
 	case *driver.Checker:
-		name, *to = "Checker", struct{ driver.Checker }{}
+		name, inner = "Checker", struct{ driver.Checker }{}
 	case *driver.Scanner:
-		name, *to = "Scanner", struct{ driver.Scanner }{}
+		name, inner = "Scanner", struct{ driver.Scanner }{}
 	case *driver.RawReader:
-		name, *to = "RawReader", struct{ driver.RawReader }{}
+		name, inner = "RawReader", struct{ driver.RawReader }{}
 	case *driver.Mender:
-		name, *to = "Mender", struct{ driver.Mender }{}
+		name, inner = "Mender", struct{ driver.Mender }{}
 	}
-	return a.has[name]
+	if !a.has[name] {
+		inner = nil
+	}
+	return inner, driver.Past
 }
 
 // lately is a driver.Latest, whose method has the name that an embedded one would have.

@@ -12,7 +12,7 @@ import (
 type Driver[T any] struct {
 	inner driver.Driver[T]
 	calls *calls
-	capabilities[T]
+	local driver.Local[T] // of inner, nil if it has none: to ask each time would cost what a read does
 }
 
 // Wrap returns d with its calls traced and measured by t. db says what d talks to. What
@@ -29,7 +29,7 @@ func Wrap[T any](t *Telemetry, d driver.Driver[T], db Database) (*Driver[T], err
 		return nil, err
 	}
 	w := &Driver[T]{inner: d, calls: callsTo(t, db)}
-	w.capabilities = capabilitiesOf(w)
+	w.local, _ = driver.As[driver.Local[T]](d)
 	return w, nil
 }
 

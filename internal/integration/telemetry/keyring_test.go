@@ -36,26 +36,8 @@ func (w watched) Insert(ctx context.Context, key string, v drivertest.Value, lif
 	return w.Driver.Insert(ctx, key, v, life, now)
 }
 
-// As implements driver.Wrapper.
-func (w watched) As(target any) (has bool) {
-	switch to := target.(type) {
-	case *driver.BatchGetter[drivertest.Value]:
-		*to, has = driver.As[driver.BatchGetter[drivertest.Value]](w.Driver)
-	case *driver.ReadToucher[drivertest.Value]:
-		*to, has = driver.As[driver.ReadToucher[drivertest.Value]](w.Driver)
-	case *driver.Remover[drivertest.Value]:
-		*to, has = driver.As[driver.Remover[drivertest.Value]](w.Driver)
-	case *driver.Clock:
-		*to, has = driver.As[driver.Clock](w.Driver)
-	case *driver.Checker:
-		*to, has = driver.As[driver.Checker](w.Driver)
-	case *driver.Scanner:
-		*to, has = driver.As[driver.Scanner](w.Driver)
-	case *driver.RawReader:
-		*to, has = driver.As[driver.RawReader](w.Driver)
-	}
-	return has
-}
+// Wrapped implements driver.Wrapper.
+func (w watched) Wrapped(any) (any, driver.Way) { return w.Driver, driver.Past }
 
 func (k *keyring) note(key string) {
 	k.mu.Lock()
