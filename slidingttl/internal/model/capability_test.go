@@ -111,8 +111,11 @@ func (k clock) Now() time.Time { return k.c.p.now() }
 // Bounds implements driver.Clock.
 func (k clock) Bounds() (earliest, latest driver.Instant) {
 	now := k.c.p.now()
-	return driver.Floor(now) - 3, driver.Ceil(now) + 5
+	return driver.Floor(now) - 3, driver.Ceil(now) + driver.Instant(coarse/ms)
 }
+
+// coarse is how far ahead of the time the later of a clock's bounds may be.
+const coarse = 5 * ms
 
 // Latest implements driver.Latest.
 func (l latest) Latest(ctx context.Context, key string) (e driver.Entry[value], err error) {

@@ -147,6 +147,9 @@ func (w *world) judgeTight(d duty, s *state) {
 	if w.faults > 0 || w.lost > 0 || w.slow > 0 || w.outages > 0 || p.opts.Budget > 0 || p.opts.Touches == slidingttl.Background {
 		written = time.Now() // it may have waited until now
 	}
+	if !w.ownClock {
+		written = written.Add(coarse) // a read goes by the later of the clock's bounds
+	}
 	if p.any(s.value.kind, d.start, time.Now(), func(r rule) bool {
 		window := (r.IdleGrace+r.Slack)/8 + 2*w.trip + w.slow + 2*ms
 		for _, when := range []map[string]time.Time{d.i.lowered, d.i.unsure} {
