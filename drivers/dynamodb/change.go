@@ -33,39 +33,37 @@ func ByTTL(kind, principal string) bool {
 //
 // What the TTL service removed, and what was removed or overwritten when it had expired,
 // died at its expiry. What was removed or overwritten before that was deleted then, as far
-// as DynamoDB tells: it rounds the time down to the second, DynamoDB Local to the minute. An error is that of an item that cannot be told as JSON.
-func (d *Driver[T]) Dead(c Change) (dead driver.Dead, ok bool, err error) {
+// as DynamoDB tells: it rounds the time down to the second, DynamoDB Local to the minute. An item that cannot be read
+// as a whole has a Problem.
+func (d *Driver[T]) Dead(c Change) (dead driver.Dead, ok bool) {
 	if len(c.Old) == 0 {
-		return dead, false, nil
+		return dead, false
 	}
 	key, ok := d.recordKey(d.keyOf(c.Old))
 	if !ok {
-		return dead, false, nil
+		return dead, false
 	}
 	if c.New != nil {
 		// A life is overwritten where another created_at begins one. The item of a
 		// program that knows none is the same record, to be adopted.
 		was, is := d.read(c.Old), d.read(c.New)
 		if was.CreatedAt == 0 || is.CreatedAt == 0 || was.CreatedAt == is.CreatedAt {
-			return dead, false, nil
+			return dead, false
 		}
 	}
-	raw, err := d.rawOf(c.Old)
-	if err != nil {
-		return dead, false, err
-	}
+	raw := d.rawOf(c.Old)
 	dead = driver.Dead{Key: key, Raw: raw, At: raw.ExpiresAt}
 	at := max(driver.Floor(c.At), raw.CreatedAt) // it is rounded down
 	if !c.ByTTL && (at < dead.At || dead.At == 0) || dead.At == 0 {
 		dead.At, dead.Deleted = at, !c.ByTTL
 	}
-	return dead, true, nil
+	return dead, true
 }
 
 // changeOf is what a record of a stream says.
-func changeOf(r *streams.Record) (c Change, err error) {
+func changeOf(r *streams.Record) (c Change) {
 	if r.Dynamodb == nil {
-		return c, nil
+		return c
 	}
 	if r.Dynamodb.ApproximateCreationDateTime != nil {
 		c.At = *r.Dynamodb.ApproximateCreationDateTime
@@ -73,18 +71,24 @@ func changeOf(r *streams.Record) (c Change, err error) {
 	if u := r.UserIdentity; u != nil && u.Type != nil && u.PrincipalId != nil {
 		c.ByTTL = ByTTL(*u.Type, *u.PrincipalId)
 	}
-	if c.Old, err = image(r.Dynamodb.OldImage); err != nil || r.EventName == streams.OperationTypeRemove {
-		return c, err
+	c.Old = image(r.Dynamodb.OldImage)
+	if r.EventName == streams.OperationTypeRemove {
+		return c
 	}
-	if c.New, err = image(r.Dynamodb.NewImage); err == nil && c.New == nil {
+	if c.New = image(r.Dynamodb.NewImage); c.New == nil {
 		c.Old = nil // a view without new images does not tell what became of the item
 	}
-	return c, err
+	return c
 }
 
-func image(of map[string]streams.AttributeValue) (map[string]types.AttributeValue, error) {
+// image is an item. An attribute of a type that the SDK does not know is nil.
+func image(of map[string]streams.AttributeValue) map[string]types.AttributeValue {
 	if len(of) == 0 {
-		return nil, nil
+		return nil
 	}
-	return attributevalue.FromDynamoDBStreamsMap(of)
+	item := make(map[string]types.AttributeValue, len(of))
+	for name, av := range of {
+		item[name], _ = attributevalue.FromDynamoDBStreams(av)
+	}
+	return item
 }

@@ -3,6 +3,7 @@ package dynamodb
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -31,20 +32,19 @@ func (d *Driver[T]) Raw(ctx context.Context, key string) (driver.Raw, error) {
 	if len(out.Item) == 0 {
 		return driver.Raw{}, driver.ErrNotFound
 	}
-	return d.rawOf(out.Item)
+	return d.rawOf(out.Item), nil
 }
 
 // rawOf is item in the store's own form.
-func (d *Driver[T]) rawOf(item map[string]types.AttributeValue) (driver.Raw, error) {
+func (d *Driver[T]) rawOf(item map[string]types.AttributeValue) driver.Raw {
+	s := d.read(item)
 	tagged := make(map[string]any, len(item))
 	for name, av := range item {
-		tagged[name] = tag(av)
+		tagged[name] = tag(av, func() {
+			s.odd = &driver.InvalidError{Field: fmt.Sprintf("attribute %q", name), Value: "not known to the SDK", Rule: "must be of a type that it knows"}
+		})
 	}
-	value, err := json.Marshal(tagged)
-	if err != nil {
-		return driver.Raw{}, err
-	}
-	s := d.read(item)
+	value, _ := json.Marshal(tagged) // texts and bytes: it cannot fail
 	raw := driver.Raw{Meta: s.Meta, Format: "dynamodb-json", Value: value, Fields: make(map[string]string), Problem: s.odd}
 	for _, name := range []string{d.opts.Expiry, d.opts.CreatedAt, d.opts.Version} {
 		if av, ok := item[name]; ok {
@@ -56,11 +56,11 @@ func (d *Driver[T]) rawOf(item map[string]types.AttributeValue) (driver.Raw, err
 			raw.Fields[d.opts.RetainedExpiry+"."+name] = plain(av)
 		}
 	}
-	return raw, nil
+	return raw
 }
 
-// tag is av with its type before it, as DynamoDB's own JSON has it.
-func tag(av types.AttributeValue) any {
+// tag is av with its type before it, as DynamoDB's own JSON has it. It calls odd where that is not known.
+func tag(av types.AttributeValue, odd func()) any {
 	one := func(kind string, v any) map[string]any { return map[string]any{kind: v} }
 	switch av := av.(type) {
 	case *types.AttributeValueMemberS:
@@ -82,15 +82,16 @@ func tag(av types.AttributeValue) any {
 	case *types.AttributeValueMemberL:
 		list := make([]any, len(av.Value))
 		for i, v := range av.Value {
-			list[i] = tag(v)
+			list[i] = tag(v, odd)
 		}
 		return one("L", list)
 	case *types.AttributeValueMemberM:
 		m := make(map[string]any, len(av.Value))
 		for name, v := range av.Value {
-			m[name] = tag(v)
+			m[name] = tag(v, odd)
 		}
 		return one("M", m)
 	}
+	odd()
 	return nil
 }

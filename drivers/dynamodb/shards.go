@@ -91,9 +91,12 @@ type reading struct {
 	latest   uint64 // milliseconds
 }
 
+// held is what a round has read: records of the stream, and values of the dead.
+type held struct{ records, bytes atomic.Int64 }
+
 // read reads pages of a shard until there is nothing new, or the round has enough.
-func (s *Stream) read(ctx context.Context, r *reading, held *atomic.Int64) error {
-	for held.Load() < int64(s.opts.Batch) {
+func (s *Stream) read(ctx context.Context, r *reading, held *held) error {
+	for held.records.Load() < int64(s.opts.Batch) && held.bytes.Load() < s.bytes {
 		if r.iterator == "" {
 			if done, err := s.iterator(ctx, r); err != nil || done {
 				return err
@@ -114,11 +117,9 @@ func (s *Stream) read(ctx context.Context, r *reading, held *atomic.Int64) error
 			return fmt.Errorf("shard %s: %w", r.shard, err)
 		}
 		for i := range out.Records {
-			if err := s.take(r, &out.Records[i]); err != nil {
-				return err
-			}
+			held.bytes.Add(s.take(r, &out.Records[i]))
 		}
-		held.Add(int64(len(out.Records)))
+		held.records.Add(int64(len(out.Records)))
 		if out.NextShardIterator == nil {
 			r.at.Done, r.iterator = true, ""
 			return nil
@@ -138,18 +139,12 @@ func (s *Stream) complete(shard string) bool {
 	return of != nil && of.EndingSequenceNumber != nil
 }
 
-// take looks at one record of a stream.
-func (s *Stream) take(r *reading, record *streams.Record) error {
-	c, err := changeOf(record)
-	if err == nil {
-		var d driver.Dead
-		var ok bool
-		if d, ok, err = s.dead(c); ok {
-			r.dead = append(r.dead, d)
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("shard %s: a record that cannot be read: %w", r.shard, err)
+// take looks at one record of a stream, and returns the size of the value that it keeps.
+func (s *Stream) take(r *reading, record *streams.Record) (bytes int64) {
+	c := changeOf(record)
+	if d, ok := s.dead(c); ok {
+		r.dead = append(r.dead, d)
+		bytes = int64(len(d.Value))
 	}
 	r.records++
 	if record.Dynamodb != nil && record.Dynamodb.SequenceNumber != nil {
@@ -158,7 +153,7 @@ func (s *Stream) take(r *reading, record *streams.Record) error {
 	if !c.At.IsZero() {
 		r.latest = max(r.latest, uint64(c.At.UnixMilli()))
 	}
-	return nil
+	return bytes
 }
 
 // gap goes on with the oldest records of a shard, for those behind its place are trimmed.

@@ -46,7 +46,8 @@ type StreamOptions struct {
 	// Every is how long Run waits when there is nothing new. Zero: 1 s.
 	Every time.Duration
 
-	// Batch is about how many of the dead are handed over at once. Zero: 5000.
+	// Batch is about how many of the dead are handed over at once. Zero: 5000. Their values are
+	// bounded too, by 32 MiB and what each reader reads at once, 1 MB.
 	Batch int
 
 	// Readers bounds the shards that are read at once. Zero: 8.
@@ -61,6 +62,7 @@ const (
 	streamEvery   = time.Second
 	streamBatch   = 5000
 	streamReaders = 8
+	streamBytes   = 32 << 20
 
 	// discoverEvery is how often the stream is asked for its shards while none of
 	// those that are known has ended.
@@ -131,13 +133,14 @@ type Stream struct {
 	client StreamsClient
 	opts   StreamOptions
 	arn    func(context.Context) (string, error)
-	dead   func(Change) (driver.Dead, bool, error)
+	dead   func(Change) (driver.Dead, bool)
 
 	place   *place
 	found   map[string]streams.Shard // by id
 	asked   time.Time                // when, zero: to be asked now
 	iterate map[string]string        // iterators, by shard
 	closed  bool                     // the stream is disabled: no shards come
+	bytes   int64                    // bounds the values that a round holds
 
 	counts struct{ records, dead, gaps, failed, latest atomic.Uint64 }
 }
@@ -152,7 +155,7 @@ func (d *Driver[T]) Stream(client StreamsClient, opts StreamOptions) (*Stream, e
 	if err != nil {
 		return nil, err
 	}
-	return &Stream{client: client, opts: o, arn: d.streamARN, dead: d.Dead, iterate: make(map[string]string)}, nil
+	return &Stream{client: client, opts: o, arn: d.streamARN, dead: d.Dead, iterate: make(map[string]string), bytes: streamBytes}, nil
 }
 
 // streamARN is that of the table's stream.
@@ -224,7 +227,7 @@ func (s *Stream) round(ctx context.Context) (news bool, err error) {
 	}
 	turn := s.turn()
 	reads := make([]reading, len(turn))
-	var held atomic.Int64
+	var held held
 	var g errgroup.Group // one that fails keeps no other from being read
 	g.SetLimit(s.opts.Readers)
 	for i, shard := range turn {

@@ -212,6 +212,7 @@ type river struct {
 	mu       sync.Mutex // guards the rest
 	shards   []*reach
 	disabled bool
+	odd      string                // the key of an item with an attribute of a type that the SDK does not know
 	fails    func(op string) error // nil: nothing does
 	calls    map[string]int
 	read     []string // the keys, in the order in which they were handed out
@@ -332,6 +333,9 @@ func (r *river) GetRecords(_ context.Context, in *dynamodbstreams.GetRecordsInpu
 				},
 			},
 		})
+		if key == r.odd {
+			out.Records[len(out.Records)-1].Dynamodb.OldImage["value"] = nil
+		}
 	}
 	if at < len(s.keys) || !s.closed {
 		out.NextShardIterator = aws.String(fmt.Sprint(id, " ", at))
@@ -485,6 +489,43 @@ func TestStreamFails(t *testing.T) {
 			if len(told) != 1 { // what could not be buried, or read, was not taken for done
 				t.Errorf("%s was buried %d times", key, len(told))
 			}
+		}
+	})
+}
+
+// An item that the SDK cannot read is told of with its problem, and stops no other.
+func TestStreamOddItem(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &river{disabled: true, odd: "a-01", shards: []*reach{{id: "a", keys: numberedKeys("a", 4), closed: true}}}
+		var g graves
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		if err := r.flowing(t, g.options()).Run(ctx); err != nil || len(g.dead) != 4 || len(g.errors) != 0 {
+			t.Fatalf("%v: dead are %q, %d errors", err, g.keys(), len(g.errors))
+		}
+		for key, told := range g.dead {
+			if d := told[0]; (d.Problem != nil) != (key == r.odd) || d.At != base || !strings.Contains(string(d.Value), key) {
+				t.Errorf("%s is told of as %+v", key, d)
+			}
+		}
+	})
+}
+
+// What is held at once is bounded by its values too.
+func TestStreamBytes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &river{disabled: true, shards: []*reach{{id: "a", keys: numberedKeys("a", 20), closed: true}}}
+		var g graves
+		o := g.options()
+		bury, most := o.Bury, 0
+		o.Bury = func(ctx context.Context, dead []driver.Dead) error {
+			most = max(most, len(dead))
+			return bury(ctx, dead)
+		}
+		s := r.flowing(t, o)
+		s.bytes = 1
+		if err := s.Run(t.Context()); err != nil || len(g.dead) != 20 || most != 3 { // of a page
+			t.Errorf("%v, %d are dead, %d at once; want 20, and 3", err, len(g.dead), most)
 		}
 	})
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 
 	"github.com/aws/aws-lambda-go/events"
@@ -15,7 +14,7 @@ import (
 
 // handler takes the records of a stream.
 type handler struct {
-	dead  func(dynamodb.Change) (driver.Dead, bool, error)
+	dead  func(dynamodb.Change) (driver.Dead, bool)
 	grave *archive.Grave
 }
 
@@ -28,13 +27,7 @@ func (h *handler) handle(ctx context.Context, e events.DynamoDBEvent) (events.Dy
 	var from []string // the sequence number of each
 	for i := range e.Records {
 		r := &e.Records[i]
-		d, ok, err := h.dead(change(r))
-		if err != nil {
-			if d, err = unreadable(r, err); err != nil {
-				return none, err
-			}
-		}
-		if ok || d.Problem != nil {
+		if d, ok := h.dead(change(r)); ok {
 			dead, from = append(dead, d), append(from, r.Change.SequenceNumber)
 		}
 	}
@@ -51,18 +44,6 @@ func (h *handler) handle(ctx context.Context, e events.DynamoDBEvent) (events.Dy
 		}
 	}
 	return none, nil
-}
-
-// unreadable is a record whose item cannot be told, for the archive's quarantine: as it came.
-func unreadable(r *events.DynamoDBEventRecord, problem error) (d driver.Dead, err error) {
-	key, err := json.Marshal(r.Change.Keys)
-	if err != nil {
-		return d, err
-	}
-	item, err := json.Marshal(r.Change.OldImage)
-	d = driver.Dead{Key: string(key), At: driver.Floor(r.Change.ApproximateCreationDateTime.Time)}
-	d.Format, d.Value, d.Problem = "dynamodb-json", item, problem
-	return d, err
 }
 
 // change is what a record says.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/aws/aws-lambda-go/events"
 	"github.com/aws/aws-lambda-go/lambda"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"go.uber.org/goleak"
 
 	"github.com/slidingttl/slidingttl/archive"
@@ -169,29 +170,28 @@ func TestBadItems(t *testing.T) {
 	var event events.DynamoDBEvent
 	ok(t, json.Unmarshal(content, &event))
 	tell := h.dead
-	calls := 0
-	h.dead = func(c dynamodb.Change) (driver.Dead, bool, error) {
-		if calls++; calls == 1 {
-			return driver.Dead{}, false, errors.New("it cannot be told")
+	h.dead = func(c dynamodb.Change) (driver.Dead, bool) {
+		if key, ok := c.Old["pk"].(*types.AttributeValueMemberS); ok && key.Value == "idle" {
+			c.Old["value"] = nil // as the SDK has a type that it does not know
 		}
 		return tell(c)
 	}
 	r, err := h.handle(t.Context(), event)
 	ok(t, err)
 	found := archived(t, dir)
-	aside := found[`{"pk":{"S":"idle"}}`]
-	if len(r.BatchItemFailures) > 0 || len(found) != 4 || aside.Columns["problem"] != "it cannot be told" || !strings.Contains(string(aside.Value), `"S":"idle"`) {
+	aside := found["idle"]
+	if len(r.BatchItemFailures) > 0 || len(found) != 4 || aside.Columns["problem"] == nil || !strings.Contains(string(aside.Value), `"S":"idle"`) {
 		t.Errorf("%+v: archived are %q, aside %+v", r, slices.Sorted(maps.Keys(found)), aside)
 	}
 
 	h, dir = start(t)
-	tell, calls = h.dead, 0
-	h.dead = func(c dynamodb.Change) (driver.Dead, bool, error) {
-		d, ok, err := tell(c)
+	tell = h.dead
+	h.dead = func(c dynamodb.Change) (driver.Dead, bool) {
+		d, ok := tell(c)
 		if d.Key == "aged" {
 			d.At = driver.Floor(time.Now().Add(time.Hour))
 		}
-		return d, ok, err
+		return d, ok
 	}
 	r, err = h.handle(t.Context(), event)
 	ok(t, err)
