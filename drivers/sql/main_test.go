@@ -235,6 +235,11 @@ func (w *wire) dial(dial func() (net.Conn, error)) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	if w.gate != nil { // beyond the wire, which breaks with an error of its own
+		if conn, err = w.gate.Conn(conn, executes); err != nil {
+			return nil, err
+		}
+	}
 	c := &wireConn{Conn: conn, w: w}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -242,9 +247,6 @@ func (w *wire) dial(dial func() (net.Conn, error)) (net.Conn, error) {
 		w.conns = make(map[*wireConn]bool)
 	}
 	w.conns[c] = true
-	if w.gate != nil {
-		return w.gate.Conn(c, executes)
-	}
 	return c, nil
 }
 
