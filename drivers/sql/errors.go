@@ -61,6 +61,9 @@ func hidden(err error, keys []rowKey) error {
 			return silent{err}
 		}
 		for _, c := range k.columns {
+			if b, ok := c.([]byte); ok {
+				c = string(b)
+			}
 			if s, ok := c.(string); ok && s != "" && strings.Contains(text, s) {
 				return silent{err}
 			}

@@ -45,7 +45,7 @@ func loadHostile(ctx context.Context, db *stdsql.DB, d *Driver[value], r drivert
 	}
 	_, err = db.ExecContext(ctx, d.dialect.bind("INSERT INTO "+d.quoted()+" ("+strings.Join(columns, ", ")+") VALUES ("+marks+")"), args...)
 	if err == nil && r.Guarded {
-		err = guard(ctx, db, d, r.Key)
+		return guard(ctx, db, d, r.Key, "UPDATE", "DELETE")
 	}
 	_, postgres := errors.AsType[*pgconn.PgError](err)
 	_, mysql := errors.AsType[*gomysql.MySQLError](err)
@@ -55,14 +55,18 @@ func loadHostile(ctx context.Context, db *stdsql.DB, d *Driver[value], r drivert
 	return err
 }
 
-// guard has a trigger refuse every write of a row.
-func guard(ctx context.Context, db *stdsql.DB, d *Driver[value], key string) error {
+// guard has triggers refuse such writes of a row.
+func guard[T any](ctx context.Context, db *stdsql.DB, d *Driver[T], key string, events ...string) error {
+	speaks := d.dialect
+	if m, ok := speaks.(moved); ok {
+		speaks = m.dialect
+	}
 	columns := d.keyColumns()
 	is := "OLD." + columns[len(columns)-1] + " = '" + key + "'"
 	var statements []string
-	for _, event := range []string{"UPDATE", "DELETE"} {
+	for _, event := range events {
 		name := fmt.Sprintf("guard_%s_%s", strings.ReplaceAll(d.name, ".", "_"), event)
-		switch d.dialect.(type) {
+		switch speaks.(type) {
 		case postgres:
 			statements = append(statements,
 				"CREATE OR REPLACE FUNCTION guarded() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'guarded'; END $$",

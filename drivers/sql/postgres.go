@@ -112,7 +112,7 @@ func (postgres) verdict(err error) verdict {
 		return unknown // completion unknown; the server is told to stop, or has crashed; the connection broke
 	case state == "23505":
 		return duplicate
-	case strings.HasPrefix(state, "22"), strings.HasPrefix(state, "23"), state == "54000":
+	case strings.HasPrefix(state, "22"), strings.HasPrefix(state, "23"), state == "54000", state == "P0001": // and a trigger's own error
 		return impossible
 	case strings.HasPrefix(state, "28"), state == "42501", state == "3D000", state == "3F000", state == "42P01", state == "42703":
 		return barred // wrong credentials; no right; no database, schema, table or column

@@ -92,6 +92,7 @@ type Sweeper struct {
 	opts   SweepOptions
 	limit  *rate.Limiter
 	bytes  int // bounds the values of a batch for Bury
+	held   heldRows
 	counts struct{ deleted, filed, skipped, batches, failed atomic.Uint64 }
 }
 
@@ -116,7 +117,7 @@ func (t *table) Sweeper(opts *SweepOptions) (*Sweeper, error) {
 type SweepStats struct {
 	Deleted uint64 // dead rows
 	Filed   uint64 // rows that were alive, and are looked at again at their expiry
-	Skipped uint64 // rows whose life cannot be read, but those that Bury was handed; they are looked at again a day later
+	Skipped uint64 // rows whose life cannot be read, but those that Bury was handed, and rows that the table does not let be written; they are looked at again a day later
 	Batches uint64 // transactions
 	Failed  uint64 // sweeps that ended with an error
 }
@@ -161,7 +162,7 @@ func (s *Sweeper) sweep(ctx context.Context) error {
 			return err
 		}
 	}
-	if s.opts.Bury == nil || s.table.begin() != "" {
+	if s.opts.Bury == nil || s.table.turn != nil {
 		return s.batches(ctx, ctx, s.rows)
 	}
 	// When one fails the other ends what it has begun, lest that be buried in vain.
@@ -190,12 +191,24 @@ func (s *Sweeper) batches(ctx, going context.Context, take func(context.Context,
 		if s.limit != nil && n < limit {
 			s.limit.ReserveN(time.Now(), n-limit) // what was not taken
 		}
+		v := s.table.dialect.verdict(err)
+		if refusesRow(v) {
+			switch passed, failed := s.passBy(ctx, limit); {
+			case failed != nil:
+				err, v = failed, s.table.dialect.verdict(failed)
+			case passed > 0:
+				lost = 0
+				continue
+			case lost == 0: // another transaction may have passed them by meanwhile
+				v = collided
+			}
+		}
 		switch {
 		case err == nil && n < limit && !b.cut:
 			return nil
 		case err == nil:
 			lost, limit = 0, min(2*n, s.opts.Batch) // what is cut off is read again
-		case s.table.dialect.verdict(err) == collided && lost < attempts:
+		case v == collided && lost < attempts:
 			lost++ // to another transaction, and undone
 		default:
 			return err

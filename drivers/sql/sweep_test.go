@@ -320,11 +320,12 @@ func TestSweepWalksIndex(t *testing.T) {
 	db := sqltest.DB(t, sqltest.PostgreSQL)
 	d := open[session](t, db, PostgreSQL, nil)
 	db.SetMaxOpenConns(1) // what is set and prepared is the connection's
+	sweep, _ := d.mustSweeper(t, SweepOptions{Bury: func(context.Context, *stdsql.Tx, []driver.Dead) error { return nil }}).query(1000, nil)
 	for _, statement := range []string{
 		"INSERT INTO " + d.quoted() + " (id, value, expires_at, sweep_at) SELECT i::text, '{}', i, i FROM generate_series(1, 20000) i",
 		"ANALYZE " + d.quoted(),
 		"SET plan_cache_mode = force_generic_plan",
-		"PREPARE sweep AS " + d.mustSweeper(t, SweepOptions{Bury: func(context.Context, *stdsql.Tx, []driver.Dead) error { return nil }}).query(1000),
+		"PREPARE sweep AS " + sweep,
 	} {
 		mustExec(t, db, PostgreSQL, statement)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// skipFor is how long a row that cannot be read is left alone.
+// skipFor is how long a row is left alone that cannot be read or written.
 const skipFor = 24 * time.Hour
 
 // swept is what one transaction did, in rows. cut: there were more than its bytes allow.
@@ -23,16 +23,11 @@ type swept struct {
 // batch is one transaction, in which take does what it says for limit rows at most.
 func (s *Sweeper) batch(ctx context.Context, limit int, take func(context.Context, *stdsql.Tx, int) (swept, error)) (b swept, err error) {
 	t := s.table
-	tx, err := t.db.BeginTx(ctx, &stdsql.TxOptions{Isolation: t.dialect.isolation()})
+	tx, err := t.begin(ctx)
 	if err != nil {
 		return swept{}, err
 	}
 	defer func() { _ = tx.Rollback() }() // no more than an error once it is committed
-	if begin := t.begin(); begin != "" {
-		if _, err := tx.ExecContext(ctx, begin); err != nil {
-			return swept{}, err
-		}
-	}
 	if b, err = take(ctx, tx, limit); err == nil && b != (swept{}) {
 		if err = tx.Commit(); err == nil {
 			s.counts.batches.Add(1)
@@ -43,10 +38,7 @@ func (s *Sweeper) batch(ctx context.Context, limit int, take func(context.Contex
 	}
 	s.counts.deleted.Add(uint64(b.deleted))
 	s.counts.filed.Add(uint64(b.filed))
-	s.counts.skipped.Add(uint64(b.skipped))
-	if b.skipped > 0 && s.opts.OnError != nil {
-		s.opts.OnError(&driver.InvalidError{Field: "row", Value: fmt.Sprintf("skipped, %d times", b.skipped), Rule: "must have a life that can be read"})
-	}
+	s.skipped(b.skipped, "must have a life that can be read", nil)
 	return b, nil
 }
 
@@ -62,19 +54,9 @@ func (s *Sweeper) rows(ctx context.Context, tx *stdsql.Tx, limit int) (b swept, 
 			return b, err
 		}
 	}
-	file := fmt.Sprintf("UPDATE %s SET %s = ", t.quoted(), t.dialect.quote(t.sweep))
 	written := int64(0)
-	horizon, now := s.horizon()
-	for _, write := range []struct {
-		statement string
-		keys      []rowKey
-		args      []any
-	}{
-		{"DELETE FROM " + t.quoted(), rows.dead, nil},
-		{file + fmt.Sprintf("COALESCE(%s, %d)", t.expiresOrNone(), never), rows.live, nil},
-		{file + fmt.Sprintf("%s + %d", horizon, driver.Instant(0).Add(t.retain+s.opts.MaxSkew+skipFor)), rows.skipped, []any{now}},
-	} {
-		n, err := t.sweepRows(ctx, tx, write.statement, write.keys, write.args)
+	for _, w := range s.writes(rows) {
+		n, err := t.sweepRows(ctx, tx, w)
 		if err != nil {
 			return b, err
 		}
@@ -87,8 +69,24 @@ func (s *Sweeper) rows(ctx context.Context, tx *stdsql.Tx, limit int) (b swept, 
 	return b, nil
 }
 
-// begin is the statement that makes a transaction one that writes, alone. Empty: it needs none.
-func (t *table) begin() string { return t.dialect.begin(t.quoted(), t.dialect.quote(t.sweep)) }
+// skipped counts rows that are skipped, and tells of them.
+func (s *Sweeper) skipped(n int, rule string, why error) {
+	s.counts.skipped.Add(uint64(n))
+	if n > 0 && s.opts.OnError != nil {
+		s.opts.OnError(&driver.InvalidError{Field: "row", Value: fmt.Sprintf("skipped, %d times", n), Rule: rule, Err: why})
+	}
+}
+
+// begin opens a transaction that writes.
+func (t *table) begin(ctx context.Context) (*stdsql.Tx, error) {
+	tx, err := t.db.BeginTx(ctx, &stdsql.TxOptions{Isolation: t.dialect.isolation()})
+	if begin := t.dialect.begin(t.quoted(), t.dialect.quote(t.sweep)); err == nil && begin != "" {
+		if _, err = tx.ExecContext(ctx, begin); err != nil {
+			_ = tx.Rollback()
+		}
+	}
+	return tx, err
+}
 
 // horizon is the time before which a row must have expired, and its argument.
 func (s *Sweeper) horizon() (expression string, arg any) {
@@ -98,11 +96,12 @@ func (s *Sweeper) horizon() (expression string, arg any) {
 	return "COALESCE(" + s.table.dialect.integer() + ", " + s.table.horizon(s.opts.MaxSkew) + ")", arg
 }
 
-// query is what take asks.
-func (s *Sweeper) query(limit int) string {
+// query is what take asks of rows that are not held, and its arguments.
+func (s *Sweeper) query(limit int, held []rowKey) (query string, args []any) {
 	t := s.table
 	q := t.dialect.quote
-	horizon, _ := s.horizon()
+	horizon, now := s.horizon()
+	args = []any{now, now}
 	columns := append([]string{horizon}, t.keyColumns()...)
 	columns = append(columns, t.createdMillis(), t.expiresMillis(), q(t.version))
 	if s.opts.Bury != nil {
@@ -112,8 +111,13 @@ func (s *Sweeper) query(limit int) string {
 	// that is selected, and the limit is no argument, of which PostgreSQL thinks as a
 	// tenth of all rows.
 	sweep := t.quoted() + "." + q(t.sweep)
+	but := ""
+	if len(held) > 0 {
+		list, more := t.keyList(held)
+		but, args = " AND NOT ("+t.keyTuple()+" IN "+list+")", append(args, t.keyArgs(more)...)
+	}
 	return t.dialect.bind(t.dialect.take(strings.Join(columns, ", "),
-		fmt.Sprintf(" FROM %s WHERE %s <= %s ORDER BY %s LIMIT %d", t.quoted(), sweep, horizon, sweep, limit)))
+		fmt.Sprintf(" FROM %s WHERE %s <= %s%s ORDER BY %[2]s LIMIT %[5]d", t.quoted(), sweep, horizon, but, limit))), args
 }
 
 // taken are rows that are locked, by the columns of their keys as they were scanned.
@@ -126,8 +130,8 @@ type taken struct {
 // take locks rows whose sweep_at has come, and tells the dead from the others.
 func (s *Sweeper) take(ctx context.Context, tx *stdsql.Tx, limit int) (r taken, err error) {
 	t := s.table
-	_, now := s.horizon()
-	rows, err := tx.QueryContext(ctx, s.query(limit), now, now)
+	query, args := s.query(limit, s.held.now())
+	rows, err := tx.QueryContext(ctx, query, args...)
 	if err != nil {
 		return r, err
 	}
@@ -170,15 +174,40 @@ func (t *table) dead(key scannedKey, m driver.Meta, value []byte, problem error)
 	return driver.Dead{Key: name, Raw: driver.Raw{Meta: m, Format: "json", Value: value, Problem: problem}, At: m.ExpiresAt}
 }
 
-// sweepRows carries out a statement on rows, and says on how many.
-func (t *table) sweepRows(ctx context.Context, tx *stdsql.Tx, statement string, keys []rowKey, args []any) (int64, error) {
-	if len(keys) == 0 {
+// rowsWrite is a statement on the rows of keys.
+type rowsWrite struct {
+	statement string // without its WHERE
+	args      []any
+	keys      []rowKey
+}
+
+// writes are those of a batch.
+func (s *Sweeper) writes(rows taken) []rowsWrite {
+	t := s.table
+	return []rowsWrite{
+		{"DELETE FROM " + t.quoted(), nil, rows.dead},
+		{fmt.Sprintf("UPDATE %s SET %s = COALESCE(%s, %d)", t.quoted(), t.dialect.quote(t.sweep), t.expiresOrNone(), never), nil, rows.live},
+		s.skip(rows.skipped),
+	}
+}
+
+// skip has rows be looked at a day later.
+func (s *Sweeper) skip(keys []rowKey) rowsWrite {
+	t := s.table
+	horizon, now := s.horizon()
+	return rowsWrite{fmt.Sprintf("UPDATE %s SET %s = %s + %d", t.quoted(), t.dialect.quote(t.sweep), horizon,
+		driver.Instant(0).Add(t.retain+s.opts.MaxSkew+skipFor)), []any{now}, keys}
+}
+
+// sweepRows carries w out, and says on how many.
+func (t *table) sweepRows(ctx context.Context, tx *stdsql.Tx, w rowsWrite) (int64, error) {
+	if len(w.keys) == 0 {
 		return 0, nil
 	}
-	list, columns := t.keyList(keys)
-	result, err := tx.ExecContext(ctx, t.dialect.bind(statement+" WHERE "+t.keyTuple()+" IN "+list), append(args, t.keyArgs(columns)...)...)
+	list, columns := t.keyList(w.keys)
+	result, err := tx.ExecContext(ctx, t.dialect.bind(w.statement+" WHERE "+t.keyTuple()+" IN "+list), slices.Concat(w.args, t.keyArgs(columns))...)
 	if err != nil {
-		return 0, hidden(err, keys)
+		return 0, hidden(err, w.keys)
 	}
 	return result.RowsAffected()
 }

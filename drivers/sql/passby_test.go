@@ -1,0 +1,129 @@
+package sql
+
+import (
+	"context"
+	stdsql "database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// TestSweepPassesBy: a row that a trigger guards, dead or alive, stops no sweep, and is neither buried nor
+// taken again. Where only its deletion is refused it is filed in the table.
+func TestSweepPassesBy(t *testing.T) {
+	onAll(t, func(t *testing.T, db *stdsql.DB, dialect Dialect) {
+		for _, buries := range []bool{false, true} {
+			for _, events := range [][]string{{"UPDATE", "DELETE"}, {"DELETE"}, {"UPDATE"}} {
+				t.Run(fmt.Sprint(strings.Join(events, " "), "/buries=", buries), func(t *testing.T) {
+					ctx := t.Context()
+					d := open[session](t, db, dialect, nil)
+					now := driver.Floor(time.Now())
+					insert := "INSERT INTO " + d.quoted() + " (id, value, created_at, expires_at) VALUES (?, '{}', 1, ?)"
+					guarded, expires := "guarded", int64(1)
+					if len(events) == 1 && events[0] == "UPDATE" { // which a row that is alive is filed by
+						expires = int64(now.Add(time.Hour))
+					}
+					mustExec(t, db, dialect, insert, guarded, expires)
+					dead := []string{"a", "b", "c", "x", "y", "z"}
+					for _, key := range dead {
+						mustExec(t, db, dialect, insert, key, 1)
+					}
+					if err := guard(ctx, db, d, guarded, events...); err != nil {
+						t.Fatal(err)
+					}
+					var told []error
+					o := SweepOptions{Batch: 3, OnError: func(err error) { told = append(told, err) }}
+					graves := d.name + "_graves"
+					mustExec(t, db, dialect, "CREATE TABLE "+graves+" (id VARCHAR(20))")
+					if buries {
+						o.Bury = func(ctx context.Context, tx *stdsql.Tx, dead []driver.Dead) (err error) {
+							for _, r := range dead {
+								_, failed := tx.ExecContext(ctx, "INSERT INTO "+graves+" VALUES ('"+r.Key+"')")
+								err = errors.Join(err, failed)
+							}
+							return err
+						}
+					}
+					s := d.mustSweeper(t, o)
+					for range 2 {
+						if err := s.Sweep(ctx); err != nil {
+							t.Fatal(err)
+						}
+						if got := s.Stats(); got.Deleted != 6 || got.Skipped != 1 || d.rows(t) != 1 {
+							t.Fatalf("%+v, and %d rows are left", got, d.rows(t))
+						}
+					}
+					var buried []string
+					err := each(ctx, db, "SELECT id FROM "+graves+" ORDER BY id", nil, func(scan func(...any) error) error {
+						var id string
+						err := scan(&id)
+						buried = append(buried, id)
+						return err
+					})
+					if err != nil || buries && !slices.Equal(buried, dead) {
+						t.Errorf("buried %q, %v", buried, err)
+					}
+					var invalid *driver.InvalidError
+					if len(told) != 1 || !errors.As(told[0], &invalid) || invalid.Field != "row" || strings.Contains(told[0].Error(), "'") {
+						t.Errorf("told %v", told)
+					}
+					if held := len(s.held.now()); (held == 1) != (events[0] == "UPDATE") {
+						t.Errorf("%d rows are held", held)
+					}
+					if err := s.Sweep(ctx); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+		}
+	})
+}
+
+// TestSweepPassesByReference: a row that another table refers to.
+func TestSweepPassesByReference(t *testing.T) {
+	onAll(t, func(t *testing.T, db *stdsql.DB, dialect Dialect) {
+		ctx := t.Context()
+		d := open[session](t, db, dialect, nil)
+		if dialect == SQLite {
+			db.SetMaxOpenConns(1)
+			mustExec(t, db, dialect, "PRAGMA foreign_keys = on")
+		}
+		for _, key := range []string{"a", "b", "c"} {
+			d.mustInsert(t, key, session{}, lasting(time.Minute))
+		}
+		refers := d.dialect.types().key(defaultMaxKey)
+		mustExec(t, db, dialect, "CREATE TABLE orders (session "+refers+", FOREIGN KEY (session) REFERENCES "+d.quoted()+" (id))")
+		mustExec(t, db, dialect, "INSERT INTO orders VALUES ('b')")
+		s := d.mustSweeper(t, SweepOptions{Now: at(base.Add(time.Hour))})
+		for range 2 {
+			if err := s.Sweep(ctx); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := s.Stats(); got.Deleted != 2 || got.Skipped != 1 || len(s.held.now()) != 0 {
+			t.Errorf("%+v, %d held; want two deleted and one filed", got, len(s.held.now()))
+		}
+		mustExec(t, db, dialect, "DELETE FROM orders")
+		s = d.mustSweeper(t, SweepOptions{Now: at(base.Add(2*time.Hour + skipFor))})
+		if err := s.Sweep(ctx); err != nil || d.rows(t) != 0 {
+			t.Errorf("a day later: %v, %d rows", err, d.rows(t))
+		}
+	})
+}
+
+// TestHeldRows: they are bounded, and let go after a day.
+func TestHeldRows(t *testing.T) {
+	var h heldRows
+	if !h.add(make([]rowKey, maxHeld)) || h.add(make([]rowKey, 1)) || len(h.now()) != maxHeld {
+		t.Errorf("%d are held", len(h.now()))
+	}
+	h.since = h.since.Add(-skipFor - time.Second)
+	if n := len(h.now()); n != 0 || !h.add(make([]rowKey, 1)) {
+		t.Errorf("%d are held after a day", n)
+	}
+}
