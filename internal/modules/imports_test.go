@@ -44,6 +44,7 @@ var rules = []rule{
 	{pkg: "drivers/*", own: []string{"slidingttl/driver"}, tests: []string{"slidingttl/...", "drivers/memory", "internal/hostile", "internal/golden"}},
 	{pkg: "drivers/...", own: []string{"slidingttl/driver"}},
 
+	{pkg: "middleware/grpc", own: []string{"slidingttl", "middleware/session"}, tests: []string{"slidingttl/driver", "drivers/memory"}},
 	{pkg: "middleware/...", own: []string{"slidingttl", "slidingttl/driver", "drivers/memory"}},
 	{pkg: "telemetry", own: []string{"slidingttl", "slidingttl/driver"}},
 	{pkg: "telemetry/...", own: []string{"slidingttl", "slidingttl/driver", "telemetry"}, tests: []string{"slidingttl/...", "drivers/...", "telemetry/..."}},

@@ -1,0 +1,49 @@
+// Package grpcsession gives gRPC servers the sessions of package
+// [github.com/slidingttl/slidingttl/middleware/session], with their idle and their
+// absolute timeout. Its directory is middleware/grpc.
+//
+//	sessions, err := session.New[Data](d, nil)
+//	...
+//	guard := grpcsession.New(sessions, &grpcsession.Options{Require: loggedIn})
+//	server := grpc.NewServer(
+//		grpc.UnaryInterceptor(guard.Unary),
+//		grpc.StreamInterceptor(guard.Stream),
+//	)
+//
+// A handler uses the session manager with its context, as one of net/http does:
+//
+//	s, err := sessions.Get(ctx)
+//	err = sessions.Login(ctx, session.Login{User: "42"}, nil)
+//	err = sessions.Destroy(ctx)
+//
+// # Tokens
+//
+// A client shows its token in the metadata "authorization", as "Bearer TOKEN". A call
+// that shows several has no session. A response that gives out another token has it in
+// the header metadata "session-token", which is empty if the client is to forget the one
+// it has. A unary call whose handler sent the header by itself has it in the trailer. The
+// header of a stream leaves with the first message: what would change the token later
+// fails with [session.ErrHeaderSent]. Sessions are the same over net/http with
+// [session.Bearer], and are listed with the user's.
+//
+// # Codes
+//
+// A handler returns the errors of the session manager as they are. The client gets
+//
+//   - Unauthenticated where a method needs a user and the call has none, and for
+//     session.ErrEnded
+//   - NotFound for a session.Manager.Revoke of a session that the user has not
+//   - InvalidArgument for what matches slidingttl.ErrInvalid, such as data over
+//     Options.MaxData
+//   - Canceled and DeadlineExceeded for the errors of its context
+//   - Internal for session.ErrHeaderSent, session.ErrNoMiddleware and a
+//     *session.DataError
+//   - Unavailable for a *slidingttl.Error, which says that the store failed
+//
+// without details. Interceptors outside of these see the error itself by errors.Is and
+// errors.As. Any other error, one of package status for instance, passes unchanged.
+//
+// A handler that swallows the error of a session that could not be read answers without
+// a session. Options.KeepAlive, Passive and ErrorHandler of the manager are of net/http
+// and have no effect here.
+package grpcsession

@@ -1,0 +1,55 @@
+package grpcsession
+
+import (
+	"context"
+	"errors"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/slidingttl/slidingttl/middleware/session"
+	"github.com/slidingttl/slidingttl/slidingttl"
+)
+
+// errNoUser says that a method is for users who are logged in.
+var errNoUser = errors.New("no user is logged in")
+
+// failure is an error with the status that the client gets, which has no details.
+type failure struct {
+	error
+	code codes.Code
+	text string
+}
+
+func (f *failure) Unwrap() error              { return f.error }
+func (f *failure) GRPCStatus() *status.Status { return status.New(f.code, f.text) }
+
+// withStatus returns err with its status, if it is one of the session manager's.
+func withStatus(err error) error {
+	var (
+		data  *session.DataError
+		store *slidingttl.Error
+	)
+	if err == nil {
+		return nil
+	}
+	switch {
+	case errors.Is(err, errNoUser):
+		return &failure{err, codes.Unauthenticated, "log in first"}
+	case errors.Is(err, session.ErrEnded):
+		return &failure{err, codes.Unauthenticated, "the session has ended"}
+	case errors.Is(err, slidingttl.ErrNotFound):
+		return &failure{err, codes.NotFound, "no such session"}
+	case errors.Is(err, slidingttl.ErrInvalid):
+		return &failure{err, codes.InvalidArgument, "invalid session data"}
+	case errors.Is(err, context.Canceled):
+		return &failure{err, codes.Canceled, "canceled"}
+	case errors.Is(err, context.DeadlineExceeded):
+		return &failure{err, codes.DeadlineExceeded, "deadline exceeded"}
+	case errors.Is(err, session.ErrHeaderSent), errors.Is(err, session.ErrNoMiddleware), errors.As(err, &data):
+		return &failure{err, codes.Internal, "session error"}
+	case errors.As(err, &store):
+		return &failure{err, codes.Unavailable, "the session cannot be read or written"}
+	}
+	return err
+}

@@ -1,0 +1,19 @@
+module github.com/slidingttl/slidingttl/middleware/grpc
+
+go 1.26.0
+
+require (
+	github.com/slidingttl/slidingttl v0.1.0
+	go.uber.org/goleak v1.3.0
+	google.golang.org/grpc v1.74.2
+	google.golang.org/protobuf v1.36.7
+)
+
+require (
+	golang.org/x/net v0.40.0 // indirect
+	golang.org/x/sync v0.24.0 // indirect
+	golang.org/x/sys v0.33.0 // indirect
+	golang.org/x/text v0.25.0 // indirect
+	golang.org/x/time v0.16.0 // indirect
+	google.golang.org/genproto/googleapis/rpc v0.0.0-20250528174236-200df99c418a // indirect
+)

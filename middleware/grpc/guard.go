@@ -1,0 +1,98 @@
+package grpcsession
+
+import (
+	"context"
+	"net/http"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+
+	"github.com/slidingttl/slidingttl/middleware/session"
+)
+
+const (
+	requestKey  = "authorization"
+	responseKey = "session-token"
+)
+
+// Options adjusts a Guard. The zero value, and a nil pointer, mean the defaults.
+type Options struct {
+	// Require reports whether a method, as "/package.Service/Method", is only for
+	// users who are logged in. A call without one ends with Unauthenticated before its
+	// handler. Nil: no method is. Safe for concurrent use.
+	Require func(method string) bool
+
+	// Received has each message that the client sends on a stream judged as a request
+	// of its own, by a read of the session: it counts as an access, and once the
+	// session has ended RecvMsg fails with Unauthenticated. Off: a stream is judged
+	// when it begins, and goes on after the session's end.
+	Received bool
+
+	// Sent is Received for each message that the server sends: SendMsg fails. It
+	// counts as an access too. A client that only listens is then not logged out for
+	// idleness as long as the server sends.
+	Sent bool
+}
+
+// Guard gives the calls of a server their sessions. It is safe for concurrent use.
+type Guard[T any] struct {
+	sessions *session.Manager[T]
+	opts     Options
+}
+
+// New returns a Guard over sessions, which the caller closes after the server has
+// stopped. opts may be nil; it is copied.
+func New[T any](sessions *session.Manager[T], opts *Options) *Guard[T] {
+	g := &Guard[T]{sessions: sessions}
+	if opts != nil {
+		g.opts = *opts
+	}
+	return g
+}
+
+// Unary is a grpc.UnaryServerInterceptor. It reads nothing before the handler asks,
+// unless the method needs a user.
+func (g *Guard[T]) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+	ctx = g.load(ctx)
+	err := g.admit(ctx, info.FullMethod)
+	var answer any
+	if err == nil {
+		answer, err = handler(ctx, req)
+	}
+	if md := g.given(ctx); md != nil && grpc.SetHeader(ctx, md) != nil {
+		// The handler sent the header.
+		if failed := grpc.SetTrailer(ctx, md); failed != nil && err == nil {
+			err = failed
+		}
+	}
+	return answer, withStatus(err)
+}
+
+// load returns the context of a call that shows the token in its metadata.
+func (g *Guard[T]) load(ctx context.Context) context.Context {
+	md, _ := metadata.FromIncomingContext(ctx)
+	token, _ := session.Bearer{}.Token(&http.Request{Header: http.Header{"Authorization": md.Get(requestKey)}})
+	return g.sessions.Load(ctx, token)
+}
+
+// admit returns an error if the method needs a user and the call has none.
+func (g *Guard[T]) admit(ctx context.Context, method string) error {
+	if g.opts.Require == nil || !g.opts.Require(method) {
+		return nil
+	}
+	s, err := g.sessions.Get(ctx)
+	if err == nil && s.User == "" {
+		err = errNoUser
+	}
+	return err
+}
+
+// given returns what tells the client of another token; nil: it keeps the one it has. No
+// other token can be given out after it.
+func (g *Guard[T]) given(ctx context.Context) metadata.MD {
+	token, changed, err := g.sessions.Commit(ctx)
+	if err != nil || !changed { // an error says that ctx has not passed load
+		return nil
+	}
+	return metadata.Pairs(responseKey, token)
+}
