@@ -4,13 +4,51 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/slidingttl/slidingttl/drivers/redis"
 	"github.com/slidingttl/slidingttl/drivers/redis/redistest"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/drivertest"
 )
+
+// TestContractApart runs the cases that set the server's clock, each on a server of its own.
+func TestContractApart(t *testing.T) {
+	t.Parallel()
+	for name, opts := range map[string]redis.Options{"default": {}, "codec": configurations["codec"]} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			drivertest.Run(t, clocked(opts))
+		})
+	}
+}
+
+// clocked runs the cases that set the server's clock.
+func clocked(opts redis.Options) drivertest.Harness {
+	return drivertest.Harness{
+		Cases:    func(name string) bool { return strings.HasPrefix(name, "apart/") },
+		Lacks:    lacks,
+		Parallel: true,
+		Open: func(t testing.TB) *drivertest.Backend {
+			server, set := redistest.StartClocked(t)
+			client := server.Client(t)
+			var ahead atomic.Int64
+			return &drivertest.Backend{
+				Driver: open[drivertest.Value](t, client, opts),
+				Again: func() driver.Driver[drivertest.Value] {
+					return open[drivertest.Value](t, client, opts)
+				},
+				Now: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) },
+				Apart: func(d time.Duration) {
+					set(d)
+					ahead.Store(int64(d))
+				},
+			}
+		},
+	}
+}
 
 // A driver comes to know the server's time by a read, in its trip, or by Learn.
 func TestClockApart(t *testing.T) {

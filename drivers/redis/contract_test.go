@@ -93,10 +93,10 @@ func TestContractInVirtualTime(t *testing.T) {
 
 var users atomic.Int64
 
-// withRealTime is lacks of a server whose clock is the machine's.
-func withRealTime() map[drivertest.Feature]string {
+// notApart is lacks of a server whose clock is not set apart from the driver's.
+func notApart() map[drivertest.Feature]string {
 	all := maps.Clone(lacks)
-	all[drivertest.Apart] = "the server's clock is the machine's"
+	all[drivertest.Apart] = "TestContractApart sets the clock of a server"
 	return all
 }
 
@@ -104,7 +104,7 @@ func withRealTime() map[drivertest.Feature]string {
 // proxy of its own. admin is a client that may do anything.
 func real(option rueidis.ClientOption, admin rueidis.Client) drivertest.Harness {
 	return drivertest.Harness{
-		Lacks:    withRealTime(),
+		Lacks:    notApart(),
 		Parallel: true,
 		Open: func(t testing.TB) *drivertest.Backend {
 			user := fmt.Sprint("case", users.Add(1))
@@ -149,7 +149,7 @@ func virtual(opts redis.Options) drivertest.Harness {
 		// The server's clock stands still while the driver's goes on: that they agree
 		// a real server tells.
 		Cases:    func(name string) bool { return name != "clock/agrees" },
-		Lacks:    lacks,
+		Lacks:    notApart(),
 		Parallel: true,
 		Open: func(t testing.TB) *drivertest.Backend {
 			server := redistest.StartVirtual(t)
@@ -185,7 +185,6 @@ func virtual(opts redis.Options) drivertest.Harness {
 				Again: func() driver.Driver[drivertest.Value] {
 					return open[drivertest.Value](t, other(), opts)
 				},
-				Apart:   func(d time.Duration) { server.SetTime(time.Now().Add(d)) },
 				Hostile: loadHostile(client, opts),
 			}
 		},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -110,6 +111,20 @@ var worldBrokens = []broken{
 			return d.reference.ReadTouch(ctx, key, known2, a, now)
 		}
 	}},
+	{"asks for the store's time again by writes alone", "apart/reads", func(d *twisted) {
+		learn := d.asksOnce()
+		d.upsert = func(ctx context.Context, key string, v Value, known *driver.Meta, plan driver.Plan, now driver.Instant) (driver.Meta, error) {
+			learn()
+			return d.reference.Upsert(ctx, key, v, known, plan, now)
+		}
+	}},
+	{"asks for the store's time again by reads alone", "apart/writes", func(d *twisted) {
+		learn := d.asksOnce()
+		d.get = func(ctx context.Context, key string) (driver.Entry[Value], error) {
+			learn()
+			return d.reference.Get(ctx, key)
+		}
+	}},
 	{"does not compare clocks", "apart/checked", func(d *twisted) {
 		d.clockless = true
 		d.check = func(ctx context.Context) error {
@@ -120,6 +135,18 @@ var worldBrokens = []broken{
 			return err
 		}
 	}},
+}
+
+// asksOnce has the driver ask for the store's time when it is first needed, and again only by learn.
+func (d *twisted) asksOnce() (learn func()) {
+	var ahead atomic.Int64
+	learn = func() { ahead.Store(int64(time.Until(d.reference.time()))) }
+	first := sync.OnceFunc(learn)
+	d.now = func() time.Time {
+		first()
+		return time.Now().Add(time.Duration(ahead.Load()))
+	}
+	return learn
 }
 
 // arriving changes what a touch or replace that was stopped on its way was planned for, and

@@ -14,7 +14,7 @@
 // redis-server), or what REDISTEST_SERVER in the environment names, on a free port of the
 // loopback interface, in some ten milliseconds, without persistence. It stops when the
 // test ends, and also when the test's process dies. Without any of them Start fails the
-// test, and says what to install. Time is the machine's.
+// test, and says what to install. Time is the machine's, but for [StartClocked].
 //
 // # Virtual time
 //

@@ -31,7 +31,7 @@ func (s *Server) StartSentinel(t testing.TB) *Sentinel {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sentinel.server, err = runWith(t.Context(), func(own, dir string) ([]string, error) {
+	sentinel.server, err = runWith(t.Context(), nil, func(own, dir string) ([]string, error) {
 		file := filepath.Join(dir, "sentinel.conf") // which it rewrites
 		config := fmt.Sprintf("port %s\nbind %s\ndir %s\n", own, host, dir) +
 			fmt.Sprintf("sentinel monitor %s %s %s 1\n", sentinel.Name, addr, port) +

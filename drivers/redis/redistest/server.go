@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -32,8 +33,11 @@ const (
 // answers. The caller closes it; it does not outlive the program in any case.
 func Run(ctx context.Context) (*Server, error) { return run(ctx) }
 
-func run(ctx context.Context, config ...string) (*Server, error) {
-	return runWith(ctx, func(port, dir string) ([]string, error) {
+func run(ctx context.Context, config ...string) (*Server, error) { return runIn(ctx, nil, config...) }
+
+// runIn starts a server with env beside this program's environment.
+func runIn(ctx context.Context, env []string, config ...string) (*Server, error) {
+	return runWith(ctx, env, func(port, dir string) ([]string, error) {
 		return append([]string{"--port", port, "--bind", host, "--dir", dir, "--save", "", "--appendonly", "no"}, config...), nil
 	})
 }
@@ -41,7 +45,7 @@ func run(ctx context.Context, config ...string) (*Server, error) {
 const host = "127.0.0.1"
 
 // runWith starts a server whose arguments depend on its port and its directory.
-func runWith(ctx context.Context, args func(port, dir string) ([]string, error)) (*Server, error) {
+func runWith(ctx context.Context, env []string, args func(port, dir string) ([]string, error)) (*Server, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	command, err := find()
@@ -50,7 +54,7 @@ func runWith(ctx context.Context, args func(port, dir string) ([]string, error))
 	}
 	for range startAttempts {
 		var s *Server
-		if s, err = start(ctx, command, args); err == nil {
+		if s, err = start(ctx, slices.Concat([]string{"env"}, env, []string{command}), args); err == nil {
 			return s, nil
 		}
 		if ctx.Err() != nil {
@@ -88,7 +92,7 @@ func (s *Server) Close() error { return s.stop() }
 // ends: when the server is closed, and also when this program dies unasked.
 const guard = `exec 3<&0; { cat <&3 >/dev/null; kill -9 $$; } >/dev/null 2>&1 & exec "$@" 3<&- </dev/null`
 
-func start(ctx context.Context, command string, argsFor func(port, dir string) ([]string, error)) (*Server, error) {
+func start(ctx context.Context, command []string, argsFor func(port, dir string) ([]string, error)) (*Server, error) {
 	port, err := freePort()
 	if err != nil {
 		return nil, err
@@ -101,7 +105,7 @@ func start(ctx context.Context, command string, argsFor func(port, dir string) (
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	cmd := exec.Command("sh", append([]string{"-c", guard, "sh", command}, args...)...)
+	cmd := exec.Command("sh", slices.Concat([]string{"-c", guard, "sh"}, command, args)...)
 	var output bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &output, &output
 	stdin, err := cmd.StdinPipe()

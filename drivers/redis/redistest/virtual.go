@@ -54,14 +54,6 @@ func (v *Virtual) Advance(d time.Duration) {
 	v.server.FastForward(d)
 }
 
-// SetTime sets the server's clock, and expires no key.
-func (v *Virtual) SetTime(to time.Time) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.now = to.Truncate(time.Millisecond)
-	v.server.SetTime(v.now)
-}
-
 // Fail makes every command fail with this answer, "LOADING" for instance, until it is
 // called with an empty one.
 func (v *Virtual) Fail(answer string) { v.server.SetError(answer) }
