@@ -154,7 +154,8 @@ func virtual(opts redis.Options) drivertest.Harness {
 		Open: func(t testing.TB) *drivertest.Backend {
 			server := redistest.StartVirtual(t)
 			proxy, gate := redistest.NewProxy(t), new(drivertest.Gate)
-			client := redistest.NewClient(t, gated(gate, proxy.Option(server.Option())))
+			option := proxy.Option(server.Option())
+			client := asking{redistest.NewClient(t, gated(gate, option)), redistest.NewClient(t, option)}
 			other := sync.OnceValue(func() rueidis.Client { return server.Client(t) })
 			d := open[drivertest.Value](t, client, opts)
 			last := d
