@@ -126,7 +126,11 @@ func (j job) run(ctx context.Context) (*report, error) {
 	}
 	r := &report{Added: make(map[string]int), Read: make(map[string]int), Born: make(map[string]driver.Instant)}
 	for _, key := range keys {
-		if _, _, err := s.GetOrInsert(ctx, key, func(context.Context) (counter, error) { return counter{}, nil }); err != nil {
+		err := slidingttl.ErrAmbiguous
+		for errors.Is(err, slidingttl.ErrAmbiguous) { // as where Redis's client had to connect
+			_, _, err = s.GetOrInsert(ctx, key, func(context.Context) (counter, error) { return counter{}, nil })
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
