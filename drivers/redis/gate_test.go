@@ -36,6 +36,13 @@ func gated(g *drivertest.Gate, option rueidis.ClientOption) rueidis.ClientOption
 	return option
 }
 
+// oneConnection is option with one connection, which the client makes at once. A write for which
+// it has to make another counts as sent twice, and its refusal as doubtful: see attempts.
+func oneConnection(option rueidis.ClientOption) rueidis.ClientOption {
+	option.PipelineMultiplex = -1
+	return option
+}
+
 // asking is a client that asks for the server's time on a connection of its own, so that it need not
 // wait for a write that the gate holds up.
 type asking struct {
