@@ -26,11 +26,19 @@ func (d *Driver[T]) put(ctx context.Context, key string, v T, over string, life 
 	if err != nil {
 		return 0, err
 	}
-	if _, err := d.write(ctx, key, driver.Meta{Version: version}, putScript, decimal(now), over, record, decimal(d.opts.gone(life.ExpiresAt))); err != nil {
+	found, err := d.write(ctx, key, driver.Meta{Version: version}, putScript, decimal(now), over, record, decimal(d.opts.gone(life.ExpiresAt)))
+	if over == "" && errors.Is(err, driver.ErrAmbiguous) && found.CreatedAt != 0 && found.CreatedAt < life.CreatedAt-longBefore {
+		return 0, &driver.ConflictError{Found: found} // no attempt can have landed
+	}
+	if err != nil {
 		return 0, err
 	}
 	return version, nil
 }
+
+// longBefore is how much older a record must be than one that is inserted, in milliseconds, to
+// have been there when that was sent first, wherever their clocks stand.
+const longBefore = 10_000
 
 // Overwrite implements driver.Overwriter: one trip. A client with ConnLifetime may send it
 // again; it then lands on what was written meanwhile, as an Overwrite that came later does.
