@@ -87,7 +87,7 @@ func (a *address) take(k *kind) error {
 		case takes == truth && v != "true" && v != "false":
 			return fmt.Errorf("%w: %s is %q in the store's URI: must be true or false", errUsage, name, v)
 		case takes == span:
-			if a.retain, err = duration(name, v); err != nil {
+			if (*period)(&a.retain).Set(v) != nil {
 				return fmt.Errorf("%w: %s is %q in the store's URI: must be a duration such as 30d or 12h", errUsage, name, v)
 			}
 		}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -25,27 +24,21 @@ KMS by which the server encrypts what is written.`,
 	return c
 }
 
-// spanFlags is the flags that name days.
-type spanFlags struct{ from, to string }
-
-func (f *spanFlags) flags(c *cobra.Command) {
-	c.Flags().StringVar(&f.from, "from", "", "the first `day`: 2026-11-22 (default: that of the archive)")
-	c.Flags().StringVar(&f.to, "to", "", "the last `day`")
-}
-
-func (f *spanFlags) span() (s archive.Span, err error) {
-	for _, d := range []struct {
-		text string
-		into *archive.Day
-	}{{f.from, &s.From}, {f.to, &s.To}} {
-		if d.text == "" {
-			continue
+// overDays has c do op with the days of an archive that are asked for.
+func overDays(c *cobra.Command, op func(c *cobra.Command, b archive.Bucket, days archive.Span, args []string) error) *cobra.Command {
+	var days archive.Span
+	f := c.Flags()
+	f.TextVar(&days.From, "from", days.From, "the first `day`: 2026-11-22 (default: that of the archive)")
+	f.TextVar(&days.To, "to", days.To, "the last `day`")
+	f.Lookup("from").DefValue, f.Lookup("to").DefValue = "", "" // none, and not the first day of all
+	c.RunE = func(c *cobra.Command, args []string) error {
+		b, err := openArchive(c.Context(), args[0])
+		if err != nil {
+			return err
 		}
-		if *d.into, err = archive.ParseDay(d.text); err != nil {
-			return s, fmt.Errorf("%w: %w", errUsage, err)
-		}
+		return op(c, b, days, args)
 	}
-	return s, nil
+	return c
 }
 
 // days shows how far something has come that goes through days, where there is a terminal.
@@ -103,76 +96,48 @@ func (g graves) String() string {
 }
 
 func (a *app) archiveFind() *cobra.Command {
-	var days spanFlags
-	c := &cobra.Command{
+	return overDays(&cobra.Command{
 		Use:     "find ARCHIVE KEY",
 		Short:   "Print the records that died under a key; exits with 4 if there are none",
-		Args:    args("ARCHIVE", "KEY"),
 		Example: `  slidingttl archive find s3://links-archive/dead/ abc --from 2026-11-01`,
-		RunE: func(c *cobra.Command, args []string) error {
-			b, span, err := a.archived(c.Context(), args[0], &days)
-			if err != nil {
-				return err
-			}
-			found, err := archive.NewReader(b).Find(c.Context(), args[1], span)
-			if err != nil && !errors.Is(err, archive.ErrCorrupt) {
-				return err
-			}
-			g := graves{}
-			for _, r := range found {
-				g = append(g, bury(r))
-			}
-			if err := errors.Join(err, a.print(g)); err != nil {
-				return err
-			}
-			if len(g) == 0 {
-				return errDead
-			}
-			return nil
-		},
-	}
-	days.flags(c)
-	return c
-}
-
-// archived opens an archive, and reads the days that are asked for.
-func (a *app) archived(ctx context.Context, uri string, days *spanFlags) (archive.Bucket, archive.Span, error) {
-	span, err := days.span()
-	if err != nil {
-		return nil, span, err
-	}
-	b, err := openArchive(ctx, uri)
-	return b, span, err
+	}, func(c *cobra.Command, b archive.Bucket, span archive.Span, args []string) error {
+		found, err := archive.NewReader(b).Find(c.Context(), args[1], span)
+		if err != nil && !errors.Is(err, archive.ErrCorrupt) {
+			return err
+		}
+		g := graves{}
+		for _, r := range found {
+			g = append(g, bury(r))
+		}
+		if err := errors.Join(err, a.print(g)); err != nil {
+			return err
+		}
+		if len(g) == 0 {
+			return errDead
+		}
+		return nil
+	})
 }
 
 func (a *app) archiveList() *cobra.Command {
-	var days spanFlags
-	c := &cobra.Command{
+	return overDays(&cobra.Command{
 		Use:   "list ARCHIVE",
 		Short: "Print the records that died within some days, one line of JSON each",
-		Args:  args("ARCHIVE"),
-		RunE: func(c *cobra.Command, args []string) error {
-			b, span, err := a.archived(c.Context(), args[0], &days)
-			if err != nil {
+	}, func(c *cobra.Command, b archive.Bucket, span archive.Span, args []string) error {
+		var corrupt []error
+		e := json.NewEncoder(a.out)
+		for r, err := range archive.NewReader(b).All(c.Context(), span) {
+			switch {
+			case errors.Is(err, archive.ErrCorrupt):
+				corrupt = append(corrupt, err)
+			case err != nil:
 				return err
-			}
-			var corrupt []error
-			e := json.NewEncoder(a.out)
-			for r, err := range archive.NewReader(b).All(c.Context(), span) {
-				switch {
-				case errors.Is(err, archive.ErrCorrupt):
-					corrupt = append(corrupt, err)
-				case err != nil:
+			default:
+				if err := e.Encode(bury(r)); err != nil {
 					return err
-				default:
-					if err := e.Encode(bury(r)); err != nil {
-						return err
-					}
 				}
 			}
-			return errors.Join(corrupt...)
-		},
-	}
-	days.flags(c)
-	return c
+		}
+		return errors.Join(corrupt...)
+	})
 }

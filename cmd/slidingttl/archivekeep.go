@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -10,85 +9,57 @@ import (
 	"github.com/slidingttl/slidingttl/archive"
 )
 
-// summary prints a report of the archive as JSON, or as lines of text.
-func (a *app) summary(report any, format string, args ...any) error {
-	if !a.json {
-		_, err := fmt.Fprintf(a.out, format+"\n", args...)
-		return err
-	}
-	e := json.NewEncoder(a.out)
-	e.SetIndent("", "  ")
-	return e.Encode(report)
-}
-
 func (a *app) archiveStats() *cobra.Command {
-	var days spanFlags
-	c := &cobra.Command{
+	return overDays(&cobra.Command{
 		Use:   "stats ARCHIVE",
 		Short: "Tell what an archive holds, as its listing tells",
-		Args:  args("ARCHIVE"),
-		RunE: func(c *cobra.Command, args []string) error {
-			b, span, err := a.archived(c.Context(), args[0], &days)
-			if err != nil {
-				return err
-			}
-			s, err := archive.NewReader(b).Stats(c.Context(), span)
-			if err != nil && !errors.Is(err, archive.ErrCorrupt) {
-				return err
-			}
-			if s.Files == 0 {
-				return errors.Join(err, a.summary(s, "the archive holds nothing of these days"))
-			}
-			text := fmt.Sprintf("%d days, from %s to %s\n%d rows in %d files, %d bytes\n%d files that do not count: archive compact removes them",
-				s.Days, s.First, s.Last, s.Rows, s.Files, s.Bytes, s.Garbage)
-			if s.Quarantined > 0 {
-				text += fmt.Sprintf("\n%d records in quarantine: archive list --from quarantine", s.Quarantined)
-			}
-			return errors.Join(err, a.summary(s, "%s", text))
-		},
-	}
-	days.flags(c)
-	return c
+	}, func(c *cobra.Command, b archive.Bucket, span archive.Span, args []string) error {
+		s, err := archive.NewReader(b).Stats(c.Context(), span)
+		if err != nil && !errors.Is(err, archive.ErrCorrupt) {
+			return err
+		}
+		if s.Files == 0 {
+			return errors.Join(err, a.summary(s, "the archive holds nothing of these days"))
+		}
+		text := fmt.Sprintf("%d days, from %s to %s\n%d rows in %d files, %d bytes\n%d files that do not count: archive compact removes them",
+			s.Days, s.First, s.Last, s.Rows, s.Files, s.Bytes, s.Garbage)
+		if s.Quarantined > 0 {
+			text += fmt.Sprintf("\n%d records in quarantine: archive list --from quarantine", s.Quarantined)
+		}
+		return errors.Join(err, a.summary(s, "%s", text))
+	})
 }
 
 func (a *app) archiveCompact() *cobra.Command {
-	var days spanFlags
 	var keep int
 	var apply, quiet bool
-	c := &cobra.Command{
+	c := overDays(&cobra.Command{
 		Use:   "compact ARCHIVE",
 		Short: "Merge the files of each day, keep each life once, and remove days that are too old",
 		Long: `Merges the files of each day into one, and keeps each life once. It may be run beside all
 else, and again after a kill. Nothing is lost by it, so it is done without --apply.
 
 With --keep-days it then removes the days that are older. That is a dry run unless --apply is given.`,
-		Args:    args("ARCHIVE"),
 		Example: `  slidingttl archive compact /var/lib/links/archive --to 2026-11-21 --keep-days 400 --apply`,
-		RunE: func(c *cobra.Command, args []string) error {
-			b, span, err := a.archived(c.Context(), args[0], &days)
-			if err != nil {
-				return err
-			}
-			r, err := archive.Compact(c.Context(), b, &archive.CompactOptions{Span: span, Progress: a.days("compact")})
-			if r != nil {
-				err = errors.Join(err, a.summary(r, "%d days looked at, files of %d merged: %d into %d\n%d rows, of which %d were of lives that were there twice",
-					r.Days, r.Merged, r.Files, r.Into, r.Rows, r.Dropped))
-			}
-			if err != nil || !c.Flags().Changed("keep-days") {
-				return err
-			}
-			kept, err := archive.Retain(c.Context(), b, keep, &archive.RetainOptions{Apply: apply, Quiet: quiet, Progress: a.days("retain")})
-			if kept == nil {
-				return err
-			}
-			what := "removed"
-			if !kept.Applied {
-				what = "would be removed, a dry run"
-			}
-			return errors.Join(err, a.summary(kept, "%d days before %s %s: %d rows in %d files, %d bytes", kept.Days, kept.Before, what, kept.Rows, kept.Files, kept.Bytes))
-		},
-	}
-	days.flags(c)
+	}, func(c *cobra.Command, b archive.Bucket, span archive.Span, args []string) error {
+		r, err := archive.Compact(c.Context(), b, &archive.CompactOptions{Span: span, Progress: a.days("compact")})
+		if r != nil {
+			err = errors.Join(err, a.summary(r, "%d days looked at, files of %d merged: %d into %d\n%d rows, of which %d were of lives that were there twice",
+				r.Days, r.Merged, r.Files, r.Into, r.Rows, r.Dropped))
+		}
+		if err != nil || !c.Flags().Changed("keep-days") {
+			return err
+		}
+		kept, err := archive.Retain(c.Context(), b, keep, &archive.RetainOptions{Apply: apply, Quiet: quiet, Progress: a.days("retain")})
+		if kept == nil {
+			return err
+		}
+		what := "removed"
+		if !kept.Applied {
+			what = "would be removed, a dry run"
+		}
+		return errors.Join(err, a.summary(kept, "%d days before %s %s: %d rows in %d files, %d bytes", kept.Days, kept.Before, what, kept.Rows, kept.Files, kept.Bytes))
+	})
 	c.Flags().IntVar(&keep, "keep-days", 0, "remove what died more than this number of days ago")
 	c.Flags().BoolVar(&apply, "apply", false, "remove; without it no day is")
 	c.Flags().BoolVar(&quiet, "quiet", false, "it is right that nothing has died for a month; else a clock is taken to be wrong")
@@ -103,7 +74,6 @@ func (a *app) archiveForget() *cobra.Command {
 		Long: `Removes all records of a key from an archive, for the right to be erased: the files that hold
 it are written anew, and the old ones removed. What a source hands over afterwards is archived: remove the
 key from its store first.`,
-		Args: args("ARCHIVE", "KEY"),
 		RunE: func(c *cobra.Command, args []string) error {
 			b, err := openArchive(c.Context(), args[0])
 			if err != nil {
@@ -133,20 +103,11 @@ key from its store first.`,
 }
 
 func (a *app) archiveVerify() *cobra.Command {
-	var days spanFlags
-	c := &cobra.Command{
+	return overDays(&cobra.Command{
 		Use:   "verify ARCHIVE",
 		Short: "Read every byte of an archive, and tell what is not as it was written",
-		Args:  args("ARCHIVE"),
-		RunE: func(c *cobra.Command, args []string) error {
-			b, span, err := a.archived(c.Context(), args[0], &days)
-			if err != nil {
-				return err
-			}
-			r, err := archive.NewReader(b).Verify(c.Context(), &archive.VerifyOptions{Span: span, Progress: a.days("verify")})
-			return errors.Join(err, a.summary(r, "%d rows in %d files of %d days, %d bytes\n%d files are corrupt", r.Rows, r.Files, r.Days, r.Bytes, len(r.Corrupt)))
-		},
-	}
-	days.flags(c)
-	return c
+	}, func(c *cobra.Command, b archive.Bucket, span archive.Span, args []string) error {
+		r, err := archive.NewReader(b).Verify(c.Context(), &archive.VerifyOptions{Span: span, Progress: a.days("verify")})
+		return errors.Join(err, a.summary(r, "%d rows in %d files of %d days, %d bytes\n%d files are corrupt", r.Rows, r.Files, r.Days, r.Bytes, len(r.Corrupt)))
+	})
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,12 +13,12 @@ import (
 )
 
 func (a *app) harvest() *cobra.Command {
-	var t target
 	var policy policyFlags
 	var pace paceFlags
-	var source, since, grace string
+	var source string
+	var since time.Time
 	var apply bool
-	var o upkeep.HarvestOptions
+	o := upkeep.HarvestOptions{Grace: 10 * time.Minute}
 	c := &cobra.Command{
 		Use:   "harvest STORE ARCHIVE",
 		Short: "Copy into an archive what is dead and still held by its store",
@@ -33,19 +32,11 @@ run, and is told once by find and list all the while. An ARCHIVE is as for slidi
 
 What lives on by its stored expiry is not dead, also where it is past the cap of the policy
 given. --past-cap ends such lives: their expiry becomes now, and a later harvest has them.`,
-		Args: args("STORE", "ARCHIVE"),
 		Example: `  slidingttl harvest "redis://cache1?prefix=session:" /var/lib/sessions/archive --source sessions --policy "idle 30m, max 12h"
   slidingttl harvest "dynamodb://links?retain=30d" s3://links-archive/dead/ --source links --policy-file policies.json --policy-name links --apply`,
-		RunE: func(c *cobra.Command, args []string) error {
-			p, err := policy.policy()
-			if err != nil {
-				return err
-			}
-			if o.Grace, err = duration("grace", grace); err != nil {
-				return err
-			}
-			if o.Since, err = instantOf("since", since); err != nil {
-				return err
+		RunE: policy.run(func(c *cobra.Command, args []string, p slidingttl.Policy) error {
+			if !since.IsZero() {
+				o.Since = driver.Floor(since)
 			}
 			bury, err := graveOf(c.Context(), args[1], source, p)
 			if err != nil {
@@ -54,20 +45,19 @@ given. --past-cap ends such lives: their expiry becomes now, and a later harvest
 			if apply {
 				o.Bury = bury.Bury
 			}
-			return over(a, c, work{uri: args[0], target: &t, pace: &pace}, func(s *store) (*upkeep.HarvestReport, error) {
+			return over(a, c, work{uri: args[0], pace: &pace}, func(s *store) (*upkeep.HarvestReport, error) {
 				o.Options = pace.Options
-				return s.harvest(c.Context(), bury, args[0]+"\x00"+t.layout, p, &o)
+				return bury.Harvest(c.Context(), args[0]+"\x00"+pace.layout, s.Harvested, p, &o)
 			})
-		},
+		}),
 	}
-	t.flags(c)
 	policy.flags(c, "", "the policy")
 	pace.rates(c)
 	f := c.Flags()
 	f.BoolVar(&apply, "apply", false, "write to the archive; without it nothing is written")
 	f.StringVar(&source, "source", "", "`name` of the store in the archive, always the same: under another, records are other ones")
-	f.StringVar(&since, "since", "", `leave out what was dead by this time, and not by the place in the archive ("2026-11-22T08:00:00Z")`)
-	f.StringVar(&grace, "grace", "10m", "how long a record must have been dead")
+	f.TimeVar(&since, "since", since, []string{time.RFC3339}, `leave out what was dead by this time, and not by the place in the archive ("2026-11-22T08:00:00Z")`)
+	f.Var((*period)(&o.Grace), "grace", "how long a record must have been dead")
 	f.BoolVar(&o.PastCap, "past-cap", false, "end the lives of those past the cap whose expiry is still to come")
 	f.IntVar(&o.Batch, "batch", 5000, "records that a file of the archive has")
 	f.IntVar(&o.BatchBytes, "batch-bytes", 32<<20, "bytes of values held at once, about")
@@ -86,16 +76,4 @@ func graveOf(ctx context.Context, uri, source string, p slidingttl.Policy) (*arc
 		return nil, err
 	}
 	return &archive.Grave{Writer: w, Source: source, Policy: func(string) slidingttl.Policy { return p }}, nil
-}
-
-// instantOf reads an instant as reports have it.
-func instantOf(flag, text string) (driver.Instant, error) {
-	if text == "" {
-		return 0, nil
-	}
-	t, err := time.Parse(time.RFC3339, text)
-	if err != nil {
-		return 0, fmt.Errorf("%w: --%s is %q: must be a time such as 2026-11-22T08:00:00Z", errUsage, flag, text)
-	}
-	return driver.Floor(t), nil
 }

@@ -14,6 +14,8 @@ import (
 
 	sdk "github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/couchbase/gocb/v2"
+	"github.com/go-sql-driver/mysql"
 
 	"github.com/slidingttl/slidingttl/drivers/redis/redistest"
 	"github.com/slidingttl/slidingttl/drivers/sql"
@@ -47,6 +49,50 @@ var uncleanStores = map[string]func(*testing.T) unclean{
 		execute(t, db, `CREATE FUNCTION frozen() RETURNS trigger AS $$ BEGIN RAISE EXCEPTION 'frozen'; END $$ LANGUAGE plpgsql`)
 		execute(t, db, `CREATE TRIGGER guarded BEFORE UPDATE OR DELETE ON sessions FOR EACH ROW WHEN (old.id LIKE '%guarded') EXECUTE FUNCTION frozen()`)
 		return rows(t, db, uri, "INSERT INTO sessions (id, value, created_at, expires_at) VALUES ($1, $2, $3, $4)")
+	},
+	"mysql": func(t *testing.T) unclean {
+		driver, dsn := sqltest.DSN(t, sqltest.MariaDB)
+		c := must(mysql.ParseDSN(dsn))(t)
+		uri := "mysql://" + c.User + "@/" + c.DBName + "?table=sessions&socket=" + c.Addr
+		table(t, sql.MySQL, driver, dsn, uri)
+		db := must(stdsql.Open(driver, dsn))(t)
+		t.Cleanup(func() { _ = db.Close() })
+		for _, when := range []string{"UPDATE", "DELETE"} {
+			execute(t, db, `CREATE TRIGGER guarded`+when+` BEFORE `+when+` ON sessions FOR EACH ROW
+				IF OLD.id LIKE '%guarded' THEN SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'frozen'; END IF`)
+		}
+		return rows(t, db, uri, "INSERT INTO sessions (id, value, created_at, expires_at) VALUES (?, ?, ?, ?)")
+	},
+	"couchbase": func(t *testing.T) unclean {
+		n := open(t)
+		keys := make(map[string]bool)
+		load := func(_ context.Context, r hostile.Record) error {
+			left := time.Until(r.ExpiresAt)
+			if r.Alien || r.Guarded || left <= 0 {
+				return errors.ErrUnsupported
+			}
+			specs := []gocb.MutateInSpec{gocb.UpsertSpec("v", strings.Repeat("v", r.Size), nil)}
+			if r.CreatedAt != 0 {
+				specs = append(specs, gocb.UpsertSpec("slidingttl.created_at", r.CreatedAt, &gocb.UpsertSpecOptions{IsXattr: true, CreatePath: true}))
+			}
+			if _, err := n.c.MutateIn(r.Key, specs, &gocb.MutateInOptions{StoreSemantic: gocb.StoreSemanticsUpsert, Expiry: left}); err != nil {
+				t.Logf("%s: %v", r.Name, err)
+				return errors.ErrUnsupported // a key that is too long, say
+			}
+			keys[r.Key] = true
+			return nil
+		}
+		return unclean{uri: n.uri, limits: hostile.Limits{Key: 250}, load: load, all: func() map[string]string {
+			found := make(map[string]string)
+			for key := range keys {
+				res, err := n.c.LookupIn(key, []gocb.LookupInSpec{gocb.GetSpec("$document", &gocb.GetSpecOptions{IsXattr: true})}, nil)
+				if errors.Is(err, gocb.ErrDocumentNotFound) {
+					continue
+				}
+				found[key] = fmt.Sprint(must(res, err)(t).Cas()) // every write changes it
+			}
+			return found
+		}}
 	},
 	"redis": func(t *testing.T) unclean {
 		server := redistest.Start(t)
@@ -185,6 +231,8 @@ func TestHostileRecords(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
+			// The dead are what a harvest is for, where the store still holds them.
+			gone := must(hostile.LoadAll(t.Context(), s.load, hostile.Records(now.Add(-48*time.Hour), "gone-", s.limits)))(t)
 			dir := t.TempDir()
 			base := []string{s.uri}
 			if s.layout != "" {
@@ -201,8 +249,17 @@ func TestHostileRecords(t *testing.T) {
 				before := s.all()
 				out, code := "", 0
 				for i, more := range [][]string{{"--checkpoint", filepath.Join(dir, fmt.Sprint(runs))}, {}} {
+					if op == "harvest" { // it keeps its place in the archive
+						more = nil
+					}
 					var o, e strings.Builder
 					all := append(append(append([]string{op}, base...), args...), more...)
+					if mark := "?"; op == "harvest" {
+						if strings.Contains(s.uri, mark) {
+							mark = "&"
+						}
+						all[1] += mark + "retain=30d"
+					}
 					code = run(t.Context(), all, streams{in: strings.NewReader(""), out: &o, err: &e})
 					if code != 0 && code != exitPartly {
 						t.Fatalf("%q exits with %d: %s%s", all, code, &o, &e)
@@ -211,7 +268,7 @@ func TestHostileRecords(t *testing.T) {
 						t.Errorf("%q has not looked at all:\n%s", all, out)
 					}
 				}
-				for _, r := range loaded {
+				for _, r := range append(gone, loaded...) {
 					if len(r.Key) > 4 && strings.Contains(out, r.Key) {
 						t.Errorf("%s prints the key of %s:\n%s", op, r.Name, out)
 					}
@@ -225,7 +282,7 @@ func TestHostileRecords(t *testing.T) {
 					if foreign && after[key] != was {
 						t.Errorf("%s wrote to another's %q", op, key)
 					}
-					if after[key] == "" {
+					if after[key] == "" && !strings.Contains(key, "gone-") {
 						t.Errorf("%s removed %q, which is alive", op, key)
 					}
 				}
@@ -242,6 +299,17 @@ func TestHostileRecords(t *testing.T) {
 			operate(false, "adopt", "--policy", thirty)
 			operate(false, "mend", "--created-at", "seconds")
 			operate(false, "reap", "--policy", thirty, "--what", "past-cap,expired,retained")
+			buried := t.TempDir()
+			harvest := []string{buried, "--source", "s", "--policy", "idle 1h, max 1d", "--past-cap"}
+			operate(false, "harvest", harvest...)
+			harvested := operate(true, "harvest", append(harvest, "--apply", "--grace", "1ms")...)
+			if n := counted(harvested, "harvested: dead of age") + counted(harvested, "harvested: dead of idleness"); strings.Contains(s.uri, "table=") && n < 5 {
+				t.Errorf("%d records were harvested of %d:\n%s", n, len(gone), harvested)
+			}
+			command(t, 0, "archive", "verify", buried)
+			if strings.Contains(harvested, "ended") {
+				t.Errorf("lives were ended by what is implausible:\n%s", harvested)
+			}
 			adopted := operate(true, "adopt", "--policy", thirty, "--apply", "--writes", "0", "--errors", filepath.Join(dir, "errors"))
 			if n := counted(adopted, "adopted"); n < sound {
 				t.Errorf("%d records were adopted:\n%s", n, adopted)

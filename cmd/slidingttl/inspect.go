@@ -37,12 +37,7 @@ func (a *app) inspect() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "inspect STORE KEY",
 		Short: "Tell all that is known of one record, and why it is or is not alive; touches nothing",
-		Args:  args("STORE", "KEY"),
-		RunE: func(c *cobra.Command, args []string) error {
-			p, err := policy.policy()
-			if err != nil {
-				return err
-			}
+		RunE: policy.run(func(c *cobra.Command, args []string, p slidingttl.Policy) error {
 			s, err := t.open(c.Context(), args[0], false)
 			if err != nil {
 				return err
@@ -64,7 +59,7 @@ func (a *app) inspect() *cobra.Command {
 				return errDead
 			}
 			return nil
-		},
+		}),
 	}
 	t.flags(c)
 	policy.flags(c, "", "the policy")

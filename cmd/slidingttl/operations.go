@@ -1,37 +1,32 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/policy"
 	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
 )
 
 func (a *app) audit() *cobra.Command {
-	var t target
 	var policy policyFlags
 	var pace paceFlags
 	var sample float64
 	c := &cobra.Command{
 		Use:     "audit STORE",
 		Short:   "Tell what state all records are in, and when they die; writes nothing",
-		Args:    args("STORE"),
 		Example: `  slidingttl audit dynamodb://sessions --policy "idle 30m, max 12h, slack 3m" --sample 0.01`,
-		RunE: func(c *cobra.Command, args []string) error {
-			p, err := policy.policy()
-			if err != nil {
-				return err
-			}
-			return over(a, c, work{uri: args[0], target: &t, pace: &pace, longest: p.Longest()}, func(s *store) (*upkeep.AuditReport, error) {
-				return upkeep.Audit(c.Context(), s.Scanner, p, &upkeep.LookOptions{Options: pace.Options, Sample: sample})
+		RunE: policy.run(func(c *cobra.Command, args []string, p slidingttl.Policy) error {
+			return over(a, c, work{uri: args[0], pace: &pace, longest: p.Longest()}, func(s *store) (*upkeep.AuditReport, error) {
+				return upkeep.Audit(c.Context(), s.Harvested, p, &upkeep.LookOptions{Options: pace.Options, Sample: sample})
 			})
-		},
+		}),
 	}
-	t.flags(c)
 	policy.flags(c, "", "the policy")
 	pace.flags(c)
 	c.Flags().Float64Var(&sample, "sample", 0, "look at this share of the records only, and bound what follows from it")
@@ -39,14 +34,12 @@ func (a *app) audit() *cobra.Command {
 }
 
 func (a *app) diff() *cobra.Command {
-	var t target
 	var from, to policyFlags
 	var pace paceFlags
 	var sample float64
 	c := &cobra.Command{
 		Use:     "diff STORE",
 		Short:   "Tell what a change of policy does to the records; writes nothing",
-		Args:    args("STORE"),
 		Example: `  slidingttl diff dynamodb://sessions --from-policy "idle 30m, max 12h" --to-policy "idle 15m, max 8h"`,
 		RunE: func(c *cobra.Command, args []string) error {
 			before, err := from.policy()
@@ -57,12 +50,11 @@ func (a *app) diff() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return over(a, c, work{uri: args[0], target: &t, pace: &pace, longest: after.Longest()}, func(s *store) (*upkeep.DiffReport, error) {
-				return upkeep.Diff(c.Context(), s.Scanner, before, after, &upkeep.LookOptions{Options: pace.Options, Sample: sample})
+			return over(a, c, work{uri: args[0], pace: &pace, longest: after.Longest()}, func(s *store) (*upkeep.DiffReport, error) {
+				return upkeep.Diff(c.Context(), s.Harvested, before, after, &upkeep.LookOptions{Options: pace.Options, Sample: sample})
 			})
 		},
 	}
-	t.flags(c)
 	from.flags(c, "from-", "the policy before")
 	to.flags(c, "to-", "the policy after")
 	pace.flags(c)
@@ -71,36 +63,24 @@ func (a *app) diff() *cobra.Command {
 }
 
 func (a *app) adopt() *cobra.Command {
-	var t target
 	var policy policyFlags
 	var write writeFlags
-	var spread, ttl string
+	var lived period
 	var field string
 	var o upkeep.AdoptOptions
 	c := &cobra.Command{
 		Use:   "adopt STORE",
 		Short: "Give created_at to the records that have none, and spread their deaths",
-		Args:  args("STORE"),
 		Example: `  slidingttl adopt couchbase://db1/app --policy "idle 30d, max 90d, slack 3d"
   slidingttl adopt couchbase://db1/app --policy-file policies.json --policy-name mobile --from-field meta.created --apply --checkpoint adopt.json`,
-		RunE: func(c *cobra.Command, args []string) error {
-			p, err := policy.policy()
-			if err != nil {
-				return err
-			}
-			if o.Spread, err = duration("spread", spread); err != nil {
-				return err
-			}
-			lived, err := duration("from-expiry", ttl)
+		RunE: policy.run(func(c *cobra.Command, args []string, p slidingttl.Policy) error {
 			switch {
-			case err != nil:
-				return err
 			case field != "":
 				o.Origin = upkeep.FromField(field)
 			case lived != 0:
-				o.Origin = upkeep.FromExpiry(lived)
+				o.Origin = upkeep.FromExpiry(time.Duration(lived))
 			}
-			w := work{uri: args[0], target: &t, pace: &write.paceFlags, longest: p.Longest()}
+			w := work{uri: args[0], pace: &write.paceFlags, longest: p.Longest()}
 			w.ask = fmt.Sprintf("About to write created_at and an expiry (%s) to every record of %s that carries no created_at.", p, args[0])
 			if k := kindOf(args[0]); k != nil && k.adopts != "" {
 				w.note, w.ask = k.adopts, w.ask+"\n"+k.adopts
@@ -109,42 +89,51 @@ func (a *app) adopt() *cobra.Command {
 				o.WriteOptions = write.options()
 				return s.adopt(c.Context(), p, &o)
 			})
-		},
+		}),
 	}
-	t.flags(c)
 	policy.flags(c, "", "the policy")
 	write.flags(c)
-	c.Flags().StringVar(&spread, "spread", "", `draw created_at from this long before now ("60d"; default: as long as the policy allows)`)
+	c.Flags().Var((*period)(&o.Spread), "spread", `draw created_at from this long before now ("60d"; default: as long as the policy allows)`)
 	c.Flags().BoolVar(&o.Exact, "exact", false, "created_at is now, for all")
 	c.Flags().StringVar(&field, "from-field", "", "created_at is in this `field` of the record, or extended attribute")
-	c.Flags().StringVar(&ttl, "from-expiry", "", `created_at is this long before the expiry ("90d")`)
+	c.Flags().Var(&lived, "from-expiry", `created_at is this long before the expiry ("90d")`)
 	c.Flags().BoolVar(&o.TooOld, "too-old", false, "adopt also what the rule makes older than the policy allows, by the spread")
 	c.MarkFlagsMutuallyExclusive("from-field", "from-expiry", "exact")
 	return c
 }
 
-// duration reads a duration in the form that policies have.
-func duration(flag, text string) (time.Duration, error) {
-	if text == "" {
-		return 0, nil
-	}
+// period is a flag that takes a duration in the form that policies have.
+type period time.Duration
+
+// Set implements pflag.Value.
+func (p *period) Set(text string) error {
 	d, err := policy.ParseDuration(text)
 	if err != nil || d < time.Millisecond || d%time.Millisecond != 0 {
-		return 0, fmt.Errorf("%w: --%s is %q: must be a duration such as 30d, 12h or 90m", errUsage, flag, text)
+		return errors.New("must be a duration such as 30d, 12h or 90m")
 	}
-	return d, nil
+	*p = period(d)
+	return nil
 }
 
+// String implements pflag.Value.
+func (p *period) String() string {
+	if *p == 0 {
+		return ""
+	}
+	return time.Duration(*p).String()
+}
+
+// Type implements pflag.Value.
+func (p *period) Type() string { return "duration" }
+
 func (a *app) mend() *cobra.Command {
-	var t target
 	var write writeFlags
 	var unit string
 	c := &cobra.Command{
 		Use:   "mend STORE",
 		Short: "Write anew what records say of their life in a form that the store does not act on",
-		Args:  args("STORE"),
 		RunE: func(c *cobra.Command, args []string) error {
-			w := work{uri: args[0], target: &t, pace: &write.paceFlags}
+			w := work{uri: args[0], pace: &write.paceFlags}
 			w.ask = fmt.Sprintf("About to write anew what malformed records of %s say of their life.", args[0])
 			if unit != "" {
 				w.ask = fmt.Sprintf("About to write anew what malformed records of %s say of their life, and each created_at that is as if in %s.", args[0], unit)
@@ -154,46 +143,34 @@ func (a *app) mend() *cobra.Command {
 			})
 		},
 	}
-	t.flags(c)
 	write.flags(c)
 	c.Flags().StringVar(&unit, "created-at", "", "write anew also each created_at that cannot be, and is one in this `unit`: seconds, micros or nanos")
 	return c
 }
 
 func (a *app) reap() *cobra.Command {
-	var t target
 	var policy policyFlags
 	var write writeFlags
-	var grace string
 	var what []string
+	o := upkeep.ReapOptions{Grace: time.Hour}
 	c := &cobra.Command{
 		Use:   "reap STORE",
 		Short: "Remove the dead that the store will not remove",
-		Args:  args("STORE"),
-		RunE: func(c *cobra.Command, args []string) error {
-			p, err := policy.policy()
-			if err != nil {
-				return err
-			}
-			var o upkeep.ReapOptions
+		RunE: policy.run(func(c *cobra.Command, args []string, p slidingttl.Policy) error {
 			if err := dead(what, &o); err != nil {
 				return err
 			}
-			if o.Grace, err = duration("grace", grace); err != nil {
-				return err
-			}
-			w := work{uri: args[0], target: &t, pace: &write.paceFlags}
-			w.ask = fmt.Sprintf("About to DELETE every record of %s that is %s under %s, for at least %s.", args[0], strings.Join(what, " or "), p, grace)
+			w := work{uri: args[0], pace: &write.paceFlags}
+			w.ask = fmt.Sprintf("About to DELETE every record of %s that is %s under %s, for at least %s.", args[0], strings.Join(what, " or "), p, o.Grace)
 			return over(a, c, w, func(s *store) (*upkeep.ReapReport, error) {
 				o.WriteOptions = write.options()
 				return s.reap(c.Context(), p, &o)
 			})
-		},
+		}),
 	}
-	t.flags(c)
 	policy.flags(c, "", "the policy")
 	write.flags(c)
-	c.Flags().StringVar(&grace, "grace", "1h", "how long a record must have been dead")
+	c.Flags().Var((*period)(&o.Grace), "grace", "how long a record must have been dead")
 	c.Flags().StringSliceVar(&what, "what", []string{"past-cap"}, "which of the dead: past-cap; expired, which the store would remove by itself; retained, which it was told to hold for longer")
 	return c
 }

@@ -16,6 +16,7 @@ import (
 // paceFlags is the flags of everything that goes through all records.
 type paceFlags struct {
 	upkeep.Options
+	target
 	checkpoint string
 	resume     bool
 	finished   bool // what is to go on was finished before
@@ -34,6 +35,7 @@ func (p *paceFlags) flags(c *cobra.Command) {
 
 // rates is the flags but for the place.
 func (p *paceFlags) rates(c *cobra.Command) {
+	p.target.flags(c)
 	f := c.Flags()
 	f.IntVar(&p.Segments, "segments", 4, "parts of the store gone through at once")
 	f.IntVar(&p.Page, "page", 500, "records asked for at a time")
@@ -46,29 +48,48 @@ func (p *paceFlags) rates(c *cobra.Command) {
 
 // open reads the checkpoint to go on from, and keeps those to come.
 func (p *paceFlags) open() error {
-	if p.checkpoint == "" {
-		if p.resume {
-			return fmt.Errorf("%w: --resume needs the --checkpoint to go on from", errUsage)
-		}
-		return nil
-	}
-	content, err := os.ReadFile(p.checkpoint)
 	switch {
-	case p.resume && err != nil:
-		return fmt.Errorf("%w: --checkpoint: %w", errUsage, err)
+	case p.checkpoint == "" && p.resume:
+		return fmt.Errorf("%w: --resume needs a --checkpoint", errUsage)
+	case p.checkpoint == "":
+		return nil
 	case p.resume:
-		p.Resume = new(upkeep.Checkpoint)
-		if err := json.Unmarshal(content, p.Resume); err != nil {
-			return fmt.Errorf("%w: --checkpoint %s: %w", errUsage, p.checkpoint, err)
+		c, err := readCheckpoint(p.checkpoint)
+		if err != nil {
+			return err
 		}
-		p.finished = p.Resume.Done()
-	case err == nil:
-		return fmt.Errorf("%w: %s is there already: go on from it with --resume, or remove it", errUsage, p.checkpoint)
-	case !errors.Is(err, os.ErrNotExist):
-		return err
+		p.Resume, p.finished = c, c.Done()
+	default:
+		if err := absent(p.checkpoint); err != nil {
+			return err
+		}
 	}
 	p.Save = func(c upkeep.Checkpoint) error { return writeCheckpoint(p.checkpoint, c) }
 	return nil
+}
+
+// absent says that path is there, for what is not written twice.
+func absent(path string) error {
+	_, err := os.Stat(path)
+	if err == nil {
+		return fmt.Errorf("%w: %s is there already: go on from it with --resume, or remove it", errUsage, path)
+	} else if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// readCheckpoint reads the checkpoint to go on from.
+func readCheckpoint(path string) (*upkeep.Checkpoint, error) {
+	var c upkeep.Checkpoint
+	content, err := os.ReadFile(path)
+	if err == nil {
+		err = json.Unmarshal(content, &c)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: --checkpoint %s: %w", errUsage, path, err)
+	}
+	return &c, nil
 }
 
 // writeCheckpoint puts c in the place of the file at path, whole or not at all.
@@ -95,7 +116,6 @@ func writeCheckpoint(path string, c upkeep.Checkpoint) (err error) {
 // writeFlags is the flags of everything that writes.
 type writeFlags struct {
 	paceFlags
-	writes  float64
 	writers int
 }
 
@@ -105,13 +125,11 @@ func (w *writeFlags) flags(c *cobra.Command) {
 	f.BoolVar(&w.apply, "apply", false, "write; without it nothing is written")
 	f.BoolVar(&w.yes, "yes", false, "do not ask before writing")
 	f.BoolVar(&w.unchecked, "unchecked", false, "write though a check of the store finds something wrong")
-	f.Float64Var(&w.writes, "writes", 500, "writes tried in a second, at most (0: no limit)")
+	f.Float64Var(&w.Limits.Writes, "writes", 500, "writes tried in a second, at most (0: no limit)")
 	f.Float64Var(&w.Limits.WriteCost, "write-cost", 1, "what one write is taken to cost, for --cost")
 	f.IntVar(&w.writers, "writers", 16, "writes under way at once")
 }
 
 func (w *writeFlags) options() upkeep.WriteOptions {
-	o := upkeep.WriteOptions{Options: w.Options, Apply: w.apply, Writers: w.writers}
-	o.Limits.Writes = w.writes
-	return o
+	return upkeep.WriteOptions{Options: w.Options, Apply: w.apply, Writers: w.writers}
 }

@@ -32,13 +32,8 @@ A key that is read every g on average, at random, is touched at the first read a
 slack S has passed: about every S + g. Without slack each read at a later tick of the
 store's clock is a touch. With "promote" a key is touched once in its life. By --skew some keys
 are read more than others, and cost less a read. docs/capacity.md has the formula.`,
-		Args:    args(),
 		Example: `  slidingttl plan --policy "idle 30d, max 90d, slack 3d" --keys 5e7 --reads 20000 --size 1024 --price 0.625`,
-		RunE: func(*cobra.Command, []string) error {
-			p, err := policy.policy()
-			if err != nil {
-				return err
-			}
+		RunE: policy.run(func(_ *cobra.Command, _ []string, p slidingttl.Policy) error {
 			if err := w.validate(); err != nil {
 				return err
 			}
@@ -47,7 +42,7 @@ are read more than others, and cost less a read. docs/capacity.md has the formul
 				return err
 			}
 			return a.print(r)
-		},
+		}),
 	}
 	policy.flags(c, "", "the policy")
 	c.Flags().Float64Var(&w.Keys, "keys", 0, "keys in use")

@@ -23,6 +23,17 @@ func (p *policyFlags) flags(c *cobra.Command, prefix, what string) {
 	c.MarkFlagsRequiredTogether(prefix+"policy-file", prefix+"policy-name")
 }
 
+// run is what a command runs that does op under the policy.
+func (p *policyFlags) run(op func(c *cobra.Command, args []string, p slidingttl.Policy) error) func(*cobra.Command, []string) error {
+	return func(c *cobra.Command, args []string) error {
+		policy, err := p.policy()
+		if err != nil {
+			return err
+		}
+		return op(c, args, policy)
+	}
+}
+
 func (p *policyFlags) policy() (slidingttl.Policy, error) {
 	if p.file == "" {
 		policy, err := slidingttl.ParsePolicy(p.text)

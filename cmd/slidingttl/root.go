@@ -80,11 +80,19 @@ func newRoot(s streams) (*app, *cobra.Command) {
 	return a, root
 }
 
-// watch has all commands below c say that the command line was understood.
+// watch has all commands below c take as many arguments as they name, and say that the command
+// line was understood.
 func (a *app) watch(c *cobra.Command) {
 	for _, c := range c.Commands() {
 		a.watch(c)
 		if work := c.RunE; work != nil {
+			names := strings.Fields(c.Use)[1:]
+			c.Args = func(_ *cobra.Command, args []string) error {
+				if len(args) != len(names) {
+					return fmt.Errorf("%w: there are %d arguments; want %v", errUsage, len(args), names)
+				}
+				return nil
+			}
 			c.RunE = func(c *cobra.Command, args []string) error {
 				a.began = true
 				return work(c, args)
@@ -93,20 +101,13 @@ func (a *app) watch(c *cobra.Command) {
 	}
 }
 
-// args wants n arguments, by these names.
-func args(names ...string) cobra.PositionalArgs {
-	return func(_ *cobra.Command, args []string) error {
-		if len(args) == len(names) {
-			return nil
-		}
-		return fmt.Errorf("%w: there are %d arguments; want %v", errUsage, len(args), names)
-	}
-}
-
 // print prints a report.
-func (a *app) print(report fmt.Stringer) error {
+func (a *app) print(report fmt.Stringer) error { return a.summary(report, "%s", report) }
+
+// summary prints a report as JSON, or as lines of text.
+func (a *app) summary(report any, format string, args ...any) error {
 	if !a.json {
-		_, err := fmt.Fprintln(a.out, report)
+		_, err := fmt.Fprintf(a.out, format+"\n", args...)
 		return err
 	}
 	e := json.NewEncoder(a.out)

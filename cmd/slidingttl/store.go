@@ -13,7 +13,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/slidingttl/slidingttl/archive"
 	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
@@ -21,16 +20,14 @@ import (
 
 // store is a store of whatever values.
 type store struct {
-	driver.Scanner
-	driver.RawReader
-	adopt   func(context.Context, slidingttl.Policy, *upkeep.AdoptOptions) (*upkeep.AdoptReport, error)
-	mend    func(context.Context, *upkeep.MendOptions) (*upkeep.MendReport, error)
-	reap    func(context.Context, slidingttl.Policy, *upkeep.ReapOptions) (*upkeep.ReapReport, error)
-	harvest func(context.Context, *archive.Grave, string, slidingttl.Policy, *upkeep.HarvestOptions) (*upkeep.HarvestReport, error)
-	close   func()
-	about   func(context.Context) int64 // records that it holds, as it estimates; nil: it does not say
-	name    string                      // for checkpoints
-	notice  string                      // what looking at it does, before it begins; empty: nothing
+	upkeep.Harvested
+	adopt  func(context.Context, slidingttl.Policy, *upkeep.AdoptOptions) (*upkeep.AdoptReport, error)
+	mend   func(context.Context, *upkeep.MendOptions) (*upkeep.MendReport, error)
+	reap   func(context.Context, slidingttl.Policy, *upkeep.ReapOptions) (*upkeep.ReapReport, error)
+	close  func()
+	about  func(context.Context) int64 // records that it holds, as it estimates; nil: it does not say
+	name   string                      // for checkpoints
+	notice string                      // what looking at it does, before it begins; empty: nothing
 }
 
 // storeOf is the store behind d.
@@ -39,8 +36,7 @@ func storeOf[T any](d interface {
 	driver.RawReader
 }, close func()) *store {
 	return &store{
-		Scanner:   d,
-		RawReader: d,
+		Harvested: d,
 		adopt: func(ctx context.Context, p slidingttl.Policy, o *upkeep.AdoptOptions) (*upkeep.AdoptReport, error) {
 			return upkeep.Adopt[T](ctx, d, p, o)
 		},
@@ -49,9 +45,6 @@ func storeOf[T any](d interface {
 		},
 		reap: func(ctx context.Context, p slidingttl.Policy, o *upkeep.ReapOptions) (*upkeep.ReapReport, error) {
 			return upkeep.Reap[T](ctx, d, p, o)
-		},
-		harvest: func(ctx context.Context, g *archive.Grave, name string, p slidingttl.Policy, o *upkeep.HarvestOptions) (*upkeep.HarvestReport, error) {
-			return g.Harvest(ctx, name, d, p, o)
 		},
 		close: close,
 	}

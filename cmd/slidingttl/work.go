@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"cmp"
-	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -21,7 +20,6 @@ import (
 // work is an operation over all records of a store, as the command line has it.
 type work struct {
 	uri     string
-	target  *target
 	pace    *paceFlags
 	ask     string        // before it writes: what is about to be done
 	longest time.Duration // that a write asks of the store
@@ -43,18 +41,21 @@ func over[R any, P interface {
 	if err := p.open(); err != nil {
 		return err
 	}
-	s, err := w.target.open(c.Context(), w.uri, p.apply)
+	s, err := p.target.open(c.Context(), w.uri, p.apply)
 	if err != nil {
 		return err
 	}
 	defer s.close()
 	p.Store = s.name
 	if s.notice != "" {
-		a.tell(s.notice)
+		say(a.err, s.notice)
 	}
-	wrong := check(c.Context(), s, w.longest)
+	var wrong error
+	if d, checks := driver.As[driver.Checker](s.Harvested); checks {
+		wrong = d.Check(c.Context(), w.longest)
+	}
 	if wrong != nil {
-		a.tell("the store's check says: " + strings.ReplaceAll(wrong.Error(), "\n", "; "))
+		say(a.err, "the store's check says: "+strings.ReplaceAll(wrong.Error(), "\n", "; "))
 		if p.apply && !p.unchecked {
 			return fmt.Errorf("%w: nothing was written, for the check of the store finds something wrong; --unchecked writes all the same", errUsage)
 		}
@@ -105,18 +106,6 @@ func (p *paceFlags) end(t *upkeep.Totals, err error) error {
 		return fmt.Errorf("%w\ngo on by the same command with --checkpoint %s --resume", err, p.checkpoint)
 	}
 	return fmt.Errorf("%w\nthe same command begins anew, and finds done what was done; with --checkpoint FILE it could go on", err)
-}
-
-// tell says what is to be known before an operation begins.
-func (a *app) tell(text string) { _, _ = fmt.Fprintln(a.err, "slidingttl:", text) }
-
-// check returns what the store's driver finds wrong.
-func check(ctx context.Context, s *store, longest time.Duration) error {
-	c, ok := driver.As[driver.Checker](s.Scanner)
-	if !ok {
-		return nil
-	}
-	return c.Check(ctx, longest)
 }
 
 // agreed asks, where there is a terminal, whether to do what is about to be done.

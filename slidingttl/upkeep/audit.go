@@ -3,6 +3,8 @@ package upkeep
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
@@ -169,7 +171,7 @@ func (a *audited) report(p slidingttl.Policy, o *LookOptions) *AuditReport {
 	if a.Counts == nil {
 		a.Counts = make([]int64, auditCount)
 	}
-	clusters := a.clusters()
+	clusters := slices.Collect(maps.Values(a.Clusters))
 	all := shares(a.Counts, int(states), clusters)
 	r := &AuditReport{
 		Totals:   a.Totals,
@@ -191,11 +193,4 @@ func (a *audited) report(p slidingttl.Policy, o *LookOptions) *AuditReport {
 		r.Sample = estimate(o.Sample, int(states), clusters)
 	}
 	return r
-}
-
-func (a *audited) clusters() (all [][]int64) {
-	for _, c := range a.Clusters {
-		all = append(all, c)
-	}
-	return all
 }

@@ -29,10 +29,8 @@ func (c *Checkpoint) Done() bool {
 // fits says what keeps an operation from going on from c.
 func (c *Checkpoint) fits(op, about string) error {
 	switch {
-	case c.Operation != op:
-		return invalid("Options.Resume", "of the operation "+fmt.Sprintf("%q", c.Operation), fmt.Sprintf("must be of %q", op))
-	case c.About != about:
-		return invalid("Options.Resume", fmt.Sprintf("of %q", c.About), fmt.Sprintf("must be of what is done now, %q", about))
+	case c.Operation != op || c.About != about:
+		return invalid("Options.Resume", fmt.Sprintf("of %s, %q", c.Operation, c.About), fmt.Sprintf("must be of what is done now, %s, %q", op, about))
 	case len(c.Segments) == 0:
 		return invalid("Options.Resume", "without segments", "must be one that was saved")
 	}

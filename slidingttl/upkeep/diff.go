@@ -2,6 +2,8 @@ package upkeep
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl"
@@ -178,7 +180,7 @@ func (d *diffed) report(from, to slidingttl.Policy, o *LookOptions) *DiffReport 
 	if d.Counts == nil {
 		d.Counts = make([]int64, diffCount)
 	}
-	clusters := d.clusters()
+	clusters := slices.Collect(maps.Values(d.Clusters))
 	all := shares(d.Counts[:skipped], fates, clusters)
 	old, new := termsOf(from), termsOf(to)
 	r := &DiffReport{
