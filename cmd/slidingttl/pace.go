@@ -19,6 +19,7 @@ type paceFlags struct {
 	target
 	checkpoint string
 	resume     bool
+	merge      bool
 	finished   bool // what is to go on was finished before
 	errors     string
 	progress   time.Duration
@@ -31,6 +32,9 @@ func (p *paceFlags) flags(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&p.checkpoint, "checkpoint", "", "`file` to keep the place in; it may hold keys")
 	f.BoolVar(&p.resume, "resume", false, "go on from the place in --checkpoint")
+	f.IntVar(&p.Shards, "shards", 0, "only part the store for so many machines: write a file for each, by the name of --checkpoint and .1of8, from which the same command goes on with --resume")
+	f.BoolVar(&p.merge, "merge", false, "add up what all the shards of --checkpoint have found; they must be done")
+	c.MarkFlagsMutuallyExclusive("resume", "shards", "merge")
 }
 
 // rates is the flags but for the place.
@@ -49,16 +53,29 @@ func (p *paceFlags) rates(c *cobra.Command) {
 // open reads the checkpoint to go on from, and keeps those to come.
 func (p *paceFlags) open() error {
 	switch {
-	case p.checkpoint == "" && p.resume:
-		return fmt.Errorf("%w: --resume needs a --checkpoint", errUsage)
+	case p.checkpoint == "" && (p.resume || p.merge || p.Shards > 0):
+		return fmt.Errorf("%w: --resume, --shards and --merge need a --checkpoint", errUsage)
 	case p.checkpoint == "":
 		return nil
+	case p.merge:
+		return p.openShards()
 	case p.resume:
 		c, err := readCheckpoint(p.checkpoint)
 		if err != nil {
 			return err
 		}
 		p.Resume, p.finished = c, c.Done()
+	case p.Shards > 0:
+		shard := 0
+		p.Save = func(c upkeep.Checkpoint) error {
+			shard++
+			path := p.shard(shard, p.Shards)
+			if err := absent(path); err != nil {
+				return err
+			}
+			return writeCheckpoint(path, c)
+		}
+		return nil
 	default:
 		if err := absent(p.checkpoint); err != nil {
 			return err

@@ -78,6 +78,9 @@ func over[R any, P interface {
 	if err == nil && t.Records == 0 && wrong != nil {
 		err = fmt.Errorf("no record was found, and the check of the store finds something wrong: %w", wrong)
 	}
+	if err == nil && p.Shards > 0 {
+		return a.summary(p.Shards, "the store is parted: run this command with --checkpoint %s to %s, without --shards and with --resume, then with --merge for the whole", p.shard(1, p.Shards), p.shard(p.Shards, p.Shards))
+	}
 	if err == nil || t.Records > 0 {
 		if err := a.print(r); err != nil {
 			return err
@@ -110,7 +113,7 @@ func (p *paceFlags) end(t *upkeep.Totals, err error) error {
 
 // agreed asks, where there is a terminal, whether to do what is about to be done.
 func (a *app) agreed(p *paceFlags, what string) error {
-	if !p.apply || p.yes || !a.asks {
+	if !p.apply || p.yes || !a.asks || p.Shards > 0 || p.merge {
 		return nil
 	}
 	_, _ = fmt.Fprintf(a.err, "%s\nGo ahead? [y/N] ", what)

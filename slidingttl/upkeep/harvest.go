@@ -152,6 +152,9 @@ func Harvest(ctx context.Context, d Harvested, p slidingttl.Policy, opts *Harves
 }
 
 func (o *HarvestOptions) validate() error {
+	if o.Shards > 0 {
+		return invalid("Options.Shards", fmt.Sprint(o.Shards), "must be zero: a harvest has one Until")
+	}
 	return cmp.Or(
 		o.Options.validate(),
 		atLeastZero("HarvestOptions.Grace", &o.Grace, 10*time.Minute),

@@ -48,6 +48,14 @@ type Options struct {
 	// policy and options; another is an *InvalidError. Nil: from the beginning.
 	Resume *Checkpoint
 
+	// Beside are checkpoints of other Shards of what Resume is of, whose records count too.
+	Beside []Checkpoint
+
+	// Shards, if not zero, parts the store for so many processes, once for all of them:
+	// Save is handed a checkpoint for each to resume from, and no record is looked at.
+	// Where the store cannot be parted so finely: an *InvalidError that says how finely.
+	Shards int
+
 	// Failed is told of each record that could not be read or written, one call at a
 	// time. The key may be a secret. Nil: the report counts them by reason.
 	Failed func(key string, err error)
@@ -117,8 +125,12 @@ func atLeastZero[N int | float64 | time.Duration](field string, n *N, zero N) er
 }
 
 func (o *Options) validate() error {
+	if o.Shards > 0 && o.Resume != nil {
+		return invalid("Options.Shards", fmt.Sprint(o.Shards), "must be zero with Resume")
+	}
 	return cmp.Or(
 		atLeastZero("Options.Segments", &o.Segments, 4),
+		atLeastZero("Options.Shards", &o.Shards, 0),
 		atLeastZero("Options.Page", &o.Page, 500),
 		atLeastZero("Options.MaxSkew", &o.MaxSkew, time.Minute),
 		atLeastZero("Options.Limits.Records", &o.Limits.Records, 0),

@@ -31,6 +31,9 @@ func (o *LookOptions) validate() error {
 	if !(o.Sample >= 0 && o.Sample < 1) {
 		return invalid("LookOptions.Sample", fmt.Sprint(o.Sample), "must be at least 0 and less than 1")
 	}
+	if o.Sample > 0 && o.Shards > 0 {
+		return invalid("LookOptions.Sample", fmt.Sprint(o.Sample), "must be zero with Shards")
+	}
 	for o.Seed == 0 {
 		o.Seed = rand.Uint64()
 	}

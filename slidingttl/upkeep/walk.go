@@ -34,6 +34,8 @@ type Totals struct {
 func (t *Totals) sum(page *Totals) {
 	t.Records += page.Records
 	t.Cost += page.Cost
+	t.Seconds += page.Seconds
+	t.Runs += page.Runs
 	t.Passed += page.Passed
 	t.Failed += page.Failed
 	t.Failures = count(t.Failures, page.Failures)
@@ -111,6 +113,9 @@ func (j job[R, S]) run(ctx context.Context, s driver.Scanner) (R, error) {
 	if err := w.open(ctx); err != nil {
 		return w.found, err
 	}
+	if w.opts.Shards > 0 {
+		return w.found, w.part(w.opts.Shards)
+	}
 	w.before = S(&w.found).Sum().Seconds
 	S(&w.found).Sum().Runs++
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -128,7 +133,7 @@ func (j job[R, S]) run(ctx context.Context, s driver.Scanner) (R, error) {
 	}
 	workers.Wait()
 	err := context.Cause(ctx)
-	if saveErr := w.close(); err == nil {
+	if saveErr := w.save(); err == nil { // nobody else is left
 		err = saveErr
 	}
 	return w.found, err
@@ -136,18 +141,23 @@ func (j job[R, S]) run(ctx context.Context, s driver.Scanner) (R, error) {
 
 // open finds the segments, or where they were left.
 func (w *walk[R, S]) open(ctx context.Context) error {
-	if c := w.opts.Resume; c != nil {
-		if err := c.fits(w.name, w.about); err != nil {
-			return err
+	if w.opts.Resume != nil {
+		for _, c := range append([]Checkpoint{*w.opts.Resume}, w.opts.Beside...) {
+			if err := c.fits(w.name, w.about); err != nil {
+				return err
+			}
+			var found R
+			if err := json.Unmarshal(c.State, &found); err != nil {
+				return fmt.Errorf("Options.Resume: its state: %w", err)
+			}
+			S(&w.found).Sum().sum(S(&found).Sum())
+			S(&w.found).add(&found)
+			w.segments = append(w.segments, c.Segments...)
 		}
-		if err := json.Unmarshal(c.State, &w.found); err != nil {
-			return fmt.Errorf("Options.Resume: its state: %w", err)
-		}
-		w.segments = append(w.segments, c.Segments...)
 		return nil
 	}
 	return again(ctx, func() (err error) {
-		n := w.opts.Segments
+		n := w.opts.Segments * max(w.opts.Shards, 1)
 		if w.pick != nil {
 			n = w.split
 		}
@@ -156,6 +166,24 @@ func (w *walk[R, S]) open(ctx context.Context) error {
 		}
 		return err
 	})
+}
+
+// part saves a checkpoint for each of n shards, which has every n-th segment.
+func (w *walk[R, S]) part(n int) error {
+	all := w.segments
+	if len(all) < n {
+		return invalid("Options.Shards", fmt.Sprint(n), fmt.Sprintf("must be at most %d: this store splits no finer", len(all)))
+	}
+	for i := range n {
+		w.segments = nil
+		for j := i; j < len(all); j += n {
+			w.segments = append(w.segments, all[j])
+		}
+		if err := w.save(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // take returns a segment that nobody goes through yet.
@@ -265,10 +293,4 @@ func (w *walk[R, S]) save() error {
 		return fmt.Errorf("Options.Save: %w", err)
 	}
 	return nil
-}
-
-func (w *walk[R, S]) close() error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.save()
 }

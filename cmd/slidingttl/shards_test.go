@@ -1,0 +1,52 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	"github.com/slidingttl/slidingttl/drivers/redis/redistest"
+	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
+)
+
+// Shards have every record between them, and none twice; what they find adds up to what one
+// run finds. A store is parted once, and only as finely as it can be.
+func TestShards(t *testing.T) {
+	const shards = 3
+	_, uri := sessionsIn(t, 300)
+	place := filepath.Join(t.TempDir(), "place.json")
+	adopt := []string{"adopt", uri, "--policy", thirty, "--apply", "--writes", "0", "--checkpoint", place}
+	out, _ := command(t, 0, append(adopt, "--shards", fmt.Sprint(shards))...)
+	contains(t, out, place+".1of3 to "+place+".3of3")
+	_, errs := command(t, exitUsage, append(adopt, "--shards", fmt.Sprint(shards))...)
+	contains(t, errs, place+".1of3 is there already")
+	command(t, exitUsage, append(adopt, "--shards", "2", "--resume")...)
+	found := 0
+	for i := range shards {
+		_, errs := command(t, exitUsage, append(adopt, "--merge")...)
+		contains(t, errs, fmt.Sprintf("%s.%dof3 is not done", place, i+1))
+		out, _ := command(t, 0, "adopt", uri, "--policy", thirty, "--apply", "--writes", "0", "--checkpoint", fmt.Sprintf("%s.%dof3", place, i+1), "--resume", "--json")
+		var r upkeep.AdoptReport
+		if err := json.Unmarshal([]byte(out), &r); err != nil || r.Adopted == 0 || r.Adopted != r.Records {
+			t.Errorf("%v: %s", err, out)
+		}
+		found += int(r.Adopted)
+	}
+	if found != 300 {
+		t.Errorf("%d records were adopted", found)
+	}
+	out, _ = command(t, 0, append(adopt, "--merge")...)
+	contains(t, out, "300 records looked at", "in 4 runs", "adopted 300")
+	_, errs = command(t, exitUsage, "audit", uri, "--policy", thirty, "--checkpoint", place, "--merge")
+	contains(t, errs, "of adopt", "audit")
+	_, errs = command(t, exitUsage, "audit", uri, "--policy", thirty, "--checkpoint", place+"x", "--merge")
+	contains(t, errs, "--merge needs the files that --shards has written")
+	_, errs = command(t, exitUsage, "audit", uri, "--policy", thirty, "--shards", "2")
+	contains(t, errs, "need a --checkpoint")
+
+	server := redistest.Start(t)
+	redis := "redis://" + server.Option().InitAddress[0]
+	_, errs = command(t, exitUsage, "audit", redis, "--policy", thirty, "--checkpoint", place+"y", "--shards", "2")
+	contains(t, errs, "must be at most 1")
+}
