@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	bolt "go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
@@ -42,7 +43,7 @@ func call[R any](ctx context.Context, d *store, writes bool, f func(*bolt.Bucket
 			}
 			b := tx.Bucket(d.bucket)
 			if b == nil {
-				return fmt.Errorf("%w: %w", driver.ErrRefused, bolt.ErrBucketNotFound)
+				return fmt.Errorf("%w: %w", driver.ErrRefused, bolterrors.ErrBucketNotFound)
 			}
 			r.value, err = f(b)
 			ready = err == nil

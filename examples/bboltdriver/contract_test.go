@@ -8,6 +8,7 @@ import (
 	"time"
 
 	bolt "go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
 	"go.uber.org/goleak"
 
 	"github.com/slidingttl/slidingttl/slidingttl"
@@ -55,7 +56,7 @@ func open(t testing.TB) *drivertest.Backend {
 			return f.put(key, []byte("{}"))
 		},
 		Fail: func() func() { return f.instead(func() *bolt.DB { return f.closed }) },
-		Own:  func(err error) bool { return errors.Is(err, bolt.ErrDatabaseNotOpen) },
+		Own:  func(err error) bool { return errors.Is(err, bolterrors.ErrDatabaseNotOpen) },
 		Hang: func() func() {
 			released := make(chan struct{})
 			back := f.instead(func() *bolt.DB { <-released; return f.file })
