@@ -93,15 +93,17 @@ func command(t *testing.T, r run) *exec.Cmd {
 	return c
 }
 
-// killed has r run again and again, killed at random moments, with more produced before each
-// run, and then to its end. Only kills that came before a run was done count. No more is
+// killed has r run again and again, killed at random moments, with more produced before and
+// during each run, and then to its end. Only kills that came before a run was done count. No more is
 // produced where produce is nil: then it may be done with fewer kills.
 func killed(t *testing.T, r run, produce func()) {
 	t.Helper()
 	for n, runs := 0, 0; ; runs++ {
-		if produce != nil && n < *kills {
-			produce()
+		more := produce
+		if more == nil || n == *kills {
+			more = func() {}
 		}
+		more()
 		c := command(t, r)
 		var errs bytes.Buffer
 		c.Stderr = &errs
@@ -114,6 +116,7 @@ func killed(t *testing.T, r run, produce func()) {
 		if n < *kills {
 			moment = time.AfterFunc(rand.N(120*time.Millisecond), func() { _ = c.Process.Kill() })
 		}
+		more()
 		begins.Scan() // until it ends
 		if moment != nil {
 			moment.Stop()
@@ -169,18 +172,18 @@ func TestEveryLife(t *testing.T) {
 			ok(t, err)
 			ok(t, d.EnsureTable(t.Context()))
 			const keys, lives = 20, 5
-			began := driver.Floor(time.Now()).Add(-10 * day)
+			began := driver.Floor(time.Now()).Add(-100 * day)
 			want := make(map[string]bool)
 			live := func() {
 				for range lives {
-					life := driver.Life{CreatedAt: began, ExpiresAt: began.Add(30 * time.Minute)}
+					life := driver.Life{CreatedAt: began, ExpiresAt: began.Add(time.Minute)}
 					for i := range keys {
 						key := fmt.Sprint("key-", i)
 						_, err := d.Insert(t.Context(), key, session{User: key}, life, life.CreatedAt)
 						ok(t, err)
 						want[fmt.Sprint(key, life)] = true
 					}
-					began = began.Add(time.Hour)
+					began = began.Add(2 * time.Minute)
 				}
 			}
 			path := t.TempDir()
