@@ -3,6 +3,9 @@ package sql
 import (
 	"context"
 	stdsql "database/sql"
+	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 )
@@ -10,7 +13,7 @@ import (
 // heldRows are rows that can be neither deleted nor filed, which a sweeper leaves alone for skipFor.
 type heldRows struct {
 	mu    sync.Mutex // guards the rest
-	rows  []rowKey
+	rows  map[string]rowKey
 	since time.Time
 }
 
@@ -22,74 +25,67 @@ func (h *heldRows) now() []rowKey {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if time.Since(h.since) > skipFor {
-		h.rows = nil
+		h.rows, h.since = make(map[string]rowKey), time.Now()
 	}
-	return h.rows
+	return slices.Collect(maps.Values(h.rows))
 }
 
-// add reports whether there was room.
-func (h *heldRows) add(keys []rowKey) bool {
+// add returns how many were held already, as another batch may have found them meanwhile, and whether
+// there was room.
+func (h *heldRows) add(keys []rowKey) (known int, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if len(h.rows)+len(keys) > maxHeld {
-		return false
+	for _, k := range keys {
+		name := fmt.Sprintf("%#v", k.columns)
+		if _, held := h.rows[name]; held {
+			known++
+		} else if len(h.rows) == maxHeld {
+			return known, false
+		}
+		h.rows[name] = k
 	}
-	if len(h.rows) == 0 {
-		h.since = time.Now()
-	}
-	h.rows = append(h.rows, keys...)
-	return true
+	return known, true
 }
 
 // refusesRow reports whether a database says so of a row, as by a trigger or a foreign key, and not of
 // all that is asked.
 func refusesRow(v verdict) bool { return v == impossible || v == duplicate }
 
-// passBy finds those rows of a batch that the database does not let be written, where it refused the
-// whole, and files them for later, or holds them where it refuses that too. It returns how many
-// there are.
-func (s *Sweeper) passBy(ctx context.Context, limit int) (n int, err error) {
+// passBy finds those of rows, which tx has locked, that the database does not let be written, where it
+// refused the whole. It files them for later, or holds them where it refuses that too, and leaves the
+// others for the next batch, whose dead are buried first.
+func (s *Sweeper) passBy(ctx context.Context, tx *stdsql.Tx, rows taken, whole error) (b swept, err error) {
 	t := s.table
-	tx, err := t.begin(ctx)
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _ = tx.Rollback() }() // no more than an error once it is committed
-	rows, err := s.take(ctx, tx, limit)
-	if err != nil {
-		return 0, err
-	}
-	if _, err := tx.ExecContext(ctx, "SAVEPOINT taken"); err != nil {
-		return 0, err
+	const back = "ROLLBACK TO SAVEPOINT taken"
+	if _, err := tx.ExecContext(ctx, back); err != nil {
+		return b, err
 	}
 	var passed []rowKey
-	var why error
 	for _, w := range s.writes(rows) {
-		refused, reason, err := t.refused(ctx, tx, w)
+		refused, why, err := t.refused(ctx, tx, w)
 		if err != nil {
-			return 0, err
+			return b, err
 		}
-		if passed = append(passed, refused...); reason != nil {
-			why = reason
+		if passed = append(passed, refused...); why != nil {
+			b.refused = why
 		}
 	}
-	// What the database did not refuse is for the next batch, whose dead are buried first.
-	if _, err := tx.ExecContext(ctx, "ROLLBACK TO SAVEPOINT taken"); err != nil || len(passed) == 0 {
-		return 0, err
+	if len(passed) == 0 {
+		return b, whole
 	}
-	held, reason, err := t.refused(ctx, tx, s.skip(passed))
-	switch {
-	case err != nil:
-		return 0, err
-	case !s.held.add(held): // before another can take them
-		return 0, reason
+	if _, err := tx.ExecContext(ctx, back); err != nil {
+		return b, err
 	}
-	if err := tx.Commit(); err != nil {
-		return 0, err
+	held, why, err := t.refused(ctx, tx, s.skip(passed))
+	if err != nil {
+		return b, err
 	}
-	s.counts.batches.Add(1)
-	s.skipped(len(passed), "must be one that the table lets be deleted, and be given another "+t.sweep, why)
-	return len(passed), nil
+	known, ok := s.held.add(held)
+	if !ok {
+		return b, why
+	}
+	b.skipped = len(passed) - known
+	return b, nil
 }
 
 // refused carries w out in halves, and returns the rows on which the database refuses it, and the

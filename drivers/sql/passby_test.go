@@ -116,14 +116,24 @@ func TestSweepPassesByReference(t *testing.T) {
 	})
 }
 
-// TestHeldRows: they are bounded, and let go after a day.
+// TestHeldRows: they are bounded, held once, and let go after a day.
 func TestHeldRows(t *testing.T) {
 	var h heldRows
-	if !h.add(make([]rowKey, maxHeld)) || h.add(make([]rowKey, 1)) || len(h.now()) != maxHeld {
-		t.Errorf("%d are held", len(h.now()))
+	keys := make([]rowKey, maxHeld+1)
+	for i := range keys {
+		keys[i].columns = []any{int64(i / 2), []string{"a", "b"}[i%2]}
+	}
+	h.now()
+	for again := range 2 {
+		if known, ok := h.add(keys[:maxHeld]); known != again*maxHeld || !ok || len(h.now()) != maxHeld {
+			t.Errorf("%d were held, and are now %d", known, len(h.now()))
+		}
+	}
+	if _, ok := h.add(keys[maxHeld:]); ok {
+		t.Error("there is room for more")
 	}
 	h.since = h.since.Add(-skipFor - time.Second)
-	if n := len(h.now()); n != 0 || !h.add(make([]rowKey, 1)) {
+	if n := len(h.now()); n != 0 {
 		t.Errorf("%d are held after a day", n)
 	}
 }

@@ -187,28 +187,18 @@ func (s *Sweeper) batches(ctx, going context.Context, take func(context.Context,
 			}
 		}
 		b, err := s.batch(ctx, limit, take)
-		n := b.deleted + b.filed + b.skipped
+		n := b.rows()
 		if s.limit != nil && n < limit {
 			s.limit.ReserveN(time.Now(), n-limit) // what was not taken
 		}
-		v := s.table.dialect.verdict(err)
-		if refusesRow(v) {
-			switch passed, failed := s.passBy(ctx, limit); {
-			case failed != nil:
-				err, v = failed, s.table.dialect.verdict(failed)
-			case passed > 0:
-				lost = 0
-				continue
-			case lost == 0: // another transaction may have passed them by meanwhile
-				v = collided
-			}
-		}
 		switch {
+		case err == nil && b.refused != nil:
+			lost = 0
 		case err == nil && n < limit && !b.cut:
 			return nil
 		case err == nil:
 			lost, limit = 0, min(2*n, s.opts.Batch) // what is cut off is read again
-		case v == collided && lost < attempts:
+		case s.table.dialect.verdict(err) == collided && lost < attempts:
 			lost++ // to another transaction, and undone
 		default:
 			return err

@@ -18,6 +18,7 @@ const skipFor = 24 * time.Hour
 type swept struct {
 	deleted, filed, skipped int
 	cut                     bool
+	refused                 error // why rows were skipped that the others are yet to be written without; nil: none was
 }
 
 // batch is one transaction, in which take does what it says for limit rows at most.
@@ -28,7 +29,7 @@ func (s *Sweeper) batch(ctx context.Context, limit int, take func(context.Contex
 		return swept{}, err
 	}
 	defer func() { _ = tx.Rollback() }() // no more than an error once it is committed
-	if b, err = take(ctx, tx, limit); err == nil && b != (swept{}) {
+	if b, err = take(ctx, tx, limit); err == nil && (b.rows() > 0 || b.refused != nil) {
 		if err = tx.Commit(); err == nil {
 			s.counts.batches.Add(1)
 		}
@@ -38,15 +39,27 @@ func (s *Sweeper) batch(ctx context.Context, limit int, take func(context.Contex
 	}
 	s.counts.deleted.Add(uint64(b.deleted))
 	s.counts.filed.Add(uint64(b.filed))
-	s.skipped(b.skipped, "must have a life that can be read", nil)
+	s.counts.skipped.Add(uint64(b.skipped))
+	if b.skipped > 0 && s.opts.OnError != nil {
+		rule := "must have a life that can be read"
+		if b.refused != nil {
+			rule = "must be one that the table lets be deleted, and be given another " + t.sweep
+		}
+		s.opts.OnError(&driver.InvalidError{Field: "row", Value: fmt.Sprintf("skipped, %d times", b.skipped), Rule: rule, Err: b.refused})
+	}
 	return b, nil
 }
+
+func (b swept) rows() int { return b.deleted + b.filed + b.skipped }
 
 // rows deletes what is dead of the rows whose time has come, and files the others.
 func (s *Sweeper) rows(ctx context.Context, tx *stdsql.Tx, limit int) (b swept, err error) {
 	t := s.table
 	rows, err := s.take(ctx, tx, limit)
-	if err != nil {
+	if b = (swept{deleted: len(rows.dead), filed: len(rows.live), skipped: len(rows.skipped), cut: rows.cut}); err != nil || b.rows() == 0 {
+		return b, err
+	}
+	if _, err := tx.ExecContext(ctx, "SAVEPOINT taken"); err != nil {
 		return b, err
 	}
 	if len(rows.buried) > 0 {
@@ -57,24 +70,17 @@ func (s *Sweeper) rows(ctx context.Context, tx *stdsql.Tx, limit int) (b swept, 
 	written := int64(0)
 	for _, w := range s.writes(rows) {
 		n, err := t.sweepRows(ctx, tx, w)
-		if err != nil {
+		if refusesRow(t.dialect.verdict(err)) {
+			return s.passBy(ctx, tx, rows, err)
+		} else if err != nil {
 			return b, err
 		}
 		written += n
 	}
-	b = swept{len(rows.dead), len(rows.live), len(rows.skipped), rows.cut}
-	if b != (swept{}) && written == 0 {
+	if written == 0 {
 		return b, &driver.InvalidError{Field: "key", Value: "not found again", Rule: "must not be NULL, and equal to itself"}
 	}
 	return b, nil
-}
-
-// skipped counts rows that are skipped, and tells of them.
-func (s *Sweeper) skipped(n int, rule string, why error) {
-	s.counts.skipped.Add(uint64(n))
-	if n > 0 && s.opts.OnError != nil {
-		s.opts.OnError(&driver.InvalidError{Field: "row", Value: fmt.Sprintf("skipped, %d times", n), Rule: rule, Err: why})
-	}
 }
 
 // begin opens a transaction that writes.
