@@ -45,12 +45,12 @@ func (d *Driver[T]) Properties(id string) azcosmos.ContainerProperties {
 // stronger; it takes writes in one region; and the system's clock is within Options.MaxSkew of
 // the service's.
 func (d *Driver[T]) Check(ctx context.Context, longest time.Duration) error {
-	sent := time.Now()
+	at := driver.ServerTime{Sent: time.Now(), Step: time.Second}
 	res, err := d.client.Read(ctx, nil)
 	if err != nil {
 		return failed(ctx, err)
 	}
-	got := time.Now()
+	at.Got = time.Now()
 	p := res.ContainerProperties
 	d.sessions.of(p.ResourceID)
 	c := check{container: p.ID}
@@ -65,10 +65,8 @@ func (d *Driver[T]) Check(ctx context.Context, longest time.Duration) error {
 	if req := res.RawResponse.Request; req != nil && req.Header.Get("x-ms-cosmos-allow-tentative-writes") == "true" {
 		c.wrong("account", "with writes in several regions", "must have one: of two writes that meet, the service drops one after the fact")
 	}
-	date, _ := http.ParseTime(res.RawResponse.Header.Get("Date")) // zero where there is none
-	if err := driver.CheckDate("Cosmos DB", date, sent, got, d.opts.MaxSkew); err != nil {
-		c.errs = append(c.errs, err)
-	}
+	at.At, _ = http.ParseTime(res.RawResponse.Header.Get("Date")) // zero where there is none
+	c.errs = append(c.errs, at.CheckSkew("Cosmos DB", d.opts.MaxSkew))
 	if err := d.checkConsistency(ctx, &c); err != nil {
 		return err
 	}

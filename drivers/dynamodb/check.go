@@ -20,19 +20,18 @@ import (
 // expiry attribute, and the system's clock is within Options.MaxSkew of DynamoDB's. A
 // time to live can be as long as a policy asks for.
 func (d *Driver[T]) Check(ctx context.Context, _ time.Duration) error {
-	sent := time.Now()
+	at := driver.ServerTime{Sent: time.Now(), Step: time.Second}
 	out, err := d.client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &d.table})
 	if err != nil {
 		return err
 	}
-	date, _ := awsmiddleware.GetServerTime(out.ResultMetadata) // zero where there is none
-	got, _ := awsmiddleware.GetResponseAt(out.ResultMetadata)
-	skewed := driver.CheckDate("DynamoDB", date, sent, got, d.opts.MaxSkew)
+	at.At, _ = awsmiddleware.GetServerTime(out.ResultMetadata) // zero where there is none
+	at.Got, _ = awsmiddleware.GetResponseAt(out.ResultMetadata)
 	status, attribute, err := d.describeTTL(ctx)
 	if err != nil {
 		return err
 	}
-	return errors.Join(d.checkTable(out.Table), d.checkTTL(status, attribute), skewed)
+	return errors.Join(d.checkTable(out.Table), d.checkTTL(status, attribute), at.CheckSkew("DynamoDB", d.opts.MaxSkew))
 }
 
 // describeTTL returns the state of the table's TTL and the attribute it is on.

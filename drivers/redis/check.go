@@ -59,5 +59,5 @@ func (d *Driver[T]) checkNode(ctx context.Context, n node) error {
 	if policy := got["maxmemory_policy"]; policy != "" && policy != "noeviction" && got["maxmemory"] != "0" {
 		wrong("maxmemory-policy", policy, "must be noeviction: any other deletes records before they expire when memory is short")
 	}
-	return errors.Join(append(errs, seen.CheckSkew(d.opts.MaxSkew))...)
+	return errors.Join(append(errs, seen.CheckSkew("the server", d.opts.MaxSkew))...)
 }

@@ -34,7 +34,7 @@ func (t *table) Check(ctx context.Context, _ time.Duration) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(t.checkTable(desc), key, settings, at.CheckSkew(t.maxSkew), t.checkReplaced(ctx))
+	return errors.Join(t.checkTable(desc), key, settings, at.CheckSkew("the server", t.maxSkew), t.checkReplaced(ctx))
 }
 
 // refusals are what Check finds wrong.

@@ -101,23 +101,23 @@ func (c *ServerClock) Observe(t ServerTime) {
 	}
 }
 
-// CheckSkew returns an *InvalidError if the process's clock is further than most from the
-// server's, whatever within the answer's bounds that is.
-func (t ServerTime) CheckSkew(most time.Duration) error {
+// CheckSkew returns an *InvalidError if the process's clock is further than most from that of
+// server, whatever within the answer's bounds that is. Without At there was no answer, and is no error.
+func (t ServerTime) CheckSkew(server string, most time.Duration) error {
 	// In wall clocks: whether they agree is what is asked.
 	least := t.At.Round(0).Sub(t.Got.Round(0))
 	greatest := t.At.Round(0).Add(t.Step).Sub(t.Sent.Round(0))
 	off, direction := least, "behind"
 	switch {
 	case least > most:
-	case greatest < -most:
+	case greatest < -most && !t.At.IsZero():
 		off, direction = -greatest, "ahead of"
 	default:
 		return nil
 	}
 	return &InvalidError{
 		Field: "system clock",
-		Value: fmt.Sprintf("at least %v %s the server's", off.Round(time.Millisecond), direction),
+		Value: fmt.Sprintf("at least %v %s %s's", off.Round(time.Millisecond), direction, server),
 		Rule:  fmt.Sprintf("must be within %v of it (Options.MaxSkew)", most),
 	}
 }

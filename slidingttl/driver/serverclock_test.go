@@ -135,7 +135,7 @@ func TestServerTimeCheckSkew(t *testing.T) {
 		"a step and a trip too ahead": {offset: -13*time.Second - time.Millisecond, says: "at least 10.001s ahead of the server's"},
 	} {
 		answer := driver.ServerTime{Sent: at.Add(-2 * time.Second), Got: at, At: at.Add(tt.offset), Step: time.Second}
-		err := answer.CheckSkew(10 * time.Second)
+		err := answer.CheckSkew("the server", 10*time.Second)
 		if (err == nil) != (tt.says == "") || err != nil && (!errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), tt.says)) {
 			t.Errorf("%s: %v; want %q", name, err, tt.says)
 		}
