@@ -29,19 +29,6 @@ const (
 // written is i as it is written.
 func written(i driver.Instant) string { return i.Time().Format(rfc3339Milli) }
 
-// checkLife rejects instants that would be read back as something else.
-func checkLife(l driver.Life) error {
-	for _, f := range []struct {
-		field string
-		at    driver.Instant
-	}{{"created_at", l.CreatedAt}, {"expiry", l.ExpiresAt}} {
-		if f.at < 0 || f.at > latest {
-			return &driver.InvalidError{Field: f.field, Value: fmt.Sprintf("%d ms since 1970", f.at), Rule: "must be between the years 1970 and 9999"}
-		}
-	}
-	return nil
-}
-
 // ttl is what is written beside l by a call that began at now: the service must not remove
 // the item before MaxSkew after its expiry and Retain. It counts from the second, rounded down, in which
 // it carries the write out, which is at now or later. -1 means never, as does what is too far.

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"hash/fnv"
 	"math"
-	"math/rand/v2"
 
 	"github.com/tidwall/gjson"
 
@@ -80,7 +79,3 @@ func versionOf(v gjson.Result, etag string) driver.Version {
 	_, _ = h.Write([]byte(etag))
 	return foreign | driver.Version(h.Sum64())
 }
-
-// newVersion is a version that no write has had before. A counter could start anew with the
-// record and come to the same number twice.
-func newVersion() driver.Version { return driver.Version(rand.Uint64N(uint64(maxVersion))) + 1 }

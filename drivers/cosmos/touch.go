@@ -18,12 +18,12 @@ func (d *Driver[T]) Touch(ctx context.Context, key string, was driver.Meta, life
 	if err != nil {
 		return 0, err
 	}
-	if err := checkLife(life); err != nil {
+	if err := life.Check(latest); err != nil {
 		return 0, err
 	}
 	version := was.Version
 	if version == 0 || version&foreign != 0 {
-		version = newVersion()
+		version = driver.NewVersion(maxVersion)
 	}
 	m := driver.Meta{Life: life, Version: version}
 	w := &conditional{k: k, sum: &d.stats.TouchUnits}

@@ -45,7 +45,7 @@ func (o *Options) life(l driver.Life, now driver.Instant) []property {
 
 // encode is the item for v.
 func (d *Driver[T]) encode(k identity, v T, version driver.Version, l driver.Life, now driver.Instant) ([]byte, error) {
-	if err := checkLife(l); err != nil {
+	if err := l.Check(latest); err != nil {
 		return nil, err
 	}
 	invalid := func(rule string, err error) error {

@@ -24,7 +24,7 @@ func (d *Driver[T]) insert(ctx context.Context, key string, v T, life driver.Lif
 	if err != nil {
 		return driver.Meta{}, err
 	}
-	m := driver.Meta{Life: life, Version: newVersion()}
+	m := driver.Meta{Life: life, Version: driver.NewVersion(maxVersion)}
 	body, err := d.encode(k, v, m.Version, life, now)
 	if err != nil {
 		return driver.Meta{}, err
@@ -80,7 +80,7 @@ func (d *Driver[T]) Replace(ctx context.Context, key string, v T, was driver.Met
 	if err != nil {
 		return 0, err
 	}
-	m := driver.Meta{Life: life, Version: newVersion()}
+	m := driver.Meta{Life: life, Version: driver.NewVersion(maxVersion)}
 	body, err := d.encode(k, v, m.Version, life, now)
 	if err != nil {
 		return 0, err

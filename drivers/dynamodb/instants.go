@@ -64,18 +64,10 @@ func seconds(i driver.Instant) types.AttributeValue {
 
 // check rejects instants that would be read back as something else.
 func (f TimeFormat) check(l driver.Life) error {
-	invalid := func(field string, i driver.Instant, rule string) error {
-		return &driver.InvalidError{Field: field, Value: fmt.Sprintf("%d ms since 1970", i), Rule: rule}
+	if f == UnixMilli && 0 < l.CreatedAt && l.CreatedAt < maxSeconds {
+		return &driver.InvalidError{Field: "created_at", Value: fmt.Sprintf("%d ms since 1970", l.CreatedAt), Rule: "must be later than March 1973 in UnixMilli, or it reads as seconds"}
 	}
-	switch {
-	case l.CreatedAt < 0 || l.CreatedAt > latest:
-		return invalid("created_at", l.CreatedAt, "must be between the years 1970 and 5138")
-	case f == UnixMilli && l.CreatedAt != 0 && l.CreatedAt < maxSeconds:
-		return invalid("created_at", l.CreatedAt, "must be later than March 1973 in UnixMilli, or it reads as seconds")
-	case l.ExpiresAt < 0 || l.ExpiresAt > latest:
-		return invalid("expiry", l.ExpiresAt, "must be between the years 1970 and 5138")
-	}
-	return nil
+	return l.Check(latest)
 }
 
 // parseCreated reads a created_at, zero if there is none, and the format it is in.

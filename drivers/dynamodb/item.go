@@ -3,7 +3,6 @@ package dynamodb
 import (
 	"errors"
 	"hash/fnv"
-	"math/rand/v2"
 	"strconv"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -74,10 +73,6 @@ func versionOf(v driver.Version) types.AttributeValue {
 
 // maxVersion keeps versions within what every language holds exactly.
 const maxVersion driver.Version = 1 << 53
-
-// newVersion is a version that no write has had before. A counter could start anew with
-// the record and come to the same number twice.
-func newVersion() driver.Version { return driver.Version(rand.Uint64N(uint64(maxVersion))) + 1 }
 
 // parseVersion reads a version: zero if there is none, a positive whole Number itself, a
 // hash of whatever else another program keeps there.

@@ -22,7 +22,7 @@ func (d *Driver[T]) Touch(ctx context.Context, key string, was driver.Meta, life
 	}
 	version := was.Version
 	if versionOf(version) == nil {
-		version = newVersion()
+		version = driver.NewVersion(maxVersion)
 	}
 	version = marked(version, format)
 

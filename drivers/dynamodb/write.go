@@ -104,7 +104,7 @@ func (d *Driver[T]) put(key string, v T, life driver.Life, format TimeFormat) (*
 	if err != nil {
 		return nil, 0, err
 	}
-	version := newVersion()
+	version := driver.NewVersion(maxVersion)
 	o := &d.opts
 	item[o.Version] = versionOf(version)
 	delete(item, o.Expiry)

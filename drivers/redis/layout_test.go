@@ -2,6 +2,7 @@ package redis
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -55,7 +56,7 @@ func BenchmarkLayout(b *testing.B) {
 	now := driver.Floor(time.Now())
 	life := driver.Life{CreatedAt: now, ExpiresAt: now.Add(time.Hour)}
 	value := strings.Repeat("x", 254)
-	record, err := d.record(value, driver.Meta{Life: life, Version: newVersion()})
+	record, err := d.record(value, driver.Meta{Life: life, Version: driver.NewVersion(math.MaxUint64)})
 	must(err)
 	hash := newScript(hashTouch)
 	for _, s := range []*script{readTouchScript, hash} {
@@ -85,7 +86,7 @@ func BenchmarkLayout(b *testing.B) {
 	at := now
 	due := func(s *script) func(string) rueidis.Completed {
 		return func(key string) rueidis.Completed {
-			return d.byHash(s, key, []string{decimal(now), padded(at, 4e6), padded(at, 4e6), "40000000", "0"})
+			return d.byHash(s, key, []string{decimal(now), padded(at+4e6), padded(at+4e6), "40000000", "0"})
 		}
 	}
 	b1 := client.B()
@@ -102,8 +103,8 @@ func BenchmarkLayout(b *testing.B) {
 		}, {
 			"hash", "hset", "hmget",
 			func(key string) rueidis.Completed {
-				return b1.Hset().Key(key).FieldValue().FieldValue("v", value).FieldValue("c", padded(0, life.CreatedAt)).
-					FieldValue("e", padded(0, life.ExpiresAt)).FieldValue("n", "9f86d081884c7d65").Build()
+				return b1.Hset().Key(key).FieldValue().FieldValue("v", value).FieldValue("c", padded(life.CreatedAt)).
+					FieldValue("e", padded(life.ExpiresAt)).FieldValue("n", "9f86d081884c7d65").Build()
 			},
 			func(key string) rueidis.Completed { return b1.Hmget().Key(key).Field("v", "c", "e", "n").Build() },
 			hash,

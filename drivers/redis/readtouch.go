@@ -34,14 +34,10 @@ func (d *Driver[T]) ReadTouch(ctx context.Context, key string, _ *driver.Meta, a
 // until are up to when an access keeps a record, and the expiry that it writes but for
 // the cap, as they stand in a header.
 func until(a driver.Access) (keep, to string) {
-	if a.Promote {
-		return padded(a.At, a.Keep), padded(0, lastInstant)
-	}
-	return padded(a.At, a.Keep), padded(a.At, a.Stored)
+	k, stored := a.Until()
+	return padded(k), padded(stored)
 }
 
-// padded is i + d, for a d that is not negative, as it stands in a header.
-func padded(i, d driver.Instant) string {
-	i = min(max(i, 0), lastInstant)
-	return string(appendInstant(make([]byte, 0, instantLen), i+min(d, lastInstant-i)))
+func padded(i driver.Instant) string {
+	return string(appendInstant(make([]byte, 0, instantLen), min(max(i, 0), lastInstant)))
 }

@@ -4,8 +4,6 @@ import (
 	"crypto/sha1"
 	"encoding/binary"
 	"fmt"
-	"math/rand/v2"
-	"strconv"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
@@ -27,19 +25,6 @@ const (
 	// maxString is the limit on a string. Source: redis.conf, proto-max-bulk-len.
 	maxString = 512 << 20
 )
-
-// checkLife returns an *InvalidError if a header cannot hold l.
-func checkLife(l driver.Life) error {
-	for _, f := range []struct {
-		field string
-		at    driver.Instant
-	}{{"created_at", l.CreatedAt}, {"expiry", l.ExpiresAt}} {
-		if f.at < 0 || f.at > lastInstant {
-			return &driver.InvalidError{Field: f.field, Value: strconv.FormatInt(int64(f.at), 10), Rule: fmt.Sprintf("must be from 0 to %d", lastInstant)}
-		}
-	}
-	return nil
-}
 
 func appendInstant(b []byte, at driver.Instant) []byte {
 	var digits [instantLen]byte
@@ -64,7 +49,7 @@ func metaText(m driver.Meta) string { return string(appendMeta(make([]byte, 0, m
 
 // record encodes v below a header with m.
 func (d *Driver[T]) record(v T, m driver.Meta) (string, error) {
-	if err := checkLife(m.Life); err != nil {
+	if err := m.Life.Check(lastInstant); err != nil {
 		return "", err
 	}
 	value, err := d.opts.Codec.Encode(v)
@@ -128,16 +113,6 @@ func split(b []byte) (m driver.Meta, value []byte, own bool, err error) {
 func contentVersion(b []byte) driver.Version {
 	sum := sha1.Sum(b)
 	return driver.Version(binary.BigEndian.Uint64(sum[:8]))
-}
-
-// newVersion is a version that no write has had before. A counter could start anew with
-// the record and come to the same number twice.
-func newVersion() driver.Version {
-	for {
-		if v := driver.Version(rand.Uint64()); v != 0 {
-			return v
-		}
-	}
 }
 
 func (d *Driver[T]) decode(value []byte, into *T) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
@@ -21,7 +22,7 @@ func (d *Driver[T]) Replace(ctx context.Context, key string, v T, was driver.Met
 
 // put writes v over the record with the meta over, or over none if that is empty.
 func (d *Driver[T]) put(ctx context.Context, key string, v T, over string, life driver.Life, now driver.Instant) (driver.Version, error) {
-	version := newVersion()
+	version := driver.NewVersion(math.MaxUint64)
 	record, err := d.record(v, driver.Meta{Life: life, Version: version})
 	if err != nil {
 		return 0, err
@@ -43,7 +44,7 @@ const longBefore = 10_000
 // Overwrite implements driver.Overwriter: one trip. A client with ConnLifetime may send it
 // again; it then lands on what was written meanwhile, as an Overwrite that came later does.
 func (d *Driver[T]) Overwrite(ctx context.Context, key string, v T, fresh driver.Life, a driver.Access, now driver.Instant) (driver.Meta, error) {
-	version := newVersion()
+	version := driver.NewVersion(math.MaxUint64)
 	record, err := d.record(v, driver.Meta{Life: fresh, Version: version})
 	if err != nil {
 		return driver.Meta{}, err
@@ -55,12 +56,12 @@ func (d *Driver[T]) Overwrite(ctx context.Context, key string, v T, fresh driver
 // Touch implements driver.Driver: one trip. It leaves the version as it is, and gives one
 // to a record that it adopts.
 func (d *Driver[T]) Touch(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-	if err := checkLife(life); err != nil {
+	if err := life.Check(lastInstant); err != nil {
 		return 0, err
 	}
 	touched := driver.Meta{Life: life, Version: was.Version}
 	if was.CreatedAt == 0 {
-		touched.Version = newVersion()
+		touched.Version = driver.NewVersion(math.MaxUint64)
 	}
 	if _, err := d.write(ctx, key, touched, touchScript, decimal(now), metaText(was), metaText(touched), decimal(d.opts.gone(life.ExpiresAt))); err != nil {
 		return 0, err

@@ -3,7 +3,6 @@ package sql
 import (
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"strconv"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
@@ -63,10 +62,6 @@ func (t *table) odd(l *life) error {
 	}
 	return nil
 }
-
-// newVersion is a version that no write has had before. A counter could start anew
-// with the record and come to the same number twice.
-func newVersion() driver.Version { return driver.Version(rand.Int64N(math.MaxInt64) + 1) }
 
 // instant is i as an argument: NULL for none.
 func instant(i driver.Instant) any {

@@ -3,6 +3,7 @@ package sql
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
@@ -25,7 +26,7 @@ func (d *Driver[T]) Overwrite(ctx context.Context, key string, v T, fresh driver
 		return driver.Meta{}, err
 	}
 	keep, to, room, most := until(a)
-	inserted := append(k.with(instant(fresh.CreatedAt), instant(fresh.ExpiresAt), sweepAt(fresh.ExpiresAt), int64(newVersion())), values...)
+	inserted := append(k.with(instant(fresh.CreatedAt), instant(fresh.ExpiresAt), sweepAt(fresh.ExpiresAt), int64(driver.NewVersion(math.MaxInt64))), values...)
 	j := d.judge(now)
 	for range attempts {
 		now = max(now, j.now())

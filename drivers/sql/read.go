@@ -199,17 +199,6 @@ func (d *Driver[T]) ReadTouch(ctx context.Context, key string, _ *driver.Meta, a
 // until is up to when an access keeps a record, the expiry that it writes but for the cap,
 // and the arguments of a limit.
 func until(a driver.Access) (keep, to, room, most int64) {
-	stored := sum(a.At, a.Stored)
-	if a.Promote {
-		stored = driver.MaxInstant
-	}
-	return int64(sum(a.At, a.Keep)), int64(stored), int64(math.MaxInt64 - a.Most), int64(a.Most)
-}
-
-// sum returns i + d, for a d that is not negative.
-func sum(i, d driver.Instant) driver.Instant {
-	if s := i + d; s >= i {
-		return s
-	}
-	return driver.MaxInstant
+	k, stored := a.Until()
+	return int64(k), int64(stored), int64(math.MaxInt64 - a.Most), int64(a.Most)
 }

@@ -5,6 +5,7 @@ import (
 	stdsql "database/sql"
 	sqldriver "database/sql/driver"
 	"errors"
+	"math"
 	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
@@ -123,7 +124,7 @@ func (d *Driver[T]) Insert(ctx context.Context, key string, v T, life driver.Lif
 	if err != nil {
 		return 0, err
 	}
-	version := newVersion()
+	version := driver.NewVersion(math.MaxInt64)
 	args := append(k.with(instant(life.CreatedAt), instant(life.ExpiresAt), sweepAt(life.ExpiresAt), int64(version)), values...)
 	j := d.judge(now)
 	if d.sql.upserts {
@@ -169,7 +170,7 @@ func (d *Driver[T]) Replace(ctx context.Context, key string, v T, was driver.Met
 	if err != nil {
 		return 0, err
 	}
-	version := newVersion()
+	version := driver.NewVersion(math.MaxInt64)
 	if err := d.conditional(ctx, k, was, now, false, d.sql.replace, d.replacing(k, was, life, version, values)); err != nil {
 		return 0, err
 	}

@@ -1,5 +1,10 @@
 package driver
 
+import (
+	"fmt"
+	"math/rand/v2"
+)
+
 // Life is when a record was created and when it expires.
 type Life struct {
 	CreatedAt Instant // zero: the record carries none
@@ -12,10 +17,32 @@ func (l Life) Alive(now Instant) bool {
 	return l.ExpiresAt == 0 || l.ExpiresAt > now
 }
 
+// Check returns an *InvalidError if an instant of l is before 1970, or after latest, which is the
+// last that a store's form of it holds.
+func (l Life) Check(latest Instant) error {
+	for _, f := range []struct {
+		field string
+		at    Instant
+	}{{"created_at", l.CreatedAt}, {"expiry", l.ExpiresAt}} {
+		if f.at < 0 || f.at > latest {
+			return &InvalidError{
+				Field: f.field,
+				Value: fmt.Sprintf("%d ms since 1970", f.at),
+				Rule:  fmt.Sprintf("must be between the years 1970 and %d", latest.Time().Year()),
+			}
+		}
+	}
+	return nil
+}
+
 // Version is a store's mark of a record's content, opaque but for equality. It
 // changes with every write of the value, and on some stores with a touch.
 // Versions of different keys or generations do not compare.
 type Version uint64
+
+// NewVersion is a version from 1 to most that no write has had before. A counter could start anew
+// with the record and come to the same number twice.
+func NewVersion(most Version) Version { return Version(rand.Uint64N(uint64(most))) + 1 }
 
 // Meta is what a store knows of a record beside its value.
 type Meta struct {

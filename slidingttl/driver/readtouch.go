@@ -21,16 +21,21 @@ type Access struct {
 // moves an expiry forward only.
 func (a Access) Touch(l Life) (Life, bool) {
 	limit := sum(l.CreatedAt, a.Most)
-	switch {
-	case l.CreatedAt == 0 || l.ExpiresAt == 0 || l.ExpiresAt >= min(sum(a.At, a.Keep), limit):
+	keep, stored := a.Until()
+	if l.CreatedAt == 0 || l.ExpiresAt == 0 || l.ExpiresAt >= min(keep, limit) {
 		return l, false
-	case a.Promote:
-		l.ExpiresAt = limit
-	default:
-		l.ExpiresAt = min(sum(a.At, a.Stored), limit)
 	}
-	l.ExpiresAt = l.ExpiresAt.RoundUp(a.Step)
+	l.ExpiresAt = min(stored, limit).RoundUp(a.Step)
 	return l, true
+}
+
+// Until returns up to when the access keeps a record, and the expiry that a touch writes, both but
+// for the limit that its age sets.
+func (a Access) Until() (keep, stored Instant) {
+	if a.Promote {
+		return sum(a.At, a.Keep), MaxInstant
+	}
+	return sum(a.At, a.Keep), sum(a.At, a.Stored)
 }
 
 // sum returns i + d, for a d that is not negative.
