@@ -73,11 +73,7 @@ func New[T any](d driver.Driver[T], p Policy, opts *Options[T]) (*Store[T], erro
 	if step < time.Millisecond || step%time.Millisecond != 0 {
 		return nil, &InvalidError{Field: "driver.Resolution", Value: step.String(), Rule: "must be a whole number of milliseconds, at least one"}
 	}
-	var o Options[T]
-	if opts != nil {
-		o = *opts
-	}
-	o, err := o.validate()
+	o, err := driver.Given(opts).validate()
 	if err != nil {
 		return nil, err
 	}

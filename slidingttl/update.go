@@ -119,12 +119,5 @@ func pause(ctx context.Context, lost int) error {
 		return ctx.Err()
 	}
 	most := min(time.Millisecond<<min(lost-2, 10), updatePause)
-	timer := time.NewTimer(rand.N(most))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return driver.Sleep(ctx, rand.N(most))
 }

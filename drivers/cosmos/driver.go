@@ -33,11 +33,7 @@ func New[T any](client Client, opts *Options) (*Driver[T], error) {
 	if client == nil {
 		return nil, &driver.InvalidError{Field: "client", Value: "nil", Rule: "is required"}
 	}
-	var o Options
-	if opts != nil {
-		o = *opts
-	}
-	o, err := o.validate()
+	o, err := driver.Given(opts).validate()
 	if err != nil {
 		return nil, err
 	}

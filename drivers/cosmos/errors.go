@@ -107,11 +107,8 @@ func failed(ctx context.Context, err error) error {
 	if status(err) == http.StatusRequestEntityTooLarge {
 		return &driver.InvalidError{Field: "item", Value: "too large", Rule: "must be at most 2 MB as JSON", Err: unquoted{err}}
 	}
-	if ended := ctx.Err(); ended != nil && !errors.Is(err, ended) {
-		return fmt.Errorf("%w: %w", ended, unquoted{err})
-	}
-	if refused(err) {
+	if ctx.Err() == nil && refused(err) {
 		return fmt.Errorf("%w: %w", driver.ErrRefused, unquoted{err})
 	}
-	return unquoted{err}
+	return driver.Ended(ctx, unquoted{err})
 }

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
 const sessionHeader = "x-ms-session-token"
@@ -108,9 +110,7 @@ func read[T, R any](ctx context.Context, d *Driver[T], ask func(token *string) (
 			}
 			return res, err
 		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
+		if driver.Sleep(ctx, pause) != nil {
 			return res, err
 		}
 	}

@@ -50,11 +50,7 @@ func New[T any](c *gocb.Collection, opts *Options) (*Driver[T], error) {
 	if c == nil {
 		return nil, &driver.InvalidError{Field: "collection", Value: "nil", Rule: "is required"}
 	}
-	var o Options
-	if opts != nil {
-		o = *opts
-	}
-	o, err := o.validate()
+	o, err := driver.Given(opts).validate()
 	if err != nil {
 		return nil, err
 	}

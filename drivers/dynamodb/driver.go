@@ -36,11 +36,7 @@ func New[T any](client Client, table string, opts *Options) (*Driver[T], error) 
 	case table == "":
 		return nil, &driver.InvalidError{Field: "table", Value: "empty", Rule: "is required"}
 	}
-	var o Options
-	if opts != nil {
-		o = *opts
-	}
-	o, err := o.validate()
+	o, err := driver.Given(opts).validate()
 	if err != nil {
 		return nil, err
 	}

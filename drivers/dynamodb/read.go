@@ -161,20 +161,9 @@ func (d *Driver[T]) batch(ctx context.Context, keys []map[string]types.Attribute
 		case stalls == batchStalls:
 			return fmt.Errorf("BatchGetItem: %d %w", len(keys), ErrUnprocessed)
 		}
-		if err := wait(ctx, rand.N(delay)); err != nil {
+		if err := driver.Sleep(ctx, rand.N(delay)); err != nil {
 			return err
 		}
 		delay = min(2*delay, maxBatchDelay)
-	}
-}
-
-func wait(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }

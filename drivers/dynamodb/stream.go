@@ -1,6 +1,7 @@
 package dynamodb
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -85,15 +86,7 @@ func (o StreamOptions) validate() (StreamOptions, error) {
 			return o, &driver.InvalidError{Field: "StreamOptions." + f.field, Value: f.value, Rule: f.rule}
 		}
 	}
-	if o.Every == 0 {
-		o.Every = streamEvery
-	}
-	if o.Batch == 0 {
-		o.Batch = streamBatch
-	}
-	if o.Readers == 0 {
-		o.Readers = streamReaders
-	}
+	o.Every, o.Batch, o.Readers = cmp.Or(o.Every, streamEvery), cmp.Or(o.Batch, streamBatch), cmp.Or(o.Readers, streamReaders)
 	return o, nil
 }
 
@@ -201,12 +194,7 @@ func (s *Stream) Run(ctx context.Context) error {
 		case news:
 			continue
 		}
-		pause := time.NewTimer(s.opts.Every)
-		select {
-		case <-pause.C:
-		case <-ctx.Done():
-			pause.Stop()
-		}
+		_ = driver.Sleep(ctx, s.opts.Every) // what ctx ends with the next round tells
 	}
 }
 

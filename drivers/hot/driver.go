@@ -28,10 +28,7 @@ func New[T any](d driver.Driver[T], b Bounds, opts *Options[T]) (*Driver[T], err
 	if d == nil {
 		return nil, &driver.InvalidError{Field: "driver", Value: "nil", Rule: "is required"}
 	}
-	var o Options[T]
-	if opts != nil {
-		o = *opts
-	}
+	o := driver.Given(opts)
 	if err := b.validate(o.SizeOf != nil); err != nil {
 		return nil, err
 	}

@@ -41,10 +41,7 @@ func failed(ctx context.Context, err error) error {
 		}
 		return unquoted{answer}
 	}
-	if ended := ctx.Err(); ended != nil && !errors.Is(err, ended) {
-		return fmt.Errorf("%w: %w", ended, err)
-	}
-	return err
+	return driver.Ended(ctx, err)
 }
 
 // unsure is failed for a write: it tells of one that may have landed, by this attempt or by one

@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"cmp"
 	"encoding/json"
 	"time"
 
@@ -35,8 +36,6 @@ type Options struct {
 	MaxSkew time.Duration
 }
 
-const defaultMaxSkew = time.Second
-
 // validate returns o with its defaults filled in.
 func (o Options) validate() (Options, error) {
 	if o.MaxSkew < 0 {
@@ -45,9 +44,7 @@ func (o Options) validate() (Options, error) {
 	if o.Retain < 0 {
 		return o, &driver.InvalidError{Field: "Options.Retain", Value: o.Retain.String(), Rule: "must not be negative"}
 	}
-	if o.MaxSkew == 0 {
-		o.MaxSkew = defaultMaxSkew
-	}
+	o.MaxSkew = cmp.Or(o.MaxSkew, time.Second)
 	if o.Codec == nil {
 		o.Codec = jsonCodec{}
 	}

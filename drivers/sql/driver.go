@@ -53,11 +53,7 @@ func New[T any](db *stdsql.DB, dialect Dialect, table string, opts *Options[T]) 
 			return invalid("table", fmt.Sprintf("%q", table), rule)
 		}
 	}
-	var o Options[T]
-	if opts != nil {
-		o = *opts
-	}
-	o, err := o.validate()
+	o, err := driver.Given(opts).validate()
 	if err != nil {
 		return nil, err
 	}

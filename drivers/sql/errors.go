@@ -13,7 +13,7 @@ import (
 // contract asks for.
 func (t *table) failed(ctx context.Context, err error, keys ...rowKey) error {
 	v := t.dialect.verdict(err)
-	err = ended(ctx, hidden(err, keys))
+	err = driver.Ended(ctx, hidden(err, keys)) // SQLite does not say why it stopped waiting for a lock
 	switch v {
 	case impossible, duplicate:
 		return &driver.InvalidError{Field: "row", Value: "refused", Rule: "must be one that the table takes", Err: err}
@@ -26,18 +26,9 @@ func (t *table) failed(ctx context.Context, err error, keys ...rowKey) error {
 // lost is err, of a write whose fate it leaves open, or does not.
 func (t *table) lost(ctx context.Context, err error, k rowKey) error {
 	if t.dialect.verdict(err) == unknown {
-		return fmt.Errorf("%w: %w", driver.ErrAmbiguous, ended(ctx, hidden(err, []rowKey{k})))
+		return fmt.Errorf("%w: %w", driver.ErrAmbiguous, driver.Ended(ctx, hidden(err, []rowKey{k})))
 	}
 	return t.failed(ctx, err, k)
-}
-
-// ended adds ctx's error, if it has one, to an error that came of it. SQLite does not
-// say why it stopped waiting for a lock.
-func ended(ctx context.Context, err error) error {
-	if cause := ctx.Err(); cause != nil && !errors.Is(err, cause) {
-		return fmt.Errorf("%w: %w", cause, err)
-	}
-	return err
 }
 
 // silent is an error without its text, which quotes a key.

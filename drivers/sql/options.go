@@ -1,6 +1,7 @@
 package sql
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -110,9 +111,7 @@ func (o Options[T]) validate() (Options[T], error) {
 		name *string
 		def  string
 	}{{&o.CreatedAt.Name, "created_at"}, {&o.ExpiresAt.Name, "expires_at"}, {&o.SweepAt, "sweep_at"}, {&o.Version, "version"}} {
-		if *f.name == "" {
-			*f.name = f.def
-		}
+		*f.name = cmp.Or(*f.name, f.def)
 	}
 	var err error
 	if o.Key, err = o.Key.validate(); err != nil {
@@ -149,12 +148,7 @@ func (o Options[T]) validate() (Options[T], error) {
 	case o.MaxSkew < 0:
 		return o, invalidOption("MaxSkew", o.MaxSkew.String(), "must not be negative")
 	}
-	if o.MaxKey == 0 {
-		o.MaxKey = defaultMaxKey
-	}
-	if o.MaxSkew == 0 {
-		o.MaxSkew = defaultMaxSkew
-	}
+	o.MaxKey, o.MaxSkew = cmp.Or(o.MaxKey, defaultMaxKey), cmp.Or(o.MaxSkew, defaultMaxSkew)
 	return o, o.checkNames()
 }
 

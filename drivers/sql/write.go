@@ -62,7 +62,7 @@ func (t *table) send(ctx context.Context, k rowKey, statement func(executor) err
 			if time.Since(began) > busyFor {
 				break
 			}
-			pause(ctx, min(time.Millisecond<<try, 50*time.Millisecond))
+			_ = driver.Sleep(ctx, min(time.Millisecond<<try, 50*time.Millisecond))
 		} else if t.dialect.verdict(err) != collided && !errors.Is(err, sqldriver.ErrBadConn) {
 			break
 		}
@@ -71,16 +71,6 @@ func (t *table) send(ctx context.Context, k rowKey, statement func(executor) err
 		return err
 	}
 	return t.lost(ctx, err, k)
-}
-
-// pause waits for d, or until ctx ends.
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
 }
 
 // conditional brings about a write that lands on the live record was or not at all.

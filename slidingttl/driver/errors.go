@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"context"
 	"errors"
 	"fmt"
 )
@@ -83,6 +84,14 @@ func (e *InvalidError) Is(target error) bool { return target == ErrInvalid }
 
 // Unwrap returns the cause.
 func (e *InvalidError) Unwrap() error { return e.Err }
+
+// Ended adds ctx's error, if it has one, to err, with which a call ended, unless it is in there.
+func Ended(ctx context.Context, err error) error {
+	if ended := ctx.Err(); ended != nil && !errors.Is(err, ended) {
+		return fmt.Errorf("%w: %w", ended, err)
+	}
+	return err
+}
 
 // CheckKey returns an *InvalidError if key is empty or longer than most bytes.
 // Zero means that the store knows no limit.

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
 // pace holds its callers to so many units a second. A nil pace holds nobody.
@@ -35,24 +37,9 @@ func (p *pace) wait(ctx context.Context, n float64) error {
 		part := min(left, int64(p.tokens.Burst()))
 		left -= part
 		now := time.Now()
-		if err := sleep(ctx, p.tokens.ReserveN(now, int(part)).DelayFrom(now)); err != nil {
+		if err := driver.Sleep(ctx, p.tokens.ReserveN(now, int(part)).DelayFrom(now)); err != nil {
 			return err
 		}
 	}
 	return ctx.Err()
-}
-
-// sleep returns after d, or with ctx's error.
-func sleep(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return ctx.Err()
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -36,7 +36,7 @@ func attempt(ctx context.Context, enough func(n int) bool, call func() error) er
 		case n == attempts-1, enough(n + 1), slices.ContainsFunc(final, func(e error) bool { return errors.Is(err, e) }):
 			return err
 		}
-		if err := sleep(ctx, time.Duration(float64(firstBackoff<<n)*(0.5+rand.Float64()))); err != nil {
+		if err := driver.Sleep(ctx, time.Duration(float64(firstBackoff<<n)*(0.5+rand.Float64()))); err != nil {
 			return err
 		}
 	}
