@@ -2,7 +2,6 @@ package cosmos
 
 import (
 	"context"
-	"slices"
 	"strings"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
@@ -16,15 +15,10 @@ import (
 // returns all or, with an error of the service's, none.
 func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]driver.Entry[T], error) {
 	found := make(map[string]driver.Entry[T], len(keys))
-	asked := make(map[string]bool, len(keys))
 	place := make(map[identity]int, len(keys)) // in keys
 	var bad driver.KeyErrors
 	var items []azcosmos.ItemIdentity
-	for i, key := range keys {
-		if asked[key] {
-			continue
-		}
-		asked[key] = true
+	for i, key := range driver.Distinct(keys) {
 		k, err := d.identity(key)
 		if _, again := place[k]; err == nil && again {
 			err = invalidKey("computed", "must come to an item of its own: two keys come to one")
@@ -60,7 +54,6 @@ func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]dri
 		}
 		found[keys[i]] = e
 	}
-	slices.SortFunc(bad, func(a, b *driver.KeyError) int { return a.Index - b.Index })
 	return found, bad.Err()
 }
 

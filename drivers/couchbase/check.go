@@ -93,38 +93,25 @@ func (d *Driver[T]) bucketMax(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	type answer struct {
-		res *gocbcore.HTTPResponse
-		err error
-	}
-	done := make(chan answer, 1)
-	op, err := agent.DoHTTPRequest(&gocbcore.HTTPRequest{
-		Service:      gocbcore.MgmtService,
-		Method:       http.MethodGet,
-		Path:         "/pools/default/buckets/" + url.PathEscape(d.collection.Bucket().Name()),
-		IsIdempotent: true,
-		Deadline:     time.Now().Add(settingsTimeout),
-	}, func(res *gocbcore.HTTPResponse, err error) { done <- answer{res, err} })
+	res, err := await(ctx, func(done func(*gocbcore.HTTPResponse, error)) (gocbcore.PendingOp, error) {
+		return agent.DoHTTPRequest(&gocbcore.HTTPRequest{
+			Service:      gocbcore.MgmtService,
+			Method:       http.MethodGet,
+			Path:         "/pools/default/buckets/" + url.PathEscape(d.collection.Bucket().Name()),
+			IsIdempotent: true,
+			Deadline:     time.Now().Add(settingsTimeout),
+		}, done)
+	})
 	if err != nil {
 		return 0, err
 	}
-	var a answer
-	select {
-	case a = <-done:
-	case <-ctx.Done():
-		op.Cancel()
-		a = <-done
-	}
-	if a.err != nil {
-		return 0, a.err
-	}
-	defer func() { _ = a.res.Body.Close() }()
-	body, err := io.ReadAll(io.LimitReader(a.res.Body, 16<<20))
+	defer func() { _ = res.Body.Close() }()
+	body, err := io.ReadAll(io.LimitReader(res.Body, 16<<20))
 	if err != nil {
 		return 0, err
 	}
-	if a.res.StatusCode != http.StatusOK {
-		return 0, fmt.Errorf("management service answers %d; a user that may not read them can set Options.ProbeKey", a.res.StatusCode)
+	if res.StatusCode != http.StatusOK {
+		return 0, fmt.Errorf("management service answers %d; a user that may not read them can set Options.ProbeKey", res.StatusCode)
 	}
 	var settings struct {
 		MaxTTL int64 `json:"maxTTL"`

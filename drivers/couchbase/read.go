@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"sync/atomic"
 
 	"github.com/couchbase/gocb/v2"
 	"golang.org/x/sync/errgroup"
@@ -190,43 +189,27 @@ func (d *Driver[T]) raw(res *gocb.LookupInResult, at uint) (raw []byte, err erro
 // GetMulti implements driver.BatchGetter. The lookups share gocb's connections and
 // are pipelined there: gocb's bulk calls know no sub-document operations.
 func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]driver.Entry[T], error) {
-	asked := make(map[string]bool, len(keys))
 	distinct := make([]int, 0, len(keys)) // the places of those
-	for i, key := range keys {
-		if !asked[key] {
-			asked[key] = true
-			distinct = append(distinct, i)
-		}
+	for i := range driver.Distinct(keys) {
+		distinct = append(distinct, i)
 	}
 	entries := make([]driver.Entry[T], len(distinct))
 	errs := make([]error, len(distinct))
-	var next atomic.Int64
-	group, gctx := errgroup.WithContext(ctx)
-	for range min(len(distinct), maxReaders) {
-		group.Go(func() error {
-			for {
-				i := int(next.Add(1)) - 1
-				if i >= len(distinct) {
-					return nil
-				}
-				e, err := d.getSlot(gctx, keys[distinct[i]])
-				switch {
-				case errors.Is(err, driver.ErrNotFound):
-				case errors.Is(err, driver.ErrInvalid):
-					errs[i] = err
-				case err != nil:
-					return err
-				default:
-					entries[i] = e
-				}
-			}
-		})
-	}
-	err := group.Wait()
+	err := d.each(ctx, len(distinct), func(ctx context.Context, i int) error {
+		e, err := d.Get(ctx, keys[distinct[i]])
+		switch {
+		case err == nil:
+			entries[i] = e
+		case errors.Is(err, driver.ErrNotFound), errors.Is(err, driver.ErrInvalid):
+			errs[i] = err
+			return nil
+		}
+		return err
+	})
 	found := make(map[string]driver.Entry[T], len(keys))
 	var failed driver.KeyErrors
 	for i, e := range entries {
-		if errs[i] != nil {
+		if errors.Is(errs[i], driver.ErrInvalid) {
 			failed = append(failed, &driver.KeyError{Index: distinct[i], Err: errs[i]})
 		} else if e.Version != 0 {
 			found[keys[distinct[i]]] = e
@@ -238,13 +221,21 @@ func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]dri
 	return found, failed.Err()
 }
 
-// getSlot is Get, waiting for its turn.
-func (d *Driver[T]) getSlot(ctx context.Context, key string) (driver.Entry[T], error) {
-	select {
-	case d.slots <- struct{}{}:
-		defer func() { <-d.slots }()
-		return d.Get(ctx, key)
-	case <-ctx.Done():
-		return driver.Entry[T]{}, ctx.Err()
+// each calls f with the numbers below n, several at a time and each when it is its turn to look
+// up, until one fails.
+func (d *Driver[T]) each(ctx context.Context, n int, f func(ctx context.Context, i int) error) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(maxReaders)
+	for i := range n {
+		group.Go(func() error {
+			select {
+			case d.slots <- struct{}{}:
+				defer func() { <-d.slots }()
+				return f(ctx, i)
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		})
 	}
+	return group.Wait()
 }

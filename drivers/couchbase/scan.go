@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"sync"
+	"slices"
 	"time"
 
 	"github.com/couchbase/gocb/v2"
@@ -182,48 +182,21 @@ func await[R any](ctx context.Context, call func(done func(R, error)) (gocbcore.
 // metas looks keys up. What is gone is left out.
 func (d *Driver[T]) metas(ctx context.Context, keys []string) ([]driver.Scanned, error) {
 	records := make([]driver.Scanned, len(keys))
-	errs := make([]error, len(keys))
-	next := make(chan int)
-	var readers sync.WaitGroup
-	for range min(len(keys), maxReaders) {
-		readers.Go(func() {
-			for i := range next {
-				records[i].Key = keys[i]
-				var r peeked
-				r, errs[i] = d.lookSlot(ctx, keys[i])
-				if records[i].Meta = r.Meta; r.until > r.ExpiresAt {
-					records[i].HeldUntil = r.until
-				}
-			}
-		})
-	}
-	for i := range keys {
-		next <- i
-	}
-	close(next)
-	readers.Wait()
-	found := records[:0]
-	for i, err := range errs {
+	err := d.each(ctx, len(keys), func(ctx context.Context, i int) error {
+		r, err := d.look(ctx, keys[i])
 		switch {
 		case errors.Is(err, driver.ErrNotFound):
-			continue
+			return nil
 		case errors.Is(err, driver.ErrInvalid):
 			records[i].Problem = err
 		case err != nil:
-			return nil, err
+			return err
 		}
-		found = append(found, records[i])
-	}
-	return found, nil
-}
-
-// lookSlot is look, waiting for its turn.
-func (d *Driver[T]) lookSlot(ctx context.Context, key string) (peeked, error) {
-	select {
-	case d.slots <- struct{}{}:
-		defer func() { <-d.slots }()
-		return d.look(ctx, key)
-	case <-ctx.Done():
-		return peeked{}, ctx.Err()
-	}
+		records[i].Key, records[i].Meta = keys[i], r.Meta
+		if r.until > r.ExpiresAt {
+			records[i].HeldUntil = r.until
+		}
+		return nil
+	})
+	return slices.DeleteFunc(records, func(r driver.Scanned) bool { return r.Key == "" }), err
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"time"
 
@@ -75,16 +74,13 @@ func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]dri
 	place := make(map[primaryKey]int, len(keys)) // in keys
 	var bad driver.KeyErrors
 	var requests [][]map[string]types.AttributeValue
-	for i, key := range keys {
+	for i, key := range driver.Distinct(keys) {
 		k, err := d.primaryKey(key)
-		first, again := place[k]
-		if err == nil && again && keys[first] != key {
+		if _, again := place[k]; err == nil && again {
 			err = &driver.InvalidError{Field: "key", Value: "computed", Rule: "must come to an item of its own: two keys come to one"}
 		}
-		if err != nil && slices.Index(keys, key) == i {
+		if err != nil {
 			bad = append(bad, &driver.KeyError{Index: i, Err: err})
-		}
-		if err != nil || again {
 			continue
 		}
 		place[k] = i
@@ -118,7 +114,6 @@ func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]dri
 	if err := errors.Join(errs...); err != nil {
 		return found, err
 	}
-	slices.SortFunc(bad, func(a, b *driver.KeyError) int { return a.Index - b.Index })
 	return found, bad.Err()
 }
 

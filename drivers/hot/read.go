@@ -47,14 +47,9 @@ func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]dri
 		return nil, err
 	}
 	found := make(map[string]driver.Entry[T], len(keys))
-	asked := make(map[string]bool, len(keys))
 	var missing []string
 	var places []int // of missing, in keys
-	for i, key := range keys {
-		if asked[key] {
-			continue
-		}
-		asked[key] = true
+	for i, key := range driver.Distinct(keys) {
 		if r := d.hit(key); r != nil {
 			if !r.absent {
 				found[key] = r.Entry

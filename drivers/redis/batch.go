@@ -16,16 +16,11 @@ const batchSize = 500
 // GetMulti implements driver.BatchGetter, with pipelines of up to 500 GETs; in a cluster
 // the client splits them by node. Records of other programs take a second trip, together.
 func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]driver.Entry[T], error) {
-	b := batch[T]{d: d, found: make(map[string]driver.Entry[T], len(keys)), failed: make(map[int]error)}
-	asked := make(map[string]bool, len(keys))
+	b := batch[T]{d: d, found: make(map[string]driver.Entry[T], len(keys))}
 	var at []int
-	for i, key := range keys {
-		if asked[key] {
-			continue
-		}
-		asked[key] = true
+	for i, key := range driver.Distinct(keys) {
 		if _, err := d.key(key); err != nil {
-			b.failed[i] = err
+			b.failed = append(b.failed, &driver.KeyError{Index: i, Err: err})
 			continue
 		}
 		if at = append(at, i); len(at) == batchSize {
@@ -38,20 +33,14 @@ func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]dri
 	if err := b.get(ctx, keys, at); err != nil {
 		return b.found, err
 	}
-	var failed driver.KeyErrors
-	for i := range keys {
-		if err := b.failed[i]; err != nil {
-			failed = append(failed, &driver.KeyError{Index: i, Err: err})
-		}
-	}
-	return b.found, failed.Err()
+	return b.found, b.failed.Err()
 }
 
 // batch is a GetMulti.
 type batch[T any] struct {
 	d      *Driver[T]
 	found  map[string]driver.Entry[T]
-	failed map[int]error // by the key's place in the call
+	failed driver.KeyErrors
 }
 
 // get reads those of keys that stand at these places.
@@ -86,7 +75,7 @@ func (b *batch[T]) add(ctx context.Context, keys []string, at []int, results []r
 		case err == errForeign:
 			foreign = append(foreign, i)
 		case errors.Is(err, driver.ErrInvalid):
-			b.failed[i] = err
+			b.failed = append(b.failed, &driver.KeyError{Index: i, Err: err})
 		case err != driver.ErrNotFound:
 			return nil, err
 		}

@@ -86,7 +86,7 @@ func BenchmarkLayout(b *testing.B) {
 	at := now
 	due := func(s *script) func(string) rueidis.Completed {
 		return func(key string) rueidis.Completed {
-			return d.byHash(s, key, []string{decimal(now), padded(at+4e6), padded(at+4e6), "40000000", "0"})
+			return d.byHash(s, key, []string{decimal(now), padded(at + 4e6), padded(at + 4e6), "40000000", "0"})
 		}
 	}
 	b1 := client.B()

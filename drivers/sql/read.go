@@ -84,10 +84,7 @@ func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]dri
 	place := make(map[string]int, len(keys))
 	var failed driver.KeyErrors
 	var rows []rowKey
-	for i, key := range keys {
-		if _, ok := place[key]; ok {
-			continue
-		}
+	for i, key := range driver.Distinct(keys) {
 		place[key] = i
 		k, err := d.key.row(key, d.maxKey)
 		if err != nil {
@@ -111,7 +108,6 @@ func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]dri
 			return found, d.failed(ctx, err, batch...)
 		}
 	}
-	slices.SortFunc(failed, func(a, b *driver.KeyError) int { return a.Index - b.Index })
 	return found, failed.Err()
 }
 

@@ -23,13 +23,8 @@ func GetMulti[T any](ctx context.Context, d Driver[T], keys []string) (map[strin
 		return b.GetMulti(ctx, keys)
 	}
 	found := make(map[string]Entry[T], len(keys))
-	asked := make(map[string]bool, len(keys))
 	var failed KeyErrors
-	for i, k := range keys {
-		if asked[k] {
-			continue
-		}
-		asked[k] = true
+	for i, k := range Distinct(keys) {
 		e, err := d.Get(ctx, k)
 		switch {
 		case err == nil:

@@ -1,6 +1,10 @@
 package driver
 
-import "fmt"
+import (
+	"fmt"
+	"iter"
+	"slices"
+)
 
 // KeyError is what went wrong with one key of a call for many.
 type KeyError struct {
@@ -14,8 +18,8 @@ func (e *KeyError) Error() string { return fmt.Sprintf("key %d: %v", e.Index, e.
 // Unwrap returns what went wrong.
 func (e *KeyError) Unwrap() error { return e.Err }
 
-// KeyErrors are the keys of a call for many that went wrong, in the order of the
-// call. All other keys got their answer.
+// KeyErrors are the keys of a call for many that went wrong, once Err has returned them in the
+// order of the call. All other keys got their answer.
 type KeyErrors []*KeyError
 
 // Error implements error, with the first of them.
@@ -38,10 +42,24 @@ func (e KeyErrors) Unwrap() []error {
 	return errs
 }
 
-// Err returns e as an error, nil if it is empty.
+// Err returns e as an error, in the order of the call, nil if it is empty.
 func (e KeyErrors) Err() error {
 	if len(e) == 0 {
 		return nil
 	}
+	slices.SortFunc(e, func(a, b *KeyError) int { return a.Index - b.Index })
 	return e
+}
+
+// Distinct are keys, each with its first place.
+func Distinct(keys []string) iter.Seq2[int, string] {
+	return func(yield func(int, string) bool) {
+		met := make(map[string]bool, len(keys))
+		for i, key := range keys {
+			if !met[key] && !yield(i, key) {
+				return
+			}
+			met[key] = true
+		}
+	}
 }
