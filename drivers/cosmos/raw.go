@@ -11,15 +11,7 @@ import (
 // Raw implements driver.RawReader, with the requests of Latest. The format is "json": the
 // whole item, with the properties that Cosmos DB adds.
 func (d *Driver[T]) Raw(ctx context.Context, key string) (driver.Raw, error) {
-	k, err := d.identity(key)
-	if err != nil {
-		return driver.Raw{}, err
-	}
-	ctx = d.withKey(ctx, k)
-	if err := d.catchUp(ctx, k); err != nil {
-		return driver.Raw{}, err
-	}
-	body, err := d.fetch(ctx, k)
+	body, err := d.latest(ctx, key)
 	if err != nil {
 		return driver.Raw{}, err
 	}

@@ -31,19 +31,24 @@ var never = azcore.ETag(`"never"`)
 // Latest implements driver.Latest: a patch that no item meets, whose answer has the session
 // token of what is written there now, then a read with it.
 func (d *Driver[T]) Latest(ctx context.Context, key string) (driver.Entry[T], error) {
-	k, err := d.identity(key)
-	if err != nil {
-		return driver.Entry[T]{}, err
-	}
-	ctx = d.withKey(ctx, k)
-	if err := d.catchUp(ctx, k); err != nil {
-		return driver.Entry[T]{}, err
-	}
-	body, err := d.fetch(ctx, k)
+	body, err := d.latest(ctx, key)
 	if err != nil {
 		return driver.Entry[T]{}, err
 	}
 	return d.entry(body)
+}
+
+// latest reads the item of the record under key as it is now.
+func (d *Driver[T]) latest(ctx context.Context, key string) ([]byte, error) {
+	k, err := d.identity(key)
+	if err != nil {
+		return nil, err
+	}
+	ctx = d.withKey(ctx, k)
+	if err := d.catchUp(ctx, k); err != nil {
+		return nil, err
+	}
+	return d.fetch(ctx, k)
 }
 
 // catchUp learns the session token after which a read of the item is not stale.

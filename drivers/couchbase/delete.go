@@ -26,17 +26,8 @@ func (d *Driver[T]) Remove(ctx context.Context, key string, was driver.Meta, now
 	if err := driver.CheckKey(key, d.maxKey); err != nil {
 		return err
 	}
-	var refusal error
-	if was.Alive(now) && was.Version != 0 { // a removal without a CAS would hit anything
-		if refusal = d.remove(ctx, key, gocb.Cas(was.Version)); !moved(refusal) {
-			return refusal
-		}
-	}
-	found, err := d.live(ctx, key, now)
-	if err != nil {
-		return err
-	}
-	return &driver.ConflictError{Found: found, Err: refusal}
+	_, err := d.over(ctx, key, was, now, func() (driver.Version, error) { return 0, d.remove(ctx, key, gocb.Cas(was.Version)) })
+	return err
 }
 
 // remove removes the document with that CAS, any if it is zero.

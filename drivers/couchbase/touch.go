@@ -30,23 +30,14 @@ func (d *Driver[T]) Touch(ctx context.Context, key string, was driver.Meta, life
 	}
 	ctx, cancel := driver.WithLife(ctx, was, now, mostSkew)
 	defer cancel()
-	var refusal error
-	if was.Alive(now) && was.Version != 0 { // a write without a CAS would land on anything
+	return d.over(ctx, key, was, now, func() (driver.Version, error) {
 		p, err := d.beginTouch(ctx, key, was, life, now, d.touchRetry)
 		if err != nil {
 			return 0, err
 		}
-		left, werr := p.wait(ctx)
-		if !moved(werr) {
-			return driver.Version(left), werr
-		}
-		refusal = werr
-	}
-	found, err := d.live(ctx, key, now)
-	if err != nil {
-		return 0, err
-	}
-	return 0, &driver.ConflictError{Found: found, Err: refusal}
+		left, err := p.wait(ctx)
+		return driver.Version(left), err
+	})
 }
 
 // beginTouch sends the touch of the record was, which has a version.

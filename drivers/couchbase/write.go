@@ -89,18 +89,24 @@ func (d *Driver[T]) Replace(ctx context.Context, key string, v T, was driver.Met
 	}
 	ctx, cancel := driver.WithLife(ctx, was, now, mostSkew)
 	defer cancel()
-	if was.Alive(now) && was.Version != 0 {
-		var left driver.Version
-		left, err = d.store(ctx, key, doc, &was, life, now)
+	return d.over(ctx, key, was, now, func() (driver.Version, error) { return d.store(ctx, key, doc, &was, life, now) })
+}
+
+// over makes a write of the record was alone. Where that is not there a lookup tells what is.
+func (d *Driver[T]) over(ctx context.Context, key string, was driver.Meta, now driver.Instant, write func() (driver.Version, error)) (driver.Version, error) {
+	var refusal error
+	if was.Alive(now) && was.Version != 0 { // a write without a CAS would land on anything
+		left, err := write()
 		if !moved(err) {
 			return left, err
 		}
+		refusal = err
 	}
-	found, merr := d.live(ctx, key, now)
-	if merr != nil {
-		return 0, merr
+	found, err := d.live(ctx, key, now)
+	if err != nil {
+		return 0, err
 	}
-	return 0, &driver.ConflictError{Found: found, Err: err}
+	return 0, &driver.ConflictError{Found: found, Err: refusal}
 }
 
 // live is meta, with ErrNotFound for a record that is dead at now.

@@ -20,22 +20,11 @@ func (d *Driver[T]) Mend(ctx context.Context, key string, apply bool) (string, e
 		return "", err
 	}
 	names, projection := d.projection()
-	out, err := d.client.GetItem(ctx, &dynamodb.GetItemInput{
-		TableName:                &d.table,
-		Key:                      d.attributes(k),
-		ConsistentRead:           aws.Bool(true),
-		ProjectionExpression:     &projection,
-		ExpressionAttributeNames: names,
-		ReturnConsumedCapacity:   types.ReturnConsumedCapacityTotal,
-	})
+	item, err := d.item(ctx, key, dynamodb.GetItemInput{ConsistentRead: aws.Bool(true), ProjectionExpression: &projection, ExpressionAttributeNames: names})
 	if err != nil {
-		return "", failed(err)
+		return "", err
 	}
-	d.stats.consumed(&d.stats.ReadUnits, out.ConsumedCapacity)
-	if len(out.Item) == 0 {
-		return "", driver.ErrNotFound
-	}
-	s := d.read(out.Item)
+	s := d.read(item)
 	if s.odd != nil {
 		return "", s.odd
 	}

@@ -15,24 +15,11 @@ import (
 // Raw implements driver.RawReader, with one GetItem, strongly consistent. The format is
 // "dynamodb-json": the whole item as the service writes it, {"user": {"S": "ann"}, ...}.
 func (d *Driver[T]) Raw(ctx context.Context, key string) (driver.Raw, error) {
-	k, err := d.primaryKey(key)
+	item, err := d.item(ctx, key, dynamodb.GetItemInput{ConsistentRead: aws.Bool(true)})
 	if err != nil {
 		return driver.Raw{}, err
 	}
-	out, err := d.client.GetItem(ctx, &dynamodb.GetItemInput{
-		TableName:              &d.table,
-		Key:                    d.attributes(k),
-		ConsistentRead:         aws.Bool(true),
-		ReturnConsumedCapacity: types.ReturnConsumedCapacityTotal,
-	})
-	if err != nil {
-		return driver.Raw{}, failed(err)
-	}
-	d.stats.consumed(&d.stats.ReadUnits, out.ConsumedCapacity)
-	if len(out.Item) == 0 {
-		return driver.Raw{}, driver.ErrNotFound
-	}
-	return d.rawOf(out.Item), nil
+	return d.rawOf(item), nil
 }
 
 // rawOf is item in the store's own form.

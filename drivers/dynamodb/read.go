@@ -27,24 +27,29 @@ func (d *Driver[T]) Latest(ctx context.Context, key string) (driver.Entry[T], er
 }
 
 func (d *Driver[T]) get(ctx context.Context, key string, consistent bool) (driver.Entry[T], error) {
-	k, err := d.primaryKey(key)
+	item, err := d.item(ctx, key, dynamodb.GetItemInput{ConsistentRead: &consistent})
 	if err != nil {
 		return driver.Entry[T]{}, err
 	}
-	out, err := d.client.GetItem(ctx, &dynamodb.GetItemInput{
-		TableName:              &d.table,
-		Key:                    d.attributes(k),
-		ConsistentRead:         &consistent,
-		ReturnConsumedCapacity: types.ReturnConsumedCapacityTotal,
-	})
+	return d.entry(item)
+}
+
+// item is what in asks of the item of the record under key.
+func (d *Driver[T]) item(ctx context.Context, key string, in dynamodb.GetItemInput) (map[string]types.AttributeValue, error) {
+	k, err := d.primaryKey(key)
 	if err != nil {
-		return driver.Entry[T]{}, failed(err)
+		return nil, err
+	}
+	in.TableName, in.Key, in.ReturnConsumedCapacity = &d.table, d.attributes(k), types.ReturnConsumedCapacityTotal
+	out, err := d.client.GetItem(ctx, &in)
+	if err != nil {
+		return nil, failed(err)
 	}
 	d.stats.consumed(&d.stats.ReadUnits, out.ConsumedCapacity)
 	if len(out.Item) == 0 {
-		return driver.Entry[T]{}, driver.ErrNotFound
+		return nil, driver.ErrNotFound
 	}
-	return d.entry(out.Item)
+	return out.Item, nil
 }
 
 const (
