@@ -2,7 +2,6 @@ package cosmos
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,12 +11,6 @@ import (
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
-
-// Codec turns values into JSON objects and back. It is used concurrently. Decode may keep b.
-type Codec interface {
-	Encode(v any) ([]byte, error)
-	Decode(b []byte, into any) error
-}
 
 // Options adjusts a Driver. The zero value, and a nil pointer, mean the defaults.
 type Options struct {
@@ -42,10 +35,10 @@ type Options struct {
 	// of any version. Zero: MaxSkew alone.
 	Retain time.Duration
 
-	// Codec encodes and decodes values. Nil: encoding/json. Cosmos DB keeps numbers as
+	// Codec encodes values, to JSON objects, and decodes them. Nil: encoding/json. Cosmos DB keeps numbers as
 	// float64, so a value with one that such a number cannot hold is a
 	// *driver.InvalidError: encode it as a string.
-	Codec Codec
+	Codec driver.Codec
 
 	// Retry is how often and when a write is sent again that Cosmos DB did not carry out,
 	// by its answer: throttled (429) or for it met another (449). No other is. The client's
@@ -121,14 +114,9 @@ func (o Options) validate() (Options, error) {
 	}
 	o.MaxSkew = cmp.Or(o.MaxSkew, time.Second)
 	if o.Codec == nil {
-		o.Codec = jsonCodec{}
+		o.Codec = driver.JSON{}
 	}
 	return o, nil
 }
 
 const plainName = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
-
-type jsonCodec struct{}
-
-func (jsonCodec) Encode(v any) ([]byte, error)    { return json.Marshal(v) }
-func (jsonCodec) Decode(b []byte, into any) error { return json.Unmarshal(b, into) }

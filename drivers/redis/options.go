@@ -2,17 +2,10 @@ package redis
 
 import (
 	"cmp"
-	"encoding/json"
 	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
-
-// Codec turns values into bytes and back. It is used concurrently. Decode may keep b.
-type Codec interface {
-	Encode(v any) ([]byte, error)
-	Decode(b []byte, into any) error
-}
 
 // Options adjusts a Driver. The zero value, and a nil pointer, mean the defaults.
 type Options struct {
@@ -22,7 +15,7 @@ type Options struct {
 	Prefix string
 
 	// Codec encodes and decodes values. Nil: encoding/json.
-	Codec Codec
+	Codec driver.Codec
 
 	// Retain is how long the server holds a record after its expiry, for a Store's
 	// History and for what goes through all records: the key's own expiry is later than
@@ -46,7 +39,7 @@ func (o Options) validate() (Options, error) {
 	}
 	o.MaxSkew = cmp.Or(o.MaxSkew, time.Second)
 	if o.Codec == nil {
-		o.Codec = jsonCodec{}
+		o.Codec = driver.JSON{}
 	}
 	return o, nil
 }
@@ -61,8 +54,3 @@ func (o *Options) gone(at driver.Instant) driver.Instant {
 
 // retain is Retain in milliseconds, as scripts take it.
 func (o *Options) retain() string { return decimal(driver.Instant(0).Add(o.Retain)) }
-
-type jsonCodec struct{}
-
-func (jsonCodec) Encode(v any) ([]byte, error)    { return json.Marshal(v) }
-func (jsonCodec) Decode(b []byte, into any) error { return json.Unmarshal(b, into) }

@@ -18,7 +18,7 @@ func (d *Driver[T]) Raw(ctx context.Context, key string) (driver.Raw, error) {
 		return driver.Raw{}, err
 	}
 	raw := driver.Raw{Format: "bytes"}
-	if _, ok := d.opts.Codec.(jsonCodec); ok {
+	if _, ok := d.opts.Codec.(driver.JSON); ok {
 		raw.Format = "json"
 	}
 	var own bool

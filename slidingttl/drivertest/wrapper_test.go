@@ -20,7 +20,7 @@ func TestRunWrapper(t *testing.T) {
 
 // others are the interfaces of package driver that nobody asks a driver for by driver.As. A
 // Learner is found behind a Clock.
-var others = []string{"Driver", "Learner", "Wrapper"}
+var others = []string{"Codec", "Driver", "Learner", "Wrapper"}
 
 // RunWrapper knows every capability there is.
 func TestCapabilitiesAreAll(t *testing.T) {
