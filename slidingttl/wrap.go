@@ -58,8 +58,10 @@ type Wrapped[K comparable, V, T any] struct {
 //     nothing to read, as when two Upserts race, a new life begins. A delete by someone
 //     else between that read and the write is not seen, and neither is a delete and
 //     another's save between the write and the read after it: the new record then
-//     continues the old one's life. With CreatedAt nothing is read, and an expiry that
-//     was later, by grown slack or a clock ahead, is given up.
+//     continues the old one's life. A touch by another process between that read and the
+//     write is wiped, and the expiry then goes by this process's clock. With CreatedAt
+//     nothing is read, and an expiry that was later, by grown slack or a clock ahead, is
+//     given up.
 //   - Two Upserts at once are the repository's to order.
 //   - A touch never creates or revives a record, here too. The repository's writes may.
 func Wrap[K comparable, V, T any](repo Repository[K, V], s *Store[T], key func(K) string, opts *WrapOptions[V]) (*Wrapped[K, V, T], error) {
