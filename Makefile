@@ -28,7 +28,7 @@ unit:
 # What the last make unit, or make test, took: each package, and the twenty slowest tests.
 times:
 	@$(GO) run $(GOTESTSUM) --raw-command --format pkgname --format-hide-empty-pkg --hide-summary all -- \
-		cat .bin/tests-race.json .bin/tests-plain.json
+		cat .bin/tests-*.json
 	@cat .bin/tests-*.json | $(GO) run $(GOTESTSUM) tool slowest --num 20
 
 nightly:
