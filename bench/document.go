@@ -152,9 +152,9 @@ var front = struct {
 	chart   string // its file
 }{
 	[]struct{ name, means string }{
-		{"memory/hit/zipf/1/vs-otter", "the time of a hit in memory that keeps its record alive, beside otter"},
-		{"sessions/read/vs-scs", "the time of a request that reads its session, beside alexedwards/scs"},
-		{"simulation/10000/8/writes-per-read", "writes to the store per read: 10,000 reads a second on eight nodes, 30 minutes of idle grace, a tenth of it as slack"},
+		{"memory/hit/zipf/1/vs-otter", "time of a hit in memory that keeps its record alive, as a share of otter's"},
+		{"sessions/read/vs-scs", "time of a request that reads its session, as a share of alexedwards/scs's"},
+		{"simulation/10000/8/writes-per-read", "writes per read with a tenth of the idle grace as slack, where a touch at each read makes 1"},
 	},
 	"simulation-writes",
 }
@@ -182,7 +182,7 @@ func (d *document) section(dir string) string {
 		}
 	}
 	table(&b, t)
-	fmt.Fprintf(&b, "\nMeasured by `%s` on %s with %s. [RESULTS](%s/RESULTS.md) has every figure and the method: %d of %d meet their target, and those that fall short are marked.\n",
+	fmt.Fprintf(&b, "\nMeasured by `%s` on %s with %s. [RESULTS](%s/RESULTS.md) has all figures and the method: %d of %d meet their target.\n",
 		d.command(), machine(), runtime.Version(), dir, met, all)
 	for _, r := range d.reports {
 		for _, c := range r.Charts {
