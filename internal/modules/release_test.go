@@ -2,7 +2,6 @@ package main
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -96,31 +95,5 @@ func TestPinnedProgram(t *testing.T) {
 		if strings.TrimSpace(got) != pin {
 			t.Errorf("got %swant %s", got, pin)
 		}
-	}
-}
-
-// The README's program works in an empty folder by the commands that stand above it.
-func TestReadmeProgram(t *testing.T) {
-	t.Parallel()
-	p := serveTestTree(t)
-	readme := p.tree.read(p.tree.modules[0], "README.md")
-	_, rest, _ := strings.Cut(readme, "<!-- a test does what follows: begin -->\n")
-	commands, rest, _ := strings.Cut(rest, "```go\n")
-	program, _, ok := strings.Cut(rest, "```\n<!-- end -->")
-	if !ok {
-		t.Fatal("README.md has no program between its marks")
-	}
-	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "main.go"), []byte(program), 0o666); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(t.Context(), "sh", "-e", "-c", commands)
-	cmd.Dir, cmd.Env = dir, p.env
-	out, err := output(cmd)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(out, `"hello", <nil>`) || !strings.HasSuffix(out, "not found\n") {
-		t.Errorf("it printed %s", out)
 	}
 }
