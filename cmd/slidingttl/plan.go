@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/slidingttl/slidingttl/slidingttl"
-	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
+	"github.com/slidingttl/slidingttl/slidingttl/capacity"
 )
 
 // planned is what a policy costs under a workload.
@@ -58,7 +58,7 @@ are read more than others, and cost less a read. docs/capacity.md has the formul
 
 // workload is how a store is used.
 type workload struct {
-	upkeep.Workload
+	capacity.Workload
 	size, unit, price float64
 }
 

@@ -2,7 +2,6 @@ package upkeep
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -119,12 +118,7 @@ func Audit(ctx context.Context, s driver.Scanner, p slidingttl.Policy, opts *Loo
 	if err != nil {
 		return nil, err
 	}
-	look := job[audited, *audited]{name: "audit", about: j.about(o.about()), opts: o.Options, cost: newPace(o.Limits.Cost)}
-	if o.Sample > 0 {
-		look.split, look.pick = o.split(), o.draw
-	}
-	look.visit = func(_ context.Context, segment int, page []driver.Scanned, into *audited) error {
-		into.Counts = make([]int64, auditCount)
+	found, err := looking("audit", j.about(""), &o, auditCount, func(page []driver.Scanned, into *audited) error {
 		at := j.now()
 		for i := range page {
 			r := &page[i]
@@ -151,21 +145,12 @@ func Audit(ctx context.Context, s driver.Scanner, p slidingttl.Policy, opts *Loo
 				}
 			}
 		}
-		if o.Sample > 0 {
-			into.Clusters = map[int][]int64{segment: into.Counts}
-		}
 		return nil
-	}
-	found, err := look.run(ctx, s)
+	}).run(ctx, s)
 	return found.report(p, &o), err
 }
 
-func (o *LookOptions) about() string {
-	if o.Sample == 0 {
-		return ""
-	}
-	return fmt.Sprintf(", sample %v", o.Sample)
-}
+func (a *audited) counted() *audited { return a }
 
 func (a *audited) report(p slidingttl.Policy, o *LookOptions) *AuditReport {
 	if a.Counts == nil {

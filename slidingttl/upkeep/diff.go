@@ -88,12 +88,7 @@ func Diff(ctx context.Context, s driver.Scanner, from, to slidingttl.Policy, opt
 		return nil, err
 	}
 	old, new := before.all, termsOf(to)
-	look := job[diffed, *diffed]{name: "diff", about: before.about(" to " + to.String() + o.about()), opts: o.Options, cost: newPace(o.Limits.Cost)}
-	if o.Sample > 0 {
-		look.split, look.pick = o.split(), o.draw
-	}
-	look.visit = func(_ context.Context, segment int, page []driver.Scanned, into *diffed) error {
-		into.Counts = make([]int64, diffCount)
+	found, err := looking("diff", before.about(" to "+to.String()), &o, diffCount, func(page []driver.Scanned, into *diffed) error {
 		at := before.now()
 		for i := range page {
 			r := &page[i]
@@ -109,12 +104,8 @@ func Diff(ctx context.Context, s driver.Scanner, from, to slidingttl.Policy, opt
 				into.Touches += old.touchesADay(r.Life, at)
 			}
 		}
-		if o.Sample > 0 {
-			into.Clusters = map[int][]int64{segment: into.Counts}
-		}
 		return nil
-	}
-	found, err := look.run(ctx, s)
+	}).run(ctx, s)
 	return found.report(from, to, &o), err
 }
 

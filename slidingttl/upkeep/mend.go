@@ -101,23 +101,17 @@ func (m *mender[T]) mend(ctx context.Context, r *driver.Scanned) (one MendReport
 	switch {
 	case err == nil && fault == "":
 		one.Well++
-	case err == nil:
-		if m.writer.apply {
-			m.writer.landed.Add(1)
-		}
-		one.Mended, one.Faults = 1, map[string]int64{fault: 1}
+		return one, nil
 	case errors.Is(err, driver.ErrInvalid):
 		one.left(err)
-	case errors.Is(err, driver.ErrNotFound):
-		one.Vanished++
-	case errors.Is(err, driver.ErrLocked):
-		one.Locked++
-	case errors.Is(err, driver.ErrConflict):
-		one.Races++
-	default:
-		return one, err
+		return one, nil
 	}
-	return one, nil
+	what, err := m.writer.became(err)
+	if what == done {
+		one.Mended, one.Faults = 1, map[string]int64{fault: 1}
+	}
+	one.note(what)
+	return one, err
 }
 
 // mendUnit writes anew the created_at of r, which cannot be, and returns a report of it alone.

@@ -1,6 +1,7 @@
 package upkeep
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -40,9 +41,6 @@ func (o *LookOptions) validate() error {
 	return o.Options.validate()
 }
 
-// split is how many segments to draw from.
-func (o *LookOptions) split() int { return int(math.Ceil(sampled / o.Sample)) }
-
 // draw takes the sample out of all segments.
 func (o *LookOptions) draw(all []driver.Cursor) ([]driver.Cursor, error) {
 	n := int(math.Round(o.Sample * float64(len(all))))
@@ -53,6 +51,32 @@ func (o *LookOptions) draw(all []driver.Cursor) ([]driver.Cursor, error) {
 	r := rand.New(rand.NewPCG(o.Seed, 0))
 	r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	return all[:n], nil
+}
+
+// looked is a pointer to what an operation that writes nothing collects.
+type looked[R any] interface {
+	state[R]
+	counted() *audited
+}
+
+var _ interface{ counted() *audited } = (*audited)(nil)
+
+// looking is an operation that notes of each page, in so many Counts, what it finds there.
+func looking[R any, S looked[R]](name, about string, o *LookOptions, counts int, page func([]driver.Scanned, S) error) job[R, S] {
+	look := job[R, S]{name: name, about: about, opts: o.Options, cost: newPace(o.Limits.Cost)}
+	if o.Sample > 0 {
+		look.about += fmt.Sprintf(", sample %v", o.Sample)
+		look.split, look.pick = int(math.Ceil(sampled/o.Sample)), o.draw
+	}
+	look.visit = func(_ context.Context, segment int, records []driver.Scanned, into S) error {
+		all := into.counted()
+		all.Counts = make([]int64, counts)
+		if o.Sample > 0 {
+			all.Clusters = map[int][]int64{segment: all.Counts}
+		}
+		return page(records, into)
+	}
+	return look
 }
 
 // Share is how many of the records are of some kind.

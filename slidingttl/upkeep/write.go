@@ -157,19 +157,26 @@ func (w *writer) land(ctx context.Context, was driver.Meta, plan func(driver.Met
 			return err
 		})
 		var conflict *driver.ConflictError
-		switch {
-		case err == nil:
-			w.landed.Add(1)
-			return done, nil
-		case errors.As(err, &conflict):
-			was = conflict.Found
-		case errors.Is(err, driver.ErrNotFound):
-			return vanished, nil
-		case errors.Is(err, driver.ErrLocked):
-			return locked, nil
-		default:
-			return nothing, err
+		if !errors.As(err, &conflict) {
+			return w.became(err)
 		}
+		was = conflict.Found
 	}
 	return races, nil
+}
+
+// became is what became of a record whose write ended with err.
+func (w *writer) became(err error) (outcome, error) {
+	switch {
+	case err == nil:
+		w.landed.Add(1)
+		return done, nil
+	case errors.Is(err, driver.ErrNotFound):
+		return vanished, nil
+	case errors.Is(err, driver.ErrLocked):
+		return locked, nil
+	case errors.Is(err, driver.ErrConflict):
+		return races, nil
+	}
+	return nothing, err
 }

@@ -1,4 +1,4 @@
-package upkeep_test
+package capacity_test
 
 import (
 	"context"
@@ -14,21 +14,32 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/slidingttl/slidingttl/drivers/memory"
 	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
-	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
+	"github.com/slidingttl/slidingttl/slidingttl/capacity"
 )
 
 // across hides that a driver's store is in memory, so that stores share it as processes
 // share a server.
 type across struct{ driver.Driver[int] }
 
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func ok(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // simulate has the stores of w.Processes processes read by w under p, a read at a
 // time, and returns the touches a second that they count once lives lives have passed,
 // for as long again. Keys come into use all through the first life, so that they are of
 // all ages.
-func simulate(t testing.TB, w upkeep.Workload, p slidingttl.Policy, lives float64) float64 {
+func simulate(t testing.TB, w capacity.Workload, p slidingttl.Policy, lives float64) float64 {
 	t.Helper()
 	r := rand.New(rand.NewPCG(1, 2))
 	start := time.Now()
@@ -84,9 +95,9 @@ func simulate(t testing.TB, w upkeep.Workload, p slidingttl.Policy, lives float6
 }
 
 // workloads are read once a slack by each key on average.
-func workloads(keys float64) map[string]upkeep.Workload {
-	w := upkeep.Workload{Keys: keys, Reads: keys / monthly.Slack.Seconds()}
-	all := map[string]upkeep.Workload{}
+func workloads(keys float64) map[string]capacity.Workload {
+	w := capacity.Workload{Keys: keys, Reads: keys / monthly.Slack.Seconds()}
+	all := map[string]capacity.Workload{}
 	for _, c := range []struct{ skew, processes float64 }{{0, 1}, {1.1, 1}, {1.1, 32}} {
 		w.Skew, w.Processes = c.skew, c.processes
 		all[fmt.Sprintf("skew %v, %v processes", c.skew, c.processes)] = w
@@ -123,7 +134,7 @@ func TestWorkedExample(t *testing.T) {
 	content, err := os.ReadFile("../../docs/capacity.md")
 	ok(t, err)
 	for _, skew := range []float64{0, 1.1} {
-		w := upkeep.Workload{Keys: 1e9, Reads: 1e6, Skew: skew, Processes: 1000, Resolution: time.Second}
+		w := capacity.Workload{Keys: 1e9, Reads: 1e6, Skew: skew, Processes: 1000, Resolution: time.Second}
 		for _, policy := range []string{
 			"idle 30d, max 90d", "idle 30d, max 90d, slack 1d", "idle 30d, max 90d, slack 3d", "idle 30d, max 90d, slack 10d",
 			"idle 30d, max 90d, promote", "idle 30m, max 12h, slack 3m",
@@ -141,7 +152,7 @@ func TestWorkedExample(t *testing.T) {
 }
 
 func TestWorkloadRejectsBadInput(t *testing.T) {
-	for field, w := range map[string]upkeep.Workload{
+	for field, w := range map[string]capacity.Workload{
 		"Workload.Keys":       {Reads: 1},
 		"Workload.Reads":      {Keys: 1},
 		"Workload.Skew":       {Keys: 1, Reads: 1, Skew: -1},
@@ -160,11 +171,11 @@ func TestWorkloadRejectsBadInput(t *testing.T) {
 	}
 }
 
-// The figures of docs/capacity.md beside the worked example: the formula holds as the figures beside it: the formula holds as
-// the keys become more. go test -run '^$' -bench Touches -benchtime 1x ./slidingttl/upkeep
+// The figures of docs/capacity.md beside the worked example: the formula holds as
+// the keys become more. go test -run '^$' -bench Touches -benchtime 1x ./slidingttl/capacity
 func BenchmarkTouches(b *testing.B) {
 	for _, keys := range []float64{1e3, 1e4, 1e5, 1e6} {
-		w := upkeep.Workload{Keys: keys, Reads: keys / 1000, Skew: 1.1, Processes: 32}
+		w := capacity.Workload{Keys: keys, Reads: keys / 1000, Skew: 1.1, Processes: 32}
 		b.Run(fmt.Sprintf("keys=%.0f", keys), func(b *testing.B) {
 			for b.Loop() {
 				simulated := simulate(b, w, hundredth, 1)

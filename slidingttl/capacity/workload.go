@@ -1,4 +1,6 @@
-package upkeep
+// Package capacity foretells what a policy costs a store under a workload, by a formula that
+// docs/capacity.md derives: no store is asked.
+package capacity
 
 import (
 	"fmt"
