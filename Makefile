@@ -13,10 +13,12 @@ AXE = examples/sessions/node_modules/axe-core/package.json
 
 .PHONY: test lint unit times nightly npm tidy release fuzz figures bench bench-quick bench-server compare
 
+# With -trimpath what is compiled is the same in every folder, so lint, tests and
+# internal/modules compile it once between them.
+export GOFLAGS := $(shell $(GO) env GOFLAGS) -trimpath
+
 test: lint unit
 
-# With -trimpath, so that internal/modules finds in the build cache what this compiles.
-lint: export GOFLAGS := $(shell $(GO) env GOFLAGS) -trimpath
 lint:
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "gofmt: $$unformatted"; exit 1; }
 	$(GO) vet -tags browser,second,night $(PACKAGES)

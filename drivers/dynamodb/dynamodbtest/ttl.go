@@ -13,12 +13,12 @@ func RunTTL(ctx context.Context) (*Server, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	java, err := exec.LookPath("java")
-	jar := findJar(ttlPattern, home())
+	jar := findJar(ttlPattern)
 	if err == nil && jar == "" {
 		err = ErrNoJar
 	}
 	if err != nil {
-		return nil, fmt.Errorf("dynamodbtest: %w for streams: get Java 17 (apt-get install openjdk-17-jre-headless) and the jar (npm ci in %s)", err, home())
+		return nil, fmt.Errorf("dynamodbtest: %w for streams: get Java 17 (apt-get install openjdk-17-jre-headless) and the jar (npm ci in %s)", err, folder)
 	}
 	return launch(ctx, java, jar)
 }
