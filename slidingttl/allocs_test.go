@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/slidingttl/slidingttl/drivers/memory"
+	"github.com/slidingttl/slidingttl/slidingttl"
 )
 
 // What the calls that a store in memory is used for most allocate.
@@ -23,6 +24,7 @@ func TestAllocations(t *testing.T) {
 		for i := range keys {
 			keys[i] = strconv.Itoa(i)
 		}
+		asked := open(t, d, session, &slidingttl.Options[int]{PolicyOf: func(int) slidingttl.Policy { return withSlack(session, slack) }})
 		next := 0
 		key := func() string { next++; return keys[next%len(keys)] }
 		for name, c := range map[string]struct {
@@ -32,6 +34,13 @@ func TestAllocations(t *testing.T) {
 			"Upsert": {4, func() error { return s.Upsert(t.Context(), key(), 1) }},
 			"Insert": {2, func() error { next++; return s.Insert(t.Context(), strconv.Itoa(1e6+next), 1) }}, // one is the key
 			"Get":    {1, func() error { _, err := s.Get(t.Context(), "0"); return err }},
+			"Peek and TouchEntry by PolicyOf": {1, func() error {
+				e, err := asked.Peek(t.Context(), "0")
+				if err == nil {
+					_, err = asked.TouchEntry(t.Context(), "0", e)
+				}
+				return err
+			}},
 		} {
 			must(t, s.Upsert(t.Context(), "0", 1))
 			if n := testing.AllocsPerRun(4000, func() {

@@ -47,6 +47,7 @@ type Store[T any] struct {
 	overwriter  driver.Overwriter[T]  // the driver, if it is one
 	upserter    driver.Upserter[T]    // the driver, if it is one
 	rules       atomic.Pointer[policy.Rules]
+	asked       atomic.Pointer[policy.Rules] // of the policy that PolicyOf or PolicyFor returned last
 	opts        Options[T]
 	clock       driver.Clock
 	step        time.Duration // the driver's resolution
@@ -97,6 +98,7 @@ func New[T any](d driver.Driver[T], p Policy, opts *Options[T]) (*Store[T], erro
 	s.opts = o
 	s.clock, s.opts.MaxSkew = clockOf(d, o.Now, o.MaxSkew, s.local != nil)
 	s.rules.Store(s.rulesFor(p))
+	s.asked.Store(s.rules.Load())
 	s.hooks = hooks{onTouchError: o.OnTouchError, log: o.Logger, stats: &s.stats}
 	if o.Observer != nil {
 		s.hooks.observer = *o.Observer
@@ -151,6 +153,10 @@ func (s *Store[T]) rulesOf(key string, v *T) (*policy.Rules, error) {
 		name = "PolicyFor"
 	}
 	p, err := s.askPolicy(key, v)
+	r := s.asked.Load()
+	if err == nil && r.Policy == p {
+		return r, nil
+	}
 	if err == nil {
 		p = p.Round()
 		err = p.Validate()
@@ -158,10 +164,9 @@ func (s *Store[T]) rulesOf(key string, v *T) (*policy.Rules, error) {
 	if err != nil {
 		return nil, fmt.Errorf("policy by Options.%s: %w", name, err)
 	}
-	if r := s.rules.Load(); r.Policy == p {
-		return r, nil
-	}
-	return s.rulesFor(p), nil
+	r = s.rulesFor(p)
+	s.asked.Store(r)
+	return r, nil
 }
 
 // askPolicy asks the caller's function for a policy. A panic of that function is an

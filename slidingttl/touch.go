@@ -46,7 +46,7 @@ func (s *Store[T]) TouchEntry(ctx context.Context, key string, e Entry[T]) (Entr
 		return Entry[T]{}, err
 	}
 	defer s.gate.leave()
-	r := readResult[T]{op: opTouch, value: &e.Value, meta: e.Meta, since: s.memo.Clock(), exact: true}
+	r := readResult[T]{op: opTouch, meta: e.Meta, since: s.memo.Clock(), exact: true}
 	var err error
 	if r.rules, err = s.rulesOf(key, &e.Value); err != nil {
 		return Entry[T]{}, wrap(ctx, opTouch, err)
@@ -54,10 +54,11 @@ func (s *Store[T]) TouchEntry(ctx context.Context, key string, e Entry[T]) (Entr
 	if e.CreatedAt == 0 && s.opts.Foreign != Adopt {
 		return e, nil
 	}
-	if _, err = s.touchIfDue(ctx, key, &r); errors.Is(err, ErrNotFound) {
-		return e, nil
+	if _, err = s.touchIfDue(ctx, key, &r); err != nil && !errors.Is(err, ErrNotFound) {
+		return Entry[T]{}, err
 	}
-	return r.entry(err)
+	e.Meta = r.meta
+	return e, nil
 }
 
 // touchIfDue has the record touched that was read, if that is due, and keeps in r what is
