@@ -41,17 +41,17 @@ func encodesItself(t reflect.Type) bool {
 	return t.Implements(reflect.TypeFor[json.Marshaler]()) || t.Implements(reflect.TypeFor[encoding.TextMarshaler]())
 }
 
-// decode returns what is stored as a T of the caller's own.
-func decode[T any](data []byte) (T, error) {
-	var v T
+// decode sets the zero v to what is stored. An error leaves it zero.
+func decode[T any](data []byte, v *T) error {
 	if len(data) == 0 {
-		return v, nil
+		return nil
 	}
-	if err := json.Unmarshal(data, &v); err != nil {
+	if err := json.Unmarshal(data, v); err != nil {
 		var zero T
-		return zero, &DataError{Op: "decode", Err: err}
+		*v = zero
+		return &DataError{Op: "decode", Err: err}
 	}
-	return v, nil
+	return nil
 }
 
 // errUnchanged ends an update that has nothing to write.
@@ -60,9 +60,8 @@ var errUnchanged = errors.New("unchanged")
 // apply runs f on a copy of its own of the encoded data. It returns errUnchanged,
 // with the data, if f left that as it was.
 func (m *Manager[T]) apply(was json.RawMessage, f func(*T) error) (T, json.RawMessage, error) {
-	var zero T
-	data, err := decode[T](was)
-	if err != nil {
+	var zero, data T
+	if err := decode(was, &data); err != nil {
 		return zero, nil, err
 	}
 	if f != nil {

@@ -59,8 +59,7 @@ func (q *request[T]) fetch(ctx context.Context, t token, proven bool) (f found[T
 		}
 		return f, after, nil
 	}
-	var bad error
-	if now.data, bad = decode[T](r.Data); bad != nil {
+	if bad := decode(r.Data, &now.data); bad != nil {
 		f.bad = now
 		return f, func() { m.survived(ctx, bad) }, nil
 	}

@@ -98,7 +98,7 @@ func report(results *runner.Results) runner.Report {
 memory, the idle timeout %v, the absolute one %v. gorilla/sessions knows neither, and has no
 store in memory: its file store's logic is given a map for the files. No touch is due.`, idleTimeout, lifetime),
 		Figures: []runner.Figure{
-			figure("read/vs-scs", results.Ratio(own, scsName, "/read", "ns"), "<=", 0.15),
+			figure("read/vs-scs", results.Ratio(own, scsName, "/read", "ns"), "<=", 0.12),
 			figure("read/allocs", math.Round(results.Median(own, "/read", "allocs")), "<=", 30),
 			figure("read/writes", results.Median(own, "/read", "writes"), "<=", 0),
 			figure("write/vs-scs", results.Ratio(own, scsName, "/write", "ns"), "<=", 0.3),
