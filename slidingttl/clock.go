@@ -42,8 +42,8 @@ func clockOf[T any](d driver.Driver[T], now func() time.Time, skew time.Duration
 
 // learn has the clock know the time before a write is planned by it.
 func (s *Store[T]) learn(ctx context.Context) error {
-	if l, ok := s.clock.(driver.Learner); ok {
-		return l.Learn(ctx)
+	if s.learner == nil {
+		return nil
 	}
-	return nil
+	return s.learner.Learn(ctx)
 }

@@ -11,10 +11,11 @@ import (
 // touches and refuses one more, it returns an error that says how many are left. They
 // wait on.
 func (s *Store[T]) Flush(ctx context.Context) error {
-	if err := s.beginMulti(ctx, opFlush); err != nil {
+	call, err := s.beginMulti(ctx, opFlush)
+	if err != nil {
 		return err
 	}
-	defer s.gate.leave()
+	defer call.leave()
 	return wrap(ctx, opFlush, s.touches.Flush(ctx))
 }
 

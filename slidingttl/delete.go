@@ -11,10 +11,11 @@ import (
 // Delete removes the record under key. An absent key is no error. A touch that is
 // under way does not bring it back.
 func (s *Store[T]) Delete(ctx context.Context, key string) error {
-	if err := s.begin(ctx, opDelete, key); err != nil {
+	call, err := s.begin(ctx, opDelete, key)
+	if err != nil {
 		return err
 	}
-	defer s.gate.leave()
+	defer call.leave()
 	defer s.memo.Deleting(key)()
 	return wrap(ctx, opDelete, s.driver.Delete(ctx, key))
 }
@@ -23,12 +24,13 @@ func (s *Store[T]) Delete(ctx context.Context, key string) error {
 // in the same life. ErrNotFound: it is gone or dead. ErrConflict: another value was
 // written; on a store whose versions change with a touch, a touch does that too.
 func (s *Store[T]) DeleteEntry(ctx context.Context, key string, e Entry[T]) error {
-	if err := s.begin(ctx, opDelete, key); err != nil {
+	call, err := s.begin(ctx, opDelete, key)
+	if err != nil {
 		return err
 	}
-	defer s.gate.leave()
+	defer call.leave()
 	defer s.memo.Deleting(key)()
-	_, err := retryAfterTouch(e.Meta, func(was driver.Meta) (driver.Meta, error) {
+	_, err = retryAfterTouch(e.Meta, func(was driver.Meta) (driver.Meta, error) {
 		return was, driver.Remove(ctx, s.driver, key, was, driver.Floor(s.clock.Now()))
 	})
 	return wrap(ctx, opDelete, err)
@@ -56,10 +58,11 @@ func retryAfterTouch(was driver.Meta, write func(was driver.Meta) (driver.Meta, 
 // a store whose resolution is coarser than a millisecond the expiry is the step that has
 // begun: one still to come would leave a record that the next access keeps alive.
 func (s *Store[T]) Retire(ctx context.Context, key string) error {
-	if err := s.begin(ctx, opRetire, key); err != nil {
+	call, err := s.begin(ctx, opRetire, key)
+	if err != nil {
 		return err
 	}
-	defer s.gate.leave()
+	defer call.leave()
 	defer s.memo.Deleting(key)()
 	for range writeAttempts {
 		var r readResult[T]

@@ -3,39 +3,74 @@ package slidingttl
 import (
 	"sync"
 	"sync/atomic"
+
+	"github.com/slidingttl/slidingttl/slidingttl/internal/tally"
 )
 
-// gate counts the calls under way and lets none in once it is closed.
+// gate counts the calls under way and lets none in once it is closed. The calls of different
+// goroutines are counted apart, so that they do not contend.
 type gate struct {
-	state atomic.Int64 // calls under way, or those and gateClosed
-	once  sync.Once
-	empty chan struct{} // closed when the gate is and no call is under way
+	closed  atomic.Bool
+	stripes [tally.Stripes]stripe
+	once    sync.Once
+	empty   chan struct{} // closed when the gate is and no call is under way
+}
+
+// stripe counts the calls that began in it. They end in it, wherever their goroutine's
+// stack is by then: so a closed stripe that has been empty once stays empty.
+type stripe struct {
+	_     [112]byte // stripes share no cache line
+	gate  *gate
+	calls atomic.Int64 // calls under way, or those and gateClosed
 }
 
 const gateClosed = 1 << 62
 
-func (g *gate) init() { g.empty = make(chan struct{}) }
-
-// enter lets a call in, to be ended with leave. False: the gate is closed.
-func (g *gate) enter() bool {
-	if g.state.Add(1) < gateClosed {
-		return true
+func (g *gate) init() {
+	g.empty = make(chan struct{})
+	for i := range g.stripes {
+		g.stripes[i].gate = g
 	}
-	g.leave()
-	return false
 }
 
-func (g *gate) leave() { g.check(g.state.Add(-1)) }
-
-func (g *gate) isClosed() bool { return g.state.Load() >= gateClosed }
-
-func (g *gate) close() { g.check(g.state.Or(gateClosed) | gateClosed) }
-
-func (g *gate) check(state int64) {
-	if state == gateClosed {
-		g.once.Do(func() { close(g.empty) })
+// enter lets a call in, to be ended with leave. Nil: the gate is closed.
+func (g *gate) enter() *stripe {
+	s := &g.stripes[tally.Stripe()]
+	if s.calls.Add(1) < gateClosed {
+		return s
 	}
+	s.leave()
+	return nil
+}
+
+func (s *stripe) leave() {
+	if s.calls.Add(-1) == gateClosed {
+		s.gate.check()
+	}
+}
+
+func (g *gate) close() {
+	g.closed.Store(true)
+	for i := range g.stripes {
+		g.stripes[i].calls.Or(gateClosed)
+	}
+	g.check()
+}
+
+// check closes empty if no call is under way.
+func (g *gate) check() {
+	for i := range g.stripes {
+		if g.stripes[i].calls.Load() != gateClosed {
+			return
+		}
+	}
+	g.once.Do(func() { close(g.empty) })
 }
 
 // under returns how many calls are under way.
-func (g *gate) under() int { return int(g.state.Load() &^ gateClosed) }
+func (g *gate) under() (n int) {
+	for i := range g.stripes {
+		n += int(g.stripes[i].calls.Load() &^ gateClosed)
+	}
+	return n
+}

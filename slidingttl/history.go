@@ -22,10 +22,11 @@ type Past[T any] struct {
 // there, and an Insert or Upsert in its place begins a new life. ErrAlive: the record was
 // alive when the call began. ErrNotFound: absent, deleted, or dead and no longer held.
 func (s *Store[T]) History(ctx context.Context, key string) (Past[T], error) {
-	if err := s.begin(ctx, opHistory, key); err != nil {
+	call, err := s.begin(ctx, opHistory, key)
+	if err != nil {
 		return Past[T]{}, err
 	}
-	defer s.gate.leave()
+	defer call.leave()
 	// What is dead by a time before the read stays dead, whoever touches meanwhile.
 	began := driver.Floor(s.clock.Now())
 	e, err := s.latest.Get(ctx, key)

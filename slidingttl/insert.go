@@ -20,10 +20,11 @@ func (s *Store[T]) Insert(ctx context.Context, key string, v T) error {
 
 // InsertEntry is Insert, and returns the record as written.
 func (s *Store[T]) InsertEntry(ctx context.Context, key string, v T) (Entry[T], error) {
-	if err := s.begin(ctx, opInsert, key); err != nil {
+	call, err := s.begin(ctx, opInsert, key)
+	if err != nil {
 		return Entry[T]{}, err
 	}
-	defer s.gate.leave()
+	defer call.leave()
 	m, err := s.insert(ctx, key, v)
 	if err != nil {
 		return Entry[T]{}, wrap(ctx, opInsert, err)
@@ -37,7 +38,9 @@ func (s *Store[T]) insert(ctx context.Context, key string, v T) (m driver.Meta, 
 	if err != nil {
 		return m, err
 	}
-	defer s.undoable(ctx, key)()
+	if driver.MayUndo(ctx) { // what it writes is not to be remembered
+		defer s.memo.Deleting(key)()
+	}
 	if err := s.learn(ctx); err != nil {
 		return m, err
 	}
@@ -94,10 +97,11 @@ func (s *Store[T]) isDead(ctx context.Context, key string, found *driver.Meta, r
 // at once one inserts, and the others return what it wrote; each may have called v.
 // An error of v's is returned as it is, and nothing written.
 func (s *Store[T]) GetOrInsert(ctx context.Context, key string, v func(ctx context.Context) (T, error)) (value T, inserted bool, err error) {
-	if err := s.begin(ctx, opGetOrInsert, key); err != nil {
+	call, err := s.begin(ctx, opGetOrInsert, key)
+	if err != nil {
 		return value, false, err
 	}
-	defer s.gate.leave()
+	defer call.leave()
 	for range writeAttempts {
 		var r readResult[T]
 		if err = s.readAndTouch(ctx, opGetOrInsert, key, &r); err == nil {

@@ -15,10 +15,11 @@ import (
 // a [KeyErrors] in the error, and all others got their answer; with any other error
 // it returns what it could read.
 func (s *Store[T]) GetMulti(ctx context.Context, keys []string) (map[string]T, error) {
-	if err := s.beginMulti(ctx, opGetMulti); err != nil {
+	call, err := s.beginMulti(ctx, opGetMulti)
+	if err != nil {
 		return nil, err
 	}
-	defer s.gate.leave()
+	defer call.leave()
 	found, failed, err := s.readMulti(ctx, opGetMulti, keys)
 	late, stop := s.touches.Late()
 	defer stop()
@@ -50,10 +51,11 @@ func (s *Store[T]) GetMulti(ctx context.Context, keys []string) (map[string]T, e
 // PeekMulti returns the records under keys and touches none. Keys that are absent
 // or dead are left out. Errors are as of GetMulti.
 func (s *Store[T]) PeekMulti(ctx context.Context, keys []string) (map[string]Entry[T], error) {
-	if err := s.beginMulti(ctx, opPeek); err != nil {
+	call, err := s.beginMulti(ctx, opPeek)
+	if err != nil {
 		return nil, err
 	}
-	defer s.gate.leave()
+	defer call.leave()
 	found, failed, err := s.readMulti(ctx, opPeek, keys)
 	entries := make(map[string]Entry[T], len(found))
 	for key, r := range found {
@@ -122,10 +124,11 @@ type Item[T any] struct {
 // by a [KeyErrors], and all others are written. Of two with one key either may be
 // the last.
 func (s *Store[T]) UpsertMulti(ctx context.Context, items []Item[T]) error {
-	if err := s.beginMulti(ctx, opUpsertMulti); err != nil {
+	call, err := s.beginMulti(ctx, opUpsertMulti)
+	if err != nil {
 		return err
 	}
-	defer s.gate.leave()
+	defer call.leave()
 	errs := make([]error, len(items))
 	s.each(len(items), func(i int) {
 		switch key := items[i].Key; {

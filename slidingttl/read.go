@@ -19,7 +19,7 @@ func (s *Store[T]) Get(ctx context.Context, key string) (T, error) {
 	// What access does for nearly every read of a local store, in few enough
 	// instructions that the processor is on to the next read before this one's
 	// record has come from memory: of a million keys that is a third of the time.
-	if s.quick != nil && !s.gate.isClosed() {
+	if s.quick != nil && !s.gate.closed.Load() {
 		if v, m, err := s.quick.Load(key); err == nil {
 			rules := s.rules.Load()
 			_, latest := s.clock.Bounds()
@@ -55,21 +55,23 @@ func (s *Store[T]) Entry(ctx context.Context, key string) (Entry[T], error) {
 
 // Peek returns the record under key and never touches it.
 func (s *Store[T]) Peek(ctx context.Context, key string) (Entry[T], error) {
-	if err := s.begin(ctx, opPeek, key); err != nil {
+	call, err := s.begin(ctx, opPeek, key)
+	if err != nil {
 		return Entry[T]{}, err
 	}
-	defer s.gate.leave()
+	defer call.leave()
 	var r readResult[T]
-	err := s.read(ctx, s.reads, opPeek, key, &r)
+	err = s.read(ctx, s.reads, opPeek, key, &r)
 	return r.entry(err)
 }
 
 // access is a call that reads the record under key and touches it if that is due.
 func (s *Store[T]) access(ctx context.Context, op, key string, r *readResult[T]) error {
-	if err := s.begin(ctx, op, key); err != nil {
+	call, err := s.begin(ctx, op, key)
+	if err != nil {
 		return err
 	}
-	defer s.gate.leave()
+	defer call.leave()
 	return s.readAndTouch(ctx, op, key, r)
 }
 

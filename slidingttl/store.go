@@ -50,7 +50,8 @@ type Store[T any] struct {
 	asked       atomic.Pointer[policy.Rules] // of the policy that PolicyOf or PolicyFor returned last
 	opts        Options[T]
 	clock       driver.Clock
-	step        time.Duration // the driver's resolution
+	learner     driver.Learner // the clock, if it is one
+	step        time.Duration  // the driver's resolution
 	gate        gate
 	stats       tally.Tally
 	hooks       hooks
@@ -97,6 +98,7 @@ func New[T any](d driver.Driver[T], p Policy, opts *Options[T]) (*Store[T], erro
 	}
 	s.opts = o
 	s.clock, s.opts.MaxSkew = clockOf(d, o.Now, o.MaxSkew, s.local != nil)
+	s.learner, _ = s.clock.(driver.Learner)
 	s.rules.Store(s.rulesFor(p))
 	s.asked.Store(s.rules.Load())
 	s.hooks = hooks{onTouchError: o.OnTouchError, log: o.Logger, stats: &s.stats}
@@ -184,43 +186,33 @@ func (s *Store[T]) askPolicy(key string, v *T) (p Policy, err error) {
 	return s.opts.PolicyFor(key), nil
 }
 
-// begin lets a call in, which ends with s.gate.leave, unless it returns an error.
-func (s *Store[T]) begin(ctx context.Context, op, key string) error {
+// begin lets a call in, which ends with leave.
+func (s *Store[T]) begin(ctx context.Context, op, key string) (call *stripe, err error) {
 	if key == "" {
-		return wrap(ctx, op, driver.CheckKey(key, 0))
+		return nil, wrap(ctx, op, driver.CheckKey(key, 0))
 	}
 	return s.beginMulti(ctx, op)
 }
 
-func (s *Store[T]) beginMulti(ctx context.Context, op string) error {
-	if err := ctx.Err(); err != nil && !s.gate.isClosed() {
-		return err
+func (s *Store[T]) beginMulti(ctx context.Context, op string) (call *stripe, err error) {
+	if err := ctx.Err(); err != nil && !s.gate.closed.Load() {
+		return nil, err
 	}
-	if !s.gate.enter() {
-		return wrap(ctx, op, ErrClosed)
+	if call = s.gate.enter(); call == nil {
+		return nil, wrap(ctx, op, ErrClosed)
 	}
-	return nil
+	return call, nil
 }
-
-// undoable has nothing remembered of key until the returned function is called, by a call
-// that may be undone.
-func (s *Store[T]) undoable(ctx context.Context, key string) (returned func()) {
-	if driver.MayUndo(ctx) {
-		return s.memo.Deleting(key)
-	}
-	return nothing
-}
-
-func nothing() {} // a literal in a generic method is allocated
 
 // Check asks the driver, at start-up, whether its store is configured to keep what
 // the store's policy promises. It is nil where the driver has no such check. What
 // Options.PolicyOf or PolicyFor may return is not known to it.
 func (s *Store[T]) Check(ctx context.Context) error {
-	if err := s.beginMulti(ctx, opCheck); err != nil {
+	call, err := s.beginMulti(ctx, opCheck)
+	if err != nil {
 		return err
 	}
-	defer s.gate.leave()
+	defer call.leave()
 	c, ok := driver.As[driver.Checker](s.driver)
 	if !ok {
 		return nil

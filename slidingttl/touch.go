@@ -15,10 +15,11 @@ import (
 // touch in either mode, and returns until when the record lives if nobody accesses
 // it again. ErrNotFound: absent, dead, or gone before the touch.
 func (s *Store[T]) Touch(ctx context.Context, key string) (time.Time, error) {
-	if err := s.begin(ctx, opTouch, key); err != nil {
+	call, err := s.begin(ctx, opTouch, key)
+	if err != nil {
 		return time.Time{}, err
 	}
-	defer s.gate.leave()
+	defer call.leave()
 	l, err := s.touchKey(ctx, key, driver.Life{}, false)
 	return l.ExpiresAt.Time(), err
 }
@@ -30,10 +31,11 @@ func (s *Store[T]) Touch(ctx context.Context, key string) (time.Time, error) {
 // due, it costs a read. ErrNotFound: absent or dead. A touch that failed is reported
 // as after a Get.
 func (s *Store[T]) Keep(ctx context.Context, key string) error {
-	if err := s.begin(ctx, opTouch, key); err != nil {
+	call, err := s.begin(ctx, opTouch, key)
+	if err != nil {
 		return err
 	}
-	defer s.gate.leave()
+	defer call.leave()
 	return s.keep(ctx, opTouch, key, 0)
 }
 
@@ -42,12 +44,12 @@ func (s *Store[T]) Keep(ctx context.Context, key string) error {
 // due, and returns it as Entry would. A record that died or was replaced since is
 // left alone, and e returned as it is.
 func (s *Store[T]) TouchEntry(ctx context.Context, key string, e Entry[T]) (Entry[T], error) {
-	if err := s.begin(ctx, opTouch, key); err != nil {
+	call, err := s.begin(ctx, opTouch, key)
+	if err != nil {
 		return Entry[T]{}, err
 	}
-	defer s.gate.leave()
+	defer call.leave()
 	r := readResult[T]{op: opTouch, meta: e.Meta, since: s.memo.Clock(), exact: true}
-	var err error
 	if r.rules, err = s.rulesOf(key, &e.Value); err != nil {
 		return Entry[T]{}, wrap(ctx, opTouch, err)
 	}

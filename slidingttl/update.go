@@ -40,15 +40,17 @@ func (s *Store[T]) UpdateEntry(ctx context.Context, key string, e Entry[T], f fu
 }
 
 func (s *Store[T]) update(ctx context.Context, key string, first *Entry[T], f func(T) (T, error)) (Entry[T], error) {
-	if err := s.begin(ctx, opUpdate, key); err != nil {
+	call, err := s.begin(ctx, opUpdate, key)
+	if err != nil {
 		return Entry[T]{}, err
 	}
-	defer s.gate.leave()
-	defer s.undoable(ctx, key)()
+	defer call.leave()
+	if driver.MayUndo(ctx) { // what it writes is not to be remembered
+		defer s.memo.Deleting(key)()
+	}
 	if f == nil {
 		return Entry[T]{}, wrap(ctx, opUpdate, &InvalidError{Field: "f", Value: "nil", Rule: "is required"})
 	}
-	var err error
 	for attempt := range updateAttempts {
 		var r readResult[T]
 		if attempt == 0 && first != nil && s.mayBeAlive(key, first) {

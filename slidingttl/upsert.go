@@ -20,10 +20,11 @@ func (s *Store[T]) Upsert(ctx context.Context, key string, v T) error {
 
 // UpsertEntry is Upsert, and returns the record as written.
 func (s *Store[T]) UpsertEntry(ctx context.Context, key string, v T) (Entry[T], error) {
-	if err := s.begin(ctx, opUpsert, key); err != nil {
+	call, err := s.begin(ctx, opUpsert, key)
+	if err != nil {
 		return Entry[T]{}, err
 	}
-	defer s.gate.leave()
+	defer call.leave()
 	m, err := s.upsert(ctx, key, v)
 	if err != nil {
 		return Entry[T]{}, wrap(ctx, opUpsert, err)
@@ -32,7 +33,9 @@ func (s *Store[T]) UpsertEntry(ctx context.Context, key string, v T) (Entry[T], 
 }
 
 func (s *Store[T]) upsert(ctx context.Context, key string, v T) (m driver.Meta, err error) {
-	defer s.undoable(ctx, key)()
+	if driver.MayUndo(ctx) { // what it writes is not to be remembered
+		defer s.memo.Deleting(key)()
+	}
 	since := s.memo.Clock()
 	r, err := s.rulesOf(key, &v)
 	if err != nil {

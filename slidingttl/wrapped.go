@@ -11,10 +11,11 @@ import (
 // call makes a call of w, which the store's Close waits for in all its parts.
 func (w *Wrapped[K, V, T]) call(ctx context.Context, op string, id K, f func(key string) error) error {
 	key := w.key(id)
-	if err := w.s.begin(ctx, op, key); err != nil {
+	call, err := w.s.begin(ctx, op, key)
+	if err != nil {
 		return err
 	}
-	defer w.s.gate.leave()
+	defer call.leave()
 	return f(key)
 }
 
@@ -56,10 +57,11 @@ func (w *Wrapped[K, V, T]) keep(ctx context.Context, key string, v V) error {
 // is absent, if there is one, else its Get for each. What is dead, and what Get finds by
 // [WrapOptions].NotFound, is left out; an id that failed otherwise is told by a [KeyErrors].
 func (w *Wrapped[K, V, T]) GetMulti(ctx context.Context, ids []K) (map[K]V, error) {
-	if err := w.s.beginMulti(ctx, opGetMulti); err != nil {
+	call, err := w.s.beginMulti(ctx, opGetMulti)
+	if err != nil {
 		return nil, err
 	}
-	defer w.s.gate.leave()
+	defer call.leave()
 	var values map[K]V
 	many, ok := w.repo.(interface {
 		GetMulti(ctx context.Context, ids []K) (map[K]V, error)

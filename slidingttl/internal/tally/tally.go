@@ -28,11 +28,23 @@ const (
 	counters = Outcomes + 6
 )
 
-const stripes = 32 // a power of two
+// Stripes is into how many parts a counter is split.
+const Stripes = 1 << stripeBits
+
+const stripeBits = 5
+
+// Stripe is the part that the goroutine's stack falls into, below Stripes.
+func Stripe() int {
+	// The address of a local is at hand and differs by goroutine. A stripe drawn
+	// at random costs more than the rest of a hit.
+	var here byte
+	at := uint64(uintptr(unsafe.Pointer(&here))) >> 11
+	return int(at * 0x9e3779b97f4a7c15 >> (64 - stripeBits))
+}
 
 // Tally is a set of counters that goroutines do not contend for: each counts in the
 // stripe that its stack falls into.
-type Tally [stripes]struct {
+type Tally [Stripes]struct {
 	n [counters]atomic.Uint64
 	_ [128 - counters*8%128]byte // stripes share no cache line
 }
@@ -42,11 +54,7 @@ func (t *Tally) Add(c Counter) { t.AddN(c, 1) }
 
 // AddN counts n of c.
 func (t *Tally) AddN(c Counter, n int) {
-	// The address of a local is at hand and differs by goroutine. A stripe drawn
-	// at random costs more than the rest of a hit.
-	var here byte
-	at := uint64(uintptr(unsafe.Pointer(&here))) >> 11
-	t[at*0x9e3779b97f4a7c15>>59].n[c].Add(uint64(n))
+	t[Stripe()].n[c].Add(uint64(n))
 }
 
 // Sum returns how many c were counted.

@@ -242,3 +242,9 @@ func (t *Touches) Lead(ctx context.Context, key string, f func(context.Context) 
 func (t *Touches) Halted() bool { return t.stop.Err() != nil }
 
 func (t *Touches) now() driver.Instant { return driver.Floor(t.Clock.Now()) }
+
+// instants are the last before now, and the next.
+func (t *Touches) instants() (last, next driver.Instant) {
+	now := t.Clock.Now()
+	return driver.Floor(now), driver.Ceil(now)
+}

@@ -19,9 +19,13 @@ const touchAttempts = 8
 func (t *Touches) touch(ctx context.Context, a *Access, readFirst, waited bool) Outcome {
 	o := Outcome{Was: a.Was, Meta: a.Was}
 	r, read, err := a.Rules, true, error(nil)
-	for range touchAttempts {
-		m, now := o.Meta, t.Clock.Now()
-		if readFirst || !r.Alive(m.Life, driver.Floor(now)) {
+	began, at := a.Birth, a.At // over a local driver no time has passed
+	for attempt := range touchAttempts {
+		m := o.Meta
+		if !t.Local || attempt > 0 {
+			began, at = t.instants()
+		}
+		if readFirst || !r.Alive(m.Life, began) {
 			if m, r, err = t.Look(ctx, a.Key); err != nil {
 				break
 			}
@@ -30,7 +34,7 @@ func (t *Touches) touch(ctx context.Context, a *Access, readFirst, waited bool) 
 				err = ErrReplaced
 				break
 			}
-			if now = t.Clock.Now(); !r.Alive(m.Life, driver.Floor(now)) {
+			if began, at = t.instants(); !r.Alive(m.Life, began) {
 				err = ErrGone
 				break
 			}
@@ -44,7 +48,7 @@ func (t *Touches) touch(ctx context.Context, a *Access, readFirst, waited bool) 
 			before = driver.Life{} // the record may be another
 		}
 		life, claim := m.Life, driver.Instant(0)
-		if at := driver.Ceil(now); r.Due(m.Life, a.By) || r.Restores(m.Life, before, at) {
+		if r.Due(m.Life, a.By) || r.Restores(m.Life, before, at) {
 			life = r.Touched(m.Life, a.At, cmp.Or(before.CreatedAt, a.Birth), t.budget.grown(r))
 			if r.Restores(life, before, at) {
 				life.ExpiresAt = before.ExpiresAt
@@ -65,7 +69,7 @@ func (t *Touches) touch(ctx context.Context, a *Access, readFirst, waited bool) 
 		o.tried = true
 		since := t.Memo.Clock()
 		var version driver.Version
-		version, err = t.Write(ctx, a.Key, m, life, driver.Floor(now))
+		version, err = t.Write(ctx, a.Key, m, life, began)
 		t.Lowered(a.Key, claim, true, err)
 		if err == nil {
 			if o.Over, o.Meta = m, (driver.Meta{Life: life, Version: version}); m.CreatedAt == 0 {
