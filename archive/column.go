@@ -3,6 +3,7 @@ package archive
 import (
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/parquet-go/parquet-go"
 
@@ -101,6 +102,24 @@ func (t ColumnType) value(name string, v any) (parquet.Value, error) {
 		}
 	}
 	return parquet.Value{}, &driver.InvalidError{Field: "column " + name, Value: fmt.Sprintf("a %T", v), Rule: "must be of the Go type of " + t.String()}
+}
+
+// parse reads a value as text has it.
+func (t ColumnType) parse(text string) (any, error) {
+	switch t {
+	case Integer:
+		return strconv.ParseInt(text, 10, 64)
+	case Number:
+		return strconv.ParseFloat(text, 64)
+	case Boolean:
+		return strconv.ParseBool(text)
+	case Time:
+		at, err := time.Parse(time.RFC3339, text)
+		return driver.Floor(at), err
+	case Bytes:
+		return []byte(text), nil
+	}
+	return text, nil
 }
 
 // typeOf is the ColumnType of a leaf, zero for one that no Column has.

@@ -47,19 +47,26 @@ func commit(ctx context.Context, b Bucket, m *Manifest, c change) error {
 }
 
 // sweep removes the files of a day that do not count. One that is made for a manifest file
-// which is yet to come may be about to: it stays.
+// which is yet to come may be about to: it stays. So do those that are locked, with a *LockedError.
 func sweep(ctx context.Context, b Bucket, m *Manifest) error {
 	remove := b.Remove
 	if d, ok := b.(*Directory); ok {
 		remove = d.unlink // and one sync for all
 	}
+	var locked *LockedError
 	for _, f := range m.garbage {
 		if f.Merged && f.number > m.number {
 			continue
 		}
-		if err := remove(ctx, f.Name); err != nil {
+		err := remove(ctx, f.Name)
+		if l, ok := errors.AsType[*LockedError](err); ok {
+			locked = l.with(locked)
+		} else if err != nil {
 			return err
 		}
+	}
+	if locked != nil {
+		return locked
 	}
 	if len(m.garbage) == 0 {
 		return nil

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 )
 
@@ -34,6 +35,12 @@ type CompactReport struct {
 	Dropped int64 `json:"dropped"` // of those, rows of lives that were there twice
 }
 
+// String is the report as text.
+func (r *CompactReport) String() string {
+	return fmt.Sprintf("%d days looked at, files of %d merged: %d into %d\n%d rows, of which %d were of lives that were there twice",
+		r.Days, r.Merged, r.Files, r.Into, r.Rows, r.Dropped)
+}
+
 // mergeRoom bounds the files that are merged at once, by the memory that they need.
 var mergeRoom int64 = 96 << 20
 
@@ -59,8 +66,8 @@ func Compact(ctx context.Context, b Bucket, opts *CompactOptions) (*CompactRepor
 	return r, err
 }
 
-// eachDay calls do for every day of span. It goes on after a corrupt file, and joins such
-// errors.
+// eachDay calls do for every day of span. It goes on after files that are corrupt or locked, and
+// joins such errors.
 func eachDay(ctx context.Context, c *catalog, span Span, progress func(Progress), do func(Manifest) error) error {
 	all, err := c.manifests(ctx, span)
 	if err != nil {
@@ -72,7 +79,7 @@ func eachDay(ctx context.Context, c *catalog, span Span, progress func(Progress)
 			progress(Progress{Day: m.Day, Done: i, Days: len(all)})
 		}
 		err := do(m)
-		if err != nil && !errors.Is(err, ErrCorrupt) {
+		if !left(err) {
 			return errors.Join(append(corrupt, err)...)
 		}
 		corrupt = append(corrupt, err)

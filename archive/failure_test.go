@@ -73,7 +73,7 @@ func TestCorrupt(t *testing.T) {
 		if _, err := archive.Compact(t.Context(), b, nil); !errors.Is(err, archive.ErrCorrupt) {
 			t.Errorf("%s: compact: %v", name, err)
 		}
-		if _, err := archive.Forget(t.Context(), b, dead(55, 0).Key, nil); !errors.Is(err, archive.ErrCorrupt) {
+		if _, err := archive.Forget(t.Context(), b, archive.Selection{Keys: []string{dead(55, 0).Key}}, nil); !errors.Is(err, archive.ErrCorrupt) {
 			t.Errorf("%s: forget: %v", name, err)
 		}
 		if found, err := r.Find(t.Context(), dead(25, 0).Key, archive.Span{}); len(found) != 1 || err != nil && !errors.Is(err, archive.ErrCorrupt) {
@@ -136,7 +136,7 @@ func TestCorruptDay(t *testing.T) {
 		for range 2 {
 			r := archive.NewReader(b)
 			_, compacting := archive.Compact(t.Context(), b, nil)
-			_, forgetting := archive.Forget(t.Context(), b, "nobody", nil)
+			_, forgetting := archive.Forget(t.Context(), b, archive.Selection{Keys: []string{"nobody"}}, nil)
 			_, verifying := r.Verify(t.Context(), nil)
 			for what, err := range map[string]error{"compact": compacting, "verify": verifying, "forget": forgetting} {
 				if !errors.Is(err, archive.ErrCorrupt) && (what != "forget" || name != "of another length") {

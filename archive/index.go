@@ -1,9 +1,9 @@
 package archive
 
 import (
+	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"sync"
 
@@ -51,32 +51,17 @@ func (x *indexes) open(s *section, f File) (*index, error) {
 // find returns the records of a file under key.
 func (x *indexes) find(ctx context.Context, f File, key string) (found []Archived, err error) {
 	s := &section{ctx: ctx, bucket: x.bucket, name: f.Name}
+	defer s.caught(&err)
 	i, err := x.open(s, f)
 	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		if r := recover(); r != nil {
-			err = s.blame(fmt.Errorf("a page cannot be read: %v", r))
-		}
-	}()
 	for _, g := range i.file.RowGroups() {
-		c, ok := g.ColumnChunks()[i.layout.key].(*parquet.FileColumnChunk)
-		if !ok {
-			return nil, s.blame(errors.New("a column is not of a file"))
-		}
-		may, err := mayHold(s, c, key)
+		hit, err := hits(s, g, keysIn(i.layout, []string{key}))
 		if err != nil {
 			return nil, s.blame(err)
 		}
-		if !may {
-			continue
-		}
-		from, to, err := rowsOf(s, c, key)
-		if err != nil {
-			return nil, s.blame(err)
-		}
-		records, err := i.records(s, g, from, to)
+		records, err := i.records(s, g, hit.from, hit.to)
 		if err != nil {
 			return nil, s.blame(err)
 		}
@@ -85,53 +70,117 @@ func (x *indexes) find(ctx context.Context, f File, key string) (found []Archive
 	return found, nil
 }
 
-// mayHold reports whether a key may be in a column, by its bounds and its bloom filter.
-func mayHold(s *section, c *parquet.FileColumnChunk, key string) (bool, error) {
-	if first, last, ok := c.Bounds(); ok && (key < string(first.ByteArray()) || key > string(last.ByteArray())) {
-		return false, nil
+// count tells how many records of a file are meant, and of how many that cannot be told.
+func (x *indexes) count(ctx context.Context, f File, of *Selection) (meant, untold int64, err error) {
+	s := &section{ctx: ctx, bucket: x.bucket, name: f.Name}
+	defer s.caught(&err)
+	i, err := x.open(s, f)
+	if err != nil {
+		return 0, 0, err
 	}
+	t := of.in(i.layout)
+	if t == nil {
+		return 0, f.Rows, nil
+	}
+	for _, g := range i.file.RowGroups() {
+		hit, err := hits(s, g, t)
+		if err != nil {
+			return 0, 0, s.blame(err)
+		}
+		meant += hit.n
+		untold += hit.null
+	}
+	return meant, untold, nil
+}
+
+// mayHold returns those of some keys that may be in a column, by its bloom filter.
+func mayHold(s *section, c *parquet.FileColumnChunk, keys []string) ([]string, error) {
 	filter, err := c.BloomFilterFrom(s)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	// The filter reads with the context of whoever read its header first: only its
 	// place is taken from it.
 	_, off, n := filter.Outer()
-	return bloom.CheckSplitBlock(io.NewSectionReader(s, off, n), n, bloom.XXH64{}.Sum64([]byte(key)))
+	r := io.NewSectionReader(s, off, n)
+	if len(keys) > 1 && n <= 1<<20 { // it is read once, and not for each
+		whole := make([]byte, n)
+		if _, err := io.ReadFull(r, whole); err != nil {
+			return nil, err
+		}
+		r = io.NewSectionReader(bytes.NewReader(whole), 0, n)
+	}
+	var held []string
+	for _, key := range keys {
+		may, err := bloom.CheckSplitBlock(r, n, bloom.XXH64{}.Sum64([]byte(key)))
+		if err != nil {
+			return nil, err
+		}
+		if may {
+			held = append(held, key)
+		}
+	}
+	return held, nil
 }
 
-// rowsOf returns the rows of a sorted column that hold key: [from, to).
-func rowsOf(s *section, c *parquet.FileColumnChunk, key string) (from, to int64, err error) {
+// hit is where a row group has what is looked for: n rows, all of them in [from, to).
+type hit struct {
+	from, to, n int64
+	null        int64 // rows that have nothing in the column
+}
+
+// hits looks for t in a row group.
+func hits(s *section, g parquet.RowGroup, t *target) (h hit, err error) {
+	c, ok := g.ColumnChunks()[t.at].(*parquet.FileColumnChunk)
+	if !ok {
+		return h, errors.New("a column is not of a file")
+	}
+	h.null = c.NullCount()
+	first, last, bounded := c.Bounds()
+	if bounded && !t.may(first, last) || h.null == g.NumRows() {
+		return h, nil
+	}
+	if t.keys != nil {
+		keys := t.keys
+		if bounded {
+			keys = between(keys, first, last)
+		}
+		if keys, err = mayHold(s, c, keys); err != nil || len(keys) == 0 {
+			return h, err
+		}
+		t = keysIn(&layout{key: t.at}, keys)
+	}
 	bounds, err := c.ColumnIndexFrom(s)
 	if err != nil {
-		return 0, 0, err
+		return h, err
 	}
 	places, err := c.OffsetIndexFrom(s)
 	if err != nil {
-		return 0, 0, err
+		return h, err
 	}
 	pages := c.PagesFrom(s)
 	defer pages.Close() //nolint:errcheck // it was read
 	for p := range bounds.NumPages() {
-		if string(bounds.MaxValue(p).ByteArray()) < key || string(bounds.MinValue(p).ByteArray()) > key {
+		if bounds.NullPage(p) || !t.may(bounds.MinValue(p), bounds.MaxValue(p)) {
 			continue
 		}
 		at := places.FirstRowIndex(p)
-		keys, err := column(pages, at, -1)
+		values, err := column(pages, at, -1)
 		if err != nil {
-			return 0, 0, err
+			return h, err
 		}
-		for i, v := range keys {
-			if string(v.ByteArray()) != key {
+		for i, v := range values {
+			if !t.is(v) {
 				continue
 			}
-			if to == 0 {
-				from = at + int64(i)
+			if h.n == 0 {
+				h.from = at + int64(i)
 			}
-			to = at + int64(i) + 1
+			h.to = at + int64(i) + 1
+			h.n++
 		}
 	}
-	return from, to, nil
+	return h, nil
 }
 
 // records reads the rows [from, to) of a row group.

@@ -221,7 +221,7 @@ func TestForget(t *testing.T) {
 				t.Fatal("the key is found nowhere before it was forgotten")
 			}
 			want := slices.DeleteFunc(lives(t, b), func(id string) bool { return strings.Contains(id, key) })
-			if _, err := archive.Forget(t.Context(), b, key, nil); err != nil {
+			if _, err := archive.Forget(t.Context(), b, archive.Selection{Keys: []string{key}}, nil); err != nil {
 				t.Fatal(err)
 			}
 			if names := holders(t, b, key); len(names) > 0 {
@@ -249,7 +249,7 @@ func TestForgetCrashes(t *testing.T) {
 			want := lives(t, b)
 			// What a compaction has left that was killed anywhere.
 			_, _ = archive.Compact(t.Context(), crash(b, calls%5, after), nil)
-			_, err := archive.Forget(t.Context(), crash(b, calls, after), key, nil)
+			_, err := archive.Forget(t.Context(), crash(b, calls, after), archive.Selection{Keys: []string{key}}, nil)
 			if err != nil && !errors.Is(err, errCrash) {
 				t.Fatal(err)
 			}
@@ -259,7 +259,7 @@ func TestForgetCrashes(t *testing.T) {
 					t.Fatalf("after %d calls another life is lost", calls)
 				}
 			}
-			if _, err := archive.Forget(t.Context(), b, key, nil); err != nil {
+			if _, err := archive.Forget(t.Context(), b, archive.Selection{Keys: []string{key}}, nil); err != nil {
 				t.Fatal(err)
 			}
 			if names := holders(t, b, key); len(names) > 0 {
@@ -279,7 +279,7 @@ func TestForgetUnfinished(t *testing.T) {
 	if err := os.WriteFile(left, []byte("PAR1"+dead(7, 0).Key), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := archive.Forget(t.Context(), b, dead(7, 0).Key, nil); err != nil {
+	if _, err := archive.Forget(t.Context(), b, archive.Selection{Keys: []string{dead(7, 0).Key}}, nil); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(left); !errors.Is(err, fs.ErrNotExist) {
@@ -382,7 +382,10 @@ func TestAtOnce(t *testing.T) {
 	for range 2 {
 		repeat("compact", func() error { _, err := archive.Compact(t.Context(), b, nil); return err })
 	}
-	repeat("forget", func() error { _, err := archive.Forget(t.Context(), b, "nobody", nil); return err })
+	repeat("forget", func() error {
+		_, err := archive.Forget(t.Context(), b, archive.Selection{Keys: []string{"nobody"}}, nil)
+		return err
+	})
 	r := archive.NewReader(b)
 	repeat("read", func() error {
 		mu.Lock()
@@ -420,7 +423,7 @@ func TestAtOnce(t *testing.T) {
 		t.Errorf("%d lives", len(got))
 	}
 	key := dead(100, 0).Key
-	if _, err := archive.Forget(t.Context(), b, key, nil); err != nil || len(holders(t, b, key)) > 0 {
+	if _, err := archive.Forget(t.Context(), b, archive.Selection{Keys: []string{key}}, nil); err != nil || len(holders(t, b, key)) > 0 {
 		t.Errorf("%v, in %q", err, holders(t, b, key))
 	}
 	tidied(t, b)

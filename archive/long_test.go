@@ -152,7 +152,7 @@ func TestColumns(t *testing.T) {
 			_, err = r.Verify(t.Context(), nil)
 			ok(t, err)
 			compact(t, b)
-			report, err := archive.Forget(t.Context(), b, fmt.Sprintf("key-%06d", 4-lives), nil)
+			report, err := archive.Forget(t.Context(), b, archive.Selection{Keys: []string{fmt.Sprintf("key-%06d", 4-lives)}}, nil)
 			ok(t, err)
 			if report.Records != 1 {
 				t.Errorf("forgotten: %+v", report)

@@ -161,7 +161,7 @@ func TestPowerCut(t *testing.T) {
 	d.survives("after Compact", done)
 	key := dead(1, 0).Key
 	done = slices.DeleteFunc(done, func(id string) bool { return strings.Contains(id, key) })
-	if _, err := archive.Forget(t.Context(), b, key, nil); err != nil {
+	if _, err := archive.Forget(t.Context(), b, archive.Selection{Keys: []string{key}}, nil); err != nil {
 		t.Fatal(err)
 	}
 	if names := holders(t, d.survives("after Forget", done), key); len(names) > 0 {
@@ -187,7 +187,7 @@ func TestPowerCutAfterKill(t *testing.T) {
 			return err
 		},
 		"forget": func(b *archive.Directory, _ *archive.Writer) error {
-			_, err := archive.Forget(t.Context(), b, key, nil)
+			_, err := archive.Forget(t.Context(), b, archive.Selection{Keys: []string{key}}, nil)
 			return err
 		},
 	} {

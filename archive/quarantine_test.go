@@ -113,7 +113,7 @@ func TestQuarantine(t *testing.T) {
 	_, err = archive.Retain(t.Context(), b, 5, &archive.RetainOptions{Apply: true, Now: late})
 	ok(t, err)
 	for _, key := range keys {
-		_, err := archive.Forget(t.Context(), b, key, nil)
+		_, err := archive.Forget(t.Context(), b, archive.Selection{Keys: []string{key}}, nil)
 		ok(t, err)
 	}
 	if left := all(t, b); len(left) > 0 {
@@ -155,7 +155,7 @@ func TestFormerManifests(t *testing.T) {
 	}
 	write(t, w, batch(4, 6, 0))
 	compact(t, b)
-	_, err := archive.Forget(t.Context(), b, "key-000001", nil)
+	_, err := archive.Forget(t.Context(), b, archive.Selection{Keys: []string{"key-000001"}}, nil)
 	ok(t, err)
 	if found := all(t, b); len(found) != 5 {
 		t.Errorf("%d records", len(found))

@@ -3,6 +3,7 @@ package archive
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"time"
 
@@ -33,6 +34,15 @@ type RetainReport struct {
 	Files   int   `json:"files"`
 	Rows    int64 `json:"rows"`
 	Bytes   int64 `json:"bytes"`
+}
+
+// String is the report as text.
+func (r *RetainReport) String() string {
+	what := "removed"
+	if !r.Applied {
+		what = "would be removed, a dry run"
+	}
+	return fmt.Sprintf("%d days before %s %s: %d rows in %d files, %d bytes", r.Days, r.Before, what, r.Rows, r.Files, r.Bytes)
 }
 
 const quietDays = 31

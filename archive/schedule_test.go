@@ -190,7 +190,10 @@ func TestTwoAtOnce(t *testing.T) {
 	key := dead(2, 0).Key
 	programs := map[string]func(archive.Bucket) error{
 		"compact": func(b archive.Bucket) error { _, err := archive.Compact(t.Context(), b, nil); return err },
-		"forget":  func(b archive.Bucket) error { _, err := archive.Forget(t.Context(), b, key, nil); return err },
+		"forget": func(b archive.Bucket) error {
+			_, err := archive.Forget(t.Context(), b, archive.Selection{Keys: []string{key}}, nil)
+			return err
+		},
 		"retain": func(b archive.Bucket) error {
 			_, err := archive.Retain(t.Context(), b, 1, &archive.RetainOptions{Apply: true, Now: func() time.Time { return noon.AddDate(0, 0, 3) }})
 			return err

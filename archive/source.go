@@ -42,6 +42,14 @@ func (s *section) blame(err error) error {
 	return &CorruptError{File: s.name, Err: err}
 }
 
+// caught is deferred where pages are read, for parquet-go panics on some that are not what their
+// headers say.
+func (s *section) caught(err *error) {
+	if r := recover(); r != nil {
+		*err = s.blame(fmt.Errorf("a page cannot be read: %v", r))
+	}
+}
+
 // readBuffer is read of a file at a time; an end of that size mostly has the footer and indexes.
 const readBuffer = 16 << 10
 

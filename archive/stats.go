@@ -1,6 +1,9 @@
 package archive
 
-import "context"
+import (
+	"context"
+	"fmt"
+)
 
 // Stats is what an archive holds, as its listing tells.
 type Stats struct {
@@ -12,6 +15,19 @@ type Stats struct {
 	Bytes       int64 `json:"bytes"`
 	Garbage     int   `json:"garbage"`     // files that do not count, which the next Compact removes
 	Quarantined int64 `json:"quarantined"` // rows of the Quarantine; its files are among Files
+}
+
+// String is what they say as text.
+func (s Stats) String() string {
+	if s.Files == 0 {
+		return "the archive holds nothing of these days"
+	}
+	text := fmt.Sprintf("%d days, from %s to %s\n%d rows in %d files, %d bytes\n%d files that do not count: archive compact removes them",
+		s.Days, s.First, s.Last, s.Rows, s.Files, s.Bytes, s.Garbage)
+	if s.Quarantined > 0 {
+		text += fmt.Sprintf("\n%d records in quarantine: archive list --from quarantine", s.Quarantined)
+	}
+	return text
 }
 
 // Stats tells what the archive holds of the days in span. Beside an error that matches

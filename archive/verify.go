@@ -23,6 +23,11 @@ type VerifyReport struct {
 	Corrupt []string `json:"corrupt"` // what is wrong, with the file's name
 }
 
+// String is the report as text.
+func (r *VerifyReport) String() string {
+	return fmt.Sprintf("%d rows in %d files of %d days, %d bytes\n%d files are corrupt", r.Rows, r.Files, r.Days, r.Bytes, len(r.Corrupt))
+}
+
 // Verify reads every byte of the archive: that each file is what was written, by its
 // checksum, and holds as many records as its name says, each of the day, in order. What is
 // wrong is in the report, and joined to the error, which matches ErrCorrupt.

@@ -21,7 +21,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// Bucket is an archive.Bucket in a bucket of S3. It is safe for concurrent use.
+// Bucket is an archive.Locker in a bucket of S3. It is safe for concurrent use.
 type Bucket struct {
 	client  *awss3.Client
 	objects objects

@@ -11,9 +11,10 @@
 //
 // The program needs s3:ListBucket, s3:GetObject and s3:PutObject, for what removes files
 // s3:DeleteObject and s3:GetBucketVersioning, and where the bucket keeps versions
-// s3:ListBucketVersions and s3:DeleteObjectVersion; with SSE-KMS kms:GenerateDataKey and
-// kms:Decrypt. What is removed is removed in all its versions. A replica of the bucket, and
-// versions under Object Lock, are out of its reach: with them [archive.Forget] forgets here only.
+// s3:ListBucketVersions and s3:DeleteObjectVersion, under Object Lock s3:GetObjectRetention and
+// s3:GetObjectLegalHold; with SSE-KMS kms:GenerateDataKey and kms:Decrypt. What is removed is removed
+// in all its versions. One under Object Lock stays, in either mode, and [archive.Forget] says until when
+// (*archive.LockedError). A replica of the bucket is out of reach: it has its own Forget.
 //
 // # Encryption by the client
 //

@@ -2,12 +2,18 @@ package s3
 
 import (
 	"context"
+	"errors"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+
+	"github.com/slidingttl/slidingttl/archive"
 )
 
-// Remove implements archive.Bucket: all versions of the object, where the bucket keeps them.
+// Remove implements archive.Bucket: all versions of the object, where the bucket keeps them. One that
+// is locked is an *archive.LockedError.
 func (b *Bucket) Remove(ctx context.Context, name string) error {
 	if b.cache != nil {
 		b.cache.drop(name)
@@ -19,22 +25,68 @@ func (b *Bucket) Remove(ctx context.Context, name string) error {
 	if !versioned {
 		return b.remove(ctx, name, nil)
 	}
-	pages := awss3.NewListObjectVersionsPaginator(b.client, &awss3.ListObjectVersionsInput{Bucket: &b.name, Prefix: b.key(name)})
+	err = b.versions(ctx, name, func(id *string, _ bool) error { return b.remove(ctx, name, id) })
+	if errors.Is(err, archive.ErrRefused) {
+		if locked := b.Removable(ctx, name); errors.Is(locked, archive.ErrLocked) {
+			return locked
+		}
+	}
+	return err
+}
+
+// Removable implements archive.Locker: it asks for the retention and the legal hold of each version.
+func (b *Bucket) Removable(ctx context.Context, name string) error {
+	versioned, err := b.keepsVersions(ctx)
+	if err != nil || !versioned { // Object Lock needs versions
+		return err
+	}
+	var locked *archive.LockedError
+	err = b.versions(ctx, name, func(id *string, marker bool) error {
+		if marker {
+			return nil
+		}
+		out, err := b.client.HeadObject(ctx, &awss3.HeadObjectInput{Bucket: &b.name, Key: b.key(name), VersionId: id})
+		if err != nil {
+			return storeError(err)
+		}
+		until := aws.ToTime(out.ObjectLockRetainUntilDate)
+		held := out.ObjectLockLegalHoldStatus == types.ObjectLockLegalHoldStatusOn
+		switch {
+		case held:
+			locked = &archive.LockedError{Files: 1, File: name}
+		case until.After(time.Now()) && (locked == nil || !locked.Until.IsZero() && until.After(locked.Until)):
+			locked = &archive.LockedError{Files: 1, File: name, Until: until}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if locked != nil {
+		return locked
+	}
+	return nil
+}
+
+// versions calls do for each version and delete marker of an object.
+func (b *Bucket) versions(ctx context.Context, name string, do func(id *string, marker bool) error) error {
+	key := b.key(name)
+	pages := awss3.NewListObjectVersionsPaginator(b.client, &awss3.ListObjectVersionsInput{Bucket: &b.name, Prefix: key})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
 			return storeError(err)
 		}
 		for _, v := range page.Versions {
-			if aws.ToString(v.Key) == *b.key(name) {
-				if err := b.remove(ctx, name, v.VersionId); err != nil {
+			if aws.ToString(v.Key) == *key {
+				if err := do(v.VersionId, false); err != nil {
 					return err
 				}
 			}
 		}
 		for _, m := range page.DeleteMarkers {
-			if aws.ToString(m.Key) == *b.key(name) {
-				if err := b.remove(ctx, name, m.VersionId); err != nil {
+			if aws.ToString(m.Key) == *key {
+				if err := do(m.VersionId, true); err != nil {
 					return err
 				}
 			}

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
@@ -194,6 +195,56 @@ func TestCheck(t *testing.T) {
 	}
 	if b, _ = open(t, nil); b.Check(t.Context()) == nil {
 		t.Error("a server that ignores If-None-Match is taken for a good one")
+	}
+}
+
+// Under Object Lock a version cannot be removed, and is said to be locked until the time that its head
+// names; as the service of AWS answers.
+func TestLocked(t *testing.T) {
+	until := time.Now().Add(48 * time.Hour).UTC().Truncate(time.Second)
+	for name, c := range map[string]struct {
+		retained, hold string // headers of the version that is there
+		locked         bool
+		until          time.Time
+	}{
+		"free":     {"", "", false, time.Time{}},
+		"over":     {time.Now().Add(-time.Hour).UTC().Format(time.RFC3339), "OFF", false, time.Time{}},
+		"retained": {until.Format(time.RFC3339), "", true, until},
+		"held":     {until.Format(time.RFC3339), "ON", true, time.Time{}},
+	} {
+		deleted := 0
+		b := serve(t, &s3.Options{Prefix: "dead/"}, func(w http.ResponseWriter, r *http.Request) {
+			q := r.URL.Query()
+			switch {
+			case q.Has("versioning"):
+				_, _ = io.WriteString(w, "<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>")
+			case q.Has("versions"):
+				_, _ = io.WriteString(w, "<ListVersionsResult><Version><Key>dead/x-other</Key><VersionId>9</VersionId></Version>"+
+					"<Version><Key>dead/x</Key><VersionId>2</VersionId></Version><Version><Key>dead/x</Key><VersionId>1</VersionId></Version>"+
+					"<DeleteMarker><Key>dead/x</Key><VersionId>3</VersionId></DeleteMarker></ListVersionsResult>")
+			case r.Method == http.MethodHead:
+				if q.Get("versionId") == "1" && c.retained != "" {
+					w.Header().Set("X-Amz-Object-Lock-Mode", "COMPLIANCE")
+					w.Header().Set("X-Amz-Object-Lock-Retain-Until-Date", c.retained)
+					w.Header().Set("X-Amz-Object-Lock-Legal-Hold", c.hold)
+				}
+			case r.Method == http.MethodDelete && q.Get("versionId") == "1" && c.locked:
+				w.WriteHeader(http.StatusForbidden)
+				_, _ = io.WriteString(w, "<Error><Code>AccessDenied</Code><Message>Access Denied because object protected by object lock.</Message></Error>")
+			default:
+				deleted++
+				w.WriteHeader(http.StatusNoContent)
+			}
+		})
+		for what, err := range map[string]error{"Removable": b.Removable(t.Context(), "x"), "Remove": b.Remove(t.Context(), "x")} {
+			locked, ok := errors.AsType[*archive.LockedError](err)
+			if ok != c.locked || ok && (locked.File != "x" || !locked.Until.Equal(c.until)) || !ok && err != nil {
+				t.Errorf("%s: %s: %v", name, what, err)
+			}
+		}
+		if want := map[bool]int{false: 3, true: 1}[c.locked]; deleted != want {
+			t.Errorf("%s: %d versions were removed; want %d", name, deleted, want)
+		}
 	}
 }
 

@@ -85,10 +85,7 @@ func (g graves) String() string {
 	}
 	var lines []string
 	for _, b := range g {
-		value, err := json.Marshal(b.Value)
-		if err != nil {
-			value = []byte(err.Error())
-		}
+		value, _ := json.Marshal(b.Value) // bytes, or JSON that is valid
 		lines = append(lines, fmt.Sprintf("died (%s), from %s, generation %s\n  created_at  %s\n  expired_at  %s\n  archived_at %s\n  value       %s",
 			b.Reason, b.Source, b.Generation, clock(b.CreatedAt), clock(b.ExpiredAt), clock(b.ArchivedAt), value))
 	}

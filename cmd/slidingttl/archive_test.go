@@ -57,9 +57,9 @@ func TestArchive(t *testing.T) {
 		t.Errorf("%d lines; want 52", n)
 	}
 	out, _ = command(t, 0, "archive", "forget", path, "key-7")
-	contains(t, out, "2 records would be forgotten, a dry run")
+	contains(t, out, "2 records in 2 files would be forgotten, a dry run")
 	out, _ = command(t, 0, "archive", "forget", path, "key-7", "--apply")
-	contains(t, out, "2 records forgotten; 2 files written anew")
+	contains(t, out, "2 records forgotten; 2 files written anew", "0 found by a look at all days afterwards")
 	command(t, exitDead, "archive", "find", path, "key-7")
 	out, _ = command(t, 0, "archive", "compact", path, "--keep-days", "30", "--apply", "--json")
 	contains(t, out, `"days": 1`, `"rows": 25`)
@@ -86,6 +86,10 @@ func TestArchiveUsage(t *testing.T) {
 		"bad bucket":   {"archive", "stats", "s3:///x"},
 		"bad name":     {"archive", "stats", "s3://bucket/?regoin=x"},
 		"unknown verb": {"archive", "bury", "--x"},
+		"no one":       {"archive", "forget", t.TempDir()},
+		"two ways":     {"archive", "forget", t.TempDir(), "key", "--prefix", "k"},
+		"no list":      {"archive", "forget", t.TempDir(), "--keys", filepath.Join(t.TempDir(), "none")},
+		"two keys":     {"archive", "forget", t.TempDir(), "a", "b"},
 		"no days":      {"archive", "compact", t.TempDir(), "--keep-days", "0"},
 	} {
 		t.Run(name, func(t *testing.T) { command(t, exitUsage, args...) })

@@ -1,8 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
+	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -18,15 +22,7 @@ func (a *app) archiveStats() *cobra.Command {
 		if err != nil && !errors.Is(err, archive.ErrCorrupt) {
 			return err
 		}
-		if s.Files == 0 {
-			return errors.Join(err, a.summary(s, "the archive holds nothing of these days"))
-		}
-		text := fmt.Sprintf("%d days, from %s to %s\n%d rows in %d files, %d bytes\n%d files that do not count: archive compact removes them",
-			s.Days, s.First, s.Last, s.Rows, s.Files, s.Bytes, s.Garbage)
-		if s.Quarantined > 0 {
-			text += fmt.Sprintf("\n%d records in quarantine: archive list --from quarantine", s.Quarantined)
-		}
-		return errors.Join(err, a.summary(s, "%s", text))
+		return errors.Join(err, a.print(s))
 	})
 }
 
@@ -44,8 +40,7 @@ With --keep-days it then removes the days that are older. That is a dry run unle
 	}, func(c *cobra.Command, b archive.Bucket, span archive.Span, args []string) error {
 		r, err := archive.Compact(c.Context(), b, &archive.CompactOptions{Span: span, Progress: a.days("compact")})
 		if r != nil {
-			err = errors.Join(err, a.summary(r, "%d days looked at, files of %d merged: %d into %d\n%d rows, of which %d were of lives that were there twice",
-				r.Days, r.Merged, r.Files, r.Into, r.Rows, r.Dropped))
+			err = errors.Join(err, a.print(r))
 		}
 		if err != nil || !c.Flags().Changed("keep-days") {
 			return err
@@ -54,11 +49,7 @@ With --keep-days it then removes the days that are older. That is a dry run unle
 		if kept == nil {
 			return err
 		}
-		what := "removed"
-		if !kept.Applied {
-			what = "would be removed, a dry run"
-		}
-		return errors.Join(err, a.summary(kept, "%d days before %s %s: %d rows in %d files, %d bytes", kept.Days, kept.Before, what, kept.Rows, kept.Files, kept.Bytes))
+		return errors.Join(err, a.print(kept))
 	})
 	c.Flags().IntVar(&keep, "keep-days", 0, "remove what died more than this number of days ago")
 	c.Flags().BoolVar(&apply, "apply", false, "remove; without it no day is")
@@ -68,37 +59,52 @@ With --keep-days it then removes the days that are older. That is a dry run unle
 
 func (a *app) archiveForget() *cobra.Command {
 	var w writeFlags
+	var what archive.Selection
+	var list, where string
 	c := &cobra.Command{
-		Use:   "forget ARCHIVE KEY",
-		Short: "Remove all records of a key from an archive; a dry run unless --apply is given",
-		Long: `Removes all records of a key from an archive, for the right to be erased: the files that hold
-it are written anew, and the old ones removed. What a source hands over afterwards is archived: remove the
-key from its store first.`,
+		Use:   "forget ARCHIVE [KEY]",
+		Short: "Remove all records of a key or a person from an archive; a dry run unless --apply is given",
+		Long: `Removes records of a key, or of a person, for the right to be erased: the files that hold them are
+written anew, the old ones removed, in all versions that a bucket keeps, and all is looked at once more. After
+a kill run it again. Under Object Lock it says until when files cannot be removed.
+
+What a source hands over afterwards is archived: remove the keys from their store first.`,
+		Example: `  slidingttl archive forget s3://links-archive/dead/ --where user_id=4711 --apply`,
 		RunE: func(c *cobra.Command, args []string) error {
 			b, err := openArchive(c.Context(), args[0])
 			if err != nil {
 				return err
 			}
-			if !w.apply {
-				found, err := archive.NewReader(b).Find(c.Context(), args[1], archive.Span{})
-				if err != nil && !errors.Is(err, archive.ErrCorrupt) {
+			if list != "" {
+				content, err := os.ReadFile(list)
+				if list == "-" {
+					content, err = io.ReadAll(a.in)
+				}
+				if err != nil {
+					return fmt.Errorf("%w: --keys: %w", errUsage, err)
+				}
+				if what.Keys, err = archive.ReadKeys(bytes.NewReader(content)); err != nil {
 					return err
 				}
-				r := &archive.ForgetReport{Records: int64(len(found))}
-				return errors.Join(err, a.summary(r, "%d records would be forgotten, a dry run", r.Records))
 			}
-			if err := a.agreed(&w.paceFlags, fmt.Sprintf("About to REMOVE all records of a key from %s, for ever.", args[0])); err != nil {
+			what.Keys = append(what.Keys, args[1:]...)
+			what.Column, what.Value, _ = strings.Cut(where, "=")
+			if err := a.agreed(&w.paceFlags, fmt.Sprintf("About to REMOVE records from %s, for ever.", args[0])); err != nil {
 				return err
 			}
-			r, err := archive.Forget(c.Context(), b, args[1], &archive.ForgetOptions{Progress: a.days("forget")})
+			r, err := archive.Forget(c.Context(), b, what, &archive.ForgetOptions{DryRun: !w.apply, Progress: a.days("forget")})
 			if r == nil {
 				return err
 			}
-			return errors.Join(err, a.summary(r, "%d records forgotten; %d files written anew, of %d days looked at", r.Records, r.Files, r.Days))
+			return errors.Join(err, a.print(r))
 		},
 	}
-	c.Flags().BoolVar(&w.apply, "apply", false, "remove; without it nothing is")
-	c.Flags().BoolVar(&w.yes, "yes", false, "do not ask before removing")
+	f := c.Flags()
+	f.StringVar(&what.Prefix, "prefix", "", "of keys that begin with this")
+	f.StringVar(&list, "keys", "", "of the keys in this `file`, one a line; - is the standard input")
+	f.StringVar(&where, "where", "", "of those with this value in a column of the archive's: `column=value`")
+	f.BoolVar(&w.apply, "apply", false, "remove; without it nothing is")
+	f.BoolVar(&w.yes, "yes", false, "do not ask before removing")
 	return c
 }
 
@@ -108,6 +114,6 @@ func (a *app) archiveVerify() *cobra.Command {
 		Short: "Read every byte of an archive, and tell what is not as it was written",
 	}, func(c *cobra.Command, b archive.Bucket, span archive.Span, args []string) error {
 		r, err := archive.NewReader(b).Verify(c.Context(), &archive.VerifyOptions{Span: span, Progress: a.days("verify")})
-		return errors.Join(err, a.summary(r, "%d rows in %d files of %d days, %d bytes\n%d files are corrupt", r.Rows, r.Files, r.Days, r.Bytes, len(r.Corrupt)))
+		return errors.Join(err, a.print(r))
 	})
 }

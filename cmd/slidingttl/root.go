@@ -88,7 +88,7 @@ func (a *app) watch(c *cobra.Command) {
 		if work := c.RunE; work != nil {
 			names := strings.Fields(c.Use)[1:]
 			c.Args = func(_ *cobra.Command, args []string) error {
-				if len(args) != len(names) {
+				if len(args) > len(names) || len(args) < len(names)-strings.Count(c.Use, "[") {
 					return fmt.Errorf("%w: there are %d arguments; want %v", errUsage, len(args), names)
 				}
 				return nil

@@ -99,7 +99,7 @@ func holds(t *testing.T, b archive.Bucket) {
 	if report, err := r.Verify(ctx, nil); err != nil || report.Rows != 551 {
 		t.Errorf("%+v, %v", report, err)
 	}
-	if _, err := archive.Forget(ctx, b, key, nil); err != nil {
+	if _, err := archive.Forget(ctx, b, archive.Selection{Keys: []string{key}}, nil); err != nil {
 		t.Error(err)
 	}
 	if found, err := r.Find(ctx, key, archive.Span{}); err != nil || len(found) != 0 {

@@ -4,6 +4,7 @@ package archive
 
 import (
 	"bytes"
+	"errors"
 	"net"
 	"os"
 	"os/exec"
@@ -13,7 +14,9 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 
+	"github.com/slidingttl/slidingttl/archive"
 	"github.com/slidingttl/slidingttl/archive/s3"
 )
 
@@ -41,6 +44,75 @@ func TestSecondOpinion(t *testing.T) {
 	}
 	_ = b.Remove(t.Context(), "checkpoints/slidingttl.check")
 	holds(t, b)
+	locks(t, c)
+}
+
+// locks wants Forget under Object Lock to leave the files that are locked, and to say until when; and
+// to forget what they hold when they are not.
+func locks(t *testing.T, c *awss3.Client) {
+	t.Helper()
+	ctx, name := t.Context(), aws.String("locked")
+	_, err := c.CreateBucket(ctx, &awss3.CreateBucketInput{Bucket: name, ObjectLockEnabledForBucket: aws.Bool(true)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := bucketOf(t, c, *name, nil)
+	fill(t, b)
+	if _, err := archive.Compact(ctx, b, nil); err != nil {
+		t.Fatal(err)
+	}
+	days, err := archive.NewReader(b).Manifests(ctx, archive.Span{})
+	if err != nil || len(days) != 3 {
+		t.Fatal(days, err)
+	}
+	first, second := &days[0].Files[0].Name, &days[1].Files[0].Name
+	until := time.Now().Add(time.Hour).UTC().Truncate(time.Second)
+	retain := func(until time.Time) {
+		_, err := c.PutObjectRetention(ctx, &awss3.PutObjectRetentionInput{
+			Bucket: name, Key: first, BypassGovernanceRetention: aws.Bool(true),
+			Retention: &types.ObjectLockRetention{Mode: types.ObjectLockRetentionModeGovernance, RetainUntilDate: &until},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	hold := func(status types.ObjectLockLegalHoldStatus) {
+		_, err := c.PutObjectLegalHold(ctx, &awss3.PutObjectLegalHoldInput{Bucket: name, Key: second, LegalHold: &types.ObjectLockLegalHold{Status: status}})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	retain(until)
+	hold(types.ObjectLockLegalHoldStatusOn)
+	what := archive.Selection{Keys: []string{dead(33, 0).Key}} // it died on both days
+	for i, want := range []archive.LockedError{{Files: 2, File: *second}, {Files: 1, File: *first, Until: until}} {
+		r, err := archive.Forget(ctx, b, what, nil)
+		locked, ok := errors.AsType[*archive.LockedError](err)
+		if !ok || locked.Files != want.Files || locked.File != want.File || !locked.Until.Equal(want.Until) {
+			t.Errorf("%+v, %v; want %+v", r, err, want)
+		}
+		if i == 0 {
+			hold(types.ObjectLockLegalHoldStatusOff)
+		}
+	}
+	if found, err := archive.NewReader(b).Find(ctx, what.Keys[0], archive.Span{}); err != nil || len(found) != 1 {
+		t.Errorf("%d lives are left, %v; want that which is locked", len(found), err)
+	}
+	if err := b.Remove(ctx, *first); !errors.Is(err, archive.ErrLocked) {
+		t.Errorf("what is locked is removed: %v", err)
+	}
+	retain(time.Now().Add(2*time.Second)) // it is shortened, and soon over
+	r, err := archive.Forget(ctx, b, what, nil)
+	for errors.Is(err, archive.ErrLocked) {
+		r, err = archive.Forget(ctx, b, what, nil)
+	}
+	if err != nil || r.Records != 1 {
+		t.Errorf("when it is not locked: %+v, %v", r, err)
+	}
+	versions, err := c.ListObjectVersions(ctx, &awss3.ListObjectVersionsInput{Bucket: name, Prefix: first})
+	if err != nil || len(versions.Versions)+len(versions.DeleteMarkers) > 0 {
+		t.Errorf("%d versions, %d markers, %v", len(versions.Versions), len(versions.DeleteMarkers), err)
+	}
 }
 
 // versity is a client of a versitygw, which ends with the test, or says that it has before.
@@ -55,7 +127,7 @@ func versity(t *testing.T) (c *awss3.Client, ended <-chan struct{}) {
 		t.Fatal(err)
 	}
 	var said bytes.Buffer
-	server := exec.Command("go", "run", versitygw, "--access", "id", "--secret", "secret", "--port", address, "posix", t.TempDir())
+	server := exec.Command("go", "run", versitygw, "--access", "id", "--secret", "secret", "--port", address, "posix", "--versioning-dir", t.TempDir(), t.TempDir())
 	server.Env = append(os.Environ(), "GOFLAGS=")
 	server.Stdout, server.Stderr = &said, &said
 	server.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // the server is a child of go run

@@ -1,0 +1,290 @@
+package archive_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/slidingttl/slidingttl/archive"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// people is an archive whose records belong to people, by columns of each type, on three days, of
+// which the last was written before there were columns. Its keys are of a person and a number;
+// some are not text.
+func people(t *testing.T) *fakeBucket {
+	t.Helper()
+	once := peopleOnce()
+	if once == nil {
+		t.Fatal("it cannot be written")
+	}
+	return once.clone()
+}
+
+var peopleOnce = sync.OnceValue(func() *fakeBucket {
+	b := newFake()
+	person := func(r *archive.Record) (n int) {
+		_, _ = fmt.Sscanf(strings.TrimPrefix(r.Key, "\xff"), "user:%d:", &n)
+		return n
+	}
+	column := func(name string, typ archive.ColumnType, of func(n int) any) archive.Column {
+		return archive.Column{Name: name, Type: typ, Of: func(r *archive.Record) (any, error) {
+			if n := person(r); n != 9 { // of whom nothing is known
+				return of(n), nil
+			}
+			return nil, nil
+		}}
+	}
+	o := &archive.WriterOptions{
+		Now: func() time.Time { return noon.AddDate(0, 0, 7) },
+		Columns: []archive.Column{
+			column("user_id", archive.Text, func(n int) any { return fmt.Sprint("u-", n) }),
+			column("number", archive.Integer, func(n int) any { return int64(n) }),
+			column("share", archive.Number, func(n int) any { return float64(n) / 4 }),
+			column("third", archive.Boolean, func(n int) any { return n == 3 }),
+			column("since", archive.Time, func(n int) any { return at(noon.AddDate(0, 0, -n)) }),
+			column("mark", archive.Bytes, func(n int) any { return []byte{0xfe, byte(n)} }),
+		},
+	}
+	for day := range 3 {
+		if day == 2 {
+			o.Columns = nil
+		}
+		w, err := archive.NewWriter(b, o)
+		for half := range 2 { // which have lives in common
+			cut := archive.Batch{Source: "links"}
+			for i := 10 * half; i < 40-10*half; i++ {
+				r := dead(i, day)
+				r.Key = fmt.Sprintf("user:%d:%d", i%10, i)
+				if i%20 == 3 {
+					r.Key = "\xff" + r.Key
+				}
+				cut.Records = append(cut.Records, r)
+			}
+			if err == nil {
+				err = w.Write(context.Background(), cut)
+			}
+		}
+		if err != nil {
+			return nil
+		}
+	}
+	return b
+})
+
+// ofPerson are the lives of the third person on the first days.
+func ofPerson(days int, binary bool) func(a *archive.Archived) bool {
+	return func(a *archive.Archived) bool {
+		key, isBinary := strings.CutPrefix(a.Key, "\xff")
+		return strings.HasPrefix(key, "user:3:") && (!isBinary || binary) && a.ExpiredAt < at(noon.AddDate(0, 0, days))
+	}
+}
+
+// A person is forgotten by keys, by what keys begin with, and by a column of any type: before a
+// compaction and after, and nobody else is. A dry run says the same, and does nothing.
+func TestForgetSelection(t *testing.T) {
+	var keys []string
+	for i := 3; i < 40; i += 10 {
+		keys = append(keys, fmt.Sprintf("user:3:%d", i), fmt.Sprintf("\xffuser:3:%d", i), "nobody")
+	}
+	for name, c := range map[string]struct {
+		what   archive.Selection
+		means  func(*archive.Archived) bool
+		untold int64 // of lives that are told once
+	}{
+		"keys":        {archive.Selection{Keys: keys}, ofPerson(3, true), 0},
+		"prefix":      {archive.Selection{Prefix: "user:3:"}, ofPerson(3, false), 0},
+		"not text":    {archive.Selection{Prefix: "\xffuser:3:"}, func(a *archive.Archived) bool { return a.Key[0] == 0xff }, 0},
+		"text":        {archive.Selection{Column: "user_id", Value: "u-3"}, ofPerson(2, true), 48},
+		"an integer":  {archive.Selection{Column: "number", Value: "3"}, ofPerson(2, true), 48},
+		"a number":    {archive.Selection{Column: "share", Value: "0.75"}, ofPerson(2, true), 48},
+		"a truth":     {archive.Selection{Column: "third", Value: "true"}, ofPerson(2, true), 48},
+		"a time":      {archive.Selection{Column: "since", Value: "2026-11-19T13:00:00+01:00"}, ofPerson(2, true), 48},
+		"bytes":       {archive.Selection{Column: "mark", Value: "\xfe\x03"}, ofPerson(2, true), 48},
+		"nobody's":    {archive.Selection{Column: "number", Value: "77"}, func(*archive.Archived) bool { return false }, 48},
+		"no such key": {archive.Selection{Keys: []string{"user:3:4"}}, func(*archive.Archived) bool { return false }, 0},
+	} {
+		for _, compacted := range []bool{true, false} {
+			if !compacted && c.what.Column != "" && c.what.Column != "user_id" {
+				continue
+			}
+			t.Run(fmt.Sprint(name, compacted), func(t *testing.T) {
+				b := people(t)
+				if compacted {
+					compact(t, b)
+				}
+				var want []archive.Archived
+				meant := 0
+				for _, a := range all(t, b) {
+					if c.means(&a) {
+						meant++
+					} else {
+						want = append(want, a)
+					}
+				}
+				before := files(t, b)
+				dry, err := archive.Forget(t.Context(), b, c.what, &archive.ForgetOptions{DryRun: true})
+				ok(t, err)
+				if !dry.DryRun || !slices.Equal(files(t, b), before) {
+					t.Error("a dry run has changed the archive")
+				}
+				r, err := archive.Forget(t.Context(), b, c.what, nil)
+				ok(t, err)
+				if r.Records != dry.Records || r.Files != dry.Files || r.Left != 0 || r.Days != 3 {
+					t.Errorf("%+v, and before %+v", *r, *dry)
+				}
+				if compacted && (r.Records != int64(meant) || r.Untold != c.untold) {
+					t.Errorf("%+v; want %d forgotten, %d untold", *r, meant, c.untold)
+				}
+				got := all(t, b)
+				if len(got) != len(want) {
+					t.Fatalf("%d records are left; want %d", len(got), len(want))
+				}
+				for i := range got {
+					if got[i].Key != want[i].Key || got[i].ExpiredAt != want[i].ExpiredAt || fmt.Sprint(got[i].Columns) != fmt.Sprint(want[i].Columns) {
+						t.Fatalf("%+v; want %+v", got[i], want[i])
+					}
+				}
+				if again, err := archive.Forget(t.Context(), b, c.what, nil); err != nil || again.Records+int64(again.Files) != 0 {
+					t.Errorf("again: %+v, %v", again, err)
+				}
+			})
+		}
+	}
+}
+
+// What does not say whose records are meant is refused before anything is looked at; a column that no file
+// has, or with another type, is no answer of "nothing found".
+func TestForgetRules(t *testing.T) {
+	b := people(t)
+	before := files(t, b)
+	for field, what := range map[string]archive.Selection{
+		"Selection":         {},
+		"Selection ":        {Keys: []string{"a"}, Prefix: "b"},
+		"Selection.Column":  {Column: "user", Value: "u-3"},
+		"Selection.Column ": {Column: "number", Value: "u-3"},
+	} {
+		_, err := archive.Forget(t.Context(), b, what, nil)
+		var invalid *driver.InvalidError
+		if !errors.As(err, &invalid) || invalid.Field != strings.TrimSpace(field) || strings.Contains(err.Error(), "u-3") {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+	if !slices.Equal(files(t, b), before) {
+		t.Error("the archive has changed")
+	}
+}
+
+func TestReadKeys(t *testing.T) {
+	keys, err := archive.ReadKeys(strings.NewReader("a b\r\n\n\"c\\n\\xff\"\nd"))
+	if want := []string{"a b", "c\n\xff", "d"}; err != nil || !slices.Equal(keys, want) {
+		t.Errorf("%q, %v", keys, err)
+	}
+	for _, bad := range []string{"a\n\"b", strings.Repeat("a", 2<<20)} {
+		var invalid *driver.InvalidError
+		if _, err := archive.ReadKeys(strings.NewReader(bad)); !errors.As(err, &invalid) {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
+// locking is a bucket whose files of some days may not be removed.
+type locking struct {
+	*fakeBucket
+	until map[string]time.Time // by what their names begin with
+}
+
+func (l *locking) Removable(_ context.Context, name string) error {
+	for prefix, until := range l.until {
+		if strings.HasPrefix(name, prefix) {
+			return &archive.LockedError{Files: 1, File: name, Until: until}
+		}
+	}
+	return nil
+}
+
+func (l *locking) Remove(ctx context.Context, name string) error {
+	if err := l.Removable(ctx, name); err != nil {
+		return err
+	}
+	return l.fakeBucket.Remove(ctx, name)
+}
+
+// Files that are locked stay, and the error says how many and until when the last of them is; what
+// is not locked is forgotten, and when the lock is over the rest is.
+func TestForgetLocked(t *testing.T) {
+	b := people(t)
+	compact(t, b)
+	soon, late := noon.AddDate(0, 1, 0), noon.AddDate(0, 2, 0)
+	l := &locking{b, map[string]time.Time{"day=2026-11-22/": late, "day=2026-11-23/": soon}}
+	what := archive.Selection{Prefix: "user:3:"}
+	for _, dry := range []bool{true, false} {
+		r, err := archive.Forget(t.Context(), l, what, &archive.ForgetOptions{DryRun: dry})
+		var locked *archive.LockedError
+		if !errors.As(err, &locked) || locked.Files != 2 || !locked.Until.Equal(late) || !strings.HasPrefix(locked.File, "day=2026-11-22/") {
+			t.Errorf("%v", err)
+		}
+		if !strings.Contains(err.Error(), "2 files are locked") || !strings.Contains(err.Error(), late.Format(time.RFC3339)) {
+			t.Errorf("%v", err)
+		}
+		if r == nil || r.Records != 2 || r.Files != 1 {
+			t.Errorf("%+v", r)
+		}
+	}
+	if n := len(holders(t, b, "user:3:")); n != 2 {
+		t.Errorf("%d files hold the keys", n)
+	}
+	l.until["day=2026-11-23/"] = time.Time{}
+	if _, err := archive.Forget(t.Context(), l, what, nil); err == nil || !strings.Contains(err.Error(), "legal hold") {
+		t.Errorf("%v", err)
+	}
+	clear(l.until)
+	r, err := archive.Forget(t.Context(), l, what, nil)
+	ok(t, err)
+	if r.Records != 4 {
+		t.Errorf("%+v", r)
+	}
+	if found := all(t, b); slices.ContainsFunc(found, func(a archive.Archived) bool { return strings.HasPrefix(a.Key, "user:3:") }) {
+		t.Error("the keys are there")
+	}
+}
+
+// What a source hands over while a person is forgotten is found by the look afterwards.
+func TestForgetLeft(t *testing.T) {
+	b := people(t)
+	came := false
+	b.did = func(string) {
+		if !came {
+			came = true
+			r := dead(1, -9)
+			r.Key = "user:3:late"
+			write(t, writer(t, b), archive.Batch{Source: "links", Records: []archive.Record{r}})
+		}
+	}
+	r, err := archive.Forget(t.Context(), b, archive.Selection{Prefix: "user:3:"}, nil)
+	if !errors.Is(err, archive.ErrLeft) || r.Left != 1 || !strings.Contains(r.String(), "1 found by a look") {
+		t.Errorf("%+v", r)
+	}
+}
+
+// A long list costs a file one read of its filter, and not one for each key.
+func TestForgetManyKeys(t *testing.T) {
+	b := newFake()
+	write(t, writer(t, b), batch(0, 500, 0))
+	var keys []string
+	for i := range 400 {
+		keys = append(keys, fmt.Sprintf("key-%06d-not", i))
+	}
+	reads := 0
+	b.step = func() { reads++ }
+	_, err := archive.Forget(t.Context(), b, archive.Selection{Keys: keys}, &archive.ForgetOptions{DryRun: true})
+	ok(t, err)
+	if reads > 40 {
+		t.Errorf("%d reads and listings", reads)
+	}
+}

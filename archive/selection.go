@@ -1,0 +1,153 @@
+package archive
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/parquet-go/parquet-go"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// Selection says which records are meant, in one of three ways: by their keys, by what their keys
+// begin with, or by what stands in a column.
+type Selection struct {
+	Keys   []string
+	Prefix string
+
+	// Column is one of WriterOptions.Columns, such as user_id, and Value what stands in it:
+	// an Integer or Number in decimal digits, a Time as RFC 3339, Bytes as they are.
+	Column, Value string
+}
+
+func (s *Selection) check() error {
+	ways := 0
+	for _, set := range []bool{len(s.Keys) > 0, s.Prefix != "", s.Column != ""} {
+		if set {
+			ways++
+		}
+	}
+	if ways != 1 {
+		return &driver.InvalidError{Field: "Selection", Value: fmt.Sprint(ways), Rule: "must have one of Keys, Prefix and Column"}
+	}
+	return nil
+}
+
+// target is what is looked for in the files of one layout: some values of a column.
+type target struct {
+	at   int
+	of   func(*Archived) (parquet.Value, error) // what stands in the column for a record
+	may  func(first, last parquet.Value) bool   // whether one of the values may lie between
+	is   func(parquet.Value) bool
+	keys []string // all of the values, sorted; nil where they cannot be listed
+}
+
+// in returns what is looked for in files of l, nil if those do not tell.
+func (s *Selection) in(l *layout) *target {
+	switch {
+	case len(s.Keys) > 0:
+		keys := make([]string, len(s.Keys))
+		for i, key := range s.Keys {
+			keys[i] = encodeKey(key)
+		}
+		slices.Sort(keys)
+		return keysIn(l, keys)
+	case s.Prefix != "":
+		return s.prefixIn(l)
+	}
+	i := slices.IndexFunc(l.own, func(c ownColumn) bool { return c.name == s.Column })
+	if i < 0 {
+		return nil
+	}
+	c := l.own[i]
+	v, err := c.typ.parse(s.Value)
+	if err != nil {
+		return nil
+	}
+	want, err := c.typ.value(c.name, v)
+	if err != nil {
+		return nil
+	}
+	compare := c.typ.node().Type().Compare
+	return &target{
+		at:  c.at,
+		of:  func(a *Archived) (parquet.Value, error) { return c.typ.value(c.name, a.Columns[c.name]) },
+		may: func(first, last parquet.Value) bool { return compare(first, want) <= 0 && compare(want, last) <= 0 },
+		is:  func(v parquet.Value) bool { return !v.IsNull() && compare(v, want) == 0 },
+	}
+}
+
+// keyOf is what stands in the column of keys.
+func keyOf(a *Archived) (parquet.Value, error) {
+	return parquet.ByteArrayValue([]byte(encodeKey(a.Key))), nil
+}
+
+// keysIn looks for keys as files have them, which are sorted.
+func keysIn(l *layout, keys []string) *target {
+	return &target{
+		at: l.key, of: keyOf, keys: keys,
+		may: func(first, last parquet.Value) bool { return len(between(keys, first, last)) > 0 },
+		is: func(v parquet.Value) bool {
+			_, ok := slices.BinarySearchFunc(keys, v.ByteArray(), func(key string, v []byte) int { return cmp.Compare(key, string(v)) })
+			return ok
+		},
+	}
+}
+
+// between is those of keys that are from first to last.
+func between(keys []string, first, last parquet.Value) []string {
+	from, _ := slices.BinarySearch(keys, string(first.ByteArray()))
+	to, found := slices.BinarySearch(keys, string(last.ByteArray()))
+	for ; found && to < len(keys) && keys[to] == string(last.ByteArray()); to++ {
+	}
+	return keys[from:max(from, to)]
+}
+
+// prefixIn looks for keys that begin with Prefix, also among those that files have as base64.
+func (s *Selection) prefixIn(l *layout) *target {
+	overlaps := func(prefix string, first, last []byte) bool {
+		return string(last) >= prefix && (string(first) <= prefix || bytes.HasPrefix(first, []byte(prefix)))
+	}
+	return &target{
+		at: l.key, of: keyOf,
+		may: func(first, last parquet.Value) bool {
+			f, l := first.ByteArray(), last.ByteArray()
+			return overlaps(s.Prefix, f, l) || overlaps(keyPrefix, f, l)
+		},
+		is: func(v parquet.Value) bool {
+			key, err := decodeKey(string(v.ByteArray()))
+			return err == nil && strings.HasPrefix(key, s.Prefix)
+		},
+	}
+}
+
+// ReadKeys reads keys for a Selection, one a line. One that begins with a double quote is a Go
+// string ("a\nb"), for keys that hold a line's end or are not text. Empty lines are passed over.
+func ReadKeys(r io.Reader) ([]string, error) {
+	var keys []string
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, 1<<20)
+	for n := 1; lines.Scan(); n++ {
+		key := lines.Text()
+		if strings.HasPrefix(key, `"`) {
+			var err error
+			if key, err = strconv.Unquote(key); err != nil {
+				return nil, &driver.InvalidError{Field: "keys", Value: fmt.Sprintf("line %d", n), Rule: "must be a key, or a Go string", Err: err}
+			}
+		} else if key == "" {
+			continue
+		}
+		keys = append(keys, key)
+	}
+	if errors.Is(lines.Err(), bufio.ErrTooLong) {
+		return nil, &driver.InvalidError{Field: "keys", Value: "a longer line", Rule: "must be lines of at most 1 MiB"}
+	}
+	return keys, lines.Err()
+}
