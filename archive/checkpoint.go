@@ -24,10 +24,10 @@ func (w *Writer) Checkpoint(ctx context.Context, name string) ([]byte, error) {
 	return content, err
 }
 
-// SaveCheckpoint keeps value, where a source is, beside the archive: whole or not at all, in
-// the place of what was saved under name. A source saves its place after Write returned nil,
-// never before. The value is stored as it is, and [Forget] does not look into it: keep no key in it
-// that somebody may ask to have forgotten.
+// SaveCheckpoint stores value, a source's position, beside the archive, under name. It
+// replaces the former value as a whole or not at all. A source saves its place after Write
+// returned nil, never before. The value is stored as it is, and [Forget] does not look into
+// it: keep no key in it that somebody may ask to have forgotten.
 func (w *Writer) SaveCheckpoint(ctx context.Context, name string, value []byte) error {
 	if err := checkCheckpoint(name); err != nil {
 		return err

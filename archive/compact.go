@@ -44,10 +44,10 @@ func (r *CompactReport) String() string {
 // mergeRoom bounds the files that are merged at once, by the memory that they need.
 var mergeRoom int64 = 96 << 20
 
-// Compact merges the files of each day, so that less of them are looked into, and keeps each
-// life once. It may be run beside writers and readers, and by several at once: until the
-// merged file holds, in one step, the others do, and they are removed only after it.
-// Whatever a crash leaves behind, the next run removes.
+// Compact merges the files of each day, so that readers open fewer of them, and keeps each
+// life once. It may run beside writers and readers, and several times at once. The former
+// files count until the merged file takes their place in one step; they are removed after
+// that. The next run removes what a crash left behind.
 //
 // A file that is corrupt is left as it is, with the others of its day merged; its error is
 // joined to that returned, and other days are compacted all the same. Files whose columns of one name

@@ -33,8 +33,8 @@ const (
 	tempAge = time.Hour
 )
 
-// OpenDirectory returns the bucket in the directory at path, which is made if need be; only
-// its owner may look into it. What processes that were killed left unfinished is removed.
+// OpenDirectory returns the bucket in the directory at path. It creates the directory if
+// necessary, readable by its owner only. It removes what killed processes left unfinished.
 func OpenDirectory(path string) (*Directory, error) { return openDirectory(path, (*os.File).Sync) }
 
 func openDirectory(path string, fsync func(*os.File) error) (*Directory, error) {

@@ -1,5 +1,5 @@
-// Package archive keeps records that died, as Parquet files in a directory or a bucket, and
-// finds them again.
+// Package archive keeps records that died as Parquet files, in a directory or in S3, and
+// finds them.
 //
 //	bucket, err := archive.OpenDirectory("/var/lib/links/archive")
 //	...

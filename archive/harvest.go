@@ -12,10 +12,10 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
 )
 
-// Harvest is [upkeep.Harvest] of d, called store, and keeps its place in the archive: one
-// that was interrupted is gone on with, and one that comes after has what died since. So it
-// may be run by a timer, on any machine. store tells apart the stores whose dead have one
-// Source; under another name all is harvested again.
+// Harvest is [upkeep.Harvest] of d that keeps its position in the archive. It continues a
+// harvest that was interrupted; after a complete one it takes only what died since. So a
+// timer can run it, on any machine. The name store tells stores with the same Source apart;
+// under a new name everything is harvested again.
 //
 // opts.Bury is g.Bury, or nil for a dry run. Resume and Save are set here, and Since where it
 // is zero.

@@ -86,9 +86,9 @@ func NewQueue(bury func(context.Context, []driver.Dead) error, opts *QueueOption
 	return q, nil
 }
 
-// Add takes one of the dead, and waits while the queue is full, so that a store whose hook
-// calls it removes no more than can be archived. It reports whether it did: after Close it
-// does not.
+// Add takes a dead record, and waits while the queue is full. So a store whose hook calls
+// it removes no more records than can be archived. It reports whether it took the record:
+// after Close it does not.
 func (q *Queue) Add(d driver.Dead) bool {
 	select {
 	case <-q.ended:

@@ -28,9 +28,9 @@ func (r *VerifyReport) String() string {
 	return fmt.Sprintf("%d rows in %d files of %d days, %d bytes\n%d files are corrupt", r.Rows, r.Files, r.Days, r.Bytes, len(r.Corrupt))
 }
 
-// Verify reads every byte of the archive: that each file is what was written, by its
-// checksum, and holds as many records as its name says, each of the day, in order. What is
-// wrong is in the report, and joined to the error, which matches ErrCorrupt.
+// Verify reads every byte of the archive and checks each file. The file must have its
+// checksum and as many records as its name says, all of its day and in order. Faults are in
+// the report, and joined to the error, which matches ErrCorrupt.
 func (r *Reader) Verify(ctx context.Context, opts *VerifyOptions) (*VerifyReport, error) {
 	var o VerifyOptions
 	if opts != nil {

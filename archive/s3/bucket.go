@@ -173,8 +173,8 @@ func (b *Bucket) List(ctx context.Context, prefix string) iter.Seq2[archive.Info
 
 func (b *Bucket) key(name string) *string { return aws.String(b.opts.Prefix + name) }
 
-// Check says what keeps an archive from being kept in the bucket: it writes a file where there
-// is one, and wants to be refused.
+// Check reports whether an archive can be kept in the bucket. It writes a file, and the
+// server must refuse to create one of the same name.
 func (b *Bucket) Check(ctx context.Context) error {
 	const name = "checkpoints/slidingttl.check"
 	if err := b.Put(ctx, name, nil); err != nil {
