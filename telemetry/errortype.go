@@ -33,9 +33,9 @@ var classes = []struct {
 // otherType is OpenTelemetry's word for what has no class.
 const otherType = "_OTHER"
 
-// ErrorType is the class of an error, one of few: a word for those that package
-// slidingttl names ("timeout", "shed", "ambiguous"), else the Go type of the store's own
-// error inside ("*rueidis.RedisError"), else "_OTHER". Empty for nil.
+// ErrorType is the class of an error, one of few. It is a word for an error of package
+// slidingttl ("timeout", "shed", "ambiguous"), else the Go type of the store's own error
+// inside ("*rueidis.RedisError"), else "_OTHER". It is empty for nil.
 func ErrorType(err error) string {
 	if err == nil {
 		return ""

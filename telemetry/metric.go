@@ -16,8 +16,8 @@ type Store interface {
 // LabelStore is the label of every metric that tells stores apart.
 const LabelStore = "store"
 
-// LabelErrorType is the label of TouchDuration that tells the classes of errors apart,
-// as ErrorType has them; empty where there is no error. In Prometheus: error_type.
+// LabelErrorType is the label of TouchDuration for the class of error, by ErrorType; empty
+// without an error. In Prometheus: error_type.
 const LabelErrorType = "error.type"
 
 // Kind is how a metric's values are to be read.
@@ -58,8 +58,8 @@ type Reading struct {
 	Now time.Time // by the store's clock
 }
 
-// Prometheus is the name of m there, as OpenTelemetry's rules derive it: dots become
-// underscores, a unit and a counter's _total are appended.
+// Prometheus is the metric's name in Prometheus, derived by OpenTelemetry's rules. Dots
+// become underscores; the unit, and _total for a counter, are appended.
 func (m Metric) Prometheus() string {
 	name := strings.ReplaceAll(m.Name, ".", "_")
 	if m.Unit == "s" {

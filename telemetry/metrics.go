@@ -6,8 +6,8 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl"
 )
 
-// TouchDuration and TouchLeft are filled by an Observer: how long touches took, by
-// outcome and class of error, and how long their records had left to live.
+// TouchDuration and TouchLeft are histograms that an Observer fills. They hold how long
+// touches took, by outcome and class of error, and how long their records had left to live.
 var (
 	TouchDuration = Metric{
 		Name: "slidingttl.touch.duration", Kind: Histogram, Unit: "s", Label: "outcome",

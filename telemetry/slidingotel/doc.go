@@ -1,5 +1,6 @@
-// Package slidingotel shows by OpenTelemetry what slidingttl does: the metrics of package
-// telemetry for each store, and a span and a duration for each call of a driver.
+// Package slidingotel reports metrics and spans of slidingttl by OpenTelemetry. It has the
+// metrics of package telemetry for each store, and a span and a duration for each call of a
+// driver.
 //
 //	t, err := slidingotel.New(nil)
 //	...
