@@ -1,6 +1,6 @@
-// Package grpcsession gives gRPC servers the sessions of package
-// [github.com/slidingttl/slidingttl/middleware/session], with their idle and their
-// absolute timeout. Its directory is middleware/grpc.
+// Package grpcsession gives gRPC servers sessions with an idle timeout and an absolute
+// timeout. They are the sessions of package
+// [github.com/slidingttl/slidingttl/middleware/session]. Its directory is middleware/grpc.
 //
 //	sessions, err := session.New[Data](d, nil)
 //	...

@@ -1,6 +1,6 @@
-// Package scsstore keeps the sessions of github.com/alexedwards/scs/v2 in a
-// slidingttl store, which does the idle timeout. An application that moves over changes
-// the lines that make its scs store and keeps all other code:
+// Package scsstore keeps the sessions of alexedwards/scs in a slidingttl store. That store
+// does the idle timeout. An application that moves changes the lines that make its scs
+// store and keeps all other code:
 //
 //   - sessions.Store = redisstore.New(pool)
 //   - sessions.IdleTimeout = 30 * time.Minute

@@ -34,7 +34,7 @@ func checkData[T any]() error {
 			return nil
 		}
 	}
-	return &slidingttl.InvalidError{Field: "T", Value: t.String(), Rule: "must have a field that JSON sees: exported, not tagged away"}
+	return &slidingttl.InvalidError{Field: "T", Value: t.String(), Rule: "must have a field that JSON encodes: exported, and not tagged \"-\""}
 }
 
 func encodesItself(t reflect.Type) bool {

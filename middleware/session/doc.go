@@ -1,5 +1,5 @@
-// Package session gives net/http servers sessions with an idle and an absolute
-// timeout, on any driver of package slidingttl.
+// Package session gives net/http servers sessions with an idle timeout and an absolute
+// timeout. It stores them by any driver of package slidingttl.
 //
 //	type Data struct {
 //		Cart  []string
@@ -33,11 +33,11 @@
 //
 // # Concurrency
 //
-// All methods are safe for concurrent use, between requests and within one. Update
-// is a compare-and-swap: two requests that change different things both win, for
-// the function of the one that lost the race is run again on what the other left.
-// A request that only reads writes no data, so a slow one can neither undo another's
-// change nor bring back a session that was destroyed meanwhile.
+// All methods are safe for concurrent use, between requests and within one. Update is a
+// compare-and-swap. Two requests that change different things both succeed: after a
+// conflict Update runs its function again on the other request's result. A request that
+// only reads writes no data, so a slow one can neither undo another's change nor bring back
+// a session that was destroyed meanwhile.
 //
 // # Life and renewal
 //
@@ -49,14 +49,13 @@
 // the first time. Renew only changes the token: the record, its ID and its
 // absolute timeout stay.
 //
-// A request is judged by when it arrived, not by when its handler first asks. One
-// that arrives up to Options.RenewGrace after a renewal may show the token from
-// before, however long it then takes, so that requests in flight are not logged
-// out. Concurrent renewals come to one. A token shown later is no session, does not
-// keep the session alive, and is reported to Options.OnReplay: it was copied, or a
-// client lost an answer. Login has no grace: a token from before a login never gives
-// access to what the login opened. Where Renew is meant to shut out someone who may
-// have the token, log in again.
+// Validity is checked at the request's arrival time, even if the handler reads the session
+// later. A request that arrives up to Options.RenewGrace after a renewal may show the
+// former token, however long it then takes, so that requests in flight are not logged out.
+// Concurrent renewals count as one. A former token that comes later opens no session, keeps
+// none alive, and is reported to Options.OnReplay: it was copied, or a client lost an
+// answer. Login has no grace: a token from before a login never gives access to what the
+// login opened. To shut out somebody who may have the token, use Login instead of Renew.
 //
 // Whether a request may still write is decided by when it arrived, too. A session that
 // ends, by a logout, a login or a revocation, leaves a mark for Options.MaxRequest. A
@@ -73,16 +72,15 @@
 //
 // # Tokens and what the store sees
 //
-// A token is 384 bits from crypto/rand: 128 that find the record and 256 that prove
-// the right to it. The store has a hash of both, never the token: but for the token
-// of a login, which for Options.MaxRequest is kept for a second submission of it,
-// hidden by the token that the first one came with. A session's ID is
-// such a hash: it may be shown and logged, and gives no access.
+// A token is 384 bits from crypto/rand: 128 that find the record and 256 that prove the
+// right to it. The store has a hash of both, never the token. There is one exception: for
+// Options.MaxRequest a login's token is kept for a second submission of that login, masked
+// by the token that the login replaced. A session's ID is such a hash: it may be shown and
+// logged, and gives no access.
 //
-// T is stored as JSON, so that what a handler holds is never shared with another.
-// Give T json tags as you would an API: unknown fields are dropped at the next
-// Update, and data that no longer decodes counts as no session and is reported to
-// Options.OnError.
+// T is stored as JSON, so handlers never share a value. Give T json tags as for an API. The
+// next Update drops unknown fields. Data that no longer decodes counts as no session and is
+// reported to Options.OnError.
 //
 // # The cookie
 //

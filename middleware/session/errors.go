@@ -10,17 +10,17 @@ var (
 	// manager's Middleware.
 	ErrNoMiddleware = errors.New("session: request did not pass the middleware")
 
-	// ErrEnded says that the session a request began with has ended since: it
-	// was destroyed or revoked, expired, or gave way to a login. Nothing was written.
+	// ErrEnded says that the session of the request has ended since the request arrived. It
+	// was destroyed or revoked, it expired, or a login replaced it. Nothing was written.
 	ErrEnded = errors.New("session: ended")
 
-	// ErrHeaderSent says that the response has begun: a cookie can no longer be
-	// set and nothing was written, or the first look at the session came too late
-	// for the header to say that the answer is one visitor's own.
+	// ErrHeaderSent says that the response has begun, which is too late for what was asked.
+	// A cookie can no longer be set, and nothing was written; or the session was first read
+	// too late for the header to say that the answer is one visitor's own.
 	ErrHeaderSent = errors.New("session: the response has begun")
 
-	// ErrInsecure says that Options.InsecureLocalhost is set and a request came
-	// from or for another host, or through a proxy.
+	// ErrInsecure says that InsecureLocalhost refuses a request from or for another host,
+	// or by a proxy.
 	ErrInsecure = errors.New("session: InsecureLocalhost serves requests from and for localhost only")
 )
 

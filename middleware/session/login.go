@@ -22,10 +22,10 @@ type Login struct {
 	Remember bool
 }
 
-// Login starts a session for a user who has just proved who they are, with a new
-// token and the absolute timeout counting from now, and ends the session the
-// request had. Its data is taken along if it was anonymous or the same user's, and
-// then changed by f, to which the rules of Update apply; f may be nil.
+// Login starts a session for a user who has just proved their identity. It has a new token,
+// and its absolute timeout counts from now. Login ends the session that the request had. It
+// keeps that session's data if it was anonymous or the same user's, and then changes the
+// data by f, with the rules of Update; f may be nil.
 //
 // Over Options.MaxPerUser the user's session that was begun first is ended.
 //

@@ -10,8 +10,8 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// Manager manages the sessions of an application, whose data is of type T. Its
-// methods are safe for concurrent use.
+// Manager manages an application's sessions, with data of type T. Its methods are safe for
+// concurrent use.
 //
 // Those that take the context of a request want one that passed Middleware, else
 // they fail with ErrNoMiddleware. Errors of the store are [*slidingttl.Error]s; a
@@ -71,8 +71,8 @@ func New[T any](d driver.Driver[Record], opts *Options) (*Manager[T], error) {
 	return m, nil
 }
 
-// Check asks the driver, at start-up, whether its store is configured to keep what
-// the policies promise. See [slidingttl.Store.Check].
+// Check asks the driver whether its store is configured to keep the policies. Call it at
+// start-up. See [slidingttl.Store.Check].
 func (m *Manager[T]) Check(ctx context.Context) error { return m.store.Check(ctx) }
 
 // Stats returns what the store under the manager has done so far.

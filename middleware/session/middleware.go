@@ -47,18 +47,17 @@ func (m *Manager[T]) begun(ctx context.Context, t Transport) (*request[T], conte
 	return q, context.WithValue(ctx, m, q)
 }
 
-// Load returns a context for a request that shows token and did not come through
-// Middleware, as if it had: for other protocols, such as gRPC or messages on a
-// socket. An empty token, or one that is none, is no session. Load reads nothing.
+// Load returns a context for a request with token that did not come through Middleware. It
+// is for other protocols, such as messages on a socket. An empty or malformed token is no
+// session. Load does no I/O.
 func (m *Manager[T]) Load(ctx context.Context, token string) context.Context {
 	_, ctx = m.begun(ctx, shown(token))
 	return ctx
 }
 
-// Commit returns the token that the client of a request is to show from now on, if
-// that is not the one it showed; changed and empty, the client is to forget it. The
-// session itself is written already. What would give out a token later fails with
-// ErrHeaderSent.
+// Commit returns the token that the client must send from now on, and whether it changed.
+// If it changed to the empty token, the client must forget its token. The session itself is
+// already written. After Commit, a call that needs a new token fails with ErrHeaderSent.
 func (m *Manager[T]) Commit(ctx context.Context) (token string, changed bool, err error) {
 	q, err := m.of(ctx)
 	if err != nil {

@@ -42,15 +42,14 @@ type Options struct {
 	// on the same machine that adds none and renames the host cannot be told
 	// from a browser.
 	//
-	// Over plain http for another host, a phone's look at a developer's machine
-	// say, no session works: give that host a certificate.
+	// Over plain http for another host, such as a phone that opens a developer's machine,
+	// no session works: give that host a certificate.
 	InsecureLocalhost bool
 
-	// KeepAlive counts every request with a session as an access, also where the
-	// handler never asks for the session: a user who is busy on such pages does
-	// not time out. It costs those requests a read, before the handler, which may
-	// fail without harm. Wrap only the pages in question if assets should be
-	// spared, or name those in Passive.
+	// KeepAlive counts every request with a session as an access, even if its handler never
+	// asks for the session. So a user who is busy on such pages does not time out. It costs
+	// those requests a read before the handler; if the read fails, the request continues.
+	// To leave out assets, wrap only the pages, or name the assets in Passive.
 	KeepAlive bool
 
 	// Passive reports requests that must not keep a session alive: polling,
@@ -65,18 +64,16 @@ type Options struct {
 	// asks: keep it longer than their clocks are apart.
 	RenewGrace time.Duration
 
-	// RenewEvery has the first request renew the token, as Renew does, that asks
-	// for the session so long after the token was made: a token that lives for
-	// months is then of little use to who copied it. A client that loses the
-	// answer with the new token must log in again. More than RenewGrace. Zero:
-	// never.
+	// RenewEvery is the age at which a token is renewed, as by Renew, by the next request
+	// that asks for the session. So a copied token is of little use even if sessions live
+	// for months. A client that loses the answer with the new token must log in again. More
+	// than RenewGrace. Zero: never.
 	RenewEvery time.Duration
 
-	// MaxRequest is the longest that a request lasts. It bounds how long a
-	// session that has ended, or a token that was renewed, is remembered for
-	// requests that arrived before: they see the session their token was good
-	// for, or write nowhere, and never begin another. At most both policies'
-	// MaxLifetime. Zero: 1 h, or that bound.
+	// MaxRequest is the longest time that a request lasts. For that long a session that has
+	// ended, and a token that was renewed, is remembered for requests that arrived before.
+	// Such a request sees the session that its token belonged to, or cannot write; it never
+	// begins another session. At most both policies' MaxLifetime. Zero: 1 h, or that bound.
 	MaxRequest time.Duration
 
 	// MaxData bounds the encoded data of a session, in bytes: an Update beyond
@@ -105,28 +102,28 @@ type Options struct {
 	// without details, which go to Logger.
 	ErrorHandler func(w http.ResponseWriter, r *http.Request, err error)
 
-	// OnCreated is told of a session that began: anonymous, or by a Login. Nil:
-	// nobody is told. This and the hooks below run in the request, or the call,
-	// that made the change, and may call the manager.
+	// OnCreated is called for a session that began, anonymous or by a Login. Nil: not
+	// called. This and the hooks below run in the request, or the call, that made the
+	// change, and may call the manager.
 	OnCreated func(ctx context.Context, s Info)
 
-	// OnRenewed is told of a session that got a new token. Nil: nobody is told.
+	// OnRenewed is called for a session that got a new token. Nil: not called.
 	OnRenewed func(ctx context.Context, s Info)
 
-	// OnEnded is told of a session that was ended, and why. Of sessions that die of
-	// a timeout nobody is told: the store lets them go. Nil: nobody is told.
+	// OnEnded is called for a session that was ended, with the reason. It is not called for
+	// sessions that die of a timeout: the store removes them. Nil: not called.
 	OnEnded func(ctx context.Context, s Info, why Reason)
 
-	// OnReplay is told of a request that showed a token which its session no
-	// longer has. To end the session, call Revoke. Nil: nobody is told.
+	// OnReplay is called for a request with a token that its session no longer has. To end
+	// the session, call Revoke. Nil: not called.
 	OnReplay func(ctx context.Context, s Info)
 
-	// OnError is told of failures that the request survived: a touch, a clean-up,
-	// data that does not decode, a read with Anonymous. It may run on another
-	// goroutine. Nil: Logger is told.
+	// OnError is called for failures after which the request continues: a touch, a
+	// clean-up, data that does not decode, a read with Anonymous. It may run on another
+	// goroutine. Nil: Logger gets them.
 	OnError func(ctx context.Context, err error)
 
-	// Logger is told what no handler or hook of yours is, at most once in ten
+	// Logger gets the failures for which you set no handler or hook, at most one in ten
 	// seconds. It gets no key and no token. Nil: slog.Default().
 	Logger *slog.Logger
 

@@ -16,14 +16,14 @@ func (m *Manager[T]) unavailable(w http.ResponseWriter, r *http.Request, err err
 	http.Error(w, http.StatusText(http.StatusServiceUnavailable), http.StatusServiceUnavailable)
 }
 
-// survived reports a failure that no caller is told of.
+// survived reports a failure that no caller learns of.
 func (m *Manager[T]) survived(ctx context.Context, err error) {
 	switch {
 	case err == nil:
 	case m.opts.OnError != nil:
 		m.opts.OnError(ctx, err)
 	default:
-		m.report(ctx, slog.LevelWarn, "session: a failure was survived", err)
+		m.report(ctx, slog.LevelWarn, "session: a request continued after a failure", err)
 	}
 }
 

@@ -32,9 +32,9 @@ func (m *Manager[T]) Get(ctx context.Context) (Session[T], error) {
 	return m.session(now), err
 }
 
-// Refresh is Get, reading the session anew: for requests that last, such as a
-// websocket or a stream, to learn whether the session still lives and to keep it
-// alive. The zero Session says that it has ended.
+// Refresh is Get that reads the session again, for long requests. A websocket or a stream
+// learns whether the session is still alive, and keeps it alive. The zero Session says that
+// it has ended.
 func (m *Manager[T]) Refresh(ctx context.Context) (Session[T], error) {
 	q, err := m.look(ctx)
 	if err != nil {
@@ -158,9 +158,9 @@ func (m *Manager[T]) insert(ctx context.Context, r Record, data T) (*current[T],
 	return now, nil
 }
 
-// Take returns the value that field points to in the session's data and leaves the
-// zero V there: a flash message, shown once. Of concurrent requests one gets it.
-// Where there is no session, or no value, nothing is written.
+// Take returns the value that field points to in the session's data, and sets it to the
+// zero V. It is for a flash message, which is shown once. Of concurrent requests one gets
+// the value. Without a session, or without a value, nothing is written.
 //
 //	msg, err := session.Take(ctx, sessions, func(d *Data) *string { return &d.Flash })
 func Take[T, V any](ctx context.Context, m *Manager[T], field func(*T) *V) (V, error) {

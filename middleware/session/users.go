@@ -51,10 +51,10 @@ func (m *Manager[T]) Revoke(ctx context.Context, user, id string) error {
 	return nil
 }
 
-// RevokeAll ends all sessions of user but those with the IDs in except: on a change
-// of password all but the request's own. If it ends the request's own session, the
-// client forgets its token, as by Destroy. A session whose Login has not returned
-// may escape it. After an error some may be left; call it again.
+// RevokeAll ends all sessions of user but those with the IDs in except. After a change of
+// password, for example, all but the request's own. If it ends the request's own session,
+// the client forgets its token, as by Destroy. A session whose Login has not returned may
+// escape it. After an error some may be left; call it again.
 func (m *Manager[T]) RevokeAll(ctx context.Context, user string, except ...string) error {
 	members, err := m.members(ctx, user)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package touch keeps the records behind net/http resources alive by access: a
-// short link lives as long as it is followed, a shared file as long as it is fetched.
+// Package touch keeps the records behind net/http resources alive by access. A short link
+// lives as long as people follow it, a shared file as long as they fetch it.
 //
 //	links, err := slidingttl.New(d, slidingttl.Policy{...}, nil)
 //	...
