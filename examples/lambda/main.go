@@ -1,6 +1,6 @@
-// Lambda is a function that AWS Lambda calls with the records of a table's stream: it puts
-// what has died into an archive. Lambda keeps the place in the stream; it calls again with
-// the records of a call that failed, and the archive has them once.
+// Lambda is an AWS Lambda function that archives what died in a DynamoDB table. Lambda
+// calls it with records of the table's stream, and keeps the position in the stream. If a
+// call fails, Lambda calls again with its records, and the archive stores them once.
 //
 //	GOOS=linux GOARCH=arm64 go build -tags lambda.norpc -o bootstrap ./examples/lambda
 //

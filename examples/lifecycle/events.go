@@ -108,8 +108,8 @@ func (e *Events) Visit(ctx context.Context, id string) (Seen, error) {
 	return e.see(ctx, id, e.events.Entry)
 }
 
-// Recent lists the recent events, the latest first, from the index: however many others
-// there are, it reads markers alone.
+// Recent lists the recent events from the index, the latest first. However many other
+// events there are, it reads only markers.
 func (e *Events) Recent(ctx context.Context) ([]Recent, error) {
 	recent, err := e.shelf.recent(ctx, driver.Floor(e.marks.Now()))
 	slices.SortFunc(recent, func(a, b Recent) int { return strings.Compare(b.ID, a.ID) })
@@ -216,7 +216,7 @@ func archived(a *archive.Archived) (Seen, error) {
 		err = json.Unmarshal(a.Value, &item)
 		s.Title = item.Title.S
 	default:
-		err = fmt.Errorf("an archived event is in the form %q, which is none of ours", a.Format)
+		err = fmt.Errorf("an archived event has the format %q, which this program does not write", a.Format)
 	}
 	return s, err
 }

@@ -1,6 +1,7 @@
-// Lifecycle shows what becomes of events: each is active for as long as it is visited,
-// then history that the store still holds, then in an archive of Parquet files, and is
-// found in all three. A sparse index, of markers that live shorter, lists the recent ones.
+// Lifecycle shows the three stages of an event: active, history, archived. It is active
+// while it is visited, then history that the store still holds, then in an archive of
+// Parquet files. The program finds it in each stage. A sparse index of markers, which live
+// shorter, lists the recent events.
 //
 //	go run ./examples/lifecycle
 //

@@ -1,10 +1,9 @@
-// Quickstart shows a sliding expiry with two limits in a few seconds of real time,
-// then the same with 30 and 90 days on virtual time.
+// Quickstart shows a sliding expiry with two limits in a few seconds of real time. Then it
+// shows the same with 30 and 90 days on virtual time.
 //
 //	go run ./examples/quickstart
 //
-// It stands in a module that requires nothing but the root module, so that the first thing
-// anybody runs compiles no client of any store.
+// Its module requires only the root module, so that a first try compiles no store's client.
 package main
 
 import (

@@ -1,6 +1,6 @@
-// Repository shows an existing repository, with calls of its own to its store, before and
-// after slidingttl.Wrap: the same Get and Upsert, and profiles that die of idleness and of
-// age. It runs on a store of its own, and on a clock that it moves.
+// Repository shows an existing repository before and after slidingttl.Wrap. It has its own
+// calls to its store. After Wrap it has the same Get and Upsert, and its profiles die of
+// idleness and of age. The program starts a store, and moves its clock.
 //
 //	go run ./examples/repository -driver redis
 package main

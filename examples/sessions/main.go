@@ -1,5 +1,5 @@
-// Sessions is a small web app that shows what its sessions do: log in, watch the
-// idle and the absolute timeout count down, see and revoke your devices.
+// Sessions is a small web app that shows its sessions. Log in, watch the idle timeout and
+// the absolute timeout count down, see and revoke your devices.
 //
 //	go run ./examples/sessions
 //

@@ -1,7 +1,7 @@
-// Shortlink is a short-link service whose links live as long as they are followed:
-// 30 days after the last visit, and a year at most. A link that has died is answered
-// with a page that says so for 30 days, where the store retains it, and then like one that
-// never was.
+// Shortlink is a short-link service whose links live as long as people follow them. A link
+// lives for 30 days after its last visit, and for a year at most. If the store retains dead
+// links, a page says for 30 days that the link has died. After that it is as if the link
+// had never existed.
 //
 //	go run ./examples/shortlink -driver postgres
 //	curl -d url=https://go.dev http://localhost:8081/

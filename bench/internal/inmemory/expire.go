@@ -58,7 +58,7 @@ func (s *server) expire(t task) (runner.Sample, error) {
 	}
 	full := heap() - empty
 	if time.Until(dies) < calm {
-		return nil, errors.New("the records' end came before they were all in")
+		return nil, errors.New("the records expired before all were inserted")
 	}
 	before := make([]time.Duration, 0, calm/readEvery)
 	meanwhile := make([]time.Duration, 0, patience/readEvery)
