@@ -63,8 +63,8 @@ const (
 	rangeGrowth = 1.01
 )
 
-// Touches returns how many touches a second the workload comes to under p, without
-// budget, when a record that has died is written anew at the next read of its key.
+// Touches returns how many touches a second the workload causes under p, without a budget.
+// It assumes that a dead record is written anew at the next read of its key.
 // docs/capacity.md derives the formula. Input that breaks its rule is an
 // *slidingttl.InvalidError.
 func (w Workload) Touches(p slidingttl.Policy) (float64, error) {

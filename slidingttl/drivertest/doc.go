@@ -1,5 +1,6 @@
-// Package drivertest holds the rules of package driver, and the promises of
-// package slidingttl on top of them, as a suite of tests that any driver can run.
+// Package drivertest is the contract of a driver as a suite of tests that any driver can
+// run. It tests the rules of package driver, and the promises of package slidingttl on top
+// of them.
 //
 // A driver's own test says how to open an empty backend and hands that over: for a
 // store in this process as the example of [Run] does, and for one across a network, with

@@ -9,9 +9,9 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// RunRefused calls d, whose store refuses whatever it is asked: it does not know the user,
-// or has no such table. Each call must say so by driver.ErrRefused, and take it for nothing
-// else: what walks a store would go on trying in vain.
+// RunRefused tests a driver d whose store refuses every call. The store does not know the
+// user, for example, or has no such table. Each call must return driver.ErrRefused and no
+// other error: a walk over all records would otherwise repeat the call in vain.
 func RunRefused(t *testing.T, d driver.Driver[Value]) {
 	t.Helper()
 	for _, failure := range refused(t.Context(), d) {

@@ -61,10 +61,10 @@ const (
 	soakRound     = 10 * time.Second
 )
 
-// RunSoak has several stores, as if in several processes, read, write and delete a few
-// records of one backend for that long, and holds their answers against each other: half of
-// the time under a policy without slack, and half with a quarter of the idle grace of it.
-// Each round has a backend of its own, for judging takes the square of its length.
+// RunSoak has several stores use a few records of one backend for a time, and compares
+// their answers. The stores read, write and delete as if in several processes, half of the
+// time under a policy without slack, and half with a slack of a quarter of the idle grace.
+// Each round has its own backend, because comparing takes the square of its length.
 func RunSoak(t *testing.T, d time.Duration, open func(t *testing.T) *Soak) {
 	for name, quarters := range map[string]time.Duration{"exact": 0, "slack": 1} {
 		t.Run(name, func(t *testing.T) {

@@ -9,10 +9,10 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// RunWrapper holds a driver.Wrapper to what it says of the driver it wraps: of one that has
-// any set of the optional capabilities, wrap's driver has just those. own names, as package
-// driver does, the capabilities for which that is otherwise: which it has (true) or lacks in
-// any case. No method of the driver that wrap is given may be called.
+// RunWrapper tests that a driver.Wrapper has exactly the capabilities of the driver it
+// wraps. It tries every set of optional capabilities. own names, as package driver does,
+// the exceptions: capabilities that the wrapper always has (true) or never has. wrap must
+// not call a method of the driver that it is given.
 //
 // Whether the capabilities that are handed out keep the contract is for [Run].
 func RunWrapper(t *testing.T, wrap func(driver.Driver[Value]) driver.Driver[Value], own map[string]bool) {

@@ -38,14 +38,14 @@
 //
 // # Whole or not at all
 //
-// A file counts if all of it reads, every policy in it is valid, every name that the
-// program uses is there, and every function that is to apply a policy has done so. If
-// one fails, those before it are given back the policy they had; the last good file
-// stays in force, and Options.OnError is told.
+// A file takes effect if all of it can be read, every policy in it is valid, every name
+// that the program uses is there, and every function has applied its policy. If one fails,
+// the functions before it get their former policy again. The last good file stays in force,
+// and Options.OnError is called.
 //
-// The file is looked at every Options.Interval and compared by content, which also
-// works where it is a link that is moved, as for Kubernetes' ConfigMaps, and where the
-// file system tells nobody of changes. Half a file, seen while somebody writes it in
-// place, does not read and is tried again when it is whole; to write it beside and
-// rename it shows nobody half.
+// The file is read every Options.Interval and compared by content. This also works if the
+// file is a link that is moved, as for Kubernetes' ConfigMaps, and if the file system
+// reports no changes. If a program writes the file in place, a half-written file is
+// invalid, and is read again at the next interval. To avoid that, write a new file and
+// rename it.
 package policyfile

@@ -36,8 +36,8 @@ func Open(path string, names ...string) (*File, error) {
 	return f, nil
 }
 
-// Policy returns the policy of that name, and whether the file has one: always, for a
-// name that was given to Open. It takes a look-up in a map.
+// Policy returns the policy of that name, and whether the file has one. It always has one
+// for a name that was given to Open. The call costs a look-up in a map.
 func (f *File) Policy(name string) (slidingttl.Policy, bool) {
 	p, ok := (*f.set.Load())[name]
 	return p, ok

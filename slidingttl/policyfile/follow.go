@@ -120,7 +120,7 @@ func (f *follower) giveBack(names []string, was set) (err error) {
 		}
 		if e := f.apply[name](p); e != nil {
 			f.sure = false
-			err = errors.Join(err, fmt.Errorf("policyfile: %s: policy %q, giving back: %w", f.path, name, e))
+			err = errors.Join(err, fmt.Errorf("policyfile: %s: policy %q, restoring the former policy: %w", f.path, name, e))
 		}
 	}
 	return err

@@ -285,7 +285,7 @@ func TestRefusedGivingBack(t *testing.T) {
 		d.refuse = []string{"b 2", "a 1"}
 		d.write(hours(map[string]int{"a": 2, "b": 2}))
 		d.wantCalls(d.minute(), "a 2", "b 2", "a 1")
-		if len(d.errs) != 1 || !strings.Contains(d.errs[0].Error(), `"b"`) || !strings.Contains(d.errs[0].Error(), `"a", giving back`) {
+		if len(d.errs) != 1 || !strings.Contains(d.errs[0].Error(), `"b"`) || !strings.Contains(d.errs[0].Error(), `"a", restoring the former policy`) {
 			t.Errorf("errors %v", d.errs)
 		}
 		d.refuse = nil

@@ -27,7 +27,7 @@ func parse(content []byte) (set, error) {
 		t, _ := dec.Token()
 		name := t.(string)
 		if _, ok := s[name]; ok {
-			return nil, &slidingttl.InvalidError{Field: "policy " + strconv.Quote(name), Value: "there twice", Rule: "must have a name of its own"}
+			return nil, &slidingttl.InvalidError{Field: "policy " + strconv.Quote(name), Value: "given twice", Rule: "must have a name that no other policy has"}
 		}
 		var p slidingttl.Policy
 		err := dec.Decode(&p)

@@ -62,10 +62,10 @@ func (r *AdoptReport) tallies() tallies {
 	}, r.Missed.tallies()...), []reasons{{&r.Problems, "malformed because"}}}
 }
 
-// Adopt gives created_at to the records of d that carry none, and an expiry to those
-// whose own lies beyond the policy or that have none: drawn by key from IdleGrace from now
-// to Slack more, so that what nobody reads does not die in one wave. An earlier expiry
-// stays. What lives by p already is not written.
+// Adopt gives created_at to the records of d that have none. It also gives an expiry to
+// records that have none, or one beyond the policy. The expiry is drawn by key between
+// IdleGrace from now and Slack later, so that records that nobody reads do not all die at
+// once. An earlier expiry stays. Records that already follow p are not written.
 //
 // Its report is good also where an error is returned, for the records looked at until
 // then.

@@ -1,7 +1,7 @@
-// Package upkeep goes through all records of a store: to tell what state they are in
-// (Audit), what a change of policy would do to them (Diff), and to bring them under a
-// policy (Adopt), repair (Mend) and remove (Reap) them, or hand the dead to an archive
-// (Harvest).
+// Package upkeep visits all records of a store, to audit them or to bring them under a
+// policy. Audit reports what state they are in, and Diff what a change of policy would do
+// to them. Adopt brings them under a policy, Mend corrects them, Reap removes them, and
+// Harvest gives dead records to an archive.
 //
 //	report, err := upkeep.Audit(ctx, d, policy, nil)
 //	...
@@ -9,33 +9,33 @@
 //
 // # What all operations share
 //
-// They run over a [driver.Scanner], beside live traffic, several at once if need be.
-// Audit and Diff write nothing, nor does Harvest but for PastCap. Adopt, Mend and Reap write only with
-// [WriteOptions].Apply, and each write on condition that the record is still the one
-// that was looked at: what an application does meanwhile wins, and is looked at again.
-// So all of them may be run twice, or by two people at once.
+// They run over a [driver.Scanner], beside live traffic, and several may run at once. Audit
+// and Diff write nothing; Harvest writes only with PastCap. Adopt, Mend and Reap write only
+// with [WriteOptions].Apply. Each write requires that the record has not changed since it
+// was read: an application's write wins, and the record is read again. So all of them may
+// run twice, or be started by two people at once.
 //
-// They go at a limited rate, in records, in writes, and in the store's own unit of cost
-// (see [Limits]), over several segments of the store at once. They end at once when the
-// context does.
+// Their rate is limited, in records, in writes, and in the store's own unit of cost (see
+// [Limits]). They visit several segments of the store at once. They end at once when the
+// context ends.
 //
 // # Reports and checkpoints
 //
-// Each returns a report, also beside an error: what was found until then. Reports print
-// as text and marshal to JSON.
+// Each returns a report; together with an error, the report says what was found until then.
+// Reports print as text and marshal to JSON.
 //
-// Options.Save is handed a [Checkpoint], plain data that marshals to JSON: at most every
-// second, and at the end whatever the cause. Another process goes on from it by
-// Options.Resume. What was done after the last checkpoint is looked at again, and needs
-// no second write: it is then reported as found so, not as done.
+// Options.Save gets a [Checkpoint], plain data that marshals to JSON, at most every second,
+// and at the end for whatever cause. Another process continues from it by Options.Resume.
+// Records that were changed after the last checkpoint are read again, and need no second
+// write: the report then counts them as found in that state, not as changed.
 //
 // # What happens when the store fails
 //
-// A call that failed is made again, up to eight times over some 25 seconds, unless the
-// store refuses it for good ([driver.ErrRefused]). A scan that fails then ends the operation,
-// with the error and a checkpoint. A record that fails is left as it is, counted by reason and
-// told to Options.Failed, and the rest goes on: up to Options.MaxFailed, or 32 one after the
-// other ([ErrTooMany]).
+// A failed call is repeated, up to eight times in some 25 seconds, unless the store refuses
+// it for good ([driver.ErrRefused]). If a scan then still fails, the operation ends with
+// the error and a checkpoint. A record that fails is left unchanged, counted by reason and
+// reported to Options.Failed, and the operation continues. It ends with [ErrTooMany] after
+// more than Options.MaxFailed failures, or 32 in a row.
 //
-// A record that was written while it was scanned may be met twice, and counts twice.
+// A record that is written during the scan may be found twice, and counts twice.
 package upkeep

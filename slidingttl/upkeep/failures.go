@@ -57,7 +57,7 @@ func (f *failures) note(t *Totals, key string, err error, landed int64) error {
 	case f.share >= 1:
 		return nil
 	case f.inARow >= failedInARow && !errors.Is(err, driver.ErrInvalid):
-		return fmt.Errorf("%w: %d one after the other, the last: %w", ErrTooMany, f.inARow, err)
+		return fmt.Errorf("%w: %d in a row, the last: %w", ErrTooMany, f.inARow, err)
 	case f.failed > fewestFailed && float64(f.failed) > f.share*float64(f.looked.Load()):
 		return fmt.Errorf("%w: %d of %d, which is more than Options.MaxFailed, the last: %w", ErrTooMany, f.failed, f.looked.Load(), err)
 	}

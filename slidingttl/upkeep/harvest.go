@@ -102,10 +102,10 @@ type Harvested interface {
 	driver.RawReader
 }
 
-// Harvest hands over the records of d whose expiry has passed and that d still holds, which
-// takes a store that keeps them for a while (a retention). It removes nothing: that is
-// left to the store, or to Reap. By p it tells what they died of, and which of the others
-// are past their cap.
+// Harvest hands over the records of d whose expiry has passed and that d still holds. So
+// the store must keep dead records for a while (a retention). Harvest removes nothing: the
+// store does, or Reap. The policy p decides what the records died of, and which of the
+// others are past their cap.
 //
 // A record is handed over once at least, each time with the same death, whatever the
 // policy: its expiry. A harvest that comes within every retention, from the Until of the

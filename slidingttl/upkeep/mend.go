@@ -42,10 +42,11 @@ func (r *MendReport) tallies() tallies {
 	}, r.Missed.tallies()...), []reasons{{&r.Faults, "faults"}, {&r.Problems, "left because"}}}
 }
 
-// Mend writes anew what records of s say of their life, where it cannot be read or the
-// store does not act on it, and there is no doubt what it is: see [driver.Mender]. Over a driver that is none it
-// reports them and writes nothing. With MendOptions.CreatedAt it also writes a created_at
-// anew that cannot be, and is one in that unit. Options.PolicyFor is not used.
+// Mend corrects the lives of records that cannot be read or that the store ignores. It does
+// so only if there is no doubt what was meant: see [driver.Mender]. Over a driver that is
+// no Mender it reports such records and writes nothing. With MendOptions.CreatedAt it also
+// corrects a created_at that is implausible but makes sense in that unit. Options.PolicyFor
+// is not used.
 //
 // Its report is good also where an error is returned, for the records looked at until
 // then.

@@ -38,19 +38,19 @@ type Origin struct {
 	Created func(ctx context.Context, r Record) (created driver.Instant, known bool, err error)
 }
 
-// FromExpiry takes a record to have been written a ttl before its expiry, for records
-// that were given one fixed time to live.
+// FromExpiry takes a record's created_at to be its expiry minus ttl. It is for records that
+// were written with one fixed time to live.
 func FromExpiry(ttl time.Duration) Origin {
 	return Origin{"expiry less " + ttl.String(), func(_ context.Context, r Record) (driver.Instant, bool, error) {
 		return r.ExpiresAt.Add(-ttl), r.ExpiresAt != 0, nil
 	}}
 }
 
-// FromField takes a record to have been created when its field says so: one of
-// driver.Raw.Fields (such as an extended attribute) of that name, else one of its value,
-// where "meta.created" is created in meta. The driver must be a driver.RawReader. Text is
-// read as RFC 3339, a number as seconds since 1970, or from 100,000,000,000 on as
-// milliseconds. It costs a read for each record that is to be adopted.
+// FromField takes created_at from the record's field of that name. This is one of
+// driver.Raw.Fields (such as an extended attribute), else a field of its value, where
+// "meta.created" is created in meta. The driver must be a driver.RawReader. Text is read as
+// RFC 3339, a number as seconds since 1970, or from 100,000,000,000 on as milliseconds. It
+// costs a read for each record that is to be adopted.
 func FromField(name string) Origin {
 	return Origin{"field " + name, func(ctx context.Context, r Record) (driver.Instant, bool, error) {
 		raw, err := r.Raw(ctx)

@@ -8,8 +8,8 @@ import (
 // are far below, microseconds far beyond what is now.
 const earliest driver.Instant = 631_152_000_000
 
-// Unit is a unit of time in which a program may have written created_at, where its store
-// counts milliseconds.
+// Unit is a unit of time in which a program may have written created_at instead of
+// milliseconds.
 type Unit string
 
 // The units that are told apart.

@@ -67,10 +67,11 @@ func (r *ReapReport) tallies() tallies {
 	}, r.Missed.tallies()...), []reasons{{&r.Problems, "malformed because"}}}
 }
 
-// Reap removes the records of d that are dead under p and that the store will not remove:
-// those past their cap whose expiry is still to come, or that have none. One that has come
-// back to life, or has been written anew, is not removed. Neither is one that the store
-// retains: where a driver retains the dead, a death by the cap counts as one by the expiry.
+// Reap removes the records of d that are dead under p and that the store will not remove.
+// These are records past their cap with an expiry in the future, or with none. A record
+// that was written again meanwhile is not removed. Neither is a record that the store
+// retains: if a driver retains dead records, a death by the cap counts like one by the
+// expiry.
 //
 // Its report is good also where an error is returned, for the records looked at until
 // then.
