@@ -6,9 +6,8 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// All returns an iterator over the records and their keys, in no order, for what looks
-// at all of them: a list of sessions, a dump. It leaves out those whose expiry has
-// passed; their cap, which a policy sets, it does not know.
+// All returns an iterator over all records and their keys, in no order. It leaves out those
+// whose expiry has passed; their cap, which a policy sets, it does not know.
 //
 // It may be run beside writes, of the loop's own body too, and no lock is held while
 // the body runs. A record that is there from the beginning to the end is seen once,

@@ -1,6 +1,5 @@
-// Package memory keeps records in this process's memory. It is the store for
-// tests, for single-process services, and the reference for what package
-// slidingttl expects of a driver.
+// Package memory keeps records in this process's memory. It is for tests and single-process
+// services, and the reference for what package slidingttl expects of a driver.
 //
 //	d, err := memory.New[Session](nil)
 //	if err != nil {

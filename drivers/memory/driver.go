@@ -322,9 +322,9 @@ func (d *Driver[T]) Len() int { return d.records.len() }
 // Resolution implements driver.Driver: a millisecond.
 func (d *Driver[T]) Resolution() time.Duration { return time.Millisecond }
 
-// Close drops all records and returns when the driver's goroutines have ended, a
-// running OnExpiry included. A *driver.PanicError says that OnExpiry has panicked;
-// Close has then done its work no less. It may be called more than once.
+// Close drops all records, and returns when the driver's goroutines and a running OnExpiry
+// have ended. A *driver.PanicError says that OnExpiry has panicked; Close has then done its
+// work no less. It may be called more than once.
 func (d *Driver[T]) Close() error {
 	if !d.closed.Swap(true) {
 		close(d.stop)
