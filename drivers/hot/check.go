@@ -9,8 +9,8 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// Check implements driver.Checker: what that of the wrapped driver finds, and that
-// Options.LateDeletes is set.
+// Check implements driver.Checker. It requires Options.LateDeletes, and asks the wrapped
+// driver's Checker.
 func (d *Driver[T]) Check(ctx context.Context, longest time.Duration) error {
 	var late, inner error
 	if !d.opts.LateDeletes {

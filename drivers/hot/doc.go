@@ -1,5 +1,5 @@
-// Package hot holds the records that are read most in this process's memory, over any
-// other driver: a read that it can answer makes no trip.
+// Package hot keeps the most-read records in this process's memory, in front of any other
+// driver. A read that it can answer makes no trip.
 //
 //	links, err := hot.New(d, hot.Bounds{Records: 100_000, Staleness: 30 * time.Second}, nil)
 //	...

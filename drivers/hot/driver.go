@@ -70,8 +70,8 @@ func below[C, T any](d *Driver[T]) C {
 // Resolution implements driver.Driver: that of the wrapped driver.
 func (d *Driver[T]) Resolution() time.Duration { return d.inner.Resolution() }
 
-// Forget makes the next read of key go to the store: for whoever is told that another
-// process has written or deleted it. A read that is under way is not held.
+// Forget makes the next read of key go to the store. Call it if another process has written
+// or deleted the key. A read that is under way is not held.
 func (d *Driver[T]) Forget(key string) { d.tier.forget(key) }
 
 // ForgetAll is Forget for all keys: for whoever may have missed being told.

@@ -40,8 +40,8 @@ func (d *Driver[T]) Latest(ctx context.Context, key string) (driver.Entry[T], er
 	return d.latest(ctx, key, d.tier.mark())
 }
 
-// GetMulti implements driver.BatchGetter: one call of the wrapped driver's for the keys that
-// are not held.
+// GetMulti implements driver.BatchGetter: one call of the wrapped driver for the keys not
+// held.
 func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]driver.Entry[T], error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -92,8 +92,8 @@ func placed(err error, places []int) error {
 	return moved.Err()
 }
 
-// ReadTouch implements driver.ReadToucher: the trip of the wrapped driver's, for a touch that
-// is due has to be made in any case.
+// ReadTouch implements driver.ReadToucher by the wrapped driver's. A due touch makes a trip
+// in any case.
 func (d *Driver[T]) ReadTouch(ctx context.Context, key string, known *driver.Meta, a driver.Access, now driver.Instant) (driver.Entry[T], bool, error) {
 	since := d.tier.mark()
 	e, touched, err := below[driver.ReadToucher[T]](d).ReadTouch(ctx, key, known, a, now)
