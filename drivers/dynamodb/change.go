@@ -10,9 +10,9 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// Change is what a record of DynamoDB Streams says of an item, whoever received it: a
-// [Stream], a Lambda function. The stream's view must have old images, and new ones to
-// tell of lives that an overwrite ended.
+// Change is a record of DynamoDB Streams about an item, received by a [Stream] or a Lambda
+// function. The stream's view must have old images, and new ones to tell of lives that an
+// overwrite ended.
 type Change struct {
 	Old   map[string]types.AttributeValue // nil: there was no item
 	New   map[string]types.AttributeValue // nil: the item was removed
@@ -20,10 +20,9 @@ type Change struct {
 	ByTTL bool                            // the TTL service did it: see [ByTTL]
 }
 
-// ByTTL reports whether an identity, with which a stream's record says who removed an item,
-// is that of the TTL service. Source: "DynamoDB Streams and Time to Live", Amazon DynamoDB
-// developer guide. In the replicas of a global table it is not: there the removal is told
-// as one by the replication.
+// ByTTL reports whether the identity in a stream's record is that of the TTL service.
+// Source: "DynamoDB Streams and Time to Live", Amazon DynamoDB developer guide. In the
+// replicas of a global table it is not: there the record names the replication.
 func ByTTL(kind, principal string) bool {
 	return kind == "Service" && principal == "dynamodb.amazonaws.com"
 }

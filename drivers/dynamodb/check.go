@@ -15,10 +15,10 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// Check implements driver.Checker, with one DescribeTable and one DescribeTimeToLive:
-// the table exists and is active, its key is the one configured, TTL is enabled on the
-// expiry attribute, and the system's clock is within Options.MaxSkew of DynamoDB's. A
-// time to live can be as long as a policy asks for.
+// Check implements driver.Checker, with one DescribeTable and one DescribeTimeToLive. It
+// requires that the table is active, that its key is the one configured, that TTL is
+// enabled on the expiry attribute, and that the system's clock is within Options.MaxSkew of
+// DynamoDB's. DynamoDB has no longest time to live.
 func (d *Driver[T]) Check(ctx context.Context, _ time.Duration) error {
 	at := driver.ServerTime{Sent: time.Now(), Step: time.Second}
 	out, err := d.client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &d.table})

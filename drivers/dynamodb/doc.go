@@ -1,4 +1,4 @@
-// Package dynamodb keeps slidingttl's records in a DynamoDB table, through the
+// Package dynamodb keeps slidingttl's records in a DynamoDB table. It uses the
 // application's own client of the AWS SDK.
 //
 //	client := awsdynamodb.NewFromConfig(cfg)

@@ -14,11 +14,12 @@ type Filter struct {
 	Values     map[string]types.AttributeValue
 }
 
-// Live is for a Query or Scan of the application's own, of the table or an index that
-// projects Options.Expiry and RetainedExpiry: it leaves out what has expired at now and was not deleted yet. What
-// it leaves in may be past its cap all the same if another program wrote it, or have an
-// expiry in a form that DynamoDB ignores: slidingttl's Store.Alive tells. As any filter it spares
-// no read capacity.
+// Live is a filter that leaves dead items out of the application's own Query or Scan. It
+// leaves out items that have expired at now and are not deleted yet. The table, or an index
+// that projects Options.Expiry and RetainedExpiry, can be queried. If another program wrote
+// an item, the item may pass the filter though it is past its cap, or has an expiry in a
+// form that DynamoDB ignores: ask slidingttl's Store.Alive. Like any filter it saves no
+// read capacity.
 func (d *Driver[T]) Live(now driver.Instant) Filter {
 	return Filter{
 		// What has no expiry, or a String, is not compared, and stays.

@@ -20,8 +20,7 @@ func (d *Driver[T]) Get(ctx context.Context, key string) (driver.Entry[T], error
 	return d.get(ctx, key, d.opts.ConsistentRead)
 }
 
-// Latest implements driver.Latest, with one GetItem, strongly consistent whatever
-// Options.ConsistentRead says.
+// Latest implements driver.Latest, with one strongly consistent GetItem.
 func (d *Driver[T]) Latest(ctx context.Context, key string) (driver.Entry[T], error) {
 	return d.get(ctx, key, true)
 }
@@ -66,8 +65,8 @@ const (
 	batchStalls   = 12
 )
 
-// ErrUnprocessed says that DynamoDB kept leaving keys of a GetMulti over, as it does
-// when the table is throttled.
+// ErrUnprocessed says that DynamoDB left out keys of a GetMulti again and again, as under
+// throttling.
 var ErrUnprocessed = errors.New("keys left unprocessed")
 
 // GetMulti implements driver.BatchGetter, with one BatchGetItem for each 100 keys, four

@@ -69,10 +69,10 @@ func parseMark(c driver.Cursor) (m mark, err error) {
 	return m, err
 }
 
-// Segments implements driver.Scanner, for a parallel scan of up to a million segments, with
-// no request. Items fall into them by a hash of their partition keys. It needs a client
-// that is a ScanClient, and key attributes that are a record's key as it is, Fixed or with
-// a Prefix, one of them not Fixed: a key is found again by no other function.
+// Segments implements driver.Scanner: up to a million segments of a parallel scan, without
+// a request. A hash of its partition key decides an item's segment. It needs a client that
+// is a ScanClient, and key attributes that are a record's key as it is, Fixed or with a
+// Prefix, one of them not Fixed: a key is found again by no other function.
 func (d *Driver[T]) Segments(_ context.Context, n int) ([]driver.Cursor, error) {
 	if err := driver.CheckScan("segments", n); err != nil {
 		return nil, err
@@ -105,10 +105,11 @@ func (d *Driver[T]) scanClient() (ScanClient, error) {
 	return c, nil
 }
 
-// Scan implements driver.Scanner, with one Scan, of the table or Options.ScanIndex, for the
-// attributes that make up keys and lives. It is billed for all of each item, read strongly consistent with
-// Options.ConsistentRead and at half the price without. Page.Cost is in read capacity units.
-// Items under keys that Options do not make, of a table that holds others too, are no records.
+// Scan implements driver.Scanner, with one Scan of the table, or of Options.ScanIndex. It
+// reads the attributes of keys and lives. It is billed for all of each item, read strongly
+// consistent with Options.ConsistentRead and at half the price without. Page.Cost is in
+// read capacity units. Items under keys that Options do not make, of a table that holds
+// others too, are no records.
 func (d *Driver[T]) Scan(ctx context.Context, from driver.Cursor, limit int) (driver.Page, error) {
 	if err := driver.CheckScan("limit", limit); err != nil {
 		return driver.Page{}, err

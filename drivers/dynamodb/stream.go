@@ -90,9 +90,9 @@ func (o StreamOptions) validate() (StreamOptions, error) {
 	return o, nil
 }
 
-// GapError says that DynamoDB has trimmed records of a shard that were not read: it keeps
-// them for 24 hours. What died in them is in no archive. Reading goes on with the oldest
-// that there are.
+// GapError says that DynamoDB has removed a shard's records that were not read yet. It
+// keeps them for 24 hours. What died in them is in no archive. Reading continues with the
+// oldest records that exist.
 type GapError struct {
 	Shard string
 	Err   error // what DynamoDB said
@@ -115,10 +115,10 @@ type StreamStats struct {
 	Latest  time.Time // when the last record that was buried came about; zero: there was none
 }
 
-// Stream tells of the records of a table that died, as DynamoDB Streams tell of items that
-// were removed or overwritten: those that its TTL service removes, and those that somebody
-// deletes. The stream's view must be NEW_AND_OLD_IMAGES; OLD_IMAGE does, but lives that an
-// overwrite has ended go unseen.
+// Stream reads DynamoDB Streams and hands over the records of a table that died. These are
+// items that the TTL service removed, or that somebody deleted or overwrote. The stream's
+// view should be NEW_AND_OLD_IMAGES; OLD_IMAGE works too, but does not show lives that an
+// overwrite ended.
 //
 // Records of a shard are read in their order, and those of a shard after those of the one
 // that it came of.
@@ -173,10 +173,10 @@ func (s *Stream) Stats() StreamStats {
 	return stats
 }
 
-// Run reads the stream until ctx ends, and returns its error; nil when the stream is
-// disabled and read to its end. It returns at once with an error that no time mends: the
-// stream or the table is not there, or of another view. It must not be called twice at
-// once.
+// Run reads the stream until ctx ends, and returns ctx's error. It returns nil when the
+// stream is disabled and read to its end. It returns at once with an error that a retry
+// cannot help: the stream or the table does not exist, or the view is wrong. It must not be
+// called twice at once.
 func (s *Stream) Run(ctx context.Context) error {
 	for {
 		news, err := s.round(ctx)

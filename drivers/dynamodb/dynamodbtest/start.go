@@ -43,9 +43,8 @@ func Main(m interface{ Run() int }) int {
 	return code
 }
 
-// Start returns a server: the package's where its TestMain calls [Main], else the
-// test's own, which stops when the test ends. It fails the test where there is
-// none to be had.
+// Start returns a server. If TestMain calls [Main] it is the package's, else the test's
+// own, which stops when the test ends. If no server can be started, Start fails the test.
 func Start(t testing.TB) *Server {
 	t.Helper()
 	shared.mu.Lock()
@@ -90,9 +89,9 @@ func StartTTL(t testing.TB) *Server {
 
 var tables atomic.Int64
 
-// Table returns the name of a table that no other test uses, also where several
-// programs share the server of DYNAMODB_ENDPOINT. Nothing is created; what the test
-// creates under that name is deleted when it ends.
+// Table returns the name of a table that no other test uses. That holds even if several
+// programs share the server of DYNAMODB_ENDPOINT. Nothing is created; a table that the test
+// creates under that name is deleted when the test ends.
 func (s *Server) Table(t testing.TB) string {
 	t.Helper()
 	name := tableName(t.Name(), strconv.Itoa(os.Getpid())+"-"+strconv.FormatInt(tables.Add(1), 10))

@@ -6,8 +6,8 @@ import (
 	"os/exec"
 )
 
-// RunTTL starts a server whose streams tell of what TTL has deleted as DynamoDB's do: as a
-// REMOVE by the TTL service. It is otherwise as one that Run starts, but never the one of
+// RunTTL starts a server whose streams report TTL deletions as DynamoDB's do. They are a
+// REMOVE by the TTL service. Otherwise the server is like one of Run, but never that of
 // DYNAMODB_ENDPOINT.
 func RunTTL(ctx context.Context) (*Server, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
