@@ -13,8 +13,9 @@ import (
 // much longer one would wait for a connection of its own.
 const batchSize = 500
 
-// GetMulti implements driver.BatchGetter, with pipelines of up to 500 GETs; in a cluster
-// the client splits them by node. Records of other programs take a second trip, together.
+// GetMulti implements driver.BatchGetter, with pipelines of up to 500 GETs. In a cluster
+// the client splits them by node. All records of other programs together take a second
+// trip.
 func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]driver.Entry[T], error) {
 	b := batch[T]{d: d, found: make(map[string]driver.Entry[T], len(keys))}
 	var at []int

@@ -18,8 +18,8 @@ func (d *Driver[T]) Now() time.Time { return d.clock.Now() }
 // Bounds implements driver.Clock.
 func (d *Driver[T]) Bounds() (earliest, latest driver.Instant) { return d.clock.Bounds() }
 
-// Learn asks for the server's time, by one TIME, where nothing is known of it or nobody has
-// asked for half a minute. A Store calls it before it plans an insert or an upsert.
+// Learn asks for the server's time, by one TIME, if it is unknown or half a minute old. A
+// Store calls it before it plans an insert or an upsert.
 func (d *Driver[T]) Learn(ctx context.Context) error {
 	if !d.clock.Overdue() {
 		return nil

@@ -1,5 +1,5 @@
-// Package redis keeps slidingttl's records in Redis or Valkey, through the application's
-// own client, a [rueidis.Client]: to a single server, by sentinels, or to a cluster.
+// Package redis keeps slidingttl's records in Redis or Valkey. It uses the application's
+// own [rueidis.Client], for a single server, sentinels or a cluster.
 //
 //	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{"localhost:6379"}})
 //	...

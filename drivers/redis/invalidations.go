@@ -8,9 +8,9 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// Invalidations passes on what the servers push about records that a client has read: that
-// somebody has written or deleted them, or that they have expired. It is for what holds records in
-// this process's memory, as drivers/hot does:
+// Invalidations passes on the servers' push messages about records that a client has read.
+// A message says that the record was written or deleted, or has expired. It is for caches
+// in this process's memory, such as drivers/hot:
 //
 //	var pushed redis.Invalidations
 //	client, err := rueidis.NewClient(pushed.Track(rueidis.ClientOption{...}))

@@ -9,8 +9,8 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// Get implements driver.Driver: one GET; for a record of another program a second trip,
-// for its expiry.
+// Get implements driver.Driver, with one GET, and a second trip for another program's
+// record.
 func (d *Driver[T]) Get(ctx context.Context, key string) (driver.Entry[T], error) {
 	k, err := d.key(key)
 	if err != nil {

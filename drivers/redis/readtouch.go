@@ -6,10 +6,10 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// ReadTouch implements driver.ReadToucher: one trip, in which the server reads the record
-// and decides whether a touch is due. What the caller remembers is of no use to it. A
-// script costs the server several times what a GET costs, so it is for reads that are
-// likely to be due. Where it fails, the record is read without.
+// ReadTouch implements driver.ReadToucher, with one trip. The server reads the record and
+// decides whether a touch is due. ReadTouch does not use what the caller remembers. A
+// script costs the server several times as much as a GET, so it is for reads that are
+// likely to be due. If the script fails, the record is read without a touch.
 func (d *Driver[T]) ReadTouch(ctx context.Context, key string, _ *driver.Meta, a driver.Access, now driver.Instant) (driver.Entry[T], bool, error) {
 	k, err := d.key(key)
 	if err != nil {

@@ -35,8 +35,8 @@ func parsePlace(text string) (place, error) {
 	return place{}, driver.BadCursor(driver.Cursor(text))
 }
 
-// Segments implements driver.Scanner: one for each primary of a cluster, or as many of
-// them together as make n; otherwise one.
+// Segments implements driver.Scanner, with one segment for each primary. If a cluster has
+// more primaries than n, a segment has several.
 func (d *Driver[T]) Segments(ctx context.Context, n int) ([]driver.Cursor, error) {
 	if err := driver.CheckScan("segments", n); err != nil {
 		return nil, err

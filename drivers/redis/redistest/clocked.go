@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// StartClocked returns a server of the test's own, and a function that sets its clock ahead of the
-// system's, or behind. Keys expire by it at the server's next look at them. It needs apt-get install faketime.
+// StartClocked returns the test's own server, and a function that sets its clock. It sets
+// the clock ahead of the system's, or behind it. Keys expire by it when the server next
+// looks at them. It needs apt-get install faketime.
 func StartClocked(t testing.TB) (s *Server, set func(ahead time.Duration)) {
 	t.Helper()
 	libraries, _ := filepath.Glob("/usr/lib/*/faketime/libfaketime.so.1")

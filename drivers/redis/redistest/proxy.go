@@ -57,8 +57,7 @@ func (p *Proxy) Hang() (release func()) {
 	return sync.OnceFunc(func() { close(gate) })
 }
 
-// Lose loses the next n answers: where one comes, the connection closes instead, with
-// what else is on its way there.
+// Lose loses the next n answers: it closes the connection in place of each.
 func (p *Proxy) Lose(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
