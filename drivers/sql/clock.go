@@ -9,16 +9,16 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// Now implements driver.Clock: the time by the database's clock, as far as its answers tell, which
-// is to about half the shortest round trip. Before the first answer it is the system's time. Reads
-// carry the question, about once a second, and so does every read that touches.
+// Now implements driver.Clock: the time by the database's clock. It is exact to about half
+// the shortest round trip. Before the first answer it is the system's time. About once a
+// second a read asks for the time, and so does every read that touches.
 func (t *table) Now() time.Time { return t.clock.Now() }
 
 // Bounds implements driver.Clock.
 func (t *table) Bounds() (earliest, latest driver.Instant) { return t.clock.Bounds() }
 
-// Learn implements driver.Learner, with one SELECT: the first time, and later where nothing else
-// has asked for half a minute.
+// Learn implements driver.Learner, with one SELECT if the time is unknown or half a minute
+// old.
 func (t *table) Learn(ctx context.Context) error {
 	if !t.clock.Overdue() {
 		return nil

@@ -1,5 +1,5 @@
 // Package sql keeps slidingttl's records in a table of PostgreSQL, MySQL, MariaDB or
-// SQLite, through the application's own *sql.DB.
+// SQLite. It uses the application's own *sql.DB.
 //
 //	db, err := stdsql.Open("pgx", dsn)
 //	d, err := sql.New[Session](db, sql.PostgreSQL, "sessions", nil)

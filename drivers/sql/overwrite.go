@@ -9,9 +9,9 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// Overwrite implements driver.Overwriter, with one INSERT that updates the row where there
-// is one, and returns it. MySQL has no such statement: there an Insert and, where a record
-// is in its way, a Replace follow each other.
+// Overwrite implements driver.Overwriter, with one INSERT that updates an existing row and
+// returns it. MySQL has no such statement: there Overwrite makes an Insert and, if a record
+// exists, a Replace.
 func (d *Driver[T]) Overwrite(ctx context.Context, key string, v T, fresh driver.Life, a driver.Access, now driver.Instant) (driver.Meta, error) {
 	if d.sql.overwrite == "" {
 		simple := struct{ driver.Driver[T] }{d}

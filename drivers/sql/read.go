@@ -136,10 +136,10 @@ func (d *Driver[T]) batch(ctx context.Context, keys []rowKey, add func(key strin
 	return rows.Err()
 }
 
-// ReadTouch implements driver.ReadToucher: on PostgreSQL with one statement that
-// updates and selects, on SQLite with an UPDATE that returns the row, and a SELECT if
-// none was due. It does not look at known. On MySQL, where no statement both writes a
-// row and returns it, a read and a touch follow each other.
+// ReadTouch implements driver.ReadToucher. On PostgreSQL it is one statement that updates
+// and selects, on SQLite an UPDATE that returns the row, and a SELECT if no touch was due.
+// It does not use known. On MySQL, where no statement both writes a row and returns it, it
+// is a read and then a touch.
 func (d *Driver[T]) ReadTouch(ctx context.Context, key string, _ *driver.Meta, a driver.Access, now driver.Instant) (driver.Entry[T], bool, error) {
 	if d.sql.readTouch == "" || !d.clock.Known() || driver.MayUndo(ctx) {
 		e, err := d.Get(ctx, key)

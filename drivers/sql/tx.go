@@ -9,11 +9,12 @@ import (
 
 type txKey struct{}
 
-// WithTx returns a context by which calls of a store over this package's drivers are part of tx, which
-// must be of their own database: they land when it is committed, or not at all. Insert, Upsert, Update
-// and Delete write. A Get is a Peek, and so are the other calls that touch: a read that may be undone
-// promises nothing. The store remembers nothing of either. An error of the database may end tx, as
-// everywhere; a write is tried once. Calls by one such context follow each other, as on tx itself.
+// WithTx returns a context by which a store's calls are part of the transaction tx. The
+// store has a driver of this package, and tx is on its database. The calls take effect when
+// tx is committed, or not at all. Insert, Upsert, Update and Delete write. A Get, and any
+// other call that touches, is a Peek: a read that may be undone promises nothing. The store
+// remembers none of them. An error of the database may end tx, as always; a write is tried
+// once. Do not make two calls by one such context at once, as on tx itself.
 //
 // A tier above the driver, such as drivers/hot, holds what it reads: give it no such context.
 func WithTx(ctx context.Context, tx *stdsql.Tx) context.Context {

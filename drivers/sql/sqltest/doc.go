@@ -1,5 +1,5 @@
-// Package sqltest gives tests and examples a database: PostgreSQL or MariaDB, started
-// for the occasion, or SQLite in the process. Real servers, without Docker.
+// Package sqltest gives tests and examples a database: PostgreSQL, MariaDB or SQLite. It
+// starts real servers, without Docker; SQLite runs in the process.
 //
 //	func TestMain(m *testing.M) { os.Exit(sqltest.Main(m)) }
 //

@@ -84,10 +84,9 @@ var kinds = map[Database]kind{
 	},
 }
 
-// Run starts a server of PostgreSQL or MariaDB, or finds the one that a
-// variable names, for programs that have no test. It returns when the server answers,
-// after one to a few seconds. The caller closes it; it does not outlive the program in
-// any case.
+// Run starts PostgreSQL or MariaDB, or uses the server that a variable names, without a
+// test. It returns when the server answers, after a few seconds. The caller closes it; it
+// stops with the program in any case.
 func Run(ctx context.Context, db Database) (*Server, error) {
 	k, ok := kinds[db]
 	if !ok {

@@ -49,8 +49,8 @@ func Main(m interface{ Run() int }) int {
 	return code
 }
 
-// Start returns a server: the package's where its TestMain calls [Main], else the test's
-// own, which stops when the test ends. It fails the test where there is none to be had.
+// Start returns a server. If TestMain calls [Main] it is the package's, else the test's
+// own, which stops when the test ends. If no server can be started, Start fails the test.
 func Start(t testing.TB, db Database) *Server {
 	t.Helper()
 	shared.mu.Lock()
@@ -79,7 +79,7 @@ func Start(t testing.TB, db Database) *Server {
 	return s.server
 }
 
-// DB returns an empty database that no other test uses: a schema of the server that
+// DB returns an empty database that no other test uses. It is a schema of the server that
 // [Start] returns, or a file for SQLite. It is closed and dropped when the test ends.
 func DB(t testing.TB, db Database) *stdsql.DB {
 	t.Helper()
@@ -92,9 +92,8 @@ func DB(t testing.TB, db Database) *stdsql.DB {
 	return pool
 }
 
-// DSN is DB for a test that opens its database itself: the name under which the driver
-// is registered with database/sql, and what that opens. Nothing may use it any more when
-// the test ends.
+// DSN is DB for a test that opens its database itself. It returns the driver's name in
+// database/sql, and the name to open. Nothing may use the database when the test ends.
 func DSN(t testing.TB, db Database) (driver, dsn string) {
 	t.Helper()
 	if db == SQLite {
@@ -113,9 +112,9 @@ func DSN(t testing.TB, db Database) (driver, dsn string) {
 	return driver, dsn
 }
 
-// SQLiteDSN is the DSN of a file with what SQLite should be told where several
-// connections use one: readers that do not wait for the writer, and writers that wait for
-// each other. What is written is safe from a crash of the program, not of the machine.
+// SQLiteDSN is the DSN of a SQLite file for several connections. Readers do not wait for
+// the writer, and writers wait for each other. Writes survive a crash of the program, not
+// of the machine.
 func SQLiteDSN(file string) string {
 	return "file:" + file + "?_pragma=busy_timeout(10000)&_pragma=journal_mode(wal)&_pragma=synchronous(normal)"
 }
