@@ -1,5 +1,5 @@
-// Package couchbase keeps slidingttl's records in a Couchbase collection, through
-// the application's own gocb cluster.
+// Package couchbase keeps slidingttl's records in a Couchbase collection. It uses the
+// application's own gocb cluster.
 //
 //	cluster, err := gocb.Connect("couchbase://localhost", gocb.ClusterOptions{...})
 //	...

@@ -7,11 +7,11 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// Live is a condition for a WHERE of the application's own SQL++, about the document that
-// the query calls alias: it leaves out what has expired at now and is still in an index,
-// from which a covered query answers. What it leaves in may be past its cap all the same
-// if another program wrote it: slidingttl's Store.Alive tells. Source: docs.couchbase.com,
-// SQL++, META().
+// Live is a condition for the application's own SQL++ query that leaves out dead documents.
+// The query calls the document alias. The condition leaves out documents that have expired
+// at now and are still in an index, which a covered query reads. If another program wrote a
+// document, it may pass though it is past its cap: ask slidingttl's Store.Alive. Source:
+// docs.couchbase.com, SQL++, META().
 //
 // With Options.Retain it reads the xattr that tells which records are only retained, and no
 // query is covered any more. Without, it takes those that another driver retains for live.

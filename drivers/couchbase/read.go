@@ -49,8 +49,7 @@ func specs(created place, c codec) (read, peek []gocb.LookupInSpec) {
 	return read, peek
 }
 
-// Get implements driver.Driver: one sub-document lookup of the expiry, created_at and
-// the body together.
+// Get implements driver.Driver, with one lookup of expiry, created_at and body together.
 func (d *Driver[T]) Get(ctx context.Context, key string) (driver.Entry[T], error) {
 	var e driver.Entry[T]
 	res, err := d.lookup(ctx, key, d.read)

@@ -70,9 +70,9 @@ func (d *Driver[T]) vbuckets(ctx context.Context) (int, error) {
 	return snapshot.NumVbuckets()
 }
 
-// Scan implements driver.Scanner, with range scans of keys (Couchbase Server 7.6 and
-// later) and a sub-document lookup for each key, pipelined. A page takes as many vbuckets
-// as it has room for. The server is asked for no snapshot: the scan sees what is persisted.
+// Scan implements driver.Scanner, with range scans of keys and a pipelined lookup for each
+// key. It needs Couchbase Server 7.6 or later. A page takes as many vbuckets as fit. The
+// scan asks for no snapshot: it sees what is persisted.
 func (d *Driver[T]) Scan(ctx context.Context, from driver.Cursor, limit int) (driver.Page, error) {
 	if err := driver.CheckScan("limit", limit); err != nil {
 		return driver.Page{}, err

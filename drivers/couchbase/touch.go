@@ -19,11 +19,12 @@ const touchedPath = "slidingttl.touched_at"
 // locked; no write lands on it. Source: kv_engine, HideLockedCas.
 const lockedVersion driver.Version = math.MaxUint64
 
-// Touch implements driver.Driver: one round trip, or two where the record is not, or no
-// longer, was, which need not be another life: an overwrite or another touch changes
-// the version too. The body is not sent, and stays as it is but for a created_at that a
-// record in the Body place is adopted with. Of a record that another client has locked
-// it is driver.ErrLocked, at once: with no round trip if was was read under the lock.
+// Touch implements driver.Driver, with one round trip, or two if the record is not the one
+// that was. It may be the same life: an overwrite or another touch changes the version too.
+// Touch does not send the body. It leaves the body unchanged, except that an adoption in
+// the place Body adds created_at. For a record that another client has locked, Touch
+// returns driver.ErrLocked at once, and without a round trip if was was read under the
+// lock.
 func (d *Driver[T]) Touch(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
 	if err := driver.CheckKey(key, d.maxKey); err != nil {
 		return 0, err

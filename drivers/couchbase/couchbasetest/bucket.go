@@ -277,10 +277,9 @@ func (n *Node) SetBucketMaxTTL(bucket string, maxTTL time.Duration) error {
 	})
 }
 
-// SetCollectionOptions changes a collection's settings, the default
-// collection's ("_default", "_default") included. Documents that exist keep
-// their expiry until they are next written or touched. Its error wraps
-// [ErrUnknown] or [ErrInvalid].
+// SetCollectionOptions changes a collection's settings. "_default", "_default" is the
+// default collection. Documents that exist keep their expiry until they are next written or
+// touched. Its error wraps [ErrUnknown] or [ErrInvalid].
 func (n *Node) SetCollectionOptions(bucket, scope, name string, opts *CollectionOptions) error {
 	maxTTL, noExpiry, err := opts.validate()
 	if err != nil {

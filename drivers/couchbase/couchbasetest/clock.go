@@ -59,10 +59,9 @@ func (c *clock) advance(d time.Duration) {
 // its clock as a func() time.Time, so that both tell the same time.
 func (n *Node) Now() time.Time { return time.Unix(0, n.clock.now()).UTC() }
 
-// SetTime stops the node's clock at t; from then on only [Node.Advance] and
-// further calls of SetTime move it. The zero time starts the real clock again.
-// Times before 1971 are not modelled: the protocol takes expiries that small for
-// relative ones.
+// SetTime stops the node's clock at t. From then on only [Node.Advance] and SetTime move
+// it. The zero time starts the real clock again. Times before 1971 are not modelled: the
+// protocol takes expiries that small for relative ones.
 func (n *Node) SetTime(t time.Time) { n.clock.set(t) }
 
 // Advance moves the node's clock by d. A clock that SetTime stopped stays

@@ -107,9 +107,9 @@ func (n *Node) Counts() Counts {
 	}
 }
 
-// Await returns nil as soon as reached says so of the counts, for a test that has to act in
-// the midst of somebody's calls. An operation is counted before it is carried out, and after
-// a [Fault] that strikes it is spent. If ctx ends first Await returns its error.
+// Await returns nil as soon as reached returns true for the counts. It is for a test that
+// acts in the middle of other calls. An operation is counted before it is carried out, and
+// after a [Fault] that hits it is used up. If ctx ends first Await returns its error.
 func (n *Node) Await(ctx context.Context, reached func(Counts) bool) error {
 	c := &n.counts
 	c.waiting.Add(1)

@@ -1,6 +1,5 @@
-// Package couchbasetest runs a Couchbase node inside the test process, in the
-// manner of [net/http/httptest]: no container, no network but loopback, and a
-// clock that the test sets.
+// Package couchbasetest runs a Couchbase node in the test's process, as [net/http/httptest]
+// a server. It needs no container and no network but loopback, and the test sets its clock.
 //
 //	func TestSessions(t *testing.T) {
 //		node := couchbasetest.Start(t)

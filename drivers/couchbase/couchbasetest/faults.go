@@ -61,10 +61,10 @@ func (n *Node) Inject(f Fault) error {
 	return nil
 }
 
-// Between has f called in place of each operation on documents from now on, until it is
-// called with nil. deliver carries the operation out, and may be called once. Of what f
-// returns Drop and Silent count: with neither the client gets the operation's own answer,
-// once f has returned. The connection's other requests wait meanwhile.
+// Between calls f in place of each operation on documents, until Between is called with
+// nil. deliver carries out the operation, and may be called once. Of what f returns Drop
+// and Silent count: with neither the client gets the operation's own answer, once f has
+// returned. The connection's other requests wait meanwhile.
 func (n *Node) Between(f func(op Op, deliver func()) Fault) {
 	if f == nil {
 		n.faults.between.Store(nil)
@@ -73,18 +73,18 @@ func (n *Node) Between(f func(op Op, deliver func()) Fault) {
 	n.faults.between.Store(&f)
 }
 
-// ClearFaults disarms every fault that is left, and reports how many operations
-// they would still have struck: 0 says that the test met all it had armed.
+// ClearFaults disarms all faults, and returns how many operations they would still have
+// hit. Zero says that the test met all faults that it had armed.
 func (n *Node) ClearFaults() int { return n.faults.clear() }
 
 // SetLatency holds back every answer by d of real time. The operation itself is
 // carried out at once, and others meanwhile. Zero ends it.
 func (n *Node) SetLatency(d time.Duration) { n.latency.Store(int64(max(d, 0))) }
 
-// Hold keeps back every answer from now on until release is called, for a test that counts
-// for how many answers a call waits one after the other. The operations themselves are
-// carried out and counted at once, see [Node.Await]. A second Hold keeps back the answers to
-// what is counted after it: made before the first is released, it lets the answers of a first
+// Hold keeps back every answer until release is called. It is for a test that counts how
+// many answers a call waits for, one after the other. The operations themselves are carried
+// out and counted at once, see [Node.Await]. A second Hold keeps back the answers to what
+// is counted after it: made before the first is released, it lets the answers of a first
 // round go and none of the next. Calling release again does nothing.
 func (n *Node) Hold() (release func()) {
 	g := newGate()
@@ -92,11 +92,11 @@ func (n *Node) Hold() (release func()) {
 	return func() { n.faults.holding.open(g) }
 }
 
-// Hang makes the node stop: it accepts connections and requests but carries
-// nothing out and answers nothing, not even a login, until resume is called or
-// the node is closed. What came in meanwhile is then carried out, late, even if
-// the client no longer waits for it. The management service goes on. Calling
-// resume again does nothing.
+// Hang makes the node stop until resume is called or the node is closed. The node accepts
+// connections and requests, but carries out nothing and answers nothing, not even a login.
+// After resume it carries out the requests that came in meanwhile, even if the client no
+// longer waits for them. The management service continues. Calling resume again does
+// nothing.
 func (n *Node) Hang() (resume func()) { return n.faults.hang() }
 
 // faults is what a node is told to get wrong.

@@ -178,17 +178,16 @@ func (n *Node) Bucket() string { return n.bucketName }
 // "http://127.0.0.1:41235". gocb finds it by itself.
 func (n *Node) ManagementURL() string { return "http://" + n.mgmt.Addr().String() }
 
-// ClusterOptions are options for gocb.Connect that carry the node's
-// credentials and are otherwise gocb's own defaults.
+// ClusterOptions are gocb's default options for gocb.Connect, with the node's credentials.
 func (n *Node) ClusterOptions() gocb.ClusterOptions {
 	return gocb.ClusterOptions{
 		Authenticator: gocb.PasswordAuthenticator{Username: n.username, Password: n.password},
 	}
 }
 
-// Cluster connects gocb to the node with [Node.ClusterOptions], waits until the
-// default bucket is ready, and closes the connection when the test ends. A
-// failure ends the test.
+// Cluster connects gocb to the node and waits until the default bucket is ready. It uses
+// [Node.ClusterOptions], and closes the connection when the test ends. A failure ends the
+// test.
 func (n *Node) Cluster(t testing.TB) *gocb.Cluster {
 	t.Helper()
 	cluster, err := gocb.Connect(n.ConnectionString(), n.ClusterOptions())
