@@ -10,9 +10,9 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// GetMulti implements driver.BatchGetter, with ReadManyItems: a query for each physical
-// partition and thousand keys, in pages, after two requests that the client makes once. It
-// returns all or, with an error of the service's, none.
+// GetMulti implements driver.BatchGetter, with ReadManyItems. That is a query for each
+// physical partition and thousand keys, in pages, after two requests that the client makes
+// once. It returns all or, with an error of the service's, none.
 func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]driver.Entry[T], error) {
 	found := make(map[string]driver.Entry[T], len(keys))
 	place := make(map[identity]int, len(keys)) // in keys

@@ -14,8 +14,8 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// Properties is a container as this driver wants it, for development and tests: its partition
-// key, time to live, and an index of all but what touches write.
+// Properties is a container as this driver needs it, for development and tests. It has the
+// partition key, time to live, and an index of all properties but those that touches write.
 func (d *Driver[T]) Properties(id string) azcosmos.ContainerProperties {
 	var paths []string
 	for _, p := range d.opts.PartitionKey {
@@ -38,12 +38,12 @@ func (d *Driver[T]) Properties(id string) azcosmos.ContainerProperties {
 	}
 }
 
-// Check implements driver.Checker, with a read of the container and one of an item that is
-// not there: the partition key is the one configured; time to live is on, and its default, if
-// there is one, no shorter than longest, for it removes items of other programs; the
-// properties that touches write are not indexed; the account's consistency level is Session or
-// stronger; it takes writes in one region; and the system's clock is within Options.MaxSkew of
-// the service's.
+// Check implements driver.Checker, with a read of the container and one of an absent item.
+// It requires that the partition key is the one configured; that time to live is on, and
+// that its default, if there is one, is at least longest, because it removes items of other
+// programs; that the properties that touches write are not indexed; that the account's
+// consistency level is Session or stronger; that it takes writes in one region; and that
+// the system's clock is within Options.MaxSkew of the service's.
 func (d *Driver[T]) Check(ctx context.Context, longest time.Duration) error {
 	at := driver.ServerTime{Sent: time.Now(), Step: time.Second}
 	res, err := d.client.Read(ctx, nil)

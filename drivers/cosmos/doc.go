@@ -1,5 +1,5 @@
-// Package cosmos keeps slidingttl's records in a container of Azure Cosmos DB for NoSQL,
-// through the application's own client, an azcosmos.ContainerClient.
+// Package cosmos keeps slidingttl's records in a container of Azure Cosmos DB for NoSQL. It
+// uses the application's own azcosmos.ContainerClient.
 //
 //	container, err := client.NewContainer("app", "sessions")
 //	...

@@ -28,8 +28,8 @@ func (d *Driver[T]) Get(ctx context.Context, key string) (driver.Entry[T], error
 // never is an _etag that no item has.
 var never = azcore.ETag(`"never"`)
 
-// Latest implements driver.Latest: a patch that no item meets, whose answer has the session
-// token of what is written there now, then a read with it.
+// Latest implements driver.Latest, with a patch whose condition no item meets, and a read.
+// The patch's answer has the latest session token, which the read uses.
 func (d *Driver[T]) Latest(ctx context.Context, key string) (driver.Entry[T], error) {
 	body, err := d.latest(ctx, key)
 	if err != nil {

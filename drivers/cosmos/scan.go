@@ -21,9 +21,9 @@ type mark struct {
 // firsts are the characters that ids are taken to begin with, in the order of their codes.
 const firsts = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
-// Segments implements driver.Scanner, with no request: up to 62 ranges of ids, by the first
-// character after a prefix, so that ids that begin with any digit or letter fall evenly into
-// them. It needs an Options.ID that is nil or a Prefix, for a key to be found again.
+// Segments implements driver.Scanner, with up to 62 ranges of ids and without a request. A
+// range begins with a digit or letter after the prefix. Options.ID must be nil or a Prefix,
+// so that a scan finds an id's key.
 func (d *Driver[T]) Segments(_ context.Context, n int) ([]driver.Cursor, error) {
 	if err := driver.CheckScan("segments", n); err != nil {
 		return nil, err
@@ -64,10 +64,10 @@ func (d *Driver[T]) recordKey(k identity) (string, bool) {
 	return key, err == nil && again == k
 }
 
-// Scan implements driver.Scanner, with one page of a query over all partitions, for what
-// makes up keys and lives. It is charged for all of each item that it looks at. Page.Cost is
-// in request units. Items under ids or partition keys that Options do not make, of a container
-// that holds others too, are no records.
+// Scan implements driver.Scanner, with one page of a query for keys and lives over all
+// partitions. Each item that it looks at is charged as a whole. Page.Cost is in request
+// units. Items under ids or partition keys that Options do not make, of a container that
+// holds others too, are no records.
 func (d *Driver[T]) Scan(ctx context.Context, from driver.Cursor, limit int) (driver.Page, error) {
 	if err := driver.CheckScan("limit", limit); err != nil {
 		return driver.Page{}, err

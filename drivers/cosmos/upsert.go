@@ -10,9 +10,9 @@ import (
 // plain is a Driver whose upserts are inserts and replacements, one after the other.
 type plain[T any] struct{ driver.Driver[T] }
 
-// Upsert implements driver.Upserter: a replacement of what is known, else a create and, for
-// the record that may be in its way, a read beside it, so that any costs two waits and not
-// three.
+// Upsert implements driver.Upserter. It replaces a known record. Otherwise it sends a
+// create and a read together, because a record may exist, so that an upsert costs two waits
+// and not three.
 func (d *Driver[T]) Upsert(ctx context.Context, key string, v T, known *driver.Meta, plan driver.Plan, now driver.Instant) (driver.Meta, error) {
 	if known != nil && known.Alive(now) {
 		return driver.Upsert(ctx, plain[T]{d}, key, v, known, plan, now)

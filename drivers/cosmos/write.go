@@ -9,9 +9,9 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// Insert implements driver.Driver, with one create; over a dead record that is still there
-// with a read and a replacement more. With Options.Retain there are many of those, so the
-// read is made beside the create.
+// Insert implements driver.Driver, with one create. Over a dead record that still exists it
+// needs a read and a replacement too. With Options.Retain there are many such records, so
+// the read is made beside the create.
 func (d *Driver[T]) Insert(ctx context.Context, key string, v T, life driver.Life, now driver.Instant) (driver.Version, error) {
 	m, err := d.insert(ctx, key, v, life, now, d.opts.Retain > 0, false)
 	return m.Version, err
@@ -73,8 +73,8 @@ func (d *Driver[T]) written(m driver.Meta, etag string, err error) (driver.Meta,
 	return m, nil
 }
 
-// Replace implements driver.Driver, with one replacement for the _etag that is remembered, or
-// a read before it.
+// Replace implements driver.Driver, with one replacement for the remembered _etag, else
+// after a read.
 func (d *Driver[T]) Replace(ctx context.Context, key string, v T, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
 	k, err := d.identity(key)
 	if err != nil {
@@ -113,8 +113,8 @@ func (d *Driver[T]) Delete(ctx context.Context, key string) error {
 	return err
 }
 
-// Remove implements driver.Remover, with one delete for the _etag that is remembered, or a
-// read before it.
+// Remove implements driver.Remover, with one delete for the remembered _etag, else after a
+// read.
 func (d *Driver[T]) Remove(ctx context.Context, key string, was driver.Meta, now driver.Instant) error {
 	k, err := d.identity(key)
 	if err != nil {

@@ -121,8 +121,8 @@ func (a *Account) Endpoint() string { return "http://" + a.listener.Addr().Strin
 // Key is the account's primary key.
 func (a *Account) Key() string { return base64.StdEncoding.EncodeToString(a.key) }
 
-// Client returns a client of the account with connections of its own, which are closed
-// when the test ends. Each of opts adjusts it.
+// Client returns a client of the account with its own connections. They are closed when the
+// test ends. Each of opts adjusts it.
 func (a *Account) Client(t testing.TB, opts ...func(*azcosmos.ClientOptions)) *azcosmos.Client {
 	t.Helper()
 	transport := &http.Transport{MaxIdleConnsPerHost: 100, Protocols: protocols(!a.opts.HTTP2, a.opts.HTTP2)}
@@ -150,9 +150,8 @@ func (a *Account) Client(t testing.TB, opts ...func(*azcosmos.ClientOptions)) *a
 // databaseID is the database of the containers that Container makes.
 const databaseID = "test"
 
-// Container makes a container with these properties, in the database "test", and returns a
-// client of it. Without an ID it gets one that no other has; without a partition key its
-// path is "/id".
+// Container creates a container in the database "test" and returns a client of it. Without
+// an ID it gets a unique one; without a partition key its path is "/id".
 func (a *Account) Container(t testing.TB, properties azcosmos.ContainerProperties, opts ...func(*azcosmos.ClientOptions)) *azcosmos.ContainerClient {
 	t.Helper()
 	if properties.ID == "" {
@@ -197,11 +196,11 @@ func statusOf(err error) int {
 	return 0
 }
 
-// SetLag makes reads that carry no session token, or one older than the item's last
-// write, show the item as it was before that write, as a replica does that is behind. With
-// consistency levels below Session all reads do, with those above none.
+// SetLag makes reads show an item as it was before its last write, like a replica that is
+// behind. Under Session consistency this affects reads without a session token, or with one
+// older than that write. Under lower levels it affects all reads, under higher levels none.
 func (a *Account) SetLag(on bool) { a.lagging.Store(on) }
 
-// SetRemovalLag has the account remove items only d after their time to live has passed: they
-// are gone for reads, queries and writes at once, and until then stand in the way of a create.
+// SetRemovalLag makes the account remove items only d after their time to live has passed.
+// Reads, queries and writes do not find them at once, but until then they prevent a create.
 func (a *Account) SetRemovalLag(d time.Duration) { a.removalLag.Store(int64(d)) }

@@ -49,8 +49,8 @@ func (c *clock) advance(d time.Duration) {
 // Now is the account's time.
 func (a *Account) Now() time.Time { return a.clock.now().UTC() }
 
-// SetTime stops the account's clock at t; from then on only [Account.Advance] and further
-// calls of SetTime move it. The zero time starts the real clock again.
+// SetTime stops the account's clock at t. From then on only [Account.Advance] and SetTime
+// move it. The zero time starts the real clock again.
 func (a *Account) SetTime(t time.Time) {
 	if t.IsZero() {
 		a.clock.state.Store(nil)

@@ -1,5 +1,5 @@
-// Package cosmostest is an Azure Cosmos DB account for NoSQL inside a Go test, that an
-// unmodified azcosmos client talks to over loopback.
+// Package cosmostest runs an Azure Cosmos DB account for NoSQL inside a Go test. An
+// unmodified azcosmos client uses it over loopback.
 //
 //	account := cosmostest.Start(t) // stops by itself
 //	sessions := account.Container(t, azcosmos.ContainerProperties{DefaultTimeToLive: to.Ptr[int32](-1)})

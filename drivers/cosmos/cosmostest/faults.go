@@ -58,8 +58,8 @@ func (a *Account) Inject(f Fault) error {
 	return nil
 }
 
-// ClearFaults disarms every fault that is left, and reports how many operations they
-// would still have struck.
+// ClearFaults disarms all faults, and returns how many operations they would still have
+// hit.
 func (a *Account) ClearFaults() (left int) {
 	a.faults.mu.Lock()
 	defer a.faults.mu.Unlock()
@@ -87,9 +87,9 @@ func (a *Account) SetThroughput(unitsPerSecond float64) {
 	a.faults.filled = time.Now()
 }
 
-// Hang makes the account stop: it accepts connections and requests and carries nothing out
-// until release is called or the account is closed. What came in meanwhile is then carried
-// out, late. Calling release again does nothing.
+// Hang makes the account stop until release is called or the account is closed. It accepts
+// connections and requests and carries out nothing. After release it carries out the
+// requests that came in meanwhile. Calling release again does nothing.
 func (a *Account) Hang() (release func()) {
 	a.faults.mu.Lock()
 	defer a.faults.mu.Unlock()
