@@ -17,8 +17,7 @@ var ErrNoSpace = errors.New("no space left in the archive")
 // [driver.ErrRefused], so that what hands over the dead gives up at once.
 var ErrRefused error = refused{}
 
-// ErrKeyService says that the key service does not answer, or refuses the key of the files'
-// encryption.
+// ErrKeyService says that the key service does not answer, or refuses the key.
 var ErrKeyService = errors.New("the key service fails")
 
 // ErrCorrupt says that a file is not what was written. It comes as a *CorruptError.

@@ -16,8 +16,8 @@ type Store interface {
 // LabelStore is the label of every metric that tells stores apart.
 const LabelStore = "store"
 
-// LabelErrorType is the label of TouchDuration for the class of error, by ErrorType; empty
-// without an error. In Prometheus: error_type.
+// LabelErrorType is the label of TouchDuration for the class of error; empty without one.
+// In Prometheus: error_type.
 const LabelErrorType = "error.type"
 
 // Kind is how a metric's values are to be read.

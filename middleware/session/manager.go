@@ -10,7 +10,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// Manager manages an application's sessions, with data of type T. Its methods are safe for
+// Manager manages sessions whose data is a T, for one application. Its methods are safe for
 // concurrent use.
 //
 // Those that take the context of a request want one that passed Middleware, else

@@ -158,9 +158,9 @@ func (m *Manager[T]) insert(ctx context.Context, r Record, data T) (*current[T],
 	return now, nil
 }
 
-// Take returns the value that field points to in the session's data, and sets it to the
-// zero V. It is for a flash message, which is shown once. Of concurrent requests one gets
-// the value. Without a session, or without a value, nothing is written.
+// Take returns the value that field points to in the session's data, and sets it to zero.
+// It is for a flash message, which is shown once. Of concurrent requests one gets the
+// value. Without a session, or without a value, nothing is written.
 //
 //	msg, err := session.Take(ctx, sessions, func(d *Data) *string { return &d.Flash })
 func Take[T, V any](ctx context.Context, m *Manager[T], field func(*T) *V) (V, error) {
