@@ -54,6 +54,9 @@ type dialect interface {
 	// take selects columns of the rows that from finds, with FROM and all. It locks
 	// them and leaves out those that are locked.
 	take(columns, from string) string
+	// some is the condition on a key that its row is one of those that a take finds. Empty: a
+	// statement that waits for no lock cannot have it.
+	some(key, take string) string
 	// begin makes a transaction one that writes.
 	begin(table, column string) string
 	isolation() stdsql.IsolationLevel

@@ -15,6 +15,7 @@ type columnTypes struct {
 	triggers       string // where they are listed, with the condition on a name
 	times          map[TimeType]string
 	suffix         string // of CREATE TABLE
+	checkNow       string // has constraints that are deferred be checked; empty: nothing has
 }
 
 // EnsureTable creates the table, or adds what a table that is there lacks of the

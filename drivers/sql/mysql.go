@@ -72,6 +72,9 @@ func (mysql) take(columns, from string) string {
 	return "SELECT " + columns + from + " FOR UPDATE SKIP LOCKED"
 }
 
+// some: a DELETE reads the whole table for it, and one with a LIMIT waits for locks.
+func (mysql) some(string, string) string { return "" }
+
 func (mysql) begin(string, string) string { return "" }
 
 // isolation: on REPEATABLE READ a sweep would lock the gap before the next expiry, too.

@@ -76,7 +76,7 @@ func (s *Sweeper) passBy(ctx context.Context, tx *stdsql.Tx, rows taken, whole e
 	if _, err := tx.ExecContext(ctx, back); err != nil {
 		return b, err
 	}
-	held, why, err := t.refused(ctx, tx, s.skip(passed))
+	held, why, err := t.refused(ctx, tx, rowsWrite{s.skip(), passed})
 	if err != nil {
 		return b, err
 	}
@@ -107,7 +107,7 @@ func (t *table) refused(ctx context.Context, tx *stdsql.Tx, w rowsWrite) (keys [
 	}
 	half := len(w.keys) / 2
 	for _, part := range [][]rowKey{w.keys[:half], w.keys[half:]} {
-		refused, _, err := t.refused(ctx, tx, rowsWrite{w.statement, w.args, part})
+		refused, _, err := t.refused(ctx, tx, rowsWrite{w.statement, part})
 		if err != nil {
 			return nil, nil, err
 		}

@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/slidingttl/slidingttl/drivers/sql/sqltest"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -135,5 +137,67 @@ func TestHeldRows(t *testing.T) {
 	h.since = h.since.Add(-skipFor - time.Second)
 	if n := len(h.now()); n != 0 {
 		t.Errorf("%d are held after a day", n)
+	}
+}
+
+// TestSweepDeferred: a row that a constraint guards which is judged when a transaction ends stops no
+// sweep either.
+func TestSweepDeferred(t *testing.T) {
+	for _, buries := range []bool{false, true} {
+		t.Run(fmt.Sprint("buries=", buries), func(t *testing.T) {
+			db := sqltest.DB(t, sqltest.PostgreSQL)
+			d := open[session](t, db, PostgreSQL, nil)
+			for _, key := range []string{"a", "guarded", "z"} {
+				d.mustInsert(t, key, session{}, lasting(time.Minute))
+			}
+			mustExec(t, db, PostgreSQL, "CREATE TABLE orders (session text REFERENCES "+d.quoted()+" (id) DEFERRABLE INITIALLY DEFERRED)")
+			mustExec(t, db, PostgreSQL, "INSERT INTO orders VALUES ('guarded')")
+			o := SweepOptions{Now: at(base.Add(time.Hour))}
+			var buried []string
+			if buries {
+				o.Bury = func(_ context.Context, _ *stdsql.Tx, dead []driver.Dead) error {
+					buried = nil // the last time holds
+					for _, r := range dead {
+						buried = append(buried, r.Key)
+					}
+					return nil
+				}
+			}
+			s := d.mustSweeper(t, o)
+			if err := s.Sweep(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if got := s.Stats(); got.Deleted != 2 || got.Skipped != 1 || d.rows(t) != 1 {
+				t.Errorf("%+v, and %d rows are left", got, d.rows(t))
+			}
+			if slices.Sort(buried); buries && !slices.Equal(buried, []string{"a", "z"}) {
+				t.Errorf("buried %q", buried)
+			}
+		})
+	}
+}
+
+// TestSweepUnseen: where nobody is handed the dead, a batch is a statement for those and one for the
+// others, and no key comes here.
+func TestSweepUnseen(t *testing.T) {
+	var w wire
+	db := w.pool(t, sqltest.PostgreSQL)
+	d := open[session](t, db, PostgreSQL, nil)
+	for i := range 30 {
+		d.mustInsert(t, fmt.Sprint(i), session{}, lasting(time.Minute))
+	}
+	mustExec(t, db, PostgreSQL, "INSERT INTO "+d.quoted()+" (id, value, expires_at) VALUES ('alive', '{}', $1)", int64(base.Add(2*time.Hour)))
+	var statements atomic.Int64
+	w.set(func() cut {
+		statements.Add(1)
+		return whole
+	})
+	s := d.mustSweeper(t, SweepOptions{Batch: 10, Now: at(base.Add(time.Hour))})
+	if err := s.Sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	// Four batches, one that finds nothing, and a transaction that finds nothing to take.
+	if got := s.Stats(); got.Deleted != 30 || got.Filed != 1 || d.rows(t) != 1 || statements.Load() > 12 {
+		t.Errorf("%+v by %d statements, and %d rows are left", got, statements.Load(), d.rows(t))
 	}
 }

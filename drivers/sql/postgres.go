@@ -89,6 +89,11 @@ func (postgres) take(columns, from string) string {
 	return "SELECT " + columns + " FROM (SELECT *" + from + " FOR UPDATE SKIP LOCKED) AS taken"
 }
 
+// some is carried out once, whatever the plan.
+func (postgres) some(key, take string) string {
+	return key + " IN (WITH some AS MATERIALIZED (" + take + ") SELECT * FROM some)"
+}
+
 func (postgres) inProcess() bool  { return false }
 func (postgres) scansBytes() bool { return false }
 
@@ -208,6 +213,7 @@ func (postgres) types() columnTypes {
 		integer: "bigint", serial: "bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY", text: "text",
 		triggers: "information_schema.triggers WHERE trigger_name",
 		times:    map[TimeType]string{Millis: "bigint", Timestamp: "timestamptz", DateTime: "timestamp"},
+		checkNow: "SET CONSTRAINTS ALL IMMEDIATE",
 		suffix:   fmt.Sprintf(" WITH (fillfactor = %d)", fillfactor),
 	}
 }

@@ -64,6 +64,7 @@ func (sqlite) tuples(n, size int) string {
 }
 
 func (sqlite) take(columns, from string) string { return "SELECT " + columns + from }
+func (sqlite) some(key, take string) string     { return key + " IN (" + take + ")" }
 
 // begin takes the one lock there is before the transaction reads, for a read that is
 // to become a write fails if another has written meanwhile.

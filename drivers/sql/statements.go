@@ -1,6 +1,9 @@
 package sql
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
 // statements are the texts of all that is asked of a table, with their arguments in
 // the order that comments give. K are the columns of the key, W those and what the
@@ -133,6 +136,11 @@ func (t *table) expiresMillis() string {
 
 // expiresOrNone is expiresMillis, with NULL for whatever means that there is none.
 func (t *table) expiresOrNone() string { return "NULLIF(" + t.expiresMillis() + ", 0)" }
+
+// expiresOrNever is that with the last instant there is.
+func (t *table) expiresOrNever() string {
+	return fmt.Sprintf("COALESCE(%s, %d)", t.expiresOrNone(), never)
+}
 
 // rawColumns are the expressions for a record in the database's own form.
 func (t *table) rawColumns() []string {

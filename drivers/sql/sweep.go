@@ -29,8 +29,8 @@ type SweepOptions struct {
 	Rate float64
 
 	// Bury is handed the dead rows of each transaction before they are deleted in
-	// it, without their Fields. A row whose key no record can have, or whose life cannot be
-	// read but for its expiry, has a Problem. It may use tx, as for an archive in a table beside. If it fails nothing is
+	// it, without their Fields. A row whose key no record can have, or of whose life no more than
+	// the expiry can be read, has a Problem. It may use tx, as for an archive in a table beside. If it fails nothing is
 	// deleted, and the rows come again. They come again, too, where the transaction
 	// fails after it, and that may be a deadlock with another sweeper: what is done
 	// by tx is then undone, and what is done by other means is done twice. It may be
@@ -117,8 +117,8 @@ func (t *table) Sweeper(opts *SweepOptions) (*Sweeper, error) {
 type SweepStats struct {
 	Deleted uint64 // dead rows
 	Filed   uint64 // rows that were alive, and are looked at again at their expiry
-	Skipped uint64 // rows whose life cannot be read, but those that Bury was handed, and rows that the table does not let be written; they are looked at again a day later
-	Batches uint64 // transactions
+	Skipped uint64 // rows whose expiry cannot be read, or that the table does not let be written; they are looked at again a day later
+	Batches uint64 // of one transaction each, or one statement each for the dead and the others
 	Failed  uint64 // sweeps that ended with an error
 }
 
@@ -178,7 +178,7 @@ func (s *Sweeper) sweep(ctx context.Context) error {
 
 // batches is one transaction after the other, until there is nothing left for take or going
 // ends.
-func (s *Sweeper) batches(ctx, going context.Context, take func(context.Context, *stdsql.Tx, int) (swept, error)) error {
+func (s *Sweeper) batches(ctx, going context.Context, take takeRows) error {
 	limit := s.opts.Batch
 	for lost := 0; going.Err() == nil; {
 		if s.limit != nil {
@@ -188,11 +188,11 @@ func (s *Sweeper) batches(ctx, going context.Context, take func(context.Context,
 		}
 		b, err := s.batch(ctx, limit, take)
 		n := b.rows()
-		if s.limit != nil && n < limit {
+		if s.limit != nil {
 			s.limit.ReserveN(time.Now(), n-limit) // what was not taken
 		}
 		switch {
-		case err == nil && b.refused != nil:
+		case err == nil && (b.more || b.refused != nil):
 			lost = 0
 		case err == nil && n < limit && !b.cut:
 			return nil

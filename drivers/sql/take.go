@@ -18,36 +18,73 @@ const skipFor = 24 * time.Hour
 type swept struct {
 	deleted, filed, skipped int
 	cut                     bool
+	more                    bool  // what is left is yet to be looked at
 	refused                 error // why rows were skipped that the others are yet to be written without; nil: none was
 }
 
-// batch is one transaction, in which take does what it says for limit rows at most.
-func (s *Sweeper) batch(ctx context.Context, limit int, take func(context.Context, *stdsql.Tx, int) (swept, error)) (b swept, err error) {
-	t := s.table
-	tx, err := t.begin(ctx)
-	if err != nil {
-		return swept{}, err
+// batch is what take does in one transaction for limit rows at most.
+func (s *Sweeper) batch(ctx context.Context, limit int, take takeRows) (b swept, err error) {
+	if s.opts.Bury == nil {
+		b = s.unseen(ctx, limit)
 	}
-	defer func() { _ = tx.Rollback() }() // no more than an error once it is committed
-	if b, err = take(ctx, tx, limit); err == nil && (b.rows() > 0 || b.refused != nil) {
-		if err = tx.Commit(); err == nil {
-			s.counts.batches.Add(1)
+	if b.rows() == 0 {
+		if b, err = s.transaction(ctx, limit, take); err != nil {
+			return swept{}, err
 		}
 	}
-	if err != nil {
-		return swept{}, err
+	if b.rows() > 0 || b.refused != nil {
+		s.counts.batches.Add(1)
 	}
 	s.counts.deleted.Add(uint64(b.deleted))
 	s.counts.filed.Add(uint64(b.filed))
 	s.counts.skipped.Add(uint64(b.skipped))
 	if b.skipped > 0 && s.opts.OnError != nil {
-		rule := "must have a life that can be read"
+		rule := "must have an expiry that can be read"
 		if b.refused != nil {
-			rule = "must be one that the table lets be deleted, and be given another " + t.sweep
+			rule = "must be one that the table lets be deleted, and be given another " + s.table.sweep
 		}
 		s.opts.OnError(&driver.InvalidError{Field: "row", Value: fmt.Sprintf("skipped, %d times", b.skipped), Rule: rule, Err: b.refused})
 	}
 	return b, nil
+}
+
+// takeRows takes rows by a transaction and does something with them.
+type takeRows func(ctx context.Context, tx *stdsql.Tx, limit int) (swept, error)
+
+func (s *Sweeper) transaction(ctx context.Context, limit int, take takeRows) (b swept, err error) {
+	tx, err := s.table.begin(ctx)
+	if err != nil {
+		return b, err
+	}
+	defer func() { _ = tx.Rollback() }() // no more than an error once it is committed
+	if b, err = take(ctx, tx, limit); err == nil && (b.rows() > 0 || b.refused != nil) {
+		err = tx.Commit()
+	}
+	return b, err
+}
+
+// unseen deletes what is dead of the first rows whose time has come, and files what is alive, by a statement
+// each. What it cannot write, and why, a transaction that takes the rows finds out.
+func (s *Sweeper) unseen(ctx context.Context, limit int) (b swept) {
+	t := s.table
+	keys, args := s.query(strings.Join(t.keyColumns(), ", "), limit)
+	some := t.dialect.some(t.keyTuple(), keys)
+	if some == "" {
+		return b
+	}
+	for _, w := range []struct {
+		statement, dead string
+		rows            *int
+	}{{s.file(), fmt.Sprintf("BETWEEN %s + 1 AND %d", s.horizon(), never), &b.filed}, {"DELETE FROM " + t.quoted(), "<= " + s.horizon(), &b.deleted}} {
+		result, err := t.db.ExecContext(ctx, t.dialect.bind(w.statement+" WHERE "+t.expiresOrNever()+" "+w.dead+" AND "+some), args...)
+		if err != nil {
+			break
+		}
+		n, _ := result.RowsAffected()
+		*w.rows = int(n)
+	}
+	b.more = true
+	return b
 }
 
 func (b swept) rows() int { return b.deleted + b.filed + b.skipped }
@@ -94,36 +131,28 @@ func (t *table) begin(ctx context.Context) (*stdsql.Tx, error) {
 	return tx, err
 }
 
-// horizon is the time before which a row must have expired, and its argument.
-func (s *Sweeper) horizon() (expression string, arg any) {
+// horizon is the time before which a row must have expired.
+func (s *Sweeper) horizon() string {
 	if s.opts.Now != nil {
-		arg = int64(driver.Floor(s.opts.Now()).Add(-s.table.retain))
+		return fmt.Sprint(int64(driver.Floor(s.opts.Now()).Add(-s.table.retain)))
 	}
-	return "COALESCE(" + s.table.dialect.integer() + ", " + s.table.horizon(s.opts.MaxSkew) + ")", arg
+	return "(" + s.table.horizon(s.opts.MaxSkew) + ")"
 }
 
-// query is what take asks of rows that are not held, and its arguments.
-func (s *Sweeper) query(limit int, held []rowKey) (query string, args []any) {
+// query asks for columns of the first rows whose time has come and that are not held.
+func (s *Sweeper) query(columns string, limit int) (query string, args []any) {
 	t := s.table
-	q := t.dialect.quote
-	horizon, now := s.horizon()
-	args = []any{now, now}
-	columns := append([]string{horizon}, t.keyColumns()...)
-	columns = append(columns, t.createdMillis(), t.expiresMillis(), q(t.version))
-	if s.opts.Bury != nil {
-		columns = append(columns, t.rawValue())
-	}
 	// It is to walk the index: the column is the table's and not the text of that name
 	// that is selected, and the limit is no argument, of which PostgreSQL thinks as a
 	// tenth of all rows.
-	sweep := t.quoted() + "." + q(t.sweep)
+	sweep := t.quoted() + "." + t.dialect.quote(t.sweep)
 	but := ""
-	if len(held) > 0 {
-		list, more := t.keyList(held)
-		but, args = " AND NOT ("+t.keyTuple()+" IN "+list+")", append(args, t.keyArgs(more)...)
+	if held := s.held.now(); len(held) > 0 {
+		var list string
+		list, args = t.keyList(held)
+		but, args = " AND NOT ("+t.keyTuple()+" IN "+list+")", t.keyArgs(args)
 	}
-	return t.dialect.bind(t.dialect.take(strings.Join(columns, ", "),
-		fmt.Sprintf(" FROM %s WHERE %s <= %s%s ORDER BY %[2]s LIMIT %[5]d", t.quoted(), sweep, horizon, but, limit))), args
+	return t.dialect.take(columns, fmt.Sprintf(" FROM %s WHERE %s <= %s%s ORDER BY %[2]s LIMIT %[5]d", t.quoted(), sweep, s.horizon(), but, limit)), args
 }
 
 // taken are rows that are locked, by the columns of their keys as they were scanned.
@@ -136,8 +165,13 @@ type taken struct {
 // take locks rows whose sweep_at has come, and tells the dead from the others.
 func (s *Sweeper) take(ctx context.Context, tx *stdsql.Tx, limit int) (r taken, err error) {
 	t := s.table
-	query, args := s.query(limit, s.held.now())
-	rows, err := tx.QueryContext(ctx, query, args...)
+	columns := append([]string{s.horizon()}, t.keyColumns()...)
+	columns = append(columns, t.createdMillis(), t.expiresMillis(), t.dialect.quote(t.version))
+	if s.opts.Bury != nil {
+		columns = append(columns, t.rawValue())
+	}
+	query, args := s.query(strings.Join(columns, ", "), limit)
+	rows, err := tx.QueryContext(ctx, t.dialect.bind(query), args...)
 	if err != nil {
 		return r, err
 	}
@@ -156,7 +190,7 @@ func (s *Sweeper) take(ctx context.Context, tx *stdsql.Tx, limit int) (r taken, 
 		}
 		k, meta, odd := rowKey{columns: slices.Clone(key.args)}, l.meta(), t.odd(&l)
 		switch {
-		case odd != nil && (s.opts.Bury == nil || meta.Alive(horizon)):
+		case l.expires.odd:
 			r.skipped = append(r.skipped, k)
 		case meta.Alive(horizon):
 			r.live = append(r.live, k)
@@ -180,29 +214,27 @@ func (t *table) dead(key scannedKey, m driver.Meta, value []byte, problem error)
 	return driver.Dead{Key: name, Raw: driver.Raw{Meta: m, Format: "json", Value: value, Problem: problem}, At: m.ExpiresAt}
 }
 
-// rowsWrite is a statement on the rows of keys.
+// rowsWrite is a statement, without its WHERE, on the rows of keys.
 type rowsWrite struct {
-	statement string // without its WHERE
-	args      []any
+	statement string
 	keys      []rowKey
 }
 
 // writes are those of a batch.
 func (s *Sweeper) writes(rows taken) []rowsWrite {
-	t := s.table
-	return []rowsWrite{
-		{"DELETE FROM " + t.quoted(), nil, rows.dead},
-		{fmt.Sprintf("UPDATE %s SET %s = COALESCE(%s, %d)", t.quoted(), t.dialect.quote(t.sweep), t.expiresOrNone(), never), nil, rows.live},
-		s.skip(rows.skipped),
-	}
+	return []rowsWrite{{"DELETE FROM " + s.table.quoted(), rows.dead}, {s.file(), rows.live}, {s.skip(), rows.skipped}}
 }
 
+// file has rows be looked at when they expire.
+func (s *Sweeper) file() string { return s.later(s.table.expiresOrNever()) }
+
 // skip has rows be looked at a day later.
-func (s *Sweeper) skip(keys []rowKey) rowsWrite {
-	t := s.table
-	horizon, now := s.horizon()
-	return rowsWrite{fmt.Sprintf("UPDATE %s SET %s = %s + %d", t.quoted(), t.dialect.quote(t.sweep), horizon,
-		driver.Instant(0).Add(t.retain+s.opts.MaxSkew+skipFor)), []any{now}, keys}
+func (s *Sweeper) skip() string {
+	return s.later(fmt.Sprintf("%s + %d", s.horizon(), driver.Instant(0).Add(s.table.retain+s.opts.MaxSkew+skipFor)))
+}
+
+func (s *Sweeper) later(at string) string {
+	return "UPDATE " + s.table.quoted() + " SET " + s.table.dialect.quote(s.table.sweep) + " = " + at
 }
 
 // sweepRows carries w out, and says on how many.
@@ -211,7 +243,10 @@ func (t *table) sweepRows(ctx context.Context, tx *stdsql.Tx, w rowsWrite) (int6
 		return 0, nil
 	}
 	list, columns := t.keyList(w.keys)
-	result, err := tx.ExecContext(ctx, t.dialect.bind(w.statement+" WHERE "+t.keyTuple()+" IN "+list), slices.Concat(w.args, t.keyArgs(columns))...)
+	result, err := tx.ExecContext(ctx, t.dialect.bind(w.statement+" WHERE "+t.keyTuple()+" IN "+list), t.keyArgs(columns)...)
+	if now := t.dialect.types().checkNow; err == nil && now != "" {
+		_, err = tx.ExecContext(ctx, now)
+	}
 	if err != nil {
 		return 0, hidden(err, w.keys)
 	}
