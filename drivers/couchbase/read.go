@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strconv"
+	"time"
 
 	"github.com/couchbase/gocb/v2"
 	"golang.org/x/sync/errgroup"
@@ -138,13 +140,20 @@ func (d *Driver[T]) lookup(ctx context.Context, key string, specs []gocb.LookupI
 	if err := ctx.Err(); err != nil {
 		return nil, err // gocb may still answer
 	}
-	res, err := d.collection.LookupIn(key, specs, &gocb.LookupInOptions{
-		Timeout:       d.opts.Timeout,
-		RetryStrategy: d.readRetry,
-		ParentSpan:    d.span(ctx),
-		Context:       ctx,
-	})
-	return res, failure(ctx, err)
+	for deadline := time.Now().Add(d.opts.Timeout); ; {
+		res, err := d.collection.LookupIn(key, specs, &gocb.LookupInOptions{
+			Timeout:       time.Until(deadline),
+			RetryStrategy: d.readRetry,
+			ParentSpan:    d.span(ctx),
+			Context:       ctx,
+		})
+		// Of a request whose connection ends gocbcore asks the strategy; not of one that it
+		// cannot write any more, to a connection that broke or that it closed itself. The
+		// next waits for a connection. Source: gocbcore v10.8.1, kvMux.handleOpRoutingResp.
+		if unwritten := (*net.OpError)(nil); !errors.As(err, &unwritten) || ctx.Err() != nil || time.Until(deadline) <= 0 {
+			return res, failure(ctx, err)
+		}
+	}
 }
 
 func (d *Driver[T]) span(ctx context.Context) gocb.RequestSpan {

@@ -1,0 +1,42 @@
+//go:build !race
+
+package couchbase_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+
+	"github.com/slidingttl/slidingttl/drivers/couchbase/couchbasetest"
+)
+
+// No read fails because connections drop: neither one that was sent nor one that was about to
+// be, whose connection gocbcore has closed by then. It runs without the race detector, which finds
+// gocbcore at fault: it may send a request again while the first attempt is still being written
+// (v10.8.1: kvMux.RouteRequest writes what memd.Conn.WritePacket reads).
+func TestReadsOverDroppedConnections(t *testing.T) {
+	f := open(t)
+	record(t, f)
+	d := newDriver[profile](t, f, nil)
+	ctx, stop := context.WithCancel(t.Context())
+	var readers sync.WaitGroup
+	for range 4 {
+		readers.Go(func() {
+			for ctx.Err() == nil {
+				if _, err := d.Get(t.Context(), secret); err != nil {
+					t.Errorf("a read: %v", err)
+					stop()
+				}
+			}
+		})
+	}
+	for range 40 {
+		f.DropConnections()
+		before := f.Counts().LookupIn
+		if f.Await(ctx, func(c couchbasetest.Counts) bool { return c.LookupIn > before+20 }) != nil {
+			break
+		}
+	}
+	stop()
+	readers.Wait()
+}
