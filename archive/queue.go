@@ -110,18 +110,18 @@ func (q *Queue) Add(d driver.Dead) bool {
 func (q *Queue) size(d *driver.Dead) int64 { return int64(min(len(d.Value), q.opts.BatchBytes)) }
 
 // OnExpiry is the hook for memory.Options.OnExpiry that adds what has died to q, its
-// value as JSON. R is memory.Reason, which is not asked: what a record died of the Grave's
-// policy tells. A value that encoding/json does not take is told to OnError, and lost.
+// value as JSON. R is memory.Reason, which tells what was deleted; what another record died of the
+// Grave's policy tells. A value that encoding/json does not take is told to OnError, and lost.
 //
 //	OnExpiry: archive.OnExpiry[Session, memory.Reason](queue)
-func OnExpiry[T, R any](q *Queue) func(key string, last driver.Entry[T], _ R) {
-	return func(key string, last driver.Entry[T], _ R) {
+func OnExpiry[T any, R fmt.Stringer](q *Queue) func(key string, last driver.Entry[T], why R) {
+	return func(key string, last driver.Entry[T], why R) {
 		value, err := json.Marshal(last.Value)
 		if err != nil {
 			q.tell(&driver.InvalidError{Field: "value", Value: fmt.Sprint("of type ", reflect.TypeFor[T]()), Rule: "must be one that encoding/json takes", Err: err})
 			return
 		}
-		q.Add(driver.Dead{Key: key, Raw: driver.Raw{Meta: last.Meta, Format: "json", Value: value}, At: last.ExpiresAt})
+		q.Add(driver.Dead{Key: key, Raw: driver.Raw{Meta: last.Meta, Format: "json", Value: value}, At: last.ExpiresAt, Deleted: why.String() == string(Deleted)})
 	}
 }
 

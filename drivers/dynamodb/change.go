@@ -27,8 +27,9 @@ func ByTTL(kind, principal string) bool {
 	return kind == "Service" && principal == "dynamodb.amazonaws.com"
 }
 
-// Dead returns the record whose life a change has ended. ok is false if it ended none: the
-// item is no record of d or lives on.
+// Dead returns the record whose life a change has ended. ok is false if it ended none, for the
+// item is no record of d or lives on, and for one that was deleted while it lived unless
+// Options.Deletes asks for those.
 //
 // What the TTL service removed, and what was removed or overwritten when it had expired,
 // died at its expiry. What was removed or overwritten before that was deleted then, as far
@@ -56,7 +57,7 @@ func (d *Driver[T]) Dead(c Change) (dead driver.Dead, ok bool) {
 	if !c.ByTTL && (at < dead.At || dead.At == 0) || dead.At == 0 {
 		dead.At, dead.Deleted = at, !c.ByTTL
 	}
-	return dead, true
+	return dead, c.New != nil || !dead.Deleted || d.opts.Deletes
 }
 
 // changeOf is what a record of a stream says.

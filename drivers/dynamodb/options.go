@@ -53,6 +53,10 @@ type Options struct {
 	// have the same, and no other program use it. Empty: "slidingttl_expiry".
 	RetainedExpiry string
 
+	// Deletes has Dead, and so a Stream, tell of items that are deleted while they live, with
+	// driver.Dead.Deleted. False: they end without a word, like those of other drivers.
+	Deletes bool
+
 	// CreatedAtFormat is how created_at is written for a new life. Zero: RFC3339.
 	// UnixMilli suits a T, or another program, that maps it as a number.
 	CreatedAtFormat TimeFormat

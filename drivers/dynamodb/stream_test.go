@@ -84,7 +84,7 @@ func (g *graves) keys() []string {
 func streamed(t testing.TB, s *dynamodbtest.Server, view types.StreamViewType) *Driver[session] {
 	t.Helper()
 	client := s.Client()
-	d, err := New[session](client, s.Table(t), nil)
+	d, err := New[session](client, s.Table(t), &Options{Deletes: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,6 +98,39 @@ func streamed(t testing.TB, s *dynamodbtest.Server, view types.StreamViewType) *
 		t.Fatal(err)
 	}
 	return d
+}
+
+// What is deleted while it lives is told of where Options.Deletes asks for it, and what has died
+// in any case, whoever removed it.
+func TestDeletes(t *testing.T) {
+	for _, deletes := range []bool{false, true} {
+		d, err := New[session](&dynamodb.Client{}, "sessions", &Options{Deletes: deletes})
+		if err != nil {
+			t.Fatal(err)
+		}
+		item := func(created time.Duration) map[string]types.AttributeValue {
+			return map[string]types.AttributeValue{
+				"pk": &types.AttributeValueMemberS{Value: "k"}, "ttl": &types.AttributeValueMemberN{Value: "1767225600"},
+				"created_at": &types.AttributeValueMemberS{Value: time.Unix(1767225600, 0).Add(-time.Hour + created).UTC().Format("2006-01-02T15:04:05.000Z")},
+			}
+		}
+		dies := time.Unix(1767225600, 0)
+		for name, c := range map[string]struct {
+			change      Change
+			ok, deleted bool
+		}{
+			"alive":       {Change{Old: item(0), At: dies.Add(-time.Second)}, deletes, true},
+			"dead":        {Change{Old: item(0), At: dies}, true, false},
+			"by TTL":      {Change{Old: item(0), At: dies.Add(-time.Minute), ByTTL: true}, true, false},
+			"overwritten": {Change{Old: item(0), New: item(time.Minute), At: dies.Add(time.Second)}, true, false},
+			"at its cap":  {Change{Old: item(0), New: item(time.Minute), At: dies.Add(-time.Second)}, true, true},
+		} {
+			dead, ok := d.Dead(c.change)
+			if ok != c.ok || dead.Deleted != c.deleted {
+				t.Errorf("%s, with Deletes %t: %+v, %t", name, deletes, dead, ok)
+			}
+		}
+	}
 }
 
 // What the TTL service removes, what somebody deletes, and what an overwrite ends, is told

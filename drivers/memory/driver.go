@@ -166,7 +166,7 @@ func (d *Driver[T]) Upsert(_ context.Context, key string, v T, _ *driver.Meta, p
 			written = r.meta()
 			return r, put
 		})
-		d.mourn(dead)
+		d.mourn(dead, written.CreatedAt, false)
 		if err != errNoRoom {
 			return written, err
 		}
@@ -198,7 +198,7 @@ func (d *Driver[T]) Replace(_ context.Context, key string, v T, was driver.Meta,
 		version = r.version
 		return r, put
 	})
-	d.mourn(dead)
+	d.mourn(dead, life.CreatedAt, false)
 	return version, err
 }
 
@@ -271,25 +271,41 @@ func (d *Driver[T]) Delete(_ context.Context, key string) error {
 		}
 		return nil
 	}
+	var gone *record[T]
 	d.records.compute(key, func(old *record[T]) (*record[T], change) {
-		if old != nil {
+		if gone = old; old != nil {
 			d.take(old)
 		}
 		return nil, drop
 	})
+	if d.opts.Deletes && gone != nil {
+		d.deleted(gone, d.clock.instant())
+	}
 	return nil
 }
 
 // Remove implements driver.Remover.
 func (d *Driver[T]) Remove(_ context.Context, key string, was driver.Meta, now driver.Instant) (err error) {
+	var gone *record[T]
 	d.records.compute(key, func(old *record[T]) (*record[T], change) {
 		if err = d.match(key, old, was, now); err != nil {
 			return nil, leave
 		}
+		gone = old
 		d.take(old)
 		return nil, drop
 	})
+	if d.opts.Deletes && gone != nil {
+		d.deleted(gone, now)
+	}
 	return err
+}
+
+// deleted has OnExpiry told of r, which was removed at now, if it was alive.
+func (d *Driver[T]) deleted(r *record[T], now driver.Instant) {
+	if r.alive(now) != nil {
+		d.mourn(r, now, true)
+	}
 }
 
 // reserve counts a record that is about to be added, unless that is one too many.

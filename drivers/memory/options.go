@@ -24,14 +24,19 @@ type Options[T any] struct {
 
 	// OnExpiry is told of every record that died, once, after it was removed or
 	// a write began another life in its place, with the value and life it had.
-	// It is not told of a record that Delete, Remove or Close came to first. Nil
-	// means nobody is told.
+	// It is not told of a record that Delete, Remove or Close came to first, but see
+	// Deletes. Of a life that ended before its expiry, last.ExpiresAt is when: it was
+	// deleted, or past its cap when the next one began. Nil means nobody is told.
 	//
 	// It runs on the driver's own goroutine, one call at a time, with no lock
 	// held, and may use the driver, except that Close would wait for itself.
 	// While it runs no other record is removed, so long work belongs elsewhere.
 	// A panic in it is recovered from, counted, and returned by Close.
 	OnExpiry func(key string, last driver.Entry[T], why Reason)
+
+	// Deletes has OnExpiry told, with Deleted, of a record that Delete or Remove takes while
+	// it lives. Without OnExpiry it must be false.
+	Deletes bool
 
 	// MaxLifetime is the longest lifetime the store's policy gives a record. It
 	// is used only to tell OnExpiry why a record ended and has no effect on when;
@@ -60,15 +65,19 @@ const (
 	// Cap: its expiry stood at its creation plus Options.MaxLifetime, or later,
 	// which no touch could have moved.
 	Cap
+	// Deleted: somebody deleted it. See Options.Deletes.
+	Deleted
 )
 
-// String returns "idle" or "cap".
+// String returns "idle", "cap" or "deleted".
 func (r Reason) String() string {
 	switch r {
 	case Idle:
 		return "idle"
 	case Cap:
 		return "cap"
+	case Deleted:
+		return "deleted"
 	}
 	return "Reason(" + strconv.Itoa(int(r)) + ")"
 }
@@ -93,6 +102,8 @@ func (o *Options[T]) validate() error {
 			Value: o.MaxLifetime.String(),
 			Rule:  "must not be negative",
 		}
+	case o.Deletes && o.OnExpiry == nil:
+		return &driver.InvalidError{Field: "Options.Deletes", Value: "true", Rule: "must be false without OnExpiry, which it is for"}
 	case o.MaxLifetime > 0 && o.OnExpiry == nil:
 		return &driver.InvalidError{
 			Field: "Options.MaxLifetime",

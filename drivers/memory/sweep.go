@@ -124,7 +124,7 @@ func (d *Driver[T]) expire(r *record[T], now driver.Instant) {
 		return found, leave
 	})
 	if removed {
-		d.mourn(r)
+		d.mourn(r, r.expiry(), false)
 	}
 }
 
@@ -143,16 +143,23 @@ func (d *Driver[T]) makeRoom() bool {
 // mourned are removed records of which OnExpiry is still to be told.
 type mourned[T any] struct {
 	mu      sync.Mutex
-	records []*record[T]
+	records []*ended[T]
 }
 
-// mourn has OnExpiry told of r, which died, unless it is nil.
-func (d *Driver[T]) mourn(r *record[T]) {
+// ended is a record whose life ended at an instant, if its expiry had not passed by then.
+type ended[T any] struct {
+	*record[T]
+	at      driver.Instant
+	deleted bool
+}
+
+// mourn has OnExpiry told of r, which died, at the latest at an instant, unless it is nil.
+func (d *Driver[T]) mourn(r *record[T], at driver.Instant, deleted bool) {
 	if d.opts.OnExpiry == nil || r == nil {
 		return
 	}
 	d.mourned.mu.Lock()
-	d.mourned.records = append(d.mourned.records, r)
+	d.mourned.records = append(d.mourned.records, &ended[T]{r, at, deleted})
 	d.mourned.mu.Unlock()
 	d.sweeper.rouse()
 }
@@ -166,11 +173,18 @@ func (d *Driver[T]) tellMourned() {
 			return
 		}
 		last := r.entry()
-		d.hooks.Call(func() { d.opts.OnExpiry(r.key(), last, d.opts.reason(last.Life)) })
+		if last.ExpiresAt == 0 || last.ExpiresAt > r.at {
+			last.ExpiresAt = r.at
+		}
+		why := d.opts.reason(last.Life)
+		if r.deleted {
+			why = Deleted
+		}
+		d.hooks.Call(func() { d.opts.OnExpiry(r.key(), last, why) })
 	}
 }
 
-func (m *mourned[T]) pop() *record[T] {
+func (m *mourned[T]) pop() *ended[T] {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if len(m.records) == 0 {

@@ -326,6 +326,7 @@ func TestOnExpiry(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		fourth.ExpiresAt = life.CreatedAt // when the next one began
 		told(t, death{"k", driver.Entry[int]{Value: 8, Meta: fourth}, Idle})
 
 		// What is overwritten in its life, or adopted, has not.
@@ -340,6 +341,46 @@ func TestOnExpiry(t *testing.T) {
 		}
 		told(t)
 	})
+}
+
+// TestDeletes: what Delete and Remove take alive is told of where Deletes asks for it, as having died
+// then; what Delete takes dead is not.
+func TestDeletes(t *testing.T) {
+	for _, deletes := range []bool{false, true} {
+		var told []death
+		opts := &Options[int]{Retain: time.Hour, Deletes: deletes, OnExpiry: func(key string, last driver.Entry[int], why Reason) {
+			told = append(told, death{key, last, why})
+		}}
+		bubble(t, opts, func(t *testing.T, d *Driver[int]) {
+			ctx := t.Context()
+			mustInsert(t, d, "dead", 1, lasting(d.instant(), time.Second))
+			time.Sleep(time.Minute)
+			if err := errors.Join(d.Delete(ctx, "dead"), d.Delete(ctx, "nobody")); err != nil {
+				t.Fatal(err)
+			}
+			now := d.instant()
+			alive := mustInsert(t, d, "alive", 2, lasting(now, time.Hour))
+			foreign := mustInsert(t, d, "foreign", 3, driver.Life{})
+			time.Sleep(time.Minute)
+			now = d.instant()
+			if err := d.Delete(ctx, "alive"); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			if err := d.Remove(ctx, "foreign", foreign, now); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			var want []death
+			if deletes {
+				alive.ExpiresAt, foreign.ExpiresAt = now, now
+				want = []death{{"alive", driver.Entry[int]{Value: 2, Meta: alive}, Deleted}, {"foreign", driver.Entry[int]{Value: 3, Meta: foreign}, Deleted}}
+			}
+			if !slices.Equal(told, want) {
+				t.Errorf("with Deletes %t told\n%+v, want\n%+v", deletes, told, want)
+			}
+		})
+	}
 }
 
 // TestOnExpiryMayUseTheDriver: no lock is held, and the record is gone by then.

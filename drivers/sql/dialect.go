@@ -79,7 +79,7 @@ type dialect interface {
 	types() columnTypes
 	indexed(schema, table string) string // a table in CREATE INDEX, and in a trigger
 	// trigger makes one of the table's name and suffix, that inserts for each row whose version
-	// changes.
+	// changes, or for an empty version for each row that is deleted.
 	trigger(schema, table, version, suffix, insert string) []string
 }
 

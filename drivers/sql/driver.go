@@ -59,7 +59,7 @@ func New[T any](db *stdsql.DB, dialect Dialect, table string, opts *Options[T]) 
 	}
 	t := newTable(db, speaks, schema, name, layout{
 		key: o.Key, created: o.CreatedAt, expires: o.ExpiresAt, sweep: o.SweepAt, version: o.Version,
-		values: o.values(), json: o.Value != "", maxKey: o.MaxKey, retain: o.Retain, keepReplaced: o.Replaced, maxSkew: o.MaxSkew,
+		values: o.values(), json: o.Value != "", maxKey: o.MaxKey, retain: o.Retain, keepReplaced: o.Replaced, keepDeleted: o.Deletes, maxSkew: o.MaxSkew,
 	})
 	return &Driver[T]{table: t, codec: newCodec(&o)}, nil
 }
@@ -77,6 +77,7 @@ type layout struct {
 	maxKey           int
 	retain           time.Duration
 	keepReplaced     bool
+	keepDeleted      bool
 	maxSkew          time.Duration
 }
 

@@ -37,11 +37,9 @@ func (t *table) EnsureTable(ctx context.Context) error {
 			return err
 		}
 	}
-	if t.keepReplaced {
-		for _, statement := range t.ensureReplaced() {
-			if _, err := t.db.ExecContext(ctx, statement); err != nil {
-				return err
-			}
+	for _, statement := range t.ensureReplaced() {
+		if _, err := t.db.ExecContext(ctx, statement); err != nil {
+			return err
 		}
 	}
 	if desc, err = t.describe(ctx); err != nil {

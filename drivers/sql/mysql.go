@@ -186,7 +186,9 @@ func (mysql) types() columnTypes {
 func (d mysql) indexed(schema, table string) string { return qualified(d, schema, table) }
 
 func (d mysql) trigger(schema, table, version, suffix, insert string) []string {
-	v := d.quote(version)
-	return []string{"CREATE TRIGGER IF NOT EXISTS " + qualified(d, schema, table+suffix) + " AFTER UPDATE ON " + qualified(d, schema, table) +
-		" FOR EACH ROW IF NOT (OLD." + v + " <=> NEW." + v + ") THEN " + insert + "; END IF"}
+	event, v := "DELETE", d.quote(version)
+	if version != "" {
+		event, insert = "UPDATE", "IF NOT (OLD."+v+" <=> NEW."+v+") THEN "+insert+"; END IF"
+	}
+	return []string{"CREATE TRIGGER IF NOT EXISTS " + qualified(d, schema, table+suffix) + " AFTER " + event + " ON " + qualified(d, schema, table) + " FOR EACH ROW " + insert}
 }

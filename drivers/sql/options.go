@@ -86,6 +86,11 @@ type Options[T any] struct {
 	// life is gone.
 	Replaced bool
 
+	// Deletes keeps a record that is deleted while it lives, whoever deletes its row, in the same
+	// table and by another trigger, and hands it to SweepOptions.Bury as one that died then, with
+	// Dead.Deleted. False: nobody is told of it.
+	Deletes bool
+
 	// MaxSkew is by how much the system's clock may be off the database's before
 	// Check reports it. Zero: 1 min. Records do not depend on it, since the
 	// driver's clock is the database's; see slidingttl.Options.Now.

@@ -224,10 +224,13 @@ const fillfactor = 80
 func (d postgres) indexed(schema, table string) string { return qualified(d, schema, table) }
 
 func (d postgres) trigger(schema, table, version, suffix, insert string) []string {
-	name, on, v := qualified(d, schema, table+suffix), qualified(d, schema, table), d.quote(version)
+	name, event, when, v := qualified(d, schema, table+suffix), "DELETE", "", d.quote(version)
+	if version != "" {
+		event, when = "UPDATE OF "+v, " WHEN (OLD."+v+" IS DISTINCT FROM NEW."+v+")"
+	}
 	return []string{
 		"CREATE OR REPLACE FUNCTION " + name + "() RETURNS trigger LANGUAGE plpgsql AS $slidingttl$ BEGIN " + insert + "; RETURN NULL; END $slidingttl$",
-		"CREATE OR REPLACE TRIGGER " + d.quote(table+suffix) + " AFTER UPDATE OF " + v + " ON " + on +
-			" FOR EACH ROW WHEN (OLD." + v + " IS DISTINCT FROM NEW." + v + ") EXECUTE FUNCTION " + name + "()",
+		"CREATE OR REPLACE TRIGGER " + d.quote(table+suffix) + " AFTER " + event + " ON " + qualified(d, schema, table) +
+			" FOR EACH ROW" + when + " EXECUTE FUNCTION " + name + "()",
 	}
 }

@@ -10,10 +10,14 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// replacedSuffix ends the names of the table and the trigger of Options.Replaced.
-const replacedSuffix = "_replaced"
+// replacedSuffix and deletedSuffix end the names of the triggers of Options.Replaced and Options.Deletes;
+// the first also that of the table where both put lives.
+const (
+	replacedSuffix = "_replaced"
+	deletedSuffix  = "_deleted"
+)
 
-// replacedTable is the name of the table of Options.Replaced in a statement.
+// replacedTable is that table in a statement.
 func (t *table) replacedTable() string { return qualified(t.dialect, t.schema, t.name+replacedSuffix) }
 
 // replacedKey are the names of the key's columns there.
@@ -25,40 +29,51 @@ func (t *table) replacedKey() []string {
 	return names
 }
 
-// ensureReplaced are the statements that make the table of Options.Replaced and its trigger. Each may
+// ensureReplaced are the statements that make that table and the triggers that are asked for. Each may
 // run again.
 //
 // A life is replaced where a row gets another version and another created_at at once, and had
 // one or was dead: an adoption gives its first to a row that is alive. It died at its
-// expiry, or when the next began if that was still to come.
-func (t *table) ensureReplaced() []string {
+// expiry, or when the next began if that was still to come. One is deleted that has not expired: a
+// sweeper deletes the others.
+func (t *table) ensureReplaced() (all []string) {
+	if !t.keepReplaced && !t.keepDeleted {
+		return nil
+	}
 	d, q := t.dialect, t.dialect.quote
 	types := d.types()
 	columns := []string{"id " + types.serial}
 	for _, name := range t.replacedKey() {
 		columns = append(columns, name+" "+types.key(t.maxKey))
 	}
-	columns = append(columns, "created_at "+types.integer+" NOT NULL", "died_at "+types.integer+" NOT NULL", "version "+types.integer+" NOT NULL", "value "+types.text)
-	table := "CREATE TABLE IF NOT EXISTS " + t.replacedTable() + " (" + strings.Join(columns, ", ") + ")"
+	columns = append(columns, "created_at "+types.integer+" NOT NULL", "died_at "+types.integer+" NOT NULL", "version "+types.integer+" NOT NULL", "deleted "+types.integer+" NOT NULL", "value "+types.text)
+	all = append(all, "CREATE TABLE IF NOT EXISTS "+t.replacedTable()+" ("+strings.Join(columns, ", ")+")")
 
-	var was []string
+	var was, key []string
 	for _, c := range append(append([]string{t.created.Name, t.expires.Name, t.version}, t.key.Columns...), t.values...) {
 		was = append(was, "OLD."+q(c)+" AS "+q(c))
 	}
-	created, expires := "COALESCE("+t.createdMillis()+", 0)", "COALESCE("+t.expiresMillis()+", 0)"
-	next := "COALESCE(" + d.millis(t.created.Type, "NEW."+q(t.created.Name)) + ", 0)"
-	var key []string
 	for _, c := range t.keyColumns() {
 		key = append(key, d.text(c))
 	}
-	insert := fmt.Sprintf("INSERT INTO %s (%s, created_at, died_at, version, value) SELECT %s, %s, CASE WHEN %s = 0 OR %s > %s THEN %s ELSE %s END, COALESCE(%s, 0), %s FROM (SELECT %s) AS was WHERE %s <> 0 AND %s <> %s AND (%s <> 0 OR %s <> 0 AND %s <= %s)",
-		d.indexed(t.schema, t.name+replacedSuffix), strings.Join(t.replacedKey(), ", "),
-		strings.Join(key, ", "), created, expires, expires, next, next, expires, q(t.version), t.rawValue(), strings.Join(was, ", "),
-		next, next, created, created, expires, expires, next)
-	return append([]string{table}, d.trigger(t.schema, t.name, t.version, replacedSuffix, insert)...)
+	created, expires := "COALESCE("+t.createdMillis()+", 0)", "COALESCE("+t.expiresMillis()+", 0)"
+	insert := func(died string, deleted int, where string) string {
+		return fmt.Sprintf("INSERT INTO %s (%s, created_at, died_at, version, deleted, value) SELECT %s, %s, %s, COALESCE(%s, 0), %d, %s FROM (SELECT %s) AS was WHERE %s",
+			d.indexed(t.schema, t.name+replacedSuffix), strings.Join(t.replacedKey(), ", "), strings.Join(key, ", "), created, died, q(t.version), deleted, t.rawValue(), strings.Join(was, ", "), where)
+	}
+	if t.keepReplaced {
+		next := "COALESCE(" + d.millis(t.created.Type, "NEW."+q(t.created.Name)) + ", 0)"
+		all = append(all, d.trigger(t.schema, t.name, t.version, replacedSuffix, insert(
+			fmt.Sprintf("CASE WHEN %s = 0 OR %s > %s THEN %s ELSE %s END", expires, expires, next, next, expires), 0,
+			fmt.Sprintf("%s <> 0 AND %s <> %s AND (%s <> 0 OR %s <> 0 AND %s <= %s)", next, next, created, created, expires, expires, next)))...)
+	}
+	if t.keepDeleted {
+		all = append(all, d.trigger(t.schema, t.name, "", deletedSuffix, insert(d.clock(), 1, fmt.Sprintf("%s = 0 OR %s > %s", expires, expires, d.clock())))...)
+	}
+	return all
 }
 
-// replaced hands over and deletes what Options.Replaced has kept, the first of it first.
+// replaced hands over and deletes what those triggers have kept, the first of it first.
 func (s *Sweeper) replaced(ctx context.Context, tx *stdsql.Tx, limit int) (b swept, err error) {
 	dead, ids, cut, err := s.takeReplaced(ctx, tx, limit)
 	if err != nil || len(ids) == 0 {
@@ -75,7 +90,7 @@ func (s *Sweeper) replaced(ctx context.Context, tx *stdsql.Tx, limit int) (b swe
 func (s *Sweeper) takeReplaced(ctx context.Context, tx *stdsql.Tx, limit int) (dead []driver.Dead, ids []string, cut bool, err error) {
 	t := s.table
 	columns := append([]string{"id"}, t.replacedKey()...)
-	rows, err := tx.QueryContext(ctx, t.dialect.take(strings.Join(append(columns, "created_at", "died_at", "version", "value"), ", "),
+	rows, err := tx.QueryContext(ctx, t.dialect.take(strings.Join(append(columns, "created_at", "died_at", "version", "deleted", "value"), ", "),
 		fmt.Sprintf(" FROM %s ORDER BY id LIMIT %d", t.replacedTable(), limit)))
 	if err != nil {
 		return nil, nil, false, err
@@ -85,33 +100,40 @@ func (s *Sweeper) takeReplaced(ctx context.Context, tx *stdsql.Tx, limit int) (d
 	for bytes := 0; !cut && rows.Next(); cut = bytes >= s.bytes {
 		var id int64
 		var m driver.Meta
+		var deleted bool
 		var value []byte
-		if err := rows.Scan(append(append([]any{&id}, key.dest()...), &m.CreatedAt, &m.ExpiresAt, &m.Version, &value)...); err != nil {
+		if err := rows.Scan(append(append([]any{&id}, key.dest()...), &m.CreatedAt, &m.ExpiresAt, &m.Version, &deleted, &value)...); err != nil {
 			return nil, nil, false, misshapen[driver.Dead](err)
 		}
 		ids = append(ids, strconv.FormatInt(id, 10))
-		dead = append(dead, t.dead(key, m, value, nil))
+		d := t.dead(key, m, value, nil)
+		d.Deleted = deleted
+		dead = append(dead, d)
 		bytes += len(value)
 	}
 	return dead, ids, cut, rows.Err()
 }
 
-// checkReplaced says what Options.Replaced lacks.
+// checkReplaced says what Options.Replaced and Options.Deletes lack.
 func (t *table) checkReplaced(ctx context.Context) error {
-	if !t.keepReplaced {
-		return nil
-	}
-	name := t.name + replacedSuffix
-	desc, err := t.dialect.describe(ctx, t.db, t.schema, name)
-	if err != nil {
-		return err
-	}
-	var triggers int
-	if err := t.db.QueryRowContext(ctx, "SELECT COUNT(*) FROM "+t.dialect.types().triggers+" = '"+name+"'").Scan(&triggers); err != nil {
-		return err
-	}
-	if len(desc.columns) == 0 || triggers == 0 {
-		return t.invalid("Options.Replaced", "without its table or trigger", "needs both, "+name+", as EnsureTable makes them")
+	for _, o := range []struct {
+		name, suffix string
+		wanted       bool
+	}{{"Replaced", replacedSuffix, t.keepReplaced}, {"Deletes", deletedSuffix, t.keepDeleted}} {
+		if !o.wanted {
+			continue
+		}
+		desc, err := t.dialect.describe(ctx, t.db, t.schema, t.name+replacedSuffix)
+		if err != nil {
+			return err
+		}
+		var triggers int
+		if err := t.db.QueryRowContext(ctx, "SELECT COUNT(*) FROM "+t.dialect.types().triggers+" = '"+t.name+o.suffix+"'").Scan(&triggers); err != nil {
+			return err
+		}
+		if len(desc.columns) == 0 || triggers == 0 {
+			return t.invalid("Options."+o.name, "without its table or trigger", "needs "+t.name+replacedSuffix+" and the trigger "+t.name+o.suffix+", as EnsureTable makes them")
+		}
 	}
 	return nil
 }

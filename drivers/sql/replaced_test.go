@@ -12,6 +12,87 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
+// TestDeletes: a record that is deleted while it lives is handed over once, as one that died then,
+// by Delete, by Remove and by a statement of another program; a dead one is not, nor is one that
+// the sweeper deletes told twice.
+func TestDeletes(t *testing.T) {
+	onAll(t, func(t *testing.T, db *stdsql.DB, dialect Dialect) {
+		ctx := t.Context()
+		mustExec(t, db, dialect, "DROP TABLE IF EXISTS sessions")
+		mustExec(t, db, dialect, "DROP TABLE IF EXISTS sessions_replaced")
+		d, err := New(db, dialect, "sessions", &Options[session]{Deletes: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if err := d.EnsureTable(ctx); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := d.checkReplaced(ctx); err != nil {
+			t.Error(err)
+		}
+		server, err := d.ask(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		now := driver.Floor(server.At)
+		insert := func(key string, l driver.Life) driver.Meta {
+			version, err := d.Insert(ctx, key, session{User: key}, l, now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return driver.Meta{Life: l, Version: version}
+		}
+		alive := driver.Life{CreatedAt: now.Add(-time.Hour), ExpiresAt: now.Add(time.Hour)}
+		removed := insert("removed", alive)
+		for _, key := range []string{"kept", "deleted", "by another"} {
+			insert(key, alive)
+		}
+		if err := d.Delete(ctx, "deleted"); err != nil {
+			t.Fatal(err)
+		}
+		insert("deleted", driver.Life{CreatedAt: now, ExpiresAt: now.Add(time.Hour)}) // it lives again
+		if err := d.Remove(ctx, "removed", removed, now); err != nil {
+			t.Fatal(err)
+		}
+		mustExec(t, db, dialect, "DELETE FROM sessions WHERE "+d.dialect.quote(d.key.Columns[0])+" = 'by another'")
+		dead := driver.Life{CreatedAt: now.Add(-time.Hour), ExpiresAt: now.Add(-time.Minute)}
+		insert("swept", dead)
+		insert("dead", dead)
+		if err := d.Delete(ctx, "dead"); err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]driver.Dead{}
+		s := d.mustSweeper(t, SweepOptions{Bury: func(_ context.Context, _ *stdsql.Tx, dead []driver.Dead) error {
+			for _, r := range dead {
+				if _, twice := got[r.Key]; twice {
+					t.Errorf("%q is handed over twice", r.Key)
+				}
+				got[r.Key] = r
+			}
+			return nil
+		}})
+		for range 2 {
+			if err := s.Sweep(ctx); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, key := range []string{"deleted", "removed", "by another"} {
+			r := got[key]
+			if !r.Deleted || r.CreatedAt != alive.CreatedAt || r.At < now || r.At > now.Add(time.Minute) || len(r.Value) == 0 {
+				t.Errorf("%q is handed over as %+v", key, r)
+			}
+		}
+		if r := got["swept"]; r.Deleted || r.At != dead.ExpiresAt {
+			t.Errorf("what was swept is handed over as %+v", r)
+		}
+		if len(got) != 4 {
+			t.Errorf("%d are handed over: %v", len(got), got)
+		}
+	})
+}
+
 // TestReplaced: each life of a key is handed over once, though the next one took its row before
 // a sweeper came by; what is touched, overwritten alive or adopted is no death.
 func TestReplaced(t *testing.T) {

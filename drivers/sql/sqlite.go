@@ -153,7 +153,9 @@ func (sqlite) types() columnTypes {
 func (s sqlite) indexed(_, table string) string { return s.quote(table) }
 
 func (d sqlite) trigger(schema, table, version, suffix, insert string) []string {
-	v := d.quote(version)
-	return []string{"CREATE TRIGGER IF NOT EXISTS " + qualified(d, schema, table+suffix) + " AFTER UPDATE OF " + v + " ON " + d.quote(table) +
-		" WHEN OLD." + v + " IS NOT NEW." + v + " BEGIN " + insert + "; END"}
+	event, when, v := "DELETE", "", d.quote(version)
+	if version != "" {
+		event, when = "UPDATE OF "+v, " WHEN OLD."+v+" IS NOT NEW."+v
+	}
+	return []string{"CREATE TRIGGER IF NOT EXISTS " + qualified(d, schema, table+suffix) + " AFTER " + event + " ON " + d.quote(table) + when + " BEGIN " + insert + "; END"}
 }

@@ -157,7 +157,7 @@ func (s *Sweeper) Sweep(ctx context.Context) error {
 }
 
 func (s *Sweeper) sweep(ctx context.Context) error {
-	if s.table.keepReplaced && s.opts.Bury != nil {
+	if (s.table.keepReplaced || s.table.keepDeleted) && s.opts.Bury != nil {
 		if err := s.batches(ctx, ctx, s.replaced); err != nil {
 			return err
 		}

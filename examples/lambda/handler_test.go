@@ -72,14 +72,13 @@ func TestEvent(t *testing.T) {
 		ok(t, err)
 	}
 	found := archived(t, dir)
-	if want := []string{"aged", "deleted", "idle", "overwritten"}; !slices.Equal(slices.Sorted(maps.Keys(found)), want) {
+	if want := []string{"aged", "idle", "overwritten"}; !slices.Equal(slices.Sorted(maps.Keys(found)), want) {
 		t.Fatalf("archived are %q, want %q", slices.Sorted(maps.Keys(found)), want)
 	}
 	expired := driver.Floor(time.Unix(1767225600, 0))
-	removed := driver.Floor(time.Unix(1767312000, 0))
 	for key, want := range map[string]archive.Record{
 		"idle": {ExpiredAt: expired, Reason: archive.Idle}, "aged": {ExpiredAt: expired, Reason: archive.Age},
-		"deleted": {ExpiredAt: removed, Reason: archive.Deleted}, "overwritten": {ExpiredAt: expired, Reason: archive.Idle},
+		"overwritten": {ExpiredAt: expired, Reason: archive.Idle},
 	} {
 		if got := found[key]; got.ExpiredAt != want.ExpiredAt || got.Reason != want.Reason || got.Source != "sessions" || got.Format != "dynamodb-json" {
 			t.Errorf("%s is archived as %+v", key, got)
@@ -180,7 +179,7 @@ func TestBadItems(t *testing.T) {
 	ok(t, err)
 	found := archived(t, dir)
 	aside := found["idle"]
-	if len(r.BatchItemFailures) > 0 || len(found) != 4 || aside.Columns["problem"] == nil || !strings.Contains(string(aside.Value), `"S":"idle"`) {
+	if len(r.BatchItemFailures) > 0 || len(found) != 3 || aside.Columns["problem"] == nil || !strings.Contains(string(aside.Value), `"S":"idle"`) {
 		t.Errorf("%+v: archived are %q, aside %+v", r, slices.Sorted(maps.Keys(found)), aside)
 	}
 
