@@ -1,6 +1,7 @@
 package slidingttl
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -17,27 +18,20 @@ func (s systemClock) Bounds() (earliest, latest driver.Instant) {
 	return driver.Floor(now), driver.Ceil(now)
 }
 
-// clockOf returns the clock of a store over d, and how far it may be apart from that of
-// another process where the options, now and skew, leave that open.
+// clockOf returns the clock of a store over d, and how far it may be apart from another's.
+// now and skew are its options.
 func clockOf[T any](d driver.Driver[T], now func() time.Time, skew time.Duration, local bool) (driver.Clock, time.Duration) {
+	if now != nil {
+		return systemClock(now), cmp.Or(skew, defaultMaxSkew)
+	}
 	own, ok := driver.As[driver.Clock](d)
-	ok = ok && now == nil
 	switch {
-	case skew != 0:
-	case ok && local:
-		skew = d.Resolution()
-	case ok:
-		skew = max(d.Resolution(), serverSkew)
-	default:
-		skew = defaultMaxSkew
+	case !ok:
+		return systemClock(time.Now), cmp.Or(skew, defaultMaxSkew)
+	case local:
+		return own, cmp.Or(skew, d.Resolution())
 	}
-	switch {
-	case ok:
-		return own, skew
-	case now != nil:
-		return systemClock(now), skew
-	}
-	return systemClock(time.Now), skew
+	return own, cmp.Or(skew, max(d.Resolution(), serverSkew))
 }
 
 // learn has the clock know the time before a write is planned by it.

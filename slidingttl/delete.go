@@ -8,8 +8,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// Delete removes the record under key. An absent key is no error. A touch that is
-// under way does not bring it back.
+// Delete removes the record under key. An absent key is no error.
 func (s *Store[T]) Delete(ctx context.Context, key string) error {
 	call, err := s.begin(ctx, opDelete, key)
 	if err != nil {
@@ -20,9 +19,10 @@ func (s *Store[T]) Delete(ctx context.Context, key string) error {
 	return wrap(ctx, opDelete, s.driver.Delete(ctx, key))
 }
 
-// DeleteEntry removes the record that was read as e, if it is still the same value
-// in the same life. ErrNotFound: it is gone or dead. ErrConflict: another value was
-// written; on a store whose versions change with a touch, a touch does that too.
+// DeleteEntry removes the record that was read as e, if it has that value and life still.
+//
+// ErrNotFound: it is gone or dead. ErrConflict: another value was written; on a store whose
+// versions change with a touch, a touch does that too.
 func (s *Store[T]) DeleteEntry(ctx context.Context, key string, e Entry[T]) error {
 	call, err := s.begin(ctx, opDelete, key)
 	if err != nil {
@@ -36,8 +36,7 @@ func (s *Store[T]) DeleteEntry(ctx context.Context, key string, e Entry[T]) erro
 	return wrap(ctx, opDelete, err)
 }
 
-// retryAfterTouch makes a write on condition that the record is was, and again where only
-// a touch was in the way.
+// retryAfterTouch makes a write over the record was, again where only a touch was in the way.
 func retryAfterTouch(was driver.Meta, write func(was driver.Meta) (driver.Meta, error)) (driver.Meta, error) {
 	for {
 		m, err := write(was)
@@ -49,14 +48,14 @@ func retryAfterTouch(was driver.Meta, write func(was driver.Meta) (driver.Meta, 
 	}
 }
 
-// Retire ends the life of the record under key now, whatever the policy: whoever has just
-// read it may be told not found. Nothing is deleted: the record has died, as of idleness,
-// so that it is History where the dead are retained, and handed to an archive like the
-// others. An Insert or Upsert begins a new life.
+// Retire ends the life of the record under key now, whatever the policy.
 //
-// ErrNotFound: absent or dead. ErrConflict: too many others wrote the record meanwhile. On
-// a store whose resolution is coarser than a millisecond the expiry is the step that has
-// begun: one still to come would leave a record that the next access keeps alive.
+// Whoever has just read it may be told not found. Nothing is deleted: the record has died, as
+// of idleness, so that it is History where the dead are retained, and handed to an archive like
+// the others. An Insert or Upsert begins a new life. The expiry is now, rounded down to the
+// store's resolution: one still to come would leave a record that the next access keeps alive.
+//
+// ErrNotFound: absent or dead. ErrConflict: too many others wrote the record meanwhile.
 func (s *Store[T]) Retire(ctx context.Context, key string) error {
 	call, err := s.begin(ctx, opRetire, key)
 	if err != nil {

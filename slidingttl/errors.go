@@ -9,55 +9,23 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/internal/touches"
 )
 
+// Errors of a Store's calls, for errors.Is. After any but ErrAmbiguous the record is as it was.
 var (
-	// ErrNotFound says that a key is absent, or that its record has died of
-	// idleness or at its cap.
-	ErrNotFound = driver.ErrNotFound
-
-	// ErrExists says that Insert found a live record.
-	ErrExists = errors.New("exists already")
-
-	// ErrAlive says that History found a live record.
-	ErrAlive = errors.New("record is alive")
-
-	// ErrConflict says that a write lost too many races for its record. Nothing
-	// was written.
-	ErrConflict = driver.ErrConflict
-
-	// ErrForeign says that a record without created_at, written by another
-	// program, was met by a store told not to adopt such records.
-	ErrForeign = errors.New("record has no created_at")
-
-	// ErrAmbiguous says that the answer to a write did not come, so that it may
-	// have landed or not. It comes with the store's own error.
-	ErrAmbiguous = driver.ErrAmbiguous
-
-	// ErrLocked says that another client of the backing store has locked the
-	// record. Reads go on; a touch that meets it is put off to a later access.
-	ErrLocked = driver.ErrLocked
-
-	// ErrRefused says that the backing store refuses calls for reasons that no
-	// other attempt changes: wrong credentials, no right, no such table. It comes
-	// with the store's own error. Nothing was written.
-	ErrRefused = driver.ErrRefused
-
-	// ErrShed says that a touch was given up because too many waited, and its
-	// record was farthest from death. It is handed to Options.OnTouchError.
-	ErrShed = touches.ErrShed
-
-	// ErrFull says that an in-memory store has reached its bound on records.
-	ErrFull = driver.ErrFull
-
-	// ErrInvalid says that an argument, an option or a stored record breaks a
-	// rule. It comes as an *InvalidError. Nothing was written.
-	ErrInvalid = driver.ErrInvalid
-
-	// ErrClosed says that the store has been closed.
-	ErrClosed = touches.ErrClosed
+	ErrNotFound  = driver.ErrNotFound                     // absent, or dead of idleness or at its cap
+	ErrExists    = errors.New("exists already")           // Insert found a live record
+	ErrAlive     = errors.New("record is alive")          // History found a live record
+	ErrConflict  = driver.ErrConflict                     // the write lost too many races for its record
+	ErrForeign   = errors.New("record has no created_at") // and Options.Foreign says not to adopt it
+	ErrAmbiguous = driver.ErrAmbiguous                    // the answer did not come: the write may have landed or not
+	ErrLocked    = driver.ErrLocked                       // another client has locked the record; reads go on, a touch is put off to a later access
+	ErrRefused   = driver.ErrRefused                      // the store refuses every call: wrong credentials, no right, no such table
+	ErrShed      = touches.ErrShed                        // a touch was given up because too many waited; for Options.OnTouchError
+	ErrFull      = driver.ErrFull                         // an in-memory store has reached its bound on records
+	ErrInvalid   = driver.ErrInvalid                      // an argument, an option or a stored record breaks a rule: an *InvalidError
+	ErrClosed    = touches.ErrClosed                      // the store has been closed
 )
 
-// KeyErrors are the keys of a call for many that failed, each a *[KeyError] with
-// its place in the call. All other keys got their answer.
+// KeyErrors are the keys that failed of a call for many. All other keys got their answer.
 type KeyErrors = driver.KeyErrors
 
 // KeyError is what went wrong with one key of a call for many.
@@ -66,9 +34,9 @@ type KeyError = driver.KeyError
 // InvalidError names a field, the value it had and the rule that value breaks.
 type InvalidError = driver.InvalidError
 
-// Error is what the methods of a Store return, but for a context's error and what
-// a caller's own function returns, which pass unchanged. The store's own error is
-// reachable with errors.As.
+// Error is what the methods of a Store return, around the backing store's own error.
+//
+// A context's error, and what a caller's own function returns, pass unchanged.
 type Error struct {
 	Op  string // the method: "get", "upsert"
 	Err error
@@ -80,13 +48,13 @@ func (e *Error) Error() string { return "slidingttl: " + e.Op + ": " + e.Err.Err
 // Unwrap returns the error inside.
 func (e *Error) Unwrap() error { return e.Err }
 
-// DrainError says that Close gave up touches because its context ended, or because the
-// breaker was open and the store refused the first of those that waited. The records
-// stay as they are: each is as much alive as its stored expiry says.
+// DrainError says how much Close gave up, and why.
+//
+// The records stay as they are: each is as much alive as its stored expiry says.
 type DrainError struct {
-	Abandoned int   // touches that were queued or under way and were not done
-	Calls     int   // calls of the store that had not returned: a touch that one of them finds due fails
-	Err       error // the context's error, or the store's
+	Abandoned int   // touches that waited or were under way and were not done
+	Calls     int   // calls that had not returned: a touch that one of them finds due fails
+	Err       error // the context's error, or the store's, which took no touches
 }
 
 // Error implements error.
@@ -97,13 +65,10 @@ func (e *DrainError) Error() string {
 // Unwrap returns why they were given up.
 func (e *DrainError) Unwrap() error { return e.Err }
 
-// PanicError says that hooks panicked. The store recovered and went on; Close
-// returns the first. A panic of PolicyOf or PolicyFor is an *InvalidError of the call
-// around one.
+// PanicError says that hooks panicked. The store went on; Close returns the first.
+//
+// A panic of PolicyOf or PolicyFor is an *InvalidError of the call around one.
 type PanicError = driver.PanicError
-
-// misses are shared, since a store may be asked for absent keys at any rate.
-var misses = map[string]*Error{}
 
 const (
 	opGet         = "get"
@@ -123,20 +88,11 @@ const (
 	opClose       = "close"
 )
 
-func init() {
-	for _, op := range []string{opGet, opPeek, opHistory, opUpdate, opTouch} {
-		misses[op] = &Error{Op: op, Err: ErrNotFound}
-	}
-}
-
-// wrap gives err the portable form. A context's error passes as it is, and so
-// does an error that a Store has wrapped before.
+// wrap makes an *Error of err, unless it is the context's.
 func wrap(ctx context.Context, op string, err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case err == ErrNotFound && misses[op] != nil:
-		return misses[op]
 	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
 		return err
 	}

@@ -14,13 +14,12 @@ type Past[T any] struct {
 	Cause  ReadOutcome // what it died of: ReadDiedIdle or ReadDiedOfAge
 }
 
-// History returns the record that died under key, if the backing store still holds it:
-// because its driver was told to retain the dead (an option of the driver), or because it
-// deletes them late. What it died of, and when, is judged by the policy it would have now.
+// History returns the record that died under key, if the backing store still holds it.
 //
-// It only reads, and is counted nowhere: to Get and all other calls what died is not
-// there, and an Insert or Upsert in its place begins a new life. ErrAlive: the record was
-// alive when the call began. ErrNotFound: absent, deleted, or dead and no longer held.
+// A store holds the dead where its driver's options say so, or because it deletes them late.
+// When the record died, and of what, is judged by the policy it would have now. History only
+// reads, and is counted nowhere. ErrAlive: the record was alive when the call began.
+// ErrNotFound: absent, deleted, or dead and no longer held.
 func (s *Store[T]) History(ctx context.Context, key string) (Past[T], error) {
 	call, err := s.begin(ctx, opHistory, key)
 	if err != nil {

@@ -11,8 +11,9 @@ import (
 // writeAttempts bounds the races that one write may lose.
 const writeAttempts = 16
 
-// Insert writes v under key as a new record. ErrExists: a live record is there,
-// and stays as it is.
+// Insert writes v under key as a new record.
+//
+// ErrExists: a live record is there, and stays as it is.
 func (s *Store[T]) Insert(ctx context.Context, key string, v T) error {
 	_, err := s.InsertEntry(ctx, key, v)
 	return err
@@ -56,18 +57,20 @@ func (s *Store[T]) insert(ctx context.Context, key string, v T) (m driver.Meta, 
 	return m, err
 }
 
-// insertOver is insert where found is in the way, by an upsert whose plan refuses a live
-// record, and without the driver's own, under which no plan may read.
+// insertOver is insert where found is in the way. It may be dead by its policy, past its cap
+// mostly, which a store cannot tell. This is an upsert whose plan refuses a live record, but
+// not the driver's own, under which no plan may read.
 func (s *Store[T]) insertOver(ctx context.Context, key string, v T, r *policy.Rules, found *driver.Meta) (m driver.Meta, err error) {
 	plan := func(found *driver.Meta) (driver.Life, error) {
-		dead, err := true, error(nil)
-		if found != nil {
-			dead, err = s.isDead(ctx, key, found, r)
+		theirs, err := r, error(nil)
+		if found != nil && s.opts.PolicyOf != nil { // by the value that is there
+			*found, theirs, err = s.readLatest(ctx, key)
 		}
-		if err == nil && !dead {
+		now := s.clock.Now()
+		if err == nil && found != nil && theirs.Alive(found.Life, driver.Floor(now)) {
 			err = ErrExists
 		}
-		return r.New(s.clock.Now()), err
+		return r.New(now), err
 	}
 	plain := struct{ driver.Driver[T] }{s.driver}
 	for range writeAttempts {
@@ -80,22 +83,11 @@ func (s *Store[T]) insertOver(ctx context.Context, key string, v T, r *policy.Ru
 	return m, ErrConflict
 }
 
-// isDead reports whether the record found in an insert's way is dead by its policy, past
-// its cap mostly, which a store cannot tell. Where the policy depends on the value that is
-// read, and found is then what was.
-func (s *Store[T]) isDead(ctx context.Context, key string, found *driver.Meta, r *policy.Rules) (dead bool, err error) {
-	if s.opts.PolicyOf != nil {
-		if *found, r, err = s.look(ctx, key); err != nil {
-			return false, err
-		}
-	}
-	return !r.Alive(found.Life, driver.Floor(s.clock.Now())), nil
-}
-
-// GetOrInsert returns the value under key as Get does, or writes what v returns as
-// a new record and returns that. inserted says which. Of several that find nothing
-// at once one inserts, and the others return what it wrote; each may have called v.
-// An error of v's is returned as it is, and nothing written.
+// GetOrInsert returns the value under key as Get does, or inserts what v returns.
+//
+// inserted says which. Of several that find nothing at once one inserts, and the others
+// return what it wrote; each may have called v. An error of v's is returned as it is, and
+// nothing written.
 func (s *Store[T]) GetOrInsert(ctx context.Context, key string, v func(ctx context.Context) (T, error)) (value T, inserted bool, err error) {
 	call, err := s.begin(ctx, opGetOrInsert, key)
 	if err != nil {

@@ -3,17 +3,17 @@ package slidingttl
 import (
 	"context"
 	"errors"
-	"slices"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// GetMulti returns the values under keys and touches the records that are due, as
-// Get does. Keys that are absent or dead are left out. Keys that failed are told by
-// a [KeyErrors] in the error, and all others got their answer; with any other error
-// it returns what it could read.
+// GetMulti returns the values under keys and touches the records that are due, as Get does.
+//
+// Keys that are absent or dead are left out. Keys that failed are told by a [KeyErrors] in
+// the error, and all others got their answer; with any other error it returns what it could
+// read.
 func (s *Store[T]) GetMulti(ctx context.Context, keys []string) (map[string]T, error) {
 	call, err := s.beginMulti(ctx, opGetMulti)
 	if err != nil {
@@ -25,20 +25,19 @@ func (s *Store[T]) GetMulti(ctx context.Context, keys []string) (map[string]T, e
 	defer stop()
 	var due []int // places of the keys whose touch may be
 	for i, key := range keys {
-		if r := found[key]; r != nil && !r.settled {
-			r.settled, r.late = true, late // once
+		if r := found[key]; r != nil && !r.needsNoTouch {
+			r.needsNoTouch, r.late = true, late // once
 			due = append(due, i)
 		}
 	}
-	errs := make([]error, len(due))
-	s.each(len(due), func(i int) {
-		_, errs[i] = s.touchIfDue(ctx, keys[due[i]], found[keys[due[i]]])
-	})
-	for i, terr := range errs {
-		if errors.Is(terr, ErrNotFound) {
-			delete(found, keys[due[i]])
-		} else if terr != nil {
-			failed = append(failed, &KeyError{Index: due[i], Err: terr})
+	for _, f := range s.each(len(due), func(i int) error {
+		_, err := s.touchIfDue(ctx, keys[due[i]], found[keys[due[i]]])
+		return err
+	}) {
+		if f.Index = due[f.Index]; errors.Is(f, ErrNotFound) {
+			delete(found, keys[f.Index])
+		} else {
+			failed = append(failed, f)
 		}
 	}
 	values := make(map[string]T, len(found))
@@ -48,8 +47,9 @@ func (s *Store[T]) GetMulti(ctx context.Context, keys []string) (map[string]T, e
 	return values, wrap(ctx, opGetMulti, errors.Join(err, failed.Err()))
 }
 
-// PeekMulti returns the records under keys and touches none. Keys that are absent
-// or dead are left out. Errors are as of GetMulti.
+// PeekMulti returns the records under keys and touches none.
+//
+// Keys that are absent or dead are left out. Errors are as of GetMulti.
 func (s *Store[T]) PeekMulti(ctx context.Context, keys []string) (map[string]Entry[T], error) {
 	call, err := s.beginMulti(ctx, opPeek)
 	if err != nil {
@@ -73,16 +73,15 @@ func (s *Store[T]) readMulti(ctx context.Context, op string, keys []string) (fou
 		err = nil // all others are read
 	}
 	found = make(map[string]*readResult[T], len(entries))
-	asked := make(map[string]bool, len(keys))
+	unread := make(map[string]bool, len(failed))
 	for _, f := range failed {
-		asked[keys[f.Index]] = true
+		unread[keys[f.Index]] = true
 	}
-	for i, key := range keys {
+	for i, key := range driver.Distinct(keys) {
 		e, ok := entries[key]
-		if asked[key] || err != nil && !ok {
+		if unread[key] || err != nil && !ok {
 			continue
 		}
-		asked[key] = true
 		r := &readResult[T]{op: op, since: since, began: asking}
 		var kerr error = ErrNotFound
 		if ok {
@@ -94,24 +93,28 @@ func (s *Store[T]) readMulti(ctx context.Context, op string, keys []string) (fou
 			failed = append(failed, &KeyError{Index: i, Err: kerr})
 		}
 	}
-	slices.SortFunc(failed, func(a, b *KeyError) int { return a.Index - b.Index })
 	return found, failed, err
 }
 
-// each calls f for the numbers below n, Options.Parallel at a time.
-func (s *Store[T]) each(n int, f func(i int)) {
-	if s.local != nil {
-		for i := range n {
-			f(i)
-		}
-		return
-	}
+// each calls f for the numbers below n, Options.Parallel at a time, and returns the errors.
+func (s *Store[T]) each(n int, f func(i int) error) (failed KeyErrors) {
+	errs := make([]error, n)
 	var group errgroup.Group
 	group.SetLimit(s.opts.Parallel)
 	for i := range n {
-		group.Go(func() error { f(i); return nil })
+		if s.local != nil {
+			errs[i] = f(i)
+			continue
+		}
+		group.Go(func() error { errs[i] = f(i); return nil })
 	}
 	_ = group.Wait()
+	for i, err := range errs {
+		if err != nil {
+			failed = append(failed, &KeyError{Index: i, Err: err})
+		}
+	}
+	return failed
 }
 
 // Item is a key and the value to be written under it.
@@ -120,31 +123,25 @@ type Item[T any] struct {
 	Value T
 }
 
-// UpsertMulti upserts items, Options.Parallel at a time. Those that failed are told
-// by a [KeyErrors], and all others are written. Of two with one key either may be
-// the last.
+// UpsertMulti upserts items, Options.Parallel at a time.
+//
+// Those that failed are told by a [KeyErrors], and all others are written. Of two with one
+// key either may be the last.
 func (s *Store[T]) UpsertMulti(ctx context.Context, items []Item[T]) error {
 	call, err := s.beginMulti(ctx, opUpsertMulti)
 	if err != nil {
 		return err
 	}
 	defer call.leave()
-	errs := make([]error, len(items))
-	s.each(len(items), func(i int) {
-		switch key := items[i].Key; {
-		case key == "":
-			errs[i] = driver.CheckKey(key, 0)
-		case s.touches.Halted():
-			errs[i] = ErrClosed
-		default:
-			_, errs[i] = s.upsert(ctx, key, items[i].Value)
+	failed := s.each(len(items), func(i int) error {
+		err := driver.CheckKey(items[i].Key, 0)
+		if err == nil && s.touches.Halted() {
+			err = ErrClosed
 		}
+		if err == nil {
+			_, err = s.upsert(ctx, items[i].Key, items[i].Value)
+		}
+		return wrap(ctx, opUpsert, err)
 	})
-	var failed KeyErrors
-	for i, err := range errs {
-		if err != nil {
-			failed = append(failed, &KeyError{Index: i, Err: wrap(ctx, opUpsert, err)})
-		}
-	}
 	return wrap(ctx, opUpsertMulti, failed.Err())
 }

@@ -5,11 +5,12 @@ import (
 	"time"
 )
 
-// Observer is told what a Store does, as it does it. Any of its functions may be nil,
-// and costs nothing then. They are called on the goroutine that did it, possibly many
-// at once, and should be quick. None is given a key; the context is that of the call,
-// so that a trace can be continued. A panic is recovered, counted in Stats and returned
-// by Close. Where counters are enough, Stats has them at no cost.
+// Observer is told what a Store does, as it does it. Stats has counters at no cost.
+//
+// Any of its functions may be nil, and costs nothing then. They are called on the goroutine
+// that did it, possibly many at once, and should be quick. None is given a key. The context
+// is the call's, so that a trace can go on. A panic is recovered, counted in Stats and
+// returned by Close.
 type Observer struct {
 	// Read is told of every read, each key of a call for many by itself. It makes
 	// each cost two readings of the clock, and the hits of a local store a longer way.
@@ -18,12 +19,10 @@ type Observer struct {
 	// Touch is told of the end of every touch.
 	Touch func(ctx context.Context, e TouchEvent)
 
-	// Breaker is told when the breaker opens, because the store does not take
-	// touches, and when it closes again.
+	// Breaker is told when the store does not take touches (open), and when it does again.
 	Breaker func(open bool)
 
-	// Budget is told when touches begin to go faster than Options.Budget, because
-	// records would die, and when that has ended.
+	// Budget is told when touches go faster than Options.Budget (over), and when no longer.
 	Budget func(over bool)
 }
 

@@ -13,25 +13,22 @@ import (
 type TouchMode int
 
 const (
-	// Wait makes the read that found a touch due wait for it.
+	// Wait makes the read wait for the touch.
 	Wait TouchMode = iota
 
-	// Background hands the touch to a bounded queue and returns the read at
-	// once. When the queue is full the read waits as in Wait. What is queued when the process dies
-	// is lost, and the record keeps the expiry it had.
+	// Background queues the touch and returns the read at once. While the queue is full reads
+	// wait. A process that dies loses what is queued: those records keep the expiry they had.
 	Background
 )
 
-// Foreign says what to do with a record that carries no created_at, because
-// another program wrote it.
+// Foreign says what to do with a record without created_at, which another program wrote.
 type Foreign int
 
 const (
 	// Adopt gives the record a created_at, that of its first access, and an expiry.
 	Adopt Foreign = iota
 
-	// ReadOnly reads the record and never writes it: no touch, and ErrForeign
-	// from writes that would overwrite it.
+	// ReadOnly reads the record and never writes to it: writes over it answer ErrForeign.
 	ReadOnly
 
 	// Reject answers ErrForeign to reads and writes alike.
@@ -40,25 +37,45 @@ const (
 
 // Options adjusts a Store. The zero value, and a nil pointer, mean the defaults.
 type Options[T any] struct {
-	// PolicyOf gives the policy of a value, for stores whose records differ. Nil: the
-	// store's policy for all. It must be pure and fast: every access calls it, and with
-	// it Keep and Wrap read a record. Durations are rounded up to whole milliseconds.
+	// The policy of a record, where the store's is not for all. One of the two at most.
+
+	// PolicyOf gives the policy of a value. It must be pure and fast: every access calls it,
+	// and with it Keep and Wrap read a record. Durations are rounded up to whole milliseconds.
 	PolicyOf func(T) Policy
 
-	// PolicyFor gives the policy of a key, for stores whose tenants differ, without a
-	// value, so that Keep and Wrap work at full speed. It may change its mind: see
-	// Store.SetPolicy for what follows. Not with PolicyOf.
+	// PolicyFor gives the policy of a key. No value is read for it, so that Keep and Wrap work
+	// at full speed. It may change its mind: see Store.SetPolicy for what follows.
 	PolicyFor func(key string) Policy
 
-	// Touches says who waits for a touch: the read (Wait, the default) or a
-	// queue (Background), for reads that must not pay for a second trip.
+	// Reads and their touches: who waits, for how long, and what is read.
+
+	// Touches says who waits for a touch: the read (Wait, the default) or nobody (Background).
 	Touches TouchMode
 
-	// Budget is how many touches a second this process may make, 0.001 at least.
-	// Touches above it wait, nearest death first, and later accesses share them. Slack
-	// grows to Policy.MaxSlack where that is not enough. Only touches whose record
-	// would die go beyond the budget, and those that Touch asks for, which count
-	// against it. Zero: no budget. A local driver has no use for one, and Strict excludes it.
+	// TouchWait bounds how long a read waits for its touch, which then goes on. Zero: 100 ms.
+	// Touch, and a Strict store, wait to the end.
+	TouchWait time.Duration
+
+	// TouchTimeout bounds one touch, which has a context of its own. Zero: 5 s.
+	TouchTimeout time.Duration
+
+	// Strict makes a read fail when its touch failed. By default the read returns its value,
+	// and OnTouchError gets the failure. Not with Background or a Budget.
+	Strict bool
+
+	// Latest makes no read stale, on a driver whose reads may be (driver.Latest). Set it
+	// where a deletion must be seen at once, as for sessions.
+	Latest bool
+
+	// Foreign says what to do with records without created_at. Default: Adopt.
+	Foreign Foreign
+
+	// Bounds. A local driver has no use for any but MaxSkew.
+
+	// Budget is how many touches a second this process may make, 0.001 at least. Zero: no
+	// bound. Touches above it wait, nearest death first, and later accesses share them. Slack
+	// grows to Policy.MaxSlack where that is not enough. Only touches whose record would die
+	// go beyond the budget, and those that Touch asks for, which count against it.
 	Budget float64
 
 	// Queue bounds the touches that wait, at most one per key: in Background mode, above
@@ -72,35 +89,14 @@ type Options[T any] struct {
 	// TouchWait, up to 256 touches in all.
 	Workers int
 
-	// Parallel bounds how many touches of one GetMulti, and writes of one UpsertMulti,
-	// run at once. Zero: 8.
+	// Parallel bounds the touches of a GetMulti, and writes of an UpsertMulti, at once. Zero: 8.
 	Parallel int
 
 	// Remember is how many keys the store remembers with what it last saw of them. Keep and
 	// Wrapped.Get of such a key cost no trip while no touch is due, and its Upsert costs one.
 	// Set it to the number of keys in use at a time. It is rounded up to a power of two and
-	// takes 16 bytes each, and 100 bytes and the key for each key that is remembered. Zero:
-	// 8,192. A local driver has no use for it.
+	// takes 16 bytes each, and 100 bytes and the key for each key remembered. Zero: 8,192.
 	Remember int
-
-	// TouchWait bounds how long a read waits for its touch. Zero: 100 ms. The
-	// touch goes on, and a failure is counted and reported. Touch, and a Strict
-	// store, wait to the end.
-	TouchWait time.Duration
-
-	// TouchTimeout bounds one touch. A touch has a context of its own, so that it
-	// goes on for other callers when one gives up. Zero: 5 s.
-	TouchTimeout time.Duration
-
-	// Strict makes a read fail when the touch it waited for failed. By default
-	// the value that was read is returned, and the failure counted and handed to
-	// OnTouchError. Not with Background or a Budget.
-	Strict bool
-
-	// Latest makes no read stale, on a driver whose reads may be (driver.Latest). Set it
-	// where a deletion must be seen at once, as for sessions. On other drivers it
-	// changes nothing.
-	Latest bool
 
 	// MaxSkew is how far apart the clocks of the processes that share the records may be.
 	// A tighter policy brings an expiry down to this much above what it allows. Clocks
@@ -108,8 +104,7 @@ type Options[T any] struct {
 	// time; the driver's resolution for a store in this process's memory.
 	MaxSkew time.Duration
 
-	// Foreign says what to do with records without created_at. Default: Adopt.
-	Foreign Foreign
+	// What the store is told, and what it tells.
 
 	// Now returns the time. Nil: the driver's clock if it has one, else time.Now. If it
 	// runs behind the clock of a store that deletes by itself, records seem to die early.
@@ -118,14 +113,13 @@ type Options[T any] struct {
 	// Observer has functions that are called as the store works. Nil: none. It is copied.
 	Observer *Observer
 
-	// Logger logs changes of state: touches become late or fail, or go over the budget,
-	// and when that ends. Nil: nothing is logged.
+	// Logger is told when touches become late, fail or exceed the budget, and when that ends.
+	// Nil: nothing is logged.
 	Logger *slog.Logger
 
-	// OnTouchError is called once for every touch that failed, on the goroutine that ran
-	// it. The key is often a secret: do not log it. A record that vanished between read
-	// and touch is no failure. A panic in the hook is recovered, counted in Stats and
-	// returned by Close.
+	// OnTouchError is called once for every touch that failed or was shed. The key is often a
+	// secret: do not log it. A record that was gone is no failure. A panic is recovered,
+	// counted in Stats and returned by Close.
 	OnTouchError func(ctx context.Context, key string, err error)
 }
 

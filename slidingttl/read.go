@@ -12,19 +12,19 @@ import (
 
 // Get returns the value under key and touches the record if that is due.
 //
-// The value is returned even if the touch failed, was late or was cut short by ctx; see
+// It returns the value even if the touch failed, was late or was cut short by ctx; see
 // Options.TouchWait, Strict and OnTouchError. ErrNotFound: absent, dead of idleness or
 // age, or found gone by the touch that Get waited for.
 func (s *Store[T]) Get(ctx context.Context, key string) (T, error) {
-	// What access does for nearly every read of a local store, in few enough
-	// instructions that the processor is on to the next read before this one's
-	// record has come from memory: of a million keys that is a third of the time.
+	// This is all that nearly every read of a local store needs, in so few instructions that
+	// the processor begins the next read before this one's record has come from memory: a
+	// third of the time, of a million keys.
 	if s.quick != nil && !s.gate.closed.Load() {
 		if v, m, err := s.quick.Load(key); err == nil {
 			rules := s.rules.Load()
 			_, latest := s.clock.Bounds()
-			settled := m.ExpiresAt-latest >= rules.Near() && rules.Settled(m.Life, latest)
-			if (settled || rules.Settled(m.Life, driver.Ceil(s.clock.Now()))) && ctx.Err() == nil {
+			noTouch := m.ExpiresAt-latest >= rules.Near() && rules.NeedsNoTouch(m.Life, latest)
+			if (noTouch || rules.NeedsNoTouch(m.Life, driver.Ceil(s.clock.Now()))) && ctx.Err() == nil {
 				s.stats.Add(tally.Hits)
 				return *v, nil
 			}
@@ -34,7 +34,7 @@ func (s *Store[T]) Get(ctx context.Context, key string) (T, error) {
 	return s.get(ctx, key, nil, driver.Meta{})
 }
 
-// get is Get of a record that has been loaded as v and m, unless v is nil.
+// get is Get. Unless v is nil the record has been loaded, as v and m.
 //
 //go:noinline
 func (s *Store[T]) get(ctx context.Context, key string, v *T, m driver.Meta) (value T, err error) {
@@ -45,8 +45,9 @@ func (s *Store[T]) get(ctx context.Context, key string, v *T, m driver.Meta) (va
 	return value, err
 }
 
-// Entry is Get, with the record's life and version: as stored after the touch
-// where the call waited for one, as read otherwise.
+// Entry is Get, and returns the record's life and version too.
+//
+// They are as stored after the touch where the call waited for one, else as read.
 func (s *Store[T]) Entry(ctx context.Context, key string) (Entry[T], error) {
 	var r readResult[T]
 	err := s.access(ctx, opGet, key, &r)
@@ -65,7 +66,7 @@ func (s *Store[T]) Peek(ctx context.Context, key string) (Entry[T], error) {
 	return r.entry(err)
 }
 
-// access is a call that reads the record under key and touches it if that is due.
+// access is a call of its own around readAndTouch.
 func (s *Store[T]) access(ctx context.Context, op, key string, r *readResult[T]) error {
 	call, err := s.begin(ctx, op, key)
 	if err != nil {
@@ -75,18 +76,17 @@ func (s *Store[T]) access(ctx context.Context, op, key string, r *readResult[T])
 	return s.readAndTouch(ctx, op, key, r)
 }
 
-// readAndTouch reads the record under key and touches it if that is due, in the same wait
-// where that is foreseen.
+// readAndTouch reads the record under key and touches it if that is due.
 func (s *Store[T]) readAndTouch(ctx context.Context, op, key string, r *readResult[T]) error {
-	if err := s.readForAccess(ctx, op, key, r, false); err != nil || r.settled {
+	if err := s.readForAccess(ctx, op, key, r, false); err != nil || r.needsNoTouch {
 		return err
 	}
 	_, err := s.touchIfDue(ctx, key, r)
 	return err
 }
 
-// readForAccess reads the live record under key for an access, and touches it in the same
-// wait where that is foreseen or asked for.
+// readForAccess reads the live record under key, and may touch it in the same wait: where a
+// touch is foreseen, or asked for.
 func (s *Store[T]) readForAccess(ctx context.Context, op, key string, r *readResult[T], asked bool) error {
 	if s.readToucher != nil && !driver.MayUndo(ctx) {
 		if done, err := s.readTouch(ctx, op, key, r, asked); done {
@@ -111,17 +111,17 @@ func (s *Store[T]) read(ctx context.Context, d driver.Driver[T], op, key string,
 
 // readResult is what a read found and learned.
 type readResult[T any] struct {
-	value   *T // not to be written to; nil: there is no record
-	meta    driver.Meta
-	rules   *policy.Rules
-	op      string
-	since   uint64          // the memo's clock before it
-	began   time.Time       // if somebody asks
-	before  driver.Life     // what the record goes on with; zero: it has none but its own
-	late    <-chan struct{} // ends the wait for the touch, where that has begun
-	settled bool            // no touch is due
-	exact   bool            // the touch is for this very version
-	urgent  bool            // the caller waits for the touch to its end
+	value        *T // not to be written to; nil: there is no record
+	meta         driver.Meta
+	rules        *policy.Rules
+	op           string
+	since        uint64          // the memo's clock before it
+	began        time.Time       // if somebody asks
+	before       driver.Life     // what the record goes on with; zero: it has none but its own
+	late         <-chan struct{} // ends the wait for the touch, where that has begun
+	needsNoTouch bool            // no touch is due
+	exact        bool            // the touch is for this very version
+	urgent       bool            // the caller waits for the touch to its end
 }
 
 // entry is what a caller gets of r.
@@ -147,12 +147,10 @@ func (s *Store[T]) load(ctx context.Context, d driver.Driver[T], key string, r *
 	return err
 }
 
-// judge says what a read of key that began at began has found or failed with, counts it,
-// and remembers it.
+// judge says what a read of key that began at began has come to, counts and remembers it.
 //
-// A record whose expiry passed while it was read may have been touched meanwhile,
-// and so may one that a stale read shows dead: those are read again before they
-// are said not to be there.
+// A record whose expiry passed while it was read may have been touched meanwhile, and so
+// may one that a stale read shows dead: those are read again.
 func (s *Store[T]) judge(ctx context.Context, key string, r *readResult[T], began driver.Instant, err error) error {
 	doubt := began
 	if s.stale {
@@ -188,7 +186,7 @@ func (s *Store[T]) judge(ctx context.Context, key string, r *readResult[T], bega
 	return err
 }
 
-// staleness is how old an answer of a driver may be that is a driver.Latest.
+// staleness is how old an answer of a driver.Latest may be.
 const staleness = 10 * time.Second
 
 // latestReads makes the reads of a driver.Latest the ones that are not stale.
@@ -198,32 +196,32 @@ func (l latestReads[T]) Get(ctx context.Context, key string) (driver.Entry[T], e
 	return l.Latest.Latest(ctx, key)
 }
 
-// judgeLife says what is wrong with the record that was read: it is dead or refused.
+// judgeLife returns an error where the record that was read is dead or refused.
 func (s *Store[T]) judgeLife(r *readResult[T]) error {
-	// Most reads come out the same whenever within its bounds the time is.
+	// The clock's bounds, which cost little, decide most reads.
 	_, latest := s.clock.Bounds()
 	alive := r.rules.AliveNear(r.meta.Life, latest)
-	r.settled = alive && r.rules.Settled(r.meta.Life, latest)
+	r.needsNoTouch = alive && r.rules.NeedsNoTouch(r.meta.Life, latest)
 	switch {
-	case r.settled:
+	case r.needsNoTouch:
 		return nil
 	case !alive && !r.rules.Alive(r.meta.Life, driver.Floor(s.clock.Now())):
 		return ErrNotFound
 	case r.meta.CreatedAt == 0 && s.opts.Foreign == Reject:
 		return ErrForeign
 	}
-	r.settled = r.meta.CreatedAt == 0 && s.opts.Foreign == ReadOnly
+	r.needsNoTouch = r.meta.CreatedAt == 0 && s.opts.Foreign == ReadOnly
 	return nil
 }
 
-// miss counts a read that found no live record under key, by what it died of, and
-// forgets the key. r is what was found of it, if anything was.
+// miss counts a read that found no live record under key, and forgets the key. r is the dead
+// record, if one was found.
 func (s *Store[T]) miss(ctx context.Context, key string, r *readResult[T]) {
 	was, known := &r.meta, s.memo.Forget(key)
 	now, o := driver.Floor(s.clock.Now()), ReadAbsent
 	rules, err := r.rules, error(nil)
 	if r.value == nil {
-		// Whether it died or was deleted can only be told by what was remembered.
+		// Only what was remembered tells whether it died or was deleted.
 		if was, rules = known, nil; was != nil && s.opts.PolicyOf == nil && !was.Alive(now) {
 			rules, err = s.rulesOf(key, nil)
 		}

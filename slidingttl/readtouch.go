@@ -6,19 +6,15 @@ import (
 	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
-	"github.com/slidingttl/slidingttl/slidingttl/internal/tally"
 	"github.com/slidingttl/slidingttl/slidingttl/internal/touches"
 	"github.com/slidingttl/slidingttl/slidingttl/policy"
 )
 
-// readTouch reads the record under key and has it touched in the same wait, if a touch is
-// foreseen, or asked for. False: it did neither.
-//
-// The touch is one like any other to those who want the key touched meanwhile, and while
-// another of the key is under way none is sent: the read goes first then.
+// readTouch reads the record under key and has it touched in the same wait. Done is false, and
+// it does neither, if no touch is foreseen nor asked for, or one of the key is under way.
 func (s *Store[T]) readTouch(ctx context.Context, op, key string, r *readResult[T], asked bool) (done bool, err error) {
 	began := s.clock.Now()
-	rules, known, by, ok := s.foresee(key, driver.Ceil(began), asked)
+	rules, known, dueFrom, ok := s.foresee(key, driver.Ceil(began), asked)
 	if !ok {
 		return false, nil
 	}
@@ -31,7 +27,7 @@ func (s *Store[T]) readTouch(ctx context.Context, op, key string, r *readResult[
 			touchErr = touches.ErrReplaced
 			return touches.Outcome{Err: touchErr}
 		}
-		e, touched, touchErr = s.readToucher.ReadTouch(ctx, key, known, rules.Access(driver.Ceil(began), by), driver.Floor(began))
+		e, touched, touchErr = s.readToucher.ReadTouch(ctx, key, known, rules.Access(driver.Ceil(began), dueFrom), driver.Floor(began))
 		if !touched { // those who wait for the touch of key have to see to it themselves
 			return touches.Outcome{Err: touches.ErrReplaced}
 		}
@@ -58,11 +54,6 @@ func (s *Store[T]) readTouch(ctx context.Context, op, key string, r *readResult[
 	case <-both:
 	}
 	switch {
-	case touched:
-		r.value, r.meta, r.rules, r.settled = &e.Value, e.Meta, rules, true
-		s.stats.Add(tally.Hits)
-		s.hooks.read(ctx, op, r.began, ReadHit, nil)
-		return true, nil
 	case touchErr == nil:
 		r.value, r.meta = &e.Value, e.Meta
 	case !errors.Is(touchErr, ErrNotFound):
@@ -70,13 +61,15 @@ func (s *Store[T]) readTouch(ctx context.Context, op, key string, r *readResult[
 	default:
 		r.value = nil // what a local store loaded before
 	}
-	return true, s.judge(ctx, key, r, driver.Floor(began), touchErr)
+	err = s.judge(ctx, key, r, driver.Floor(began), touchErr)
+	r.needsNoTouch = r.needsNoTouch || touched
+	return true, err
 }
 
-// foresee reports whether an access to key at at will find a touch due, or one was asked
-// for, with the rules of the key, what is remembered of it, and from when on it counts
-// whether it is due. With a budget touches go by themselves.
-func (s *Store[T]) foresee(key string, at driver.Instant, asked bool) (r *policy.Rules, known *driver.Meta, by driver.Instant, ok bool) {
+// foresee reports, in ok, whether an access to key at at will find a touch due. It returns the
+// rules of the key, what is remembered of it, and the instant from which a touch is due. In
+// Background mode and with a budget touches go by themselves.
+func (s *Store[T]) foresee(key string, at driver.Instant, asked bool) (r *policy.Rules, known *driver.Meta, dueFrom driver.Instant, ok bool) {
 	if s.opts.PolicyOf != nil || s.opts.Touches == Background || s.opts.Budget > 0 {
 		return nil, nil, at, false
 	}
@@ -84,12 +77,12 @@ func (s *Store[T]) foresee(key string, at driver.Instant, asked bool) (r *policy
 	if err != nil {
 		return nil, nil, at, false
 	}
-	by = at
+	dueFrom = at
 	due := false
 	if known = s.memo.Known(key); known != nil && known.CreatedAt != 0 && r.Alive(known.Life, at) {
-		by = s.touches.DueBy(r, key, known.Life, at)
-		due = r.Due(known.Life, by)
+		dueFrom = s.touches.DueFrom(r, key, known.Life, at)
+		due = r.Due(known.Life, dueFrom)
 	}
 	exact := r.Policy.Slack == 0 && !r.Policy.Promote && s.step == time.Millisecond
-	return r, known, by, asked || due || exact
+	return r, known, dueFrom, asked || due || exact
 }

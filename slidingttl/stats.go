@@ -6,41 +6,44 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/internal/tally"
 )
 
-// Stats counts what a Store has done since New. Read at one moment the counters
-// need not agree with each other to the last call.
+// Stats counts what a Store has done since New, and tells how it stands.
+//
+// Read at one moment the counters need not agree with each other to the last call.
 type Stats struct {
-	Hits   uint64 // reads that found a live record, each key of a GetMulti counted
-	Misses uint64 // reads that found none, or a dead one
+	// Reads, each key of a call for many by itself. Misses were absent unless they are known
+	// to have died, because they are still stored or remembered.
+	Hits      uint64 // found a live record
+	Misses    uint64 // found none, or a dead one
+	DiedIdle  uint64 // of the misses: it died of idleness
+	DiedOfAge uint64 // of the misses: it died at its cap
 
-	// Of the misses, those whose record is known to have died, because it is still
-	// stored or remembered. The others were absent.
-	DiedIdle  uint64 // of idleness
-	DiedOfAge uint64 // at its cap
+	// Accesses that found a touch due, and what became of them. Each that is due, and each that
+	// is retried, ends in one of Touched to Shed, or is Pending or under way.
+	Due        uint64
+	Touched    uint64 // the touch wrote
+	Shared     uint64 // another's touch of the key served
+	TouchLost  uint64 // the record was gone or replaced: no failure
+	Deferred   uint64 // another client has locked the record: no failure
+	TouchFails uint64 // the touch failed
+	Shed       uint64 // it was given up because too many waited, or it too long
+	Retried    uint64 // of TouchFails: it waits to be tried again
+	Adopted    uint64 // of Touched: the record was given its created_at
 
-	// Each due access, and each retried one, ends in one of Touched, Shared,
-	// TouchLost, Deferred, TouchFails and Shed, or is Pending or under way.
-	Due        uint64 // accesses that found a touch due
-	Touched    uint64 // touches that wrote
-	Adopted    uint64 // of those, records given their created_at
-	Lowered    uint64 // touches, and writes of a value, that brought an expiry down to a tighter policy
-	Damped     uint64 // reads that left an expiry beyond a tighter policy alone, because this process had brought it down not long before
-	Shared     uint64 // due accesses served by another's touch of the same key
-	TouchLost  uint64 // touches whose record was gone or replaced: no failure
-	Deferred   uint64 // touches put off because another client has locked the record: no failure
-	TouchFails uint64 // touches that failed
-	Retried    uint64 // touches that failed, were counted in TouchFails, and wait to be tried again
-	Shed       uint64 // touches given up because too many waited, or because they waited too long
-	OverBudget uint64 // seconds in which touches went faster than the budget, because records would have died
-	QueueFull  uint64 // background touches that a read waited for because the queue was full
+	// Expiries beyond a policy made tighter.
+	Lowered uint64 // touches and writes of a value that brought one down
+	Damped  uint64 // reads that left one, because this process had brought it down not long before
 
-	Saturated time.Duration // how long touches waited for nothing but Options.Workers
-
+	// The cost of pressure.
+	OverBudget uint64        // seconds in which touches went faster than the budget, or records would have died
+	QueueFull  uint64        // background touches that a read waited for because the queue was full
+	Saturated  time.Duration // how long touches waited for nothing but Options.Workers
 	Broken     time.Duration // what failed and shed touches cost of the life that was promised, at most
 	HookPanics uint64        // panics recovered from hooks, PolicyOf and PolicyFor
 
-	Pending     int  // touches waiting in the queue now
-	BreakerOpen bool // the store does not take touches now: they fail, and one at a time is tried
-	Late        bool // reads do not wait for their touches now: those are late, or the breaker is open
+	// The state now.
+	Pending     int  // touches that wait
+	BreakerOpen bool // the store does not take touches: they wait, and one at a time is tried
+	Late        bool // reads do not wait for their touches: those are late, or the breaker is open
 }
 
 // Stats returns what the store has done so far. It may be called after Close.

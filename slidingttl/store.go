@@ -19,8 +19,7 @@ type Policy = policy.Policy
 // NoCap is the MaxLifetime of records that slide for as long as they are accessed.
 const NoCap = policy.NoCap
 
-// ParsePolicy reads a policy from its text form: "idle 30d, max 90d, slack 3d". See
-// [policy.Parse].
+// ParsePolicy is [policy.Parse]: it reads a policy such as "idle 30d, max 90d, slack 3d".
 func ParsePolicy(text string) (Policy, error) { return policy.Parse(text) }
 
 // Entry is a record with its life and version.
@@ -29,13 +28,9 @@ type Entry[T any] = driver.Entry[T]
 // Instant is whole milliseconds since the Unix epoch, UTC; zero means none.
 type Instant = driver.Instant
 
-// Store keeps records of type T alive by access. Its methods are safe for
-// concurrent use.
+// Store keeps records of type T alive by access. Its methods are safe for concurrent use.
 //
-// Errors are an *[Error] around [ErrNotFound], [ErrExists], [ErrAlive],
-// [ErrConflict], [ErrForeign], [ErrInvalid], [ErrRefused], [ErrAmbiguous] or the
-// backing store's own. A context's error passes unchanged. An error leaves the record
-// as it was, but for ErrAmbiguous.
+// They return an *[Error], around one of this package's errors or the backing store's own.
 type Store[T any] struct {
 	driver      driver.Driver[T]
 	reads       driver.Driver[T]      // the driver as it is read from
@@ -59,11 +54,11 @@ type Store[T any] struct {
 	touches     *touches.Touches
 }
 
-// New returns a store over d under policy p. opts may be nil; it is copied. New
-// does no I/O and starts nothing. The caller keeps d and closes it, if it has to
-// be closed, after the store. Several stores may share a driver.
+// New returns a store over d under policy p. opts may be nil; it is copied.
 //
-// A policy or option that breaks its rule is an *[InvalidError] that names it.
+// New does no I/O and starts nothing. The caller closes d, if it has to be closed, after the
+// store. Several stores may share a driver. A policy or option that breaks its rule is an
+// *[InvalidError] that names it.
 func New[T any](d driver.Driver[T], p Policy, opts *Options[T]) (*Store[T], error) {
 	if d == nil {
 		return nil, &InvalidError{Field: "driver", Value: "nil", Rule: "is required"}
@@ -106,7 +101,7 @@ func New[T any](d driver.Driver[T], p Policy, opts *Options[T]) (*Store[T], erro
 		s.hooks.observer = *o.Observer
 	}
 	c := touches.Config{
-		Write: d.Touch, Look: s.look, Changed: s.hooks.changed,
+		Write: d.Touch, Read: s.readLatest, Changed: s.hooks.changed,
 		Clock: s.clock, Tally: &s.stats, Memo: s.memo,
 		Local: s.local != nil, ByValue: o.PolicyOf != nil, Background: o.Touches == Background, Strict: o.Strict,
 		Timeout: o.TouchTimeout, Wait: o.TouchWait, Budget: o.Budget, Queue: o.Queue, Workers: o.Workers,
@@ -122,14 +117,14 @@ func New[T any](d driver.Driver[T], p Policy, opts *Options[T]) (*Store[T], erro
 func (s *Store[T]) Policy() Policy { return s.rules.Load().Policy }
 
 // SetPolicy gives the store another policy, at once and for all calls that follow.
-// Records get it on their next access: one whose expiry lies beyond the new policy
-// comes down to it then, and a longer life is what the next touch writes. It is
-// refused where Options.PolicyOf or PolicyFor decides.
 //
-// While some processes have the new policy and others the old, the tighter may win
-// over what the looser promised: a looser policy counts once every process has it.
-// They do not write for each other's sake on every read, for a record's expiry is
-// brought down at most once per eighth of the idle grace and slack by one process.
+// Records get it on their next access: one whose expiry lies beyond the new policy comes
+// down to it, and the next touch writes a longer life. SetPolicy is refused where
+// Options.PolicyOf or PolicyFor decides.
+//
+// While some processes have the new policy and others the old, the tighter may win over what
+// the looser promised: a looser policy counts once every process has it. One process brings
+// the expiry of a record down at most once per eighth of the idle grace and slack.
 func (s *Store[T]) SetPolicy(p Policy) error {
 	if s.opts.PolicyOf != nil || s.opts.PolicyFor != nil {
 		return &InvalidError{Field: "SetPolicy", Value: p.String(), Rule: "must not be called where Options.PolicyOf or PolicyFor decides"}
@@ -171,8 +166,8 @@ func (s *Store[T]) rulesOf(key string, v *T) (*policy.Rules, error) {
 	return r, nil
 }
 
-// askPolicy asks the caller's function for a policy. A panic of that function is an
-// error, for it may run where it would end the process.
+// askPolicy calls PolicyOf or PolicyFor. It may run on a goroutine of the store's, where a
+// panic would end the process.
 func (s *Store[T]) askPolicy(key string, v *T) (p Policy, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -204,9 +199,10 @@ func (s *Store[T]) beginMulti(ctx context.Context, op string) (call *stripe, err
 	return call, nil
 }
 
-// Check asks the driver, at start-up, whether its store is configured to keep what
-// the store's policy promises. It is nil where the driver has no such check. What
-// Options.PolicyOf or PolicyFor may return is not known to it.
+// Check asks the driver whether its store is configured to keep what the policy promises.
+//
+// It is for start-up, and nil where the driver has no such check. It does not know what
+// Options.PolicyOf or PolicyFor may return.
 func (s *Store[T]) Check(ctx context.Context) error {
 	call, err := s.beginMulti(ctx, opCheck)
 	if err != nil {
@@ -220,6 +216,5 @@ func (s *Store[T]) Check(ctx context.Context) error {
 	return wrap(ctx, opCheck, c.Check(ctx, s.Policy().Longest()))
 }
 
-// Now is the time by which the store judges: Options.Now, else the driver's clock,
-// else the system's.
+// Now is the time by which the store judges; see Options.Now.
 func (s *Store[T]) Now() time.Time { return s.clock.Now() }

@@ -11,9 +11,10 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/policy"
 )
 
-// Touch moves the expiry of the record under key, if that is due. It waits for the
-// touch in either mode, and returns until when the record lives if nobody accesses
-// it again. ErrNotFound: absent, dead, or gone before the touch.
+// Touch touches the record under key if that is due, and returns when it would die.
+//
+// That is its expiry, or its cap where that is earlier. Touch waits for the touch in either
+// mode. ErrNotFound: absent, dead, or gone before the touch.
 func (s *Store[T]) Touch(ctx context.Context, key string) (time.Time, error) {
 	call, err := s.begin(ctx, opTouch, key)
 	if err != nil {
@@ -24,12 +25,12 @@ func (s *Store[T]) Touch(ctx context.Context, key string) (time.Time, error) {
 	return l.ExpiresAt.Time(), err
 }
 
-// Keep is an access to the record under key whose value was read by other means, or
-// not at all: it touches the record if that is due, waiting as the TouchMode says.
-// What the store last said of a key is remembered, so an access that is not due
-// mostly costs no trip; with Options.PolicyOf, and in Background mode where it may be
-// due, it costs a read. ErrNotFound: absent or dead. A touch that failed is reported
-// as after a Get.
+// Keep is an access to the record under key, whose value was read by other means or not at all.
+//
+// It touches the record if that is due, waiting as the TouchMode says. An access that is not
+// due mostly costs no trip, for what the store last said of a key is remembered; with
+// Options.PolicyOf, and in Background mode where a touch may be due, it costs a read.
+// ErrNotFound: absent or dead. A touch that failed is reported as after a Get.
 func (s *Store[T]) Keep(ctx context.Context, key string) error {
 	call, err := s.begin(ctx, opTouch, key)
 	if err != nil {
@@ -39,10 +40,10 @@ func (s *Store[T]) Keep(ctx context.Context, key string) error {
 	return s.keep(ctx, opTouch, key, 0)
 }
 
-// TouchEntry is the access behind a Peek, for callers who must look at a value
-// before they let it count: it touches the record that was read as e, if that is
-// due, and returns it as Entry would. A record that died or was replaced since is
-// left alone, and e returned as it is.
+// TouchEntry makes a Peek an access, for callers who must see a value before they let it count.
+//
+// It touches the record that was read as e, if that is due, and returns it as Entry would.
+// A record that died or was replaced since is left alone, and e returned as it is.
 func (s *Store[T]) TouchEntry(ctx context.Context, key string, e Entry[T]) (Entry[T], error) {
 	call, err := s.begin(ctx, opTouch, key)
 	if err != nil {
@@ -63,9 +64,8 @@ func (s *Store[T]) TouchEntry(ctx context.Context, key string, e Entry[T]) (Entr
 	return e, nil
 }
 
-// touchIfDue has the record touched that was read, if that is due, and keeps in r what is
-// then stored. A read waits for its touch as long as Options say, and is told that the
-// record is gone, and where it is strict of a failure.
+// touchIfDue touches the record that was read if that is due, and updates r. The error is for a
+// read: the record is gone, or it is strict and the touch failed.
 func (s *Store[T]) touchIfDue(ctx context.Context, key string, r *readResult[T]) (touches.Outcome, error) {
 	var a touches.Access
 	if driver.MayUndo(ctx) || !s.touches.Due(&a, s.clock.Now(), key, r.meta, r.rules, r.before, r.since) {
@@ -82,11 +82,11 @@ func (s *Store[T]) touchIfDue(ctx context.Context, key string, r *readResult[T])
 		late, stop = s.touches.Late()
 		defer stop()
 	}
-	o := s.touches.Bring(ctx, &a, late, urgent)
+	o := s.touches.TouchOrQueue(ctx, &a, late, urgent)
 	switch {
 	case o.Err == nil:
 		// The value may be another's by now, who was faster.
-		if o.Over == r.meta || o.Meta.Version == r.meta.Version && o.Meta.CreatedAt == r.meta.CreatedAt {
+		if o.Replaced == r.meta || o.Meta.Version == r.meta.Version && o.Meta.CreatedAt == r.meta.CreatedAt {
 			r.meta = o.Meta
 		}
 	case r.urgent:
@@ -98,7 +98,7 @@ func (s *Store[T]) touchIfDue(ctx context.Context, key string, r *readResult[T])
 	return o, nil
 }
 
-// keep is Keep. created, unless zero, becomes the created_at of a record that carries none.
+// keep is Keep. created, unless zero, becomes the created_at of a record that has none.
 func (s *Store[T]) keep(ctx context.Context, op, key string, created driver.Instant) error {
 	if m := s.memo.Known(key); m != nil && s.opts.PolicyOf == nil && s.keeps(key, m) {
 		s.stats.Add(tally.Hits)
@@ -133,17 +133,15 @@ func (s *Store[T]) keeps(key string, m *driver.Meta) bool {
 		return false
 	}
 	_, beyond := r.Lowered(m.Life, at)
-	return !beyond && !r.Due(m.Life, s.touches.DueBy(r, key, m.Life, at))
+	return !beyond && !r.Due(m.Life, s.touches.DueFrom(r, key, m.Life, at))
 }
 
-// touchKeyAttempts bounds how often a touch by key follows a record that was
-// deleted and created anew under it.
+// touchKeyAttempts bounds how many records, each deleted and created anew, one touch by key tries.
 const touchKeyAttempts = 3
 
-// touchKey touches the record under key and returns its life, the expiry no later
-// than the cap. written says that it was written just now by other means, so that a
-// stale read would mislead; was, unless zero, is the life that it had before. If it has
-// none now it goes on with that.
+// touchKey touches the record under key and returns its life, whose expiry is at most the cap.
+// written: it was just written by other means, so that a stale read would mislead. was,
+// unless zero, is the life that it had before, with which it goes on if it has none now.
 func (s *Store[T]) touchKey(ctx context.Context, key string, was driver.Life, written bool) (driver.Life, error) {
 	for range touchKeyAttempts {
 		r := readResult[T]{urgent: true, before: was}
@@ -186,7 +184,7 @@ func (s *Store[T]) mayTouch(ctx context.Context, r *readResult[T]) error {
 }
 
 // look reads the record under key as it is now, with the rules that it is then under.
-func (s *Store[T]) look(ctx context.Context, key string) (driver.Meta, *policy.Rules, error) {
+func (s *Store[T]) readLatest(ctx context.Context, key string) (driver.Meta, *policy.Rules, error) {
 	var r readResult[T]
 	err := s.load(ctx, s.latest, key, &r)
 	if err == nil {

@@ -17,24 +17,23 @@ const (
 )
 
 // Update reads the value under key, writes what f makes of it, and returns that.
-// It is a compare-and-swap: if another writer was faster, f is called again with
-// the value that writer left, so f must be free of side effects. A touch by
-// someone else is no reason to call f again unless the backing store's versions
-// cannot tell the two apart. f must not change the value it is given in place
-// where that holds pointers.
 //
-// An update counts as an access and keeps created_at. If f returns an error,
-// nothing is written and the error is returned as it is; if f panics, nothing is
-// written and the panic passes on. ErrNotFound: absent or dead, or past the cap of
+// It is a compare-and-swap, counts as an access and keeps created_at. If another writer was
+// faster, f is called again with what that left, so f must be free of side effects; after a
+// touch by someone else only where the backing store's versions cannot tell the two apart. f
+// must not change what the value it is given points to.
+//
+// If f returns an error, nothing is written and the error is returned as it is; if f panics,
+// nothing is written and the panic passes on. ErrNotFound: absent or dead, or past the cap of
 // the policy that the new value brings. ErrConflict: too many races lost.
 func (s *Store[T]) Update(ctx context.Context, key string, f func(T) (T, error)) (T, error) {
 	e, err := s.update(ctx, key, nil, f)
 	return e.Value, err
 }
 
-// UpdateEntry is Update, beginning with the record as it was read, in e, by
-// [Store.Peek], [Store.Entry] or [Store.TouchEntry]: one trip less where nobody
-// has written since. It returns the record as written.
+// UpdateEntry is Update, and begins with the record as it was read, in e.
+//
+// That is one trip less where nobody has written since. It returns the record as written.
 func (s *Store[T]) UpdateEntry(ctx context.Context, key string, e Entry[T], f func(T) (T, error)) (Entry[T], error) {
 	return s.update(ctx, key, &e, f)
 }
@@ -82,15 +81,14 @@ func (s *Store[T]) update(ctx context.Context, key string, first *Entry[T], f fu
 	return Entry[T]{}, wrap(ctx, opUpdate, err)
 }
 
-// mayBeAlive reports whether the record that was read as e is alive for all that it tells.
+// mayBeAlive reports whether the record is alive, going by e.
 func (s *Store[T]) mayBeAlive(key string, e *Entry[T]) bool {
 	r, err := s.rulesOf(key, &e.Value)
 	return err == nil && r.Alive(e.Life, driver.Floor(s.clock.Now()))
 }
 
-// replace writes v over the record that was read, and returns what is then stored. It
-// follows the record through touches, and ends with a conflict when the value itself is
-// another.
+// replace writes v over the record that was read, and returns what is then stored. Touches
+// meanwhile do not matter; another value is a conflict.
 func (s *Store[T]) replace(ctx context.Context, key string, v T, read driver.Meta, since uint64) (driver.Meta, error) {
 	r, err := s.rulesOf(key, &v)
 	if err != nil {
@@ -114,8 +112,7 @@ func (s *Store[T]) replace(ctx context.Context, key string, v T, read driver.Met
 	return s.wrote(ctx, key, m, r, since), nil
 }
 
-// pause waits a random moment that grows with the races lost, so that many
-// writers of one record all come through.
+// pause waits a random moment that grows with the races lost, for many writers to come through.
 func pause(ctx context.Context, lost int) error {
 	if lost < 2 {
 		return ctx.Err()

@@ -9,10 +9,11 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/policy"
 )
 
-// Upsert writes v under key. Over a live record it keeps created_at and counts as
-// an access; over none, or a dead one, it starts a new life. The expiry moves
-// forward only, unless it lies beyond what v's policy allows: see [Store.SetPolicy].
-// ErrConflict: too many others wrote the record meanwhile.
+// Upsert writes v under key, over whatever is there.
+//
+// Over a live record it keeps created_at and counts as an access; over none, or a dead one,
+// it starts a new life. The expiry moves forward only, unless it lies beyond what v's policy
+// allows: see [Store.SetPolicy]. ErrConflict: too many others wrote the record meanwhile.
 func (s *Store[T]) Upsert(ctx context.Context, key string, v T) error {
 	_, err := s.UpsertEntry(ctx, key, v)
 	return err
@@ -101,8 +102,8 @@ func (s *Store[T]) write(ctx context.Context, key string, v T, r *policy.Rules, 
 	return driver.Upsert(ctx, s.driver, key, v, known, plan, driver.Floor(now))
 }
 
-// rewritten is the life that a write of the value at now gives the live record l: its
-// expiry moves forward, or if it may, and lies beyond the policy, down.
+// rewritten is the life that a write of the value at now gives the live record l. Its expiry
+// moves forward, or down if it may and lies beyond the policy.
 func rewritten(r *policy.Rules, l driver.Life, now time.Time, mayLower bool) driver.Life {
 	if mayLower {
 		if life, beyond := r.Lowered(l, driver.Ceil(now)); beyond {
@@ -112,13 +113,13 @@ func rewritten(r *policy.Rules, l driver.Life, now time.Time, mayLower bool) dri
 	return r.Rewritten(l, now)
 }
 
-// isLower reports whether life, written over was, brings its expiry down.
+// isLower reports whether life, written over was, brings the expiry down.
 func isLower(life, was driver.Life) bool {
 	return life.CreatedAt == was.CreatedAt && life.ExpiresAt < was.ExpiresAt
 }
 
-// wrote remembers m, a write of the value, and returns what is stored. If that lies beyond
-// the policy still, because only the write told what it was, it comes down now.
+// wrote remembers m, a write of the value, and returns what is stored. An expiry that lies
+// beyond the policy still, because only the write told of it, comes down now.
 func (s *Store[T]) wrote(ctx context.Context, key string, m driver.Meta, r *policy.Rules, since uint64) driver.Meta {
 	s.memo.Wrote(key, m, since)
 	now, _ := s.clock.Bounds()

@@ -15,20 +15,20 @@ type Repository[K, V any] interface {
 
 // WrapOptions adjusts Wrap. The zero value, and a nil pointer, mean the defaults.
 type WrapOptions[V any] struct {
-	// CreatedAt gives a value's creation time, for values that carry their own.
-	// It is used where the stored record has none that the driver reads, above
-	// all after an Upsert that wrote the record whole. The zero time means
-	// unknown. Nil: created_at comes from the store alone.
+	// CreatedAt gives the creation time that a value carries, zero if that is unknown. It is
+	// used where the stored record has none, above all after an Upsert that wrote the record
+	// whole. Nil: created_at comes from the store alone.
 	CreatedAt func(V) time.Time
 
-	// NotFound is the repository's error for a value that is absent. The error for one
-	// that is dead, but not yet removed, then matches it as well as ErrNotFound, so that
-	// callers know one error. Nil: it matches ErrNotFound alone.
+	// NotFound is the repository's error for a value that is absent. The error for one that
+	// is dead, but not yet removed, then matches it as well as ErrNotFound. Nil: ErrNotFound
+	// alone.
 	NotFound error
 }
 
-// Wrapped is a repository whose records slide. It is itself a Repository, and safe
-// for concurrent use if the wrapped one is.
+// Wrapped is a repository whose records slide, and is a Repository itself.
+//
+// It is safe for concurrent use if the wrapped one is.
 type Wrapped[K comparable, V, T any] struct {
 	repo Repository[K, V]
 	s    *Store[T]
@@ -36,32 +36,28 @@ type Wrapped[K comparable, V, T any] struct {
 	opts WrapOptions[V]
 }
 
-// Wrap gives the records of repo a sliding expiry, for teams that keep their own
-// repository. s is a store over the same records: key turns an id into the key
-// under which repo keeps it there. Only life is read and written through s, never
-// a value. opts may be nil. Close of s waits for the calls of the wrapped repository too.
+// Wrap gives the records of repo a sliding expiry, for teams that keep their own repository.
 //
-// A value and its expiry are then read, and written, by two calls instead of one,
-// so less can be promised than with the Store's own Get and Upsert:
+// s is a store over the same records: key turns an id into the key under which repo keeps it
+// there. Only life is read and written through s, never a value. opts may be nil. Close of s
+// waits for the calls of the wrapped repository too.
 //
-//   - Get promises what Store.Get does. A value that the repository still returns
-//     although its record is dead is not found. What the store last said of a
-//     key is remembered, so a read whose touch is not due mostly costs no second
-//     trip; another process that writes the record past its wrapper is noticed when
-//     the remembered expiry comes due.
-//   - Upsert writes the value first and its expiry next. Between the two the record
-//     has the expiry that the repository gave it, which the next access through a
-//     wrapper mends. So the repository should write none beyond the idle grace: a
-//     longer one that stays below the cap is kept.
-//   - An Upsert that writes the record whole may wipe the life beside it. created_at
-//     and an expiry that was later are put back from what is read just before; with
-//     nothing to read, as when two Upserts race, a new life begins. A delete by someone
-//     else between that read and the write is not seen, and neither is a delete and
-//     another's save between the write and the read after it: the new record then
-//     continues the old one's life. A touch by another process between that read and the
-//     write is wiped, and the expiry then goes by this process's clock. With CreatedAt
-//     nothing is read, and an expiry that was later, by grown slack or a clock ahead, is
-//     given up.
+// A value and its expiry are then read, and written, by two calls instead of one, so less can
+// be promised than with the Store's own Get and Upsert:
+//
+//   - Get promises what Store.Get does. A value that the repository still returns although
+//     its record is dead is not found. A read whose touch is not due mostly costs no second
+//     trip, for what the store last said of a key is remembered: what another process writes
+//     past its wrapper is noticed when the remembered expiry comes due.
+//   - Upsert writes the value first and its expiry next. Between the two the record has the
+//     expiry that the repository gave it, which the next access through a wrapper mends. The
+//     repository should write none beyond the idle grace: one that stays below the cap is kept.
+//   - An Upsert that writes the record whole may wipe the life beside it. created_at, and an
+//     expiry that was later, are put back from what is read just before. Where nothing can be
+//     read, as when two Upserts race, a new life begins. Another's delete between that read and
+//     the write is not seen, nor another's delete and save before the read after it: the new
+//     record then goes on with the old one's life. Another process's touch between that read
+//     and the write is wiped. With CreatedAt nothing is read, and a later expiry is given up.
 //   - Two Upserts at once are the repository's to order.
 //   - A touch never creates or revives a record, here too. The repository's writes may.
 func Wrap[K comparable, V, T any](repo Repository[K, V], s *Store[T], key func(K) string, opts *WrapOptions[V]) (*Wrapped[K, V, T], error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
@@ -19,9 +20,10 @@ func (w *Wrapped[K, V, T]) call(ctx context.Context, op string, id K, f func(key
 	return f(key)
 }
 
-// Get returns what the repository holds under id and touches the record if that is
-// due, waiting as the store's TouchMode says. The repository's errors pass
-// unchanged. ErrNotFound: the record is dead, whatever the repository returned.
+// Get returns what the repository holds under id and touches the record if that is due.
+//
+// It waits as the store's TouchMode says. The repository's errors pass unchanged.
+// ErrNotFound: the record is dead, whatever the repository returned.
 func (w *Wrapped[K, V, T]) Get(ctx context.Context, id K) (v V, err error) {
 	err = w.call(ctx, opGet, id, func(key string) (err error) {
 		v, err = w.get(ctx, id, key)
@@ -52,10 +54,11 @@ func (w *Wrapped[K, V, T]) keep(ctx context.Context, key string, v V) error {
 	return err
 }
 
-// GetMulti returns what the repository holds under ids, and touches the records that are
-// due. It calls the repository's GetMulti(ctx, []K) (map[K]V, error), which leaves out what
-// is absent, if there is one, else its Get for each. What is dead, and what Get finds by
-// [WrapOptions].NotFound, is left out; an id that failed otherwise is told by a [KeyErrors].
+// GetMulti returns what the repository holds under ids, and touches the records that are due.
+//
+// It calls the repository's GetMulti(ctx, []K) (map[K]V, error), which leaves out what is
+// absent, if there is one, else its Get for each. What is dead, or [WrapOptions].NotFound to
+// Get, is left out; an id that failed otherwise is told by a [KeyErrors].
 func (w *Wrapped[K, V, T]) GetMulti(ctx context.Context, ids []K) (map[K]V, error) {
 	call, err := w.s.beginMulti(ctx, opGetMulti)
 	if err != nil {
@@ -72,36 +75,37 @@ func (w *Wrapped[K, V, T]) GetMulti(ctx context.Context, ids []K) (map[K]V, erro
 			return nil, err
 		}
 	}
-	found, errs := make([]V, len(ids)), make([]error, len(ids))
-	w.s.each(len(ids), func(i int) {
+	found := make([]V, len(ids))
+	failed := w.s.each(len(ids), func(i int) (err error) {
 		key := w.key(ids[i])
 		v, there := values[ids[i]]
 		switch {
 		case !ok:
-			found[i], errs[i] = w.get(ctx, ids[i], key)
+			found[i], err = w.get(ctx, ids[i], key)
 		case there:
-			found[i], errs[i] = v, w.keep(ctx, key, v)
+			found[i], err = v, w.keep(ctx, key, v)
 		default:
 			w.s.memo.Forget(key)
-			errs[i] = ErrNotFound
+			err = ErrNotFound
 		}
+		return err
 	})
 	all := make(map[K]V, len(ids))
-	var failed KeyErrors
-	for i, err := range errs {
-		switch {
-		case err == nil:
-			all[ids[i]] = found[i]
-		case errors.Is(err, ErrNotFound), w.opts.NotFound != nil && errors.Is(err, w.opts.NotFound):
-		default:
-			failed = append(failed, &KeyError{Index: i, Err: err})
-		}
+	for i, id := range ids {
+		all[id] = found[i]
 	}
+	for _, f := range failed {
+		delete(all, ids[f.Index])
+	}
+	failed = slices.DeleteFunc(failed, func(f *KeyError) bool {
+		return errors.Is(f, ErrNotFound) || w.opts.NotFound != nil && errors.Is(f, w.opts.NotFound)
+	})
 	return all, wrap(ctx, opGetMulti, failed.Err())
 }
 
-// Upsert writes v through the repository, then its expiry, and waits for both. The
-// repository's errors pass unchanged. An *[Error] of op "touch" says that the value
+// Upsert writes v through the repository, then its expiry, and waits for both.
+//
+// The repository's errors pass unchanged. An *[Error] of op "touch" says that the value
 // is written and its expiry is not; the next access, or Upsert again, mends it.
 func (w *Wrapped[K, V, T]) Upsert(ctx context.Context, id K, v V) error {
 	return w.save(ctx, opUpsert, id, v, w.repo.Upsert)
@@ -118,8 +122,9 @@ func (w *Wrapped[K, V, T]) Update(ctx context.Context, id K, v V) error {
 	return w.save(ctx, opUpdate, id, v, r.Update)
 }
 
-// Insert is Upsert by the repository's Insert(ctx, K, V) error, which it has to have, and
-// which refuses what is there. The record begins a new life.
+// Insert is Upsert by the repository's Insert(ctx, K, V) error, which it has to have.
+//
+// The repository is to refuse what is there. The record begins a new life.
 func (w *Wrapped[K, V, T]) Insert(ctx context.Context, id K, v V) error {
 	r, ok := w.repo.(interface {
 		Insert(ctx context.Context, id K, v V) error
@@ -156,8 +161,9 @@ func (w *Wrapped[K, V, T]) save(ctx context.Context, op string, id K, v V, write
 	})
 }
 
-// Delete removes what is stored under id, by the repository's Delete(ctx, K) error if it
-// has one, else by the store's. What is saved under id afterwards begins a new life.
+// Delete removes what is stored under id. What is saved there afterwards begins a new life.
+//
+// It calls the repository's Delete(ctx, K) error if there is one, else the driver's.
 func (w *Wrapped[K, V, T]) Delete(ctx context.Context, id K) error {
 	return w.call(ctx, opDelete, id, func(key string) error {
 		defer w.s.memo.Deleting(key)()

@@ -8,14 +8,13 @@ import (
 	"time"
 )
 
-// Attempts counts the attempts that a store's client makes of one write, by whatever hooks
-// the client has. An attempt without an answer may have landed, and what a later one is told
-// may be its own doing. The zero value is ready to use. All methods are safe for concurrent
-// use.
+// Attempts counts the attempts that a store's client makes of one write, by the client's hooks.
+//
+// An attempt without an answer may have landed, and what a later one meets may be its doing.
+// The zero value is ready to use. All methods are safe for concurrent use.
 type Attempts struct {
-	// Named says that the write's condition names the record that it is for: it lands
-	// once at most, however often it is sent. One that needs no record, or has no
-	// condition, may undo what others wrote between two attempts.
+	// Named says that the write's condition names the record, so that it lands once at most.
+	// Any other may undo what others wrote between two attempts.
 	Named bool
 
 	unanswered atomic.Int32
@@ -24,8 +23,7 @@ type Attempts struct {
 // Sent says that an attempt may have left.
 func (a *Attempts) Sent() { a.unanswered.Add(1) }
 
-// Answered says that an attempt that may have left has an answer that tells its fate, or
-// had not left.
+// Answered says that an attempt that may have left had not, or has an answer.
 func (a *Attempts) Answered() { a.unanswered.Add(-1) }
 
 // Unsure reports whether an attempt may have landed without an answer.
@@ -64,8 +62,10 @@ func Still(found, was Meta, now Instant) Verdict {
 	return Meant
 }
 
-// Refused is the error of a write that met found, of which problem says what cannot be read,
-// and is not sent again. refusal is the store's error, nil if the write was not sent.
+// Refused is the error of a write that met found, and is not sent again.
+//
+// problem says what of found cannot be read. refusal is the store's error, nil if the write was
+// not sent.
 func (a *Attempts) Refused(ctx context.Context, v Verdict, found Meta, problem, refusal error) error {
 	switch {
 	case v == Landed:
@@ -82,8 +82,7 @@ func (a *Attempts) Refused(ctx context.Context, v Verdict, found Meta, problem, 
 	return &ConflictError{Found: found, Err: refusal}
 }
 
-// Failed adds to err, with which the write ended, [ErrAmbiguous] if it may have landed, and
-// [ErrLate] if ctx ended for that.
+// Failed adds to err [ErrAmbiguous] if the write may have landed, [ErrLate] if ctx ended for that.
 func (a *Attempts) Failed(ctx context.Context, err error) error {
 	if errors.Is(context.Cause(ctx), ErrLate) {
 		err = fmt.Errorf("%w: %w", ErrLate, err)
@@ -94,12 +93,11 @@ func (a *Attempts) Failed(ctx context.Context, err error) error {
 	return err
 }
 
-// ErrLate says that a write over a record was given up because the record's life had ended
-// before the store answered.
+// ErrLate says that the record's life ended before the store answered a write over it.
 var ErrLate = errors.New("the record's life ended before the store answered")
 
-// WithLife bounds a write over the record was by its life, or by what clocks may be apart:
-// one that lands later would revive what others have found dead.
+// WithLife bounds a write over the record was by its life, or by skew where that is longer:
+// a write that lands later would revive what others have found dead.
 func WithLife(ctx context.Context, was Meta, now Instant, skew time.Duration) (context.Context, context.CancelFunc) {
 	if was.ExpiresAt == 0 {
 		return ctx, func() {}

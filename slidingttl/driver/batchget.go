@@ -9,11 +9,11 @@ import (
 type BatchGetter[T any] interface {
 	Driver[T]
 
-	// GetMulti returns the records under keys as they are stored, alive or not;
-	// absent keys are left out, duplicates asked for once. Keys whose fault it
-	// is (a key the store cannot take, a record that does not decode) come in a
-	// [KeyErrors], each with its first place in keys, and all others are read. Any
-	// other error comes without one, and with what was read so far.
+	// GetMulti returns the records under keys as they are stored, alive or not.
+	//
+	// Absent keys are left out, duplicates asked for once. A key that the store cannot take,
+	// and one whose record does not decode, come in a [KeyErrors] with their first place in
+	// keys, and all others are read. Any other error comes with what was read so far.
 	GetMulti(ctx context.Context, keys []string) (map[string]Entry[T], error)
 }
 

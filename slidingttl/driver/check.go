@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// Checker is a driver that can tell, at start-up, whether its store is configured
-// to keep what a policy promises.
+// Checker is a driver that can tell whether its store is configured to keep a policy.
 type Checker interface {
 	// Check reads the store's configuration and changes nothing. longest is the
 	// longest time to live that one write can ask for. It joins all it finds

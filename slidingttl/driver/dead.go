@@ -1,7 +1,6 @@
 package driver
 
-// Dead is a record that has died, as it is told of before its store removes it, or by the
-// store when it has: for an archive.
+// Dead is a record that has died, for an archive.
 type Dead struct {
 	Key string
 	Raw

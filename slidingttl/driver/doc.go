@@ -1,12 +1,12 @@
-// Package driver is what a store must offer to be given a sliding expiry by
-// package slidingttl. Applications configure a driver and hand it to
-// slidingttl.New; only authors of drivers need to read further.
+// Package driver is what a store must offer to be given a sliding expiry.
 //
-// A driver is small and has no policy. It stores a value together with a
-// [Life], reads both back, and writes only on condition that the record is
-// still the one that was read. When a record is due for a touch, to which
-// instant its expiry moves, what counts as past the cap and how often a lost
-// race is tried again is decided above it, once for all stores.
+// Applications configure a driver and hand it to slidingttl.New; only authors of drivers need
+// to read further.
+//
+// A driver is small and has no policy. It stores a value together with a [Life], reads both
+// back, and writes only on condition that the record is still the one that was read. Package
+// slidingttl decides, once for all stores, when a touch is due, what it writes, what is past
+// its cap, and how often a lost race is tried again.
 //
 // # Rules
 //
@@ -26,11 +26,10 @@
 //
 // Retention. A driver may have its store hold the dead for a while, by an option Retain of
 // its own: the store's expiry is then later than ExpiresAt by as much, and nothing else
-// changes. ExpiresAt is what the caller gave, in whatever a call returns and for whatever
-// it decides. Drivers with other retentions, or none, and other programs write to the same
-// store. So where that has one expiry, ExpiresAt is kept beside it together with what tells
-// whether it belongs to the write that the store's expiry is from: beside one that another
-// program has moved it does not count.
+// changes. Drivers with other retentions, or none, and other programs write to the same store.
+// If the store has a single expiry, ExpiresAt is kept next to it, with a mark that ties it to
+// the write which set the store's expiry: next to one that another program has moved it does
+// not count.
 //
 // Contexts. A call returns soon after its context ends, with the context's error
 // unchanged or wrapped. The store above waits for running calls when it is closed.

@@ -34,21 +34,21 @@ type Driver[T any] interface {
 	// *ConflictError that carries it. A bounded store that has no room: ErrFull.
 	Insert(ctx context.Context, key string, v T, life Life, now Instant) (Version, error)
 
-	// Replace overwrites the record was with v and life, if the record is alive
-	// at now and its created_at, expiry and version are still those of was.
-	// Usually life.CreatedAt is was.CreatedAt; a different one starts a new
-	// generation in place. It returns the version written.
+	// Replace overwrites the record was with v and life, and returns the version written.
+	//
+	// The record must be alive at now, and its created_at, expiry and version still those
+	// of was. A life.CreatedAt other than was.CreatedAt starts a new generation in place.
 	//
 	// If the record is gone or dead: ErrNotFound. If it is another than was: a
 	// *ConflictError that carries it. Either way nothing is changed.
 	Replace(ctx context.Context, key string, v T, was Meta, life Life, now Instant) (Version, error)
 
-	// Touch writes life beside the value that is stored, if the record is alive
-	// at now and its created_at, expiry and version are still those of was: the
-	// life may depend on the value, so it lands on no other. life.CreatedAt is
-	// was.CreatedAt, or the created_at with which a record that had none is
-	// adopted. It returns the version stored, which a touch changes on some
-	// stores.
+	// Touch writes life beside the value that is stored, and returns the version stored.
+	//
+	// The record must be alive at now, and its created_at, expiry and version still those
+	// of was: the life may depend on the value, so it lands on no other. life.CreatedAt is
+	// was.CreatedAt, or the created_at with which a record that had none is adopted. On
+	// some stores a touch changes the version.
 	//
 	// If the record is gone or dead: ErrNotFound; a touch never creates one. If
 	// it is another than was: a *ConflictError that carries it. Either way

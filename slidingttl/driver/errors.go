@@ -9,36 +9,35 @@ import (
 // ErrNotFound says that a key is absent, or that its record is dead.
 var ErrNotFound = errors.New("not found")
 
-// ErrConflict says that the record is not, or no longer, the one a write was
-// planned for. It comes as a *ConflictError.
+// ErrConflict says that the record is not the one a write was planned for.
+//
+// It comes as a *ConflictError.
 var ErrConflict = errors.New("conflict")
 
-// ErrAmbiguous says that the answer to a write did not come, so that it may have
-// landed or not: a time-out after the request had left, a connection that dropped.
-// It comes wrapped together with the store's own error, and with the context's
-// where that ended. A write that is sure not to have landed never matches it.
+// ErrAmbiguous says that the answer to a write did not come: it may have landed or not.
+//
+// It comes wrapped together with the store's own error, and with the context's where that
+// ended. A write that is sure not to have landed never matches it.
 var ErrAmbiguous = errors.New("the write may have landed")
 
-// ErrLocked says that another client has locked the record: it can be read, but not
-// written until that client unlocks it or its lock runs out. Nothing was written. A
-// touch that meets it is put off to a later access.
+// ErrLocked says that another client has locked the record, which can be read and not written.
+//
+// Nothing was written. A touch that meets it is put off to a later access.
 var ErrLocked = errors.New("locked by another client")
 
-// ErrRefused says that the store refuses the call whatever the record: for credentials
-// that are wrong or have no right to it, or a table, container or bucket that is not
-// there. It will refuse the next one too, until somebody changes that. It comes wrapped
-// together with the store's own error. Nothing was written.
+// ErrRefused says that the store refuses the call whatever the record, and will the next one.
+//
+// The credentials are wrong or have no right to it; a table, container or bucket is not there.
+// It comes wrapped together with the store's own error. Nothing was written.
 var ErrRefused = errors.New("the store refuses the call")
 
 // ErrFull says that an in-memory store has reached its bound on records.
 var ErrFull = errors.New("store is full")
 
-// ErrInvalid says that a caller's input, or a stored record, breaks a rule. It
-// comes as an *InvalidError.
+// ErrInvalid says that an input or a stored record breaks a rule: an *InvalidError.
 var ErrInvalid = errors.New("invalid")
 
-// ConflictError carries the record that was found in a write's way. It matches
-// ErrConflict.
+// ConflictError carries the record that was found in a write's way. It matches ErrConflict.
 type ConflictError struct {
 	// Found is that record's life and version.
 	Found Meta
@@ -60,9 +59,10 @@ func (e *ConflictError) Is(target error) bool { return target == ErrConflict }
 // Unwrap returns the store's own error.
 func (e *ConflictError) Unwrap() error { return e.Err }
 
-// InvalidError names a field, the value it had and the rule that value breaks. It
-// matches ErrInvalid. A value that may be secret, a key above all, is described
-// (its length, its type) and never quoted.
+// InvalidError names a field, the value it had and the rule that value breaks.
+//
+// It matches ErrInvalid. A value that may be secret, a key above all, is described (its
+// length, its type) and never quoted.
 type InvalidError struct {
 	Field string // "key", "Policy.IdleGrace", "attribute ttl"
 	Value string // "300 bytes", "-1s", "string"
@@ -85,7 +85,7 @@ func (e *InvalidError) Is(target error) bool { return target == ErrInvalid }
 // Unwrap returns the cause.
 func (e *InvalidError) Unwrap() error { return e.Err }
 
-// Ended adds ctx's error, if it has one, to err, with which a call ended, unless it is in there.
+// Ended adds ctx's error, if it has one, to err, unless it is in there.
 func Ended(ctx context.Context, err error) error {
 	if ended := ctx.Err(); ended != nil && !errors.Is(err, ended) {
 		return fmt.Errorf("%w: %w", ended, err)
@@ -93,8 +93,7 @@ func Ended(ctx context.Context, err error) error {
 	return err
 }
 
-// CheckKey returns an *InvalidError if key is empty or longer than most bytes.
-// Zero means that the store knows no limit.
+// CheckKey returns an *InvalidError if key is empty or longer than most bytes. Zero: no limit.
 func CheckKey(key string, most int) error {
 	switch {
 	case key == "":

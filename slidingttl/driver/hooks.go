@@ -6,9 +6,9 @@ import (
 	"sync"
 )
 
-// Hooks calls the functions that a user has left to be told of something, so that
-// one that panics ends neither the program nor the work that it was told of. The
-// zero Hooks is ready for use, and safe for concurrent use.
+// Hooks calls a user's functions, and recovers from their panics.
+//
+// The zero Hooks is ready for use, and safe for concurrent use.
 type Hooks struct {
 	mu    sync.Mutex // guards all below
 	first *PanicError
@@ -20,24 +20,19 @@ func (h *Hooks) Call(hook func()) (panicked bool) {
 	defer func() {
 		if v := recover(); v != nil {
 			panicked = true
-			h.add(v, debug.Stack())
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			h.count++
+			if h.first == nil {
+				h.first = &PanicError{Value: v, Stack: debug.Stack()}
+			}
 		}
 	}()
 	hook()
 	return false
 }
 
-func (h *Hooks) add(v any, stack []byte) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.count++
-	if h.first == nil {
-		h.first = &PanicError{Value: v, Stack: stack}
-	}
-}
-
-// Err returns a *PanicError if a hook has panicked since Err was last called. It is
-// for Close to return.
+// Err returns a *PanicError if a hook has panicked since the last call. It is for Close.
 func (h *Hooks) Err() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -50,8 +45,7 @@ func (h *Hooks) Err() error {
 	return err
 }
 
-// PanicError says that hooks panicked. They were recovered from and the work went
-// on; Close returns the first.
+// PanicError says that hooks panicked. The work went on; Close returns the first.
 type PanicError struct {
 	Value any    // what the first panicked with
 	Stack []byte // where

@@ -52,6 +52,14 @@ func (i Instant) Add(d time.Duration) Instant {
 	return i + Instant(ms)
 }
 
+// Plus returns i + d, for a d that is not negative.
+func (i Instant) Plus(d Instant) Instant {
+	if sum := i + d; sum >= i {
+		return sum
+	}
+	return MaxInstant
+}
+
 // RoundUp returns the first multiple of step at or after i. A step of a
 // millisecond or less changes nothing.
 func (i Instant) RoundUp(step time.Duration) Instant {

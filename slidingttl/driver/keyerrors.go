@@ -18,8 +18,7 @@ func (e *KeyError) Error() string { return fmt.Sprintf("key %d: %v", e.Index, e.
 // Unwrap returns what went wrong.
 func (e *KeyError) Unwrap() error { return e.Err }
 
-// KeyErrors are the keys of a call for many that went wrong, once Err has returned them in the
-// order of the call. All other keys got their answer.
+// KeyErrors are the keys that went wrong of a call for many. All others got their answer.
 type KeyErrors []*KeyError
 
 // Error implements error, with the first of them.

@@ -2,9 +2,10 @@ package driver
 
 import "context"
 
-// Latest is a driver whose Get may be stale: it may show a record as it was some
-// moments ago, though a write that has been answered since changed it. A driver
-// without this capability never does that.
+// Latest is a driver whose Get may be stale.
+//
+// It may show a record as it was some moments ago, though a write that has been answered
+// since changed it. A driver without this capability never does that.
 type Latest[T any] interface {
 	Driver[T]
 
@@ -12,8 +13,7 @@ type Latest[T any] interface {
 	Latest(ctx context.Context, key string) (Entry[T], error)
 }
 
-// GetLatest reads the record under key from d as it is now, by Get unless d is a
-// [Latest].
+// GetLatest reads the record under key from d as it is now, by Get unless d is a [Latest].
 func GetLatest[T any](ctx context.Context, d Driver[T], key string) (Entry[T], error) {
 	if l, ok := As[Latest[T]](d); ok {
 		return l.Latest(ctx, key)

@@ -11,14 +11,12 @@ type Life struct {
 	ExpiresAt Instant // zero: the record never expires by itself
 }
 
-// Alive reports whether the expiry of a record with this life is still to come
-// at now. It does not look at the cap, which only a policy knows.
+// Alive reports whether the expiry is still to come at now. Only a policy knows the cap.
 func (l Life) Alive(now Instant) bool {
 	return l.ExpiresAt == 0 || l.ExpiresAt > now
 }
 
-// Check returns an *InvalidError if an instant of l is before 1970, or after latest, which is the
-// last that a store's form of it holds.
+// Check returns an *InvalidError if an instant of l is before 1970 or after latest.
 func (l Life) Check(latest Instant) error {
 	for _, f := range []struct {
 		field string
@@ -35,13 +33,14 @@ func (l Life) Check(latest Instant) error {
 	return nil
 }
 
-// Version is a store's mark of a record's content, opaque but for equality. It
-// changes with every write of the value, and on some stores with a touch.
-// Versions of different keys or generations do not compare.
+// Version is a store's mark of a record's content, opaque but for equality.
+//
+// It changes with every write of the value, and on some stores with a touch. Versions of
+// different keys or generations do not compare.
 type Version uint64
 
-// NewVersion is a version from 1 to most that no write has had before. A counter could start anew
-// with the record and come to the same number twice.
+// NewVersion draws a version from 1 to most. A counter that begins anew with a record could come
+// to the same number twice.
 func NewVersion(most Version) Version { return Version(rand.Uint64N(uint64(most))) + 1 }
 
 // Meta is what a store knows of a record beside its value.

@@ -1,8 +1,9 @@
 package driver
 
-// Local is a driver whose store is this process's memory: its calls do not block
-// and fail only by their arguments or the store's bounds. The store above then
-// touches in place, with nothing to share, detach or queue.
+// Local is a driver whose store is this process's memory.
+//
+// Its calls do not block, and fail only by their arguments or the store's bounds. So touches
+// are made in place, with nothing to share, detach or queue.
 type Local[T any] interface {
 	Driver[T]
 

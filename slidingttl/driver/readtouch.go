@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// Access is an access to a record, in the numbers that decide whether it needs a
-// touch and what that writes.
+// Access has the numbers that decide whether an access needs a touch, and what that writes.
 type Access struct {
 	At      Instant       // when
 	Keep    Instant       // how long after At the record must stay readable
@@ -16,11 +15,12 @@ type Access struct {
 	Step    time.Duration // the store's resolution, to which expiries are rounded up
 }
 
-// Touch returns the life that the access writes over l, and false if it writes
-// nothing: l keeps its promise, is past its cap, or has no created_at or expiry. It
-// moves an expiry forward only.
+// Touch returns the life that the access writes over l, and false if it writes nothing.
+//
+// It writes nothing where l keeps its promise, is past its cap, or has no created_at or
+// expiry. It moves an expiry forward only.
 func (a Access) Touch(l Life) (Life, bool) {
-	limit := sum(l.CreatedAt, a.Most)
+	limit := l.CreatedAt.Plus(a.Most)
 	keep, stored := a.Until()
 	if l.CreatedAt == 0 || l.ExpiresAt == 0 || l.ExpiresAt >= min(keep, limit) {
 		return l, false
@@ -29,33 +29,27 @@ func (a Access) Touch(l Life) (Life, bool) {
 	return l, true
 }
 
-// Until returns up to when the access keeps a record, and the expiry that a touch writes, both but
-// for the limit that its age sets.
+// Until returns until when a record must last, and the expiry that a touch writes. Both may
+// lie past the record's cap.
 func (a Access) Until() (keep, stored Instant) {
 	if a.Promote {
-		return sum(a.At, a.Keep), MaxInstant
+		return a.At.Plus(a.Keep), MaxInstant
 	}
-	return sum(a.At, a.Keep), sum(a.At, a.Stored)
+	return a.At.Plus(a.Keep), a.At.Plus(a.Stored)
 }
 
-// sum returns i + d, for a d that is not negative.
-func sum(i, d Instant) Instant {
-	if s := i + d; s >= i {
-		return s
-	}
-	return MaxInstant
-}
-
-// ReadToucher is a driver that can read a record and touch it in one wait: because
-// its server decides whether the touch is due, or because the read and a touch that
-// is planned from what is remembered can be sent together.
+// ReadToucher is a driver that can read a record and touch it in one wait.
+//
+// Its server decides whether the touch is due, or the read and a touch that is planned from
+// what is remembered are sent together.
 type ReadToucher[T any] interface {
 	Driver[T]
 
-	// ReadTouch returns the record under key as Get does, and touches it as a.Touch
-	// says if it is alive at now. known is what the caller remembers of the
-	// record, nil if nothing; it may be out of date. A driver whose server does
-	// not decide plans the touch from known, and without it only reads.
+	// ReadTouch is Get, and touches the record as a.Touch says if it is alive at now.
+	//
+	// known is what the caller remembers of the record, nil if nothing; it may be out of
+	// date. A driver whose server does not decide plans the touch from known, and without
+	// it only reads.
 	//
 	// The record comes back as it is stored then, with touched set if this call
 	// wrote it. A touch that could not be made is no error: the record comes back

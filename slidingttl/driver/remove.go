@@ -6,16 +6,15 @@ import "context"
 type Remover[T any] interface {
 	Driver[T]
 
-	// Remove deletes the record under key if it is alive at now and still the
-	// one that was names, by created_at, expiry and version. If it is gone or
-	// dead: ErrNotFound. If it is another: a *ConflictError that carries it.
-	// Either way nothing is changed.
+	// Remove deletes the record was, by created_at, expiry and version, if it is alive at now.
+	//
+	// If it is gone or dead: ErrNotFound. If it is another: a *ConflictError that carries
+	// it. Either way nothing is changed.
 	Remove(ctx context.Context, key string, was Meta, now Instant) error
 }
 
-// Remove deletes the record was from d. Without that capability it touches the
-// record to death: from then on every reader finds it dead, and the store deletes
-// it in its own time.
+// Remove deletes the record was from d. Without that capability it touches the record to
+// death: every reader finds it dead, and the store deletes it in its own time.
 func Remove[T any](ctx context.Context, d Driver[T], key string, was Meta, now Instant) error {
 	if r, ok := As[Remover[T]](d); ok {
 		return r.Remove(ctx, key, was, now)

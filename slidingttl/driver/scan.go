@@ -5,20 +5,20 @@ import (
 	"strconv"
 )
 
-// Scanner is a driver that can list the records of its store, for what walks all of
-// them: it tells keys and lives and moves no values.
+// Scanner is a driver that can list the keys and lives of all records of its store.
 type Scanner interface {
-	// Segments splits the store into n parts, or fewer where it cannot, and
-	// returns a cursor at the beginning of each. The parts together hold every
-	// record. They may be scanned at once, by several processes. An n below one is
-	// an *InvalidError.
+	// Segments splits the store into n parts, and returns a cursor at the beginning of each.
+	//
+	// They are fewer where the store cannot be split so far. Together they hold every
+	// record. Several processes may scan them at once. An n below one is an *InvalidError.
 	Segments(ctx context.Context, n int) ([]Cursor, error)
 
-	// Scan returns the page of a segment that begins at from, of about limit
-	// records, fewer or none included. A record that is there throughout the scan,
-	// touched meanwhile or not, is in at least one page; one that is overwritten
-	// or deleted may be in none, one or several, in any of the states it had.
-	// Records come in no order, dead ones that the store still holds among them.
+	// Scan returns the page that begins at from, of about limit records, fewer or none included.
+	//
+	// A record that is there throughout the scan, touched meanwhile or not, is in at least
+	// one page; one that is overwritten or deleted may be in none, one or several, in any
+	// of the states it had. Records come in no order, dead ones that the store still holds
+	// among them.
 	//
 	// An error leaves the cursor good: Scan may be called with it again. A cursor
 	// that this driver cannot have returned, the empty one included, and a limit
@@ -26,8 +26,7 @@ type Scanner interface {
 	Scan(ctx context.Context, from Cursor, limit int) (Page, error)
 }
 
-// CheckScan returns an *InvalidError if field, an argument of a Scanner that counts
-// something, is n and that is less than one.
+// CheckScan returns an *InvalidError if n, the argument field of a Scanner, is less than one.
 func CheckScan(field string, n int) error {
 	if n < 1 {
 		return &InvalidError{Field: field, Value: strconv.Itoa(n), Rule: "must be at least 1"}
@@ -35,14 +34,15 @@ func CheckScan(field string, n int) error {
 	return nil
 }
 
-// BadCursor is the error for a cursor that a driver cannot have returned. It quotes
-// none of it, for a cursor may hold a key.
+// BadCursor is the error for a cursor that a driver cannot have returned. A cursor may hold a
+// key, so none of it is quoted.
 func BadCursor(c Cursor) error {
 	return &InvalidError{Field: "cursor", Value: strconv.Itoa(len(c)) + " bytes", Rule: "must be one that this driver returned"}
 }
 
-// Cursor is a place in a scan: text that can be stored and used by another process,
-// over a driver with the same configuration. The empty one is the end.
+// Cursor is a place in a scan, as text. The empty one is the end.
+//
+// It can be stored, and used by another process over a driver with the same configuration.
 type Cursor string
 
 // Page is a part of a scan.

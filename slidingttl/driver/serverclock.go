@@ -6,10 +6,12 @@ import (
 	"time"
 )
 
-// ServerClock is what a process knows of the clock of its store's server: a time between
-// two bounds, which each answer narrows and which part as it ages. It counts on from an answer by
-// the monotonic clock, so that setting the process's own clock changes nothing. The zero
-// ServerClock knows nothing and gives the process's time. All methods are safe for concurrent use.
+// ServerClock is what a process knows of the clock of its store's server.
+//
+// That is a time between two bounds, which each answer narrows and which part as it ages. It
+// counts on from an answer by the monotonic clock, so that setting the process's own clock
+// changes nothing. The zero ServerClock knows nothing and gives the process's time. All
+// methods are safe for concurrent use.
 type ServerClock struct {
 	known atomic.Pointer[serverBounds]
 	asked atomic.Pointer[time.Time]
@@ -61,12 +63,12 @@ func (c *ServerClock) Bounds() (earliest, latest Instant) {
 // Known reports whether an answer has come.
 func (c *ServerClock) Known() bool { return c.known.Load() != nil }
 
-// Due reports whether to ask for the time along with a statement: once a second, and at once
-// after the process's clock was set or the machine slept. It tells one of its callers, who then asks.
+// Due reports whether to ask for the time along with a statement, to one of its callers: once a
+// second, and at once after the process's clock was set or the machine slept.
 func (c *ServerClock) Due() bool { return c.due(serverAskEvery) }
 
-// Overdue reports whether to ask by a trip of its own, before a write: every caller while
-// nothing is known, then one of them where nobody asked for half a minute.
+// Overdue reports whether to ask by a trip of its own, before a write: to every caller while
+// nothing is known, then to one of them where nobody asked for half a minute.
 func (c *ServerClock) Overdue() bool { return !c.Known() || c.due(serverMaxAge) }
 
 func (c *ServerClock) due(every time.Duration) bool {
@@ -101,8 +103,10 @@ func (c *ServerClock) Observe(t ServerTime) {
 	}
 }
 
-// CheckSkew returns an *InvalidError if the process's clock is further than most from that of
-// server, whatever within the answer's bounds that is. Without At there was no answer, and is no error.
+// CheckSkew returns an *InvalidError if the process's clock is further than most from server's.
+//
+// It goes by the bound of the answer that is nearer. Without At there was no answer, and is no
+// error.
 func (t ServerTime) CheckSkew(server string, most time.Duration) error {
 	// In wall clocks: whether they agree is what is asked.
 	least := t.At.Round(0).Sub(t.Got.Round(0))

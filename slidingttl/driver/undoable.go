@@ -4,9 +4,10 @@ import "context"
 
 type undoableKey struct{}
 
-// WithUndo returns a context for calls that may be undone after they have returned, as in a
-// transaction that their caller may roll back. It is for drivers that offer such calls. A store then
-// reads without touching, and remembers nothing that such a call read or wrote.
+// WithUndo returns a context for calls that may be undone after they have returned.
+//
+// It is for drivers that offer transactions. In them a store reads without touching, and
+// remembers nothing that was read or written.
 func WithUndo(ctx context.Context) context.Context {
 	return context.WithValue(ctx, undoableKey{}, true)
 }

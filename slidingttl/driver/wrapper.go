@@ -1,12 +1,10 @@
 package driver
 
-// Wrapper is a driver around another, for instance one that measures its calls. Its
-// type has the methods of every capability it knows to wrap; which of them the wrapped
-// driver has is only known at run time. So of a Wrapper only what As hands out counts,
-// whatever other methods it has.
+// Wrapper is a driver around another, for instance one that measures its calls.
 //
-// One type a combination, as wrappers of http.ResponseWriter used to have, would be
-// over a thousand; an Unwrap, as they have now, would go past the wrapper.
+// Its type has the methods of every capability it knows to wrap; which of them the wrapped
+// driver has is only known at run time. So only what As hands out counts. One type for each
+// combination would be over a thousand; an Unwrap would go past the wrapper.
 type Wrapper interface {
 	// Wrapped returns the wrapped driver, and which way a capability goes: one of this
 	// package's optional interfaces, told by a nil pointer to it. A nil driver has none,
@@ -24,8 +22,8 @@ const (
 	Always             // by the wrapper's own methods, whatever the wrapped driver has
 )
 
-// As returns the capability C, one of this package's optional interfaces, of driver d,
-// and whether it has that. It is to be used in place of a type assertion.
+// As returns the capability C of driver d, and whether it has that. C is one of this package's
+// optional interfaces. It takes the place of a type assertion.
 func As[C any](d any) (c C, ok bool) {
 	if w, wraps := d.(Wrapper); wraps {
 		inner, way := w.Wrapped((*C)(nil))

@@ -12,8 +12,7 @@ const day = 24 * time.Hour
 
 var errDuration = errors.New("not a duration")
 
-// ParseDuration reads what [time.ParseDuration] does, and whole days of 24 hours before
-// it: "30d", "1d12h".
+// ParseDuration is [time.ParseDuration] with whole days of 24 hours before: "30d", "1d12h".
 func ParseDuration(s string) (time.Duration, error) {
 	days, rest, ok := strings.Cut(s, "d")
 	if !ok {

@@ -28,8 +28,8 @@ type Policy struct {
 	// Required, at least a millisecond, at most MaxLifetime.
 	IdleGrace time.Duration
 
-	// MaxLifetime is how long a record stays readable after its creation,
-	// however often it is accessed. Required; NoCap if there is no such limit.
+	// MaxLifetime is how long a record stays readable after its creation, at most.
+	// Required; NoCap if there is no such limit.
 	MaxLifetime time.Duration
 
 	// Slack is how far a stored expiry may run past the promise. A record is
@@ -40,10 +40,9 @@ type Policy struct {
 	// multiply the idle time rather than blur it, is refused.
 	Slack time.Duration
 
-	// MaxSlack is how far Slack may grow where a store must hold its touches
-	// back. It is the policy's and not one process's, so that none takes the
-	// expiry that another has written with grown slack for that of an older
-	// policy. Zero: Slack does not grow. Else from Slack to IdleGrace.
+	// MaxSlack is how far Slack may grow under Options.Budget, from Slack to IdleGrace.
+	// It is the same for all processes, so that none takes an expiry that another has
+	// written with grown slack for that of an older policy. Zero: Slack does not grow.
 	MaxSlack time.Duration
 
 	// Promote keeps a record to its cap once it has been read: the first access
@@ -97,8 +96,9 @@ func invalidPolicy(field string, d time.Duration, rule string) error {
 	return &driver.InvalidError{Field: "Policy." + field, Value: formatDuration(d), Rule: rule}
 }
 
-// Round returns p with its durations rounded up to whole milliseconds, for a policy
-// that was computed. What it makes of a valid policy in finer steps is valid.
+// Round returns p with its durations rounded up to whole milliseconds.
+//
+// It is for a policy that was computed: what it makes of a valid one in finer steps is valid.
 func (p Policy) Round() Policy {
 	for _, d := range []*time.Duration{&p.IdleGrace, &p.MaxLifetime, &p.Slack, &p.MaxSlack} {
 		if part := *d % time.Millisecond; part > 0 {
@@ -108,8 +108,7 @@ func (p Policy) Round() Policy {
 	return p
 }
 
-// Deadline is the instant until which a record created at created stays readable
-// once it has been accessed at access.
+// Deadline is until when an access at access keeps a record that was created at created.
 func (p Policy) Deadline(created, access driver.Instant) driver.Instant {
 	return NewRules(p, time.Millisecond, 0, false).deadline(created, access)
 }

@@ -7,9 +7,9 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// Rules is a policy on a store of some resolution: what a record is promised, when a
-// touch is due, and what a write stores. It is for every read, so it is spared
-// divisions. It does not change.
+// Rules is a policy on a store of some resolution: when a touch is due, what a write stores.
+//
+// It does not change, and is computed beforehand, for every read needs it.
 type Rules struct {
 	keep    driver.Instant // what an access must leave of a life: IdleGrace, or with Promote all there is
 	stored  driver.Instant // IdleGrace + Slack: what a touch leaves of it
@@ -23,9 +23,10 @@ type Rules struct {
 	Policy  Policy
 }
 
-// NewRules returns the rules of p on a store of resolution step whose processes' clocks
-// are at most skew apart. takeTurns: several processes share the records, and each draws
-// a share of the slack by which it touches early; see [Rules.DueBy].
+// NewRules returns the rules of p on a store of resolution step.
+//
+// The clocks of its processes are at most skew apart. takeTurns: several processes share the
+// records, and each draws a share of the slack by which it touches early; see [Rules.DueFrom].
 func NewRules(p Policy, step, skew time.Duration, takeTurns bool) *Rules {
 	idle := driver.Instant(0).Add(p.IdleGrace)
 	r := &Rules{
@@ -47,26 +48,18 @@ func NewRules(p Policy, step, skew time.Duration, takeTurns bool) *Rules {
 	return r
 }
 
-// mostNear is how long a process may be stopped and, when it goes on, a coarse clock's
-// bounds have passed, without a read taking a dead record for a live one.
+// mostNear bounds near. A process that is stopped for longer may read by bounds of a coarse
+// clock that have passed when it goes on, and take a dead record for a live one.
 const mostNear = driver.Instant(time.Minute / time.Millisecond)
 
-// after returns i + d, for a d that is not negative.
-func after(i, d driver.Instant) driver.Instant {
-	if sum := i + d; sum >= i {
-		return sum
-	}
-	return driver.MaxInstant
-}
-
 // Cap is the instant from which a record created at created is never readable.
-func (r *Rules) Cap(created driver.Instant) driver.Instant { return after(created, r.most) }
+func (r *Rules) Cap(created driver.Instant) driver.Instant { return created.Plus(r.most) }
 
 func (r *Rules) deadline(created, access driver.Instant) driver.Instant {
 	if r.promote {
 		return r.Cap(created)
 	}
-	return min(after(access, r.keep), r.Cap(created))
+	return min(access.Plus(r.keep), r.Cap(created))
 }
 
 func (r *Rules) expiry(created, access driver.Instant) driver.Instant {
@@ -78,11 +71,12 @@ func (r *Rules) expiry(created, access driver.Instant) driver.Instant {
 
 // written is what a write of the value gives: with Promote it does not count as a read.
 func (r *Rules) written(created, access driver.Instant) driver.Instant {
-	return min(after(access, r.stored), r.Cap(created))
+	return min(access.Plus(r.stored), r.Cap(created))
 }
 
-// Promise is how much of life l an access at access was promised beyond it, zero where
-// that cannot be told.
+// Promise is by how much life l falls short of what an access at access was promised.
+//
+// It is zero where that cannot be told.
 func (r *Rules) Promise(l driver.Life, access driver.Instant) time.Duration {
 	if l.ExpiresAt == 0 || r.promote {
 		return 0
@@ -97,18 +91,19 @@ func (r *Rules) Alive(l driver.Life, now driver.Instant) bool {
 
 // AliveNear is Alive at now or so far after it as a coarse clock may be behind.
 func (r *Rules) AliveNear(l driver.Life, now driver.Instant) bool {
-	return r.Alive(l, after(now, r.near))
+	return r.Alive(l, now.Plus(r.near))
 }
 
-// DiedOfAge reports whether life l, which is over, ended at its cap and not of idleness:
-// whichever of its expiry and its cap came first. That does not depend on who asks when.
+// DiedOfAge reports whether life l, which is over, ended at its cap and not of idleness.
+//
+// Its expiry and its cap decide, whichever came first, and not when somebody asks.
 func (r *Rules) DiedOfAge(l driver.Life) bool {
 	return l.CreatedAt != 0 && (l.ExpiresAt == 0 || l.ExpiresAt >= r.Cap(l.CreatedAt))
 }
 
-// Settled reports whether life l is alive at at and needs no touch for an access then.
+// NeedsNoTouch reports whether life l is alive at at and needs no touch for an access then.
 // It may say no of some that are both.
-func (r *Rules) Settled(l driver.Life, at driver.Instant) bool {
+func (r *Rules) NeedsNoTouch(l driver.Life, at driver.Instant) bool {
 	limit := l.CreatedAt + r.most // where that overflows, the answer is no
 	left := l.ExpiresAt - at
 	return l.CreatedAt != 0 && left > 0 && l.ExpiresAt <= limit && left <= r.reach &&
@@ -123,29 +118,29 @@ func (r *Rules) Due(l driver.Life, access driver.Instant) bool {
 	return l.CreatedAt == 0 || l.ExpiresAt < r.deadline(l.CreatedAt, access)
 }
 
-// DueBy is the instant for Due by which an access at at judges whether life l needs a
-// touch: later than at by a share of the slack, so that of many processes that read one
-// key together one touches it, and the others see that in time.
+// DueFrom is the instant for which Due tells whether an access at at needs to touch life l.
 //
-// draw returns a number from 0 to 1, drawn anew with each expiry. Most shares are small
-// and few are large, as of a truncated exponential: then the largest of many lies apart
-// from the next by more than a touch takes. Were they uniform it would be a matter of luck.
-func (r *Rules) DueBy(l driver.Life, at driver.Instant, draw func() float64) driver.Instant {
-	if r.early == 0 || l.CreatedAt == 0 || r.Due(l, at) || !r.Due(l, after(at, r.early)) {
+// It is later than at by a share of the slack, so that of many processes that read one key
+// together one touches it, and the others see that in time. draw returns a number from 0 to 1,
+// drawn anew with each expiry. The shares are truncated-exponential, most small and few large:
+// then the largest of many lies apart from the next by more than a touch takes.
+func (r *Rules) DueFrom(l driver.Life, at driver.Instant, draw func() float64) driver.Instant {
+	if r.early == 0 || l.CreatedAt == 0 || r.Due(l, at) || !r.Due(l, at.Plus(r.early)) {
 		return at
 	}
 	w := float64(r.stored-r.keep) / 16
-	return after(at, driver.Instant(-w/6*math.Log(1-draw()*(1-math.Exp(-6)))))
+	return at.Plus(driver.Instant(-w / 6 * math.Log(1-draw()*(1-math.Exp(-6)))))
 }
 
-// Touched is the life that a touch at access, found due, writes over l. created is the
-// created_at with which a record that has none is adopted, grown what the slack has
-// grown by.
+// Touched is the life that a touch at access, found due, writes over l.
+//
+// created is the created_at with which a record that has none is adopted, grown what the
+// slack has grown by.
 func (r *Rules) Touched(l driver.Life, access, created, grown driver.Instant) driver.Life {
 	if l.CreatedAt != 0 {
 		created = l.CreatedAt
 	}
-	return r.life(created, r.expiry(created, after(access, grown)))
+	return r.life(created, r.expiry(created, access.Plus(grown)))
 }
 
 // Grown is what the slack grows by for a share of what it may.
@@ -156,25 +151,26 @@ func (r *Rules) Grown(share float64) driver.Instant {
 	return driver.Instant(min(1, share) * float64(r.reach-r.stored))
 }
 
-// Lowered is the life that the live record l is brought down to at now, and whether it
-// lies so far beyond the policy that this was made tighter since.
+// Lowered is the life that the live record l is brought down to at now, and whether it is:
+// it lies so far beyond the policy that this was made tighter since.
 func (r *Rules) Lowered(l driver.Life, now driver.Instant) (driver.Life, bool) {
 	if l.CreatedAt == 0 || l.ExpiresAt == 0 {
 		return l, false
 	}
-	most := min(after(now, r.reach), r.Cap(l.CreatedAt))
-	if l.ExpiresAt <= after(after(most, r.skew), driver.Instant(0).Add(r.step)) {
+	most := min(now.Plus(r.reach), r.Cap(l.CreatedAt))
+	if l.ExpiresAt <= most.Plus(r.skew).Plus(driver.Instant(0).Add(r.step)) {
 		return l, false
 	}
-	return r.life(l.CreatedAt, after(r.expiry(l.CreatedAt, now), r.skew)), true
+	return r.life(l.CreatedAt, r.expiry(l.CreatedAt, now).Plus(r.skew)), true
 }
 
 // Window is how long an expiry that was lowered is not lowered again.
 func (r *Rules) Window() driver.Instant { return r.stored / 8 }
 
-// Restores reports whether life l falls short at now of before, the life that its record
-// had until a save wiped it, zero if unknown: others may have judged by that. One beyond
-// the policy does not count.
+// Restores reports whether a touch at now is to put back the expiry of before.
+//
+// before is the life that the record had until a save wiped it and left l, zero if unknown.
+// Others may have judged by it. One beyond the policy does not count.
 func (r *Rules) Restores(l, before driver.Life, now driver.Instant) bool {
 	if l.ExpiresAt >= before.ExpiresAt || l.CreatedAt != 0 && l.CreatedAt != before.CreatedAt {
 		return false
@@ -183,15 +179,15 @@ func (r *Rules) Restores(l, before driver.Life, now driver.Instant) bool {
 	return !beyond && before.CreatedAt != 0
 }
 
-// New is the life of a record created at now: from the millisecond that has begun, with
-// a promise that counts from the next.
+// New is the life of a record created at now, in the millisecond that has begun. Its promise
+// counts from the next.
 func (r *Rules) New(now time.Time) driver.Life {
 	created := Birth(now)
 	return r.life(created, r.written(created, driver.Ceil(now)))
 }
 
-// Rewritten is the life that a write of the value at now gives the live record l. The
-// expiry moves forward only.
+// Rewritten is the life that a write of the value at now gives the live record l. The expiry
+// moves forward only.
 func (r *Rules) Rewritten(l driver.Life, now time.Time) driver.Life {
 	if l.CreatedAt == 0 {
 		return r.New(now)
@@ -208,8 +204,8 @@ func (r *Rules) Overwrite(now time.Time) driver.Access {
 }
 
 // Access is an access at at, due from by on, for a driver to judge.
-func (r *Rules) Access(at, by driver.Instant) driver.Access {
-	return driver.Access{At: at, Keep: after(r.keep, by-at), Stored: r.stored, Most: r.most, Promote: r.promote, Step: r.step}
+func (r *Rules) Access(at, dueFrom driver.Instant) driver.Access {
+	return driver.Access{At: at, Keep: r.keep.Plus(dueFrom - at), Stored: r.stored, Most: r.most, Promote: r.promote, Step: r.step}
 }
 
 // life is one of created and expiry as a store takes it. Zero means none in both places,

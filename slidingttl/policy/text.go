@@ -81,8 +81,7 @@ func (f field) invalid(value string) error {
 	return &driver.InvalidError{Field: "Policy." + f.name, Value: value, Rule: rule}
 }
 
-// Parse reads a policy from its text form, which [Policy.String] writes: its
-// fields in any order, parted by commas.
+// Parse reads a policy from its text form: its fields in any order, parted by commas.
 //
 //	idle 30d, max 90d, slack 3d
 //	idle 30m, max 12h, slack 3m, max slack 10m
@@ -135,8 +134,8 @@ func (p Policy) String() string {
 // MarshalText implements encoding.TextMarshaler by String.
 func (p Policy) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
 
-// UnmarshalText implements encoding.TextUnmarshaler by [Parse], so that a
-// policy can be a flag (flag.TextVar). With an error p stays as it was.
+// UnmarshalText implements encoding.TextUnmarshaler by [Parse]: a policy can be a flag
+// (flag.TextVar). With an error p stays as it was.
 func (p *Policy) UnmarshalText(text []byte) error {
 	read, err := Parse(string(text))
 	if err == nil {

@@ -12,9 +12,8 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/policy"
 )
 
-// budget spreads the touches of a process over time, at most so many a second. Only
-// where touches that wait would come too late it spends faster, and then as evenly
-// as their deadlines allow. A nil budget spends at once.
+// budget bounds the touches of a process a second. Only where touches that wait would come too
+// late it spends faster, as evenly as their deadlines allow. A nil budget spends at once.
 type budget struct {
 	touches float64 // a second
 	tokens  *rate.Limiter
@@ -52,10 +51,10 @@ func (b *budget) next() time.Duration {
 	return wait
 }
 
-// pace sets the rate, once a second. waiting returns the time that each waiting touch has
-// left. The rate is the budget, or more if the deadlines need it: over. set is false if the
-// rate was set less than a second ago.
-func (b *budget) pace(now time.Time, waiting func() []time.Duration) (over, set bool) {
+// pace sets the rate, once a second; set is false if that was done less than a second ago.
+// waiting returns the time that each waiting touch has left. The rate is the budget, or more
+// (overBudget) if these need it.
+func (b *budget) pace(now time.Time, waiting func() []time.Duration) (overBudget, set bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	passed := now.Sub(b.paced)
@@ -75,8 +74,8 @@ func (b *budget) pace(now time.Time, waiting func() []time.Duration) (over, set 
 	return need > b.touches, true
 }
 
-// grown returns by how much the slack of r grows: by nothing while few touches wait, by all
-// that the policy allows when it would take a quarter of the idle grace to carry them out.
+// grown returns by how much the slack of r grows: by all that the policy allows when it would
+// take a quarter of the idle grace to carry out what waits, by less where less waits.
 func (b *budget) grown(r *policy.Rules) driver.Instant {
 	if b == nil || r.Policy.MaxSlack <= r.Policy.Slack {
 		return 0

@@ -10,10 +10,9 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/policy"
 )
 
-// damper remembers when this process last brought down the expiry of a key, so that two
-// processes with different policies do not write a record by turns on every read. Its
-// size is fixed: of two keys that share a slot the earlier is forgotten, and may come
-// down again too soon.
+// damper remembers when this process last brought down the expiry of a key. Without it two
+// processes with different policies would write a record by turns on every read. Its size is
+// fixed: of two keys that share a slot the earlier is forgotten, and may come down too soon.
 type damper struct {
 	seed maphash.Seed
 
@@ -21,8 +20,8 @@ type damper struct {
 	slots []lowering // by hash of the key; none until one is asked for
 }
 
-// lowering is when the expiry of a key was brought down last, and when before that: under a
-// policy with a shorter window the last may have come within the window of a longer one.
+// lowering is when the expiry of a key was brought down last, and when before that. Where the
+// last failed the one before counts again, for the window of another policy may be longer.
 type lowering struct {
 	hash       uint64
 	at, before driver.Instant
@@ -38,8 +37,8 @@ func (d *damper) slot(key string) (l *lowering, hash uint64) {
 	return &d.slots[hash%damperSize], hash
 }
 
-// claim takes it that the expiry of key is brought down at now, unless it has been less
-// than window before. Only asked, it claims nothing.
+// claim notes that the expiry of key is brought down at now, and reports whether it may be:
+// not less than window after the last time. ask: it notes nothing.
 func (d *damper) claim(key string, now, window driver.Instant, ask bool) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -58,7 +57,7 @@ func (d *damper) claim(key string, now, window driver.Instant, ask bool) bool {
 	return true
 }
 
-// release takes the claim of at back, unless another has followed.
+// release takes the claim of at back, unless there was another since.
 func (d *damper) release(key string, at driver.Instant) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -67,7 +66,7 @@ func (d *damper) release(key string, at driver.Instant) {
 	}
 }
 
-// lowers reports whether life l of the record under key is to be brought down, now.
+// lowers reports whether life l of the record under key is to be brought down now.
 func (t *Touches) lowers(r *policy.Rules, key string, l driver.Life, now driver.Instant) bool {
 	_, beyond := r.Lowered(l, now)
 	if beyond && !t.lowering.claim(key, now, r.Window(), true) {
@@ -77,9 +76,10 @@ func (t *Touches) lowers(r *policy.Rules, key string, l driver.Life, now driver.
 	return beyond
 }
 
-// Lower returns the claim for a write at now that is to bring down the expiry of the
-// record under key, known as m, and tells Lowered how it ended: no other is sent meanwhile.
-// Zero: it lies within the policy, came down not long before, or nothing (nil) is known.
+// Lower returns a claim to bring down, by a write at now, the expiry of the record m under key.
+//
+// While it is held no other write brings that down; Lowered ends it. Zero: there is no claim,
+// for m is nil, lies within the policy, or came down not long before.
 func (t *Touches) Lower(r *policy.Rules, key string, m *driver.Meta, now driver.Instant) (claim driver.Instant) {
 	if m == nil {
 		return 0
@@ -90,8 +90,10 @@ func (t *Touches) Lower(r *policy.Rules, key string, m *driver.Meta, now driver.
 	return now
 }
 
-// Lowered takes note that the write of a claim, if there is one, has ended with err, and
-// whether it was to lower the expiry in the end. One that may have landed is taken to have.
+// Lowered says that the write of a claim, if there is one, has ended with err.
+//
+// lowers says whether in the end it was to lower the expiry. A write that may have landed is
+// taken to have.
 func (t *Touches) Lowered(key string, claim driver.Instant, lowers bool, err error) {
 	switch {
 	case claim == 0:

@@ -7,9 +7,10 @@ import (
 	"time"
 )
 
-// Flush carries out what waits, nearest death first, whatever the budget, and returns when
-// that and what was under way has ended, with an error if ctx ends before, or the store
-// fails and refuses a touch. What is left waits on.
+// Flush carries out what waits, and returns when that and what was under way has ended.
+//
+// It goes by nearest death, whatever the budget. It returns an error if ctx ends before, or
+// the store fails and refuses a touch. What is left waits on.
 func (t *Touches) Flush(ctx context.Context) error {
 	t.mu.Lock()
 	t.flushing++
@@ -48,10 +49,11 @@ func (t *Touches) Flush(ctx context.Context) error {
 	return fmt.Errorf("%d touches left: %w", left, cmp.Or(ctx.Err(), why, t.refused, ErrClosed))
 }
 
-// Close waits for the calls under way, which end with calls being closed, and the touches
-// that wait and run. When ctx ends first it gives up what is left, and waits for the
-// touches under way to return. What waits is given up as well when the store fails and
-// refuses a touch. It returns how many touches it gave up, and why.
+// Close waits until calls is closed, and for the touches that wait and run.
+//
+// When ctx ends first it gives up what is left, and waits for the touches under way to return.
+// What waits is given up as well when the store fails and refuses a touch. Close returns how
+// many touches it gave up, and why.
 func (t *Touches) Close(ctx context.Context, calls <-chan struct{}) (givenUp int, err error) {
 	t.mu.Lock()
 	t.closing = true
@@ -104,8 +106,8 @@ func (t *Touches) dropAll() (dropped []*job) {
 	return dropped
 }
 
-// refuse takes note that the store, which fails, did not take a touch that was tried for
-// all that wait. Close gives those up.
+// refuse ends calls of Flush, and has Close give up what waits: the store fails, and did not
+// take one more touch.
 func (t *Touches) refuse(err error) (dropped []*job) {
 	t.refused, t.flushing = err, 0
 	close(t.refusal)
@@ -116,8 +118,7 @@ func (t *Touches) refuse(err error) (dropped []*job) {
 	return nil
 }
 
-// Now returns how the touches stand: their state, how many wait, and for how long they have
-// waited for nothing but a worker.
+// Now returns the state, how many touches wait, and how long some waited for a worker only.
 func (t *Touches) Now() (state State, waiting int, saturated time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

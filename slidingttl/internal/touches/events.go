@@ -56,14 +56,14 @@ func (t *Touches) count(ctx context.Context, a *Access, o Outcome, sent time.Tim
 	t.Ended(ctx, e)
 }
 
-// broke counts the promise that a broke at most, whose touch did not come about.
+// broke counts what the lack of a's touch cost, at most, of the life that was promised.
 func (t *Touches) broke(a *Access) {
 	if a.Rules != nil {
 		t.Tally.AddN(tally.Broken, int(a.Rules.Promise(a.Was.Life, a.At)/time.Millisecond))
 	}
 }
 
-// Fail counts an access to key that failed before it was known whether a touch is due.
+// Fail counts an access to key that failed before anybody knew whether a touch was due.
 func (t *Touches) Fail(ctx context.Context, key string, err error) {
 	t.Tally.Add(tally.Due)
 	t.count(ctx, &Access{Key: key}, Outcome{Err: err, result: Failed}, time.Time{})

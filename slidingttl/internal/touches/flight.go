@@ -8,8 +8,8 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/internal/tally"
 )
 
-// admit lets the access a in: it shares the touch that waits for its key, or has one of
-// its own. waits reports whether the caller has something to wait for.
+// admit has the access a share the touch that waits for its key, or gives it one of its own.
+// waits reports whether the caller is to wait for it.
 func (t *Touches) admit(ctx context.Context, a *Access, late <-chan struct{}, urgent bool) (j *job, waits bool) {
 	t.mu.Lock()
 	if t.halted {
@@ -206,8 +206,7 @@ func (t *Touches) end(s *slot, j *job) (ends []*job) {
 	return ends
 }
 
-// resume begins the next touch of the key of s, or has those that wait for their turn wait
-// on.
+// resume begins the next touch of the key of s, or has its jobs wait for their turn again.
 func (t *Touches) resume(s *slot) {
 	if i := slices.IndexFunc(s.waiting, func(w *job) bool { return !w.queued }); i >= 0 {
 		t.start(s, s.waiting[i])

@@ -32,8 +32,8 @@ func (f *flights) free() bool {
 	return f.carried < f.workers && f.running < f.most
 }
 
-// grow lets by more touches be under way, or fewer. While touches are late their number
-// grows with those that land, for a store that hangs is to have connections left for reads.
+// grow lets by more touches be under way, or fewer. While touches are late it grows with those
+// that land: a store that hangs is to have connections left for reads.
 func (f *flights) grow(by int) {
 	f.most = max(slowStart, min(f.most+by, max(f.workers, mostInFlight)))
 }
@@ -60,8 +60,7 @@ func (f *flights) ended(j *job) {
 	}
 }
 
-// note takes note of whether touches wait for nothing but a worker from now on, and returns
-// for how long they have.
+// note says whether touches now wait for nothing but a worker, and returns for how long they have.
 func (f *flights) note(full bool) time.Duration {
 	now := time.Now()
 	if !f.full.IsZero() {

@@ -34,8 +34,8 @@ func (t *Touches) slot(key string) *slot {
 	return s
 }
 
-// job is a touch of one life of a key, which serves all accesses that come before it
-// begins. It waits for its turn, or for the end of another touch of its key.
+// job is a touch of one life of a key, for all accesses that come before it begins. It waits
+// for its turn, or for the end of another touch of its key.
 type job struct {
 	Access
 	ctx       context.Context               // whose values the touch has: its caller's if that waits for it
@@ -63,9 +63,9 @@ func (t *Touches) newJob(s *slot, a *Access) *job {
 	return j
 }
 
-// merge makes j stand for later as well: the later access's promise covers both. Where
-// one of the two is to bring the expiry down, and the other not, what is stored decides.
-// The life that a save goes on with is that of what it saved.
+// merge has j serve later as well. The later access's promise covers both. Where one of the
+// two is to bring the expiry down, and the other not, what is stored decides. The life that
+// a save goes on with is that of what it saved.
 func (j *job) merge(later Access) {
 	j.readFirst = j.readFirst || j.lowers() != later.lowers()
 	later.Key = j.Key
@@ -81,8 +81,8 @@ func (j *job) merge(later Access) {
 	j.Exact = j.Exact && first.Exact
 }
 
-// covered reports whether a touch that ended with o did what j needs. If not, j is brought
-// up to what that touch found.
+// covered reports whether a touch that ended with o did what j needs. If not, j is planned
+// anew for what that touch found.
 func (j *job) covered(o Outcome, byValue bool) bool {
 	switch {
 	case o.lost():
@@ -91,7 +91,7 @@ func (j *job) covered(o Outcome, byValue bool) bool {
 		return true
 	case j.Was.CreatedAt != 0 && o.Meta.CreatedAt != j.Was.CreatedAt:
 		return false
-	case o.Was != j.Was && o.Over != j.Was:
+	case o.Was != j.Was && o.Replaced != j.Was:
 		j.readFirst = true // it may have landed before the expiry moved to where j's access found it
 		return false
 	case j.keeps(o.Meta):
@@ -101,9 +101,9 @@ func (j *job) covered(o Outcome, byValue bool) bool {
 	return false
 }
 
-// deepen grows the stack of the goroutine once, to what a driver's call takes. Otherwise
-// it grows in the depth of that call, several times, and each time all its frames have to
-// be moved: a fifth of the processor time of a due read over Redis.
+// deepen grows the goroutine's stack once, to what a driver's call takes. Otherwise it grows
+// several times deep in that call, and all frames are moved each time: a fifth of the
+// processor time of a due read over Redis.
 //
 //go:noinline
 func deepen(at int) byte {
@@ -111,11 +111,10 @@ func deepen(at int) byte {
 	return frame[at]
 }
 
-// servedSince reports whether a touch that was under way when j's access read has landed
-// since, and did what j needs.
+// servedSince reports whether a touch that has landed since j's access read did what j needs.
 func (t *Touches) servedSince(j *job) bool {
-	over, m, landed := t.Memo.landedSince(j.Key, j.Since)
-	o := Outcome{Was: over, Over: over, Meta: m, Cap: j.Rules.Cap(m.CreatedAt), result: Shared}
+	replaced, m, landed := t.Memo.landedSince(j.Key, j.Since)
+	o := Outcome{Was: replaced, Replaced: replaced, Meta: m, Cap: j.Rules.Cap(m.CreatedAt), result: Shared}
 	if !landed || j.lowers() || !j.covered(o, t.ByValue) {
 		return false
 	}

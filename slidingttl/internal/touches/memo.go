@@ -9,9 +9,10 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// Memo remembers what the store last said of some keys. It saves trips and decides
-// nothing: every write still carries its condition. It is bounded: the last to come to a
-// slot keeps it. A nil Memo remembers nothing.
+// Memo remembers what the store last said of some keys. A nil Memo remembers nothing.
+//
+// It saves trips and decides nothing: every write still carries its condition. It is bounded:
+// the last to come to a slot keeps it.
 type Memo struct {
 	seed  maphash.Seed
 	clock atomic.Uint64 // counts the touches that landed, and what was forgotten
@@ -20,13 +21,13 @@ type Memo struct {
 }
 
 type remembered struct {
-	key    string
-	meta   driver.Meta
-	landed uint64      // the clock after the touch that wrote meta; zero: it was read
-	over   driver.Meta // what that touch was written over; zero: unknown
+	key      string
+	meta     driver.Meta
+	landed   uint64      // the clock after the touch that wrote meta; zero: it was read
+	replaced driver.Meta // what that touch was written over; zero: unknown
 }
 
-// gone says of the keys of a hash what may not be remembered of them.
+// gone says what may not be remembered of the keys of a hash.
 type gone struct {
 	at      atomic.Uint64 // what was known at this clock, or before
 	deletes atomic.Int64  // under way: anything
@@ -39,8 +40,8 @@ func NewMemo(size int) *Memo {
 
 func (m *Memo) hash(key string) uint64 { return maphash.String(m.seed, key) }
 
-// slot is where key, of hash h, is, or is to be. A key has two places, so that few that
-// are in use drive each other out.
+// slot is where key, of hash h, is, or is to be. A key has two places, so that few keys in
+// use drive each other out.
 func (m *Memo) slot(h uint64, key string) *atomic.Pointer[remembered] {
 	last := uint64(len(m.slots) - 1)
 	first, second := &m.slots[h&last], &m.slots[h>>32&last]
@@ -59,7 +60,7 @@ func (m *Memo) goneOf(h uint64) *gone { return &m.gone[h>>16%uint64(len(m.gone))
 // after reports whether what was known at clock since must be forgotten.
 func (g *gone) after(since uint64) bool { return g.at.Load() > since || g.deletes.Load() > 0 }
 
-// Clock is the moment before a read or write, for those who remember what it said.
+// Clock is the moment before a read or a write whose answer is to be remembered.
 func (m *Memo) Clock() uint64 {
 	if m == nil {
 		return 0
@@ -67,8 +68,7 @@ func (m *Memo) Clock() uint64 {
 	return m.clock.Load()
 }
 
-// Read remembers what a read that began at since found, unless a touch that has landed
-// in the meantime, or a call that found nothing, knows better.
+// Read remembers what a read that began at since found, unless something later is known.
 func (m *Memo) Read(key string, meta *driver.Meta, since uint64) {
 	if m == nil {
 		return
@@ -98,9 +98,9 @@ func (m *Memo) Wrote(key string, meta driver.Meta, since uint64) {
 }
 
 // Touched remembers what a touch that began at since stored over what was there.
-func (m *Memo) Touched(key string, over, meta driver.Meta, since uint64) {
+func (m *Memo) Touched(key string, replaced, meta driver.Meta, since uint64) {
 	if m != nil {
-		m.put(remembered{key: key, meta: meta, landed: m.clock.Add(1), over: over}, since)
+		m.put(remembered{key: key, meta: meta, landed: m.clock.Add(1), replaced: replaced}, since)
 	}
 }
 
@@ -130,8 +130,8 @@ func (m *Memo) Forget(key string) *driver.Meta {
 	return &r.meta
 }
 
-// Deleting forgets key, and remembers nothing of it until deleted is called: a read
-// meanwhile may still see the record.
+// Deleting forgets key, and remembers nothing of it until deleted is called. A read meanwhile
+// may still see the record.
 func (m *Memo) Deleting(key string) (deleted func()) {
 	if m == nil {
 		return func() {}
@@ -163,12 +163,11 @@ func (m *Memo) find(key string) *remembered {
 	return nil
 }
 
-// landedSince returns what a touch of key stored over what, if its answer came after
-// since. A read that saw what it was written over need not touch again; one that saw
-// anything else may have come after it.
-func (m *Memo) landedSince(key string, since uint64) (over, meta driver.Meta, ok bool) {
+// landedSince returns the last touch of key, if its answer came after since. A read that saw
+// what that replaced need not touch again; one that saw anything else may have come after it.
+func (m *Memo) landedSince(key string, since uint64) (replaced, meta driver.Meta, ok bool) {
 	if r := m.find(key); r != nil && r.landed > since {
-		return r.over, r.meta, true
+		return r.replaced, r.meta, true
 	}
-	return over, meta, false
+	return replaced, meta, false
 }

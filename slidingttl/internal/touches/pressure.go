@@ -30,16 +30,14 @@ const (
 
 func (p *pressure) any() bool { return p.Late || p.Failing }
 
-// wasLate notes a touch that takes longer than a read waits, and reports whether they are
-// late.
+// wasLate notes a touch that takes longer than a read waits, and returns Late.
 func (p *pressure) wasLate() bool {
 	p.trouble, p.lates = time.Now(), max(0, p.lates)+1
 	p.Late = p.Late || p.lates >= run
 	return p.Late
 }
 
-// landed notes a touch that the store took, and reports whether that ends a failure for
-// which others may rest.
+// landed notes a touch that the store took, and reports whether others that rest are to wake.
 func (p *pressure) landed(late bool) (recovered bool) {
 	recovered = p.Failing && time.Since(p.since) >= shortestRest
 	p.fails, p.Failing = 0, false
@@ -53,8 +51,8 @@ func (p *pressure) landed(late bool) (recovered bool) {
 	return recovered
 }
 
-// failed notes a touch that the store did not take, and that was sent when landings
-// touches had landed. It says that the store is down only if none has since.
+// failed notes a touch that the store did not take, sent when landings touches had landed. Only
+// if none has since does it say that the store is down.
 func (p *pressure) failed(landings int) {
 	p.trouble = time.Now()
 	if landings != p.landings {
@@ -65,7 +63,7 @@ func (p *pressure) failed(landings int) {
 	}
 }
 
-// watch sees to it that the state ends where no touch comes to find out by.
+// watch has the state end after a while without trouble, where no touch comes to end it.
 func (t *Touches) watch() {
 	if p := &t.pressure; !p.any() || t.closing {
 		return
@@ -89,8 +87,8 @@ func (t *Touches) calm() {
 	t.tell()
 }
 
-// tell tells of a change of the state, each once and in order. If another goroutine is
-// already telling, it picks this change up.
+// tell calls Changed after a change of the state. If another goroutine is calling it already,
+// that one picks this change up.
 func (t *Touches) tell() {
 	t.mu.Lock()
 	state := t.pressure.State

@@ -18,8 +18,8 @@ const (
 	leastRest    = 50 * time.Millisecond // of a record that is about to die
 )
 
-// enqueue has j, of the key of s, wait for its turn. Where too many wait it returns the
-// one to be given up: who is farthest from death, j itself perhaps.
+// enqueue has j, of the key of s, wait for its turn. Where too many wait it drops the one that
+// is farthest from death, j itself perhaps, and returns it.
 func (t *Touches) enqueue(s *slot, j *job) (shed *job) {
 	if t.farthest.Len() >= t.Queue {
 		if shed = t.farthest.jobs[0]; shed.dies() <= j.dies() {
@@ -50,7 +50,7 @@ func (t *Touches) drop(j *job, err error, r Result) {
 	j.outcome = Outcome{Was: j.Was, Meta: j.Was, Err: err, result: r}
 }
 
-// unqueue has j wait for its turn no longer, but at most for the end of a touch of its key.
+// unqueue has j no longer wait for its turn, though perhaps for the end of a touch of its key.
 func (t *Touches) unqueue(j *job) {
 	if j.queued {
 		t.remove(j)
@@ -75,7 +75,7 @@ func (t *Touches) remove(j *job) {
 	}
 }
 
-// fix finds j its places anew.
+// fix moves j to its places in the heaps, after a change.
 func (t *Touches) fix(j *job) {
 	if j.places[0] >= 0 {
 		heap.Fix(&t.next, j.places[0])
@@ -83,8 +83,7 @@ func (t *Touches) fix(j *job) {
 	}
 }
 
-// rest has j, which failed, wait for a while, but not for more than half of what its
-// record has left.
+// rest has j, which failed, wait for a while: for half of what its record has left, at most.
 func (t *Touches) rest(j *job) {
 	d := min(shortestRest<<min(j.fails-1, 5), longestRest)
 	if j.Was.ExpiresAt != 0 {
@@ -116,8 +115,7 @@ func (j *job) wake() {
 	}
 }
 
-// dispatch begins the touches that wait, each when its turn has come. It is called
-// whenever that may be.
+// dispatch begins the touches whose turn has come. It is called whenever that may be.
 func (t *Touches) dispatch() {
 	hurry := t.closing || t.flushing > 0
 	t.flights.note(false)
@@ -165,15 +163,14 @@ func (t *Touches) wakeIn(d time.Duration) {
 	})
 }
 
-// pace returns in how long the next of the touches that wait may go: as the budget has
-// it, unless its record would die.
+// pace returns in how long the budget, or the death of its record, lets the next touch go.
 func (t *Touches) pace() time.Duration {
 	if t.budget == nil {
 		return 0
 	}
 	margin := t.Timeout // before its record's death a touch must go
 	now := t.now()
-	over, set := t.budget.pace(time.Now(), func() []time.Duration {
+	overBudget, set := t.budget.pace(time.Now(), func() []time.Duration {
 		left := make([]time.Duration, len(t.next.jobs))
 		for i, j := range t.next.jobs {
 			left[i] = j.dies().Sub(now.Add(margin))
@@ -181,16 +178,16 @@ func (t *Touches) pace() time.Duration {
 		return left
 	})
 	if set {
-		t.pressure.OverBudget = over
+		t.pressure.OverBudget = overBudget
 	}
-	if set && over {
+	if set && overBudget {
 		t.Tally.Add(tally.OverBudget)
 	}
 	return min(t.budget.next(), max(0, t.next.jobs[0].dies().Sub(now)-margin))
 }
 
-// isBefore reports whether j comes to its turn before k: those that rest last, before them
-// those that have failed, and otherwise by death.
+// isBefore reports whether j's turn is before k's: nearest death first, but those that have
+// failed after all others, and those that rest last.
 func (j *job) isBefore(k *job) bool {
 	if (j.rest != nil) != (k.rest != nil) {
 		return k.rest != nil

@@ -1,15 +1,16 @@
-// Package touches brings about the touches that accesses find due: each key one at a
-// time, on contexts of their own, at the pace that the store and a budget allow. It knows
-// keys, lives and versions, and of the values nothing.
+// Package touches makes the touches that accesses find due, one of a key at a time.
 //
-//	Due, Bring      touches.go   is a touch due; who waits for it, and how long
-//	  admit         flight.go    one touch of a key at a time; later accesses share the next
-//	  dispatch      queue.go     what waits, nearest death first
-//	    touch       write.go     plans a touch, and again after each race that it lost
-//	    end         flight.go    serves those who wait, tries again later what failed
-//	Close, Flush    drain.go
+// They run on contexts of their own, at the pace that the store and a budget allow. The
+// package knows keys, lives and versions, and no values.
 //
-// Over a driver in this process's memory there is nothing to share: Bring touches in place.
+//	Due, TouchOrQueue  touches.go   is a touch due; who waits for it, and how long
+//	  admit            flight.go    one touch of a key at a time; later accesses share the next
+//	  dispatch         queue.go     what waits, nearest death first
+//	    touch          write.go     plans a touch, and again after each race that it lost
+//	    end            flight.go    serves those who wait, tries again later what failed
+//	Close, Flush       drain.go
+//
+// Over a driver in this process's memory there is nothing to share: touches are made in place.
 package touches
 
 import (
@@ -40,14 +41,13 @@ var (
 
 // Config is what a store says of its touches.
 type Config struct {
-	// Write writes life over the record was, as driver.Driver's Touch does.
+	// Write is driver.Driver's Touch.
 	Write func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error)
-	// Look reads a record as it is now, with the rules it is under.
-	Look func(ctx context.Context, key string) (driver.Meta, *policy.Rules, error)
-	// Ended is told of the end of every touch, once no touch of the key is under way
-	// any more. Nil: nobody is.
+	// Read reads a record as it is now, with the rules it is under.
+	Read func(ctx context.Context, key string) (driver.Meta, *policy.Rules, error)
+	// Ended is told of the end of every touch, when none of the key is under way. Nil: nobody is.
 	Ended func(ctx context.Context, e Event)
-	// Changed is told of changes of the state, in order.
+	// Changed is told of changes of the state, one at a time and in order.
 	Changed func(State)
 
 	Clock      driver.Clock
@@ -66,23 +66,23 @@ type Config struct {
 
 // Access is an access to a live record that found a touch due.
 type Access struct {
-	Key    string
-	Was    driver.Meta    // the record that was read
-	Before driver.Life    // what a save wiped, for it to go on with
-	Rules  *policy.Rules  // those it was under
-	At     driver.Instant // when, rounded up: what it promises counts from here
-	By     driver.Instant // At, or the store's share of the slack later: when it is due counts from here
-	Birth  driver.Instant // created_at for a record that has none
-	Since  uint64         // the memo's clock before the record was read
-	Exact  bool           // it is for this very version, if that has no created_at
+	Key     string
+	Was     driver.Meta    // the record that was read
+	Before  driver.Life    // what a save wiped, for it to go on with
+	Rules   *policy.Rules  // those it was under
+	At      driver.Instant // when, rounded up: what it promises counts from here
+	DueFrom driver.Instant // At, or the store's share of the slack later: a touch is due for what falls short from here
+	Birth   driver.Instant // created_at for a record that has none
+	Since   uint64         // the memo's clock before the record was read
+	Exact   bool           // it is for this very version, if that has no created_at
 }
 
-// keeps reports whether m, of the same generation, keeps what a promises.
+// keeps reports whether m, of the same generation, lasts as long as a promises.
 func (a *Access) keeps(m driver.Meta) bool {
-	return !a.Rules.Due(m.Life, a.By) && !a.Rules.Restores(m.Life, a.Before, a.At)
+	return !a.Rules.Due(m.Life, a.DueFrom) && !a.Rules.Restores(m.Life, a.Before, a.At)
 }
 
-// lowers reports whether a is to bring the expiry down, not to move it forward.
+// lowers reports whether a is to bring the expiry down.
 func (a *Access) lowers() bool { return a.keeps(a.Was) }
 
 // dies is when the record dies that a is to touch.
@@ -95,17 +95,17 @@ func (a *Access) dies() driver.Instant {
 
 // Outcome is what a touch came to.
 type Outcome struct {
-	Was    driver.Meta    // what it was planned for
-	Over   driver.Meta    // what it was written over; zero: it was not
-	Meta   driver.Meta    // what is stored
-	Cap    driver.Instant // by the rules it is then under
-	Err    error
-	result Result
-	tried  bool // the store was asked for it
+	Was      driver.Meta    // what it was planned for
+	Replaced driver.Meta    // what it was written over; zero: it was not written
+	Meta     driver.Meta    // what is stored
+	Cap      driver.Instant // by the rules it is then under
+	Err      error
+	result   Result
+	tried    bool // the store was asked for it
 }
 
-// Broke reports whether a promise was broken: a record that is gone needs no touch, and
-// one that is locked gets it later.
+// Broke reports whether a promise was broken. A record that is gone needs no touch, and one
+// that is locked gets it later.
 func (o Outcome) Broke() bool {
 	return o.Err != nil && !o.lost() && !errors.Is(o.Err, driver.ErrLocked)
 }
@@ -117,7 +117,7 @@ func (o Outcome) failed() bool {
 	return o.Broke() && !errors.Is(o.Err, driver.ErrInvalid) && o.Err != ErrClosed
 }
 
-// Touches is the touches of a store.
+// Touches are the touches of a store.
 type Touches struct {
 	Config
 	seed     maphash.Seed
@@ -162,23 +162,23 @@ func New(c Config) *Touches {
 	return t
 }
 
-// Due reports whether a touch of the record m under key, read at the memo's clock since,
-// is due for an access at now, and tells a what that needs to know. before is the life
-// that the record goes on with, zero if it has none but its own.
+// Due reports whether an access at now to the record m under key needs a touch, and fills in a.
+//
+// since is the memo's clock before m was read. before is the life that the record goes on
+// with, zero if it has none but its own.
 func (t *Touches) Due(a *Access, now time.Time, key string, m driver.Meta, r *policy.Rules, before driver.Life, since uint64) bool {
 	at := driver.Ceil(now)
-	by := t.DueBy(r, key, m.Life, at)
-	if !r.Due(m.Life, by) && !r.Restores(m.Life, before, at) && !t.lowers(r, key, m.Life, at) {
+	dueFrom := t.DueFrom(r, key, m.Life, at)
+	if !r.Due(m.Life, dueFrom) && !r.Restores(m.Life, before, at) && !t.lowers(r, key, m.Life, at) {
 		return false
 	}
-	*a = Access{Key: key, Was: m, Before: before, Rules: r, At: at, By: by, Birth: policy.Birth(now), Since: since}
+	*a = Access{Key: key, Was: m, Before: before, Rules: r, At: at, DueFrom: dueFrom, Birth: policy.Birth(now), Since: since}
 	return true
 }
 
-// DueBy is the instant from which it counts whether life l of the record under key needs
-// a touch for an access at at.
-func (t *Touches) DueBy(r *policy.Rules, key string, l driver.Life, at driver.Instant) driver.Instant {
-	return r.DueBy(l, at, func() float64 {
+// DueFrom is policy.Rules' DueFrom for the record of life l under key.
+func (t *Touches) DueFrom(r *policy.Rules, key string, l driver.Life, at driver.Instant) driver.Instant {
+	return r.DueFrom(l, at, func() float64 {
 		var h maphash.Hash
 		h.SetSeed(t.seed)
 		h.WriteString(key)
@@ -187,8 +187,7 @@ func (t *Touches) DueBy(r *policy.Rules, key string, l driver.Life, at driver.In
 	})
 }
 
-// Late returns what is closed when a read has waited long enough for its touches, and how
-// to stop that.
+// Late returns what is closed when a read has waited long enough, and how to stop that.
 func (t *Touches) Late() (<-chan struct{}, context.CancelFunc) {
 	if t.Wait == 0 {
 		return nil, func() {}
@@ -197,11 +196,12 @@ func (t *Touches) Late() (<-chan struct{}, context.CancelFunc) {
 	return ctx.Done(), stop
 }
 
-// Bring brings about the touch that a needs, and returns what became of it, or the record
-// as it was where the caller need not wait for that. A read waits until late ends; one
-// that finds it ended has waited before. urgent: the caller waits to the end of ctx, and
-// for no budget. The touch goes on in any case.
-func (t *Touches) Bring(ctx context.Context, a *Access, late <-chan struct{}, urgent bool) Outcome {
+// TouchOrQueue makes the touch that a needs, and returns what became of it.
+//
+// Where the caller need not wait it returns the record as it was. A read waits until late
+// ends; one that finds it ended has waited before. urgent: the caller waits to the end of ctx,
+// and for no budget. The touch goes on in any case.
+func (t *Touches) TouchOrQueue(ctx context.Context, a *Access, late <-chan struct{}, urgent bool) Outcome {
 	if t.Local {
 		sent := t.sent()
 		o := t.touch(ctx, a, false, false)
@@ -222,9 +222,9 @@ func (t *Touches) Bring(ctx context.Context, a *Access, late <-chan struct{}, ur
 	}
 }
 
-// Lead makes f the touch of key: a read and touch in one. What f returns serves those who
-// want the key touched meanwhile. It is refused, with nil, while another touch of the key
-// is under way or waits, and while reads do not wait for touches.
+// Lead makes f the touch of key: a read and touch in one. What f returns serves later
+// accesses too. Lead returns nil, and does nothing, while another touch of the key is under
+// way or waits, and while reads do not wait for touches.
 func (t *Touches) Lead(ctx context.Context, key string, f func(context.Context) Outcome) (done <-chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -243,7 +243,7 @@ func (t *Touches) Halted() bool { return t.stop.Err() != nil }
 
 func (t *Touches) now() driver.Instant { return driver.Floor(t.Clock.Now()) }
 
-// instants are the last before now, and the next.
+// instants are the last one at or before now, and the first at or after it.
 func (t *Touches) instants() (last, next driver.Instant) {
 	now := t.Clock.Now()
 	return driver.Floor(now), driver.Ceil(now)

@@ -9,13 +9,13 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/internal/tally"
 )
 
-// touchAttempts bounds the races that one touch may lose. Whoever wins a race moves the
-// expiry, so a second attempt mostly finds nothing left to do.
+// touchAttempts bounds the races that one touch may lose. Whoever wins one moves the expiry, so
+// that a second attempt mostly finds nothing left to do.
 const touchAttempts = 8
 
-// touch writes what a needs, planning again from what it finds when another writer was
-// faster. With readFirst what a read does not say what is stored now, nor under which
-// rules. waited: a was queued, and its record may have died meanwhile.
+// touch writes what a needs, and plans again where another writer was faster. readFirst: what
+// a read does not say what is stored now, nor under which rules. waited: a was queued, and
+// its record may have died meanwhile.
 func (t *Touches) touch(ctx context.Context, a *Access, readFirst, waited bool) Outcome {
 	o := Outcome{Was: a.Was, Meta: a.Was}
 	r, read, err := a.Rules, true, error(nil)
@@ -26,7 +26,7 @@ func (t *Touches) touch(ctx context.Context, a *Access, readFirst, waited bool) 
 			began, at = t.instants()
 		}
 		if readFirst || !r.Alive(m.Life, began) {
-			if m, r, err = t.Look(ctx, a.Key); err != nil {
+			if m, r, err = t.Read(ctx, a.Key); err != nil {
 				break
 			}
 			o.Meta, read, readFirst = m, true, false
@@ -48,13 +48,13 @@ func (t *Touches) touch(ctx context.Context, a *Access, readFirst, waited bool) 
 			before = driver.Life{} // the record may be another
 		}
 		life, claim := m.Life, driver.Instant(0)
-		if r.Due(m.Life, a.By) || r.Restores(m.Life, before, at) {
+		if r.Due(m.Life, a.DueFrom) || r.Restores(m.Life, before, at) {
 			life = r.Touched(m.Life, a.At, cmp.Or(before.CreatedAt, a.Birth), t.budget.grown(r))
 			if r.Restores(life, before, at) {
 				life.ExpiresAt = before.ExpiresAt
 			}
 			if m.CreatedAt != 0 {
-				life.ExpiresAt = max(life.ExpiresAt, m.ExpiresAt) // a.By may be another policy's
+				life.ExpiresAt = max(life.ExpiresAt, m.ExpiresAt) // a.DueFrom may be another policy's
 			}
 		} else if read {
 			if claim = t.Lower(r, a.Key, &m, at); claim != 0 {
@@ -72,10 +72,10 @@ func (t *Touches) touch(ctx context.Context, a *Access, readFirst, waited bool) 
 		version, err = t.Write(ctx, a.Key, m, life, began)
 		t.Lowered(a.Key, claim, true, err)
 		if err == nil {
-			if o.Over, o.Meta = m, (driver.Meta{Life: life, Version: version}); m.CreatedAt == 0 {
+			if o.Replaced, o.Meta = m, (driver.Meta{Life: life, Version: version}); m.CreatedAt == 0 {
 				t.Tally.Add(tally.Adopted)
 			}
-			t.Memo.Touched(a.Key, o.Over, o.Meta, since)
+			t.Memo.Touched(a.Key, o.Replaced, o.Meta, since)
 			return o
 		}
 		conflict, ok := errors.AsType[*driver.ConflictError](err)
@@ -92,7 +92,7 @@ func (t *Touches) touch(ctx context.Context, a *Access, readFirst, waited bool) 
 	return t.missed(a, o, err, waited)
 }
 
-// missed is what o, which did not come about because of err, is in the terms of its callers.
+// missed is the outcome of a touch that ended with err.
 func (t *Touches) missed(a *Access, o Outcome, err error, waited bool) Outcome {
 	if errors.Is(err, driver.ErrNotFound) {
 		err = ErrGone
