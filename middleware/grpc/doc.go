@@ -18,13 +18,13 @@
 //
 // # Tokens
 //
-// A client shows its token in the metadata "authorization", as "Bearer TOKEN". A call
-// that shows several has no session. A response that gives out another token has it in
-// the header metadata "session-token", which is empty if the client is to forget the one
-// it has. A unary call whose handler sent the header by itself has it in the trailer. The
-// header of a stream leaves with the first message: what would change the token later
-// fails with [session.ErrHeaderSent]. Sessions are the same over net/http with
-// [session.Bearer], and are listed with the user's.
+// A client sends its token in the metadata "authorization", as "Bearer TOKEN". A call with
+// several tokens has no session. A response brings a new token in the header metadata
+// "session-token". If that is empty, the client must forget its token. If a unary handler
+// sent the header by itself, the token is in the trailer. The header of a stream is sent
+// with the first message: a later call that changes the token fails with
+// [session.ErrHeaderSent]. Sessions are the same over net/http with [session.Bearer], and
+// are listed with the user's.
 //
 // # Codes
 //
@@ -43,7 +43,7 @@
 // without details. Interceptors outside of these see the error itself by errors.Is and
 // errors.As. Any other error, one of package status for instance, passes unchanged.
 //
-// A handler that swallows the error of a session that could not be read answers without
-// a session. Options.KeepAlive, Passive and ErrorHandler of the manager are of net/http
-// and have no effect here.
+// If a handler ignores the error of a session that could not be read, it answers without a
+// session. Options.KeepAlive, Passive and ErrorHandler of the manager are of net/http and
+// have no effect here.
 package grpcsession

@@ -22,10 +22,10 @@ type Options struct {
 	// handler. Nil: no method is. Safe for concurrent use.
 	Require func(method string) bool
 
-	// Received has each message that the client sends on a stream judged as a request
-	// of its own, by a read of the session: it counts as an access, and once the
-	// session has ended RecvMsg fails with Unauthenticated. Off: a stream is judged
-	// when it begins, and goes on after the session's end.
+	// Received reads the session again for each message that the client sends on a stream.
+	// The message counts as an access, and once the session has ended RecvMsg fails with
+	// Unauthenticated. False: the session is checked when the stream begins, and the stream
+	// continues after the session's end.
 	Received bool
 
 	// Sent is Received for each message that the server sends: SendMsg fails. It
@@ -87,8 +87,8 @@ func (g *Guard[T]) admit(ctx context.Context, method string) error {
 	return err
 }
 
-// given returns what tells the client of another token; nil: it keeps the one it has. No
-// other token can be given out after it.
+// given returns the metadata with the client's new token; nil: the client keeps the one it
+// has. After it no other token can be sent.
 func (g *Guard[T]) given(ctx context.Context) metadata.MD {
 	token, changed, err := g.sessions.Commit(ctx)
 	if err != nil || !changed { // an error says that ctx has not passed load

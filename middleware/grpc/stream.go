@@ -10,8 +10,8 @@ import (
 	"github.com/slidingttl/slidingttl/middleware/session"
 )
 
-// Stream is a grpc.StreamServerInterceptor. The session is judged by when the stream
-// began, and with Options.Received or Sent again at each message.
+// Stream is a grpc.StreamServerInterceptor. The session is checked when the stream begins,
+// and with Options.Received or Sent again at each message.
 func (g *Guard[T]) Stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 	s := &stream[T]{ServerStream: ss, guard: g, ctx: g.load(ss.Context())}
 	err := g.admit(s.ctx, info.FullMethod)
@@ -40,7 +40,7 @@ type stream[T any] struct {
 
 func (s *stream[T]) Context() context.Context { return s.ctx }
 
-// judge reads the session anew. It returns an error once there is none anymore.
+// judge reads the session again. It returns an error once the session has ended.
 func (s *stream[T]) judge() error {
 	now, err := s.guard.sessions.Refresh(s.ctx)
 	if err != nil {

@@ -10,9 +10,10 @@ const page = 1000
 // All implements scs.IterableStore.
 func (s *Store) All() (map[string][]byte, error) { return s.AllCtx(context.Background()) }
 
-// AllCtx implements scs.IterableCtxStore: all live sessions, of which it touches none. In
-// a token's place it has the session's key, which Commit and Delete take and Find does
-// not. A session that begins meanwhile may be missing. With an error there are none.
+// AllCtx implements scs.IterableCtxStore. It returns all live sessions and touches none. In
+// place of a token it has the session's key, which Commit and Delete accept and Find does
+// not. A session that begins meanwhile may be missing. With an error it returns no
+// sessions.
 func (s *Store) AllCtx(ctx context.Context) (map[string][]byte, error) {
 	// First, so that one which moves meanwhile is in both rather than in neither.
 	former, err := s.allFormer(ctx)

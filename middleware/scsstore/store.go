@@ -18,10 +18,10 @@
 //   - sessions.Store = store
 //   - sessions.IdleTimeout = 0
 //
-// With an IdleTimeout of its own scs commits every session that a request loads,
-// changed or not: a write for each read, which also brings back what another request
-// has changed or destroyed meanwhile. With zero it commits what was changed. A read
-// then costs a touch, and only when that is due.
+// If its own IdleTimeout is set, scs commits every session that a request loads, changed or
+// not. That is a write for each read, and it undoes what another request has changed or
+// destroyed meanwhile. With IdleTimeout zero, scs commits only changes. A read then costs
+// at most a touch, when that is due.
 //
 // # Timeouts
 //
@@ -40,17 +40,17 @@
 // processes over at once: one that still uses the former store no longer finds the
 // sessions that have moved. When Lifetime has passed since then, drop the option.
 //
-// While scs did the idle timeout, its cookies lasted no longer than that, unless
-// Cookie.Persist was off. Such a browser drops the cookie of a moved session at that
-// time, unless a change to the session renews it.
+// While scs did the idle timeout, its cookies lasted only that long, unless Cookie.Persist
+// was off. A browser drops such a cookie of a moved session at that time, unless a change
+// to the session renews it.
 //
 // # Iterate
 //
-// Iterate goes through all live sessions by a scan of the driver, and loads them all
-// into memory, as scs asks for. Those in Options.Former are among them. Destroy and
-// Commit work on what it gives. The store's keys are hashes of the tokens, so Token
-// returns the key there, which opens no session. Leave HashTokenInStore off: it hashes
-// again what Iterate gives, so that Destroy there ends nothing, on any store of scs.
+// Iterate visits all live sessions by a scan of the driver, and loads them all into memory,
+// as scs requires. It includes those in Options.Former. Destroy and Commit work in its
+// function. The store's keys are hashes of the tokens, so Token returns the key there,
+// which opens no session. Leave HashTokenInStore off: with it, on any store of scs, the
+// token in Iterate is hashed again, and Destroy there ends nothing.
 package scsstore
 
 import (

@@ -2,7 +2,7 @@ package session
 
 import "net/http"
 
-// beforeHeader puts what is to be said of the session into the header.
+// beforeHeader writes the session's lines into the header.
 func (q *request[T]) beforeHeader(status int) (answered bool) {
 	q.mu.Lock()
 	q.sent, q.blind = true, !q.used && status != http.StatusSwitchingProtocols
@@ -25,7 +25,7 @@ func (q *request[T]) beforeHeader(status int) (answered bool) {
 	if failed == nil {
 		return false
 	}
-	// What the handler said of its answer does not hold for this one.
+	// The handler's headers were for its own answer, not for this one.
 	for _, name := range []string{"Content-Type", "Content-Length", "Content-Encoding", "Etag", "Last-Modified", "Location"} {
 		header.Del(name)
 	}
@@ -33,8 +33,8 @@ func (q *request[T]) beforeHeader(status int) (answered bool) {
 	return true
 }
 
-// replace makes now the request's session and gives it to the client. False: it is
-// too late for that, and nothing was done.
+// replace makes now the request's session and gives its token to the client. False: the
+// header has left, and nothing was done.
 func (q *request[T]) replace(now *current[T], g *given) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -46,8 +46,8 @@ func (q *request[T]) replace(now *current[T], g *given) bool {
 	return true
 }
 
-// drop leaves the request without a session, and its client without a token, unless
-// it is too late for that or the token may be another session's by now.
+// drop takes the session from the request and the token from its client, unless the header
+// has left or the token may already be another session's.
 func (q *request[T]) drop(had bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -57,8 +57,8 @@ func (q *request[T]) drop(had bool) {
 	q.set(nil)
 }
 
-// adopt makes the anonymous session now the request's, unless it has another by
-// now, or it is too late for a cookie.
+// adopt makes the anonymous session now the request's, unless the request already has
+// another, or the header has left.
 func (q *request[T]) adopt(now *current[T]) (other bool, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -25,8 +25,8 @@ func newCookies(o *Options) cookies {
 	return c
 }
 
-// Token implements Transport. Of a cookie that is there more than once none counts:
-// which was set by whom cannot be told.
+// Token implements Transport. A cookie that occurs more than once counts as none: nothing
+// tells which server set which.
 func (c *cookies) Token(r *http.Request) (token string, shown bool) {
 	for _, line := range r.Header["Cookie"] {
 		for line != "" {

@@ -18,9 +18,9 @@ const (
 	ReasonEvicted Reason = "evicted" // a Login beyond Options.MaxPerUser
 )
 
-// Destroy ends the session and has the client forget its token, unless the
-// response has begun: logout. Without a session it only does the latter. An Update
-// after it begins an anonymous session.
+// Destroy logs out: it ends the session, and makes the client forget its token unless the
+// response has begun. Without a session it only does the latter. A later Update begins an
+// anonymous session.
 func (m *Manager[T]) Destroy(ctx context.Context) error {
 	q, err := m.of(ctx)
 	if err != nil {
@@ -39,8 +39,8 @@ func (m *Manager[T]) Destroy(ctx context.Context) error {
 	return nil
 }
 
-// end ends the session e, if it lives, and takes it off its user's index. An index
-// that cannot be written is no failure: what it lists is looked up.
+// end ends the session e, if it is alive, and removes it from its user's index. A failed
+// write of the index is no failure: readers look up what it lists.
 func (m *Manager[T]) end(ctx context.Context, key string, e *driver.Entry[Record], why Reason) error {
 	if _, err := m.bury(ctx, key, e, nil, why); err != nil && err != ErrEnded {
 		return err
@@ -51,8 +51,8 @@ func (m *Manager[T]) end(ctx context.Context, key string, e *driver.Entry[Record
 	return nil
 }
 
-// bury puts a tombstone in the place of the session e and returns what was there.
-// ErrEnded: it lives no more.
+// bury replaces the session e by a mark of its end and returns the former record. ErrEnded:
+// it had ended already.
 func (m *Manager[T]) bury(ctx context.Context, key string, e *driver.Entry[Record], heir []byte, why Reason) (was Record, err error) {
 	_, err = m.store.UpdateEntry(ctx, key, *e, func(r Record) (Record, error) {
 		if was = r; r.Kind != live {
@@ -69,7 +69,7 @@ func (m *Manager[T]) bury(ctx context.Context, key string, e *driver.Entry[Recor
 	return was, err
 }
 
-// discard takes back a session whose token nobody was given.
+// discard removes a session whose token was not given to a client.
 func (m *Manager[T]) discard(ctx context.Context, now *current[T]) {
 	m.survived(ctx, m.store.Delete(ctx, now.key))
 	if user := now.entry.Value.User; user != "" {

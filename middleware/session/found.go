@@ -25,8 +25,8 @@ type found[T any] struct {
 	heir  *token      // of the login that the session then gave way to
 }
 
-// fetch reads the session of t, and touches it if that is due. proven: the right to
-// it needs no further proof. after is a hook to be called without the lock; nil: none.
+// fetch reads the session of t, and touches it if that is due. proven: the secret need not
+// be checked again. after is a hook to call without the lock; nil: none.
 func (q *request[T]) fetch(ctx context.Context, t token, proven bool) (f found[T], after func(), err error) {
 	m := q.m
 	now := &current[T]{key: t.key(m.opts.KeyPrefix), token: t}

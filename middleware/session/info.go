@@ -18,9 +18,9 @@ type Info struct {
 	// CreatedAt is the login or, for an anonymous session, its beginning.
 	CreatedAt time.Time
 
-	// LastSeen is the last access that was written down, and never in the future:
-	// the last of all was up to the policy's slack later, or any time later once the absolute timeout is
-	// so near that accesses need no touch, or with Policy.Promote.
+	// LastSeen is the last access that was written, and never in the future. The actual
+	// last access was up to the policy's slack later. It may be even later near the
+	// absolute timeout, where accesses need no touch, or with Policy.Promote.
 	LastSeen time.Time
 
 	// IdleExpiry is until when the session lives if nobody accesses it again.

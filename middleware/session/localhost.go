@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// forLocalhost reports whether r came from this machine, for a name of it, and
-// says nothing of another host before or behind it.
+// forLocalhost reports whether r came from this machine, for one of its names, without a
+// sign of another host or a proxy.
 func forLocalhost(r *http.Request) bool {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil || !peer.Addr().Unmap().IsLoopback() || !localName(r.Host) {

@@ -9,7 +9,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl"
 )
 
-// Login says whose session it is to be.
+// Login describes the session to begin.
 type Login struct {
 	// User identifies the user to List, Revoke and RevokeAll. Required.
 	User string
@@ -63,15 +63,15 @@ func (m *Manager[T]) Login(ctx context.Context, login Login, f func(*T) error) e
 	return err
 }
 
-// opened is the session that a login leads to.
+// opened is the session that a login began or joined.
 type opened[T any] struct {
 	now      *current[T]
 	replaces string // the ID of the one whose place it took, if that was the same user's
 	joined   bool   // another submission of the login has begun it
 }
 
-// open starts the session r in the place of the request's. Where that gave way to a
-// login of the same user while the request was under way, it joins that login.
+// open starts the session r in place of the request's. If a login of the same user replaced
+// the request's session meanwhile, it joins that login's session.
 func (m *Manager[T]) open(ctx context.Context, q *request[T], r Record, f func(*T) error) (o opened[T], err error) {
 	for {
 		was, bad, err := q.ending(ctx)
@@ -97,8 +97,8 @@ func (m *Manager[T]) open(ctx context.Context, q *request[T], r Record, f func(*
 	}
 }
 
-// join returns the session of user that the request's gave way to, changed by f;
-// nil if there is none.
+// join returns the session of user that replaced the request's, changed by f; nil if there
+// is none.
 func (m *Manager[T]) join(ctx context.Context, q *request[T], user string, f func(*T) error) (*current[T], error) {
 	heir := q.successor()
 	if heir == nil {
@@ -124,9 +124,9 @@ func (m *Manager[T]) start(ctx context.Context, r Record, data json.RawMessage, 
 	return m.insert(ctx, r, now.data)
 }
 
-// takeOver starts the session r and ends the session was, whose data it takes along
-// unless it is bad or another user's. ErrEnded: was lives no more, and nothing
-// was done.
+// takeOver starts the session r and ends the session was. It keeps was's data unless that
+// does not decode or is another user's. ErrEnded: was has ended already, and nothing was
+// done.
 func (m *Manager[T]) takeOver(ctx context.Context, was *current[T], bad bool, r Record, f func(*T) error) (*current[T], error) {
 	of := was.entry.Value.User
 	along := !bad && (of == "" || of == r.User)
@@ -141,7 +141,7 @@ func (m *Manager[T]) takeOver(ctx context.Context, was *current[T], bad bool, r 
 	heir := was.token.veil(now.token[:])
 	left, err := m.bury(ctx, was.key, &was.entry, heir[:], ReasonLogin)
 	if err == nil && along && !bytes.Equal(left.Data, data) {
-		// It was changed while f ran, and what changed is not to be lost.
+		// Another request changed it while f ran, and that change must not be lost.
 		now.entry, err = m.store.UpdateEntry(ctx, now.key, now.entry, func(r Record) (_ Record, err error) {
 			if now.data, r.Data, err = m.apply(left.Data, f); err == errUnchanged {
 				err = nil

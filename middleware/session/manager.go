@@ -13,9 +13,9 @@ import (
 // Manager manages sessions whose data is a T, for one application. Its methods are safe for
 // concurrent use.
 //
-// Those that take the context of a request want one that passed Middleware, else
-// they fail with ErrNoMiddleware. Errors of the store are [*slidingttl.Error]s; a
-// context's error passes unchanged.
+// Methods that take a request's context fail with ErrNoMiddleware if the request did not
+// pass Middleware. Errors of the store are [*slidingttl.Error]s; a context's error passes
+// unchanged.
 type Manager[T any] struct {
 	opts     Options
 	store    *slidingttl.Store[Record]
@@ -28,8 +28,8 @@ type Manager[T any] struct {
 // New returns a manager that keeps its records in d. opts may be nil; it is
 // copied. New does no I/O. The caller keeps d, and closes it after the manager.
 //
-// Without a driver, nil, sessions are kept in this process's memory, which is said in
-// the log: they end with it, and other servers do not know them.
+// If d is nil, sessions are kept in this process's memory, and a log line says so. They end
+// with the process, and other servers do not know them.
 //
 // An option that breaks its rule, and a T of which JSON would keep nothing, is a
 // *slidingttl.InvalidError that names it.

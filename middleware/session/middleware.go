@@ -9,12 +9,13 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// Middleware gives the handlers under it their sessions, by cookie. It reads nothing
-// before a handler asks, but with Options.KeepAlive. Under itself it has no effect.
+// Middleware gives the handlers under it their sessions, by cookie. Without
+// Options.KeepAlive it reads nothing before a handler asks. A Middleware within another has
+// no effect.
 func (m *Manager[T]) Middleware(next http.Handler) http.Handler { return m.Over(&m.cookies)(next) }
 
-// Over is Middleware with a transport of another kind. The innermost counts, so that
-// a part of a site can have its own:
+// Over is Middleware with another transport. The innermost counts, so that a part of a site
+// can have its own:
 //
 //	mux.Handle("/api/", sessions.Over(session.Bearer{})(api))
 //	http.ListenAndServeTLS(addr, cert, key, sessions.Middleware(mux))

@@ -8,9 +8,8 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// Record is what a Manager keeps in the store: the driver it is given holds
-// Records. What is in one is the Manager's own; created_at and the expiry are
-// beside it, where the driver puts them.
+// Record is what a Manager stores: its driver holds Records. The content is private to the
+// Manager. The driver stores created_at and the expiry beside it.
 type Record = record
 
 type record struct {
@@ -31,8 +30,8 @@ type kind int
 
 const (
 	live kind = iota
-	// ended is what a session leaves behind for Options.MaxRequest: a request that
-	// came for it must not begin another in its place.
+	// ended is the mark that a session leaves for Options.MaxRequest, so that a request
+	// that came for it does not begin another.
 	ended
 	// index lists a user's sessions.
 	index
@@ -54,8 +53,8 @@ type member struct {
 	Until     driver.Instant `json:"until" dynamodbav:"until"` // its absolute timeout
 }
 
-// indexLifetime caps an index record, which is to live as long as its user: no
-// expiry that is ever written lies near it.
+// indexLifetime caps an index record, which lives as long as its user. It is so long that
+// no expiry comes near it.
 const indexLifetime = 50 * 365 * 24 * time.Hour
 
 // policies are the lives of a manager's records.
@@ -86,8 +85,8 @@ func (p *policies) of(r Record) slidingttl.Policy {
 	return p.normal
 }
 
-// accepts reports whether t is the session's token, or was when the request arrived
-// or until a moment before.
+// accepts reports whether t is the session's token, or was until shortly before the request
+// arrived.
 func (r *record) accepts(t *token, arrived driver.Instant) bool {
 	h := t.hash()
 	if sameHash(h, r.Token) {
@@ -101,8 +100,8 @@ func (r *record) accepts(t *token, arrived driver.Instant) bool {
 	return false
 }
 
-// renew makes t the session's token at now. Requests that arrive within grace may
-// show the one before, and take as long as most.
+// renew makes t the session's token at now. Requests that arrive within grace may show the
+// former token, and last as long as most.
 func (r *record) renew(t *token, now driver.Instant, grace, most time.Duration) {
 	kept := []former{{r.Token, now.Add(grace)}}
 	for _, f := range r.Former {

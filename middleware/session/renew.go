@@ -8,11 +8,10 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// Renew gives the session a new token: call it after a change of privilege. The
-// session, its ID and its absolute timeout stay. The former token is good for
-// requests that arrive within Options.RenewGrace. Requests that renew at the same
-// time, or with the former token, come to one renewal. Without a session there is
-// nothing to renew: nil.
+// Renew gives the session a new token: call it after a change of privilege. The session,
+// its ID and its absolute timeout stay. The former token is good for requests that arrive
+// within Options.RenewGrace. Requests that renew at the same time, or with the former
+// token, make one renewal. Without a session Renew does nothing and returns nil.
 func (m *Manager[T]) Renew(ctx context.Context) error {
 	q, now, err := m.visit(ctx)
 	if err != nil || now == nil {

@@ -27,7 +27,7 @@ func (m *Manager[T]) survived(ctx context.Context, err error) {
 	}
 }
 
-// report logs err, unless something was logged a moment ago.
+// report logs err, unless something was logged within reportPause.
 func (m *Manager[T]) report(ctx context.Context, level slog.Level, message string, err error) {
 	now, last := m.store.Now().UnixNano(), m.reported.Load()
 	if last != 0 && now-last < int64(reportPause) || !m.reported.CompareAndSwap(last, now) {

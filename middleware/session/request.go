@@ -38,7 +38,7 @@ func (m *Manager[T]) of(ctx context.Context) (*request[T], error) {
 	return q, nil
 }
 
-// look is of, for a caller whose answer will depend on the session.
+// look is of, and notes that the answer depends on the session.
 func (m *Manager[T]) look(ctx context.Context) (*request[T], error) {
 	q, err := m.of(ctx)
 	if err != nil {
@@ -110,8 +110,8 @@ func (q *request[T]) passive() bool {
 	return q.m.opts.Passive != nil && q.r != nil && q.m.opts.Passive(q.r)
 }
 
-// loadLocked is load but for the hook, which may want the session itself. use: the
-// answer may depend on what is found.
+// loadLocked is load without the hook, which may use the session itself. use: the answer
+// may depend on the session.
 func (q *request[T]) loadLocked(ctx context.Context, use bool) (now *current[T], after func(), err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -125,7 +125,7 @@ func (q *request[T]) loadLocked(ctx context.Context, use bool) (now *current[T],
 	if t, ok := parseToken(text); ok {
 		q.found, after, err = q.fetch(ctx, t, false)
 	}
-	// A caller that gave up says nothing of the store.
+	// The caller's context ended, which says nothing about the store.
 	q.loaded, q.failed = err == nil || ctx.Err() == nil, err
 	if err != nil && q.loaded && q.m.opts.Anonymous {
 		after = func() { q.m.survived(ctx, err) }
@@ -133,7 +133,7 @@ func (q *request[T]) loadLocked(ctx context.Context, use bool) (now *current[T],
 	return q.now, after, err
 }
 
-// set settles that the request's session is now. The caller holds the lock.
+// set makes now the request's session. The caller holds the lock.
 func (q *request[T]) set(now *current[T]) {
 	q.loaded, q.used, q.now, q.bad, q.ended = true, true, now, nil, false
 }
@@ -161,15 +161,15 @@ func (q *request[T]) has(key string) bool {
 	return ok && t.key(q.m.opts.KeyPrefix) == key
 }
 
-// forget has the request's session read anew.
+// forget makes the next load read the request's session again.
 func (q *request[T]) forget() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.loaded, q.now, q.bad = false, nil, nil
 }
 
-// retry has a session that could not be read asked for again. It reports whether
-// the next load reads.
+// retry makes the next load read a session again that could not be read. It reports whether
+// it does.
 func (q *request[T]) retry() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -189,15 +189,15 @@ func (q *request[T]) refresh(now *current[T]) {
 	}
 }
 
-// successor returns the token of the login that the request's session gave way to
-// while it was under way; nil if there is none.
+// successor returns the token of the login that replaced the request's session during the
+// request; nil if there is none.
 func (q *request[T]) successor() *token {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.heir
 }
 
-// gaveWay reports whether the request's session ended while it was under way.
+// gaveWay reports whether the request's session ended during the request.
 func (q *request[T]) gaveWay() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -33,8 +33,8 @@ func (m *Manager[T]) Require(login string) func(next http.Handler) http.Handler 
 	}
 }
 
-// challenge says how a request could have shown a token. A 401 needs one, though
-// none is registered for cookies.
+// challenge is the WWW-Authenticate of a 401, which needs one, though none is registered
+// for cookies.
 func (m *Manager[T]) challenge(r *http.Request) string {
 	if q, err := m.of(r.Context()); err == nil && q.transport.Header() == "Authorization" {
 		return "Bearer"

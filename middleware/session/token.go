@@ -36,7 +36,7 @@ func (t token) renewed() token {
 	return t
 }
 
-// parseToken accepts what String makes and nothing else.
+// parseToken accepts only what String returns.
 func parseToken(s string) (t token, ok bool) {
 	if len(s) != tokenLen {
 		return t, false
@@ -66,7 +66,7 @@ func (t *token) hash() []byte {
 	return h[:]
 }
 
-// veil hides other from all who do not have t, and shows what it has hidden.
+// veil masks other by t, and unmasks it by the same t.
 func (t *token) veil(other []byte) (b token) {
 	pad := sha512.Sum384(append([]byte("heir"), t[handleLen:]...))
 	subtle.XORBytes(b[:], other, pad[:])

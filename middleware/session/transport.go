@@ -9,24 +9,23 @@ import (
 // Transport is how a session's token travels between client and server. The
 // Manager's own is its cookie. An implementation is safe for concurrent use.
 type Transport interface {
-	// Token returns the token that r shows. shown: it shows one, good or not; of
-	// several that contradict, or might, none is to be returned.
+	// Token returns the token in r. shown: r has one, valid or not. If r has several that
+	// may differ, return none.
 	Token(r *http.Request) (token string, shown bool)
 
-	// Give has a response with this header tell the client to show token from now
-	// on, for as long as last or, if that is zero, until the client ends. An empty
-	// token: to forget the one it has.
+	// Give writes into the response's header that the client must send token from now on,
+	// for the time last or, if that is zero, until the client ends. An empty token means
+	// that the client must forget its token.
 	Give(header http.Header, token string, last time.Duration)
 
 	// Header names the header of requests that Token reads.
 	Header() string
 }
 
-// Bearer carries tokens for clients that are no browsers: API clients, mobile apps.
-// A request shows its token as "Authorization: Bearer TOKEN"; a response that gives
-// out another has it in a header of its own, which is there but empty when the
-// client is to forget the one it has. No browser sends such a token by itself, so no
-// other site can have it sent.
+// Bearer carries tokens for API clients, mobile apps and other clients that are not
+// browsers. A request sends its token as "Authorization: Bearer TOKEN". A response brings a
+// new token in a header of its own; if that is empty, the client must forget its token. No
+// browser sends such a token by itself, so no other site can make a browser send it.
 type Bearer struct {
 	// Response names the header of responses. Zero: "Session-Token".
 	Response string

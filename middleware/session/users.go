@@ -70,8 +70,8 @@ func (m *Manager[T]) RevokeAll(ctx context.Context, user string, except ...strin
 	return m.delist(ctx, user, ids(members)...)
 }
 
-// buryAll ends the sessions under keys that live. The client of a request whose own
-// session is among them forgets its token, as by Destroy.
+// buryAll ends the live sessions under keys. If the request's own session is among them,
+// the client forgets its token, as by Destroy.
 func (m *Manager[T]) buryAll(ctx context.Context, keys []string, why Reason) error {
 	found, err := m.store.PeekMulti(ctx, keys)
 	if err != nil {
@@ -90,8 +90,8 @@ func (m *Manager[T]) buryAll(ctx context.Context, keys []string, why Reason) err
 	return nil
 }
 
-// indexKeyOf is where the index of user is. It is a hash, for users' names may be
-// longer than a key can be, and are none of the store's business.
+// indexKeyOf is the key of user's index. It is a hash, because users' names may be longer
+// than a key, and the store need not know them.
 func (m *Manager[T]) indexKeyOf(user string) string {
 	h := sha256.Sum256([]byte(user))
 	return m.opts.KeyPrefix + indexKey + alphabet.EncodeToString(h[:])
@@ -122,8 +122,8 @@ func (m *Manager[T]) keys(members []member) []string {
 	return keys
 }
 
-// enlist puts the session now on its user's index, in place of the session
-// replaces, and ends those that are then too many.
+// enlist adds the session now to its user's index, in place of the session replaces, and
+// ends the sessions over the bound.
 func (m *Manager[T]) enlist(ctx context.Context, now *current[T], replaces string) error {
 	user := now.entry.Value.User
 	gone, err := m.gone(ctx, user)
@@ -169,8 +169,8 @@ func (m *Manager[T]) enlist(ctx context.Context, now *current[T], replaces strin
 	return nil
 }
 
-// gone returns the sessions on a full index that the store no longer has, so that
-// none that lives must give way to them.
+// gone returns the sessions on a full index that the store no longer has, so that no live
+// session is ended in their place.
 func (m *Manager[T]) gone(ctx context.Context, user string) (map[string]bool, error) {
 	members, err := m.members(ctx, user)
 	if err != nil || len(members) < m.opts.MaxPerUser {

@@ -9,12 +9,12 @@
 //	...
 //	err = touches.Close(ctx) // before the store's
 //
-// It is for handlers that read their record by other means than the store's own Get,
-// which touches already: from a cache, a replica, a repository, or with Peek.
+// It is for handlers that do not read their record by the store's own Get, which touches
+// already, but from a cache, a replica, a repository, or with Peek.
 //
-// The touch comes after the handler's answer and only if that was a success. It runs
-// in the background, so that no client waits for it, unless Options.Workers are all
-// busy: then the request does it itself, for a promise is not dropped because the
-// store is slow. What the store last said of a key is remembered, so for a hot key
-// most accesses are no trip at all. A touch never creates a record.
+// The touch comes after the handler's answer, and only if that was a success. It runs in
+// the background, so that no client waits for it. If all Options.Workers are busy, the
+// request makes the touch itself, because a slow store is no reason to drop it. The store
+// remembers hot keys, so most accesses to them make no trip. A touch never creates a
+// record.
 package touch

@@ -17,9 +17,9 @@ type Keeper interface {
 	Keep(ctx context.Context, key string) error
 }
 
-// Key says which record a request is an access to; "" if to none. It is called
-// after the handler, so that what a ServeMux under the middleware finds in the path
-// is known, provided the handlers between pass on the same request.
+// Key returns the key of the record that a request accesses; "" if none. It is called after
+// the handler, so that it can use the path values of a ServeMux under the middleware, if
+// the handlers between pass on the same request.
 type Key func(*http.Request) string
 
 // PathValue is a Key that takes the wildcard of that name from the pattern.
@@ -48,10 +48,10 @@ type Options struct {
 	// Success says which answers are an access. Nil: a status below 400.
 	Success func(status int) bool
 
-	// OnError is told of touches for which the store answered with an error: an
-	// invalid key, a closed store, a failure that it was told to be strict with.
-	// The store's own hook, slidingttl.Options.OnTouchError, is told of the other
-	// failures. A record that is gone is no failure. Nil: nobody is told.
+	// OnError is called with the error of a touch that the store returns: for an invalid
+	// key, a closed store, or any failure of a strict store. Other failures go to the
+	// store's own hook, slidingttl.Options.OnTouchError. A record that is gone is no
+	// failure. Nil: not called.
 	OnError func(ctx context.Context, err error)
 }
 

@@ -26,7 +26,7 @@ type Writer struct {
 	status  int
 }
 
-// Begun reports whether the header has left.
+// Begun reports whether the header was sent.
 func (w *Writer) Begun() bool { return w.begun.Load() }
 
 // Status returns the status that was sent; 200 if the handler sent none.
