@@ -1,14 +1,14 @@
-// Package telemetry says what there is to see of a slidingttl.Store, under which names.
-// Two modules export it: slidingotel by OpenTelemetry, and slidingprom as a Prometheus
-// collector. [Metrics] is what they have in common, for others that may be wanted.
+// Package telemetry defines the metrics of a slidingttl.Store and their names. Two modules
+// export them: slidingotel by OpenTelemetry, and slidingprom as a Prometheus collector. Use
+// [Metrics] to write another exporter.
 //
-// The counters come from Store.Stats when they are asked for, so that they cost a call
-// of the store nothing. Only the two histograms need an slidingttl.Observer, which is
-// told of touches and not of reads.
+// The counters are read from Store.Stats when they are collected, so they cost the store's
+// calls nothing. Only the two histograms need a slidingttl.Observer, which is called for
+// touches and not for reads.
 //
-// Names follow OpenTelemetry's conventions, and become by its rules for Prometheus what
-// [Metric.Prometheus] returns. The labels are the same in both, so that the dashboard
-// and the alert rules beside this package serve either.
+// Names follow OpenTelemetry's conventions. [Metric.Prometheus] returns them by
+// OpenTelemetry's rules for Prometheus. The labels are the same in both, so the dashboard
+// and the alert rules beside this package work for either.
 //
 // No label ever holds a key.
 package telemetry

@@ -53,8 +53,8 @@ func ErrorType(err error) string {
 	}
 }
 
-// innermost is the error that the others were wrapped around: of several the last, for
-// the store's own comes after what it means.
+// innermost is the error inside all wrappers; of several joined errors the last, which is
+// the store's own.
 func innermost(err error) error {
 	for {
 		var inner error

@@ -7,7 +7,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl"
 )
 
-// Store is what is read of a slidingttl.Store, whatever the type of its values.
+// Store is the part of a slidingttl.Store that is read, whatever the type of its values.
 type Store interface {
 	Stats() slidingttl.Stats
 	Now() time.Time
@@ -20,7 +20,7 @@ const LabelStore = "store"
 // In Prometheus: error_type.
 const LabelErrorType = "error.type"
 
-// Kind is how a metric's values are to be read.
+// Kind is the kind of a metric: counter, gauge or histogram.
 type Kind string
 
 const (
@@ -29,7 +29,7 @@ const (
 	Histogram Kind = "histogram" // of all touches since the store was made
 )
 
-// Metric is one that is exported of every store.
+// Metric is a metric that every store has.
 type Metric struct {
 	Name string // as OpenTelemetry has it: "slidingttl.touches"
 	Kind Kind

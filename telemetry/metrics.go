@@ -27,7 +27,7 @@ const (
 	day    = 24 * hour
 )
 
-// Metrics returns what is exported of every store.
+// Metrics returns the metrics that every store has.
 func Metrics() []Metric {
 	return []Metric{
 		{

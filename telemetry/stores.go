@@ -7,15 +7,16 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// Stores are the stores that an exporter shows, each under a name of its own. The zero
-// Stores is empty and ready for use, and safe for concurrent use.
+// Stores are the stores of an exporter, each under a unique name. The zero Stores is empty
+// and ready for use. It is safe for concurrent use.
 type Stores struct {
 	mu       sync.Mutex // guards all below
 	observed map[string]bool
 	added    map[string]Store
 }
 
-// Observe takes a name for an observer. One that is taken is a *driver.InvalidError.
+// Observe reserves a name for an observer. If the name is taken, the error is a
+// *driver.InvalidError.
 func (s *Stores) Observe(name string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -29,7 +30,7 @@ func (s *Stores) Observe(name string) error {
 	return nil
 }
 
-// Add takes a name for a store. One that is taken is a *driver.InvalidError.
+// Add adds a store under a name. If the name is taken, the error is a *driver.InvalidError.
 func (s *Stores) Add(name string, store Store) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -56,7 +57,7 @@ func check(name string, taken bool, what string) error {
 	return nil
 }
 
-// Read reads all that were added.
+// Read reads all stores that were added.
 func (s *Stores) Read() map[string]Reading {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -93,5 +93,5 @@ func (k call) end(failed *error) {
 	k.span.End()
 }
 
-// answer is the attribute of a span that was answered with something else than was asked.
+// answer is the attribute of a span whose answer was "not found" or a conflict.
 const answer = "slidingttl.answer"

@@ -10,8 +10,8 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// Wrapped implements driver.Wrapper. All goes by way of the wrapper but the clock, which is not
-// measured.
+// Wrapped implements driver.Wrapper. All capabilities but the clock, which is not measured,
+// go through the wrapper.
 func (d *Driver[T]) Wrapped(capability any) (any, driver.Way) {
 	if _, is := capability.(*driver.Clock); is {
 		return d.inner, driver.Past
@@ -19,8 +19,8 @@ func (d *Driver[T]) Wrapped(capability any) (any, driver.Way) {
 	return d.inner, driver.Through
 }
 
-// below is the capability C of the wrapped driver, which has it: else driver.As has handed out no
-// method of d's that asks.
+// below is the capability C of the wrapped driver. It has it: otherwise driver.As would not
+// have returned a method of d that asks.
 func below[C, T any](d *Driver[T]) C {
 	c, _ := driver.As[C](d.inner)
 	return c

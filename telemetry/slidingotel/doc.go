@@ -22,14 +22,14 @@
 // remove, check, segments, scan, raw, and "BATCH get" for a GetMulti of two keys or more.
 // One call is one span, however many requests the driver needs for it.
 //
-// That a record is not there, or is another than was expected, is an answer and not a
-// failure: such a span has the attribute slidingttl.answer, and no error.type. The class
-// of an error is that of telemetry.ErrorType. A touch runs on a context of its own with
-// the values of its caller's, so its span has the read that found it due for a parent.
+// "Not found" and a conflict are answers and not failures: such a span has the attribute
+// slidingttl.answer, and no error.type. The class of an error is that of
+// telemetry.ErrorType. A touch runs on its own context with the values of its caller's, so
+// the parent of its span is the read that found it due.
 //
-// No key is in any of it. The text of an error is in the status of its span; a driver
-// keeps keys out of those.
+// Nothing of this contains a key. The status of a span has the error's text, which contains
+// no key either.
 //
-// A driver whose store is this process's memory is read past all this, by driver.Local:
-// that takes less time than a look at the clock.
+// Reads of a driver.Local, whose store is this process's memory, are not measured: such a
+// read takes less time than reading the clock.
 package slidingotel

@@ -15,9 +15,8 @@ type Driver[T any] struct {
 	local driver.Local[T] // of inner, nil if it has none: to ask each time would cost what a read does
 }
 
-// Wrap returns d with its calls traced and measured by t. db says what d talks to. What
-// has to be closed is d, as before. A database without a system is an
-// *slidingttl.InvalidError.
+// Wrap returns d with its calls traced and measured by t. db describes the database behind
+// d. Close d as before. If db has no System, the error is a *slidingttl.InvalidError.
 func Wrap[T any](t *Telemetry, d driver.Driver[T], db Database) (*Driver[T], error) {
 	switch {
 	case t == nil:

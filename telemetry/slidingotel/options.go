@@ -10,7 +10,7 @@ import (
 
 // Options adjusts New. The zero value, and a nil pointer, mean the defaults.
 type Options struct {
-	// TracerProvider makes the spans. Nil: the global one.
+	// TracerProvider creates the spans. Nil: the global one.
 	TracerProvider trace.TracerProvider
 
 	// MeterProvider takes the metrics. Nil: the global one.
@@ -27,7 +27,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Database says what a driver talks to, for spans and metrics. Only System is required.
+// Database describes the database behind a driver, for spans and metrics. Only System is
+// required.
 type Database struct {
 	// System is db.system.name: "couchbase", "aws.dynamodb", "redis", "postgresql",
 	// "mysql", "mariadb", "sqlite", "azure.cosmosdb". For a store that the

@@ -13,7 +13,7 @@ import (
 // scope names what is instrumented, to OpenTelemetry.
 const scope = "github.com/slidingttl/slidingttl/telemetry/slidingotel"
 
-// Telemetry shows stores and drivers. Its methods are safe for concurrent use.
+// Telemetry reports on stores and drivers. Its methods are safe for concurrent use.
 type Telemetry struct {
 	tracer   trace.Tracer
 	calls    metric.Float64Histogram
@@ -23,7 +23,7 @@ type Telemetry struct {
 	stores   telemetry.Stores
 }
 
-// New makes the instruments. opts may be nil; it is copied. Errors are those of the
+// New creates the instruments. opts may be nil; it is copied. Errors are those of the
 // meter.
 func New(opts *Options) (*Telemetry, error) {
 	var o Options
@@ -106,9 +106,9 @@ func (o observable) attributes(store, value string) attribute.Set {
 	return attribute.NewSet(attribute.String(telemetry.LabelStore, store), attribute.String(o.Label, value))
 }
 
-// Add has the metrics of s collected from now on, with store as their label. A name that
-// has been added is an *slidingttl.InvalidError.
+// Add collects the metrics of s from now on, with store as their label. If the name was
+// added before, the error is a *slidingttl.InvalidError.
 func (t *Telemetry) Add(store string, s telemetry.Store) error { return t.stores.Add(store, s) }
 
-// Close ends the collection of the stores' metrics. Observers and drivers go on.
+// Close ends the collection of the stores' metrics. Observers and drivers continue.
 func (t *Telemetry) Close() error { return t.reading.Unregister() }

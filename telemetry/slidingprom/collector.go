@@ -6,7 +6,7 @@ import (
 	"github.com/slidingttl/slidingttl/telemetry"
 )
 
-// Collector has the metrics of stores for a registry. Its methods are safe for
+// Collector collects the metrics of stores for a registry. Its methods are safe for
 // concurrent use.
 type Collector struct {
 	read     []described
@@ -24,7 +24,7 @@ type described struct {
 	kind prometheus.ValueType
 }
 
-// New returns a collector of no store yet, to be registered by the caller.
+// New returns a collector without stores. The caller registers it.
 func New() *Collector {
 	c := &Collector{
 		duration: histogram(telemetry.TouchDuration, telemetry.TouchDuration.Label, errorType),
@@ -55,8 +55,8 @@ func histogram(m telemetry.Metric, labels ...string) *prometheus.HistogramVec {
 		append([]string{telemetry.LabelStore}, labels...))
 }
 
-// Add has the metrics of s collected from now on, with store as their label. A name that
-// has been added is an *slidingttl.InvalidError.
+// Add collects the metrics of s from now on, with store as their label. If the name was
+// added before, the error is a *slidingttl.InvalidError.
 func (c *Collector) Add(store string, s telemetry.Store) error { return c.stores.Add(store, s) }
 
 // Describe implements prometheus.Collector.

@@ -1,5 +1,5 @@
-// Package slidingprom shows the metrics of package telemetry to Prometheus. One
-// [Collector] has all the stores of a program, told apart by the label "store".
+// Package slidingprom exports the metrics of package telemetry to Prometheus. One
+// [Collector] has all stores of a program; the label "store" tells them apart.
 //
 //	c := slidingprom.New()
 //	prometheus.MustRegister(c)
@@ -9,9 +9,9 @@
 //	...
 //	err = c.Add("sessions", store)
 //
-// Counters are read from the store's Stats when Prometheus asks, so that a call of the
-// store pays nothing for them. The observer fills the two histograms of touches; without
-// it they are not there. It is told of no read.
+// Counters are read from the store's Stats when Prometheus scrapes, so they cost the
+// store's calls nothing. The observer fills the two histograms of touches; without it they
+// are missing. It is not called for reads.
 //
 // A registry takes one Collector, and refuses a second.
 package slidingprom

@@ -7,9 +7,9 @@ import (
 	"github.com/slidingttl/slidingttl/telemetry"
 )
 
-// Observer returns what fills the histograms of touches for the store of that name. It is
-// told of no read, and costs one that needs no touch nothing. A name that has an observer
-// is an *slidingttl.InvalidError.
+// Observer returns an observer that fills the histograms of touches for the store of that
+// name. It is not called for reads, and costs a read without a touch nothing. If the name
+// has an observer already, the error is a *slidingttl.InvalidError.
 func (c *Collector) Observer(store string) (*slidingttl.Observer, error) {
 	if err := c.stores.Observe(store); err != nil {
 		return nil, err
