@@ -9,36 +9,35 @@
 //
 // # Values
 //
-// A value is stored as it is and handed out as it is; nothing is copied but T
-// itself. Where T holds pointers, maps or slices, every caller and the store
-// share what they point to: treat it as read-only and write a new value.
+// Values are stored and returned as they are; only T itself is copied. If T holds pointers,
+// maps or slices, all callers and the store share what they point to: treat it as read-only
+// and write a new value.
 //
 // # Cost
 //
-// A read takes no lock and writes to no shared memory, so reads scale with the
-// cores. Writes take turns by a 256th of the keys. A record costs the size of T, on
-// a machine of 64 bits 48 bytes of its own, and its key, of which a copy is kept: rounded up to 16 bytes
-// where it has at most 48, else with 16 bytes more; all this rounded up to an
-// allocation class, and 12 to 24 bytes in the table. Get, Touch and Delete allocate
-// nothing, except that now and then a Delete shrinks a part of the table.
+// A read takes no lock and writes to no shared memory, so reads scale with the cores.
+// Writes take turns by a 256th of the keys. On a 64-bit machine a record costs the size of
+// T, 48 bytes of its own, and a copy of its key. A key of at most 48 bytes is rounded up to
+// 16 bytes, a longer one takes 16 bytes more. The sum is rounded up to an allocation class,
+// and the table takes 12 to 24 bytes. Get, Touch and Delete do not allocate, except that
+// now and then a Delete shrinks a part of the table.
 //
 // # Expiry
 //
-// Records lie in a hierarchical timing wheel. A touch only stores the new expiry
-// in the record; the wheel looks at it when the record's slot comes up. A dead
-// record is removed, and its memory given back to the garbage collector, within
-// 32 ms of its expiry ([Options].Retain later where that is set), by one goroutine that sleeps when no slot is due and works
-// in small batches, so that neither reads nor writes wait for it. Delete and
-// Replace take a record out of the wheel at once. Each 256th of the table shrinks
-// when less than an eighth of it is in use.
+// Records lie in a hierarchical timing wheel. A touch only stores the new expiry in the
+// record; the wheel looks at it when the record's slot comes up. One goroutine removes a
+// dead record within 32 ms of its expiry, or of its expiry and [Options].Retain. It sleeps
+// when no slot is due and works in small batches, so that neither reads nor writes wait for
+// it. Delete and Replace take a record out of the wheel at once. Each 256th of the table
+// shrinks when less than an eighth of it is in use.
 //
 // # Time
 //
-// The driver reads the system clock once, in New, and counts on from there on the
-// monotonic clock. A step of the system clock neither kills records nor revives
-// them; time during which the machine is suspended does not count where the
-// monotonic clock stops meanwhile, as it does on Linux. See [Driver.Bounds] for
-// the coarse clock behind it, and [Options].Now for a time that a test can move.
+// The driver reads the system clock once, in New, and then counts by the monotonic clock.
+// So setting the system clock neither kills nor revives records. Time during which the
+// machine is suspended does not count if the monotonic clock stops meanwhile, as on Linux.
+// See [Driver.Bounds] for the coarse clock behind it, and [Options].Now for a time that a
+// test can move.
 //
 // # Why no cache library underneath
 //

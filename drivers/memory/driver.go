@@ -12,9 +12,9 @@ import (
 )
 
 // Driver keeps records of type T in memory. It implements [driver.Driver],
-// [driver.Upserter], [driver.Remover], [driver.Clock] and [driver.Local]. All methods
-// are safe for concurrent use. No call waits for anything but a few short locks, so
-// contexts are not looked at. After Close every call that can fail answers ErrClosed.
+// [driver.Upserter], [driver.Remover], [driver.Clock] and [driver.Local]. All methods are
+// safe for concurrent use. Calls wait only for a few short locks, so they ignore contexts.
+// After Close every call that can fail returns ErrClosed.
 type Driver[T any] struct {
 	opts    Options[T]
 	errFull error
@@ -69,7 +69,7 @@ func New[T any](opts *Options[T]) (*Driver[T], error) {
 	return d, nil
 }
 
-// Get implements driver.Driver. A dead record is handed out until it is removed.
+// Get implements driver.Driver. It returns a dead record until that is removed.
 func (d *Driver[T]) Get(_ context.Context, key string) (driver.Entry[T], error) {
 	v, m, err := d.Load(key)
 	if err != nil {
@@ -111,8 +111,8 @@ func (d *Driver[T]) missing(key string) error {
 	return driver.ErrNotFound
 }
 
-// Insert implements driver.Driver. Where MaxEntries is reached and no record is
-// dead, the error is a driver.ErrFull.
+// Insert implements driver.Driver. If MaxEntries is reached and no record is dead, the
+// error is driver.ErrFull.
 func (d *Driver[T]) Insert(ctx context.Context, key string, v T, life driver.Life, now driver.Instant) (driver.Version, error) {
 	m, err := d.Upsert(ctx, key, v, nil, func(found *driver.Meta) (driver.Life, error) {
 		if found != nil {
@@ -123,8 +123,8 @@ func (d *Driver[T]) Insert(ctx context.Context, key string, v T, life driver.Lif
 	return m.Version, err
 }
 
-// Upsert implements driver.Upserter. It is refused as an Insert is where MaxEntries
-// is reached, and loses no race. It has no use for known: looking is cheaper.
+// Upsert implements driver.Upserter. At MaxEntries it fails as Insert does. It returns no
+// conflict. It does not use known: a look-up is cheaper.
 //
 // plan is asked once, and a second time if the record has changed since. That is
 // done with a lock held: plan must then not use the driver. Its panic is passed on,

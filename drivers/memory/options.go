@@ -16,10 +16,10 @@ type Options[T any] struct {
 	// evicted, for a session must not vanish. Zero means no bound.
 	MaxEntries int
 
-	// Retain is how long a record is held after its expiry, for a Store's History
-	// and for what goes through all records. All other calls go by the expiry. A
-	// record held counts for MaxEntries; at the bound it makes room like all the dead,
-	// roughly in the order in which they died. Zero: none is held.
+	// Retain is how long a record is held after its expiry, for a Store's History and for
+	// walks over all records. All other calls use the expiry. A retained record counts for
+	// MaxEntries; at the bound it is removed like other dead records, roughly in the order
+	// of death. Zero: no retention.
 	Retain time.Duration
 
 	// OnExpiry is told of every record that died, once, after it was removed or
@@ -44,10 +44,9 @@ type Options[T any] struct {
 	// Where lifetimes differ by record, leave it zero and judge by last.
 	MaxLifetime time.Duration
 
-	// Now is the time by which the driver, and a store over it that has no Now of
-	// its own, judges records and removes them: for tests that move the time of a
-	// whole program. Nil: the system clock as it is when the driver is made, and
-	// from there on the monotonic clock, which is cheaper.
+	// Now is the time of the driver, and of a store over it without a Now of its own. It is
+	// for tests that move the time of a whole program. Nil: the system clock at the time of
+	// New, and from then on the monotonic clock, which is cheaper.
 	//
 	// It must be safe for concurrent use: while records are held that expire, the
 	// driver's own goroutine calls it every 32 ms too, to see whether it has been

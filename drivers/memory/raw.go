@@ -10,8 +10,8 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// Raw implements driver.RawReader. A value has no form of its own here: it is told as
-// JSON. One that encoding/json does not take is a *driver.InvalidError.
+// Raw implements driver.RawReader. A value in memory has no stored form, so Raw returns it
+// as JSON. A value that encoding/json cannot encode is a *driver.InvalidError.
 func (d *Driver[T]) Raw(_ context.Context, key string) (driver.Raw, error) {
 	v, m, err := d.Load(key)
 	if err != nil {

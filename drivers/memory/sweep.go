@@ -140,7 +140,7 @@ func (d *Driver[T]) makeRoom() bool {
 	return false
 }
 
-// mourned are removed records of which OnExpiry is still to be told.
+// mourned are removed records for which OnExpiry is still to be called.
 type mourned[T any] struct {
 	mu      sync.Mutex
 	records []*ended[T]
@@ -164,8 +164,8 @@ func (d *Driver[T]) mourn(r *record[T], at driver.Instant, deleted bool) {
 	d.sweeper.rouse()
 }
 
-// tellMourned tells OnExpiry of all that are mourned. Each is taken off the list
-// before it is told of, so that nobody is told twice if OnExpiry does not return.
+// tellMourned calls OnExpiry for all mourned records. Each is taken off the list first, so
+// that OnExpiry is not called twice for it if it does not return.
 func (d *Driver[T]) tellMourned() {
 	for !d.closed.Load() {
 		r := d.mourned.pop()
