@@ -5,6 +5,7 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptrace"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -26,7 +27,7 @@ type attempts struct {
 func (a *attempts) follow(ctx context.Context, retry policy.RetryOptions) context.Context {
 	retry.RetryDelay = cmp.Or(retry.RetryDelay, 50*time.Millisecond)
 	retry.ShouldRetry = func(answer *http.Response, err error) bool {
-		again := err == nil && (answer.StatusCode == http.StatusTooManyRequests || answer.StatusCode == statusRetryWith)
+		again := err == nil && slices.Contains([]int{http.StatusTooManyRequests, http.StatusGone, statusRetryWith}, answer.StatusCode)
 		if again {
 			a.connected.Store(false)
 		}

@@ -2,8 +2,10 @@ package cosmos
 
 import (
 	"context"
+	"errors"
 	"strings"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"github.com/tidwall/gjson"
 
@@ -34,7 +36,13 @@ func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]dri
 		return found, bad.Err()
 	}
 	res, err := read(ctx, d, func(token *string) (azcosmos.ReadManyItemsResponse, error) {
-		return d.client.ReadManyItems(ctx, items, &azcosmos.ReadManyItemsOptions{SessionToken: token})
+		res, err := d.client.ReadManyItems(ctx, items, &azcosmos.ReadManyItemsOptions{SessionToken: token})
+		if errors.Is(err, context.Canceled) && ctx.Err() == nil {
+			// It told of a query that it gave up because another failed (azcosmos 1.5.0,
+			// collectChunkResults). One after the other they tell of what fails.
+			return d.client.ReadManyItems(ctx, items, &azcosmos.ReadManyItemsOptions{SessionToken: token, MaxConcurrency: to.Ptr[int32](1)})
+		}
+		return res, err
 	})
 	if err != nil {
 		d.sessions.failed(err)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync"
 	"testing"
 	"time"
 
@@ -54,11 +55,14 @@ func (exactNumbers) Decode(b []byte, into any) error {
 
 // TestContract runs the suite against cosmostest, whose clock is off the system's where
 // MaxSkew allows it and moves as the cases ask, with reads that lag behind where they may.
+// Physical partitions are split where a case first waits.
 func TestContract(t *testing.T) {
 	for name, opts := range configurations {
-		t.Run(name, func(t *testing.T) { contract(t, opts, cosmostest.Options{}) })
+		t.Run(name, func(t *testing.T) { contract(t, opts, cosmostest.Options{Partitions: 2}) })
 	}
-	t.Run("over HTTP2", func(t *testing.T) { contract(t, Options{}, cosmostest.Options{HTTP2: true}) })
+	t.Run("over HTTP2 near a region that is behind", func(t *testing.T) {
+		contract(t, Options{}, cosmostest.Options{HTTP2: true, Partitions: 2, SecondRegion: true})
+	})
 }
 
 func contract(t *testing.T, opts Options, of cosmostest.Options) {
@@ -77,13 +81,13 @@ func contract(t *testing.T, opts Options, of cosmostest.Options) {
 		Open: func(t testing.TB) *drivertest.Backend {
 			account := cosmostest.StartWith(t, &of)
 			account.Advance(-opts.MaxSkew / 2)
-			account.SetLag(true)
+			lag(account, true)
 			shape, err := New[drivertest.Value](&azcosmos.ContainerClient{}, &opts)
 			if err != nil {
 				t.Fatal(err)
 			}
 			gate := new(drivertest.Gate)
-			container := account.Container(t, shape.Properties(""), impatient, gated(gate, account))
+			container := account.Container(t, shape.Properties(""), impatient, near, gated(gate, account))
 			d, err := New[drivertest.Value](container, &opts)
 			if err != nil {
 				t.Fatal(err)
@@ -94,6 +98,11 @@ func contract(t *testing.T, opts Options, of cosmostest.Options) {
 			}
 			b := backend(account, other, d)
 			b.Gate = gate
+			split := sync.OnceFunc(account.Split)
+			b.Wait = func(d time.Duration) {
+				account.Advance(d)
+				split()
+			}
 			if opts.MaxSkew == 0 {
 				b.Apart = func(d time.Duration) { account.Advance(d - time.Until(account.Now())) }
 			}
@@ -101,6 +110,18 @@ func contract(t *testing.T, opts Options, of cosmostest.Options) {
 		},
 		Lacks: lacks,
 	})
+}
+
+// lag has reads without a session be stale: in the region of writes they miss the last write, in
+// another all that came since.
+func lag(account *cosmostest.Account, on bool) {
+	account.SetLag(on)
+	account.SetRegionLag(on)
+}
+
+// near has a client read in the second region, where there is one.
+func near(o *azcosmos.ClientOptions) {
+	o.PreferredRegions = []string{cosmostest.ReadRegion, cosmostest.WriteRegion}
 }
 
 // backend is what can be done to the container of d, which container is another client of.
@@ -122,7 +143,7 @@ func backend(account *cosmostest.Account, container *azcosmos.ContainerClient, d
 			return plant(ctx, account, container, d, key, v, driver.Life{}, d.opts.ExpiresAt)
 		},
 		Retain: func(retain time.Duration) driver.Driver[drivertest.Value] {
-			account.SetLag(false) // or it would not read at once what another driver wrote
+			lag(account, false) // or it would not read at once what another driver wrote
 			opts := d.opts
 			opts.Retain = retain
 			other, err := New[drivertest.Value](container, &opts)

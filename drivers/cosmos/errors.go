@@ -78,10 +78,13 @@ const (
 	subAccountMoved = "1008"
 )
 
-// behind reports whether err says that no replica has seen all that the session has.
-func behind(err error) bool {
+// passing reports whether err says that no replica has seen all that the session has, or that
+// a physical partition is being split: with 410 nothing is carried out. Source:
+// https://learn.microsoft.com/azure/cosmos-db/nosql/conceptual-resilient-sdk-applications
+func passing(err error) bool {
 	var answer *azcore.ResponseError
-	return errors.As(err, &answer) && answer.StatusCode == http.StatusNotFound && subStatus(answer) == subBehind
+	return errors.As(err, &answer) && (answer.StatusCode == http.StatusGone ||
+		answer.StatusCode == http.StatusNotFound && subStatus(answer) == subBehind)
 }
 
 // refused reports whether err, which is of no item, is about the caller or the request.

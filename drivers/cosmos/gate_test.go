@@ -23,7 +23,7 @@ func gated(g *drivertest.Gate, account *cosmostest.Account) func(*azcosmos.Clien
 	writes := func(req *http.Request) bool {
 		stops := strings.Contains(req.URL.Path, "/docs") && req.Method != http.MethodGet && req.Header.Get("x-ms-documentdb-query") == ""
 		if stops {
-			account.SetLag(false)
+			lag(account, false)
 		}
 		return stops
 	}

@@ -96,12 +96,12 @@ func (s *sessions) failed(err error) {
 }
 
 // read makes a read with the session's token. Where no replica has seen all that the session
-// has (404, 1002) it waits and asks again: azcosmos has asked the region of writes by then. At
-// last it asks whether the container was made anew.
+// has (404, 1002) it waits and asks again: azcosmos has asked the region of writes by then. It
+// waits for a split (410) too, for which azcosmos asks four times at once. At last it asks whether the container was made anew.
 func read[T, R any](ctx context.Context, d *Driver[T], ask func(token *string) (R, error)) (R, error) {
 	for pause := 20 * time.Millisecond; ; pause *= 2 {
 		res, err := ask(d.sessions.token())
-		if !behind(err) {
+		if !passing(err) {
 			return res, err
 		}
 		if pause > 100*time.Millisecond {

@@ -24,9 +24,17 @@ type Options struct {
 	// new account has.
 	Consistency azcosmos.ConsistencyLevel
 
-	// MultiRegionWrites makes the account say that it takes writes in several regions.
-	// There is still only one.
+	// MultiRegionWrites makes the account say that it takes writes in several regions,
+	// and no more.
 	MultiRegionWrites bool
+
+	// SecondRegion gives the account a region, ReadRegion, that takes reads alone. Clients
+	// that prefer it read there.
+	SecondRegion bool
+
+	// Partitions is how many physical partitions a container begins with. Zero: 1. For
+	// more, its partition key has to be of version 2.
+	Partitions int
 
 	// HTTP2 has Client and Container speak HTTP/2, as azcosmos does by default where the
 	// account does, here without TLS. The account serves both whatever this says.
@@ -38,8 +46,9 @@ type Account struct {
 	opts     Options
 	key      []byte
 	listener net.Listener
+	second   net.Listener // of the second region; nil: there is none
 	server   *http.Server
-	served   chan struct{} // closed when the server has ended
+	served   sync.WaitGroup // until the server has ended
 	clock    clock
 	counts   tally
 	faults   faults
@@ -47,14 +56,15 @@ type Account struct {
 
 	removalLag atomic.Int64 // nanoseconds
 
-	mu        sync.Mutex // guards all below, and what is in it
-	databases map[string]*database
-	lastID    uint64
+	mu         sync.Mutex // guards all below, and what is in it
+	databases  map[string]*database
+	regionLags bool
+	lastID     uint64
 }
 
 // New starts an account without a test.
 func New(opts *Options) (*Account, error) {
-	a := &Account{key: make([]byte, 64), served: make(chan struct{}), databases: make(map[string]*database)}
+	a := &Account{key: make([]byte, 64), databases: make(map[string]*database)}
 	if opts != nil {
 		a.opts = *opts
 	}
@@ -66,16 +76,25 @@ func New(opts *Options) (*Account, error) {
 	default:
 		return nil, fmt.Errorf("cosmostest: Options.Consistency is %q: must be one of azcosmos's levels", a.opts.Consistency)
 	}
+	if a.opts.Partitions < 0 || a.opts.Partitions > hashes {
+		return nil, fmt.Errorf("cosmostest: Options.Partitions is %d: must be at least 0 and at most %d", a.opts.Partitions, hashes)
+	}
 	_, _ = rand.Read(a.key)
+	a.server = &http.Server{Handler: a, ConnContext: withConn, Protocols: protocols(true, true)}
 	var err error
 	if a.listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
 		return nil, fmt.Errorf("cosmostest: %w", err)
 	}
-	a.server = &http.Server{Handler: a, ConnContext: withConn, Protocols: protocols(true, true)}
-	go func() {
-		defer close(a.served)
-		_ = a.server.Serve(listener{a.listener}) // ends with Close
-	}()
+	regions := []net.Listener{a.listener}
+	if a.opts.SecondRegion {
+		if a.second, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+			return nil, errors.Join(fmt.Errorf("cosmostest: %w", err), a.listener.Close())
+		}
+		regions = append(regions, a.second)
+	}
+	for _, l := range regions {
+		a.served.Go(func() { _ = a.server.Serve(listener{l}) }) // ends with Close
+	}
 	return a, nil
 }
 
@@ -90,7 +109,7 @@ func protocols(one, two bool) *http.Protocols {
 func (a *Account) Close() error {
 	a.faults.release()
 	err := a.server.Close()
-	<-a.served
+	a.served.Wait()
 	return err
 }
 
@@ -116,7 +135,9 @@ func StartWith(t testing.TB, opts *Options) *Account {
 }
 
 // Endpoint is the account's URL.
-func (a *Account) Endpoint() string { return "http://" + a.listener.Addr().String() + "/" }
+func (a *Account) Endpoint() string { return endpoint(a.listener) }
+
+func endpoint(l net.Listener) string { return "http://" + l.Addr().String() + "/" }
 
 // Key is the account's primary key.
 func (a *Account) Key() string { return base64.StdEncoding.EncodeToString(a.key) }

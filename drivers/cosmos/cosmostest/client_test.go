@@ -3,19 +3,44 @@
 package cosmostest
 
 import (
+	"bufio"
+	"bytes"
 	"os/exec"
 	"testing"
 	"time"
 )
 
 // Microsoft's client for Node does with an account what its documentation says: a second
-// opinion beside that of azcosmos on the protocol.
+// opinion beside that of azcosmos on the protocol. A query of it goes on over a split.
 func TestNodeClient(t *testing.T) {
-	a := Start(t)
-	for _, phase := range []string{"before", "after"} {
-		out, err := exec.CommandContext(t.Context(), "node", "testdata/client.mjs", a.Endpoint(), a.Key(), phase).CombinedOutput()
+	a := StartWith(t, &Options{Partitions: 2})
+	for _, phase := range []string{"before", "split", "after"} {
+		before := a.Counts()
+		cmd := exec.CommandContext(t.Context(), "node", "testdata/client.mjs", a.Endpoint(), a.Key(), phase)
+		var said bytes.Buffer
+		cmd.Stderr = &said
+		in, err := cmd.StdinPipe()
 		if err != nil {
-			t.Fatalf("%s, by what npm ci fetches: %v\n%s", phase, err, out)
+			t.Fatal(err)
+		}
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			a.Split()
+			if _, err := in.Write([]byte("split\n")); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := cmd.Wait(); err != nil {
+			t.Fatalf("%s, by what npm ci fetches: %v\n%s", phase, err, said.String())
+		}
+		if n := a.Counts().Since(before).ReadRanges; phase == "split" && n < 2 {
+			t.Errorf("over a split the client asked for the physical partitions %d times: it met none", n)
 		}
 		a.Advance(time.Minute)
 	}

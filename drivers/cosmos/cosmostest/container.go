@@ -12,7 +12,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 )
 
-// container is a container, with one physical partition.
+// container is a container.
 type container struct {
 	a          *Account
 	id, rid    string
@@ -22,8 +22,13 @@ type container struct {
 	defaultTTL *int64
 	indexing   indexing
 	items      map[string]*item // by place
-	lsn        uint64           // of the last write
 	made       uint64           // items, the deleted included
+	second     *replica         // what the second region has; nil: all
+
+	keyVersion    int
+	partitions    []*partition // in the order of their ranges
+	rangesVersion uint64
+	lastRange     int
 }
 
 // item is an item, or, if it has no body, the memory of one that was deleted.
@@ -32,6 +37,7 @@ type item struct {
 	body   []byte
 	etag   string
 	ts     int64
+	hash   string // of its partition key
 	lsn    uint64
 	number uint64 // in the order in which items were made
 	before *item  // as it was before the last write
@@ -55,27 +61,27 @@ func (n *container) serve(c *call, op Op) answer {
 	if wrong != nil {
 		return *wrong
 	}
-	session, wrong := n.session(c)
-	if wrong != nil {
-		return *wrong
-	}
 	var r answer
 	switch {
 	case op == OpQuery:
-		r = n.query(c, key, session)
+		r = n.query(c, key)
 	case len(key) != len(n.paths):
 		return badRequest("The partition key has %d values: must have %d.", len(key), len(n.paths)).sub(subPartitionKeyMismatch)
-	case op == OpRead:
-		r = n.read(c, n.seen(n.items[place(key, c.path[5])], session, c))
-	case op == OpCreate || op == OpUpsert:
-		r = n.create(c, key, op == OpUpsert)
 	default:
-		r = n.change(c, op, key, c.path[5])
+		p := n.at(n.hashOf(key))
+		session, wrong := n.session(c, p)
+		switch {
+		case wrong != nil:
+			return *wrong
+		case op == OpRead:
+			r = n.read(c, n.seen(n.known(c)[place(key, c.path[5])], session, c))
+		case op == OpCreate || op == OpUpsert:
+			r = n.create(c, key, op == OpUpsert)
+		default:
+			r = n.change(c, op, key, c.path[5])
+		}
+		r.setToken(n, c, p)
 	}
-	if r.header == nil {
-		r.header = make(map[string]string)
-	}
-	r.header["x-ms-session-token"] = fmt.Sprintf("%s:-1#%d", rangeID, n.lsn)
 	if op == OpQuery || op == OpRead {
 		if n.a.opts.Consistency == azcosmos.ConsistencyLevelStrong || n.a.opts.Consistency == azcosmos.ConsistencyLevelBoundedStaleness {
 			r.charge *= 2
@@ -192,8 +198,9 @@ func (n *container) change(c *call, op Op, key []any, id string) answer {
 		return *refusal
 	}
 	if op == OpDelete {
-		n.lsn++
-		n.items[at] = &item{lsn: n.lsn, number: found.number, before: found.alone()}
+		p := n.at(found.hash)
+		p.lsn++
+		n.items[at] = &item{hash: found.hash, lsn: p.lsn, number: found.number, before: found.alone()}
 		return answer{status: http.StatusNoContent, charge: n.insertCharge(found)}
 	}
 	var doc map[string]any
@@ -304,7 +311,9 @@ func (n *container) store(c *call, at string, doc map[string]any) (*item, *answe
 	}
 	doc = maps.Clone(doc)
 	n.a.lastID++
-	i := &item{doc: doc, ts: c.now.Unix(), lsn: n.lsn + 1}
+	hash := n.hashOf(n.keyOf(doc))
+	p := n.at(hash)
+	i := &item{doc: doc, ts: c.now.Unix(), hash: hash, lsn: p.lsn + 1}
 	i.etag = fmt.Sprintf(`"%08x-0000-0700-0000-%08x0000"`, n.a.lastID, i.ts)
 	before := n.items[at]
 	if before != nil && !n.expired(before, c) {
@@ -324,7 +333,7 @@ func (n *container) store(c *call, at string, doc map[string]any) (*item, *answe
 		return nil, &r
 	}
 	i.body = bytes.TrimSpace(body.Bytes())
-	n.lsn++
+	p.lsn++
 	n.made = max(n.made, i.number)
 	n.items[at] = i
 	return i, nil

@@ -25,6 +25,8 @@ const (
 type Counts struct {
 	Read, Create, Upsert, Replace, Patch, Delete, Query uint64
 	ReadContainer, ReadRanges                           uint64
+
+	ReadRegion uint64 // of all these, those that came to ReadRegion
 }
 
 // of is where operations of a kind are counted.
@@ -59,6 +61,7 @@ func (c Counts) Since(before Counts) Counts {
 	for _, op := range allOps {
 		*c.of(op) -= *before.of(op)
 	}
+	c.ReadRegion -= before.ReadRegion
 	return c
 }
 
@@ -70,9 +73,12 @@ type tally struct {
 	most   map[Op]int // bytes of the longest body
 }
 
-func (t *tally) count(op Op, body int) {
+func (t *tally) count(op Op, body int, second bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if second {
+		t.counts.ReadRegion++
+	}
 	if n := t.counts.of(op); n != nil {
 		*n++
 	}

@@ -81,9 +81,13 @@ func (c *call) manage() answer {
 
 // describe is the account as clients read it.
 func (a *Account) describe() answer {
-	region := []map[string]string{{"name": "Test", "databaseAccountEndpoint": a.Endpoint()}}
+	writable := []map[string]string{{"name": WriteRegion, "databaseAccountEndpoint": a.Endpoint()}}
+	readable := writable
+	if a.second != nil {
+		readable = append(readable, map[string]string{"name": ReadRegion, "databaseAccountEndpoint": endpoint(a.second)})
+	}
 	body, _ := json.Marshal(map[string]any{
-		"id": "cosmostest", "writableLocations": region, "readableLocations": region,
+		"id": "cosmostest", "writableLocations": writable, "readableLocations": readable,
 		"enableMultipleWriteLocations": a.opts.MultiRegionWrites,
 		"userConsistencyPolicy":        map[string]any{"defaultConsistencyLevel": a.opts.Consistency},
 	})
@@ -111,9 +115,17 @@ func (c *call) createDatabase() answer {
 }
 
 func (c *call) createContainer(db *database) answer {
-	n := &container{a: c.a, rid: c.a.rid(), items: make(map[string]*item), lsn: 1}
+	n := &container{a: c.a, rid: c.a.rid(), items: make(map[string]*item), rangesVersion: 1}
 	if wrong := n.configure(c); wrong != nil {
 		return *wrong
+	}
+	count := max(c.a.opts.Partitions, 1)
+	if count > 1 && n.keyVersion != 2 {
+		return badRequest("A partition key of version %d is kept in one physical partition here.", n.keyVersion)
+	}
+	n.divide(count, partition{to: "FF", lsn: 1})
+	if c.a.regionLags {
+		n.second = n.replicate()
 	}
 	if db.containers[n.id] != nil {
 		return refuse(http.StatusConflict, "Conflict", "Container already exists.")
@@ -143,8 +155,9 @@ func (n *container) configure(c *call) *answer {
 	var in struct {
 		ID           string `json:"id"`
 		PartitionKey struct {
-			Paths []string `json:"paths"`
-			Kind  string   `json:"kind"`
+			Paths   []string `json:"paths"`
+			Kind    string   `json:"kind"`
+			Version int      `json:"version"`
 		} `json:"partitionKey"`
 		DefaultTTL *int64    `json:"defaultTtl"`
 		Indexing   *indexing `json:"indexingPolicy"`
@@ -168,6 +181,7 @@ func (n *container) configure(c *call) *answer {
 	if in.DefaultTTL != nil && strings.EqualFold(in.Indexing.Mode, "none") {
 		return wrong("Time to live needs an indexing mode other than none.")
 	}
+	n.keyVersion = in.PartitionKey.Version
 	n.id, n.paths, n.defaultTTL, n.indexing = in.ID, in.PartitionKey.Paths, in.DefaultTTL, *in.Indexing
 	c.a.lastID++
 	n.etag = fmt.Sprintf(`"%08x-0000-0700-0000-%08x0000"`, c.a.lastID, c.now.Unix())
@@ -181,19 +195,3 @@ func (n *container) definition() []byte {
 	body, _ := json.Marshal(n.properties)
 	return body
 }
-
-// ranges lists the one partition key range, unless the client knows it.
-func (n *container) ranges(known string) answer {
-	const etag = `"1"`
-	if known == etag {
-		return answer{status: http.StatusNotModified, header: map[string]string{"etag": etag}}
-	}
-	body, _ := json.Marshal(map[string]any{
-		"_rid": n.rid, "_count": 1,
-		"PartitionKeyRanges": []any{map[string]any{"id": rangeID, "_rid": n.rid, "minInclusive": "", "maxExclusive": "FF", "parents": []string{}, "status": "online"}},
-	})
-	return answer{status: http.StatusOK, body: body, header: map[string]string{"etag": etag}}
-}
-
-// rangeID is the id of a container's only partition key range.
-const rangeID = "0"

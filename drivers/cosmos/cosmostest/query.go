@@ -2,7 +2,6 @@ package cosmostest
 
 import (
 	"cmp"
-	"encoding/base64"
 	"encoding/json"
 	"net/http"
 	"slices"
@@ -12,8 +11,9 @@ import (
 // pageSize is how many items a page has where the client does not say.
 const pageSize = 100
 
-// query answers with a page of a query, over the partition key if there is one.
-func (n *container) query(c *call, key []any, session uint64) answer {
+// query answers with a page of a query, over the partition key if there is one, with items of
+// one physical partition.
+func (n *container) query(c *call, key []any) answer {
 	var in struct {
 		Query      string `json:"query"`
 		Parameters []struct {
@@ -28,20 +28,25 @@ func (n *container) query(c *call, key []any, session uint64) answer {
 	if err != nil {
 		return badRequest("Syntax error: %v", err)
 	}
-	part := c.header.Get("x-ms-documentdb-partitionkeyrangeid")
-	switch {
-	case part != "" && part != rangeID:
-		return refuse(http.StatusGone, "Gone", "The partition key range is gone.").sub(1002)
-	case key == nil && part == "" && !isTrue(c.header.Get("x-ms-documentdb-query-enablecrosspartition")):
-		return badRequest("Cross partition query is required but disabled.")
+	over, wrong := n.over(c, key)
+	if wrong != nil {
+		return *wrong
 	}
 	parameters := make(map[string]any, len(in.Parameters))
 	for _, p := range in.Parameters {
 		parameters[p.Name] = p.Value
 	}
-	after, done, ok := resume(c.header.Get("x-ms-continuation"))
+	at, ok := resume(c.header.Get("x-ms-continuation"))
 	if !ok {
 		return badRequest("The continuation token is invalid.")
+	}
+	p, i := at.next(over)
+	if p == nil {
+		return badRequest("The continuation token is of other partitions.")
+	}
+	session, wrong := n.session(c, p)
+	if wrong != nil {
+		return *wrong
 	}
 	most := pageSize
 	if asked, err := strconv.Atoi(c.header.Get("x-ms-max-item-count")); err == nil && asked != 0 {
@@ -51,17 +56,16 @@ func (n *container) query(c *call, key []any, session uint64) answer {
 	}
 	rows := make([]any, 0)
 	charge := queryCharge
-	left := false
-	for _, i := range n.inOrder(after) {
+	last, more := uint64(0), false
+	for _, i := range n.inOrder(c, p, at.Left[i]) {
 		seen := n.seen(i, session, c)
-		if q.top >= 0 && done == q.top {
+		if q.top >= 0 && at.Rows == q.top {
 			break
 		}
-		if len(rows) == most {
-			left = true
+		if more = len(rows) == most; more {
 			break
 		}
-		after = i.number
+		last = i.number
 		if seen == nil || !within(n.keyOf(seen.doc), key) {
 			continue
 		}
@@ -71,25 +75,48 @@ func (n *container) query(c *call, key []any, session uint64) answer {
 		}
 		if row, ok := q.selected(seen.doc, parameters); ok {
 			rows = append(rows, row)
-			done++
+			at.Rows++
 		}
 	}
+	at.pass(i, p, last, more)
 	body, err := json.Marshal(map[string]any{"_rid": n.rid, "Documents": rows, "_count": len(rows)})
 	if err != nil {
 		return badRequest("%v", err)
 	}
 	r := answer{status: http.StatusOK, body: body, charge: charge, header: map[string]string{"x-ms-item-count": strconv.Itoa(len(rows))}}
-	if left {
-		r.header["x-ms-continuation"] = continuation(after, done)
+	r.setToken(n, c, p)
+	if next, _ := at.next(over); next != nil && at.Rows != q.top {
+		r.header["x-ms-continuation"] = at.token()
 	}
 	return r
 }
 
-// inOrder is the items that were made after the one of that number.
-func (n *container) inOrder(after uint64) []*item {
-	list := make([]*item, 0, len(n.items))
-	for _, i := range n.items {
-		if i.number > after {
+// over is the physical partitions that the request is for.
+func (n *container) over(c *call, key []any) ([]*partition, *answer) {
+	wrong := func(r answer) ([]*partition, *answer) { return nil, &r }
+	partitions := n.partitions
+	if len(key) == len(n.paths) {
+		partitions = []*partition{n.at(n.hashOf(key))}
+	}
+	asked := c.header.Get("x-ms-documentdb-partitionkeyrangeid")
+	if asked == "" {
+		if key == nil && !isTrue(c.header.Get("x-ms-documentdb-query-enablecrosspartition")) {
+			return wrong(badRequest("Cross partition query is required but disabled."))
+		}
+		return partitions, nil
+	}
+	i := slices.IndexFunc(partitions, func(p *partition) bool { return p.id == asked })
+	if i < 0 {
+		return wrong(refuse(http.StatusGone, "Gone", "The partition key range is gone.").sub(subRangeGone))
+	}
+	return partitions[i : i+1], nil
+}
+
+// inOrder is the items that the region of c has of a physical partition and a span.
+func (n *container) inOrder(c *call, p *partition, of span) []*item {
+	var list []*item
+	for _, i := range n.known(c) {
+		if i.hash >= max(p.from, of.From) && i.hash < min(p.to, of.To) && i.number > of.Number {
 			list = append(list, i)
 		}
 	}
@@ -100,22 +127,4 @@ func (n *container) inOrder(after uint64) []*item {
 // within reports whether key begins with prefix.
 func within(key, prefix []any) bool {
 	return len(prefix) == 0 || len(prefix) <= len(key) && place(key[:len(prefix)], "") == place(prefix, "")
-}
-
-// continuation is where a query goes on: after an item, with so many rows told.
-func continuation(after uint64, done int) string {
-	b, _ := json.Marshal([]uint64{after, uint64(done)})
-	return base64.StdEncoding.EncodeToString(b)
-}
-
-func resume(token string) (after uint64, done int, ok bool) {
-	if token == "" {
-		return 0, 0, true
-	}
-	var at [2]uint64
-	b, err := base64.StdEncoding.DecodeString(token)
-	if err != nil || json.Unmarshal(b, &at) != nil {
-		return 0, 0, false
-	}
-	return at[0], int(at[1]), true
 }

@@ -22,6 +22,7 @@ type call struct {
 	path   []string // unescaped: "dbs", "d", "colls", "c", "docs", "id"
 	body   []byte
 	now    time.Time
+	second bool // it came to the second region
 }
 
 // answer is what a request is answered with.
@@ -58,7 +59,7 @@ func (a *Account) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return // the client is gone
 	}
 	a.faults.wait()
-	c := &call{a: a, header: r.Header, method: r.Method, body: body, now: a.clock.now()}
+	c := &call{a: a, header: r.Header, method: r.Method, body: body, now: a.clock.now(), second: a.isSecond(r)}
 	for segment := range strings.SplitSeq(strings.Trim(r.URL.EscapedPath(), "/"), "/") {
 		segment, err := url.PathUnescape(segment)
 		if err != nil {
@@ -72,7 +73,7 @@ func (a *Account) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		a.send(w, c.carryOut(""))
 		return
 	}
-	a.counts.count(op, len(body))
+	a.counts.count(op, len(body), c.second)
 	if wait := a.faults.throttled(); wait > 0 {
 		a.send(w, throttling(wait))
 		return
@@ -192,7 +193,7 @@ func (c *call) carryOut(op Op) answer {
 	case OpReadContainer:
 		return answer{status: http.StatusOK, body: container.definition(), header: map[string]string{"etag": container.etag}, charge: missCharge}
 	case OpReadRanges:
-		return container.ranges(c.header.Get("If-None-Match"))
+		return container.ranges(c)
 	}
 	if isTrue(c.header.Get("x-ms-cosmos-is-batch-request")) {
 		return badRequest("Transactional batches are not supported.")
@@ -204,6 +205,7 @@ func (c *call) carryOut(op Op) answer {
 const (
 	subPartitionKeyMismatch = 1001
 	subSessionNotAvailable  = 1002
+	subRangeGone            = 1002
 	subOwnerNotFound        = 1003
 )
 

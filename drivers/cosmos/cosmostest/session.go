@@ -1,6 +1,8 @@
 package cosmostest
 
 import (
+	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -22,8 +24,9 @@ func rank(level azcosmos.ConsistencyLevel) int {
 	return -1
 }
 
-// session is up to which write the request has to see, and an answer if it cannot.
-func (n *container) session(c *call) (uint64, *answer) {
+// session is up to which write to p the request has to see, and an answer if it cannot. A
+// client that has no token of p yet has those of what p was split off.
+func (n *container) session(c *call, p *partition) (uint64, *answer) {
 	level := n.a.opts.Consistency
 	if asked := azcosmos.ConsistencyLevel(c.header.Get("x-ms-consistency-level")); asked != "" {
 		if rank(asked) < rank(level) {
@@ -34,14 +37,14 @@ func (n *container) session(c *call) (uint64, *answer) {
 	}
 	switch rank(level) {
 	case 0, 1:
-		return n.lsn, nil
+		return n.writtenIn(c, p), nil
 	case 3, 4:
 		return 0, nil
 	}
 	var session uint64
 	for token := range strings.SplitSeq(c.header.Get("x-ms-session-token"), ",") {
 		part, version, ok := strings.Cut(strings.TrimSpace(token), ":")
-		if !ok || part != rangeID {
+		if !ok || part != p.id && !slices.Contains(p.parents, part) {
 			continue
 		}
 		lsn, err := strconv.ParseUint(version[strings.LastIndexByte(version, '#')+1:], 10, 64)
@@ -51,11 +54,19 @@ func (n *container) session(c *call) (uint64, *answer) {
 		}
 		session = max(session, lsn)
 	}
-	if session > n.lsn {
+	if session > n.writtenIn(c, p) {
 		r := notFound().sub(subSessionNotAvailable)
 		return 0, &r
 	}
 	return session, nil
+}
+
+// setToken has r tell of the session token of p.
+func (r *answer) setToken(n *container, c *call, p *partition) {
+	if r.header == nil {
+		r.header = make(map[string]string)
+	}
+	r.header["x-ms-session-token"] = fmt.Sprintf("%s:-1#%d", p.id, n.writtenIn(c, p))
 }
 
 // seen is what a read of i that has to see writes up to session sees, nil for nothing.

@@ -1,5 +1,6 @@
-// Calls an account by the official client: node client.mjs endpoint key before|after, with a
-// minute of the account's time in between.
+// Calls an account by the official client: node client.mjs endpoint key before|split|after, with a
+// minute of the account's time in between. Where it prints a line it waits for one, and a split of
+// the physical partitions.
 import assert from "node:assert/strict";
 import { createRequire } from "node:module";
 
@@ -9,7 +10,7 @@ const client = new CosmosClient({ endpoint, key });
 const { database } = await client.databases.createIfNotExists({ id: "node" });
 const { container } = await database.containers.createIfNotExists({
   id: "sessions",
-  partitionKey: { paths: ["/id"] },
+  partitionKey: { paths: ["/id"], version: 2 },
   defaultTtl: -1,
 });
 
@@ -65,6 +66,22 @@ async function before() {
   assert.equal((await container.item("t", "t").read()).resource.ttl, 60);
 }
 
+async function split() {
+  for (let i = 0; i < 40; i++) {
+    await container.items.upsert({ id: `s${i}`, n: i });
+  }
+  const query = container.items.query("SELECT VALUE c.n FROM c WHERE STARTSWITH(c.id, 's')", { maxItemCount: 3 });
+  const { resources: seen } = await query.fetchNext();
+  console.log("a page is here");
+  await new Promise((resolve) => process.stdin.once("data", resolve));
+  process.stdin.destroy();
+  while (query.hasMoreResults()) {
+    seen.push(...((await query.fetchNext()).resources ?? []));
+  }
+  assert.deepEqual(seen.sort((a, b) => a - b), Array.from({ length: 40 }, (_, i) => i));
+  assert.equal((await container.item("s7", "s7").read()).resource.n, 7);
+}
+
 async function after() {
   assert.equal((await container.item("t", "t").read()).statusCode, 404);
   const { resources } = await container.items.query("SELECT c.id FROM c WHERE c.id = 't'").fetchAll();
@@ -73,5 +90,5 @@ async function after() {
   assert.equal((await container.item("a", "a").read()).resource.user, "eve");
 }
 
-await { before, after }[phase]();
+await { before, split, after }[phase]();
 client.dispose();
