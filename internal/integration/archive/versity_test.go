@@ -101,7 +101,7 @@ func locks(t *testing.T, c *awss3.Client) {
 	if err := b.Remove(ctx, *first); !errors.Is(err, archive.ErrLocked) {
 		t.Errorf("what is locked is removed: %v", err)
 	}
-	retain(time.Now().Add(2*time.Second)) // it is shortened, and soon over
+	retain(time.Now().Add(2 * time.Second)) // it is shortened, and soon over
 	r, err := archive.Forget(ctx, b, what, nil)
 	for errors.Is(err, archive.ErrLocked) {
 		r, err = archive.Forget(ctx, b, what, nil)
