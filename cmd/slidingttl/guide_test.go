@@ -1,0 +1,97 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/slidingttl/slidingttl/archive"
+	"github.com/slidingttl/slidingttl/drivers/redis"
+	"github.com/slidingttl/slidingttl/drivers/redis/redistest"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// sessions is a Redis that retains n sessions which died yesterday of idleness and of age, and a
+// tenth as many that are alive.
+func sessions(t *testing.T, n int) (uri string) {
+	t.Helper()
+	addr := redistest.Start(t).Addr
+	c, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{addr}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	d, err := redis.New[map[string]int](c, &redis.Options{Prefix: "app:", Retain: 30 * 24 * time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := driver.Floor(time.Now())
+	yesterday := archive.DayOf(now).Start().Add(-12 * time.Hour)
+	insert := func(key string, i int, l driver.Life) {
+		if _, err := d.Insert(t.Context(), key, map[string]int{"n": i}, l, l.CreatedAt); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range n {
+		died := yesterday.Add(-time.Duration(i) * time.Second)
+		l := driver.Life{CreatedAt: died.Add(-time.Hour), ExpiresAt: died}
+		if i%4 == 0 {
+			l.CreatedAt = died.Add(-12 * time.Hour)
+		}
+		insert(fmt.Sprint("session:", i), i, l)
+	}
+	for i := range n / 10 {
+		insert(fmt.Sprint("alive:", i), i, driver.Life{CreatedAt: now, ExpiresAt: now.Add(20 * time.Minute)})
+	}
+	return "redis://" + addr + "?prefix=app:"
+}
+
+// The commands of docs/archive.md print what it says.
+func TestArchiveGuide(t *testing.T) {
+	uri := sessions(t, 100)
+	walk(t, "../../docs/archive.md", uri, 11, func() {
+		b, err := archive.OpenDirectory("archive")
+		if err != nil {
+			t.Fatal(err)
+		}
+		w, err := archive.NewWriter(b, &archive.WriterOptions{Columns: []archive.Column{{Name: "user_id", Type: archive.Text, Of: func(r *archive.Record) (any, error) {
+			var link struct{ User string }
+			err := json.Unmarshal(r.Value, &link)
+			return link.User, err
+		}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		died := driver.Floor(time.Now()).Add(-72 * time.Hour)
+		batch := archive.Batch{Source: "links"}
+		for i := range 20 {
+			user := 4711 + i%2
+			batch.Records = append(batch.Records, archive.Record{
+				Key: fmt.Sprintf("link:%d:%d", user, i/2), CreatedAt: died.Add(-24 * time.Hour), ExpiredAt: died, Reason: archive.Idle,
+				Format: "json", Value: fmt.Appendf(nil, `{"user":"%d"}`, user),
+			})
+		}
+		if err := w.Write(t.Context(), batch); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// The commands of docs/retaining.md print what it says.
+func TestRetainingGuide(t *testing.T) {
+	uri := sessions(t, 100)
+	walk(t, "../../docs/retaining.md", uri, 3, func() {})
+}
+
+// mkdir is the command of that name in a guide; a program of the reader's may then do its part.
+func mkdir(t *testing.T, name string, then func()) {
+	t.Helper()
+	if err := os.Mkdir(name, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	then()
+}
