@@ -8,13 +8,14 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// Batch is what a source hands over at once. It is held in memory: some thousand records.
+// Batch is the records that a source hands over at once. It is held in memory: some
+// thousand records.
 //
-// A batch has no name: it is known by the lives in it. So a source that cuts its batches
-// otherwise after a crash can never have one taken for another and dropped.
+// A batch has no name: the lives in it identify it. So if a source divides its records
+// differently after a crash, no batch is mistaken for another and dropped.
 type Batch struct {
-	// Source names where the records come from, such as a table. It belongs to their
-	// identity: another name, and they are other records.
+	// Source names the records' origin, such as a table. It is part of their identity:
+	// under another name they are other records.
 	Source string
 
 	Records []Record

@@ -7,20 +7,20 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// Grave is where the dead of one store go: a Writer, and what it needs to know of the
-// store. Its Bury is what a sweeper of SQL, upkeep.Harvest, a consumer of DynamoDB Streams
-// and a Queue hand the dead to.
+// Grave archives the dead records of one store: a Writer with what it needs to know of the
+// store. A sweeper of SQL, upkeep.Harvest, a consumer of DynamoDB Streams and a Queue call
+// its Bury.
 type Grave struct {
 	Writer *Writer
 	Source string // Batch.Source: the name of the store
 
-	// Policy is that of a key, by which death of idleness is told from death of age.
-	// Nil: the reason of those that nobody deleted is Unknown.
+	// Policy returns the policy of a key, which tells death of idleness from death of age.
+	// Nil: the reason of records that nobody deleted is Unknown.
 	Policy func(key string) slidingttl.Policy
 }
 
-// Bury writes the dead to the archive, and returns nil when they are durable. It is safe
-// for concurrent use. Errors: those of Writer.Write.
+// Bury writes dead records to the archive, and returns nil when they are durable. It is
+// safe for concurrent use. Errors: those of Writer.Write.
 func (g *Grave) Bury(ctx context.Context, dead []driver.Dead) error {
 	b := Batch{Source: g.Source, Records: make([]Record, len(dead))}
 	for i := range dead {

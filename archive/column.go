@@ -10,15 +10,15 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// Column is a column of the user's own, beside those that every file has.
+// Column is a column that the user adds to those that every file has.
 type Column struct {
 	Name string
 	Type ColumnType
 
-	// Of returns what stands in the column for a record: a value of the type that
-	// Type names, or nil for null. It may be called by several goroutines at once, and
-	// must not change the record. A record of which it returns an error, or text that
-	// is not UTF-8, goes to the Quarantine: return nil where the column cannot be told.
+	// Of returns the column's value for a record, of the type that Type names, or nil for
+	// null. Several goroutines may call it at once, and it must not change the record. If
+	// it returns an error, or text that is not UTF-8, the record goes to the Quarantine:
+	// return nil if the value is unknown.
 	Of func(*Record) (any, error)
 }
 

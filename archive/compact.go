@@ -8,17 +8,17 @@ import (
 	"slices"
 )
 
-// CompactOptions says what is compacted. The zero value, and nil, mean the defaults.
+// CompactOptions adjusts Compact. The zero value, and nil, mean the defaults.
 type CompactOptions struct {
-	// Span is the days that are compacted. Those that are over need it once: each run
-	// writes all files of a day anew that has got more of them.
+	// Span is the days to compact. A day that is over needs it once. Each run rewrites all
+	// files of a day that has got more files.
 	Span Span
 
-	// Progress is told of each day before it is looked at.
+	// Progress is called for each day before it is read.
 	Progress func(Progress)
 }
 
-// Progress is how far something has come that goes through the days of an archive.
+// Progress is the progress of an operation over the days of an archive.
 type Progress struct {
 	Day  Day // which is next
 	Done int // days
@@ -49,9 +49,9 @@ var mergeRoom int64 = 96 << 20
 // files count until the merged file takes their place in one step; they are removed after
 // that. The next run removes what a crash left behind.
 //
-// A file that is corrupt is left as it is, with the others of its day merged; its error is
-// joined to that returned, and other days are compacted all the same. Files whose columns of one name
-// have different types are not merged with one another.
+// A corrupt file is left unchanged. The other files of its day are merged, and other days
+// are compacted. Its error is joined to the error that is returned. Files with columns of
+// one name and different types are not merged.
 func Compact(ctx context.Context, b Bucket, opts *CompactOptions) (*CompactReport, error) {
 	var o CompactOptions
 	if opts != nil {

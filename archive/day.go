@@ -9,11 +9,11 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// Day is a day of UTC, counted from 1970-01-01. Zero means none.
+// Day is a day in UTC, counted from 1970-01-01. Zero means none.
 type Day int32
 
-// Quarantine stands in the place of a day for what cannot be archived as it is: see
-// [Writer.Write]. It comes after all days.
+// Quarantine is the Day of records that cannot be archived unchanged: see [Writer.Write].
+// It comes after all days.
 const Quarantine Day = math.MaxInt32
 
 const quarantineName = "quarantine"
@@ -29,7 +29,7 @@ func DayOf(i driver.Instant) Day {
 	return Day(d)
 }
 
-// ParseDay reads a day from the form that String has: 2026-11-22, or quarantine.
+// ParseDay reads a day in the form of String: 2026-11-22, or quarantine.
 func ParseDay(s string) (Day, error) {
 	if s == quarantineName {
 		return Quarantine, nil

@@ -17,7 +17,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// Directory is a Bucket in a directory of a local file system, which must know hard links.
+// Directory is a Bucket in a directory of a local file system, which must have hard links.
 type Directory struct {
 	root    string
 	fsync   func(*os.File) error

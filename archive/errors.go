@@ -13,17 +13,17 @@ import (
 // ErrNoSpace says that the bucket has no room, or is over its quota.
 var ErrNoSpace = errors.New("no space left in the archive")
 
-// ErrRefused says that the bucket does not let us do what we ask. It matches
-// [driver.ErrRefused], so that what hands over the dead gives up at once.
+// ErrRefused says that the bucket refuses the call. It matches [driver.ErrRefused], so that
+// a source gives up at once.
 var ErrRefused error = refused{}
 
 // ErrKeyService says that the key service does not answer, or refuses the key.
 var ErrKeyService = errors.New("the key service fails")
 
-// ErrCorrupt says that a file is not what was written. It comes as a *CorruptError.
+// ErrCorrupt says that a file is not as it was written. A *CorruptError matches it.
 var ErrCorrupt = errors.New("corrupt")
 
-// ErrClock says that a clock is wrong. It comes as a *ClockError.
+// ErrClock says that a clock is wrong. A *ClockError matches it.
 var ErrClock = errors.New("a clock is wrong")
 
 type refused struct{}
@@ -34,8 +34,8 @@ func (refused) Error() string { return "the archive refuses" }
 // Is reports whether target is [driver.ErrRefused].
 func (refused) Is(target error) bool { return target == driver.ErrRefused }
 
-// CorruptError names a file that is not what was written. It matches ErrCorrupt. Other
-// files are read all the same.
+// CorruptError names a file that is not as it was written. It matches ErrCorrupt. Other
+// files are still read.
 type CorruptError struct {
 	File string
 	Err  error // what is wrong with it
@@ -50,7 +50,7 @@ func (e *CorruptError) Is(target error) bool { return target == ErrCorrupt }
 // Unwrap returns what is wrong.
 func (e *CorruptError) Unwrap() error { return e.Err }
 
-// ClockError tells two times that cannot both be right. It matches ErrClock.
+// ClockError has two times that cannot both be right. It matches ErrClock.
 type ClockError struct {
 	What string // whose time Seen is
 	Seen time.Time

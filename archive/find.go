@@ -14,11 +14,11 @@ import (
 // lookups is how many files are looked into at once.
 const lookups = 16
 
-// Find returns the lives of key that ended within span, in the order of their ends. A file is
-// looked into only where its bloom filter says that the key may be in it. The Reader keeps
-// what it has learned of files, so that the next call reads less.
+// Find returns the lives of key that ended within span, in the order of their ends. It
+// reads a file only if the bloom filter says that the key may be in it. The Reader
+// remembers the indexes of files, so that the next call reads less.
 //
-// Beside an error that matches ErrCorrupt it returns what the other files hold.
+// Together with an error that matches ErrCorrupt it returns the records of the other files.
 func (r *Reader) Find(ctx context.Context, key string, span Span) ([]Archived, error) {
 	for tries := 0; ; tries++ {
 		days, err := r.catalog.manifests(ctx, span)

@@ -17,8 +17,8 @@ import (
 // timer can run it, on any machine. The name store tells stores with the same Source apart;
 // under a new name everything is harvested again.
 //
-// opts.Bury is g.Bury, or nil for a dry run. Resume and Save are set here, and Since where it
-// is zero.
+// opts.Bury must be g.Bury, or nil for a dry run. Harvest sets Resume and Save, and Since
+// if it is zero.
 func (g *Grave) Harvest(ctx context.Context, store string, d upkeep.Harvested, p slidingttl.Policy, opts *upkeep.HarvestOptions) (*upkeep.HarvestReport, error) {
 	var o upkeep.HarvestOptions
 	if opts != nil {

@@ -26,7 +26,7 @@ type Manifest struct {
 	err     error           // why Files is not all of the day, nil if it is
 }
 
-// Rows is how many rows the files have, those of lives that are in two files included.
+// Rows is the number of rows in the files. A life that is in two files counts twice.
 func (m *Manifest) Rows() (n int64) {
 	for _, f := range m.Files {
 		n += f.Rows

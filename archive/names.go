@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// File is a file of records. All that is said of it is in its name and its listing.
+// File is a file of records, as its name and its listing describe it.
 type File struct {
 	Name   string `json:"name"`
 	Size   int64  `json:"size"`

@@ -15,19 +15,19 @@ import (
 
 // QueueOptions adjusts a Queue. The zero value, and nil, mean the defaults.
 type QueueOptions struct {
-	// Batch is how many of the dead are handed over at once. Zero: 5000.
+	// Batch is how many records are handed over at once. Zero: 5000.
 	Batch int
 
-	// BatchBytes bounds the values that are handed over at once, and those that wait
-	// meanwhile: each are as many at most, a longer one alone. Zero: 32 MiB.
+	// BatchBytes bounds, in bytes, the values that are handed over at once, and likewise
+	// those that wait meanwhile. A longer value is handed over alone. Zero: 32 MiB.
 	BatchBytes int
 
-	// Every is how long one waits for others at most, for each makes a file of a
+	// Every is how long a record waits for others at most; each batch makes a file for each
 	// day. Zero: a minute.
 	Every time.Duration
 
-	// OnError is told what a call failed with. The same dead are handed over again a
-	// second later. Nil: nobody is told.
+	// OnError is called with the error of a failed call. The same records are handed over
+	// again a second later. Nil: not called.
 	OnError func(error)
 }
 
@@ -38,8 +38,9 @@ const (
 	queueRetry = time.Second
 )
 
-// Queue gathers the dead that a store in memory tells of one by one. What is in it, two
-// batches at most, dies with the process, as the store's records do.
+// Queue collects dead records of a store in memory, which reports them one by one. The
+// queue's content, at most two batches, is lost with the process, as the store's records
+// are.
 type Queue struct {
 	bury func(context.Context, []driver.Dead) error
 	opts QueueOptions
@@ -54,8 +55,8 @@ type Queue struct {
 	left  int // when done is closed
 }
 
-// NewQueue returns a Queue that hands its dead to bury, such as a Grave's. Close ends it.
-// Errors: *driver.InvalidError.
+// NewQueue returns a Queue that hands its records to bury, such as a Grave's Bury. Close
+// ends it. Errors: *driver.InvalidError.
 func NewQueue(bury func(context.Context, []driver.Dead) error, opts *QueueOptions) (*Queue, error) {
 	var o QueueOptions
 	if opts != nil {
@@ -125,8 +126,8 @@ func OnExpiry[T any, R fmt.Stringer](q *Queue) func(key string, last driver.Entr
 	}
 }
 
-// Close hands over what q holds, until ctx ends; then its error says how many are lost.
-// Close the store first, which adds to q.
+// Close hands over the records in q. If ctx ends first, the error says how many are lost.
+// Close the store before, because it adds to q.
 func (q *Queue) Close(ctx context.Context) error {
 	q.end.Do(func() { close(q.ended) })
 	select {

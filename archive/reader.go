@@ -7,14 +7,14 @@ import (
 )
 
 // Reader reads an archive. It is safe for concurrent use, and beside writers, [Compact] and
-// [Forget]: it sees all that was durable when it was called, each life once.
+// [Forget]. It sees everything that was durable when it was called, each life once.
 type Reader struct {
 	bucket  Bucket
 	catalog *catalog
 	indexes *indexes
 }
 
-// NewReader returns a Reader of the archive in b. It does not talk to b.
+// NewReader returns a Reader of the archive in b. It does no I/O.
 func NewReader(b Bucket) *Reader {
 	return &Reader{bucket: b, catalog: &catalog{bucket: b}, indexes: &indexes{bucket: b}}
 }
@@ -23,8 +23,8 @@ func NewReader(b Bucket) *Reader {
 // replaced before it could be read.
 const attempts = 10
 
-// Manifests returns the days in span that have any record, in order, with their files. Beside
-// an error that matches ErrCorrupt, all that can be told.
+// Manifests returns the days in span that have a record, in order, with their files.
+// Together with an error that matches ErrCorrupt it returns the days that can be read.
 func (r *Reader) Manifests(ctx context.Context, span Span) ([]Manifest, error) {
 	all, err := r.catalog.manifests(ctx, span)
 	errs := []error{err}
@@ -38,9 +38,9 @@ func (r *Reader) Manifests(ctx context.Context, span Span) ([]Manifest, error) {
 	return days, errors.Join(errs...)
 }
 
-// All tells the records that died within span, day by day, each day's by key. An error is
-// told where it was met: after one that matches ErrCorrupt, which names the file whose rest
-// is not told, it goes on; any other is the last.
+// All yields the records that died within span, day by day, and by key within a day. It
+// yields an error where it occurs. After an error that matches ErrCorrupt, which names the
+// file whose rest is left out, it continues; any other error is the last.
 func (r *Reader) All(ctx context.Context, span Span) iter.Seq2[Archived, error] {
 	return func(yield func(Archived, error) bool) {
 		all, err := r.catalog.manifests(ctx, span)

@@ -25,9 +25,9 @@ const (
 type Record struct {
 	Key string
 
-	// Generation tells the lives of one key apart; a source says the same each time
-	// it hands the record over. Empty: CreatedAt in milliseconds, and where there is
-	// none, ExpiredAt with a minus before it.
+	// Generation tells the lives of one key apart. A source gives the same each time it
+	// hands the record over. Empty: CreatedAt in milliseconds or, if that is zero,
+	// ExpiredAt with a minus before it.
 	Generation string
 
 	CreatedAt driver.Instant // zero: the record had none
@@ -40,7 +40,7 @@ type Record struct {
 	Format string // of Value, as in driver.Raw: "json", "dynamodb-json", "bytes"
 	Value  []byte // in the store's own form
 
-	// Problem is why the source cannot read the record, nil if it can. One that has a
+	// Problem is why the source cannot read the record, nil if it can. A record with a
 	// problem goes to the Quarantine.
 	Problem error
 }
@@ -51,7 +51,7 @@ type Archived struct {
 	Source     string
 	ArchivedAt driver.Instant
 
-	// Columns are those of WriterOptions.Columns that are not null, by name, each of
+	// Columns are the values of WriterOptions.Columns that are not null, by name, each of
 	// the type that its ColumnType names. In the Quarantine there is one, problem.
 	Columns map[string]any
 }

@@ -10,16 +10,16 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// RetainOptions says how days are removed. The zero value, and nil, mean the defaults.
+// RetainOptions adjusts Retain. The zero value, and nil, mean the defaults.
 type RetainOptions struct {
-	// Apply removes. Without it nothing is, and the report says what would be.
+	// Apply removes days. Without it nothing is removed, and the report says what would be.
 	Apply bool
 
 	// Now is the time. Nil: time.Now.
 	Now func() time.Time
 
-	// Quiet says that it is right that nothing has died for longer than a month; else
-	// that is taken for a clock that has jumped ahead.
+	// Quiet says that nothing has died for over a month. Without it that is taken for a
+	// clock that has jumped ahead.
 	Quiet bool
 
 	// Progress is told of each day before it is looked at.
@@ -47,9 +47,10 @@ func (r *RetainReport) String() string {
 
 const quietDays = 31
 
-// Retain removes the days of an archive on which all died more than the given number of days
-// ago. The quarantine stays. Errors: *ClockError, with nothing removed, if no record died within a month of the
-// time here: a clock that has jumped ahead must not empty an archive.
+// Retain removes the days of an archive that are more than the given number of days ago.
+// The quarantine stays. If no record died within a month of the current time, it removes
+// nothing and returns a *ClockError: a clock that has jumped ahead must not empty an
+// archive.
 func Retain(ctx context.Context, b Bucket, days int, opts *RetainOptions) (*RetainReport, error) {
 	var o RetainOptions
 	if opts != nil {

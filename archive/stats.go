@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Stats is what an archive holds, as its listing tells.
+// Stats is what an archive holds, by its listing.
 type Stats struct {
 	Days        int   `json:"days"`
 	First       Day   `json:"first"` // zero for none

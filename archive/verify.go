@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// VerifyOptions says what is verified. The zero value, and nil, mean the defaults.
+// VerifyOptions adjusts Verify. The zero value, and nil, mean the defaults.
 type VerifyOptions struct {
 	Span Span
 

@@ -16,10 +16,10 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// WriterOptions says how records are archived. The zero value, and nil, mean the defaults.
+// WriterOptions adjusts a Writer. The zero value, and nil, mean the defaults.
 type WriterOptions struct {
-	// Columns stand beside those that every file has, for queries. They may differ
-	// from run to run.
+	// Columns are added to those that every file has, for queries. They may differ from run
+	// to run.
 	Columns []Column
 
 	// Now is the time, for archived_at. Nil: time.Now.
@@ -49,7 +49,7 @@ const (
 	writesAtOnce = 8
 )
 
-// NewWriter returns a Writer to the archive in b. It does not talk to b. Errors:
+// NewWriter returns a Writer to the archive in b. It does no I/O. Errors:
 // *driver.InvalidError.
 func NewWriter(b Bucket, opts *WriterOptions) (*Writer, error) {
 	w := &Writer{bucket: b, catalog: &catalog{bucket: b}, known: map[Day]map[string]bool{}}
@@ -89,16 +89,16 @@ func (w *Writer) Stats() WriterStats {
 	return WriterStats{Records: w.records.Load(), Bytes: w.bytes.Load(), Quarantined: w.quarantined.Load()}
 }
 
-// Write puts batch into the archive, and returns nil when it is durable. One that the
-// archive has already is not written again, nor is one without records.
+// Write puts batch into the archive, and returns nil when it is durable. It does not write
+// a batch that the archive has already, or one without records.
 //
-// A record that cannot be archived stops no other: it goes to the [Quarantine], its key and
-// value as they are and a column that names the problem, and is found and forgotten like
-// the rest.
+// A record that cannot be archived stops no other. It goes to the [Quarantine] with its key
+// and value unchanged and a column that names the problem, and can be found and forgotten
+// like other records.
 //
-// After an error part of the batch may be in the archive, by days: hand it over again.
-// Errors: *driver.InvalidError for a batch without a source and a column of another type
-// than it says, and *ClockError, before anything is written; what a Bucket returns.
+// After an error some days of the batch may be in the archive: hand it over again. Errors
+// before anything is written: *driver.InvalidError for a batch without a source or a column
+// of a wrong type, and *ClockError. Other errors are the Bucket's.
 func (w *Writer) Write(ctx context.Context, batch Batch) error {
 	days, err := w.prepare(&batch)
 	if err != nil {

@@ -39,7 +39,7 @@ type objects interface {
 	GetObject(context.Context, *awss3.GetObjectInput, ...func(*awss3.Options)) (*awss3.GetObjectOutput, error)
 }
 
-// New returns the archive in a bucket. It does not talk to it. Errors: *driver.InvalidError.
+// New returns the archive in a bucket. It does no I/O. Errors: *driver.InvalidError.
 func New(c *awss3.Client, bucket string, opts *Options) (*Bucket, error) {
 	var o Options
 	if opts != nil {
