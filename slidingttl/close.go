@@ -15,7 +15,7 @@ func (s *Store[T]) Flush(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer call.leave()
+	defer s.gate.leave(call)
 	return wrap(ctx, opFlush, s.touches.Flush(ctx))
 }
 

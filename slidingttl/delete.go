@@ -14,7 +14,7 @@ func (s *Store[T]) Delete(ctx context.Context, key string) error {
 	if err != nil {
 		return err
 	}
-	defer call.leave()
+	defer s.gate.leave(call)
 	defer s.memo.Deleting(key)()
 	return wrap(ctx, opDelete, s.driver.Delete(ctx, key))
 }
@@ -28,7 +28,7 @@ func (s *Store[T]) DeleteEntry(ctx context.Context, key string, e Entry[T]) erro
 	if err != nil {
 		return err
 	}
-	defer call.leave()
+	defer s.gate.leave(call)
 	defer s.memo.Deleting(key)()
 	_, err = retryAfterTouch(e.Meta, func(was driver.Meta) (driver.Meta, error) {
 		return was, driver.Remove(ctx, s.driver, key, was, driver.Floor(s.clock.Now()))
@@ -61,7 +61,7 @@ func (s *Store[T]) Retire(ctx context.Context, key string) error {
 	if err != nil {
 		return err
 	}
-	defer call.leave()
+	defer s.gate.leave(call)
 	defer s.memo.Deleting(key)()
 	for range writeAttempts {
 		var r readResult[T]

@@ -72,6 +72,37 @@ func ExampleStore_GetMulti() {
 	// 1 key is empty: must have at least one byte
 }
 
+// Of several callers that find nothing one inserts what it has loaded.
+func ExampleStore_GetOrInsert() {
+	store, end := example(nil)
+	defer end()
+	for range 2 {
+		v, inserted, err := store.GetOrInsert(context.Background(), "k", func(context.Context) (string, error) {
+			return "loaded", nil
+		})
+		fmt.Println(v, inserted, err)
+	}
+	// Output:
+	// loaded true <nil>
+	// loaded false <nil>
+}
+
+// DeleteEntry deletes what was read or written, and not what another has written since.
+func ExampleStore_DeleteEntry() {
+	store, end := example(nil)
+	defer end()
+	ctx := context.Background()
+	mine, err := store.UpsertEntry(ctx, "k", "mine")
+	fmt.Println(mine.Value, err)
+	if err := store.Upsert(ctx, "k", "another's"); err != nil {
+		panic(err)
+	}
+	fmt.Println(store.DeleteEntry(ctx, "k", mine))
+	// Output:
+	// mine <nil>
+	// slidingttl: delete: conflict
+}
+
 // Check tells at start-up of a store that cannot keep what the policy promises. It is
 // nil on a driver that has nothing to be configured.
 func ExampleStore_Check() {

@@ -19,19 +19,13 @@ type gate struct {
 // stripe counts the calls that began in it. They end in it, wherever their goroutine's
 // stack is by then: so a closed stripe that has been empty once stays empty.
 type stripe struct {
-	_     [112]byte // stripes share no cache line
-	gate  *gate
+	_     [120]byte    // stripes share no cache line
 	calls atomic.Int64 // calls under way, or those and gateClosed
 }
 
 const gateClosed = 1 << 62
 
-func (g *gate) init() {
-	g.empty = make(chan struct{})
-	for i := range g.stripes {
-		g.stripes[i].gate = g
-	}
-}
+func (g *gate) init() { g.empty = make(chan struct{}) }
 
 // enter lets a call in, to be ended with leave. Nil: the gate is closed.
 func (g *gate) enter() *stripe {
@@ -39,13 +33,13 @@ func (g *gate) enter() *stripe {
 	if s.calls.Add(1) < gateClosed {
 		return s
 	}
-	s.leave()
+	g.leave(s)
 	return nil
 }
 
-func (s *stripe) leave() {
+func (g *gate) leave(s *stripe) {
 	if s.calls.Add(-1) == gateClosed {
-		s.gate.check()
+		g.check()
 	}
 }
 

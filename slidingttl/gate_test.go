@@ -32,7 +32,7 @@ func TestGate(t *testing.T) {
 					}
 					grow(20)
 					inside.Add(-1)
-					call.leave()
+					g.leave(call)
 				}
 			}()
 		}

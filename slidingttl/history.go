@@ -25,7 +25,7 @@ func (s *Store[T]) History(ctx context.Context, key string) (Past[T], error) {
 	if err != nil {
 		return Past[T]{}, err
 	}
-	defer call.leave()
+	defer s.gate.leave(call)
 	// What is dead by a time before the read stays dead, whoever touches meanwhile.
 	began := driver.Floor(s.clock.Now())
 	e, err := s.latest.Get(ctx, key)
@@ -40,11 +40,8 @@ func (s *Store[T]) History(ctx context.Context, key string) (Past[T], error) {
 		return Past[T]{}, wrap(ctx, opHistory, err)
 	}
 	p := Past[T]{Entry: e, DiedAt: e.ExpiresAt, Cause: ReadDiedIdle}
-	if limit := r.Cap(e.CreatedAt); e.CreatedAt != 0 && (e.ExpiresAt == 0 || limit < e.ExpiresAt) {
-		p.DiedAt = limit
-	}
 	if r.DiedOfAge(e.Life) {
-		p.Cause = ReadDiedOfAge
+		p.DiedAt, p.Cause = r.Cap(e.CreatedAt), ReadDiedOfAge
 	}
 	return p, nil
 }

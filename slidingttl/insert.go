@@ -25,7 +25,7 @@ func (s *Store[T]) InsertEntry(ctx context.Context, key string, v T) (Entry[T], 
 	if err != nil {
 		return Entry[T]{}, err
 	}
-	defer call.leave()
+	defer s.gate.leave(call)
 	m, err := s.insert(ctx, key, v)
 	if err != nil {
 		return Entry[T]{}, wrap(ctx, opInsert, err)
@@ -93,7 +93,7 @@ func (s *Store[T]) GetOrInsert(ctx context.Context, key string, v func(ctx conte
 	if err != nil {
 		return value, false, err
 	}
-	defer call.leave()
+	defer s.gate.leave(call)
 	for range writeAttempts {
 		var r readResult[T]
 		if err = s.readAndTouch(ctx, opGetOrInsert, key, &r); err == nil {

@@ -19,7 +19,7 @@ func (s *Store[T]) GetMulti(ctx context.Context, keys []string) (map[string]T, e
 	if err != nil {
 		return nil, err
 	}
-	defer call.leave()
+	defer s.gate.leave(call)
 	found, failed, err := s.readMulti(ctx, opGetMulti, keys)
 	late, stop := s.touches.Late()
 	defer stop()
@@ -55,7 +55,7 @@ func (s *Store[T]) PeekMulti(ctx context.Context, keys []string) (map[string]Ent
 	if err != nil {
 		return nil, err
 	}
-	defer call.leave()
+	defer s.gate.leave(call)
 	found, failed, err := s.readMulti(ctx, opPeek, keys)
 	entries := make(map[string]Entry[T], len(found))
 	for key, r := range found {
@@ -132,7 +132,7 @@ func (s *Store[T]) UpsertMulti(ctx context.Context, items []Item[T]) error {
 	if err != nil {
 		return err
 	}
-	defer call.leave()
+	defer s.gate.leave(call)
 	failed := s.each(len(items), func(i int) error {
 		err := driver.CheckKey(items[i].Key, 0)
 		if err == nil && s.touches.Halted() {

@@ -60,7 +60,7 @@ func (s *Store[T]) Peek(ctx context.Context, key string) (Entry[T], error) {
 	if err != nil {
 		return Entry[T]{}, err
 	}
-	defer call.leave()
+	defer s.gate.leave(call)
 	var r readResult[T]
 	err = s.read(ctx, s.reads, opPeek, key, &r)
 	return r.entry(err)
@@ -72,7 +72,7 @@ func (s *Store[T]) access(ctx context.Context, op, key string, r *readResult[T])
 	if err != nil {
 		return err
 	}
-	defer call.leave()
+	defer s.gate.leave(call)
 	return s.readAndTouch(ctx, op, key, r)
 }
 
@@ -169,20 +169,21 @@ func (s *Store[T]) judge(ctx context.Context, key string, r *readResult[T], bega
 		doubt = driver.Floor(s.clock.Now())
 		err = s.load(ctx, s.latest, key, r)
 	}
+	o, failed := ReadHit, error(nil)
 	switch {
 	case err == nil:
 		if !driver.MayUndo(ctx) {
 			s.memo.Read(key, &r.meta, r.since)
 		}
 		s.stats.Add(tally.Hits)
-		s.hooks.read(ctx, r.op, r.began, ReadHit, nil)
 	case errors.Is(err, ErrNotFound):
-		s.miss(ctx, key, r)
+		o = s.miss(key, r)
 	case err == ErrForeign:
-		s.hooks.read(ctx, r.op, r.began, ReadForeign, nil)
+		o = ReadForeign
 	default:
-		s.hooks.read(ctx, r.op, r.began, ReadFailed, err)
+		o, failed = ReadFailed, err
 	}
+	s.hooks.read(ctx, r.op, r.began, o, failed)
 	return err
 }
 
@@ -214,27 +215,24 @@ func (s *Store[T]) judgeLife(r *readResult[T]) error {
 	return nil
 }
 
-// miss counts a read that found no live record under key, and forgets the key. r is the dead
-// record, if one was found.
-func (s *Store[T]) miss(ctx context.Context, key string, r *readResult[T]) {
-	was, known := &r.meta, s.memo.Forget(key)
-	now, o := driver.Floor(s.clock.Now()), ReadAbsent
-	rules, err := r.rules, error(nil)
-	if r.value == nil {
-		// Only what was remembered tells whether it died or was deleted.
-		if was, rules = known, nil; was != nil && s.opts.PolicyOf == nil && !was.Alive(now) {
-			rules, err = s.rulesOf(key, nil)
-		}
+// miss counts a read that found no live record under key, forgets the key, and returns what
+// became of the record. r is the dead record, if one was found.
+func (s *Store[T]) miss(key string, r *readResult[T]) ReadOutcome {
+	was := s.memo.Forget(key)
+	var rules *policy.Rules
+	if r.value != nil {
+		was, rules = &r.meta, r.rules
+	} else if was != nil && s.opts.PolicyOf == nil && !was.Alive(driver.Floor(s.clock.Now())) {
+		rules, _ = s.rulesOf(key, nil) // what was remembered has died, and was not deleted
 	}
 	s.stats.Add(tally.Misses)
 	switch {
-	case rules == nil || err != nil:
+	case rules == nil:
+		return ReadAbsent
 	case rules.DiedOfAge(was.Life):
-		o = ReadDiedOfAge
 		s.stats.Add(tally.DiedOfAge)
-	default:
-		o = ReadDiedIdle
-		s.stats.Add(tally.DiedIdle)
+		return ReadDiedOfAge
 	}
-	s.hooks.read(ctx, r.op, r.began, o, nil)
+	s.stats.Add(tally.DiedIdle)
+	return ReadDiedIdle
 }

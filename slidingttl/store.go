@@ -181,7 +181,7 @@ func (s *Store[T]) askPolicy(key string, v *T) (p Policy, err error) {
 	return s.opts.PolicyFor(key), nil
 }
 
-// begin lets a call in, which ends with leave.
+// begin lets a call in, which ends with s.gate.leave.
 func (s *Store[T]) begin(ctx context.Context, op, key string) (call *stripe, err error) {
 	if key == "" {
 		return nil, wrap(ctx, op, driver.CheckKey(key, 0))
@@ -208,7 +208,7 @@ func (s *Store[T]) Check(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer call.leave()
+	defer s.gate.leave(call)
 	c, ok := driver.As[driver.Checker](s.driver)
 	if !ok {
 		return nil

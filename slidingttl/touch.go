@@ -20,7 +20,7 @@ func (s *Store[T]) Touch(ctx context.Context, key string) (time.Time, error) {
 	if err != nil {
 		return time.Time{}, err
 	}
-	defer call.leave()
+	defer s.gate.leave(call)
 	l, err := s.touchKey(ctx, key, driver.Life{}, false)
 	return l.ExpiresAt.Time(), err
 }
@@ -36,7 +36,7 @@ func (s *Store[T]) Keep(ctx context.Context, key string) error {
 	if err != nil {
 		return err
 	}
-	defer call.leave()
+	defer s.gate.leave(call)
 	return s.keep(ctx, opTouch, key, 0)
 }
 
@@ -49,7 +49,7 @@ func (s *Store[T]) TouchEntry(ctx context.Context, key string, e Entry[T]) (Entr
 	if err != nil {
 		return Entry[T]{}, err
 	}
-	defer call.leave()
+	defer s.gate.leave(call)
 	r := readResult[T]{op: opTouch, meta: e.Meta, since: s.memo.Clock(), exact: true}
 	if r.rules, err = s.rulesOf(key, &e.Value); err != nil {
 		return Entry[T]{}, wrap(ctx, opTouch, err)

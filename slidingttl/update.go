@@ -43,7 +43,7 @@ func (s *Store[T]) update(ctx context.Context, key string, first *Entry[T], f fu
 	if err != nil {
 		return Entry[T]{}, err
 	}
-	defer call.leave()
+	defer s.gate.leave(call)
 	if driver.MayUndo(ctx) { // what it writes is not to be remembered
 		defer s.memo.Deleting(key)()
 	}

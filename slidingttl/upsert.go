@@ -25,7 +25,7 @@ func (s *Store[T]) UpsertEntry(ctx context.Context, key string, v T) (Entry[T], 
 	if err != nil {
 		return Entry[T]{}, err
 	}
-	defer call.leave()
+	defer s.gate.leave(call)
 	m, err := s.upsert(ctx, key, v)
 	if err != nil {
 		return Entry[T]{}, wrap(ctx, opUpsert, err)

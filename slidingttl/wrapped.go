@@ -16,7 +16,7 @@ func (w *Wrapped[K, V, T]) call(ctx context.Context, op string, id K, f func(key
 	if err != nil {
 		return err
 	}
-	defer call.leave()
+	defer w.s.gate.leave(call)
 	return f(key)
 }
 
@@ -64,7 +64,7 @@ func (w *Wrapped[K, V, T]) GetMulti(ctx context.Context, ids []K) (map[K]V, erro
 	if err != nil {
 		return nil, err
 	}
-	defer call.leave()
+	defer w.s.gate.leave(call)
 	var values map[K]V
 	many, ok := w.repo.(interface {
 		GetMulti(ctx context.Context, ids []K) (map[K]V, error)

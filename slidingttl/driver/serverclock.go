@@ -24,9 +24,9 @@ type ServerTime struct {
 	Step      time.Duration // to which the server rounds that down
 }
 
-// serverBounds are those of the server's time at got.
+// serverBounds are those of the server's time at got, in nanoseconds since the Unix epoch.
 type serverBounds struct {
-	earliest, latest time.Time
+	earliest, latest int64
 	got              time.Time
 }
 
@@ -51,7 +51,7 @@ func (c *ServerClock) Now() time.Time {
 	if known == nil {
 		return now
 	}
-	return known.earliest.Add(known.latest.Sub(known.earliest)/2 + now.Sub(known.got))
+	return time.Unix(0, known.earliest+(known.latest-known.earliest)/2+int64(now.Sub(known.got)))
 }
 
 // Bounds are those of Clock.
@@ -84,15 +84,15 @@ func (c *ServerClock) due(every time.Duration) bool {
 
 // Observe learns from an answer. One that contradicts what was known replaces it: a clock was set.
 func (c *ServerClock) Observe(t ServerTime) {
-	seen := serverBounds{earliest: t.At, latest: t.At.Add(t.Step + t.Got.Sub(t.Sent)), got: t.Got}
+	seen := serverBounds{t.At.UnixNano(), t.At.Add(t.Step + t.Got.Sub(t.Sent)).UnixNano(), t.Got}
 	for {
 		next, known := seen, c.known.Load()
 		if known != nil {
 			passed := seen.got.Sub(known.got)
 			apart := time.Duration(float64(passed.Abs()) * serverDrift)
-			earliest, latest := known.earliest.Add(passed-apart), known.latest.Add(passed+apart)
-			if !earliest.After(seen.latest) && !latest.Before(seen.earliest) {
-				next.earliest, next.latest = later(earliest, seen.earliest), earlier(latest, seen.latest)
+			earliest, latest := known.earliest+int64(passed-apart), known.latest+int64(passed+apart)
+			if earliest <= seen.latest && latest >= seen.earliest {
+				next.earliest, next.latest = max(earliest, seen.earliest), min(latest, seen.latest)
 			} else if passed < 0 {
 				return // it was overtaken
 			}
@@ -124,18 +124,4 @@ func (t ServerTime) CheckSkew(server string, most time.Duration) error {
 		Value: fmt.Sprintf("at least %v %s %s's", off.Round(time.Millisecond), direction, server),
 		Rule:  fmt.Sprintf("must be within %v of it (Options.MaxSkew)", most),
 	}
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
-}
-
-func earlier(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
 }
