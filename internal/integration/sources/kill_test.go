@@ -34,6 +34,9 @@ type run struct {
 	Batch   int // how many are buried at once
 	Records int // of a stream: how many there are to come
 
+	Processes int    // at once; zero: one
+	Forget    string // what keys begin with that are forgotten beside, with a compaction; empty: neither
+
 	FileSize uint64 // that the kernel lets no file exceed; zero: any
 
 	User, Password, Name string // of an account, and of a bucket or table in it
@@ -69,7 +72,16 @@ func runSource() error {
 		if err != nil {
 			return err
 		}
-		return sweepSQL(ctx, d, g, r.Batch)
+		ops := []func() error{func() error { return sweepSQL(ctx, d, g, r.Batch) }}
+		if r.Forget != "" {
+			ops = append(ops, func() error { _, err := archive.Compact(ctx, a, nil); return err }, func() error { return forget(ctx, a, r.Forget) })
+		}
+		for _, i := range rand.Perm(len(ops)) { // so that kills come in each
+			if err := ops[i](); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
 	if r.Kind == "streams" {
 		return readStream(ctx, r, a, g)
@@ -79,6 +91,15 @@ func runSource() error {
 		return err
 	}
 	return errors.Join(harvest(ctx, s, g, r.Batch), done())
+}
+
+// forget has the archive forget keys, of which others may hand over more meanwhile.
+func forget(ctx context.Context, a *archive.Directory, prefix string) error {
+	_, err := archive.Forget(ctx, a, archive.Selection{Prefix: prefix}, nil)
+	if errors.Is(err, archive.ErrLeft) {
+		return nil
+	}
+	return err
 }
 
 // command is r in a process of its own.
@@ -94,47 +115,77 @@ func command(t *testing.T, r run) *exec.Cmd {
 }
 
 // killed has r run again and again, killed at random moments, with more produced before and
-// during each run, and then to its end. Only kills that came before a run was done count. No more is
-// produced where produce is nil: then it may be done with fewer kills.
+// during each run, and then to its end: in r.Processes processes at once. Only kills that came before a
+// process was done count. No more is produced where produce is nil: then it may be done with fewer kills.
 func killed(t *testing.T, r run, produce func()) {
 	t.Helper()
 	for n, runs := 0, 0; ; runs++ {
-		more := produce
-		if more == nil || n == *kills {
+		more, last := produce, n >= *kills
+		if more == nil || last {
 			more = func() {}
 		}
 		more()
-		c := command(t, r)
-		var errs bytes.Buffer
-		c.Stderr = &errs
-		out, err := c.StdoutPipe()
-		ok(t, err)
-		ok(t, c.Start())
-		begins := bufio.NewScanner(out)
-		begins.Scan()
-		var moment *time.Timer // like any other
-		if n < *kills {
-			moment = time.AfterFunc(rand.N(120*time.Millisecond), func() { _ = c.Process.Kill() })
+		var all []*process
+		for range max(1, r.Processes) {
+			all = append(all, start(t, r, !last))
 		}
 		more()
-		begins.Scan() // until it ends
-		if moment != nil {
-			moment.Stop()
+		whole := true
+		for _, p := range all {
+			if p.killed(t) {
+				whole = false
+				n++
+			}
 		}
-		switch err := c.Wait(); {
-		case err == nil && n < *kills && produce != nil && runs < 20**kills:
-		case err == nil:
+		if whole && (last || produce == nil || runs >= 20**kills) {
 			t.Logf("it was done after %d kills, in %d runs", n, runs+1)
 			if n < *kills && produce != nil {
 				t.Errorf("%d kills of %d", n, *kills)
 			}
 			return
-		case n == *kills:
-			t.Fatalf("%v: %s", err, &errs)
-		default:
-			n++
 		}
 	}
+}
+
+// process is a source in a process of its own.
+type process struct {
+	*exec.Cmd
+	said   *bufio.Scanner
+	errs   bytes.Buffer
+	moment *time.Timer // at which it is killed, nil: it is not
+}
+
+// start starts a source, and has it killed at a moment like any other after it began.
+func start(t *testing.T, r run, kill bool) *process {
+	t.Helper()
+	p := &process{Cmd: command(t, r)}
+	p.Stderr = &p.errs
+	out, err := p.StdoutPipe()
+	ok(t, err)
+	ok(t, p.Start())
+	p.said = bufio.NewScanner(out)
+	p.said.Scan()
+	if kill {
+		p.moment = time.AfterFunc(rand.N(120*time.Millisecond), func() { _ = p.Process.Kill() })
+	}
+	return p
+}
+
+// killed waits for its end, and reports whether it was killed before it was done.
+func (p *process) killed(t *testing.T) bool {
+	t.Helper()
+	p.said.Scan() // until it ends
+	if p.moment != nil {
+		p.moment.Stop()
+	}
+	err := p.Wait()
+	if s, isUnix := p.ProcessState.Sys().(syscall.WaitStatus); isUnix && s.Signaled() && p.moment != nil {
+		return true
+	}
+	if err != nil {
+		t.Fatalf("%v: %s", err, &p.errs)
+	}
+	return false
 }
 
 // A source that is killed at any moment, time and again, leaves nothing out and has
@@ -159,8 +210,9 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// Each life of a key is in the archive once, though the key lived again before the sweeper
-// came by, and that was killed time and again.
+// Each life of a key is in the archive once, though the key lived again before a sweeper came by: two
+// processes sweep, compact and forget at once, in any order, and are killed time and again. What was
+// forgotten last, when nobody hands over more, is nowhere.
 func TestEveryLife(t *testing.T) {
 	for name, s := range databases {
 		t.Run(name, func(t *testing.T) {
@@ -179,15 +231,25 @@ func TestEveryLife(t *testing.T) {
 					life := driver.Life{CreatedAt: began, ExpiresAt: began.Add(time.Minute)}
 					for i := range keys {
 						key := fmt.Sprint("key-", i)
+						if i%5 == 0 {
+							key = fmt.Sprint("gone-", i)
+						}
 						_, err := d.Insert(t.Context(), key, session{User: key}, life, life.CreatedAt)
 						ok(t, err)
-						want[fmt.Sprint(key, life)] = true
+						if i%5 != 0 {
+							want[fmt.Sprint(key, life)] = true
+						}
 					}
 					began = began.Add(2 * time.Minute)
 				}
 			}
 			path := t.TempDir()
-			killed(t, run{Kind: name, Address: dsn, Archive: path, Batch: 10}, live)
+			killed(t, run{Kind: name, Address: dsn, Archive: path, Batch: 10, Processes: 2, Forget: "gone-"}, live)
+			a, err := archive.OpenDirectory(path)
+			ok(t, err)
+			r, err := archive.Forget(t.Context(), a, archive.Selection{Prefix: "gone-"}, nil)
+			ok(t, err)
+			t.Logf("%d lives, and %d rows that were forgotten last", len(want), r.Records)
 			for range 2 {
 				told := make(map[string]int)
 				for key, all := range archived(t, path) {
@@ -203,7 +265,7 @@ func TestEveryLife(t *testing.T) {
 				if len(told) != len(want) {
 					t.Errorf("%d lives are told; want %d", len(told), len(want))
 				}
-				_, err := archive.Compact(t.Context(), bucket(t, path), nil)
+				_, err := archive.Compact(t.Context(), a, nil)
 				ok(t, err)
 			}
 		})

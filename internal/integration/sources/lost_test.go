@@ -1,0 +1,159 @@
+package sources
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/slidingttl/slidingttl/archive"
+	"github.com/slidingttl/slidingttl/drivers/memory"
+	"github.com/slidingttl/slidingttl/drivers/sql"
+	"github.com/slidingttl/slidingttl/drivers/sql/sqltest"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// Each row of the table in archive/README.md that says what can be lost names tests, and there are such tests.
+func TestLossesAreTests(t *testing.T) {
+	const root = "../../../"
+	readme, err := os.ReadFile(root + "archive/README.md")
+	ok(t, err)
+	_, table, found := strings.Cut(string(readme), "| what can be lost | shown by |\n|---|---|---|---|\n")
+	table, _, _ = strings.Cut(table, "\n\n")
+	var tests strings.Builder
+	for _, dir := range []string{".", root + "archive", root + "drivers/dynamodb", root + "drivers/memory", root + "drivers/sql"} {
+		files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
+		ok(t, err)
+		for _, file := range files {
+			content, err := os.ReadFile(file)
+			ok(t, err)
+			tests.Write(content)
+		}
+	}
+	rows := strings.Split(strings.TrimSpace(table), "\n")
+	if !found || len(rows) != 4 {
+		t.Fatalf("the table has %d rows", len(rows))
+	}
+	for _, row := range rows {
+		named := regexp.MustCompile("`(Test[A-Za-z]+)(?:/([a-z]+))?`").FindAllStringSubmatch(row, -1)
+		if len(named) == 0 {
+			t.Errorf("no test shows it: %s", row)
+		}
+		for _, n := range named {
+			if !strings.Contains(tests.String(), "func "+n[1]+"(t *testing.T)") || n[2] != "" && !strings.Contains(tests.String(), `t.Run("`+n[2]+`"`) {
+				t.Errorf("there is no %s", n[0])
+			}
+		}
+	}
+}
+
+// What archive/README.md says can be lost is lost, and nothing else is.
+func TestLost(t *testing.T) {
+	now := driver.Floor(time.Now()).RoundUp(time.Second)
+	dead := func(ago time.Duration) driver.Life {
+		return driver.Life{CreatedAt: now.Add(-ago - time.Hour), ExpiresAt: now.Add(-ago)}
+	}
+	alive := driver.Life{CreatedAt: now.Add(-time.Minute), ExpiresAt: now.Add(time.Hour)}
+	// live has records of d end in all ways that there are.
+	live := func(t *testing.T, d driver.Driver[session]) {
+		t.Helper()
+		insert := func(key string, l driver.Life) {
+			t.Helper()
+			_, err := d.Insert(t.Context(), key, session{User: key}, l, l.CreatedAt)
+			ok(t, err)
+		}
+		insert("died", dead(time.Hour))
+		insert("replaced", dead(5*time.Hour))
+		insert("replaced", dead(time.Hour))
+		insert("deleted", alive)
+		ok(t, d.Delete(t.Context(), "deleted"))
+		insert("died and deleted", dead(time.Hour))
+		ok(t, d.Delete(t.Context(), "died and deleted"))
+	}
+	// wants the archive to hold so many lives of each key, and those that were deleted as such.
+	wants := func(t *testing.T, path string, want map[string]int) {
+		t.Helper()
+		found := archived(t, path)
+		for key, lives := range found {
+			for _, a := range lives {
+				if (a.Reason == archive.Deleted) != (key == "deleted") {
+					t.Errorf("%s ended as %s", key, a.Reason)
+				}
+			}
+			if len(lives) != want[key] {
+				t.Errorf("%d lives of %q; want %d", len(lives), key, want[key])
+			}
+		}
+		if len(found) != len(want) {
+			t.Errorf("%d keys; want %d", len(found), len(want))
+		}
+	}
+	t.Run("sql", func(t *testing.T) {
+		for _, c := range []struct {
+			opts sql.Options[session]
+			want map[string]int
+		}{
+			{sql.Options[session]{}, map[string]int{"died": 1, "replaced": 1}},
+			{sql.Options[session]{Replaced: true}, map[string]int{"died": 1, "replaced": 2}},
+			{sql.Options[session]{Replaced: true, Deletes: true}, map[string]int{"died": 1, "replaced": 2, "deleted": 1}},
+		} {
+			t.Run(fmt.Sprint(c.opts.Replaced, c.opts.Deletes), func(t *testing.T) {
+				d, err := sql.New(sqltest.DB(t, sqltest.SQLite), sql.SQLite, table, &c.opts)
+				ok(t, err)
+				ok(t, d.EnsureTable(t.Context()))
+				live(t, d)
+				path := t.TempDir()
+				_, g, err := open(path)
+				ok(t, err)
+				ok(t, sweepSQL(t.Context(), d, g, 10))
+				wants(t, path, c.want)
+			})
+		}
+	})
+	t.Run("harvest", func(t *testing.T) {
+		r := stores["redis"](t)
+		r.Kind = "redis"
+		d, done, err := openHarvested(r)
+		ok(t, err)
+		defer func() { ok(t, done()) }()
+		live(t, d)
+		late := dead(31 * day) // a day after its retention
+		_, err = d.Insert(t.Context(), "too late", session{}, late, late.CreatedAt)
+		ok(t, err)
+		path := t.TempDir()
+		_, g, err := open(path)
+		ok(t, err)
+		ok(t, harvest(t.Context(), d, g, 10))
+		wants(t, path, map[string]int{"died": 1, "replaced": 1})
+	})
+	t.Run("memory", func(t *testing.T) {
+		for _, deletes := range []bool{false, true} {
+			path := t.TempDir()
+			_, g, err := open(path)
+			ok(t, err)
+			buried := make(chan int, 10)
+			q, err := archive.NewQueue(func(ctx context.Context, dead []driver.Dead) error {
+				err := g.Bury(ctx, dead)
+				buried <- len(dead)
+				return err
+			}, &archive.QueueOptions{Every: time.Millisecond})
+			ok(t, err)
+			d, err := memory.New(&memory.Options[session]{Retain: day, Deletes: deletes, OnExpiry: archive.OnExpiry[session, memory.Reason](q)})
+			ok(t, err)
+			want := map[string]int{"replaced": 1} // what is dead and still held is handed over when that is over
+			if deletes {
+				want["deleted"] = 1
+			}
+			live(t, d)
+			for n := 0; n < len(want); n += <-buried {
+			}
+			ok(t, d.Close())
+			ok(t, q.Close(t.Context()))
+			wants(t, path, want)
+		}
+	})
+}
