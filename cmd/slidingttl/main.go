@@ -1,5 +1,5 @@
 // Command slidingttl looks into a store whose records slide, and brings them under a
-// policy: inspect, audit, diff, plan, adopt, mend, reap, harvest; and into an archive of what has
+// policy: inspect, audit, diff, plan, adopt, mend, reap, harvest, schema; and into an archive of what has
 // died: archive. See README.md.
 package main
 

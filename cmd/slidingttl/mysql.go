@@ -26,10 +26,6 @@ var mysqlKind = kind{
 }
 
 func openMySQL(_ context.Context, a *address, l layout) (*store, error) {
-	table, err := tableOf(a)
-	if err != nil {
-		return nil, err
-	}
 	socket := a.own["socket"]
 	connect, err := mysql.ParseDSN("/?" + a.RawQuery) // for tls and the like
 	if err != nil {
@@ -49,6 +45,6 @@ func openMySQL(_ context.Context, a *address, l layout) (*store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errUsage, err)
 	}
-	table.estimate = "SELECT table_rows FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = ?"
-	return table.open(stdsql.OpenDB(connector), sql.MySQL, l)
+	const estimate = "SELECT table_rows FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = ?"
+	return openTable(stdsql.OpenDB(connector), sql.MySQL, a, l, estimate)
 }

@@ -29,16 +29,12 @@ var postgresKind = kind{
 }
 
 func openPostgres(_ context.Context, a *address, l layout) (*store, error) {
-	table, err := tableOf(a)
-	if err != nil {
-		return nil, err
-	}
 	connect, err := pgx.ParseConfig(a.String())
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errUsage, err)
 	}
-	table.estimate = "SELECT GREATEST(reltuples, 0)::bigint FROM pg_class WHERE oid = to_regclass($1)"
-	s, err := table.open(stdlib.OpenDB(*connect), sql.PostgreSQL, l)
+	const estimate = "SELECT GREATEST(reltuples, 0)::bigint FROM pg_class WHERE oid = to_regclass($1)"
+	s, err := openTable(stdlib.OpenDB(*connect), sql.PostgreSQL, a, l, estimate)
 	if err == nil {
 		s.name = fmt.Sprintf("%s:%d/%s", connect.Host, connect.Port, connect.Database) // of the environment, too
 	}

@@ -75,7 +75,7 @@ func newRoot(s streams) (*app, *cobra.Command) {
 	}
 	root.PersistentFlags().BoolVar(&a.json, "json", false, "print reports as JSON")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fmt.Errorf("%w: %w", errUsage, err) })
-	root.AddCommand(a.inspect(), a.audit(), a.diff(), a.plan(), a.adopt(), a.mend(), a.reap(), a.harvest(), a.archive())
+	root.AddCommand(a.inspect(), a.audit(), a.diff(), a.plan(), a.adopt(), a.mend(), a.reap(), a.harvest(), a.archive(), a.schema())
 	a.watch(root)
 	return a, root
 }

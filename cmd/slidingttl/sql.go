@@ -3,7 +3,10 @@ package main
 import (
 	"context"
 	stdsql "database/sql"
-	"time"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
 
 	"github.com/slidingttl/slidingttl/drivers/sql"
 )
@@ -22,23 +25,21 @@ type sqlLayout struct {
 
 var timeTypes = map[string]sql.TimeType{"millis": sql.Millis, "timestamp": sql.Timestamp, "datetime": sql.DateTime}
 
-// sqlTable is what a URI says of a table.
-type sqlTable struct {
-	name     string
-	retain   time.Duration
-	estimate string // a query for how many rows it has, by its name
-}
-
-// open opens the table that db holds, and closes db with it.
-func (t sqlTable) open(db *stdsql.DB, dialect sql.Dialect, l layout) (*store, error) {
+// openTable opens the table of db that a names, and closes db with it. estimate is a query for how many
+// rows it has, by its name.
+func openTable(db *stdsql.DB, dialect sql.Dialect, a *address, l layout, estimate string) (*store, error) {
 	opts, err := l.table()
+	name, named := a.own["table"]
+	if !named {
+		err = errForm
+	}
 	if err == nil {
 		var d *sql.Driver[[]any]
-		opts.Retain = t.retain
-		if d, err = sql.New(db, dialect, t.name, opts); err == nil {
+		opts.Retain = a.retain
+		if d, err = sql.New(db, dialect, name, opts); err == nil {
 			s := storeOf[[]any](d, func() { _ = db.Close() })
 			s.about = func(ctx context.Context) (n int64) {
-				if err := db.QueryRowContext(ctx, t.estimate, t.name).Scan(&n); err != nil {
+				if err := db.QueryRowContext(ctx, estimate, name).Scan(&n); err != nil {
 					return 0
 				}
 				return n
@@ -48,6 +49,36 @@ func (t sqlTable) open(db *stdsql.DB, dialect sql.Dialect, l layout) (*store, er
 	}
 	_ = db.Close()
 	return nil, err
+}
+
+func (a *app) schema() *cobra.Command {
+	var t target
+	var user string
+	c := &cobra.Command{
+		Use:   "schema STORE",
+		Short: "Print the statements that a SQL table lacks, to be run one by one; writes nothing",
+		RunE: func(c *cobra.Command, args []string) error {
+			s, err := t.open(c.Context(), args[0], false)
+			if err != nil {
+				return err
+			}
+			defer s.close()
+			d, ok := s.Harvested.(interface {
+				Schema(ctx context.Context, user string) ([]string, error)
+			})
+			if !ok {
+				return fmt.Errorf("%w: only SQL has a schema", errUsage)
+			}
+			statements, err := d.Schema(c.Context(), user)
+			if err != nil {
+				return err
+			}
+			return a.summary(statements, "-- slidingttl schema %d\n%s", sql.SchemaVersion, strings.Join(append(statements, ""), ";\n"))
+		},
+	}
+	t.flags(c)
+	c.Flags().StringVar(&user, "grant", "", "print the rights of this `user` too, as GRANT names it")
+	return c
 }
 
 // table is the options that l says. No value is read as a Go value.
@@ -78,13 +109,4 @@ func (l layout) table() (*sql.Options[[]any], error) {
 		o.Row = sql.Row[[]any]{Columns: names.Columns, Fields: func(*[]any) []any { return make([]any, len(names.Columns)) }}
 	}
 	return o, nil
-}
-
-// tableOf is the table that a names.
-func tableOf(a *address) (sqlTable, error) {
-	t := sqlTable{name: a.own["table"], retain: a.retain}
-	if t.name == "" {
-		return t, errForm
-	}
-	return t, nil
 }

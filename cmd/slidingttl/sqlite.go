@@ -22,10 +22,6 @@ var sqliteKind = kind{
 }
 
 func openSQLite(_ context.Context, a *address, l layout) (*store, error) {
-	table, err := tableOf(a)
-	if err != nil {
-		return nil, err
-	}
 	file := a.Opaque + a.Path
 	if file == "" || a.Host != "" {
 		return nil, errForm
@@ -35,7 +31,7 @@ func openSQLite(_ context.Context, a *address, l layout) (*store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := table.open(db, sql.SQLite, l)
+	s, err := openTable(db, sql.SQLite, a, l, "")
 	if err != nil {
 		return nil, err
 	}

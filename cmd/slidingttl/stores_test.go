@@ -241,8 +241,7 @@ func TestLayout(t *testing.T) {
 	db := must(stdsql.Open("sqlite", sqltest.SQLiteDSN(file)))(t)
 	defer func() { _ = db.Close() }()
 	for _, q := range []string{
-		"CREATE TABLE links (code TEXT PRIMARY KEY, url TEXT, owner TEXT, made TEXT, ends TEXT, due INTEGER NOT NULL DEFAULT 0, version INTEGER)",
-		"CREATE INDEX due ON links (due)",
+		"CREATE TABLE links (code TEXT PRIMARY KEY, url TEXT, owner TEXT, made TEXT)",
 		"INSERT INTO links (code, url, owner, made) VALUES ('a', 'https://example.com', 'ann', '2020-01-02 03:04:05.000'), ('b', 'https://example.org', 'bob', NULL)",
 	} {
 		if _, err := db.Exec(q); err != nil {
@@ -258,7 +257,16 @@ func TestLayout(t *testing.T) {
 		t.Fatal(err)
 	}
 	uri := "sqlite:" + file + "?table=links"
-	out, _ := command(t, 0, "audit", uri, "--layout", names, "--policy", thirty)
+	out, _ := command(t, 0, "schema", uri, "--layout", names, "--grant", "app")
+	contains(t, out, "-- slidingttl schema 1", `ADD COLUMN "ends" TEXT;`, `ON "links" ("due");`)
+	must(db.Exec(out))(t)
+	out, _ = command(t, 0, "schema", uri, "--layout", names)
+	if out != "-- slidingttl schema 1\n\n" {
+		t.Errorf("of a table that lacks nothing:\n%s", out)
+	}
+	_, errs := command(t, exitUsage, "schema", "dynamodb://sessions?region=eu-central-1")
+	contains(t, errs, "SQL")
+	out, _ = command(t, 0, "audit", uri, "--layout", names, "--policy", thirty)
 	contains(t, out, "past cap 1", "no created at 1")
 	command(t, 0, "adopt", uri, "--layout", names, "--policy", thirty, "--apply")
 	out, _ = command(t, 0, "inspect", uri, "b", "--layout", names, "--policy", thirty, "--value")

@@ -73,7 +73,7 @@ type dialect interface {
 	// Describing and making tables.
 	describe(ctx context.Context, db *stdsql.DB, schema, table string) (*description, error)
 	settings(ctx context.Context, db *stdsql.DB, times []TimeType) error
-	mend(table string, c TimeColumn, types columnTypes) string // what gives a column its milliseconds
+	mend(table string, c TimeColumn, types columnTypes) []string // gives a column its milliseconds
 	fits(t TimeType, column columnType) bool
 	integerType(column columnType) bool
 	types() columnTypes
@@ -106,6 +106,9 @@ func dialectOf(d Dialect) (dialect, bool) {
 	}
 	return nil, false
 }
+
+// grant gives a user the rights on a table that suffice.
+const grant = "GRANT SELECT, INSERT, UPDATE, DELETE ON %s TO %s"
 
 // numbered turns ? into $1, $2 and so on.
 func numbered(statement string) string {

@@ -14,8 +14,41 @@ type columnTypes struct {
 	serial, text   string
 	triggers       string // where they are listed, with the condition on a name
 	times          map[TimeType]string
-	suffix         string // of CREATE TABLE
+	with           string // ends CREATE TABLE
+	online         string // in a CREATE INDEX that lets others write
+	grant          string // of rights on a table to a user; empty: there are none
 	checkNow       string // has constraints that are deferred be checked; empty: nothing has
+}
+
+// SchemaVersion counts the forms that the driver's tables have had.
+const SchemaVersion = 1
+
+// Schema returns the statements that bring the table to SchemaVersion, whatever is there of it: CREATE TABLE,
+// or what EnsureTable adds, such that on PostgreSQL no writer waits for the index, and on MySQL
+// the milliseconds of a column that has none. They are to be run one by one, outside a transaction. If
+// user is not empty, the rights that suffice for all of the driver's methods, and for a Sweeper, follow; user
+// stands in GRANT as it is. Schema changes nothing.
+func (t *table) Schema(ctx context.Context, user string) ([]string, error) {
+	d, err := t.describe(ctx)
+	if err != nil {
+		return nil, t.failed(ctx, err)
+	}
+	types, tables := t.dialect.types(), []string{t.quoted()}
+	statements := t.missing(d, types.online)
+	for _, c := range []TimeColumn{t.created, t.expires} {
+		if is, ok := d.columns[strings.ToLower(c.Name)]; ok && !t.dialect.fits(c.Type, is) {
+			statements = append(statements, t.dialect.mend(t.quoted(), c, types)...)
+		}
+	}
+	if t.keepReplaced {
+		statements, tables = append(statements, t.ensureReplaced()...), append(tables, t.replacedTable())
+	}
+	if user != "" && types.grant != "" {
+		for _, table := range tables {
+			statements = append(statements, fmt.Sprintf(types.grant, table, user))
+		}
+	}
+	return statements, nil
 }
 
 // EnsureTable creates the table, or adds what a table that is there lacks of the
@@ -29,9 +62,9 @@ func (t *table) EnsureTable(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, statement := range t.missing(desc) {
+	for _, statement := range t.missing(desc, "") {
 		if _, err := t.db.ExecContext(ctx, statement); err != nil {
-			if now, again := t.describe(ctx); again == nil && len(t.missing(now)) == 0 {
+			if now, again := t.describe(ctx); again == nil && len(t.missing(now, "")) == 0 {
 				break // another was faster
 			}
 			return err
@@ -48,9 +81,9 @@ func (t *table) EnsureTable(ctx context.Context) error {
 	return t.checkTable(desc)
 }
 
-// missing are the statements that bring about what is not there. None makes a table
-// whose columns are not all known here.
-func (t *table) missing(d *description) []string {
+// missing are the statements that bring about what is not there, an index online if there is a word for
+// it. None makes a table whose columns are not all known here.
+func (t *table) missing(d *description, online string) []string {
 	q, types := t.dialect.quote, t.dialect.types()
 	life := []struct{ name, kind string }{
 		{t.created.Name, types.times[t.created.Type]},
@@ -61,6 +94,9 @@ func (t *table) missing(d *description) []string {
 	var statements []string
 	switch {
 	case len(d.columns) > 0:
+		if _, ok := d.columns[strings.ToLower(t.sweep)]; !ok && online != "" {
+			statements = append(statements, "ALTER TABLE "+t.quoted()+" SET"+strings.TrimPrefix(types.with, " WITH"))
+		}
 		for _, c := range life {
 			if _, ok := d.columns[strings.ToLower(c.name)]; !ok {
 				statements = append(statements, fmt.Sprintf("ALTER TABLE %s ADD COLUMN %s %s", t.quoted(), q(c.name), c.kind))
@@ -74,12 +110,13 @@ func (t *table) missing(d *description) []string {
 		for _, c := range life {
 			columns = append(columns, q(c.name)+" "+c.kind)
 		}
-		statements = append(statements, fmt.Sprintf("CREATE TABLE %s (%s)%s", t.quoted(), strings.Join(columns, ", "), types.suffix))
+		online = "" // nobody writes to it yet
+		statements = append(statements, fmt.Sprintf("CREATE TABLE %s (%s)%s", t.quoted(), strings.Join(columns, ", "), types.with))
 	default:
 		return nil
 	}
 	if !slices.ContainsFunc(d.indexes, func(i index) bool { return i.columns[0] == strings.ToLower(t.sweep) }) {
-		statements = append(statements, fmt.Sprintf("CREATE INDEX %s ON %s (%s)", q(t.name+"_"+t.sweep), t.dialect.indexed(t.schema, t.name), q(t.sweep)))
+		statements = append(statements, fmt.Sprintf("CREATE INDEX%s %s ON %s (%s)", online, q(t.name+"_"+t.sweep), t.dialect.indexed(t.schema, t.name), q(t.sweep)))
 	}
 	return statements
 }

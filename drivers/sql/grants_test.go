@@ -5,20 +5,37 @@ import (
 	stdsql "database/sql"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/slidingttl/slidingttl/drivers/sql/sqltest"
 	"github.com/slidingttl/slidingttl/slidingttl"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// TestGrants: all calls of the driver work with the rights that the README names.
+// TestGrants: what Schema returns makes of an application's own table one that all calls of the driver
+// work on with the rights that it gives.
 func TestGrants(t *testing.T) {
-	const rights = "SELECT, INSERT, UPDATE, DELETE"
+	opts := &Options[session]{Replaced: true}
+	schema := func(t *testing.T, db *stdsql.DB, dialect Dialect, table, user string) {
+		t.Helper()
+		d, err := New(db, dialect, table, opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		statements, err := d.Schema(t.Context(), user)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, statement := range statements {
+			mustExec(t, db, dialect, statement)
+		}
+	}
 	works := func(t *testing.T, db *stdsql.DB, dialect Dialect, table string) {
 		t.Helper()
 		ctx := t.Context()
-		d, err := New[session](db, dialect, table, nil)
+		d, err := New(db, dialect, table, opts)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -47,28 +64,38 @@ func TestGrants(t *testing.T) {
 		must("Retire", store.Retire(ctx, "a"))
 		_, err = d.Segments(ctx, 2)
 		must("Segments", err)
-		must("Sweep", d.mustSweeper(t, SweepOptions{Now: func() time.Time { return time.Now().Add(time.Minute) }}).Sweep(ctx))
-		if n := d.rows(t); n != 0 {
-			t.Errorf("%d rows are left", n)
+		for i := range 2 { // the second replaces the first, which is dead
+			life := driver.Life{CreatedAt: base.Add(time.Duration(i) * time.Minute), ExpiresAt: base.Add(time.Duration(i+1) * time.Minute)}
+			_, err = d.Insert(ctx, "b", session{}, life, life.CreatedAt)
+			must("Insert", err)
+		}
+		var buried atomic.Int64
+		bury := func(_ context.Context, _ *stdsql.Tx, dead []driver.Dead) error {
+			buried.Add(int64(len(dead)))
+			return nil
+		}
+		must("Sweep", d.mustSweeper(t, SweepOptions{Now: at(base.Add(time.Hour)), Bury: bury}).Sweep(ctx))
+		if n := d.rows(t); n != 0 || buried.Load() != 3 {
+			t.Errorf("%d rows are left, and %d were buried; want 3", n, buried.Load())
 		}
 		must("Delete", store.Delete(ctx, "a"))
 	}
 	user := fmt.Sprintf("app%d", tables.Add(1))
 	t.Run("postgres", func(t *testing.T) {
 		db := sqltest.DB(t, sqltest.PostgreSQL)
-		d := open[session](t, db, PostgreSQL, nil)
-		var schema string
-		if err := db.QueryRowContext(t.Context(), "SELECT current_schema()").Scan(&schema); err != nil {
+		var in string
+		if err := db.QueryRowContext(t.Context(), "SELECT current_schema()").Scan(&in); err != nil {
 			t.Fatal(err)
 		}
 		db.SetMaxOpenConns(1) // whose role is set
 		for _, statement := range []string{
-			"CREATE ROLE " + user, "GRANT USAGE ON SCHEMA " + schema + " TO " + user,
-			"GRANT " + rights + " ON " + d.quoted() + " TO " + user, "SET ROLE " + user,
+			"CREATE TABLE own (id text PRIMARY KEY, value jsonb NOT NULL)", "CREATE ROLE " + user, "GRANT USAGE ON SCHEMA " + in + " TO " + user,
 		} {
 			mustExec(t, db, PostgreSQL, statement)
 		}
-		works(t, db, PostgreSQL, d.name)
+		schema(t, db, PostgreSQL, in+".own", user)
+		mustExec(t, db, PostgreSQL, "SET ROLE "+user)
+		works(t, db, PostgreSQL, in+".own")
 		for _, statement := range []string{"RESET ROLE", "DROP OWNED BY " + user, "DROP ROLE " + user} {
 			mustExec(t, db, PostgreSQL, statement)
 		}
@@ -80,15 +107,67 @@ func TestGrants(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer func() { _ = root.Close() }()
-		d := open[session](t, root, MySQL, nil)
+		mustExec(t, root, MySQL, "CREATE TABLE own (id VARBINARY(255) PRIMARY KEY, value JSON NOT NULL)")
 		mustExec(t, root, MySQL, "CREATE USER "+user+"@localhost")
-		mustExec(t, root, MySQL, "GRANT "+rights+" ON "+d.quoted()+" TO "+user+"@localhost")
+		schema(t, root, MySQL, "own", user+"@localhost")
 		db, err := stdsql.Open(name, strings.Replace(dsn, "root", user, 1))
 		if err != nil {
 			t.Fatal(err)
 		}
-		works(t, db, MySQL, d.name)
+		works(t, db, MySQL, "own")
 		_ = db.Close()
 		mustExec(t, root, MySQL, "DROP USER "+user+"@localhost")
 	})
+}
+
+// TestSchema: what it returns is enough for Check, on no table and on one of the form before, and says
+// no more once it was done.
+func TestSchema(t *testing.T) {
+	for name, c := range map[string]struct {
+		before map[Dialect]string
+		opts   Options[session]
+		want   map[Dialect][]string // parts of what is returned
+	}{
+		"none": {nil, Options[session]{Replaced: true}, map[Dialect][]string{
+			PostgreSQL: {`CREATE TABLE`, `WITH (fillfactor = 80)`, `CREATE INDEX "own_sweep_at"`}, MySQL: {"CREATE TABLE"}, SQLite: {"CREATE TABLE"},
+		}},
+		"own": {map[Dialect]string{
+			PostgreSQL: "CREATE TABLE own (id text PRIMARY KEY, value jsonb, created_at timestamptz DEFAULT now())",
+			MySQL:      "CREATE TABLE own (id VARBINARY(255) PRIMARY KEY, value JSON, created_at TIMESTAMP NOT NULL)",
+			SQLite:     "CREATE TABLE own (id TEXT PRIMARY KEY, value TEXT, created_at TEXT)",
+		}, Options[session]{CreatedAt: TimeColumn{Type: Timestamp}}, map[Dialect][]string{
+			PostgreSQL: {`SET (fillfactor = 80)`, `CREATE INDEX CONCURRENTLY`}, MySQL: {"MODIFY `created_at` TIMESTAMP(3)"}, SQLite: {"ADD COLUMN"},
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onAll(t, func(t *testing.T, db *stdsql.DB, dialect Dialect) {
+				if c.before != nil {
+					mustExec(t, db, dialect, c.before[dialect])
+				}
+				d, err := New(db, dialect, "own", &c.opts)
+				if err != nil {
+					t.Fatal(err)
+				}
+				statements, err := d.Schema(t.Context(), "")
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, part := range c.want[dialect] {
+					if !strings.Contains(strings.Join(statements, ";\n"), part) {
+						t.Errorf("%q; want %s", statements, part)
+					}
+				}
+				for _, statement := range statements {
+					mustExec(t, db, dialect, statement)
+				}
+				if err := d.Check(t.Context(), time.Hour); err != nil {
+					t.Error(err)
+				}
+				d.keepReplaced = false // which may be made again
+				if again, err := d.Schema(t.Context(), ""); err != nil || len(again) != 0 {
+					t.Errorf("again: %q, %v", again, err)
+				}
+			})
+		})
+	}
 }

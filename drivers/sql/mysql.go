@@ -118,11 +118,11 @@ func (mysql) describe(ctx context.Context, db *stdsql.DB, schema, table string) 
 	return describe(ctx, db, mysqlColumns, mysqlIndexes, schema, table)
 }
 
-func (m mysql) mend(table string, c TimeColumn, types columnTypes) string {
+func (m mysql) mend(table string, c TimeColumn, types columnTypes) []string {
 	if c.Type == Millis {
-		return ""
+		return nil
 	}
-	return fmt.Sprintf(" (ALTER TABLE %s MODIFY %s %s)", table, m.quote(c.Name), types.times[c.Type])
+	return []string{fmt.Sprintf("ALTER TABLE %s MODIFY %s %s", table, m.quote(c.Name), types.times[c.Type])}
 }
 
 func (mysql) settings(ctx context.Context, db *stdsql.DB, times []TimeType) error {
@@ -179,6 +179,7 @@ func (mysql) types() columnTypes {
 		value:   "JSON",
 		integer: "BIGINT", serial: "BIGINT AUTO_INCREMENT PRIMARY KEY", text: "LONGTEXT",
 		triggers: "information_schema.triggers WHERE trigger_schema = DATABASE() AND trigger_name",
+		grant:    grant,
 		times:    map[TimeType]string{Millis: "BIGINT", Timestamp: "TIMESTAMP(3) NULL", DateTime: "DATETIME(3)"},
 	}
 }

@@ -142,7 +142,7 @@ func (p postgres) describe(ctx context.Context, db *stdsql.DB, schema, table str
 	return describe(ctx, db, postgresColumns, postgresIndexes, qualified(p, schema, table))
 }
 
-func (postgres) mend(string, TimeColumn, columnTypes) string { return "" }
+func (postgres) mend(string, TimeColumn, columnTypes) []string { return nil }
 
 func (p postgres) settings(ctx context.Context, db *stdsql.DB, _ []TimeType) error {
 	var recovering bool
@@ -214,7 +214,9 @@ func (postgres) types() columnTypes {
 		triggers: "information_schema.triggers WHERE trigger_name",
 		times:    map[TimeType]string{Millis: "bigint", Timestamp: "timestamptz", DateTime: "timestamp"},
 		checkNow: "SET CONSTRAINTS ALL IMMEDIATE",
-		suffix:   fmt.Sprintf(" WITH (fillfactor = %d)", fillfactor),
+		online:   " CONCURRENTLY",
+		grant:    grant,
+		with:     fmt.Sprintf(" WITH (fillfactor = %d)", fillfactor),
 	}
 }
 

@@ -113,7 +113,7 @@ func (sqlite) describe(ctx context.Context, db *stdsql.DB, schema, table string)
 	return describe(ctx, db, sqliteColumns, sqliteIndexes, schema, table)
 }
 
-func (sqlite) mend(string, TimeColumn, columnTypes) string { return "" }
+func (sqlite) mend(string, TimeColumn, columnTypes) []string { return nil }
 
 func (sqlite) settings(ctx context.Context, db *stdsql.DB, _ []TimeType) error {
 	var mode string
