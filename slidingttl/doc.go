@@ -44,25 +44,24 @@
 //
 // docs/promises.md has them to the letter, each with the tests that hold it.
 //
-//  1. Exact by default. Without slack a touch writes exactly the deadline.
+//  1. Exact by default: without slack a touch writes exactly the deadline.
 //  2. Touch only when due: with slack at most once per 15/16 of it, at the cap never.
-//  3. Never early. What was read at t stays readable until Deadline(C, t), for every reader.
-//     Only a touch that failed or died with its process breaks this; failures are counted.
+//  3. Never early: what was read at t stays readable until Deadline(C, t), for every reader,
+//     unless its touch failed, which is counted, or died with its process.
 //  4. Never late by more than slack and the store's resolution, and never past the cap.
-//  5. No resurrection. A touch never creates a record nor revives a dead one. An upsert after
+//  5. No resurrection: a touch never creates a record nor revives a dead one. An upsert after
 //     death starts a new life.
 //  6. created_at is kept while a record lives. A write planned for one life lands on no other.
-//  7. Forward only, and tighter at once. Only a policy made tighter brings an expiry down;
-//     see [Store.SetPolicy] and [Options].MaxSkew.
+//  7. Forward only, and tighter at once: only a policy made tighter brings an expiry down, on
+//     the next access; see [Store.SetPolicy] and [Options].MaxSkew.
 //  8. Reads do not fail, and do not wait long, because a touch did; see [Options].TouchWait.
-//  9. One touch of a key at a time. Concurrent accesses share it, and each waits only as long
-//     as its own context.
-//  10. Adoption. A record without created_at gets one on its first access; see [Foreign].
-//  11. Nothing leaks, and nothing is dropped silently. Close waits for calls and touches, or says
-//     what it gave up. What waits holds nothing of its caller's but the key.
-//  12. Bad input is an error that names field, value and rule. A call for many keys names the
-//     place of the key, and the other keys get their answer. No error text holds a key.
-//  13. An answer says what happened. A write that may have landed is ErrAmbiguous.
+//  9. One touch of a key at a time: concurrent accesses share it.
+//  10. Adoption: a record without created_at gets one on its first access; see [Foreign].
+//  11. Nothing leaks, and nothing is dropped silently: Close waits for calls and touches, or
+//     says what it gave up. What waits holds nothing of its caller's but the key.
+//  12. Bad input is an error that names field, value and rule, and of many keys the place of
+//     the bad one; the others get their answer. No error text holds a key.
+//  13. An answer says what happened: a write that may have landed is ErrAmbiguous.
 //  14. Retire ends a life, whatever the policy, and deletes nothing.
 //
 // # Units, time and concurrency

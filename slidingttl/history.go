@@ -17,8 +17,7 @@ type Past[T any] struct {
 // History returns the record that died under key, if the backing store still holds it.
 //
 // A store holds the dead where its driver's options say so, or because it deletes them late.
-// When the record died, and of what, is judged by the policy it would have now. History only
-// reads, and is counted nowhere. ErrAlive: the record was alive when the call began.
+// The policy it would have now decides when the record died, and of what. History only reads, and is counted nowhere. ErrAlive: the record was alive when the call began.
 // ErrNotFound: absent, deleted, or dead and no longer held.
 func (s *Store[T]) History(ctx context.Context, key string) (Past[T], error) {
 	call, err := s.begin(ctx, opHistory, key)
@@ -26,7 +25,7 @@ func (s *Store[T]) History(ctx context.Context, key string) (Past[T], error) {
 		return Past[T]{}, err
 	}
 	defer s.gate.leave(call)
-	// What is dead by a time before the read stays dead, whoever touches meanwhile.
+	// What was dead before the read stays dead: no touch revives it meanwhile.
 	began := driver.Floor(s.clock.Now())
 	e, err := s.latest.Get(ctx, key)
 	var r *policy.Rules

@@ -27,7 +27,7 @@ func (h *hooks) call(hook func()) {
 	}
 }
 
-// reading is the time at which a read begins, zero if nobody asks.
+// reading is the time at which a read begins, zero if there is no Observer.Read.
 func (h *hooks) reading() time.Time {
 	if h.observer.Read == nil {
 		return time.Time{}
@@ -54,7 +54,7 @@ func (h *hooks) touch(ctx context.Context, e touches.Event) {
 	}
 }
 
-// changed is told of each change of the touches' state, in order.
+// changed is called after each change of the touches' state, in order.
 func (h *hooks) changed(s touches.State) {
 	was := h.told
 	h.told = s

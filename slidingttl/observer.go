@@ -5,24 +5,24 @@ import (
 	"time"
 )
 
-// Observer is told what a Store does, as it does it. Stats has counters at no cost.
+// Observer has functions that a Store calls as it works. Stats has counters at no cost.
 //
 // Any of its functions may be nil, and costs nothing then. They are called on the goroutine
 // that did it, possibly many at once, and should be quick. None is given a key. The context
 // is the call's, so that a trace can go on. A panic is recovered, counted in Stats and
 // returned by Close.
 type Observer struct {
-	// Read is told of every read, each key of a call for many by itself. It makes
+	// Read is called after every read, each key of a call for many by itself. It makes
 	// each cost two readings of the clock, and the hits of a local store a longer way.
 	Read func(ctx context.Context, e ReadEvent)
 
-	// Touch is told of the end of every touch.
+	// Touch is called at the end of every touch.
 	Touch func(ctx context.Context, e TouchEvent)
 
-	// Breaker is told when the store does not take touches (open), and when it does again.
+	// Breaker is called when the store takes no touches (open), and when it does again.
 	Breaker func(open bool)
 
-	// Budget is told when touches go faster than Options.Budget (over), and when no longer.
+	// Budget is called when touches go faster than Options.Budget (over), and when no longer.
 	Budget func(over bool)
 }
 

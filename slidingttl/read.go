@@ -116,7 +116,7 @@ type readResult[T any] struct {
 	rules        *policy.Rules
 	op           string
 	since        uint64          // the memo's clock before it
-	began        time.Time       // if somebody asks
+	began        time.Time       // zero if there is no Observer.Read
 	before       driver.Life     // what the record goes on with; zero: it has none but its own
 	late         <-chan struct{} // ends the wait for the touch, where that has begun
 	needsNoTouch bool            // no touch is due
@@ -215,8 +215,8 @@ func (s *Store[T]) judgeLife(r *readResult[T]) error {
 	return nil
 }
 
-// miss counts a read that found no live record under key, forgets the key, and returns what
-// became of the record. r is the dead record, if one was found.
+// miss counts a read that found no live record under key, and returns what became of that. It
+// forgets the key. r is the dead record, if one was found.
 func (s *Store[T]) miss(key string, r *readResult[T]) ReadOutcome {
 	was := s.memo.Forget(key)
 	var rules *policy.Rules

@@ -28,7 +28,7 @@ func (s *Store[T]) readTouch(ctx context.Context, op, key string, r *readResult[
 			return touches.Outcome{Err: touchErr}
 		}
 		e, touched, touchErr = s.readToucher.ReadTouch(ctx, key, known, rules.Access(driver.Ceil(began), dueFrom), driver.Floor(began))
-		if !touched { // those who wait for the touch of key have to see to it themselves
+		if !touched { // accesses that wait for this touch need one of their own
 			return touches.Outcome{Err: touches.ErrReplaced}
 		}
 		var was driver.Meta

@@ -216,5 +216,5 @@ func (s *Store[T]) Check(ctx context.Context) error {
 	return wrap(ctx, opCheck, c.Check(ctx, s.Policy().Longest()))
 }
 
-// Now is the time by which the store judges; see Options.Now.
+// Now is the store's time; see Options.Now.
 func (s *Store[T]) Now() time.Time { return s.clock.Now() }

@@ -85,7 +85,7 @@ func (s *Store[T]) touchIfDue(ctx context.Context, key string, r *readResult[T])
 	o := s.touches.TouchOrQueue(ctx, &a, late, urgent)
 	switch {
 	case o.Err == nil:
-		// The value may be another's by now, who was faster.
+		// Another writer may have replaced the value since.
 		if o.Replaced == r.meta || o.Meta.Version == r.meta.Version && o.Meta.CreatedAt == r.meta.CreatedAt {
 			r.meta = o.Meta
 		}
@@ -136,7 +136,7 @@ func (s *Store[T]) keeps(key string, m *driver.Meta) bool {
 	return !beyond && !r.Due(m.Life, s.touches.DueFrom(r, key, m.Life, at))
 }
 
-// touchKeyAttempts bounds how many records, each deleted and created anew, one touch by key tries.
+// touchKeyAttempts bounds the touches of one call whose record was deleted and created again.
 const touchKeyAttempts = 3
 
 // touchKey touches the record under key and returns its life, whose expiry is at most the cap.

@@ -118,8 +118,8 @@ func isLower(life, was driver.Life) bool {
 	return life.CreatedAt == was.CreatedAt && life.ExpiresAt < was.ExpiresAt
 }
 
-// wrote remembers m, a write of the value, and returns what is stored. An expiry that lies
-// beyond the policy still, because only the write told of it, comes down now.
+// wrote remembers m, a write of the value, and returns what is stored. An expiry beyond the
+// policy, which only the write's answer showed, comes down now.
 func (s *Store[T]) wrote(ctx context.Context, key string, m driver.Meta, r *policy.Rules, since uint64) driver.Meta {
 	s.memo.Wrote(key, m, since)
 	now, _ := s.clock.Bounds()

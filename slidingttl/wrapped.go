@@ -124,7 +124,7 @@ func (w *Wrapped[K, V, T]) Update(ctx context.Context, id K, v V) error {
 
 // Insert is Upsert by the repository's Insert(ctx, K, V) error, which it has to have.
 //
-// The repository is to refuse what is there. The record begins a new life.
+// The repository must refuse what is there. The record begins a new life.
 func (w *Wrapped[K, V, T]) Insert(ctx context.Context, id K, v V) error {
 	r, ok := w.repo.(interface {
 		Insert(ctx context.Context, id K, v V) error

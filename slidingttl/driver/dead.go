@@ -5,5 +5,5 @@ type Dead struct {
 	Key string
 	Raw
 	At      Instant // when it died: its expiry, its cap, or when it was deleted
-	Deleted bool    // somebody deleted it before its time
+	Deleted bool    // it was deleted before its time
 }

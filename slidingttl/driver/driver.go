@@ -17,7 +17,7 @@ import (
 // store as it was; everything else is the store's own error, reachable with
 // errors.As. The error of a write that may have landed although its answer did not
 // come matches [ErrAmbiguous]; after any other the store is as it was. One that every
-// call would meet, until somebody changes a setting, matches [ErrRefused]. No error text
+// call would meet until a setting is changed matches [ErrRefused]. No error text
 // holds a key.
 type Driver[T any] interface {
 	// Get returns the record under key as it is stored, alive or not. The

@@ -39,8 +39,8 @@ func (l Life) Check(latest Instant) error {
 // different keys or generations do not compare.
 type Version uint64
 
-// NewVersion draws a version from 1 to most. A counter that begins anew with a record could come
-// to the same number twice.
+// NewVersion draws a version from 1 to most. A counter kept in the record would restart with it
+// and reach the same number twice.
 func NewVersion(most Version) Version { return Version(rand.Uint64N(uint64(most))) + 1 }
 
 // Meta is what a store knows of a record beside its value.

@@ -53,7 +53,7 @@ type ReadToucher[T any] interface {
 	//
 	// The record comes back as it is stored then, with touched set if this call
 	// wrote it. A touch that could not be made is no error: the record comes back
-	// as it was read, to be judged and touched by other means. A value is never
+	// as it was read, and the caller touches it by other means. A value is never
 	// returned with the life of another. Errors: ErrNotFound.
 	ReadTouch(ctx context.Context, key string, known *Meta, a Access, now Instant) (e Entry[T], touched bool, err error)
 }

@@ -68,7 +68,7 @@ func (c *ServerClock) Known() bool { return c.known.Load() != nil }
 func (c *ServerClock) Due() bool { return c.due(serverAskEvery) }
 
 // Overdue reports whether to ask by a trip of its own, before a write: to every caller while
-// nothing is known, then to one of them where nobody asked for half a minute.
+// nothing is known, then to one of them if the last question is half a minute old.
 func (c *ServerClock) Overdue() bool { return !c.Known() || c.due(serverMaxAge) }
 
 func (c *ServerClock) due(every time.Duration) bool {

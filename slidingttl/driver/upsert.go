@@ -64,7 +64,7 @@ func Upsert[T any](ctx context.Context, d Driver[T], key string, v T, known *Met
 		}
 	}
 	if !errors.Is(err, ErrConflict) {
-		err = ErrConflict // deleted and written anew, again and again
+		err = ErrConflict // deleted and inserted, again and again
 	}
 	return Meta{}, err
 }

@@ -96,7 +96,7 @@ func (r *Rules) AliveNear(l driver.Life, now driver.Instant) bool {
 
 // DiedOfAge reports whether life l, which is over, ended at its cap and not of idleness.
 //
-// Its expiry and its cap decide, whichever came first, and not when somebody asks.
+// The earlier of its expiry and its cap decides, and not the time of the question.
 func (r *Rules) DiedOfAge(l driver.Life) bool {
 	return l.CreatedAt != 0 && (l.ExpiresAt == 0 || l.ExpiresAt >= r.Cap(l.CreatedAt))
 }
@@ -167,10 +167,10 @@ func (r *Rules) Lowered(l driver.Life, now driver.Instant) (driver.Life, bool) {
 // Window is how long an expiry that was lowered is not lowered again.
 func (r *Rules) Window() driver.Instant { return r.stored / 8 }
 
-// Restores reports whether a touch at now is to put back the expiry of before.
+// Restores reports whether a touch at now puts back the expiry of before.
 //
 // before is the life that the record had until a save wiped it and left l, zero if unknown.
-// Others may have judged by it. One beyond the policy does not count.
+// Others may rely on it. One beyond the policy does not count.
 func (r *Rules) Restores(l, before driver.Life, now driver.Instant) bool {
 	if l.ExpiresAt >= before.ExpiresAt || l.CreatedAt != 0 && l.CreatedAt != before.CreatedAt {
 		return false

@@ -66,7 +66,7 @@ func (d *damper) release(key string, at driver.Instant) {
 	}
 }
 
-// lowers reports whether life l of the record under key is to be brought down now.
+// lowers reports whether life l of the record under key must be brought down now.
 func (t *Touches) lowers(r *policy.Rules, key string, l driver.Life, now driver.Instant) bool {
 	_, beyond := r.Lowered(l, now)
 	if beyond && !t.lowering.claim(key, now, r.Window(), true) {

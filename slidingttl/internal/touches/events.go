@@ -7,7 +7,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/internal/tally"
 )
 
-// Result is what a touch came to, for those who count.
+// Result is what a touch came to, for counters and hooks.
 type Result int
 
 // The results, in the order of slidingttl.TouchOutcome.
@@ -29,7 +29,7 @@ type Event struct {
 	Err      error         // of Failed and Shed
 }
 
-// sent is the time at which a touch is sent, zero if nobody asks.
+// sent is the time at which a touch is sent, zero if Ended is nil.
 func (t *Touches) sent() time.Time {
 	if t.Ended == nil {
 		return time.Time{}
@@ -37,7 +37,7 @@ func (t *Touches) sent() time.Time {
 	return time.Now()
 }
 
-// count counts the end of a touch, and tells of it.
+// count counts the end of a touch, and calls Ended.
 func (t *Touches) count(ctx context.Context, a *Access, o Outcome, sent time.Time) {
 	t.Tally.Add(tally.Outcomes + tally.Counter(o.result))
 	if t.Ended == nil {

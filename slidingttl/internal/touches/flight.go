@@ -9,7 +9,7 @@ import (
 )
 
 // admit has the access a share the touch that waits for its key, or gives it one of its own.
-// waits reports whether the caller is to wait for it.
+// waits reports whether the caller waits for it.
 func (t *Touches) admit(ctx context.Context, a *Access, late <-chan struct{}, urgent bool) (j *job, waits bool) {
 	t.mu.Lock()
 	if t.halted {

@@ -33,7 +33,7 @@ func (f *flights) free() bool {
 }
 
 // grow lets by more touches be under way, or fewer. While touches are late it grows with those
-// that land: a store that hangs is to have connections left for reads.
+// that land: a store that hangs must keep connections free for reads.
 func (f *flights) grow(by int) {
 	f.most = max(slowStart, min(f.most+by, max(f.workers, mostInFlight)))
 }

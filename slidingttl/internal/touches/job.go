@@ -63,8 +63,8 @@ func (t *Touches) newJob(s *slot, a *Access) *job {
 	return j
 }
 
-// merge has j serve later as well. The later access's promise covers both. Where one of the
-// two is to bring the expiry down, and the other not, what is stored decides. The life that
+// merge has j serve later as well. The later access's promise covers both. Where only one of
+// the two lowers the expiry, what is stored decides. The life that
 // a save goes on with is that of what it saved.
 func (j *job) merge(later Access) {
 	j.readFirst = j.readFirst || j.lowers() != later.lowers()
@@ -82,7 +82,7 @@ func (j *job) merge(later Access) {
 }
 
 // covered reports whether a touch that ended with o did what j needs. If not, j is planned
-// anew for what that touch found.
+// again for what that touch found.
 func (j *job) covered(o Outcome, byValue bool) bool {
 	switch {
 	case o.lost():

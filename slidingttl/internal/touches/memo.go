@@ -40,8 +40,8 @@ func NewMemo(size int) *Memo {
 
 func (m *Memo) hash(key string) uint64 { return maphash.String(m.seed, key) }
 
-// slot is where key, of hash h, is, or is to be. A key has two places, so that few keys in
-// use drive each other out.
+// slot is the place of key, of hash h. A key has two places, so that few keys in use drive each
+// other out.
 func (m *Memo) slot(h uint64, key string) *atomic.Pointer[remembered] {
 	last := uint64(len(m.slots) - 1)
 	first, second := &m.slots[h&last], &m.slots[h>>32&last]
@@ -60,7 +60,7 @@ func (m *Memo) goneOf(h uint64) *gone { return &m.gone[h>>16%uint64(len(m.gone))
 // after reports whether what was known at clock since must be forgotten.
 func (g *gone) after(since uint64) bool { return g.at.Load() > since || g.deletes.Load() > 0 }
 
-// Clock is the moment before a read or a write whose answer is to be remembered.
+// Clock is the moment before a read or a write whose answer will be remembered.
 func (m *Memo) Clock() uint64 {
 	if m == nil {
 		return 0

@@ -2,7 +2,7 @@ package touches
 
 import "time"
 
-// State is what those who watch a store are told of.
+// State is the state of a store's touches.
 type State struct {
 	Late       bool // touches take longer than reads wait, so that reads do not wait for them
 	Failing    bool // the store does not take touches: they wait, and one at a time is tried

@@ -107,7 +107,7 @@ func (t *Touches) wakeAll() {
 	heap.Init(&t.next)
 }
 
-// wake ends j's rest. What is in the heap is to be fixed.
+// wake ends j's rest. If j is in a heap, its place must then be fixed.
 func (j *job) wake() {
 	if j.rest != nil {
 		j.rest.Stop()

@@ -3,11 +3,11 @@
 // They run on contexts of their own, at the pace that the store and a budget allow. The
 // package knows keys, lives and versions, and no values.
 //
-//	Due, TouchOrQueue  touches.go   is a touch due; who waits for it, and how long
+//	Due, TouchOrQueue  touches.go   is a touch due, and how long the caller waits
 //	  admit            flight.go    one touch of a key at a time; later accesses share the next
 //	  dispatch         queue.go     what waits, nearest death first
 //	    touch          write.go     plans a touch, and again after each race that it lost
-//	    end            flight.go    serves those who wait, tries again later what failed
+//	    end            flight.go    serves the waiting, tries again later what failed
 //	Close, Flush       drain.go
 //
 // Over a driver in this process's memory there is nothing to share: touches are made in place.
@@ -45,9 +45,9 @@ type Config struct {
 	Write func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error)
 	// Read reads a record as it is now, with the rules it is under.
 	Read func(ctx context.Context, key string) (driver.Meta, *policy.Rules, error)
-	// Ended is told of the end of every touch, when none of the key is under way. Nil: nobody is.
+	// Ended is called at the end of every touch, when none of the key is under way. It may be nil.
 	Ended func(ctx context.Context, e Event)
-	// Changed is told of changes of the state, one at a time and in order.
+	// Changed is called after changes of the state, one at a time and in order.
 	Changed func(State)
 
 	Clock      driver.Clock
@@ -82,10 +82,10 @@ func (a *Access) keeps(m driver.Meta) bool {
 	return !a.Rules.Due(m.Life, a.DueFrom) && !a.Rules.Restores(m.Life, a.Before, a.At)
 }
 
-// lowers reports whether a is to bring the expiry down.
+// lowers reports whether a brings the expiry down.
 func (a *Access) lowers() bool { return a.keeps(a.Was) }
 
-// dies is when the record dies that a is to touch.
+// dies is when the record dies without a's touch.
 func (a *Access) dies() driver.Instant {
 	if a.Was.ExpiresAt == 0 {
 		return driver.MaxInstant
@@ -129,8 +129,8 @@ type Touches struct {
 
 	mu       sync.Mutex // guards the rest
 	keys     map[string]*slot
-	next     jobHeap // of those that wait for their turn, who is next
-	farthest jobHeap // who is farthest from death
+	next     jobHeap // the jobs that wait for their turn, the next one first
+	farthest jobHeap // the same jobs, the one farthest from death first
 	waiting  int     // touches that wait for their turn, and those that do behind one under way
 	flights  flights
 	pressure pressure
