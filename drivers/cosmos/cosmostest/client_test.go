@@ -11,7 +11,9 @@ import (
 )
 
 // Microsoft's client for Node does with an account what its documentation says: a second
-// opinion beside that of azcosmos on the protocol. A query of it goes on over a split.
+// opinion beside that of azcosmos on the protocol. A query of it goes on over a split, after
+// which it finds the new physical partitions. (One that has planned a query before a split asks
+// the old ones for ever: 4.9.0 never forgets the partitions that it knows.)
 func TestNodeClient(t *testing.T) {
 	a := StartWith(t, &Options{Partitions: 2})
 	for _, phase := range []string{"before", "split", "after"} {
@@ -39,8 +41,8 @@ func TestNodeClient(t *testing.T) {
 		if err := cmd.Wait(); err != nil {
 			t.Fatalf("%s, by what npm ci fetches: %v\n%s", phase, err, said.String())
 		}
-		if n := a.Counts().Since(before).ReadRanges; phase == "split" && n < 2 {
-			t.Errorf("over a split the client asked for the physical partitions %d times: it met none", n)
+		if n := a.Counts().Since(before).ReadRanges; phase == "after" && n == 0 {
+			t.Error("the client has not asked for the physical partitions")
 		}
 		a.Advance(time.Minute)
 	}

@@ -163,8 +163,11 @@ func (c *call) op() Op {
 // isQuery tells a query by the header that Microsoft documents, or by the one that azcosmos
 // sends.
 func (c *call) isQuery() bool {
-	return isTrue(c.header.Get("x-ms-documentdb-isquery")) || isTrue(c.header.Get("x-ms-documentdb-query"))
+	return isTrue(c.header.Get("x-ms-documentdb-isquery")) || isTrue(c.header.Get("x-ms-documentdb-query")) || c.isQueryPlan()
 }
+
+// isQueryPlan tells the question of a client that itself asks each physical partition.
+func (c *call) isQueryPlan() bool { return isTrue(c.header.Get("x-ms-cosmos-is-query-plan-request")) }
 
 func isTrue(header string) bool { return strings.EqualFold(header, "true") }
 

@@ -66,11 +66,14 @@ async function before() {
   assert.equal((await container.item("t", "t").read()).resource.ttl, 60);
 }
 
+const all = "SELECT VALUE c.n FROM c WHERE STARTSWITH(c.id, 's')";
+const numbers = Array.from({ length: 40 }, (_, i) => i);
+
 async function split() {
   for (let i = 0; i < 40; i++) {
     await container.items.upsert({ id: `s${i}`, n: i });
   }
-  const query = container.items.query("SELECT VALUE c.n FROM c WHERE STARTSWITH(c.id, 's')", { maxItemCount: 3 });
+  const query = container.items.query(all, { maxItemCount: 3 });
   const { resources: seen } = await query.fetchNext();
   console.log("a page is here");
   await new Promise((resolve) => process.stdin.once("data", resolve));
@@ -78,11 +81,14 @@ async function split() {
   while (query.hasMoreResults()) {
     seen.push(...((await query.fetchNext()).resources ?? []));
   }
-  assert.deepEqual(seen.sort((a, b) => a - b), Array.from({ length: 40 }, (_, i) => i));
+  assert.deepEqual(seen.sort((a, b) => a - b), numbers);
   assert.equal((await container.item("s7", "s7").read()).resource.n, 7);
 }
 
 async function after() {
+  // With a plan the client itself asks each physical partition.
+  const { resources: planned } = await container.items.query(all, { maxItemCount: 3, forceQueryPlan: true }).fetchAll();
+  assert.deepEqual(planned.sort((a, b) => a - b), numbers);
   assert.equal((await container.item("t", "t").read()).statusCode, 404);
   const { resources } = await container.items.query("SELECT c.id FROM c WHERE c.id = 't'").fetchAll();
   assert.deepEqual(resources, []);
