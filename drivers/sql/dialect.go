@@ -78,9 +78,9 @@ type dialect interface {
 	integerType(column columnType) bool
 	types() columnTypes
 	indexed(schema, table string) string // a table in CREATE INDEX, and in a trigger
-	// trigger makes one of the table's name and suffix, that inserts for each row whose version
-	// changes, or for an empty version for each row that is deleted.
-	trigger(schema, table, version, suffix, insert string) []string
+	// trigger makes one of the table's name and suffix, that inserts for each row after an event:
+	// DELETE, or UPDATE OF a column.
+	trigger(schema, table, suffix, event, insert string) []string
 }
 
 // verdict is what an error of a database says of the statement that it ended.

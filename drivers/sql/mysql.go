@@ -186,10 +186,10 @@ func (mysql) types() columnTypes {
 
 func (d mysql) indexed(schema, table string) string { return qualified(d, schema, table) }
 
-func (d mysql) trigger(schema, table, version, suffix, insert string) []string {
-	event, v := "DELETE", d.quote(version)
-	if version != "" {
-		event, insert = "UPDATE", "IF NOT (OLD."+v+" <=> NEW."+v+") THEN "+insert+"; END IF"
+func (d mysql) trigger(schema, table, suffix, event, insert string) []string {
+	event, of, _ := strings.Cut(event, " OF ")
+	if of != "" { // a touch is to cost no more than this
+		insert = "IF NOT (OLD." + of + " <=> NEW." + of + ") THEN " + insert + "; END IF"
 	}
 	return []string{"CREATE TRIGGER IF NOT EXISTS " + qualified(d, schema, table+suffix) + " AFTER " + event + " ON " + qualified(d, schema, table) + " FOR EACH ROW " + insert}
 }

@@ -225,14 +225,10 @@ const fillfactor = 80
 
 func (d postgres) indexed(schema, table string) string { return qualified(d, schema, table) }
 
-func (d postgres) trigger(schema, table, version, suffix, insert string) []string {
-	name, event, when, v := qualified(d, schema, table+suffix), "DELETE", "", d.quote(version)
-	if version != "" {
-		event, when = "UPDATE OF "+v, " WHEN (OLD."+v+" IS DISTINCT FROM NEW."+v+")"
-	}
+func (d postgres) trigger(schema, table, suffix, event, insert string) []string {
+	name := qualified(d, schema, table+suffix)
 	return []string{
 		"CREATE OR REPLACE FUNCTION " + name + "() RETURNS trigger LANGUAGE plpgsql AS $slidingttl$ BEGIN " + insert + "; RETURN NULL; END $slidingttl$",
-		"CREATE OR REPLACE TRIGGER " + d.quote(table+suffix) + " AFTER " + event + " ON " + qualified(d, schema, table) +
-			" FOR EACH ROW" + when + " EXECUTE FUNCTION " + name + "()",
+		"CREATE OR REPLACE TRIGGER " + d.quote(table+suffix) + " AFTER " + event + " ON " + qualified(d, schema, table) + " FOR EACH ROW EXECUTE FUNCTION " + name + "()",
 	}
 }

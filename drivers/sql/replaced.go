@@ -63,12 +63,13 @@ func (t *table) ensureReplaced() (all []string) {
 	}
 	if t.keepReplaced {
 		next := "COALESCE(" + d.millis(t.created.Type, "NEW."+q(t.created.Name)) + ", 0)"
-		all = append(all, d.trigger(t.schema, t.name, t.version, replacedSuffix, insert(
+		v := q(t.version)
+		all = append(all, d.trigger(t.schema, t.name, replacedSuffix, "UPDATE OF "+v, insert(
 			fmt.Sprintf("CASE WHEN %s = 0 OR %s > %s THEN %s ELSE %s END", expires, expires, next, next, expires), 0,
-			fmt.Sprintf("%s <> 0 AND %s <> %s AND (%s <> 0 OR %s <> 0 AND %s <= %s)", next, next, created, created, expires, expires, next)))...)
+			fmt.Sprintf("COALESCE(OLD.%s, 0) <> COALESCE(NEW.%s, 0) AND %s <> 0 AND %s <> %s AND (%s <> 0 OR %s <> 0 AND %s <= %s)", v, v, next, next, created, created, expires, expires, next)))...)
 	}
 	if t.keepDeleted {
-		all = append(all, d.trigger(t.schema, t.name, "", deletedSuffix, insert(d.clock(), 1, fmt.Sprintf("%s = 0 OR %s > %s", expires, expires, d.clock())))...)
+		all = append(all, d.trigger(t.schema, t.name, deletedSuffix, "DELETE", insert(d.clock(), 1, fmt.Sprintf("%s = 0 OR %s > %s", expires, expires, d.clock())))...)
 	}
 	return all
 }

@@ -152,10 +152,6 @@ func (sqlite) types() columnTypes {
 // indexed: an index is in its table's database, which only its own name may tell.
 func (s sqlite) indexed(_, table string) string { return s.quote(table) }
 
-func (d sqlite) trigger(schema, table, version, suffix, insert string) []string {
-	event, when, v := "DELETE", "", d.quote(version)
-	if version != "" {
-		event, when = "UPDATE OF "+v, " WHEN OLD."+v+" IS NOT NEW."+v
-	}
-	return []string{"CREATE TRIGGER IF NOT EXISTS " + qualified(d, schema, table+suffix) + " AFTER " + event + " ON " + d.quote(table) + when + " BEGIN " + insert + "; END"}
+func (d sqlite) trigger(schema, table, suffix, event, insert string) []string {
+	return []string{"CREATE TRIGGER IF NOT EXISTS " + qualified(d, schema, table+suffix) + " AFTER " + event + " ON " + d.quote(table) + " BEGIN " + insert + "; END"}
 }
