@@ -287,4 +287,10 @@ func TestForgetManyKeys(t *testing.T) {
 	if reads > 40 {
 		t.Errorf("%d reads and listings", reads)
 	}
+	for prefix, want := range map[string]int64{"key-0001": 100, "key-": 500, "key-0005": 0, "a": 0} {
+		r, err := archive.Forget(t.Context(), b, archive.Selection{Prefix: prefix}, &archive.ForgetOptions{DryRun: true})
+		if err != nil || r.Records != want {
+			t.Errorf("%s: %+v, %v; want %d", prefix, r, err, want)
+		}
+	}
 }

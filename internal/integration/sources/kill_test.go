@@ -72,12 +72,17 @@ func runSource() error {
 		if err != nil {
 			return err
 		}
-		ops := []func() error{func() error { return sweepSQL(ctx, d, g, r.Batch) }}
-		if r.Forget != "" {
-			ops = append(ops, func() error { _, err := archive.Compact(ctx, a, nil); return err }, func() error { return forget(ctx, a, r.Forget) })
+		if r.Forget == "" {
+			return sweepSQL(ctx, d, g, r.Batch)
 		}
-		for _, i := range rand.Perm(len(ops)) { // so that kills come in each
-			if err := ops[i](); err != nil {
+		ops := map[string]func() error{ // in any order, so that kills come in each
+			"sweeps":   func() error { return sweepSQL(ctx, d, g, r.Batch) },
+			"compacts": func() error { _, err := archive.Compact(ctx, a, nil); return err },
+			"forgets":  func() error { return forget(ctx, a, r.Forget) },
+		}
+		for name, op := range ops {
+			fmt.Println(name)
+			if err := op(); err != nil {
 				return err
 			}
 		}
@@ -119,6 +124,7 @@ func command(t *testing.T, r run) *exec.Cmd {
 // process was done count. No more is produced where produce is nil: then it may be done with fewer kills.
 func killed(t *testing.T, r run, produce func()) {
 	t.Helper()
+	during := make(map[string]int) // how many were killed while they did what
 	for n, runs := 0, 0; ; runs++ {
 		more, last := produce, n >= *kills
 		if more == nil || last {
@@ -132,13 +138,14 @@ func killed(t *testing.T, r run, produce func()) {
 		more()
 		whole := true
 		for _, p := range all {
-			if p.killed(t) {
+			if did, killed := p.killed(t); killed {
 				whole = false
+				during[did]++
 				n++
 			}
 		}
 		if whole && (last || produce == nil || runs >= 20**kills) {
-			t.Logf("it was done after %d kills, in %d runs", n, runs+1)
+			t.Logf("it was done after %d kills, in %d runs: %v", n, runs+1, during)
 			if n < *kills && produce != nil {
 				t.Errorf("%d kills of %d", n, *kills)
 			}
@@ -166,26 +173,31 @@ func start(t *testing.T, r run, kill bool) *process {
 	p.said = bufio.NewScanner(out)
 	p.said.Scan()
 	if kill {
-		p.moment = time.AfterFunc(rand.N(120*time.Millisecond), func() { _ = p.Process.Kill() })
+		within := 120 * time.Millisecond
+		if r.Forget != "" { // it has three things to do
+			within <<= rand.IntN(4)
+		}
+		p.moment = time.AfterFunc(rand.N(within), func() { _ = p.Process.Kill() })
 	}
 	return p
 }
 
-// killed waits for its end, and reports whether it was killed before it was done.
-func (p *process) killed(t *testing.T) bool {
+// killed waits for its end, and reports what it did last, and whether it was killed before it was done.
+func (p *process) killed(t *testing.T) (did string, killed bool) {
 	t.Helper()
-	p.said.Scan() // until it ends
+	for did = p.said.Text(); p.said.Scan(); did = p.said.Text() {
+	}
 	if p.moment != nil {
 		p.moment.Stop()
 	}
 	err := p.Wait()
 	if s, isUnix := p.ProcessState.Sys().(syscall.WaitStatus); isUnix && s.Signaled() && p.moment != nil {
-		return true
+		return did, true
 	}
 	if err != nil {
 		t.Fatalf("%v: %s", err, &p.errs)
 	}
-	return false
+	return did, false
 }
 
 // A source that is killed at any moment, time and again, leaves nothing out and has
