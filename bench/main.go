@@ -4,10 +4,10 @@
 //
 //	figure NAME VALUE target OP BOUND ok|short
 //
-// and no target where there is none. It writes RESULTS.md and the charts to the
-// directory given by -out, and the performance section of the file given by -readme.
-// With -against it compares slidingttl's hits and inserts with another commit's instead, and
-// prints figures alone. A target that is missed is no error.
+// without a target if there is none. It writes RESULTS.md and the charts to the directory
+// given by -out, and the performance section of the file given by -readme. With -against it
+// instead compares slidingttl's hits and inserts with another commit's, and only prints
+// figures. A missed target is no error.
 package main
 
 import (

@@ -18,9 +18,10 @@ type handler struct {
 	grave *archive.Grave
 }
 
-// handle archives what has died. On an error Lambda calls it with the same records again. Where
-// one of them is what fails, those before it are archived, and Lambda is told to call again from that
-// one on: for that the event source mapping needs ReportBatchItemFailures.
+// handle archives what has died. After an error Lambda calls it with the same records
+// again. If one record fails, the records before it are archived, and handle asks Lambda to
+// call again from that record on. For that the event source mapping needs
+// ReportBatchItemFailures.
 func (h *handler) handle(ctx context.Context, e events.DynamoDBEvent) (events.DynamoDBEventResponse, error) {
 	var none events.DynamoDBEventResponse
 	var dead []driver.Dead

@@ -5,16 +5,15 @@
 //	GOOS=linux GOARCH=arm64 go build -tags lambda.norpc -o bootstrap ./examples/lambda
 //
 // The table's stream has the view NEW_AND_OLD_IMAGES. The function needs DEAD_DIR, a
-// directory that outlives it (a mounted EFS), DEAD_TABLE, the table's name, and DEAD_POLICY,
-// such as "idle 30d, max 90d". Its event source mapping should be given a batch size of
-// some thousand and a batching window of minutes, for few and large files, an on-failure
-// destination, the response type ReportBatchItemFailures (without it a record that is told to come
-// again does not), and this filter, which keeps what is merely written away from it:
+// directory that outlives it (a mounted EFS), DEAD_TABLE, the table's name, and
+// DEAD_POLICY, such as "idle 30d, max 90d". Give its event source mapping a batch size of
+// some thousand and a batching window of minutes, for few and large files; an on-failure
+// destination; the response type ReportBatchItemFailures, without which Lambda does not
+// send a failed record again; and this filter, which leaves out mere writes:
 //
 //	{"eventName": ["REMOVE"]}
 //
-// With the filter, lives that an overwrite has ended go unseen; leave it out where those
-// count.
+// The filter also leaves out lives that an overwrite ended; omit it if you need those.
 package main
 
 import (
@@ -58,8 +57,8 @@ func open(ctx context.Context) (*handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The driver that the application has, for it knows the keys and the attributes of a
-	// life. It is asked for nothing here.
+	// The application's driver, which knows the keys and the attributes of a life. It makes
+	// no requests here.
 	d, err := dynamodb.New[map[string]any](awsdynamodb.NewFromConfig(cfg), os.Getenv("DEAD_TABLE"), nil)
 	if err != nil {
 		return nil, err

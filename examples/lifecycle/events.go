@@ -73,11 +73,11 @@ type Events struct {
 	dead   *archive.Reader
 }
 
-// newEvents keeps events on s and finds the old ones in b. now is the time; nil: it is the
+// newEvents stores events on s and finds archived ones in b. now is the time; nil: the
 // shelf's.
 func newEvents(s *shelf, b archive.Bucket, r rules, now func() time.Time) (*Events, error) {
 	e := &Events{rules: r, shelf: s, dead: archive.NewReader(b)}
-	// Where time is made up a read waits for its touch to the end.
+	// On virtual time a read waits until its touch has ended.
 	opts := &slidingttl.Options[Event]{Now: now, Strict: now != nil}
 	var err error
 	if e.events, err = slidingttl.New[Event](s.events, r.active, opts); err != nil {
@@ -92,9 +92,10 @@ func (e *Events) Close(ctx context.Context) error {
 	return errors.Join(e.events.Close(ctx), e.marks.Close(ctx))
 }
 
-// Begin begins an event. Its marker comes second: what is listed as recent is there.
+// Begin begins an event. It writes the marker second, so that every event in the index
+// exists.
 func (e *Events) Begin(ctx context.Context, title string) (id string, err error) {
-	// By the time first, so that a list in the order of keys is one in that of time.
+	// The time comes first, so that the order of keys is the order of time.
 	id = e.events.Now().UTC().Format("20060102-150405.000-") + strings.ToLower(rand.Text()[:8])
 	if err := e.events.Insert(ctx, id, Event{title}); err != nil {
 		return "", err
@@ -102,8 +103,8 @@ func (e *Events) Begin(ctx context.Context, title string) (id string, err error)
 	return id, e.marks.Insert(ctx, id, Event{title})
 }
 
-// Visit returns an event in whatever stage it is. One that is active stays so for longer.
-// Between the store and the archive lies a moment, in which an event is slidingttl.ErrNotFound.
+// Visit returns an event in whatever stage it is, and keeps an active event active. For a
+// moment between store and archive an event is slidingttl.ErrNotFound.
 func (e *Events) Visit(ctx context.Context, id string) (Seen, error) {
 	return e.see(ctx, id, e.events.Entry)
 }
@@ -117,7 +118,7 @@ func (e *Events) Recent(ctx context.Context) ([]Recent, error) {
 }
 
 // All lists the events of all stages that were active after since, the latest first, and
-// touches none. It goes through everything, as a page of an example may.
+// touches none. It reads all records, which only a small example can do.
 func (e *Events) All(ctx context.Context, since slidingttl.Instant) ([]Seen, error) {
 	segments, err := e.shelf.events.Segments(ctx, 1)
 	if err != nil {
@@ -161,7 +162,7 @@ func (e *Events) All(ctx context.Context, since slidingttl.Instant) ([]Seen, err
 	return list, nil
 }
 
-// see looks for an event where it would be first, by read, then where it goes next.
+// see looks for an event in the store, by read, and then in the archive.
 func (e *Events) see(ctx context.Context, id string, read func(context.Context, string) (slidingttl.Entry[Event], error)) (Seen, error) {
 	live, err := read(ctx, id)
 	if err == nil {

@@ -89,7 +89,7 @@ func run(ctx context.Context, c config) (err error) {
 	return nil
 }
 
-// newGrave is where events go that leave the store. now is the time; nil: the system's.
+// newGrave archives the events that leave the store. now is the time; nil: the system's.
 func newGrave(b archive.Bucket, r rules, now func() time.Time) (*archive.Grave, error) {
 	w, err := archive.NewWriter(b, &archive.WriterOptions{Now: now})
 	if err != nil {

@@ -56,7 +56,7 @@ func (e *Events) handler() http.Handler {
 	})
 }
 
-// home shows all events. That somebody looks at it keeps none of them active.
+// home shows all events. Looking at it keeps none of them active.
 func (e *Events) home(w http.ResponseWriter, r *http.Request) {
 	ctx, now := r.Context(), driver.Floor(e.events.Now())
 	v := view{}

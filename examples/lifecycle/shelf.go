@@ -21,7 +21,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// shelf is where events and markers are kept, and from where the dead go to the archive.
+// shelf stores events and markers, and hands dead events to the archive.
 type shelf struct {
 	events interface {
 		driver.Driver[Event]
@@ -54,8 +54,8 @@ func open(ctx context.Context, c backend.Choice, g *archive.Grave, r rules) (*sh
 	return nil, fmt.Errorf("-driver %s: must be memory or dynamodb", c.Driver)
 }
 
-// openMemory keeps all in this process. The driver's hook tells what leaves it. now is
-// the time; nil: the system's.
+// openMemory keeps everything in this process. The driver's hook reports what leaves it.
+// now is the time; nil: the system's.
 func openMemory(g *archive.Grave, r rules, now func() time.Time) (*shelf, error) {
 	queue, err := archive.NewQueue(g.Bury, &archive.QueueOptions{Every: time.Second, OnError: func(err error) { log.Print(err) }})
 	if err != nil {
@@ -69,8 +69,8 @@ func openMemory(g *archive.Grave, r rules, now func() time.Time) (*shelf, error)
 	if err != nil {
 		return nil, errors.Join(err, queue.Close(context.Background()))
 	}
-	// Apart from the events, so that to list them is to list the recent ones. They are
-	// neither retained nor archived.
+	// Markers have a driver of their own, so that its records are the recent events. They
+	// are neither retained nor archived.
 	marks, err := memory.New(&memory.Options[Event]{Now: now})
 	if err != nil {
 		return nil, errors.Join(err, events.Close(), queue.Close(context.Background()))
@@ -97,8 +97,8 @@ func openMemory(g *archive.Grave, r rules, now func() time.Time) (*shelf, error)
 //	EVENT#<id>     EVENT   an event, by its id
 //	RECENT         <id>    a marker: one query lists them, in the order of time
 //
-// All markers are in one partition, which takes 1,000 of them a second. Who has more
-// spreads them over several keys, such as one an hour.
+// All markers are in one partition, which takes 1,000 of them a second. For more, spread
+// them over several keys, such as one an hour.
 func openTable(ctx context.Context, db *backend.DynamoDB, table string, g *archive.Grave, r rules) (*shelf, error) {
 	events, err := dynamodb.New[Event](db.Client, table, &dynamodb.Options{
 		PartitionKey: dynamodb.KeyAttribute{Name: "pk", Of: dynamodb.Prefix("EVENT#")},

@@ -15,8 +15,8 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// items is a repository with azcosmos calls of its own. It sets no expiry, and stays as
-// it is.
+// items is a repository with azcosmos calls of its own. It sets no expiry, and does not
+// change.
 type items struct{ container *azcosmos.ContainerClient }
 
 // item is a profile in its container.

@@ -11,8 +11,8 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// documents is a repository with gocb calls of its own. It sets no expiry, and stays as
-// it is.
+// documents is a repository with gocb calls of its own. It sets no expiry, and does not
+// change.
 type documents struct{ collection *gocb.Collection }
 
 // Get returns the profile of id.
@@ -49,7 +49,7 @@ func (t *team) couchbase() error {
 	collection := cluster.Bucket(node.Bucket()).DefaultCollection()
 	t.repo, t.clock = documents{collection}, node
 	t.driver = func(context.Context) (driver.Driver[profile], error) {
-		// created_at is the field that the documents have had all along.
+		// created_at is a field that the documents always had.
 		return couchbase.New[profile](collection, &couchbase.Options{CreatedIn: couchbase.Body})
 	}
 	return nil

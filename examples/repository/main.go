@@ -20,7 +20,7 @@ import (
 
 const day = 24 * time.Hour
 
-// profile is what this team has kept for years, created_at included.
+// profile is the record that this team has stored for years, with created_at.
 type profile struct {
 	Name      string    `json:"name"`
 	CreatedAt time.Time `json:"created_at"`
@@ -28,7 +28,7 @@ type profile struct {
 
 var errNoProfile = errors.New("no such profile")
 
-// repository is all that the rest of the application knows.
+// repository is the interface that the rest of the application uses.
 type repository = slidingttl.Repository[string, profile]
 
 func main() {

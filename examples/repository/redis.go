@@ -17,8 +17,8 @@ import (
 // profile. It sets no expiry.
 type values struct{ client rueidis.Client }
 
-// Get returns the profile of id. A record that slides has a header before its value,
-// and to pass over it is the one thing that this repository had to learn.
+// Get returns the profile of id. It skips the header that the driver puts before the value,
+// which is the only change in this repository.
 func (r values) Get(ctx context.Context, id string) (profile, error) {
 	var v profile
 	text, err := r.client.Do(ctx, r.client.B().Get().Key(profileKey(id)).Build()).ToString()

@@ -11,8 +11,8 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// rows is a repository with SQL of its own, of which PostgreSQL and SQLite both know all.
-// It knows nothing of an expiry, and stays as it is.
+// rows is a repository with SQL of its own, for PostgreSQL and SQLite. It has no expiry,
+// and does not change.
 type rows struct{ db *stdsql.DB }
 
 const createTable = `CREATE TABLE profiles (id VARCHAR(255) PRIMARY KEY, name TEXT NOT NULL, created_at BIGINT NOT NULL)`

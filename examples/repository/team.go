@@ -9,7 +9,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// team is what a team has: a repository over a store, and what it takes to wrap it.
+// team is a repository over a store, and what is needed to wrap it.
 type team struct {
 	repo   repository
 	driver func(context.Context) (driver.Driver[profile], error) // over the same records
@@ -55,8 +55,8 @@ type clock interface {
 	Advance(d time.Duration)
 }
 
-// ownClock is the clock of a store that has none to be moved. Such a store still holds
-// what is dead by it, and reads do not find it.
+// ownClock is the clock for a store whose own clock cannot be moved. Such a store still
+// holds records that are dead by it; reads do not find them.
 type ownClock struct{ now time.Time }
 
 func (c *ownClock) Now() time.Time          { return c.now }

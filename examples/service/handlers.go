@@ -20,7 +20,7 @@ type profile struct {
 // storeName is what the store is called in metrics and in the file of policies.
 const storeName = "profiles"
 
-// profiles is the repository that the handlers know.
+// profiles is the repository that the handlers use.
 type profiles struct{ store *slidingttl.Store[profile] }
 
 func (p profiles) get(ctx context.Context, id string) (profile, error) { return p.store.Get(ctx, id) }
@@ -86,8 +86,8 @@ func refuse(w http.ResponseWriter, err error) {
 // checkTimeout bounds what /readyz asks of the store.
 const checkTimeout = 2 * time.Second
 
-// adminRoutes are for those who run the service, on an address of their own, which
-// answers until the very end of a shutdown.
+// adminRoutes are for operators, on a separate address that answers until the very end of a
+// shutdown.
 func (s *service) adminRoutes() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.signals.registry, promhttp.HandlerOpts{}))

@@ -83,8 +83,8 @@ func (s *service) open() (*slidingttl.Store[profile], error) {
 	return store, s.signals.collector.Add(storeName, store)
 }
 
-// stop ends the service, from the outside in: whatever is still under way finds what it
-// needs. When ctx ends it gives up what is left, and says so.
+// stop ends the service from the outside in, so that calls under way still find what they
+// need. When ctx ends it gives up the rest, and reports that.
 func (s *service) stop(ctx context.Context) error {
 	s.draining.Store(true) // no more requests are sent here
 	pause(ctx, s.linger)
@@ -98,7 +98,7 @@ func (s *service) stop(ctx context.Context) error {
 	if s.backend != nil {
 		err = errors.Join(err, s.backend.Close())
 	}
-	// The last, so that all of the above is seen, also where it took all the time.
+	// Last, so that telemetry covers all of the above, even if that took all the time.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
 	defer cancel()
 	if s.signals != nil {
@@ -107,7 +107,7 @@ func (s *service) stop(ctx context.Context) error {
 	return errors.Join(err, s.admin.stop(ctx))
 }
 
-// flushTimeout bounds the sending of what telemetry there is at the end.
+// flushTimeout bounds the sending of the last telemetry.
 const flushTimeout = 5 * time.Second
 
 func pause(ctx context.Context, d time.Duration) {

@@ -63,7 +63,7 @@ func newSignals(ctx context.Context, path string) (*signals, error) {
 		if s.spans, err = os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600); err != nil {
 			return nil, errors.Join(err, s.meters.Shutdown(ctx))
 		}
-		// In production otlptracehttp.New stands here, which sends to a collector.
+		// In production use otlptracehttp.New here, which sends to a collector.
 		to, err := stdouttrace.New(stdouttrace.WithWriter(s.spans))
 		if err != nil {
 			return nil, errors.Join(err, s.meters.Shutdown(ctx), s.spans.Close())
@@ -91,8 +91,9 @@ func (s *signals) stop(ctx context.Context) error {
 // requestTimeout bounds what a request waits for.
 const requestTimeout = 2 * time.Second
 
-// traced gives each request a deadline, a span and a line in the log. The last two tell the
-// route and never the path, for that has a key in it: so it is not otelhttp, which tells the path.
+// traced gives each request a deadline, a span and a log line. Span and log line have the
+// route and never the path, which contains a key. That is why it is not otelhttp, which
+// records the path.
 func (s *service) traced(mux *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, pattern := mux.Handler(r) // "GET /profiles/{id}"
@@ -103,7 +104,7 @@ func (s *service) traced(mux *http.ServeMux) http.Handler {
 		ctx, span := s.signals.tracer.Start(ctx, name, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(
 			attribute.String("http.request.method", r.Method), attribute.String("http.route", route)))
 		defer span.End()
-		// Without a deadline a client may try a store that is gone for ever.
+		// Without a deadline a client may wait for ever for a store that is gone.
 		ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 		defer cancel()
 		watch := &watched{ResponseWriter: w, status: http.StatusOK}

@@ -59,8 +59,8 @@ func newApp(d driver.Driver[session.Record], opts session.Options, poll time.Dur
 	if opts.Now != nil {
 		a.now = opts.Now
 	}
-	// The page asks for its status every few seconds. That somebody left it
-	// open must not keep them logged in.
+	// The page polls its status every few seconds. A page left open must not keep its user
+	// logged in.
 	opts.Passive = func(r *http.Request) bool { return r.URL.Path == "/status" }
 	opts.ErrorHandler = func(w http.ResponseWriter, r *http.Request, err error) {
 		log.Printf("%s: %v", r.URL.Path, err)
@@ -94,13 +94,13 @@ func (a *app) handler() http.Handler {
 		a.render(w, http.StatusNotFound, "error", failure{"Not found", "There is no such page."})
 	})
 
-	// SameSite=Lax keeps other sites' forms from being sent with the session;
-	// this also keeps out what comes from other origins of the same site.
+	// SameSite=Lax keeps other sites' forms from being sent with the session. This also
+	// refuses requests from other origins of the same site.
 	protection := http.NewCrossOriginProtection()
 	protection.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		a.render(w, http.StatusForbidden, "error", failure{"Refused", "That request came from another site (it was cross-origin), and nothing was changed."})
 	}))
-	// Not under the sessions: an error page has its style whatever failed.
+	// Outside the session middleware, so that an error page has its style whatever failed.
 	outer := http.NewServeMux()
 	outer.Handle("GET /static/", http.FileServerFS(files))
 	outer.Handle("/", protection.Handler(a.sessions.Middleware(mux)))
@@ -168,7 +168,7 @@ func (a *app) get(r *http.Request) (session.Session[Data], error) {
 	return s, err
 }
 
-// status tells the polling widget what is left, without making it more.
+// status returns how long the session has left, without extending it.
 func (a *app) status(w http.ResponseWriter, r *http.Request) {
 	s, err := a.get(r)
 	if err != nil {
@@ -255,7 +255,7 @@ func (a *app) revokeOthers(w http.ResponseWriter, r *http.Request) {
 	a.done(w, r, err)
 }
 
-// change updates the session of a logged-in user, and of nobody else.
+// change updates the session, if its user is logged in.
 func (a *app) change(w http.ResponseWriter, r *http.Request, f func(*Data) error) {
 	s, err := a.get(r)
 	if err != nil {
@@ -267,8 +267,8 @@ func (a *app) change(w http.ResponseWriter, r *http.Request, f func(*Data) error
 	a.done(w, r, err)
 }
 
-// done sends the browser back to the page, which shows how things are now: also
-// when the session ended meanwhile.
+// done redirects the browser to the page, which shows the current state, also if the
+// session ended meanwhile.
 func (a *app) done(w http.ResponseWriter, r *http.Request, err error) {
 	if err != nil && !errors.Is(err, session.ErrEnded) {
 		a.failed(w, r, err)
@@ -294,7 +294,8 @@ func (a *app) render(w http.ResponseWriter, status int, page string, data any) {
 	_, _ = body.WriteTo(w)
 }
 
-// hasCookie reports whether the browser has the cookie of a session, be it over.
+// hasCookie reports whether the browser has a session's cookie, even if the session has
+// ended.
 func hasCookie(r *http.Request) bool {
 	return len(r.CookiesNamed("__Host-session"))+len(r.CookiesNamed("session")) > 0
 }

@@ -44,7 +44,7 @@ func (a *app) timelineOf(s session.Session[Data], accessed time.Time) timeline {
 // Deadline is until when the last access keeps the session.
 func (l timeline) Deadline() int64 { return min(max(l.Accessed, l.Touched)+l.Idle, l.Cap) }
 
-// Saved is how many writes there would have been besides if each read were one.
+// Saved is how many more writes there would have been if each read wrote.
 func (l timeline) Saved() uint64 { return l.Reads - min(l.Reads, l.Touches) }
 
 // X is where on the line an instant is, as a share of the picture's width. Markers

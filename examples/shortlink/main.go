@@ -87,8 +87,8 @@ func routes(links *slidingttl.Store[string], touches *touch.Toucher) http.Handle
 		w.WriteHeader(http.StatusCreated)
 		fmt.Fprintln(w, "/"+id)
 	})
-	// The redirect only looks; following it is what keeps the link alive, after
-	// the visitor has been sent on.
+	// The redirect reads by Peek. The middleware touches the link after the visitor was
+	// redirected.
 	mux.Handle("GET /{id}", touches.Middleware(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		link, err := links.Peek(r.Context(), r.PathValue("id"))
 		switch {
@@ -103,8 +103,8 @@ func routes(links *slidingttl.Store[string], touches *touch.Toucher) http.Handle
 	return mux
 }
 
-// missing answers for a link that is not there, or no more: the store retains the dead for
-// a while. Nobody should keep either answer, for the link may be made anew.
+// missing answers for a link that does not exist, or has died: the store retains dead links
+// for a while. Caches must not keep either answer, because the link may be created again.
 func missing(w http.ResponseWriter, r *http.Request, links *slidingttl.Store[string]) {
 	link, err := links.History(r.Context(), r.PathValue("id"))
 	w.Header().Set("Cache-Control", "no-store")

@@ -1,9 +1,9 @@
-// Stores shows on any store what the quickstart shows in memory.
+// Stores shows the quickstart on any store.
 //
 //	go run ./examples/stores -driver redis
 //
-// This program only says what is about to be downloaded, and then has go compile and run the
-// one that needs it.
+// This program says what will be downloaded. Then it runs the one in run/, which needs
+// that, by the go command.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Package inmemory measures a sliding hit in this process's memory: a read that
+// Package inmemory measures a sliding hit in this process's memory. That is a read that
 // returns the value and moves the record's expiry to a full idle timeout from now.
 //
 // All contestants hold the same values (64 bytes) under the same keys (16 bytes),

@@ -1,7 +1,7 @@
-// Package pressure simulates stores under pressure, in virtual time: a key that many
-// processes read at once, a store that takes no touches for a while and comes back,
-// and more touches due than a budget allows. The strategy to compare with is inline:
-// a read that finds a touch due writes it there and then, and waits for it.
+// Package pressure simulates stores under pressure, in virtual time. Many processes read
+// one key at once, a store refuses touches for a while and recovers, or more touches are
+// due than a budget allows. The strategy to compare with is inline: a read that finds a
+// touch due writes it at once, and waits for it.
 //
 // A read of a key at t promises that the record can be read until t + idle timeout. A
 // record dies early when a read finds it dead before its last promise has run out, or

@@ -1,3 +1,3 @@
-// Package rows measures what becomes of a table of PostgreSQL under touches, and what a
-// sweep of it costs the readers beside it.
+// Package rows measures touches of a PostgreSQL table, and what a sweep costs concurrent
+// readers.
 package rows

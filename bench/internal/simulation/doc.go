@@ -1,6 +1,5 @@
-// Package simulation lets nodes that share a store live through hours of virtual
-// time, and counts what each way of keeping records alive writes and what becomes
-// of its promises.
+// Package simulation runs nodes that share a store through hours of virtual time. It counts
+// what each way of keeping records alive writes, and which promises it breaks.
 //
 // A read of a key at t promises that the record can be read until min(t + idle
 // timeout, created_at + max lifetime). Here t is when the answer has reached the

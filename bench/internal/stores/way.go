@@ -120,8 +120,8 @@ type task struct {
 
 func (t task) name() string { return strconv.Itoa(t.Readers) }
 
-// clientName is the process that all contenders are in. What they compete in is small
-// beside the luck that a process has with memory and scheduling.
+// clientName is the process that all contenders are in. Their differences are small beside
+// those that memory and scheduling make between processes.
 const clientName = "client"
 
 func client(all []contender) runner.Contestant {

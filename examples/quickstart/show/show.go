@@ -30,7 +30,7 @@ func All(ctx context.Context, d driver.Driver[Note]) error {
 	return VirtualTime(ctx, d)
 }
 
-// RealTime keeps three records for a few units of time and prints how they fare.
+// RealTime keeps three records for a few units of time and prints their state.
 func RealTime(ctx context.Context, d driver.Driver[Note], unit time.Duration) error {
 	policy := slidingttl.Policy{
 		IdleGrace:   unit / 2,
@@ -119,7 +119,7 @@ func (r *reads) due(ctx context.Context, now time.Duration) error {
 	return nil
 }
 
-// state tells how key fares, without touching it.
+// state returns the state of key, without touching it.
 func state(ctx context.Context, store *slidingttl.Store[Note], key string) string {
 	e, err := store.Peek(ctx, key)
 	switch {

@@ -1,4 +1,4 @@
-// Run is the quickstart on the store that it is told to use. The command in the directory
+// Run is the quickstart on the store that its flags choose. The command in the directory
 // above compiles and starts it.
 package main
 
