@@ -58,29 +58,25 @@ func (h *hooks) touch(ctx context.Context, e touches.Event) {
 func (h *hooks) changed(s touches.State) {
 	was := h.told
 	h.told = s
-	if s.Late != was.Late {
-		h.say(s.Late, "touches take longer than reads wait: reads no longer wait for them", "touches are in time again: reads wait for them")
-	}
-	if s.Failing != was.Failing {
-		h.say(s.Failing, "the store does not take touches: they wait, and reads do not", "the store takes touches again")
-		if h.observer.Breaker != nil {
-			h.call(func() { h.observer.Breaker(s.Failing) })
+	for _, c := range []struct {
+		was, is       bool
+		begins, ended string
+		hook          func(bool)
+	}{
+		{was.Late, s.Late, "touches take longer than reads wait: reads no longer wait for them", "touches are in time again: reads wait for them", nil},
+		{was.Failing, s.Failing, "the store does not take touches: they wait, and reads do not", "the store takes touches again", h.observer.Breaker},
+		{was.OverBudget, s.OverBudget, "touches go faster than the budget, or records would die", "touches keep to the budget again", h.observer.Budget},
+	} {
+		switch {
+		case c.is == c.was:
+			continue
+		case h.log != nil && c.is:
+			h.log.Warn("slidingttl: " + c.begins)
+		case h.log != nil:
+			h.log.Info("slidingttl: " + c.ended)
 		}
-	}
-	if s.OverBudget != was.OverBudget {
-		h.say(s.OverBudget, "touches go faster than the budget, or records would die", "touches keep to the budget again")
-		if h.observer.Budget != nil {
-			h.call(func() { h.observer.Budget(s.OverBudget) })
+		if c.hook != nil {
+			h.call(func() { c.hook(c.is) })
 		}
-	}
-}
-
-func (h *hooks) say(bad bool, begins, ended string) {
-	switch {
-	case h.log == nil:
-	case bad:
-		h.log.Warn("slidingttl: " + begins)
-	default:
-		h.log.Info("slidingttl: " + ended)
 	}
 }

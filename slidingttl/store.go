@@ -86,9 +86,10 @@ func New[T any](d driver.Driver[T], p Policy, opts *Options[T]) (*Store[T], erro
 	s.upserter, _ = driver.As[driver.Upserter[T]](d)
 	s.overwriter, _ = driver.As[driver.Overwriter[T]](d)
 	s.local, _ = driver.As[driver.Local[T]](d)
+	s.hooks = hooks{onTouchError: o.OnTouchError, observer: driver.Given(o.Observer), log: o.Logger, stats: &s.stats}
 	if s.local == nil {
 		s.memo = touches.NewMemo(o.Remember)
-	} else if o.PolicyOf == nil && o.PolicyFor == nil && (o.Observer == nil || o.Observer.Read == nil) {
+	} else if o.PolicyOf == nil && o.PolicyFor == nil && s.hooks.observer.Read == nil {
 		s.quick = s.local
 	}
 	s.opts = o
@@ -96,10 +97,6 @@ func New[T any](d driver.Driver[T], p Policy, opts *Options[T]) (*Store[T], erro
 	s.learner, _ = s.clock.(driver.Learner)
 	s.rules.Store(s.rulesFor(p))
 	s.asked.Store(s.rules.Load())
-	s.hooks = hooks{onTouchError: o.OnTouchError, log: o.Logger, stats: &s.stats}
-	if o.Observer != nil {
-		s.hooks.observer = *o.Observer
-	}
 	c := touches.Config{
 		Write: d.Touch, Read: s.readLatest, Changed: s.hooks.changed,
 		Clock: s.clock, Tally: &s.stats, Memo: s.memo,

@@ -3,6 +3,8 @@ package slidingttl
 import (
 	"context"
 	"time"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
 // Repository is the part of an existing repository that Wrap needs.
@@ -69,9 +71,5 @@ func Wrap[K comparable, V, T any](repo Repository[K, V], s *Store[T], key func(K
 			return nil, &InvalidError{Field: required.name, Value: "nil", Rule: "is required"}
 		}
 	}
-	w := &Wrapped[K, V, T]{repo: repo, s: s, key: key}
-	if opts != nil {
-		w.opts = *opts
-	}
-	return w, nil
+	return &Wrapped[K, V, T]{repo: repo, s: s, key: key, opts: driver.Given(opts)}, nil
 }
