@@ -18,8 +18,8 @@ import (
 
 	"github.com/slidingttl/slidingttl/drivers/memory"
 	"github.com/slidingttl/slidingttl/slidingttl"
-	"github.com/slidingttl/slidingttl/slidingttl/driver"
 	"github.com/slidingttl/slidingttl/slidingttl/capacity"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
 // across hides that a driver's store is in memory, so that stores share it as processes
