@@ -46,6 +46,7 @@ func (s *Store[T]) insert(ctx context.Context, key string, v T) (m driver.Meta, 
 		return m, err
 	}
 	since, now := s.memo.Clock(), s.clock.Now()
+	ctx = s.countReplaced(ctx, r)
 	m.Life = r.New(now)
 	m.Version, err = s.driver.Insert(ctx, key, v, m.Life, driver.Floor(now))
 	if conflict, ok := errors.AsType[*driver.ConflictError](err); ok {
@@ -73,8 +74,10 @@ func (s *Store[T]) insertOver(ctx context.Context, key string, v T, r *policy.Ru
 		return r.New(now), err
 	}
 	plain := struct{ driver.Driver[T] }{s.driver}
+	plan, landed := tellReplaced(ctx, plan)
 	for range writeAttempts {
 		m, err = driver.Upsert(ctx, plain, key, v, found, plan, driver.Floor(s.clock.Now()))
+		landed(err)
 		if !errors.Is(err, ErrNotFound) {
 			return m, err
 		}

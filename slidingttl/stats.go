@@ -33,6 +33,12 @@ type Stats struct {
 	Lowered uint64 // touches and writes of a value that brought one down
 	Damped  uint64 // reads that left one, because this process had brought it down not long before
 
+	// Dead records that an Insert or Upsert of this store replaced by a new life, by the policy
+	// of the write. An archive lacks those that were not harvested before. Writes of other
+	// programs, writes whose answer was lost, and SQL's, which replace unseen, are not counted.
+	ReplacedIdle  uint64 // it had died of idleness
+	ReplacedOfAge uint64 // it had died at its cap
+
 	// The cost of pressure.
 	OverBudget uint64        // seconds in which touches went faster than the budget, or records would have died
 	QueueFull  uint64        // background touches that a read waited for because the queue was full
@@ -53,6 +59,7 @@ func (s *Store[T]) Stats() Stats {
 	touch := func(o TouchOutcome) uint64 { return n(tally.Outcomes + tally.Counter(o)) }
 	return Stats{
 		Hits: n(tally.Hits), Misses: n(tally.Misses), DiedIdle: n(tally.DiedIdle), DiedOfAge: n(tally.DiedOfAge),
+		ReplacedIdle: n(tally.ReplacedIdle), ReplacedOfAge: n(tally.ReplacedOfAge),
 		Due: n(tally.Due), Touched: touch(TouchWritten), Adopted: n(tally.Adopted), Lowered: n(tally.Lowered),
 		Damped: n(tally.Damped), Shared: touch(TouchShared), TouchLost: touch(TouchLost), Deferred: touch(TouchDeferred),
 		TouchFails: touch(TouchFailed), Retried: n(tally.Retried), Shed: touch(TouchShed),

@@ -88,6 +88,11 @@ func (s *Store[T]) known(key string) *driver.Meta {
 
 // write has the driver write v at now with the life that plan gives.
 func (s *Store[T]) write(ctx context.Context, key string, v T, r *policy.Rules, known *driver.Meta, plan driver.Plan, now time.Time) (driver.Meta, error) {
+	landed := func(error) {}
+	if s.local == nil {
+		ctx = s.countReplaced(ctx, r)
+		plan, landed = tellReplaced(ctx, plan)
+	}
 	if known == nil && s.overwriter != nil { // the server decides
 		m, err := s.overwriter.Overwrite(ctx, key, v, r.New(now), r.Overwrite(now), driver.Floor(now))
 		conflict, ok := errors.AsType[*driver.ConflictError](err)
@@ -96,10 +101,15 @@ func (s *Store[T]) write(ctx context.Context, key string, v T, r *policy.Rules, 
 		}
 		known = &conflict.Found // what only the plan can judge
 	}
+	var m driver.Meta
+	var err error
 	if s.upserter != nil {
-		return s.upserter.Upsert(ctx, key, v, known, plan, driver.Floor(now))
+		m, err = s.upserter.Upsert(ctx, key, v, known, plan, driver.Floor(now))
+	} else {
+		m, err = driver.Upsert(ctx, s.driver, key, v, known, plan, driver.Floor(now))
 	}
-	return driver.Upsert(ctx, s.driver, key, v, known, plan, driver.Floor(now))
+	landed(err)
+	return m, err
 }
 
 // rewritten is the life that a write of the value at now gives the live record l. Its expiry

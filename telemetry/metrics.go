@@ -46,6 +46,14 @@ func Metrics() []Metric {
 				{"age", func(r Reading) float64 { return float64(r.DiedOfAge) }},
 			},
 		},
+		{
+			Name: "slidingttl.records.replaced", Kind: Counter, Unit: "{record}", Label: "cause",
+			Help: "Dead records, still stored, over which a write began a new life: an archive lacks those that no harvest had come to before",
+			Series: []Series{
+				{"idle", func(r Reading) float64 { return float64(r.ReplacedIdle) }},
+				{"age", func(r Reading) float64 { return float64(r.ReplacedOfAge) }},
+			},
+		},
 		one("slidingttl.touches.due", "{touch}", "Accesses that found a touch due",
 			func(r Reading) uint64 { return r.Due }),
 		{

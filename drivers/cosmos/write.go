@@ -29,9 +29,11 @@ func (d *Driver[T]) insert(ctx context.Context, key string, v T, life driver.Lif
 	if err != nil {
 		return driver.Meta{}, err
 	}
+	var dead driver.Meta // which is in the way
 	w := conditional{k: k, sum: &d.stats.WriteUnits, creates: true, trusted: trusted,
 		send: func(ctx context.Context, o *azcosmos.ItemOptions) (azcosmos.ItemResponse, error) {
 			if o == nil {
+				dead = driver.Meta{}
 				return d.client.CreateItem(ctx, d.partitionKey(k), body, nil)
 			}
 			return d.client.ReplaceItem(ctx, d.partitionKey(k), k.id, body, o)
@@ -43,6 +45,7 @@ func (d *Driver[T]) insert(ctx context.Context, key string, v T, life driver.Lif
 			case found.Alive(now):
 				return driver.InTheWay
 			}
+			dead = found.Meta
 			return driver.Meant
 		},
 	}
@@ -61,6 +64,9 @@ func (d *Driver[T]) insert(ctx context.Context, key string, v T, life driver.Lif
 		}()
 	}
 	etag, err := d.carryOut(ctx, &w, now)
+	if err == nil && dead != (driver.Meta{}) {
+		driver.Replaced(ctx, dead)
+	}
 	return d.written(m, etag, err)
 }
 

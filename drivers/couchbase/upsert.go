@@ -41,6 +41,9 @@ func (d *Driver[T]) Upsert(ctx context.Context, key string, v T, known *driver.M
 		}
 		left, err := d.finish(ctx, key, p, doc, over, life)
 		if err == nil {
+			if over != nil && shown == nil {
+				driver.Replaced(ctx, *over)
+			}
 			return driver.Meta{Life: life, Version: left}, nil
 		}
 		vanished := over != nil && errors.Is(err, driver.ErrNotFound)

@@ -73,6 +73,9 @@ func (d *Driver[T]) Insert(ctx context.Context, key string, v T, life driver.Lif
 			return 0, &driver.ConflictError{Found: found, Err: err}
 		}
 		left, err = d.store(ctx, key, doc, &found, life, now)
+		if err == nil {
+			driver.Replaced(ctx, found)
+		}
 		if !moved(err) && !errors.Is(err, driver.ErrNotFound) {
 			return left, err
 		}

@@ -46,6 +46,7 @@ func (d *Driver[T]) Insert(ctx context.Context, key string, v T, life driver.Lif
 	if err != nil {
 		return 0, err
 	}
+	put.ReturnValues = types.ReturnValueAllOld // what it replaces is dead, at no cost in units
 	var f attempts
 	err = d.conditional(ctx, &f, func(found *stored) error {
 		var c condition
@@ -136,6 +137,9 @@ func (d *Driver[T]) sendPut(ctx context.Context, f *attempts, put *dynamodb.PutI
 	out, err := d.client.PutItem(ctx, put, f.follow)
 	if err == nil {
 		d.stats.consumed(&d.stats.WriteUnits, out.ConsumedCapacity)
+		if len(out.Attributes) > 0 {
+			driver.Replaced(ctx, d.read(out.Attributes).Meta)
+		}
 	}
 	return err
 }

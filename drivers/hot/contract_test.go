@@ -52,14 +52,15 @@ func contract(t *testing.T, b hot.Bounds) {
 			}
 		},
 		Lacks: map[drivertest.Feature]string{
-			drivertest.Local:   "reads by Load would pass by what is held",
-			drivertest.Copies:  "a value is handed out as it is held",
-			drivertest.Mixed:   "the records of the store are one driver's",
-			drivertest.Malform: "the store holds a life as two numbers, whoever writes it",
-			drivertest.Mender:  "so there is nothing to mend",
-			drivertest.Gated:   "the store is in this process",
-			drivertest.Apart:   "its clock is the process's",
-			drivertest.Hostile: "the store holds what its driver wrote",
+			drivertest.Local:    "reads by Load would pass by what is held",
+			drivertest.Copies:   "a value is handed out as it is held",
+			drivertest.Replaced: "the store in memory below hands over what it replaces",
+			drivertest.Mixed:    "the records of the store are one driver's",
+			drivertest.Malform:  "the store holds a life as two numbers, whoever writes it",
+			drivertest.Mender:   "so there is nothing to mend",
+			drivertest.Gated:    "the store is in this process",
+			drivertest.Apart:    "its clock is the process's",
+			drivertest.Hostile:  "the store holds what its driver wrote",
 		},
 	})
 }

@@ -65,7 +65,8 @@ func answered(err error) bool {
 }
 
 // outcome is the answer of a script that writes: 1 if it has, 0 if there is no live
-// record, and otherwise the meta of the one in the way.
+// record, and otherwise the meta of the one that it left, which is in the way or was written, with
+// behind it that of a dead one that was replaced.
 func outcome(ctx context.Context, res rueidis.RedisResult, resent bool) (found driver.Meta, err error) {
 	message, err := res.ToMessage()
 	if err != nil {
@@ -79,7 +80,10 @@ func outcome(ctx context.Context, res rueidis.RedisResult, resent bool) (found d
 	}
 	text, err := message.AsBytes()
 	if err == nil {
-		found, err = parseMeta(text)
+		found, err = parseMeta(text[:min(len(text), metaLen)])
+	}
+	if replaced, bad := parseMeta(text[min(len(text), metaLen):]); bad == nil {
+		driver.Replaced(ctx, replaced)
 	}
 	if err != nil {
 		return found, err

@@ -84,9 +84,10 @@ func TestContract(t *testing.T) {
 // case waits.
 func contract(t *testing.T, dialect Dialect, server sqltest.Database, layout string, opts *Options[value]) {
 	lacks := map[drivertest.Feature]string{
-		drivertest.Local:  "the store is outside of this process's memory",
-		drivertest.Mender: "a column holds what its type says",
-		drivertest.Apart:  "the clock that is moved here is what the driver has learned",
+		drivertest.Local:    "the store is outside of this process's memory",
+		drivertest.Mender:   "a column holds what its type says",
+		drivertest.Apart:    "the clock that is moved here is what the driver has learned",
+		drivertest.Replaced: "the server replaces unseen; Options.Replaced keeps it",
 	}
 	malforms := dialect == SQLite && layout == "json"
 	if !malforms {

@@ -1240,6 +1240,11 @@ var brokens = []broken{
 			return e, err
 		}
 	}},
+	{"does not tell what it replaces", "store/replaced", func(d *twisted) {
+		d.insert = func(ctx context.Context, key string, v Value, life driver.Life, now driver.Instant) (driver.Version, error) {
+			return d.reference.Insert(driver.WithReplaced(ctx, func(driver.Meta) {}), key, v, life, now)
+		}
+	}},
 	{"touches what is dead and retained", "retain/dead", func(d *twisted) {
 		d.reference.trusts = true
 		d.touch = func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {

@@ -143,11 +143,12 @@ const (
 	Gated       Feature = "Gated"       // Backend.Gate, and Backend.Again, whose drivers do not pass it
 	Apart       Feature = "Apart"       // Backend.Apart, and Backend.Again, whose drivers know nothing of the clock
 	Hostile     Feature = "Hostile"     // Backend.Hostile
+	Replaced    Feature = "Replaced"    // the driver tells of the dead that it replaces: see driver.Replaced
 	Mixed       Feature = "Mixed"       // drivers that retain for different times can share the store
 )
 
-// features tells of each feature whether b has it. Copies and Mixed are taken for granted
-// unless declared, for they are rules that only a store in memory may break.
+// features tells of each feature whether b has it. Copies, Mixed and Replaced are taken
+// for granted unless declared, for they are rules and not functions.
 var features = map[Feature]func(b *Backend) bool{
 	Plant:       func(b *Backend) bool { return b.Plant != nil },
 	Malform:     func(b *Backend) bool { return b.Malform != nil },
@@ -165,6 +166,7 @@ var features = map[Feature]func(b *Backend) bool{
 	Gated:       func(b *Backend) bool { return b.Gate != nil && b.Again != nil },
 	Apart:       func(b *Backend) bool { return b.Apart != nil && b.Again != nil },
 	Hostile:     func(b *Backend) bool { return b.Hostile != nil },
+	Replaced:    func(*Backend) bool { return true },
 	Mixed:       func(*Backend) bool { return true },
 }
 

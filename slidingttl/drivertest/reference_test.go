@@ -224,6 +224,8 @@ func (r *reference) insert(ctx context.Context, key string, v Value, life driver
 		return 0, &driver.ConflictError{Found: rec.meta}
 	} else if rec.guarded {
 		return 0, errGuarded
+	} else if ok {
+		driver.Replaced(ctx, rec.meta)
 	}
 	return r.put(key, v, life, 0), nil
 }
@@ -311,6 +313,9 @@ func (r *reference) upsert(ctx context.Context, key string, v Value, plan driver
 	life, err := plan(found)
 	if err != nil {
 		return driver.Meta{}, err
+	}
+	if rec, ok := r.records[key]; ok && found == nil {
+		driver.Replaced(ctx, rec.meta)
 	}
 	return driver.Meta{Life: life, Version: r.put(key, v, life, was)}, nil
 }

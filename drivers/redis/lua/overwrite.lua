@@ -1,9 +1,9 @@
--- Returns the meta of what it has written, else that of the record that it leaves. ARGV: the
+-- Returns as put.lua does. ARGV: the
 -- caller's time; up to when the access keeps a record, and the expiry that it writes, both as
 -- in a header; how long a record lives at most; a record with the life of a new one; how
 -- long a record is held once it has expired.
 local meta = found()
-local record = ARGV[5]
+local record, replaced = ARGV[5], meta or ''
 if meta and not dead(meta) then
   local instant, version = string.rep('%d', 15), string.rep('[%da-f]', 16)
   local created, was = string.match(meta, '^(' .. instant .. ') (' .. instant .. ') ' .. version .. '$')
@@ -22,8 +22,9 @@ if meta and not dead(meta) then
         to = was
       end
     end
+    replaced = ''
     record = string.sub(record, 1, 5) .. created .. ' ' .. to .. string.sub(record, 37)
   end
 end
 redis.call('SET', KEYS[1], record, 'PXAT', string.sub(record, 22, 36) + ARGV[6])
-return string.sub(record, 6, 53)
+return string.sub(record, 6, 53) .. replaced

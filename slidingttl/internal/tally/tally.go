@@ -15,6 +15,8 @@ const (
 	Misses
 	DiedIdle
 	DiedOfAge
+	ReplacedIdle
+	ReplacedOfAge
 	Due
 	Adopted
 	Lowered
