@@ -75,7 +75,7 @@ func newRoot(s streams) (*app, *cobra.Command) {
 	}
 	root.PersistentFlags().BoolVar(&a.json, "json", false, "print reports as JSON")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fmt.Errorf("%w: %w", errUsage, err) })
-	root.AddCommand(a.inspect(), a.audit(), a.diff(), a.plan(), a.adopt(), a.mend(), a.reap(), a.harvest(), a.archive(), a.schema())
+	root.AddCommand(a.inspect(), a.audit(), a.dying(), a.diff(), a.plan(), a.adopt(), a.mend(), a.reap(), a.harvest(), a.archive(), a.schema())
 	a.watch(root)
 	return a, root
 }
@@ -107,7 +107,8 @@ func (a *app) print(report fmt.Stringer) error { return a.summary(report, "%s", 
 // summary prints a report as JSON, or as lines of text.
 func (a *app) summary(report any, format string, args ...any) error {
 	if !a.json {
-		_, err := fmt.Fprintf(a.out, format+"\n", args...)
+		text := fmt.Sprintf(format+"\n", args...)
+		_, err := io.WriteString(a.out, strings.TrimPrefix(text, "\n")) // an empty one has no line
 		return err
 	}
 	e := json.NewEncoder(a.out)

@@ -177,6 +177,27 @@ func TestStores(t *testing.T) {
 			}
 			out, _ = command(t, 0, "audit", k.uri, "--policy", thirty)
 			contains(t, out, "slides 40")
+			dying, _ := command(t, 0, "dying", k.uri, "--within", "100d", "--rate", "0")
+			dies := time.Time{}
+			for line := range strings.Lines(dying) {
+				var k upkeep.DyingKey
+				if err := json.Unmarshal([]byte(line), &k); err != nil || !strings.HasPrefix(k.Key, "user:") || k.CreatedAt.IsZero() || k.ExpiresAt.Before(dies) {
+					t.Errorf("dies after %v: %s: %v", dies, line, err)
+				}
+				dies = k.ExpiresAt
+			}
+			if n := strings.Count(dying, "\n"); n != 40 {
+				t.Errorf("%d are dying; want 40", n)
+			}
+			few, told := command(t, 0, "dying", k.uri, "--within", "100d", "--limit", "3")
+			if n := strings.Count(few, "\n"); n != 3 || !strings.HasPrefix(dying, few) {
+				t.Errorf("the first three dying are\n%sof\n%s", few, dying)
+			}
+			contains(t, told, "others die by")
+			out, _ = command(t, 0, "dying", k.uri, "--within", "1ms")
+			if out != "" {
+				t.Errorf("nobody is dying, and it prints %q", out)
+			}
 			out, _ = command(t, 0, "diff", k.uri, "--from-policy", thirty, "--to-policy", "idle 1d, max 2d")
 			contains(t, out, "40 records looked at")
 			// Adopted with created_at of long ago, they are past a cap of a millisecond.

@@ -26,7 +26,36 @@ func (t *table) Scan(ctx context.Context, from driver.Cursor, limit int) (driver
 	if err != nil {
 		return driver.Page{}, err
 	}
-	names := t.keyColumns()
+	records, last, err := t.scan(ctx, where, args, strings.Join(t.keyColumns(), ", "), limit)
+	if err != nil {
+		return driver.Page{}, err
+	}
+	page := driver.Page{Records: records}
+	if len(records) == limit {
+		r.After = newBound(last.args)
+		page.Next = r.cursor()
+	}
+	return page, nil
+}
+
+// Dying implements driver.Dying, by the index on sweep_at, which is never later than an expiry.
+func (t *table) Dying(ctx context.Context, now, until driver.Instant, limit int) ([]driver.Scanned, error) {
+	if err := driver.CheckScan("limit", limit); err != nil {
+		return nil, err
+	}
+	where, args := t.dying(now, until)
+	records, _, err := t.scan(ctx, where, args, t.expiresMillis(), limit)
+	return records, err
+}
+
+// dying is the condition for the rows that expire after now and no later than until.
+func (t *table) dying(now, until driver.Instant) (where string, args []any) {
+	return fmt.Sprintf(" WHERE %s <= %s AND %s > %[2]s AND %[3]s <= %[2]s", t.dialect.quote(t.sweep), t.dialect.integer(), t.expiresMillis()),
+		[]any{int64(until), int64(now), int64(until)}
+}
+
+// scan returns the first limit rows in an order, and the key of the last.
+func (t *table) scan(ctx context.Context, where string, args []any, order string, limit int) (records []driver.Scanned, last scannedKey, err error) {
 	sizes := make([]string, len(t.values))
 	for i, v := range t.values {
 		sizes[i] = "COALESCE(" + t.dialect.size(t.dialect.quote(v)) + ", 0)"
@@ -37,20 +66,19 @@ func (t *table) Scan(ctx context.Context, from driver.Cursor, limit int) (driver
 	}
 	columns := append(t.keyColumns(), t.createdMillis(), t.expiresMillis(), t.dialect.quote(t.version), size)
 	query := fmt.Sprintf("SELECT %s FROM %s%s ORDER BY %s LIMIT %d", // a limit that the planner knows
-		strings.Join(columns, ", "), t.quoted(), where, strings.Join(names, ", "), limit)
+		strings.Join(columns, ", "), t.quoted(), where, order, limit)
 	rows, err := t.db.QueryContext(ctx, t.dialect.bind(query), args...)
 	if err != nil {
-		return driver.Page{}, t.failed(ctx, err, rowKey{columns: args})
+		return nil, last, t.failed(ctx, err, rowKey{columns: args})
 	}
 	defer func() { _ = rows.Close() }()
-	var last scannedKey
-	page := driver.Page{Records: make([]driver.Scanned, 0, limit)}
+	records = make([]driver.Scanned, 0, min(limit, maxPage))
 	for rows.Next() {
-		key := newScannedKey(len(names))
+		key := newScannedKey(len(t.key.Columns))
 		var l life
 		var s driver.Scanned
 		if err := rows.Scan(append(append(key.dest(), l.dest()...), &s.Size)...); err != nil {
-			return driver.Page{}, misshapen[driver.Scanned](err)
+			return nil, last, misshapen[driver.Scanned](err)
 		}
 		last = key
 		s.Key, s.Meta, s.Problem = t.key.Join(key.texts), l.meta(), t.odd(&l)
@@ -60,14 +88,10 @@ func (t *table) Scan(ctx context.Context, from driver.Cursor, limit int) (driver
 		if t.retain > 0 && s.ExpiresAt != 0 {
 			s.HeldUntil = s.ExpiresAt.Add(t.retain)
 		}
-		page.Records = append(page.Records, s)
+		records = append(records, s)
 	}
 	if err := rows.Err(); err != nil {
-		return driver.Page{}, t.failed(ctx, err, rowKey{columns: args})
+		return nil, last, t.failed(ctx, err, rowKey{columns: args})
 	}
-	if n := len(page.Records); n == limit {
-		r.After = newBound(last.args)
-		page.Next = r.cursor()
-	}
-	return page, nil
+	return records, last, nil
 }

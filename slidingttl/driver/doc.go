@@ -37,8 +37,8 @@
 //
 // Optional capabilities are interfaces of their own, one a file, each with a
 // function that falls back when a driver does not have it: [BatchGetter],
-// [Upserter], [Overwriter], [ReadToucher], [Latest], [Remover], [Scanner], [RawReader],
-// [Mender], [Checker], [Clock], [Local]. They are asked for by [As], which sees through a
+// [Upserter], [Overwriter], [ReadToucher], [Latest], [Remover], [Scanner], [Dying],
+// [RawReader], [Mender], [Checker], [Clock], [Local]. They are asked for by [As], which sees through a
 // [Wrapper].
 //
 // Package drivertest holds these rules as a suite that any driver can run.

@@ -1,6 +1,6 @@
 // Package upkeep visits all records of a store, to audit them or to bring them under a
-// policy. Audit reports what state they are in, and Diff what a change of policy would do
-// to them. Adopt brings them under a policy, Mend corrects them, Reap removes them, and
+// policy. Audit reports what state they are in, Dying which of them die
+// soon, and Diff what a change of policy would do to them. Adopt brings them under a policy, Mend corrects them, Reap removes them, and
 // Harvest gives dead records to an archive.
 //
 //	report, err := upkeep.Audit(ctx, d, policy, nil)
@@ -9,8 +9,8 @@
 //
 // # What all operations share
 //
-// They run over a [driver.Scanner], beside live traffic, and several may run at once. Audit
-// and Diff write nothing; Harvest writes only with PastCap. Adopt, Mend and Reap write only
+// They run over a [driver.Scanner], beside live traffic, and several may run at once. Audit,
+// Dying and Diff write nothing; Harvest writes only with PastCap. Adopt, Mend and Reap write only
 // with [WriteOptions].Apply. Each write requires that the record has not changed since it
 // was read: an application's write wins, and the record is read again. So all of them may
 // run twice, or be started by two people at once.
@@ -24,7 +24,7 @@
 // Each returns a report; together with an error, the report says what was found until then.
 // Reports print as text and marshal to JSON.
 //
-// Options.Save gets a [Checkpoint], plain data that marshals to JSON, at most every second,
+// Options.Save, which Dying does not have, gets a [Checkpoint], plain data that marshals to JSON, at most every second,
 // and at the end for whatever cause. Another process continues from it by Options.Resume.
 // Records that were changed after the last checkpoint are read again, and need no second
 // write: the report then counts them as found in that state, not as changed.

@@ -224,6 +224,18 @@ func TestInvalidOptions(t *testing.T) {
 			_, err := upkeep.Audit(ctx, f, policy, &upkeep.LookOptions{Sample: 1})
 			return err
 		},
+		"within": func() error {
+			_, err := upkeep.Dying(ctx, f, -1, nil)
+			return err
+		},
+		"limit": func() error {
+			_, err := upkeep.Dying(ctx, f, time.Hour, &upkeep.DyingOptions{Limit: -1})
+			return err
+		},
+		"dying, a checkpoint": func() error {
+			_, err := upkeep.Dying(ctx, f, time.Hour, &upkeep.DyingOptions{Options: upkeep.Options{Shards: 2}})
+			return err
+		},
 		"policy": func() error {
 			_, err := upkeep.Audit(ctx, f, slidingttl.Policy{}, nil)
 			return err

@@ -58,6 +58,7 @@ type state[R any] interface {
 
 var (
 	_ collected[audited]       = (*audited)(nil)
+	_ collected[DyingReport]   = (*DyingReport)(nil)
 	_ collected[diffed]        = (*diffed)(nil)
 	_ collected[AdoptReport]   = (*AdoptReport)(nil)
 	_ collected[MendReport]    = (*MendReport)(nil)

@@ -1,0 +1,123 @@
+package upkeep
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// DyingOptions says how many of the dying are told. Shards, Save and Resume are refused.
+type DyingOptions struct {
+	Options
+
+	// Limit is how many are told: those that die first. Memory holds twice as many.
+	// Zero: 10,000.
+	Limit int
+}
+
+// DyingReport tells who dies soon. Its text is a line of JSON for each key, for a queue.
+type DyingReport struct {
+	Totals
+	Until     time.Time  `json:"until"`     // they die by then
+	Dying     []DyingKey `json:"dying"`     // the first to die first; none with an error
+	More      bool       `json:"more"`      // others die by then too, after these
+	Malformed int64      `json:"malformed"` // their expiry cannot be read
+}
+
+// DyingKey is a key that dies unless it is accessed.
+type DyingKey struct {
+	Key       string    `json:"key"`
+	Bytes     []byte    `json:"key_bytes,omitempty"` // the key itself, where it is not UTF-8
+	CreatedAt time.Time `json:"created_at,omitzero"` // zero: it was not adopted
+	ExpiresAt time.Time `json:"expires_at"`
+}
+
+// Dying tells which records of s expire within that time, for what refreshes or archives
+// them first. It takes them from an index where the driver is a [driver.Dying], else it
+// goes through all records. It judges by the stored expiry and knows no policy: one that was
+// made tighter since ends a life sooner. A key that is accessed meanwhile may be told, twice
+// even.
+func Dying(ctx context.Context, s driver.Scanner, within time.Duration, opts *DyingOptions) (*DyingReport, error) {
+	o, err := checked(opts)
+	if err = cmp.Or(err, atLeastZero("within", &within, 0)); err != nil {
+		return nil, err
+	}
+	now := o.clockOf(s)()
+	until := now.Add(within)
+	r := DyingReport{Until: until.Time()}
+	var mu sync.Mutex // guards those below
+	var dying []driver.Scanned
+	latest := until // of them
+	first := func() {
+		slices.SortFunc(dying, func(a, b driver.Scanned) int {
+			return cmp.Or(cmp.Compare(a.ExpiresAt, b.ExpiresAt), strings.Compare(a.Key, b.Key))
+		})
+		dying = slices.CompactFunc(dying, func(a, b driver.Scanned) bool { return a.Key == b.Key })
+		if r.More = len(dying) > o.Limit; r.More {
+			dying, latest = dying[:o.Limit+1], dying[o.Limit].ExpiresAt
+		}
+	}
+	visit := func(_ context.Context, _ int, page []driver.Scanned, into *DyingReport) error {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, s := range page {
+			if s.Problem != nil {
+				into.Malformed++
+			} else if s.ExpiresAt > now && s.ExpiresAt <= latest {
+				if dying = append(dying, s); len(dying) > 2*o.Limit {
+					first()
+				}
+			}
+		}
+		return nil
+	}
+	if d, indexed := driver.As[driver.Dying](s); indexed {
+		var page []driver.Scanned
+		err = again(ctx, func() (err error) {
+			page, err = d.Dying(ctx, now, until, o.Limit+1)
+			return err
+		})
+		_ = visit(ctx, 0, page, &r)
+		r.Totals = Totals{Records: int64(len(page)), Done: err == nil, Runs: 1}
+	} else {
+		var all DyingReport
+		all, err = job[DyingReport, *DyingReport]{name: "dying", opts: o.Options, cost: newPace(o.Limits.Cost), visit: visit}.run(ctx, s)
+		r.Totals, r.Malformed = all.Totals, all.Malformed
+	}
+	if first(); err != nil {
+		return &r, err
+	}
+	for _, s := range dying[:min(len(dying), o.Limit)] {
+		k := DyingKey{Key: s.Key, CreatedAt: s.CreatedAt.Time(), ExpiresAt: s.ExpiresAt.Time()}
+		if !utf8.ValidString(s.Key) {
+			k.Bytes = []byte(s.Key)
+		}
+		r.Dying = append(r.Dying, k)
+	}
+	return &r, nil
+}
+
+func (o *DyingOptions) validate() error {
+	if o.Shards > 0 || o.Save != nil || o.Resume != nil {
+		return invalid("Options", "with Shards, Save or Resume", "must have none: what dies soon is asked for anew")
+	}
+	return cmp.Or(o.Options.validate(), atLeastZero("DyingOptions.Limit", &o.Limit, 10000))
+}
+
+func (r *DyingReport) add(page *DyingReport) { r.Malformed += page.Malformed }
+
+// String is a line of JSON for each key.
+func (r *DyingReport) String() string {
+	var b strings.Builder
+	for e, i := json.NewEncoder(&b), 0; i < len(r.Dying); i++ {
+		_ = e.Encode(r.Dying[i]) // cannot fail
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}

@@ -1,0 +1,108 @@
+package upkeep_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
+)
+
+func TestDying(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := open(t)
+		for i := range 1000 {
+			f.add(fmt.Sprintf("%03d", i), -day, time.Duration(1+i*7%1000)*time.Minute) // in no order
+		}
+		f.add("immortal", -day, 0)
+		f.add("foreign", 0, 30*time.Second)
+		f.add("\xff", -day, 10*time.Second)
+		again := driver.Meta{Life: driver.Life{CreatedAt: f.now.Add(-day), ExpiresAt: f.now.Add(time.Minute)}}
+		s := dead{f, []driver.Scanned{
+			{Key: "malformed", Problem: errors.New("a word")},
+			{Key: "dead", Meta: driver.Meta{Life: driver.Life{CreatedAt: 1, ExpiresAt: f.now}}},
+			{Key: "000", Meta: again}, // a record may be met twice
+		}}
+		for limit, lines := range map[int]int{0: 62, 62: 62, 61: 61, 10: 10, 1: 1} {
+			o := &upkeep.DyingOptions{Limit: limit}
+			o.Segments, o.Page = 1, 50
+			r, err := upkeep.Dying(t.Context(), s, time.Hour, o)
+			ok(t, err)
+			if len(r.Dying) != lines || r.More != (lines < 62) || r.Malformed != 1 || !r.Done || r.Records != 1006 || !r.Until.Equal(f.now.Add(time.Hour).Time()) {
+				t.Errorf("limit %d: %d keys of %+v", limit, len(r.Dying), r)
+			}
+			for i, k := range r.Dying[min(2, lines):] {
+				if at := f.now.Add(time.Duration(i+1) * time.Minute); !k.ExpiresAt.Equal(at.Time()) {
+					t.Errorf("limit %d: %d is %+v", limit, i, k)
+				}
+			}
+			text := strings.Split(r.String(), "\n")
+			if want := `{"key":"\ufffd","key_bytes":"/w==","created_at":"1999-12-31T00:00:00Z","expires_at":"2000-01-01T00:00:10Z"}`; len(text) != lines || text[0] != want {
+				t.Errorf("limit %d: the first of %d lines is %s", limit, len(text), text[0])
+			}
+			if want := `{"key":"foreign","expires_at":"2000-01-01T00:00:30Z"}`; lines > 1 && text[1] != want {
+				t.Errorf("limit %d: the second line is %s", limit, text[1])
+			}
+		}
+	})
+}
+
+// An operation that fails tells nobody: one that dies sooner may not have been seen.
+func TestDyingFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := open(t)
+		for i := range 20 {
+			f.add(fmt.Sprint(i), -day, time.Minute)
+		}
+		calls := 0
+		s := scanned{f, func(n int, from driver.Cursor, limit int) (driver.Page, error) {
+			if n > 1 {
+				return driver.Page{}, driver.ErrRefused
+			}
+			return f.Scan(t.Context(), from, limit)
+		}, &calls}
+		o := &upkeep.DyingOptions{}
+		o.Segments, o.Page = 1, 5
+		r, err := upkeep.Dying(t.Context(), s, time.Hour, o)
+		if !errors.Is(err, driver.ErrRefused) || r.Records == 0 || r.Done || len(r.Dying) > 0 {
+			t.Errorf("%v: %+v", err, r)
+		}
+	})
+}
+
+// indexed is a driver with an index of expiries, that fails once.
+type indexed struct {
+	*fixture
+	calls *int
+}
+
+func (d indexed) Dying(_ context.Context, now, until driver.Instant, limit int) ([]driver.Scanned, error) {
+	if *d.calls++; *d.calls == 1 {
+		return nil, errors.New("down")
+	}
+	var found []driver.Scanned
+	for i := range limit {
+		found = append(found, driver.Scanned{Key: fmt.Sprint(i), Meta: driver.Meta{Life: driver.Life{ExpiresAt: now.Add(time.Second)}}})
+	}
+	return append(found[:limit-1], driver.Scanned{Key: "last", Meta: driver.Meta{Life: driver.Life{ExpiresAt: until}}}), nil
+}
+
+func (d indexed) Scan(context.Context, driver.Cursor, int) (driver.Page, error) {
+	return driver.Page{}, errors.New("there is an index")
+}
+
+func TestDyingByIndex(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		calls := 0
+		r, err := upkeep.Dying(t.Context(), indexed{open(t), &calls}, time.Hour, &upkeep.DyingOptions{Limit: 2})
+		ok(t, err)
+		if calls != 2 || len(r.Dying) != 2 || !r.More || r.Records != 3 || !r.Done {
+			t.Errorf("by %d calls: %+v", calls, r)
+		}
+	})
+}
