@@ -2,6 +2,8 @@ package archive
 
 import (
 	"context"
+	"sync/atomic"
+	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
@@ -17,6 +19,27 @@ type Grave struct {
 	// Policy returns the policy of a key, which tells death of idleness from death of age.
 	// Nil: the reason of records that nobody deleted is Unknown.
 	Policy func(key string) slidingttl.Policy
+
+	// Through is the time by which the source has handed over all that was due, for Stats:
+	// a method of that name of SQL's Sweeper, a Stream or a Queue. Nil: what Harvest has
+	// come to.
+	Through func() time.Time
+
+	counts    tally
+	harvested atomic.Int64 // by when what has died is archived, in milliseconds
+}
+
+// Stats returns what the Grave has archived since it was made, and how far. It may be called
+// at any time.
+func (g *Grave) Stats() driver.BuryStats {
+	c := &g.counts
+	s := driver.BuryStats{Records: c.records.Load(), Bytes: c.bytes.Load(), Quarantined: c.quarantined.Load(), Failures: c.failures.Load()}
+	if at := g.harvested.Load(); g.Through != nil {
+		s.Through = g.Through()
+	} else if at != 0 {
+		s.Through = time.UnixMilli(at)
+	}
+	return s
 }
 
 // Bury writes dead records to the archive, and returns nil when they are durable. It is
@@ -35,7 +58,7 @@ func (g *Grave) Bury(ctx context.Context, dead []driver.Dead) error {
 			Problem:   d.Problem,
 		}
 	}
-	return g.Writer.Write(ctx, b)
+	return g.Writer.write(ctx, b, &g.counts)
 }
 
 func (g *Grave) reason(d *driver.Dead) Reason {

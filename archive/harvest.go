@@ -36,6 +36,7 @@ func (g *Grave) Harvest(ctx context.Context, store string, d upkeep.Harvested, p
 			return nil, &CorruptError{File: checkpointPrefix + name, Err: err}
 		}
 	}
+	g.harvested.Store(int64(at.Since))
 	if o.Since == 0 {
 		o.Since = at.Since
 		if o.Bury != nil {
@@ -57,7 +58,11 @@ func (g *Grave) Harvest(ctx context.Context, store string, d upkeep.Harvested, p
 				return err
 			}
 			// The context may have ended what was under way, whose place counts.
-			return g.Writer.SaveCheckpoint(context.WithoutCancel(ctx), name, content)
+			err = g.Writer.SaveCheckpoint(context.WithoutCancel(ctx), name, content)
+			if err == nil {
+				g.harvested.Store(int64(at.Since))
+			}
+			return err
 		}
 	}
 	r, err := upkeep.Harvest(ctx, d, p, &o)

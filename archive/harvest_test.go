@@ -80,7 +80,11 @@ func TestHarvestKeepsItsPlace(t *testing.T) {
 		g := archive.Grave{Writer: w, Source: "links"}
 		o.Bury = func(ctx context.Context, dead []driver.Dead) error { return g.Bury(context.WithoutCancel(ctx), dead) }
 		o.Segments, o.Page, o.Batch = 1, 10, 10
-		return g.Harvest(ctx, store, d, p, &o)
+		r, err := g.Harvest(ctx, store, d, p, &o)
+		if through := g.Stats().Through; err == nil && !through.Equal(max(r.Since, r.Until).Time()) {
+			t.Errorf("it has come to %v; want %v", through, max(r.Since, r.Until).Time())
+		}
+		return r, err
 	}
 	died := func(r *upkeep.HarvestReport) int64 { return r.Idle + r.Age }
 

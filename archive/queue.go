@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -53,6 +54,8 @@ type Queue struct {
 	ctx   context.Context
 	stop  context.CancelFunc
 	left  int // when done is closed
+
+	first atomic.Int64 // when the first died of those that are handed over next, zero for none
 }
 
 // NewQueue returns a Queue that hands its records to bury, such as a Grave's Bury. Close
@@ -143,6 +146,14 @@ func (q *Queue) Close(ctx context.Context) error {
 	return nil
 }
 
+// Through is the time by which all that had died is handed over, for a Grave's.
+func (q *Queue) Through() time.Time {
+	if at := q.first.Load(); at != 0 {
+		return time.UnixMilli(at)
+	}
+	return time.Now()
+}
+
 func (q *Queue) run() {
 	defer close(q.done)
 	for {
@@ -150,6 +161,7 @@ func (q *Queue) run() {
 		for len(batch) > 0 {
 			err := q.bury(q.ctx, batch)
 			if err == nil {
+				q.first.Store(0)
 				for i := range batch {
 					q.room.Release(q.size(&batch[i]))
 				}
@@ -175,6 +187,7 @@ func (q *Queue) gather() (batch []driver.Dead, more bool) {
 		case d := <-q.dead:
 			size += q.size(&d)
 			if batch = append(batch, d); len(batch) == 1 {
+				q.first.Store(int64(d.At))
 				t := time.NewTimer(q.opts.Every)
 				defer t.Stop()
 				late = t.C

@@ -3,7 +3,6 @@ package archive
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"slices"
@@ -37,7 +36,7 @@ type Writer struct {
 	layout  *layout
 	catalog *catalog
 
-	records, bytes, quarantined atomic.Uint64
+	counts tally
 
 	mu    sync.Mutex
 	known map[Day]map[string]bool // guarded by mu; marks of batches that the archive has
@@ -82,12 +81,17 @@ type WriterStats struct {
 	Records     uint64 // those that were quarantined included
 	Bytes       uint64 // of their values
 	Quarantined uint64
+	Failures    uint64 // calls of Write that failed
 }
 
 // Stats returns the counters. It may be called at any time.
 func (w *Writer) Stats() WriterStats {
-	return WriterStats{Records: w.records.Load(), Bytes: w.bytes.Load(), Quarantined: w.quarantined.Load()}
+	c := &w.counts
+	return WriterStats{Records: c.records.Load(), Bytes: c.bytes.Load(), Quarantined: c.quarantined.Load(), Failures: c.failures.Load()}
 }
+
+// tally counts what was written.
+type tally struct{ records, bytes, quarantined, failures atomic.Uint64 }
 
 // Write puts batch into the archive, and returns nil when it is durable. It does not write
 // a batch that the archive has already, or one without records.
@@ -100,6 +104,17 @@ func (w *Writer) Stats() WriterStats {
 // before anything is written: *driver.InvalidError for a batch without a source or a column
 // of a wrong type, and *ClockError. Other errors are the Bucket's.
 func (w *Writer) Write(ctx context.Context, batch Batch) error {
+	return w.write(ctx, batch, new(tally))
+}
+
+// write is Write, which is counted in also, too.
+func (w *Writer) write(ctx context.Context, batch Batch, also *tally) (err error) {
+	defer func() {
+		if err != nil {
+			w.counts.failures.Add(1)
+			also.failures.Add(1)
+		}
+	}()
 	days, err := w.prepare(&batch)
 	if err != nil {
 		return err
@@ -107,75 +122,13 @@ func (w *Writer) Write(ctx context.Context, batch Batch) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(writesAtOnce)
 	for day, records := range days {
-		g.Go(func() error { return w.writeDay(ctx, day, records) })
+		g.Go(func() error { return w.writeDay(ctx, day, records, also) })
 	}
 	return g.Wait()
 }
 
-// prepare splits a batch by day, in the order of files, each life once.
-func (w *Writer) prepare(batch *Batch) (map[Day][]entry, error) {
-	if err := batch.check(); err != nil {
-		return nil, err
-	}
-	now := w.opts.Now()
-	latest := driver.Ceil(now.Add(w.opts.MaxSkew))
-	archived := make([]Archived, len(batch.Records))
-	days := map[Day][]entry{}
-	for i := range batch.Records {
-		r := &batch.Records[i]
-		a, problem, err := w.archived(r, batch.Source, driver.Floor(now))
-		d := DayOf(a.ExpiredAt)
-		switch {
-		case err != nil:
-			return nil, fmt.Errorf("record %d of the batch: %w", i, err)
-		case problem != nil:
-			a, d = quarantined(r, batch.Source, driver.Floor(now), problem), Quarantine
-		case a.ExpiredAt > latest:
-			return nil, &ClockError{What: fmt.Sprintf("the death of record %d of the batch", i), Seen: a.ExpiredAt.Time(), Now: now}
-		}
-		archived[i] = a
-		days[d] = append(days[d], entryOf(&archived[i]))
-	}
-	for d, records := range days {
-		days[d] = lives(records)
-	}
-	return days, nil
-}
-
-// archived is r as the archive has it, or what keeps it from being archived.
-func (w *Writer) archived(r *Record, source string, now driver.Instant) (a Archived, problem, err error) {
-	a = Archived{Record: *r, Source: source, ArchivedAt: now}
-	if err := r.check(); err != nil {
-		return a, err, nil
-	}
-	a.Generation = r.generation()
-	if a.Reason == "" {
-		a.Reason = Unknown
-	}
-	for _, c := range w.opts.Columns {
-		v, err := c.Of(r)
-		if s, ok := v.(string); ok && err == nil {
-			err = checkText("column "+c.Name, s)
-		}
-		if err != nil {
-			return a, fmt.Errorf("column %s: %w", c.Name, err), nil
-		}
-		if _, err := c.Type.value(c.Name, v); err != nil {
-			return a, nil, err
-		}
-		if v == nil {
-			continue
-		}
-		if a.Columns == nil {
-			a.Columns = map[string]any{}
-		}
-		a.Columns[c.Name] = v
-	}
-	return a, nil, nil
-}
-
 // writeDay writes the records of a batch that died on day.
-func (w *Writer) writeDay(ctx context.Context, day Day, records []entry) error {
+func (w *Writer) writeDay(ctx context.Context, day Day, records []entry, also *tally) error {
 	mark := markOf(records)
 	known, err := w.has(ctx, day, mark)
 	if err != nil || known {
@@ -200,10 +153,12 @@ func (w *Writer) writeDay(ctx context.Context, day Day, records []entry) error {
 	if err != nil && !errors.Is(err, fs.ErrExist) { // its name has its hash: what exists is it
 		return err
 	}
-	w.records.Add(uint64(len(records)))
-	w.bytes.Add(uint64(size))
-	if day == Quarantine {
-		w.quarantined.Add(uint64(len(records)))
+	for _, c := range []*tally{&w.counts, also} {
+		c.records.Add(uint64(len(records)))
+		c.bytes.Add(uint64(size))
+		if day == Quarantine {
+			c.quarantined.Add(uint64(len(records)))
+		}
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
 // Store is the part of a slidingttl.Store that is read, whatever the type of its values.
@@ -12,6 +13,9 @@ type Store interface {
 	Stats() slidingttl.Stats
 	Now() time.Time
 }
+
+// Archived is what is read of where the dead of a store go, such as an archive.Grave.
+type Archived interface{ Stats() driver.BuryStats }
 
 // LabelStore is the label of every metric that tells stores apart.
 const LabelStore = "store"
@@ -31,9 +35,12 @@ const (
 
 // Metric is a metric that every store has.
 type Metric struct {
+	// Archive says that it is exported of what AddArchive was given, and not of stores.
+	Archive bool
+
 	Name string // as OpenTelemetry has it: "slidingttl.touches"
 	Kind Kind
-	Unit string // by UCUM: "s", "{touch}"; empty: none
+	Unit string // by UCUM: "s", "By", "{touch}"; empty: none
 	Help string // a sentence without its full stop
 
 	// Label tells the series apart, beside LabelStore. Empty: there is one series.
@@ -52,18 +59,24 @@ type Series struct {
 	Read  func(r Reading) float64 // its value
 }
 
-// Reading is what was read of a store at one moment.
+// Reading is what was read of a store, or of where its dead go, at one moment.
 type Reading struct {
 	slidingttl.Stats
 	Now time.Time // by the store's clock
+
+	Buried driver.BuryStats
+	Lag    time.Duration // since Buried.Through, or while that is zero since it was added
 }
 
 // Prometheus is the metric's name in Prometheus, derived by OpenTelemetry's rules. Dots
 // become underscores; the unit, and _total for a counter, are appended.
 func (m Metric) Prometheus() string {
 	name := strings.ReplaceAll(m.Name, ".", "_")
-	if m.Unit == "s" {
+	switch m.Unit {
+	case "s":
 		name += "_seconds"
+	case "By":
+		name += "_bytes"
 	}
 	if m.Kind == Counter {
 		name += "_total"

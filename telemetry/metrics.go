@@ -27,7 +27,7 @@ const (
 	day    = 24 * hour
 )
 
-// Metrics returns the metrics that every store has.
+// Metrics returns the metrics that every store has, and those of archives.
 func Metrics() []Metric {
 	return []Metric{
 		{
@@ -102,7 +102,22 @@ func Metrics() []Metric {
 			func(r Reading) float64 { return float64(r.Now.UnixNano()) / float64(time.Second) }),
 		TouchDuration,
 		TouchLeft,
+		archived(one("slidingttl.archive.records", "{record}", "Dead records that were archived, those quarantined included",
+			func(r Reading) uint64 { return r.Buried.Records })),
+		archived(one("slidingttl.archive.written", "By", "Bytes of the values of the dead records that were archived",
+			func(r Reading) uint64 { return r.Buried.Bytes })),
+		archived(one("slidingttl.archive.quarantined", "{record}", "Dead records that could not be archived as they are, and went to the quarantine",
+			func(r Reading) uint64 { return r.Buried.Quarantined })),
+		archived(one("slidingttl.archive.failures", "{batch}", "Batches of dead records that could not be archived, and are handed over again",
+			func(r Reading) uint64 { return r.Buried.Failures })),
+		archived(gauge("slidingttl.archive.lag", "s", "How long ago all that was due for the archive was in it",
+			func(r Reading) float64 { return r.Lag.Seconds() })),
 	}
+}
+
+func archived(m Metric) Metric {
+	m.Archive = true
+	return m
 }
 
 func flag(set bool) float64 {

@@ -11,8 +11,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
 	"github.com/slidingttl/slidingttl/telemetry"
 )
 
@@ -81,6 +84,53 @@ func TestEveryCounterIsShown(t *testing.T) {
 			t.Errorf("Stats.%s is shown by %q", fields.Field(i).Name, shown)
 		}
 	}
+}
+
+// Every field of BuryStats is in exactly one series, of an archive.
+func TestEveryCounterOfAnArchiveIsShown(t *testing.T) {
+	fields := reflect.TypeFor[driver.BuryStats]()
+	for i := range fields.NumField() {
+		now := time.Now()
+		source := archived{Through: now}
+		if f := reflect.ValueOf(&source).Elem().Field(i); f.Kind() == reflect.Uint64 {
+			f.SetUint(uint64(rand.Uint32()) + 1)
+		} else {
+			source.Through = now.Add(-time.Hour)
+		}
+		var stores telemetry.Stores
+		if err := stores.AddArchive("sessions", source); err != nil {
+			t.Fatal(err)
+		}
+		var shown []string
+		for name, v := range stores.Read() {
+			if m := telemetry.Metrics()[v.Metric]; v.Is > 60 {
+				shown = append(shown, name+" "+m.Name)
+			}
+		}
+		if len(shown) != 1 || !strings.HasPrefix(shown[0], "sessions slidingttl.archive.") {
+			t.Errorf("BuryStats.%s is shown by %q", fields.Field(i).Name, shown)
+		}
+	}
+}
+
+type archived driver.BuryStats
+
+func (a archived) Stats() driver.BuryStats { return driver.BuryStats(a) }
+
+// The lag of a source that has told nothing grows from when it was added.
+func TestLagOfASilentSource(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var stores telemetry.Stores
+		if err := stores.AddArchive("sessions", archived{}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Hour)
+		for _, v := range stores.Read() {
+			if telemetry.Metrics()[v.Metric].Name == "slidingttl.archive.lag" && v.Is != (5*time.Hour).Seconds() {
+				t.Errorf("a lag of %v s after five hours", v.Is)
+			}
+		}
+	})
 }
 
 // brokenDisk is an error of a store's own.

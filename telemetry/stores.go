@@ -1,8 +1,10 @@
 package telemetry
 
 import (
+	"iter"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
@@ -13,6 +15,12 @@ type Stores struct {
 	mu       sync.Mutex // guards all below
 	observed map[string]bool
 	added    map[string]Store
+	archives map[string]archive
+}
+
+type archive struct {
+	Archived
+	added time.Time
 }
 
 // Observe reserves a name for an observer. If the name is taken, the error is a
@@ -47,6 +55,25 @@ func (s *Stores) Add(name string, store Store) error {
 	return nil
 }
 
+// AddArchive takes a store's name for where its dead go. One that is taken is a
+// *driver.InvalidError.
+func (s *Stores) AddArchive(name string, a Archived) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, taken := s.archives[name]
+	if err := check(name, taken, "archive"); err != nil {
+		return err
+	}
+	if a == nil {
+		return &driver.InvalidError{Field: "archive " + strconv.Quote(name), Value: "nil", Rule: "is required"}
+	}
+	if s.archives == nil {
+		s.archives = make(map[string]archive)
+	}
+	s.archives[name] = archive{a, time.Now()}
+	return nil
+}
+
 func check(name string, taken bool, what string) error {
 	switch {
 	case name == "":
@@ -57,13 +84,44 @@ func check(name string, taken bool, what string) error {
 	return nil
 }
 
-// Read reads all stores that were added.
-func (s *Stores) Read() map[string]Reading {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	all := make(map[string]Reading, len(s.added))
-	for name, store := range s.added {
-		all[name] = Reading{Stats: store.Stats(), Now: store.Now()}
+// Read yields each series of counters and gauges, with its value and the name of its store.
+func (s *Stores) Read() iter.Seq2[string, Value] {
+	return func(yield func(string, Value) bool) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		all := Metrics()
+		tell := func(name string, r Reading, archive bool) bool {
+			for i, m := range all {
+				for _, series := range m.Series {
+					if m.Archive == archive && !yield(name, Value{i, series.Value, series.Read(r)}) {
+						return false
+					}
+				}
+			}
+			return true
+		}
+		for name, store := range s.added {
+			if !tell(name, Reading{Stats: store.Stats(), Now: store.Now()}, false) {
+				return
+			}
+		}
+		for name, a := range s.archives {
+			r := Reading{Buried: a.Stats()}
+			since := r.Buried.Through
+			if since.IsZero() {
+				since = a.added
+			}
+			r.Lag = max(0, time.Since(since))
+			if !tell(name, r, true) {
+				return
+			}
+		}
 	}
-	return all
+}
+
+// Value is that of a series.
+type Value struct {
+	Metric int    // its place in Metrics
+	Label  string // of Metric.Label
+	Is     float64
 }

@@ -94,9 +94,13 @@ type reading struct {
 // held is what a round has read: records of the stream, and values of the dead.
 type held struct{ records, bytes atomic.Int64 }
 
+func (h *held) full(o *StreamOptions, bytes int64) bool {
+	return h.records.Load() >= int64(o.Batch) || h.bytes.Load() >= bytes
+}
+
 // read reads pages of a shard until there is nothing new, or the round has enough.
 func (s *Stream) read(ctx context.Context, r *reading, held *held) error {
-	for held.records.Load() < int64(s.opts.Batch) && held.bytes.Load() < s.bytes {
+	for !held.full(&s.opts, s.bytes) {
 		if r.iterator == "" {
 			if done, err := s.iterator(ctx, r); err != nil || done {
 				return err

@@ -136,7 +136,8 @@ type Stream struct {
 	closed  bool                     // the stream is disabled: no shards come
 	bytes   int64                    // bounds the values that a round holds
 
-	counts struct{ records, dead, gaps, failed, latest atomic.Uint64 }
+	counts  struct{ records, dead, gaps, failed, latest atomic.Uint64 }
+	through atomic.Int64 // by when all that had died is buried, in milliseconds; zero: not known
 }
 
 // Stream returns a Stream of d's table. opts is copied. An option that breaks its rule is a
@@ -174,6 +175,15 @@ func (s *Stream) Stats() StreamStats {
 	return stats
 }
 
+// Through is the time by which everything that the stream reported is buried, for
+// archive.Grave. It is zero before the first round without an error.
+func (s *Stream) Through() (at time.Time) {
+	if through := s.through.Load(); through != 0 {
+		at = time.UnixMilli(through)
+	}
+	return at
+}
+
 // Run reads the stream until ctx ends, and returns ctx's error. It returns nil when the
 // stream is disabled and read to its end. It returns at once with an error that a retry
 // cannot help: the stream or the table does not exist, or the view is wrong. It must not be
@@ -208,6 +218,7 @@ func (s *Stream) tell(err error) {
 // round reads what is new in all shards whose turn it is, buries the dead among it, and
 // saves the place. It reports whether anything was new.
 func (s *Stream) round(ctx context.Context) (news bool, err error) {
+	through := time.Now().UnixMilli()
 	if err := s.open(ctx); err != nil {
 		return false, err
 	}
@@ -236,7 +247,14 @@ func (s *Stream) round(ctx context.Context) (news bool, err error) {
 		dead = append(dead, r.dead...)
 		records += r.records
 		latest = max(latest, r.latest)
-		news = news || r.at != s.place.Shards[r.shard]
+		if r.at != s.place.Shards[r.shard] {
+			news = true
+			if r.latest != 0 {
+				through = min(through, int64(r.latest))
+			}
+		} else if held.full(&s.opts, s.bytes) {
+			through = min(through, s.through.Load()) // it may not have had its turn
+		}
 	}
 	if len(dead) > 0 {
 		if err := s.opts.Bury(ctx, dead); err != nil {
@@ -263,6 +281,9 @@ func (s *Stream) round(ctx context.Context) (news bool, err error) {
 	s.counts.records.Add(uint64(records))
 	s.counts.dead.Add(uint64(len(dead)))
 	s.counts.latest.Store(max(latest, s.counts.latest.Load()))
+	if failed == nil {
+		s.through.Store(through)
+	}
 	return news, failed
 }
 

@@ -210,6 +210,9 @@ func TestStream(t *testing.T) {
 	if stats := s.Stats(); stats.Dead != 4 || stats.Records < 9 || stats.Failed != 0 || stats.Latest.IsZero() {
 		t.Errorf("stats %+v", stats)
 	}
+	if lag := time.Since(s.Through()); lag < 0 || lag > time.Hour {
+		t.Errorf("it is %v behind", lag)
+	}
 	if strings.Contains(string(g.place), "ttl") {
 		t.Errorf("the place holds a key: %s", g.place)
 	}

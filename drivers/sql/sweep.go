@@ -94,6 +94,7 @@ type Sweeper struct {
 	bytes  int // bounds the values of a batch for Bury
 	held   heldRows
 	counts struct{ deleted, filed, skipped, batches, failed atomic.Uint64 }
+	swept  atomic.Int64 // when the last sweep began that ended well, in milliseconds; zero: none
 }
 
 // Sweeper returns a sweeper of the table. opts may be nil; it is copied.
@@ -149,11 +150,23 @@ func (s *Sweeper) Run(ctx context.Context) {
 // With Bury it has two transactions at work, on two connections if there are so many: one
 // reads the next rows while those of the other are buried. On SQLite it has one.
 func (s *Sweeper) Sweep(ctx context.Context) error {
+	began := time.Now()
 	err := s.sweep(ctx)
 	if err != nil {
 		s.counts.failed.Add(1)
+	} else {
+		s.swept.Store(began.UnixMilli())
 	}
 	return err
+}
+
+// Through is the time by which this sweeper has taken all rows that were due, for
+// archive.Grave; zero before its first sweep.
+func (s *Sweeper) Through() (at time.Time) {
+	if swept := s.swept.Load(); swept != 0 {
+		at = time.UnixMilli(swept)
+	}
+	return at
 }
 
 func (s *Sweeper) sweep(ctx context.Context) error {

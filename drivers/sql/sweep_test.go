@@ -77,8 +77,21 @@ func TestSweep(t *testing.T) {
 			return nil
 		}
 		s := d.mustSweeper(t, SweepOptions{Batch: 2, Now: at(short.ExpiresAt), Bury: bury})
+		if at := s.Through(); !at.IsZero() {
+			t.Errorf("before its first sweep it has come to %v", at)
+		}
+		began := time.Now().Truncate(time.Millisecond)
 		if err := s.Sweep(ctx); err != nil {
 			t.Fatal(err)
+		}
+		through := s.Through()
+		if through.Before(began) || through.After(time.Now()) {
+			t.Errorf("after a sweep it has come to %v; want when that began, %v", through, began)
+		}
+		gone, cancel := context.WithCancel(ctx)
+		cancel()
+		if err := s.Sweep(gone); err == nil || !s.Through().Equal(through) {
+			t.Errorf("after one that failed (%v) it has come to %v; want %v", err, s.Through(), through)
 		}
 		slices.Sort(buried)
 		if want := []string{"dead", "foreign dead", "lowered", "overwritten"}; !slices.Equal(buried, want) {
@@ -87,8 +100,8 @@ func TestSweep(t *testing.T) {
 		if n := d.rows(t); n != 5 {
 			t.Errorf("%d rows are left, want 5", n)
 		}
-		if got := s.Stats(); got.Deleted != 4 || got.Filed != 3 || got.Failed != 0 {
-			t.Errorf("stats %+v, want 4 deleted and 3 filed", got)
+		if got := s.Stats(); got.Deleted != 4 || got.Filed != 3 || got.Failed != 1 {
+			t.Errorf("stats %+v, want 4 deleted, 3 filed and one that failed", got)
 		}
 		again := d.mustSweeper(t, SweepOptions{Now: at(short.ExpiresAt)})
 		if err := again.Sweep(ctx); err != nil || again.Stats().Batches != 0 {

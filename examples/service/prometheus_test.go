@@ -8,21 +8,29 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/slidingttl/slidingttl/archive"
 	"github.com/slidingttl/slidingttl/drivers/redis/redistest"
 	"github.com/slidingttl/slidingttl/examples/internal/backend"
+	"github.com/slidingttl/slidingttl/telemetry/slidingprom"
 )
 
 // hurry makes the rules look at seconds instead of minutes.
-var hurry = strings.NewReplacer("[5m]", "[5s]", "[10m]", "[5s]", "[15m]", "[5s]", "for: 2m", "for: 500ms", "for: 5m", "for: 500ms")
+var hurry = strings.NewReplacer("[5m]", "[5s]", "[10m]", "[5s]", "[15m]", "[5s]", "for: 2m", "for: 500ms", "for: 5m", "for: 500ms",
+	"4 * 3600\n        for: 15m", "4 * 3600\n        for: 500ms")
 
 // monitor is a Prometheus that scrapes a service by the rules of ../../telemetry.
 type monitor struct {
@@ -179,4 +187,29 @@ func (p *monitor) board(t *testing.T) {
 		}
 		return true
 	})
+}
+
+// Prometheus alerts when nobody has looked for five hours what has died, and stops when somebody
+// does again.
+func TestArchiveLagAlert(t *testing.T) {
+	var behind atomic.Int64
+	c := slidingprom.New()
+	ok(t, c.AddArchive(storeName, &archive.Grave{Through: func() time.Time { return time.Now().Add(-time.Duration(behind.Load())) }}))
+	r := prometheus.NewRegistry()
+	ok(t, r.Register(c))
+	target := httptest.NewServer(promhttp.HandlerFor(r, promhttp.HandlerOpts{}))
+	t.Cleanup(target.Close)
+	p := startPrometheus(t, target.Listener.Addr().String())
+	var seen struct{ Result []any }
+	until(t, "Prometheus has seen the lag", func() bool {
+		p.ask("query?query=slidingttl_archive_lag_seconds", &seen)
+		return len(seen.Result) > 0
+	})
+	if fired := p.firing(); len(fired) > 0 {
+		t.Fatalf("while nothing is behind: %v", fired)
+	}
+	behind.Store(int64(5 * time.Hour))
+	until(t, "the alert fires", func() bool { return p.firing()["SlidingTTLArchiveLags"] })
+	behind.Store(0)
+	until(t, "the alert clears", func() bool { return len(p.firing()) == 0 })
 }

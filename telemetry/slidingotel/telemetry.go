@@ -56,9 +56,9 @@ func histogram(meter metric.Meter, m telemetry.Metric) (metric.Float64Histogram,
 
 // register has the counters and gauges read when the metrics are collected.
 func (t *Telemetry) register(meter metric.Meter) error {
-	var all []observable
+	all := make(map[int]observable) // by their place in telemetry.Metrics
 	var instruments []metric.Observable
-	for _, m := range telemetry.Metrics() {
+	for at, m := range telemetry.Metrics() {
 		var i metric.Float64Observable
 		var err error
 		switch m.Kind {
@@ -72,15 +72,14 @@ func (t *Telemetry) register(meter metric.Meter) error {
 		if err != nil {
 			return err
 		}
-		all = append(all, observable{m, i})
+		all[at] = observable{m, i}
 		instruments = append(instruments, i)
 	}
 	var err error
 	t.reading, err = meter.RegisterCallback(func(_ context.Context, to metric.Observer) error {
-		for name, r := range t.stores.Read() {
-			for _, o := range all {
-				o.observe(to, name, r)
-			}
+		for name, v := range t.stores.Read() {
+			o := all[v.Metric]
+			to.ObserveFloat64(o.instrument, v.Is, metric.WithAttributeSet(o.attributes(name, v.Label)))
 		}
 		return nil
 	}, instruments...)
@@ -93,12 +92,6 @@ type observable struct {
 	instrument metric.Float64Observable
 }
 
-func (o observable) observe(to metric.Observer, store string, r telemetry.Reading) {
-	for _, s := range o.Series {
-		to.ObserveFloat64(o.instrument, s.Read(r), metric.WithAttributeSet(o.attributes(store, s.Value)))
-	}
-}
-
 func (o observable) attributes(store, value string) attribute.Set {
 	if o.Label == "" {
 		return attribute.NewSet(attribute.String(telemetry.LabelStore, store))
@@ -109,6 +102,13 @@ func (o observable) attributes(store, value string) attribute.Set {
 // Add collects the metrics of s from now on, with store as their label. If the name was
 // added before, the error is a *slidingttl.InvalidError.
 func (t *Telemetry) Add(store string, s telemetry.Store) error { return t.stores.Add(store, s) }
+
+// AddArchive starts the collection of the metrics of an archive of a store's dead records,
+// such as an archive.Grave, with store as their label. The error is an
+// *slidingttl.InvalidError if the name was added before.
+func (t *Telemetry) AddArchive(store string, a telemetry.Archived) error {
+	return t.stores.AddArchive(store, a)
+}
 
 // Close ends the collection of the stores' metrics. Observers and drivers continue.
 func (t *Telemetry) Close() error { return t.reading.Unregister() }

@@ -19,6 +19,11 @@ import (
 	"github.com/slidingttl/slidingttl/telemetry/slidingotel"
 )
 
+// archived is where the dead of a store go.
+type archived driver.BuryStats
+
+func (a archived) Stats() driver.BuryStats { return driver.BuryStats(a) }
+
 // lived is a store that something of each kind has happened to, as "sessions".
 func lived(t *testing.T, c *collector) *slidingttl.Store[string] {
 	t.Helper()
@@ -28,6 +33,7 @@ func lived(t *testing.T, c *collector) *slidingttl.Store[string] {
 	now := startClock()
 	s := store(t, driver.Driver[string](inner), &slidingttl.Options[string]{Now: now.time, Observer: observer, Strict: true}) // what fails is not tried again
 	ok(t, c.tel.Add("sessions", s))
+	ok(t, c.tel.AddArchive("sessions", archived{Records: 7, Through: time.Now()}))
 	ok(t, s.Insert(t.Context(), secret, "v"))
 	now.pass(10 * time.Minute)
 	_, err = s.Get(t.Context(), secret) // touches
@@ -146,7 +152,8 @@ func TestNamesAreRefusedTwice(t *testing.T) {
 	s := store(t, driver.Driver[string](remote[string]{inMemory[string](t)}), nil)
 	observe := func(name string) error { _, err := c.tel.Observer(name); return err }
 	add := func(name string) error { return c.tel.Add(name, s) }
-	for what, f := range map[string]func(string) error{"observer": observe, "store": add} {
+	bury := func(name string) error { return c.tel.AddArchive(name, archived{}) }
+	for what, f := range map[string]func(string) error{"observer": observe, "store": add, "archive": bury} {
 		ok(t, f("sessions"))
 		ok(t, f("profiles"))
 		for _, name := range []string{"sessions", ""} {

@@ -9,7 +9,7 @@ import (
 // Collector collects the metrics of stores for a registry. Its methods are safe for
 // concurrent use.
 type Collector struct {
-	read     []described
+	read     map[int]described // by their place in telemetry.Metrics
 	duration *prometheus.HistogramVec
 	left     *prometheus.HistogramVec
 	stores   telemetry.Stores
@@ -27,10 +27,11 @@ type described struct {
 // New returns a collector without stores. The caller registers it.
 func New() *Collector {
 	c := &Collector{
+		read:     make(map[int]described),
 		duration: histogram(telemetry.TouchDuration, telemetry.TouchDuration.Label, errorType),
 		left:     histogram(telemetry.TouchLeft, telemetry.TouchLeft.Label),
 	}
-	for _, m := range telemetry.Metrics() {
+	for i, m := range telemetry.Metrics() {
 		if m.Kind == telemetry.Histogram {
 			continue
 		}
@@ -42,7 +43,7 @@ func New() *Collector {
 		if m.Kind == telemetry.Counter {
 			kind = prometheus.CounterValue
 		}
-		c.read = append(c.read, described{m, prometheus.NewDesc(m.Prometheus(), m.Help, labels, nil), kind})
+		c.read[i] = described{m, prometheus.NewDesc(m.Prometheus(), m.Help, labels, nil), kind}
 	}
 	return c
 }
@@ -59,6 +60,13 @@ func histogram(m telemetry.Metric, labels ...string) *prometheus.HistogramVec {
 // added before, the error is a *slidingttl.InvalidError.
 func (c *Collector) Add(store string, s telemetry.Store) error { return c.stores.Add(store, s) }
 
+// AddArchive has the metrics of where the dead of a store go collected from now on, such as of an
+// archive.Grave, with store as their label. A name that has been added is an
+// *slidingttl.InvalidError.
+func (c *Collector) AddArchive(store string, a telemetry.Archived) error {
+	return c.stores.AddArchive(store, a)
+}
+
 // Describe implements prometheus.Collector.
 func (c *Collector) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range c.read {
@@ -70,16 +78,13 @@ func (c *Collector) Describe(to chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (c *Collector) Collect(to chan<- prometheus.Metric) {
-	for name, r := range c.stores.Read() {
-		for _, d := range c.read {
-			for _, s := range d.Series {
-				labels := []string{name}
-				if d.Label != "" {
-					labels = append(labels, s.Value)
-				}
-				to <- prometheus.MustNewConstMetric(d.desc, d.kind, s.Read(r), labels...)
-			}
+	for name, v := range c.stores.Read() {
+		d := c.read[v.Metric]
+		labels := []string{name}
+		if d.Label != "" {
+			labels = append(labels, v.Label)
 		}
+		to <- prometheus.MustNewConstMetric(d.desc, d.kind, v.Is, labels...)
 	}
 	c.duration.Collect(to)
 	c.left.Collect(to)

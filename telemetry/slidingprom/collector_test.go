@@ -34,6 +34,11 @@ func ok(t testing.TB, err error) {
 	}
 }
 
+// archived is where the dead of a store go.
+type archived driver.BuryStats
+
+func (a archived) Stats() driver.BuryStats { return driver.BuryStats(a) }
+
 // failing hides that a driver's store is in memory, and can refuse touches.
 type failing struct {
 	driver.Driver[string]
@@ -66,6 +71,7 @@ func lived(t *testing.T, c *slidingprom.Collector, name string) *slidingttl.Stor
 	ok(t, err)
 	t.Cleanup(func() { ok(t, s.Close(context.Background())) })
 	ok(t, c.Add(name, s))
+	ok(t, c.AddArchive(name, archived{Records: 7, Bytes: 700, Quarantined: 1, Failures: 2, Through: time.Now()}))
 	ok(t, s.Insert(t.Context(), secret, "v"))
 	ahead.Add(int64(10 * time.Minute))
 	_, err = s.Get(t.Context(), secret) // touches
@@ -115,6 +121,11 @@ func TestMetrics(t *testing.T) {
 				fmt.Fprintf(&want, "slidingttl_reads_died_total{cause=\"age\",store=%q} 0\n", store)
 				fmt.Fprintf(&want, "slidingttl_reads_died_total{cause=\"idle\",store=%q} 1\n", store)
 			}
+		case "slidingttl.archive.written":
+			head(m)
+			for _, store := range []string{"profiles", "sessions"} {
+				fmt.Fprintf(&want, "slidingttl_archive_written_bytes_total{store=%q} 700\n", store)
+			}
 		case "slidingttl.promise.broken":
 			head(m)
 			for _, store := range []string{"profiles", "sessions"} {
@@ -123,7 +134,7 @@ func TestMetrics(t *testing.T) {
 		}
 	}
 	ok(t, testutil.GatherAndCompare(r, strings.NewReader(want.String()),
-		"slidingttl_reads_total", "slidingttl_reads_died_total", "slidingttl_promise_broken_seconds_total"))
+		"slidingttl_archive_written_bytes_total", "slidingttl_reads_total", "slidingttl_reads_died_total", "slidingttl_promise_broken_seconds_total"))
 
 	families, err := r.Gather()
 	ok(t, err)
@@ -188,6 +199,7 @@ func TestNamesAreRefusedTwice(t *testing.T) {
 	for what, f := range map[string]func(string) error{
 		"observer": func(name string) error { _, err := c.Observer(name); return err },
 		"store":    func(name string) error { return c.Add(name, s) },
+		"archive":  func(name string) error { return c.AddArchive(name, archived{}) },
 	} {
 		ok(t, f("profiles"))
 		for name, value := range map[string]string{"sessions": `"sessions"`, "": "empty"} {

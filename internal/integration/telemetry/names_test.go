@@ -11,9 +11,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	otelprometheus "go.opentelemetry.io/otel/exporters/prometheus"
 
+	"github.com/slidingttl/slidingttl/archive"
 	"github.com/slidingttl/slidingttl/drivers/memory"
 	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	metrics "github.com/slidingttl/slidingttl/telemetry"
 	"github.com/slidingttl/slidingttl/telemetry/slidingotel"
 	"github.com/slidingttl/slidingttl/telemetry/slidingprom"
 )
@@ -22,7 +24,7 @@ import (
 type remote struct{ driver.Driver[string] }
 
 // live makes a store as an exporter wants it, and has it touch a record.
-func live(t *testing.T, d driver.Driver[string], observe func(string) (*slidingttl.Observer, error), add func(string, *slidingttl.Store[string]) error) {
+func live(t *testing.T, d driver.Driver[string], observe func(string) (*slidingttl.Observer, error), add func(string, *slidingttl.Store[string]) error, bury func(string, metrics.Archived) error) {
 	t.Helper()
 	observer, err := observe("sessions")
 	ok(t, err)
@@ -30,6 +32,7 @@ func live(t *testing.T, d driver.Driver[string], observe func(string) (*slidingt
 	ok(t, err)
 	t.Cleanup(func() { ok(t, s.Close(context.Background())) })
 	ok(t, add("sessions", s))
+	ok(t, bury("sessions", new(archive.Grave)))
 	ok(t, s.Insert(t.Context(), "4711", "ann"))
 	for s.Stats().Touched == 0 { // a read at a later millisecond than the last is due
 		_, err := s.Get(t.Context(), "4711")
@@ -54,7 +57,7 @@ func byOTel(t *testing.T) map[string]string {
 	tel, _ := telemetry(t, exporter)
 	d, err := slidingotel.Wrap(tel, driver.Driver[string](inMemory(t)), slidingotel.Database{System: "memory"})
 	ok(t, err)
-	live(t, d, tel.Observer, func(name string, s *slidingttl.Store[string]) error { return tel.Add(name, s) })
+	live(t, d, tel.Observer, func(name string, s *slidingttl.Store[string]) error { return tel.Add(name, s) }, tel.AddArchive)
 	return gather(t, r)
 }
 
@@ -64,7 +67,7 @@ func byPrometheus(t *testing.T) map[string]string {
 	r := prometheus.NewRegistry()
 	c := slidingprom.New()
 	r.MustRegister(c)
-	live(t, inMemory(t), c.Observer, func(name string, s *slidingttl.Store[string]) error { return c.Add(name, s) })
+	live(t, inMemory(t), c.Observer, func(name string, s *slidingttl.Store[string]) error { return c.Add(name, s) }, c.AddArchive)
 	return gather(t, r)
 }
 

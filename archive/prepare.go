@@ -1,0 +1,69 @@
+package archive
+
+import (
+	"fmt"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// prepare splits a batch by day, in the order of files, each life once.
+func (w *Writer) prepare(batch *Batch) (map[Day][]entry, error) {
+	if err := batch.check(); err != nil {
+		return nil, err
+	}
+	now := w.opts.Now()
+	latest := driver.Ceil(now.Add(w.opts.MaxSkew))
+	archived := make([]Archived, len(batch.Records))
+	days := map[Day][]entry{}
+	for i := range batch.Records {
+		r := &batch.Records[i]
+		a, problem, err := w.archived(r, batch.Source, driver.Floor(now))
+		d := DayOf(a.ExpiredAt)
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("record %d of the batch: %w", i, err)
+		case problem != nil:
+			a, d = quarantined(r, batch.Source, driver.Floor(now), problem), Quarantine
+		case a.ExpiredAt > latest:
+			return nil, &ClockError{What: fmt.Sprintf("the death of record %d of the batch", i), Seen: a.ExpiredAt.Time(), Now: now}
+		}
+		archived[i] = a
+		days[d] = append(days[d], entryOf(&archived[i]))
+	}
+	for d, records := range days {
+		days[d] = lives(records)
+	}
+	return days, nil
+}
+
+// archived is r as the archive has it, or what keeps it from being archived.
+func (w *Writer) archived(r *Record, source string, now driver.Instant) (a Archived, problem, err error) {
+	a = Archived{Record: *r, Source: source, ArchivedAt: now}
+	if err := r.check(); err != nil {
+		return a, err, nil
+	}
+	a.Generation = r.generation()
+	if a.Reason == "" {
+		a.Reason = Unknown
+	}
+	for _, c := range w.opts.Columns {
+		v, err := c.Of(r)
+		if s, ok := v.(string); ok && err == nil {
+			err = checkText("column "+c.Name, s)
+		}
+		if err != nil {
+			return a, fmt.Errorf("column %s: %w", c.Name, err), nil
+		}
+		if _, err := c.Type.value(c.Name, v); err != nil {
+			return a, nil, err
+		}
+		if v == nil {
+			continue
+		}
+		if a.Columns == nil {
+			a.Columns = map[string]any{}
+		}
+		a.Columns[c.Name] = v
+	}
+	return a, nil, nil
+}
