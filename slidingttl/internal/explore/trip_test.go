@@ -35,14 +35,14 @@ func (t *trip) touches() bool {
 type runKey struct{}
 
 // owner is the call that a trip with ctx is made for. A touch may be without its caller's
-// values: then it is taken for the only call under way, if there is but one.
+// values: then it is taken for the only call that the process has had, if there is but one.
 func (p *process) owner(ctx context.Context) *run {
 	if r, ok := ctx.Value(runKey{}).(*run); ok {
 		return r
 	}
 	var owner *run
 	for _, r := range p.w.runs {
-		if r.p == p && r.started && !r.ended {
+		if r.p == p && r.started {
 			if owner != nil {
 				return nil
 			}
@@ -131,11 +131,17 @@ func (w *world) returned(t *trip, err error) {
 	if t.touches() {
 		t.p.touching--
 	}
+	failed := t.left || err == errDown || err == errLost
+	if failed && t.touches() && w.mode.options.Strict { // it fails all that share it
+		for _, r := range w.runs {
+			r.faulted = r.faulted || r.p == t.p && r.started && !r.ended
+		}
+	}
 	r := t.owner
 	if r == nil {
 		return
 	}
-	if t.left || err == errDown || err == errLost {
+	if failed {
 		r.faulted = true
 		r.unsure = r.unsure || t.writes() && !t.touches()
 	}
