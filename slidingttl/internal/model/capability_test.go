@@ -63,6 +63,11 @@ func (u upserter) Upsert(ctx context.Context, key string, v value, _ *driver.Met
 		m = driver.Meta{Life: life, Version: c.write(key, v, life, o, lowered)}
 		return nil
 	})
+	if err != nil { // it may have been sent to lower the expiry, also where nothing asked the plan
+		c.mu.Lock()
+		c.i.refused[key] = time.Now()
+		c.mu.Unlock()
+	}
 	return landed(&m, err)
 }
 
