@@ -2,6 +2,7 @@ package cosmos
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -30,7 +31,7 @@ func (d *Driver[T]) Segments(_ context.Context, n int) ([]driver.Cursor, error) 
 	}
 	const probe = "1234567890"
 	if k, err := d.identity(probe); err == nil {
-		if key, ok := d.recordKey(k); !ok || key != probe {
+		if key, ok, _ := d.recordKey(k); !ok || key != probe {
 			return nil, &driver.InvalidError{Field: "Options.ID", Value: "a function", Rule: "must be nil or a Prefix, for a scan to find keys again"}
 		}
 	}
@@ -57,11 +58,12 @@ func (d *Driver[T]) prefix() string {
 	return strings.TrimSuffix(d.opts.ID(probe), probe)
 }
 
-// recordKey is the key of the record that is kept under k: the one that comes to k again.
-func (d *Driver[T]) recordKey(k identity) (string, bool) {
-	key := strings.TrimPrefix(k.id, d.prefix())
+// recordKey is the key of the record that is kept under k: the one that comes to k again, or
+// that New's options refuse, with the reason.
+func (d *Driver[T]) recordKey(k identity) (key string, ok bool, refused error) {
+	key, ok = strings.CutPrefix(k.id, d.prefix())
 	again, err := d.identity(key)
-	return key, err == nil && again == k
+	return key, ok && (err != nil || again == k), err
 }
 
 // Scan implements driver.Scanner, with one page of a query for keys and lives over all
@@ -95,13 +97,13 @@ func (d *Driver[T]) Scan(ctx context.Context, from driver.Cursor, limit int) (dr
 	page := driver.Page{Cost: float64(res.RequestCharge), Records: make([]driver.Scanned, 0, len(res.Items))}
 	for _, body := range res.Items {
 		item := gjson.ParseBytes(body)
-		key, ok := d.recordKey(d.identityOf(item))
+		key, ok, refused := d.recordKey(d.identityOf(item))
 		if !ok {
 			page.Passed++
 			continue
 		}
 		s := d.read(item)
-		r := driver.Scanned{Key: key, Meta: s.Meta, Problem: s.odd}
+		r := driver.Scanned{Key: key, Meta: s.Meta, Problem: errors.Join(refused, s.odd)}
 		if until := s.removed.Add(-d.opts.MaxSkew); s.removed != 0 && until > s.ExpiresAt {
 			r.HeldUntil = until
 		}

@@ -57,6 +57,12 @@ var worldBrokens = []broken{
 			}
 		})
 	}},
+	{"passes over a key that it refuses", "hostile/scan", func(d *twisted) {
+		d.pages(func(p *driver.Page) {
+			kept := slices.DeleteFunc(p.Records, func(s driver.Scanned) bool { return s.Key == "" })
+			p.Passed, p.Records = len(p.Records)-len(kept), kept
+		})
+	}},
 	{"fails a batch for a created_at out of bounds", "hostile/batch", func(d *twisted) {
 		d.getMulti = func(ctx context.Context, keys []string) (map[string]driver.Entry[Value], error) {
 			found, err := d.reference.GetMulti(ctx, keys)

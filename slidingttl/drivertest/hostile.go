@@ -4,8 +4,8 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/slidingttl/slidingttl/internal/hostile"
 	"github.com/slidingttl/slidingttl/slidingttl"
@@ -48,7 +48,7 @@ func (t *trial) bearable(when string, r HostileRecord, err error) {
 
 var hostileCases = []testCase{{
 	name:        "hostile/scan",
-	explanation: "A scan must tell of each record that it cannot name or read, and go on: one row with an empty key would end every audit, adoption and sweep.",
+	explanation: "A scan must tell of each record that it cannot name or read, with the reason, and go on: one row with an empty key would end every audit, adoption and sweep, and nobody would learn of those that are passed over.",
 	needs:       []Feature{Hostile, Scanner},
 	run: func(t *trial) {
 		bad, sound := t.hostiles()
@@ -59,23 +59,39 @@ var hostileCases = []testCase{{
 		for _, limit := range []int{1, 7} {
 			seen := make(visited)
 			t.scanAll(t.segments(2), limit, seen, nil)
+			var refused []string // keys, which may come under another name
 			for _, r := range bad {
-				for _, s := range seen[r.Key] {
+				_, err := t.d.Get(t.ctx, r.Key)
+				isRefused := strings.HasPrefix(r.Name, "key/") && errors.Is(err, driver.ErrInvalid)
+				found := seen[r.Key]
+				for _, s := range found {
 					t.quiet(r.Name+": the problem", s.Problem)
-					if s.Problem != nil && !errors.Is(s.Problem, driver.ErrInvalid) {
+					if s.Problem == nil && isRefused || s.Problem != nil && !errors.Is(s.Problem, driver.ErrInvalid) {
 						t.Errorf("%s comes with the problem %v; want a *driver.InvalidError", r.Name, s.Problem)
 					}
 				}
-				// What cannot be named may come under another name, but not as a record.
-				named := r.Key != "" && utf8.ValidString(r.Key) && !r.Alien && (t.b.Takes == nil || t.b.Takes(r.Key))
-				if named && len(seen[r.Key]) == 0 {
+				switch {
+				case r.Alien:
+					delete(seen, r.Key)
+				case isRefused:
+					refused = append(refused, r.Name)
+				case len(found) == 0:
 					t.Errorf("%s is in no page", r.Name)
+				default:
+					delete(seen, r.Key)
 				}
-				delete(seen, r.Key)
 			}
+			problems := 0
 			maps.DeleteFunc(seen, func(key string, found []driver.Scanned) bool {
-				return slices.ContainsFunc(found, func(s driver.Scanned) bool { return s.Problem != nil })
+				bad := slices.ContainsFunc(found, func(s driver.Scanned) bool { return s.Problem != nil })
+				if bad {
+					problems += len(found)
+				}
+				return bad
 			})
+			if problems < len(refused) {
+				t.Errorf("%d records came with a problem, of these at least: %v", problems, refused)
+			}
 			t.met("a scan past hostile records", seen, want)
 		}
 	},
