@@ -1,36 +1,40 @@
 package drivertest
 
 import (
+	"slices"
 	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// lateWrites are those that are planned for a record.
-func lateWrites() (late []written) {
-	for _, w := range stoppedWrites {
-		if w.name == "Replace" || w.name == "Touch" {
-			late = append(late, w)
-		}
-	}
-	return late
+// eachLate calls f with each write that is planned for a record, which lives so long.
+func (t *trial) eachLate(how string, ttl time.Duration, f func(w stopping)) {
+	planned := slices.DeleteFunc(slices.Clone(stoppedWrites), func(w written) bool { return w.name != "Replace" && w.name != "Touch" })
+	t.eachStopped(planned, how, ttl, f)
 }
 
-// late makes w, and has meanwhile done before the store carries it out.
-func (t *trial) late(w written, key string, was driver.Meta, meanwhile func()) error {
-	return t.stop("a late "+w.name, func(deliver func()) Answer {
+// late makes the write, and has meanwhile done before the store carries it out.
+func (w *stopping) late(meanwhile func()) error {
+	return w.stop("a late "+w.name, func(deliver func()) Answer {
 		meanwhile()
 		deliver()
 		return Answered
-	}, func() error { return w.call(t.ctx, t, key, was) })
+	}, func() error { return w.write(w.ctx) })
 }
 
 // lateness is how long a record lives that is to die while a write waits.
 func (t *trial) lateness() time.Duration { return max(200*time.Millisecond, 10*t.step) }
 
-// dies returns when the record has died by the store's clock, and a moment later.
-func (t *trial) dies(e driver.Entry[Value]) {
-	t.until(e.ExpiresAt.Add(max(t.step, 20*time.Millisecond)))
+// dies returns when the write's record has died by the store's clock, and a moment later.
+func (w *stopping) dies() {
+	w.until(w.was.ExpiresAt.Add(max(w.step, 20*time.Millisecond)))
+}
+
+// removed has another process delete the write's record.
+func (w *stopping) removed() {
+	if err := w.peer.Delete(w.ctx, w.key); err != nil {
+		w.Errorf("Delete by another process: %v", err)
+	}
 }
 
 var lateCases = []testCase{{
@@ -39,38 +43,22 @@ var lateCases = []testCase{{
 	needs:       []Feature{Gated},
 	run: func(t *trial) {
 		t.warm()
-		again := t.b.Again()
-		for _, w := range lateWrites() {
-			key := t.key(w.name)
-			var is *driver.Entry[Value]
-			err := t.late(w, key, t.begin(w, key, t.life(time.Hour)).Meta, func() {
-				t.follow("a late "+w.name, w, again, key)
-				is = t.found(again, key)
-			})
-			t.kept("a late "+w.name+" over an overwritten record", err, key, is)
-
-			key = t.key(w.name + " anew")
-			err = t.late(w, key, t.begin(w, key, t.life(time.Hour)).Meta, func() {
-				if err := again.Delete(t.ctx, key); err != nil {
-					t.Errorf("Delete by another process: %v", err)
-				}
+		t.eachLate("", time.Hour, func(w stopping) {
+			t.kept("a late "+w.name+" over an overwritten record", &w, func() { w.follow() })
+		})
+		t.eachLate("anew ", time.Hour, func(w stopping) {
+			t.kept("a late "+w.name+" of the generation before", &w, func() {
+				w.removed()
 				t.advance(time.Millisecond) // or the lives are one
-				t.follow("a late "+w.name, w, again, key)
-				is = t.found(again, key)
+				w.follow()
 			})
-			t.kept("a late "+w.name+" of the generation before", err, key, is)
-
-			key = t.key(w.name + " deleted")
-			err = t.late(w, key, t.begin(w, key, t.life(time.Hour)).Meta, func() {
-				if err := again.Delete(t.ctx, key); err != nil {
-					t.Errorf("Delete by another process: %v", err)
-				}
-			})
-			t.notFound("a late "+w.name+" of a deleted record", err)
-			if t.found(again, key) != nil {
+		})
+		t.eachLate("deleted ", time.Hour, func(w stopping) {
+			t.notFound("a late "+w.name+" of a deleted record", w.late(w.removed))
+			if w.found() != nil {
 				t.Errorf("a late %s has made a record that was deleted", w.name)
 			}
-		}
+		})
 	},
 }, {
 	name:        "late/dead",
@@ -78,18 +66,14 @@ var lateCases = []testCase{{
 	needs:       []Feature{Gated, Clock},
 	run: func(t *trial) {
 		t.warm()
-		again := t.b.Again()
-		for _, w := range lateWrites() {
-			key := t.key(w.name)
-			was := t.begin(w, key, t.life(t.lateness()))
-			err := t.late(w, key, was.Meta, func() { t.dies(was) })
-			if err == nil {
+		t.eachLate("", t.lateness(), func(w stopping) {
+			if err := w.late(w.dies); err == nil {
 				t.Errorf("a %s that came when its record was dead reports success", w.name)
 			}
-			if e := t.found(again, key); e != nil && (e.Life != was.Life || !e.Value.equal(was.Value)) {
+			if e := w.found(); e != nil && (e.Life != w.was.Life || !e.Value.equal(w.was.Value)) {
 				t.Errorf("a %s that came when its record was dead has landed: there is one with %s", w.name, describe(e.Life))
 			}
-		}
+		})
 	},
 }, {
 	name:        "late/bounded",
@@ -97,32 +81,33 @@ var lateCases = []testCase{{
 	needs:       []Feature{Gated},
 	run: func(t *trial) {
 		t.warm()
-		again := t.b.Again()
-		for _, w := range lateWrites() {
-			key := t.key(w.name)
-			was := t.begin(w, key, t.life(t.lateness()))
-			planned := t.later(was.Life, time.Hour)
-			err := t.late(w, key, was.Meta, func() { t.dies(was) })
-			e := t.found(again, key)
-			switch {
-			case e == nil || e.Life == was.Life:
+		t.eachLate("", t.lateness(), func(w stopping) {
+			planned := t.later(w.was.Life, time.Hour)
+			err := w.late(w.dies)
+			switch e := w.found(); {
+			case e == nil || e.Life == w.was.Life:
 				if err == nil {
 					t.Errorf("a late %s reports success, and has not landed", w.name)
 				}
 			case e.Life != planned:
 				t.Errorf("a late %s has left %s; it was planned to be %s", w.name, describe(e.Life), describe(planned))
 			}
-		}
+		})
 	},
 }}
 
-// kept wants a late write to have met is, and is to be there still.
-func (t *trial) kept(when string, err error, key string, is *driver.Entry[Value]) {
+// kept has a write come late, after meanwhile, and wants it to meet what that has left, which stays.
+func (t *trial) kept(when string, w *stopping, meanwhile func()) {
+	var is *driver.Entry[Value]
+	err := w.late(func() {
+		meanwhile()
+		is = w.found()
+	})
 	if is == nil {
 		return // which is reported
 	}
 	t.conflict(when, err, is.Meta)
-	e := t.found(t.b.Again(), key)
+	e := w.found()
 	if e == nil {
 		t.Errorf("%s: the record is gone", when)
 		return

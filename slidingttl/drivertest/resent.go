@@ -22,23 +22,27 @@ func (t *trial) told(when string, landed bool, err error) {
 	t.quiet(when, err)
 }
 
-// lose makes w, has the gate carry it out and lose its answer, and returns what it returned.
-// meanwhile is called in between.
-func (t *trial) lose(when string, w written, key string, was driver.Meta, how Answer, meanwhile func()) error {
-	ctx, cancel := context.WithCancel(t.ctx)
-	defer cancel()
-	return t.stop(when, func(deliver func()) Answer {
-		deliver()
-		meanwhile()
-		if how == Silent {
-			cancel()
-		}
-		return how
-	}, func() error { return w.call(ctx, t, key, was) })
+// eachLost makes each write, has the gate carry it out and lose its answer in each way, and
+// calls meanwhile in between. judge gets what it returned.
+func (t *trial) eachLost(meanwhile func(w stopping), judge func(when string, w stopping, err error)) {
+	t.warm()
+	for name, how := range map[string]Answer{"reset": Reset, "silent": Silent} {
+		t.eachStopped(stoppedWrites, name, time.Hour, func(w stopping) {
+			when := fmt.Sprintf("%s whose answer was lost (%s)", w.name, name)
+			ctx, cancel := context.WithCancel(t.ctx)
+			defer cancel()
+			err := t.stop(when, func(deliver func()) Answer {
+				deliver()
+				meanwhile(w)
+				if how == Silent {
+					cancel()
+				}
+				return how
+			}, func() error { return w.write(ctx) })
+			judge(when, w, err)
+		})
+	}
 }
-
-// losses are the ways to lose an answer.
-var losses = map[string]Answer{"reset": Reset, "silent": Silent}
 
 var resentCases = []testCase{{
 	name:        "resent/unsent",
@@ -46,71 +50,37 @@ var resentCases = []testCase{{
 	needs:       []Feature{Gated},
 	run: func(t *trial) {
 		t.warm()
-		again := t.b.Again()
-		for _, w := range stoppedWrites {
-			key := t.key(w.name)
-			was := t.begin(w, key, t.life(time.Hour))
-			err := t.stop(w.name, func(func()) Answer { return Reset }, func() error { return w.call(t.ctx, t, key, was.Meta) })
-			t.told(w.name+" whose connection broke before it was sent", w.landed(&was, t.found(again, key)), err)
-		}
+		t.eachStopped(stoppedWrites, "", time.Hour, func(w stopping) {
+			err := t.stop(w.name, func(func()) Answer { return Reset }, func() error { return w.write(t.ctx) })
+			t.told(w.name+" whose connection broke before it was sent", w.landed(), err)
+		})
 	},
 }, {
 	name:        "resent/alone",
 	explanation: "Promise 13: a write that landed, and whose answer was lost, is never reported as refused, though a second attempt finds its own record in its way.",
 	needs:       []Feature{Gated},
 	run: func(t *trial) {
-		t.warm()
-		again := t.b.Again()
-		for how, answer := range losses {
-			for _, w := range stoppedWrites {
-				key := t.key(how + w.name)
-				was := t.begin(w, key, t.life(time.Hour))
-				when := fmt.Sprintf("%s whose answer was lost (%s)", w.name, how)
-				err := t.lose(when, w, key, was.Meta, answer, func() {
-					if !w.landed(&was, t.found(again, key)) {
-						t.Errorf("%s: Backend.Gate has not delivered it", when)
-					}
-				})
-				t.told(when, w.landed(&was, t.found(again, key)), err)
+		t.eachLost(func(w stopping) {
+			if !w.landed() {
+				t.Errorf("%s: Backend.Gate has not delivered it", w.name)
 			}
-		}
+		}, func(when string, w stopping, err error) { t.told(when, w.landed(), err) })
 	},
 }, {
 	name:        "resent/beside-another",
 	explanation: "Promise 13: what another process has written after a write landed must stay. A second attempt would apply it twice, delete the other's record, or be refused for it and be made once more by its caller.",
 	needs:       []Feature{Gated},
 	run: func(t *trial) {
-		t.warm()
-		again := t.b.Again()
-		for how, answer := range losses {
-			for _, w := range stoppedWrites {
-				key := t.key(how + w.name)
-				was := t.begin(w, key, t.life(time.Hour))
-				when := fmt.Sprintf("%s whose answer was lost (%s), with another writer after it", w.name, how)
-				err := t.lose(when, w, key, was.Meta, answer, func() { t.follow(when, w, again, key) })
-				e := t.found(again, key)
-				switch kept := e != nil && e.Value.equal(value(another)); {
-				case errors.Is(err, driver.ErrAmbiguous):
-				case err != nil:
-					t.Errorf("%s: it landed, and the error is %v; want none, or driver.ErrAmbiguous", when, err)
-				case !kept:
-					t.Errorf("%s: it reports success, and what the other wrote is gone", when)
-				}
-				t.quiet(when, err)
+		t.eachLost(func(w stopping) { w.follow() }, func(when string, w stopping, err error) {
+			e := w.found()
+			switch kept := e != nil && e.Value.equal(value(another)); {
+			case errors.Is(err, driver.ErrAmbiguous):
+			case err != nil:
+				t.Errorf("%s, with another writer after it: it landed, and the error is %v; want none, or driver.ErrAmbiguous", when, err)
+			case !kept:
+				t.Errorf("%s, with another writer after it: it reports success, and what the other wrote is gone", when)
 			}
-		}
+			t.quiet(when, err)
+		})
 	},
 }}
-
-// follow has another process write, by d, what follows from w.
-func (t *trial) follow(when string, w written, d driver.Driver[Value], key string) {
-	is, err := t.found(d, key), error(nil)
-	if is == nil {
-		_, err = d.Insert(t.ctx, key, value(another), t.life(time.Hour), t.now())
-	} else {
-		_, err = d.Replace(t.ctx, key, value(another), is.Meta, t.later(is.Life, time.Hour), t.now())
-	}
-	if err != nil {
-		t.Errorf("%s: the other's write: %v", when, err)
-	}
-}

@@ -58,20 +58,70 @@ func (t *trial) upsertLater(ctx context.Context, key string, known *driver.Meta)
 	return err
 }
 
-// begin makes what w needs under key, with that life, and returns it.
-func (t *trial) begin(w written, key string, l driver.Life) driver.Entry[Value] {
-	if w.anew {
-		return driver.Entry[Value]{}
+// stopping is a write that the gate is to stop, on a key of its own.
+type stopping struct {
+	written
+	*trial
+	key  string
+	was  driver.Entry[Value]  // stands under key, unless the write is anew
+	peer driver.Driver[Value] // of another process
+}
+
+// eachStopped calls f with each write. Its record, if it needs one, lives so long; how is a part of its key.
+func (t *trial) eachStopped(writes []written, how string, ttl time.Duration, f func(w stopping)) {
+	peer := t.b.Again()
+	for _, w := range writes {
+		s := stopping{written: w, trial: t, key: t.key(how + w.name), peer: peer}
+		if !w.anew {
+			s.was = t.insert(s.key, original, t.life(ttl))
+		}
+		f(s)
 	}
-	return t.insert(key, original, l)
+}
+
+// write makes the write.
+func (w *stopping) write(ctx context.Context) error { return w.call(ctx, w.trial, w.key, w.was.Meta) }
+
+// found is what is stored, as another process sees it; nil: nothing.
+func (w *stopping) found() *driver.Entry[Value] {
+	e, err := driver.GetLatest(w.ctx, w.peer, w.key)
+	switch {
+	case err == nil:
+		return &e
+	case !errors.Is(err, driver.ErrNotFound):
+		w.Errorf("Get by another process: %v", err)
+	}
+	return nil
+}
+
+// landed reports whether the write has done its work.
+func (w *stopping) landed() bool {
+	is := w.found()
+	switch {
+	case w.name == "Delete" || is == nil:
+		return w.name == "Delete" && is == nil
+	case w.name == "Touch":
+		return is.Life != w.was.Life && is.Value.equal(w.was.Value)
+	}
+	return is.Value.equal(value(stopped))
+}
+
+// follow has another process write what follows from the write.
+func (w *stopping) follow() {
+	is, err := w.found(), error(nil)
+	if is == nil {
+		_, err = w.peer.Insert(w.ctx, w.key, value(another), w.life(time.Hour), w.now())
+	} else {
+		_, err = w.peer.Replace(w.ctx, w.key, value(another), is.Meta, w.later(is.Life, time.Hour), w.now())
+	}
+	if err != nil {
+		w.Errorf("%s: the other's write: %v", w.name, err)
+	}
 }
 
 // warm makes each write once, so that scripts are loaded, statements prepared and clocks known.
 func (t *trial) warm() {
-	for _, w := range stoppedWrites {
-		key := t.key("warm " + w.name)
-		t.ok(w.name, w.call(t.ctx, t, key, t.begin(w, key, t.life(time.Hour)).Meta))
-	}
+	t.eachStopped(stoppedWrites, "warm ", time.Hour, func(w stopping) { t.ok(w.name, w.write(t.ctx)) })
 }
 
 // stop has the gate call f in place of the next write, while call is made, and returns what
@@ -96,27 +146,4 @@ func (t *trial) stop(when string, f func(deliver func()) Answer, call func() err
 		}
 	}
 	return err
-}
-
-// found is what is stored under key, as another process sees it; nil: nothing.
-func (t *trial) found(d driver.Driver[Value], key string) *driver.Entry[Value] {
-	e, err := driver.GetLatest(t.ctx, d, key)
-	switch {
-	case err == nil:
-		return &e
-	case !errors.Is(err, driver.ErrNotFound):
-		t.Errorf("Get by another process: %v", err)
-	}
-	return nil
-}
-
-// landed reports whether w has done its work on was.
-func (w written) landed(was, is *driver.Entry[Value]) bool {
-	switch {
-	case w.name == "Delete" || is == nil:
-		return w.name == "Delete" && is == nil
-	case w.name == "Touch":
-		return is.Life != was.Life && is.Value.equal(was.Value)
-	}
-	return is.Value.equal(value(stopped))
 }
