@@ -131,6 +131,15 @@ var worldBrokens = []broken{
 			return d.reference.Get(ctx, key)
 		}
 	}},
+	{"asks for the store's time again after two minutes", "apart/reads", func(d *twisted) {
+		learn, began := d.asksOnce(), time.Now()
+		d.get = func(ctx context.Context, key string) (driver.Entry[Value], error) {
+			if time.Since(began) > 2*time.Minute {
+				learn()
+			}
+			return d.reference.Get(ctx, key)
+		}
+	}},
 	{"does not compare clocks", "apart/checked", func(d *twisted) {
 		d.clockless = true
 		d.check = func(ctx context.Context) error {
