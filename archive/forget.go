@@ -19,8 +19,8 @@ type ForgetOptions struct {
 	Progress func(Progress)
 }
 
-// ErrLeft says that an archive holds records that were forgotten: a source has handed them over
-// meanwhile. Forget them again.
+// ErrLeft says that an archive holds records that were forgotten. A source has handed them
+// over meanwhile. Forget them again.
 var ErrLeft = errors.New("records came into the archive while they were forgotten: forget them again")
 
 // ForgetReport is what Forget did.
@@ -47,14 +47,15 @@ func (r *ForgetReport) String() string {
 	return text
 }
 
-// Forget removes all records that what means from the archive, for the right to be erased: each
-// day is looked at once, the files that hold any are written anew, and the old ones removed, with
-// whatever crashes have left. It then looks once more: see ForgetReport.Left. After it returned nil no
-// file of the bucket has those records but files that were written meanwhile, or hold checkpoints of
-// sources. So a source must have let go of the keys before, and be done with what it still had in
-// hand: what it hands over afterwards is archived. Values of other keys that mention a key are left as
-// they are. A record that has nothing in what.Column, such as one of a file that was written before there was
-// that column, or of the [Quarantine], is counted as untold and stays.
+// Forget removes the records that what selects from the archive, for the right to erasure.
+// It reads each day once, rewrites the files that hold such records, and removes the old
+// files, with what crashes have left. It then looks once more: see ForgetReport.Left. After
+// it returned nil no file of the bucket has those records but files that were written
+// meanwhile, or hold checkpoints of sources. So a source must have let go of the keys
+// before, and be done with what it still had in hand: what it hands over afterwards is
+// archived. Values of other keys that mention a key are left as they are. A record that has
+// nothing in what.Column, such as one of a file that was written before there was that
+// column, or of the [Quarantine], is counted as untold and stays.
 //
 // It may be run beside all else, and again where it failed or was killed: what is done stays done. A
 // corrupt file may hold such records: it is left, and its error is joined to that returned. So is a file that

@@ -16,8 +16,8 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// Selection says which records are meant, in one of three ways: by their keys, by what their keys
-// begin with, or by what stands in a column.
+// Selection selects records by their keys, by a prefix of the keys, or by the value of a
+// column. Exactly one of the three is set.
 type Selection struct {
 	Keys   []string
 	Prefix string

@@ -1,6 +1,6 @@
-// Command slidingttl looks into a store whose records slide, and brings them under a
-// policy: inspect, audit, diff, plan, adopt, mend, reap, harvest, schema; and into an archive of what has
-// died: archive. See README.md.
+// Command slidingttl inspects and audits stores, and brings their records under a policy.
+// Its commands are inspect, audit, diff, plan, adopt, mend, reap, harvest and schema, and
+// archive for an archive of dead records. See README.md.
 package main
 
 import (

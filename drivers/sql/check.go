@@ -12,11 +12,11 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// Check implements driver.Checker, with a few SELECTs on the database's catalogue: the
-// table has the columns, each of a type that holds what goes there, a unique key and an
-// index on sweep_at; the database takes writes, and what it does by default keeps the
-// driver's promises; the system's clock is within Options.MaxSkew of the database's. A
-// time to live can be as long as a policy asks for.
+// Check implements driver.Checker, with a few SELECTs on the database's catalogue. It
+// requires that the table has the columns, each of a type that can hold its values, a
+// unique key and an index on sweep_at; that the database takes writes, and that its
+// settings keep the driver's promises; and that the system's clock is within
+// Options.MaxSkew of the database's. SQL has no longest time to live.
 func (t *table) Check(ctx context.Context, _ time.Duration) error {
 	desc, err := t.describe(ctx)
 	if err != nil {

@@ -30,9 +30,9 @@ var (
 	_ driver.Checker          = (*Driver[int])(nil)
 )
 
-// New returns a driver for records in the table of that name, or schema.table, of db,
-// which speaks dialect. opts may be nil; it is copied. New does no I/O. An argument
-// that breaks its rule is a *driver.InvalidError.
+// New returns a driver for records in a table of db. The table's name may be schema.table;
+// db speaks dialect. opts may be nil; it is copied. New does no I/O. An argument that
+// breaks its rule is a *driver.InvalidError.
 func New[T any](db *stdsql.DB, dialect Dialect, table string, opts *Options[T]) (*Driver[T], error) {
 	invalid := func(field, value, rule string) (*Driver[T], error) {
 		return nil, &driver.InvalidError{Field: field, Value: value, Rule: rule}

@@ -23,11 +23,12 @@ type columnTypes struct {
 // SchemaVersion counts the forms that the driver's tables have had.
 const SchemaVersion = 1
 
-// Schema returns the statements that bring the table to SchemaVersion, whatever is there of it: CREATE TABLE,
-// or what EnsureTable adds, such that on PostgreSQL no writer waits for the index, and on MySQL
-// the milliseconds of a column that has none. They are to be run one by one, outside a transaction. If
-// user is not empty, the rights that suffice for all of the driver's methods, and for a Sweeper, follow; user
-// stands in GRANT as it is. Schema changes nothing.
+// Schema returns the statements that bring the table to SchemaVersion, from any earlier
+// state. They are CREATE TABLE, or what EnsureTable adds. On PostgreSQL no writer waits for
+// the index. On MySQL they also add milliseconds to a column that has none. They are to be
+// run one by one, outside a transaction. If user is not empty, the rights that suffice for
+// all of the driver's methods, and for a Sweeper, follow; user stands in GRANT as it is.
+// Schema changes nothing.
 func (t *table) Schema(ctx context.Context, user string) ([]string, error) {
 	d, err := t.describe(ctx)
 	if err != nil {
@@ -51,12 +52,11 @@ func (t *table) Schema(ctx context.Context, user string) ([]string, error) {
 	return statements, nil
 }
 
-// EnsureTable creates the table, or adds what a table that is there lacks of the
-// columns of a life and the index on sweep_at. It is for development and tests: a
-// table in production is better defined by what defines the rest of the schema, and
-// the program spared the permission. It may run several times. A table with columns
-// of the application's own, and a key of several or of another type than text, has to
-// be there.
+// EnsureTable creates the table, or adds to it the missing columns of a life and index on
+// sweep_at. It is for development and tests: a table in production is better defined by
+// what defines the rest of the schema, and the program spared the permission. It may run
+// several times. A table with columns of the application's own, and a key of several or of
+// another type than text, has to be there.
 func (t *table) EnsureTable(ctx context.Context) error {
 	desc, err := t.describe(ctx)
 	if err != nil {

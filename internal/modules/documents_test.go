@@ -2,6 +2,7 @@ package main
 
 import (
 	"go/ast"
+	"go/doc"
 	"go/parser"
 	"go/token"
 	"os"
@@ -166,6 +167,52 @@ func checkNames(t *testing.T, all names, text string) {
 	for _, q := range qualified.FindAllStringSubmatch(text, -1) {
 		if name := q[0]; all[q[1]] && !all[name] && !all[q[1]+" is open"] && !foreign[name] {
 			t.Errorf("%s has no %s", q[1], q[2])
+		}
+	}
+}
+
+// The first sentence about a package, and about each name that it exports, is a line: go doc
+// and pkg.go.dev list it.
+func TestFirstSentences(t *testing.T) {
+	tree := readTestTree(t)
+	packages := make(map[string][]*ast.File)
+	fset := token.NewFileSet()
+	for _, m := range tree.modules {
+		for _, f := range m.files {
+			name := path.Join(m.dir, f)
+			if path.Ext(f) != ".go" || strings.HasSuffix(f, "_test.go") || strings.Contains("/"+name, "/internal/") {
+				continue
+			}
+			file, err := parser.ParseFile(fset, filepath.Join(tree.root, name), nil, parser.ParseComments)
+			if err != nil {
+				t.Fatal(err)
+			}
+			packages[path.Dir(name)] = append(packages[path.Dir(name)], file)
+		}
+	}
+	for dir, files := range packages {
+		p, err := doc.NewFromFiles(fset, files, dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		check := func(name, text string) {
+			if first := p.Synopsis(text); len(first) > 100 {
+				t.Errorf("%s: the first sentence about %s has %d columns, and should have 100: %s", dir, name, len(first), first)
+			}
+		}
+		check("the package", p.Doc)
+		checkAll := func(values []*doc.Value, funcs []*doc.Func) {
+			for _, v := range values {
+				check(v.Names[0], v.Doc)
+			}
+			for _, f := range funcs {
+				check(f.Name, f.Doc)
+			}
+		}
+		checkAll(append(p.Consts, p.Vars...), p.Funcs)
+		for _, is := range p.Types {
+			check(is.Name, is.Doc)
+			checkAll(append(is.Consts, is.Vars...), append(is.Funcs, is.Methods...))
 		}
 	}
 }

@@ -18,9 +18,9 @@ const (
 	ReasonEvicted Reason = "evicted" // a Login beyond Options.MaxPerUser
 )
 
-// Destroy logs out: it ends the session, and makes the client forget its token unless the
-// response has begun. Without a session it only does the latter. A later Update begins an
-// anonymous session.
+// Destroy logs out: it ends the session. The client forgets its token, unless the response
+// has begun. Without a session it only does the latter. A later Update begins an anonymous
+// session.
 func (m *Manager[T]) Destroy(ctx context.Context) error {
 	q, err := m.of(ctx)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package capacity foretells what a policy costs a store under a workload, by a formula that
-// docs/capacity.md derives: no store is asked.
+// Package capacity predicts how many touches a policy needs under a workload. It uses a
+// formula, which docs/capacity.md derives, and no store.
 package capacity
 
 import (

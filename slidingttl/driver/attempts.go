@@ -29,9 +29,9 @@ func (a *Attempts) Answered() { a.unanswered.Add(-1) }
 // Unsure reports whether an attempt may have landed without an answer.
 func (a *Attempts) Unsure() bool { return a.unanswered.Load() > 0 }
 
-// Succeeded is the error of a write whose last attempt was carried out: nil, or
-// [ErrAmbiguous] if it is not named and may have landed before, for others may have
-// written or deleted the record in between.
+// Succeeded is the error of a write whose last attempt was carried out. It is
+// [ErrAmbiguous] if the write is not named and may have landed before, because others may
+// have written or deleted the record in between; else nil.
 func (a *Attempts) Succeeded() error {
 	if a.Unsure() && !a.Named {
 		return ErrAmbiguous
@@ -96,8 +96,8 @@ func (a *Attempts) Failed(ctx context.Context, err error) error {
 // ErrLate says that the record's life ended before the store answered a write over it.
 var ErrLate = errors.New("the record's life ended before the store answered")
 
-// WithLife bounds a write over the record was by its life, or by skew where that is longer:
-// a write that lands later would revive what others have found dead.
+// WithLife bounds a write over the record was by that record's life, or by skew if that is
+// longer. A write that lands later would revive a record that others have found dead.
 func WithLife(ctx context.Context, was Meta, now Instant, skew time.Duration) (context.Context, context.CancelFunc) {
 	if was.ExpiresAt == 0 {
 		return ctx, func() {}

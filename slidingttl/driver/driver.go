@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Driver stores values of type T in the store's own format: a JSON document on
-// Couchbase, native attributes on DynamoDB, T itself in memory.
+// Driver stores values of type T in the store's own format. That is a JSON document on
+// Couchbase, native attributes on DynamoDB, and T itself in memory.
 //
 // All methods are safe for concurrent use. A driver neither keeps nor changes a
 // value it was given or has handed out, except that an in-memory driver may hand

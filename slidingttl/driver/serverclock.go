@@ -63,12 +63,14 @@ func (c *ServerClock) Bounds() (earliest, latest Instant) {
 // Known reports whether an answer has come.
 func (c *ServerClock) Known() bool { return c.known.Load() != nil }
 
-// Due reports whether to ask for the time along with a statement, to one of its callers: once a
-// second, and at once after the process's clock was set or the machine slept.
+// Due reports whether to ask for the time together with a statement. It tells one of its
+// callers so: once a second, and at once after the process's clock was set or the machine
+// slept.
 func (c *ServerClock) Due() bool { return c.due(serverAskEvery) }
 
-// Overdue reports whether to ask by a trip of its own, before a write: to every caller while
-// nothing is known, then to one of them if the last question is half a minute old.
+// Overdue reports whether to ask for the time by a separate trip, before a write. It tells
+// every caller so while the time is unknown, and later one of them if the last question is
+// half a minute old.
 func (c *ServerClock) Overdue() bool { return !c.Known() || c.due(serverMaxAge) }
 
 func (c *ServerClock) due(every time.Duration) bool {

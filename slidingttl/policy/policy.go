@@ -10,8 +10,8 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// NoCap is the MaxLifetime of records that slide for as long as they are accessed:
-// the longest Duration of whole milliseconds, 292 years.
+// NoCap is the MaxLifetime of records that live for as long as they are accessed. It is the
+// longest Duration of whole milliseconds, 292 years.
 const NoCap = math.MaxInt64 / time.Millisecond * time.Millisecond
 
 // Policy is how long a record lives. Durations are whole milliseconds.

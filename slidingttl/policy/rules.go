@@ -151,8 +151,9 @@ func (r *Rules) Grown(share float64) driver.Instant {
 	return driver.Instant(min(1, share) * float64(r.reach-r.stored))
 }
 
-// Lowered is the life that the live record l is brought down to at now, and whether it is:
-// it lies so far beyond the policy that this was made tighter since.
+// Lowered is the life that the live record l is lowered to at now, and whether it is
+// lowered. It is if its expiry lies so far beyond the policy that the policy was made
+// tighter since.
 func (r *Rules) Lowered(l driver.Life, now driver.Instant) (driver.Life, bool) {
 	if l.CreatedAt == 0 || l.ExpiresAt == 0 {
 		return l, false

@@ -59,10 +59,10 @@ func (n *container) divide(count int, p partition) {
 	}
 }
 
-// Split splits each physical partition of every container in two, as the service does with
-// one that has become too large. A query for a partition that is no more is answered with 410
-// and sub-status 1002; [Fault] gives the 1007 that comes while a split goes on. Containers
-// whose partition keys are not of version 2 stay whole.
+// Split splits each physical partition of every container in two. The service does that
+// with a partition that has become too large. A query for a partition that is no more is
+// answered with 410 and sub-status 1002; [Fault] gives the 1007 that comes while a split
+// goes on. Containers whose partition keys are not of version 2 stay whole.
 func (a *Account) Split() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -20,9 +20,9 @@ type replica struct {
 	lsn   map[string]uint64 // by physical partition
 }
 
-// SetRegionLag stops the replication to the account's second region, which from then on shows
-// what it has and answers with 404 and sub-status 1002 who has the session token of a later
-// write; or lets that region catch up at once.
+// SetRegionLag stops the replication to the account's second region, or lets it catch up at
+// once. Meanwhile the region shows what it has, and answers 404 with sub-status 1002 to a
+// session token of a later write.
 func (a *Account) SetRegionLag(on bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
