@@ -13,9 +13,9 @@
 //
 // # What is stored
 //
-// A record is one row. By default its value is a column of JSON (encoding/json, json
-// struct tags); [Options].Row keeps it in columns of the application's own, and
-// LifeOnly leaves it alone. Beside it the driver keeps
+// A record is one row. By default its value is a column of JSON (encoding/json, json struct
+// tags). [Options].Row keeps it in columns of the application's own, and with LifeOnly the
+// driver does not touch it. Beside it the driver writes
 //
 //	created_at  bigint  when it was created, in milliseconds since the Unix epoch
 //	expires_at  bigint  when it expires, alike; NULL: never
@@ -23,35 +23,36 @@
 //	version     bigint  random, another with every write of the value
 //
 // under these names or others, the first two also as timestamptz, TIMESTAMP or DATETIME;
-// see [Options]. Columns that the driver does not know keep what they hold.
+// see [Options]. Other columns keep their values.
 //
 // # Expiry
 //
-// These databases expire nothing by themselves. Every condition written here looks at
-// the expiry itself, and the store above at what is read, so a row that is dead is not
-// found, however long it is there; a [Sweeper] is what frees the space.
+// These databases do not expire rows. Each condition compares the expiry itself, and the
+// store checks what is read. So a dead row is not found, however long it exists. A
+// [Sweeper] frees the space.
 //
-// An index on expires_at would be written by every touch. sweep_at is indexed instead: it
-// is never later than expires_at, is written when a row is, and left alone by a touch that
-// moves the expiry forward. The sweeper takes the rows whose sweep_at has come, deletes
-// those that are dead, and files the others at their expiry. A row with a sweep_at of zero,
-// which is the column's default, is looked at at once and filed: rows that were there
-// before the column, and rows of other programs.
+// Every touch would write an index on expires_at. So sweep_at is indexed instead. It is
+// never later than expires_at. A write of the row sets it, and a touch that moves the
+// expiry forward does not. The sweeper takes the rows whose sweep_at has passed, deletes
+// dead rows, and sets sweep_at of the others to their expiry. Rows from before the column,
+// and rows of other programs, have a sweep_at of zero, the column's default: the sweeper
+// looks at them at once.
 //
 // # Conditions
 //
-// Each write is one statement, a transaction by itself, with its condition in it. Where
-// that was not met, a SELECT follows for what is. The time in it is the database's once the row is at
-// hand, so what waited for a lock until its record was dead does not land. A statement that lost to another
-// transaction (a serialization failure, a deadlock) did nothing and is tried again.
+// Each write is one statement with its condition, and a transaction of its own. If the
+// condition was not met, a SELECT reads the current row. The condition compares with the
+// database's time after the row is locked, so a write that waited for a lock until its
+// record was dead does not land. A statement that lost to another transaction (a
+// serialization failure, a deadlock) did nothing and is tried again.
 //
-// The version tells that a value was overwritten. Programs that write values beside this
-// driver should give it another, or NULL.
+// The version shows that a value was overwritten. Other programs that write values should
+// set it to another value, or to NULL.
 //
 // # Errors
 //
-// The database's errors stay reachable with errors.As; a text that quotes a key is left
-// out. A write whose answer was lost is driver.ErrAmbiguous and is not sent again, neither
-// here nor by database/sql: that sends again what its driver calls driver.ErrBadConn, which
-// pgx and go-sql-driver/mysql do only with what never left.
+// errors.As finds the database's errors; a text that quotes a key is left out. If the
+// answer of a write was lost, the error is driver.ErrAmbiguous, and the write is not sent
+// again. Nor does database/sql send it again: it repeats only after a driver's ErrBadConn,
+// which pgx and go-sql-driver/mysql return only for statements that were never sent.
 package sql
