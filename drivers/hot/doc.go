@@ -7,34 +7,34 @@
 //
 // # What it promises
 //
-// An answer from memory is at most Bounds.Staleness old, and never past the record's expiry;
-// past the cap the store above answers nothing in any case. What this process writes or deletes it
-// sees at once. What others write or delete it sees within Bounds.Staleness, or as soon as it
-// is told by [Driver.Forget]: over Redis, redis.Invalidations has the server tell.
+// An answer from memory is at most Bounds.Staleness old, and never past the record's
+// expiry. The store checks the cap in any case. This process sees its own writes and
+// deletes at once. It sees those of others within Bounds.Staleness, or as soon as
+// [Driver.Forget] is called: over Redis, redis.Invalidations calls it.
 //
-// What is read for a key while this process writes it is not held, for nobody knows which came
-// first. A value that was written is read back from the store once, so that what is held is
-// what other processes see. A touch moves the expiry of what is held, if it is the very record
-// that was touched. That a key is absent is held with Bounds.Absence
-// only, and for so long.
+// If a key is read while this process writes it, the result is not held, because the order
+// of the two is unknown. A value that was written is read back from the store once, so that
+// the held value is the one that other processes see. A touch moves the held expiry, if
+// exactly that record was touched. Absence of a key is held only with Bounds.Absence, and
+// for that long.
 //
-// Reads of one key that find nothing in memory share one trip; if the goroutine making the trip gives up,
-// another takes it over. It is one that is not stale where the wrapped driver has such reads
-// (driver.Latest), so that its staleness does not come on top; on DynamoDB those cost
-// twice the units. A batch is one that may be stale there, and then only passes through.
+// Reads of one key that find nothing in memory share one trip; if the goroutine making the
+// trip gives up, another takes it over. If the wrapped driver's reads may be stale
+// (driver.Latest), the trip is a read of the latest state, so that the two delays do not
+// add up; on DynamoDB it costs twice the units. A batch on such a driver may be stale, and
+// its results are not held.
 //
 // # What it is not for
 //
-// Not for records whose deletion must hold everywhere at once: who logs out on one server stays
-// logged in on the others until they are told, as over Redis, or for up to
-// Bounds.Staleness. Check reports that, until Options.LateDeletes says that it is known and does
-// no harm. A store with slidingttl.Options.Latest passes memory by on every read.
+// Not for records whose deletion must hold everywhere at once, such as sessions: a user who
+// logs out on one server stays logged in on the others for up to Bounds.Staleness, or over
+// Redis until the invalidation arrives. Check fails until Options.LateDeletes says that
+// late deletes do no harm. With slidingttl.Options.Latest every read bypasses memory.
 //
-// Not for policies without slack. There nearly every read owes the store a touch, which is the trip
-// that was to be saved.
+// Not for policies without slack. There nearly every read needs a touch, and so makes a
+// trip.
 //
 // # Values
 //
-// A value is handed out as it is held, to many readers at once: what it points to must not be
-// written to.
+// Many readers get the same held value at once: do not write to what it points to.
 package hot
