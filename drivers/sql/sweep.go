@@ -160,8 +160,8 @@ func (s *Sweeper) Sweep(ctx context.Context) error {
 	return err
 }
 
-// Through is the time by which this sweeper has taken all rows that were due, for
-// archive.Grave; zero before its first sweep.
+// Through is the time up to which this sweeper has taken all due rows, for archive.Grave.
+// It is zero before the first sweep.
 func (s *Sweeper) Through() (at time.Time) {
 	if swept := s.swept.Load(); swept != 0 {
 		at = time.UnixMilli(swept)

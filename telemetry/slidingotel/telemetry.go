@@ -103,8 +103,8 @@ func (o observable) attributes(store, value string) attribute.Set {
 // added before, the error is a *slidingttl.InvalidError.
 func (t *Telemetry) Add(store string, s telemetry.Store) error { return t.stores.Add(store, s) }
 
-// AddArchive starts the collection of the metrics of an archive of a store's dead records,
-// such as an archive.Grave, with store as their label. The error is an
+// AddArchive collects the metrics of an archive from now on, with store as their label. The
+// archive, such as an archive.Grave, takes that store's dead records. The error is an
 // *slidingttl.InvalidError if the name was added before.
 func (t *Telemetry) AddArchive(store string, a telemetry.Archived) error {
 	return t.stores.AddArchive(store, a)

@@ -60,9 +60,9 @@ func histogram(m telemetry.Metric, labels ...string) *prometheus.HistogramVec {
 // added before, the error is a *slidingttl.InvalidError.
 func (c *Collector) Add(store string, s telemetry.Store) error { return c.stores.Add(store, s) }
 
-// AddArchive has the metrics of where the dead of a store go collected from now on, such as of an
-// archive.Grave, with store as their label. A name that has been added is an
-// *slidingttl.InvalidError.
+// AddArchive collects the metrics of an archive from now on, with store as their label. The
+// archive, such as an archive.Grave, takes that store's dead records. The error is a
+// *slidingttl.InvalidError if the name was added before.
 func (c *Collector) AddArchive(store string, a telemetry.Archived) error {
 	return c.stores.AddArchive(store, a)
 }
