@@ -11,38 +11,38 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// HarvestOptions says which of the dead are handed over, and to whom.
+// HarvestOptions says which dead records are handed over, and to what.
 type HarvestOptions struct {
 	Options
 
-	// Bury is handed the dead, some at a time, several calls at once. When it returns
-	// nil they must be safe: the place is saved after it, and the store may remove
-	// them at any moment. Those of a call that failed, and of one after which the
-	// process died, are handed over again. Nil: a dry run.
+	// Bury gets dead records, some at a time, in several calls at once. When it returns nil
+	// they must be safe: then the position is saved, and the store may remove them at any
+	// moment. Records of a failed call, and of a call after which the process died, are
+	// handed over again. Nil: a dry run.
 	Bury func(ctx context.Context, dead []driver.Dead) error
 
-	// Since leaves out what had died by then: the report's Until of an earlier
-	// harvest that was Done. Zero: all the dead.
+	// Since leaves out records that had died by then. Set it to the report's Until of an
+	// earlier harvest that was Done. Zero: all dead records.
 	Since driver.Instant
 
-	// PastCap ends the lives of those that are past the cap of the policy given though
-	// their expiry is still to come: it becomes now, by compare-and-swap, and a harvest
-	// a Grace later hands them over like the others. It takes a driver that touches;
-	// one whose store would not retain a record for longer than Grace is left. Without
-	// PastCap all are, for under another policy they may be alive.
+	// PastCap ends the lives of records that are past the policy's cap with an expiry in
+	// the future. It sets their expiry to now, by compare-and-swap, and a harvest after
+	// Grace hands them over like the others. It needs a driver that touches, and leaves a
+	// record that the store would not retain for longer than Grace. Without PastCap such
+	// records are left, because under another policy they may be alive.
 	PastCap bool
 
-	// Grace is how long a record must have been dead: longer than the clocks of all
-	// who use the store are apart, or a touch could still move its death. What the
-	// store removes within that time is lost, so it needs a retention that is longer
-	// by far. Zero: ten minutes.
+	// Grace is how long a record must have been dead. It must exceed the difference between
+	// the clocks of all users of the store, or a touch could still move the death. Records
+	// that the store removes within that time are lost, so the retention must be much
+	// longer. Zero: ten minutes.
 	Grace time.Duration
 
 	// Batch is about how many records are handed over at once. Zero: 5000.
 	Batch int
 
-	// BatchBytes bounds, about, the values that all Segments hold at once for Bury: each
-	// hands over what it has when that is its share. Zero: 32 MiB.
+	// BatchBytes roughly bounds, in bytes, the values that all Segments together hold for
+	// Bury. A segment hands over its records when they reach its share. Zero: 32 MiB.
 	BatchBytes int
 
 	// Readers bounds the values that are read at once. Zero: 16.
@@ -52,7 +52,7 @@ type HarvestOptions struct {
 // longestHeld bounds what a process that goes on from a checkpoint looks at again.
 const longestHeld = time.Minute
 
-// HarvestReport is what became of the dead of a store.
+// HarvestReport is the result of a Harvest.
 type HarvestReport struct {
 	Totals
 	Applied bool   `json:"applied"` // else it was a dry run
@@ -60,7 +60,7 @@ type HarvestReport struct {
 
 	Since driver.Instant `json:"since"` // what had died by then was left to an earlier harvest; zero: nothing
 
-	// Until is the time by which records were dead, which is the next harvest's Since
+	// Until is the time up to which deaths were considered. It is the next harvest's Since
 	// if this one is Done.
 	Until driver.Instant `json:"until"`
 
@@ -107,13 +107,12 @@ type Harvested interface {
 // store does, or Reap. The policy p decides what the records died of, and which of the
 // others are past their cap.
 //
-// A record is handed over once at least, each time with the same death, whatever the
-// policy: its expiry. A harvest that comes within every retention, from the Until of the
-// last, leaves none out, unless another program gives a record an expiry that has passed
-// already, or its key begins another life first.
+// A record is handed over at least once, each time with the same time of death, whatever
+// the policy: its expiry. Harvests that follow each other within the retention, each from
+// the Until of the last, miss no record, unless another program writes an expiry that has
+// already passed, or the key begins another life first.
 //
-// The report is good also where an error is returned, for the records handed over until
-// then.
+// Together with an error, the report is valid for the records handed over until then.
 func Harvest(ctx context.Context, d Harvested, p slidingttl.Policy, opts *HarvestOptions) (*HarvestReport, error) {
 	o, err := checked(opts)
 	if err != nil {
@@ -130,8 +129,8 @@ func Harvest(ctx context.Context, d Harvested, p slidingttl.Policy, opts *Harves
 	}
 	h.until = h.judge.now().Add(-o.Grace)
 	if o.Resume != nil {
-		// A later one would leave a gap before the next harvest: what died meanwhile
-		// may be where this one has been already.
+		// A later Until would leave a gap: what died meanwhile may lie in a part that this
+		// harvest has already read.
 		var before HarvestReport
 		if err := json.Unmarshal(o.Resume.State, &before); err == nil && before.Until != 0 {
 			h.until = before.Until

@@ -10,11 +10,11 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// Options says how an operation goes through the records. The zero value, and a nil
-// pointer to options that embed it, mean the defaults.
+// Options says how an operation visits the records. The zero value, and a nil pointer to
+// options that embed it, mean the defaults.
 type Options struct {
-	// PolicyFor gives the policy of a key where tenants differ, in place of the one
-	// that the operation is given. Nil: one policy for all.
+	// PolicyFor returns the policy of a key if tenants differ, in place of the operation's
+	// policy. Nil: one policy for all.
 	PolicyFor func(key string) slidingttl.Policy
 
 	// Now is the time. Nil: the driver's clock if it has one, else time.Now.
@@ -24,7 +24,7 @@ type Options struct {
 	// further beyond the policy is not called so. Zero: a minute.
 	MaxSkew time.Duration
 
-	// Segments is how many parts of the store are gone through at once. Zero: 4.
+	// Segments is how many parts of the store are visited at once. Zero: 4.
 	Segments int
 
 	// Page is about how many records are asked for at a time. Zero: 500.
@@ -33,19 +33,19 @@ type Options struct {
 	// Limits bounds the pace.
 	Limits Limits
 
-	// Progress is told after every page, one call at a time. It must be quick.
+	// Progress is called after every page, one call at a time. It must be quick.
 	Progress func(Progress)
 
-	// Save is handed a checkpoint to keep: at most every second, and at the end,
-	// one call at a time. Its error ends the operation.
+	// Save gets a checkpoint to keep, at most every second, and at the end, one call at a
+	// time. Its error ends the operation.
 	Save func(Checkpoint) error
 
-	// Store names the store, and how its records are read: what a checkpoint holds for.
-	// Empty: a checkpoint does not tell stores apart.
+	// Store names the store and how its records are read. A checkpoint is valid only for
+	// that name. Empty: a checkpoint does not tell stores apart.
 	Store string
 
-	// Resume goes on from a checkpoint of the same operation over the same Store,
-	// policy and options; another is an *InvalidError. Nil: from the beginning.
+	// Resume continues from a checkpoint of the same operation over the same Store, policy
+	// and options; any other is an *InvalidError. Nil: from the beginning.
 	Resume *Checkpoint
 
 	// Beside are checkpoints of other Shards of what Resume is of, whose records count too.
@@ -56,7 +56,7 @@ type Options struct {
 	// Where the store cannot be parted so finely: an *InvalidError that says how finely.
 	Shards int
 
-	// Failed is told of each record that could not be read or written, one call at a
+	// Failed is called for each record that could not be read or written, one call at a
 	// time. The key may be a secret. Nil: the report counts them by reason.
 	Failed func(key string, err error)
 
@@ -86,14 +86,14 @@ type Progress struct {
 	Elapsed  time.Duration // of this run
 }
 
-// WriteOptions says how an operation that writes goes through the records.
+// WriteOptions says how an operation that writes visits the records.
 type WriteOptions struct {
 	Options
 
 	// Apply writes. Without it nothing is written, and the report says what would be.
 	Apply bool
 
-	// Writers bounds the writes under way at once. Zero: 16.
+	// Writers bounds the concurrent writes. Zero: 16.
 	Writers int
 }
 

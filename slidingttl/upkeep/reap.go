@@ -10,24 +10,24 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// ReapOptions says which of the dead are removed.
+// ReapOptions says which dead records are removed.
 type ReapOptions struct {
 	WriteOptions
 
-	// Grace is how long a record must have been dead: longer than the clocks of all
-	// who use the store are apart. Zero: an hour.
+	// Grace is how long a record must have been dead. It must exceed the difference between
+	// the clocks of all users of the store. Zero: an hour.
 	Grace time.Duration
 
-	// PastCap removes what is past its cap, and whose expiry is still to come. It is what
-	// is removed, too, where none of the three is set.
+	// PastCap removes records past their cap whose expiry is in the future. It is the
+	// default if none of the three is set.
 	PastCap bool
 
-	// Expired removes what the store would remove by itself in its own time, since its
-	// expiry has passed: for a store where that is switched off.
+	// Expired removes records whose expiry has passed, for a store that does not remove
+	// them, or where that is switched off.
 	Expired bool
 
-	// Retained removes what the store was told to hold for a while, before that is
-	// over: it is then lost to a Store's History and to archives.
+	// Retained removes records before their retention is over: they are then lost to a
+	// Store's History and to archives.
 	Retained bool
 }
 
@@ -35,7 +35,7 @@ func (o *ReapOptions) validate() error {
 	return cmp.Or(o.WriteOptions.validate(), atLeastZero("ReapOptions.Grace", &o.Grace, time.Hour))
 }
 
-// ReapReport is what became of the dead of a store.
+// ReapReport is the result of a Reap.
 type ReapReport struct {
 	Totals
 	Applied bool   `json:"applied"` // else it was a dry run
@@ -73,8 +73,7 @@ func (r *ReapReport) tallies() tallies {
 // retains: if a driver retains dead records, a death by the cap counts like one by the
 // expiry.
 //
-// Its report is good also where an error is returned, for the records looked at until
-// then.
+// Together with an error, the report is valid for the records looked at until then.
 func Reap[T any](ctx context.Context, d Store[T], p slidingttl.Policy, opts *ReapOptions) (*ReapReport, error) {
 	o, err := checked(opts)
 	if err != nil {
@@ -140,8 +139,8 @@ func (r *reaper[T]) reap(ctx context.Context, s *driver.Scanned) (one ReapReport
 		return m.Life, false, nil
 	}
 	what, err := r.writer.land(ctx, s.Meta, plan, func(was driver.Meta, _ driver.Life) error {
-		// A record can be named in a condition only as long as it is alive: this is
-		// the last moment that it was.
+		// A condition can only name a live record: this is the last moment at which it was
+		// alive.
 		at := r.judge.now()
 		if was.ExpiresAt != 0 {
 			at = min(at, was.ExpiresAt-1)
