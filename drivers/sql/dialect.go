@@ -41,14 +41,11 @@ type dialect interface {
 	locked(table string, key []string, is string) string
 
 	// upsert is what follows the values of an INSERT, for rows that exist: an
-	// update of set where the record is dead. Empty: the INSERT fails on them.
+	// update of set where the record is dead. Empty: the INSERT fails on them, and no UPDATE
+	// returns rows.
 	upsert(key []string, set []string, dead string) string
 	// excluded is the value that an INSERT gave for column, in upsert.
 	excluded(column string) string
-	// readTouch is a statement that carries out update and returns the time, 1 and returned
-	// of the row, and whether it returns the time, 0 and what read does where that updated none.
-	// Empty: there is no such statement.
-	readTouch(update, read, returned string) (statement string, readsToo bool)
 	// tuples is a list of n tuples of size arguments.
 	tuples(n, size int) string
 	// take selects columns of the rows that from finds, with FROM and all. It locks

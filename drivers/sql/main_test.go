@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -81,11 +80,6 @@ type moved struct{ dialect }
 
 func (m moved) clock() string { return "(" + m.dialect.clock() + " + (SELECT ms FROM moved))" }
 func (m moved) began() string { return "(" + m.dialect.began() + " + (SELECT ms FROM moved))" }
-
-func (m moved) readTouch(update, read, returned string) (string, bool) {
-	statement, readsToo := m.dialect.readTouch(update, read, returned)
-	return strings.ReplaceAll(statement, m.dialect.clock()+", ", m.clock()+", "), readsToo
-}
 
 // settings: the file that the contract's cases can lock has no WAL, in which readers heed no lock.
 func (m moved) settings(ctx context.Context, db *stdsql.DB, times []TimeType) error {

@@ -63,9 +63,6 @@ func (mysql) locked(_ string, _ []string, is string) string { return is }
 func (mysql) upsert([]string, []string, string) string { return "" }
 func (mysql) excluded(string) string                   { return "" }
 
-// readTouch: there is no UPDATE that returns rows.
-func (mysql) readTouch(_, _, _ string) (string, bool) { return "", false }
-
 func (mysql) tuples(n, size int) string { return tuples(n, size) }
 
 func (mysql) take(columns, from string) string {

@@ -70,14 +70,6 @@ func onConflict(d dialect, key, set []string, dead string) string {
 	return " ON CONFLICT (" + strings.Join(quoted, ", ") + ") DO UPDATE SET " + strings.Join(set, ", ") + " WHERE " + dead
 }
 
-// readTouch takes both from the snapshot at the statement's beginning, so the read
-// sees the row as it was if the update found that another had changed it.
-func (p postgres) readTouch(update, read, returned string) (string, bool) {
-	return "WITH touched AS (" + update + " RETURNING " + returned + ")" +
-		" SELECT " + p.clock() + ", 1, touched.* FROM touched" +
-		" UNION ALL SELECT " + p.clock() + ", 0, " + strings.TrimPrefix(read, "SELECT ") + " AND NOT EXISTS (SELECT 1 FROM touched)", true
-}
-
 func (postgres) tuples(n, size int) string        { return tuples(n, size) }
 func (postgres) begin(string, string) string      { return "" }
 func (postgres) isolation() stdsql.IsolationLevel { return stdsql.LevelReadCommitted }

@@ -136,12 +136,14 @@ func (d *Driver[T]) batch(ctx context.Context, keys []rowKey, add func(key strin
 	return rows.Err()
 }
 
-// ReadTouch implements driver.ReadToucher. On PostgreSQL it is one statement that updates
-// and selects, on SQLite an UPDATE that returns the row, and a SELECT if no touch was due.
-// It does not use known. On MySQL, where no statement both writes a row and returns it, it
-// is a read and then a touch.
-func (d *Driver[T]) ReadTouch(ctx context.Context, key string, _ *driver.Meta, a driver.Access, now driver.Instant) (driver.Entry[T], bool, error) {
-	if d.sql.readTouch == "" || !d.clock.Known() || driver.MayUndo(ctx) {
+// ReadTouch implements driver.ReadToucher by an UPDATE that returns the row, and a SELECT if
+// no touch was due. On MySQL, where no UPDATE returns a row, it is a read and then a touch.
+func (d *Driver[T]) ReadTouch(ctx context.Context, key string, known *driver.Meta, a driver.Access, now driver.Instant) (driver.Entry[T], bool, error) {
+	due := known == nil
+	if !due {
+		_, due = a.Touch(known.Life)
+	}
+	if d.sql.readTouch == "" || !due || !d.clock.Known() || driver.MayUndo(ctx) {
 		e, err := d.Get(ctx, key)
 		life, due := a.Touch(e.Life)
 		if err != nil || !due || !e.Alive(now) || d.sql.readTouch != "" {
@@ -161,12 +163,8 @@ func (d *Driver[T]) ReadTouch(ctx context.Context, key string, _ *driver.Meta, a
 	keep, to, room, most := until(a)
 	args := append([]any{to, room, most}, k.columns...)
 	args = append(args, int64(now), keep, room, most, d.judge(now).by)
-	if d.sql.readsToo {
-		args = append(args, k.columns...)
-	}
 	var l life
 	var s scanned[T]
-	var touched int
 	var millis int64
 	if err := d.turn.take(ctx); err != nil {
 		return driver.Entry[T]{}, false, d.failed(ctx, err, k)
@@ -174,22 +172,20 @@ func (d *Driver[T]) ReadTouch(ctx context.Context, key string, _ *driver.Meta, a
 	sent := time.Now()
 	found, shape, err := func() (bool, error, error) {
 		defer d.turn.pass()
-		return firstRow(ctx, d.reads, d.sql.readTouch, args, append(append([]any{&millis, &touched}, l.dest()...), d.codec.dest(&s)...))
+		return firstRow(ctx, d.reads, d.sql.readTouch, args, append(append([]any{&millis}, l.dest()...), d.codec.dest(&s)...))
 	}()
-	if d.clock.Due() {
-		d.observeOrAsk(ctx, sent, millis, err)
-	}
 	switch {
 	case err != nil && d.dialect.verdict(err) == unknown:
 		return driver.Entry[T]{}, false, d.lost(ctx, err, k)
-	case err != nil, !found && !d.sql.readsToo:
+	case err != nil, !found:
 		e, err := d.Get(ctx, key)
 		return e, false, err
-	case !found:
-		return driver.Entry[T]{}, false, driver.ErrNotFound
+	}
+	if millis != 0 && d.clock.Due() {
+		d.observe(sent, millis)
 	}
 	e, err := d.entry(&l, &s, shape)
-	return e, touched == 1 && err == nil, err
+	return e, err == nil, err
 }
 
 // until is up to when an access keeps a record, the expiry that it writes but for the cap,

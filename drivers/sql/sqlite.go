@@ -50,12 +50,6 @@ func (sqlite) locked(_ string, _ []string, is string) string { return is }
 func (s sqlite) upsert(key, set []string, dead string) string { return onConflict(s, key, set, dead) }
 func (s sqlite) excluded(column string) string                { return "excluded." + s.quote(column) }
 
-// readTouch: what an UPDATE returns cannot be part of another statement. A trip to
-// SQLite is a call, so a read that follows costs little.
-func (s sqlite) readTouch(update, _, returned string) (string, bool) {
-	return update + " RETURNING " + s.clock() + ", 1, " + returned, false
-}
-
 func (sqlite) tuples(n, size int) string {
 	if size == 1 {
 		return tuples(n, size)

@@ -27,12 +27,11 @@ type statements struct {
 	// dead is now and the created_at of what is as old as most; empty: there is none
 	overwrite string
 
-	// stored end, MaxInt64 - most, most, K, now, keep's end, MaxInt64 - most, most, judge,
-	// and K if it reads too; returns the database's time first; empty: there is none
+	// stored end, MaxInt64 - most, most, K, now, keep's end, MaxInt64 - most, most, judge; returns
+	// the database's time and the row, if a touch was due; empty: there is none
 	readTouch string
 
-	upserts  bool // insert also overwrites what is dead
-	readsToo bool // readTouch returns a row that it does not touch
+	upserts bool // insert also overwrites what is dead
 }
 
 func (t *table) statements() statements {
@@ -101,10 +100,8 @@ func (t *table) statements() statements {
 	due := d.locked(name, t.keyColumns(), key+" AND COALESCE("+created+", 0) <> 0 AND "+expires+" > ? AND "+expires+" < "+d.lesser(d.integer(), limit)) +
 		" AND " + expires + " > " + time
 	update := set(q(t.expires.Name)+" = "+d.written(t.expires.Type, d.lesser(d.integer(), limit))) + due
-	get := "SELECT " + whole + from + key
-
 	s := statements{
-		get:       get,
+		get:       "SELECT " + whole + from + key,
 		getTimed:  "SELECT " + clock + ", " + whole + from + key,
 		getMulti:  "SELECT " + clock + ", " + keys + ", " + whole + from + t.keyTuple() + " IN ",
 		meta:      "SELECT " + clock + ", " + life + from + key,
@@ -117,7 +114,9 @@ func (t *table) statements() statements {
 		remove:    "DELETE" + from + is,
 		delete:    "DELETE" + from + key,
 	}
-	s.readTouch, s.readsToo = d.readTouch(update, get, whole)
+	if s.upserts {
+		s.readTouch = update + " RETURNING " + clock + ", " + whole
+	}
 	s.raw = "SELECT " + life + ", " + strings.Join(t.rawColumns(), ", ") + from + key
 	for _, text := range []*string{&s.get, &s.getTimed, &s.meta, &s.raw, &s.insert, &s.overwrite, &s.replace, &s.forward, &s.touch, &s.remove, &s.delete, &s.readTouch} {
 		*text = d.bind(*text)
