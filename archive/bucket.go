@@ -31,6 +31,10 @@ type Bucket interface {
 	// file that exists during the whole call.
 	List(ctx context.Context, prefix string) iter.Seq2[Info, error]
 
+	// Rename gives the file from the name to. The file exists under at least one of the two
+	// names throughout. If to exists it is the same file, and from is removed.
+	Rename(ctx context.Context, from, to string) error
+
 	// Remove removes a file and all its versions that the bucket keeps. An absent file is
 	// no error.
 	Remove(ctx context.Context, name string) error

@@ -74,6 +74,20 @@ func (m *fakeBucket) Put(ctx context.Context, name string, content []byte) error
 	return m.set(name, append([]byte{}, content...), false)
 }
 
+func (m *fakeBucket) Rename(ctx context.Context, from, to string) error {
+	m.mu.Lock()
+	content, ok := m.files[from]
+	m.mu.Unlock()
+	if !ok {
+		return fmt.Errorf("%s: %w", from, fs.ErrNotExist)
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	_ = m.set(to, content, false)
+	return m.set(from, nil, false)
+}
+
 func (m *fakeBucket) Remove(ctx context.Context, name string) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -1,6 +1,7 @@
 package archive
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -46,9 +47,27 @@ func commit(ctx context.Context, b Bucket, m *Manifest, c change) error {
 	return err
 }
 
-// sweep removes the files of a day that do not count. One that is made for a manifest file
-// which is yet to come may be about to: it stays. So do those that are locked, with a *LockedError.
+// sweep renames the merged files of a day that count to their own names, and removes the files
+// that do not count. It leaves a file that a manifest file yet to come may be about to count,
+// and locked files, for which the error is a *LockedError.
 func sweep(ctx context.Context, b Bucket, m *Manifest) error {
+	renamed := false
+	for _, f := range m.Files {
+		if !f.work {
+			continue
+		}
+		if err := b.Rename(ctx, f.Name, f.own()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err // of one that is not there somebody else has done it, or removed it
+		}
+		renamed = true
+	}
+	if renamed { // perhaps to a file that somebody has removed meanwhile
+		now, err := (&catalog{bucket: b}).manifest(ctx, m.Day)
+		if err := cmp.Or(err, now.err); err != nil {
+			return err
+		}
+		*m = now
+	}
 	remove := b.Remove
 	if d, ok := b.(*Directory); ok {
 		remove = d.unlink // and one sync for all

@@ -11,8 +11,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
-	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
@@ -23,15 +21,6 @@ type Directory struct {
 	fsync   func(*os.File) error
 	durable sync.Map // of the directories whose entries this process has made durable
 }
-
-const (
-	tempPattern = ".writing-*"
-	tempPrefix  = ".writing-"
-
-	// tempAge is when a file that nobody writes to is no longer taken for one that
-	// somebody does, where locks do not tell.
-	tempAge = time.Hour
-)
 
 // OpenDirectory returns the bucket in the directory at path. It creates the directory if
 // necessary, readable by its owner only. It removes what killed processes left unfinished.
@@ -46,44 +35,6 @@ func openDirectory(path string, fsync func(*os.File) error) (*Directory, error) 
 		return nil, diskError(err)
 	}
 	return d, d.clean()
-}
-
-// clean removes files that nobody is writing any more.
-func (d *Directory) clean() error {
-	left, err := filepath.Glob(filepath.Join(d.root, tempPattern))
-	if err != nil {
-		return err
-	}
-	for _, path := range left {
-		if err := removeAbandoned(path); err != nil {
-			return diskError(err)
-		}
-	}
-	return nil
-}
-
-// removeAbandoned removes the file at path if its writer is gone.
-func removeAbandoned(path string) error {
-	f, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer f.Close() //nolint:errcheck // nothing was written
-	abandoned, known := tryLock(f)
-	if !known {
-		i, err := f.Stat()
-		abandoned = err == nil && time.Since(i.ModTime()) > tempAge
-	}
-	if !abandoned {
-		return nil
-	}
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
 }
 
 // Create implements Bucket: a temporary file, its fsync, a link, and the fsync of the
@@ -142,67 +93,6 @@ func (d *Directory) write(ctx context.Context, write func(io.Writer) (string, er
 	return errors.Join(err, d.syncDir(dir))
 }
 
-// temp returns a new temporary file that clean leaves alone.
-func (d *Directory) temp() (*os.File, error) {
-	for {
-		f, err := os.CreateTemp(d.root, tempPattern)
-		if err != nil {
-			return nil, err
-		}
-		locked, known := tryLock(f)
-		if !known {
-			return f, nil
-		}
-		// Until it was locked somebody may have taken it for abandoned.
-		if _, err := os.Stat(f.Name()); locked && err == nil {
-			return f, nil
-		}
-		_ = f.Close()
-		_ = os.Remove(f.Name())
-	}
-}
-
-// makeDir makes a directory and those above it, and makes their entries durable: also that of
-// one below the root which is there, for whoever made it may not have come to it.
-func (d *Directory) makeDir(dir string) error {
-	err := os.Mkdir(dir, 0o700)
-	if errors.Is(err, fs.ErrNotExist) {
-		if err := d.makeDir(filepath.Dir(dir)); err != nil {
-			return err
-		}
-		err = os.Mkdir(dir, 0o700)
-	}
-	if errors.Is(err, fs.ErrExist) {
-		if i, e := os.Stat(dir); e != nil || !i.IsDir() {
-			return err
-		}
-		if _, durable := d.durable.Load(dir); durable || len(dir) <= len(d.root) {
-			return nil
-		}
-	} else if err != nil {
-		return err
-	}
-	if err := d.syncDir(filepath.Dir(dir)); err != nil {
-		return err
-	}
-	d.durable.Store(dir, nil)
-	return nil
-}
-
-// settle makes durable what a listing of a day shows in a directory: whoever wrote or removed a
-// file may have been killed before it was.
-func settle(b Bucket, day Day) error {
-	d, ok := b.(*Directory)
-	if !ok {
-		return nil
-	}
-	err := d.syncDir(filepath.Join(d.root, day.directory()))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return diskError(err)
-}
-
 // ReadAt implements Bucket.
 func (d *Directory) ReadAt(ctx context.Context, name string, p []byte, off int64) (int, error) {
 	if err := ctx.Err(); err != nil {
@@ -253,7 +143,7 @@ func (d *Directory) List(ctx context.Context, prefix string) iter.Seq2[Info, err
 			if err != nil {
 				return err
 			}
-			if !yield(Info{name, i.Size()}, nil) {
+			if !yield(Info{Name: name, Size: i.Size()}, nil) {
 				return stopped
 			}
 			return nil
@@ -262,6 +152,22 @@ func (d *Directory) List(ctx context.Context, prefix string) iter.Seq2[Info, err
 			yield(Info{}, diskError(err))
 		}
 	}
+}
+
+// Rename implements Bucket.
+func (d *Directory) Rename(ctx context.Context, from, to string) error {
+	old, err := d.path(from)
+	if err != nil {
+		return err
+	}
+	path, err := d.path(to)
+	if err := errors.Join(err, ctx.Err()); err != nil {
+		return err
+	}
+	if err := os.Rename(old, path); err != nil {
+		return diskError(err)
+	}
+	return diskError(d.syncDir(filepath.Dir(path)))
 }
 
 // Remove implements Bucket.
@@ -294,25 +200,4 @@ func (d *Directory) path(name string) (string, error) {
 		return "", &driver.InvalidError{Field: "name", Value: fmt.Sprintf("%q", name), Rule: "must be a relative path with slashes", Err: err}
 	}
 	return filepath.Join(d.root, local), nil
-}
-
-func (d *Directory) syncDir(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.fsync(f), f.Close())
-}
-
-// diskError names what kind of failure err is.
-func diskError(err error) error {
-	switch {
-	case err == nil, errors.Is(err, ErrNoSpace), errors.Is(err, ErrRefused):
-		return err
-	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), errors.Is(err, syscall.EFBIG):
-		return fmt.Errorf("%w: %w", ErrNoSpace, err)
-	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
-		return fmt.Errorf("%w: %w", ErrRefused, err)
-	}
-	return err
 }

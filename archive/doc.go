@@ -31,7 +31,8 @@
 //	day=2026-11-22/batch-<batch>-<rows>-<sha256>.parquet
 //	day=2026-11-22/merge-<number>-<rows>-<sha256>.parquet
 //	day=2026-11-22/_manifest-<number>.json
-//	_quarantine/                               as a day
+//	day=2026-11-22/_merge-<number>-<rows>-<sha256>     until a manifest names it
+//	_quarantine/                                       as a day
 //	checkpoints/<name>
 //
 // A file appears whole or not at all and never changes. Its name has the number of its rows

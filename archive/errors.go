@@ -3,7 +3,9 @@ package archive
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"strconv"
+	"syscall"
 	"time"
 	"unicode/utf8"
 
@@ -71,4 +73,17 @@ func checkText(field, value string) error {
 		return nil
 	}
 	return &driver.InvalidError{Field: field, Value: strconv.Itoa(len(value)) + " bytes", Rule: "must be valid UTF-8"}
+}
+
+// diskError names what kind of failure err is.
+func diskError(err error) error {
+	switch {
+	case err == nil, errors.Is(err, ErrNoSpace), errors.Is(err, ErrRefused):
+		return err
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), errors.Is(err, syscall.EFBIG):
+		return fmt.Errorf("%w: %w", ErrNoSpace, err)
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
+		return fmt.Errorf("%w: %w", ErrRefused, err)
+	}
+	return err
 }

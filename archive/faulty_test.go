@@ -47,3 +47,7 @@ func (c *crashing) Put(ctx context.Context, name string, content []byte) error {
 func (c *crashing) Remove(ctx context.Context, name string) error {
 	return c.do(func() error { return c.Bucket.Remove(ctx, name) })
 }
+
+func (c *crashing) Rename(ctx context.Context, from, to string) error {
+	return c.do(func() error { return c.Bucket.Rename(ctx, from, to) })
+}

@@ -132,10 +132,16 @@ func TestCompactCrashes(t *testing.T) {
 			if err != nil && !errors.Is(err, errCrash) {
 				t.Fatal(err)
 			}
-			manifests := 0
+			manifests, days := 0, map[string]bool{}
 			for name := range b.files {
-				if strings.Contains(name, "/_manifest-") {
+				if day, _, is := strings.Cut(name, "/_manifest-"); is {
 					manifests++
+					days[day] = true
+				}
+			}
+			for name := range b.files { // which other engines read by its name
+				if day, _, is := strings.Cut(name, "/merge-"); is && !days[day] {
+					t.Errorf("after %d calls there is %s, which no manifest names", calls, name)
 				}
 			}
 			if !after && r.Merged != manifests {

@@ -68,21 +68,26 @@ func (c *catalog) manifests(ctx context.Context, span Span) ([]Manifest, error) 
 	if err != nil {
 		return nil, err
 	}
-	lacks := false // the listing before, which had the same manifest files, lacks a file that one of them names
+	lacks := "" // the files that manifest files name and the listing before, which had the same ones, lacks
 	for tries := 0; ; tries++ {
 		again, err := c.list(ctx, span)
 		if err != nil {
 			return nil, err
 		}
 		if !settled(days, again) {
-			lacks = false
+			lacks = ""
 		} else {
 			all, err := c.resolve(ctx, days)
-			whole := !slices.ContainsFunc(all, func(m Manifest) bool { return errors.Is(m.err, fs.ErrNotExist) })
-			if err != nil || whole || lacks {
+			missing := ""
+			for _, m := range all {
+				if errors.Is(m.err, fs.ErrNotExist) {
+					missing += m.err.Error()
+				}
+			}
+			if err != nil || missing == lacks || missing == "" {
 				return all, err
 			}
-			lacks = true
+			lacks = missing
 		}
 		if tries == 20 {
 			return nil, errShifting
@@ -171,7 +176,7 @@ func (c *catalog) resolve(ctx context.Context, days map[Day]*Manifest) ([]Manife
 		}
 		holds := s.holds(d)
 		m.settle(holds)
-		for missing := range holds {
+		for _, missing := range slices.Sorted(maps.Keys(holds)) {
 			m.err = &CorruptError{File: missing, Err: fmt.Errorf("%s names it: %w", m.name, fs.ErrNotExist)}
 		}
 		all = append(all, *m)
@@ -190,13 +195,15 @@ func (s *swap) holds(d Day) map[string]bool {
 // settle keeps the files that count: those that holds names, which it takes out of holds,
 // and one of each batch that is in none of them.
 func (m *Manifest) settle(holds map[string]bool) {
-	slices.SortFunc(m.Files, func(a, b File) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(m.Files, func(a, b File) int { // one that is there by both its names is read by its own
+		return cmp.Or(cmp.Compare(a.own(), b.own()), -cmp.Compare(a.Name, b.Name))
+	})
 	var files []File
 	batches := map[string]bool{}
 	for _, f := range m.Files {
 		switch {
-		case holds[f.Name]:
-			delete(holds, f.Name)
+		case holds[f.own()]:
+			delete(holds, f.own())
 			files = append(files, f)
 		case f.Merged || m.batches[f.mark] || batches[f.mark]:
 			m.garbage = append(m.garbage, f)

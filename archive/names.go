@@ -2,6 +2,7 @@ package archive
 
 import (
 	"fmt"
+	"path"
 	"strconv"
 	"strings"
 )
@@ -16,6 +17,7 @@ type File struct {
 
 	mark   string // the batch that a file which is not merged holds
 	number int    // the manifest that a merged file is made for
+	work   bool   // Name is not yet its own: see workName
 }
 
 const (
@@ -24,6 +26,7 @@ const (
 	manifestPrefix = "manifest-"
 	dataSuffix     = ".parquet"
 	manifestSuffix = ".json"
+	workPrefix     = "_"
 )
 
 func batchName(d Day, mark string, rows int64, sum string) string {
@@ -32,6 +35,22 @@ func batchName(d Day, mark string, rows int64, sum string) string {
 
 func mergeName(d Day, number int, rows int64, sum string) string {
 	return fmt.Sprintf("%s%s%06d-%d-%s%s", d.directory(), mergePrefix, number, rows, sum, dataSuffix)
+}
+
+// workName is what a merged file is called until a manifest file names it: engines that read
+// *.parquet do not see it.
+func workName(name string) string {
+	dir, base := path.Split(name)
+	return dir + workPrefix + strings.TrimSuffix(base, dataSuffix)
+}
+
+// own is the name that f has once a manifest file names it.
+func (f *File) own() string {
+	if !f.work {
+		return f.Name
+	}
+	dir, base := path.Split(f.Name)
+	return dir + strings.TrimPrefix(base, workPrefix) + dataSuffix
 }
 
 func manifestName(d Day, number int) string {
@@ -43,7 +62,9 @@ func parseFile(i Info, base string) (f File, ok bool) {
 	f = File{Name: i.Name, Size: i.Size}
 	rest, ok := strings.CutSuffix(base, dataSuffix)
 	if !ok {
-		return f, false
+		if rest, f.work = strings.CutPrefix(base, workPrefix); !f.work {
+			return f, false
+		}
 	}
 	parts := strings.Split(rest, "-")
 	if len(parts) != 4 || len(parts[3]) != 64 {
@@ -57,7 +78,7 @@ func parseFile(i Info, base string) (f File, ok bool) {
 	switch parts[0] + "-" {
 	case batchPrefix:
 		f.mark = parts[1]
-		return f, len(f.mark) == 32
+		return f, len(f.mark) == 32 && !f.work
 	case mergePrefix:
 		f.Merged = true
 		f.number, err = strconv.Atoi(parts[1])

@@ -35,7 +35,7 @@ func output(ctx context.Context, b Bucket, m *Manifest, columns map[string]Colum
 			sum, err := e.close()
 			f.Rows, f.SHA256, f.Size = e.rows, sum, counted.n
 			f.Name = mergeName(m.Day, f.number, f.Rows, sum)
-			return f.Name, err
+			return workName(f.Name), err
 		})
 		if errors.Is(err, fs.ErrExist) {
 			err = nil // its name has its hash: what exists is it

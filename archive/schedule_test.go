@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"iter"
 	"maps"
 	"slices"
@@ -42,12 +43,18 @@ func TestListedBesideCompaction(t *testing.T) {
 	compact(t, b)
 	has := map[string]string{} // by file, the lives in it
 	for n, i := 0, 0; i < len(changes); i++ {
-		if c := changes[i]; strings.HasSuffix(c.name, ".parquet") && c.content != nil {
-			has[c.name] = []string{"a", "b", "ab", "c", "abc"}[n]
-			n++
+		c := changes[i]
+		under, work := strings.CutPrefix(c.name, "day=2026-11-22/_merge-")
+		if c.content == nil || !work && !strings.Contains(c.name, "/batch-") {
+			continue
 		}
+		has[c.name] = []string{"a", "b", "ab", "c", "abc"}[n]
+		if work {
+			has["day=2026-11-22/merge-"+under+".parquet"] = has[c.name]
+		}
+		n++
 	}
-	if len(has) != 5 || len(changes) != 11 {
+	if len(has) != 7 || len(changes) != 15 {
 		t.Fatalf("%d files, %d changes", len(has), len(changes))
 	}
 	told := func(b *fakeBucket) string {
@@ -64,7 +71,9 @@ func TestListedBesideCompaction(t *testing.T) {
 		slices.Sort(all)
 		return string(all)
 	}
-	for _, order := range []func(a, b string) int{kinds("b", "ma", "me"), kinds("ma", "me", "b"), kinds("me", "b", "ma")} {
+	for _, order := range []func(a, b string) int{
+		kinds("b", "_ma", "me", "_me"), kinds("_ma", "_me", "b", "me"), kinds("me", "_me", "b", "_ma"),
+	} {
 		for begun := range changes {
 			apply := func(b *fakeBucket, from, to int) {
 				for _, c := range changes[from:to] {
@@ -145,6 +154,20 @@ func (p *paused) Create(ctx context.Context, write func(io.Writer) (string, erro
 func (p *paused) Remove(ctx context.Context, name string) error {
 	p.at()
 	return p.Bucket.Remove(ctx, name)
+}
+
+// Rename is that of S3: a copy that may land when the file has been removed.
+func (p *paused) Rename(ctx context.Context, from, to string) error {
+	b := p.Bucket.(*fakeBucket)
+	b.mu.Lock()
+	content, ok := b.files[from]
+	b.mu.Unlock()
+	if !ok {
+		return fs.ErrNotExist
+	}
+	p.at()
+	_ = b.set(to, content, false)
+	return b.Remove(ctx, from)
 }
 
 func (p *paused) List(ctx context.Context, prefix string) iter.Seq2[archive.Info, error] {

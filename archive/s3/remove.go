@@ -3,6 +3,7 @@ package s3
 import (
 	"context"
 	"errors"
+	"net/url"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -11,6 +12,20 @@ import (
 
 	"github.com/slidingttl/slidingttl/archive"
 )
+
+// Rename implements archive.Bucket by a copy within S3, then Remove. It takes files of up to 5 GiB.
+func (b *Bucket) Rename(ctx context.Context, from, to string) error {
+	in := &awss3.CopyObjectInput{Bucket: &b.name, Key: b.key(to), CopySource: aws.String(b.name + "/" + url.PathEscape(*b.key(from)))}
+	if b.opts.SSEKMSKey != "" {
+		in.ServerSideEncryption = types.ServerSideEncryptionAwsKms
+		in.SSEKMSKeyId = &b.opts.SSEKMSKey
+		in.BucketKeyEnabled = aws.Bool(true)
+	}
+	if _, err := b.client.CopyObject(ctx, in); err != nil {
+		return storeError(err)
+	}
+	return b.Remove(ctx, from)
+}
 
 // Remove implements archive.Bucket: all versions of the object, where the bucket keeps them. One that
 // is locked is an *archive.LockedError.

@@ -1,0 +1,76 @@
+package archive
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+const (
+	tempPattern = ".writing-*"
+	tempPrefix  = ".writing-"
+
+	// tempAge is when a file that nobody writes to is no longer taken for one that
+	// somebody does, where locks do not tell.
+	tempAge = time.Hour
+)
+
+// clean removes files that nobody is writing any more.
+func (d *Directory) clean() error {
+	left, err := filepath.Glob(filepath.Join(d.root, tempPattern))
+	if err != nil {
+		return err
+	}
+	for _, path := range left {
+		if err := removeAbandoned(path); err != nil {
+			return diskError(err)
+		}
+	}
+	return nil
+}
+
+// removeAbandoned removes the file at path if its writer is gone.
+func removeAbandoned(path string) error {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close() //nolint:errcheck // nothing was written
+	abandoned, known := tryLock(f)
+	if !known {
+		i, err := f.Stat()
+		abandoned = err == nil && time.Since(i.ModTime()) > tempAge
+	}
+	if !abandoned {
+		return nil
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// temp returns a new temporary file that clean leaves alone.
+func (d *Directory) temp() (*os.File, error) {
+	for {
+		f, err := os.CreateTemp(d.root, tempPattern)
+		if err != nil {
+			return nil, err
+		}
+		locked, known := tryLock(f)
+		if !known {
+			return f, nil
+		}
+		// Until it was locked somebody may have taken it for abandoned.
+		if _, err := os.Stat(f.Name()); locked && err == nil {
+			return f, nil
+		}
+		_ = f.Close()
+		_ = os.Remove(f.Name())
+	}
+}
