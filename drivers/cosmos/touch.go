@@ -52,6 +52,13 @@ func (d *Driver[T]) Touch(ctx context.Context, key string, was driver.Meta, life
 // patch appends what writes life over was. anew says to write created_at too as it is: the
 // item may have it in a form that is not usual.
 func (o *Options) patch(patch *azcosmos.PatchOperations, was driver.Meta, life driver.Life, now driver.Instant, anew bool) {
+	if life.CreatedAt == 0 && was.CreatedAt != 0 {
+		plain := Options{} // another program's, which retains nothing
+		patch.AppendSet("/"+ttlName, plain.ttl(life, now))
+		patch.AppendRemove("/" + o.CreatedAt)
+		patch.AppendRemove("/" + o.ExpiresAt)
+		return
+	}
 	if life.ExpiresAt != 0 {
 		patch.AppendSet("/"+o.ExpiresAt, written(life.ExpiresAt))
 	} else {

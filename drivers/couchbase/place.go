@@ -29,6 +29,15 @@ func (p place) set(at driver.Instant) gocbcore.SubDocOp {
 	return setXattr(p.path, p.format(at))
 }
 
+// unset is the operations that remove the stamp, and created_at.
+func (p place) unset() []gocbcore.SubDocOp {
+	ops := []gocbcore.SubDocOp{{Op: memd.SubDocOpDelete, Flags: memd.SubdocFlagXattrPath, Path: p.stampedPath()}}
+	if p.body {
+		ops = append(ops, gocbcore.SubDocOp{Op: memd.SubDocOpDelete, Path: p.path})
+	}
+	return ops
+}
+
 // beside is the path of an xattr of that name in the same xattr as created_at.
 func (p place) beside(name string) string {
 	root, _, _ := strings.Cut(p.path, ".")

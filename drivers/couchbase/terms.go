@@ -32,6 +32,9 @@ func (d *Driver[T]) terms(l driver.Life) (terms, error) {
 	if at == 0 || err != nil {
 		return terms{}, err
 	}
+	if l.CreatedAt == 0 { // another program's, which retains nothing
+		return terms{at, at}, nil
+	}
 	seconds := uint64(d.opts.Retain / resolution)
 	if d.opts.Retain%resolution > 0 {
 		seconds++

@@ -51,7 +51,10 @@ func (d *Driver[T]) beginTouch(ctx context.Context, key string, was driver.Meta,
 		return pending{}, err
 	}
 	ops := []gocbcore.SubDocOp{d.created.stamp(t, life.CreatedAt, now)}
-	if d.created.body && was.CreatedAt != life.CreatedAt {
+	switch {
+	case life.CreatedAt == 0:
+		ops = append(ops, d.created.unset()...) // what was just set, and so is there
+	case d.created.body && was.CreatedAt != life.CreatedAt:
 		ops = append(ops, d.created.set(life.CreatedAt))
 	}
 	return d.mutateIn(ctx, key, mutation{

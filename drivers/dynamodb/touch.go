@@ -25,17 +25,23 @@ func (d *Driver[T]) Touch(ctx context.Context, key string, was driver.Meta, life
 		version = driver.NewVersion(maxVersion)
 	}
 	version = marked(version, format)
+	opts := d.opts
+	if life.CreatedAt == 0 { // another program's
+		opts.Retain, version = 0, 0
+	}
 
 	ctx, cancel := driver.WithLife(ctx, was, now, d.opts.MaxSkew)
 	defer cancel()
 	f := attempts{Attempts: driver.Attempts{Named: true}}
 	err = d.conditional(ctx, &f, func(found *stored) error {
 		c := over(found, was, now)
-		set, remove := d.opts.move(&c, life.ExpiresAt)
-		if life.CreatedAt != was.CreatedAt || life.CreatedAt != 0 && found != nil {
+		set, remove := opts.move(&c, life.ExpiresAt)
+		if life.CreatedAt == 0 {
+			remove = append(remove, "#c", "#v")
+		} else if life.CreatedAt != was.CreatedAt || found != nil {
 			set = append(set, "#c = "+c.set(":c", format.written(life.CreatedAt)))
 		}
-		if versionOf(was.Version) == nil {
+		if life.CreatedAt != 0 && versionOf(was.Version) == nil {
 			set = append(set, "#v = "+c.set(":v", versionOf(version)))
 		}
 		update := updateOf(set, remove)

@@ -54,7 +54,7 @@ func (d *Driver[T]) Overwrite(ctx context.Context, key string, v T, fresh driver
 }
 
 // Touch implements driver.Driver: one trip. It leaves the version as it is, and gives one
-// to a record that it adopts.
+// to a record that it adopts. One that takes an adoption back removes the header.
 func (d *Driver[T]) Touch(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
 	if err := life.Check(lastInstant); err != nil {
 		return 0, err
@@ -63,7 +63,11 @@ func (d *Driver[T]) Touch(ctx context.Context, key string, was driver.Meta, life
 	if was.CreatedAt == 0 {
 		touched.Version = driver.NewVersion(math.MaxUint64)
 	}
-	if _, err := d.write(ctx, key, touched, touchScript, decimal(now), metaText(was), metaText(touched), decimal(d.opts.gone(life.ExpiresAt))); err != nil {
+	header, gone := metaText(touched), d.opts.gone(life.ExpiresAt)
+	if life.CreatedAt == 0 { // another program's, which has no header and retains nothing
+		touched.Version, header, gone = 0, "", life.ExpiresAt
+	}
+	if _, err := d.write(ctx, key, touched, touchScript, decimal(now), metaText(was), header, decimal(gone)); err != nil {
 		return 0, err
 	}
 	return touched.Version, nil

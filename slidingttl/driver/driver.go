@@ -47,8 +47,10 @@ type Driver[T any] interface {
 	//
 	// The record must be alive at now, and its created_at, expiry and version still those
 	// of was: the life may depend on the value, so it lands on no other. life.CreatedAt is
-	// was.CreatedAt, or the created_at with which a record that had none is adopted. On
-	// some stores a touch changes the version.
+	// was.CreatedAt, or the created_at with which a record that had none is adopted, or
+	// zero. Zero takes an adoption back: the store then has created_at and expiry as another
+	// program keeps them, without retention; a version beside them may stay. On some stores
+	// a touch changes the version. The version of a record without created_at may be zero.
 	//
 	// If the record is gone or dead: ErrNotFound; a touch never creates one. If
 	// it is another than was: a *ConflictError that carries it. Either way

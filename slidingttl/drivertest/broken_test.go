@@ -321,6 +321,14 @@ var brokens = []broken{
 			return d.reference.Touch(ctx, key, was, life, now)
 		}
 	}},
+	{"keeps created_at for ever", "touch/takes-back", func(d *twisted) {
+		d.touch = func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
+			if life.CreatedAt == 0 {
+				life.CreatedAt = was.CreatedAt
+			}
+			return d.reference.Touch(ctx, key, was, life, now)
+		}
+	}},
 	{"adopts again and again", "touch/adopts-once", func(d *twisted) {
 		d.touch = func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
 			if m, ok := d.stored(key); ok && was.CreatedAt == 0 {

@@ -136,6 +136,29 @@ var touchCases = []testCase{{
 		}
 	},
 }, {
+	name:        "touch/takes-back",
+	explanation: "A touch to no created_at must take an adoption back: the record has the value and the expiry that another program wrote, and can be adopted again. Without it an adoption by mistake is for ever.",
+	needs:       []Feature{Plant},
+	run: func(t *trial) {
+		for name, expiry := range map[string]driver.Instant{"expires": t.life(time.Hour).ExpiresAt, "stays": 0} {
+			key := t.key(name)
+			planted := t.plant(key, 1, driver.Life{ExpiresAt: expiry})
+			e := t.touched("Touch that adopts", key, planted, t.life(30*time.Minute))
+			_, err := t.d.Touch(t.ctx, key, planted.Meta, planted.Life, t.now())
+			t.conflict("Touch planned before the adoption", err, e.Meta)
+			_, err = t.d.Touch(t.ctx, key, e.Meta, planted.Life, t.now())
+			t.ok("Touch that takes the adoption back", err)
+			again := t.get(key)
+			planted.Version = again.Version
+			if late := again.ExpiresAt.Sub(planted.ExpiresAt); late > 0 && late <= t.d.Resolution() {
+				planted.ExpiresAt = again.ExpiresAt // where the store counts from its own second
+			}
+			t.same("after it", again, planted)
+			e = t.touched("Touch that adopts again", key, again, t.life(time.Hour))
+			t.touched("Touch", key, e, t.later(e.Life, time.Hour))
+		}
+	},
+}, {
 	name:        "touch/foreign-overwrite",
 	explanation: "A record that another program has overwritten has lost its created_at and is another generation: a touch must not land on it, and must hand it back as it is.",
 	needs:       []Feature{Plant},
