@@ -162,6 +162,45 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
+// The alert of the breaker is off within a minute of the last touch that failed, also where no
+// touch is due any more: the records whose touches were refused are gone, and all reads miss.
+func TestBreakerAlertEnds(t *testing.T) {
+	server := redistest.Start(t)
+	admin := server.Client(t)
+	policies := filepath.Join(t.TempDir(), "policies.json")
+	ok(t, os.WriteFile(policies, []byte(quick), 0o600))
+	r := serve(t, backend.Choice{Driver: "redis", Address: "redis://" + server.Addr}, policies)
+	p := startPrometheus(t, r.s.admin.address())
+	for i := range 5 {
+		r.want(http.StatusNoContent, "PUT", fmt.Sprint("/profiles/", secret, i), `{"name":"ann"}`)
+	}
+	writable(t, admin, false)
+	open := func() bool { return p.firing()["SlidingTTLBreakerOpen"] }
+	until(t, "the alert fires", func() bool {
+		for i := range 5 {
+			r.want(http.StatusOK, "GET", fmt.Sprint("/profiles/", secret, i), "")
+		}
+		return open()
+	})
+	failed, last := r.s.store.Stats().TouchFails, time.Now()
+	until(t, "touches have failed time and again", func() bool {
+		return r.s.store.Stats().TouchFails >= failed+3 // each is tried after a longer rest
+	})
+	writable(t, admin, true)
+	ok(t, admin.Do(t.Context(), admin.B().Flushdb().Build()).Error())
+	for failed = 0; open(); {
+		r.want(http.StatusNotFound, "GET", "/profiles/nobody", "")
+		if n := r.s.store.Stats().TouchFails; n != failed {
+			failed, last = n, time.Now()
+		}
+		if time.Since(last) > time.Minute {
+			t.Fatalf("the alert fires a minute after the last failure: %+v", r.s.store.Stats())
+		}
+	}
+	t.Logf("the alert is off %v after the last failure", time.Since(last).Round(100*time.Millisecond))
+	ok(t, r.end())
+}
+
 // board wants every panel of the dashboard to show something.
 func (p *monitor) board(t *testing.T) {
 	t.Helper()
