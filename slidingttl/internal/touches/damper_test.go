@@ -3,15 +3,17 @@ package touches
 import (
 	"fmt"
 	"hash/maphash"
+	"runtime"
 	"testing"
 	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// However many keys have come down, the next costs as little as the first.
+// However many keys have come down, the next costs as little as the first, and no more memory.
 func TestDamperIsBounded(t *testing.T) {
 	d := damper{seed: maphash.MakeSeed()}
+	before := heapInUse()
 	began := time.Now()
 	for i := range 200_000 {
 		key := fmt.Sprint(i)
@@ -25,6 +27,19 @@ func TestDamperIsBounded(t *testing.T) {
 	if len(d.slots) != damperSize {
 		t.Errorf("%d slots", len(d.slots))
 	}
+	const table = damperSize * 24
+	if grown := heapInUse() - before; grown > 2*table {
+		t.Errorf("they take %d bytes, of a table of %d", grown, table)
+	}
+	runtime.KeepAlive(&d)
+}
+
+// heapInUse is how many bytes are in use.
+func heapInUse() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
 }
 
 func TestDamper(t *testing.T) {
