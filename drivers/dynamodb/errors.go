@@ -47,14 +47,13 @@ func failed(err error) error {
 	// "Item size has exceeded the maximum allowed size", and "Item size to update
 	// has ..." for an update.
 	case api.ErrorCode() == "ValidationException" && strings.HasPrefix(api.ErrorMessage(), "Item size"):
-		return &driver.InvalidError{
-			Field: "item",
-			Value: "too large",
-			Rule:  "must be at most 400 KB, names of attributes included",
-			Err:   err,
-		}
+		return tooLarge(err)
 	}
 	return err
+}
+
+func tooLarge(err error) error {
+	return &driver.InvalidError{Field: "item", Value: "too large", Rule: "must be at most 400 KB, names of attributes included", Err: err}
 }
 
 // refusals are the codes of errors about who asks, or a table that is not there. Source:

@@ -72,6 +72,11 @@ type Options struct {
 	// CreatedAt, Version and RetainedExpiry. A record without the index's key is not in it. Empty: none.
 	ScanIndex string
 
+	// ScanSizes has Scan tell how large each record is, and which of them has no room for
+	// what a touch adds. It costs no more capacity, but all of each item comes over the
+	// network. With ScanIndex sizes are those of the index.
+	ScanSizes bool
+
 	// Encoder and Decoder adjust how values are marshalled. Nil: attributevalue's
 	// defaults.
 	Encoder func(*attributevalue.EncoderOptions)

@@ -122,19 +122,20 @@ func (d *Driver[T]) Scan(ctx context.Context, from driver.Cursor, limit int) (dr
 	if err != nil {
 		return driver.Page{}, err
 	}
-	names, projection := d.projection()
 	most := int32(min(limit, 1<<20))
 	consistent := d.opts.ConsistentRead && d.opts.ScanIndex == "" // no global index can be read so
 	in := &dynamodb.ScanInput{
-		TableName:                &d.table,
-		Segment:                  &at.Segment,
-		TotalSegments:            &at.Of,
-		Limit:                    &most,
-		ConsistentRead:           &consistent,
-		ExclusiveStartKey:        at.start(),
-		ProjectionExpression:     &projection,
-		ExpressionAttributeNames: names,
-		ReturnConsumedCapacity:   types.ReturnConsumedCapacityTotal,
+		TableName:              &d.table,
+		Segment:                &at.Segment,
+		TotalSegments:          &at.Of,
+		Limit:                  &most,
+		ConsistentRead:         &consistent,
+		ExclusiveStartKey:      at.start(),
+		ReturnConsumedCapacity: types.ReturnConsumedCapacityTotal,
+	}
+	if !d.opts.ScanSizes {
+		names, projection := d.projection()
+		in.ExpressionAttributeNames, in.ProjectionExpression = names, &projection
 	}
 	if d.opts.ScanIndex != "" {
 		in.IndexName = &d.opts.ScanIndex
@@ -155,7 +156,11 @@ func (d *Driver[T]) Scan(ctx context.Context, from driver.Cursor, limit int) (dr
 			continue
 		}
 		s := d.read(item)
-		page.Records = append(page.Records, driver.Scanned{Key: key, Meta: s.Meta, HeldUntil: s.heldUntil, Fault: d.fault(s), Problem: s.odd})
+		r := driver.Scanned{Key: key, Meta: s.Meta, HeldUntil: s.heldUntil, Fault: d.fault(s), Problem: s.odd}
+		if d.opts.ScanSizes {
+			r.Size, r.Full = d.room(item)
+		}
+		page.Records = append(page.Records, r)
 	}
 	if len(out.LastEvaluatedKey) > 0 {
 		at.after(out.LastEvaluatedKey)

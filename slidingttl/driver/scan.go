@@ -60,5 +60,6 @@ type Scanned struct {
 	HeldUntil Instant // until when the store holds it, where that is past its expiry; zero: no longer, or it does not say
 	Size      int     // bytes stored, as far as the store tells; zero: unknown
 	Fault     string  // why the store does not act on the expiry, though it is read; see Mender; empty: it does
+	Full      error   // why the store has no room for what a touch adds (an *InvalidError), as far as the scan tells; nil: it has
 	Problem   error   // why the record's life cannot be read (an *InvalidError); Meta has what could be
 }

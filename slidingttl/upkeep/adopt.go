@@ -1,6 +1,7 @@
 package upkeep
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -30,6 +31,10 @@ type AdoptOptions struct {
 	// tell, but by the Spread. Without it such a record, which would be gone on its
 	// first read, is left as it is, and counted.
 	TooOld bool
+
+	// Undo is told of each write before it is made, several at once, and keeps it: see
+	// Undo. Its error keeps the record from being written. Nil: nothing is kept.
+	Undo func(Change) error
 }
 
 // AdoptReport is what became of the records of a store that was adopted.
@@ -44,7 +49,7 @@ type AdoptReport struct {
 	TooOld    int64 `json:"too_old"`   // by Origin; left as they are
 	NoOrigin  int64 `json:"no_origin"` // Origin cannot tell; left as they are
 	Malformed int64 `json:"malformed"` // left as they are
-	Missed
+	Written
 
 	Problems map[string]int64 `json:"problems,omitempty"` // why those are malformed
 }
@@ -59,7 +64,7 @@ func (r *AdoptReport) tallies() tallies {
 		{&r.TooOld, "left: too old, by the rule", true},
 		{&r.NoOrigin, "left: the rule cannot tell", true},
 		{&r.Malformed, "left: malformed", true},
-	}, r.Missed.tallies()...), []reasons{{&r.Problems, "malformed because"}}}
+	}, r.Written.tallies()...), []reasons{{&r.Problems, "malformed because"}}}
 }
 
 // Adopt gives created_at to the records of d that have none. It also gives an expiry to
@@ -119,6 +124,8 @@ func (a *adopter[T]) adopt(ctx context.Context, r *driver.Scanned) (one AdoptRep
 		return one, err
 	}
 	var left *int64 // what counts a record that is not written
+	var told Change
+	at := a.judge.now() // one for all attempts, which then write the same
 	plan := func(m driver.Meta) (driver.Life, bool, error) {
 		now := a.judge.now()
 		switch {
@@ -129,7 +136,7 @@ func (a *adopter[T]) adopt(ctx context.Context, r *driver.Scanned) (one AdoptRep
 			left = &one.Dead
 			return m.Life, false, nil
 		}
-		created, known, err := a.created(ctx, Record{Key: r.Key, Meta: m, raw: a.raw}, t, now)
+		created, known, err := a.created(ctx, Record{Key: r.Key, Meta: m, raw: a.raw}, t, at)
 		switch {
 		case err != nil:
 			return m.Life, false, err
@@ -140,16 +147,23 @@ func (a *adopter[T]) adopt(ctx context.Context, r *driver.Scanned) (one AdoptRep
 			left = &one.TooOld
 			return m.Life, false, nil
 		case t.limit(created) <= now:
-			created = a.drawn(r.Key, t, now)
+			created = a.drawn(r.Key, t, at)
 		}
-		return driver.Life{CreatedAt: created, ExpiresAt: a.expiry(r.Key, m, t, created, now)}, true, nil
+		return driver.Life{CreatedAt: created, ExpiresAt: a.expiry(r.Key, m, t, created, at)}, true, nil
 	}
 	what, err := a.writer.land(ctx, r.Meta, plan, func(was driver.Meta, next driver.Life) error {
+		if a.opts.Undo != nil && (told.Was != was.ExpiresAt || told.Life != next) {
+			told = Change{[]byte(r.Key), was.ExpiresAt, next}
+			if err := a.opts.Undo(told); err != nil {
+				told = Change{}
+				return fmt.Errorf("AdoptOptions.Undo: %w", err)
+			}
+		}
 		_, err := a.d.Touch(ctx, r.Key, was, next, a.judge.now())
 		return err
 	})
 	if err == nil && what == done && !a.opts.Apply {
-		err = judgeKey(a.d, r.Key)
+		err = cmp.Or(r.Full, judgeKey(a.d, r.Key))
 	}
 	if err != nil {
 		return AdoptReport{}, err
@@ -160,7 +174,7 @@ func (a *adopter[T]) adopt(ctx context.Context, r *driver.Scanned) (one AdoptRep
 	case nothing:
 		*left++
 	}
-	one.note(what)
+	one.note(what, a.writer.units(r.Size))
 	return one, nil
 }
 

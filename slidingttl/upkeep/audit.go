@@ -2,6 +2,8 @@ package upkeep
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"maps"
 	"slices"
 
@@ -30,6 +32,9 @@ type AuditReport struct {
 	// Faults are why the store does not act on the expiries of records that are read
 	// all the same, and so will not delete them: for Mend.
 	Faults map[string]int64 `json:"faults,omitempty"`
+
+	// Examples are three records of each state but Slides, by KeyHash, or as many as there are.
+	Examples map[State][]string `json:"examples,omitempty"`
 
 	// Deaths are when the records that are alive die if nobody reads them: the
 	// shares of all records whose life ends within that time and after the one before.
@@ -62,6 +67,7 @@ type audited struct {
 	Problems map[string]int64
 	Doubts   map[string]int64
 	Faults   map[string]int64
+	Examples map[State][]string
 	Bytes    int64
 }
 
@@ -77,6 +83,31 @@ func (a *audited) add(page *audited) {
 	a.Doubts = count(a.Doubts, page.Doubts)
 	a.Faults = count(a.Faults, page.Faults)
 	a.Bytes += page.Bytes
+	for state, hashes := range page.Examples {
+		for _, hash := range hashes {
+			a.example(state, hash)
+		}
+	}
+}
+
+// example notes a record of that state: the least hashes stay, whoever met them first.
+func (a *audited) example(state State, hash string) {
+	if a.Examples == nil {
+		a.Examples = make(map[State][]string)
+	}
+	all := append(a.Examples[state], hash)
+	slices.Sort(all)
+	all = slices.Compact(all)
+	a.Examples[state] = all[:min(len(all), mostExamples)]
+}
+
+const mostExamples = 3
+
+// KeyHash stands for a key where keys are not shown: the first 8 bytes of its SHA-256, in
+// hexadecimal. It finds a key again, and so gives away one that can be guessed.
+func KeyHash(key string) string {
+	sum := sha256.Sum256([]byte(key))
+	return hex.EncodeToString(sum[:8])
 }
 
 func sum(a, b []int64) []int64 {
@@ -129,6 +160,12 @@ func Audit(ctx context.Context, s driver.Scanner, p slidingttl.Policy, opts *Loo
 			state := j.state(r, t, at)
 			into.Counts[state]++
 			into.Bytes += int64(r.Size)
+			if state != Slides {
+				into.example(state, KeyHash(r.Key))
+			}
+			if o.See != nil {
+				o.See(state, r)
+			}
 			if r.Fault != "" {
 				into.Faults = count(into.Faults, map[string]int64{r.Fault: 1})
 			}
@@ -166,6 +203,7 @@ func (a *audited) report(p slidingttl.Policy, o *LookOptions) *AuditReport {
 		Problems: a.Problems,
 		Doubts:   a.Doubts,
 		Faults:   a.Faults,
+		Examples: a.Examples,
 		Bytes:    a.Bytes,
 	}
 	for s := range states {

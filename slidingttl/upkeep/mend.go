@@ -29,7 +29,7 @@ type MendReport struct {
 	Left     int64            `json:"left"` // what was meant is in doubt
 	Problems map[string]int64 `json:"problems,omitempty"`
 	Well     int64            `json:"well"`
-	Missed
+	Written
 }
 
 func (r *MendReport) add(page *MendReport) { r.tallies().add(page.tallies()) }
@@ -39,7 +39,7 @@ func (r *MendReport) tallies() tallies {
 		{&r.Mended, would(r.Applied, "mended"), false},
 		{&r.Well, "well", false},
 		{&r.Left, "left: what was meant is in doubt", true},
-	}, r.Missed.tallies()...), []reasons{{&r.Faults, "faults"}, {&r.Problems, "left because"}}}
+	}, r.Written.tallies()...), []reasons{{&r.Faults, "faults"}, {&r.Problems, "left because"}}}
 }
 
 // Mend corrects the lives of records that cannot be read or that the store ignores. It does
@@ -111,7 +111,7 @@ func (m *mender[T]) mend(ctx context.Context, r *driver.Scanned) (one MendReport
 	if what == done {
 		one.Mended, one.Faults = 1, map[string]int64{fault: 1}
 	}
-	one.note(what)
+	one.note(what, m.writer.units(r.Size))
 	return one, err
 }
 
@@ -140,7 +140,7 @@ func (m *mender[T]) mendUnit(ctx context.Context, r *driver.Scanned) (one MendRe
 	case what == nothing:
 		one.Left, one.Problems = 1, map[string]int64{doubt: 1}
 	}
-	one.note(what)
+	one.note(what, m.writer.units(r.Size))
 	return one, nil
 }
 

@@ -95,6 +95,9 @@ type WriteOptions struct {
 
 	// Writers bounds the concurrent writes. Zero: 16.
 	Writers int
+
+	// Unit is the bytes of one of the store's write units, for reports. Zero: 1024.
+	Unit int
 }
 
 const saveEvery = time.Second
@@ -142,7 +145,11 @@ func (o *Options) validate() error {
 }
 
 func (o *WriteOptions) validate() error {
-	return cmp.Or(o.Options.validate(), atLeastZero("WriteOptions.Writers", &o.Writers, 16))
+	return cmp.Or(
+		o.Options.validate(),
+		atLeastZero("WriteOptions.Writers", &o.Writers, 16),
+		atLeastZero("WriteOptions.Unit", &o.Unit, 1024),
+	)
 }
 
 // clockOf is the time by which records of s are judged.

@@ -48,7 +48,7 @@ type ReapReport struct {
 	Alive       int64 `json:"alive"`       // or dead for less than Grace
 	Malformed   int64 `json:"malformed"`   // left as they are
 	Implausible int64 `json:"implausible"` // of a life that cannot be; left as they are
-	Missed
+	Written
 
 	Problems map[string]int64 `json:"problems,omitempty"` // why those are malformed
 }
@@ -64,7 +64,7 @@ func (r *ReapReport) tallies() tallies {
 		{&r.Alive, "alive, or dead not long enough", false},
 		{&r.Malformed, "left: malformed", true},
 		{&r.Implausible, "left: implausible, see audit", true},
-	}, r.Missed.tallies()...), []reasons{{&r.Problems, "malformed because"}}}
+	}, r.Written.tallies()...), []reasons{{&r.Problems, "malformed because"}}}
 }
 
 // Reap removes the records of d that are dead under p and that the store will not remove.
@@ -153,7 +153,7 @@ func (r *reaper[T]) reap(ctx context.Context, s *driver.Scanned) (one ReapReport
 	if what == done || what == nothing {
 		*counted++
 	}
-	one.note(what)
+	one.note(what, r.writer.units(s.Size))
 	return one, nil
 }
 

@@ -123,6 +123,7 @@ func TestReapRetained(t *testing.T) {
 		ok(t, err)
 		slices.Sort(removed)
 		c.report.Totals, c.report.Applied, c.report.Policy = report.Totals, true, report.Policy
+		c.report.Units = int64(len(c.removed))
 		if !slices.Equal(removed, c.removed) || !reflect.DeepEqual(*report, c.report) {
 			t.Errorf("%+v removed %q; want %q\n%+v", c.opts, removed, c.removed, report)
 		}

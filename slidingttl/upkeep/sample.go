@@ -21,6 +21,10 @@ type LookOptions struct {
 	// least share that it can be sampled by.
 	Sample float64
 
+	// See is told of each record that an Audit looks at and its state, several at once. The
+	// key may be a secret. Nil: nobody is.
+	See func(State, *driver.Scanned)
+
 	// Seed is of the draw. Zero: another every time.
 	Seed uint64
 }

@@ -63,24 +63,35 @@ func would(applied bool, what string) string {
 	return "would be " + what
 }
 
-// Missed counts the records that were to be written and were not.
-type Missed struct {
+// Written is what the writes of an operation come to, and the records that were to be written
+// and were not.
+type Written struct {
+	// Units are the store's write units: each write counts the record's size as the scan
+	// tells it, in steps of WriteOptions.Unit, and at least one. In a dry run: would be.
+	Units int64 `json:"write_units"`
+
 	Vanished int64 `json:"vanished"`   // gone before they could be written
 	Locked   int64 `json:"locked"`     // by another client; left as they are
 	Races    int64 `json:"lost_races"` // written by others time and again; left as they are
 }
 
-func (m *Missed) tallies() []tally {
+// Billed returns Units.
+func (m *Written) Billed() int64 { return m.Units }
+
+func (m *Written) tallies() []tally {
 	return []tally{
+		{&m.Units, "write units, by the sizes known", true},
 		{&m.Locked, "left: locked by another client", true},
 		{&m.Races, "left: written by others time and again", true},
 		{&m.Vanished, "gone before they were written", true},
 	}
 }
 
-// note counts a record, unless o is none of these.
-func (m *Missed) note(o outcome) {
+// note counts a record of so many units.
+func (m *Written) note(o outcome, units int64) {
 	switch o {
+	case done:
+		m.Units += units
 	case vanished:
 		m.Vanished++
 	case locked:

@@ -63,6 +63,7 @@ var (
 	_ collected[AdoptReport]   = (*AdoptReport)(nil)
 	_ collected[MendReport]    = (*MendReport)(nil)
 	_ collected[ReapReport]    = (*ReapReport)(nil)
+	_ collected[UndoReport]    = (*UndoReport)(nil)
 	_ collected[HarvestReport] = (*HarvestReport)(nil)
 )
 

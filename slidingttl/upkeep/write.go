@@ -36,6 +36,7 @@ type writer struct {
 	writes *pace
 	cost   *pace // which the scan spends from too
 	each   float64
+	unit   int
 	fails  *failures
 	tried  atomic.Int64
 	landed atomic.Int64 // where nothing is written, records that did not fail
@@ -48,6 +49,7 @@ func newWriter(o *WriteOptions) *writer {
 		writes: newPace(o.Limits.Writes),
 		cost:   newPace(o.Limits.Cost),
 		each:   o.Limits.WriteCost,
+		unit:   o.Unit,
 		fails:  newFailures(&o.Options),
 	}
 }
@@ -89,6 +91,9 @@ func each[R any, S state[R]](ctx context.Context, w *writer, page []driver.Scann
 	group.Wait()
 	return context.Cause(ctx)
 }
+
+// units is what the write of a record of that size is billed as.
+func (w *writer) units(size int) int64 { return int64(max(1, (size+w.unit-1)/w.unit)) }
 
 // turn returns when a write may be tried, and counts it.
 func (w *writer) turn(ctx context.Context) error {

@@ -1,0 +1,69 @@
+package dynamodb
+
+import (
+	"maps"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// largest is DynamoDB's limit on an item, in bytes.
+const largest = 400 << 10
+
+// room is how large item is, and an *InvalidError where it would be too large for DynamoDB with
+// all that a touch writes.
+func (d *Driver[T]) room(item map[string]types.AttributeValue) (size int, full error) {
+	o := &d.opts
+	touched := maps.Clone(item)
+	touched[o.CreatedAt], touched[o.Version] = o.CreatedAtFormat.written(maxMillis/10), versionOf(maxVersion)
+	ttl, beside := o.expiry(maxMillis / 10)
+	if touched[o.Expiry] = ttl; beside != nil {
+		touched[o.RetainedExpiry] = beside
+	}
+	if sizeOfMap(touched) > largest {
+		full = tooLarge(nil)
+	}
+	return sizeOfMap(item), full
+}
+
+func sizeOfMap(m map[string]types.AttributeValue) (n int) {
+	for name, v := range m {
+		n += len(name) + sizeOf(v)
+	}
+	return n
+}
+
+// sizeOf is what v counts for. Source: docs.aws.amazon.com, DynamoDB, item sizes and formats.
+func sizeOf(v types.AttributeValue) (n int) {
+	const collection, element = 3, 1
+	switch v := v.(type) {
+	case *types.AttributeValueMemberS:
+		return len(v.Value)
+	case *types.AttributeValueMemberN:
+		return len(v.Value)/2 + 2 // about: a byte for two digits
+	case *types.AttributeValueMemberB:
+		return len(v.Value)
+	case *types.AttributeValueMemberSS:
+		for _, s := range v.Value {
+			n += len(s)
+		}
+		return n
+	case *types.AttributeValueMemberNS:
+		for _, s := range v.Value {
+			n += len(s)/2 + 2
+		}
+		return n
+	case *types.AttributeValueMemberBS:
+		for _, b := range v.Value {
+			n += len(b)
+		}
+		return n
+	case *types.AttributeValueMemberL:
+		for _, e := range v.Value {
+			n += element + sizeOf(e)
+		}
+		return collection + n
+	case *types.AttributeValueMemberM:
+		return collection + element*len(v.Value) + sizeOfMap(v.Value)
+	}
+	return 1 // a Boolean or null
+}

@@ -1,0 +1,78 @@
+package upkeep_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
+)
+
+// kept is what an adoption keeps for Undo.
+type kept struct {
+	sync.Mutex
+	bytes.Buffer
+}
+
+func (k *kept) change(c upkeep.Change) error {
+	k.Lock()
+	defer k.Unlock()
+	return json.NewEncoder(k).Encode(c)
+}
+
+// An adoption is taken back where nobody has touched a record since, and nowhere else; half a
+// line, as a kill leaves it, keeps the rest from nothing.
+func TestUndo(t *testing.T) {
+	f := open(t)
+	for i := range 1000 {
+		f.add(fmt.Sprint("bare-", i), 0, 0)
+	}
+	f.add("\xffbinary", 0, 2*day)
+	f.add("own", -day, 20*day)
+	before := make(map[string]driver.Life)
+	for _, key := range keysOf(f) {
+		before[key] = f.meta(key).Life
+	}
+	k := new(kept)
+	o := applied()
+	o.Undo = k.change
+	r, err := upkeep.Adopt(t.Context(), f, policy, o)
+	ok(t, err)
+	if lines := strings.Count(k.String(), "\n"); r.Adopted != 1001 || lines != 1001 || r.Units != 1001 {
+		t.Fatalf("%d lines of\n%v", lines, r)
+	}
+	k.WriteString(`{"key":"YmFyZS0x","li`)
+
+	m := f.meta("bare-7")
+	touched := driver.Life{CreatedAt: m.CreatedAt, ExpiresAt: m.ExpiresAt + 1}
+	_, err = f.Touch(t.Context(), "bare-7", m, touched, f.now)
+	ok(t, err)
+	ok(t, f.Delete(t.Context(), "bare-8"))
+	undo := func(apply bool) *upkeep.UndoReport {
+		r, err := upkeep.Undo(t.Context(), f, bytes.NewReader(k.Bytes()), &upkeep.WriteOptions{Apply: apply, Options: upkeep.Options{Page: 100}})
+		ok(t, err)
+		return r
+	}
+	if r := undo(false); r.Applied || r.Undone != 999 || f.meta("bare-0").CreatedAt == 0 {
+		t.Errorf("a dry run:\n%v", r)
+	}
+	if r := undo(true); !r.Applied || r.Undone != 999 || r.Changed != 1 || r.Vanished != 1 || r.Passed != 1 || !r.Done {
+		t.Errorf("the report is\n%v", r)
+	}
+	for _, key := range keysOf(f) {
+		want := before[key]
+		if key == "bare-7" {
+			want = touched
+		}
+		if got := f.meta(key).Life; got != want {
+			t.Errorf("%q has %+v; want %+v", key, got, want)
+		}
+	}
+	if r := undo(true); r.Undone != 0 || r.Already != 999 || r.Changed != 1 {
+		t.Errorf("a second time:\n%v", r)
+	}
+}
