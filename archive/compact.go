@@ -49,6 +49,9 @@ var mergeRoom int64 = 96 << 20
 // files count until the merged file takes their place in one step; they are removed after
 // that. The next run removes what a crash left behind.
 //
+// The first Compact of an archive visits all days. If an earlier version wrote a life into
+// two days, it keeps the one to which the store's last expiry led.
+//
 // A corrupt file is left unchanged. The other files of its day are merged, and other days
 // are compacted. Its error is joined to the error that is returned. Files with columns of
 // one name and different types are not merged.
@@ -59,10 +62,20 @@ func Compact(ctx context.Context, b Bucket, opts *CompactOptions) (*CompactRepor
 	}
 	r := new(CompactReport)
 	c := &compactor{bucket: b, catalog: &catalog{bucket: b}, report: r}
-	err := eachDay(ctx, c.catalog, o.Span, o.Progress, func(m Manifest) error {
+	mended, err := c.mended(ctx)
+	if err != nil {
+		return r, err
+	}
+	if !mended {
+		o.Span = Span{}
+	}
+	err = eachDay(ctx, c.catalog, o.Span, o.Progress, func(m Manifest) error {
 		r.Days++
 		return c.day(ctx, m)
 	})
+	if err == nil && !mended {
+		err = c.mend(ctx)
+	}
 	return r, err
 }
 
@@ -115,7 +128,7 @@ func (c *compactor) day(ctx context.Context, m Manifest) error {
 			continue
 		}
 		if err == nil && len(files) > 1 {
-			err = c.merge(ctx, &m, files, columns, left)
+			err = c.merge(ctx, &m, files, columns, left, nil)
 		}
 		switch {
 		case gone(err), errors.Is(err, errOvertaken):
@@ -197,15 +210,20 @@ func agree(columns, more map[string]ColumnType) bool {
 	return true
 }
 
-// merge puts the records of files into new ones, and has those hold.
-func (c *compactor) merge(ctx context.Context, m *Manifest, files []File, columns map[string]ColumnType, left map[string]bool) error {
-	into, err := output(ctx, c.bucket, m, columns, merged(ctx, c.bucket, files, nil))
+// merge puts the records of files into new ones, but for those that are to be left out, and has
+// those hold.
+func (c *compactor) merge(ctx context.Context, m *Manifest, files []File, columns map[string]ColumnType, left map[string]bool, out func(*Archived) bool) error {
+	records := merged(ctx, c.bucket, files, nil)
+	if out != nil {
+		records = except(records, out)
+	}
+	into, err := output(ctx, c.bucket, m, columns, records)
 	if err != nil {
 		return err
 	}
 	hold := m.without(files)
 	hold.files = append(hold.files, into...)
-	hold.merged = len(files)+len(left) >= len(m.Files)
+	hold.merged = len(files)+len(left) >= len(m.Files) || m.merged && len(hold.marks) == 0
 	if err := commit(ctx, c.bucket, m, hold); err != nil {
 		return err
 	}

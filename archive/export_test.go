@@ -19,3 +19,10 @@ func Narrow(t *testing.T, room int64) {
 	mergeRoom = room
 	t.Cleanup(func() { mergeRoom = was })
 }
+
+// CompareAtOnce has Compact compare the days of so many lives at once, for the time of a test.
+func CompareAtOnce(t *testing.T, rows int64) {
+	was := mendRows
+	mendRows = rows
+	t.Cleanup(func() { mendRows = was })
+}

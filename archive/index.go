@@ -98,26 +98,12 @@ func (i *index) records(s *section, g parquet.RowGroup, from, to int64) ([]Archi
 	}
 	rows := make([]parquet.Row, to-from)
 	for _, chunk := range g.ColumnChunks() {
-		c, ok := chunk.(*parquet.FileColumnChunk)
-		if !ok {
-			return nil, errors.New("a column is not of a file")
-		}
-		if _, err := c.OffsetIndexFrom(s); err != nil { // by which a page is sought
+		values, err := valuesOf(s, chunk, from, to)
+		if err != nil {
 			return nil, err
 		}
-		pages := c.PagesFrom(s)
-		for at := from; at < to; {
-			values, err := column(pages, at, to-at)
-			if err != nil {
-				return nil, errors.Join(err, pages.Close())
-			}
-			for k, v := range values {
-				rows[at-from+int64(k)] = append(rows[at-from+int64(k)], v)
-			}
-			at += int64(len(values))
-		}
-		if err := pages.Close(); err != nil {
-			return nil, err
+		for k, v := range values {
+			rows[k] = append(rows[k], v)
 		}
 	}
 	found := make([]Archived, len(rows))
@@ -128,6 +114,28 @@ func (i *index) records(s *section, g parquet.RowGroup, from, to int64) ([]Archi
 		}
 	}
 	return found, nil
+}
+
+// valuesOf reads the rows [from, to) of a column.
+func valuesOf(s *section, chunk parquet.ColumnChunk, from, to int64) (values []parquet.Value, err error) {
+	c, ok := chunk.(*parquet.FileColumnChunk)
+	if !ok {
+		return nil, errors.New("a column is not of a file")
+	}
+	if _, err := c.OffsetIndexFrom(s); err != nil { // by which a page is sought
+		return nil, err
+	}
+	pages := c.PagesFrom(s)
+	defer func() { err = errors.Join(err, pages.Close()) }()
+	for at := from; at < to; {
+		page, err := column(pages, at, to-at)
+		if err != nil {
+			return nil, err
+		}
+		values = append(values, page...)
+		at += int64(len(page))
+	}
+	return values, nil
 }
 
 // column reads what the page in which row at lies has of at most most rows, from at on;

@@ -8,6 +8,8 @@ import (
 	"iter"
 
 	"github.com/parquet-go/parquet-go"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
 // rows tells the records of a file that come after a life, in their order; all for nil.
@@ -41,6 +43,55 @@ func rows(ctx context.Context, b Bucket, file File, after *identity) iter.Seq2[A
 			yield(Archived{}, &CorruptError{File: file.Name, Err: fmt.Errorf("it has %d rows of %d", n, file.Rows)})
 		}
 	}
+}
+
+// identities tells of each record of a file what tells it from others, and when it died and was
+// archived; no more than that is read.
+func identities(ctx context.Context, b Bucket, file File) iter.Seq2[Archived, error] {
+	return func(yield func(Archived, error) bool) {
+		s := &section{ctx: ctx, bucket: b, name: file.Name}
+		f, l, err := openFile(s, file.Size)
+		if err != nil {
+			yield(Archived{}, err)
+			return
+		}
+		for _, g := range f.RowGroups() {
+			told, err := l.identities(s, g)
+			if err != nil {
+				yield(Archived{}, s.blame(err))
+				return
+			}
+			for _, a := range told {
+				if !yield(a, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func (l *layout) identities(s *section, g parquet.RowGroup) (told []Archived, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("a page cannot be read: %v", p)
+		}
+	}()
+	var values [5][]parquet.Value
+	for i, at := range []int{l.key, l.source, l.generation, l.expired, l.archived} {
+		if values[i], err = valuesOf(s, g.ColumnChunks()[at], 0, g.NumRows()); err != nil {
+			return nil, err
+		}
+	}
+	told = make([]Archived, g.NumRows())
+	for n := range told {
+		a := &told[n]
+		if a.Key, err = decodeKey(string(values[0][n].ByteArray())); err != nil {
+			return nil, err
+		}
+		a.Source, a.Generation = string(values[1][n].ByteArray()), string(values[2][n].ByteArray())
+		a.ExpiredAt, a.ArchivedAt = driver.Instant(values[3][n].Int64()), driver.Instant(values[4][n].Int64())
+	}
+	return told, nil
 }
 
 // endsBefore reports whether all keys of a row group are sure to be less than key.

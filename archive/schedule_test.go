@@ -54,7 +54,7 @@ func TestListedBesideCompaction(t *testing.T) {
 		}
 		n++
 	}
-	if len(has) != 7 || len(changes) != 15 {
+	if len(has) != 7 || len(changes) != 16 {
 		t.Fatalf("%d files, %d changes", len(has), len(changes))
 	}
 	told := func(b *fakeBucket) string {

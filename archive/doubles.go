@@ -1,0 +1,162 @@
+package archive
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"errors"
+	"io/fs"
+	"iter"
+	"maps"
+	"slices"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// mendedName is a file that says that Compact has looked through all days for lives that are in
+// two of them. Earlier versions could write such: the day of a death followed from the policy
+// that looked at it.
+const mendedName = "_days.json"
+
+// mendRows is of how many lives the days are compared at once, by the memory that they need.
+var mendRows int64 = 1 << 20
+
+// mended reports whether all days were looked through.
+func (c *compactor) mended(ctx context.Context) (bool, error) {
+	_, err := readAll(ctx, c.bucket, mendedName)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// mend keeps each life in one day: that of the last expiry that its store had for it.
+func (c *compactor) mend(ctx context.Context) error {
+	for part, parts := int64(0), int64(1); part < parts; part++ {
+		all, err := c.catalog.manifests(ctx, Span{To: Quarantine - 1})
+		if err != nil {
+			return err
+		}
+		rows := int64(0)
+		for _, m := range all {
+			rows += m.Rows()
+		}
+		parts = max(parts, 1+rows/mendRows)
+		extra, err := c.doubles(ctx, all, func(life lifeHash) bool {
+			return binary.BigEndian.Uint64(life[:])%uint64(parts) == uint64(part)
+		})
+		if err != nil {
+			return err
+		}
+		for _, d := range slices.Sorted(maps.Keys(extra)) {
+			if err := c.leaveOut(ctx, d, extra[d]); err != nil {
+				return err
+			}
+		}
+	}
+	return c.bucket.Put(ctx, mendedName, []byte(`{"version":1}`))
+}
+
+// doubles are the lives, of those that are chosen, that a day has and another has as seen later.
+func (c *compactor) doubles(ctx context.Context, all []Manifest, chosen func(lifeHash) bool) (map[Day]map[lifeHash]bool, error) {
+	type seen struct {
+		day               Day
+		expired, archived driver.Instant
+	}
+	last := map[lifeHash]seen{}
+	extra := map[Day]map[lifeHash]bool{}
+	for _, m := range all {
+		if m.err != nil {
+			return nil, m.err
+		}
+		for _, f := range m.Files {
+			for a, err := range identities(ctx, c.bucket, f) {
+				if err != nil {
+					return nil, err
+				}
+				life := a.identity().hash()
+				if !chosen(life) {
+					continue
+				}
+				now := seen{m.Day, a.ExpiredAt, a.ArchivedAt}
+				was, twice := last[life]
+				if twice && cmp.Or(cmp.Compare(was.expired, now.expired), cmp.Compare(was.archived, now.archived)) > 0 {
+					was, now = now, was
+				}
+				last[life] = now
+				if !twice || was.day == now.day {
+					continue
+				}
+				if extra[was.day] == nil {
+					extra[was.day] = map[lifeHash]bool{}
+				}
+				extra[was.day][life] = true
+			}
+		}
+	}
+	return extra, nil
+}
+
+// leaveOut writes the files of a day that have any of lives anew without them.
+func (c *compactor) leaveOut(ctx context.Context, d Day, lives map[lifeHash]bool) error {
+	left := map[string]bool{}
+	for tries := 0; tries < attempts; {
+		m, err := c.catalog.manifest(ctx, d)
+		if err == nil {
+			err = m.err
+		}
+		if err != nil {
+			return err
+		}
+		if err := sweep(ctx, c.bucket, &m); err != nil {
+			return err
+		}
+		f, err := c.holding(ctx, &m, lives)
+		if err == nil && f == nil {
+			return nil
+		}
+		var columns map[string]ColumnType
+		if err == nil {
+			columns, _, err = c.examine(ctx, []File{*f}, left)
+		}
+		if err == nil {
+			err = c.merge(ctx, &m, []File{*f}, columns, left, func(a *Archived) bool { return lives[a.identity().hash()] })
+		}
+		switch {
+		case gone(err), errors.Is(err, errOvertaken):
+			tries++
+		case err != nil:
+			return err
+		}
+	}
+	return errOvertaken
+}
+
+// holding returns the first file of m that has any of lives, nil if none does.
+func (c *compactor) holding(ctx context.Context, m *Manifest, lives map[lifeHash]bool) (*File, error) {
+	for _, f := range m.Files {
+		for a, err := range identities(ctx, c.bucket, f) {
+			if err != nil {
+				return nil, err
+			}
+			if lives[a.identity().hash()] {
+				return &f, nil
+			}
+		}
+	}
+	return nil, nil
+}
+
+// except is records without those that are to be left out.
+func except(records iter.Seq2[Archived, error], out func(*Archived) bool) iter.Seq2[Archived, error] {
+	return func(yield func(Archived, error) bool) {
+		for a, err := range records {
+			if err == nil && out(&a) {
+				continue
+			}
+			if !yield(a, err) {
+				return
+			}
+		}
+	}
+}
