@@ -3,6 +3,7 @@ package redis
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/redis/rueidis"
 
@@ -17,69 +18,50 @@ const batchSize = 500
 // the client splits them by node. All records of other programs together take a second
 // trip.
 func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]driver.Entry[T], error) {
-	b := batch[T]{d: d, found: make(map[string]driver.Entry[T], len(keys))}
-	var at []int
+	found := make(map[string]driver.Entry[T], len(keys))
+	var failed driver.KeyErrors
+	var places []int
 	for i, key := range driver.Distinct(keys) {
 		if _, err := d.key(key); err != nil {
-			b.failed = append(b.failed, &driver.KeyError{Index: i, Err: err})
-			continue
+			failed = append(failed, &driver.KeyError{Index: i, Err: err})
+		} else {
+			places = append(places, i)
 		}
-		if at = append(at, i); len(at) == batchSize {
-			if err := b.get(ctx, keys, at); err != nil {
-				return b.found, err
+	}
+	// add takes in the answers for the keys at these places, and returns the places of those
+	// whose expiry is still to be asked for.
+	add := func(at []int, results []rueidis.RedisResult) (foreign []int, err error) {
+		for n, i := range at {
+			e, _, err := d.entry(ctx, results[n])
+			switch {
+			case err == nil:
+				found[keys[i]] = e
+			case err == errForeign:
+				foreign = append(foreign, i)
+			case errors.Is(err, driver.ErrInvalid):
+				failed = append(failed, &driver.KeyError{Index: i, Err: err})
+			case err != driver.ErrNotFound:
+				return nil, err
 			}
-			at = at[:0]
+		}
+		return foreign, nil
+	}
+	for at := range slices.Chunk(places, batchSize) {
+		cmds := make(rueidis.Commands, len(at))
+		for n, i := range at {
+			cmds[n] = again(d.get(d.opts.Prefix + keys[i]))
+		}
+		foreign, err := add(at, d.client.DoMulti(ctx, cmds...))
+		if err == nil && len(foreign) > 0 {
+			looks := make([]string, len(foreign))
+			for n, i := range foreign {
+				looks[n] = d.opts.Prefix + keys[i]
+			}
+			_, err = add(foreign, d.evalEach(ctx, d.client, lookScript, looks))
+		}
+		if err != nil {
+			return found, err
 		}
 	}
-	if err := b.get(ctx, keys, at); err != nil {
-		return b.found, err
-	}
-	return b.found, b.failed.Err()
-}
-
-// batch is a GetMulti.
-type batch[T any] struct {
-	d      *Driver[T]
-	found  map[string]driver.Entry[T]
-	failed driver.KeyErrors
-}
-
-// get reads those of keys that stand at these places.
-func (b *batch[T]) get(ctx context.Context, keys []string, at []int) error {
-	if len(at) == 0 {
-		return nil
-	}
-	cmds := make(rueidis.Commands, len(at))
-	for n, i := range at {
-		cmds[n] = again(b.d.get(b.d.opts.Prefix + keys[i]))
-	}
-	foreign, err := b.add(ctx, keys, at, b.d.client.DoMulti(ctx, cmds...))
-	if err != nil || len(foreign) == 0 {
-		return err
-	}
-	looks := make([]string, len(foreign))
-	for n, i := range foreign {
-		looks[n] = b.d.opts.Prefix + keys[i]
-	}
-	_, err = b.add(ctx, keys, foreign, b.d.evalEach(ctx, b.d.client, lookScript, looks))
-	return err
-}
-
-// add takes in the answers for the keys at these places, and returns the places of those
-// whose expiry is still to be asked for.
-func (b *batch[T]) add(ctx context.Context, keys []string, at []int, results []rueidis.RedisResult) (foreign []int, err error) {
-	for n, i := range at {
-		e, _, err := b.d.entry(ctx, results[n])
-		switch {
-		case err == nil:
-			b.found[keys[i]] = e
-		case err == errForeign:
-			foreign = append(foreign, i)
-		case errors.Is(err, driver.ErrInvalid):
-			b.failed = append(b.failed, &driver.KeyError{Index: i, Err: err})
-		case err != driver.ErrNotFound:
-			return nil, err
-		}
-	}
-	return foreign, nil
+	return found, failed.Err()
 }

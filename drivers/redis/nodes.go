@@ -79,11 +79,9 @@ func partOf(part [][2]int64) string {
 	return strings.Join(names, ",")
 }
 
-// info is what INFO says of a server, by field.
-type info map[string]string
-
-func parseInfo(text string) info {
-	fields := make(info)
+// parseInfo returns what INFO says of a server, by field.
+func parseInfo(text string) map[string]string {
+	fields := make(map[string]string)
 	for line := range strings.Lines(text) {
 		if name, value, ok := strings.Cut(strings.TrimRight(line, "\r\n"), ":"); ok {
 			fields[name] = value

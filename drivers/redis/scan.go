@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/redis/rueidis"
@@ -13,26 +12,12 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// place is where a scan is in a part of the store. A cursor is one or several, of which
-// the first is under way, as text with a semicolon between.
+// place is where a scan is in a part of the store. A cursor holds several, of which the
+// first is under way.
 type place struct {
-	part   string // of the node, see there
-	server string // the run id of the process whose SCAN it is; "-" where none is known
-	at     uint64 // SCAN's cursor
-}
-
-func (p place) String() string {
-	return p.part + " " + p.server + " " + strconv.FormatUint(p.at, 10)
-}
-
-func parsePlace(text string) (place, error) {
-	fields := strings.Fields(text)
-	if len(fields) == 3 {
-		if at, err := strconv.ParseUint(fields[2], 10, 64); err == nil {
-			return place{fields[0], fields[1], at}, nil
-		}
-	}
-	return place{}, driver.BadCursor(driver.Cursor(text))
+	Part   string // of the node, see there
+	Server string // the run id of the process whose SCAN it is; empty where none is known
+	At     uint64 // SCAN's cursor
 }
 
 // Segments implements driver.Scanner, with one segment for each primary. If a cluster has
@@ -45,14 +30,13 @@ func (d *Driver[T]) Segments(ctx context.Context, n int) ([]driver.Cursor, error
 	if err != nil {
 		return nil, err
 	}
-	segments := make([]driver.Cursor, min(n, len(nodes)))
+	parts := make([][]place, min(n, len(nodes)))
 	for i, node := range nodes {
-		begin := place{part: node.part, server: "-"}.String()
-		if s := &segments[i%len(segments)]; *s == "" {
-			*s = driver.Cursor(begin)
-		} else {
-			*s += driver.Cursor(";" + begin)
-		}
+		parts[i%len(parts)] = append(parts[i%len(parts)], place{Part: node.part})
+	}
+	segments := make([]driver.Cursor, len(parts))
+	for i, p := range parts {
+		segments[i] = driver.EncodeCursor(p)
 	}
 	return segments, nil
 }
@@ -63,10 +47,9 @@ func (d *Driver[T]) Segments(ctx context.Context, n int) ([]driver.Cursor, error
 // not be resharded meanwhile, for a record that moves may be missed; a cursor from before
 // slots have changed hands is a *driver.InvalidError.
 func (d *Driver[T]) Scan(ctx context.Context, from driver.Cursor, limit int) (driver.Page, error) {
-	first, rest, _ := strings.Cut(string(from), ";")
-	p, err := parsePlace(first)
-	if err != nil {
-		return driver.Page{}, err
+	var at []place
+	if err := driver.DecodeCursor(from, &at); err != nil || len(at) == 0 {
+		return driver.Page{}, driver.BadCursor(from)
 	}
 	if err := driver.CheckScan("limit", limit); err != nil {
 		return driver.Page{}, err
@@ -75,18 +58,21 @@ func (d *Driver[T]) Scan(ctx context.Context, from driver.Cursor, limit int) (dr
 	if err != nil {
 		return driver.Page{}, err
 	}
-	i := slices.IndexFunc(nodes, func(n node) bool { return n.part == p.part })
+	i := slices.IndexFunc(nodes, func(n node) bool { return n.part == at[0].Part })
 	if i < 0 {
-		return driver.Page{}, &driver.InvalidError{Field: "cursor", Value: "of slots " + p.part, Rule: "must be of slots that one node serves: begin the scan anew"}
+		return driver.Page{}, &driver.InvalidError{Field: "cursor", Value: "of slots " + at[0].Part, Rule: "must be of slots that one node serves: begin the scan anew"}
 	}
 	client := nodes[i].client
-	keys, next, err := d.keys(ctx, client, p, limit)
+	keys, next, err := d.keys(ctx, client, at[0], limit)
 	if err != nil {
 		return driver.Page{}, err
 	}
-	page := driver.Page{Next: driver.Cursor(rest)}
-	if next.at != 0 {
-		page.Next = driver.Cursor(strings.TrimSuffix(next.String()+";"+rest, ";"))
+	var page driver.Page
+	if at[0] = next; next.At == 0 {
+		at = at[1:]
+	}
+	if len(at) > 0 {
+		page.Next = driver.EncodeCursor(at)
 	}
 	for keys := range slices.Chunk(keys, batchSize/3) {
 		if err := d.describe(ctx, client, keys, &page); err != nil {
@@ -101,22 +87,20 @@ func (d *Driver[T]) keys(ctx context.Context, client rueidis.Client, p place, li
 	scan := func(at uint64) rueidis.Completed {
 		return d.client.B().Scan().Cursor(at).Match(quoted.Replace(d.opts.Prefix) + "*").Count(int64(limit)).Build().Pin()
 	}
-	results := client.DoMulti(ctx, d.client.B().Info().Section("server").Build().Pin(), scan(p.at))
-	next := place{part: p.part, server: "-"}
+	results := client.DoMulti(ctx, d.client.B().Info().Section("server").Build().Pin(), scan(p.At))
+	next := place{Part: p.Part}
 	if text, err := results[0].ToString(); err == nil {
-		if id := parseInfo(text)["run_id"]; id != "" {
-			next.server = id
-		}
+		next.Server = parseInfo(text)["run_id"]
 	}
 	answer := results[1]
-	if p.at != 0 && p.server != next.server {
+	if p.At != 0 && p.Server != next.Server {
 		answer = client.Do(ctx, scan(0))
 	}
 	entry, err := answer.AsScanEntry()
 	if err != nil {
 		return nil, p, failed(ctx, err)
 	}
-	next.at = entry.Cursor
+	next.At = entry.Cursor
 	return entry.Elements, next, nil
 }
 

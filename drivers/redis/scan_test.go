@@ -94,6 +94,15 @@ func testScan(t *testing.T, client rueidis.Client) {
 	}
 }
 
+// at is the cursor at the beginning of some parts.
+func at(parts ...string) driver.Cursor {
+	places := make([]map[string]any, len(parts))
+	for i, p := range parts {
+		places[i] = map[string]any{"Part": p}
+	}
+	return driver.EncodeCursor(places)
+}
+
 func TestScan(t *testing.T) { testScan(t, redistest.Start(t).Client(t)) }
 
 func TestScanInCluster(t *testing.T) {
@@ -104,8 +113,7 @@ func TestScanInCluster(t *testing.T) {
 	if err != nil || len(segments) != 3 {
 		t.Errorf("Segments of three nodes: %q, %v", segments, err)
 	}
-	gone := driver.Cursor(strings.Replace(string(segments[0]), "0-", "1-", 1))
-	if _, err := d.Scan(t.Context(), gone, 10); !errors.Is(err, driver.ErrInvalid) {
+	if _, err := d.Scan(t.Context(), at("1-5460"), 10); !errors.Is(err, driver.ErrInvalid) {
 		t.Errorf("Scan of slots that no node has alone: %v; want %v", err, driver.ErrInvalid)
 	}
 }
@@ -123,7 +131,7 @@ func TestScanOfVirtual(t *testing.T) {
 
 func TestScanRefuses(t *testing.T) {
 	d := newFixture(t, redis.Options{}).d
-	for _, cursor := range []driver.Cursor{"", "nonsense", "all - x", "all - -1", "0-16383 - 0", "all - 0 0"} {
+	for _, cursor := range []driver.Cursor{"", "nonsense", "all - 0", at(), at("0-16383"), driver.EncodeCursor("all"), driver.EncodeCursor([]map[string]int{{"At": -1}})} {
 		if _, err := d.Scan(t.Context(), cursor, 10); !errors.Is(err, driver.ErrInvalid) {
 			t.Errorf("Scan from %q: %v; want %v", cursor, err, driver.ErrInvalid)
 		}
@@ -131,7 +139,7 @@ func TestScanRefuses(t *testing.T) {
 	if _, err := d.Segments(t.Context(), 0); !errors.Is(err, driver.ErrInvalid) {
 		t.Errorf("Segments(0): %v", err)
 	}
-	if _, err := d.Scan(t.Context(), "all - 0", 0); !errors.Is(err, driver.ErrInvalid) {
+	if _, err := d.Scan(t.Context(), at("all"), 0); !errors.Is(err, driver.ErrInvalid) {
 		t.Errorf("Scan of no records: %v", err)
 	}
 }
@@ -151,7 +159,7 @@ func TestScanOverFailover(t *testing.T) {
 		ok(t, "Insert", err)
 	}
 	ok(t, "WAIT", client.Do(t.Context(), client.B().Wait().Numreplicas(1).Timeout(0).Build()).Error())
-	page, err := d.Scan(t.Context(), "all - 0", records/2)
+	page, err := d.Scan(t.Context(), at("all"), records/2)
 	if err != nil || page.Next == "" {
 		t.Fatalf("Scan: %+v, %v", page, err)
 	}

@@ -3,44 +3,40 @@ package redis
 import (
 	"context"
 	"crypto/sha1"
-	_ "embed"
+	"embed"
 	"encoding/hex"
 	"time"
 
 	"github.com/redis/rueidis"
 )
 
-var (
-	//go:embed lua/lookup.lua
-	lookupLua string
-	//go:embed lua/put.lua
-	putLua string
-	//go:embed lua/overwrite.lua
-	overwriteLua string
-	//go:embed lua/touch.lua
-	touchLua string
-	//go:embed lua/remove.lua
-	removeLua string
-	//go:embed lua/look.lua
-	lookLua string
-	//go:embed lua/readtouch.lua
-	readTouchLua string
+//go:embed lua/*.lua
+var files embed.FS
 
-	putScript       = newScript(lookupLua + putLua)
-	overwriteScript = newScript(lookupLua + overwriteLua)
-	touchScript     = newScript(lookupLua + touchLua)
-	removeScript    = newScript(lookupLua + removeLua)
-	lookScript      = newScript(lookLua)
-	readTouchScript = newScript(readTouchLua)
+var (
+	putScript       = newScript("lookup", "put")
+	overwriteScript = newScript("lookup", "overwrite")
+	touchScript     = newScript("lookup", "touch")
+	removeScript    = newScript("lookup", "remove")
+	lookScript      = newScript("look")
+	readTouchScript = newScript("readtouch")
 )
 
 // script is a Lua script for one key. It is called by its hash, and sent whole to a
 // server that does not know it.
 type script struct{ text, hash string }
 
-func newScript(text string) *script {
-	sum := sha1.Sum([]byte(text))
-	return &script{text, hex.EncodeToString(sum[:])}
+func newScript(names ...string) *script {
+	var text []byte
+	for _, name := range names {
+		part, err := files.ReadFile("lua/" + name + ".lua")
+		if err != nil {
+			panic(err) // a test would tell
+		}
+		text = append(text, part...)
+	}
+	sum := sha1.Sum(text)
+	return &script{string(text), hex.EncodeToString(sum[:])}
 }
 
 // eval has s carried out.
