@@ -15,9 +15,11 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// Event is what is stored of an event, and in the index of recent ones.
+// Event is what is stored of an event. The index of recent ones has its title.
 type Event struct {
-	Title string `json:"title" dynamodbav:"title"`
+	Title    string   `json:"title" dynamodbav:"title"`
+	Comments []string `json:"comments,omitempty" dynamodbav:"comments,omitempty"`
+	Closed   bool     `json:"closed,omitempty" dynamodbav:"closed,omitempty"` // somebody ended it
 }
 
 // rules is how long the stages last.
@@ -25,6 +27,7 @@ type rules struct {
 	day     time.Duration
 	active  slidingttl.Policy // of events
 	history time.Duration     // for how long the store retains them when that is over
+	ended   time.Duration     // the first part of that, in which people still look for them
 	recent  slidingttl.Policy // of markers
 }
 
@@ -34,6 +37,7 @@ func rulesOf(day time.Duration) rules {
 		day:     day,
 		active:  slidingttl.Policy{IdleGrace: 7 * day, MaxLifetime: 30 * day, Slack: day},
 		history: 60 * day,
+		ended:   7 * day,
 		recent:  slidingttl.Policy{IdleGrace: 3 * day, MaxLifetime: 3 * day},
 	}
 }
@@ -43,15 +47,16 @@ type Stage string
 
 // The stages.
 const (
-	Active   Stage = "active"   // in the store
-	History  Stage = "history"  // retained by the store, to be read
+	Active   Stage = "active"   // in the store, open to comments
+	Ended    Stage = "ended"    // its life is over, it is retained by the store, to be read
+	History  Stage = "history"  // the same, a while later
 	Archived Stage = "archived" // in the archive alone
 )
 
 // Seen is an event as it was found.
 type Seen struct {
-	ID    string
-	Title string
+	ID string
+	Event
 	Stage Stage
 
 	Began   slidingttl.Instant
@@ -71,12 +76,13 @@ type Events struct {
 	marks  *slidingttl.Store[Event]
 	shelf  *shelf
 	dead   *archive.Reader
+	costs  costs
 }
 
 // newEvents stores events on s and finds archived ones in b. now is the time; nil: the
 // shelf's.
 func newEvents(s *shelf, b archive.Bucket, r rules, now func() time.Time) (*Events, error) {
-	e := &Events{rules: r, shelf: s, dead: archive.NewReader(b)}
+	e := &Events{rules: r, shelf: s, dead: archive.NewReader(b), costs: listPrices}
 	// On virtual time a read waits until its touch has ended.
 	opts := &slidingttl.Options[Event]{Now: now, Strict: now != nil}
 	var err error
@@ -97,16 +103,58 @@ func (e *Events) Close(ctx context.Context) error {
 func (e *Events) Begin(ctx context.Context, title string) (id string, err error) {
 	// The time comes first, so that the order of keys is the order of time.
 	id = e.events.Now().UTC().Format("20060102-150405.000-") + strings.ToLower(rand.Text()[:8])
-	if err := e.events.Insert(ctx, id, Event{title}); err != nil {
+	if err := e.events.Insert(ctx, id, Event{Title: title}); err != nil {
 		return "", err
 	}
-	return id, e.marks.Insert(ctx, id, Event{title})
+	return id, e.marks.Insert(ctx, id, Event{Title: title})
 }
 
 // Visit returns an event in whatever stage it is, and keeps an active event active. For a
 // moment between store and archive an event is slidingttl.ErrNotFound.
 func (e *Events) Visit(ctx context.Context, id string) (Seen, error) {
 	return e.see(ctx, id, e.events.Entry)
+}
+
+// Why an event takes no comment.
+var (
+	errClosed = errors.New("the event has ended, and takes no comments")
+	errFull   = errors.New("the event has as many comments as it may")
+)
+
+// Comment adds a comment to an active event. An event that died of idleness or age, or that End
+// ended, takes none.
+func (e *Events) Comment(ctx context.Context, id, text string) error {
+	_, err := e.events.Update(ctx, id, func(v Event) (Event, error) {
+		if v.Closed {
+			return v, errClosed
+		}
+		if len(v.Comments) >= maxNotes {
+			return v, errFull
+		}
+		v.Comments = append(slices.Clone(v.Comments), text)
+		return v, nil
+	})
+	if errors.Is(err, slidingttl.ErrNotFound) {
+		return errClosed
+	}
+	return err
+}
+
+// End ends an event now, and its marker, so that Recent leaves it out. It first marks the event
+// as closed, which tells it from one that nobody visits. If the program dies in between, the
+// event is closed and dies of idleness.
+func (e *Events) End(ctx context.Context, id string) error {
+	_, err := e.events.Update(ctx, id, func(v Event) (Event, error) {
+		v.Closed = true
+		return v, nil
+	})
+	if err == nil {
+		err = e.events.Retire(ctx, id)
+	}
+	if mark := e.marks.Retire(ctx, id); err == nil && !errors.Is(mark, slidingttl.ErrNotFound) {
+		err = mark
+	}
+	return err
 }
 
 // Recent lists the recent events from the index, the latest first. However many other
@@ -167,7 +215,7 @@ func (e *Events) see(ctx context.Context, id string, read func(context.Context, 
 	live, err := read(ctx, id)
 	if err == nil {
 		return Seen{
-			ID: id, Title: live.Value.Title, Stage: Active, Began: live.CreatedAt,
+			ID: id, Event: live.Value, Stage: Active, Began: live.CreatedAt,
 			Ends: live.ExpiresAt, Leaves: live.ExpiresAt.Add(e.history),
 		}, nil
 	}
@@ -180,8 +228,12 @@ func (e *Events) see(ctx context.Context, id string, read func(context.Context, 
 		if past.Cause == slidingttl.ReadDiedOfAge {
 			why = archive.Age
 		}
+		stage := History
+		if driver.Floor(e.events.Now()) < past.DiedAt.Add(e.ended) {
+			stage = Ended
+		}
 		return Seen{
-			ID: id, Title: past.Value.Title, Stage: History, Began: past.CreatedAt,
+			ID: id, Event: past.Value, Stage: stage, Began: past.CreatedAt,
 			Ends: past.DiedAt, Leaves: past.DiedAt.Add(e.history), Why: why,
 		}, nil
 	}
@@ -207,15 +259,18 @@ func archived(a *archive.Archived) (Seen, error) {
 	var err error
 	switch a.Format {
 	case "json":
-		var e Event
-		err = json.Unmarshal(a.Value, &e)
-		s.Title = e.Title
+		err = json.Unmarshal(a.Value, &s.Event)
 	case "dynamodb-json":
 		var item struct {
-			Title struct{ S string } `json:"title"`
+			Title    struct{ S string }               `json:"title"`
+			Comments struct{ L []struct{ S string } } `json:"comments"`
+			Closed   struct{ BOOL bool }              `json:"closed"`
 		}
 		err = json.Unmarshal(a.Value, &item)
-		s.Title = item.Title.S
+		s.Title, s.Closed = item.Title.S, item.Closed.BOOL
+		for _, c := range item.Comments.L {
+			s.Comments = append(s.Comments, c.S)
+		}
 	default:
 		err = fmt.Errorf("an archived event has the format %q, which this program does not write", a.Format)
 	}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"reflect"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -185,15 +186,15 @@ func TestLifeOnVirtualTime(t *testing.T) {
 	s.visit(followed)
 
 	s.until(7.9)
-	s.stages("Festival active", "Launch active", "Rehearsal history") // which is no visit
+	s.stages("Festival active", "Launch active", "Rehearsal ended") // which is no visit
 	s.until(8)
-	s.stages("Festival active", "Launch history", "Rehearsal history")
+	s.stages("Festival active", "Launch ended", "Rehearsal ended")
 	want := Seen{
-		ID: forgotten, Title: "Launch", Stage: History, Why: archive.Idle,
+		ID: forgotten, Event: Event{Title: "Launch"}, Stage: Ended, Why: archive.Idle,
 		Began: s.at(0), Ends: s.at(8), Leaves: s.at(68),
 	}
-	if e := s.visit(forgotten); e != want {
-		t.Errorf("as history it is %+v, want %+v", e, want)
+	if e := s.visit(forgotten); !reflect.DeepEqual(e, want) {
+		t.Errorf("as ended it is %+v, want %+v", e, want)
 	}
 	for day := 9.0; day < 30.5; day += 5 {
 		s.until(day)
@@ -202,13 +203,13 @@ func TestLifeOnVirtualTime(t *testing.T) {
 		}
 	}
 	s.until(30.5)
-	s.stages("Festival history", "Launch history", "Rehearsal history") // visits make no event older than 30 days
+	s.stages("Festival ended", "Launch history", "Rehearsal history") // visits make no event older than 30 days
 	s.until(67.9)
 	s.buried(earlier)
 	s.stages("Festival history", "Launch history", "Rehearsal archived")
 	s.until(68)
 	want.Stage, want.Leaves, want.Entered = Archived, 0, s.at(68)
-	if e := s.buried(forgotten); e != want {
+	if e := s.buried(forgotten); !reflect.DeepEqual(e, want) {
 		t.Errorf("from the archive it is %+v, want %+v", e, want)
 	}
 	s.stages("Festival history", "Launch archived", "Rehearsal archived")
@@ -220,6 +221,79 @@ func TestLifeOnVirtualTime(t *testing.T) {
 	if _, err := s.Visit(t.Context(), "another"); !errors.Is(err, slidingttl.ErrNotFound) {
 		t.Errorf("an event that never was: %v", err)
 	}
+}
+
+// An event is ended by hand, closed to comments at once, and goes the way of the others.
+func TestEnded(t *testing.T) {
+	s := newSite(t, openMemory)
+	id := s.begin("Launch")
+	event := "/event/" + id
+	post := func(path, text string, want int) {
+		t.Helper()
+		if status, body := s.request("POST", event+path, url.Values{"text": {text}}); status != want {
+			t.Errorf("%s: status %d, want %d:\n%s", path, status, want, body)
+		}
+	}
+	s.shows(event, `action="`+event+`/comment"`, "There is none.")
+	post("/comment", " <i>I come</i> ", http.StatusSeeOther)
+	post("/comment", "", http.StatusBadRequest)
+	post("/comment", strings.Repeat("x", maxText+1), http.StatusBadRequest)
+	s.shows(event, "<li>&lt;i&gt;I come&lt;/i&gt;</li>", `action="`+event+`/end"`)
+	s.until(1)
+	post("/end", "", http.StatusSeeOther)
+	s.shows(event, "<li>&lt;i&gt;I come&lt;/i&gt;</li>", `<span class="tag ended">`, "Closed: the event has ended.", "ended 0.0 days ago, by hand; closed to comments")
+	s.recent()
+	post("/comment", "late", http.StatusConflict)
+	post("/end", "", http.StatusConflict)
+	want := Seen{
+		ID: id, Event: Event{"Launch", []string{"<i>I come</i>"}, true}, Stage: Ended, Why: archive.Idle,
+		Began: s.at(0), Ends: s.at(1), Leaves: s.at(61),
+	}
+	if e := s.visit(id); !reflect.DeepEqual(e, want) {
+		t.Errorf("ended it is %+v, want %+v", e, want)
+	}
+	s.until(8)
+	s.stages("Launch history")
+	s.until(61)
+	want.Stage, want.Leaves, want.Entered = Archived, 0, s.at(61)
+	if e := s.buried(id); !reflect.DeepEqual(e, want) {
+		t.Errorf("from the archive it is %+v, want %+v", e, want)
+	}
+	s.shows(event, "<li>&lt;i&gt;I come&lt;/i&gt;</li>", "ended 60.0 days ago, by hand; in the archive")
+
+	// Who ends an event and dies before its life is over leaves one that takes no comments.
+	id = s.begin("Half")
+	_, err := s.events.Update(t.Context(), id, func(v Event) (Event, error) { v.Closed = true; return v, nil })
+	ok(t, err)
+	if err := s.Comment(t.Context(), id, "late"); err != errClosed {
+		t.Errorf("a comment on what is closed: %v", err)
+	}
+	full := s.begin("Full")
+	for range maxNotes {
+		ok(t, s.Comment(t.Context(), full, "x"))
+	}
+	if err := s.Comment(t.Context(), full, "x"); err != errFull {
+		t.Errorf("one comment too many: %v", err)
+	}
+}
+
+// The costs are those of the formula, by the prices given.
+func TestCosts(t *testing.T) {
+	c := listPrices
+	c.records, c.size = 12<<20, 1024 // 12 GB a year
+	want := []costRow{
+		{"Kept: all in the store", "$3.00", "$15.00", true},
+		{"With a life: active and history in the store", "$0.56", "$0.56", false}, // 68 days of 365
+		{"With a life: touches", "$1.31", "$1.31", false},                         // 2 units of 2^20 records a month
+		{"With a life: the archive", "$0.06", "$0.33", false},
+		{"With a life: together", "$1.93", "$2.20", true},
+	}
+	if got := c.Rows(); !slices.Equal(got, want) {
+		t.Errorf("the costs are\n%v, want\n%v", got, want)
+	}
+	s := newSite(t, openMemory)
+	s.costs = c
+	s.shows("/", "12.6 million events a year", "<td>$15.00</td>", "$0.625 a million write units", "AWS price list")
 }
 
 func TestPages(t *testing.T) {
@@ -244,19 +318,22 @@ func TestPages(t *testing.T) {
 	}
 	title := `href="` + event + `">&lt;b&gt;Launch&lt;/b&gt;</a>`
 	s.shows("/", `<li><a class="button" `+title, `<th scope="row"><a `+title, `<span class="tag active">`,
-		"for 8.0 days more, if nobody visits it", rect(Active, 0, 8), rect(History, 8, 68))
+		"for 8.0 days more, if nobody visits it", rect(Active, 0, 8), rect(Ended, 8, 15), rect(History, 15, 68))
 
 	s.until(9)
-	s.shows("/", "None began", `<th scope="row"><a `+title, `<span class="tag history">`,
-		"ended 1.0 days ago, for nobody visited it; readable for 59.0 days more", rect(Active, -9, -1), rect(History, -1, 59))
-	s.shows(event, "&lt;b&gt;Launch&lt;/b&gt;</h1>", `<span class="tag history">`)
+	s.shows("/", "None began", `<th scope="row"><a `+title, `<span class="tag ended">`,
+		"ended 1.0 days ago, for nobody visited it; closed to comments, readable for 59.0 days more",
+		rect(Active, -9, -1), rect(Ended, -1, 6), rect(History, 6, 59))
+	s.shows(event, "&lt;b&gt;Launch&lt;/b&gt;</h1>", `<span class="tag ended">`, "Closed: the event has ended.")
+	s.until(15)
+	s.shows(event, `<span class="tag history">`, "ended 7.0 days ago, for nobody visited it; readable for 53.0 days more")
 
 	s.until(68)
 	s.buried(marks[0].ID)
 	s.until(70)
 	for _, path := range []string{"/", event} {
 		s.shows(path, title, `<span class="tag archived">`, "ended 62.0 days ago, for nobody visited it; in the archive for 2.0 days",
-			rect(Active, -70, -62), rect(History, -62, -2), rect(Archived, -2, 95))
+			rect(Active, -70, -62), rect(Ended, -62, -55), rect(History, -55, -2), rect(Archived, -2, 95))
 	}
 	s.until(110)
 	s.shows("/", "There is none yet") // within the time that it shows
@@ -288,6 +365,8 @@ func TestLifeOnDynamoDB(t *testing.T) {
 
 	s.until(-100)
 	old := s.begin("Founding")
+	ok(t, s.Comment(t.Context(), old, "at last"))
+	ok(t, s.End(t.Context(), old))
 	s.until(0)
 	id := s.begin("Launch")
 	s.recent("Launch")
@@ -298,11 +377,11 @@ func TestLifeOnDynamoDB(t *testing.T) {
 	}
 	s.until(12)
 	want := Seen{
-		ID: id, Title: "Launch", Stage: History, Why: archive.Idle,
+		ID: id, Event: Event{Title: "Launch"}, Stage: Ended, Why: archive.Idle,
 		Began: s.at(0), Ends: s.at(12), Leaves: s.at(72),
 	}
-	if e := s.visit(id); e != want {
-		t.Errorf("as history it is %+v, want %+v", e, want)
+	if e := s.visit(id); !reflect.DeepEqual(e, want) {
+		t.Errorf("as ended it is %+v, want %+v", e, want)
 	}
 	page, err := s.shelf.events.Scan(t.Context(), first(t, s.shelf.events), 10)
 	ok(t, err)
@@ -321,11 +400,13 @@ func TestLifeOnDynamoDB(t *testing.T) {
 	}
 	// What is deleted after that the stream tells last.
 	ok(t, s.shelf.events.Delete(t.Context(), id))
-	s.buried(old)
+	if e := s.buried(old); !reflect.DeepEqual(e.Event, Event{"Founding", []string{"at last"}, true}) {
+		t.Errorf("from the archive it is %+v", e)
+	}
 	s.buried(id)
 	s.archived("Founding idle", "Launch deleted") // and no marker
 	s.stages("Launch archived", "Founding archived")
-	s.shows("/event/"+old, "Founding", "in the archive", "for nobody visited it")
+	s.shows("/event/"+old, "Founding", "in the archive", "by hand", "<li>at last</li>")
 	s.shows("/event/"+id, "for somebody deleted it")
 }
 

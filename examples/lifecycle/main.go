@@ -1,7 +1,8 @@
-// Lifecycle shows the three stages of an event: active, history, archived. It is active
-// while it is visited, then history that the store still holds, then in an archive of
-// Parquet files. The program finds it in each stage. A sparse index of markers, which live
-// shorter, lists the recent events.
+// Lifecycle shows the stages of an event: active, ended, history, archived. It is active while
+// it is visited, or until somebody ends it. An ended event can be read and takes no comments.
+// Then it is history that the store still holds, then in an archive of Parquet files. The
+// program finds it in each stage. A sparse index of markers, which live shorter, lists the
+// recent events. The page shows what that saves, at prices given by flags.
 //
 //	go run ./examples/lifecycle
 //
@@ -30,10 +31,12 @@ type config struct {
 	addr, archive string
 	day           time.Duration
 	store         backend.Choice
+	costs         costs
 }
 
 func main() {
-	var c config
+	c := config{costs: listPrices}
+	c.costs.flags(flag.CommandLine)
 	flag.StringVar(&c.addr, "addr", "localhost:8084", "address to listen on")
 	flag.StringVar(&c.archive, "archive", "", "directory of the archive; without it one that goes with the program")
 	flag.DurationVar(&c.day, "day", 2*time.Second, "how long a day is, a second at least")
@@ -76,6 +79,7 @@ func run(ctx context.Context, c config) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, events.Close(context.Background())) }()
+	events.costs = c.costs
 
 	server := &http.Server{Addr: c.addr, Handler: events.handler(), ReadHeaderTimeout: 10 * time.Second}
 	go func() {

@@ -19,6 +19,8 @@ import (
 
 const (
 	maxTitle = 80 // bytes
+	maxText  = 500
+	maxNotes = 100 // comments of an event
 	maxLines = 50
 	span     = 95 // days that a time line shows before now, and after it
 )
@@ -36,7 +38,8 @@ type view struct {
 	Refresh int // seconds; zero: not by itself
 	Recent  []Recent
 	Lines   []line
-	More    int   // lines that are not shown
+	More    int // lines that are not shown
+	Costs   costs
 	One     *line // the event that was visited, in place of all
 }
 
@@ -45,6 +48,8 @@ func (e *Events) handler() http.Handler {
 	mux.HandleFunc("GET /{$}", e.home)
 	mux.HandleFunc("POST /event", e.begin)
 	mux.HandleFunc("GET /event/{id}", e.visit)
+	mux.HandleFunc("POST /event/{id}/comment", e.comment)
+	mux.HandleFunc("POST /event/{id}/end", e.end)
 	mux.Handle("GET /style.css", http.FileServerFS(files))
 	mux.Handle("GET /icon.svg", http.FileServerFS(files))
 	protected := http.NewCrossOriginProtection().Handler(mux)
@@ -106,14 +111,41 @@ func (e *Events) visit(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+func (e *Events) comment(w http.ResponseWriter, r *http.Request) {
+	text := strings.TrimSpace(r.PostFormValue("text"))
+	if text == "" || len(text) > maxText {
+		e.render(w, http.StatusBadRequest, view{Flash: fmt.Sprintf("A comment has 1 to %d characters.", maxText)})
+		return
+	}
+	e.written(w, r, e.Comment(r.Context(), r.PathValue("id"), text))
+}
+
+func (e *Events) end(w http.ResponseWriter, r *http.Request) {
+	e.written(w, r, e.End(r.Context(), r.PathValue("id")))
+}
+
+// written answers a write to the event of r, which ended with err.
+func (e *Events) written(w http.ResponseWriter, r *http.Request, err error) {
+	switch {
+	case errors.Is(err, errClosed), errors.Is(err, slidingttl.ErrNotFound):
+		e.render(w, http.StatusConflict, view{Flash: "The event has ended. It can be read, and is not written to any more."})
+	case errors.Is(err, errFull):
+		e.render(w, http.StatusConflict, view{Flash: fmt.Sprintf("The event has %d comments, and takes no more.", maxNotes)})
+	case err != nil:
+		e.fail(w, r, err)
+	default:
+		http.Redirect(w, r, "/event/"+r.PathValue("id"), http.StatusSeeOther)
+	}
+}
+
 func (e *Events) fail(w http.ResponseWriter, r *http.Request, err error) {
 	log.Printf("%s: %v", r.Pattern, err)
 	e.render(w, http.StatusServiceUnavailable, view{Flash: "That did not work. Please try again in a moment."})
 }
 
 func (e *Events) render(w http.ResponseWriter, status int, v view) {
-	v.About = e.shelf.about
-	v.Rules = fmt.Sprintf("Active for 7 days after its last visit, and 30 at most; then history for 60; then in the archive. Listed as recent for 3. A day is %v here.", e.day)
+	v.About, v.Costs = e.shelf.about, e.costs
+	v.Rules = fmt.Sprintf("Active for 7 days after its last visit, and 30 at most, or until somebody ends it; then 7 days ended, closed to comments, and 53 days history; then in the archive. Listed as recent for 3. A day is %v here.", e.day)
 	var body bytes.Buffer
 	if err := pages.Execute(&body, v); err != nil {
 		log.Print(err)
@@ -161,14 +193,20 @@ func (e *Events) draw(s Seen, now slidingttl.Instant) line {
 		leaves = s.Entered
 	}
 	add(Active, s.Began, s.Ends)
-	add(History, s.Ends, leaves)
+	add(Ended, s.Ends, min(leaves, s.Ends.Add(e.ended)))
+	add(History, s.Ends.Add(e.ended), leaves)
 	if s.Stage == Archived {
 		add(Archived, s.Entered, now.Add(span*e.day))
 	}
 	why := causes[s.Why]
+	if s.Closed && s.Why == archive.Idle {
+		why = "by hand" // which is a death as of idleness to the store
+	}
 	switch s.Stage {
 	case Active:
 		l.Says = fmt.Sprintf("for %s more, if nobody visits it", e.days(s.Ends.Sub(now)))
+	case Ended:
+		l.Says = fmt.Sprintf("ended %s ago, %s; closed to comments, readable for %s more", e.days(now.Sub(s.Ends)), why, e.days(s.Leaves.Sub(now)))
 	case History:
 		l.Says = fmt.Sprintf("ended %s ago, %s; readable for %s more", e.days(now.Sub(s.Ends)), why, e.days(s.Leaves.Sub(now)))
 	case Archived:

@@ -14,6 +14,8 @@ import (
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
+
+	"github.com/slidingttl/slidingttl/examples/internal/browser"
 )
 
 // These tests drive the app in a real browser, headless Chromium, which must be
@@ -35,29 +37,7 @@ type tab struct {
 // newBrowser starts a browser that reaches no other host than this machine.
 func newBrowser(t *testing.T, s *site) *tab {
 	t.Helper()
-	ctx, cancel := chromedp.NewExecAllocator(context.Background(), append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.NoSandbox,
-		chromedp.DisableGPU,
-		chromedp.IgnoreCertErrors,
-		chromedp.Flag("disable-quic", true),
-		chromedp.Flag("disable-component-update", true),
-		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"),
-		chromedp.WindowSize(1100, 900),
-	)...)
-	t.Cleanup(cancel)
-	ctx, cancel = chromedp.NewContext(ctx)
-	t.Cleanup(cancel)
-	b := &tab{t, ctx, s}
-	t.Cleanup(func() {
-		if err := chromedp.Cancel(ctx); err != nil {
-			t.Errorf("closing the browser: %v", err)
-		}
-	})
-	// The browser lives as long as the context of the first call.
-	if err := chromedp.Do(ctx); err != nil {
-		t.Fatal(err)
-	}
-	return b
+	return &tab{t, browser.Open(t), s}
 }
 
 // open returns another tab: with the same cookies or, with an option, without.

@@ -12,58 +12,23 @@ import (
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
+
+	"github.com/slidingttl/slidingttl/examples/internal/browser"
 )
 
 // The pages as people meet them: narrow and wide, light and dark, with a screen
 // reader, without JavaScript, and when something fails.
 
-// widths are those of a small phone, a phone and a desktop.
-var widths = []int64{320, 375, 1280}
-
 // look has the browser show pages at this width and in this color scheme.
 func (b *tab) look(width int64, scheme string) {
 	b.t.Helper()
-	call(b, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: 900, DeviceScaleFactor: 1})
-	call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
-		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
-	})
+	browser.Look(b.t, b.ctx, width, scheme)
 }
 
-// clean fails for what axe-core finds on the page, and for what is wider than it, at
-// all widths and in both schemes. With SCREENSHOTS set it leaves pictures there. What
-// axe-core sees at 375 pixels is what it sees at 320.
+// clean fails for what is wrong with the page; see [browser.Clean].
 func (b *tab) clean(page string) {
 	b.t.Helper()
-	axe, err := os.ReadFile("node_modules/axe-core/axe.min.js")
-	if err != nil {
-		b.t.Fatalf("axe-core, which make npm installs: %v", err)
-	}
-	for _, scheme := range []string{"light", "dark"} {
-		for _, width := range widths {
-			name := fmt.Sprintf("%s-%d-%s", page, width, scheme)
-			b.look(width, scheme)
-			if over := get(b, chromedp.Evaluate[int](`document.documentElement.scrollWidth - innerWidth`)); over > 0 {
-				b.t.Errorf("%s: %d pixels too wide", name, over)
-			}
-			if dir := os.Getenv("SCREENSHOTS"); dir != "" {
-				if err := os.WriteFile(filepath.Join(dir, name+".png"), get(b, chromedp.FullScreenshot(100)), 0o600); err != nil {
-					b.t.Error(err)
-				}
-			}
-			if width == 375 {
-				continue
-			}
-			if !get(b, chromedp.Evaluate[bool](`"axe" in window`)) {
-				get(b, chromedp.Evaluate[bool](string(axe)+"; true"))
-			}
-			found := get(b, chromedp.Evaluate[[]string](`axe.run({resultTypes: ["violations"]}).then(r =>
-				r.violations.flatMap(v => v.nodes.map(n => v.id + ": " + n.html + " " + n.failureSummary)))`, chromedp.EvalAwaitPromise))
-			for _, f := range found {
-				b.t.Errorf("%s: %s", name, f)
-			}
-		}
-	}
-	b.look(1100, "light")
+	browser.Clean(b.t, b.ctx, "node_modules/axe-core/axe.min.js", page)
 }
 
 func TestBrowserPagesAreAccessible(t *testing.T) {
@@ -204,7 +169,7 @@ func TestBrowserWithoutJavaScript(t *testing.T) {
 		t.Error("says how often it polled, which it does not")
 	}
 	if dir := os.Getenv("SCREENSHOTS"); dir != "" {
-		for _, width := range widths {
+		for _, width := range browser.Widths {
 			b.look(width, "light")
 			_ = os.WriteFile(filepath.Join(dir, fmt.Sprintf("noscript-%d.png", width)), get(b, chromedp.FullScreenshot(100)), 0o600)
 		}
