@@ -61,11 +61,32 @@ func TestContract(t *testing.T) {
 func TestContractInCluster(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t)
+	loadScripts(t, c.Client(t))
 	h := real(c.Option(), c.Client(t))
 	if !allCases {
 		h.Cases = inCluster
 	}
 	drivertest.Run(t, h)
+}
+
+// loadScripts has every node know the scripts. One that does not is sent each twice, and a gate stops
+// the first time, which does nothing.
+func loadScripts(t *testing.T, client rueidis.Client) {
+	d := open[profile](t, client, redis.Options{})
+	now := driver.Floor(time.Now())
+	life := driver.Life{CreatedAt: now, ExpiresAt: now.Add(time.Hour)}
+	for i := range 64 { // keys on all nodes
+		key := fmt.Sprint("known ", i)
+		_, err := d.Insert(t.Context(), key, profile{}, life, now)
+		ok(t, "Insert", err)
+		m, err := d.Overwrite(t.Context(), key, profile{}, life, anAccess(), now)
+		ok(t, "Overwrite", err)
+		_, err = d.Touch(t.Context(), key, m, m.Life, now)
+		ok(t, "Touch", err)
+		_, _, err = d.ReadTouch(t.Context(), key, nil, anAccess(), now)
+		ok(t, "ReadTouch", err)
+		ok(t, "Delete", d.Delete(t.Context(), key))
+	}
 }
 
 // allCases has a cluster held to the whole contract.
