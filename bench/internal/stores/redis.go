@@ -96,6 +96,7 @@ processors here, so that throughput tells what both cost together, and this what
 				ratio("due pipeline", exactName, redisNaive, 16, 0.5),
 				server("not-due get", own10, bareName, 1.05),
 				server("zipf pipeline", zipfOwn, zipfNaive, 0.8),
+				server("bare pipeline", bareName, redisNaive, 0), // below which no read can come
 				server("due getex", exactName, redisAtOnce, 0),
 				ratio("zipf scs", zipfOwn, zipfSCS, 1, 2),
 				ratio("zipf scs", zipfOwn, zipfSCS, 16, 2),
