@@ -136,8 +136,9 @@ func (d *Driver[T]) batch(ctx context.Context, keys []rowKey, add func(key strin
 	return rows.Err()
 }
 
-// ReadTouch implements driver.ReadToucher by an UPDATE that returns the row, and a SELECT if
-// no touch was due. On MySQL, where no UPDATE returns a row, it is a read and then a touch.
+// ReadTouch implements driver.ReadToucher, by an UPDATE that returns the row. If no touch
+// was due, a SELECT follows. On MySQL, where no UPDATE returns a row, it is a read and then
+// a touch.
 func (d *Driver[T]) ReadTouch(ctx context.Context, key string, known *driver.Meta, a driver.Access, now driver.Instant) (driver.Entry[T], bool, error) {
 	due := known == nil
 	if !due {

@@ -63,8 +63,7 @@ func would(applied bool, what string) string {
 	return "would be " + what
 }
 
-// Written is what the writes of an operation come to, and the records that were to be written
-// and were not.
+// Written sums the writes of an operation, and counts the records that it failed to write.
 type Written struct {
 	// Units are the store's write units: each write counts the record's size as the scan
 	// tells it, in steps of WriteOptions.Unit, and at least one. In a dry run: would be.

@@ -40,12 +40,12 @@ func (r *UndoReport) tallies() tallies {
 	}, r.Written.tallies()...), nil}
 }
 
-// Undo takes back what adoptions have written of d, as AdoptOptions.Undo was told: changes are
-// its Changes as JSON, a line each. A record whose life is still the one that was written
-// loses its created_at, and gets back the expiry that it had. One that was touched or written
-// since is left as it is, for somebody counts on it. A line that is not whole is passed over: a
-// write follows the whole line only. Segments, Shards and PolicyFor are not used. A driver that
-// is no [driver.RawReader] cannot tell in a dry run what was touched.
+// Undo takes back what adoptions have written on d. changes are the Changes that
+// AdoptOptions.Undo got, as JSON, one a line. A record whose life is still the one that was
+// written loses its created_at, and gets back the expiry that it had. One that was touched
+// or written since is left as it is, for somebody counts on it. A line that is not whole is
+// passed over: a write follows the whole line only. Segments, Shards and PolicyFor are not
+// used. A driver that is no [driver.RawReader] cannot tell in a dry run what was touched.
 //
 // Its report is good also where an error is returned, for the records looked at until
 // then.
