@@ -33,6 +33,7 @@ type Bucket interface {
 
 	// Rename gives the file from the name to. The file exists under at least one of the two
 	// names throughout. If to exists it is the same file, and from is removed.
+	// Renamed to its own name, a file goes where Moves says.
 	Rename(ctx context.Context, from, to string) error
 
 	// Remove removes a file and all its versions that the bucket keeps. An absent file is
@@ -42,6 +43,7 @@ type Bucket interface {
 
 // Info is a file in a listing.
 type Info struct {
-	Name string
-	Size int64
+	Name  string
+	Size  int64
+	Moves bool // by its age it is due for another class of storage
 }

@@ -47,13 +47,14 @@ func commit(ctx context.Context, b Bucket, m *Manifest, c change) error {
 	return err
 }
 
-// sweep renames the merged files of a day that count to their own names, and removes the files
-// that do not count. It leaves a file that a manifest file yet to come may be about to count,
-// and locked files, for which the error is a *LockedError.
+// sweep renames the merged files of a day that count to their own names, moves files that are
+// due for another storage class, and removes the files that do not count. It leaves a file that
+// a manifest file yet to come may be about to count, and locked files, for which the error is a
+// *LockedError.
 func sweep(ctx context.Context, b Bucket, m *Manifest) error {
 	renamed := false
 	for _, f := range m.Files {
-		if !f.work {
+		if !f.work && !f.moves {
 			continue
 		}
 		if err := b.Rename(ctx, f.Name, f.own()); err != nil && !errors.Is(err, fs.ErrNotExist) {

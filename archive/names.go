@@ -18,6 +18,7 @@ type File struct {
 	mark   string // the batch that a file which is not merged holds
 	number int    // the manifest that a merged file is made for
 	work   bool   // Name is not yet its own: see workName
+	moves  bool   // it is due for another storage class
 }
 
 const (
@@ -59,7 +60,7 @@ func manifestName(d Day, number int) string {
 
 // parseFile reads what the name of a file of records says, but for its day.
 func parseFile(i Info, base string) (f File, ok bool) {
-	f = File{Name: i.Name, Size: i.Size}
+	f = File{Name: i.Name, Size: i.Size, moves: i.Moves}
 	rest, ok := strings.CutSuffix(base, dataSuffix)
 	if !ok {
 		if rest, f.work = strings.CutPrefix(base, workPrefix); !f.work {

@@ -89,7 +89,7 @@ func (b *Bucket) Put(ctx context.Context, name string, content []byte) error {
 }
 
 func (b *Bucket) put(ctx context.Context, name string, body io.ReadSeeker, create bool) error {
-	in := &awss3.PutObjectInput{Bucket: &b.name, Key: b.key(name), Body: body}
+	in := &awss3.PutObjectInput{Bucket: &b.name, Key: b.key(name), Body: body, StorageClass: b.class(name)}
 	if create {
 		in.IfNoneMatch = aws.String("*")
 	}
@@ -160,6 +160,7 @@ func (b *Bucket) List(ctx context.Context, prefix string) iter.Seq2[archive.Info
 			}
 			for _, o := range page.Contents {
 				i := archive.Info{Name: strings.TrimPrefix(aws.ToString(o.Key), b.opts.Prefix), Size: aws.ToInt64(o.Size)}
+				i.Moves = b.moves(i.Name, o.StorageClass)
 				if b.cache != nil {
 					i.Size -= sealBytes
 				}

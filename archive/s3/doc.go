@@ -16,6 +16,13 @@
 // in all its versions. One under Object Lock stays, in either mode, and [archive.Forget] says until when
 // (*archive.LockedError). A replica of the bucket is out of reach: it has its own Forget.
 //
+// # Storage classes
+//
+// With [Options].Tiers a file is in the class that the age of its day asks for. Some classes bill
+// small files, and those that are removed soon, as larger and for longer: compact a day before
+// its first tier. Where the bucket keeps versions, the one in the former class stays until the file is
+// removed.
+//
 // # Encryption by the client
 //
 // With Options.Materials files are encrypted before they leave the program, by AWS's S3

@@ -3,6 +3,7 @@ package s3
 import (
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/aws/amazon-s3-encryption-client-go/v3/materials"
 
@@ -22,6 +23,16 @@ type Options struct {
 	// with it from the first file on, or without. Nil: the client does not encrypt.
 	Materials materials.CryptographicMaterialsManager
 
+	// Tiers keep files in other storage classes by the age of their day, the last that is old
+	// enough. A file is written to the class of its age, by Compact and Forget too, and one
+	// that has come of age is moved by the next [archive.Compact] of its day. They take the
+	// place of a bucket's lifecycle rules, for which a file that is written anew is young.
+	// Nil: all have the bucket's class.
+	Tiers []Tier
+
+	// Now is the time, for Tiers. Nil: time.Now.
+	Now func() time.Time
+
 	// CacheBytes bounds what is kept of files that were decrypted; one that is longer
 	// is kept alone. Zero: 256 MiB.
 	CacheBytes int64
@@ -39,5 +50,8 @@ func (o Options) validate() (Options, error) {
 	if o.CacheBytes == 0 {
 		o.CacheBytes = defaultCache
 	}
-	return o, nil
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return o, checkTiers(o.Tiers)
 }

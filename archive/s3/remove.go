@@ -15,7 +15,7 @@ import (
 
 // Rename implements archive.Bucket by a copy within S3, then Remove. It takes files of up to 5 GiB.
 func (b *Bucket) Rename(ctx context.Context, from, to string) error {
-	in := &awss3.CopyObjectInput{Bucket: &b.name, Key: b.key(to), CopySource: aws.String(b.name + "/" + url.PathEscape(*b.key(from)))}
+	in := &awss3.CopyObjectInput{Bucket: &b.name, Key: b.key(to), StorageClass: b.class(to), CopySource: aws.String(b.name + "/" + url.PathEscape(*b.key(from)))}
 	if b.opts.SSEKMSKey != "" {
 		in.ServerSideEncryption = types.ServerSideEncryptionAwsKms
 		in.SSEKMSKeyId = &b.opts.SSEKMSKey
@@ -23,6 +23,9 @@ func (b *Bucket) Rename(ctx context.Context, from, to string) error {
 	}
 	if _, err := b.client.CopyObject(ctx, in); err != nil {
 		return storeError(err)
+	}
+	if from == to {
+		return nil
 	}
 	return b.Remove(ctx, from)
 }

@@ -29,7 +29,7 @@ func openArchive(ctx context.Context, uri string) (archive.Bucket, error) {
 		return nil, fmt.Errorf("%w: the archive must be a directory, or have the form s3://bucket/prefix/?region=R", errUsage)
 	}
 	a := &address{URL: u, own: make(map[string]string)}
-	if err := a.take(&kind{params: parameters{"region": text, "endpoint": text, "kms": text}}); err != nil {
+	if err := a.take(&kind{params: parameters{"region": text, "endpoint": text, "kms": text, "tiers": text}}); err != nil {
 		return nil, err
 	}
 	cfg, err := config.LoadDefaultConfig(ctx, config.WithRegion(a.own["region"]))
@@ -41,5 +41,9 @@ func openArchive(ctx context.Context, uri string) (archive.Bucket, error) {
 			o.BaseEndpoint, o.UsePathStyle = &endpoint, true
 		}
 	})
-	return s3.New(c, u.Host, &s3.Options{Prefix: strings.TrimPrefix(u.Path, "/"), SSEKMSKey: a.own["kms"]})
+	tiers, err := s3.ParseTiers(a.own["tiers"])
+	if err != nil {
+		return nil, err
+	}
+	return s3.New(c, u.Host, &s3.Options{Prefix: strings.TrimPrefix(u.Path, "/"), SSEKMSKey: a.own["kms"], Tiers: tiers})
 }
