@@ -30,6 +30,7 @@ type address struct {
 	own      map[string]string
 	retain   time.Duration // how long the drivers of the store have it retain the dead
 	writes   bool          // records are to be written
+	sizes    bool          // a scan is to tell how large they are
 }
 
 // errForm says that a URI has not the form of its kind.

@@ -51,8 +51,8 @@ func TestSharedStore(t *testing.T) {
 	do("SET", "another tenant's counter", "41")
 	uri := "redis://" + server.Option().InitAddress[0]
 	for store, want := range map[string]string{uri + "?prefx=session:": "prefx", uri: "prefix=*", uri + "?prefix=": "prefix is empty"} {
-		for _, op := range [][]string{{"adopt"}, {"reap"}} {
-			args := append(op, store, "--policy", thirty, "--apply")
+		for _, op := range [][]string{{"adopt", "--no-undo"}, {"reap"}} {
+			args := append(op, store, "--policy", thirty, "--apply", "--no-undo")
 			_, errs := command(t, exitUsage, args...)
 			contains(t, errs, want)
 		}
@@ -62,11 +62,11 @@ func TestSharedStore(t *testing.T) {
 	if n := do("GET", "another tenant's counter"); n != "41" {
 		t.Fatalf("another tenant's counter became %q", n)
 	}
-	out, _ := command(t, 0, "adopt", uri+"?prefix=session:", "--policy", thirty, "--apply")
+	out, _ := command(t, 0, "adopt", uri+"?prefix=session:", "--policy", thirty, "--apply", "--no-undo")
 	contains(t, out, "adopted 20")
 	if n := do("GET", "another tenant's counter"); n != "41" {
 		t.Fatalf("another tenant's counter became %q", n)
 	}
-	out, _ = command(t, 0, "adopt", uri+"?prefix=*", "--policy", thirty, "--apply")
+	out, _ = command(t, 0, "adopt", uri+"?prefix=*", "--policy", thirty, "--apply", "--no-undo")
 	contains(t, out, "adopted 1")
 }

@@ -55,6 +55,7 @@ func openDynamoDB(ctx context.Context, a *address, l layout) (*store, error) {
 		return nil, errForm
 	}
 	opts.Retain, opts.ScanIndex, opts.ConsistentRead = a.retain, a.own["index"], a.own["consistent"] == "true"
+	opts.ScanSizes = a.sizes
 	cfg, err := config.LoadDefaultConfig(ctx, config.WithRegion(a.own["region"]), config.WithSharedConfigProfile(a.own["profile"]))
 	if err != nil {
 		return nil, err

@@ -134,7 +134,7 @@ func TestOtherTypes(t *testing.T) {
 	uri := "redis://" + server.Option().InitAddress[0] + "?prefix=*"
 	out, _ := command(t, 0, "adopt", uri, "--policy", thirty)
 	contains(t, out, "1 records looked at", "9 passed over", "breaks", "docs/adopting.md")
-	out, _ = command(t, 0, "adopt", uri, "--policy", thirty, "--apply", "--json")
+	out, _ = command(t, 0, "adopt", uri, "--policy", thirty, "--apply", "--no-undo", "--json")
 	var r upkeep.AdoptReport
 	if err := json.Unmarshal([]byte(out), &r); err != nil || r.Adopted != 1 || r.Passed != 9 {
 		t.Errorf("%v: %s", err, out)
@@ -239,6 +239,6 @@ func TestReadOnlyUser(t *testing.T) {
 	uri := "redis://ann@" + server.Option().InitAddress[0] + "?prefix=user:"
 	out, _ := command(t, 0, "audit", uri, "--policy", thirty)
 	contains(t, out, "50 records looked at")
-	_, errs := command(t, exitFailed, "adopt", uri, "--policy", thirty, "--apply")
+	_, errs := command(t, exitFailed, "adopt", uri, "--policy", thirty, "--apply", "--no-undo")
 	contains(t, errs, "NOPERM", "this user has no right to do that", "begins anew")
 }

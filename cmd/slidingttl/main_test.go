@@ -123,10 +123,12 @@ func TestAdoptFromField(t *testing.T) {
 }
 
 func TestPlan(t *testing.T) {
-	out, _ := command(t, 0, "plan", "--policy", thirty, "--keys", "5e7", "--reads", "20000", "--size", "2000", "--price", "1.25")
+	out, _ := command(t, 0, "plan", "--policy", thirty, "--keys", "5e7", "--reads", "20000", "--size", "2000", "--price", "1.25", "--archive-price", "0.023")
 	// 50,000,000 keys read every 2,500 s: a touch every 3 days and 2,500 s, for the 57 of
 	// 90 days after which a touch reaches to the cap, and one more.
 	contains(t, out, "125.4", "250.9", "812.85")
+	// Two units a key; and each of them dies every 90 days and 2,500 s, 2,000 bytes at a time.
+	contains(t, out, "write units 100000000 cost 125.00", "deaths a second 6.4", "GB more in 30 days 33.3", "cost of keeping them 0.77 a month")
 }
 
 func TestUsage(t *testing.T) {

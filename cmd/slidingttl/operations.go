@@ -91,7 +91,8 @@ func (a *app) adopt() *cobra.Command {
 	var policy policyFlags
 	var write writeFlags
 	var lived period
-	var field string
+	var field, undo string
+	var noUndo bool
 	var o upkeep.AdoptOptions
 	c := &cobra.Command{
 		Use:   "adopt STORE",
@@ -105,14 +106,26 @@ func (a *app) adopt() *cobra.Command {
 			case lived != 0:
 				o.Origin = upkeep.FromExpiry(time.Duration(lived))
 			}
-			w := work{uri: args[0], pace: &write.paceFlags, longest: p.Longest()}
+			w := work{uri: args[0], pace: &write.paceFlags, longest: p.Longest(), sizes: true}
 			w.ask = fmt.Sprintf("About to write created_at and an expiry (%s) to every record of %s that carries no created_at.", p, args[0])
 			if k := kindOf(args[0]); k != nil && k.adopts != "" {
 				w.note, w.ask = k.adopts, w.ask+"\n"+k.adopts
+				if write.apply && undo == "" && !noUndo {
+					return fmt.Errorf("%w: adoption changes values here: --undo FILE writes down how to take it back, and --no-undo goes without", errUsage)
+				}
 			}
 			return over(a, c, w, func(s *store) (*upkeep.AdoptReport, error) {
 				o.WriteOptions = write.options()
-				return s.adopt(c.Context(), p, &o)
+				if undo == "" || !write.apply {
+					return s.adopt(c.Context(), p, &o)
+				}
+				k, err := keepChanges(undo, s.name)
+				if err != nil {
+					return nil, err
+				}
+				o.Undo = k.change
+				r, err := s.adopt(c.Context(), p, &o)
+				return r, errors.Join(err, k.close())
 			})
 		}),
 	}
@@ -123,7 +136,10 @@ func (a *app) adopt() *cobra.Command {
 	c.Flags().StringVar(&field, "from-field", "", "created_at is in this `field` of the record, or extended attribute")
 	c.Flags().Var(&lived, "from-expiry", `created_at is this long before the expiry ("90d")`)
 	c.Flags().BoolVar(&o.TooOld, "too-old", false, "adopt also what the rule makes older than the policy allows, by the spread")
+	c.Flags().StringVar(&undo, "undo", "", "`file` to add to what each record was before, for slidingttl undo; it holds keys, and only its owner reads it")
+	c.Flags().BoolVar(&noUndo, "no-undo", false, "write without --undo also where values change (Redis)")
 	c.MarkFlagsMutuallyExclusive("from-field", "from-expiry", "exact")
+	c.MarkFlagsMutuallyExclusive("undo", "no-undo")
 	return c
 }
 
@@ -158,7 +174,7 @@ func (a *app) mend() *cobra.Command {
 		Use:   "mend STORE",
 		Short: "Write anew what records say of their life in a form that the store does not act on",
 		RunE: func(c *cobra.Command, args []string) error {
-			w := work{uri: args[0], pace: &write.paceFlags}
+			w := work{uri: args[0], pace: &write.paceFlags, sizes: true}
 			w.ask = fmt.Sprintf("About to write anew what malformed records of %s say of their life.", args[0])
 			if unit != "" {
 				w.ask = fmt.Sprintf("About to write anew what malformed records of %s say of their life, and each created_at that is as if in %s.", args[0], unit)

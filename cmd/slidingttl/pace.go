@@ -23,7 +23,9 @@ type paceFlags struct {
 	finished   bool // what is to go on was finished before
 	errors     string
 	progress   time.Duration
-	apply, yes bool // the store is written to, without a question
+	metrics    string  // the address where Prometheus reads how far it is; empty: none
+	price      float64 // of a million write units
+	apply, yes bool    // the store is written to, without a question
 	unchecked  bool
 }
 
@@ -46,6 +48,7 @@ func (p *paceFlags) rates(c *cobra.Command) {
 	f.Float64Var(&p.Limits.Records, "rate", 10000, "records looked at in a second, at most (0: no limit)")
 	f.Float64Var(&p.Limits.Cost, "cost", 0, "units of the store's own spent in a second, at most (0: no limit)")
 	f.DurationVar(&p.progress, "progress", time.Minute, "how often to log how far it is, where there is no terminal (0: never)")
+	f.StringVar(&p.metrics, "metrics", "", "`address` such as :9090 at which Prometheus reads how far it is")
 	f.StringVar(&p.errors, "errors", "", "`file` to add the keys of records to that fail, and why; only its owner reads it")
 	f.Float64Var(&p.MaxFailed, "max-errors", 0.001, "share of the records that may fail before it ends (1: it goes on; 100 may in any case)")
 }
@@ -133,7 +136,7 @@ func writeCheckpoint(path string, c upkeep.Checkpoint) (err error) {
 // writeFlags is the flags of everything that writes.
 type writeFlags struct {
 	paceFlags
-	writers int
+	writers, unit int
 }
 
 func (w *writeFlags) flags(c *cobra.Command) {
@@ -144,9 +147,11 @@ func (w *writeFlags) flags(c *cobra.Command) {
 	f.BoolVar(&w.unchecked, "unchecked", false, "write though a check of the store finds something wrong")
 	f.Float64Var(&w.Limits.Writes, "writes", 500, "writes tried in a second, at most (0: no limit)")
 	f.Float64Var(&w.Limits.WriteCost, "write-cost", 1, "what one write is taken to cost, for --cost")
+	f.Float64Var(&w.price, "price", 0, "price of a million write units, for what a dry run would cost")
+	f.IntVar(&w.unit, "unit", 1024, "bytes of one write unit")
 	f.IntVar(&w.writers, "writers", 16, "writes under way at once")
 }
 
 func (w *writeFlags) options() upkeep.WriteOptions {
-	return upkeep.WriteOptions{Options: w.Options, Apply: w.apply, Writers: w.writers}
+	return upkeep.WriteOptions{Options: w.Options, Apply: w.apply, Writers: w.writers, Unit: w.unit}
 }

@@ -18,6 +18,13 @@ type planned struct {
 	Touches float64 `json:"touches_a_second"`
 	Units   float64 `json:"write_units_a_second"`
 	Money   float64 `json:"cost_a_month"`
+
+	AdoptUnits float64 `json:"adoption_write_units"` // of all keys, once
+	AdoptMoney float64 `json:"adoption_cost"`
+
+	Deaths       float64 `json:"deaths_a_second"`
+	ArchiveGB    float64 `json:"archive_gb_a_month"` // that it grows by, as stored, before compression
+	ArchiveMoney float64 `json:"archive_cost_a_month"`
 }
 
 func (a *app) plan() *cobra.Command {
@@ -25,7 +32,7 @@ func (a *app) plan() *cobra.Command {
 	var w workload
 	c := &cobra.Command{
 		Use:   "plan",
-		Short: "Tell what a policy's touches cost under a workload; asks no store",
+		Short: "Tell what a policy's touches, the adoption and an archive cost under a workload; asks no store",
 		Long: `Tells what a policy's touches cost under a workload; asks no store.
 
 A key that is read every g on average, at random, is touched at the first read after its
@@ -52,6 +59,7 @@ are read more than others, and cost less a read. docs/capacity.md has the formul
 	c.Flags().Float64Var(&w.size, "size", 1024, "bytes of a record, as the store bills it")
 	c.Flags().Float64Var(&w.unit, "unit", 1024, "bytes of one write unit")
 	c.Flags().Float64Var(&w.price, "price", 0, "price of a million write units")
+	c.Flags().Float64Var(&w.archive, "archive-price", 0, "price of a GB kept in an archive for a month")
 	c.Flags().DurationVar(&w.Resolution, "resolution", time.Second, "step of the store's expiries")
 	return c
 }
@@ -59,7 +67,7 @@ are read more than others, and cost less a read. docs/capacity.md has the formul
 // workload is how a store is used.
 type workload struct {
 	capacity.Workload
-	size, unit, price float64
+	size, unit, price, archive float64
 }
 
 func (w *workload) validate() error {
@@ -71,8 +79,8 @@ func (w *workload) validate() error {
 			return fmt.Errorf("%w: --%s is %v: must be more than zero", errUsage, f.name, f.v)
 		}
 	}
-	if !(w.price >= 0) {
-		return fmt.Errorf("%w: --price is %v: must not be negative", errUsage, w.price)
+	if !(w.price >= 0 && w.archive >= 0) {
+		return fmt.Errorf("%w: --price is %v, --archive-price %v: must not be negative", errUsage, w.price, w.archive)
 	}
 	return nil
 }
@@ -83,8 +91,14 @@ func (w *workload) plan(p slidingttl.Policy) (*planned, error) {
 		return nil, err
 	}
 	r := &planned{Policy: p.String(), Touches: touches}
-	r.Units = r.Touches * math.Ceil(w.size/w.unit)
-	r.Money = r.Units * (30 * 24 * time.Hour).Seconds() / 1e6 * w.price
+	if r.Deaths, err = w.Deaths(p); err != nil {
+		return nil, err
+	}
+	month, units := (30 * 24 * time.Hour).Seconds(), math.Ceil(w.size/w.unit)
+	r.Units, r.AdoptUnits = r.Touches*units, w.Keys*units
+	r.Money, r.AdoptMoney = r.Units*month/1e6*w.price, r.AdoptUnits/1e6*w.price
+	r.ArchiveGB = r.Deaths * month * w.size / 1e9
+	r.ArchiveMoney = r.ArchiveGB * w.archive
 	return r, nil
 }
 
@@ -94,6 +108,14 @@ func (r *planned) String() string {
 	fmt.Fprintf(&b, "plan for %s\n  touches a second      %.1f\n  write units a second  %.1f", r.Policy, r.Touches, r.Units)
 	if r.Money > 0 {
 		fmt.Fprintf(&b, "\n  cost of 30 days       %.2f", r.Money)
+	}
+	fmt.Fprintf(&b, "\nadoption of all keys, once\n  write units           %.0f", r.AdoptUnits)
+	if r.AdoptMoney > 0 {
+		fmt.Fprintf(&b, "\n  cost                  %.2f", r.AdoptMoney)
+	}
+	fmt.Fprintf(&b, "\nan archive of the dead\n  deaths a second       %.1f\n  GB more in 30 days    %.1f, before compression", r.Deaths, r.ArchiveGB)
+	if r.ArchiveMoney > 0 {
+		fmt.Fprintf(&b, "\n  cost of keeping them  %.2f a month", r.ArchiveMoney)
 	}
 	return b.String()
 }

@@ -19,16 +19,23 @@ type progress struct {
 
 // show tells how far p is, until the function returned is called: in one line of a terminal,
 // else by a line of log now and then.
-func (a *app) show(ctx context.Context, p *paceFlags, what string, s *store) (hide func()) {
+func (a *app) show(ctx context.Context, p *paceFlags, what string, s *store) (hide func(), err error) {
 	g := &progress{what: what}
 	if s.about != nil {
 		g.about = s.about(ctx)
+	}
+	m, stop := &metrics{operation: what, about: g.about}, func() {}
+	if p.metrics != "" {
+		if stop, err = m.serve(p.metrics); err != nil {
+			return nil, err
+		}
 	}
 	log, next := slog.New(slog.NewTextHandler(a.err, nil)), time.Now().Add(p.progress)
 	p.Progress = func(now upkeep.Progress) {
 		if g.first == nil {
 			g.first = &now
 		}
+		m.now.Store(&now)
 		switch {
 		case a.asks:
 			a.line(what + ": " + g.text(now))
@@ -37,7 +44,10 @@ func (a *app) show(ctx context.Context, p *paceFlags, what string, s *store) (hi
 			log.Info(what, "at", g.text(now), "cost", now.Cost, "failed", now.Failed)
 		}
 	}
-	return func() { a.line("") }
+	return func() {
+		stop()
+		a.line("")
+	}, nil
 }
 
 // line writes over the line of progress, where there is a terminal.

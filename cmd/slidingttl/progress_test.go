@@ -1,7 +1,12 @@
 package main
 
 import (
+	"context"
+	"io"
+	"net"
+	"net/http"
 	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,6 +21,42 @@ func TestProgress(t *testing.T) {
 		if !regexp.MustCompile(want).MatchString(errs) {
 			t.Errorf("%s is not in\n%s", want, errs)
 		}
+	}
+}
+
+// Prometheus reads how far an operation is while it runs.
+func TestMetrics(t *testing.T) {
+	_, uri := sessionsIn(t, 500)
+	l := must(net.Listen("tcp", "localhost:0"))(t)
+	address := l.Addr().String()
+	_ = l.Close()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	ended := make(chan int)
+	go func() {
+		args := []string{"adopt", uri, "--policy", thirty, "--segments", "1", "--page", "10", "--rate", "20", "--metrics", address}
+		ended <- run(ctx, args, streams{in: strings.NewReader(""), out: io.Discard, err: io.Discard})
+	}()
+	want := regexp.MustCompile(`(?m)^slidingttl_operation_records_total\{operation="adopt"\} [1-9]\d*$`)
+	for body := ""; !want.MatchString(body); {
+		if ctx.Err() != nil {
+			t.Fatalf("the metrics are\n%s", body)
+		}
+		res, err := http.Get("http://" + address + "/metrics")
+		if err != nil {
+			continue // it does not serve yet
+		}
+		all := must(io.ReadAll(res.Body))(t)
+		_ = res.Body.Close()
+		body = string(all)
+	}
+	_, errs := command(t, exitUsage, "audit", uri, "--policy", thirty, "--metrics", address)
+	if !strings.Contains(errs, "--metrics: listen") {
+		t.Errorf("a second one at the same address says\n%s", errs)
+	}
+	stop()
+	if code := <-ended; code != exitStopped {
+		t.Errorf("it exits with %d", code)
 	}
 }
 

@@ -27,14 +27,15 @@ func terminal(in, out, err *os.File) streams {
 // app is what all commands share.
 type app struct {
 	streams
-	json  bool
-	began bool // the command line was understood
+	json   bool
+	config string // the file of settings; empty: none
+	began  bool   // the command line was understood
 }
 
 // long has a place for the stores.
 const long = `Looks into a store whose records slide, and brings them under a policy.
 
-A store is a URI. What a driver was told of names is in a JSON file, see README.md:
+A store is a URI, or a name in the file of --config. What a driver was told of names is in a JSON file, see README.md:
 %s
 
 What writes is a dry run unless --apply is given, asks before it writes where there is a
@@ -73,9 +74,11 @@ func newRoot(s streams) (*app, *cobra.Command) {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
+	root.PersistentFlags().StringVar(&a.config, "config", os.Getenv(configFrom), "JSON `file` that names stores and policies, so that a STORE is a name in it; flags win over it")
+	_ = root.MarkPersistentFlagFilename("config", "json")
 	root.PersistentFlags().BoolVar(&a.json, "json", false, "print reports as JSON")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fmt.Errorf("%w: %w", errUsage, err) })
-	root.AddCommand(a.inspect(), a.audit(), a.dying(), a.diff(), a.plan(), a.adopt(), a.mend(), a.reap(), a.harvest(), a.archive(), a.schema())
+	root.AddCommand(a.inspect(), a.audit(), a.list(), a.dying(), a.diff(), a.plan(), a.adopt(), a.undo(), a.mend(), a.reap(), a.harvest(), a.archive(), a.schema())
 	a.watch(root)
 	return a, root
 }
@@ -87,11 +90,11 @@ func (a *app) watch(c *cobra.Command) {
 		a.watch(c)
 		if work := c.RunE; work != nil {
 			names := strings.Fields(c.Use)[1:]
-			c.Args = func(_ *cobra.Command, args []string) error {
+			c.Args = func(c *cobra.Command, args []string) error {
 				if len(args) > len(names) || len(args) < len(names)-strings.Count(c.Use, "[") {
 					return fmt.Errorf("%w: there are %d arguments; want %v", errUsage, len(args), names)
 				}
-				return nil
+				return a.apply(c, args)
 			}
 			c.RunE = func(c *cobra.Command, args []string) error {
 				a.began = true

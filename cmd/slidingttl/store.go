@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"slices"
@@ -24,6 +25,7 @@ type store struct {
 	adopt  func(context.Context, slidingttl.Policy, *upkeep.AdoptOptions) (*upkeep.AdoptReport, error)
 	mend   func(context.Context, *upkeep.MendOptions) (*upkeep.MendReport, error)
 	reap   func(context.Context, slidingttl.Policy, *upkeep.ReapOptions) (*upkeep.ReapReport, error)
+	undo   func(context.Context, io.ReaderAt, *upkeep.WriteOptions) (*upkeep.UndoReport, error)
 	close  func()
 	about  func(context.Context) int64 // records that it holds, as it estimates; nil: it does not say
 	name   string                      // for checkpoints
@@ -45,6 +47,9 @@ func storeOf[T any](d interface {
 		},
 		reap: func(ctx context.Context, p slidingttl.Policy, o *upkeep.ReapOptions) (*upkeep.ReapReport, error) {
 			return upkeep.Reap[T](ctx, d, p, o)
+		},
+		undo: func(ctx context.Context, changes io.ReaderAt, o *upkeep.WriteOptions) (*upkeep.UndoReport, error) {
+			return upkeep.Undo[T](ctx, d, changes, o)
 		},
 		close: close,
 	}
@@ -89,7 +94,10 @@ func choice[T any](field, word string, words map[string]T) (T, error) {
 }
 
 // target is the flags that name a store.
-type target struct{ layout string }
+type target struct {
+	layout string
+	sizes  bool // a scan is to tell how large records are
+}
 
 func (t *target) flags(c *cobra.Command) {
 	c.Flags().StringVar(&t.layout, "layout", "", "JSON `file` with the names that the driver was given")
@@ -102,7 +110,7 @@ func (t *target) open(ctx context.Context, uri string, writes bool) (*store, err
 	if err != nil {
 		return nil, err
 	}
-	a.writes = writes
+	a.writes, a.sizes = writes, t.sizes
 	var l layout
 	if t.layout != "" {
 		if l, err = os.ReadFile(t.layout); err != nil {

@@ -170,7 +170,7 @@ func TestStores(t *testing.T) {
 			command(t, exitDead, "inspect", k.uri, "nobody", "--policy", thirty)
 			out, _ = command(t, 0, "mend", k.uri)
 			contains(t, out, "well 40")
-			out, _ = command(t, 0, "adopt", k.uri, "--policy", thirty, "--apply", "--writes", "0", "--json")
+			out, _ = command(t, 0, "adopt", k.uri, "--policy", thirty, "--apply", "--no-undo", "--writes", "0", "--json")
 			var report upkeep.AdoptReport
 			if err := json.Unmarshal([]byte(out), &report); err != nil || report.Adopted != 40 || !report.Done {
 				t.Errorf("%v: %s", err, out)
@@ -213,7 +213,7 @@ func TestStores(t *testing.T) {
 			q := retaining.Query()
 			q.Set("retain", "30d")
 			retaining.RawQuery = q.Encode()
-			command(t, 0, "adopt", retaining.String(), "--policy", thirty, "--apply")
+			command(t, 0, "adopt", retaining.String(), "--policy", thirty, "--apply", "--no-undo")
 			out, _ = command(t, 0, "reap", retaining.String(), "--policy", "idle 1ms, max 1ms", "--grace", "1ms", "--apply")
 			contains(t, out, "dead, and retained by the store 1")
 		})

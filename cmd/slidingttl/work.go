@@ -24,6 +24,7 @@ type work struct {
 	ask     string        // before it writes: what is about to be done
 	longest time.Duration // that a write asks of the store
 	note    string        // what the operation does beside, under its report
+	sizes   bool          // a dry run goes by how large records are
 }
 
 // report is what an operation returns.
@@ -41,6 +42,7 @@ func over[R any, P interface {
 	if err := p.open(); err != nil {
 		return err
 	}
+	p.sizes = w.sizes && !p.apply
 	s, err := p.target.open(c.Context(), w.uri, p.apply)
 	if err != nil {
 		return err
@@ -67,7 +69,10 @@ func over[R any, P interface {
 	if err != nil {
 		return err
 	}
-	hide := a.show(c.Context(), p, c.Name(), s)
+	hide, err := a.show(c.Context(), p, c.Name(), s)
+	if err != nil {
+		return err
+	}
 	r, err := op(s)
 	hide()
 	err = errors.Join(err, named())
@@ -84,6 +89,9 @@ func over[R any, P interface {
 	if err == nil || t.Records > 0 {
 		if err := a.print(r); err != nil {
 			return err
+		}
+		if b, writes := any(r).(interface{ Billed() int64 }); writes && p.price > 0 && !p.apply && !a.json {
+			_, _ = fmt.Fprintf(a.out, "\nthat would cost %.2f for the write units, beside what looking cost\n", float64(b.Billed())*p.price/1e6)
 		}
 		if w.note != "" && !a.json {
 			_, _ = fmt.Fprintln(a.out, "\n"+w.note)

@@ -68,20 +68,30 @@ const (
 // docs/capacity.md derives the formula. Input that breaks its rule is an
 // *slidingttl.InvalidError.
 func (w Workload) Touches(p slidingttl.Policy) (float64, error) {
+	touches, _, err := w.rates(p)
+	return touches, err
+}
+
+// Deaths returns how many lives end a second, by the same formula: what an archive has to take.
+func (w Workload) Deaths(p slidingttl.Policy) (float64, error) {
+	_, deaths, err := w.rates(p)
+	return deaths, err
+}
+
+func (w Workload) rates(p slidingttl.Policy) (touches, deaths float64, err error) {
 	if err := p.Validate(); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	w, err := w.validate()
-	if err != nil {
-		return 0, err
+	if w, err = w.validate(); err != nil {
+		return 0, 0, err
 	}
 	weights := 0.0
 	w.ranks(func(rank, count float64) { weights += count * math.Pow(rank, -w.Skew) })
-	touches := 0.0
 	w.ranks(func(rank, count float64) {
-		touches += count * w.ofKey(p, w.Reads*math.Pow(rank, -w.Skew)/weights)
+		t, d := w.ofKey(p, w.Reads*math.Pow(rank, -w.Skew)/weights)
+		touches, deaths = touches+count*t, deaths+count*d
 	})
-	return touches, nil
+	return touches, deaths, nil
 }
 
 // ranks calls f with ranks and how many keys each stands for.
@@ -97,22 +107,23 @@ func (w Workload) ranks(f func(rank, count float64)) {
 	}
 }
 
-// ofKey is the touches a second of one key that is read so often.
+// ofKey is the touches a second of one key that is read so often, and the lives of it that end.
 //
 // A life is a renewal process: some time after each write a touch is due, and the
 // next read, in another 1/reads on average, makes it; unless it comes too late, and the
 // record is dead. What is written in the last stretch of a life reaches to the cap,
 // and no touch follows.
-func (w Workload) ofKey(p slidingttl.Policy, reads float64) float64 {
+func (w Workload) ofKey(p slidingttl.Policy, reads float64) (touches, deaths float64) {
 	idle, most, slack := p.IdleGrace.Seconds(), p.MaxLifetime.Seconds(), p.Slack.Seconds()
 	wait := 1 / reads
 	lives := -math.Expm1(-reads * idle) // the chance that a read comes in time
 	if p.Promote {
-		return lives / (lives*most + (1-lives)*idle + wait)
+		deaths = 1 / (lives*most + (1-lives)*idle + wait)
+		return lives * deaths, deaths
 	}
 	last := most - idle - slack // when in a life a touch reaches to the cap
 	if last <= 0 {
-		return 0
+		return 0, 1 / (most + wait)
 	}
 	due := slack - w.share(slack, reads) + w.rounding(reads)
 	waited := wait // by those that come in time, whose spread is
@@ -124,12 +135,12 @@ func (w Workload) ofKey(p slidingttl.Policy, reads float64) float64 {
 	every := due + waited
 	n := last/every + (1+(spread/every)*(spread/every))/2 // touches to the cap, if none comes late
 	capped := math.Pow(lives, n)
-	touches := n
+	touches = n
 	if lives < 1 {
 		touches = lives * (1 - capped) / (1 - lives)
 	}
 	life := capped*most + (1-capped)*(slack+idle) + every*(touches-n*capped)
-	return touches / (life + wait)
+	return touches / (life + wait), 1 / (life + wait)
 }
 
 // share is by how much of the slack a touch comes before it is needed, so that the

@@ -151,6 +151,22 @@ func TestWorkedExample(t *testing.T) {
 	}
 }
 
+// Each life that begins ends: by its cap where reads are many, and by idleness where there are few.
+func TestDeaths(t *testing.T) {
+	for name, c := range map[string]struct {
+		reads, want float64 // of a key a second; deaths an hour
+	}{
+		"always in use":    {1, 1 / 90.0},
+		"read once a year": {1.0 / (365 * 24 * 3600), 1 / (365.0*24 + 33)},
+	} {
+		deaths, err := capacity.Workload{Keys: 1000, Reads: 1000 * c.reads}.Deaths(monthly)
+		ok(t, err)
+		if got := deaths * 3600 / 1000; math.Abs(got/c.want-1) > .01 {
+			t.Errorf("%s: %v of a key die an hour; want %v", name, got, c.want)
+		}
+	}
+}
+
 func TestWorkloadRejectsBadInput(t *testing.T) {
 	for field, w := range map[string]capacity.Workload{
 		"Workload.Keys":       {Reads: 1},

@@ -6,6 +6,8 @@
 //		"mobile": {"idle_grace": "30d", "max_lifetime": "90d", "slack": "3d"}
 //	}
 //
+// What stands under "stores" is no policy: there the command slidingttl finds stores by name.
+//
 // A store per name is made with the policy that the file has at the start, and given
 // every later one:
 //

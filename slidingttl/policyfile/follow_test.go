@@ -141,6 +141,22 @@ func (d *desk) wantCalls(got []string, want ...string) {
 	}
 }
 
+// What the operator's command keeps beside the policies is none of them.
+func TestStoresBeside(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "slidingttl.json")
+	content := `{"stores": {"sessions": {"uri": "dynamodb://sessions"}}, "web": {"idle_grace": "30m", "max_lifetime": "12h"}}`
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := policyfile.Open(path, "web")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := f.Policy("stores"); ok {
+		t.Error("the stores are taken for a policy")
+	}
+}
+
 func TestFollow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := open(t, hours(map[string]int{"a": 1, "b": 1, "c": 1}), "a", "b")

@@ -12,6 +12,9 @@ import (
 // set is the policies of a file, by name. It is not written to once it is whole.
 type set map[string]slidingttl.Policy
 
+// storesKey names no policy: what stands under it is of the operator's command.
+const storesKey = "stores"
+
 // parse goes through content name by name, since json.Unmarshal would take the last of
 // two policies with one name.
 func parse(content []byte) (set, error) {
@@ -26,6 +29,10 @@ func parse(content []byte) (set, error) {
 	for dec.More() {
 		t, _ := dec.Token()
 		name := t.(string)
+		if name == storesKey {
+			_ = dec.Decode(new(json.RawMessage)) // content is JSON
+			continue
+		}
 		if _, ok := s[name]; ok {
 			return nil, &slidingttl.InvalidError{Field: "policy " + strconv.Quote(name), Value: "given twice", Rule: "must have a name that no other policy has"}
 		}

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
+)
+
+// A job names a store of the file of settings; flags win over what that says.
+func TestConfig(t *testing.T) {
+	db, uri := sessionsIn(t, 30)
+	execute(t, db, "ALTER TABLE sessions RENAME COLUMN id TO code")
+	dir := t.TempDir()
+	file := filepath.Join(dir, "slidingttl.json")
+	for path, content := range map[string]string{
+		file: `{
+			"stores": {
+				"sessions": {"uri": "` + uri + `", "layout": "layout.json"},
+				"as-web": {"uri": "` + uri + `", "layout": "layout.json", "policy": "web"}
+			},
+			"sessions": {"idle_grace": "30d", "max_lifetime": "90d"},
+			"web": {"idle_grace": "30m", "max_lifetime": "12h"}
+		}`,
+		filepath.Join(dir, "layout.json"): `{"key": "code"}`,
+		filepath.Join(dir, "other.json"):  `{"key": "elsewhere"}`,
+	} {
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, errs := command(t, exitUsage, "audit", "sessions")
+	contains(t, errs, "--config or SLIDINGTTL_CONFIG")
+	t.Setenv(configFrom, file)
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"audit", "sessions"}, "audit under idle 30d, max 90d 30 records"},
+		{[]string{"audit", "as-web"}, "audit under idle 30m, max 12h 30 records"},
+		{[]string{"audit", "sessions", "--policy-name", "web"}, "audit under idle 30m, max 12h 30 records"},
+		{[]string{"audit", "as-web", "--policy", thirty}, "audit under " + thirty + " 30 records"},
+		{[]string{"diff", "sessions", "--to-policy-name", "web"}, "from idle 30d, max 90d to idle 30m, max 12h"},
+		{[]string{"mend", "sessions"}, "well 30"},
+		{[]string{"plan", "--policy-name", "web", "--keys", "1e6", "--reads", "1000"}, "plan for idle 30m, max 12h"},
+	} {
+		out, _ := command(t, 0, c.args...)
+		contains(t, out, c.want)
+	}
+	_, errs = command(t, 0, "audit", "sessions", "--layout", filepath.Join(dir, "other.json"))
+	contains(t, errs, "elsewhere")
+	_, errs = command(t, exitUsage, "audit", "nowhere")
+	contains(t, errs, `there is no store "nowhere"`)
+	_, errs = command(t, exitUsage, "audit", "sessions", "--policy-name", "nobody's")
+	contains(t, errs, "must be there")
+	_, errs = command(t, exitUsage, "audit", "sessions", "--config", filepath.Join(dir, "none"))
+	contains(t, errs, "--config: open")
+}
+
+// Records are found by their state; a key is shown only to who asks for keys.
+func TestList(t *testing.T) {
+	db, uri := sessionsIn(t, 30)
+	execute(t, db, "UPDATE sessions SET created_at = 17, expires_at = 4102444800000 WHERE id = 'user:007'")
+	execute(t, db, "INSERT INTO sessions (id, value) VALUES (?, '{}')", "line\nbreak\"")
+	hash := upkeep.KeyHash("user:007")
+	out, _ := command(t, 0, "list", uri, "--policy", thirty)
+	contains(t, out, "hash "+hash+" implausible created_at 1970", "1 found among 31 looked at")
+	out, _ = command(t, 0, "list", uri, "--policy", thirty, "--keys")
+	contains(t, out, `"user:007" implausible`)
+	out, _ = command(t, 0, "list", uri, "--policy", thirty, "--where", "foreign,implausible", "--limit", "5")
+	contains(t, out, "5 found among")
+	out, _ = command(t, 0, "list", uri, "--policy", thirty, "--where", "foreign", "--limit", "100", "--keys")
+	contains(t, out, `"line\nbreak\"" no created at created_at none expires_at none`, "30 found among 31 looked at")
+	var audit upkeep.AuditReport
+	out, _ = command(t, 0, "audit", uri, "--policy", thirty, "--json")
+	if err := json.Unmarshal([]byte(out), &audit); err != nil || len(audit.Examples[upkeep.NoCreatedAt]) != 3 || audit.Examples[upkeep.Implausible][0] != hash {
+		t.Errorf("%v: %s", err, out)
+	}
+	var found listing
+	out, _ = command(t, 0, "list", uri, "--policy", thirty, "--json")
+	if err := json.Unmarshal([]byte(out), &found); err != nil || len(found.Found) != 1 || found.Found[0].Hash != hash || found.Found[0].Key != "" {
+		t.Errorf("%v: %s", err, out)
+	}
+	_, errs := command(t, exitUsage, "list", uri, "--policy", thirty, "--where", "odd")
+	contains(t, errs, "must be of beyond-policy, dead, foreign")
+}

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/slidingttl/slidingttl/slidingttl"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
+)
+
+// wheres is the states of an audit that can be asked for, by their words.
+var wheres = map[string]upkeep.State{
+	"malformed": upkeep.Malformed, "implausible": upkeep.Implausible, "dead": upkeep.Dead, "retained": upkeep.Retained, "past-cap": upkeep.PastCap,
+	"foreign": upkeep.NoCreatedAt, "never-expires": upkeep.NeverExpires, "beyond-policy": upkeep.Beyond, "slides": upkeep.Slides,
+}
+
+// listed is a record that was asked for.
+type listed struct {
+	State     upkeep.State `json:"state"`
+	Key       string       `json:"key,omitempty"` // as a Go string has it, without the quotes
+	Hash      string       `json:"hash"`          // of the key, as an audit's examples are
+	CreatedAt *time.Time   `json:"created_at"`
+	ExpiresAt *time.Time   `json:"expires_at"`
+	Problem   string       `json:"problem,omitempty"`
+}
+
+// listing is what was found, and a report of what was gone through for it.
+type listing struct {
+	*upkeep.AuditReport `json:"-"`
+	Found               []listed `json:"found"`
+}
+
+// String is the records as text, a line each.
+func (l *listing) String() string {
+	var b strings.Builder
+	for _, r := range l.Found {
+		name := "hash " + r.Hash
+		if r.Key != "" {
+			name = `"` + r.Key + `"`
+		}
+		fmt.Fprintf(&b, "%s\t%s\tcreated_at %s\texpires_at %s", name, strings.ReplaceAll(r.State.String(), "_", " "), clock(r.CreatedAt), clock(r.ExpiresAt))
+		if r.Problem != "" {
+			b.WriteString("\t" + r.Problem)
+		}
+		b.WriteString("\n")
+	}
+	fmt.Fprintf(&b, "%d found among %d looked at", len(l.Found), l.Records)
+	return b.String()
+}
+
+func (a *app) list() *cobra.Command {
+	var policy policyFlags
+	var pace paceFlags
+	var where []string
+	var limit int
+	var keys bool
+	words := strings.Join(slices.Sorted(maps.Keys(wheres)), ", ")
+	c := &cobra.Command{
+		Use:     "list STORE",
+		Short:   "Find records that an audit counts, by what state they are in; writes nothing",
+		Example: `  slidingttl list dynamodb://sessions --policy "idle 30m, max 12h" --where malformed,past-cap --limit 5 --keys`,
+		RunE: policy.run(func(c *cobra.Command, args []string, p slidingttl.Policy) error {
+			asked := make(map[upkeep.State]bool)
+			for _, word := range where {
+				state, ok := wheres[word]
+				if !ok {
+					return fmt.Errorf("%w: --where is %q: must be of %s, with commas between", errUsage, word, words)
+				}
+				asked[state] = true
+			}
+			if limit < 1 {
+				return fmt.Errorf("%w: --limit is %d: must be at least 1", errUsage, limit)
+			}
+			return over(a, c, work{uri: args[0], pace: &pace, longest: p.Longest()}, func(s *store) (*listing, error) {
+				ctx, enough := context.WithCancel(c.Context())
+				defer enough()
+				var mu sync.Mutex // guards l
+				l := new(listing)
+				see := func(state upkeep.State, r *driver.Scanned) {
+					mu.Lock()
+					defer mu.Unlock()
+					if !asked[state] || len(l.Found) == limit {
+						return
+					}
+					l.Found = append(l.Found, listedAs(state, r, keys))
+					if len(l.Found) == limit {
+						enough()
+					}
+				}
+				var err error
+				l.AuditReport, err = upkeep.Audit(ctx, s.Harvested, p, &upkeep.LookOptions{Options: pace.Options, See: see})
+				if errors.Is(err, context.Canceled) && c.Context().Err() == nil {
+					err = nil // there are enough
+				}
+				if l.AuditReport == nil {
+					return nil, err
+				}
+				return l, err
+			})
+		}),
+	}
+	policy.flags(c, "", "the policy")
+	pace.rates(c)
+	c.Flags().StringSliceVar(&where, "where", []string{"malformed", "implausible"}, "which records: "+words)
+	c.Flags().IntVar(&limit, "limit", 20, "how many, at most")
+	c.Flags().BoolVar(&keys, "keys", false, "show keys, which may be secrets, and not their hashes alone")
+	return c
+}
+
+func listedAs(state upkeep.State, r *driver.Scanned, keys bool) listed {
+	found := listed{State: state, Hash: upkeep.KeyHash(r.Key), CreatedAt: instant(r.CreatedAt), ExpiresAt: instant(r.ExpiresAt)}
+	if keys {
+		found.Key = strconv.QuoteToASCII(r.Key)
+		found.Key = found.Key[1 : len(found.Key)-1]
+	}
+	if r.Problem != nil {
+		found.Problem = strings.ReplaceAll(r.Problem.Error(), "\n", "; ")
+	}
+	return found
+}

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
+)
+
+// metrics is how far an operation has come, for Prometheus.
+type metrics struct {
+	operation string
+	about     int64 // records that the store holds, as it estimates; zero: it does not say
+	now       atomic.Pointer[upkeep.Progress]
+}
+
+// serve serves m at address until the function returned is called.
+func (m *metrics) serve(address string) (stop func(), err error) {
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("%w: --metrics: %w", errUsage, err)
+	}
+	s := &http.Server{Handler: m, ReadHeaderTimeout: 10 * time.Second}
+	go func() { _ = s.Serve(l) }()
+	return func() { _ = s.Close() }, nil
+}
+
+// ServeHTTP implements http.Handler, in Prometheus's text format.
+func (m *metrics) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+	var p upkeep.Progress
+	if now := m.now.Load(); now != nil {
+		p = *now
+	}
+	for _, v := range []struct {
+		name, kind, help string
+		is               float64
+	}{
+		{"records_total", "counter", "Records looked at.", float64(p.Records)},
+		{"passed_total", "counter", "Things met that are no records.", float64(p.Passed)},
+		{"failed_total", "counter", "Records that could not be read or written.", float64(p.Failed)},
+		{"writes_total", "counter", "Writes tried; in a dry run, those that would be.", float64(p.Writes)},
+		{"cost_total", "counter", "What the scan has cost, in the store's own unit.", p.Cost},
+		{"segments", "gauge", "Segments in all.", float64(p.Segments)},
+		{"segments_done", "gauge", "Segments that were gone through.", float64(p.Done)},
+		{"expected_records", "gauge", "Records that the store holds, as it estimates; 0 where it does not say.", float64(m.about)},
+		{"seconds", "gauge", "How long this run has taken.", p.Elapsed.Seconds()},
+	} {
+		name := "slidingttl_operation_" + v.name
+		_, _ = fmt.Fprintf(w, "# HELP %s %s\n# TYPE %s %s\n%s{operation=%q} %v\n", name, v.help, name, v.kind, name, m.operation, v.is)
+	}
+}

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
+)
+
+func (a *app) undo() *cobra.Command {
+	var write writeFlags
+	c := &cobra.Command{
+		Use:   "undo STORE FILE",
+		Short: "Take adoptions back, of the records that nobody has touched since",
+		Long: `Takes back what adopt has written down in FILE with --undo: each record loses its created_at, and
+gets back the expiry that it had. One that was touched or written since is left as it is. A version
+that adopt gave to an item of Cosmos DB stays.`,
+		Example: `  slidingttl undo "redis://cache1?prefix=session:" adopted.jsonl --apply`,
+		RunE: func(c *cobra.Command, args []string) error {
+			w := work{uri: args[0], pace: &write.paceFlags}
+			w.ask = fmt.Sprintf("About to take back what adopt has written to records of %s, as %s tells.", args[0], args[1])
+			return over(a, c, w, func(s *store) (*upkeep.UndoReport, error) {
+				f, err := os.Open(args[1])
+				if err != nil {
+					return nil, fmt.Errorf("%w: %w", errUsage, err)
+				}
+				defer func() { _ = f.Close() }()
+				if err := adoptedBy(f, s.name); err != nil {
+					return nil, err
+				}
+				o := write.options()
+				return s.undo(c.Context(), f, &o)
+			})
+		},
+	}
+	write.flags(c)
+	return c
+}
+
+// adopted is the first line of a file for undo.
+type adopted struct {
+	Store string `json:"adopted"`
+}
+
+// adoptedBy says that f is not what adopt has written of store.
+func adoptedBy(f io.Reader, store string) error {
+	var first adopted
+	line, err := bufio.NewReader(f).ReadBytes('\n')
+	if err == nil {
+		err = json.Unmarshal(line, &first)
+	}
+	if err != nil || first.Store != store {
+		return fmt.Errorf("%w: the file for undo is of store %q: must be of %q", errUsage, first.Store, store)
+	}
+	return nil
+}
+
+// keeper writes down what undo reads.
+type keeper struct {
+	mu     sync.Mutex // guards the rest
+	f      *os.File
+	synced time.Time
+}
+
+// keepChanges opens the file at path for what adopt changes of store.
+func keepChanges(path, store string) (*keeper, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("%w: --undo: %w", errUsage, err)
+	}
+	k := &keeper{f: f}
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+	case info.Size() == 0:
+		err = k.line(adopted{store})
+	default:
+		if err = adoptedBy(f, store); err == nil {
+			_, err = f.WriteString("\n") // a kill may have left half a line
+		}
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return k, nil
+}
+
+// line adds v. What it has returned for is there after a kill; after a loss of power what
+// is older than a second.
+func (k *keeper) line(v any) error {
+	line, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if _, err = k.f.Write(append(line, '\n')); err == nil && time.Since(k.synced) > time.Second {
+		k.synced, err = time.Now(), k.f.Sync()
+	}
+	return err
+}
+
+func (k *keeper) change(c upkeep.Change) error { return k.line(c) }
+
+func (k *keeper) close() error { return errors.Join(k.f.Sync(), k.f.Close()) }
