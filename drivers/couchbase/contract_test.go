@@ -7,7 +7,6 @@ import (
 	"errors"
 	"os"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -22,7 +21,7 @@ import (
 
 // configurations are the ways to keep a record. Those of inFull are held to the whole
 // contract, for they differ most: in place, path, operations and retention. The others are
-// held to the cases that ofLayout chooses, and at night (-tags night) to the whole as well.
+// held to the cases that drivertest.OfLayout chooses, and at night (-tags night) to the whole as well.
 var configurations = map[string]couchbase.Options{
 	"xattr":   {},
 	"path":    {CreatedPath: "app.ttl.born", Retain: time.Hour},
@@ -37,35 +36,12 @@ var inFull = []string{"xattr", "field"}
 // allCases has every layout held to the whole contract.
 var allCases bool
 
-// ofLayout chooses the cases that a layout can change. A layout decides what stands in a
-// document and by which operations that gets there, and so what each call makes of one record.
-// It decides nothing of who wins among writers, of when a call ends, of what a failure is told
-// as, of how the pages of a scan follow each other, or of what a Store does with a driver's
-// answers. A choice that leaves out too much shows in the lines that a layout runs at night
-// alone: here they deal with failures, cursors and lost races.
-//
-//	go test -run 'TestContract/path$' -coverprofile gate.out
-//	go test -run 'TestContract/path$' -coverprofile night.out -tags night
-//	diff gate.out night.out
-func ofLayout(name string) bool {
-	group, rule, _ := strings.Cut(name, "/")
-	switch group {
-	case "race", "context", "fault", "store":
-		return false
-	case "batch":
-		return rule != "many"
-	case "scan":
-		return rule == "foreign" || rule == "malformed"
-	}
-	return !strings.HasPrefix(rule, "race")
-}
-
 // chosen are the cases of that layout, nil for all.
 func chosen(layout string) func(string) bool {
 	if allCases || slices.Contains(inFull, layout) {
 		return nil
 	}
-	return ofLayout
+	return drivertest.OfLayout
 }
 
 // prefixed stores values as documents that are not JSON, though their flags say so.

@@ -3,7 +3,6 @@ package dynamodb
 import (
 	"context"
 	"errors"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -20,8 +19,8 @@ import (
 )
 
 // configurations are the ways to keep a record. The default is held to the whole contract,
-// the other to the cases that ofLayout chooses, and at night (-tags night) to the whole as
-// well.
+// the other to the cases that drivertest.OfLayout chooses, and at night (-tags night) to the
+// whole as well.
 var configurations = map[string]Options{
 	"default": {},
 	"single table": {
@@ -37,25 +36,6 @@ var configurations = map[string]Options{
 // allCases has every layout held to the whole contract.
 var allCases bool
 
-// ofLayout chooses the cases that a layout can change. A layout decides what stands in an item
-// and by which requests that gets there, and so what each call makes of one record. It decides
-// nothing of who wins among writers, of when a call ends, of what a failure is told as, of how
-// the pages of a scan follow each other, or of what a Store does with a driver's answers. A
-// choice that leaves out too much shows in the lines that a layout runs at night alone, as in
-// drivers/couchbase.
-func ofLayout(name string) bool {
-	group, rule, _ := strings.Cut(name, "/")
-	switch group {
-	case "race", "context", "fault", "store":
-		return false
-	case "batch":
-		return rule != "many"
-	case "scan":
-		return rule == "foreign" || rule == "malformed"
-	}
-	return !strings.HasPrefix(rule, "race")
-}
-
 // TestContract runs the suite against DynamoDB Local. What is dead there the requests
 // say, so the clock that they are made by can be moved, and no case waits. DynamoDB Local
 // then keeps the dead: a store that deletes late, as DynamoDB does.
@@ -67,7 +47,7 @@ func TestContract(t *testing.T) {
 			server := dynamodbtest.Start(t)
 			var chosen func(string) bool
 			if !allCases && name != "default" {
-				chosen = ofLayout
+				chosen = drivertest.OfLayout
 			}
 			drivertest.Run(t, drivertest.Harness{
 				Parallel: true,
