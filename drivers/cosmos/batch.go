@@ -45,8 +45,6 @@ func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]dri
 		return res, err
 	})
 	if err != nil {
-		d.sessions.failed(err)
-		d.stats.failed(&d.stats.ReadUnits, err)
 		return found, failed(ctx, err)
 	}
 	d.stats.charged(&d.stats.ReadUnits, res.RequestCharge)

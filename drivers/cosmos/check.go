@@ -129,7 +129,7 @@ func (d *Driver[T]) checkConsistency(ctx context.Context, c *check) error {
 		k.partition[i] = absent
 	}
 	_, err := d.client.ReadItem(ctx, d.partitionKey(k), absent, &azcosmos.ItemOptions{ConsistencyLevel: to.Ptr(azcosmos.ConsistencyLevelSession)})
-	d.stats.failed(&d.stats.ReadUnits, err)
+	d.learn(&d.stats.ReadUnits, err)
 	switch status(err) {
 	case http.StatusBadRequest:
 		c.wrong("account's consistency", "below Session", "must be Session at least, or a read may not see this process's own touch")

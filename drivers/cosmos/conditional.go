@@ -47,8 +47,7 @@ func (d *Driver[T]) carryOut(ctx context.Context, w *conditional, now driver.Ins
 				d.stats.charged(w.sum, res.RequestCharge)
 				return string(res.ETag), w.Succeeded()
 			}
-			d.sessions.failed(err)
-			d.stats.failed(w.sum, err)
+			d.learn(w.sum, err)
 			switch status(err) {
 			case http.StatusNotFound, http.StatusConflict, http.StatusPreconditionFailed:
 			default:

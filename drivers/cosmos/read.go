@@ -56,8 +56,7 @@ func (d *Driver[T]) catchUp(ctx context.Context, k identity) error {
 	var patch azcosmos.PatchOperations
 	patch.AppendSet("/"+ttlName, -1)
 	_, err := d.client.PatchItem(ctx, d.partitionKey(k), k.id, patch, &azcosmos.ItemOptions{IfMatchEtag: &never})
-	d.sessions.failed(err)
-	d.stats.failed(&d.stats.ReadUnits, err)
+	d.learn(&d.stats.ReadUnits, err)
 	switch status(err) {
 	case http.StatusPreconditionFailed:
 		return nil
@@ -76,8 +75,6 @@ func (d *Driver[T]) fetch(ctx context.Context, k identity) ([]byte, error) {
 		return d.client.ReadItem(ctx, d.partitionKey(k), k.id, &azcosmos.ItemOptions{SessionToken: token})
 	})
 	if err != nil {
-		d.sessions.failed(err)
-		d.stats.failed(&d.stats.ReadUnits, err)
 		if status(err) == http.StatusNotFound {
 			return nil, driver.ErrNotFound
 		}

@@ -88,8 +88,6 @@ func (d *Driver[T]) Scan(ctx context.Context, from driver.Cursor, limit int) (dr
 		return d.client.NewQueryItemsPager(query, azcosmos.NewPartitionKey(), o).NextPage(ctx)
 	})
 	if err != nil {
-		d.sessions.failed(err)
-		d.stats.failed(&d.stats.ReadUnits, err)
 		return driver.Page{}, failed(ctx, err)
 	}
 	d.sessions.observe(res.RawResponse)

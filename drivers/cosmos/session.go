@@ -87,11 +87,13 @@ func (s *sessions) observe(answer *http.Response) {
 	s.joined.Store(&joined)
 }
 
-// failed learns from an error.
-func (s *sessions) failed(err error) {
+// learn learns from an error, also what the request cost.
+func (d *Driver[T]) learn(sum *float64, err error) {
 	var answer *azcore.ResponseError
-	if errors.As(err, &answer) {
-		s.observe(answer.RawResponse)
+	if errors.As(err, &answer) && answer.RawResponse != nil {
+		d.sessions.observe(answer.RawResponse)
+		units, _ := strconv.ParseFloat(answer.RawResponse.Header.Get("x-ms-request-charge"), 32)
+		d.stats.charged(sum, float32(units))
 	}
 }
 
@@ -101,12 +103,14 @@ func (s *sessions) failed(err error) {
 func read[T, R any](ctx context.Context, d *Driver[T], ask func(token *string) (R, error)) (R, error) {
 	for pause := 20 * time.Millisecond; ; pause *= 2 {
 		res, err := ask(d.sessions.token())
+		d.learn(&d.stats.ReadUnits, err)
 		if !passing(err) {
 			return res, err
 		}
 		if pause > 100*time.Millisecond {
 			if c, cerr := d.client.Read(ctx, nil); cerr == nil && d.sessions.movedTo(c.ContainerProperties.ResourceID) {
-				return ask(nil)
+				res, err = ask(nil)
+				d.learn(&d.stats.ReadUnits, err)
 			}
 			return res, err
 		}

@@ -1,12 +1,6 @@
 package cosmos
 
-import (
-	"errors"
-	"strconv"
-	"sync"
-
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
-)
+import "sync"
 
 // Stats counts what a Driver has done since New.
 type Stats struct {
@@ -31,15 +25,6 @@ func (t *tally) charged(sum *float64, units float32) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	*sum += float64(units)
-}
-
-// failed adds what a request cost that ended with err.
-func (t *tally) failed(sum *float64, err error) {
-	var answer *azcore.ResponseError
-	if errors.As(err, &answer) && answer.RawResponse != nil {
-		units, _ := strconv.ParseFloat(answer.RawResponse.Header.Get("x-ms-request-charge"), 32)
-		t.charged(sum, float32(units))
-	}
 }
 
 // count adds one to n.
