@@ -31,7 +31,7 @@ func dead(i, days int) archive.Record {
 	}
 	switch i % 5 {
 	case 0:
-		r.Generation = "sequence-" + fmt.Sprint(i)
+		r.Generation = fmt.Sprintf("sequence-%d-%d", days, i)
 	case 1:
 		r.Key = fmt.Sprintf("\xff\x00binary-%d", i)
 	case 2:
