@@ -6,7 +6,6 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
@@ -36,15 +35,7 @@ func (d *Driver[T]) Mend(ctx context.Context, key string, apply bool) (string, e
 	update := updateOf(d.opts.move(&c, s.ExpiresAt))
 	// Sent twice it finds what it has written, and says that another write came first.
 	// The caller looks again, and finds that nothing is wrong.
-	done, err := d.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
-		TableName:                 &d.table,
-		Key:                       d.attributes(k),
-		UpdateExpression:          &update,
-		ConditionExpression:       &c.text,
-		ExpressionAttributeNames:  d.used(update + c.text),
-		ExpressionAttributeValues: c.values,
-		ReturnConsumedCapacity:    types.ReturnConsumedCapacityTotal,
-	})
+	err = d.update(ctx, k, c, update)
 	if _, refusal := refused(err); refusal {
 		d.stats.count(&d.stats.Refused)
 		return "", fmt.Errorf("%w: %w", driver.ErrConflict, err)
@@ -52,6 +43,5 @@ func (d *Driver[T]) Mend(ctx context.Context, key string, apply bool) (string, e
 	if err != nil {
 		return "", failed(err)
 	}
-	d.stats.consumed(&d.stats.TouchUnits, done.ConsumedCapacity)
 	return fault, nil
 }

@@ -44,21 +44,7 @@ func (d *Driver[T]) Touch(ctx context.Context, key string, was driver.Meta, life
 		if life.CreatedAt != 0 && versionOf(was.Version) == nil {
 			set = append(set, "#v = "+c.set(":v", versionOf(version)))
 		}
-		update := updateOf(set, remove)
-		out, err := d.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
-			TableName:                           &d.table,
-			Key:                                 d.attributes(k),
-			UpdateExpression:                    &update,
-			ConditionExpression:                 &c.text,
-			ExpressionAttributeNames:            d.used(update + c.text),
-			ExpressionAttributeValues:           c.values,
-			ReturnConsumedCapacity:              types.ReturnConsumedCapacityTotal,
-			ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
-		}, f.follow)
-		if err == nil {
-			d.stats.consumed(&d.stats.TouchUnits, out.ConsumedCapacity)
-		}
-		return err
+		return d.update(ctx, k, c, updateOf(set, remove), f.follow)
 	}, func(found stored) driver.Verdict {
 		switch {
 		case found.odd != nil:
@@ -69,4 +55,22 @@ func (d *Driver[T]) Touch(ctx context.Context, key string, was driver.Meta, life
 		return driver.Still(found.Meta, was, now)
 	})
 	return versionUnless(err, version), err
+}
+
+// update updates the item under k on a condition, at a touch's cost.
+func (d *Driver[T]) update(ctx context.Context, k primaryKey, c condition, update string, opts ...func(*dynamodb.Options)) error {
+	out, err := d.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+		TableName:                           &d.table,
+		Key:                                 d.attributes(k),
+		UpdateExpression:                    &update,
+		ConditionExpression:                 &c.text,
+		ExpressionAttributeNames:            d.used(update + c.text),
+		ExpressionAttributeValues:           c.values,
+		ReturnConsumedCapacity:              types.ReturnConsumedCapacityTotal,
+		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
+	}, opts...)
+	if err == nil {
+		d.stats.consumed(&d.stats.TouchUnits, out.ConsumedCapacity)
+	}
+	return err
 }
