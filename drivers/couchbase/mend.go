@@ -74,10 +74,6 @@ func (d *Driver[T]) Mend(ctx context.Context, key string, apply bool) (string, e
 
 // meant is the instant that a JSON value says, if any.
 func meant(raw []byte) (driver.Instant, bool) {
-	const (
-		fewestMillis = 1e11
-		mostMillis   = 1e14
-	)
 	text := string(raw)
 	if raw[0] == '"' && json.Unmarshal(raw, &text) != nil {
 		return 0, false
@@ -88,10 +84,10 @@ func meant(raw []byte) (driver.Instant, bool) {
 		}
 	}
 	n, err := strconv.ParseFloat(text, 64)
-	if err != nil || !(n >= 1 && n < mostMillis) {
+	if err != nil || !(n >= 1 && n < driver.NumberMillis) {
 		return 0, false
 	}
-	if n < fewestMillis {
+	if n < driver.NumberSeconds {
 		n *= 1000
 	}
 	return driver.Instant(n), true

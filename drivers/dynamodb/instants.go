@@ -1,6 +1,7 @@
 package dynamodb
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -12,16 +13,8 @@ import (
 )
 
 const (
-	// rfc3339Milli is how created_at is written.
-	rfc3339Milli = "2006-01-02T15:04:05.000Z07:00"
-
-	// A Number below maxSeconds counts seconds (until the year 5138), one from
-	// there to maxMillis milliseconds. Neither is anything else.
-	maxSeconds = 1e11
-	maxMillis  = 1e14
-
 	// latest is the last instant that is written.
-	latest driver.Instant = maxMillis - 1000
+	latest driver.Instant = driver.NumberMillis - 1000
 
 	// longPast is what an expiry of zero or less is read as: an Instant of zero
 	// would mean that there is none.
@@ -36,7 +29,7 @@ func (f TimeFormat) written(created driver.Instant) types.AttributeValue {
 	case unixSecond:
 		return seconds(created)
 	default:
-		return text(created.Time().Format(rfc3339Milli))
+		return text(created.Time().Format(driver.RFC3339Milli))
 	}
 }
 
@@ -64,7 +57,7 @@ func seconds(i driver.Instant) types.AttributeValue {
 
 // check rejects instants that would be read back as something else.
 func (f TimeFormat) check(l driver.Life) error {
-	if f == UnixMilli && 0 < l.CreatedAt && l.CreatedAt < maxSeconds {
+	if f == UnixMilli && 0 < l.CreatedAt && l.CreatedAt < driver.NumberSeconds {
 		return &driver.InvalidError{Field: "created_at", Value: fmt.Sprintf("%d ms since 1970", l.CreatedAt), Rule: "must be later than March 1973 in UnixMilli, or it reads as seconds"}
 	}
 	return l.Check(latest)
@@ -79,12 +72,14 @@ func parseCreated(name string, av types.AttributeValue) (driver.Instant, TimeFor
 		if av.Value == "" {
 			return 0, RFC3339, nil
 		}
-		if t, err := time.Parse(time.RFC3339, av.Value); err == nil && (t.IsZero() || t.Unix() >= 0) {
-			return driver.Floor(t), RFC3339, nil
+		if i, ok := driver.ParseTime(av.Value, false); ok {
+			return i, RFC3339, nil
 		}
 	case *types.AttributeValueMemberN:
-		if i, format, _, ok := parseNumber(av.Value); ok {
-			return i, format, nil
+		if i, millis, _, ok := driver.ParseNumber(av.Value); millis {
+			return i, UnixMilli, nil
+		} else if ok {
+			return i, unixSecond, nil
 		}
 	}
 	return 0, RFC3339, odd(name, av, "must be RFC 3339, or a Number of seconds or milliseconds since the Unix epoch")
@@ -103,12 +98,12 @@ func parseExpiry(name string, av types.AttributeValue) (driver.Instant, error) {
 		}
 		s = av.Value
 	case *types.AttributeValueMemberS:
-		if t, err := time.Parse(time.RFC3339, av.Value); err == nil && t.Unix() < maxSeconds {
+		if t, err := time.Parse(time.RFC3339, av.Value); err == nil && t.Unix() < driver.NumberSeconds {
 			return max(driver.Ceil(t), longPast), nil
 		}
 		s = av.Value
 	}
-	i, _, cut, ok := parseNumber(s)
+	i, _, cut, ok := driver.ParseNumber(s)
 	if !ok {
 		return 0, odd(name, av, "must be a Number of seconds since the Unix epoch")
 	}
@@ -118,37 +113,8 @@ func parseExpiry(name string, av types.AttributeValue) (driver.Instant, error) {
 	return max(i, longPast), nil
 }
 
-// parseNumber reads a decimal count of seconds or milliseconds, told apart by size. cut
-// reports that it was finer than milliseconds.
-func parseNumber(s string) (i driver.Instant, format TimeFormat, cut, ok bool) {
-	whole, fraction, _ := strings.Cut(s, ".")
-	n, err := strconv.ParseUint(whole, 10, 64)
-	if err != nil || n >= maxMillis || strings.Trim(fraction, "0123456789") != "" {
-		return 0, 0, false, false
-	}
-	if i = driver.Instant(n); n >= maxSeconds {
-		return i, UnixMilli, strings.Trim(fraction, "0") != "", true
-	}
-	fraction += "000"
-	ms, err := strconv.ParseUint(fraction[:3], 10, 64)
-	return i*1000 + driver.Instant(ms), unixSecond, strings.Trim(fraction[3:], "0") != "", err == nil
-}
-
-// odd is the error for an attribute that cannot be read. Its value is no secret; no
-// more of it is quoted than an instant is long.
+// odd is the error for an attribute that cannot be read.
 func odd(name string, av types.AttributeValue, rule string) error {
-	const most = 40
-	var value string
-	switch av := av.(type) {
-	case *types.AttributeValueMemberN:
-		value = "the Number " + av.Value
-	case *types.AttributeValueMemberS:
-		value = fmt.Sprintf("the String %.*q", most, av.Value)
-		if len(av.Value) > most {
-			value = fmt.Sprintf("a String of %d bytes", len(av.Value))
-		}
-	default:
-		value = "of type " + strings.TrimPrefix(fmt.Sprintf("%T", av), "*types.AttributeValueMember")
-	}
-	return &driver.InvalidError{Field: fmt.Sprintf("attribute %q", name), Value: value, Rule: rule}
+	kind := strings.TrimPrefix(fmt.Sprintf("%T", av), "*types.AttributeValueMember")
+	return driver.Odd(fmt.Sprintf("attribute %q", name), cmp.Or(map[string]string{"N": "Number", "S": "String"}[kind], kind), plain(av), rule)
 }

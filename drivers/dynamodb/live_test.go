@@ -90,7 +90,7 @@ func TestScanOfAnIndex(t *testing.T) {
 	index(t, tbl, types.Projection{ProjectionType: types.ProjectionTypeInclude, NonKeyAttributes: []string{"ttl", "created_at", "slidingttl_version", "slidingttl_expiry"}})
 	life := driver.Life{CreatedAt: base, ExpiresAt: base.Add(time.Hour)}
 	for i := range 20 {
-		item := attrs{"ttl": number(itoa(life.ExpiresAt / 1000)), "created_at": text(base.Time().Format(rfc3339Milli))}
+		item := attrs{"ttl": number(itoa(life.ExpiresAt / 1000)), "created_at": text(base.Time().Format(driver.RFC3339Milli))}
 		if i%2 == 0 {
 			item["holder"] = text("ann")
 		}

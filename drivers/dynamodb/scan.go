@@ -208,7 +208,7 @@ func (d *Driver[T]) fault(s stored) string {
 			return "attribute \"" + d.opts.Expiry + "\" is a String"
 		}
 	case *types.AttributeValueMemberN:
-		if _, format, _, ok := parseNumber(av.Value); ok && format == UnixMilli {
+		if _, millis, _, _ := driver.ParseNumber(av.Value); millis {
 			return "attribute \"" + d.opts.Expiry + "\" is in milliseconds"
 		}
 	}

@@ -101,10 +101,10 @@ func (d *Driver[T]) checkValue() error {
 		option, name string
 		sample       types.AttributeValue
 	}{
-		{"Expiry", o.Expiry, seconds(maxSeconds)},
-		{"CreatedAt", o.CreatedAt, o.CreatedAtFormat.written(maxMillis / 10)},
+		{"Expiry", o.Expiry, seconds(driver.NumberSeconds)},
+		{"CreatedAt", o.CreatedAt, o.CreatedAtFormat.written(driver.NumberMillis / 10)},
 		{"Version", o.Version, versionOf(maxVersion)},
-		{"RetainedExpiry", o.RetainedExpiry, retained(0, maxSeconds)},
+		{"RetainedExpiry", o.RetainedExpiry, retained(0, driver.NumberSeconds)},
 	} {
 		took, same, err := d.takes(a.name, a.sample)
 		// Where any attribute fares like this one T is a map, or decodes itself.
