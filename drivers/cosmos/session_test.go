@@ -113,6 +113,18 @@ func TestSessionAheadOfReplicas(t *testing.T) {
 	}
 }
 
+// Stats has what a read cost that no replica was up to, and what it cost to make it again.
+func TestStatsOfReadsMadeAgain(t *testing.T) {
+	f := open[session](t, nil)
+	f.mustInsert(t, "k", session{}, lasting(time.Hour), base)
+	before := f.Stats().ReadUnits
+	f.inject(t, behindFor(1))
+	f.mustGet(t, "k")
+	if units := f.Stats().ReadUnits - before; units != 2 {
+		t.Errorf("the two reads cost %v units, want 2", units)
+	}
+}
+
 // Tokens of a container that was made anew are forgotten.
 func TestSessionOfAnotherContainer(t *testing.T) {
 	for name, read := range map[string]func(d *Driver[session]) error{
