@@ -62,8 +62,8 @@
 // # Once
 //
 // A write is done once, or an error says otherwise. The driver lets azcore send a write
-// again only if an answer says that it was not carried out: throttled (429) or met by
-// another write (449), as often as Options.Retry says. azcore's own rule also resends after
+// again only if an answer says that it was not carried out: throttled (429), or met by
+// another write (449) or a split (410), as often as Options.Retry says. azcore's own rule also resends after
 // errors that it does not know, which are all errors of HTTP/2, and azcosmos uses HTTP/2.
 // net/http resends a request of HTTP/2 after some resets, and that cannot be turned off. So
 // if a write is refused after an attempt without an answer, the driver looks at the record

@@ -41,7 +41,7 @@ type Options struct {
 	Codec driver.Codec
 
 	// Retry is how often and when a write is sent again that Cosmos DB did not carry out,
-	// by its answer: throttled (429) or for it met another (449). No other is. The client's
+	// by its answer: throttled (429), for it met another (449) or a split (410). No other is. The client's
 	// own Retry, which a driver cannot see, is for reads alone. StatusCodes and ShouldRetry
 	// are not looked at. Zero fields: azcore's defaults, and a RetryDelay of 50 ms.
 	Retry policy.RetryOptions
