@@ -45,7 +45,8 @@ func (b *Bucket) Remove(ctx context.Context, name string) error {
 	}
 	err = b.versions(ctx, name, func(id *string, _ bool) error { return b.remove(ctx, name, id) })
 	if errors.Is(err, archive.ErrRefused) {
-		if locked := b.Removable(ctx, name); errors.Is(locked, archive.ErrLocked) {
+		// S3's clock may be behind ours: a retention that has just ended here may not there.
+		if locked := b.lockedAt(ctx, name, time.Now().Add(-time.Minute)); errors.Is(locked, archive.ErrLocked) {
 			return locked
 		}
 	}
@@ -54,6 +55,11 @@ func (b *Bucket) Remove(ctx context.Context, name string) error {
 
 // Removable implements archive.Locker: it asks for the retention and the legal hold of each version.
 func (b *Bucket) Removable(ctx context.Context, name string) error {
+	return b.lockedAt(ctx, name, time.Now())
+}
+
+// lockedAt is an *archive.LockedError if a version of the object is locked at now.
+func (b *Bucket) lockedAt(ctx context.Context, name string, now time.Time) error {
 	versioned, err := b.keepsVersions(ctx)
 	if err != nil || !versioned { // Object Lock needs versions
 		return err
@@ -72,7 +78,7 @@ func (b *Bucket) Removable(ctx context.Context, name string) error {
 		switch {
 		case held:
 			locked = &archive.LockedError{Files: 1, File: name}
-		case until.After(time.Now()) && (locked == nil || !locked.Until.IsZero() && until.After(locked.Until)):
+		case until.After(now) && (locked == nil || !locked.Until.IsZero() && until.After(locked.Until)):
 			locked = &archive.LockedError{Files: 1, File: name, Until: until}
 		}
 		return nil
