@@ -111,7 +111,7 @@ func KeyHash(key string) string {
 }
 
 func sum(a, b []int64) []int64 {
-	if a == nil {
+	if len(a) == 0 { // as of a shard that has not begun
 		a = make([]int64, len(b))
 	}
 	for i, n := range b {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -131,6 +132,37 @@ func TestAuditTellsStates(t *testing.T) {
 	ok(t, json.Unmarshal(b, &again))
 	if again.States[upkeep.Slides].Count != 51 || again.Deaths[4].Within != "1d" {
 		t.Errorf("out of JSON comes %+v", again)
+	}
+}
+
+// Shards of an audit, of which each has found nothing when it begins, add up to one run.
+func TestAuditByShards(t *testing.T) {
+	f := open(t)
+	for i := range 500 {
+		f.add(fmt.Sprint("user:", i), -day*time.Duration(i%100), 20*day)
+	}
+	whole, err := upkeep.Audit(t.Context(), f, policy, nil)
+	ok(t, err)
+	var shards []upkeep.Checkpoint
+	keep := upkeep.Options{Shards: 3, Save: func(c upkeep.Checkpoint) error {
+		shards = append(shards, c)
+		return nil
+	}}
+	_, err = upkeep.Audit(t.Context(), f, policy, &upkeep.LookOptions{Options: keep})
+	ok(t, err)
+	for i := range shards {
+		from := shards[i]
+		_, err := upkeep.Audit(t.Context(), f, policy, &upkeep.LookOptions{Options: upkeep.Options{Resume: &from, Save: func(c upkeep.Checkpoint) error {
+			shards[i] = c
+			return nil
+		}}})
+		ok(t, err)
+	}
+	all, err := upkeep.Audit(t.Context(), f, policy, &upkeep.LookOptions{Options: upkeep.Options{Resume: &shards[0], Beside: shards[1:]}})
+	ok(t, err)
+	all.Totals = whole.Totals
+	if !reflect.DeepEqual(all, whole) {
+		t.Errorf("one run tells\n%v\nand shards\n%v", whole, all)
 	}
 }
 
