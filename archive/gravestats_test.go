@@ -3,6 +3,7 @@ package archive_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -41,9 +42,10 @@ func TestGraveStats(t *testing.T) {
 // A queue has come as far as the first death that it has yet to hand over.
 func TestQueueThrough(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		down := true
+		var down atomic.Bool
+		down.Store(true)
 		q, err := archive.NewQueue(func(context.Context, []driver.Dead) error {
-			if down {
+			if down.Load() {
 				return errCrash
 			}
 			return nil
@@ -57,7 +59,7 @@ func TestQueueThrough(t *testing.T) {
 		if lag := time.Since(q.Through()); lag != time.Hour {
 			t.Errorf("after an hour of failures it is %v behind", lag)
 		}
-		down = false
+		down.Store(false)
 		time.Sleep(time.Minute)
 		if lag := time.Since(q.Through()); lag != 0 {
 			t.Errorf("a queue that was emptied is %v behind", lag)
