@@ -47,7 +47,8 @@ var mergeRoom int64 = 96 << 20
 // Compact merges the files of each day, so that readers open fewer of them, and keeps each
 // life once. It may run beside writers and readers, and several times at once. The former
 // files count until the merged file takes their place in one step; they are removed after
-// that. The next run removes what a crash left behind.
+// that. The next run removes what a crash left behind. Of files that the Bucket may not remove yet
+// ([ErrLocked]) it removes none, and the next run after that time does.
 //
 // The first Compact of an archive visits all days. If an earlier version wrote a life into
 // two days, it keeps the one to which the store's last expiry led.
@@ -115,7 +116,7 @@ func (c *compactor) day(ctx context.Context, m Manifest) error {
 		if m.err != nil {
 			return errors.Join(append(corrupt, m.err)...)
 		}
-		if err := sweep(ctx, c.bucket, &m); err != nil {
+		if err := sweep(ctx, c.bucket, &m); err != nil && !errors.Is(err, ErrLocked) {
 			return err
 		}
 		files := c.choose(&m, left)

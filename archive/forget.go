@@ -199,15 +199,31 @@ func (f *forgetter) rewrite(ctx context.Context, m *Manifest) error {
 		m = &now
 	}
 	f.report.Untold += untold
-	if f.report.DryRun || m.err != nil {
-		return errors.Join(append(corrupt, m.err)...)
+	err := m.err
+	if err == nil && !f.report.DryRun {
+		err = sweep(ctx, f.bucket, m)
 	}
-	err := sweep(ctx, f.bucket, m)
-	if errors.Is(err, ErrLocked) {
-		f.lock(err)
-		err = nil
+	if err == nil && f.report.DryRun || errors.Is(err, ErrLocked) {
+		err = f.garbage(ctx, m)
 	}
 	return errors.Join(append(corrupt, err)...)
+}
+
+// garbage looks into files that do not count and may be locked: one matters if it holds what is meant.
+func (f *forgetter) garbage(ctx context.Context, m *Manifest) error {
+	for _, file := range m.garbage {
+		meant, _, err := f.indexes.count(ctx, file, f.what)
+		if meant > 0 || errors.Is(err, ErrCorrupt) {
+			err = removable(ctx, f.bucket, file.Name)
+		}
+		switch {
+		case errors.Is(err, ErrLocked):
+			f.lock(err)
+		case err != nil && !gone(err):
+			return err
+		}
+	}
+	return nil
 }
 
 func (f *forgetter) lock(err error) {

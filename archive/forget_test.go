@@ -254,6 +254,41 @@ func TestForgetLocked(t *testing.T) {
 	}
 }
 
+// A compaction goes on where it may not remove what it has merged: that does not count, and a later
+// one removes it.
+func TestCompactLocked(t *testing.T) {
+	b := people(t)
+	want := lives(t, b)
+	l := &locking{b, map[string]time.Time{"day=": noon.AddDate(1, 0, 0)}}
+	for range 2 {
+		_, err := archive.Compact(t.Context(), l, nil)
+		ok(t, err)
+	}
+	s, err := archive.NewReader(b).Stats(t.Context(), archive.Span{})
+	ok(t, err)
+	if got := lives(t, b); !slices.Equal(got, want) || s.Files != 3 || s.Garbage != 6 {
+		t.Errorf("%d lives of %d; %+v", len(got), len(want), s)
+	}
+	for _, dry := range []bool{true, false} { // of locked files those matter that hold what is forgotten, if they count or not
+		_, err = archive.Forget(t.Context(), l, archive.Selection{Prefix: "nobody"}, &archive.ForgetOptions{DryRun: dry})
+		ok(t, err)
+		_, err = archive.Forget(t.Context(), l, archive.Selection{Keys: []string{"user:3:13"}}, &archive.ForgetOptions{DryRun: dry})
+		if locked, is := errors.AsType[*archive.LockedError](err); !is || locked.Files != 3*3 {
+			t.Errorf("dry run %t: %v; want 9 files", dry, err)
+		}
+		_, err = archive.Forget(t.Context(), l, archive.Selection{Keys: []string{"user:3:33"}}, &archive.ForgetOptions{DryRun: dry})
+		if locked, is := errors.AsType[*archive.LockedError](err); !is || locked.Files != 3*2 {
+			t.Errorf("dry run %t: %v; want 6 files", dry, err)
+		}
+	}
+	clear(l.until)
+	compact(t, l)
+	names := slices.DeleteFunc(files(t, b), func(name string) bool { return !strings.HasPrefix(name, "day=") })
+	if len(names) != 6 { // and their manifests
+		t.Errorf("%q", names)
+	}
+}
+
 // What a source hands over while a person is forgotten is found by the look afterwards.
 func TestForgetLeft(t *testing.T) {
 	b := people(t)

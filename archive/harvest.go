@@ -14,7 +14,8 @@ import (
 
 // Harvest is [upkeep.Harvest] of d that keeps its position in the archive. It continues a
 // harvest that was interrupted; after a complete one it takes only what died since. So a
-// timer can run it, on any machine. The name store tells stores with the same Source apart;
+// timer can run it, on any machine. It cannot see what was deleted, or replaced by the next life
+// of its key, since. The name store tells stores with the same Source apart;
 // under a new name everything is harvested again.
 //
 // opts.Bury must be g.Bury, or nil for a dry run. Harvest sets Resume and Save, and Since
