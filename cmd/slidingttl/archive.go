@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -51,33 +50,8 @@ func (a *app) days(what string) func(archive.Progress) {
 	}
 }
 
-// buried is a record of the archive, as it is printed.
-type buried struct {
-	Key        string         `json:"key"`
-	Source     string         `json:"source"`
-	Generation string         `json:"generation"`
-	CreatedAt  *time.Time     `json:"created_at"`
-	ExpiredAt  *time.Time     `json:"expired_at"`
-	ArchivedAt *time.Time     `json:"archived_at"`
-	Reason     archive.Reason `json:"reason"`
-	Format     string         `json:"format"`
-	Value      any            `json:"value"` // JSON as it is, bytes in base64
-	Columns    map[string]any `json:"columns,omitempty"`
-}
-
-func bury(r archive.Archived) buried {
-	b := buried{
-		Key: r.Key, Source: r.Source, Generation: r.Generation, Reason: r.Reason, Format: r.Format, Columns: r.Columns,
-		CreatedAt: instant(r.CreatedAt), ExpiredAt: instant(r.ExpiredAt), ArchivedAt: instant(r.ArchivedAt), Value: r.Value,
-	}
-	if r.Format != "bytes" && json.Valid(r.Value) {
-		b.Value = json.RawMessage(r.Value)
-	}
-	return b
-}
-
 // graves is the records found under a key.
-type graves []buried
+type graves []archive.Archived
 
 // String is the records as text, of several lines each.
 func (g graves) String() string {
@@ -85,10 +59,8 @@ func (g graves) String() string {
 		return "the archive holds no record under this key"
 	}
 	var lines []string
-	for _, b := range g {
-		value, _ := json.Marshal(b.Value) // bytes, or JSON that is valid
-		lines = append(lines, fmt.Sprintf("died (%s), from %s, generation %s\n  created_at  %s\n  expired_at  %s\n  archived_at %s\n  value       %s",
-			b.Reason, b.Source, b.Generation, clock(b.CreatedAt), clock(b.ExpiredAt), clock(b.ArchivedAt), value))
+	for i := range g {
+		lines = append(lines, g[i].String())
 	}
 	return strings.Join(lines, "\n")
 }
@@ -103,10 +75,7 @@ func (a *app) archiveFind() *cobra.Command {
 		if err != nil && !errors.Is(err, archive.ErrCorrupt) {
 			return err
 		}
-		g := graves{}
-		for _, r := range found {
-			g = append(g, bury(r))
-		}
+		g := append(graves{}, found...)
 		if err := errors.Join(err, a.print(g)); err != nil {
 			return err
 		}
@@ -131,7 +100,7 @@ func (a *app) archiveList() *cobra.Command {
 			case err != nil:
 				return err
 			default:
-				if err := e.Encode(bury(r)); err != nil {
+				if err := e.Encode(r); err != nil {
 					return err
 				}
 			}

@@ -46,8 +46,8 @@ func TestArchive(t *testing.T) {
 	out, _ = command(t, 0, "archive", "find", path, "key-7")
 	contains(t, out, "died (age), from links", `value {"n":1}`)
 	out, _ = command(t, 0, "archive", "find", path, "key-7", "--json", "--from", archive.DayOf(today.Add(-48*time.Hour)).String())
-	var found []buried
-	if err := json.Unmarshal([]byte(out), &found); err != nil || len(found) != 1 {
+	var found []map[string]any
+	if err := json.Unmarshal([]byte(out), &found); err != nil || len(found) != 1 || found[0]["key"] != "key-7" || found[0]["value"] == nil {
 		t.Errorf("%v: %s", err, out)
 	}
 	out, _ = command(t, exitDead, "archive", "find", path, "nobody")
