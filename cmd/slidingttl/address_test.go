@@ -52,7 +52,7 @@ func TestSharedStore(t *testing.T) {
 	uri := "redis://" + server.Option().InitAddress[0]
 	for store, want := range map[string]string{uri + "?prefx=session:": "prefx", uri: "prefix=*", uri + "?prefix=": "prefix is empty"} {
 		for _, op := range [][]string{{"adopt", "--no-undo"}, {"reap"}} {
-			args := append(op, store, "--policy", thirty, "--apply", "--no-undo")
+			args := append(op, store, "--policy", thirty, "--apply")
 			_, errs := command(t, exitUsage, args...)
 			contains(t, errs, want)
 		}
