@@ -166,7 +166,7 @@ func (t *table) checkTable(d *description) error {
 	types := t.dialect.types()
 	for _, c := range []TimeColumn{t.created, t.expires} {
 		fits := func(is columnType) bool { return t.dialect.fits(c.Type, is) }
-		mend := append(t.dialect.mend(t.quoted(), c, types), "or Options say what it is")
+		mend := append(t.mend(c), "or Options say what it is")
 		column(c.Name, fits, "must be "+types.times[c.Type]+", with milliseconds: "+strings.Join(mend, ", "))
 		if d.columns[strings.ToLower(c.Name)].moves {
 			errs = append(errs, t.invalid(fmt.Sprintf("column %q", c.Name), "set by ON UPDATE", "must hold what was written"))

@@ -2,7 +2,6 @@ package sql
 
 import (
 	"context"
-	"errors"
 	"math"
 	"time"
 
@@ -31,7 +30,7 @@ func (t *table) Learn(ctx context.Context) error {
 func (t *table) ask(ctx context.Context) (driver.ServerTime, error) {
 	var millis int64
 	sent := time.Now()
-	if _, _, err := firstRow(ctx, t.reader(ctx), "SELECT "+t.dialect.clock(), nil, []any{&millis}); err != nil {
+	if _, err := firstRow(ctx, t.reader(ctx), "SELECT "+t.dialect.clock(), nil, []any{&millis}); err != nil {
 		return driver.ServerTime{}, t.failed(ctx, err)
 	}
 	return t.observe(sent, millis), nil
@@ -42,17 +41,6 @@ func (t *table) observe(sent time.Time, millis int64) driver.ServerTime {
 	answer := driver.ServerTime{Sent: sent, Got: time.Now(), At: time.UnixMilli(millis), Step: time.Millisecond}
 	t.clock.Observe(answer)
 	return answer
-}
-
-// observeOrAsk learns from the answer to a read sent then, and asks anew where there was no row to
-// come with the time.
-func (t *table) observeOrAsk(ctx context.Context, sent time.Time, millis int64, err error) {
-	switch {
-	case millis != 0:
-		t.observe(sent, millis)
-	case err == nil || errors.Is(err, driver.ErrNotFound):
-		_, _ = t.ask(ctx) // another call asks in a second
-	}
 }
 
 // judge is the time by which a call is judged: the database's, by nil, at the moment at which a statement

@@ -46,34 +46,20 @@ type dialect interface {
 	upsert(key []string, set []string, dead string) string
 	// excluded is the value that an INSERT gave for column, in upsert.
 	excluded(column string) string
-	// tuples is a list of n tuples of size arguments.
-	tuples(n, size int) string
 	// take selects columns of the rows that from finds, with FROM and all. It locks
 	// them and leaves out those that are locked.
 	take(columns, from string) string
 	// some is the condition on a key that its row is one of those that a take finds. Empty: a
 	// statement that waits for no lock cannot have it.
 	some(key, take string) string
-	// begin makes a transaction one that writes.
-	begin(table, column string) string
-	isolation() stdsql.IsolationLevel
-
 	verdict(err error) verdict
-
-	// scansBytes reports that texts are scanned as bytes.
-	scansBytes() bool
-
-	// inProcess reports that a trip is a call: that compiling a statement, and waiting for
-	// another's write, is done here.
-	inProcess() bool
 
 	// Describing and making tables.
 	describe(ctx context.Context, db *stdsql.DB, schema, table string) (*description, error)
 	settings(ctx context.Context, db *stdsql.DB, times []TimeType) error
-	mend(table string, c TimeColumn, types columnTypes) []string // gives a column its milliseconds
 	fits(t TimeType, column columnType) bool
 	integerType(column columnType) bool
-	types() columnTypes
+	types() traits
 	indexed(schema, table string) string // a table in CREATE INDEX, and in a trigger
 	// trigger makes one of the table's name and suffix, that inserts for each row after an event:
 	// DELETE, or UPDATE OF a column.
@@ -92,17 +78,7 @@ const (
 	barred                    // it was not, for who sent it has no right to, or what it names is not there
 )
 
-func dialectOf(d Dialect) (dialect, bool) {
-	switch d {
-	case PostgreSQL:
-		return postgres{}, true
-	case MySQL:
-		return mysql{}, true
-	case SQLite:
-		return sqlite{}, true
-	}
-	return nil, false
-}
+var dialects = map[Dialect]dialect{PostgreSQL: postgres{}, MySQL: mysql{}, SQLite: sqlite{}}
 
 // grant gives a user the rights on a table that suffice.
 const grant = "GRANT SELECT, INSERT, UPDATE, DELETE ON %s TO %s"

@@ -25,7 +25,7 @@
 // under these names or others, the first two also as timestamptz, TIMESTAMP or DATETIME;
 // see [Options]. Other columns keep their values.
 //
-// # Expiry
+// # Expiry and conditions
 //
 // These databases do not expire rows. Each condition compares the expiry itself, and the
 // store checks what is read. So a dead row is not found, however long it exists. A

@@ -37,7 +37,7 @@ func New[T any](db *stdsql.DB, dialect Dialect, table string, opts *Options[T]) 
 	invalid := func(field, value, rule string) (*Driver[T], error) {
 		return nil, &driver.InvalidError{Field: field, Value: value, Rule: rule}
 	}
-	speaks, ok := dialectOf(dialect)
+	speaks, ok := dialects[dialect]
 	switch {
 	case db == nil:
 		return invalid("db", "nil", "is required")
@@ -61,7 +61,7 @@ func New[T any](db *stdsql.DB, dialect Dialect, table string, opts *Options[T]) 
 		key: o.Key, created: o.CreatedAt, expires: o.ExpiresAt, sweep: o.SweepAt, version: o.Version,
 		values: o.values(), json: o.Value != "", maxKey: o.MaxKey, retain: o.Retain, keepReplaced: o.Replaced, keepDeleted: o.Deletes, maxSkew: o.MaxSkew,
 	})
-	return &Driver[T]{table: t, codec: newCodec(&o)}, nil
+	return &Driver[T]{table: t, codec: codec[T]{o.Row.Fields, o.LifeOnly}}, nil
 }
 
 // Resolution implements driver.Driver: a millisecond.
@@ -95,7 +95,7 @@ type table struct {
 
 func newTable(db *stdsql.DB, d dialect, schema, name string, l layout) *table {
 	t := &table{layout: l, db: db, reads: db, dialect: d, schema: schema, name: name}
-	if d.inProcess() {
+	if d.types().inProcess {
 		t.reads, t.turn = &compiled{db: db}, newTurn()
 	}
 	t.sql = t.statements()
@@ -107,22 +107,33 @@ type querier interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*stdsql.Rows, error)
 }
 
-// firstRow runs a query, scans its first row, and reports whether there was one. The
-// error of the scan, which may quote what the row holds, says nothing of the
-// database: shape tells it apart.
-func firstRow(ctx context.Context, db querier, query string, args, dest []any) (found bool, shape, err error) {
+// firstRow runs a query, scans its first row, and reports whether there was one. An error
+// of the scan, which may quote what the row holds, is a misshapen one.
+func firstRow(ctx context.Context, db querier, query string, args, dest []any) (found bool, err error) {
 	rows, err := db.QueryContext(ctx, query, args...)
 	if err != nil {
-		return false, nil, err
+		return false, err
 	}
 	defer func() { _ = rows.Close() }()
 	if rows.Next() {
 		found = true
-		if shape = rows.Scan(dest...); shape != nil {
-			return true, shape, nil
+		if err := rows.Scan(dest...); err != nil {
+			return true, misshapen(err)
 		}
 		for rows.Next() { // SQLite carries a statement out to its end only if asked
 		}
 	}
-	return found, nil, rows.Err()
+	return found, rows.Err()
+}
+
+// row is firstRow of the record in k's row.
+func (t *table) row(ctx context.Context, k rowKey, query string, args, dest []any) error {
+	found, err := firstRow(ctx, t.reader(ctx), query, args, dest)
+	switch {
+	case err != nil:
+		return t.failed(ctx, err, k)
+	case !found:
+		return driver.ErrNotFound
+	}
+	return nil
 }

@@ -211,7 +211,7 @@ func TestOddRows(t *testing.T) {
 			t.Errorf("%s: %v", key, err)
 		}
 	}
-	page, err := d.Scan(t.Context(), "{}", 10)
+	page, err := d.Scan(t.Context(), driver.EncodeCursor(span{}), 10)
 	if err != nil || len(page.Records) != 2 || page.Records[0].Problem == nil || page.Records[1].Problem != nil {
 		t.Errorf("Scan: %+v, %v", page, err)
 	}

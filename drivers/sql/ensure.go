@@ -2,13 +2,14 @@ package sql
 
 import (
 	"context"
+	stdsql "database/sql"
 	"fmt"
 	"slices"
 	"strings"
 )
 
-// columnTypes are the types that a dialect's columns are made with.
-type columnTypes struct {
+// traits are in what dialects differ by a word: the types of columns, and parts of statements.
+type traits struct {
 	key            func(most int) string
 	value, integer string
 	serial, text   string
@@ -16,8 +17,14 @@ type columnTypes struct {
 	times          map[TimeType]string
 	with           string // ends CREATE TABLE
 	online         string // in a CREATE INDEX that lets others write
+	modify         string // gives a column another type; empty: none has too few milliseconds
 	grant          string // of rights on a table to a user; empty: there are none
 	checkNow       string // has constraints that are deferred be checked; empty: nothing has
+	lock           string // makes a transaction one that writes; empty: it need not be
+	tuples         string // begins a list of tuples
+	isolation      stdsql.IsolationLevel
+	scansBytes     bool // texts are scanned as bytes
+	inProcess      bool // a trip is a call: to compile a statement, and to wait for another's write, is done here
 }
 
 // SchemaVersion counts the forms that the driver's tables have had.
@@ -38,7 +45,7 @@ func (t *table) Schema(ctx context.Context, user string) ([]string, error) {
 	statements := t.missing(d, types.online)
 	for _, c := range []TimeColumn{t.created, t.expires} {
 		if is, ok := d.columns[strings.ToLower(c.Name)]; ok && !t.dialect.fits(c.Type, is) {
-			statements = append(statements, t.dialect.mend(t.quoted(), c, types)...)
+			statements = append(statements, t.mend(c)...)
 		}
 	}
 	if t.keepReplaced {
@@ -50,6 +57,15 @@ func (t *table) Schema(ctx context.Context, user string) ([]string, error) {
 		}
 	}
 	return statements, nil
+}
+
+// mend gives a column its milliseconds.
+func (t *table) mend(c TimeColumn) []string {
+	types := t.dialect.types()
+	if types.modify == "" || c.Type == Millis {
+		return nil
+	}
+	return []string{fmt.Sprintf(types.modify, t.quoted(), t.dialect.quote(c.Name), types.times[c.Type])}
 }
 
 // EnsureTable creates the table, or adds to it the missing columns of a life and index on

@@ -12,6 +12,9 @@ import (
 // failed gives an error of the database, met with that row, the form that the
 // contract asks for.
 func (t *table) failed(ctx context.Context, err error, keys ...rowKey) error {
+	if errors.Is(err, driver.ErrInvalid) {
+		return err // a row's shape
+	}
 	v := t.dialect.verdict(err)
 	err = driver.Ended(ctx, hidden(err, keys)) // SQLite does not say why it stopped waiting for a lock
 	switch v {
@@ -25,7 +28,7 @@ func (t *table) failed(ctx context.Context, err error, keys ...rowKey) error {
 
 // lost is err, of a write whose fate it leaves open, or does not.
 func (t *table) lost(ctx context.Context, err error, k rowKey) error {
-	if t.dialect.verdict(err) == unknown {
+	if t.dialect.verdict(err) == unknown && !errors.Is(err, driver.ErrInvalid) {
 		return fmt.Errorf("%w: %w", driver.ErrAmbiguous, driver.Ended(ctx, hidden(err, []rowKey{k})))
 	}
 	return t.failed(ctx, err, k)

@@ -123,9 +123,9 @@ func (c keyColumn) Scan(src any) error {
 
 // keyArgs are columns of keys as they were scanned, as arguments.
 func (t *table) keyArgs(columns []any) []any {
-	args := make([]any, len(columns))
+	args, bytes := make([]any, len(columns)), t.dialect.types().scansBytes
 	for i, c := range columns {
-		if b, ok := c.([]byte); ok && t.dialect.scansBytes() && utf8.Valid(b) {
+		if b, ok := c.([]byte); ok && bytes && utf8.Valid(b) {
 			c = string(b) // bytes are not looked up in the index of a text
 		}
 		args[i] = c

@@ -83,7 +83,7 @@ func (m moved) began() string { return "(" + m.dialect.began() + " + (SELECT ms 
 
 // settings: the file that the contract's cases can lock has no WAL, in which readers heed no lock.
 func (m moved) settings(ctx context.Context, db *stdsql.DB, times []TimeType) error {
-	if m.inProcess() {
+	if m.types().inProcess {
 		return nil
 	}
 	return m.dialect.settings(ctx, db, times)
@@ -143,7 +143,7 @@ func (d *Driver[T]) mustGet(t testing.TB, key string) driver.Entry[T] {
 // mustExec does what another program would.
 func mustExec(t testing.TB, db *stdsql.DB, dialect Dialect, statement string, args ...any) {
 	t.Helper()
-	speaks, _ := dialectOf(dialect)
+	speaks := dialects[dialect]
 	if _, err := db.ExecContext(t.Context(), speaks.bind(statement), args...); err != nil {
 		t.Fatal(err)
 	}

@@ -63,22 +63,12 @@ func (mysql) locked(_ string, _ []string, is string) string { return is }
 func (mysql) upsert([]string, []string, string) string { return "" }
 func (mysql) excluded(string) string                   { return "" }
 
-func (mysql) tuples(n, size int) string { return tuples(n, size) }
-
 func (mysql) take(columns, from string) string {
 	return "SELECT " + columns + from + " FOR UPDATE SKIP LOCKED"
 }
 
 // some: a DELETE reads the whole table for it, and one with a LIMIT waits for locks.
 func (mysql) some(string, string) string { return "" }
-
-func (mysql) begin(string, string) string { return "" }
-
-// isolation: on REPEATABLE READ a sweep would lock the gap before the next expiry, too.
-func (mysql) isolation() stdsql.IsolationLevel { return stdsql.LevelReadCommitted }
-
-func (mysql) inProcess() bool  { return false }
-func (mysql) scansBytes() bool { return true }
 
 func (mysql) verdict(err error) verdict {
 	var server *gomysql.MySQLError
@@ -113,13 +103,6 @@ ORDER BY INDEX_NAME, SEQ_IN_INDEX`
 
 func (mysql) describe(ctx context.Context, db *stdsql.DB, schema, table string) (*description, error) {
 	return describe(ctx, db, mysqlColumns, mysqlIndexes, schema, table)
-}
-
-func (m mysql) mend(table string, c TimeColumn, types columnTypes) []string {
-	if c.Type == Millis {
-		return nil
-	}
-	return []string{fmt.Sprintf("ALTER TABLE %s MODIFY %s %s", table, m.quote(c.Name), types.times[c.Type])}
 }
 
 func (mysql) settings(ctx context.Context, db *stdsql.DB, times []TimeType) error {
@@ -170,14 +153,15 @@ func (mysql) integerType(c columnType) bool {
 	return strings.HasPrefix(c.name, "bigint") && !strings.Contains(c.name, "unsigned")
 }
 
-func (mysql) types() columnTypes {
-	return columnTypes{
+func (mysql) types() traits {
+	return traits{
 		key:     func(most int) string { return fmt.Sprintf("VARBINARY(%d)", most) },
 		value:   "JSON",
 		integer: "BIGINT", serial: "BIGINT AUTO_INCREMENT PRIMARY KEY", text: "LONGTEXT",
 		triggers: "information_schema.triggers WHERE trigger_schema = DATABASE() AND trigger_name",
-		grant:    grant,
-		times:    map[TimeType]string{Millis: "BIGINT", Timestamp: "TIMESTAMP(3) NULL", DateTime: "DATETIME(3)"},
+		grant:    grant, modify: "ALTER TABLE %s MODIFY %s %s", scansBytes: true,
+		isolation: stdsql.LevelReadCommitted, // else a sweep would lock the gap before the next expiry, too
+		times:     map[TimeType]string{Millis: "BIGINT", Timestamp: "TIMESTAMP(3) NULL", DateTime: "DATETIME(3)"},
 	}
 }
 

@@ -145,13 +145,9 @@ func (o Options[T]) validate() (Options[T], error) {
 			return o, invalidOption(c.field, fmt.Sprint(int(c.t)), "must be Millis, Timestamp or DateTime")
 		}
 	}
-	switch {
-	case o.MaxKey < 0:
-		return o, invalidOption("MaxKey", fmt.Sprint(o.MaxKey), "must not be negative")
-	case o.Retain < 0:
-		return o, invalidOption("Retain", o.Retain.String(), "must not be negative")
-	case o.MaxSkew < 0:
-		return o, invalidOption("MaxSkew", o.MaxSkew.String(), "must not be negative")
+	err = cmp.Or(atLeast0("Options.MaxKey", o.MaxKey), atLeast0("Options.Retain", o.Retain), atLeast0("Options.MaxSkew", o.MaxSkew))
+	if err != nil {
+		return o, err
 	}
 	o.MaxKey, o.MaxSkew = cmp.Or(o.MaxKey, defaultMaxKey), cmp.Or(o.MaxSkew, defaultMaxSkew)
 	return o, o.checkNames()

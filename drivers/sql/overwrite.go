@@ -17,11 +17,7 @@ func (d *Driver[T]) Overwrite(ctx context.Context, key string, v T, fresh driver
 		simple := struct{ driver.Driver[T] }{d}
 		return driver.Upsert(ctx, driver.Driver[T](simple), key, v, nil, a.Overwrite(fresh, now), now)
 	}
-	k, err := d.key.row(key, d.maxKey)
-	if err != nil {
-		return driver.Meta{}, err
-	}
-	values, err := d.codec.encode(v)
+	k, values, err := d.record(key, v)
 	if err != nil {
 		return driver.Meta{}, err
 	}
@@ -35,16 +31,13 @@ func (d *Driver[T]) Overwrite(ctx context.Context, key string, v T, fresh driver
 		args = append(append(args, dead...), int64(now), j.by, int64(now))
 		var l life
 		var found bool
-		var shape error
 		err := d.send(ctx, k, func(on executor) (err error) {
-			found, shape, err = firstRow(ctx, on, d.sql.overwrite, args, l.dest())
+			found, err = firstRow(ctx, on, d.sql.overwrite, args, l.dest())
 			return err
 		})
 		switch {
 		case err != nil:
 			return driver.Meta{}, err
-		case shape != nil:
-			return driver.Meta{}, misshapen[driver.Meta](shape)
 		case found:
 			return l.meta(), nil
 		}

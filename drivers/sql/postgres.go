@@ -70,10 +70,6 @@ func onConflict(d dialect, key, set []string, dead string) string {
 	return " ON CONFLICT (" + strings.Join(quoted, ", ") + ") DO UPDATE SET " + strings.Join(set, ", ") + " WHERE " + dead
 }
 
-func (postgres) tuples(n, size int) string        { return tuples(n, size) }
-func (postgres) begin(string, string) string      { return "" }
-func (postgres) isolation() stdsql.IsolationLevel { return stdsql.LevelReadCommitted }
-
 // take computes columns of the rows that it has: in one SELECT they are computed before a row
 // is locked, and of every row that another sweeper has for nothing. To turn a jsonb into
 // text takes longer than to delete its row.
@@ -85,9 +81,6 @@ func (postgres) take(columns, from string) string {
 func (postgres) some(key, take string) string {
 	return key + " IN (WITH some AS MATERIALIZED (" + take + ") SELECT * FROM some)"
 }
-
-func (postgres) inProcess() bool  { return false }
-func (postgres) scansBytes() bool { return false }
 
 // verdict goes by SQLSTATE, which pgx and lib/pq tell alike. Of a connection that was found
 // broken before a query was sent pgx tells by itself.
@@ -133,8 +126,6 @@ ORDER BY i.indexrelid, k.place`
 func (p postgres) describe(ctx context.Context, db *stdsql.DB, schema, table string) (*description, error) {
 	return describe(ctx, db, postgresColumns, postgresIndexes, qualified(p, schema, table))
 }
-
-func (postgres) mend(string, TimeColumn, columnTypes) []string { return nil }
 
 func (p postgres) settings(ctx context.Context, db *stdsql.DB, _ []TimeType) error {
 	var recovering bool
@@ -198,17 +189,17 @@ func postgresFraction(c columnType) bool { return c.digits < 0 || c.digits >= 3 
 
 func (postgres) integerType(c columnType) bool { return c.name == "bigint" }
 
-func (postgres) types() columnTypes {
-	return columnTypes{
+func (postgres) types() traits {
+	return traits{
 		key:     func(int) string { return `text COLLATE "C"` },
 		value:   "jsonb",
 		integer: "bigint", serial: "bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY", text: "text",
 		triggers: "information_schema.triggers WHERE trigger_name",
 		times:    map[TimeType]string{Millis: "bigint", Timestamp: "timestamptz", DateTime: "timestamp"},
 		checkNow: "SET CONSTRAINTS ALL IMMEDIATE",
-		online:   " CONCURRENTLY",
-		grant:    grant,
-		with:     fmt.Sprintf(" WITH (fillfactor = %d)", fillfactor),
+		online:   " CONCURRENTLY", isolation: stdsql.LevelReadCommitted,
+		grant: grant,
+		with:  fmt.Sprintf(" WITH (fillfactor = %d)", fillfactor),
 	}
 }
 

@@ -15,14 +15,8 @@ func (t *table) Raw(ctx context.Context, key string) (driver.Raw, error) {
 		return driver.Raw{}, err
 	}
 	var r rawRow
-	found, shape, err := firstRow(ctx, t.db, t.sql.raw, k.columns, r.dest())
-	switch {
-	case err != nil:
-		return driver.Raw{}, t.failed(ctx, err, k)
-	case !found:
-		return driver.Raw{}, driver.ErrNotFound
-	case shape != nil:
-		return driver.Raw{}, misshapen[driver.Raw](shape)
+	if err := t.row(ctx, k, t.sql.raw, k.columns, r.dest()); err != nil {
+		return driver.Raw{}, err
 	}
 	return t.rawOf(&r), nil
 }

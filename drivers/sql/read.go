@@ -21,7 +21,11 @@ func (d *Driver[T]) Get(ctx context.Context, key string) (driver.Entry[T], error
 	var millis int64
 	sent := time.Now()
 	e, err := d.read(ctx, k, d.sql.getTimed, k.columns, []any{&millis})
-	d.observeOrAsk(ctx, sent, millis, err)
+	if millis != 0 {
+		d.observe(sent, millis)
+	} else if err == driver.ErrNotFound {
+		_, _ = d.ask(ctx) // there was no row to come with the time; another call asks in a second
+	}
 	return e, err
 }
 
@@ -29,22 +33,14 @@ func (d *Driver[T]) Get(ctx context.Context, key string) (driver.Entry[T], error
 func (d *Driver[T]) read(ctx context.Context, k rowKey, statement string, args, first []any) (driver.Entry[T], error) {
 	var l life
 	var s scanned[T]
-	dest := append(append(first, l.dest()...), d.codec.dest(&s)...)
-	found, shape, err := firstRow(ctx, d.reader(ctx), statement, args, dest)
-	switch {
-	case err != nil:
-		return driver.Entry[T]{}, d.failed(ctx, err, k)
-	case !found:
-		return driver.Entry[T]{}, driver.ErrNotFound
+	if err := d.row(ctx, k, statement, args, append(append(first, l.dest()...), d.codec.dest(&s)...)); err != nil {
+		return driver.Entry[T]{}, err
 	}
-	return d.entry(&l, &s, shape)
+	return d.entry(&l, &s)
 }
 
-// entry is what was scanned, unless that failed.
-func (d *Driver[T]) entry(l *life, s *scanned[T], shape error) (driver.Entry[T], error) {
-	if shape != nil {
-		return driver.Entry[T]{}, misshapen[T](shape)
-	}
+// entry is what was scanned.
+func (d *Driver[T]) entry(l *life, s *scanned[T]) (driver.Entry[T], error) {
 	if err := d.odd(l); err != nil {
 		return driver.Entry[T]{}, err
 	}
@@ -60,17 +56,12 @@ func (t *table) meta(ctx context.Context, k rowKey) (driver.Meta, error) {
 	var l life
 	var millis int64
 	sent := time.Now()
-	found, shape, err := firstRow(ctx, t.reader(ctx), t.sql.meta, k.columns, append([]any{&millis}, l.dest()...))
+	err := t.row(ctx, k, t.sql.meta, k.columns, append([]any{&millis}, l.dest()...))
 	if millis != 0 {
 		t.observe(sent, millis)
 	}
-	switch {
-	case err != nil:
-		return driver.Meta{}, t.failed(ctx, err, k)
-	case !found:
-		return driver.Meta{}, driver.ErrNotFound
-	case shape != nil:
-		return driver.Meta{}, misshapen[driver.Meta](shape)
+	if err != nil {
+		return driver.Meta{}, err
 	}
 	return l.meta(), t.odd(&l)
 }
@@ -130,7 +121,10 @@ func (d *Driver[T]) batch(ctx context.Context, keys []rowKey, add func(key strin
 		if first && millis != 0 {
 			d.observe(sent, millis)
 		}
-		e, err := d.entry(&l, &s, shape)
+		e, err := d.entry(&l, &s)
+		if shape != nil {
+			err = misshapen(shape)
+		}
 		add(d.key.Join(key.texts), e, err)
 	}
 	return rows.Err()
@@ -171,7 +165,7 @@ func (d *Driver[T]) ReadTouch(ctx context.Context, key string, known *driver.Met
 		return driver.Entry[T]{}, false, d.failed(ctx, err, k)
 	}
 	sent := time.Now()
-	found, shape, err := func() (bool, error, error) {
+	found, err := func() (bool, error) {
 		defer d.turn.pass()
 		return firstRow(ctx, d.reads, d.sql.readTouch, args, append(append([]any{&millis}, l.dest()...), d.codec.dest(&s)...))
 	}()
@@ -185,7 +179,7 @@ func (d *Driver[T]) ReadTouch(ctx context.Context, key string, known *driver.Met
 	if millis != 0 && d.clock.Due() {
 		d.observe(sent, millis)
 	}
-	e, err := d.entry(&l, &s, shape)
+	e, err := d.entry(&l, &s)
 	return e, err == nil, err
 }
 

@@ -104,7 +104,7 @@ func (s *Sweeper) takeReplaced(ctx context.Context, tx *stdsql.Tx, limit int) (d
 		var deleted bool
 		var value []byte
 		if err := rows.Scan(append(append([]any{&id}, key.dest()...), &m.CreatedAt, &m.ExpiresAt, &m.Version, &deleted, &value)...); err != nil {
-			return nil, nil, false, misshapen[driver.Dead](err)
+			return nil, nil, false, misshapen(err)
 		}
 		ids = append(ids, strconv.FormatInt(id, 10))
 		d := t.dead(key, m, value, nil)

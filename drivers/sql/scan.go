@@ -2,7 +2,6 @@ package sql
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -19,8 +18,8 @@ func (t *table) Scan(ctx context.Context, from driver.Cursor, limit int) (driver
 	}
 	limit = min(limit, maxPage)
 	var r span
-	if err := json.Unmarshal([]byte(from), &r); err != nil {
-		return driver.Page{}, driver.BadCursor(from)
+	if err := driver.DecodeCursor(from, &r); err != nil {
+		return driver.Page{}, err
 	}
 	where, args, err := t.where(r)
 	if err != nil {
@@ -33,7 +32,7 @@ func (t *table) Scan(ctx context.Context, from driver.Cursor, limit int) (driver
 	page := driver.Page{Records: records}
 	if len(records) == limit {
 		r.After = newBound(last.args)
-		page.Next = r.cursor()
+		page.Next = driver.EncodeCursor(r)
 	}
 	return page, nil
 }
@@ -56,13 +55,9 @@ func (t *table) dying(now, until driver.Instant) (where string, args []any) {
 
 // scan returns the first limit rows in an order, and the key of the last.
 func (t *table) scan(ctx context.Context, where string, args []any, order string, limit int) (records []driver.Scanned, last scannedKey, err error) {
-	sizes := make([]string, len(t.values))
-	for i, v := range t.values {
-		sizes[i] = "COALESCE(" + t.dialect.size(t.dialect.quote(v)) + ", 0)"
-	}
 	size := "0"
-	if len(sizes) > 0 {
-		size = strings.Join(sizes, " + ")
+	for _, v := range t.values {
+		size += " + COALESCE(" + t.dialect.size(t.dialect.quote(v)) + ", 0)"
 	}
 	columns := append(t.keyColumns(), t.createdMillis(), t.expiresMillis(), t.dialect.quote(t.version), size)
 	query := fmt.Sprintf("SELECT %s FROM %s%s ORDER BY %s LIMIT %d", // a limit that the planner knows
@@ -78,7 +73,7 @@ func (t *table) scan(ctx context.Context, where string, args []any, order string
 		var l life
 		var s driver.Scanned
 		if err := rows.Scan(append(append(key.dest(), l.dest()...), &s.Size)...); err != nil {
-			return nil, last, misshapen[driver.Scanned](err)
+			return nil, last, misshapen(err)
 		}
 		last = key
 		s.Key, s.Meta, s.Problem = t.key.Join(key.texts), l.meta(), t.odd(&l)

@@ -2,7 +2,6 @@ package sql
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -35,18 +34,18 @@ func (t *table) Segments(ctx context.Context, n int) ([]driver.Cursor, error) {
 		}
 		query := fmt.Sprintf("SELECT %s FROM %s%s ORDER BY %[1]s LIMIT 1 OFFSET %[4]d", columns, t.quoted(), where, rows/min(n, rows)-1)
 		key := newScannedKey(len(t.key.Columns))
-		found, shape, err := firstRow(ctx, t.db, t.dialect.bind(query), args, key.dest())
+		found, err := firstRow(ctx, t.db, t.dialect.bind(query), args, key.dest())
 		if err != nil {
 			return nil, t.failed(ctx, err, rowKey{columns: args})
 		}
-		if !found || shape != nil {
+		if !found {
 			break // rows were deleted meanwhile
 		}
 		r.To = newBound(key.args)
-		cursors = append(cursors, r.cursor())
+		cursors = append(cursors, driver.EncodeCursor(r))
 		r = span{After: r.To}
 	}
-	return append(cursors, r.cursor()), ctx.Err()
+	return append(cursors, driver.EncodeCursor(r)), ctx.Err()
 }
 
 // bound is a key by its columns, each a letter for its type and its text.
@@ -103,11 +102,6 @@ type span struct {
 	To    bound `json:"to,omitempty"`    // and that too; nil: to the end
 }
 
-func (r span) cursor() driver.Cursor {
-	text, _ := json.Marshal(r) // cannot fail
-	return driver.Cursor(text)
-}
-
 // where is the condition for the rows of r.
 func (t *table) where(r span) (where string, args []any, err error) {
 	for _, end := range []struct {
@@ -120,7 +114,7 @@ func (t *table) where(r span) (where string, args []any, err error) {
 		}
 		columns, ok := end.key.columns(len(t.key.Columns))
 		if !ok {
-			return "", nil, driver.BadCursor(r.cursor())
+			return "", nil, driver.BadCursor(driver.EncodeCursor(r))
 		}
 		text, more := t.beyond(t.keyArgs(columns), end.sign, end.last)
 		where, args = where+" AND "+text, append(args, more...)

@@ -168,7 +168,7 @@ func TestSegmentsWalkIndex(t *testing.T) {
 	if err != nil || kind.String != "range" || rows > 500 {
 		t.Errorf("a segment of 100 rows: %v, access by %q to %d rows", err, kind.String, rows)
 	}
-	for _, c := range []driver.Cursor{"{", `{"after":1}`, `["x"]`} {
+	for _, c := range []driver.Cursor{"{", driver.EncodeCursor(map[string]int{"after": 1}), driver.EncodeCursor([]string{"x"})} {
 		if _, err := d.Scan(t.Context(), c, 1); err == nil {
 			t.Errorf("the cursor %s is taken", c)
 		}

@@ -50,26 +50,8 @@ func (sqlite) locked(_ string, _ []string, is string) string { return is }
 func (s sqlite) upsert(key, set []string, dead string) string { return onConflict(s, key, set, dead) }
 func (s sqlite) excluded(column string) string                { return "excluded." + s.quote(column) }
 
-func (sqlite) tuples(n, size int) string {
-	if size == 1 {
-		return tuples(n, size)
-	}
-	return "VALUES " + tuples(n, size)
-}
-
 func (sqlite) take(columns, from string) string { return "SELECT " + columns + from }
 func (sqlite) some(key, take string) string     { return key + " IN (" + take + ")" }
-
-// begin takes the one lock there is before the transaction reads, for a read that is
-// to become a write fails if another has written meanwhile.
-func (s sqlite) begin(table, column string) string {
-	return "UPDATE " + table + " SET " + column + " = " + column + " WHERE 0"
-}
-
-func (sqlite) isolation() stdsql.IsolationLevel { return stdsql.LevelDefault }
-
-func (sqlite) inProcess() bool  { return true }
-func (sqlite) scansBytes() bool { return false }
 
 // verdict goes by the result code, which modernc.org/sqlite tells.
 func (sqlite) verdict(err error) verdict {
@@ -107,8 +89,6 @@ func (sqlite) describe(ctx context.Context, db *stdsql.DB, schema, table string)
 	return describe(ctx, db, sqliteColumns, sqliteIndexes, schema, table)
 }
 
-func (sqlite) mend(string, TimeColumn, columnTypes) []string { return nil }
-
 func (sqlite) settings(ctx context.Context, db *stdsql.DB, _ []TimeType) error {
 	var mode string
 	var timeout int
@@ -133,11 +113,14 @@ func (s sqlite) fits(t TimeType, c columnType) bool {
 // integerType: SQLite takes any type with INT in it for one of whole numbers.
 func (sqlite) integerType(c columnType) bool { return strings.Contains(c.name, "int") }
 
-func (sqlite) types() columnTypes {
-	return columnTypes{
+func (sqlite) types() traits {
+	return traits{
 		key:     func(int) string { return "TEXT NOT NULL" },
 		value:   "TEXT",
 		integer: "INTEGER", serial: "INTEGER PRIMARY KEY", text: "TEXT",
+		// The one lock there is, taken before the transaction reads: a read that is to become a write
+		// fails if another has written meanwhile.
+		lock: "UPDATE %[1]s SET %[2]s = %[2]s WHERE 0", inProcess: true, tuples: "VALUES ",
 		triggers: "sqlite_master WHERE type = 'trigger' AND name",
 		times:    map[TimeType]string{Millis: "INTEGER", Timestamp: "TEXT", DateTime: "TEXT"},
 	}

@@ -189,5 +189,9 @@ func (t *table) keyList(keys []rowKey) (list string, args []any) {
 	for i := range n {
 		args = append(args, keys[min(i, len(keys)-1)].columns...)
 	}
-	return "(" + t.dialect.tuples(n, len(t.key.Columns)) + ")", args
+	list = tuples(n, len(t.key.Columns))
+	if len(t.key.Columns) > 1 {
+		list = t.dialect.types().tuples + list
+	}
+	return "(" + list + ")", args
 }

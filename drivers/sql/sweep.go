@@ -1,6 +1,7 @@
 package sql
 
 import (
+	"cmp"
 	"context"
 	stdsql "database/sql"
 	"fmt"
@@ -57,31 +58,21 @@ const (
 )
 
 func (o SweepOptions) validate() (SweepOptions, error) {
-	for _, f := range []struct {
-		field    string
-		value    any
-		negative bool
-	}{
-		{"Every", o.Every, o.Every < 0}, {"Batch", o.Batch, o.Batch < 0},
-		{"Rate", o.Rate, o.Rate < 0}, {"MaxSkew", o.MaxSkew, o.MaxSkew < 0},
-	} {
-		if f.negative {
-			return o, &driver.InvalidError{Field: "SweepOptions." + f.field, Value: fmt.Sprint(f.value), Rule: "must not be negative"}
-		}
+	err := cmp.Or(atLeast0("SweepOptions.Every", o.Every), atLeast0("SweepOptions.Batch", o.Batch),
+		atLeast0("SweepOptions.Rate", o.Rate), atLeast0("SweepOptions.MaxSkew", o.MaxSkew))
+	if err == nil && o.Batch > maxBatch {
+		err = &driver.InvalidError{Field: "SweepOptions.Batch", Value: fmt.Sprint(o.Batch), Rule: fmt.Sprintf("must be at most %d", maxBatch)}
 	}
-	if o.Batch > maxBatch {
-		return o, &driver.InvalidError{Field: "SweepOptions.Batch", Value: fmt.Sprint(o.Batch), Rule: fmt.Sprintf("must be at most %d", maxBatch)}
+	o.Every, o.Batch, o.MaxSkew = cmp.Or(o.Every, defaultEvery), cmp.Or(o.Batch, defaultBatch), cmp.Or(o.MaxSkew, defaultMaxSkew)
+	return o, err
+}
+
+// atLeast0 returns an error if n, which field has, is negative.
+func atLeast0[N int | float64 | time.Duration](field string, n N) error {
+	if n < 0 {
+		return &driver.InvalidError{Field: field, Value: fmt.Sprint(n), Rule: "must not be negative"}
 	}
-	if o.Every == 0 {
-		o.Every = defaultEvery
-	}
-	if o.Batch == 0 {
-		o.Batch = defaultBatch
-	}
-	if o.MaxSkew == 0 {
-		o.MaxSkew = defaultMaxSkew
-	}
-	return o, nil
+	return nil
 }
 
 // Sweeper deletes the rows that are dead for Options.Retain. Any number of them may work on a table, in any number of
@@ -99,11 +90,7 @@ type Sweeper struct {
 
 // Sweeper returns a sweeper of the table. opts may be nil; it is copied.
 func (t *table) Sweeper(opts *SweepOptions) (*Sweeper, error) {
-	var o SweepOptions
-	if opts != nil {
-		o = *opts
-	}
-	o, err := o.validate()
+	o, err := driver.Given(opts).validate()
 	if err != nil {
 		return nil, err
 	}
@@ -135,12 +122,7 @@ func (s *Sweeper) Run(ctx context.Context) {
 		if err := s.Sweep(ctx); err != nil && ctx.Err() == nil && s.opts.OnError != nil {
 			s.opts.OnError(err)
 		}
-		pause := time.NewTimer(s.opts.Every/2 + rand.N(s.opts.Every))
-		select {
-		case <-pause.C:
-		case <-ctx.Done():
-			pause.Stop()
-		}
+		_ = driver.Sleep(ctx, s.opts.Every/2+rand.N(s.opts.Every))
 	}
 }
 

@@ -122,9 +122,10 @@ func (s *Sweeper) rows(ctx context.Context, tx *stdsql.Tx, limit int) (b swept, 
 
 // begin opens a transaction that writes.
 func (t *table) begin(ctx context.Context) (*stdsql.Tx, error) {
-	tx, err := t.db.BeginTx(ctx, &stdsql.TxOptions{Isolation: t.dialect.isolation()})
-	if begin := t.dialect.begin(t.quoted(), t.dialect.quote(t.sweep)); err == nil && begin != "" {
-		if _, err = tx.ExecContext(ctx, begin); err != nil {
+	types := t.dialect.types()
+	tx, err := t.db.BeginTx(ctx, &stdsql.TxOptions{Isolation: types.isolation})
+	if err == nil && types.lock != "" {
+		if _, err = tx.ExecContext(ctx, fmt.Sprintf(types.lock, t.quoted(), t.dialect.quote(t.sweep))); err != nil {
 			_ = tx.Rollback()
 		}
 	}
@@ -186,7 +187,7 @@ func (s *Sweeper) take(ctx context.Context, tx *stdsql.Tx, limit int) (r taken, 
 	}
 	for bytes := 0; !r.cut && rows.Next(); r.cut = bytes >= s.bytes {
 		if err := rows.Scan(dest...); err != nil {
-			return r, misshapen[driver.Dead](err)
+			return r, misshapen(err)
 		}
 		k, meta, odd := rowKey{columns: slices.Clone(key.args)}, l.meta(), t.odd(&l)
 		switch {

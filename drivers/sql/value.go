@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"reflect"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
@@ -13,10 +12,6 @@ import (
 type codec[T any] struct {
 	fields   func(v *T) []any // nil: one column of JSON, or none
 	lifeOnly bool
-}
-
-func newCodec[T any](o *Options[T]) codec[T] {
-	return codec[T]{fields: o.Row.Fields, lifeOnly: o.LifeOnly}
 }
 
 // encode returns the arguments for v.
@@ -58,14 +53,14 @@ func (c *codec[T]) decode(s *scanned[T]) (T, error) {
 	}
 	if err := json.Unmarshal(s.text, &s.v); err != nil {
 		var zero T
-		return zero, misshapen[T](err)
+		return zero, misshapen(err)
 	}
 	return s.v, nil
 }
 
-// misshapen says that a row does not hold a T.
-func misshapen[T any](err error) error {
-	return &driver.InvalidError{Field: "row", Value: "of another shape", Rule: "must hold a " + reflect.TypeFor[T]().String(), Err: unquoted{err}}
+// misshapen says that a row does not hold what the driver's types say.
+func misshapen(err error) error {
+	return &driver.InvalidError{Field: "row", Value: "of another shape", Rule: "must hold what the driver's Options and type say", Err: unquoted{err}}
 }
 
 // unquoted is an error without its text, which may quote what a record holds.

@@ -58,7 +58,7 @@ func (t *table) send(ctx context.Context, k rowKey, statement func(executor) err
 		}
 		err = statement(conn)
 		_ = conn.Close()
-		if t.dialect.verdict(err) == collided && t.dialect.inProcess() {
+		if t.dialect.verdict(err) == collided && t.turn != nil {
 			if time.Since(began) > busyFor {
 				break
 			}
@@ -103,14 +103,18 @@ func (t *table) conditional(ctx context.Context, k rowKey, was driver.Meta, now 
 	return &driver.ConflictError{Found: found}
 }
 
+// record returns where v is kept under key, and the arguments for it.
+func (d *Driver[T]) record(key string, v T) (k rowKey, values []any, err error) {
+	if k, err = d.key.row(key, d.maxKey); err == nil {
+		values, err = d.codec.encode(v)
+	}
+	return k, values, err
+}
+
 // Insert implements driver.Driver, with one INSERT. Where a record is in its way a
 // SELECT follows; on MySQL, where that is dead, an UPDATE as well.
 func (d *Driver[T]) Insert(ctx context.Context, key string, v T, life driver.Life, now driver.Instant) (driver.Version, error) {
-	k, err := d.key.row(key, d.maxKey)
-	if err != nil {
-		return 0, err
-	}
-	values, err := d.codec.encode(v)
+	k, values, err := d.record(key, v)
 	if err != nil {
 		return 0, err
 	}
@@ -152,11 +156,7 @@ func (d *Driver[T]) Insert(ctx context.Context, key string, v T, life driver.Lif
 
 // Replace implements driver.Driver, with one UPDATE.
 func (d *Driver[T]) Replace(ctx context.Context, key string, v T, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-	k, err := d.key.row(key, d.maxKey)
-	if err != nil {
-		return 0, err
-	}
-	values, err := d.codec.encode(v)
+	k, values, err := d.record(key, v)
 	if err != nil {
 		return 0, err
 	}
