@@ -79,7 +79,7 @@ func (postgres) take(columns, from string) string {
 
 // some is carried out once, whatever the plan.
 func (postgres) some(key, take string) string {
-	return key + " IN (WITH some AS MATERIALIZED (" + take + ") SELECT * FROM some)"
+	return key + " IN (WITH taken AS MATERIALIZED (" + take + ") SELECT * FROM taken)"
 }
 
 // verdict goes by SQLSTATE, which pgx and lib/pq tell alike. Of a connection that was found
