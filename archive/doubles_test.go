@@ -25,8 +25,8 @@ func twoDays(t *testing.T) *fakeBucket {
 // Compact leaves each life in the day of its last expiry, whatever crashes at whichever call, and
 // however few lives it can compare at once.
 func TestLivesInTwoDays(t *testing.T) {
-	archive.Shorten(t, 7, 1<<30)
-	archive.CompareAtOnce(t, 9)
+	archive.Shorten(t, 20, 1<<30)
+	archive.CompareAtOnce(t, 30)
 	for _, after := range []bool{false, true} {
 		for calls := 0; ; calls++ {
 			b := twoDays(t)

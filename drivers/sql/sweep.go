@@ -22,7 +22,7 @@ type SweepOptions struct {
 	Every time.Duration
 
 	// Batch is how many rows one transaction takes. Zero: 1000. At most 10,000. Bury is
-	// handed 32 MiB of values at most at once, and the last of them whole.
+	// handed 16 MiB of values at most at once, and the last of them whole.
 	Batch int
 
 	// Rate is how many rows a second this sweeper takes, dead or to be filed. Zero:
@@ -54,7 +54,7 @@ const (
 	defaultEvery = time.Minute
 	defaultBatch = 1000
 	maxBatch     = 10000
-	buryBytes    = 32 << 20
+	buryBytes    = 16 << 20 // of each of two transactions
 )
 
 func (o SweepOptions) validate() (SweepOptions, error) {
