@@ -42,7 +42,7 @@ func (r *CompactReport) String() string {
 }
 
 // mergeRoom bounds the files that are merged at once, by the memory that they need.
-var mergeRoom int64 = 96 << 20
+var mergeRoom int64 = 80 << 20
 
 // Compact merges the files of each day, so that readers open fewer of them, and keeps each
 // life once. It may run beside writers and readers, and several times at once. The former

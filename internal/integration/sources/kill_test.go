@@ -27,15 +27,16 @@ const asSource = "SLIDINGTTL_TEST_AS_SOURCE"
 
 // run is what a source is told.
 type run struct {
-	Kind    string // postgres, mariadb, sqlite, couchbase, redis, cosmos or streams
+	Kind    string // postgres, mariadb, sqlite, couchbase, redis, cosmos, streams or compact
 	Address string
 	Archive string // a directory
 
-	Batch   int // how many are buried at once
+	Batch   int // how many are buried at once; zero: the default
 	Records int // of a stream: how many there are to come
 
 	Processes int    // at once; zero: one
 	Forget    string // what keys begin with that are forgotten beside, with a compaction; empty: neither
+	Peak      bool   // it is to tell how much memory it has taken
 
 	FileSize uint64 // that the kernel lets no file exceed; zero: any
 
@@ -60,6 +61,12 @@ func runSource() error {
 		return err
 	}
 	fmt.Println("begins")
+	if r.Peak {
+		defer func() {
+			status, _ := os.ReadFile("/proc/self/status")
+			fmt.Printf("%s\n", status)
+		}()
+	}
 	ctx := context.Background()
 	switch s, isSQL := databases[r.Kind]; {
 	case isSQL:
@@ -88,8 +95,12 @@ func runSource() error {
 		}
 		return nil
 	}
-	if r.Kind == "streams" {
+	switch r.Kind {
+	case "streams":
 		return readStream(ctx, r, a, g)
+	case "compact":
+		_, err := archive.Compact(ctx, a, nil)
+		return err
 	}
 	s, done, err := openHarvested(r)
 	if err != nil {
