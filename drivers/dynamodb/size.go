@@ -4,6 +4,8 @@ import (
 	"maps"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
 // largest is DynamoDB's limit on an item, in bytes.
@@ -14,8 +16,8 @@ const largest = 400 << 10
 func (d *Driver[T]) room(item map[string]types.AttributeValue) (size int, full error) {
 	o := &d.opts
 	touched := maps.Clone(item)
-	touched[o.CreatedAt], touched[o.Version] = o.CreatedAtFormat.written(maxMillis/10), versionOf(maxVersion)
-	ttl, beside := o.expiry(maxMillis / 10)
+	touched[o.CreatedAt], touched[o.Version] = o.CreatedAtFormat.written(driver.NumberMillis/10), versionOf(maxVersion)
+	ttl, beside := o.expiry(driver.NumberMillis / 10)
 	if touched[o.Expiry] = ttl; beside != nil {
 		touched[o.RetainedExpiry] = beside
 	}

@@ -98,7 +98,7 @@ var harnessCases = []testCase{{
 				t.Errorf("Harness.Lacks names %q, which is no Feature", f)
 			case t.h.Lacks[f] == "":
 				t.Errorf("Harness.Lacks gives no reason for %s", f)
-			case f != Copies && f != Mixed && has(t.b):
+			case f != Copies && f != Mixed && f != Replaced && has(t.b):
 				t.Errorf("Harness.Lacks names %s, but the backend has it", f)
 			}
 		}
@@ -118,7 +118,7 @@ var harnessCases = []testCase{{
 	run: func(t *trial) {
 		before := t.backendNow()
 		t.wait(t.unit)
-		if passed := t.backendNow().Sub(before); passed < t.unit {
+		if passed := t.backendNow().Sub(before); passed < t.unit*9/10 { // a clock may be learned anew meanwhile
 			t.Errorf("after a Wait of %v Now had moved by %v", t.unit, passed)
 		}
 	},
