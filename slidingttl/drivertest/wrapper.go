@@ -48,6 +48,7 @@ var capabilities = map[string]func(d driver.Driver[Value]) bool{
 	"Clock":       offers[driver.Clock],
 	"Checker":     offers[driver.Checker],
 	"Scanner":     offers[driver.Scanner],
+	"Dying":       offers[driver.Dying],
 	"RawReader":   offers[driver.RawReader],
 	"Mender":      offers[driver.Mender],
 }
@@ -85,6 +86,8 @@ func (a able) Wrapped(capability any) (inner any, way driver.Way) {
 		name, inner = "Clock", struct{ driver.Clock }{}
 	case *driver.Checker:
 		name, inner = "Checker", struct{ driver.Checker }{}
+	case *driver.Dying:
+		name, inner = "Dying", dying{}
 	case *driver.Scanner:
 		name, inner = "Scanner", struct{ driver.Scanner }{}
 	case *driver.RawReader:
@@ -96,6 +99,13 @@ func (a able) Wrapped(capability any) (inner any, way driver.Way) {
 		inner = nil
 	}
 	return inner, driver.Past
+}
+
+// dying has the method whose name a field of type driver.Dying would take.
+type dying struct{}
+
+func (dying) Dying(context.Context, driver.Instant, driver.Instant, int) ([]driver.Scanned, error) {
+	panic("called")
 }
 
 // lately is a driver.Latest, whose method has the name that an embedded one would have.

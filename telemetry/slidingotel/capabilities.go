@@ -96,6 +96,13 @@ func (d *Driver[T]) Scan(ctx context.Context, from driver.Cursor, limit int) (_ 
 	return below[driver.Scanner](d).Scan(c.ctx, from, limit)
 }
 
+// Dying implements driver.Dying.
+func (d *Driver[T]) Dying(ctx context.Context, now, until driver.Instant, limit int) (_ []driver.Scanned, err error) {
+	c := d.calls.begin(ctx, "dying")
+	defer c.end(&err)
+	return below[driver.Dying](d).Dying(c.ctx, now, until, limit)
+}
+
 // Raw implements driver.RawReader.
 func (d *Driver[T]) Raw(ctx context.Context, key string) (_ driver.Raw, err error) {
 	c := d.calls.begin(ctx, "raw")
