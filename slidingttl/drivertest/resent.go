@@ -31,7 +31,7 @@ func (t *trial) eachLost(meanwhile func(w stopping), judge func(when string, w s
 			when := fmt.Sprintf("%s whose answer was lost (%s)", w.name, name)
 			ctx, cancel := context.WithCancel(t.ctx)
 			defer cancel()
-			err := t.stop(when, func(deliver func()) Answer {
+			err := w.stop(when, func(deliver func()) Answer {
 				deliver()
 				meanwhile(w)
 				if how == Silent {
@@ -51,7 +51,7 @@ var resentCases = []testCase{{
 	run: func(t *trial) {
 		t.warm()
 		t.eachStopped(stoppedWrites, "", time.Hour, func(w stopping) {
-			err := t.stop(w.name, func(func()) Answer { return Reset }, func() error { return w.write(t.ctx) })
+			err := w.stop(w.name, func(func()) Answer { return Reset }, func() error { return w.write(t.ctx) })
 			t.told(w.name+" whose connection broke before it was sent", w.landed(), err)
 		})
 	},

@@ -126,10 +126,10 @@ func (t *trial) warm() {
 
 // stop has the gate call f in place of the next write, while call is made, and returns what
 // call returns. f runs beside the case: it must not end it.
-func (t *trial) stop(when string, f func(deliver func()) Answer, call func() error) error {
+func (w *stopping) stop(when string, f func(deliver func()) Answer, call func() error) error {
 	var asked sync.WaitGroup
 	asked.Add(1)
-	cancel := t.b.Gate.stop(func(deliver func()) Answer {
+	cancel := w.b.Gate.stop(func(deliver func()) Answer {
 		defer asked.Done()
 		return f(deliver)
 	})
@@ -137,11 +137,11 @@ func (t *trial) stop(when string, f func(deliver func()) Answer, call func() err
 	if cancel() {
 		asked.Wait() // the client may have given up before
 	} else {
-		t.Errorf("%s: no write passed Backend.Gate", when)
+		w.Errorf("%s: no write passed Backend.Gate", when)
 	}
-	t.b.Gate.hangUp()
-	for range 3 { // until the client knows what has become of its connection
-		if _, err := t.d.Get(t.ctx, t.key("never")); errors.Is(err, driver.ErrNotFound) {
+	w.b.Gate.hangUp()
+	for range 3 { // until the client knows what has become of the key's connection
+		if _, err := w.d.Get(w.ctx, w.key); err == nil || errors.Is(err, driver.ErrNotFound) {
 			break
 		}
 	}
