@@ -209,12 +209,17 @@ func (f *forgetter) rewrite(ctx context.Context, m *Manifest) error {
 	return errors.Join(append(corrupt, err)...)
 }
 
-// garbage looks into files that do not count and may be locked: one matters if it holds what is meant.
+// garbage looks into the files that do not count, after a sweep that found one locked, or in a
+// dry run. A file matters if it holds what is forgotten and is locked still.
 func (f *forgetter) garbage(ctx context.Context, m *Manifest) error {
 	for _, file := range m.garbage {
 		meant, _, err := f.indexes.count(ctx, file, f.what)
-		if meant > 0 || errors.Is(err, ErrCorrupt) {
+		switch yetToCome := file.Merged && file.number > m.number; {
+		case meant == 0 && !errors.Is(err, ErrCorrupt):
+		case f.report.DryRun || yetToCome:
 			err = removable(ctx, f.bucket, file.Name)
+		default:
+			err = f.bucket.Remove(ctx, file.Name)
 		}
 		switch {
 		case errors.Is(err, ErrLocked):

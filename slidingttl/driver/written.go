@@ -7,20 +7,20 @@ import (
 	"time"
 )
 
-// RFC3339Milli is the form in which drivers write an instant as text: in UTC and with three
+// RFC3339Milli is the form in which drivers write an instant as text. It is in UTC with three
 // decimals, so that texts sort as the instants do.
 const RFC3339Milli = "2006-01-02T15:04:05.000Z07:00"
 
-// A number of up to NumberSeconds counts seconds since the Unix epoch (until the year 5138), one
-// from there and below NumberMillis milliseconds. Neither is anything else.
+// Below NumberSeconds a number counts seconds since the Unix epoch, until the year 5138. From
+// there and below NumberMillis it counts milliseconds. A larger number is no instant.
 const (
 	NumberSeconds = 1e11
 	NumberMillis  = 1e14
 )
 
-// ParseNumber reads a decimal number of seconds or milliseconds, told apart by its size, and
-// reports which it is, whether it was finer than a millisecond, which is rounded down, and
-// whether it is such a number at all.
+// ParseNumber reads a decimal number of seconds or milliseconds, as its size tells. millis
+// reports that it counts milliseconds, finer that a part below a millisecond was cut off, and ok
+// that it is an instant at all.
 func ParseNumber(text string) (i Instant, millis, finer, ok bool) {
 	whole, fraction, _ := strings.Cut(text, ".")
 	n, err := strconv.ParseUint(whole, 10, 64)
@@ -35,8 +35,8 @@ func ParseNumber(text string) (i Instant, millis, finer, ok bool) {
 	return i*1000 + Instant(ms), false, strings.Trim(fraction[3:], "0") != "", err == nil
 }
 
-// Odd is the error for a field that has a number, a string or something else (of type kind) where
-// a driver expects another. It quotes no more than an instant is long: what is longer may be a secret.
+// Odd is the error for a field whose value, of type kind, is not what a driver expects. It
+// quotes at most the length of an instant, because a longer text may be a secret.
 func Odd(field, kind, text, rule string) error {
 	const most = 40
 	value := "of type " + kind
@@ -51,8 +51,8 @@ func Odd(field, kind, text, rule string) error {
 	return &InvalidError{Field: field, Value: value, Rule: rule}
 }
 
-// ParseTime reads RFC 3339 in any zone, from 1970 on or the zero time, and rounds down to
-// milliseconds, or up.
+// ParseTime reads RFC 3339 in any zone and rounds it to milliseconds, up or down. The time must
+// be in 1970 or later, or zero.
 func ParseTime(text string, up bool) (Instant, bool) {
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil || !t.IsZero() && t.Unix() < 0 {

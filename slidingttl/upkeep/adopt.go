@@ -113,6 +113,9 @@ type adopter[T any] struct {
 func (a *adopter[T]) adopt(ctx context.Context, r *driver.Scanned) (one AdoptReport, err error) {
 	switch {
 	case r.Problem != nil:
+		if err := judgeKey(a.d, r.Key); err != nil {
+			return one, err // a record that the driver cannot name fails, and its key is told
+		}
 		one.Malformed, one.Problems = 1, map[string]int64{reason(r.Problem): 1}
 		return one, nil
 	case r.CreatedAt != 0:

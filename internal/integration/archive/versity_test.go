@@ -102,12 +102,14 @@ func locks(t *testing.T, c *awss3.Client) {
 		t.Errorf("what is locked is removed: %v", err)
 	}
 	retain(time.Now().Add(2 * time.Second)) // it is shortened, and soon over
-	r, err := archive.Forget(ctx, b, what, nil)
-	for errors.Is(err, archive.ErrLocked) {
+	records := int64(0) // the lock may end between the two looks of a Forget, which then has one file anew and one left
+	for err = archive.ErrLocked; errors.Is(err, archive.ErrLocked); {
+		var r *archive.ForgetReport
 		r, err = archive.Forget(ctx, b, what, nil)
+		records += r.Records
 	}
-	if err != nil || r.Records != 1 {
-		t.Errorf("when it is not locked: %+v, %v", r, err)
+	if err != nil || records != 1 {
+		t.Errorf("when it is not locked: %d records forgotten, %v", records, err)
 	}
 	versions, err := c.ListObjectVersions(ctx, &awss3.ListObjectVersionsInput{Bucket: name, Prefix: first})
 	if err != nil || len(versions.Versions)+len(versions.DeleteMarkers) > 0 {
