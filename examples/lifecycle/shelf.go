@@ -63,6 +63,7 @@ func openMemory(g *archive.Grave, r rules, now func() time.Time) (*shelf, error)
 	}
 	events, err := memory.New(&memory.Options[Event]{
 		Retain:   r.history,
+		Deletes:  true,
 		OnExpiry: archive.OnExpiry[Event, memory.Reason](queue),
 		Now:      now,
 	})
@@ -104,6 +105,7 @@ func openTable(ctx context.Context, db *backend.DynamoDB, table string, g *archi
 		PartitionKey: dynamodb.KeyAttribute{Name: "pk", Of: dynamodb.Prefix("EVENT#")},
 		SortKey:      dynamodb.KeyAttribute{Name: "sk", Of: dynamodb.Fixed("EVENT")},
 		Retain:       r.history,
+		Deletes:      true, // an event that somebody deletes is archived too
 	})
 	if err != nil {
 		return nil, err
