@@ -43,6 +43,12 @@ func newSite(t *testing.T, open func(*archive.Grave, rules, func() time.Time) (*
 	t.Helper()
 	bucket, err := archive.OpenDirectory(t.TempDir())
 	ok(t, err)
+	return newSiteOn(t, bucket, open)
+}
+
+// newSiteOn is newSite with the archive in bucket.
+func newSiteOn(t *testing.T, bucket archive.Bucket, open func(*archive.Grave, rules, func() time.Time) (*shelf, error)) *site {
+	t.Helper()
 	s := &site{t: t, archive: bucket, start: time.Now().Truncate(time.Second)}
 	now := func() time.Time { return s.start.Add(time.Duration(s.ahead.Load())) }
 	rules := rulesOf(day)
@@ -347,11 +353,18 @@ func TestPages(t *testing.T) {
 	s.shows("/", "And 2 earlier ones")
 }
 
-// TestLifeOnDynamoDB has one event go through what the store holds, while the clock of the
-// example runs ahead, and one that began a hundred days ago go the whole way, for TTL and
-// the stream know one time alone.
+// TestLifeOnDynamoDB has TTL remove events of two tables at once, for it takes its time.
 func TestLifeOnDynamoDB(t *testing.T) {
 	server := dynamodbtest.StartTTL(t)
+	s, h := openLambda(t, server, server.Table(t))
+	t.Run("stream", func(t *testing.T) { t.Parallel(); testStream(t, server) })
+	t.Run("lambda", func(t *testing.T) { t.Parallel(); testLambda(t, server, s, h) })
+}
+
+// testStream has one event go through what the store holds, while the clock of the
+// example runs ahead, and one that began a hundred days ago go the whole way, for TTL and
+// the stream know one time alone.
+func testStream(t *testing.T, server *dynamodbtest.Server) {
 	db := &backend.DynamoDB{Client: server.Client(), Streams: server.Streams()}
 	table := server.Table(t)
 	s := newSite(t, func(g *archive.Grave, r rules, _ func() time.Time) (*shelf, error) {
@@ -418,6 +431,9 @@ func first(t *testing.T, d driver.Scanner) driver.Cursor {
 func TestOtherDrivers(t *testing.T) {
 	_, err := open(t.Context(), backend.Choice{Driver: "tape"}, nil, rulesOf(day))
 	if err == nil || !strings.Contains(err.Error(), "must be memory or dynamodb") {
+		t.Errorf("error %v", err)
+	}
+	if err := run(t.Context(), config{day: day, lambda: true}); err == nil || !strings.Contains(err.Error(), "-lambda: needs") {
 		t.Errorf("error %v", err)
 	}
 	if err := run(t.Context(), config{day: time.Millisecond}); cmp.Or(err, errors.New("none")).Error() != "-day 1ms: must be at least a second" {

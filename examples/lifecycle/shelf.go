@@ -33,7 +33,7 @@ type shelf struct {
 	close  func() error
 }
 
-// open returns the shelf chosen. What leaves it is buried in g.
+// open returns the shelf chosen. What leaves it is buried in g; nil: a Lambda function does that.
 func open(ctx context.Context, c backend.Choice, g *archive.Grave, r rules) (*shelf, error) {
 	switch c.Driver {
 	case "memory":
@@ -100,6 +100,8 @@ func openMemory(g *archive.Grave, r rules, now func() time.Time) (*shelf, error)
 //
 // All markers are in one partition, which takes 1,000 of them a second. For more, spread
 // them over several keys, such as one an hour.
+//
+// If g is nil, the stream is read by a Lambda function: see examples/lambda.
 func openTable(ctx context.Context, db *backend.DynamoDB, table string, g *archive.Grave, r rules) (*shelf, error) {
 	events, err := dynamodb.New[Event](db.Client, table, &dynamodb.Options{
 		PartitionKey: dynamodb.KeyAttribute{Name: "pk", Of: dynamodb.Prefix("EVENT#")},
@@ -120,6 +122,24 @@ func openTable(ctx context.Context, db *backend.DynamoDB, table string, g *archi
 	if err := ensureTable(ctx, db.Client, table, events); err != nil {
 		return nil, err
 	}
+	stop := func() error { return nil }
+	if g != nil {
+		if stop, err = bury(ctx, db, events, g); err != nil {
+			return nil, err
+		}
+	}
+	return &shelf{
+		events: events,
+		marks:  marks,
+		recent: func(ctx context.Context, now driver.Instant) ([]Recent, error) {
+			return query(ctx, db.Client, table, marks.Live(now))
+		},
+		close: stop,
+	}, nil
+}
+
+// bury reads the stream and buries in g what it reports, until stop is called.
+func bury(ctx context.Context, db *backend.DynamoDB, events *dynamodb.Driver[Event], g *archive.Grave) (stop func() error, err error) {
 	const place = "lifecycle"
 	stream, err := events.Stream(db.Streams, dynamodb.StreamOptions{
 		Bury:    g.Bury,
@@ -130,23 +150,16 @@ func openTable(ctx context.Context, db *backend.DynamoDB, table string, g *archi
 	if err != nil {
 		return nil, err
 	}
-	ctx, stop := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancel(ctx)
 	var reading sync.WaitGroup
 	var ended error
 	reading.Go(func() { ended = stream.Run(ctx) })
-	return &shelf{
-		events: events,
-		marks:  marks,
-		recent: func(ctx context.Context, now driver.Instant) ([]Recent, error) {
-			return query(ctx, db.Client, table, marks.Live(now))
-		},
-		close: func() error {
-			stop()
-			if reading.Wait(); errors.Is(ended, context.Canceled) {
-				return nil
-			}
-			return ended
-		},
+	return func() error {
+		cancel()
+		if reading.Wait(); errors.Is(ended, context.Canceled) {
+			return nil
+		}
+		return ended
 	}, nil
 }
 

@@ -1,4 +1,4 @@
-package main
+package function
 
 import (
 	"context"
@@ -12,17 +12,17 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// handler takes the records of a stream.
-type handler struct {
+// Handler takes the records of a stream.
+type Handler struct {
 	dead  func(dynamodb.Change) (driver.Dead, bool)
 	grave *archive.Grave
 }
 
-// handle archives what has died. After an error Lambda calls it with the same records
-// again. If one record fails, the records before it are archived, and handle asks Lambda to
+// Handle archives what has died. After an error Lambda calls it with the same records
+// again. If one record fails, the records before it are archived, and Handle asks Lambda to
 // call again from that record on. For that the event source mapping needs
 // ReportBatchItemFailures.
-func (h *handler) handle(ctx context.Context, e events.DynamoDBEvent) (events.DynamoDBEventResponse, error) {
+func (h *Handler) Handle(ctx context.Context, e events.DynamoDBEvent) (events.DynamoDBEventResponse, error) {
 	var none events.DynamoDBEventResponse
 	var dead []driver.Dead
 	var from []string // the sequence number of each

@@ -1,4 +1,4 @@
-package main
+package function
 
 import (
 	"encoding/json"
@@ -34,14 +34,14 @@ func ok(t *testing.T, err error) {
 }
 
 // start sets the function up as its environment does.
-func start(t *testing.T) (*handler, string) {
+func start(t *testing.T) (*Handler, string) {
 	t.Helper()
 	dir := t.TempDir()
-	t.Setenv("DEAD_DIR", dir)
+	t.Setenv("DEAD_ARCHIVE", dir)
 	t.Setenv("DEAD_TABLE", "sessions")
 	t.Setenv("DEAD_POLICY", "idle 30d, max 90d")
 	t.Setenv("AWS_REGION", "eu-central-1")
-	h, err := open(t.Context())
+	h, err := Open(t.Context())
 	ok(t, err)
 	return h, dir
 }
@@ -68,7 +68,7 @@ func TestEvent(t *testing.T) {
 	event, err := os.ReadFile(filepath.Join("testdata", "event.json"))
 	ok(t, err)
 	for range 2 {
-		_, err := lambda.NewHandler(h.handle).Invoke(t.Context(), event)
+		_, err := lambda.NewHandler(h.Handle).Invoke(t.Context(), event)
 		ok(t, err)
 	}
 	found := archived(t, dir)
@@ -111,7 +111,7 @@ func TestRecordedEvent(t *testing.T) {
 	inserts, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(module)), "events", "testdata", "dynamodb-event.json"))
 	ok(t, err)
 	h, dir := start(t)
-	_, err = lambda.NewHandler(h.handle).Invoke(t.Context(), inserts)
+	_, err = lambda.NewHandler(h.Handle).Invoke(t.Context(), inserts)
 	ok(t, err)
 	if found := archived(t, dir); len(found) != 0 {
 		t.Errorf("of inserts these are archived: %v", found)
@@ -133,7 +133,7 @@ func TestRecordedEvent(t *testing.T) {
 	}
 	removes, err := json.Marshal(event)
 	ok(t, err)
-	_, err = lambda.NewHandler(h.handle).Invoke(t.Context(), removes)
+	_, err = lambda.NewHandler(h.Handle).Invoke(t.Context(), removes)
 	ok(t, err)
 	found := archived(t, dir)
 	if len(found) != len(items) || len(items) == 0 {
@@ -155,7 +155,7 @@ func TestArchiveFails(t *testing.T) {
 	ok(t, err)
 	ok(t, os.RemoveAll(dir))
 	ok(t, os.WriteFile(dir, nil, 0o600)) // no directory any more
-	if _, err := lambda.NewHandler(h.handle).Invoke(t.Context(), event); err == nil {
+	if _, err := lambda.NewHandler(h.Handle).Invoke(t.Context(), event); err == nil {
 		t.Error("the call succeeds")
 	}
 }
@@ -175,7 +175,7 @@ func TestBadItems(t *testing.T) {
 		}
 		return tell(c)
 	}
-	r, err := h.handle(t.Context(), event)
+	r, err := h.Handle(t.Context(), event)
 	ok(t, err)
 	found := archived(t, dir)
 	aside := found["idle"]
@@ -192,7 +192,7 @@ func TestBadItems(t *testing.T) {
 		}
 		return d, ok
 	}
-	r, err = h.handle(t.Context(), event)
+	r, err = h.Handle(t.Context(), event)
 	ok(t, err)
 	if len(r.BatchItemFailures) != 1 {
 		t.Fatalf("%+v", r)
@@ -211,12 +211,14 @@ func TestBadItems(t *testing.T) {
 
 func TestEnvironment(t *testing.T) {
 	start(t)
-	for name, value := range map[string]string{"DEAD_POLICY": "idle never", "DEAD_DIR": "", "DEAD_TABLE": ""} {
-		t.Run(name, func(t *testing.T) {
-			t.Setenv(name, value)
-			if _, err := open(t.Context()); !errors.Is(err, slidingttl.ErrInvalid) {
-				t.Errorf("with %s=%q: %v", name, value, err)
-			}
-		})
+	for name, values := range map[string][]string{"DEAD_POLICY": {"idle never"}, "DEAD_ARCHIVE": {"", "s3:///events"}, "DEAD_TABLE": {""}} {
+		for _, value := range values {
+			t.Run(name, func(t *testing.T) {
+				t.Setenv(name, value)
+				if _, err := Open(t.Context()); !errors.Is(err, slidingttl.ErrInvalid) {
+					t.Errorf("with %s=%q: %v", name, value, err)
+				}
+			})
+		}
 	}
 }
