@@ -17,6 +17,12 @@ type Store interface {
 // Archived is what is read of where the dead of a store go, such as an archive.Grave.
 type Archived interface{ Stats() driver.BuryStats }
 
+// Followed is what is read of a file of policies, such as a policyfile.File: whether the file
+// counts as it is now, and when what is in force was accepted.
+type Followed interface {
+	LastReload() (successful bool, accepted time.Time)
+}
+
 // LabelStore is the label of every metric that tells stores apart.
 const LabelStore = "store"
 
@@ -33,10 +39,18 @@ const (
 	Histogram Kind = "histogram" // of all touches since the store was made
 )
 
+// Source says of what a metric is exported.
+type Source int
+
+const (
+	OfStore    Source = iota // what Add was given
+	OfArchive                // what AddArchive was given
+	OfPolicies               // what AddPolicies was given
+)
+
 // Metric is a metric that every store has.
 type Metric struct {
-	// Archive says that it is exported of what AddArchive was given, and not of stores.
-	Archive bool
+	Source Source
 
 	Name string // as OpenTelemetry has it: "slidingttl.touches"
 	Kind Kind
@@ -59,13 +73,17 @@ type Series struct {
 	Read  func(r Reading) float64 // its value
 }
 
-// Reading is what was read of a store, or of where its dead go, at one moment.
+// Reading is what was read of a store, of where its dead go, or of its file of policies, at
+// one moment.
 type Reading struct {
 	slidingttl.Stats
 	Now time.Time // by the store's clock
 
 	Buried driver.BuryStats
 	Lag    time.Duration // since Buried.Through, or while that is zero since it was added
+
+	Reloaded bool      // Followed.LastReload's successful
+	Accepted time.Time // and its accepted
 }
 
 // Prometheus is the metric's name in Prometheus, derived by OpenTelemetry's rules. Dots

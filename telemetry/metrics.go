@@ -27,7 +27,7 @@ const (
 	day    = 24 * hour
 )
 
-// Metrics returns the metrics that every store has, and those of archives.
+// Metrics returns the metrics that every store has, and those of archives and files of policies.
 func Metrics() []Metric {
 	return []Metric{
 		{
@@ -99,26 +99,32 @@ func Metrics() []Metric {
 		one("slidingttl.hook.panics", "{panic}", "Panics recovered from hooks",
 			func(r Reading) uint64 { return r.HookPanics }),
 		gauge("slidingttl.clock", "s", "The time by which the store judges, in seconds since the Unix epoch",
-			func(r Reading) float64 { return float64(r.Now.UnixNano()) / float64(time.Second) }),
+			func(r Reading) float64 { return epoch(r.Now) }),
 		TouchDuration,
 		TouchLeft,
-		archived(one("slidingttl.archive.records", "{record}", "Dead records that were archived, those quarantined included",
+		of(OfArchive, one("slidingttl.archive.records", "{record}", "Dead records that were archived, those quarantined included",
 			func(r Reading) uint64 { return r.Buried.Records })),
-		archived(one("slidingttl.archive.written", "By", "Bytes of the values of the dead records that were archived",
+		of(OfArchive, one("slidingttl.archive.written", "By", "Bytes of the values of the dead records that were archived",
 			func(r Reading) uint64 { return r.Buried.Bytes })),
-		archived(one("slidingttl.archive.quarantined", "{record}", "Dead records that could not be archived as they are, and went to the quarantine",
+		of(OfArchive, one("slidingttl.archive.quarantined", "{record}", "Dead records that could not be archived as they are, and went to the quarantine",
 			func(r Reading) uint64 { return r.Buried.Quarantined })),
-		archived(one("slidingttl.archive.failures", "{batch}", "Batches of dead records that could not be archived, and are handed over again",
+		of(OfArchive, one("slidingttl.archive.failures", "{batch}", "Batches of dead records that could not be archived, and are handed over again",
 			func(r Reading) uint64 { return r.Buried.Failures })),
-		archived(gauge("slidingttl.archive.lag", "s", "How long ago all that was due for the archive was in it",
+		of(OfArchive, gauge("slidingttl.archive.lag", "s", "How long ago all that was due for the archive was in it",
 			func(r Reading) float64 { return r.Lag.Seconds() })),
+		of(OfPolicies, gauge("slidingttl.policy.reload.successful", "", "1 if the file of policies counts as it was last read, 0 if it was refused and an earlier content is in force",
+			func(r Reading) float64 { return flag(r.Reloaded) })),
+		of(OfPolicies, gauge("slidingttl.policy.reload.success.timestamp", "s", "When the policies in force were accepted, in seconds since the Unix epoch",
+			func(r Reading) float64 { return epoch(r.Accepted) })),
 	}
 }
 
-func archived(m Metric) Metric {
-	m.Archive = true
+func of(s Source, m Metric) Metric {
+	m.Source = s
 	return m
 }
+
+func epoch(t time.Time) float64 { return float64(t.UnixNano()) / float64(time.Second) }
 
 func flag(set bool) float64 {
 	if set {

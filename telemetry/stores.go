@@ -16,6 +16,7 @@ type Stores struct {
 	observed map[string]bool
 	added    map[string]Store
 	archives map[string]archive
+	policies map[string]Followed
 }
 
 type archive struct {
@@ -74,6 +75,24 @@ func (s *Stores) AddArchive(name string, a Archived) error {
 	return nil
 }
 
+// AddPolicies takes a store's name for the file that its policy is from. One that is taken is a
+// *driver.InvalidError.
+func (s *Stores) AddPolicies(name string, f Followed) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := check(name, s.policies[name] != nil, "file of policies"); err != nil {
+		return err
+	}
+	if f == nil {
+		return &driver.InvalidError{Field: "file of policies " + strconv.Quote(name), Value: "nil", Rule: "is required"}
+	}
+	if s.policies == nil {
+		s.policies = make(map[string]Followed)
+	}
+	s.policies[name] = f
+	return nil
+}
+
 func check(name string, taken bool, what string) error {
 	switch {
 	case name == "":
@@ -90,10 +109,10 @@ func (s *Stores) Read() iter.Seq2[string, Value] {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		all := Metrics()
-		tell := func(name string, r Reading, archive bool) bool {
+		tell := func(name string, r Reading, of Source) bool {
 			for i, m := range all {
 				for _, series := range m.Series {
-					if m.Archive == archive && !yield(name, Value{i, series.Value, series.Read(r)}) {
+					if m.Source == of && !yield(name, Value{i, series.Value, series.Read(r)}) {
 						return false
 					}
 				}
@@ -101,7 +120,7 @@ func (s *Stores) Read() iter.Seq2[string, Value] {
 			return true
 		}
 		for name, store := range s.added {
-			if !tell(name, Reading{Stats: store.Stats(), Now: store.Now()}, false) {
+			if !tell(name, Reading{Stats: store.Stats(), Now: store.Now()}, OfStore) {
 				return
 			}
 		}
@@ -112,7 +131,14 @@ func (s *Stores) Read() iter.Seq2[string, Value] {
 				since = a.added
 			}
 			r.Lag = max(0, time.Since(since))
-			if !tell(name, r, true) {
+			if !tell(name, r, OfArchive) {
+				return
+			}
+		}
+		for name, f := range s.policies {
+			var r Reading
+			r.Reloaded, r.Accepted = f.LastReload()
+			if !tell(name, r, OfPolicies) {
 				return
 			}
 		}

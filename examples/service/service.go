@@ -80,7 +80,7 @@ func (s *service) open() (*slidingttl.Store[profile], error) {
 	if err != nil {
 		return nil, err
 	}
-	return store, s.signals.collector.Add(storeName, store)
+	return store, errors.Join(s.signals.collector.Add(storeName, store), s.signals.collector.AddPolicies(storeName, s.policies.file))
 }
 
 // stop ends the service from the outside in, so that calls under way still find what they

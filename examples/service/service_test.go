@@ -228,6 +228,9 @@ func TestPolicyFile(t *testing.T) {
 	until(t, "the log says that the third is none", func() bool {
 		return strings.Contains(r.log.String(), "must be at most Policy.MaxLifetime")
 	})
+	if _, metrics := r.ask("/metrics"); !strings.Contains(metrics, `slidingttl_policy_reload_successful{store="profiles"} 0`) {
+		t.Errorf("no metric tells of the refusal:\n%s", metrics)
+	}
 	if p := r.s.store.Policy(); p.MaxLifetime != 20*time.Minute {
 		t.Errorf("the policy is %v", p)
 	}

@@ -5,6 +5,7 @@ import (
 	"os"
 	"strconv"
 	"sync/atomic"
+	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl"
 )
@@ -15,6 +16,9 @@ type File struct {
 	path  string
 	names []string
 	set   atomic.Pointer[set]
+
+	refused  atomic.Bool  // when it was last read
+	accepted atomic.Int64 // when set was stored, in nanoseconds since the Unix epoch
 }
 
 // Open reads the file at path. names are those that the program uses: a file without
@@ -32,8 +36,19 @@ func Open(path string, names ...string) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	f.set.Store(&s)
+	f.accept(s)
 	return f, nil
+}
+
+func (f *File) accept(s set) {
+	f.set.Store(&s)
+	f.accepted.Store(time.Now().UnixNano())
+}
+
+// LastReload returns whether the file as it is now counts, as far as it was read by Open or
+// Follow, and when what is in force was accepted.
+func (f *File) LastReload() (successful bool, accepted time.Time) {
+	return !f.refused.Load(), time.Unix(0, f.accepted.Load())
 }
 
 // Policy returns the policy of that name, and whether the file has one. It always has one

@@ -74,7 +74,7 @@ type follower struct {
 type sight struct{ content, failure string }
 
 // look has the file applied unless it looks as it did the last time.
-func (f *follower) look() error {
+func (f *follower) look() (err error) {
 	content, err := os.ReadFile(f.path)
 	now := sight{content: string(content)}
 	if err != nil {
@@ -84,6 +84,7 @@ func (f *follower) look() error {
 		return nil
 	}
 	f.last = &now
+	defer func() { f.refused.Store(err != nil) }()
 	if err != nil {
 		return fmt.Errorf("policyfile: %w", err)
 	}
@@ -108,7 +109,7 @@ func (f *follower) swap(next set) error {
 		}
 	}
 	f.sure = true
-	f.set.Store(&next)
+	f.accept(next)
 	return nil
 }
 

@@ -134,6 +134,14 @@ func (d *desk) policies(want map[string]int) {
 	}
 }
 
+// wantReload checks what LastReload says.
+func (d *desk) wantReload(successful bool, at time.Time) {
+	d.t.Helper()
+	if s, a := d.file.LastReload(); s != successful || !a.Equal(at) {
+		d.t.Errorf("LastReload() = %t, %v; want %t, %v", s, a, successful, at)
+	}
+}
+
 func (d *desk) wantCalls(got []string, want ...string) {
 	d.t.Helper()
 	if !slices.Equal(got, want) {
@@ -207,9 +215,13 @@ func TestBadFiles(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				d := open(t, good, "b")
 				d.follow("a", "b")
+				opened := time.Now()
+				d.wantReload(true, opened)
 				d.write(tt.content)
 				d.wantCalls(d.minute())
+				d.wantReload(false, opened)
 				d.wantCalls(d.minute())
+				d.wantReload(false, opened) // looked at again, and the same
 				d.policies(map[string]int{"a": 1, "b": 1})
 				if len(d.errs) != 1 {
 					t.Fatalf("errors %v; want one", d.errs)
@@ -224,6 +236,7 @@ func TestBadFiles(t *testing.T) {
 				}
 				d.write(good)
 				d.wantCalls(d.minute())
+				d.wantReload(true, time.Now())
 				d.write(hours(map[string]int{"a": 3, "b": 3}))
 				d.wantCalls(d.minute(), "a 3", "b 3")
 				d.policies(map[string]int{"a": 3, "b": 3})

@@ -24,6 +24,11 @@ type archived driver.BuryStats
 
 func (a archived) Stats() driver.BuryStats { return driver.BuryStats(a) }
 
+// refused is a file of policies that does not count as it is.
+type refused struct{}
+
+func (refused) LastReload() (bool, time.Time) { return false, time.Unix(7, 0) }
+
 // lived is a store that something of each kind has happened to, as "sessions".
 func lived(t *testing.T, c *collector) *slidingttl.Store[string] {
 	t.Helper()
@@ -34,6 +39,7 @@ func lived(t *testing.T, c *collector) *slidingttl.Store[string] {
 	s := store(t, driver.Driver[string](inner), &slidingttl.Options[string]{Now: now.time, Observer: observer, Strict: true}) // what fails is not tried again
 	ok(t, c.tel.Add("sessions", s))
 	ok(t, c.tel.AddArchive("sessions", archived{Records: 7, Through: time.Now()}))
+	ok(t, c.tel.AddPolicies("sessions", refused{}))
 	ok(t, s.Insert(t.Context(), secret, "v"))
 	now.pass(10 * time.Minute)
 	_, err = s.Get(t.Context(), secret) // touches
@@ -153,7 +159,8 @@ func TestNamesAreRefusedTwice(t *testing.T) {
 	observe := func(name string) error { _, err := c.tel.Observer(name); return err }
 	add := func(name string) error { return c.tel.Add(name, s) }
 	bury := func(name string) error { return c.tel.AddArchive(name, archived{}) }
-	for what, f := range map[string]func(string) error{"observer": observe, "store": add, "archive": bury} {
+	follow := func(name string) error { return c.tel.AddPolicies(name, refused{}) }
+	for what, f := range map[string]func(string) error{"observer": observe, "store": add, "archive": bury, "file of policies": follow} {
 		ok(t, f("sessions"))
 		ok(t, f("profiles"))
 		for _, name := range []string{"sessions", ""} {

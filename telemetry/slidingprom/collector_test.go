@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -17,6 +20,7 @@ import (
 	"github.com/slidingttl/slidingttl/drivers/memory"
 	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/policyfile"
 	"github.com/slidingttl/slidingttl/telemetry"
 	"github.com/slidingttl/slidingttl/telemetry/slidingprom"
 )
@@ -38,6 +42,11 @@ func ok(t testing.TB, err error) {
 type archived driver.BuryStats
 
 func (a archived) Stats() driver.BuryStats { return driver.BuryStats(a) }
+
+// refused is a file of policies that does not count as it is.
+type refused struct{}
+
+func (refused) LastReload() (bool, time.Time) { return false, time.Unix(7, 0) }
 
 // failing hides that a driver's store is in memory, and can refuse touches.
 type failing struct {
@@ -72,6 +81,7 @@ func lived(t *testing.T, c *slidingprom.Collector, name string) *slidingttl.Stor
 	t.Cleanup(func() { ok(t, s.Close(context.Background())) })
 	ok(t, c.Add(name, s))
 	ok(t, c.AddArchive(name, archived{Records: 7, Bytes: 700, Quarantined: 1, Failures: 2, Through: time.Now()}))
+	ok(t, c.AddPolicies(name, refused{}))
 	ok(t, s.Insert(t.Context(), secret, "v"))
 	ahead.Add(int64(10 * time.Minute))
 	_, err = s.Get(t.Context(), secret) // touches
@@ -200,6 +210,8 @@ func TestNamesAreRefusedTwice(t *testing.T) {
 		"observer": func(name string) error { _, err := c.Observer(name); return err },
 		"store":    func(name string) error { return c.Add(name, s) },
 		"archive":  func(name string) error { return c.AddArchive(name, archived{}) },
+
+		"file of policies": func(name string) error { return c.AddPolicies(name, refused{}) },
 	} {
 		ok(t, f("profiles"))
 		for name, value := range map[string]string{"sessions": `"sessions"`, "": "empty"} {
@@ -213,6 +225,61 @@ func TestNamesAreRefusedTwice(t *testing.T) {
 	if err := r.Register(slidingprom.New()); !errors.As(err, &twice) {
 		t.Errorf("a second collector: %v, want an AlreadyRegisteredError", err)
 	}
+}
+
+// A file of policies that is refused shows as 0 until it counts again, and the time is that of
+// what is in force.
+func TestPolicyFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "policies.json")
+	write := func(content string) {
+		ok(t, os.WriteFile(path+".new", []byte(content), 0o600))
+		ok(t, os.Rename(path+".new", path))
+	}
+	synctest.Test(t, func(t *testing.T) {
+		write(`{"web": {"idle_grace": "30m", "max_lifetime": "12h"}}`)
+		f, err := policyfile.Open(path, "web")
+		ok(t, err)
+		c := slidingprom.New()
+		ok(t, c.AddPolicies("sessions", f))
+		r := registry(t, c)
+		want := func(successful int, accepted time.Time) {
+			t.Helper()
+			var text strings.Builder
+			for _, m := range telemetry.Metrics() {
+				var is any = successful
+				if m.Source != telemetry.OfPolicies {
+					continue
+				} else if m.Unit == "s" {
+					is = float64(accepted.UnixNano()) / 1e9
+				}
+				fmt.Fprintf(&text, "# HELP %[1]s %[2]s\n# TYPE %[1]s gauge\n%[1]s{store=\"sessions\"} %[3]v\n", m.Prometheus(), m.Help, is)
+			}
+			ok(t, testutil.GatherAndCompare(r, strings.NewReader(text.String())))
+		}
+		opened := time.Now()
+		want(1, opened)
+
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- f.Follow(ctx, nil, &policyfile.Options{Interval: time.Minute}) }()
+		look := func() {
+			time.Sleep(time.Minute)
+			synctest.Wait()
+		}
+		look()
+		write(`{"web": {"idle_grace": "30d", "max_lifetime": "12h"}}`)
+		look()
+		want(0, opened)
+		look()
+		want(0, opened)
+		write(`{"web": {"idle_grace": "30m", "max_lifetime": "8h"}}`)
+		look()
+		want(1, time.Now())
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	})
 }
 
 // Metrics are gathered beside the calls that they count.

@@ -15,6 +15,7 @@ import (
 	"github.com/slidingttl/slidingttl/drivers/memory"
 	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/policyfile"
 	metrics "github.com/slidingttl/slidingttl/telemetry"
 	"github.com/slidingttl/slidingttl/telemetry/slidingotel"
 	"github.com/slidingttl/slidingttl/telemetry/slidingprom"
@@ -24,7 +25,7 @@ import (
 type remote struct{ driver.Driver[string] }
 
 // live makes a store as an exporter wants it, and has it touch a record.
-func live(t *testing.T, d driver.Driver[string], observe func(string) (*slidingttl.Observer, error), add func(string, *slidingttl.Store[string]) error, bury func(string, metrics.Archived) error) {
+func live(t *testing.T, d driver.Driver[string], observe func(string) (*slidingttl.Observer, error), add func(string, *slidingttl.Store[string]) error, bury func(string, metrics.Archived) error, follow func(string, metrics.Followed) error) {
 	t.Helper()
 	observer, err := observe("sessions")
 	ok(t, err)
@@ -33,6 +34,7 @@ func live(t *testing.T, d driver.Driver[string], observe func(string) (*slidingt
 	t.Cleanup(func() { ok(t, s.Close(context.Background())) })
 	ok(t, add("sessions", s))
 	ok(t, bury("sessions", new(archive.Grave)))
+	ok(t, follow("sessions", new(policyfile.File)))
 	ok(t, s.Insert(t.Context(), "4711", "ann"))
 	for s.Stats().Touched == 0 { // a read at a later millisecond than the last is due
 		_, err := s.Get(t.Context(), "4711")
@@ -57,7 +59,7 @@ func byOTel(t *testing.T) map[string]string {
 	tel, _ := telemetry(t, exporter)
 	d, err := slidingotel.Wrap(tel, driver.Driver[string](inMemory(t)), slidingotel.Database{System: "memory"})
 	ok(t, err)
-	live(t, d, tel.Observer, func(name string, s *slidingttl.Store[string]) error { return tel.Add(name, s) }, tel.AddArchive)
+	live(t, d, tel.Observer, func(name string, s *slidingttl.Store[string]) error { return tel.Add(name, s) }, tel.AddArchive, tel.AddPolicies)
 	return gather(t, r)
 }
 
@@ -67,7 +69,7 @@ func byPrometheus(t *testing.T) map[string]string {
 	r := prometheus.NewRegistry()
 	c := slidingprom.New()
 	r.MustRegister(c)
-	live(t, inMemory(t), c.Observer, func(name string, s *slidingttl.Store[string]) error { return c.Add(name, s) }, c.AddArchive)
+	live(t, inMemory(t), c.Observer, func(name string, s *slidingttl.Store[string]) error { return c.Add(name, s) }, c.AddArchive, c.AddPolicies)
 	return gather(t, r)
 }
 
