@@ -8,8 +8,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// Batch is the records that a source hands over at once. It is held in memory: some
-// thousand records.
+// Batch is the records of one call of Write, some thousand, all in memory.
 //
 // A batch has no name: the lives in it identify it. So if a source divides its records
 // differently after a crash, no batch is mistaken for another and dropped.
@@ -28,8 +27,7 @@ func (b *Batch) check() error {
 	return checkText("Batch.Source", b.Source)
 }
 
-// markOf is the name, for file names, of a batch's records of one day: a hash of the lives,
-// which are in their order.
+// markOf returns a hash of the lives in a day's sorted records. File names identify batches by it.
 func markOf(records []entry) string {
 	h := sha256.New()
 	var b []byte

@@ -33,7 +33,7 @@ type Bucket interface {
 
 	// Rename gives the file from the name to. The file exists under at least one of the two
 	// names throughout. If to exists it is the same file, and from is removed.
-	// Renamed to its own name, a file goes where Moves says.
+	// If from and to are the same, the file moves to the storage class that is due.
 	Rename(ctx context.Context, from, to string) error
 
 	// Remove removes a file and all its versions that the bucket keeps. An absent file is
@@ -45,5 +45,5 @@ type Bucket interface {
 type Info struct {
 	Name  string
 	Size  int64
-	Moves bool // by its age it is due for another class of storage
+	Moves bool // the file is due for another storage class: see Rename
 }

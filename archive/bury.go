@@ -9,28 +9,27 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// Grave archives the dead records of one store: a Writer with what it needs to know of the
-// store. A sweeper of SQL, upkeep.Harvest, a consumer of DynamoDB Streams and a Queue call
-// its Bury.
+// Grave archives the dead records of one store. SQL's sweeper, upkeep.Harvest, a consumer of
+// DynamoDB Streams and a Queue call its Bury.
 type Grave struct {
 	Writer *Writer
 	Source string // Batch.Source: the name of the store
 
-	// Policy returns the policy of a key, which tells death of idleness from death of age.
-	// Nil: the reason of records that nobody deleted is Unknown.
+	// Policy returns the policy of a key. It decides between the reasons Idle and Age. Nil:
+	// the reason is Unknown, except for deleted records.
 	Policy func(key string) slidingttl.Policy
 
-	// Through is the time by which the source has handed over all that was due, for Stats:
-	// a method of that name of SQL's Sweeper, a Stream or a Queue. Nil: what Harvest has
-	// come to.
+	// Through returns the time up to which the source has handed over all deaths, for Stats.
+	// SQL's Sweeper, a Stream and a Queue have a method of that name. Nil: the position of
+	// Harvest.
 	Through func() time.Time
 
 	counts    tally
-	harvested atomic.Int64 // by when what has died is archived, in milliseconds
+	harvested atomic.Int64 // Unix milliseconds; deaths up to then are archived
 }
 
-// Stats returns what the Grave has archived since it was made, and how far. It may be called
-// at any time.
+// Stats returns counters since the Grave was made, and the time up to which deaths are archived.
+// It may be called at any time.
 func (g *Grave) Stats() driver.BuryStats {
 	c := &g.counts
 	s := driver.BuryStats{Records: c.records.Load(), Bytes: c.bytes.Load(), Quarantined: c.quarantined.Load(), Failures: c.failures.Load()}

@@ -9,7 +9,7 @@ import (
 	"io"
 )
 
-// checkSum reads all of a file and compares it with what its name says.
+// checkSum reads a whole file and compares its hash with the one in its name.
 func checkSum(ctx context.Context, b Bucket, f File) error {
 	h := sha256.New()
 	chunk := make([]byte, min(f.Size+1, 1<<20))

@@ -10,7 +10,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// Column is a column that the user adds to those that every file has.
+// Column is a column that the user adds to the fixed ones.
 type Column struct {
 	Name string
 	Type ColumnType
@@ -58,7 +58,7 @@ func (t ColumnType) node() parquet.Node {
 	case Text:
 		return parquet.String()
 	case Integer:
-		return parquet.Int(64) // as parquet-go reads also a plain INT64
+		return parquet.Int(64) // parquet-go reads a plain INT64 as this type too
 	case Number:
 		return parquet.Leaf(parquet.DoubleType)
 	case Boolean:
@@ -71,7 +71,7 @@ func (t ColumnType) node() parquet.Node {
 	return nil
 }
 
-// value is v as Parquet has it.
+// value encodes v for Parquet.
 func (t ColumnType) value(name string, v any) (parquet.Value, error) {
 	switch v := v.(type) {
 	case nil:
@@ -104,7 +104,7 @@ func (t ColumnType) value(name string, v any) (parquet.Value, error) {
 	return parquet.Value{}, &driver.InvalidError{Field: "column " + name, Value: fmt.Sprintf("a %T", v), Rule: "must be of the Go type of " + t.String()}
 }
 
-// parse reads a value as text has it.
+// parse reads a value from its text form, see Selection.Column.
 func (t ColumnType) parse(text string) (any, error) {
 	switch t {
 	case Integer:
@@ -122,7 +122,7 @@ func (t ColumnType) parse(text string) (any, error) {
 	return text, nil
 }
 
-// typeOf is the ColumnType of a leaf, zero for one that no Column has.
+// typeOf returns the ColumnType of a leaf, zero if no ColumnType has its Parquet type.
 func typeOf(n parquet.Node) ColumnType {
 	for t := Text; t <= Bytes; t++ {
 		if n.Leaf() && n.Type().String() == t.node().Type().String() {
@@ -132,7 +132,7 @@ func typeOf(n parquet.Node) ColumnType {
 	return 0
 }
 
-// decode is v, not null, as Go has it.
+// decode returns v, which is not null, as a Go value.
 func (t ColumnType) decode(v parquet.Value) any {
 	switch t {
 	case Text:
@@ -150,9 +150,9 @@ func (t ColumnType) decode(v parquet.Value) any {
 	}
 }
 
-// checkColumns says what is wrong with a user's columns.
+// checkColumns validates the user's columns.
 func checkColumns(columns []Column) error {
-	seen := map[string]bool{colProblem: true, "day": true} // which is that of the directory, for who reads it as a partition
+	seen := map[string]bool{colProblem: true, "day": true} // engines that read directories as partitions have a column day
 	for name := range fixed {
 		seen[name] = true
 	}

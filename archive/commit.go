@@ -12,18 +12,18 @@ import (
 	"slices"
 )
 
-// errOvertaken says that somebody else has changed the day meanwhile.
+// errOvertaken says that another operation changed the day first.
 var errOvertaken = errors.New("somebody else changes the same day, time and again")
 
-// change is what is to hold of a day instead of what a manifest says.
+// change is the content of a day's next manifest file.
 type change struct {
-	files  []File          // merged ones
-	marks  map[string]bool // batches in them, or removed, beside those of the manifest
+	files  []File          // the merged files that count
+	marks  map[string]bool // batches merged or removed, beside those of the manifest
 	merged bool            // no two of files have a life in common
 }
 
-// commit makes c hold in the place of what m says, if nobody has changed that meanwhile:
-// else errOvertaken. What m had and c has not is garbage then.
+// commit writes the manifest file that follows m. Files of m that c leaves out become garbage.
+// If another operation wrote that manifest file first, commit returns errOvertaken.
 func commit(ctx context.Context, b Bucket, m *Manifest, c change) error {
 	s := swap{Version: swapVersion, Merged: c.merged, Files: []string{}}
 	for _, f := range c.files {
@@ -47,10 +47,11 @@ func commit(ctx context.Context, b Bucket, m *Manifest, c change) error {
 	return err
 }
 
-// sweep renames the merged files of a day that count to their own names, moves files that are
-// due for another storage class, and removes the files that do not count. It leaves a file that
-// a manifest file yet to come may be about to count, and locked files, for which the error is a
-// *LockedError.
+// sweep gives a day's merged files their own names and removes the files that do not count.
+//
+// It also moves files that are due for another storage class. It keeps merged files made for
+// a later manifest file, since an operation may be about to commit them. It keeps locked
+// files too, and returns a *LockedError for them.
 func sweep(ctx context.Context, b Bucket, m *Manifest) error {
 	renamed := false
 	for _, f := range m.Files {
@@ -58,11 +59,11 @@ func sweep(ctx context.Context, b Bucket, m *Manifest) error {
 			continue
 		}
 		if err := b.Rename(ctx, f.Name, f.own()); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err // of one that is not there somebody else has done it, or removed it
+			return err // a missing file was renamed or removed by another operation
 		}
 		renamed = true
 	}
-	if renamed { // perhaps to a file that somebody has removed meanwhile
+	if renamed { // read the manifest again: another operation may have removed a file meanwhile
 		now, err := (&catalog{bucket: b}).manifest(ctx, m.Day)
 		if err := cmp.Or(err, now.err); err != nil {
 			return err
@@ -71,7 +72,7 @@ func sweep(ctx context.Context, b Bucket, m *Manifest) error {
 	}
 	remove := b.Remove
 	if d, ok := b.(*Directory); ok {
-		remove = d.unlink // and one sync for all
+		remove = d.unlink // settle below syncs the directory once for all files
 	}
 	var locked *LockedError
 	for _, f := range m.garbage {

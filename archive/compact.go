@@ -20,19 +20,19 @@ type CompactOptions struct {
 
 // Progress is the progress of an operation over the days of an archive.
 type Progress struct {
-	Day  Day // which is next
-	Done int // days
-	Days int // of so many
+	Day  Day // the next day
+	Done int // days done
+	Days int // days in total
 }
 
 // CompactReport is what Compact did.
 type CompactReport struct {
-	Days    int   `json:"days"`    // looked at
-	Merged  int   `json:"merged"`  // days of which files were merged
-	Files   int   `json:"files"`   // merged
-	Into    int   `json:"into"`    // files
-	Rows    int64 `json:"rows"`    // of the files merged
-	Dropped int64 `json:"dropped"` // of those, rows of lives that were there twice
+	Days    int   `json:"days"`    // days read
+	Merged  int   `json:"merged"`  // days in which files were merged
+	Files   int   `json:"files"`   // files merged
+	Into    int   `json:"into"`    // files written
+	Rows    int64 `json:"rows"`    // rows of the merged files
+	Dropped int64 `json:"dropped"` // duplicates among those rows
 }
 
 // String is the report as text.
@@ -41,17 +41,17 @@ func (r *CompactReport) String() string {
 		r.Days, r.Merged, r.Files, r.Into, r.Rows, r.Dropped)
 }
 
-// mergeRoom bounds the files that are merged at once, by the memory that they need.
+// mergeRoom bounds the memory for files that are merged at once, in bytes.
 var mergeRoom int64 = 80 << 20
 
 // Compact merges the files of each day, so that readers open fewer of them, and keeps each
 // life once. It may run beside writers and readers, and several times at once. The former
 // files count until the merged file takes their place in one step; they are removed after
-// that. The next run removes what a crash left behind. Of files that the Bucket may not remove yet
-// ([ErrLocked]) it removes none, and the next run after that time does.
+// that. The next run removes what a crash left behind. Files that the Bucket may not remove
+// yet ([ErrLocked]) stay, and a later run removes them.
 //
 // The first Compact of an archive visits all days. If an earlier version wrote a life into
-// two days, it keeps the one to which the store's last expiry led.
+// two days, it keeps the one with the latest expiry.
 //
 // A corrupt file is left unchanged. The other files of its day are merged, and other days
 // are compacted. Its error is joined to the error that is returned. Files with columns of
@@ -80,8 +80,8 @@ func Compact(ctx context.Context, b Bucket, opts *CompactOptions) (*CompactRepor
 	return r, err
 }
 
-// eachDay calls do for every day of span. It goes on after files that are corrupt or locked, and
-// joins such errors.
+// eachDay calls do for every day of span. It continues after corrupt and locked files, and joins
+// their errors.
 func eachDay(ctx context.Context, c *catalog, span Span, progress func(Progress), do func(Manifest) error) error {
 	all, err := c.manifests(ctx, span)
 	if err != nil {
@@ -109,7 +109,7 @@ type compactor struct {
 }
 
 func (c *compactor) day(ctx context.Context, m Manifest) error {
-	left := map[string]bool{} // files that are not to be merged
+	left := map[string]bool{} // files that cannot be merged
 	var corrupt []error
 	merged := false
 	for tries := 0; tries < attempts; {
@@ -147,7 +147,7 @@ func (c *compactor) day(ctx context.Context, m Manifest) error {
 	return errOvertaken
 }
 
-// choose returns the files of a day that are to be merged next, the shortest; nil for none.
+// choose returns the files of a day to merge next, shortest first; nil for none.
 func (c *compactor) choose(m *Manifest, left map[string]bool) []File {
 	var files []File
 	batches := 0
@@ -171,8 +171,8 @@ func (c *compactor) choose(m *Manifest, left map[string]bool) []File {
 	return files[:n]
 }
 
-// examine reads all of files, and returns the columns that they have, and those of files that
-// can be merged with one another. One that is corrupt, or has other types, is put into left.
+// examine checks files, and returns their columns and the files that can be merged with one
+// another. It adds files that are corrupt, or have other column types, to left.
 func (c *compactor) examine(ctx context.Context, files []File, left map[string]bool) (map[string]ColumnType, []File, error) {
 	columns := map[string]ColumnType{}
 	var fit []File
@@ -198,7 +198,7 @@ func (c *compactor) examine(ctx context.Context, files []File, left map[string]b
 	return columns, fit, nil
 }
 
-// agree adds more to columns, if no name has two types then.
+// agree adds more to columns, unless a name has different types in the two.
 func agree(columns, more map[string]ColumnType) bool {
 	for name, t := range more {
 		if has, ok := columns[name]; ok && has != t {
@@ -211,8 +211,7 @@ func agree(columns, more map[string]ColumnType) bool {
 	return true
 }
 
-// merge puts the records of files into new ones, but for those that are to be left out, and has
-// those hold.
+// merge replaces files by new ones with the same records, except those for which out is true.
 func (c *compactor) merge(ctx context.Context, m *Manifest, files []File, columns map[string]ColumnType, left map[string]bool, out func(*Archived) bool) error {
 	records := merged(ctx, c.bucket, files, nil)
 	if out != nil {

@@ -63,10 +63,10 @@ func (d *Day) UnmarshalText(text []byte) (err error) {
 
 const (
 	dayPrefix        = "day="
-	quarantinePrefix = "_quarantine/" // engines that read the days pass it over
+	quarantinePrefix = "_quarantine/" // engines that read the days skip it
 )
 
-// directory is where the files of d are.
+// directory returns the prefix of the names of d's files.
 func (d Day) directory() string {
 	if d == Quarantine {
 		return quarantinePrefix
@@ -80,9 +80,9 @@ type Span struct{ From, To Day }
 // Has reports whether d is in s.
 func (s Span) Has(d Day) bool { return (s.From == 0 || d >= s.From) && (s.To == 0 || d <= s.To) }
 
-// prefix is what the names of all files within s begin with.
+// prefix returns the longest prefix that the names of all files within s have.
 func (s Span) prefix() string {
-	if s.To == 0 { // of the quarantine too
+	if s.To == 0 { // s includes the quarantine, which has another prefix
 		return ""
 	}
 	from, to := dayPrefix, s.To.directory()

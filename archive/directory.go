@@ -19,11 +19,11 @@ import (
 type Directory struct {
 	root    string
 	fsync   func(*os.File) error
-	durable sync.Map // of the directories whose entries this process has made durable
+	durable sync.Map // directories whose entries this process has synced
 }
 
 // OpenDirectory returns the bucket in the directory at path. It creates the directory if
-// necessary, readable by its owner only. It removes what killed processes left unfinished.
+// necessary, readable by its owner only, and removes temporary files of killed processes.
 func OpenDirectory(path string) (*Directory, error) { return openDirectory(path, (*os.File).Sync) }
 
 func openDirectory(path string, fsync func(*os.File) error) (*Directory, error) {
@@ -37,8 +37,8 @@ func openDirectory(path string, fsync func(*os.File) error) (*Directory, error) 
 	return d, d.clean()
 }
 
-// Create implements Bucket: a temporary file, its fsync, a link, and the fsync of the
-// directory. A link, unlike a rename, never takes the place of a file.
+// Create implements Bucket. It writes and syncs a temporary file, links it to its name, and syncs
+// the directory. A link, unlike a rename, never replaces a file.
 func (d *Directory) Create(ctx context.Context, write func(io.Writer) (string, error)) error {
 	return d.write(ctx, write, func(temp, path string) error {
 		return errors.Join(os.Link(temp, path), os.Remove(temp))
@@ -89,7 +89,7 @@ func (d *Directory) write(ctx context.Context, write func(io.Writer) (string, er
 	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	// A file that exists may be one that its writer was killed before it could sync.
+	// Sync even if the file exists: its writer may have died before it synced.
 	return errors.Join(err, d.syncDir(dir))
 }
 
@@ -117,7 +117,7 @@ func (d *Directory) List(ctx context.Context, prefix string) iter.Seq2[Info, err
 		stopped := errors.New("stopped")
 		err := filepath.WalkDir(d.root, func(path string, e fs.DirEntry, err error) error {
 			if errors.Is(err, fs.ErrNotExist) && path != d.root {
-				return nil // it went meanwhile
+				return nil // it was removed during the walk
 			}
 			if err := errors.Join(err, ctx.Err()); err != nil {
 				return err
@@ -182,7 +182,7 @@ func (d *Directory) Remove(ctx context.Context, name string) error {
 	return diskError(err)
 }
 
-// unlink is Remove, but that a power cut may undo it until the directory is synced.
+// unlink is Remove without the sync: a power cut may undo it until the directory is synced.
 func (d *Directory) unlink(ctx context.Context, name string) error {
 	path, err := d.path(name)
 	if err := errors.Join(err, ctx.Err()); err != nil {

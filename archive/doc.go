@@ -7,7 +7,7 @@
 //	...
 //	err = w.Write(ctx, archive.Batch{Source: "links", Records: dead})
 //
-//	found, err := archive.NewReader(bucket, nil).Find(ctx, "abc", archive.Span{})
+//	found, err := archive.NewReader(bucket).Find(ctx, "abc", archive.Span{})
 //
 // # Once in the archive
 //
@@ -19,10 +19,10 @@
 //   - a record is one life of a key, by its Source, Key and Generation;
 //   - a batch of the same lives as one that was written is not written again;
 //   - if batches are cut otherwise after a crash, a life may be in two files: no [Reader]
-//     tells it twice, and [Compact] keeps it once.
+//     returns it twice, and [Compact] keeps it once.
 //
-// This requires that a source says the same about a record each time, above all ExpiredAt,
-// which decides the record's directory.
+// This requires that a source gives the same values for a record each time, above all
+// ExpiredAt, which decides the record's directory.
 //
 // # Layout
 //

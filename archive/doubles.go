@@ -13,15 +13,16 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// mendedName is a file that says that Compact has looked through all days for lives that are in
-// two of them. Earlier versions could write such: the day of a death followed from the policy
-// that looked at it.
+// mendedName is a file that exists once Compact has searched all days for lives that two days have.
+//
+// Earlier versions could write a life to two days, because they derived the day of death
+// from the caller's policy.
 const mendedName = "_days.json"
 
-// mendRows is of how many lives the days are compared at once, by the memory that they need.
+// mendRows bounds the lives that are compared at once, and with them the memory used.
 var mendRows int64 = 1 << 20
 
-// mended reports whether all days were looked through.
+// mended reports whether mend has finished before.
 func (c *compactor) mended(ctx context.Context) (bool, error) {
 	_, err := readAll(ctx, c.bucket, mendedName)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -30,7 +31,7 @@ func (c *compactor) mended(ctx context.Context) (bool, error) {
 	return err == nil, err
 }
 
-// mend keeps each life in one day: that of the last expiry that its store had for it.
+// mend keeps each life in one day only, that of its latest ExpiredAt.
 func (c *compactor) mend(ctx context.Context) error {
 	for part, parts := int64(0), int64(1); part < parts; part++ {
 		all, err := c.catalog.manifests(ctx, Span{To: Quarantine - 1})
@@ -57,7 +58,7 @@ func (c *compactor) mend(ctx context.Context) error {
 	return c.bucket.Put(ctx, mendedName, []byte(`{"version":1}`))
 }
 
-// doubles are the lives, of those that are chosen, that a day has and another has as seen later.
+// doubles returns, by day, the chosen lives that another day has with a later ExpiredAt.
 func (c *compactor) doubles(ctx context.Context, all []Manifest, chosen func(lifeHash) bool) (map[Day]map[lifeHash]bool, error) {
 	type seen struct {
 		day               Day
@@ -97,7 +98,7 @@ func (c *compactor) doubles(ctx context.Context, all []Manifest, chosen func(lif
 	return extra, nil
 }
 
-// leaveOut writes the files of a day that have any of lives anew without them.
+// leaveOut rewrites the files of a day that hold any of lives, without those lives.
 func (c *compactor) leaveOut(ctx context.Context, d Day, lives map[lifeHash]bool) error {
 	left := map[string]bool{}
 	for tries := 0; tries < attempts; {
@@ -147,7 +148,7 @@ func (c *compactor) holding(ctx context.Context, m *Manifest, lives map[lifeHash
 	return nil, nil
 }
 
-// except is records without those that are to be left out.
+// except yields the records for which out is false.
 func except(records iter.Seq2[Archived, error], out func(*Archived) bool) iter.Seq2[Archived, error] {
 	return func(yield func(Archived, error) bool) {
 		for a, err := range records {

@@ -7,8 +7,10 @@ import (
 	"path/filepath"
 )
 
-// makeDir makes a directory and those above it, and makes their entries durable: also that of
-// one below the root which is there, for whoever made it may not have come to it.
+// makeDir makes a directory and its parents, and makes their entries durable.
+//
+// It syncs the entry of an existing directory below the root too: the process that made it
+// may have died before it synced.
 func (d *Directory) makeDir(dir string) error {
 	err := os.Mkdir(dir, 0o700)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -34,8 +36,7 @@ func (d *Directory) makeDir(dir string) error {
 	return nil
 }
 
-// settle makes durable what a listing of a day shows in a directory: whoever wrote or removed a
-// file may have been killed before it was.
+// settle makes a day's listing durable: a process may have died before it synced a change.
 func settle(b Bucket, day Day) error {
 	d, ok := b.(*Directory)
 	if !ok {

@@ -10,20 +10,21 @@ import (
 	"github.com/parquet-go/parquet-go/compress/zstd"
 )
 
-// A row group ends after so many rows, or so many bytes of values: it is held in memory,
-// compressed, until then.
+// A row group ends after so many rows, or so many bytes of values. The writer holds it in
+// memory, compressed, until then.
 var (
 	groupRows  = 1 << 16
 	groupBytes = 32 << 20
 )
 
-// A batch keeps its source waiting, which keeps rows locked; what is merged stays as it is.
+// A batch is compressed fast, because its source waits and may hold row locks meanwhile. A
+// merged file is compressed well, because it stays.
 var (
 	batchCodec = &zstd.Codec{Level: zstd.SpeedFastest}
 	mergeCodec = &zstd.Codec{Level: zstd.SpeedDefault}
 )
 
-// An encoder writes a file: records in the order of their identities.
+// encoder writes a file. Records must come in the order of their identities.
 type encoder struct {
 	*layout
 	w     *parquet.GenericWriter[any]

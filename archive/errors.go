@@ -67,7 +67,7 @@ func (e *ClockError) Error() string {
 // Is reports whether target is ErrClock.
 func (e *ClockError) Is(target error) bool { return target == ErrClock }
 
-// checkText returns an error for a value that a column of text cannot hold.
+// checkText returns an error for text that is not valid UTF-8, which no column of text can hold.
 func checkText(field, value string) error {
 	if utf8.ValidString(value) {
 		return nil
@@ -75,7 +75,7 @@ func checkText(field, value string) error {
 	return &driver.InvalidError{Field: field, Value: strconv.Itoa(len(value)) + " bytes", Rule: "must be valid UTF-8"}
 }
 
-// diskError names what kind of failure err is.
+// diskError wraps a file system's error in ErrNoSpace or ErrRefused where one fits.
 func diskError(err error) error {
 	switch {
 	case err == nil, errors.Is(err, ErrNoSpace), errors.Is(err, ErrRefused):

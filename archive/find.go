@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// lookups is how many files are looked into at once.
+// lookups bounds the files that Find reads at once.
 const lookups = 16
 
 // Find returns the lives of key that ended within span, in the order of their ends. It
@@ -33,7 +33,7 @@ func (r *Reader) Find(ctx context.Context, key string, span Span) ([]Archived, e
 	}
 }
 
-// gone reports whether a file that a listing has is not there any more.
+// gone reports whether a listed file no longer exists.
 func gone(err error) bool { return errors.Is(err, fs.ErrNotExist) && !errors.Is(err, ErrCorrupt) }
 
 func (r *Reader) findIn(ctx context.Context, days []Manifest, key string) ([]Archived, error) {

@@ -10,60 +10,63 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// ForgetOptions says how records are forgotten. Nil means the defaults.
+// ForgetOptions adjusts Forget. The zero value, and nil, mean the defaults.
 type ForgetOptions struct {
-	// DryRun only looks: the report says what would be done.
+	// DryRun writes and removes nothing: the report says what Forget would do.
 	DryRun bool
 
-	// Progress is told of each day before it is looked at.
+	// Progress is called for each day before it is read.
 	Progress func(Progress)
 }
 
-// ErrLeft says that an archive holds records that were forgotten. A source has handed them
-// over meanwhile. Forget them again.
+// ErrLeft says that a source archived selected records while Forget ran. Run Forget again.
 var ErrLeft = errors.New("records came into the archive while they were forgotten: forget them again")
 
 // ForgetReport is what Forget did.
 type ForgetReport struct {
 	DryRun  bool  `json:"dry_run"`
-	Days    int   `json:"days"`    // looked at
-	Files   int   `json:"files"`   // written anew
-	Records int64 `json:"records"` // forgotten; of a life that is in two files each
-	Untold  int64 `json:"untold"`  // records that have nothing in Selection.Column: they stay
-	Left    int64 `json:"left"`    // found by the look afterwards: a source handed them over meanwhile
+	Days    int   `json:"days"`    // days read
+	Files   int   `json:"files"`   // files rewritten
+	Records int64 `json:"records"` // records forgotten; a life in two files counts twice
+	Untold  int64 `json:"untold"`  // records without a value in Selection.Column: they stay
+	Left    int64 `json:"left"`    // records found by a second pass: a source archived them meanwhile
 }
 
 // String is the report as text.
 func (r *ForgetReport) String() string {
-	text := fmt.Sprintf("%d records forgotten; %d files written anew, of %d days looked at", r.Records, r.Files, r.Days)
+	text := fmt.Sprintf("%d records forgotten; %d files rewritten; %d days read", r.Records, r.Files, r.Days)
 	if r.DryRun {
-		text = fmt.Sprintf("%d records in %d files would be forgotten, a dry run; %d days looked at", r.Records, r.Files, r.Days)
+		text = fmt.Sprintf("dry run: %d records in %d files would be forgotten; %d days read", r.Records, r.Files, r.Days)
 	} else {
-		text += fmt.Sprintf("\n%d found by a look at all days afterwards", r.Left)
+		text += fmt.Sprintf("\n%d found by a second pass over all days", r.Left)
 	}
 	if r.Untold > 0 {
-		text += fmt.Sprintf("\n%d records have nothing in that column: whose they are it does not tell, and they stay", r.Untold)
+		text += fmt.Sprintf("\n%d records have no value in that column, and stay", r.Untold)
 	}
 	return text
 }
 
-// Forget removes the records that what selects from the archive, for the right to erasure.
-// It reads each day once, rewrites the files that hold such records, and removes the old
-// files, with what crashes have left. It then looks once more: see ForgetReport.Left. After
-// it returned nil no file of the bucket has those records but files that were written
-// meanwhile, or hold checkpoints of sources. So a source must have let go of the keys
-// before, and be done with what it still had in hand: what it hands over afterwards is
-// archived. Values of other keys that mention a key are left as they are. A record that has
-// nothing in what.Column, such as one of a file that was written before there was that
-// column, or of the [Quarantine], is counted as untold and stays.
+// Forget removes the records that a Selection matches from the archive, for the right to erasure.
 //
-// It may be run beside all else, and again where it failed or was killed: what is done stays done. A
-// corrupt file may hold such records: it is left, and its error is joined to that returned. So is a file that
-// the Bucket may not remove yet, which comes as one *LockedError for all: run it again after that time. What
-// a store of objects keeps of removed ones is the affair of the Bucket.
+// Forget reads each day, rewrites the files that hold such records, and removes the old
+// files and what crashes left behind. A second pass then counts records that a source
+// archived meanwhile: see ForgetReport.Left. When Forget returns nil, no file of the bucket
+// holds the records, except files written during the call and the checkpoints of sources.
+// Before the call, delete the keys in their source, and let the source finish the batches it
+// still holds: what it archives later stays in the archive.
 //
-// Errors: ErrLeft for what a source has handed over meanwhile; *driver.InvalidError for a Selection that says nothing, or more than one thing, or names a
-// column that no file has with a type that Value is of.
+// Forget does not change values of other keys that mention a selected key. A record without
+// a value in what.Column is counted in ForgetReport.Untold and stays. Records of the
+// [Quarantine] have none, nor do records written before the column was added.
+//
+// Forget may run beside writers, readers and Compact. After a failure or a crash, run it
+// again: the files already rewritten stay rewritten. A corrupt file may hold selected
+// records; it stays, and its error is joined to the returned error. A file that the Bucket
+// may not remove yet stays too. One *LockedError reports all such files: run Forget again
+// after its time. Bucket.Remove decides which versions of a removed file go.
+//
+// Errors: ErrLeft; *driver.InvalidError if the Selection sets none or several of its ways,
+// or if no file has its Column with a type that fits Value.
 func Forget(ctx context.Context, b Bucket, what Selection, opts *ForgetOptions) (*ForgetReport, error) {
 	var o ForgetOptions
 	if opts != nil {
@@ -90,7 +93,7 @@ func Forget(ctx context.Context, b Bucket, what Selection, opts *ForgetOptions) 
 	return r, err
 }
 
-// left reports whether err is only of files that were left as they are.
+// left reports whether err is nil, or about corrupt or locked files, which do not end a walk.
 func left(err error) bool {
 	return err == nil || errors.Is(err, ErrCorrupt) || errors.Is(err, ErrLocked)
 }
@@ -121,9 +124,9 @@ type forgetter struct {
 	indexes *indexes
 	what    *Selection
 	report  *ForgetReport
-	rows    int64        // looked at
-	told    bool         // a file has the column that tells
-	locked  *LockedError // of all files that are
+	rows    int64        // rows of the files that were read
+	told    bool         // at least one row has a value in the selected column
+	locked  *LockedError // one error for all locked files
 }
 
 func (f *forgetter) day(ctx context.Context, m Manifest) error {
@@ -142,7 +145,7 @@ func (f *forgetter) day(ctx context.Context, m Manifest) error {
 	return errOvertaken
 }
 
-// removable is nil for a file that the bucket may remove.
+// removable returns nil if the bucket may remove the file now.
 func removable(ctx context.Context, b Bucket, name string) error {
 	if l, ok := b.(Locker); ok {
 		return l.Removable(ctx, name)
@@ -150,7 +153,7 @@ func removable(ctx context.Context, b Bucket, name string) error {
 	return nil
 }
 
-// rewrite forgets what is meant in the files of m.
+// rewrite replaces the files of m that hold selected records by files without them.
 func (f *forgetter) rewrite(ctx context.Context, m *Manifest) error {
 	var hits []File
 	var records, untold int64
@@ -175,7 +178,7 @@ func (f *forgetter) rewrite(ctx context.Context, m *Manifest) error {
 		f.told = f.told || unknown < file.Rows
 		untold += unknown
 	}
-	if len(hits) > 0 && !f.report.DryRun { // of which somebody may have made a file that is yet to count: it is overtaken
+	if len(hits) > 0 && !f.report.DryRun { // commit fails with errOvertaken if a merge of these files came first
 		hold := m.without(hits)
 		hold.merged = m.merged && len(hold.marks) == 0
 		for _, file := range hits {
@@ -237,7 +240,7 @@ func (f *forgetter) lock(err error) {
 	}
 }
 
-// anew writes what a file holds of other records.
+// anew writes the records of file that are not selected to new files.
 func (f *forgetter) anew(ctx context.Context, m *Manifest, file File) ([]File, error) {
 	if err := checkSum(ctx, f.bucket, file); err != nil {
 		return nil, err
@@ -249,7 +252,7 @@ func (f *forgetter) anew(ctx context.Context, m *Manifest, file File) ([]File, e
 	return output(ctx, f.bucket, m, l.columns(), others(rows(ctx, f.bucket, file, nil), f.what.in(l)))
 }
 
-// others is the records that t does not mean.
+// others yields the records that t does not match.
 func others(records iter.Seq2[Archived, error], t *target) iter.Seq2[Archived, error] {
 	return func(yield func(Archived, error) bool) {
 		for a, err := range records {

@@ -12,11 +12,11 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
 )
 
-// Harvest is [upkeep.Harvest] of d that keeps its position in the archive. It continues a
+// Harvest runs [upkeep.Harvest] on d and keeps its position in the archive. It continues a
 // harvest that was interrupted; after a complete one it takes only what died since. So a
-// timer can run it, on any machine. It cannot see what was deleted, or replaced by the next life
-// of its key, since. The name store tells stores with the same Source apart;
-// under a new name everything is harvested again.
+// timer can run it, on any machine. It misses lives that were deleted, or replaced by the
+// next life of their key, between two runs. The name store tells stores with the same Source
+// apart; under a new name everything is harvested again.
 //
 // opts.Bury must be g.Bury, or nil for a dry run. Harvest sets Resume and Save, and Since
 // if it is zero.
@@ -52,13 +52,13 @@ func (g *Grave) Harvest(ctx context.Context, store string, d upkeep.Harvested, p
 				if err := json.Unmarshal(c.State, &r); err != nil {
 					return err
 				}
-				at = place{Since: max(o.Since, r.Until)} // a clock may have gone back
+				at = place{Since: max(o.Since, r.Until)} // max: a clock may have gone back
 			}
 			content, err := json.Marshal(at)
 			if err != nil {
 				return err
 			}
-			// The context may have ended what was under way, whose place counts.
+			// If ctx has ended the harvest, its position must still be saved.
 			err = g.Writer.SaveCheckpoint(context.WithoutCancel(ctx), name, content)
 			if err == nil {
 				g.harvested.Store(int64(at.Since))
@@ -67,15 +67,15 @@ func (g *Grave) Harvest(ctx context.Context, store string, d upkeep.Harvested, p
 		}
 	}
 	r, err := upkeep.Harvest(ctx, d, p, &o)
-	if bad, ok := errors.AsType[*driver.InvalidError](err); ok && bad.Field == "Options.Resume" { // under other options
+	if bad, ok := errors.AsType[*driver.InvalidError](err); ok && bad.Field == "Options.Resume" { // the position was saved under other options
 		o.Resume = nil
 		r, err = upkeep.Harvest(ctx, d, p, &o)
 	}
 	return r, err
 }
 
-// place is where a harvest of a store is.
+// place is the saved position of a store's harvest.
 type place struct {
-	Since driver.Instant     `json:"since"`           // what had died by then is archived
-	Under *upkeep.Checkpoint `json:"under,omitempty"` // of the harvest under way, nil: there is none
+	Since driver.Instant     `json:"since"`           // deaths before it are archived
+	Under *upkeep.Checkpoint `json:"under,omitempty"` // position of an unfinished harvest, nil for none
 }

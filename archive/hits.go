@@ -9,17 +9,17 @@ import (
 	"github.com/parquet-go/parquet-go/bloom"
 )
 
-// mayHold returns those of some keys that may be in a column, by its bloom filter.
+// mayHold returns the keys that may be in a column, by its bloom filter.
 func mayHold(s *section, c *parquet.FileColumnChunk, keys []string) ([]string, error) {
 	filter, err := c.BloomFilterFrom(s)
 	if err != nil {
 		return nil, err
 	}
-	// The filter reads with the context of whoever read its header first: only its
-	// place is taken from it.
+	// The filter is cached with the first caller's context. So only its offset and length
+	// are used, and the bytes are read through s.
 	_, off, n := filter.Outer()
 	r := io.NewSectionReader(s, off, n)
-	if len(keys) > 1 && n <= 1<<20 { // it is read once, and not for each
+	if len(keys) > 1 && n <= 1<<20 { // read the filter once, not once for each key
 		whole := make([]byte, n)
 		if _, err := io.ReadFull(r, whole); err != nil {
 			return nil, err
@@ -39,10 +39,10 @@ func mayHold(s *section, c *parquet.FileColumnChunk, keys []string) ([]string, e
 	return held, nil
 }
 
-// hit is where a row group has what is looked for: n rows, all of them in [from, to).
+// hit is the result for one row group: n matching rows, all of them in [from, to).
 type hit struct {
 	from, to, n int64
-	null        int64 // rows that have nothing in the column
+	null        int64 // rows without a value in the column
 }
 
 // hits looks for t in a row group.

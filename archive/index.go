@@ -9,13 +9,13 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// index is what was read of a file to find keys in it.
+// index is an open file: its footer and indexes.
 type index struct {
 	file   *parquet.File
 	layout *layout
 }
 
-// indexes keeps those of files, which never change.
+// indexes caches the index of each file. Files never change, so an entry never gets stale.
 type indexes struct {
 	bucket Bucket
 
@@ -68,7 +68,7 @@ func (x *indexes) find(ctx context.Context, f File, key string) (found []Archive
 	return found, nil
 }
 
-// count tells how many records of a file are meant, and of how many that cannot be told.
+// count returns how many records of a file are selected, and how many have no value to select by.
 func (x *indexes) count(ctx context.Context, f File, of *Selection) (meant, untold int64, err error) {
 	s := &section{ctx: ctx, bucket: x.bucket, name: f.Name}
 	defer s.caught(&err)
@@ -122,7 +122,7 @@ func valuesOf(s *section, chunk parquet.ColumnChunk, from, to int64) (values []p
 	if !ok {
 		return nil, errors.New("a column is not of a file")
 	}
-	if _, err := c.OffsetIndexFrom(s); err != nil { // by which a page is sought
+	if _, err := c.OffsetIndexFrom(s); err != nil { // SeekToRow needs it
 		return nil, err
 	}
 	pages := c.PagesFrom(s)
@@ -138,8 +138,8 @@ func valuesOf(s *section, chunk parquet.ColumnChunk, from, to int64) (values []p
 	return values, nil
 }
 
-// column reads what the page in which row at lies has of at most most rows, from at on;
-// all of it for a most below zero. It returns at least one.
+// column reads at most most values from row at on, from the one page that holds that row. It
+// returns at least one value. A negative most means the rest of the page.
 func column(pages parquet.Pages, at, most int64) ([]parquet.Value, error) {
 	if err := pages.SeekToRow(at); err != nil {
 		return nil, err
@@ -164,7 +164,7 @@ func column(pages parquet.Pages, at, most int64) ([]parquet.Value, error) {
 	return values, nil
 }
 
-// unexpected is err, where more was to come.
+// unexpected replaces nil and io.EOF by io.ErrUnexpectedEOF, where more values must follow.
 func unexpected(err error) error {
 	if err == nil || errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF

@@ -8,7 +8,7 @@ import (
 
 const keyPrefix = "base64:"
 
-// encodeKey is key as a file has it: text.
+// encodeKey returns key as text, the form in which files store it.
 func encodeKey(key string) string {
 	if utf8.ValidString(key) && !strings.HasPrefix(key, keyPrefix) {
 		return key

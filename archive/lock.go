@@ -7,23 +7,23 @@ import (
 	"time"
 )
 
-// Locker is a Bucket that keeps files from being removed for a time, as S3 does under Object Lock.
+// Locker is a Bucket that can refuse to remove a file for a time, as S3 does under Object Lock.
 type Locker interface {
 	Bucket
 
-	// Removable returns nil if all that the bucket keeps of a file may be removed now,
-	// and else a *LockedError.
+	// Removable returns nil if the bucket may remove all versions of the file now, and a
+	// *LockedError if it may not.
 	Removable(ctx context.Context, name string) error
 }
 
-// ErrLocked says that files may not be removed yet. It comes as a *LockedError.
+// ErrLocked says that files may not be removed yet. A *LockedError matches it.
 var ErrLocked = errors.New("locked")
 
 // LockedError says until when files may not be removed. It matches ErrLocked.
 type LockedError struct {
-	Files int       // how many
-	File  string    // that which is locked for longest
-	Until time.Time // when that ends; zero: not by itself, as of a legal hold
+	Files int       // number of locked files
+	File  string    // the file with the longest lock
+	Until time.Time // when that lock ends; zero: a legal hold, which has no end of its own
 }
 
 // Error implements error.
@@ -38,7 +38,7 @@ func (e *LockedError) Error() string {
 // Is reports whether target is ErrLocked.
 func (e *LockedError) Is(target error) bool { return target == ErrLocked }
 
-// with is e and other, which may be nil, in one.
+// with returns one error for e and other, which may be nil.
 func (e *LockedError) with(other *LockedError) *LockedError {
 	if other == nil {
 		return e

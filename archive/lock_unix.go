@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// tryLock locks f for as long as it is open, and reports whether nobody else had; known is
-// false where the file system has no locks.
+// tryLock locks f until it is closed, and reports whether it got the lock. If the file system
+// has no locks, known is false.
 func tryLock(f *os.File) (locked, known bool) {
 	switch syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) {
 	case nil:

@@ -19,11 +19,11 @@ type Manifest struct {
 
 	number  int             // of the last manifest file, zero for none
 	name    string          // of that file
-	older   []string        // names of the others
+	older   []string        // names of the earlier manifest files
 	merged  bool            // no two of its merged files have a life in common
-	batches map[string]bool // what is in the merged files
-	garbage []File          // files of records that do not count
-	err     error           // why Files is not all of the day, nil if it is
+	batches map[string]bool // marks of the batches in the merged files
+	garbage []File          // data files that do not count
+	err     error           // why Files is incomplete, nil if it is complete
 }
 
 // Rows is the number of rows in the files. A life that is in two files counts twice.
@@ -34,17 +34,17 @@ func (m *Manifest) Rows() (n int64) {
 	return n
 }
 
-// swap is the content of a manifest file: what holds instead of all that was there.
+// swap is the content of a manifest file: the files that replace all earlier ones.
 type swap struct {
 	Version int      `json:"version"`
 	Files   []string `json:"files"`   // base names
-	Batches []string `json:"batches"` // marks of those that are in Files, or were removed
+	Batches []string `json:"batches"` // marks of the batches in Files, and of removed ones
 	Merged  bool     `json:"merged"`  // no two of Files have a life in common
 }
 
 const swapVersion = 1
 
-// catalog reads manifests. It keeps manifest files, which never change.
+// catalog reads manifests. It caches manifest files, which never change.
 type catalog struct {
 	bucket Bucket
 
@@ -57,18 +57,18 @@ const keptSwaps = 4096
 // errShifting says that others changed the archive faster than it could be listed.
 var errShifting = errors.New("the archive changed each time that it was listed")
 
-// manifests returns the days of span that have anything, in order.
+// manifests returns the days of span that have files, in order.
 //
-// A listing may be made while a manifest file appears and the files that it outlaws go: it
-// could lack both. So it counts only if no manifest file came up until it was made: then
-// nothing that is missing was outlawed. And it may have the manifest file and lack one that
-// was written just before; that is missing only if it is not there in the next one either.
+// A listing is not a snapshot. While it is made, a manifest file may appear and the files
+// that it replaces may go, and the listing may lack both. So a listing counts only if the
+// next one shows the same manifest files. A listing may also show a manifest file but lack a
+// file that it names. That file counts as missing only if the next listing lacks it too.
 func (c *catalog) manifests(ctx context.Context, span Span) ([]Manifest, error) {
 	days, err := c.list(ctx, span)
 	if err != nil {
 		return nil, err
 	}
-	lacks := "" // the files that manifest files name and the listing before, which had the same ones, lacks
+	lacks := "" // errors for files that manifest files name and the previous listing lacks
 	for tries := 0; ; tries++ {
 		again, err := c.list(ctx, span)
 		if err != nil {
@@ -96,7 +96,7 @@ func (c *catalog) manifests(ctx context.Context, span Span) ([]Manifest, error) 
 	}
 }
 
-// settled reports whether no day of again has another manifest file than it had.
+// settled reports whether the last manifest file of every day is the same in both listings.
 func settled(days, again map[Day]*Manifest) bool {
 	for d, m := range again {
 		if was := days[d]; m.number != 0 && (was == nil || was.number != m.number) {
@@ -106,7 +106,7 @@ func settled(days, again map[Day]*Manifest) bool {
 	return true
 }
 
-// manifest returns that of one day.
+// manifest returns the manifest of one day.
 func (c *catalog) manifest(ctx context.Context, d Day) (Manifest, error) {
 	all, err := c.manifests(ctx, Span{d, d})
 	if err != nil || len(all) == 0 {
@@ -151,8 +151,7 @@ func (c *catalog) list(ctx context.Context, span Span) (map[Day]*Manifest, error
 	return days, nil
 }
 
-// resolve tells the files that count from those that do not. What is wrong with a day is in
-// its err.
+// resolve decides which files count. A day's fault is in its err.
 func (c *catalog) resolve(ctx context.Context, days map[Day]*Manifest) ([]Manifest, error) {
 	all := make([]Manifest, 0, len(days))
 	for _, d := range slices.Sorted(maps.Keys(days)) {
@@ -192,10 +191,10 @@ func (s *swap) holds(d Day) map[string]bool {
 	return holds
 }
 
-// settle keeps the files that count: those that holds names, which it takes out of holds,
-// and one of each batch that is in none of them.
+// settle splits Files into those that count and garbage. The files in holds count, and one
+// file of each batch that is in none of them. It removes the files it finds from holds.
 func (m *Manifest) settle(holds map[string]bool) {
-	slices.SortFunc(m.Files, func(a, b File) int { // one that is there by both its names is read by its own
+	slices.SortFunc(m.Files, func(a, b File) int { // if a file has both names, its own comes first
 		return cmp.Or(cmp.Compare(a.own(), b.own()), -cmp.Compare(a.Name, b.Name))
 	})
 	var files []File

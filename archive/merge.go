@@ -5,14 +5,16 @@ import (
 	"iter"
 )
 
-// smallFile is how long, in memory, a file is that is read as a whole, so that many may be merged
-// at once; of a longer one a reader is kept, which takes a few hundred KiB and some values.
+// smallFile bounds, by its size in memory, a file that a merge reads as a whole.
+//
+// A longer file keeps a reader open during the merge, which costs a few hundred KiB and some
+// values. Reading small files whole lets one merge take many of them.
 const smallFile = 256 << 10
 
-// whole is about what the records of a file take up in memory.
+// whole estimates the memory for all records of a file, in bytes.
 func (f *File) whole() int64 { return 4*f.Size + 512*f.Rows }
 
-// room is about what it takes in memory to merge a file.
+// room estimates the memory that a merge needs for a file, in bytes.
 func (f *File) room() int64 {
 	if whole := f.whole(); whole <= smallFile {
 		return whole
@@ -20,9 +22,9 @@ func (f *File) room() int64 {
 	return 1<<20 + 8*f.Size/max(1, f.Rows)
 }
 
-// merged tells the records of several files in their order, each life once: as it was seen
-// last. Only where all files are good are all records told; what is wrong with a file ends
-// it, and comes as an error where it was met.
+// merged yields the records of several files in order, the latest version of each life.
+//
+// A fault in a file is yielded as an error, and the rest of that file is left out.
 func merged(ctx context.Context, b Bucket, files []File, after *identity) iter.Seq2[Archived, error] {
 	return func(yield func(Archived, error) bool) {
 		var heads []*head
@@ -98,7 +100,7 @@ func merged(ctx context.Context, b Bucket, files []File, after *identity) iter.S
 	}
 }
 
-// head is where a merge is in a file.
+// head is the position of a merge in a file.
 type head struct {
 	next   func() (Archived, error, bool)
 	stop   func()
@@ -106,7 +108,7 @@ type head struct {
 	id     identity
 }
 
-// push adds h to a heap whose first is the least.
+// push adds h to a min-heap.
 func push(heap []*head, h *head) []*head {
 	heap = append(heap, h)
 	for i := len(heap) - 1; i > 0; {
@@ -120,7 +122,7 @@ func push(heap []*head, h *head) []*head {
 	return heap
 }
 
-// pop takes the least out of a heap.
+// pop removes the least element of a heap, and returns it.
 func pop(heap []*head) (*head, []*head) {
 	least := heap[0]
 	last := len(heap) - 1

@@ -15,9 +15,9 @@ type File struct {
 	SHA256 string `json:"sha256"` // of its bytes, in hex
 	Merged bool   `json:"merged"` // it holds several batches
 
-	mark   string // the batch that a file which is not merged holds
-	number int    // the manifest that a merged file is made for
-	work   bool   // Name is not yet its own: see workName
+	mark   string // of the batch in a file that is not merged
+	number int    // of the manifest file that a merged file was written for
+	work   bool   // Name is a workName
 	moves  bool   // it is due for another storage class
 }
 
@@ -38,14 +38,14 @@ func mergeName(d Day, number int, rows int64, sum string) string {
 	return fmt.Sprintf("%s%s%06d-%d-%s%s", d.directory(), mergePrefix, number, rows, sum, dataSuffix)
 }
 
-// workName is what a merged file is called until a manifest file names it: engines that read
-// *.parquet do not see it.
+// workName is a merged file's name until a manifest file names it. Engines that read *.parquet
+// do not see the file before.
 func workName(name string) string {
 	dir, base := path.Split(name)
 	return dir + workPrefix + strings.TrimSuffix(base, dataSuffix)
 }
 
-// own is the name that f has once a manifest file names it.
+// own returns the name that f gets once a manifest file names it.
 func (f *File) own() string {
 	if !f.work {
 		return f.Name
@@ -58,7 +58,7 @@ func manifestName(d Day, number int) string {
 	return fmt.Sprintf("%s_%s%06d%s", d.directory(), manifestPrefix, number, manifestSuffix)
 }
 
-// parseFile reads what the name of a file of records says, but for its day.
+// parseFile reads a data file's name, without its directory.
 func parseFile(i Info, base string) (f File, ok bool) {
 	f = File{Name: i.Name, Size: i.Size, moves: i.Moves}
 	rest, ok := strings.CutSuffix(base, dataSuffix)
@@ -88,8 +88,8 @@ func parseFile(i Info, base string) (f File, ok bool) {
 	return f, false
 }
 
-// parseManifest reads the number of a manifest file. Hive, Athena and Spark pass over what
-// begins with _; earlier archives have them without it.
+// parseManifest reads a manifest file's number from its name. The name begins with _ so that
+// Hive, Athena and Spark skip the file; in earlier archives it does not.
 func parseManifest(base string) (number int, ok bool) {
 	rest, ok := strings.CutSuffix(base, manifestSuffix)
 	if !ok {

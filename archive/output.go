@@ -8,12 +8,12 @@ import (
 	"iter"
 )
 
-// mergeBytes is about how long a merged file becomes; what is more goes to the next. S3
+// mergeBytes is the approximate size at which a merged file ends and the next one begins. S3
 // takes 5 GiB in one request.
 var mergeBytes int64 = 1 << 30
 
-// output writes records, which come in their order, to merged files of a day, made for the
-// next manifest file. Until that is there they do not count.
+// output writes sorted records to merged files of a day. They count once the next manifest
+// file names them.
 func output(ctx context.Context, b Bucket, m *Manifest, columns map[string]ColumnType, records iter.Seq2[Archived, error]) (files []File, err error) {
 	next, stop := iter.Pull2(records)
 	defer stop()
@@ -38,7 +38,7 @@ func output(ctx context.Context, b Bucket, m *Manifest, columns map[string]Colum
 			return workName(f.Name), err
 		})
 		if errors.Is(err, fs.ErrExist) {
-			err = nil // its name has its hash: what exists is it
+			err = nil // the name contains the hash: the existing file has the same bytes
 		}
 		files = append(files, f)
 	}

@@ -6,7 +6,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// prepare splits a batch by day, in the order of files, each life once.
+// prepare splits a batch by day. Each day's records are sorted as in files, each life once.
 func (w *Writer) prepare(batch *Batch) (map[Day][]entry, error) {
 	if err := batch.check(); err != nil {
 		return nil, err
@@ -36,7 +36,7 @@ func (w *Writer) prepare(batch *Batch) (map[Day][]entry, error) {
 	return days, nil
 }
 
-// archived is r as the archive has it, or what keeps it from being archived.
+// archived returns r in the archive's form. For a problem, r belongs in the quarantine.
 func (w *Writer) archived(r *Record, source string, now driver.Instant) (a Archived, problem, err error) {
 	a = Archived{Record: *r, Source: source, ArchivedAt: now}
 	if err := r.check(); err != nil {

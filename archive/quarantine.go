@@ -9,8 +9,8 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// quarantined is r as the Quarantine holds it, because of problem. What its source said of
-// it may be all that tells it from another, so that its generation is of all of that.
+// quarantined returns r in the Quarantine's form. Its generation is a hash of all fields, because
+// such a record may lack a key or a generation that would tell it from others.
 func quarantined(r *Record, source string, now driver.Instant, problem error) Archived {
 	a := Archived{Record: *r, Source: source, ArchivedAt: now, Columns: map[string]any{colProblem: strings.ToValidUTF8(problem.Error(), "?")}}
 	h := sha256.New()

@@ -16,15 +16,15 @@ import (
 
 // QueueOptions adjusts a Queue. The zero value, and nil, mean the defaults.
 type QueueOptions struct {
-	// Batch is how many records are handed over at once. Zero: 5000.
+	// Batch is the number of records in one call at most. Zero: 5000.
 	Batch int
 
-	// BatchBytes bounds, in bytes, the values that are handed over at once, and likewise
-	// those that wait meanwhile. A longer value is handed over alone. Zero: 32 MiB.
+	// BatchBytes bounds the bytes of values in one call, and also of those that wait
+	// meanwhile. A longer value gets a call of its own. Zero: 32 MiB.
 	BatchBytes int
 
-	// Every is how long a record waits for others at most; each batch makes a file for each
-	// day. Zero: a minute.
+	// Every is how long a record waits for others at most. A longer time makes fewer files,
+	// because each batch makes one for each of its days. Zero: a minute.
 	Every time.Duration
 
 	// OnError is called with the error of a failed call. The same records are handed over
@@ -39,23 +39,22 @@ const (
 	queueRetry = time.Second
 )
 
-// Queue collects dead records of a store in memory, which reports them one by one. The
-// queue's content, at most two batches, is lost with the process, as the store's records
-// are.
+// Queue collects dead records in memory, from a store that reports them one by one. Its
+// content, at most two batches, is lost with the process, like the records of a store in memory.
 type Queue struct {
 	bury func(context.Context, []driver.Dead) error
 	opts QueueOptions
 
 	dead  chan driver.Dead
 	room  *semaphore.Weighted // of values, in bytes
-	ended chan struct{}       // closed: no more are added
+	ended chan struct{}       // closed when Add takes no more records
 	end   sync.Once
-	done  chan struct{} // closed: all is over
+	done  chan struct{} // closed when the goroutine has ended
 	ctx   context.Context
 	stop  context.CancelFunc
-	left  int // when done is closed
+	left  int // records lost; valid once done is closed
 
-	first atomic.Int64 // when the first died of those that are handed over next, zero for none
+	first atomic.Int64 // time of death of the next batch's first record, zero for no batch
 }
 
 // NewQueue returns a Queue that hands its records to bury, such as a Grave's Bury. Close
@@ -110,12 +109,14 @@ func (q *Queue) Add(d driver.Dead) bool {
 	}
 }
 
-// size is the room that d takes up.
+// size returns the bytes of room that d takes up.
 func (q *Queue) size(d *driver.Dead) int64 { return int64(min(len(d.Value), q.opts.BatchBytes)) }
 
-// OnExpiry is the hook for memory.Options.OnExpiry that adds what has died to q, its
-// value as JSON. R is memory.Reason, which tells what was deleted; what another record died of the
-// Grave's policy tells. A value that encoding/json does not take is told to OnError, and lost.
+// OnExpiry returns a hook for memory.Options.OnExpiry that adds dead records to q, values as JSON.
+//
+// R is memory.Reason, which says whether a record was deleted; the Grave's policy decides
+// between the other reasons. If encoding/json fails on a value, OnError gets the error and
+// the record is lost.
 //
 //	OnExpiry: archive.OnExpiry[Session, memory.Reason](queue)
 func OnExpiry[T any, R fmt.Stringer](q *Queue) func(key string, last driver.Entry[T], why R) {
@@ -146,7 +147,7 @@ func (q *Queue) Close(ctx context.Context) error {
 	return nil
 }
 
-// Through is the time by which all that had died is handed over, for a Grave's.
+// Through returns the time up to which all deaths are handed over, for Grave.Through.
 func (q *Queue) Through() time.Time {
 	if at := q.first.Load(); at != 0 {
 		return time.UnixMilli(at)

@@ -6,8 +6,8 @@ import (
 	"iter"
 )
 
-// Reader reads an archive. It is safe for concurrent use, and beside writers, [Compact] and
-// [Forget]. It sees everything that was durable when it was called, each life once.
+// Reader reads an archive. It is safe for concurrent use, also beside writers, [Compact] and
+// [Forget]. A call sees everything that was durable when it began, each life once.
 type Reader struct {
 	bucket  Bucket
 	catalog *catalog
@@ -19,8 +19,7 @@ func NewReader(b Bucket) *Reader {
 	return &Reader{bucket: b, catalog: &catalog{bucket: b}, indexes: &indexes{bucket: b}}
 }
 
-// attempts is how often a reader begins anew because a file that it was told of was
-// replaced before it could be read.
+// attempts bounds how often an operation starts again because another one replaced its files.
 const attempts = 10
 
 // Manifests returns the days in span that have a record, in order, with their files.
@@ -39,8 +38,8 @@ func (r *Reader) Manifests(ctx context.Context, span Span) ([]Manifest, error) {
 }
 
 // All yields the records that died within span, day by day, and by key within a day. It
-// yields an error where it occurs. After an error that matches ErrCorrupt, which names the
-// file whose rest is left out, it continues; any other error is the last.
+// yields an error where it occurs. After an error that matches ErrCorrupt it skips the rest of
+// the file that the error names, and continues; any other error is the last.
 func (r *Reader) All(ctx context.Context, span Span) iter.Seq2[Archived, error] {
 	return func(yield func(Archived, error) bool) {
 		all, err := r.catalog.manifests(ctx, span)
@@ -58,8 +57,8 @@ func (r *Reader) All(ctx context.Context, span Span) iter.Seq2[Archived, error] 
 	}
 }
 
-// day tells the records of a day. Where its files were replaced meanwhile it goes on in the
-// new ones after the last record that it told.
+// day yields the records of a day. If another operation replaces the files meanwhile, it
+// continues in the new ones after the last record it yielded.
 func (r *Reader) day(ctx context.Context, m Manifest) iter.Seq2[Archived, error] {
 	return func(yield func(Archived, error) bool) {
 		var last *identity

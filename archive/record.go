@@ -12,7 +12,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// Reason says what a record died of.
+// Reason is a record's cause of death.
 type Reason string
 
 // The reasons.
@@ -27,23 +27,23 @@ const (
 type Record struct {
 	Key string
 
-	// Generation tells the lives of one key apart. A source gives the same each time it
-	// hands the record over. Empty: CreatedAt in milliseconds or, if that is zero,
-	// ExpiredAt with a minus before it.
+	// Generation tells the lives of one key apart. A source must use the same one each time
+	// it hands the record over. Empty: CreatedAt in Unix milliseconds or, if that is zero,
+	// the negative of ExpiredAt.
 	Generation string
 
 	CreatedAt driver.Instant // zero: the record had none
 
-	// ExpiredAt is when it died: its expiry or its cap, or when it was deleted. It
-	// must not be zero, and is the same each time the record is handed over.
+	// ExpiredAt is the time of death: the expiry, the cap, or the deletion. It must not be
+	// zero, and must be the same each time the source hands the record over.
 	ExpiredAt driver.Instant
 
 	Reason Reason // empty: Unknown
 	Format string // of Value, as in driver.Raw: "json", "dynamodb-json", "bytes"
 	Value  []byte // in the store's own form
 
-	// Problem is why the source cannot read the record, nil if it can. A record with a
-	// problem goes to the Quarantine.
+	// Problem is the error that kept the source from reading the record, or nil. A record
+	// with a problem goes to the Quarantine.
 	Problem error
 }
 
@@ -53,12 +53,12 @@ type Archived struct {
 	Source     string
 	ArchivedAt driver.Instant
 
-	// Columns are the values of WriterOptions.Columns that are not null, by name, each of
-	// the type that its ColumnType names. In the Quarantine there is one, problem.
+	// Columns has the non-null values of WriterOptions.Columns, by name, each of the Go type
+	// that its ColumnType names. In the Quarantine the only column is problem.
 	Columns map[string]any
 }
 
-// check says what keeps r from being archived.
+// check returns the reason why r cannot be archived, nil if it can.
 func (r *Record) check() error {
 	if r.Problem != nil {
 		return r.Problem
@@ -87,8 +87,7 @@ func (r *Record) generation() string {
 	return strconv.FormatInt(-int64(r.ExpiredAt), 10)
 }
 
-// identity is what makes two records the same life, and the order of a file. Its key is
-// as the file has it.
+// identity identifies a life, and orders the records of a file. Its key is encoded.
 type identity struct{ key, source, generation string }
 
 func (i identity) compare(j identity) int {
@@ -111,12 +110,12 @@ func (a *Archived) identity() identity {
 	return identity{encodeKey(a.Key), a.Source, a.Generation}
 }
 
-// later reports whether a tells more than b, of the same life: what was seen last.
+// later reports whether a is a later version of the same life than b.
 func (a *Archived) later(b *Archived) bool {
 	return cmp.Or(cmp.Compare(a.ExpiredAt, b.ExpiredAt), cmp.Compare(a.ArchivedAt, b.ArchivedAt)) > 0
 }
 
-// entry is a record beside its identity, which takes time to tell.
+// entry is a record with its identity, which is costly to compute.
 type entry struct {
 	id identity
 	*Archived
@@ -124,7 +123,7 @@ type entry struct {
 
 func entryOf(a *Archived) entry { return entry{a.identity(), a} }
 
-// lives sorts records by their identities, and leaves of each life what was seen last.
+// lives sorts records by their identities, and keeps the latest version of each life.
 func lives(records []entry) []entry {
 	slices.SortFunc(records, func(a, b entry) int { return a.id.compare(b.id) })
 	kept := records[:0]

@@ -12,25 +12,25 @@ import (
 
 // RetainOptions adjusts Retain. The zero value, and nil, mean the defaults.
 type RetainOptions struct {
-	// Apply removes days. Without it nothing is removed, and the report says what would be.
+	// Apply removes days. Without it the report says what Retain would remove.
 	Apply bool
 
 	// Now is the time. Nil: time.Now.
 	Now func() time.Time
 
-	// Quiet says that nothing has died for over a month. Without it that is taken for a
-	// clock that has jumped ahead.
+	// Quiet confirms that nothing has died for over a month. Without it Retain assumes that
+	// the clock has jumped ahead, and fails.
 	Quiet bool
 
-	// Progress is told of each day before it is looked at.
+	// Progress is called for each day before it is read.
 	Progress func(Progress)
 }
 
 // RetainReport is what Retain did.
 type RetainReport struct {
-	Applied bool  `json:"applied"` // else it was a dry run
-	Before  Day   `json:"before"`  // days before this one go
-	Days    int   `json:"days"`    // removed
+	Applied bool  `json:"applied"` // false: a dry run
+	Before  Day   `json:"before"`  // Retain removes the days before this one
+	Days    int   `json:"days"`    // days removed
 	Files   int   `json:"files"`
 	Rows    int64 `json:"rows"`
 	Bytes   int64 `json:"bytes"`
@@ -47,7 +47,7 @@ func (r *RetainReport) String() string {
 
 const quietDays = 31
 
-// Retain removes the days of an archive that are more than the given number of days ago.
+// Retain removes the days of an archive that are older than the given number of days.
 // The quarantine stays. If no record died within a month of the current time, it removes
 // nothing and returns a *ClockError: a clock that has jumped ahead must not empty an
 // archive.
@@ -97,8 +97,8 @@ func Retain(ctx context.Context, b Bucket, days int, opts *RetainOptions) (*Reta
 	return r, err
 }
 
-// drop removes a day: first nothing of it counts, then it goes. Its last manifest file stays,
-// for another process may be about to merge what is gone, and then finds itself overtaken.
+// drop removes a day: it commits a manifest file without files, then removes the files. That
+// manifest file stays, so that a merge still under way in another process is overtaken.
 func drop(ctx context.Context, b Bucket, c *catalog, m Manifest) (err error) {
 	for range attempts {
 		if len(m.Files) == 0 && m.err == nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// rows tells the records of a file that come after a life, in their order; all for nil.
+// rows yields the records of a file in order, beginning after the life after. Nil: all of them.
 func rows(ctx context.Context, b Bucket, file File, after *identity) iter.Seq2[Archived, error] {
 	return func(yield func(Archived, error) bool) {
 		s := &section{ctx: ctx, bucket: b, name: file.Name}
@@ -23,7 +23,7 @@ func rows(ctx context.Context, b Bucket, file File, after *identity) iter.Seq2[A
 		}
 		n := int64(0)
 		for i, g := range f.RowGroups() {
-			// Values may be long: of such few are read at once.
+			// Read few records at once if their values are long, to bound memory.
 			long := f.Metadata().RowGroups[i].Columns[l.value].MetaData.TotalUncompressedSize / max(1, g.NumRows())
 			if after != nil && endsBefore(g, l, after.key) {
 				n += g.NumRows()
@@ -45,8 +45,8 @@ func rows(ctx context.Context, b Bucket, file File, after *identity) iter.Seq2[A
 	}
 }
 
-// identities tells of each record of a file what tells it from others, and when it died and was
-// archived; no more than that is read.
+// identities yields the records of a file with their identity, ExpiredAt and ArchivedAt only.
+// It reads no other columns.
 func identities(ctx context.Context, b Bucket, file File) iter.Seq2[Archived, error] {
 	return func(yield func(Archived, error) bool) {
 		s := &section{ctx: ctx, bucket: b, name: file.Name}
@@ -94,7 +94,7 @@ func (l *layout) identities(s *section, g parquet.RowGroup) (told []Archived, er
 	return told, nil
 }
 
-// endsBefore reports whether all keys of a row group are sure to be less than key.
+// endsBefore reports whether the statistics of a row group show that all its keys are below key.
 func endsBefore(g parquet.RowGroup, l *layout, key string) bool {
 	c, ok := g.ColumnChunks()[l.key].(*parquet.FileColumnChunk)
 	if !ok {
@@ -104,7 +104,7 @@ func endsBefore(g parquet.RowGroup, l *layout, key string) bool {
 	return ok && string(last.ByteArray()) < key
 }
 
-// groupRecords tells the records of a row group, and reads so many at once.
+// groupRecords yields the records of a row group. It reads atOnce of them at a time.
 func groupRecords(s *section, g parquet.RowGroup, l *layout, atOnce int64) iter.Seq2[Archived, error] {
 	return func(yield func(Archived, error) bool) {
 		r := g.Rows()
@@ -129,7 +129,7 @@ func groupRecords(s *section, g parquet.RowGroup, l *layout, atOnce int64) iter.
 	}
 }
 
-// readRows is r.ReadRows, which may panic on a page that is not what its header says.
+// readRows calls r.ReadRows, which may panic on a page that contradicts its header.
 func readRows(r parquet.RowReader, buf []parquet.Row) (n int, err error) {
 	defer func() {
 		if p := recover(); p != nil {

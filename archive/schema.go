@@ -21,7 +21,7 @@ const (
 	colReason     = "reason"
 	colFormat     = "format"
 	colValue      = "value"
-	colProblem    = "problem" // of the quarantine only
+	colProblem    = "problem" // in the quarantine only
 )
 
 var fixed = parquet.Group{
@@ -36,7 +36,7 @@ var fixed = parquet.Group{
 	colValue:      parquet.Leaf(parquet.ByteArrayType),
 }
 
-// layout is the columns of a file, by their place in it.
+// layout has the indexes of a file's columns.
 type layout struct {
 	schema *parquet.Schema
 	key, source, generation, created, expired, archived,
@@ -44,7 +44,7 @@ type layout struct {
 	own []ownColumn
 }
 
-// ownColumn is a column of the user's.
+// ownColumn is a column that the user added.
 type ownColumn struct {
 	name string
 	typ  ColumnType
@@ -59,7 +59,7 @@ func newLayout(own map[string]ColumnType) *layout {
 	}
 	l, err := layoutOf(parquet.NewSchema("record", g))
 	if err != nil {
-		panic(err) // it is made of what layoutOf asks for
+		panic(err) // cannot happen: g has all columns that layoutOf requires
 	}
 	return l
 }
@@ -92,7 +92,7 @@ func layoutOf(s *parquet.Schema) (*layout, error) {
 	return l, nil
 }
 
-// columns is the user's columns, by name.
+// columns returns the user's columns by name.
 func (l *layout) columns() map[string]ColumnType {
 	all := map[string]ColumnType{}
 	for _, c := range l.own {
@@ -101,13 +101,13 @@ func (l *layout) columns() map[string]ColumnType {
 	return all
 }
 
-// cells are the memory of a row, for one after the other.
+// cells is the memory of a row. Successive rows reuse it.
 type cells struct {
 	row  parquet.Row
 	text []byte
 }
 
-// row is a as Parquet has it, until c is used again. It shares the value's memory.
+// row returns a as a Parquet row, valid until c is used again. It shares the value's memory.
 func (l *layout) row(c *cells, a *Archived) (parquet.Row, error) {
 	row := slices.Grow(c.row[:0], len(fixed)+len(l.own))[:len(fixed)+len(l.own)]
 	c.row, c.text = row, c.text[:0]
@@ -143,7 +143,7 @@ func (l *layout) row(c *cells, a *Archived) (parquet.Row, error) {
 	return row, nil
 }
 
-// record is the record that a row holds, with memory of its own.
+// record decodes a row. The record has its own memory.
 func (l *layout) record(row parquet.Row) (a Archived, err error) {
 	if len(row) != len(fixed)+len(l.own) {
 		return a, fmt.Errorf("a row has %d columns of %d", len(row), len(fixed)+len(l.own))

@@ -22,8 +22,8 @@ type Selection struct {
 	Keys   []string
 	Prefix string
 
-	// Column is one of WriterOptions.Columns, such as user_id, and Value what stands in it:
-	// an Integer or Number in decimal digits, a Time as RFC 3339, Bytes as they are.
+	// Column is one of WriterOptions.Columns, such as user_id. Value is its value as text:
+	// an Integer or Number in decimal digits, a Time as RFC 3339, Bytes unencoded.
 	Column, Value string
 }
 
@@ -40,16 +40,16 @@ func (s *Selection) check() error {
 	return nil
 }
 
-// target is what is looked for in the files of one layout: some values of a column.
+// target is a Selection for the files of one layout: the values to find in one column.
 type target struct {
-	at   int
-	of   func(*Archived) (parquet.Value, error) // what stands in the column for a record
-	may  func(first, last parquet.Value) bool   // whether one of the values may lie between
+	at   int                                    // the column's index
+	of   func(*Archived) (parquet.Value, error) // the record's value in the column
+	may  func(first, last parquet.Value) bool   // whether first to last may include a value to find
 	is   func(parquet.Value) bool
-	keys []string // all of the values, sorted; nil where they cannot be listed
+	keys []string // all values to find, sorted; nil for a prefix or a column
 }
 
-// in returns what is looked for in files of l, nil if those do not tell.
+// in returns the target for files of l, nil if they lack the column or have another type for it.
 func (s *Selection) in(l *layout) *target {
 	switch {
 	case len(s.Keys) > 0:
@@ -84,12 +84,12 @@ func (s *Selection) in(l *layout) *target {
 	}
 }
 
-// keyOf is what stands in the column of keys.
+// keyOf returns the record's value in the key column.
 func keyOf(a *Archived) (parquet.Value, error) {
 	return parquet.ByteArrayValue([]byte(encodeKey(a.Key))), nil
 }
 
-// keysIn looks for keys as files have them, which are sorted.
+// keysIn returns a target for keys, which are encoded and sorted.
 func keysIn(l *layout, keys []string) *target {
 	return &target{
 		at: l.key, of: keyOf, keys: keys,
@@ -101,7 +101,7 @@ func keysIn(l *layout, keys []string) *target {
 	}
 }
 
-// between is those of keys that are from first to last.
+// between returns the keys from first to last, both included.
 func between(keys []string, first, last parquet.Value) []string {
 	from, _ := slices.BinarySearch(keys, string(first.ByteArray()))
 	to, found := slices.BinarySearch(keys, string(last.ByteArray()))
@@ -110,7 +110,7 @@ func between(keys []string, first, last parquet.Value) []string {
 	return keys[from:max(from, to)]
 }
 
-// prefixIn looks for keys that begin with Prefix, also among those that files have as base64.
+// prefixIn returns a target for keys that begin with Prefix. It includes keys stored as base64.
 func (s *Selection) prefixIn(l *layout) *target {
 	overlaps := func(prefix string, first, last []byte) bool {
 		return string(last) >= prefix && (string(first) <= prefix || bytes.HasPrefix(first, []byte(prefix)))
@@ -128,8 +128,8 @@ func (s *Selection) prefixIn(l *layout) *target {
 	}
 }
 
-// ReadKeys reads keys for a Selection, one a line. One that begins with a double quote is a Go
-// string ("a\nb"), for keys that hold a line's end or are not text. Empty lines are passed over.
+// ReadKeys reads keys for a Selection, one a line. It skips empty lines. A line that begins
+// with a double quote is a Go string ("a\nb"), for keys that contain a newline or are not text.
 func ReadKeys(r io.Reader) ([]string, error) {
 	var keys []string
 	lines := bufio.NewScanner(r)

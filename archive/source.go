@@ -9,7 +9,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// A section is a file of a bucket as Parquet reads it.
+// section is an io.ReaderAt of a bucket's file, for the Parquet library.
 type section struct {
 	ctx    context.Context
 	bucket Bucket
@@ -31,7 +31,7 @@ func (s *section) ReadAt(p []byte, off int64) (int, error) {
 	return n, err
 }
 
-// blame says whose err is: the bucket's, or the file's, which is not what was written.
+// blame returns the bucket's error if a read failed, else a *CorruptError for the file.
 func (s *section) blame(err error) error {
 	switch {
 	case err == nil:
@@ -42,18 +42,17 @@ func (s *section) blame(err error) error {
 	return &CorruptError{File: s.name, Err: err}
 }
 
-// caught is deferred where pages are read, for parquet-go panics on some that are not what their
-// headers say.
+// caught turns a panic into err: parquet-go panics on some pages that contradict their headers.
 func (s *section) caught(err *error) {
 	if r := recover(); r != nil {
 		*err = s.blame(fmt.Errorf("a page cannot be read: %v", r))
 	}
 }
 
-// readBuffer is read of a file at a time; an end of that size mostly has the footer and indexes.
+// readBuffer is the size of a read in bytes. Most files have footer and indexes in their last 16 KiB.
 const readBuffer = 16 << 10
 
-// openFile reads what a file says of itself.
+// openFile reads a file's footer and indexes.
 func openFile(s *section, size int64) (f *parquet.File, l *layout, err error) {
 	defer func() {
 		if r := recover(); r != nil { // parquet-go trusts some numbers of a footer

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Stats is what an archive holds, by its listing.
+// Stats describes what an archive holds, as its listing shows it.
 type Stats struct {
 	Days        int   `json:"days"`
 	First       Day   `json:"first"` // zero for none
@@ -17,7 +17,7 @@ type Stats struct {
 	Quarantined int64 `json:"quarantined"` // rows of the Quarantine; its files are among Files
 }
 
-// String is what they say as text.
+// String returns the statistics as text.
 func (s Stats) String() string {
 	if s.Files == 0 {
 		return "the archive holds nothing of these days"
@@ -30,8 +30,8 @@ func (s Stats) String() string {
 	return text
 }
 
-// Stats tells what the archive holds of the days in span. Beside an error that matches
-// ErrCorrupt, of the days that can be told.
+// Stats describes the days in span. Together with an error that matches ErrCorrupt it returns
+// the statistics of the days that can be read.
 func (r *Reader) Stats(ctx context.Context, span Span) (Stats, error) {
 	var s Stats
 	err := eachDay(ctx, r.catalog, span, nil, func(m Manifest) error {

@@ -12,12 +12,12 @@ const (
 	tempPattern = ".writing-*"
 	tempPrefix  = ".writing-"
 
-	// tempAge is when a file that nobody writes to is no longer taken for one that
-	// somebody does, where locks do not tell.
+	// tempAge is the age after which an unchanged temporary file counts as abandoned. It
+	// serves file systems without locks.
 	tempAge = time.Hour
 )
 
-// clean removes files that nobody is writing any more.
+// clean removes the temporary files that killed processes left behind.
 func (d *Directory) clean() error {
 	left, err := filepath.Glob(filepath.Join(d.root, tempPattern))
 	if err != nil {
@@ -55,7 +55,7 @@ func removeAbandoned(path string) error {
 	return nil
 }
 
-// temp returns a new temporary file that clean leaves alone.
+// temp returns a new temporary file, locked so that clean keeps it.
 func (d *Directory) temp() (*os.File, error) {
 	for {
 		f, err := os.CreateTemp(d.root, tempPattern)
@@ -66,7 +66,7 @@ func (d *Directory) temp() (*os.File, error) {
 		if !known {
 			return f, nil
 		}
-		// Until it was locked somebody may have taken it for abandoned.
+		// Another process may have removed the file as abandoned before it was locked.
 		if _, err := os.Stat(f.Name()); locked && err == nil {
 			return f, nil
 		}

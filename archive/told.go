@@ -8,8 +8,8 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// MarshalJSON implements json.Marshaler. Times are RFC 3339, null for none; a value that is JSON is
-// written as it is, any other in base64.
+// MarshalJSON implements json.Marshaler. Times are RFC 3339, or null. A JSON value is written
+// unchanged, any other value in base64.
 func (a Archived) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		Key        string         `json:"key"`
@@ -25,7 +25,7 @@ func (a Archived) MarshalJSON() ([]byte, error) {
 	}{a.Key, a.Source, a.Generation, timeOf(a.CreatedAt), timeOf(a.ExpiredAt), timeOf(a.ArchivedAt), a.Reason, a.Format, a.value(), a.Columns})
 }
 
-// value is the value as JSON has it.
+// value returns JSON values as json.RawMessage, and others as bytes.
 func (a *Archived) value() any {
 	if a.Format != "bytes" && json.Valid(a.Value) {
 		return json.RawMessage(a.Value)
@@ -33,9 +33,9 @@ func (a *Archived) value() any {
 	return a.Value
 }
 
-// String is a as text, of several lines.
+// String returns a as several lines of text.
 func (a *Archived) String() string {
-	value, _ := json.Marshal(a.value()) // bytes, or JSON that is valid
+	value, _ := json.Marshal(a.value()) // cannot fail: bytes, or valid JSON
 	clock := func(i driver.Instant) string {
 		if i == 0 {
 			return "none"
@@ -46,7 +46,7 @@ func (a *Archived) String() string {
 		a.Reason, a.Source, a.Generation, clock(a.CreatedAt), clock(a.ExpiredAt), clock(a.ArchivedAt), value)
 }
 
-// timeOf is i, nil for none.
+// timeOf returns i as a time, nil for zero.
 func timeOf(i driver.Instant) *time.Time {
 	if i == 0 {
 		return nil

@@ -10,17 +10,17 @@ import (
 type VerifyOptions struct {
 	Span Span
 
-	// Progress is told of each day before it is looked at.
+	// Progress is called for each day before it is read.
 	Progress func(Progress)
 }
 
 // VerifyReport is what Verify found.
 type VerifyReport struct {
 	Days    int      `json:"days"`
-	Files   int      `json:"files"` // read
+	Files   int      `json:"files"`
 	Rows    int64    `json:"rows"`
 	Bytes   int64    `json:"bytes"`
-	Corrupt []string `json:"corrupt"` // what is wrong, with the file's name
+	Corrupt []string `json:"corrupt"` // one fault each, with the file's name
 }
 
 // String is the report as text.
@@ -28,9 +28,9 @@ func (r *VerifyReport) String() string {
 	return fmt.Sprintf("%d rows in %d files of %d days, %d bytes\n%d files are corrupt", r.Rows, r.Files, r.Days, r.Bytes, len(r.Corrupt))
 }
 
-// Verify reads every byte of the archive and checks each file. The file must have its
-// checksum and as many records as its name says, all of its day and in order. Faults are in
-// the report, and joined to the error, which matches ErrCorrupt.
+// Verify reads every byte of the archive and checks each file. A file must have the checksum
+// and the number of records that its name gives. All its records must be of its day and in
+// order. Faults are in the report, and joined to the error, which matches ErrCorrupt.
 func (r *Reader) Verify(ctx context.Context, opts *VerifyOptions) (*VerifyReport, error) {
 	var o VerifyOptions
 	if opts != nil {
@@ -79,7 +79,7 @@ func (r *Reader) verifyDay(ctx context.Context, m *Manifest) (wrong []error, err
 	return wrong, nil
 }
 
-// verify reads a file.
+// verify reads a file and checks it.
 func (r *Reader) verify(ctx context.Context, d Day, f File) error {
 	if err := checkSum(ctx, r.bucket, f); err != nil {
 		return err

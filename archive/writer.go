@@ -17,8 +17,7 @@ import (
 
 // WriterOptions adjusts a Writer. The zero value, and nil, mean the defaults.
 type WriterOptions struct {
-	// Columns are added to those that every file has, for queries. They may differ from run
-	// to run.
+	// Columns are added to the fixed ones, for queries. They may differ from run to run.
 	Columns []Column
 
 	// Now is the time, for archived_at. Nil: time.Now.
@@ -44,7 +43,7 @@ type Writer struct {
 
 const (
 	defaultSkew  = time.Minute
-	keptDays     = 512 // of which the batches are known
+	keptDays     = 512 // bounds the days in Writer.known
 	writesAtOnce = 8
 )
 
@@ -78,7 +77,7 @@ func NewWriter(b Bucket, opts *WriterOptions) (*Writer, error) {
 
 // WriterStats counts what a Writer has written since it was made.
 type WriterStats struct {
-	Records     uint64 // those that were quarantined included
+	Records     uint64 // including quarantined ones
 	Bytes       uint64 // of their values
 	Quarantined uint64
 	Failures    uint64 // calls of Write that failed
@@ -107,7 +106,7 @@ func (w *Writer) Write(ctx context.Context, batch Batch) error {
 	return w.write(ctx, batch, new(tally))
 }
 
-// write is Write, which is counted in also, too.
+// write is Write, and adds its counts to also.
 func (w *Writer) write(ctx context.Context, batch Batch, also *tally) (err error) {
 	defer func() {
 		if err != nil {
@@ -150,7 +149,7 @@ func (w *Writer) writeDay(ctx context.Context, day Day, records []entry, also *t
 		sum, err := e.close()
 		return batchName(day, mark, e.rows, sum), err
 	})
-	if err != nil && !errors.Is(err, fs.ErrExist) { // its name has its hash: what exists is it
+	if err != nil && !errors.Is(err, fs.ErrExist) { // the name contains the hash: an existing file has the same bytes
 		return err
 	}
 	for _, c := range []*tally{&w.counts, also} {
@@ -168,8 +167,9 @@ func (w *Writer) writeDay(ctx context.Context, day Day, records []entry, also *t
 	return nil
 }
 
-// has reports whether the archive has a batch. It asks the bucket once for a day: what
-// another process writes of the same batch after that is there twice, and counts once.
+// has reports whether the archive has a batch. It asks the bucket once for each day. If
+// another process writes the same batch after that, the archive has two files, of which one
+// counts.
 func (w *Writer) has(ctx context.Context, day Day, mark string) (bool, error) {
 	w.mu.Lock()
 	known, asked := w.known[day]
