@@ -33,7 +33,7 @@ type Bucket struct {
 	versioned *bool // guarded by mu; nil: not asked yet
 }
 
-// objects is what a client that encrypts does otherwise.
+// objects has the calls that an encrypting client replaces.
 type objects interface {
 	PutObject(context.Context, *awss3.PutObjectInput, ...func(*awss3.Options)) (*awss3.PutObjectOutput, error)
 	GetObject(context.Context, *awss3.GetObjectInput, ...func(*awss3.Options)) (*awss3.GetObjectOutput, error)
@@ -106,7 +106,7 @@ func (b *Bucket) put(ctx context.Context, name string, body io.ReadSeeker, creat
 func (b *Bucket) ReadAt(ctx context.Context, name string, p []byte, off int64) (int, error) {
 	if b.cache != nil {
 		read := b.whole
-		if path.Ext(name) == ".parquet" { // which never changes
+		if path.Ext(name) == ".parquet" { // data files never change, so they may be cached
 			read = func(ctx context.Context, name string) ([]byte, error) { return b.cache.get(ctx, name, b.whole) }
 		}
 		content, err := read(ctx, name)
@@ -145,7 +145,7 @@ func (b *Bucket) whole(ctx context.Context, name string) ([]byte, error) {
 	return content, errors.Join(err, out.Body.Close())
 }
 
-// sealBytes is by how much an object is longer than what is encrypted in it.
+// sealBytes is the number of bytes that encryption adds to an object.
 const sealBytes = 16
 
 // List implements archive.Bucket.
@@ -174,8 +174,8 @@ func (b *Bucket) List(ctx context.Context, prefix string) iter.Seq2[archive.Info
 
 func (b *Bucket) key(name string) *string { return aws.String(b.opts.Prefix + name) }
 
-// Check reports whether an archive can be kept in the bucket. It writes a file, and the
-// server must refuse to create one of the same name.
+// Check reports whether the bucket can hold an archive. It writes a file, and the server must
+// refuse to create another one with the same name.
 func (b *Bucket) Check(ctx context.Context) error {
 	const name = "checkpoints/slidingttl.check"
 	if err := b.Put(ctx, name, nil); err != nil {

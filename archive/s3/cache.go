@@ -8,15 +8,14 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
-// cache keeps the files that were read last, decrypted, up to a number of bytes. Files never
-// change.
+// cache keeps the files that were read last, decrypted, up to a number of bytes.
 type cache struct {
 	most   int64
 	flight singleflight.Group
 
 	mu    sync.Mutex
 	held  int64                    // guarded by mu, as are those below
-	order *list.List               // of *cached, the last used first
+	order *list.List               // of *cached, most recently used first
 	files map[string]*list.Element // by name
 }
 
@@ -29,7 +28,7 @@ func newCache(most int64) *cache {
 	return &cache{most: most, order: list.New(), files: map[string]*list.Element{}}
 }
 
-// get returns a file, which read reads if need be, once for all who wait for it.
+// get returns a file. If it is not cached, concurrent callers share one call of read.
 func (c *cache) get(ctx context.Context, name string, read func(context.Context, string) ([]byte, error)) ([]byte, error) {
 	c.mu.Lock()
 	e, ok := c.files[name]
@@ -77,7 +76,7 @@ func (c *cache) drop(name string) {
 	}
 }
 
-// forget takes e out; the caller holds mu.
+// forget removes e. The caller holds mu.
 func (c *cache) forget(e *list.Element) {
 	f := e.Value.(*cached)
 	c.order.Remove(e)

@@ -1,32 +1,36 @@
-// Package s3 keeps an archive in a bucket of Amazon S3, or of a server that speaks its
-// protocol.
+// Package s3 keeps an archive in a bucket of Amazon S3, or of a compatible server.
 //
 //	bucket, err := s3.New(awss3.NewFromConfig(cfg), "links-archive", &s3.Options{SSEKMSKey: "alias/archive"})
 //	...
 //	w, err := archive.NewWriter(bucket, nil)
 //
-// A file is one PutObject with If-None-Match, so it is there whole or not at all, and none takes
-// the place of another. The server must know that header; AWS does since August 2024.
-// [Bucket.Check] tells.
+// Each file is written by one PutObject with If-None-Match. So a file appears whole or not at
+// all, and never replaces another one. The server must support that header; AWS does since
+// August 2024. [Bucket.Check] tests it.
 //
-// The program needs s3:ListBucket, s3:GetObject and s3:PutObject, for what removes files
-// s3:DeleteObject and s3:GetBucketVersioning, and where the bucket keeps versions
-// s3:ListBucketVersions and s3:DeleteObjectVersion, under Object Lock s3:GetObjectRetention and
-// s3:GetObjectLegalHold; with SSE-KMS kms:GenerateDataKey and kms:Decrypt. What is removed is removed
-// in all its versions. One under Object Lock stays, in either mode, and [archive.Forget] says until when
-// (*archive.LockedError). A replica of the bucket is out of reach: it has its own Forget.
+// The program needs these permissions:
+//
+//   - s3:ListBucket, s3:GetObject and s3:PutObject;
+//   - to remove files, s3:DeleteObject and s3:GetBucketVersioning;
+//   - if the bucket keeps versions, s3:ListBucketVersions and s3:DeleteObjectVersion;
+//   - with Object Lock, s3:GetObjectRetention and s3:GetObjectLegalHold;
+//   - with SSE-KMS, kms:GenerateDataKey and kms:Decrypt.
+//
+// Removing a file removes all its versions. A version under Object Lock stays, in either mode,
+// and [archive.Forget] reports until when (*archive.LockedError). Forget does not reach a
+// replica of the bucket: run it there too.
 //
 // # Storage classes
 //
-// With [Options].Tiers a file is in the class that the age of its day asks for. Some classes bill
-// small files, and those that are removed soon, as larger and for longer: compact a day before
-// its first tier. Where the bucket keeps versions, the one in the former class stays until the file is
-// removed.
+// With [Options].Tiers the age of a file's day decides its storage class. Some classes bill a
+// small file as a larger one, and a file that is removed soon for a minimum time. So compact a
+// day before its first tier. If the bucket keeps versions, the version in the former class
+// stays until the file is removed.
 //
 // # Encryption by the client
 //
-// With Options.Materials files are encrypted before they leave the program, by AWS's S3
-// Encryption Client. Names are not. Such an object can only be read as a whole: a look-up
-// reads all of each file it looks into, and keeps the last ones in memory
-// (Options.CacheBytes). Only who has the client and the key reads them, so no DuckDB does.
+// With Options.Materials, AWS's S3 Encryption Client encrypts files before they leave the
+// program. File names are not encrypted. Such an object can only be read as a whole. So a
+// look-up reads each file in full, and keeps the last ones in memory (Options.CacheBytes).
+// Programs without the client and the key, such as DuckDB, cannot read them.
 package s3

@@ -14,7 +14,7 @@ import (
 	"github.com/slidingttl/slidingttl/archive"
 )
 
-// storeError says what kind of failure an error of the SDK is.
+// storeError wraps the SDK's error in the archive's or io/fs's error that fits.
 func storeError(err error) error {
 	if err == nil {
 		return nil
@@ -49,7 +49,7 @@ func storeError(err error) error {
 	return fmt.Errorf("%w: %w", kind, err)
 }
 
-// ofKeys reports whether a call to KMS is among what err wraps.
+// ofKeys reports whether err comes from a call to KMS.
 func ofKeys(err error) bool {
 	for err != nil {
 		op, ok := errors.AsType[*smithy.OperationError](err)
@@ -64,7 +64,8 @@ func ofKeys(err error) bool {
 	return false
 }
 
-// contended reports whether a write met another to the same name, and may be made again.
+// contended reports whether a write failed because of a concurrent one to the same name. It may
+// be retried.
 func contended(err error) bool {
 	api, ok := errors.AsType[smithy.APIError](err)
 	return ok && api.ErrorCode() == "ConditionalRequestConflict"

@@ -10,31 +10,31 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// Options says how files are kept. The zero value, and nil, mean the defaults.
+// Options adjusts a Bucket. The zero value, and nil, mean the defaults.
 type Options struct {
-	// Prefix stands before all names: "archive/". An archive has it for itself.
+	// Prefix begins all object keys: "archive/". Nothing but one archive may use it.
 	Prefix string
 
-	// SSEKMSKey is the key of KMS (its id, ARN or alias) by which the server encrypts.
-	// Empty: as the bucket is configured.
+	// SSEKMSKey is the KMS key (its id, ARN or alias) that the server encrypts with. Empty:
+	// the bucket's configuration decides.
 	SSEKMSKey string
 
-	// Materials has files encrypted by the client, with its keyring. An archive is kept
-	// with it from the first file on, or without. Nil: the client does not encrypt.
+	// Materials makes the client encrypt files, with its keyring. All files of an archive
+	// must be written with it, or none. Nil: the client does not encrypt.
 	Materials materials.CryptographicMaterialsManager
 
-	// Tiers keep files in other storage classes by the age of their day, the last that is old
-	// enough. A file is written to the class of its age, by Compact and Forget too, and one
-	// that has come of age is moved by the next [archive.Compact] of its day. They take the
-	// place of a bucket's lifecycle rules, for which a file that is written anew is young.
-	// Nil: all have the bucket's class.
+	// Tiers choose storage classes by the age of a file's day: the last tier whose Days the
+	// day has reached. All writes use that class, also those of Compact and Forget. The next
+	// [archive.Compact] of a day moves its files to a class that became due. Use Tiers in
+	// place of a bucket's lifecycle rules, which count the age of a rewritten file from its
+	// rewrite. Nil: the bucket's class.
 	Tiers []Tier
 
 	// Now is the time, for Tiers. Nil: time.Now.
 	Now func() time.Time
 
-	// CacheBytes bounds what is kept of files that were decrypted; one that is longer
-	// is kept alone. Zero: 256 MiB.
+	// CacheBytes bounds the cache of decrypted files, in bytes. A single file may exceed it.
+	// Zero: 256 MiB.
 	CacheBytes int64
 }
 

@@ -30,8 +30,8 @@ func (b *Bucket) Rename(ctx context.Context, from, to string) error {
 	return b.Remove(ctx, from)
 }
 
-// Remove implements archive.Bucket: all versions of the object, where the bucket keeps them. One that
-// is locked is an *archive.LockedError.
+// Remove implements archive.Bucket. It removes all versions of the object. If one of them is
+// locked, it returns an *archive.LockedError.
 func (b *Bucket) Remove(ctx context.Context, name string) error {
 	if b.cache != nil {
 		b.cache.drop(name)
@@ -45,7 +45,7 @@ func (b *Bucket) Remove(ctx context.Context, name string) error {
 	}
 	err = b.versions(ctx, name, func(id *string, _ bool) error { return b.remove(ctx, name, id) })
 	if errors.Is(err, archive.ErrRefused) {
-		// S3's clock may be behind ours: a retention that has just ended here may not there.
+		// S3's clock may be behind this one, so a retention that has ended here may still hold.
 		if locked := b.lockedAt(ctx, name, time.Now().Add(-time.Minute)); errors.Is(locked, archive.ErrLocked) {
 			return locked
 		}
@@ -58,7 +58,7 @@ func (b *Bucket) Removable(ctx context.Context, name string) error {
 	return b.lockedAt(ctx, name, time.Now())
 }
 
-// lockedAt is an *archive.LockedError if a version of the object is locked at now.
+// lockedAt returns an *archive.LockedError if a version of the object is locked at now.
 func (b *Bucket) lockedAt(ctx context.Context, name string, now time.Time) error {
 	versioned, err := b.keepsVersions(ctx)
 	if err != nil || !versioned { // Object Lock needs versions
@@ -124,7 +124,7 @@ func (b *Bucket) remove(ctx context.Context, name string, version *string) error
 	return storeError(err)
 }
 
-// keepsVersions asks once whether the bucket keeps versions, or did.
+// keepsVersions asks once whether the bucket keeps versions, or did before.
 func (b *Bucket) keepsVersions(ctx context.Context) (bool, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

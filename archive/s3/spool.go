@@ -7,11 +7,11 @@ import (
 	"os"
 )
 
-// spoolBytes is what is kept in memory of a file that is being written.
+// spoolBytes bounds the part of a spool that is in memory.
 const spoolBytes = 32 << 20
 
-// spool holds a file until all of it is written: in memory, and in a temporary file from
-// spoolBytes on.
+// spool holds a file until it is complete: in memory, or in a temporary file if it is longer than
+// spoolBytes.
 type spool struct {
 	memory bytes.Buffer
 	file   *os.File
@@ -44,7 +44,7 @@ func (s *spool) reader() (io.ReadSeeker, error) {
 	return keepOpen{s.file}, err
 }
 
-// keepOpen is a file that the SDK does not close.
+// keepOpen hides the file's Close from the SDK.
 type keepOpen struct{ io.ReadSeeker }
 
 func (s *spool) close() error {

@@ -12,14 +12,14 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// Tier is a storage class for what died so many days ago or earlier.
+// Tier is a storage class for records that died at least so many days ago.
 type Tier struct {
 	Days  int
 	Class types.StorageClass
 }
 
-// readable are the classes whose objects are read without being restored first: what a person
-// wants erased must be found and written anew at any time.
+// readable are the classes whose objects can be read without being restored first, because
+// Forget must be able to read and rewrite files at any time.
 var readable = []types.StorageClass{
 	types.StorageClassStandard, types.StorageClassStandardIa, types.StorageClassOnezoneIa,
 	types.StorageClassIntelligentTiering, types.StorageClassGlacierIr,
@@ -56,7 +56,7 @@ func checkTiers(tiers []Tier) error {
 	return nil
 }
 
-// class is the storage class for a file, empty for that of the bucket.
+// class returns the storage class for a file, empty for the bucket's own.
 func (b *Bucket) class(name string) (class types.StorageClass) {
 	dir, base := path.Split(name)
 	day, ok := strings.CutPrefix(dir, "day=")
@@ -73,7 +73,7 @@ func (b *Bucket) class(name string) (class types.StorageClass) {
 	return class
 }
 
-// moves reports whether a file of a class is due for another one.
+// moves reports whether a file in class is is due for another one.
 func (b *Bucket) moves(name string, is types.ObjectStorageClass) bool {
 	if is == "" {
 		is = types.ObjectStorageClassStandard
