@@ -44,8 +44,8 @@ func (r *CompactReport) String() string {
 // mergeRoom bounds the memory for files that are merged at once, in bytes.
 var mergeRoom int64 = 80 << 20
 
-// Compact merges the files of each day, so that readers open fewer of them, and keeps each
-// life once. It may run beside writers and readers, and several times at once. The former
+// Compact merges the files of each day, so that readers open fewer, and keeps each life once.
+// It may run beside writers and readers, and several times at once. The former
 // files count until the merged file takes their place in one step; they are removed after
 // that. The next run removes what a crash left behind. Files that the Bucket may not remove
 // yet ([ErrLocked]) stay, and a later run removes them.
@@ -171,8 +171,8 @@ func (c *compactor) choose(m *Manifest, left map[string]bool) []File {
 	return files[:n]
 }
 
-// examine checks files, and returns their columns and the files that can be merged with one
-// another. It adds files that are corrupt, or have other column types, to left.
+// examine checks files, and returns their columns and the files that can be merged together.
+// It adds files that are corrupt, or have other column types, to left.
 func (c *compactor) examine(ctx context.Context, files []File, left map[string]bool) (map[string]ColumnType, []File, error) {
 	columns := map[string]ColumnType{}
 	var fit []File

@@ -1,5 +1,4 @@
-// Package archive keeps records that died as Parquet files, in a directory or in S3, and
-// finds them.
+// Package archive keeps dead records as Parquet files, in a directory or in S3, and finds them.
 //
 //	bucket, err := archive.OpenDirectory("/var/lib/links/archive")
 //	...

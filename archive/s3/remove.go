@@ -53,7 +53,7 @@ func (b *Bucket) Remove(ctx context.Context, name string) error {
 	return err
 }
 
-// Removable implements archive.Locker: it asks for the retention and the legal hold of each version.
+// Removable implements archive.Locker. It reads the retention and legal hold of each version.
 func (b *Bucket) Removable(ctx context.Context, name string) error {
 	return b.lockedAt(ctx, name, time.Now())
 }

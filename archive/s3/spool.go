@@ -10,8 +10,7 @@ import (
 // spoolBytes bounds the part of a spool that is in memory.
 const spoolBytes = 32 << 20
 
-// spool holds a file until it is complete: in memory, or in a temporary file if it is longer than
-// spoolBytes.
+// spool holds a file until it is complete. A file longer than spoolBytes goes to a temporary file.
 type spool struct {
 	memory bytes.Buffer
 	file   *os.File

@@ -18,8 +18,8 @@ type Tier struct {
 	Class types.StorageClass
 }
 
-// readable are the classes whose objects can be read without being restored first, because
-// Forget must be able to read and rewrite files at any time.
+// readable has the classes whose objects can be read without being restored first. Forget must
+// be able to read and rewrite files at any time.
 var readable = []types.StorageClass{
 	types.StorageClassStandard, types.StorageClassStandardIa, types.StorageClassOnezoneIa,
 	types.StorageClassIntelligentTiering, types.StorageClassGlacierIr,
