@@ -41,7 +41,7 @@ func (r *ForgetReport) String() string {
 		text += fmt.Sprintf("\n%d found by a look at all days afterwards", r.Left)
 	}
 	if r.Untold > 0 {
-		text += fmt.Sprintf("\n%d records have no value in that column, and stay", r.Untold)
+		text += fmt.Sprintf("\n%d records have nothing in that column: whose they are it does not tell, and they stay", r.Untold)
 	}
 	return text
 }
