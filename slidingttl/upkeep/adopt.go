@@ -10,45 +10,46 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// AdoptOptions says how records are adopted.
+// AdoptOptions adjusts Adopt. The zero value, and nil, mean the defaults.
 type AdoptOptions struct {
 	WriteOptions
 
-	// Origin tells created_at. A record of which it cannot tell is left as it is. Zero:
-	// created_at is now, drawn by key from the Spread before it.
+	// Origin is the rule for created_at. A record for which the rule gives none is not
+	// written. Zero: created_at is drawn by key from the Spread before now.
 	Origin Origin
 
-	// Spread is over how much time before now created_at is drawn, so that what stays
-	// in use does not reach its cap all at once: at most MaxLifetime - IdleGrace, or
-	// some would die before they had been idle for IdleGrace. Zero: as much, or
-	// IdleGrace where there is no cap. It is the most where policies differ by key.
+	// Spread is the length of time before now from which created_at is drawn, so that
+	// records in use do not all reach their cap at once. It is at most MaxLifetime -
+	// IdleGrace: with more, some would die before they had been idle for IdleGrace. Zero:
+	// that maximum, or IdleGrace if there is no cap. With PolicyFor it is an upper bound.
 	Spread time.Duration
 
 	// Exact makes created_at now for all, without a spread.
 	Exact bool
 
-	// TooOld adopts also what Origin makes older than MaxLifetime, as if it could not
-	// tell, but by the Spread. Without it such a record, which would be gone on its
-	// first read, is left as it is, and counted.
+	// TooOld also adopts records that Origin makes older than MaxLifetime: their
+	// created_at is drawn from the Spread. Without it such a record, which its first read
+	// would not find, is counted and not written.
 	TooOld bool
 
-	// Undo is told of each write before it is made, several at once, and keeps it: see
-	// Undo. Its error keeps the record from being written. Nil: nothing is kept.
+	// Undo is called before each write, concurrently, and stores the Change for the
+	// function Undo. If it returns an error, the record is not written. Nil: no Change is
+	// stored.
 	Undo func(Change) error
 }
 
-// AdoptReport is what became of the records of a store that was adopted.
+// AdoptReport is the result of an Adopt.
 type AdoptReport struct {
 	Totals
 	Applied bool   `json:"applied"` // else it was a dry run
 	Policy  string `json:"policy"`
 
 	Adopted   int64 `json:"adopted"`   // in a dry run: would be
-	Already   int64 `json:"already"`   // carry created_at
+	Already   int64 `json:"already"`   // have created_at already
 	Dead      int64 `json:"dead"`      // their expiry has passed
-	TooOld    int64 `json:"too_old"`   // by Origin; left as they are
-	NoOrigin  int64 `json:"no_origin"` // Origin cannot tell; left as they are
-	Malformed int64 `json:"malformed"` // left as they are
+	TooOld    int64 `json:"too_old"`   // not written: too old by Origin
+	NoOrigin  int64 `json:"no_origin"` // not written: Origin gives no created_at
+	Malformed int64 `json:"malformed"` // not written
 	Written
 
 	Problems map[string]int64 `json:"problems,omitempty"` // why those are malformed
@@ -72,8 +73,7 @@ func (r *AdoptReport) tallies() tallies {
 // IdleGrace from now and Slack later, so that records that nobody reads do not all die at
 // once. An earlier expiry stays. Records that already follow p are not written.
 //
-// Its report is good also where an error is returned, for the records looked at until
-// then.
+// Together with an error, the report is valid for the records read until then.
 func Adopt[T any](ctx context.Context, d Store[T], p slidingttl.Policy, opts *AdoptOptions) (*AdoptReport, error) {
 	o, err := checked(opts)
 	if err != nil {
@@ -103,7 +103,7 @@ func Adopt[T any](ctx context.Context, d Store[T], p slidingttl.Policy, opts *Ad
 // adopter is an Adopt under way.
 type adopter[T any] struct {
 	d      driver.Driver[T]
-	raw    driver.RawReader // nil: the driver is none
+	raw    driver.RawReader // nil: the driver has none
 	opts   *AdoptOptions
 	judge  *judge
 	writer *writer
@@ -126,9 +126,9 @@ func (a *adopter[T]) adopt(ctx context.Context, r *driver.Scanned) (one AdoptRep
 	if err != nil {
 		return one, err
 	}
-	var left *int64 // what counts a record that is not written
+	var left *int64 // the counter for a record that is not written
 	var told Change
-	at := a.judge.now() // one for all attempts, which then write the same
+	at := a.judge.now() // the same for all attempts, so that they write the same life
 	plan := func(m driver.Meta) (driver.Life, bool, error) {
 		now := a.judge.now()
 		switch {
@@ -181,7 +181,7 @@ func (a *adopter[T]) adopt(ctx context.Context, r *driver.Scanned) (one AdoptRep
 	return one, nil
 }
 
-// created is when r is taken to have been created.
+// created returns the created_at to write to r, and false if Origin knows none.
 func (a *adopter[T]) created(ctx context.Context, r Record, t *terms, now driver.Instant) (driver.Instant, bool, error) {
 	switch {
 	case a.opts.Origin.Created == nil && a.opts.Exact:
@@ -200,13 +200,13 @@ func (a *adopter[T]) created(ctx context.Context, r Record, t *terms, now driver
 	return min(created, now), known, err
 }
 
-// Salts of the two draws, which must not depend on each other.
+// The two draws have different salts, so that they are independent.
 const (
 	saltCreated = 1
 	saltExpiry  = 2
 )
 
-// drawn is the created_at of key, of the spread before now.
+// drawn returns a created_at for key, drawn from the spread before now.
 func (a *adopter[T]) drawn(key string, t *terms, now driver.Instant) driver.Instant {
 	w := t.policy.MaxLifetime - t.policy.IdleGrace
 	switch {
@@ -218,7 +218,7 @@ func (a *adopter[T]) drawn(key string, t *terms, now driver.Instant) driver.Inst
 	return max(1, now-driver.Instant(share(key, saltCreated)*float64(w.Milliseconds())))
 }
 
-// expiry is that of key once it is adopted.
+// expiry returns the expiry to write when key is adopted.
 func (a *adopter[T]) expiry(key string, m driver.Meta, t *terms, created, now driver.Instant) driver.Instant {
 	e := plus(plus(now, t.idle), driver.Instant(share(key, saltExpiry)*float64(t.slack)))
 	e = min(e, t.limit(created)).RoundUp(a.d.Resolution())
@@ -228,5 +228,5 @@ func (a *adopter[T]) expiry(key string, m driver.Meta, t *terms, created, now dr
 	return e
 }
 
-// String is the report as text, of several lines.
+// String returns the report as several lines of text.
 func (r *AdoptReport) String() string { return r.tallies().text(&r.Totals) }

@@ -11,39 +11,38 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// AuditReport is what state the records of a store are in.
+// AuditReport describes the state of a store's records.
 type AuditReport struct {
 	Totals
 	Policy string          `json:"policy"`
-	States map[State]Share `json:"states"` // of all records; they add up to all
+	States map[State]Share `json:"states"` // all records by state
 
-	// Immortal are the records that live for ever unless somebody reads them: neither
-	// an expiry nor created_at, or a created_at and no cap.
+	// Immortal counts the records that live for ever unless they are read. They have no
+	// expiry, and either no created_at or a policy without a cap.
 	Immortal Share `json:"immortal"`
 
-	// Problems are the reasons of the malformed ones, the same words for the same
-	// reason, at most 100 of them.
+	// Problems counts malformed records by reason, at most 100 reasons.
 	Problems map[string]int64 `json:"problems,omitempty"`
 
-	// Doubts are what is implausible of the records that are, with the unit in which it
-	// would not be.
+	// Doubts counts implausible records by what is implausible, with the unit of time in
+	// which it would make sense.
 	Doubts map[string]int64 `json:"doubts,omitempty"`
 
-	// Faults are why the store does not act on the expiries of records that are read
-	// all the same, and so will not delete them: for Mend.
+	// Faults counts readable records that the store will not delete, by the reason why it
+	// ignores their expiry. Mend corrects them.
 	Faults map[string]int64 `json:"faults,omitempty"`
 
-	// Examples are three records of each state but Slides, by KeyHash, or as many as there are.
+	// Examples has the KeyHashes of up to three records of each state except Slides.
 	Examples map[State][]string `json:"examples,omitempty"`
 
-	// Deaths are when the records that are alive die if nobody reads them: the
-	// shares of all records whose life ends within that time and after the one before.
+	// Deaths is a histogram of when live records die if they are not read. Each bin has
+	// the share of all records that die within its time, and after that of the bin before.
 	Deaths []Deaths `json:"deaths"`
 
-	// Bytes is the size of the records, as far as the store tells.
+	// Bytes is the size of the records whose size the store reports.
 	Bytes int64 `json:"bytes,omitempty"`
 
-	Sample *Sample `json:"sample,omitempty"` // nil: all was looked at
+	Sample *Sample `json:"sample,omitempty"` // nil: all records were read
 }
 
 // Deaths is a bin of a histogram.
@@ -52,7 +51,7 @@ type Deaths struct {
 	Share
 }
 
-// Counts are in one slice, so that they are summed, and bounded, together.
+// The counts are in one slice, so that one loop sums and bounds them.
 const (
 	immortal   = int(states)
 	firstBin   = immortal + 1
@@ -90,7 +89,7 @@ func (a *audited) add(page *audited) {
 	}
 }
 
-// example notes a record of that state: the least hashes stay, whoever met them first.
+// example keeps the least hashes of a state, so that the result does not depend on the order.
 func (a *audited) example(state State, hash string) {
 	if a.Examples == nil {
 		a.Examples = make(map[State][]string)
@@ -103,8 +102,8 @@ func (a *audited) example(state State, hash string) {
 
 const mostExamples = 3
 
-// KeyHash stands for a key where keys are not shown: the first 8 bytes of its SHA-256, in
-// hexadecimal. It finds a key again, and so gives away one that can be guessed.
+// KeyHash returns the first 8 bytes of a key's SHA-256, in hexadecimal, for reports without keys.
+// It confirms a guess of the key, so it protects only keys that cannot be guessed.
 func KeyHash(key string) string {
 	sum := sha256.Sum256([]byte(key))
 	return hex.EncodeToString(sum[:8])
@@ -122,7 +121,7 @@ func sum(a, b []int64) []int64 {
 
 const mostProblems = 100
 
-// count adds b to a, with what is too much to name as "other".
+// count adds b to a. Names above the bound count as "other".
 func count(a, b map[string]int64) map[string]int64 {
 	for name, n := range b {
 		if a == nil {
@@ -136,10 +135,9 @@ func count(a, b map[string]int64) map[string]int64 {
 	return a
 }
 
-// Audit tells what state the records of s are in under policy p. It writes nothing.
+// Audit reports what state the records of s are in under policy p. It writes nothing.
 //
-// Its report is good also where an error is returned, for the records looked at until
-// then.
+// Together with an error, the report is valid for the records read until then.
 func Audit(ctx context.Context, s driver.Scanner, p slidingttl.Policy, opts *LookOptions) (*AuditReport, error) {
 	o, err := checked(opts)
 	if err != nil {

@@ -26,7 +26,7 @@ const (
 	bins  = never + 1
 )
 
-// binOf is the bin of a record that dies at death.
+// binOf returns the bin of a record that dies at death.
 func binOf(death, now driver.Instant) int {
 	if death == driver.MaxInstant {
 		return never

@@ -7,16 +7,16 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// Checkpoint is where an operation stands. It is plain data, which marshals to JSON. Its
-// cursors may hold keys: keep it as you would keep those.
+// Checkpoint is the position of an operation. It is plain data, which marshals to JSON. Its
+// cursors may contain keys: protect it as you protect the keys.
 type Checkpoint struct {
 	Operation string          `json:"operation"` // "audit"
-	About     string          `json:"about"`     // the policy and options, which must be the same to go on
-	Segments  []driver.Cursor `json:"segments"`  // where each goes on; empty: it is done
-	State     json.RawMessage `json:"state"`     // what was found so far
+	About     string          `json:"about"`     // the policy and options, which must be the same to resume
+	Segments  []driver.Cursor `json:"segments"`  // the position in each; empty: the segment is done
+	State     json.RawMessage `json:"state"`     // the results so far
 }
 
-// Done reports whether all segments were gone through.
+// Done reports whether all segments are done.
 func (c *Checkpoint) Done() bool {
 	for _, s := range c.Segments {
 		if s != "" {
@@ -26,7 +26,7 @@ func (c *Checkpoint) Done() bool {
 	return true
 }
 
-// fits says what keeps an operation from going on from c.
+// fits returns an error if an operation cannot resume from c.
 func (c *Checkpoint) fits(op, about string) error {
 	switch {
 	case c.Operation != op || c.About != about:

@@ -10,35 +10,35 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// DiffReport is what a change of policy does to the records that are readable before it.
+// DiffReport describes what a change of policy does to the records that are readable before it.
 type DiffReport struct {
 	Totals
 	From string `json:"from"`
 	To   string `json:"to"`
 
-	// Skipped are dead, past their cap, implausible or malformed before and after: not of Records.
+	// Skipped counts records that are dead, past their cap, implausible or malformed before
+	// and after. They are not in Records.
 	Skipped int64 `json:"skipped"`
 
-	// Idle is what becomes of the records if nobody reads them again, Read if each is
-	// read now: how its death moves. The shares are of the records that are readable.
+	// Idle describes how deaths move if no record is read again, and Read if each is read
+	// now. The shares are of the readable records.
 	Idle Fate `json:"idle"`
 	Read Fate `json:"read"`
 
-	// TouchesBefore and TouchesAfter are the writes a day for the sake of expiries.
-	// Before: those of which the records tell, for an expiry says when it was
-	// written. After: as many keys, read as often, under the new policy. Where the
-	// policy before has no slack a record tells of its last touch only, and both
-	// are the least there can be.
+	// TouchesBefore and TouchesAfter estimate the touches a day. Before is derived from
+	// the expiries, which show when they were written. After assumes the same keys and
+	// reads under the new policy. If the policy before has no slack, an expiry shows the
+	// last touch only, and both figures are lower bounds.
 	TouchesBefore float64 `json:"touches_a_day_before"`
 	TouchesAfter  float64 `json:"touches_a_day_after"`
 
-	Sample *Sample `json:"sample,omitempty"` // nil: all was looked at
+	Sample *Sample `json:"sample,omitempty"` // nil: all records were read
 }
 
 // Fate is how the deaths of records move.
 type Fate struct {
-	Gone   Share `json:"gone"`   // at once: alive before, past the new cap
-	Sooner Share `json:"sooner"` // but not at once
+	Gone   Share `json:"gone"`   // die at once: alive before, past the new cap
+	Sooner Share `json:"sooner"` // die sooner, but not at once
 	Same   Share `json:"same"`
 	Later  Share `json:"later"`
 }
@@ -53,11 +53,11 @@ const (
 	diffCount = skipped + 1
 )
 
-// diffed is what a diff collects: of Counts those if idle, those if read, and skipped.
+// diffed is what a diff collects. Its Counts are those for Idle, those for Read, and Skipped.
 type diffed struct {
 	audited
 	Touches float64 // a day, under the policy before
-	Slid    int64   // records whose expiries tell of a touch
+	Slid    int64   // records whose expiries show a touch
 }
 
 func (d *diffed) add(page *diffed) {
@@ -66,12 +66,12 @@ func (d *diffed) add(page *diffed) {
 	d.Slid += page.Slid
 }
 
-// Diff tells what the records of s would see if policy from became policy to, at once and
-// everywhere. It writes nothing, and neither would the change itself: an expiry comes
-// down when its record is read.
+// Diff reports what would happen to the records of s if policy to replaced from everywhere, now.
+// It writes nothing. Neither would the change itself: an expiry is lowered when its record
+// is read.
 //
-// Its report is good also where an error is returned, for the records looked at until
-// then. Options.PolicyFor must be nil.
+// Together with an error, the report is valid for the records read until then.
+// Options.PolicyFor must be nil.
 func Diff(ctx context.Context, s driver.Scanner, from, to slidingttl.Policy, opts *LookOptions) (*DiffReport, error) {
 	o, err := checked(opts)
 	if err != nil {
@@ -109,7 +109,7 @@ func Diff(ctx context.Context, s driver.Scanner, from, to slidingttl.Policy, opt
 	return found.report(from, to, &o), err
 }
 
-// fate is how a death that moves moves.
+// fate returns the kind of Fate of a record whose death moves from one time to another.
 func fate(from, to, now driver.Instant) int {
 	switch {
 	case to <= now:
@@ -122,7 +122,7 @@ func fate(from, to, now driver.Instant) int {
 	return same
 }
 
-// read is when a record of life l that is read at now, and never again, dies.
+// read returns when a record of life l dies if it is read at now and never again.
 func (t *terms) read(l driver.Life, now driver.Instant) driver.Instant {
 	limit := t.limit(l.CreatedAt)
 	if limit <= now {
@@ -135,13 +135,13 @@ func (t *terms) read(l driver.Life, now driver.Instant) driver.Instant {
 	return t.policy.Expiry(created, now)
 }
 
-// window is the time in which a record that has slack is touched once at most, and its
-// expiry tells whether it was.
+// window is a time in which a record with slack is touched at most once. Its expiry shows
+// whether it was.
 func (t *terms) window() time.Duration { return max(min(t.policy.Slack, day), 0) }
 
-// touchesADay is what a record of life l adds to the touches of a day.
+// touchesADay returns what a record of life l adds to the touches a day.
 func (t *terms) touchesADay(l driver.Life, now driver.Instant) float64 {
-	written := l.ExpiresAt - t.idle - t.slack // where the expiry is not the cap
+	written := l.ExpiresAt - t.idle - t.slack // if the expiry is not the cap
 	w := driver.Instant(0).Add(t.window())
 	if w == 0 {
 		w = driver.Instant(0).Add(day)
@@ -152,14 +152,14 @@ func (t *terms) touchesADay(l driver.Life, now driver.Instant) float64 {
 	return float64(driver.Instant(0).Add(day)) / float64(w)
 }
 
-// touchesAfter is how many touches a day become of those, under new, for n records.
+// touchesAfter converts the touches a day of n records under old to those under new.
 func touchesAfter(old, new *terms, touches float64, n int64) float64 {
 	if touches == 0 || n == 0 {
 		return 0
 	}
 	slackDays := func(t *terms) float64 { return t.policy.Slack.Hours() / 24 }
-	// A record is touched when its slack has passed and it is then read: the gap
-	// between is what both policies have in common.
+	// A record is touched by the first read after its slack has passed. The gap between
+	// the two is the same under both policies.
 	gap := max(0, float64(n)/touches-slackDays(old))
 	if after := slackDays(new) + gap; after > 0 {
 		return float64(n) / after
@@ -195,7 +195,7 @@ func (d *diffed) report(from, to slidingttl.Policy, o *LookOptions) *DiffReport 
 	return r
 }
 
-// String is the report as text, of several lines.
+// String returns the report as several lines of text.
 func (r *DiffReport) String() string {
 	s := newSheet()
 	s.line("from %s", r.From)

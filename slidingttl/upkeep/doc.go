@@ -24,8 +24,9 @@
 // Each returns a report; together with an error, the report says what was found until then.
 // Reports print as text and marshal to JSON.
 //
-// Options.Save, which Dying does not have, gets a [Checkpoint], plain data that marshals to JSON, at most every second,
-// and at the end for whatever cause. Another process continues from it by Options.Resume.
+// Options.Save gets a [Checkpoint], plain data that marshals to JSON, at most every second, and
+// at the end for whatever cause. Another process continues from it by Options.Resume. Dying
+// refuses both.
 // Records that were changed after the last checkpoint are read again, and need no second
 // write: the report then counts them as found in that state, not as changed.
 //

@@ -13,37 +13,36 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// DyingOptions says how many of the dying are told. Shards, Save and Resume are refused.
+// DyingOptions adjusts Dying, which refuses Shards, Save and Resume.
 type DyingOptions struct {
 	Options
 
-	// Limit is how many are told: those that die first. Memory holds twice as many.
-	// Zero: 10,000.
+	// Limit bounds the report to the records that die first. Dying holds twice as many in
+	// memory. Zero: 10,000.
 	Limit int
 }
 
-// DyingReport tells who dies soon. Its text is a line of JSON for each key, for a queue.
+// DyingReport lists records that die soon. Its text is a line of JSON for each key, for a queue.
 type DyingReport struct {
 	Totals
 	Until     time.Time  `json:"until"`     // they die by then
-	Dying     []DyingKey `json:"dying"`     // the first to die first; none with an error
-	More      bool       `json:"more"`      // others die by then too, after these
+	Dying     []DyingKey `json:"dying"`     // ordered by death; empty with an error
+	More      bool       `json:"more"`      // more records than Limit die by Until
 	Malformed int64      `json:"malformed"` // their expiry cannot be read
 }
 
 // DyingKey is a key that dies unless it is accessed.
 type DyingKey struct {
 	Key       string    `json:"key"`
-	Bytes     []byte    `json:"key_bytes,omitempty"` // the key itself, where it is not UTF-8
+	Bytes     []byte    `json:"key_bytes,omitempty"` // the key's bytes, if it is not UTF-8
 	CreatedAt time.Time `json:"created_at,omitzero"` // zero: it was not adopted
 	ExpiresAt time.Time `json:"expires_at"`
 }
 
-// Dying tells which records of s expire within that time, for what refreshes or archives
-// them first. It takes them from an index where the driver is a [driver.Dying], else it
-// goes through all records. It judges by the stored expiry and knows no policy: one that was
-// made tighter since ends a life sooner. A key that is accessed meanwhile may be told, twice
-// even.
+// Dying lists the records of s that expire within a time, for a program that refreshes them.
+// If the driver is a [driver.Dying], it uses an index, else it scans all records. It goes by
+// the stored expiry and knows no policy: under a policy that became tighter, records die
+// sooner. A key that is accessed meanwhile may be listed, even twice.
 func Dying(ctx context.Context, s driver.Scanner, within time.Duration, opts *DyingOptions) (*DyingReport, error) {
 	o, err := checked(opts)
 	if err = cmp.Or(err, atLeastZero("within", &within, 0)); err != nil {
@@ -54,7 +53,7 @@ func Dying(ctx context.Context, s driver.Scanner, within time.Duration, opts *Dy
 	r := DyingReport{Until: until.Time()}
 	var mu sync.Mutex // guards those below
 	var dying []driver.Scanned
-	latest := until // of them
+	latest := until // the latest expiry still of interest
 	first := func() {
 		slices.SortFunc(dying, func(a, b driver.Scanned) int {
 			return cmp.Or(cmp.Compare(a.ExpiresAt, b.ExpiresAt), strings.Compare(a.Key, b.Key))
@@ -113,7 +112,7 @@ func (o *DyingOptions) validate() error {
 
 func (r *DyingReport) add(page *DyingReport) { r.Malformed += page.Malformed }
 
-// String is a line of JSON for each key.
+// String returns a line of JSON for each key.
 func (r *DyingReport) String() string {
 	var b strings.Builder
 	for e, i := json.NewEncoder(&b), 0; i < len(r.Dying); i++ {

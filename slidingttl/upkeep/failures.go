@@ -13,11 +13,12 @@ import (
 )
 
 const (
-	// fewestFailed may fail whatever their share: of the first records it means little.
+	// fewestFailed records may fail whatever their share, because a share of few records
+	// means little.
 	fewestFailed = 100
 
-	// failedInARow ends an operation none of whose writes lands any more: it is not the
-	// records.
+	// failedInARow failures without a successful write end an operation, because then
+	// the store fails and not the records.
 	failedInARow = 32
 )
 
@@ -28,18 +29,18 @@ var ErrTooMany = errors.New("too many records failed")
 type failures struct {
 	told   func(key string, err error)
 	share  float64
-	looked atomic.Int64 // records that were gone through
+	looked atomic.Int64 // records processed
 
 	mu     sync.Mutex // guards the rest
 	failed int
 	inARow int
-	landed int64 // writes that had when the last one failed
+	landed int64 // successful writes at the time of the last failure
 }
 
 func newFailures(o *Options) *failures { return &failures{told: o.Failed, share: o.MaxFailed} }
 
-// note notes in t that err came of the record under key, when so many writes had landed. It
-// returns an error if that is one too many.
+// note counts in t that the record under key failed with err. landed is the number of successful
+// writes so far. It returns an error if too many records have failed.
 func (f *failures) note(t *Totals, key string, err error, landed int64) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -64,10 +65,10 @@ func (f *failures) note(t *Totals, key string, err error, landed int64) error {
 	return nil
 }
 
-// requestID is what differs in the errors of one cause.
+// requestID matches the part that differs between errors with the same cause.
 var requestID = regexp.MustCompile(`(?i)(request|activity) ?id: [^,\s]*,? ?`)
 
-// reason is why err came, in the same words for all records with that problem.
+// reason returns err's text, the same for all records with the same problem.
 func reason(err error) string {
 	const most = 160
 	var bad *driver.InvalidError
@@ -79,8 +80,8 @@ func reason(err error) string {
 	return strings.ToValidUTF8(text[:min(len(text), most)], "")
 }
 
-// judgeKey returns the error of a key that d cannot take. It makes no trip, for its context
-// has ended.
+// judgeKey returns an error if d does not accept key. It makes no trip, because it calls d with a
+// context that has ended.
 func judgeKey[T any](d driver.Driver[T], key string) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()

@@ -49,7 +49,7 @@ type HarvestOptions struct {
 	Readers int
 }
 
-// longestHeld bounds what a process that goes on from a checkpoint looks at again.
+// longestHeld bounds how long records wait for a full batch, and so what a resumed harvest rereads.
 const longestHeld = time.Minute
 
 // HarvestReport is the result of a Harvest.
@@ -58,7 +58,7 @@ type HarvestReport struct {
 	Applied bool   `json:"applied"` // else it was a dry run
 	Policy  string `json:"policy"`
 
-	Since driver.Instant `json:"since"` // what had died by then was left to an earlier harvest; zero: nothing
+	Since driver.Instant `json:"since"` // deaths before it were left to an earlier harvest; zero: none
 
 	// Until is the time up to which deaths were considered. It is the next harvest's Since
 	// if this one is Done.
@@ -69,12 +69,12 @@ type HarvestReport struct {
 	Earlier     int64 `json:"earlier"`     // dead, and left to an earlier harvest
 	Alive       int64 `json:"alive"`       // or dead for less than Grace
 	PastCap     int64 `json:"past_cap"`    // past the policy's cap, and left: their expiry is still to come
-	Ended       int64 `json:"ended"`       // past the cap, whose expiry is now, by PastCap
-	Malformed   int64 `json:"malformed"`   // not handed over: nobody can tell whether they are dead
-	Implausible int64 `json:"implausible"` // not handed over: of a life that cannot be
+	Ended       int64 `json:"ended"`       // past the cap, and ended by PastCap
+	Malformed   int64 `json:"malformed"`   // not handed over: their life cannot be read
+	Implausible int64 `json:"implausible"` // not handed over: see State
 	Lost        int64 `json:"lost"`        // dead, and removed or overwritten before they were read
 
-	Problems map[string]int64 `json:"problems,omitempty"` // why those are malformed
+	Problems map[string]int64 `json:"problems,omitempty"` // malformed records by reason
 }
 
 func (r *HarvestReport) add(page *HarvestReport) {
@@ -168,7 +168,7 @@ func (r *HarvestReport) malformed(err error) {
 	r.Problems = count(r.Problems, map[string]int64{reason(err): 1})
 }
 
-// String is the report as text, of several lines.
+// String returns the report as several lines of text.
 func (r *HarvestReport) String() string {
 	dead := "dead by " + r.Until.Time().Format(time.RFC3339)
 	if r.Since != 0 {

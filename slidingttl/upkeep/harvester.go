@@ -14,7 +14,7 @@ import (
 // harvester is a Harvest under way.
 type harvester struct {
 	d       Harvested
-	ends    ender // nil: d does not touch
+	ends    ender // nil: d cannot touch
 	opts    *HarvestOptions
 	judge   *judge
 	until   driver.Instant
@@ -24,14 +24,14 @@ type harvester struct {
 	held map[int]*held
 }
 
-// held is what a segment has for Bury.
+// held has the records of a segment that wait for Bury.
 type held struct {
 	dead  []driver.Dead
 	bytes int       // of their values
-	since time.Time // when the first of them came
+	since time.Time // when the first of them was added
 }
 
-// ender is a driver by which lives are ended.
+// ender is a driver that can end a life, by a touch.
 type ender interface {
 	Resolution() time.Duration
 	Touch(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error)
@@ -66,7 +66,7 @@ func (h *harvester) visit(ctx context.Context, segment int, page []driver.Scanne
 		}
 	}
 	err := each(ctx, h.readers, aged, into, h.end)
-	// Values may be long: what is read is handed over before more is.
+	// Values may be long, so hand over what was read before reading more.
 	for part := range slices.Chunk(dead, h.opts.Readers) {
 		if err != nil {
 			break
@@ -84,7 +84,7 @@ func (h *harvester) visit(ctx context.Context, segment int, page []driver.Scanne
 	return err
 }
 
-// end ends the life of s, if that is still past its cap.
+// end ends the life of s if it is still past its cap.
 func (h *harvester) end(ctx context.Context, s *driver.Scanned) (one HarvestReport, err error) {
 	t, err := h.judge.terms(s.Key)
 	if err != nil {
@@ -106,13 +106,13 @@ func (h *harvester) end(ctx context.Context, s *driver.Scanned) (one HarvestRepo
 	case what == locked || what == races:
 		one.PastCap++
 	default:
-		one.Alive++ // or gone: another's business
+		one.Alive++ // or another write has removed it
 	}
 	return one, err
 }
 
-// read reads the record that s tells of, and returns a report of it alone. In a dry run
-// it reads nothing.
+// read reads the record that s describes, and returns a report of this record. A dry run reads
+// nothing.
 func (h *harvester) read(ctx context.Context, s *driver.Scanned) (d *driver.Dead, one HarvestReport, err error) {
 	raw := driver.Raw{Meta: s.Meta}
 	if h.opts.Bury != nil {
@@ -135,7 +135,7 @@ func (h *harvester) read(ctx context.Context, s *driver.Scanned) (d *driver.Dead
 		}
 	}
 	if raw.CreatedAt != s.CreatedAt {
-		one.Lost++ // another life has begun in its place
+		one.Lost++ // the key's next life has replaced it
 	}
 	t, err := h.judge.terms(s.Key)
 	switch {
@@ -152,7 +152,7 @@ func (h *harvester) read(ctx context.Context, s *driver.Scanned) (d *driver.Dead
 	return &driver.Dead{Key: s.Key, Raw: raw, At: raw.ExpiresAt}, one, nil
 }
 
-// hold keeps d for Bury.
+// hold queues d for Bury.
 func (h *harvester) hold(segment int, d *driver.Dead) {
 	if h.opts.Bury == nil {
 		return
@@ -167,7 +167,7 @@ func (h *harvester) hold(segment int, d *driver.Dead) {
 	of.bytes += len(d.Value)
 }
 
-// flush hands over what a segment holds, once that is enough.
+// flush hands over what a segment holds if a batch is full, or at the segment's end.
 func (h *harvester) flush(ctx context.Context, segment int, end bool, _ *HarvestReport) (flushed bool, err error) {
 	flushed = true
 	err = h.bury(ctx, segment, func(of *held) bool {
@@ -177,7 +177,7 @@ func (h *harvester) flush(ctx context.Context, segment int, end bool, _ *Harvest
 	return flushed && err == nil, err
 }
 
-// bury hands over what a segment holds, if that is enough.
+// bury hands over what a segment holds if enough returns true.
 func (h *harvester) bury(ctx context.Context, segment int, enough func(*held) bool) error {
 	h.mu.Lock()
 	of := h.held[segment]

@@ -9,25 +9,25 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// State is what an audit calls a record. Each record has one: the first that fits.
+// State is the state of a record in an audit. Each record has the first State that fits.
 type State int
 
 const (
-	Malformed    State = iota // its life cannot be read, and so neither can the record
-	Implausible               // its life can be read, and is of another unit or program: no time that it can be
-	Dead                      // its expiry has passed, and the store still holds it, though it should not
-	Retained                  // its expiry has passed, and the store holds it as long as it was told to
+	Malformed    State = iota // its life cannot be read, so reads of the record fail
+	Implausible               // its life can be read, but its times make no sense, as if in another unit
+	Dead                      // its expiry has passed, and the store should have removed it
+	Retained                  // its expiry has passed, and the store retains it for a while
 	PastCap                   // older than its policy's MaxLifetime: a read would not find it
 	NoCreatedAt               // alive, but written by another program and not adopted
 	NeverExpires              // alive, with created_at and without an expiry
-	Beyond                    // its expiry lies beyond its policy; the next access brings it down
-	Slides                    // all is well
+	Beyond                    // its expiry is beyond its policy; the next access lowers it
+	Slides                    // it follows its policy
 	states
 )
 
 var stateNames = [states]string{"malformed", "implausible", "dead", "retained", "past_cap", "no_created_at", "never_expires", "beyond_policy", "slides"}
 
-// String is the name of s, as JSON has it too: "past_cap".
+// String returns the name of s, the same as in JSON: "past_cap".
 func (s State) String() string {
 	if s < 0 || s >= states {
 		return fmt.Sprintf("State(%d)", int(s))
@@ -35,10 +35,10 @@ func (s State) String() string {
 	return stateNames[s]
 }
 
-// MarshalText is String.
+// MarshalText implements encoding.TextMarshaler by String.
 func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// UnmarshalText is the opposite.
+// UnmarshalText implements encoding.TextUnmarshaler.
 func (s *State) UnmarshalText(text []byte) error {
 	for i, name := range stateNames {
 		if name == string(text) {
@@ -49,12 +49,12 @@ func (s *State) UnmarshalText(text []byte) error {
 	return invalid("state", fmt.Sprintf("%d bytes", len(text)), "must be one of upkeep's states")
 }
 
-// terms is a policy in the numbers that a record is judged by.
+// terms has a policy's durations as instants, to judge records by.
 type terms struct {
 	policy      slidingttl.Policy
 	idle, slack driver.Instant
 	most        driver.Instant
-	reach       driver.Instant // how far ahead the policy's expiries lie at most
+	reach       driver.Instant // the longest time from now to an expiry under the policy
 }
 
 func termsOf(p slidingttl.Policy) terms {
@@ -71,7 +71,7 @@ func termsOf(p slidingttl.Policy) terms {
 	return t
 }
 
-// plus is i + d, for a d that is not negative.
+// plus returns i + d for a d that is not negative, and MaxInstant on overflow.
 func plus(i, d driver.Instant) driver.Instant {
 	if sum := i + d; sum >= i {
 		return sum
@@ -79,7 +79,7 @@ func plus(i, d driver.Instant) driver.Instant {
 	return driver.MaxInstant
 }
 
-// limit is when a record created at created is dead, whatever its expiry.
+// limit returns the cap of a record created at created.
 func (t *terms) limit(created driver.Instant) driver.Instant {
 	if created == 0 {
 		return driver.MaxInstant
@@ -87,7 +87,7 @@ func (t *terms) limit(created driver.Instant) driver.Instant {
 	return plus(created, t.most)
 }
 
-// death is when a record with life l dies if nobody reads it; MaxInstant: never.
+// death returns when a record with life l dies if it is not read; MaxInstant: never.
 func (t *terms) death(l driver.Life) driver.Instant {
 	limit := t.limit(l.CreatedAt)
 	if l.ExpiresAt == 0 {
@@ -96,11 +96,11 @@ func (t *terms) death(l driver.Life) driver.Instant {
 	return min(l.ExpiresAt, limit)
 }
 
-// judge knows the policies, and what else a record is judged by.
+// judge decides the states of records, by their policies and the time.
 type judge struct {
 	all       terms
 	policyFor func(key string) slidingttl.Policy
-	skew      driver.Instant // and what an expiry is rounded up by
+	skew      driver.Instant // MaxSkew and the rounding of expiries
 	now       func() driver.Instant
 }
 
@@ -113,7 +113,7 @@ func newJudge(p slidingttl.Policy, s driver.Scanner, o *Options) (*judge, error)
 	return j, nil
 }
 
-// judgeOf is a judge that knows no policy.
+// judgeOf returns a judge without a policy.
 func judgeOf(s driver.Scanner, o *Options) *judge {
 	step := time.Second
 	if d, ok := s.(interface{ Resolution() time.Duration }); ok {
@@ -122,7 +122,7 @@ func judgeOf(s driver.Scanner, o *Options) *judge {
 	return &judge{skew: driver.Instant(0).Add(o.MaxSkew).Add(step), now: o.clockOf(s)}
 }
 
-// terms returns those of key.
+// terms returns the terms of key's policy.
 func (j *judge) terms(key string) (*terms, error) {
 	if j.policyFor == nil {
 		return &j.all, nil
@@ -135,7 +135,7 @@ func (j *judge) terms(key string) (*terms, error) {
 	return &t, nil
 }
 
-// state is what r is at now, under t.
+// state returns the State of r at now, under t.
 func (j *judge) state(r *driver.Scanned, t *terms, now driver.Instant) State {
 	switch limit := t.limit(r.CreatedAt); {
 	case r.Problem != nil:
@@ -158,7 +158,7 @@ func (j *judge) state(r *driver.Scanned, t *terms, now driver.Instant) State {
 	return Slides
 }
 
-// about says what the checkpoint of an operation holds for.
+// about returns Checkpoint.About: the policy and the options that a resumed run must share.
 func (j *judge) about(more string) string {
 	s := "policy " + j.all.policy.String()
 	if j.policyFor != nil {
@@ -167,12 +167,12 @@ func (j *judge) about(more string) string {
 	return s + more
 }
 
-// share is a number in [0, 1) that key alone decides, another for each salt.
+// share returns a number in [0, 1) that depends on key and salt only.
 func share(key string, salt uint64) float64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(key))
 	x := h.Sum64() + salt*0x9e3779b97f4a7c15
-	// The finalizer of splitmix64: FNV's high bits hardly feel a key's last bytes.
+	// The finalizer of splitmix64: a key's last bytes hardly change FNV's high bits.
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb
 	x ^= x >> 31

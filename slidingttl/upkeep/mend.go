@@ -10,23 +10,23 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// MendOptions says what is mended.
+// MendOptions adjusts Mend. The zero value, and nil, mean the defaults.
 type MendOptions struct {
 	WriteOptions
 
-	// CreatedAt, if not empty, is the unit in which some program wrote created_at, of
-	// records that an audit calls implausible: it is written anew as what it then is.
+	// CreatedAt, if not empty, is the unit in which another program wrote created_at. Mend
+	// corrects an implausible created_at that makes sense in this unit.
 	CreatedAt Unit
 }
 
-// MendReport is what became of the malformed records of a store.
+// MendReport is the result of a Mend.
 type MendReport struct {
 	Totals
 	Applied bool `json:"applied"` // else it was a dry run
 
 	Mended   int64            `json:"mended"` // in a dry run: would be
 	Faults   map[string]int64 `json:"faults,omitempty"`
-	Left     int64            `json:"left"` // what was meant is in doubt
+	Left     int64            `json:"left"` // not written: the intended life is in doubt
 	Problems map[string]int64 `json:"problems,omitempty"`
 	Well     int64            `json:"well"`
 	Written
@@ -48,8 +48,7 @@ func (r *MendReport) tallies() tallies {
 // corrects a created_at that is implausible but makes sense in that unit. Options.PolicyFor
 // is not used.
 //
-// Its report is good also where an error is returned, for the records looked at until
-// then.
+// Together with an error, the report is valid for the records read until then.
 func Mend[T any](ctx context.Context, d Store[T], opts *MendOptions) (*MendReport, error) {
 	o, err := checked(opts)
 	if err != nil {
@@ -74,7 +73,7 @@ type mender[T any] struct {
 	writer *writer
 }
 
-// mend mends r, and returns a report of it alone.
+// mend corrects r, and returns a report of this record.
 func (m *mender[T]) mend(ctx context.Context, r *driver.Scanned) (one MendReport, err error) {
 	switch {
 	case r.Problem == nil && m.judge.implausible(r.Life, m.judge.now()) != "":
@@ -115,7 +114,7 @@ func (m *mender[T]) mend(ctx context.Context, r *driver.Scanned) (one MendReport
 	return one, err
 }
 
-// mendUnit writes anew the created_at of r, which cannot be, and returns a report of it alone.
+// mendUnit corrects the implausible created_at of r, and returns a report of this record.
 func (m *mender[T]) mendUnit(ctx context.Context, r *driver.Scanned) (one MendReport, err error) {
 	doubt := ""
 	plan := func(was driver.Meta) (driver.Life, bool, error) {
@@ -148,5 +147,5 @@ func (r *MendReport) left(err error) {
 	r.Left, r.Problems = 1, map[string]int64{reason(err): 1}
 }
 
-// String is the report as text, of several lines.
+// String returns the report as several lines of text.
 func (r *MendReport) String() string { return r.tallies().text(&r.Totals) }

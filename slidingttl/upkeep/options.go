@@ -20,8 +20,8 @@ type Options struct {
 	// Now is the time. Nil: the driver's clock if it has one, else time.Now.
 	Now func() time.Time
 
-	// MaxSkew is that of the stores which use the records: an expiry that lies no
-	// further beyond the policy is not called so. Zero: a minute.
+	// MaxSkew is the MaxSkew of the Stores that use the records. An expiry beyond the policy
+	// by no more than this is not reported as Beyond. Zero: a minute.
 	MaxSkew time.Duration
 
 	// Segments is how many parts of the store are visited at once. Zero: 4.
@@ -48,12 +48,13 @@ type Options struct {
 	// and options; any other is an *InvalidError. Nil: from the beginning.
 	Resume *Checkpoint
 
-	// Beside are checkpoints of other Shards of what Resume is of, whose records count too.
+	// Beside has the checkpoints of the other Shards of the same operation. Their results
+	// are added to the report.
 	Beside []Checkpoint
 
-	// Shards, if not zero, parts the store for so many processes, once for all of them:
-	// Save is handed a checkpoint for each to resume from, and no record is looked at.
-	// Where the store cannot be parted so finely: an *InvalidError that says how finely.
+	// Shards, if not zero, only splits the store for so many processes: Save gets a
+	// checkpoint for each to resume from, and no record is read. Split a store once for all
+	// processes. If it cannot be split into so many, the *InvalidError gives the maximum.
 	Shards int
 
 	// Failed is called for each record that could not be read or written, one call at a
@@ -61,36 +62,36 @@ type Options struct {
 	Failed func(key string, err error)
 
 	// MaxFailed is the share of the records that may fail before the operation ends,
-	// with ErrTooMany and a checkpoint. It ends too where 32 fail one after the other
-	// and no write lands. Zero: 0.001, and no less than 100. One: it goes on.
+	// with ErrTooMany and a checkpoint. It also ends if 32 in a row fail and no write
+	// succeeds. Zero: 0.001. 100 records may fail in any case. One: no bound.
 	MaxFailed float64
 }
 
 // Limits bounds the pace of one operation, all its segments together. Zero: no limit.
 type Limits struct {
-	Records   float64 // looked at in a second
-	Writes    float64 // tried in a second
-	Cost      float64 // of the store's unit spent in a second, as it reports it page by page
-	WriteCost float64 // what one write is taken to cost in that unit; zero: 1
+	Records   float64 // records read a second
+	Writes    float64 // writes attempted a second
+	Cost      float64 // cost a second, in the store's unit, as it reports it for each page
+	WriteCost float64 // the assumed cost of a write in that unit; zero: 1
 }
 
-// Progress is how far an operation has come.
+// Progress is the progress of an operation.
 type Progress struct {
-	Records  int64         // looked at
-	Passed   int64         // things met that are no records
+	Records  int64         // records read
+	Passed   int64         // items found that are no records
 	Failed   int64         // records that could not be read or written
-	Writes   int64         // tried; in a dry run, those that would be
-	Cost     float64       // in the store's unit, of the scan
-	Segments int           // in all
-	Done     int           // segments that were gone through
-	Elapsed  time.Duration // of this run
+	Writes   int64         // attempted; in a dry run, those that it would attempt
+	Cost     float64       // of the scan, in the store's unit
+	Segments int           // in total
+	Done     int           // segments done
+	Elapsed  time.Duration // since this run began
 }
 
 // WriteOptions says how an operation that writes visits the records.
 type WriteOptions struct {
 	Options
 
-	// Apply writes. Without it nothing is written, and the report says what would be.
+	// Apply writes. Without it the report says what the operation would write.
 	Apply bool
 
 	// Writers bounds the concurrent writes. Zero: 16.
@@ -106,8 +107,7 @@ func invalid(field, value, rule string) error {
 	return &driver.InvalidError{Field: field, Value: value, Rule: rule}
 }
 
-// checked returns what opts points to, the zero options where it is nil, with what zero
-// means in its place; or what is wrong with it.
+// checked validates opts, which may be nil, and returns a copy with zeros replaced by defaults.
 func checked[T any, P interface {
 	*T
 	validate() error
@@ -118,7 +118,7 @@ func checked[T any, P interface {
 	return o, P(&o).validate()
 }
 
-// atLeastZero sets *n to what zero means, or says that it is less.
+// atLeastZero replaces a zero *n by its default, and returns an error for a negative one.
 func atLeastZero[N int | float64 | time.Duration](field string, n *N, zero N) error {
 	if !(*n >= 0) || math.IsInf(float64(*n), 0) {
 		return invalid(field, fmt.Sprint(*n), "must not be negative")
@@ -152,7 +152,7 @@ func (o *WriteOptions) validate() error {
 	)
 }
 
-// clockOf is the time by which records of s are judged.
+// clockOf returns the clock that records of s are judged by.
 func (o *Options) clockOf(s driver.Scanner) func() driver.Instant {
 	now := o.Now
 	if now == nil {

@@ -11,14 +11,14 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// Record is one that is to be adopted.
+// Record is a record to adopt.
 type Record struct {
 	Key string
 	driver.Meta
 	raw driver.RawReader
 }
 
-// Raw reads the record in the store's own form. Where the driver cannot: an
+// Raw reads the record in the store's own form. If the driver cannot, it returns an
 // *InvalidError.
 func (r Record) Raw(ctx context.Context) (driver.Raw, error) {
 	if r.raw == nil {
@@ -27,19 +27,19 @@ func (r Record) Raw(ctx context.Context) (driver.Raw, error) {
 	return r.raw.Raw(ctx, r.Key)
 }
 
-// Origin is a rule that says when a record that carries no created_at was created.
+// Origin is a rule for the created_at of records that have none.
 type Origin struct {
-	// Name tells the rule from others, with what it was given: a checkpoint holds for
-	// one rule. Required with Created.
+	// Name identifies the rule and its arguments, because a checkpoint is valid for one
+	// rule only. Required with Created.
 	Name string
 
-	// Created says when a record is taken to have been created, and false where it
-	// cannot tell. It must be safe for concurrent use. Nil: there is no rule.
+	// Created returns a record's created_at, and false if it does not know it. It must be
+	// safe for concurrent use. Nil: there is no rule.
 	Created func(ctx context.Context, r Record) (created driver.Instant, known bool, err error)
 }
 
-// FromExpiry takes a record's created_at to be its expiry minus ttl. It is for records that
-// were written with one fixed time to live.
+// FromExpiry derives created_at as the expiry minus ttl. It is for records that were written with
+// one fixed time to live.
 func FromExpiry(ttl time.Duration) Origin {
 	return Origin{"expiry less " + ttl.String(), func(_ context.Context, r Record) (driver.Instant, bool, error) {
 		return r.ExpiresAt.Add(-ttl), r.ExpiresAt != 0, nil
@@ -70,7 +70,7 @@ func FromField(name string) Origin {
 	}}
 }
 
-// field finds a text or number in JSON, or in what DynamoDB makes of it.
+// field finds a text or number in JSON, or in DynamoDB's JSON.
 func field(value []byte, path []string) (string, bool) {
 	d := json.NewDecoder(bytes.NewReader(value))
 	d.UseNumber()

@@ -10,16 +10,15 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// pace holds its callers to so many units a second. A nil pace holds nobody.
+// pace limits its callers to a number of units a second. A nil pace has no limit.
 type pace struct {
 	tokens *rate.Limiter // in thousandths of a unit, for a cost may be a fraction
 }
 
 const thousandths = 1000
 
-// newPace returns the pace of that many units a second, nil for zero. What is spent at
-// once is a fiftieth of a second's worth, or one unit, so that what stands beside it
-// sees no bursts.
+// newPace returns a pace of perSecond units a second, nil for zero. A burst is the units of a
+// fiftieth of a second, or one unit, so that live traffic sees no long bursts.
 func newPace(perSecond float64) *pace {
 	if perSecond == 0 {
 		return nil

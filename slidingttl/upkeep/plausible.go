@@ -4,15 +4,15 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// earliest is before any record that a store holds: 1990, in milliseconds. Seconds of today
-// are far below, microseconds far beyond what is now.
+// earliest is 1990 in milliseconds, before any record. Today's time in seconds is far below it,
+// and in microseconds far beyond the present.
 const earliest driver.Instant = 631_152_000_000
 
 // Unit is a unit of time in which a program may have written created_at instead of
 // milliseconds.
 type Unit string
 
-// The units that are told apart.
+// The units that can be recognised.
 const (
 	Seconds Unit = "seconds"
 	Micros  Unit = "micros"
@@ -21,7 +21,7 @@ const (
 
 var units = []Unit{Seconds, Micros, Nanos}
 
-// millis is at, taken to be in u.
+// millis converts at from u to milliseconds.
 func (u Unit) millis(at driver.Instant) driver.Instant {
 	switch u {
 	case Seconds:
@@ -34,7 +34,7 @@ func (u Unit) millis(at driver.Instant) driver.Instant {
 	return 0
 }
 
-// unitOf is the unit in which at is a time between 1990 and last; empty: in none.
+// unitOf returns the unit in which at is a time between 1990 and last, empty if there is none.
 func unitOf(at, last driver.Instant) Unit {
 	for _, u := range units {
 		if at < earliest != (u == Seconds) {
@@ -47,9 +47,10 @@ func unitOf(at, last driver.Instant) Unit {
 	return ""
 }
 
-// implausible says what of l cannot be, in the same words for all such records; empty:
-// nothing. A created_at is, that is earlier than 1990 or further ahead than clocks are
-// apart; and an expiry that is of our time in seconds, and else long past.
+// implausible returns what is implausible about l, in the same words for all such records.
+//
+// Empty means nothing. A created_at is implausible if it is before 1990, or ahead of now by
+// more than the skew. An expiry is implausible if it makes sense in seconds only.
 func (j *judge) implausible(l driver.Life, now driver.Instant) string {
 	last := plus(now, j.skew)
 	switch {

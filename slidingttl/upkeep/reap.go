@@ -10,7 +10,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// ReapOptions says which dead records are removed.
+// ReapOptions adjusts Reap. The zero value, and nil, mean the defaults.
 type ReapOptions struct {
 	WriteOptions
 
@@ -41,13 +41,13 @@ type ReapReport struct {
 	Applied bool   `json:"applied"` // else it was a dry run
 	Policy  string `json:"policy"`
 
-	PastCap     int64 `json:"past_cap"`    // removed, since older than MaxLifetime
-	Expired     int64 `json:"expired"`     // removed, since their expiry had passed
-	Retained    int64 `json:"retained"`    // dead, and left to the store, which is to hold them for a while
+	PastCap     int64 `json:"past_cap"`    // removed: older than MaxLifetime
+	Expired     int64 `json:"expired"`     // removed: their expiry had passed
+	Retained    int64 `json:"retained"`    // dead, and kept because the store retains them
 	Left        int64 `json:"left"`        // dead, and left to the store
 	Alive       int64 `json:"alive"`       // or dead for less than Grace
-	Malformed   int64 `json:"malformed"`   // left as they are
-	Implausible int64 `json:"implausible"` // of a life that cannot be; left as they are
+	Malformed   int64 `json:"malformed"`   // not removed
+	Implausible int64 `json:"implausible"` // not removed: see State
 	Written
 
 	Problems map[string]int64 `json:"problems,omitempty"` // why those are malformed
@@ -73,7 +73,7 @@ func (r *ReapReport) tallies() tallies {
 // retains: if a driver retains dead records, a death by the cap counts like one by the
 // expiry.
 //
-// Together with an error, the report is valid for the records looked at until then.
+// Together with an error, the report is valid for the records read until then.
 func Reap[T any](ctx context.Context, d Store[T], p slidingttl.Policy, opts *ReapOptions) (*ReapReport, error) {
 	o, err := checked(opts)
 	if err != nil {
@@ -101,7 +101,7 @@ type reaper[T any] struct {
 	writer *writer
 }
 
-// reap removes s if it is to be, and returns a report of it alone.
+// reap removes s if the options ask for it, and returns a report of this record.
 func (r *reaper[T]) reap(ctx context.Context, s *driver.Scanned) (one ReapReport, err error) {
 	if s.Problem != nil {
 		one.Malformed, one.Problems = 1, map[string]int64{reason(s.Problem): 1}
@@ -139,8 +139,7 @@ func (r *reaper[T]) reap(ctx context.Context, s *driver.Scanned) (one ReapReport
 		return m.Life, false, nil
 	}
 	what, err := r.writer.land(ctx, s.Meta, plan, func(was driver.Meta, _ driver.Life) error {
-		// A condition can only name a live record: this is the last moment at which it was
-		// alive.
+		// A driver's condition needs a live record, so judge it at its last live instant.
 		at := r.judge.now()
 		if was.ExpiresAt != 0 {
 			at = min(at, was.ExpiresAt-1)
@@ -157,5 +156,5 @@ func (r *reaper[T]) reap(ctx context.Context, s *driver.Scanned) (one ReapReport
 	return one, nil
 }
 
-// String is the report as text, of several lines.
+// String returns the report as several lines of text.
 func (r *ReapReport) String() string { return r.tallies().text(&r.Totals) }

@@ -9,27 +9,27 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// LookOptions says how an operation that writes nothing goes through the records.
+// LookOptions adjusts an operation that writes nothing.
 type LookOptions struct {
 	Options
 
-	// Sample, if not zero, looks at about that share of the records, more than 0 and
-	// less than 1: at 64 segments drawn at random out of as many as that takes. The
-	// report then bounds all its shares at once, with a confidence of 99 %.
+	// Sample, if not zero, reads about this share of the records, between 0 and 1. It draws
+	// 64 segments at random, of as many as the share needs. The report's bounds then hold
+	// for all its shares together, with a confidence of 99 %.
 	//
-	// A store that cannot be split so finely is an *InvalidError, which says the
-	// least share that it can be sampled by.
+	// If the store cannot be split into so many segments, the *InvalidError gives the least
+	// share.
 	Sample float64
 
-	// See is told of each record that an Audit looks at and its state, several at once. The
-	// key may be a secret. Nil: nobody is.
+	// See is called, concurrently, for each record that an Audit reads, with its state. The
+	// key may be a secret. Nil: not called.
 	See func(State, *driver.Scanned)
 
-	// Seed is of the draw. Zero: another every time.
+	// Seed is the seed of the draw. Zero: a random one.
 	Seed uint64
 }
 
-// sampled is how many segments a sample consists of.
+// sampled is the number of segments in a sample.
 const sampled = 64
 
 func (o *LookOptions) validate() error {
@@ -45,7 +45,7 @@ func (o *LookOptions) validate() error {
 	return o.Options.validate()
 }
 
-// draw takes the sample out of all segments.
+// draw returns a random sample of the segments.
 func (o *LookOptions) draw(all []driver.Cursor) ([]driver.Cursor, error) {
 	n := int(math.Round(o.Sample * float64(len(all))))
 	if n < sampled/2 {
@@ -83,22 +83,22 @@ func looking[R any, S looked[R]](name, about string, o *LookOptions, counts int,
 	return look
 }
 
-// Share is how many of the records are of some kind.
+// Share is the number and share of the records of some kind.
 type Share struct {
-	Count int64   `json:"count"` // looked at
-	Share float64 `json:"share"` // of those looked at
-	Low   float64 `json:"low"`   // the share of all records is at least this
-	High  float64 `json:"high"`  // and at most this
+	Count int64   `json:"count"` // among the records read
+	Share float64 `json:"share"` // of the records read
+	Low   float64 `json:"low"`   // lower bound of the share of all records
+	High  float64 `json:"high"`  // upper bound of it
 }
 
-// Sample is what a report that stands on a sample says of it.
+// Sample describes the sample that a report is based on.
 type Sample struct {
-	Segments   int     `json:"segments"`   // looked at
-	Of         float64 `json:"of"`         // the share of the store that they are
-	Confidence float64 `json:"confidence"` // of all shares' bounds, together
-	Records    float64 `json:"records"`    // that the store holds, estimated
-	Low        float64 `json:"low"`        // it is at least this, apart from the shares with as much confidence
-	High       float64 `json:"high"`       // and at most this
+	Segments   int     `json:"segments"`   // in the sample
+	Of         float64 `json:"of"`         // their share of the store
+	Confidence float64 `json:"confidence"` // of the bounds of all shares together
+	Records    float64 `json:"records"`    // estimate of the records in the store
+	Low        float64 `json:"low"`        // lower bound of that estimate, with the same confidence of its own
+	High       float64 `json:"high"`       // upper bound of it
 }
 
 const confidence = 0.99

@@ -1,6 +1,6 @@
 package upkeep
 
-// tallies is what a report of records counts, in the order of its text.
+// tallies has the counters of a report, in the order of its text.
 type tallies struct {
 	title   string
 	numbers []tally
@@ -11,16 +11,16 @@ type tallies struct {
 type tally struct {
 	n    *int64
 	name string
-	rare bool // told only where there are some
+	rare bool // left out of the text if zero
 }
 
-// reasons are numbers of records by a reason.
+// reasons counts records by reason.
 type reasons struct {
 	of    *map[string]int64
 	title string
 }
 
-// add adds what a page counts.
+// add adds the counts of a page.
 func (t tallies) add(page tallies) {
 	for i, n := range t.numbers {
 		*n.n += *page.numbers[i].n
@@ -30,7 +30,7 @@ func (t tallies) add(page tallies) {
 	}
 }
 
-// text is the report as text, of several lines; more are those that follow the totals.
+// text returns the report as several lines of text. The lines of more follow the totals.
 func (t tallies) text(of *Totals, more ...string) string {
 	s := newSheet()
 	s.line("%s", t.title)
@@ -65,13 +65,13 @@ func would(applied bool, what string) string {
 
 // Written sums the writes of an operation, and counts the records that it failed to write.
 type Written struct {
-	// Units are the store's write units: each write counts the record's size as the scan
-	// tells it, in steps of WriteOptions.Unit, and at least one. In a dry run: would be.
+	// Units counts the store's write units. Each write costs the record's size by the scan,
+	// in units of WriteOptions.Unit, and at least one. In a dry run: what it would cost.
 	Units int64 `json:"write_units"`
 
 	Vanished int64 `json:"vanished"`   // gone before they could be written
-	Locked   int64 `json:"locked"`     // by another client; left as they are
-	Races    int64 `json:"lost_races"` // written by others time and again; left as they are
+	Locked   int64 `json:"locked"`     // not written: locked by another client
+	Races    int64 `json:"lost_races"` // not written: changed by others before each attempt
 }
 
 // Billed returns Units.
@@ -86,7 +86,7 @@ func (m *Written) tallies() []tally {
 	}
 }
 
-// note counts a record of so many units.
+// note counts the outcome of a record whose write costs units.
 func (m *Written) note(o outcome, units int64) {
 	switch o {
 	case done:

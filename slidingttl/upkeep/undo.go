@@ -11,8 +11,8 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// Change is what Adopt is about to write to a record that has no created_at. As JSON it is a line
-// of what Undo reads. It holds a key: keep it as you would keep that.
+// Change is a write that Adopt is about to make to a record without created_at. As JSON it is a
+// line of Undo's input. It contains a key: protect it as you protect the key.
 type Change struct {
 	Key  []byte         `json:"key"`
 	Was  driver.Instant `json:"was"` // the expiry; zero: none
@@ -25,8 +25,8 @@ type UndoReport struct {
 	Applied bool `json:"applied"` // else it was a dry run
 
 	Undone  int64 `json:"undone"`  // in a dry run: would be
-	Changed int64 `json:"changed"` // touched or written since; left as they are
-	Already int64 `json:"already"` // carry no created_at
+	Changed int64 `json:"changed"` // not written: touched or written since
+	Already int64 `json:"already"` // have no created_at
 	Written
 }
 
@@ -40,15 +40,14 @@ func (r *UndoReport) tallies() tallies {
 	}, r.Written.tallies()...), nil}
 }
 
-// Undo takes back what adoptions have written on d. changes are the Changes that
-// AdoptOptions.Undo got, as JSON, one a line. A record whose life is still the one that was
-// written loses its created_at, and gets back the expiry that it had. One that was touched
-// or written since is left as it is, for somebody counts on it. A line that is not whole is
-// passed over: a write follows the whole line only. Segments, Shards and PolicyFor are not
-// used. A driver that is no [driver.RawReader] cannot tell in a dry run what was touched.
+// Undo reverts what adoptions have written to d. changes are the Changes that AdoptOptions.Undo
+// got, as JSON, one a line. A record that still has the life that Adopt wrote loses its
+// created_at, and gets its former expiry back. A record that was touched or written since is
+// not changed, because a program relies on it. Undo skips incomplete lines: Adopt writes a
+// record only after its line is complete. Segments, Shards and PolicyFor are not used. If d
+// is no [driver.RawReader], a dry run does not see which records were touched.
 //
-// Its report is good also where an error is returned, for the records looked at until
-// then.
+// Together with an error, the report is valid for the records read until then.
 func Undo[T any](ctx context.Context, d Store[T], changes io.ReaderAt, opts *WriteOptions) (*UndoReport, error) {
 	o, err := checked(opts)
 	if err != nil {
@@ -65,12 +64,12 @@ func Undo[T any](ctx context.Context, d Store[T], changes io.ReaderAt, opts *Wri
 // undoer is an Undo under way.
 type undoer[T any] struct {
 	d      driver.Driver[T]
-	raw    driver.RawReader // nil: the driver is none
+	raw    driver.RawReader // nil: the driver has none
 	judge  *judge
 	writer *writer
 }
 
-// undo takes the change c back, and returns a report of it alone.
+// undo reverts the change c, and returns a report of this record.
 func (u *undoer[T]) undo(ctx context.Context, c *driver.Scanned) (one UndoReport, err error) {
 	was, size := c.Meta, 0
 	if u.raw != nil {
@@ -109,8 +108,8 @@ func (u *undoer[T]) undo(ctx context.Context, c *driver.Scanned) (one UndoReport
 	return one, nil
 }
 
-// changesOf is a scan of changes: of each the life that was written, and in HeldUntil the expiry
-// before.
+// changesOf is a driver.Scanner over changes. Each record has the life that Adopt wrote, and in
+// HeldUntil the former expiry.
 type changesOf struct{ lines io.ReaderAt }
 
 // Segments implements driver.Scanner: there is one.
@@ -145,5 +144,5 @@ func (w changesOf) Scan(_ context.Context, from driver.Cursor, limit int) (page 
 	return page, nil
 }
 
-// String is the report as text, of several lines.
+// String returns the report as several lines of text.
 func (r *UndoReport) String() string { return r.tallies().text(&r.Totals) }

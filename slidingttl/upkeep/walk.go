@@ -10,23 +10,23 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// Totals is what every report begins with.
+// Totals is the common part of all reports.
 type Totals struct {
-	Records int64   `json:"records"` // looked at
-	Cost    float64 `json:"cost"`    // of the scan, in the store's unit; zero where it does not say
-	Seconds float64 `json:"seconds"` // taken, over all runs
-	Done    bool    `json:"done"`    // all records were looked at
+	Records int64   `json:"records"` // records read
+	Cost    float64 `json:"cost"`    // of the scan, in the store's unit; zero if it reports none
+	Seconds float64 `json:"seconds"` // duration of all runs
+	Done    bool    `json:"done"`    // all records were read
 
-	// Runs is how many runs these are: more than one where the last went on from a
-	// checkpoint. What a run did after its last checkpoint counts as found so.
+	// Runs is the number of runs: more than one after a resume. Records that a run changed
+	// after its last checkpoint count as found in their new state.
 	Runs int `json:"runs"`
 
-	// Passed is how many things the store holds that are no records of this layout: of
-	// another type, or under keys that it does not make.
+	// Passed counts the items in the store that are no records of this layout: they have
+	// another type, or keys that the layout does not make.
 	Passed int64 `json:"passed,omitempty"`
 
-	// Failed is how many records could not be read or written, and were left as they
-	// are; Failures are the reasons, the same words for the same reason, 100 at most.
+	// Failed counts the records that could not be read or written, and were not changed.
+	// Failures has their number by reason, at most 100 reasons.
 	Failed   int64            `json:"failed,omitempty"`
 	Failures map[string]int64 `json:"failures,omitempty"`
 }
@@ -41,16 +41,16 @@ func (t *Totals) sum(page *Totals) {
 	t.Failures = count(t.Failures, page.Failures)
 }
 
-// Sum returns t: what is common to all reports.
+// Sum returns t.
 func (t *Totals) Sum() *Totals { return t }
 
-// collected is what an operation found, on a page or on all of them.
+// collected is the result of an operation, for one page or for all.
 type collected[R any] interface {
 	add(page *R)
 	Sum() *Totals
 }
 
-// state is a pointer to what an operation collects.
+// state is a pointer to an operation's result.
 type state[R any] interface {
 	*R
 	collected[R]
@@ -73,15 +73,16 @@ type job[R any, S state[R]] struct {
 	about string
 	opts  Options
 	cost  *pace
-	// pick takes those to go through out of as many segments as split; nil: all.
+	// pick chooses the segments to visit, of split ones; nil: all.
 	split int
 	pick  func([]driver.Cursor) ([]driver.Cursor, error)
-	// visit looks at a page of a segment, and notes in into what it found.
+	// visit processes a page of a segment, and adds the results to into.
 	visit func(ctx context.Context, segment int, page []driver.Scanned, into S) error
-	// flush ends a page: what was found counts, and the place is saved, only when it
-	// has returned true. end: the segment has no more pages. Nil: every page counts.
+	// flush is called after each page. Only when it returns true do the results count, and
+	// may the position be saved. end says that the segment has no more pages. Nil: every
+	// page counts.
 	flush func(ctx context.Context, segment int, end bool, into S) (bool, error)
-	// wrote counts writes for Progress.
+	// wrote returns the number of writes, for Progress.
 	wrote func() int64
 }
 
@@ -94,13 +95,13 @@ type walk[R any, S state[R]] struct {
 	before  float64 // seconds of the runs before this one
 
 	mu       sync.Mutex // guards the rest
-	next     int        // the segment that nobody has begun
+	next     int        // the first segment not yet taken
 	segments []driver.Cursor
 	found    R
 	saved    time.Time
 }
 
-// run goes through s and returns what was found, also with an error.
+// run visits s and returns the results, also together with an error.
 func (j job[R, S]) run(ctx context.Context, s driver.Scanner) (R, error) {
 	w := &walk[R, S]{
 		job:     j,
@@ -135,13 +136,13 @@ func (j job[R, S]) run(ctx context.Context, s driver.Scanner) (R, error) {
 	}
 	workers.Wait()
 	err := context.Cause(ctx)
-	if saveErr := w.save(); err == nil { // nobody else is left
+	if saveErr := w.save(); err == nil { // without the lock: the other goroutines have ended
 		err = saveErr
 	}
 	return w.found, err
 }
 
-// open finds the segments, or where they were left.
+// open splits the store into segments, or restores them from a checkpoint.
 func (w *walk[R, S]) open(ctx context.Context) error {
 	if w.opts.Resume != nil {
 		for _, c := range append([]Checkpoint{*w.opts.Resume}, w.opts.Beside...) {
@@ -170,7 +171,7 @@ func (w *walk[R, S]) open(ctx context.Context) error {
 	})
 }
 
-// part saves a checkpoint for each of n shards, which has every n-th segment.
+// part saves a checkpoint for each of n shards. Each shard has every n-th segment.
 func (w *walk[R, S]) part(n int) error {
 	all := w.segments
 	if len(all) < n {
@@ -188,7 +189,7 @@ func (w *walk[R, S]) part(n int) error {
 	return nil
 }
 
-// take returns a segment that nobody goes through yet.
+// take returns a segment that no goroutine visits yet.
 func (w *walk[R, S]) take() (int, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -201,7 +202,7 @@ func (w *walk[R, S]) take() (int, bool) {
 	return 0, false
 }
 
-// segment goes through one segment, page by page.
+// segment visits one segment, page by page.
 func (w *walk[R, S]) segment(ctx context.Context, i int) error {
 	w.mu.Lock()
 	at := w.segments[i]
@@ -245,7 +246,7 @@ func (w *walk[R, S]) segment(ctx context.Context, i int) error {
 	return nil
 }
 
-// commit notes a page that was done.
+// commit adds the results of a page, and moves the segment's position.
 func (w *walk[R, S]) commit(i int, next driver.Cursor, found S) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -262,7 +263,7 @@ func (w *walk[R, S]) commit(i int, next driver.Cursor, found S) error {
 	return w.save()
 }
 
-// progress tells how far w has come. w.mu is held.
+// progress returns the progress of w. The caller holds w.mu.
 func (w *walk[R, S]) progress() Progress {
 	t := S(&w.found).Sum()
 	p := Progress{Records: t.Records, Passed: t.Passed, Failed: t.Failed, Cost: t.Cost, Segments: len(w.segments), Elapsed: time.Since(w.began)}
@@ -277,7 +278,7 @@ func (w *walk[R, S]) progress() Progress {
 	return p
 }
 
-// save hands out a checkpoint. w.mu is held.
+// save calls Options.Save with a checkpoint. The caller holds w.mu.
 func (w *walk[R, S]) save() error {
 	w.saved = time.Now()
 	t := S(&w.found).Sum()

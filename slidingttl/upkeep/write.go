@@ -15,13 +15,13 @@ type Store[T any] interface {
 	driver.Scanner
 }
 
-// outcome is what became of a record, by the name that the report has for it.
+// outcome is the result of a write, as the report counts it.
 type outcome int
 
 const (
-	nothing  outcome = iota // was to be done
-	done                    // or, in a dry run, would be
-	vanished                // gone, dead or another's business before the write came
+	nothing  outcome = iota // nothing had to be written
+	done                    // written, or in a dry run would be
+	vanished                // removed, dead or replaced before the write
 	locked                  // by another client
 	races                   // lost more races than a write may lose
 )
@@ -34,7 +34,7 @@ type writer struct {
 	apply  bool
 	slots  chan struct{}
 	writes *pace
-	cost   *pace // which the scan spends from too
+	cost   *pace // shared with the scan
 	each   float64
 	unit   int
 	fails  *failures
@@ -54,9 +54,8 @@ func newWriter(o *WriteOptions) *writer {
 	}
 }
 
-// each calls one for each record of a page, as many at once as w writes, and adds up in into
-// what it returns. A record that fails is noted there, and does not keep it from the others
-// unless it is one too many.
+// each calls one for each record of a page, concurrently, and adds the results to into. A failed
+// record is counted there. It does not end the page, unless too many records have failed.
 func each[R any, S state[R]](ctx context.Context, w *writer, page []driver.Scanned, into S, one func(context.Context, *driver.Scanned) (R, error)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -92,10 +91,10 @@ func each[R any, S state[R]](ctx context.Context, w *writer, page []driver.Scann
 	return context.Cause(ctx)
 }
 
-// units is what the write of a record of that size is billed as.
+// units returns the write units that a record of this size costs.
 func (w *writer) units(size int) int64 { return int64(max(1, (size+w.unit-1)/w.unit)) }
 
-// turn returns when a write may be tried, and counts it.
+// turn waits until a write may be attempted, and counts it.
 func (w *writer) turn(ctx context.Context) error {
 	if err := w.writes.wait(ctx, 1); err != nil {
 		return err
@@ -107,15 +106,14 @@ func (w *writer) turn(ctx context.Context) error {
 	return nil
 }
 
-// again makes a write until it lands or fails for good: sooner where others land meanwhile,
-// for then it is the record that fails, and not the store.
+// again retries a write until it succeeds or fails for good. It gives up sooner if other writes
+// succeed meanwhile, because then the record fails and not the store.
 func (w *writer) again(ctx context.Context, write func() error) error {
 	before := w.landed.Load()
 	return attempt(ctx, func(n int) bool { return n >= attemptsOfOne && w.landed.Load() > before }, write)
 }
 
-// writing is an operation that does one to each record, and adds up the reports that it
-// returns.
+// writing returns an operation that calls one for each record, and sums the reports.
 func writing[R any, S state[R]](name, about string, o *WriteOptions, w *writer, one func(context.Context, *driver.Scanned) (R, error)) job[R, S] {
 	return job[R, S]{
 		name:  name,
@@ -129,11 +127,11 @@ func writing[R any, S state[R]](name, about string, o *WriteOptions, w *writer, 
 	}
 }
 
-// land plans a write for the record that was, and again for what a conflict hands back,
-// until it lands or there is nothing to do. plan returns what is to be written, and false
-// where nothing is. write makes the write.
+// land plans and makes a write for the record was. After a conflict it plans again for the record
+// that the store returned, until the write succeeds or there is nothing to do. plan returns
+// the life to write, and false if there is none.
 func (w *writer) land(ctx context.Context, was driver.Meta, plan func(driver.Meta) (driver.Life, bool, error), write func(driver.Meta, driver.Life) error) (outcome, error) {
-	var mine []driver.Life // what attempts of unknown fate wrote
+	var mine []driver.Life // lives of attempts whose result is unknown
 	for range lostRaces {
 		for _, l := range mine {
 			if was.Life == l {
@@ -142,7 +140,7 @@ func (w *writer) land(ctx context.Context, was driver.Meta, plan func(driver.Met
 		}
 		next, due, err := plan(was)
 		if errors.Is(err, driver.ErrNotFound) {
-			return vanished, nil // while its plan was made
+			return vanished, nil // it vanished while its plan was made
 		}
 		if err != nil || !due {
 			return nothing, err
@@ -170,7 +168,7 @@ func (w *writer) land(ctx context.Context, was driver.Meta, plan func(driver.Met
 	return races, nil
 }
 
-// became is what became of a record whose write ended with err.
+// became returns the outcome of a write that ended with err.
 func (w *writer) became(err error) (outcome, error) {
 	switch {
 	case err == nil:
