@@ -10,20 +10,20 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl"
 )
 
-// Workload is how a store is used, in the long run.
+// Workload describes the long-term use of a store.
 type Workload struct {
-	// Keys is how many are in use. Required.
+	// Keys is the number of keys in use. Required.
 	Keys float64
 
-	// Reads is how many there are a second, of all keys together, at random
-	// times. Required.
+	// Reads is the number of reads a second, of all keys together, at random times.
+	// Required.
 	Reads float64
 
-	// Skew is how unlike the keys are: the i-th most read one is read in proportion
-	// to i to the power of -Skew (Zipf's law; 1.1 is usual). Zero: all alike.
+	// Skew is the exponent of Zipf's law: the i-th most read key is read in proportion to
+	// i to the power of -Skew (1.1 is usual). Zero: all keys are read equally often.
 	Skew float64
 
-	// Processes is how many share the reads. Zero: 1.
+	// Processes is the number of processes that share the reads. Zero: 1.
 	Processes float64
 
 	// Resolution is the step of the store's expiries. Zero: 1 ms.
@@ -56,15 +56,15 @@ func (w Workload) validate() (Workload, error) {
 	return w, nil
 }
 
-// exactRanks are the most read keys, which are summed one by one; those behind them by
-// ranges of ranks, each longer than the last by rangeGrowth.
+// The exactRanks most read keys are summed one by one. The others are summed by ranges of ranks,
+// each longer than the last by the factor rangeGrowth.
 const (
 	exactRanks  = 1000
 	rangeGrowth = 1.01
 )
 
 // Touches returns how many touches a second the workload causes under p, without a budget.
-// It assumes that a dead record is written anew at the next read of its key.
+// It assumes that the next read of a dead record's key begins a new life.
 // docs/capacity.md derives the formula. Input that breaks its rule is an
 // *slidingttl.InvalidError.
 func (w Workload) Touches(p slidingttl.Policy) (float64, error) {
@@ -72,7 +72,7 @@ func (w Workload) Touches(p slidingttl.Policy) (float64, error) {
 	return touches, err
 }
 
-// Deaths returns how many lives end a second, by the same formula: what an archive has to take.
+// Deaths returns how many lives end a second, by the same formula. An archive gets that many.
 func (w Workload) Deaths(p slidingttl.Policy) (float64, error) {
 	_, deaths, err := w.rates(p)
 	return deaths, err
@@ -94,7 +94,7 @@ func (w Workload) rates(p slidingttl.Policy) (touches, deaths float64, err error
 	return touches, deaths, nil
 }
 
-// ranks calls f with ranks and how many keys each stands for.
+// ranks calls f with ranks, and the number of keys that each stands for.
 func (w Workload) ranks(f func(rank, count float64)) {
 	first := 1.0
 	for ; first <= min(w.Keys, exactRanks); first++ {
@@ -107,12 +107,11 @@ func (w Workload) ranks(f func(rank, count float64)) {
 	}
 }
 
-// ofKey is the touches a second of one key that is read so often, and the lives of it that end.
+// ofKey returns the touches and the deaths a second of one key, for its reads a second.
 //
-// A life is a renewal process: some time after each write a touch is due, and the
-// next read, in another 1/reads on average, makes it; unless it comes too late, and the
-// record is dead. What is written in the last stretch of a life reaches to the cap,
-// and no touch follows.
+// A life is a renewal process. Some time after each write a touch is due. The next read, in
+// another 1/reads on average, makes it, unless the record is dead by then. A touch in the
+// last stretch of a life reaches the cap, and no touch follows.
 func (w Workload) ofKey(p slidingttl.Policy, reads float64) (touches, deaths float64) {
 	idle, most, slack := p.IdleGrace.Seconds(), p.MaxLifetime.Seconds(), p.Slack.Seconds()
 	wait := 1 / reads
@@ -121,12 +120,12 @@ func (w Workload) ofKey(p slidingttl.Policy, reads float64) (touches, deaths flo
 		deaths = 1 / (lives*most + (1-lives)*idle + wait)
 		return lives * deaths, deaths
 	}
-	last := most - idle - slack // when in a life a touch reaches to the cap
+	last := most - idle - slack // the age from which a touch reaches the cap
 	if last <= 0 {
 		return 0, 1 / (most + wait)
 	}
 	due := slack - w.share(slack, reads) + w.rounding(reads)
-	waited := wait // by those that come in time, whose spread is
+	waited := wait // mean wait for the reads that come in time; spread is its deviation
 	spread := wait
 	if lives < 1 {
 		waited -= idle * (1 - lives) / lives
@@ -143,16 +142,18 @@ func (w Workload) ofKey(p slidingttl.Policy, reads float64) (touches, deaths flo
 	return touches / (life + wait), 1 / (life + wait)
 }
 
-// share is by how much of the slack a touch comes before it is needed, so that the
-// processes take turns: the largest of the shares drawn by those that read the key in
-// time, of which each is slack/96 on average and none more than slack/16.
+// share returns how much earlier than needed a touch comes, so that processes take turns.
+//
+// It is the largest of the shares drawn by the processes that read the key in time. Each is
+// slack/96 on average, and at most slack/16.
 func (w Workload) share(slack, reads float64) float64 {
 	drawn := max(1, min(w.Processes, reads*slack/16))
 	return slack / 96 * min(6, 1+math.Log(drawn))
 }
 
-// rounding is how much later a touch is due because expiries are rounded up: by half a
-// step, or by a whole one where the key is read in every step.
+// rounding returns how much later a touch is due because expiries are rounded up.
+//
+// That is half a step, or a whole one if the key is read in every step.
 func (w Workload) rounding(reads float64) float64 {
 	step := w.Resolution.Seconds()
 	return step/-math.Expm1(-reads*step) - 1/reads

@@ -129,9 +129,9 @@ func shares(counts []int64, whole int, clusters [][]int64) []Share {
 	return out
 }
 
-// effect is by how much the segments differ more in a share than if records fell into
-// them at random, at least 1: the design effect. Where a store splits by ranges of keys,
-// neighbours are alike, and a sample tells less than its size.
+// effect returns the design effect of a share, at least 1. It says how much more the segments
+// differ than if records fell into them at random. If a store splits by ranges of keys,
+// neighbours are alike, and a sample is worth less than its size.
 func effect(i, whole int, p float64, clusters [][]int64) float64 {
 	if p == 0 || p == 1 {
 		return 1
@@ -150,10 +150,11 @@ func effect(i, whole int, p float64, clusters [][]int64) float64 {
 	return max(1, spread*m/(m-1)/(n*p*(1-p)))
 }
 
-// bounds are those of a share of which p was found among n drawn, wrong with probability
-// alpha at most: where the chance of a find so far off, which is no more than
-// exp(-n KL(p, q)) on either side, comes to alpha/2. Normal approximations are too narrow
-// for what is rare.
+// bounds returns the bounds of a share, of which p was found among n drawn records.
+//
+// They are wrong with probability alpha at most. If the true share is q, the chance of a
+// result as far off as p is at most exp(-n KL(p, q)) on either side; the bounds are where
+// this is alpha/2. Normal approximations are too narrow for rare events.
 func bounds(p, n, alpha float64) (low, high float64) {
 	most := math.Log(2/alpha) / n
 	search := func(in, out float64) float64 {
