@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// parameters is a table of those that the URIs of a kind of store may have: to each name
-// what it takes.
+// parameters maps the parameters that a kind of store's URIs may have to what they take.
 type parameters map[string]value
 
 // value is what a parameter takes.
@@ -20,20 +19,20 @@ const (
 	text    value = iota + 1 // anything
 	truth                    // true or false
 	span                     // a duration, in the form that policies have
-	client                   // what the store's own client makes of it
-	clients                  // the same, any number of times
+	client                   // passed to the store's own client
+	clients                  // the same, and may be repeated
 )
 
 // address is a store's URI, checked against the table of its kind.
 type address struct {
-	*url.URL // its parameters are those of the store's client alone
+	*url.URL // with the parameters for the store's client only
 	own      map[string]string
-	retain   time.Duration // how long the drivers of the store have it retain the dead
-	writes   bool          // records are to be written
-	sizes    bool          // a scan is to tell how large they are
+	retain   time.Duration // the drivers' option Retain
+	writes   bool          // the command writes records
+	sizes    bool          // a scan must return the records' sizes
 }
 
-// errForm says that a URI has not the form of its kind.
+// errForm says that a URI does not have the form of its kind of store.
 var errForm = errors.New("malformed URI")
 
 // parseAddress reads uri, of one of kinds.
@@ -66,7 +65,7 @@ func kindOf(uri string) *kind {
 	return &kinds[i]
 }
 
-// take takes the parameters that the command acts on out of a.
+// take moves the parameters that the command uses from a's URL to a.own.
 func (a *address) take(k *kind) error {
 	q, err := url.ParseQuery(a.RawQuery)
 	if err != nil {
@@ -99,7 +98,7 @@ func (a *address) take(k *kind) error {
 	return nil
 }
 
-// revealed reports whether u holds a password.
+// revealed reports whether u contains a password.
 func revealed(u *url.URL) bool {
 	if _, ok := u.User.Password(); ok {
 		return true

@@ -24,7 +24,7 @@ storage class of what died so many days ago: give it to all commands, and run co
 	return c
 }
 
-// overDays has c do op with the days of an archive that are asked for.
+// overDays makes c run op on the days of an archive that --from and --to give.
 func overDays(c *cobra.Command, op func(c *cobra.Command, b archive.Bucket, days archive.Span, args []string) error) *cobra.Command {
 	var days archive.Span
 	f := c.Flags()
@@ -41,7 +41,7 @@ func overDays(c *cobra.Command, op func(c *cobra.Command, b archive.Bucket, days
 	return c
 }
 
-// days shows how far something has come that goes through days, where there is a terminal.
+// days shows the progress of an operation over days, if there is a terminal.
 func (a *app) days(what string) func(archive.Progress) {
 	return func(p archive.Progress) {
 		if a.line(fmt.Sprintf("%s: %s, %d of %d days", what, p.Day, p.Done, p.Days)); p.Done == p.Days {

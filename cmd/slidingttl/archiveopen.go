@@ -16,7 +16,7 @@ import (
 	"github.com/slidingttl/slidingttl/archive/s3"
 )
 
-// openArchive opens an archive that is there.
+// openArchive opens an existing archive.
 func openArchive(ctx context.Context, uri string) (archive.Bucket, error) {
 	if !strings.HasPrefix(uri, "s3://") {
 		if _, err := os.Stat(uri); errors.Is(err, fs.ErrNotExist) {

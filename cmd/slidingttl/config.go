@@ -10,19 +10,18 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// configFrom is the environment variable that has --config's default.
+// configFrom is the environment variable with the default of --config.
 const configFrom = "SLIDINGTTL_CONFIG"
 
-// settings is what a file of settings says of a store. Beside the stores it has policies by
-// their names, as packages policyfile reads them.
+// settings is a store in a file of settings. The file also has policies by name, in the form that
+// package policyfile reads.
 type settings struct {
 	URI    string `json:"uri"`
-	Layout string `json:"layout"` // a file, from where the settings are
-	Policy string `json:"policy"` // its name; empty: that of the store
+	Layout string `json:"layout"` // a file, relative to the settings
+	Policy string `json:"policy"` // its name; empty: the store's name
 }
 
-// apply gives c what the file of settings says of the store that args begin with, where no flag
-// says otherwise.
+// apply sets the flags of c that are not given from the settings of the store in args[0].
 func (a *app) apply(c *cobra.Command, args []string) error {
 	flags := c.Flags()
 	given := func(name string) bool { f := flags.Lookup(name); return f == nil || f.Changed }

@@ -71,8 +71,8 @@ func openCosmos(_ context.Context, a *address, l layout) (*store, error) {
 	return storeOf[map[string]any](d, client.Close), nil
 }
 
-// cosmosClient signs by the account's key, or where there is none as the identity that
-// the environment has.
+// cosmosClient returns a client that signs with the account's key if SLIDINGTTL_COSMOS_KEY is set,
+// else as the identity in the environment.
 func cosmosClient(endpoint string) (*azcosmos.Client, error) {
 	if key := os.Getenv("SLIDINGTTL_COSMOS_KEY"); key != "" {
 		signer, err := azcosmos.NewKeyCredential(key)

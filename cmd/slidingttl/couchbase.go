@@ -33,8 +33,8 @@ type couchbaseLayout struct {
 
 const readyWait = 30 * time.Second
 
-// outspoken is a strategy that ends with what keeps gocb from a bucket: a wrong password,
-// say. By itself gocb waits for as long as it may, and tells no more than that.
+// outspoken is a strategy that fails at once with the cause, such as a wrong password. By default
+// gocb waits until its timeout and does not return the cause.
 type outspoken struct{}
 
 // RetryAfter implements gocb.RetryStrategy. It is not asked while gocb is connecting.

@@ -65,7 +65,7 @@ given. --past-cap ends such lives: their expiry becomes now, and a later harvest
 	return c
 }
 
-// graveOf is the place in the archive at uri for the dead of a store.
+// graveOf returns the Grave in the archive at uri for the dead records of a store.
 func graveOf(ctx context.Context, uri, source string, p slidingttl.Policy) (*archive.Grave, error) {
 	b, err := openArchive(ctx, uri)
 	if err != nil {

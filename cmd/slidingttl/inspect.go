@@ -15,7 +15,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// inspection is all that is known of a record.
+// inspection is the report on one record.
 type inspection struct {
 	Found     bool              `json:"found"`
 	Alive     bool              `json:"alive"`

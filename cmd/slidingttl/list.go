@@ -18,23 +18,23 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
 )
 
-// wheres is the states of an audit that can be asked for, by their words.
+// wheres maps the words of --where to the states of an audit.
 var wheres = map[string]upkeep.State{
 	"malformed": upkeep.Malformed, "implausible": upkeep.Implausible, "dead": upkeep.Dead, "retained": upkeep.Retained, "past-cap": upkeep.PastCap,
 	"foreign": upkeep.NoCreatedAt, "never-expires": upkeep.NeverExpires, "beyond-policy": upkeep.Beyond, "slides": upkeep.Slides,
 }
 
-// listed is a record that was asked for.
+// listed is a record in a listing.
 type listed struct {
 	State     upkeep.State `json:"state"`
-	Key       string       `json:"key,omitempty"` // as a Go string has it, without the quotes
-	Hash      string       `json:"hash"`          // of the key, as an audit's examples are
+	Key       string       `json:"key,omitempty"` // as a Go string without its quotes
+	Hash      string       `json:"hash"`          // upkeep.KeyHash of the key
 	CreatedAt *time.Time   `json:"created_at"`
 	ExpiresAt *time.Time   `json:"expires_at"`
 	Problem   string       `json:"problem,omitempty"`
 }
 
-// listing is what was found, and a report of what was gone through for it.
+// listing has the records found, and the report of the audit that found them.
 type listing struct {
 	*upkeep.AuditReport `json:"-"`
 	Found               []listed `json:"found"`
@@ -100,7 +100,7 @@ func (a *app) list() *cobra.Command {
 				var err error
 				l.AuditReport, err = upkeep.Audit(ctx, s.Harvested, p, &upkeep.LookOptions{Options: pace.Options, See: see})
 				if errors.Is(err, context.Canceled) && c.Context().Err() == nil {
-					err = nil // there are enough
+					err = nil // --limit was reached
 				}
 				if l.AuditReport == nil {
 					return nil, err

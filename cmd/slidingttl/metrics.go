@@ -10,7 +10,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
 )
 
-// metrics is how far an operation has come, for Prometheus.
+// metrics serves the progress of an operation to Prometheus.
 type metrics struct {
 	operation string
 	about     int64 // records that the store holds, as it estimates; zero: it does not say

@@ -10,15 +10,15 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
 )
 
-// progress is how far an operation has come.
+// progress is the progress of an operation.
 type progress struct {
 	what  string
 	about int64            // records that the store holds, as it estimates; zero: it does not say
 	first *upkeep.Progress // nil: nothing was told yet
 }
 
-// show tells how far p is, until the function returned is called: in one line of a terminal,
-// else by a line of log now and then.
+// show reports the progress of p until hide is called: in one line of a terminal, else by a line
+// of log at intervals.
 func (a *app) show(ctx context.Context, p *paceFlags, what string, s *store) (hide func(), err error) {
 	g := &progress{what: what}
 	if s.about != nil {
@@ -50,7 +50,7 @@ func (a *app) show(ctx context.Context, p *paceFlags, what string, s *store) (hi
 	}, nil
 }
 
-// line writes over the line of progress, where there is a terminal.
+// line overwrites the line of progress, if there is a terminal.
 func (a *app) line(text string) {
 	if a.asks {
 		_, _ = fmt.Fprint(a.err, "\r\x1b[K"+text)

@@ -70,8 +70,8 @@ func openRedis(ctx context.Context, a *address, l layout) (*store, error) {
 	return s, nil
 }
 
-// looking is a client whose reads leave the keys' idle times as they are, where the server
-// can do that, and else what they do.
+// looking returns a client whose reads do not change the keys' idle times, if the server can do
+// that. Else notice says what the reads affect.
 func looking(ctx context.Context, connect rueidis.ClientOption) (client rueidis.Client, notice string, err error) {
 	if client, err = rueidis.NewClient(connect); err != nil {
 		return nil, "", err

@@ -83,8 +83,7 @@ func newRoot(s streams) (*app, *cobra.Command) {
 	return a, root
 }
 
-// watch has all commands below c take as many arguments as they name, and say that the command
-// line was understood.
+// watch makes all commands below c check the number of their arguments, and set a.began.
 func (a *app) watch(c *cobra.Command) {
 	for _, c := range c.Commands() {
 		a.watch(c)

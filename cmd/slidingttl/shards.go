@@ -5,10 +5,10 @@ import (
 	"path/filepath"
 )
 
-// shard is the file that keeps the place of shard i of n, from 1.
+// shard returns the checkpoint file of shard i of n, counted from 1.
 func (p *paceFlags) shard(i, n int) string { return fmt.Sprintf("%s.%dof%d", p.checkpoint, i, n) }
 
-// openShards reads what all the shards have found.
+// openShards reads the checkpoints of all shards.
 func (p *paceFlags) openShards() error {
 	var n int
 	first, err := filepath.Glob(p.checkpoint + ".1of*")

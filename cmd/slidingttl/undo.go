@@ -50,7 +50,7 @@ type adopted struct {
 	Store string `json:"adopted"`
 }
 
-// adoptedBy says that f is not what adopt has written of store.
+// adoptedBy returns an error if adopt did not write f for store.
 func adoptedBy(f io.Reader, store string) error {
 	var first adopted
 	line, err := bufio.NewReader(f).ReadBytes('\n')
@@ -94,8 +94,8 @@ func keepChanges(path, store string) (*keeper, error) {
 	return k, nil
 }
 
-// line adds v. What it has returned for is there after a kill; after a loss of power what
-// is older than a second.
+// line appends v. A line survives a kill once line has returned, and a loss of power a second
+// later.
 func (k *keeper) line(v any) error {
 	line, err := json.Marshal(v)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
 )
 
-// work is an operation over all records of a store, as the command line has it.
+// work is an operation over all records of a store, as the command line describes it.
 type work struct {
 	uri     string
 	pace    *paceFlags
@@ -100,7 +100,7 @@ func over[R any, P interface {
 	return p.end(t, err)
 }
 
-// end is what a run that found t, and ended with err, ends the command with.
+// end returns the command's error for a run with totals t that ended with err.
 func (p *paceFlags) end(t *upkeep.Totals, err error) error {
 	switch {
 	case err == nil && p.finished:
@@ -119,7 +119,7 @@ func (p *paceFlags) end(t *upkeep.Totals, err error) error {
 	return fmt.Errorf("%w\nthe same command begins anew, and finds done what was done; with --checkpoint FILE it could go on", err)
 }
 
-// agreed asks, where there is a terminal, whether to do what is about to be done.
+// agreed asks for confirmation before writing, if there is a terminal.
 func (a *app) agreed(p *paceFlags, what string) error {
 	if !p.apply || p.yes || !a.asks || p.Shards > 0 || p.merge {
 		return nil
@@ -156,7 +156,7 @@ func (p *paceFlags) name() (func() error, error) {
 	}, nil
 }
 
-// identity names a store by what the command knows of it, for checkpoints.
+// identity names a store by its URI and layout, for checkpoints.
 func identity(a *address, l layout) string {
 	u := *a.URL
 	u.User = nil
