@@ -15,10 +15,11 @@ func (a *app) archive() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "archive",
 		Short: "Find again what has died, and keep the archive in order",
-		Long: `Finds again what has died, and keeps the archive in order. An ARCHIVE is a directory, or
-s3://bucket/prefix/?region=R, with credentials as the AWS SDK finds them; kms= names the key of
-KMS by which the server encrypts what is written, and tiers=30:STANDARD_IA,180:GLACIER_IR the
-storage class of what died so many days ago: give it to all commands, and run compact daily.`,
+		Long: `Finds dead records in an archive, and keeps the archive in order.
+
+An ARCHIVE is a directory, or s3://bucket/prefix/?region=R, with credentials as the AWS SDK finds
+them. kms= names the KMS key that the server encrypts with. tiers=30:STANDARD_IA,180:GLACIER_IR
+sets the storage class by the age of a day: give it to all commands, and run compact daily.`,
 	}
 	c.AddCommand(a.archiveFind(), a.archiveList(), a.archiveStats(), a.archiveCompact(), a.archiveForget(), a.archiveVerify())
 	return c

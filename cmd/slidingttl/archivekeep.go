@@ -64,11 +64,11 @@ func (a *app) archiveForget() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "forget ARCHIVE [KEY]",
 		Short: "Remove all records of a key or a person from an archive; a dry run unless --apply is given",
-		Long: `Removes records of a key, or of a person, for the right to be erased: the files that hold them are
-written anew, the old ones removed, in all versions that a bucket keeps, and all is looked at once more. After
-a kill run it again. Under Object Lock it says until when files cannot be removed.
+		Long: `Removes the records of a key, or of a person, for the right to erasure. It rewrites the files that
+hold them, removes the old files in all versions that a bucket keeps, and then checks all days again.
+If it is killed, run it again. Under Object Lock it reports until when files cannot be removed.
 
-What a source hands over afterwards is archived: remove the keys from their store first.`,
+Remove the keys from their store first: records that a source hands over later are archived.`,
 		Example: `  slidingttl archive forget s3://links-archive/dead/ --where user_id=4711 --apply`,
 		RunE: func(c *cobra.Command, args []string) error {
 			b, err := openArchive(c.Context(), args[0])

@@ -71,8 +71,8 @@ func openCosmos(_ context.Context, a *address, l layout) (*store, error) {
 	return storeOf[map[string]any](d, client.Close), nil
 }
 
-// cosmosClient returns a client that signs with the account's key if SLIDINGTTL_COSMOS_KEY is set,
-// else as the identity in the environment.
+// cosmosClient returns a client that signs with the account's key. If SLIDINGTTL_COSMOS_KEY is not
+// set, it signs as the identity in the environment.
 func cosmosClient(endpoint string) (*azcosmos.Client, error) {
 	if key := os.Getenv("SLIDINGTTL_COSMOS_KEY"); key != "" {
 		signer, err := azcosmos.NewKeyCredential(key)

@@ -22,16 +22,16 @@ func (a *app) harvest() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "harvest STORE ARCHIVE",
 		Short: "Copy into an archive what is dead and still held by its store",
-		Long: `Copies into an archive the records that are dead, and that the store still holds: see
-docs/retaining.md. Nothing is removed: that is left to the store, or to reap.
+		Long: `Copies into an archive the dead records that the store still holds: see docs/retaining.md. It
+removes nothing: the store does, or reap.
 
-The archive keeps the place, for each STORE as it is written here: run by a timer, well within
-the retention, a harvest has what died since the last one, and goes on with one that was
-interrupted. A record that is harvested twice is in the archive twice until archive compact has
-run, and is told once by find and list all the while. An ARCHIVE is as for slidingttl archive.
+The archive keeps the position for each STORE, by its name or URI as given here. Run harvest by a
+timer, well within the retention. Each run takes what died since the last one, or resumes one that
+was interrupted. A record that is harvested twice is in the archive twice until archive compact
+runs; find and list print it once. An ARCHIVE is as for slidingttl archive.
 
-What lives on by its stored expiry is not dead, also where it is past the cap of the policy
-given. --past-cap ends such lives: their expiry becomes now, and a later harvest has them.`,
+A record whose stored expiry is in the future is not dead, even if it is past the cap of the
+policy. --past-cap ends such lives: it sets their expiry to now, and a later harvest takes them.`,
 		Example: `  slidingttl harvest "redis://cache1?prefix=session:" /var/lib/sessions/archive --source sessions --policy "idle 30m, max 12h"
   slidingttl harvest "dynamodb://links?retain=30d" s3://links-archive/dead/ --source links --policy-file policies.json --policy-name links --apply`,
 		RunE: policy.run(func(c *cobra.Command, args []string, p slidingttl.Policy) error {

@@ -17,7 +17,7 @@ type progress struct {
 	first *upkeep.Progress // nil: nothing was told yet
 }
 
-// show reports the progress of p until hide is called: in one line of a terminal, else by a line
+// show reports the progress of p until hide is called. It uses one line of a terminal, else lines
 // of log at intervals.
 func (a *app) show(ctx context.Context, p *paceFlags, what string, s *store) (hide func(), err error) {
 	g := &progress{what: what}
@@ -57,8 +57,8 @@ func (a *app) line(text string) {
 	}
 }
 
-// text is how far an operation is: "12000 of about 300000 records (4 %), 480 a second, about
-// 10m0s left, 11800 writes, 1 of 4 segments done".
+// text returns the progress as text. An example is "12000 of about 300000 records (4 %), 480 a
+// second, about 10m0s left, 11800 writes, 1 of 4 segments done".
 func (g *progress) text(now upkeep.Progress) string {
 	var b strings.Builder
 	seen, rate := now.Records+now.Passed, 0.0

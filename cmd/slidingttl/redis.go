@@ -70,8 +70,8 @@ func openRedis(ctx context.Context, a *address, l layout) (*store, error) {
 	return s, nil
 }
 
-// looking returns a client whose reads do not change the keys' idle times, if the server can do
-// that. Else notice says what the reads affect.
+// looking returns a client whose reads keep the keys' idle times, if the server supports that.
+// Else notice says what the reads affect.
 func looking(ctx context.Context, connect rueidis.ClientOption) (client rueidis.Client, notice string, err error) {
 	if client, err = rueidis.NewClient(connect); err != nil {
 		return nil, "", err

@@ -20,8 +20,8 @@ func (a *app) undo() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "undo STORE FILE",
 		Short: "Take adoptions back, of the records that nobody has touched since",
-		Long: `Takes back what adopt has written down in FILE with --undo: each record loses its created_at, and
-gets back the expiry that it had. One that was touched or written since is left as it is. A version
+		Long: `Reverts the writes that adopt recorded in FILE with --undo: each record loses its created_at, and
+gets its former expiry back. A record that was touched or written since is not changed. A version
 that adopt gave to an item of Cosmos DB stays.`,
 		Example: `  slidingttl undo "redis://cache1?prefix=session:" adopted.jsonl --apply`,
 		RunE: func(c *cobra.Command, args []string) error {

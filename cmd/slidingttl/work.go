@@ -133,8 +133,8 @@ func (a *app) agreed(p *paceFlags, what string) error {
 	return nil
 }
 
-// name has the keys of records that fail written to --errors, until the function returned
-// is called, which says whether all were.
+// name writes the keys of failed records to --errors, until the returned function is called. That
+// function returns an error if a key could not be written.
 func (p *paceFlags) name() (func() error, error) {
 	if p.errors == "" {
 		return func() error { return nil }, nil
