@@ -25,7 +25,7 @@ func (a *app) harvest() *cobra.Command {
 		Long: `Copies into an archive the dead records that the store still holds: see docs/retaining.md. It
 removes nothing: the store does, or reap.
 
-The archive keeps the position for each STORE, by its name or URI as given here. Run harvest by a
+The archive keeps the position for each STORE, by its URI and --layout as given. Run harvest by a
 timer, well within the retention. Each run takes what died since the last one, or resumes one that
 was interrupted. A record that is harvested twice is in the archive twice until archive compact
 runs; find and list print it once. An ARCHIVE is as for slidingttl archive.
