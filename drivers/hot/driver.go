@@ -8,13 +8,13 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// Driver is a driver over another that holds what was read. It has the optional
-// capabilities that the other has, but for driver.Local, and is a driver.Latest and a
-// driver.Checker: see [driver.As]. All methods are safe for concurrent use. It holds no
-// resources but memory: the wrapped driver stays the caller's to close.
+// Driver wraps another driver and holds what was read. It has the optional capabilities of the
+// wrapped driver, except driver.Local, and is itself a driver.Latest and a driver.Checker: see
+// [driver.As]. All methods are safe for concurrent use. It holds no resources but memory: the
+// caller closes the wrapped driver.
 type Driver[T any] struct {
 	inner  driver.Driver[T]
-	stale  bool // reads of inner may be, other than by driver.GetLatest
+	stale  bool // inner's reads may be stale, except driver.GetLatest
 	bounds Bounds
 	opts   Options[T]
 	now    func() time.Time
@@ -47,9 +47,9 @@ func New[T any](d driver.Driver[T], b Bounds, opts *Options[T]) (*Driver[T], err
 	return h, nil
 }
 
-// Wrapped implements driver.Wrapper. What reads or writes records by key goes by way of what is
-// held; a scan, a raw record and the clock are the wrapped driver's own. A driver.Local's reads would
-// pass by what is held, to save nothing.
+// Wrapped implements driver.Wrapper. Reads and writes by key go through the tier; scans, raw
+// records and the clock are the wrapped driver's own. A driver.Local's reads would bypass the tier
+// and save nothing.
 func (d *Driver[T]) Wrapped(capability any) (any, driver.Way) {
 	switch capability.(type) {
 	case *driver.Latest[T], *driver.Checker:
@@ -60,8 +60,8 @@ func (d *Driver[T]) Wrapped(capability any) (any, driver.Way) {
 	return d.inner, driver.Through
 }
 
-// below is the capability C of the wrapped driver, which has it: else driver.As has handed out no
-// method of d's that asks.
+// below returns the wrapped driver's capability C. driver.As exposes d's methods that need it only
+// if the wrapped driver has it.
 func below[C, T any](d *Driver[T]) C {
 	c, _ := driver.As[C](d.inner)
 	return c
@@ -74,14 +74,14 @@ func (d *Driver[T]) Resolution() time.Duration { return d.inner.Resolution() }
 // or deleted the key. A read that is under way is not held.
 func (d *Driver[T]) Forget(key string) { d.tier.forget(key) }
 
-// ForgetAll is Forget for all keys: for whoever may have missed being told.
+// ForgetAll is Forget for all keys. Call it if notifications may have been missed.
 func (d *Driver[T]) ForgetAll() { d.tier.forgetAll() }
 
 // Stats is what a Driver has done and holds.
 type Stats struct {
 	Hits    uint64 // reads that were answered from memory, by key
 	Misses  uint64 // reads by key that went to the store, or joined one that did
-	Records int    // that are held, those past their time and absences included
+	Records int    // held now, including expired ones and absences
 }
 
 // Stats returns what has been done so far, and what is held.

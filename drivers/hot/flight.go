@@ -7,20 +7,19 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// flight is a read of the store that is under way for all who want the key.
+// flight is a read of the store that callers of one key share.
 type flight[T any] struct {
 	since mark
-	done  chan struct{} // closed when there is an answer, which is below
+	done  chan struct{} // closed once the fields below are set
 
 	entry     driver.Entry[T]
 	err       error
-	abandoned bool // there is none, for who made the trip has left
+	abandoned bool // no answer: the context of the caller making the trip ended
 }
 
-// load reads the record under key from the store, together with others who want it, and
-// holds it. The first to come makes the trip. If its context ends before, another
-// takes it over: a trip on a goroutine of its own would go on, and cost each miss the
-// hand-over.
+// load reads the record under key from the store and holds it. Concurrent callers share one trip,
+// which the first caller makes. If that caller's context ends, another caller takes the trip over.
+// A goroutine per trip would outlive its callers, and cost each miss the hand-over.
 func (d *Driver[T]) load(ctx context.Context, key string) (driver.Entry[T], error) {
 	for {
 		f, first := d.tier.board(key)
@@ -38,7 +37,6 @@ func (d *Driver[T]) load(ctx context.Context, key string) (driver.Entry[T], erro
 	}
 }
 
-// fly makes the trip.
 func (d *Driver[T]) fly(ctx context.Context, key string, f *flight[T]) (driver.Entry[T], error) {
 	f.abandoned = true // if the driver panics
 	defer d.tier.land(key, f)
@@ -47,8 +45,8 @@ func (d *Driver[T]) fly(ctx context.Context, key string, f *flight[T]) (driver.E
 	return f.entry, f.err
 }
 
-// board returns the flight for key, and whether it is a new one, because there is none or
-// what that brings would be too old.
+// board returns the flight for key. It starts a new one if there is none, or if the current one's
+// result would be too old.
 func (t *tier[T]) board(key string) (f *flight[T], first bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -61,7 +59,7 @@ func (t *tier[T]) board(key string) (f *flight[T], first bool) {
 	return f, true
 }
 
-// land has nobody board f any more, and tells those who did.
+// land removes f and wakes the callers that wait for it.
 func (t *tier[T]) land(key string, f *flight[T]) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -71,8 +69,7 @@ func (t *tier[T]) land(key string, f *flight[T]) {
 	close(f.done)
 }
 
-// latest reads the record under key from the store as it is now, and holds it, or forgets
-// what was held.
+// latest reads the record's latest state from the store, and holds it or forgets the key.
 func (d *Driver[T]) latest(ctx context.Context, key string, since mark) (driver.Entry[T], error) {
 	e, err := driver.GetLatest(ctx, d.inner, key)
 	switch {

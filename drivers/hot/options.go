@@ -7,41 +7,41 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// Bounds are what a Driver may hold, and for how long. Records and Staleness are required: how
-// old an answer may be is for the application to say.
+// Bounds limit what a Driver may hold, and for how long. Records and Staleness are required: only
+// the application knows how old an answer may be.
 type Bounds struct {
-	// Records is how many records are held, at least 1. Those read most stay. For
-	// moments there may be a few hundred more.
+	// Records is how many records are held, at least 1. The most-read records stay. A few hundred
+	// more may be held for moments.
 	Records int
 
-	// Bytes bounds what is held as well: keys, and values as Options.SizeOf counts them. A
-	// record that is larger by itself is not held. Zero: Records is the only bound.
+	// Bytes also limits the total size of keys, and of values as counted by Options.SizeOf. A
+	// single record larger than Bytes is not held. Zero: Records is the only bound.
 	Bytes int
 
 	// Staleness is how long after a record was read from the store it may be answered from
 	// memory. It must be positive.
 	Staleness time.Duration
 
-	// Absence is how long after a read of the store found nothing under a key that may be
-	// answered from memory: for so long a record that another process creates may not be seen here.
-	// Zero: each read of an absent key goes to the store.
+	// Absence is how long after a read of the store found nothing under a key that result may be
+	// answered from memory. For this long, a record that another process creates may not be seen
+	// here. Zero: each read of an absent key goes to the store.
 	Absence time.Duration
 }
 
 // Options adjusts a Driver. The zero value, and a nil pointer, mean the defaults.
 type Options[T any] struct {
-	// LateDeletes says that a record which another process deletes or overwrites may be
-	// answered here for up to Bounds.Staleness longer. Without it Check fails, for a
-	// session that was revoked must not go on so.
+	// LateDeletes says that a record which another process deletes or overwrites may be answered
+	// here for up to Bounds.Staleness longer. Without it Check fails, because a revoked session
+	// must not stay valid.
 	LateDeletes bool
 
-	// SizeOf returns how many bytes a value takes. It is required with Bounds.Bytes, and called
-	// for each record that comes to be held, with all other writes waiting.
+	// SizeOf returns how many bytes a value takes. It is required with Bounds.Bytes, and called for
+	// each record that is added to memory, while all other writes wait.
 	SizeOf func(v T) int
 
-	// Now is the time by which a record that is held has expired. Nil: that of the wrapped
-	// driver if it is a driver.Clock, else time.Now. Where slidingttl.Options.Now is set,
-	// this should be the same. Staleness goes by the monotonic clock in any case.
+	// Now is the clock that decides whether a held record has expired. Nil: that of the wrapped
+	// driver if it is a driver.Clock, else time.Now. Where slidingttl.Options.Now is set, this
+	// should be the same. Staleness goes by the monotonic clock in any case.
 	Now func() time.Time
 }
 

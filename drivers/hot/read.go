@@ -23,8 +23,7 @@ func (d *Driver[T]) Get(ctx context.Context, key string) (driver.Entry[T], error
 	return r.Entry, nil
 }
 
-// hit returns the live record that is held under key, or that there is none; nil if neither is
-// known. It counts.
+// hit returns the held live record or absence of key; nil if neither is held. It counts.
 func (d *Driver[T]) hit(key string) *record[T] {
 	r := d.tier.get(key)
 	if r != nil && r.Alive(driver.Floor(d.now())) {
@@ -35,7 +34,7 @@ func (d *Driver[T]) hit(key string) *record[T] {
 	return nil
 }
 
-// Latest implements driver.Latest: a read of the store, whatever is held.
+// Latest implements driver.Latest: it always reads the store.
 func (d *Driver[T]) Latest(ctx context.Context, key string) (driver.Entry[T], error) {
 	return d.latest(ctx, key, d.tier.mark())
 }
@@ -48,7 +47,7 @@ func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]dri
 	}
 	found := make(map[string]driver.Entry[T], len(keys))
 	var missing []string
-	var places []int // of missing, in keys
+	var places []int // indexes of missing within keys
 	for i, key := range driver.Distinct(keys) {
 		if r := d.hit(key); r != nil {
 			if !r.absent {
@@ -79,7 +78,7 @@ func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]dri
 	return found, placed(err, places)
 }
 
-// placed is err, of a call for keys that stand at these places of another.
+// placed translates the indexes in err to those of the caller's keys.
 func placed(err error, places []int) error {
 	var failed driver.KeyErrors
 	if !errors.As(err, &failed) {
@@ -92,8 +91,7 @@ func placed(err error, places []int) error {
 	return moved.Err()
 }
 
-// ReadTouch implements driver.ReadToucher by the wrapped driver's. A due touch makes a trip
-// in any case.
+// ReadTouch implements driver.ReadToucher. It always makes a trip, because a due touch needs one.
 func (d *Driver[T]) ReadTouch(ctx context.Context, key string, known *driver.Meta, a driver.Access, now driver.Instant) (driver.Entry[T], bool, error) {
 	since := d.tier.mark()
 	e, touched, err := below[driver.ReadToucher[T]](d).ReadTouch(ctx, key, known, a, now)

@@ -11,13 +11,13 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// keyGroups is how many groups of keys are told apart by when one was forgotten last.
+// keyGroups is the number of hash groups for which the last forget is remembered.
 const keyGroups = 1 << 10
 
-// tier is what is held of a store, and what is on its way from there.
+// tier holds records, and the reads of the store that are under way.
 //
-// otter's own loading would do but for two things: its loads run on the context of who came
-// first, and fail for all who wait when that caller leaves; and a batch or a touch is no load.
+// otter's own loading does not fit: a load runs on the first caller's context and fails for all
+// waiting callers when that ends, and batches and touches are no loads.
 type tier[T any] struct {
 	staleness time.Duration
 	absence   time.Duration
@@ -25,28 +25,28 @@ type tier[T any] struct {
 	held      *otter.Cache[string, *record[T]]
 	seed      maphash.Seed
 
-	// mu makes it one step to see that an answer may still be held and to hold it, so that none
-	// slips in behind a write that has forgotten the key. It guards all below, and what changes held.
+	// mu makes checking for a forget and holding a result one step, so that no result is held after
+	// a write has forgotten its key. It guards the fields below, and changes to held.
 	mu      sync.Mutex
-	clock   uint64            // counts what was forgotten
-	forgot  [keyGroups]uint64 // by hash of the key: the clock when one was forgotten last
+	clock   uint64            // number of forgets so far
+	forgot  [keyGroups]uint64 // by hash of the key: clock at the last forget
 	flights map[string]*flight[T]
 }
 
-// record is a record that is held, or that there is none. It is not written to.
+// record is a held record or a held absence. It is immutable.
 type record[T any] struct {
 	driver.Entry[T]
-	at     time.Duration // since the tier began: when it was read
+	at     time.Duration // when it was read, since the tier began
 	absent bool
 }
 
-// mark is a moment before a call of the store.
+// mark is a moment, taken before a call of the store.
 type mark struct {
 	clock uint64
 	at    time.Duration // since the tier began
 }
 
-// whole is the weight of all that may be held where bytes are counted. What is heavier is not.
+// whole is the cache's total weight if bytes are limited. A heavier record is not held.
 const whole = math.MaxUint32 / 2
 
 func newTier[T any](b Bounds, sizeOf func(T) int) (*tier[T], error) {
@@ -58,7 +58,7 @@ func newTier[T any](b Bounds, sizeOf func(T) int) (*tier[T], error) {
 			if !r.absent {
 				size += sizeOf(r.Value)
 			}
-			// otter has one bound: of both, the share that is larger.
+			// otter has one limit: use the larger of both shares.
 			share := max(1/float64(b.Records), float64(size)/float64(b.Bytes))
 			return uint32(math.Ceil(min(share, 2) * whole))
 		}
@@ -77,7 +77,7 @@ func newTier[T any](b Bounds, sizeOf func(T) int) (*tier[T], error) {
 	}, nil
 }
 
-// get returns what is held of key, nil if nothing is, or if that is too old.
+// get returns the held record of key; nil if there is none or it is too old.
 func (t *tier[T]) get(key string) *record[T] {
 	r, ok := t.held.GetIfPresent(key)
 	if !ok {
@@ -93,7 +93,6 @@ func (t *tier[T]) get(key string) *record[T] {
 	return r
 }
 
-// mark returns the moment that is now.
 func (t *tier[T]) mark() mark {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -102,8 +101,8 @@ func (t *tier[T]) mark() mark {
 
 func (t *tier[T]) markLocked() mark { return mark{clock: t.clock, at: time.Since(t.began)} }
 
-// read holds what a read of key that began at since found, unless the key was forgotten
-// since, or a read that began later has been held.
+// read holds the result of a read of key that began at since, unless the key was forgotten since,
+// or the result of a later read is held.
 func (t *tier[T]) read(key string, e driver.Entry[T], since mark) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -120,7 +119,7 @@ func (t *tier[T]) readLocked(key string, r *record[T], clock uint64) {
 	t.held.Set(key, r)
 }
 
-// forget drops what is held of key. Reads that are under way are not held, nor joined.
+// forget drops key's record. Reads under way are not held, and later reads do not join them.
 func (t *tier[T]) forget(key string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -134,8 +133,8 @@ func (t *tier[T]) forgetLocked(key string) {
 	t.held.Invalidate(key)
 }
 
-// absent drops what is held of key, of which a read that began at since found nothing, or
-// holds that.
+// absent records that a read of key, begun at since, found nothing. Without Bounds.Absence it only
+// drops the key's record.
 func (t *tier[T]) absent(key string, since mark) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -161,8 +160,8 @@ func (t *tier[T]) forgetAll() {
 	t.held.InvalidateAll()
 }
 
-// wrote holds what a call that began at since has read and written, unless the key was
-// forgotten since; then it is forgotten again.
+// wrote holds the result of a write that began at since. If the key was forgotten since, it only
+// forgets the key again.
 func (t *tier[T]) wrote(key string, e driver.Entry[T], since mark) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -177,8 +176,8 @@ func (t *tier[T]) wroteLocked(key string, e driver.Entry[T], since mark) {
 	}
 }
 
-// touched gives what is held of key the meta that a touch of the record was, begun at since,
-// has left there. If it is another record, or none, the key is forgotten.
+// touched sets the held record's meta to is, after a touch of was that began at since. If another
+// record or none is held, the key is forgotten.
 func (t *tier[T]) touched(key string, was, is driver.Meta, since mark) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

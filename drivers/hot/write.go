@@ -8,7 +8,7 @@ import (
 
 // Insert implements driver.Driver.
 func (d *Driver[T]) Insert(ctx context.Context, key string, v T, life driver.Life, now driver.Instant) (driver.Version, error) {
-	defer d.tier.forget(key) // whatever comes of it: a conflict too says that what is held is out of date
+	defer d.tier.forget(key) // also on a conflict, which shows that the held record is stale
 	return d.inner.Insert(ctx, key, v, life, now)
 }
 
@@ -18,7 +18,7 @@ func (d *Driver[T]) Replace(ctx context.Context, key string, v T, was driver.Met
 	return d.inner.Replace(ctx, key, v, was, life, now)
 }
 
-// Touch implements driver.Driver. What is held stays, with the life that was written.
+// Touch implements driver.Driver. The held record stays, with its new life.
 func (d *Driver[T]) Touch(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (version driver.Version, err error) {
 	since := d.tier.mark()
 	defer func() {
