@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// attempts is the context of one write, and counts how often the client sends it. What rueidis
-// has sent by a connection that ends with its lifetime (ClientOption.ConnLifetime) it sends again by
-// another, and neither can be told not to nor tells. But each attempt asks for Err, and then, if it is
-// sent, for Done or Deadline. One too many may be counted: that a cluster redirected, or
-// whose connection had to be made anew. So a count of two says of a refusal that it may be the
-// write's own doing, and makes no success a doubtful one.
+// attempts is the context of one write, and counts how often the client sends it. rueidis resends
+// what a connection that ends with its lifetime (ClientOption.ConnLifetime) left unanswered. That
+// can neither be turned off for one command nor be observed. But each attempt asks for Err, and
+// then, if it is sent, for Done or Deadline. The count may be one too high: for a redirect by a
+// cluster, or a connection that was made anew. So a count of two makes a refusal doubtful, because
+// it may be the write's own doing, but not a success.
 type attempts struct {
 	context.Context
 	begun atomic.Bool

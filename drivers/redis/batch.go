@@ -10,13 +10,12 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// batchSize is how many commands one pipeline has at most. The client's answers to a
-// much longer one would wait for a connection of its own.
+// batchSize is the most commands in one pipeline. The client would read the answers to a much
+// longer one only on a connection of its own.
 const batchSize = 500
 
-// GetMulti implements driver.BatchGetter, with pipelines of up to 500 GETs. In a cluster
-// the client splits them by node. All records of other programs together take a second
-// trip.
+// GetMulti implements driver.BatchGetter, with pipelines of up to 500 GETs. In a cluster the client
+// splits them by node. Records of other programs take one second trip together.
 func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]driver.Entry[T], error) {
 	found := make(map[string]driver.Entry[T], len(keys))
 	var failed driver.KeyErrors
@@ -28,8 +27,8 @@ func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]dri
 			places = append(places, i)
 		}
 	}
-	// add takes in the answers for the keys at these places, and returns the places of those
-	// whose expiry is still to be asked for.
+	// add adds the answers for the keys at these indexes, and returns the indexes of those whose
+	// expiry has to be read separately.
 	add := func(at []int, results []rueidis.RedisResult) (foreign []int, err error) {
 		for n, i := range at {
 			e, _, err := d.entry(ctx, results[n])

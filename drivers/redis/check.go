@@ -14,10 +14,10 @@ import (
 // leastVersion is the major version of Redis that has PEXPIRETIME.
 const leastVersion = 7
 
-// Check implements driver.Checker, with INFO and TIME of every primary. It requires that
-// the node is a primary of Redis 7 or later or Valkey, that it evicts nothing
-// (maxmemory-policy), and that the system's clock is within Options.MaxSkew of its clock.
-// What a server does not report is taken to be right. Redis has no longest time to live.
+// Check implements driver.Checker, with INFO and TIME of every primary. It requires that the node
+// is a primary of Redis 7 or later or Valkey, that it evicts nothing (maxmemory-policy), and that
+// the system's clock is within Options.MaxSkew of its clock. A setting that the server does not
+// report passes. Redis has no longest TTL.
 func (d *Driver[T]) Check(ctx context.Context, _ time.Duration) error {
 	nodes, err := d.nodes(ctx)
 	if err != nil {

@@ -9,10 +9,9 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// Now implements driver.Clock: the time by the server's clock. It makes no trip: TIME travels
-// in the pipeline of some read once a second, and Learn asks before the first write. Until
-// there was an answer Now is the system's time. In a cluster it is the time of the node that was
-// asked last.
+// Now implements driver.Clock: the server's time. It makes no trip: once a second a read's pipeline
+// carries TIME, and Learn asks before the first write. Before the first answer Now is the system's
+// time. In a cluster it is the time of the node that answered last.
 func (d *Driver[T]) Now() time.Time { return d.clock.Now() }
 
 // Bounds implements driver.Clock.
@@ -28,7 +27,6 @@ func (d *Driver[T]) Learn(ctx context.Context) error {
 	return err
 }
 
-// time asks a node for its time.
 func (d *Driver[T]) time(ctx context.Context, client rueidis.CoreClient) (driver.ServerTime, error) {
 	sent := time.Now()
 	t, err := d.observe(sent, client.Do(ctx, again(d.client.B().Time().Build())))
@@ -38,8 +36,7 @@ func (d *Driver[T]) time(ctx context.Context, client rueidis.CoreClient) (driver
 	return t, nil
 }
 
-// observe learns from the answer to a TIME that was sent then: seconds, and microseconds of
-// the next.
+// observe updates the clock from a TIME's answer: seconds, and microseconds of the next.
 func (d *Driver[T]) observe(sent time.Time, answer rueidis.RedisResult) (t driver.ServerTime, err error) {
 	parts, err := answer.AsIntSlice()
 	if err == nil && len(parts) == 2 {

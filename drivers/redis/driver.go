@@ -43,7 +43,7 @@ func New[T any](client rueidis.Client, opts *Options) (*Driver[T], error) {
 // Resolution implements driver.Driver: a millisecond.
 func (d *Driver[T]) Resolution() time.Duration { return time.Millisecond }
 
-// key is the key in Redis of a record's.
+// key returns the Redis key of a record.
 func (d *Driver[T]) key(key string) (string, error) {
 	if err := driver.CheckKey(key, maxString-len(d.opts.Prefix)); err != nil {
 		return "", err

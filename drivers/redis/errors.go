@@ -13,8 +13,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// unquoted is an error of the server without what its text may quote of a command or tell of a
-// script.
+// unquoted is a server's error without the part that may quote a command or a script.
 type unquoted struct{ err *rueidis.RedisError }
 
 func (e unquoted) Error() string {
@@ -26,11 +25,11 @@ func (e unquoted) Error() string {
 
 func (e unquoted) Unwrap() error { return e.err }
 
-// refusals begin the errors about who asks. Source: redis.io, ACL, src/server.c, and of the last
-// src/script.c of Redis 7.0.
+// refusals are prefixes of errors about credentials and permissions. Source: redis.io, ACL,
+// src/server.c; of the last one src/script.c of Redis 7.0.
 var refusals = []string{"NOAUTH", "NOPERM", "WRONGPASS", "The user executing the script can't run"}
 
-// failed gives an error of the client the form that the contract asks for.
+// failed maps the client's errors to those of the driver contract.
 func failed(ctx context.Context, err error) error {
 	if answer, ok := rueidis.IsRedisErr(err); ok {
 		if strings.Contains(answer.Error(), "WRONGTYPE") {
@@ -44,8 +43,8 @@ func failed(ctx context.Context, err error) error {
 	return driver.Ended(ctx, err)
 }
 
-// unsure is failed for a write: it tells of one that may have landed, by this attempt or by one
-// before it.
+// unsure is failed for a write. If this or an earlier attempt may have landed, the error matches
+// driver.ErrAmbiguous.
 func unsure(ctx context.Context, err error, resent bool) error {
 	if !resent && answered(err) {
 		return failed(ctx, err)
@@ -53,9 +52,9 @@ func unsure(ctx context.Context, err error, resent bool) error {
 	return fmt.Errorf("%w: %w", driver.ErrAmbiguous, failed(ctx, err))
 }
 
-// answered reports whether a command that failed with err is sure not to have been
-// carried out: the server has said so, or there was no connection to send it by. ErrNoCache
-// is one that could not be set up.
+// answered reports whether a command that failed with err was certainly not executed: the server
+// said so, or there was no connection to send it on. ErrNoCache means that the connection could not
+// be set up.
 func answered(err error) bool {
 	if _, ok := rueidis.IsRedisErr(err); ok {
 		return true
@@ -64,9 +63,9 @@ func answered(err error) bool {
 	return errors.As(err, &network) && network.Op == "dial" || errors.Is(err, rueidis.ErrNoCache)
 }
 
-// outcome is the answer of a script that writes: 1 if it has, 0 if there is no live
-// record, and otherwise the meta of the one that it left, which is in the way or was written, with
-// behind it that of a dead one that was replaced.
+// outcome reads the answer of a script that writes: 1 if it wrote, 0 if there is no live record,
+// otherwise the meta of the record now stored, which was written or stands in the way. The meta of
+// a dead record that was replaced may follow.
 func outcome(ctx context.Context, res rueidis.RedisResult, resent bool) (found driver.Meta, err error) {
 	message, err := res.ToMessage()
 	if err != nil {

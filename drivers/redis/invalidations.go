@@ -17,10 +17,10 @@ import (
 //	...
 //	pushed.Tell("link:", tier) // the driver's Options.Prefix
 //
-// It is the server's client tracking, in the mode in which all that is read is tracked (CLIENT
-// TRACKING ON OPTOUT): the server remembers once for each connection and key that it was read, up to
-// its tracking-table-max-keys. A write of this process's own is pushed as well. The zero value is
-// ready for use. All methods are safe for concurrent use.
+// It uses the server's client tracking of all reads (CLIENT TRACKING ON OPTOUT): the server
+// remembers each read key once per connection, up to its tracking-table-max-keys. This process's
+// own writes are pushed as well. The zero value is ready for use. All methods are safe for
+// concurrent use.
 type Invalidations struct {
 	mu    sync.RWMutex // guards tiers
 	tiers []told
@@ -28,8 +28,8 @@ type Invalidations struct {
 
 // Forgetter holds records in memory.
 type Forgetter interface {
-	Forget(key string) // what was held of key is out of date
-	ForgetAll()        // any of it may be
+	Forget(key string) // the record held for key is stale
+	ForgetAll()        // any held record may be stale
 }
 
 type told struct {
@@ -37,9 +37,9 @@ type told struct {
 	tier   Forgetter
 }
 
-// Track returns o with tracking of all that the client reads. It must not have DisableCache set;
-// an OnInvalidations of its own is called first. The client's own caching (DoCache) does not
-// work in that mode.
+// Track returns o with tracking of all that the client reads. o must not have DisableCache set. If
+// o has OnInvalidations, that is called first. The client's own caching (DoCache) does not work in
+// this mode.
 func (i *Invalidations) Track(o rueidis.ClientOption) rueidis.ClientOption {
 	own := o.OnInvalidations
 	o.ClientTrackingOptions = []string{"OPTOUT"}
@@ -52,17 +52,17 @@ func (i *Invalidations) Track(o rueidis.ClientOption) rueidis.ClientOption {
 	return o
 }
 
-// Tell has f told of the keys with that prefix, which it is told without. When a connection is
-// lost, or the server has dropped all keys, f forgets all. Told again of the same f, it
-// is told twice.
+// Tell has f forget the keys with that prefix as messages arrive; f gets them without the prefix.
+// If a connection is lost, or the server has dropped all keys, f forgets all. Calling Tell twice
+// with the same f notifies it twice.
 func (i *Invalidations) Tell(prefix string, f Forgetter) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.tiers = append(slices.Clip(i.tiers), told{prefix, f})
-	f.ForgetAll() // what was read before
+	f.ForgetAll() // records read before are not tracked
 }
 
-// pass is told of keys, or of all by nil, while the client reads nothing else.
+// pass notifies the tiers of keys; nil means all. The client reads nothing else until it returns.
 func (i *Invalidations) pass(keys []rueidis.RedisMessage) {
 	i.mu.RLock()
 	tiers := i.tiers

@@ -13,15 +13,15 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// node is a primary and its part of the records.
+// node is a primary and the slots it serves.
 type node struct {
 	client rueidis.Client
-	part   string // the slots it serves, "0-5460,10923"; whole outside a cluster
+	part   string // "0-5460,10923"; whole outside a cluster
 }
 
 const whole = "all"
 
-// nodes returns the primaries: one, but in a cluster.
+// nodes returns the primaries. Outside a cluster there is one.
 func (d *Driver[T]) nodes(ctx context.Context) ([]node, error) {
 	if d.client.Mode() != rueidis.ClientModeCluster {
 		return []node{{d.client, whole}}, nil
@@ -51,8 +51,7 @@ func (d *Driver[T]) nodes(ctx context.Context) ([]node, error) {
 	return all, nil
 }
 
-// slots reads an element of the answer to CLUSTER SLOTS: the first and the last slot, and
-// the nodes that have them, the primary first.
+// slots reads one element of CLUSTER SLOTS: first slot, last slot, then the nodes, primary first.
 func slots(shard rueidis.RedisMessage) (first, last int64, address string, err error) {
 	fields, err := shard.ToArray()
 	if err != nil || len(fields) < 3 {
@@ -69,7 +68,7 @@ func slots(shard rueidis.RedisMessage) (first, last int64, address string, err e
 	return first, last, net.JoinHostPort(host, strconv.FormatInt(port, 10)), errors.Join(err1, err2)
 }
 
-// partOf names a set of slots, the same set always by the same name.
+// partOf returns a name for a set of slots, independent of their order.
 func partOf(part [][2]int64) string {
 	slices.SortFunc(part, func(a, b [2]int64) int { return cmp.Compare(a[0], b[0]) })
 	names := make([]string, len(part))
@@ -79,7 +78,7 @@ func partOf(part [][2]int64) string {
 	return strings.Join(names, ",")
 }
 
-// parseInfo returns what INFO says of a server, by field.
+// parseInfo returns the fields of INFO.
 func parseInfo(text string) map[string]string {
 	fields := make(map[string]string)
 	for line := range strings.Lines(text) {

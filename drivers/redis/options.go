@@ -9,23 +9,21 @@ import (
 
 // Options adjusts a Driver. The zero value, and a nil pointer, mean the defaults.
 type Options struct {
-	// Prefix comes before every key. In a cluster one with a {tag} keeps all records
-	// in one slot. Empty: keys are used as they are, and a scan lists every string
-	// of the database.
+	// Prefix comes before every key. In a cluster, a prefix with a {tag} keeps all records in one
+	// slot. Empty: keys are used as they are, and a scan lists every string of the database.
 	Prefix string
 
 	// Codec encodes and decodes values. Nil: encoding/json.
 	Codec driver.Codec
 
-	// Retain is how long the server holds a record after its expiry, for a Store's
-	// History and for what goes through all records: the key's own expiry is later than
-	// the header's by as much. All calls go by the header's, and so do drivers with another
-	// Retain, of any version. A fraction of a millisecond is rounded up. Zero: none is held.
+	// Retain is how long the server holds a record after its expiry, for a Store's History and for
+	// walks over all records: the key's own expiry is this much later than the header's. All calls
+	// use the header's, and so do drivers with another Retain, of any version. A fraction of a
+	// millisecond is rounded up. Zero: dead records are not held.
 	Retain time.Duration
 
-	// MaxSkew is by how much the clock of a server may be off the system's before
-	// Check reports it. Records go by the servers' clocks, but in a cluster those
-	// should agree. Zero: 1 s.
+	// MaxSkew is how far a server's clock may differ from the system's before Check reports it.
+	// Records use the servers' clocks, but in a cluster those should agree. Zero: 1 s.
 	MaxSkew time.Duration
 }
 
@@ -44,7 +42,7 @@ func (o Options) validate() (Options, error) {
 	return o, nil
 }
 
-// gone is when the server deletes a record that expires at that instant; zero: never.
+// gone returns when the server deletes a record that expires at that instant; zero: never.
 func (o *Options) gone(at driver.Instant) driver.Instant {
 	if at == 0 {
 		return 0
@@ -52,5 +50,5 @@ func (o *Options) gone(at driver.Instant) driver.Instant {
 	return at.Add(o.Retain)
 }
 
-// retain is Retain in milliseconds, as scripts take it.
+// retain returns Retain as scripts take it, in milliseconds.
 func (o *Options) retain() string { return decimal(driver.Instant(0).Add(o.Retain)) }

@@ -27,22 +27,21 @@ func (d *Driver[T]) Get(ctx context.Context, key string) (driver.Entry[T], error
 	return e, err
 }
 
-// get is a GET that the client takes for no read-only command, which its option
-// SendToReplicas would be asked about.
+// get builds a GET that the client does not know as read-only, so that SendToReplicas does not
+// apply.
 func (d *Driver[T]) get(key string) rueidis.Completed {
 	return d.client.B().Arbitrary("GET").Keys(key).Build()
 }
 
-// again has the client send a command again when that fails. The client may still be
-// writing what it sends again, so it must not use that for another command (Pin), which
-// costs allocations.
+// again lets the client retry a command. The client may still be writing the command that it
+// retries, so it must not reuse its memory (Pin), which costs allocations.
 func again(cmd rueidis.Completed) rueidis.Completed { return cmd.ToRetryable().Pin() }
 
-// errForeign says that a string without a header was read without its expiry.
+// errForeign means that a string without a header was read without its expiry.
 var errForeign = errors.New("no header")
 
-// entry is the record that a GET or one of the scripts that read has answered with, and
-// whether that has touched it.
+// entry returns the record in the answer of a GET or a reading script, and whether the script
+// touched it.
 func (d *Driver[T]) entry(ctx context.Context, res rueidis.RedisResult) (e driver.Entry[T], touched bool, err error) {
 	b, expiry, err := reply(ctx, res)
 	if err != nil {
@@ -74,7 +73,7 @@ func (d *Driver[T]) entry(ctx context.Context, res rueidis.RedisResult) (e drive
 	return e, touched, d.decode(value, &e.Value)
 }
 
-// reply is a string, and the expiry if that came with it.
+// reply returns the string in an answer, and the expiry if the answer has one.
 func reply(ctx context.Context, res rueidis.RedisResult) (b []byte, expiry *rueidis.RedisMessage, err error) {
 	message, err := res.ToMessage()
 	if rueidis.IsRedisNil(err) {

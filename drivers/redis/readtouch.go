@@ -15,7 +15,7 @@ func (d *Driver[T]) ReadTouch(ctx context.Context, key string, _ *driver.Meta, a
 	if err != nil {
 		return driver.Entry[T]{}, false, err
 	}
-	if !d.clock.Known() { // what a touch is planned by may not be the server's time
+	if !d.clock.Known() { // the touch may have been planned by another clock
 		e, err := d.Get(ctx, key)
 		return e, false, err
 	}
@@ -31,8 +31,8 @@ func (d *Driver[T]) ReadTouch(ctx context.Context, key string, _ *driver.Meta, a
 	return e, touched, err
 }
 
-// until are up to when an access keeps a record, and the expiry that it writes but for
-// the cap, as they stand in a header.
+// until returns how far an access keeps a record, and the expiry it writes before the cap applies,
+// both in the header's form.
 func until(a driver.Access) (keep, to string) {
 	k, stored := a.Until()
 	return padded(k), padded(stored)

@@ -15,7 +15,7 @@ const (
 	mark        = "\x00sl1 "
 	instantLen  = 15 // digits of an instant
 	versionLen  = 16 // hexadecimal digits of a version
-	createdAt   = 0  // where they stand in a meta
+	createdAt   = 0  // offsets in a meta
 	expiryAt    = createdAt + instantLen + 1
 	versionAt   = expiryAt + instantLen + 1
 	metaLen     = versionAt + versionLen
@@ -44,10 +44,10 @@ func appendMeta(b []byte, m driver.Meta) []byte {
 	return b
 }
 
-// metaText is m as scripts know it.
+// metaText returns m in the header's form.
 func metaText(m driver.Meta) string { return string(appendMeta(make([]byte, 0, metaLen), m)) }
 
-// record encodes v below a header with m.
+// record encodes v after a header with m.
 func (d *Driver[T]) record(v T, m driver.Meta) (string, error) {
 	if err := m.Life.Check(lastInstant); err != nil {
 		return "", err
@@ -98,8 +98,8 @@ func parseMeta(text []byte) (driver.Meta, error) {
 	return driver.Meta{}, &driver.InvalidError{Field: "header", Value: fmt.Sprintf("%d bytes", len(text)), Rule: "must have created_at and the expiry as 15 digits each and the version as 16 hexadecimal digits"}
 }
 
-// split returns the meta and the value of a string, and whether it has a header. One
-// without has been written by another program; its expiry is for the caller to add.
+// split returns the meta and the value of a string, and whether it has a header. A string without
+// one was written by another program; the caller adds its expiry.
 func split(b []byte) (m driver.Meta, value []byte, own bool, err error) {
 	if len(b) < len(mark) || string(b[:len(mark)]) != mark {
 		return driver.Meta{Version: contentVersion(b)}, b, false, nil
@@ -109,7 +109,7 @@ func split(b []byte) (m driver.Meta, value []byte, own bool, err error) {
 	return m, b[min(len(b), headerLen):], true, err
 }
 
-// contentVersion is the version of a string without a header. The scripts compute it too.
+// contentVersion is the version of a string without a header. It must match lookup.lua.
 func contentVersion(b []byte) driver.Version {
 	sum := sha1.Sum(b)
 	return driver.Version(binary.BigEndian.Uint64(sum[:8]))

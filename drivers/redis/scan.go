@@ -12,11 +12,10 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// place is where a scan is in a part of the store. A cursor holds several, of which the
-// first is under way.
+// place is a scan's position on one node. A cursor holds several; the first is under way.
 type place struct {
-	Part   string // of the node, see there
-	Server string // the run id of the process whose SCAN it is; empty where none is known
+	Part   string // as in node
+	Server string // run id of the server process that returned At; empty: unknown
 	At     uint64 // SCAN's cursor
 }
 
@@ -41,11 +40,10 @@ func (d *Driver[T]) Segments(ctx context.Context, n int) ([]driver.Cursor, error
 	return segments, nil
 }
 
-// Scan implements driver.Scanner, by SCAN and pipelined look-ups of the headers. limit is
-// SCAN's COUNT. A cursor of SCAN is worth nothing to another process of the server: where
-// that was restarted, or a replica has taken over, the part is begun anew. A cluster must
-// not be resharded meanwhile, for a record that moves may be missed; a cursor from before
-// slots have changed hands is a *driver.InvalidError.
+// Scan implements driver.Scanner, by SCAN and pipelined reads of the headers. limit is SCAN's
+// COUNT. A cursor of SCAN is valid only in the server process that returned it: after a restart or
+// a failover the node's scan begins anew. Do not reshard a cluster during a scan: a record that
+// moves may be missed. A cursor from before slots changed nodes is a *driver.InvalidError.
 func (d *Driver[T]) Scan(ctx context.Context, from driver.Cursor, limit int) (driver.Page, error) {
 	var at []place
 	if err := driver.DecodeCursor(from, &at); err != nil || len(at) == 0 {
@@ -82,7 +80,7 @@ func (d *Driver[T]) Scan(ctx context.Context, from driver.Cursor, limit int) (dr
 	return page, nil
 }
 
-// keys returns some keys at p, and the place after them.
+// keys returns the next keys at p, and the place after them.
 func (d *Driver[T]) keys(ctx context.Context, client rueidis.Client, p place, limit int) ([]string, place, error) {
 	scan := func(at uint64) rueidis.Completed {
 		return d.client.B().Scan().Cursor(at).Match(quoted.Replace(d.opts.Prefix) + "*").Count(int64(limit)).Build().Pin()
@@ -104,11 +102,11 @@ func (d *Driver[T]) keys(ctx context.Context, client rueidis.Client, p place, li
 	return entry.Elements, next, nil
 }
 
-// quoted keeps what a pattern would take for its own.
+// quoted escapes the special characters of a pattern.
 var quoted = strings.NewReplacer(`*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`, `\`, `\\`, `^`, `\^`)
 
-// describe looks up the records under these keys of Redis, and adds them to page. It reads no
-// values, so that a record of another program comes without its version.
+// describe adds the records under these Redis keys to page. It reads no values, so another
+// program's record has no version.
 func (d *Driver[T]) describe(ctx context.Context, client rueidis.Client, keys []string, page *driver.Page) error {
 	b := d.client.B()
 	cmds := make(rueidis.Commands, 0, 3*len(keys))
@@ -136,7 +134,7 @@ func (d *Driver[T]) describe(ctx context.Context, client rueidis.Client, keys []
 		at := driver.Instant(max(gone, 0))
 		switch {
 		case !own && gone == -2:
-			continue // gone since
+			continue // deleted meanwhile
 		case !own:
 			r.Meta = driver.Meta{Life: driver.Life{ExpiresAt: at}}
 		case meta.ExpiresAt != 0 && at > meta.ExpiresAt:

@@ -22,8 +22,8 @@ var (
 	readTouchScript = newScript("readtouch")
 )
 
-// script is a Lua script for one key. It is called by its hash, and sent whole to a
-// server that does not know it.
+// script is a Lua script for one key. It is called by its hash; its text is sent to a server that
+// does not know it.
 type script struct{ text, hash string }
 
 func newScript(names ...string) *script {
@@ -39,7 +39,6 @@ func newScript(names ...string) *script {
 	return &script{string(text), hex.EncodeToString(sum[:])}
 }
 
-// eval has s carried out.
 func (d *Driver[T]) eval(ctx context.Context, s *script, key string, args ...string) rueidis.RedisResult {
 	res := d.send(ctx, d.byHash(s, key, args))
 	if unknownScript(res) {
@@ -51,7 +50,7 @@ func (d *Driver[T]) eval(ctx context.Context, s *script, key string, args ...str
 	return res
 }
 
-// evalEach has s carried out for each of keys, without arguments, in one pipeline.
+// evalEach runs s for each of keys, without arguments, in one pipeline.
 func (d *Driver[T]) evalEach(ctx context.Context, client rueidis.CoreClient, s *script, keys []string) []rueidis.RedisResult {
 	cmds := make(rueidis.Commands, len(keys))
 	for i, key := range keys {
@@ -79,7 +78,7 @@ func unknownScript(res rueidis.RedisResult) bool {
 	return ok && err.IsNoScript()
 }
 
-// send sends a command, and now and then asks for the server's time with it.
+// send sends a command, together with TIME if a new reading of the clock is due.
 func (d *Driver[T]) send(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
 	if !d.clock.Due() {
 		return d.client.Do(ctx, cmd)

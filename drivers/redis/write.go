@@ -20,7 +20,7 @@ func (d *Driver[T]) Replace(ctx context.Context, key string, v T, was driver.Met
 	return d.put(ctx, key, v, metaText(was), life, now)
 }
 
-// put writes v over the record with the meta over, or over none if that is empty.
+// put replaces the record whose meta is over; if over is empty, it inserts.
 func (d *Driver[T]) put(ctx context.Context, key string, v T, over string, life driver.Life, now driver.Instant) (driver.Version, error) {
 	version := driver.NewVersion(math.MaxUint64)
 	record, err := d.record(v, driver.Meta{Life: life, Version: version})
@@ -37,12 +37,12 @@ func (d *Driver[T]) put(ctx context.Context, key string, v T, over string, life 
 	return version, nil
 }
 
-// longBefore is how much older a record must be than one that is inserted, in milliseconds, to
-// have been there when that was sent first, wherever their clocks stand.
+// longBefore is the age difference in milliseconds that proves that a found record is not this
+// insert's own, however far the clocks differ.
 const longBefore = 10_000
 
-// Overwrite implements driver.Overwriter: one trip. A client with ConnLifetime may send it
-// again; it then lands on what was written meanwhile, as an Overwrite that came later does.
+// Overwrite implements driver.Overwriter: one trip. A client with ConnLifetime may send it again;
+// it then overwrites what was written meanwhile, as a later Overwrite would.
 func (d *Driver[T]) Overwrite(ctx context.Context, key string, v T, fresh driver.Life, a driver.Access, now driver.Instant) (driver.Meta, error) {
 	version := driver.NewVersion(math.MaxUint64)
 	record, err := d.record(v, driver.Meta{Life: fresh, Version: version})
@@ -53,8 +53,8 @@ func (d *Driver[T]) Overwrite(ctx context.Context, key string, v T, fresh driver
 	return d.write(ctx, key, driver.Meta{Version: version}, overwriteScript, decimal(now), keep, to, decimal(a.Most), record, d.opts.retain())
 }
 
-// Touch implements driver.Driver: one trip. It leaves the version as it is, and gives one
-// to a record that it adopts. One that takes an adoption back removes the header.
+// Touch implements driver.Driver: one trip. It keeps the version, and gives one to a record that it
+// adopts. A touch that undoes an adoption removes the header.
 func (d *Driver[T]) Touch(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
 	if err := life.Check(lastInstant); err != nil {
 		return 0, err
@@ -64,7 +64,7 @@ func (d *Driver[T]) Touch(ctx context.Context, key string, was driver.Meta, life
 		touched.Version = driver.NewVersion(math.MaxUint64)
 	}
 	header, gone := metaText(touched), d.opts.gone(life.ExpiresAt)
-	if life.CreatedAt == 0 { // another program's, which has no header and retains nothing
+	if life.CreatedAt == 0 { // back to another program's record: no header, no retention
 		touched.Version, header, gone = 0, "", life.ExpiresAt
 	}
 	if _, err := d.write(ctx, key, touched, touchScript, decimal(now), metaText(was), header, decimal(gone)); err != nil {
@@ -85,26 +85,26 @@ func (d *Driver[T]) Remove(ctx context.Context, key string, was driver.Meta, now
 	return err
 }
 
-// longPast is how far a caller's time must be behind to be meant as one at which the record
-// was alive: whoever removes the dead names them so.
+// longPast is how far behind the server's time, in milliseconds, a caller's time must be to mean a
+// past moment at which the record was alive. Callers that remove dead records pass such a time.
 const longPast = 500
 
-// Delete implements driver.Driver: one trip, on no condition but that the key is a string.
+// Delete implements driver.Driver: one trip. Its only condition is that the key holds a string.
 func (d *Driver[T]) Delete(ctx context.Context, key string) error {
 	_, err := d.write(ctx, key, driver.Meta{}, removeScript, "0", "", "")
 	return err
 }
 
-// write has a script write mine, a version that is new or the whole meta of a touch, and returns
-// what that left under key. It has been written if an attempt that got no answer is found to
-// have done it; if one may have, and what is found tells nothing of it, it is ambiguous.
+// write runs a script that writes mine: a new version, or the whole meta of a touch. It returns the
+// meta that is then stored. If an attempt without an answer is found to have landed, the write
+// succeeded; if one may have landed and the record does not show it, the error is ambiguous.
 func (d *Driver[T]) write(ctx context.Context, key string, mine driver.Meta, s *script, args ...string) (driver.Meta, error) {
 	k, err := d.key(key)
 	if err != nil {
 		return driver.Meta{}, err
 	}
 	if err := ctx.Err(); err != nil {
-		return driver.Meta{}, err // it has not been sent
+		return driver.Meta{}, err // never sent
 	}
 	a := &attempts{Context: ctx}
 	res := d.eval(a, s, k, args...)

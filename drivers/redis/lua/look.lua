@@ -1,4 +1,4 @@
--- Returns the string; one of another program with its expiry, below 0 for none.
+-- Returns the string. Another program's string comes with its expiry, negative for none.
 local record = redis.call('GET', KEYS[1])
 if not record or string.sub(record, 1, 5) == '\0sl1 ' then
   return record

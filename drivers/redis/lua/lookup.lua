@@ -1,8 +1,7 @@
--- A record begins with a mark and its meta, at the places that record.go names: created_at,
--- the expiry and the version. What has no mark was written by another program.
+-- A record begins with a mark and its meta (created_at, expiry, version), at the offsets in
+-- record.go. A string without the mark was written by another program.
 
--- found returns the record's meta, and of another program's record its value too; nil if
--- there is none.
+-- found returns the record's meta, or nil. For another program's record it also returns the value.
 local function found()
   local head = redis.call('GETRANGE', KEYS[1], 0, 52)
   if string.sub(head, 1, 5) == '\0sl1 ' then
@@ -17,13 +16,14 @@ local function found()
   return string.format('%015.0f %015.0f %s', 0, expiry, version), value
 end
 
--- now is the server's time, or the caller's where that is ahead.
+-- now returns the later of the server's and the caller's time.
 local function now()
   local time = redis.call('TIME')
   return math.max(ARGV[1], time[1] * 1000 + math.floor(time[2] / 1000))
 end
 
--- dead reports whether a record's expiry has come. What nobody retains the server has deleted.
+-- dead reports whether a record has expired. The server still holds such a record only if it is
+-- retained.
 local function dead(meta)
   local expiry = tonumber(string.sub(meta, 17, 31))
   return expiry and expiry ~= 0 and expiry <= now()

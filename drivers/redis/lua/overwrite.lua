@@ -1,7 +1,6 @@
--- Returns as put.lua does. ARGV: the
--- caller's time; up to when the access keeps a record, and the expiry that it writes, both as
--- in a header; how long a record lives at most; a record with the life of a new one; how
--- long a record is held once it has expired.
+-- Returns what put.lua does. ARGV: the caller's time; how far the access keeps a record, and the
+-- expiry that it writes, both in the header's form; the max lifetime; the record with a new life;
+-- how long a record is held after its expiry.
 local meta = found()
 local record, replaced = ARGV[5], meta or ''
 if meta and not dead(meta) then

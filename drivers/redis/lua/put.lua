@@ -1,7 +1,6 @@
--- Returns the meta of what it has written, and behind it that of the dead record that it has
--- replaced; else the meta of the record that it leaves, or 0 if there is none. ARGV: the caller's
--- time; the meta of the record to replace, empty to insert one; the record; when it is deleted, 0
--- for never.
+-- Returns the meta it has written, followed by that of a dead record it replaced. If it does not
+-- write: the meta of the stored record, or 0 if there is none. ARGV: the caller's time; the meta of
+-- the record to replace, empty to insert; the record; the key's expiry, 0 for none.
 local meta, replaced = found(), ''
 if meta and dead(meta) then
   replaced = meta

@@ -1,7 +1,8 @@
--- Returns what look.lua does, and a record that it has touched with the expiry written.
--- ARGV: the caller's time; up to when the access keeps a record, and the expiry that it writes,
--- both as in a header, so that text compares as numbers do (converting costs more than all the
--- rest); how long a record lives at most; how long it is held once it has expired.
+-- Returns what look.lua does; a record that it touched comes with its new expiry. ARGV: the
+-- caller's time; how far the access keeps a record, and the expiry that it writes, both in the
+-- header's form; the max lifetime; how long a record is held after its expiry. Texts of the
+-- header's form compare as numbers do, and converting them would cost more than the rest of the
+-- script.
 local key, argv, sub = KEYS[1], ARGV, string.sub
 local record = redis.call('GET', key)
 if not record then
@@ -25,7 +26,7 @@ if limit < to + 0 then
   end
 end
 if type(redis.pcall('PEXPIREAT', key, to + argv[5])) ~= 'number' then
-  return record -- no primary any more: the read is good all the same
+  return record -- no longer a primary: the read is still valid
 end
 if redis.call('SETRANGE', key, 21, to) < 54 then
   redis.call('DEL', key) -- as in touch.lua

@@ -1,5 +1,5 @@
--- ARGV: the caller's time; the meta of the record to remove, empty to remove any; whether the
--- time is one at which the record was alive, and not now.
+-- ARGV: the caller's time; the meta of the record to remove, empty for any; '1' if that time is a
+-- past moment at which the record was alive.
 if ARGV[2] == '' then
   redis.call('STRLEN', KEYS[1]) -- an error for another type than string
 else
