@@ -7,7 +7,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// Backlog is what a table's sweepers have before them.
+// Backlog is the work left for a table's sweepers.
 type Backlog struct {
 	Dead   int64          // rows that expired longer than Options.Retain ago and are still there
 	Oldest driver.Instant // when the first of them expired; zero: there is none

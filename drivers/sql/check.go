@@ -37,7 +37,7 @@ func (t *table) Check(ctx context.Context, _ time.Duration) error {
 	return errors.Join(t.checkTable(desc), key, settings, at.CheckSkew("the server", t.maxSkew), t.checkReplaced(ctx))
 }
 
-// refusals are what Check finds wrong.
+// refusals are the settings that Check finds wrong.
 type refusals []error
 
 func (r *refusals) when(wrong bool, field, value, rule string) {
@@ -46,7 +46,7 @@ func (r *refusals) when(wrong bool, field, value, rule string) {
 	}
 }
 
-// description is what a database says of a table.
+// description is a table as the database's catalogue describes it.
 type description struct {
 	columns map[string]columnType // by name in lower case
 	indexes []index
@@ -54,8 +54,8 @@ type description struct {
 
 type columnType struct {
 	name   string // in lower case
-	digits int    // of a second's fraction; negative: as many as the type has
-	moves  bool   // at every write of the row, by itself
+	digits int    // digits of a second's fraction; negative: the type's maximum
+	moves  bool   // the database sets it at every write of the row
 }
 
 // index is an index that covers all rows.
@@ -97,7 +97,7 @@ func describe(ctx context.Context, db *stdsql.DB, columns, indexes string, args 
 	})
 }
 
-// each runs a query and hands each row to f.
+// each runs a query and calls f for each row.
 func each(ctx context.Context, db *stdsql.DB, query string, args []any, f func(scan func(...any) error) error) error {
 	rows, err := db.QueryContext(ctx, query, args...)
 	if err != nil {
@@ -120,7 +120,7 @@ func (t *table) invalid(what, value, rule string) error {
 	return &driver.InvalidError{Field: fmt.Sprintf("table %s: %s", t.name, what), Value: value, Rule: rule}
 }
 
-// checkKey asks whether a key that is text as it is may be the same as another.
+// checkKey checks that the key column takes no two different texts for the same key.
 func (t *table) checkKey(ctx context.Context, d *description) error {
 	if _, there := d.columns[strings.ToLower(t.key.Columns[0])]; !there || t.key.Split != nil {
 		return nil
@@ -138,7 +138,7 @@ func (t *table) checkKey(ctx context.Context, d *description) error {
 		err := t.db.QueryRowContext(ctx, query, pair.a, pair.b).Scan(&n)
 		switch v := t.dialect.verdict(err); {
 		case err != nil && (v == impossible || v == refused):
-			return nil // it holds no text, or none of this kind
+			return nil // the column cannot hold this text
 		case err != nil:
 			return t.failed(ctx, err)
 		case n > 0:

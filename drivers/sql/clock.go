@@ -36,21 +36,22 @@ func (t *table) ask(ctx context.Context) (driver.ServerTime, error) {
 	return t.observe(sent, millis), nil
 }
 
-// observe learns from the answer to a statement sent then.
+// observe updates the clock from the answer to a statement that was sent at sent.
 func (t *table) observe(sent time.Time, millis int64) driver.ServerTime {
 	answer := driver.ServerTime{Sent: sent, Got: time.Now(), At: time.UnixMilli(millis), Step: time.Millisecond}
 	t.clock.Observe(answer)
 	return answer
 }
 
-// judge is the time by which a call is judged: the database's, by nil, at the moment at which a statement
-// has its row; or that of a caller who goes by another clock.
+// judge is the time that a call's conditions use. by is nil for the database's time when the
+// statement has its row, or the time of a caller with another clock.
 type judge struct {
 	t  *table
 	by any
 }
 
-// otherClock is how far a caller's now is from the database's time at least where it is no reading of that.
+// otherClock is the difference from the database's time, in milliseconds, from which a caller's now
+// must come from another clock.
 const otherClock = driver.Instant(500)
 
 func (t *table) judge(now driver.Instant) judge {
@@ -60,7 +61,7 @@ func (t *table) judge(now driver.Instant) judge {
 	return judge{t, nil}
 }
 
-// now is that time as far as it is known here.
+// now returns that time, as this process knows it.
 func (j judge) now() driver.Instant {
 	if now, ok := j.by.(int64); ok {
 		return driver.Instant(now)
@@ -68,7 +69,8 @@ func (j judge) now() driver.Instant {
 	return driver.Floor(j.t.Now())
 }
 
-// alive and dead are the arguments that bound the time where a record with that expiry is.
+// alive and dead return the arguments of BETWEEN for the times at which a record with that expiry
+// is.
 func (j judge) alive(expiry driver.Instant) []any {
 	if expiry == 0 {
 		return []any{j.by, int64(0), int64(math.MaxInt64)}

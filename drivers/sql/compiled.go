@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// compiled sends queries of which few texts come about, and has the database compile each
-// once for a connection. They are let go with the pool.
+// compiled prepares each query once per connection, for queries with few different texts. The
+// statements are released with the pool.
 type compiled struct {
 	db  *stdsql.DB
 	all sync.Map // *stdsql.Stmt by its text

@@ -16,15 +16,15 @@ const (
 	SQLite
 )
 
-// dialect is in what the databases differ. Statements are written with ? for
-// arguments, and numbered where the database wants that.
+// dialect hides how the databases differ. Statements are written with ? for arguments, and bind
+// numbers them if the database requires that.
 type dialect interface {
 	quote(name string) string
 	bind(statement string) string
 
-	// Expressions. An integer argument whose type the statement does not tell, an
-	// instant that is read as milliseconds or written from them, the lesser of two,
-	// a column as text, its size in bytes, and a JSON object of columns.
+	// Expressions: an integer argument whose type the statement does not determine, an instant read
+	// as milliseconds or written from them, the lesser of two, a column as text, its size in bytes,
+	// and a JSON object of columns.
 	integer() string
 	millis(t TimeType, column string) string
 	written(t TimeType, argument string) string
@@ -33,24 +33,24 @@ type dialect interface {
 	size(column string) string
 	object(columns []string) string
 
-	// clock is the database's time in milliseconds when it has the row, and its lock; began
-	// is that when the statement began, by which an index can be asked.
+	// clock is the database's time in milliseconds once the row is locked. began is the time at the
+	// statement's start, which an index can be searched by.
 	clock() string
 	began() string
-	// locked is the condition is, and has the row locked before any other is looked at.
+	// locked is the condition is, in a form that locks the row before other conditions are
+	// evaluated.
 	locked(table string, key []string, is string) string
 
-	// upsert is what follows the values of an INSERT, for rows that exist: an
-	// update of set where the record is dead. Empty: the INSERT fails on them, and no UPDATE
-	// returns rows.
+	// upsert follows an INSERT's values. It updates set if the row exists and its record is dead.
+	// Empty: the INSERT fails on an existing row, and an UPDATE cannot return rows.
 	upsert(key []string, set []string, dead string) string
 	// excluded is the value that an INSERT gave for column, in upsert.
 	excluded(column string) string
-	// take selects columns of the rows that from finds, with FROM and all. It locks
-	// them and leaves out those that are locked.
+	// take selects columns of the rows of from, a FROM clause. It locks these rows and skips those
+	// that are locked.
 	take(columns, from string) string
-	// some is the condition on a key that its row is one of those that a take finds. Empty: a
-	// statement that waits for no lock cannot have it.
+	// some is the condition that a key's row is one that take finds. Empty: the database has none
+	// that waits for no lock.
 	some(key, take string) string
 	verdict(err error) verdict
 
@@ -61,26 +61,26 @@ type dialect interface {
 	integerType(column columnType) bool
 	types() traits
 	indexed(schema, table string) string // a table in CREATE INDEX, and in a trigger
-	// trigger makes one of the table's name and suffix, that inserts for each row after an event:
-	// DELETE, or UPDATE OF a column.
+	// trigger creates a trigger named after the table and suffix. It inserts for each row after an
+	// event: DELETE, or UPDATE OF a column.
 	trigger(schema, table, suffix, event, insert string) []string
 }
 
-// verdict is what an error of a database says of the statement that it ended.
+// verdict is what a database's error says about the statement that failed.
 type verdict int
 
 const (
-	unknown    verdict = iota // it may have been carried out
+	unknown    verdict = iota // the statement may have been executed
 	refused                   // it was not
-	collided                  // it was not, and may be if it is tried again
-	duplicate                 // it was not, for there is such a row
-	impossible                // it was not, for what it was to write cannot be stored
-	barred                    // it was not, for who sent it has no right to, or what it names is not there
+	collided                  // it was not, and may succeed if tried again
+	duplicate                 // it was not: the row exists
+	impossible                // it was not: the values cannot be stored
+	barred                    // it was not: no permission, or no such object
 )
 
 var dialects = map[Dialect]dialect{PostgreSQL: postgres{}, MySQL: mysql{}, SQLite: sqlite{}}
 
-// grant gives a user the rights on a table that suffice.
+// grant gives a user all rights on a table that the driver needs.
 const grant = "GRANT SELECT, INSERT, UPDATE, DELETE ON %s TO %s"
 
 // numbered turns ? into $1, $2 and so on.
@@ -99,12 +99,12 @@ func numbered(statement string) string {
 	return b.String()
 }
 
-// listed is n times item, with commas between.
+// listed repeats item n times, separated by commas.
 func listed(item string, n int) string {
 	return strings.TrimSuffix(strings.Repeat(item+", ", n), ", ")
 }
 
-// tuples is a list of n tuples of size arguments; of one argument they have no brackets.
+// tuples lists n tuples of size arguments; tuples of one argument have no brackets.
 func tuples(n, size int) string {
 	if size == 1 {
 		return listed("?", n)

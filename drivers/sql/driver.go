@@ -67,7 +67,6 @@ func New[T any](db *stdsql.DB, dialect Dialect, table string, opts *Options[T]) 
 // Resolution implements driver.Driver: a millisecond.
 func (t *table) Resolution() time.Duration { return time.Millisecond }
 
-// layout is how records are kept in a table.
 type layout struct {
 	key              Key
 	created, expires TimeColumn
@@ -81,12 +80,12 @@ type layout struct {
 	maxSkew          time.Duration
 }
 
-// table is what of a driver does not depend on the type of its values.
+// table is the part of a driver that does not depend on T.
 type table struct {
 	layout
 	db           *stdsql.DB
-	reads        querier // the same, for what is asked often
-	turn         turn    // of those who write
+	reads        querier // db, with prepared statements if that is faster
+	turn         turn    // serializes writers
 	dialect      dialect
 	schema, name string
 	sql          statements
@@ -102,13 +101,12 @@ func newTable(db *stdsql.DB, d dialect, schema, name string, l layout) *table {
 	return t
 }
 
-// querier is a pool, or one connection of it, or what is compiled for it.
 type querier interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*stdsql.Rows, error)
 }
 
-// firstRow runs a query, scans its first row, and reports whether there was one. An error
-// of the scan, which may quote what the row holds, is a misshapen one.
+// firstRow runs a query, scans its first row, and reports whether there was one. An error of the
+// scan may quote the row, so misshapen wraps it.
 func firstRow(ctx context.Context, db querier, query string, args, dest []any) (found bool, err error) {
 	rows, err := db.QueryContext(ctx, query, args...)
 	if err != nil {
@@ -120,13 +118,13 @@ func firstRow(ctx context.Context, db querier, query string, args, dest []any) (
 		if err := rows.Scan(dest...); err != nil {
 			return true, misshapen(err)
 		}
-		for rows.Next() { // SQLite carries a statement out to its end only if asked
+		for rows.Next() { // SQLite executes a statement only as far as its rows are read
 		}
 	}
 	return found, rows.Err()
 }
 
-// row is firstRow of the record in k's row.
+// row is firstRow for the row of k.
 func (t *table) row(ctx context.Context, k rowKey, query string, args, dest []any) error {
 	found, err := firstRow(ctx, t.reader(ctx), query, args, dest)
 	switch {

@@ -8,26 +8,26 @@ import (
 	"strings"
 )
 
-// traits are in what dialects differ by a word: the types of columns, and parts of statements.
+// traits are the words in which dialects differ: column types, and parts of statements.
 type traits struct {
 	key            func(most int) string
 	value, integer string
 	serial, text   string
-	triggers       string // where they are listed, with the condition on a name
+	triggers       string // the catalogue's list of triggers, up to the condition on the name
 	times          map[TimeType]string
 	with           string // ends CREATE TABLE
-	online         string // in a CREATE INDEX that lets others write
-	modify         string // gives a column another type; empty: none has too few milliseconds
-	grant          string // of rights on a table to a user; empty: there are none
-	checkNow       string // has constraints that are deferred be checked; empty: nothing has
-	lock           string // makes a transaction one that writes; empty: it need not be
+	online         string // makes CREATE INDEX let others write
+	modify         string // changes a column's type; empty: all types keep milliseconds
+	grant          string // grants a user rights on a table; empty: the database has none
+	checkNow       string // checks deferred constraints now; empty: not supported
+	lock           string // makes a transaction take the write lock; empty: not needed
 	tuples         string // begins a list of tuples
 	isolation      stdsql.IsolationLevel
 	scansBytes     bool // texts are scanned as bytes
-	inProcess      bool // a trip is a call: to compile a statement, and to wait for another's write, is done here
+	inProcess      bool // the database runs in this process, which prepares statements and queues writers itself
 }
 
-// SchemaVersion counts the forms that the driver's tables have had.
+// SchemaVersion is the version of the tables' layout.
 const SchemaVersion = 1
 
 // Schema returns the statements that bring the table to SchemaVersion, from any earlier
@@ -59,7 +59,7 @@ func (t *table) Schema(ctx context.Context, user string) ([]string, error) {
 	return statements, nil
 }
 
-// mend gives a column its milliseconds.
+// mend returns the statement that gives a column milliseconds.
 func (t *table) mend(c TimeColumn) []string {
 	types := t.dialect.types()
 	if types.modify == "" || c.Type == Millis {
@@ -68,11 +68,10 @@ func (t *table) mend(c TimeColumn) []string {
 	return []string{fmt.Sprintf(types.modify, t.quoted(), t.dialect.quote(c.Name), types.times[c.Type])}
 }
 
-// EnsureTable creates the table, or adds to it the missing columns of a life and index on
-// sweep_at. It is for development and tests: a table in production is better defined by
-// what defines the rest of the schema, and the program spared the permission. It may run
-// several times. A table with columns of the application's own, and a key of several or of
-// another type than text, has to be there.
+// EnsureTable creates the table, or adds to it the missing columns of a life and index on sweep_at.
+// It is for development and tests: in production, create the table with the rest of the schema, so
+// that the program needs no permission for it. It may run several times. A table with columns of
+// the application's own, or a key of several columns or another type than text, must exist.
 func (t *table) EnsureTable(ctx context.Context) error {
 	desc, err := t.describe(ctx)
 	if err != nil {
@@ -81,7 +80,7 @@ func (t *table) EnsureTable(ctx context.Context) error {
 	for _, statement := range t.missing(desc, "") {
 		if _, err := t.db.ExecContext(ctx, statement); err != nil {
 			if now, again := t.describe(ctx); again == nil && len(t.missing(now, "")) == 0 {
-				break // another was faster
+				break // another process created it
 			}
 			return err
 		}
@@ -97,8 +96,8 @@ func (t *table) EnsureTable(ctx context.Context) error {
 	return t.checkTable(desc)
 }
 
-// missing are the statements that bring about what is not there, an index online if there is a word for
-// it. None makes a table whose columns are not all known here.
+// missing returns the statements that create what the table lacks, with an online index if online
+// is not empty. It does not create a table whose columns are not all known here.
 func (t *table) missing(d *description, online string) []string {
 	q, types := t.dialect.quote, t.dialect.types()
 	life := []struct{ name, kind string }{
@@ -126,7 +125,7 @@ func (t *table) missing(d *description, online string) []string {
 		for _, c := range life {
 			columns = append(columns, q(c.name)+" "+c.kind)
 		}
-		online = "" // nobody writes to it yet
+		online = "" // the table is new
 		statements = append(statements, fmt.Sprintf("CREATE TABLE %s (%s)%s", t.quoted(), strings.Join(columns, ", "), types.with))
 	default:
 		return nil

@@ -9,11 +9,10 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// failed gives an error of the database, met with that row, the form that the
-// contract asks for.
+// failed maps a database's error about these rows to the driver contract's errors.
 func (t *table) failed(ctx context.Context, err error, keys ...rowKey) error {
 	if errors.Is(err, driver.ErrInvalid) {
-		return err // a row's shape
+		return err // already mapped by misshapen
 	}
 	v := t.dialect.verdict(err)
 	err = driver.Ended(ctx, hidden(err, keys)) // SQLite does not say why it stopped waiting for a lock
@@ -26,7 +25,7 @@ func (t *table) failed(ctx context.Context, err error, keys ...rowKey) error {
 	return err
 }
 
-// lost is err, of a write whose fate it leaves open, or does not.
+// lost is failed for a write. If the write may have landed, the error matches driver.ErrAmbiguous.
 func (t *table) lost(ctx context.Context, err error, k rowKey) error {
 	if t.dialect.verdict(err) == unknown && !errors.Is(err, driver.ErrInvalid) {
 		return fmt.Errorf("%w: %w", driver.ErrAmbiguous, driver.Ended(ctx, hidden(err, []rowKey{k})))
@@ -34,7 +33,7 @@ func (t *table) lost(ctx context.Context, err error, k rowKey) error {
 	return t.failed(ctx, err, k)
 }
 
-// silent is an error without its text, which quotes a key.
+// silent hides an error's text, because it quotes a key.
 type silent struct{ err error }
 
 func (e silent) Error() string {
@@ -47,7 +46,7 @@ func (e silent) Error() string {
 
 func (e silent) Unwrap() error { return e.err }
 
-// hidden returns err as it is unless its text quotes a key, or a part of one.
+// hidden wraps err in silent if its text quotes a key or a part of one.
 func hidden(err error, keys []rowKey) error {
 	text := err.Error()
 	for _, k := range keys {

@@ -10,19 +10,18 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// Key is a table's primary key, or another that is unique.
+// Key is a table's primary key, or another unique key.
 type Key struct {
 	// Columns are its columns, in the order of its index. Empty: "id".
 	Columns []string
 
-	// Split computes the columns from a record's key. Different keys must come to
-	// different rows. An error says that there is no such key; it must not quote
-	// it. Nil, for one column: the key as it is, which must be valid UTF-8
-	// without NUL.
+	// Split computes the columns from a record's key. Different keys must give different rows. An
+	// error means that there is no such key; it must not quote the key. Nil, for one column: the
+	// key itself, which must be valid UTF-8 without NUL.
 	Split func(key string) ([]any, error)
 
-	// Join computes a record's key from its columns, as text, the reverse of
-	// Split. Nil, for one column: the text itself.
+	// Join computes a record's key from its columns, as text. It is the reverse of Split. Nil, for
+	// one column: the text itself.
 	Join func(columns []string) string
 }
 
@@ -42,13 +41,13 @@ func (k Key) validate() (Key, error) {
 	return k, nil
 }
 
-// rowKey is where a record is kept.
+// rowKey is a record's key and the columns of its row.
 type rowKey struct {
 	key     string
 	columns []any
 }
 
-// row computes where the record under key is kept. most bounds its length.
+// row checks key, at most most bytes long, and splits it into columns.
 func (k *Key) row(key string, most int) (rowKey, error) {
 	if err := driver.CheckKey(key, most); err != nil {
 		return rowKey{}, err
@@ -62,7 +61,7 @@ func (k *Key) row(key string, most int) (rowKey, error) {
 	return r, err
 }
 
-// split is row, of a key that the table holds, whether or not it may be written.
+// split is row without the checks on what may be written, for keys that the table holds.
 func (k *Key) split(key string) (rowKey, error) {
 	columns := []any{key}
 	if k.Split != nil {
@@ -86,8 +85,8 @@ func (k rowKey) with(more ...any) []any {
 	return append(append(make([]any, 0, len(k.columns)+len(more)), k.columns...), more...)
 }
 
-// scannedKey scans the columns of a key: as arguments that find the row again, whatever the driver
-// thinks of the key, and as texts.
+// scannedKey scans a key's columns as texts, and as arguments that find the row again even if the
+// driver would reject the key.
 type scannedKey struct {
 	args  []any
 	texts []string
@@ -121,12 +120,12 @@ func (c keyColumn) Scan(src any) error {
 	return nil
 }
 
-// keyArgs are columns of keys as they were scanned, as arguments.
+// keyArgs turns scanned key columns into arguments.
 func (t *table) keyArgs(columns []any) []any {
 	args, bytes := make([]any, len(columns)), t.dialect.types().scansBytes
 	for i, c := range columns {
 		if b, ok := c.([]byte); ok && bytes && utf8.Valid(b) {
-			c = string(b) // bytes are not looked up in the index of a text
+			c = string(b) // a text column's index is not used for bytes
 		}
 		args[i] = c
 	}

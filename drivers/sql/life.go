@@ -11,8 +11,8 @@ import (
 // never is the sweep_at of a row that has no expiry.
 const never = int64(math.MaxInt64)
 
-// number scans a column that should hold a whole number, or NULL for zero. What it
-// cannot read it notes, and does not fail.
+// number scans a column that should hold a whole number, or NULL for zero. It sets odd if it cannot
+// read the value, and does not fail.
 type number struct {
 	n   int64
 	odd bool
@@ -26,7 +26,7 @@ func (n *number) Scan(src any) error {
 	case nil:
 	case int64:
 		n.n = src
-	case []byte: // what MySQL answers to a statement that was not prepared
+	case []byte: // MySQL, for a statement that was not prepared
 		n.n, err = strconv.ParseInt(string(src), 10, 64)
 	case string:
 		n.n, err = strconv.ParseInt(src, 10, 64)
@@ -37,12 +37,11 @@ func (n *number) Scan(src any) error {
 	return nil
 }
 
-// life scans what a row says of its record.
+// life scans a row's created_at, expiry and version.
 type life struct{ created, expires, version number }
 
 func (l *life) dest() []any { return []any{&l.created, &l.expires, &l.version} }
 
-// meta is what was scanned.
 func (l *life) meta() driver.Meta {
 	return driver.Meta{
 		Life:    driver.Life{CreatedAt: driver.Instant(l.created.n), ExpiresAt: driver.Instant(l.expires.n)},
@@ -50,7 +49,7 @@ func (l *life) meta() driver.Meta {
 	}
 }
 
-// odd says what cannot be read, nil if all can.
+// odd returns an error for the first column that cannot be read.
 func (t *table) odd(l *life) error {
 	for _, c := range []struct {
 		name string
@@ -71,7 +70,7 @@ func instant(i driver.Instant) any {
 	return int64(i)
 }
 
-// sweepAt is when the sweeper has to look at a record that expires at i.
+// sweepAt returns sweep_at for a record that expires at i.
 func sweepAt(i driver.Instant) int64 {
 	if i == 0 {
 		return never
@@ -79,7 +78,7 @@ func sweepAt(i driver.Instant) int64 {
 	return int64(i)
 }
 
-// is are the arguments of the condition that a row is the record was.
+// is returns the arguments of the condition that a row is the record was.
 func is(was driver.Meta) []any {
 	return []any{int64(was.CreatedAt), int64(was.ExpiresAt), int64(was.Version)}
 }

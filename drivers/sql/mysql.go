@@ -11,7 +11,7 @@ import (
 	gomysql "github.com/go-sql-driver/mysql"
 )
 
-// mysql is MySQL and MariaDB, in what both understand.
+// mysql is the SQL that both MySQL and MariaDB understand.
 type mysql struct{}
 
 func (mysql) quote(name string) string     { return "`" + name + "`" }
@@ -46,8 +46,9 @@ func (m mysql) object(columns []string) string {
 	return object("JSON_OBJECT", columns, m.quote, func(c string) string { return c })
 }
 
-// clock: UTC_TIMESTAMP stands still while a statement is carried out. SYSDATE does not, but is local:
-// what has passed is told modulo half an hour, by which a time zone may shift meanwhile.
+// clock: UTC_TIMESTAMP is the statement's start. SYSDATE advances during the statement, but is
+// local time. So the time since the start is taken modulo half an hour, the unit in which the time
+// zone may shift meanwhile.
 func (mysql) clock() string {
 	return "(" + mysqlStart + " + MOD(TIMESTAMPDIFF(MICROSECOND, NOW(6), SYSDATE(6)) + 7200000000, 1800000000)) DIV 1000"
 }
@@ -58,8 +59,8 @@ const mysqlStart = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
 
 func (mysql) locked(_ string, _ []string, is string) string { return is }
 
-// upsert: ON DUPLICATE KEY UPDATE has no WHERE, and whether it inserted cannot be
-// told from what it says under clientFoundRows.
+// upsert: ON DUPLICATE KEY UPDATE has no WHERE, and under clientFoundRows its count does not tell
+// an insert from an update.
 func (mysql) upsert([]string, []string, string) string { return "" }
 func (mysql) excluded(string) string                   { return "" }
 
@@ -160,7 +161,7 @@ func (mysql) types() traits {
 		integer: "BIGINT", serial: "BIGINT AUTO_INCREMENT PRIMARY KEY", text: "LONGTEXT",
 		triggers: "information_schema.triggers WHERE trigger_schema = DATABASE() AND trigger_name",
 		grant:    grant, modify: "ALTER TABLE %s MODIFY %s %s", scansBytes: true,
-		isolation: stdsql.LevelReadCommitted, // else a sweep would lock the gap before the next expiry, too
+		isolation: stdsql.LevelReadCommitted, // else a sweep would also lock the gap before the next expiry
 		times:     map[TimeType]string{Millis: "BIGINT", Timestamp: "TIMESTAMP(3) NULL", DateTime: "DATETIME(3)"},
 	}
 }
@@ -169,7 +170,7 @@ func (d mysql) indexed(schema, table string) string { return qualified(d, schema
 
 func (d mysql) trigger(schema, table, suffix, event, insert string) []string {
 	event, of, _ := strings.Cut(event, " OF ")
-	if of != "" { // a touch is to cost no more than this
+	if of != "" { // keep a touch's cost to this comparison
 		insert = "IF NOT (OLD." + of + " <=> NEW." + of + ") THEN " + insert + "; END IF"
 	}
 	return []string{"CREATE TRIGGER IF NOT EXISTS " + qualified(d, schema, table+suffix) + " AFTER " + event + " ON " + qualified(d, schema, table) + " FOR EACH ROW " + insert}

@@ -16,13 +16,12 @@ const (
 	// Millis is a BIGINT (INTEGER in SQLite) of milliseconds since the Unix epoch.
 	Millis TimeType = iota
 
-	// Timestamp is a type that holds an instant whatever the time zone of the
-	// session: timestamptz in PostgreSQL, TIMESTAMP(3) in MySQL, in SQLite a TEXT
-	// that its date functions read.
+	// Timestamp is a type that holds an instant independent of the session's time zone: timestamptz
+	// in PostgreSQL, TIMESTAMP(3) in MySQL, in SQLite a TEXT that its date functions read.
 	Timestamp
 
-	// DateTime is a type that holds the reading of a clock, which is taken to be
-	// one in UTC: timestamp in PostgreSQL, DATETIME(3) in MySQL, in SQLite a TEXT.
+	// DateTime is a type without a time zone, taken as UTC: timestamp in PostgreSQL, DATETIME(3) in
+	// MySQL, in SQLite a TEXT.
 	DateTime
 )
 
@@ -32,14 +31,14 @@ type TimeColumn struct {
 	Type TimeType
 }
 
-// Row says how a T is kept in columns of the application's own.
+// Row maps a T to columns of the application's own.
 type Row[T any] struct {
 	// Columns are the columns' names.
 	Columns []string
 
-	// Fields returns a pointer for each column, into *v: what Rows.Scan fills, and
-	// what a statement's argument is read from. A column that may be NULL needs a
-	// field that takes it: a pointer, or a sql.Null. It must be pure.
+	// Fields returns a pointer into *v for each column. Rows.Scan writes to it, and a statement's
+	// argument is read from it. A column that may be NULL needs a field that takes it: a pointer,
+	// or a sql.Null. Fields must be pure.
 	Fields func(v *T) []any
 }
 
@@ -52,12 +51,12 @@ type Options[T any] struct {
 	// Value is the column that holds a T as JSON. Empty: "value".
 	Value string
 
-	// Row keeps a T in columns of its own instead. Zero: it does not.
+	// Row keeps a T in columns of its own instead of Value. Zero: Value is used.
 	Row Row[T]
 
-	// LifeOnly leaves values to the application's own SQL, as under
-	// slidingttl.Wrap: nothing but the life is read and written, values read are
-	// zero, and Insert makes a row of the key and the life alone.
+	// LifeOnly leaves values to the application's own SQL, as under slidingttl.Wrap: the driver
+	// reads and writes only the life, returns zero values, and Insert creates a row of the key and
+	// the life alone.
 	LifeOnly bool
 
 	// CreatedAt and ExpiresAt are the columns of a record's life. Empty names:
@@ -72,28 +71,26 @@ type Options[T any] struct {
 	// makes room for.
 	MaxKey int
 
-	// Retain is how long a dead row is kept after its expiry, before a Sweeper of this
-	// driver deletes it: for a Store's History, and for archives. All calls go by the
-	// expiry; no column depends on Retain. Zero: no longer than a sweeper takes to come
-	// by. A reader whose clock is behind may believe in a record that is swept already;
-	// give it that much at least.
+	// Retain is how long a dead row is kept after its expiry, before a Sweeper of this driver
+	// deletes it: for a Store's History, and for archives. All calls use the expiry; no column
+	// depends on Retain. Zero: until a sweeper's next run. A reader whose clock is behind may
+	// expect a record that is already swept, so Retain should be at least that skew.
 	Retain time.Duration
 
-	// Replaced keeps a life that the next one of its key replaces before a Sweeper came by,
-	// and hands it to SweepOptions.Bury like the others: a trigger writes it into a table
-	// beside, of the same name and "_replaced", in the transaction that replaces it.
-	// EnsureTable makes both; who writes needs the right to insert there. False: such a
-	// life is gone.
+	// Replaced keeps a dead life that the key's next life replaces before a Sweeper took it, and
+	// hands it to SweepOptions.Bury like the others: in the transaction that replaces it, a trigger
+	// writes it into a second table, named after the first with "_replaced". EnsureTable creates
+	// both; writers need the right to insert there. False: such a life is lost.
 	Replaced bool
 
-	// Deletes keeps a record that is deleted while it lives, whoever deletes its row, in the same
-	// table and by another trigger, and hands it to SweepOptions.Bury as one that died then, with
-	// Dead.Deleted. False: nobody is told of it.
+	// Deletes keeps a record that is deleted while alive, by this or another program, in the same
+	// table by another trigger, and hands it to SweepOptions.Bury as one that died then, with
+	// Dead.Deleted. False: deletes are not recorded.
 	Deletes bool
 
-	// MaxSkew is by how much the system's clock may be off the database's before
-	// Check reports it. Zero: 1 min. Records do not depend on it, since the
-	// driver's clock is the database's; see slidingttl.Options.Now.
+	// MaxSkew is how far the system's clock may differ from the database's before Check reports it.
+	// Zero: 1 min. Records do not depend on it, because the driver's clock is the database's; see
+	// slidingttl.Options.Now.
 	MaxSkew time.Duration
 }
 
@@ -101,7 +98,7 @@ const (
 	defaultMaxKey  = 255
 	defaultMaxSkew = time.Minute
 
-	// maxName is PostgreSQL's limit on a name, the shortest, in bytes.
+	// maxName is the lowest limit on a name in bytes, PostgreSQL's.
 	maxName = 63
 )
 
@@ -153,7 +150,6 @@ func (o Options[T]) validate() (Options[T], error) {
 	return o, o.checkNames()
 }
 
-// values are the columns of a value.
 func (o *Options[T]) values() []string {
 	switch {
 	case o.LifeOnly:
@@ -193,8 +189,8 @@ func (o *Options[T]) checkNames() error {
 	return nil
 }
 
-// checkName says what is wrong with the name of a table or a column, which need not
-// be more than a name can be without being a trap.
+// checkName returns the rule that a table's or column's name breaks. It is stricter than the
+// databases, so that no name needs care in a statement.
 func checkName(name string) string {
 	switch {
 	case name == "":

@@ -26,7 +26,7 @@ func (d *Driver[T]) Overwrite(ctx context.Context, key string, v T, fresh driver
 	j := d.judge(now)
 	for range attempts {
 		now = max(now, j.now())
-		dead := []any{int64(now), int64(now - a.Most)} // of idleness, of age
+		dead := []any{int64(now), int64(now - a.Most)} // bounds for death by idleness, by age
 		args := append(slices.Concat(inserted, dead, dead), keep, room, most, to, room, most)
 		args = append(append(args, dead...), int64(now), j.by, int64(now))
 		var l life
@@ -47,7 +47,7 @@ func (d *Driver[T]) Overwrite(ctx context.Context, key string, v T, fresh driver
 			return driver.Meta{}, &driver.ConflictError{Found: m}
 		case err != nil && !errors.Is(err, driver.ErrNotFound):
 			return driver.Meta{}, err
-		} // else it has changed since, or died
+		} // else it changed or died meanwhile
 	}
 	return driver.Meta{}, driver.ErrConflict
 }

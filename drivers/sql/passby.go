@@ -10,17 +10,17 @@ import (
 	"time"
 )
 
-// heldRows are rows that can be neither deleted nor filed, which a sweeper leaves alone for skipFor.
+// heldRows are rows that can be neither deleted nor given a new sweep_at. A sweeper skips them for
+// skipFor.
 type heldRows struct {
 	mu    sync.Mutex // guards the rest
 	rows  map[string]rowKey
 	since time.Time
 }
 
-// maxHeld bounds them, for each is an argument of what a sweeper asks.
+// maxHeld limits them, because each is an argument of the sweeper's queries.
 const maxHeld = 1000
 
-// now returns those that are held.
 func (h *heldRows) now() []rowKey {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -30,8 +30,8 @@ func (h *heldRows) now() []rowKey {
 	return slices.Collect(maps.Values(h.rows))
 }
 
-// add returns how many were held already, as another batch may have found them meanwhile, and whether
-// there was room.
+// add returns how many were held already, because a concurrent batch may have found them, and
+// whether there was room for all.
 func (h *heldRows) add(keys []rowKey) (known int, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -47,13 +47,13 @@ func (h *heldRows) add(keys []rowKey) (known int, ok bool) {
 	return known, true
 }
 
-// refusesRow reports whether a database says so of a row, as by a trigger or a foreign key, and not of
-// all that is asked.
+// refusesRow reports whether the database refused a row, as by a trigger or a foreign key, and not
+// the whole statement.
 func refusesRow(v verdict) bool { return v == impossible || v == duplicate }
 
-// passBy finds those of rows, which tx has locked, that the database does not let be written, where it
-// refused the whole. It files them for later, or holds them where it refuses that too, and leaves the
-// others for the next batch, whose dead are buried first.
+// passBy finds the rows, locked by tx, for which the database refused the batch. It gives them a
+// later sweep_at, or holds them if that is refused too. The others are left for the next batch,
+// which buries its dead first.
 func (s *Sweeper) passBy(ctx context.Context, tx *stdsql.Tx, rows taken, whole error) (b swept, err error) {
 	t := s.table
 	const back = "ROLLBACK TO SAVEPOINT taken"
@@ -88,8 +88,8 @@ func (s *Sweeper) passBy(ctx context.Context, tx *stdsql.Tx, rows taken, whole e
 	return b, nil
 }
 
-// refused carries w out in halves, and returns the rows on which the database refuses it, and the
-// last reason that it gives.
+// refused executes w in halves, and returns the rows that the database refuses, with its last
+// reason.
 func (t *table) refused(ctx context.Context, tx *stdsql.Tx, w rowsWrite) (keys []rowKey, why, err error) {
 	if len(w.keys) == 0 {
 		return nil, nil, nil

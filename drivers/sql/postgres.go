@@ -11,7 +11,6 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// postgres is PostgreSQL.
 type postgres struct{}
 
 func (postgres) quote(name string) string     { return `"` + name + `"` }
@@ -46,13 +45,13 @@ func (p postgres) object(columns []string) string {
 func (postgres) clock() string { return postgresTime("clock_timestamp()") }
 func (postgres) began() string { return postgresTime("statement_timestamp()") }
 
-// postgresTime computes in floating point, which is faster and exact to a microsecond.
+// postgresTime uses floating point, which is faster than numeric and exact to a microsecond.
 func postgresTime(of string) string {
 	return "floor(date_part('epoch', " + of + ") * 1000)::bigint"
 }
 
-// locked: a condition is looked at before a row's lock is waited for, and again only if the row was
-// written meanwhile.
+// locked: PostgreSQL evaluates a condition before it waits for a row's lock, and again only if the
+// row was written meanwhile.
 func (postgres) locked(table string, key []string, is string) string {
 	columns := strings.Join(key, ", ")
 	return "(" + columns + ") = (SELECT " + columns + " FROM " + table + " WHERE " + is + " FOR UPDATE)"
@@ -70,20 +69,20 @@ func onConflict(d dialect, key, set []string, dead string) string {
 	return " ON CONFLICT (" + strings.Join(quoted, ", ") + ") DO UPDATE SET " + strings.Join(set, ", ") + " WHERE " + dead
 }
 
-// take computes columns of the rows that it has: in one SELECT they are computed before a row
-// is locked, and of every row that another sweeper has for nothing. To turn a jsonb into
-// text takes longer than to delete its row.
+// take computes the columns outside the locking SELECT: inside, they would be computed before the
+// lock, and in vain for each row that another sweeper has locked. Turning a jsonb into text takes
+// longer than deleting its row.
 func (postgres) take(columns, from string) string {
 	return "SELECT " + columns + " FROM (SELECT *" + from + " FOR UPDATE SKIP LOCKED) AS taken"
 }
 
-// some is carried out once, whatever the plan.
+// some materializes take, so that any plan executes it once.
 func (postgres) some(key, take string) string {
 	return key + " IN (WITH taken AS MATERIALIZED (" + take + ") SELECT * FROM taken)"
 }
 
-// verdict goes by SQLSTATE, which pgx and lib/pq tell alike. Of a connection that was found
-// broken before a query was sent pgx tells by itself.
+// verdict uses SQLSTATE, which pgx and lib/pq both report. pgx also reports that a connection was
+// broken before a query was sent.
 func (postgres) verdict(err error) verdict {
 	var server interface{ SQLState() string }
 	var unsent interface{ SafeToRetry() bool }
@@ -139,13 +138,14 @@ func (p postgres) settings(ctx context.Context, db *stdsql.DB, _ []TimeType) err
 	return pooled(ctx, db)
 }
 
-// pooled finds out whether what is prepared on a connection is known to it later. In pgbouncer's
-// transaction mode that which has been let go last serves next, whoever prepared what on it.
+// pooled checks that a connection still has its prepared statements later. In pgbouncer's
+// transaction mode, the server connection released last is used next, whoever prepared statements
+// on it.
 func pooled(ctx context.Context, db *stdsql.DB) error {
 	if db.Stats().MaxOpenConnections == 1 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second) // there may be one connection, and no more
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second) // the pool may allow only one connection
 	defer cancel()
 	conn, err := db.Conn(ctx)
 	if err != nil {
@@ -171,7 +171,7 @@ func pooled(ctx context.Context, db *stdsql.DB) error {
 			Rule: "must keep what is prepared on it: have pgx prepare nothing, by default_query_exec_mode=exec, cache_describe or simple_protocol",
 		}
 	}
-	return nil // calls will tell of any other error
+	return nil // calls report any other error
 }
 
 func (postgres) fits(t TimeType, c columnType) bool {
@@ -184,7 +184,7 @@ func (postgres) fits(t TimeType, c columnType) bool {
 	return c.name == "bigint"
 }
 
-// postgresFraction reports whether a type keeps milliseconds: it does unless told.
+// postgresFraction reports whether a type keeps milliseconds. Without a precision it does.
 func postgresFraction(c columnType) bool { return c.digits < 0 || c.digits >= 3 }
 
 func (postgres) integerType(c columnType) bool { return c.name == "bigint" }
@@ -203,7 +203,7 @@ func (postgres) types() traits {
 	}
 }
 
-// fillfactor leaves room in each page for the versions that touches make of its rows.
+// fillfactor leaves room in each page for the row versions that touches create.
 const fillfactor = 80
 
 func (d postgres) indexed(schema, table string) string { return qualified(d, schema, table) }

@@ -7,8 +7,8 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// Raw implements driver.RawReader, with one SELECT. The value is JSON: the column's
-// text, or an object of the value's columns as the database makes it.
+// Raw implements driver.RawReader, with one SELECT. The value is JSON: the column's text, or an
+// object of the value's columns, built by the database.
 func (t *table) Raw(ctx context.Context, key string) (driver.Raw, error) {
 	k, err := t.key.row(key, t.maxKey)
 	if err != nil {

@@ -24,12 +24,12 @@ func (d *Driver[T]) Get(ctx context.Context, key string) (driver.Entry[T], error
 	if millis != 0 {
 		d.observe(sent, millis)
 	} else if err == driver.ErrNotFound {
-		_, _ = d.ask(ctx) // there was no row to come with the time; another call asks in a second
+		_, _ = d.ask(ctx) // no row carried the time, and the next read that asks is a second away
 	}
 	return e, err
 }
 
-// read runs a statement that returns the row of a record behind first.
+// read runs a statement that returns first, then the row of a record.
 func (d *Driver[T]) read(ctx context.Context, k rowKey, statement string, args, first []any) (driver.Entry[T], error) {
 	var l life
 	var s scanned[T]
@@ -39,7 +39,7 @@ func (d *Driver[T]) read(ctx context.Context, k rowKey, statement string, args, 
 	return d.entry(&l, &s)
 }
 
-// entry is what was scanned.
+// entry returns the scanned record.
 func (d *Driver[T]) entry(l *life, s *scanned[T]) (driver.Entry[T], error) {
 	if err := d.odd(l); err != nil {
 		return driver.Entry[T]{}, err
@@ -51,7 +51,7 @@ func (d *Driver[T]) entry(l *life, s *scanned[T]) (driver.Entry[T], error) {
 	return driver.Entry[T]{Value: v, Meta: l.meta()}, nil
 }
 
-// meta reads what is stored of a record beside its value.
+// meta reads a record without its value.
 func (t *table) meta(ctx context.Context, k rowKey) (driver.Meta, error) {
 	var l life
 	var millis int64
@@ -66,7 +66,7 @@ func (t *table) meta(ctx context.Context, k rowKey) (driver.Meta, error) {
 	return l.meta(), t.odd(&l)
 }
 
-// batchSize is how many keys one SELECT of GetMulti asks for.
+// batchSize is the most keys in one SELECT of GetMulti.
 const batchSize = 512
 
 // GetMulti implements driver.BatchGetter, with one SELECT for each 512 keys.
@@ -88,7 +88,7 @@ func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]dri
 		err := d.batch(ctx, batch, func(key string, e driver.Entry[T], err error) {
 			i, asked := place[key]
 			switch {
-			case !asked: // a column that takes two keys for one
+			case !asked: // the column's collation takes two keys for one
 			case err != nil:
 				failed = append(failed, &driver.KeyError{Index: i, Err: err})
 			default:
@@ -102,7 +102,7 @@ func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]dri
 	return found, failed.Err()
 }
 
-// batch reads rows and hands each to add.
+// batch reads rows and calls add for each.
 func (d *Driver[T]) batch(ctx context.Context, keys []rowKey, add func(key string, e driver.Entry[T], err error)) error {
 	list, args := d.keyList(keys)
 	var millis int64
@@ -142,11 +142,11 @@ func (d *Driver[T]) ReadTouch(ctx context.Context, key string, known *driver.Met
 		e, err := d.Get(ctx, key)
 		life, due := a.Touch(e.Life)
 		if err != nil || !due || !e.Alive(now) || d.sql.readTouch != "" {
-			return e, false, err // else the touch would be planned by a time that is not the database's
+			return e, false, err // without a touch, which would be planned by another clock than the database's
 		}
 		version, terr := d.Touch(ctx, key, e.Meta, life, now)
 		if terr != nil {
-			return e, false, nil // it is as it was read, for others to touch
+			return e, false, nil // the caller touches it
 		}
 		e.Meta = driver.Meta{Life: life, Version: version}
 		return e, true, nil
@@ -183,8 +183,8 @@ func (d *Driver[T]) ReadTouch(ctx context.Context, key string, known *driver.Met
 	return e, err == nil, err
 }
 
-// until is up to when an access keeps a record, the expiry that it writes but for the cap,
-// and the arguments of a limit.
+// until returns how far an access keeps a record, the expiry it writes before the cap applies, and
+// the arguments of the cap.
 func until(a driver.Access) (keep, to, room, most int64) {
 	k, stored := a.Until()
 	return int64(k), int64(stored), int64(math.MaxInt64 - a.Most), int64(a.Most)

@@ -10,17 +10,17 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// replacedSuffix and deletedSuffix end the names of the triggers of Options.Replaced and Options.Deletes;
-// the first also that of the table where both put lives.
+// replacedSuffix and deletedSuffix end the names of the triggers of Options.Replaced and
+// Options.Deletes. Both triggers insert into the table that is named with replacedSuffix.
 const (
 	replacedSuffix = "_replaced"
 	deletedSuffix  = "_deleted"
 )
 
-// replacedTable is that table in a statement.
+// replacedTable is that table's quoted name.
 func (t *table) replacedTable() string { return qualified(t.dialect, t.schema, t.name+replacedSuffix) }
 
-// replacedKey are the names of the key's columns there.
+// replacedKey returns the names of its key columns.
 func (t *table) replacedKey() []string {
 	names := make([]string, len(t.key.Columns))
 	for i := range names {
@@ -29,13 +29,13 @@ func (t *table) replacedKey() []string {
 	return names
 }
 
-// ensureReplaced are the statements that make that table and the triggers that are asked for. Each may
-// run again.
+// ensureReplaced returns the statements that create that table and its triggers. Each may run
+// again.
 //
-// A life is replaced where a row gets another version and another created_at at once, and had
-// one or was dead: an adoption gives its first to a row that is alive. It died at its
-// expiry, or when the next began if that was still to come. One is deleted that has not expired: a
-// sweeper deletes the others.
+// A life is replaced if one write changes both version and created_at, and the row had a created_at
+// or was dead: an adoption gives a live row its first. The life died at its expiry, or when the
+// next began if that was earlier. A life is deleted if its row is deleted before its expiry:
+// sweepers delete the others.
 func (t *table) ensureReplaced() (all []string) {
 	if !t.keepReplaced && !t.keepDeleted {
 		return nil
@@ -74,7 +74,7 @@ func (t *table) ensureReplaced() (all []string) {
 	return all
 }
 
-// replaced hands over and deletes what those triggers have kept, the first of it first.
+// replaced buries and deletes the rows that these triggers wrote, oldest first.
 func (s *Sweeper) replaced(ctx context.Context, tx *stdsql.Tx, limit int) (b swept, err error) {
 	dead, ids, cut, err := s.takeReplaced(ctx, tx, limit)
 	if err != nil || len(ids) == 0 {
@@ -87,7 +87,7 @@ func (s *Sweeper) replaced(ctx context.Context, tx *stdsql.Tx, limit int) (b swe
 	return swept{deleted: len(ids), cut: cut}, err
 }
 
-// takeReplaced locks what was kept first.
+// takeReplaced locks and returns the oldest of these rows.
 func (s *Sweeper) takeReplaced(ctx context.Context, tx *stdsql.Tx, limit int) (dead []driver.Dead, ids []string, cut bool, err error) {
 	t := s.table
 	columns := append([]string{"id"}, t.replacedKey()...)
@@ -115,7 +115,7 @@ func (s *Sweeper) takeReplaced(ctx context.Context, tx *stdsql.Tx, limit int) (d
 	return dead, ids, cut, rows.Err()
 }
 
-// checkReplaced says what Options.Replaced and Options.Deletes lack.
+// checkReplaced checks that the table and triggers of Options.Replaced and Options.Deletes exist.
 func (t *table) checkReplaced(ctx context.Context) error {
 	for _, o := range []struct {
 		name, suffix string

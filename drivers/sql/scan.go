@@ -10,8 +10,9 @@ import (
 
 const maxPage = 10000
 
-// Scan implements driver.Scanner, with one SELECT for a page in the order of the key. A
-// cursor holds keys. What the driver has no key for has a Problem. Sizes are those of the value's columns.
+// Scan implements driver.Scanner, with one SELECT for a page in the order of the key. A cursor
+// holds keys. A row whose key the driver would reject has a Problem. Sizes are those of the value's
+// columns.
 func (t *table) Scan(ctx context.Context, from driver.Cursor, limit int) (driver.Page, error) {
 	if err := driver.CheckScan("limit", limit); err != nil {
 		return driver.Page{}, err
@@ -47,7 +48,7 @@ func (t *table) Dying(ctx context.Context, now, until driver.Instant, limit int)
 	return records, err
 }
 
-// dying is the condition for the rows that expire after now and no later than until.
+// dying returns the condition for rows that expire after now and no later than until.
 func (t *table) dying(now, until driver.Instant) (where string, args []any) {
 	return fmt.Sprintf(" WHERE %s <= %s AND %s > %[2]s AND %[3]s <= %[2]s", t.dialect.quote(t.sweep), t.dialect.integer(), t.expiresMillis()),
 		[]any{int64(until), int64(now), int64(until)}
@@ -60,7 +61,7 @@ func (t *table) scan(ctx context.Context, where string, args []any, order string
 		size += " + COALESCE(" + t.dialect.size(t.dialect.quote(v)) + ", 0)"
 	}
 	columns := append(t.keyColumns(), t.createdMillis(), t.expiresMillis(), t.dialect.quote(t.version), size)
-	query := fmt.Sprintf("SELECT %s FROM %s%s ORDER BY %s LIMIT %d", // a limit that the planner knows
+	query := fmt.Sprintf("SELECT %s FROM %s%s ORDER BY %s LIMIT %d", // inlined, so that the planner knows it
 		strings.Join(columns, ", "), t.quoted(), where, order, limit)
 	rows, err := t.db.QueryContext(ctx, t.dialect.bind(query), args...)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 
 const maxSegments = 1000
 
-// Segments implements driver.Scanner, with up to 1,000 segments of as many rows each. It counts the
-// rows, and walks the key's index once to find every so-manieth; one segment costs nothing.
+// Segments implements driver.Scanner, with up to 1,000 segments of equal size. For more than one it
+// counts the rows and walks the key's index once.
 func (t *table) Segments(ctx context.Context, n int) ([]driver.Cursor, error) {
 	if err := driver.CheckScan("segments", n); err != nil {
 		return nil, err
@@ -48,7 +48,7 @@ func (t *table) Segments(ctx context.Context, n int) ([]driver.Cursor, error) {
 	return append(cursors, driver.EncodeCursor(r)), ctx.Err()
 }
 
-// bound is a key by its columns, each a letter for its type and its text.
+// bound is a key's columns: each a letter for the type, then the text.
 type bound [][]byte
 
 func newBound(columns []any) bound {
@@ -96,13 +96,12 @@ func (b bound) columns(n int) (columns []any, ok bool) {
 	return columns, len(columns) == n
 }
 
-// span is what a cursor holds: a range of keys, of which the first is scanned already.
+// span is a cursor's range of keys, which excludes After and includes To.
 type span struct {
 	After bound `json:"after,omitempty"` // nil: from the start
-	To    bound `json:"to,omitempty"`    // and that too; nil: to the end
+	To    bound `json:"to,omitempty"`    // nil: to the end
 }
 
-// where is the condition for the rows of r.
 func (t *table) where(r span) (where string, args []any, err error) {
 	for _, end := range []struct {
 		key  bound
@@ -125,9 +124,8 @@ func (t *table) where(r span) (where string, args []any, err error) {
 	return where, args, nil
 }
 
-// beyond is the condition for keys on one side of key, last being how their last column
-// compares. Two tuples compared would say the same, and MySQL would read the whole index
-// for it.
+// beyond returns the condition for keys on one side of key; last is the comparison of the last
+// column. MySQL would read the whole index to compare two tuples.
 func (t *table) beyond(key []any, sign, last string) (where string, args []any) {
 	names := t.keyColumns()
 	end := len(names) - 1

@@ -19,7 +19,7 @@ func (sqlite) millis(t TimeType, column string) string {
 	if t == Millis {
 		return column
 	}
-	// What is no date must not read as none.
+	// An invalid date must not be read as NULL.
 	return "CASE WHEN " + column + " IS NULL THEN NULL ELSE COALESCE(CAST(ROUND(unixepoch(" + column + ", 'subsec') * 1000) AS INTEGER), 'no date') END"
 }
 
@@ -40,8 +40,8 @@ func (s sqlite) object(columns []string) string {
 	})
 }
 
-// clock: within a statement it stands still from when it is first asked for, which is after the
-// write lock was waited for.
+// clock: its value is fixed at its first use in a statement, which comes after the wait for the
+// write lock.
 func (sqlite) clock() string   { return "CAST(ROUND(unixepoch('subsec') * 1000) AS INTEGER)" }
 func (s sqlite) began() string { return s.clock() }
 
@@ -53,7 +53,7 @@ func (s sqlite) excluded(column string) string                { return "excluded
 func (sqlite) take(columns, from string) string { return "SELECT " + columns + from }
 func (sqlite) some(key, take string) string     { return key + " IN (" + take + ")" }
 
-// verdict goes by the result code, which modernc.org/sqlite tells.
+// verdict uses the result code of modernc.org/sqlite.
 func (sqlite) verdict(err error) verdict {
 	var coded interface{ Code() int }
 	if !errors.As(err, &coded) {
@@ -95,7 +95,7 @@ func (sqlite) settings(ctx context.Context, db *stdsql.DB, _ []TimeType) error {
 	if err := db.QueryRowContext(ctx, "SELECT journal_mode, timeout FROM pragma_journal_mode, pragma_busy_timeout").Scan(&mode, &timeout); err != nil {
 		return err
 	}
-	shared := mode != "memory" // else the database is this process's
+	shared := mode != "memory" // else only this process has the database
 	var r refusals
 	r.when(shared && mode != "wal", "journal_mode", mode, "must be wal, so that readers and the writer do not wait for each other: _pragma=journal_mode(wal)")
 	r.when(shared && timeout < 1000, "busy_timeout", fmt.Sprintf("%d ms", timeout), "must be 1 s at least, so that writers wait for each other: _pragma=busy_timeout(10000)")
@@ -106,11 +106,11 @@ func (s sqlite) fits(t TimeType, c columnType) bool {
 	if t == Millis {
 		return s.integerType(c)
 	}
-	// A type that is none of SQLite's keeps a text as it is, unless it looks like a number.
+	// SQLite keeps a text unchanged in a column of an unknown type, unless it looks like a number.
 	return !s.integerType(c) && !strings.Contains(c.name, "real") && !strings.Contains(c.name, "blob")
 }
 
-// integerType: SQLite takes any type with INT in it for one of whole numbers.
+// integerType: in SQLite any type with INT in its name is an integer type.
 func (sqlite) integerType(c columnType) bool { return strings.Contains(c.name, "int") }
 
 func (sqlite) types() traits {
@@ -118,15 +118,15 @@ func (sqlite) types() traits {
 		key:     func(int) string { return "TEXT NOT NULL" },
 		value:   "TEXT",
 		integer: "INTEGER", serial: "INTEGER PRIMARY KEY", text: "TEXT",
-		// The one lock there is, taken before the transaction reads: a read that is to become a write
-		// fails if another has written meanwhile.
+		// Take SQLite's only lock before the transaction reads: a transaction that reads first
+		// cannot write if another has written meanwhile.
 		lock: "UPDATE %[1]s SET %[2]s = %[2]s WHERE 0", inProcess: true, tuples: "VALUES ",
 		triggers: "sqlite_master WHERE type = 'trigger' AND name",
 		times:    map[TimeType]string{Millis: "INTEGER", Timestamp: "TEXT", DateTime: "TEXT"},
 	}
 }
 
-// indexed: an index is in its table's database, which only its own name may tell.
+// indexed: only the index's own name may carry the schema.
 func (s sqlite) indexed(_, table string) string { return s.quote(table) }
 
 func (d sqlite) trigger(schema, table, suffix, event, insert string) []string {

@@ -5,33 +5,33 @@ import (
 	"strings"
 )
 
-// statements are the texts of all that is asked of a table, with their arguments in
-// the order that comments give. K are the columns of the key, W those and what the
-// record was (created_at, expires_at, version), what it is judged by and between what that is to be,
-// C is created_at, twice where it is no BIGINT, V are the columns of the value.
+// statements are the SQL texts for a table, with their arguments in the order that comments give. K
+// are the columns of the key. W is K, then the record's created_at, expires_at and version, then
+// the judge's time and the bounds it must lie between. C is created_at, twice if its type is not
+// BIGINT. V are the columns of the value.
 type statements struct {
 	get      string // K
 	getTimed string // K; returns the database's time before the rest
-	getMulti string // up to its list of keys; returns the database's time before the rest
+	getMulti string // without its list of keys; returns the database's time before the rest
 	meta     string // K; returns the database's time before the rest
 	raw      string // K
 	insert   string // K, created_at, expires_at, sweep_at, version, V, and the judge with an upsert
 	replace  string // C, expires_at, sweep_at, version, V, W
-	forward  string // expires_at, W: a touch that leaves sweep_at alone
+	forward  string // expires_at, W: a touch that leaves sweep_at unchanged
 	touch    string // C, expires_at, sweep_at, W: any other
 	remove   string // W
 	delete   string // K
 
-	// key, created_at, expires_at, sweep_at, version, V, dead, dead, keep's end,
-	// MaxInt64 - most, most, stored end, MaxInt64 - most, most, dead, now, judge, now, where
-	// dead is now and the created_at of what is as old as most; empty: there is none
+	// K, created_at, expires_at, sweep_at, version, V, dead, dead, end of keep, MaxInt64 - most,
+	// most, stored end, MaxInt64 - most, most, dead, now, judge, now. dead is now, and the
+	// created_at at or before which a record is past most. Empty: not supported.
 	overwrite string
 
-	// stored end, MaxInt64 - most, most, K, now, keep's end, MaxInt64 - most, most, judge; returns
-	// the database's time and the row, if a touch was due; empty: there is none
+	// stored end, MaxInt64 - most, most, K, now, end of keep, MaxInt64 - most, most, judge. Returns
+	// the database's time and the row, if a touch was due. Empty: not supported.
 	readTouch string
 
-	upserts bool // insert also overwrites what is dead
+	upserts bool // insert also overwrites a dead record
 }
 
 func (t *table) statements() statements {
@@ -52,14 +52,14 @@ func (t *table) statements() statements {
 	whole := strings.Join(append([]string{life}, values...), ", ")
 	from := " FROM " + name + " WHERE "
 	clock := d.clock()
-	time := "COALESCE(" + d.integer() + ", " + clock + ")" // of the judge
+	time := "COALESCE(" + d.integer() + ", " + clock + ")" // the judge's time
 	is := d.locked(name, t.keyColumns(), key+" AND COALESCE("+created+", 0) = ? AND COALESCE("+expires+", 0) = ? AND COALESCE("+q(t.version)+", 0) = ?") +
 		" AND " + time + " BETWEEN ? AND ?"
 
 	keepCreated := q(t.created.Name) + " = " + d.written(t.created.Type, "?")
 	setExpires := q(t.expires.Name) + " = " + d.written(t.expires.Type, "?")
 	setSweep := q(t.sweep) + " = " + d.lesser(q(t.sweep), d.integer())
-	if t.created.Type != Millis { // it may be finer than what is known of it
+	if t.created.Type != Millis { // the column may be finer than milliseconds
 		keepCreated = q(t.created.Name) + " = CASE WHEN " + created + " = " + d.integer() + " THEN " + q(t.created.Name) +
 			" ELSE " + d.written(t.created.Type, "?") + " END"
 	}
@@ -79,7 +79,7 @@ func (t *table) statements() statements {
 	overdue := oldExpires + " <= " + time
 	upsert := d.upsert(t.key.Columns, overwritten, oldExpires+" <> 0 AND "+overdue)
 
-	// What has no created_at or no expiry gets no further than to the condition.
+	// A live record without created_at or expiry fails the condition below.
 	ifDead := func(column, otherwise string) string {
 		return q(column) + " = CASE WHEN " + oldExpires + " <= ? OR " + oldCreated + " <= ? THEN " + d.excluded(column) + otherwise + " ELSE " + old(column) + " END"
 	}
@@ -90,7 +90,7 @@ func (t *table) statements() statements {
 			" THEN "+d.written(t.expires.Type, d.lesser(d.integer(), oldLimit))),
 		ifDead(t.sweep, ""),
 	}, overwritten[3:]...)
-	// The database's time is asked for once, for it goes on: it must agree with the caller's.
+	// Use the database's time only once, because it advances: it must agree with the caller's.
 	overwrite := d.upsert(t.key.Columns, kept, oldExpires+" <> 0 AND ("+oldExpires+" <= ?) = ("+overdue+") AND ("+oldExpires+" <= ? OR "+oldCreated+" <> 0)")
 	if overwrite != "" {
 		overwrite = insert + overwrite + " RETURNING " + life
@@ -124,7 +124,7 @@ func (t *table) statements() statements {
 	return s
 }
 
-// createdMillis and expiresMillis are the expressions that read a life.
+// createdMillis and expiresMillis read a life in milliseconds.
 func (t *table) createdMillis() string {
 	return t.dialect.millis(t.created.Type, t.dialect.quote(t.created.Name))
 }
@@ -133,10 +133,10 @@ func (t *table) expiresMillis() string {
 	return t.dialect.millis(t.expires.Type, t.dialect.quote(t.expires.Name))
 }
 
-// expiresOrNone is expiresMillis, with NULL for whatever means that there is none.
+// expiresOrNone is expiresMillis, with NULL for no expiry.
 func (t *table) expiresOrNone() string { return "NULLIF(" + t.expiresMillis() + ", 0)" }
 
-// expiresOrNever is that with the last instant there is.
+// expiresOrNever is expiresMillis, with the last instant for no expiry.
 func (t *table) expiresOrNever() string {
 	return fmt.Sprintf("COALESCE(%s, %d)", t.expiresOrNone(), never)
 }
@@ -161,7 +161,7 @@ func (t *table) rawValue() string {
 // quoted is the table's name in a statement.
 func (t *table) quoted() string { return qualified(t.dialect, t.schema, t.name) }
 
-// keyTuple is the key in a comparison with tuples.
+// keyTuple is the left side of a comparison with tuples.
 func (t *table) keyTuple() string {
 	names := t.keyColumns()
 	if len(names) == 1 {
@@ -178,8 +178,8 @@ func (t *table) keyColumns() []string {
 	return names
 }
 
-// keyList is a list of at least n keys, for IN: a power of two, so that few texts of
-// statements come about. Who asks repeats a key.
+// keyList is the list of keys for IN. It repeats the last key up to a power of two, so that there
+// are few different statements.
 func (t *table) keyList(keys []rowKey) (list string, args []any) {
 	n := 1
 	for n < len(keys) {

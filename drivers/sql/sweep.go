@@ -17,36 +17,36 @@ import (
 
 // SweepOptions adjusts a Sweeper. The zero value, and a nil pointer, mean the defaults.
 type SweepOptions struct {
-	// Every is how long Run waits when nothing is left to do, give or take a half,
-	// so that many sweepers do not come at once. Zero: 1 min.
+	// Every is how long Run waits when nothing is left to do, varied by half, so that many sweepers
+	// do not run at once. Zero: 1 min.
 	Every time.Duration
 
-	// Batch is how many rows one transaction takes. Zero: 1000. At most 10,000. Bury is
-	// handed 16 MiB of values at most at once, and the last of them whole.
+	// Batch is the most rows in one transaction. Zero: 1000. At most 10,000. One call of Bury gets
+	// values of about 16 MiB at most: the last one is always whole.
 	Batch int
 
-	// Rate is how many rows a second this sweeper takes, dead or to be filed. Zero:
-	// as many as it can.
+	// Rate limits this sweeper to so many rows a second, dead or alive. Zero: no limit.
 	Rate float64
 
-	// Bury is handed the dead rows of each transaction before they are deleted in
-	// it, without their Fields. A row whose key no record can have, or of whose life no more than
-	// the expiry can be read, has a Problem. It may use tx, as for an archive in a table beside. If it fails nothing is
-	// deleted, and the rows come again. They come again, too, where the transaction
-	// fails after it, and that may be a deadlock with another sweeper: what is done
-	// by tx is then undone, and what is done by other means is done twice. It may be
-	// called again before it has returned. Nil: they go unseen.
+	// Bury is called with the dead rows of each transaction, without their Fields, before they are
+	// deleted in it. A row has a Problem if no record can have its key, or if only the expiry of
+	// its life can be read. Bury may use tx, for instance for an archive table. If Bury fails,
+	// nothing is deleted and the rows come again. They also come again if the transaction fails
+	// after it, for instance by a deadlock with another sweeper: work done by tx is then rolled
+	// back, work done by other means is done twice. Bury may be called again before it has
+	// returned. Nil: dead rows are deleted without a call.
 	Bury func(ctx context.Context, tx *stdsql.Tx, dead []driver.Dead) error
 
-	// OnError is told what a sweep under Run failed with, which goes on after Every, and
-	// that rows were skipped. Nil: that is counted and not told.
+	// OnError is called with the error of a sweep under Run, which continues after Every, and with
+	// an error if rows were skipped. Nil: they are only counted.
 	OnError func(error)
 
-	// MaxSkew is how much longer than Options.Retain rows are dead, by the database's clock,
-	// before they are deleted: for processes that have not learned that clock yet. Zero: 1 min.
+	// MaxSkew is how long beyond Options.Retain a row must be dead, by the database's clock, before
+	// it is deleted: some processes may not have learned that clock yet. Zero: 1 min.
 	MaxSkew time.Duration
 
-	// Now is the time by which rows are dead, MaxSkew or not. Nil: the database's.
+	// Now is the clock that decides which rows are dead; MaxSkew then has no effect. Nil: the
+	// database's.
 	Now func() time.Time
 }
 
@@ -54,7 +54,7 @@ const (
 	defaultEvery = time.Minute
 	defaultBatch = 1000
 	maxBatch     = 10000
-	buryBytes    = 16 << 20 // of each of two transactions
+	buryBytes    = 16 << 20 // in each of two transactions
 )
 
 func (o SweepOptions) validate() (SweepOptions, error) {
@@ -67,7 +67,7 @@ func (o SweepOptions) validate() (SweepOptions, error) {
 	return o, err
 }
 
-// atLeast0 returns an error if n, which field has, is negative.
+// atLeast0 returns an error if field's value n is negative.
 func atLeast0[N int | float64 | time.Duration](field string, n N) error {
 	if n < 0 {
 		return &driver.InvalidError{Field: field, Value: fmt.Sprint(n), Rule: "must not be negative"}
@@ -75,17 +75,17 @@ func atLeast0[N int | float64 | time.Duration](field string, n N) error {
 	return nil
 }
 
-// Sweeper deletes the rows that are dead for Options.Retain. Any number of them may work on a table, in any number of
-// processes: each takes rows that no other has, on SQLite one after the other. Its
-// methods are safe for concurrent use.
+// Sweeper deletes rows that have been dead for Options.Retain. Any number of sweepers may work on a
+// table, in any number of processes: each takes rows that no other has; on SQLite they take turns.
+// Its methods are safe for concurrent use.
 type Sweeper struct {
 	table  *table
 	opts   SweepOptions
 	limit  *rate.Limiter
-	bytes  int // bounds the values of a batch for Bury
+	bytes  int // limit on a batch's values for Bury
 	held   heldRows
 	counts struct{ deleted, filed, skipped, batches, failed atomic.Uint64 }
-	swept  atomic.Int64 // when the last sweep began that ended well, in milliseconds; zero: none
+	swept  atomic.Int64 // start of the last successful sweep, in milliseconds; zero: none
 }
 
 // Sweeper returns a sweeper of the table. opts may be nil; it is copied.
@@ -104,9 +104,9 @@ func (t *table) Sweeper(opts *SweepOptions) (*Sweeper, error) {
 // SweepStats counts what a Sweeper has done since it was made.
 type SweepStats struct {
 	Deleted uint64 // dead rows
-	Filed   uint64 // rows that were alive, and are looked at again at their expiry
-	Skipped uint64 // rows whose expiry cannot be read, or that the table does not let be written; they are looked at again a day later
-	Batches uint64 // of one transaction each, or one statement each for the dead and the others
+	Filed   uint64 // live rows, whose sweep_at was set to their expiry
+	Skipped uint64 // rows with an unreadable expiry, or that the table refuses to write; retried a day later
+	Batches uint64 // transactions, or pairs of statements without Bury
 	Failed  uint64 // sweeps that ended with an error
 }
 
@@ -126,11 +126,11 @@ func (s *Sweeper) Run(ctx context.Context) {
 	}
 }
 
-// Sweep takes all rows whose time has come, and returns when it finds no more, or at the
-// first error. What was done until then stays done.
+// Sweep takes all rows whose sweep_at has passed. It returns when it finds no more, or at the first
+// error; batches committed before stay.
 //
-// With Bury it has two transactions at work, on two connections if there are so many: one
-// reads the next rows while those of the other are buried. On SQLite it has one.
+// With Bury it runs two transactions, on two connections if the pool allows: one reads rows while
+// Bury runs in the other. On SQLite it runs one.
 func (s *Sweeper) Sweep(ctx context.Context) error {
 	began := time.Now()
 	err := s.sweep(ctx)
@@ -160,7 +160,7 @@ func (s *Sweeper) sweep(ctx context.Context) error {
 	if s.opts.Bury == nil || s.table.turn != nil {
 		return s.batches(ctx, ctx, s.rows)
 	}
-	// When one fails the other ends what it has begun, lest that be buried in vain.
+	// If one fails, the other finishes its batch, so that its rows are not buried in vain.
 	group, going := errgroup.WithContext(ctx)
 	for range 2 {
 		group.Go(func() error { return s.batches(ctx, going, s.rows) })
@@ -168,11 +168,10 @@ func (s *Sweeper) sweep(ctx context.Context) error {
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	return s.batches(ctx, ctx, s.rows) // each may have left a row that the other had locked
+	return s.batches(ctx, ctx, s.rows) // each may have skipped rows that the other had locked
 }
 
-// batches is one transaction after the other, until there is nothing left for take or going
-// ends.
+// batches runs one transaction after another, until take finds nothing or going ends.
 func (s *Sweeper) batches(ctx, going context.Context, take takeRows) error {
 	limit := s.opts.Batch
 	for lost := 0; going.Err() == nil; {
@@ -184,7 +183,7 @@ func (s *Sweeper) batches(ctx, going context.Context, take takeRows) error {
 		b, err := s.batch(ctx, limit, take)
 		n := b.rows()
 		if s.limit != nil {
-			s.limit.ReserveN(time.Now(), n-limit) // what was not taken
+			s.limit.ReserveN(time.Now(), n-limit) // return the unused part
 		}
 		switch {
 		case err == nil && (b.more || b.refused != nil):
@@ -192,9 +191,9 @@ func (s *Sweeper) batches(ctx, going context.Context, take takeRows) error {
 		case err == nil && n < limit && !b.cut:
 			return nil
 		case err == nil:
-			lost, limit = 0, min(2*n, s.opts.Batch) // what is cut off is read again
+			lost, limit = 0, min(2*n, s.opts.Batch) // a cut batch's other rows are read again
 		case s.table.dialect.verdict(err) == collided && lost < attempts:
-			lost++ // to another transaction, and undone
+			lost++ // lost to another transaction and rolled back
 		default:
 			return err
 		}
@@ -202,8 +201,8 @@ func (s *Sweeper) batches(ctx, going context.Context, take takeRows) error {
 	return ctx.Err()
 }
 
-// horizon is the expression of the time before which a row must have expired to be deleted, by the
-// database's clock less behind.
+// horizon is the SQL expression for the database's time less behind and Retain. Rows that expired
+// before it are deleted.
 func (t *table) horizon(behind time.Duration) string {
 	return fmt.Sprintf("%s - %d", t.dialect.began(), driver.Instant(0).Add(t.retain+behind))
 }

@@ -11,18 +11,18 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// skipFor is how long a row is left alone that cannot be read or written.
+// skipFor is how long a row that cannot be read or written is skipped.
 const skipFor = 24 * time.Hour
 
-// swept is what one transaction did, in rows. cut: there were more than its bytes allow.
+// swept counts a transaction's rows. cut: the batch reached its limit in bytes.
 type swept struct {
 	deleted, filed, skipped int
 	cut                     bool
-	more                    bool  // what is left is yet to be looked at
-	refused                 error // why rows were skipped that the others are yet to be written without; nil: none was
+	more                    bool  // there may be more rows
+	refused                 error // why rows were skipped; the rest of the batch must run again without them
 }
 
-// batch is what take does in one transaction for limit rows at most.
+// batch runs take in one transaction for at most limit rows, and counts.
 func (s *Sweeper) batch(ctx context.Context, limit int, take takeRows) (b swept, err error) {
 	if s.opts.Bury == nil {
 		b = s.unseen(ctx, limit)
@@ -48,7 +48,7 @@ func (s *Sweeper) batch(ctx context.Context, limit int, take takeRows) (b swept,
 	return b, nil
 }
 
-// takeRows takes rows by a transaction and does something with them.
+// takeRows locks and handles rows within a transaction.
 type takeRows func(ctx context.Context, tx *stdsql.Tx, limit int) (swept, error)
 
 func (s *Sweeper) transaction(ctx context.Context, limit int, take takeRows) (b swept, err error) {
@@ -56,15 +56,15 @@ func (s *Sweeper) transaction(ctx context.Context, limit int, take takeRows) (b 
 	if err != nil {
 		return b, err
 	}
-	defer func() { _ = tx.Rollback() }() // no more than an error once it is committed
+	defer func() { _ = tx.Rollback() }() // returns an error after a commit
 	if b, err = take(ctx, tx, limit); err == nil && (b.rows() > 0 || b.refused != nil) {
 		err = tx.Commit()
 	}
 	return b, err
 }
 
-// unseen deletes what is dead of the first rows whose time has come, and files what is alive, by a statement
-// each. What it cannot write, and why, a transaction that takes the rows finds out.
+// unseen deletes the dead among the due rows, and sets the others' sweep_at, with one statement
+// each. If one fails, the transaction that follows finds out which rows and why.
 func (s *Sweeper) unseen(ctx context.Context, limit int) (b swept) {
 	t := s.table
 	keys, args := s.query(strings.Join(t.keyColumns(), ", "), limit)
@@ -89,7 +89,7 @@ func (s *Sweeper) unseen(ctx context.Context, limit int) (b swept) {
 
 func (b swept) rows() int { return b.deleted + b.filed + b.skipped }
 
-// rows deletes what is dead of the rows whose time has come, and files the others.
+// rows deletes the dead among the due rows, and sets the others' sweep_at to their expiry.
 func (s *Sweeper) rows(ctx context.Context, tx *stdsql.Tx, limit int) (b swept, err error) {
 	t := s.table
 	rows, err := s.take(ctx, tx, limit)
@@ -140,12 +140,12 @@ func (s *Sweeper) horizon() string {
 	return "(" + s.table.horizon(s.opts.MaxSkew) + ")"
 }
 
-// query asks for columns of the first rows whose time has come and that are not held.
+// query selects columns of the first due rows that are not held.
 func (s *Sweeper) query(columns string, limit int) (query string, args []any) {
 	t := s.table
-	// It is to walk the index: the column is the table's and not the text of that name
-	// that is selected, and the limit is no argument, of which PostgreSQL thinks as a
-	// tenth of all rows.
+	// Both let PostgreSQL walk the index. The column is qualified, so that it is not the selected
+	// text of that name. The limit is inlined: the planner assumes 10 % of the table for a
+	// parameterised LIMIT.
 	sweep := t.quoted() + "." + t.dialect.quote(t.sweep)
 	but := ""
 	if held := s.held.now(); len(held) > 0 {
@@ -156,14 +156,14 @@ func (s *Sweeper) query(columns string, limit int) (query string, args []any) {
 	return t.dialect.take(columns, fmt.Sprintf(" FROM %s WHERE %s <= %s%s ORDER BY %[2]s LIMIT %[5]d", t.quoted(), sweep, s.horizon(), but, limit)), args
 }
 
-// taken are rows that are locked, by the columns of their keys as they were scanned.
+// taken are locked rows, by their scanned key columns.
 type taken struct {
 	dead, live, skipped []rowKey
-	buried              []driver.Dead // those of dead, for Bury
+	buried              []driver.Dead // dead, as Bury gets them
 	cut                 bool          // as of swept
 }
 
-// take locks rows whose sweep_at has come, and tells the dead from the others.
+// take locks due rows, and sorts them into dead, live and skipped.
 func (s *Sweeper) take(ctx context.Context, tx *stdsql.Tx, limit int) (r taken, err error) {
 	t := s.table
 	columns := append([]string{s.horizon()}, t.keyColumns()...)
@@ -206,7 +206,7 @@ func (s *Sweeper) take(ctx context.Context, tx *stdsql.Tx, limit int) (r taken, 
 	return r, rows.Err()
 }
 
-// dead is a row as Bury is handed it.
+// dead converts a row for Bury.
 func (t *table) dead(key scannedKey, m driver.Meta, value []byte, problem error) driver.Dead {
 	name := t.key.Join(key.texts)
 	if _, err := t.key.row(name, 0); problem == nil {
@@ -221,15 +221,15 @@ type rowsWrite struct {
 	keys      []rowKey
 }
 
-// writes are those of a batch.
+// writes returns the writes of a batch.
 func (s *Sweeper) writes(rows taken) []rowsWrite {
 	return []rowsWrite{{"DELETE FROM " + s.table.quoted(), rows.dead}, {s.file(), rows.live}, {s.skip(), rows.skipped}}
 }
 
-// file has rows be looked at when they expire.
+// file sets sweep_at to the expiry.
 func (s *Sweeper) file() string { return s.later(s.table.expiresOrNever()) }
 
-// skip has rows be looked at a day later.
+// skip sets sweep_at to skipFor from now.
 func (s *Sweeper) skip() string {
 	return s.later(fmt.Sprintf("%s + %d", s.horizon(), driver.Instant(0).Add(s.table.retain+s.opts.MaxSkew+skipFor)))
 }
@@ -238,7 +238,7 @@ func (s *Sweeper) later(at string) string {
 	return "UPDATE " + s.table.quoted() + " SET " + s.table.dialect.quote(s.table.sweep) + " = " + at
 }
 
-// sweepRows carries w out, and says on how many.
+// sweepRows executes w and returns the number of rows.
 func (t *table) sweepRows(ctx context.Context, tx *stdsql.Tx, w rowsWrite) (int64, error) {
 	if len(w.keys) == 0 {
 		return 0, nil

@@ -2,14 +2,13 @@ package sql
 
 import "context"
 
-// turn lets the writers to a SQLite file go one after the other. SQLite has one lock for all
-// writers; a writer that finds it taken polls it every millisecond or more, and here it is woken
-// instead. A nil turn holds nobody up.
+// turn makes writers to a SQLite file go one at a time. SQLite has one lock for all writers, and a
+// waiting writer polls it every millisecond or more; turn wakes it instead. A nil turn never
+// blocks.
 type turn chan struct{}
 
 func newTurn() turn { return make(turn, 1) }
 
-// take waits until it is the caller's turn.
 func (t turn) take(ctx context.Context) error {
 	if t == nil {
 		return nil

@@ -14,7 +14,6 @@ type codec[T any] struct {
 	lifeOnly bool
 }
 
-// encode returns the arguments for v.
 func (c *codec[T]) encode(v T) ([]any, error) {
 	switch {
 	case c.lifeOnly:
@@ -26,10 +25,10 @@ func (c *codec[T]) encode(v T) ([]any, error) {
 	if err != nil {
 		return nil, &driver.InvalidError{Field: "value", Value: fmt.Sprintf("a %T", v), Rule: "must be one that encoding/json encodes", Err: unquoted{err}}
 	}
-	return []any{string(text)}, nil // a []byte is binary data to some databases
+	return []any{string(text)}, nil // some databases take a []byte as binary data
 }
 
-// scanned is a row's value on its way from Scan.
+// scanned is the destination of a value's Scan.
 type scanned[T any] struct {
 	v    T
 	text []byte
@@ -46,7 +45,6 @@ func (c *codec[T]) dest(s *scanned[T]) []any {
 	return []any{&s.text}
 }
 
-// decode returns the value that was scanned.
 func (c *codec[T]) decode(s *scanned[T]) (T, error) {
 	if c.lifeOnly || c.fields != nil {
 		return s.v, nil
@@ -58,12 +56,12 @@ func (c *codec[T]) decode(s *scanned[T]) (T, error) {
 	return s.v, nil
 }
 
-// misshapen says that a row does not hold what the driver's types say.
+// misshapen is the error for a row that does not fit the driver's types.
 func misshapen(err error) error {
 	return &driver.InvalidError{Field: "row", Value: "of another shape", Rule: "must hold what the driver's Options and type say", Err: unquoted{err}}
 }
 
-// unquoted is an error without its text, which may quote what a record holds.
+// unquoted hides an error's text, which may quote a record.
 type unquoted struct{ err error }
 
 func (e unquoted) Error() string {

@@ -11,15 +11,13 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// attempts bounds how often one call is tried: once as a rule, and again each time
-// that another write came between, which the database or the row then says.
+// attempts bounds how often one call is tried again because another write came in between.
 const attempts = 16
 
-// busyFor is how long a write is tried again where SQLite is busy and does not wait by itself, as
-// busy_timeout has it do.
+// busyFor is how long a write is retried if SQLite is busy and has no busy_timeout.
 const busyFor = 200 * time.Millisecond
 
-// exec carries a statement out and returns how many rows it was.
+// exec executes a statement and returns the number of rows.
 func (t *table) exec(ctx context.Context, k rowKey, statement string, args []any) (n int64, err error) {
 	err = t.send(ctx, k, func(on executor) error {
 		result, err := on.ExecContext(ctx, statement, args...)
@@ -31,15 +29,14 @@ func (t *table) exec(ctx context.Context, k rowKey, statement string, args []any
 	return n, err
 }
 
-// send carries a statement out on a connection. It goes out again only where nothing
-// was written by it: where the transaction lost to another, or where the connection was
-// found broken before it was sent.
+// send executes a statement on a connection. It retries only if nothing was written: the
+// transaction lost to another, or the connection was broken before the statement was sent.
 //
-// A *sql.DB would do the latter by itself. But the error with which it gives up is the
-// same whether the context ended while a connection was waited for or while the
-// statement was under way, and only in the second case may it have landed.
+// A *sql.DB would do the latter by itself. But its error is the same whether the context ended
+// during the wait for a connection or during the statement, and only in the second case may the
+// write have landed.
 func (t *table) send(ctx context.Context, k rowKey, statement func(executor) error) error {
-	if tx := txOf(ctx); tx != nil { // whatever fails, tx has not been committed
+	if tx := txOf(ctx); tx != nil { // no write is ambiguous before tx is committed
 		if err := statement(tx); err != nil {
 			return t.failed(ctx, err, k)
 		}
@@ -73,8 +70,8 @@ func (t *table) send(ctx context.Context, k rowKey, statement func(executor) err
 	return t.lost(ctx, err, k)
 }
 
-// conditional brings about a write that lands on the live record was or not at all.
-// same says that it changes nothing, which MySQL does not count as a row.
+// conditional executes a write that lands on the live record was or not at all. same means that the
+// write changes nothing: MySQL then counts no row.
 func (t *table) conditional(ctx context.Context, k rowKey, was driver.Meta, now driver.Instant, same bool, statement string, args []any) error {
 	var found driver.Meta
 	j := t.judge(now)
@@ -98,12 +95,12 @@ func (t *table) conditional(ctx context.Context, k rowKey, was driver.Meta, now 
 			return &driver.ConflictError{Found: found}
 		case same:
 			return nil
-		} // else it became was only now, or is about to die
+		} // else it became was only now, or is dying
 	}
 	return &driver.ConflictError{Found: found}
 }
 
-// record returns where v is kept under key, and the arguments for it.
+// record returns the row of key, and the arguments for v.
 func (d *Driver[T]) record(key string, v T) (k rowKey, values []any, err error) {
 	if k, err = d.key.row(key, d.maxKey); err == nil {
 		values, err = d.codec.encode(v)
@@ -111,8 +108,8 @@ func (d *Driver[T]) record(key string, v T) (k rowKey, values []any, err error) 
 	return k, values, err
 }
 
-// Insert implements driver.Driver, with one INSERT. Where a record is in its way a
-// SELECT follows; on MySQL, where that is dead, an UPDATE as well.
+// Insert implements driver.Driver, with one INSERT. If a record exists, a SELECT follows; on MySQL,
+// if that record is dead, also an UPDATE.
 func (d *Driver[T]) Insert(ctx context.Context, key string, v T, life driver.Life, now driver.Instant) (driver.Version, error) {
 	k, values, err := d.record(key, v)
 	if err != nil {
@@ -137,7 +134,7 @@ func (d *Driver[T]) Insert(ctx context.Context, key string, v T, life driver.Lif
 		found, err := d.meta(ctx, k)
 		switch {
 		case errors.Is(err, driver.ErrNotFound):
-			continue // gone since; or the row is another's by a unique index of the table
+			continue // deleted meanwhile, or another unique index refused the row
 		case err != nil:
 			return 0, err
 		case found.Alive(j.now()):
@@ -167,14 +164,14 @@ func (d *Driver[T]) Replace(ctx context.Context, key string, v T, was driver.Met
 	return version, nil
 }
 
-// replacing are the arguments that write over the record was.
+// replacing returns the arguments of a replace of was.
 func (t *table) replacing(k rowKey, was driver.Meta, life driver.Life, version driver.Version, values []any) []any {
 	args := append(t.lifeArgs(life), int64(version))
 	args = append(args, values...)
 	return append(append(args, k.columns...), is(was)...)
 }
 
-// lifeArgs are the arguments that write life over another.
+// lifeArgs returns the arguments that set a life.
 func (t *table) lifeArgs(life driver.Life) []any {
 	args := []any{instant(life.CreatedAt)}
 	if t.created.Type != Millis {
@@ -183,9 +180,8 @@ func (t *table) lifeArgs(life driver.Life) []any {
 	return append(args, instant(life.ExpiresAt), sweepAt(life.ExpiresAt))
 }
 
-// Touch implements driver.Driver, with one UPDATE. It leaves the version as it is. One
-// that moves an expiry forward leaves sweep_at alone, and with it the one index that
-// knows of expiries.
+// Touch implements driver.Driver, with one UPDATE. It keeps the version. A touch that moves the
+// expiry forward does not write sweep_at, so it updates no index.
 func (t *table) Touch(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
 	k, err := t.key.row(key, t.maxKey)
 	if err != nil {
