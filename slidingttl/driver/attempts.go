@@ -10,28 +10,28 @@ import (
 
 // Attempts counts the attempts that a store's client makes of one write, by the client's hooks.
 //
-// An attempt without an answer may have landed, and what a later one meets may be its doing.
-// The zero value is ready to use. All methods are safe for concurrent use.
+// An attempt without an answer may have landed, so a later attempt may find the result of an
+// earlier one. The zero value is ready to use. All methods are safe for concurrent use.
 type Attempts struct {
-	// Named says that the write's condition names the record, so that it lands once at most.
-	// Any other may undo what others wrote between two attempts.
+	// Named says that the write's condition names the record's version, so that the write lands at
+	// most once. Any other write may undo what others wrote between two attempts.
 	Named bool
 
 	unanswered atomic.Int32
 }
 
-// Sent says that an attempt may have left.
+// Sent notes that an attempt may have been sent.
 func (a *Attempts) Sent() { a.unanswered.Add(1) }
 
-// Answered says that an attempt that may have left had not, or has an answer.
+// Answered notes that an attempt was answered, or was not sent after all.
 func (a *Attempts) Answered() { a.unanswered.Add(-1) }
 
 // Unsure reports whether an attempt may have landed without an answer.
 func (a *Attempts) Unsure() bool { return a.unanswered.Load() > 0 }
 
-// Succeeded is the error of a write whose last attempt was carried out. It is
-// [ErrAmbiguous] if the write is not named and may have landed before, because others may
-// have written or deleted the record in between; else nil.
+// Succeeded returns the error of a write whose last attempt succeeded. It is [ErrAmbiguous] if the
+// write is not named and may have landed before, because others may have written or deleted the
+// record in between; else nil.
 func (a *Attempts) Succeeded() error {
 	if a.Unsure() && !a.Named {
 		return ErrAmbiguous
@@ -39,19 +39,19 @@ func (a *Attempts) Succeeded() error {
 	return nil
 }
 
-// Verdict is what becomes of a write that the store refused for what it met.
+// Verdict compares a write that the store refused with the record that it found.
 type Verdict int
 
 // The verdicts.
 const (
-	InTheWay   Verdict = iota // the record is another than the write is for
-	Gone                      // there is none, or it is dead
-	Unreadable                // it may be the one, and the write must not guess
-	Meant                     // it is the one: send the write again for just that
-	Landed                    // it is what the write was to store: an answer was lost
+	InTheWay   Verdict = iota // the record is not the one that the write was planned for
+	Gone                      // there is no record, or it is dead
+	Unreadable                // the record cannot be compared
+	Meant                     // it is the planned record in another form: send the write again for exactly that
+	Landed                    // it is what the write was to store: an earlier attempt landed
 )
 
-// Still tells whether found is the live record was.
+// Still returns Meant if found is the live record was, else InTheWay or Gone.
 func Still(found, was Meta, now Instant) Verdict {
 	switch {
 	case !found.Alive(now):
@@ -62,16 +62,16 @@ func Still(found, was Meta, now Instant) Verdict {
 	return Meant
 }
 
-// Refused is the error of a write that met found, and is not sent again.
+// Refused returns the error of a write that found prevented, and that is not sent again.
 //
-// problem says what of found cannot be read. refusal is the store's error, nil if the write was
-// not sent.
+// problem is the error of reading found. refusal is the store's error, nil if the write was not
+// sent.
 func (a *Attempts) Refused(ctx context.Context, v Verdict, found Meta, problem, refusal error) error {
 	switch {
 	case v == Landed:
 		return nil
 	case a.Unsure():
-		return a.Failed(ctx, refusal) // it may have landed, and what was found come after it
+		return a.Failed(ctx, refusal) // it may have landed before found was written
 	case v == Gone && refusal == nil:
 		return ErrNotFound
 	case v == Gone:
@@ -82,7 +82,8 @@ func (a *Attempts) Refused(ctx context.Context, v Verdict, found Meta, problem, 
 	return &ConflictError{Found: found, Err: refusal}
 }
 
-// Failed adds to err [ErrAmbiguous] if the write may have landed, [ErrLate] if ctx ended for that.
+// Failed wraps err in [ErrAmbiguous] if the write may have landed, and in [ErrLate] if that ended
+// ctx.
 func (a *Attempts) Failed(ctx context.Context, err error) error {
 	if errors.Is(context.Cause(ctx), ErrLate) {
 		err = fmt.Errorf("%w: %w", ErrLate, err)
@@ -96,7 +97,7 @@ func (a *Attempts) Failed(ctx context.Context, err error) error {
 // ErrLate says that the record's life ended before the store answered a write over it.
 var ErrLate = errors.New("the record's life ended before the store answered")
 
-// WithLife bounds a write over the record was by that record's life, or by skew if that is
+// WithLife ends the context of a write over was with that record's life, or after skew if that is
 // longer. A write that lands later would revive a record that others have found dead.
 func WithLife(ctx context.Context, was Meta, now Instant, skew time.Duration) (context.Context, context.CancelFunc) {
 	if was.ExpiresAt == 0 {

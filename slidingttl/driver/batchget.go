@@ -11,9 +11,9 @@ type BatchGetter[T any] interface {
 
 	// GetMulti returns the records under keys as they are stored, alive or not.
 	//
-	// Absent keys are left out, duplicates asked for once. A key that the store cannot take,
-	// and one whose record does not decode, come in a [KeyErrors] with their first place in
-	// keys, and all others are read. Any other error comes with what was read so far.
+	// Absent keys are left out, duplicates are read once. Keys that the store cannot take, and keys
+	// whose records do not decode, are in a [KeyErrors] with their first index in keys; all others
+	// are read. Any other error comes with the entries read so far.
 	GetMulti(ctx context.Context, keys []string) (map[string]Entry[T], error)
 }
 

@@ -7,17 +7,17 @@ type Dead struct {
 	Key string
 	Raw
 	At      Instant // when it died: its expiry, its cap, or when it was deleted
-	Deleted bool    // it was deleted before its time
+	Deleted bool    // deleted while it was alive
 }
 
-// BuryStats counts what became of the dead that were handed over.
+// BuryStats counts the dead records that were handed to an archive.
 type BuryStats struct {
-	Records     uint64 // archived, those quarantined included; what is handed over again is not
+	Records     uint64 // archived, including quarantined; a record handed over again counts once
 	Bytes       uint64 // of their values
-	Quarantined uint64 // of the records, those that could not be archived as they are
-	Failures    uint64 // calls that failed: their dead are handed over again
+	Quarantined uint64 // records that could not be archived as they are
+	Failures    uint64 // failed calls: their records are handed over again
 
-	// Through is the time by which all that was due for the archive is in it. Zero: its
-	// source has not told yet.
+	// Through is the time up to which all records due for the archive are in it. Zero: the source
+	// has not reported yet.
 	Through time.Time
 }

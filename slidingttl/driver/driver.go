@@ -20,8 +20,7 @@ import (
 // call would meet until a setting is changed matches [ErrRefused]. No error text
 // holds a key.
 type Driver[T any] interface {
-	// Get returns the record under key as it is stored, alive or not. The
-	// caller judges life: a driver need not.
+	// Get returns the record under key as it is stored, alive or dead. The caller checks its life.
 	//
 	// A record without created_at (written by another program) has a zero
 	// CreatedAt, one that never expires a zero ExpiresAt. Errors: ErrNotFound.
@@ -30,8 +29,8 @@ type Driver[T any] interface {
 	// Insert creates key, or replaces a record that is dead at now. The new
 	// record has life. It returns the version written.
 	//
-	// If a live record is in the way nothing is changed and the error is a
-	// *ConflictError that carries it. A bounded store that has no room: ErrFull.
+	// If there is a live record, nothing is changed and the error is a *ConflictError with its
+	// Meta. A bounded store that has no room: ErrFull.
 	Insert(ctx context.Context, key string, v T, life Life, now Instant) (Version, error)
 
 	// Replace overwrites the record was with v and life, and returns the version written.
@@ -43,7 +42,7 @@ type Driver[T any] interface {
 	// *ConflictError that carries it. Either way nothing is changed.
 	Replace(ctx context.Context, key string, v T, was Meta, life Life, now Instant) (Version, error)
 
-	// Touch writes life beside the value that is stored, and returns the version stored.
+	// Touch writes life, keeps the stored value, and returns the version then stored.
 	//
 	// The record must be alive at now, and its created_at, expiry and version still those
 	// of was: the life may depend on the value, so it lands on no other. life.CreatedAt is

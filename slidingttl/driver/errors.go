@@ -14,10 +14,10 @@ var ErrNotFound = errors.New("not found")
 // It comes as a *ConflictError.
 var ErrConflict = errors.New("conflict")
 
-// ErrAmbiguous says that the answer to a write did not come: it may have landed or not.
+// ErrAmbiguous says that a write's answer was lost: it may have landed or not.
 //
-// It comes wrapped together with the store's own error, and with the context's where that
-// ended. A write that is sure not to have landed never matches it.
+// It comes wrapped together with the store's own error, and with the context's error if that ended.
+// A write that is sure not to have landed never matches it.
 var ErrAmbiguous = errors.New("the write may have landed")
 
 // ErrLocked says that another client has locked the record, which can be read and not written.
@@ -25,9 +25,9 @@ var ErrAmbiguous = errors.New("the write may have landed")
 // Nothing was written. A touch that meets it is put off to a later access.
 var ErrLocked = errors.New("locked by another client")
 
-// ErrRefused says that the store refuses the call whatever the record, and will the next one.
+// ErrRefused says that the store refuses this and every later call, whatever the record.
 //
-// The credentials are wrong or have no right to it; a table, container or bucket is not there.
+// The credentials are wrong or lack a permission, or a table, container or bucket does not exist.
 // It comes wrapped together with the store's own error. Nothing was written.
 var ErrRefused = errors.New("the store refuses the call")
 
@@ -37,7 +37,7 @@ var ErrFull = errors.New("store is full")
 // ErrInvalid says that an input or a stored record breaks a rule: an *InvalidError.
 var ErrInvalid = errors.New("invalid")
 
-// ConflictError carries the record that was found in a write's way. It matches ErrConflict.
+// ConflictError has the Meta of the record that prevented a write. It matches ErrConflict.
 type ConflictError struct {
 	// Found is that record's life and version.
 	Found Meta
@@ -85,7 +85,7 @@ func (e *InvalidError) Is(target error) bool { return target == ErrInvalid }
 // Unwrap returns the cause.
 func (e *InvalidError) Unwrap() error { return e.Err }
 
-// Ended adds ctx's error, if it has one, to err, unless it is in there.
+// Ended adds ctx's error to err, unless ctx has not ended or err has it already.
 func Ended(ctx context.Context, err error) error {
 	if ended := ctx.Err(); ended != nil && !errors.Is(err, ended) {
 		return fmt.Errorf("%w: %w", ended, err)

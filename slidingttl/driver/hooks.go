@@ -49,7 +49,7 @@ func (h *Hooks) Err() error {
 type PanicError struct {
 	Value any    // what the first panicked with
 	Stack []byte // where
-	Count int    // how many there were
+	Count int    // number of panics
 }
 
 // Error implements error.

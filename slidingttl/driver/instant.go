@@ -37,7 +37,7 @@ func (i Instant) Time() time.Time {
 	return time.UnixMilli(int64(i)).UTC()
 }
 
-// Add returns i moved by d, whose part below a millisecond is rounded up.
+// Add returns i + d, with d rounded up to a millisecond.
 func (i Instant) Add(d time.Duration) Instant {
 	ms := int64(d / time.Millisecond)
 	if d%time.Millisecond > 0 {
@@ -79,7 +79,7 @@ func (i Instant) RoundUp(step time.Duration) Instant {
 	}
 }
 
-// Sub returns the time from j to i, or the longest duration where it is longer.
+// Sub returns i - j, limited to the range of a duration.
 func (i Instant) Sub(j Instant) time.Duration {
 	const most = Instant(math.MaxInt64 / int64(time.Millisecond))
 	d := i - j

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// KeyError is what went wrong with one key of a call for many.
+// KeyError is the error of one key in a call for many.
 type KeyError struct {
 	Index int // the key's place in the call, from zero
 	Err   error
@@ -18,7 +18,7 @@ func (e *KeyError) Error() string { return fmt.Sprintf("key %d: %v", e.Index, e.
 // Unwrap returns what went wrong.
 func (e *KeyError) Unwrap() error { return e.Err }
 
-// KeyErrors are the keys that went wrong of a call for many. All others got their answer.
+// KeyErrors are the failed keys of a call for many. All others got their answer.
 type KeyErrors []*KeyError
 
 // Error implements error, with the first of them.
@@ -50,7 +50,7 @@ func (e KeyErrors) Err() error {
 	return e
 }
 
-// Distinct are keys, each with its first place.
+// Distinct yields each key once, with its first index.
 func Distinct(keys []string) iter.Seq2[int, string] {
 	return func(yield func(int, string) bool) {
 		met := make(map[string]bool, len(keys))

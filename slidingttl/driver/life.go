@@ -11,7 +11,7 @@ type Life struct {
 	ExpiresAt Instant // zero: the record never expires by itself
 }
 
-// Alive reports whether the expiry is still to come at now. Only a policy knows the cap.
+// Alive reports whether the expiry is after now. Only a policy knows the cap.
 func (l Life) Alive(now Instant) bool {
 	return l.ExpiresAt == 0 || l.ExpiresAt > now
 }

@@ -2,16 +2,16 @@ package driver
 
 import "context"
 
-// Mender is a driver that can put right what another program wrote of a record's life.
+// Mender is a driver that can correct a life that another program wrote wrongly.
 //
-// That is what the driver does not read or the store does not act on: milliseconds where it
-// counts seconds, a number as text.
+// Wrong means that the driver cannot read it or the store does not act on it: milliseconds instead
+// of seconds, a number as text.
 type Mender interface {
-	// Mend returns what is wrong with what the store keeps of the life of the record under key.
+	// Mend returns what is wrong with the stored life of the record under key.
 	//
-	// The fault is in the same words for all records that have it, and empty for none. If
-	// there is one and apply is set, Mend writes the life anew as the driver would, on
-	// condition that it is still what was read.
+	// The fault has the same text for all records that have it, and is empty for none. If there is
+	// a fault and apply is set, Mend writes the life in the driver's form, if the record is still
+	// as it was read.
 	//
 	// Errors: ErrNotFound; ErrConflict if the record was written meanwhile; an
 	// *InvalidError if what was meant is in doubt. In all three nothing is changed.

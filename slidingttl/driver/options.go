@@ -1,6 +1,6 @@
 package driver
 
-// Given is a copy of what opts points to, the zero options where it is nil.
+// Given returns a copy of *opts; the zero options if opts is nil.
 func Given[O any](opts *O) (o O) {
 	if opts != nil {
 		o = *opts

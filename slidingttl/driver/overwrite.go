@@ -2,20 +2,19 @@ package driver
 
 import "context"
 
-// Overwriter is a driver whose server decides what an upsert writes over an unknown record.
+// Overwriter is a driver whose server decides which life an upsert writes.
 type Overwriter[T any] interface {
 	Driver[T]
 
 	// Overwrite writes v under key, in one trip, and returns what it wrote.
 	//
-	// Its life is newLife where there is no record, or one that is dead at now or as old as
-	// a.Most; over any other it has its created_at, and the expiry that a.Touch gives it. A
-	// record without created_at, or without an expiry, that is not dead is left as it is: a
-	// *ConflictError that carries it.
+	// The life is newLife if there is no record, or it is dead at now or past a.Most. Otherwise the
+	// record's created_at stays and a.Touch gives the expiry. A live record without created_at or
+	// expiry is not changed: the error is a *ConflictError with its Meta.
 	Overwrite(ctx context.Context, key string, v T, newLife Life, a Access, now Instant) (Meta, error)
 }
 
-// Overwrite is the plan of an [Upserter] that does what an [Overwriter] would.
+// Overwrite returns a Plan with which an [Upserter] does the same as an [Overwriter].
 func (a Access) Overwrite(newLife Life, now Instant) Plan {
 	return func(found *Meta) (Life, error) {
 		switch {

@@ -6,15 +6,15 @@ import "context"
 type Remover[T any] interface {
 	Driver[T]
 
-	// Remove deletes the record was, by created_at, expiry and version, if it is alive at now.
+	// Remove deletes the record if its Meta is still was and it is alive at now.
 	//
-	// If it is gone or dead: ErrNotFound. If it is another: a *ConflictError that carries
-	// it. Either way nothing is changed.
+	// If it is gone or dead: ErrNotFound. If it is another: a *ConflictError with its Meta. Either
+	// way nothing is changed.
 	Remove(ctx context.Context, key string, was Meta, now Instant) error
 }
 
-// Remove deletes the record was from d. Without that capability it touches the record to
-// death: every reader finds it dead, and the store deletes it in its own time.
+// Remove deletes the record was from d. If d is no [Remover], it writes an expiry long past: every
+// reader then finds the record dead, and the store deletes it later.
 func Remove[T any](ctx context.Context, d Driver[T], key string, was Meta, now Instant) error {
 	if r, ok := As[Remover[T]](d); ok {
 		return r.Remove(ctx, key, was, now)

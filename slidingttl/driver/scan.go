@@ -9,20 +9,18 @@ import (
 type Scanner interface {
 	// Segments splits the store into n parts, and returns a cursor at the beginning of each.
 	//
-	// They are fewer where the store cannot be split so far. Together they hold every
-	// record. Several processes may scan them at once. An n below one is an *InvalidError.
+	// There are fewer if the store cannot be split so far. Together they hold every record. Several
+	// processes may scan them at once. An n below one is an *InvalidError.
 	Segments(ctx context.Context, n int) ([]Cursor, error)
 
 	// Scan returns the page that begins at from, of about limit records, fewer or none included.
 	//
-	// A record that is there throughout the scan, touched meanwhile or not, is in at least
-	// one page; one that is overwritten or deleted may be in none, one or several, in any
-	// of the states it had. Records come in no order, dead ones that the store still holds
-	// among them.
+	// A record that exists throughout the scan is in at least one page, also if it is touched
+	// meanwhile. One that is overwritten or deleted may be in none, one or several, in any of its
+	// states. Records come in no order, and include dead ones that the store still holds.
 	//
-	// An error leaves the cursor good: Scan may be called with it again. A cursor
-	// that this driver cannot have returned, the empty one included, and a limit
-	// below one are an *InvalidError.
+	// After an error, Scan may be called again with the same cursor. A cursor that this driver
+	// cannot have returned, the empty one included, and a limit below one are an *InvalidError.
 	Scan(ctx context.Context, from Cursor, limit int) (Page, error)
 }
 
@@ -48,18 +46,18 @@ type Cursor string
 // Page is a part of a scan.
 type Page struct {
 	Records []Scanned
-	Next    Cursor  // where the next page begins; empty: the segment has no more
-	Passed  int     // what was met and is no record: of another type, or under a key that the driver does not make
-	Cost    float64 // what the store said that the page cost, in its own unit; zero if it does not say
+	Next    Cursor  // start of the next page; empty: the segment has no more
+	Passed  int     // entries that are no records: of another type, or with a key that the driver does not write
+	Cost    float64 // cost that the store reported, in its unit; zero: not reported
 }
 
-// Scanned is a record met by a scan.
+// Scanned is a record as a scan returns it.
 type Scanned struct {
 	Key       string
-	Meta              // the Version of a record without created_at may be zero: a write learns it by a conflict
-	HeldUntil Instant // until when the store holds it, where that is past its expiry; zero: no longer, or it does not say
-	Size      int     // bytes stored, as far as the store tells; zero: unknown
-	Fault     string  // why the store does not act on the expiry, though it is read; see Mender; empty: it does
-	Full      error   // why the store has no room for what a touch adds (an *InvalidError), as far as the scan tells; nil: it has
-	Problem   error   // why the record's life cannot be read (an *InvalidError); Meta has what could be
+	Meta              // Version may be zero without created_at: a write then gets it from a conflict
+	HeldUntil Instant // when the store removes it, if later than its expiry; zero: not later, or unknown
+	Size      int     // stored bytes; zero: unknown
+	Fault     string  // why the store does not act on a readable expiry; see Mender; empty: it does
+	Full      error   // an *InvalidError if the item has no room for what a touch adds; nil: it has, or unknown
+	Problem   error   // an *InvalidError if the life cannot be read; Meta has what could be
 }

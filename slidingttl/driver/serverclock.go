@@ -8,43 +8,42 @@ import (
 
 // ServerClock is what a process knows of the clock of its store's server.
 //
-// That is a time between two bounds, which each answer narrows and which part as it ages. It
-// counts on from an answer by the monotonic clock, so that setting the process's own clock
-// changes nothing. The zero ServerClock knows nothing and gives the process's time. All
-// methods are safe for concurrent use.
+// It keeps two bounds on the server's time: each answer narrows them, and they widen with age.
+// Between answers it uses the monotonic clock, so that setting the process's clock changes nothing.
+// The zero ServerClock returns the process's time. All methods are safe for concurrent use.
 type ServerClock struct {
 	known atomic.Pointer[serverBounds]
 	asked atomic.Pointer[time.Time]
 }
 
-// ServerTime is an answer to the question for a server's time.
+// ServerTime is one reading of a server's clock.
 type ServerTime struct {
 	Sent, Got time.Time     // time.Now before the question was sent, and after the answer came
-	At        time.Time     // what the server's clock said in between
-	Step      time.Duration // to which the server rounds that down
+	At        time.Time     // the server's clock in between
+	Step      time.Duration // the server rounds At down to this
 }
 
-// serverBounds are those of the server's time at got, in nanoseconds since the Unix epoch.
+// serverBounds limit the server's time at got, in nanoseconds since the Unix epoch.
 type serverBounds struct {
 	earliest, latest int64
 	got              time.Time
 }
 
 const (
-	// serverAskEvery is the time between two questions that travel with a statement,
-	// serverMaxAge that after which a question is worth a trip of its own.
+	// serverAskEvery is the interval of questions that travel with a statement. After serverMaxAge
+	// a question is worth a trip of its own.
 	serverAskEvery = time.Second
 	serverMaxAge   = 30 * time.Second
 
-	// serverDrift is how much of a second two clocks may part in one.
+	// serverDrift is the drift between two clocks, in seconds per second.
 	serverDrift = 200e-6
 
-	// serverStep is by how much the process's two clocks differ where its clock was set or
-	// the machine slept.
+	// serverStep is the difference between wall and monotonic clock that means that the clock was
+	// set or the machine slept.
 	serverStep = 100 * time.Millisecond
 )
 
-// Now returns the server's time: the middle of what is known.
+// Now returns the server's time: the middle of the bounds.
 func (c *ServerClock) Now() time.Time {
 	now := time.Now()
 	known := c.known.Load()
@@ -54,7 +53,7 @@ func (c *ServerClock) Now() time.Time {
 	return time.Unix(0, known.earliest+(known.latest-known.earliest)/2+int64(now.Sub(known.got)))
 }
 
-// Bounds are those of Clock.
+// Bounds returns Floor and Ceil of Now, as Clock asks.
 func (c *ServerClock) Bounds() (earliest, latest Instant) {
 	now := c.Now()
 	return Floor(now), Ceil(now)
@@ -63,14 +62,13 @@ func (c *ServerClock) Bounds() (earliest, latest Instant) {
 // Known reports whether an answer has come.
 func (c *ServerClock) Known() bool { return c.known.Load() != nil }
 
-// Due reports whether to ask for the time together with a statement. It tells one of its
-// callers so: once a second, and at once after the process's clock was set or the machine
-// slept.
+// Due reports whether to ask for the time together with a statement. It returns true to one caller
+// a second, and at once after the process's clock was set or the machine slept.
 func (c *ServerClock) Due() bool { return c.due(serverAskEvery) }
 
-// Overdue reports whether to ask for the time by a separate trip, before a write. It tells
-// every caller so while the time is unknown, and later one of them if the last question is
-// half a minute old.
+// Overdue reports whether to ask for the time by a separate trip, before a write. It returns true
+// to every caller while the time is unknown, later to one caller if the last question is half a
+// minute old.
 func (c *ServerClock) Overdue() bool { return !c.Known() || c.due(serverMaxAge) }
 
 func (c *ServerClock) due(every time.Duration) bool {
@@ -84,7 +82,7 @@ func (c *ServerClock) due(every time.Duration) bool {
 	return c.asked.CompareAndSwap(last, &now)
 }
 
-// Observe learns from an answer. One that contradicts what was known replaces it: a clock was set.
+// Observe updates the bounds. An answer that contradicts them replaces them: a clock was set.
 func (c *ServerClock) Observe(t ServerTime) {
 	seen := serverBounds{t.At.UnixNano(), t.At.Add(t.Step + t.Got.Sub(t.Sent)).UnixNano(), t.Got}
 	for {
@@ -96,7 +94,7 @@ func (c *ServerClock) Observe(t ServerTime) {
 			if earliest <= seen.latest && latest >= seen.earliest {
 				next.earliest, next.latest = max(earliest, seen.earliest), min(latest, seen.latest)
 			} else if passed < 0 {
-				return // it was overtaken
+				return // a later answer came first
 			}
 		}
 		if c.known.CompareAndSwap(known, &next) {
@@ -105,12 +103,11 @@ func (c *ServerClock) Observe(t ServerTime) {
 	}
 }
 
-// CheckSkew returns an *InvalidError if the process's clock is further than most from server's.
+// CheckSkew returns an *InvalidError if the process's clock is off server's by more than most.
 //
-// It goes by the bound of the answer that is nearer. Without At there was no answer, and is no
-// error.
+// It compares with the nearer bound of the answer. A zero At means no answer, and is no error.
 func (t ServerTime) CheckSkew(server string, most time.Duration) error {
-	// In wall clocks: whether they agree is what is asked.
+	// Compare wall clocks, without the monotonic reading.
 	least := t.At.Round(0).Sub(t.Got.Round(0))
 	greatest := t.At.Round(0).Add(t.Step).Sub(t.Sent.Round(0))
 	off, direction := least, "behind"

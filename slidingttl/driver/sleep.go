@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Sleep returns after d, or with ctx's error as soon as that ends.
+// Sleep waits for d, or returns ctx's error when that ends first.
 func Sleep(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()

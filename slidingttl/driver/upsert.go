@@ -7,31 +7,31 @@ import (
 
 // Plan decides what an upsert writes over the record it finds, nil if there is none.
 //
-// It is pure and may be called several times, first perhaps with a guess: nil although there
-// is a record, or one that is out of date. It must not call the driver, which may hold a
-// lock. An error ends the upsert and is returned as it is.
+// It is pure and may be called several times, the first time perhaps with a guess: nil although
+// there is a record, or one that is out of date. It must not call the driver, which may hold a
+// lock. The upsert returns its error unchanged.
 type Plan func(found *Meta) (Life, error)
 
-// Upserter is a driver with a shorter way to an upsert than Insert, then Replace.
+// Upserter is a driver that upserts in fewer trips than Insert, then Replace.
 type Upserter[T any] interface {
 	Driver[T]
 
 	// Upsert writes v under key with the life that plan gives, and returns what was written.
 	//
-	// plan is shown what is stored: nil for an absent record or one dead at now. The write is
-	// atomic: it lands on what plan was shown, else plan is asked again. known, if not nil,
-	// is what the caller remembers of the record; it may be out of date. A race lost too
-	// often: a *ConflictError.
+	// plan gets the stored record: nil for an absent one or one dead at now. The write is atomic:
+	// it lands on the record that plan got, else plan is called again. known is what the caller
+	// remembers of the record, or nil; it may be out of date. After too many conflicts: a
+	// *ConflictError.
 	Upsert(ctx context.Context, key string, v T, known *Meta, plan Plan, now Instant) (Meta, error)
 }
 
-// upsertAttempts bounds the races that one upsert may lose before it is an ErrConflict.
+// upsertAttempts is the number of conflicts after which an upsert returns ErrConflict.
 const upsertAttempts = 16
 
 // Upsert writes v under key in d with the life that plan gives; see [Upserter].
 //
-// Without that capability it replaces what is known or inserts, and turns to the other when
-// the store's condition says so: one trip, or two where it guessed wrong.
+// If d is no Upserter, it replaces known or inserts, and tries the other if the condition fails:
+// one trip, or two after a wrong guess.
 func Upsert[T any](ctx context.Context, d Driver[T], key string, v T, known *Meta, plan Plan, now Instant) (Meta, error) {
 	if u, ok := As[Upserter[T]](d); ok {
 		return u.Upsert(ctx, key, v, known, plan, now)

@@ -2,28 +2,28 @@ package driver
 
 // Wrapper is a driver around another, for instance one that measures its calls.
 //
-// Its type has the methods of every capability it knows to wrap; which of them the wrapped
-// driver has is only known at run time. So only what As hands out counts. One type for each
-// combination would be over a thousand; an Unwrap would go past the wrapper.
+// Its type has the methods of all capabilities that it can wrap, but only the wrapped driver
+// decides at run time which of them exist. So use As, never a type assertion. One type for each
+// combination would be over a thousand types, and an Unwrap method would bypass the wrapper.
 type Wrapper interface {
-	// Wrapped returns the wrapped driver, and which way a capability goes: one of this
-	// package's optional interfaces, told by a nil pointer to it. A nil driver has none,
-	// and the wrapper is not its own.
+	// Wrapped returns the wrapped driver, and the Way of a capability, given as a nil pointer to
+	// one of this package's optional interfaces. A nil inner means that the capability is absent,
+	// even if the wrapper has its methods.
 	Wrapped(capability any) (inner any, way Way)
 }
 
-// Way is how a Wrapper has a capability.
+// Way is how a Wrapper offers a capability.
 type Way int
 
 // The ways.
 const (
-	Through Way = iota // by the wrapper's own methods, if it has them and the wrapped driver the capability
-	Past               // the wrapped driver's own, unless it has none
-	Always             // by the wrapper's own methods, whatever the wrapped driver has
+	Through Way = iota // the wrapper's methods, if the wrapped driver has the capability
+	Past               // the wrapped driver's own methods, if it has the capability
+	Always             // the wrapper's methods, whatever the wrapped driver has
 )
 
-// As returns the capability C of driver d, and whether it has that. C is one of this package's
-// optional interfaces. It takes the place of a type assertion.
+// As returns the capability C of driver d, and whether d has it. C is one of this package's
+// optional interfaces. Use As in place of a type assertion.
 func As[C any](d any) (c C, ok bool) {
 	if w, wraps := d.(Wrapper); wraps {
 		inner, way := w.Wrapped((*C)(nil))
