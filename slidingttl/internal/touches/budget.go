@@ -12,19 +12,19 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/policy"
 )
 
-// budget bounds the touches of a process a second. Only where touches that wait would come too
-// late it spends faster, as evenly as their deadlines allow. A nil budget spends at once.
+// budget limits a process's touches a second. It exceeds the limit only if waiting touches would
+// come too late, as evenly as their deadlines allow. A nil budget has no limit.
 type budget struct {
 	touches float64 // a second
 	tokens  *rate.Limiter
 
 	mu      sync.Mutex // guards the rest
 	paced   time.Time
-	backlog float64 // seconds of budget that wait, smoothed over backlogSmoothing
+	backlog float64 // waiting touches, in seconds of budget, smoothed
 }
 
 const (
-	budgetPace       = time.Second // how often the speed is set
+	budgetPace       = time.Second // how often the rate is set
 	backlogSmoothing = 10 * time.Second
 )
 
@@ -35,10 +35,9 @@ func newBudget(touches float64) *budget {
 	return &budget{touches: touches, tokens: rate.NewLimiter(rate.Limit(touches), max(1, int(min(touches/100, 1e6))))}
 }
 
-// take spends one token, if there is one.
 func (b *budget) take() bool { return b == nil || b.tokens.Allow() }
 
-// next spends one token, or returns how long it takes until there is one.
+// next spends one token, or returns the time until there is one.
 func (b *budget) next() time.Duration {
 	if b == nil {
 		return 0
@@ -74,8 +73,8 @@ func (b *budget) pace(now time.Time, waiting func() []time.Duration) (overBudget
 	return need > b.touches, true
 }
 
-// grown returns by how much the slack of r grows: by all that the policy allows when it would
-// take a quarter of the idle grace to carry out what waits, by less where less waits.
+// grown returns the growth of r's slack: all that the policy allows if the backlog would take a
+// quarter of the idle grace, proportionally less for a smaller backlog.
 func (b *budget) grown(r *policy.Rules) driver.Instant {
 	if b == nil || r.Policy.MaxSlack <= r.Policy.Slack {
 		return 0

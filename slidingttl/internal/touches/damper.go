@@ -10,18 +10,18 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/policy"
 )
 
-// damper remembers when this process last brought down the expiry of a key. Without it two
-// processes with different policies would write a record by turns on every read. Its size is
-// fixed: of two keys that share a slot the earlier is forgotten, and may come down too soon.
+// damper remembers when this process last lowered a key's expiry. Without it two processes with
+// different policies would rewrite a record on every read in turn. Its size is fixed: of two keys
+// that share a slot the earlier is forgotten, and may be lowered too soon.
 type damper struct {
 	seed maphash.Seed
 
 	mu    sync.Mutex // guards slots
-	slots []lowering // by hash of the key; none until one is asked for
+	slots []lowering // by hash of the key; allocated at the first use
 }
 
-// lowering is when the expiry of a key was brought down last, and when before that. Where the
-// last failed the one before counts again, for the window of another policy may be longer.
+// lowering is when a key's expiry was lowered last, and when before that. If the last write fails,
+// the time before counts again, because another policy's window may be longer.
 type lowering struct {
 	hash       uint64
 	at, before driver.Instant
@@ -37,8 +37,8 @@ func (d *damper) slot(key string) (l *lowering, hash uint64) {
 	return &d.slots[hash%damperSize], hash
 }
 
-// claim notes that the expiry of key is brought down at now, and reports whether it may be:
-// not less than window after the last time. ask: it notes nothing.
+// claim reports whether key's expiry may be lowered at now: at least window after the last time. It
+// notes now as the last time, unless ask is set.
 func (d *damper) claim(key string, now, window driver.Instant, ask bool) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -57,7 +57,7 @@ func (d *damper) claim(key string, now, window driver.Instant, ask bool) bool {
 	return true
 }
 
-// release takes the claim of at back, unless there was another since.
+// release undoes the claim of at, unless there was a later one.
 func (d *damper) release(key string, at driver.Instant) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -66,7 +66,7 @@ func (d *damper) release(key string, at driver.Instant) {
 	}
 }
 
-// lowers reports whether life l of the record under key must be brought down now.
+// lowers reports whether l's expiry must be lowered now.
 func (t *Touches) lowers(r *policy.Rules, key string, l driver.Life, now driver.Instant) bool {
 	_, beyond := r.Lowered(l, now)
 	if beyond && !t.lowering.claim(key, now, r.Window(), true) {
@@ -76,10 +76,10 @@ func (t *Touches) lowers(r *policy.Rules, key string, l driver.Life, now driver.
 	return beyond
 }
 
-// Lower returns a claim to bring down, by a write at now, the expiry of the record m under key.
+// Lower claims the lowering of m's expiry, by a write at now.
 //
-// While it is held no other write brings that down; Lowered ends it. Zero: there is no claim,
-// for m is nil, lies within the policy, or came down not long before.
+// No other write lowers it until Lowered is called. Zero means no claim: m is nil, within the
+// policy, or was lowered recently.
 func (t *Touches) Lower(r *policy.Rules, key string, m *driver.Meta, now driver.Instant) (claim driver.Instant) {
 	if m == nil {
 		return 0
@@ -90,10 +90,9 @@ func (t *Touches) Lower(r *policy.Rules, key string, m *driver.Meta, now driver.
 	return now
 }
 
-// Lowered says that the write of a claim, if there is one, has ended with err.
+// Lowered ends a claim whose write ended with err. A zero claim does nothing.
 //
-// lowers says whether in the end it was to lower the expiry. A write that may have landed is
-// taken to have.
+// lowers says whether the write did lower the expiry. An ambiguous write counts as landed.
 func (t *Touches) Lowered(key string, claim driver.Instant, lowers bool, err error) {
 	switch {
 	case claim == 0:

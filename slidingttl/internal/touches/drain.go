@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// Flush carries out what waits, and returns when that and what was under way has ended.
+// Flush sends the waiting touches, and returns when these and those under way have ended.
 //
-// It goes by nearest death, whatever the budget. It returns an error if ctx ends before, or
-// the store fails and refuses a touch. What is left waits on.
+// It sends the nearest to death first, and ignores the budget. It returns an error if ctx ends
+// first, or if the store is failing and refuses a touch. Touches that are left keep waiting.
 func (t *Touches) Flush(ctx context.Context) error {
 	t.mu.Lock()
 	t.flushing++
@@ -49,11 +49,11 @@ func (t *Touches) Flush(ctx context.Context) error {
 	return fmt.Errorf("%d touches left: %w", left, cmp.Or(ctx.Err(), why, t.refused, ErrClosed))
 }
 
-// Close waits until calls is closed, and for the touches that wait and run.
+// Close waits until calls is closed and no touch waits or runs.
 //
-// When ctx ends first it gives up what is left, and waits for the touches under way to return.
-// What waits is given up as well when the store fails and refuses a touch. Close returns how
-// many touches it gave up, and why.
+// If ctx ends first, it gives up the waiting touches, and waits until those under way have
+// returned. It also gives up the waiting touches if the store is failing and refuses one. Close
+// returns how many touches it gave up, and why.
 func (t *Touches) Close(ctx context.Context, calls <-chan struct{}) (givenUp int, err error) {
 	t.mu.Lock()
 	t.closing = true
@@ -94,7 +94,7 @@ func (t *Touches) Close(ctx context.Context, calls <-chan struct{}) (givenUp int
 	return givenUp, cmp.Or(err, t.refused, ErrClosed)
 }
 
-// dropAll gives up what waits.
+// dropAll gives up the waiting touches.
 func (t *Touches) dropAll() (dropped []*job) {
 	for _, s := range t.keys {
 		dropped = append(dropped, s.waiting...)
@@ -106,8 +106,8 @@ func (t *Touches) dropAll() (dropped []*job) {
 	return dropped
 }
 
-// refuse ends calls of Flush, and has Close give up what waits: the store fails, and did not
-// take one more touch.
+// refuse is called if the store is failing and refused one more touch. It ends calls of Flush, and
+// makes Close give up the waiting touches.
 func (t *Touches) refuse(err error) (dropped []*job) {
 	t.refused, t.flushing = err, 0
 	close(t.refusal)
@@ -118,7 +118,7 @@ func (t *Touches) refuse(err error) (dropped []*job) {
 	return nil
 }
 
-// Now returns the state, how many touches wait, and how long some waited for a worker only.
+// Now returns the state, the number of waiting touches, and how long some waited only for a worker.
 func (t *Touches) Now() (state State, waiting int, saturated time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -7,29 +7,29 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/internal/tally"
 )
 
-// Result is what a touch came to, for counters and hooks.
+// Result is a touch's result, for counters and hooks.
 type Result int
 
 // The results, in the order of slidingttl.TouchOutcome.
 const (
-	Written  Result = iota // it was written
-	Shared                 // another's touch of the key served
+	Written  Result = iota // the touch was written
+	Shared                 // another touch of the key was enough
 	Lost                   // the record was gone: no failure
 	Deferred               // the record is locked by another client: no failure
-	Failed                 // it failed
-	Shed                   // it was given up because too many waited, or it too long
+	Failed                 // the touch failed
+	Shed                   // given up: too many waited, or it waited too long
 )
 
 // Event is the end of a touch.
 type Event struct {
 	Key      string
 	Result   Result
-	Duration time.Duration // of the call that wrote or failed
-	Left     time.Duration // how long the record had left by the expiry that was read
+	Duration time.Duration // of the driver's call
+	Left     time.Duration // time until the expiry that was read
 	Err      error         // of Failed and Shed
 }
 
-// sent is the time at which a touch is sent, zero if Ended is nil.
+// sent returns the time now, or zero if Ended is nil and nobody needs it.
 func (t *Touches) sent() time.Time {
 	if t.Ended == nil {
 		return time.Time{}
@@ -56,14 +56,14 @@ func (t *Touches) count(ctx context.Context, a *Access, o Outcome, sent time.Tim
 	t.Ended(ctx, e)
 }
 
-// broke counts what the lack of a's touch cost, at most, of the life that was promised.
+// broke counts how much promised life the lack of a's touch cost, at most.
 func (t *Touches) broke(a *Access) {
 	if a.Rules != nil {
 		t.Tally.AddN(tally.Broken, int(a.Rules.Promise(a.Was.Life, a.At)/time.Millisecond))
 	}
 }
 
-// Fail counts an access to key that failed before anybody knew whether a touch was due.
+// Fail counts an access to key that failed before it was known whether a touch was due.
 func (t *Touches) Fail(ctx context.Context, key string, err error) {
 	t.Tally.Add(tally.Due)
 	t.count(ctx, &Access{Key: key}, Outcome{Err: err, result: Failed}, time.Time{})

@@ -8,8 +8,8 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/internal/tally"
 )
 
-// admit has the access a share the touch that waits for its key, or gives it one of its own.
-// waits reports whether the caller waits for it.
+// admit merges the access a into the touch that waits for its key, or creates one. waits reports
+// whether the caller waits for it.
 func (t *Touches) admit(ctx context.Context, a *Access, late <-chan struct{}, urgent bool) (j *job, waits bool) {
 	t.mu.Lock()
 	if t.halted {
@@ -43,7 +43,7 @@ func (t *Touches) admit(ctx context.Context, a *Access, late <-chan struct{}, ur
 		s.waiting = append(s.waiting, j)
 		if queue && !held && t.farthest.Len() >= t.Queue {
 			t.Tally.Add(tally.QueueFull)
-			queue = false // nothing is shed for it
+			queue = false // so that no other touch is shed
 		}
 		if queue {
 			shed = t.enqueue(s, j)
@@ -76,7 +76,7 @@ func ended(c <-chan struct{}) bool {
 	}
 }
 
-// start begins j, of the key of s. The key's other jobs wait for its end.
+// start begins the job j of slot s. The slot's other jobs wait until it ends.
 func (t *Touches) start(s *slot, j *job) {
 	t.unqueue(j)
 	s.waiting = slices.DeleteFunc(s.waiting, func(w *job) bool { return w == j })
@@ -104,7 +104,7 @@ func (t *Touches) run(s *slot, j *job) {
 		j.outcome = t.touch(ctx, &j.Access, j.readFirst, j.waited)
 	}
 	ends := t.end(s, j)
-	defer func() { // also where a hook ends its goroutine
+	defer func() { // also if a hook calls runtime.Goexit
 		for _, e := range ends {
 			close(e.done)
 			t.active.Done()
@@ -138,7 +138,7 @@ func (t *Touches) wasLate(s *slot, j *job) {
 	t.tell()
 }
 
-// end ends j, and returns it with the jobs of its key that have ended with it.
+// end ends j, and returns it with the jobs of its key that ended with it.
 func (t *Touches) end(s *slot, j *job) (ends []*job) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -150,7 +150,7 @@ func (t *Touches) end(s *slot, j *job) (ends []*job) {
 		t.pressure.failed(j.landings)
 		t.watch()
 	} else if !o.tried {
-		t.pressure.probed = time.Time{} // it has told nothing of the store
+		t.pressure.probed = time.Time{} // it says nothing about the store
 	} else if !t.Strict {
 		if t.pressure.landed(j.late) {
 			t.wakeAll()
@@ -169,7 +169,7 @@ func (t *Touches) end(s *slot, j *job) (ends []*job) {
 		again = t.newJob(s, &j.Access)
 		again.fails, again.waited, again.readFirst = j.fails+1, j.waited, true
 		if j.landings < t.pressure.back {
-			again.fails = 1 // the store is back since
+			again.fails = 1 // the store has recovered since
 		}
 		t.Tally.Add(tally.Retried)
 	}
@@ -206,7 +206,7 @@ func (t *Touches) end(s *slot, j *job) (ends []*job) {
 	return ends
 }
 
-// resume begins the next touch of the key of s, or has its jobs wait for their turn again.
+// resume starts the slot's next job, or queues its jobs again.
 func (t *Touches) resume(s *slot) {
 	if i := slices.IndexFunc(s.waiting, func(w *job) bool { return !w.queued }); i >= 0 {
 		t.start(s, s.waiting[i])
@@ -220,7 +220,7 @@ func (t *Touches) resume(s *slot) {
 	}
 }
 
-// finish ends a job that no touch was sent for.
+// finish ends a job that was never sent.
 func (t *Touches) finish(j *job) {
 	defer t.active.Done()
 	defer close(j.done)

@@ -4,19 +4,19 @@ import "time"
 
 // flights counts the touches under way.
 type flights struct {
-	workers int  // how many of those that have waited may be, at once
-	elastic bool // one that is late makes room for another
+	workers int  // limit on queued touches that run at once
+	elastic bool // a late touch gives its worker to another
 	running int
-	carried int           // of those, the ones that have waited for their turn, and take a worker
-	full    time.Time     // since when one could begin, but for the workers; zero: none
-	wasFull time.Duration // how long that was so before
-	most    int           // how many may be under way, of all, for one that waits to begin
+	carried int           // of those, the ones that were queued and hold a worker
+	full    time.Time     // since when touches wait only for a worker; zero: none do
+	wasFull time.Duration // how long they did before
+	most    int           // a queued touch begins only while fewer than this run
 }
 
 const (
 	defaultWorkers = 64
 	mostInFlight   = 256
-	slowStart      = 8 // touches more than are under way when those begin to be late
+	slowStart      = 8 // how many more than run now may run once touches are late
 )
 
 func (f *flights) init(workers int) {
@@ -27,13 +27,13 @@ func (f *flights) init(workers int) {
 	f.grow(mostInFlight)
 }
 
-// free reports whether one of those that wait may begin.
+// free reports whether a queued touch may begin.
 func (f *flights) free() bool {
 	return f.carried < f.workers && f.running < f.most
 }
 
-// grow lets by more touches be under way, or fewer. While touches are late it grows with those
-// that land: a store that hangs must keep connections free for reads.
+// grow changes most by by. While touches are late, most grows only with those that land: if the
+// store hangs, connections must stay free for reads.
 func (f *flights) grow(by int) {
 	f.most = max(slowStart, min(f.most+by, max(f.workers, mostInFlight)))
 }
@@ -60,7 +60,8 @@ func (f *flights) ended(j *job) {
 	}
 }
 
-// note says whether touches now wait for nothing but a worker, and returns for how long they have.
+// note records whether touches now wait only for a worker, and returns for how long they have so
+// far.
 func (f *flights) note(full bool) time.Duration {
 	now := time.Now()
 	if !f.full.IsZero() {

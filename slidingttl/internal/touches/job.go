@@ -8,14 +8,14 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// slot is a key whose touch is under way or waits.
+// slot is a key with a touch under way or waiting.
 type slot struct {
 	key     string
 	running *job
-	waiting []*job // at most one a life: two of them have nothing to say to each other
+	waiting []*job // at most one for each life
 }
 
-// find returns the job that waits for the life created at created.
+// find returns the waiting job for the life that began at created.
 func (s *slot) find(created driver.Instant) *job {
 	for _, j := range s.waiting {
 		if j.Was.CreatedAt == created {
@@ -28,32 +28,32 @@ func (s *slot) find(created driver.Instant) *job {
 func (t *Touches) slot(key string) *slot {
 	s := t.keys[key]
 	if s == nil {
-		s = &slot{key: strings.Clone(key)} // it may be part of a long string
+		s = &slot{key: strings.Clone(key)} // key may be part of a long string
 		t.keys[s.key] = s
 	}
 	return s
 }
 
-// job is a touch of one life of a key, for all accesses that come before it begins. It waits
-// for its turn, or for the end of another touch of its key.
+// job is a touch of one life of a key, shared by all accesses before it starts. It waits in the
+// queue, or until another touch of its key ends.
 type job struct {
 	Access
-	ctx       context.Context               // whose values the touch has: its caller's if that waits for it
-	lead      func(context.Context) Outcome // in place of a touch: a read and touch in one
+	ctx       context.Context               // the caller's values if the caller waits for it
+	lead      func(context.Context) Outcome // replaces the touch by a read and touch in one
 	done      chan struct{}                 // closed at the end
-	outcome   Outcome                       // once done is closed
-	came      time.Time                     // when its access came
-	readFirst bool                          // what was read does not say what is stored now
-	fails     int                           // how often it has failed
-	queued    bool                          // it waits for its turn
-	waited    bool                          // it did
-	rest      *time.Timer                   // ends its rest after a failure
-	wakes     time.Time                     // when that is
-	places    [2]int                        // in the heaps; -1: in none
-	carried   bool                          // its turn has come
-	probe     bool                          // it is tried for all that wait to be drained
-	late      bool                          // it has run for longer than reads wait
-	landings  int                           // touches that had landed when it began
+	outcome   Outcome                       // valid once done is closed
+	came      time.Time                     // time of its access
+	readFirst bool                          // Was may be stale: read again before the touch
+	fails     int                           // number of failures
+	queued    bool                          // it is in the queue
+	waited    bool                          // it was queued
+	rest      *time.Timer                   // runs while it rests after a failure
+	wakes     time.Time                     // end of the rest
+	places    [2]int                        // indexes in the heaps; -1: in none
+	carried   bool                          // it left the queue and holds a worker
+	probe     bool                          // it tests a failing store for Close or Flush
+	late      bool                          // it has run longer than reads wait
+	landings  int                           // pressure.landings when it began
 }
 
 func (t *Touches) newJob(s *slot, a *Access) *job {
@@ -63,9 +63,9 @@ func (t *Touches) newJob(s *slot, a *Access) *job {
 	return j
 }
 
-// merge has j serve later as well. The later access's promise covers both. Where only one of
-// the two lowers the expiry, what is stored decides. The life that
-// a save goes on with is that of what it saved.
+// merge makes j serve later as well. The later access's promise covers both. If only one of the two
+// lowers the expiry, the record is read again. A life that a save carries over stays with the Meta
+// of what it saved.
 func (j *job) merge(later Access) {
 	j.readFirst = j.readFirst || j.lowers() != later.lowers()
 	later.Key = j.Key
@@ -81,18 +81,18 @@ func (j *job) merge(later Access) {
 	j.Exact = j.Exact && first.Exact
 }
 
-// covered reports whether a touch that ended with o did what j needs. If not, j is planned
-// again for what that touch found.
+// covered reports whether a touch that ended with o did what j needs. If not, j is planned again
+// from the record which that touch left.
 func (j *job) covered(o Outcome, byValue bool) bool {
 	switch {
 	case o.lost():
-		return o.Was == j.Was // it knew what j knows
+		return o.Was == j.Was // it was planned for the same record
 	case o.Err != nil:
 		return true
 	case j.Was.CreatedAt != 0 && o.Meta.CreatedAt != j.Was.CreatedAt:
 		return false
 	case o.Was != j.Was && o.Replaced != j.Was:
-		j.readFirst = true // it may have landed before the expiry moved to where j's access found it
+		j.readFirst = true // j's access may have read a later expiry than this touch wrote
 		return false
 	case j.keeps(o.Meta):
 		return true
@@ -101,8 +101,8 @@ func (j *job) covered(o Outcome, byValue bool) bool {
 	return false
 }
 
-// deepen grows the goroutine's stack once, to what a driver's call takes. Otherwise it grows
-// several times deep in that call, and all frames are moved each time: a fifth of the
+// deepen grows the goroutine's stack once, to the size that a driver's call needs. Otherwise the
+// stack grows several times deep in that call and all frames are copied each time: a fifth of the
 // processor time of a due read over Redis.
 //
 //go:noinline

@@ -9,13 +9,13 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// Memo remembers what the store last said of some keys. A nil Memo remembers nothing.
+// Memo remembers the last known Meta of some keys. A nil Memo remembers nothing.
 //
-// It saves trips and decides nothing: every write still carries its condition. It is bounded:
-// the last to come to a slot keeps it.
+// It saves trips and decides nothing: every write still has its condition. Its size is fixed: a new
+// key evicts the one in its slot.
 type Memo struct {
 	seed  maphash.Seed
-	clock atomic.Uint64 // counts the touches that landed, and what was forgotten
+	clock atomic.Uint64 // counts touches that landed, and Forgets
 	slots []atomic.Pointer[remembered]
 	gone  [1 << 10]gone // by hash of the key
 }
@@ -23,25 +23,25 @@ type Memo struct {
 type remembered struct {
 	key      string
 	meta     driver.Meta
-	landed   uint64      // the clock after the touch that wrote meta; zero: it was read
-	replaced driver.Meta // what that touch was written over; zero: unknown
+	landed   uint64      // clock after the touch that wrote meta; zero: meta was read
+	replaced driver.Meta // the record that this touch replaced; zero: unknown
 }
 
-// gone says what may not be remembered of the keys of a hash.
+// gone says which answers about keys of one hash must not be remembered.
 type gone struct {
-	at      atomic.Uint64 // what was known at this clock, or before
-	deletes atomic.Int64  // under way: anything
+	at      atomic.Uint64 // answers to calls that began before this clock
+	deletes atomic.Int64  // deletes under way: no answer at all
 }
 
-// NewMemo returns a memo for some size keys.
+// NewMemo returns a memo for about size keys.
 func NewMemo(size int) *Memo {
 	return &Memo{seed: maphash.MakeSeed(), slots: make([]atomic.Pointer[remembered], 1<<bits.Len(uint(size-1)))}
 }
 
 func (m *Memo) hash(key string) uint64 { return maphash.String(m.seed, key) }
 
-// slot is the place of key, of hash h. A key has two places, so that few keys in use drive each
-// other out.
+// slot returns the slot of key with hash h. Each key has two possible slots, so that keys in use
+// rarely evict each other.
 func (m *Memo) slot(h uint64, key string) *atomic.Pointer[remembered] {
 	last := uint64(len(m.slots) - 1)
 	first, second := &m.slots[h&last], &m.slots[h>>32&last]
@@ -57,10 +57,10 @@ func (m *Memo) slot(h uint64, key string) *atomic.Pointer[remembered] {
 
 func (m *Memo) goneOf(h uint64) *gone { return &m.gone[h>>16%uint64(len(m.gone))] }
 
-// after reports whether what was known at clock since must be forgotten.
+// after reports whether the answer to a call that began at since must be forgotten.
 func (g *gone) after(since uint64) bool { return g.at.Load() > since || g.deletes.Load() > 0 }
 
-// Clock is the moment before a read or a write whose answer will be remembered.
+// Clock returns the moment to remember before a read or write.
 func (m *Memo) Clock() uint64 {
 	if m == nil {
 		return 0
@@ -68,7 +68,7 @@ func (m *Memo) Clock() uint64 {
 	return m.clock.Load()
 }
 
-// Read remembers what a read that began at since found, unless something later is known.
+// Read remembers the result of a read that began at since, unless a later touch is known.
 func (m *Memo) Read(key string, meta *driver.Meta, since uint64) {
 	if m == nil {
 		return
@@ -90,21 +90,21 @@ func (m *Memo) Read(key string, meta *driver.Meta, since uint64) {
 	}
 }
 
-// Wrote remembers what a write of the value that began at since stored.
+// Wrote remembers the result of a write of the value that began at since.
 func (m *Memo) Wrote(key string, meta driver.Meta, since uint64) {
 	if m != nil {
 		m.put(remembered{key: key, meta: meta}, since)
 	}
 }
 
-// Touched remembers what a touch that began at since stored over what was there.
+// Touched remembers that a touch, begun at since, wrote meta over replaced.
 func (m *Memo) Touched(key string, replaced, meta driver.Meta, since uint64) {
 	if m != nil {
 		m.put(remembered{key: key, meta: meta, landed: m.clock.Add(1), replaced: replaced}, since)
 	}
 }
 
-// put remembers r, unless its key was found gone after since.
+// put remembers r, unless its key was forgotten after since.
 func (m *Memo) put(r remembered, since uint64) {
 	h := m.hash(r.key)
 	s := m.slot(h, r.key)
@@ -114,7 +114,7 @@ func (m *Memo) put(r remembered, since uint64) {
 	}
 }
 
-// Forget drops what is remembered of key and returns it, nil if nothing was.
+// Forget forgets key and returns its Meta, or nil.
 func (m *Memo) Forget(key string) *driver.Meta {
 	if m == nil {
 		return nil
@@ -130,7 +130,7 @@ func (m *Memo) Forget(key string) *driver.Meta {
 	return &r.meta
 }
 
-// Deleting forgets key, and remembers nothing of it until deleted is called. A read meanwhile
+// Deleting forgets key, and blocks remembering it until deleted is called, because reads meanwhile
 // may still see the record.
 func (m *Memo) Deleting(key string) (deleted func()) {
 	if m == nil {
@@ -145,7 +145,7 @@ func (m *Memo) Deleting(key string) (deleted func()) {
 	}
 }
 
-// Known returns what is remembered of key, nil if nothing is. It is not to be written to.
+// Known returns the remembered Meta of key, or nil. Callers must not modify it.
 func (m *Memo) Known(key string) *driver.Meta {
 	if r := m.find(key); r != nil {
 		return &r.meta
@@ -163,8 +163,8 @@ func (m *Memo) find(key string) *remembered {
 	return nil
 }
 
-// landedSince returns the last touch of key, if its answer came after since. A read that saw
-// what that replaced need not touch again; one that saw anything else may have come after it.
+// landedSince returns the last touch of key, if its answer came after since. A read that saw the
+// replaced record need not touch again. A read that saw anything else may be later than this touch.
 func (m *Memo) landedSince(key string, since uint64) (replaced, meta driver.Meta, ok bool) {
 	if r := m.find(key); r != nil && r.landed > since {
 		return r.replaced, r.meta, true

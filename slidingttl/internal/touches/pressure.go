@@ -4,40 +4,39 @@ import "time"
 
 // State is the state of a store's touches.
 type State struct {
-	Late       bool // touches take longer than reads wait, so that reads do not wait for them
-	Failing    bool // the store does not take touches: they wait, and one at a time is tried
-	OverBudget bool // touches go faster than the budget, or records would die
+	Late       bool // touches take longer than Wait, so reads do not wait for them
+	Failing    bool // the store refuses touches: they wait, and one at a time is tried
+	OverBudget bool // touches exceed the budget, because records would die otherwise
 }
 
-// pressure tells late from failing. Being late ends a read's wait, and is no reason to
-// hold touches back.
+// pressure distinguishes late from failing. Late touches end a read's wait, but are not held back.
 type pressure struct {
 	State
-	lates    int       // touches in a row that were late; negative: that were not
-	fails    int       // that failed, with none landing while they were under way
-	landings int       // touches that landed so far
-	back     int       // of those, when the store was back last
-	since    time.Time // when the store began to fail
-	trouble  time.Time // when one was late or failed last
-	probed   time.Time // when one was tried last while the store fails
+	lates    int       // consecutive late touches; negative: consecutive ones in time
+	fails    int       // failed touches during which none landed
+	landings int       // touches landed so far
+	back     int       // landings when the store last recovered
+	since    time.Time // when Failing began
+	trouble  time.Time // last late or failed touch
+	probed   time.Time // last try while Failing
 	calm     *time.Timer
 }
 
 const (
-	run       = 5                // touches in a row that change the state
-	calmAfter = 30 * time.Second // without trouble, and with nothing that waits to find out by
+	run       = 5                // consecutive touches that change the state
+	calmAfter = 30 * time.Second // without trouble and without waiting touches
 )
 
 func (p *pressure) any() bool { return p.Late || p.Failing }
 
-// wasLate notes a touch that takes longer than a read waits, and returns Late.
+// wasLate notes a late touch, and returns Late.
 func (p *pressure) wasLate() bool {
 	p.trouble, p.lates = time.Now(), max(0, p.lates)+1
 	p.Late = p.Late || p.lates >= run
 	return p.Late
 }
 
-// landed notes a touch that the store took, and reports whether others that rest are to wake.
+// landed notes a touch that landed, and reports whether resting touches must wake.
 func (p *pressure) landed(late bool) (recovered bool) {
 	recovered = p.Failing && time.Since(p.since) >= shortestRest
 	p.fails, p.Failing = 0, false
@@ -51,8 +50,8 @@ func (p *pressure) landed(late bool) (recovered bool) {
 	return recovered
 }
 
-// failed notes a touch that the store did not take, sent when landings touches had landed. Only
-// if none has since does it say that the store is down.
+// failed notes a failed touch that was sent after landings touches had landed. It counts only if
+// none has landed since.
 func (p *pressure) failed(landings int) {
 	p.trouble = time.Now()
 	if landings != p.landings {
@@ -63,7 +62,7 @@ func (p *pressure) failed(landings int) {
 	}
 }
 
-// watch has the state end after a while without trouble, where no touch comes to end it.
+// watch ends the state after a time without trouble, if no touch ends it before.
 func (t *Touches) watch() {
 	if p := &t.pressure; !p.any() || t.closing {
 		return

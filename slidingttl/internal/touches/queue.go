@@ -8,18 +8,18 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/internal/tally"
 )
 
-// readAfter is how long a touch waits before its record is read again first: by then
-// another process may have touched it.
+// readAfter is the wait after which a touch reads its record again first, because another process
+// may have touched it.
 const readAfter = time.Second
 
 const (
 	shortestRest = time.Second // after the first failure
 	longestRest  = 30 * time.Second
-	leastRest    = 50 * time.Millisecond // of a record that is about to die
+	leastRest    = 50 * time.Millisecond // for a record that is about to die
 )
 
-// enqueue has j, of the key of s, wait for its turn. Where too many wait it drops the one that
-// is farthest from death, j itself perhaps, and returns it.
+// enqueue adds the job j of slot s to the queue. If the queue is full, it drops the job farthest
+// from death, perhaps j itself, and returns it.
 func (t *Touches) enqueue(s *slot, j *job) (shed *job) {
 	if t.farthest.Len() >= t.Queue {
 		if shed = t.farthest.jobs[0]; shed.dies() <= j.dies() {
@@ -38,7 +38,7 @@ func (t *Touches) enqueue(s *slot, j *job) (shed *job) {
 	return shed
 }
 
-// drop takes j, which waits, out, to be finished.
+// drop removes the waiting job j. The caller must finish it.
 func (t *Touches) drop(j *job, err error, r Result) {
 	t.unqueue(j)
 	s := t.keys[j.Key]
@@ -50,7 +50,7 @@ func (t *Touches) drop(j *job, err error, r Result) {
 	j.outcome = Outcome{Was: j.Was, Meta: j.Was, Err: err, result: r}
 }
 
-// unqueue has j no longer wait for its turn, though perhaps for the end of a touch of its key.
+// unqueue removes j from the queue. It may still wait for a running touch of its key.
 func (t *Touches) unqueue(j *job) {
 	if j.queued {
 		t.remove(j)
@@ -75,7 +75,7 @@ func (t *Touches) remove(j *job) {
 	}
 }
 
-// fix moves j to its places in the heaps, after a change.
+// fix restores j's order in the heaps after a change.
 func (t *Touches) fix(j *job) {
 	if j.places[0] >= 0 {
 		heap.Fix(&t.next, j.places[0])
@@ -83,7 +83,7 @@ func (t *Touches) fix(j *job) {
 	}
 }
 
-// rest has j, which failed, wait for a while: for half of what its record has left, at most.
+// rest delays the failed job j, by at most half of the time that its record has left.
 func (t *Touches) rest(j *job) {
 	d := min(shortestRest<<min(j.fails-1, 5), longestRest)
 	if j.Was.ExpiresAt != 0 {
@@ -115,7 +115,7 @@ func (j *job) wake() {
 	}
 }
 
-// dispatch begins the touches whose turn has come. It is called whenever that may be.
+// dispatch starts the touches whose turn has come. Every change that may bring a turn calls it.
 func (t *Touches) dispatch() {
 	hurry := t.closing || t.flushing > 0
 	t.flights.note(false)
@@ -124,7 +124,7 @@ func (t *Touches) dispatch() {
 		switch free := t.flights.free(); {
 		case t.pressure.Failing && hurry:
 			if t.flights.running > 0 {
-				return // the store is not waited for longer than one touch takes
+				return // wait for the store only as long as one touch takes
 			}
 			j.probe = true
 		case t.pressure.Failing:
@@ -163,12 +163,13 @@ func (t *Touches) wakeIn(d time.Duration) {
 	})
 }
 
-// pace returns in how long the budget, or the death of its record, lets the next touch go.
+// pace returns how long the next touch must wait for the budget, at most until shortly before its
+// record dies.
 func (t *Touches) pace() time.Duration {
 	if t.budget == nil {
 		return 0
 	}
-	margin := t.Timeout // before its record's death a touch must go
+	margin := t.Timeout // a touch must start this long before its record dies
 	now := t.now()
 	overBudget, set := t.budget.pace(time.Now(), func() []time.Duration {
 		left := make([]time.Duration, len(t.next.jobs))
@@ -186,8 +187,8 @@ func (t *Touches) pace() time.Duration {
 	return min(t.budget.next(), max(0, t.next.jobs[0].dies().Sub(now)-margin))
 }
 
-// isBefore reports whether j's turn is before k's: nearest death first, but those that have
-// failed after all others, and those that rest last.
+// isBefore reports whether j's turn is before k's: nearest death first, then jobs that have failed,
+// last those that rest.
 func (j *job) isBefore(k *job) bool {
 	if (j.rest != nil) != (k.rest != nil) {
 		return k.rest != nil
@@ -201,7 +202,7 @@ func (j *job) isBefore(k *job) bool {
 	return j.dies() < k.dies()
 }
 
-// jobHeap is a heap of the jobs that wait.
+// jobHeap is a heap of waiting jobs.
 type jobHeap struct {
 	jobs  []*job
 	place int

@@ -1,7 +1,7 @@
 // Package touches makes the touches that accesses find due, one of a key at a time.
 //
-// They run on contexts of their own, at the pace that the store and a budget allow. The
-// package knows keys, lives and versions, and no values.
+// They run on contexts of their own, at the rate that the store and a budget allow. The package
+// knows keys, lives and versions, and no values.
 //
 //	Due, TouchOrQueue  touches.go   is a touch due, and how long the caller waits
 //	  admit            flight.go    one touch of a key at a time; later accesses share the next
@@ -10,7 +10,7 @@
 //	    end            flight.go    serves the waiting, tries again later what failed
 //	Close, Flush       drain.go
 //
-// Over a driver in this process's memory there is nothing to share: touches are made in place.
+// Over a driver in this process's memory, touches run within the read.
 package touches
 
 import (
@@ -29,7 +29,7 @@ import (
 var (
 	// ErrGone says that the record a touch was for is gone or dead.
 	ErrGone = errors.New("record vanished before its touch")
-	// ErrReplaced says that it is another generation's now.
+	// ErrReplaced says that a new life has begun under the key.
 	ErrReplaced = errors.New("record was replaced before its touch")
 	// ErrShed says that a touch was given up because too many waited.
 	ErrShed = errors.New("touch was shed")
@@ -39,13 +39,13 @@ var (
 	errLate = errors.New("touch is late")
 )
 
-// Config is what a store says of its touches.
+// Config configures the touches of a store.
 type Config struct {
 	// Write is driver.Driver's Touch.
 	Write func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error)
-	// Read reads a record as it is now, with the rules it is under.
+	// Read reads the latest state of a record, with its rules.
 	Read func(ctx context.Context, key string) (driver.Meta, *policy.Rules, error)
-	// Ended is called at the end of every touch, when none of the key is under way. It may be nil.
+	// Ended is called after every touch, while none of the key is under way. It may be nil.
 	Ended func(ctx context.Context, e Event)
 	// Changed is called after changes of the state, one at a time and in order.
 	Changed func(State)
@@ -56,7 +56,7 @@ type Config struct {
 	Local      bool // the store is this process's memory
 	ByValue    bool // a record's rules depend on its value
 	Background bool // reads do not wait for touches
-	Strict     bool // reads wait to the end, and are told what failed
+	Strict     bool // reads wait for the touch, and return its error
 	Timeout    time.Duration
 	Wait       time.Duration // how long a read waits
 	Budget     float64
@@ -68,13 +68,13 @@ type Config struct {
 type Access struct {
 	Key     string
 	Was     driver.Meta    // the record that was read
-	Before  driver.Life    // what a save wiped, for it to go on with
-	Rules   *policy.Rules  // those it was under
-	At      driver.Instant // when, rounded up: what it promises counts from here
-	DueFrom driver.Instant // At, or the store's share of the slack later: a touch is due for what falls short from here
+	Before  driver.Life    // the life that a save overwrote and the record keeps
+	Rules   *policy.Rules  // the record's rules
+	At      driver.Instant // time of the access, rounded up: its promise counts from here
+	DueFrom driver.Instant // At plus the store's share of the slack: a touch is due if the promise from here is not kept
 	Birth   driver.Instant // created_at for a record that has none
 	Since   uint64         // the memo's clock before the record was read
-	Exact   bool           // it is for this very version, if that has no created_at
+	Exact   bool           // only for this version, if the record has no created_at
 }
 
 // keeps reports whether m, of the same generation, lasts as long as a promises.
@@ -82,7 +82,7 @@ func (a *Access) keeps(m driver.Meta) bool {
 	return !a.Rules.Due(m.Life, a.DueFrom) && !a.Rules.Restores(m.Life, a.Before, a.At)
 }
 
-// lowers reports whether a brings the expiry down.
+// lowers reports whether a's touch lowers the expiry.
 func (a *Access) lowers() bool { return a.keeps(a.Was) }
 
 // dies is when the record dies without a's touch.
@@ -93,15 +93,15 @@ func (a *Access) dies() driver.Instant {
 	return a.Was.ExpiresAt
 }
 
-// Outcome is what a touch came to.
+// Outcome is a touch's result.
 type Outcome struct {
-	Was      driver.Meta    // what it was planned for
-	Replaced driver.Meta    // what it was written over; zero: it was not written
-	Meta     driver.Meta    // what is stored
-	Cap      driver.Instant // by the rules it is then under
+	Was      driver.Meta    // the record it was planned for
+	Replaced driver.Meta    // the record it replaced; zero: it was not written
+	Meta     driver.Meta    // the record stored after it
+	Cap      driver.Instant // that record's cap
 	Err      error
 	result   Result
-	tried    bool // the store was asked for it
+	tried    bool // the touch was sent
 }
 
 // Broke reports whether a promise was broken. A record that is gone needs no touch, and one
@@ -112,7 +112,7 @@ func (o Outcome) Broke() bool {
 
 func (o Outcome) lost() bool { return o.Err == ErrGone || o.Err == ErrReplaced }
 
-// failed reports whether the store did not take the touch, and might later.
+// failed reports whether the touch failed and may succeed later.
 func (o Outcome) failed() bool {
 	return o.Broke() && !errors.Is(o.Err, driver.ErrInvalid) && o.Err != ErrClosed
 }
@@ -125,23 +125,23 @@ type Touches struct {
 	budget   *budget
 	stop     context.Context // ends when Close gives up
 	giveUp   context.CancelFunc
-	active   sync.WaitGroup // touches that wait or run, and what they tell
+	active   sync.WaitGroup // touches that wait or run, and their hooks
 
 	mu       sync.Mutex // guards the rest
 	keys     map[string]*slot
 	next     jobHeap // the jobs that wait for their turn, the next one first
 	farthest jobHeap // the same jobs, the one farthest from death first
-	waiting  int     // touches that wait for their turn, and those that do behind one under way
+	waiting  int     // queued jobs, including those behind a running touch of their key
 	flights  flights
 	pressure pressure
-	told     State       // what Changed was called with last
-	telling  bool        // it runs
+	told     State       // last argument of Changed
+	telling  bool        // Changed is running
 	wake     *time.Timer // calls dispatch
 	flushing int         // calls of Flush
-	closing  bool        // no budget and no rest holds
-	halted   bool        // no touch begins
-	givenUp  int         // touches that Close has given up
-	refused  error       // why a store that fails did not take the last that was tried before giving up
+	closing  bool        // ignore budget and rests
+	halted   bool        // start no touch
+	givenUp  int         // touches given up by Close
+	refused  error       // error of the failing store's last refusal, after which Close gave up
 	refusal  chan struct{}
 }
 
@@ -162,10 +162,10 @@ func New(c Config) *Touches {
 	return t
 }
 
-// Due reports whether an access at now to the record m under key needs a touch, and fills in a.
+// Due reports whether an access at now to the record m needs a touch, and fills in a.
 //
-// since is the memo's clock before m was read. before is the life that the record goes on
-// with, zero if it has none but its own.
+// since is the memo's clock before m was read. before is the life that a save overwrote and the
+// record keeps; zero: none.
 func (t *Touches) Due(a *Access, now time.Time, key string, m driver.Meta, r *policy.Rules, before driver.Life, since uint64) bool {
 	at := driver.Ceil(now)
 	dueFrom := t.DueFrom(r, key, m.Life, at)
@@ -176,7 +176,7 @@ func (t *Touches) Due(a *Access, now time.Time, key string, m driver.Meta, r *po
 	return true
 }
 
-// DueFrom is policy.Rules' DueFrom for the record of life l under key.
+// DueFrom calls policy.Rules' DueFrom for the life l of key.
 func (t *Touches) DueFrom(r *policy.Rules, key string, l driver.Life, at driver.Instant) driver.Instant {
 	return r.DueFrom(l, at, func() float64 {
 		var h maphash.Hash
@@ -187,7 +187,7 @@ func (t *Touches) DueFrom(r *policy.Rules, key string, l driver.Life, at driver.
 	})
 }
 
-// Late returns what is closed when a read has waited long enough, and how to stop that.
+// Late returns a channel that closes when a read has waited long enough, and its stop.
 func (t *Touches) Late() (<-chan struct{}, context.CancelFunc) {
 	if t.Wait == 0 {
 		return nil, func() {}
@@ -196,11 +196,11 @@ func (t *Touches) Late() (<-chan struct{}, context.CancelFunc) {
 	return ctx.Done(), stop
 }
 
-// TouchOrQueue makes the touch that a needs, and returns what became of it.
+// TouchOrQueue makes or queues the touch that a needs.
 //
-// Where the caller need not wait it returns the record as it was. A read waits until late
-// ends; one that finds it ended has waited before. urgent: the caller waits to the end of ctx,
-// and for no budget. The touch goes on in any case.
+// If the caller need not wait, it returns the record as it was. A read waits until late ends, and
+// not at all if late has ended before. urgent: the caller waits until ctx ends, and the touch
+// ignores the budget. The touch goes on in any case.
 func (t *Touches) TouchOrQueue(ctx context.Context, a *Access, late <-chan struct{}, urgent bool) Outcome {
 	if t.Local {
 		sent := t.sent()
@@ -222,9 +222,9 @@ func (t *Touches) TouchOrQueue(ctx context.Context, a *Access, late <-chan struc
 	}
 }
 
-// Lead makes f the touch of key: a read and touch in one. What f returns serves later
-// accesses too. Lead returns nil, and does nothing, while another touch of the key is under
-// way or waits, and while reads do not wait for touches.
+// Lead runs f, a read and touch in one, as the touch of key. Later accesses share f's outcome. Lead
+// returns nil, and does nothing, if another touch of the key runs or waits, or while reads do not
+// wait for touches.
 func (t *Touches) Lead(ctx context.Context, key string, f func(context.Context) Outcome) (done <-chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -243,7 +243,7 @@ func (t *Touches) Halted() bool { return t.stop.Err() != nil }
 
 func (t *Touches) now() driver.Instant { return driver.Floor(t.Clock.Now()) }
 
-// instants are the last one at or before now, and the first at or after it.
+// instants returns now rounded down and rounded up.
 func (t *Touches) instants() (last, next driver.Instant) {
 	now := t.Clock.Now()
 	return driver.Floor(now), driver.Ceil(now)

@@ -9,17 +9,16 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/internal/tally"
 )
 
-// touchAttempts bounds the races that one touch may lose. Whoever wins one moves the expiry, so
-// that a second attempt mostly finds nothing left to do.
+// touchAttempts bounds the attempts of one touch. The writer that wins a race moves the expiry, so
+// a second attempt mostly finds nothing left to do.
 const touchAttempts = 8
 
-// touch writes what a needs, and plans again where another writer was faster. readFirst: what
-// a read does not say what is stored now, nor under which rules. waited: a was queued, and
-// its record may have died meanwhile.
+// touch writes what a needs, and plans again after a conflict. readFirst: a.Was and its rules may
+// be stale. waited: a was queued, and its record may have died meanwhile.
 func (t *Touches) touch(ctx context.Context, a *Access, readFirst, waited bool) Outcome {
 	o := Outcome{Was: a.Was, Meta: a.Was}
 	r, read, err := a.Rules, true, error(nil)
-	began, at := a.Birth, a.At // over a local driver no time has passed
+	began, at := a.Birth, a.At // with a local driver no time has passed
 	for attempt := range touchAttempts {
 		m := o.Meta
 		if !t.Local || attempt > 0 {
@@ -45,7 +44,7 @@ func (t *Touches) touch(ctx context.Context, a *Access, readFirst, waited bool) 
 				err = ErrReplaced
 				break
 			}
-			before = driver.Life{} // the record may be another
+			before = driver.Life{} // it may be another record
 		}
 		life, claim := m.Life, driver.Instant(0)
 		if r.Due(m.Life, a.DueFrom) || r.Restores(m.Life, before, at) {
@@ -54,7 +53,7 @@ func (t *Touches) touch(ctx context.Context, a *Access, readFirst, waited bool) 
 				life.ExpiresAt = before.ExpiresAt
 			}
 			if m.CreatedAt != 0 {
-				life.ExpiresAt = max(life.ExpiresAt, m.ExpiresAt) // a.DueFrom may be another policy's
+				life.ExpiresAt = max(life.ExpiresAt, m.ExpiresAt) // a.DueFrom may come from another policy
 			}
 		} else if read {
 			if claim = t.Lower(r, a.Key, &m, at); claim != 0 {
@@ -92,7 +91,7 @@ func (t *Touches) touch(ctx context.Context, a *Access, readFirst, waited bool) 
 	return t.missed(a, o, err, waited)
 }
 
-// missed is the outcome of a touch that ended with err.
+// missed returns the outcome of a touch that ended with err.
 func (t *Touches) missed(a *Access, o Outcome, err error, waited bool) Outcome {
 	if errors.Is(err, driver.ErrNotFound) {
 		err = ErrGone
@@ -101,7 +100,7 @@ func (t *Touches) missed(a *Access, o Outcome, err error, waited bool) Outcome {
 	case !o.lost():
 	case waited && !a.Was.Alive(t.now()):
 		t.Memo.Forget(a.Key)
-		o.result = Shed // it died waiting, for all that is known
+		o.result = Shed // it probably died in the queue
 	default:
 		t.Memo.Forget(a.Key)
 		o.result = Lost
@@ -109,7 +108,7 @@ func (t *Touches) missed(a *Access, o Outcome, err error, waited bool) Outcome {
 	if errors.Is(err, driver.ErrLocked) {
 		o.result = Deferred
 	} else if t.stop.Err() != nil && !o.lost() {
-		o.Err = ErrClosed // which is what ended the touch's own context
+		o.Err = ErrClosed // Close ended the touch's context
 	}
 	return o
 }
