@@ -20,24 +20,23 @@ const (
 	// settingsTimeout bounds one request to the management service.
 	settingsTimeout = 10 * time.Second
 
-	// absentKey is what Check looks up, to see that the collection answers, when
-	// it has no key of its own.
+	// absentKey is the key that Check looks up without a ProbeKey, to see that the collection
+	// answers.
 	absentKey = "slidingttl:check"
 )
 
-// Check implements driver.Checker. It looks for what makes Couchbase keep a record
-// shorter than a write asks: the maxTTL of the collection, or else of the bucket,
-// silently caps every expiry that is further away, and with it an Options.Retain.
+// Check implements driver.Checker. It finds settings by which Couchbase keeps a record shorter than
+// a write asks: the maxTTL of the collection, or else of the bucket, silently limits every later
+// expiry, including Options.Retain.
 //
-// Without Options.ProbeKey it reads these settings from the management service, which
-// the user must be allowed to. With ProbeKey it needs no more than the driver itself:
-// it writes a document with the longest life under that key, compares the expiry that
-// the server stored with the one asked for, compares the server's clock with this
-// process's, and removes the document. That is the clock of one node, the one that
-// holds the key; nodes that differ from each other need a key each.
+// Without Options.ProbeKey it reads these settings from the management service, which needs a
+// permission. With ProbeKey it needs no more permissions than the driver itself: it writes a
+// document with the longest life under that key, compares the stored expiry with the one asked for
+// and the server's clock with this process's, and removes the document. That checks only the clock
+// of the node that holds the key.
 //
-// Each thing found wrong is a *driver.InvalidError that names the setting, its value
-// and the least it should be. Anything that kept Check from looking is joined to them.
+// Each problem is a *driver.InvalidError that names the setting, its value and the least it should
+// be. Errors that prevented a check are joined to them.
 func (d *Driver[T]) Check(ctx context.Context, longest time.Duration) error {
 	asked := driver.Ceil(time.Now()).Add(longest).Add(d.opts.Retain)
 	if _, err := expiry(asked); err != nil {
@@ -53,9 +52,9 @@ func (d *Driver[T]) Check(ctx context.Context, longest time.Duration) error {
 	return d.checkSettings(ctx, longest)
 }
 
-// checkSettings compares the maxTTL that holds for the collection with longest. A
-// collection's own hides the bucket's, also where it is longer; -1 s, in gocb's form,
-// is none. Source: docs.couchbase.com, Expiration, Expiration setting priorities.
+// checkSettings compares the collection's effective maxTTL with longest. A collection's own
+// overrides the bucket's, even if it is longer; gocb reports none as -1 s. Source:
+// docs.couchbase.com, Expiration, Expiration setting priorities.
 func (d *Driver[T]) checkSettings(ctx context.Context, longest time.Duration) error {
 	bucket := d.collection.Bucket()
 	scopes, err := bucket.CollectionsV2().GetAllScopes(&gocb.GetAllScopesOptions{Timeout: settingsTimeout, Context: ctx})
@@ -78,8 +77,7 @@ func (d *Driver[T]) checkSettings(ctx context.Context, longest time.Duration) er
 }
 
 func checkMax(field string, most, longest time.Duration) error {
-	// The expiry asked for was rounded up, the server counts from its clock rounded
-	// down.
+	// The driver rounds the expiry up, and the server rounds its clock down.
 	least := longest + 2*resolution
 	if most <= 0 || most >= least {
 		return nil
@@ -122,7 +120,7 @@ func (d *Driver[T]) bucketMax(ctx context.Context) (time.Duration, error) {
 	return time.Duration(settings.MaxTTL) * time.Second, nil
 }
 
-// probe sees what becomes of a document that is written with the longest life.
+// probe writes a document with the longest life and checks the expiry that the server stored.
 func (d *Driver[T]) probe(ctx context.Context, longest time.Duration) (err error) {
 	key := d.opts.ProbeKey
 	asked := driver.Ceil(time.Now()).Add(longest).RoundUp(resolution)
@@ -130,7 +128,7 @@ func (d *Driver[T]) probe(ctx context.Context, longest time.Duration) (err error
 	if err != nil {
 		return err
 	}
-	// Also after a write that failed: it may have landed.
+	// A failed write may have landed too.
 	defer func() { err = errors.Join(err, d.Delete(ctx, key)) }()
 	clock, err := d.writeProbe(ctx, key, at)
 	if err != nil {

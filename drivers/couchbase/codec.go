@@ -48,7 +48,7 @@ func (c codec) decode(doc document, into any) error {
 	if c.flags {
 		err = c.Decode(doc.body, doc.flags, into)
 	} else {
-		err = json.Unmarshal(doc.body, into) // as gocb's does, by a shorter way
+		err = json.Unmarshal(doc.body, into) // as gocb's transcoder does, at less cost
 	}
 	if err != nil {
 		return &driver.InvalidError{Field: "stored value", Value: fmt.Sprintf("%d bytes", len(doc.body)), Rule: fmt.Sprintf("must decode as %T", into), Err: err}
@@ -56,9 +56,9 @@ func (c codec) decode(doc document, into any) error {
 	return nil
 }
 
-// typed reports whether readers need the document's flags to know its type. JSON
-// needs none: flags of zero mean JSON to gocb and the other SDKs, and are what every
-// document has that a sub-document write created.
+// typed reports whether readers need the document's flags to know its type. JSON needs none: gocb
+// and the other SDKs read flags of zero as JSON, and a sub-document write creates documents with
+// flags of zero.
 func (doc document) typed() bool {
 	t, _ := gocbcore.DecodeCommonFlags(doc.flags)
 	return t != gocbcore.JSONType

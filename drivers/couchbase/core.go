@@ -20,7 +20,7 @@ type outcome struct {
 	err error
 }
 
-// frame is what every write that goes to gocbcore has in common.
+// frame has the options common to all writes by gocbcore.
 type frame struct {
 	key        []byte
 	scope      string
@@ -32,8 +32,8 @@ type frame struct {
 	trace      gocbcore.RequestSpanContext
 }
 
-// send sends a write through the agent below the collection: gocb itself takes an
-// expiry only as a duration and a document only as JSON.
+// send sends a write through the collection's gocbcore agent: gocb takes an expiry only as a
+// duration, and a document only as JSON.
 func (d *Driver[T]) send(ctx context.Context, key string, call func(*gocbcore.Agent, frame, func(gocbcore.Cas, error)) (gocbcore.PendingOp, error)) (pending, error) {
 	if err := ctx.Err(); err != nil {
 		return pending{}, err
@@ -63,8 +63,8 @@ func (d *Driver[T]) send(ctx context.Context, key string, call func(*gocbcore.Ag
 	return p, failure(ctx, err)
 }
 
-// wait returns the CAS that the write left, once there is an answer or none is to be
-// had. A write given up because ctx ended is ambiguous.
+// wait waits for the answer and returns the new CAS. A write that is given up because ctx ended is
+// ambiguous.
 func (p pending) wait(ctx context.Context) (gocb.Cas, error) {
 	var o outcome
 	select {
@@ -88,7 +88,7 @@ type mutation struct {
 	cas    gocb.Cas
 	expiry uint32
 	ops    []gocbcore.SubDocOp
-	retry  gocb.RetryStrategy // nil: that of other writes
+	retry  gocb.RetryStrategy // nil: as other writes
 }
 
 // mutateIn sends a sub-document write.
@@ -120,7 +120,7 @@ func (d *Driver[T]) mutateIn(ctx context.Context, key string, m mutation) (pendi
 	})
 }
 
-// addWhole sends a document with its flags, if there is none under key.
+// addWhole sends an insert of a document with its flags.
 func (d *Driver[T]) addWhole(ctx context.Context, key string, expiry uint32, doc document) (pending, error) {
 	return d.send(ctx, key, func(agent *gocbcore.Agent, f frame, done func(gocbcore.Cas, error)) (gocbcore.PendingOp, error) {
 		return agent.Add(gocbcore.AddOptions{
@@ -139,8 +139,8 @@ func (d *Driver[T]) addWhole(ctx context.Context, key string, expiry uint32, doc
 	})
 }
 
-// replaceWhole sends a document with its flags over the one with that cas, whose
-// xattrs stay. Source: kv_engine, MutationCommandContext.
+// replaceWhole sends a replace, with flags, of the document with that cas. Its xattrs stay. Source:
+// kv_engine, MutationCommandContext.
 func (d *Driver[T]) replaceWhole(ctx context.Context, key string, cas gocb.Cas, expiry uint32, doc document) (pending, error) {
 	return d.send(ctx, key, func(agent *gocbcore.Agent, f frame, done func(gocbcore.Cas, error)) (gocbcore.PendingOp, error) {
 		return agent.Replace(gocbcore.ReplaceOptions{

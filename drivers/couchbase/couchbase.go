@@ -15,12 +15,12 @@ type Driver[T any] struct {
 	opts       Options
 	created    place
 	codec      codec
-	read       []gocb.LookupInSpec // what Get asks for, see record
+	read       []gocb.LookupInSpec // the specs of Get, see record
 	peek       []gocb.LookupInSpec // the same without the body
 	readRetry  gocb.RetryStrategy
 	touchRetry gocb.RetryStrategy
 	writeRetry gocb.RetryStrategy
-	slots      chan struct{} // bounds the lookups that GetMulti has under way
+	slots      chan struct{} // limits GetMulti's concurrent lookups
 	maxKey     int
 }
 

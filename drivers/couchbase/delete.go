@@ -20,8 +20,7 @@ func (d *Driver[T]) Delete(ctx context.Context, key string) error {
 	return nil
 }
 
-// Remove implements driver.Remover: one round trip, or two where the record is not, or
-// no longer, was.
+// Remove implements driver.Remover: one round trip, or two if the record is not was.
 func (d *Driver[T]) Remove(ctx context.Context, key string, was driver.Meta, now driver.Instant) error {
 	if err := driver.CheckKey(key, d.maxKey); err != nil {
 		return err
@@ -30,10 +29,10 @@ func (d *Driver[T]) Remove(ctx context.Context, key string, was driver.Meta, now
 	return err
 }
 
-// remove removes the document with that CAS, any if it is zero.
+// remove removes the document with that CAS; zero: any.
 func (d *Driver[T]) remove(ctx context.Context, key string, cas gocb.Cas) error {
 	if err := ctx.Err(); err != nil {
-		return err // gocb may still send it
+		return err // gocb may still send the request
 	}
 	_, err := d.collection.Remove(key, &gocb.RemoveOptions{
 		Cas:             cas,

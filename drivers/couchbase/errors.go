@@ -12,7 +12,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// failure gives an error of gocb or gocbcore the form that callers of a driver know.
+// failure maps an error of gocb or gocbcore to the driver contract's errors.
 func failure(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
@@ -31,8 +31,8 @@ func failure(ctx context.Context, err error) error {
 	return err
 }
 
-// refused reports whether err is about who asks, or a collection that is not there: for one
-// gocb waits, and sends nothing meanwhile.
+// refused reports whether err is about permissions, or an unknown collection: gocb waits for a
+// collection, and sends nothing meanwhile.
 func refused(err error) bool {
 	if timeout := (*gocb.TimeoutError)(nil); errors.As(err, &timeout) {
 		return timeout.LastDispatchedTo == "" && slices.Equal(timeout.RetryReasons, []gocb.RetryReason{gocb.KVCollectionOutdatedRetryReason})
@@ -40,7 +40,7 @@ func refused(err error) bool {
 	return errors.Is(err, gocb.ErrAuthenticationFailure)
 }
 
-// written is failure for a write, which may have landed although it failed.
+// written is failure for a write, whose error may be ambiguous.
 func written(ctx context.Context, err error) error {
 	known := failure(ctx, err)
 	if known != nil && context.Cause(ctx) == driver.ErrLate {
@@ -52,9 +52,9 @@ func written(ctx context.Context, err error) error {
 	return known
 }
 
-// unanswered are the errors of a request to which no answer came that tells its fate.
-// gocbcore gives a request whose connection closes io.EOF, and calls every time-out of
-// a write ambiguous. Source: gocbcore v10.8.1, error.go, memdclient.go, crudcomponent.go.
+// unanswered are errors of requests that may have been executed. A request whose connection closes
+// gets io.EOF from gocbcore, which also calls every time-out of a write ambiguous. Source: gocbcore
+// v10.8.1, error.go, memdclient.go, crudcomponent.go.
 var unanswered = []error{
 	gocb.ErrAmbiguousTimeout,
 	gocb.ErrDurabilityAmbiguous,
@@ -64,7 +64,7 @@ var unanswered = []error{
 	gocbcore.ErrProtocol, // an answer that is none
 }
 
-// ambiguous reports whether a write that failed with err may have landed all the same.
+// ambiguous reports whether a write that failed with err may have landed.
 func ambiguous(err error) bool {
 	if timeout := (*gocb.TimeoutError)(nil); errors.As(err, &timeout) && timeout.LastDispatchedTo == "" {
 		return false // it waited for a connection
@@ -80,17 +80,17 @@ func tooLarge(err error, size int) error {
 	return &driver.InvalidError{Field: "value", Value: fmt.Sprintf("%d bytes", size), Rule: "must be at most as large as the server allows, 20 MiB", Err: err}
 }
 
-// moved reports whether a write failed because the document was there already, or
-// was not, or no longer, the one whose CAS it carried.
+// moved reports whether a write failed because the document existed, did not exist, or had another
+// CAS.
 func moved(err error) bool {
 	return errors.Is(err, gocb.ErrDocumentExists) || errors.Is(err, gocb.ErrCasMismatch)
 }
 
-// visible gives err gocb's types, and takes the key out of its text.
+// visible converts err to gocb's types, and removes the key from its text.
 func visible(err error) error {
 	switch e := err.(type) {
 	case *gocb.KeyValueError:
-		e.DocumentID = "" // each is made for one call and handed to no one else
+		e.DocumentID = "" // not shared: made for this call
 	case *gocbcore.KeyValueError:
 		return &gocb.KeyValueError{
 			InnerError:         e.InnerError,

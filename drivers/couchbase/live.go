@@ -13,8 +13,8 @@ import (
 // document, it may pass though it is past its cap: ask slidingttl's Store.Alive. Source:
 // docs.couchbase.com, SQL++, META().
 //
-// With Options.Retain it reads the xattr that tells which records are only retained, and no
-// query is covered any more. Without, it takes those that another driver retains for live.
+// With Options.Retain it reads the xattr of retained records, so that no query is covered. Without,
+// it takes records that another driver retains for alive.
 func (d *Driver[T]) Live(alias string, now driver.Instant) string {
 	meta := "META(" + quoted(alias) + ")"
 	expiration := meta + ".expiration"

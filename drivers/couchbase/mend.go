@@ -53,8 +53,7 @@ func (d *Driver[T]) Mend(ctx context.Context, key string, apply bool) (string, e
 	case driver.Version(res.Cas()) == lockedVersion:
 		return "", fmt.Errorf("%w: %w", driver.ErrLocked, gocb.ErrDocumentLocked)
 	}
-	// The document's expiry stays, and with it what the stamp says beside a created_at in
-	// the body.
+	// Keep the document's expiry, and the stamp that belongs to it.
 	until, err := expiry(expires)
 	if err != nil {
 		return "", err
@@ -72,7 +71,7 @@ func (d *Driver[T]) Mend(ctx context.Context, key string, apply bool) (string, e
 	return fault, nil
 }
 
-// meant is the instant that a JSON value says, if any.
+// meant reads a JSON value as an instant, if it is one.
 func meant(raw []byte) (driver.Instant, bool) {
 	text := string(raw)
 	if raw[0] == '"' && json.Unmarshal(raw, &text) != nil {

@@ -15,8 +15,8 @@ import (
 type Place int
 
 const (
-	// Xattr keeps created_at in an extended attribute: any type of document can
-	// have one, and the body stays the application's.
+	// Xattr keeps created_at in an extended attribute. Any type of document can have one, and the
+	// driver does not change the body.
 	Xattr Place = iota
 
 	// Body keeps created_at in a field at the top of the body, for teams whose
@@ -37,43 +37,40 @@ type Options struct {
 	// since the Unix epoch, in a field of it: "app.born", not "born".
 	CreatedPath string
 
-	// Transcoder encodes and decodes values. Nil: gocb's JSON transcoder. With one
-	// that does not write JSON (gocb.NewRawBinaryTranscoder, for []byte) a new
-	// document takes two round trips instead of one: the write that creates it
-	// with its created_at cannot set the flags by which others know its type, so
-	// a second one does. Not with Body.
+	// Transcoder encodes and decodes values. Nil: gocb's JSON transcoder. With one that does not
+	// write JSON (gocb.NewRawBinaryTranscoder, for []byte) a new document takes two round trips
+	// instead of one, because the write that creates it with its created_at cannot set the flags
+	// that tell readers its type. Not with Body.
 	Transcoder gocb.Transcoder
 
-	// Retain is how long the server holds a document after its record has died: for a
-	// Store's History, and for what goes through all records. The document's expiry is
-	// later by as much, and the record's is kept beside it in an xattr. Rounded up to
-	// whole seconds. Zero: none is held. See README.md before you set it: every process
-	// must have a version that knows of it, and other programs see what is dead.
+	// Retain is how long the server holds a document after its record has died, for a Store's
+	// History and for walks over all records. The document's expiry is this much later, and the
+	// record's is kept in an xattr. Rounded up to whole seconds. Zero: dead records are not held.
+	// Read README.md before you set it: every process must have a version that supports it, and
+	// other programs see dead records.
 	Retain time.Duration
 
-	// Timeout bounds one round trip. Zero: 2.5 s, or 10 s where Durability asks for
-	// persistence, as in gocb. The timeouts that the cluster was configured with
-	// are out of a driver's reach. An earlier end of the context comes first.
+	// Timeout bounds one round trip. Zero: 2.5 s, or 10 s where Durability asks for persistence, as
+	// in gocb. A driver cannot read the cluster's configured timeouts. The context may end the trip
+	// earlier.
 	Timeout time.Duration
 
 	// Durability is the durability level of every write, touches and deletes
 	// included. Zero: none, beyond what the bucket demands.
 	Durability gocb.DurabilityLevel
 
-	// RetryStrategy decides on retries after temporary failures, within Timeout. It
-	// is told that lookups are idempotent, which gocb by itself does not take them
-	// for. It is not asked about a write that may have landed, nor about another
-	// client's lock that keeps a touch out: neither is tried again. Nil: gocb's best
-	// effort. The strategy of the cluster is out of a driver's reach.
+	// RetryStrategy decides on retries after temporary failures, within Timeout. The driver marks
+	// lookups as idempotent, which gocb does not do. The strategy is not asked about a write that
+	// may have landed, nor about another client's lock that blocks a touch: neither is retried.
+	// Nil: gocb's best effort. A driver cannot read the cluster's strategy.
 	RetryStrategy gocb.RetryStrategy
 
 	// ParentSpan gives the span under which the operations of a call are traced.
 	// It may return nil. Nil: no parent.
 	ParentSpan func(context.Context) gocb.RequestSpan
 
-	// ProbeKey lets Check write: it puts a document with the longest life under
-	// this key, reads back what the server made of it, and removes it. Empty: Check
-	// only reads. See [Driver.Check].
+	// ProbeKey lets Check write: it writes a document with the longest life under this key, reads
+	// the stored expiry, and removes the document. Empty: Check only reads. See [Driver.Check].
 	ProbeKey string
 }
 

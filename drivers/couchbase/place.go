@@ -15,13 +15,13 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// place is where created_at is kept, and in which form.
+// place is where and in which form created_at is stored.
 type place struct {
 	body bool
 	path string
 }
 
-// set is the operation that sets created_at, and no more, to at.
+// set returns the operation that sets created_at only.
 func (p place) set(at driver.Instant) gocbcore.SubDocOp {
 	if p.body {
 		return gocbcore.SubDocOp{Op: memd.SubDocOpDictSet, Path: p.path, Value: p.format(at)}
@@ -29,7 +29,7 @@ func (p place) set(at driver.Instant) gocbcore.SubDocOp {
 	return setXattr(p.path, p.format(at))
 }
 
-// unset is the operations that remove the stamp, and created_at.
+// unset returns the operations that remove the stamp and created_at.
 func (p place) unset() []gocbcore.SubDocOp {
 	ops := []gocbcore.SubDocOp{{Op: memd.SubDocOpDelete, Flags: memd.SubdocFlagXattrPath, Path: p.stampedPath()}}
 	if p.body {
@@ -58,8 +58,8 @@ func (p place) format(at driver.Instant) []byte {
 	return strconv.AppendInt(nil, int64(at), 10)
 }
 
-// layouts are the forms of ISO 8601 that common libraries write. Fractions of any
-// length are read by all of them.
+// layouts are the forms of ISO 8601 that common libraries write. All accept fractions of any
+// length.
 var layouts = []string{
 	time.RFC3339,
 	"2006-01-02T15:04:05Z0700",
@@ -117,9 +117,9 @@ func jsonType(raw []byte) string {
 
 var errNotObject = errors.New("body is not a JSON object")
 
-// find returns where in body, a JSON object, the value of the top-level field of
-// that name lies, and where the next field would go if there is none. Of several
-// fields of that name it is the last, as for encoding/json.
+// find returns where the value of a top-level field lies in body, a JSON object, and where the
+// field would be inserted if it is missing. Of several fields of that name it finds the last, as
+// encoding/json does.
 func find(body []byte, field string) (start, end int, ok bool, err error) {
 	dec := json.NewDecoder(bytes.NewReader(body))
 	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
@@ -163,7 +163,7 @@ func (p place) within(body []byte) (driver.Instant, error) {
 	return p.parse(body[start:end])
 }
 
-// put returns body with created_at set to at. body itself stays as it is.
+// put returns a copy of body with created_at set to at.
 func (p place) put(body []byte, at driver.Instant) ([]byte, error) {
 	start, end, ok, err := find(body, p.path)
 	if err != nil {

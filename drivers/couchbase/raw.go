@@ -33,7 +33,7 @@ func (d *Driver[T]) Raw(ctx context.Context, key string) (driver.Raw, error) {
 	raw.Meta, raw.Problem = r.Meta, err
 	names := []string{"$document.exptime", d.created.stampedPath(), d.created.path, "$document.CAS"}
 	if !d.created.body {
-		names = slices.Delete(names, 2, 3) // they are one
+		names = slices.Delete(names, 2, 3) // both are the same xattr
 	}
 	for i, name := range names {
 		var field []byte

@@ -15,27 +15,26 @@ import (
 )
 
 const (
-	// A lookup's first answer is the expiry; the others depend on who asks.
+	// The first result of a lookup is the expiry; the others differ between Get and peek.
 	expiryAt = 0
 
-	// Get asks for the body, then for the stamp, then for the flags and for those that
-	// a typed document was created with.
+	// Get asks for body, stamp, flags, and the flags that a typed document was created with.
 	bodyAt     = 1
 	getStampAt = 2
 	getFlagsAt = 3
-	// A peek asks for the stamp, and for created_at where that is in the body.
+	// A peek asks for the stamp, and for created_at if that is in the body.
 	peekStampAt   = 1
 	peekCreatedAt = 2
 
-	// maxUnderWay bounds the lookups that GetMulti calls have under way at once
-	// in one driver. gocb's queue to a node holds 2,048 operations and refuses more.
+	// maxUnderWay limits the concurrent lookups of a driver's GetMulti calls. gocb's queue to a
+	// node holds 2,048 operations and refuses more.
 	maxUnderWay = 256
-	// maxReaders bounds those of one GetMulti.
+	// maxReaders limits those of one GetMulti.
 	maxReaders = 64
 )
 
-// specs returns what Get asks for, and what is asked to learn a document's meta data.
-// The expiry of a document is only to be had as a virtual xattr.
+// specs returns the lookups of Get and of a peek. A document's expiry is readable only as a virtual
+// xattr.
 func specs(created place, c codec) (read, peek []gocb.LookupInSpec) {
 	virtual := &gocb.GetSpecOptions{IsXattr: true}
 	xattr := &gocb.GetSpecOptions{IsXattr: true}
@@ -59,7 +58,7 @@ func (d *Driver[T]) Get(ctx context.Context, key string) (driver.Entry[T], error
 		return e, err
 	}
 	var doc document
-	// The server finds no body in an empty document; decoding it says so.
+	// An empty document has no body; decoding reports that.
 	if err := res.ContentAt(bodyAt, &doc.body); err != nil && !errors.Is(err, gocb.ErrPathNotFound) {
 		return e, visible(err)
 	}
@@ -89,13 +88,13 @@ func (d *Driver[T]) Get(ctx context.Context, key string) (driver.Entry[T], error
 	return e, d.codec.decode(doc, &e.Value)
 }
 
-// meta looks up what is known of the record under key beside its value.
+// meta looks up the record's Meta without its value.
 func (d *Driver[T]) meta(ctx context.Context, key string) (driver.Meta, error) {
 	r, err := d.look(ctx, key)
 	return r.Meta, err
 }
 
-// look is meta, with until when the record is held.
+// look is meta, with the document's expiry.
 func (d *Driver[T]) look(ctx context.Context, key string) (peeked, error) {
 	res, err := d.lookup(ctx, key, d.peek)
 	if err != nil {
@@ -104,8 +103,8 @@ func (d *Driver[T]) look(ctx context.Context, key string) (peeked, error) {
 	return d.peeked(res)
 }
 
-// peeked is what a peek has found. Of a record whose created_at cannot be read it is all
-// else, with the error.
+// peeked reads the results of a peek. If created_at cannot be read, it returns the rest with the
+// error.
 func (d *Driver[T]) peeked(res *gocb.LookupInResult) (peeked, error) {
 	var created driver.Instant
 	var bad error
@@ -120,7 +119,7 @@ func (d *Driver[T]) peeked(res *gocb.LookupInResult) (peeked, error) {
 	return r, errors.Join(bad, err)
 }
 
-// record tells the record that was looked up, with the stamp at that place.
+// record reads a lookup's record; stampAt is the index of the stamp.
 func (d *Driver[T]) record(res *gocb.LookupInResult, created driver.Instant, stampAt uint) (peeked, error) {
 	until, err := expiresAt(res)
 	if err != nil {
@@ -147,9 +146,9 @@ func (d *Driver[T]) lookup(ctx context.Context, key string, specs []gocb.LookupI
 			ParentSpan:    d.span(ctx),
 			Context:       ctx,
 		})
-		// Of a request whose connection ends gocbcore asks the strategy; not of one that it
-		// cannot write any more, to a connection that broke or that it closed itself. The
-		// next waits for a connection. Source: gocbcore v10.8.1, kvMux.handleOpRoutingResp.
+		// gocbcore asks the strategy about a request whose connection ends, but not about one that
+		// it could not write because the connection broke or gocbcore closed it. The next attempt
+		// waits for a connection. Source: gocbcore v10.8.1, kvMux.handleOpRoutingResp.
 		if unwritten := (*net.OpError)(nil); !errors.As(err, &unwritten) || ctx.Err() != nil || time.Until(deadline) <= 0 {
 			return res, failure(ctx, err)
 		}
@@ -180,7 +179,7 @@ func number(res *gocb.LookupInResult, at uint) (int64, error) {
 	return int64(n), nil
 }
 
-// raw is created_at or a stamp as JSON, empty if there is none.
+// raw returns the JSON of created_at or a stamp, empty if there is none.
 func (d *Driver[T]) raw(res *gocb.LookupInResult, at uint) (raw []byte, err error) {
 	err = res.ContentAt(at, &raw)
 	switch {
@@ -189,15 +188,15 @@ func (d *Driver[T]) raw(res *gocb.LookupInResult, at uint) (raw []byte, err erro
 	case errors.Is(err, gocb.ErrPathNotFound):
 		return nil, nil
 	case d.created.body && (errors.Is(err, gocb.ErrPathMismatch) || errors.Is(err, gocb.ErrDocumentNotJSON) || errors.Is(err, gocb.ErrValueNotJSON)):
-		return nil, nil // no room for a created_at, so there is none
+		return nil, nil // this type of value cannot have a created_at
 	}
 	return nil, visible(err)
 }
 
-// GetMulti implements driver.BatchGetter. The lookups share gocb's connections and
-// are pipelined there: gocb's bulk calls know no sub-document operations.
+// GetMulti implements driver.BatchGetter, with pipelined lookups, because gocb's bulk calls have no
+// sub-document operations.
 func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]driver.Entry[T], error) {
-	distinct := make([]int, 0, len(keys)) // the places of those
+	distinct := make([]int, 0, len(keys)) // their indexes in keys
 	for i := range driver.Distinct(keys) {
 		distinct = append(distinct, i)
 	}
@@ -229,8 +228,7 @@ func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]dri
 	return found, failed.Err()
 }
 
-// each calls f with the numbers below n, several at a time and each when it is its turn to look
-// up, until one fails.
+// each calls f concurrently for 0 to n-1, limited by the driver's slots, until one fails.
 func (d *Driver[T]) each(ctx context.Context, n int, f func(ctx context.Context, i int) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(maxReaders)

@@ -7,19 +7,17 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// patience is how long ReadTouch waits for its touch once it has read the record: as
-// long as a store by default lets a read wait for its touch.
+// patience is how long ReadTouch waits for its touch after the lookup: a store's default TouchWait.
 const patience = 100 * time.Millisecond
 
-// ReadTouch implements driver.ReadToucher. The touch that known calls for is sent, and
-// the lookup behind it without waiting: one wait for both. The touch carries the CAS of
-// known, so that it lands on that record alone; that it landed proves known right, and
-// the lookup's CAS tells on which side of it the lookup came. A touch that the server
-// refuses for now is not tried again here, and one that is slow, as with
-// Options.Durability, is given up soon after the lookup is there.
+// ReadTouch implements driver.ReadToucher. It sends the touch planned from known and the lookup
+// together: one wait for both. The touch carries the CAS of known, so it lands only on that record;
+// if it lands, known was right, and the lookup's CAS shows which of the two ran first. A touch that
+// the server refuses temporarily is not retried here. A slow touch, as with Options.Durability, is
+// given up soon after the lookup has returned.
 //
-// gocb has a get-and-touch, in one operation. It takes no CAS and returns no old expiry:
-// planned from what is out of date, it would move the expiry of another generation.
+// gocb's get-and-touch takes no CAS and returns no old expiry: with a stale known it would move the
+// expiry of another generation.
 func (d *Driver[T]) ReadTouch(ctx context.Context, key string, known *driver.Meta, a driver.Access, now driver.Instant) (driver.Entry[T], bool, error) {
 	if known == nil || known.Version == 0 || !known.Alive(now) {
 		e, err := d.Get(ctx, key)
@@ -46,9 +44,9 @@ func (d *Driver[T]) ReadTouch(ctx context.Context, key string, known *driver.Met
 	return e, touched, nil
 }
 
-// settle returns what is stored of a record that was read as read while a touch made
-// touched of its version was, and whether that is the touch's work. gocb asks the
-// server to answer in any order, so that the lookup may be carried out first.
+// settle combines the lookup's read with the touch, which turned version was into touched. It
+// returns the stored Meta, and whether it is the touch's. gocb lets the server answer in any order,
+// so the lookup may run first.
 func settle(read driver.Meta, was driver.Version, touched driver.Meta) (driver.Meta, bool) {
 	switch read.Version {
 	case touched.Version:
@@ -56,5 +54,5 @@ func settle(read driver.Meta, was driver.Version, touched driver.Meta) (driver.M
 	case was:
 		return touched, true
 	}
-	return read, false // changed again by another writer since
+	return read, false // another writer changed it after the touch
 }

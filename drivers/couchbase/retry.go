@@ -5,8 +5,8 @@ import (
 	"github.com/couchbase/gocbcore/v10"
 )
 
-// repeatable is a strategy for lookups. gocbcore counts all sub-document operations as
-// unsafe to repeat, and so would fail a lookup whose connection breaks.
+// repeatable is a strategy for lookups. gocbcore treats all sub-document operations as not
+// idempotent, and so would fail a lookup whose connection breaks.
 type repeatable struct{ strategy gocb.RetryStrategy }
 
 func (r repeatable) RetryAfter(req gocb.RetryRequest, reason gocb.RetryReason) gocb.RetryAction {
@@ -17,9 +17,8 @@ type idempotent struct{ gocb.RetryRequest }
 
 func (idempotent) Idempotent() bool { return true }
 
-// once is a strategy for writes: it sends nothing again that may have landed, as gocb
-// lets a strategy do. The write might meet itself as a conflict, or undo what came after
-// it.
+// once is a strategy for writes: it never resends a write that may have landed, as gocb lets a
+// strategy do. The second attempt might conflict with the first, or undo a later write.
 type once struct{ strategy gocb.RetryStrategy }
 
 func (r once) RetryAfter(req gocb.RetryRequest, reason gocb.RetryReason) gocb.RetryAction {
@@ -29,8 +28,8 @@ func (r once) RetryAfter(req gocb.RetryRequest, reason gocb.RetryReason) gocb.Re
 	return r.strategy.RetryAfter(req, reason)
 }
 
-// impatient is a strategy for touches: it waits for no other client's lock, since the
-// next access can touch as well.
+// impatient is a strategy for touches: it does not wait for another client's lock, because the next
+// access can touch.
 type impatient struct{ strategy gocb.RetryStrategy }
 
 func (r impatient) RetryAfter(req gocb.RetryRequest, reason gocb.RetryReason) gocb.RetryAction {
@@ -40,14 +39,14 @@ func (r impatient) RetryAfter(req gocb.RetryRequest, reason gocb.RetryReason) go
 	return r.strategy.RetryAfter(req, reason)
 }
 
-// never is a strategy for a touch that has a second chance elsewhere.
+// never is a strategy for a touch that the caller retries.
 type never struct{}
 
 func (never) RetryAfter(gocb.RetryRequest, gocb.RetryReason) gocb.RetryAction {
 	return &gocb.NoRetryRetryAction{}
 }
 
-// retries is a strategy of gocb's as gocbcore takes it.
+// retries adapts a gocb strategy to gocbcore.
 type retries struct{ strategy gocb.RetryStrategy }
 
 func (r retries) RetryAfter(req gocbcore.RetryRequest, reason gocbcore.RetryReason) gocbcore.RetryAction {

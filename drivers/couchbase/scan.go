@@ -13,10 +13,10 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// mark is a place in a scan: keys come vbucket by vbucket, in their order within one.
+// mark is a position in a scan, which goes by vbucket and then by key.
 type mark struct {
 	VBucket int    `json:"v"`
-	To      int    `json:"to"` // the first that is not part of the segment
+	To      int    `json:"to"` // first vbucket after the segment
 	After   []byte `json:"k,omitempty"`
 }
 
@@ -35,8 +35,8 @@ func parseMark(c driver.Cursor) (m mark, err error) {
 	return m, err
 }
 
-// Segments implements driver.Scanner: runs of vbuckets, of which a bucket has 1,024. Keys
-// fall into them by a hash.
+// Segments implements driver.Scanner, with ranges of vbuckets, of which a bucket has 1,024. A hash
+// of the key decides its vbucket.
 func (d *Driver[T]) Segments(ctx context.Context, n int) ([]driver.Cursor, error) {
 	if err := driver.CheckScan("segments", n); err != nil {
 		return nil, err
@@ -104,10 +104,10 @@ func (d *Driver[T]) Scan(ctx context.Context, from driver.Cursor, limit int) (dr
 	return driver.Page{Records: records, Next: at.cursor()}, nil
 }
 
-// lastKey is after every key there can be.
+// lastKey sorts after every possible key.
 var lastKey = bytes.Repeat([]byte{0xff}, maxNamedKey)
 
-// keys returns up to limit keys of a vbucket that follow at, and whether those are all.
+// keys returns up to limit keys of at's vbucket after at, and whether these are the last.
 func (d *Driver[T]) keys(ctx context.Context, at mark, limit int) (keys []string, complete bool, err error) {
 	agent, err := d.collection.Bucket().Internal().IORouter()
 	if err != nil {
@@ -141,23 +141,23 @@ func (d *Driver[T]) keys(ctx context.Context, at mark, limit int) (keys []string
 		}, done)
 	})
 	if err != nil || end.Complete {
-		// A scan that failed ends by itself, when the server finds it idle. To cancel it
-		// could end this process: where the scan's connection is lost gocbcore follows a
-		// nil pointer, and it drops a connection if a context ends just before its request
-		// is sent (v10.8.1: kvMux.GetByConnID, memdPipelineClient.ioLoop).
+		// A failed scan is not cancelled; the server ends it when idle. Cancelling could crash this
+		// process: gocbcore v10.8.1 dereferences nil if the scan's connection is lost, and drops a
+		// connection if a context ends just before its request is sent (kvMux.GetByConnID,
+		// memdPipelineClient.ioLoop).
 		return keys, err == nil, failure(ctx, err)
 	}
-	// The server keeps what was not finished, until it is told, and only so many.
+	// The server keeps unfinished scans until they are cancelled, and limits their number.
 	left, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.opts.Timeout)
 	defer cancel()
 	_, err = await(left, func(done func(*gocbcore.RangeScanCancelResult, error)) (gocbcore.PendingOp, error) {
 		return scan.RangeScanCancel(gocbcore.RangeScanCancelOptions{Deadline: time.Now().Add(time.Second)}, done)
 	})
-	_ = err // it then ends by itself, too
+	_ = err // the idle scan ends by itself
 	return keys, false, nil
 }
 
-// await makes a call of gocbcore and waits for its end, which comes soon after ctx's.
+// await makes a call of gocbcore and waits for its end; it ends soon after ctx.
 func await[R any](ctx context.Context, call func(done func(R, error)) (gocbcore.PendingOp, error)) (R, error) {
 	type end struct {
 		res R
@@ -179,7 +179,7 @@ func await[R any](ctx context.Context, call func(done func(R, error)) (gocbcore.
 	}
 }
 
-// metas looks keys up. What is gone is left out.
+// metas looks up keys, and leaves out missing documents.
 func (d *Driver[T]) metas(ctx context.Context, keys []string) ([]driver.Scanned, error) {
 	records := make([]driver.Scanned, len(keys))
 	err := d.each(ctx, len(keys), func(ctx context.Context, i int) error {

@@ -13,24 +13,22 @@ import (
 )
 
 const (
-	// mostSkew is how far the clocks of this process and of the server may be
-	// apart before Check says so: as far as the expiry is exact.
+	// mostSkew is the clock difference from which Check reports it: the resolution of an expiry.
 	mostSkew = resolution
 
-	// clockLooks bounds the writes by which Check looks at the server's clock. Where
-	// the vBucket is not busy the first or the second tells it.
+	// clockLooks limits the writes by which Check reads the server's clock. On a vBucket that is
+	// not busy, the first or second is enough.
 	clockLooks = 16
 
-	// clockTick is how long a wall clock leaves the same CAS.
+	// clockTick is the resolution of the wall clock in a CAS.
 	clockTick = 1 << 16 * time.Nanosecond
 )
 
 // sighting is the CAS of a write, and this process's time before and after it.
 //
-// A CAS is a hybrid logical clock of the vBucket: the node's wall clock in nanoseconds
-// with the low 16 bits clear, or one more than the last CAS where that is as far
-// already, so that it is never behind the wall clock by more than those bits.
-// Source: kv_engine, HLCT::nextHLC.
+// A CAS is a hybrid logical clock of the vBucket: the node's wall clock in nanoseconds with the low
+// 16 bits clear, or the last CAS plus one if that is greater. So it is behind the wall clock by
+// less than these bits. Source: kv_engine, HLCT::nextHLC.
 type sighting struct {
 	before, after time.Time
 	cas           gocb.Cas
@@ -39,7 +37,7 @@ type sighting struct {
 // wall reports whether the CAS is the node's wall clock.
 func (s sighting) wall() bool { return s.cas%gocb.Cas(clockTick) == 0 }
 
-// server is the time that the CAS tells.
+// server returns the time in the CAS.
 func (s sighting) server() time.Time { return time.Unix(0, int64(s.cas)) }
 
 // check compares the server's clock with this process's.
@@ -60,8 +58,8 @@ func (s sighting) check() error {
 	return &driver.InvalidError{Field: "server's clock", Value: fmt.Sprintf("%v ahead of this process's, at least", skew), Rule: "must be within " + mostSkew.String()}
 }
 
-// writeProbe writes the probe until its CAS tells the server's time, and returns what
-// the last write saw of it.
+// writeProbe writes the probe until its CAS is the wall clock, and returns the last write's
+// sighting.
 func (d *Driver[T]) writeProbe(ctx context.Context, key string, at uint32) (sighting, error) {
 	var s sighting
 	for range clockLooks {

@@ -11,28 +11,27 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// terms are the two expiries of a document, in seconds: the record's, and its own, which is
-// later by Options.Retain. Where they differ both stand in the document's stamp. That is
-// the xattr which every touch writes anyway: created_at, or when the touch was where
-// created_at is in the body. The number n that it else is becomes [n, expires, until].
+// terms are the two expiries of a document in seconds: the record's, and the document's, which is
+// later by Options.Retain. If they differ, the stamp holds both. The stamp is the xattr that every
+// touch writes anyway: created_at, or the time of the touch if created_at is in the body. Its
+// number n then becomes [n, expires, until].
 //
-// The record's expiry counts while the document still has the one that it was written
-// with. One that is only earlier may be of a life before the last: other programs, and
-// overwrites that leave the xattrs alone, move the document's without it. A mark of the
-// write itself, its CAS as the server can put it there, would not outlive the writes of
-// those who keep the expiry.
+// The record's expiry counts only while the document's expiry is still until. A comparison by
+// "earlier" would accept the stamp of an older life: other programs, and overwrites that keep
+// xattrs, move the document's expiry without the stamp. The write's own CAS, as the server can
+// store it, would not survive other writes that keep the expiry.
 type terms struct {
 	expires uint32
-	until   uint32 // zero: never, as is expires
+	until   uint32 // zero, here and in expires: never
 }
 
-// terms are those that a write of life l gives.
+// terms returns the terms for a write of life l.
 func (d *Driver[T]) terms(l driver.Life) (terms, error) {
 	at, err := expiry(l.ExpiresAt)
 	if at == 0 || err != nil {
 		return terms{}, err
 	}
-	if l.CreatedAt == 0 { // another program's, which retains nothing
+	if l.CreatedAt == 0 { // back to another program's record: no retention
 		return terms{at, at}, nil
 	}
 	seconds := uint64(d.opts.Retain / resolution)
@@ -42,7 +41,7 @@ func (d *Driver[T]) terms(l driver.Life) (terms, error) {
 	return terms{at, uint32(min(uint64(at)+seconds, math.MaxUint32))}, nil
 }
 
-// stamp is n, which is no secret, as it is written beside t.
+// stamp returns the JSON of the stamp for n and t. n is not secret.
 func (t terms) stamp(n driver.Instant) []byte {
 	if t.expires == t.until {
 		return strconv.AppendInt(nil, int64(n), 10)
@@ -50,7 +49,7 @@ func (t terms) stamp(n driver.Instant) []byte {
 	return fmt.Appendf(nil, "[%d,%d,%d]", n, t.expires, t.until)
 }
 
-// parseStamp reads a stamp. ok is false if it is none.
+// parseStamp reads a stamp; ok is false if raw is none.
 func parseStamp(raw []byte) (n driver.Instant, t terms, ok bool) {
 	list, isList := bytes.CutPrefix(raw, []byte{'['})
 	if !isList {
@@ -67,7 +66,7 @@ func parseStamp(raw []byte) (n driver.Instant, t terms, ok bool) {
 	return driver.Instant(ms), terms{uint32(expires), uint32(until)}, ok
 }
 
-// stampedPath is the path of the xattr that is the stamp.
+// stampedPath is the path of the stamp.
 func (p place) stampedPath() string {
 	if p.body {
 		return touchedPath
@@ -75,7 +74,7 @@ func (p place) stampedPath() string {
 	return p.path
 }
 
-// stamp is the operation that writes the stamp, with created_at if that is there.
+// stamp returns the operation that writes the stamp, which may be created_at itself.
 func (p place) stamp(t terms, created, now driver.Instant) gocbcore.SubDocOp {
 	n := created
 	if p.body {
@@ -84,14 +83,14 @@ func (p place) stamp(t terms, created, now driver.Instant) gocbcore.SubDocOp {
 	return setXattr(p.stampedPath(), t.stamp(n))
 }
 
-// peeked is what is known of a record beside its value.
+// peeked is a record without its value.
 type peeked struct {
 	driver.Meta
 	until driver.Instant // the document's expiry
 }
 
-// record tells a record from what was read of its document: its expiry, created_at if that
-// is in the body, the stamp and the CAS.
+// record builds a record from its document's expiry, its created_at if that is in the body, its
+// stamp and its CAS.
 func (p place) record(until, created driver.Instant, stamp []byte, cas driver.Version) (peeked, error) {
 	r := peeked{Meta: driver.Meta{Life: driver.Life{CreatedAt: created, ExpiresAt: until}, Version: cas}, until: until}
 	if len(stamp) == 0 || string(stamp) == "null" {
@@ -100,7 +99,7 @@ func (p place) record(until, created driver.Instant, stamp []byte, cas driver.Ve
 	n, t, ok := parseStamp(stamp)
 	switch {
 	case !ok && p.body:
-		return r, nil // others' business
+		return r, nil // no stamp of this driver's
 	case !ok:
 		return r, p.invalid(stamp, "must be a whole number of milliseconds since the Unix epoch, or that, an expiry and the document's")
 	case !p.body:
@@ -111,8 +110,8 @@ func (p place) record(until, created driver.Instant, stamp []byte, cas driver.Ve
 	case until == instantOf(t.until):
 		r.ExpiresAt = instantOf(t.expires)
 	case !p.body && cas != lockedVersion && instantOf(t.expires) <= writtenAt(cas):
-		// Another program wrote over what was dead and only retained, and the server
-		// kept the xattrs: that is no life of the one before.
+		// Another program overwrote a retained dead record, and the server kept the xattrs: the new
+		// record has no created_at.
 		r.CreatedAt = 0
 	}
 	return r, nil
@@ -120,5 +119,5 @@ func (p place) record(until, created driver.Instant, stamp []byte, cas driver.Ve
 
 func instantOf(seconds uint32) driver.Instant { return driver.Instant(seconds) * 1000 }
 
-// writtenAt is the time that a CAS tells. See sighting.
+// writtenAt returns the time in a CAS; see sighting.
 func writtenAt(cas driver.Version) driver.Instant { return driver.Instant(cas / 1e6) }

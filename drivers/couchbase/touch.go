@@ -11,12 +11,12 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// touchedPath is what a touch writes where created_at is in the body and must stay
-// as it was written: a sub-document write needs an operation.
+// touchedPath is the xattr that a touch writes if created_at is in the body, because a sub-document
+// write needs an operation.
 const touchedPath = "slidingttl.touched_at"
 
-// lockedVersion is the CAS that a lookup shows of a document which another client has
-// locked; no write lands on it. Source: kv_engine, HideLockedCas.
+// lockedVersion is the CAS that a lookup returns for a document locked by another client; no write
+// lands on it. Source: kv_engine, HideLockedCas.
 const lockedVersion driver.Version = math.MaxUint64
 
 // Touch implements driver.Driver, with one round trip, or two if the record is not the one
@@ -41,7 +41,7 @@ func (d *Driver[T]) Touch(ctx context.Context, key string, was driver.Meta, life
 	})
 }
 
-// beginTouch sends the touch of the record was, which has a version.
+// beginTouch sends the touch of was, whose version must not be zero.
 func (d *Driver[T]) beginTouch(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant, retry gocb.RetryStrategy) (pending, error) {
 	if was.Version == lockedVersion {
 		return pending{}, fmt.Errorf("%w: %w", driver.ErrLocked, gocb.ErrDocumentLocked)
@@ -53,7 +53,7 @@ func (d *Driver[T]) beginTouch(ctx context.Context, key string, was driver.Meta,
 	ops := []gocbcore.SubDocOp{d.created.stamp(t, life.CreatedAt, now)}
 	switch {
 	case life.CreatedAt == 0:
-		ops = append(ops, d.created.unset()...) // what was just set, and so is there
+		ops = append(ops, d.created.unset()...) // set before, so that the paths exist
 	case d.created.body && was.CreatedAt != life.CreatedAt:
 		ops = append(ops, d.created.set(life.CreatedAt))
 	}

@@ -7,19 +7,17 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// Upsert implements driver.Upserter. Over a known record it is one round trip. With
-// nothing known the creation of the document and a lookup of what may be there
-// already are sent together: a new document then costs one wait, a live one two, at
-// the price of a small lookup each time. One after the other it would be three waits
-// for a live one, or two for a new one.
+// Upsert implements driver.Upserter. Over a known record it is one round trip. Otherwise it sends
+// an insert and a lookup together: a new document costs one wait, a live one two, and each upsert a
+// small lookup. In sequence, a live one would cost three waits.
 func (d *Driver[T]) Upsert(ctx context.Context, key string, v T, known *driver.Meta, plan driver.Plan, now driver.Instant) (driver.Meta, error) {
 	doc, err := d.prepare(key, v)
 	if err != nil {
 		return driver.Meta{}, err
 	}
-	over := known // what is there, as far as is known; nil: nothing
+	over := known // the record to replace, as far as known; nil: none
 	if over != nil && over.Version == 0 {
-		over = nil // a write without a CAS would land on anything
+		over = nil // a write without a CAS would land on any record
 	}
 	var found driver.Meta
 	for range attempts {

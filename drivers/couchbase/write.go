@@ -13,19 +13,19 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// attempts bounds the races that one call may lose. Each is won by another writer of
-// the same record, so it takes that many at once to get there.
+// attempts bounds the conflicts of one call. Another writer wins each, so reaching it takes as many
+// concurrent writers.
 const attempts = 64
 
-// flagsField is beside created_at, and holds the flags of a typed document until they
-// are where others look for them.
+// flagsField is next to created_at, and holds a typed document's flags until they are set on the
+// document.
 const flagsField = "flags"
 
 // mostRelative is the largest expiry that the server takes for a number of seconds
 // from now, 30 days. Source: kv_engine, mc_time.cc.
 const mostRelative = 30 * 24 * 60 * 60
 
-// expiry is at as it travels: seconds since the Unix epoch, zero for none.
+// expiry converts at to the protocol's form: seconds since the Unix epoch, zero for none.
 func expiry(at driver.Instant) (uint32, error) {
 	s := int64(at.RoundUp(resolution)) / 1000
 	if at != 0 && (s <= mostRelative || s > math.MaxUint32) {
@@ -37,10 +37,9 @@ func expiry(at driver.Instant) (uint32, error) {
 	return uint32(s), nil
 }
 
-// Insert implements driver.Driver: one round trip. Where a record is in the way a
-// lookup tells what it is; with Options.Retain it is sent together with the write, for a
-// dead one is then likely. One that is dead by now, and not yet by the server's clock, is
-// replaced.
+// Insert implements driver.Driver: one round trip. If a record exists, a lookup follows. With
+// Options.Retain, where a dead one is likely, the lookup is sent together with the write. A record
+// that is dead at now, though not by the server's clock, is replaced.
 func (d *Driver[T]) Insert(ctx context.Context, key string, v T, life driver.Life, now driver.Instant) (driver.Version, error) {
 	doc, err := d.prepare(key, v)
 	if err != nil {
@@ -83,8 +82,8 @@ func (d *Driver[T]) Insert(ctx context.Context, key string, v T, life driver.Lif
 	return 0, &driver.ConflictError{Found: found, Err: err}
 }
 
-// Replace implements driver.Driver: one round trip. On a mismatch a lookup tells what
-// is there. A touch changes the version too, and cannot be told from an overwrite.
+// Replace implements driver.Driver: one round trip. After a mismatch it looks up the record. A
+// touch changes the version too, so it conflicts like an overwrite.
 func (d *Driver[T]) Replace(ctx context.Context, key string, v T, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
 	doc, err := d.prepare(key, v)
 	if err != nil {
@@ -95,7 +94,7 @@ func (d *Driver[T]) Replace(ctx context.Context, key string, v T, was driver.Met
 	return d.over(ctx, key, was, now, func() (driver.Version, error) { return d.store(ctx, key, doc, &was, life, now) })
 }
 
-// over makes a write of the record was alone. Where that is not there a lookup tells what is.
+// over makes a write over the record was. If that has changed, it looks up the record.
 func (d *Driver[T]) over(ctx context.Context, key string, was driver.Meta, now driver.Instant, write func() (driver.Version, error)) (driver.Version, error) {
 	var refusal error
 	if was.Alive(now) && was.Version != 0 { // a write without a CAS would land on anything
@@ -112,7 +111,7 @@ func (d *Driver[T]) over(ctx context.Context, key string, was driver.Meta, now d
 	return 0, &driver.ConflictError{Found: found, Err: refusal}
 }
 
-// live is meta, with ErrNotFound for a record that is dead at now.
+// live is meta, and ErrNotFound for a record that is dead at now.
 func (d *Driver[T]) live(ctx context.Context, key string, now driver.Instant) (driver.Meta, error) {
 	m, err := d.meta(ctx, key)
 	if err == nil && !m.Alive(now) {
@@ -129,8 +128,7 @@ func (d *Driver[T]) prepare(key string, v T) (document, error) {
 	return d.codec.encode(v)
 }
 
-// store writes doc with life over the record over, or where there is none if over is
-// nil.
+// store replaces the record over by doc with life; if over is nil, it inserts.
 func (d *Driver[T]) store(ctx context.Context, key string, doc document, over *driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
 	p, err := d.begin(ctx, key, doc, over, life, now)
 	if err != nil {
@@ -139,8 +137,8 @@ func (d *Driver[T]) store(ctx context.Context, key string, doc document, over *d
 	return d.finish(ctx, key, p, doc, over, life)
 }
 
-// begin sends the write. The document is written whole where that leaves its stamp right.
-// Else it takes a sub-document write, which can do both at once and cannot set flags.
+// begin sends the write: as a whole document if its stamp stays correct, else as a sub-document
+// write, which sets body and stamp together but cannot set flags.
 func (d *Driver[T]) begin(ctx context.Context, key string, doc document, over *driver.Meta, life driver.Life, now driver.Instant) (pending, error) {
 	t, err := d.terms(life)
 	if err != nil {
@@ -167,10 +165,10 @@ func (d *Driver[T]) begin(ctx context.Context, key string, doc document, over *d
 	return d.mutateIn(ctx, key, mutation{cas: gocb.Cas(over.Version), expiry: t.until, ops: ops})
 }
 
-// whole reports whether a write of life over a record, or where there is none, may leave
-// the stamp alone: it has no created_at to tell, and nothing is retained, nor was. What
-// was by another driver it cannot know, but by an expiry that stays: were there terms of
-// which that is the document's, it would not have been read as the record's.
+// whole reports whether a write may leave the stamp unchanged: there is no created_at to write, and
+// neither the old nor the new record is retained. It cannot see whether another driver retained the
+// record, except through an unchanged expiry: with terms for that expiry, it would not have been
+// read as the record's.
 func (d *Driver[T]) whole(over *driver.Meta, life driver.Life) bool {
 	if d.opts.Retain > 0 && life.ExpiresAt != 0 {
 		return false
@@ -182,7 +180,7 @@ func (d *Driver[T]) whole(over *driver.Meta, life driver.Life) bool {
 	return stays && (d.created.body || over.CreatedAt == life.CreatedAt)
 }
 
-// finish waits for the write, and gives a document its flags if it lacks them.
+// finish waits for the write, and sets the document's flags if they are missing.
 func (d *Driver[T]) finish(ctx context.Context, key string, p pending, doc document, over *driver.Meta, life driver.Life) (driver.Version, error) {
 	left, err := p.wait(ctx)
 	if err != nil {
@@ -201,7 +199,7 @@ func (d *Driver[T]) finish(ctx context.Context, key string, p pending, doc docum
 			left = typed
 		}
 	}
-	// The record is written, created_at and all. Should it have been overwritten
-	// meanwhile or the server be gone, the next write of the value sets its flags.
+	// The record is complete except for its flags. If setting them fails, because the document was
+	// overwritten or the server is down, the next write of the value sets them.
 	return driver.Version(left), nil
 }
