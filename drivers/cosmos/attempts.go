@@ -14,16 +14,14 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// attempts follows one write through the requests that azcosmos, azcore and net/http make
-// of it.
+// attempts counts the requests that azcosmos, azcore and net/http make for one write.
 type attempts struct {
 	driver.Attempts
-	connected atomic.Bool // a request has a connection, and no answer that was understood
+	connected atomic.Bool // a request has a connection and no parsed answer
 }
 
-// follow makes a part of a call, and bars azcore from sending again anything but what was
-// not carried out: its own retry resends what failed with an error that it does not know,
-// as all of HTTP/2 are.
+// follow attaches a to a call, and lets azcore resend only what was not executed: azcore's own rule
+// also resends after unknown errors, which are all errors of HTTP/2.
 func (a *attempts) follow(ctx context.Context, retry policy.RetryOptions) context.Context {
 	retry.RetryDelay = cmp.Or(retry.RetryDelay, 50*time.Millisecond)
 	retry.ShouldRetry = func(answer *http.Response, err error) bool {
@@ -40,10 +38,9 @@ func (a *attempts) follow(ctx context.Context, retry policy.RetryOptions) contex
 	}), retry)
 }
 
-// failed is err, with which the last request ended, in the form that the contract asks for.
-// An answer of 5xx or 408 is one of the gateway, when what is behind it does not answer in
-// time. A request may also leave after its context has ended, and an answer be lost when it
-// had begun.
+// failed maps the last request's error to the driver contract's errors. A 5xx or 408 comes from the
+// gateway when its backend does not answer in time, so the write may have landed. A request may
+// also be sent after its context has ended, and an answer may be lost midway.
 func (a *attempts) failed(ctx context.Context, err error) error {
 	if s := status(err); s >= 500 || s == http.StatusRequestTimeout || s == 0 && a.connected.Load() {
 		a.Sent()

@@ -12,12 +12,12 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// GetMulti implements driver.BatchGetter, with ReadManyItems. That is a query for each
-// physical partition and thousand keys, in pages, after two requests that the client makes
-// once. It returns all or, with an error of the service's, none.
+// GetMulti implements driver.BatchGetter, with ReadManyItems: a query for each physical partition
+// and thousand keys, in pages, after two requests that the client makes once. It returns all
+// records, or an error of the service and none.
 func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]driver.Entry[T], error) {
 	found := make(map[string]driver.Entry[T], len(keys))
-	place := make(map[identity]int, len(keys)) // in keys
+	place := make(map[identity]int, len(keys)) // index in keys
 	var bad driver.KeyErrors
 	var items []azcosmos.ItemIdentity
 	for i, key := range driver.Distinct(keys) {
@@ -38,8 +38,8 @@ func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]dri
 	res, err := read(ctx, d, func(token *string) (azcosmos.ReadManyItemsResponse, error) {
 		res, err := d.client.ReadManyItems(ctx, items, &azcosmos.ReadManyItemsOptions{SessionToken: token})
 		if errors.Is(err, context.Canceled) && ctx.Err() == nil {
-			// It told of a query that it gave up because another failed (azcosmos 1.5.0,
-			// collectChunkResults). One after the other they tell of what fails.
+			// With concurrent queries azcosmos 1.5.0 (collectChunkResults) reports a cancelled
+			// query and not the one that failed. In sequence it reports the failure.
 			return d.client.ReadManyItems(ctx, items, &azcosmos.ReadManyItemsOptions{SessionToken: token, MaxConcurrency: to.Ptr[int32](1)})
 		}
 		return res, err
@@ -63,7 +63,7 @@ func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]dri
 	return found, bad.Err()
 }
 
-// identityOf is what names an item that was read.
+// identityOf returns the identity of an item that was read.
 func (d *Driver[T]) identityOf(item gjson.Result) identity {
 	k := identity{id: textAt(item, "id")}
 	for i, p := range d.opts.PartitionKey {
@@ -72,7 +72,7 @@ func (d *Driver[T]) identityOf(item gjson.Result) identity {
 	return k
 }
 
-// textAt is the String at names in an item.
+// textAt returns the String at a path of names in an item.
 func textAt(item gjson.Result, names ...string) string {
 	for _, name := range names {
 		item = item.Get(gjson.Escape(name))

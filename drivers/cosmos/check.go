@@ -61,11 +61,11 @@ func (d *Driver[T]) Check(ctx context.Context, longest time.Duration) error {
 			c.wrong("indexing policy", "with /"+name, "must exclude /"+name+"/?, or each touch pays for the index too")
 		}
 	}
-	// azcosmos tells of the account only in what it sends.
+	// azcosmos shows the account's setting only in its requests.
 	if req := res.RawResponse.Request; req != nil && req.Header.Get("x-ms-cosmos-allow-tentative-writes") == "true" {
 		c.wrong("account", "with writes in several regions", "must have one: of two writes that meet, the service drops one after the fact")
 	}
-	at.At, _ = http.ParseTime(res.RawResponse.Header.Get("Date")) // zero where there is none
+	at.At, _ = http.ParseTime(res.RawResponse.Header.Get("Date")) // zero if there is none
 	c.errs = append(c.errs, at.CheckSkew("Cosmos DB", d.opts.MaxSkew))
 	if err := d.checkConsistency(ctx, &c); err != nil {
 		return err
@@ -73,7 +73,7 @@ func (d *Driver[T]) Check(ctx context.Context, longest time.Duration) error {
 	return errors.Join(c.errs...)
 }
 
-// check is what a Check has found wrong.
+// check collects the problems of a Check.
 type check struct {
 	container string
 	errs      []error
@@ -120,8 +120,7 @@ func indexed(policy *azcosmos.IndexingPolicy, path string) bool {
 	return yes
 }
 
-// checkConsistency asks for a read under Session consistency, which an account that has less
-// refuses.
+// checkConsistency reads with Session consistency, which a weaker account refuses.
 func (d *Driver[T]) checkConsistency(ctx context.Context, c *check) error {
 	const absent = "slidingttl-check"
 	k := identity{id: absent}

@@ -7,8 +7,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 )
 
-// Client is what the driver calls of an *azcosmos.ContainerClient. It must be safe for
-// concurrent use. The application owns it: credentials, regions, retries, timeouts.
+// Client has the methods of *azcosmos.ContainerClient that the driver calls. It must be safe for
+// concurrent use. The application configures it: credentials, regions, retries, timeouts.
 type Client interface {
 	ReadItem(context.Context, azcosmos.PartitionKey, string, *azcosmos.ItemOptions) (azcosmos.ItemResponse, error)
 	CreateItem(context.Context, azcosmos.PartitionKey, []byte, *azcosmos.ItemOptions) (azcosmos.ItemResponse, error)

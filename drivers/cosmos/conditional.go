@@ -12,28 +12,28 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// maxSends bounds how often one write is sent: once as a rule, and again for each time that
-// the item in the way turned out to be the one that was meant.
+// maxSends limits how often one write is sent: again each time that the item found is the planned
+// one in another form.
 const maxSends = 4
 
 // conditional is one conditional write of an item.
 type conditional struct {
 	attempts
 	k    identity
-	etag string // of the item that it is for; empty: send has a condition of its own
-	ask  bool   // for the item before the first send
+	etag string // the item's _etag; empty: send has another condition
+	ask  bool   // read the item before the first send
 
-	creates bool // where there is no item
+	creates bool // the write creates the item
 
 	send  func(ctx context.Context, o *azcosmos.ItemOptions) (azcosmos.ItemResponse, error)
-	judge func(found stored) driver.Verdict // of the item that refused it
-	sum   *float64                          // of what it costs
+	judge func(found stored) driver.Verdict // called with the item that prevented the write
+	sum   *float64                          // where request units are added
 
-	beside  <-chan stored // a read of the item that was begun together with the write
-	trusted bool          // also where it tells of a live record, which may be out of date
+	beside  <-chan stored // a read of the item, sent together with the write
+	trusted bool          // use beside also if it found a live record, which may be stale
 }
 
-// carryOut brings about w, and returns the item's _etag after it.
+// carryOut executes w, and returns the item's new _etag.
 func (d *Driver[T]) carryOut(ctx context.Context, w *conditional, now driver.Instant) (string, error) {
 	ctx = d.withKey(ctx, w.k)
 	sending := w.follow(ctx, d.opts.Retry)
@@ -65,7 +65,7 @@ func (d *Driver[T]) carryOut(ctx context.Context, w *conditional, now driver.Ins
 			return "", w.Failed(ctx, err)
 		case w.creates && sends < maxSends:
 			v = driver.Meant
-		case w.creates && !w.Unsure(): // it has expired, and the service has yet to remove it
+		case w.creates && !w.Unsure(): // the item has expired and is not removed yet
 			return "", fmt.Errorf("%w: %w", driver.ErrConflict, refusal)
 		}
 		if v != driver.Meant || sends == maxSends {
@@ -78,7 +78,7 @@ func (d *Driver[T]) carryOut(ctx context.Context, w *conditional, now driver.Ins
 	}
 }
 
-// inWay is the item that refused w, or ErrNotFound.
+// inWay returns the item that prevented w, or ErrNotFound.
 func (d *Driver[T]) inWay(ctx context.Context, w *conditional, refusal error, now driver.Instant) (stored, error) {
 	if status(refusal) == http.StatusNotFound {
 		return stored{}, driver.ErrNotFound
@@ -101,8 +101,8 @@ func match(etag string) *azcosmos.ItemOptions {
 	return &azcosmos.ItemOptions{IfMatchEtag: &tag}
 }
 
-// carryOutOver is carryOut for a write over the record was, which has a condition of its
-// own if conditional is set and the record has a version.
+// carryOutOver is carryOut for a write over the record was. If conditional is set and was has a
+// version, the write has a condition and needs no _etag.
 func (d *Driver[T]) carryOutOver(ctx context.Context, w *conditional, was driver.Meta, now driver.Instant, conditional bool) (string, error) {
 	ctx, cancel := driver.WithLife(ctx, was, now, d.opts.MaxSkew)
 	defer cancel()

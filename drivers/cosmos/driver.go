@@ -26,9 +26,9 @@ var (
 	_ driver.Checker          = (*Driver[int])(nil)
 )
 
-// New returns a driver for records in the container of client. opts may be nil; it is copied.
-// New does no I/O. An argument that breaks its rule is a *driver.InvalidError, and so is a T
-// with a field for a property of the driver's that cannot hold what the driver writes.
+// New returns a driver for records in the container of client. opts may be nil; it is copied. New
+// does no I/O. An argument that breaks its rule is a *driver.InvalidError, and so is a T with a
+// field that cannot hold what the driver writes to its property.
 func New[T any](client Client, opts *Options) (*Driver[T], error) {
 	if client == nil {
 		return nil, &driver.InvalidError{Field: "client", Value: "nil", Rule: "is required"}

@@ -15,8 +15,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// unquoted is an error without its text, which may quote a URL, with the key in it, or what a
-// record holds.
+// unquoted hides an error's text, which may quote a URL with the key, or a record.
 type unquoted struct{ err error }
 
 func (e unquoted) Error() string {
@@ -51,12 +50,12 @@ func subStatus(answer *azcore.ResponseError) string {
 	return answer.RawResponse.Header.Get("x-ms-substatus")
 }
 
-// statusRetryWith says that a write met another and was not carried out. Source:
+// statusRetryWith means that a concurrent write prevented this one. Source:
 // https://learn.microsoft.com/rest/api/cosmos-db/http-status-codes-for-cosmosdb
 const statusRetryWith = 449
 
-// status is what the service answered, zero if it did not. A 404 that is not about the item
-// (no container, or a replica behind the session) is a 400.
+// status returns the answer's status, zero if there is none. It returns 400 for a 404 that is not
+// about the item (no container, or a replica behind the session).
 func status(err error) int {
 	var answer *azcore.ResponseError
 	if !errors.As(err, &answer) {
@@ -70,16 +69,16 @@ func status(err error) int {
 	return answer.StatusCode
 }
 
-// Sub-statuses of a 404 that is about a replica behind the session, and of a 403 that is
-// about a region to which writes no longer go, or the account itself. Source: as above.
+// Sub-statuses: of a 404 for a replica behind the session; of a 403 for a region that no longer
+// takes writes, and for the account itself. Source: as above.
 const (
 	subBehind       = "1002"
 	subWriteMoved   = "3"
 	subAccountMoved = "1008"
 )
 
-// passing reports whether err says that no replica has seen all that the session has, or that
-// a physical partition is being split: with 410 nothing is carried out. Source:
+// passing reports whether err is temporary: all replicas are behind the session, or a physical
+// partition is being split (410, nothing was executed). Source:
 // https://learn.microsoft.com/azure/cosmos-db/nosql/conceptual-resilient-sdk-applications
 func passing(err error) bool {
 	var answer *azcore.ResponseError
@@ -87,7 +86,7 @@ func passing(err error) bool {
 		answer.StatusCode == http.StatusNotFound && subStatus(answer) == subBehind)
 }
 
-// refused reports whether err, which is of no item, is about the caller or the request.
+// refused reports whether err, which is not about an item, is about permissions or the request.
 func refused(err error) bool {
 	var answer *azcore.ResponseError
 	if !errors.As(err, &answer) {
@@ -105,7 +104,7 @@ func refused(err error) bool {
 	return false
 }
 
-// failed gives an error of the client the form that the contract asks for.
+// failed maps a client's error to the driver contract's errors.
 func failed(ctx context.Context, err error) error {
 	if status(err) == http.StatusRequestEntityTooLarge {
 		return &driver.InvalidError{Field: "item", Value: "too large", Rule: "must be at most 2 MB as JSON", Err: unquoted{err}}

@@ -6,15 +6,14 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// etags remembers the _etag of records, for the writes that Cosmos DB only makes for a given
-// _etag: a version of 64 bits cannot hold one. It forgets where the versions of two records
-// meet. What it remembers may be out of date, and costs a refused write then.
+// etags remembers the _etags of records, for writes that must name one: a version of 64 bits cannot
+// hold it. Records with colliding versions evict each other. A stale _etag costs a refused write.
 type etags struct {
 	known [1 << 14]atomic.Pointer[etag]
 }
 
-// etag is the _etag with which a record was read or written. A touch keeps the version and
-// changes the _etag, so it is of the whole of the record's meta.
+// etag is the _etag of a record with exactly this meta: a touch keeps the version and changes the
+// _etag.
 type etag struct {
 	driver.Meta
 	text string
@@ -24,7 +23,7 @@ func (e *etags) slot(v driver.Version) *atomic.Pointer[etag] {
 	return &e.known[uint64(v)%uint64(len(e.known))]
 }
 
-// of is the _etag of the record was, "" if it is not known.
+// of returns the _etag of was; empty: unknown.
 func (e *etags) of(was driver.Meta) string {
 	if known := e.slot(was.Version).Load(); known != nil && known.Meta == was {
 		return known.text

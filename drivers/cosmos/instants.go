@@ -10,19 +10,19 @@ import (
 )
 
 const (
-	// latest is the last instant that is written: in the year 9999.
+	// latest is the last instant that can be written, in the year 9999.
 	latest driver.Instant = 253402300799999
 
 	// maxTTL is Cosmos DB's limit, of 68 years.
 	maxTTL = math.MaxInt32
 )
 
-// written is i as it is written.
+// written formats i.
 func written(i driver.Instant) string { return i.Time().Format(driver.RFC3339Milli) }
 
-// ttl is what is written beside l by a call that began at now: the service must not remove
-// the item before MaxSkew after its expiry and Retain. It counts from the second, rounded down, in which
-// it carries the write out, which is at now or later. -1 means never, as does what is too far.
+// ttl returns the ttl to write with l by a call that began at now. The service must not remove the
+// item before expiry, Retain and MaxSkew have passed. It counts from the second, rounded down, of
+// the write, which is at now or later. -1 means never, also for an expiry beyond maxTTL.
 func (o *Options) ttl(l driver.Life, now driver.Instant) int64 {
 	if l.ExpiresAt == 0 {
 		return -1
@@ -35,11 +35,11 @@ func (o *Options) ttl(l driver.Life, now driver.Instant) int64 {
 	return seconds
 }
 
-// parseInstant reads an instant, zero if there is none: RFC 3339 in any zone, or a Number of
-// seconds or milliseconds. up says that one finer than milliseconds is rounded up, not down.
+// parseInstant reads RFC 3339 in any zone, or a Number of seconds or milliseconds; zero: none. It
+// rounds to milliseconds, up or down.
 func parseInstant(name string, v gjson.Result, up bool) (driver.Instant, error) {
 	switch v.Type {
-	case gjson.Null: // or absent
+	case gjson.Null: // also if absent
 		return 0, nil
 	case gjson.String:
 		if v.Str == "" {

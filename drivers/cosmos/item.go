@@ -10,16 +10,16 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// stored is what an item says of its record.
+// stored is a record as read from its item.
 type stored struct {
 	driver.Meta
 	etag    string
-	removed driver.Instant // when the service removes the item by its own ttl; zero: not by that
+	removed driver.Instant // when the item's ttl removes it; zero: no ttl of its own
 
-	odd error // what of it cannot be read, and is taken for absent
+	odd error // error of the fields that cannot be read and count as absent
 }
 
-// still tells whether s is the live record was.
+// still is driver.Still, or Unreadable if s has a field that cannot be read.
 func (s stored) still(was driver.Meta, now driver.Instant) driver.Verdict {
 	v := driver.Still(s.Meta, was, now)
 	if v == driver.Meant && s.odd != nil {
@@ -28,7 +28,7 @@ func (s stored) still(was driver.Meta, now driver.Instant) driver.Verdict {
 	return v
 }
 
-// read reads what item says of its record.
+// read reads an item's record.
 func (d *Driver[T]) read(item gjson.Result) stored {
 	o := &d.opts
 	var created, expires, version, ttl, ts gjson.Result
@@ -64,10 +64,10 @@ func (d *Driver[T]) read(item gjson.Result) stored {
 	return s
 }
 
-// maxVersion keeps versions within what every language holds exactly.
+// maxVersion keeps versions exact in languages whose numbers are float64.
 const maxVersion driver.Version = 1 << 53
 
-// foreign is set in the version of an item that has none. The rest is a hash of its _etag.
+// foreign marks the version of an item without one; the rest is a hash of its _etag.
 const foreign driver.Version = 1 << 63
 
 // versionOf reads a version.

@@ -17,16 +17,16 @@ import (
 
 // KeyProperty is one property of a container's partition key, a String.
 type KeyProperty struct {
-	// Path is the property's path, as the container has it: "/tenant". One of several
-	// names, "/owner/id", must be in the value, with what Of gives.
+	// Path is the property's path, as in the container's definition: "/tenant". For a path of
+	// several names, "/owner/id", the value must contain the property, with what Of returns.
 	Path string
 
-	// Of computes the property from a record's key: [Fixed], [Prefix] or any pure
-	// function. Nil: the record's key as it is, and for "/id" the item's id.
+	// Of computes the property from a record's key: [Fixed], [Prefix] or any pure function. Nil:
+	// the record's key itself; for "/id" the item's id.
 	Of func(key string) string
 }
 
-// Fixed is a KeyProperty.Of that gives the same for every record: "sessions".
+// Fixed is a KeyProperty.Of that returns the same for every record: "sessions".
 func Fixed(value string) func(key string) string {
 	return func(string) string { return value }
 }
@@ -47,13 +47,13 @@ const (
 	idPath = "/id"
 )
 
-// identity is what names an item.
+// identity is an item's id and partition key.
 type identity struct {
 	id        string
 	partition [maxLevels]string
 }
 
-// identity computes what names the item of the record under key.
+// identity computes the identity of a record's item.
 func (d *Driver[T]) identity(key string) (identity, error) {
 	if key == "" {
 		return identity{}, driver.CheckKey(key, 0)
@@ -88,8 +88,8 @@ func invalidKey(value, rule string) error {
 	return &driver.InvalidError{Field: "key", Value: value, Rule: rule}
 }
 
-// checkID reports whether Cosmos DB takes id, which it does not quote. What a client or a
-// proxy on the way takes for a part of the URL is refused too.
+// checkID checks that Cosmos DB takes id, and that no client or proxy misreads it as part of a URL.
+// Its error does not quote id.
 func checkID(id string) error {
 	switch {
 	case !utf8.ValidString(id):
@@ -106,7 +106,7 @@ func checkID(id string) error {
 	return driver.CheckKey(id, maxID)
 }
 
-// partitionKey is the partition key of k as azcosmos has it.
+// partitionKey returns k's partition key in azcosmos's type.
 func (d *Driver[T]) partitionKey(k identity) azcosmos.PartitionKey {
 	if len(d.opts.PartitionKey) == 1 {
 		return azcosmos.NewPartitionKeyString(k.partition[0])
@@ -118,14 +118,14 @@ func (d *Driver[T]) partitionKey(k identity) azcosmos.PartitionKey {
 	return pk
 }
 
-// withKey mends the header in which azcosmos 1.5.0 sends the partition key. It writes it as
-// Go quotes strings, which for characters above U+FFFF and for some controls is not JSON.
+// withKey corrects the partition key header of azcosmos 1.5.0, which quotes strings as Go does: for
+// characters above U+FFFF and some control characters that is not JSON.
 func (d *Driver[T]) withKey(ctx context.Context, k identity) context.Context {
 	values := k.partition[:len(d.opts.PartitionKey)]
 	plain := func(r rune) bool { return r >= ' ' && r <= 0xffff && r != 0x7f }
 	for _, value := range values {
 		if strings.ContainsFunc(value, func(r rune) bool { return !plain(r) }) {
-			text, _ := json.Marshal(values) // strings encode
+			text, _ := json.Marshal(values) // cannot fail for strings
 			return policy.WithHTTPHeader(ctx, http.Header{"X-Ms-Documentdb-Partitionkey": {ascii(text)}})
 		}
 	}

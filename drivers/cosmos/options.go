@@ -18,10 +18,9 @@ type Options struct {
 	// hierarchical, up to three. Empty: one with the path "/id".
 	PartitionKey []KeyProperty
 
-	// ID computes an item's id from a record's key: [Prefix] or any pure function.
-	// Different keys must come to different items, by the id or the partition key.
-	// Nil: the record's key as it is, which then must have none of the characters
-	// that an id cannot have.
+	// ID computes an item's id from a record's key: [Prefix] or any pure function. Different keys
+	// must give different items, by the id or the partition key. Nil: the record's key itself,
+	// which then must have no character that an id cannot have.
 	ID func(key string) string
 
 	// CreatedAt, ExpiresAt and Version name the properties that the driver writes
@@ -29,10 +28,9 @@ type Options struct {
 	// "expires_at" and "slidingttl_version".
 	CreatedAt, ExpiresAt, Version string
 
-	// Retain is how long Cosmos DB is to hold a record after its expiry, for a Store's
-	// History and for what goes through all records: ttl is longer by as much, and
-	// expires_at is not, by which all calls go, those of drivers with another Retain too,
-	// of any version. Zero: MaxSkew alone.
+	// Retain is how long Cosmos DB holds a record after its expiry, for a Store's History and for
+	// walks over all records: ttl is this much longer, and expires_at is not. All calls use
+	// expires_at, and so do drivers with another Retain, of any version. Zero: MaxSkew alone.
 	Retain time.Duration
 
 	// Codec encodes values, to JSON objects, and decodes them. Nil: encoding/json. Cosmos DB keeps numbers as
@@ -40,20 +38,20 @@ type Options struct {
 	// *driver.InvalidError: encode it as a string.
 	Codec driver.Codec
 
-	// Retry is how often and when a write is sent again that Cosmos DB did not carry out,
-	// by its answer: throttled (429), for it met another (449) or a split (410). No other is. The client's
-	// own Retry, which a driver cannot see, is for reads alone. StatusCodes and ShouldRetry
-	// are not looked at. Zero fields: azcore's defaults, and a RetryDelay of 50 ms.
+	// Retry configures how a write is resent that Cosmos DB did not execute: throttled (429), or
+	// met by another write (449) or a split (410). Other writes are not resent. The client's own
+	// Retry, which a driver cannot read, applies only to reads. StatusCodes and ShouldRetry are
+	// ignored. Zero fields: azcore's defaults, and a RetryDelay of 50 ms.
 	Retry policy.RetryOptions
 
-	// MaxSkew is by how much clocks may be apart. Cosmos DB removes an item only
-	// MaxSkew after its expiry and Retain, for readers whose clocks are behind. Check reports a
-	// system's clock that is further off the service's. A write over a record is given
-	// up when the record's life has ended, but not before MaxSkew has passed. Zero: 1 s.
+	// MaxSkew is how far clocks may differ. Cosmos DB removes an item only MaxSkew after its expiry
+	// and Retain, for readers whose clocks are behind. Check reports a system clock that differs
+	// more from the service's. A write over a record is given up when the record's life has ended,
+	// but not before MaxSkew has passed. Zero: 1 s.
 	MaxSkew time.Duration
 }
 
-// ttlName is the property that Cosmos DB acts on. It cannot be renamed.
+// ttlName is the property of Cosmos DB's expiry. It cannot be renamed.
 const ttlName = "ttl"
 
 // systemNames are the properties that Cosmos DB adds.
@@ -99,7 +97,7 @@ func (o Options) validate() (Options, error) {
 		*n.name = cmp.Or(*n.name, n.empty)
 		switch {
 		case strings.Trim(*n.name, plainName) != "":
-			// azcosmos writes conditions into JSON as they are.
+			// azcosmos writes conditions into JSON unescaped.
 			return invalid(n.field, fmt.Sprintf("%q", *n.name), "must have letters, digits, _ and - only")
 		case slices.Contains(taken, *n.name):
 			return invalid(n.field, fmt.Sprintf("%q", *n.name), "must be a property of its own")

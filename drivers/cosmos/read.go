@@ -38,7 +38,7 @@ func (d *Driver[T]) Latest(ctx context.Context, key string) (driver.Entry[T], er
 	return d.entry(body)
 }
 
-// latest reads the item of the record under key as it is now.
+// latest reads the latest state of a record's item.
 func (d *Driver[T]) latest(ctx context.Context, key string) ([]byte, error) {
 	k, err := d.identity(key)
 	if err != nil {
@@ -51,7 +51,7 @@ func (d *Driver[T]) latest(ctx context.Context, key string) ([]byte, error) {
 	return d.fetch(ctx, k)
 }
 
-// catchUp learns the session token after which a read of the item is not stale.
+// catchUp gets a session token with which a read of the item is not stale.
 func (d *Driver[T]) catchUp(ctx context.Context, k identity) error {
 	var patch azcosmos.PatchOperations
 	patch.AppendSet("/"+ttlName, -1)
@@ -88,7 +88,7 @@ func (d *Driver[T]) fetch(ctx context.Context, k identity) ([]byte, error) {
 	return res.Value, nil
 }
 
-// look finds what a write for k meets.
+// look reads the item that a write for k meets.
 func (d *Driver[T]) look(ctx context.Context, k identity) (stored, error) {
 	d.stats.count(&d.stats.Looks)
 	body, err := d.fetch(ctx, k)

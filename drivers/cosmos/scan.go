@@ -12,14 +12,14 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// mark is a place in a scan: a range of ids, and where the service goes on in it.
+// mark is a position in a scan: a range of ids, and the service's continuation.
 type mark struct {
 	From         string `json:"from,omitempty"` // the first id
 	To           string `json:"to,omitempty"`   // the id after the last; empty: none
 	Continuation string `json:"at,omitempty"`
 }
 
-// firsts are the characters that ids are taken to begin with, in the order of their codes.
+// firsts are the characters at which ranges of ids begin, in the order of their codes.
 const firsts = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 // Segments implements driver.Scanner, with up to 62 ranges of ids and without a request. A
@@ -49,7 +49,7 @@ func (d *Driver[T]) Segments(_ context.Context, n int) ([]driver.Cursor, error) 
 	return cursors, nil
 }
 
-// prefix is what all ids begin with.
+// prefix returns the common prefix of all ids.
 func (d *Driver[T]) prefix() string {
 	if d.opts.ID == nil {
 		return ""
@@ -58,18 +58,17 @@ func (d *Driver[T]) prefix() string {
 	return strings.TrimSuffix(d.opts.ID(probe), probe)
 }
 
-// recordKey is the key of the record that is kept under k: the one that comes to k again, or
-// that New's options refuse, with the reason.
+// recordKey returns the key whose identity is k. If the driver refuses that key, it also returns
+// the reason.
 func (d *Driver[T]) recordKey(k identity) (key string, ok bool, refused error) {
 	key, ok = strings.CutPrefix(k.id, d.prefix())
 	again, err := d.identity(key)
 	return key, ok && (err != nil || again == k), err
 }
 
-// Scan implements driver.Scanner, with one page of a query for keys and lives over all
-// partitions. Each item that it looks at is charged as a whole. Page.Cost is in request
-// units. Items under ids or partition keys that Options do not make, of a container that
-// holds others too, are no records.
+// Scan implements driver.Scanner, with one page of a query for keys and lives over all partitions.
+// Each item that it looks at is charged as a whole. Page.Cost is in request units. Items whose ids
+// or partition keys do not fit Options are no records.
 func (d *Driver[T]) Scan(ctx context.Context, from driver.Cursor, limit int) (driver.Page, error) {
 	if err := driver.CheckScan("limit", limit); err != nil {
 		return driver.Page{}, err
@@ -114,7 +113,7 @@ func (d *Driver[T]) Scan(ctx context.Context, from driver.Cursor, limit int) (dr
 	return page, nil
 }
 
-// query asks for what makes up keys and lives, in a range of ids.
+// query selects the properties of keys and lives, in a range of ids.
 func (d *Driver[T]) query(at mark) (string, []azcosmos.QueryParameter) {
 	names := []string{"id", "_etag", "_ts", ttlName, d.opts.CreatedAt, d.opts.ExpiresAt, d.opts.Version}
 	for _, p := range d.opts.PartitionKey {

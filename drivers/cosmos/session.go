@@ -22,18 +22,17 @@ const sessionHeader = "x-ms-session-token"
 
 // sessions keeps the latest session token of each physical partition.
 type sessions struct {
-	joined    atomic.Pointer[string] // all of them, as a request has them; nil: none
-	container atomic.Pointer[string] // the one that they are of; nil: not known
+	joined    atomic.Pointer[string] // all tokens, in a request's form; nil: none
+	container atomic.Pointer[string] // the container of the tokens; nil: unknown
 
 	mu     sync.Mutex        // guards tokens, and changes of joined
 	tokens map[string]string // by the id of the partition key range
 }
 
-// token is what a read sends.
+// token returns the tokens for a read.
 func (s *sessions) token() *string { return s.joined.Load() }
 
-// of says of which container the tokens are, by its _rid or that of one of its items, where
-// that is not known.
+// of sets the tokens' container, if unknown, from its _rid or an item's.
 func (s *sessions) of(rid string) {
 	if s.container.Load() == nil {
 		c := containerOf(rid)
@@ -41,8 +40,8 @@ func (s *sessions) of(rid string) {
 	}
 }
 
-// movedTo forgets the tokens unless they are of this container: another refuses all reads with
-// them. It reports whether there were any.
+// movedTo forgets the tokens if they are of another container, because this one refuses reads with
+// them. It reports whether it did.
 func (s *sessions) movedTo(rid string) bool {
 	c := containerOf(rid)
 	if known := s.container.Swap(&c); known != nil && *known == c {
@@ -54,14 +53,14 @@ func (s *sessions) movedTo(rid string) bool {
 	return s.joined.Swap(nil) != nil
 }
 
-// containerOf is the part of a _rid that names a container: 8 bytes, in base64 with - for /.
-// Those of items have 8 more.
+// containerOf returns the container's part of a _rid: 8 bytes, in base64 with - for /. An item's
+// _rid has 8 more.
 func containerOf(rid string) string {
 	b, _ := base64.StdEncoding.DecodeString(strings.ReplaceAll(rid, "-", "/"))
 	return string(b[:min(len(b), 8)])
 }
 
-// observe learns from the answer to a request.
+// observe takes the session token from an answer.
 func (s *sessions) observe(answer *http.Response) {
 	if answer == nil {
 		return
@@ -87,7 +86,7 @@ func (s *sessions) observe(answer *http.Response) {
 	s.joined.Store(&joined)
 }
 
-// learn learns from an error, also what the request cost.
+// learn takes the session token and the cost from an error's answer.
 func (d *Driver[T]) learn(sum *float64, err error) {
 	var answer *azcore.ResponseError
 	if errors.As(err, &answer) && answer.RawResponse != nil {
@@ -97,9 +96,10 @@ func (d *Driver[T]) learn(sum *float64, err error) {
 	}
 }
 
-// read makes a read with the session's token. Where no replica has seen all that the session
-// has (404, 1002) it waits and asks again: azcosmos has asked the region of writes by then. It
-// waits for a split (410) too, for which azcosmos asks four times at once. At last it asks whether the container was made anew.
+// read makes a read with the session's token. If no replica has reached the token (404, 1002), it
+// waits and retries; azcosmos has asked the write region before that. It also waits for a split
+// (410), for which azcosmos only retries four times at once. If all retries fail, it checks whether
+// the container was created anew.
 func read[T, R any](ctx context.Context, d *Driver[T], ask func(token *string) (R, error)) (R, error) {
 	for pause := 20 * time.Millisecond; ; pause *= 2 {
 		res, err := ask(d.sessions.token())
@@ -120,8 +120,8 @@ func read[T, R any](ctx context.Context, d *Driver[T], ask func(token *string) (
 	}
 }
 
-// newer reports whether token is of a later state than known: "version#LSN", in which a
-// version grows with failovers. Others follow for regions.
+// newer reports whether token is later than known. Both are "version#LSN", with more parts for
+// regions; the version grows with failovers.
 func newer(token, known string) bool {
 	version, lsn := numbers(token)
 	knownVersion, knownLSN := numbers(known)

@@ -4,17 +4,16 @@ import "sync"
 
 // Stats counts what a Driver has done since New.
 type Stats struct {
-	// What Cosmos DB said it charged, in request units: of Get, Latest, GetMulti, Raw and
-	// scans, and of the reads after a conflict; of Insert, Replace, Upsert, Remove and
-	// Delete; and of touches. What a refused write costs is in it.
+	// Request units that Cosmos DB reported: of Get, Latest, GetMulti, Raw and scans, and of the
+	// reads after a conflict; of Insert, Replace, Upsert, Remove and Delete; and of touches.
+	// Refused writes are included.
 	ReadUnits, WriteUnits, TouchUnits float64
 
 	Refused uint64 // writes that a condition refused, or an item in the way
-	Again   uint64 // of those, sent again because the item was the one that was meant
-	Looks   uint64 // reads that were made for a write, to find what refused it or to learn its _etag
+	Again   uint64 // refused writes that were sent again, because the item was the planned one in another form
+	Looks   uint64 // reads for a write, to find the item that refused it or its _etag
 }
 
-// tally is the counters behind Stats.
 type tally struct {
 	mu sync.Mutex // guards Stats
 	Stats

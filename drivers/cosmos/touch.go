@@ -40,7 +40,7 @@ func (d *Driver[T]) Touch(ctx context.Context, key string, was driver.Meta, life
 	}
 	w.judge = func(found stored) driver.Verdict {
 		if w.Unsure() && found.Meta == m {
-			return driver.Landed // or another did the same
+			return driver.Landed // or another writer did the same
 		}
 		return found.still(was, now)
 	}
@@ -49,11 +49,11 @@ func (d *Driver[T]) Touch(ctx context.Context, key string, was driver.Meta, life
 	return m.Version, err
 }
 
-// patch appends what writes life over was. anew says to write created_at too as it is: the
-// item may have it in a form that is not usual.
+// patch appends the operations that write life over was. anew also rewrites an unchanged
+// created_at, which the item may have in an unusual form.
 func (o *Options) patch(patch *azcosmos.PatchOperations, was driver.Meta, life driver.Life, now driver.Instant, anew bool) {
 	if life.CreatedAt == 0 && was.CreatedAt != 0 {
-		plain := Options{} // another program's, which retains nothing
+		plain := Options{} // back to another program's record: no retention
 		patch.AppendSet("/"+ttlName, plain.ttl(life, now))
 		patch.AppendRemove("/" + o.CreatedAt)
 		patch.AppendRemove("/" + o.ExpiresAt)
@@ -62,7 +62,7 @@ func (o *Options) patch(patch *azcosmos.PatchOperations, was driver.Meta, life d
 	if life.ExpiresAt != 0 {
 		patch.AppendSet("/"+o.ExpiresAt, written(life.ExpiresAt))
 	} else {
-		patch.AppendSet("/"+o.ExpiresAt, json.RawMessage("null")) // a nil would be left out
+		patch.AppendSet("/"+o.ExpiresAt, json.RawMessage("null")) // a nil value would be omitted
 	}
 	patch.AppendSet("/"+ttlName, o.ttl(life, now))
 	if life.CreatedAt != was.CreatedAt || anew && life.CreatedAt != 0 {
@@ -70,8 +70,8 @@ func (o *Options) patch(patch *azcosmos.PatchOperations, was driver.Meta, life d
 	}
 }
 
-// condition asks for the record was, in the forms usual for it. It goes into JSON as it is,
-// and so has none of the characters that JSON escapes.
+// condition is a patch condition on the record was in its usual form. azcosmos writes it into JSON
+// unescaped, so it has no character that JSON escapes.
 func (o *Options) condition(was driver.Meta) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "FROM c WHERE c['%s']=%d", o.Version, was.Version)

@@ -7,12 +7,11 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// plain is a Driver whose upserts are inserts and replacements, one after the other.
+// plain hides Upsert, so that driver.Upsert inserts and replaces in sequence.
 type plain[T any] struct{ driver.Driver[T] }
 
-// Upsert implements driver.Upserter. It replaces a known record. Otherwise it sends a
-// create and a read together, because a record may exist, so that an upsert costs two waits
-// and not three.
+// Upsert implements driver.Upserter. It replaces a known record. Otherwise it sends a create and a
+// read together: an upsert over a record then costs two waits, not three.
 func (d *Driver[T]) Upsert(ctx context.Context, key string, v T, known *driver.Meta, plan driver.Plan, now driver.Instant) (driver.Meta, error) {
 	if known != nil && known.Alive(now) {
 		return driver.Upsert(ctx, plain[T]{d}, key, v, known, plan, now)

@@ -12,15 +12,15 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// property is one that the driver writes, as JSON.
+// property is a property that the driver writes, with its value as JSON.
 type property struct{ name, value string }
 
 func quoted(s string) string {
-	b, _ := json.Marshal(s) // strings encode
+	b, _ := json.Marshal(s) // cannot fail for strings
 	return string(b)
 }
 
-// own are the properties that the driver writes beside a value, but for the life.
+// own returns the driver's properties except the life.
 func (d *Driver[T]) own(k identity, version driver.Version) []property {
 	own := []property{{"id", quoted(k.id)}, {d.opts.Version, strconv.FormatUint(uint64(version), 10)}}
 	for i, p := range d.opts.PartitionKey {
@@ -31,7 +31,7 @@ func (d *Driver[T]) own(k identity, version driver.Version) []property {
 	return own
 }
 
-// life are the properties in which a record's life is kept.
+// life returns the properties of a record's life.
 func (o *Options) life(l driver.Life, now driver.Instant) []property {
 	life := []property{{ttlName, strconv.FormatInt(o.ttl(l, now), 10)}}
 	if l.CreatedAt != 0 {
@@ -43,7 +43,7 @@ func (o *Options) life(l driver.Life, now driver.Instant) []property {
 	return life
 }
 
-// encode is the item for v.
+// encode returns the item for v.
 func (d *Driver[T]) encode(k identity, v T, version driver.Version, l driver.Life, now driver.Instant) ([]byte, error) {
 	if err := l.Check(latest); err != nil {
 		return nil, err
@@ -93,7 +93,7 @@ func (d *Driver[T]) reserved(name string) bool {
 		slices.ContainsFunc(o.PartitionKey, func(p KeyProperty) bool { return p.Path == "/"+name })
 }
 
-// checkNested rejects a value that lacks what the partition key has deeper in the item.
+// checkNested rejects a value without a nested property of the partition key.
 func (d *Driver[T]) checkNested(k identity, value gjson.Result) error {
 	for i, p := range d.opts.PartitionKey {
 		names := strings.Split(p.Path, "/")[1:]
@@ -107,11 +107,11 @@ func (d *Driver[T]) checkNested(k identity, value gjson.Result) error {
 	return nil
 }
 
-// exact reports whether Cosmos DB gives all numbers in v back as they are.
+// exact reports whether Cosmos DB returns all numbers in v unchanged.
 func exact(v gjson.Result) bool {
 	switch {
 	case v.Type == gjson.Number:
-		const sure = 15 // digits that a float64 holds whatever they are
+		const sure = 15 // decimal digits that a float64 always holds exactly
 		return len(v.Raw) <= sure || strings.ContainsAny(v.Raw, ".eE") || strconv.FormatFloat(v.Num, 'f', -1, 64) == v.Raw
 	case v.IsObject() || v.IsArray():
 		all := true
@@ -132,8 +132,8 @@ func (d *Driver[T]) decode(body []byte) (v T, err error) {
 	return v, err
 }
 
-// checkValue rejects a T whose field for a property of the driver's cannot hold what is
-// written there. It sends samples through the codec, and so sees what that sees.
+// checkValue rejects a T with a field that cannot hold what the driver writes to its property. It
+// sends samples through the codec, so it sees what the codec does.
 func (d *Driver[T]) checkValue() error {
 	o := &d.opts
 	at := quoted(written(latest))
@@ -143,7 +143,7 @@ func (d *Driver[T]) checkValue() error {
 	} {
 		var none, v T
 		if d.opts.Codec.Decode([]byte("{}"), &none) != nil {
-			return nil // nothing can be told of a codec that needs more
+			return nil // a codec that needs a whole value cannot be tested
 		}
 		if err := d.opts.Codec.Decode([]byte("{"+quoted(p.name)+":"+p.value+"}"), &v); err != nil {
 			return &driver.InvalidError{

@@ -9,16 +9,16 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// Insert implements driver.Driver, with one create. Over a dead record that still exists it
-// needs a read and a replacement too. With Options.Retain there are many such records, so
-// the read is made beside the create.
+// Insert implements driver.Driver, with one create. Over a dead item that still exists it needs a
+// read and a replacement too. With Options.Retain there are many such items, so the read is sent
+// together with the create.
 func (d *Driver[T]) Insert(ctx context.Context, key string, v T, life driver.Life, now driver.Instant) (driver.Version, error) {
 	m, err := d.insert(ctx, key, v, life, now, d.opts.Retain > 0, false)
 	return m.Version, err
 }
 
-// insert creates a record. With beside it looks at once for what may be in the way, and
-// with trusted a live record that it finds so is good enough for a conflict.
+// insert creates a record. beside: it reads the item together with the create. trusted: a live
+// record found by that read, which may be stale, is returned as the conflict.
 func (d *Driver[T]) insert(ctx context.Context, key string, v T, life driver.Life, now driver.Instant, beside, trusted bool) (driver.Meta, error) {
 	k, err := d.identity(key)
 	if err != nil {
@@ -29,7 +29,7 @@ func (d *Driver[T]) insert(ctx context.Context, key string, v T, life driver.Lif
 	if err != nil {
 		return driver.Meta{}, err
 	}
-	var dead driver.Meta // which is in the way
+	var dead driver.Meta // the dead item to replace
 	w := conditional{k: k, sum: &d.stats.WriteUnits, creates: true, trusted: trusted,
 		send: func(ctx context.Context, o *azcosmos.ItemOptions) (azcosmos.ItemResponse, error) {
 			if o == nil {
@@ -54,7 +54,7 @@ func (d *Driver[T]) insert(ctx context.Context, key string, v T, life driver.Lif
 		w.beside = found
 		go func() {
 			defer close(found)
-			if s, err := d.look(d.withKey(ctx, k), k); err == nil { // else another will tell
+			if s, err := d.look(d.withKey(ctx, k), k); err == nil { // a later call reports the error
 				found <- s
 			}
 		}()
@@ -70,7 +70,7 @@ func (d *Driver[T]) insert(ctx context.Context, key string, v T, life driver.Lif
 	return d.written(m, etag, err)
 }
 
-// written is what a write that ended with err has left.
+// written returns the Meta after a write that ended with err.
 func (d *Driver[T]) written(m driver.Meta, etag string, err error) (driver.Meta, error) {
 	if err != nil {
 		return driver.Meta{}, err
@@ -106,7 +106,7 @@ func (d *Driver[T]) Replace(ctx context.Context, key string, v T, was driver.Met
 	return m.Version, err
 }
 
-// Delete implements driver.Driver, with one delete on no condition.
+// Delete implements driver.Driver, with one unconditional delete.
 func (d *Driver[T]) Delete(ctx context.Context, key string) error {
 	k, err := d.identity(key)
 	if err != nil {
