@@ -13,16 +13,15 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// attempts follows one write through the attempts that the SDK makes of it. One answered
-// with 5xx, which DynamoDB's router gives when the storage behind it does not answer in time,
-// may have landed like one without an answer. From then on the write goes out again only if
-// it is named. One on the condition that there is no record would bring back what somebody
-// has deleted meanwhile.
+// attempts counts the SDK's attempts of one write. One answered with 5xx, which DynamoDB's router
+// returns if its storage does not answer in time, may have landed like one without an answer. After
+// that the write is resent only if it is named. An insert would otherwise bring back a record that
+// was deleted meanwhile.
 type attempts struct{ driver.Attempts }
 
-// follow makes f part of a call.
+// follow attaches f to a call.
 func (f *attempts) follow(o *dynamodb.Options) {
-	// By itself the SDK gives up at once on an item that is part of a transaction.
+	// By default the SDK does not retry after a conflict with a transaction.
 	o.Retryer = careful{retry.AddWithErrorCodes(o.Retryer, "TransactionConflictException").(aws.RetryerV2), f}
 	o.APIOptions = append(o.APIOptions, func(s *middleware.Stack) error {
 		return s.Deserialize.Add(f, middleware.Before)
@@ -32,8 +31,8 @@ func (f *attempts) follow(o *dynamodb.Options) {
 // ID implements middleware.DeserializeMiddleware.
 func (f *attempts) ID() string { return "slidingttl:attempts" }
 
-// HandleDeserialize implements middleware.DeserializeMiddleware. It sees each attempt that
-// is handed to the HTTP client, and none that failed before.
+// HandleDeserialize implements middleware.DeserializeMiddleware. It sees each attempt that reaches
+// the HTTP client.
 func (f *attempts) HandleDeserialize(ctx context.Context, in middleware.DeserializeInput, next middleware.DeserializeHandler) (middleware.DeserializeOutput, middleware.Metadata, error) {
 	f.Sent()
 	out, metadata, err := next.HandleDeserialize(ctx, in)
@@ -43,7 +42,7 @@ func (f *attempts) HandleDeserialize(ctx context.Context, in middleware.Deserial
 	return out, metadata, err
 }
 
-// undone reports whether err, of an attempt, says that nothing was written.
+// undone reports whether an attempt's error means that nothing was written.
 func undone(err error) bool {
 	var answer interface{ HTTPStatusCode() int }
 	if errors.As(err, &answer) && answer.HTTPStatusCode() >= 400 && answer.HTTPStatusCode() < 500 {
@@ -53,7 +52,7 @@ func undone(err error) bool {
 	return errors.As(err, &network) && network.Op == "dial"
 }
 
-// careful is the client's retryer, for one write.
+// careful is the client's retryer for one write.
 type careful struct {
 	aws.RetryerV2
 	attempts *attempts

@@ -17,7 +17,7 @@ type Change struct {
 	Old   map[string]types.AttributeValue // nil: there was no item
 	New   map[string]types.AttributeValue // nil: the item was removed
 	At    time.Time                       // ApproximateCreationDateTime
-	ByTTL bool                            // the TTL service did it: see [ByTTL]
+	ByTTL bool                            // the TTL service removed the item: see [ByTTL]
 }
 
 // ByTTL reports whether the identity in a stream's record is that of the TTL service.
@@ -27,14 +27,13 @@ func ByTTL(kind, principal string) bool {
 	return kind == "Service" && principal == "dynamodb.amazonaws.com"
 }
 
-// Dead returns the record whose life a change has ended. ok is false if it ended none, for the
-// item is no record of d or lives on, and for one that was deleted while it lived unless
-// Options.Deletes asks for those.
+// Dead returns the record whose life a change has ended. ok is false if it ended none: the item is
+// no record of d or lives on, or it was deleted while alive and Options.Deletes is false.
 //
-// What the TTL service removed, and what was removed or overwritten when it had expired,
-// died at its expiry. What was removed or overwritten before that was deleted then, as far
-// as DynamoDB tells: it rounds the time down to the second, DynamoDB Local to the minute. An item that cannot be read
-// as a whole has a Problem.
+// A record that the TTL service removed, or that was removed or overwritten after it had expired,
+// died at its expiry. One that was removed or overwritten earlier died then. DynamoDB rounds that
+// time down to the second, DynamoDB Local to the minute. An item that cannot be read completely has
+// a Problem.
 func (d *Driver[T]) Dead(c Change) (dead driver.Dead, ok bool) {
 	if len(c.Old) == 0 {
 		return dead, false
@@ -44,8 +43,8 @@ func (d *Driver[T]) Dead(c Change) (dead driver.Dead, ok bool) {
 		return dead, false
 	}
 	if c.New != nil {
-		// A life is overwritten where another created_at begins one. The item of a
-		// program that knows none is the same record, to be adopted.
+		// Another created_at begins a new life. An item without one, from another program, is the
+		// same record, to be adopted.
 		was, is := d.read(c.Old), d.read(c.New)
 		if was.CreatedAt == 0 || is.CreatedAt == 0 || was.CreatedAt == is.CreatedAt {
 			return dead, false
@@ -53,14 +52,14 @@ func (d *Driver[T]) Dead(c Change) (dead driver.Dead, ok bool) {
 	}
 	raw := d.rawOf(c.Old)
 	dead = driver.Dead{Key: key, Raw: raw, At: raw.ExpiresAt}
-	at := max(driver.Floor(c.At), raw.CreatedAt) // it is rounded down
+	at := max(driver.Floor(c.At), raw.CreatedAt) // c.At is rounded down
 	if !c.ByTTL && (at < dead.At || dead.At == 0) || dead.At == 0 {
 		dead.At, dead.Deleted = at, !c.ByTTL
 	}
 	return dead, c.New != nil || !dead.Deleted || d.opts.Deletes
 }
 
-// changeOf is what a record of a stream says.
+// changeOf converts a record of a stream.
 func changeOf(r *streams.Record) (c Change) {
 	if r.Dynamodb == nil {
 		return c
@@ -76,7 +75,7 @@ func changeOf(r *streams.Record) (c Change) {
 		return c
 	}
 	if c.New = image(r.Dynamodb.NewImage); c.New == nil {
-		c.Old = nil // a view without new images does not tell what became of the item
+		c.Old = nil // without new images the view does not show whether a new life began
 	}
 	return c
 }

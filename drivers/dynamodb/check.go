@@ -25,7 +25,7 @@ func (d *Driver[T]) Check(ctx context.Context, _ time.Duration) error {
 	if err != nil {
 		return err
 	}
-	at.At, _ = awsmiddleware.GetServerTime(out.ResultMetadata) // zero where there is none
+	at.At, _ = awsmiddleware.GetServerTime(out.ResultMetadata) // zero if there is none
 	at.Got, _ = awsmiddleware.GetResponseAt(out.ResultMetadata)
 	status, attribute, err := d.describeTTL(ctx)
 	if err != nil {
@@ -61,7 +61,7 @@ func (d *Driver[T]) checkTable(table *types.TableDescription) error {
 	return errors.Join(errs...)
 }
 
-// schema is the key of the table as configured.
+// schema returns the table's key as configured.
 func (d *Driver[T]) schema() (key []types.KeySchemaElement, attributes []types.AttributeDefinition) {
 	for i, a := range []*KeyAttribute{&d.opts.PartitionKey, &d.opts.SortKey} {
 		if a.Name != "" {
@@ -72,7 +72,7 @@ func (d *Driver[T]) schema() (key []types.KeySchemaElement, attributes []types.A
 	return key, attributes
 }
 
-// keySchema puts a key into words, the partition key first: `"pk" S, "sk" S`.
+// keySchema formats a key, partition key first: `"pk" S, "sk" S`.
 func keySchema(key []types.KeySchemaElement, attributes []types.AttributeDefinition) string {
 	var words []string
 	for _, k := range key {

@@ -6,9 +6,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 )
 
-// Client is what the driver calls of a *dynamodb.Client. It must be safe for
-// concurrent use. The application owns it: credentials, region, retries, timeouts. One
-// that wraps another must pass on the options of each call.
+// Client has the methods of *dynamodb.Client that the driver calls. It must be safe for concurrent
+// use. The application configures it: credentials, region, retries, timeouts. A wrapper must pass
+// on the options of each call.
 type Client interface {
 	GetItem(context.Context, *dynamodb.GetItemInput, ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error)
 	PutItem(context.Context, *dynamodb.PutItemInput, ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error)

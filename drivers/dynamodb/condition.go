@@ -9,8 +9,8 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// used is the names of attributes that an expression speaks of. A request must give no
-// more, and substitutes for all, since they may be reserved words.
+// used returns the attribute names in an expression, by their placeholders. A request must not
+// define unused ones; all names have placeholders, because they may be reserved words.
 func (d *Driver[T]) used(expression string) map[string]string {
 	var used map[string]string
 	for substitute, name := range d.names {
@@ -24,17 +24,17 @@ func (d *Driver[T]) used(expression string) map[string]string {
 	return used
 }
 
-// condition is a condition expression, with the values it speaks of.
+// condition is a condition expression with its values.
 type condition struct {
 	text   string
 	values map[string]types.AttributeValue
 }
 
-// over asks for the item found, exactly, or for a nil found the record was, alive at now,
-// in the forms usual for it.
+// over is the condition that the item is exactly found. If found is nil: that it is the record was,
+// alive at now, in its usual form.
 func over(found *stored, was driver.Meta, now driver.Instant) condition {
-	// There must be an item at all: conditions on attributes that a record of another
-	// program lacks would be met where there is nothing.
+	// Without this, conditions on attributes that another program's record lacks would hold for a
+	// missing item.
 	c := condition{text: "attribute_exists(#k)"}
 	if found != nil {
 		c.exactly("#c", found.created)
@@ -63,7 +63,7 @@ func over(found *stored, was driver.Meta, now driver.Instant) condition {
 	return c
 }
 
-// exactly asks for the very attribute av under name, nil for none.
+// exactly adds the condition that attribute name is av; nil: absent.
 func (c *condition) exactly(name string, av types.AttributeValue) {
 	if av == nil {
 		c.and("attribute_not_exists(" + name + ")")

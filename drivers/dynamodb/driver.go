@@ -13,7 +13,7 @@ type Driver[T any] struct {
 	client Client
 	table  string
 	opts   Options
-	names  map[string]string // by the substitutes that expressions have for them
+	names  map[string]string // attribute names by their placeholders in expressions
 	stats  tally
 }
 
@@ -24,11 +24,9 @@ var (
 	_ driver.Checker          = (*Driver[int])(nil)
 )
 
-// New returns a driver for records in table, by its name or ARN. opts may be nil; it
-// is copied. New does no I/O. An argument that breaks its rule is a
-// *driver.InvalidError, and so is a T with a field for an attribute of the driver's that
-// would not get on with it: one for the version, or one that cannot hold what the driver
-// writes.
+// New returns a driver for records in table, by its name or ARN. opts may be nil; it is copied. New
+// does no I/O. An argument that breaks its rule is a *driver.InvalidError, and so is a T with a
+// field for the version, or with one that cannot hold what the driver writes to its attribute.
 func New[T any](client Client, table string, opts *Options) (*Driver[T], error) {
 	switch {
 	case client == nil:

@@ -14,8 +14,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// unquoted is an error of attributevalue without its text, which may quote what a
-// record holds.
+// unquoted hides the text of an attributevalue error, which may quote a record.
 type unquoted struct{ err error }
 
 func (e unquoted) Error() string {
@@ -36,7 +35,7 @@ func (e unquoted) Error() string {
 
 func (e unquoted) Unwrap() error { return e.err }
 
-// failed gives an error of the SDK the form that the contract asks for.
+// failed maps the SDK's errors to those of the driver contract.
 func failed(err error) error {
 	var api smithy.APIError
 	switch {
@@ -56,15 +55,14 @@ func tooLarge(err error) error {
 	return &driver.InvalidError{Field: "item", Value: "too large", Rule: "must be at most 400 KB, names of attributes included", Err: err}
 }
 
-// refusals are the codes of errors about who asks, or a table that is not there. Source:
+// refusals are the codes of errors about permissions or a missing table. Source:
 // docs.aws.amazon.com, DynamoDB, Error handling; DynamoDB API, Common errors.
 var refusals = []string{
 	"AccessDeniedException", "ExpiredTokenException", "IncompleteSignatureException", "InvalidSignatureException",
 	"MissingAuthenticationTokenException", "ResourceNotFoundException", "UnrecognizedClientException",
 }
 
-// refused returns the item that kept err's write from being done, and whether a
-// condition did.
+// refused returns the item that failed the write's condition, and whether a condition failed.
 func refused(err error) (map[string]types.AttributeValue, bool) {
 	var refusal *types.ConditionalCheckFailedException
 	if !errors.As(err, &refusal) {

@@ -13,15 +13,14 @@ import (
 )
 
 const (
-	// latest is the last instant that is written.
+	// latest is the last instant that can be written.
 	latest driver.Instant = driver.NumberMillis - 1000
 
-	// longPast is what an expiry of zero or less is read as: an Instant of zero
-	// would mean that there is none.
+	// longPast replaces an expiry of zero or less, because an Instant of zero means none.
 	longPast driver.Instant = 1
 )
 
-// written is created in format f.
+// written returns created in format f.
 func (f TimeFormat) written(created driver.Instant) types.AttributeValue {
 	switch f {
 	case UnixMilli:
@@ -33,8 +32,8 @@ func (f TimeFormat) written(created driver.Instant) types.AttributeValue {
 	}
 }
 
-// usual is how created is found in format f: as written here, or by time.Time, which
-// leaves out trailing zeros.
+// usual returns the usual forms of created in format f: as written here, or by time.Time, which
+// omits trailing zeros.
 func (f TimeFormat) usual(created driver.Instant) []types.AttributeValue {
 	forms := []types.AttributeValue{f.written(created)}
 	if short := created.Time().Format(time.RFC3339Nano); f == RFC3339 && short != plain(forms[0]) {
@@ -43,7 +42,7 @@ func (f TimeFormat) usual(created driver.Instant) []types.AttributeValue {
 	return forms
 }
 
-// seconds is i as a Number of seconds, exactly: Numbers are decimal.
+// seconds returns i as a Number of seconds. Numbers are decimal, so it is exact.
 func seconds(i driver.Instant) types.AttributeValue {
 	if i%1000 == 0 {
 		return number(strconv.FormatInt(int64(i)/1000, 10))
@@ -55,7 +54,7 @@ func seconds(i driver.Instant) types.AttributeValue {
 	return number(fmt.Sprintf("%s%d.%03d", sign, i/1000, i%1000))
 }
 
-// check rejects instants that would be read back as something else.
+// check rejects instants that would be read back differently.
 func (f TimeFormat) check(l driver.Life) error {
 	if f == UnixMilli && 0 < l.CreatedAt && l.CreatedAt < driver.NumberSeconds {
 		return &driver.InvalidError{Field: "created_at", Value: fmt.Sprintf("%d ms since 1970", l.CreatedAt), Rule: "must be later than March 1973 in UnixMilli, or it reads as seconds"}
@@ -63,7 +62,7 @@ func (f TimeFormat) check(l driver.Life) error {
 	return l.Check(latest)
 }
 
-// parseCreated reads a created_at, zero if there is none, and the format it is in.
+// parseCreated reads a created_at, zero for none, and its format.
 func parseCreated(name string, av types.AttributeValue) (driver.Instant, TimeFormat, error) {
 	switch av := av.(type) {
 	case nil, *types.AttributeValueMemberNULL:
@@ -85,8 +84,8 @@ func parseCreated(name string, av types.AttributeValue) (driver.Instant, TimeFor
 	return 0, RFC3339, odd(name, av, "must be RFC 3339, or a Number of seconds or milliseconds since the Unix epoch")
 }
 
-// parseExpiry reads an expiry, zero if there is none. It takes what has a plain meaning
-// though DynamoDB ignores it: milliseconds, and Strings. The next touch writes it well.
+// parseExpiry reads an expiry, zero for none. It also reads clear forms that DynamoDB ignores,
+// milliseconds and Strings; the next touch corrects them.
 func parseExpiry(name string, av types.AttributeValue) (driver.Instant, error) {
 	var s string
 	switch av := av.(type) {

@@ -10,16 +10,16 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// stored is what an item says of its record, as read and as it stands there.
+// stored is an item's record, parsed and as raw attributes.
 type stored struct {
 	driver.Meta
 	expiry, created, version, retained types.AttributeValue // nil: absent
 
-	heldUntil driver.Instant // the expiry that DynamoDB goes by, where it is not the record's; else zero
-	odd       error          // what of it cannot be read, and is taken for absent
+	heldUntil driver.Instant // the item's ttl if it differs from the record's expiry, else zero
+	odd       error          // error of the attributes that cannot be read and count as absent
 }
 
-// read reads what item says of its record.
+// read parses an item.
 func (d *Driver[T]) read(item map[string]types.AttributeValue) stored {
 	o := &d.opts
 	s := stored{expiry: item[o.Expiry], created: item[o.CreatedAt], version: item[o.Version], retained: item[o.RetainedExpiry]}
@@ -37,24 +37,24 @@ func (d *Driver[T]) read(item map[string]types.AttributeValue) stored {
 	return s
 }
 
-// A driver.Version is the version attribute, and above it the format of created_at, which
-// an overwrite keeps. The top bit is for versions that stand for an attribute of others.
+// A driver.Version holds the version attribute and, in higher bits, the format of created_at, which
+// an overwrite keeps. The top bit marks a hash of another program's attribute.
 const (
 	formatShift                   = 61
 	foreignVersion driver.Version = 1 << 63
 	anyVersion     driver.Version = 1<<formatShift - 1
 )
 
-// marked is v with f for the format of created_at.
+// marked sets the format of created_at in v.
 func marked(v driver.Version, f TimeFormat) driver.Version {
 	return v&(foreignVersion|anyVersion) | driver.Version(f)<<formatShift
 }
 
-// formatOf is the format of the created_at beside v.
+// formatOf returns the format of created_at in v.
 func formatOf(v driver.Version) TimeFormat { return TimeFormat(v &^ foreignVersion >> formatShift) }
 
-// format is the one in which a write over the record was puts down life's created_at: as
-// it was, or as configured for another.
+// format returns the format of life's created_at in a write over was: unchanged for the same
+// created_at, else as configured.
 func (d *Driver[T]) format(was driver.Meta, life driver.Life) TimeFormat {
 	if life.CreatedAt == was.CreatedAt {
 		return formatOf(was.Version)
@@ -62,8 +62,8 @@ func (d *Driver[T]) format(was driver.Meta, life driver.Life) TimeFormat {
 	return d.opts.CreatedAtFormat
 }
 
-// versionOf is the version attribute that v stands for, nil for none. One of others it
-// cannot tell; the Number it gives for that is in no item.
+// versionOf returns the version attribute for v, nil for none. For a hash of another program's
+// attribute it returns a Number that no item has.
 func versionOf(v driver.Version) types.AttributeValue {
 	if v &= foreignVersion | anyVersion; v != 0 {
 		return number(strconv.FormatUint(uint64(v), 10))
@@ -71,11 +71,11 @@ func versionOf(v driver.Version) types.AttributeValue {
 	return nil
 }
 
-// maxVersion keeps versions within what every language holds exactly.
+// maxVersion keeps versions exact in languages whose numbers are float64.
 const maxVersion driver.Version = 1 << 53
 
-// parseVersion reads a version: zero if there is none, a positive whole Number itself, a
-// hash of whatever else another program keeps there.
+// parseVersion reads a version: zero for none, a positive whole Number as it is, a hash of anything
+// else.
 func parseVersion(name string, av types.AttributeValue) (driver.Version, error) {
 	kind := ""
 	switch av := av.(type) {

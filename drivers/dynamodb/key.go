@@ -19,13 +19,13 @@ type KeyAttribute struct {
 	// give an integer in plain decimal digits; for B, Binary, it gives the bytes.
 	Type types.ScalarAttributeType
 
-	// Of computes the attribute from a record's key: [Fixed], [Prefix] or any pure
-	// function. Nil: the record's key as it is. Different keys must come to
-	// different items, by the partition key or the sort key.
+	// Of computes the attribute from a record's key: [Fixed], [Prefix] or any pure function. Nil:
+	// the record's key itself. Different keys must give different items, by the partition key or
+	// the sort key.
 	Of func(key string) string
 }
 
-// Fixed is a KeyAttribute.Of that gives the same for every record: "METADATA".
+// Fixed is a KeyAttribute.Of that returns the same for every record: "METADATA".
 func Fixed(value string) func(key string) string {
 	return func(string) string { return value }
 }
@@ -65,7 +65,7 @@ func (d *Driver[T]) primaryKey(key string) (primaryKey, error) {
 	return k, o.SortKey.check(k.sort, maxSortKey)
 }
 
-// check reports whether DynamoDB takes value, which it does not quote.
+// check checks that DynamoDB takes value. Its error does not quote value.
 func (a *KeyAttribute) check(value string, most int) error {
 	if a.Type == types.ScalarAttributeTypeN {
 		if !plainInteger(value) {
@@ -78,7 +78,7 @@ func (a *KeyAttribute) check(value string, most int) error {
 		return nil
 	}
 	if a.Type == types.ScalarAttributeTypeS && !utf8.ValidString(value) {
-		// JSON would replace what is not, and make two keys one.
+		// JSON replaces invalid UTF-8, so two keys could become one.
 		return &driver.InvalidError{
 			Field: "key",
 			Value: "not UTF-8",
@@ -88,8 +88,8 @@ func (a *KeyAttribute) check(value string, most int) error {
 	return driver.CheckKey(value, most)
 }
 
-// plainInteger reports whether s is written as DynamoDB writes an integer, so that
-// different keys are different Numbers and a Number read is the key written.
+// plainInteger reports whether DynamoDB would write the integer s in the same way. Then different
+// keys are different Numbers, and a Number reads back as its key.
 func plainInteger(s string) bool {
 	digits := strings.TrimPrefix(s, "-")
 	if digits == "" || len(digits) > maxDigits || digits[0] == '0' && s != "0" {

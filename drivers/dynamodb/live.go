@@ -6,8 +6,8 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// Filter is a condition for a FilterExpression, with what stands for its names and values.
-// Both have a prefix of their own, to be merged with those of a query.
+// Filter is a condition for a FilterExpression, with its names and values. Their placeholders have
+// a prefix of their own, so that they can be merged with a query's.
 type Filter struct {
 	Expression string
 	Names      map[string]string
@@ -22,7 +22,7 @@ type Filter struct {
 // read capacity.
 func (d *Driver[T]) Live(now driver.Instant) Filter {
 	return Filter{
-		// What has no expiry, or a String, is not compared, and stays.
+		// An item without an expiry, or with a String, passes.
 		Expression: "NOT (#slidingttl_e <= :slidingttl_now OR #slidingttl_x.#slidingttl_ttl = #slidingttl_e AND #slidingttl_x.#slidingttl_at <= :slidingttl_now)",
 		Names: map[string]string{
 			"#slidingttl_e": d.opts.Expiry, "#slidingttl_x": d.opts.RetainedExpiry,

@@ -33,8 +33,8 @@ func (d *Driver[T]) Mend(ctx context.Context, key string, apply bool) (string, e
 	}
 	c := over(&s, s.Meta, 0)
 	update := updateOf(d.opts.move(&c, s.ExpiresAt))
-	// Sent twice it finds what it has written, and says that another write came first.
-	// The caller looks again, and finds that nothing is wrong.
+	// If the SDK sends it twice, the second attempt reports a conflict with the first. The caller
+	// then reads again, and finds no fault.
 	err = d.update(ctx, k, c, update)
 	if _, refusal := refused(err); refusal {
 		d.stats.count(&d.stats.Refused)

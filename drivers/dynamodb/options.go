@@ -23,7 +23,7 @@ const (
 	// UnixMilli writes a Number of milliseconds since the Unix epoch.
 	UnixMilli
 
-	// unixSecond is only met with. Some of its Numbers have decimals.
+	// unixSecond is read and kept, but never chosen. Its Numbers may have decimals.
 	unixSecond
 )
 
@@ -36,25 +36,25 @@ type Options struct {
 	// SortKey is the table's sort key. Zero: the table has none.
 	SortKey KeyAttribute
 
-	// Expiry, CreatedAt and Version name the attributes that the driver writes.
-	// Expiry is the one that the table's TTL is enabled on. Version must be one that
-	// no other program uses. Empty: "ttl", "created_at" and "slidingttl_version".
-	// Tables written before the last had that name go on with "version".
+	// Expiry, CreatedAt and Version name the attributes that the driver writes. The table's TTL
+	// must be enabled on Expiry. No other program may use Version. Empty: "ttl", "created_at" and
+	// "slidingttl_version". Tables created before slidingttl_version was the default must set
+	// Version: "version".
 	Expiry, CreatedAt, Version string
 
-	// Retain is how long DynamoDB is to hold a record after its expiry, for a Store's
-	// History and for what goes through all records: Expiry is then later by as much,
-	// rounded up to a second, and the record's own expiry stands in RetainedExpiry. All
-	// calls go by that, those of drivers with another Retain too, once each of them is of
-	// a version that has this option. Zero: what DynamoDB deletes is up to it.
+	// Retain is how long DynamoDB holds a record after its expiry, for a Store's History and for
+	// walks over all records: the attribute Expiry is this much later, rounded up to a second, and
+	// RetainedExpiry has the record's own. All calls use that, also those of drivers with another
+	// Retain, once all have a version with this option. Zero: DynamoDB may delete records from
+	// their expiry on.
 	Retain time.Duration
 
-	// RetainedExpiry names the attribute for that, a Map. Every driver over the table must
-	// have the same, and no other program use it. Empty: "slidingttl_expiry".
+	// RetainedExpiry names that attribute, a Map. All drivers on the table must use the same name,
+	// and no other program may use it. Empty: "slidingttl_expiry".
 	RetainedExpiry string
 
-	// Deletes has Dead, and so a Stream, tell of items that are deleted while they live, with
-	// driver.Dead.Deleted. False: they end without a word, like those of other drivers.
+	// Deletes makes Dead, and so a Stream, also return items that are deleted while alive, with
+	// driver.Dead.Deleted. False: they are not reported.
 	Deletes bool
 
 	// CreatedAtFormat is how created_at is written for a new life. Zero: RFC3339.
@@ -67,14 +67,14 @@ type Options struct {
 	// read may just have touched (Latest).
 	ConsistentRead bool
 
-	// ScanIndex is a secondary index for Scan to go through in place of the table, for
-	// one that holds the records alone, or less of each. It must project Expiry,
-	// CreatedAt, Version and RetainedExpiry. A record without the index's key is not in it. Empty: none.
+	// ScanIndex is a secondary index that Scan reads in place of the table, for instance one with
+	// only the records, or with smaller items. It must project Expiry, CreatedAt, Version and
+	// RetainedExpiry. A record without the index's key is not in it. Empty: none.
 	ScanIndex string
 
-	// ScanSizes has Scan tell how large each record is, and which of them has no room for
-	// what a touch adds. It costs no more capacity, but all of each item comes over the
-	// network. With ScanIndex sizes are those of the index.
+	// ScanSizes makes Scan return each record's size, and whether it has room for what a touch
+	// adds. It costs no more capacity, but transfers whole items. With ScanIndex, sizes are those
+	// in the index.
 	ScanSizes bool
 
 	// Encoder and Decoder adjust how values are marshalled. Nil: attributevalue's
@@ -82,9 +82,9 @@ type Options struct {
 	Encoder func(*attributevalue.EncoderOptions)
 	Decoder func(*attributevalue.DecoderOptions)
 
-	// MaxSkew is by how much clocks may be apart. Check reports a system's clock that
-	// is further off DynamoDB's. A write over a record is given up when the record's
-	// life has ended, but not before MaxSkew has passed. Zero: 1 s.
+	// MaxSkew is how far clocks may differ. Check reports a system clock that differs more from
+	// DynamoDB's. A write over a record is given up when the record's life has ended, but not
+	// before MaxSkew has passed. Zero: 1 s.
 	MaxSkew time.Duration
 }
 

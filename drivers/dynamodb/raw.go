@@ -22,7 +22,7 @@ func (d *Driver[T]) Raw(ctx context.Context, key string) (driver.Raw, error) {
 	return d.rawOf(item), nil
 }
 
-// rawOf is item in the store's own form.
+// rawOf returns item in the store's own form.
 func (d *Driver[T]) rawOf(item map[string]types.AttributeValue) driver.Raw {
 	s := d.read(item)
 	tagged := make(map[string]any, len(item))
@@ -31,7 +31,7 @@ func (d *Driver[T]) rawOf(item map[string]types.AttributeValue) driver.Raw {
 			s.odd = &driver.InvalidError{Field: fmt.Sprintf("attribute %q", name), Value: "not known to the SDK", Rule: "must be of a type that it knows"}
 		})
 	}
-	value, _ := json.Marshal(tagged) // texts and bytes: it cannot fail
+	value, _ := json.Marshal(tagged) // cannot fail for texts and bytes
 	raw := driver.Raw{Meta: s.Meta, Format: "dynamodb-json", Value: value, Fields: make(map[string]string), Problem: s.odd}
 	for _, name := range []string{d.opts.Expiry, d.opts.CreatedAt, d.opts.Version} {
 		if av, ok := item[name]; ok {
@@ -46,7 +46,7 @@ func (d *Driver[T]) rawOf(item map[string]types.AttributeValue) driver.Raw {
 	return raw
 }
 
-// tag is av with its type before it, as DynamoDB's own JSON has it. It calls odd where that is not known.
+// tag returns av in DynamoDB's JSON, tagged with its type. It calls odd for an unknown type.
 func tag(av types.AttributeValue, odd func()) any {
 	one := func(kind string, v any) map[string]any { return map[string]any{kind: v} }
 	switch av := av.(type) {

@@ -33,7 +33,7 @@ func (d *Driver[T]) get(ctx context.Context, key string, consistent bool) (drive
 	return d.entry(item)
 }
 
-// item is what in asks of the item of the record under key.
+// item reads a record's item as in says.
 func (d *Driver[T]) item(ctx context.Context, key string, in dynamodb.GetItemInput) (map[string]types.AttributeValue, error) {
 	k, err := d.primaryKey(key)
 	if err != nil {
@@ -55,27 +55,24 @@ const (
 	batchSize = 100 // keys in one BatchGetItem, by DynamoDB's limit
 	batches   = 4   // requests of one GetMulti under way at once
 
-	// An answer holds 16 MB and an item 400 KB, so one that takes fewer keys than
-	// batchFull of more was cut short by throttling. After each such in a row it waits up
-	// to twice as long, from batchDelay to maxBatchDelay. batchStalls bounds those in a
-	// row that take none at all.
+	// An answer holds 16 MB and an item at most 400 KB, so an answer with fewer than batchFull of
+	// the keys was cut short by throttling. Each consecutive one waits up to twice as long, from
+	// batchDelay to maxBatchDelay. batchStalls limits consecutive answers without any key.
 	batchFull     = 16 << 20 / (400 << 10)
 	batchDelay    = 50 * time.Millisecond
 	maxBatchDelay = 2 * time.Second
 	batchStalls   = 12
 )
 
-// ErrUnprocessed says that DynamoDB left out keys of a GetMulti again and again, as under
-// throttling.
+// ErrUnprocessed says that DynamoDB repeatedly left out keys of a GetMulti, as under throttling.
 var ErrUnprocessed = errors.New("keys left unprocessed")
 
-// GetMulti implements driver.BatchGetter, with one BatchGetItem for each 100 keys, four
-// at a time. Keys that DynamoDB leaves over, for the size of the answer or for
-// throttling, are asked for again; if that goes on too long the error wraps
-// ErrUnprocessed.
+// GetMulti implements driver.BatchGetter, with one BatchGetItem for each 100 keys, four at a time.
+// It asks again for keys that DynamoDB left out, because of the answer's size or throttling; after
+// too many attempts the error wraps ErrUnprocessed.
 func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]driver.Entry[T], error) {
 	found := make(map[string]driver.Entry[T], len(keys))
-	place := make(map[primaryKey]int, len(keys)) // in keys
+	place := make(map[primaryKey]int, len(keys)) // index in keys
 	var bad driver.KeyErrors
 	var requests [][]map[string]types.AttributeValue
 	for i, key := range driver.Distinct(keys) {
@@ -121,7 +118,7 @@ func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]dri
 	return found, bad.Err()
 }
 
-// batch reads keys and hands each item to add.
+// batch reads keys and calls add for each item.
 func (d *Driver[T]) batch(ctx context.Context, keys []map[string]types.AttributeValue, add func(item map[string]types.AttributeValue)) error {
 	delay, stalls := batchDelay, 0
 	for {
@@ -137,7 +134,7 @@ func (d *Driver[T]) batch(ctx context.Context, keys []map[string]types.Attribute
 		for i := range out.ConsumedCapacity {
 			d.stats.consumed(&d.stats.ReadUnits, &out.ConsumedCapacity[i])
 		}
-		for _, items := range out.Responses { // of the one table, whatever it is called there
+		for _, items := range out.Responses { // of the only table, which may be named by its ARN
 			for _, item := range items {
 				add(item)
 			}

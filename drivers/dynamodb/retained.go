@@ -9,18 +9,17 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// What stands in the attribute Options.RetainedExpiry.
+// The fields of the attribute Options.RetainedExpiry.
 const (
 	retainedAt  = "at"  // the record's expiry
-	retainedTTL = "ttl" // the later one of the item's, beside which it counts
+	retainedTTL = "ttl" // the item's ttl, later, for which at is valid
 )
 
-// retaining says of an item, in an expression, that its own expiry is in
-// Options.RetainedExpiry. One that is there beside another ttl was left by a program that
-// moved that alone.
+// retaining is the condition that the record's expiry is in Options.RetainedExpiry. If the ttl in
+// it differs from the item's, a program has moved ttl alone, and the attribute does not count.
 const retaining = "#x.#ttl = #e"
 
-// parseRetained reads the expiry that av keeps beside ttl, zero if it keeps none beside that.
+// parseRetained reads the expiry in av; zero if av does not belong to ttl.
 func parseRetained(name string, av, ttl types.AttributeValue) (driver.Instant, error) {
 	m, ok := av.(*types.AttributeValueMemberM)
 	if !ok {
@@ -37,8 +36,8 @@ func parseRetained(name string, av, ttl types.AttributeValue) (driver.Instant, e
 	return parseExpiry(name, at)
 }
 
-// expiry is what is written for a record that expires at that instant: in Options.Expiry,
-// and in Options.RetainedExpiry, nil for nothing.
+// expiry returns Options.Expiry and Options.RetainedExpiry for a record that expires at that
+// instant; nil: not written.
 func (o *Options) expiry(at driver.Instant) (ttl, beside types.AttributeValue) {
 	at = at.RoundUp(time.Second)
 	held := min(at.Add(o.Retain).RoundUp(time.Second), latest)
@@ -48,15 +47,15 @@ func (o *Options) expiry(at driver.Instant) (ttl, beside types.AttributeValue) {
 	return seconds(held), retained(at, held)
 }
 
-// retained is an expiry as it is kept beside a later one.
+// retained returns the Map for an expiry at and a later ttl.
 func retained(at, ttl driver.Instant) types.AttributeValue {
 	return &types.AttributeValueMemberM{Value: map[string]types.AttributeValue{
 		retainedAt: seconds(at), retainedTTL: seconds(ttl),
 	}}
 }
 
-// move is what an update sets and removes to give a record the expiry at, zero for none. The
-// values are left with c.
+// move returns what an update sets and removes for the expiry at, zero for none. It adds the values
+// to c.
 func (o *Options) move(c *condition, at driver.Instant) (set, remove []string) {
 	if at == 0 {
 		return nil, []string{"#e", "#x"}

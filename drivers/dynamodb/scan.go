@@ -10,7 +10,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// ScanClient is what Scan calls of a *dynamodb.Client, beside Client.
+// ScanClient has the method of *dynamodb.Client that Scan calls, beside Client.
 type ScanClient interface {
 	Scan(context.Context, *dynamodb.ScanInput, ...func(*dynamodb.Options)) (*dynamodb.ScanOutput, error)
 }
@@ -20,21 +20,21 @@ var _ ScanClient = (*dynamodb.Client)(nil)
 // maxSegments is DynamoDB's limit on the segments of a parallel scan.
 const maxSegments = 1_000_000
 
-// mark is a place in a parallel scan.
+// mark is a position in a parallel scan.
 type mark struct {
 	Segment int32     `json:"s"`
 	Of      int32     `json:"of"`
 	Last    []keyPart `json:"k,omitempty"` // key attributes of the item that was last read: of the table, and of an index
 }
 
-// keyPart is a key attribute. Its value is held as bytes, for it need not be text.
+// keyPart is a key attribute. Its value is bytes, because it need not be text.
 type keyPart struct {
 	Name  string                    `json:"n"`
 	Type  types.ScalarAttributeType `json:"t"`
 	Value []byte                    `json:"v"`
 }
 
-// after notes the key at which a scan goes on.
+// after stores the key after which the scan continues.
 func (m *mark) after(key map[string]types.AttributeValue) {
 	m.Last = nil
 	for name, av := range key {
@@ -49,7 +49,7 @@ func (m *mark) after(key map[string]types.AttributeValue) {
 	}
 }
 
-// start is the opposite; nil: the beginning.
+// start returns that key; nil: the beginning.
 func (m *mark) start() map[string]types.AttributeValue {
 	if len(m.Last) == 0 {
 		return nil
@@ -69,10 +69,10 @@ func parseMark(c driver.Cursor) (m mark, err error) {
 	return m, err
 }
 
-// Segments implements driver.Scanner: up to a million segments of a parallel scan, without
-// a request. A hash of its partition key decides an item's segment. It needs a client that
-// is a ScanClient, and key attributes that are a record's key as it is, Fixed or with a
-// Prefix, one of them not Fixed: a key is found again by no other function.
+// Segments implements driver.Scanner: up to a million segments of a parallel scan, without a
+// request. A hash of its partition key decides an item's segment. It needs a client that is a
+// ScanClient. Each key attribute must be the record's key itself, Fixed or with a Prefix, and one
+// of them not Fixed, because only these can be reversed.
 func (d *Driver[T]) Segments(_ context.Context, n int) ([]driver.Cursor, error) {
 	if err := driver.CheckScan("segments", n); err != nil {
 		return nil, err
@@ -105,11 +105,10 @@ func (d *Driver[T]) scanClient() (ScanClient, error) {
 	return c, nil
 }
 
-// Scan implements driver.Scanner, with one Scan of the table, or of Options.ScanIndex. It
-// reads the attributes of keys and lives. It is billed for all of each item, read strongly
-// consistent with Options.ConsistentRead and at half the price without. Page.Cost is in
-// read capacity units. Items under keys that Options do not make, of a table that holds
-// others too, are no records.
+// Scan implements driver.Scanner, with one Scan of the table, or of Options.ScanIndex. It reads the
+// attributes of keys and lives. It is billed for all of each item, read strongly consistent with
+// Options.ConsistentRead and at half the price without. Page.Cost is in read capacity units. Items
+// whose keys do not fit Options are no records.
 func (d *Driver[T]) Scan(ctx context.Context, from driver.Cursor, limit int) (driver.Page, error) {
 	if err := driver.CheckScan("limit", limit); err != nil {
 		return driver.Page{}, err
@@ -123,7 +122,7 @@ func (d *Driver[T]) Scan(ctx context.Context, from driver.Cursor, limit int) (dr
 		return driver.Page{}, err
 	}
 	most := int32(min(limit, 1<<20))
-	consistent := d.opts.ConsistentRead && d.opts.ScanIndex == "" // no global index can be read so
+	consistent := d.opts.ConsistentRead && d.opts.ScanIndex == "" // not possible for a global index
 	in := &dynamodb.ScanInput{
 		TableName:              &d.table,
 		Segment:                &at.Segment,
@@ -169,7 +168,7 @@ func (d *Driver[T]) Scan(ctx context.Context, from driver.Cursor, limit int) (dr
 	return page, nil
 }
 
-// projection is the expression for what makes up keys and lives, with the names in it.
+// projection returns the projection of keys and lives, with its names.
 func (d *Driver[T]) projection() (names map[string]string, expression string) {
 	o := &d.opts
 	names = map[string]string{"#k": o.PartitionKey.Name, "#e": o.Expiry, "#c": o.CreatedAt, "#v": o.Version, "#x": o.RetainedExpiry}
@@ -181,7 +180,7 @@ func (d *Driver[T]) projection() (names map[string]string, expression string) {
 	return names, expression
 }
 
-// recordKey is the key of the record that is kept under k: the one that comes to k again.
+// recordKey returns the record's key whose primary key is k.
 func (d *Driver[T]) recordKey(k primaryKey) (string, bool) {
 	o := &d.opts
 	for _, a := range []struct {
@@ -200,7 +199,7 @@ func (d *Driver[T]) recordKey(k primaryKey) (string, bool) {
 	return "", false
 }
 
-// fault says why DynamoDB does not act on the expiry of s, though the driver reads it.
+// fault returns why DynamoDB ignores the expiry of s, which the driver reads.
 func (d *Driver[T]) fault(s stored) string {
 	switch av := s.expiry.(type) {
 	case *types.AttributeValueMemberS:

@@ -14,7 +14,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// discover asks for the stream's shards, if it is time.
+// discover lists the stream's shards, if it is due.
 func (s *Stream) discover(ctx context.Context) error {
 	if !s.asked.IsZero() && time.Since(s.asked) < discoverEvery {
 		return nil
@@ -43,7 +43,7 @@ func (s *Stream) discover(ctx context.Context) error {
 		}
 	}
 	s.found, s.asked = found, time.Now()
-	// What was read to its end and is trimmed needs no place any more.
+	// Drop the positions of trimmed shards that were read to their end.
 	for id, at := range s.place.Shards {
 		if _, listed := found[id]; !listed && at.Done {
 			delete(s.place.Shards, id)
@@ -52,8 +52,8 @@ func (s *Stream) discover(ctx context.Context) error {
 	return nil
 }
 
-// turn is the shards whose turn it is: those that are not done, whose parent is, or is
-// trimmed. A shard that is no longer listed was trimmed too: reading it says so.
+// turn returns the shards to read: not done, with a parent that is done or trimmed. It includes
+// shards that are no longer listed: reading one reports that it was trimmed.
 func (s *Stream) turn() []string {
 	var ids []string
 	for id := range s.place.Shards {
@@ -74,14 +74,14 @@ func (s *Stream) turn() []string {
 		}
 		ids = append(ids, id)
 	}
-	sort.Strings(ids) // which begin with their time
+	sort.Strings(ids) // shard ids begin with their time
 	return ids
 }
 
 // ended reports whether all shards were read to their ends.
 func (s *Stream) ended() bool { return len(s.turn()) == 0 }
 
-// reading is what was read of a shard in a round.
+// reading is a shard's records of one round.
 type reading struct {
 	shard    string
 	at       position // after it
@@ -91,7 +91,7 @@ type reading struct {
 	latest   uint64 // milliseconds
 }
 
-// held is what a round has read: records of the stream, and values of the dead.
+// held counts a round's stream records, and bytes of dead values.
 type held struct{ records, bytes atomic.Int64 }
 
 func (h *held) full(o *StreamOptions, bytes int64) bool {
@@ -117,7 +117,7 @@ func (s *Stream) read(ctx context.Context, r *reading, held *held) error {
 			s.gap(r, err)
 			continue
 		case err != nil:
-			r.iterator = "" // it may be of one time
+			r.iterator = "" // an iterator may be valid only once
 			return fmt.Errorf("shard %s: %w", r.shard, err)
 		}
 		for i := range out.Records {
@@ -136,14 +136,13 @@ func (s *Stream) read(ctx context.Context, r *reading, held *held) error {
 	return nil
 }
 
-// complete reports whether a shard gets no more records. Pages without any come before
-// its end too.
+// complete reports whether a shard gets no more records. Empty pages also come before its end.
 func (s *Stream) complete(shard string) bool {
 	of := s.found[shard].SequenceNumberRange
 	return of != nil && of.EndingSequenceNumber != nil
 }
 
-// take looks at one record of a stream, and returns the size of the value that it keeps.
+// take handles one stream record, and returns the size of the value it keeps.
 func (s *Stream) take(r *reading, record *streams.Record) (bytes int64) {
 	c := changeOf(record)
 	if d, ok := s.dead(c); ok {
@@ -160,14 +159,14 @@ func (s *Stream) take(r *reading, record *streams.Record) (bytes int64) {
 	return bytes
 }
 
-// gap goes on with the oldest records of a shard, for those behind its place are trimmed.
+// gap continues with the oldest records of a shard whose next ones were trimmed.
 func (s *Stream) gap(r *reading, err error) {
 	s.counts.gaps.Add(1)
 	s.tell(&GapError{Shard: r.shard, Err: err})
 	r.at.After, r.iterator = "", ""
 }
 
-// iterator asks for one at the place of a shard. done: the shard is not there any more.
+// iterator gets an iterator at a shard's position. done: the shard no longer exists.
 func (s *Stream) iterator(ctx context.Context, r *reading) (done bool, err error) {
 	for {
 		in := &dynamodbstreams.GetShardIteratorInput{StreamArn: &s.place.Stream, ShardId: &r.shard, ShardIteratorType: streams.ShardIteratorTypeTrimHorizon}

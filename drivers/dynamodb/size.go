@@ -11,8 +11,7 @@ import (
 // largest is DynamoDB's limit on an item, in bytes.
 const largest = 400 << 10
 
-// room is how large item is, and an *InvalidError where it would be too large for DynamoDB with
-// all that a touch writes.
+// room returns item's size, and an *InvalidError if a touch would make it too large for DynamoDB.
 func (d *Driver[T]) room(item map[string]types.AttributeValue) (size int, full error) {
 	o := &d.opts
 	touched := maps.Clone(item)
@@ -34,7 +33,8 @@ func sizeOfMap(m map[string]types.AttributeValue) (n int) {
 	return n
 }
 
-// sizeOf is what v counts for. Source: docs.aws.amazon.com, DynamoDB, item sizes and formats.
+// sizeOf returns v's size as DynamoDB counts it. Source: docs.aws.amazon.com, DynamoDB, item sizes
+// and formats.
 func sizeOf(v types.AttributeValue) (n int) {
 	const collection, element = 3, 1
 	switch v := v.(type) {

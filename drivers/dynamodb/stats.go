@@ -9,17 +9,15 @@ import (
 
 // Stats counts what a Driver has done since New.
 type Stats struct {
-	// What DynamoDB said it consumed: read capacity units of Get, Latest and
-	// GetMulti; write capacity units of Insert, Replace and Delete, and of touches.
-	// What a failed condition costs (a write of the item in the way) DynamoDB bills
-	// and does not say: see Refused.
+	// Capacity units that DynamoDB reported: read units of Get, Latest and GetMulti; write units of
+	// Insert, Replace and Delete, and of touches. DynamoDB bills a failed condition as a write of
+	// the item found, but does not report it: see Refused.
 	ReadUnits, WriteUnits, TouchUnits float64
 
 	Refused uint64 // writes that a condition refused, each billed as a write
-	Again   uint64 // of those, sent again because the item meant what was asked for in another form
+	Again   uint64 // refused writes that were sent again, because the item was the planned one in another form
 }
 
-// tally is the counters behind Stats.
 type tally struct {
 	mu sync.Mutex // guards Stats
 	Stats

@@ -18,7 +18,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// StreamsClient is what a Stream calls of a *dynamodbstreams.Client. It must be safe for
+// StreamsClient has the methods of *dynamodbstreams.Client that a Stream calls. It must be safe for
 // concurrent use.
 type StreamsClient interface {
 	DescribeStream(context.Context, *dynamodbstreams.DescribeStreamInput, ...func(*dynamodbstreams.Options)) (*dynamodbstreams.DescribeStreamOutput, error)
@@ -28,16 +28,16 @@ type StreamsClient interface {
 
 var _ StreamsClient = (*dynamodbstreams.Client)(nil)
 
-// StreamOptions says where the dead of a table go that its stream tells of.
+// StreamOptions configures a Stream.
 type StreamOptions struct {
-	// Bury is handed the dead, some at a time, one call at a time. When it returns nil
-	// they must be safe, for the place is saved after it. Those of a call that failed,
-	// and of one after which the process died, are handed over again, alike. Required.
+	// Bury is called with batches of dead records, one call at a time. When it returns nil, they
+	// must be durable, because the position is saved after it. The records of a failed call, or of
+	// one after which the process died, are handed over again, unchanged. Required.
 	Bury func(ctx context.Context, dead []driver.Dead) error
 
-	// Load returns what Save was last given, nil if nothing was. Both are required:
-	// beside an archive, its Writer's Checkpoint and SaveCheckpoint. The place holds no
-	// keys. Only one Stream at a time may use it.
+	// Load returns the last argument of Save, nil if there was none. Both are required: for an
+	// archive, its Writer's Checkpoint and SaveCheckpoint. The position contains no keys. Only one
+	// Stream at a time may use it.
 	Load func(ctx context.Context) ([]byte, error)
 	Save func(ctx context.Context, place []byte) error
 
@@ -47,15 +47,15 @@ type StreamOptions struct {
 	// Every is how long Run waits when there is nothing new. Zero: 1 s.
 	Every time.Duration
 
-	// Batch is about how many of the dead are handed over at once. Zero: 5000. Their values are
-	// bounded too, by 32 MiB and what each reader reads at once, 1 MB.
+	// Batch is about how many dead records one call of Bury gets. Zero: 5000. Their values are
+	// limited too, to 32 MiB and 1 MB for each reader.
 	Batch int
 
 	// Readers bounds the shards that are read at once. Zero: 8.
 	Readers int
 
-	// OnError is told what Run meets and goes on from: errors of the service, of Bury
-	// and of Save, and a *GapError. Nil: they are counted and not told.
+	// OnError is called with errors after which Run continues: of the service, of Bury and of Save,
+	// and a *GapError. Nil: they are only counted.
 	OnError func(error)
 }
 
@@ -65,8 +65,7 @@ const (
 	streamReaders = 8
 	streamBytes   = 32 << 20
 
-	// discoverEvery is how often the stream is asked for its shards while none of
-	// those that are known has ended.
+	// discoverEvery is how often shards are listed while no known shard has ended.
 	discoverEvery = 10 * time.Second
 )
 
@@ -112,7 +111,7 @@ type StreamStats struct {
 	Dead    uint64    // handed over
 	Gaps    uint64    // shards whose records were trimmed before they were read
 	Failed  uint64    // rounds that ended with an error
-	Latest  time.Time // when the last record that was buried came about; zero: there was none
+	Latest  time.Time // time of the last buried stream record; zero: none
 }
 
 // Stream reads DynamoDB Streams and hands over the records of a table that died. These are
@@ -121,8 +120,7 @@ type StreamStats struct {
 // view should be NEW_AND_OLD_IMAGES; OLD_IMAGE works too, but does not show lives that an
 // overwrite ended.
 //
-// Records of a shard are read in their order, and those of a shard after those of the one
-// that it came of.
+// Records of a shard are read in order, and after those of its parent shard.
 type Stream struct {
 	client StreamsClient
 	opts   StreamOptions
@@ -131,13 +129,13 @@ type Stream struct {
 
 	place   *place
 	found   map[string]streams.Shard // by id
-	asked   time.Time                // when, zero: to be asked now
+	asked   time.Time                // when shards were last listed; zero: list them now
 	iterate map[string]string        // iterators, by shard
-	closed  bool                     // the stream is disabled: no shards come
-	bytes   int64                    // bounds the values that a round holds
+	closed  bool                     // the stream is disabled: no new shards
+	bytes   int64                    // limit on a round's values
 
 	counts  struct{ records, dead, gaps, failed, latest atomic.Uint64 }
-	through atomic.Int64 // by when all that had died is buried, in milliseconds; zero: not known
+	through atomic.Int64 // all that died before this is buried, in milliseconds; zero: unknown
 }
 
 // Stream returns a Stream of d's table. opts is copied. An option that breaks its rule is a
@@ -153,7 +151,7 @@ func (d *Driver[T]) Stream(client StreamsClient, opts StreamOptions) (*Stream, e
 	return &Stream{client: client, opts: o, arn: d.streamARN, dead: d.Dead, iterate: make(map[string]string), bytes: streamBytes}, nil
 }
 
-// streamARN is that of the table's stream.
+// streamARN returns the ARN of the table's latest stream.
 func (d *Driver[T]) streamARN(ctx context.Context) (string, error) {
 	out, err := d.client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &d.table})
 	if err != nil {
@@ -205,7 +203,7 @@ func (s *Stream) Run(ctx context.Context) error {
 		case news:
 			continue
 		}
-		_ = driver.Sleep(ctx, s.opts.Every) // what ctx ends with the next round tells
+		_ = driver.Sleep(ctx, s.opts.Every) // the next round reports ctx's error
 	}
 }
 
@@ -215,8 +213,8 @@ func (s *Stream) tell(err error) {
 	}
 }
 
-// round reads what is new in all shards whose turn it is, buries the dead among it, and
-// saves the place. It reports whether anything was new.
+// round reads new records of all due shards, buries the dead, and saves the position. It reports
+// whether there were new records.
 func (s *Stream) round(ctx context.Context) (news bool, err error) {
 	through := time.Now().UnixMilli()
 	if err := s.open(ctx); err != nil {
@@ -228,7 +226,7 @@ func (s *Stream) round(ctx context.Context) (news bool, err error) {
 	turn := s.turn()
 	reads := make([]reading, len(turn))
 	var held held
-	var g errgroup.Group // one that fails keeps no other from being read
+	var g errgroup.Group // a failing shard does not stop the others
 	g.SetLimit(s.opts.Readers)
 	for i, shard := range turn {
 		g.Go(func() error {
@@ -236,7 +234,7 @@ func (s *Stream) round(ctx context.Context) (news bool, err error) {
 			return s.read(ctx, &reads[i], &held)
 		})
 	}
-	failed := g.Wait() // what was read is good all the same
+	failed := g.Wait() // the other shards' records are valid
 	if ctx.Err() != nil {
 		return false, ctx.Err()
 	}
@@ -253,7 +251,7 @@ func (s *Stream) round(ctx context.Context) (news bool, err error) {
 				through = min(through, int64(r.latest))
 			}
 		} else if held.full(&s.opts, s.bytes) {
-			through = min(through, s.through.Load()) // it may not have had its turn
+			through = min(through, s.through.Load()) // its shard may not have been read
 		}
 	}
 	if len(dead) > 0 {
@@ -275,7 +273,7 @@ func (s *Stream) round(ctx context.Context) (news bool, err error) {
 		s.iterate[r.shard] = r.iterator
 		if r.at.Done {
 			delete(s.iterate, r.shard)
-			s.asked = time.Time{} // its children are there now
+			s.asked = time.Time{} // its children exist now
 		}
 	}
 	s.counts.records.Add(uint64(records))
@@ -287,13 +285,13 @@ func (s *Stream) round(ctx context.Context) (news bool, err error) {
 	return news, failed
 }
 
-// place is how far a stream was read.
+// place is a position in a stream.
 type place struct {
 	Stream string              `json:"stream"` // its ARN
 	Shards map[string]position `json:"shards"`
 }
 
-// position is how far a shard was read.
+// position is a position in a shard.
 type position struct {
 	After string `json:"after,omitempty"` // the sequence number of the last record; empty: from the oldest
 	Done  bool   `json:"done,omitempty"`  // to its end
@@ -307,7 +305,7 @@ func (p *place) clone() *place {
 	return c
 }
 
-// open finds the stream, and where it was left.
+// open finds the stream and its saved position.
 func (s *Stream) open(ctx context.Context) error {
 	if s.place != nil {
 		return nil

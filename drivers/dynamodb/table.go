@@ -58,7 +58,7 @@ func (d *Driver[T]) EnsureTable(ctx context.Context) error {
 			return errors.Join(enableErr, err)
 		}
 		if enableErr != nil && d.checkTTL(status, attribute) != nil {
-			return enableErr // else another was faster
+			return enableErr // else another process enabled it
 		}
 	}
 	return d.checkTTL(status, attribute)

@@ -26,7 +26,7 @@ func (d *Driver[T]) Touch(ctx context.Context, key string, was driver.Meta, life
 	}
 	version = marked(version, format)
 	opts := d.opts
-	if life.CreatedAt == 0 { // another program's
+	if life.CreatedAt == 0 { // back to another program's record
 		opts.Retain, version = 0, 0
 	}
 
@@ -50,7 +50,7 @@ func (d *Driver[T]) Touch(ctx context.Context, key string, was driver.Meta, life
 		case found.odd != nil:
 			return driver.Unreadable
 		case f.Unsure() && found.Meta == driver.Meta{Life: life, Version: version}:
-			return driver.Landed // or another did the same
+			return driver.Landed // or another writer did the same
 		}
 		return driver.Still(found.Meta, was, now)
 	})

@@ -14,7 +14,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// encode encodes v, as a map that is the caller's. A map of attributes stays what it is.
+// encode encodes v into a map that the caller may modify. A map of attributes is stored unchanged.
 func (d *Driver[T]) encode(v T) (map[string]types.AttributeValue, error) {
 	var opts []func(*attributevalue.EncoderOptions)
 	if d.opts.Encoder != nil {
@@ -36,12 +36,12 @@ func (d *Driver[T]) encode(v T) (map[string]types.AttributeValue, error) {
 		raw = m.Value
 	}
 	item := make(map[string]types.AttributeValue, len(raw)+6)
-	maps.Copy(item, raw) // a Marshaler may have handed out a map of its own
+	maps.Copy(item, raw) // a Marshaler may keep the map it returns
 	return item, nil
 }
 
-// errPanic says that attributevalue cannot cope with a T, or a field of it: one that has its own
-// AttributeValue, for example.
+// errPanic says that attributevalue panics on a T or a field of it, for example one of type
+// AttributeValue.
 var errPanic = errors.New("attributevalue panics")
 
 func (d *Driver[T]) decode(item map[string]types.AttributeValue) (v T, err error) {
@@ -75,7 +75,7 @@ func (d *Driver[T]) entry(item map[string]types.AttributeValue) (driver.Entry[T]
 	return driver.Entry[T]{Value: v, Meta: s.Meta}, nil
 }
 
-// misshapen names the attributes of item that do not decode, which attributevalue does not.
+// misshapen names the attributes of item that do not decode; attributevalue's error does not.
 func (d *Driver[T]) misshapen(item map[string]types.AttributeValue, err error) error {
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(item)) {
@@ -107,7 +107,7 @@ func (d *Driver[T]) checkValue() error {
 		{"RetainedExpiry", o.RetainedExpiry, retained(0, driver.NumberSeconds)},
 	} {
 		took, same, err := d.takes(a.name, a.sample)
-		// Where any attribute fares like this one T is a map, or decodes itself.
+		// If any attribute gives the same result, T is a map or decodes itself.
 		any, _, errAny := d.takes("any "+a.name, a.sample)
 		if any || errAny != nil && !errors.Is(errAny, errPanic) {
 			continue
@@ -135,8 +135,7 @@ func (d *Driver[T]) checkValue() error {
 	return nil
 }
 
-// takes reports whether a T takes a value from an attribute, and if so whether it writes
-// one of the same name.
+// takes reports whether a T reads an attribute, and if so whether it writes one of the same name.
 func (d *Driver[T]) takes(name string, av types.AttributeValue) (took, same bool, err error) {
 	zero, errZero := d.decode(nil)
 	v, err := d.decode(map[string]types.AttributeValue{name: av})

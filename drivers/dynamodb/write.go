@@ -9,13 +9,12 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// maxSends bounds how often one write is sent: once as a rule, and again for each time
-// that the item in the way turned out to mean what the condition asked for.
+// maxSends limits how often one write is sent: again each time that the item found is the planned
+// one in another form.
 const maxSends = 4
 
-// conditional brings about a write. send sends it, on condition that the item is the
-// one found, exactly, or for a nil found on the usual condition; judge says what to
-// make of the item that made the condition fail.
+// conditional executes a write. send sends it on condition that the item is exactly found, or on
+// the usual condition if found is nil. judge decides about the item that failed the condition.
 func (d *Driver[T]) conditional(ctx context.Context, f *attempts, send func(found *stored) error, judge func(found stored) driver.Verdict) error {
 	var found *stored
 	for sends := 1; ; sends++ {
@@ -46,7 +45,7 @@ func (d *Driver[T]) Insert(ctx context.Context, key string, v T, life driver.Lif
 	if err != nil {
 		return 0, err
 	}
-	put.ReturnValues = types.ReturnValueAllOld // what it replaces is dead, at no cost in units
+	put.ReturnValues = types.ReturnValueAllOld // to get the dead item it replaces; costs no units
 	var f attempts
 	err = d.conditional(ctx, &f, func(found *stored) error {
 		var c condition
@@ -92,7 +91,7 @@ func versionUnless(err error, v driver.Version) driver.Version {
 	return v
 }
 
-// put is the request that writes v under key, with the version that is then stored.
+// put returns the request that writes v, and its new version.
 func (d *Driver[T]) put(key string, v T, life driver.Life, format TimeFormat) (*dynamodb.PutItemInput, driver.Version, error) {
 	k, err := d.primaryKey(key)
 	if err != nil {
@@ -144,7 +143,7 @@ func (d *Driver[T]) sendPut(ctx context.Context, f *attempts, put *dynamodb.PutI
 	return err
 }
 
-// Delete implements driver.Driver, with one DeleteItem on no condition.
+// Delete implements driver.Driver, with one unconditional DeleteItem.
 func (d *Driver[T]) Delete(ctx context.Context, key string) error {
 	k, err := d.primaryKey(key)
 	if err != nil {
@@ -157,9 +156,9 @@ func (d *Driver[T]) Delete(ctx context.Context, key string) error {
 	return nil
 }
 
-// Remove implements driver.Remover, with one DeleteItem, or two; see the package comment.
-// It leaves nothing: an item that expired more than five years ago, as one touched to
-// death would have, DynamoDB never deletes.
+// Remove implements driver.Remover, with one DeleteItem, or two; see the package comment. It
+// deletes the item, because DynamoDB never deletes an item whose expiry is more than five years
+// past, as driver.Remove's fallback would write.
 func (d *Driver[T]) Remove(ctx context.Context, key string, was driver.Meta, now driver.Instant) error {
 	k, err := d.primaryKey(key)
 	if err != nil {
