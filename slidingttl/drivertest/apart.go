@@ -9,8 +9,8 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// apartBy is by how much the clocks of a process and its store differ, which is more than the
-// idle grace of the records.
+// apartBy is the difference between a process's and its store's clock. It exceeds the records' idle
+// grace.
 const apartBy = 10 * time.Minute
 
 var apartPolicies = map[string]slidingttl.Policy{
@@ -19,9 +19,9 @@ var apartPolicies = map[string]slidingttl.Policy{
 	"promote": {IdleGrace: 5 * time.Minute, MaxLifetime: 20 * time.Minute, Promote: true},
 }
 
-// eachApart calls f for each policy, with a store over a driver that knows nothing of a clock
-// that is ahead of its own, and behind it. Then it sets the clock right, which the driver is to
-// learn from again alone.
+// eachApart calls f for each policy, once with the store's clock ahead and once behind; the driver
+// has not learned of it. Then it corrects the clock and calls again, after which the driver must
+// have learned that.
 func (t *trial) eachApart(f func(when string, s *slidingttl.Store[Value], p slidingttl.Policy, key string), again func(s *slidingttl.Store[Value]) error) {
 	defer t.b.Apart(0)
 	for name, p := range apartPolicies {
@@ -61,7 +61,7 @@ func (t *trial) agrees(when string, d driver.Driver[Value], call func() error) {
 	}
 }
 
-// skew is how far the clock that a driver has learned may be off.
+// skew is the tolerance for a clock that a driver has learned.
 func (t *trial) skew() time.Duration { return time.Second + t.step }
 
 // lasts wants the record under key to have been accessed at the store's time, between since

@@ -15,7 +15,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl"
 )
 
-// diaries are what was called in a soak, by key.
+// diaries are the calls of a soak, by key.
 type diaries struct {
 	now func() time.Time
 	ids atomic.Int64
@@ -31,7 +31,7 @@ type event struct {
 	id         int64 // of a write
 	start, end time.Time
 	err        error
-	entry      slidingttl.Entry[Diary] // of a read; of an update the value
+	entry      slidingttl.Entry[Diary] // of a read; for an update only the value
 }
 
 // may reports whether a write has landed, or may have.

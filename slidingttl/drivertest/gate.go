@@ -10,26 +10,26 @@ import (
 	"syscall"
 )
 
-// Gate stands between a driver and its store, where a case can hold up a write or lose its
-// answer. The zero value lets everything pass. Its methods are safe for concurrent use.
+// Gate lets a case delay a driver's write on its way to the store, or lose its answer. The zero
+// value lets everything pass. Its methods are safe for concurrent use.
 //
-// A backend hands it the requests of its driver: by [Gate.Transport] where they go by HTTP,
-// by [Gate.Conn] where they go by a connection of another protocol, else by [Gate.Pass].
+// A backend sends its driver's requests through it: HTTP by [Gate.Transport], another protocol's
+// connection by [Gate.Conn], else by [Gate.Pass].
 type Gate struct {
 	mu    sync.Mutex // guards the rest
 	next  func(deliver func()) Answer
 	muted []func() // ends each connection that is silent
-	ended bool     // and those that come to be so
+	ended bool     // and connections that become silent later
 }
 
-// Answer is what comes back for a request.
+// Answer is a request's answer.
 type Answer int
 
 // Answers.
 const (
-	Answered Answer = iota // what the store has answered
+	Answered Answer = iota // the store's answer
 	Reset                  // nothing: the connection breaks
-	Silent                 // nothing, and the connection stays until the client gives it up
+	Silent                 // nothing, and the connection stays open until the client closes it
 )
 
 // stop has f called in place of the next write. f calls deliver, at most once, to have the
@@ -42,7 +42,7 @@ func (g *Gate) stop(f func(deliver func()) Answer) (cancel func() (called bool))
 	return func() bool { return g.take() == nil }
 }
 
-// hangUp ends the connections that are silent.
+// hangUp closes the silent connections.
 func (g *Gate) hangUp() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -61,7 +61,7 @@ func (g *Gate) mute(end func()) {
 	g.muted = append(g.muted, end)
 }
 
-// take returns who has to be called in place of this write, nil for nobody.
+// take returns the function to call in place of this write, or nil.
 func (g *Gate) take() func(deliver func()) Answer {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -70,8 +70,8 @@ func (g *Gate) take() func(deliver func()) Answer {
 	return f
 }
 
-// Pass is to be called with every request that may write, on its way. deliver has the store
-// carry it out, and returns when it has. What Pass returns is to come back to the client.
+// Pass must be called for every request that may write. deliver makes the store execute it, and
+// returns then. The client must get what Pass returns.
 func (g *Gate) Pass(deliver func()) Answer {
 	if f := g.take(); f != nil {
 		return f(deliver)
@@ -82,7 +82,7 @@ func (g *Gate) Pass(deliver func()) Answer {
 
 var errReset = &net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET}
 
-// Transport is next with the gate before it, for those requests that may write.
+// Transport returns next with the gate in front of it, for requests that may write.
 func (g *Gate) Transport(next http.RoundTripper, writes func(*http.Request) bool) http.RoundTripper {
 	return roundTripper(func(req *http.Request) (res *http.Response, err error) {
 		if !writes(req) {
@@ -117,8 +117,7 @@ func (g *Gate) Transport(next http.RoundTripper, writes func(*http.Request) bool
 	})
 }
 
-// untraced is a context that does not tell its client's trace of an answer, which the client may
-// not get.
+// untraced hides the client's httptrace, which must not see an answer that the client may not get.
 type untraced struct{ context.Context }
 
 func (c untraced) Value(key any) any {

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// Conn is a connection through the gate to server. writes is asked whether what the client
-// sends, mostly a whole request, may write. Closing either end closes both.
+// Conn returns a connection through the gate to server. writes reports whether bytes that the
+// client sends, mostly a whole request, may write. Closing either end closes both.
 func (g *Gate) Conn(server net.Conn, writes func([]byte) bool) (net.Conn, error) {
 	near, far, err := pair()
 	if err != nil {
@@ -34,11 +34,11 @@ type gated struct {
 	held           *heldAnswer
 }
 
-// heldAnswer is the answer to a write that is stopped.
+// heldAnswer is the answer to a stopped write.
 type heldAnswer struct {
 	came    sync.Once
-	arrived chan struct{} // closed: it has come, or never will
-	decided chan struct{} // closed: back says what becomes of it
+	arrived chan struct{} // closed when it has come, or never will
+	decided chan struct{} // closed when back is set
 	back    Answer
 }
 

@@ -37,14 +37,13 @@ type Harness struct {
 	Lacks map[Feature]string
 }
 
-// Backend is a driver and what can be done to the store behind it. Fields that are
-// nil without a stated meaning have to be declared in Harness.Lacks. All functions
-// must be safe for concurrent use.
+// Backend is a driver and functions that act on its store. A field that is nil, unless nil has a
+// stated meaning, must be declared in Harness.Lacks. All functions must be safe for concurrent use.
 type Backend struct {
 	// Driver is the driver under test. Required.
 	Driver driver.Driver[Value]
 
-	// Now is the time of the store's own clock, by which it deletes. Nil: time.Now.
+	// Now is the store's own time, by which it deletes. Nil: time.Now.
 	Now func() time.Time
 
 	// Wait returns when d more has passed on the store's own clock. A test server
@@ -61,45 +60,38 @@ type Backend struct {
 	// Nil: it holds them all.
 	Takes func(key string) bool
 
-	// Plant writes a record as another program would, over whatever is there: v
-	// in the form that the driver reads, without created_at if life.CreatedAt is
-	// zero, without an expiry if life.ExpiresAt is zero, and without anything
-	// else that only the driver would write.
+	// Plant writes a record as another program would, over any existing one: v in the form that the
+	// driver reads, without created_at if life.CreatedAt is zero, without an expiry if
+	// life.ExpiresAt is zero, and without anything else that only the driver writes.
 	Plant func(ctx context.Context, key string, v Value, life driver.Life) error
 
 	// Malform writes v under key as a record whose life the driver cannot read,
 	// as another program may have left it.
 	Malform func(ctx context.Context, key string, v Value) error
 
-	// Mar writes v under key with life, in a form of which driver.Mender can tell
-	// what is meant. Required where the driver is one.
+	// Mar writes v under key with life, in a form that driver.Mender can correct. Required if the
+	// driver is a Mender.
 	Mar func(ctx context.Context, key string, v Value, life driver.Life) error
 
-	// Again returns a second driver over the same store with the same options, as
-	// another process would have it. Nil: a cursor is tried on Driver again, which
-	// is right for a store that lives in this process.
+	// Again returns a second driver on the same store with the same options, as in another process.
+	// Nil: Driver is used again, which is right for a store in this process.
 	Again func() driver.Driver[Value]
 
-	// Retain returns a driver that has the store retain the dead for d, and is else
-	// like Driver, with the same records. Of a store that only one driver can use, it
-	// opens another.
+	// Retain returns a driver that retains dead records for d, else like Driver and with the same
+	// records. If only one driver can use a store, it opens another store.
 	Retain func(d time.Duration) driver.Driver[Value]
 
-	// Fail makes every operation at the store fail with an error of the store's
-	// own, until the returned function is called. The error should be one that
-	// the store's client does not retry for long.
+	// Fail makes every operation fail with an error of the store's own, until mend is called. The
+	// store's client should not retry that error for long.
 	Fail func() (mend func())
 
-	// Own reports whether err carries, for errors.As, the error of the store's
-	// own that Fail brings about. Required with Fail.
+	// Own reports whether errors.As finds Fail's error in err. Required with Fail.
 	Own func(err error) bool
 
-	// Hang makes the store leave every operation without an answer until the
-	// returned function is called.
+	// Hang makes the store answer no operation until release is called.
 	Hang func() (release func())
 
-	// Gate is what the writes of Driver pass on their way to the store, and those of
-	// no driver that Again returns.
+	// Gate is passed by the writes of Driver, and not by those of Again's drivers.
 	Gate *Gate
 
 	// Apart sets the store's own clock d ahead of the process's, or behind where d is
@@ -111,12 +103,11 @@ type Backend struct {
 	// itself cannot hold such a record the error matches errors.ErrUnsupported.
 	Hostile func(ctx context.Context, r HostileRecord) error
 
-	// MaxValue is the longest value in bytes that the store can hold, as long as a test
-	// can reach it. Zero: it cannot.
+	// MaxValue is the longest value in bytes that the store can hold. Zero: too long for a test.
 	MaxValue int
 
-	// Sweep removes, as the driver does beside the calls, all that is dead. Nil: the
-	// store does that by itself.
+	// Sweep removes all dead records, as the driver's sweeper does. Nil: the store does that by
+	// itself.
 	Sweep func(ctx context.Context) error
 }
 
@@ -141,9 +132,9 @@ const (
 	Mender      Feature = "Mender"      // the driver is a driver.Mender, and Backend.Mar
 	Retain      Feature = "Retain"      // Backend.Retain
 	Gated       Feature = "Gated"       // Backend.Gate, and Backend.Again, whose drivers do not pass it
-	Apart       Feature = "Apart"       // Backend.Apart, and Backend.Again, whose drivers know nothing of the clock
+	Apart       Feature = "Apart"       // Backend.Apart, and Backend.Again, whose drivers have not learned the clock
 	Hostile     Feature = "Hostile"     // Backend.Hostile
-	Replaced    Feature = "Replaced"    // the driver tells of the dead that it replaces: see driver.Replaced
+	Replaced    Feature = "Replaced"    // the driver reports the dead records that it replaces: see driver.Replaced
 	Mixed       Feature = "Mixed"       // drivers that retain for different times can share the store
 )
 

@@ -13,7 +13,7 @@ func (t *trial) eachLate(how string, ttl time.Duration, f func(w stopping)) {
 	t.eachStopped(planned, how, ttl, f)
 }
 
-// late makes the write, and has meanwhile done before the store carries it out.
+// late makes the write, and runs meanwhile before the store executes it.
 func (w *stopping) late(meanwhile func()) error {
 	return w.stop("a late "+w.name, func(deliver func()) Answer {
 		meanwhile()
@@ -96,7 +96,7 @@ var lateCases = []testCase{{
 	},
 }}
 
-// kept has a write come late, after meanwhile, and wants it to meet what that has left, which stays.
+// kept delays a write until after meanwhile, and wants it to leave meanwhile's result unchanged.
 func (t *trial) kept(when string, w *stopping, meanwhile func()) {
 	var is *driver.Entry[Value]
 	err := w.late(func() {

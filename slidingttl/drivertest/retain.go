@@ -9,7 +9,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// retaining makes the case go on with a driver that retains the dead for d.
+// retaining switches the case to a driver that retains dead records for d.
 func (t *trial) retaining(d time.Duration) {
 	t.d = t.b.Retain(d)
 	if t.d == nil {
@@ -17,7 +17,7 @@ func (t *trial) retaining(d time.Duration) {
 	}
 }
 
-// written makes records by all the ways there are to write one, each to die in ttl.
+// written makes a record by every way to write one, each with ttl to live.
 func (t *trial) written(ttl time.Duration) map[string]driver.Entry[Value] {
 	const hour = time.Hour
 	life, ms := t.life(ttl), driver.Instant(0).Add(ttl)
@@ -91,8 +91,7 @@ func (t *trial) deadToAll(when, key string, e driver.Entry[Value]) {
 	}
 }
 
-// refused wants the record e under key, which is dead, to be written by no call that
-// is for live ones.
+// refused wants every call for live records to refuse the dead record e.
 func (t *trial) refused(when, key string, e driver.Entry[Value]) {
 	later := t.later(e.Life, 3*time.Hour)
 	_, err := t.d.Touch(t.ctx, key, e.Meta, later, t.now())

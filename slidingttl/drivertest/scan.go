@@ -12,7 +12,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// visited is what a scan told of one record, page by page.
+// visited is what a scan returned, by key, page by page.
 type visited map[string][]driver.Scanned
 
 // unnamed is the key under which visited has records that cannot be named: perhaps of others,
@@ -25,7 +25,7 @@ func (t *trial) scanner() driver.Scanner {
 	return s
 }
 
-// again is a driver that another process has over the same store.
+// again returns another process's driver on the same store.
 func (t *trial) again() driver.Scanner {
 	if t.b.Again == nil {
 		return t.scanner()

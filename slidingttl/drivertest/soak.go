@@ -33,18 +33,18 @@ type Soak struct {
 	// time passes by itself.
 	Advance func(time.Duration)
 
-	// Disturb does something to the backend that its users have to bear: it loses an
-	// answer, or is busy. It is called once in 10 ms, with 0, 1 and so on.
+	// Disturb causes a fault that users of the backend must tolerate: a lost answer, or a busy
+	// store. It is called every 10 ms, with 0, 1 and so on.
 	Disturb func(n int)
 
 	// Midway is called at half time, if it is there, and returns when what was
 	// answered may be lost, as when a replica takes over.
 	Midway func() Span
 
-	// Mend ends what Disturb has begun. Nil: there is nothing to end.
+	// Mend ends the faults that Disturb caused. Nil: there is nothing to end.
 	Mend func()
 
-	// Straggler is how long after its answer was lost a call may still be carried out.
+	// Straggler is how long after its answer was lost a call may still be executed.
 	Straggler time.Duration
 }
 

@@ -19,7 +19,7 @@ type spy struct {
 	hooks map[string]func(context.Context) error
 }
 
-// The calls that a spy tells apart.
+// The calls that a spy distinguishes.
 const (
 	callGet     = "get"
 	callInsert  = "insert"
@@ -57,8 +57,8 @@ func (s *spy) writes() int {
 	return s.count(callInsert) + s.count(callReplace) + s.count(callUpsert) + s.count(callTouch) + s.count(callDelete)
 }
 
-// on has hook run ahead of each call of that kind; its error is the call's. A nil
-// hook lets calls through again.
+// on runs hook before each call of that kind and returns its error from the call. A nil hook lets
+// calls pass.
 func (s *spy) on(call string, hook func(context.Context) error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

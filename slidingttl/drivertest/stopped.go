@@ -9,7 +9,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// written is a write that the gate stops on its way.
+// written is a kind of write that the gate stops.
 type written struct {
 	name string
 	anew bool // of a key that is absent
@@ -106,7 +106,7 @@ func (w *stopping) landed() bool {
 	return is.Value.equal(value(stopped))
 }
 
-// follow has another process write what follows from the write.
+// follow makes another process write what the write leads to.
 func (w *stopping) follow() {
 	is, err := w.found(), error(nil)
 	if is == nil {

@@ -59,7 +59,7 @@ func (t *trial) execute(c testCase) []string {
 	return t.failed
 }
 
-// cleanup has f called when the case has ended, the last to come first.
+// cleanup calls f after the case, in reverse order of registration.
 func (t *trial) cleanup(f func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

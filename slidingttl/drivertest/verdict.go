@@ -9,12 +9,12 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl"
 )
 
-// rules are what the answers of a soak are held to.
+// rules are the rules for the answers of a soak.
 type rules struct {
 	policy     slidingttl.Policy
 	resolution time.Duration
 	straggler  time.Duration
-	lost       []Span // what was answered then binds nobody after it
+	lost       []Span // answers given then may be lost afterwards
 }
 
 // verdict is what there is to say of the events of one key.
