@@ -97,8 +97,8 @@ func (a *Attempts) Failed(ctx context.Context, err error) error {
 // ErrLate says that the record's life ended before the store answered a write over it.
 var ErrLate = errors.New("the record's life ended before the store answered")
 
-// WithLife ends the context of a write over was with that record's life, or after skew if that is
-// longer. A write that lands later would revive a record that others have found dead.
+// WithLife ends the context of a write over was with that life, or after skew if that is longer. A
+// write that lands later would revive a record that others have found dead.
 func WithLife(ctx context.Context, was Meta, now Instant, skew time.Duration) (context.Context, context.CancelFunc) {
 	if was.ExpiresAt == 0 {
 		return ctx, func() {}
