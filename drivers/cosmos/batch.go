@@ -12,9 +12,9 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// GetMulti implements driver.BatchGetter, with ReadManyItems: a query for each physical partition
-// and thousand keys, in pages, after two requests that the client makes once. It returns all
-// records, or an error of the service and none.
+// GetMulti implements driver.BatchGetter, with ReadManyItems. That makes a query for each physical
+// partition and thousand keys, in pages, after two requests that the client makes once. It returns
+// all records, or an error of the service and none.
 func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]driver.Entry[T], error) {
 	found := make(map[string]driver.Entry[T], len(keys))
 	place := make(map[identity]int, len(keys)) // index in keys
