@@ -193,7 +193,7 @@ func (d *Driver[T]) raw(res *gocb.LookupInResult, at uint) (raw []byte, err erro
 	return nil, visible(err)
 }
 
-// GetMulti implements driver.BatchGetter, with pipelined lookups, because gocb's bulk calls have no
+// GetMulti implements driver.BatchGetter, with pipelined lookups. gocb's bulk calls have no
 // sub-document operations.
 func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]driver.Entry[T], error) {
 	distinct := make([]int, 0, len(keys)) // their indexes in keys
