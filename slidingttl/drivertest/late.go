@@ -96,7 +96,7 @@ var lateCases = []testCase{{
 	},
 }}
 
-// kept delays a write until after meanwhile, and wants it to leave meanwhile's result unchanged.
+// kept delays a write until after meanwhile, and wants it to conflict with meanwhile's result.
 func (t *trial) kept(when string, w *stopping, meanwhile func()) {
 	var is *driver.Entry[Value]
 	err := w.late(func() {

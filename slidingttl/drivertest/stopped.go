@@ -106,7 +106,7 @@ func (w *stopping) landed() bool {
 	return is.Value.equal(value(stopped))
 }
 
-// follow makes another process write what the write leads to.
+// follow makes another process write over the stored record, or insert one.
 func (w *stopping) follow() {
 	is, err := w.found(), error(nil)
 	if is == nil {
