@@ -22,6 +22,7 @@ require (
 	github.com/slidingttl/slidingttl/drivers/redis v0.1.0
 	github.com/slidingttl/slidingttl/drivers/sql v0.1.0
 	github.com/spf13/cobra v1.10.2
+	go.yaml.in/yaml/v3 v3.0.5
 	golang.org/x/term v0.47.0
 	modernc.org/sqlite v1.60.0
 )
