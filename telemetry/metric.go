@@ -17,8 +17,8 @@ type Store interface {
 // Archived is what is read of where the dead of a store go, such as an archive.Grave.
 type Archived interface{ Stats() driver.BuryStats }
 
-// Followed is what is read of a file of policies, such as a policyfile.File: whether the file
-// counts as it is now, and when what is in force was accepted.
+// Followed is what is read of a file of policies, such as a policyfile.File. LastReload says
+// whether the file counts as it was last read, and when what is in force was accepted.
 type Followed interface {
 	LastReload() (successful bool, accepted time.Time)
 }
@@ -73,8 +73,7 @@ type Series struct {
 	Read  func(r Reading) float64 // its value
 }
 
-// Reading is what was read of a store, of where its dead go, or of its file of policies, at
-// one moment.
+// Reading is what was read at one moment of a store, of its archive, or of its file of policies.
 type Reading struct {
 	slidingttl.Stats
 	Now time.Time // by the store's clock

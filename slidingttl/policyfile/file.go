@@ -45,8 +45,8 @@ func (f *File) accept(s set) {
 	f.accepted.Store(time.Now().UnixNano())
 }
 
-// LastReload returns whether the file as it is now counts, as far as it was read by Open or
-// Follow, and when what is in force was accepted.
+// LastReload returns whether the file counts as it was last read, by Open or by Follow. accepted is
+// when what is in force was accepted.
 func (f *File) LastReload() (successful bool, accepted time.Time) {
 	return !f.refused.Load(), time.Unix(0, f.accepted.Load())
 }

@@ -110,8 +110,8 @@ func (t *Telemetry) AddArchive(store string, a telemetry.Archived) error {
 	return t.stores.AddArchive(store, a)
 }
 
-// AddPolicies collects the metrics of the file of policies that a store follows from now on, with
-// store as their label; a file of several stores is added for each. The error is a
+// AddPolicies collects the metrics of the file of policies that a store follows. Their label is
+// store; a file of several stores is added for each. The error is a
 // *slidingttl.InvalidError if the name was added before.
 func (t *Telemetry) AddPolicies(store string, f telemetry.Followed) error {
 	return t.stores.AddPolicies(store, f)
