@@ -128,18 +128,19 @@ func start(ctx context.Context, command []string, argsFor func(port, dir string)
 			return os.RemoveAll(dir)
 		},
 	}
-	if err := s.answers(ctx, ended); err != nil {
+	if err := s.answers(ctx, cmd.Process.Pid, ended); err != nil {
 		return nil, errors.Join(err, s.stop(), errors.New(strings.TrimSpace(output.String())))
 	}
 	return s, nil
 }
 
-// answers waits until the server does, or ended is closed.
-func (s *Server) answers(ctx context.Context, ended <-chan struct{}) error {
+// answers waits until the process pid answers, or ended is closed. Another server may have
+// taken the port meanwhile, and answers in its place.
+func (s *Server) answers(ctx context.Context, pid int, ended <-chan struct{}) error {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		if s.command(ctx, "PING") == nil {
+		if s.says(ctx, "INFO server", "process_id:"+strconv.Itoa(pid)) == nil {
 			return nil
 		}
 		select {
