@@ -1,6 +1,7 @@
 package redis_test
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"sync/atomic"
@@ -107,7 +108,7 @@ func (f *fixture) record(t testing.TB, key string) driver.Entry[profile] {
 // calls are those that write, on a live record that was was read of.
 func calls(d *redis.Driver[profile], was driver.Meta) map[string]func(context.Context) error {
 	now := driver.Floor(time.Now())
-	later := driver.Life{CreatedAt: was.CreatedAt, ExpiresAt: was.ExpiresAt.Add(time.Hour)}
+	later := driver.Life{CreatedAt: cmp.Or(was.CreatedAt, now), ExpiresAt: was.ExpiresAt.Add(time.Hour)}
 	return map[string]func(context.Context) error{
 		"Insert": func(ctx context.Context) error {
 			_, err := d.Insert(ctx, secret+"new", profile{}, later, now)
