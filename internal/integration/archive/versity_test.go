@@ -102,7 +102,7 @@ func locks(t *testing.T, c *awss3.Client) {
 		t.Errorf("what is locked is removed: %v", err)
 	}
 	retain(time.Now().Add(2 * time.Second)) // it is shortened, and soon over
-	records := int64(0) // the lock may end between the two looks of a Forget, which then has one file anew and one left
+	records := int64(0)                     // the lock may end between the two looks of a Forget, which then has one file anew and one left
 	for err = archive.ErrLocked; errors.Is(err, archive.ErrLocked); {
 		var r *archive.ForgetReport
 		r, err = archive.Forget(ctx, b, what, nil)
