@@ -21,6 +21,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/redis/rueidis"
 
 	"github.com/slidingttl/slidingttl/archive"
 	"github.com/slidingttl/slidingttl/drivers/redis/redistest"
@@ -110,19 +111,25 @@ func (p *monitor) firing() map[string]bool {
 	return found
 }
 
-// Prometheus scrapes the service, alerts when its store takes no writes, and stops when
-// it does again; reads are answered throughout.
-func TestAlerts(t *testing.T) {
+// scraped returns a service over Redis that has five profiles, and the Prometheus that scrapes it.
+func scraped(t *testing.T) (admin rueidis.Client, r *running, p *monitor) {
+	t.Helper()
 	server := redistest.Start(t)
-	admin := server.Client(t)
+	admin = server.Client(t)
 	policies := filepath.Join(t.TempDir(), "policies.json")
 	ok(t, os.WriteFile(policies, []byte(quick), 0o600))
-	r := serve(t, backend.Choice{Driver: "redis", Address: "redis://" + server.Addr}, policies)
-	p := startPrometheus(t, r.s.admin.address())
-
+	r = serve(t, backend.Choice{Driver: "redis", Address: "redis://" + server.Addr}, policies)
+	p = startPrometheus(t, r.s.admin.address())
 	for i := range 5 {
 		r.want(http.StatusNoContent, "PUT", fmt.Sprint("/profiles/", secret, i), `{"name":"ann"}`)
 	}
+	return admin, r, p
+}
+
+// Prometheus scrapes the service, alerts when its store takes no writes, and stops when
+// it does again; reads are answered throughout.
+func TestAlerts(t *testing.T) {
+	admin, r, p := scraped(t)
 	ctx, stop := context.WithCancel(t.Context())
 	var reading sync.WaitGroup
 	defer reading.Wait()
@@ -165,15 +172,7 @@ func TestAlerts(t *testing.T) {
 // The alert of the breaker is off within a minute of the last touch that failed, also where no
 // touch is due any more: the records whose touches were refused are gone, and all reads miss.
 func TestBreakerAlertEnds(t *testing.T) {
-	server := redistest.Start(t)
-	admin := server.Client(t)
-	policies := filepath.Join(t.TempDir(), "policies.json")
-	ok(t, os.WriteFile(policies, []byte(quick), 0o600))
-	r := serve(t, backend.Choice{Driver: "redis", Address: "redis://" + server.Addr}, policies)
-	p := startPrometheus(t, r.s.admin.address())
-	for i := range 5 {
-		r.want(http.StatusNoContent, "PUT", fmt.Sprint("/profiles/", secret, i), `{"name":"ann"}`)
-	}
+	admin, r, p := scraped(t)
 	writable(t, admin, false)
 	open := func() bool { return p.firing()["SlidingTTLBreakerOpen"] }
 	until(t, "the alert fires", func() bool {
