@@ -65,7 +65,7 @@ func (c *conn) serve() {
 	} else {
 		c.log.Debug("connection ended", "err", err)
 	}
-	c.Close()
+	c.HangUp()
 	c.Wait()
 }
 

@@ -218,7 +218,7 @@ func (n *Node) DropConnections() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for c := range n.conns {
-		c.Close()
+		c.EndWrites()
 	}
 }
 

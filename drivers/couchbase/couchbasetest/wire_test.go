@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -542,6 +543,21 @@ func (s *syncBuffer) Reset() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.b.Reset()
+}
+
+// A client whose connection is dropped reads its end, though it has sent more than the node
+// read: gocbcore's goroutines are in no order, for the race detector, across a reset.
+func TestDropIsNoReset(t *testing.T) {
+	node := couchbasetest.Start(t)
+	r := ready(t, node)
+	node.Between(func(couchbasetest.Op, func()) couchbasetest.Fault {
+		r.send(memd.Packet{Command: memd.CmdNoop})
+		return couchbasetest.Fault{Drop: true}
+	})
+	r.send(set("k", "v"))
+	if _, _, err := r.conn.ReadPacket(); !errors.Is(err, io.EOF) {
+		t.Errorf("read %v, want io.EOF", err)
+	}
 }
 
 func TestCloseWithClientsConnected(t *testing.T) {

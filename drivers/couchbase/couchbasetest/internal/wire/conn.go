@@ -139,6 +139,23 @@ func (c *Conn) write(p *memd.Packet) error {
 	return c.out.WritePacket(p)
 }
 
+// HangUp lets the client read the end of the connection, and returns once the client has
+// closed it too, or Close was called. Close alone resets a connection with requests unread.
+func (c *Conn) HangUp() {
+	c.EndWrites()
+	_, _ = io.Copy(io.Discard, c.nc)
+	c.Close()
+}
+
+// EndWrites lets the client read the end of the connection. Every later Write fails.
+func (c *Conn) EndWrites() {
+	if half, ok := c.nc.(interface{ CloseWrite() error }); ok {
+		_ = half.CloseWrite()
+		return
+	}
+	c.Close()
+}
+
 // Close ends the connection. Closing again does nothing.
 func (c *Conn) Close() {
 	c.closing.Do(func() {
