@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -36,13 +37,15 @@ var inFull = []string{"xattr", "field"}
 // allCases has every layout held to the whole contract.
 var allCases bool
 
-// chosen are the cases of that layout, nil for all.
+// full reports whether that layout is held to the whole contract.
+func full(layout string) bool { return allCases || slices.Contains(inFull, layout) }
+
+// chosen are the cases of that layout. TestResent has those that break a connection.
 func chosen(layout string) func(string) bool {
-	if allCases || slices.Contains(inFull, layout) {
-		return nil
-	}
-	return drivertest.OfLayout
+	return func(name string) bool { return !resent(name) && (full(layout) || drivertest.OfLayout(name)) }
 }
+
+func resent(name string) bool { return strings.HasPrefix(name, "resent/") }
 
 // prefixed stores values as documents that are not JSON, though their flags say so.
 type prefixed struct{}

@@ -1,5 +1,9 @@
 //go:build !race
 
+// These tests drop connections on which more than one request is under way. They run without the
+// race detector, which finds gocbcore at fault: it may send a request again while the first attempt
+// is still being written (v10.8.1: kvMux.RouteRequest writes what memd.Conn.WritePacket reads).
+
 package couchbase_test
 
 import (
@@ -8,12 +12,11 @@ import (
 	"testing"
 
 	"github.com/slidingttl/slidingttl/drivers/couchbase/couchbasetest"
+	"github.com/slidingttl/slidingttl/slidingttl/drivertest"
 )
 
 // No read fails because connections drop: neither one that was sent nor one that was about to
-// be, whose connection gocbcore has closed by then. It runs without the race detector, which finds
-// gocbcore at fault: it may send a request again while the first attempt is still being written
-// (v10.8.1: kvMux.RouteRequest writes what memd.Conn.WritePacket reads).
+// be, whose connection gocbcore has closed by then.
 func TestReadsOverDroppedConnections(t *testing.T) {
 	f := open(t)
 	record(t, f)
@@ -39,4 +42,20 @@ func TestReadsOverDroppedConnections(t *testing.T) {
 	}
 	stop()
 	readers.Wait()
+}
+
+// An Insert with Options.Retain, for one, sends its write and a lookup together.
+func TestResent(t *testing.T) {
+	for name, opts := range configurations {
+		if !full(name) {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := open(t)
+			h := testNode(f, f.c, opts)
+			h.Cases = resent
+			drivertest.Run(t, h)
+		})
+	}
 }
