@@ -11,12 +11,7 @@ import (
 // process that is about to be frozen or stopped. If ctx ends first, or the store fails and
 // refuses one more touch, the error says how many are left. They wait on.
 func (s *Store[T]) Flush(ctx context.Context) error {
-	call, err := s.beginMulti(ctx, opFlush)
-	if err != nil {
-		return err
-	}
-	defer s.gate.leave(call)
-	return wrap(ctx, opFlush, s.touches.Flush(ctx))
+	return s.call(ctx, opFlush, func() error { return s.touches.Flush(ctx) })
 }
 
 // Close makes further calls fail with ErrClosed and waits for calls and touches.

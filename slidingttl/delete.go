@@ -10,13 +10,10 @@ import (
 
 // Delete removes the record under key. An absent key is no error.
 func (s *Store[T]) Delete(ctx context.Context, key string) error {
-	call, err := s.begin(ctx, opDelete, key)
-	if err != nil {
-		return err
-	}
-	defer s.gate.leave(call)
-	defer s.memo.Deleting(key)()
-	return wrap(ctx, opDelete, s.driver.Delete(ctx, key))
+	return s.callKey(ctx, opDelete, key, func() error {
+		defer s.memo.Deleting(key)()
+		return s.driver.Delete(ctx, key)
+	})
 }
 
 // DeleteEntry removes the record that was read as e, if it has that value and life still.
@@ -24,16 +21,13 @@ func (s *Store[T]) Delete(ctx context.Context, key string) error {
 // ErrNotFound: it is gone or dead. ErrConflict: another value was written; on a store whose
 // versions change with a touch, a touch does that too.
 func (s *Store[T]) DeleteEntry(ctx context.Context, key string, e Entry[T]) error {
-	call, err := s.begin(ctx, opDelete, key)
-	if err != nil {
+	return s.callKey(ctx, opDelete, key, func() error {
+		defer s.memo.Deleting(key)()
+		_, err := retryAfterTouch(e.Meta, func(was driver.Meta) (driver.Meta, error) {
+			return was, driver.Remove(ctx, s.driver, key, was, driver.Floor(s.clock.Now()))
+		})
 		return err
-	}
-	defer s.gate.leave(call)
-	defer s.memo.Deleting(key)()
-	_, err = retryAfterTouch(e.Meta, func(was driver.Meta) (driver.Meta, error) {
-		return was, driver.Remove(ctx, s.driver, key, was, driver.Floor(s.clock.Now()))
 	})
-	return wrap(ctx, opDelete, err)
 }
 
 // retryAfterTouch makes a write over the record was, again where only a touch was in the way.
@@ -57,25 +51,22 @@ func retryAfterTouch(was driver.Meta, write func(was driver.Meta) (driver.Meta, 
 //
 // ErrNotFound: absent or dead. ErrConflict: too many others wrote the record meanwhile.
 func (s *Store[T]) Retire(ctx context.Context, key string) error {
-	call, err := s.begin(ctx, opRetire, key)
-	if err != nil {
-		return err
-	}
-	defer s.gate.leave(call)
-	defer s.memo.Deleting(key)()
-	for range writeAttempts {
-		var r readResult[T]
-		if err := s.read(ctx, s.latest, opRetire, key, &r); err != nil {
-			return err
+	return s.callKey(ctx, opRetire, key, func() error {
+		defer s.memo.Deleting(key)()
+		for range writeAttempts {
+			r := readResult[T]{op: opRetire}
+			if err := s.read(ctx, s.latest, key, &r); err != nil {
+				return err
+			}
+			if r.meta.CreatedAt == 0 && s.opts.Foreign != Adopt {
+				return ErrForeign
+			}
+			now := driver.Floor(s.clock.Now())
+			end := driver.Life{CreatedAt: r.meta.CreatedAt, ExpiresAt: now - now%driver.Instant(s.step/time.Millisecond)}
+			if _, err := s.driver.Touch(ctx, key, r.meta, end, now); !errors.Is(err, ErrConflict) {
+				return err
+			}
 		}
-		if r.meta.CreatedAt == 0 && s.opts.Foreign != Adopt {
-			return wrap(ctx, opRetire, ErrForeign)
-		}
-		now := driver.Floor(s.clock.Now())
-		end := driver.Life{CreatedAt: r.meta.CreatedAt, ExpiresAt: now - now%driver.Instant(s.step/time.Millisecond)}
-		if _, err := s.driver.Touch(ctx, key, r.meta, end, now); !errors.Is(err, ErrConflict) {
-			return wrap(ctx, opRetire, err)
-		}
-	}
-	return wrap(ctx, opRetire, ErrConflict)
+		return ErrConflict
+	})
 }

@@ -1,7 +1,6 @@
 package slidingttl
 
 import (
-	"context"
 	"errors"
 	"fmt"
 
@@ -69,32 +68,3 @@ func (e *DrainError) Unwrap() error { return e.Err }
 //
 // A panic of PolicyOf or PolicyFor is an *InvalidError of the call around one.
 type PanicError = driver.PanicError
-
-const (
-	opGet         = "get"
-	opPeek        = "peek"
-	opHistory     = "history"
-	opGetMulti    = "get multi"
-	opUpsert      = "upsert"
-	opUpsertMulti = "upsert multi"
-	opInsert      = "insert"
-	opGetOrInsert = "get or insert"
-	opUpdate      = "update"
-	opTouch       = "touch"
-	opDelete      = "delete"
-	opRetire      = "retire"
-	opFlush       = "flush"
-	opCheck       = "check"
-	opClose       = "close"
-)
-
-// wrap makes an *Error of err, unless it is the context's.
-func wrap(ctx context.Context, op string, err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
-		return err
-	}
-	return &Error{Op: op, Err: err}
-}

@@ -19,28 +19,26 @@ type Past[T any] struct {
 // A store holds the dead where its driver's options say so, or because it deletes them late.
 // The policy it would have now decides when the record died, and of what. History only reads, and is counted nowhere. ErrAlive: the record was alive when the call began.
 // ErrNotFound: absent, deleted, or dead and no longer held.
-func (s *Store[T]) History(ctx context.Context, key string) (Past[T], error) {
-	call, err := s.begin(ctx, opHistory, key)
-	if err != nil {
-		return Past[T]{}, err
-	}
-	defer s.gate.leave(call)
-	// What was dead before the read stays dead: no touch revives it meanwhile.
-	began := driver.Floor(s.clock.Now())
-	e, err := s.latest.Get(ctx, key)
-	var r *policy.Rules
-	if err == nil {
-		r, err = s.rulesOf(key, &e.Value)
-	}
-	if err == nil && r.Alive(e.Life, began) {
-		err = ErrAlive
-	}
-	if err != nil {
-		return Past[T]{}, wrap(ctx, opHistory, err)
-	}
-	p := Past[T]{Entry: e, DiedAt: e.ExpiresAt, Cause: ReadDiedIdle}
-	if r.DiedOfAge(e.Life) {
-		p.DiedAt, p.Cause = r.Cap(e.CreatedAt), ReadDiedOfAge
-	}
-	return p, nil
+func (s *Store[T]) History(ctx context.Context, key string) (p Past[T], err error) {
+	err = s.callKey(ctx, opHistory, key, func() error {
+		// What was dead before the read stays dead: no touch revives it meanwhile.
+		began := driver.Floor(s.clock.Now())
+		e, err := s.latest.Get(ctx, key)
+		var r *policy.Rules
+		if err == nil {
+			r, err = s.rulesOf(key, &e.Value)
+		}
+		switch {
+		case err != nil:
+			return err
+		case r.Alive(e.Life, began):
+			return ErrAlive
+		}
+		p = Past[T]{Entry: e, DiedAt: e.ExpiresAt, Cause: ReadDiedIdle}
+		if r.DiedOfAge(e.Life) {
+			p.DiedAt, p.Cause = r.Cap(e.CreatedAt), ReadDiedOfAge
+		}
+		return nil
+	})
+	return p, err
 }

@@ -21,16 +21,12 @@ func (s *Store[T]) Insert(ctx context.Context, key string, v T) error {
 
 // InsertEntry is Insert, and returns the record as written.
 func (s *Store[T]) InsertEntry(ctx context.Context, key string, v T) (Entry[T], error) {
-	call, err := s.begin(ctx, opInsert, key)
-	if err != nil {
-		return Entry[T]{}, err
-	}
-	defer s.gate.leave(call)
-	m, err := s.insert(ctx, key, v)
-	if err != nil {
-		return Entry[T]{}, wrap(ctx, opInsert, err)
-	}
-	return Entry[T]{Value: v, Meta: m}, nil
+	r := readResult[T]{value: &v}
+	err := s.callKey(ctx, opInsert, key, func() (err error) {
+		r.meta, err = s.insert(ctx, key, v)
+		return err
+	})
+	return r.entry(err)
 }
 
 // insert writes v under key unless a live record is there.
@@ -92,30 +88,31 @@ func (s *Store[T]) insertOver(ctx context.Context, key string, v T, r *policy.Ru
 // return what it wrote; each may have called v. An error of v's is returned as it is, and
 // nothing written.
 func (s *Store[T]) GetOrInsert(ctx context.Context, key string, v func(ctx context.Context) (T, error)) (value T, inserted bool, err error) {
-	call, err := s.begin(ctx, opGetOrInsert, key)
-	if err != nil {
-		return value, false, err
-	}
-	defer s.gate.leave(call)
-	for range writeAttempts {
-		var r readResult[T]
-		if err = s.readAndTouch(ctx, opGetOrInsert, key, &r); err == nil {
-			return *r.value, false, nil
-		} else if !errors.Is(err, ErrNotFound) {
-			return value, false, err
+	err = s.callKey(ctx, opGetOrInsert, key, func() error {
+		for range writeAttempts {
+			r := readResult[T]{op: opGetOrInsert}
+			err := s.readAndTouch(ctx, key, &r)
+			if err == nil {
+				value = *r.value
+			}
+			if !errors.Is(err, ErrNotFound) {
+				return err
+			}
+			made, err := v(ctx)
+			if err != nil {
+				return own{err}
+			}
+			if s.touches.Halted() {
+				return ErrClosed
+			}
+			if _, err = s.insert(ctx, key, made); err == nil {
+				value, inserted = made, true
+			}
+			if !errors.Is(err, ErrExists) {
+				return wrap(ctx, opInsert, err)
+			}
 		}
-		made, err := v(ctx)
-		if err != nil {
-			return value, false, err
-		}
-		if s.touches.Halted() {
-			return value, false, wrap(ctx, opGetOrInsert, ErrClosed)
-		}
-		if _, err = s.insert(ctx, key, made); err == nil {
-			return made, true, nil
-		} else if !errors.Is(err, ErrExists) {
-			return value, false, wrap(ctx, opInsert, err)
-		}
-	}
-	return value, false, wrap(ctx, opGetOrInsert, ErrConflict)
+		return ErrConflict
+	})
+	return value, inserted, err
 }

@@ -14,12 +14,15 @@ import (
 // Keys that are absent or dead are left out. Keys that failed are told by a [KeyErrors] in
 // the error, and all others got their answer; with any other error it returns what it could
 // read.
-func (s *Store[T]) GetMulti(ctx context.Context, keys []string) (map[string]T, error) {
-	call, err := s.beginMulti(ctx, opGetMulti)
-	if err != nil {
-		return nil, err
-	}
-	defer s.gate.leave(call)
+func (s *Store[T]) GetMulti(ctx context.Context, keys []string) (values map[string]T, err error) {
+	err = s.call(ctx, opGetMulti, func() (err error) {
+		values, err = s.getMulti(ctx, keys)
+		return err
+	})
+	return values, err
+}
+
+func (s *Store[T]) getMulti(ctx context.Context, keys []string) (map[string]T, error) {
 	found, failed, err := s.readMulti(ctx, opGetMulti, keys)
 	late, stop := s.touches.Late()
 	defer stop()
@@ -44,24 +47,22 @@ func (s *Store[T]) GetMulti(ctx context.Context, keys []string) (map[string]T, e
 	for key, r := range found {
 		values[key] = *r.value
 	}
-	return values, wrap(ctx, opGetMulti, errors.Join(err, failed.Err()))
+	return values, errors.Join(err, failed.Err())
 }
 
 // PeekMulti returns the records under keys and touches none.
 //
 // Keys that are absent or dead are left out. Errors are as of GetMulti.
-func (s *Store[T]) PeekMulti(ctx context.Context, keys []string) (map[string]Entry[T], error) {
-	call, err := s.beginMulti(ctx, opPeek)
-	if err != nil {
-		return nil, err
-	}
-	defer s.gate.leave(call)
-	found, failed, err := s.readMulti(ctx, opPeek, keys)
-	entries := make(map[string]Entry[T], len(found))
-	for key, r := range found {
-		entries[key], _ = r.entry(nil)
-	}
-	return entries, wrap(ctx, opPeek, errors.Join(err, failed.Err()))
+func (s *Store[T]) PeekMulti(ctx context.Context, keys []string) (entries map[string]Entry[T], err error) {
+	err = s.call(ctx, opPeek, func() error {
+		found, failed, err := s.readMulti(ctx, opPeek, keys)
+		entries = make(map[string]Entry[T], len(found))
+		for key, r := range found {
+			entries[key], _ = r.entry(nil)
+		}
+		return errors.Join(err, failed.Err())
+	})
+	return entries, err
 }
 
 // readMulti reads the live records under keys. With err it knows nothing of those
@@ -128,20 +129,16 @@ type Item[T any] struct {
 // Those that failed are told by a [KeyErrors], and all others are written. Of two with one
 // key either may be the last.
 func (s *Store[T]) UpsertMulti(ctx context.Context, items []Item[T]) error {
-	call, err := s.beginMulti(ctx, opUpsertMulti)
-	if err != nil {
-		return err
-	}
-	defer s.gate.leave(call)
-	failed := s.each(len(items), func(i int) error {
-		err := driver.CheckKey(items[i].Key, 0)
-		if err == nil && s.touches.Halted() {
-			err = ErrClosed
-		}
-		if err == nil {
-			_, err = s.upsert(ctx, items[i].Key, items[i].Value)
-		}
-		return wrap(ctx, opUpsert, err)
+	return s.call(ctx, opUpsertMulti, func() error {
+		return s.each(len(items), func(i int) error {
+			err := driver.CheckKey(items[i].Key, 0)
+			if err == nil && s.touches.Halted() {
+				err = ErrClosed
+			}
+			if err == nil {
+				_, err = s.upsert(ctx, items[i].Key, items[i].Value)
+			}
+			return err
+		}).Err()
 	})
-	return wrap(ctx, opUpsertMulti, failed.Err())
 }

@@ -38,8 +38,8 @@ func (s *Store[T]) Get(ctx context.Context, key string) (T, error) {
 //
 //go:noinline
 func (s *Store[T]) get(ctx context.Context, key string, v *T, m driver.Meta) (value T, err error) {
-	r := readResult[T]{value: v, meta: m}
-	if err = s.access(ctx, opGet, key, &r); err == nil {
+	r := readResult[T]{op: opGet, value: v, meta: m}
+	if err = s.access(ctx, key, &r); err == nil {
 		value = *r.value
 	}
 	return value, err
@@ -49,36 +49,26 @@ func (s *Store[T]) get(ctx context.Context, key string, v *T, m driver.Meta) (va
 //
 // They are as stored after the touch where the call waited for one, else as read.
 func (s *Store[T]) Entry(ctx context.Context, key string) (Entry[T], error) {
-	var r readResult[T]
-	err := s.access(ctx, opGet, key, &r)
+	r := readResult[T]{op: opGet}
+	err := s.access(ctx, key, &r)
 	return r.entry(err)
 }
 
 // Peek returns the record under key and never touches it.
 func (s *Store[T]) Peek(ctx context.Context, key string) (Entry[T], error) {
-	call, err := s.begin(ctx, opPeek, key)
-	if err != nil {
-		return Entry[T]{}, err
-	}
-	defer s.gate.leave(call)
-	var r readResult[T]
-	err = s.read(ctx, s.reads, opPeek, key, &r)
+	r := readResult[T]{op: opPeek}
+	err := s.callKey(ctx, opPeek, key, func() error { return s.read(ctx, s.reads, key, &r) })
 	return r.entry(err)
 }
 
-// access is a call of its own around readAndTouch.
-func (s *Store[T]) access(ctx context.Context, op, key string, r *readResult[T]) error {
-	call, err := s.begin(ctx, op, key)
-	if err != nil {
-		return err
-	}
-	defer s.gate.leave(call)
-	return s.readAndTouch(ctx, op, key, r)
+// access is a call that is readAndTouch.
+func (s *Store[T]) access(ctx context.Context, key string, r *readResult[T]) error {
+	return s.callKey(ctx, r.op, key, func() error { return s.readAndTouch(ctx, key, r) })
 }
 
 // readAndTouch reads the record under key and touches it if that is due.
-func (s *Store[T]) readAndTouch(ctx context.Context, op, key string, r *readResult[T]) error {
-	if err := s.readForAccess(ctx, op, key, r, false); err != nil || r.needsNoTouch {
+func (s *Store[T]) readAndTouch(ctx context.Context, key string, r *readResult[T]) error {
+	if err := s.readForAccess(ctx, key, r, false); err != nil || r.needsNoTouch {
 		return err
 	}
 	_, err := s.touchIfDue(ctx, key, r)
@@ -87,18 +77,18 @@ func (s *Store[T]) readAndTouch(ctx context.Context, op, key string, r *readResu
 
 // readForAccess reads the live record under key, and may touch it in the same wait: where a
 // touch is foreseen, or asked for.
-func (s *Store[T]) readForAccess(ctx context.Context, op, key string, r *readResult[T], asked bool) error {
+func (s *Store[T]) readForAccess(ctx context.Context, key string, r *readResult[T], asked bool) error {
 	if s.readToucher != nil && !driver.MayUndo(ctx) {
-		if done, err := s.readTouch(ctx, op, key, r, asked); done {
-			return wrap(ctx, op, err)
+		if done, err := s.readTouch(ctx, key, r, asked); done {
+			return err
 		}
 	}
-	return s.read(ctx, s.reads, op, key, r)
+	return s.read(ctx, s.reads, key, r)
 }
 
 // read reads the live record under key from d, unless r has been loaded.
-func (s *Store[T]) read(ctx context.Context, d driver.Driver[T], op, key string, r *readResult[T]) (err error) {
-	r.op, r.since, r.began = op, s.memo.Clock(), s.hooks.reading()
+func (s *Store[T]) read(ctx context.Context, d driver.Driver[T], key string, r *readResult[T]) (err error) {
+	r.since, r.began = s.memo.Clock(), s.hooks.reading()
 	var began driver.Instant // unknown for a local store, where a read costs less than the clock
 	if s.local == nil {
 		began = driver.Floor(s.clock.Now())
@@ -106,7 +96,7 @@ func (s *Store[T]) read(ctx context.Context, d driver.Driver[T], op, key string,
 	if r.value == nil {
 		err = s.load(ctx, d, key, r)
 	}
-	return wrap(ctx, op, s.judge(ctx, key, r, began, err))
+	return s.judge(ctx, key, r, began, err)
 }
 
 // readResult is what a read found and learned.

@@ -12,7 +12,7 @@ import (
 
 // readTouch reads the record under key and has it touched in the same wait. Done is false, and
 // it does neither, if no touch is foreseen nor asked for, or one of the key is under way.
-func (s *Store[T]) readTouch(ctx context.Context, op, key string, r *readResult[T], asked bool) (done bool, err error) {
+func (s *Store[T]) readTouch(ctx context.Context, key string, r *readResult[T], asked bool) (done bool, err error) {
 	began := s.clock.Now()
 	rules, known, dueFrom, ok := s.foresee(key, driver.Ceil(began), asked)
 	if !ok {
@@ -41,12 +41,12 @@ func (s *Store[T]) readTouch(ctx context.Context, op, key string, r *readResult[
 	if both == nil {
 		return false, nil
 	}
-	r.op, r.since, r.began = op, since, s.hooks.reading()
+	r.since, r.began = since, s.hooks.reading()
 	late, stop := s.touches.Late()
 	defer stop()
 	select {
 	case <-ctx.Done():
-		s.hooks.read(ctx, op, r.began, ReadFailed, ctx.Err())
+		s.hooks.read(ctx, r.op, r.began, ReadFailed, ctx.Err())
 		return true, ctx.Err()
 	case <-late:
 		r.late = late

@@ -178,39 +178,17 @@ func (s *Store[T]) askPolicy(key string, v *T) (p Policy, err error) {
 	return s.opts.PolicyFor(key), nil
 }
 
-// begin lets a call in, which ends with s.gate.leave.
-func (s *Store[T]) begin(ctx context.Context, op, key string) (call *stripe, err error) {
-	if key == "" {
-		return nil, wrap(ctx, op, driver.CheckKey(key, 0))
-	}
-	return s.beginMulti(ctx, op)
-}
-
-func (s *Store[T]) beginMulti(ctx context.Context, op string) (call *stripe, err error) {
-	if err := ctx.Err(); err != nil && !s.gate.closed.Load() {
-		return nil, err
-	}
-	if call = s.gate.enter(); call == nil {
-		return nil, wrap(ctx, op, ErrClosed)
-	}
-	return call, nil
-}
-
 // Check asks the driver whether its store is configured to keep what the policy promises.
 //
 // It is for start-up, and nil where the driver has no such check. It does not know what
 // Options.PolicyOf or PolicyFor may return.
 func (s *Store[T]) Check(ctx context.Context) error {
-	call, err := s.beginMulti(ctx, opCheck)
-	if err != nil {
-		return err
-	}
-	defer s.gate.leave(call)
-	c, ok := driver.As[driver.Checker](s.driver)
-	if !ok {
+	return s.call(ctx, opCheck, func() error {
+		if c, ok := driver.As[driver.Checker](s.driver); ok {
+			return c.Check(ctx, s.Policy().Longest())
+		}
 		return nil
-	}
-	return wrap(ctx, opCheck, c.Check(ctx, s.Policy().Longest()))
+	})
 }
 
 // Now is the store's time; see Options.Now.

@@ -15,14 +15,13 @@ import (
 //
 // That is its expiry, or its cap where that is earlier. Touch waits for the touch in either
 // mode. ErrNotFound: absent, dead, or gone before the touch.
-func (s *Store[T]) Touch(ctx context.Context, key string) (time.Time, error) {
-	call, err := s.begin(ctx, opTouch, key)
-	if err != nil {
-		return time.Time{}, err
-	}
-	defer s.gate.leave(call)
-	l, err := s.touchKey(ctx, key, driver.Life{}, false)
-	return l.ExpiresAt.Time(), err
+func (s *Store[T]) Touch(ctx context.Context, key string) (dies time.Time, err error) {
+	err = s.callKey(ctx, opTouch, key, func() error {
+		l, err := s.touchKey(ctx, key, driver.Life{}, false)
+		dies = l.ExpiresAt.Time()
+		return err
+	})
+	return dies, err
 }
 
 // Keep is an access to the record under key, whose value was read by other means or not at all.
@@ -32,12 +31,7 @@ func (s *Store[T]) Touch(ctx context.Context, key string) (time.Time, error) {
 // Options.PolicyOf, and in Background mode where a touch may be due, it costs a read.
 // ErrNotFound: absent or dead. A touch that failed is reported as after a Get.
 func (s *Store[T]) Keep(ctx context.Context, key string) error {
-	call, err := s.begin(ctx, opTouch, key)
-	if err != nil {
-		return err
-	}
-	defer s.gate.leave(call)
-	return s.keep(ctx, opTouch, key, 0)
+	return s.callKey(ctx, opTouch, key, func() error { return s.keep(ctx, opTouch, key, 0) })
 }
 
 // TouchEntry makes a Peek an access, for callers who must see a value before they let it count.
@@ -45,23 +39,17 @@ func (s *Store[T]) Keep(ctx context.Context, key string) error {
 // It touches the record that was read as e, if that is due, and returns it as Entry would.
 // A record that died or was replaced since is left alone, and e returned as it is.
 func (s *Store[T]) TouchEntry(ctx context.Context, key string, e Entry[T]) (Entry[T], error) {
-	call, err := s.begin(ctx, opTouch, key)
-	if err != nil {
-		return Entry[T]{}, err
-	}
-	defer s.gate.leave(call)
-	r := readResult[T]{op: opTouch, meta: e.Meta, since: s.memo.Clock(), exact: true}
-	if r.rules, err = s.rulesOf(key, &e.Value); err != nil {
-		return Entry[T]{}, wrap(ctx, opTouch, err)
-	}
-	if e.CreatedAt == 0 && s.opts.Foreign != Adopt {
-		return e, nil
-	}
-	if _, err = s.touchIfDue(ctx, key, &r); err != nil && !errors.Is(err, ErrNotFound) {
-		return Entry[T]{}, err
-	}
-	e.Meta = r.meta
-	return e, nil
+	r := readResult[T]{op: opTouch, value: &e.Value, meta: e.Meta, since: s.memo.Clock(), exact: true}
+	err := s.callKey(ctx, opTouch, key, func() (err error) {
+		if r.rules, err = s.rulesOf(key, r.value); err != nil || e.CreatedAt == 0 && s.opts.Foreign != Adopt {
+			return err
+		}
+		if _, err = s.touchIfDue(ctx, key, &r); errors.Is(err, ErrNotFound) {
+			return nil
+		}
+		return err
+	})
+	return r.entry(err)
 }
 
 // touchIfDue touches the record that was read if that is due, and updates r. The error is for a
@@ -91,9 +79,9 @@ func (s *Store[T]) touchIfDue(ctx context.Context, key string, r *readResult[T])
 		}
 	case r.urgent:
 	case o.Err == touches.ErrGone:
-		return o, wrap(ctx, r.op, ErrNotFound)
+		return o, ErrNotFound
 	case s.opts.Strict && o.Broke():
-		return o, wrap(ctx, r.op, o.Err)
+		return o, o.Err
 	}
 	return o, nil
 }
@@ -104,10 +92,10 @@ func (s *Store[T]) keep(ctx context.Context, op, key string, created driver.Inst
 		s.stats.Add(tally.Hits)
 		return nil
 	}
-	r := readResult[T]{before: driver.Life{CreatedAt: created}}
-	err := s.readForAccess(ctx, op, key, &r, false)
+	r := readResult[T]{op: op, before: driver.Life{CreatedAt: created}}
+	err := s.readForAccess(ctx, key, &r, false)
 	if err == nil {
-		err = s.mayTouch(ctx, &r)
+		err = s.mayTouch(&r)
 	}
 	switch {
 	case err == nil:
@@ -118,6 +106,7 @@ func (s *Store[T]) keep(ctx context.Context, op, key string, created driver.Inst
 	case errors.Is(err, ErrNotFound), errors.Is(err, ErrForeign):
 		return err
 	}
+	err = wrap(ctx, op, err)
 	s.touches.Fail(ctx, key, err)
 	if s.opts.Strict {
 		return err
@@ -144,15 +133,15 @@ const touchKeyAttempts = 3
 // unless zero, is the life that it had before, with which it goes on if it has none now.
 func (s *Store[T]) touchKey(ctx context.Context, key string, was driver.Life, written bool) (driver.Life, error) {
 	for range touchKeyAttempts {
-		r := readResult[T]{urgent: true, before: was}
+		r := readResult[T]{op: opTouch, urgent: true, before: was}
 		var err error
 		if written {
-			err = s.read(ctx, s.latest, opTouch, key, &r)
+			err = s.read(ctx, s.latest, key, &r)
 		} else {
-			err = s.readForAccess(ctx, opTouch, key, &r, true)
+			err = s.readForAccess(ctx, key, &r, true)
 		}
 		if err == nil {
-			err = s.mayTouch(ctx, &r)
+			err = s.mayTouch(&r)
 		}
 		if err != nil {
 			return driver.Life{}, err
@@ -165,25 +154,25 @@ func (s *Store[T]) touchKey(ctx context.Context, key string, was driver.Life, wr
 		case touches.ErrGone, touches.ErrReplaced:
 			was, written = driver.Life{}, true // what comes now is another record
 		default:
-			return driver.Life{}, wrap(ctx, opTouch, o.Err)
+			return driver.Life{}, o.Err
 		}
 	}
-	return driver.Life{}, wrap(ctx, opTouch, ErrNotFound)
+	return driver.Life{}, ErrNotFound
 }
 
 // mayTouch says why a touch may not write to the record that was read.
-func (s *Store[T]) mayTouch(ctx context.Context, r *readResult[T]) error {
+func (s *Store[T]) mayTouch(r *readResult[T]) error {
 	switch created := r.before.CreatedAt; {
 	case r.meta.CreatedAt != 0:
 	case s.opts.Foreign != Adopt:
-		return wrap(ctx, r.op, ErrForeign)
+		return ErrForeign
 	case created != 0 && r.rules.Cap(created) <= driver.Floor(s.clock.Now()):
-		return wrap(ctx, r.op, ErrNotFound)
+		return ErrNotFound
 	}
 	return nil
 }
 
-// look reads the record under key as it is now, with the rules that it is then under.
+// readLatest reads the record under key as it is now, with the rules that it is then under.
 func (s *Store[T]) readLatest(ctx context.Context, key string) (driver.Meta, *policy.Rules, error) {
 	var r readResult[T]
 	err := s.load(ctx, s.latest, key, &r)

@@ -38,47 +38,52 @@ func (s *Store[T]) UpdateEntry(ctx context.Context, key string, e Entry[T], f fu
 	return s.update(ctx, key, &e, f)
 }
 
-func (s *Store[T]) update(ctx context.Context, key string, first *Entry[T], f func(T) (T, error)) (Entry[T], error) {
-	call, err := s.begin(ctx, opUpdate, key)
+func (s *Store[T]) update(ctx context.Context, key string, first *Entry[T], f func(T) (T, error)) (e Entry[T], err error) {
+	err = s.callKey(ctx, opUpdate, key, func() (err error) {
+		if driver.MayUndo(ctx) { // what it writes is not to be remembered
+			defer s.memo.Deleting(key)()
+		}
+		if f == nil {
+			return &InvalidError{Field: "f", Value: "nil", Rule: "is required"}
+		}
+		for attempt := range updateAttempts {
+			e, err = s.updateOnce(ctx, key, first, f)
+			if again := errors.Is(err, ErrConflict) || first != nil && errors.Is(err, ErrNotFound); !again {
+				return err
+			}
+			if err := pause(ctx, attempt); err != nil {
+				return err
+			}
+			first = nil
+		}
+		return err
+	})
+	return e, err
+}
+
+// updateOnce is one attempt of update, from first unless that is nil or dead.
+func (s *Store[T]) updateOnce(ctx context.Context, key string, first *Entry[T], f func(T) (T, error)) (e Entry[T], err error) {
+	r := readResult[T]{op: opUpdate}
+	if first != nil && s.mayBeAlive(key, first) {
+		r.value, r.meta = &first.Value, first.Meta
+	} else if err = s.read(ctx, s.reads, key, &r); err != nil {
+		return e, err
+	}
+	if r.meta.CreatedAt == 0 && s.opts.Foreign != Adopt {
+		return e, ErrForeign
+	}
+	v, err := f(*r.value)
 	if err != nil {
-		return Entry[T]{}, err
+		return e, own{err}
 	}
-	defer s.gate.leave(call)
-	if driver.MayUndo(ctx) { // what it writes is not to be remembered
-		defer s.memo.Deleting(key)()
+	if s.touches.Halted() {
+		return e, ErrClosed
 	}
-	if f == nil {
-		return Entry[T]{}, wrap(ctx, opUpdate, &InvalidError{Field: "f", Value: "nil", Rule: "is required"})
+	m, err := s.replace(ctx, key, v, r.meta, r.since)
+	if err != nil {
+		return e, err
 	}
-	for attempt := range updateAttempts {
-		var r readResult[T]
-		if attempt == 0 && first != nil && s.mayBeAlive(key, first) {
-			r.value, r.meta = &first.Value, first.Meta
-		} else if err = s.read(ctx, s.reads, opUpdate, key, &r); err != nil {
-			return Entry[T]{}, err
-		}
-		if r.meta.CreatedAt == 0 && s.opts.Foreign != Adopt {
-			return Entry[T]{}, wrap(ctx, opUpdate, ErrForeign)
-		}
-		v, ferr := f(*r.value)
-		if ferr != nil {
-			return Entry[T]{}, ferr
-		}
-		if s.touches.Halted() {
-			return Entry[T]{}, wrap(ctx, opUpdate, ErrClosed)
-		}
-		var m driver.Meta
-		if m, err = s.replace(ctx, key, v, r.meta, r.since); err == nil {
-			return Entry[T]{Value: v, Meta: m}, nil
-		}
-		if again := errors.Is(err, ErrConflict) || attempt == 0 && first != nil && errors.Is(err, ErrNotFound); !again {
-			return Entry[T]{}, wrap(ctx, opUpdate, err)
-		}
-		if err := pause(ctx, attempt); err != nil {
-			return Entry[T]{}, err
-		}
-	}
-	return Entry[T]{}, wrap(ctx, opUpdate, err)
+	return Entry[T]{Value: v, Meta: m}, nil
 }
 
 // mayBeAlive reports whether the record is alive, going by e.

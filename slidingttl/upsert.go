@@ -21,16 +21,12 @@ func (s *Store[T]) Upsert(ctx context.Context, key string, v T) error {
 
 // UpsertEntry is Upsert, and returns the record as written.
 func (s *Store[T]) UpsertEntry(ctx context.Context, key string, v T) (Entry[T], error) {
-	call, err := s.begin(ctx, opUpsert, key)
-	if err != nil {
-		return Entry[T]{}, err
-	}
-	defer s.gate.leave(call)
-	m, err := s.upsert(ctx, key, v)
-	if err != nil {
-		return Entry[T]{}, wrap(ctx, opUpsert, err)
-	}
-	return Entry[T]{Value: v, Meta: m}, nil
+	r := readResult[T]{value: &v}
+	err := s.callKey(ctx, opUpsert, key, func() (err error) {
+		r.meta, err = s.upsert(ctx, key, v)
+		return err
+	})
+	return r.entry(err)
 }
 
 func (s *Store[T]) upsert(ctx context.Context, key string, v T) (m driver.Meta, err error) {

@@ -9,15 +9,15 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// call makes a call of w, which the store's Close waits for in all its parts.
+// call makes a call of w. The repository's errors pass unchanged.
 func (w *Wrapped[K, V, T]) call(ctx context.Context, op string, id K, f func(key string) error) error {
 	key := w.key(id)
-	call, err := w.s.begin(ctx, op, key)
-	if err != nil {
-		return err
-	}
-	defer w.s.gate.leave(call)
-	return f(key)
+	return w.s.callKey(ctx, op, key, func() error {
+		if err := f(key); err != nil {
+			return own{err}
+		}
+		return nil
+	})
 }
 
 // Get returns what the repository holds under id and touches the record if that is due.
@@ -49,9 +49,9 @@ func (w *Wrapped[K, V, T]) get(ctx context.Context, id K, key string) (V, error)
 func (w *Wrapped[K, V, T]) keep(ctx context.Context, key string, v V) error {
 	err := w.s.keep(ctx, opGet, key, w.createdAt(v))
 	if w.opts.NotFound != nil && errors.Is(err, ErrNotFound) {
-		return &Error{Op: opGet, Err: fmt.Errorf("%w: %w", ErrNotFound, w.opts.NotFound)}
+		err = fmt.Errorf("%w: %w", ErrNotFound, w.opts.NotFound)
 	}
-	return err
+	return wrap(ctx, opGet, err)
 }
 
 // GetMulti returns what the repository holds under ids, and touches the records that are due.
@@ -59,12 +59,15 @@ func (w *Wrapped[K, V, T]) keep(ctx context.Context, key string, v V) error {
 // It calls the repository's GetMulti(ctx, []K) (map[K]V, error), which leaves out what is
 // absent, if there is one, else its Get for each. What is dead, or [WrapOptions].NotFound to
 // Get, is left out; an id that failed otherwise is told by a [KeyErrors].
-func (w *Wrapped[K, V, T]) GetMulti(ctx context.Context, ids []K) (map[K]V, error) {
-	call, err := w.s.beginMulti(ctx, opGetMulti)
-	if err != nil {
-		return nil, err
-	}
-	defer w.s.gate.leave(call)
+func (w *Wrapped[K, V, T]) GetMulti(ctx context.Context, ids []K) (all map[K]V, err error) {
+	err = w.s.call(ctx, opGetMulti, func() (err error) {
+		all, err = w.getMulti(ctx, ids)
+		return err
+	})
+	return all, err
+}
+
+func (w *Wrapped[K, V, T]) getMulti(ctx context.Context, ids []K) (map[K]V, error) {
 	var values map[K]V
 	many, ok := w.repo.(interface {
 		GetMulti(ctx context.Context, ids []K) (map[K]V, error)
@@ -72,7 +75,7 @@ func (w *Wrapped[K, V, T]) GetMulti(ctx context.Context, ids []K) (map[K]V, erro
 	if ok {
 		var err error
 		if values, err = many.GetMulti(ctx, ids); err != nil {
-			return nil, err
+			return nil, own{err}
 		}
 	}
 	found := make([]V, len(ids))
@@ -100,7 +103,7 @@ func (w *Wrapped[K, V, T]) GetMulti(ctx context.Context, ids []K) (map[K]V, erro
 	failed = slices.DeleteFunc(failed, func(f *KeyError) bool {
 		return errors.Is(f, ErrNotFound) || w.opts.NotFound != nil && errors.Is(f, w.opts.NotFound)
 	})
-	return all, wrap(ctx, opGetMulti, failed.Err())
+	return all, failed.Err()
 }
 
 // Upsert writes v through the repository, then its expiry, and waits for both.
@@ -145,11 +148,11 @@ func (w *Wrapped[K, V, T]) save(ctx context.Context, op string, id K, v V, write
 	return w.call(ctx, op, id, func(key string) error {
 		was := driver.Life{CreatedAt: w.createdAt(v)}
 		if was.CreatedAt == 0 && op != opInsert {
-			var r readResult[T]
-			if err := w.s.read(ctx, w.s.latest, opPeek, key, &r); err == nil {
+			r := readResult[T]{op: opPeek}
+			if err := w.s.read(ctx, w.s.latest, key, &r); err == nil {
 				was, _ = r.rules.Lowered(r.meta.Life, driver.Ceil(w.s.clock.Now()))
 			} else if !errors.Is(err, ErrNotFound) {
-				return err
+				return wrap(ctx, opPeek, err)
 			}
 		}
 		if err := write(ctx, id, v); err != nil {
@@ -157,7 +160,7 @@ func (w *Wrapped[K, V, T]) save(ctx context.Context, op string, id K, v V, write
 		}
 		w.s.memo.Forget(key)
 		_, err := w.s.touchKey(ctx, key, was, true)
-		return err
+		return wrap(ctx, opTouch, err)
 	})
 }
 
