@@ -61,9 +61,18 @@ func (s *Store[T]) Peek(ctx context.Context, key string) (Entry[T], error) {
 	return r.entry(err)
 }
 
-// access is a call that is readAndTouch.
+// access is a call that is readAndTouch. It does callKey's work itself, which saves a hot read
+// some nanoseconds.
 func (s *Store[T]) access(ctx context.Context, key string, r *readResult[T]) error {
-	return s.callKey(ctx, r.op, key, func() error { return s.readAndTouch(ctx, key, r) })
+	if key == "" {
+		return wrap(ctx, r.op, driver.CheckKey(key, 0))
+	}
+	under, err := s.begin(ctx, r.op)
+	if err != nil {
+		return err
+	}
+	defer s.gate.leave(under)
+	return wrap(ctx, r.op, s.readAndTouch(ctx, key, r))
 }
 
 // readAndTouch reads the record under key and touches it if that is due.
