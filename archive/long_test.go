@@ -165,7 +165,7 @@ func TestColumns(t *testing.T) {
 // read once.
 func TestCompactManySmall(t *testing.T) {
 	b := newFake()
-	const many = 500
+	const many = 200
 	for i := range many {
 		write(t, writer(t, b), batch(2*i, 2*i+3, 0)) // one of each is in the next
 	}

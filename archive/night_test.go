@@ -1,4 +1,4 @@
-//go:build night
+//go:build night && !race
 
 package archive_test
 

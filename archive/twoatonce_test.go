@@ -1,0 +1,171 @@
+//go:build !race
+
+// The two programs of a schedule take turns, so that the race detector would see nothing and
+// take nine times as long.
+
+package archive_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/slidingttl/slidingttl/archive"
+)
+
+// Two work at one day: one until any of its changes, the other until any of its changes, then
+// the first to its end and the second to its end. No life is lost or there twice, and what was
+// forgotten is nowhere.
+func TestTwoAtOnce(t *testing.T) {
+	base := newFake()
+	write(t, writer(t, base), batch(0, 3, 0), batch(3, 4, 0))
+	compact(t, base)
+	write(t, writer(t, base), batch(4, 5, 0))
+	key := dead(2, 0).Key
+	programs := map[string]func(archive.Bucket) error{
+		"compact": func(b archive.Bucket) error { _, err := archive.Compact(t.Context(), b, nil); return err },
+		"forget": func(b archive.Bucket) error {
+			_, err := archive.Forget(t.Context(), b, archive.Selection{Keys: []string{key}}, nil)
+			return err
+		},
+		"retain": func(b archive.Bucket) error {
+			_, err := archive.Retain(t.Context(), b, 1, &archive.RetainOptions{Apply: true, Now: func() time.Time { return noon.AddDate(0, 0, 3) }})
+			return err
+		},
+		"write": func(b archive.Bucket) error { return writer(t, b).Write(t.Context(), batch(5, 6, 0)) },
+		"again": func(b archive.Bucket) error { return writer(t, b).Write(t.Context(), batch(4, 5, 0)) },
+	}
+	for one, first := range programs {
+		for other, second := range programs {
+			runs := 0
+			for i, more := 0, true; more; i++ {
+				for j, moreOfOther := 0, true; moreOfOther; j++ {
+					b := base.clone()
+					s := begin(b, i, first)
+					more = <-s.stopped
+					o := begin(b, j, second)
+					moreOfOther = <-o.stopped
+					if err := errors.Join(s.finish(more), o.finish(moreOfOther)); err != nil {
+						t.Fatalf("%s and %s, at %d and %d: %v", one, other, i, j, err)
+					}
+					runs++
+					judge(t, b, key, fmt.Sprintf("%s and %s, at %d and %d", one, other, i, j), one, other)
+				}
+			}
+			t.Logf("%s and %s: %d runs", one, other, runs)
+		}
+	}
+}
+
+// judge says what is wrong with b after the two programs, which began with the keys 0 to 4.
+func judge(t *testing.T, b *fakeBucket, key, when string, programs ...string) {
+	t.Helper()
+	got := map[string]bool{}
+	for _, a := range all(t, b) {
+		got[a.Key] = true
+	}
+	for i := range 6 {
+		k := dead(i, 0).Key
+		want := i < 5 || slices.Contains(programs, "write")
+		if k == key && slices.Contains(programs, "forget") {
+			want = false
+			if names := holders(t, b, key); len(names) > 0 {
+				t.Fatalf("%s: what was forgotten is in %q", when, names)
+			}
+		}
+		if slices.Contains(programs, "retain") && (i < 5 || !got[k]) {
+			want = false // what was written meanwhile may be there, or not
+		}
+		if got[k] != want {
+			t.Fatalf("%s: %s is there: %t; want %t; files %q", when, k, got[k], want, slices.Sorted(maps.Keys(b.files)))
+		}
+	}
+	if stats, err := archive.NewReader(b).Stats(t.Context(), archive.Span{}); err != nil || stats.Rows != int64(len(got)) {
+		t.Fatalf("%s: %d lives are in %+v, %v", when, len(got), stats, err)
+	}
+}
+
+// pauseAtReads has the two parties of TestTwoAtOnce pause before they list and read, too.
+var pauseAtReads = false
+
+// paused is a bucket for one of two parties. At one of its calls it lets the other go first.
+type paused struct {
+	archive.Bucket
+	left  int // calls
+	pause func()
+}
+
+func (p *paused) at() {
+	if p.left--; p.left == -1 {
+		p.pause()
+	}
+}
+
+func (p *paused) Create(ctx context.Context, write func(io.Writer) (string, error)) error {
+	if pauseAtReads {
+		p.at()
+	}
+	return p.Bucket.Create(ctx, func(w io.Writer) (string, error) {
+		name, err := write(w)
+		p.at()
+		return name, err
+	})
+}
+
+func (p *paused) Remove(ctx context.Context, name string) error {
+	p.at()
+	return p.Bucket.Remove(ctx, name)
+}
+
+// Rename is that of S3: a copy that may land when the file has been removed.
+func (p *paused) Rename(ctx context.Context, from, to string) error {
+	b := p.Bucket.(*fakeBucket)
+	b.mu.Lock()
+	content, ok := b.files[from]
+	b.mu.Unlock()
+	if !ok {
+		return fs.ErrNotExist
+	}
+	p.at()
+	_ = b.set(to, content, false)
+	return b.Remove(ctx, from)
+}
+
+func (p *paused) List(ctx context.Context, prefix string) iter.Seq2[archive.Info, error] {
+	if pauseAtReads {
+		p.at()
+	}
+	return p.Bucket.List(ctx, prefix)
+}
+
+// side is one of two parties.
+type side struct {
+	stopped chan bool // it waits (true), or is done
+	again   chan struct{}
+	err     error // when it is done
+}
+
+func begin(b archive.Bucket, calls int, do func(archive.Bucket) error) *side {
+	s := &side{stopped: make(chan bool, 1), again: make(chan struct{})}
+	go func() {
+		s.err = do(&paused{b, calls, func() { s.stopped <- true; <-s.again }})
+		s.stopped <- false
+	}()
+	return s
+}
+
+// finish lets s go to its end, if it waits.
+func (s *side) finish(waits bool) error {
+	if waits {
+		close(s.again)
+		<-s.stopped
+	}
+	return s.err
+}
