@@ -306,6 +306,9 @@ func TestRetain(t *testing.T) {
 			if err != nil || r.Applied || r.Days != 1 || r.Rows != 60 || len(lives(t, b)) != 83 {
 				t.Fatalf("a dry run: %+v, %v", r, err)
 			}
+			if was, err := archive.NewReader(b).Stats(t.Context(), archive.Span{To: r.Before - 1}); err != nil || r.Files != was.Files || r.Bytes != was.Bytes {
+				t.Fatalf("a dry run: %+v, %v; want the files and bytes of %+v", r, err, was)
+			}
 			o := &archive.RetainOptions{Now: now, Apply: true}
 			if _, err = archive.Retain(t.Context(), crash(b, calls, after), 2, o); err != nil && !errors.Is(err, errCrash) {
 				t.Fatal(err)
