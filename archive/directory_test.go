@@ -54,9 +54,19 @@ func TestCreate(t *testing.T) {
 	clean()
 }
 
-// What a process that was killed has left goes when the directory is opened.
+// What a process that was killed has left goes when the directory is opened, whose name may hold
+// what is a pattern's. Another directory's stays.
 func TestOpenCleans(t *testing.T) {
-	_, path := directory(t)
+	parent := t.TempDir()
+	path, other := filepath.Join(parent, "a[*"), filepath.Join(parent, "a[b", ".writing-17")
+	for _, name := range []string{"a[b", "a[*/day=2026-11-22"} {
+		if err := os.MkdirAll(filepath.Join(parent, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(other, []byte("half"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	left := filepath.Join(path, ".writing-17")
 	if err := os.WriteFile(left, []byte("half"), 0o600); err != nil {
 		t.Fatal(err)
@@ -66,6 +76,9 @@ func TestOpenCleans(t *testing.T) {
 	}
 	if _, err := os.Stat(left); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("it is still there: %v", err)
+	}
+	if _, err := os.Stat(other); err != nil {
+		t.Error(err)
 	}
 	if _, err := archive.OpenDirectory(filepath.Join(path, "day=2026-11-22")); err != nil {
 		t.Error(err)

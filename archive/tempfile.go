@@ -5,12 +5,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 )
 
 const (
-	tempPattern = ".writing-*"
-	tempPrefix  = ".writing-"
+	tempPrefix = ".writing-"
 
 	// tempAge is the age after which an unchanged temporary file counts as abandoned. It
 	// serves file systems without locks.
@@ -19,12 +19,15 @@ const (
 
 // clean removes the temporary files that killed processes left behind.
 func (d *Directory) clean() error {
-	left, err := filepath.Glob(filepath.Join(d.root, tempPattern))
+	entries, err := os.ReadDir(d.root)
 	if err != nil {
-		return err
+		return diskError(err)
 	}
-	for _, path := range left {
-		if err := removeAbandoned(path); err != nil {
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), tempPrefix) {
+			continue
+		}
+		if err := removeAbandoned(filepath.Join(d.root, e.Name())); err != nil {
 			return diskError(err)
 		}
 	}
@@ -58,7 +61,7 @@ func removeAbandoned(path string) error {
 // temp returns a new temporary file, locked so that clean keeps it.
 func (d *Directory) temp() (*os.File, error) {
 	for {
-		f, err := os.CreateTemp(d.root, tempPattern)
+		f, err := os.CreateTemp(d.root, tempPrefix+"*")
 		if err != nil {
 			return nil, err
 		}

@@ -2,7 +2,10 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 )
 
 // shard returns the checkpoint file of shard i of n, counted from 1.
@@ -10,12 +13,16 @@ func (p *paceFlags) shard(i, n int) string { return fmt.Sprintf("%s.%dof%d", p.c
 
 // openShards reads the checkpoints of all shards.
 func (p *paceFlags) openShards() error {
-	var n int
-	first, err := filepath.Glob(p.checkpoint + ".1of*")
-	if err == nil && len(first) == 1 {
-		_, err = fmt.Sscanf(first[0][len(p.checkpoint):], ".1of%d", &n)
+	var n, found int
+	dir, name := filepath.Split(p.checkpoint)
+	files, err := os.ReadDir(filepath.Clean(dir))
+	for _, f := range files {
+		if rest, ok := strings.CutPrefix(f.Name(), name+".1of"); ok {
+			n, _ = strconv.Atoi(rest)
+			found++
+		}
 	}
-	if err != nil || n == 0 {
+	if err != nil || found != 1 || n == 0 {
 		return fmt.Errorf("%w: --merge needs the files that --shards has written by the name of %s", errUsage, p.checkpoint)
 	}
 	for i := range n {

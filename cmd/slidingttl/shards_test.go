@@ -15,7 +15,7 @@ import (
 func TestShards(t *testing.T) {
 	const shards = 3
 	_, uri := sessionsIn(t, 300)
-	place := filepath.Join(t.TempDir(), "place.json")
+	place := filepath.Join(t.TempDir(), "pla[ce.json") // no pattern
 	adopt := []string{"adopt", uri, "--policy", thirty, "--apply", "--writes", "0", "--checkpoint", place}
 	out, _ := command(t, 0, append(adopt, "--shards", fmt.Sprint(shards))...)
 	contains(t, out, place+".1of3 to "+place+".3of3")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -85,9 +86,9 @@ func findJar(pattern string, others ...string) string {
 		}
 	}
 	for _, root := range append(roots, others...) {
-		found, err := filepath.Glob(filepath.Join(root, "node_modules", filepath.FromSlash(pattern)))
-		if err == nil && len(found) > 0 {
-			return found[len(found)-1]
+		modules := filepath.Join(root, "node_modules")
+		if found, err := fs.Glob(os.DirFS(modules), pattern); err == nil && len(found) > 0 {
+			return filepath.Join(modules, filepath.FromSlash(found[len(found)-1]))
 		}
 	}
 	return ""
