@@ -54,9 +54,6 @@ func (d *Directory) Put(ctx context.Context, name string, content []byte) error 
 }
 
 func (d *Directory) write(ctx context.Context, write func(io.Writer) (string, error), publish func(temp, path string) error) (err error) {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
 	f, err := d.temp()
 	if err != nil {
 		return diskError(err)
