@@ -91,3 +91,40 @@ func TestOpenCleans(t *testing.T) {
 		t.Error("a file is taken for a directory")
 	}
 }
+
+// A listing passes over what is removed while it is made: files, and days that are empty by then.
+func TestListBesideRemoval(t *testing.T) {
+	d, path := directory(t)
+	for _, name := range []string{"day=2026-11-22/a", "day=2026-11-22/b", "day=2026-11-23/c"} {
+		if err := d.Put(t.Context(), name, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	listed := 0
+	for _, err := range d.List(t.Context(), "") {
+		if err != nil {
+			t.Error(err)
+		}
+		listed++
+		for _, name := range []string{"day=2026-11-22/b", "day=2026-11-23"} {
+			if err := os.RemoveAll(filepath.Join(path, name)); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if listed != 1 {
+		t.Errorf("%d files were listed", listed)
+	}
+}
+
+// Two processes that open a directory at once may find the same file abandoned: for one of them
+// it is gone by then, as what a symbolic link to nothing names.
+func TestOpenBesideAnother(t *testing.T) {
+	_, path := directory(t)
+	if err := os.Symlink("nothing", filepath.Join(path, ".writing-17")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := archive.OpenDirectory(path); err != nil {
+		t.Error(err)
+	}
+}
