@@ -66,6 +66,19 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
+// A life without created_at is no other's that began when it ended.
+func TestUnknownBirth(t *testing.T) {
+	b := newFake()
+	foreign, successor := dead(0, 0), dead(0, 0)
+	foreign.CreatedAt = 0
+	successor.CreatedAt, successor.ExpiredAt = foreign.ExpiredAt, foreign.ExpiredAt+1
+	write(t, writer(t, b), archive.Batch{Source: "links", Records: []archive.Record{foreign, successor}})
+	compact(t, b)
+	if got := lives(t, b); len(got) != 2 {
+		t.Errorf("there are %q; want both lives", got)
+	}
+}
+
 // A batch of which nothing was written, or nothing is known, is not reported as written.
 func TestWriteFails(t *testing.T) {
 	for _, after := range []bool{false, true} {
