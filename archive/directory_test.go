@@ -128,3 +128,24 @@ func TestOpenBesideAnother(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestRename(t *testing.T) {
+	d, path := directory(t)
+	if err := d.Put(t.Context(), "day=2026-11-22/a", []byte("a")); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Rename(t.Context(), "day=2026-11-22/a", "day=2026-11-22/b"); err != nil {
+		t.Error(err)
+	}
+	if got, err := os.ReadFile(filepath.Join(path, "day=2026-11-22", "b")); string(got) != "a" {
+		t.Errorf("%q, %v", got, err)
+	}
+	if err := d.Rename(t.Context(), "day=2026-11-22/a", "day=2026-11-22/c"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a file that is not there: %v", err)
+	}
+	for _, names := range [][2]string{{"../a", "a"}, {"day=2026-11-22/b", "../b"}} {
+		if err := d.Rename(t.Context(), names[0], names[1]); err == nil || errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%q: %v", names, err)
+		}
+	}
+}

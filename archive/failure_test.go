@@ -65,10 +65,10 @@ func TestCorrupt(t *testing.T) {
 		}
 		b.files[victim] = harm(slices.Clone(b.files[victim]))
 		r := archive.NewReader(b)
-		_, err := r.Verify(t.Context(), nil)
+		report, err := r.Verify(t.Context(), nil)
 		var corrupt *archive.CorruptError
-		if !errors.As(err, &corrupt) || corrupt.File != victim {
-			t.Errorf("%s: verify: %v", name, err)
+		if !errors.As(err, &corrupt) || corrupt.File != victim || !slices.Equal(report.Corrupt, []string{corrupt.Error()}) {
+			t.Errorf("%s: verify: %+v, %v", name, report, err)
 		}
 		if _, err := archive.Compact(t.Context(), b, nil); !errors.Is(err, archive.ErrCorrupt) {
 			t.Errorf("%s: compact: %v", name, err)

@@ -326,6 +326,9 @@ func TestRetain(t *testing.T) {
 			if !slices.Equal(left, []string{"day=2026-11-22/_manifest-000002.json"}) {
 				t.Errorf("of the day there are still %q", left)
 			}
+			if s, err := archive.NewReader(b).Stats(t.Context(), archive.Span{}); err != nil || s.Days != 2 || s.First != r.Before {
+				t.Errorf("there are %+v, %v; want two days from %v", s, err, r.Before)
+			}
 			if err == nil {
 				break
 			}

@@ -186,6 +186,31 @@ func TestCompactManySmall(t *testing.T) {
 	}
 }
 
+// Files too long to be read as a whole are merged in order, however their keys lie between each
+// other's.
+func TestCompactInterleaved(t *testing.T) {
+	b := newFake()
+	const files, each = 7, 600
+	for f := range files {
+		cut := archive.Batch{Source: "links"}
+		for i := range each {
+			cut.Records = append(cut.Records, dead(i*files+(i+f)%files, 0))
+		}
+		write(t, writer(t, b), cut)
+	}
+	r, err := archive.Compact(t.Context(), b, nil)
+	ok(t, err)
+	found := all(t, b)
+	if r.Files != files || r.Into != 1 || len(found) != files*each {
+		t.Errorf("%+v, and %d records", r, len(found))
+	}
+	for i, a := range found {
+		if a.Key != dead(i, 0).Key {
+			t.Fatalf("the record at %d is %s", i, a.Key)
+		}
+	}
+}
+
 // listings counts those of a bucket.
 type listings struct {
 	*fakeBucket

@@ -1,6 +1,7 @@
 package archive
 
 import (
+	"container/heap"
 	"context"
 	"iter"
 )
@@ -27,7 +28,7 @@ func (f *File) room() int64 {
 // A fault in a file is yielded as an error, and the rest of that file is left out.
 func merged(ctx context.Context, b Bucket, files []File, after *identity) iter.Seq2[Archived, error] {
 	return func(yield func(Archived, error) bool) {
-		var heads []*head
+		var heads heads
 		defer func() {
 			for _, h := range heads {
 				h.stop()
@@ -39,7 +40,7 @@ func merged(ctx context.Context, b Bucket, files []File, after *identity) iter.S
 			h.record, err, ok = h.next()
 			if ok && err == nil {
 				h.id = h.record.identity()
-				heads = push(heads, h)
+				heap.Push(&heads, h)
 				return true
 			}
 			h.stop()
@@ -76,16 +77,14 @@ func merged(ctx context.Context, b Bucket, files []File, after *identity) iter.S
 			return
 		}
 		for len(heads) > 0 {
-			var first *head
-			first, heads = pop(heads)
+			first := heap.Pop(&heads).(*head)
 			best := first.record
 			id := first.id
 			if !advance(first) {
 				return
 			}
 			for len(heads) > 0 && heads[0].id == id {
-				var h *head
-				h, heads = pop(heads)
+				h := heap.Pop(&heads).(*head)
 				if h.record.later(&best) {
 					best = h.record
 				}
@@ -108,39 +107,17 @@ type head struct {
 	id     identity
 }
 
-// push adds h to a min-heap.
-func push(heap []*head, h *head) []*head {
-	heap = append(heap, h)
-	for i := len(heap) - 1; i > 0; {
-		up := (i - 1) / 2
-		if heap[up].id.compare(heap[i].id) <= 0 {
-			break
-		}
-		heap[up], heap[i] = heap[i], heap[up]
-		i = up
-	}
-	return heap
-}
+// heads is a heap.Interface, the least record first.
+type heads []*head
 
-// pop removes the least element of a heap, and returns it.
-func pop(heap []*head) (*head, []*head) {
-	least := heap[0]
-	last := len(heap) - 1
-	heap[0] = heap[last]
-	heap = heap[:last]
-	for i := 0; ; {
-		next := 2*i + 1
-		if next >= len(heap) {
-			break
-		}
-		if next+1 < len(heap) && heap[next+1].id.compare(heap[next].id) < 0 {
-			next++
-		}
-		if heap[i].id.compare(heap[next].id) <= 0 {
-			break
-		}
-		heap[i], heap[next] = heap[next], heap[i]
-		i = next
-	}
-	return least, heap
+func (h heads) Len() int           { return len(h) }
+func (h heads) Less(i, j int) bool { return h[i].id.compare(h[j].id) < 0 }
+func (h heads) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *heads) Push(x any)        { *h = append(*h, x.(*head)) }
+
+func (h *heads) Pop() any {
+	last := len(*h) - 1
+	x := (*h)[last]
+	*h = (*h)[:last]
+	return x
 }

@@ -176,6 +176,16 @@ func TestPowerCut(t *testing.T) {
 	}
 }
 
+// A compaction that has nothing to do syncs nothing: there may be a thousand days.
+func TestCompactAgainSyncsNothing(t *testing.T) {
+	d := newDisk(t)
+	b := d.open()
+	write(t, writer(t, b), batch(0, 2, 0), batch(2, 4, 0))
+	compact(t, b)
+	d.left = 0
+	compact(t, b)
+}
+
 // A process is killed at any fsync, and another one does the same again before the power is
 // cut: what it has said to be done is.
 func TestPowerCutAfterKill(t *testing.T) {
