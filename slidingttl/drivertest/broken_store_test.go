@@ -446,17 +446,16 @@ var storeBrokens = []broken{
 	}},
 	{"touches no record that it has adopted", "store/adopts", func(d *twisted) {
 		mu := newLock()
-		adopted := make(map[string]bool)
+		adopted, back := make(map[string]bool), make(map[string]bool)
 		d.touch = func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
 			mu.Lock()
 			defer mu.Unlock()
-			if m, ok := d.stored(key); ok && m == was && adopted[key] {
+			if m, ok := d.stored(key); ok && m == was && adopted[key] && life.CreatedAt != 0 {
 				return was.Version, nil
 			}
+			back[key] = back[key] || life.CreatedAt == 0
 			version, err := d.reference.Touch(ctx, key, was, life, now)
-			if err == nil && was.CreatedAt == 0 {
-				adopted[key] = true
-			}
+			adopted[key] = !back[key] && (adopted[key] || err == nil && was.CreatedAt == 0)
 			return version, err
 		}
 		d.readTouch = func(ctx context.Context, key string, known *driver.Meta, a driver.Access, now driver.Instant) (driver.Entry[Value], bool, error) {

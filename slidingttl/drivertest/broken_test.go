@@ -451,7 +451,7 @@ var brokens = []broken{
 	}},
 	{"turns less than a second into an hour", "life/near", func(d *twisted) {
 		d.lives(func(l driver.Life, now driver.Instant) driver.Life {
-			if l.ExpiresAt.Sub(now) < time.Second {
+			if l.CreatedAt != 0 && l.ExpiresAt.Sub(now) < time.Second {
 				l.ExpiresAt = now.Add(time.Hour)
 			}
 			return l

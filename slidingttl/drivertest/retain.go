@@ -150,36 +150,6 @@ var retainCases = []testCase{{
 		t.notFound("History of a deleted record", err)
 	},
 }, {
-	name:        "store/replaced",
-	explanation: "A dead record that is still stored, and over which a write begins a new life, must be counted, by what it died of, and no other: whoever harvests the dead would not know what no harvest can have.",
-	needs:       []Feature{Retain, Replaced},
-	run: func(t *trial) {
-		t.retaining(time.Hour)
-		for _, c := range []struct {
-			of   string
-			p    slidingttl.Policy
-			want slidingttl.Stats
-		}{
-			{"idleness", slidingttl.Policy{IdleGrace: 3 * t.unit, MaxLifetime: time.Hour}, slidingttl.Stats{ReplacedIdle: 2}},
-			{"age", slidingttl.Policy{IdleGrace: 3 * t.unit, MaxLifetime: 3 * t.unit}, slidingttl.Stats{ReplacedOfAge: 2}},
-		} {
-			s, insert, upsert := t.store(c.p), t.key(c.of+"-insert"), t.key(c.of+"-upsert")
-			t.upsert(s, insert, 1)
-			t.upsert(s, upsert, 1)
-			t.until(t.get(upsert).ExpiresAt)
-			t.ok("Insert over what died of "+c.of, s.Insert(t.ctx, insert, value(2)))
-			t.ok("Upsert over what died of "+c.of, s.Upsert(t.ctx, upsert, value(2)))
-			t.ok("Upsert over a live record", s.Upsert(t.ctx, upsert, value(3)))
-			if has[driver.Local[Value]](t.b) {
-				c.want = slidingttl.Stats{} // a store in memory hands over what it replaces
-			}
-			if n := s.Stats(); n.ReplacedIdle != c.want.ReplacedIdle || n.ReplacedOfAge != c.want.ReplacedOfAge {
-				t.Errorf("of two that died of %s Stats tell %d replaced that died of idleness and %d of age; want %d and %d",
-					c.of, n.ReplacedIdle, n.ReplacedOfAge, c.want.ReplacedIdle, c.want.ReplacedOfAge)
-			}
-		}
-	},
-}, {
 	name:        "retain/held",
 	explanation: "A driver that is told to retain the dead must have its store hold them that long, whichever call wrote them, and show them as they were: what died could not be archived, nor told of.",
 	needs:       []Feature{Retain},
