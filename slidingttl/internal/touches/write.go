@@ -10,8 +10,9 @@ import (
 )
 
 // touchAttempts bounds the attempts of one touch. The writer that wins a race moves the expiry, so
-// a second attempt mostly finds nothing left to do.
-const touchAttempts = 8
+// a second attempt mostly finds nothing left to do. Writers whose clocks are behind may win some
+// in a row.
+const touchAttempts = 16
 
 // touch writes what a needs, and plans again after a conflict. readFirst: a.Was and its rules may
 // be stale. waited: a was queued, and its record may have died meanwhile.
