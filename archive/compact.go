@@ -150,17 +150,17 @@ func (c *compactor) day(ctx context.Context, m Manifest) error {
 // choose returns the files of a day to merge next, shortest first; nil for none.
 func (c *compactor) choose(m *Manifest, left map[string]bool) []File {
 	var files []File
-	batches := 0
+	unmerged := false
 	for _, f := range m.Files {
 		if left[f.Name] {
 			continue
 		}
 		files = append(files, f)
 		if !f.Merged {
-			batches++
+			unmerged = true
 		}
 	}
-	if len(files) < 2 || batches == 0 && m.merged {
+	if len(files) < 2 || !unmerged && m.merged {
 		return nil
 	}
 	slices.SortStableFunc(files, func(a, b File) int { return cmp.Compare(a.Size, b.Size) })

@@ -2,7 +2,9 @@ package archive_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"iter"
 	"slices"
 	"strings"
 	"testing"
@@ -147,5 +149,28 @@ func TestCorruptDay(t *testing.T) {
 		if len(b.files) < before {
 			t.Errorf("%s: files are gone: %q", name, files(t, b))
 		}
+	}
+}
+
+// failsOnce fails the first listing.
+type failsOnce struct {
+	*fakeBucket
+	failed bool
+}
+
+func (f *failsOnce) List(ctx context.Context, prefix string) iter.Seq2[archive.Info, error] {
+	if f.failed {
+		return f.fakeBucket.List(ctx, prefix)
+	}
+	f.failed = true
+	return func(yield func(archive.Info, error) bool) { yield(archive.Info{}, errCrash) }
+}
+
+// A listing that fails is no empty one.
+func TestListFails(t *testing.T) {
+	b := newFake()
+	write(t, writer(t, b), batch(0, 3, 0))
+	if s, err := archive.NewReader(&failsOnce{fakeBucket: b}).Stats(t.Context(), archive.Span{}); !errors.Is(err, errCrash) {
+		t.Errorf("%+v, %v", s, err)
 	}
 }

@@ -216,6 +216,13 @@ func (l *locking) Remove(ctx context.Context, name string) error {
 	return l.fakeBucket.Remove(ctx, name)
 }
 
+// An archive without records has no columns to be missed.
+func TestForgetNothing(t *testing.T) {
+	if r, err := archive.Forget(t.Context(), newFake(), archive.Selection{Column: "user_id", Value: "u-3"}, nil); err != nil || r.Records != 0 {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
 // A dry run removes nothing, not even files that do not count any more.
 func TestForgetDryRunKeepsAll(t *testing.T) {
 	b := people(t)
@@ -340,6 +347,15 @@ func TestForgetManyKeys(t *testing.T) {
 	ok(t, err)
 	if reads > 40 {
 		t.Errorf("%d reads and listings", reads)
+	}
+	count := func(key string) int {
+		reads = 0
+		_, err := archive.NewReader(b).Find(t.Context(), key, archive.Span{})
+		ok(t, err)
+		return reads
+	}
+	if absent, present := count("key-000007-not"), count("key-000007"); absent >= present {
+		t.Errorf("a key that the filter excludes costs %d reads, and one that is there %d", absent, present)
 	}
 	for prefix, want := range map[string]int64{"key-0001": 100, "key-": 500, "key-0005": 0, "a": 0} {
 		r, err := archive.Forget(t.Context(), b, archive.Selection{Prefix: prefix}, &archive.ForgetOptions{DryRun: true})

@@ -2,7 +2,9 @@ package archive_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -131,5 +133,29 @@ func TestHarvestKeepsItsPlace(t *testing.T) {
 	ok(t, err)
 	if r.Since < until || len(all(t, b)) != 137 {
 		t.Errorf("%d are archived\n%v", len(all(t, b)), r)
+	}
+}
+
+// A harvest whose place cannot be read says which file has it, and goes on from none.
+func TestHarvestCorruptPlace(t *testing.T) {
+	d, err := memory.New[session](nil)
+	ok(t, err)
+	defer func() { ok(t, d.Close()) }()
+	b := newFake()
+	g := archive.Grave{Writer: writer(t, b), Source: "links"}
+	harvest := func() error {
+		_, err := g.Harvest(t.Context(), "a", d, slidingttl.Policy{IdleGrace: day, MaxLifetime: day}, &upkeep.HarvestOptions{Bury: g.Bury})
+		return err
+	}
+	ok(t, harvest())
+	place := ""
+	for name := range b.files {
+		if strings.HasPrefix(name, "checkpoints/harvest-") {
+			place, b.files[name] = name, []byte("{")
+		}
+	}
+	var corrupt *archive.CorruptError
+	if err := harvest(); place == "" || !errors.As(err, &corrupt) || corrupt.File != place {
+		t.Errorf("%v; want that %q is corrupt", err, place)
 	}
 }

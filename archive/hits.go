@@ -61,7 +61,7 @@ func hits(s *section, g parquet.RowGroup, t *target) (h hit, err error) {
 		if bounded {
 			keys = between(keys, first, last)
 		}
-		if keys, err = mayHold(s, c, keys); err != nil || len(keys) == 0 {
+		if keys, err = mayHold(s, c, keys); err != nil {
 			return h, err
 		}
 		t = keysIn(&layout{key: t.at}, keys)

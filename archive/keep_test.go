@@ -89,18 +89,42 @@ func TestCompactMany(t *testing.T) {
 	archive.Narrow(t, 1<<20)
 	b := newFake()
 	w := writer(t, b)
-	for i := range 128 {
-		write(t, w, batch(10*i, 10*i+15, 0))
+	for from := range 2 { // into none, and into the file that the first round left
+		for i := range 128 {
+			write(t, w, batch(10*i+from, 10*i+from+15, 0))
+		}
+		r, err := archive.Compact(t.Context(), b, nil)
+		if err != nil || r.Merged != 1 {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		want := 1285 + from
+		if got := lives(t, b); len(got) != want {
+			t.Errorf("%d lives; want %d", len(got), want)
+		}
+		s, err := archive.NewReader(b).Stats(t.Context(), archive.Span{})
+		if err != nil || s.Files != 1 || s.Rows != int64(want) || s.Garbage != 0 {
+			t.Errorf("%+v, %v", s, err)
+		}
 	}
-	if _, err := archive.Compact(t.Context(), b, nil); err != nil {
-		t.Fatal(err)
+}
+
+// What is named much like the archive's files is none of them.
+func TestOtherFiles(t *testing.T) {
+	b := untidy(t)
+	compact(t, b)
+	want := lives(t, b)
+	other := []string{"day=2026-11-22/_manifest-000009", "day=2026-11-22/manifest.json", "day=2026-11-22/_manifest-9x.json", "day=2026-11-22/notes"}
+	for _, name := range other {
+		b.files[name] = []byte("{}")
 	}
-	if got := lives(t, b); len(got) != 1285 {
-		t.Errorf("%d lives; want 1,285", len(got))
+	compact(t, b)
+	if got := lives(t, b); !slices.Equal(got, want) {
+		t.Errorf("%d lives; want %d", len(got), len(want))
 	}
-	s, err := archive.NewReader(b).Stats(t.Context(), archive.Span{})
-	if err != nil || s.Files != 1 || s.Rows != 1285 || s.Garbage != 0 {
-		t.Errorf("%+v, %v", s, err)
+	for _, name := range other {
+		if _, ok := b.files[name]; !ok {
+			t.Errorf("%s is gone", name)
+		}
 	}
 }
 

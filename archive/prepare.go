@@ -57,9 +57,6 @@ func (w *Writer) archived(r *Record, source string, now driver.Instant) (a Archi
 		if _, err := c.Type.value(c.Name, v); err != nil {
 			return a, nil, err
 		}
-		if v == nil {
-			continue
-		}
 		if a.Columns == nil {
 			a.Columns = map[string]any{}
 		}
