@@ -129,6 +129,7 @@ func TestOpenBesideAnother(t *testing.T) {
 	}
 }
 
+// Files are renamed, and named, below the directory alone.
 func TestRename(t *testing.T) {
 	d, path := directory(t)
 	if err := d.Put(t.Context(), "day=2026-11-22/a", []byte("a")); err != nil {
@@ -142,6 +143,9 @@ func TestRename(t *testing.T) {
 	}
 	if err := d.Rename(t.Context(), "day=2026-11-22/a", "day=2026-11-22/c"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a file that is not there: %v", err)
+	}
+	if err := d.Put(t.Context(), "../a", nil); err == nil || errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a file outside: %v", err)
 	}
 	for _, names := range [][2]string{{"../a", "a"}, {"day=2026-11-22/b", "../b"}} {
 		if err := d.Rename(t.Context(), names[0], names[1]); err == nil || errors.Is(err, fs.ErrNotExist) {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/slidingttl/slidingttl/archive"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
 // large is a bucket with two batches of a day, of files that are read in many parts.
@@ -196,6 +197,9 @@ func TestCompactInterleaved(t *testing.T) {
 		for i := range each {
 			cut.Records = append(cut.Records, dead(i*files+(i+f)%files, 0))
 		}
+		again := dead(9, 0) // in each file, and the longest in the fourth
+		again.ExpiredAt += driver.Instant((f * 3) % files)
+		cut.Records = append(cut.Records, again)
 		write(t, writer(t, b), cut)
 	}
 	r, err := archive.Compact(t.Context(), b, nil)
@@ -208,6 +212,9 @@ func TestCompactInterleaved(t *testing.T) {
 		if a.Key != dead(i, 0).Key {
 			t.Fatalf("the record at %d is %s", i, a.Key)
 		}
+	}
+	if longest := dead(9, 0).ExpiredAt + files - 1; found[9].ExpiredAt != longest {
+		t.Errorf("of a life in all files the version that died at %v is kept; want %v", found[9].ExpiredAt, longest)
 	}
 }
 
