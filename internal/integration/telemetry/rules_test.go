@@ -1,12 +1,9 @@
 package telemetry_test
 
 import (
-	"encoding/json"
-	"fmt"
 	"maps"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -82,51 +79,6 @@ func anchor(title string) string {
 	title = strings.ToLower(strings.TrimSpace(title))
 	title = regexp.MustCompile("[^a-z0-9 _-]").ReplaceAllString(title, "")
 	return strings.ReplaceAll(title, " ", "-")
-}
-
-// expressions are those of the dashboard, with its variables filled in.
-func expressions(t *testing.T) (all []string) {
-	t.Helper()
-	var board struct {
-		Panels []struct {
-			Title   string
-			Targets []struct{ Expr string }
-		}
-		Templating struct {
-			List []struct{ Definition string }
-		}
-	}
-	ok(t, json.Unmarshal([]byte(read(t, dashboard)), &board))
-	fill := strings.NewReplacer("$__rate_interval", "5m", "$job", ".*", "$store", ".*")
-	for _, p := range board.Panels {
-		for _, target := range p.Targets {
-			all = append(all, fill.Replace(target.Expr))
-		}
-	}
-	for _, v := range board.Templating.List {
-		if inner, is := strings.CutPrefix(v.Definition, "label_values("); is {
-			metric, _, _ := strings.Cut(inner, ",")
-			all = append(all, fill.Replace(metric))
-		}
-	}
-	return all
-}
-
-// Every expression of the dashboard is one that Prometheus understands.
-func TestDashboard(t *testing.T) {
-	all := expressions(t)
-	if len(all) < 20 {
-		t.Fatalf("%d expressions", len(all))
-	}
-	file := "groups:\n- name: dashboard\n  rules:\n"
-	for i, e := range all {
-		quoted, err := json.Marshal(e)
-		ok(t, err)
-		file += fmt.Sprintf("  - record: dashboard:expression%d\n    expr: %s\n", i, quoted)
-	}
-	path := filepath.Join(t.TempDir(), "dashboard.yml")
-	ok(t, os.WriteFile(path, []byte(file), 0o600))
-	promtool(t, "check", "rules", path)
 }
 
 var (
