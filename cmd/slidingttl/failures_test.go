@@ -163,6 +163,8 @@ func TestImplausible(t *testing.T) {
 	execute(t, db, "UPDATE sessions SET created_at = strftime('%s', 'now') - 1000, expires_at = (strftime('%s', 'now') + 86400) * 1000")
 	out, _ := command(t, 0, "audit", uri, "--policy", thirty)
 	contains(t, out, "implausible 10", "10 created_at is as if in seconds", "past cap 0")
+	out, _ = command(t, exitDead, "inspect", uri, "user:007", "--policy", thirty)
+	contains(t, out, "past its cap", "created_at is as if in seconds: slidingttl mend --created-at corrects it")
 	out, _ = command(t, 0, "reap", uri, "--policy", thirty, "--what", "past-cap,expired,retained", "--apply")
 	contains(t, out, "past their cap 0", "left: implausible, see audit 10")
 	out, _ = command(t, 0, "mend", uri, "--created-at", "seconds", "--apply")

@@ -13,6 +13,7 @@ import (
 
 	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
 )
 
 // inspection is the report on one record.
@@ -94,6 +95,13 @@ func inspectRecord(raw driver.Raw, found bool, p slidingttl.Policy, now driver.I
 	default:
 		i.Alive, i.Why = true, "neither its expiry nor its cap has come"
 		i.NextRead = instant(p.Deadline(raw.CreatedAt, now))
+	}
+	switch doubt := upkeep.Doubt(raw.Life, now.Add(time.Minute)); {
+	case raw.Problem != nil || doubt == "":
+	case strings.Contains(doubt, "as if in"):
+		i.Why += "; " + doubt + ": slidingttl mend --created-at corrects it"
+	default:
+		i.Why += "; " + doubt
 	}
 	return i
 }

@@ -47,12 +47,10 @@ func unitOf(at, last driver.Instant) Unit {
 	return ""
 }
 
-// implausible returns what is implausible about l, in the same words for all such records.
-//
-// Empty means nothing. A created_at is implausible if it is before 1990, or ahead of now by
-// more than the skew. An expiry is implausible if it makes sense in seconds only.
-func (j *judge) implausible(l driver.Life, now driver.Instant) string {
-	last := plus(now, j.skew)
+// Doubt returns what is implausible about l, in the same words for all such records. Empty means
+// nothing. A created_at is implausible if it is before 1990 or after last. An expiry is implausible
+// if it makes sense in seconds only.
+func Doubt(l driver.Life, last driver.Instant) string {
 	switch {
 	case l.CreatedAt != 0 && (l.CreatedAt < earliest || l.CreatedAt > last):
 		if u := unitOf(l.CreatedAt, last); u != "" {
@@ -63,4 +61,9 @@ func (j *judge) implausible(l driver.Life, now driver.Instant) string {
 		return "expires_at is as if in " + string(Seconds)
 	}
 	return ""
+}
+
+// implausible is Doubt about l at now, when clocks may be apart by j.skew.
+func (j *judge) implausible(l driver.Life, now driver.Instant) string {
+	return Doubt(l, plus(now, j.skew))
 }
