@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"testing"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 	"github.com/slidingttl/slidingttl/archive"
 	"github.com/slidingttl/slidingttl/drivers/redis"
 	"github.com/slidingttl/slidingttl/drivers/redis/redistest"
+	"github.com/slidingttl/slidingttl/internal/hostile"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -53,7 +53,8 @@ func sessions(t *testing.T, n int) (uri string) {
 // The commands of docs/archive.md print what it says.
 func TestArchiveGuide(t *testing.T) {
 	uri := sessions(t, 100)
-	walk(t, "../../docs/archive.md", uri, 11, func() {
+	g := guide{path: "../../docs/archive.md", uri: uri, least: 11}
+	g.made = func() {
 		b, err := archive.OpenDirectory("archive")
 		if err != nil {
 			t.Fatal(err)
@@ -78,20 +79,37 @@ func TestArchiveGuide(t *testing.T) {
 		if err := w.Write(t.Context(), batch); err != nil {
 			t.Fatal(err)
 		}
-	})
+	}
+	g.walk(t)
 }
 
 // The commands of docs/retaining.md print what it says.
 func TestRetainingGuide(t *testing.T) {
-	uri := sessions(t, 100)
-	walk(t, "../../docs/retaining.md", uri, 3, func() {})
+	guide{path: "../../docs/retaining.md", uri: sessions(t, 100), made: func() {}, least: 3}.walk(t)
 }
 
-// mkdir is the command of that name in a guide; a program of the reader's may then do its part.
-func mkdir(t *testing.T, name string, then func()) {
-	t.Helper()
-	if err := os.Mkdir(name, 0o700); err != nil {
-		t.Fatal(err)
+// The commands of docs/capacity.md print what it says. They ask no store.
+func TestCapacityGuide(t *testing.T) {
+	guide{path: "../../docs/capacity.md", least: 1}.walk(t)
+}
+
+// The job of docs/operations.md prints what it says on PostgreSQL, and what testdata says elsewhere,
+// over sound and hostile records.
+func TestOperationsGuide(t *testing.T) {
+	for _, name := range []string{"postgres", "redis", "dynamodb"} {
+		t.Run(name, func(t *testing.T) {
+			s := uncleanStores[name](t)
+			now := time.Now()
+			records := hostile.Records(now, "", s.limits)
+			for i := range 100 {
+				records = append(records, hostile.Record{Key: fmt.Sprintf("session:%03d", i), ExpiresAt: now.Add(time.Hour)})
+			}
+			must(hostile.LoadAll(t.Context(), s.load, records))(t)
+			g := s.guide("../../docs/operations.md", 5)
+			if name != "postgres" {
+				g.transcript = "testdata/operations-" + name + ".txt"
+			}
+			g.walk(t)
+		})
 	}
-	then()
 }

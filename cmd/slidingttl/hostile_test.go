@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	stdsql "database/sql"
 	"errors"
@@ -31,6 +32,11 @@ type unclean struct {
 	limits hostile.Limits
 	load   hostile.Load
 	all    func() map[string]string // everything that the store holds, by key
+}
+
+// guide is a document of at least so many commands, to be walked on s.
+func (s unclean) guide(path string, least int) guide {
+	return guide{path: path, uri: s.uri, files: map[string]string{"layout.json": cmp.Or(s.layout, "{}") + "\n"}, least: least}
 }
 
 var uncleanStores = map[string]func(*testing.T) unclean{
@@ -112,7 +118,10 @@ var uncleanStores = map[string]func(*testing.T) unclean{
 				if r.CreatedAt < 0 || r.CreatedAt >= 1e15 || r.Guarded {
 					return errors.ErrUnsupported
 				}
-				value = fmt.Sprintf("\x00sl1 %015d %015d %016x %s", r.CreatedAt, r.ExpiresAt.UnixMilli(), 7, value)
+				value = fmt.Sprintf("\x00sl1 %015d %015d %016x %s", r.CreatedAt, max(r.ExpiresAt.UnixMilli(), 0), 7, value)
+			}
+			if r.ExpiresAt.IsZero() {
+				return client.Do(ctx, client.B().Set().Key(key).Value(value).Build()).Error()
 			}
 			return client.Do(ctx, client.B().Set().Key(key).Value(value).PxatMillisecondsTimestamp(r.ExpiresAt.UnixMilli()).Build()).Error()
 		}
@@ -135,9 +144,9 @@ var uncleanStores = map[string]func(*testing.T) unclean{
 			if r.Alien {
 				key = "another#" + r.Key
 			}
-			item := map[string]types.AttributeValue{
-				"pk":  &types.AttributeValueMemberS{Value: key},
-				"ttl": &types.AttributeValueMemberN{Value: fmt.Sprint(r.ExpiresAt.Unix())},
+			item := map[string]types.AttributeValue{"pk": &types.AttributeValueMemberS{Value: key}}
+			if !r.ExpiresAt.IsZero() {
+				item["ttl"] = &types.AttributeValueMemberN{Value: fmt.Sprint(r.ExpiresAt.Unix())}
 			}
 			if r.CreatedAt != 0 {
 				item["created_at"] = &types.AttributeValueMemberN{Value: fmt.Sprint(r.CreatedAt)}
@@ -179,11 +188,14 @@ func rows(t *testing.T, db *stdsql.DB, uri, insert string) unclean {
 		if r.Alien {
 			return errors.ErrUnsupported
 		}
-		var created any
+		var created, expires any
+		if !r.ExpiresAt.IsZero() {
+			expires = r.ExpiresAt.UnixMilli()
+		}
 		if r.CreatedAt != 0 && !r.Guarded { // a guarded one is to be adopted
 			created = r.CreatedAt
 		}
-		if _, err := db.ExecContext(ctx, insert, r.Key, `"`+strings.Repeat("v", r.Size)+`"`, created, r.ExpiresAt.UnixMilli()); err != nil {
+		if _, err := db.ExecContext(ctx, insert, r.Key, `"`+strings.Repeat("v", r.Size)+`"`, created, expires); err != nil {
 			return errors.ErrUnsupported // a key that is no text, say
 		}
 		return nil
