@@ -24,7 +24,7 @@ func TestExitCodes(t *testing.T) {
 		}
 	}
 	codes[0] = do(t.Context(), "inspect", uri, "user:001", "--policy", thirty)
-	codes[exitFailed] = do(t.Context(), "audit", "postgres://localhost:1/none?table=sessions", "--policy", thirty)
+	codes[exitFailed] = do(t.Context(), "audit", "redis://localhost:1", "--policy", thirty)
 	codes[exitUsage] = do(t.Context(), "audit", "sqlite:"+file+"?table=sessions", "--policy", thirty)
 	codes[exitStopped] = do(stopped, "audit", uri, "--policy", thirty)
 	codes[exitDead] = do(t.Context(), "inspect", uri, "nobody", "--policy", thirty)

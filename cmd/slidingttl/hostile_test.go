@@ -229,7 +229,7 @@ func counted(report, label string) (n int) {
 // Every operation goes through records that nobody meant to be there: it counts them, goes on,
 // prints no key, and writes only what is its own to write.
 func TestHostileRecords(t *testing.T) {
-	const sound = 200
+	const sound = 60
 	for name, open := range uncleanStores {
 		t.Run(name, func(t *testing.T) {
 			s := open(t)
@@ -260,7 +260,11 @@ func TestHostileRecords(t *testing.T) {
 				runs++
 				before := s.all()
 				out, code := "", 0
-				for i, more := range [][]string{{"--checkpoint", filepath.Join(dir, fmt.Sprint(runs))}, {}} {
+				times := [][]string{{"--checkpoint", filepath.Join(dir, fmt.Sprint(runs))}}
+				if writes { // what is written twice is written once
+					times = append(times, nil)
+				}
+				for i, more := range times {
 					if op == "harvest" { // it keeps its place in the archive
 						more = nil
 					}

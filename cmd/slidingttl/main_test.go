@@ -235,7 +235,7 @@ func TestStopped(t *testing.T) {
 // record once and leaves none out.
 func TestKilled(t *testing.T) {
 	n := open(t)
-	const records = 400
+	const records = 800
 	n.fill(t, records)
 	before := n.Counts().Mutations
 	place := filepath.Join(t.TempDir(), "place.json")
@@ -245,7 +245,11 @@ func TestKilled(t *testing.T) {
 	}
 	kills := 0
 	for done := false; !done; {
-		args := []string{"adopt", n.uri, "--policy", thirty, "--apply", "--writes", "100", "--page", "10", "--checkpoint", place}
+		rate := "200"
+		if kills == 20 {
+			rate = "0"
+		}
+		args := []string{"adopt", n.uri, "--policy", thirty, "--apply", "--writes", rate, "--page", "10", "--checkpoint", place}
 		if _, err := os.Stat(place); err == nil {
 			args = append(args, "--resume")
 		}
@@ -284,5 +288,5 @@ func TestKilled(t *testing.T) {
 		t.Errorf("%d records were written %d times", records, wrote)
 	}
 	out, _ := command(t, 0, "audit", n.uri, "--policy", thirty)
-	contains(t, out, "slides 400")
+	contains(t, out, "slides 800")
 }
