@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -81,21 +83,65 @@ func TestDeployedLines(t *testing.T) {
 			for i := range line {
 				line[i] = strings.ReplaceAll(line[i], "/etc/slidingttl/", deploy)
 			}
-			_, root := newRoot(streams{out: io.Discard, err: io.Discard})
-			c, rest, err := root.Find(line)
-			if err == nil {
-				err = c.ParseFlags(rest)
-			}
-			if err == nil {
-				err = c.ValidateArgs(c.Flags().Args())
-			}
-			if err == nil {
-				err = errors.Join(c.ValidateRequiredFlags(), c.ValidateFlagGroups())
-			}
-			if err != nil || c == root {
+			if err := understood(line, true); err != nil {
 				t.Errorf("%s: slidingttl %q: %v", name, line, err)
 			}
 		}
+	}
+}
+
+// understood returns an error if the command does not accept line; a part of one needs not have
+// all that is required.
+func understood(line []string, whole bool) error {
+	_, root := newRoot(streams{out: io.Discard, err: io.Discard})
+	root.InitDefaultCompletionCmd()
+	c, rest, err := root.Find(line)
+	if err == nil {
+		err = c.ParseFlags(rest)
+	}
+	if err == nil && c == root && len(c.Flags().Args()) > 0 {
+		err = errors.New("there is no such command")
+	}
+	if err != nil || !whole {
+		return err
+	}
+	return errors.Join(c.ValidateArgs(c.Flags().Args()), c.ValidateRequiredFlags(), c.ValidateFlagGroups())
+}
+
+var (
+	// documented is a block of commands in a document, or a command within a sentence.
+	documented  = regexp.MustCompile("(?ms)^```(?:sh|console)\n.*?^```$|`slidingttl [a-z][^`\n]*`")
+	commandLine = regexp.MustCompile("(?m)^(?:\\$ |`)?slidingttl ([^`\n#|]*)")
+)
+
+// The command has every subcommand and flag that a document names.
+func TestDocumentedLines(t *testing.T) {
+	lines := 0
+	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil || filepath.Base(path) == "CHANGELOG.md": // which tells of what is gone
+			return err
+		case d.IsDir() && (d.Name() == "node_modules" || d.Name() == ".git"):
+			return filepath.SkipDir
+		case filepath.Ext(path) != ".md":
+			return nil
+		}
+		for _, text := range documented.FindAllString(string(must(os.ReadFile(path))(t)), -1) {
+			for _, m := range commandLine.FindAllStringSubmatch(text, -1) {
+				lines++
+				args := words.FindAllString(m[1], -1)
+				for i := range args {
+					args[i] = strings.Trim(args[i], `"`)
+				}
+				if err := understood(args, false); err != nil {
+					t.Errorf("%s: slidingttl %s: %v", path, m[1], err)
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil || lines < 45 {
+		t.Errorf("%d lines, %v", lines, err)
 	}
 }
 

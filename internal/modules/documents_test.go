@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"go/ast"
 	"go/doc"
 	"go/parser"
@@ -121,7 +122,7 @@ var (
 )
 
 // What a document names is there: the file that it links to, the test that shows what it
-// says, the function, type or field of ours. Its Go is Go.
+// says, the function, type or field of ours. Its Go is Go, and its JSON is JSON.
 func TestDocuments(t *testing.T) {
 	tree := readTestTree(t)
 	all := readNames(t, tree)
@@ -154,9 +155,14 @@ func checkDocument(t *testing.T, all names, name string) {
 		checkNames(t, all, q)
 	}
 	for _, block := range fence.FindAllStringSubmatch(string(content), -1) {
-		if block[1] == "go" {
+		switch block[1] {
+		case "go":
 			checkGo(t, block[2])
 			checkNames(t, all, block[2])
+		case "json":
+			if !json.Valid([]byte(block[2])) {
+				t.Errorf("this is not JSON:\n%s", block[2])
+			}
 		}
 	}
 }
