@@ -39,6 +39,9 @@ type AuditReport struct {
 	// the share of all records that die within its time, and after that of the bin before.
 	Deaths []Deaths `json:"deaths"`
 
+	// Calendar has the same deaths by equal steps of time.
+	Calendar Calendar `json:"calendar"`
+
 	// Bytes is the size of the records whose size the store reports.
 	Bytes int64 `json:"bytes,omitempty"`
 
@@ -67,6 +70,7 @@ type audited struct {
 	Doubts   map[string]int64
 	Faults   map[string]int64
 	Examples map[State][]string
+	Dying    deaths
 	Bytes    int64
 }
 
@@ -81,6 +85,7 @@ func (a *audited) add(page *audited) {
 	a.Problems = count(a.Problems, page.Problems)
 	a.Doubts = count(a.Doubts, page.Doubts)
 	a.Faults = count(a.Faults, page.Faults)
+	a.Dying = a.Dying.plus(page.Dying)
 	a.Bytes += page.Bytes
 	for state, hashes := range page.Examples {
 		for _, hash := range hashes {
@@ -147,8 +152,10 @@ func Audit(ctx context.Context, s driver.Scanner, p slidingttl.Policy, opts *Loo
 	if err != nil {
 		return nil, err
 	}
+	step := stepOf(p)
 	found, err := looking("audit", j.about(""), &o, auditCount, func(page []driver.Scanned, into *audited) error {
 		at := j.now()
+		into.Dying = make(deaths)
 		for i := range page {
 			r := &page[i]
 			t, err := j.terms(r.Key)
@@ -173,6 +180,7 @@ func Audit(ctx context.Context, s driver.Scanner, p slidingttl.Policy, opts *Loo
 			case Implausible:
 				into.Doubts = count(into.Doubts, map[string]int64{j.implausible(r.Life, at): 1})
 			case NoCreatedAt, NeverExpires, Beyond, Slides:
+				into.Dying.count(r.Life, t, step, at)
 				bin := binOf(t.death(r.Life), at)
 				into.Counts[firstBin+bin]++
 				if bin == never {
@@ -202,6 +210,7 @@ func (a *audited) report(p slidingttl.Policy, o *LookOptions) *AuditReport {
 		Doubts:   a.Doubts,
 		Faults:   a.Faults,
 		Examples: a.Examples,
+		Calendar: a.Dying.calendar(stepOf(p)),
 		Bytes:    a.Bytes,
 	}
 	for s := range states {

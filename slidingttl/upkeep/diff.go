@@ -25,6 +25,11 @@ type DiffReport struct {
 	Idle Fate `json:"idle"`
 	Read Fate `json:"read"`
 
+	// Before and After count the readable records by when they die if no record is read
+	// again. Those that are gone at once die in the first step of After.
+	Before Calendar `json:"before"`
+	After  Calendar `json:"after"`
+
 	// TouchesBefore and TouchesAfter estimate the touches a day. Before is derived from
 	// the expiries, which show when they were written. After assumes the same keys and
 	// reads under the new policy. If the policy before has no slack, an expiry shows the
@@ -55,13 +60,15 @@ const (
 
 // diffed is what a diff collects. Its Counts are those for Idle, those for Read, and Skipped.
 type diffed struct {
-	audited
+	audited // its Dying is before the change
+	After   deaths
 	Touches float64 // a day, under the policy before
 	Slid    int64   // records whose expiries show a touch
 }
 
 func (d *diffed) add(page *diffed) {
 	d.audited.add(&page.audited)
+	d.After = d.After.plus(page.After)
 	d.Touches += page.Touches
 	d.Slid += page.Slid
 }
@@ -87,9 +94,10 @@ func Diff(ctx context.Context, s driver.Scanner, from, to slidingttl.Policy, opt
 	if err := to.Validate(); err != nil {
 		return nil, err
 	}
-	old, new := before.all, termsOf(to)
+	old, new, step := before.all, termsOf(to), stepOf(from, to)
 	found, err := looking("diff", before.about(" to "+to.String()), &o, diffCount, func(page []driver.Scanned, into *diffed) error {
 		at := before.now()
+		into.Dying, into.After = make(deaths), make(deaths)
 		for i := range page {
 			r := &page[i]
 			switch before.state(r, &old, at) {
@@ -97,6 +105,8 @@ func Diff(ctx context.Context, s driver.Scanner, from, to slidingttl.Policy, opt
 				into.Counts[skipped]++
 				continue
 			}
+			into.Dying.count(r.Life, &old, step, at)
+			into.After.count(r.Life, &new, step, at)
 			into.Counts[fate(old.death(r.Life), new.death(r.Life), at)]++
 			into.Counts[fates+fate(old.read(r.Life, at), new.read(r.Life, at), at)]++
 			if r.CreatedAt != 0 && r.ExpiresAt != 0 {
@@ -181,6 +191,8 @@ func (d *diffed) report(from, to slidingttl.Policy, o *LookOptions) *DiffReport 
 		Skipped:       d.Counts[skipped],
 		Idle:          Fate{all[gone], all[sooner], all[same], all[laterThan]},
 		Read:          Fate{all[fates+gone], all[fates+sooner], all[fates+same], all[fates+laterThan]},
+		Before:        d.Dying.calendar(stepOf(from, to)),
+		After:         d.After.calendar(stepOf(from, to)),
 		TouchesBefore: d.Touches,
 		TouchesAfter:  touchesAfter(&old, &new, d.Touches, d.Slid),
 	}

@@ -120,6 +120,12 @@ func TestAuditTellsStates(t *testing.T) {
 	if bins["1d"] != 1 || bins["21d"] != 51 || bins["45d"] != 1 || bins["90d"] != 1 || bins["never"] != 1 {
 		t.Errorf("deaths by bin are %v", bins)
 	}
+	if c, today := r.Calendar, time.UnixMilli(int64(f.now)).UTC().Truncate(day); c.Seconds != 24*3600 || c.Later != 1 || !reflect.DeepEqual(c.Steps, []upkeep.Step{
+		{From: today.Add(day), Deaths: 1, Capped: 1}, {From: today.Add(20 * day), Deaths: 51},
+		{From: today.Add(34 * day), Deaths: 1}, {From: today.Add(89 * day), Deaths: 1, Capped: 1},
+	}) {
+		t.Errorf("the calendar is %+v", c)
+	}
 	text := r.String()
 	for _, want := range []string{"audit under", "60 records looked at", "no created at", "3.33 %", "retained", "ttl must be a number", "never"} {
 		if !strings.Contains(text, want) {
@@ -204,6 +210,10 @@ func TestDiffTellsFates(t *testing.T) {
 	}
 	if r.Read.Gone.Count != 8 || r.Read.Sooner.Count != 1 || r.Read.Later.Count != 1 {
 		t.Errorf("read: %+v", r.Read)
+	}
+	sooner := f.now.Add(10 * day).Time().Truncate(day)
+	if len(r.Before.Steps) != 1 || r.Before.Steps[0].Deaths != 10 || len(r.After.Steps) != 3 || r.After.Steps[0].Capped != 8 || r.After.Steps[1] != (upkeep.Step{From: sooner, Deaths: 1, Capped: 1}) {
+		t.Errorf("they die before the change %+v, and after it %+v", r.Before, r.After)
 	}
 	if text := r.String(); !strings.Contains(text, "80.00 %") || !strings.Contains(text, "touches a day") {
 		t.Errorf("the text is\n%s", text)
