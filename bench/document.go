@@ -12,8 +12,8 @@ import (
 
 	"golang.org/x/mod/modfile"
 
-	"github.com/slidingttl/slidingttl/bench/internal/chart"
 	"github.com/slidingttl/slidingttl/bench/internal/runner"
+	"github.com/slidingttl/slidingttl/internal/chart"
 )
 
 // document is all that is reported of one run.
@@ -32,7 +32,7 @@ func (d *document) write(dir, readme string) error {
 	}
 	for _, r := range d.reports {
 		for _, c := range r.Charts {
-			if err := os.WriteFile(filepath.Join(dir, c.File+".svg"), []byte(chart.SVG(c)), 0o644); err != nil {
+			if err := os.WriteFile(filepath.Join(dir, c.File+".svg"), []byte(c.SVG()), 0o644); err != nil {
 				return err
 			}
 		}
@@ -116,7 +116,7 @@ func targets(reports []runner.Report) runner.Table {
 	for _, r := range reports {
 		for _, f := range r.Figures {
 			if f.Op != "" {
-				t.Rows = append(t.Rows, []string{"`" + f.Name + "`", runner.Number(f.Value), f.Op + " " + runner.Number(f.Bound), f.Verdict()})
+				t.Rows = append(t.Rows, []string{"`" + f.Name + "`", chart.Number(f.Value), f.Op + " " + chart.Number(f.Bound), f.Verdict()})
 			}
 		}
 	}
@@ -166,7 +166,7 @@ func (d *document) section(dir string) string {
 	values := make(map[string]string)
 	for _, r := range d.reports {
 		for _, f := range r.Figures {
-			values[f.Name] = runner.Number(f.Value)
+			values[f.Name] = chart.Number(f.Value)
 			if f.Op != "" {
 				all++
 			}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/slidingttl/slidingttl/bench/internal/inmemory"
 	"github.com/slidingttl/slidingttl/bench/internal/runner"
+	"github.com/slidingttl/slidingttl/internal/chart"
 )
 
 func TestMain(m *testing.M) {
@@ -89,9 +90,9 @@ func TestDocument(t *testing.T) {
 		Title:   "A field",
 		Figures: []runner.Figure{{Name: "a/b", Value: 2, Op: "<=", Bound: 1}, {Name: front.figures[0].name, Value: 3}},
 		Tables:  []runner.Table{{Title: "T", Head: []string{"x", "y"}, Rows: [][]string{{"1", "2"}}}},
-		Charts: []runner.Chart{
-			{File: "c", Title: "C", Groups: []runner.Group{{Bars: []runner.Bar{{Label: "l", Value: 1}}}}},
-			{File: front.chart, Title: "F", Groups: []runner.Group{{Bars: []runner.Bar{{Label: "l", Value: 1}}}}},
+		Charts: []chart.Bars{
+			{File: "c", Title: "C", Groups: []chart.Group{{Bars: []chart.Bar{{Label: "l", Value: 1}}}}},
+			{File: front.chart, Title: "F", Groups: []chart.Group{{Bars: []chart.Bar{{Label: "l", Value: 1}}}}},
 		},
 	}}}
 	t.Chdir(t.TempDir())

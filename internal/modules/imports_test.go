@@ -37,6 +37,7 @@ var rules = []rule{
 	{pkg: "slidingttl/drivertest", own: []string{"slidingttl", "slidingttl/driver", "internal/hostile"}, tests: []string{"drivers/memory"}},
 	{pkg: "slidingttl/...", own: []string{"slidingttl", "slidingttl/driver"}, tests: []string{"drivers/memory", "internal/hostile"}},
 	{pkg: "internal/hostile", bare: true},
+	{pkg: "internal/chart", bare: true},
 	{pkg: "internal/golden", own: []string{"slidingttl", "slidingttl/driver", "slidingttl/drivertest"}},
 
 	{pkg: "drivers/memory", own: []string{"slidingttl/driver"}, tests: []string{"slidingttl/..."}, bare: true},
@@ -50,12 +51,12 @@ var rules = []rule{
 	{pkg: "telemetry/...", own: []string{"slidingttl", "slidingttl/driver", "telemetry"}, tests: []string{"slidingttl/...", "drivers/...", "telemetry/..."}},
 	{pkg: "archive", own: []string{"slidingttl/..."}, tests: []string{"drivers/..."}},
 	{pkg: "archive/...", own: []string{"slidingttl/...", "archive", "archive/s3"}, tests: []string{"drivers/..."}},
-	{pkg: "cmd/...", own: []string{"slidingttl/...", "drivers/...", "archive/..."}, tests: []string{"internal/hostile"}},
+	{pkg: "cmd/...", own: []string{"slidingttl/...", "drivers/...", "archive/...", "internal/chart"}, tests: []string{"internal/hostile"}},
 
 	{pkg: "examples/quickstart/...", own: []string{"slidingttl/...", "drivers/memory", "examples/quickstart/..."}, light: true},
 	{pkg: "examples/bboltdriver", own: []string{"slidingttl/driver"}, tests: []string{"slidingttl/..."}},
 	{pkg: "examples/...", own: []string{"slidingttl/...", "drivers/...", "middleware/...", "telemetry/...", "archive/...", "examples/quickstart/show"}},
-	{pkg: "bench/...", own: []string{"slidingttl/...", "drivers/...", "middleware/...", "telemetry/...", "bench/..."}},
+	{pkg: "bench/...", own: []string{"slidingttl/...", "drivers/...", "middleware/...", "telemetry/...", "bench/...", "internal/chart"}},
 	{pkg: "internal/integration/...", tests: []string{"slidingttl/...", "drivers/...", "middleware/...", "telemetry/...", "archive/..."}},
 	{pkg: "internal/modules"},
 	{pkg: "internal/mutants", bare: true},

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/slidingttl/slidingttl/bench/internal/runner"
+	"github.com/slidingttl/slidingttl/internal/chart"
 )
 
 const suiteName = "memory"
@@ -158,11 +159,11 @@ uniformly ("hot"), by one and by two goroutines. "slack 10 %%" stores an expiry 
 it is due, "observed" does so with a budget and an Observer of touches, "exact" as soon as it would move by a millisecond, otter when it would move by
 more than a second; all others on every hit. Mass expiry: %s records die at one
 instant while a read of a live one falls due every %v; the latency counts from then.`,
-			idleTimeout, runner.Thousands(f.keys), runner.Thousands(hotKeys), runner.Thousands(f.dying), readEvery),
+			idleTimeout, chart.Thousands(f.keys), chart.Thousands(hotKeys), chart.Thousands(f.dying), readEvery),
 	}
 	f.figures(&r)
 	r.Tables = []runner.Table{f.hitTable(), f.growTable(), f.expireTable()}
-	r.Charts = []runner.Chart{f.hitChart(), f.bytesChart()}
+	r.Charts = []chart.Bars{f.hitChart(), f.bytesChart()}
 	return r
 }
 
@@ -215,14 +216,14 @@ func (f *findings) hitTable() runner.Table {
 			row = append(row, fmt.Sprintf("%.1f", f.hits.Median(c.name, task.name(), "ns")))
 			allocs = max(allocs, f.hits.Median(c.name, task.name(), "allocs"))
 		}
-		t.Rows = append(t.Rows, append(row, runner.Number(round2(allocs))))
+		t.Rows = append(t.Rows, append(row, chart.Number(round2(allocs))))
 	}
 	return t
 }
 
 func (f *findings) growTable() runner.Table {
 	t := runner.Table{
-		Title: fmt.Sprintf("Insert of %s keys into an empty store, and what a key then takes of the heap", runner.Thousands(f.grownTo)),
+		Title: fmt.Sprintf("Insert of %s keys into an empty store, and what a key then takes of the heap", chart.Thousands(f.grownTo)),
 		Head:  []string{"contestant", "ns per insert", "bytes per key"},
 	}
 	for _, c := range all {
@@ -247,7 +248,7 @@ func (f *findings) expireTable() runner.Table {
 		}
 		row := []string{c.name}
 		for _, m := range []string{"ms-to-gone", "µs-p99.9", "µs-p99.9-before", "p99.9-vs-before", "µs-max", "%-of-full-heap"} {
-			row = append(row, runner.Number(math.Round(f.expired.Median(c.name, "expire", m)*10)/10))
+			row = append(row, chart.Number(math.Round(f.expired.Median(c.name, "expire", m)*10)/10))
 		}
 		if f.expired.Median(c.name, "expire", "records-left") > 0 {
 			row[1] = fmt.Sprintf("not within %v", patience)
@@ -257,16 +258,16 @@ func (f *findings) expireTable() runner.Table {
 	return t
 }
 
-func (f *findings) hitChart() runner.Chart {
-	c := runner.Chart{File: "memory-hit", Title: "A sliding hit in memory", Unit: "ns per hit, two goroutines (less is better)"}
+func (f *findings) hitChart() chart.Bars {
+	c := chart.Bars{File: "memory-hit", Title: "A sliding hit in memory", Unit: "ns per hit, two goroutines (less is better)"}
 	for _, t := range hits(0, f.keys) {
 		if t.Goroutines != 2 {
 			continue
 		}
-		g := runner.Group{Title: map[string]string{
-			"uniform": runner.Thousands(f.keys) + " keys, uniform",
-			"zipf":    runner.Thousands(f.keys) + " keys, Zipf 1.1",
-			"hot":     runner.Thousands(hotKeys) + " hot keys",
+		g := chart.Group{Title: map[string]string{
+			"uniform": chart.Thousands(f.keys) + " keys, uniform",
+			"zipf":    chart.Thousands(f.keys) + " keys, Zipf 1.1",
+			"hot":     chart.Thousands(hotKeys) + " hot keys",
 		}[t.Workload]}
 		for _, s := range all {
 			if f.hits.Has(s.name, t.name(), "ns") {
@@ -278,9 +279,9 @@ func (f *findings) hitChart() runner.Chart {
 	return c
 }
 
-func (f *findings) bytesChart() runner.Chart {
-	c := runner.Chart{File: "memory-bytes", Title: "Memory of a record", Unit: "bytes per key: 16-byte key and 64-byte value included (less is better)"}
-	g := runner.Group{Title: runner.Thousands(f.grownTo) + " keys"}
+func (f *findings) bytesChart() chart.Bars {
+	c := chart.Bars{File: "memory-bytes", Title: "Memory of a record", Unit: "bytes per key: 16-byte key and 64-byte value included (less is better)"}
+	g := chart.Group{Title: chart.Thousands(f.grownTo) + " keys"}
 	for _, s := range all {
 		if s.name == otterTick || s.name == exact || !f.grown.Has(s.name, "grow", "bytes") {
 			continue // the first two take the same as their twins
@@ -291,10 +292,10 @@ func (f *findings) bytesChart() runner.Chart {
 		}
 		g.Bars = append(g.Bars, b)
 	}
-	c.Groups = []runner.Group{g}
+	c.Groups = []chart.Group{g}
 	return c
 }
 
-func bar(name string, v float64) runner.Bar {
-	return runner.Bar{Label: name, Value: v, Own: name == slack10 || name == observed || name == exact}
+func bar(name string, v float64) chart.Bar {
+	return chart.Bar{Label: name, Value: v, Own: name == slack10 || name == observed || name == exact}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/slidingttl/slidingttl/bench/internal/runner"
+	"github.com/slidingttl/slidingttl/internal/chart"
 )
 
 // report tells what came of all, and of the tasks with a budget and the one without.
@@ -18,7 +19,7 @@ a tenth of the idle timeout, legs of %v. Recovery counts those dead before their
 out that lived when all had been carried out that waited as the store came back; budgets
 are a quarter and a tenth of the touches that are needed without, for each process its share. All is in virtual time, but
 what is said to be on Redis: there the legs and the throttling come before a redis-server.`,
-			herdLeg, herdSlack, herdLeg, runner.Thousands(need.Keys), runner.Thousands(need.Rate), leg),
+			herdLeg, herdSlack, herdLeg, chart.Thousands(need.Keys), chart.Thousands(need.Rate), leg),
 	}
 	m := func(who string, t task, measure string) float64 { return results.Median(who, t.name(), measure) }
 	figure := func(t task, measure string, value, bound float64) {
@@ -30,12 +31,12 @@ what is said to be on Redis: there the legs and the throttling come before a red
 	var clear task
 	for _, t := range all {
 		got := func(measure string) float64 { return m(t.strategy, t.task, measure) }
-		number := func(measure string) string { return runner.Number(got(measure)) }
+		number := func(measure string) string { return chart.Number(got(measure)) }
 		switch t.Kind {
 		case herdKind:
 			if t.strategy == ownName {
 				figure(t.task, "writes-per-needed", got("writes-per-needed"), map[int]float64{8: 1.2, 32: 1.5}[t.Nodes])
-				herds.Rows = append(herds.Rows, []string{where(t.task) + fmt.Sprint(t.Nodes), number("writes-per-needed"), runner.Number(m(inlineName, t.task, "writes-per-needed"))})
+				herds.Rows = append(herds.Rows, []string{where(t.task) + fmt.Sprint(t.Nodes), number("writes-per-needed"), chart.Number(m(inlineName, t.task, "writes-per-needed"))})
 			}
 		case latencyKind:
 			store := where(t.task) + "takes touches"
@@ -60,7 +61,7 @@ what is said to be on Redis: there the legs and the throttling come before a red
 	spent := runner.Table{Title: "Budgets", Head: []string{"processes", "budget each, touches/s", "begins", "touches/s", "of the budgets", "seconds over them", "died early"}}
 	for _, t := range append([]task{need}, budgets...) {
 		got := func(measure string) float64 { return m(ownName, t, measure) }
-		row := []string{fmt.Sprint(t.Nodes), "none", "full", fmt.Sprintf("%.1f", got("touches-per-s")), "", "", runner.Number(got("early"))}
+		row := []string{fmt.Sprint(t.Nodes), "none", "full", fmt.Sprintf("%.1f", got("touches-per-s")), "", "", chart.Number(got("early"))}
 		if t.Budget > 0 {
 			row[1] = fmt.Sprintf("%.1f", t.Budget)
 			row[4], row[5] = fmt.Sprintf("%.2f", got("budgets")), fmt.Sprintf("%.1f %%", 100*got("over"))

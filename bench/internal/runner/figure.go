@@ -2,8 +2,8 @@ package runner
 
 import (
 	"fmt"
-	"math"
-	"strconv"
+
+	"github.com/slidingttl/slidingttl/internal/chart"
 )
 
 // Figure is a value measured and, where Op is not empty, the target it is held
@@ -40,31 +40,7 @@ func (f Figure) Verdict() string {
 // String is the line that is printed.
 func (f Figure) String() string {
 	if f.Op == "" {
-		return fmt.Sprintf("figure %s %s", f.Name, Number(f.Value))
+		return fmt.Sprintf("figure %s %s", f.Name, chart.Number(f.Value))
 	}
-	return fmt.Sprintf("figure %s %s target %s %s %s", f.Name, Number(f.Value), f.Op, Number(f.Bound), f.Verdict())
-}
-
-// Thousands writes n with a comma before each three digits.
-func Thousands(n int) string {
-	s := strconv.Itoa(n)
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
-}
-
-// Number writes v with three digits or so.
-func Number(v float64) string {
-	switch a := math.Abs(v); {
-	case v == math.Trunc(v) && a < 1e9:
-		return strconv.FormatFloat(v, 'f', 0, 64)
-	case a >= 100:
-		return strconv.FormatFloat(v, 'f', 0, 64)
-	case a >= 10:
-		return strconv.FormatFloat(v, 'f', 1, 64)
-	case a >= 0.1:
-		return strconv.FormatFloat(v, 'f', 2, 64)
-	}
-	return strconv.FormatFloat(v, 'g', 3, 64)
+	return fmt.Sprintf("figure %s %s target %s %s %s", f.Name, chart.Number(f.Value), f.Op, chart.Number(f.Bound), f.Verdict())
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/slidingttl/slidingttl/bench/internal/runner"
+	"github.com/slidingttl/slidingttl/internal/chart"
 )
 
 const suiteName = "sessions"
@@ -105,15 +106,15 @@ store in memory: its file store's logic is given a map for the files. No touch i
 		},
 	}
 	t := runner.Table{Title: "A request with a session", Head: []string{"library"}}
-	chart := runner.Chart{File: "sessions", Title: "A request with a session", Unit: "µs per request (less is better)"}
+	bars := chart.Bars{File: "sessions", Title: "A request with a session", Unit: "µs per request (less is better)"}
 	for _, path := range []string{"/read", "/write"} {
 		what := map[string]string{"/read": "reads its session", "/write": "changes its session"}[path]
 		t.Head = append(t.Head, what+", µs", "allocations", "store writes")
-		g := runner.Group{Title: "A request that " + what}
+		g := chart.Group{Title: "A request that " + what}
 		for _, r := range rivals {
-			g.Bars = append(g.Bars, runner.Bar{Label: r.name, Value: results.Median(r.name, path, "ns") / 1e3, Own: r.name == own})
+			g.Bars = append(g.Bars, chart.Bar{Label: r.name, Value: results.Median(r.name, path, "ns") / 1e3, Own: r.name == own})
 		}
-		chart.Groups = append(chart.Groups, g)
+		bars.Groups = append(bars.Groups, g)
 	}
 	for _, r := range rivals {
 		row := []string{r.name}
@@ -125,6 +126,6 @@ store in memory: its file store's logic is given a map for the files. No touch i
 		}
 		t.Rows = append(t.Rows, row)
 	}
-	r.Tables, r.Charts = []runner.Table{t}, []runner.Chart{chart}
+	r.Tables, r.Charts = []runner.Table{t}, []chart.Bars{bars}
 	return r
 }

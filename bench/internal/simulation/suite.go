@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/slidingttl/slidingttl/bench/internal/runner"
+	"github.com/slidingttl/slidingttl/internal/chart"
 )
 
 const suiteName = "simulation"
@@ -81,11 +82,11 @@ each way. A write is a touch that reached the store, also if its condition faile
 records created anew because a key was found dead are the same for all and not counted.
 Throttling touches a key when the node itself has not for a tenth of the idle timeout.
 Broken are reads that found a record dead before its promise had run out.`,
-			runner.Thousands(keys), idleTimeout, maxLifetime, resolution, shortestLeg, longestLeg),
+			chart.Thousands(keys), idleTimeout, maxLifetime, resolution, shortestLeg, longestLeg),
 	}
 	for _, t := range all {
 		table := runner.Table{
-			Title: fmt.Sprintf("%s reads/s, %s, %v after %v", runner.Thousands(t.Rate), nodes(t.Nodes), t.Length, t.WarmUp),
+			Title: fmt.Sprintf("%s reads/s, %s, %v after %v", chart.Thousands(t.Rate), nodes(t.Nodes), t.Length, t.WarmUp),
 			Head:  []string{"strategy", "writes per read", "reads per write", "of the writes, failed", "worst early, s", "worst late, s", "broken reads"},
 		}
 		for _, s := range strategies {
@@ -103,7 +104,7 @@ Broken are reads that found a record dead before its promise had run out.`,
 		r.Tables = append(r.Tables, table)
 		r.Figures = append(r.Figures, figures(t, results)...)
 	}
-	r.Charts = []runner.Chart{chart(all, results)}
+	r.Charts = []chart.Bars{bars(all, results)}
 	return r
 }
 
@@ -121,8 +122,8 @@ func figures(t task, results *runner.Results) []runner.Figure {
 	}
 }
 
-func chart(all []task, results *runner.Results) runner.Chart {
-	c := runner.Chart{
+func bars(all []task, results *runner.Results) chart.Bars {
+	c := chart.Bars{
 		File:  "simulation-writes",
 		Title: "What keeping records alive writes",
 		Unit:  "writes per 1,000 reads, logarithmic scale (less is better)",
@@ -132,14 +133,14 @@ func chart(all []task, results *runner.Results) runner.Chart {
 		if t.Rate != 10_000 {
 			continue
 		}
-		g := runner.Group{Title: fmt.Sprintf("10,000 reads a second, %s", nodes(t.Nodes))}
+		g := chart.Group{Title: fmt.Sprintf("10,000 reads a second, %s", nodes(t.Nodes))}
 		for _, s := range strategies {
 			label := s.name
 			if early := results.Median(s.name, t.name(), "early-s"); early > 0 {
 				label = fmt.Sprintf("throttled, %.0f s early", early)
 			}
 			own := s.name == ownExact || s.name == own1 || s.name == own10
-			g.Bars = append(g.Bars, runner.Bar{Label: label, Value: 1000 * results.Median(s.name, t.name(), "writes-per-read"), Own: own})
+			g.Bars = append(g.Bars, chart.Bar{Label: label, Value: 1000 * results.Median(s.name, t.name(), "writes-per-read"), Own: own})
 		}
 		c.Groups = append(c.Groups, g)
 	}

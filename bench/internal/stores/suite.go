@@ -9,6 +9,7 @@ import (
 	"github.com/slidingttl/slidingttl/drivers/dynamodb/dynamodbtest"
 
 	"github.com/slidingttl/slidingttl/bench/internal/runner"
+	"github.com/slidingttl/slidingttl/internal/chart"
 )
 
 // field is a store and what is measured on it.
@@ -204,7 +205,7 @@ func (f *field) allocs(r *runner.Results, bound float64) runner.Figure {
 
 func (f *field) report(r *runner.Results, keys int) runner.Report {
 	report := runner.Report{Title: f.title, Text: fmt.Sprintf(f.text, keys), Figures: f.targets(f, r)}
-	chart := runner.Chart{File: f.suite, Title: f.title, Unit: "µs per read, median (less is better)"}
+	bars := chart.Bars{File: f.suite, Title: f.title, Unit: "µs per read, median (less is better)"}
 	for _, n := range readers {
 		at := task{Readers: n}.name()
 		title := "1 reader"
@@ -218,7 +219,7 @@ func (f *field) report(r *runner.Results, keys int) runner.Report {
 		if f.cpu {
 			t.Head = append(t.Head, "server CPU, µs")
 		}
-		g := runner.Group{Title: title}
+		g := chart.Group{Title: title}
 		for _, c := range f.contenders {
 			m := func(measure string) float64 { return r.Median(c.name, at, measure) }
 			mean := func(measure string) float64 { return r.Mean(c.name, at, measure) }
@@ -231,11 +232,11 @@ func (f *field) report(r *runner.Results, keys int) runner.Report {
 				row = append(row, fmt.Sprintf("%.1f", m("server-cpu")))
 			}
 			t.Rows = append(t.Rows, row)
-			g.Bars = append(g.Bars, runner.Bar{Label: c.name, Value: m("p50"), Own: strings.HasPrefix(c.name, "slidingttl")})
+			g.Bars = append(g.Bars, chart.Bar{Label: c.name, Value: m("p50"), Own: strings.HasPrefix(c.name, "slidingttl")})
 		}
 		report.Tables = append(report.Tables, t)
-		chart.Groups = append(chart.Groups, g)
+		bars.Groups = append(bars.Groups, g)
 	}
-	report.Charts = []runner.Chart{chart}
+	report.Charts = []chart.Bars{bars}
 	return report
 }
