@@ -168,7 +168,7 @@ func TestImplausible(t *testing.T) {
 	out, _ = command(t, 0, "reap", uri, "--policy", thirty, "--what", "past-cap,expired,retained", "--apply")
 	contains(t, out, "past their cap 0", "left: implausible, see audit 10")
 	out, _ = command(t, 0, "mend", uri, "--created-at", "seconds", "--apply")
-	contains(t, out, "mended 10", "10 created_at is as if in seconds")
+	contains(t, out, "mended 10", "10 created_at looks like a number of seconds")
 	out, _ = command(t, 0, "audit", uri, "--policy", thirty)
 	contains(t, out, "implausible 0", "slides 10")
 	_, errs := command(t, exitUsage, "mend", uri, "--created-at", "weeks")

@@ -310,7 +310,7 @@ func TestHostileRecords(t *testing.T) {
 			}
 			audit := operate(false, "audit", "--policy", thirty)
 			if s.micros {
-				contains(t, audit, "as if in seconds", "as if in micros")
+				contains(t, audit, "looks like a number of seconds", "looks like a number of micros")
 			}
 			if n := counted(audit, "no created at"); n < sound {
 				t.Errorf("%d records without created_at:\n%s", n, audit)

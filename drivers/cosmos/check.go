@@ -58,12 +58,12 @@ func (d *Driver[T]) Check(ctx context.Context, longest time.Duration) error {
 	c.timeToLive(p, longest)
 	for _, name := range []string{d.opts.ExpiresAt, ttlName} {
 		if indexed(p.IndexingPolicy, "/"+name) {
-			c.wrong("indexing policy", "with /"+name, "must exclude /"+name+"/?, or each touch pays for the index too")
+			c.wrong("indexing policy", "with /"+name, "must exclude /"+name+"/?: otherwise each touch also pays for updating the index")
 		}
 	}
 	// azcosmos shows the account's setting only in its requests.
 	if req := res.RawResponse.Request; req != nil && req.Header.Get("x-ms-cosmos-allow-tentative-writes") == "true" {
-		c.wrong("account", "with writes in several regions", "must have one: of two writes that meet, the service drops one after the fact")
+		c.wrong("account", "with writes in several regions", "must write in one region only: otherwise the service drops one of two conflicting writes afterwards")
 	}
 	at.At, _ = http.ParseTime(res.RawResponse.Header.Get("Date")) // zero if there is none
 	c.errs = append(c.errs, at.CheckSkew("Cosmos DB", d.opts.MaxSkew))
@@ -86,7 +86,7 @@ func (c *check) wrong(what, value, rule string) {
 func (c *check) partitionKey(p *azcosmos.ContainerProperties, want azcosmos.ContainerProperties) {
 	words := func(d azcosmos.PartitionKeyDefinition) string { return strings.Join(d.Paths, ", ") }
 	if got, want := words(p.PartitionKeyDefinition), words(want.PartitionKeyDefinition); got != want {
-		c.wrong("partition key", got, "must be "+want+", or Options.PartitionKey what the container has")
+		c.wrong("partition key", got, "must be "+want+", or Options.PartitionKey must be the container's")
 	}
 }
 
@@ -95,7 +95,7 @@ func (c *check) timeToLive(p *azcosmos.ContainerProperties, longest time.Duratio
 	case ttl == nil:
 		c.wrong("DefaultTimeToLive", "absent", "must be -1: without it the ttl of items is ignored, and nothing is ever removed")
 	case *ttl > 0 && time.Duration(*ttl)*time.Second < longest:
-		c.wrong("DefaultTimeToLive", fmt.Sprintf("%d s", *ttl), fmt.Sprintf("must be -1, or at least %v: it removes items of other programs, which are yet to be adopted", longest))
+		c.wrong("DefaultTimeToLive", fmt.Sprintf("%d s", *ttl), fmt.Sprintf("must be -1, or at least %v: it removes the items of other programs that are not adopted yet", longest))
 	}
 }
 
@@ -131,7 +131,7 @@ func (d *Driver[T]) checkConsistency(ctx context.Context, c *check) error {
 	d.learn(&d.stats.ReadUnits, err)
 	switch status(err) {
 	case http.StatusBadRequest:
-		c.wrong("account's consistency", "below Session", "must be Session at least, or a read may not see this process's own touch")
+		c.wrong("account's consistency", "below Session", "must be at least Session: otherwise a read may miss this process's own touch")
 	case http.StatusNotFound:
 	default:
 		if err != nil {

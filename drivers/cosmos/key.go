@@ -101,7 +101,7 @@ func checkID(id string) error {
 	case strings.HasSuffix(id, " "):
 		return invalidKey("with a space at the end", "must have none there as an item's id")
 	case id == "." || id == "..":
-		return invalidKey("dots", "must be more than one or two dots, which a URL has another meaning for")
+		return invalidKey("dots", "must not be . or .., which have another meaning in a URL")
 	}
 	return driver.CheckKey(id, maxID)
 }

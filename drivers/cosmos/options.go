@@ -75,7 +75,7 @@ func (o Options) validate() (Options, error) {
 		names := strings.Split(p.Path, "/")
 		switch {
 		case len(names) < 2 || names[0] != "" || slices.Contains(names[1:], ""):
-			return invalid(field+"Path", fmt.Sprintf("%q", p.Path), `must be as the container has it: "/tenant", "/owner/id"`)
+			return invalid(field+"Path", fmt.Sprintf("%q", p.Path), `must be a path as the container defines it, such as "/tenant" or "/owner/id"`)
 		case p.Path == idPath && p.Of != nil:
 			return invalid(field+"Of", "a function", "must be nil for /id, which Options.ID computes")
 		case p.Path != idPath && len(names) == 2 && slices.Contains(taken, names[1]):

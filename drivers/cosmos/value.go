@@ -60,7 +60,7 @@ func (d *Driver[T]) encode(k identity, v T, version driver.Version, l driver.Lif
 		return nil, invalid("must encode to a JSON object, as a struct or a map does", nil)
 	}
 	if !exact(value) {
-		return nil, invalid("must have no number that a float64 does not hold exactly, for Cosmos DB keeps no other: encode it as a string", nil)
+		return nil, invalid("must have only numbers that a float64 holds exactly, as Cosmos DB stores no others: encode such a number as a string", nil)
 	}
 	if err := d.checkNested(k, value); err != nil {
 		return nil, err
@@ -101,7 +101,7 @@ func (d *Driver[T]) checkNested(k identity, value gjson.Result) error {
 			continue
 		}
 		if textAt(value, names...) != k.partition[i] {
-			return &driver.InvalidError{Field: "value", Value: "without the partition key", Rule: fmt.Sprintf("must have at %s what Options.PartitionKey[%d].Of gives", p.Path, i)}
+			return &driver.InvalidError{Field: "value", Value: "without the partition key", Rule: fmt.Sprintf("must have at %s the value that Options.PartitionKey[%d].Of returns", p.Path, i)}
 		}
 	}
 	return nil
@@ -149,7 +149,7 @@ func (d *Driver[T]) checkValue() error {
 			return &driver.InvalidError{
 				Field: fmt.Sprintf("property %q", p.name),
 				Value: fmt.Sprintf("a field of %T", v),
-				Rule:  "must be left to the driver, since the field cannot hold what the driver writes there: rename one of them",
+				Rule:  "must belong to the driver alone, since the field cannot hold what the driver writes there: rename one of them",
 				Err:   unquoted{err},
 			}
 		}

@@ -82,7 +82,7 @@ func checkMax(field string, most, longest time.Duration) error {
 	if most <= 0 || most >= least {
 		return nil
 	}
-	return &driver.InvalidError{Field: field, Value: most.String(), Rule: fmt.Sprintf("must be 0 or at least %v, the longest life that a write asks for, %v, and %v for rounding; what is beyond Couchbase cuts off without a word", least, longest, 2*resolution)}
+	return &driver.InvalidError{Field: field, Value: most.String(), Rule: fmt.Sprintf("must be 0 or at least %v, the longest life that a write asks for (%v) plus %v for rounding: Couchbase shortens longer lives without an error", least, longest, 2*resolution)}
 }
 
 // bucketMax reads the bucket's maxTTL.
@@ -109,7 +109,7 @@ func (d *Driver[T]) bucketMax(ctx context.Context) (time.Duration, error) {
 		return 0, err
 	}
 	if res.StatusCode != http.StatusOK {
-		return 0, fmt.Errorf("management service answers %d; a user that may not read them can set Options.ProbeKey", res.StatusCode)
+		return 0, fmt.Errorf("management service answers %d; for a user that may not read the settings, set Options.ProbeKey", res.StatusCode)
 	}
 	var settings struct {
 		MaxTTL int64 `json:"maxTTL"`

@@ -109,8 +109,8 @@ func TestCheckWithoutWallTime(t *testing.T) {
 		wrote, now time.Duration // from this process's clock
 		want       string
 	}{
-		{0, -time.Hour, "server's clock cannot be told"},
-		{time.Hour, 0, "server's clock cannot be told"},
+		{0, -time.Hour, "the server's clock cannot be read"},
+		{time.Hour, 0, "the server's clock cannot be read"},
 		{-time.Minute, -time.Hour, "server's clock is -1m0."},
 	} {
 		f := open(t)

@@ -49,7 +49,7 @@ func (s sighting) check() error {
 	case behind > mostSkew:
 		skew = -behind
 	case !s.wall():
-		return fmt.Errorf("server's clock cannot be told: in each of %d writes the vBucket's hybrid logical clock was ahead of it", clockLooks)
+		return fmt.Errorf("the server's clock cannot be read: in each of %d writes the vBucket's hybrid logical clock was ahead of it", clockLooks)
 	case ahead > mostSkew:
 		skew = ahead
 	default:

@@ -101,7 +101,7 @@ func (p place) record(until, created driver.Instant, stamp []byte, cas driver.Ve
 	case !ok && p.body:
 		return r, nil // no stamp of this driver's
 	case !ok:
-		return r, p.invalid(stamp, "must be a whole number of milliseconds since the Unix epoch, or that, an expiry and the document's")
+		return r, p.invalid(stamp, "must be a whole number of milliseconds since the Unix epoch, or an array of that number and two expiries in seconds")
 	case !p.body:
 		r.CreatedAt = n
 	}

@@ -31,7 +31,7 @@ func expiry(at driver.Instant) (uint32, error) {
 	if at != 0 && (s <= mostRelative || s > math.MaxUint32) {
 		return 0, &driver.InvalidError{
 			Field: "expiry", Value: at.Time().String(),
-			Rule: "must lie between 1970-01-31 and 2106-02-07, beyond which Couchbase takes it for something else",
+			Rule: "must lie between 1970-01-31 and 2106-02-07: Couchbase reads a smaller number as seconds from now, and has 32 bits",
 		}
 	}
 	return uint32(s), nil

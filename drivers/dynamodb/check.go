@@ -56,7 +56,7 @@ func (d *Driver[T]) checkTable(table *types.TableDescription) error {
 		errs = append(errs, d.invalid("status", string(s), "must be ACTIVE"))
 	}
 	if got, want := keySchema(table.KeySchema, table.AttributeDefinitions), keySchema(d.schema()); got != want {
-		errs = append(errs, d.invalid("key", got, "must be "+want+", or Options.PartitionKey and SortKey what the table has"))
+		errs = append(errs, d.invalid("key", got, "must be "+want+", or Options.PartitionKey and SortKey must be the table's"))
 	}
 	return errors.Join(errs...)
 }
@@ -91,7 +91,7 @@ func (d *Driver[T]) checkTTL(status types.TimeToLiveStatus, attribute string) er
 	case !enabled:
 		return d.invalid("TTL", string(status), fmt.Sprintf("must be enabled, on the attribute %q", d.opts.Expiry))
 	case attribute != d.opts.Expiry:
-		return d.invalid("TTL", fmt.Sprintf("on the attribute %q", attribute), fmt.Sprintf("must be on %q, or Options.Expiry the one it is on", d.opts.Expiry))
+		return d.invalid("TTL", fmt.Sprintf("on the attribute %q", attribute), fmt.Sprintf("must be on %q, or Options.Expiry must be the attribute it is on", d.opts.Expiry))
 	}
 	return nil
 }

@@ -57,7 +57,7 @@ func seconds(i driver.Instant) types.AttributeValue {
 // check rejects instants that would be read back differently.
 func (f TimeFormat) check(l driver.Life) error {
 	if f == UnixMilli && 0 < l.CreatedAt && l.CreatedAt < driver.NumberSeconds {
-		return &driver.InvalidError{Field: "created_at", Value: fmt.Sprintf("%d ms since 1970", l.CreatedAt), Rule: "must be later than March 1973 in UnixMilli, or it reads as seconds"}
+		return &driver.InvalidError{Field: "created_at", Value: fmt.Sprintf("%d ms since 1970", l.CreatedAt), Rule: "must be later than March 1973 in UnixMilli: an earlier one would be read as seconds"}
 	}
 	return l.Check(latest)
 }

@@ -78,7 +78,7 @@ func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]dri
 	for i, key := range driver.Distinct(keys) {
 		k, err := d.primaryKey(key)
 		if _, again := place[k]; err == nil && again {
-			err = &driver.InvalidError{Field: "key", Value: "computed", Rule: "must come to an item of its own: two keys come to one"}
+			err = &driver.InvalidError{Field: "key", Value: "computed", Rule: "must map to an item of its own: two keys of the call map to one item"}
 		}
 		if err != nil {
 			bad = append(bad, &driver.KeyError{Index: i, Err: err})

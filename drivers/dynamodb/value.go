@@ -128,7 +128,7 @@ func (d *Driver[T]) checkValue() error {
 		return &driver.InvalidError{
 			Field: fmt.Sprintf("attribute %q", a.name),
 			Value: "a field of " + reflect.TypeFor[T]().String(),
-			Rule:  "must be left to the driver, since the field " + rule + ": rename one of them (Options." + a.option + ")",
+			Rule:  "must belong to the driver alone, since the field " + rule + ": rename one of them (Options." + a.option + ")",
 			Err:   err,
 		}
 	}

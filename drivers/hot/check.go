@@ -17,8 +17,8 @@ func (d *Driver[T]) Check(ctx context.Context, longest time.Duration) error {
 		late = &driver.InvalidError{
 			Field: "Options.LateDeletes",
 			Value: "false",
-			Rule: fmt.Sprintf("must be true: what another process deletes, or a session it revokes, is answered here for up to %v longer "+
-				"where nobody tells the tier", d.bounds.Staleness),
+			Rule: fmt.Sprintf("must be true: a record that another process deletes, or a session that it revokes, is answered here for up to %v longer "+
+				"unless Forget is called", d.bounds.Staleness),
 		}
 	}
 	if checker, ok := driver.As[driver.Checker](d.inner); ok {

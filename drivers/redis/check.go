@@ -49,7 +49,7 @@ func (d *Driver[T]) checkNode(ctx context.Context, n node) error {
 		errs = append(errs, &driver.InvalidError{Field: field, Value: value, Rule: rule})
 	}
 	if got["role"] == "slave" {
-		wrong("server", "a replica", "must be a primary: a replica refuses writes, and what it reads is some time behind")
+		wrong("server", "a replica", "must be a primary: a replica refuses writes, and its reads are behind")
 	}
 	if major, _, ok := strings.Cut(got["redis_version"], "."); ok {
 		if n, err := strconv.Atoi(major); err == nil && n < leastVersion {
@@ -57,7 +57,7 @@ func (d *Driver[T]) checkNode(ctx context.Context, n node) error {
 		}
 	}
 	if policy := got["maxmemory_policy"]; policy != "" && policy != "noeviction" && got["maxmemory"] != "0" {
-		wrong("maxmemory-policy", policy, "must be noeviction: any other deletes records before they expire when memory is short")
+		wrong("maxmemory-policy", policy, "must be noeviction: the others delete records before they expire when memory is short")
 	}
 	return errors.Join(append(errs, seen.CheckSkew("the server", d.opts.MaxSkew))...)
 }

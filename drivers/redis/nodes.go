@@ -55,13 +55,13 @@ func (d *Driver[T]) nodes(ctx context.Context) ([]node, error) {
 func slots(shard rueidis.RedisMessage) (first, last int64, address string, err error) {
 	fields, err := shard.ToArray()
 	if err != nil || len(fields) < 3 {
-		return 0, 0, "", errors.Join(errors.New("a shard without nodes"), err)
+		return 0, 0, "", errors.Join(errors.New("a shard has no nodes"), err)
 	}
 	first, err1 := fields[0].AsInt64()
 	last, err2 := fields[1].AsInt64()
 	primary, err3 := fields[2].ToArray()
 	if err := errors.Join(err1, err2, err3); err != nil || len(primary) < 2 {
-		return 0, 0, "", errors.Join(errors.New("a node without an address"), err)
+		return 0, 0, "", errors.Join(errors.New("a node has no address"), err)
 	}
 	host, err1 := primary[0].ToString()
 	port, err2 := primary[1].AsInt64()

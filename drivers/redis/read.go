@@ -85,7 +85,7 @@ func reply(ctx context.Context, res rueidis.RedisResult) (b []byte, expiry *ruei
 	if message.IsArray() {
 		pair, err := message.ToArray()
 		if err != nil || len(pair) != 2 {
-			return nil, nil, errors.Join(errors.New("an answer that is no pair"), err)
+			return nil, nil, errors.Join(errors.New("the answer is not a pair"), err)
 		}
 		message, expiry = pair[0], &pair[1]
 	}

@@ -58,7 +58,7 @@ func (d *Driver[T]) Scan(ctx context.Context, from driver.Cursor, limit int) (dr
 	}
 	i := slices.IndexFunc(nodes, func(n node) bool { return n.part == at[0].Part })
 	if i < 0 {
-		return driver.Page{}, &driver.InvalidError{Field: "cursor", Value: "of slots " + at[0].Part, Rule: "must be of slots that one node serves: begin the scan anew"}
+		return driver.Page{}, &driver.InvalidError{Field: "cursor", Value: "of slots " + at[0].Part, Rule: "must be of slots that one node serves: start the scan again"}
 	}
 	client := nodes[i].client
 	keys, next, err := d.keys(ctx, client, at[0], limit)

@@ -115,7 +115,7 @@ func (d *Driver[T]) write(ctx context.Context, key string, mine driver.Meta, s *
 	case errors.As(err, &conflict) && found.Version == mine.Version && mine.Version != 0 && (mine.CreatedAt == 0 || resent && found == mine):
 		return found, nil
 	case resent && (conflict != nil || err == driver.ErrNotFound):
-		return found, fmt.Errorf("%w: it was sent again, and then: %v", driver.ErrAmbiguous, err)
+		return found, fmt.Errorf("%w: the command was sent again, and the second answer was: %v", driver.ErrAmbiguous, err)
 	}
 	return found, err
 }

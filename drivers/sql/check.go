@@ -129,10 +129,10 @@ func (t *table) checkKey(ctx context.Context, d *description) error {
 	query := t.dialect.bind("SELECT COUNT(*) FROM (SELECT " + column + " AS probe FROM " + t.quoted() + " WHERE 1 = 0 UNION ALL SELECT ?) AS probes WHERE probe = ?")
 	for _, pair := range []struct{ what, a, b string }{
 		{"case", "a", "A"},
-		{"spaces at their end", "a", "a "},
+		{"trailing spaces", "a", "a "},
 		{"accents", "a", "\u00e1"},
-		{"how an accent is put", "\u00e1", "a\u0301"},
-		{"characters without width", "a", "a\u00ad"},
+		{"the encoding of an accent", "\u00e1", "a\u0301"},
+		{"zero-width characters", "a", "a\u00ad"},
 	} {
 		var n int
 		err := t.db.QueryRowContext(ctx, query, pair.a, pair.b).Scan(&n)
@@ -142,7 +142,7 @@ func (t *table) checkKey(ctx context.Context, d *description) error {
 		case err != nil:
 			return t.failed(ctx, err)
 		case n > 0:
-			return t.invalid("column "+column, "of a type or collation that takes different keys for one", "must tell keys apart that differ in "+pair.what+
+			return t.invalid("column "+column, "of a type or collation for which different keys are equal", "must distinguish keys that differ in "+pair.what+
 				": text COLLATE \"C\", VARBINARY or TEXT COLLATE BINARY")
 		}
 	}
@@ -166,7 +166,7 @@ func (t *table) checkTable(d *description) error {
 	types := t.dialect.types()
 	for _, c := range []TimeColumn{t.created, t.expires} {
 		fits := func(is columnType) bool { return t.dialect.fits(c.Type, is) }
-		mend := append(t.mend(c), "or Options say what it is")
+		mend := append(t.mend(c), "or set Options to its type")
 		column(c.Name, fits, "must be "+types.times[c.Type]+", with milliseconds: "+strings.Join(mend, ", "))
 		if d.columns[strings.ToLower(c.Name)].moves {
 			errs = append(errs, t.invalid(fmt.Sprintf("column %q", c.Name), "set by ON UPDATE", "must hold what was written"))

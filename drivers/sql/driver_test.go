@@ -267,7 +267,7 @@ func TestCheck(t *testing.T) {
 				t.Errorf("error %v, want it to name %s", err, want)
 			}
 		}
-		if dialect == MySQL && !strings.Contains(err.Error(), "takes different keys for one") {
+		if dialect == MySQL && !strings.Contains(err.Error(), "for which different keys are equal") {
 			t.Errorf("error %v, want it to name the collation", err)
 		}
 		if strings.Contains(err.Error(), "expires_at") {

@@ -56,7 +56,7 @@ func (t *table) odd(l *life) error {
 		odd  bool
 	}{{t.created.Name, l.created.odd}, {t.expires.Name, l.expires.odd}, {t.version, l.version.odd}} {
 		if c.odd {
-			return &driver.InvalidError{Field: fmt.Sprintf("column %q", c.name), Value: "of another type", Rule: "must be of the type that Options say"}
+			return &driver.InvalidError{Field: fmt.Sprintf("column %q", c.name), Value: "of another type", Rule: "must have the type set in Options"}
 		}
 	}
 	return nil

@@ -128,15 +128,15 @@ func (mysql) settings(ctx context.Context, db *stdsql.DB, times []TimeType) erro
 	var r refusals
 	r.when(autocommit != 1, "autocommit", "off", "must be on: each statement is a transaction")
 	r.when(readOnly != 0, "database", "read-only", "must take writes")
-	r.when(isolation == "READ-UNCOMMITTED", "isolation", isolation, "must be READ COMMITTED or higher: else reads show what was never written")
+	r.when(isolation == "READ-UNCOMMITTED", "isolation", isolation, "must be READ COMMITTED or higher: otherwise reads return values that may be rolled back")
 	r.when(!strings.Contains(mode, "STRICT_TRANS_TABLES") && !strings.Contains(mode, "STRICT_ALL_TABLES"), "sql_mode", mode,
-		"must have STRICT_TRANS_TABLES: else a key that is too long is cut, and found by another")
-	r.when(logged != 0, "binlog_format", "STATEMENT", "must be ROW or MIXED: statements ask for the time")
-	r.when(stands, "SYSDATE", "NOW", "must go on while a statement waits: sysdate-is-now must be off")
+		"must have STRICT_TRANS_TABLES: otherwise a key that is too long is cut, and equals another key")
+	r.when(logged != 0, "binlog_format", "STATEMENT", "must be ROW or MIXED: the driver's statements read the time")
+	r.when(stands, "SYSDATE", "NOW", "must be the current time within a statement: sysdate-is-now must be off")
 	r.when(slices.Contains(times, DateTime) && offset != 0, "time_zone", fmt.Sprintf("%+d s off UTC", offset),
-		"must be UTC where a DATETIME holds an instant: NOW() and CURRENT_TIMESTAMP write it there in this zone")
+		"must be UTC if a DATETIME column holds an instant: NOW() and CURRENT_TIMESTAMP write it in this zone")
 	r.when(slices.Contains(times, Timestamp) && shift != 0, "time_zone", fmt.Sprintf("shifted by up to %d s in a year", shift),
-		"must have one offset all year, such as '+00:00', where a TIMESTAMP holds an instant: it is written in this zone, and an hour comes twice")
+		"must have one offset all year, such as '+00:00', if a TIMESTAMP column holds an instant: it is written in this zone, in which one hour a year occurs twice")
 	return errors.Join(r...)
 }
 

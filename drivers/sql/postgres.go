@@ -133,7 +133,7 @@ func (p postgres) settings(ctx context.Context, db *stdsql.DB, _ []TimeType) err
 		return err
 	}
 	if recovering || readOnly == "on" {
-		return &driver.InvalidError{Field: "database", Value: "read-only", Rule: "must take writes: be no standby, and have default_transaction_read_only off"}
+		return &driver.InvalidError{Field: "database", Value: "read-only", Rule: "must take writes: it must not be a standby, and default_transaction_read_only must be off"}
 	}
 	return pooled(ctx, db)
 }
@@ -168,7 +168,7 @@ func pooled(ctx context.Context, db *stdsql.DB) error {
 	if errors.As(err, &server) && (server.SQLState() == "26000" || server.SQLState() == "42P05") {
 		return &driver.InvalidError{
 			Field: "connection", Value: "pooled by transaction", Err: err,
-			Rule: "must keep what is prepared on it: have pgx prepare nothing, by default_query_exec_mode=exec, cache_describe or simple_protocol",
+			Rule: "must keep prepared statements: set default_query_exec_mode to exec, cache_describe or simple_protocol, so that pgx prepares none",
 		}
 	}
 	return nil // calls report any other error

@@ -98,7 +98,7 @@ func (sqlite) settings(ctx context.Context, db *stdsql.DB, _ []TimeType) error {
 	shared := mode != "memory" // else only this process has the database
 	var r refusals
 	r.when(shared && mode != "wal", "journal_mode", mode, "must be wal, so that readers and the writer do not wait for each other: _pragma=journal_mode(wal)")
-	r.when(shared && timeout < 1000, "busy_timeout", fmt.Sprintf("%d ms", timeout), "must be 1 s at least, so that writers wait for each other: _pragma=busy_timeout(10000)")
+	r.when(shared && timeout < 1000, "busy_timeout", fmt.Sprintf("%d ms", timeout), "must be at least 1 s, so that writers wait for each other: _pragma=busy_timeout(10000)")
 	return errors.Join(r...)
 }
 

@@ -41,7 +41,7 @@ func (s *Sweeper) batch(ctx context.Context, limit int, take takeRows) (b swept,
 	if b.skipped > 0 && s.opts.OnError != nil {
 		rule := "must have an expiry that can be read"
 		if b.refused != nil {
-			rule = "must be one that the table lets be deleted, and be given another " + s.table.sweep
+			rule = "must not be refused by the table when it is deleted, or when " + s.table.sweep + " is set"
 		}
 		s.opts.OnError(&driver.InvalidError{Field: "row", Value: fmt.Sprintf("skipped, %d times", b.skipped), Rule: rule, Err: b.refused})
 	}

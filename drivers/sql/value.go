@@ -58,7 +58,7 @@ func (c *codec[T]) decode(s *scanned[T]) (T, error) {
 
 // misshapen is the error for a row that does not fit the driver's types.
 func misshapen(err error) error {
-	return &driver.InvalidError{Field: "row", Value: "of another shape", Rule: "must hold what the driver's Options and type say", Err: unquoted{err}}
+	return &driver.InvalidError{Field: "row", Value: "of another shape", Rule: "must fit Options and the driver's type", Err: unquoted{err}}
 }
 
 // unquoted hides an error's text, which may quote a record.

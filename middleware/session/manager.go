@@ -66,7 +66,7 @@ func New[T any](d driver.Driver[Record], opts *Options) (*Manager[T], error) {
 		return nil, errors.Join(err, m.closeOwn())
 	}
 	if m.own != nil {
-		m.logger().Warn("session: no driver given, so sessions are kept in memory: they end with this process, and other servers do not know them")
+		m.logger().Warn("session: no driver given: sessions are kept in memory, end with this process, and are unknown to other servers")
 	}
 	return m, nil
 }

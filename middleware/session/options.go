@@ -185,7 +185,7 @@ func (o Options) validate() (Options, error) {
 	}
 	switch {
 	case strings.HasPrefix(o.Cookie, "__"):
-		return invalid("Cookie", o.Cookie, "must be without a prefix, which is added")
+		return invalid("Cookie", o.Cookie, "must not have a prefix: the middleware adds it")
 	case (&http.Cookie{Name: o.Cookie}).Valid() != nil:
 		return invalid("Cookie", fmt.Sprintf("%q", o.Cookie), "must be a cookie name")
 	case o.SameSite < http.SameSiteDefaultMode || o.SameSite > http.SameSiteNoneMode:
@@ -201,9 +201,9 @@ func (o Options) validate() (Options, error) {
 	case o.RenewEvery != 0 && o.RenewEvery <= o.RenewGrace:
 		return invalid("RenewEvery", o.RenewEvery, "must be more than Options.RenewGrace, or zero")
 	case o.Remember.MaxLifetime > maxAge && o.Remember.IdleGrace >= maxAge:
-		return invalid("Remember.IdleGrace", o.Remember.IdleGrace, "must be less than the 400 days for which browsers keep a cookie, as MaxLifetime is more")
+		return invalid("Remember.IdleGrace", o.Remember.IdleGrace, "must be less than the 400 days for which browsers keep a cookie, because MaxLifetime is more")
 	case o.Remember.MaxLifetime > maxAge && (o.RenewEvery == 0 || o.RenewEvery > maxAge-o.Remember.IdleGrace):
-		return invalid("RenewEvery", o.RenewEvery, fmt.Sprintf("must be set, and at most %v, as Options.Remember.MaxLifetime is more than the 400 days for which browsers keep a cookie", maxAge-o.Remember.IdleGrace))
+		return invalid("RenewEvery", o.RenewEvery, fmt.Sprintf("must be set, and at most %v, because Options.Remember.MaxLifetime exceeds the 400 days for which browsers keep a cookie", maxAge-o.Remember.IdleGrace))
 	case o.MaxRequest < time.Millisecond || o.MaxRequest > most:
 		return invalid("MaxRequest", o.MaxRequest, "must be at least 1ms, and at most the MaxLifetime of both policies")
 	case o.MaxRequest%time.Millisecond != 0:

@@ -91,7 +91,7 @@ func New(store Keeper, key Key, opts *Options) (*Toucher, error) {
 	case t.opts.Timeout < 0:
 		return nil, &slidingttl.InvalidError{Field: "Options.Timeout", Value: t.opts.Timeout.String(), Rule: "must not be negative"}
 	case t.opts.Workers > 0 && t.opts.Wait:
-		return nil, &slidingttl.InvalidError{Field: "Options.Workers", Value: fmt.Sprint(t.opts.Workers), Rule: "must be zero with Wait, where nothing runs in the background"}
+		return nil, &slidingttl.InvalidError{Field: "Options.Workers", Value: fmt.Sprint(t.opts.Workers), Rule: "must be zero with Wait, which runs nothing in the background"}
 	}
 	if t.opts.Timeout == 0 {
 		t.opts.Timeout = defaultTimeout

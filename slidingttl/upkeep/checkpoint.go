@@ -30,7 +30,7 @@ func (c *Checkpoint) Done() bool {
 func (c *Checkpoint) fits(op, about string) error {
 	switch {
 	case c.Operation != op || c.About != about:
-		return invalid("Options.Resume", fmt.Sprintf("of %s, %q", c.Operation, c.About), fmt.Sprintf("must be of what is done now, %s, %q", op, about))
+		return invalid("Options.Resume", fmt.Sprintf("of %s, %q", c.Operation, c.About), fmt.Sprintf("must be of this operation, %s, %q", op, about))
 	case len(c.Segments) == 0:
 		return invalid("Options.Resume", "without segments", "must be one that was saved")
 	}

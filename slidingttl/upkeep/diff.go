@@ -85,7 +85,7 @@ func Diff(ctx context.Context, s driver.Scanner, from, to slidingttl.Policy, opt
 		return nil, err
 	}
 	if o.PolicyFor != nil {
-		return nil, invalid("Options.PolicyFor", "set", "must be nil: a diff is of two policies")
+		return nil, invalid("Options.PolicyFor", "set", "must be nil: a diff compares two policies")
 	}
 	before, err := newJudge(from, s, &o.Options)
 	if err != nil {

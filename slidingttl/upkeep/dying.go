@@ -105,7 +105,7 @@ func Dying(ctx context.Context, s driver.Scanner, within time.Duration, opts *Dy
 
 func (o *DyingOptions) validate() error {
 	if o.Shards > 0 || o.Save != nil || o.Resume != nil {
-		return invalid("Options", "with Shards, Save or Resume", "must have none: what dies soon is asked for anew")
+		return invalid("Options", "with Shards, Save or Resume", "must not be set: Dying cannot be resumed or split")
 	}
 	return cmp.Or(o.Options.validate(), atLeastZero("DyingOptions.Limit", &o.Limit, 10000))
 }

@@ -125,7 +125,7 @@ func Harvest(ctx context.Context, d Harvested, p slidingttl.Policy, opts *Harves
 	h := &harvester{d: d, opts: &o, judge: j, held: make(map[int]*held)}
 	h.readers = newWriter(&WriteOptions{Options: o.Options, Writers: o.Readers, Apply: o.Bury != nil})
 	if h.ends, _ = d.(ender); o.PastCap && h.ends == nil {
-		return nil, invalid("HarvestOptions.PastCap", "true", "takes a driver that touches")
+		return nil, invalid("HarvestOptions.PastCap", "true", "requires a driver with Touch")
 	}
 	h.until = h.judge.now().Add(-o.Grace)
 	if o.Resume != nil {

@@ -22,7 +22,7 @@ type Record struct {
 // *InvalidError.
 func (r Record) Raw(ctx context.Context) (driver.Raw, error) {
 	if r.raw == nil {
-		return driver.Raw{}, invalid("driver", "no driver.RawReader", "must be one for a rule that reads the record")
+		return driver.Raw{}, invalid("driver", "no driver.RawReader", "is required by a rule that reads the record")
 	}
 	return r.raw.Raw(ctx, r.Key)
 }

@@ -54,11 +54,11 @@ func Doubt(l driver.Life, last driver.Instant) string {
 	switch {
 	case l.CreatedAt != 0 && (l.CreatedAt < earliest || l.CreatedAt > last):
 		if u := unitOf(l.CreatedAt, last); u != "" {
-			return "created_at is as if in " + string(u)
+			return "created_at looks like a number of " + string(u)
 		}
-		return "created_at is no time that has been"
+		return "created_at is before 1990 or in the future"
 	case l.ExpiresAt != 0 && l.ExpiresAt < earliest && Seconds.millis(l.ExpiresAt) >= earliest:
-		return "expires_at is as if in " + string(Seconds)
+		return "expires_at looks like a number of " + string(Seconds)
 	}
 	return ""
 }

@@ -36,7 +36,7 @@ func TestImplausible(t *testing.T) {
 	if audit.States[upkeep.Implausible].Count != 10 || audit.States[upkeep.Slides].Count != 2 || audit.States[upkeep.PastCap].Count != 0 {
 		t.Errorf("the report is\n%v", audit)
 	}
-	for doubt, n := range map[string]int64{"created_at is as if in seconds": 5, "created_at is as if in micros": 1, "created_at is as if in nanos": 1, "created_at is no time that has been": 3} {
+	for doubt, n := range map[string]int64{"created_at looks like a number of seconds": 5, "created_at looks like a number of micros": 1, "created_at looks like a number of nanos": 1, "created_at is before 1990 or in the future": 3} {
 		if audit.Doubts[doubt] != n {
 			t.Errorf("%s: %d; want %d", doubt, audit.Doubts[doubt], n)
 		}
