@@ -162,11 +162,11 @@ func checkColumns(columns []Column) error {
 		case c.Name == "" || checkText("", c.Name) != nil:
 			return &driver.InvalidError{Field: field + ".Name", Value: strconv.Quote(c.Name), Rule: "must be text, and not empty"}
 		case seen[c.Name]:
-			return &driver.InvalidError{Field: field + ".Name", Value: strconv.Quote(c.Name), Rule: "must be that of no other column"}
+			return &driver.InvalidError{Field: field + ".Name", Value: strconv.Quote(c.Name), Rule: "must differ from the other columns' names"}
 		case c.Type.node() == nil:
 			return &driver.InvalidError{Field: field + ".Type", Value: c.Type.String(), Rule: "must be one of the column types"}
 		case c.Of == nil:
-			return &driver.InvalidError{Field: field + ".Of", Value: "nil", Rule: "must say what stands in the column"}
+			return &driver.InvalidError{Field: field + ".Of", Value: "nil", Rule: "is required"}
 		}
 		seen[c.Name] = true
 	}

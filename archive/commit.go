@@ -13,7 +13,7 @@ import (
 )
 
 // errOvertaken says that another operation changed the day first.
-var errOvertaken = errors.New("somebody else changes the same day, time and again")
+var errOvertaken = errors.New("other operations kept changing the same day")
 
 // change is the content of a day's next manifest file.
 type change struct {
@@ -72,7 +72,7 @@ func sweep(ctx context.Context, b Bucket, m *Manifest) error {
 	}
 	remove := b.Remove
 	if d, ok := b.(*Directory); ok {
-		remove = d.unlink // settle below syncs the directory once for all files
+		remove = d.unlink // syncDay below syncs the directory once for all files
 	}
 	var locked *LockedError
 	for _, f := range m.garbage {
@@ -92,7 +92,7 @@ func sweep(ctx context.Context, b Bucket, m *Manifest) error {
 	if len(m.garbage) == 0 {
 		return nil
 	}
-	return settle(b, m.Day)
+	return syncDay(b, m.Day)
 }
 
 // without returns the merged files of m that are not among gone, and the marks of gone.

@@ -93,7 +93,7 @@ func eachDay(ctx context.Context, c *catalog, span Span, progress func(Progress)
 			progress(Progress{Day: m.Day, Done: i, Days: len(all)})
 		}
 		err := do(m)
-		if !left(err) {
+		if !endedWell(err) {
 			return errors.Join(append(corrupt, err)...)
 		}
 		corrupt = append(corrupt, err)
@@ -211,20 +211,20 @@ func agree(columns, more map[string]ColumnType) bool {
 	return true
 }
 
-// merge replaces files by new ones with the same records, except those for which out is true.
-func (c *compactor) merge(ctx context.Context, m *Manifest, files []File, columns map[string]ColumnType, left map[string]bool, out func(*Archived) bool) error {
+// merge replaces files by new ones with the records for which keep is true. Nil: all of them.
+func (c *compactor) merge(ctx context.Context, m *Manifest, files []File, columns map[string]ColumnType, left map[string]bool, keep func(*Archived) (bool, error)) error {
 	records := merged(ctx, c.bucket, files, nil)
-	if out != nil {
-		records = except(records, out)
+	if keep != nil {
+		records = filter(records, keep)
 	}
 	into, err := output(ctx, c.bucket, m, columns, records)
 	if err != nil {
 		return err
 	}
-	hold := m.without(files)
-	hold.files = append(hold.files, into...)
-	hold.merged = len(files)+len(left) >= len(m.Files) || m.merged && len(hold.marks) == 0
-	if err := commit(ctx, c.bucket, m, hold); err != nil {
+	next := m.without(files)
+	next.files = append(next.files, into...)
+	next.merged = len(files)+len(left) >= len(m.Files) || m.merged && len(next.marks) == 0
+	if err := commit(ctx, c.bucket, m, next); err != nil {
 		return err
 	}
 	for _, f := range files {

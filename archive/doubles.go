@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"io/fs"
-	"iter"
 	"maps"
 	"slices"
 
@@ -121,7 +120,7 @@ func (c *compactor) leaveOut(ctx context.Context, d Day, lives map[lifeHash]bool
 			columns, _, err = c.examine(ctx, []File{*f}, left)
 		}
 		if err == nil {
-			err = c.merge(ctx, &m, []File{*f}, columns, left, func(a *Archived) bool { return lives[a.identity().hash()] })
+			err = c.merge(ctx, &m, []File{*f}, columns, left, func(a *Archived) (bool, error) { return !lives[a.identity().hash()], nil })
 		}
 		switch {
 		case gone(err), errors.Is(err, errOvertaken):
@@ -146,18 +145,4 @@ func (c *compactor) holding(ctx context.Context, m *Manifest, lives map[lifeHash
 		}
 	}
 	return nil, nil
-}
-
-// except yields the records for which out is false.
-func except(records iter.Seq2[Archived, error], out func(*Archived) bool) iter.Seq2[Archived, error] {
-	return func(yield func(Archived, error) bool) {
-		for a, err := range records {
-			if err == nil && out(&a) {
-				continue
-			}
-			if !yield(a, err) {
-				return
-			}
-		}
-	}
 }

@@ -42,13 +42,13 @@ func TestLivesInTwoDays(t *testing.T) {
 				t.Fatalf("after %d calls there are %d lives; want 45", calls, len(days))
 			}
 			compact(t, b)
-			told := all(t, b)
-			if len(told) != 45 {
-				t.Fatalf("after %d calls and another run %d lives are told; want 45", calls, len(told))
+			found := all(t, b)
+			if len(found) != 45 {
+				t.Fatalf("after %d calls and another run %d lives were found; want 45", calls, len(found))
 			}
-			for _, a := range told {
+			for _, a := range found {
 				if d := archive.DayOf(a.ExpiredAt); d != days[a.Key+a.Generation] {
-					t.Fatalf("%s is told on %s; want its last day, %s", a.Key, d, days[a.Key+a.Generation])
+					t.Fatalf("%s is found on %s; want its last day, %s", a.Key, d, days[a.Key+a.Generation])
 				}
 			}
 			tidied(t, b)

@@ -36,8 +36,8 @@ func (d *Directory) makeDir(dir string) error {
 	return nil
 }
 
-// settle makes a day's listing durable: a process may have died before it synced a change.
-func settle(b Bucket, day Day) error {
+// syncDay makes a day's listing durable: a process may have died before it synced a change.
+func syncDay(b Bucket, day Day) error {
 	d, ok := b.(*Directory)
 	if !ok {
 		return nil

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"strconv"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
@@ -20,16 +19,16 @@ type ForgetOptions struct {
 }
 
 // ErrLeft says that a source archived selected records while Forget ran. Run Forget again.
-var ErrLeft = errors.New("records came into the archive while they were forgotten: forget them again")
+var ErrLeft = errors.New("a source archived more of these records meanwhile: run forget again")
 
 // ForgetReport is what Forget did.
 type ForgetReport struct {
 	DryRun  bool  `json:"dry_run"`
-	Days    int   `json:"days"`    // days read
-	Files   int   `json:"files"`   // files rewritten
-	Records int64 `json:"records"` // records forgotten; a life in two files counts twice
-	Untold  int64 `json:"untold"`  // records without a value in Selection.Column: they stay
-	Left    int64 `json:"left"`    // records found by a second pass: a source archived them meanwhile
+	Days    int   `json:"days"`     // days read
+	Files   int   `json:"files"`    // files rewritten
+	Records int64 `json:"records"`  // records forgotten; a life in two files counts twice
+	NoValue int64 `json:"no_value"` // records without a value in Selection.Column: they stay
+	Left    int64 `json:"left"`     // records found by a second pass: a source archived them meanwhile
 }
 
 // String is the report as text.
@@ -40,8 +39,8 @@ func (r *ForgetReport) String() string {
 	} else {
 		text += fmt.Sprintf("\n%d found by a look at all days afterwards", r.Left)
 	}
-	if r.Untold > 0 {
-		text += fmt.Sprintf("\n%d records have nothing in that column: whose they are it does not tell, and they stay", r.Untold)
+	if r.NoValue > 0 {
+		text += fmt.Sprintf("\n%d records have nothing in that column: whose they are it does not tell, and they stay", r.NoValue)
 	}
 	return text
 }
@@ -56,7 +55,7 @@ func (r *ForgetReport) String() string {
 // still holds: what it archives later stays in the archive.
 //
 // Forget does not change values of other keys that mention a selected key. A record without
-// a value in what.Column is counted in ForgetReport.Untold and stays. Records of the
+// a value in what.Column is counted in ForgetReport.NoValue and stays. Records of the
 // [Quarantine] have none, nor do records written before the column was added.
 //
 // Forget may run beside writers, readers and Compact. After a failure or a crash, run it
@@ -81,20 +80,21 @@ func Forget(ctx context.Context, b Bucket, what Selection, opts *ForgetOptions) 
 		}
 	}
 	r, err := forget(ctx, b, &what, o)
-	if r != nil && !o.DryRun && left(err) {
-		look, again := forget(ctx, b, &what, ForgetOptions{DryRun: true})
-		if !left(again) {
-			return r, again
+	if r != nil && !o.DryRun && endedWell(err) {
+		second, failed := forget(ctx, b, &what, ForgetOptions{DryRun: true})
+		if !endedWell(failed) {
+			return r, failed
 		}
-		if r.Left = look.Records; r.Left > 0 {
+		if r.Left = second.Records; r.Left > 0 {
 			err = errors.Join(err, ErrLeft)
 		}
 	}
 	return r, err
 }
 
-// left reports whether err is nil, or about corrupt or locked files, which do not end a walk.
-func left(err error) bool {
+// endedWell reports whether a walk visited all days: err is nil, or only about corrupt or locked
+// files.
+func endedWell(err error) bool {
 	return err == nil || errors.Is(err, ErrCorrupt) || errors.Is(err, ErrLocked)
 }
 
@@ -103,12 +103,12 @@ func forget(ctx context.Context, b Bucket, what *Selection, o ForgetOptions) (*F
 	f := &forgetter{bucket: b, catalog: &catalog{bucket: b}, indexes: &indexes{bucket: b}, what: what, report: r}
 	err := eachDay(ctx, f.catalog, Span{}, o.Progress, func(m Manifest) error {
 		r.Days++
-		if err := settle(b, m.Day); err != nil {
+		if err := syncDay(b, m.Day); err != nil {
 			return err
 		}
 		return f.day(ctx, m)
 	})
-	if what.Column != "" && f.rows > 0 && !f.told && left(err) {
+	if what.Column != "" && f.rows > 0 && !f.anyValue && endedWell(err) {
 		return nil, &driver.InvalidError{Field: "Selection.Column", Value: strconv.Quote(what.Column), Rule: "must be a column of the archive, with Value of its type"}
 	}
 	if f.locked != nil {
@@ -119,14 +119,14 @@ func forget(ctx context.Context, b Bucket, what *Selection, o ForgetOptions) (*F
 
 // forgetter is a Forget under way.
 type forgetter struct {
-	bucket  Bucket
-	catalog *catalog
-	indexes *indexes
-	what    *Selection
-	report  *ForgetReport
-	rows    int64        // rows of the files that were read
-	told    bool         // at least one row has a value in the selected column
-	locked  *LockedError // one error for all locked files
+	bucket   Bucket
+	catalog  *catalog
+	indexes  *indexes
+	what     *Selection
+	report   *ForgetReport
+	rows     int64        // rows of the files that were read
+	anyValue bool         // at least one row has a value in the selected column
+	locked   *LockedError // one error for all locked files
 }
 
 func (f *forgetter) day(ctx context.Context, m Manifest) error {
@@ -156,39 +156,39 @@ func removable(ctx context.Context, b Bucket, name string) error {
 // rewrite replaces the files of m that hold selected records by files without them.
 func (f *forgetter) rewrite(ctx context.Context, m *Manifest) error {
 	var hits []File
-	var records, untold int64
+	var records, noValue int64
 	var corrupt []error
 	for _, file := range m.Files {
-		meant, unknown, err := f.indexes.count(ctx, file, f.what)
-		if err == nil && meant > 0 {
+		selected, without, err := f.indexes.count(ctx, file, f.what)
+		if err == nil && selected > 0 {
 			err = removable(ctx, f.bucket, file.Name)
 		}
 		switch {
 		case errors.Is(err, ErrLocked):
 			f.lock(err)
 		case errors.Is(err, ErrCorrupt):
-			corrupt = append(corrupt, fmt.Errorf("it may hold what is to be forgotten: %w", err))
+			corrupt = append(corrupt, fmt.Errorf("it may hold selected records: %w", err))
 		case err != nil:
 			return err
-		case meant > 0:
+		case selected > 0:
 			hits = append(hits, file)
-			records += meant
+			records += selected
 		}
 		f.rows += file.Rows
-		f.told = f.told || unknown < file.Rows
-		untold += unknown
+		f.anyValue = f.anyValue || without < file.Rows
+		noValue += without
 	}
 	if len(hits) > 0 && !f.report.DryRun { // commit fails with errOvertaken if a merge of these files came first
-		hold := m.without(hits)
-		hold.merged = m.merged && len(hold.marks) == 0
+		next := m.without(hits)
+		next.merged = m.merged && len(next.marks) == 0
 		for _, file := range hits {
-			into, err := f.anew(ctx, m, file)
+			into, err := f.rewriteFile(ctx, m, file)
 			if err != nil {
 				return err
 			}
-			hold.files = append(hold.files, into...)
+			next.files = append(next.files, into...)
 		}
-		if err := commit(ctx, f.bucket, m, hold); err != nil {
+		if err := commit(ctx, f.bucket, m, next); err != nil {
 			return err
 		}
 	}
@@ -201,7 +201,7 @@ func (f *forgetter) rewrite(ctx context.Context, m *Manifest) error {
 		}
 		m = &now
 	}
-	f.report.Untold += untold
+	f.report.NoValue += noValue
 	err := m.err
 	if err == nil && !f.report.DryRun {
 		err = sweep(ctx, f.bucket, m)
@@ -216,9 +216,9 @@ func (f *forgetter) rewrite(ctx context.Context, m *Manifest) error {
 // dry run. A file matters if it holds what is forgotten and is locked still.
 func (f *forgetter) garbage(ctx context.Context, m *Manifest) error {
 	for _, file := range m.garbage {
-		meant, _, err := f.indexes.count(ctx, file, f.what)
+		selected, _, err := f.indexes.count(ctx, file, f.what)
 		switch yetToCome := file.Merged && file.number > m.number; {
-		case meant == 0 && !errors.Is(err, ErrCorrupt):
+		case selected == 0 && !errors.Is(err, ErrCorrupt):
 		case f.report.DryRun || yetToCome:
 			err = removable(ctx, f.bucket, file.Name)
 		default:
@@ -240,8 +240,8 @@ func (f *forgetter) lock(err error) {
 	}
 }
 
-// anew writes the records of file that are not selected to new files.
-func (f *forgetter) anew(ctx context.Context, m *Manifest, file File) ([]File, error) {
+// rewriteFile writes the records of file that are not selected to new files.
+func (f *forgetter) rewriteFile(ctx context.Context, m *Manifest, file File) ([]File, error) {
 	if err := checkSum(ctx, f.bucket, file); err != nil {
 		return nil, err
 	}
@@ -249,23 +249,9 @@ func (f *forgetter) anew(ctx context.Context, m *Manifest, file File) ([]File, e
 	if err != nil {
 		return nil, err
 	}
-	return output(ctx, f.bucket, m, l.columns(), others(rows(ctx, f.bucket, file, nil), f.what.in(l)))
-}
-
-// others yields the records that t does not match.
-func others(records iter.Seq2[Archived, error], t *target) iter.Seq2[Archived, error] {
-	return func(yield func(Archived, error) bool) {
-		for a, err := range records {
-			if err == nil {
-				v, wrong := t.of(&a)
-				if wrong == nil && t.is(v) {
-					continue
-				}
-				err = wrong
-			}
-			if !yield(a, err) {
-				return
-			}
-		}
-	}
+	t := f.what.in(l)
+	return output(ctx, f.bucket, m, l.columns(), filter(rows(ctx, f.bucket, file, nil), func(a *Archived) (bool, error) {
+		v, err := t.of(a)
+		return err == nil && !t.is(v), err
+	}))
 }

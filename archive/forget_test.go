@@ -94,9 +94,9 @@ func TestForgetSelection(t *testing.T) {
 		keys = append(keys, fmt.Sprintf("user:3:%d", i), fmt.Sprintf("\xffuser:3:%d", i), "nobody")
 	}
 	for name, c := range map[string]struct {
-		what   archive.Selection
-		means  func(*archive.Archived) bool
-		untold int64 // of lives that are told once
+		what    archive.Selection
+		means   func(*archive.Archived) bool
+		noValue int64 // of lives without a value in the column, each counted once
 	}{
 		"keys":        {archive.Selection{Keys: keys}, ofPerson(3, true), 0},
 		"prefix":      {archive.Selection{Prefix: "user:3:"}, ofPerson(3, false), 0},
@@ -139,8 +139,8 @@ func TestForgetSelection(t *testing.T) {
 				if r.Records != dry.Records || r.Files != dry.Files || r.Left != 0 || r.Days != 3 {
 					t.Errorf("%+v, and before %+v", *r, *dry)
 				}
-				if compacted && (r.Records != int64(meant) || r.Untold != c.untold) {
-					t.Errorf("%+v; want %d forgotten, %d untold", *r, meant, c.untold)
+				if compacted && (r.Records != int64(meant) || r.NoValue != c.noValue) {
+					t.Errorf("%+v; want %d forgotten, %d without a value", *r, meant, c.noValue)
 				}
 				got := all(t, b)
 				if len(got) != len(want) {

@@ -15,7 +15,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
 )
 
-// A life is told once, whatever policies it was harvested under: its day is that of its
+// A life is found once, whatever policies it was harvested under: its day is that of its
 // expiry. What is alive by its expiry is not archived, and is still there.
 func TestHarvestedUnderTwoPolicies(t *testing.T) {
 	d, err := memory.New(&memory.Options[session]{Retain: 365 * day})
@@ -45,7 +45,7 @@ func TestHarvestedUnderTwoPolicies(t *testing.T) {
 	}
 	for range 2 {
 		if found := all(t, b); len(found) != 10 || found[0].ExpiredAt != now.Add(-day) {
-			t.Errorf("%d records are told; want 10", len(found))
+			t.Errorf("%d records were found; want 10", len(found))
 		}
 		compact(t, b)
 	}

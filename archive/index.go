@@ -69,7 +69,7 @@ func (x *indexes) find(ctx context.Context, f File, key string) (found []Archive
 }
 
 // count returns how many records of a file are selected, and how many have no value to select by.
-func (x *indexes) count(ctx context.Context, f File, of *Selection) (meant, untold int64, err error) {
+func (x *indexes) count(ctx context.Context, f File, of *Selection) (selected, noValue int64, err error) {
 	s := &section{ctx: ctx, bucket: x.bucket, name: f.Name}
 	defer s.caught(&err)
 	i, err := x.open(s, f)
@@ -85,10 +85,10 @@ func (x *indexes) count(ctx context.Context, f File, of *Selection) (meant, unto
 		if err != nil {
 			return 0, 0, s.blame(err)
 		}
-		meant += hit.n
-		untold += hit.null
+		selected += hit.n
+		noValue += hit.null
 	}
-	return meant, untold, nil
+	return selected, noValue, nil
 }
 
 // records reads the rows [from, to) of a row group.

@@ -444,7 +444,7 @@ func TestAtOnce(t *testing.T) {
 		}
 		for _, n := range seen {
 			if n > 1 {
-				return errors.New("a record is told twice")
+				return errors.New("a record is returned twice")
 			}
 		}
 		return nil

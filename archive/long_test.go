@@ -35,7 +35,7 @@ func large(t *testing.T) *fakeBucket {
 }
 
 // A day is compacted at any step of one who reads all of it, and of one who finds a key:
-// each life is told once.
+// each life is found once.
 func TestReadBesideCompaction(t *testing.T) {
 	archive.Shorten(t, 40, 1<<30)
 	base := large(t)
@@ -57,7 +57,7 @@ func TestReadBesideCompaction(t *testing.T) {
 					t.Fatalf("compacted at step %d, it finds %d, %v", at, len(found), err)
 				}
 			} else if got := lives(t, b); !slices.Equal(got, want) {
-				t.Fatalf("compacted at step %d, %d lives are told; want %d", at, len(got), len(want))
+				t.Fatalf("compacted at step %d, %d lives were found; want %d", at, len(got), len(want))
 			}
 			reached = reached || step.Load() >= at
 		}

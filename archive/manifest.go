@@ -55,7 +55,7 @@ type catalog struct {
 const keptSwaps = 4096
 
 // errShifting says that others changed the archive faster than it could be listed.
-var errShifting = errors.New("the archive changed each time that it was listed")
+var errShifting = errors.New("the archive changed during each listing")
 
 // manifests returns the days of span that have files, in order.
 //
@@ -74,7 +74,7 @@ func (c *catalog) manifests(ctx context.Context, span Span) ([]Manifest, error) 
 		if err != nil {
 			return nil, err
 		}
-		if !settled(days, again) {
+		if !sameManifests(days, again) {
 			lacks = ""
 		} else {
 			all, err := c.resolve(ctx, days)
@@ -96,8 +96,8 @@ func (c *catalog) manifests(ctx context.Context, span Span) ([]Manifest, error) 
 	}
 }
 
-// settled reports whether the last manifest file of every day is the same in both listings.
-func settled(days, again map[Day]*Manifest) bool {
+// sameManifests reports whether the last manifest file of every day is the same in both listings.
+func sameManifests(days, again map[Day]*Manifest) bool {
 	for d, m := range again {
 		if was := days[d]; m.number != 0 && (was == nil || was.number != m.number) {
 			return false
@@ -157,7 +157,7 @@ func (c *catalog) resolve(ctx context.Context, days map[Day]*Manifest) ([]Manife
 	for _, d := range slices.Sorted(maps.Keys(days)) {
 		m := days[d]
 		if m.number == 0 {
-			m.settle(nil)
+			m.sortOut(nil)
 			all = append(all, *m)
 			continue
 		}
@@ -174,7 +174,7 @@ func (c *catalog) resolve(ctx context.Context, days map[Day]*Manifest) ([]Manife
 			m.batches[b] = true
 		}
 		holds := s.holds(d)
-		m.settle(holds)
+		m.sortOut(holds)
 		for _, missing := range slices.Sorted(maps.Keys(holds)) {
 			m.err = &CorruptError{File: missing, Err: fmt.Errorf("%s names it: %w", m.name, fs.ErrNotExist)}
 		}
@@ -191,9 +191,9 @@ func (s *swap) holds(d Day) map[string]bool {
 	return holds
 }
 
-// settle splits Files into those that count and garbage. The files in holds count, and one
+// sortOut splits Files into those that count and garbage. The files in holds count, and one
 // file of each batch that is in none of them. It removes the files it finds from holds.
-func (m *Manifest) settle(holds map[string]bool) {
+func (m *Manifest) sortOut(holds map[string]bool) {
 	slices.SortFunc(m.Files, func(a, b File) int { // if a file has both names, its own comes first
 		return cmp.Or(cmp.Compare(a.own(), b.own()), -cmp.Compare(a.Name, b.Name))
 	})

@@ -23,8 +23,8 @@ func TestQuarantine(t *testing.T) {
 		Now: func() time.Time { return noon.AddDate(0, 0, 7) },
 		Columns: []archive.Column{{Name: "n", Type: archive.Text, Of: func(r *archive.Record) (any, error) {
 			switch string(r.Value) {
-			case "cannot be told":
-				return nil, errors.New("it cannot be told")
+			case "cannot be computed":
+				return nil, errors.New("it cannot be computed")
 			case "not text":
 				return "\xff", nil
 			}
@@ -40,7 +40,7 @@ func TestQuarantine(t *testing.T) {
 		"Record.Generation":           func(r *archive.Record) { r.Generation = "\xff" },
 		"Record.Format":               func(r *archive.Record) { r.Format = "\xff" },
 		"created_at is odd":           func(r *archive.Record) { r.Problem = errors.New("created_at is odd") },
-		"it cannot be told":           func(r *archive.Record) { r.Value = []byte("cannot be told") },
+		"it cannot be computed":           func(r *archive.Record) { r.Value = []byte("cannot be computed") },
 		"column n":                    func(r *archive.Record) { r.Value = []byte("not text") },
 		"empty":                       func(r *archive.Record) { r.Key, r.Value = "", []byte("another without a key") },
 	}

@@ -123,7 +123,7 @@ func OnExpiry[T any, R fmt.Stringer](q *Queue) func(key string, last driver.Entr
 	return func(key string, last driver.Entry[T], why R) {
 		value, err := json.Marshal(last.Value)
 		if err != nil {
-			q.tell(&driver.InvalidError{Field: "value", Value: fmt.Sprint("of type ", reflect.TypeFor[T]()), Rule: "must be one that encoding/json takes", Err: err})
+			q.report(&driver.InvalidError{Field: "value", Value: fmt.Sprint("of type ", reflect.TypeFor[T]()), Rule: "must be one that encoding/json takes", Err: err})
 			return
 		}
 		q.Add(driver.Dead{Key: key, Raw: driver.Raw{Meta: last.Meta, Format: "json", Value: value}, At: last.ExpiresAt, Deleted: why.String() == string(Deleted)})
@@ -142,7 +142,7 @@ func (q *Queue) Close(ctx context.Context) error {
 	}
 	q.stop()
 	if q.left > 0 {
-		return fmt.Errorf("archive: %d of the dead were not handed over: %w", q.left, context.Cause(ctx))
+		return fmt.Errorf("archive: %d dead records were not handed over: %w", q.left, context.Cause(ctx))
 	}
 	return nil
 }
@@ -168,7 +168,7 @@ func (q *Queue) run() {
 				}
 				break
 			}
-			q.tell(err)
+			q.report(err)
 			if !q.pause() {
 				q.left = len(batch) + len(q.dead)
 				return
@@ -216,7 +216,7 @@ func (q *Queue) pause() bool {
 	}
 }
 
-func (q *Queue) tell(err error) {
+func (q *Queue) report(err error) {
 	if q.opts.OnError != nil {
 		q.opts.OnError(err)
 	}

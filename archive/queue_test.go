@@ -87,12 +87,12 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// What Bury fails with is told, and the dead are handed over again; what is left when
-// Close is given no more time is counted.
+// OnError gets the errors of Bury, and the dead records are handed over again. Close counts the
+// records that are left when its context ends.
 func TestQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		full := errors.New("full")
-		var calls, buried, told atomic.Int64
+		var calls, buried, reported atomic.Int64
 		var works atomic.Bool
 		q, err := archive.NewQueue(func(_ context.Context, dead []driver.Dead) error {
 			calls.Add(1)
@@ -103,7 +103,7 @@ func TestQueue(t *testing.T) {
 			return nil
 		}, &archive.QueueOptions{Batch: 10, Every: time.Minute, OnError: func(err error) {
 			if errors.Is(err, full) {
-				told.Add(1)
+				reported.Add(1)
 			}
 		}})
 		ok(t, err)
@@ -115,8 +115,8 @@ func TestQueue(t *testing.T) {
 			t.Error("a batch that is not full does not wait for others")
 		}
 		time.Sleep(3500 * time.Millisecond)
-		if synctest.Wait(); calls.Load() != 3 || told.Load() != 3 {
-			t.Errorf("%d calls, %d errors told; want 3", calls.Load(), told.Load())
+		if synctest.Wait(); calls.Load() != 3 || reported.Load() != 3 {
+			t.Errorf("%d calls, %d errors reported; want 3", calls.Load(), reported.Load())
 		}
 		works.Store(true)
 		time.Sleep(time.Second)
@@ -148,7 +148,7 @@ func TestQueue(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
-		if err := q.Close(ctx); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "7 of the dead") {
+		if err := q.Close(ctx); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "7 dead records") {
 			t.Errorf("Close of a queue that cannot be emptied: %v", err)
 		}
 		for field, o := range map[string]archive.QueueOptions{"QueueOptions.Batch": {Batch: -1}, "QueueOptions.BatchBytes": {BatchBytes: -1}, "QueueOptions.Every": {Every: -1}} {

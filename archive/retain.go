@@ -78,7 +78,7 @@ func Retain(ctx context.Context, b Bucket, days int, opts *RetainOptions) (*Reta
 		}
 	}
 	if newest != 0 && today-newest > quietDays && !o.Quiet {
-		return nil, &ClockError{What: "the last day in the archive", Seen: newest.Start().Time(), Now: at}
+		return nil, &ClockError{What: "the archive's last day", Seen: newest.Start().Time(), Now: at}
 	}
 	err = eachDay(ctx, c, Span{To: r.Before - 1}, o.Progress, func(m Manifest) error {
 		if len(m.Files) > 0 {

@@ -40,7 +40,7 @@ func rows(ctx context.Context, b Bucket, file File, after *identity) iter.Seq2[A
 			}
 		}
 		if n != file.Rows {
-			yield(Archived{}, &CorruptError{File: file.Name, Err: fmt.Errorf("it has %d rows of %d", n, file.Rows)})
+			yield(Archived{}, &CorruptError{File: file.Name, Err: fmt.Errorf("it has %d rows instead of %d", n, file.Rows)})
 		}
 	}
 }
@@ -56,12 +56,12 @@ func identities(ctx context.Context, b Bucket, file File) iter.Seq2[Archived, er
 			return
 		}
 		for _, g := range f.RowGroups() {
-			told, err := l.identities(s, g)
+			found, err := l.identities(s, g)
 			if err != nil {
 				yield(Archived{}, s.blame(err))
 				return
 			}
-			for _, a := range told {
+			for _, a := range found {
 				if !yield(a, nil) {
 					return
 				}
@@ -70,7 +70,7 @@ func identities(ctx context.Context, b Bucket, file File) iter.Seq2[Archived, er
 	}
 }
 
-func (l *layout) identities(s *section, g parquet.RowGroup) (told []Archived, err error) {
+func (l *layout) identities(s *section, g parquet.RowGroup) (found []Archived, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("a page cannot be read: %v", p)
@@ -82,16 +82,33 @@ func (l *layout) identities(s *section, g parquet.RowGroup) (told []Archived, er
 			return nil, err
 		}
 	}
-	told = make([]Archived, g.NumRows())
-	for n := range told {
-		a := &told[n]
+	found = make([]Archived, g.NumRows())
+	for n := range found {
+		a := &found[n]
 		if a.Key, err = decodeKey(string(values[0][n].ByteArray())); err != nil {
 			return nil, err
 		}
 		a.Source, a.Generation = string(values[1][n].ByteArray()), string(values[2][n].ByteArray())
 		a.ExpiredAt, a.ArchivedAt = driver.Instant(values[3][n].Int64()), driver.Instant(values[4][n].Int64())
 	}
-	return told, nil
+	return found, nil
+}
+
+// filter yields the records for which keep is true, and all errors.
+func filter(records iter.Seq2[Archived, error], keep func(*Archived) (bool, error)) iter.Seq2[Archived, error] {
+	return func(yield func(Archived, error) bool) {
+		for a, err := range records {
+			if err == nil {
+				var kept bool
+				if kept, err = keep(&a); !kept && err == nil {
+					continue
+				}
+			}
+			if !yield(a, err) {
+				return
+			}
+		}
+	}
 }
 
 // endsBefore reports whether the statistics of a row group show that all its keys are below key.

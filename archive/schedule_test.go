@@ -18,7 +18,7 @@ func kinds(letters ...string) func(a, b string) int {
 }
 
 // A day is compacted twice while a listing of it is made, in any order, with the changes in
-// two bursts at any two of its steps: the files told have all lives that were there when it
+// two bursts at any two of its steps: the files listed have all lives that were there when it
 // began, and none twice.
 func TestListedBesideCompaction(t *testing.T) {
 	type change struct {
@@ -49,7 +49,7 @@ func TestListedBesideCompaction(t *testing.T) {
 	if len(has) != 7 || len(changes) != 16 {
 		t.Fatalf("%d files, %d changes", len(has), len(changes))
 	}
-	told := func(b *fakeBucket) string {
+	listed := func(b *fakeBucket) string {
 		days, err := archive.NewReader(b).Manifests(t.Context(), archive.Span{})
 		if err != nil {
 			return err.Error()
@@ -74,7 +74,7 @@ func TestListedBesideCompaction(t *testing.T) {
 			}
 			before := newFake()
 			apply(before, 0, begun)
-			want := told(before)
+			want := listed(before)
 			for first := 0; ; first++ {
 				reached := false
 				for half := begun + 1; half <= len(changes); half++ {
@@ -92,7 +92,7 @@ func TestListedBesideCompaction(t *testing.T) {
 							}
 							step++
 						}
-						got := told(b)
+						got := listed(b)
 						if !strings.HasPrefix(got, want) || !strings.HasPrefix("abc", got) {
 							t.Fatalf("after %d changes, up to %d at step %d and the rest at %d, it tells %q; want %q", begun, half, first, second, got, want)
 						}

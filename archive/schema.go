@@ -84,7 +84,7 @@ func layoutOf(s *parquet.Schema) (*layout, error) {
 		leaf, _ := s.Lookup(path...)
 		t := typeOf(leaf.Node)
 		if len(path) > 1 || t == 0 || leaf.MaxRepetitionLevel != 0 {
-			return nil, fmt.Errorf("column %q is none that the archive writes", path)
+			return nil, fmt.Errorf("an archive has no column such as %q", path)
 		}
 		l.own = append(l.own, ownColumn{path[0], t, leaf.ColumnIndex})
 	}
@@ -146,11 +146,11 @@ func (l *layout) row(c *cells, a *Archived) (parquet.Row, error) {
 // record decodes a row. The record has its own memory.
 func (l *layout) record(row parquet.Row) (a Archived, err error) {
 	if len(row) != len(fixed)+len(l.own) {
-		return a, fmt.Errorf("a row has %d columns of %d", len(row), len(fixed)+len(l.own))
+		return a, fmt.Errorf("a row has %d columns instead of %d", len(row), len(fixed)+len(l.own))
 	}
 	text := func(at int) string { return string(row[at].ByteArray()) }
 	if a.Key, err = decodeKey(text(l.key)); err != nil {
-		return a, fmt.Errorf("a key is not in the form of keys: %w", err)
+		return a, fmt.Errorf("a key is not encoded as keys are: %w", err)
 	}
 	a.Source, a.Generation, a.Reason, a.Format = text(l.source), text(l.generation), Reason(text(l.reason)), text(l.format)
 	a.ExpiredAt, a.ArchivedAt = driver.Instant(row[l.expired].Int64()), driver.Instant(row[l.archived].Int64())

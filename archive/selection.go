@@ -147,7 +147,7 @@ func ReadKeys(r io.Reader) ([]string, error) {
 		keys = append(keys, key)
 	}
 	if errors.Is(lines.Err(), bufio.ErrTooLong) {
-		return nil, &driver.InvalidError{Field: "keys", Value: "a longer line", Rule: "must be lines of at most 1 MiB"}
+		return nil, &driver.InvalidError{Field: "keys", Value: "too long a line", Rule: "must have lines of at most 1 MiB"}
 	}
 	return keys, lines.Err()
 }

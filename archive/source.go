@@ -21,7 +21,7 @@ type section struct {
 // ReadAt implements io.ReaderAt.
 func (s *section) ReadAt(p []byte, off int64) (int, error) {
 	if off < 0 {
-		return 0, errors.New("it says that something is before its beginning")
+		return 0, errors.New("an offset in it is negative")
 	}
 	n, err := s.bucket.ReadAt(s.ctx, s.name, p, off)
 	s.read += int64(n)

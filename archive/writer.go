@@ -182,7 +182,7 @@ func (w *Writer) has(ctx context.Context, day Day, mark string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if err := settle(w.bucket, day); err != nil {
+	if err := syncDay(w.bucket, day); err != nil {
 		return false, err
 	}
 	known = map[string]bool{}

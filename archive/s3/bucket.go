@@ -184,7 +184,7 @@ func (b *Bucket) Check(ctx context.Context) error {
 	err := b.Create(ctx, func(io.Writer) (string, error) { return name, nil })
 	switch {
 	case err == nil:
-		return &driver.InvalidError{Field: "bucket", Value: "a server that ignores If-None-Match", Rule: "must refuse to create an object that is there"}
+		return &driver.InvalidError{Field: "bucket", Value: "a server that ignores If-None-Match", Rule: "must refuse to create an object that exists"}
 	case errors.Is(err, fs.ErrExist):
 		return nil
 	}

@@ -49,7 +49,7 @@ func checkTiers(tiers []Tier) error {
 			return &driver.InvalidError{Field: field + ".Days", Value: fmt.Sprint(t.Days), Rule: "must be positive, and more than those of the tier before"}
 		}
 		if !slices.Contains(readable, t.Class) {
-			return &driver.InvalidError{Field: field + ".Class", Value: fmt.Sprintf("%q", t.Class), Rule: fmt.Sprintf("must be one that is read at once: %v", readable)}
+			return &driver.InvalidError{Field: field + ".Class", Value: fmt.Sprintf("%q", t.Class), Rule: fmt.Sprintf("must be one that can be read immediately: %v", readable)}
 		}
 		last = t.Days
 	}
