@@ -7,12 +7,11 @@ import (
 )
 
 // All returns an iterator over all records and their keys, in no order. It leaves out those
-// whose expiry has passed; their cap, which a policy sets, it does not know.
+// whose expiry has passed. It does not know the cap, which a policy sets.
 //
-// It may be run beside writes, of the loop's own body too, and no lock is held while
-// the body runs. A record that is there from the beginning to the end is seen once,
-// with the value and life it had at some time in between. One that is inserted
-// or deleted meanwhile is seen once or not at all.
+// Other goroutines and the loop's body may write meanwhile: no lock is held while the body
+// runs. A record that exists throughout the loop is seen once, with the value and life it had
+// at some time during it. One that is inserted or deleted meanwhile is seen once or not at all.
 func (d *Driver[T]) All() iter.Seq2[string, driver.Entry[T]] {
 	return func(yield func(string, driver.Entry[T]) bool) {
 		var records []*record[T]

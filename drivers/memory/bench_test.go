@@ -162,7 +162,7 @@ func heap() uint64 {
 
 const million = 1_000_000
 
-// benchKey makes the key anew each time, so that nobody but the driver keeps it.
+// benchKey returns a new copy of the key each time, so that only the driver keeps one.
 func benchKey(i int) string { return fmt.Sprintf("%016x", uint64(i)*0x9e3779b97f4a7c15) }
 
 func fillMillion[T any](b *testing.B, d *Driver[T], value func(i int) T, life driver.Life) {

@@ -14,36 +14,34 @@ const (
 	// coarseWorth is how many readings of the exact clock within a millisecond
 	// cost more than ticking through it does.
 	coarseWorth = 64
-	// coarseGuard is by how many milliseconds the coarse clock may lag. The
-	// goroutine that ticks waits for its turn: some 20 ms for every goroutine
-	// before it that computes without a pause. Measured worst, of ticks that are
-	// due every millisecond: 70 ms with one such goroutine on each of two cores,
+	// coarseGuard is by how many milliseconds the coarse clock may lag. The goroutine that
+	// ticks every millisecond waits some 20 ms for each runnable goroutine before it that
+	// does not pause. Measured worst: 70 ms with one such goroutine on each of two cores,
 	// 630 ms with 32 on each, 1.25 s with 64 on one.
 	coarseGuard = 2000
 )
 
-// clock is the system clock as it was when the driver was made, moved on by the
-// monotonic clock: one reading instead of the two of time.Now.
+// clock is the system clock's time when the driver was made, plus the monotonic time since:
+// one reading instead of the two of time.Now.
 //
-// No reader marks the coarse clock as used, for that would be a shared line to
-// write. It parks by itself after a while, and whoever still needs it is quick to
-// wake it.
+// Readers do not mark the coarse clock as used, since they would all write to one cache
+// line. It parks after a while, and readers that still need it wake it.
 //
-// Where Options.Now is set that is the time, and there is nothing cheaper.
+// If Options.Now is set, it is the time, and there is no coarse clock.
 type clock struct {
 	given func() time.Time // Options.Now
 
 	base time.Time
 	ms   driver.Instant // Floor(base)
 	rest time.Duration  // what Floor cut off
-	wake chan struct{}  // holds a token where the coarse clock is to tick
+	wake chan struct{}  // holds a token if the coarse clock is to tick
 
 	_      [64]byte
 	coarse atomic.Int64 // the last tick, a driver.Instant; zero while parked
 	_      [56]byte
 
-	// How many calls of bounds found the coarse clock parked in the last
-	// millisecond that had one. Racing calls may lose a count.
+	// The last millisecond in which a call of bounds found the coarse clock parked, and the
+	// number of such calls in it. Racing calls may lose a count.
 	busyMs    atomic.Int64
 	busyCalls atomic.Int64
 }
@@ -61,7 +59,7 @@ func (c *clock) now() time.Time {
 	return c.base.Add(time.Since(c.base))
 }
 
-// exact returns the time's floor and what that cut off.
+// exact returns the time, split into its floor and the rest.
 func (c *clock) exact() (driver.Instant, time.Duration) {
 	if c.given != nil {
 		now := c.given()
@@ -92,8 +90,7 @@ func (c *clock) bounds() (earliest, latest driver.Instant) {
 	return earliest, earliest
 }
 
-// parkedAt counts a call that found the coarse clock parked at now, and wakes it
-// where there are many.
+// parkedAt counts a call that found the coarse clock parked at now. Many calls wake it.
 func (c *clock) parkedAt(now driver.Instant) {
 	if c.busyMs.Load() != int64(now) {
 		c.busyMs.Store(int64(now))
@@ -117,7 +114,7 @@ func (c *clock) run(stop <-chan struct{}) {
 		case <-c.wake:
 		}
 		c.tick(stop)
-		select { // a token left since it was woken
+		select { // drop a token that was left meanwhile
 		case <-c.wake:
 		default:
 		}
@@ -146,15 +143,13 @@ func (c *clock) tick(stop <-chan struct{}) {
 // clock only; see the package comment.
 func (d *Driver[T]) Now() time.Time { return d.clock.now() }
 
-// Bounds implements driver.Clock. Called more than about 64,000 times a second, it
-// reads a variable that a goroutine sets every millisecond, and answers from there
-// to two seconds later; called less, or with Options.Now, it reads the clock, and
-// nothing ticks.
+// Bounds implements driver.Clock. If it is called more than about 64,000 times a second, it
+// reads a variable that a goroutine sets every millisecond: the bounds are that time and two
+// seconds later. Otherwise, and with Options.Now, it reads the clock.
 //
-// The two seconds are for ticks that come late because more goroutines want to run
-// than there are cores. They do not cover a machine with a hundred busy goroutines
-// for each core, nor a process that is stopped or suspended in the midst of such
-// traffic: until the next tick, some milliseconds after it goes on, a call may answer
-// bounds that have passed. A store therefore believes them only of records that are
-// further from death, by a minute or half the idle grace, whichever is less.
+// The two seconds allow for late ticks, when more goroutines are runnable than there are
+// cores. They are too few for a machine with a hundred busy goroutines per core, and for a
+// process that is stopped or suspended during such traffic: until the next tick, some
+// milliseconds after it resumes, a call may return bounds that have passed. So a store relies
+// on them only for records that live on for a minute or half the idle grace, whichever is less.
 func (d *Driver[T]) Bounds() (earliest, latest driver.Instant) { return d.clock.bounds() }

@@ -41,19 +41,16 @@
 //
 // # Why no cache library underneath
 //
-// The obvious choice would be otter v2 (read at 2.4.0). It is a cache whose
-// expiry belongs to the cache: a read that extends it builds an entry, calls a
-// calculator and swaps the deadline under the reader, reading the clock up to
-// twice; and moves of up to a second are dropped, so that an entry may expire up
-// to a second earlier than its last read promised (ExpiryCalculator.ExpireAfterRead),
-// where a store here owes the exact deadline. Its SetExpiresAfter moves an expiry
-// by key alone, on no condition: no creation time, no version, no expected expiry
-// can be named, so a late touch could land on another record. Its clean-up wakes
-// every second. A sliding hit of it takes about twice as long; bench/RESULTS.md has the
-// figures.
+// The obvious choice would be otter v2 (read at 2.4.0), in which the cache owns the expiry. A
+// read that extends it builds an entry, calls a calculator, swaps the deadline, and reads the
+// clock up to twice. otter drops moves of up to a second, so an entry may expire up to a
+// second before what its last read promised (ExpiryCalculator.ExpireAfterRead); a store here
+// needs the exact deadline. Its SetExpiresAfter moves an expiry unconditionally, by key: it
+// takes no creation time, version or expected expiry, so a late touch could land on another
+// record. Its clean-up wakes every second. A sliding hit takes about twice as long;
+// bench/RESULTS.md has the figures.
 //
 // The table is this package's own too. A general map (xsync v4, read at 4.5.0) keeps an
-// entry for each key between its buckets and the value: one more place in memory to
-// wait for on a read that misses the caches, which is then all that a read does, and
-// 40 bytes more a record.
+// entry for each key between its buckets and the value. That costs 40 bytes more a record,
+// and one more cache miss on a read that misses the caches, which is most of such a read.
 package memory

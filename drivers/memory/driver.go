@@ -20,8 +20,8 @@ type Driver[T any] struct {
 	errFull error
 	clock   *clock
 
-	// records holds all writes of one key apart: whatever changes a record's
-	// standing, the driver's own removals too, does so within compute.
+	// records serialises the writes of a key: all changes, the driver's own removals
+	// included, are made within compute.
 	records *table[T]
 	wheel   *wheel[T]
 	closed  atomic.Bool
@@ -29,12 +29,12 @@ type Driver[T any] struct {
 	done    sync.WaitGroup
 
 	sweeper sweeper[T]
-	mourned mourned[T]
+	deaths  deaths[T]
 	hooks   driver.Hooks
 
-	_        [64]byte // keeps what every write changes off the line that reads need
+	_        [64]byte // keeps what every write changes off the cache line that reads need
 	versions atomic.Uint64
-	count    atomic.Int64 // records held, kept up only where MaxEntries asks for it
+	count    atomic.Int64 // records held; zero without MaxEntries
 	_        [48]byte
 }
 
@@ -45,8 +45,8 @@ var (
 	_ driver.Remover[int]  = (*Driver[int])(nil)
 )
 
-// New returns an empty store. Nil opts are the zero Options; a bad one is a
-// *driver.InvalidError. It starts two goroutines, which Close ends.
+// New returns an empty driver. Nil opts mean the zero Options; an invalid option is a
+// *driver.InvalidError. New starts two goroutines, which Close ends.
 func New[T any](opts *Options[T]) (*Driver[T], error) {
 	d := &Driver[T]{stop: make(chan struct{})}
 	if opts != nil {
@@ -82,9 +82,8 @@ func (d *Driver[T]) Get(_ context.Context, key string) (driver.Entry[T], error) 
 func (d *Driver[T]) Load(key string) (*T, driver.Meta, error) {
 	s, hash := d.records.find(key)
 	g := s.grid.Load()
-	// The first step of search, which mostly is all of it, without the calls: how
-	// many reads of memory the processor has under way at once depends on how few
-	// instructions lie between them.
+	// This is the first step of search, inlined; mostly it suffices. The fewer instructions
+	// lie between two reads of memory, the more of them the processor overlaps.
 	if g != nil {
 		b := g.home(hash)
 		if m := matches(b.tags.Load(), hash); m != 0 {
@@ -100,7 +99,7 @@ func (d *Driver[T]) Load(key string) (*T, driver.Meta, error) {
 	return &r.value, r.meta(), nil
 }
 
-// missing says why key was not found.
+// missing returns the error for a key that was not found.
 func (d *Driver[T]) missing(key string) error {
 	if err := driver.CheckKey(key, 0); err != nil {
 		return err
@@ -124,11 +123,11 @@ func (d *Driver[T]) Insert(ctx context.Context, key string, v T, life driver.Lif
 }
 
 // Upsert implements driver.Upserter. At MaxEntries it fails as Insert does. It returns no
-// conflict. It does not use known: a look-up is cheaper.
+// conflict. It does not use known: a lookup is cheaper.
 //
-// plan is asked once, and a second time if the record has changed since. That is
-// done with a lock held: plan must then not use the driver. Its panic is passed on,
-// and nothing is written.
+// Upsert calls plan once, and again if the record changes before the write. The second call
+// is made under a lock, so plan must not use the driver. If plan panics, the panic is passed
+// on, and nothing is written.
 func (d *Driver[T]) Upsert(_ context.Context, key string, v T, _ *driver.Meta, plan driver.Plan, now driver.Instant) (driver.Meta, error) {
 	if err := driver.CheckKey(key, 0); err != nil {
 		return driver.Meta{}, err
@@ -149,8 +148,8 @@ func (d *Driver[T]) Upsert(_ context.Context, key string, v T, _ *driver.Meta, p
 			case d.closed.Load():
 				err = ErrClosed
 			case !same(found, shown):
-				// Planning again without the lock could go on for ever: while this
-				// call waits for the lock, those before it change the record.
+				// Planned again without the lock, this call might never end: the calls
+				// that get the lock before it change the record each time.
 				shown = found
 				life, err = plan(found)
 			}
@@ -166,7 +165,7 @@ func (d *Driver[T]) Upsert(_ context.Context, key string, v T, _ *driver.Meta, p
 			written = r.meta()
 			return r, put
 		})
-		d.mourn(dead, written.CreatedAt, false)
+		d.queueDeath(dead, written.CreatedAt, false)
 		if err != errNoRoom {
 			return written, err
 		}
@@ -177,11 +176,10 @@ func (d *Driver[T]) Upsert(_ context.Context, key string, v T, _ *driver.Meta, p
 	}
 }
 
-// errNoRoom never leaves the package.
+// errNoRoom is internal: callers get driver.ErrFull.
 var errNoRoom = errors.New("no room")
 
-// same reports whether a and b are of the same record in the same state, or both
-// of none.
+// same reports whether a and b are the same record in the same state, or both nil.
 func same(a, b *driver.Meta) bool {
 	return a == b || a != nil && b != nil && *a == *b
 }
@@ -198,12 +196,12 @@ func (d *Driver[T]) Replace(_ context.Context, key string, v T, was driver.Meta,
 		version = r.version
 		return r, put
 	})
-	d.mourn(dead, life.CreatedAt, false)
+	d.queueDeath(dead, life.CreatedAt, false)
 	return version, err
 }
 
-// Touch implements driver.Driver. It leaves the version, which counts the writes of
-// values, as it is.
+// Touch implements driver.Driver. It does not change the version, which counts writes of
+// values.
 func (d *Driver[T]) Touch(_ context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (version driver.Version, err error) {
 	d.records.compute(key, func(old *record[T]) (*record[T], change) {
 		if err = d.match(key, old, was, now); err != nil {
@@ -222,8 +220,8 @@ func (d *Driver[T]) Touch(_ context.Context, key string, was driver.Meta, life d
 	return version, err
 }
 
-// match says what keeps a write planned for was from old, which was found under key,
-// nil if nothing was.
+// match returns the error for a write planned for was if old does not match it. old is the
+// record under key, nil if there is none.
 func (d *Driver[T]) match(key string, old *record[T], was driver.Meta, now driver.Instant) error {
 	if d.closed.Load() {
 		return ErrClosed
@@ -240,8 +238,8 @@ func (d *Driver[T]) match(key string, old *record[T], was driver.Meta, now drive
 	return nil
 }
 
-// put makes the record that takes old's place, if there is one, with a version
-// that no record has had.
+// put makes the record that replaces old, which may be nil, with a version that no record
+// has had.
 func (d *Driver[T]) put(old *record[T], key string, v T, life driver.Life) *record[T] {
 	return d.place(old, key, v, life, driver.Version(d.versions.Add(1)))
 }
@@ -301,14 +299,14 @@ func (d *Driver[T]) Remove(_ context.Context, key string, was driver.Meta, now d
 	return err
 }
 
-// deleted has OnExpiry told of r, which was removed at now, if it was alive.
+// deleted queues r, which was removed at now, for OnExpiry if it was alive.
 func (d *Driver[T]) deleted(r *record[T], now driver.Instant) {
 	if r.alive(now) != nil {
-		d.mourn(r, now, true)
+		d.queueDeath(r, now, true)
 	}
 }
 
-// reserve counts a record that is about to be added, unless that is one too many.
+// reserve counts a record that is about to be added, and reports whether MaxEntries allows it.
 func (d *Driver[T]) reserve() bool {
 	if d.opts.MaxEntries == 0 {
 		return true
@@ -324,7 +322,7 @@ func (d *Driver[T]) reserve() bool {
 	}
 }
 
-// take takes r, which is about to be removed, out of the wheel and the count.
+// take removes r from the wheel and the count, before it is removed from the table.
 func (d *Driver[T]) take(r *record[T]) {
 	d.wheel.remove(r)
 	if d.opts.MaxEntries > 0 {
@@ -339,15 +337,15 @@ func (d *Driver[T]) Len() int { return d.records.len() }
 func (d *Driver[T]) Resolution() time.Duration { return time.Millisecond }
 
 // Close drops all records, and returns when the driver's goroutines and a running OnExpiry
-// have ended. A *driver.PanicError says that OnExpiry has panicked; Close has then done its
-// work no less. It may be called more than once.
+// have ended. It returns a *driver.PanicError if OnExpiry has panicked; the driver is closed
+// all the same. It may be called more than once.
 func (d *Driver[T]) Close() error {
 	if !d.closed.Swap(true) {
 		close(d.stop)
 	}
 	d.done.Wait()
-	// A write that had not seen closed is in the table by now or loses it with
-	// the old one; whatever comes later sees closed.
+	// A write that began before closed was set has either written already, or writes to the
+	// grid that clear drops. A later write sees closed.
 	d.records.clear()
 	d.wheel.close()
 	return d.hooks.Err()

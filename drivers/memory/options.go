@@ -7,13 +7,13 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// Options configures a Driver. The zero value, like a nil pointer, is an unbounded
+// Options configures a Driver. The zero value, and a nil pointer, mean an unbounded
 // store without a hook, on the system clock.
 type Options[T any] struct {
-	// MaxEntries bounds the number of records, dead ones that are not yet removed
-	// included. At the bound an insert of a new key first makes room from dead
-	// records and otherwise fails with driver.ErrFull; a live record is never
-	// evicted, for a session must not vanish. Zero means no bound.
+	// MaxEntries bounds the number of records, including dead ones that are not removed
+	// yet. At the bound an insert of a new key removes dead records, and fails with
+	// driver.ErrFull if there are none. A live record is never evicted, since a session must
+	// not vanish. Zero: no bound.
 	MaxEntries int
 
 	// Retain is how long a record is held after its expiry, for a Store's History and for
@@ -22,36 +22,36 @@ type Options[T any] struct {
 	// of death. Zero: no retention.
 	Retain time.Duration
 
-	// OnExpiry is told of every record that died, once, after it was removed or
-	// a write began another life in its place, with the value and life it had.
-	// It is not told of a record that Delete, Remove or Close came to first, but see
-	// Deletes. Of a life that ended before its expiry, last.ExpiresAt is when: it was
-	// deleted, or past its cap when the next one began. Nil means nobody is told.
+	// OnExpiry is called once for every record that died, with the value and life it had,
+	// after the record was removed or a write began another life under its key. It is not
+	// called for a record that Delete, Remove or Close removed first, but see Deletes. If a
+	// life ended before its expiry, last.ExpiresAt is the time of its end: it was deleted, or
+	// past its cap when the next life began. Nil: no hook.
 	//
-	// It runs on the driver's own goroutine, one call at a time, with no lock
-	// held, and may use the driver, except that Close would wait for itself.
-	// While it runs no other record is removed, so long work belongs elsewhere.
-	// A panic in it is recovered from, counted, and returned by Close.
+	// It runs on the driver's own goroutine, one call at a time, with no lock held. It may
+	// use the driver, but must not call Close, which waits for it. No other record is
+	// removed while it runs, so hand long work to another goroutine. A panic in it is
+	// recovered, counted, and returned by Close.
 	OnExpiry func(key string, last driver.Entry[T], why Reason)
 
-	// Deletes has OnExpiry told, with Deleted, of a record that Delete or Remove takes while
-	// it lives. Without OnExpiry it must be false.
+	// Deletes calls OnExpiry, with the reason Deleted, for a live record that Delete or
+	// Remove removes. Without OnExpiry it must be false.
 	Deletes bool
 
-	// MaxLifetime is the longest lifetime the store's policy gives a record. It
-	// is used only to tell OnExpiry why a record ended and has no effect on when;
-	// without OnExpiry it must be zero. Zero means that every reason is Idle.
-	// Where lifetimes differ by record, leave it zero and judge by last.
+	// MaxLifetime is the longest lifetime the store's policy gives a record. It decides only
+	// which Reason OnExpiry gets, not when records expire; without OnExpiry it must be zero.
+	// Zero: every reason is Idle. If lifetimes differ by record, leave it zero and derive the
+	// reason from last.
 	MaxLifetime time.Duration
 
 	// Now is the time of the driver, and of a store over it without a Now of its own. It is
 	// for tests that move the time of a whole program. Nil: the system clock at the time of
 	// New, and from then on the monotonic clock, which is cheaper.
 	//
-	// It must be safe for concurrent use: while records are held that expire, the
-	// driver's own goroutine calls it every 32 ms too, to see whether it has been
-	// moved. Set back, it brings back nothing that was removed; what dies before
-	// the latest time it has shown is then removed when it shows that again.
+	// It must be safe for concurrent use: while the driver holds records that expire, its own
+	// goroutine calls it every 32 ms. If Now is set back, removed records stay removed, and
+	// records that die before the latest time that Now returned are removed when it returns
+	// that time again.
 	Now func() time.Time
 }
 
@@ -61,10 +61,10 @@ type Reason int
 const (
 	// Idle: it was not touched in time.
 	Idle Reason = iota + 1
-	// Cap: its expiry stood at its creation plus Options.MaxLifetime, or later,
-	// which no touch could have moved.
+	// Cap: its expiry was its creation plus Options.MaxLifetime, or later. No touch could
+	// have moved it.
 	Cap
-	// Deleted: somebody deleted it. See Options.Deletes.
+	// Deleted: it was deleted. See Options.Deletes.
 	Deleted
 )
 
@@ -102,7 +102,7 @@ func (o *Options[T]) validate() error {
 			Rule:  "must not be negative",
 		}
 	case o.Deletes && o.OnExpiry == nil:
-		return &driver.InvalidError{Field: "Options.Deletes", Value: "true", Rule: "must be false without OnExpiry, which it is for"}
+		return &driver.InvalidError{Field: "Options.Deletes", Value: "true", Rule: "must be false without OnExpiry, which it applies to"}
 	case o.MaxLifetime > 0 && o.OnExpiry == nil:
 		return &driver.InvalidError{
 			Field: "Options.MaxLifetime",
@@ -113,7 +113,7 @@ func (o *Options[T]) validate() error {
 	return nil
 }
 
-// reason tells why a record with life l ended.
+// reason returns why a record with life l ended.
 func (o *Options[T]) reason(l driver.Life) Reason {
 	if o.MaxLifetime > 0 && l.CreatedAt != 0 && l.ExpiresAt >= l.CreatedAt.Add(o.MaxLifetime) {
 		return Cap

@@ -30,8 +30,8 @@ func together(n int, f func(i int)) {
 	wg.Wait()
 }
 
-// TestOneWriterWins: of many writes planned for one record exactly one lands, and
-// every loser is told of a record that was there.
+// TestOneWriterWins: of many writes planned for one record exactly one lands, and each of
+// the others gets a conflict with a record that existed.
 func TestOneWriterWins(t *testing.T) {
 	const rounds, writers = 2000, 8
 	d := open[int](t, nil)
@@ -240,8 +240,8 @@ func TestReadersSeeWholeRecords(t *testing.T) {
 
 // TestExpiryAgainstInsert: records that die within milliseconds are re-inserted,
 // touched and deleted at the moment they are swept. No new life may be swept with
-// the old one, none may be lost from the count, and the hook must be told of each
-// life that was not deleted, once.
+// the old one, none may be lost from the count, and the hook must be called once for each
+// life that was not deleted.
 func TestExpiryAgainstInsert(t *testing.T) {
 	const keys, steps, writers = 16, 5_000, 6
 	told := make(chan driver.Version, writers*steps+1)
@@ -290,7 +290,7 @@ func TestExpiryAgainstInsert(t *testing.T) {
 			}
 		}
 	})
-	// All die in the end. If the hook is not told of one, this waits for ever.
+	// All die in the end. If the hook is not called for one, this waits for ever.
 	seen := map[driver.Version]bool{}
 	for range inserted.Load() {
 		version := <-told

@@ -8,22 +8,21 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// record is one key's value and life. Everything readers look at is immutable but
-// the expiry: a write of the value, or of created_at, puts a new record in its
-// place. It takes 48 bytes and the value, and its key follows: so a read waits for
-// memory twice, for the table's bucket and for this. A 64-byte value with a key of
-// up to 16 bytes is two cache lines.
+// record is one key's value and life. Of what readers use, only the expiry changes: a write
+// of the value, or of created_at, replaces the record. It takes 48 bytes and the value,
+// followed by its key, so a read has two cache misses, the table's bucket and this. With a
+// 64-byte value and a key of up to 16 bytes it is two cache lines.
 type record[T any] struct {
 	value T
 
-	// Where the record lies in the wheel, guarded by its stripe's lock.
+	// The record's place in the wheel, guarded by its stripe's lock.
 	prev, next *record[T]
-	level      int8 // unfiled where it lies nowhere
+	level      int8 // unfiled if it is not in the wheel
 	slot       uint8
 	stripe     uint8 // never changes
 
 	keyLen  uint8  // of a key whose bytes follow; keyApart if its string follows
-	hash    uint32 // of the key; the table's, written before anybody else sees the record
+	hash    uint32 // of the key; the table sets it before the record is visible
 	version driver.Version
 	created driver.Instant
 	// expires is the expiry, a driver.Instant. It is stored only under the key's
@@ -36,9 +35,9 @@ const (
 	keyApart = 0xff
 )
 
-// newRecord returns a record of key, which it copies: the caller's may be a small
-// part of a large string. A key too long to follow the record is kept again by the
-// key's next record; old is the one before it, if there is one.
+// newRecord returns a record of key, which it copies: the caller's may be part of a large
+// string. A key that is too long to follow its record is shared with old, the key's record
+// before, which may be nil.
 func newRecord[T any](key string, old *record[T]) *record[T] {
 	var r *record[T]
 	switch {
@@ -66,14 +65,14 @@ func newRecord[T any](key string, old *record[T]) *record[T] {
 	return r
 }
 
-// keyed is how every record is allocated: the key follows with no gap, since no K in
-// use aligns to more than a record does.
+// keyed is the allocation of a record and its key K. There is no gap between the two, since
+// no K in use aligns to more than a record does.
 type keyed[T, K any] struct {
 	record[T]
 	key K
 }
 
-// behind is where the key follows.
+// behind returns the address after r, where a short key is.
 func (r *record[T]) behind() unsafe.Pointer { return unsafe.Add(unsafe.Pointer(r), unsafe.Sizeof(*r)) }
 
 func (r *record[T]) key() string {
@@ -104,9 +103,9 @@ func (r *record[T]) alive(now driver.Instant) *driver.Meta {
 	return nil
 }
 
-// endedBy returns r if a record of life next, written over it at now, is not its own
-// life going on: r is dead, or whoever planned that write found it dead a moment later,
-// or past its cap. A record without created_at that is alive is adopted.
+// endedBy returns r if writing life next over it at now ends r's life, and nil if that life
+// continues. r's life has ended if r is dead, or if the write's planner found it dead a moment
+// later or past its cap. A live record without created_at is adopted: its life continues.
 func (r *record[T]) endedBy(next driver.Life, now driver.Instant) *record[T] {
 	if found := r.alive(now); found != nil && (found.CreatedAt == 0 || found.CreatedAt == next.CreatedAt) {
 		return nil

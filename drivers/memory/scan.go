@@ -8,13 +8,12 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// A scan goes through the shards in their order, and through each by the bits of its
-// records' hashes read backwards. A grid's bucket is home to the hashes that agree in
-// their low bits: read backwards, to those of a run of numbers, which a grid of twice
-// or half the size splits or joins. So a place in the order means the same in every
-// grid that a shard ever has, and a record that stays is met exactly once.
+// A scan visits the shards in order, and the records of a shard by their hashes with the bits
+// reversed. A grid's bucket is home to the hashes with the same low bits. Reversed, these are
+// a range of numbers, which a grid of twice or half the size splits or joins. So a place in
+// this order is the same in every grid of a shard, and a record that stays is met exactly once.
 
-// place is a shard's number, and below it 32 bits of a hash read backwards.
+// place is a shard's number, followed by the 32 bits of a hash, reversed.
 type place uint64
 
 const (
@@ -22,7 +21,7 @@ const (
 	lastPlace = place(tableShards) << shardBits
 )
 
-// span is what is left of a segment.
+// span is the rest of a segment.
 type span struct{ from, to place }
 
 func (s span) cursor() driver.Cursor {
@@ -40,8 +39,8 @@ func parseSpan(c driver.Cursor) (s span, err error) {
 	return s, nil
 }
 
-// Segments implements driver.Scanner. The parts are of one size, but for chance. Their
-// cursors are good for as long as the driver.
+// Segments implements driver.Scanner. The segments are of about one size. Their cursors are
+// valid as long as the driver.
 func (d *Driver[T]) Segments(_ context.Context, n int) ([]driver.Cursor, error) {
 	if err := driver.CheckScan("segments", n); err != nil {
 		return nil, err
@@ -64,11 +63,11 @@ func (d *Driver[T]) Segments(_ context.Context, n int) ([]driver.Cursor, error) 
 
 const (
 	maxSegments = 1 << 20
-	pageRoom    = 4096 // records that a page has room for from the first
+	pageRoom    = 4096 // records for which a new page has capacity
 )
 
-// Scan implements driver.Scanner. It takes no lock. A record that is there throughout,
-// overwritten meanwhile or not, is in one page of a scan, once.
+// Scan implements driver.Scanner. It takes no lock. A record that exists throughout, even if
+// it is overwritten, is in one page of a scan, once.
 func (d *Driver[T]) Scan(_ context.Context, from driver.Cursor, limit int) (driver.Page, error) {
 	if err := driver.CheckScan("limit", limit); err != nil {
 		return driver.Page{}, err
@@ -92,7 +91,7 @@ func (d *Driver[T]) Scan(_ context.Context, from driver.Cursor, limit int) (driv
 		for s.from < end && len(page.Records) < limit {
 			at := uint32(s.from)
 			home := bits.Reverse32(at) & g.mask
-			// The last place of the run that this bucket is home to.
+			// The last place of those whose home is this bucket.
 			run := shard<<shardBits | place(at|bits.Reverse32(^g.mask))
 			until := min(end, run+1)
 			g.scan(home, func(r *record[T]) {
@@ -115,7 +114,7 @@ func (d *Driver[T]) scanned(r *record[T]) driver.Scanned {
 	return s
 }
 
-// scan shows each of the records whose home is that bucket.
+// scan calls each for the records whose home is that bucket.
 func (g *grid[T]) scan(home uint32, each func(*record[T])) {
 	for i, n := home, 0; n < len(g.buckets); i, n = (i+1)&g.mask, n+1 {
 		b := &g.buckets[i]

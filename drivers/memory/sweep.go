@@ -10,28 +10,28 @@ import (
 )
 
 const (
-	// sweepStep is how far apart two sweeps are at least, unless the first left
-	// work: they begin at multiples of it. A record is gone so long after it was to
-	// go at most, and a steady stream of expiries costs 31 wake-ups a second.
+	// sweepStep is the least time between two sweeps, unless the first left work: sweeps
+	// begin at multiples of it. So a record is removed at most this late, and a steady
+	// stream of expiries costs 31 wake-ups a second.
 	sweepStep = 32 * time.Millisecond
-	// sweepBatch is how many records a sweep looks at before others get a turn.
+	// sweepBatch is how many records a sweep examines before it releases its lock.
 	sweepBatch = 128
 )
 
 // sweeper removes dead records.
 type sweeper[T any] struct {
 	at   atomic.Int64  // when it wakes by itself, a driver.Instant; MaxInstant while awake
-	wake chan struct{} // holds a token where it is to look sooner
+	wake chan struct{} // holds a token if it is to wake sooner
 
 	batch sync.Mutex // held for a batch; guards all below and wheel.due
 	dead  []*record[T]
 }
 
-// gone is up to which expiry records are no longer held. The wheel stands there: with
-// Options.Retain it runs that much behind the time.
+// gone returns the expiry up to which records are removed: the time less Options.Retain. It is
+// the wheel's time.
 func (d *Driver[T]) gone() driver.Instant { return d.clock.instant().Add(-d.opts.Retain) }
 
-// goes is when a record goes whose expiry is at.
+// goes returns when a record with the expiry at is removed.
 func (d *Driver[T]) goes(at driver.Instant) driver.Instant { return at.Add(d.opts.Retain) }
 
 func (s *sweeper[T]) rouse() {
@@ -41,8 +41,8 @@ func (s *sweeper[T]) rouse() {
 	}
 }
 
-// filed sees to it that the sweeper is awake when the slot comes up in which a
-// record was filed.
+// filed makes sure that the sweeper is awake at the time of the slot in which a record was
+// filed.
 func (d *Driver[T]) filed(at driver.Instant) {
 	if d.goes(at).RoundUp(sweepStep) < driver.Instant(d.sweeper.at.Load()) {
 		d.sweeper.rouse()
@@ -63,11 +63,11 @@ func (d *Driver[T]) sweep() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		// Whoever files from here on leaves a token, so that no slot is missed
-		// between the look at the wheel and the sleep.
+		// From here on, filing a record leaves a token. So no slot is missed between the
+		// call of next and the sleep.
 		d.sweeper.at.Store(int64(driver.MaxInstant))
 		more := d.removeBatch(d.gone())
-		d.tellMourned()
+		d.reportDeaths()
 		if stopped = d.closed.Load(); stopped {
 			return
 		}
@@ -79,7 +79,7 @@ func (d *Driver[T]) sweep() {
 		d.sweeper.at.Store(int64(at))
 		wait := at.Time().Sub(d.clock.now())
 		if d.opts.Now != nil && at != driver.MaxInstant {
-			wait = min(wait, sweepStep) // that clock may be moved
+			wait = min(wait, sweepStep) // a test may move that clock
 		}
 		timer.Reset(wait)
 		select {
@@ -95,8 +95,8 @@ func (d *Driver[T]) removeBatch(now driver.Instant) (more bool) {
 	d.sweeper.batch.Lock()
 	defer d.sweeper.batch.Unlock()
 	d.sweeper.dead, more = d.wheel.due(now, d.sweeper.dead[:0], sweepBatch)
-	// Their buckets lie all over memory. One pass that only asks for them waits for
-	// many at a time, where the removals would wait for one after the other.
+	// Their buckets are scattered in memory. A pass that only reads them overlaps the cache
+	// misses, which the removals would wait for one by one.
 	for _, r := range d.sweeper.dead {
 		d.records.fetch(r.key())
 	}
@@ -107,8 +107,8 @@ func (d *Driver[T]) removeBatch(now driver.Instant) (more bool) {
 	return more
 }
 
-// expire removes r, which the wheel gave out as dead, unless it has lived on or
-// another record has taken its place since.
+// expire removes r, which the wheel returned as dead, unless it was touched or replaced
+// since.
 func (d *Driver[T]) expire(r *record[T], now driver.Instant) {
 	removed := false
 	d.records.compute(r.key(), func(found *record[T]) (*record[T], change) {
@@ -124,12 +124,12 @@ func (d *Driver[T]) expire(r *record[T], now driver.Instant) {
 		return found, leave
 	})
 	if removed {
-		d.mourn(r, r.expiry(), false)
+		d.queueDeath(r, r.expiry(), false)
 	}
 }
 
-// makeRoom removes dead records, held ones too, until there is room for another, and reports
-// whether there is.
+// makeRoom removes dead records, retained ones too, until another fits, and reports whether
+// it does.
 func (d *Driver[T]) makeRoom() bool {
 	for more := true; more; {
 		more = d.removeBatch(d.clock.instant())
@@ -140,35 +140,36 @@ func (d *Driver[T]) makeRoom() bool {
 	return false
 }
 
-// mourned are removed records for which OnExpiry is still to be called.
-type mourned[T any] struct {
+// deaths is the queue of ended records for which OnExpiry is still to be called.
+type deaths[T any] struct {
 	mu      sync.Mutex
 	records []*ended[T]
 }
 
-// ended is a record whose life ended at an instant, if its expiry had not passed by then.
+// ended is a record whose life ended at its expiry, or at an earlier instant.
 type ended[T any] struct {
 	*record[T]
 	at      driver.Instant
 	deleted bool
 }
 
-// mourn has OnExpiry told of r, which died, at the latest at an instant, unless it is nil.
-func (d *Driver[T]) mourn(r *record[T], at driver.Instant, deleted bool) {
+// queueDeath queues r for OnExpiry, if r is not nil. r died at its expiry, or at if that is
+// earlier.
+func (d *Driver[T]) queueDeath(r *record[T], at driver.Instant, deleted bool) {
 	if d.opts.OnExpiry == nil || r == nil {
 		return
 	}
-	d.mourned.mu.Lock()
-	d.mourned.records = append(d.mourned.records, &ended[T]{r, at, deleted})
-	d.mourned.mu.Unlock()
+	d.deaths.mu.Lock()
+	d.deaths.records = append(d.deaths.records, &ended[T]{r, at, deleted})
+	d.deaths.mu.Unlock()
 	d.sweeper.rouse()
 }
 
-// tellMourned calls OnExpiry for all mourned records. Each is taken off the list first, so
-// that OnExpiry is not called twice for it if it does not return.
-func (d *Driver[T]) tellMourned() {
+// reportDeaths calls OnExpiry for all queued records. It takes each off the queue first, so
+// that OnExpiry is not called again for a record if it panics or exits.
+func (d *Driver[T]) reportDeaths() {
 	for !d.closed.Load() {
-		r := d.mourned.pop()
+		r := d.deaths.pop()
 		if r == nil {
 			return
 		}
@@ -184,7 +185,7 @@ func (d *Driver[T]) tellMourned() {
 	}
 }
 
-func (m *mourned[T]) pop() *ended[T] {
+func (m *deaths[T]) pop() *ended[T] {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if len(m.records) == 0 {

@@ -343,8 +343,8 @@ func TestOnExpiry(t *testing.T) {
 	})
 }
 
-// TestDeletes: what Delete and Remove take alive is told of where Deletes asks for it, as having died
-// then; what Delete takes dead is not.
+// TestDeletes: with Options.Deletes, OnExpiry is called for a live record that Delete or Remove
+// removes, with that time as its death. It is not called for a dead one.
 func TestDeletes(t *testing.T) {
 	for _, deletes := range []bool{false, true} {
 		var told []death
@@ -454,7 +454,7 @@ func TestOnExpiryGoexit(t *testing.T) {
 	})
 }
 
-// TestOnExpiryPanics: the others are still told of, and Close says that it happened.
+// TestOnExpiryPanics: OnExpiry is still called for the others, and Close returns the panic.
 func TestOnExpiryPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		told := 0

@@ -16,9 +16,8 @@ const (
 // table is a hash table of records by key. Readers take no lock and write nothing;
 // writers of one shard take turns.
 //
-// A general map of key to pointer keeps an entry of its own for each key, between
-// its buckets and the record, which is one more place in memory that a read waits
-// for, and some 40 bytes. Here the buckets point to the records.
+// A general map of key to pointer has an entry for each key between its buckets and the
+// record: one more cache miss a read, and some 40 bytes. Here the buckets point to the records.
 type table[T any] struct {
 	seed   maphash.Seed
 	shards [tableShards]shard[T]
@@ -27,7 +26,7 @@ type table[T any] struct {
 // shard is a table that is replaced by another when it is too full or too empty.
 type shard[T any] struct {
 	grid atomic.Pointer[grid[T]] // nil: empty. Stored under mu
-	mu   sync.Mutex              // held by whoever changes anything in the shard
+	mu   sync.Mutex              // held for every change in the shard
 	live atomic.Int64            // records. Stored under mu
 	_    [40]byte                // shards share no cache line
 }
@@ -38,17 +37,16 @@ type grid[T any] struct {
 	buckets []bucket[T]
 }
 
-// bucket is 64 bytes of records, where a word has eight. A record that finds its
-// bucket full goes to the next that is not.
+// bucket is 64 bytes on 64-bit machines. A record whose bucket is full goes to the next one
+// that is not.
 //
-// That is a cache line, but not in grids of 16 to 256 buckets: Go puts a word before
-// what it allocates of more than 512 bytes and less than 32 KB (1.26, malloc.go in
-// runtime, minSizeForMallocHeader), so that the last slot lies on the next line. To
-// make up for it would take a type of grid for each size.
+// A bucket is one cache line, except in grids of 16 to 256 buckets: Go puts a word before
+// allocations of more than 512 bytes and less than 32 KB (1.26, malloc.go in runtime,
+// minSizeForMallocHeader), so the last slot lies on the next line. Avoiding that would take a
+// grid type for each size.
 type bucket[T any] struct {
-	// A byte for each slot: zero where it is free, else the tag of its record. The
-	// last byte counts the records that have passed over this bucket, so that a
-	// search knows where to end.
+	// A byte for each slot: zero if it is free, else its record's tag. The last byte counts
+	// the records that found this bucket full and lie behind it: at zero a search ends.
 	tags  atomic.Uint64
 	slots [bucketSlots]atomic.Pointer[record[T]]
 }
@@ -58,7 +56,7 @@ const (
 	passedMost  = 255
 )
 
-// A record's hash has the bucket it belongs to in its low bits, its tag in its high.
+// tagOf returns the tag of a hash, its high bits. The low bits give the bucket.
 func tagOf(hash uint32) uint64 { return uint64(hash>>25 | 0x80) }
 
 func newTable[T any]() *table[T] { return &table[T]{seed: maphash.MakeSeed()} }
@@ -75,7 +73,7 @@ func (t *table[T]) load(key string) *record[T] {
 	return r
 }
 
-// fetch has the bucket of key's record brought from memory.
+// fetch loads the bucket of key's record into the cache.
 func (t *table[T]) fetch(key string) {
 	s, hash := t.find(key)
 	if g := s.grid.Load(); g != nil {
@@ -86,8 +84,8 @@ func (t *table[T]) fetch(key string) {
 // home returns the bucket that a record of hash belongs to.
 func (g *grid[T]) home(hash uint32) *bucket[T] { return &g.buckets[hash&g.mask] }
 
-// matches returns the high bit of each byte of tags that is hash's tag, the last
-// byte left out. It may return that of a byte after one that is; the key then tells.
+// matches sets the high bit of each byte of tags that equals hash's tag, without the last
+// byte. It may also set that of a byte after an equal one: callers compare the keys.
 func matches(tags uint64, hash uint32) uint64 {
 	// Bytes equal to the tag become zero, and zero bytes their high bit.
 	x := tags ^ tagOf(hash)*lowBits
@@ -102,8 +100,8 @@ func (g *grid[T]) search(key string, hash uint32) (r *record[T], b *bucket[T], s
 	if g == nil {
 		return nil, nil, 0
 	}
-	// What a racing writer moves was absent for a moment, so that a search that
-	// misses it is right about that moment.
+	// A record that a racing writer moves is absent for a moment. A search that misses it
+	// is right about that moment.
 	for i, n := hash&g.mask, 0; n < len(g.buckets); i, n = (i+1)&g.mask, n+1 {
 		b = &g.buckets[i]
 		tags := b.tags.Load()
@@ -125,12 +123,12 @@ type change int
 
 const (
 	leave change = iota // nothing
-	put                 // puts the record that is returned in its place
-	drop                // takes it out, if it is there
+	put                 // puts the returned record in its place
+	drop                // removes it, if there is one
 )
 
-// compute changes what lies under key as f says, which is shown the record there, nil
-// if there is none. No other write of key happens meanwhile. f must not use the table.
+// compute calls f with the record under key, nil if there is none, and makes the change that
+// f returns. No other write of key happens meanwhile. f must not use the table.
 func (t *table[T]) compute(key string, f func(old *record[T]) (*record[T], change)) {
 	s, hash := t.find(key)
 	s.mu.Lock()
@@ -150,14 +148,14 @@ func (t *table[T]) compute(key string, f func(old *record[T]) (*record[T], chang
 	}
 }
 
-// insert adds r, whose key is not there.
+// insert adds r, whose key is absent.
 func (s *shard[T]) insert(r *record[T]) {
 	g := s.grid.Load()
 	live := s.live.Add(1)
 	if g == nil || live > int64(len(g.buckets))*bucketSlots*3/4 {
 		g = s.rebuild(live)
 	}
-	for !g.add(r) { // too many have passed over one bucket, which is next to impossible
+	for !g.add(r) { // a bucket's count of passed records is full, which hardly ever happens
 		g = s.rebuild(int64(len(g.buckets)) * bucketSlots)
 	}
 }
@@ -173,7 +171,7 @@ func (g *grid[T]) add(r *record[T]) bool {
 			return false
 		}
 		if free := ^tags & (0x80 * lowBits) << 8 >> 8; free != 0 {
-			// The counts before the record: a search that can see it gets there.
+			// Count first, so that a search reaches a record that is visible.
 			for i := home; i != at; i = (i + 1) & g.mask {
 				g.buckets[i].tags.Add(1 << passedShift)
 			}
@@ -185,7 +183,7 @@ func (g *grid[T]) add(r *record[T]) bool {
 	}
 }
 
-// remove takes r out of its slot.
+// remove removes r from its slot.
 func (s *shard[T]) remove(g *grid[T], r *record[T], b *bucket[T], slot int) {
 	b.tags.Store(b.tags.Load() &^ (0xff << (8 * slot)))
 	b.slots[slot].Store(nil)
@@ -197,8 +195,8 @@ func (s *shard[T]) remove(g *grid[T], r *record[T], b *bucket[T], slot int) {
 	}
 }
 
-// rebuild moves the records to a grid that is half full, or less, with live of them.
-// Whoever still reads the old one reads what was true when they began.
+// rebuild moves the live records to a grid that they fill at most by half. Readers of the
+// old grid read what was true when they began.
 func (s *shard[T]) rebuild(live int64) *grid[T] {
 	n := 1
 	for int64(n)*bucketSlots < 2*live {

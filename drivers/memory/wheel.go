@@ -10,7 +10,7 @@ import (
 const (
 	wheelBits    = 6                                // slots of a level: one word of occupancy
 	wheelSlots   = 1 << wheelBits                   //
-	wheelLevels  = (63 + wheelBits - 1) / wheelBits // every Instant has its place
+	wheelLevels  = (63 + wheelBits - 1) / wheelBits // every Instant has a slot
 	wheelStripes = 4
 )
 
@@ -19,8 +19,8 @@ const (
 // cores they were 10 to 20 % faster with four stripes than with one, and no faster
 // with eight.
 //
-// A record may expire later than it is filed for, since a touch does not come
-// here: when its slot comes up it is filed anew. It never expires earlier.
+// A touch does not move a record in the wheel, so a record may expire later than its slot:
+// when the slot comes up, the record is filed again. It never expires earlier.
 type wheel[T any] struct {
 	stripes [wheelStripes]stripe[T]
 	turn    int // the stripe that due starts with; guarded by the caller of due
@@ -33,7 +33,7 @@ type wheel[T any] struct {
 type stripe[T any] struct {
 	mu       sync.Mutex // guards all below, and the place of the records filed here
 	now      int64      // every slot that comes up before it is empty
-	closed   bool       // nothing is filed any more
+	closed   bool       // no more records are filed
 	occupied [wheelLevels]uint64
 	slots    [wheelLevels][wheelSlots]*record[T]
 	_        [64]byte
@@ -48,9 +48,9 @@ func newWheel[T any](now driver.Instant) *wheel[T] {
 	return w
 }
 
-// file puts r where its expiry belongs, wherever it was, or nowhere if it has
-// none. It returns when that slot comes up: at its expiry or before.
-// The caller holds the lock of r's key in the table, so that r is current.
+// file moves r to the slot of its expiry, or out of the wheel if it has none. It returns when
+// that slot comes up: at r's expiry or before. The caller holds the lock of r's key in the
+// table, so r is current.
 func (w *wheel[T]) file(r *record[T]) driver.Instant {
 	s := &w.stripes[r.stripe]
 	s.mu.Lock()
@@ -59,7 +59,7 @@ func (w *wheel[T]) file(r *record[T]) driver.Instant {
 	return s.link(r)
 }
 
-// swap takes old out, if there is one, and files r, which is of the same stripe.
+// swap removes old, which may be nil, and files r, which is of the same stripe.
 func (w *wheel[T]) swap(old, r *record[T]) driver.Instant {
 	s := &w.stripes[r.stripe]
 	s.mu.Lock()
@@ -70,7 +70,7 @@ func (w *wheel[T]) swap(old, r *record[T]) driver.Instant {
 	return s.link(r)
 }
 
-// remove takes r out.
+// remove removes r from the wheel.
 func (w *wheel[T]) remove(r *record[T]) {
 	s := &w.stripes[r.stripe]
 	s.mu.Lock()
@@ -78,9 +78,9 @@ func (w *wheel[T]) remove(r *record[T]) {
 	s.unlink(r)
 }
 
-// due takes out records that are dead at now and appends them to dead, and files
-// anew those whose slot has come up but that live on. It stops after most records
-// of either kind and reports whether there may be more.
+// due removes records that are dead at now and appends them to dead. It files records again
+// whose slot has come up but that are alive. It stops after most records of both kinds, and
+// reports whether there may be more.
 func (w *wheel[T]) due(now driver.Instant, dead []*record[T], most int) ([]*record[T], bool) {
 	for range wheelStripes {
 		s := &w.stripes[w.turn]
@@ -95,7 +95,7 @@ func (w *wheel[T]) due(now driver.Instant, dead []*record[T], most int) ([]*reco
 	return dead, false
 }
 
-// next returns when the next occupied slot comes up, MaxInstant if none is.
+// next returns when the next occupied slot comes up, MaxInstant if there is none.
 func (w *wheel[T]) next() driver.Instant {
 	first := driver.MaxInstant
 	for i := range w.stripes {
@@ -109,7 +109,7 @@ func (w *wheel[T]) next() driver.Instant {
 	return first
 }
 
-// close forgets all records and takes no more.
+// close drops all records and takes no more.
 func (w *wheel[T]) close() {
 	for i := range w.stripes {
 		s := &w.stripes[i]
@@ -155,7 +155,7 @@ func (s *stripe[T]) unlink(r *record[T]) {
 			s.occupied[r.level] &^= 1 << r.slot
 		}
 	}
-	// Cleared, for a reader may hold r long after and must not hold its neighbours.
+	// Cleared, because a reader may hold r for long, and must not keep its neighbours alive.
 	r.prev, r.next, r.level = nil, nil, unfiled
 }
 
