@@ -19,9 +19,9 @@ var apartPolicies = map[string]slidingttl.Policy{
 	"promote": {IdleGrace: 5 * time.Minute, MaxLifetime: 20 * time.Minute, Promote: true},
 }
 
-// eachApart calls f for each policy, once with the store's clock ahead and once behind; the driver
-// has not learned of it. Then it corrects the clock and calls again, after which the driver must
-// have learned that.
+// eachApart calls f for each policy, once with the store's clock ahead and once behind, with a
+// driver that has not learned the difference. Then it corrects the clock and calls again, after
+// which the driver must have learned the correction.
 func (t *trial) eachApart(f func(when string, s *slidingttl.Store[Value], p slidingttl.Policy, key string), again func(s *slidingttl.Store[Value]) error) {
 	defer t.b.Apart(0)
 	for name, p := range apartPolicies {
@@ -45,8 +45,8 @@ func (t *trial) eachApart(f func(when string, s *slidingttl.Store[Value], p slid
 	}
 }
 
-// agrees wants the driver's clock to agree with the store's within a minute of calls. What these
-// write may be dead at once: a driver asks only now and then, and plans by what it knows.
+// agrees wants the driver's clock to agree with the store's after a minute of calls. Records that
+// these write may be dead at once: a driver asks for the time only now and then.
 func (t *trial) agrees(when string, d driver.Driver[Value], call func() error) {
 	clock, ok := driver.As[driver.Clock](d)
 	if !ok {
@@ -112,7 +112,7 @@ var apartCases = []testCase{{
 	},
 }, {
 	name:        "apart/writes",
-	explanation: "Promise 5: a write asks for the store's time first. By a clock that is behind it makes records that are dead, and swept at once; by one that is ahead, records that outlive their deadline.",
+	explanation: "Promise 5: a write first learns the store's time. By a clock that is behind it would write records that are already dead and swept at once; by one that is ahead, records that outlive their deadline.",
 	needs:       []Feature{Apart, Clock},
 	run: func(t *trial) {
 		t.eachApart(func(when string, s *slidingttl.Store[Value], p slidingttl.Policy, key string) {
@@ -136,7 +136,7 @@ var apartCases = []testCase{{
 	},
 }, {
 	name:        "apart/checked",
-	explanation: "Where the store's time cannot be had the clocks must agree, and Check is who says that they do not: records would die early, or late, and nobody would know.",
+	explanation: "If the driver cannot learn the store's time, the clocks must agree, and Check must report that they do not. Otherwise records die early or late without a sign.",
 	needs:       []Feature{Apart, Checker},
 	run: func(t *trial) {
 		if has[driver.Clock](t.b) {

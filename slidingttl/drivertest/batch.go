@@ -10,7 +10,7 @@ import (
 
 var batchCases = []testCase{{
 	name:        "batch/mixed",
-	explanation: "GetMulti must return what Get would for each key, alive or dead, and leave out what is absent.",
+	explanation: "GetMulti must return what Get would for each key, alive or dead, and leave out absent keys.",
 	run: func(t *trial) {
 		want := map[string]driver.Entry[Value]{
 			t.key("a"): t.insert(t.key("a"), 1, t.life(time.Hour)),
@@ -27,7 +27,7 @@ var batchCases = []testCase{{
 	},
 }, {
 	name:        "batch/many",
-	explanation: "GetMulti must return every record however many keys it is given: stores bound a batch, in keys and in bytes, and hand back the rest unread.",
+	explanation: "GetMulti must return every record, however many keys it is given. Stores limit a batch by keys and by bytes, and return the remaining keys unread.",
 	run: func(t *trial) {
 		const n = 230
 		want := make(map[string]driver.Entry[Value], n)
@@ -49,7 +49,7 @@ var batchCases = []testCase{{
 	},
 }, {
 	name:        "batch/foreign",
-	explanation: "GetMulti must say of another program's record, as Get does, that it has no created_at.",
+	explanation: "GetMulti must return another program's record without created_at, as Get does.",
 	needs:       []Feature{Plant},
 	run: func(t *trial) {
 		want := map[string]driver.Entry[Value]{
@@ -60,7 +60,7 @@ var batchCases = []testCase{{
 	},
 }, {
 	name:        "batch/invalid-key",
-	explanation: "A key that the store cannot take must come in a driver.KeyErrors with its first place, and the others be read: one bad key would hide a hundred records, or be taken for absent.",
+	explanation: "A key that the store cannot take must be in a driver.KeyErrors, by its first index, and the other keys must be read. Otherwise one bad key hides a hundred records, or counts as absent.",
 	run: func(t *trial) {
 		want := map[string]driver.Entry[Value]{
 			t.key("a"): t.insert(t.key("a"), 1, t.life(time.Hour)),
@@ -72,7 +72,7 @@ var batchCases = []testCase{{
 	},
 }, {
 	name:        "batch/malformed",
-	explanation: "A record that the driver cannot read must come in a driver.KeyErrors with its place, and the others be read: one bad record would hide a hundred.",
+	explanation: "A record that the driver cannot read must be in a driver.KeyErrors, by its index, and the others must be read. Otherwise one bad record hides a hundred.",
 	needs:       []Feature{Malform},
 	run: func(t *trial) {
 		want := map[string]driver.Entry[Value]{

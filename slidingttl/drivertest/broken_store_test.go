@@ -8,9 +8,9 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// storeBrokens have faults that no case below the store notices. Many show only once a
-// record is a minute old, was read some times or is one of many: so does the bug of a
-// cache, a counter or a bounded table.
+// storeBrokens have faults that only cases above the store notice. Many show only when a record
+// is a minute old, was read several times or is one of many, like the bugs of a cache, a counter
+// or a bounded table.
 var storeBrokens = []broken{
 	// Lives
 	{"cuts upserts off at 29 days", "store/exact", func(d *twisted) { d.cutUpserts(29 * day) }},
@@ -200,7 +200,7 @@ var storeBrokens = []broken{
 		}
 	}},
 
-	// Touches that something comes before
+	// Touches that are overtaken
 	{"brings back by a touch what it deleted a minute after it began", "store/delete-during-touch", func(d *twisted) {
 		mu := newLock()
 		deleted := make(map[string]driver.Meta)
@@ -222,7 +222,7 @@ var storeBrokens = []broken{
 			return version, err
 		}
 	}},
-	{"takes what expires sooner for what was there before", "store/anew-during-touch", func(d *twisted) {
+	{"takes what expires sooner for what was there before", "store/new-life-during-touch", func(d *twisted) {
 		d.touches(func(key string, was *driver.Meta, _ *driver.Life, now driver.Instant) bool {
 			m, ok := d.stored(key)
 			if ok && m.CreatedAt != 0 && was.CreatedAt != 0 && m.Version == was.Version && m.ExpiresAt < was.ExpiresAt && m.Alive(now) {
@@ -389,7 +389,7 @@ var storeBrokens = []broken{
 			return e, touched, nil
 		}
 	}},
-	{"looks, then replaces by another generation", "store/insert-race", func(d *twisted) {
+	{"reads, then replaces by another generation", "store/insert-race", func(d *twisted) {
 		d.replace = func(ctx context.Context, key string, v Value, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
 			if m, ok := d.stored(key); ok && m == was && m.Alive(now) && life.CreatedAt != was.CreatedAt {
 				slowly()

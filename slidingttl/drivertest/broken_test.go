@@ -20,11 +20,11 @@ import (
 // never is a time at which every record is alive.
 const never = driver.Instant(math.MinInt64)
 
-// inPlace is the case for a fault that is a data race wherever there is
-// concurrency: no other can be run.
+// inPlace is the case for a fault that is a data race with any concurrency: no other case can
+// be run on it.
 const inPlace = "local/stable"
 
-// broken is a driver with one fault, and the case that is there to find it.
+// broken is a driver with one fault, and the case that must find it.
 type broken struct {
 	name  string
 	want  string
@@ -568,7 +568,7 @@ var brokens = []broken{
 	}},
 
 	// Contexts and faults
-	{"does not look at contexts", "context/ended-before", func(d *twisted) { d.contexts(context.WithoutCancel) }},
+	{"ignores contexts", "context/ended-before", func(d *twisted) { d.contexts(context.WithoutCancel) }},
 	{"blocks after the context has ended", "context/ends-meanwhile", func(d *twisted) {
 		d.contexts(func(ctx context.Context) context.Context {
 			if ctx.Err() != nil {
@@ -602,8 +602,8 @@ var brokens = []broken{
 		})
 	}},
 
-	// Races: a look and a write with something in between
-	{"looks, then inserts", "race/insert", func(d *twisted) {
+	// Races: a read and a write with something in between
+	{"reads, then inserts", "race/insert", func(d *twisted) {
 		d.insert = func(ctx context.Context, key string, v Value, life driver.Life, now driver.Instant) (driver.Version, error) {
 			if _, ok := d.stored(key); ok {
 				return d.reference.Insert(ctx, key, v, life, now)
@@ -612,7 +612,7 @@ var brokens = []broken{
 			return d.reference.Insert(ctx, key, v, life, driver.MaxInstant)
 		}
 	}},
-	{"looks at a dead record, then inserts", "race/insert-dead", func(d *twisted) {
+	{"reads a dead record, then inserts", "race/insert-dead", func(d *twisted) {
 		d.insert = func(ctx context.Context, key string, v Value, life driver.Life, now driver.Instant) (driver.Version, error) {
 			if m, ok := d.stored(key); ok && !m.Alive(now) {
 				slowly()
@@ -621,7 +621,7 @@ var brokens = []broken{
 			return d.reference.Insert(ctx, key, v, life, now)
 		}
 	}},
-	{"looks, then replaces", "race/replace", func(d *twisted) {
+	{"reads, then replaces", "race/replace", func(d *twisted) {
 		d.replace = func(ctx context.Context, key string, v Value, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
 			if m, ok := d.stored(key); ok && m == was && m.Alive(now) {
 				slowly()
@@ -632,7 +632,7 @@ var brokens = []broken{
 			return d.reference.Replace(ctx, key, v, was, life, now)
 		}
 	}},
-	{"looks, then touches", "race/touch", func(d *twisted) {
+	{"reads, then touches", "race/touch", func(d *twisted) {
 		d.touch = func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
 			if m, ok := d.stored(key); ok && m == was && was.CreatedAt != 0 && m.Alive(now) {
 				slowly()
@@ -643,7 +643,7 @@ var brokens = []broken{
 			return d.reference.Touch(ctx, key, was, life, now)
 		}
 	}},
-	{"looks, then adopts", "race/adopt", func(d *twisted) {
+	{"reads, then adopts", "race/adopt", func(d *twisted) {
 		d.touch = func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
 			if m, ok := d.stored(key); ok && m.Life == was.Life && was.CreatedAt == 0 && m.Alive(now) {
 				slowly()
@@ -674,7 +674,7 @@ var brokens = []broken{
 			return d.reference.Replace(ctx, key, e.Value, driver.Meta{Life: life, Version: version}, life, now)
 		}
 	}},
-	{"looks, then puts", "race/delete", func(d *twisted) {
+	{"reads, then puts", "race/delete", func(d *twisted) {
 		d.replace = func(ctx context.Context, key string, v Value, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
 			if m, ok := d.stored(key); ok && m == was && m.Alive(now) {
 				slowly()
@@ -738,9 +738,9 @@ var brokens = []broken{
 			}, now)
 		}
 	}},
-	{"looks, plans, then puts", "upsert/race", func(d *twisted) { d.upsert = upsertInTwoSteps(d) }},
+	{"reads, plans, then puts", "upsert/race", func(d *twisted) { d.upsert = upsertInTwoSteps(d) }},
 	{"undoes touches on upsert", "upsert/race-touch", func(d *twisted) {
-		one := newLock() // upsert at a time, but not one write
+		one := newLock() // one upsert at a time; other writes do not take it
 		d.upsert = func(ctx context.Context, key string, v Value, known *driver.Meta, plan driver.Plan, now driver.Instant) (driver.Meta, error) {
 			one.Lock()
 			defer one.Unlock()
@@ -793,7 +793,7 @@ var brokens = []broken{
 			return m, err
 		}
 	}},
-	{"looks, then overwrites", "overwrite/race", func(d *twisted) {
+	{"reads, then overwrites", "overwrite/race", func(d *twisted) {
 		d.overwrite = func(ctx context.Context, key string, v Value, fresh driver.Life, a driver.Access, now driver.Instant) (driver.Meta, error) {
 			return upsertInTwoSteps(d)(ctx, key, v, nil, a.Overwrite(fresh, now), now)
 		}
@@ -1321,8 +1321,8 @@ var brokens = []broken{
 	}},
 }
 
-// expiryBeside has d go by an expiry that drivers which retain leave beside the store's
-// own, as long as it counts, and all others by the store's own.
+// expiryBeside makes d read the expiry that a retaining driver keeps beside the store's own, as
+// long as counts allows, and otherwise the store's own.
 func expiryBeside(d *twisted, counts func(record) bool) {
 	r := d.reference
 	note := func(key string, life driver.Life, err error) {
@@ -1369,7 +1369,7 @@ func expiryBeside(d *twisted, counts func(record) bool) {
 	}
 }
 
-// upsertInTwoSteps looks and puts with no condition that ties them.
+// upsertInTwoSteps reads and then writes without a condition.
 func upsertInTwoSteps(d *twisted) upsertFunc {
 	return func(ctx context.Context, key string, v Value, _ *driver.Meta, plan driver.Plan, now driver.Instant) (driver.Meta, error) {
 		if err := ctx.Err(); err != nil {
@@ -1396,8 +1396,8 @@ func upsertInTwoSteps(d *twisted) upsertFunc {
 // allBrokens are the broken drivers.
 func allBrokens() []broken { return slices.Concat(brokens, storeBrokens, worldBrokens) }
 
-// The case that is there for a broken driver's fault fails it, and each case is there for
-// one. The whole suite is run at each at night.
+// Each broken driver fails the case that is named for its fault, and each case is named for one.
+// The nightly test runs the whole suite on each.
 func TestBroken(t *testing.T) {
 	all := make(map[string]testCase)
 	for _, c := range cases() {
@@ -1422,7 +1422,7 @@ func TestBroken(t *testing.T) {
 		})
 	}
 	for name := range idle {
-		if !strings.HasPrefix(name, "harness") { // which are for TestHarness
+		if !strings.HasPrefix(name, "harness") { // TestHarness has those
 			t.Errorf("no broken driver is to fail %s", name)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// worldBrokens are right as long as clocks agree, answers come and nobody else writes.
+// worldBrokens work as long as clocks agree, answers arrive and no other program writes.
 var worldBrokens = []broken{
 	{"decides before a write leaves", "late/replaced", func(d *twisted) {
 		d.arriving(func(key string, was driver.Meta, life driver.Life, _ driver.Instant) (driver.Meta, driver.Life) {
@@ -152,7 +152,7 @@ var worldBrokens = []broken{
 	}},
 }
 
-// asksOnce has the driver ask for the store's time when it is first needed, and again only by learn.
+// asksOnce makes the driver ask for the store's time when it first needs it, and again only by learn.
 func (d *twisted) asksOnce() (learn func()) {
 	var ahead atomic.Int64
 	learn = func() { ahead.Store(int64(time.Until(d.reference.time()))) }
@@ -164,8 +164,8 @@ func (d *twisted) asksOnce() (learn func()) {
 	return learn
 }
 
-// arriving changes what a touch or replace that was stopped on its way was planned for, and
-// its life, when it arrives.
+// arriving changes the record that a stopped touch or replace was planned for, and its life,
+// when the write arrives.
 func (d *twisted) arriving(change func(key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Meta, driver.Life)) {
 	r := d.reference
 	past := *r // the gate

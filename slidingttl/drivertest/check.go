@@ -8,7 +8,7 @@ import (
 
 var checkCases = []testCase{{
 	name:        "check/healthy",
-	explanation: "Check must pass on a store that is configured as the driver's documentation asks, and change nothing: programs refuse to start on its error.",
+	explanation: "Check must pass on a store that is configured as the driver's documentation asks, and change nothing. Programs refuse to start if it returns an error.",
 	needs:       []Feature{Checker},
 	run: func(t *trial) {
 		e := t.insert(t.key("a"), 1, t.life(time.Hour))
@@ -20,7 +20,7 @@ var checkCases = []testCase{{
 	},
 }, {
 	name:        "check/unreachable",
-	explanation: "Check must fail when the store does: a program would start on a store that it cannot reach.",
+	explanation: "Check must fail when the store does. Otherwise a program starts on a store that it cannot reach.",
 	needs:       []Feature{Checker, Fail},
 	run: func(t *trial) {
 		mend := t.b.Fail()

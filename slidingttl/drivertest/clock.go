@@ -8,7 +8,7 @@ import (
 
 var clockCases = []testCase{{
 	name:        "clock/bounds",
-	explanation: "The time must lie between the clock's bounds, or a read decides on a time that is not: a dead record is handed out, or a live one denied.",
+	explanation: "The time must lie between the clock's bounds, or a read judges by a wrong time: it returns a dead record, or denies a live one.",
 	needs:       []Feature{Clock},
 	run: func(t *trial) {
 		c := capability[driver.Clock](t)
@@ -29,7 +29,7 @@ var clockCases = []testCase{{
 	},
 }, {
 	name:        "clock/agrees",
-	explanation: "The driver's clock must be the store's: it is there so that callers with skewed clocks agree with what deletes their records.",
+	explanation: "The driver's clock must be the store's, so that callers whose clocks are wrong agree with the store that deletes their records.",
 	needs:       []Feature{Clock},
 	run: func(t *trial) {
 		c := capability[driver.Clock](t)

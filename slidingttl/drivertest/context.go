@@ -8,19 +8,19 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// ended returns a context that was cancelled.
+// ended returns a cancelled context.
 func (t *trial) ended() (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(t.ctx)
 	cancel()
 	return ctx, cancel
 }
 
-// soon bounds how long after its context a call may return, on a machine that is busy.
+// soon is how long after its context's end a call may return, on a busy machine.
 const soon = 10 * time.Second
 
 var contextCases = []testCase{{
 	name:        "context/ended-before",
-	explanation: "A call whose context has ended must return the context's error, as it is or wrapped, for callers tell a client that left from a store that failed by it. Only a driver.Local, whose calls do not block, may go on.",
+	explanation: "A call whose context has ended must return the context's error, as it is or wrapped: by it, callers distinguish a client that left from a store that failed. Only a driver.Local, whose calls do not block, may go on.",
 	run: func(t *trial) {
 		_, local := driver.As[driver.Local[Value]](t.d)
 		for _, op := range t.ops() {
@@ -39,7 +39,7 @@ var contextCases = []testCase{{
 	},
 }, {
 	name:        "context/ends-meanwhile",
-	explanation: "A call must return soon after its context ends though the store does not answer: requests pile up behind a store that hangs, and Close never returns.",
+	explanation: "A call must return soon after its context ends even if the store does not answer. Otherwise requests pile up behind a store that hangs, and Close never returns.",
 	needs:       []Feature{Hang},
 	run: func(t *trial) {
 		ops := t.ops()

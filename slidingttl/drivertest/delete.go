@@ -4,7 +4,7 @@ import "time"
 
 var deleteCases = []testCase{{
 	name:        "delete/live",
-	explanation: "Delete must remove the record: a logged-out session would stay valid.",
+	explanation: "Delete must remove the record. Otherwise a logged-out session stays valid.",
 	run: func(t *trial) {
 		t.insert(t.key("a"), 1, t.life(time.Hour))
 		other := t.insert(t.key("b"), 2, t.life(time.Hour))
@@ -14,7 +14,7 @@ var deleteCases = []testCase{{
 	},
 }, {
 	name:        "delete/absent",
-	explanation: "Deleting what is not there is no error: logging out twice must work.",
+	explanation: "Deleting an absent key is no error: logging out twice must work.",
 	run: func(t *trial) {
 		t.ok("Delete of a key never written", t.d.Delete(t.ctx, t.key("never")))
 		t.insert(t.key("a"), 1, t.life(time.Hour))
@@ -23,7 +23,7 @@ var deleteCases = []testCase{{
 	},
 }, {
 	name:        "delete/then-insert",
-	explanation: "A key that was deleted is free for a new record, which has nothing of the old one.",
+	explanation: "A deleted key is free for a new record, which keeps nothing of the old one.",
 	run: func(t *trial) {
 		old := t.insert(t.key("a"), 1, t.life(time.Hour))
 		t.ok("Delete", t.d.Delete(t.ctx, t.key("a")))

@@ -15,7 +15,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl"
 )
 
-// diaries are the calls of a soak, by key.
+// diaries holds the calls of a soak, by key.
 type diaries struct {
 	now func() time.Time
 	ids atomic.Int64
@@ -34,7 +34,7 @@ type event struct {
 	entry      slidingttl.Entry[Diary] // of a read; for an update only the value
 }
 
-// may reports whether a write has landed, or may have.
+// may reports whether a write landed or may have landed.
 func (e *event) may() bool { return e.err == nil || errors.Is(e.err, slidingttl.ErrAmbiguous) }
 
 func (e *event) life() int64 { return e.entry.Value.Writes[0] }
@@ -76,7 +76,7 @@ func (d *diaries) call(ctx context.Context, s *slidingttl.Store[Diary], key stri
 	return e
 }
 
-// judge fails t for answers that do not fit together, and where no read found a record.
+// judge fails t for answers that contradict each other, and if no read found a record.
 func (d *diaries) judge(t testing.TB, r *rules) {
 	calls, found := 0, 0
 	for i := range d.all {

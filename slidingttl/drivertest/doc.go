@@ -2,9 +2,9 @@
 // run. It tests the rules of package driver, and the promises of package slidingttl on top
 // of them.
 //
-// A driver's own test says how to open an empty backend and hands that over: for a
-// store in this process as the example of [Run] does, and for one across a network, with
-// a test server whose clock can be set and which can be told to misbehave, like this:
+// A driver's own test passes a function that opens an empty backend. For a store in this
+// process see the example of [Run]. For a store across a network, use a test server whose
+// clock can be set and that can be made to misbehave:
 //
 //	func TestContract(t *testing.T) {
 //		drivertest.Run(t, drivertest.Harness{
@@ -18,14 +18,14 @@
 //					Wait:    server.Advance,
 //					MaxKey:  250,
 //					Plant:   func(...) error { ... }, // by the store's plain client
-//					Malform: func(...) error { ... }, // likewise
-//					Mar:     func(...) error { ... }, // likewise
+//					Malform: func(...) error { ... }, // by the store's plain client
+//					Mar:     func(...) error { ... }, // by the store's plain client
 //					Retain:  func(d time.Duration) driver.Driver[drivertest.Value] { ... },
 //					Fail:    func() func() { server.FailAll(busy); return server.Mend },
 //					Own:     func(err error) bool { return errors.Is(err, mystore.ErrBusy) },
 //					Hang:    server.Hang,
 //					Gate:    gate,         // through which Driver's client sends
-//					Apart:   server.Apart, // sets its clock off the process's
+//					Apart:   server.Apart, // sets the server's clock apart from the process's
 //					Hostile: func(...) error { ... }, // by the store's plain client
 //				}
 //			},
@@ -37,76 +37,70 @@
 //		})
 //	}
 //
-// Every case is a subtest, named for what it is about: "touch/absent",
-// "store/cap". A case that fails prints what it saw and then what that would mean
-// to a user of the store. Run the suite with the race detector on: some of what it
-// does at once only fails there.
+// Every case is a subtest, named after its subject: "touch/absent", "store/cap". A case that
+// fails prints what it saw, and what that would mean to a user of the store. Run the suite
+// with the race detector: some faults of concurrent calls show only there.
 //
 // # The two levels
 //
 // Most cases call the driver alone and follow the comments of package driver,
-// sentence by sentence. The capabilities that a driver may leave out are tested
-// through the functions that fall back, [driver.Upsert] and [driver.GetMulti],
-// where there are any. The cases under "store/" put a slidingttl.Store on top and
-// hold the promises that package lists, with a helper in between that holds up
-// calls of the driver and makes them fail, for the races that matter most: a
-// delete, an overwrite, a new life or another touch, between a read and its touch.
-// A driver that fails below will mostly fail above too: mend what is below first.
+// sentence by sentence. Optional capabilities are tested through the functions that fall
+// back, such as [driver.Upsert] and [driver.GetMulti]. The cases under "store/" put a
+// slidingttl.Store over the driver and check that package's promises. A helper between the
+// two delays calls of the driver or makes them fail, for the races that matter most: a
+// delete, an overwrite, a new life or another touch between a read and its touch. A driver
+// that fails the first kind mostly fails the second too: fix the first kind first.
 //
-// No case hands a driver a record that was never there. What a write is planned
-// for has been read, written or found in a conflict before, so a driver may go by
-// whatever tells records apart in its store: on one whose version changes with
-// every write and never returns, by the version alone.
+// No case gives a driver a record that never existed. The record that a write is planned for
+// was read, written or found in a conflict before. So a driver may compare whatever
+// identifies a record in its store: if versions change with every write and never repeat,
+// the version alone.
 //
 // # Time
 //
-// The caller's clock is the suite's own. A case starts it at the backend's time,
-// holds it still, and moves it at will, by months if it has to, without the
-// backend's clock following. To the backend that is a client whose clock runs
-// ahead; to the case it is a store that deletes late. A driver passes if it takes
-// Life.ExpiresAt for the absolute instant that it is, and judges life by the time
-// it is given. So nearly all cases take no time, whatever the backend.
+// The caller's clock is the suite's own. A case starts it at the backend's time, holds it
+// still, and moves it, sometimes by months, while the backend's clock stays. The backend sees
+// a client whose clock is ahead; the case sees a store that deletes late. A driver passes if
+// it treats Life.ExpiresAt as an absolute instant, and judges life by the time that it is
+// given. So nearly all cases take no time, on any backend.
 //
-// A few ask what the backend itself does when an expiry comes: whether it keeps
-// the record to the end, and whether a touch has reached the store's own expiry
-// and not only a field beside it. They let the backend's time pass by
-// Backend.Wait, in a unit of a second or the driver's resolution, whichever is
-// longer. There are three ways:
+// A few cases test what the backend itself does at an expiry: whether it keeps the record
+// until then, and whether a touch has reached the store's own expiry and not only a field
+// beside it. They let the backend's time pass by Backend.Wait, in a unit of a second or the
+// driver's resolution, whichever is longer. There are three ways:
 //
 //   - In a bubble of testing/synctest (Harness.Bubble), for drivers whose store is
 //     in this process and reads time from package time. Nothing takes time.
 //   - With a test server whose clock can be set: Now and Wait are that clock's.
 //   - In real time, with Now and Wait left nil. At a resolution of a second the
-//     waiting comes to about forty seconds, and to about half of that with
+//     waits add up to about forty seconds, and to about half of that with
 //     Harness.Parallel on two cores.
 //
-// # What a good day does not ask
+// # Faults
 //
 // The cases under "late/" and "resent/" stop a write on its way by a [Gate]: until its record
-// is dead or another's, or to lose its answer, with and without another writer in between.
-// Those under "apart/" set the store's clock off the process's, whose drivers know nothing of
-// it: there the clock is nobody's but the process's own, for a store that is told another by
-// its options tests nothing. Those under "hostile/" load records that no driver writes beside
-// sound ones, and walk over all of them.
+// is dead or was replaced, or to lose its answer, with and without another writer in between.
+// Those under "apart/" set the store's clock apart from the process's, without the drivers'
+// knowledge; stores use the process's own clock there, since Options.Now would hide the
+// difference. Those under "hostile/" load records that no driver writes beside sound ones, and
+// walk over all of them.
 //
 // # What a backend cannot do
 //
 // Some cases need more than a driver: a record written as another program would, a
 // backend that fails on demand, one that does not answer, an optional interface.
-// Each is a [Feature]. A harness either has it or says in Harness.Lacks why not;
-// the cases left out are then logged with that reason. What is neither there nor
-// declared fails, and so does what is both: no case is left out unseen, and an
-// optional interface that a driver means to implement but misses, by a wrong
-// signature, is found.
+// Each is a [Feature]. A harness either has it or gives the reason in Harness.Lacks, with
+// which the cases that are left out are logged. A feature that is neither there nor in Lacks
+// fails the test, and so does one that is both. So no case is left out silently, and an
+// optional interface that a driver misses by a wrong signature is found.
 //
 // # Soaks
 //
-// What many processes do at once, while answers are lost, is judged by [RunSoak], in a test
-// of the driver's own that says what goes wrong below.
+// [RunSoak] checks the answers to many processes at once while answers are lost. It runs in a
+// test of the driver's own, which causes the faults.
 //
 // # Keys and leftovers
 //
-// No key is used by two cases or two runs, so a table or bucket may be shared by
-// all of them, parallel ones too. Cases leave their records behind, nearly all with
-// an expiry.
+// No two cases or runs use the same key, so they may share a table or bucket, also in
+// parallel. Cases leave their records behind, nearly all with an expiry.
 package drivertest

@@ -9,7 +9,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/drivertest"
 )
 
-// A driver for a store in this process, held to the contract on virtual time.
+// The contract for a driver of a store in this process, on virtual time.
 func ExampleRun() {
 	_ = func(t *testing.T) { // TestContract, in the driver's own package
 		drivertest.Run(t, drivertest.Harness{

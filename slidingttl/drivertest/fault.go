@@ -9,7 +9,7 @@ import (
 
 var faultCases = []testCase{{
 	name:        "fault/own-error",
-	explanation: "When the store fails, its own error must be reachable with errors.As and be taken for no answer: a store that is down would look like one without the record, and log everybody out.",
+	explanation: "When the store fails, its own error must be reachable with errors.As and must not match the driver's errors. Otherwise a store that is down looks like one without the record, and logs all users out.",
 	needs:       []Feature{Fail},
 	run: func(t *trial) {
 		ops := t.ops()

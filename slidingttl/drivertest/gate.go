@@ -32,9 +32,9 @@ const (
 	Silent                 // nothing, and the connection stays open until the client closes it
 )
 
-// stop has f called in place of the next write. f calls deliver, at most once, to have the
-// store carry it out, and returns what is to come back.
-// cancel lets it pass, and reports whether f was called already.
+// stop calls f in place of the next write. f calls deliver, at most once, to have the store
+// execute the write, and returns the answer that the client gets. cancel lets the write pass,
+// and reports whether f was called already.
 func (g *Gate) stop(f func(deliver func()) Answer) (cancel func() (called bool)) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -70,8 +70,8 @@ func (g *Gate) take() func(deliver func()) Answer {
 	return f
 }
 
-// Pass must be called for every request that may write. deliver makes the store execute it, and
-// returns then. The client must get what Pass returns.
+// Pass must be called for every request that may write. deliver has the store execute it. The
+// client must get what Pass returns.
 func (g *Gate) Pass(deliver func()) Answer {
 	if f := g.take(); f != nil {
 		return f(deliver)

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// A write over HTTP is delivered or not, and answered or not, as the case says; reads pass.
+// The case decides whether a write over HTTP is delivered, and whether it is answered. Reads pass.
 func TestGateTransport(t *testing.T) {
 	var came atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -62,12 +62,12 @@ func TestGateTransport(t *testing.T) {
 	}
 }
 
-// So it is over a connection, for those who write before they read.
+// The same over a connection of a protocol in which the client writes first.
 func TestGateConn(t *testing.T) {
 	for _, c := range []struct {
 		deliver bool
 		answer  Answer
-		want    string // what comes back
+		want    string // what the client reads
 	}{{true, Answered, "echo set "}, {true, Reset, ""}, {false, Reset, ""}, {true, Silent, ""}} {
 		near, server, err := pair()
 		if err != nil {

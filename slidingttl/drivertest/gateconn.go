@@ -37,7 +37,7 @@ type gated struct {
 // heldAnswer is the answer to a stopped write.
 type heldAnswer struct {
 	came    sync.Once
-	arrived chan struct{} // closed when it has come, or never will
+	arrived chan struct{} // closed when it has come or cannot come any more
 	decided chan struct{} // closed when back is set
 	back    Answer
 }
@@ -47,7 +47,7 @@ func (c *gated) close() {
 	_ = c.server.Close()
 }
 
-// pump hands on what comes from src, until there is an error.
+// pump forwards what it reads from src, until an error.
 func (c *gated) pump(src net.Conn, hand func([]byte) error) {
 	buffer := make([]byte, 256<<10)
 	for {
@@ -56,7 +56,7 @@ func (c *gated) pump(src net.Conn, hand func([]byte) error) {
 			err = hand(buffer[:n])
 		}
 		if err != nil {
-			c.close() // first: what is stopped from now on cannot be delivered
+			c.close() // first: a write stopped from now on cannot be delivered
 			if h := c.holding(); h != nil {
 				h.came.Do(func() { close(h.arrived) })
 			}
@@ -65,7 +65,7 @@ func (c *gated) pump(src net.Conn, hand func([]byte) error) {
 	}
 }
 
-// stopped has f decide what becomes of a write.
+// stopped calls f in place of a write.
 func (c *gated) stopped(g *Gate, p []byte, f func(func()) Answer) (err error) {
 	h := &heldAnswer{arrived: make(chan struct{}), decided: make(chan struct{})}
 	c.mu.Lock()
@@ -92,7 +92,7 @@ func (c *gated) holding() *heldAnswer {
 	return c.held
 }
 
-// answered hands an answer on, unless it is to the write that is stopped.
+// answered forwards an answer, unless it is to the stopped write.
 func (c *gated) answered(p []byte) error {
 	if h := c.holding(); h != nil {
 		h.came.Do(func() { close(h.arrived) })

@@ -4,13 +4,13 @@ import "time"
 
 var getCases = []testCase{{
 	name:        "get/absent",
-	explanation: "A key that was never written must read as driver.ErrNotFound; anything else fails requests that should only miss.",
+	explanation: "A key that was never written must read as driver.ErrNotFound. Another error fails requests that should only miss.",
 	run: func(t *trial) {
 		t.absent("a key never written", t.key("a"))
 	},
 }, {
 	name:        "get/meta",
-	explanation: "Get must return the life that was written and the version that the write returned, or every later write plans from a wrong record.",
+	explanation: "Get must return the life that was written and the version that the write returned, or every later write is planned from a wrong record.",
 	run: func(t *trial) {
 		e := t.insert(t.key("a"), 1, t.life(time.Hour))
 		t.stored("after Insert", t.key("a"), e)
@@ -21,7 +21,7 @@ var getCases = []testCase{{
 	},
 }, {
 	name:        "get/foreign",
-	explanation: "A record written by another program carries no created_at, and perhaps no expiry: Get must say so with zeros, or such records cannot be adopted.",
+	explanation: "A record written by another program has no created_at, and perhaps no expiry. Get must return zeros for them, or such records cannot be adopted.",
 	needs:       []Feature{Plant},
 	run: func(t *trial) {
 		l := t.life(time.Hour)

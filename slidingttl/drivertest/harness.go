@@ -17,14 +17,13 @@ type Harness struct {
 	// record lives, as Couchbase does where a maxTTL is set. Required.
 	Open func(t testing.TB) *Backend
 
-	// Bubble runs each case in a bubble of testing/synctest, where time passes
-	// only as the case asks. For stores within this process: a bubble cannot wait
-	// for a network.
+	// Bubble runs each case in a bubble of testing/synctest, where time passes only when
+	// the case waits. It is for stores within this process: a bubble cannot wait for a
+	// network.
 	Bubble bool
 
 	// Parallel runs the cases in parallel with each other. Open is then called
-	// concurrently, and a Wait that sets the clock of a server must set that of
-	// one which no other case uses.
+	// concurrently. If Wait sets a server's clock, no two cases may share that server.
 	Parallel bool
 
 	// Cases chooses cases by their names, such as "scan/all"; the others are logged. It is
@@ -55,9 +54,9 @@ type Backend struct {
 	// the suite's own keys need. Zero: no limit.
 	MaxKey int
 
-	// Takes reports whether the store can hold a key that is valid text: some
-	// forbid characters. One that it cannot must be an *InvalidError in every call.
-	// Nil: it holds them all.
+	// Takes reports whether the store can hold a key of valid text; some stores forbid
+	// characters. A key that it cannot hold must be an *InvalidError in every call. Nil: it
+	// holds all of them.
 	Takes func(key string) bool
 
 	// Plant writes a record as another program would, over any existing one: v in the form that the
@@ -65,8 +64,7 @@ type Backend struct {
 	// life.ExpiresAt is zero, and without anything else that only the driver writes.
 	Plant func(ctx context.Context, key string, v Value, life driver.Life) error
 
-	// Malform writes v under key as a record whose life the driver cannot read,
-	// as another program may have left it.
+	// Malform writes v under key as a record whose life the driver cannot read.
 	Malform func(ctx context.Context, key string, v Value) error
 
 	// Mar writes v under key with life, in a form that driver.Mender can correct. Required if the
@@ -94,13 +92,13 @@ type Backend struct {
 	// Gate is passed by the writes of Driver, and not by those of Again's drivers.
 	Gate *Gate
 
-	// Apart sets the store's own clock d ahead of the process's, or behind where d is
-	// negative, from now on. Now then tells that time. The driver is not told.
+	// Apart sets the store's own clock d ahead of the process's, or behind if d is negative,
+	// from now on. Now must return that time. The driver must not be informed.
 	Apart func(d time.Duration)
 
-	// Hostile writes a record that no driver writes, by the store's plain client, with
-	// a value that Driver can read where the record says nothing else. If the store
-	// itself cannot hold such a record the error matches errors.ErrUnsupported.
+	// Hostile writes a record that no driver writes, by the store's plain client. Its value
+	// is one that Driver can read, unless the record gives another. If the store itself
+	// cannot hold the record, the error must match errors.ErrUnsupported.
 	Hostile func(ctx context.Context, r HostileRecord) error
 
 	// MaxValue is the longest value in bytes that the store can hold. Zero: too long for a test.
@@ -138,8 +136,8 @@ const (
 	Mixed       Feature = "Mixed"       // drivers that retain for different times can share the store
 )
 
-// features tells of each feature whether b has it. Copies, Mixed and Replaced are taken
-// for granted unless declared, for they are rules and not functions.
+// features reports for each feature whether b has it. Copies, Mixed and Replaced are rules and
+// not functions: they are assumed unless declared lacking.
 var features = map[Feature]func(b *Backend) bool{
 	Plant:       func(b *Backend) bool { return b.Plant != nil },
 	Malform:     func(b *Backend) bool { return b.Malform != nil },

@@ -34,8 +34,8 @@ func (t *trial) unharmed(when string, sound map[string]driver.Entry[Value]) {
 	}
 }
 
-// bad wants err to be nothing worse than a record that is absent, invalid, refused by the store
-// or in the way, and to be silent about its key.
+// bearable wants err to be nil, or to say that the record is absent, invalid, refused by the
+// store or in conflict. It must not contain the key.
 func (t *trial) bearable(when string, r HostileRecord, err error) {
 	t.quiet(when, err)
 	switch {
@@ -48,7 +48,7 @@ func (t *trial) bearable(when string, r HostileRecord, err error) {
 
 var hostileCases = []testCase{{
 	name:        "hostile/scan",
-	explanation: "A scan must tell of each record that it cannot name or read, with the reason, and go on: one row with an empty key would end every audit, adoption and sweep, and nobody would learn of those that are passed over.",
+	explanation: "A scan must report each record that it cannot name or read, with the reason, and go on. Otherwise one row with an empty key ends every audit, adoption and sweep, or records are passed over without a sign.",
 	needs:       []Feature{Hostile, Scanner},
 	run: func(t *trial) {
 		bad, sound := t.hostiles()
@@ -59,7 +59,7 @@ var hostileCases = []testCase{{
 		for _, limit := range []int{1, 7} {
 			seen := make(visited)
 			t.scanAll(t.segments(2), limit, seen, nil)
-			var refused []string // keys, which may come under another name
+			var refused []string // names of records that may be listed under another key
 			for _, r := range bad {
 				_, err := t.d.Get(t.ctx, r.Key)
 				isRefused := strings.HasPrefix(r.Name, "key/") && errors.Is(err, driver.ErrInvalid)
@@ -97,7 +97,7 @@ var hostileCases = []testCase{{
 	},
 }, {
 	name:        "hostile/batch",
-	explanation: "A batch must answer for its sound keys whatever lies under the others, which get an error each: one bad record would empty a page for everybody.",
+	explanation: "A batch must answer for its sound keys, whatever is stored under the others, which get an error each. Otherwise one bad record fails a whole page.",
 	needs:       []Feature{Hostile},
 	run: func(t *trial) {
 		bad, sound := t.hostiles()
@@ -128,7 +128,7 @@ var hostileCases = []testCase{{
 	},
 }, {
 	name:        "hostile/calls",
-	explanation: "A call with a hostile record's key must do its work or say what is wrong, and touch no other: a key that the store takes for another's hands out, or deletes, somebody else's record.",
+	explanation: "A call with a hostile record's key must do its work or say what is wrong, and affect no other record. If the store takes one key for another, the call returns or deletes another key's record.",
 	needs:       []Feature{Hostile},
 	run: func(t *trial) {
 		bad, sound := t.hostiles()
@@ -153,7 +153,7 @@ var hostileCases = []testCase{{
 	},
 }, {
 	name:        "hostile/store",
-	explanation: "Promises 4 and 12: whatever stands as created_at, a read hands the record out, says not found or says what is wrong; and a touch never gives it longer than the policy does.",
+	explanation: "Promises 4 and 12: whatever created_at holds, a read returns the record, not found, or an error that says what is wrong; and a touch never gives the record a longer life than the policy does.",
 	needs:       []Feature{Hostile},
 	run: func(t *trial) {
 		s := t.store(exact)
@@ -176,14 +176,14 @@ var hostileCases = []testCase{{
 	},
 }, {
 	name:        "hostile/sweep",
-	explanation: "What removes the dead must pass by the records that it cannot name or read: one row that sorts first would keep all the dead for ever, or take the living with it.",
+	explanation: "A sweep must pass over records that it cannot name or read. Otherwise one row that sorts first keeps all dead records for ever, or live ones are removed with it.",
 	needs:       []Feature{Hostile, Scanner},
 	run: func(t *trial) {
 		_, sound := t.hostiles()
 		dead := t.key("dead")
 		t.insert(dead, 1, t.life(t.lateness()))
 		t.until(t.now().Add(t.lateness() + t.margin + t.step))
-		for key, e := range sound { // which may have been waited past
+		for key, e := range sound { // some may have expired during the wait
 			if !e.Alive(t.now()) {
 				delete(sound, key)
 			}
@@ -203,7 +203,7 @@ var hostileCases = []testCase{{
 	},
 }}
 
-// swept has all that is dead removed.
+// swept removes all dead records.
 func (t *trial) swept() {
 	if t.b.Sweep != nil {
 		t.ok("Backend.Sweep", t.b.Sweep(t.ctx))

@@ -7,7 +7,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// eachLate calls f with each write that is planned for a record, which lives so long.
+// eachLate calls f with each write that is planned for a record. The record lives for ttl.
 func (t *trial) eachLate(how string, ttl time.Duration, f func(w stopping)) {
 	planned := slices.DeleteFunc(slices.Clone(stoppedWrites), func(w written) bool { return w.name != "Replace" && w.name != "Touch" })
 	t.eachStopped(planned, how, ttl, f)
@@ -22,15 +22,15 @@ func (w *stopping) late(meanwhile func()) error {
 	}, func() error { return w.write(w.ctx) })
 }
 
-// lateness is how long a record lives that is to die while a write waits.
+// lateness is the life of a record that dies while a write waits.
 func (t *trial) lateness() time.Duration { return max(200*time.Millisecond, 10*t.step) }
 
-// dies returns when the write's record has died by the store's clock, and a moment later.
+// dies returns a moment after the write's record has died by the store's clock.
 func (w *stopping) dies() {
 	w.until(w.was.ExpiresAt.Add(max(w.step, 20*time.Millisecond)))
 }
 
-// removed has another process delete the write's record.
+// removed deletes the write's record, from another process.
 func (w *stopping) removed() {
 	if err := w.peer.Delete(w.ctx, w.key); err != nil {
 		w.Errorf("Delete by another process: %v", err)
@@ -39,14 +39,14 @@ func (w *stopping) removed() {
 
 var lateCases = []testCase{{
 	name:        "late/replaced",
-	explanation: "A write that waits on its way while its record is overwritten, or begins another life, must not land: it would undo the other's, or give a new life an old expiry.",
+	explanation: "A write that is delayed while its record is overwritten, or its key begins another life, must not land. Otherwise it undoes the other write, or gives a new life an old expiry.",
 	needs:       []Feature{Gated},
 	run: func(t *trial) {
 		t.warm()
 		t.eachLate("", time.Hour, func(w stopping) {
 			t.kept("a late "+w.name+" over an overwritten record", &w, func() { w.follow() })
 		})
-		t.eachLate("anew ", time.Hour, func(w stopping) {
+		t.eachLate("next ", time.Hour, func(w stopping) {
 			t.kept("a late "+w.name+" of the generation before", &w, func() {
 				w.removed()
 				t.advance(time.Millisecond) // or the lives are one
@@ -62,7 +62,7 @@ var lateCases = []testCase{{
 	},
 }, {
 	name:        "late/dead",
-	explanation: "Promise 5: a write that waits in the store until its record is dead must not land where the store can tell its time. The record would be found, not found, and found again.",
+	explanation: "Promise 5: a write that waits in the store until its record is dead must not land if the store can tell its time. Otherwise the record is found, not found, and found again.",
 	needs:       []Feature{Gated, Clock},
 	run: func(t *trial) {
 		t.warm()
@@ -77,7 +77,7 @@ var lateCases = []testCase{{
 	},
 }, {
 	name:        "late/bounded",
-	explanation: "A write that comes when its record is dead, on a store that cannot tell, may give it the life that was planned and nothing more: a life counted from when it came would have no bound.",
+	explanation: "If the store cannot tell its time, a write that arrives when its record is dead may give it the planned life and nothing more. A life counted from the arrival would have no bound.",
 	needs:       []Feature{Gated},
 	run: func(t *trial) {
 		t.warm()
@@ -104,7 +104,7 @@ func (t *trial) kept(when string, w *stopping, meanwhile func()) {
 		is = w.found()
 	})
 	if is == nil {
-		return // which is reported
+		return // already reported
 	}
 	t.conflict(when, err, is.Meta)
 	e := w.found()

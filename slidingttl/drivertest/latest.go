@@ -8,7 +8,7 @@ import (
 
 var latestCases = []testCase{{
 	name:        "latest/written",
-	explanation: "Latest must show every write that was answered: it is asked when a read shows a record dead, and what is stale then logs a user out.",
+	explanation: "Latest must return every write that was answered. A store calls it when a read finds a record dead; a stale answer then logs a user out.",
 	run: func(t *trial) {
 		want := t.insert(t.key("a"), 1, t.life(time.Hour))
 		t.latest("after Insert", t.key("a"), want)
@@ -25,7 +25,7 @@ var latestCases = []testCase{{
 	},
 }, {
 	name:        "latest/invalid-key",
-	explanation: "A key that the store cannot take is a caller's mistake in Latest too, not a record that is absent.",
+	explanation: "In Latest too, a key that the store cannot take is a caller's mistake and not an absent record.",
 	run: func(t *trial) {
 		_, err := driver.GetLatest(t.ctx, t.d, "")
 		t.invalid("Latest of an empty key", err)

@@ -4,11 +4,11 @@ import "strings"
 
 // OfLayout is a [Harness.Cases] for a further layout of a driver with several layouts. It
 // chooses the cases that a layout can change; another layout must run the whole contract. A
-// layout decides what stands in a record and by which operations that gets there, and so
-// what each call makes of one record. It decides nothing of who wins among writers, of when
-// a call ends, of what a failure is told as, of how the pages of a scan follow each other,
-// or of what a Store does with a driver's answers. A choice that leaves out too much shows
-// in the lines that a layout runs only when all cases are chosen:
+// layout decides what a record contains and which operations write it, and so what each call
+// does with one record. It has no influence on which writer wins, when a call ends, how a
+// failure is reported, how the pages of a scan follow each other, or what a Store does with
+// a driver's answers. To see whether the choice leaves out too much, look for lines that a
+// layout runs only when all cases are chosen:
 //
 //	go test -run 'TestContract/path$' -coverprofile some.out
 //	go test -run 'TestContract/path$' -coverprofile all.out -tags night

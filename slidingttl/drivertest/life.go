@@ -37,7 +37,7 @@ var lifeCases = []testCase{{
 	},
 }, {
 	name:        "life/expiry-exact",
-	explanation: "An expiry that is a multiple of the resolution must be stored as it is: rounded down the record dies before its promise, rounded up it outlives its cap.",
+	explanation: "An expiry that is a multiple of the resolution must be stored unchanged. Rounded down, the record dies before its promise; rounded up, it outlives its cap.",
 	run: func(t *trial) {
 		base := t.at(t.now().Add(time.Hour))
 		for i := range 12 {
@@ -51,7 +51,7 @@ var lifeCases = []testCase{{
 	},
 }, {
 	name:        "life/far",
-	explanation: "Long lives must be kept exactly. Stores change how they read a time to live at 30 days and where seconds outgrow 31 bits; a record would die at once, or never.",
+	explanation: "Long lives must be kept exactly. Stores interpret a time to live differently from 30 days on, and when seconds exceed 31 bits; a record would die at once, or never.",
 	run: func(t *trial) {
 		for _, ttl := range []time.Duration{
 			time.Minute, day, 30*day - 2*time.Second, 30*day - time.Second, 30 * day, 30*day + time.Second,
@@ -88,8 +88,7 @@ var lifeCases = []testCase{{
 	name:        "life/near",
 	explanation: "A life as short as the resolution must be kept exactly, or be over when the backend's clock says so: a time to live rounded down to zero means \"never\" to some stores and \"dead\" to others.",
 	run: func(t *trial) {
-		// The next step is still to come when the record is written: the
-		// backend's clock is just past a step.
+		// The backend's clock is just past a step, so the next step comes after the write.
 		for i, steps := range []time.Duration{1, 2} {
 			t.until(t.at(driver.Floor(t.backendNow()) + 1))
 			key := t.key(string(rune('a' + i)))
@@ -109,7 +108,7 @@ var lifeCases = []testCase{{
 	},
 }, {
 	name:        "life/kept-to-the-end",
-	explanation: "The store itself must keep a record until its expiry: one that is deleted early breaks the promise of every read.",
+	explanation: "The store itself must keep a record until its expiry. A record that is deleted early breaks the promise of every read.",
 	run: func(t *trial) {
 		e := t.insert(t.key("a"), 1, t.life(3*t.unit))
 		t.until(e.ExpiresAt.Add(-t.margin))
@@ -120,7 +119,7 @@ var lifeCases = []testCase{{
 	},
 }, {
 	name:        "life/touch-is-stored",
-	explanation: "A touch must reach the store's own expiry, not only a field beside it: a record that is in use would be deleted at the expiry it was created with.",
+	explanation: "A touch must reach the store's own expiry, not only a field beside it. Otherwise a record in use is deleted at the expiry it was created with.",
 	run: func(t *trial) {
 		e := t.insert(t.key("a"), 1, t.life(2*t.unit))
 		e = t.touched("Touch", t.key("a"), e, t.later(e.Life, 3*t.unit))

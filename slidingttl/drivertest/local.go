@@ -17,7 +17,7 @@ func (t *trial) loaded(when, key string, want driver.Entry[Value]) *Value {
 
 var localCases = []testCase{{
 	name:        "local/load",
-	explanation: "Load must return what Get does, for it stands in for it: the value, the life, the version, and the same errors.",
+	explanation: "Load must return what Get does, because a store calls it instead: the value, the life, the version, and the same errors.",
 	needs:       []Feature{Local},
 	run: func(t *trial) {
 		l := capability[driver.Local[Value]](t)
@@ -41,7 +41,7 @@ var localCases = []testCase{{
 	},
 }, {
 	name:        "local/stable",
-	explanation: "A value that Load has returned must stay as it was when its record is written: a reader would see half of the one and half of the other.",
+	explanation: "A value that Load has returned must not change when its record is written. Otherwise a reader sees half of each value.",
 	needs:       []Feature{Local},
 	run: func(t *trial) {
 		key := t.key("a")

@@ -34,7 +34,7 @@ func (t *trial) sound(when, key string, e driver.Entry[Value]) {
 
 var mendCases = []testCase{{
 	name:        "mend/sound",
-	explanation: "Mend must leave a record alone that has nothing wrong: a write for each would cost as much as all records.",
+	explanation: "Mend must not write a record that has no fault. Otherwise mending costs a write for each record of the store.",
 	needs:       []Feature{Mender, Plant},
 	run: func(t *trial) {
 		key, foreign := t.key("a"), t.key("b")
@@ -43,7 +43,7 @@ var mendCases = []testCase{{
 	},
 }, {
 	name:        "mend/mended",
-	explanation: "A record that Mend has mended must have the life that was meant, and its value: else repairing a store damages it.",
+	explanation: "A mended record must have the life that was meant, and its value. Otherwise repairing a store damages it.",
 	needs:       []Feature{Mender},
 	run: func(t *trial) {
 		key, other := t.key("a"), t.key("b")
@@ -52,7 +52,7 @@ var mendCases = []testCase{{
 		t.ok("Backend.Mar", t.b.Mar(t.ctx, other, value(2), t.later(l, time.Hour)))
 		fault := t.mend(key, true)
 		if another := t.mend(other, true); another != fault {
-			t.Errorf("one fault is told in two ways: %q and %q", fault, another)
+			t.Errorf("one fault has two texts: %q and %q", fault, another)
 		}
 		e := t.get(key)
 		t.same("after Mend", e, driver.Entry[Value]{Value: value(1), Meta: driver.Meta{Life: l, Version: e.Version}})
@@ -62,7 +62,7 @@ var mendCases = []testCase{{
 	},
 }, {
 	name:        "mend/dry",
-	explanation: "Mend without apply must write nothing, and tell what it would: an operator looks first.",
+	explanation: "Mend without apply must write nothing, and return what it would do, for an operator's dry run.",
 	needs:       []Feature{Mender},
 	run: func(t *trial) {
 		key := t.key("a")
@@ -77,7 +77,7 @@ var mendCases = []testCase{{
 	},
 }, {
 	name:        "mend/doubt",
-	explanation: "Mend must not guess: of a record whose life has no plain meaning it returns an *InvalidError, and leaves it.",
+	explanation: "Mend must not guess: for a record whose life is ambiguous it returns an *InvalidError, and writes nothing.",
 	needs:       []Feature{Mender, Malform},
 	run: func(t *trial) {
 		key := t.key("bad")
@@ -85,7 +85,7 @@ var mendCases = []testCase{{
 		for range 2 {
 			fault, err := t.mender().Mend(t.ctx, key, true)
 			if !errors.Is(err, driver.ErrInvalid) {
-				t.Errorf("Mend of a record whose life has no plain meaning: the error is %v; want a *driver.InvalidError", err)
+				t.Errorf("Mend of a record whose life is ambiguous: the error is %v; want a *driver.InvalidError", err)
 			}
 			t.quiet("the error", err)
 			if fault != "" {
@@ -107,7 +107,7 @@ var mendCases = []testCase{{
 	},
 }, {
 	name:        "mend/race",
-	explanation: "Of several who mend a record at once one does, and the others are told that it is done or was in their way.",
+	explanation: "If several callers mend a record at once, one does it. The others find it mended, or get a conflict.",
 	needs:       []Feature{Mender},
 	run: func(t *trial) {
 		for range 10 {

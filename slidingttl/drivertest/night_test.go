@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// Each broken driver goes through the whole suite: its own case fails it, and each case is
-// the first to fail one, so that no other could stand in for it.
+// Each broken driver runs the whole suite and fails its own case. Each case is the first that
+// some broken driver fails, so none is superfluous.
 func TestBrokenMatrix(t *testing.T) {
 	var mu sync.Mutex // guards first
 	first := make(map[string]bool)

@@ -8,10 +8,10 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// fresh is the life of a record created now.
+// fresh is the life of a new record.
 func (t *trial) fresh() driver.Life { return t.life(70 * time.Minute) }
 
-// overwrite is the driver's own, or an Upsert with a plan that says the same.
+// overwrite calls the driver's Overwrite, or Upsert with an equivalent plan.
 func (t *trial) overwrite(key string, v Value, fresh driver.Life, a driver.Access) (driver.Meta, error) {
 	if o, ok := driver.As[driver.Overwriter[Value]](t.d); ok {
 		return o.Overwrite(t.ctx, key, v, fresh, a, t.now())
@@ -33,7 +33,7 @@ func (t *trial) overwritten(when, key string, n int, a driver.Access, life drive
 
 var overwriteCases = []testCase{{
 	name:        "overwrite/none",
-	explanation: "Overwrite must start a new life where there is none: of a key that is absent, of a record whose expiry has come, and of one past its cap, though the store still holds it.",
+	explanation: "Overwrite must start a new life for an absent key, over a record whose expiry has come, and over one past its cap, even if the store still holds it.",
 	run: func(t *trial) {
 		t.overwritten("an absent key", t.key("a"), 1, t.access(), t.fresh())
 		t.ok("Delete", t.d.Delete(t.ctx, t.key("a")))
@@ -50,7 +50,7 @@ var overwriteCases = []testCase{{
 	},
 }, {
 	name:        "overwrite/live",
-	explanation: "Overwrite must keep the created_at of a live record and write another version: lost, a session saved again would never reach its cap.",
+	explanation: "Overwrite must keep the created_at of a live record and write another version. Otherwise a session that is saved again never reaches its cap.",
 	run: func(t *trial) {
 		e := t.insert(t.key("a"), 1, t.life(time.Hour))
 		t.advance(30 * time.Minute)
@@ -69,7 +69,7 @@ var overwriteCases = []testCase{{
 	},
 }, {
 	name:        "overwrite/forward",
-	explanation: "Overwrite must move an expiry forward only, and not beyond the cap: a record would die before what another was promised, or live for ever.",
+	explanation: "Overwrite must move an expiry forward only, and not beyond the cap. Otherwise a record dies before what another caller was promised, or lives for ever.",
 	run: func(t *trial) {
 		long := t.life(2 * time.Hour)
 		t.insert(t.key("long"), 1, long)
@@ -90,7 +90,7 @@ var overwriteCases = []testCase{{
 	},
 }, {
 	name:        "overwrite/foreign",
-	explanation: "Overwrite must leave a live record without created_at, or without an expiry, and hand it back: whether it is adopted is not the driver's to say.",
+	explanation: "Overwrite must leave a live record without created_at, or without an expiry, unchanged, and return it: the driver does not decide about adoption.",
 	needs:       []Feature{Plant},
 	run: func(t *trial) {
 		for name, l := range map[string]driver.Life{"expires": {ExpiresAt: t.at(t.now().Add(time.Hour))}, "stays": {}} {
@@ -102,7 +102,7 @@ var overwriteCases = []testCase{{
 	},
 }, {
 	name:        "overwrite/race",
-	explanation: "Of overwrites that find no record at once one must start a life, and the others keep its created_at; none may undo a touch.",
+	explanation: "If several overwrites find no record at once, one must start a life, and the others must keep its created_at; none may undo a touch.",
 	run: func(t *trial) {
 		const writers, each = 4, 8
 		for round := range rounds {
@@ -140,7 +140,7 @@ var overwriteCases = []testCase{{
 	},
 }}
 
-// overwriteUntil overwrites again where races were lost too often, which is no fault.
+// overwriteUntil overwrites again after losing too many races, which is no fault.
 func (t *trial) overwriteUntil(key string, v Value) (err error) {
 	for range mostLost {
 		_, err = t.overwrite(key, v, t.fresh(), t.access())

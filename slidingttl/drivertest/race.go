@@ -12,7 +12,7 @@ import (
 const (
 	racers = 16
 	rounds = 8
-	// mostLost is more races than a writer can lose: each is one that another won.
+	// mostLost is more races than a writer can lose: for each, another writer wins one.
 	mostLost = 200
 )
 
@@ -44,7 +44,7 @@ func (t *trial) winner(what, key string, write func(i int) (driver.Entry[Value],
 
 var raceCases = []testCase{{
 	name:        "race/insert",
-	explanation: "Of concurrent Inserts of one key exactly one may land, or two callers both believe the record is theirs.",
+	explanation: "Of concurrent Inserts of one key exactly one may land, or two callers both believe that they own the record.",
 	run: func(t *trial) {
 		for round := range rounds {
 			key := t.key(string(rune('a' + round)))
@@ -58,7 +58,7 @@ var raceCases = []testCase{{
 	},
 }, {
 	name:        "race/insert-dead",
-	explanation: "Of concurrent Inserts over one dead record exactly one may land: the others have a live record in their way.",
+	explanation: "Of concurrent Inserts over one dead record exactly one may land: the others find a live record.",
 	run: func(t *trial) {
 		for round := range rounds {
 			key := t.key(string(rune('a' + round)))
@@ -86,7 +86,7 @@ var raceCases = []testCase{{
 	},
 }, {
 	name:        "race/touch",
-	explanation: "Of concurrent Touches planned from one expiry exactly one may land; otherwise the last wins, though it gives the least.",
+	explanation: "Of concurrent Touches planned from one expiry exactly one may land; otherwise the last one wins, even with the earliest expiry.",
 	run: func(t *trial) {
 		e := t.insert(t.key("a"), 1, t.life(time.Hour))
 		for range rounds {
@@ -102,7 +102,7 @@ var raceCases = []testCase{{
 	},
 }, {
 	name:        "race/adopt",
-	explanation: "Of concurrent adoptions of one record exactly one may land, or created_at moves under the first.",
+	explanation: "Of concurrent adoptions of one record exactly one may land, or created_at changes after the first.",
 	needs:       []Feature{Plant},
 	run: func(t *trial) {
 		for round := range rounds {
@@ -120,7 +120,7 @@ var raceCases = []testCase{{
 	},
 }, {
 	name:        "race/touch-and-replace",
-	explanation: "Concurrent touches and overwrites of one record must all land in the end, each tried again from what its conflict found: a lost touch kills a hot record early, a lost overwrite is lost data.",
+	explanation: "Concurrent touches and overwrites of one record must all land in the end, each tried again from its conflict's record. A lost touch kills a hot record early; a lost overwrite is lost data.",
 	run: func(t *trial) {
 		const writers, each = 3, 8
 		key := t.key("a")
@@ -132,7 +132,7 @@ var raceCases = []testCase{{
 				} else {
 					t.countUp(key)
 				}
-				runtime.Gosched() // a write may take no time, and a racer all turns
+				runtime.Gosched() // a write may be so fast that the other goroutine never runs
 			}
 		})
 		got := t.get(key)
@@ -148,7 +148,7 @@ var raceCases = []testCase{{
 	},
 }, {
 	name:        "race/delete",
-	explanation: "A touch or overwrite that races a Delete must not bring the record back: a logged-out session would return.",
+	explanation: "A touch or overwrite that races a Delete must not bring the record back. Otherwise a logged-out session returns.",
 	run: func(t *trial) {
 		for round := range 2 * rounds {
 			key := t.key(string(rune('a' + round)))
@@ -174,8 +174,8 @@ var raceCases = []testCase{{
 	},
 }}
 
-// pushExpiry moves the expiry of the record under key a step further, from was or
-// from whatever its conflicts find.
+// pushExpiry moves the expiry of the record under key by a step, from was or from the record
+// of its last conflict.
 func (t *trial) pushExpiry(key string, was driver.Meta) {
 	var err error
 	for range mostLost {

@@ -31,7 +31,7 @@ func (t *trial) raw(when, key string, m driver.Meta) driver.Raw {
 
 var rawCases = []testCase{{
 	name:        "raw/record",
-	explanation: "Raw must return the record that is stored, with the life and version that Get returns, dead or alive: an archive would keep something else.",
+	explanation: "Raw must return the record that is stored, with the life and version that Get returns, dead or alive. Otherwise an archive keeps something else.",
 	needs:       []Feature{RawReader},
 	run: func(t *trial) {
 		key := t.key("a")
@@ -67,7 +67,7 @@ var rawCases = []testCase{{
 	},
 }, {
 	name:        "raw/malformed",
-	explanation: "Raw must return a record whose life cannot be read, and say why: it is how an operator looks at it.",
+	explanation: "Raw must return a record whose life cannot be read, and say why: operators inspect records by it.",
 	needs:       []Feature{RawReader, Malform},
 	run: func(t *trial) {
 		key := t.key("bad")

@@ -15,8 +15,8 @@ func (t *trial) access() driver.Access {
 	return driver.Access{At: t.now(), Keep: ms(time.Hour), Stored: ms(70 * time.Minute), Most: ms(day), Step: t.step}
 }
 
-// readTouched wants ReadTouch to return e as it is then stored: with the life that a
-// gives it if touched, and else as it was.
+// readTouched wants ReadTouch to return e as it is then stored: with the life of the access if
+// touched, else unchanged.
 func (t *trial) readTouched(when, key string, known *driver.Meta, a driver.Access, e driver.Entry[Value], touched bool) driver.Entry[Value] {
 	got, did, err := capability[driver.ReadToucher[Value]](t).ReadTouch(t.ctx, key, known, a, t.now())
 	t.ok(when+": ReadTouch", err)
@@ -32,8 +32,8 @@ func (t *trial) readTouched(when, key string, known *driver.Meta, a driver.Acces
 	return got
 }
 
-// readTouchedOrNot is readTouched where a driver that plans from what is known may leave
-// the record as it was.
+// readTouchedOrNot is readTouched for cases in which a driver that plans from known may leave
+// the record unchanged.
 func (t *trial) readTouchedOrNot(when, key string, known *driver.Meta, e driver.Entry[Value]) {
 	got, did, err := capability[driver.ReadToucher[Value]](t).ReadTouch(t.ctx, key, known, t.access(), t.now())
 	t.ok(when+": ReadTouch", err)
@@ -47,7 +47,7 @@ func (t *trial) readTouchedOrNot(when, key string, known *driver.Meta, e driver.
 
 var readTouchCases = []testCase{{
 	name:        "readtouch/due",
-	explanation: "ReadTouch of a record that is remembered right must return it with the life it has then written, beside an unchanged value, and say that it has: the store above goes by that and sends no other touch.",
+	explanation: "If the remembered record is right, ReadTouch must return the unchanged value with the life that it has written, and report that it touched: the store above then sends no other touch.",
 	needs:       []Feature{ReadToucher},
 	run: func(t *trial) {
 		e := t.insert(t.key("a"), 1, t.life(time.Hour))
@@ -59,7 +59,7 @@ var readTouchCases = []testCase{{
 	},
 }, {
 	name:        "readtouch/not-due",
-	explanation: "ReadTouch must write nothing where the record keeps what the access promises: every read of a hot key would be a write.",
+	explanation: "ReadTouch must write nothing if the stored expiry keeps the access's promise. Otherwise every read of a hot key is a write.",
 	needs:       []Feature{ReadToucher},
 	run: func(t *trial) {
 		e := t.insert(t.key("a"), 1, t.life(time.Hour+t.unit))
@@ -68,7 +68,7 @@ var readTouchCases = []testCase{{
 	},
 }, {
 	name:        "readtouch/cap",
-	explanation: "ReadTouch must move an expiry to the cap and no further, and write nothing at the cap: a record would outlive its max lifetime, or be written at every read of its last hour.",
+	explanation: "ReadTouch must move an expiry to the cap and no further, and write nothing at the cap. Otherwise a record outlives its max lifetime, or is written at every read of its last hour.",
 	needs:       []Feature{ReadToucher},
 	run: func(t *trial) {
 		l := t.life(time.Hour)
@@ -92,7 +92,7 @@ var readTouchCases = []testCase{{
 	},
 }, {
 	name:        "readtouch/absent",
-	explanation: "ReadTouch of an absent key must say ErrNotFound and create nothing: a session that was logged out would come back.",
+	explanation: "ReadTouch of an absent key must return ErrNotFound and create nothing. Otherwise a logged-out session comes back.",
 	needs:       []Feature{ReadToucher},
 	run: func(t *trial) {
 		e := t.insert(t.key("a"), 1, t.life(time.Hour))
@@ -109,7 +109,7 @@ var readTouchCases = []testCase{{
 	},
 }, {
 	name:        "readtouch/dead",
-	explanation: "ReadTouch must not revive a record whose expiry has come, though the store still holds it: it comes back as it is, for its reader to judge.",
+	explanation: "ReadTouch must not revive a record whose expiry has come, even if the store still holds it. It returns the record unchanged, and its caller judges it.",
 	needs:       []Feature{ReadToucher},
 	run: func(t *trial) {
 		e := t.insert(t.key("a"), 1, t.life(time.Hour))
@@ -119,7 +119,7 @@ var readTouchCases = []testCase{{
 	},
 }, {
 	name:        "readtouch/remembered-wrong",
-	explanation: "What the caller remembers is a hint. ReadTouch must return the record as it is stored, and move no expiry but as the access moves that of the record stored: a value would come with the life of another, or die early.",
+	explanation: "What the caller remembers is a hint. ReadTouch must return the record as it is stored, and may move only that record's expiry, as the access says. Otherwise a value comes with another record's life, or dies early.",
 	needs:       []Feature{ReadToucher},
 	run: func(t *trial) {
 		first := t.insert(t.key("overwritten"), 1, t.life(30*time.Minute))
@@ -131,15 +131,15 @@ var readTouchCases = []testCase{{
 		t.readTouchedOrNot("a record touched since", t.key("touched"), &first.Meta, now)
 
 		l := t.life(30 * time.Minute)
-		old, anew := t.regenerated(t.key("anew"), driver.Life{CreatedAt: l.CreatedAt.Add(-day), ExpiresAt: l.ExpiresAt}, l)
-		t.readTouchedOrNot("a record created anew since", t.key("anew"), &old.Meta, anew)
+		old, next := t.regenerated(t.key("next"), driver.Life{CreatedAt: l.CreatedAt.Add(-day), ExpiresAt: l.ExpiresAt}, l)
+		t.readTouchedOrNot("a record created again since", t.key("next"), &old.Meta, next)
 
 		now = t.insert(t.key("forgotten"), 1, t.life(30*time.Minute))
 		t.readTouchedOrNot("a record not remembered", t.key("forgotten"), nil, now)
 	},
 }, {
 	name:        "readtouch/foreign",
-	explanation: "ReadTouch must leave a record without created_at, or without an expiry, as it is: whether it is adopted is not the access's to say.",
+	explanation: "ReadTouch must leave a record without created_at, or without an expiry, unchanged: an access does not decide about adoption.",
 	needs:       []Feature{ReadToucher, Plant},
 	run: func(t *trial) {
 		for name, l := range map[string]driver.Life{"expires": {ExpiresAt: t.at(t.now().Add(time.Minute))}, "stays": {}} {
@@ -151,7 +151,7 @@ var readTouchCases = []testCase{{
 	},
 }, {
 	name:        "readtouch/race",
-	explanation: "A read and a touch in one must each see the same record: with writers in between, a value never comes with the version of another.",
+	explanation: "The read and the touch of one ReadTouch must see the same record. A value must never come with another value's version, even with writers in between.",
 	needs:       []Feature{ReadToucher},
 	run: func(t *trial) {
 		const writers, each = 4, 16
@@ -191,8 +191,8 @@ var readTouchCases = []testCase{{
 	},
 }}
 
-// writeAgain replaces the record under key some times by value(n), with a life that is
-// due again, and notes the versions that it has written.
+// writeAgain replaces the record under key several times by value(n), with a life that is
+// due again, and notes the versions written.
 func (t *trial) writeAgain(key string, n, times int, written *map[driver.Version]int) {
 	*written = make(map[driver.Version]int)
 	was := t.get(key).Meta

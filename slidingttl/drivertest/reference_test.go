@@ -17,17 +17,16 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// reference is a driver that is right in all it does, with every capability. The
-// broken drivers are made from it.
+// reference is a correct driver with every capability. The broken drivers are made from it.
 type reference struct {
 	step    time.Duration
 	maxKey  int
 	remarks bool // a touch changes the version
 	unique  bool // no version comes twice
-	late    bool // what is dead is never deleted
-	trusts  bool // it takes the caller's time for the store's
+	late    bool // dead records are never deleted
+	trusts  bool // it uses the caller's time as the store's
 	gate    *Gate
-	lost    func(call string, write func()) error // what it makes of a write whose answer was lost; nil: driver.ErrAmbiguous
+	lost    func(call string, write func()) error // returns the error of a write whose answer was lost; nil: driver.ErrAmbiguous
 	retain  time.Duration
 	time    func() time.Time
 	*backing
@@ -38,9 +37,9 @@ type backing struct {
 	mu      sync.Mutex // guards the rest
 	last    driver.Version
 	records map[string]record
-	down    error                  // what it answers; nil: it works
-	hung    chan struct{}          // closed: answers again
-	ahead   atomic.Int64           // its clock is of the process's
+	down    error                  // the error of each call; nil: it works
+	hung    chan struct{}          // closed when it answers again
+	ahead   atomic.Int64           // its clock less the process's
 	used    map[driver.Cursor]bool // cursors, for broken drivers
 }
 
@@ -48,10 +47,10 @@ type record struct {
 	value   string // encoded
 	meta    driver.Meta
 	goes    driver.Instant // when the store deletes it; zero: never
-	beside  driver.Instant // an expiry beside that, for broken drivers
+	beside  driver.Instant // a second expiry, for broken drivers
 	problem error          // why the life cannot be read
-	fault   string         // what Mend would put right
-	guarded bool           // it lets nobody write
+	fault   string         // the fault that Mend corrects
+	guarded bool           // no write is allowed
 }
 
 var (
@@ -72,14 +71,14 @@ func newReference() *reference {
 	return &reference{step: time.Millisecond, maxKey: 250, time: now, gate: new(Gate), backing: b}
 }
 
-// again is another reference over the same store, past the gate.
+// again returns another reference over the same store, which does not pass the gate.
 func (r *reference) again() *reference {
 	other := *r
 	other.gate = new(Gate)
 	return &other
 }
 
-// sent passes a write by the gate.
+// sent passes a write through the gate.
 func (r *reference) sent(ctx context.Context, call string, write func()) error {
 	err := fmt.Errorf("%w: the connection broke", driver.ErrAmbiguous)
 	switch r.gate.Pass(write) {
@@ -89,7 +88,7 @@ func (r *reference) sent(ctx context.Context, call string, write func()) error {
 		select {
 		case <-ctx.Done():
 			err = fmt.Errorf("%w: %w", driver.ErrAmbiguous, ctx.Err())
-		case <-time.After(time.Minute): // the client's own patience
+		case <-time.After(time.Minute): // the client's timeout
 		}
 	}
 	if r.lost != nil && ctx.Err() == nil {
@@ -98,7 +97,7 @@ func (r *reference) sent(ctx context.Context, call string, write func()) error {
 	return err
 }
 
-// judged is the time by which a write that was planned at now is judged.
+// judged returns the time by which the store decides about a write that was planned at now.
 func (r *reference) judged(now driver.Instant) driver.Instant {
 	if r.trusts {
 		return now
@@ -106,14 +105,14 @@ func (r *reference) judged(now driver.Instant) driver.Instant {
 	return max(now, driver.Floor(r.time()))
 }
 
-// retaining is another reference over the same store.
+// retaining returns another reference over the same store, with a retention.
 func (r *reference) retaining(d time.Duration) *reference {
 	other := *r
 	other.retain = d
 	return &other
 }
 
-// gone is when the store deletes what r writes with life.
+// gone returns when the store deletes a record that r writes with life.
 func (r *reference) gone(life driver.Life) driver.Instant {
 	if life.ExpiresAt == 0 {
 		return 0
@@ -152,7 +151,7 @@ func (r *reference) begin(ctx context.Context, key string) error {
 	return nil
 }
 
-// match finds the record under key that a write planned for was at now lands on.
+// match returns the record under key if a write planned for was, at now, may land on it.
 func (r *reference) match(key string, was driver.Meta, now driver.Instant) (record, error) {
 	rec, ok := r.records[key]
 	switch {
@@ -166,8 +165,8 @@ func (r *reference) match(key string, was driver.Meta, now driver.Instant) (reco
 	return rec, nil
 }
 
-// next is the version that follows was. Versions start anew with each record, so
-// that two generations may have the same, unless they are unique.
+// next returns the version that follows was. Versions start again with each record, so two
+// generations may have the same one, unless they are unique.
 func (r *reference) next(was driver.Version) driver.Version {
 	if r.unique {
 		r.last++
@@ -383,7 +382,7 @@ func (r *reference) sweep(ctx context.Context) error {
 	return nil
 }
 
-// refScan is a cursor of a reference: the key last met, of part Part in Parts.
+// refScan is a cursor of a reference: the last key returned, of part Part of Parts.
 type refScan struct {
 	Part, Parts int
 	After       string
@@ -513,7 +512,7 @@ func (r *reference) Mend(ctx context.Context, key string, apply bool) (string, e
 	return fault, nil
 }
 
-// change changes the record under key, if there is one, as no call would.
+// change changes the record under key, if there is one, outside of the driver's calls.
 func (r *reference) change(key string, f func(*record)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -527,7 +526,7 @@ func (r *reference) change(key string, f func(*record)) {
 func (r *reference) plant(_ context.Context, key string, v Value, life driver.Life) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.put(key, v, life, 98) // which no write of the driver has come to
+	r.put(key, v, life, 98) // a version that the driver's writes do not reach
 	return nil
 }
 
@@ -567,10 +566,10 @@ func (r *reference) hang() (release func()) {
 	return sync.OnceFunc(func() { close(hung) })
 }
 
-// remote is why a reference is no driver.Local.
+// remote is the reason why a reference is no driver.Local.
 var remote = map[Feature]string{Local: "stands for a store across a network"}
 
-// sweeper is Backend.Sweep for d, which may have another than r.
+// sweeper is Backend.Sweep for d, which may replace that of r.
 func sweeper(r *reference, d driver.Driver[Value]) func(context.Context) error {
 	if t, ok := d.(*twisted); ok {
 		return t.sweep
@@ -578,7 +577,7 @@ func sweeper(r *reference, d driver.Driver[Value]) func(context.Context) error {
 	return r.sweep
 }
 
-// harness opens the driver that build makes of a reference.
+// harness opens the driver that build makes from a reference.
 func harness(build func(*reference) driver.Driver[Value], lacks map[Feature]string) Harness {
 	return Harness{
 		Bubble: true,

@@ -9,7 +9,7 @@ import (
 
 var removeCases = []testCase{{
 	name:        "remove/live",
-	explanation: "Remove of a record as it was read must end it: a session that was revoked would stay valid.",
+	explanation: "Remove of a record as it was read must end it. Otherwise a revoked session stays valid.",
 	run: func(t *trial) {
 		e := t.insert(t.key("a"), 1, t.life(time.Hour))
 		other := t.insert(t.key("b"), 2, t.life(time.Hour))
@@ -25,7 +25,7 @@ var removeCases = []testCase{{
 	},
 }, {
 	name:        "remove/absent",
-	explanation: "Remove of what is gone or dead must say ErrNotFound: its caller would believe that it ended the record.",
+	explanation: "Remove of an absent or dead record must return ErrNotFound. Otherwise its caller believes that it ended the record.",
 	run: func(t *trial) {
 		e := t.insert(t.key("a"), 1, t.life(time.Hour))
 		t.notFound("Remove of a key never written", t.remove(t.key("never"), e.Meta))
@@ -34,7 +34,7 @@ var removeCases = []testCase{{
 	},
 }, {
 	name:        "remove/changed",
-	explanation: "Remove must leave a record alone that is not the one that was read, and hand back what it found: a value that another just wrote would be lost.",
+	explanation: "Remove must not affect a record other than the one that was read, and must return what it found. Otherwise a value that another caller just wrote is lost.",
 	run: func(t *trial) {
 		e := t.insert(t.key("a"), 1, t.life(time.Hour))
 		is := t.replaced("Replace", t.key("a"), 2, e.Meta, e.Life)
@@ -47,9 +47,9 @@ var removeCases = []testCase{{
 		t.conflict("Remove of a touched record", t.remove(t.key("b"), e.Meta), touched.Meta)
 		t.stored("after that", t.key("b"), touched)
 
-		old, anew := t.regenerated(t.key("c"), t.life(time.Hour), t.life(2*time.Hour))
-		t.conflict("Remove of the generation before", t.remove(t.key("c"), old.Meta), anew.Meta)
-		t.stored("after that", t.key("c"), anew)
+		old, next := t.regenerated(t.key("c"), t.life(time.Hour), t.life(2*time.Hour))
+		t.conflict("Remove of the generation before", t.remove(t.key("c"), old.Meta), next.Meta)
+		t.stored("after that", t.key("c"), next)
 	},
 }}
 

@@ -15,12 +15,12 @@ func (t *trial) replaced(when, key string, n int, was driver.Meta, life driver.L
 	return e
 }
 
-// apart is how far apart the generations lie that a write must not mistake.
+// apart has the differences in created_at between generations that a write must distinguish.
 var apart = []time.Duration{time.Millisecond, -time.Millisecond, time.Second, day}
 
 // regenerated makes a record under key with life first, deletes it, and makes
 // another with life then.
-func (t *trial) regenerated(key string, first, then driver.Life) (old, anew driver.Entry[Value]) {
+func (t *trial) regenerated(key string, first, then driver.Life) (old, next driver.Entry[Value]) {
 	old = t.insert(key, 1, first)
 	t.ok("Delete", t.d.Delete(t.ctx, key))
 	return old, t.insert(key, 2, then)
@@ -28,7 +28,7 @@ func (t *trial) regenerated(key string, first, then driver.Life) (old, anew driv
 
 var replaceCases = []testCase{{
 	name:        "replace/live",
-	explanation: "Replace must write the value and the life it is given, created_at included: one that is forgotten here restarts or loses the max lifetime at every save.",
+	explanation: "Replace must write the value and the life it is given, created_at included. Otherwise every save restarts or loses the max lifetime.",
 	run: func(t *trial) {
 		e := t.insert(t.key("a"), 1, t.life(time.Hour))
 		t.advance(10 * time.Minute)
@@ -37,7 +37,7 @@ var replaceCases = []testCase{{
 	},
 }, {
 	name:        "replace/earlier-expiry",
-	explanation: "A driver has no policy: an expiry that moves back, because the policy was made tighter, is written as it is given.",
+	explanation: "A driver has no policy: it writes an earlier expiry as given, since the policy may have become tighter.",
 	run: func(t *trial) {
 		e := t.insert(t.key("a"), 1, t.life(2*time.Hour))
 		t.replaced("Replace with an earlier expiry", t.key("a"), 2, e.Meta, t.later(e.Life, -time.Hour))
@@ -52,7 +52,7 @@ var replaceCases = []testCase{{
 	},
 }, {
 	name:        "replace/version",
-	explanation: "Every write of a value must change the version, even one that changes nothing else: a second client would not see that the value it read was replaced, and overwrite it.",
+	explanation: "Every write of a value must change the version, even one that changes nothing else. Otherwise a second client does not notice that the value it read was replaced, and overwrites it.",
 	run: func(t *trial) {
 		e := t.insert(t.key("a"), 1, t.life(time.Hour))
 		version, err := t.d.Replace(t.ctx, t.key("a"), value(1), e.Meta, e.Life, t.now())
@@ -63,7 +63,7 @@ var replaceCases = []testCase{{
 	},
 }, {
 	name:        "replace/absent",
-	explanation: "Replace must not create a record: an update that comes after a logout would log the user in again.",
+	explanation: "Replace must not create a record. Otherwise an update after a logout logs the user in again.",
 	run: func(t *trial) {
 		_, err := t.d.Replace(t.ctx, t.key("never"), value(1), driver.Meta{Life: t.life(time.Hour), Version: 1}, t.life(time.Hour), t.now())
 		t.notFound("Replace of a key never written", err)
@@ -77,7 +77,7 @@ var replaceCases = []testCase{{
 	},
 }, {
 	name:        "replace/dead",
-	explanation: "Replace must not revive a record whose expiry has come, though the store still holds it: an idle session would come back, with its old created_at.",
+	explanation: "Replace must not revive a record whose expiry has come, even if the store still holds it. Otherwise an idle session comes back, with its old created_at.",
 	run: func(t *trial) {
 		e := t.insert(t.key("a"), 1, t.life(time.Hour))
 		_, err := t.d.Replace(t.ctx, t.key("a"), value(2), e.Meta, t.later(e.Life, time.Hour), e.ExpiresAt)
@@ -88,7 +88,7 @@ var replaceCases = []testCase{{
 	},
 }, {
 	name:        "replace/dead-other",
-	explanation: "A dead record in the way is no conflict: it is as good as absent, and says ErrNotFound, or a caller plans its next write on it.",
+	explanation: "A dead record is no conflict: like an absent one it must give ErrNotFound, or a caller plans its next write on it.",
 	run: func(t *trial) {
 		old, dead := t.regenerated(t.key("a"), t.life(3*time.Hour), t.life(time.Hour))
 		_, err := t.d.Replace(t.ctx, t.key("a"), value(3), old.Meta, t.later(old.Life, time.Hour), dead.ExpiresAt)
@@ -119,20 +119,20 @@ var replaceCases = []testCase{{
 	},
 }, {
 	name:        "replace/other-generation",
-	explanation: "Replace must land only on the generation it was planned for: a key that was deleted and created anew is another record, though it have the same version and expiry.",
+	explanation: "Replace must land only on the generation it was planned for: a key that was deleted and created again holds another record, even with the same version and expiry.",
 	run: func(t *trial) {
 		for _, by := range apart {
 			key := t.key(by.String())
 			l := t.life(time.Hour)
-			old, anew := t.regenerated(key, driver.Life{CreatedAt: l.CreatedAt.Add(-by), ExpiresAt: l.ExpiresAt}, l)
+			old, next := t.regenerated(key, driver.Life{CreatedAt: l.CreatedAt.Add(-by), ExpiresAt: l.ExpiresAt}, l)
 			_, err := t.d.Replace(t.ctx, key, value(3), old.Meta, old.Life, t.now())
-			t.conflict("Replace planned for a generation older by "+by.String(), err, anew.Meta)
-			t.stored("after it", key, anew)
+			t.conflict("Replace planned for a generation older by "+by.String(), err, next.Meta)
+			t.stored("after it", key, next)
 		}
 	},
 }, {
 	name:        "replace/foreign",
-	explanation: "A record without created_at must be replaceable by what was read of it, or an update can never adopt it.",
+	explanation: "Replace must accept a record without created_at, or an update can never adopt it.",
 	needs:       []Feature{Plant},
 	run: func(t *trial) {
 		l := t.life(time.Hour)
@@ -144,7 +144,7 @@ var replaceCases = []testCase{{
 	},
 }, {
 	name:        "replace/foreign-overwrite",
-	explanation: "A record that another program has overwritten is no longer the one that was read: Replace must not land on it, and must hand it back as it is.",
+	explanation: "A record that another program has overwritten is no longer the one that was read. Replace must not land on it, and must return it unchanged.",
 	needs:       []Feature{Plant},
 	run: func(t *trial) {
 		e := t.insert(t.key("a"), 1, t.life(time.Hour))

@@ -9,9 +9,9 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// told wants the answer to a write to say what happened: it landed, as the store says, and
-// then nobody else wrote, or others did and left what they found to be so.
-func (t *trial) told(when string, landed bool, err error) {
+// saysWhatHappened fails if err reports a write that landed as failed, or one that did not land
+// as successful. landed is what the store says; other writers leave it visible.
+func (t *trial) saysWhatHappened(when string, landed bool, err error) {
 	switch {
 	case errors.Is(err, driver.ErrAmbiguous):
 	case err == nil && !landed:
@@ -22,8 +22,8 @@ func (t *trial) told(when string, landed bool, err error) {
 	t.quiet(when, err)
 }
 
-// eachLost makes each write, has the gate carry it out and lose its answer in each way, and
-// calls meanwhile in between. judge gets what it returned.
+// eachLost makes each write. The gate delivers it and loses its answer, in each way, and
+// meanwhile is called before the write returns. judge gets the error that it returned.
 func (t *trial) eachLost(meanwhile func(w stopping), judge func(when string, w stopping, err error)) {
 	t.warm()
 	for name, how := range map[string]Answer{"reset": Reset, "silent": Silent} {
@@ -52,23 +52,23 @@ var resentCases = []testCase{{
 		t.warm()
 		t.eachStopped(stoppedWrites, "", time.Hour, func(w stopping) {
 			err := w.stop(w.name, func(func()) Answer { return Reset }, func() error { return w.write(t.ctx) })
-			t.told(w.name+" whose connection broke before it was sent", w.landed(), err)
+			t.saysWhatHappened(w.name+" whose connection broke before it was sent", w.landed(), err)
 		})
 	},
 }, {
 	name:        "resent/alone",
-	explanation: "Promise 13: a write that landed, and whose answer was lost, is never reported as refused, though a second attempt finds its own record in its way.",
+	explanation: "Promise 13: a write that landed but whose answer was lost is never reported as refused, even if a second attempt meets the record that the first one wrote.",
 	needs:       []Feature{Gated},
 	run: func(t *trial) {
 		t.eachLost(func(w stopping) {
 			if !w.landed() {
 				t.Errorf("%s: Backend.Gate has not delivered it", w.name)
 			}
-		}, func(when string, w stopping, err error) { t.told(when, w.landed(), err) })
+		}, func(when string, w stopping, err error) { t.saysWhatHappened(when, w.landed(), err) })
 	},
 }, {
 	name:        "resent/beside-another",
-	explanation: "Promise 13: what another process has written after a write landed must stay. A second attempt would apply it twice, delete the other's record, or be refused for it and be made once more by its caller.",
+	explanation: "Promise 13: what another process writes after a write landed must stay. Otherwise a second attempt applies the write twice, deletes the other process's record, or is refused because of it and repeated by its caller.",
 	needs:       []Feature{Gated},
 	run: func(t *trial) {
 		t.eachLost(func(w stopping) { w.follow() }, func(when string, w stopping, err error) {

@@ -17,7 +17,7 @@ func (t *trial) retaining(d time.Duration) {
 	}
 }
 
-// written makes a record by every way to write one, each with ttl to live.
+// written makes a record by each kind of write, each with ttl to live.
 func (t *trial) written(ttl time.Duration) map[string]driver.Entry[Value] {
 	const hour = time.Hour
 	life, ms := t.life(ttl), driver.Instant(0).Add(ttl)
@@ -26,8 +26,8 @@ func (t *trial) written(ttl time.Duration) map[string]driver.Entry[Value] {
 		"touched":  t.touched("Touch", t.key("touched"), t.insert(t.key("touched"), 2, t.life(hour)), life),
 		"replaced": t.replaced("Replace", t.key("replaced"), 3, t.insert(t.key("replaced"), 0, t.life(hour)).Meta, life),
 	}
-	anew := driver.Life{CreatedAt: life.CreatedAt - 1, ExpiresAt: life.ExpiresAt}
-	entries["anew"] = t.replaced("Replace with another created_at", t.key("anew"), 4, t.insert(t.key("anew"), 0, t.life(hour)).Meta, anew)
+	next := driver.Life{CreatedAt: life.CreatedAt - 1, ExpiresAt: life.ExpiresAt}
+	entries["next"] = t.replaced("Replace with another created_at", t.key("next"), 4, t.insert(t.key("next"), 0, t.life(hour)).Meta, next)
 	for name, known := range map[string]bool{"upserted": false, "upserted-known": true} {
 		var was *driver.Meta
 		if known {
@@ -58,7 +58,7 @@ func (t *trial) written(ttl time.Duration) map[string]driver.Entry[Value] {
 	return entries
 }
 
-// held wants entries to be stored as they were written, for every way to read.
+// held wants each kind of read to return entries as they were written.
 func (t *trial) held(when string, entries map[string]driver.Entry[Value]) {
 	for name, e := range entries {
 		when := when + ", a record that was " + name
@@ -72,7 +72,7 @@ func (t *trial) held(when string, entries map[string]driver.Entry[Value]) {
 	}
 }
 
-// retentions are what the drivers over one store have in the cases below, in units of u.
+// retentions returns the retentions of the drivers that share a store in the cases below.
 func retentions(u time.Duration) []time.Duration { return []time.Duration{0, u, 2 * u} }
 
 // byAll wants every driver over the store to read e under key.
@@ -114,7 +114,7 @@ func (t *trial) refused(when, key string, e driver.Entry[Value]) {
 
 var retainCases = []testCase{{
 	name:        "store/history",
-	explanation: "What died while its driver retains the dead must be what History returns, with its cause, and absent for every other call: it would be lost to who asks for it, or come back for who must not have it.",
+	explanation: "History must return a record that died and is retained, with its cause, and every other call must find it absent. Otherwise the record is lost, or a dead session comes back.",
 	needs:       []Feature{Retain},
 	run: func(t *trial) {
 		t.retaining(time.Hour)
@@ -142,7 +142,7 @@ var retainCases = []testCase{{
 
 		t.upsert(s, aged, 3)
 		if _, err := s.History(t.ctx, aged); !errors.Is(err, slidingttl.ErrAlive) {
-			t.Errorf("History of a record that began anew: the error is %v; want %v", err, slidingttl.ErrAlive)
+			t.Errorf("History of a record that began a new life: the error is %v; want %v", err, slidingttl.ErrAlive)
 		}
 		t.reads("a new life", s, aged, 3)
 		t.ok("Store.Delete", s.Delete(t.ctx, idle))
@@ -151,7 +151,7 @@ var retainCases = []testCase{{
 	},
 }, {
 	name:        "retain/held",
-	explanation: "A driver that is told to retain the dead must have its store hold them that long, whichever call wrote them, and show them as they were: what died could not be archived, nor told of.",
+	explanation: "A driver with a retention must have its store hold dead records that long, whichever call wrote them, and return them as they were. Otherwise they cannot be archived or reported.",
 	needs:       []Feature{Retain},
 	run: func(t *trial) {
 		const keep = 4
@@ -171,7 +171,7 @@ var retainCases = []testCase{{
 	},
 }, {
 	name:        "retain/dead",
-	explanation: "What is retained is dead, by the expiry it was given and not by the store's own: no touch, overwrite or removal may land on it, and no insert find it in its way. Logged-out users would come back, and their keys stay taken for weeks.",
+	explanation: "A retained record is dead from the expiry it was given, not from the store's own: no touch, overwrite or removal may land on it, and it must not block an insert. Otherwise logged-out users come back, and their keys stay taken for weeks.",
 	needs:       []Feature{Retain},
 	run: func(t *trial) {
 		t.retaining(time.Hour)
@@ -199,12 +199,12 @@ var retainCases = []testCase{{
 			t.ok("Overwrite of a dead record", err)
 			t.stored("after Overwrite of a dead record", t.key("replaced"), driver.Entry[Value]{Value: value(8), Meta: driver.Meta{Life: life, Version: m.Version}})
 		}
-		t.ok("Delete of a dead record", t.d.Delete(t.ctx, t.key("anew")))
-		t.absent("after Delete of a dead record", t.key("anew"))
+		t.ok("Delete of a dead record", t.d.Delete(t.ctx, t.key("next")))
+		t.absent("after Delete of a dead record", t.key("next"))
 	},
 }, {
 	name:        "retain/mixed",
-	explanation: "Processes with different retentions, and ones without, share a store while a retention is rolled out. Each must read the expiry that the last write gave, whoever made it, and let what is dead to one be dead to all: an expiry that a write leaves behind would end live sessions, one that is not read revive dead ones.",
+	explanation: "Processes with different retentions, and ones without, share a store while a retention is rolled out. Each must read the expiry that the last write gave, whichever process made it, and a record that is dead to one must be dead to all. An expiry left behind by a write would end live sessions; one that is not read would revive dead ones.",
 	needs:       []Feature{Retain, Mixed},
 	run: func(t *trial) {
 		for _, first := range retentions(time.Hour) {
@@ -219,7 +219,7 @@ var retainCases = []testCase{{
 	},
 }, {
 	name:        "retain/mixed-held",
-	explanation: "A record must outlive every promise though the process that touched it retains for longer or shorter than the one that wrote it: the store's own expiry must follow each write.",
+	explanation: "A record must outlive every promise, even if the process that touched it retains for longer or shorter than the one that wrote it: each write must set the store's own expiry.",
 	needs:       []Feature{Retain, Mixed},
 	run: func(t *trial) {
 		entries := make(map[string]driver.Entry[Value])
@@ -249,7 +249,7 @@ var retainCases = []testCase{{
 	},
 }, {
 	name:        "retain/foreign",
-	explanation: "What another program writes over a retained record is that program's: an expiry that was kept beside the old one must not end it, nor make it last.",
+	explanation: "A record that another program writes over a retained one belongs to that program: the expiry kept beside the old record must neither end it nor extend it.",
 	needs:       []Feature{Retain, Mixed, Plant},
 	run: func(t *trial) {
 		for _, r := range retentions(time.Hour) {
@@ -264,7 +264,7 @@ var retainCases = []testCase{{
 	},
 }, {
 	name:        "retain/scan",
-	explanation: "A scan must show a retained record with the expiry it was given, and say until when the store holds it: an audit would count the dead as live, and a reaper remove what is to be archived.",
+	explanation: "A scan must show a retained record with the expiry it was given, and say until when the store holds it. Otherwise an audit counts dead records as live, and a reaper removes what is to be archived.",
 	needs:       []Feature{Retain, Scanner},
 	run: func(t *trial) {
 		const most = 10 * time.Minute // later than it must, a store may hold a record
@@ -290,7 +290,7 @@ var retainCases = []testCase{{
 	},
 }, {
 	name:        "retain/raw",
-	explanation: "Raw must return a retained record with the expiry it was given, as Get does: an archive would be told of another death.",
+	explanation: "Raw must return a retained record with the expiry it was given, as Get does. Otherwise an archive records a wrong time of death.",
 	needs:       []Feature{Retain, RawReader},
 	run: func(t *trial) {
 		t.retaining(time.Hour)
@@ -301,12 +301,12 @@ var retainCases = []testCase{{
 	},
 }}
 
-// mixed has a record written by a driver that retains for first, and then, with its
-// expiry moved, by one that retains for second, in every way.
+// mixed writes a record by a driver with the retention first. Then a driver with the retention
+// second writes it again with its expiry moved, by each kind of write.
 func (t *trial) mixed(first, second, moved time.Duration) {
 	by := fmt.Sprintf("retained for %v, then for %v and moved by %v", first, second, moved)
 	began := t.clock.Now()
-	for i, w := range []string{"touched", "replaced", "upserted", "created anew", "inserted over the dead"} {
+	for i, w := range []string{"touched", "replaced", "upserted", "created again", "inserted over the dead"} {
 		when, key := w+", "+by, t.key(fmt.Sprintf("%d-%v-%v-%v", i, first, second, moved))
 		t.retaining(first)
 		e := t.insert(key, 1, t.life(30*time.Minute))
@@ -321,7 +321,7 @@ func (t *trial) mixed(first, second, moved time.Duration) {
 			m, err := driver.Upsert(t.ctx, t.d, key, value(2), nil, func(*driver.Meta) (driver.Life, error) { return to, nil }, t.now())
 			t.ok(when, err)
 			e = driver.Entry[Value]{Value: value(2), Meta: driver.Meta{Life: to, Version: m.Version}}
-		case "created anew":
+		case "created again":
 			to.CreatedAt++
 			e = t.replaced(when, key, 2, e.Meta, to)
 		default:

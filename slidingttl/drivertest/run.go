@@ -14,7 +14,7 @@ import (
 // testCase is one rule and what breaking it means.
 type testCase struct {
 	name        string
-	explanation string // what has gone wrong, for a user, when the case fails
+	explanation string // what a failure means to a user
 	needs       []Feature
 	run         func(t *trial)
 }
@@ -64,7 +64,7 @@ func Run(t *testing.T, h Harness) {
 	}
 }
 
-// failures runs c and returns what was wrong. t fails only if the harness does.
+// failures runs c and returns its failures. t fails only if the harness does.
 func (h *Harness) failures(t *testing.T, c testCase) (failed []string) {
 	run := func(t *testing.T) {
 		b := h.Open(t)
@@ -89,7 +89,7 @@ func (h *Harness) failures(t *testing.T, c testCase) (failed []string) {
 
 var harnessCases = []testCase{{
 	name:        "harness",
-	explanation: "The harness contradicts itself, so that other cases prove nothing.",
+	explanation: "The harness contradicts itself, so the other cases prove nothing.",
 	run: func(t *trial) {
 		for _, f := range slices.Sorted(maps.Keys(t.h.Lacks)) {
 			has, known := features[f]
@@ -114,11 +114,11 @@ var harnessCases = []testCase{{
 	},
 }, {
 	name:        "harness/time",
-	explanation: "Backend.Wait does not move what Backend.Now tells, so that no case can wait for an expiry.",
+	explanation: "Backend.Wait does not move Backend.Now, so no case can wait for an expiry.",
 	run: func(t *trial) {
 		before := t.backendNow()
 		t.wait(t.unit)
-		if passed := t.backendNow().Sub(before); passed < t.unit-t.step { // less a step, for a clock that is learned anew meanwhile
+		if passed := t.backendNow().Sub(before); passed < t.unit-t.step { // less a step: the driver may learn the clock again meanwhile
 			t.Errorf("after a Wait of %v Now had moved by %v", t.unit, passed)
 		}
 	},

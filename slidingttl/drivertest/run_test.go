@@ -35,10 +35,10 @@ func (c clockless) Wrapped(capability any) (any, driver.Way) {
 	return c.all, driver.Past
 }
 
-// wrapper hides all capabilities but those that it hands out.
+// wrapper hides all capabilities except open ones.
 type wrapper struct {
 	*reference
-	open bool // it hands out all
+	open bool // it hides none
 }
 
 // Wrapped implements driver.Wrapper.
@@ -49,7 +49,7 @@ func (w wrapper) Wrapped(any) (any, driver.Way) {
 	return w.reference, driver.Past
 }
 
-// The suite passes drivers that are right, in all the ways that stores differ.
+// Correct drivers pass the suite, for all ways in which stores differ.
 func TestRun(t *testing.T) {
 	for name, c := range map[string]struct {
 		build func(*reference) driver.Driver[Value]
@@ -72,8 +72,8 @@ func TestRun(t *testing.T) {
 			r.remarks = true
 			return r
 		}, remote},
-		// On a store whose version changes with every write, and never returns,
-		// it alone tells whether a record is the one that was read.
+		// If versions change with every write and never repeat, the version alone identifies
+		// the record that was read.
 		"compares versions only": {func(r *reference) driver.Driver[Value] {
 			r.remarks, r.unique = true, true
 			d := twist(r)
@@ -112,7 +112,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// The suite goes by the clock of a test server where it can be set.
+// The suite uses the clock of a test server if it can be set.
 func TestRunSetClock(t *testing.T) {
 	Run(t, Harness{
 		Parallel: true,
@@ -159,13 +159,13 @@ func TestRunChosenCases(t *testing.T) {
 	}
 }
 
-// A harness that contradicts itself, or leaves something out without a reason, fails.
+// A harness fails if it contradicts itself, or leaves something out without a reason.
 func TestHarness(t *testing.T) {
 	for name, c := range map[string]struct {
 		lacks map[Feature]string
 		twist func(b *Backend)
-		want  string // a case that fails
-		text  string // and in what words
+		want  string // the case that fails
+		text  string // part of its message
 	}{
 		"unknown feature":      {lacks: map[Feature]string{"plant": "a reason"}, want: "harness", text: "no Feature"},
 		"no reason":            {lacks: map[Feature]string{Plant: ""}, want: "harness", text: "no reason for Plant"},

@@ -15,8 +15,8 @@ import (
 // visited is what a scan returned, by key, page by page.
 type visited map[string][]driver.Scanned
 
-// unnamed is the key under which visited has records that cannot be named: perhaps of others,
-// who test beside.
+// unnamed is the key under which visited has records whose key cannot be read. They may belong
+// to tests that run in parallel.
 const unnamed = ""
 
 // scanner returns the driver's, for cases that need it.
@@ -25,7 +25,7 @@ func (t *trial) scanner() driver.Scanner {
 	return s
 }
 
-// again returns another process's driver on the same store.
+// again returns a second driver on the same store, as in another process.
 func (t *trial) again() driver.Scanner {
 	if t.b.Again == nil {
 		return t.scanner()
@@ -72,7 +72,7 @@ func (t *trial) page(s driver.Scanner, from driver.Cursor, limit int, seen visit
 	return p
 }
 
-// scanAll scans segments one after the other, between pages calling each.
+// scanAll scans segments one after the other, and calls each between pages.
 func (t *trial) scanAll(cursors []driver.Cursor, limit int, seen visited, each func()) {
 	for _, at := range cursors {
 		for pages := 0; at != ""; pages++ {
@@ -87,7 +87,7 @@ func (t *trial) scanAll(cursors []driver.Cursor, limit int, seen visited, each f
 	}
 }
 
-// met wants exactly the records of want to have been seen, as they are.
+// met wants seen to hold exactly the records of want.
 func (t *trial) met(when string, seen visited, want map[string]driver.Meta) {
 	missing := 0
 	for key, m := range want {
@@ -132,7 +132,7 @@ func (t *trial) population(n int) map[string]driver.Meta {
 
 var scanCases = []testCase{{
 	name:        "scan/all",
-	explanation: "A scan must tell of every record, with the life and version that Get returns, and of nothing else: whoever adopts, audits or reaps by it would leave records out, or write over a record with what was never there.",
+	explanation: "A scan must return every record, with the life and version that Get returns, and nothing else. Otherwise an adoption, audit or reap leaves records out, or plans writes from records that never existed.",
 	needs:       []Feature{Scanner},
 	run: func(t *trial) {
 		want := t.population(60)
@@ -154,7 +154,7 @@ var scanCases = []testCase{{
 	},
 }, {
 	name:        "scan/segments",
-	explanation: "The segments of a store must together hold every record, also when they are scanned at once: what is in none of them is never adopted.",
+	explanation: "The segments of a store must together hold every record, also when they are scanned concurrently. A record that is in none of them is never adopted.",
 	needs:       []Feature{Scanner},
 	run: func(t *trial) {
 		want := t.population(60)
@@ -176,7 +176,7 @@ var scanCases = []testCase{{
 	},
 }, {
 	name:        "scan/resumed",
-	explanation: "A cursor is text that another process can go on from, more than once: a run that was killed begins again where it stood, and would otherwise leave out the rest.",
+	explanation: "A cursor is text from which another process can continue, more than once: a killed run is resumed from its last cursor, and must not leave out the rest.",
 	needs:       []Feature{Scanner},
 	run: func(t *trial) {
 		want := t.population(60)
@@ -198,7 +198,7 @@ var scanCases = []testCase{{
 	},
 }, {
 	name:        "scan/meanwhile",
-	explanation: "A record that is there from the beginning to the end must be met whatever happens to it and its neighbours: a scan beside live traffic would leave out records that nobody has deleted.",
+	explanation: "A scan must return a record that exists throughout, whatever happens to it and its neighbours. Otherwise a scan beside live traffic leaves out records that were not deleted.",
 	needs:       []Feature{Scanner},
 	run: func(t *trial) {
 		want := t.population(40)
@@ -248,7 +248,7 @@ var scanCases = []testCase{{
 	},
 }, {
 	name:        "scan/foreign",
-	explanation: "Records of other programs must be met as they are, without created_at or expiry where they have none: they are what an adoption looks for.",
+	explanation: "A scan must return records of other programs as they are, without created_at or expiry if they have none: an adoption looks for them.",
 	needs:       []Feature{Scanner, Plant},
 	run: func(t *trial) {
 		want := map[string]driver.Meta{
@@ -284,7 +284,7 @@ var scanCases = []testCase{{
 	},
 }, {
 	name:        "scan/malformed",
-	explanation: "A record whose life cannot be read must come with an *InvalidError as its Problem, and keep no other from coming: one bad record among millions would end every audit.",
+	explanation: "A record whose life cannot be read must come with an *InvalidError as its Problem, and the scan must go on. Otherwise one bad record among millions ends every audit.",
 	needs:       []Feature{Scanner, Malform},
 	run: func(t *trial) {
 		want := t.population(10)
@@ -306,7 +306,7 @@ var scanCases = []testCase{{
 	},
 }, {
 	name:        "scan/invalid",
-	explanation: "A cursor of another driver, or a count below one, must be an *InvalidError: a scan from nowhere that finds nothing looks like one that is done.",
+	explanation: "A cursor of another driver, or a count below one, must be an *InvalidError: otherwise a scan that finds nothing looks like one that is done.",
 	needs:       []Feature{Scanner},
 	run: func(t *trial) {
 		invalid := func(when string, err error) {
@@ -327,7 +327,7 @@ var scanCases = []testCase{{
 	},
 }, {
 	name:        "scan/error",
-	explanation: "A scan must end with the store's own error when the store fails, not as if there were no more, and go on from the same cursor when it is mended.",
+	explanation: "A scan must end with the store's own error when the store fails, not as if it were complete, and continue from the same cursor when the store works again.",
 	needs:       []Feature{Scanner, Fail},
 	run: func(t *trial) {
 		want := t.population(30)
@@ -350,7 +350,7 @@ var scanCases = []testCase{{
 	},
 }, {
 	name:        "scan/context",
-	explanation: "A scan must return soon after its context ends, with the context's error: an operator's interrupt would not be heard. Only a driver.Local, whose calls do not block, may go on.",
+	explanation: "A scan must return soon after its context ends, with the context's error, so that an operator can interrupt it. Only a driver.Local, whose calls do not block, may go on.",
 	needs:       []Feature{Scanner},
 	run: func(t *trial) {
 		t.population(5)

@@ -25,7 +25,7 @@ type Soak struct {
 	// live and die many times.
 	IdleGrace time.Duration
 
-	// Now is the clock of all processes, so that what is owed can be told to the
+	// Now is the clock of all processes, so that answers can be checked to the
 	// millisecond. Nil: time.Now.
 	Now func() time.Time
 
@@ -37,11 +37,11 @@ type Soak struct {
 	// store. It is called every 10 ms, with 0, 1 and so on.
 	Disturb func(n int)
 
-	// Midway is called at half time, if it is there, and returns when what was
-	// answered may be lost, as when a replica takes over.
+	// Midway is called at half time, and returns the time in which answered writes may be
+	// lost, as when a replica takes over. Nil: it is not called.
 	Midway func() Span
 
-	// Mend ends the faults that Disturb caused. Nil: there is nothing to end.
+	// Mend ends the faults that Disturb caused. Nil: nothing is to be ended.
 	Mend func()
 
 	// Straggler is how long after its answer was lost a call may still be executed.

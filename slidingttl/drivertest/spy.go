@@ -8,9 +8,9 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// spy is a driver between a store and the driver under test. It counts calls,
-// and can hold them up or make them fail: a store above must keep its promises
-// whatever the driver does, and the driver when its calls come late.
+// spy is a driver between a store and the driver under test. It counts calls, and can delay
+// them or make them fail. The store must keep its promises then, and so must the driver when
+// its calls come late.
 type spy struct {
 	driver.Driver[Value]
 
@@ -45,14 +45,14 @@ func (s *spy) enter(ctx context.Context, call string) error {
 	return hook(ctx)
 }
 
-// count returns how many calls of that kind there have been.
+// count returns the number of calls of that kind so far.
 func (s *spy) count(call string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.calls[call]
 }
 
-// writes returns how many calls there have been that write.
+// writes returns the number of calls so far that write.
 func (s *spy) writes() int {
 	return s.count(callInsert) + s.count(callReplace) + s.count(callUpsert) + s.count(callTouch) + s.count(callDelete)
 }
@@ -141,7 +141,7 @@ func (s *spy) Delete(ctx context.Context, key string) error {
 	return s.Driver.Delete(ctx, key)
 }
 
-// Upsert implements driver.Upserter with the driver's own, or what stands in for it.
+// Upsert implements driver.Upserter, by driver.Upsert on the driver under test.
 func (s *spy) Upsert(ctx context.Context, key string, v Value, known *driver.Meta, plan driver.Plan, now driver.Instant) (driver.Meta, error) {
 	if err := s.enter(ctx, callUpsert); err != nil {
 		return driver.Meta{}, err
@@ -149,7 +149,7 @@ func (s *spy) Upsert(ctx context.Context, key string, v Value, known *driver.Met
 	return driver.Upsert(ctx, s.Driver, key, v, known, plan, now)
 }
 
-// GetMulti implements driver.BatchGetter with the driver's own, or what stands in for it.
+// GetMulti implements driver.BatchGetter, by driver.GetMulti on the driver under test.
 func (s *spy) GetMulti(ctx context.Context, keys []string) (map[string]driver.Entry[Value], error) {
 	if err := s.enter(ctx, callGet); err != nil {
 		return nil, err

@@ -11,12 +11,12 @@ import (
 
 // written is a kind of write that the gate stops.
 type written struct {
-	name string
-	anew bool // of a key that is absent
-	call func(ctx context.Context, t *trial, key string, was driver.Meta) error
+	name   string
+	absent bool // the key holds no record
+	call   func(ctx context.Context, t *trial, key string, was driver.Meta) error
 }
 
-// The value of a record, of what a stopped write puts in its place, and of what another does.
+// The values of a record, of a stopped write, and of another process's write.
 const (
 	original = 1
 	stopped  = 7
@@ -58,21 +58,22 @@ func (t *trial) upsertLater(ctx context.Context, key string, known *driver.Meta)
 	return err
 }
 
-// stopping is a write that the gate is to stop, on a key of its own.
+// stopping is a write that the gate stops, on a key of its own.
 type stopping struct {
 	written
 	*trial
 	key  string
-	was  driver.Entry[Value]  // stands under key, unless the write is anew
+	was  driver.Entry[Value]  // stands under key, unless the write needs the key absent
 	peer driver.Driver[Value] // of another process
 }
 
-// eachStopped calls f with each write. Its record, if it needs one, lives so long; how is a part of its key.
+// eachStopped calls f with each write. Its record, if it needs one, lives for ttl. how is part
+// of its key.
 func (t *trial) eachStopped(writes []written, how string, ttl time.Duration, f func(w stopping)) {
 	peer := t.b.Again()
 	for _, w := range writes {
 		s := stopping{written: w, trial: t, key: t.key(how + w.name), peer: peer}
-		if !w.anew {
+		if !w.absent {
 			s.was = t.insert(s.key, original, t.life(ttl))
 		}
 		f(s)
@@ -124,8 +125,8 @@ func (t *trial) warm() {
 	t.eachStopped(stoppedWrites, "warm ", time.Hour, func(w stopping) { t.ok(w.name, w.write(t.ctx)) })
 }
 
-// stop has the gate call f in place of the next write, while call is made, and returns what
-// call returns. f runs beside the case: it must not end it.
+// stop makes call, while the gate calls f in place of the next write, and returns what call
+// returns. f runs in another goroutine: it must not call Fatalf.
 func (w *stopping) stop(when string, f func(deliver func()) Answer, call func() error) error {
 	var asked sync.WaitGroup
 	asked.Add(1)
@@ -140,7 +141,7 @@ func (w *stopping) stop(when string, f func(deliver func()) Answer, call func() 
 		w.Errorf("%s: no write passed Backend.Gate", when)
 	}
 	w.b.Gate.hangUp()
-	for range 3 { // until the client knows what has become of the key's connection
+	for range 3 { // until the client knows that the key's connection is broken
 		if _, err := w.d.Get(w.ctx, w.key); err == nil || errors.Is(err, driver.ErrNotFound) {
 			break
 		}

@@ -17,12 +17,11 @@ var (
 	promote = slidingttl.Policy{IdleGrace: 30 * time.Minute, MaxLifetime: 2 * time.Hour, Promote: true}
 )
 
-// touchWait has a read wait for its touch however slow the machine is.
+// touchWait is long enough for a read's touch on any machine.
 const touchWait = time.Hour
 
-// open returns a store over d by the caller's clock, or by opts.Now, whose reads wait
-// for their touches. It is closed when the case ends, and must then have nothing to
-// report.
+// open returns a store over d, with the caller's clock or opts.Now, whose reads wait for their
+// touches. It is closed when the case ends; Close must then return no error.
 func (t *trial) open(d driver.Driver[Value], p slidingttl.Policy, opts slidingttl.Options[Value]) *slidingttl.Store[Value] {
 	if opts.Now == nil {
 		opts.Now = t.clock.Now
@@ -70,7 +69,7 @@ func (t *trial) has(when, key string, created, expiry driver.Instant) {
 	}
 }
 
-// dead wants s to find nothing alive under key, by any call that creates nothing.
+// dead wants each call of s that creates no record to find none alive under key.
 func (t *trial) dead(when string, s *slidingttl.Store[Value], key string) {
 	_, get := s.Get(t.ctx, key)
 	_, peek := s.Peek(t.ctx, key)

@@ -19,7 +19,7 @@ func (t *trial) foreign(name string) []string {
 
 var storeForeignCases = []testCase{{
 	name:        "store/foreign-read-only",
-	explanation: "Promise 10: a store told only to read records of others writes nothing to them.",
+	explanation: "Promise 10: a store that only reads other programs' records never writes to them.",
 	needs:       []Feature{Plant},
 	run: func(t *trial) {
 		s := t.open(t.d, exact, slidingttl.Options[Value]{Foreign: slidingttl.ReadOnly})
@@ -32,7 +32,7 @@ var storeForeignCases = []testCase{{
 	},
 }, {
 	name:        "store/foreign-reject",
-	explanation: "Promise 10: a store told to reject records of others neither reads nor writes them.",
+	explanation: "Promise 10: a store that rejects other programs' records neither reads nor writes them.",
 	needs:       []Feature{Plant},
 	run: func(t *trial) {
 		s := t.open(t.d, exact, slidingttl.Options[Value]{Foreign: slidingttl.Reject})
@@ -50,7 +50,7 @@ var storeForeignCases = []testCase{{
 	},
 }, {
 	name:        "store/adopts",
-	explanation: "Promise 10: a record from before this library is adopted on its first access, by whatever call, and has a cap from then on.",
+	explanation: "Promise 10: a record from before this library is adopted by its first access, of any kind, and has a cap from then on.",
 	needs:       []Feature{Plant},
 	run: func(t *trial) {
 		s := t.store(exact)
@@ -90,7 +90,7 @@ var storeForeignCases = []testCase{{
 	},
 }, {
 	name:        "store/foreign-dead",
-	explanation: "Promises 5 and 10: a record that has expired is not adopted, whoever wrote it.",
+	explanation: "Promises 5 and 10: a record that has expired is not adopted, whichever program wrote it.",
 	needs:       []Feature{Plant},
 	run: func(t *trial) {
 		s, key := t.store(exact), t.foreign("a")[0]
@@ -132,7 +132,7 @@ var storeErrorCases = []testCase{{
 	},
 }, {
 	name:        "store/down",
-	explanation: "When the backend fails, its own error is reachable through the store's, in every call, and holds no key; and when it is back so are the records.",
+	explanation: "When the backend fails, its own error is reachable through the store's, in every call, and holds no key. When the backend works again, the records are there.",
 	needs:       []Feature{Fail},
 	run: func(t *trial) {
 		s, key := t.store(exact), t.key("a")
@@ -158,7 +158,7 @@ var storeErrorCases = []testCase{{
 	},
 }, {
 	name:        "store/hangs",
-	explanation: "When the backend does not answer, each call waits as long as its own context, and Close as long as its own: nobody is held up by a touch that hangs.",
+	explanation: "When the backend does not answer, each call waits no longer than its own context, and so does Close: no caller is held up by a touch that hangs.",
 	needs:       []Feature{Hang},
 	run: func(t *trial) {
 		spy := t.spied()

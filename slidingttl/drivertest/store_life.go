@@ -44,7 +44,7 @@ var storeLifeCases = []testCase{{
 	},
 }, {
 	name:        "store/not-due",
-	explanation: "Promise 2: a touch is written only when the stored expiry does not keep the access's promise. With slack a hot key costs one write a slack, and at its cap none; else reads are billed as writes.",
+	explanation: "Promise 2: a touch is written only when the stored expiry does not keep the access's promise. With slack, a hot key costs one write in each slack, and none at its cap. Otherwise reads are billed as writes.",
 	run: func(t *trial) {
 		spy := t.spied()
 		s, key := t.open(spy, slack, slidingttl.Options[Value]{}), t.key("a")
@@ -73,7 +73,7 @@ var storeLifeCases = []testCase{{
 	},
 }, {
 	name:        "store/slack",
-	explanation: "Promises 3 and 4: slack is added to what a touch stores. Taken from the promise, records die early; left out, it saves nothing.",
+	explanation: "Promises 3 and 4: slack is added to the expiry that a touch stores. Subtracted from the promise, records die early; left out, it saves nothing.",
 	run: func(t *trial) {
 		for _, p := range []slidingttl.Policy{slack, long} {
 			s, key := t.store(p), t.key(p.MaxLifetime.String())
@@ -126,7 +126,7 @@ var storeLifeCases = []testCase{{
 	},
 }, {
 	name:        "store/cap",
-	explanation: "Promise 4: nothing past the cap is ever read, whatever expiry the store still holds; and the key is free for a new life.",
+	explanation: "Promise 4: a record past its cap is never read, whatever expiry the store still holds, and its key is free for a new life.",
 	run: func(t *trial) {
 		s := t.store(exact)
 		for _, by := range []string{"insert", "upsert"} {
@@ -150,7 +150,7 @@ var storeLifeCases = []testCase{{
 	},
 }, {
 	name:        "store/late-deletion",
-	explanation: "Promise 4: a store that deletes late is not believed. What has expired is not read, and not in the way of a new life.",
+	explanation: "Promise 4: a store that deletes late is not believed. An expired record is not read, and does not block a new life.",
 	run: func(t *trial) {
 		s := t.store(exact)
 		for _, by := range []string{"insert", "upsert"} {
@@ -174,7 +174,7 @@ var storeLifeCases = []testCase{{
 	},
 }, {
 	name:        "store/created-at-kept",
-	explanation: "Promise 6: overwriting a live record keeps its created_at, or saving a session restarts its max lifetime. A new life has a new one.",
+	explanation: "Promise 6: overwriting a live record keeps its created_at, or saving a session restarts its max lifetime. A new life has a new created_at.",
 	run: func(t *trial) {
 		s, key := t.store(exact), t.key("a")
 		t.upsert(s, key, 1)
@@ -196,7 +196,7 @@ var storeLifeCases = []testCase{{
 	},
 }, {
 	name:        "store/promote",
-	explanation: "A policy with Promote: never read, a record is gone after its idle grace; once read, it is kept to its cap, at the cost of one touch.",
+	explanation: "A policy with Promote: a record that is never read is gone after its idle grace; one that is read is kept to its cap, at the cost of one touch.",
 	run: func(t *trial) {
 		spy := t.spied()
 		s := t.open(spy, promote, slidingttl.Options[Value]{})
@@ -281,7 +281,7 @@ var storeLifeCases = []testCase{{
 	},
 }, {
 	name:        "store/touch-entry",
-	explanation: "A touch of what was peeked at must land on that record and no other: not on the next life of its key, nor on a deleted one.",
+	explanation: "A touch of a peeked record must land on that record only: not on the key's next life, nor on a deleted one.",
 	run: func(t *trial) {
 		s, key := t.store(exact), t.key("a")
 		t.upsert(s, key, 1)
@@ -299,15 +299,15 @@ var storeLifeCases = []testCase{{
 		t.ok("TouchEntry of a deleted record", err)
 		t.absent("after TouchEntry of a deleted record", key)
 		t.upsert(s, key, 2)
-		anew := t.get(key)
+		next := t.get(key)
 		t.advance(time.Minute)
 		_, err = s.TouchEntry(t.ctx, key, peeked)
 		t.ok("TouchEntry of an earlier life", err)
-		t.stored("after TouchEntry of an earlier life", key, anew)
+		t.stored("after TouchEntry of an earlier life", key, next)
 	},
 }, {
 	name:        "store/get-multi",
-	explanation: "GetMulti is a read of each key: it returns those that live, each as it is, and touches those that are due.",
+	explanation: "GetMulti is a read of each key: it returns the live records unchanged, and touches those that are due.",
 	run: func(t *trial) {
 		s := t.store(exact)
 		var keys []string
@@ -347,7 +347,7 @@ var storeLifeCases = []testCase{{
 	},
 }, {
 	name:        "store/driver-clock",
-	explanation: "A store without a clock of its own goes by its driver's: a record must live and die by it.",
+	explanation: "A store without a clock of its own uses its driver's: records must live and die by it.",
 	needs:       []Feature{Clock},
 	run: func(t *trial) {
 		p := slidingttl.Policy{IdleGrace: 3 * t.unit, MaxLifetime: 20 * t.unit}

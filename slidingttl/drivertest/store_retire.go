@@ -9,7 +9,7 @@ import (
 
 var storeRetireCases = []testCase{{
 	name:        "store/retire",
-	explanation: "A record that is retired must be dead at once, with the life it had, and make way for the next: an event that was ended would go on.",
+	explanation: "A retired record must be dead at once, with the life it had, and must not block the next one. Otherwise an ended event goes on.",
 	run: func(t *trial) {
 		s, key := t.store(exact), t.key("a")
 		t.notFound("Retire of an absent key", s.Retire(t.ctx, key))

@@ -10,7 +10,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// reading runs s.Get in a goroutine, for reads whose touch is held up.
+// reading runs s.Get in a goroutine, for a read whose touch is delayed.
 func (t *trial) reading(ctx context.Context, s *slidingttl.Store[Value], key string, n int) (done func()) {
 	result := make(chan error, 1)
 	go func() {
@@ -29,7 +29,7 @@ func (t *trial) reading(ctx context.Context, s *slidingttl.Store[Value], key str
 
 var storeTouchCases = []testCase{{
 	name:        "store/delete-during-touch",
-	explanation: "Promise 5: a record deleted between a read and its touch stays deleted, and the read, which has learned of that, says so: a logged-out session must not come back, nor serve one more request.",
+	explanation: "Promise 5: a record deleted between a read and its touch stays deleted, and the read, whose touch has found that, returns not found: a logged-out session must neither come back nor serve one more request.",
 	run: func(t *trial) {
 		spy := t.spied()
 		s, key := t.open(spy, exact, slidingttl.Options[Value]{}), t.key("a")
@@ -48,8 +48,8 @@ var storeTouchCases = []testCase{{
 		}
 	},
 }, {
-	name:        "store/anew-during-touch",
-	explanation: "Promise 6: a touch planned for one life of a key must not land on the next: a new login would get the idle limit and the cap of the old.",
+	name:        "store/new-life-during-touch",
+	explanation: "Promise 6: a touch planned for one life of a key must not land on the next. Otherwise a new login gets the idle limit and the cap of the old one.",
 	run: func(t *trial) {
 		spy := t.spied()
 		s, key := t.open(spy, exact, slidingttl.Options[Value]{}), t.key("a")
@@ -61,10 +61,10 @@ var storeTouchCases = []testCase{{
 		touch.arrives()
 		t.ok("Delete", other.Delete(t.ctx, key))
 		t.upsert(other, key, 2)
-		anew := t.get(key)
+		next := t.get(key)
 		touch.release()
 		done()
-		t.stored("after a touch planned for the life before", key, anew)
+		t.stored("after a touch planned for the life before", key, next)
 	},
 }, {
 	name:        "store/overwritten-during-touch",
@@ -89,7 +89,7 @@ var storeTouchCases = []testCase{{
 	},
 }, {
 	name:        "store/touched-during-touch",
-	explanation: "Promise 7: a slow touch must not take back what a later one gave: the record would die before its promise.",
+	explanation: "Promise 7: a slow touch must not take back what a later one gave. Otherwise the record dies before its promise.",
 	run: func(t *trial) {
 		spy := t.spied()
 		slow, fast, key := t.open(spy, exact, slidingttl.Options[Value]{}), t.store(exact), t.key("a")
@@ -109,7 +109,7 @@ var storeTouchCases = []testCase{{
 	},
 }, {
 	name:        "store/upsert-during-upsert",
-	explanation: "Promises 6 and 7: an upsert planned from what its store remembers must notice that the record was touched, or deleted and created anew, since.",
+	explanation: "Promises 6 and 7: an upsert planned from what its store remembers must notice that the record has since been touched, or deleted and created again.",
 	run: func(t *trial) {
 		s, other, key := t.store(exact), t.store(exact), t.key("a")
 		t.upsert(s, key, 1)
@@ -124,7 +124,7 @@ var storeTouchCases = []testCase{{
 		c = t.now()
 		t.advance(time.Minute)
 		t.upsert(s, key, 4)
-		t.has("after Upsert of a key created anew", key, c, exact.Deadline(c, t.now()))
+		t.has("after Upsert of a key created again", key, c, exact.Deadline(c, t.now()))
 		t.ok("Delete by another store", other.Delete(t.ctx, key))
 		t.upsert(s, key, 5)
 		t.has("after Upsert of a key deleted", key, t.now(), t.now().Add(exact.IdleGrace))
@@ -165,11 +165,11 @@ var storeTouchCases = []testCase{{
 		spy := t.spied()
 		broken := errors.New("the touch's own error")
 		var mu sync.Mutex
-		var told []error
+		var failures []error
 		s := t.open(spy, exact, slidingttl.Options[Value]{OnTouchError: func(_ context.Context, _ string, err error) {
 			mu.Lock()
 			defer mu.Unlock()
-			told = append(told, err)
+			failures = append(failures, err)
 		}})
 		strict := t.open(spy, exact, slidingttl.Options[Value]{Strict: true})
 		key := t.key("a")
@@ -178,8 +178,8 @@ var storeTouchCases = []testCase{{
 		t.advance(time.Minute)
 		spy.on(callTouch, func(context.Context) error { return broken })
 		t.reads("a read whose touch fails", s, key, 1)
-		if len(told) != 1 || !errors.Is(told[0], broken) || s.Stats().TouchFails != 1 {
-			t.Errorf("the hook was told of %v, Stats counts %d failures; want the one", told, s.Stats().TouchFails)
+		if len(failures) != 1 || !errors.Is(failures[0], broken) || s.Stats().TouchFails != 1 {
+			t.Errorf("the hook got %v, Stats counts %d failures; want the one", failures, s.Stats().TouchFails)
 		}
 		_, err := strict.Get(t.ctx, key)
 		if !errors.Is(err, broken) {
@@ -245,7 +245,7 @@ var storeTouchCases = []testCase{{
 	},
 }, {
 	name:        "store/two-clocks",
-	explanation: "Two processes whose clocks differ by seconds must agree about a record but for those seconds: created_at stays, the expiry moves forward only, and neither revives what the other deleted.",
+	explanation: "Two processes whose clocks differ by seconds must agree about a record except for those seconds: created_at stays, the expiry only moves forward, and neither revives what the other deleted.",
 	run: func(t *trial) {
 		const apart = 5 * time.Second
 		ahead := t.open(t.d, exact, slidingttl.Options[Value]{Now: func() time.Time { return t.clock.Now().Add(apart) }})
@@ -276,7 +276,7 @@ var storeTouchCases = []testCase{{
 	},
 }}
 
-// ticking is a clock that moves by a step at every look.
+// ticking is a clock that moves by a step whenever it is read.
 type ticking struct {
 	clock
 	step time.Duration
@@ -299,7 +299,7 @@ var storeRaceCases = []testCase{{
 		s := t.open(t.d, p, slidingttl.Options[Value]{MaxSkew: time.Hour})
 		t.upsert(s, key, 0)
 		e := t.get(key)
-		// Every read of this one comes at a later time, and is due.
+		// Every read by this store has a later time, so a touch is due.
 		sliding := &ticking{step: time.Second}
 		sliding.set(t.clock.Now())
 		toucher := t.open(t.d, p, slidingttl.Options[Value]{Now: sliding.Now, Strict: true})
@@ -340,7 +340,7 @@ var storeRaceCases = []testCase{{
 	},
 }, {
 	name:        "store/insert-race",
-	explanation: "Of concurrent Inserts of one key, over none or over a record past its cap, exactly one succeeds and the others find that it exists.",
+	explanation: "Of concurrent Inserts of one key, whether it is absent or past its cap, exactly one succeeds, and the others find that it exists.",
 	run: func(t *trial) {
 		s := t.store(exact)
 		t.insert(t.key("past its cap"), 99, t.life(10*day))

@@ -6,8 +6,8 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// touched wants Touch of e, under key, to land at now and to change nothing but
-// the life, and perhaps the version.
+// touched wants Touch of e, under key, to land at now and to change only the life, and perhaps
+// the version.
 func (t *trial) touched(when, key string, e driver.Entry[Value], life driver.Life) driver.Entry[Value] {
 	version, err := t.d.Touch(t.ctx, key, e.Meta, life, t.now())
 	t.ok(when, err)
@@ -18,7 +18,7 @@ func (t *trial) touched(when, key string, e driver.Entry[Value], life driver.Lif
 
 var touchCases = []testCase{{
 	name:        "touch/live",
-	explanation: "Touch must move the expiry to where it is told, keep created_at, and return the version then stored.",
+	explanation: "Touch must set the given expiry, keep created_at, and return the version then stored.",
 	run: func(t *trial) {
 		e := t.insert(t.key("a"), 1, t.life(time.Hour))
 		for range 3 {
@@ -29,7 +29,7 @@ var touchCases = []testCase{{
 	},
 }, {
 	name:        "touch/other-version",
-	explanation: "A touch must land only on the value it was planned for, though its life is the same: where the policy depends on the value, a touch planned for a login would keep a logout alive.",
+	explanation: "A touch must land only on the value it was planned for, even if the life is the same: if the policy depends on the value, a touch planned for a login would keep a logout alive.",
 	run: func(t *trial) {
 		first := t.insert(t.key("a"), 1, t.life(time.Hour))
 		second := t.replaced("Replace", t.key("a"), 2, first.Meta, first.Life)
@@ -40,14 +40,14 @@ var touchCases = []testCase{{
 	},
 }, {
 	name:        "touch/earlier-expiry",
-	explanation: "A driver has no policy: when the policy was made tighter a touch brings the expiry down, and must be believed.",
+	explanation: "A driver has no policy: if the policy became tighter, a touch lowers the expiry, and the driver must write it.",
 	run: func(t *trial) {
 		e := t.insert(t.key("a"), 1, t.life(2*time.Hour))
 		t.touched("Touch with an earlier expiry", t.key("a"), e, t.later(e.Life, -time.Hour))
 	},
 }, {
 	name:        "touch/absent",
-	explanation: "A touch must never create a record: a session that was logged out would come back, without its data.",
+	explanation: "A touch must never create a record. Otherwise a logged-out session comes back, without its data.",
 	run: func(t *trial) {
 		was := driver.Meta{Life: t.life(time.Hour), Version: 1}
 		_, err := t.d.Touch(t.ctx, t.key("never"), was, t.later(was.Life, time.Hour), t.now())
@@ -66,7 +66,7 @@ var touchCases = []testCase{{
 	},
 }, {
 	name:        "touch/dead",
-	explanation: "A touch must never revive a record whose expiry has come, though the store still holds it: an idle session would come back.",
+	explanation: "A touch must never revive a record whose expiry has come, even if the store still holds it. Otherwise an idle session comes back.",
 	run: func(t *trial) {
 		e := t.insert(t.key("a"), 1, t.life(time.Hour))
 		_, err := t.d.Touch(t.ctx, t.key("a"), e.Meta, t.later(e.Life, time.Hour), e.ExpiresAt)
@@ -77,7 +77,7 @@ var touchCases = []testCase{{
 	},
 }, {
 	name:        "touch/dead-other",
-	explanation: "A dead record in the way is no conflict: it is as good as absent, and says ErrNotFound.",
+	explanation: "A dead record is no conflict: like an absent one it must give ErrNotFound.",
 	run: func(t *trial) {
 		old, dead := t.regenerated(t.key("a"), t.life(3*time.Hour), t.life(time.Hour))
 		_, err := t.d.Touch(t.ctx, t.key("a"), old.Meta, t.later(old.Life, time.Hour), dead.ExpiresAt)
@@ -97,20 +97,20 @@ var touchCases = []testCase{{
 	},
 }, {
 	name:        "touch/other-generation",
-	explanation: "A touch must land only on the generation it was planned for, though the next have the same version and expiry: it would give a new record the cap of an old one.",
+	explanation: "A touch must land only on the generation it was planned for, even if the next one has the same version and expiry. Otherwise it gives a new record the cap of an old one.",
 	run: func(t *trial) {
 		for _, by := range apart {
 			key := t.key(by.String())
 			l := t.life(time.Hour)
-			old, anew := t.regenerated(key, driver.Life{CreatedAt: l.CreatedAt.Add(-by), ExpiresAt: l.ExpiresAt}, l)
+			old, next := t.regenerated(key, driver.Life{CreatedAt: l.CreatedAt.Add(-by), ExpiresAt: l.ExpiresAt}, l)
 			_, err := t.d.Touch(t.ctx, key, old.Meta, t.later(old.Life, time.Hour), t.now())
-			t.conflict("Touch planned for a generation older by "+by.String(), err, anew.Meta)
-			t.stored("after it", key, anew)
+			t.conflict("Touch planned for a generation older by "+by.String(), err, next.Meta)
+			t.stored("after it", key, next)
 		}
 	},
 }, {
 	name:        "touch/adopts",
-	explanation: "A touch gives a record without created_at the one it is told, beside an unchanged value: without it, records from before this library never get a cap.",
+	explanation: "A touch must give a record without created_at the given one, and leave the value unchanged. Otherwise records from before this library never get a cap.",
 	needs:       []Feature{Plant},
 	run: func(t *trial) {
 		l := t.life(time.Hour)
@@ -123,7 +123,7 @@ var touchCases = []testCase{{
 	},
 }, {
 	name:        "touch/adopts-once",
-	explanation: "Of two that adopt a record one must lose, and be told what the other wrote: otherwise created_at moves under the one that was first.",
+	explanation: "Of two concurrent adoptions of a record one must fail, with what the other wrote. Otherwise created_at changes after the first one.",
 	needs:       []Feature{Plant},
 	run: func(t *trial) {
 		for name, expiry := range map[string]driver.Instant{"expires": t.life(time.Hour).ExpiresAt, "stays": 0} {
@@ -137,7 +137,7 @@ var touchCases = []testCase{{
 	},
 }, {
 	name:        "touch/takes-back",
-	explanation: "A touch to no created_at must take an adoption back: the record has the value and the expiry that another program wrote, and can be adopted again. Without it an adoption by mistake is for ever.",
+	explanation: "A touch to no created_at must take an adoption back: the record has the value and the expiry that another program wrote, and can be adopted again. Otherwise a mistaken adoption cannot be undone.",
 	needs:       []Feature{Plant},
 	run: func(t *trial) {
 		for name, expiry := range map[string]driver.Instant{"expires": t.life(time.Hour).ExpiresAt, "stays": 0} {
@@ -162,7 +162,7 @@ var touchCases = []testCase{{
 	},
 }, {
 	name:        "touch/foreign-overwrite",
-	explanation: "A record that another program has overwritten has lost its created_at and is another generation: a touch must not land on it, and must hand it back as it is.",
+	explanation: "A record that another program has overwritten has lost its created_at and is another generation. A touch must not land on it, and must return it unchanged.",
 	needs:       []Feature{Plant},
 	run: func(t *trial) {
 		e := t.insert(t.key("a"), 1, t.life(time.Hour))

@@ -14,8 +14,8 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// trial is one run of a case. Its failures are collected rather than reported, so
-// that the suite can be tested on drivers that ought to fail.
+// trial is one run of a case. It collects failures instead of reporting them, so that the
+// suite can be tested on broken drivers.
 type trial struct {
 	ctx    context.Context
 	h      *Harness
@@ -79,8 +79,7 @@ func (t *trial) Errorf(format string, args ...any) {
 	t.failed = append(t.failed, fmt.Sprintf(format, args...))
 }
 
-// Fatalf notes a failure and ends the case, or the goroutine of together it is
-// called from and then the case.
+// Fatalf notes a failure and ends the case. Within together it first ends its goroutine.
 func (t *trial) Fatalf(format string, args ...any) {
 	t.Errorf(format, args...)
 	t.mu.Lock()
@@ -121,7 +120,7 @@ func (c *clock) Now() time.Time {
 	return c.t
 }
 
-// set moves c to t, less what is below a millisecond.
+// set moves c to t, truncated to a millisecond.
 func (c *clock) set(t time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -143,7 +142,7 @@ func (t *trial) backendNow() time.Time {
 	return t.b.Now()
 }
 
-// wait lets d pass at the backend, and sets the caller's clock by it.
+// wait lets d pass at the backend, and sets the caller's clock to the backend's.
 func (t *trial) wait(d time.Duration) {
 	if t.b.Wait == nil {
 		time.Sleep(d)
@@ -169,7 +168,7 @@ func (t *trial) until(at driver.Instant) {
 // key returns the key of that name in this case.
 func (t *trial) key(name string) string { return t.prefix + name }
 
-// at rounds an instant up to what the store can hold.
+// at rounds an instant up to the store's resolution.
 func (t *trial) at(i driver.Instant) driver.Instant { return i.RoundUp(t.step) }
 
 // life is that of a record created now which expires ttl from now, rounded up.
@@ -234,8 +233,8 @@ func (t *trial) same(when string, got, want driver.Entry[Value]) {
 	}
 }
 
-// absent wants nothing alive under key, and nothing at all if the backend's own
-// clock has not reached an expiry there.
+// absent wants no live record under key, and no record at all if no record there has expired
+// by the backend's own clock.
 func (t *trial) absent(when, key string) {
 	e, err := t.d.Get(t.ctx, key)
 	switch {
@@ -295,7 +294,7 @@ func describe(l driver.Life) string {
 	return "created_at " + instant(l.CreatedAt) + ", expiry " + instant(l.ExpiresAt)
 }
 
-// capability is the driver as the C that a case needs it to be.
+// capability returns the driver as the C that a case needs.
 func capability[C any](t *trial) C {
 	c, ok := driver.As[C](t.d)
 	if !ok {

@@ -77,12 +77,12 @@ func (d overwriter) Overwrite(ctx context.Context, key string, v Value, fresh dr
 	return d.overwrite(ctx, key, v, fresh, a, now)
 }
 
-// overwriteRight is an Overwrite that is right.
+// overwriteRight is a correct Overwrite.
 func (d *twisted) overwriteRight(ctx context.Context, key string, v Value, fresh driver.Life, a driver.Access, now driver.Instant) (driver.Meta, error) {
 	return d.reference.Upsert(ctx, key, v, nil, a.Overwrite(fresh, now), now)
 }
 
-// removeRight is a Remove that is right.
+// removeRight is a correct Remove.
 func (d *twisted) removeRight(ctx context.Context, key string, was driver.Meta, now driver.Instant) error {
 	r := d.reference
 	if err := r.begin(ctx, key); err != nil {
@@ -96,7 +96,7 @@ func (d *twisted) removeRight(ctx context.Context, key string, was driver.Meta, 
 	return err
 }
 
-// loadCopy is a Load that is right.
+// loadCopy is a correct Load.
 func (d *twisted) loadCopy(key string) (*Value, driver.Meta, error) {
 	e, err := d.reference.Get(context.Background(), key)
 	if err != nil {
@@ -105,7 +105,7 @@ func (d *twisted) loadCopy(key string) (*Value, driver.Meta, error) {
 	return &e.Value, e.Meta, nil
 }
 
-// twist returns a reference whose methods are all still its own.
+// twist returns a reference none of whose methods is replaced yet.
 func twist(r *reference) *twisted {
 	return &twisted{
 		reference: r,
@@ -290,8 +290,8 @@ func (d *twisted) contexts(change func(context.Context) context.Context) {
 	d.delete = func(ctx context.Context, key string) error { return r.Delete(change(ctx), key) }
 }
 
-// touches shows every touch to f on its way to the reference, which may change what it
-// was planned for and writes. Where f returns true nothing is written, and nothing said.
+// touches calls f with every touch on its way to the reference. f may change the record it was
+// planned for and the life. If f returns true, nothing is written and no error is returned.
 func (d *twisted) touches(f func(key string, was *driver.Meta, life *driver.Life, now driver.Instant) bool) {
 	r := d.reference
 	d.touch = func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
@@ -302,7 +302,7 @@ func (d *twisted) touches(f func(key string, was *driver.Meta, life *driver.Life
 	}
 }
 
-// upserts changes every life that an upsert has planned. The store is locked meanwhile.
+// upserts changes every life that an upsert has planned. It is called with the store locked.
 func (d *twisted) upserts(change func(key string, known, found *driver.Meta, life *driver.Life)) {
 	r := d.reference
 	d.upsert = func(ctx context.Context, key string, v Value, known *driver.Meta, plan driver.Plan, now driver.Instant) (driver.Meta, error) {
@@ -316,13 +316,13 @@ func (d *twisted) upserts(change func(key string, known, found *driver.Meta, lif
 	}
 }
 
-// byNames reaches the store's own expiry by the writes of those names.
+// byNames reports that the writes of those names reach the store's own expiry.
 func byNames(names ...string) func(by, key string) bool {
 	return func(by, _ string) bool { return slices.Contains(names, by) }
 }
 
-// ownExpiry gives the store an expiry of its own beside the one that the driver
-// reports, which a write moves only where reaches says so.
+// ownExpiry gives the store an expiry of its own beside the one that the driver reports. A
+// write moves it only if reaches returns true.
 func ownExpiry(d *twisted, reaches func(by, key string) bool) {
 	r := d.reference
 	var mu sync.Mutex // guards own
@@ -429,10 +429,10 @@ func (d *twisted) stored(key string) (driver.Meta, bool) {
 	return rec.meta, ok
 }
 
-// slowly is the time between a look and a write in a driver that takes two steps.
+// slowly is the time between a read and a write in a driver that takes two steps.
 func slowly() { time.Sleep(time.Millisecond) }
 
-// lock is a mutex that others may wait for while who has it sleeps in a bubble.
+// lock is a mutex for bubbles of synctest: others may wait for it while its holder sleeps.
 type lock chan struct{}
 
 func newLock() lock { return make(lock, 1) }

@@ -10,7 +10,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// planned is a driver.Plan that notes what it was shown.
+// planned is a driver.Plan that notes the records that it was shown.
 type planned struct {
 	t     *trial
 	err   error
@@ -38,7 +38,7 @@ func (p *planned) plan(found *driver.Meta) (driver.Life, error) {
 	return l, p.err
 }
 
-// last is what the plan that came to be written was shown.
+// last returns the record for which the written life was planned.
 func (p *planned) last() *driver.Meta {
 	if len(p.shown) == 0 {
 		return nil
@@ -46,8 +46,7 @@ func (p *planned) last() *driver.Meta {
 	return p.shown[len(p.shown)-1]
 }
 
-// upserted wants an upsert over found, nil for none, to land though the caller
-// remembers known.
+// upserted wants an upsert by a caller that remembers known to land over found, nil for none.
 func (t *trial) upserted(when, key string, n int, known, found *driver.Meta) driver.Entry[Value] {
 	p := &planned{t: t}
 	meta, err := driver.Upsert(t.ctx, t.d, key, value(n), known, p.plan, t.now())
@@ -88,7 +87,7 @@ var upsertCases = []testCase{{
 	},
 }, {
 	name:        "upsert/live",
-	explanation: "An upsert over a live record must show the plan what is stored and write what it says: created_at is kept by the plan, and lost when it is not asked.",
+	explanation: "An upsert over a live record must show the plan what is stored, and write the life that the plan returns. Only the plan keeps created_at.",
 	run: func(t *trial) {
 		e := t.insert(t.key("a"), 1, t.life(time.Hour))
 		t.advance(time.Minute)
@@ -100,7 +99,7 @@ var upsertCases = []testCase{{
 	},
 }, {
 	name:        "upsert/dead",
-	explanation: "A dead record is as good as none to an upsert, though it is still stored: its old created_at would put a new login past its cap.",
+	explanation: "An upsert must treat a dead record as absent, even if it is still stored. Otherwise its old created_at puts a new login past its cap.",
 	run: func(t *trial) {
 		e := t.insert(t.key("a"), 1, t.life(time.Hour))
 		t.clock.set(e.ExpiresAt.Time())
@@ -110,7 +109,7 @@ var upsertCases = []testCase{{
 	},
 }, {
 	name:        "upsert/remembered-wrong",
-	explanation: "What the caller remembers of a record is a hint: when it is out of date the upsert must find what is stored and ask the plan again.",
+	explanation: "What the caller remembers of a record is a hint. If it is out of date, the upsert must find what is stored and call the plan again.",
 	run: func(t *trial) {
 		e := t.insert(t.key("touched"), 1, t.life(time.Hour))
 		now := t.touched("Touch", t.key("touched"), e, t.later(e.Life, time.Hour))
@@ -121,8 +120,8 @@ var upsertCases = []testCase{{
 		t.upserted("Upsert of a record overwritten since", t.key("overwritten"), 3, &e.Meta, &now.Meta)
 
 		l := t.life(time.Hour)
-		e, now = t.regenerated(t.key("anew"), driver.Life{CreatedAt: l.CreatedAt - 1, ExpiresAt: l.ExpiresAt}, l)
-		t.upserted("Upsert of a record created anew since", t.key("anew"), 3, &e.Meta, &now.Meta)
+		e, now = t.regenerated(t.key("next"), driver.Life{CreatedAt: l.CreatedAt - 1, ExpiresAt: l.ExpiresAt}, l)
+		t.upserted("Upsert of a record created again since", t.key("next"), 3, &e.Meta, &now.Meta)
 
 		e = t.insert(t.key("live"), 1, t.life(time.Hour))
 		now = t.touched("Touch", t.key("live"), e, t.later(e.Life, time.Hour))
@@ -131,7 +130,7 @@ var upsertCases = []testCase{{
 	},
 }, {
 	name:        "upsert/plan-fails",
-	explanation: "An error of the plan must end the upsert, be returned as it is, and leave the record alone.",
+	explanation: "An error of the plan must end the upsert, be returned unchanged, and leave the record unchanged.",
 	run: func(t *trial) {
 		e := t.insert(t.key("live"), 1, t.life(time.Hour))
 		p := &planned{t: t, err: errors.New("the plan's own error")}
@@ -159,7 +158,7 @@ var upsertCases = []testCase{{
 	},
 }, {
 	name:        "upsert/race",
-	explanation: "Concurrent upserts must each land on what their plan was shown: of those that find no record one starts a life, and the others keep its created_at.",
+	explanation: "Concurrent upserts must each land on the record that their plan was shown. Of those that find no record, one starts a life, and the others keep its created_at.",
 	run: func(t *trial) {
 		const writers = 8
 		for round := range rounds {
@@ -194,13 +193,13 @@ var upsertCases = []testCase{{
 	},
 }, {
 	name:        "upsert/race-touch",
-	explanation: "An upsert must not undo a touch that comes between its look and its write: the record would die before its promise.",
+	explanation: "An upsert must not undo a touch that comes between its read and its write. Otherwise the record dies before its promise.",
 	run: func(t *trial) {
 		const writers, each = 2, 8
 		key := t.key("a")
 		e := t.insert(key, 0, t.life(time.Hour))
 		plan := func(found *driver.Meta) (driver.Life, error) {
-			if found == nil { // a guess, which the store's condition puts right
+			if found == nil { // a guess, which the store's condition corrects
 				return e.Life, nil
 			}
 			return found.Life, nil
@@ -221,7 +220,7 @@ var upsertCases = []testCase{{
 	},
 }}
 
-// upsertUntil upserts again where races were lost too often, which is no fault.
+// upsertUntil upserts again after losing too many races, which is no fault.
 func (t *trial) upsertUntil(key string, v Value, plan driver.Plan) (err error) {
 	for range mostLost {
 		_, err = driver.Upsert(t.ctx, t.d, key, v, nil, plan, t.now())

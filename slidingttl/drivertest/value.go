@@ -46,12 +46,12 @@ func value(n int) Value {
 	}
 }
 
-// equal compares v and w; an empty slice or map is as good as a nil one.
+// equal compares v and w; empty and nil slices and maps are equal.
 func (v Value) equal(w Value) bool {
 	return v.Text == w.Text && v.Count == w.Count && v.Ratio == w.Ratio && v.Flag == w.Flag &&
 		bytes.Equal(v.Bytes, w.Bytes) && slices.Equal(v.List, w.List) && maps.Equal(v.Map, w.Map) &&
 		v.When.Equal(w.When) && v.Nested == w.Nested
 }
 
-// spell is v for a message.
+// spell returns v as text, for a message.
 func spell(v Value) string { return fmt.Sprintf("%+v", v) }

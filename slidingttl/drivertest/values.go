@@ -7,7 +7,7 @@ import (
 
 var valueCases = []testCase{{
 	name:        "value/round-trip",
-	explanation: "A value must come back as it was written, to the last digit and byte.",
+	explanation: "A value must be read as it was written, to the last digit and byte.",
 	run: func(t *trial) {
 		big := value(1)
 		big.Text = strings.Repeat("0123456789abcdef", 4096) // 64 KiB
@@ -28,7 +28,7 @@ var valueCases = []testCase{{
 	},
 }, {
 	name:        "value/overwrite",
-	explanation: "An overwrite must leave nothing of the value before: fields that the new value has empty must be empty.",
+	explanation: "An overwrite must leave nothing of the former value: fields that are empty in the new value must be empty.",
 	run: func(t *trial) {
 		e := t.insert(t.key("a"), 1, t.life(time.Hour))
 		_, err := t.d.Replace(t.ctx, t.key("a"), Value{}, e.Meta, e.Life, t.now())
@@ -54,7 +54,7 @@ var valueCases = []testCase{{
 	},
 }, {
 	name:        "value/copied",
-	explanation: "A driver must not keep a value that it was given, nor one that it has handed out: what the caller does to its slices and maps later would change the record.",
+	explanation: "A driver must share no memory with a value that it was given or has returned. Otherwise the caller's later changes to slices and maps change the record.",
 	needs:       []Feature{Copies},
 	run: func(t *trial) {
 		scribble := func(v Value) {

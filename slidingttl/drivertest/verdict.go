@@ -17,7 +17,7 @@ type rules struct {
 	lost       []Span // answers given then may be lost afterwards
 }
 
-// verdict is what there is to say of the events of one key.
+// verdict checks the events of one key.
 type verdict struct {
 	*rules
 	events  []event // by their start
@@ -27,8 +27,8 @@ type verdict struct {
 	faults  []string
 }
 
-// judge holds the events of one key against each other, and tells how many reads found a
-// record and what does not fit together.
+// judge checks the events of one key against each other. It returns how many reads found a
+// record, and the contradictions.
 func (r *rules) judge(events []event) (found int, faults []string) {
 	slices.SortFunc(events, func(a, b event) int { return a.start.Compare(b.start) })
 	v := &verdict{rules: r, events: events, writes: make(map[int64]*event)}
@@ -59,7 +59,7 @@ func (v *verdict) fault(format string, args ...any) {
 	v.faults = append(v.faults, fmt.Sprintf(format, args...))
 }
 
-// value holds that a record is of writes that may have landed, each of them once.
+// value checks that a value consists of writes that may have landed, each of them once.
 func (v *verdict) value(e *event) {
 	got := e.entry.Value.Writes
 	for n, id := range got {
@@ -69,7 +69,7 @@ func (v *verdict) value(e *event) {
 	}
 }
 
-// update holds that no later value of the same life lacks the update e.
+// update checks that no later value of the same life lacks the update e.
 func (v *verdict) update(e *event, later []*event) {
 	if e.op != "update" {
 		return
@@ -81,7 +81,7 @@ func (v *verdict) update(e *event, later []*event) {
 	}
 }
 
-// deleted holds that no life is seen after its end.
+// deleted checks that no life is seen after its end.
 func (v *verdict) deleted(e *event) {
 	w := v.writes[e.life()]
 	if w == nil || w.err != nil {
@@ -94,7 +94,7 @@ func (v *verdict) deleted(e *event) {
 	}
 }
 
-// life holds that a read found what may be alive, with an expiry that was promised.
+// life checks that a read found a record that may be alive, with an expiry that was promised.
 func (v *verdict) life(e *event) {
 	limit := v.limit(e)
 	if !e.start.Before(limit) {
@@ -110,7 +110,7 @@ func (v *verdict) life(e *event) {
 	}
 }
 
-// alive holds that whoever reads before the expiry of e finds the same life.
+// alive checks that all reads before the expiry of e find the same life.
 func (v *verdict) alive(e *event) {
 	until := e.entry.ExpiresAt.Time()
 	if limit := v.limit(e); limit.Before(until) { // which was rounded up
@@ -124,7 +124,7 @@ func (v *verdict) alive(e *event) {
 		switch {
 		case errors.Is(then.err, slidingttl.ErrNotFound):
 			v.fault("a record is gone %v before the expiry that was read", until.Sub(then.end))
-		case then.err != nil: // the backend could not be asked
+		case then.err != nil: // the read failed
 		case then.life() != e.life() || then.entry.CreatedAt != e.entry.CreatedAt || then.entry.ExpiresAt < e.entry.ExpiresAt:
 			v.fault("a record with %+v, of write %d, has become one with %+v, of write %d, while it was alive", e.entry.Meta, e.life(), then.entry.Meta, then.life())
 		}
@@ -135,7 +135,7 @@ func (v *verdict) limit(e *event) time.Time {
 	return e.entry.CreatedAt.Time().Add(v.policy.MaxLifetime)
 }
 
-// deletedBetween reports whether a delete may have come between two events.
+// deletedBetween reports whether a delete may have landed between two events.
 func (v *verdict) deletedBetween(first, then *event) bool {
 	return slices.ContainsFunc(v.deletes, func(d *event) bool {
 		end := d.end
@@ -146,10 +146,10 @@ func (v *verdict) deletedBetween(first, then *event) bool {
 	})
 }
 
-// forgotten reports whether what first was answered no longer binds then.
+// forgotten reports whether the backend may have lost, before then, what first was answered.
 func (v *verdict) forgotten(first, then *event) bool {
 	return slices.ContainsFunc(v.lost, func(s Span) bool { return s.meets(first) && then.end.After(s.Start) })
 }
 
-// meets reports whether e may have been answered in s: a client may note that later.
+// meets reports whether e may have been answered in s: a client notes an answer after it came.
 func (s Span) meets(e *event) bool { return !e.end.Before(s.Start) && !e.start.After(s.End) }

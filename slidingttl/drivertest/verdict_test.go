@@ -15,7 +15,7 @@ var diaryStart = driver.Floor(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
 
 func second(n int) driver.Instant { return diaryStart.Add(time.Duration(n) * time.Second) }
 
-// happened is a call that begins at the second at and takes one.
+// happened returns a call that begins at second at and takes a second.
 func happened(op string, id int64, at int, err error, writes ...int64) event {
 	e := event{op: op, id: id, start: second(at).Time(), end: second(at + 1).Time(), err: err}
 	e.entry.Value.Writes = writes
@@ -23,7 +23,7 @@ func happened(op string, id int64, at int, err error, writes ...int64) event {
 	return e
 }
 
-// peaceful is a life of one key of which nothing is to be said.
+// peaceful is a history of one key without contradictions.
 func peaceful() []event {
 	return []event{
 		happened("insert", 1, 0, nil),
@@ -85,7 +85,7 @@ func TestSoakJudges(t *testing.T) {
 	}
 }
 
-// What was answered before a replica took over may be lost, and nothing else.
+// Only writes answered before a replica took over may be lost.
 func TestSoakForgets(t *testing.T) {
 	r := &rules{policy: slidingttl.Policy{IdleGrace: time.Minute, MaxLifetime: time.Hour}, resolution: time.Second}
 	h := peaceful()
@@ -100,7 +100,7 @@ func TestSoakForgets(t *testing.T) {
 	}
 }
 
-// A delete whose answer was lost may be carried out a little later.
+// A delete whose answer was lost may be executed a little later.
 func TestSoakWaitsForStragglers(t *testing.T) {
 	r := &rules{policy: slidingttl.Policy{IdleGrace: time.Minute, MaxLifetime: time.Hour}, resolution: time.Second}
 	h := []event{

@@ -36,7 +36,7 @@ func RunWrapper(t *testing.T, wrap func(driver.Driver[Value]) driver.Driver[Valu
 	}
 }
 
-// capabilities tell of each whether a driver has it.
+// capabilities has a function for each capability, which reports whether a driver has it.
 var capabilities = map[string]func(d driver.Driver[Value]) bool{
 	"Upserter":    offers[driver.Upserter[Value]],
 	"Overwriter":  offers[driver.Overwriter[Value]],
@@ -58,7 +58,7 @@ func offers[C any](d driver.Driver[Value]) bool {
 	return ok && any(c) != nil
 }
 
-// able is a driver that has the capabilities that are set. None of its methods works.
+// able is a driver with the capabilities that are set. Its methods do not work.
 type able struct {
 	driver.Driver[Value]
 	has map[string]bool
@@ -101,14 +101,14 @@ func (a able) Wrapped(capability any) (inner any, way driver.Way) {
 	return inner, driver.Past
 }
 
-// dying has the method whose name a field of type driver.Dying would take.
+// dying adds the method Dying, since an embedded driver.Dying would be a field of that name.
 type dying struct{}
 
 func (dying) Dying(context.Context, driver.Instant, driver.Instant, int) ([]driver.Scanned, error) {
 	panic("called")
 }
 
-// lately is a driver.Latest, whose method has the name that an embedded one would have.
+// lately adds the method Latest, since an embedded driver.Latest would be a field of that name.
 type lately struct{ driver.Driver[Value] }
 
 func (lately) Latest(context.Context, string) (e driver.Entry[Value], err error) { return e, err }

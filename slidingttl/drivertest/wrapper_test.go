@@ -13,13 +13,13 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// A wrapper that says what it wraps passes; here it is the driver itself.
+// A wrapper that reports what it wraps passes; here it is the driver itself.
 func TestRunWrapper(t *testing.T) {
 	RunWrapper(t, func(d driver.Driver[Value]) driver.Driver[Value] { return d }, nil)
 }
 
-// others are the interfaces of package driver that nobody asks a driver for by driver.As. A
-// Learner is found behind a Clock.
+// others are the interfaces of package driver that are never asked for by driver.As. A Learner
+// is found by its Clock.
 var others = []string{"Codec", "Driver", "Learner", "Wrapper"}
 
 // RunWrapper knows every capability there is.
