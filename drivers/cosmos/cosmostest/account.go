@@ -24,11 +24,11 @@ type Options struct {
 	// new account has.
 	Consistency azcosmos.ConsistencyLevel
 
-	// MultiRegionWrites makes the account say that it takes writes in several regions,
-	// and no more.
+	// MultiRegionWrites makes the account report that it takes writes in several regions. It
+	// has no other effect.
 	MultiRegionWrites bool
 
-	// SecondRegion gives the account a region, ReadRegion, that takes reads alone. Clients
+	// SecondRegion gives the account a second region, ReadRegion, for reads only. Clients
 	// that prefer it read there.
 	SecondRegion bool
 
@@ -36,8 +36,8 @@ type Options struct {
 	// more, its partition key has to be of version 2.
 	Partitions int
 
-	// HTTP2 has Client and Container speak HTTP/2, as azcosmos does by default where the
-	// account does, here without TLS. The account serves both whatever this says.
+	// HTTP2 makes Client and Container use HTTP/2, here without TLS. azcosmos does so by
+	// default if the account does. The account always serves HTTP/1.1 and HTTP/2.
 	HTTP2 bool
 }
 
@@ -208,7 +208,7 @@ func createContainer(ctx context.Context, client *azcosmos.Client, properties az
 	return err
 }
 
-// statusOf is the status of the answer that err tells of, zero if of none.
+// statusOf returns the status of the answer in err, zero if there is none.
 func statusOf(err error) int {
 	var answer *azcore.ResponseError
 	if errors.As(err, &answer) {

@@ -2,21 +2,21 @@ package cosmostest
 
 import "strings"
 
-// The model of what requests are charged. Microsoft gives a point read of 1 KB as 1 unit and
-// one of 100 KB as 10, an insert without indexing as 5.5 and 50, 0.2 for each property that
-// is indexed, a replace as two inserts, and reads as double under Strong and Bounded
-// Staleness. Between is a straight line here. What a delete (an insert), a patch (a replace
-// in which only the patched properties are indexed anew), what is not found, conflicts or
-// fails on a condition (a read) and a query cost is this package's assumption. Source:
+// The model of a request's charge. From Microsoft: a point read costs 1 unit for 1 KB and 10 for
+// 100 KB; an insert without indexing 5.5 and 50; each indexed property 0.2; a replace two
+// inserts; reads twice as much under Strong and Bounded Staleness. Sizes between are
+// interpolated. This package assumes that a delete costs an insert, a patch a replace in which
+// only the patched properties are indexed again, and a request that finds nothing, conflicts or
+// fails its condition a read. It assumes the charge of a query too. Source:
 // https://learn.microsoft.com/azure/cosmos-db/optimize-cost-reads-writes
 const (
 	missCharge  = 1.0
-	queryCharge = 2.3 // a page, beside 3 % of the point reads of what it looked at
+	queryCharge = 2.3 // a page, plus 3 % of point reads of the items that it examined
 	queryShare  = 0.03
 	indexCharge = 0.2
 )
 
-// line is what size bytes cost where 1 KB is one and 100 KB hundred.
+// line interpolates the charge of size bytes: one for 1 KB, and hundred for 100 KB.
 func line(size int, one, hundred float64) float64 {
 	kb := max(float64(size)/1024, 1)
 	return one + (kb-1)*(hundred-one)/99
@@ -29,7 +29,7 @@ func (n *container) insertCharge(i *item) float64 {
 	return sizeCharge(len(i.body)) + indexCharge*float64(n.indexing.count(leaves(i.doc, "", nil)))
 }
 
-// leaves adds the paths of all values in doc that are neither objects nor arrays, but for
+// leaves adds the paths of all values in doc that are neither objects nor arrays, without
 // those that the service adds.
 func leaves(v any, path string, paths []string) []string {
 	switch v := v.(type) {
@@ -61,7 +61,7 @@ type indexPath struct {
 	Path string `json:"path"`
 }
 
-// count is how many of paths are indexed. The most precise of the policy's paths decides.
+// count returns how many of paths are indexed. The most precise of the policy's paths decides.
 func (x indexing) count(paths []string) (n int) {
 	if strings.EqualFold(x.Mode, "none") {
 		return 0
@@ -74,7 +74,7 @@ func (x indexing) count(paths []string) (n int) {
 	return n
 }
 
-// longest is how long the longest of rules is that is met by path, -1 if none is.
+// longest returns the length of the longest of rules that matches path, -1 if none does.
 func longest(rules []indexPath, path string) int {
 	most := -1
 	for _, rule := range rules {

@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// Microsoft's client for Node does with an account what its documentation says: a second
-// opinion beside that of azcosmos on the protocol. A query of it goes on over a split, after
-// which it finds the new physical partitions. (One that has planned a query before a split asks
-// the old ones for ever: 4.9.0 never forgets the partitions that it knows.)
+// Microsoft's client for Node works with an account as its documentation says: a second opinion
+// on the protocol, beside azcosmos. Its query continues across a split and finds the new physical
+// partitions. (A client that planned a query before a split asks the old ones for ever: 4.9.0
+// never forgets the partitions that it knows.)
 func TestNodeClient(t *testing.T) {
 	a := StartWith(t, &Options{Partitions: 2})
 	for _, phase := range []string{"before", "split", "after"} {

@@ -12,7 +12,7 @@ type clock struct {
 }
 
 type clockState struct {
-	at     time.Time     // when it stands still; zero: it runs
+	at     time.Time     // the time of a stopped clock; zero: it runs
 	offset time.Duration // from the real clock, when it runs
 }
 
@@ -46,7 +46,7 @@ func (c *clock) advance(d time.Duration) {
 	}
 }
 
-// Now is the account's time.
+// Now returns the account's time.
 func (a *Account) Now() time.Time { return a.clock.now().UTC() }
 
 // SetTime stops the account's clock at t. From then on only [Account.Advance] and SetTime
@@ -61,5 +61,5 @@ func (a *Account) SetTime(t time.Time) {
 
 // Advance moves the account's clock by d. A clock that SetTime stopped stays stopped, a
 // running one runs on from there. Items whose time to live has passed are gone at once.
-// Signatures are not held against it: clients sign by the system's clock.
+// Signatures are not checked against it, because clients sign by the system's clock.
 func (a *Account) Advance(d time.Duration) { a.clock.advance(d) }

@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 )
 
-// listener hands out connections that can fail as a [Fault] says.
+// listener returns connections that can fail as a [Fault] says.
 type listener struct{ net.Listener }
 
 func (l listener) Accept() (net.Conn, error) {
@@ -35,7 +35,7 @@ func withConn(ctx context.Context, c net.Conn) context.Context {
 
 func connOf(r *http.Request) *conn { return r.Context().Value(connKey{}).(*conn) }
 
-// Read takes what comes over a silent connection for lost.
+// Read drops what arrives on a silent connection.
 func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	for c.silent.Load() {
@@ -47,12 +47,12 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Write loses what is written to a silent connection.
+// Write drops what is written to a silent connection.
 func (c *conn) Write(p []byte) (int, error) {
 	if c.silent.Load() {
 		return len(p), nil
 	}
-	const length, place = 13, 9 // of an RST_STREAM frame, and of the code in it
+	const length, place = 13, 9 // of an RST_STREAM frame, and the offset of its code
 	reset := bytes.Index(p, []byte{0, 0, 4, 3, 0})
 	if reset < 0 || reset+length > len(p) {
 		return c.Conn.Write(p)

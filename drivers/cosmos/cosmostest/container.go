@@ -22,8 +22,8 @@ type container struct {
 	defaultTTL *int64
 	indexing   indexing
 	items      map[string]*item // by place
-	made       uint64           // items, the deleted included
-	second     *replica         // what the second region has; nil: all
+	made       uint64           // items, including deleted ones
+	second     *replica         // the second region's state; nil: it has everything
 
 	keyVersion    int
 	partitions    []*partition // in the order of their ranges
@@ -31,7 +31,7 @@ type container struct {
 	lastRange     int
 }
 
-// item is an item, or, if it has no body, the memory of one that was deleted.
+// item is an item, or a deleted one if it has no body.
 type item struct {
 	doc    map[string]any
 	body   []byte
@@ -40,7 +40,7 @@ type item struct {
 	hash   string // of its partition key
 	lsn    uint64
 	number uint64 // in the order in which items were made
-	before *item  // as it was before the last write
+	before *item  // its state before the last write
 }
 
 const (
@@ -49,13 +49,13 @@ const (
 	maxTTL  = 1<<31 - 1
 )
 
-// place is where an item is kept: its partition key and id.
+// place returns the key of an item in items: its partition key and id.
 func place(key []any, id string) string {
 	text, _ := json.Marshal(key)
 	return string(text) + id
 }
 
-// serve carries out an operation on items.
+// serve executes an operation on items.
 func (n *container) serve(c *call, op Op) answer {
 	key, wrong := n.partitionKey(c)
 	if wrong != nil {
@@ -90,7 +90,7 @@ func (n *container) serve(c *call, op Op) answer {
 	return r
 }
 
-// partitionKey is the partition key that the request is for, nil if it names none.
+// partitionKey returns the request's partition key, nil if it names none.
 func (n *container) partitionKey(c *call) ([]any, *answer) {
 	text := c.header.Get("x-ms-documentdb-partitionkey")
 	if text == "" {
@@ -112,7 +112,7 @@ func (n *container) partitionKey(c *call) ([]any, *answer) {
 	return key, nil
 }
 
-// live is the item as it is for a write, nil if there is none.
+// live returns the item for a write, nil if there is none.
 func (n *container) live(at string, c *call) *item {
 	if i := n.items[at]; i != nil && i.body != nil && !n.expired(i, c) {
 		return i
@@ -133,7 +133,7 @@ func (n *container) expired(i *item, c *call) bool {
 	return ttl > 0 && float64(c.now.UnixMilli()) >= (float64(i.ts)+ttl)*1000
 }
 
-// lingers reports whether the time to live of i has passed and the service has not removed it.
+// lingers reports whether i's time to live has passed, but the service has not removed it yet.
 func (n *container) lingers(i *item, c *call) bool {
 	if i == nil || i.body == nil {
 		return false
@@ -187,7 +187,7 @@ func (n *container) create(c *call, key []any, upsert bool) answer {
 	return c.written(http.StatusOK, i, 2*n.insertCharge(i))
 }
 
-// change carries out a replace, a patch or a delete.
+// change executes a replace, a patch or a delete.
 func (n *container) change(c *call, op Op, key []any, id string) answer {
 	at := place(key, id)
 	found := n.live(at, c)
@@ -230,7 +230,7 @@ func (n *container) change(c *call, op Op, key []any, id string) answer {
 	return c.written(http.StatusOK, i, charge)
 }
 
-// alone is i without what was before it.
+// alone returns i without its former state.
 func (i *item) alone() *item {
 	if i == nil {
 		return nil
@@ -240,7 +240,7 @@ func (i *item) alone() *item {
 	return &copied
 }
 
-// mismatch is the answer if the request is for another version than i.
+// mismatch returns the answer if the request names another version than i's.
 func (c *call) mismatch(i *item) *answer {
 	if want := c.header.Get("If-Match"); want != "" && want != "*" && want != i.etag {
 		r := preconditionFailed()
@@ -254,7 +254,7 @@ func preconditionFailed() answer {
 	return refuse(http.StatusPreconditionFailed, "PreconditionFailed", "Operation cannot be performed because one of the specified precondition is not met.")
 }
 
-// written is the answer to a write of i.
+// written returns the answer to a write of i.
 func (c *call) written(status int, i *item, charge float64) answer {
 	r := answer{status: status, header: map[string]string{"etag": i.etag}, charge: charge}
 	if c.header.Get("Prefer") != "return=minimal" {
@@ -263,7 +263,7 @@ func (c *call) written(status int, i *item, charge float64) answer {
 	return r
 }
 
-// document reads the item of a body, which has to have this partition key.
+// document parses an item, which must have this partition key.
 func (n *container) document(body []byte, key []any) (map[string]any, *answer) {
 	wrong := func(r answer) (map[string]any, *answer) { return nil, &r }
 	var doc map[string]any
@@ -280,8 +280,7 @@ func (n *container) document(body []byte, key []any) (map[string]any, *answer) {
 	return doc, nil
 }
 
-// keyOf is the partition key of doc. What is not there is an empty object, as headers
-// have it.
+// keyOf returns the partition key of doc. A missing value is an empty object, as in headers.
 func (n *container) keyOf(doc map[string]any) []any {
 	key := make([]any, len(n.paths))
 	for i, path := range n.paths {

@@ -6,14 +6,14 @@ import (
 	"slices"
 )
 
-// progress is how far a query has come, as its continuation token has it. It goes by hashes,
-// so that it stays good for the parts of a physical partition that has been split.
+// progress is the position of a query, in its continuation token. It is given by hashes, so it
+// stays valid for the parts of a physical partition that was split.
 type progress struct {
-	Rows int    `json:"rows"` // told
+	Rows int    `json:"rows"` // returned so far
 	Left []span `json:"left"` // in the order of their hashes
 }
 
-// span is the items that are left of those whose hash lies in from..to: the ones with a
+// span is the items that a query has not read yet: those with a hash in from..to and a
 // greater number.
 type span struct {
 	From   string `json:"from"`
@@ -21,8 +21,7 @@ type span struct {
 	Number uint64 `json:"number"`
 }
 
-// next is the first of partitions that has something left, and the span that it is of; nil
-// if there is none.
+// next returns the first of partitions with unread items, and their span; nil if there is none.
 func (at *progress) next(partitions []*partition) (*partition, int) {
 	for _, p := range partitions {
 		for i, s := range at.Left {
@@ -34,7 +33,7 @@ func (at *progress) next(partitions []*partition) (*partition, int) {
 	return nil, 0
 }
 
-// pass takes what p has off a span, but for the items after rest if there are some.
+// pass removes p's items from a span, except those after rest if there are any.
 func (at *progress) pass(i int, p *partition, rest uint64, more bool) {
 	s := at.Left[i]
 	var left []span

@@ -18,10 +18,10 @@ const (
 	OpReadRanges    Op = "read partition key ranges"
 )
 
-// Counts is what an account has seen, by operation. Every request counts once, also one
-// that fails, that a [Fault] strikes, or that the client sends again by itself. What makes
-// and removes databases and containers, and the reads of the account that every client
-// makes, are not counted. It is comparable.
+// Counts are the requests that an account has received, by operation. Each request counts once,
+// even if it fails, is hit by a [Fault], or is resent by the client itself. Requests that create
+// and delete databases and containers, and clients' reads of the account, are not counted. It is
+// comparable.
 type Counts struct {
 	Read, Create, Upsert, Replace, Patch, Delete, Query uint64
 	ReadContainer, ReadRanges                           uint64
@@ -29,7 +29,7 @@ type Counts struct {
 	ReadRegion uint64 // of all these, those that came to ReadRegion
 }
 
-// of is where operations of a kind are counted.
+// of returns the counter of an operation.
 func (c *Counts) of(op Op) *uint64 {
 	switch op {
 	case OpRead:
@@ -56,7 +56,7 @@ func (c *Counts) of(op Op) *uint64 {
 
 var allOps = []Op{OpRead, OpCreate, OpUpsert, OpReplace, OpPatch, OpDelete, OpQuery, OpReadContainer, OpReadRanges}
 
-// Since is what has been counted from before to c.
+// Since returns c minus before.
 func (c Counts) Since(before Counts) Counts {
 	for _, op := range allOps {
 		*c.of(op) -= *before.of(op)
@@ -65,7 +65,7 @@ func (c Counts) Since(before Counts) Counts {
 	return c
 }
 
-// tally is what an account counts.
+// tally holds an account's counters.
 type tally struct {
 	mu     sync.Mutex // guards the rest
 	counts Counts
@@ -94,21 +94,21 @@ func (t *tally) charged(units float64) {
 	t.charge += units
 }
 
-// Counts is what the account has seen since it started.
+// Counts returns the requests that the account has received since it started.
 func (a *Account) Counts() Counts {
 	a.counts.mu.Lock()
 	defer a.counts.mu.Unlock()
 	return a.counts.counts
 }
 
-// Charge is how many request units the account has charged since it started.
+// Charge returns the request units that the account has charged since it started.
 func (a *Account) Charge() float64 {
 	a.counts.mu.Lock()
 	defer a.counts.mu.Unlock()
 	return a.counts.charge
 }
 
-// LongestBody is how many bytes the longest body of a request for op had.
+// LongestBody returns the length of the longest body of a request for op, in bytes.
 func (a *Account) LongestBody(op Op) int {
 	a.counts.mu.Lock()
 	defer a.counts.mu.Unlock()

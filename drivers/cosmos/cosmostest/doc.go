@@ -5,8 +5,8 @@
 //	sessions := account.Container(t, azcosmos.ContainerProperties{DefaultTimeToLive: to.Ptr[int32](-1)})
 //	account.Advance(31 * time.Minute)
 //
-// It checks signatures, keeps items with their etags, session tokens and time to live, by a
-// clock that the test moves, answers the queries that its README names, says what each
-// request is charged by a stated model, throttles, and fails as it is told to. Its README
-// says where it differs from the service.
+// The account checks signatures and keeps items with their etags, session tokens and time to
+// live. The test moves its clock. It answers the queries listed in its README, charges each
+// request by a stated model, throttles, and fails on demand. Its README says where it differs
+// from the service.
 package cosmostest

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// property is what is at names in doc.
+// property returns the value at names in doc.
 func property(doc map[string]any, names []string) any {
 	var value any = doc
 	for _, name := range names {
@@ -65,7 +65,7 @@ func compare(sign string, a, b any) any {
 	return order != 0
 }
 
-// functions are those that queries may call. What they are given too few of is undefined.
+// functions are those that queries may call. A missing argument is undefined.
 var functions = map[string]func([]any) any{
 	"IS_DEFINED": func(a []any) any { return len(a) == 1 && a[0] != any(undefined{}) },
 	"IS_NULL":    func(a []any) any { return len(a) == 1 && a[0] == nil },
@@ -98,7 +98,7 @@ func (q *query) matches(doc map[string]any, parameters map[string]any) bool {
 	return q.where == nil || q.where(env{doc, parameters}) == true
 }
 
-// selected is what the query tells of doc, and false if that is nothing.
+// selected returns the query's row for doc, and false if there is none.
 func (q *query) selected(doc map[string]any, parameters map[string]any) (any, bool) {
 	if q.all {
 		return doc, true

@@ -7,17 +7,16 @@ import (
 	"time"
 )
 
-// Fault is something that goes wrong with an operation. Exactly one of Status, Drop and
-// Silence says what.
+// Fault makes an operation fail, in the way that exactly one of Status, Drop and Silence sets.
 type Fault struct {
-	// Ops are the operations it can strike. Empty: all.
+	// Ops are the operations it can hit. Empty: all.
 	Ops []Op
 
-	// Count is how many operations it strikes before it is spent. Zero: 1.
+	// Count is how many operations it hits. Zero: 1.
 	Count int
 
-	// Status is answered instead of the operation's own, with SubStatus if that is
-	// not zero, and for 429 with RetryAfter.
+	// Status is the answer's status, with SubStatus if that is not zero, and for 429 with
+	// RetryAfter.
 	Status, SubStatus int
 	RetryAfter        time.Duration
 
@@ -29,20 +28,20 @@ type Fault struct {
 	// net/http itself sends any request again. Zero: 2, INTERNAL_ERROR.
 	Code byte
 
-	// Silence keeps the connection open and does nothing with it from then on: neither
-	// answers nor requests pass, nor the replies to a client's pings.
+	// Silence keeps the connection open, but from then on neither requests, answers nor
+	// replies to pings pass.
 	Silence bool
 
-	// Applied carries the operation out before things go wrong: the client cannot know
-	// whether it was. Otherwise it is not carried out.
+	// Applied executes the operation before the fault, and the client cannot know that. False:
+	// the operation is not executed.
 	Applied bool
 
-	// Then is called before things go wrong: what others do before the client can send
-	// again. Nil: nothing.
+	// Then is called before the fault, such as another client's write before a resend. Nil:
+	// nothing.
 	Then func()
 }
 
-// Inject arms a fault. Faults strike in the order in which they were armed, one at a time.
+// Inject arms a fault. Faults hit in the order in which they were armed, one at a time.
 // A fault that breaks a rule is an error.
 func (a *Account) Inject(f Fault) error {
 	if f.Drop && f.Silence || (f.Status != 0) == (f.Drop || f.Silence) {
@@ -70,16 +69,16 @@ func (a *Account) ClearFaults() (left int) {
 	return left
 }
 
-// SetLatency holds back every answer by d of real time, after the operation was carried
-// out. Zero ends it.
+// SetLatency delays every answer by d of real time, after the operation was executed. Zero
+// ends it.
 func (a *Account) SetLatency(d time.Duration) {
 	a.faults.mu.Lock()
 	defer a.faults.mu.Unlock()
 	a.faults.latency = max(d, 0)
 }
 
-// SetThroughput limits what may be charged in a second of real time. A request that comes
-// when it is used up is answered with 429, and when to come again. Zero ends it.
+// SetThroughput limits the request units in a second of real time. Beyond it a request is
+// answered with 429 and the time to wait. Zero ends it.
 func (a *Account) SetThroughput(unitsPerSecond float64) {
 	a.faults.mu.Lock()
 	defer a.faults.mu.Unlock()
@@ -88,8 +87,8 @@ func (a *Account) SetThroughput(unitsPerSecond float64) {
 }
 
 // Hang makes the account stop until release is called or the account is closed. It accepts
-// connections and requests and carries out nothing. After release it carries out the
-// requests that came in meanwhile. Calling release again does nothing.
+// connections and requests, and executes them only after release. Calling release again does
+// nothing.
 func (a *Account) Hang() (release func()) {
 	a.faults.mu.Lock()
 	defer a.faults.mu.Unlock()
@@ -99,12 +98,12 @@ func (a *Account) Hang() (release func()) {
 	return a.faults.release
 }
 
-// faults is what an account is told to get wrong.
+// faults holds the faults that an account is to cause.
 type faults struct {
 	mu          sync.Mutex // guards the rest
 	armed       []Fault
 	latency     time.Duration
-	hanging     chan struct{} // closed to release; nil: it does not
+	hanging     chan struct{} // closed to release; nil: it does not hang
 	provisioned float64       // units a second; zero: no limit
 	left        float64       // of this second
 	filled      time.Time
@@ -119,7 +118,7 @@ func (f *faults) release() {
 	}
 }
 
-// wait returns when the account does not hang.
+// wait waits while the account hangs.
 func (f *faults) wait() {
 	f.mu.Lock()
 	hanging := f.hanging
@@ -129,7 +128,7 @@ func (f *faults) wait() {
 	}
 }
 
-// strike returns the fault that op meets, if any.
+// strike returns the fault that hits op, if any.
 func (f *faults) strike(op Op) (Fault, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -145,7 +144,7 @@ func (f *faults) strike(op Op) (Fault, bool) {
 	return Fault{}, false
 }
 
-// throttled returns how long a request has to wait, zero if it need not.
+// throttled returns how long a request has to wait; zero: it can go on.
 func (f *faults) throttled() time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -154,7 +153,7 @@ func (f *faults) throttled() time.Duration {
 	}
 	now := time.Now()
 	if since := now.Sub(f.filled); since >= time.Second {
-		// What one second went over is taken off the next ones.
+		// What exceeds one second's limit is taken from the next ones.
 		f.left = min(f.provisioned, f.left+f.provisioned*since.Truncate(time.Second).Seconds())
 		f.filled = f.filled.Add(since.Truncate(time.Second))
 	}
@@ -164,7 +163,7 @@ func (f *faults) throttled() time.Duration {
 	return max(time.Millisecond, f.filled.Add(time.Second).Sub(now))
 }
 
-// spend takes what a request was charged off the second's throughput.
+// spend subtracts a request's charge from the second's throughput.
 func (f *faults) spend(units float64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

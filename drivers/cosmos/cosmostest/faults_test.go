@@ -71,8 +71,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// Over HTTP/2 an answer is lost by a reset of its stream, with the code that the test asks
-// for, and a connection that has fallen silent by the client's pings.
+// Over HTTP/2 an answer is lost by a reset of its stream, with the code that the test chose. A
+// silent connection is detected by the client's pings.
 func TestFaultsOfHTTP2(t *testing.T) {
 	f := open(t, &Options{HTTP2: true}, azcosmos.ContainerProperties{})
 	for id, tt := range map[string]struct {

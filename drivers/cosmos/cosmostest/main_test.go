@@ -82,8 +82,7 @@ func wantStatus(t testing.TB, what string, err error, status int, sub string) {
 
 func tag(e azcore.ETag) *azcosmos.ItemOptions { return &azcosmos.ItemOptions{IfMatchEtag: &e} }
 
-// An item with a ttl is there until that has passed since its last write, which every write
-// counts anew.
-// Replicas that lag show what was before the last write to whoever has no token of it.
-// Charges are those that Microsoft gives, where it does.
+// An item with a ttl exists until that has passed since its last write.
+// Lagging replicas show the state before the last write to a client without its token.
+// Charges are Microsoft's figures, where there are any.
 // A request that is not signed with the key is refused.

@@ -15,8 +15,8 @@ type database struct {
 	containers map[string]*container
 }
 
-// rid is a resource id that nothing else has: 8 bytes in base64 with - for /. That of an
-// item has the container's, and 8 more.
+// rid returns a unique resource id: 8 bytes in base64 with - for /. An item's has the container's
+// 8 bytes and 8 more.
 func (a *Account) rid() string {
 	a.lastID++
 	return encodeRID(a.lastID)
@@ -30,13 +30,13 @@ func encodeRID(parts ...uint64) string {
 	return strings.ReplaceAll(base64.StdEncoding.EncodeToString(b), "/", "-")
 }
 
-// itemRID is the resource id of the item of that number.
+// itemRID returns the resource id of the item with that number.
 func (n *container) itemRID(number uint64) string {
 	b, _ := base64.StdEncoding.DecodeString(strings.ReplaceAll(n.rid, "-", "/"))
 	return encodeRID(binary.BigEndian.Uint64(b), number)
 }
 
-// manage carries out what is about accounts, databases and containers.
+// manage executes requests about accounts, databases and containers.
 func (c *call) manage() answer {
 	feed := len(c.path)%2 == 1
 	switch {
@@ -79,7 +79,7 @@ func (c *call) manage() answer {
 	return badRequest("%s of this path is not supported.", c.method)
 }
 
-// describe is the account as clients read it.
+// describe returns the account as clients read it.
 func (a *Account) describe() answer {
 	writable := []map[string]string{{"name": WriteRegion, "databaseAccountEndpoint": a.Endpoint()}}
 	readable := writable
@@ -146,7 +146,7 @@ func (c *call) replaceContainer(found *container) answer {
 	return answer{status: http.StatusOK, body: found.definition(), header: map[string]string{"etag": found.etag}}
 }
 
-// configure takes a container's properties from the body of c.
+// configure sets a container's properties from the body of c.
 func (n *container) configure(c *call) *answer {
 	wrong := func(format string, args ...any) *answer {
 		r := badRequest(format, args...)
@@ -190,7 +190,7 @@ func (n *container) configure(c *call) *answer {
 	return nil
 }
 
-// definition is the container's properties.
+// definition returns the container's properties.
 func (n *container) definition() []byte {
 	body, _ := json.Marshal(n.properties)
 	return body

@@ -11,17 +11,17 @@ import (
 	"strconv"
 )
 
-// partition is a physical partition: what has partition keys whose hashes lie in a range.
+// partition is a physical partition: the partition keys whose hashes lie in a range.
 type partition struct {
 	id       string
 	from, to string   // the range, to excluded
-	parents  []string // whose part it is, the oldest first
+	parents  []string // the partitions it was split from, oldest first
 	since    uint64   // the version of the container's ranges that it came with
 	lsn      uint64   // of the last write
 }
 
-// hashes is how many beginnings of four hexadecimal digits the hashes of partition keys
-// have: the service leaves two bits out.
+// hashes is the number of values of the first four hexadecimal digits of a partition key's
+// hash: the service leaves two bits out.
 const hashes = 0x4000
 
 // bound is a hash between physical partitions.
@@ -43,7 +43,7 @@ func boundNumber(text string) int {
 	return int(n)
 }
 
-// divide makes count physical partitions of equal width from..to, which go on from p.
+// divide returns count physical partitions of equal width in from..to, which replace p.
 func (n *container) divide(count int, p partition) {
 	from, to := boundNumber(p.from), boundNumber(p.to)
 	if p.id != "" {
@@ -60,9 +60,9 @@ func (n *container) divide(count int, p partition) {
 }
 
 // Split splits each physical partition of every container in two. The service does that
-// with a partition that has become too large. A query for a partition that is no more is
-// answered with 410 and sub-status 1002; [Fault] gives the 1007 that comes while a split
-// goes on. Containers whose partition keys are not of version 2 stay whole.
+// with a partition that has become too large. A query for a partition that no longer exists is
+// answered with 410 and sub-status 1002; [Fault] can give the 1007 of a split that is under way.
+// Containers whose partition keys are not of version 2 are not split.
 func (a *Account) Split() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -81,7 +81,7 @@ func (a *Account) Split() {
 	}
 }
 
-// at is the physical partition of a hash.
+// at returns the physical partition of a hash.
 func (n *container) at(hash string) *partition {
 	for _, p := range n.partitions {
 		if hash < p.to {
@@ -101,8 +101,8 @@ type partitionRange struct {
 	Status  string   `json:"status"`
 }
 
-// ranges lists the physical partitions, or, as a feed, those that came since the version that
-// the client knows.
+// ranges lists the physical partitions, or, as a feed, those newer than the version that the
+// client knows.
 func (n *container) ranges(c *call) answer {
 	etag := strconv.Quote(strconv.FormatUint(n.rangesVersion, 10))
 	header := map[string]string{"etag": etag}
@@ -125,8 +125,8 @@ func (n *container) ranges(c *call) answer {
 	return answer{status: http.StatusOK, body: body, header: header}
 }
 
-// hashOf is the hash of a partition key of version 2, by which its physical partition is
-// found; that of a hierarchical one has a part for each level. Source: PartitionKeyHash.cs in
+// hashOf returns the hash of a partition key of version 2, which determines its physical
+// partition. For a hierarchical key it has a part for each level. Source: PartitionKeyHash.cs in
 // https://github.com/Azure/azure-cosmos-dotnet-v3.
 func (n *container) hashOf(key []any) string {
 	text := ""
@@ -144,7 +144,7 @@ func (n *container) hashOf(key []any) string {
 			b = binary.LittleEndian.AppendUint64([]byte{5}, math.Float64bits(value))
 		case string:
 			b = append(append([]byte{8}, value...), 0xff)
-		default: // what is not there
+		default: // a missing value
 			b = []byte{0}
 		}
 		low, high := murmur3(b)

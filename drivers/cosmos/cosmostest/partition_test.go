@@ -11,7 +11,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 )
 
-// many creates count items and returns what reads all of them.
+// many creates count items and returns the keys to read all of them.
 func (f *fixture) many(t *testing.T, count int, key func(i int) []string) (all []azcosmos.ItemIdentity) {
 	t.Helper()
 	for i := range count {
@@ -25,8 +25,8 @@ func (f *fixture) many(t *testing.T, count int, key func(i int) []string) (all [
 
 func byID(i int) []string { return []string{fmt.Sprint("k", i)} }
 
-// ReadMany finds items by the hash that azcosmos makes of a partition key, so both have to
-// make the same one. After a split azcosmos learns of the new physical partitions.
+// ReadMany finds items by the hash that azcosmos computes from a partition key, so the account
+// must compute the same one. After a split azcosmos finds the new physical partitions.
 func TestReadManyAcrossASplit(t *testing.T) {
 	for name, tt := range map[string]struct {
 		definition azcosmos.PartitionKeyDefinition
@@ -65,7 +65,7 @@ func TestReadManyAcrossASplit(t *testing.T) {
 	}
 }
 
-// A query that began before a split tells each item once.
+// A query that began before a split returns each item once.
 func TestQueryAcrossASplit(t *testing.T) {
 	f := open(t, &Options{Partitions: 2}, azcosmos.ContainerProperties{})
 	f.many(t, 40, byID)
@@ -90,12 +90,12 @@ func TestQueryAcrossASplit(t *testing.T) {
 			t.Errorf("%s: %d rows, %d of them different, in %d pages; want 40", text, n, len(slices.Compact(rows)), pages)
 		}
 		if rows, _ := f.query(t, "SELECT TOP 7 VALUE c.n FROM c", azcosmos.NewPartitionKey(), nil); len(rows) != 7 {
-			t.Errorf("TOP 7 tells %d", len(rows))
+			t.Errorf("TOP 7 returns %d", len(rows))
 		}
 	}
 }
 
-// After a split a session goes on with the token of the physical partition before it.
+// After a split a session continues with the token of the former physical partition.
 func TestSessionAcrossASplit(t *testing.T) {
 	f := open(t, &Options{Partitions: 2}, azcosmos.ContainerProperties{})
 	f.SetLag(true)
@@ -121,8 +121,8 @@ func TestSessionAcrossASplit(t *testing.T) {
 	wantStatus(t, "a token of what is to come", err, 404, "1002")
 }
 
-// Writes go to the first region. The second shows what it has, and answers 404 with 1002 who
-// knows of more; azcosmos then asks the first.
+// Writes go to the first region. The second one shows its own state, and answers 404 with 1002
+// to a client whose token is newer; azcosmos then asks the first.
 func TestSecondRegion(t *testing.T) {
 	f := open(t, &Options{SecondRegion: true}, azcosmos.ContainerProperties{})
 	near, err := f.Client(t, func(o *azcosmos.ClientOptions) { o.PreferredRegions = []string{ReadRegion, WriteRegion} }).NewContainer("test", f.c.ID())

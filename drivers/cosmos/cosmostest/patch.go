@@ -20,7 +20,7 @@ type patchOperation struct {
 	Value json.RawMessage `json:"value"`
 }
 
-// patch is found after the patch in the body of c, and the paths that it wrote.
+// patch returns found after the patch in the body of c, and the paths that it wrote.
 func (n *container) patch(c *call, found *item) (doc map[string]any, paths []string, refusal *answer) {
 	wrong := func(r answer) (map[string]any, []string, *answer) { return nil, nil, &r }
 	var in struct {
@@ -29,7 +29,7 @@ func (n *container) patch(c *call, found *item) (doc map[string]any, paths []str
 	}
 	into := any(&in)
 	if bytes.HasPrefix(bytes.TrimSpace(c.body), []byte("[")) {
-		into = &in.Operations // as a client sends it that has no condition
+		into = &in.Operations // the form of a patch without a condition
 	}
 	if err := json.Unmarshal(c.body, into); err != nil {
 		return wrong(badRequest("The patch is not JSON: %v", err))
@@ -71,7 +71,7 @@ func (n *container) patch(c *call, found *item) (doc map[string]any, paths []str
 	return doc, paths, nil
 }
 
-// fixed reports whether what is at path cannot be patched.
+// fixed reports whether the value at path cannot be patched.
 func (n *container) fixed(path string) bool {
 	return path == "/id" || slices.Contains([]string{"/_rid", "/_self", "/_etag", "/_ts", "/_attachments"}, path) ||
 		slices.ContainsFunc(n.paths, func(key string) bool { return key == path || strings.HasPrefix(key, path+"/") })
@@ -99,12 +99,12 @@ func clone(v any) any {
 type parent struct {
 	object map[string]any
 	array  []any
-	put    func([]any) // stores a longer or shorter array
+	put    func([]any) // replaces the array
 }
 
 var pointer = strings.NewReplacer("~1", "/", "~0", "~")
 
-// parentOf is what holds the value at path, and its name there.
+// parentOf returns the object or array that holds the value at path, and the value's name there.
 func parentOf(doc map[string]any, path string) (parent, string, error) {
 	rest, ok := strings.CutPrefix(path, "/")
 	if !ok || rest == "" {
@@ -116,7 +116,7 @@ func parentOf(doc map[string]any, path string) (parent, string, error) {
 		name = pointer.Replace(name)
 		value, there := at.get(name)
 		if !there {
-			return parent{}, "", fmt.Errorf("there is nothing at a part of the path")
+			return parent{}, "", fmt.Errorf("a part of the path is missing")
 		}
 		holder := at
 		switch value := value.(type) {
@@ -155,7 +155,7 @@ func (p parent) set(name string, value any) {
 	}
 }
 
-// apply carries out one operation. Source:
+// apply executes one operation. Source:
 // https://learn.microsoft.com/azure/cosmos-db/partial-document-update
 func apply(p parent, name, op string, value any) error {
 	was, there := p.get(name)
@@ -184,12 +184,12 @@ func apply(p parent, name, op string, value any) error {
 		p.set(name, value)
 	case "replace":
 		if !there {
-			return fmt.Errorf("replace of what is not there")
+			return fmt.Errorf("replace of a missing value")
 		}
 		p.set(name, value)
 	case "remove":
 		if !there {
-			return fmt.Errorf("remove of what is not there")
+			return fmt.Errorf("remove of a missing value")
 		}
 		if i, ok := p.index(name); p.object == nil && ok {
 			p.put(slices.Delete(p.array, i, i+1))

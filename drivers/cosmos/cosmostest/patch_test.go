@@ -13,7 +13,7 @@ func TestPatch(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		patch  func(p *azcosmos.PatchOperations)
-		status int // zero: it is done
+		status int // zero: success
 		want   string
 	}{
 		{"add", func(p *azcosmos.PatchOperations) { p.AppendAdd("/m", "x") }, 0, `{"id":"k","n":1,"o":{"a":1},"l":[1,2],"m":"x"}`},
@@ -24,12 +24,12 @@ func TestPatch(t *testing.T) {
 		{"set without a value", func(p *azcosmos.PatchOperations) { p.AppendSet("/n", nil) }, 400, ""},
 		{"set in an array", func(p *azcosmos.PatchOperations) { p.AppendSet("/l/0", 9) }, 0, `{"id":"k","n":1,"o":{"a":1},"l":[9,2]}`},
 		{"replace", func(p *azcosmos.PatchOperations) { p.AppendReplace("/n", 2) }, 0, `{"id":"k","n":2,"o":{"a":1},"l":[1,2]}`},
-		{"replace what is not there", func(p *azcosmos.PatchOperations) { p.AppendReplace("/m", 2) }, 400, ""},
+		{"replace a missing value", func(p *azcosmos.PatchOperations) { p.AppendReplace("/m", 2) }, 400, ""},
 		{"remove", func(p *azcosmos.PatchOperations) { p.AppendRemove("/o/a"); p.AppendRemove("/l/0") }, 0, `{"id":"k","n":1,"o":{},"l":[2]}`},
-		{"remove what is not there", func(p *azcosmos.PatchOperations) { p.AppendRemove("/m") }, 400, ""},
+		{"remove a missing value", func(p *azcosmos.PatchOperations) { p.AppendRemove("/m") }, 400, ""},
 		{"increment", func(p *azcosmos.PatchOperations) { p.AppendIncrement("/n", 4); p.AppendIncrement("/m", 2) }, 0, `{"id":"k","n":5,"o":{"a":1},"l":[1,2],"m":2}`},
 		{"increment an object", func(p *azcosmos.PatchOperations) { p.AppendIncrement("/o", 4) }, 400, ""},
-		{"below what is not there", func(p *azcosmos.PatchOperations) { p.AppendSet("/m/n", 4) }, 400, ""},
+		{"below a missing value", func(p *azcosmos.PatchOperations) { p.AppendSet("/m/n", 4) }, 400, ""},
 		{"the id", func(p *azcosmos.PatchOperations) { p.AppendSet("/id", "l") }, 400, ""},
 		{"nothing", func(p *azcosmos.PatchOperations) {}, 400, ""},
 		{"eleven", func(p *azcosmos.PatchOperations) {
@@ -43,7 +43,7 @@ func TestPatch(t *testing.T) {
 			p.AppendSet("/n", 2)
 		}, 0, `{"id":"k","n":2,"o":{"a":1},"l":[1,2]}`},
 		{"condition that does not", func(p *azcosmos.PatchOperations) { p.SetCondition("from c where c.n = '1'"); p.AppendSet("/n", 2) }, 412, ""},
-		{"condition on what is not there", func(p *azcosmos.PatchOperations) { p.SetCondition("from c where c.m != 1"); p.AppendSet("/n", 2) }, 412, ""},
+		{"condition on a missing value", func(p *azcosmos.PatchOperations) { p.SetCondition("from c where c.m != 1"); p.AppendSet("/n", 2) }, 412, ""},
 		{"condition that is none", func(p *azcosmos.PatchOperations) { p.SetCondition("where"); p.AppendSet("/n", 2) }, 400, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

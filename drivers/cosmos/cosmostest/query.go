@@ -8,11 +8,11 @@ import (
 	"strconv"
 )
 
-// pageSize is how many items a page has where the client does not say.
+// pageSize is the default number of items in a page.
 const pageSize = 100
 
-// query answers with a page of a query, over the partition key if there is one, with items of
-// one physical partition.
+// query answers with a page of a query, with items of one physical partition. If the request has
+// a partition key, they are of that key.
 func (n *container) query(c *call, key []any) answer {
 	var in struct {
 		Query      string `json:"query"`
@@ -28,7 +28,7 @@ func (n *container) query(c *call, key []any) answer {
 	if err != nil {
 		return badRequest("Syntax error: %v", err)
 	}
-	if c.isQueryPlan() { // nothing that a client has to do with the answers
+	if c.isQueryPlan() { // the client need not process the answers
 		return answer{status: http.StatusOK, charge: missCharge, body: []byte(`{"partitionedQueryExecutionInfoVersion":2,` +
 			`"queryInfo":{"distinctType":"None","orderBy":[],"orderByExpressions":[],"groupByExpressions":[],"groupByAliases":[],` +
 			`"aggregates":[],"groupByAliasToAggregateType":{},"rewrittenQuery":""},` +
@@ -97,7 +97,7 @@ func (n *container) query(c *call, key []any) answer {
 	return r
 }
 
-// over is the physical partitions that the request is for.
+// over returns the physical partitions that the request is for.
 func (n *container) over(c *call, key []any) ([]*partition, *answer) {
 	wrong := func(r answer) ([]*partition, *answer) { return nil, &r }
 	partitions := n.partitions
@@ -118,7 +118,7 @@ func (n *container) over(c *call, key []any) ([]*partition, *answer) {
 	return partitions[i : i+1], nil
 }
 
-// inOrder is the items that the region of c has of a physical partition and a span.
+// inOrder returns the items of a physical partition and a span that c's region has, in order.
 func (n *container) inOrder(c *call, p *partition, of span) []*item {
 	var list []*item
 	for _, i := range n.known(c) {

@@ -14,15 +14,15 @@ const (
 	ReadRegion  = "Second"
 )
 
-// replica is what the second region has of a container while it is behind.
+// replica is a container's state in the second region, while that is behind.
 type replica struct {
 	items map[string]*item
 	lsn   map[string]uint64 // by physical partition
 }
 
 // SetRegionLag stops the replication to the account's second region, or lets it catch up at
-// once. Meanwhile the region shows what it has, and answers 404 with sub-status 1002 to a
-// session token of a later write.
+// once. While it is stopped, the region shows its own state, and answers 404 with sub-status
+// 1002 to a session token of a later write.
 func (a *Account) SetRegionLag(on bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -48,7 +48,7 @@ func (n *container) replicate() *replica {
 	return r
 }
 
-// behind is what c's region has instead of what is there, nil if it has all.
+// behind returns the state of c's region, nil if it is not behind.
 func (n *container) behind(c *call) *replica {
 	if !c.second || n.a.opts.Consistency == azcosmos.ConsistencyLevelStrong {
 		return nil
@@ -56,7 +56,7 @@ func (n *container) behind(c *call) *replica {
 	return n.second
 }
 
-// known is the items that the region of c has.
+// known returns the items that c's region has.
 func (n *container) known(c *call) map[string]*item {
 	if r := n.behind(c); r != nil {
 		return r.items
@@ -64,7 +64,7 @@ func (n *container) known(c *call) map[string]*item {
 	return n.items
 }
 
-// written is the last write to p that the region of c has.
+// writtenIn returns the last write to p that c's region has.
 func (n *container) writtenIn(c *call, p *partition) uint64 {
 	r := n.behind(c)
 	if r == nil {

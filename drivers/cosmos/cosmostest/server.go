@@ -25,7 +25,7 @@ type call struct {
 	second bool // it came to the second region
 }
 
-// answer is what a request is answered with.
+// answer is the answer to a request.
 type answer struct {
 	status, subStatus int
 	body              []byte
@@ -33,7 +33,7 @@ type answer struct {
 	charge            float64
 }
 
-// refuse is the answer to a request that is not carried out.
+// refuse returns the answer to a request that is not executed.
 func refuse(status int, code, format string, args ...any) answer {
 	body, _ := json.Marshal(map[string]string{"code": code, "message": fmt.Sprintf(format, args...)})
 	return answer{status: status, body: body, charge: missCharge}
@@ -106,7 +106,7 @@ func (a *Account) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.send(w, got)
 }
 
-// throttling is the answer to a request that comes when the throughput is used up.
+// throttling returns the answer to a request beyond the throughput.
 func throttling(wait time.Duration) answer {
 	r := refuse(http.StatusTooManyRequests, "TooManyRequests", "The request rate is large.").sub(3200)
 	r.header = map[string]string{"x-ms-retry-after-ms": strconv.FormatInt(wait.Milliseconds(), 10)}
@@ -131,7 +131,7 @@ func (a *Account) send(w http.ResponseWriter, r answer) {
 	_, _ = w.Write(r.body)
 }
 
-// op is the operation that a request is for, "" for one that is not counted.
+// op returns a request's operation, "" for one that is not counted.
 func (c *call) op() Op {
 	kind := ""
 	if len(c.path) > 4 {
@@ -160,18 +160,18 @@ func (c *call) op() Op {
 	}[c.method]
 }
 
-// isQuery tells a query by the header that Microsoft documents, or by the one that azcosmos
-// sends.
+// isQuery recognises a query by the header that Microsoft documents, or by azcosmos's.
 func (c *call) isQuery() bool {
 	return isTrue(c.header.Get("x-ms-documentdb-isquery")) || isTrue(c.header.Get("x-ms-documentdb-query")) || c.isQueryPlan()
 }
 
-// isQueryPlan tells the question of a client that itself asks each physical partition.
+// isQueryPlan recognises the request for a query's plan, of a client that itself queries each
+// physical partition.
 func (c *call) isQueryPlan() bool { return isTrue(c.header.Get("x-ms-cosmos-is-query-plan-request")) }
 
 func isTrue(header string) bool { return strings.EqualFold(header, "true") }
 
-// carryOut carries a request out that no fault has struck.
+// carryOut executes a request that no fault has hit.
 func (c *call) carryOut(op Op) answer {
 	if !c.signed() {
 		return refuse(http.StatusUnauthorized, "Unauthorized", "The input authorization token can't serve the request.")

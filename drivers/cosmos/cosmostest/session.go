@@ -24,8 +24,8 @@ func rank(level azcosmos.ConsistencyLevel) int {
 	return -1
 }
 
-// session is up to which write to p the request has to see, and an answer if it cannot. A
-// client that has no token of p yet has those of what p was split off.
+// session returns the last write to p that the request must see, and an answer if it cannot. A
+// client without a token of p has those of the partitions that p was split from.
 func (n *container) session(c *call, p *partition) (uint64, *answer) {
 	level := n.a.opts.Consistency
 	if asked := azcosmos.ConsistencyLevel(c.header.Get("x-ms-consistency-level")); asked != "" {
@@ -61,7 +61,7 @@ func (n *container) session(c *call, p *partition) (uint64, *answer) {
 	return session, nil
 }
 
-// setToken has r tell of the session token of p.
+// setToken puts the session token of p into r.
 func (r *answer) setToken(n *container, c *call, p *partition) {
 	if r.header == nil {
 		r.header = make(map[string]string)
@@ -69,7 +69,7 @@ func (r *answer) setToken(n *container, c *call, p *partition) {
 	r.header["x-ms-session-token"] = fmt.Sprintf("%s:-1#%d", p.id, n.writtenIn(c, p))
 }
 
-// seen is what a read of i that has to see writes up to session sees, nil for nothing.
+// seen returns the state of i that a read sees if it must see writes up to session, nil for none.
 func (n *container) seen(i *item, session uint64, c *call) *item {
 	if i != nil && i.lsn > session && n.a.lagging.Load() {
 		i = i.before

@@ -29,23 +29,23 @@ type column struct {
 // expr is an expression: its value for an item, or undefined.
 type expr func(e env) any
 
-// env is what an expression is evaluated for.
+// env is the environment in which an expression is evaluated.
 type env struct {
 	doc        map[string]any
 	parameters map[string]any
 }
 
-// undefined is the value of what is not there, and of what has no answer.
+// undefined is the value of a missing property, and of an operation without a result.
 type undefined struct{}
 
 // parser reads a query token by token.
 type parser struct {
 	text  string
 	at    int
-	token string // the one that is next; "" at the end
+	token string // the next one; "" at the end
 	kind  kind
 	alias string
-	name  string // of the property that was read last
+	name  string // of the last property read
 	err   error
 }
 
@@ -67,7 +67,7 @@ func (p *parser) fail(want string) {
 	p.kind, p.token, p.at = atEnd, "", len(p.text)
 }
 
-// word takes a keyword if it is next.
+// word consumes a keyword if it is next.
 func (p *parser) word(keyword string) bool {
 	if p.kind == atWord && strings.EqualFold(p.token, keyword) {
 		p.next()
@@ -76,7 +76,7 @@ func (p *parser) word(keyword string) bool {
 	return false
 }
 
-// sign takes a sign if it is next.
+// sign consumes a sign if it is next.
 func (p *parser) sign(sign string) bool {
 	if p.kind == atSign && p.token == sign {
 		p.next()
@@ -132,7 +132,7 @@ func (p *parser) query() *query {
 	return q
 }
 
-// alias is what the query calls an item.
+// alias is the query's name for an item.
 func alias(text string) string {
 	words := strings.Fields(text)
 	for i, word := range words {
@@ -169,7 +169,7 @@ func (p *parser) and() expr {
 	return left
 }
 
-// either is a OR b where decides is true, a AND b where it is false.
+// either is a OR b if decides is true, a AND b if it is false.
 func either(a, b any, decides bool) any {
 	x, okX := a.(bool)
 	y, okY := b.(bool)
@@ -218,7 +218,7 @@ func (p *parser) comparison() expr {
 	}
 }
 
-// list reads expressions up to the bracket that closes.
+// list reads expressions up to the closing bracket.
 func (p *parser) list() (list []expr) {
 	for p.err == nil && !p.sign(")") {
 		list = append(list, p.or())
