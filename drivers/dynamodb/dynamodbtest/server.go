@@ -24,7 +24,7 @@ type Server struct {
 	// Endpoint is its URL: "http://127.0.0.1:41234".
 	Endpoint string
 
-	stop func() error // nil: it runs without us
+	stop func() error // nil: it was not started here
 }
 
 const (
@@ -32,9 +32,9 @@ const (
 	startAttempts = 3 // another process may take the free port before the server does
 )
 
-// Run starts a server, or finds the one that DYNAMODB_ENDPOINT names, for programs
-// that have no test. It returns when the server answers, after one to a few seconds. The
-// caller closes it; it does not outlive the program in any case.
+// Run starts a server, or uses the one that DYNAMODB_ENDPOINT names, for programs that are no
+// tests. It returns when the server answers, after one to a few seconds. The caller closes it;
+// it stops at the latest with the program.
 func Run(ctx context.Context) (*Server, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -81,7 +81,7 @@ func (s *Server) Streams() *dynamodbstreams.Client {
 	})
 }
 
-// Any will do.
+// Any region and credentials work.
 const region = "us-east-1"
 
 var credentials = aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
@@ -97,8 +97,8 @@ func (s *Server) Close() error {
 	return s.stop()
 }
 
-// guard runs java in place of the shell, and kills it when its own standard input
-// ends: when the server is closed, and also when this program dies unasked.
+// guard is a shell script that runs java and kills it when the script's standard input ends:
+// when the server is closed, and also when this program is killed.
 const guard = `exec 3<&0; { cat <&3 >/dev/null; kill -9 $$; } >/dev/null 2>&1 & exec "$@" 3<&- </dev/null`
 
 func start(ctx context.Context, java, jar string) (*Server, error) {
@@ -107,7 +107,7 @@ func start(ctx context.Context, java, jar string) (*Server, error) {
 		return nil, err
 	}
 	cmd := exec.Command("sh", "-c", guard, "sh", java,
-		"-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", // less of the machine, for a load that is small
+		"-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", // fewer resources, for a small load
 		"-Djava.library.path="+filepath.Join(filepath.Dir(jar), "DynamoDBLocal_lib"),
 		"-jar", jar, "-inMemory", "-sharedDb", "-disableTelemetry", "-port", strconv.Itoa(port))
 	cmd.Env = append(os.Environ(), "DDB_LOCAL_TELEMETRY=0")
@@ -123,7 +123,7 @@ func start(ctx context.Context, java, jar string) (*Server, error) {
 	}
 	ended := make(chan struct{})
 	go func() {
-		_ = cmd.Wait() // it always ends by a signal, or says why it did not start
+		_ = cmd.Wait() // it ends by a signal, or its output has the error
 		close(ended)
 	}()
 	s := &Server{
@@ -158,7 +158,7 @@ func answers(ctx context.Context, endpoint string, ended <-chan struct{}) error 
 			return resp.Body.Close()
 		}
 		if ended == nil && ctx.Err() == nil {
-			return err // it should be there already
+			return err // a server that was not started here must answer at once
 		}
 		select {
 		case <-tick.C:

@@ -24,7 +24,7 @@ func TestServerStartsAndStops(t *testing.T) {
 		t.Error(err)
 	}
 
-	// A server that is named is used, and left running.
+	// A named server is used, and left running.
 	t.Setenv("DYNAMODB_ENDPOINT", s.Endpoint)
 	named, err := Run(ctx)
 	if err != nil {
@@ -74,14 +74,14 @@ func TestNothingInstalled(t *testing.T) {
 	}
 }
 
-// TestInstall fetches the jar and runs it, as a program does that finds none.
+// TestInstall fetches the jar and runs it, like a program that finds none.
 func TestInstall(t *testing.T) {
 	t.Setenv("DYNAMODB_ENDPOINT", "")
 	user, err := os.UserHomeDir()
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("npm_config_cache", filepath.Join(user, ".npm")) // what npm has fetched before
+	t.Setenv("npm_config_cache", filepath.Join(user, ".npm")) // npm's cache
 	t.Setenv("HOME", t.TempDir())                             // for os.UserCacheDir
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	t.Chdir(t.TempDir())

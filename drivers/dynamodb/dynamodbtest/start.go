@@ -105,7 +105,7 @@ func (s *Server) Table(t testing.TB) string {
 	return name
 }
 
-// tableName keeps what a table's name may hold, and its length within 255.
+// tableName replaces characters that a table's name may not contain, and keeps it within 255 bytes.
 func tableName(test, unique string) string {
 	name := []byte(test[:min(len(test), 200)])
 	for i, c := range name {

@@ -1,6 +1,5 @@
-// Package redistest runs Redis for tests and examples. It runs the real server, alone, with
-// a replica, under a sentinel or as a cluster, and one in this process whose time can be
-// set.
+// Package redistest runs Redis for tests and examples: the real server, alone, with a replica,
+// under a sentinel or as a cluster, or miniredis, in this process, whose time can be set.
 //
 //	func TestSessions(t *testing.T) {
 //		server := redistest.Start(t)
@@ -10,20 +9,20 @@
 //
 // # The real server
 //
-// [Start], [StartCluster], [Server.StartReplica] and [Server.StartSentinel] start
-// redis-server, or valkey-server where there is no other, from the PATH (apt-get install
-// redis-server), or what REDISTEST_SERVER in the environment names, on a free port of the
-// loopback interface, in some ten milliseconds, without persistence. It stops when the
-// test ends, and also when the test's process dies. Without any of them Start fails the
-// test, and says what to install. Time is the machine's, but for [StartClocked].
+// [Start], [StartCluster], [Server.StartReplica] and [Server.StartSentinel] start the server
+// that the environment variable REDISTEST_SERVER names, or else redis-server or valkey-server
+// from the PATH (apt-get install redis-server). It listens on a free port of the loopback
+// interface, is ready in some ten milliseconds, and persists nothing. It stops when the test
+// ends, and also when the test's process dies. Without a server Start fails the test, and says
+// what to install. The time is the machine's, except with [StartClocked].
 //
 // # Virtual time
 //
-// [StartVirtual] starts miniredis, which is another implementation, in this process. Its
-// clock stands still until it is moved, and keys expire by it.
+// [StartVirtual] starts miniredis, another implementation, in this process. Its clock moves
+// only when the test moves it, and keys expire by it.
 //
 // # Faults
 //
-// A [Proxy] stands between a client and any of these: it holds answers back, loses them,
-// and sends a client to another server.
+// A [Proxy] between a client and any of these delays answers, loses them, and redirects a
+// client to another server.
 package redistest

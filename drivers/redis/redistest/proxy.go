@@ -10,7 +10,7 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// Proxy stands between a client and its servers, and can misbehave. Its methods are safe
+// Proxy forwards between a client and its servers, and can cause faults. Its methods are safe
 // for concurrent use.
 type Proxy struct {
 	closed   chan struct{} // when the test has ended
@@ -42,7 +42,7 @@ func NewProxy(t testing.TB) *Proxy {
 	return p
 }
 
-// Option is option with all connections through the proxy.
+// Option returns option with all connections going through the proxy.
 func (p *Proxy) Option(option rueidis.ClientOption) rueidis.ClientOption {
 	option.DialCtxFn = p.dial
 	return option
@@ -57,14 +57,14 @@ func (p *Proxy) Hang() (release func()) {
 	return sync.OnceFunc(func() { close(gate) })
 }
 
-// Lose loses the next n answers: it closes the connection in place of each.
+// Lose drops the next n answers: it closes the connection instead of sending each.
 func (p *Proxy) Lose(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.lose = n
 }
 
-// Redirect sends those who connect to one address, from now on, to another.
+// Redirect sends new connections to one address to another.
 func (p *Proxy) Redirect(from, to string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -110,7 +110,7 @@ func (p *Proxy) dial(ctx context.Context, address string, dialer *net.Dialer, _ 
 	return near, nil
 }
 
-// pair returns the two ends of a connection, which has deadlines as any other.
+// pair returns the two ends of a connection that supports deadlines.
 func pair(ctx context.Context) (near, far net.Conn, err error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -124,7 +124,7 @@ func pair(ctx context.Context) (near, far net.Conn, err error) {
 	return near, far, err
 }
 
-// pass copies from src to dst what may pass, until either closes, and then closes both.
+// pass copies from src to dst, when answers may pass, until one closes. Then it closes both.
 func (p *Proxy) pass(l *link, dst, src net.Conn, may func() bool) {
 	defer func() {
 		p.mu.Lock()
@@ -144,7 +144,7 @@ func (p *Proxy) pass(l *link, dst, src net.Conn, may func() bool) {
 	}
 }
 
-// answer reports whether an answer may pass, once answers pass at all.
+// answer waits while answers are held, and reports whether this one may pass.
 func (p *Proxy) answer() bool {
 	p.mu.Lock()
 	open := p.open

@@ -12,14 +12,14 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// Sentinel watches a primary, and makes a replica of it one when it is gone.
+// Sentinel watches a primary, and promotes a replica when the primary is gone.
 type Sentinel struct {
-	Name   string // of the primary and its replicas, by which clients ask for it
+	Name   string // of the primary and its replicas, for clients
 	server *Server
 }
 
-// StartSentinel returns a sentinel over s, which takes s for gone after a third of a second.
-// It knows the replicas that s has by then. It stops when the test ends.
+// StartSentinel returns a sentinel over s, which treats s as gone after a third of a second
+// without an answer. It knows the replicas that s has now. It stops when the test ends.
 func (s *Server) StartSentinel(t testing.TB) *Sentinel {
 	t.Helper()
 	sentinel := &Sentinel{Name: "primary"}
@@ -32,7 +32,7 @@ func (s *Server) StartSentinel(t testing.TB) *Sentinel {
 		t.Fatal(err)
 	}
 	sentinel.server, err = runWith(t.Context(), nil, func(own, dir string) ([]string, error) {
-		file := filepath.Join(dir, "sentinel.conf") // which it rewrites
+		file := filepath.Join(dir, "sentinel.conf") // the sentinel rewrites it
 		config := fmt.Sprintf("port %s\nbind %s\ndir %s\n", own, host, dir) +
 			fmt.Sprintf("sentinel monitor %s %s %s 1\n", sentinel.Name, addr, port) +
 			fmt.Sprintf("sentinel down-after-milliseconds %s 333\nsentinel failover-timeout %[1]s 3000\n", sentinel.Name)
@@ -58,5 +58,5 @@ func (s *Sentinel) Option() rueidis.ClientOption {
 	return rueidis.ClientOption{InitAddress: []string{s.server.Addr}, Sentinel: rueidis.SentinelOption{MasterSet: s.Name}}
 }
 
-// Client returns a client of whatever is the primary, which is closed when the test ends.
+// Client returns a client of the current primary, which is closed when the test ends.
 func (s *Sentinel) Client(t testing.TB) rueidis.Client { return NewClient(t, s.Option()) }

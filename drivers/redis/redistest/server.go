@@ -29,8 +29,8 @@ const (
 	startAttempts = 3 // another process may take the free port before the server does
 )
 
-// Run starts a server, for programs that have no test. It returns when the server
-// answers. The caller closes it; it does not outlive the program in any case.
+// Run starts a server, for programs that are no tests. It returns when the server answers. The
+// caller closes it; it stops at the latest with the program.
 func Run(ctx context.Context) (*Server, error) { return run(ctx) }
 
 func run(ctx context.Context, config ...string) (*Server, error) { return runIn(ctx, nil, config...) }
@@ -78,9 +78,9 @@ func find() (string, error) {
 	return "", fmt.Errorf("redistest: %s is not on the PATH: apt-get install redis-server", strings.Join(names, " or "))
 }
 
-// Option is what a client needs to connect to the server. The client does not look for a
-// cluster: one that has looked leaves a goroutine for up to a second whenever it loses a
-// connection, which a leak check finds.
+// Option returns what a client needs to connect to the server. It disables the client's probe
+// for a cluster, which leaves a goroutine for up to a second whenever a connection is lost: a
+// leak check would find that.
 func (s *Server) Option() rueidis.ClientOption {
 	return rueidis.ClientOption{InitAddress: []string{s.Addr}, ForceSingleClient: true}
 }
@@ -88,8 +88,8 @@ func (s *Server) Option() rueidis.ClientOption {
 // Close stops the server and drops its data, and returns when its process has ended.
 func (s *Server) Close() error { return s.stop() }
 
-// guard runs the server in place of the shell, and kills it when its own standard input
-// ends: when the server is closed, and also when this program dies unasked.
+// guard is a shell script that runs the server and kills it when the script's standard input
+// ends: when the server is closed, and also when this program is killed.
 const guard = `exec 3<&0; { cat <&3 >/dev/null; kill -9 $$; } >/dev/null 2>&1 & exec "$@" 3<&- </dev/null`
 
 func start(ctx context.Context, command []string, argsFor func(port, dir string) ([]string, error)) (*Server, error) {
@@ -117,7 +117,7 @@ func start(ctx context.Context, command []string, argsFor func(port, dir string)
 	}
 	ended := make(chan struct{})
 	go func() {
-		_ = cmd.Wait() // it always ends by a signal, or says why it did not start
+		_ = cmd.Wait() // it ends by a signal, or its output has the error
 		close(ended)
 	}()
 	s := &Server{
@@ -134,8 +134,8 @@ func start(ctx context.Context, command []string, argsFor func(port, dir string)
 	return s, nil
 }
 
-// answers waits until the process pid answers, or ended is closed. Another server may have
-// taken the port meanwhile, and answers in its place.
+// answers waits until the process pid answers, or ended is closed. It compares pids, because
+// another server may have taken the port meanwhile.
 func (s *Server) answers(ctx context.Context, pid int, ended <-chan struct{}) error {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -153,15 +153,14 @@ func (s *Server) answers(ctx context.Context, pid int, ended <-chan struct{}) er
 	}
 }
 
-// command sends words to the server, on a connection of its own, and wants an answer that
-// is no error.
+// command sends words to the server, on a new connection, and returns an error answer as an
+// error.
 func (s *Server) command(ctx context.Context, words ...string) error {
 	_, err := s.ask(ctx, words...)
 	return err
 }
 
-// ask returns the first line of the server's answer to words, and of a bulk string the
-// text.
+// ask returns the first line of the server's answer to words, or a bulk string's text.
 func (s *Server) ask(ctx context.Context, words ...string) (string, error) {
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", s.Addr)
 	if err != nil {

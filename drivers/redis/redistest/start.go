@@ -54,7 +54,7 @@ func (s *Server) StartReplica(t testing.TB) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.command(t.Context(), "CONFIG", "SET", "repl-diskless-sync-delay", "0"); err != nil { // it would wait for others
+	if err := s.command(t.Context(), "CONFIG", "SET", "repl-diskless-sync-delay", "0"); err != nil { // by default it waits for more replicas
 		t.Fatal(err)
 	}
 	replica := startFor(t, "--replicaof", host, port)
@@ -64,7 +64,7 @@ func (s *Server) StartReplica(t testing.TB) *Server {
 	return replica
 }
 
-// Promote makes a replica a primary. What its primary had not sent it is lost.
+// Promote makes a replica a primary. Writes that its primary had not sent it are lost.
 func (s *Server) Promote(t testing.TB) {
 	t.Helper()
 	if err := s.command(t.Context(), "REPLICAOF", "NO", "ONE"); err != nil {
@@ -118,7 +118,7 @@ func StartCluster(t testing.TB) *Cluster {
 	return c
 }
 
-// Option is what a client needs to connect to the cluster.
+// Option returns what a client needs to connect to the cluster.
 func (c *Cluster) Option() rueidis.ClientOption {
 	var option rueidis.ClientOption
 	for _, s := range c.Nodes {
@@ -139,8 +139,8 @@ func (s *Server) says(ctx context.Context, command, line string) error {
 	return err
 }
 
-// waitFor asks again and again until there is no error: servers do not tell when they
-// have come to an agreement.
+// waitFor repeats ask until it returns no error: servers do not report when they have reached
+// agreement.
 func waitFor(t testing.TB, what string, ask func(context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)

@@ -9,8 +9,8 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// Virtual is a miniredis whose clock stands still until it is moved. Its methods are safe
-// for concurrent use.
+// Virtual is a miniredis whose clock moves only when the test moves it. Its methods are safe for
+// concurrent use.
 type Virtual struct {
 	server *miniredis.Miniredis
 	mu     sync.Mutex // guards now
@@ -26,8 +26,8 @@ func StartVirtual(t testing.TB) *Virtual {
 	return v
 }
 
-// Option is what a client needs to connect to the server. As with [Server.Option] the client
-// does not look for a cluster.
+// Option returns what a client needs to connect to the server. As with [Server.Option] the
+// client does not probe for a cluster.
 func (v *Virtual) Option() rueidis.ClientOption {
 	// miniredis has no client-side caching.
 	return rueidis.ClientOption{InitAddress: []string{v.server.Addr()}, ForceSingleClient: true, DisableCache: true}
@@ -36,7 +36,7 @@ func (v *Virtual) Option() rueidis.ClientOption {
 // Client returns a client of the server, which is closed when the test ends.
 func (v *Virtual) Client(t testing.TB) rueidis.Client { return NewClient(t, v.Option()) }
 
-// Now is the server's time. As the clock of a store it makes that live by it:
+// Now returns the server's time. A store can use it as its clock:
 // slidingttl.Options{Now: server.Now}.
 func (v *Virtual) Now() time.Time {
 	v.mu.Lock()
@@ -48,12 +48,12 @@ func (v *Virtual) Now() time.Time {
 func (v *Virtual) Advance(d time.Duration) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	// SetTime ages no key, and FastForward does not move the clock.
+	// SetTime expires no keys, and FastForward does not move the clock.
 	v.now = v.now.Add(d)
 	v.server.SetTime(v.now)
 	v.server.FastForward(d)
 }
 
-// Fail makes every command fail with this answer, such as "LOADING". An empty answer ends
-// that.
+// Fail makes every command fail with this answer, such as "LOADING", until it is called with an
+// empty one.
 func (v *Virtual) Fail(answer string) { v.server.SetError(answer) }

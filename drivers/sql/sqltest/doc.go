@@ -10,25 +10,25 @@
 //
 // # What it needs
 //
-// sh, and the programs of the server, which Debian has in the packages postgresql and
-// mariadb-server. They are looked for on the PATH and where Debian puts them. The
-// variable SQLTEST_POSTGRES or SQLTEST_MYSQL names a server that runs already, by a DSN
-// of pgx or go-sql-driver/mysql whose user may create schemas; it is then used and left
-// running. Without any of them a test that wants the server fails, and says what to
-// install. SQLite needs nothing.
+// It needs sh and the server's programs, from the PATH or from where Debian's packages
+// postgresql and mariadb-server put them. To use a server that runs already, name it in
+// SQLTEST_POSTGRES or SQLTEST_MYSQL, by a DSN of pgx or go-sql-driver/mysql whose user may
+// create schemas; it is left running. Without any of these, a test that needs the server fails
+// and says what to install. SQLite needs nothing.
 //
-// PostgreSQL refuses to run as root. Tests that run as root have it run as the user
-// postgres, and MariaDB as mysql.
+// PostgreSQL refuses to run as root. For tests that run as root it runs as the user postgres,
+// and MariaDB as mysql.
 //
 // # One server for many tests
 //
 // A server takes one to a few seconds to start. DB gives the test its own, unless the
-// package's TestMain calls [Main]: then all share one of each kind, which starts with the
-// first and stops after the last. Each test gets a schema of its own, dropped at its end.
+// package's TestMain calls [Main]: then all tests share one of each kind, which starts with the
+// first test and stops after the last. Each test gets its own schema, which is dropped at its
+// end.
 //
 // # What is unlike production
 //
-// Nothing is ever flushed to the disk (fsync is off), so writes are faster than they will
-// be. The server listens on a socket in a temporary directory, and ends with the program,
-// however that ends.
+// The server does not flush to disk (fsync is off), so writes are faster than in production. It
+// listens on a socket in a temporary directory, and ends with the program, even if that is
+// killed.
 package sqltest

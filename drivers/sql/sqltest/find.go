@@ -9,7 +9,7 @@ import (
 	"slices"
 )
 
-// find returns a program: that on the PATH, or the last of those that patterns match.
+// find returns the path of a program: from the PATH, or the last match of patterns.
 func find(name string, patterns ...string) (string, error) {
 	if path, err := exec.LookPath(name); err == nil {
 		return filepath.EvalSymlinks(path)
@@ -29,7 +29,7 @@ func find(name string, patterns ...string) (string, error) {
 
 var errNotInstalled = errors.New("not installed")
 
-// beside is the program of that name in the same directory as another.
+// beside returns the program of that name in another program's directory.
 func beside(other, name string) string { return filepath.Join(filepath.Dir(other), name) }
 
 // temporary makes a directory that user owns.

@@ -34,7 +34,7 @@ type Server struct {
 	DSN string
 
 	db   Database
-	stop func() error // nil: it runs without us
+	stop func() error // nil: it was not started here
 }
 
 const startTimeout = 2 * time.Minute
@@ -42,10 +42,10 @@ const startTimeout = 2 * time.Minute
 // kind is a kind of server.
 type kind struct {
 	driver   string // of database/sql
-	variable string // that names one which runs already
-	packages string // that Debian has it in
-	user     string // that it runs as where this program is root's
-	signal   string // that ends it at once, and its children
+	variable string // the environment variable that names a running server
+	packages string // Debian's packages of it
+	user     string // it runs as this user if the program runs as root
+	signal   string // ends it and its children at once
 	find     func() (string, error)
 	commands func(program, dir string) (prepare, serve *exec.Cmd)
 	dsn      func(dir string) string
@@ -84,9 +84,9 @@ var kinds = map[Database]kind{
 	},
 }
 
-// Run starts PostgreSQL or MariaDB, or uses the server that a variable names, without a
-// test. It returns when the server answers, after a few seconds. The caller closes it; it
-// stops with the program in any case.
+// Run starts PostgreSQL or MariaDB, or uses the server that a variable names, for programs that
+// are no tests. It returns when the server answers, after a few seconds. The caller closes it;
+// it stops at the latest with the program.
 func Run(ctx context.Context, db Database) (*Server, error) {
 	k, ok := kinds[db]
 	if !ok {
@@ -120,9 +120,8 @@ func (s *Server) Close() error {
 	return s.stop()
 }
 
-// guard runs a server in place of the shell. When its own standard input ends, because
-// the server is closed and also because this program died unasked, it ends the server
-// and removes its directory.
+// guard is a shell script that runs a server. When the script's standard input ends, because the
+// server is closed or this program is killed, it ends the server and removes its directory.
 const guard = `signal=$1 dir=$2; shift 2; exec 3<&0
 {
 	cat <&3 >/dev/null
@@ -168,7 +167,7 @@ func (k kind) start(ctx context.Context, env []string) (*Server, error) {
 	}
 	ended := make(chan struct{})
 	go func() {
-		_ = cmd.Wait() // it always ends by a signal, or says why it did not start
+		_ = cmd.Wait() // it ends by a signal, or its output has the error
 		close(ended)
 	}()
 	s := &Server{DSN: k.dsn(dir), stop: func() error {
@@ -196,7 +195,7 @@ func answers(ctx context.Context, driver, dsn string, ended <-chan struct{}) err
 	for {
 		err := db.PingContext(ctx)
 		if err == nil || ended == nil {
-			return err // if it was there before, it should answer
+			return err // a server that was not started here must answer at once
 		}
 		select {
 		case <-tick.C:
@@ -208,11 +207,11 @@ func answers(ctx context.Context, driver, dsn string, ended <-chan struct{}) err
 	}
 }
 
-// owner is whom a server runs as; nil is who runs this program.
+// owner is the user that a server runs as; nil: the user of this program.
 type owner struct{ uid, gid uint32 }
 
-// ownerFor returns the user of that name where this program is root's, which servers
-// refuse to be.
+// ownerFor returns the user of that name if this program runs as root, as which servers refuse
+// to run.
 func ownerFor(name string) (*owner, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil

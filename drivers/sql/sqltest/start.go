@@ -88,7 +88,7 @@ func DB(t testing.TB, db Database) *stdsql.DB {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = pool.Close() }) // a connection that is broken says so
+	t.Cleanup(func() { _ = pool.Close() }) // a broken connection returns an error
 	return pool
 }
 
@@ -112,17 +112,17 @@ func DSN(t testing.TB, db Database) (driver, dsn string) {
 	return driver, dsn
 }
 
-// SQLiteDSN is the DSN of a SQLite file for several connections. Readers do not wait for
-// the writer, and writers wait for each other. Writes survive a crash of the program, not
-// of the machine.
+// SQLiteDSN returns the DSN of a SQLite file for several connections. Readers do not wait for
+// the writer, and writers wait for each other. Writes survive a crash of the program, not of the
+// machine.
 func SQLiteDSN(file string) string {
 	return "file:" + file + "?_pragma=busy_timeout(10000)&_pragma=journal_mode(wal)&_pragma=synchronous(normal)"
 }
 
 var schemas atomic.Int64
 
-// Schema creates a schema that nobody else uses, also where several programs share the
-// server. It returns with what to open it, and how to drop it.
+// Schema creates a unique schema, also if several programs share the server. It returns the DSN
+// to open it, and a function that drops it.
 func (s *Server) Schema(ctx context.Context) (driver, dsn string, drop func(context.Context) error, err error) {
 	name := "sqltest_" + strconv.Itoa(os.Getpid()) + "_" + strconv.FormatInt(schemas.Add(1), 10)
 	k := kinds[s.db]
