@@ -52,11 +52,11 @@ func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]dri
 		}
 		foreign, err := add(at, d.client.DoMulti(ctx, cmds...))
 		if err == nil && len(foreign) > 0 {
-			looks := make([]string, len(foreign))
+			foreignKeys := make([]string, len(foreign))
 			for n, i := range foreign {
-				looks[n] = d.opts.Prefix + keys[i]
+				foreignKeys[n] = d.opts.Prefix + keys[i]
 			}
-			_, err = add(foreign, d.evalEach(ctx, d.client, lookScript, looks))
+			_, err = add(foreign, d.evalEach(ctx, d.client, readScript, foreignKeys))
 		}
 		if err != nil {
 			return found, err

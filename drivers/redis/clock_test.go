@@ -50,7 +50,7 @@ func clocked(opts redis.Options) drivertest.Harness {
 	}
 }
 
-// A driver comes to know the server's time by a read, in its trip, or by Learn.
+// A driver learns the server's time in the trip of a read, or by Learn.
 func TestClockApart(t *testing.T) {
 	for name, ask := range map[string]func(context.Context, *redis.Driver[profile]) error{
 		"Get": func(ctx context.Context, d *redis.Driver[profile]) error {
@@ -88,7 +88,7 @@ func TestClockApart(t *testing.T) {
 	}
 }
 
-// A server that is silent holds nobody longer than that caller's context says.
+// A silent server delays no caller beyond the caller's context.
 func TestSilentAtFirstUse(t *testing.T) {
 	f := newFixture(t, redis.Options{})
 	f.d = open[profile](t, f.client, redis.Options{})
@@ -139,7 +139,7 @@ func TestLateWrite(t *testing.T) {
 			for !strings.Contains(do("INFO", "clients"), "blocked_clients:1") {
 				time.Sleep(time.Millisecond)
 			}
-			for driver.Floor(f.d.Now()) < life.ExpiresAt+10 { // as the server's clock is known to less
+			for driver.Floor(f.d.Now()) < life.ExpiresAt+10 { // the server's clock is known to less than 10 ms
 				time.Sleep(10 * time.Millisecond)
 			}
 			do("CLIENT", "UNPAUSE")

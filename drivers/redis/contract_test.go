@@ -22,14 +22,14 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/drivertest"
 )
 
-// configurations are other ways to keep a record than the default, which is for real servers.
-// Each is held to the whole contract in virtual time.
+// configurations are the layouts other than the default, which real servers test. Each runs the
+// whole contract in virtual time.
 var configurations = map[string]redis.Options{
 	"prefix": {Prefix: `{app}:*?[a]\:`},
 	"codec":  {Codec: reversed{}, Retain: 90 * time.Minute},
 }
 
-// reversed is JSON from right to left.
+// reversed is JSON with its bytes reversed.
 type reversed struct{}
 
 func (reversed) Encode(v any) ([]byte, error) {
@@ -79,8 +79,8 @@ func TestContractInCluster(t *testing.T) {
 	drivertest.Run(t, h)
 }
 
-// loadScripts has every node know the scripts. One that does not is sent each twice, and a gate stops
-// the first time, which does nothing.
+// loadScripts loads the scripts into every node. Otherwise each is sent twice, and a gate would
+// stop the first attempt, which does nothing.
 func loadScripts(t *testing.T, client rueidis.Client) {
 	d := open[profile](t, client, redis.Options{})
 	now := driver.Floor(time.Now())
@@ -99,12 +99,11 @@ func loadScripts(t *testing.T, client rueidis.Client) {
 	}
 }
 
-// allCases has a cluster held to the whole contract.
+// allCases makes a cluster run the whole contract.
 var allCases bool
 
-// inCluster chooses the cases that a cluster can change: each call reaches the node that has
-// the key, and a batch, a scan and a Check reach all of them. What a node makes of a call, and
-// of the time, TestContract tells.
+// inCluster chooses the cases that a cluster can change: each call reaches the node with the
+// key, and a batch, a scan and a Check reach all nodes. TestContract tests what one node does.
 func inCluster(name string) bool {
 	group, _, _ := strings.Cut(name, "/")
 	return slices.Contains([]string{
@@ -124,15 +123,15 @@ func TestContractInVirtualTime(t *testing.T) {
 
 var users atomic.Int64
 
-// notApart is lacks of a server whose clock is not set apart from the driver's.
+// notApart are the lacks of a server whose clock cannot differ from the driver's.
 func notApart() map[drivertest.Feature]string {
 	all := maps.Clone(lacks)
 	all[drivertest.Apart] = "TestContractApart sets the clock of a server"
 	return all
 }
 
-// real runs cases at once on one server or cluster, each as a user of its own through a
-// proxy of its own. admin is a client that may do anything.
+// real runs cases in parallel on one server or cluster, each with its own user and proxy. admin
+// is a client with all rights.
 func real(option rueidis.ClientOption, admin rueidis.Client) drivertest.Harness {
 	return drivertest.Harness{
 		Lacks:    notApart(),
@@ -177,8 +176,8 @@ func real(option rueidis.ClientOption, admin rueidis.Client) drivertest.Harness 
 func virtual(opts redis.Options) drivertest.Harness {
 	opts.MaxSkew = 1e6 * time.Hour
 	return drivertest.Harness{
-		// The server's clock stands still while the driver's goes on: that they agree
-		// a real server tells.
+		// The server's clock stands still while the driver's runs. A real server tests that
+		// they agree.
 		Cases:    func(name string) bool { return name != "clock/agrees" },
 		Lacks:    notApart(),
 		Parallel: true,
@@ -230,13 +229,13 @@ func open[T any](t testing.TB, client rueidis.Client, opts redis.Options) *redis
 	return d
 }
 
-// own reports whether err is the server's, with that code.
+// own reports whether err is the server's own, with that code.
 func own(err error, code string) bool {
 	var answer *rueidis.RedisError
 	return errors.As(err, &answer) && strings.HasPrefix(answer.Error(), code)
 }
 
-// malform writes a record whose header has a word for its created_at.
+// malform writes a record with a word as created_at in its header.
 func malform(client rueidis.Client, opts redis.Options, d *redis.Driver[drivertest.Value]) func(context.Context, string, drivertest.Value) error {
 	return func(ctx context.Context, key string, v drivertest.Value) error {
 		now := driver.Floor(time.Now())

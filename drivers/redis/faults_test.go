@@ -17,13 +17,13 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// writes returns how often the server has carried out commands that write.
+// writes returns how many writing commands the server has executed.
 func (f *fixture) writes(t testing.TB) int {
 	t.Helper()
 	return f.called(t, "set", "setrange", "pexpireat", "del")
 }
 
-// called returns how often the server has carried out commands of these names.
+// called returns how many commands of these names the server has executed.
 func (f *fixture) called(t testing.TB, names ...string) (n int) {
 	t.Helper()
 	text, err := f.command(t, "INFO", "commandstats").ToString()
@@ -39,7 +39,7 @@ func (f *fixture) called(t testing.TB, names ...string) (n int) {
 	return n
 }
 
-// A write whose answer is lost may have landed and says so; it is not sent again.
+// A write whose answer is lost returns ErrAmbiguous, and is not resent.
 func TestLostAnswer(t *testing.T) {
 	for name := range calls(nil, driver.Meta{}) {
 		t.Run(name, func(t *testing.T) {
@@ -68,7 +68,7 @@ func TestLostAnswer(t *testing.T) {
 	}
 }
 
-// So does one whose answer does not come in time, and one whose caller has left.
+// So does a write whose answer does not come in time, and one whose caller has left.
 func TestLateAnswer(t *testing.T) {
 	for name := range calls(nil, driver.Meta{}) {
 		t.Run(name, func(t *testing.T) {
@@ -88,7 +88,7 @@ func TestLateAnswer(t *testing.T) {
 	}
 }
 
-// What the server refuses has not landed, nor what could not be sent.
+// A write that the server refuses, or that could not be sent, has not landed.
 func TestRefused(t *testing.T) {
 	f := newFixture(t, redis.Options{})
 	was := f.record(t, secret).Meta
@@ -128,7 +128,7 @@ func TestReadTouchReads(t *testing.T) {
 			e := f.record(t, secret)
 			breakIt(f)
 			got, touched, err := f.d.ReadTouch(t.Context(), secret, nil, anAccess(), driver.Floor(time.Now()))
-			again := name == "connections cut" && touched // by a connection that the client had made anew in time
+			again := name == "connections cut" && touched // the client had reconnected in time
 			if err != nil || touched && !again || got.Value != e.Value {
 				t.Errorf("ReadTouch: %+v, %t, %v; want what was inserted, not touched", got, touched, err)
 			}
@@ -205,8 +205,8 @@ func TestKeysStayOutOfErrors(t *testing.T) {
 	}
 }
 
-// A server whose memory is full lets touches land, for they need none: sessions that are read
-// go on. It refuses what needs some, and that changes nothing.
+// A server whose memory is full still executes touches, which need no memory, so sessions in use
+// live on. It refuses writes that need memory, which then change nothing.
 func TestFullMemory(t *testing.T) {
 	for _, retain := range []time.Duration{0, time.Hour} {
 		t.Run(fmt.Sprint(retain), func(t *testing.T) {
@@ -218,7 +218,7 @@ func TestFullMemory(t *testing.T) {
 			now := driver.Floor(time.Now())
 			f.command(t, "CONFIG", "SET", "maxmemory", "1", "maxmemory-policy", "noeviction")
 
-			// stored has the record to be e, for the driver and for the server.
+			// stored wants the record to be e, for the driver and for the server.
 			stored := func(when string) {
 				t.Helper()
 				_, expiry := f.stored(t, secret)

@@ -12,7 +12,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// stored is what other programs see of a key: the string, and its expiry.
+// stored returns a key's string and expiry, as other programs see them.
 func (f *fixture) stored(t testing.TB, key string) (text string, expiry int64) {
 	t.Helper()
 	text, _ = f.command(t, "GET", key).ToString()
@@ -55,8 +55,8 @@ func TestLayout(t *testing.T) {
 	}
 }
 
-// A string of another program is adopted: its value stays, created_at comes before it, and
-// a SET by that program makes it one to adopt again.
+// A string of another program is adopted: its value stays, with a header before it. After a SET
+// by that program it is adopted again.
 func TestAdoption(t *testing.T) {
 	f := newFixture(t, redis.Options{})
 	s, err := slidingttl.New[profile](f.d, slidingttl.Policy{IdleGrace: time.Hour, MaxLifetime: 24 * time.Hour}, &slidingttl.Options[profile]{TouchWait: time.Minute})
@@ -78,7 +78,7 @@ func TestAdoption(t *testing.T) {
 	}
 }
 
-// Whatever a string of another program holds, a write planned for it lands on that alone.
+// Whatever a string of another program holds, a write planned for it lands only on that string.
 func TestForeignVersion(t *testing.T) {
 	f := newFixture(t, redis.Options{})
 	f.command(t, "SET", secret, `{"name":"read"}`)
@@ -96,7 +96,7 @@ func TestForeignVersion(t *testing.T) {
 	}
 }
 
-// A key of another type is left alone by every call.
+// No call changes a key of another type.
 func TestOtherTypes(t *testing.T) {
 	f := newFixture(t, redis.Options{})
 	was := f.record(t, "sound").Meta
@@ -116,7 +116,7 @@ func TestOtherTypes(t *testing.T) {
 	}
 }
 
-// A string that begins like a record and is none is an error, and left alone.
+// A string that begins like a record but is none is an error, and is not changed.
 func TestMalformed(t *testing.T) {
 	const far = 99999999999999
 	f := newFixture(t, redis.Options{})
@@ -192,7 +192,7 @@ func TestRaw(t *testing.T) {
 	}
 }
 
-// Remove removes the record that was read and no other.
+// Remove removes only the record that was read.
 func TestRemove(t *testing.T) {
 	f := newFixture(t, redis.Options{})
 	e := f.record(t, "a")

@@ -16,7 +16,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/drivertest"
 )
 
-// gated is option with the writes of its client through a gate.
+// gated returns option with the client's writes passing a gate.
 func gated(g *drivertest.Gate, option rueidis.ClientOption) rueidis.ClientOption {
 	dial := option.DialCtxFn
 	option.DialCtxFn = func(ctx context.Context, address string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
@@ -36,15 +36,16 @@ func gated(g *drivertest.Gate, option rueidis.ClientOption) rueidis.ClientOption
 	return option
 }
 
-// oneConnection is option with one connection, which the client makes at once. A write for which
-// it has to make another counts as sent twice, and its refusal as doubtful: see attempts.
+// oneConnection returns option with one connection, which the client opens at once. If it had to
+// open another for a write, that write would count as sent twice, and its refusal as doubtful:
+// see attempts.
 func oneConnection(option rueidis.ClientOption) rueidis.ClientOption {
 	option.PipelineMultiplex = -1
 	return option
 }
 
-// asking is a client that asks for the server's time on a connection of its own, so that it need not
-// wait for a write that the gate holds up.
+// asking is a client that asks for the server's time on its own connection, so that this does
+// not wait for a write that the gate stops.
 type asking struct {
 	rueidis.Client
 	own rueidis.Client

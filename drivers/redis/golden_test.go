@@ -10,9 +10,9 @@ import (
 	"github.com/slidingttl/slidingttl/internal/golden"
 )
 
-// TestGolden puts keys as GET and PEXPIRETIME told them, which is -1 of one that does not
-// expire. It needs a real server: miniredis takes a header's digits for octal in 2049, where
-// none of them is an 8 or a 9.
+// TestGolden writes keys with the value of GET and the expiry of PEXPIRETIME, -1 for none. It
+// needs a real server: miniredis parses a header's digits as octal if none of them is an 8 or a
+// 9, as for some instants in 2049.
 func TestGolden(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t).Client(t)

@@ -23,7 +23,7 @@ import (
 // concurrent use.
 type Invalidations struct {
 	mu    sync.RWMutex // guards tiers
-	tiers []told
+	tiers []subscription
 }
 
 // Forgetter holds records in memory.
@@ -32,7 +32,7 @@ type Forgetter interface {
 	ForgetAll()        // any held record may be stale
 }
 
-type told struct {
+type subscription struct {
 	prefix string
 	tier   Forgetter
 }
@@ -58,7 +58,7 @@ func (i *Invalidations) Track(o rueidis.ClientOption) rueidis.ClientOption {
 func (i *Invalidations) Tell(prefix string, f Forgetter) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.tiers = append(slices.Clip(i.tiers), told{prefix, f})
+	i.tiers = append(slices.Clip(i.tiers), subscription{prefix, f})
 	f.ForgetAll() // records read before are not tracked
 }
 

@@ -11,14 +11,14 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// forgetter hands on what it is told: a key, or "all".
+// forgetter sends the keys that it is to forget, or "all".
 type forgetter chan string
 
 func (f forgetter) Forget(key string) { f <- key }
 func (f forgetter) ForgetAll()        { f <- "all" }
 
-// told wants f to be told of what next. The wait is for a push, and ends with it.
-func (f forgetter) told(t *testing.T, when, what string) {
+// received wants what to be the next push to f.
+func (f forgetter) received(t *testing.T, when, what string) {
 	t.Helper()
 	select {
 	case got := <-f:
@@ -30,8 +30,8 @@ func (f forgetter) told(t *testing.T, when, what string) {
 	}
 }
 
-// What others write, delete or let expire is pushed to who has read it, without the prefix; a
-// connection that is lost makes all doubtful.
+// Keys that others write or delete, or that expire, are pushed to clients that have read them,
+// without the prefix. After a lost connection all keys are doubtful.
 func TestInvalidations(t *testing.T) {
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t)
@@ -47,8 +47,8 @@ func TestInvalidations(t *testing.T) {
 	tier, other := make(forgetter, 100), make(forgetter, 100)
 	pushed.Tell("here:", tier)
 	pushed.Tell("there:", other)
-	tier.told(t, "at first", "all")
-	other.told(t, "at first", "all")
+	tier.received(t, "at first", "all")
+	other.received(t, "at first", "all")
 
 	now := driver.Floor(time.Now())
 	life := driver.Life{CreatedAt: now, ExpiresAt: now.Add(time.Hour)}
@@ -65,28 +65,28 @@ func TestInvalidations(t *testing.T) {
 	was.ExpiresAt = was.ExpiresAt.Add(time.Hour)
 	was.Version, err = elsewhere.Touch(t.Context(), secret, driver.Meta{Life: life, Version: version}, was.Life, now)
 	ok(t, "Touch elsewhere", err)
-	tier.told(t, "after a touch", secret)
+	tier.received(t, "after a touch", secret)
 
 	_, err = here.GetMulti(t.Context(), []string{secret})
 	ok(t, "GetMulti", err)
 	was.Version, err = elsewhere.Replace(t.Context(), secret, profile{"second"}, was, was.Life, now)
 	ok(t, "Replace elsewhere", err)
-	tier.told(t, "after a write", secret)
+	tier.received(t, "after a write", secret)
 
 	_, _, err = here.ReadTouch(t.Context(), secret, nil, driver.Access{Most: 1}, now)
 	ok(t, "ReadTouch", err)
 	ok(t, "Delete elsewhere", elsewhere.Delete(t.Context(), secret))
-	tier.told(t, "after a deletion", secret)
+	tier.received(t, "after a deletion", secret)
 
 	soon := driver.Life{CreatedAt: now, ExpiresAt: driver.Floor(time.Now()).Add(2 * time.Second)}
 	_, err = elsewhere.Insert(t.Context(), secret, profile{"third"}, soon, now)
 	ok(t, "Insert elsewhere", err)
 	read()
-	tier.told(t, "after it expired", secret)
+	tier.received(t, "after it expired", secret)
 
 	proxy.Cut()
-	tier.told(t, "after the connection was lost", "all")
-	other.told(t, "after the connection was lost", "all")
+	tier.received(t, "after the connection was lost", "all")
+	other.received(t, "after the connection was lost", "all")
 	if len(other) > 0 {
 		t.Errorf("told of a key without its prefix: %q", <-other)
 	}

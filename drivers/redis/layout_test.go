@@ -37,9 +37,9 @@ redis.call('PEXPIREAT', key, to + 0)
 record[3] = to
 return record`
 
-// BenchmarkLayout compares the string that a record is with a hash of value, created_at,
-// expiry and version: the bytes of a key, and the server's time for a read and for a due
-// read in one trip, by its own count, the least of some rounds. GETEX stands beside it.
+// BenchmarkLayout compares a record's string with a hash of value, created_at, expiry and
+// version: the bytes of a key, and the server's time for a read and for a due read in one trip,
+// by the server's count, the least of several rounds. It measures GETEX too.
 func BenchmarkLayout(b *testing.B) {
 	const keys, rounds = 1000, 20
 	ctx := b.Context()
@@ -71,7 +71,7 @@ func BenchmarkLayout(b *testing.B) {
 		return n
 	}
 	key := func(i int) string { return fmt.Sprint("key", i) }
-	// pipeline sends a command for each key and returns what each took the server.
+	// pipeline sends a command for each key and returns the server's time for each.
 	pipeline := func(name string, cmd func(key string) rueidis.Completed) float64 {
 		must(client.Do(ctx, client.B().ConfigResetstat().Build()).Error())
 		cmds := make(rueidis.Commands, keys)

@@ -21,8 +21,8 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", "8"); err != nil {
 		panic(err)
 	}
-	// A client of a cluster leaves goroutines that sleep for seconds and then end by
-	// themselves: to look at the cluster again, and to close connections no longer used.
+	// A client of a cluster leaves goroutines that sleep for seconds and then end: one that
+	// refreshes the cluster's topology, and those that close unused connections.
 	goleak.VerifyTestMain(m,
 		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*call).DelayDo.func1"),
 		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient)._refresh.func2"))
@@ -77,14 +77,14 @@ func newFixture(t testing.TB, opts redis.Options) *fixture {
 	t.Helper()
 	f := &fixture{server: redistest.Start(t), proxy: redistest.NewProxy(t)}
 	option := f.proxy.Option(f.server.Option())
-	option.PipelineMultiplex = -1 // one connection, which is there already when answers are lost
+	option.PipelineMultiplex = -1 // one connection, which is open when answers are lost
 	f.client = &counting{Client: redistest.NewClient(t, option)}
 	f.d = open[profile](t, f.client, opts)
 	ok(t, "Learn", f.d.Learn(t.Context()))
 	return f
 }
 
-// command has the server carry out words, past the driver.
+// command executes words on the server, without the driver.
 func (f *fixture) command(t testing.TB, words ...string) rueidis.RedisResult {
 	t.Helper()
 	res := f.client.Client.Do(t.Context(), f.client.B().Arbitrary(words...).Build())
@@ -105,7 +105,7 @@ func (f *fixture) record(t testing.TB, key string) driver.Entry[profile] {
 	return e
 }
 
-// calls are those that write, on a live record that was was read of.
+// calls returns the writing calls, on a live record that was read as was.
 func calls(d *redis.Driver[profile], was driver.Meta) map[string]func(context.Context) error {
 	now := driver.Floor(time.Now())
 	later := driver.Life{CreatedAt: cmp.Or(was.CreatedAt, now), ExpiresAt: was.ExpiresAt.Add(time.Hour)}

@@ -13,7 +13,7 @@ func (d *Driver[T]) Raw(ctx context.Context, key string) (driver.Raw, error) {
 	if err != nil {
 		return driver.Raw{}, err
 	}
-	b, expiry, err := reply(ctx, d.eval(ctx, lookScript, k))
+	b, expiry, err := reply(ctx, d.eval(ctx, readScript, k))
 	if err != nil {
 		return driver.Raw{}, err
 	}

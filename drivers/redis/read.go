@@ -22,7 +22,7 @@ func (d *Driver[T]) Get(ctx context.Context, key string) (driver.Entry[T], error
 	}
 	e, _, err := d.entry(ctx, res)
 	if err == errForeign {
-		e, _, err = d.entry(ctx, d.eval(ctx, lookScript, k))
+		e, _, err = d.entry(ctx, d.eval(ctx, readScript, k))
 	}
 	return e, err
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/drivertest"
 )
 
-// TestErrRefused: what no other attempt changes says so. rueidis itself finds a wrong password,
-// as it connects.
+// TestErrRefused: a failure that no retry can help is ErrRefused. rueidis itself reports a wrong
+// password when it connects.
 func TestErrRefused(t *testing.T) {
 	f := newFixture(t, redis.Options{})
 	f.command(t, "ACL", "SETUSER", "guest", "on", "nopass", "+ping", "+client", "+hello")
@@ -21,8 +21,8 @@ func TestErrRefused(t *testing.T) {
 	drivertest.RunRefused(t, open[drivertest.Value](t, redistest.NewClient(t, o), redis.Options{}))
 }
 
-// A user who may only read reads, and is told of a write in the words of the driver, and not of a
-// script: rights are for whoever runs the store to change.
+// A user with read rights can read. The error of a write is in the driver's words and not about a
+// script, because an operator who reads it must change the rights.
 func TestReadOnlyUser(t *testing.T) {
 	f := newFixture(t, redis.Options{})
 	e := f.record(t, secret)

@@ -16,9 +16,9 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// The client sends a write again whose answer has not come when the connection's lifetime
-// ends. The second attempt meets what the first has left, or what somebody has made of it since:
-// the write says what happened, or that it may have.
+// The client resends a write whose answer has not come when the connection's lifetime ends. The
+// second attempt finds the first one's result, or what another client has written since. The
+// write returns what happened, or ErrAmbiguous.
 func TestResent(t *testing.T) {
 	other := func(ctx context.Context, d *redis.Driver[profile], key string) error {
 		now := driver.Floor(time.Now())
@@ -78,7 +78,7 @@ func TestResent(t *testing.T) {
 			option := server.Option()
 			option.PipelineMultiplex = -1
 			option.ConnLifetime = 50 * time.Millisecond
-			option.Dialer.KeepAlive = time.Minute // no PING but that of a connection's end
+			option.Dialer.KeepAlive = time.Minute // no PING except at a connection's end
 			var armed atomic.Bool
 			sent, written := f.called(t, "evalsha"), f.writes(t)
 			between := func() {
@@ -111,8 +111,8 @@ func TestResent(t *testing.T) {
 	}
 }
 
-// deafConn is a connection that hears nothing any more once it has sent a script while
-// armed, which only one does. It breaks at its lifetime's end, when the client sends a PING.
+// deafConn is a connection that receives nothing once it has sent a script while armed, which
+// only one does. It breaks at its lifetime's end, when the client sends a PING.
 type deafConn struct {
 	net.Conn
 	armed *atomic.Bool

@@ -15,8 +15,8 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// scanned walks n segments and returns the records met, in how many pages, and how many keys
-// were no records.
+// scanned scans n segments and returns the records, the number of pages, and the number of keys
+// that were no records.
 func scanned(t *testing.T, d *redis.Driver[profile], n, limit int) (all map[string]driver.Scanned, pages, passed int) {
 	t.Helper()
 	segments, err := d.Segments(t.Context(), n)
@@ -94,7 +94,7 @@ func testScan(t *testing.T, client rueidis.Client) {
 	}
 }
 
-// at is the cursor at the beginning of some parts.
+// at returns the cursor at the beginning of some parts.
 func at(parts ...string) driver.Cursor {
 	places := make([]map[string]any, len(parts))
 	for i, p := range parts {
@@ -144,8 +144,8 @@ func TestScanRefuses(t *testing.T) {
 	}
 }
 
-// A replica that has taken over knows no cursor of its primary's: its part of the store
-// is walked from the beginning, so that nothing is missed.
+// A replica that has taken over does not know its primary's cursors: its part of the store is
+// scanned from the beginning, so that no record is missed.
 func TestScanOverFailover(t *testing.T) {
 	primary := redistest.Start(t)
 	replica := primary.StartReplica(t)

@@ -18,7 +18,7 @@ var (
 	overwriteScript = newScript("lookup", "overwrite")
 	touchScript     = newScript("lookup", "touch")
 	removeScript    = newScript("lookup", "remove")
-	lookScript      = newScript("look")
+	readScript      = newScript("read")
 	readTouchScript = newScript("readtouch")
 )
 

@@ -10,8 +10,8 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl"
 )
 
-// A client that asks a sentinel for the primary goes on with the replica that takes its
-// place: a read that comes meanwhile waits for it, and the life of the record goes on.
+// A client that asks a sentinel for the primary continues with the promoted replica. A read
+// meanwhile waits for it, and the record lives on.
 func TestSentinel(t *testing.T) {
 	primary := redistest.Start(t)
 	primary.StartReplica(t)

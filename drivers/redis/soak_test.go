@@ -31,8 +31,8 @@ func TestSoak(t *testing.T) {
 	})
 }
 
-// failOver makes the replica the primary of all clients, and returns when what was
-// answered may be lost: since the replica was last known to have everything.
+// failOver makes the replica the primary of all clients. It returns the time in which answered
+// writes may be lost: since the replica was last known to have everything.
 func failOver(t *testing.T, primary, replica *redistest.Server, proxy *redistest.Proxy) (lost drivertest.Span) {
 	admin := primary.Client(t)
 	lost.Start = time.Now()

@@ -74,7 +74,7 @@ func TestRoundTrips(t *testing.T) {
 				ok(t, "slidingttl.New", err)
 				return s
 			}
-			// Another record's calls make the server know the scripts.
+			// Calls on another record load the scripts into the server.
 			warm := open()
 			for _, err := range []error{warm.Insert(t.Context(), "warm", profile{}), warm.Delete(t.Context(), "warm")} {
 				ok(t, "warming up", err)

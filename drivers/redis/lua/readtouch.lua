@@ -1,4 +1,4 @@
--- Returns what look.lua does; a record that it touched comes with its new expiry. ARGV: the
+-- Returns what read.lua does; a record that it touched comes with its new expiry. ARGV: the
 -- caller's time; how far the access keeps a record, and the expiry that it writes, both in the
 -- header's form; the max lifetime; how long a record is held after its expiry. Texts of the
 -- header's form compare as numbers do, and converting them would cost more than the rest of the
