@@ -12,8 +12,8 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/drivertest"
 )
 
-// A tier has the capabilities of the driver below it, whichever those are, and those that
-// it has or lacks of its own.
+// A tier has the capabilities of the driver below it, except for those that it always has or
+// never has.
 func TestCapabilities(t *testing.T) {
 	drivertest.RunWrapper(t, func(inner driver.Driver[drivertest.Value]) driver.Driver[drivertest.Value] {
 		h, err := hot.New(inner, hot.Bounds{Records: 1, Staleness: staleness}, nil)
@@ -22,7 +22,7 @@ func TestCapabilities(t *testing.T) {
 	}, map[string]bool{"Latest": true, "Checker": true, "Local": false})
 }
 
-// unfit is a driver whose store is not as it should be.
+// unfit is a driver whose Check fails.
 type unfit struct{ driver.Driver[string] }
 
 var errUnfit = errors.New("the store is unfit")
@@ -30,7 +30,7 @@ var errUnfit = errors.New("the store is unfit")
 // Check implements driver.Checker.
 func (unfit) Check(context.Context, time.Duration) error { return errUnfit }
 
-// Check says that a deletion elsewhere is late, until that is known, and what is wrong below.
+// Check requires LateDeletes, and returns the errors of the driver below.
 func TestCheck(t *testing.T) {
 	r := newRemote[string](t)
 	for _, late := range []bool{false, true} {

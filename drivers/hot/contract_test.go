@@ -11,8 +11,8 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/drivertest"
 )
 
-// The tier keeps the whole contract but for what it is there for: what others write, or that
-// the store is down, may be seen late. Where a case does either, it is told.
+// The tier keeps the whole contract, except that it may notice others' writes, and a store that
+// is down, late. So the harness calls Forget whenever a case does either.
 func TestContract(t *testing.T) {
 	const year = 365 * 24 * time.Hour
 	for name, b := range map[string]hot.Bounds{
@@ -34,7 +34,7 @@ func contract(t *testing.T, b hot.Bounds) {
 			}
 			r := newRemote[drivertest.Value](t)
 			h := over(r)
-			told := func(do func() func()) func() func() {
+			notified := func(do func() func()) func() func() {
 				return func() func() { h.ForgetAll(); return do() }
 			}
 			return &drivertest.Backend{
@@ -46,9 +46,9 @@ func contract(t *testing.T, b hot.Bounds) {
 				Retain: func(retain time.Duration) driver.Driver[drivertest.Value] {
 					return over(newRetaining[drivertest.Value](t, retain))
 				},
-				Fail: told(r.fail),
+				Fail: notified(r.fail),
 				Own:  func(err error) bool { return errors.Is(err, errDown) },
-				Hang: told(r.hang),
+				Hang: notified(r.hang),
 			}
 		},
 		Lacks: map[drivertest.Feature]string{

@@ -52,7 +52,7 @@ func TestMissesShareATrip(t *testing.T) {
 	})
 }
 
-// Nobody joins a trip whose answer would be too old for it.
+// A read does not join a trip whose answer would be too old for it.
 func TestNoJoiningOfOldTrips(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRemote[string](t)
@@ -71,7 +71,7 @@ func TestNoJoiningOfOldTrips(t *testing.T) {
 	})
 }
 
-// A trip that nobody joins any more leaves alone the one that took its place.
+// A trip that reads no longer join does not affect its successor.
 func TestLandingLeavesTheNextTripAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRemote[string](t)
@@ -99,7 +99,7 @@ func TestLandingLeavesTheNextTripAlone(t *testing.T) {
 	})
 }
 
-// A driver that panics does so in who makes the trip; those who wait make their own.
+// A driver's panic is the panic of the call that makes the trip; waiting calls make their own.
 func TestPanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRemote[string](t)
@@ -125,7 +125,7 @@ func TestPanic(t *testing.T) {
 	})
 }
 
-// What a trip failed with is told to all who wait, and not held.
+// All waiting calls get a trip's error, and it is not held.
 func TestErrorIsNotHeld(t *testing.T) {
 	r := newRemote[string](t)
 	h := tier(t, r, 10)

@@ -15,8 +15,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// A hit makes no trip, and what others write is seen when what is held is too old, and not
-// before.
+// A hit makes no trip. Others' writes are seen when the held record is too old, and not before.
 func TestStaleness(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRemote[string](t)
@@ -40,7 +39,7 @@ func TestStaleness(t *testing.T) {
 	})
 }
 
-// What is held counts as read when the read began, however long that took.
+// A held record's age counts from the beginning of its read, however long that took.
 func TestStalenessCountsFromTheBeginning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRemote[string](t)
@@ -55,7 +54,8 @@ func TestStalenessCountsFromTheBeginning(t *testing.T) {
 	})
 }
 
-// A record is not answered from memory when its expiry has come: another may have touched it.
+// A record is not answered from memory after its expiry, since another process may have touched
+// it.
 func TestExpiry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRemote[string](t)
@@ -78,7 +78,7 @@ func TestExpiry(t *testing.T) {
 	})
 }
 
-// By Options.Now an expiry comes when the application says, whatever the store's clock.
+// With Options.Now an expiry is judged by that time, whatever the store's clock.
 func TestNow(t *testing.T) {
 	r := newRemote[string](t)
 	now := time.Now()
@@ -91,7 +91,8 @@ func TestNow(t *testing.T) {
 	reads(t, r, h, "kept", 1)
 }
 
-// A batch asks the store for what is not held, and says of each fault where it stood.
+// A batch asks the store for the keys that are not held, and reports errors by their index in
+// the call.
 func TestGetMulti(t *testing.T) {
 	for _, eventual := range []bool{false, true} {
 		t.Run(fmt.Sprint("eventual ", eventual), func(t *testing.T) {
@@ -116,7 +117,7 @@ func TestGetMulti(t *testing.T) {
 			if !errors.As(err, &failed) || len(failed) != 1 || failed[0].Index != 2 {
 				t.Errorf("GetMulti: %v; want one for the key at 2", err)
 			}
-			// What may be stale already is not held.
+			// A read that may be stale already is not held.
 			want := 0
 			if eventual {
 				want = 1
@@ -129,7 +130,7 @@ func TestGetMulti(t *testing.T) {
 	}
 }
 
-// What is held was read by Latest, where other reads may be stale.
+// If other reads may be stale, held records are read by Latest.
 func TestReadsLatestToHold(t *testing.T) {
 	r := newRemote[string](t)
 	r.eventual = true
@@ -147,7 +148,7 @@ func TestReadsLatestToHold(t *testing.T) {
 	}
 }
 
-// A write by another that this process is told of is seen at once.
+// After Forget, another process's write is seen at once.
 func TestForget(t *testing.T) {
 	r := newRemote[string](t)
 	h := tier(t, r, 10)
@@ -164,7 +165,7 @@ func TestForget(t *testing.T) {
 	}
 }
 
-// Latest shows what is stored, and what it finds is held from then on.
+// Latest reads the store, and its result is held from then on.
 func TestLatest(t *testing.T) {
 	r := newRemote[string](t)
 	h := tier(t, r, 10)
@@ -184,7 +185,7 @@ func TestLatest(t *testing.T) {
 	}
 }
 
-// Of two reads the one that began later stays.
+// Of two reads' results, that of the one that began later is held.
 func TestLaterReadStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRemote[string](t)
@@ -203,7 +204,7 @@ func TestLaterReadStays(t *testing.T) {
 	})
 }
 
-// No more is held than was allowed, and those read most stay.
+// The tier holds no more than its bounds, and keeps the most read records.
 func TestBound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const bound, keys = 100, 5000
@@ -226,7 +227,7 @@ func TestBound(t *testing.T) {
 	})
 }
 
-// Both bounds hold, and what is larger than all that may be held is not.
+// Both bounds hold, and a record larger than the bound is not held.
 func TestBytes(t *testing.T) {
 	for name, c := range map[string]struct{ records, bytes, size, most int }{
 		"bytes":     {records: 1000, bytes: 20_000, size: 190, most: 100},
@@ -254,8 +255,8 @@ func TestBytes(t *testing.T) {
 	}
 }
 
-// That a key is absent is answered from memory for as long as was allowed, and until this process
-// writes it or hears of it.
+// The absence of a key is answered from memory for Bounds.Absence at most, or until this process
+// writes or forgets the key.
 func TestAbsence(t *testing.T) {
 	const absence = 5 * time.Second
 	synctest.Test(t, func(t *testing.T) {

@@ -31,7 +31,7 @@ func ok(t testing.TB, what string, err error) {
 	}
 }
 
-// reads wants Get to return v, and that to be trips to the store.
+// reads wants Get to return v, with that number of trips to the store.
 func reads(t testing.TB, r *remote[string], h *hot.Driver[string], v string, trips int) {
 	t.Helper()
 	n := r.during(func() {

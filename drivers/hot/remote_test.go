@@ -11,8 +11,8 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// remote is a store across a network: the memory driver with the capabilities of others. It
-// heeds contexts, counts the trips of reads, holds back what it has read, fails, and hangs.
+// remote behaves like a store across a network: the memory driver with other capabilities. It
+// respects contexts, counts the trips of reads, delays answers, fails, and hangs.
 type remote[T any] struct {
 	*memory.Driver[T]
 	eventual bool // its reads may be stale, but for Latest
@@ -34,7 +34,7 @@ func newRemote[T any](t testing.TB) *remote[T] {
 	return newRetaining[T](t, 0)
 }
 
-// newRetaining is newRemote of a store that retains the dead.
+// newRetaining is newRemote with a retention.
 func newRetaining[T any](t testing.TB, retain time.Duration) *remote[T] {
 	t.Helper()
 	d, err := memory.New(&memory.Options[T]{Retain: retain})
@@ -93,7 +93,7 @@ func (r *remote[T]) begin(ctx context.Context) error {
 	return nil
 }
 
-// answer is a read that has taken place and whose answer is on its way.
+// answer delays the answer of a read that has been executed.
 func (r *remote[T]) answer(ctx context.Context) {
 	r.mu.Lock()
 	r.trips++
@@ -104,7 +104,7 @@ func (r *remote[T]) answer(ctx context.Context) {
 	}
 }
 
-// during returns how many reads reach the store while f runs.
+// during returns the number of reads that reach the store while f runs.
 func (r *remote[T]) during(f func()) int {
 	count := func() int {
 		r.mu.Lock()
@@ -116,14 +116,14 @@ func (r *remote[T]) during(f func()) int {
 	return count() - before
 }
 
-// set changes what begin and answer go by.
+// set changes the behaviour of begin and answer.
 func (r *remote[T]) set(change func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	change()
 }
 
-// holds has what was read held back by hold, or by nobody if that is nil.
+// holds delays answers by hold; nil: no delay.
 func (r *remote[T]) holds(hold func(ctx context.Context)) { r.set(func() { r.hold = hold }) }
 
 func (r *remote[T]) fail() (mend func()) {
@@ -252,7 +252,7 @@ func (r *remote[T]) Check(ctx context.Context, _ time.Duration) error { return r
 
 func (r *remote[T]) now() driver.Instant { return driver.Floor(r.Now()) }
 
-// life is one of ttl from now.
+// life returns a life of ttl from now.
 func (r *remote[T]) life(ttl time.Duration) driver.Life {
 	return driver.Life{CreatedAt: r.now(), ExpiresAt: r.now().Add(ttl)}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// policy has slack, for a tier saves nothing without.
+// policy has slack, because without it a tier saves nothing.
 var policy = slidingttl.Policy{IdleGrace: time.Hour, MaxLifetime: 3 * time.Hour, Slack: 10 * time.Minute}
 
 func open(t testing.TB, d driver.Driver[string], opts *slidingttl.Options[string]) *slidingttl.Store[string] {
@@ -29,8 +29,8 @@ func longTier(t testing.TB, d driver.Driver[string]) *hot.Driver[string] {
 	return h
 }
 
-// A record that is answered from memory gets its touches when they are due, and dies at its
-// cap, though it is held for longer than that.
+// A record that is answered from memory is touched when due, and dies at its cap, even if it is
+// held for longer.
 func TestStoreSlides(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRemote[string](t)
@@ -61,7 +61,7 @@ func TestStoreSlides(t *testing.T) {
 	})
 }
 
-// Past the cap of a policy made tighter nothing is answered, whatever is held.
+// Past the cap of a tightened policy a held record is not answered.
 func TestStoreKeepsATighterCap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRemote[string](t)
@@ -77,8 +77,8 @@ func TestStoreKeepsATighterCap(t *testing.T) {
 	})
 }
 
-// A touch that is planned from what is held lands on no record but that: another's value
-// keeps the life that it was given.
+// A touch planned from a held record lands only on that record: another process's value keeps
+// its life.
 func TestStoreTouchesOnlyWhatItRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRemote[string](t)
@@ -119,7 +119,7 @@ func TestStoreLatest(t *testing.T) {
 	}
 }
 
-// Another's update is taken up by an Update that began from what is held.
+// An Update that began from a held record includes another process's update.
 func TestStoreUpdates(t *testing.T) {
 	r := newRemote[string](t)
 	s, elsewhere := open(t, longTier(t, r), nil), open(t, r, nil)

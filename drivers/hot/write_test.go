@@ -14,16 +14,16 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// A write is a way to change the record under key, which was was read of, and what the
-// record is afterwards: its value, if that is not "old", and its expiry.
+// A write changes the record under key, which was read as was. value and its expiry are the
+// record afterwards.
 type write struct {
 	value  string // empty: it is gone
 	expiry driver.Instant
 	call   func(ctx context.Context, h *hot.Driver[string], was driver.Meta, now driver.Instant) error
 }
 
-// writes are all there are, and to be told of another's. They find a record that expires in
-// an hour.
+// writes are all kinds of writes, and Forget after another process's write. They find a record
+// that expires in an hour.
 func writes(r *remote[string]) map[string]write {
 	now := r.now()
 	hour, two := now.Add(time.Hour), now.Add(2*time.Hour)
@@ -83,7 +83,7 @@ func writes(r *remote[string]) map[string]write {
 	}
 }
 
-// seen wants h to show what w has left.
+// seen wants h to return the record that w has left.
 func (w write) seen(t testing.TB, h *hot.Driver[string]) {
 	t.Helper()
 	e, err := h.Get(t.Context(), key)
@@ -95,7 +95,7 @@ func (w write) seen(t testing.TB, h *hot.Driver[string]) {
 	}
 }
 
-// mender writes another value where it is asked to mend one.
+// mender is a driver whose Mend writes another value.
 type mender struct{ store *remote[string] }
 
 func (m mender) Mend(ctx context.Context, key string, _ bool) (string, error) {
@@ -106,7 +106,7 @@ func (m mender) Mend(ctx context.Context, key string, _ bool) (string, error) {
 	return "a fault", err
 }
 
-// eachWrite runs f for each of them, with a record that is there.
+// eachWrite runs f for each of writes, with an existing record.
 func eachWrite(t *testing.T, f func(t *testing.T, r *remote[string], h *hot.Driver[string], w write, do func())) {
 	for name := range writes(newRemote[string](t)) {
 		t.Run(name, func(t *testing.T) {
@@ -150,7 +150,7 @@ func TestTouchKeepsWhatIsHeld(t *testing.T) {
 				ok(t, "Get", err)
 				time.Sleep(20 * time.Second)
 				ok(t, name, writes(r)[name].call(t.Context(), h, e.Meta, r.now()))
-				time.Sleep(20 * time.Second) // as fresh as the touch, which has found it as it was
+				time.Sleep(20 * time.Second) // as recent as the touch, which found it unchanged
 				reads(t, r, h, "old", 0)
 				time.Sleep(10 * time.Second)
 				reads(t, r, h, "old", 1)
@@ -159,22 +159,22 @@ func TestTouchKeepsWhatIsHeld(t *testing.T) {
 	}
 }
 
-// A touch of another record than is held leaves nothing in memory: a value is not answered
-// with the life of another.
+// A touch of another record than the held one leaves nothing in memory: a value is not answered
+// with another record's life.
 func TestTouchOfAnotherForgets(t *testing.T) {
 	r := newRemote[string](t)
 	h := tier(t, r, 10)
 	r.put(t, key, "first", time.Hour)
 	reads(t, r, h, "first", 1)
 	r.put(t, key, "second", time.Hour)
-	e, err := r.Driver.Get(t.Context(), key) // as a scan meets it
+	e, err := r.Driver.Get(t.Context(), key) // as a scan returns it
 	ok(t, "Get", err)
 	_, err = h.Touch(t.Context(), key, e.Meta, r.life(2*time.Hour), r.now())
 	ok(t, "Touch", err)
 	reads(t, r, h, "second", 1)
 }
 
-// A touch that is refused says that what is held is out of date.
+// After a refused touch the held record is dropped, because it is out of date.
 func TestRefusedTouchForgets(t *testing.T) {
 	r := newRemote[string](t)
 	h := tier(t, r, 10)
@@ -191,7 +191,7 @@ func TestRefusedTouchForgets(t *testing.T) {
 	}
 }
 
-// slow has read make a read whose answer comes after between has run.
+// slow runs read, and delays its answer until between has run.
 func slow(r *remote[string], read, between func()) {
 	gate := make(chan struct{})
 	var taken atomic.Bool
@@ -209,8 +209,8 @@ func slow(r *remote[string], read, between func()) {
 	r.holds(nil)
 }
 
-// What a read found that was overtaken by a write of this process is given to those who
-// waited for it, and is not held; nor do those join it who come after the write.
+// If a write of this process overtakes a read, the read's callers get its result, but it is not
+// held, and reads after the write do not join it.
 func TestOvertakenReadIsNotHeld(t *testing.T) {
 	kinds := map[string]func(h *hot.Driver[string], t *testing.T) (driver.Entry[string], error){
 		"Get": func(h *hot.Driver[string], t *testing.T) (driver.Entry[string], error) {
@@ -239,7 +239,7 @@ func TestOvertakenReadIsNotHeld(t *testing.T) {
 				}, func() {
 					do()
 					w.seen(t, h)
-					h.Forget("another") // which is none of its business
+					h.Forget("another") // another key, which has no effect
 				})
 				w.seen(t, h)
 			})
