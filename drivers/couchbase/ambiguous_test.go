@@ -16,8 +16,8 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// A write that may have landed says so, whatever kept its answer from coming; one that
-// was refused does not, nor does a read.
+// A write that may have landed returns ErrAmbiguous, whatever lost its answer. A refused write
+// and a read do not.
 func TestAmbiguousWrites(t *testing.T) {
 	short := couchbase.Options{Timeout: 50 * time.Millisecond}
 	quick := couchbase.Options{RetryStrategy: failFast{}}
@@ -64,7 +64,7 @@ func TestAmbiguousWrites(t *testing.T) {
 				}
 				err := calls(newDriver[profile](t, f, &c.opts), was)[name](ctx)
 				for opts := c.opts; unsent(err); {
-					opts.Timeout *= 2 // a busy machine may take longer than the first to send
+					opts.Timeout *= 2 // a busy machine may take longer to send
 					err = calls(newDriver[profile](t, f, &opts), was)[name](ctx)
 				}
 				leave()
@@ -77,7 +77,7 @@ func TestAmbiguousWrites(t *testing.T) {
 				if !errors.Is(err, c.own) || errors.Is(err, driver.ErrAmbiguous) != c.ambiguous {
 					t.Errorf("%s: %v; want %v, and ambiguous: %t", name, err, c.own, c.ambiguous)
 				}
-				f.settle(t) // a short time-out may end before the node has read what was sent
+				f.drain(t) // a short time-out may end before the node has read what was sent
 				if left := f.ClearFaults(); left != 0 {
 					t.Errorf("%s: the fault did not strike", name)
 				}
@@ -92,7 +92,7 @@ func unsent(err error) bool {
 	return errors.As(err, &timeout) && timeout.LastDispatchedTo == ""
 }
 
-// leaving is when a caller gives up.
+// leaving is the time after which a caller gives up.
 type leaving int
 
 const (
@@ -101,7 +101,7 @@ const (
 	meanwhile
 )
 
-// A write that never left this process has not landed.
+// A write that was not sent has not landed.
 func TestUnsentWriteIsNotAmbiguous(t *testing.T) {
 	node := couchbasetest.Start(t)
 	defer node.Hang()()
@@ -117,7 +117,7 @@ func TestUnsentWriteIsNotAmbiguous(t *testing.T) {
 	}
 }
 
-// always repeats whatever failed, also what may have landed.
+// always retries all failures, also writes that may have landed.
 type always struct{}
 
 func (always) RetryAfter(gocb.RetryRequest, gocb.RetryReason) gocb.RetryAction {

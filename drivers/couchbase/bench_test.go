@@ -118,9 +118,9 @@ func BenchmarkGet(b *testing.B) {
 	}
 }
 
-// BenchmarkGetSideBySide lets the contenders take turns of some milliseconds, so that
-// whatever else the machine does falls on all of them, and reports the throughput of
-// slidingttl as a multiple of the others', by the median turn.
+// BenchmarkGetSideBySide lets the contenders take turns of some milliseconds, so that other load
+// of the machine affects all of them. It reports the throughput of slidingttl as a multiple of
+// the others', by the median turn.
 func BenchmarkGetSideBySide(b *testing.B) {
 	const readers, turn = 16, 400
 	all := contenders(b)

@@ -24,7 +24,7 @@ func TestCheckFindsMaxTTL(t *testing.T) {
 		name               string
 		bucket, collection time.Duration
 		noExpiry           bool
-		field, value       string // what the settings are found to be; empty: nothing wrong
+		field, value       string // of the error; empty: none
 	}{
 		{name: "none"},
 		{name: "long enough", bucket: 90*day + 2*time.Second},
@@ -40,7 +40,7 @@ func TestCheckFindsMaxTTL(t *testing.T) {
 			f.SetTime(time.Time{}) // Check compares with this process's clock
 			ok(t, "SetBucketMaxTTL", f.SetBucketMaxTTL(f.Bucket(), c.bucket))
 			ok(t, "AddCollection", f.AddCollection(f.Bucket(), "_default", "named", &couchbasetest.CollectionOptions{MaxTTL: c.collection, NoExpiry: c.noExpiry}))
-			// New collections are known to be there once they have answered.
+			// A new collection exists for sure once it has answered.
 			named := f.c.Bucket().Collection("named")
 			for _, probe := range []string{"", "check-probe"} {
 				d, err := couchbase.New[profile](named, &couchbase.Options{ProbeKey: probe})
@@ -74,8 +74,8 @@ func TestCheckFindsMaxTTL(t *testing.T) {
 	}
 }
 
-// With a probe Check compares the server's clock. One that stands still leaves the
-// hybrid logical clock of a vBucket ahead of it after every write.
+// With a probe Check compares the server's clock. If that clock stands still, the hybrid logical
+// clock of a vBucket is ahead of it after every write.
 func TestCheckFindsSkew(t *testing.T) {
 	for _, running := range []bool{true, false} {
 		for _, skew := range []time.Duration{0, 5 * time.Second, -5 * time.Second} {
@@ -102,8 +102,8 @@ func TestCheckFindsSkew(t *testing.T) {
 	}
 }
 
-// A vBucket whose writes came from a clock that was ahead tells nothing of the one that
-// it has now, unless it is behind all the same.
+// If earlier writes of a vBucket came from a clock that was ahead, its CAS does not show the
+// current clock, unless it is behind this process's even so.
 func TestCheckWithoutWallTime(t *testing.T) {
 	for _, c := range []struct {
 		wrote, now time.Duration // from this process's clock
@@ -124,7 +124,7 @@ func TestCheckWithoutWallTime(t *testing.T) {
 	}
 }
 
-// What keeps Check from looking is an error, not a pass.
+// If Check cannot read what it needs, it returns an error.
 func TestCheckNeedsTheServer(t *testing.T) {
 	f := open(t)
 	for _, probe := range []string{"", "check-probe"} {

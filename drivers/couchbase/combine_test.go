@@ -6,8 +6,8 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// The lookup may be carried out on either side of the touch, or after another write.
-func TestSettle(t *testing.T) {
+// The lookup may be executed before or after the touch, or after another write.
+func TestCombine(t *testing.T) {
 	life := func(expires driver.Instant) driver.Life { return driver.Life{CreatedAt: 1, ExpiresAt: expires} }
 	was := driver.Meta{Life: life(10), Version: 1}
 	touched := driver.Meta{Life: life(20), Version: 2}
@@ -23,7 +23,7 @@ func TestSettle(t *testing.T) {
 		{"after, not as asked", capped, capped, true},
 		{"after another write", other, other, false},
 	} {
-		if got, own := settle(c.read, was.Version, touched); got != c.want || own != c.own {
+		if got, own := combine(c.read, was.Version, touched); got != c.want || own != c.own {
 			t.Errorf("%s: %+v, %t; want %+v, %t", c.name, got, own, c.want, c.own)
 		}
 	}

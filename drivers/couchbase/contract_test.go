@@ -20,9 +20,9 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/drivertest"
 )
 
-// configurations are the ways to keep a record. Those of inFull are held to the whole
-// contract, for they differ most: in place, path, operations and retention. The others are
-// held to the cases that drivertest.OfLayout chooses, and at night (-tags night) to the whole as well.
+// configurations are the layouts. Those in inFull run the whole contract, because they differ
+// most: in place, path, operations and retention. The others run the cases that
+// drivertest.OfLayout chooses, and at night (-tags night) the whole contract too.
 var configurations = map[string]couchbase.Options{
 	"xattr":   {},
 	"path":    {CreatedPath: "app.ttl.born", Retain: time.Hour},
@@ -34,7 +34,7 @@ var configurations = map[string]couchbase.Options{
 
 var inFull = []string{"xattr", "field"}
 
-// allCases has every layout held to the whole contract.
+// allCases makes every layout run the whole contract.
 var allCases bool
 
 // full reports whether that layout is held to the whole contract.
@@ -91,7 +91,7 @@ func TestContract(t *testing.T) {
 	})
 }
 
-// lacks is what Couchbase has no way to do.
+// lacks are the features that Couchbase cannot have.
 var lacks = map[drivertest.Feature]string{
 	drivertest.Local: "the store is a server",
 	drivertest.Clock: "the server tells its time only together with a document",

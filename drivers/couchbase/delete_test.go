@@ -9,8 +9,8 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// Remove takes away the record it names and no other: not one that was touched or
-// overwritten since, nor the next of its key.
+// Remove removes only the record it names: not one that was touched or overwritten since, nor
+// the key's next one.
 func TestRemoveNamesTheRecord(t *testing.T) {
 	f := open(t)
 	d := newDriver[profile](t, f, nil)

@@ -19,8 +19,8 @@ import (
 
 var policy = slidingttl.Policy{IdleGrace: time.Hour, MaxLifetime: 24 * time.Hour}
 
-// Documents stay the application's: other programs read what the driver wrote with
-// gocb's own calls, and what they write is read and adopted.
+// Documents stay usable by other programs: they read the driver's documents with gocb's own
+// calls, and the driver reads and adopts theirs.
 func TestDocumentsAreShared(t *testing.T) {
 	for _, place := range []couchbase.Place{couchbase.Xattr, couchbase.Body} {
 		f := open(t)
@@ -75,8 +75,8 @@ func TestDocumentsAreShared(t *testing.T) {
 	}
 }
 
-// A body that has no room for the field is refused where it is read, with a reason, and
-// nothing is sent that the server would refuse. It can be overwritten.
+// A body that cannot hold the field is refused when it is read, with a reason, and no operation
+// is sent that the server would refuse. It can be overwritten.
 func TestBodyMustBeAnObject(t *testing.T) {
 	f := open(t)
 	s := newStore(t, f, newDriver[json.RawMessage](t, f, &couchbase.Options{CreatedIn: couchbase.Body}), policy, nil)
@@ -170,8 +170,8 @@ func TestBinaryDocuments(t *testing.T) {
 	ok(t, "Upsert", newStore(t, f, newDriver[[]byte](t, f, opts), policy, nil).Upsert(t.Context(), "k", []byte("ours")))
 	check("adoption by Upsert", "ours")
 
-	// If the second write of a creation is lost, the driver reads the document all
-	// the same, and the next write mends it.
+	// If the second write of a creation is lost, the driver still reads the document, and the
+	// next write completes it.
 	ok(t, "Delete", s.Delete(t.Context(), "k"))
 	ok(t, "Inject", f.Inject(couchbasetest.Fault{Ops: []couchbasetest.Op{couchbasetest.OpReplace}, Status: memd.StatusInternalError}))
 	ok(t, "Insert", s.Insert(t.Context(), "k", []byte("three")))
@@ -199,8 +199,8 @@ func TestTypesMayChange(t *testing.T) {
 	}
 }
 
-// A record whose time has come by the application's clock and not by the server's is
-// replaced, at the server too.
+// A record that is dead by the application's clock but not by the server's is replaced, at the
+// server too.
 func TestInsertOverDeadRecord(t *testing.T) {
 	f := open(t)
 	d := newDriver[profile](t, f, nil)

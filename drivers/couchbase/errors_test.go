@@ -70,8 +70,8 @@ func record(t testing.TB, f *fixture) driver.Meta {
 	return driver.Meta{Life: life, Version: version}
 }
 
-// What the server or the network gets wrong passes as gocb's own error, without the key
-// in its text, and nothing is written.
+// Failures of the server or the network are returned as gocb's own error, without the key in its
+// text, and nothing is written.
 func TestFailuresPassAsGocbsOwn(t *testing.T) {
 	kv := func(t *testing.T, err error) {
 		var own *gocb.KeyValueError
@@ -121,7 +121,7 @@ func TestFailuresPassAsGocbsOwn(t *testing.T) {
 				counts := f.during(func() {
 					err = call(ctx)
 					cancel()
-					f.settle(t) // a last attempt may be on its way although its time was over
+					f.drain(t) // a last attempt may be under way although it timed out
 				})
 				f.ClearFaults()
 				want := c.write
@@ -175,7 +175,7 @@ func TestDroppedConnection(t *testing.T) {
 			e, gerr := d.Get(t.Context(), secret)
 			ok(t, "Get after the drop", gerr)
 			if name == "Touch" {
-				// What was not answered may have landed, and never half.
+				// A write without an answer may have landed, but never in part.
 				if landed := e.ExpiresAt == was.ExpiresAt.Add(time.Minute); landed != applied || !landed && e.Meta != was {
 					t.Errorf("after a touch that was applied: %t, the record is %+v; it was %+v; the error is %v", applied, e.Meta, was, err)
 				}
@@ -191,8 +191,8 @@ func TestDroppedConnection(t *testing.T) {
 	ok(t, "Get after all connections dropped", err)
 }
 
-// A server slower than the touch timeout costs the touch, not the read: neither the
-// touch that is sent with it nor the one that follows is answered. It is tried again.
+// If the server is slower than the touch timeout, the touch fails and not the read: neither the
+// touch sent with the read nor the one after it is answered. It is tried again.
 func TestSlowTouch(t *testing.T) {
 	f := open(t)
 	d := newDriver[profile](t, f, nil)
@@ -222,8 +222,7 @@ func TestSlowTouch(t *testing.T) {
 	}
 }
 
-// A record that another writer changed makes a conflict that tells both the record and
-// gocb's own error.
+// If another writer changed the record, the conflict has both the record and gocb's own error.
 func TestConflictCarriesGocbsError(t *testing.T) {
 	f := open(t)
 	was := record(t, f)
@@ -250,7 +249,7 @@ func TestConflictCarriesGocbsError(t *testing.T) {
 	}
 }
 
-// Bad input is refused by name, before anything is sent where the driver can tell.
+// Bad input is refused with its name, before a request is sent if the driver can check it.
 func TestInvalidInput(t *testing.T) {
 	f := open(t)
 	ok(t, "AddCollection", f.AddCollection(f.Bucket(), "_default", "named", nil))
@@ -293,7 +292,7 @@ func TestInvalidInput(t *testing.T) {
 
 func second[A any](_ A, err error) error { return err }
 
-// A document that cannot be read as the driver expects is refused by name.
+// A document that the driver cannot read is refused, with the name of what is wrong.
 func TestInvalidDocument(t *testing.T) {
 	f := open(t)
 	for _, c := range []struct {

@@ -10,8 +10,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// The expiry that is stored is the instant that was asked for, whatever its distance
-// and whatever the server's clock says.
+// The stored expiry is the given instant, whatever its distance and the server's clock.
 func TestExpiryIsExact(t *testing.T) {
 	f := open(t)
 	d := newDriver[profile](t, f, nil)

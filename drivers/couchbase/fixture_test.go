@@ -15,7 +15,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// start is where the clocks of most tests stand: not on a whole second.
+// start is the time of most tests' clocks: not a whole second.
 var start = time.Date(2026, 5, 17, 9, 30, 15, 250e6, time.UTC)
 
 type profile struct {
@@ -43,9 +43,9 @@ func (f *fixture) during(run func()) couchbasetest.Counts {
 	return f.Counts().Since(before)
 }
 
-// settle returns once the node has dealt with all that was sent to it before: it takes the
-// requests of a connection one after the other.
-func (f *fixture) settle(t testing.TB) {
+// drain returns once the node has handled all earlier requests: it handles the requests of a
+// connection in order.
+func (f *fixture) drain(t testing.TB) {
 	t.Helper()
 	before := f.Counts().Exists
 	ctx, cancel := context.WithCancel(t.Context())

@@ -24,7 +24,7 @@ var reads = []couchbasetest.Op{
 	couchbasetest.OpScanCreate, couchbasetest.OpScanContinue, couchbasetest.OpScanCancel,
 }
 
-// gated has the writes that a node is sent pass a gate.
+// gated passes the writes to a node through a gate.
 func gated(t testing.TB, node *couchbasetest.Node) *drivertest.Gate {
 	g := new(drivertest.Gate)
 	node.Between(func(op couchbasetest.Op, deliver func()) couchbasetest.Fault {
@@ -39,8 +39,8 @@ func gated(t testing.TB, node *couchbasetest.Node) *drivertest.Gate {
 	return g
 }
 
-// elsewhere makes drivers as another process has them, with connections of its own: the node
-// carries out what comes by one connection in its order. They can compare clocks.
+// elsewhere makes drivers as in another process, with their own connections, because the node
+// executes the requests of one connection in order. They can compare clocks.
 func elsewhere(t testing.TB, node *couchbasetest.Node, c *gocb.Collection, opts couchbase.Options) func() driver.Driver[drivertest.Value] {
 	connect := sync.OnceValue(func() *gocb.Collection {
 		return node.Cluster(t).Bucket(node.Bucket()).Scope(c.ScopeName()).Collection(c.Name())

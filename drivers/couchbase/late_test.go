@@ -10,8 +10,8 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// A write that hangs is given up as the record's life ends. Carried out later it revives a
-// record that the server retains, as the README says, and no other.
+// A hanging write is given up when the record's life ends. If the server executes it later, it
+// revives only a record that the server retains, as the README says.
 func TestLateWrite(t *testing.T) {
 	for name, write := range map[string]func(d *couchbase.Driver[profile], was driver.Meta, life driver.Life) error{
 		"touch": func(d *couchbase.Driver[profile], was driver.Meta, life driver.Life) error {

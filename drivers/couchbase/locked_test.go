@@ -13,8 +13,8 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// A touch does not wait for another client's lock: where the record was read under it
-// nothing is sent, where it came after the read the server is asked once.
+// A touch does not wait for another client's lock. If the record was read locked, no touch is
+// sent; if it was locked after the read, one is.
 func TestTouchDoesNotWaitForALock(t *testing.T) {
 	f := open(t)
 	was := record(t, f)
@@ -54,7 +54,7 @@ func TestTouchDoesNotWaitForALock(t *testing.T) {
 	ok(t, "Touch after the lock", calls(newDriver[profile](t, f, nil), was)["Touch"](t.Context()))
 }
 
-// A touch that is not kept out by a lock is tried again as ever.
+// A touch that fails for another reason than a lock is retried.
 func TestTouchIsTriedAgain(t *testing.T) {
 	f := open(t)
 	was := record(t, f)

@@ -39,7 +39,7 @@ func (d *Driver[T]) Mend(ctx context.Context, key string, apply bool) (string, e
 	if err != nil {
 		return "", err
 	}
-	created, ok := meant(raw)
+	created, ok := parseForeign(raw)
 	if !ok {
 		return "", bad
 	}
@@ -71,8 +71,8 @@ func (d *Driver[T]) Mend(ctx context.Context, key string, apply bool) (string, e
 	return fault, nil
 }
 
-// meant reads a JSON value as an instant, if it is one.
-func meant(raw []byte) (driver.Instant, bool) {
+// parseForeign reads a JSON value in another form as an instant, if it is one.
+func parseForeign(raw []byte) (driver.Instant, bool) {
 	text := string(raw)
 	if raw[0] == '"' && json.Unmarshal(raw, &text) != nil {
 		return 0, false

@@ -13,7 +13,7 @@ var (
 	_ driver.Mender    = (*Driver[int])(nil)
 )
 
-// What a created_at in a foreign form means, or that it is in doubt.
+// The meaning of a created_at in a foreign form, if it is clear.
 func TestMeant(t *testing.T) {
 	for raw, want := range map[string]driver.Instant{
 		`"2024-03-01T12:00:00.5+02:00"`: 1709287200500,
@@ -34,7 +34,7 @@ func TestMeant(t *testing.T) {
 		`{"at": 1709287200}`:            0,
 		`[1709287200]`:                  0,
 	} {
-		got, ok := meant([]byte(raw))
+		got, ok := parseForeign([]byte(raw))
 		if ok != (want != 0) || ok && got != want {
 			t.Errorf("%s is read as %d, %v; want %d", raw, got, ok, want)
 		}

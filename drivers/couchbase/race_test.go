@@ -99,8 +99,7 @@ func TestTwoProcessesWithSkewedClocks(t *testing.T) {
 	for i := range keys {
 		ok(t, "Insert", stores[i%2].Insert(t.Context(), key(i), profile{Count: i}))
 	}
-	// Busy until the cap comes in sight, with pauses that the slower and the faster clock
-	// agree to be within the idle grace.
+	// Busy until close to the cap, with pauses that are within the idle grace by both clocks.
 	for f.Now().Sub(start) < life-2*idle {
 		f.Advance(idle - skew - time.Second)
 		together(32, func(g int) {

@@ -90,12 +90,12 @@ func (d *Driver[T]) Get(ctx context.Context, key string) (driver.Entry[T], error
 
 // meta looks up the record's Meta without its value.
 func (d *Driver[T]) meta(ctx context.Context, key string) (driver.Meta, error) {
-	r, err := d.look(ctx, key)
+	r, err := d.readPeeked(ctx, key)
 	return r.Meta, err
 }
 
-// look is meta, with the document's expiry.
-func (d *Driver[T]) look(ctx context.Context, key string) (peeked, error) {
+// readPeeked is meta, with the document's expiry.
+func (d *Driver[T]) readPeeked(ctx context.Context, key string) (peeked, error) {
 	res, err := d.lookup(ctx, key, d.peek)
 	if err != nil {
 		return peeked{}, err

@@ -40,14 +40,14 @@ func (d *Driver[T]) ReadTouch(ctx context.Context, key string, known *driver.Met
 		return e, false, err
 	}
 	var touched bool
-	e.Meta, touched = settle(e.Meta, known.Version, driver.Meta{Life: life, Version: driver.Version(left)})
+	e.Meta, touched = combine(e.Meta, known.Version, driver.Meta{Life: life, Version: driver.Version(left)})
 	return e, touched, nil
 }
 
-// settle combines the lookup's read with the touch, which turned version was into touched. It
+// combine combines the lookup's read with the touch, which turned version was into touched. It
 // returns the stored Meta, and whether it is the touch's. gocb lets the server answer in any order,
 // so the lookup may run first.
-func settle(read driver.Meta, was driver.Version, touched driver.Meta) (driver.Meta, bool) {
+func combine(read driver.Meta, was driver.Version, touched driver.Meta) (driver.Meta, bool) {
 	switch read.Version {
 	case touched.Version:
 		return read, true

@@ -22,8 +22,8 @@ func anAccess(now driver.Instant) driver.Access {
 	return driver.Access{At: now, Keep: 3600 * aSecond, Stored: 3600 * aSecond, Most: 24 * 3600 * aSecond, Step: time.Second}
 }
 
-// Whatever is remembered of a record, ReadTouch returns it as it is stored then, and
-// moves no expiry but that of the record remembered.
+// Whatever the caller remembers of a record, ReadTouch returns it as it is stored, and moves
+// only the expiry of the remembered record.
 func TestReadTouch(t *testing.T) {
 	type counts = couchbasetest.Counts
 	plain := counts{LookupIn: 1}
@@ -133,8 +133,8 @@ func TestReadTouch(t *testing.T) {
 	}
 }
 
-// Whoever else writes the key, no value comes with the life of another, and no expiry
-// moves that is not the record's own.
+// Whatever others write under the key, no value is returned with another one's life, and only
+// the record's own expiry moves.
 func TestReadTouchAmongWriters(t *testing.T) {
 	f := open(t)
 	d := newDriver[profile](t, f, nil)

@@ -11,8 +11,8 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/drivertest"
 )
 
-// TestErrRefused: what no other attempt changes says so. With a wrong password gocb never
-// connects, and of an operation only tells that it waited for that.
+// TestErrRefused: a failure that no retry can help is ErrRefused. With a wrong password gocb
+// never connects, and an operation's error only says that it waited for a connection.
 func TestErrRefused(t *testing.T) {
 	f := open(t)
 	f.c = f.c.Bucket().Scope("missing").Collection("missing")

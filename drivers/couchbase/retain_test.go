@@ -16,8 +16,8 @@ import (
 
 var idleHour = slidingttl.Policy{IdleGrace: time.Hour, MaxLifetime: 12 * time.Hour}
 
-// What another program writes over a record that died and is retained is alive, with a
-// life that begins on its first access: the server keeps the xattrs of the dead one.
+// A record that another program writes over a retained dead one is alive, and its life begins at
+// its first access, although the server keeps the xattrs of the dead one.
 func TestOthersWriteOverTheRetained(t *testing.T) {
 	for name, write := range map[string]func(f *fixture) error{
 		"without an expiry": func(f *fixture) error {
@@ -48,8 +48,7 @@ func TestOthersWriteOverTheRetained(t *testing.T) {
 	}
 }
 
-// Another program's write that keeps the document's expiry revives nothing and ends
-// nothing.
+// Another program's write that keeps the document's expiry neither revives nor ends a life.
 func TestOthersKeepTheRetainedExpiry(t *testing.T) {
 	f := open(t)
 	s := newStore(t, f, newDriver[profile](t, f, &couchbase.Options{Retain: 30 * day}), idleHour, nil)
@@ -70,8 +69,8 @@ func TestOthersKeepTheRetainedExpiry(t *testing.T) {
 	}
 }
 
-// An insert over the retained costs one wait more than one of a new key, and so does an
-// upsert. Reads and touches cost what they cost without.
+// An insert or upsert over a retained record waits once more than for a new key. Reads and
+// touches cost the same as without retention.
 func TestRetainedTrips(t *testing.T) {
 	type counts = couchbasetest.Counts
 	for name, c := range map[string]struct {
@@ -177,8 +176,8 @@ func (r plainly) Upsert(_ context.Context, id string, p profile) error {
 	return err
 }
 
-// What a wrapped repository saves over a record that died and is retained lives, and what it
-// still returns of the dead is not found.
+// A record that a wrapped repository saves over a retained dead one is alive. A dead one that it
+// still returns is not found.
 func TestWrappedOverTheRetained(t *testing.T) {
 	f := open(t)
 	s := newStore(t, f, newDriver[profile](t, f, &couchbase.Options{Retain: 30 * day}), idleHour, nil)

@@ -183,7 +183,7 @@ func await[R any](ctx context.Context, call func(done func(R, error)) (gocbcore.
 func (d *Driver[T]) metas(ctx context.Context, keys []string) ([]driver.Scanned, error) {
 	records := make([]driver.Scanned, len(keys))
 	err := d.each(ctx, len(keys), func(ctx context.Context, i int) error {
-		r, err := d.look(ctx, keys[i])
+		r, err := d.readPeeked(ctx, keys[i])
 		switch {
 		case errors.Is(err, driver.ErrNotFound):
 			return nil

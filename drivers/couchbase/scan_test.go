@@ -9,8 +9,8 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// A scan whose connection is lost on the way is an error, and another finds all once there is
-// a connection again.
+// A scan that loses its connection returns an error. The next one, on a new connection, finds
+// all records.
 func TestScanLosesItsConnection(t *testing.T) {
 	f := open(t)
 	d := newDriver[profile](t, f, nil)

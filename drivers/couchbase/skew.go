@@ -16,9 +16,9 @@ const (
 	// mostSkew is the clock difference from which Check reports it: the resolution of an expiry.
 	mostSkew = resolution
 
-	// clockLooks limits the writes by which Check reads the server's clock. On a vBucket that is
+	// clockWrites limits the writes by which Check reads the server's clock. On a vBucket that is
 	// not busy, the first or second is enough.
-	clockLooks = 16
+	clockWrites = 16
 
 	// clockTick is the resolution of the wall clock in a CAS.
 	clockTick = 1 << 16 * time.Nanosecond
@@ -49,7 +49,7 @@ func (s sighting) check() error {
 	case behind > mostSkew:
 		skew = -behind
 	case !s.wall():
-		return fmt.Errorf("the server's clock cannot be read: in each of %d writes the vBucket's hybrid logical clock was ahead of it", clockLooks)
+		return fmt.Errorf("the server's clock cannot be read: in each of %d writes the vBucket's hybrid logical clock was ahead of it", clockWrites)
 	case ahead > mostSkew:
 		skew = ahead
 	default:
@@ -62,7 +62,7 @@ func (s sighting) check() error {
 // sighting.
 func (d *Driver[T]) writeProbe(ctx context.Context, key string, at uint32) (sighting, error) {
 	var s sighting
-	for range clockLooks {
+	for range clockWrites {
 		s.before = time.Now()
 		p, err := d.mutateIn(ctx, key, mutation{
 			flags: memd.SubdocDocFlagMkDoc, expiry: at,

@@ -6,7 +6,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// What a stamp says is read back, and nothing else is taken for one.
+// A stamp is read back as written, and nothing else parses as one.
 func TestStamp(t *testing.T) {
 	const n = driver.Instant(1709211845123)
 	for text, want := range map[string]terms{
@@ -30,7 +30,7 @@ func TestStamp(t *testing.T) {
 	}
 }
 
-// What is read of a document is told apart by whose write its expiry is from.
+// A document's record depends on which program's write set the document's expiry.
 func TestRecord(t *testing.T) {
 	const (
 		born, expires, until = 1709211845123, 1709213645, 1709217245

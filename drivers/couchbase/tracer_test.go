@@ -9,7 +9,7 @@ import (
 	"github.com/couchbase/gocb/v2"
 )
 
-// recorder is a tracer that remembers the parents of the spans it was asked for.
+// recorder is a tracer that notes the parents of the requested spans.
 type recorder struct {
 	mu      sync.Mutex // guards parents
 	parents []string
@@ -36,7 +36,7 @@ func (r *recorder) reset() {
 
 type spanKey struct{}
 
-// span is a span that is nothing but its name.
+// span is a span with only a name.
 type span string
 
 func (s span) End()                             {}

@@ -11,8 +11,8 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl"
 )
 
-// Each cell of the table of round trips, as the node counts them. waits is for how many
-// operations at once the caller waits, one wait after the other.
+// Each cell of the table of round trips, as the node counts them. waits has, for each wait of
+// the caller, the number of operations that it waits for.
 func TestRoundTrips(t *testing.T) {
 	const idle, slack = 30 * time.Minute, 3 * time.Minute
 	policy := slidingttl.Policy{IdleGrace: idle, MaxLifetime: 12 * time.Hour, Slack: slack}
@@ -144,8 +144,7 @@ func TestRoundTrips(t *testing.T) {
 }
 
 // waits makes a call, and fails unless it returns after as many waits for answers as there are
-// rounds. All answers are held until the operations of a round are under way together, and
-// those of the next are held from then on.
+// rounds. The answers of a round are held until all of its operations are under way.
 func (f *fixture) waits(t *testing.T, rounds []uint64, call func() error) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -175,7 +174,7 @@ func (f *fixture) waits(t *testing.T, rounds []uint64, call func() error) error 
 	}
 }
 
-// operations is how many a store's calls made.
+// operations returns the number of operations that a store's calls made.
 func operations(c couchbasetest.Counts) uint64 {
 	return c.LookupIn + c.MutateIn + c.Insert + c.Replace + c.Remove
 }
