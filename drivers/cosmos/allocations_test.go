@@ -10,7 +10,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl"
 )
 
-// An item's way through the driver allocates little beside azcosmos's own.
+// The driver allocates little for an item, compared with azcosmos.
 func TestAllocations(t *testing.T) {
 	f := open[session](t, nil)
 	f.account.SetTime(time.Time{})

@@ -10,7 +10,7 @@ import (
 	"github.com/slidingttl/slidingttl/drivers/cosmos/cosmostest"
 )
 
-// Check finds each thing that keeps a promise from being kept, and all of them at once.
+// Check finds each setting that breaks a promise, and all of them at once.
 func TestCheck(t *testing.T) {
 	const longest = 90 * 24 * time.Hour
 	for name, tt := range map[string]struct {

@@ -90,7 +90,7 @@ func (d *Driver[T]) inWay(ctx context.Context, w *conditional, refusal error, no
 			return found, nil
 		}
 	}
-	return d.look(ctx, w.k)
+	return d.readForWrite(ctx, w.k)
 }
 
 func match(etag string) *azcosmos.ItemOptions {

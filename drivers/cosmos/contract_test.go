@@ -30,7 +30,7 @@ var configurations = map[string]Options{
 	},
 }
 
-// exactNumbers is JSON with the number as a string that a float64 does not hold.
+// exactNumbers is JSON that writes a number as a string if a float64 does not hold it.
 type exactNumbers struct{}
 
 type exactValue struct {
@@ -53,9 +53,9 @@ func (exactNumbers) Decode(b []byte, into any) error {
 	return json.Unmarshal(b, (*exactValue)(into.(*drivertest.Value)))
 }
 
-// TestContract runs the suite against cosmostest, whose clock is off the system's where
-// MaxSkew allows it and moves as the cases ask, with reads that lag behind where they may.
-// Physical partitions are split where a case first waits.
+// TestContract runs the suite against cosmostest. The cases move its clock, which differs from
+// the system's if MaxSkew allows it, and reads lag if they may. Physical partitions are split
+// when a case first waits.
 func TestContract(t *testing.T) {
 	for name, opts := range configurations {
 		t.Run(name, func(t *testing.T) { contract(t, opts, cosmostest.Options{Partitions: 2}) })
@@ -112,19 +112,19 @@ func contract(t *testing.T, opts Options, of cosmostest.Options) {
 	})
 }
 
-// lag has reads without a session be stale: in the region of writes they miss the last write, in
-// another all that came since.
+// lag makes reads without a session stale: in the write region they miss the last write, in
+// another region all writes since.
 func lag(account *cosmostest.Account, on bool) {
 	account.SetLag(on)
 	account.SetRegionLag(on)
 }
 
-// near has a client read in the second region, where there is one.
+// near makes a client read in the second region, if there is one.
 func near(o *azcosmos.ClientOptions) {
 	o.PreferredRegions = []string{cosmostest.ReadRegion, cosmostest.WriteRegion}
 }
 
-// backend is what can be done to the container of d, which container is another client of.
+// backend returns the Backend for the container of d. container is another client of it.
 func backend(account *cosmostest.Account, container *azcosmos.ContainerClient, d *Driver[drivertest.Value]) *drivertest.Backend {
 	most := maxID
 	if d.opts.ID != nil {
@@ -143,7 +143,7 @@ func backend(account *cosmostest.Account, container *azcosmos.ContainerClient, d
 			return plant(ctx, account, container, d, key, v, driver.Life{}, d.opts.ExpiresAt)
 		},
 		Retain: func(retain time.Duration) driver.Driver[drivertest.Value] {
-			lag(account, false) // or it would not read at once what another driver wrote
+			lag(account, false) // so that it reads another driver's writes at once
 			opts := d.opts
 			opts.Retain = retain
 			other, err := New[drivertest.Value](container, &opts)
@@ -179,7 +179,7 @@ func backend(account *cosmostest.Account, container *azcosmos.ContainerClient, d
 }
 
 // plant writes a record as a program would that knows the container and not the driver: its
-// created_at in another zone, its expiry as a ttl, and a word for what is to be bad.
+// created_at in another zone, its expiry as a ttl, and a word for an invalid instant.
 func plant(ctx context.Context, account *cosmostest.Account, container *azcosmos.ContainerClient, d *Driver[drivertest.Value], key string, v drivertest.Value, life driver.Life, bad ...string) error {
 	k, err := d.identity(key)
 	if err != nil {

@@ -7,10 +7,9 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 )
 
-// TestRealAccount runs what every server is held to on the account that SLIDINGTTL_COSMOS
-// names by its connection string, in a container "slidingttl/opinions" that is made anew:
-// Azure's, or Microsoft's emulator (compose.yaml). Without one it runs on cosmostest alone,
-// as TestOpinions does.
+// TestRealAccount runs TestOpinions on the account whose connection string is in
+// SLIDINGTTL_COSMOS, on Azure or Microsoft's emulator (compose.yaml). It recreates the container
+// "slidingttl/opinions". Without an account it runs on cosmostest.
 func TestRealAccount(t *testing.T) {
 	address := os.Getenv("SLIDINGTTL_COSMOS")
 	if address == "" {

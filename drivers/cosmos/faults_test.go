@@ -21,7 +21,7 @@ import (
 // secret is a key that must be in no error's text.
 const secret = "s3ss10n-t0k3n"
 
-// write is a call that writes over was, which is under secret, or beside it.
+// write is a call that writes over was, the record under secret, or beside it.
 type write struct {
 	name   string
 	op     cosmostest.Op
@@ -64,12 +64,12 @@ func allWrites(t *testing.T) []write {
 	}
 }
 
-// What goes wrong with a write, and what its error says of its fate. None is sent again but
-// what was not carried out.
+// Faults of a write, and whether its error says that it landed. Only a write that was not
+// executed is resent.
 func TestFateOfWrites(t *testing.T) {
 	for name, tt := range map[string]struct {
 		fault     cosmostest.Fault
-		ok        bool // it is done in the end
+		ok        bool // it succeeds in the end
 		ambiguous bool
 		status    int // of the client's own error
 	}{
@@ -126,11 +126,11 @@ func TestFateOfWrites(t *testing.T) {
 	}
 }
 
-// A write that met another (449) was not carried out, and is sent again.
+// A write that conflicted with another (449) was not executed, and is resent.
 func TestRetryWith(t *testing.T) {
 	for _, w := range allWrites(t) {
 		if w.name == "Delete" {
-			continue // on no condition, it meets none
+			continue // without a condition it conflicts with none
 		}
 		f := open[session](t, nil)
 		was := f.mustInsert(t, secret, session{User: "old"}, lasting(time.Hour), base)
@@ -141,7 +141,7 @@ func TestRetryWith(t *testing.T) {
 	}
 }
 
-// The pause before each grows. Nothing but its lower bound is looked at.
+// The pause before each grows. Only its lower bound is checked.
 func TestRetryWithPauses(t *testing.T) {
 	t.Parallel()
 	f := open[session](t, nil)
@@ -160,7 +160,7 @@ func TestRetryWithPauses(t *testing.T) {
 	}
 }
 
-// A read that fails for good says so, and not that there is nothing.
+// A read that keeps failing returns that error, and not ErrNotFound.
 func TestFailedReads(t *testing.T) {
 	for _, fault := range []cosmostest.Fault{
 		{Status: 403}, {Status: 404, SubStatus: 1003}, {Status: 500}, {Status: 429, RetryAfter: time.Millisecond},
@@ -192,8 +192,8 @@ func TestFailedReads(t *testing.T) {
 	}
 }
 
-// A write that the context ends while it is throttled has not landed. One that the context
-// ends as its answer comes may have.
+// A write whose context ends while it is throttled has not landed. One whose context ends as its
+// answer comes may have landed.
 func TestContextEndsOverAnAnswer(t *testing.T) {
 	leave := new(leaving)
 	f := open[session](t, nil, func(o *azcosmos.ClientOptions) {
@@ -227,8 +227,8 @@ func TestContextEndsOverAnAnswer(t *testing.T) {
 	}
 }
 
-// leaving is a policy that ends a call's context when its answer is there: a throttling has
-// been read by then, and another has not.
+// leaving is a policy that ends a call's context when its answer arrives: a 429 has been read by
+// then, another answer has not.
 type leaving struct {
 	mu    sync.Mutex // guards the rest
 	op    string     // the method of the call

@@ -13,7 +13,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// What an item says of its record, in all the forms that others may have written.
+// The record of an item, in all forms that other programs may have written.
 func TestItemsOfOthers(t *testing.T) {
 	at := base.Add(time.Hour)
 	for name, tt := range map[string]struct {
@@ -73,7 +73,7 @@ func TestTimeToLiveIsNeverEarly(t *testing.T) {
 	for _, off := range []time.Duration{0, -26 * time.Hour, 3 * time.Hour} {
 		for _, part := range []time.Duration{0, time.Millisecond, 500 * time.Millisecond, 999 * time.Millisecond} {
 			f := open[session](t, nil)
-			ours := base.Time().Add(part) // by the caller's clock
+			ours := base.Time().Add(part) // the caller's clock
 			f.account.SetTime(ours.Add(off))
 			now := driver.Floor(ours)
 			life := driver.Life{CreatedAt: now, ExpiresAt: now.Add(10 * time.Second).RoundUp(time.Second)}
@@ -105,7 +105,8 @@ func TestTimeToLiveIsNeverEarly(t *testing.T) {
 	}
 }
 
-// A write of another program restarts ttl: the item is removed later, and nobody believes it.
+// A write of another program restarts ttl: the item is removed later, but reads find it dead in
+// time.
 func TestForeignWriteRestartsTTL(t *testing.T) {
 	f := open[session](t, nil)
 	m := f.mustInsert(t, "k", session{User: "ann"}, lasting(time.Minute), base)
@@ -137,7 +138,7 @@ func TestForeignWriteRestartsTTL(t *testing.T) {
 	}
 }
 
-// Lives that a ttl cannot say are left to the reads.
+// Reads judge lives that a ttl cannot express.
 func TestTimeToLiveOfLongLives(t *testing.T) {
 	f := open[session](t, nil)
 	for _, tt := range []struct {
@@ -165,8 +166,8 @@ func TestTimeToLiveOfLongLives(t *testing.T) {
 	}
 }
 
-// A touch changes the life and nothing else, and costs a read and a patch more where the item
-// has its instants in another form.
+// A touch changes only the life. It costs a read and a patch more if the item has its instants
+// in another form.
 func TestTouchLeavesTheRest(t *testing.T) {
 	f := open[session](t, nil)
 	f.put(t, "k", `{"id":"k","user":"ann","theirs":{"a":[1,2]},"created_at":"2026-03-01T12:00:00Z","expires_at":1772370000,"slidingttl_version":7}`)
@@ -196,7 +197,7 @@ func TestTouchLeavesTheRest(t *testing.T) {
 	}
 }
 
-// A record without a version is told from what another program writes over it.
+// A record without a version is distinguished from what another program writes over it.
 func TestOverwrittenByOthers(t *testing.T) {
 	f := open[session](t, nil)
 	f.put(t, "k", `{"id":"k","user":"ann"}`)
@@ -218,14 +219,14 @@ func TestOverwrittenByOthers(t *testing.T) {
 	}
 }
 
-// The whole of the container's and the item's ttl, as the service acts on them and the driver
-// reads them.
+// All combinations of the container's and the item's ttl, as the service and the driver treat
+// them.
 func TestContainerDefaults(t *testing.T) {
 	for _, tt := range []struct {
 		name       string
 		container  *int32
 		item       string
-		gone, read bool // after 100 s: gone from the store; dead for who reads
+		gone, read bool // after 100 s: removed from the store; dead for a reader
 	}{
 		{"off, item 60", nil, `,"ttl":60`, false, true},
 		{"off, item absent", nil, ``, false, false},
@@ -257,8 +258,8 @@ func TestContainerDefaults(t *testing.T) {
 	}
 }
 
-// What Cosmos DB has not removed yet no read finds, and a create meets. Nothing can be written
-// there until it is gone, and nothing is said to be alive there.
+// No read finds an expired item that Cosmos DB has not removed yet, but a create conflicts with
+// it. Until it is gone, nothing can be written there, and no call reports it alive.
 func TestInsertOverWhatIsToBeRemoved(t *testing.T) {
 	f := open[session](t, nil)
 	f.account.SetRemovalLag(time.Hour)

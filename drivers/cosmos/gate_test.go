@@ -17,8 +17,8 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/drivertest"
 )
 
-// gated has the writes of a client pass a gate. While one is stopped no replica lags: what it
-// does is looked at by another process, without a session.
+// gated passes the writes of a client through a gate. While one is stopped no replica lags,
+// because another process reads its result, without a session.
 func gated(g *drivertest.Gate, account *cosmostest.Account) func(*azcosmos.ClientOptions) {
 	writes := func(req *http.Request) bool {
 		stops := strings.Contains(req.URL.Path, "/docs") && req.Method != http.MethodGet && req.Header.Get("x-ms-documentdb-query") == ""

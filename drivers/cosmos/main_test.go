@@ -28,7 +28,7 @@ type session struct {
 type fixture[T any] struct {
 	*Driver[T]
 	account   *cosmostest.Account
-	container *azcosmos.ContainerClient // past the driver
+	container *azcosmos.ContainerClient // the plain client
 }
 
 // open makes a container as opts asks for.
@@ -58,7 +58,7 @@ func openOn[T any](t testing.TB, account *cosmostest.Account, opts *Options, cli
 	return &fixture[T]{d, account, container}
 }
 
-// another is another process's driver over the same container.
+// another returns a driver over the same container, as in another process.
 func (f *fixture[T]) another(t testing.TB) *Driver[T] {
 	t.Helper()
 	d, err := New[T](f.container, &f.opts)
@@ -68,7 +68,7 @@ func (f *fixture[T]) another(t testing.TB) *Driver[T] {
 	return d
 }
 
-// atOnce has azcore send again at once what was throttled, and impatient reads.
+// atOnce makes azcore resend throttled requests at once, and impatient does so for reads.
 var atOnce = policy.RetryOptions{MaxRetries: 2, RetryDelay: time.Millisecond, MaxRetryDelay: 2 * time.Millisecond}
 
 func impatient(o *azcosmos.ClientOptions) { o.Retry = atOnce }
@@ -85,7 +85,7 @@ func (f *fixture[T]) put(t testing.TB, key, body string) {
 	}
 }
 
-// raw returns the item as it stands, "" if there is none.
+// raw returns the stored item, "" if there is none.
 func (f *fixture[T]) raw(t testing.TB, key string) string {
 	t.Helper()
 	k, err := f.identity(key)
@@ -120,7 +120,7 @@ func (f *fixture[T]) mustGet(t testing.TB, key string) driver.Entry[T] {
 	return e
 }
 
-// during is what the account sees of f.
+// during returns the requests that the account receives while f runs.
 func (f *fixture[T]) during(do func()) cosmostest.Counts {
 	before := f.account.Counts()
 	do()
@@ -189,7 +189,7 @@ func firstField(err error) string {
 	return ""
 }
 
-// makeContainer makes a container as opts asks for, in a database that may be there.
+// makeContainer makes a container as opts asks for, in a database that may exist.
 func makeContainer(t testing.TB, client *azcosmos.Client, id string, opts *Options) *azcosmos.ContainerClient {
 	t.Helper()
 	const database = "slidingttl"

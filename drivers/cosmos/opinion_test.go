@@ -13,7 +13,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// TestOpinions runs on cosmostest what TestSecondOpinion runs on the server of others.
+// TestOpinions runs on cosmostest what TestSecondOpinion runs on another server.
 func TestOpinions(t *testing.T) {
 	account := cosmostest.Start(t)
 	shape, err := New[session](&azcosmos.ContainerClient{}, nil)
@@ -23,8 +23,8 @@ func TestOpinions(t *testing.T) {
 	opinions(t, account.Container(t, shape.Properties("")))
 }
 
-// opinions holds a server to what the driver builds on: creates that conflict, replacements,
-// deletes and patches for an _etag, and patches on a condition, by the calls that send them.
+// opinions checks what the driver requires of a server: creates that conflict, replacements,
+// deletes and patches for an _etag, and patches on a condition, by the driver's own calls.
 func opinions(t *testing.T, container *azcosmos.ContainerClient) {
 	open := func() *Driver[session] {
 		d, err := New[session](container, nil)

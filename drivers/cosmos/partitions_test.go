@@ -10,7 +10,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// touchedMany inserts count records and touches each. What it returns is theirs.
+// touchedMany inserts count records, touches each, and returns them.
 func (f *fixture[T]) touchedMany(t *testing.T, count int) (keys []string, all map[string]driver.Meta) {
 	t.Helper()
 	all = make(map[string]driver.Meta)
@@ -27,8 +27,8 @@ func (f *fixture[T]) touchedMany(t *testing.T, count int) (keys []string, all ma
 	return keys, all
 }
 
-// wantMany checks that d reads all of those records, and as they are, one by one, together and
-// in a scan. between is called after a page.
+// wantMany checks that d reads all of those records correctly, one by one, together and in a
+// scan. between is called after a page.
 func wantMany[T any](t *testing.T, d *Driver[T], keys []string, all map[string]driver.Meta, between func()) {
 	t.Helper()
 	cursors, err := d.Segments(t.Context(), 1)
@@ -68,8 +68,8 @@ func wantMany[T any](t *testing.T, d *Driver[T], keys []string, all map[string]d
 	}
 }
 
-// A split of the physical partitions loses nothing that a process has read or written, nor its
-// session, and is waited for.
+// A split of the physical partitions loses neither a process's reads and writes nor its session.
+// Calls wait for it.
 func TestSplit(t *testing.T) {
 	f := openOn[session](t, cosmostest.StartWith(t, &cosmostest.Options{Partitions: 2}), nil)
 	f.account.SetLag(true)
@@ -109,8 +109,8 @@ func TestSplit(t *testing.T) {
 	wantMany(t, f.Driver, keys, all, func() {})
 }
 
-// A process that reads in a region which is behind sees its own writes all the same, and by
-// Latest those of others; from then on without it. Once the region has caught up it serves reads.
+// A process that reads in a region that is behind sees its own writes, and by Latest those of
+// others, which it then sees without Latest too. Once the region has caught up, it serves reads.
 func TestRegionBehind(t *testing.T) {
 	f := openOn[session](t, cosmostest.StartWith(t, &cosmostest.Options{Partitions: 2, SecondRegion: true}), nil, near)
 	old := f.mustInsert(t, "old", session{User: "one"}, lasting(time.Hour), base)

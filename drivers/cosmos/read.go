@@ -88,8 +88,8 @@ func (d *Driver[T]) fetch(ctx context.Context, k identity) ([]byte, error) {
 	return res.Value, nil
 }
 
-// look reads the item that a write for k meets.
-func (d *Driver[T]) look(ctx context.Context, k identity) (stored, error) {
+// readForWrite reads the item that a write of k found.
+func (d *Driver[T]) readForWrite(ctx context.Context, k identity) (stored, error) {
 	d.stats.count(&d.stats.Looks)
 	body, err := d.fetch(ctx, k)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/drivertest"
 )
 
-// TestErrRefused: what no other attempt changes says so.
+// TestErrRefused: a failure that no retry can help is ErrRefused.
 func TestErrRefused(t *testing.T) {
 	account := cosmostest.Start(t)
 	refuses := func(t *testing.T, client *azcosmos.Client) {

@@ -17,11 +17,11 @@ func openHTTP2(t testing.TB, opts *Options) *fixture[session] {
 	return openOn[session](t, cosmostest.StartWith(t, &cosmostest.Options{HTTP2: true}), opts)
 }
 
-// protocolError has net/http itself send a request again, whatever it is.
+// protocolError makes net/http itself resend any request.
 const protocolError = 1
 
-// A write over HTTP/2 whose answer is lost is not sent again, so what others write before it
-// could be stays.
+// A write over HTTP/2 whose answer is lost is not resent, so it does not undo later writes of
+// others.
 func TestNotResentOverHTTP2(t *testing.T) {
 	for name, fault := range map[string]cosmostest.Fault{
 		"reset":  {Drop: true, Applied: true},
@@ -77,8 +77,8 @@ func wantAmbiguous(t testing.TB, what string, err error) {
 	}
 }
 
-// After some resets net/http sends a write again, of which nothing can keep it. Then the
-// write recognises what it has left, or says that it may have landed.
+// After some resets net/http resends a write, which cannot be prevented. The write then
+// recognises its own result, or returns ErrAmbiguous.
 func TestResentByNetHTTP(t *testing.T) {
 	for _, w := range allWrites(t) {
 		f := openHTTP2(t, nil)
@@ -90,7 +90,7 @@ func TestResentByNetHTTP(t *testing.T) {
 			t.Fatalf("%s: it was sent %d times: the test proves nothing", w.name, sent)
 		}
 		if w.op == cosmostest.OpDelete {
-			wantAmbiguous(t, w.name, err) // who deleted the record cannot be told
+			wantAmbiguous(t, w.name, err) // who deleted the record is unknown
 		} else if err != nil {
 			t.Errorf("%s does not recognise itself: %v", w.name, err)
 		}

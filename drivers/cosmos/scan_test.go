@@ -8,8 +8,8 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// A scan meets every record, in whatever number of parts and pages, and nothing else that the
-// container holds.
+// A scan returns every record, with any number of segments and pages, and no other items of the
+// container.
 func TestScan(t *testing.T) {
 	f := open[session](t, &Options{ID: Prefix("session:"), PartitionKey: []KeyProperty{{Path: "/kind", Of: Fixed("session")}}})
 	want := make(map[string]driver.Meta)

@@ -12,10 +12,10 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 )
 
-// emulatorKey is the key that Microsoft publishes for its emulator. The server does not look.
+// emulatorKey is the key that Microsoft publishes for its emulator. This server ignores it.
 const emulatorKey = "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw=="
 
-// TestSecondOpinion runs on a server that others wrote, @vercel/cosmosdb-server.
+// TestSecondOpinion runs on another implementation, @vercel/cosmosdb-server.
 func TestSecondOpinion(t *testing.T) {
 	server := exec.CommandContext(t.Context(), "node", "cosmostest/node_modules/@vercel/cosmosdb-server/lib/cli.js", "--no-ssl", "--host", "127.0.0.1", "--port", "0")
 	out, err := server.StdoutPipe()

@@ -10,8 +10,8 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// Under Session consistency a driver sees its own writes though replicas lag behind, and by
-// Latest those of other processes.
+// Under Session consistency a driver sees its own writes even if replicas lag, and by Latest
+// those of other processes.
 func TestSessions(t *testing.T) {
 	f := open[session](t, nil)
 	f.account.SetLag(true)
@@ -32,7 +32,7 @@ func TestSessions(t *testing.T) {
 	if e, err := other.Get(t.Context(), "k"); err != nil || e.Meta != m {
 		t.Fatalf("another process reads %+v, %v: the test proves nothing", e.Meta, err)
 	}
-	other = f.another(t) // that read has taught it
+	other = f.another(t) // the former one learned from that read
 	e, err := other.Latest(t.Context(), "k")
 	if err != nil || e.Meta != touched {
 		t.Errorf("by Latest another process reads %+v, %v; want %+v", e.Meta, err, touched)
@@ -40,7 +40,7 @@ func TestSessions(t *testing.T) {
 	if multi, err := other.GetMulti(t.Context(), []string{"k"}); err != nil || multi["k"].Meta != touched {
 		t.Errorf("and from then on by GetMulti %+v, %v; want %+v", multi, err, touched)
 	}
-	// What was found in a write's way is what is there, not what a replica has.
+	// A conflict's record is the current one, not a replica's.
 	_, err = f.another(t).Touch(t.Context(), "k", m, lasting(3*time.Hour), base)
 	wantConflict(t, "Touch by a process that knows an older record", err, touched)
 	_, err = f.another(t).Insert(t.Context(), "k", session{}, lasting(time.Hour), base)
@@ -54,14 +54,14 @@ func TestSessions(t *testing.T) {
 	wantNotFound(t, "Get after its own delete", err)
 }
 
-// behindFor is reads that no replica is up to. azcosmos asks twice for each.
+// behindFor counts reads for which every replica was behind. azcosmos asks twice for each.
 func behindFor(reads int) cosmostest.Fault {
 	return cosmostest.Fault{
 		Ops: []cosmostest.Op{cosmostest.OpRead, cosmostest.OpQuery}, Status: http.StatusNotFound, SubStatus: 1002, Count: 2 * reads,
 	}
 }
 
-// A session that no replica is up to is kept: the process goes on to see its own writes.
+// A session for which every replica is behind is kept: the process still sees its own writes.
 func TestSessionAheadOfReplicas(t *testing.T) {
 	for name, known := range map[string]func(f *fixture[session]) error{
 		"by Check":   func(f *fixture[session]) error { return f.Check(t.Context(), time.Hour) },
@@ -98,7 +98,7 @@ func TestSessionAheadOfReplicas(t *testing.T) {
 				}
 				f.account.ClearFaults()
 				if known == nil {
-					continue // it cannot tell that for long from a container made anew
+					continue // if replicas stay behind, it looks like a recreated container
 				}
 				f.inject(t, behindFor(100))
 				if err := read(); err == nil || errors.Is(err, driver.ErrNotFound) || errors.Is(err, driver.ErrRefused) {
@@ -113,7 +113,7 @@ func TestSessionAheadOfReplicas(t *testing.T) {
 	}
 }
 
-// Stats has what a read cost that no replica was up to, and what it cost to make it again.
+// Stats counts the cost of a read for which every replica was behind, and of its repetition.
 func TestStatsOfReadsMadeAgain(t *testing.T) {
 	f := open[session](t, nil)
 	f.mustInsert(t, "k", session{}, lasting(time.Hour), base)
@@ -125,7 +125,7 @@ func TestStatsOfReadsMadeAgain(t *testing.T) {
 	}
 }
 
-// Tokens of a container that was made anew are forgotten.
+// Tokens of a recreated container are dropped.
 func TestSessionOfAnotherContainer(t *testing.T) {
 	for name, read := range map[string]func(d *Driver[session]) error{
 		"Get":      func(d *Driver[session]) error { _, err := d.Get(t.Context(), "k"); return err },

@@ -49,9 +49,9 @@ func (d *Driver[T]) Touch(ctx context.Context, key string, was driver.Meta, life
 	return m.Version, err
 }
 
-// patch appends the operations that write life over was. anew also rewrites an unchanged
+// patch appends the operations that write life over was. rewrite also writes an unchanged
 // created_at, which the item may have in an unusual form.
-func (o *Options) patch(patch *azcosmos.PatchOperations, was driver.Meta, life driver.Life, now driver.Instant, anew bool) {
+func (o *Options) patch(patch *azcosmos.PatchOperations, was driver.Meta, life driver.Life, now driver.Instant, rewrite bool) {
 	if life.CreatedAt == 0 && was.CreatedAt != 0 {
 		plain := Options{} // back to another program's record: no retention
 		patch.AppendSet("/"+ttlName, plain.ttl(life, now))
@@ -65,7 +65,7 @@ func (o *Options) patch(patch *azcosmos.PatchOperations, was driver.Meta, life d
 		patch.AppendSet("/"+o.ExpiresAt, json.RawMessage("null")) // a nil value would be omitted
 	}
 	patch.AppendSet("/"+ttlName, o.ttl(life, now))
-	if life.CreatedAt != was.CreatedAt || anew && life.CreatedAt != 0 {
+	if life.CreatedAt != was.CreatedAt || rewrite && life.CreatedAt != 0 {
 		patch.AppendSet("/"+o.CreatedAt, written(life.CreatedAt))
 	}
 }

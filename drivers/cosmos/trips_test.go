@@ -50,7 +50,7 @@ func TestRoundTrips(t *testing.T) {
 		act     func(context.Context, sessionStore, session) error
 		want    counts
 		units   [2]float64 // at 1 KB and 10 KB
-		spread  float64    // more, where a read that is under way beside sees the item or not
+		spread  float64    // tolerance, if a concurrent read may or may not see the item
 	}{
 		{name: "get, not due", want: counts{Read: 1}, units: [2]float64{1, 1.8},
 			act: func(ctx context.Context, s sessionStore, _ session) error { return get(ctx, s) }},
@@ -128,8 +128,8 @@ func TestRoundTrips(t *testing.T) {
 	}
 }
 
-// Over a retained record an insert and an upsert are one wait more than on a key that is
-// free: the look for it is under way while the create is.
+// Over a retained record an insert and an upsert wait once more than on a free key: the read
+// runs beside the create.
 func TestOverRetained(t *testing.T) {
 	for name, write := range map[string]func(context.Context, sessionStore) error{
 		"insert": func(ctx context.Context, s sessionStore) error { return s.Insert(ctx, "k", session{User: "new"}) },
@@ -166,7 +166,7 @@ func TestOverRetained(t *testing.T) {
 	}
 }
 
-// meeting holds back a create, while it is on, until a read is on its way as well.
+// meeting delays a create, while it is on, until a read is under way too.
 type meeting struct {
 	on   atomic.Bool
 	read chan struct{} // one for each read

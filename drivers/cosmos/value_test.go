@@ -61,7 +61,7 @@ func TestKeys(t *testing.T) {
 			t.Errorf("the error quotes the key: %v", err)
 		}
 	}
-	// What a header and a path must carry as it is.
+	// Characters that a header and a path must carry unchanged.
 	for _, key := range []string{"🙂", "日本語", "a%2Fb", "a b", `a"b`, "a+b", "...", "\u200b", "~"} {
 		m := f.mustInsert(t, key, session{User: key}, lasting(time.Hour), base)
 		if got := f.mustGet(t, key); got.Meta != m || got.Value.User != key {
@@ -98,8 +98,7 @@ func TestNestedPartitionKey(t *testing.T) {
 	}
 }
 
-// What a T holds in the driver's properties is not written, and all else is, in the container's
-// shape.
+// The driver's properties in a T are not written; all others are, in the container's shape.
 func TestStoredShape(t *testing.T) {
 	f := open[map[string]any](t, &Options{
 		ID: Prefix("s:"), PartitionKey: []KeyProperty{{Path: "/tenant", Of: Fixed("acme")}, {Path: "/id"}},
@@ -151,7 +150,7 @@ func TestTooLarge(t *testing.T) {
 	}
 }
 
-// A value of another shape is named and not quoted.
+// The error for a value of another shape names the property and does not quote the value.
 func TestMisshapen(t *testing.T) {
 	f := open[session](t, nil)
 	f.put(t, "k", `{"id":"k","user":["`+secret+`"]}`)

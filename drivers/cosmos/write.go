@@ -54,7 +54,7 @@ func (d *Driver[T]) insert(ctx context.Context, key string, v T, life driver.Lif
 		w.beside = found
 		go func() {
 			defer close(found)
-			if s, err := d.look(d.withKey(ctx, k), k); err == nil { // a later call reports the error
+			if s, err := d.readForWrite(d.withKey(ctx, k), k); err == nil { // a later call reports the error
 				found <- s
 			}
 		}()
