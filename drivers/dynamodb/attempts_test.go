@@ -22,8 +22,8 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// lossy is a proxy that forwards a request and then, where lose says so, drops the
-// connection in place of an answer.
+// lossy is a proxy that forwards requests. If lose returns true, it drops the connection instead
+// of answering.
 func lossy(t testing.TB, server *dynamodbtest.Server, lose func(op string) bool) *dynamodbtest.Server {
 	t.Helper()
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -57,8 +57,8 @@ func lossy(t testing.TB, server *dynamodbtest.Server, lose func(op string) bool)
 	return &dynamodbtest.Server{Endpoint: proxy.URL}
 }
 
-// losing is a driver on tbl's table, each of whose writes loses its first answer. Before
-// the SDK may send again, meanwhile is called.
+// losing returns a driver on tbl's table that loses the first answer of each write. It calls
+// meanwhile before the SDK may resend.
 func losing(t testing.TB, tbl *table[session], meanwhile func()) (*Driver[session], *wire) {
 	t.Helper()
 	var lost atomic.Bool
@@ -194,7 +194,7 @@ func TestLostAnswers(t *testing.T) {
 	})
 }
 
-// TestOkMeansOnce has four writers count while one in ten PutItem loses its answer.
+// TestOkMeansOnce: four writers count while one in ten PutItem loses its answer.
 func TestOkMeansOnce(t *testing.T) {
 	type counter struct {
 		N int `dynamodbav:"n"`
@@ -234,8 +234,8 @@ func TestOkMeansOnce(t *testing.T) {
 	}
 }
 
-// TestSentAgain is about attempts that are sure not to have landed: a refused connection,
-// an item that is part of a transaction, a throttle.
+// TestSentAgain: attempts that cannot have landed are resent: after a refused connection, a
+// conflict with a transaction, a throttle.
 func TestSentAgain(t *testing.T) {
 	tbl := open[session](t, nil, impatient(3))
 	d, m := tbl.Driver, driver.Meta{}
@@ -287,7 +287,7 @@ func TestSentAgain(t *testing.T) {
 	}
 }
 
-// TestNotSent is about calls that cannot have landed.
+// TestNotSent: calls that were not sent cannot have landed.
 func TestNotSent(t *testing.T) {
 	tbl := open[session](t, nil)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -309,7 +309,7 @@ func TestNotSent(t *testing.T) {
 	}
 }
 
-// TestLateWrite has DynamoDB take an hour over the write of a record that dies before.
+// TestLateWrite: DynamoDB takes an hour for a write, and the record dies before that.
 func TestLateWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := faked(t, &Options{MaxSkew: 2 * time.Second}, func(_ string, req *request, _ sender) (*response, error) {
@@ -355,7 +355,7 @@ func TestLateWrite(t *testing.T) {
 	})
 }
 
-// TestThrottledToDeath has a write throttled until the record it is for is dead.
+// TestThrottledToDeath: a write is throttled until its record is dead.
 func TestThrottledToDeath(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := faked(t, nil, func(_ string, req *request, _ sender) (*response, error) {

@@ -143,7 +143,7 @@ func BenchmarkFigureGetSideBySide(b *testing.B) {
 	}
 }
 
-// canned answers every request with the same item, on no network.
+// canned answers every request with the same item, without a network.
 type canned []byte
 
 func (c canned) RoundTrip(req *http.Request) (*http.Response, error) {

@@ -36,9 +36,9 @@ var configurations = map[string]Options{
 // allCases has every layout held to the whole contract.
 var allCases bool
 
-// TestContract runs the suite against DynamoDB Local. What is dead there the requests
-// say, so the clock that they are made by can be moved, and no case waits. DynamoDB Local
-// then keeps the dead: a store that deletes late, as DynamoDB does.
+// TestContract runs the suite against DynamoDB Local. The requests contain the time by which a
+// record is dead, so the suite moves that clock and no case waits. DynamoDB Local meanwhile
+// keeps dead records, like DynamoDB, which deletes late.
 func TestContract(t *testing.T) {
 	t.Parallel()
 	for name, opts := range configurations {
@@ -143,7 +143,7 @@ func malform[T any](ctx context.Context, tbl *table[T], key string, v T) error {
 	return err
 }
 
-// mar writes a record as plant does, but that its expiry counts milliseconds.
+// mar writes a record as plant does, with an expiry in milliseconds.
 func mar[T any](ctx context.Context, tbl *table[T], key string, v T, life driver.Life) error {
 	if err := plant(ctx, tbl, key, v, life); err != nil {
 		return err

@@ -212,7 +212,7 @@ func TestUpsertTakesOneTripOrTwo(t *testing.T) {
 	upsert("known, but gone", &third, base, "PutItem", "PutItem")
 }
 
-// TestRaces lets 64 writers that saw the same record go at it: one of them wins.
+// TestRaces: of 64 writers that read the same record, one wins.
 func TestRaces(t *testing.T) {
 	tbl := open[session](t, nil)
 	ctx := t.Context()

@@ -23,7 +23,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// impatient has the SDK retry without waiting, attempts times in all.
+// impatient makes the SDK retry without waiting, attempts times in all.
 func impatient(attempts int) func(*dynamodb.Options) { return retrying(attempts, 0) }
 
 func retrying(attempts int, delay time.Duration) func(*dynamodb.Options) {
@@ -51,7 +51,7 @@ func everyCall(ctx context.Context, d *Driver[session], key string, was driver.M
 	}
 }
 
-// TestFailures has DynamoDB fail for good: its own error arrives, and nothing of a key.
+// TestFailures: if DynamoDB keeps failing, its own error is returned, without a key.
 func TestFailures(t *testing.T) {
 	const secret = "4d1f-secret"
 	for _, tt := range []struct {
@@ -97,7 +97,7 @@ func TestFailures(t *testing.T) {
 			case tt.status >= 500:
 				want -= 2 * 2 // of Insert and Delete, which may have landed
 			case tt.kind == "TransactionConflictException":
-				want -= 2 * 3 // of reads, which meet none
+				want -= 2 * 3 // of reads, which have no conflicts
 			}
 			if got := int(sent.Load()); got != want {
 				t.Errorf("%d requests, want %d: as many as the client's retryer makes of what may be sent again", got, want)
@@ -110,7 +110,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// TestPassingFailures has each request fail once.
+// TestPassingFailures: each request fails once.
 func TestPassingFailures(t *testing.T) {
 	tbl := open[session](t, nil, impatient(3))
 	m := tbl.mustInsert(t, "k", session{}, lasting(time.Minute), base)
@@ -135,7 +135,7 @@ func TestPassingFailures(t *testing.T) {
 	}
 }
 
-// TestContextEndsMidCall ends the context while DynamoDB is thinking.
+// TestContextEndsMidCall ends the context before DynamoDB answers.
 func TestContextEndsMidCall(t *testing.T) {
 	const secret = "4d1f-secret"
 	tbl := open[session](t, nil)
@@ -220,8 +220,8 @@ func TestGetMulti(t *testing.T) {
 	}
 }
 
-// TestGetMultiOfLargeItems exceeds the 16 MB that one answer brings, so that DynamoDB
-// itself leaves keys over.
+// TestGetMultiOfLargeItems exceeds the 16 MB of one answer, so that DynamoDB itself leaves keys
+// unprocessed.
 func TestGetMultiOfLargeItems(t *testing.T) {
 	tbl := open[session](t, nil)
 	var keys []string
@@ -237,8 +237,8 @@ func TestGetMultiOfLargeItems(t *testing.T) {
 	tbl.wire.want(t, "19 MB", "BatchGetItem", "BatchGetItem")
 }
 
-// leaving answers a BatchGetItem with its first n keys, or finds nothing under them, and
-// leaves the others over.
+// leaving answers a BatchGetItem for its first n keys, with items or without, and leaves the
+// others unprocessed.
 func leaving(absent bool, n func() int) fault {
 	return func(op string, req *request, _ sender) (*response, error) {
 		var body struct {
@@ -267,7 +267,7 @@ func leaving(absent bool, n func() int) fault {
 	}
 }
 
-// faked is a driver whose every request f answers, on no network, so that time can be
+// faked returns a driver all of whose requests f answers, without a network, so that time can be
 // virtual.
 func faked(t *testing.T, opts *Options, f fault, client ...func(*dynamodb.Options)) *Driver[session] {
 	t.Helper()
@@ -332,7 +332,7 @@ func TestUnprocessedKeys(t *testing.T) {
 	}
 
 	synctest.Test(t, func(t *testing.T) {
-		// None any more: it says so, and hands out what it has.
+		// No more keys: it returns an error with what it has.
 		calls := 0
 		d := faked(t, nil, leaving(false, func() int { calls++; return max(0, 2-calls) }))
 		found, err := d.GetMulti(t.Context(), keys)

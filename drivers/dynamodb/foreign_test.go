@@ -19,8 +19,8 @@ import (
 // itoa is a Number of seconds, with ms added.
 func itoa(i driver.Instant) string { return strconv.FormatInt(int64(i), 10) }
 
-// TestForeignForms reads, touches and replaces items that hold what they mean in the
-// forms other programs use, and counts what that costs.
+// TestForeignForms reads, touches and replaces items with attributes in the forms that other
+// programs use, and counts the requests.
 func TestForeignForms(t *testing.T) {
 	created := base + 120 // .120: has fewer decimals in the form of time.Time
 	whole := base
@@ -128,7 +128,7 @@ func TestForeignForms(t *testing.T) {
 			}
 			kept("Replace")
 
-			// Nothing of it is touched for another's sake.
+			// The touch of another record does not change it.
 			tbl.put(t, "k", tt.item)
 			other := e.Meta
 			other.CreatedAt++
@@ -145,7 +145,7 @@ func TestForeignForms(t *testing.T) {
 	}
 }
 
-// TestForeignWriteIsNoticed has another program write between a read and a write.
+// TestForeignWriteIsNoticed: another program writes between a read and a write.
 func TestForeignWriteIsNoticed(t *testing.T) {
 	tbl := open[session](t, nil)
 	ctx := t.Context()
@@ -175,8 +175,7 @@ func TestForeignWriteIsNoticed(t *testing.T) {
 	}
 }
 
-// TestExpiryInThePast is about items that DynamoDB never deletes, because they expired
-// long ago.
+// TestExpiryInThePast: DynamoDB never deletes items that expired long ago.
 func TestExpiryInThePast(t *testing.T) {
 	for _, ttl := range []string{"0", "-1", "1", "0.5", "1000000000"} {
 		t.Run(ttl, func(t *testing.T) {
@@ -198,8 +197,8 @@ func TestExpiryInThePast(t *testing.T) {
 	}
 }
 
-// TestUnreadable is about items that cannot be read without guessing. Nothing touches
-// them, and what overwrites a value overwrites them.
+// TestUnreadable: items that cannot be read without guessing are not touched, and an overwrite
+// replaces them.
 func TestUnreadable(t *testing.T) {
 	expires := itoa(base.Add(time.Minute) / 1000)
 	for _, tt := range []struct {
@@ -262,9 +261,8 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
-// TestPlainMeaning is about expiries that DynamoDB ignores although they mean something.
-// A read takes them at their word and writes nothing; the touch that falls due writes a
-// Number of seconds.
+// TestPlainMeaning: a read accepts expiries that are clear but that DynamoDB ignores, and writes
+// nothing. The next due touch writes a Number of seconds.
 func TestPlainMeaning(t *testing.T) {
 	expires := base.Add(time.Minute)
 	for name, tt := range map[string]struct {
@@ -338,7 +336,7 @@ func TestPlainMeaning(t *testing.T) {
 			_, err = tbl.Touch(ctx, "k", m, to, tt.meant)
 			wantNotFound(t, "Touch of one that is dead", err)
 
-			// Nobody writes where nothing may be written.
+			// Nothing is written.
 			delete(item, "created_at")
 			tbl.put(t, "k", item)
 			for _, foreign := range []slidingttl.Foreign{slidingttl.ReadOnly, slidingttl.Reject} {

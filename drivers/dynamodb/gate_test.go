@@ -17,7 +17,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/drivertest"
 )
 
-// gated has the writes of a client pass a gate.
+// gated passes the writes of a client through a gate.
 func gated(g *drivertest.Gate, base http.RoundTripper) func(*dynamodb.Options) {
 	writes := func(req *http.Request) bool {
 		_, op, _ := strings.Cut(req.Header.Get("X-Amz-Target"), ".")
@@ -26,7 +26,8 @@ func gated(g *drivertest.Gate, base http.RoundTripper) func(*dynamodb.Options) {
 	return func(o *dynamodb.Options) { o.HTTPClient = &http.Client{Transport: g.Transport(base, writes)} }
 }
 
-// apart has DynamoDB tell a time that is off, to one client: it tells it by a header alone.
+// apart changes the Date header of DynamoDB's answers to one client, which is its only source of
+// the time.
 type apart struct{ off atomic.Int64 }
 
 func (a *apart) client(o *dynamodb.Options) { o.HTTPClient = &http.Client{Transport: a} }

@@ -12,7 +12,7 @@ import (
 	"github.com/slidingttl/slidingttl/internal/golden"
 )
 
-// TestGolden puts items in the form that DynamoDB's own JSON has.
+// TestGolden puts items in DynamoDB's own JSON.
 func TestGolden(t *testing.T) {
 	t.Parallel()
 	golden.Run(t, func(t *testing.T, layout string, retain time.Duration) golden.Store {

@@ -31,8 +31,8 @@ type outcome struct {
 	reads, written, born, early uint64
 }
 
-// run plays l on virtual time. Each read goes to a random store. A key found dead is born
-// anew. early counts the keys found dead before a read had promised.
+// run runs l on virtual time. Each read uses a random store. A key that is found dead is created
+// again. early counts the keys found dead before the time that a read had promised.
 func (l load) run(t testing.TB, p slidingttl.Policy) (o outcome) {
 	t.Helper()
 	ctx := context.Background()
@@ -91,7 +91,7 @@ func (l load) run(t testing.TB, p slidingttl.Policy) (o outcome) {
 	return o
 }
 
-// hotKeys is less than a hundredth of the load of BenchmarkFigureHotKeys, for less long.
+// hotKeys is less than a hundredth of the load of BenchmarkFigureHotKeys, for a shorter time.
 var hotKeys = load{keys: 400, stores: 8, rate: 60, length: 40 * time.Minute}
 
 func TestHotKeys(t *testing.T) {

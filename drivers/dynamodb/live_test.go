@@ -15,7 +15,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// index adds an index by the attribute "holder" to tbl, that holds what projection names.
+// index adds an index by the attribute "holder" to tbl, with the given projection.
 func index(t *testing.T, tbl *table[session], projection types.Projection) {
 	t.Helper()
 	_, err := tbl.client.UpdateTable(t.Context(), &dynamodb.UpdateTableInput{
@@ -41,8 +41,8 @@ func index(t *testing.T, tbl *table[session], projection types.Projection) {
 	}
 }
 
-// A query of an application's own, here of an index, with Live finds what is alive and
-// what the filter cannot tell of.
+// An application's own query with Live, here of an index, finds live items, and those that the
+// filter cannot judge.
 func TestLive(t *testing.T) {
 	tbl := open[session](t, nil)
 	index(t, tbl, types.Projection{ProjectionType: types.ProjectionTypeAll})
@@ -84,7 +84,7 @@ func TestLive(t *testing.T) {
 	}
 }
 
-// A scan of an index meets what is in the index, each once, whatever the pages.
+// A scan of an index returns each of its items once, whatever the pages.
 func TestScanOfAnIndex(t *testing.T) {
 	tbl := open[session](t, nil)
 	index(t, tbl, types.Projection{ProjectionType: types.ProjectionTypeInclude, NonKeyAttributes: []string{"ttl", "created_at", "slidingttl_version", "slidingttl_expiry"}})
@@ -106,7 +106,7 @@ func TestScanOfAnIndex(t *testing.T) {
 	}
 }
 
-// An index that does not hold lives is refused, not read as records without any.
+// An index without the attributes of lives is refused, and not read as records without lives.
 func TestScanOfAPoorIndex(t *testing.T) {
 	tbl := open[session](t, nil)
 	index(t, tbl, types.Projection{ProjectionType: types.ProjectionTypeKeysOnly})

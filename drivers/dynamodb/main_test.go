@@ -37,7 +37,7 @@ type session struct {
 type table[T any] struct {
 	*Driver[T]
 	wire   *wire
-	client *dynamodb.Client // past the wire
+	client *dynamodb.Client // does not pass the wire
 }
 
 // open makes a table as opts asks for.
@@ -71,7 +71,7 @@ func (tbl *table[T]) put(t testing.TB, key string, item attrs) {
 	}
 }
 
-// raw returns the item as it stands, nil if there is none.
+// raw returns the stored item, nil if there is none.
 func (tbl *table[T]) raw(t testing.TB, key string) attrs {
 	t.Helper()
 	k, err := tbl.primaryKey(key)
@@ -158,11 +158,11 @@ type (
 	response = http.Response
 	sender   = func() (*response, error)
 
-	// fault answers a request itself, or has it sent.
+	// fault answers a request itself, or sends it.
 	fault func(op string, req *request, send sender) (*response, error)
 )
 
-// wire counts requests by operation and lets a test come between.
+// wire counts requests by operation, and lets a test intercept them.
 type wire struct {
 	base http.RoundTripper
 
@@ -199,14 +199,14 @@ func (w *wire) reset() {
 	w.fault = nil
 }
 
-// between has f see each request, from now on; send sends it.
+// between calls f in place of each request from now on; send sends it.
 func (w *wire) between(f fault) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.fault = f
 }
 
-// want fails unless exactly these requests were sent since it was asked last.
+// want fails unless exactly these requests were sent since its last call.
 func (w *wire) want(t testing.TB, what string, ops ...string) {
 	t.Helper()
 	want := map[string]int{}

@@ -8,7 +8,8 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/drivertest"
 )
 
-// TestErrRefused: what no other attempt changes says so. DynamoDB Local takes any credentials.
+// TestErrRefused: a failure that no retry can help is ErrRefused. DynamoDB Local takes any
+// credentials.
 func TestErrRefused(t *testing.T) {
 	for name, between := range map[string]fault{
 		"no table": nil,

@@ -29,8 +29,7 @@ func (tbl *table[T]) retaining(t testing.TB, d time.Duration) *table[T] {
 	return &other
 }
 
-// wantExpiry wants DynamoDB to go by ttl, and the record's expiry to stand beside it where
-// that is another.
+// wantExpiry wants the item's ttl to be ttl, and the record's expiry beside it if that differs.
 func (tbl *table[T]) wantExpiry(t testing.TB, what, key string, at, ttl driver.Instant) {
 	t.Helper()
 	item := tbl.raw(t, key)
@@ -46,7 +45,7 @@ func (tbl *table[T]) wantExpiry(t testing.TB, what, key string, at, ttl driver.I
 	}
 }
 
-// setTTL moves ttl alone, as another program does or a driver that knows of no retention.
+// setTTL changes ttl only, like another program, or a driver version without retention.
 func (tbl *table[T]) setTTL(t testing.TB, key string, at driver.Instant) {
 	t.Helper()
 	_, err := tbl.client.UpdateItem(t.Context(), &dynamodb.UpdateItemInput{
@@ -60,9 +59,8 @@ func (tbl *table[T]) setTTL(t testing.TB, key string, at driver.Instant) {
 	}
 }
 
-// What stands in the item, and how many requests it takes, whoever retained the record
-// before and for how long: an expiry that is left behind by one that does not retain would
-// be read by all.
+// The item's attributes and the number of requests, whichever driver retained the record before
+// and for how long. An expiry left behind by a driver without retention would be read by all.
 func TestRetained(t *testing.T) {
 	tbl := open[session](t, nil)
 	retentions := []time.Duration{0, time.Hour, 2 * time.Hour}
@@ -90,7 +88,7 @@ func TestRetained(t *testing.T) {
 				}
 				m.Life = to
 				if second != 0 {
-					// What the record was before it came to be retained so long.
+					// The record before it was retained for that long.
 					was := m
 					was.ExpiresAt = m.ExpiresAt.Add(second)
 					_, err := a.Touch(t.Context(), key, was, to, base)
@@ -135,8 +133,8 @@ func TestRetained(t *testing.T) {
 	}
 }
 
-// A program that moves ttl alone gives the record that expiry, however it was retained:
-// that it comes to lie later, or earlier, must not be undone by what stands beside it.
+// A program that changes only ttl gives the record that expiry, however it was retained. The
+// expiry beside it must not undo that, neither for a later nor for an earlier one.
 func TestRetainedThenMoved(t *testing.T) {
 	tbl := open[session](t, nil)
 	ctx := t.Context()
@@ -175,8 +173,8 @@ func TestRetainedThenMoved(t *testing.T) {
 	}
 }
 
-// An expiry counts beside the Number that it was written for, and beside nothing else, also
-// once that was mended to be the same Number.
+// A retained expiry counts only beside the Number that it was written for, even if another form
+// was mended to the same Number.
 func TestRetainedInOtherForms(t *testing.T) {
 	tbl := open[session](t, nil)
 	ctx := t.Context()
@@ -242,7 +240,7 @@ func TestRetainedInOtherForms(t *testing.T) {
 	d.wantExpiry(t, "mended by one that retains", "mended", at, ttl)
 }
 
-// A dead record that is retained is left out by Live, and told of by a scan and by Raw.
+// Live leaves a retained dead record out; a scan and Raw return it.
 func TestRetainedIsDead(t *testing.T) {
 	tbl := open[session](t, nil)
 	ctx := t.Context()
@@ -280,7 +278,7 @@ func TestRetainedIsDead(t *testing.T) {
 	}
 }
 
-// What is written is never earlier than it should be, nor past what an expiry can be.
+// A written ttl is never too early, nor beyond the largest expiry.
 func TestRetainedIsRounded(t *testing.T) {
 	tbl := open[session](t, nil)
 	for retain, c := range map[time.Duration]struct{ at, reads, ttl driver.Instant }{
@@ -301,7 +299,7 @@ func TestRetainedIsRounded(t *testing.T) {
 	}
 }
 
-// A T that shows all attributes hands the driver's own back on an overwrite.
+// A T that holds all attributes returns the driver's own on an overwrite.
 func TestRetainedIsNotTheValues(t *testing.T) {
 	tbl := open[map[string]any](t, nil)
 	d := tbl.retaining(t, time.Hour)
@@ -318,8 +316,8 @@ func TestRetainedIsNotTheValues(t *testing.T) {
 	wantInvalid(t, "a field for it", err, fmt.Sprintf("attribute %q", retainedName), "would be overwritten")
 }
 
-// A touch is sent again for the very item that was found, and not for one that has another
-// expiry beside the same ttl.
+// A touch is resent only for the item that was found, and not for one with another expiry beside
+// the same ttl.
 func TestRetainedOfAnother(t *testing.T) {
 	tbl := open[session](t, nil)
 	ttl := base.Add(time.Hour)

@@ -43,7 +43,7 @@ func scanAll[T any](t testing.TB, d *Driver[T], limit int) map[string]driver.Sca
 	return met
 }
 
-// Only what a driver's own keys lead to is a record, whatever else is in the table.
+// Only items with the driver's own keys are records, whatever else is in the table.
 func TestScanOfASharedTable(t *testing.T) {
 	opts := &Options{
 		PartitionKey: KeyAttribute{Name: "PK", Of: Prefix("SESSION#")},
@@ -148,7 +148,7 @@ func TestMend(t *testing.T) {
 	}
 }
 
-// A write that comes between Mend's look and its write stands.
+// A write between Mend's read and its write stays.
 func TestMendLosesToAnother(t *testing.T) {
 	tbl := open[session](t, nil)
 	tbl.put(t, "a", attrs{"ttl": number(itoa(base))})

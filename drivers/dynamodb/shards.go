@@ -162,7 +162,7 @@ func (s *Stream) take(r *reading, record *streams.Record) (bytes int64) {
 // gap continues with the oldest records of a shard whose next ones were trimmed.
 func (s *Stream) gap(r *reading, err error) {
 	s.counts.gaps.Add(1)
-	s.tell(&GapError{Shard: r.shard, Err: err})
+	s.report(&GapError{Shard: r.shard, Err: err})
 	r.at.After, r.iterator = "", ""
 }
 

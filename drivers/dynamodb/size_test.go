@@ -13,8 +13,8 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// What a scan says of an item's room is what the touch that adopts it finds, byte by byte near
-// the limit.
+// A scan reports an item's room as the touch that adopts it finds it, byte by byte near the
+// limit.
 func TestScanSizes(t *testing.T) {
 	server := dynamodbtest.Start(t)
 	d, err := New[map[string]any](server.Client(), server.Table(t), &Options{ScanSizes: true})
@@ -44,7 +44,7 @@ func TestScanSizes(t *testing.T) {
 	}
 }
 
-// scanned is the one record that d holds.
+// scanned returns the only record of d.
 func scanned(t *testing.T, d *Driver[map[string]any]) driver.Scanned {
 	t.Helper()
 	segments, err := d.Segments(context.Background(), 1)

@@ -47,8 +47,7 @@ func openStore[T any](t testing.TB, d driver.Driver[T], p slidingttl.Policy, opt
 	return s
 }
 
-// TestRoundTrips counts the requests of each operation that DESIGN's table of round
-// trips names.
+// TestRoundTrips counts the requests of each operation.
 func TestRoundTrips(t *testing.T) {
 	tbl := open[session](t, nil)
 	ctx := t.Context()
@@ -160,8 +159,8 @@ func TestBackgroundTouch(t *testing.T) {
 	}
 }
 
-// TestClocksApart has two app servers, 5 s apart, use the same records: neither shortens
-// what the other promised, and they disagree on death by 5 s and no more.
+// TestClocksApart: two app servers whose clocks are 5 s apart use the same records. Neither
+// shortens what the other promised, and they disagree on deaths by 5 s at most.
 func TestClocksApart(t *testing.T) {
 	const apart = 5 * time.Second
 	p := slidingttl.Policy{IdleGrace: time.Minute, MaxLifetime: 10 * time.Minute}
@@ -183,7 +182,7 @@ func TestClocksApart(t *testing.T) {
 		t.Fatal(err)
 	}
 	promised := driver.Instant(0)
-	for i := range 20 { // in turns: the slow one has nothing to add to what the fast one wrote
+	for i := range 20 { // in turns: the one behind has nothing to add to what the other wrote
 		forward(2 * time.Second)
 		if i%2 == 0 {
 			read("the fast one", fastStore, true)
@@ -196,7 +195,7 @@ func TestClocksApart(t *testing.T) {
 		}
 		promised = e.ExpiresAt
 	}
-	// Dead to the fast one, alive to the slow one for as long as they are apart.
+	// Dead by the clock ahead, alive by the one behind for as long as they differ.
 	forward(promised.Sub(driver.Floor(fast.Now())))
 	if _, err := fastStore.Peek(ctx, "k"); !errors.Is(err, slidingttl.ErrNotFound) {
 		t.Errorf("the fast one after the expiry: %v", err)
@@ -207,15 +206,15 @@ func TestClocksApart(t *testing.T) {
 	forward(apart)
 	read("the slow one after the expiry", slowStore, false)
 
-	// The slow one may be given a record that by its clock is yet to be created.
+	// The one behind may read a record whose created_at is in its future.
 	if err := fastStore.Upsert(ctx, "k", session{User: "two"}); err != nil {
 		t.Fatal(err)
 	}
 	read("the slow one, of a record from its future", slowStore, true)
 }
 
-// TestStaleReadNearDeath has eventually consistent reads answer what they did ten seconds
-// ago, of a record that was touched just before its death.
+// TestStaleReadNearDeath: eventually consistent reads are ten seconds stale, for a record that
+// was touched just before its death.
 func TestStaleReadNearDeath(t *testing.T) {
 	tbl := open[session](t, nil)
 	ctx := t.Context()
@@ -269,7 +268,7 @@ func TestStaleReadNearDeath(t *testing.T) {
 	}
 }
 
-// TestStoreCheck has the store's Check reach DynamoDB.
+// TestStoreCheck: the store's Check asks DynamoDB.
 func TestStoreCheck(t *testing.T) {
 	d := unmade(t, nil)
 	s := openStore(t, d.Driver, policy, slidingttl.Options[session]{})

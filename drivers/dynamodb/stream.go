@@ -197,7 +197,7 @@ func (s *Stream) Run(ctx context.Context) error {
 			return err
 		case err != nil:
 			s.counts.failed.Add(1)
-			s.tell(err)
+			s.report(err)
 		case !news && s.closed && s.ended():
 			return nil
 		case news:
@@ -207,7 +207,7 @@ func (s *Stream) Run(ctx context.Context) error {
 	}
 }
 
-func (s *Stream) tell(err error) {
+func (s *Stream) report(err error) {
 	if s.opts.OnError != nil {
 		s.opts.OnError(err)
 	}

@@ -23,14 +23,14 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// graves keep what a Stream hands over, and its place.
+// graves keep the records that a Stream hands over, and its position.
 type graves struct {
 	mu     sync.Mutex // guards the rest
 	dead   map[string][]driver.Dead
 	place  []byte
 	errors []error
-	fails  func() error  // asked before each burial; nil: none fails
-	buried chan struct{} // told of burials; nil: nobody listens
+	fails  func() error  // called before each burial; nil: none fails
+	buried chan struct{} // gets a value for each burial; nil: not used
 }
 
 func (g *graves) options() StreamOptions {
@@ -80,7 +80,8 @@ func (g *graves) keys() []string {
 	return slices.Sorted(maps.Keys(g.dead))
 }
 
-// streamed makes a table with a stream, on a server that tells of TTL as DynamoDB does.
+// streamed makes a table with a stream, on a server whose streams report TTL deletions as
+// DynamoDB's do.
 func streamed(t testing.TB, s *dynamodbtest.Server, view types.StreamViewType) *Driver[session] {
 	t.Helper()
 	client := s.Client()
@@ -100,8 +101,8 @@ func streamed(t testing.TB, s *dynamodbtest.Server, view types.StreamViewType) *
 	return d
 }
 
-// What is deleted while it lives is told of where Options.Deletes asks for it, and what has died
-// in any case, whoever removed it.
+// With Options.Deletes a record that is deleted alive is reported. A dead one is always
+// reported, whatever removed it.
 func TestDeletes(t *testing.T) {
 	for _, deletes := range []bool{false, true} {
 		d, err := New[session](&dynamodb.Client{}, "sessions", &Options{Deletes: deletes})
@@ -133,8 +134,8 @@ func TestDeletes(t *testing.T) {
 	}
 }
 
-// What the TTL service removes, what somebody deletes, and what an overwrite ends, is told
-// of, each as what it is, and nothing else is.
+// Records that the TTL service removes, that are deleted, and that an overwrite ends are
+// reported, each with its cause, and no others.
 func TestStream(t *testing.T) {
 	t.Parallel() // it waits for the emulator's TTL
 	server := dynamodbtest.StartTTL(t)
@@ -195,12 +196,12 @@ func TestStream(t *testing.T) {
 	}
 	for key, expired := range map[string]driver.Life{"by ttl": ttl, "reaped": reaped} {
 		if got := g.dead[key][0]; len(g.dead[key]) != 1 || got.At != expired.ExpiresAt || got.Deleted || got.Life != expired || got.Format != "dynamodb-json" {
-			t.Errorf("%s is told of as %+v", key, g.dead[key])
+			t.Errorf("%s was buried as %+v", key, g.dead[key])
 		}
 	}
 	for _, key := range []string{"deleted", "overwritten"} {
 		if got := g.dead[key][0]; len(g.dead[key]) != 1 || !got.Deleted || got.At < now.Add(-time.Minute) || got.At > now.Add(2*time.Minute) {
-			t.Errorf("%s is told of as %+v", key, g.dead[key])
+			t.Errorf("%s was buried as %+v", key, g.dead[key])
 		}
 	}
 	var value map[string]map[string]string
@@ -225,7 +226,7 @@ func TestStream(t *testing.T) {
 		t.Errorf("from the place: %v, %v, %q", news, err, again.keys())
 	}
 
-	// A stream that cannot tell, and a table without one.
+	// A stream with a wrong view, and a table without one.
 	s, err = streamed(t, server, types.StreamViewTypeKeysOnly).Stream(server.Streams(), again.options())
 	check(err)
 	wantInvalid(t, "a view of keys", s.Run(t.Context()), "stream", "KEYS_ONLY")
@@ -242,8 +243,8 @@ func TestStream(t *testing.T) {
 	wantInvalid(t, "no such stream", s.Run(t.Context()), "stream")
 }
 
-// river is a stream that splits its shards, trims them and fails, as DynamoDB Local does
-// not. A record removes the item of the key that it names.
+// river is a stream that splits its shards, trims them and fails, which DynamoDB Local does not.
+// Each of its records removes the item of a key.
 type river struct {
 	mu       sync.Mutex // guards the rest
 	shards   []*reach
@@ -258,8 +259,8 @@ type river struct {
 type reach struct {
 	id, parent string
 	keys       []string
-	trimmed    int  // that many are gone
-	closed     bool // no more come
+	trimmed    int  // the number of trimmed records
+	closed     bool // it gets no more records
 }
 
 func (r *river) call(op string) error {
@@ -386,7 +387,7 @@ func numberedKeys(prefix string, n int) (keys []string) {
 	return keys
 }
 
-// flowing returns a Stream of r. Its driver is asked for nothing.
+// flowing returns a Stream of r. Its driver makes no requests.
 func (r *river) flowing(t testing.TB, o StreamOptions) *Stream {
 	t.Helper()
 	r.calls = make(map[string]int)
@@ -402,8 +403,7 @@ func (r *river) flowing(t testing.TB, o StreamOptions) *Stream {
 	return s
 }
 
-// Shards that come of others are read after them, also where there are many, and a stream
-// that is disabled ends.
+// Child shards are read after their parents, also if there are many, and a disabled stream ends.
 func TestStreamReshards(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &river{disabled: true, shards: []*reach{
@@ -426,7 +426,7 @@ func TestStreamReshards(t *testing.T) {
 				t.Errorf("%s is read after %s", pair[0], pair[1])
 			}
 		}
-		// When its shards are trimmed the place lets go of them.
+		// The position drops trimmed shards.
 		r.shards = []*reach{{id: "e", parent: "d", keys: numberedKeys("e", 2), closed: true}}
 		s = r.flowing(t, g.options())
 		if err := s.Run(t.Context()); err != nil || len(g.dead) != 37 {
@@ -438,7 +438,7 @@ func TestStreamReshards(t *testing.T) {
 	})
 }
 
-// A shard that splits while it is read, and records that come later.
+// A shard splits while it is read, and more records come later.
 func TestStreamGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &river{shards: []*reach{{id: "a", keys: numberedKeys("a", 4)}}}
@@ -468,8 +468,7 @@ func TestStreamGoesOn(t *testing.T) {
 	})
 }
 
-// Records that are gone before they were read are a gap that is told of, and reading goes
-// on.
+// Records that were trimmed before they were read are reported as a gap, and reading continues.
 func TestStreamTrimmed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := graves{place: []byte(`{"stream":"arn","shards":{"a":{"after":"2"},"gone":{"after":"9"},"done":{"done":true}}}`)}
@@ -485,8 +484,8 @@ func TestStreamTrimmed(t *testing.T) {
 	})
 }
 
-// Whatever the service fails with, the stream goes on where it was; so it does when the
-// dead cannot be buried, and then its place stays.
+// After any failure of the service the stream continues where it was. If a burial fails, its
+// position stays.
 func TestStreamFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &river{disabled: true, shards: []*reach{{id: "a", keys: numberedKeys("a", 20), closed: true}, {id: "b", parent: "a", keys: numberedKeys("b", 20), closed: true}}}
@@ -521,15 +520,15 @@ func TestStreamFails(t *testing.T) {
 		if len(g.dead) != 40 || s.Stats().Failed == 0 || !errors.Is(errors.Join(g.errors...), full) {
 			t.Errorf("%d are dead, errors %v", len(g.dead), g.errors)
 		}
-		for key, told := range g.dead {
-			if len(told) != 1 { // what could not be buried, or read, was not taken for done
-				t.Errorf("%s was buried %d times", key, len(told))
+		for key, buried := range g.dead {
+			if len(buried) != 1 { // records of failed reads and burials do not count as done
+				t.Errorf("%s was buried %d times", key, len(buried))
 			}
 		}
 	})
 }
 
-// An item that the SDK cannot read is told of with its problem, and stops no other.
+// An item that the SDK cannot read is reported with its problem, and does not stop the others.
 func TestStreamOddItem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &river{disabled: true, odd: "a-01", shards: []*reach{{id: "a", keys: numberedKeys("a", 4), closed: true}}}
@@ -539,15 +538,15 @@ func TestStreamOddItem(t *testing.T) {
 		if err := r.flowing(t, g.options()).Run(ctx); err != nil || len(g.dead) != 4 || len(g.errors) != 0 {
 			t.Fatalf("%v: dead are %q, %d errors", err, g.keys(), len(g.errors))
 		}
-		for key, told := range g.dead {
-			if d := told[0]; (d.Problem != nil) != (key == r.odd) || d.At != base || !strings.Contains(string(d.Value), key) {
-				t.Errorf("%s is told of as %+v", key, d)
+		for key, buried := range g.dead {
+			if d := buried[0]; (d.Problem != nil) != (key == r.odd) || d.At != base || !strings.Contains(string(d.Value), key) {
+				t.Errorf("%s was buried as %+v", key, d)
 			}
 		}
 	})
 }
 
-// What is held at once is bounded by its values too.
+// The bytes of values that are held at once are bounded too.
 func TestStreamBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &river{disabled: true, shards: []*reach{{id: "a", keys: numberedKeys("a", 20), closed: true}}}
@@ -566,7 +565,8 @@ func TestStreamBytes(t *testing.T) {
 	})
 }
 
-// A process that died between a burial and the place tells of the same again.
+// After a process died between a burial and saving the position, the same records are handed
+// over again.
 func TestStreamAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &river{disabled: true, shards: []*reach{{id: "a", keys: numberedKeys("a", 10), closed: true}}}
@@ -582,9 +582,9 @@ func TestStreamAgain(t *testing.T) {
 		if err := s.Run(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		for key, told := range g.dead {
-			if len(told) != 2 || told[0].At != told[1].At || string(told[0].Value) != string(told[1].Value) {
-				t.Errorf("%s is told of as %+v", key, told)
+		for key, buried := range g.dead {
+			if len(buried) != 2 || buried[0].At != buried[1].At || string(buried[0].Value) != string(buried[1].Value) {
+				t.Errorf("%s is buried of as %+v", key, buried)
 			}
 		}
 	})
