@@ -13,7 +13,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// clocked opens a server whose clock is set by set.
+// clocked opens a server with a clock that set changes.
 func clocked(t *testing.T, server sqltest.Database) (db *stdsql.DB, set func(ahead time.Duration)) {
 	t.Helper()
 	s, set := sqltest.StartClocked(t, server)
@@ -48,8 +48,9 @@ func onServers(t *testing.T, test func(t *testing.T, db *stdsql.DB, dialect Dial
 	}
 }
 
-// TestClockApart: a process whose clock is 10 min off the database's, from its start, has its
-// records swept or expire no earlier than another, and goes by the database's time once it is set.
+// TestClockApart: the records of a process whose clock is 10 min off the database's from the
+// start are swept and expire no earlier than others. Once the clock is set, the process uses the
+// database's time.
 func TestClockApart(t *testing.T) {
 	const grace, off = 5 * time.Minute, 10 * time.Minute
 	policies := map[string]slidingttl.Policy{
@@ -131,7 +132,7 @@ func TestClockApart(t *testing.T) {
 	})
 }
 
-// late has a call that names a live record wait until that is dead.
+// late delays a call that names a live record until the record is dead.
 type late struct {
 	name string
 	call func(ctx context.Context, d *Driver[session], key string, was driver.Meta) error
@@ -154,13 +155,13 @@ var lateCalls = []late{
 		hour := driver.Instant(time.Hour.Milliseconds())
 		_, touched, err := d.ReadTouch(ctx, key, nil, driver.Access{At: now, Keep: hour, Stored: hour, Most: 24 * hour, Step: time.Millisecond}, now)
 		if err == nil && !touched {
-			err = driver.ErrNotFound // left as it was, for the caller to judge
+			err = driver.ErrNotFound // returned unchanged, for the caller to judge
 		}
 		return err
 	}},
 }
 
-// TestLateWrite: what waits for a row's lock until the record has died does not land.
+// TestLateWrite: a write that waits for a row's lock until the record has died does not land.
 func TestLateWrite(t *testing.T) {
 	waiting := map[Dialect]string{
 		PostgreSQL: "SELECT COUNT(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'",
@@ -216,7 +217,7 @@ func TestLateWrite(t *testing.T) {
 	})
 }
 
-// TestLateWriteInSQLite: its one lock is waited for within the statement, too.
+// TestLateWriteInSQLite: the statement waits for the file's lock too.
 func TestLateWriteInSQLite(t *testing.T) {
 	ctx := t.Context()
 	db := sqltest.DB(t, sqltest.SQLite)

@@ -24,7 +24,7 @@ import (
 
 type value = drivertest.Value
 
-// rest keeps all of a value in a column, as a type of the application's own would.
+// rest stores a whole value in a column, like an application's own type.
 type rest struct{ v *value }
 
 func (r rest) Scan(src any) error {
@@ -42,8 +42,8 @@ func (r rest) Value() (sqldriver.Value, error) {
 	return string(text), err
 }
 
-// own is a table of the application's: a key of two columns, a value in columns, a
-// created_at and expires_at that people can read.
+// own is an application's table: a key of two columns, a value in columns, and readable
+// created_at and expires_at.
 var own = Options[value]{
 	Key: Key{
 		Columns: []string{"tenant", "name"},
@@ -80,8 +80,8 @@ func TestContract(t *testing.T) {
 	}
 }
 
-// contract runs the suite. What is dead the statements say, by a clock that can be moved, so no
-// case waits.
+// contract runs the suite. The statements judge by a clock that the suite moves, so no case
+// waits.
 func contract(t *testing.T, dialect Dialect, server sqltest.Database, layout string, opts *Options[value]) {
 	lacks := map[drivertest.Feature]string{
 		drivertest.Local:    "the store is outside of this process's memory",
@@ -130,7 +130,7 @@ func contract(t *testing.T, dialect Dialect, server sqltest.Database, layout str
 			move := movable(t, d)
 			b.Now = d.Now
 			b.Wait = func(wait time.Duration) {
-				move(wait + time.Millisecond) // to which the clock is read
+				move(wait + time.Millisecond) // the clock's resolution
 				if _, err := d.ask(context.Background()); err != nil {
 					t.Error(err)
 				}
@@ -178,19 +178,19 @@ func contract(t *testing.T, dialect Dialect, server sqltest.Database, layout str
 	})
 }
 
-// Patience of SQLite's connections with a lock: as a rule; where the test wants the error
-// at once; and where it wants a call to outlast its context, which SQLite does not heed
-// while it waits for a lock.
+// How long SQLite's connections wait for a lock: by default; in tests that want the error at
+// once; and in tests of a call that outlasts its context, which SQLite ignores while it waits
+// for a lock.
 const (
 	patient   = 10 * time.Second
 	impatient = 0
 	lingering = time.Second
 )
 
-// file is a SQLite file that one connection can keep to itself: then all others are busy.
+// file is a SQLite file that one connection can lock: then all others are busy.
 type file struct {
 	path     string
-	patience atomic.Int64 // of connections that are made from now on
+	patience atomic.Int64 // of new connections
 }
 
 // Connect implements driver.Connector.

@@ -65,7 +65,7 @@ func TestReadTouch(t *testing.T) {
 	})
 }
 
-// TestReadTouchReadOnly: a touch that cannot be made is no error.
+// TestReadTouchReadOnly: a touch that is not possible is no error.
 func TestReadTouchReadOnly(t *testing.T) {
 	for name, setting := range map[string]string{"postgres": "SET default_transaction_read_only = on", "sqlite": "PRAGMA query_only = on"} {
 		t.Run(name, func(t *testing.T) {
@@ -83,7 +83,7 @@ func TestReadTouchReadOnly(t *testing.T) {
 	}
 }
 
-// TestTouchLeavesSweepAt: only what moves an expiry before sweep_at may write it.
+// TestTouchLeavesSweepAt: only a write that moves an expiry before sweep_at may write sweep_at.
 func TestTouchLeavesSweepAt(t *testing.T) {
 	onAll(t, func(t *testing.T, db *stdsql.DB, dialect Dialect) {
 		ctx := t.Context()
@@ -198,9 +198,9 @@ func TestRaw(t *testing.T) {
 	})
 }
 
-// TestOddRows: what cannot be read is an error that names the column, and no guess.
+// TestOddRows: a row that cannot be read is an error that names the column, without a guess.
 func TestOddRows(t *testing.T) {
-	db := sqltest.DB(t, sqltest.SQLite) // the one that holds anything in any column
+	db := sqltest.DB(t, sqltest.SQLite) // its columns hold values of any type
 	d := open[session](t, db, SQLite, nil)
 	insert := "INSERT INTO " + d.quoted() + " (id, value, created_at) VALUES (?, ?, ?)"
 	mustExec(t, db, SQLite, insert, "life", `{}`, "yesterday")
@@ -285,7 +285,8 @@ func TestCheck(t *testing.T) {
 	})
 }
 
-// TestCheckColumns: what takes two keys for one, or does not keep a time, is refused by name.
+// TestCheckColumns: a column for which two keys are equal, or that cannot hold a time, is refused
+// by name.
 func TestCheckColumns(t *testing.T) {
 	const icu = "CREATE COLLATION folded (provider = icu, locale = 'und-u-ks-level2', deterministic = false)"
 	for name, c := range map[string]struct {
@@ -319,7 +320,7 @@ func TestCheckColumns(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_ = d.EnsureTable(t.Context()) // it says the same
+			_ = d.EnsureTable(t.Context()) // it returns the same error
 			err = d.Check(t.Context(), time.Hour)
 			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 				t.Errorf("Check: %v; want it to name %q", err, c.want)
@@ -328,7 +329,8 @@ func TestCheckColumns(t *testing.T) {
 	}
 }
 
-// TestCheckTimeZone: a TIMESTAMP is written in the session's zone, and in autumn an hour comes twice.
+// TestCheckTimeZone: a TIMESTAMP is written in the session's zone, in which an hour occurs twice in
+// autumn.
 func TestCheckTimeZone(t *testing.T) {
 	db := sqltest.DB(t, sqltest.MariaDB)
 	d := open(t, db, MySQL, &Options[session]{CreatedAt: TimeColumn{Type: Timestamp}})
@@ -417,7 +419,7 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// TestErrorsAreSilent: the texts of these databases quote what they were given.
+// TestErrorsAreSilent: errors contain no keys, although the databases' own texts do.
 func TestErrorsAreSilent(t *testing.T) {
 	const secret = "4d1f-secret"
 	db := sqltest.DB(t, sqltest.PostgreSQL)
@@ -438,8 +440,8 @@ func TestErrorsAreSilent(t *testing.T) {
 	}
 }
 
-// TestUpsertStatements: over a record that the store has not seen an Upsert is one
-// statement, and three on MySQL, as the README says.
+// TestUpsertStatements: an Upsert over a record that the store has not seen is one statement, and
+// three on MySQL, as the README says.
 func TestUpsertStatements(t *testing.T) {
 	for name, want := range map[string]int{"postgres": 1, "mariadb": 3} {
 		t.Run(name, func(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// TestDying: what dies soon is told by its expiry, wherever the index has it.
+// TestDying: records that die soon are listed by their expiry, wherever the index has them.
 func TestDying(t *testing.T) {
 	onAll(t, func(t *testing.T, db *stdsql.DB, dialect Dialect) {
 		ctx := t.Context()
@@ -53,7 +53,7 @@ func TestDying(t *testing.T) {
 	})
 }
 
-// TestDyingWalksIndex: of many rows only those are read whose sweep_at is near.
+// TestDyingWalksIndex: only rows whose sweep_at is near are read.
 func TestDyingWalksIndex(t *testing.T) {
 	db := sqltest.DB(t, sqltest.PostgreSQL)
 	d := open[session](t, db, PostgreSQL, nil)

@@ -27,7 +27,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer func() { _ = db.Close() }()
-	db.SetMaxOpenConns(1) // a database in memory is its connection's
+	db.SetMaxOpenConns(1) // a database in memory belongs to one connection
 
 	d, err := sql.New[Session](db, sql.SQLite, "sessions", nil)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl"
 )
 
-// An order and the session that placed it are stored together, or neither is.
+// An order and its session are stored together, or neither is.
 func ExampleWithTx() {
 	ctx := context.Background()
 	db, err := stdsql.Open("sqlite", "file:orders?mode=memory&cache=shared")
@@ -20,7 +20,7 @@ func ExampleWithTx() {
 		log.Fatal(err)
 	}
 	defer func() { _ = db.Close() }()
-	db.SetMaxOpenConns(1) // a database in memory is its connection's
+	db.SetMaxOpenConns(1) // a database in memory belongs to one connection
 	d, err := sql.New[Session](db, sql.SQLite, "sessions", nil)
 	if err != nil {
 		log.Fatal(err)
@@ -42,7 +42,7 @@ func ExampleWithTx() {
 		if err != nil {
 			return err
 		}
-		defer func() { _ = tx.Rollback() }() // no more than an error once it is committed
+		defer func() { _ = tx.Rollback() }() // returns an error after a commit
 		if err := sessions.Insert(sql.WithTx(ctx, tx), id, Session{User: "ann"}); err != nil {
 			return err
 		}

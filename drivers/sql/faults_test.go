@@ -16,11 +16,11 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// servers are the databases that are reached by a wire.
+// servers are the databases that are reached over a connection.
 var servers = map[string]struct {
 	dialect Dialect
 	server  sqltest.Database
-	kill    string // lists the other connections of this schema, as statements that end them
+	kill    string // lists statements that end the other connections of this schema
 }{
 	"postgres": {PostgreSQL, sqltest.PostgreSQL,
 		"SELECT 'SELECT pg_terminate_backend(' || pid || ')' FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"},
@@ -28,7 +28,7 @@ var servers = map[string]struct {
 		"SELECT CONCAT('KILL ', id) FROM information_schema.processlist WHERE db = DATABASE() AND id <> CONNECTION_ID()"},
 }
 
-// write is a call that writes, what it leaves where it lands, and what was there before.
+// write is a call that writes, the record after it, and the record before it.
 type write struct {
 	name   string
 	call   func(ctx context.Context, d *Driver[session], was driver.Meta) error
@@ -85,13 +85,13 @@ func TestLostAnswers(t *testing.T) {
 						t.Fatal(err)
 					}
 					d.mustInsert(t, "k", session{"old"}, lasting(time.Hour))
-					// The statement is prepared, so that it is what is cut and not that.
+					// The statement is prepared already, so that the execution is cut.
 					_ = write.call(t.Context(), d, driver.Meta{Life: lasting(time.Hour), Version: 1})
 					if err := d.Delete(t.Context(), "k"); err != nil {
 						t.Fatal(err)
 					}
 					var was driver.Meta
-					// On MySQL an Overwrite of what is there begins with a statement that fails.
+					// On MySQL an Overwrite of an existing record begins with a statement that fails.
 					if write.name != "Insert" && (write.name != "Overwrite" || s.dialect != MySQL) {
 						was = d.mustInsert(t, "k", session{"old"}, lasting(time.Hour))
 					}
@@ -126,7 +126,7 @@ func TestLostAnswers(t *testing.T) {
 	}
 }
 
-// TestPoolExhausted: a write that never got a connection has not landed, and says so.
+// TestPoolExhausted: a write that never got a connection returns that it has not landed.
 func TestPoolExhausted(t *testing.T) {
 	onAll(t, func(t *testing.T, db *stdsql.DB, dialect Dialect) {
 		d := open[session](t, db, dialect, nil)
@@ -150,7 +150,7 @@ func TestPoolExhausted(t *testing.T) {
 	})
 }
 
-// TestVerdicts brings about the errors that a database means seriously.
+// TestVerdicts causes the errors that the driver classifies.
 func TestVerdicts(t *testing.T) {
 	for name, s := range servers {
 		t.Run(name, func(t *testing.T) {
@@ -212,10 +212,9 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// TestSoak has many connections write to few records while connections break, before
-// statements are sent and before answers come, and are killed by the server. Each write
-// adds a token of its own. In the end those acknowledged are there, those refused are
-// not, and none is there twice.
+// TestSoak: many connections write to few records, while connections break before statements are
+// sent or before answers come, or are killed by the server. Each write adds its own token. In the
+// end acknowledged tokens are stored, refused ones are not, and none is stored twice.
 func TestSoak(t *testing.T) {
 	for name, s := range servers {
 		t.Run(name, func(t *testing.T) { soak(t, s.dialect, s.server, s.kill, "") })
@@ -242,7 +241,7 @@ func soak(t *testing.T, dialect Dialect, server sqltest.Database, kill, setting 
 	if setting != "" {
 		mustExec(t, db, dialect, setting)
 		defer mustExec(t, db, dialect, strings.Replace(setting, "'serializable'", "DEFAULT", 1))
-		disconnect(db) // what is open has the old setting
+		disconnect(db) // open connections have the old setting
 	}
 	d := open[tokens](t, db, dialect, nil)
 	for k := range keys {
@@ -281,7 +280,7 @@ func soak(t *testing.T, dialect Dialect, server sqltest.Database, kill, setting 
 						return
 					}
 					if err != nil {
-						continue // of the wire's; a read does no harm
+						continue // the wire's error; a read does no harm
 					}
 					e.Value.Tokens = append(e.Value.Tokens, token)
 					_, err = d.Replace(ctx, key, e.Value, e.Meta, e.Life, base)
@@ -308,7 +307,7 @@ func soak(t *testing.T, dialect Dialect, server sqltest.Database, kill, setting 
 	stop()
 	killer.Wait()
 	w.set(nil)
-	disconnect(db) // one may have been killed while nobody used it
+	disconnect(db) // one may have been killed while it was idle
 
 	there := make(map[string]int)
 	for k := range keys {
@@ -333,13 +332,13 @@ func soak(t *testing.T, dialect Dialect, server sqltest.Database, kill, setting 
 	}
 }
 
-// disconnect closes the connections of a pool that nobody uses.
+// disconnect closes a pool's idle connections.
 func disconnect(db *stdsql.DB) {
 	db.SetMaxIdleConns(-1)
 	db.SetMaxIdleConns(maxIdle)
 }
 
-// killAll has the server end one connection after the other.
+// killAll makes the server end one connection after the other.
 func killAll(ctx context.Context, db *stdsql.DB, list string) {
 	for ctx.Err() == nil {
 		var statements []string
@@ -354,7 +353,7 @@ func killAll(ctx context.Context, db *stdsql.DB, list string) {
 			_ = rows.Close()
 		}
 		if len(statements) > 0 {
-			_, _ = db.ExecContext(ctx, statements[rand.IntN(len(statements))]) // it may be gone already
+			_, _ = db.ExecContext(ctx, statements[rand.IntN(len(statements))]) // the connection may be gone already
 		}
 		select {
 		case <-time.After(20 * time.Millisecond):

@@ -12,7 +12,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// BenchmarkFigureReads sets the driver's reads beside a program's own statements.
+// BenchmarkFigureReads compares the driver's reads with a program's own statements.
 func BenchmarkFigureReads(b *testing.B) {
 	for name, s := range databases {
 		b.Run(name, func(b *testing.B) {

@@ -14,8 +14,8 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/drivertest"
 )
 
-// loadHostile writes a row that no driver writes. What the database says of it is why its table
-// cannot hold it.
+// loadHostile writes a row that no driver writes. A database's error is the reason why its table
+// cannot hold the row.
 func loadHostile(ctx context.Context, db *stdsql.DB, d *Driver[value], r drivertest.HostileRecord) error {
 	values, err := d.codec.encode(value{Text: strings.Repeat("x", r.Size)})
 	if err != nil {
@@ -55,7 +55,7 @@ func loadHostile(ctx context.Context, db *stdsql.DB, d *Driver[value], r drivert
 	return err
 }
 
-// guard has triggers refuse such writes of a row.
+// guard creates triggers that refuse those writes of a row.
 func guard[T any](ctx context.Context, db *stdsql.DB, d *Driver[T], key string, events ...string) error {
 	speaks := d.dialect
 	if m, ok := speaks.(moved); ok {

@@ -15,8 +15,8 @@ import (
 	"github.com/slidingttl/slidingttl/internal/golden"
 )
 
-// TestGolden makes the tables as they were, and lets EnsureTable see to them before rows are
-// written with the columns that they had.
+// TestGolden creates the tables as they were and calls EnsureTable. Then it writes rows with the
+// columns that they had.
 func TestGolden(t *testing.T) {
 	t.Parallel()
 	golden.Run(t, func(t *testing.T, layout string, retain time.Duration) golden.Store {
@@ -48,7 +48,7 @@ func TestGolden(t *testing.T) {
 	})
 }
 
-// plantRow writes a row over that of its key. PostgreSQL reads the JSON that it made of one.
+// plantRow writes a row over its key's. On PostgreSQL it is the JSON that PostgreSQL made of it.
 func plantRow(t *testing.T, db *stdsql.DB, dialect Dialect, d *Driver[value], raw json.RawMessage) error {
 	var row map[string]any
 	numbers := json.NewDecoder(bytes.NewReader(raw))

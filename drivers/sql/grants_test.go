@@ -14,8 +14,8 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// TestGrants: what Schema returns makes of an application's own table one that all calls of the driver
-// work on with the rights that it gives.
+// TestGrants: after the statements of Schema all calls of the driver work on an application's own
+// table, with the rights that these grant.
 func TestGrants(t *testing.T) {
 	opts := &Options[session]{Replaced: true}
 	schema := func(t *testing.T, db *stdsql.DB, dialect Dialect, table, user string) {
@@ -87,7 +87,7 @@ func TestGrants(t *testing.T) {
 		if err := db.QueryRowContext(t.Context(), "SELECT current_schema()").Scan(&in); err != nil {
 			t.Fatal(err)
 		}
-		db.SetMaxOpenConns(1) // whose role is set
+		db.SetMaxOpenConns(1) // its role is set
 		for _, statement := range []string{
 			"CREATE TABLE own (id text PRIMARY KEY, value jsonb NOT NULL)", "CREATE ROLE " + user, "GRANT USAGE ON SCHEMA " + in + " TO " + user,
 		} {
@@ -120,8 +120,8 @@ func TestGrants(t *testing.T) {
 	})
 }
 
-// TestSchema: what it returns is enough for Check, on no table and on one of the form before, and says
-// no more once it was done.
+// TestSchema: its statements satisfy Check, for a missing table and for one of the former layout.
+// After them it returns none.
 func TestSchema(t *testing.T) {
 	for name, c := range map[string]struct {
 		before map[Dialect]string
@@ -163,7 +163,7 @@ func TestSchema(t *testing.T) {
 				if err := d.Check(t.Context(), time.Hour); err != nil {
 					t.Error(err)
 				}
-				d.keepReplaced = false // which may be made again
+				d.keepReplaced = false // it may be created again
 				if again, err := d.Schema(t.Context(), ""); err != nil || len(again) != 0 {
 					t.Errorf("again: %q, %v", again, err)
 				}

@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// databases are those that every test of what all have in common runs on.
+// databases are those that tests of common behaviour run on.
 var databases = map[string]struct {
 	dialect Dialect
 	server  sqltest.Database
@@ -69,19 +69,20 @@ func open[T any](t testing.TB, db *stdsql.DB, dialect Dialect, opts *Options[T])
 	if err := d.EnsureTable(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Learn(t.Context()); err != nil { // without which it touches nothing by a read
+	if err := d.Learn(t.Context()); err != nil { // without it a read makes no touch
 		t.Fatal(err)
 	}
 	return d
 }
 
-// moved is a database whose clock is ahead by what its table "moved" says.
+// moved is a database whose clock is ahead by the time in its table "moved".
 type moved struct{ dialect }
 
 func (m moved) clock() string { return "(" + m.dialect.clock() + " + (SELECT ms FROM moved))" }
 func (m moved) began() string { return "(" + m.dialect.began() + " + (SELECT ms FROM moved))" }
 
-// settings: the file that the contract's cases can lock has no WAL, in which readers heed no lock.
+// settings: the file that the contract's cases can lock has no WAL, since readers of a WAL ignore
+// locks.
 func (m moved) settings(ctx context.Context, db *stdsql.DB, times []TimeType) error {
 	if m.types().inProcess {
 		return nil
@@ -94,7 +95,7 @@ func (t *table) setDialect(d dialect) {
 	t.sql = t.statements()
 }
 
-// movable gives d's database a clock that can be moved, and has d know it.
+// movable gives d's database a clock that can be moved, and makes d learn it.
 func movable[T any](t testing.TB, d *Driver[T]) (move func(time.Duration)) {
 	t.Helper()
 	if _, err := d.db.ExecContext(t.Context(), "CREATE TABLE moved (ms BIGINT)"); err != nil {
@@ -140,7 +141,7 @@ func (d *Driver[T]) mustGet(t testing.TB, key string) driver.Entry[T] {
 	return e
 }
 
-// mustExec does what another program would.
+// mustExec executes a statement, as another program would.
 func mustExec(t testing.TB, db *stdsql.DB, dialect Dialect, statement string, args ...any) {
 	t.Helper()
 	speaks := dialects[dialect]
@@ -149,19 +150,19 @@ func mustExec(t testing.TB, db *stdsql.DB, dialect Dialect, statement string, ar
 	}
 }
 
-// wire comes between a pool and its server.
+// wire intercepts a pool's connections to its server.
 type wire struct {
 	mu      sync.Mutex // guards the rest
 	failing bool
 	hanging bool
 	conns   map[*wireConn]bool
 
-	cut func() cut // asked where a statement is sent to be carried out; nil: nothing is cut
+	cut func() cut // called when a statement is sent to be executed; nil: nothing is cut
 
-	gate *drivertest.Gate // what statements pass; nil: nothing
+	gate *drivertest.Gate // statements pass it; nil: no gate
 }
 
-// set has cut decide about what is sent.
+// set sets the function that decides about sent statements.
 func (w *wire) set(cut func() cut) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -179,8 +180,8 @@ const (
 
 var errCut = errors.New("cut by the test")
 
-// maxIdle is how many connections stay open where many calls are made at once. By default
-// it would be two, and most calls of a race would connect anew.
+// maxIdle is how many idle connections stay open. The default of two would make most calls of a
+// race open a new one.
 const maxIdle = 20
 
 // pool opens a schema of its own, through w.
@@ -214,7 +215,7 @@ func (w *wire) pool(t testing.TB, server sqltest.Database) *stdsql.DB {
 		db = stdsql.OpenDB(c)
 	}
 	db.SetMaxIdleConns(maxIdle)
-	t.Cleanup(func() { _ = db.Close() }) // a connection that is broken says so
+	t.Cleanup(func() { _ = db.Close() }) // a broken connection returns an error
 	return db
 }
 
@@ -229,7 +230,7 @@ func (w *wire) dial(dial func() (net.Conn, error)) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if w.gate != nil { // beyond the wire, which breaks with an error of its own
+	if w.gate != nil { // behind the wire, which breaks with its own error
 		if conn, err = w.gate.Conn(conn, executes); err != nil {
 			return nil, err
 		}
@@ -244,7 +245,7 @@ func (w *wire) dial(dial func() (net.Conn, error)) (net.Conn, error) {
 	return c, nil
 }
 
-// fail breaks all connections, and lets none be made.
+// fail breaks all connections, and refuses new ones.
 func (w *wire) fail() (mend func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -256,7 +257,7 @@ func (w *wire) fail() (mend func()) {
 	}
 }
 
-// hang keeps back whatever is sent.
+// hang holds all that is sent.
 func (w *wire) hang() (release func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -266,7 +267,7 @@ func (w *wire) hang() (release func()) {
 		defer w.mu.Unlock()
 		w.hanging = false
 		for c := range w.conns {
-			_, _ = c.Conn.Write(c.kept) // a connection that was given up takes no more
+			_, _ = c.Conn.Write(c.kept) // fails if the connection was given up
 			c.kept = nil
 		}
 	}
@@ -275,7 +276,7 @@ func (w *wire) hang() (release func()) {
 type wireConn struct {
 	net.Conn
 	w    *wire
-	kept []byte // by w.mu, as is deaf
+	kept []byte // like deaf, guarded by w.mu
 	deaf bool
 }
 
@@ -302,7 +303,7 @@ func (c *wireConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// Read gives the answer to nobody that is cut off.
+// Read drops the answers of a connection that is cut.
 func (c *wireConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	c.w.mu.Lock()
@@ -314,8 +315,8 @@ func (c *wireConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// executes reports whether p begins with PostgreSQL's Bind, as what carries out a
-// statement that is prepared does, or with MySQL's COM_STMT_EXECUTE.
+// executes reports whether p begins with PostgreSQL's Bind or MySQL's COM_STMT_EXECUTE, which
+// execute a prepared statement.
 func executes(p []byte) bool { return p[0] == 'B' || len(p) > 4 && p[3] == 0 && p[4] == 0x17 }
 
 func (c *wireConn) Close() error {

@@ -14,8 +14,8 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// TestSweepPassesBy: a row that a trigger guards, dead or alive, stops no sweep, and is neither buried nor
-// taken again. Where only its deletion is refused it is filed in the table.
+// TestSweepPassesBy: a row that a trigger guards, dead or alive, stops no sweep, and is neither
+// buried nor taken again. If only its deletion is refused, its sweep_at is set.
 func TestSweepPassesBy(t *testing.T) {
 	onAll(t, func(t *testing.T, db *stdsql.DB, dialect Dialect) {
 		for _, buries := range []bool{false, true} {
@@ -26,7 +26,7 @@ func TestSweepPassesBy(t *testing.T) {
 					now := driver.Floor(time.Now())
 					insert := "INSERT INTO " + d.quoted() + " (id, value, created_at, expires_at) VALUES (?, '{}', 1, ?)"
 					guarded, expires := "guarded", int64(1)
-					if len(events) == 1 && events[0] == "UPDATE" { // which a row that is alive is filed by
+					if len(events) == 1 && events[0] == "UPDATE" { // a sweep files live rows by UPDATE
 						expires = int64(now.Add(time.Hour))
 					}
 					mustExec(t, db, dialect, insert, guarded, expires)
@@ -37,8 +37,8 @@ func TestSweepPassesBy(t *testing.T) {
 					if err := guard(ctx, db, d, guarded, events...); err != nil {
 						t.Fatal(err)
 					}
-					var told []error
-					o := SweepOptions{Batch: 3, OnError: func(err error) { told = append(told, err) }}
+					var reported []error
+					o := SweepOptions{Batch: 3, OnError: func(err error) { reported = append(reported, err) }}
 					graves := d.name + "_graves"
 					mustExec(t, db, dialect, "CREATE TABLE "+graves+" (id VARCHAR(20))")
 					if buries {
@@ -70,8 +70,8 @@ func TestSweepPassesBy(t *testing.T) {
 						t.Errorf("buried %q, %v", buried, err)
 					}
 					var invalid *driver.InvalidError
-					if len(told) != 1 || !errors.As(told[0], &invalid) || invalid.Field != "row" || strings.Contains(told[0].Error(), "'") {
-						t.Errorf("told %v", told)
+					if len(reported) != 1 || !errors.As(reported[0], &invalid) || invalid.Field != "row" || strings.Contains(reported[0].Error(), "'") {
+						t.Errorf("reported %v", reported)
 					}
 					if held := len(s.held.now()); (held == 1) != (events[0] == "UPDATE") {
 						t.Errorf("%d rows are held", held)
@@ -117,7 +117,7 @@ func TestSweepPassesByReference(t *testing.T) {
 	})
 }
 
-// TestHeldRows: they are bounded, held once, and let go after a day.
+// TestHeldRows: they are bounded, held once, and dropped after a day.
 func TestHeldRows(t *testing.T) {
 	var h heldRows
 	keys := make([]rowKey, maxHeld+1)
@@ -139,8 +139,7 @@ func TestHeldRows(t *testing.T) {
 	}
 }
 
-// TestSweepDeferred: a row that a constraint guards which is judged when a transaction ends stops no
-// sweep either.
+// TestSweepDeferred: a row that a deferred constraint guards stops no sweep either.
 func TestSweepDeferred(t *testing.T) {
 	for _, buries := range []bool{false, true} {
 		t.Run(fmt.Sprint("buries=", buries), func(t *testing.T) {
@@ -155,7 +154,7 @@ func TestSweepDeferred(t *testing.T) {
 			var buried []string
 			if buries {
 				o.Bury = func(_ context.Context, _ *stdsql.Tx, dead []driver.Dead) error {
-					buried = nil // the last time holds
+					buried = nil // only the last call counts
 					for _, r := range dead {
 						buried = append(buried, r.Key)
 					}
@@ -176,7 +175,7 @@ func TestSweepDeferred(t *testing.T) {
 	}
 }
 
-// taking counts how often the lives of rows are asked for to be swept.
+// taking counts the queries for lives of rows to sweep.
 type taking struct {
 	dialect
 	lives *int
@@ -189,8 +188,8 @@ func (d taking) take(columns, from string) string {
 	return d.dialect.take(columns, from)
 }
 
-// TestSweepUnseen: where nobody is handed the dead, a batch is a statement for those and one for the
-// others, and no row comes here but those that are left.
+// TestSweepUnseen: without Bury, a batch is one statement for the dead rows and one for the
+// others, and only rows that are left over are read.
 func TestSweepUnseen(t *testing.T) {
 	onAll(t, func(t *testing.T, db *stdsql.DB, dialect Dialect) {
 		d := open[session](t, db, dialect, nil)
@@ -204,7 +203,7 @@ func TestSweepUnseen(t *testing.T) {
 		if err := s.Sweep(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		want := 1 // in the end, to find none
+		want := 1 // the last query, which finds none
 		if dialect == MySQL {
 			want = 4
 		}

@@ -20,7 +20,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// bouncer starts a pgbouncer in transaction mode before a schema of its own, and returns its DSN.
+// bouncer starts a pgbouncer in transaction mode in front of a new schema, and returns its DSN.
 func bouncer(t *testing.T) string {
 	t.Helper()
 	_, dsn := sqltest.DSN(t, sqltest.PostgreSQL)
@@ -33,7 +33,7 @@ func bouncer(t *testing.T) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	if err := os.Chmod(dir, 0o777); err != nil { // it runs as another user, and makes its socket there
+	if err := os.Chmod(dir, 0o777); err != nil { // it runs as another user, and creates its socket there
 		t.Fatal(err)
 	}
 	config := filepath.Join(dir, "pgbouncer.ini")
@@ -90,8 +90,8 @@ func bounced(t *testing.T, dsn string) *stdsql.DB {
 	return db
 }
 
-// TestPgbouncer: Check refuses to prepare statements where the server's connection is another's after
-// each transaction, and the modes of pgx that it names work.
+// TestPgbouncer: Check refuses prepared statements if connections are pooled by transaction, and
+// the modes of pgx that it names work.
 func TestPgbouncer(t *testing.T) {
 	dsn := bouncer(t)
 	d := open[session](t, bounced(t, dsn+" default_query_exec_mode=exec"), PostgreSQL, nil)

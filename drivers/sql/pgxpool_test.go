@@ -11,7 +11,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl"
 )
 
-// An application on pgxpool hands that on, and what breaks in it is mended by it.
+// An application uses its pgxpool for the driver, and the pool replaces broken connections.
 func TestPgxPool(t *testing.T) {
 	_, dsn := sqltest.DSN(t, sqltest.PostgreSQL)
 	pool, err := pgxpool.New(t.Context(), dsn)
@@ -37,7 +37,7 @@ func TestPgxPool(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, idle := range pool.AcquireAllIdle(t.Context()) { // what they are connected to goes away
+	for _, idle := range pool.AcquireAllIdle(t.Context()) { // their connections break
 		if err := idle.Conn().PgConn().Conn().Close(); err != nil {
 			t.Error(err)
 		}

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// TestREADME makes the tables as the README says, and finds nothing amiss.
+// TestREADME creates the tables as the README says, and Check accepts them.
 func TestREADME(t *testing.T) {
 	text, err := os.ReadFile("README.md")
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/drivertest"
 )
 
-// TestErrRefused: what no other attempt changes says so.
+// TestErrRefused: a failure that no retry can help is ErrRefused.
 func TestErrRefused(t *testing.T) {
 	refuses := func(t *testing.T, db *stdsql.DB, dialect Dialect) {
 		d, err := New[drivertest.Value](db, dialect, "missing", nil)

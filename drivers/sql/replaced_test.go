@@ -12,9 +12,8 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// TestDeletes: a record that is deleted while it lives is handed over once, as one that died then,
-// by Delete, by Remove and by a statement of another program; a dead one is not, nor is one that
-// the sweeper deletes told twice.
+// TestDeletes: a record deleted alive, by Delete, Remove or another program's statement, is handed
+// over once, with that time of death. A dead one is not, and the sweeper hands over none twice.
 func TestDeletes(t *testing.T) {
 	onAll(t, func(t *testing.T, db *stdsql.DB, dialect Dialect) {
 		ctx := t.Context()
@@ -93,8 +92,8 @@ func TestDeletes(t *testing.T) {
 	})
 }
 
-// TestReplaced: each life of a key is handed over once, though the next one took its row before
-// a sweeper came by; what is touched, overwritten alive or adopted is no death.
+// TestReplaced: each life of a key is handed over once, even if the next one replaced its row
+// before a sweep. A touch, an overwrite of a live record and an adoption are no deaths.
 func TestReplaced(t *testing.T) {
 	onAll(t, func(t *testing.T, db *stdsql.DB, dialect Dialect) {
 		ctx := t.Context()
@@ -112,7 +111,7 @@ func TestReplaced(t *testing.T) {
 			if err := d.checkReplaced(ctx); !errors.As(err, &invalid) {
 				t.Errorf("%s: without its table: %v", name, err)
 			}
-			for range 2 { // it is there already
+			for range 2 { // the second time it exists already
 				if err := d.EnsureTable(ctx); err != nil {
 					t.Fatal(name, err)
 				}
@@ -166,7 +165,7 @@ func TestReplaced(t *testing.T) {
 			rules.At = now
 			if m, err := d.Overwrite(ctx, "k", session{User: "last"}, last, rules, now); err != nil {
 				t.Fatal(err)
-			} else if m.CreatedAt != now { // MySQL goes by the expiry
+			} else if m.CreatedAt != now { // MySQL judges by the expiry
 				if err := d.Delete(ctx, "k"); err != nil {
 					t.Fatal(err)
 				}

@@ -13,7 +13,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// fill writes n rows with keys that key tells, in few statements.
+// fill writes n rows with the keys that key returns, in few statements.
 func fill(t testing.TB, db *stdsql.DB, d *Driver[session], n int, key func(i int) string) {
 	t.Helper()
 	row := "(" + listed("?", len(d.key.Columns)) + ", '{}')"
@@ -34,7 +34,7 @@ func fill(t testing.TB, db *stdsql.DB, d *Driver[session], n int, key func(i int
 	}
 }
 
-// sizes are how many rows each segment has.
+// sizes returns the number of rows of each segment.
 func sizes(t testing.TB, d *Driver[session], n int) (sizes []int) {
 	t.Helper()
 	cursors, err := d.Segments(t.Context(), n)
@@ -63,7 +63,7 @@ func sizes(t testing.TB, d *Driver[session], n int) (sizes []int) {
 	return sizes
 }
 
-// Keys of other kinds than text: a whole number, and a shop's name before the id.
+// Keys that are not one text: a whole number, and a shop's name with an id.
 var (
 	wholeKey = Options[session]{Key: Key{
 		Split: func(key string) ([]any, error) {
@@ -149,8 +149,7 @@ func TestSegments(t *testing.T) {
 	}
 }
 
-// TestSegmentsWalkIndex: what a segment begins and ends with keeps the database from
-// reading the rest.
+// TestSegmentsWalkIndex: the database reads only the rows between a segment's bounds.
 func TestSegmentsWalkIndex(t *testing.T) {
 	db := sqltest.DB(t, sqltest.MariaDB)
 	d := open[session](t, db, MySQL, nil)

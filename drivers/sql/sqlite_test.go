@@ -11,8 +11,8 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// TestTurn: a writer whose turn has not come waits no longer than its context, and has written nothing.
-// Reads wait for nobody.
+// TestTurn: a writer waits for its turn no longer than its context, and then has written nothing.
+// Reads do not wait.
 func TestTurn(t *testing.T) {
 	d := open[session](t, sqltest.DB(t, sqltest.SQLite), SQLite, nil)
 	was := d.mustInsert(t, "k", session{"ann"}, lasting(time.Minute))
@@ -45,7 +45,7 @@ func TestTurn(t *testing.T) {
 	d.mustInsert(t, "l", session{"bob"}, lasting(time.Minute))
 }
 
-// TestCompiledOnce: each text is compiled once, and anew when the table has changed.
+// TestCompiledOnce: each text is compiled once, and again after the table has changed.
 func TestCompiledOnce(t *testing.T) {
 	db := sqltest.DB(t, sqltest.SQLite)
 	d := open[session](t, db, SQLite, nil)

@@ -151,8 +151,8 @@ func TestBuryFails(t *testing.T) {
 	})
 }
 
-// TestBuryBesideReading: a burial does not wait for another to end, and one that fails does
-// not undo the other.
+// TestBuryBesideReading: a burial does not wait for another one, and one that fails does not undo
+// the other.
 func TestBuryBesideReading(t *testing.T) {
 	onAll(t, func(t *testing.T, db *stdsql.DB, dialect Dialect) {
 		if dialect == SQLite {
@@ -190,8 +190,8 @@ func TestBuryBesideReading(t *testing.T) {
 	})
 }
 
-// TestSweepersShare has many sweepers at work beside touches. Each row is buried once,
-// and none that is alive; where nobody is handed the dead, those alone are deleted.
+// TestSweepersShare: many sweepers run beside touches. Each dead row is buried once, and no live
+// one. Without Bury only dead rows are deleted.
 func TestSweepersShare(t *testing.T) {
 	t.Run("buried", func(t *testing.T) { sweepersShare(t, true) })
 	t.Run("deleted", func(t *testing.T) { sweepersShare(t, false) })
@@ -302,21 +302,21 @@ func TestSweeperRuns(t *testing.T) {
 		d.mustInsert(t, "a", session{}, lasting(time.Minute))
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		var told error
+		var reported error
 		s := d.mustSweeper(t, SweepOptions{
 			Every: time.Millisecond, Rate: 1e6, Now: at(base.Add(time.Hour)),
 			Bury: func(context.Context, *stdsql.Tx, []driver.Dead) error {
-				if told == nil {
+				if reported == nil {
 					return errCut
 				}
 				cancel() // the transaction, too
 				return nil
 			},
-			OnError: func(err error) { told = err },
+			OnError: func(err error) { reported = err },
 		})
 		s.Run(ctx)
-		if !errors.Is(told, errCut) || s.Stats().Failed != 2 {
-			t.Errorf("told %v, stats %+v", told, s.Stats())
+		if !errors.Is(reported, errCut) || s.Stats().Failed != 2 {
+			t.Errorf("reported %v, stats %+v", reported, s.Stats())
 		}
 	})
 }
@@ -336,12 +336,12 @@ func TestSweepOptions(t *testing.T) {
 	}
 }
 
-// TestSweepWalksIndex: a plan that sorts takes all the dead to find the first, and what is
-// computed of a row before it is locked is computed of those that other sweepers have, too.
+// TestSweepWalksIndex: the plan must not sort, which would read all dead rows to find the first,
+// nor compute columns before locking, which would include rows that other sweepers have.
 func TestSweepWalksIndex(t *testing.T) {
 	db := sqltest.DB(t, sqltest.PostgreSQL)
 	d := open[session](t, db, PostgreSQL, nil)
-	db.SetMaxOpenConns(1) // what is set and prepared is the connection's
+	db.SetMaxOpenConns(1) // settings and prepared statements belong to the connection
 	sweep, _ := d.mustSweeper(t, SweepOptions{}).query(d.rawValue(), 1000)
 	for _, statement := range []string{
 		"INSERT INTO " + d.quoted() + " (id, value, expires_at, sweep_at) SELECT i::text, '{}', i, i FROM generate_series(1, 20000) i",
@@ -366,8 +366,9 @@ func TestSweepWalksIndex(t *testing.T) {
 	}
 }
 
-// TestSweepSkips: a dead row that no key of the driver's names, or whose life cannot be read, is
-// handed over with its problem. What cannot be told dead stops nobody.
+// TestSweepSkips: a dead row with a key that is not the driver's, or with a life that cannot be
+// read, is handed over with its problem. A row of which it is unknown whether it is dead does not
+// stop the sweep.
 func TestSweepSkips(t *testing.T) {
 	onAll(t, func(t *testing.T, db *stdsql.DB, dialect Dialect) {
 		for name, buries := range map[string]bool{"deleted": false, "buried": true} {
@@ -394,8 +395,8 @@ func TestSweepSkips(t *testing.T) {
 				for i := range 5 {
 					mustExec(t, db, dialect, insert, fmt.Sprint(i), 1, 1)
 				}
-				var told error
-				o := SweepOptions{Batch: 3, OnError: func(err error) { told = err }}
+				var reported error
+				o := SweepOptions{Batch: 3, OnError: func(err error) { reported = err }}
 				var buried, odd []string
 				if buries {
 					o.Bury = func(_ context.Context, _ *stdsql.Tx, dead []driver.Dead) error {
@@ -430,8 +431,8 @@ func TestSweepSkips(t *testing.T) {
 				if left != want.Skipped+want.Filed {
 					t.Errorf("%d rows are left", left)
 				}
-				if (told != nil) != (want.Skipped > 0) {
-					t.Errorf("told %v", told)
+				if (reported != nil) != (want.Skipped > 0) {
+					t.Errorf("reported %v", reported)
 				}
 				if err := s.Sweep(ctx); err != nil || s.Stats().Batches != got.Batches && s.Stats().Skipped != want.Skipped {
 					t.Errorf("again: %v, %+v", err, s.Stats())
@@ -441,8 +442,8 @@ func TestSweepSkips(t *testing.T) {
 	})
 }
 
-// TestSweepBytes: what is handed over at once is bounded by its values too, and a batch that
-// this cut is not the last.
+// TestSweepBytes: the bytes of values handed over at once are bounded too, and a batch that this
+// cuts is not the last.
 func TestSweepBytes(t *testing.T) {
 	onAll(t, func(t *testing.T, db *stdsql.DB, dialect Dialect) {
 		d := open[session](t, db, dialect, &Options[session]{Replaced: true})

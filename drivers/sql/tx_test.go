@@ -10,8 +10,8 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl"
 )
 
-// TestWithTx: what is written in a transaction is there when it is committed, and not else. Reads in
-// it see it and touch nothing, and nothing is remembered of it.
+// TestWithTx: writes in a transaction exist only once it is committed. Reads in it see them and
+// make no touches, and the store remembers nothing of it.
 func TestWithTx(t *testing.T) {
 	onAll(t, func(t *testing.T, db *stdsql.DB, dialect Dialect) {
 		d := open[session](t, db, dialect, nil)
@@ -69,7 +69,7 @@ func TestWithTx(t *testing.T) {
 			user(in, "inserted", "new")
 			user(in, "updated", "new")
 			user(in, "deleted", "")
-			if dialect != SQLite { // whose lock the transaction has
+			if dialect != SQLite { // the transaction holds its lock
 				user(ctx, "inserted", "")
 				user(ctx, "deleted", "old")
 			}

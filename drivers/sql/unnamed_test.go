@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Keys that no record of the driver's can have, among those that it can: a scan meets each of
-// them once, whichever a segment or a page ends with.
+// Keys that the driver cannot name, among those that it can: a scan reports each of them once,
+// wherever a segment or a page ends.
 func TestScanOfKeysThatNoRecordHas(t *testing.T) {
 	onAll(t, func(t *testing.T, db *stdsql.DB, dialect Dialect) {
 		d := open[session](t, db, dialect, nil)
