@@ -220,8 +220,8 @@ func TestTouch(t *testing.T) {
 }
 
 func TestRemove(t *testing.T) {
-	told := 0
-	opts := &Options[string]{OnExpiry: func(string, driver.Entry[string], Reason) { told++ }, MaxEntries: 1}
+	reported := 0
+	opts := &Options[string]{OnExpiry: func(string, driver.Entry[string], Reason) { reported++ }, MaxEntries: 1}
 	bubble(t, opts, func(t *testing.T, d *Driver[string]) {
 		ctx, now := t.Context(), d.instant()
 		if err := d.Remove(ctx, "k", driver.Meta{}, now); !errors.Is(err, driver.ErrNotFound) {
@@ -247,8 +247,8 @@ func TestRemove(t *testing.T) {
 		}
 		mustInsert(t, d, "another", "there is room again", driver.Life{})
 		time.Sleep(time.Hour)
-		if told != 0 {
-			t.Errorf("OnExpiry was told of what was removed")
+		if reported != 0 {
+			t.Errorf("OnExpiry was reported of what was removed")
 		}
 	})
 }

@@ -14,11 +14,11 @@ import (
 // OnExpiry tells an idle session from one that has reached its longest lifetime.
 func ExampleOptions_onExpiry() {
 	const idle, most = 20 * time.Millisecond, 50 * time.Millisecond
-	told := make(chan string)
+	reported := make(chan string)
 	d, err := memory.New(&memory.Options[string]{
 		MaxLifetime: most,
 		OnExpiry: func(_ string, last driver.Entry[string], why memory.Reason) {
-			told <- fmt.Sprintf("%s: %v", last.Value, why)
+			reported <- fmt.Sprintf("%s: %v", last.Value, why)
 		},
 	})
 	if err != nil {
@@ -35,8 +35,8 @@ func ExampleOptions_onExpiry() {
 			fmt.Println(err)
 		}
 	}
-	fmt.Println(<-told)
-	fmt.Println(<-told)
+	fmt.Println(<-reported)
+	fmt.Println(<-reported)
 	// Unordered output:
 	// left: idle
 	// in use to the end: cap

@@ -36,18 +36,18 @@ func TestGivenNow(t *testing.T) {
 		time.Date(1990, 1, 1, 0, 0, 0, 1, time.UTC), time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2200, 1, 1, 0, 0, 0, 999_999_999, time.UTC),
 	} {
 		clock := newHand(start)
-		var told []string
+		var reported []string
 		opts := &Options[int]{
 			MaxEntries: 100,
 			Now:        clock.Now,
-			OnExpiry:   func(key string, _ driver.Entry[int], _ Reason) { told = append(told, key) },
+			OnExpiry:   func(key string, _ driver.Entry[int], _ Reason) { reported = append(reported, key) },
 		}
 		bubble(t, opts, func(t *testing.T, d *Driver[int]) {
 			for i := range 100 {
 				mustInsert(t, d, fmt.Sprint(i), i, lasting(d.instant(), 30*24*time.Hour))
 			}
 			time.Sleep(time.Minute)
-			if n := d.Len(); n != 100 || told != nil {
+			if n := d.Len(); n != 100 || reported != nil {
 				t.Fatalf("%d records left while the clock stood still", n)
 			}
 			if now := d.Now(); !now.Equal(start) {
@@ -74,8 +74,8 @@ func TestGivenNow(t *testing.T) {
 			// Without waiting for the sweeper: there is room at once.
 			mustInsert(t, d, "next", 1, lasting(d.instant(), time.Hour))
 			swept()
-			if n := d.Len(); n != 1 || len(told) != 100 {
-				t.Fatalf("%d records left, told of %d", n, len(told))
+			if n := d.Len(); n != 1 || len(reported) != 100 {
+				t.Fatalf("%d records left, reported of %d", n, len(reported))
 			}
 			clock.move(50 * 365 * 24 * time.Hour)
 			swept()
@@ -113,22 +113,22 @@ func TestNowSetBack(t *testing.T) {
 	})
 }
 
-// TestGivenNowSleeps: the driver's goroutine looks at the clock only while there is
+// TestGivenNowSleeps: the driver's goroutine calls at the clock only while there is
 // something that expires.
 func TestGivenNowSleeps(t *testing.T) {
-	var looks atomic.Int64
+	var calls atomic.Int64
 	synctest.Test(t, func(t *testing.T) {
-		d := open(t, &Options[int]{Now: func() time.Time { looks.Add(1); return time.Now() }})
+		d := open(t, &Options[int]{Now: func() time.Time { calls.Add(1); return time.Now() }})
 		mustInsert(t, d, "for ever", 1, driver.Life{})
 		mustInsert(t, d, "k", 1, lasting(d.instant(), time.Second))
 		time.Sleep(time.Minute)
 		if _, err := d.Get(t.Context(), "k"); !errors.Is(err, driver.ErrNotFound) {
 			t.Errorf("Get: %v", err)
 		}
-		looks.Store(0)
+		calls.Store(0)
 		time.Sleep(1000 * time.Hour)
-		if n := looks.Load(); n != 0 {
-			t.Errorf("%d looks at the clock", n)
+		if n := calls.Load(); n != 0 {
+			t.Errorf("%d calls at the clock", n)
 		}
 	})
 }

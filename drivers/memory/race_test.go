@@ -71,7 +71,7 @@ func TestOneWriterWins(t *testing.T) {
 					case !errors.As(err, &lost):
 						t.Error(err)
 					case lost.Found == was:
-						t.Error("a loser was told of the very record it had planned for")
+						t.Error("a loser was reported of the very record it had planned for")
 					}
 				})
 				if n := won.Load(); n != 1 {
@@ -244,10 +244,10 @@ func TestReadersSeeWholeRecords(t *testing.T) {
 // life that was not deleted.
 func TestExpiryAgainstInsert(t *testing.T) {
 	const keys, steps, writers = 16, 5_000, 6
-	told := make(chan driver.Version, writers*steps+1)
+	reported := make(chan driver.Version, writers*steps+1)
 	d, err := New(&Options[int]{
 		MaxEntries: keys,
-		OnExpiry:   func(_ string, last driver.Entry[int], _ Reason) { told <- last.Version },
+		OnExpiry:   func(_ string, last driver.Entry[int], _ Reason) { reported <- last.Version },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -293,9 +293,9 @@ func TestExpiryAgainstInsert(t *testing.T) {
 	// All die in the end. If the hook is not called for one, this waits for ever.
 	seen := map[driver.Version]bool{}
 	for range inserted.Load() {
-		version := <-told
+		version := <-reported
 		if seen[version] {
-			t.Errorf("the hook was told of version %d twice", version)
+			t.Errorf("the hook was reported of version %d twice", version)
 		}
 		seen[version] = true
 	}
@@ -305,8 +305,8 @@ func TestExpiryAgainstInsert(t *testing.T) {
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if n := len(told); n != 0 {
-		t.Errorf("the hook was told of %d records too many", n)
+	if n := len(reported); n != 0 {
+		t.Errorf("the hook was reported of %d records too many", n)
 	}
 	if inserted.Load() < keys*2 {
 		t.Errorf("%d inserts: no race", inserted.Load())

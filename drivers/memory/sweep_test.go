@@ -38,8 +38,8 @@ func TestExpiredRecordsGo(t *testing.T) {
 // written, and gone soon after.
 func TestRetainedRecordsStay(t *testing.T) {
 	const retain = time.Hour
-	var told sync.Map // of instants
-	opts := &Options[int]{Retain: retain, OnExpiry: func(key string, _ driver.Entry[int], _ Reason) { told.Store(key, driver.Floor(time.Now())) }}
+	var reported sync.Map // of instants
+	opts := &Options[int]{Retain: retain, OnExpiry: func(key string, _ driver.Entry[int], _ Reason) { reported.Store(key, driver.Floor(time.Now())) }}
 	bubble(t, opts, func(t *testing.T, d *Driver[int]) {
 		start := d.instant()
 		mustInsert(t, d, "long", 1, lasting(start, 30*24*time.Hour))
@@ -56,16 +56,16 @@ func TestRetainedRecordsStay(t *testing.T) {
 			time.Sleep(ends[key].Add(retain).Time().Add(-time.Nanosecond).Sub(d.Now()))
 			mustGet(t, d, key)
 			synctest.Wait()
-			if at, early := told.Load(key); early {
-				t.Errorf("told of %s at %v", key, at)
+			if at, early := reported.Load(key); early {
+				t.Errorf("reported of %s at %v", key, at)
 			}
 			time.Sleep(sweepStep + time.Millisecond)
 			wantGone(t, d, key)
 			synctest.Wait()
-			if at, _ := told.Load(key); at == nil {
-				t.Errorf("not told of %s", key)
+			if at, _ := reported.Load(key); at == nil {
+				t.Errorf("not reported of %s", key)
 			} else if at := at.(driver.Instant); at < ends[key].Add(retain) || at > d.instant() {
-				t.Errorf("told of %s at %v; want %v", key, at.Time(), ends[key].Add(retain).Time())
+				t.Errorf("reported of %s at %v; want %v", key, at.Time(), ends[key].Add(retain).Time())
 			}
 		}
 		mustGet(t, d, "long")
@@ -194,9 +194,9 @@ func linked[T any](d *Driver[T]) (n int) {
 	return n
 }
 
-// TestFiledWhileTheSweeperLooks: a record that is filed at the moment at which the
+// TestFiledWhileTheSweeperWakes: a record that is filed at the moment at which the
 // sweeper looks for the next one must not be overlooked.
-func TestFiledWhileTheSweeperLooks(t *testing.T) {
+func TestFiledWhileTheSweeperWakes(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, d *Driver[int]) {
 		for i := range 5000 {
 			// Both wake at one instant of virtual time, on cores of their own.
@@ -263,7 +263,7 @@ func TestOnExpiry(t *testing.T) {
 		MaxLifetime: most,
 		OnExpiry:    func(key string, last driver.Entry[int], why Reason) { deaths <- death{key, last, why} },
 	}
-	told := func(t *testing.T, want ...death) {
+	reported := func(t *testing.T, want ...death) {
 		t.Helper()
 		synctest.Wait()
 		var got []death
@@ -272,7 +272,7 @@ func TestOnExpiry(t *testing.T) {
 		}
 		slices.SortFunc(got, func(a, b death) int { return a.last.Value - b.last.Value })
 		if !slices.Equal(got, want) {
-			t.Errorf("OnExpiry was told\n%+v, want\n%+v", got, want)
+			t.Errorf("OnExpiry was reported\n%+v, want\n%+v", got, want)
 		}
 	}
 	bubble(t, opts, func(t *testing.T, d *Driver[int]) {
@@ -289,7 +289,7 @@ func TestOnExpiry(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(2 * most)
-		told(t,
+		reported(t,
 			death{"idle", driver.Entry[int]{Value: 1, Meta: idled}, Idle},
 			death{"capped", driver.Entry[int]{Value: 3, Meta: capped}, Cap},
 			death{"without created_at", driver.Entry[int]{Value: 4, Meta: adopted}, Idle})
@@ -301,9 +301,9 @@ func TestOnExpiry(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		told(t, death{"k", driver.Entry[int]{Value: 5, Meta: first}, Idle})
+		reported(t, death{"k", driver.Entry[int]{Value: 5, Meta: first}, Idle})
 		time.Sleep(time.Hour)
-		told(t, death{"k", driver.Entry[int]{Value: 6, Meta: second}, Idle})
+		reported(t, death{"k", driver.Entry[int]{Value: 6, Meta: second}, Idle})
 
 		// So has one that dies between the readings of the clock by an Upsert's
 		// caller and by its plan.
@@ -318,7 +318,7 @@ func TestOnExpiry(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		told(t, death{"k", driver.Entry[int]{Value: 7, Meta: third}, Idle})
+		reported(t, death{"k", driver.Entry[int]{Value: 7, Meta: third}, Idle})
 
 		// One that is past a cap, which only its writer knows, has died of it.
 		life := lasting(fourth.CreatedAt+1, time.Second)
@@ -327,7 +327,7 @@ func TestOnExpiry(t *testing.T) {
 			t.Fatal(err)
 		}
 		fourth.ExpiresAt = life.CreatedAt // when the next one began
-		told(t, death{"k", driver.Entry[int]{Value: 8, Meta: fourth}, Idle})
+		reported(t, death{"k", driver.Entry[int]{Value: 8, Meta: fourth}, Idle})
 
 		// What is overwritten in its life, or adopted, has not.
 		over := lasting(life.CreatedAt, time.Minute)
@@ -339,7 +339,7 @@ func TestOnExpiry(t *testing.T) {
 		if _, err := d.Upsert(ctx, "foreign", 12, nil, func(*driver.Meta) (driver.Life, error) { return soon, nil }, now); err != nil {
 			t.Fatal(err)
 		}
-		told(t)
+		reported(t)
 	})
 }
 
@@ -347,9 +347,9 @@ func TestOnExpiry(t *testing.T) {
 // removes, with that time as its death. It is not called for a dead one.
 func TestDeletes(t *testing.T) {
 	for _, deletes := range []bool{false, true} {
-		var told []death
+		var reported []death
 		opts := &Options[int]{Retain: time.Hour, Deletes: deletes, OnExpiry: func(key string, last driver.Entry[int], why Reason) {
-			told = append(told, death{key, last, why})
+			reported = append(reported, death{key, last, why})
 		}}
 		bubble(t, opts, func(t *testing.T, d *Driver[int]) {
 			ctx := t.Context()
@@ -376,8 +376,8 @@ func TestDeletes(t *testing.T) {
 				alive.ExpiresAt, foreign.ExpiresAt = now, now
 				want = []death{{"alive", driver.Entry[int]{Value: 2, Meta: alive}, Deleted}, {"foreign", driver.Entry[int]{Value: 3, Meta: foreign}, Deleted}}
 			}
-			if !slices.Equal(told, want) {
-				t.Errorf("with Deletes %t told\n%+v, want\n%+v", deletes, told, want)
+			if !slices.Equal(reported, want) {
+				t.Errorf("with Deletes %t reported\n%+v, want\n%+v", deletes, reported, want)
 			}
 		})
 	}
@@ -415,30 +415,30 @@ func TestOnExpiryMayUseTheDriver(t *testing.T) {
 func TestOnExpiryBlocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
-		told := 0
-		d := open(t, &Options[int]{OnExpiry: func(string, driver.Entry[int], Reason) { <-release; told++ }})
+		reported := 0
+		d := open(t, &Options[int]{OnExpiry: func(string, driver.Entry[int], Reason) { <-release; reported++ }})
 		for i := range 3 {
 			mustInsert(t, d, fmt.Sprint(i), i, lasting(d.instant(), time.Second))
 		}
 		time.Sleep(time.Minute)
 		mustInsert(t, d, "new", 1, lasting(d.instant(), time.Hour))
 		mustGet(t, d, "new")
-		if told != 0 {
+		if reported != 0 {
 			t.Fatal("the hook did not block")
 		}
 		close(release)
 		synctest.Wait()
-		if told != 3 {
-			t.Errorf("the hook was called %d times, want 3", told)
+		if reported != 3 {
+			t.Errorf("the hook was called %d times, want 3", reported)
 		}
 	})
 }
 
 // TestOnExpiryGoexit: a test's FailNow in the hook must not end the sweeper.
 func TestOnExpiryGoexit(t *testing.T) {
-	var told []string
+	var reported []string
 	opts := &Options[int]{OnExpiry: func(key string, _ driver.Entry[int], _ Reason) {
-		told = append(told, key)
+		reported = append(reported, key)
 		runtime.Goexit()
 	}}
 	bubble(t, opts, func(t *testing.T, d *Driver[int]) {
@@ -447,9 +447,9 @@ func TestOnExpiryGoexit(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		slices.Sort(told)
-		if n := len(slices.Compact(slices.Clone(told))); n != 500 || len(told) != 500 || d.Len() != 0 {
-			t.Errorf("told %d times of %d keys, want 500 of 500; %d left", len(told), n, d.Len())
+		slices.Sort(reported)
+		if n := len(slices.Compact(slices.Clone(reported))); n != 500 || len(reported) != 500 || d.Len() != 0 {
+			t.Errorf("reported %d times of %d keys, want 500 of 500; %d left", len(reported), n, d.Len())
 		}
 	})
 }
@@ -457,9 +457,9 @@ func TestOnExpiryGoexit(t *testing.T) {
 // TestOnExpiryPanics: OnExpiry is still called for the others, and Close returns the panic.
 func TestOnExpiryPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		told := 0
+		reported := 0
 		d, err := New(&Options[int]{OnExpiry: func(_ string, last driver.Entry[int], _ Reason) {
-			told++
+			reported++
 			if last.Value < 3 {
 				panic("out of the hook")
 			}
@@ -472,8 +472,8 @@ func TestOnExpiryPanics(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if told != 10 || d.Len() != 0 {
-			t.Errorf("told of %d deaths, want 10; %d records left", told, d.Len())
+		if reported != 10 || d.Len() != 0 {
+			t.Errorf("reported of %d deaths, want 10; %d records left", reported, d.Len())
 		}
 		var p *driver.PanicError
 		if err := d.Close(); !errors.As(err, &p) || p.Value != "out of the hook" || p.Count != 3 {
