@@ -17,8 +17,8 @@ import (
 	"github.com/slidingttl/slidingttl/middleware/session"
 )
 
-// A visitor is a service of two methods, in the clothes of gRPC's health service, for
-// which nothing has to be generated: Check logs in, List says who calls.
+// A visitor is a service of two methods: Check logs in, List names the caller. It uses the
+// interface of gRPC's health service, so that no code has to be generated.
 type visitor struct {
 	health.UnimplementedHealthServer
 	sessions *session.Manager[Data]
@@ -38,8 +38,8 @@ func (v *visitor) List(ctx context.Context, _ *health.HealthListRequest) (*healt
 	return &health.HealthListResponse{Statuses: map[string]*health.HealthCheckResponse{s.User: {}}}, nil
 }
 
-// tokens is a client's part: it shows the token it has and keeps the one it is given. One
-// call at a time uses it; an application that calls concurrently needs a lock.
+// tokens is the client's part: it sends its token and keeps the one it is given. Only one call
+// at a time may use it; an application that calls concurrently needs a lock.
 type tokens struct{ token string }
 
 func (t *tokens) intercept(ctx context.Context, method string, in, out any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
@@ -54,7 +54,8 @@ func (t *tokens) intercept(ctx context.Context, method string, in, out any, cc *
 	return err
 }
 
-// A server whose List needs a user, and a client that logs in. Over a network both need TLS.
+// A server whose method List requires a user, and a client that logs in. Over a network both
+// need TLS.
 func Example() {
 	ctx := context.Background()
 	d, err := memory.New[session.Record](nil)

@@ -19,7 +19,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl"
 )
 
-// TestBehavesLikeHTTP takes clients of both kinds through the same table.
+// TestBehavesLikeHTTP runs clients of both kinds through the same table.
 func TestBehavesLikeHTTP(t *testing.T) {
 	for _, kind := range []string{"gRPC", "net/http"} {
 		t.Run(kind, func(t *testing.T) {
@@ -33,7 +33,7 @@ func TestBehavesLikeHTTP(t *testing.T) {
 				why     string
 				op, arg string
 				before  func()
-				former  bool // shows the token from before
+				former  bool // sends the former token
 				want    answer
 			}{
 				{why: "nobody", op: "get", want: answer{body: "/0"}},
@@ -167,7 +167,7 @@ func say(c grpc.ClientStream, op string) (string, codes.Code) {
 	return out.Value, status.Code(err)
 }
 
-// answers is a handler that does what it is told, for each message.
+// answers is a handler that executes the operation that each message names.
 func (s *site) answers(ss grpc.ServerStream) error {
 	for {
 		var in wrapperspb.StringValue
@@ -247,7 +247,7 @@ func TestStreamNeedsUser(t *testing.T) {
 	}
 }
 
-// TestTokensOfStreams: a token is given out with the header, and what would change it later
+// TestTokensOfStreams: a token is sent with the header, and a call that would change it later
 // fails.
 func TestTokensOfStreams(t *testing.T) {
 	s := newSite(t, nil)
@@ -260,7 +260,7 @@ func TestTokensOfStreams(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := s.overGRPC("get", "", told(header.Get("session-token"))); got.body != "ann/0" {
+	if got := s.overGRPC("get", "", tokensOf(header.Get("session-token"))); got.body != "ann/0" {
 		t.Errorf("the token of the header opens %+v", got)
 	}
 	if got, _ := say(c, "renew"); got != session.ErrHeaderSent.Error() {
@@ -279,7 +279,7 @@ func TestTokensOfStreams(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := s.overGRPC("get", "", told(header.Get("session-token"))); got.body != "bob/0" || early && len(header.Get("own")) == 0 {
+		if got := s.overGRPC("get", "", tokensOf(header.Get("session-token"))); got.body != "bob/0" || early && len(header.Get("own")) == 0 {
 			t.Errorf("a stream without messages: the token of the header opens %+v", got)
 		}
 		if err := c.RecvMsg(&wrapperspb.StringValue{}); err != io.EOF {

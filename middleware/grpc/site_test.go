@@ -35,7 +35,7 @@ type Data struct {
 	Text  string `json:"text"`
 }
 
-// store is a driver that can be taken down.
+// store is a driver that can be made to fail.
 type store struct {
 	driver.Driver[session.Record]
 	down atomic.Bool
@@ -48,7 +48,7 @@ func (s *store) Get(ctx context.Context, key string) (driver.Entry[session.Recor
 	return s.Driver.Get(ctx, key)
 }
 
-// site is one manager, behind a server of gRPC and one of net/http.
+// site is one manager behind a gRPC server and a net/http server.
 type site struct {
 	t        *testing.T
 	sessions *session.Manager[Data]
@@ -56,7 +56,7 @@ type site struct {
 	ahead    atomic.Int64
 	conn     *grpc.ClientConn
 	http     *httptest.Server
-	seen     atomic.Pointer[error]                     // the last error that an interceptor outside of ours saw
+	seen     atomic.Pointer[error]                     // the last error in an interceptor outside of ours
 	stream   func(s grpc.ServerStream) error           // the handler of Chat
 	unary    func(ctx context.Context) (string, error) // of the operation "do"
 }
@@ -109,7 +109,7 @@ func newSite(t *testing.T, o *grpcsession.Options) *site {
 	return s
 }
 
-// do is what both servers offer.
+// do executes an operation, for both servers.
 func (s *site) do(ctx context.Context, op, arg string) (string, error) {
 	switch op {
 	case "login":
@@ -131,7 +131,7 @@ func (s *site) do(ctx context.Context, op, arg string) (string, error) {
 	return fmt.Sprintf("%s/%d", v.User, v.Data.Count), err
 }
 
-// serve registers a service of which each method takes and returns a text.
+// serve registers a service whose methods take and return a text.
 func (s *site) serve(server *grpc.Server) {
 	desc := &grpc.ServiceDesc{ServiceName: "test.Site", HandlerType: (*any)(nil), Streams: []grpc.StreamDesc{{
 		StreamName: "chat", ServerStreams: true, ClientStreams: true,
@@ -152,7 +152,7 @@ func (s *site) serve(server *grpc.Server) {
 	server.RegisterService(desc, s)
 }
 
-// handler is the same for net/http. It says by its status what gRPC says by a code.
+// handler is the same for net/http, with a status in place of gRPC's code.
 func (s *site) handler() http.Handler {
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		out, err := s.do(r.Context(), r.URL.Path[1:], r.FormValue("arg"))
@@ -184,10 +184,10 @@ type answer struct {
 	given string
 }
 
-// call calls an operation and shows these tokens.
+// call calls an operation with these tokens.
 type call func(op, arg string, tokens ...string) answer
 
-func told(values []string) string {
+func tokensOf(values []string) string {
 	switch {
 	case len(values) == 0:
 		return ""
@@ -208,7 +208,7 @@ func (s *site) overGRPC(op, arg string, tokens ...string) answer {
 	if strings.Contains(fmt.Sprint(err), "secret") {
 		s.t.Errorf("the client is told %v", err)
 	}
-	return answer{out.Value, status.Code(err), told(append(header.Get("session-token"), trailer.Get("session-token")...))}
+	return answer{out.Value, status.Code(err), tokensOf(append(header.Get("session-token"), trailer.Get("session-token")...))}
 }
 
 func (s *site) overHTTP(op, arg string, tokens ...string) answer {
@@ -221,7 +221,7 @@ func (s *site) overHTTP(op, arg string, tokens ...string) answer {
 	code := map[int]codes.Code{
 		200: codes.OK, 400: codes.InvalidArgument, 401: codes.Unauthenticated, 404: codes.NotFound, 503: codes.Unavailable,
 	}[w.Code]
-	a := answer{w.Body.String(), code, told(w.Header()["Session-Token"])}
+	a := answer{w.Body.String(), code, tokensOf(w.Header()["Session-Token"])}
 	if code != codes.OK {
 		a.body = ""
 	}

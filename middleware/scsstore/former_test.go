@@ -13,7 +13,7 @@ import (
 	"github.com/slidingttl/slidingttl/middleware/scsstore"
 )
 
-// onScs has the application run on scs and its own store, and ann log in there.
+// onScs runs the application on scs and its own store, and logs ann in there.
 func (a *app) onScs(former scs.Store) {
 	was := a.sessions
 	a.sessions = manager(former)
@@ -81,11 +81,11 @@ func TestSessionsFromBeforeTheMove(t *testing.T) {
 // hooked is a former store with methods of both kinds, some of which fail or are slow.
 type hooked struct {
 	*memstore.MemStore
-	find   func(n int) error // before the find number n
+	find   func(n int) error // called before the n-th find
 	finds  int
 	delete error
 	all    error
-	listed func() // after the list was made
+	listed func() // called after the list was made
 }
 
 func (h *hooked) FindCtx(_ context.Context, token string) ([]byte, bool, error) {
@@ -122,7 +122,7 @@ func (h *hooked) AllCtx(context.Context) (map[string][]byte, error) {
 
 var _ scsstore.Former = (*hooked)(nil)
 
-// TestMovesAtOnce has two requests move one session: whichever comes late finds it.
+// TestMovesAtOnce: two requests move one session; the later one finds it moved.
 func TestMovesAtOnce(t *testing.T) {
 	for _, late := range []int{1, 2} {
 		former := &hooked{MemStore: memstore.NewWithCleanupInterval(0)}
@@ -171,7 +171,7 @@ func TestDestroyDuringMove(t *testing.T) {
 	})
 }
 
-// TestMoveDuringIterate: a session that moves while all are listed is one.
+// TestMoveDuringIterate: a session that moves while all are listed is listed once.
 func TestMoveDuringIterate(t *testing.T) {
 	former := &hooked{MemStore: memstore.NewWithCleanupInterval(0)}
 	runOver(t, former, func(t *testing.T, a *app) {

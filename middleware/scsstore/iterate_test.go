@@ -110,8 +110,7 @@ func TestIterateOverPages(t *testing.T) {
 	})
 }
 
-// TestDriverThatCannotList is refused when the store is made, not when somebody is to be
-// logged out.
+// TestDriverThatCannotList: New refuses such a driver, so that no logout fails later.
 func TestDriverThatCannotList(t *testing.T) {
 	d, err := memory.New[scsstore.Record](nil)
 	if err != nil {

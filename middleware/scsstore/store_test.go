@@ -74,7 +74,7 @@ type app struct {
 // run runs an application on virtual time.
 func run(t *testing.T, test func(t *testing.T, a *app)) { runOver(t, nil, test) }
 
-// runOver is run for an application that moves over from a store of scs; nil: it does not.
+// runOver is run for an application that moves from a store of scs; nil: it does not move.
 func runOver(t *testing.T, former scsstore.Former, test func(t *testing.T, a *app)) {
 	synctest.Test(t, func(t *testing.T) {
 		d, err := memory.New[scsstore.Record](nil)
@@ -102,7 +102,7 @@ func runOver(t *testing.T, former scsstore.Former, test func(t *testing.T, a *ap
 // manager is one of scs over a store.
 func manager(over scs.Store) *scs.SessionManager {
 	m := scs.New()
-	synctest.Wait() // for scs's own store to have begun its clean-up, which ends here
+	synctest.Wait() // until scs's own store has begun its clean-up, which ends here
 	m.Store.(*memstore.MemStore).StopCleanup()
 	m.Store = over
 	return m
@@ -170,7 +170,7 @@ func TestTimeouts(t *testing.T) {
 	})
 }
 
-// TestDeadlineOfScs: what scs says of a session's end counts where it is nearer.
+// TestDeadlineOfScs: a session's deadline in scs counts if it is the earlier one.
 func TestDeadlineOfScs(t *testing.T) {
 	run(t, func(t *testing.T, a *app) {
 		a.sessions.Lifetime = time.Hour

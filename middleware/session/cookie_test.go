@@ -231,7 +231,7 @@ func TestInsecureLocalhost(t *testing.T) {
 		}
 	}
 
-	// What a proxy on this machine, which asks for "localhost", tells of others.
+	// Headers by which a proxy on this machine, which asks for "localhost", names other hosts.
 	for _, tt := range []struct {
 		header, value string
 		ok            bool

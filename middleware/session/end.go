@@ -53,12 +53,12 @@ func (m *Manager[T]) end(ctx context.Context, key string, e *driver.Entry[Record
 
 // bury replaces the session e by a mark of its end and returns the former record. ErrEnded:
 // it had ended already.
-func (m *Manager[T]) bury(ctx context.Context, key string, e *driver.Entry[Record], heir []byte, why Reason) (was Record, err error) {
+func (m *Manager[T]) bury(ctx context.Context, key string, e *driver.Entry[Record], replacedBy []byte, why Reason) (was Record, err error) {
 	_, err = m.store.UpdateEntry(ctx, key, *e, func(r Record) (Record, error) {
 		if was = r; r.Kind != live {
 			return r, ErrEnded
 		}
-		return Record{Kind: ended, ChangedAt: driver.Floor(m.store.Now()), Heir: heir}, nil
+		return Record{Kind: ended, ChangedAt: driver.Floor(m.store.Now()), ReplacedBy: replacedBy}, nil
 	})
 	if errors.Is(err, slidingttl.ErrNotFound) {
 		err = ErrEnded

@@ -63,7 +63,7 @@ func TestStoreDownAnonymous(t *testing.T) {
 	s.store.failWith(errDown)
 	b.want("/get", "/0/", "without a session")
 	if len(survived) != 1 || !errors.Is(survived[0], errDown) {
-		t.Errorf("OnError was told %v", survived)
+		t.Errorf("OnError was reported %v", survived)
 	}
 	if r := b.get("/count"); r.status != http.StatusConflict || r.header.Get("Set-Cookie") != "" {
 		t.Errorf("an update: %d %v; it must fail and begin no session", r.status, r.header)
@@ -111,11 +111,11 @@ func TestFailedTouchIsSurvived(t *testing.T) {
 	var survived []error
 	s := newSite(t, &session.Options{Policy: halfHour, OnError: func(_ context.Context, err error) { survived = append(survived, err) }})
 	s.mux.HandleFunc("/touch-fails", func(w http.ResponseWriter, r *http.Request) {
-		// The read goes through, the touch behind it does not.
+		// The read succeeds, and its touch fails.
 		s.store.failTouches(errDown)
 		defer s.store.failTouches(nil)
 		v, err := s.sessions.Get(r.Context())
-		s.settle()
+		s.waitForTouches()
 		fmt.Fprint(w, v.Data.Count, err)
 	})
 	b := s.browser()
@@ -123,7 +123,7 @@ func TestFailedTouchIsSurvived(t *testing.T) {
 	s.clock.Advance(time.Minute)
 	b.want("/touch-fails", "1 <nil>", "the session was read")
 	if len(survived) != 1 || !errors.Is(survived[0], errDown) {
-		t.Errorf("OnError was told %v", survived)
+		t.Errorf("OnError was reported %v", survived)
 	}
 }
 
@@ -172,19 +172,19 @@ func TestDataThatDoesNotDecode(t *testing.T) {
 	b.want("/get", "/0/", "no session, and no half of one")
 	var data *session.DataError
 	if len(survived) != 1 || !errors.As(survived[0], &data) || data.Op != "decode" {
-		t.Errorf("OnError was told %v", survived)
+		t.Errorf("OnError was reported %v", survived)
 	}
 	b.ok("/count")
 	b.want("/get", "/1/", "a new session")
 }
 
-// TestHooksMayCallBack has hooks ask for the session that they are told of, and a
-// predicate that panics once.
+// TestHooksMayCallBack: hooks may ask for the session that they are called for, and a predicate
+// may panic.
 func TestHooksMayCallBack(t *testing.T) {
 	var s *site
-	var told, asked int
+	var reported, asked int
 	back := func(ctx context.Context) {
-		told++
+		reported++
 		if v, err := s.sessions.Get(ctx); err != nil || v.ID != "" {
 			t.Errorf("from a hook: %+v, %v", v, err)
 		}
@@ -214,13 +214,13 @@ func TestHooksMayCallBack(t *testing.T) {
 	old := b.cookie()
 	b.ok("/renew")
 	s.clock.Advance(time.Minute)
-	if r := b.with("/get", old); r.body != "/0/" || told != 1 {
-		t.Errorf("%q, hook told %d times", r.body, told)
+	if r := b.with("/get", old); r.body != "/0/" || reported != 1 {
+		t.Errorf("%q, hook reported %d times", r.body, reported)
 	}
 	b.want("/panics", "ann<nil>", "a panic left nothing locked")
 	s.store.put(t, b.ok("/id").body, json.RawMessage(`[]`))
-	if b.want("/get", "/0/", "data that does not decode"); told != 2 {
-		t.Errorf("hooks told %d times", told)
+	if b.want("/get", "/0/", "data that does not decode"); reported != 2 {
+		t.Errorf("hooks reported %d times", reported)
 	}
 }
 
@@ -348,7 +348,7 @@ func TestHijack(t *testing.T) {
 		fmt.Fprintf(buf, "%d %v %s", v.Data.Count, err, line)
 		_ = buf.Flush()
 	})
-	// An upgrade is HTTP/1.1's alone.
+	// Only HTTP/1.1 has upgrades.
 	s.server.TLS.NextProtos = []string{"http/1.1"}
 	b := s.browser()
 	req, _ := http.NewRequest("GET", s.server.URL+"/upgrade", nil)
@@ -397,8 +397,8 @@ func TestPanicInHandler(t *testing.T) {
 	b.want("/get", "/2/", "what was updated before the panic stands, and the former token is good for the grace")
 }
 
-// TestLogoutOfDataThatDoesNotDecode: a session that this release cannot read ends
-// with a logout or a login all the same, and is not there again after a rollback.
+// TestLogoutOfDataThatDoesNotDecode: a logout or a login ends a session that this release cannot
+// read, and the session does not come back after a rollback.
 func TestLogoutOfDataThatDoesNotDecode(t *testing.T) {
 	for _, path := range []string{"/logout", "/login?user=ann", "/login?user=bob"} {
 		s := newSite(t, nil)
@@ -431,8 +431,7 @@ func TestLogoutOfDataThatDoesNotDecode(t *testing.T) {
 	}
 }
 
-// TestStoreDownIsLogged: by default somebody hears of it, without a flood and
-// without a key.
+// TestStoreDownIsLogged: by default it is logged, without a flood and without a key.
 func TestStoreDownIsLogged(t *testing.T) {
 	var log bytes.Buffer
 	s := newSite(t, &session.Options{Logger: slog.New(slog.NewJSONHandler(&log, nil))})
@@ -458,7 +457,7 @@ func TestStoreDownIsLogged(t *testing.T) {
 	}
 }
 
-// TestSurvivedFailureIsLogged: without OnError the log is told.
+// TestSurvivedFailureIsLogged: without OnError it is logged.
 func TestSurvivedFailureIsLogged(t *testing.T) {
 	var log bytes.Buffer
 	s := newSite(t, &session.Options{Anonymous: true, Logger: slog.New(slog.NewJSONHandler(&log, nil))})
@@ -474,8 +473,8 @@ func TestSurvivedFailureIsLogged(t *testing.T) {
 // TestStoreDownIsAskedOnce has a handler that asks again and again.
 func TestStoreDownIsAskedOnce(t *testing.T) {
 	for _, anonymous := range []bool{false, true} {
-		var told int
-		s := newSite(t, &session.Options{Anonymous: anonymous, OnError: func(context.Context, error) { told++ }})
+		var reported int
+		s := newSite(t, &session.Options{Anonymous: anonymous, OnError: func(context.Context, error) { reported++ }})
 		s.mux.HandleFunc("/often", func(w http.ResponseWriter, r *http.Request) {
 			for range 5 {
 				if _, err := s.sessions.Get(r.Context()); errors.Is(err, errDown) == anonymous {
@@ -501,14 +500,14 @@ func TestStoreDownIsAskedOnce(t *testing.T) {
 		if n := s.store.reads.Load(); n != 2 {
 			t.Errorf("Anonymous %v: the store was read %d times, want once down and once up", anonymous, n)
 		}
-		if want := map[bool]int{true: 1}[anonymous]; told != want {
-			t.Errorf("Anonymous %v: OnError was told %d times, want %d", anonymous, told, want)
+		if want := map[bool]int{true: 1}[anonymous]; reported != want {
+			t.Errorf("Anonymous %v: OnError was reported %d times, want %d", anonymous, reported, want)
 		}
 	}
 }
 
-// TestGetAfterTheHeader: an answer whose header left before anyone looked says
-// neither that it varies nor that it must not be stored, so it must not be personal.
+// TestGetAfterTheHeader: an answer whose header left before the session was read has neither
+// Vary nor no-store, so it must not be personal.
 func TestGetAfterTheHeader(t *testing.T) {
 	s := newSite(t, nil)
 	s.mux.HandleFunc("/stream", func(w http.ResponseWriter, r *http.Request) {
@@ -540,10 +539,10 @@ func TestGetAfterTheHeader(t *testing.T) {
 	b.want("/get", "ann/1/", "the update was written")
 }
 
-// TestRefreshOfDataThatDoesNotDecode has another release write what this one cannot read.
+// TestRefreshOfDataThatDoesNotDecode: another release writes data that this one cannot read.
 func TestRefreshOfDataThatDoesNotDecode(t *testing.T) {
-	var told []error
-	s := newSite(t, &session.Options{OnError: func(_ context.Context, err error) { told = append(told, err) }})
+	var reported []error
+	s := newSite(t, &session.Options{OnError: func(_ context.Context, err error) { reported = append(reported, err) }})
 	ctx := s.visit(s.login("", "ann"))
 	v, err := s.sessions.Get(ctx)
 	if err != nil {
@@ -555,7 +554,7 @@ func TestRefreshOfDataThatDoesNotDecode(t *testing.T) {
 	}
 	var data *session.DataError
 	var syntax *json.UnmarshalTypeError
-	if len(told) != 1 || !errors.As(told[0], &data) || !errors.As(told[0], &syntax) {
-		t.Errorf("OnError was told %v", told)
+	if len(reported) != 1 || !errors.As(reported[0], &data) || !errors.As(reported[0], &syntax) {
+		t.Errorf("OnError was reported %v", reported)
 	}
 }

@@ -17,12 +17,12 @@ type current[T any] struct {
 	data  T
 }
 
-// found is what a token leads to.
+// found is the session that a token gives access to.
 type found[T any] struct {
-	now   *current[T] // nil: no session
-	bad   *current[T] // one whose data does not decode, which counts as none but for its end
-	ended bool        // the session, or the token's right to it, while the request was under way: no anonymous one is to follow
-	heir  *token      // of the login that the session then gave way to
+	now        *current[T] // nil: no session
+	bad        *current[T] // a session whose data does not decode; it can only be ended
+	ended      bool        // the session, or the token, ended during the request: it gets no anonymous session
+	replacedBy *token      // of the login that replaced the session
 }
 
 // fetch reads the session of t, and touches it if that is due. proven: the secret need not
@@ -40,13 +40,13 @@ func (q *request[T]) fetch(ctx context.Context, t token, proven bool) (f found[T
 		return f, nil, err
 	case r.Kind == ended:
 		until := r.ChangedAt
-		if r.Heir != nil {
+		if r.ReplacedBy != nil {
 			// The login's answer, with the cookie that replaces this one, may be on its way.
 			until = until.Add(m.opts.RenewGrace)
 		}
-		if q.arrived < until && r.Heir != nil {
-			heir := t.veil(r.Heir)
-			f.heir = &heir
+		if q.arrived < until && r.ReplacedBy != nil {
+			replacedBy := t.veil(r.ReplacedBy)
+			f.replacedBy = &replacedBy
 		}
 		f.ended = q.arrived < until || q.slow()
 		return f, nil, nil

@@ -57,8 +57,8 @@ func serve[T any](t *testing.T, m *Manager[T], cookie string) (s Session[T]) {
 	return s
 }
 
-// FuzzCookie: whatever a Cookie header holds, it is never an error, and it opens the
-// session if the cookie is there once, with the token, and else none.
+// FuzzCookie: no Cookie header is an error. It opens the session if it has the cookie once, with
+// the token, and otherwise none.
 func FuzzCookie(f *testing.F) {
 	m, _, token := fuzzManager(f)
 	const name = "__Host-session="
@@ -104,8 +104,8 @@ func FuzzToken(f *testing.F) {
 	})
 }
 
-// FuzzRecord: whatever the store holds in a session's place is that session, or
-// none, and never an error or a part of one.
+// FuzzRecord: whatever the store holds under a session's key reads as that session or as none,
+// and never as an error or a part of a session.
 func FuzzRecord(f *testing.F) {
 	m, d, token := fuzzManager(f)
 	key := token.key("")

@@ -14,7 +14,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl"
 )
 
-// events is what a site's hooks were told.
+// events are the calls of a site's hooks.
 type events struct {
 	mu  sync.Mutex
 	all []string
@@ -85,17 +85,17 @@ func TestHooks(t *testing.T) {
 			t.Errorf("%s: %v", step.what, err)
 		}
 		if got := e.since(); got != step.want {
-			t.Errorf("%s: hooks were told %q, want %q", step.what, got, step.want)
+			t.Errorf("%s: hooks were reported %q, want %q", step.what, got, step.want)
 		}
 	}
 }
 
-// TestHooksMayAsk has each hook ask for the session of the request it is told in.
+// TestHooksMayAsk: each hook may ask for the session of the request that calls it.
 func TestHooksMayAsk(t *testing.T) {
 	var s *site
-	told := 0
+	reported := 0
 	ask := func(ctx context.Context) {
-		told++
+		reported++
 		if _, err := s.sessions.Get(ctx); err != nil {
 			t.Error(err)
 		}
@@ -109,8 +109,8 @@ func TestHooksMayAsk(t *testing.T) {
 	for _, path := range []string{"/count", "/login?user=ann", "/renew", "/logout"} {
 		b.ok(path)
 	}
-	if told != 5 {
-		t.Errorf("hooks were told %d times, want 5", told)
+	if reported != 5 {
+		t.Errorf("hooks were reported %d times, want 5", reported)
 	}
 }
 
@@ -149,7 +149,7 @@ func TestRenewEvery(t *testing.T) {
 	}
 	wg.Wait()
 	if got := e.since(); got != "renewed ann" {
-		t.Errorf("four requests at once: hooks were told %q, want one renewal", got)
+		t.Errorf("four requests at once: hooks were reported %q, want one renewal", got)
 	}
 	delete(set, "")
 	if len(set) != 1 {
@@ -170,7 +170,7 @@ func TestRenewEvery(t *testing.T) {
 	}
 }
 
-// TestRenewalThatFailsIsSurvived: the session was read, and the token is still good.
+// TestRenewalThatFailsIsSurvived: the session was read, and the token is still valid.
 func TestRenewalThatFailsIsSurvived(t *testing.T) {
 	var survived []error
 	s := newSite(t, &session.Options{RenewEvery: time.Minute, OnError: func(_ context.Context, err error) { survived = append(survived, err) }})
@@ -181,7 +181,7 @@ func TestRenewalThatFailsIsSurvived(t *testing.T) {
 	b.want("/get", "ann/0/", "the renewal could not be written")
 	s.store.failWrites(nil)
 	if len(survived) != 1 {
-		t.Errorf("OnError was told %v", survived)
+		t.Errorf("OnError was reported %v", survived)
 	}
 	before := b.cookie()
 	b.want("/get", "ann/0/", "the next request")

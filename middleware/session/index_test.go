@@ -30,7 +30,7 @@ func TestIndexOutlivesItsFirstSession(t *testing.T) {
 	}
 }
 
-// TestIndexIsKept: a session is taken off its user's index however it ended, and put on it once.
+// TestIndexIsKept: a session is added to its user's index once, and removed however it ended.
 func TestIndexIsKept(t *testing.T) {
 	for name, tt := range map[string]struct {
 		end  func(s *site, token string)
@@ -65,8 +65,7 @@ func TestIndexIsKept(t *testing.T) {
 	}
 }
 
-// TestNobodyHasNoIndex: a login in the place of an anonymous session asks for no index but
-// that of its user.
+// TestNobodyHasNoIndex: a login that replaces an anonymous session uses only its user's index.
 func TestNobodyHasNoIndex(t *testing.T) {
 	s := newSite(t, nil)
 	ctx := s.visit("")
@@ -86,8 +85,8 @@ func TestNobodyHasNoIndex(t *testing.T) {
 	}
 }
 
-// TestIndexIsLost ends sessions of a user whose index is not there, or does not list them:
-// there is nothing to take off it, which is no failure.
+// TestIndexIsLost ends sessions of a user whose index is missing or does not list them. That is
+// no failure.
 func TestIndexIsLost(t *testing.T) {
 	s := newSite(t, &session.Options{OnError: func(_ context.Context, err error) { t.Errorf("OnError was told %v", err) }})
 	token, other := s.login("", "ann"), s.login("", "ann")

@@ -11,8 +11,7 @@ import (
 	"github.com/slidingttl/slidingttl/middleware/session"
 )
 
-// upload is a request that arrives, takes its time, and only then asks for its
-// session.
+// upload is a request that asks for its session some time after it arrived.
 type upload struct {
 	finish chan struct{}
 	done   sync.WaitGroup
@@ -68,8 +67,8 @@ func TestLateAfterRenewals(t *testing.T) {
 	}
 }
 
-// TestLateAfterMoreRenewalsThanKept has a token renewed more often than a record
-// remembers: the write is refused, and the user stays logged in.
+// TestLateAfterMoreRenewalsThanKept: if a token is renewed more often than a record remembers,
+// the write is refused, and the user stays logged in.
 func TestLateAfterMoreRenewalsThanKept(t *testing.T) {
 	s := newSite(t, &session.Options{OnReplay: func(context.Context, session.Info) { t.Error("reported as a replay") }})
 	begin := s.uploads()
@@ -132,8 +131,8 @@ func TestLateAfterTheSessionEnded(t *testing.T) {
 	}
 }
 
-// TestLateAfterTheTimeouts has the session die of idleness under the upload: nothing
-// tells how long ago the user may have logged in again.
+// TestLateAfterTheTimeouts: the session expires during the upload. The user may have logged in
+// again since, at an unknown time.
 func TestLateAfterTheTimeouts(t *testing.T) {
 	s := newSite(t, nil)
 	begin := s.uploads()
@@ -148,9 +147,8 @@ func TestLateAfterTheTimeouts(t *testing.T) {
 	b.want("/get", "ann/0/", "still logged in")
 }
 
-// TestTombstoneLasts: what is left of a session is gone after MaxRequest, and the
-// minute that the store allows for clocks that differ, also where the session's own
-// cap was nearer or farther.
+// TestTombstoneLasts: the mark of an ended session is gone after MaxRequest and the minute that
+// the store allows for clocks that differ, wherever the session's own cap was.
 func TestTombstoneLasts(t *testing.T) {
 	for _, age := range []time.Duration{0, 11*time.Hour + 59*time.Minute} {
 		s := newSite(t, &session.Options{MaxRequest: 20 * time.Minute})
@@ -175,7 +173,7 @@ func TestTombstoneLasts(t *testing.T) {
 	}
 }
 
-// TestReplayUnderKeepAlive has the middleware itself meet a token that was renewed.
+// TestReplayUnderKeepAlive: the middleware itself reads a token that was renewed.
 func TestReplayUnderKeepAlive(t *testing.T) {
 	replays := 0
 	s := newSite(t, &session.Options{KeepAlive: true, OnReplay: func(context.Context, session.Info) { replays++ }})
@@ -190,8 +188,8 @@ func TestReplayUnderKeepAlive(t *testing.T) {
 	b.want("/get", "ann/0/", "the session is not harmed")
 }
 
-// TestFormerTokensAreForgotten: what a record remembers of tokens is bounded, in number and by the
-// time that the longest request may take.
+// TestFormerTokensAreForgotten: the tokens that a record remembers are bounded in number, and by
+// the time of the longest request.
 func TestFormerTokensAreForgotten(t *testing.T) {
 	s := newSite(t, &session.Options{MaxRequest: 20 * time.Minute})
 	b := s.browser()

@@ -100,11 +100,11 @@ func (m *Manager[T]) open(ctx context.Context, q *request[T], r Record, f func(*
 // join returns the session of user that replaced the request's, changed by f; nil if there
 // is none.
 func (m *Manager[T]) join(ctx context.Context, q *request[T], user string, f func(*T) error) (*current[T], error) {
-	heir := q.successor()
-	if heir == nil {
+	next := q.successor()
+	if next == nil {
 		return nil, nil
 	}
-	found, _, err := q.fetch(ctx, *heir, false)
+	found, _, err := q.fetch(ctx, *next, false)
 	if err != nil || found.now == nil || found.now.entry.Value.User != user {
 		return nil, err
 	}
@@ -138,8 +138,8 @@ func (m *Manager[T]) takeOver(ctx context.Context, was *current[T], bad bool, r 
 	if err != nil {
 		return nil, err
 	}
-	heir := was.token.veil(now.token[:])
-	left, err := m.bury(ctx, was.key, &was.entry, heir[:], ReasonLogin)
+	next := was.token.veil(now.token[:])
+	left, err := m.bury(ctx, was.key, &was.entry, next[:], ReasonLogin)
 	if err == nil && along && !bytes.Equal(left.Data, data) {
 		// Another request changed it while f ran, and that change must not be lost.
 		now.entry, err = m.store.UpdateEntry(ctx, now.key, now.entry, func(r Record) (_ Record, err error) {
@@ -150,7 +150,7 @@ func (m *Manager[T]) takeOver(ctx context.Context, was *current[T], bad bool, r 
 		})
 	}
 	if err != nil {
-		m.survived(ctx, m.store.Delete(ctx, now.key)) // nobody has its token, and no index lists it
+		m.survived(ctx, m.store.Delete(ctx, now.key)) // its token was not given out, and no index lists it
 		return nil, err
 	}
 	if of != "" && of != r.User {

@@ -77,8 +77,8 @@ func TestLoginFunction(t *testing.T) {
 	}
 }
 
-// TestLoginWhileWriting has a request that began before a login change the session
-// that the login took over, before and after it did.
+// TestLoginWhileWriting: a request that began before a login changes the session that the login
+// takes over, before and after that.
 func TestLoginWhileWriting(t *testing.T) {
 	s := newSite(t, nil)
 	loaded, finish := make(chan struct{}), make(chan struct{})

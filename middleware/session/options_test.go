@@ -35,7 +35,7 @@ func TestDataOfNoFields(t *testing.T) {
 	}
 }
 
-// TestShortPolicies: what nobody set must not stand in the way of a policy.
+// TestShortPolicies: the defaults of other options must fit any policy.
 func TestShortPolicies(t *testing.T) {
 	short := slidingttl.Policy{IdleGrace: 2 * time.Second, MaxLifetime: 5 * time.Second}
 	if err := create[Data](t, session.Options{Policy: short}); err != nil {
@@ -47,7 +47,7 @@ func TestShortPolicies(t *testing.T) {
 	}
 }
 
-// TestOptionsAtTheirBounds: what a rule allows at most, or at least, is allowed.
+// TestOptionsAtTheirBounds: the largest and smallest values that a rule allows are accepted.
 func TestOptionsAtTheirBounds(t *testing.T) {
 	const day = 24 * time.Hour
 	for name, o := range map[string]session.Options{

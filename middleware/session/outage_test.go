@@ -10,8 +10,8 @@ import (
 	"github.com/slidingttl/slidingttl/middleware/session"
 )
 
-// TestNoFailureIsSilent fails every call that an operation makes to the store, one at a
-// time: the caller or OnError is told, and no session is left that nobody has a token of.
+// TestNoFailureIsSilent fails each call that an operation makes to the store, one at a time. The
+// caller or OnError gets the error, and no session is left whose token was not given out.
 func TestNoFailureIsSilent(t *testing.T) {
 	for name, do := range map[string]func(s *site, ctx context.Context) error{
 		"get":        func(s *site, ctx context.Context) error { _, err := s.sessions.Get(ctx); return err },
@@ -55,8 +55,8 @@ func TestNoFailureIsSilent(t *testing.T) {
 				continue
 			}
 			for failing := 0; ; failing++ {
-				var told []error
-				s := newSite(t, &session.Options{MaxPerUser: 1, OnError: func(_ context.Context, err error) { told = append(told, err) }})
+				var reported []error
+				s := newSite(t, &session.Options{MaxPerUser: 1, OnError: func(_ context.Context, err error) { reported = append(reported, err) }})
 				var token string
 				if former != "" {
 					ctx := s.visit("")
@@ -84,14 +84,14 @@ func TestNoFailureIsSilent(t *testing.T) {
 				err := do(s, ctx)
 				s.store.onCalls(nil)
 				if failed == "" {
-					if err != nil || len(told) > 0 {
-						t.Errorf("%s of %q: %v, OnError was told %v", name, former, err, told)
+					if err != nil || len(reported) > 0 {
+						t.Errorf("%s of %q: %v, OnError was reported %v", name, former, err, reported)
 					}
 					break
 				}
-				silent := !errors.Is(err, errDown) && (len(told) == 0 || !errors.Is(told[0], errDown))
-				if silent || len(told) > 1 || err != nil && !errors.Is(err, errDown) {
-					t.Errorf("%s of %q, %s (call %d) fails: %v, OnError was told %v", name, former, failed, failing, err, told)
+				silent := !errors.Is(err, errDown) && (len(reported) == 0 || !errors.Is(reported[0], errDown))
+				if silent || len(reported) > 1 || err != nil && !errors.Is(err, errDown) {
+					t.Errorf("%s of %q, %s (call %d) fails: %v, OnError was reported %v", name, former, failed, failing, err, reported)
 				}
 				after := s.leave(ctx, token)
 				before[s.get(after).ID] = ""
@@ -105,10 +105,10 @@ func TestNoFailureIsSilent(t *testing.T) {
 	}
 }
 
-// TestSessionDiesDuringRequest has the session of a request expire after it was read.
+// TestSessionDiesDuringRequest: the session of a request expires after it was read.
 func TestSessionDiesDuringRequest(t *testing.T) {
-	var told []error
-	s := newSite(t, &session.Options{Policy: halfHour, OnError: func(_ context.Context, err error) { told = append(told, err) }})
+	var reported []error
+	s := newSite(t, &session.Options{Policy: halfHour, OnError: func(_ context.Context, err error) { reported = append(reported, err) }})
 	for name, tt := range map[string]struct {
 		do   func(ctx context.Context) error
 		want error
@@ -130,13 +130,13 @@ func TestSessionDiesDuringRequest(t *testing.T) {
 			t.Errorf("%s: %d sessions, %v", name, len(list), err)
 		}
 	}
-	if len(told) > 0 {
-		t.Errorf("OnError was told %v", told)
+	if len(reported) > 0 {
+		t.Errorf("OnError was reported %v", reported)
 	}
 }
 
-// TestHeaderLeavesDuringCall has the response begin while a call writes what would need a cookie:
-// it fails, and nothing is left of it.
+// TestHeaderLeavesDuringCall: the response begins while a call writes a session that needs a
+// cookie. The call fails, and leaves nothing behind.
 func TestHeaderLeavesDuringCall(t *testing.T) {
 	for name, tt := range map[string]struct {
 		do func(s *site, ctx context.Context) error
@@ -174,8 +174,8 @@ func TestHeaderLeavesDuringCall(t *testing.T) {
 		if list, err := s.sessions.List(t.Context(), "ann"); err != nil || len(list) != before {
 			t.Errorf("%s: %d sessions listed, %v; want %d", name, len(list), err, before)
 		}
-		if told := e.since(); told != "" {
-			t.Errorf("%s: hooks were told %q", name, told)
+		if reported := e.since(); reported != "" {
+			t.Errorf("%s: hooks were reported %q", name, reported)
 		}
 		if name != "renew" {
 			e, err := s.store.Driver.Get(t.Context(), indexKey(s))
@@ -188,7 +188,7 @@ func TestHeaderLeavesDuringCall(t *testing.T) {
 	}
 }
 
-// indexKey is where the site's only index is; "" before there was one.
+// indexKey returns the key of the site's only index; "" if there is none yet.
 func indexKey(s *site) string {
 	for written := range s.store.seen {
 		if key := strings.Fields(written)[1]; strings.HasPrefix(key, "u:") {

@@ -12,7 +12,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// TestDefaultPolicies: what Options promises of a policy that nobody set.
+// TestDefaultPolicies: the default policies are as Options documents.
 func TestDefaultPolicies(t *testing.T) {
 	s := newSite(t, nil)
 	b := s.browser()
@@ -22,7 +22,7 @@ func TestDefaultPolicies(t *testing.T) {
 	b.want("/times", "created 0s idle 744h0m0s absolute 2160h0m0s", "30 days and the slack of 1, 90 days")
 }
 
-// TestNoCap has sessions that live for as long as they are used.
+// TestNoCap: without a cap, sessions live as long as they are used.
 func TestNoCap(t *testing.T) {
 	endless := slidingttl.Policy{IdleGrace: 30 * 24 * time.Hour, MaxLifetime: slidingttl.NoCap}
 	s := newSite(t, &session.Options{Remember: endless, RenewEvery: 90 * 24 * time.Hour})
@@ -53,8 +53,8 @@ func TestNoCap(t *testing.T) {
 	b.want("/get", "/0/", "logged out")
 }
 
-// stale is a driver whose Get shows the first record that it ever showed under a key,
-// as an eventually consistent replica may for a while, and whose Latest does not.
+// stale is a driver whose Get returns the first record that it ever read under a key, as an
+// eventually consistent replica may for a while. Its Latest does not.
 type stale struct {
 	driver.Driver[session.Record]
 

@@ -13,16 +13,16 @@ import (
 type Record = record
 
 type record struct {
-	Kind      kind            `json:"kind,omitempty" dynamodbav:"kind,omitempty"`
-	Token     []byte          `json:"token,omitempty" dynamodbav:"token,omitempty"`           // hash of the secret
-	Former    []former        `json:"former,omitempty" dynamodbav:"former,omitempty"`         // tokens before this one, the last first
-	ChangedAt driver.Instant  `json:"changed_at,omitempty" dynamodbav:"changed_at,omitempty"` // when Token was made, if not with the record, or the session ended
-	Heir      []byte          `json:"heir,omitempty" dynamodbav:"heir,omitempty"`             // of an ended session: the token of the login it gave way to, veiled by its own
-	User      string          `json:"user,omitempty" dynamodbav:"user,omitempty"`
-	Label     string          `json:"label,omitempty" dynamodbav:"label,omitempty"`
-	Remember  bool            `json:"remember,omitempty" dynamodbav:"remember,omitempty"`
-	Data      json.RawMessage `json:"data,omitempty" dynamodbav:"data,omitempty"`
-	Sessions  []member        `json:"sessions,omitempty" dynamodbav:"sessions,omitempty"` // of an index
+	Kind       kind            `json:"kind,omitempty" dynamodbav:"kind,omitempty"`
+	Token      []byte          `json:"token,omitempty" dynamodbav:"token,omitempty"`           // hash of the secret
+	Former     []former        `json:"former,omitempty" dynamodbav:"former,omitempty"`         // tokens before this one, the last first
+	ChangedAt  driver.Instant  `json:"changed_at,omitempty" dynamodbav:"changed_at,omitempty"` // when Token was made, if not with the record, or the session ended
+	ReplacedBy []byte          `json:"heir,omitempty" dynamodbav:"heir,omitempty"`             // of an ended session: the token of the login that replaced it, masked by its own
+	User       string          `json:"user,omitempty" dynamodbav:"user,omitempty"`
+	Label      string          `json:"label,omitempty" dynamodbav:"label,omitempty"`
+	Remember   bool            `json:"remember,omitempty" dynamodbav:"remember,omitempty"`
+	Data       json.RawMessage `json:"data,omitempty" dynamodbav:"data,omitempty"`
+	Sessions   []member        `json:"sessions,omitempty" dynamodbav:"sessions,omitempty"` // of an index
 }
 
 // kind is what a record is.

@@ -18,7 +18,7 @@ type request[T any] struct {
 	arrived   driver.Instant
 
 	mu     sync.Mutex // guards the rest; held while the session is read, and over no hook
-	loaded bool       // found, or failed, is settled
+	loaded bool       // found, or failed, is set
 	found[T]
 	failed error  // nil, or why the session could not be read
 	shown  bool   // the client has a token, good or not
@@ -26,7 +26,7 @@ type request[T any] struct {
 	used   bool   // the answer may depend on the session
 	given  *given // what the client is to be given with the header; nil: nothing
 	sent   bool   // the header is on its way
-	blind  bool   // it left before anyone looked at the session, and says so to caches
+	blind  bool   // it left before the session was read, so caches may store the answer
 }
 
 // of returns the request that ctx belongs to.
@@ -38,8 +38,8 @@ func (m *Manager[T]) of(ctx context.Context) (*request[T], error) {
 	return q, nil
 }
 
-// look is of, and notes that the answer depends on the session.
-func (m *Manager[T]) look(ctx context.Context) (*request[T], error) {
+// readable is of, or ErrHeaderSent if the header left before the session was read.
+func (m *Manager[T]) readable(ctx context.Context) (*request[T], error) {
 	q, err := m.of(ctx)
 	if err != nil {
 		return nil, err
@@ -194,7 +194,7 @@ func (q *request[T]) refresh(now *current[T]) {
 func (q *request[T]) successor() *token {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.heir
+	return q.replacedBy
 }
 
 // gaveWay reports whether the request's session ended during the request.

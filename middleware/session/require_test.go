@@ -59,7 +59,7 @@ func TestRequire(t *testing.T) {
 	}
 }
 
-// says answers with name, which whoever must not come there does not see.
+// says answers with name, which a refused visitor does not see.
 func (s *site) says(name string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(name)) })
 }

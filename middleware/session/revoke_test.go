@@ -10,8 +10,8 @@ import (
 	"github.com/slidingttl/slidingttl/middleware/session"
 )
 
-// TestRevokeOwnSession logs out everywhere, this browser included: the token goes with
-// the session, and the next write begins a new one at once.
+// TestRevokeOwnSession logs out everywhere, including this browser: it drops its token, and the
+// next write begins a new session at once.
 func TestRevokeOwnSession(t *testing.T) {
 	for name, revoke := range map[string]func(ctx context.Context, s *site) error{
 		"Revoke": func(ctx context.Context, s *site) error {
@@ -113,7 +113,7 @@ func TestRevokeAnothersSession(t *testing.T) {
 	bob.want("/get", "/0/", "revoked")
 }
 
-// TestRevokeAfterTheHeader: nothing can be said of the token, and the session has ended.
+// TestRevokeAfterTheHeader: the client cannot be told to drop its token, but the session ends.
 func TestRevokeAfterTheHeader(t *testing.T) {
 	s := newSite(t, nil)
 	s.mux.HandleFunc("/stream", func(w http.ResponseWriter, r *http.Request) {
@@ -134,9 +134,9 @@ func TestRevokeAfterTheHeader(t *testing.T) {
 	b.want("/get", "/1/", "an anonymous session, though the browser showed the token of the one that ended")
 }
 
-// TestArrivalDecides has requests show the token of a session that has ended: one that
-// arrived before the end writes nowhere, one that arrived after it begins anew at once.
-// Only a login, whose cookie may be on its way, is followed by the grace.
+// TestArrivalDecides: requests send the token of an ended session. One that arrived before the
+// end cannot write; one that arrived after it begins a new session at once. Only a login, whose
+// cookie may be on its way, has a grace.
 func TestArrivalDecides(t *testing.T) {
 	for name, tt := range map[string]struct {
 		end   func(s *site, b *browser) error

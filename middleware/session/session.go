@@ -19,9 +19,9 @@ type Session[T any] struct {
 // Get returns the session of the request: the zero Session if it has none. The
 // first call reads it, and touches it if that is due; later ones answer from memory,
 // with what this request has changed since. ErrHeaderSent: the header left before
-// the session was first looked at.
+// the session was first read.
 func (m *Manager[T]) Get(ctx context.Context) (Session[T], error) {
-	q, err := m.look(ctx)
+	q, err := m.readable(ctx)
 	if err != nil {
 		return Session[T]{}, err
 	}
@@ -36,7 +36,7 @@ func (m *Manager[T]) Get(ctx context.Context) (Session[T], error) {
 // learns whether the session is still alive, and keeps it alive. The zero Session says that
 // it has ended.
 func (m *Manager[T]) Refresh(ctx context.Context) (Session[T], error) {
-	q, err := m.look(ctx)
+	q, err := m.readable(ctx)
 	if err != nil {
 		return Session[T]{}, err
 	}

@@ -83,9 +83,8 @@ func TestLoadsOnce(t *testing.T) {
 	}
 }
 
-// TestSlowReader holds a request that only reads while another changes, then one
-// that destroys, the session. Managers that write on every read when an idle
-// timeout is set fail both.
+// TestSlowReader delays a request that only reads, while another one changes or destroys the
+// session. Managers that write on every read when an idle timeout is set fail both cases.
 func TestSlowReader(t *testing.T) {
 	s := newSite(t, &session.Options{Policy: halfHour})
 	reading, finish := make(chan struct{}), make(chan struct{})
@@ -384,7 +383,7 @@ func TestPassiveRequests(t *testing.T) {
 	b.want("/get", "/0/", "polled, but idle for 31 minutes")
 }
 
-// TestKeepAlive has a user who is busy on pages whose handlers never ask.
+// TestKeepAlive: a user is busy on pages whose handlers never ask for the session.
 func TestKeepAlive(t *testing.T) {
 	for _, keep := range []bool{false, true} {
 		s := newSite(t, &session.Options{
@@ -434,8 +433,8 @@ func TestKeepAlive(t *testing.T) {
 	}
 }
 
-// TestLastSeenIsNotAhead: a record written with more slack than the policy has now
-// was not seen later than now.
+// TestLastSeenIsNotAhead: LastSeen is not in the future, even for a record written with more
+// slack than the policy has now.
 func TestLastSeenIsNotAhead(t *testing.T) {
 	s := newSite(t, &session.Options{Policy: slidingttl.Policy{IdleGrace: 30 * time.Minute, MaxLifetime: 2 * time.Hour, Slack: 20 * time.Minute}})
 	tight, err := session.New[Data](s.driver, &session.Options{Policy: halfHour, Now: s.clock.Now})
@@ -604,7 +603,7 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// TestRequestSeesWhatItDid: each change shows in the request that made it.
+// TestRequestSeesWhatItDid: a request sees its own changes.
 func TestRequestSeesWhatItDid(t *testing.T) {
 	s := newSite(t, nil)
 	ctx := s.visit("")

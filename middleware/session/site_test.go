@@ -30,13 +30,13 @@ type Data struct {
 	Flash string         `json:"flash,omitempty"`
 }
 
-// clock is the time of a site, set by its test. It starts ahead of the real time,
-// at a whole second, and only goes forward: the memory driver removes records by the
-// real time, and must not be early by this one.
+// clock is the time of a site, set by its test. It starts ahead of the real time, at a whole
+// second, and only goes forward: the memory driver removes records by the real time, which must
+// not be early by this clock.
 type clock struct {
 	start  time.Time
 	ahead  atomic.Int64
-	before func() // called before time goes on; nil: nothing is
+	before func() // called before the clock moves; nil: not called
 }
 
 func newClock() *clock { return &clock{start: time.Now().Truncate(time.Second).Add(time.Second)} }
@@ -50,8 +50,8 @@ func (c *clock) Advance(d time.Duration) {
 	c.ahead.Add(int64(d))
 }
 
-// remote is a store as far from memory as one process allows: it keeps JSON, knows
-// whole seconds, and none of the memory driver's shortcuts.
+// remote is a store that behaves like a remote one: it keeps JSON, has a resolution of a second,
+// and offers none of the memory driver's shortcuts.
 type remote struct{ kept *memory.Driver[[]byte] }
 
 func (d *remote) Resolution() time.Duration { return time.Second }
@@ -131,7 +131,7 @@ func TestRemote(t *testing.T) {
 	}
 }
 
-// spy is a driver, counted, and failing when told to.
+// spy is a driver that counts its calls and can be made to fail.
 type spy struct {
 	driver.Driver[session.Record]
 	reads, writes, touches, deletes atomic.Int64
@@ -144,7 +144,7 @@ type spy struct {
 	before    func(op, key string) error // called before each call, which fails with its error; nil: none
 }
 
-// onCalls has f called before each call from now on. It may call the store itself.
+// onCalls calls f before each call from now on. f may call the store itself.
 func (s *spy) onCalls(f func(op, key string) error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -214,7 +214,7 @@ type localSpy struct {
 
 var _ driver.Local[session.Record] = (*localSpy)(nil)
 
-// Load is how the store above reads from memory.
+// Load implements driver.Local, by which a store reads from memory.
 func (s *localSpy) Load(key string) (*session.Record, driver.Meta, error) {
 	s.reads.Add(1)
 	if err := cmp.Or(s.called("read", key), s.failing()); err != nil {
@@ -257,7 +257,7 @@ func (s *spy) Delete(ctx context.Context, key string) error {
 	return s.Driver.Delete(ctx, key)
 }
 
-// put makes data the data of session id, and returns what it was.
+// put sets the data of session id, and returns the former data.
 func (s *spy) put(t *testing.T, id string, data json.RawMessage) json.RawMessage {
 	t.Helper()
 	e, err := s.Driver.Get(t.Context(), "s:"+id)
@@ -272,7 +272,7 @@ func (s *spy) put(t *testing.T, id string, data json.RawMessage) json.RawMessage
 	return was
 }
 
-// calls is how often the store was called in all.
+// calls returns the number of calls of the store.
 func (s *spy) calls() int64 {
 	return s.reads.Load() + s.writes.Load() + s.touches.Load() + s.deletes.Load()
 }
@@ -281,7 +281,7 @@ func (s *spy) calls() int64 {
 type site struct {
 	t        *testing.T
 	sessions *session.Manager[Data]
-	driver   driver.Driver[session.Record] // the store, with what it is capable of
+	driver   driver.Driver[session.Record] // the store with its capabilities
 	store    *spy
 	clock    *clock
 	mux      *http.ServeMux
@@ -321,7 +321,7 @@ func newSite(t *testing.T, opts *session.Options) *site {
 	if s.sessions, err = session.New[Data](s.driver, &o); err != nil {
 		t.Fatal(err)
 	}
-	s.clock.before = s.settle
+	s.clock.before = s.waitForTouches
 	s.server = httptest.NewUnstartedServer(s.sessions.Middleware(s.mux))
 	s.server.EnableHTTP2 = true
 	s.server.Config.ErrorLog = log.New(t.Output(), "", 0)
@@ -339,9 +339,9 @@ func newSite(t *testing.T, opts *session.Options) *site {
 	return s
 }
 
-// settle waits for the touches that a request did not wait for: a request waits for 100 ms
-// of real time, and then goes on as if the touch had been in time.
-func (s *site) settle() {
+// waitForTouches waits for the touches that requests left behind: a request waits for 100 ms
+// of real time for its touch, and then continues.
+func (s *site) waitForTouches() {
 	for {
 		n := s.sessions.Stats()
 		if n.Due+n.Retried <= n.Touched+n.Shared+n.TouchLost+n.Deferred+n.TouchFails+n.Shed+uint64(n.Pending) {
@@ -408,7 +408,7 @@ func (s *site) browser() *browser {
 	return &browser{s, &c}
 }
 
-// reply is a response, read.
+// reply is a response with its body read.
 type reply struct {
 	status int
 	header http.Header
@@ -436,12 +436,12 @@ func (b *browser) do(req *http.Request) reply {
 	if err != nil {
 		b.s.t.Errorf("%s: %v", req.URL.Path, err)
 	}
-	b.s.settle()
+	b.s.waitForTouches()
 	return reply{res.StatusCode, res.Header, strings.TrimSpace(string(body))}
 }
 
-// with sends the request with this Cookie header and no jar, as does one that was
-// in flight when the jar changed.
+// with sends the request with this Cookie header and without the jar, like a request that was in
+// flight when the jar changed.
 func (b *browser) with(path, cookie string) reply {
 	b.s.t.Helper()
 	req, err := http.NewRequest("GET", b.s.server.URL+path, nil)
@@ -454,7 +454,7 @@ func (b *browser) with(path, cookie string) reply {
 	return (&browser{b.s, &c}).do(req)
 }
 
-// cookie is what the browser would send.
+// cookie returns the cookie that the browser would send.
 func (b *browser) cookie() string {
 	b.s.t.Helper()
 	req, err := http.NewRequest("GET", b.s.server.URL, nil)
@@ -488,7 +488,7 @@ func (b *browser) ok(path string) reply {
 	return got
 }
 
-// visit is a request of a client that shows token, without HTTP.
+// visit begins a request of a client with token, without HTTP.
 func (s *site) visit(token string) context.Context { return s.sessions.Load(s.t.Context(), token) }
 
 // leave ends a visit, and returns the token that its client has from then on.
@@ -529,7 +529,7 @@ func (s *site) get(token string) session.Session[Data] {
 	return v
 }
 
-// live returns the sessions in the store that live, and whose they are.
+// live returns the live sessions in the store, with their users.
 func (s *site) live() map[string]string {
 	s.t.Helper()
 	users := map[string]string{}

@@ -7,8 +7,8 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// TestHashIsComparedWhole: no part of the hash stands for it, neither of the session's
-// token nor of one that was renewed.
+// TestHashIsComparedWhole: a part of the hash does not match, neither of the session's token
+// nor of a renewed one.
 func TestHashIsComparedWhole(t *testing.T) {
 	token := newToken()
 	whole := token.hash()

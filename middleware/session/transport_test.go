@@ -10,7 +10,7 @@ import (
 	"github.com/slidingttl/slidingttl/middleware/session"
 )
 
-// api is a client that shows its token in a header.
+// api is a client that sends its token in a header.
 type api struct {
 	b     *browser
 	token string
@@ -76,8 +76,8 @@ func TestBearer(t *testing.T) {
 	}
 }
 
-// TestTransportsDoNotMix: what a browser sends by itself opens nothing where tokens
-// come in a header, and the other way round.
+// TestTransportsDoNotMix: a cookie opens no session on routes that take tokens from a header,
+// and the other way round.
 func TestTransportsDoNotMix(t *testing.T) {
 	s := newSite(t, nil)
 	b, a := s.browser(), s.api()

@@ -17,8 +17,8 @@ func given(r reply) string {
 	return cookie
 }
 
-// TestLoginTwice submits a login twice, as an impatient click does: the browser
-// keeps the cookie of either answer.
+// TestLoginTwice submits a login twice, like a double click. The browser may keep the cookie of
+// either answer.
 func TestLoginTwice(t *testing.T) {
 	s := newSite(t, nil)
 	b := s.browser()
@@ -93,14 +93,14 @@ func TestLoginManyTimesAtOnce(t *testing.T) {
 	}
 }
 
-// TestLoginIsOvertaken has another request with the same token change the session
-// while a login is about to take it over.
+// TestLoginIsOvertaken: another request with the same token changes the session while a login is
+// about to take it over.
 func TestLoginIsOvertaken(t *testing.T) {
 	for name, tt := range map[string]struct {
-		other func(s *site, token string) (winner string)
-		joins bool
-		data  int    // what the login's session holds
-		told  string // to the hooks
+		other    func(s *site, token string) (winner string)
+		joins    bool
+		data     int    // what the login's session holds
+		reported string // to the hooks
 	}{
 		"the same user's login": {func(s *site, token string) string { return s.login(token, "ann") }, true, 1, "ended : login, created ann"},
 		"another user's login":  {func(s *site, token string) string { return s.login(token, "bob") }, false, 0, "ended : login, created bob, created ann"},
@@ -113,7 +113,7 @@ func TestLoginIsOvertaken(t *testing.T) {
 	} {
 		var e events
 		o := e.options()
-		o.OnError = func(_ context.Context, err error) { t.Errorf("%s: OnError was told %v", name, err) }
+		o.OnError = func(_ context.Context, err error) { t.Errorf("%s: OnError was reported %v", name, err) }
 		s := newSite(t, &o)
 		ctx := s.visit("")
 		if err := s.count(ctx); err != nil {
@@ -135,8 +135,8 @@ func TestLoginIsOvertaken(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		if told := e.since(); told != tt.told {
-			t.Errorf("%s: hooks were told %q, want %q", name, told, tt.told)
+		if reported := e.since(); reported != tt.reported {
+			t.Errorf("%s: hooks were reported %q, want %q", name, reported, tt.reported)
 		}
 		v := s.get(s.leave(ctx, token))
 		if v.User != "ann" || v.Data.Count != tt.data {
@@ -155,8 +155,8 @@ func TestLoginIsOvertaken(t *testing.T) {
 	}
 }
 
-// TestJoinedLoginEnds has the login that a second submission joins end before that has
-// joined it: the second begins a session of its own.
+// TestJoinedLoginEnds: a login's session ends before a second submission joins it. The second one
+// then begins its own session.
 func TestJoinedLoginEnds(t *testing.T) {
 	s := newSite(t, nil)
 	ctx := s.visit("")
@@ -185,7 +185,7 @@ func TestJoinedLoginEnds(t *testing.T) {
 	}
 }
 
-// TestRenewalDuringUpdate: the request goes on with the new token.
+// TestRenewalDuringUpdate: the request continues with the new token.
 func TestRenewalDuringUpdate(t *testing.T) {
 	var e events
 	o := e.options()
@@ -205,8 +205,8 @@ func TestRenewalDuringUpdate(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if told := e.since(); told != "renewed ann, renewed ann" {
-		t.Errorf("hooks were told %q, want two renewals", told)
+	if reported := e.since(); reported != "renewed ann, renewed ann" {
+		t.Errorf("hooks were reported %q, want two renewals", reported)
 	}
 	s.clock.Advance(time.Minute)
 	if v := s.get(s.leave(ctx, token)); v.Data.Count != 1 {

@@ -33,7 +33,7 @@ func Example() {
 
 	mux := http.NewServeMux()
 	mux.Handle("GET /{id}", touches.Middleware(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		link, err := links.Peek(r.Context(), r.PathValue("id")) // looks, and does not touch
+		link, err := links.Peek(r.Context(), r.PathValue("id")) // reads without a touch
 		if err != nil {
 			http.NotFound(w, r)
 			return
