@@ -1,5 +1,5 @@
-// Package golden holds today's drivers to records that a release before wrote: each driver has
-// them in its testdata, as they stood in its store. README.md says how they were made.
+// Package golden tests today's drivers on records that an earlier release wrote. Each driver has
+// them in its testdata, as they were stored. README.md says how they were made.
 package golden
 
 import (
@@ -12,15 +12,15 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// Store is one store and a driver of today's over it.
+// Store is a store and today's driver over it.
 type Store struct {
 	Driver driver.Driver[Value]
 	Now    func() time.Time                // the store's time. Nil: time.Now
-	Plant  func(raw json.RawMessage) error // writes what testdata has, over what is there
+	Plant  func(raw json.RawMessage) error // writes a record of testdata, over an existing one
 }
 
-// Run has drivers of today's read, touch and overwrite the records of each layout in testdata.
-// open is called with the layout's name, once for each record and retention.
+// Run reads, touches and overwrites the records of each layout in testdata by today's drivers. It
+// calls open with the layout's name, once for each record and retention.
 func Run(t *testing.T, open func(t *testing.T, layout string, retain time.Duration) Store) {
 	files, err := filepath.Glob(filepath.Join("testdata", Release, "*.json"))
 	if err != nil || len(files) == 0 {
@@ -56,7 +56,7 @@ func Run(t *testing.T, open func(t *testing.T, layout string, retain time.Durati
 	}
 }
 
-// scan wants a scan to have each record as it was written.
+// scan wants a scan to return each record as it was written.
 func (s Store) scan(t *testing.T) {
 	scanner, ok := driver.As[driver.Scanner](s.Driver)
 	if !ok {
@@ -89,7 +89,7 @@ func (s Store) scan(t *testing.T) {
 	}
 }
 
-// life is that of r in s.
+// life returns the life of r in s.
 func (r Record) life(s Store) driver.Life {
 	return driver.Life{CreatedAt: Written, ExpiresAt: s.rounded(r.Expires)}
 }

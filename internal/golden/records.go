@@ -14,12 +14,12 @@ const Release = "4e58a98"
 // Value is the type of their values.
 type Value = drivertest.Value
 
-// Retain is how long the dead are held where a record's Retained says so.
+// Retain is the retention of records with Retained set.
 const Retain = 40 * 365 * 24 * time.Hour
 
-// Written is when the records were created. They expire at Expires, Extended where they were
-// touched, and at Died where they are dead. These are so far apart that stores whose clock
-// is the machine's can hold them: an instant after Extended plus Retain is beyond Couchbase.
+// Written is when the records were created. They expire at Expires, touched ones at Extended, and
+// dead ones at Died. These are so far apart that stores with the machine's clock can hold them. An
+// instant after Extended plus Retain is beyond what Couchbase holds.
 var (
 	Written  = driver.Floor(time.Date(2025, 11, 12, 13, 14, 15, 678e6, time.UTC))
 	Died     = Written.Add(10 * time.Minute)
@@ -27,7 +27,7 @@ var (
 	Extended = driver.Floor(time.Date(2050, 1, 31, 23, 59, 58, 901e6, time.UTC))
 )
 
-// First is the value of each record, Second that with which some were overwritten.
+// First is the value of each record, and Second the value that overwrote some.
 var (
 	First  = value(1)
 	Second = value(2)
@@ -42,7 +42,7 @@ func value(n int64) Value {
 	}
 }
 
-// Record is one that was written. Its key is its name.
+// Record is a record that was written. Its key is its name.
 type Record struct {
 	Name     string
 	Value    Value
@@ -50,7 +50,7 @@ type Record struct {
 	Retained bool           // the driver that wrote it last had Retain
 }
 
-// Records are all of them; README.md says by which calls they came about.
+// Records are all records; README.md has the calls that wrote them.
 var Records = []Record{
 	{"inserted", First, Expires, false},
 	{"touched", First, Extended, false},

@@ -13,7 +13,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// trial is what is done to one record.
+// trial is the test of one record.
 type trial struct {
 	*testing.T
 	Store
@@ -85,7 +85,7 @@ func (t *trial) replace(was driver.Entry[Value]) {
 	}
 }
 
-// refused wants a write over what is dead to be refused.
+// refused wants a write over a dead record to be refused.
 func (t *trial) refused(call string, err error) bool {
 	t.Helper()
 	if t.dead() {
@@ -119,7 +119,7 @@ func (t *trial) insert(was driver.Entry[Value]) {
 	t.want("after an Insert that was refused", was.Value, was.Life)
 }
 
-// policy gives every record that lives a later expiry, but for what never expires.
+// policy gives every live record a later expiry, except for one that never expires.
 var policy = slidingttl.Policy{IdleGrace: 30 * 365 * 24 * time.Hour, MaxLifetime: 40 * 365 * 24 * time.Hour}
 
 func (t *trial) store() *slidingttl.Store[Value] {
@@ -161,8 +161,8 @@ func (t *trial) storeUpsert(driver.Entry[Value]) {
 	t.promised("Store.Upsert", v, Written)
 }
 
-// promised wants the record to have v, to be no older than created, and to live as long as
-// an access a moment ago was promised.
+// promised wants the record to have v, to be no older than created, and to live at least until
+// the deadline of an access a moment ago.
 func (t *trial) promised(after string, v Value, created driver.Instant) {
 	t.Helper()
 	e, err := t.Driver.Get(t.Context(), t.Name)

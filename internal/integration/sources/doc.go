@@ -1,3 +1,3 @@
-// Package sources has no code but tests, for the way of the dead from each store into an
-// archive: SQL's sweeper, harvests, and DynamoDB Streams, killed at random moments.
+// Package sources tests that dead records reach an archive from each store: by SQL's sweeper,
+// harvests and DynamoDB Streams, which are killed at random moments. It has no other code.
 package sources

@@ -37,9 +37,9 @@ SELECT 'session:' || md5(i::text), jsonb_build_object(
 ), $1::bigint - 2592000000 - i * 40, $1::bigint - i * 40, $1::bigint - i * 40, i
 FROM generate_series(1, $2::bigint) i`
 
-// BenchmarkFigureSweep sweeps dead rows from PostgreSQL, alone and into an archive in a
-// directory, by turns: the rate of the second as a share of the first's, and the archive's
-// size as a share of the values'.
+// BenchmarkFigureSweep sweeps dead rows from PostgreSQL, in turns without an archive and into one
+// in a directory. It reports the second rate as a share of the first, and the archive's size as
+// a share of the values' size.
 func BenchmarkFigureSweep(b *testing.B) {
 	n := *sweptRows
 	for b.Loop() {

@@ -14,9 +14,8 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// The kernel refuses to write on, in the middle of a file and of a sweep: what is in the
-// archive is what is gone from the table, no half of the file is found, and the next run goes
-// on.
+// The kernel refuses writes in the middle of a file and of a sweep. Then the archive has exactly
+// the rows that are gone from the table, no partial file is found, and the next run continues.
 func TestFullDisk(t *testing.T) {
 	const small, large = 100, 60
 	name, dsn := sqltest.DSN(t, sqltest.PostgreSQL)
@@ -33,7 +32,7 @@ func TestFullDisk(t *testing.T) {
 		dead[key] = archive.Record{CreatedAt: life.CreatedAt, ExpiredAt: died, Reason: archive.Idle}
 		var pad strings.Builder
 		for range 100 {
-			pad.WriteString(rand.Text()) // which no compression makes small
+			pad.WriteString(rand.Text()) // which cannot be compressed
 		}
 		_, err := d.Insert(t.Context(), key, session{User: key, Pad: pad.String()}, life, life.CreatedAt)
 		ok(t, err)

@@ -29,7 +29,7 @@ type harvested interface {
 	upkeep.Harvested
 }
 
-// openHarvested connects to the store of r.
+// openHarvested opens the store of r.
 func openHarvested(r run) (d harvested, done func() error, err error) {
 	switch r.Kind {
 	case "couchbase":
@@ -72,7 +72,7 @@ func openHarvested(r run) (d harvested, done func() error, err error) {
 	return nil, nil, fmt.Errorf("no source %q", r.Kind)
 }
 
-// harvest hands the dead of d to the archive, and goes on where the last one was.
+// harvest hands the dead records of d to the archive, continuing from the last position.
 func harvest(ctx context.Context, d harvested, g *archive.Grave, batch int) error {
 	o := &upkeep.HarvestOptions{Bury: g.Bury, Batch: batch}
 	o.Segments, o.Page = 2, 10
@@ -83,7 +83,7 @@ func harvest(ctx context.Context, d harvested, g *archive.Grave, batch int) erro
 	return err
 }
 
-// stores start the stores that are harvested.
+// stores has functions that start the stores to harvest.
 var stores = map[string]func(t *testing.T) run{
 	"couchbase": func(t *testing.T) run {
 		n := couchbasetest.Start(t)
@@ -115,8 +115,8 @@ var stores = map[string]func(t *testing.T) run{
 	},
 }
 
-// fillHarvested writes n records that are dead and still held into d, and dead, and some that
-// are alive.
+// fillHarvested writes n retained dead records into d, and some live ones. It adds the dead ones
+// to dead.
 func fillHarvested(t *testing.T, d harvested, dead map[string]archive.Record, n int) {
 	t.Helper()
 	now := driver.Floor(time.Now())

@@ -22,30 +22,30 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// asSource has the test's program be a source: a run, as JSON.
+// asSource names the environment variable that makes the test's program a source: a run, as JSON.
 const asSource = "SLIDINGTTL_TEST_AS_SOURCE"
 
-// run is what a source is told.
+// run configures one run of a source.
 type run struct {
 	Kind    string // postgres, mariadb, sqlite, couchbase, redis, cosmos, streams or compact
 	Address string
 	Archive string // a directory
 
-	Batch   int // how many are buried at once; zero: the default
-	Records int // of a stream: how many there are to come
+	Batch   int // records buried at once; zero: the default
+	Records int // of a stream: the number of records to read
 
 	Processes int    // at once; zero: one
-	Forget    string // what keys begin with that are forgotten beside, with a compaction; empty: neither
-	Peak      bool   // it is to tell how much memory it has taken
+	Forget    string // also forget keys with this prefix, and compact; empty: neither
+	Peak      bool   // report the largest memory use
 
-	FileSize uint64 // that the kernel lets no file exceed; zero: any
+	FileSize uint64 // the kernel's limit on a file's size; zero: none
 
 	User, Password, Name string // of an account, and of a bucket or table in it
 }
 
 var kills = flag.Int("kills", 3, "how often TestKilled kills each source")
 
-// runSource is one run of a source.
+// runSource executes one run of a source.
 func runSource() error {
 	var r run
 	if err := json.Unmarshal([]byte(os.Getenv(asSource)), &r); err != nil {
@@ -109,7 +109,7 @@ func runSource() error {
 	return errors.Join(harvest(ctx, s, g, r.Batch), done())
 }
 
-// forget has the archive forget keys, of which others may hand over more meanwhile.
+// forget forgets keys in the archive, while other processes may archive more of them.
 func forget(ctx context.Context, a *archive.Directory, prefix string) error {
 	_, err := archive.Forget(ctx, a, archive.Selection{Prefix: prefix}, nil)
 	if errors.Is(err, archive.ErrLeft) {
@@ -118,7 +118,7 @@ func forget(ctx context.Context, a *archive.Directory, prefix string) error {
 	return err
 }
 
-// command is r in a process of its own.
+// command returns the command that executes r in a process of its own.
 func command(t *testing.T, r run) *exec.Cmd {
 	t.Helper()
 	program, err := os.Executable()
@@ -130,12 +130,12 @@ func command(t *testing.T, r run) *exec.Cmd {
 	return c
 }
 
-// killed has r run again and again, killed at random moments, with more produced before and
-// during each run, and then to its end: in r.Processes processes at once. Only kills that came before a
-// process was done count. No more is produced where produce is nil: then it may be done with fewer kills.
+// killed runs r repeatedly, in r.Processes processes at once, and kills them at random moments;
+// then it runs r to its end. It calls produce before and during each run. Only kills before a
+// process was done count; if produce is nil, fewer kills are enough.
 func killed(t *testing.T, r run, produce func()) {
 	t.Helper()
-	during := make(map[string]int) // how many were killed while they did what
+	during := make(map[string]int) // number of kills by what the process was doing
 	for n, runs := 0, 0; ; runs++ {
 		more, last := produce, n >= *kills
 		if more == nil || last {
@@ -170,10 +170,10 @@ type process struct {
 	*exec.Cmd
 	said   *bufio.Scanner
 	errs   bytes.Buffer
-	moment *time.Timer // at which it is killed, nil: it is not
+	moment *time.Timer // kills it; nil: it is not killed
 }
 
-// start starts a source, and has it killed at a moment like any other after it began.
+// start starts a source, and kills it at a random moment after it began.
 func start(t *testing.T, r run, kill bool) *process {
 	t.Helper()
 	p := &process{Cmd: command(t, r)}
@@ -185,7 +185,7 @@ func start(t *testing.T, r run, kill bool) *process {
 	p.said.Scan()
 	if kill {
 		within := 120 * time.Millisecond
-		if r.Forget != "" { // it has three things to do
+		if r.Forget != "" { // it has three operations
 			within <<= rand.IntN(4)
 		}
 		p.moment = time.AfterFunc(rand.N(within), func() { _ = p.Process.Kill() })
@@ -193,7 +193,8 @@ func start(t *testing.T, r run, kill bool) *process {
 	return p
 }
 
-// killed waits for its end, and reports what it did last, and whether it was killed before it was done.
+// killed waits for the process's end. It returns what the process did last, and whether it was
+// killed before it was done.
 func (p *process) killed(t *testing.T) (did string, killed bool) {
 	t.Helper()
 	for did = p.said.Text(); p.said.Scan(); did = p.said.Text() {
@@ -211,8 +212,8 @@ func (p *process) killed(t *testing.T) (did string, killed bool) {
 	return did, false
 }
 
-// A source that is killed at any moment, time and again, leaves nothing out and has
-// nothing in the archive twice.
+// A source that is repeatedly killed, at any moment, leaves no record out, and puts none into the
+// archive twice.
 func TestKilled(t *testing.T) {
 	for name, s := range databases {
 		t.Run(name, func(t *testing.T) {
@@ -233,9 +234,9 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// Each life of a key is in the archive once, though the key lived again before a sweeper came by: two
-// processes sweep, compact and forget at once, in any order, and are killed time and again. What was
-// forgotten last, when nobody hands over more, is nowhere.
+// Each life of a key is in the archive once, even if the key began another before a sweep. Two
+// processes sweep, compact and forget at once, in any order, and are killed repeatedly. After a
+// last Forget, when no more is archived, the forgotten keys are in no file.
 func TestEveryLife(t *testing.T) {
 	for name, s := range databases {
 		t.Run(name, func(t *testing.T) {
@@ -303,7 +304,7 @@ func TestKilledHarvest(t *testing.T) {
 			d, done, err := openHarvested(r)
 			ok(t, err)
 			dead := make(map[string]archive.Record)
-			fillHarvested(t, d, dead, 300) // all at once: what appears with a death in the past may be passed over
+			fillHarvested(t, d, dead, 300) // all at once: a harvest may miss a record that appears with a death in the past
 			ok(t, done())
 			killed(t, r, nil)
 			holds(t, r.Archive, dead)

@@ -17,7 +17,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// Each row of the table in archive/README.md that says what can be lost names tests, and there are such tests.
+// Each row of archive/README.md's table of losses names tests that exist.
 func TestLossesAreTests(t *testing.T) {
 	const root = "../../../"
 	readme, err := os.ReadFile(root + "archive/README.md")
@@ -51,14 +51,14 @@ func TestLossesAreTests(t *testing.T) {
 	}
 }
 
-// What archive/README.md says can be lost is lost, and nothing else is.
+// The losses that archive/README.md lists happen, and no others.
 func TestLost(t *testing.T) {
 	now := driver.Floor(time.Now()).RoundUp(time.Second)
 	dead := func(ago time.Duration) driver.Life {
 		return driver.Life{CreatedAt: now.Add(-ago - time.Hour), ExpiresAt: now.Add(-ago)}
 	}
 	alive := driver.Life{CreatedAt: now.Add(-time.Minute), ExpiresAt: now.Add(time.Hour)}
-	// live has records of d end in all ways that there are.
+	// live ends lives of d's records in all ways.
 	live := func(t *testing.T, d driver.Driver[session]) {
 		t.Helper()
 		insert := func(key string, l driver.Life) {
@@ -74,7 +74,7 @@ func TestLost(t *testing.T) {
 		insert("died and deleted", dead(time.Hour))
 		ok(t, d.Delete(t.Context(), "died and deleted"))
 	}
-	// wants the archive to hold so many lives of each key, and those that were deleted as such.
+	// wants the archive to have so many lives of each key, with the deleted ones marked as deleted.
 	wants := func(t *testing.T, path string, want map[string]int) {
 		t.Helper()
 		found := archived(t, path)
@@ -144,7 +144,7 @@ func TestLost(t *testing.T) {
 			ok(t, err)
 			d, err := memory.New(&memory.Options[session]{Retain: day, Deletes: deletes, OnExpiry: archive.OnExpiry[session, memory.Reason](q)})
 			ok(t, err)
-			want := map[string]int{"replaced": 1} // what is dead and still held is handed over when that is over
+			want := map[string]int{"replaced": 1} // a retained dead record is handed over after its retention
 			if deletes {
 				want["deleted"] = 1
 			}

@@ -14,8 +14,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl"
 )
 
-// TestMain carries out one run of a source where a test asks for it in a process of its
-// own, which it may kill.
+// TestMain executes one run of a source if a test has started this program for that, to kill it.
 func TestMain(m *testing.M) {
 	if os.Getenv(asSource) != "" {
 		if err := runSource(); err != nil {
@@ -58,7 +57,7 @@ func open(path string) (*archive.Directory, *archive.Grave, error) {
 	return d, &archive.Grave{Writer: w, Source: "sessions", Policy: func(string) slidingttl.Policy { return policy }}, err
 }
 
-// archived is what a Reader finds in the archive at path.
+// archived returns the records that a Reader finds in the archive at path.
 func archived(t testing.TB, path string) map[string][]archive.Archived {
 	t.Helper()
 	d, err := archive.OpenDirectory(path)
@@ -71,8 +70,8 @@ func archived(t testing.TB, path string) map[string][]archive.Archived {
 	return found
 }
 
-// holds wants the archive at path to have each of want once, as it died, and no other, and
-// nothing twice in its files once they are compacted.
+// holds wants the archive at path to have exactly the records of want, each once, as they died,
+// and, once compacted, each once in its files.
 func holds(t testing.TB, path string, want map[string]archive.Record) {
 	t.Helper()
 	found := archived(t, path)

@@ -17,7 +17,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// pad is text of n bytes that no compression makes small.
+// pad returns n bytes of text that cannot be compressed.
 func pad(n int) string {
 	b := make([]byte, n*3/4)
 	_, _ = rand.Read(b)
@@ -35,8 +35,8 @@ func large(t *testing.T, d driver.Driver[session], n, size int) {
 	}
 }
 
-// Some hundred values of a megabyte each, at the default sizes of batches: no process that takes
-// them to the archive, or compacts it, ever needs more than 300 MB of memory.
+// With some hundred values of a megabyte, and the default batch sizes, no process that archives
+// them, or compacts the archive, needs more than 300 MB of memory.
 func TestMemory(t *testing.T) {
 	const most, n, size = 300, 400, 1 << 20
 	for name, begin := range map[string]func(t *testing.T) run{

@@ -45,7 +45,7 @@ func sweepSQL(ctx context.Context, d *sql.Driver[session], g *archive.Grave, bat
 	return s.Sweep(ctx)
 }
 
-// fillSQL writes n dead rows, and some that are alive.
+// fillSQL writes n dead rows, and some live ones.
 func fillSQL(t testing.TB, d *sql.Driver[session], n int) map[string]archive.Record {
 	t.Helper()
 	ok(t, d.EnsureTable(t.Context()))
@@ -59,7 +59,7 @@ func fillSQL(t testing.TB, d *sql.Driver[session], n int) map[string]archive.Rec
 	return dead
 }
 
-// addSQL writes n dead rows into d, and dead.
+// addSQL writes n dead rows into d, and adds them to dead.
 func addSQL(t testing.TB, d *sql.Driver[session], dead map[string]archive.Record, n int) {
 	t.Helper()
 	now := driver.Floor(time.Now())
@@ -80,7 +80,7 @@ func rows(t testing.TB, db *stdsql.DB) (n int) {
 	return n
 }
 
-// failing is a bucket that does not take files until it is mended.
+// failing is a bucket that refuses files until it is repaired.
 type failing struct {
 	archive.Bucket
 	err error
@@ -93,7 +93,7 @@ func (f *failing) Create(ctx context.Context, write func(io.Writer) (string, err
 	return f.Bucket.Create(ctx, write)
 }
 
-// A row goes when its file is safe and not before: while the archive fails none does.
+// A row is deleted only after its file is durable: while the archive fails, none is.
 func TestSweep(t *testing.T) {
 	for name, s := range databases {
 		t.Run(name, func(t *testing.T) {

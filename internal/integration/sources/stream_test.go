@@ -31,10 +31,10 @@ func openDynamoDB(endpoint, table string) (*dynamodb.Driver[session], *dynamodbt
 	return d, s, err
 }
 
-// streamTime bounds a reader of a stream: TTL removes what is dead when it comes to it.
+// streamTime bounds a reader of a stream: TTL removes dead items at its own pace.
 const streamTime = 5 * time.Minute
 
-// readStream reads a stream into the archive until that has as many records as r says.
+// readStream reads a stream into the archive until that has r.Records records.
 func readStream(ctx context.Context, r run, a *archive.Directory, g *archive.Grave) error {
 	d, server, err := openDynamoDB(r.Address, r.Name)
 	if err != nil {
@@ -82,12 +82,12 @@ func readStream(ctx context.Context, r run, a *archive.Directory, g *archive.Gra
 	return nil
 }
 
-// byTTL is how many of them are left to TTL: DynamoDB Local removes some 20 in ten seconds.
-// The others are removed as a reaper would.
+// byTTL is how many of them TTL removes: DynamoDB Local removes some 20 in ten seconds. The test
+// removes the others, like a reaper.
 const byTTL = 15
 
-// What has died and was removed is in the archive once, though its reader was killed time
-// and again.
+// Each record that died and was removed is in the archive once, although the reader was killed
+// repeatedly.
 func TestKilledStream(t *testing.T) {
 	server := dynamodbtest.StartTTL(t)
 	client := server.Client()
