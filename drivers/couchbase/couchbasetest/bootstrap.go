@@ -35,8 +35,8 @@ var supported = [256]bool{
 	memd.FeatureClusterMapKnownVersion:       true,
 }
 
-// hello negotiates features: what the client wants and the node has. A second
-// hello starts anew, as on the server.
+// hello negotiates features: those that the client wants and the node has. A second
+// hello starts again, as on the server.
 func (c *conn) hello(req *memd.Packet) error {
 	if len(req.Value)%2 != 0 {
 		return c.fail(req, memd.StatusInvalidArgs, "features are 16 bits each")
@@ -51,7 +51,7 @@ func (c *conn) hello(req *memd.Packet) error {
 		c.features[f] = true
 		granted = binary.BigEndian.AppendUint16(granted, f)
 	}
-	c.began = time.Time{} // this answer goes without
+	c.began = time.Time{} // this answer has no duration
 	c.Negotiate(c.features[memd.FeatureCollections], c.features[memd.FeatureDurations])
 	return c.reply(req, memd.StatusSuccess, 0, nil, granted, 0)
 }
@@ -129,8 +129,8 @@ func (c *conn) selectBucket(req *memd.Packet) error {
 	return c.reply(req, memd.StatusSuccess, 0, nil, nil, 0)
 }
 
-// getClusterConfig answers the selected bucket's config, or the cluster's where
-// none is selected; nothing where the client says that it has the last one.
+// getClusterConfig answers with the selected bucket's config, or the cluster's if
+// none is selected; with nothing if the client has the last one.
 func (c *conn) getClusterConfig(req *memd.Packet) error {
 	known := c.configRev
 	switch len(req.Extras) {
@@ -160,8 +160,7 @@ func (c *conn) getManifest(req *memd.Packet) error {
 	return c.reply(req, memd.StatusSuccess, 0, nil, c.bucket.manifest.Load().json(), memd.DatatypeFlagJSON)
 }
 
-// getCollectionID looks up "scope.collection"; either may be empty and then
-// means the default.
+// getCollectionID looks up "scope.collection". An empty part means the default.
 func (c *conn) getCollectionID(req *memd.Packet) error {
 	if c.bucket == nil {
 		return c.fail(req, memd.StatusNoBucket, "no bucket selected")
@@ -184,7 +183,7 @@ func (c *conn) getCollectionID(req *memd.Packet) error {
 	return c.reply(req, memd.StatusSuccess, 0, c.extras[:12], nil, 0)
 }
 
-// failUnknown says, as the server does, which manifest did not have it.
+// failUnknown answers, as the server does, with the manifest that lacks it.
 func (c *conn) failUnknown(req *memd.Packet, status memd.StatusCode, m *manifest) error {
 	return c.reply(req, status, 0, nil, fmt.Appendf(nil, `{"manifest_uid":"%x"}`, m.uid), memd.DatatypeFlagJSON)
 }

@@ -44,8 +44,7 @@ func TestWrongCredentials(t *testing.T) {
 	}
 }
 
-// untilFailure retries while a client is not ready yet, and ends with what keeps
-// it from being so.
+// untilFailure retries until a client is ready, or until it returns why it cannot be.
 type untilFailure struct{}
 
 func (untilFailure) RetryAfter(_ gocb.RetryRequest, reason gocb.RetryReason) gocb.RetryAction {
@@ -56,7 +55,7 @@ func (untilFailure) RetryAfter(_ gocb.RetryRequest, reason gocb.RetryReason) goc
 	return &gocb.WithDurationRetryAction{WithDuration: time.Millisecond}
 }
 
-// loginErr is why a cluster does not get ready.
+// loginErr returns why a cluster does not become ready.
 func loginErr(t *testing.T, node *couchbasetest.Node, opts gocb.ClusterOptions) error {
 	t.Helper()
 	cluster, err := gocb.Connect(node.ConnectionString(), opts)
@@ -105,7 +104,7 @@ func TestMissingScopeAndCollection(t *testing.T) {
 		}
 	}
 
-	// Made meanwhile, it is found.
+	// Once created, it is found.
 	must(t, node.AddCollection(node.Bucket(), "s", "missing", nil))
 	_, err := bucket.Scope("s").Collection("missing").Upsert("k", 1, nil)
 	must(t, err)
@@ -180,7 +179,7 @@ func TestSettingsByManagement(t *testing.T) {
 			t.Errorf("%s: MaxExpiry %v, want %v", name, got[name], ttl)
 		}
 	}
-	// What the node cannot do it does not pretend to have done.
+	// The node does not pretend to have done what it cannot do.
 	if err := cluster.Bucket("b").CollectionsV2().CreateScope("made", nil); err == nil {
 		t.Error("a scope was made by management")
 	}
@@ -280,9 +279,9 @@ func TestReadyAndPing(t *testing.T) {
 	}
 }
 
-// awaitLastConfig waits until gocb works with the last of the node's revisions. A ping that
-// is queued while the config changes is never sent: it has an address and no key to be routed
-// by anew (gocbcore v10.8.1, kvMux.DispatchDirectToAddress).
+// awaitLastConfig waits until gocb uses the last of the node's revisions. A ping that is
+// queued while the config changes is never sent: it has an address, but no key by which it
+// could be routed again (gocbcore v10.8.1, kvMux.DispatchDirectToAddress).
 func awaitLastConfig(t *testing.T, bucket *gocb.Bucket) {
 	t.Helper()
 	agent, err := bucket.Internal().IORouter()

@@ -30,9 +30,9 @@ const maxMaxTTL = 1<<31 - 1
 
 // Errors of the methods that add buckets, scopes and collections.
 var (
-	// ErrExists reports a bucket, scope or collection that is there already.
+	// ErrExists reports a bucket, scope or collection that exists already.
 	ErrExists = errors.New("already exists")
-	// ErrUnknown reports a bucket, scope or collection that is not there.
+	// ErrUnknown reports a bucket, scope or collection that does not exist.
 	ErrUnknown = errors.New("unknown")
 	// ErrInvalid reports a name or a setting that Couchbase does not allow.
 	ErrInvalid = errors.New("invalid")
@@ -89,8 +89,8 @@ type collection struct {
 	noExpiry bool
 }
 
-// ttl is the maxTTL that holds for c, in seconds; 0 means none. A collection's
-// own setting hides the bucket's even where that is lower (kv_engine,
+// ttl returns the maxTTL of c, in seconds; 0 means none. A collection's own setting
+// hides the bucket's even if that is lower (kv_engine,
 // Collections::VB::Manifest::processExpiryTime).
 func (m *manifest) ttl(c *collection) uint32 {
 	switch {
@@ -236,7 +236,7 @@ func (m *manifest) addScope(name string) error {
 	return nil
 }
 
-// AddCollection adds a collection to a bucket, and its scope where that is
+// AddCollection adds a collection to a bucket, and its scope if that is
 // missing. Nil options mean the bucket's maxTTL. Its error wraps [ErrUnknown],
 // [ErrExists] or [ErrInvalid].
 func (n *Node) AddCollection(bucket, scope, name string, opts *CollectionOptions) error {

@@ -55,8 +55,8 @@ func (c *clock) advance(d time.Duration) {
 	}
 }
 
-// Now is the node's time. The method value fits wherever code under test takes
-// its clock as a func() time.Time, so that both tell the same time.
+// Now returns the node's time. If code under test takes its clock as a
+// func() time.Time, pass this method, so that both have the same time.
 func (n *Node) Now() time.Time { return time.Unix(0, n.clock.now()).UTC() }
 
 // SetTime stops the node's clock at t. From then on only [Node.Advance] and SetTime move
@@ -66,6 +66,6 @@ func (n *Node) SetTime(t time.Time) { n.clock.set(t) }
 
 // Advance moves the node's clock by d. A clock that SetTime stopped stays
 // stopped, a running one runs on from there. Documents whose expiry has passed
-// are gone at once. A negative d moves it back, as a clock that is corrected
-// does: compare-and-swap values still grow.
+// are gone at once. A negative d moves it back, like a corrected clock;
+// compare-and-swap values still grow.
 func (n *Node) Advance(d time.Duration) { n.clock.advance(d) }

@@ -6,18 +6,17 @@ import (
 	"strconv"
 )
 
-// The cluster never changes, and yet its config has several revisions that say
-// the same: a client that asks again gets the next one, until it has the last.
-// gocb needs that. It passes a config on to the part of it that serves
-// cluster-level calls only when the config is new, and a node as near as this
-// one can answer before that part listens (gocbcore v10.8.1,
-// AgentGroup.OpenBucket: RegisterWith comes after CreateAgent).
+// The cluster never changes, but its config has several revisions with the same
+// content: a client that asks again gets the next one, until it has the last.
+// gocb needs that. It passes only new configs to the part that serves cluster-level
+// calls, and a node in the same process can answer before that part listens
+// (gocbcore v10.8.1, AgentGroup.OpenBucket: RegisterWith comes after CreateAgent).
 const (
 	configEpoch   = 1
 	lastConfigRev = 3
 )
 
-// bucketCapabilities are what a client may rely on.
+// bucketCapabilities are the features that a client may use.
 var bucketCapabilities = []string{"collections", "durableWrite", "cccp", "cbhello", "nodesExt", "touch", "xattr", "rangeScan"}
 
 type nodeExt struct {
@@ -26,9 +25,8 @@ type nodeExt struct {
 	ServerGroup string         `json:"serverGroup"`
 }
 
-// serverGroup is the name of the group that every node is in until an administrator
-// makes another. Without one a client that prefers no group would take this node for
-// one of the group it prefers.
+// serverGroup is the name of the group that every node is in by default. Without it,
+// this node would count as one of the preferred group of a client that prefers none.
 const serverGroup = "Group 1"
 
 // nodesExt has no host name: a client then uses the one it connected to.
@@ -42,7 +40,7 @@ func (n *Node) nodesExt() []nodeExt {
 
 func port(l net.Listener) int { return l.Addr().(*net.TCPAddr).Port }
 
-// clusterConfig is what a client gets that has not selected a bucket.
+// clusterConfig is the config for a client that has not selected a bucket.
 func (n *Node) clusterConfig(rev uint64) []byte {
 	return mustJSON(map[string]any{
 		"rev":                    rev,
@@ -53,7 +51,7 @@ func (n *Node) clusterConfig(rev uint64) []byte {
 	})
 }
 
-// bucketConfig is what a client gets that has selected b.
+// bucketConfig is the config for a client that has selected b.
 func (n *Node) bucketConfig(b *bucket, rev uint64) []byte {
 	vbMap := make([][]int, numVBuckets)
 	for i := range vbMap {
@@ -85,7 +83,7 @@ func (n *Node) bucketConfig(b *bucket, rev uint64) []byte {
 	})
 }
 
-// json is the manifest as the data service and the management service give it.
+// json returns the manifest in the form of the data service and the management service.
 func (m *manifest) json() []byte {
 	type jsonCollection struct {
 		Name   string `json:"name"`
@@ -115,7 +113,7 @@ func (m *manifest) json() []byte {
 	return mustJSON(out)
 }
 
-// mustJSON encodes what the package itself puts together.
+// mustJSON encodes values that the package itself makes.
 func mustJSON(v any) []byte {
 	b, err := json.Marshal(v)
 	if err != nil {

@@ -25,25 +25,25 @@ const (
 	maxCollectionKey = 246
 )
 
-// conn is one client connection. Its requests are carried out one after the
-// other, in the order they came in, by the goroutine that runs serve.
+// conn is one client connection. The goroutine that runs serve executes its
+// requests in order.
 type conn struct {
 	*wire.Conn
 	node *Node
 	log  *slog.Logger
 
-	// What follows belongs to serve's goroutine.
+	// The fields below belong to serve's goroutine.
 	features  [256]bool
 	authed    bool
 	exchange  *scram.Exchange // a SCRAM login that is under way
 	bucket    *bucket
 	configRev uint64    // the last that this client was sent
-	discard   bool      // the next response is to be thrown away, see Fault.Applied
-	keep      bool      // the next response is to wait in res, see Node.Between
-	kept      bool      // it does
+	discard   bool      // drop the next response, see Fault.Applied
+	keep      bool      // keep the next response in res, see Node.Between
+	kept      bool      // res has it
 	began     time.Time // when the request under way was read; zero: the client does not ask
 	took      memd.ServerDurationFrame
-	released  <-chan struct{} // closed when the response may go, see Node.Hold; nil: it may
+	released  <-chan struct{} // closed when the response may be sent, see Node.Hold; nil: it may
 	res       memd.Packet
 	extras    [24]byte
 	body      []byte // scratch for sub-document responses
@@ -110,27 +110,27 @@ func (c *conn) answer(op memd.CmdCode) error {
 	return c.handle(h, req)
 }
 
-// handler is how a command is answered.
+// handler answers a command.
 type handler struct {
 	serve func(*conn, *memd.Packet) error
 	// data marks an operation on documents: it needs a bucket, is counted, and
 	// can be made to fail.
 	data bool
-	// open marks what may come before the login.
+	// open marks a command that may come before the login.
 	open bool
 	// keyless marks an operation on a vbucket, which carries no key.
 	keyless bool
-	// value marks what may carry a datatype with its value.
+	// value marks an operation whose value may have a datatype.
 	value bool
-	// durable marks what takes a durability requirement.
+	// durable marks an operation that takes a durability requirement.
 	durable bool
-	// preserve marks what takes the frame that preserves the expiry.
+	// preserve marks an operation that takes the frame that preserves the expiry.
 	preserve bool
 }
 
 func (c *conn) handle(h *handler, req *memd.Packet) error {
 	if h.data {
-		// First the fault: a test that has awaited the count must find it spent.
+		// The fault comes first: after Await of the count, a test must find it used up.
 		f, struck := c.node.faults.strike(req.Command)
 		c.node.counts.op(req.Command)
 		if struck {
@@ -143,7 +143,7 @@ func (c *conn) handle(h *handler, req *memd.Packet) error {
 	return c.carryOut(h, req)
 }
 
-// suffer answers a request as a fault wants it.
+// suffer answers a request as a fault demands.
 func (c *conn) suffer(f Fault, h *handler, req *memd.Packet) error {
 	if f.Applied {
 		c.discard = true
@@ -163,7 +163,7 @@ func (c *conn) suffer(f Fault, h *handler, req *memd.Packet) error {
 	}
 }
 
-// between has f carry a request out, and then answers it as f says.
+// between calls f, which executes a request, and then answers as f returns.
 func (c *conn) between(f func(Op, func()) Fault, h *handler, req *memd.Packet) (err error) {
 	c.keep, c.kept = true, false
 	then := f(req.Command, func() { err = c.carryOut(h, req) })
@@ -269,8 +269,8 @@ func (c *conn) reply(req *memd.Packet, status memd.StatusCode, cas uint64, extra
 	return c.Write(&c.res, time.Duration(c.node.latency.Load()), c.released)
 }
 
-// fail answers req with an error and, where the client takes it, a text that
-// says why: gocb shows it as the error's context.
+// fail answers req with an error and, if the client takes it, a text with the
+// reason: gocb shows it as the error's context.
 func (c *conn) fail(req *memd.Packet, status memd.StatusCode, why string) error {
 	if why == "" || !c.features[memd.FeatureXerror] || !c.features[memd.FeatureJSON] {
 		return c.reply(req, status, 0, nil, nil, 0)

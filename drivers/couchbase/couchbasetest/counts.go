@@ -36,17 +36,16 @@ const (
 	OpScanCancel   Op = memd.CmdRangeScanCancel
 )
 
-// Counts is how many operations a node has seen, by kind, and how many of them
-// changed a document. It is comparable, so a test can say in one line what it
+// Counts are the operations that a node has received, by kind, and how many of them
+// changed a document. It is comparable, so a test can state in one line what it
 // expects:
 //
 //	before := node.Counts()
 //	… one read whose touch is not due …
 //	if got, want := node.Counts().Since(before), (couchbasetest.Counts{LookupIn: 1}); got != want {
 //
-// Every request counts once, also one that fails, that a [Fault] strikes, or
-// that gocb sends again by itself. Logins, cluster configs and the like do not
-// count.
+// Each request counts once, even if it fails, is hit by a [Fault], or is resent by
+// gocb itself. Logins, cluster configs and similar requests do not count.
 type Counts struct {
 	Get, GetAndTouch, GetAndLock, Unlock, Touch, Exists uint64
 	Upsert, Insert, Replace, Remove                     uint64
@@ -60,7 +59,7 @@ type Counts struct {
 	Mutations uint64
 }
 
-// Since is what has been counted from before to c.
+// Since returns c minus before.
 func (c Counts) Since(before Counts) Counts {
 	return Counts{
 		Get:         c.Get - before.Get,
@@ -83,7 +82,7 @@ func (c Counts) Since(before Counts) Counts {
 	}
 }
 
-// Counts is what the node has seen since it started.
+// Counts returns the operations that the node has received since it started.
 func (n *Node) Counts() Counts {
 	c := &n.counts
 	return Counts{
@@ -133,7 +132,7 @@ type counters struct {
 	waiting   atomic.Int64 // calls of Await
 
 	mu   sync.Mutex    // guards news
-	news chan struct{} // closed when something is counted; nil: nobody has asked
+	news chan struct{} // closed when something is counted; nil: no call waits
 }
 
 func (c *counters) op(code memd.CmdCode) { c.count(&c.ops[code]) }
@@ -152,7 +151,7 @@ func (c *counters) count(n *atomic.Uint64) {
 	}
 }
 
-// next returns what is closed when something more is counted.
+// next returns a channel that is closed when something more is counted.
 func (c *counters) next() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 	"github.com/slidingttl/slidingttl/drivers/couchbase/couchbasetest"
 )
 
-// A program without a test runs a node as it would a server. A test uses Start
-// and Node.Cluster, which do the same in two lines.
+// A program that is no test runs a node like a server. A test uses Start and
+// Node.Cluster, which do the same in two lines.
 func Example() {
 	node, err := couchbasetest.New(nil)
 	if err != nil {

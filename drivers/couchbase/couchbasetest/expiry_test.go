@@ -11,9 +11,9 @@ import (
 
 const day = 24 * time.Hour
 
-// TestExpirationPriorities is the table under "Expiration Setting Priorities"
-// in the Couchbase Server documentation (Learn, Data, Expiration), a row a case,
-// and the cases that it leaves open as kv_engine has them.
+// TestExpirationPriorities has a case for each row of the table "Expiration Setting
+// Priorities" in the Couchbase Server documentation (Learn, Data, Expiration). Cases that
+// the table leaves open are as in kv_engine.
 func TestExpirationPriorities(t *testing.T) {
 	const none = 0
 	type options = couchbasetest.CollectionOptions
@@ -59,7 +59,7 @@ func TestExpirationPriorities(t *testing.T) {
 					t.Errorf("%s: expires %v after now, want %v", how, time.Duration(got-epoch.Unix())*time.Second, tt.want)
 				}
 			}
-			// Every way to write an expiry obeys the same rules.
+			// The rules are the same for all operations that write an expiry.
 			_, err := col.Insert("k", 1, &gocb.InsertOptions{Expiry: tt.document})
 			check("insert", err)
 			_, err = col.Upsert("k", 1, &gocb.UpsertOptions{Expiry: tt.document})
@@ -81,8 +81,8 @@ func TestExpirationPriorities(t *testing.T) {
 	}
 }
 
-// TestMaxTTLOfLongLives is about expiries that gocb sends as times of the real
-// clock, so the node's is near it.
+// TestMaxTTLOfLongLives: gocb sends long expiries as times of the real clock, so the
+// node's clock is close to it.
 func TestMaxTTLOfLongLives(t *testing.T) {
 	node := couchbasetest.Start(t)
 	now := time.Now()

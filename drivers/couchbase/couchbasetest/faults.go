@@ -11,32 +11,31 @@ import (
 	"github.com/couchbase/gocbcore/v10/memd"
 )
 
-// Fault is something that goes wrong with an operation. Exactly one of Status,
-// Drop and Silent says what.
+// Fault makes an operation fail, in the way that exactly one of Status, Drop and
+// Silent sets.
 type Fault struct {
-	// Ops are the operations it can strike. Empty means every operation on
+	// Ops are the operations it can hit. Empty means every operation on
 	// documents.
 	Ops []Op
-	// Count is how many operations it strikes before it is spent. Zero means 1.
+	// Count is how many operations it hits. Zero means 1.
 	Count int
 
-	// Status is answered instead of the operation's own, such as
-	// memd.StatusTmpFail, memd.StatusBusy, memd.StatusLocked or
-	// memd.StatusSyncWriteInProgress. Some of them gocb retries by itself, with
-	// a new request that may again be struck.
+	// Status is the answer's status, such as memd.StatusTmpFail, memd.StatusBusy,
+	// memd.StatusLocked or memd.StatusSyncWriteInProgress. gocb itself retries some
+	// of them, with a new request that may be hit again.
 	Status memd.StatusCode
 	// Drop closes the connection instead of answering.
 	Drop bool
 	// Silent never answers, so that the client runs into its timeout.
 	Silent bool
 
-	// Applied carries the operation out before things go wrong: the client
-	// cannot know whether it was. Otherwise it is not carried out.
+	// Applied executes the operation before the fault, and the client cannot know
+	// that. False: the operation is not executed.
 	Applied bool
 }
 
-// Inject arms a fault. Faults strike in the order in which they were armed, one
-// at a time. Its error wraps [ErrInvalid].
+// Inject arms a fault. Faults hit in the order in which they were armed, one at a
+// time. Its error wraps [ErrInvalid].
 func (n *Node) Inject(f Fault) error {
 	var kinds int
 	for _, set := range []bool{f.Status != memd.StatusSuccess, f.Drop, f.Silent} {
@@ -62,8 +61,8 @@ func (n *Node) Inject(f Fault) error {
 }
 
 // Between calls f in place of each operation on documents, until Between is called with
-// nil. deliver carries out the operation, and may be called once. Of what f returns Drop
-// and Silent count: with neither the client gets the operation's own answer, once f has
+// nil. deliver executes the operation, and may be called once. Only Drop and Silent of the
+// returned Fault count: without them the client gets the operation's own answer when f has
 // returned. The connection's other requests wait meanwhile.
 func (n *Node) Between(f func(op Op, deliver func()) Fault) {
 	if f == nil {
@@ -77,15 +76,15 @@ func (n *Node) Between(f func(op Op, deliver func()) Fault) {
 // hit. Zero says that the test met all faults that it had armed.
 func (n *Node) ClearFaults() int { return n.faults.clear() }
 
-// SetLatency holds back every answer by d of real time. The operation itself is
-// carried out at once, and others meanwhile. Zero ends it.
+// SetLatency delays every answer by d of real time. The operation itself is executed
+// at once, and others meanwhile. Zero ends it.
 func (n *Node) SetLatency(d time.Duration) { n.latency.Store(int64(max(d, 0))) }
 
-// Hold keeps back every answer until release is called. It is for a test that counts how
-// many answers a call waits for, one after the other. The operations themselves are carried
-// out and counted at once, see [Node.Await]. A second Hold keeps back the answers to what
-// is counted after it: made before the first is released, it lets the answers of a first
-// round go and none of the next. Calling release again does nothing.
+// Hold delays every answer until release is called. It is for a test that counts how many
+// answers a call waits for, one after the other. The operations themselves are executed and
+// counted at once, see [Node.Await]. A second Hold delays the answers to operations counted
+// after it. Called before the first is released, it lets only the answers of the first round
+// pass. Calling release again does nothing.
 func (n *Node) Hold() (release func()) {
 	g := newGate()
 	n.faults.holding.Store(g)
@@ -93,13 +92,12 @@ func (n *Node) Hold() (release func()) {
 }
 
 // Hang makes the node stop until resume is called or the node is closed. The node accepts
-// connections and requests, but carries out nothing and answers nothing, not even a login.
-// After resume it carries out the requests that came in meanwhile, even if the client no
-// longer waits for them. The management service continues. Calling resume again does
-// nothing.
+// connections and requests, but executes and answers none, not even a login. After resume it
+// executes the requests that came in meanwhile, even if the client no longer waits for them.
+// The management service continues. Calling resume again does nothing.
 func (n *Node) Hang() (resume func()) { return n.faults.hang() }
 
-// faults is what a node is told to get wrong.
+// faults holds the faults that a node is to cause.
 type faults struct {
 	armed   atomic.Bool // whether list has any
 	between atomic.Pointer[func(op Op, deliver func()) Fault]
@@ -118,10 +116,10 @@ type gate struct {
 
 func newGate() *gate { return &gate{opened: make(chan struct{})} }
 
-// gates is the gate that stands now, nil if the way is free.
+// gates holds the current gate, nil if there is none.
 type gates struct{ atomic.Pointer[gate] }
 
-// open opens g, whether it is still the one that stands or not.
+// open opens g, even if it is no longer the current gate.
 func (s *gates) open(g *gate) {
 	g.once.Do(func() {
 		s.CompareAndSwap(g, nil)
@@ -129,7 +127,7 @@ func (s *gates) open(g *gate) {
 	})
 }
 
-// closedByRelease is closed when the gate that stands is opened; nil: none stands.
+// closedByRelease is closed when the current gate is opened; nil: there is none.
 func (s *gates) closedByRelease() <-chan struct{} {
 	if g := s.Load(); g != nil {
 		return g.opened
@@ -155,7 +153,7 @@ func (f *faults) clear() (left int) {
 	return left
 }
 
-// strike returns the fault that op meets, if any.
+// strike returns the fault that hits op, if any.
 func (f *faults) strike(op memd.CmdCode) (Fault, bool) {
 	if !f.armed.Load() {
 		return Fault{}, false

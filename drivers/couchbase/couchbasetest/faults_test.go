@@ -102,7 +102,7 @@ func TestDrop(t *testing.T) {
 		must(t, node.Inject(couchbasetest.Fault{Ops: []couchbasetest.Op{couchbasetest.OpUpsert}, Drop: true, Applied: applied}))
 		_, err := col.Upsert("k", 1, &gocb.UpsertOptions{RetryStrategy: neverRetry{}})
 		wantErr(t, err, io.EOF)
-		// gocb connects again by itself; a read it may repeat.
+		// gocb reconnects by itself, and may resend a read.
 		res, err := col.Exists("k", &gocb.ExistsOptions{Timeout: time.Minute})
 		must(t, err)
 		if res.Exists() != applied {
@@ -130,7 +130,7 @@ func TestDropConnections(t *testing.T) {
 	must(t, res.Content(&n))
 }
 
-// Who awaits an operation that a fault strikes finds the fault spent.
+// After Await of an operation that a fault hits, the fault is used up.
 func TestFaultIsSpentBeforeItsOperationCounts(t *testing.T) {
 	node := couchbasetest.Start(t)
 	r := ready(t, node, allFeatures...)
@@ -189,7 +189,7 @@ func TestHang(t *testing.T) {
 	resume()
 	resume()
 	must(t, <-answer)
-	// What came in meanwhile was carried out late: both came on one connection.
+	// The requests that came in meanwhile were executed late: both came on one connection.
 	if got := get[int](t, col, "k"); got != 2 {
 		t.Errorf("document %d, want the late 2", got)
 	}

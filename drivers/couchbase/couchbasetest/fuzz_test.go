@@ -9,7 +9,7 @@ import (
 	"github.com/couchbase/gocbcore/v10/memd"
 )
 
-// stream is a connection whose client has sent all it will ever send.
+// stream is a connection whose client sends no more.
 type stream struct {
 	in  *bytes.Reader
 	out bytes.Buffer
@@ -19,9 +19,8 @@ func (s *stream) Read(p []byte) (int, error)  { return s.in.Read(p) }
 func (s *stream) Write(p []byte) (int, error) { return s.out.Write(p) }
 func (s *stream) Close() error                { return nil }
 
-// FuzzPackets feeds a connection, logged in and with everything negotiated,
-// whatever there is. It must not panic or hang, and all it answers must be
-// packets.
+// FuzzPackets sends arbitrary bytes on a connection that is logged in and has negotiated
+// all features. The node must not panic or hang, and must answer with packets only.
 func FuzzPackets(f *testing.F) {
 	node, err := New(nil)
 	if err != nil {

@@ -2,8 +2,8 @@ package couchbasetest
 
 import "github.com/couchbase/gocbcore/v10/memd"
 
-// handlers is every command the node knows. What is missing is answered with
-// "unknown command".
+// handlers has the commands that the node knows. Others are answered with "unknown
+// command".
 var handlers = [256]*handler{
 	memd.CmdHello:         {serve: (*conn).hello, open: true},
 	memd.CmdGetErrorMap:   {serve: (*conn).getErrorMap, open: true},

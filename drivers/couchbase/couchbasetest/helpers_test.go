@@ -9,9 +9,9 @@ import (
 	"github.com/couchbase/gocb/v2"
 )
 
-// management is what to wait for before the first bucket is opened, see
-// Node.Cluster. It is named because gocb, when asked to wait for all services of
-// a cluster, looks half a second apart.
+// management is the service to wait for before the first bucket is opened, see
+// Node.Cluster. Waiting for all services of a cluster would be slow, since gocb polls
+// them every half second.
 var management = &gocb.WaitUntilReadyOptions{ServiceTypes: []gocb.ServiceType{gocb.ServiceTypeManagement}}
 
 func isCASMismatch(err error) bool { return errors.Is(err, gocb.ErrCasMismatch) }
@@ -27,7 +27,7 @@ func lookup(col *gocb.Collection, key, path string, xattr bool) (json.RawMessage
 	return raw, err
 }
 
-// lookupRaw is what one path leads to, byte for byte.
+// lookupRaw returns the value at one path, byte for byte.
 func lookupRaw(t *testing.T, col *gocb.Collection, key, path string, xattr bool) string {
 	t.Helper()
 	raw, err := lookup(col, key, path, xattr)

@@ -22,7 +22,7 @@ const (
 	maxLockTime     = 30
 )
 
-// target is the document a request speaks of.
+// target is a request's document.
 type target struct {
 	vb         *vbucket
 	collection *collection
@@ -30,7 +30,7 @@ type target struct {
 	now        int64 // Unix nanoseconds
 }
 
-// find finds the target of req, or the answer that it has none.
+// find finds the target of req, or answers that there is none.
 func (c *conn) find(req *memd.Packet) (t target, m *manifest, ok bool) {
 	m = c.bucket.manifest.Load()
 	col := m.byID[req.CollectionID]
@@ -47,7 +47,7 @@ func (c *conn) find(req *memd.Packet) (t target, m *manifest, ok bool) {
 
 func (t *target) second() int64 { return t.now / 1e9 }
 
-// expiry is what a document gets that asks for asked, see absoluteExpiry.
+// expiry returns the expiry of a document for which asked is requested, see absoluteExpiry.
 func (t *target) expiry(asked uint32) (uint32, bool) {
 	e, ok := absoluteExpiry(asked, t.second())
 	return capExpiry(e, t.maxTTL, t.second()), ok
@@ -69,8 +69,8 @@ func (c *conn) mutated(req *memd.Packet, t *target, cas, seqno uint64, value []b
 	return c.reply(req, memd.StatusSuccess, cas, c.mutationToken(t.vb, seqno), value, 0)
 }
 
-// replyDocument answers with a document: in snappy where the client sent it so
-// and this one takes it, as the server's passive compression does.
+// replyDocument answers with a document: in snappy if it was sent so and this client
+// takes it, like the server's passive compression.
 func (c *conn) replyDocument(req *memd.Packet, d *document, cas uint64) error {
 	binary.BigEndian.PutUint32(c.extras[:], d.flags)
 	value, datatype := d.value, memd.DatatypeFlag(0)
@@ -83,7 +83,7 @@ func (c *conn) replyDocument(req *memd.Packet, d *document, cas uint64) error {
 	return c.reply(req, memd.StatusSuccess, cas, c.extras[:4], value, datatype)
 }
 
-// lockStatus is what an operation answers that a lock is in the way of.
+// lockStatus returns the status of an operation that a lock prevents.
 func (c *conn) lockStatus() memd.StatusCode {
 	if c.features[memd.FeatureXerror] {
 		return memd.StatusLocked
@@ -134,7 +134,7 @@ func (c *conn) getAndTouch(req *memd.Packet) error {
 	return c.replyDocument(req, d, d.cas)
 }
 
-// touch sets the expiry of a document. One that it has already is no mutation
+// touch sets the expiry of a document. An unchanged expiry is no mutation
 // (kv_engine, VBucket::processGetAndUpdateTtl).
 func (c *conn) touch(req *memd.Packet, t *target, expiry uint32) (d *document, changed bool, status memd.StatusCode) {
 	t.vb.mu.Lock()
@@ -160,7 +160,7 @@ func (c *conn) getAndLock(req *memd.Packet) error {
 	}
 	seconds := uint32(defaultLockTime)
 	if len(req.Extras) == 4 {
-		// What is out of range means the default, as on the server.
+		// A value out of range means the default, as on the server.
 		if s := binary.BigEndian.Uint32(req.Extras); s > 0 && s <= maxLockTime {
 			seconds = s
 		}
@@ -223,7 +223,7 @@ func (c *conn) unlock(req *memd.Packet) error {
 	return c.reply(req, status, 0, nil, nil, 0)
 }
 
-// getMeta answers a document's metadata, which is how gocb asks whether it
+// getMeta answers with a document's metadata. gocb uses it to ask whether the document
 // exists.
 func (c *conn) getMeta(req *memd.Packet) error {
 	if len(req.Extras) > 1 || len(req.Value) != 0 || req.Cas != 0 {
@@ -265,8 +265,8 @@ func (d *document) datatype() memd.DatatypeFlag {
 	return f
 }
 
-// inflate returns the value of a request as it is to be kept: itself and, where
-// it came in snappy, that as well.
+// inflate returns the value of a request to be stored and, if it came in snappy, the
+// compressed form too.
 func inflate(req *memd.Packet) (value, packed []byte, status memd.StatusCode) {
 	value = req.Value
 	if memd.DatatypeFlag(req.Datatype)&memd.DatatypeFlagCompressed != 0 {
@@ -351,7 +351,7 @@ func (c *conn) replaceDocument(req *memd.Packet, t *target, next *document) memd
 	return memd.StatusSuccess
 }
 
-// checkCAS says whether a mutation of d may go on (kv_engine,
+// checkCAS reports whether a mutation of d is allowed (kv_engine,
 // VBucket::checkCasForWrite).
 func (c *conn) checkCAS(req *memd.Packet, d *document, now int64) memd.StatusCode {
 	switch {
@@ -457,7 +457,7 @@ func (c *conn) arithmetic(req *memd.Packet) error {
 	return c.mutated(req, &t, d.cas, d.seqno, binary.BigEndian.AppendUint64(nil, n))
 }
 
-// dontCreate is the expiry that forbids a counter to make its document.
+// dontCreate is the expiry with which a counter does not create its document.
 const dontCreate = math.MaxUint32
 
 func (c *conn) count(req *memd.Packet, t *target) (d *document, n uint64, status memd.StatusCode) {

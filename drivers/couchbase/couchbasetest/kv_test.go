@@ -210,7 +210,7 @@ func TestCompressionOnAndOff(t *testing.T) {
 			if got, want := lookupRaw(t, other, "k", "$document.value_bytes", true), fmt.Sprint(len(text)+2); got != want {
 				t.Errorf("value_bytes %s, want %s", got, want)
 			}
-			// Nor does a change find what was there before in another guise.
+			// Nor does a change find the former value in another encoding.
 			_, err = col.MutateIn("k", []gocb.MutateInSpec{gocb.ReplaceSpec("", "short", nil)}, nil)
 			must(t, err)
 			if got := get[string](t, col, "k"); got != "short" {
@@ -231,8 +231,7 @@ func TestCompressionOnAndOff(t *testing.T) {
 	}
 }
 
-// connect connects with options of the test's own, in the order that
-// Node.Cluster does.
+// connect connects with the test's own options, in the order of Node.Cluster.
 func connect(t *testing.T, node *couchbasetest.Node, opts gocb.ClusterOptions) *gocb.Cluster {
 	t.Helper()
 	cluster, err := gocb.Connect(node.ConnectionString(), opts)
@@ -376,7 +375,7 @@ func TestLocks(t *testing.T) {
 		t.Errorf("after unlock: CAS %d, %v, want the old %d", res.Cas(), err, stored.Cas())
 	}
 
-	// Who holds the lock writes with its CAS, and that ends it.
+	// A write with the lock's CAS succeeds and ends the lock.
 	locked, err = col.GetAndLock("k", 10*time.Second, nil)
 	must(t, err)
 	_, err = col.Replace("k", "mine", &gocb.ReplaceOptions{Cas: locked.Cas()})
@@ -417,8 +416,8 @@ func TestDurabilityIsAccepted(t *testing.T) {
 	}
 }
 
-// TestOneKeyManyWriters lets 64 goroutines count on one document, each with its
-// own compare-and-swap loop: no increment may be lost.
+// TestOneKeyManyWriters: 64 goroutines count on one document, each with its own
+// compare-and-swap loop. No increment may be lost.
 func TestOneKeyManyWriters(t *testing.T) {
 	_, col := start(t)
 	const writers, rounds = 64, 5

@@ -58,8 +58,7 @@ func (c *conn) lookupIn(req *memd.Packet) error {
 	return c.reply(req, status, cas, nil, body, 0)
 }
 
-// keepScratch keeps a buffer for the next request, unless it has grown beyond
-// what a connection should hold on to.
+// keepScratch keeps a buffer for the next request, unless it has grown too large.
 func (c *conn) keepScratch(b []byte) {
 	if cap(b) <= 64<<10 {
 		c.body = b

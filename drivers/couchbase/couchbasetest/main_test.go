@@ -13,19 +13,18 @@ import (
 )
 
 // TestMain fails if a goroutine of the node, or of gocb, outlives the tests,
-// with one exception: a connection that ends in the midst of its login makes
-// gocbcore v10.8.1 send two results where there is room for one. The tests of
-// wrong passwords and of nodes that go away end logins on purpose.
+// with one exception: if a connection ends during its login, gocbcore v10.8.1 sends two
+// results to a channel with room for one. The tests of wrong passwords and of nodes that
+// go away end logins on purpose.
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(
 		"github.com/couchbase/gocbcore/v10.(*memdClientDialerComponent).buildAuthHandler.func1.2"))
 }
 
-// epoch is where tests stop the node's clock: an ordinary second, not a round
-// one.
+// epoch is the time at which tests stop the node's clock: not a round number of seconds.
 var epoch = time.Date(2026, 3, 1, 12, 34, 56, 789_000_000, time.UTC)
 
-// start runs a node whose clock stands at epoch, and connects to it.
+// start runs a node whose clock is stopped at epoch, and connects to it.
 func start(t *testing.T) (*couchbasetest.Node, *gocb.Collection) {
 	t.Helper()
 	node := couchbasetest.Start(t)
@@ -49,7 +48,7 @@ func wantErr(t *testing.T, err, want error) {
 	}
 }
 
-// await ends the test unless the node's counts come to be as reached wants them.
+// await ends the test unless reached becomes true for the node's counts.
 func await(t *testing.T, node *couchbasetest.Node, reached func(couchbasetest.Counts) bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -59,8 +58,8 @@ func await(t *testing.T, node *couchbasetest.Node, reached func(couchbasetest.Co
 	}
 }
 
-// timedOut makes a call that is to time out, with ever more time until gocb has sent it
-// before its time was over: a busy machine may take longer than any short time-out.
+// timedOut makes a call that must time out after gocb has sent it. It repeats the call with a
+// longer time-out until that is so, since a busy machine may be slower than a short one.
 func timedOut(call func(timeout time.Duration) error) error {
 	for timeout := 50 * time.Millisecond; ; timeout *= 2 {
 		err := call(timeout)
@@ -71,8 +70,7 @@ func timedOut(call func(timeout time.Duration) error) error {
 	}
 }
 
-// neverRetry makes gocb hand errors on that it would otherwise retry until its
-// timeout.
+// neverRetry makes gocb return errors that it would otherwise retry until its timeout.
 type neverRetry struct{}
 
 func (neverRetry) RetryAfter(gocb.RetryRequest, gocb.RetryReason) gocb.RetryAction {

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// newMgmtServer makes the management service: the settings of buckets and
-// collections, to read.
+// newMgmtServer returns the management service, which serves the settings of buckets and
+// collections for reading.
 func (n *Node) newMgmtServer() *http.Server {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /whoami", func(w http.ResponseWriter, _ *http.Request) {

@@ -76,7 +76,7 @@ func parseMutation(req *memd.Packet) (*mutation, *refusal) {
 	return mu, checkDocFlags(req, mu.semantics)
 }
 
-// mutate carries a mutation out as a whole or not at all.
+// mutate executes a mutation as a whole or not at all.
 func (c *conn) mutate(req *memd.Packet, t *target, mu *mutation) memd.StatusCode {
 	t.vb.mu.Lock()
 	defer t.vb.mu.Unlock()
@@ -128,9 +128,9 @@ func (c *conn) mutate(req *memd.Packet, t *target, mu *mutation) memd.StatusCode
 	return memd.StatusSuccess
 }
 
-// rootOfNew is the empty document that operations on a new one begin with: an
-// array where the first of them appends to it, else an object; none where the
-// request brings the whole document.
+// rootOfNew returns the empty document with which operations on a new one begin: an
+// array if the first of them appends to it, else an object; none if the request has the
+// whole document.
 func (c *conn) rootOfNew() []byte {
 	for i := range c.specs {
 		s := &c.specs[i]
@@ -157,8 +157,8 @@ func (c *conn) editAll(t *target, old, next *document, mu *mutation) memd.Status
 		}
 	}
 	if macros.usesChecksum && !mu.removed {
-		// The checksum is of the body as it is now, so the attributes are written
-		// once more: what went well before goes well again.
+		// The checksum is of the changed body, so the attributes are written again.
+		// Operations that succeeded before succeed again.
 		macros.body = next.value
 		next.xattrs, mu.results = before, nil
 		for i := range c.specs {

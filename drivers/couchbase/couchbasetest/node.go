@@ -16,7 +16,7 @@ import (
 	"github.com/slidingttl/slidingttl/drivers/couchbase/couchbasetest/internal/scram"
 )
 
-// What a Node uses where [Options] leaves a field empty.
+// The defaults of [Options].
 const (
 	DefaultUsername = "Administrator"
 	DefaultPassword = "password"
@@ -161,20 +161,20 @@ func ignoreClosed(err error) error {
 	return err
 }
 
-// ConnectionString is what gocb.Connect takes, such as
+// ConnectionString returns the argument for gocb.Connect, such as
 // "couchbase://127.0.0.1:41234".
 func (n *Node) ConnectionString() string { return "couchbase://" + n.kv.Addr().String() }
 
-// Username is the user the node accepts.
+// Username returns the name of the user that the node accepts.
 func (n *Node) Username() string { return n.username }
 
-// Password is that user's password.
+// Password returns that user's password.
 func (n *Node) Password() string { return n.password }
 
-// Bucket is the name of the bucket the node started with.
+// Bucket returns the name of the bucket that the node started with.
 func (n *Node) Bucket() string { return n.bucketName }
 
-// ManagementURL is where the node serves its settings, such as
+// ManagementURL returns the URL at which the node serves its settings, such as
 // "http://127.0.0.1:41235". gocb finds it by itself.
 func (n *Node) ManagementURL() string { return "http://" + n.mgmt.Addr().String() }
 
@@ -196,9 +196,9 @@ func (n *Node) Cluster(t testing.TB) *gocb.Cluster {
 	}
 	t.Cleanup(func() { _ = cluster.Close(nil) })
 	// First the cluster, then the bucket: opening a bucket makes gocb close the
-	// connection that it has begun to make, and one that is closed in the midst
-	// of its login can leave a goroutine behind (gocbcore v10.8.1,
-	// buildAuthHandler: two results, a channel with room for one).
+	// connection that it has begun to open, and one that is closed during its login
+	// can leave a goroutine behind (gocbcore v10.8.1, buildAuthHandler: two results, a
+	// channel with room for one).
 	management := &gocb.WaitUntilReadyOptions{ServiceTypes: []gocb.ServiceType{gocb.ServiceTypeManagement}}
 	if err := cluster.WaitUntilReady(readyTimeout, management); err != nil {
 		t.Fatalf("couchbasetest: the cluster is not ready: %v", err)
@@ -209,8 +209,8 @@ func (n *Node) Cluster(t testing.TB) *gocb.Cluster {
 	return cluster
 }
 
-// readyTimeout bounds how long Cluster waits: long, because a machine that runs
-// many test binaries at once is slow, and only a broken node ever waits it out.
+// readyTimeout bounds how long Cluster waits. It is long because a machine that runs many
+// test binaries at once is slow. Only a broken node reaches it.
 const readyTimeout = 30 * time.Second
 
 // DropConnections closes every client connection. gocb connects again by itself.
@@ -222,7 +222,7 @@ func (n *Node) DropConnections() {
 	}
 }
 
-// Connections is the number of client connections that are open.
+// Connections returns the number of open client connections.
 func (n *Node) Connections() int {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -12,15 +12,15 @@ import (
 )
 
 // Range scans list the keys, or the documents, of one collection in one vbucket: create
-// fixes what is to be listed, continue hands it out in the order of keys, cancel gives it
-// up. Sources: kv_engine, docs/range_scans; gocbcore v10.8.1, crudcomponent_rangescan.go.
+// fixes the list, continue returns it in the order of keys, cancel ends it. Sources:
+// kv_engine, docs/range_scans; gocbcore v10.8.1, crudcomponent_rangescan.go.
 
 // rangeScan is a scan that was created and has more. It belongs to its connection.
 type rangeScan struct {
 	vbucket    uint16
 	collection uint32
 	keysOnly   bool
-	left       []string // keys as of the creation
+	left       []string // the remaining keys, as of the creation
 }
 
 // scanPacket is about how many bytes go into one packet of an answer, which may have

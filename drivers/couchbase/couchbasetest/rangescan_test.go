@@ -40,7 +40,7 @@ func scan(t *testing.T, c *gocb.Collection, kind gocb.ScanType, opts *gocb.ScanO
 	return ids
 }
 
-// gocb's scans find here what they find on a server.
+// gocb's scans find the same as on a server.
 func TestRangeScan(t *testing.T) {
 	node, c := start(t)
 	if err := node.AddCollection(c.Bucket().Name(), "s", "other", nil); err != nil {
@@ -82,8 +82,9 @@ func TestRangeScan(t *testing.T) {
 	if got := scan(t, other, gocb.RangeScan{}, ids); !slices.Equal(got, []string{"elsewhere"}) {
 		t.Errorf("a scan of another collection found %v", got)
 	}
-	// One vbucket at a time: gocb v2.11.1 counts a sample without a lock. And as many as
-	// there are: when it has enough it leaves its scans running, and then Close races them.
+	// One vbucket at a time, because gocb v2.11.1 counts a sample without a lock. All
+	// documents, because gocb leaves its scans running when it has enough, and Close races
+	// them.
 	ids.Concurrency = 1
 	if got := scan(t, c, gocb.SamplingScan{Limit: 300, Seed: 1}, ids); !slices.Equal(got, all) {
 		t.Errorf("a sample of as many as there are found %d of %d", len(got), len(all))

@@ -37,11 +37,11 @@ func (s *subdocSpec) isBodySet() bool {
 }
 func (s *subdocSpec) isBodyDelete() bool { return s.op == memd.SubDocOpDeleteDoc }
 
-// virtual says whether the path begins in an attribute that no document has but
-// the server makes up, such as $document.
+// virtual reports whether the path begins in an attribute that the server generates, such
+// as $document.
 func (s *subdocSpec) virtual() bool { return s.xattr() && len(s.raw) > 0 && s.raw[0] == '$' }
 
-// specRule is what may be said of an operation.
+// specRule has the properties of an operation.
 type specRule struct {
 	mutation  bool
 	flags     memd.SubdocFlag
@@ -76,13 +76,13 @@ var specRules = map[memd.SubDocOpType]specRule{
 	memd.SubDocOpCounter:        {mutation: true, flags: memd.SubdocFlagMkDirP | memd.SubdocFlagXattrPath, docFlags: createDocFlags, hasValue: true},
 }
 
-// refusal is why a sub-document request is not carried out at all.
+// refusal is why a sub-document request is not executed at all.
 type refusal struct {
 	status memd.StatusCode
 	why    string
 }
 
-// checkDocFlags refuses what concerns the request as a whole.
+// checkDocFlags checks what concerns the whole request.
 func checkDocFlags(req *memd.Packet, flags memd.SubdocDocFlag) *refusal {
 	const deleted = memd.SubdocDocFlagAccessDeleted | memd.SubdocDocFlagCreateAsDeleted | memd.SubdocDocFlagReviveDocument
 	switch {
@@ -211,8 +211,7 @@ func validXattrKey(path []byte) bool {
 	}
 }
 
-// parsePath takes the path of s apart, into elems that all operations of a
-// request share.
+// parsePath parses the path of s into elems, which all operations of a request share.
 func (c *conn) parsePath(s *subdocSpec) memd.StatusCode {
 	n := len(c.pathElems)
 	elems, status := jsonpath.Parse(c.pathElems[n:n:cap(c.pathElems)], s.raw)

@@ -5,24 +5,24 @@ import (
 	"sync"
 )
 
-// document is one version of a document. It is replaced, never changed: whoever
-// holds one may read it without the lock of its vbucket.
+// document is one version of a document. It is replaced, never changed, so it may be
+// read without the lock of its vbucket.
 type document struct {
 	value  []byte // as the client wrote it, inflated
-	packed []byte // value in snappy, where the client sent it so; else nil
+	packed []byte // value in snappy, if the client sent it so; else nil
 	xattrs []byte // a JSON object of the extended attributes; nil when there are none
 	flags  uint32
 	expiry uint32 // Unix seconds; 0: none
-	json   bool   // value is JSON, found out by looking, as the server does
+	json   bool   // value is JSON, determined by parsing, like on the server
 	cas    uint64
 	seqno  uint64
 	revid  uint64
 
 	lockedUntil int64  // Unix nanoseconds; 0: not locked
-	lockCAS     uint64 // the CAS that only who locked the document knows
+	lockCAS     uint64 // the CAS that only the client with the lock knows
 }
 
-// expired says whether d is gone in the given second. A document lives through
+// expired reports whether d is gone in the given second. A document lives through
 // the whole second of its expiry (kv_engine, StoredValue::isExpired).
 func (d *document) expired(second int64) bool {
 	return d.expiry != 0 && int64(d.expiry) < second
@@ -30,8 +30,7 @@ func (d *document) expired(second int64) bool {
 
 func (d *document) locked(now int64) bool { return d.lockedUntil > now }
 
-// readCAS is the CAS that a read answers: none that is good for anything while
-// the document is locked.
+// readCAS returns the CAS of a read: an unusable one while the document is locked.
 func (d *document) readCAS(now int64) uint64 {
 	if d.locked(now) {
 		return lockedCAS
@@ -60,8 +59,8 @@ func (vb *vbucket) init() {
 	vb.docs = map[docKey]*document{}
 }
 
-// live returns the document under key, or nil. vb.mu is held. One that has
-// expired is removed on the way, as the server does.
+// live returns the document under key, or nil. It removes an expired one, like the
+// server. vb.mu is held.
 func (vb *vbucket) live(collection uint32, key []byte, now int64) *document {
 	d := vb.docs[docKey{collection, string(key)}] // does not allocate
 	if d != nil && d.expired(now/1e9) {
@@ -72,8 +71,8 @@ func (vb *vbucket) live(collection uint32, key []byte, now int64) *document {
 	return d
 }
 
-// put makes d the version under key that replaces old, which may be nil: the
-// next sequence number, revision and CAS. vb.mu is held.
+// put stores d under key in place of old, which may be nil, with the next sequence
+// number, revision and CAS. vb.mu is held.
 func (vb *vbucket) put(collection uint32, key []byte, old, d *document, now int64) {
 	vb.seqno++
 	d.seqno = vb.seqno
@@ -94,21 +93,21 @@ func (vb *vbucket) remove(collection uint32, key []byte, now int64) uint64 {
 	return vb.nextCAS(now)
 }
 
-// nextCAS is the server's hybrid logical clock: nanoseconds with the lower 16
-// bits cleared, or one more than the last where the clock has not moved
-// (kv_engine, HLCT::nextHLC).
+// nextCAS returns the next value of the server's hybrid logical clock: nanoseconds with
+// the lower 16 bits cleared, or the last value plus one if that is greater (kv_engine,
+// HLCT::nextHLC).
 func (vb *vbucket) nextCAS(now int64) uint64 {
 	vb.maxCAS = vb.peekCAS(now)
 	return vb.maxCAS
 }
 
-// peekCAS is what nextCAS would return.
+// peekCAS returns what nextCAS would return.
 func (vb *vbucket) peekCAS(now int64) uint64 { return max(vb.maxCAS+1, maskedTime(now)) }
 
 func maskedTime(now int64) uint64 { return uint64(now) &^ 0xffff }
 
-// hlc is the clock's seconds and whether they are the wall clock's, without
-// moving it. vb.mu is held.
+// hlc returns the clock's seconds, and whether they are the wall clock's. It does not
+// move the clock. vb.mu is held.
 func (vb *vbucket) hlc(now int64) (seconds uint64, mode string) {
 	if t := maskedTime(now); t > vb.maxCAS {
 		return t / 1e9, "real"

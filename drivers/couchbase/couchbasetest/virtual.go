@@ -12,7 +12,7 @@ import (
 	"github.com/slidingttl/slidingttl/drivers/couchbase/couchbasetest/internal/jsonpath"
 )
 
-// virtual makes the attributes up that no document has.
+// virtual generates the virtual attributes of a document.
 type virtual struct {
 	doc     *document
 	cas     uint64 // as a read sees it
@@ -25,8 +25,8 @@ type hlcTime struct {
 	mode    string
 }
 
-// object is the attribute of that name, inside an object whose only member it
-// is, as paths into it expect.
+// object returns the attribute of that name as the only member of an object, as paths
+// into it expect.
 func (v *virtual) object(name string) ([]byte, memd.StatusCode) {
 	switch name {
 	case "$document":
@@ -44,7 +44,7 @@ func (v *virtual) object(name string) ([]byte, memd.StatusCode) {
 	}
 }
 
-// document is $document, with the server's members (kv_engine,
+// document returns $document, with the server's members (kv_engine,
 // SubdocExecutionContext::get_document_vattr).
 func (v *virtual) document() []byte {
 	d := v.doc
@@ -109,13 +109,13 @@ type macroValues struct {
 	now  int64
 	body []byte
 
-	usesChecksum bool // a macro needs body, which is known last
+	usesChecksum bool // a macro needs the body, which is computed last
 }
 
 func (m *macroValues) expand(macro []byte) (value []byte, ok bool) {
 	switch string(macro) {
 	case macroCAS:
-		// Written in the byte order of the machines it was first read on.
+		// Bytes reversed, as the server writes it on little-endian machines.
 		return fmt.Appendf(nil, `"0x%016x"`, bits.ReverseBytes64(m.vb.peekCAS(m.now))), true
 	case macroSeqno:
 		return fmt.Appendf(nil, `"0x%016x"`, m.vb.seqno+1), true
@@ -123,7 +123,7 @@ func (m *macroValues) expand(macro []byte) (value []byte, ok bool) {
 		m.usesChecksum = true
 		return fmt.Appendf(nil, `"0x%08x"`, checksum(m.body)), true
 	}
-	// The rest speaks of the document as it was before.
+	// The rest describes the former document.
 	old := m.old
 	if old == nil {
 		old = &document{}

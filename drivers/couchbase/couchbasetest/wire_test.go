@@ -20,7 +20,7 @@ import (
 	"github.com/slidingttl/slidingttl/drivers/couchbase/couchbasetest"
 )
 
-// rawClient speaks the protocol packet by packet, to send what gocb never would.
+// rawClient speaks the protocol packet by packet, to send what gocb never sends.
 type rawClient struct {
 	t    *testing.T
 	nc   net.Conn
@@ -36,7 +36,7 @@ func dialRaw(t *testing.T, node *couchbasetest.Node) *rawClient {
 	return &rawClient{t, nc, memd.NewConn(nc)}
 }
 
-// ready is a client that has negotiated features, logged in and selected the
+// ready returns a client that has negotiated features, logged in and selected the
 // bucket.
 func ready(t *testing.T, node *couchbasetest.Node, features ...memd.HelloFeature) *rawClient {
 	t.Helper()
@@ -116,8 +116,8 @@ func TestFeaturesAreNegotiated(t *testing.T) {
 	r.want(memd.StatusInvalidArgs, memd.Packet{Command: memd.CmdHello, Value: []byte{0}})
 }
 
-// A client that asked for it is told how long its request took at the server, which
-// latency of the test's making is no part of.
+// A client that asked for it gets its request's duration at the server, which does not
+// include SetLatency.
 func TestServerDuration(t *testing.T) {
 	node := couchbasetest.Start(t)
 	r := ready(t, node, append(allFeatures, memd.FeatureDurations)...)
@@ -141,7 +141,7 @@ func TestServerDuration(t *testing.T) {
 		node.SetLatency(latency)
 		added = latency
 	}
-	r.hello(allFeatures...) // anew, without
+	r.hello(allFeatures...) // again, without
 	if res := r.want(memd.StatusSuccess, set("k", "1")); res.ServerDurationFrame != nil {
 		t.Errorf("a duration that nobody asked for: %+v", res.ServerDurationFrame)
 	}
@@ -174,7 +174,7 @@ func TestOrderOfBootstrap(t *testing.T) {
 	r.want(memd.StatusKeyNotFound, memd.Packet{Command: memd.CmdSelectBucket, Key: []byte("missing")})
 	r.want(memd.StatusSuccess, memd.Packet{Command: memd.CmdSelectBucket, Key: []byte(node.Bucket())})
 	r.want(memd.StatusKeyNotFound, get)
-	// A login that fails takes back what the last one gave.
+	// A failed login ends the former one.
 	r.want(memd.StatusAuthError, memd.Packet{Command: memd.CmdSASLAuth, Key: []byte("PLAIN"), Value: []byte("\x00a\x00b")})
 	r.want(memd.StatusAccessError, get)
 }
@@ -453,7 +453,7 @@ func TestPipelinedRequestsAreAnsweredInOrder(t *testing.T) {
 		node := couchbasetest.Start(t)
 		r := ready(t, node, allFeatures...)
 		node.SetLatency(latency)
-		const n = 3000 // more than a connection holds back
+		const n = 3000 // more than a connection can delay
 		go func() {
 			for i := range n {
 				p := memd.Packet{Magic: memd.CmdMagicReq, Command: memd.CmdNoop, Opaque: uint32(i)}
@@ -545,8 +545,8 @@ func (s *syncBuffer) Reset() {
 	s.b.Reset()
 }
 
-// A client whose connection is dropped reads its end, though it has sent more than the node
-// read: gocbcore's goroutines are in no order, for the race detector, across a reset.
+// A client whose connection is dropped reads its end, even if it has sent more than the node
+// read. A reset would leave gocbcore's goroutines without order for the race detector.
 func TestDropIsNoReset(t *testing.T) {
 	node := couchbasetest.Start(t)
 	r := ready(t, node)
