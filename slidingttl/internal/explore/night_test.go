@@ -18,7 +18,7 @@ var (
 	nightFlag = flag.Uint64("explore.night", uint64(time.Now().Unix()/86400), "which part of the triples; one more each night sees them all")
 	partsFlag = flag.Uint64("explore.parts", 8, "of how many parts the triples are")
 	shardFlag = flag.String("explore.shard", "", "the share of this process, as 0/2; empty: one process for each core")
-	limitFlag = flag.Duration("explore.limit", 28*time.Minute, "when the triples end, wherever they are")
+	limitFlag = flag.Duration("explore.limit", 20*time.Minute, "when the triples end, wherever they are")
 )
 
 // singly are the drivers, and the modes over a plain one.
@@ -32,12 +32,16 @@ var mixed = [][2]string{
 	{"overwrite+versions", "slack"}, {"stale+retains", "background"}, {"stale+retains+versions", "ahead"}, {"overwrite+retains", "behind"},
 }
 
-// TestEveryPair runs all pairs over every driver and in every mode.
+// TestEveryPair runs all pairs with a fault over every driver and in every mode.
 func TestEveryPair(t *testing.T) {
+	shard, shards, ok := share(t)
+	if !ok {
+		return
+	}
 	names := slices.Concat(accesses, alike, wrapped, times, []string{"remove", "late", "timeout"})
 	for _, c := range slices.Concat(singly, mixed) {
 		t.Run(c[0]+" "+c[1], func(t *testing.T) {
-			x := explorer{search: search{faults: *faultsFlag}}
+			x := explorer{search: search{faults: *faultsFlag}, parts: shards, part: shard}
 			for _, start := range append([]string{"lowered", "foreign"}, beginnings...) {
 				combinations(2, 2, names, func(calls []call) {
 					x.explore(t, program{driver: c[0], mode: c[1], start: start, calls: calls})
@@ -54,16 +58,11 @@ func TestWritingChains(t *testing.T) {
 }
 
 // TestTriples runs a part of all programs of three calls with a fault, of up to three
-// processes, over every driver and in every mode. Each core has a process of its own, for
-// the goroutines of a bubble run in the same order only where they have one core.
+// processes, over every driver and in every mode.
 func TestTriples(t *testing.T) {
-	if *shardFlag == "" {
-		everyCore(t)
+	shard, shards, ok := share(t)
+	if !ok {
 		return
-	}
-	var shard, shards uint64
-	if n, err := fmt.Sscanf(*shardFlag, "%d/%d", &shard, &shards); n != 2 || err != nil || shard >= shards {
-		t.Fatalf("-explore.shard=%q: must be as 0/2", *shardFlag)
 	}
 	x := explorer{search: search{faults: *faultsFlag, most: 20_000}, parts: *partsFlag * shards, part: *nightFlag%*partsFlag*shards + shard}
 	left := 0
@@ -87,12 +86,19 @@ func TestTriples(t *testing.T) {
 	x.report(t)
 }
 
-// everyCore runs the test once on each core, with a share of its programs.
-func everyCore(t *testing.T) {
+// share is the part of the test's programs that this process runs. Not ok: it has run the test once
+// on each core, for the goroutines of a bubble run in the same order only where they have one core.
+func share(t *testing.T) (shard, shards uint64, ok bool) {
+	if *shardFlag != "" {
+		if n, err := fmt.Sscanf(*shardFlag, "%d/%d", &shard, &shards); n != 2 || err != nil || shard >= shards {
+			t.Fatalf("-explore.shard=%q: must be as 0/2", *shardFlag)
+		}
+		return shard, shards, true
+	}
 	var group sync.WaitGroup
 	for i := range runtime.NumCPU() {
 		group.Go(func() {
-			args := append(os.Args[1:], "-test.run=^TestTriples$", fmt.Sprintf("-explore.shard=%d/%d", i, runtime.NumCPU()))
+			args := append(os.Args[1:], fmt.Sprintf("-test.run=^%s$", t.Name()), fmt.Sprintf("-explore.shard=%d/%d", i, runtime.NumCPU()))
 			out, err := exec.Command(os.Args[0], args...).CombinedOutput()
 			if t.Logf("%s", out); err != nil {
 				t.Errorf("process %d: %v", i, err)
@@ -100,4 +106,5 @@ func everyCore(t *testing.T) {
 		})
 	}
 	group.Wait()
+	return 0, 0, false
 }
