@@ -140,6 +140,9 @@ func TestCorruptDay(t *testing.T) {
 			_, compacting := archive.Compact(t.Context(), b, nil)
 			_, forgetting := archive.Forget(t.Context(), b, archive.Selection{Keys: []string{"nobody"}}, nil)
 			_, verifying := r.Verify(t.Context(), nil)
+			if s, err := r.Stats(t.Context(), archive.Span{}); s.Last != archive.DayOf(at(noon.AddDate(0, 0, 2))) {
+				t.Errorf("%s: of the other days there are %+v, %v", name, s, err)
+			}
 			for what, err := range map[string]error{"compact": compacting, "verify": verifying, "forget": forgetting} {
 				if !errors.Is(err, archive.ErrCorrupt) && (what != "forget" || name != "of another length") {
 					t.Errorf("%s: %s: %v", name, what, err)

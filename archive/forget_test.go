@@ -188,7 +188,7 @@ func TestReadKeys(t *testing.T) {
 	}
 	for _, bad := range []string{"a\n\"b", strings.Repeat("a", 2<<20)} {
 		var invalid *driver.InvalidError
-		if _, err := archive.ReadKeys(strings.NewReader(bad)); !errors.As(err, &invalid) || invalid.Field != "keys" {
+		if _, err := archive.ReadKeys(strings.NewReader(bad)); !errors.As(err, &invalid) || invalid.Field != "keys" || invalid.Rule == "" {
 			t.Errorf("%v", err)
 		}
 	}

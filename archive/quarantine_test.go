@@ -81,7 +81,7 @@ func TestQuarantine(t *testing.T) {
 			for problem, key := range keys {
 				found = found || strings.Contains(text, problem) && a.Key == key && len(a.Value) > 0
 			}
-			if !found {
+			if !found || a.ArchivedAt != at(noon.AddDate(0, 0, 7)) {
 				t.Errorf("set aside because of %q is %+v", text, a)
 			}
 		}
@@ -100,8 +100,11 @@ func TestQuarantine(t *testing.T) {
 		if found, err := r.Find(t.Context(), "", archive.Span{}); err != nil || len(found) != 2 {
 			t.Errorf("without a key %d are found, %v; want 2", len(found), err)
 		}
-		_, err := r.Verify(t.Context(), nil)
+		report, err := r.Verify(t.Context(), nil)
 		ok(t, err)
+		if s, err := r.Stats(t.Context(), archive.Span{}); err != nil || report.Bytes != s.Bytes || report.Files != s.Files {
+			t.Errorf("verified are %+v, of %+v, %v", report, s, err)
+		}
 		compact(t, b)
 	}
 	s, err := archive.NewReader(b).Stats(t.Context(), archive.Span{})
