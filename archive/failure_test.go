@@ -33,6 +33,14 @@ func TestClockOfSource(t *testing.T) {
 	if found := all(t, b); len(found) != 11 {
 		t.Errorf("%d records", len(found))
 	}
+	// The clocks may be MaxSkew apart, a minute by default, and no more.
+	apart := dead(4, 3)
+	for _, ms := range []driver.Instant{0, 1} {
+		apart.ExpiredAt = at(now.Add(time.Minute)) + ms
+		if err := w.Write(t.Context(), archive.Batch{Source: "links", Records: []archive.Record{apart}}); errors.As(err, &clock) != (ms > 0) {
+			t.Errorf("a death a minute and %d ms ahead: %v", ms, err)
+		}
+	}
 }
 
 func TestInvalid(t *testing.T) {

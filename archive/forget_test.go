@@ -188,7 +188,7 @@ func TestReadKeys(t *testing.T) {
 	}
 	for _, bad := range []string{"a\n\"b", strings.Repeat("a", 2<<20)} {
 		var invalid *driver.InvalidError
-		if _, err := archive.ReadKeys(strings.NewReader(bad)); !errors.As(err, &invalid) || invalid.Field != "keys" || invalid.Rule == "" {
+		if _, err := archive.ReadKeys(strings.NewReader(bad)); !errors.As(err, &invalid) || invalid.Field != "keys" || invalid.Rule == "" || len(bad) < 9 && invalid.Value != "line 2" {
 			t.Errorf("%v", err)
 		}
 	}
@@ -347,15 +347,6 @@ func TestForgetManyKeys(t *testing.T) {
 	ok(t, err)
 	if reads > 40 {
 		t.Errorf("%d reads and listings", reads)
-	}
-	count := func(key string) int {
-		reads = 0
-		_, err := archive.NewReader(b).Find(t.Context(), key, archive.Span{})
-		ok(t, err)
-		return reads
-	}
-	if absent, present := count("key-000007-not"), count("key-000007"); absent >= present {
-		t.Errorf("a key that the filter excludes costs %d reads, and one that is there %d", absent, present)
 	}
 	for prefix, want := range map[string]int64{"key-0001": 100, "key-": 500, "key-0005": 0, "a": 0} {
 		r, err := archive.Forget(t.Context(), b, archive.Selection{Prefix: prefix}, &archive.ForgetOptions{DryRun: true})

@@ -94,6 +94,32 @@ func TestCompactLong(t *testing.T) {
 	}
 }
 
+// A row group that cannot hold a key, by its bounds or its filter, is not read: a key that lies
+// before all costs the same, however many row groups there are.
+func TestFindReads(t *testing.T) {
+	var before []int
+	for _, rows := range []int{40, 1000} {
+		b := large(t)
+		archive.Shorten(t, rows, 1<<30)
+		compact(t, b)
+		reads := 0
+		b.step = func() { reads++ }
+		count := func(key string) int {
+			reads = 0
+			_, err := archive.NewReader(b).Find(t.Context(), key, archive.Span{})
+			ok(t, err)
+			return reads
+		}
+		if absent, present := count("key-000007-not"), count("key-000007"); absent >= present {
+			t.Errorf("a key that is not there costs %d reads, and one that is %d", absent, present)
+		}
+		before = append(before, count("a"))
+	}
+	if before[0] != before[1] {
+		t.Errorf("a key before all costs %d reads", before)
+	}
+}
+
 // Columns of one name and two types: each file keeps its own.
 func TestCompactTypes(t *testing.T) {
 	b := newFake()

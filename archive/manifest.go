@@ -164,7 +164,7 @@ func (c *catalog) resolve(ctx context.Context, days map[Day]*Manifest) ([]Manife
 		s, err := c.swap(ctx, m.name)
 		switch {
 		case errors.Is(err, ErrCorrupt) || errors.Is(err, fs.ErrNotExist):
-			all = append(all, Manifest{Day: d, number: m.number, name: m.name, older: m.older, err: err})
+			all = append(all, Manifest{Day: d, number: m.number, name: m.name, err: err})
 			continue
 		case err != nil:
 			return nil, err
