@@ -32,16 +32,18 @@ func (c *compactor) mended(ctx context.Context) (bool, error) {
 
 // mend keeps each life in one day only, that of its latest ExpiredAt.
 func (c *compactor) mend(ctx context.Context) error {
-	for part, parts := int64(0), int64(1); part < parts; part++ {
+	rows, parts := int64(0), int64(1)
+	for part := int64(0); part < parts; part++ {
 		all, err := c.catalog.manifests(ctx, Span{To: Quarantine - 1})
 		if err != nil {
 			return err
 		}
-		rows := int64(0)
-		for _, m := range all {
-			rows += m.Rows()
+		if part == 0 { // other parts later would leave out lives
+			for _, m := range all {
+				rows += m.Rows()
+			}
+			parts += rows / mendRows
 		}
-		parts = max(parts, 1+rows/mendRows)
 		extra, err := c.doubles(ctx, all, func(life lifeHash) bool {
 			return binary.BigEndian.Uint64(life[:])%uint64(parts) == uint64(part)
 		})

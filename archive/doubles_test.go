@@ -59,6 +59,20 @@ func TestLivesInTwoDays(t *testing.T) {
 	}
 }
 
+// Lives are compared in as many parts as keep within memory, and each part reads all days.
+func TestComparedInParts(t *testing.T) {
+	var reads [2]int
+	for i, atOnce := range []int64{1 << 20, 10} {
+		archive.CompareAtOnce(t, atOnce)
+		b := twoDays(t)
+		b.step = func() { reads[i]++ }
+		compact(t, b)
+	}
+	if reads[1] < 2*reads[0] {
+		t.Errorf("%d reads in one part, %d in many", reads[0], reads[1])
+	}
+}
+
 // Days that were looked through once are not again.
 func TestDaysAreComparedOnce(t *testing.T) {
 	b := twoDays(t)
