@@ -185,3 +185,30 @@ func TestListFails(t *testing.T) {
 		t.Errorf("%+v, %v", s, err)
 	}
 }
+
+// refusing is a bucket that removes no data file.
+type refusing struct{ *fakeBucket }
+
+var errRefused = errors.New("refused")
+
+func (r refusing) Remove(ctx context.Context, name string) error {
+	if strings.HasSuffix(name, ".parquet") {
+		return errRefused
+	}
+	return r.fakeBucket.Remove(ctx, name)
+}
+
+// What cannot be removed is an error: a file that was to be forgotten is there.
+func TestRemoveRefused(t *testing.T) {
+	for what, do := range map[string]func(archive.Bucket) error{
+		"compact": func(b archive.Bucket) error { _, err := archive.Compact(t.Context(), b, nil); return err },
+		"forget": func(b archive.Bucket) error {
+			_, err := archive.Forget(t.Context(), b, archive.Selection{Keys: []string{dead(55, 0).Key}}, nil)
+			return err
+		},
+	} {
+		if err := do(refusing{untidy(t)}); !errors.Is(err, errRefused) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
