@@ -20,10 +20,22 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
 )
 
+// database is the name of a new file of SQLite, in memory where that can be: SQLite waits for the
+// disk at every write.
+func database(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "slidingttl-")
+	if err != nil {
+		dir = t.TempDir()
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return filepath.Join(dir, "app.db")
+}
+
 // sessionsIn makes the table "sessions" in a new file of SQLite, with so many records.
 func sessionsIn(t *testing.T, records int) (db *stdsql.DB, uri string) {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "app.db")
+	file := database(t)
 	db = must(stdsql.Open("sqlite", sqltest.SQLiteDSN(file)))(t)
 	t.Cleanup(func() { _ = db.Close() })
 	d := must(sql.New[any](db, sql.SQLite, "sessions", nil))(t)

@@ -87,7 +87,7 @@ var keyspaces = map[string]func(*testing.T) keyspace{
 		return table(t, sql.MySQL, driver, dsn, "mysql://"+c.User+"@/"+c.DBName+"?table=sessions&socket="+c.Addr)
 	},
 	"sqlite": func(t *testing.T) keyspace {
-		file := filepath.Join(t.TempDir(), "app.db")
+		file := database(t)
 		return table(t, sql.SQLite, "sqlite", sqltest.SQLiteDSN(file), "sqlite:"+file+"?table=sessions")
 	},
 }
