@@ -29,26 +29,24 @@ var timeTypes = map[string]sql.TimeType{"millis": sql.Millis, "timestamp": sql.T
 // rows it has, by its name.
 func openTable(db *stdsql.DB, dialect sql.Dialect, a *address, l layout, estimate string) (*store, error) {
 	opts, err := l.table()
-	name, named := a.own["table"]
-	if !named {
+	if err == nil && a.own["table"] == "" {
 		err = errForm
 	}
+	var d *sql.Driver[[]any]
 	if err == nil {
-		var d *sql.Driver[[]any]
 		opts.Retain = a.retain
-		if d, err = sql.New(db, dialect, name, opts); err == nil {
-			s := storeOf[[]any](d, func() { _ = db.Close() })
-			s.about = func(ctx context.Context) (n int64) {
-				if err := db.QueryRowContext(ctx, estimate, name).Scan(&n); err != nil {
-					return 0
-				}
-				return n
-			}
-			return s, nil
-		}
+		d, err = sql.New(db, dialect, a.own["table"], opts)
 	}
-	_ = db.Close()
-	return nil, err
+	if err != nil {
+		_ = db.Close()
+		return nil, err
+	}
+	s := storeOf[[]any](d, func() { _ = db.Close() })
+	s.about = func(ctx context.Context) (n int64) {
+		_ = db.QueryRowContext(ctx, estimate, a.own["table"]).Scan(&n)
+		return n
+	}
+	return s, nil
 }
 
 func (a *app) schema() *cobra.Command {

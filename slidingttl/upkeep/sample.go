@@ -103,25 +103,29 @@ type Sample struct {
 
 const confidence = 0.99
 
+func total(counts []int64) (n float64) {
+	for _, c := range counts {
+		n += float64(c)
+	}
+	return n
+}
+
 // shares returns the share of each count in the sum of the first whole of them. clusters
 // has the same counts by segment of a sample; empty: all was looked at.
 func shares(counts []int64, whole int, clusters [][]int64) []Share {
-	n := int64(0)
-	for _, c := range counts[:whole] {
-		n += c
-	}
+	n := total(counts[:whole])
 	out := make([]Share, len(counts))
 	for i, c := range counts {
 		s := Share{Count: c}
 		if n > 0 {
-			s.Share = float64(c) / float64(n)
+			s.Share = float64(c) / n
 		}
 		s.Low, s.High = s.Share, s.Share
 		switch {
 		case len(clusters) > 0 && n == 0:
 			s.Low, s.High = 0, 1
 		case len(clusters) > 0:
-			most := float64(n) / effect(i, whole, s.Share, clusters)
+			most := n / effect(i, whole, s.Share, clusters)
 			s.Low, s.High = bounds(s.Share, most, (1-confidence)/float64(len(counts)))
 		}
 		out[i] = s
@@ -138,10 +142,7 @@ func effect(i, whole int, p float64, clusters [][]int64) float64 {
 	}
 	var n, spread float64
 	for _, c := range clusters {
-		size := float64(0)
-		for _, k := range c[:whole] {
-			size += float64(k)
-		}
+		size := total(c[:whole])
 		off := float64(c[i]) - p*size
 		n += size
 		spread += off * off
@@ -187,10 +188,7 @@ func estimate(of float64, whole int, clusters [][]int64) *Sample {
 	m := float64(len(clusters))
 	var sum, squares float64
 	for _, c := range clusters {
-		size := float64(0)
-		for _, k := range c[:whole] {
-			size += float64(k)
-		}
+		size := total(c[:whole])
 		sum += size
 		squares += size * size
 	}
