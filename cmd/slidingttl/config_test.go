@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
@@ -85,4 +87,36 @@ func TestList(t *testing.T) {
 	}
 	_, errs := command(t, exitUsage, "list", uri, "--policy", thirty, "--where", "odd")
 	contains(t, errs, "must be of beyond-policy, dead, foreign")
+}
+
+// The URIs and settings that the README shows are such as the command takes.
+func TestReadmeStores(t *testing.T) {
+	readme := string(must(os.ReadFile("README.md"))(t))
+	optional, seen := regexp.MustCompile(`\[[^\]]*\]`), 0
+	for _, m := range regexp.MustCompile("`([a-z]+:[^`\n]*[^/`\n])`").FindAllStringSubmatch(readme, -1) {
+		uri := optional.ReplaceAllString(m[1], "")
+		if kindOf(uri) == nil {
+			continue
+		}
+		seen++
+		if _, _, err := parseAddress(uri); err != nil {
+			t.Errorf("%s: %v", uri, err)
+		}
+	}
+	if seen < len(kinds) {
+		t.Errorf("the README shows %d URIs", seen)
+	}
+	_, text, _ := strings.Cut(readme, "A file of settings")
+	_, text, _ = strings.Cut(text, "```json\n")
+	text, _, _ = strings.Cut(text, "```")
+	file := filepath.Join(t.TempDir(), "slidingttl.json")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, errs := command(t, exitUsage, "audit", "nowhere", "--config", file)
+	contains(t, errs, `there is no store "nowhere"`) // and so it was read
+	for _, name := range []string{"sessions", "web"} {
+		out, _ := command(t, 0, "plan", "--config", file, "--policy-name", name, "--keys", "1", "--reads", "1")
+		contains(t, out, "plan for idle")
+	}
 }
