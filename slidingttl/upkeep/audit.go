@@ -39,7 +39,7 @@ type AuditReport struct {
 	// the share of all records that die within its time, and after that of the bin before.
 	Deaths []Deaths `json:"deaths"`
 
-	// Calendar has the same deaths by equal steps of time.
+	// Calendar has the same deaths by equal steps of time. They are not bounded.
 	Calendar Calendar `json:"calendar"`
 
 	// Bytes is the size of the records whose size the store reports.
@@ -190,12 +190,12 @@ func Audit(ctx context.Context, s driver.Scanner, p slidingttl.Policy, opts *Loo
 		}
 		return nil
 	}).run(ctx, s)
-	return found.report(p, &o), err
+	return found.report(p, &o, j.now()), err
 }
 
 func (a *audited) counted() *audited { return a }
 
-func (a *audited) report(p slidingttl.Policy, o *LookOptions) *AuditReport {
+func (a *audited) report(p slidingttl.Policy, o *LookOptions, now driver.Instant) *AuditReport {
 	if a.Counts == nil {
 		a.Counts = make([]int64, auditCount)
 	}
@@ -210,7 +210,7 @@ func (a *audited) report(p slidingttl.Policy, o *LookOptions) *AuditReport {
 		Doubts:   a.Doubts,
 		Faults:   a.Faults,
 		Examples: a.Examples,
-		Calendar: a.Dying.calendar(stepOf(p)),
+		Calendar: a.Dying.calendar(stepOf(p), now),
 		Bytes:    a.Bytes,
 	}
 	for s := range states {

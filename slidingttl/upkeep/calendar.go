@@ -1,86 +1,85 @@
 package upkeep
 
 import (
-	"maps"
-	"slices"
+	"math"
 	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// Calendar counts live records by when they die if they are not read. Its steps have the same
-// length, and begin where UTC's minutes, hours or days do.
+// Calendar counts live records by when they die if they are not read, in steps of equal length: a
+// minute, ten, an hour, six, or a day. A record that follows the policy dies within a hundred steps,
+// if a day is long enough for that.
 type Calendar struct {
-	Seconds int64  `json:"seconds"` // the length of a step
-	Steps   []Step `json:"steps"`   // in order; those without a death are left out
-	Later   int64  `json:"later"`   // the records that die after 720 steps, or never
+	From    time.Time `json:"from"`    // the beginning of the first step
+	Seconds int64     `json:"seconds"` // the length of a step
+	Steps   []Step    `json:"steps"`   // until the last death, at most 120
+	Later   int64     `json:"later"`   // records that die after that, or never
 }
 
 // Step counts the deaths in a step of a Calendar.
 type Step struct {
-	From   time.Time `json:"from"`
-	Deaths int64     `json:"deaths"`
-	Capped int64     `json:"capped"` // of Deaths, those at the cap, which no read moves
+	Deaths int64 `json:"deaths"`
+	Capped int64 `json:"capped"` // of Deaths, those at the cap, which no read moves
 }
 
-// mostSteps bounds what a calendar takes of memory and of a checkpoint.
-const mostSteps = 720
+const mostSteps = 120
 
-// stepOf returns the length of a calendar's steps under policies: a record that follows one of them
-// dies within a hundred steps, if a day is long enough for that.
+// stepOf returns the length of a calendar's steps under policies.
 func stepOf(policies ...slidingttl.Policy) driver.Instant {
-	longest := time.Duration(0)
+	step := time.Minute
 	for _, p := range policies {
-		longest = max(longest, p.Longest())
-	}
-	step := day
-	for _, d := range []time.Duration{6 * time.Hour, time.Hour, 10 * time.Minute, time.Minute} {
-		if longest <= 100*d {
-			step = d
+		for _, longer := range []time.Duration{10 * time.Minute, time.Hour, 6 * time.Hour, day} {
+			if p.Longest() > 100*step {
+				step = max(step, longer)
+			}
 		}
 	}
 	return driver.Instant(0).Add(step)
 }
 
-// deaths counts records by the step in which they die, of those since 1970: all, and those at
-// their caps.
-type deaths map[int64][2]int64
-
-const laterStep = -1
+// deaths counts records by the step in which they die, of those since 1970.
+type deaths map[int64]Step
 
 // count adds a record of life l under t.
 func (d deaths) count(l driver.Life, t *terms, step, now driver.Instant) {
 	at := max(t.death(l), now)
 	i := int64(at / step)
-	if i-int64(now/step) >= mostSteps {
-		i = laterStep
+	if i >= int64(now/step)+mostSteps {
+		i = math.MaxInt64
 	}
-	n := d[i]
-	n[0]++
+	s := d[i]
+	s.Deaths++
 	if at >= t.limit(l.CreatedAt) {
-		n[1]++
+		s.Capped++
 	}
-	d[i] = n
+	d[i] = s
 }
 
 // plus returns the sum of d and other. It changes d, unless that is nil.
 func (d deaths) plus(other deaths) deaths {
-	for i, n := range other {
-		if d == nil {
-			d = make(deaths)
-		}
-		d[i] = [2]int64{d[i][0] + n[0], d[i][1] + n[1]}
+	if d == nil {
+		d = make(deaths)
+	}
+	for i, s := range other {
+		d[i] = Step{d[i].Deaths + s.Deaths, d[i].Capped + s.Capped}
 	}
 	return d
 }
 
-func (d deaths) calendar(step driver.Instant) Calendar {
-	c := Calendar{Seconds: int64(step / driver.Instant(0).Add(time.Second)), Later: d[laterStep][0]}
-	for _, i := range slices.Sorted(maps.Keys(d)) {
-		if i != laterStep {
-			c.Steps = append(c.Steps, Step{(driver.Instant(i) * step).Time(), d[i][0], d[i][1]})
+// calendar returns the deaths from now on. What was to die in the time of the walk is in the first step.
+func (d deaths) calendar(step, now driver.Instant) Calendar {
+	c := Calendar{From: (now - now%step).Time(), Seconds: int64(step) / 1000}
+	for i, s := range d {
+		at := max(i-int64(now/step), 0)
+		if at >= mostSteps {
+			c.Later += s.Deaths
+			continue
 		}
+		c.Steps = append(c.Steps, make([]Step, max(0, int(at)+1-len(c.Steps)))...)
+		c.Steps[at].Deaths += s.Deaths
+		c.Steps[at].Capped += s.Capped
 	}
 	return c
 }

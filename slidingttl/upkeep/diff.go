@@ -116,7 +116,7 @@ func Diff(ctx context.Context, s driver.Scanner, from, to slidingttl.Policy, opt
 		}
 		return nil
 	}).run(ctx, s)
-	return found.report(from, to, &o), err
+	return found.report(from, to, &o, before.now()), err
 }
 
 // fate returns the kind of Fate of a record whose death moves from one time to another.
@@ -177,7 +177,7 @@ func touchesAfter(old, new *terms, touches float64, n int64) float64 {
 	return touches
 }
 
-func (d *diffed) report(from, to slidingttl.Policy, o *LookOptions) *DiffReport {
+func (d *diffed) report(from, to slidingttl.Policy, o *LookOptions, now driver.Instant) *DiffReport {
 	if d.Counts == nil {
 		d.Counts = make([]int64, diffCount)
 	}
@@ -191,8 +191,8 @@ func (d *diffed) report(from, to slidingttl.Policy, o *LookOptions) *DiffReport 
 		Skipped:       d.Counts[skipped],
 		Idle:          Fate{all[gone], all[sooner], all[same], all[laterThan]},
 		Read:          Fate{all[fates+gone], all[fates+sooner], all[fates+same], all[fates+laterThan]},
-		Before:        d.Dying.calendar(stepOf(from, to)),
-		After:         d.After.calendar(stepOf(from, to)),
+		Before:        d.Dying.calendar(stepOf(from, to), now),
+		After:         d.After.calendar(stepOf(from, to), now),
 		TouchesBefore: d.Touches,
 		TouchesAfter:  touchesAfter(&old, &new, d.Touches, d.Slid),
 	}

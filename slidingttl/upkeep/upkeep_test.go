@@ -120,10 +120,9 @@ func TestAuditTellsStates(t *testing.T) {
 	if bins["1d"] != 1 || bins["21d"] != 51 || bins["45d"] != 1 || bins["90d"] != 1 || bins["never"] != 1 {
 		t.Errorf("deaths by bin are %v", bins)
 	}
-	if c, today := r.Calendar, time.UnixMilli(int64(f.now)).UTC().Truncate(day); c.Seconds != 24*3600 || c.Later != 1 || !reflect.DeepEqual(c.Steps, []upkeep.Step{
-		{From: today.Add(day), Deaths: 1, Capped: 1}, {From: today.Add(20 * day), Deaths: 51},
-		{From: today.Add(34 * day), Deaths: 1}, {From: today.Add(89 * day), Deaths: 1, Capped: 1},
-	}) {
+	steps := make([]upkeep.Step, 90)
+	steps[1], steps[20], steps[34], steps[89] = upkeep.Step{Deaths: 1, Capped: 1}, upkeep.Step{Deaths: 51}, upkeep.Step{Deaths: 1}, upkeep.Step{Deaths: 1, Capped: 1}
+	if c := r.Calendar; c.Seconds != 24*3600 || c.Later != 1 || !c.From.Equal(f.now.Time().Truncate(day)) || !slices.Equal(c.Steps, steps) {
 		t.Errorf("the calendar is %+v", c)
 	}
 	text := r.String()
@@ -194,6 +193,27 @@ func TestAuditByKey(t *testing.T) {
 	}
 }
 
+// A calendar has steps that its policies fit in, and what is beyond them counts too.
+func TestCalendarSteps(t *testing.T) {
+	f := open(t)
+	f.add("soon", -time.Minute, 10*time.Minute)
+	f.add("never", 0, 0)
+	for to, want := range map[string]time.Duration{
+		"idle 30m, max 12h": time.Minute, "idle 2h, max 2h": 10 * time.Minute, "idle 3d, max 9d": time.Hour,
+		"idle 7d, max none": 6 * time.Hour, "idle 30d, max 90d": day, "idle 30d, max 900d, promote": day,
+	} {
+		p, err := slidingttl.ParsePolicy(to)
+		ok(t, err)
+		for _, from := range []slidingttl.Policy{p, {IdleGrace: time.Second, MaxLifetime: 1000 * day}} {
+			r, err := upkeep.Diff(t.Context(), f, from, p, nil)
+			ok(t, err)
+			if c := r.Before; c.Seconds != int64(want.Seconds()) || c.Later != 1 || c.Steps[len(c.Steps)-1].Deaths != 1 || len(c.Steps) > 11 {
+				t.Errorf("%s: %+v; want steps of %v", to, c, want)
+			}
+		}
+	}
+}
+
 func TestDiffTellsFates(t *testing.T) {
 	f := open(t)
 	for i := range 8 {
@@ -211,9 +231,8 @@ func TestDiffTellsFates(t *testing.T) {
 	if r.Read.Gone.Count != 8 || r.Read.Sooner.Count != 1 || r.Read.Later.Count != 1 {
 		t.Errorf("read: %+v", r.Read)
 	}
-	sooner := f.now.Add(10 * day).Time().Truncate(day)
-	if len(r.Before.Steps) != 1 || r.Before.Steps[0].Deaths != 10 || len(r.After.Steps) != 3 || r.After.Steps[0].Capped != 8 || r.After.Steps[1] != (upkeep.Step{From: sooner, Deaths: 1, Capped: 1}) {
-		t.Errorf("they die before the change %+v, and after it %+v", r.Before, r.After)
+	if b, a := r.Before.Steps, r.After.Steps; len(b) != 21 || b[20].Deaths != 10 || len(a) != 21 || a[0].Capped != 8 || a[10].Capped != 1 || a[20].Capped != 0 {
+		t.Errorf("they die before the change %+v, and after it %+v", b, a)
 	}
 	if text := r.String(); !strings.Contains(text, "80.00 %") || !strings.Contains(text, "touches a day") {
 		t.Errorf("the text is\n%s", text)
