@@ -33,16 +33,16 @@ func ParseDuration(s string) (time.Duration, error) {
 	return d + more, nil
 }
 
-// formatDuration writes d as ParseDuration reads it: in whole days as far as it has
+// FormatDuration is the text of d that ParseDuration reads: in whole days as far as it has
 // them, without units of which it has none at the end.
-func formatDuration(d time.Duration) string {
+func FormatDuration(d time.Duration) string {
 	days := d / day
 	if days > 0 {
 		s := strconv.FormatInt(int64(days), 10) + "d"
 		if d -= days * day; d == 0 {
 			return s
 		}
-		return s + formatDuration(d)
+		return s + FormatDuration(d)
 	}
 	s := d.String()
 	if strings.HasSuffix(s, "m0s") {

@@ -75,7 +75,7 @@ func (p Policy) Validate() error {
 	}
 	switch {
 	case p.IdleGrace > p.MaxLifetime:
-		return invalidPolicy("IdleGrace", p.IdleGrace, "must be at most Policy.MaxLifetime, "+formatDuration(p.MaxLifetime))
+		return invalidPolicy("IdleGrace", p.IdleGrace, "must be at most Policy.MaxLifetime, "+FormatDuration(p.MaxLifetime))
 	case p.Promote && p.Slack != 0:
 		return invalidPolicy("Slack", p.Slack, "must be zero with Policy.Promote, which writes the cap at once")
 	case p.Promote && p.MaxSlack != 0:
@@ -83,17 +83,17 @@ func (p Policy) Validate() error {
 	case p.Promote && p.MaxLifetime == NoCap:
 		return invalidPolicy("MaxLifetime", p.MaxLifetime, "must be less than NoCap with Policy.Promote, or a record would never die once read")
 	case p.Slack > p.IdleGrace:
-		return invalidPolicy("Slack", p.Slack, "must be at most Policy.IdleGrace, "+formatDuration(p.IdleGrace))
+		return invalidPolicy("Slack", p.Slack, "must be at most Policy.IdleGrace, "+FormatDuration(p.IdleGrace))
 	case p.MaxSlack > p.IdleGrace:
-		return invalidPolicy("MaxSlack", p.MaxSlack, "must be at most Policy.IdleGrace, "+formatDuration(p.IdleGrace))
+		return invalidPolicy("MaxSlack", p.MaxSlack, "must be at most Policy.IdleGrace, "+FormatDuration(p.IdleGrace))
 	case p.MaxSlack != 0 && p.MaxSlack < p.Slack:
-		return invalidPolicy("MaxSlack", p.MaxSlack, "must be zero, or at least Policy.Slack, "+formatDuration(p.Slack))
+		return invalidPolicy("MaxSlack", p.MaxSlack, "must be zero, or at least Policy.Slack, "+FormatDuration(p.Slack))
 	}
 	return nil
 }
 
 func invalidPolicy(field string, d time.Duration, rule string) error {
-	return &driver.InvalidError{Field: "Policy." + field, Value: formatDuration(d), Rule: rule}
+	return &driver.InvalidError{Field: "Policy." + field, Value: FormatDuration(d), Rule: rule}
 }
 
 // Round returns p with its durations rounded up to whole milliseconds.

@@ -50,7 +50,7 @@ func (f field) format() string {
 	case f.name == "MaxLifetime" && *f.d == NoCap:
 		return "none"
 	}
-	return formatDuration(*f.d)
+	return FormatDuration(*f.d)
 }
 
 func (f field) parse(s string) (err error) {
