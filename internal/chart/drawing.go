@@ -21,6 +21,9 @@ text{font-family:system-ui,-apple-system,"Segoe UI",Helvetica,Arial,sans-serif;f
 type drawing struct{ strings.Builder }
 
 func (d *drawing) text(x any, y int, class, more, s string) {
+	if s == "" {
+		return
+	}
 	fmt.Fprintf(d, `<text class="%s" x="%v" y="%d"%s>%s</text>`+"\n", class, x, y, more, html.EscapeString(s))
 }
 
@@ -39,6 +42,9 @@ const (
 	field = 160
 	below = 22
 )
+
+// side is the share of a chart's width that values at its side have.
+const side = 0.15
 
 // begin begins a chart that is part of a page. Who does not see it is told what it shows.
 func (d *drawing) begin(shows string) {
@@ -60,21 +66,22 @@ func (d *drawing) grid(at float64, left, right string) {
 }
 
 // label writes below the field, at this share of its width.
-func (d *drawing) label(at float64, s string) {
-	d.text(percent(at), above+field+16, "m", anchor(at), s)
-}
-
-// anchor keeps a text at this share of the width within it.
-func anchor(at float64) string {
-	switch {
-	case at < 0.1:
-		return ""
-	case at > 0.9:
-		return ` text-anchor="end"`
+func (d *drawing) label(at float64, class, s string) {
+	anchor := "middle"
+	if at > 0.9 {
+		anchor = "end"
 	}
-	return ` text-anchor="middle"`
+	d.text(percent(at), above+field+16, class, ` text-anchor="`+anchor+`"`, s)
 }
 
 func height(at float64) int { return above + field - int(math.Round(field*at)) }
 
 func percent(share float64) string { return fmt.Sprintf("%.2f%%", 100*share) }
+
+// Share draws a bar as long as that share of a table's cell.
+func Share(share float64) string {
+	var d drawing
+	d.WriteString(`<svg width="100%" height="12" aria-hidden="true">`)
+	d.rect("o", 0, 0, percent(min(share, 1)), 12)
+	return d.end()
+}

@@ -29,10 +29,10 @@ func Number(v float64) string {
 	return strconv.FormatFloat(v, 'g', 3, 64)
 }
 
-// tick writes a round value at an axis.
-func tick(v float64) string {
+// Amount writes v as Number, or from 1,000 on as Thousands.
+func Amount(v float64) string {
 	if v >= 1000 {
-		return Thousands(int64(v))
+		return Thousands(int64(math.Round(v)))
 	}
 	return Number(v)
 }
