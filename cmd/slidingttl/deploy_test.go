@@ -21,13 +21,13 @@ const deploy = "../../examples/deploy/"
 type manifest struct {
 	Kind string
 	Spec struct {
-		template    `yaml:",inline"`
+		podTemplate `yaml:",inline"`
 		Completions int
-		JobTemplate struct{ Spec template } `yaml:"jobTemplate"`
+		JobTemplate struct{ Spec podTemplate } `yaml:"jobTemplate"`
 	}
 }
 
-type template struct {
+type podTemplate struct {
 	Template struct {
 		Spec struct {
 			Containers []struct{ Command, Args []string }

@@ -30,6 +30,8 @@ func (a *app) audit() *cobra.Command {
 	policy.flags(c, "", "the policy")
 	pace.flags(c)
 	c.Flags().Float64Var(&sample, "sample", 0, "look at this share of the records only, and bound what follows from it")
+	a.draws(c)
+	c.MarkFlagsMutuallyExclusive("html", "shards")
 	return c
 }
 
@@ -84,6 +86,8 @@ func (a *app) diff() *cobra.Command {
 	to.flags(c, "to-", "the policy after")
 	pace.flags(c)
 	c.Flags().Float64Var(&sample, "sample", 0, "look at this share of the records only, and bound what follows from it")
+	a.draws(c)
+	c.MarkFlagsMutuallyExclusive("html", "shards")
 	return c
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"time"
@@ -73,14 +74,14 @@ func (p *paceFlags) open() error {
 		p.Save = func(c upkeep.Checkpoint) error {
 			shard++
 			path := p.shard(shard, p.Shards)
-			if err := absent(path); err != nil {
+			if err := absent(path, "go on from it with --resume"); err != nil {
 				return err
 			}
 			return writeCheckpoint(path, c)
 		}
 		return nil
 	default:
-		if err := absent(p.checkpoint); err != nil {
+		if err := absent(p.checkpoint, "go on from it with --resume"); err != nil {
 			return err
 		}
 	}
@@ -89,10 +90,10 @@ func (p *paceFlags) open() error {
 }
 
 // absent says that path is there, for what is not written twice.
-func absent(path string) error {
+func absent(path, instead string) error {
 	_, err := os.Stat(path)
 	if err == nil {
-		return fmt.Errorf("%w: %s is there already: go on from it with --resume, or remove it", errUsage, path)
+		return fmt.Errorf("%w: %s is there already: %s, or remove it", errUsage, path, instead)
 	} else if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
@@ -112,18 +113,17 @@ func readCheckpoint(path string) (*upkeep.Checkpoint, error) {
 	return &c, nil
 }
 
-// writeCheckpoint puts c in the place of the file at path, whole or not at all.
-func writeCheckpoint(path string, c upkeep.Checkpoint) (err error) {
-	content, err := json.Marshal(c)
-	if err != nil {
-		return err
-	}
+func writeCheckpoint(path string, c upkeep.Checkpoint) error {
+	return put(path, func(w io.Writer) error { return json.NewEncoder(w).Encode(c) })
+}
+
+// put writes the file at path, whole or not at all.
+func put(path string, write func(io.Writer) error) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".slidingttl-*") // only its owner reads it
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(content)
-	err = errors.Join(err, f.Sync(), f.Close())
+	err = errors.Join(write(f), f.Sync(), f.Close())
 	if err == nil {
 		err = os.Rename(f.Name(), path)
 	}

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -10,6 +12,7 @@ import (
 
 	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/capacity"
+	"github.com/slidingttl/slidingttl/slidingttl/policy"
 )
 
 // planned is what a policy costs under a workload.
@@ -25,10 +28,20 @@ type planned struct {
 	Deaths       float64 `json:"deaths_a_second"`
 	ArchiveGB    float64 `json:"archive_gb_a_month"` // that it grows by, as stored, before compression
 	ArchiveMoney float64 `json:"archive_cost_a_month"`
+
+	BySlack []bySlack `json:"by_slack,omitempty"` // with the policy's slack and others; empty with promote
+}
+
+// bySlack is what touches cost with a slack.
+type bySlack struct {
+	Slack   string  `json:"slack"`
+	Touches float64 `json:"touches_a_second"`
+	Money   float64 `json:"cost_a_month"`
+	own     bool    // it is the policy's
 }
 
 func (a *app) plan() *cobra.Command {
-	var policy policyFlags
+	var under policyFlags
 	var w workload
 	c := &cobra.Command{
 		Use:   "plan",
@@ -40,7 +53,7 @@ slack S has passed: about every S + g. Without slack each read at a later tick o
 store's clock is a touch. With "promote" a key is touched once in its life. By --skew some keys
 are read more than others, and cost less a read. docs/capacity.md has the formula.`,
 		Example: `  slidingttl plan --policy "idle 30d, max 90d, slack 3d" --keys 5e7 --reads 20000 --size 1024 --price 0.625`,
-		RunE: policy.run(func(_ *cobra.Command, _ []string, p slidingttl.Policy) error {
+		RunE: under.run(func(_ *cobra.Command, _ []string, p slidingttl.Policy) error {
 			if err := w.validate(); err != nil {
 				return err
 			}
@@ -48,10 +61,10 @@ are read more than others, and cost less a read. docs/capacity.md has the formul
 			if err != nil {
 				return err
 			}
-			return a.print(r)
+			return errors.Join(a.print(r), a.draw("", r))
 		}),
 	}
-	policy.flags(c, "", "the policy")
+	under.flags(c, "", "the policy")
 	c.Flags().Float64Var(&w.Keys, "keys", 0, "keys in use")
 	c.Flags().Float64Var(&w.Reads, "reads", 0, "reads a second, of all keys together")
 	c.Flags().Float64Var(&w.Skew, "skew", 0, "exponent of Zipf's law by which keys are read; 0: all alike")
@@ -61,6 +74,7 @@ are read more than others, and cost less a read. docs/capacity.md has the formul
 	c.Flags().Float64Var(&w.price, "price", 0, "price of a million write units")
 	c.Flags().Float64Var(&w.archive, "archive-price", 0, "price of a GB kept in an archive for a month")
 	c.Flags().DurationVar(&w.Resolution, "resolution", time.Second, "step of the store's expiries")
+	a.draws(c)
 	return c
 }
 
@@ -99,6 +113,23 @@ func (w *workload) plan(p slidingttl.Policy) (*planned, error) {
 	r.Money, r.AdoptMoney = r.Units*month/1e6*w.price, r.AdoptUnits/1e6*w.price
 	r.ArchiveGB = r.Deaths * month * w.size / 1e9
 	r.ArchiveMoney = r.ArchiveGB * w.archive
+	if p.Promote {
+		return r, nil
+	}
+	slacks := []time.Duration{0, p.Slack}
+	for _, part := range []time.Duration{1000, 200, 100, 50, 20, 10, 5, 2, 1} {
+		slacks = append(slacks, (p.IdleGrace / part).Round(time.Millisecond))
+	}
+	slices.Sort(slacks)
+	for _, slack := range slices.Compact(slacks) {
+		with := p
+		with.Slack, with.MaxSlack = slack, 0
+		touches, err := w.Touches(with)
+		if err != nil {
+			return nil, err
+		}
+		r.BySlack = append(r.BySlack, bySlack{policy.FormatDuration(slack), touches, touches * units * month / 1e6 * w.price, slack == p.Slack})
+	}
 	return r, nil
 }
 

@@ -28,6 +28,7 @@ func terminal(in, out, err *os.File) streams {
 type app struct {
 	streams
 	json   bool
+	html   string // where the report goes as a page, too; empty: nowhere
 	config string // the file of settings; empty: none
 	began  bool   // the command line was understood
 }
@@ -97,6 +98,9 @@ func (a *app) watch(c *cobra.Command) {
 			}
 			c.RunE = func(c *cobra.Command, args []string) error {
 				a.began = true
+				if err := a.canDraw(); err != nil {
+					return err
+				}
 				return work(c, args)
 			}
 		}

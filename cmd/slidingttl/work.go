@@ -97,6 +97,9 @@ func over[R any, P interface {
 			_, _ = fmt.Fprintln(a.out, "\n"+w.note)
 		}
 	}
+	if err == nil {
+		err = a.draw(s.name, r)
+	}
 	return p.end(t, err)
 }
 
