@@ -114,7 +114,7 @@ func (a *adopter[T]) adopt(ctx context.Context, r *driver.Scanned) (one AdoptRep
 	switch {
 	case r.Problem != nil:
 		if err := judgeKey(a.d, r.Key); err != nil {
-			return one, err // a record that the driver cannot name fails, and its key is told
+			return one, err // a record that the driver cannot name fails, and its key is reported
 		}
 		one.Malformed, one.Problems = 1, map[string]int64{reason(r.Problem): 1}
 		return one, nil
@@ -127,7 +127,7 @@ func (a *adopter[T]) adopt(ctx context.Context, r *driver.Scanned) (one AdoptRep
 		return one, err
 	}
 	var left *int64 // the counter for a record that is not written
-	var told Change
+	var noted Change
 	at := a.judge.now() // the same for all attempts, so that they write the same life
 	plan := func(m driver.Meta) (driver.Life, bool, error) {
 		now := a.judge.now()
@@ -155,10 +155,10 @@ func (a *adopter[T]) adopt(ctx context.Context, r *driver.Scanned) (one AdoptRep
 		return driver.Life{CreatedAt: created, ExpiresAt: a.expiry(r.Key, m, t, created, at)}, true, nil
 	}
 	what, err := a.writer.land(ctx, r.Meta, plan, func(was driver.Meta, next driver.Life) error {
-		if a.opts.Undo != nil && (told.Was != was.ExpiresAt || told.Life != next) {
-			told = Change{[]byte(r.Key), was.ExpiresAt, next}
-			if err := a.opts.Undo(told); err != nil {
-				told = Change{}
+		if a.opts.Undo != nil && (noted.Was != was.ExpiresAt || noted.Life != next) {
+			noted = Change{[]byte(r.Key), was.ExpiresAt, next}
+			if err := a.opts.Undo(noted); err != nil {
+				noted = Change{}
 				return fmt.Errorf("AdoptOptions.Undo: %w", err)
 			}
 		}

@@ -381,7 +381,7 @@ func TestAdoptResumes(t *testing.T) {
 	if writes != n {
 		t.Errorf("%d records were written %d times", n, writes)
 	}
-	// A checkpoint holds for what it was saved of.
+	// A checkpoint is valid only for the operation that saved it.
 	o := applied()
 	o.Resume = new(upkeep.Checkpoint)
 	ok(t, json.Unmarshal(text, o.Resume))

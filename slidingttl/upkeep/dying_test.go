@@ -52,7 +52,7 @@ func TestDying(t *testing.T) {
 	})
 }
 
-// An operation that fails tells nobody: one that dies sooner may not have been seen.
+// An operation that fails reports no keys: a record that dies sooner may not have been read.
 func TestDyingFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := open(t)

@@ -27,9 +27,9 @@ var ErrTooMany = errors.New("too many records failed")
 
 // failures counts the records that an operation under way could not read or write.
 type failures struct {
-	told   func(key string, err error)
+	notify func(key string, err error)
 	share  float64
-	looked atomic.Int64 // records processed
+	walked atomic.Int64 // records processed
 
 	mu     sync.Mutex // guards the rest
 	failed int
@@ -37,7 +37,7 @@ type failures struct {
 	landed int64 // successful writes at the time of the last failure
 }
 
-func newFailures(o *Options) *failures { return &failures{told: o.Failed, share: o.MaxFailed} }
+func newFailures(o *Options) *failures { return &failures{notify: o.Failed, share: o.MaxFailed} }
 
 // note counts in t that the record under key failed with err. landed is the number of successful
 // writes so far. It returns an error if too many records have failed.
@@ -46,8 +46,8 @@ func (f *failures) note(t *Totals, key string, err error, landed int64) error {
 	defer f.mu.Unlock()
 	t.Failed++
 	t.Failures = count(t.Failures, map[string]int64{reason(err): 1})
-	if f.told != nil {
-		f.told(key, err)
+	if f.notify != nil {
+		f.notify(key, err)
 	}
 	f.failed++
 	if f.landed != landed {
@@ -59,8 +59,8 @@ func (f *failures) note(t *Totals, key string, err error, landed int64) error {
 		return nil
 	case f.inARow >= failedInARow && !errors.Is(err, driver.ErrInvalid):
 		return fmt.Errorf("%w: %d in a row, the last: %w", ErrTooMany, f.inARow, err)
-	case f.failed > fewestFailed && float64(f.failed) > f.share*float64(f.looked.Load()):
-		return fmt.Errorf("%w: %d of %d, which is more than Options.MaxFailed, the last: %w", ErrTooMany, f.failed, f.looked.Load(), err)
+	case f.failed > fewestFailed && float64(f.failed) > f.share*float64(f.walked.Load()):
+		return fmt.Errorf("%w: %d of %d, which is more than Options.MaxFailed, the last: %w", ErrTooMany, f.failed, f.walked.Load(), err)
 	}
 	return nil
 }

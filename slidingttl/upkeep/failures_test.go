@@ -17,8 +17,8 @@ import (
 
 var errTrigger = errors.New("ERROR: this row is frozen (SQLSTATE P0001)")
 
-// A record that cannot be written is counted by reason and told of, and the rest goes on; a
-// run that is gone on with does not stop there either.
+// A record that cannot be written is counted by reason and reported, and the walk goes on. A
+// resumed run does not stop there either.
 func TestFailedRecords(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := open(t)
@@ -52,7 +52,7 @@ func TestFailedRecords(t *testing.T) {
 			t.Errorf("the report is\n%v", r)
 		}
 		if len(failed) != 22 || !errors.Is(failed["user:999"], driver.ErrInvalid) || !errors.Is(failed["user:77"], errTrigger) {
-			t.Errorf("told of %v", failed)
+			t.Errorf("Options.Failed got %v", failed)
 		}
 		persistent := 0 // tried as if the store were down: the last of a segment may be
 		for _, n := range tries {

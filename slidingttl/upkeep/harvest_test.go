@@ -19,7 +19,7 @@ import (
 // retaining is a store that still holds its dead. They are in its last page.
 type retaining struct {
 	dead
-	raw func(key string) (driver.Raw, error) // nil: as the scan told it
+	raw func(key string) (driver.Raw, error) // nil: as the scan returned it
 }
 
 func (r *retaining) Raw(ctx context.Context, key string) (driver.Raw, error) {
@@ -192,7 +192,7 @@ func TestHarvestResumed(t *testing.T) {
 	}
 }
 
-// Where the dead cannot be buried the harvest ends with the error, and no place is saved
+// If the dead cannot be buried, the harvest ends with the error, and no position is saved
 // behind them.
 func TestHarvestFails(t *testing.T) {
 	f := open(t)
@@ -282,7 +282,7 @@ func TestHarvestPastCap(t *testing.T) {
 	}
 }
 
-// While a life is ended somebody else writes: what is not past its cap any more is left.
+// Another client writes while a life is ended: a record that is no longer past its cap is left.
 func TestHarvestPastCapRaces(t *testing.T) {
 	short := slidingttl.Policy{IdleGrace: 7 * day, MaxLifetime: 30 * day}
 	for name, c := range map[string]struct {

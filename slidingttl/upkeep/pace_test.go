@@ -96,7 +96,7 @@ func TestSaveFails(t *testing.T) {
 	}
 }
 
-// A scan that fails goes on from where it was; one that fails for good says so.
+// A scan that fails continues from where it was; one that keeps failing returns its error.
 func TestScanFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := open(t)

@@ -10,8 +10,8 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
 )
 
-// What no clock can have said is told apart, with the unit that would make sense of it; it
-// is not reaped, and mended where somebody says the unit.
+// An impossible created_at is reported, with the unit in which it would make sense. It is not
+// reaped, and is mended if the operator gives the unit.
 func TestImplausible(t *testing.T) {
 	f := open(t)
 	ctx := t.Context()

@@ -68,7 +68,7 @@ func TestReapExpired(t *testing.T) {
 	s.more = append(s.more, driver.Scanned{Key: "bad", Problem: &driver.InvalidError{Field: "ttl", Rule: "must be a number"}})
 	removed := make(map[string]driver.Instant)
 	r := remover{s, func(key string, was driver.Meta, now driver.Instant) error {
-		if key == "dead-1" { // written anew meanwhile
+		if key == "dead-1" { // written again meanwhile
 			return &driver.ConflictError{Found: driver.Meta{Life: driver.Life{CreatedAt: f.now, ExpiresAt: f.now.Add(day)}, Version: 2}}
 		}
 		if !was.Alive(now) {
@@ -92,7 +92,8 @@ func TestReapExpired(t *testing.T) {
 	}
 }
 
-// What is retained stays, whatever it died of, until that is over or somebody asks.
+// A retained record stays, whatever it died of, until its retention ends or ReapOptions.Retained is
+// set.
 func TestReapRetained(t *testing.T) {
 	f := open(t)
 	at := func(d time.Duration) driver.Instant { return f.now.Add(d) }

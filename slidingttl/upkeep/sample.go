@@ -111,7 +111,7 @@ func total(counts []int64) (n float64) {
 }
 
 // shares returns the share of each count in the sum of the first whole of them. clusters
-// has the same counts by segment of a sample; empty: all was looked at.
+// has the same counts by segment of a sample; empty: all records were read.
 func shares(counts []int64, whole int, clusters [][]int64) []Share {
 	n := total(counts[:whole])
 	out := make([]Share, len(counts))

@@ -34,7 +34,7 @@ type rough struct {
 
 var errRough = errors.New("no answer")
 
-// write makes a write, or loses it or its answer. landed is told of one that was made.
+// write makes a write, or loses it or its answer. It calls landed if the write was made.
 func (r *rough) write(do func() error, landed func()) error {
 	r.mu.Lock()
 	p, late := r.dice.Float64(), time.Duration(r.dice.IntN(50))*time.Millisecond
@@ -43,7 +43,7 @@ func (r *rough) write(do func() error, landed func()) error {
 	if p < 0.05 {
 		return errRough
 	}
-	r.mu.Lock() // so that what has landed is noted before anybody else sees it
+	r.mu.Lock() // so that a landed write is noted before it is visible
 	defer r.mu.Unlock()
 	if err := do(); err != nil {
 		return err
@@ -127,7 +127,7 @@ type client struct {
 	created  map[string]driver.Instant
 }
 
-// access reads key, or writes it anew, and wants what was promised.
+// access reads key, or writes it again, and wants what was promised.
 func (c *client) access(key string) {
 	ctx := c.t.Context()
 	now := driver.Floor(time.Now())
@@ -226,7 +226,7 @@ func soak(t *testing.T, seed uint64) {
 	}
 	operators.Wait()
 
-	// The operators are done before anybody has died of idleness.
+	// The operators are done before any record has died of idleness.
 	left, err := upkeep.Audit(t.Context(), r, policy, nil)
 	ok(t, err)
 	if n := left.States[upkeep.NoCreatedAt].Count + left.States[upkeep.Malformed].Count + left.States[upkeep.PastCap].Count; n != 0 {
@@ -236,7 +236,7 @@ func soak(t *testing.T, seed uint64) {
 	for i := range each {
 		for _, kind := range []string{"live-", "quiet-", "marred-"} {
 			key := fmt.Sprint(kind, i)
-			if n := r.adopted[key]; n != 1 && !(kind == "live-" && n == 0) { // it may have been written anew first
+			if n := r.adopted[key]; n != 1 && !(kind == "live-" && n == 0) { // it may have been written again first
 				t.Errorf("%s was adopted %d times", key, n)
 			}
 			if n := r.reaped[key]; n != 0 {

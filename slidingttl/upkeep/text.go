@@ -80,7 +80,7 @@ func thousands(n int64) string {
 	return s
 }
 
-// number is v, to a tenth where that tells.
+// number returns v as text, with one decimal if it is small and not whole.
 func number(v float64) string {
 	if v >= 100 || v == float64(int64(v)) {
 		return thousands(int64(v + 0.5))

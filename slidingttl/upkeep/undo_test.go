@@ -24,8 +24,8 @@ func (k *kept) change(c upkeep.Change) error {
 	return json.NewEncoder(k).Encode(c)
 }
 
-// An adoption is taken back where nobody has touched a record since, and nowhere else; half a
-// line, as a kill leaves it, keeps the rest from nothing.
+// An adoption is taken back only for records that were not touched since. Half a
+// line, as a killed process leaves it, does not stop the rest.
 func TestUndo(t *testing.T) {
 	f := open(t)
 	for i := range 1000 {

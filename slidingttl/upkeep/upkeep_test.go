@@ -243,9 +243,9 @@ func TestDiffTellsFates(t *testing.T) {
 	}
 }
 
-// What expiries tell of the touches of a day is what the records have really had, and what
-// is foretold of another slack is what comes.
-func TestDiffForetellsTouches(t *testing.T) {
+// The touches a day that Diff derives from expiries are those that the records really had, and
+// its estimate for another slack comes true.
+func TestDiffEstimatesTouches(t *testing.T) {
 	f := open(t)
 	const n = 2000
 	const gap = 12 * time.Hour // between two reads of a record

@@ -59,7 +59,7 @@ func newWriter(o *WriteOptions) *writer {
 func each[R any, S state[R]](ctx context.Context, w *writer, page []driver.Scanned, into S, one func(context.Context, *driver.Scanned) (R, error)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	w.fails.looked.Add(int64(len(page)))
+	w.fails.walked.Add(int64(len(page)))
 	var group sync.WaitGroup
 	var mu sync.Mutex // guards into
 	for i := range page {
