@@ -17,7 +17,7 @@ type hooks struct {
 	observer     Observer
 	log          *slog.Logger // nil: none
 	stats        *tally.Tally
-	told         touches.State // what changed was called with last
+	reported     touches.State // what changed was called with last
 }
 
 // call runs one of them.
@@ -56,8 +56,8 @@ func (h *hooks) touch(ctx context.Context, e touches.Event) {
 
 // changed is called after each change of the touches' state, in order.
 func (h *hooks) changed(s touches.State) {
-	was := h.told
-	h.told = s
+	was := h.reported
+	h.reported = s
 	for _, c := range []struct {
 		was, is       bool
 		begins, ended string

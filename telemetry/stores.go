@@ -109,7 +109,7 @@ func (s *Stores) Read() iter.Seq2[string, Value] {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		all := Metrics()
-		tell := func(name string, r Reading, of Source) bool {
+		send := func(name string, r Reading, of Source) bool {
 			for i, m := range all {
 				for _, series := range m.Series {
 					if m.Source == of && !yield(name, Value{i, series.Value, series.Read(r)}) {
@@ -120,7 +120,7 @@ func (s *Stores) Read() iter.Seq2[string, Value] {
 			return true
 		}
 		for name, store := range s.added {
-			if !tell(name, Reading{Stats: store.Stats(), Now: store.Now()}, OfStore) {
+			if !send(name, Reading{Stats: store.Stats(), Now: store.Now()}, OfStore) {
 				return
 			}
 		}
@@ -131,14 +131,14 @@ func (s *Stores) Read() iter.Seq2[string, Value] {
 				since = a.added
 			}
 			r.Lag = max(0, time.Since(since))
-			if !tell(name, r, OfArchive) {
+			if !send(name, r, OfArchive) {
 				return
 			}
 		}
 		for name, f := range s.policies {
 			var r Reading
 			r.Reloaded, r.Accepted = f.LastReload()
-			if !tell(name, r, OfPolicies) {
+			if !send(name, r, OfPolicies) {
 				return
 			}
 		}

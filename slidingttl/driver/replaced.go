@@ -2,20 +2,20 @@ package driver
 
 import "context"
 
-type toldOfReplaced struct{}
+type replacedKey struct{}
 
-// WithReplaced returns a context under which a driver reports replaced dead records to
-// told. A driver does so by [Replaced], for each dead record over which a write begins a
-// new life. told may be called concurrently.
-func WithReplaced(ctx context.Context, told func(was Meta)) context.Context {
-	return context.WithValue(ctx, toldOfReplaced{}, told)
+// WithReplaced returns a context under which a driver reports the dead records that it replaces:
+// by [Replaced] it calls report for each dead record over which a write begins a
+// new life. report may be called concurrently.
+func WithReplaced(ctx context.Context, report func(was Meta)) context.Context {
+	return context.WithValue(ctx, replacedKey{}, report)
 }
 
 // Replaced reports that a write under ctx has begun a new life over was, a dead record. A
 // driver calls it if the record was still stored. A driver that does not learn what it
 // replaces does not call it, nor one whose write's answer was lost.
 func Replaced(ctx context.Context, was Meta) {
-	if told, ok := ctx.Value(toldOfReplaced{}).(func(Meta)); ok {
-		told(was)
+	if report, ok := ctx.Value(replacedKey{}).(func(Meta)); ok {
+		report(was)
 	}
 }

@@ -14,25 +14,24 @@ import (
 
 // Options adjusts Follow. The zero value, and a nil pointer, mean the defaults.
 type Options struct {
-	// Interval is how often the file is looked at. Zero: 10 s.
+	// Interval is how often the file is read. Zero: 10 s.
 	Interval time.Duration
 
-	// OnError is told why the file as it is now does not count: once, until its
-	// content, or the error that keeps it from being read, is another. Nil:
-	// nobody is told.
+	// OnError is called with the reason why the current file is refused: once, until its
+	// content changes, or the error of reading it does. Nil: not called.
 	OnError func(error)
 }
 
 const defaultInterval = 10 * time.Second
 
-// Follow looks at the file until ctx ends, and returns ctx's error. Where it has
-// changed, each function of apply is given the policy of its name; at the start all
-// are, and after a failure too. Then Policy answers by the new file.
+// Follow rereads the file until ctx ends, and returns ctx's error. When the file has changed, it
+// calls the functions of apply whose policies differ, each with the policy of its name. It calls
+// all of them at the start, and after a failure to restore. Then Policy uses the new file.
 //
-// The functions are called one at a time on Follow's goroutine, in the order of their
-// names. One that returns an error must have left the policy as it was; a file that
-// failed so is not tried again until it changes. Follow a file once at a time. An
-// option that breaks its rule is an *slidingttl.InvalidError.
+// The functions are called one at a time on Follow's goroutine, in the order of their names. A
+// function that returns an error must have left its policy unchanged; the file is then not tried
+// again until it changes. Follow a file only once at a time. An option that breaks its rule is an
+// *slidingttl.InvalidError.
 func (f *File) Follow(ctx context.Context, apply map[string]func(slidingttl.Policy) error, opts *Options) error {
 	var o Options
 	if opts != nil {
@@ -51,7 +50,7 @@ func (f *File) Follow(ctx context.Context, apply map[string]func(slidingttl.Poli
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := fl.look(); err != nil && o.OnError != nil {
+		if err := fl.reload(); err != nil && o.OnError != nil {
 			o.OnError(err)
 		}
 		select {
@@ -66,17 +65,17 @@ type follower struct {
 	*File
 	apply map[string]func(slidingttl.Policy) error
 	names []string // of apply, sorted
-	last  *sight   // nil before the first look
-	sure  bool     // that every function of apply was last given what Policy says
+	last  *state   // of the file; nil before the first read
+	sure  bool     // every function of apply has the policy that Policy returns
 }
 
-// sight is what a look at the file saw.
-type sight struct{ content, failure string }
+// state is the file's content, or the error of reading it.
+type state struct{ content, failure string }
 
-// look has the file applied unless it looks as it did the last time.
-func (f *follower) look() (err error) {
+// reload applies the file if it has changed since the last call.
+func (f *follower) reload() (err error) {
 	content, err := os.ReadFile(f.path)
-	now := sight{content: string(content)}
+	now := state{content: string(content)}
 	if err != nil {
 		now.failure = err.Error()
 	}
@@ -95,7 +94,7 @@ func (f *follower) look() (err error) {
 	return f.swap(next)
 }
 
-// swap has every function of apply, and then Policy, go over to next, or none.
+// swap gives next to every function of apply and then to Policy, or to none of them.
 func (f *follower) swap(next set) error {
 	was := *f.set.Load()
 	for i, name := range f.names {

@@ -262,18 +262,18 @@ func TestPolicyFile(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- f.Follow(ctx, nil, &policyfile.Options{Interval: time.Minute}) }()
-		look := func() {
+		scrape := func() {
 			time.Sleep(time.Minute)
 			synctest.Wait()
 		}
-		look()
+		scrape()
 		write(`{"web": {"idle_grace": "30d", "max_lifetime": "12h"}}`)
-		look()
+		scrape()
 		want(0, opened)
-		look()
+		scrape()
 		want(0, opened)
 		write(`{"web": {"idle_grace": "30m", "max_lifetime": "8h"}}`)
-		look()
+		scrape()
 		want(1, time.Now())
 		cancel()
 		if err := <-ended; !errors.Is(err, context.Canceled) {
