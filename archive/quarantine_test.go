@@ -40,7 +40,7 @@ func TestQuarantine(t *testing.T) {
 		"Record.Generation":           func(r *archive.Record) { r.Generation = "\xff" },
 		"Record.Format":               func(r *archive.Record) { r.Format = "\xff" },
 		"created_at is odd":           func(r *archive.Record) { r.Problem = errors.New("created_at is odd") },
-		"it cannot be computed":           func(r *archive.Record) { r.Value = []byte("cannot be computed") },
+		"it cannot be computed":       func(r *archive.Record) { r.Value = []byte("cannot be computed") },
 		"column n":                    func(r *archive.Record) { r.Value = []byte("not text") },
 		"empty":                       func(r *archive.Record) { r.Key, r.Value = "", []byte("another without a key") },
 	}
