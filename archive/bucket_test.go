@@ -15,8 +15,8 @@ import (
 	"github.com/slidingttl/slidingttl/archive"
 )
 
-// fakeBucket is a bucket in memory. It keeps to what a Bucket promises, and no more: a listing
-// is in any order, and sees a change made while it runs only behind the place where it is.
+// fakeBucket is a bucket in memory that promises only what a Bucket must: a listing is in any
+// order, and shows a change made while it runs only behind its current position.
 type fakeBucket struct {
 	order func(a, b string) int // of a listing; nil: by name
 	step  func()                // called before each name of a listing is read, and before each ReadAt
@@ -28,14 +28,14 @@ type fakeBucket struct {
 
 func newFake() *fakeBucket { return &fakeBucket{files: map[string][]byte{}} }
 
-// clone is another bucket with the same files.
+// clone returns another bucket with the same files.
 func (m *fakeBucket) clone() *fakeBucket {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return &fakeBucket{files: maps.Clone(m.files)}
 }
 
-// set makes a change, unless only new names are taken and the name is not.
+// set makes a change, unless only new names are accepted and the name exists.
 func (m *fakeBucket) set(name string, content []byte, onlyNew bool) error {
 	m.mu.Lock()
 	_, taken := m.files[name]

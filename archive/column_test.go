@@ -11,7 +11,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// What breaks a rule is named with its value and the rule.
+// An error about a broken rule names the field, its value and the rule.
 func TestRules(t *testing.T) {
 	of := func(*archive.Record) (any, error) { return nil, nil }
 	b, _ := directory(t)
@@ -46,8 +46,8 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// A column may have nothing for a record, beside one that has: that is no zero. A value of
-// another type than the column's fails the write, and is named by its type alone.
+// A column may be null for a record, which differs from zero. A value of another type than the
+// column's fails the write; the error names only its type.
 func TestColumnOfSome(t *testing.T) {
 	b, _ := directory(t)
 	var note any

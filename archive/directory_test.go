@@ -11,8 +11,8 @@ import (
 	"github.com/slidingttl/slidingttl/archive"
 )
 
-// A file is there whole or not at all, nobody takes its place, and while it is written
-// nobody sees or removes it.
+// A file exists whole or not at all, and is not replaced. While it is written, other processes
+// neither see nor remove it.
 func TestCreate(t *testing.T) {
 	b, path := directory(t)
 	create := func(content string, before func() error) error {

@@ -7,8 +7,8 @@ import (
 	"github.com/slidingttl/slidingttl/archive"
 )
 
-// twoDays is an archive as earlier versions could leave it: of ten lives each is in the day that
-// follows from a policy of fewer days, and in that of its store's expiry.
+// twoDays is an archive as earlier versions could leave it: each of ten lives is in two days, that
+// of its store's expiry and that of a shorter policy.
 func twoDays(t *testing.T) *fakeBucket {
 	t.Helper()
 	b := newFake()
@@ -22,7 +22,7 @@ func twoDays(t *testing.T) *fakeBucket {
 	return b
 }
 
-// Compact leaves each life in the day of its last expiry, whatever crashes at whichever call, and
+// Compact keeps each life in the day of its last expiry only, after a crash at any call, and
 // however few lives it can compare at once.
 func TestLivesInTwoDays(t *testing.T) {
 	archive.Shorten(t, 20, 1<<30)

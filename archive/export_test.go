@@ -5,22 +5,21 @@ import "testing"
 // OpenWith is OpenDirectory, with another fsync of files and directories.
 var OpenWith = openDirectory
 
-// Shorten has row groups end after so many rows, and merged files after so many bytes, for
-// the time of a test.
+// Shorten limits row groups to so many rows, and merged files to so many bytes, during a test.
 func Shorten(t *testing.T, rows int, bytes int64) {
 	r, b := groupRows, mergeBytes
 	groupRows, mergeBytes = rows, bytes
 	t.Cleanup(func() { groupRows, mergeBytes = r, b })
 }
 
-// Narrow has files merged at once need no more memory than room, for the time of a test.
+// Narrow bounds the memory for files that are merged at once by room, during a test.
 func Narrow(t *testing.T, room int64) {
 	was := mergeRoom
 	mergeRoom = room
 	t.Cleanup(func() { mergeRoom = was })
 }
 
-// CompareAtOnce has Compact compare the days of so many lives at once, for the time of a test.
+// CompareAtOnce limits the lives that Compact compares at once, during a test.
 func CompareAtOnce(t *testing.T, rows int64) {
 	was := mendRows
 	mendRows = rows

@@ -14,7 +14,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// A record of tomorrow: nothing of its batch is written, and it is taken tomorrow.
+// A record that dies tomorrow: nothing of its batch is written today; tomorrow it is.
 func TestClockOfSource(t *testing.T) {
 	b, _ := directory(t)
 	now := noon
@@ -55,15 +55,15 @@ func TestInvalid(t *testing.T) {
 	}
 }
 
-// A file that is cut short, or changed in any of its parts: it is named, and all others are
-// read, compacted and verified.
+// A file that is cut short, or changed in any part, is named in the error. All others are read,
+// compacted and verified.
 func TestCorrupt(t *testing.T) {
 	for name, harm := range map[string]func([]byte) []byte{
 		"half":   func(c []byte) []byte { return c[:len(c)/2] },
 		"empty":  func([]byte) []byte { return []byte{} },
 		"page":   func(c []byte) []byte { c[200] ^= 0xff; return c },
 		"footer": func(c []byte) []byte { c[len(c)-40] ^= 0xff; return c },
-		// Nobody but the checksum notices.
+		// Only the checksum shows it.
 		"creator": func(c []byte) []byte { return bytes.Replace(c, []byte("slidingttl"), []byte("slidingttI"), 1) },
 	} {
 		b := untidy(t)
@@ -106,9 +106,8 @@ func TestCorrupt(t *testing.T) {
 	}
 }
 
-// A manifest file that is not what was written, or names a file that is not there, or a file
-// whose name says more than it has: all that read or change the day say so, each time, and
-// leave its files where they are.
+// A manifest file is changed, or names a missing file, or a file has fewer rows than its name
+// says. Each read or change of the day returns the error, each time, and leaves its files.
 func TestCorruptDay(t *testing.T) {
 	const manifest = "day=2026-11-22/_manifest-000001.json"
 	merged := func(b *fakeBucket) string {

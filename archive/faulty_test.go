@@ -11,8 +11,8 @@ import (
 
 var errCrash = errors.New("crashed")
 
-// crashing is a bucket whose process dies at a call that changes it: before it is done, or
-// after; and whose calls all fail from then on.
+// crashing is a bucket whose process dies at a call that changes it, before or after the change.
+// All later calls fail.
 type crashing struct {
 	archive.Bucket
 	left  atomic.Int64 // calls

@@ -13,7 +13,7 @@ import (
 	"github.com/slidingttl/slidingttl/archive"
 )
 
-// reads counts the bytes read of a bucket.
+// reads counts the bytes read from a bucket.
 type reads struct {
 	archive.Bucket
 	n atomic.Int64
@@ -25,8 +25,8 @@ func (r *reads) ReadAt(ctx context.Context, name string, p []byte, off int64) (i
 	return n, err
 }
 
-// document is JSON of about a kilobyte, as a session or a short link has it: names that
-// repeat, text of some hundred words, and ids that are random.
+// document returns JSON of about a kilobyte, like a session or a short link: repeated names, text
+// of some hundred words, and random ids.
 func document(dice *rand.Rand) []byte {
 	words := []string{"account", "campaign", "mobile", "desktop", "winter", "newsletter", "product", "checkout", "landing", "partner", "summer", "referral"}
 	s := fmt.Sprintf(`{"id":"%016x","owner":"user-%d","url":"https://shop.example.com/%s/%s/%d","created":"2026-%02d-%02dT%02d:%02d:%02dZ","hits":%d,"agent":"Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/%d.0.%d.0 Safari/537.36","tags":[`,
@@ -37,9 +37,9 @@ func document(dice *rand.Rand) []byte {
 	return []byte(s[:len(s)-1] + `]}`)
 }
 
-// BenchmarkFigureFind finds keys in 90 days of 1,000,000 records in all, of 1 KB of JSON:
-// bytes of the archive to those of the values, of a look-up by a Reader that knows
-// nothing yet to those of the archive, and the time of one that does.
+// BenchmarkFigureFind finds keys in 90 days with 1,000,000 records of 1 KB of JSON. It reports the
+// archive's bytes as a share of the values', the bytes that a new Reader's lookup reads as a share
+// of the archive's, and the time of a later lookup.
 func BenchmarkFigureFind(b *testing.B) {
 	const days, each = 90, 11112
 	path := b.TempDir()
@@ -106,7 +106,7 @@ func BenchmarkWrite(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
-		batch.Source = fmt.Sprint("links-", i) // else it is there already
+		batch.Source = fmt.Sprint("links-", i) // otherwise the archive has it already
 		if err := w.Write(b.Context(), batch); err != nil {
 			b.Fatal(err)
 		}

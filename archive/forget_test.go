@@ -15,9 +15,9 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// people is an archive whose records belong to people, by columns of each type, on three days, of
-// which the last was written before there were columns. Its keys are of a person and a number;
-// some are not text.
+// people is an archive with the records of people, who are identified by columns of each type, on
+// three days. The last day was written before there were columns. A key has a person and a number;
+// some keys are not text.
 func people(t *testing.T) *fakeBucket {
 	t.Helper()
 	once := peopleOnce()
@@ -35,7 +35,7 @@ var peopleOnce = sync.OnceValue(func() *fakeBucket {
 	}
 	column := func(name string, typ archive.ColumnType, of func(n int) any) archive.Column {
 		return archive.Column{Name: name, Type: typ, Of: func(r *archive.Record) (any, error) {
-			if n := person(r); n != 9 { // of whom nothing is known
+			if n := person(r); n != 9 { // this person has no columns
 				return of(n), nil
 			}
 			return nil, nil
@@ -57,7 +57,7 @@ var peopleOnce = sync.OnceValue(func() *fakeBucket {
 			o.Columns = nil
 		}
 		w, err := archive.NewWriter(b, o)
-		for half := range 2 { // which have lives in common
+		for half := range 2 { // the halves have lives in common
 			cut := archive.Batch{Source: "links"}
 			for i := 10 * half; i < 40-10*half; i++ {
 				r := dead(i, day)
@@ -78,7 +78,7 @@ var peopleOnce = sync.OnceValue(func() *fakeBucket {
 	return b
 })
 
-// ofPerson are the lives of the third person on the first days.
+// ofPerson selects the lives of the third person on the first days.
 func ofPerson(days int, binary bool) func(a *archive.Archived) bool {
 	return func(a *archive.Archived) bool {
 		key, isBinary := strings.CutPrefix(a.Key, "\xff")
@@ -86,8 +86,8 @@ func ofPerson(days int, binary bool) func(a *archive.Archived) bool {
 	}
 }
 
-// A person is forgotten by keys, by what keys begin with, and by a column of any type: before a
-// compaction and after, and nobody else is. A dry run says the same, and does nothing.
+// A person is forgotten by keys, by a prefix, and by a column of any type, before and after a
+// compaction, and no other person is. A dry run reports the same, and changes nothing.
 func TestForgetSelection(t *testing.T) {
 	var keys []string
 	for i := 3; i < 40; i += 10 {
@@ -159,8 +159,8 @@ func TestForgetSelection(t *testing.T) {
 	}
 }
 
-// What does not say whose records are meant is refused before anything is looked at; a column that no file
-// has, or with another type, is no answer of "nothing found".
+// An invalid selection is refused before a file is read. A column that no file has, or that has
+// another type, is an error and not "nothing found".
 func TestForgetRules(t *testing.T) {
 	b := people(t)
 	before := files(t, b)
@@ -197,7 +197,7 @@ func TestReadKeys(t *testing.T) {
 // locking is a bucket whose files of some days may not be removed.
 type locking struct {
 	*fakeBucket
-	until map[string]time.Time // by what their names begin with
+	until map[string]time.Time // by the prefix of their names
 }
 
 func (l *locking) Removable(_ context.Context, name string) error {
@@ -280,8 +280,8 @@ func TestForgetLocked(t *testing.T) {
 	}
 }
 
-// A compaction goes on where it may not remove what it has merged: that does not count, and a later
-// one removes it.
+// A compaction continues if it may not remove the merged files: they no longer count, and a later
+// one removes them.
 func TestCompactLocked(t *testing.T) {
 	b := people(t)
 	want := lives(t, b)
@@ -315,7 +315,7 @@ func TestCompactLocked(t *testing.T) {
 	}
 }
 
-// What a source hands over while a person is forgotten is found by the look afterwards.
+// The second pass finds records that a source hands over while a person is forgotten.
 func TestForgetLeft(t *testing.T) {
 	b := people(t)
 	came := false
@@ -333,7 +333,7 @@ func TestForgetLeft(t *testing.T) {
 	}
 }
 
-// A long list costs a file one read of its filter, and not one for each key.
+// With a long list a file's filter is read once, and not once for each key.
 func TestForgetManyKeys(t *testing.T) {
 	b := newFake()
 	write(t, writer(t, b), batch(0, 500, 0))

@@ -12,7 +12,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// A Grave counts what it has archived, once, and what failed.
+// A Grave counts the archived records, each once, and the failures.
 func TestGraveStats(t *testing.T) {
 	b := newFake()
 	through := noon
@@ -39,7 +39,7 @@ func TestGraveStats(t *testing.T) {
 	}
 }
 
-// A queue has come as far as the first death that it has yet to hand over.
+// A queue's Through is the first death that it still has to hand over.
 func TestQueueThrough(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var down atomic.Bool

@@ -15,8 +15,8 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
 )
 
-// A life is found once, whatever policies it was harvested under: its day is that of its
-// expiry. What is alive by its expiry is not archived, and is still there.
+// A life is found once, whatever policies it was harvested under: its day is that of its expiry.
+// Live records are not archived, and stay.
 func TestHarvestedUnderTwoPolicies(t *testing.T) {
 	d, err := memory.New(&memory.Options[session]{Retain: 365 * day})
 	ok(t, err)
@@ -61,8 +61,8 @@ func TestHarvestedUnderTwoPolicies(t *testing.T) {
 	ok(t, s.Close(t.Context()))
 }
 
-// A harvest keeps its place in the archive: the next one has what died since, one under
-// another policy too, and one that was interrupted is gone on with.
+// A harvest keeps its position in the archive. The next one takes what died since, also under
+// another policy, and an interrupted one is resumed.
 func TestHarvestKeepsItsPlace(t *testing.T) {
 	d, err := memory.New(&memory.Options[session]{Retain: 365 * day})
 	ok(t, err)

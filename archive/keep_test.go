@@ -19,7 +19,7 @@ import (
 	"github.com/slidingttl/slidingttl/archive"
 )
 
-// lives is what tells records apart, of all that a Reader tells, in its order.
+// lives returns the identities of all records that a Reader returns, in its order.
 func lives(t *testing.T, b archive.Bucket) (ids []string) {
 	t.Helper()
 	for _, a := range all(t, b) {
@@ -28,13 +28,13 @@ func lives(t *testing.T, b archive.Bucket) (ids []string) {
 	return ids
 }
 
-// lifeOf is what lives tells of the record of the key number i, of the first day.
+// lifeOf is the identity in lives of record i of the first day.
 func lifeOf(i int) string {
 	r := dead(i, 0)
 	return fmt.Sprintf("%s %s links %d", archive.DayOf(r.ExpiredAt), r.Key, r.CreatedAt)
 }
 
-// untidy is an archive of files that have lives in common.
+// untidy returns an archive whose files have lives in common.
 func untidy(t *testing.T) *fakeBucket {
 	t.Helper()
 	once := untidyOnce()
@@ -83,8 +83,8 @@ func TestCompact(t *testing.T) {
 	}
 }
 
-// So many files that, merged as many at once as may be, they become several that have lives
-// in common.
+// So many files that they cannot all be merged at once: the first merged files have lives in
+// common.
 func TestCompactMany(t *testing.T) {
 	archive.Narrow(t, 1<<20)
 	b := newFake()
@@ -128,7 +128,7 @@ func TestOtherFiles(t *testing.T) {
 	}
 }
 
-// tidied are the names of an archive that was compacted, one merged file a day at most.
+// tidied returns the names of a compacted archive's files: at most one merged file for each day.
 func tidied(t *testing.T, b archive.Bucket) {
 	t.Helper()
 	perDay := map[string]int{}
@@ -145,7 +145,7 @@ func tidied(t *testing.T, b archive.Bucket) {
 	}
 }
 
-// A crash at any call, before it is done and after: readers see the same, and the next run
+// After a crash at any call, before or after its effect, readers see the same, and the next run
 // finishes the work.
 func TestCompactCrashes(t *testing.T) {
 	for _, after := range []bool{false, true} {
@@ -163,7 +163,7 @@ func TestCompactCrashes(t *testing.T) {
 					days[day] = true
 				}
 			}
-			for name := range b.files { // which other engines read by its name
+			for name := range b.files { // other engines read files by their names
 				if day, _, is := strings.Cut(name, "/merge-"); is && !days[day] {
 					t.Errorf("after %d calls there is %s, which no manifest names", calls, name)
 				}
@@ -188,8 +188,7 @@ func TestCompactCrashes(t *testing.T) {
 	}
 }
 
-// holders are the files of b that hold key: in their bytes, or in those that their pages have
-// when they are unpacked.
+// holders returns the files of b that contain key, in their bytes or in their unpacked pages.
 func holders(t *testing.T, b archive.Bucket, key string) (names []string) {
 	t.Helper()
 	for i, err := range b.List(t.Context(), "") {
@@ -277,7 +276,7 @@ func TestForgetCrashes(t *testing.T) {
 		for calls := 0; ; calls++ {
 			b := untidy(t)
 			want := lives(t, b)
-			// What a compaction has left that was killed anywhere.
+			// The files that a killed compaction has left.
 			_, _ = archive.Compact(t.Context(), crash(b, calls%5, after), nil)
 			_, err := archive.Forget(t.Context(), crash(b, calls, after), archive.Selection{Keys: []string{key}}, nil)
 			if err != nil && !errors.Is(err, errCrash) {
@@ -302,7 +301,7 @@ func TestForgetCrashes(t *testing.T) {
 	}
 }
 
-// A writer that was killed leaves what it was writing, with the key.
+// A killed writer leaves the file that it was writing, with the key.
 func TestForgetUnfinished(t *testing.T) {
 	b, path := directory(t)
 	left := filepath.Join(path, ".writing-17")
@@ -373,8 +372,8 @@ func TestRetainClock(t *testing.T) {
 	}
 }
 
-// Writers, compactions, erasures and readers at once: what was written before a read began
-// is in it once, and what was forgotten is nowhere.
+// Writers, compactions, erasures and readers at once: a read has each record that was written
+// before it began once, and forgotten records are in no file.
 func TestAtOnce(t *testing.T) {
 	b, _ := directory(t)
 	const writers, batches, size = 3, 12, 20

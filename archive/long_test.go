@@ -16,7 +16,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// large is a bucket with two batches of a day, of files that are read in many parts.
+// large returns a bucket with two batches of a day, whose files are read in many parts.
 func large(t *testing.T) *fakeBucket {
 	t.Helper()
 	b := newFake()
@@ -34,8 +34,8 @@ func large(t *testing.T) *fakeBucket {
 	return b
 }
 
-// A day is compacted at any step of one who reads all of it, and of one who finds a key:
-// each life is found once.
+// A day is compacted at any step of a reader of the whole day, and of one of a key. Each life is
+// found once.
 func TestReadBesideCompaction(t *testing.T) {
 	archive.Shorten(t, 40, 1<<30)
 	base := large(t)
@@ -44,7 +44,7 @@ func TestReadBesideCompaction(t *testing.T) {
 		reached = false
 		for _, find := range []bool{false, true} {
 			b := base.clone()
-			var step atomic.Int64 // Find looks into files at once
+			var step atomic.Int64 // Find reads several files at once
 			b.step = func() {
 				if step.Add(1) == at {
 					if _, err := archive.Compact(t.Context(), b, nil); err != nil {
@@ -64,8 +64,8 @@ func TestReadBesideCompaction(t *testing.T) {
 	}
 }
 
-// Merged files of several row groups, and several of them: each life is in one, and they are
-// not merged again.
+// Merging gives several files of several row groups: each life is in one of them, and they are not
+// merged again.
 func TestCompactLong(t *testing.T) {
 	b := large(t)
 	want := lives(t, b)

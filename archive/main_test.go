@@ -13,12 +13,12 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// noon is that of the day on which most records of the tests die.
+// noon is noon of the day on which most records of the tests die.
 var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
 func at(t time.Time) driver.Instant { return driver.Floor(t) }
 
-// dead is the record of the key number i, which died i milliseconds after noon, days later.
+// dead returns record i, which died i milliseconds after noon, days later.
 func dead(i, days int) archive.Record {
 	died := noon.AddDate(0, 0, days).Add(time.Duration(i) * time.Millisecond)
 	return archive.Record{
@@ -31,7 +31,7 @@ func dead(i, days int) archive.Record {
 	}
 }
 
-// batch is the records from first to last, that one not included.
+// batch returns the records from first to last, last excluded.
 func batch(first, last, days int) archive.Batch {
 	b := archive.Batch{Source: "links"}
 	for i := first; i < last; i++ {
@@ -51,7 +51,7 @@ func directory(t *testing.T) (*archive.Directory, string) {
 	return d, path
 }
 
-// writer writes to b a week after noon.
+// writer returns a Writer to b whose time is a week after noon.
 func writer(t testing.TB, b archive.Bucket) *archive.Writer {
 	t.Helper()
 	w, err := archive.NewWriter(b, &archive.WriterOptions{Now: func() time.Time { return noon.AddDate(0, 0, 7) }})
@@ -70,7 +70,7 @@ func write(t *testing.T, w *archive.Writer, batches ...archive.Batch) {
 	}
 }
 
-// all is what a Reader tells of b, without an error.
+// all returns all records that a Reader finds in b. It fails on an error.
 func all(t *testing.T, b archive.Bucket) []archive.Archived {
 	t.Helper()
 	var found []archive.Archived
@@ -83,7 +83,7 @@ func all(t *testing.T, b archive.Bucket) []archive.Archived {
 	return found
 }
 
-// files is the files of b.
+// files returns the names of b's files.
 func files(t *testing.T, b archive.Bucket) (names []string) {
 	t.Helper()
 	for i, err := range b.List(t.Context(), "") {

@@ -35,8 +35,8 @@ func (a *aging) Rename(ctx context.Context, from, to string) error {
 	return a.Bucket.Rename(ctx, from, to)
 }
 
-// Compact has the files of a day that are due for another storage class moved, also where there
-// is nothing to merge.
+// Compact moves the files of a day that are due for another storage class, even if there is nothing
+// to merge.
 func TestCompactMoves(t *testing.T) {
 	b := &aging{newFake(), "day=2026-11-23/", map[string]bool{}}
 	write(t, writer(t, b), batch(0, 10, 0), batch(0, 10, 1))

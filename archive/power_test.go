@@ -16,8 +16,8 @@ import (
 	"github.com/slidingttl/slidingttl/archive"
 )
 
-// disk records what a power cut would leave below a directory: of a file the content that it
-// had when it was last synced, of a directory the entries.
+// disk records what a power cut would leave below a directory: of each file and directory, the
+// content or entries at its last sync.
 type disk struct {
 	t    *testing.T
 	top  string
@@ -55,7 +55,7 @@ func (d *disk) open() *archive.Directory {
 	return b
 }
 
-// sync takes the place of fsync.
+// sync replaces fsync.
 func (d *disk) sync(f *os.File) error {
 	if d.left--; d.left < 0 {
 		return errCrash
@@ -89,7 +89,7 @@ func (d *disk) sync(f *os.File) error {
 	return nil
 }
 
-// cut is the archive that a power cut leaves.
+// cut returns the archive that a power cut leaves.
 func (d *disk) cut() *archive.Directory {
 	d.t.Helper()
 	d.mu.Lock()
@@ -120,7 +120,7 @@ func (d *disk) copyTo(n uint64, to string) error {
 	return nil
 }
 
-// survives wants a power cut now to leave the archive sound, with the lives of want in it.
+// survives wants a power cut now to leave a correct archive with the lives of want.
 func (d *disk) survives(when string, want []string) *archive.Directory {
 	d.t.Helper()
 	b := d.cut()
@@ -136,8 +136,8 @@ func (d *disk) survives(when string, want []string) *archive.Directory {
 	return b
 }
 
-// What a call has done is there after a power cut, at that moment and at every fsync from
-// then on; no file is there in part.
+// The effect of a call survives a power cut, at that moment and at every later fsync. No partial
+// file exists.
 func TestPowerCut(t *testing.T) {
 	d := newDisk(t)
 	var done []string
@@ -201,7 +201,7 @@ func TestPowerCutAfterKill(t *testing.T) {
 			return err
 		},
 	} {
-		for _, began := range []bool{false, true} { // the other process, and knew the day, before the first was killed
+		for _, began := range []bool{false, true} { // whether the other process read the day before the first was killed
 			for n, killed := 0, true; killed; n++ {
 				d := newDisk(t)
 				b := d.open()
@@ -238,8 +238,8 @@ func TestPowerCutAfterKill(t *testing.T) {
 	}
 }
 
-// At any fsync of one who writes the first file of a day, another writes one to the same day,
-// and the power is cut.
+// At any fsync of a process that writes the first file of a day, another one writes a file to the
+// same day, and the power is cut.
 func TestPowerCutBesideFirst(t *testing.T) {
 	for n, beside := 0, true; beside; n++ {
 		d := newDisk(t)

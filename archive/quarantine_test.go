@@ -15,8 +15,8 @@ import (
 
 var quarantine = archive.Span{From: archive.Quarantine, To: archive.Quarantine}
 
-// What cannot be archived stops nothing: it is set aside, once however often it is handed
-// over, and is counted, found, verified and forgotten like the rest.
+// A record that cannot be archived stops no other. It goes to the quarantine once, however often it
+// is handed over, and is counted, found, verified and forgotten like the rest.
 func TestQuarantine(t *testing.T) {
 	b := newFake()
 	o := &archive.WriterOptions{
@@ -124,7 +124,7 @@ func TestQuarantine(t *testing.T) {
 	}
 }
 
-// A record that its source cannot read is set aside with what the source says of it.
+// A record that its source cannot read goes to the quarantine with the source's problem.
 func TestGraveQuarantines(t *testing.T) {
 	b := newFake()
 	grave := &archive.Grave{Writer: writer(t, b), Source: "links"}
@@ -152,7 +152,7 @@ func TestFormerManifests(t *testing.T) {
 			b.files[strings.Replace(name, "/_", "/", 1)] = content
 		}
 	}
-	write(t, writer(t, b), batch(0, 2, 0)) // which it knows to be there
+	write(t, writer(t, b), batch(0, 2, 0)) // the writer finds that the archive has it
 	if found := all(t, b); len(found) != 4 || len(b.files) != 3 {
 		t.Errorf("%d records in %q", len(found), slices.Sorted(maps.Keys(b.files)))
 	}

@@ -31,10 +31,10 @@ type session struct {
 	User string `json:"user"`
 }
 
-// What dies in memory is in the archive, once, with what it died of.
+// Each record that dies in memory is in the archive once, with its cause of death.
 func TestMemory(t *testing.T) {
 	policy := slidingttl.Policy{IdleGrace: 30 * day, MaxLifetime: 90 * day}
-	var batches [][]driver.Dead // to write them there would leave parts of the bubble in pools
+	var batches [][]driver.Dead // written after the bubble: inside it, sync.Pools would keep parts of the bubble
 	synctest.Test(t, func(t *testing.T) {
 		q, err := archive.NewQueue(func(_ context.Context, dead []driver.Dead) error {
 			batches = append(batches, dead)
@@ -160,7 +160,7 @@ func TestQueue(t *testing.T) {
 	})
 }
 
-// Long values are handed over a few at a time, and who adds more waits.
+// Long values are handed over a few at a time, and Add waits while there is no room.
 func TestQueueBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
@@ -178,7 +178,7 @@ func TestQueueBytes(t *testing.T) {
 			for i := range 20 {
 				size := 30
 				if i == 10 {
-					size = 1000 // longer than all that may wait
+					size = 1000 // more than the room of the queue
 				}
 				q.Add(driver.Dead{Raw: driver.Raw{Value: make([]byte, size)}})
 				added.Add(1)

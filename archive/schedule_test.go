@@ -9,7 +9,7 @@ import (
 	"github.com/slidingttl/slidingttl/archive"
 )
 
-// kinds orders names by the first letters of their bases, in the order in which letters has them.
+// kinds orders names by the first letters of their bases, in the order of letters.
 func kinds(letters ...string) func(a, b string) int {
 	rank := func(name string) int {
 		return slices.IndexFunc(letters, func(l string) bool { return strings.Contains(name, "/"+l) })

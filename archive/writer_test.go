@@ -46,8 +46,8 @@ func TestWriteTwice(t *testing.T) {
 	}
 }
 
-// What differs in its source or its generation alone is another life, and no batch of such
-// lives is taken for another.
+// Records that differ only in their source or generation are different lives, and their batches
+// are different batches.
 func TestIdentity(t *testing.T) {
 	b := newFake()
 	w := writer(t, b)
@@ -134,7 +134,7 @@ func TestCheckpoint(t *testing.T) {
 	}
 }
 
-// The reason of a death is that which the store says, whenever it is archived.
+// The reason of a death is the store's, whenever it is archived.
 func TestReasonAgrees(t *testing.T) {
 	p := slidingttl.Policy{IdleGrace: 7 * day, MaxLifetime: 30 * day}
 	rules := policy.NewRules(p, time.Second, time.Minute, false)

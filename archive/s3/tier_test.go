@@ -24,8 +24,8 @@ func tiers(t *testing.T) *s3.Options {
 	return &s3.Options{Tiers: all, Now: func() time.Time { return time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC) }}
 }
 
-// A file is written to the class of its day's age, whenever it is written, and so is one that
-// gets its name. What is no file of records keeps the bucket's class.
+// A file is written or renamed to the class for its day's age. Other files than records have the
+// bucket's class.
 func TestTiers(t *testing.T) {
 	for name, want := range map[string]string{
 		"day=2026-11-22/batch-a.parquet":       "",
@@ -55,7 +55,7 @@ func TestTiers(t *testing.T) {
 	}
 }
 
-// A listing tells what has come of age since it was written.
+// A listing reports the files that are due for another class since they were written.
 func TestTiersMove(t *testing.T) {
 	b := serve(t, tiers(t), func(w http.ResponseWriter, r *http.Request) {
 		_, _ = fmt.Fprint(w, "<ListBucketResult>")

@@ -24,7 +24,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// answer is what a server says to one request.
+// answer is a server's answer to one request.
 type answer struct {
 	status int
 	code   string // of an error
@@ -50,7 +50,7 @@ func open(t *testing.T, o *s3.Options, answers ...answer) (*s3.Bucket, *[]*http.
 	return b, &got
 }
 
-// serve returns a bucket on a server that is h.
+// serve returns a bucket on a server with the handler h.
 func serve(t *testing.T, o *s3.Options, h http.HandlerFunc) *s3.Bucket {
 	t.Helper()
 	server := httptest.NewServer(h)
@@ -77,7 +77,7 @@ func create(t *testing.T, b *s3.Bucket) error {
 	})
 }
 
-// What no test server does, KMS, is held to the request as AWS documents it.
+// No test server has KMS, so this compares the request with AWS's documentation.
 func TestEncryptedByServer(t *testing.T) {
 	b, got := open(t, &s3.Options{Prefix: "archive/", SSEKMSKey: "alias/archive"})
 	if err := create(t, b); err != nil {
@@ -147,8 +147,8 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// A file that is longer than what is held in memory, and that another write met the first time,
-// is sent whole.
+// A file that is larger than the buffer is sent whole, also after its first attempt conflicted with
+// another write.
 func TestLongFile(t *testing.T) {
 	part := bytes.Repeat([]byte("0123456789abcdef"), 1<<16)
 	const parts = 33 // MiB
@@ -177,7 +177,7 @@ func TestLongFile(t *testing.T) {
 	}
 }
 
-// An answer that ends before its time is an error, and not the end of the file.
+// An answer that is cut short is an error, and not the end of the file.
 func TestCutShort(t *testing.T) {
 	b := serve(t, nil, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Length", "8")
@@ -198,8 +198,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// Under Object Lock a version cannot be removed, and is said to be locked until the time that its head
-// names; as the service of AWS answers.
+// Under Object Lock a version cannot be removed. The error has the end of the lock from the
+// version's head, as AWS answers it.
 func TestLocked(t *testing.T) {
 	until := time.Now().Add(48 * time.Hour).UTC().Truncate(time.Second)
 	for name, c := range map[string]struct {
