@@ -37,7 +37,7 @@ type CompactReport struct {
 
 // String is the report as text.
 func (r *CompactReport) String() string {
-	return fmt.Sprintf("%d days looked at, files of %d merged: %d into %d\n%d rows, of which %d were of lives that were there twice",
+	return fmt.Sprintf("%d days read, files of %d merged: %d into %d\n%d rows, of which %d were duplicates",
 		r.Days, r.Merged, r.Files, r.Into, r.Rows, r.Dropped)
 }
 

@@ -33,14 +33,14 @@ type ForgetReport struct {
 
 // String is the report as text.
 func (r *ForgetReport) String() string {
-	text := fmt.Sprintf("%d records forgotten; %d files written anew, of %d days looked at", r.Records, r.Files, r.Days)
+	text := fmt.Sprintf("%d records forgotten; %d files rewritten, %d days read", r.Records, r.Files, r.Days)
 	if r.DryRun {
-		text = fmt.Sprintf("%d records in %d files would be forgotten, a dry run; %d days looked at", r.Records, r.Files, r.Days)
+		text = fmt.Sprintf("%d records in %d files would be forgotten, a dry run; %d days read", r.Records, r.Files, r.Days)
 	} else {
-		text += fmt.Sprintf("\n%d found by a look at all days afterwards", r.Left)
+		text += fmt.Sprintf("\n%d found by a second pass over all days", r.Left)
 	}
 	if r.NoValue > 0 {
-		text += fmt.Sprintf("\n%d records have nothing in that column: whose they are it does not tell, and they stay", r.NoValue)
+		text += fmt.Sprintf("\n%d records have no value in that column, and stay", r.NoValue)
 	}
 	return text
 }

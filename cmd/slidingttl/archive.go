@@ -14,7 +14,7 @@ import (
 func (a *app) archive() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "archive",
-		Short: "Find again what has died, and keep the archive in order",
+		Short: "Find dead records in an archive, and keep the archive in order",
 		Long: `Finds dead records in an archive, and keeps the archive in order.
 
 An ARCHIVE is a directory, or s3://bucket/prefix/?region=R, with credentials as the AWS SDK finds
@@ -29,8 +29,8 @@ sets the storage class by the age of a day: give it to all commands, and run com
 func overDays(c *cobra.Command, op func(c *cobra.Command, b archive.Bucket, days archive.Span, args []string) error) *cobra.Command {
 	var days archive.Span
 	f := c.Flags()
-	f.TextVar(&days.From, "from", days.From, "the first `day`: 2026-11-22 (default: that of the archive)")
-	f.TextVar(&days.To, "to", days.To, "the last `day`")
+	f.TextVar(&days.From, "from", days.From, "the first `day`: 2026-11-22 (default: the archive's first)")
+	f.TextVar(&days.To, "to", days.To, "the last `day` (default: the archive's last)")
 	f.Lookup("from").DefValue, f.Lookup("to").DefValue = "", "" // none, and not the first day of all
 	c.RunE = func(c *cobra.Command, args []string) error {
 		b, err := openArchive(c.Context(), args[0])

@@ -59,7 +59,7 @@ func TestArchive(t *testing.T) {
 	out, _ = command(t, 0, "archive", "forget", path, "key-7")
 	contains(t, out, "2 records in 2 files would be forgotten, a dry run")
 	out, _ = command(t, 0, "archive", "forget", path, "key-7", "--apply")
-	contains(t, out, "2 records forgotten; 2 files written anew", "0 found by a look at all days afterwards")
+	contains(t, out, "2 records forgotten; 2 files rewritten", "0 found by a second pass over all days")
 	command(t, exitDead, "archive", "find", path, "key-7")
 	out, _ = command(t, 0, "archive", "compact", path, "--keep-days", "30", "--apply", "--json")
 	contains(t, out, `"days": 1`, `"rows": 25`)

@@ -16,7 +16,7 @@ import (
 func (a *app) archiveStats() *cobra.Command {
 	return overDays(&cobra.Command{
 		Use:   "stats ARCHIVE",
-		Short: "Tell what an archive holds, as its listing tells",
+		Short: "Count an archive's days, files, rows and bytes, from its listing",
 	}, func(c *cobra.Command, b archive.Bucket, span archive.Span, args []string) error {
 		s, err := archive.NewReader(b).Stats(c.Context(), span)
 		if err != nil && !errors.Is(err, archive.ErrCorrupt) {
@@ -32,10 +32,10 @@ func (a *app) archiveCompact() *cobra.Command {
 	c := overDays(&cobra.Command{
 		Use:   "compact ARCHIVE",
 		Short: "Merge the files of each day, keep each life once, and remove days that are too old",
-		Long: `Merges the files of each day into one, and keeps each life once. It may be run beside all
-else, and again after a kill. Nothing is lost by it, so it is done without --apply.
+		Long: `Merges the files of each day into one, and keeps each life once. It may run beside all other
+programs, and again after a kill. It loses nothing, so it needs no --apply.
 
-With --keep-days it then removes the days that are older. That is a dry run unless --apply is given.`,
+With --keep-days it then removes older days. That is a dry run unless --apply is given.`,
 		Example: `  slidingttl archive compact /var/lib/links/archive --to 2026-11-21 --keep-days 400 --apply`,
 	}, func(c *cobra.Command, b archive.Bucket, span archive.Span, args []string) error {
 		r, err := archive.Compact(c.Context(), b, &archive.CompactOptions{Span: span, Progress: a.days("compact")})
@@ -51,9 +51,9 @@ With --keep-days it then removes the days that are older. That is a dry run unle
 		}
 		return errors.Join(err, a.print(kept))
 	})
-	c.Flags().IntVar(&keep, "keep-days", 0, "remove what died more than this number of days ago")
-	c.Flags().BoolVar(&apply, "apply", false, "remove; without it no day is")
-	c.Flags().BoolVar(&quiet, "quiet", false, "it is right that nothing has died for a month; else a clock is taken to be wrong")
+	c.Flags().IntVar(&keep, "keep-days", 0, "remove records that died more than this number of days ago")
+	c.Flags().BoolVar(&apply, "apply", false, "remove the days; without it nothing is removed")
+	c.Flags().BoolVar(&quiet, "quiet", false, "accept that nothing has died for a month; otherwise that is an error, because a clock may be wrong")
 	return c
 }
 
@@ -100,10 +100,10 @@ Remove the keys from their store first: records that a source hands over later a
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&what.Prefix, "prefix", "", "of keys that begin with this")
-	f.StringVar(&list, "keys", "", "of the keys in this `file`, one a line; - is the standard input")
-	f.StringVar(&where, "where", "", "of those with this value in a column of the archive's: `column=value`")
-	f.BoolVar(&w.apply, "apply", false, "remove; without it nothing is")
+	f.StringVar(&what.Prefix, "prefix", "", "forget keys that begin with this")
+	f.StringVar(&list, "keys", "", "forget the keys in this `file`, one a line; - is the standard input")
+	f.StringVar(&where, "where", "", "forget records with this value in one of the archive's columns: `column=value`")
+	f.BoolVar(&w.apply, "apply", false, "remove the records; without it nothing is removed")
 	f.BoolVar(&w.yes, "yes", false, "do not ask before removing")
 	return c
 }
@@ -111,7 +111,7 @@ Remove the keys from their store first: records that a source hands over later a
 func (a *app) archiveVerify() *cobra.Command {
 	return overDays(&cobra.Command{
 		Use:   "verify ARCHIVE",
-		Short: "Read every byte of an archive, and tell what is not as it was written",
+		Short: "Read every byte of an archive, and report what differs from what was written",
 	}, func(c *cobra.Command, b archive.Bucket, span archive.Span, args []string) error {
 		r, err := archive.NewReader(b).Verify(c.Context(), &archive.VerifyOptions{Span: span, Progress: a.days("verify")})
 		return errors.Join(err, a.print(r))

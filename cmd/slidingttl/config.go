@@ -34,7 +34,7 @@ func (a *app) apply(c *cobra.Command, args []string) error {
 		return nil
 	}
 	if a.config == "" {
-		return fmt.Errorf("%w: the store must be a URI such as dynamodb://table, or a name in the file that --config or %s names", errUsage, configFrom)
+		return fmt.Errorf("%w: the store must be a URI such as dynamodb://table, or the name of a store in the file of --config or %s", errUsage, configFrom)
 	}
 	var file struct {
 		Stores map[string]settings `json:"stores"`

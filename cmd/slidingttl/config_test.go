@@ -86,7 +86,7 @@ func TestList(t *testing.T) {
 		t.Errorf("%v: %s", err, out)
 	}
 	_, errs := command(t, exitUsage, "list", uri, "--policy", thirty, "--where", "odd")
-	contains(t, errs, "must be of beyond-policy, dead, foreign")
+	contains(t, errs, "must be one or more of beyond-policy, dead, foreign")
 }
 
 // The URIs and settings that the README shows are such as the command takes.

@@ -21,7 +21,7 @@ func (a *app) harvest() *cobra.Command {
 	o := upkeep.HarvestOptions{Grace: 10 * time.Minute}
 	c := &cobra.Command{
 		Use:   "harvest STORE ARCHIVE",
-		Short: "Copy into an archive what is dead and still held by its store",
+		Short: "Copy into an archive the dead records that the store still holds",
 		Long: `Copies into an archive the dead records that the store still holds: see docs/retaining.md. It
 removes nothing: the store does, or reap.
 
@@ -55,12 +55,12 @@ policy. --past-cap ends such lives: it sets their expiry to now, and a later har
 	pace.rates(c)
 	f := c.Flags()
 	f.BoolVar(&apply, "apply", false, "write to the archive; without it nothing is written")
-	f.StringVar(&source, "source", "", "`name` of the store in the archive, always the same: under another, records are other ones")
-	f.TimeVar(&since, "since", since, []string{time.RFC3339}, `leave out what was dead by this time, and not by the place in the archive ("2026-11-22T08:00:00Z")`)
+	f.StringVar(&source, "source", "", "`name` of the store in the archive. Always give the same: under another name records count as different")
+	f.TimeVar(&since, "since", since, []string{time.RFC3339}, `start from this time ("2026-11-22T08:00:00Z") and not from the position in the archive: leave out earlier deaths`)
 	f.Var((*period)(&o.Grace), "grace", "how long a record must have been dead")
-	f.BoolVar(&o.PastCap, "past-cap", false, "end the lives of those past the cap whose expiry is still to come")
-	f.IntVar(&o.Batch, "batch", 5000, "records that a file of the archive has")
-	f.IntVar(&o.BatchBytes, "batch-bytes", 32<<20, "bytes of values held at once, about")
+	f.BoolVar(&o.PastCap, "past-cap", false, "end the lives of records past the cap whose expiry is in the future")
+	f.IntVar(&o.Batch, "batch", 5000, "records in a file of the archive")
+	f.IntVar(&o.BatchBytes, "batch-bytes", 32<<20, "bytes of values held in memory at once, about")
 	_ = c.MarkFlagRequired("source")
 	return c
 }

@@ -67,14 +67,14 @@ func (a *app) list() *cobra.Command {
 	words := strings.Join(slices.Sorted(maps.Keys(wheres)), ", ")
 	c := &cobra.Command{
 		Use:     "list STORE",
-		Short:   "Find records that an audit counts, by what state they are in; writes nothing",
+		Short:   "List records by their state, as audit counts them; writes nothing",
 		Example: `  slidingttl list dynamodb://sessions --policy "idle 30m, max 12h" --where malformed,past-cap --limit 5 --keys`,
 		RunE: policy.run(func(c *cobra.Command, args []string, p slidingttl.Policy) error {
 			asked := make(map[upkeep.State]bool)
 			for _, word := range where {
 				state, ok := wheres[word]
 				if !ok {
-					return fmt.Errorf("%w: --where is %q: must be of %s, with commas between", errUsage, word, words)
+					return fmt.Errorf("%w: --where is %q: must be one or more of %s, separated by commas", errUsage, word, words)
 				}
 				asked[state] = true
 			}
@@ -112,8 +112,8 @@ func (a *app) list() *cobra.Command {
 	policy.flags(c, "", "the policy")
 	pace.rates(c)
 	c.Flags().StringSliceVar(&where, "where", []string{"malformed", "implausible"}, "which records: "+words)
-	c.Flags().IntVar(&limit, "limit", 20, "how many, at most")
-	c.Flags().BoolVar(&keys, "keys", false, "show keys, which may be secrets, and not their hashes alone")
+	c.Flags().IntVar(&limit, "limit", 20, "records to list, at most")
+	c.Flags().BoolVar(&keys, "keys", false, "show keys, which may be secrets, besides their hashes")
 	return c
 }
 

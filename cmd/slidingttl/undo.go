@@ -19,14 +19,14 @@ func (a *app) undo() *cobra.Command {
 	var write writeFlags
 	c := &cobra.Command{
 		Use:   "undo STORE FILE",
-		Short: "Take adoptions back, of the records that nobody has touched since",
+		Short: "Take back the adoption of records that were not touched since",
 		Long: `Reverts the writes that adopt recorded in FILE with --undo: each record loses its created_at, and
 gets its former expiry back. A record that was touched or written since is not changed. A version
 that adopt gave to an item of Cosmos DB stays.`,
 		Example: `  slidingttl undo "redis://cache1?prefix=session:" adopted.jsonl --apply`,
 		RunE: func(c *cobra.Command, args []string) error {
 			w := work{uri: args[0], pace: &write.paceFlags}
-			w.ask = fmt.Sprintf("About to take back what adopt has written to records of %s, as %s tells.", args[0], args[1])
+			w.ask = fmt.Sprintf("About to take back adoptions of records of %s, as recorded in %s.", args[0], args[1])
 			return over(a, c, w, func(s *store) (*upkeep.UndoReport, error) {
 				f, err := os.Open(args[1])
 				if err != nil {
