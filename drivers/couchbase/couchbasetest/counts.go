@@ -36,9 +36,8 @@ const (
 	OpScanCancel   Op = memd.CmdRangeScanCancel
 )
 
-// Counts are the operations that a node has received, by kind, and how many of them
-// changed a document. It is comparable, so a test can state in one line what it
-// expects:
+// Counts are the operations that a node has received, by kind. Mutations counts those that
+// changed a document. It is comparable, so a test can state in one line what it expects:
 //
 //	before := node.Counts()
 //	… one read whose touch is not due …

@@ -174,8 +174,8 @@ func (n *Node) Password() string { return n.password }
 // Bucket returns the name of the bucket that the node started with.
 func (n *Node) Bucket() string { return n.bucketName }
 
-// ManagementURL returns the URL at which the node serves its settings, such as
-// "http://127.0.0.1:41235". gocb finds it by itself.
+// ManagementURL returns the URL of the node's settings, such as "http://127.0.0.1:41235".
+// gocb finds it by itself.
 func (n *Node) ManagementURL() string { return "http://" + n.mgmt.Addr().String() }
 
 // ClusterOptions are gocb's default options for gocb.Connect, with the node's credentials.
