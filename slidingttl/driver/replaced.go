@@ -4,9 +4,9 @@ import "context"
 
 type replacedKey struct{}
 
-// WithReplaced returns a context under which a driver reports the dead records that it replaces:
-// by [Replaced] it calls report for each dead record over which a write begins a
-// new life. report may be called concurrently.
+// WithReplaced returns a context under which drivers report the dead records that they replace.
+// By [Replaced] a driver calls report for each dead record over which a write begins a new life.
+// report may be called concurrently.
 func WithReplaced(ctx context.Context, report func(was Meta)) context.Context {
 	return context.WithValue(ctx, replacedKey{}, report)
 }

@@ -1,5 +1,5 @@
-// Package redistest runs Redis for tests and examples: the real server, alone, with a replica,
-// under a sentinel or as a cluster, or miniredis, in this process, whose time can be set.
+// Package redistest runs Redis for tests and examples. It runs the real server, alone, with a
+// replica, under a sentinel or as a cluster, or miniredis in this process, whose time can be set.
 //
 //	func TestSessions(t *testing.T) {
 //		server := redistest.Start(t)

@@ -18,8 +18,8 @@ type Sentinel struct {
 	server *Server
 }
 
-// StartSentinel returns a sentinel over s, which treats s as gone after a third of a second
-// without an answer. It knows the replicas that s has now. It stops when the test ends.
+// StartSentinel returns a sentinel over s. It treats s as gone after a third of a second without
+// an answer. It knows the replicas that s has now. It stops when the test ends.
 func (s *Server) StartSentinel(t testing.TB) *Sentinel {
 	t.Helper()
 	sentinel := &Sentinel{Name: "primary"}

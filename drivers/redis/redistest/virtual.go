@@ -54,6 +54,5 @@ func (v *Virtual) Advance(d time.Duration) {
 	v.server.FastForward(d)
 }
 
-// Fail makes every command fail with this answer, such as "LOADING", until it is called with an
-// empty one.
+// Fail makes every command fail with this answer, such as "LOADING". An empty answer ends that.
 func (v *Virtual) Fail(answer string) { v.server.SetError(answer) }

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// StartClocked returns the test's own PostgreSQL or MariaDB, and a function that sets its clock
-// ahead of the system's, or behind it. It needs apt-get install faketime.
+// StartClocked returns the test's own PostgreSQL or MariaDB, and a function that sets its clock.
+// It sets the clock ahead of the system's, or behind it. It needs apt-get install faketime.
 func StartClocked(t testing.TB, db Database) (s *Server, set func(ahead time.Duration)) {
 	t.Helper()
 	libraries, _ := filepath.Glob("/usr/lib/*/faketime/libfaketime.so.1")

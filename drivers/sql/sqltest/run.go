@@ -84,9 +84,9 @@ var kinds = map[Database]kind{
 	},
 }
 
-// Run starts PostgreSQL or MariaDB, or uses the server that a variable names, for programs that
-// are no tests. It returns when the server answers, after a few seconds. The caller closes it;
-// it stops at the latest with the program.
+// Run starts PostgreSQL or MariaDB, or uses the server that a variable names. It is for programs
+// that are no tests. It returns when the server answers, after a few seconds. The caller closes
+// it; it stops at the latest with the program.
 func Run(ctx context.Context, db Database) (*Server, error) {
 	k, ok := kinds[db]
 	if !ok {
