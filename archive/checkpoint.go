@@ -27,7 +27,7 @@ func (w *Writer) Checkpoint(ctx context.Context, name string) ([]byte, error) {
 // SaveCheckpoint stores value, a source's position, beside the archive, under name. It
 // replaces the former value as a whole or not at all. A source saves its position after
 // Write returned nil, never before. The value is stored as it is, and [Forget] does not
-// look into it: keep no key in it that somebody may ask to have forgotten.
+// look into it: keep no key in it that may have to be forgotten.
 func (w *Writer) SaveCheckpoint(ctx context.Context, name string, value []byte) error {
 	if err := checkCheckpoint(name); err != nil {
 		return err

@@ -17,9 +17,9 @@ type Reason string
 
 // The reasons.
 const (
-	Idle    Reason = "idle"    // nobody touched it for the idle grace
+	Idle    Reason = "idle"    // it was not touched for the idle grace
 	Age     Reason = "age"     // it reached its cap
-	Deleted Reason = "deleted" // somebody deleted it
+	Deleted Reason = "deleted" // it was deleted
 	Unknown Reason = "unknown" // the source cannot tell
 )
 

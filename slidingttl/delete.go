@@ -44,7 +44,7 @@ func retryAfterTouch(was driver.Meta, write func(was driver.Meta) (driver.Meta, 
 
 // Retire ends the life of the record under key now, whatever the policy.
 //
-// Whoever has just read it may be told not found. Nothing is deleted: the record has died, as
+// A caller that has just read it may get ErrNotFound. Nothing is deleted: the record has died, as
 // of idleness, so that it is History where the dead are retained, and handed to an archive like
 // the others. An Insert or Upsert begins a new life. The expiry is now, rounded down to the
 // store's resolution: one still to come would leave a record that the next access keeps alive.

@@ -11,7 +11,7 @@ import (
 
 // GetMulti returns the values under keys and touches the records that are due, as Get does.
 //
-// Keys that are absent or dead are left out. Keys that failed are told by a [KeyErrors] in
+// Keys that are absent or dead are left out. Keys that failed are in a [KeyErrors] in
 // the error, and all others got their answer; with any other error it returns what it could
 // read.
 func (s *Store[T]) GetMulti(ctx context.Context, keys []string) (values map[string]T, err error) {
@@ -126,7 +126,7 @@ type Item[T any] struct {
 
 // UpsertMulti upserts items, Options.Parallel at a time.
 //
-// Those that failed are told by a [KeyErrors], and all others are written. Of two with one
+// Those that failed are in a [KeyErrors], and all others are written. Of two with one
 // key either may be the last.
 func (s *Store[T]) UpsertMulti(ctx context.Context, items []Item[T]) error {
 	return s.call(ctx, opUpsertMulti, func() error {

@@ -49,7 +49,7 @@ type Options[T any] struct {
 
 	// Reads and their touches: who waits, for how long, and what is read.
 
-	// Touches says who waits for a touch: the read (Wait, the default) or nobody (Background).
+	// Touches says whether a read waits for its touch (Wait, the default) or not (Background).
 	Touches TouchMode
 
 	// TouchWait bounds how long a read waits for its touch, which then goes on. Zero: 100 ms.
@@ -104,7 +104,7 @@ type Options[T any] struct {
 	// time; the driver's resolution for a store in this process's memory.
 	MaxSkew time.Duration
 
-	// What the store is told, and what it tells.
+	// Clock, hooks and logging.
 
 	// Now returns the time. Nil: the driver's clock if it has one, else time.Now. If it
 	// runs behind the clock of a store that deletes by itself, records seem to die early.
@@ -113,7 +113,7 @@ type Options[T any] struct {
 	// Observer has functions that are called as the store works. Nil: none. It is copied.
 	Observer *Observer
 
-	// Logger is told when touches become late, fail or exceed the budget, and when that ends.
+	// Logger gets a line when touches become late, fail or exceed the budget, and when that ends.
 	// Nil: nothing is logged.
 	Logger *slog.Logger
 

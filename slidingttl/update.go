@@ -33,7 +33,7 @@ func (s *Store[T]) Update(ctx context.Context, key string, f func(T) (T, error))
 
 // UpdateEntry is Update, and begins with the record as it was read, in e.
 //
-// That is one trip less where nobody has written since. It returns the record as written.
+// That is one trip less if the record was not written since. It returns the record as written.
 func (s *Store[T]) UpdateEntry(ctx context.Context, key string, e Entry[T], f func(T) (T, error)) (Entry[T], error) {
 	return s.update(ctx, key, &e, f)
 }

@@ -27,7 +27,7 @@
 //
 // # Expiry
 //
-// Cosmos DB counts ttl from the last write of the item, whoever made it, and has no cap. So
+// Cosmos DB counts ttl from the last write of the item, by any program, and has no cap. So
 // expires_at says when a record expires, and every read uses it. ttl only makes the service
 // remove the item, at Options.Retain and MaxSkew after its expiry or up to two seconds
 // later, because each write restarts it and rounds it up. It is relative, so the service's
@@ -54,7 +54,7 @@
 // azcosmos does not keep session tokens. The driver keeps those of the latest answers, and
 // reads with them. Under Session consistency, which an account should have at least, a
 // driver sees its own writes at once and those of others within moments. It keeps a token
-// that no replica has reached, until the container is created anew. No write depends on
+// that no replica has reached, until the container is recreated. No write depends on
 // what a read saw, and a store reads again before it takes a record for dead that another
 // process may just have touched (Latest). An account that takes writes in several regions
 // decides between conflicting writes later, and is not for this driver.

@@ -99,7 +99,7 @@ func (d *Driver[T]) learn(sum *float64, err error) {
 // read makes a read with the session's token. If no replica has reached the token (404, 1002), it
 // waits and retries; azcosmos has asked the write region before that. It also waits for a split
 // (410), for which azcosmos only retries four times at once. If all retries fail, it checks whether
-// the container was created anew.
+// the container was recreated.
 func read[T, R any](ctx context.Context, d *Driver[T], ask func(token *string) (R, error)) (R, error) {
 	for pause := 20 * time.Millisecond; ; pause *= 2 {
 		res, err := ask(d.sessions.token())

@@ -115,7 +115,7 @@ type StreamStats struct {
 }
 
 // Stream reads DynamoDB Streams and hands over the records of a table that died. These are
-// items that the TTL service removed, or that somebody overwrote or deleted when they were
+// items that the TTL service removed, or that were overwritten or deleted when they were
 // dead; with Options.Deletes also those deleted alive. The stream's
 // view should be NEW_AND_OLD_IMAGES; OLD_IMAGE works too, but does not show lives that an
 // overwrite ended.

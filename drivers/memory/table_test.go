@@ -141,7 +141,7 @@ func TestTableAgainstMap(t *testing.T) {
 }
 
 // TestTableOneHash: records whose hashes are all the same share buckets, and those
-// that passed over a bucket are found behind it whoever goes.
+// that passed over a full bucket are found behind it, whichever others are removed.
 func TestTableOneHash(t *testing.T) {
 	var s shard[int]
 	const n = 200

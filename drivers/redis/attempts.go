@@ -10,7 +10,7 @@ import (
 // what a connection that ends with its lifetime (ClientOption.ConnLifetime) left unanswered. That
 // can neither be turned off for one command nor be observed. But each attempt asks for Err, and
 // then, if it is sent, for Done or Deadline. The count may be one too high: for a redirect by a
-// cluster, or a connection that was made anew. So a count of two makes a refusal doubtful, because
+// cluster, or a new connection. So a count of two makes a refusal doubtful, because
 // it may be the write's own doing, but not a success.
 type attempts struct {
 	context.Context

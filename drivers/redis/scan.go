@@ -42,7 +42,7 @@ func (d *Driver[T]) Segments(ctx context.Context, n int) ([]driver.Cursor, error
 
 // Scan implements driver.Scanner, by SCAN and pipelined reads of the headers. limit is SCAN's
 // COUNT. A cursor of SCAN is valid only in the server process that returned it: after a restart or
-// a failover the node's scan begins anew. Do not reshard a cluster during a scan: a record that
+// a failover the node's scan starts again. Do not reshard a cluster during a scan: a record that
 // moves may be missed. A cursor from before slots changed nodes is a *driver.InvalidError.
 func (d *Driver[T]) Scan(ctx context.Context, from driver.Cursor, limit int) (driver.Page, error) {
 	var at []place

@@ -14,7 +14,7 @@ type txKey struct{}
 // committed, or not at all. Insert, Upsert, Update and Delete write. A Get, and any other call that
 // touches, is a Peek: a read that may be undone promises nothing. The store remembers none of them.
 // An error of the database may end tx, as always; a write is tried once. Do not make two calls by
-// one such context at once, as on tx itself.
+// that context at once, as on tx itself.
 //
 // A tier above the driver, such as drivers/hot, holds what it reads: give it no such context.
 func WithTx(ctx context.Context, tx *stdsql.Tx) context.Context {

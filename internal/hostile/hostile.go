@@ -34,7 +34,7 @@ type Record struct {
 	// or tenant than the driver's own.
 	Alien bool
 
-	// Guarded is a record that the store lets nobody write, as by a trigger. It can be read.
+	// Guarded is a record that the store does not let be written, as by a trigger. It can be read.
 	Guarded bool
 }
 

@@ -55,7 +55,7 @@
 // Concurrent renewals count as one. A former token that comes later opens no session, keeps
 // none alive, and is reported to Options.OnReplay: it was copied, or a client lost an
 // answer. Login has no grace: a token from before a login never gives access to what the
-// login opened. To shut out somebody who may have the token, use Login instead of Renew.
+// login opened. To shut out another user of the token, use Login instead of Renew.
 //
 // Whether a request may still write is decided by when it arrived, too. A session that
 // ends, by a logout, a login or a revocation, leaves a mark for Options.MaxRequest. A

@@ -23,7 +23,7 @@ type Info struct {
 	// absolute timeout, where accesses need no touch, or with Policy.Promote.
 	LastSeen time.Time
 
-	// IdleExpiry is until when the session lives if nobody accesses it again.
+	// IdleExpiry is the time until which the session lives without another access.
 	IdleExpiry time.Time
 
 	// AbsoluteExpiry is the instant that no access moves. Zero: there is none, by a

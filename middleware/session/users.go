@@ -23,7 +23,7 @@ func (m *Manager[T]) List(ctx context.Context, user string) ([]Info, error) {
 	}
 	list := make([]Info, 0, len(found))
 	for key, e := range found {
-		if e.Value.User == user { // one that has ended is nobody's
+		if e.Value.User == user { // an ended session has no user
 			list = append(list, m.info(key, &e))
 		}
 	}

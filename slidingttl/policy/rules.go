@@ -122,7 +122,7 @@ func (r *Rules) Due(l driver.Life, access driver.Instant) bool {
 //
 // It is later than at by a share of the slack, so that of many processes that read one key
 // together one touches it, and the others see that in time. draw returns a number from 0 to 1,
-// drawn anew with each expiry. The shares are truncated-exponential, most small and few large:
+// drawn again with each expiry. The shares are truncated-exponential, most small and few large:
 // then the largest of many lies apart from the next by more than a touch takes.
 func (r *Rules) DueFrom(l driver.Life, at driver.Instant, draw func() float64) driver.Instant {
 	if r.early == 0 || l.CreatedAt == 0 || r.Due(l, at) || !r.Due(l, at.Plus(r.early)) {

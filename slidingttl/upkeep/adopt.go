@@ -70,7 +70,7 @@ func (r *AdoptReport) tallies() tallies {
 
 // Adopt gives created_at to the records of d that have none. It also gives an expiry to
 // records that have none, or one beyond the policy. The expiry is drawn by key between
-// IdleGrace from now and Slack later, so that records that nobody reads do not all die at
+// IdleGrace from now and Slack later, so that records that are not read do not all die at
 // once. An earlier expiry stays. Records that already follow p are not written.
 //
 // Together with an error, the report is valid for the records read until then.
