@@ -2,6 +2,7 @@ package archive_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"iter"
@@ -180,8 +181,20 @@ func (f *failsOnce) List(ctx context.Context, prefix string) iter.Seq2[archive.I
 func TestListFails(t *testing.T) {
 	b := newFake()
 	write(t, writer(t, b), batch(0, 3, 0))
-	if s, err := archive.NewReader(&failsOnce{fakeBucket: b}).Stats(t.Context(), archive.Span{}); !errors.Is(err, errCrash) {
-		t.Errorf("%+v, %v", s, err)
+	for what, read := range map[string]func(*archive.Reader) error{
+		"stats":     func(r *archive.Reader) error { _, err := r.Stats(t.Context(), archive.Span{}); return err },
+		"manifests": func(r *archive.Reader) error { _, err := r.Manifests(t.Context(), archive.Span{}); return err },
+		"find":      func(r *archive.Reader) error { _, err := r.Find(t.Context(), "a", archive.Span{}); return err },
+		"all": func(r *archive.Reader) (first error) {
+			for _, err := range r.All(t.Context(), archive.Span{}) {
+				first = cmp.Or(first, err)
+			}
+			return first
+		},
+	} {
+		if err := read(archive.NewReader(&failsOnce{fakeBucket: b})); !errors.Is(err, errCrash) {
+			t.Errorf("%s: %v", what, err)
+		}
 	}
 }
 

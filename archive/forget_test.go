@@ -328,7 +328,7 @@ func TestForgetLeft(t *testing.T) {
 		}
 	}
 	r, err := archive.Forget(t.Context(), b, archive.Selection{Prefix: "user:3:"}, nil)
-	if !errors.Is(err, archive.ErrLeft) || r.Left != 1 || !strings.Contains(r.String(), "1 found by a look") {
+	if !errors.Is(err, archive.ErrLeft) || r.Left != 1 || !strings.Contains(r.String(), "1 found by a second pass") {
 		t.Errorf("%+v", r)
 	}
 }

@@ -61,9 +61,14 @@ var untidyOnce = sync.OnceValue(func() *fakeBucket {
 func TestCompact(t *testing.T) {
 	b := untidy(t)
 	want := lives(t, b)
-	r, err := archive.Compact(t.Context(), b, nil)
+	var told []archive.Progress
+	r, err := archive.Compact(t.Context(), b, &archive.CompactOptions{Progress: func(p archive.Progress) { told = append(told, p) }})
 	if err != nil {
 		t.Fatal(err)
+	}
+	first := archive.DayOf(at(noon))
+	if want := []archive.Progress{{Day: first, Days: 3}, {Day: first + 1, Done: 1, Days: 3}, {Day: first + 2, Done: 2, Days: 3}}; !slices.Equal(told, want) {
+		t.Errorf("told of %+v; want %+v", told, want)
 	}
 	if *r != (archive.CompactReport{Days: 3, Merged: 2, Files: 5, Into: 2, Rows: 95, Dropped: 15}) {
 		t.Errorf("%+v", *r)
@@ -329,8 +334,12 @@ func TestRetain(t *testing.T) {
 			if err != nil || r.Applied || r.Days != 1 || r.Rows != 60 || len(lives(t, b)) != 83 {
 				t.Fatalf("a dry run: %+v, %v", r, err)
 			}
-			if was, err := archive.NewReader(b).Stats(t.Context(), archive.Span{To: r.Before - 1}); err != nil || r.Files != was.Files || r.Bytes != was.Bytes {
-				t.Fatalf("a dry run: %+v, %v; want the files and bytes of %+v", r, err, was)
+			for _, days := range []int{2, 1} {
+				r, err := archive.Retain(t.Context(), b, days, &archive.RetainOptions{Now: now})
+				ok(t, err)
+				if was, err := archive.NewReader(b).Stats(t.Context(), archive.Span{To: r.Before - 1}); err != nil || r.Files != was.Files || r.Bytes != was.Bytes || r.Rows != was.Rows {
+					t.Fatalf("a dry run: %+v, %v; want the files, rows and bytes of %+v", r, err, was)
+				}
 			}
 			o := &archive.RetainOptions{Now: now, Apply: true}
 			if _, err = archive.Retain(t.Context(), crash(b, calls, after), 2, o); err != nil && !errors.Is(err, errCrash) {
@@ -351,6 +360,9 @@ func TestRetain(t *testing.T) {
 			}
 			if s, err := archive.NewReader(b).Stats(t.Context(), archive.Span{}); err != nil || s.Days != 2 || s.First != r.Before {
 				t.Errorf("there are %+v, %v; want two days from %v", s, err, r.Before)
+			}
+			if days, err := archive.NewReader(b).Manifests(t.Context(), archive.Span{}); err != nil || len(days) != 2 || days[0].Day != r.Before {
+				t.Errorf("there are %+v, %v; want two days from %v", days, err, r.Before)
 			}
 			if err == nil {
 				break

@@ -35,7 +35,7 @@ func TestQuarantine(t *testing.T) {
 	ok(t, err)
 	harm := map[string]func(r *archive.Record){
 		"must have at least one byte": func(r *archive.Record) { r.Key = "" },
-		"Record.ExpiredAt":            func(r *archive.Record) { r.ExpiredAt = 0 },
+		"Record.ExpiredAt is zero":    func(r *archive.Record) { r.ExpiredAt = 0 },
 		"Record.Reason":               func(r *archive.Record) { r.Reason = "boredom" },
 		"Record.Generation":           func(r *archive.Record) { r.Generation = "\xff" },
 		"Record.Format":               func(r *archive.Record) { r.Format = "\xff" },
