@@ -2,6 +2,7 @@ package archive_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -140,7 +141,8 @@ func TestQueue(t *testing.T) {
 		}})
 		ok(t, err)
 		archive.OnExpiry[float64, memory.Reason](q)("k", driver.Entry[float64]{Value: math.NaN()}, memory.Idle)
-		if len(bad) != 1 || !errors.Is(bad[0], driver.ErrInvalid) {
+		var json *json.UnsupportedValueError
+		if len(bad) != 1 || !errors.Is(bad[0], driver.ErrInvalid) || !errors.As(bad[0], &json) {
 			t.Errorf("a value that is no JSON: %v", bad)
 		}
 		for range 7 {
