@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"encoding/xml"
 	"errors"
 	"io"
@@ -89,13 +90,33 @@ func TestPages(t *testing.T) {
 
 	page = at("p.html")
 	plan := []string{"plan", "--keys", "5e7", "--reads", "20000", "--size", "2000", "--policy"}
-	command(t, 0, append(plan, thirty, "--price", "1.25", "--html", page)...)
+	out, _ = command(t, 0, append(plan, thirty, "--price", "1.25", "--html", page, "--json")...)
+	var r planned
+	if err := json.Unmarshal([]byte(out), &r); err != nil || len(r.BySlack) != 10 || r.BySlack[6].Slack != "3d" || r.BySlack[6].Touches != r.Touches || r.BySlack[6].Money != r.Money {
+		t.Errorf("%v: %+v", err, r)
+	}
 	contains(t, read(t, page), "Plan", "plan for "+thirty, "touches a second 125.4", "3d this policy 125 a second cost 813", "0s 13,333 a second cost 86,397", "3d: 125", "an archive of the dead")
 	page = at("q.html")
 	command(t, 0, append(plan, "idle 30d, max 90d, promote", "--html", page)...)
 	if text := read(t, page); strings.Contains(text, "a second cost") || strings.Contains(text, "cost of") {
 		t.Errorf("the page of a plan without slack is\n%s", text)
 	}
+}
+
+// A page tells of all shards together, and on Redis too of what is retained.
+func TestPagesOfShardsAndOfRedis(t *testing.T) {
+	uri, dir := lived(t), t.TempDir()
+	place, page := filepath.Join(dir, "place"), filepath.Join(dir, "page.html")
+	audit := []string{"audit", uri, "--policy", thirty, "--checkpoint"}
+	command(t, 0, append(audit, place, "--shards", "2")...)
+	command(t, 0, append(audit, place+".1of2", "--resume")...)
+	command(t, 0, append(audit, place+".2of2", "--resume")...)
+	command(t, 0, append(audit, place, "--merge", "--html", page)...)
+	contains(t, read(t, page), "71 records looked at", "slides follows the policy 70 98.59 %", "wave 32 45.71 % 30 at their cap")
+
+	page = filepath.Join(dir, "redis.html")
+	command(t, 0, "audit", sessions(t, 100), "--policy", "idle 30m, max 12h", "--html", page)
+	contains(t, read(t, page), "redis://", "A column is 1m, in UTC", "retained dead, and held by the store for a while 100 90.91 %", "wave 10 100.00 % 0 at their cap")
 }
 
 // A store that holds nothing, and one of which a part was read, have pages too.
