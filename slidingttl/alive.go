@@ -4,11 +4,11 @@ import "github.com/slidingttl/slidingttl/slidingttl/driver"
 
 // Alive reports whether e, a record under key that was found by other means, is readable now.
 //
-// A query of one's own, an index or a view often return records whose expiry or cap has
-// passed. Alive is no access. It needs e.Meta, and e.Value where Options.PolicyOf decides. A
-// record without created_at has no cap, and is not readable where Options.Foreign is Reject.
+// An application's own queries, indexes and views often return records whose expiry or cap has
+// passed. Alive is no access. It needs e.Meta, and e.Value if Options.PolicyOf is set. A record
+// without created_at has no cap; if Options.Foreign is Reject, it is not readable.
 //
-// An error is an *[InvalidError] for a policy that Options.PolicyOf or PolicyFor gave.
+// An error is an *[InvalidError] for a policy that Options.PolicyOf or PolicyFor returned.
 func (s *Store[T]) Alive(key string, e Entry[T]) (bool, error) {
 	r, err := s.rulesOf(key, &e.Value)
 	if err != nil {

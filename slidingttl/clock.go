@@ -18,8 +18,8 @@ func (s systemClock) Bounds() (earliest, latest driver.Instant) {
 	return driver.Floor(now), driver.Ceil(now)
 }
 
-// clockOf returns the clock of a store over d, and how far it may be apart from another's.
-// now and skew are its options.
+// clockOf returns the clock of a store over d, and how far it may be apart from other processes'
+// clocks. now and skew are its options.
 func clockOf[T any](d driver.Driver[T], now func() time.Time, skew time.Duration, local bool) (driver.Clock, time.Duration) {
 	if now != nil {
 		return systemClock(now), cmp.Or(skew, defaultMaxSkew)
@@ -34,7 +34,7 @@ func clockOf[T any](d driver.Driver[T], now func() time.Time, skew time.Duration
 	return own, cmp.Or(skew, max(d.Resolution(), serverSkew))
 }
 
-// learn has the clock know the time before a write is planned by it.
+// learn makes the clock learn the time before a write is planned by it.
 func (s *Store[T]) learn(ctx context.Context) error {
 	if s.learner == nil {
 		return nil

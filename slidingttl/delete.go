@@ -16,10 +16,10 @@ func (s *Store[T]) Delete(ctx context.Context, key string) error {
 	})
 }
 
-// DeleteEntry removes the record that was read as e, if it has that value and life still.
+// DeleteEntry removes the record that was read as e, if it still has that value and life.
 //
-// ErrNotFound: it is gone or dead. ErrConflict: another value was written; on a store whose
-// versions change with a touch, a touch does that too.
+// ErrNotFound: it is gone or dead. ErrConflict: another value was written, or, on a store whose
+// versions change with a touch, the record was touched.
 func (s *Store[T]) DeleteEntry(ctx context.Context, key string, e Entry[T]) error {
 	return s.callKey(ctx, opDelete, key, func() error {
 		defer s.memo.Deleting(key)()
@@ -30,7 +30,7 @@ func (s *Store[T]) DeleteEntry(ctx context.Context, key string, e Entry[T]) erro
 	})
 }
 
-// retryAfterTouch makes a write over the record was, again where only a touch was in the way.
+// retryAfterTouch makes a write over the record was, and repeats it after a conflict with a touch.
 func retryAfterTouch(was driver.Meta, write func(was driver.Meta) (driver.Meta, error)) (driver.Meta, error) {
 	for {
 		m, err := write(was)
@@ -44,10 +44,10 @@ func retryAfterTouch(was driver.Meta, write func(was driver.Meta) (driver.Meta, 
 
 // Retire ends the life of the record under key now, whatever the policy.
 //
-// A caller that has just read it may get ErrNotFound. Nothing is deleted: the record has died, as
-// of idleness, so that it is History where the dead are retained, and handed to an archive like
-// the others. An Insert or Upsert begins a new life. The expiry is now, rounded down to the
-// store's resolution: one still to come would leave a record that the next access keeps alive.
+// A caller that has just read it may get ErrNotFound. Nothing is deleted: the record dies as if of
+// idleness. A store that retains dead records returns it by History, and archives get it like
+// others. An Insert or Upsert begins a new life. The expiry becomes now, rounded down to the
+// store's resolution: with a later one the next access would keep the record alive.
 //
 // ErrNotFound: absent or dead. ErrConflict: too many others wrote the record meanwhile.
 func (s *Store[T]) Retire(ctx context.Context, key string) error {

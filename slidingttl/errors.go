@@ -14,9 +14,9 @@ var (
 	ErrExists    = errors.New("exists already")           // Insert found a live record
 	ErrAlive     = errors.New("record is alive")          // History found a live record
 	ErrConflict  = driver.ErrConflict                     // the write lost too many races for its record
-	ErrForeign   = errors.New("record has no created_at") // and Options.Foreign says not to adopt it
+	ErrForeign   = errors.New("record has no created_at") // and Options.Foreign is not Adopt
 	ErrAmbiguous = driver.ErrAmbiguous                    // the answer did not come: the write may have landed or not
-	ErrLocked    = driver.ErrLocked                       // another client has locked the record; reads go on, a touch is put off to a later access
+	ErrLocked    = driver.ErrLocked                       // another client has locked the record; reads work, a touch is left to a later access
 	ErrRefused   = driver.ErrRefused                      // the store refuses every call: wrong credentials, no right, no such table
 	ErrShed      = touches.ErrShed                        // a touch was given up because too many waited; for Options.OnTouchError
 	ErrFull      = driver.ErrFull                         // an in-memory store has reached its bound on records
@@ -24,10 +24,10 @@ var (
 	ErrClosed    = touches.ErrClosed                      // the store has been closed
 )
 
-// KeyErrors are the keys that failed of a call for many. All other keys got their answer.
+// KeyErrors are the failed keys of a call for many. All other keys got their answer.
 type KeyErrors = driver.KeyErrors
 
-// KeyError is what went wrong with one key of a call for many.
+// KeyError is the error of one key of a call for many.
 type KeyError = driver.KeyError
 
 // InvalidError names a field, the value it had and the rule that value breaks.
@@ -49,11 +49,11 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // DrainError says how much Close gave up, and why.
 //
-// The records stay as they are: each is as much alive as its stored expiry says.
+// The records keep their stored expiries.
 type DrainError struct {
 	Abandoned int   // touches that waited or were under way and were not done
-	Calls     int   // calls that had not returned: a touch that one of them finds due fails
-	Err       error // the context's error, or the store's, which took no touches
+	Calls     int   // calls that had not returned: touches that they find due fail
+	Err       error // the context's error, or that of the store, which refused touches
 }
 
 // Error implements error.
@@ -64,7 +64,7 @@ func (e *DrainError) Error() string {
 // Unwrap returns why they were given up.
 func (e *DrainError) Unwrap() error { return e.Err }
 
-// PanicError says that hooks panicked. The store went on; Close returns the first.
+// PanicError says that hooks panicked. The store continued; Close returns the first panic.
 //
-// A panic of PolicyOf or PolicyFor is an *InvalidError of the call around one.
+// A call in which PolicyOf or PolicyFor panics returns an *InvalidError around a PanicError.
 type PanicError = driver.PanicError

@@ -16,8 +16,8 @@ type gate struct {
 	empty   chan struct{} // closed when the gate is and no call is under way
 }
 
-// stripe counts the calls that began in it. They end in it, wherever their goroutine's
-// stack is by then: so a closed stripe that has been empty once stays empty.
+// stripe counts the calls that began in it. They also end in it, even if their goroutine's stack
+// has moved: so a closed stripe that has been empty once stays empty.
 type stripe struct {
 	_     [120]byte    // stripes share no cache line
 	calls atomic.Int64 // calls under way, or those and gateClosed

@@ -7,11 +7,11 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/policy"
 )
 
-// Past is a record that has died and that the backing store still holds.
+// Past is a dead record that the backing store still holds.
 type Past[T any] struct {
 	Entry[T]
-	DiedAt Instant     // when its expiry or its cap came
-	Cause  ReadOutcome // what it died of: ReadDiedIdle or ReadDiedOfAge
+	DiedAt Instant     // its expiry or its cap
+	Cause  ReadOutcome // of its death: ReadDiedIdle or ReadDiedOfAge
 }
 
 // History returns the record that died under key, if the backing store still holds it.

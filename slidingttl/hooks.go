@@ -10,7 +10,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/internal/touches"
 )
 
-// hooks are the functions that the store's user wants called.
+// hooks are the functions that the store's user has set.
 type hooks struct {
 	driver.Hooks
 	onTouchError func(context.Context, string, error)

@@ -13,7 +13,7 @@ const writeAttempts = 16
 
 // Insert writes v under key as a new record.
 //
-// ErrExists: a live record is there, and stays as it is.
+// ErrExists: the key has a live record, which is unchanged.
 func (s *Store[T]) Insert(ctx context.Context, key string, v T) error {
 	_, err := s.InsertEntry(ctx, key, v)
 	return err
@@ -54,13 +54,13 @@ func (s *Store[T]) insert(ctx context.Context, key string, v T) (m driver.Meta, 
 	return m, err
 }
 
-// insertOver is insert where found is in the way. It may be dead by its policy, past its cap
-// mostly, which a store cannot tell. This is an upsert whose plan refuses a live record, but
-// not the driver's own, under which no plan may read.
+// insertOver is insert over found, which may be dead by its policy, mostly past its cap. A store
+// cannot know that. So this is an upsert whose plan refuses a live record, but not the driver's
+// own Upsert, whose plan must not read.
 func (s *Store[T]) insertOver(ctx context.Context, key string, v T, r *policy.Rules, found *driver.Meta) (m driver.Meta, err error) {
 	plan := func(found *driver.Meta) (driver.Life, error) {
 		theirs, err := r, error(nil)
-		if found != nil && s.opts.PolicyOf != nil { // by the value that is there
+		if found != nil && s.opts.PolicyOf != nil { // by the stored value
 			*found, theirs, err = s.readLatest(ctx, key)
 		}
 		now := s.clock.Now()
@@ -70,7 +70,7 @@ func (s *Store[T]) insertOver(ctx context.Context, key string, v T, r *policy.Ru
 		return r.New(now), err
 	}
 	plain := struct{ driver.Driver[T] }{s.driver}
-	plan, landed := tellReplaced(ctx, plan)
+	plan, landed := reportReplaced(ctx, plan)
 	for range writeAttempts {
 		m, err = driver.Upsert(ctx, plain, key, v, found, plan, driver.Floor(s.clock.Now()))
 		landed(err)
@@ -84,9 +84,9 @@ func (s *Store[T]) insertOver(ctx context.Context, key string, v T, r *policy.Ru
 
 // GetOrInsert returns the value under key as Get does, or inserts what v returns.
 //
-// inserted says which. Of several that find nothing at once one inserts, and the others
-// return what it wrote; each may have called v. An error of v's is returned as it is, and
-// nothing written.
+// inserted says which. If several calls find no record at once, one inserts, and the others return
+// what it wrote; each may have called v. An error of v is returned unchanged, and nothing is
+// written.
 func (s *Store[T]) GetOrInsert(ctx context.Context, key string, v func(ctx context.Context) (T, error)) (value T, inserted bool, err error) {
 	err = s.callKey(ctx, opGetOrInsert, key, func() error {
 		for range writeAttempts {

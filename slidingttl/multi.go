@@ -65,8 +65,7 @@ func (s *Store[T]) PeekMulti(ctx context.Context, keys []string) (entries map[st
 	return entries, err
 }
 
-// readMulti reads the live records under keys. With err it knows nothing of those
-// that are missing.
+// readMulti reads the live records under keys. With an error, missing ones are unknown.
 func (s *Store[T]) readMulti(ctx context.Context, op string, keys []string) (found map[string]*readResult[T], failed KeyErrors, err error) {
 	since, began, asking := s.memo.Clock(), driver.Floor(s.clock.Now()), s.hooks.reading()
 	entries, err := driver.GetMulti(ctx, s.reads, keys)
@@ -126,8 +125,8 @@ type Item[T any] struct {
 
 // UpsertMulti upserts items, Options.Parallel at a time.
 //
-// Those that failed are in a [KeyErrors], and all others are written. Of two with one
-// key either may be the last.
+// Items that failed are in a [KeyErrors], and all others are written. Of two items with one key
+// either may be written last.
 func (s *Store[T]) UpsertMulti(ctx context.Context, items []Item[T]) error {
 	return s.call(ctx, opUpsertMulti, func() error {
 		return s.each(len(items), func(i int) error {

@@ -7,34 +7,33 @@ import (
 
 // Observer has functions that a Store calls as it works. Stats has counters at no cost.
 //
-// Any of its functions may be nil, and costs nothing then. They are called on the goroutine
-// that did it, possibly many at once, and should be quick. None is given a key. The context
-// is the call's, so that a trace can go on. A panic is recovered, counted in Stats and
-// returned by Close.
+// Any of its functions may be nil, and then costs nothing. They are called on the goroutine of the
+// event, possibly many at once, and should be quick. None gets a key. The context is the call's,
+// so that a trace can continue. A panic is recovered, counted in Stats and returned by Close.
 type Observer struct {
-	// Read is called after every read, each key of a call for many by itself. It makes
-	// each cost two readings of the clock, and the hits of a local store a longer way.
+	// Read is called after every read, in a call for many once for each key. It costs two
+	// readings of the clock a read, and makes hits of a local store slower.
 	Read func(ctx context.Context, e ReadEvent)
 
 	// Touch is called at the end of every touch.
 	Touch func(ctx context.Context, e TouchEvent)
 
-	// Breaker is called when the store takes no touches (open), and when it does again.
+	// Breaker is called when the store refuses touches (open), and when it accepts them again.
 	Breaker func(open bool)
 
-	// Budget is called when touches go faster than Options.Budget (over), and when no longer.
+	// Budget is called when touches exceed Options.Budget (over), and when that ends.
 	Budget func(over bool)
 }
 
-// ReadOutcome is what a read came to.
+// ReadOutcome is the result of a read.
 type ReadOutcome int
 
 const (
 	ReadHit       ReadOutcome = iota // a live record
 	ReadAbsent                       // no record, and none is known to have died
-	ReadDiedIdle                     // one that died of idleness
-	ReadDiedOfAge                    // one that died at its cap
-	ReadForeign                      // one without created_at, that the store rejects
+	ReadDiedIdle                     // a record that died of idleness
+	ReadDiedOfAge                    // a record that died at its cap
+	ReadForeign                      // a record without created_at, which the store rejects
 	ReadFailed                       // the read failed
 )
 
@@ -51,16 +50,16 @@ type ReadEvent struct {
 	Err      error         // of ReadFailed
 }
 
-// TouchOutcome is what a touch came to.
+// TouchOutcome is the result of a touch.
 type TouchOutcome int
 
 const (
 	TouchWritten  TouchOutcome = iota // it was written
-	TouchShared                       // another's touch of the key served
+	TouchShared                       // another touch of the key was enough
 	TouchLost                         // the record was gone: no failure
 	TouchDeferred                     // the record is locked by another client: no failure
 	TouchFailed                       // it failed
-	TouchShed                         // it was given up because too many waited, or it too long
+	TouchShed                         // it was given up: too many waited, or it waited too long
 )
 
 // String returns the outcome as metrics spell it.
@@ -71,7 +70,7 @@ func (o TouchOutcome) String() string {
 // TouchEvent is a touch that has ended.
 type TouchEvent struct {
 	Outcome  TouchOutcome
-	Duration time.Duration // of the call that wrote or failed; zero for one that shared or waited
-	Left     time.Duration // how long the record had left to live by the expiry that was read; negative: it was past
+	Duration time.Duration // of the call that wrote or failed; zero for a touch that shared or waited
+	Left     time.Duration // time until the expiry that was read; negative: it had passed
 	Err      error         // of TouchFailed and TouchShed
 }

@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// TouchMode says who waits for a touch that a read has found due.
+// TouchMode says whether a read waits for the touch that it has found due.
 type TouchMode int
 
 const (
 	// Wait makes the read wait for the touch.
 	Wait TouchMode = iota
 
-	// Background queues the touch and returns the read at once. While the queue is full reads
-	// wait. A process that dies loses what is queued: those records keep the expiry they had.
+	// Background queues the touch and returns the read at once. While the queue is full, reads
+	// wait. A process that dies loses its queued touches: their records keep their expiry.
 	Background
 )
 
@@ -28,23 +28,23 @@ const (
 	// Adopt gives the record a created_at, that of its first access, and an expiry.
 	Adopt Foreign = iota
 
-	// ReadOnly reads the record and never writes to it: writes over it answer ErrForeign.
+	// ReadOnly reads the record and never writes to it: writes over it return ErrForeign.
 	ReadOnly
 
-	// Reject answers ErrForeign to reads and writes alike.
+	// Reject returns ErrForeign for reads and writes.
 	Reject
 )
 
 // Options adjusts a Store. The zero value, and a nil pointer, mean the defaults.
 type Options[T any] struct {
-	// The policy of a record, where the store's is not for all. One of the two at most.
+	// The policy of a record, if records differ. At most one of the two.
 
-	// PolicyOf gives the policy of a value. It must be pure and fast: every access calls it,
-	// and with it Keep and Wrap read a record. Durations are rounded up to whole milliseconds.
+	// PolicyOf returns the policy of a value. It must be pure and fast: every access calls it,
+	// and Keep and Wrap read the record for it. Durations are rounded up to whole milliseconds.
 	PolicyOf func(T) Policy
 
-	// PolicyFor gives the policy of a key. No value is read for it, so that Keep and Wrap work
-	// at full speed. It may change its mind: see Store.SetPolicy for what follows.
+	// PolicyFor returns the policy of a key. No value is read for it, so Keep and Wrap keep their
+	// speed. Its results may change: see Store.SetPolicy for the consequences.
 	PolicyFor func(key string) Policy
 
 	// Reads and their touches: who waits, for how long, and what is read.
@@ -52,7 +52,7 @@ type Options[T any] struct {
 	// Touches says whether a read waits for its touch (Wait, the default) or not (Background).
 	Touches TouchMode
 
-	// TouchWait bounds how long a read waits for its touch, which then goes on. Zero: 100 ms.
+	// TouchWait bounds how long a read waits for its touch, which then continues. Zero: 100 ms.
 	// Touch, and a Strict store, wait to the end.
 	TouchWait time.Duration
 
@@ -63,14 +63,14 @@ type Options[T any] struct {
 	// and OnTouchError gets the failure. Not with Background or a Budget.
 	Strict bool
 
-	// Latest makes no read stale, on a driver whose reads may be (driver.Latest). Set it
-	// where a deletion must be seen at once, as for sessions.
+	// Latest avoids stale reads, on a driver whose reads may be stale (driver.Latest). Set it
+	// if a deletion must be seen at once, as for sessions.
 	Latest bool
 
 	// Foreign says what to do with records without created_at. Default: Adopt.
 	Foreign Foreign
 
-	// Bounds. A local driver has no use for any but MaxSkew.
+	// Bounds. A local driver uses only MaxSkew.
 
 	// Budget is how many touches a second this process may make, 0.001 at least. Zero: no
 	// bound. Touches above it wait, nearest death first, and later accesses share them. Slack

@@ -13,8 +13,8 @@ import (
 // Get returns the value under key and touches the record if that is due.
 //
 // It returns the value even if the touch failed, was late or was cut short by ctx; see
-// Options.TouchWait, Strict and OnTouchError. ErrNotFound: absent, dead of idleness or
-// age, or found gone by the touch that Get waited for.
+// Options.TouchWait, Strict and OnTouchError. ErrNotFound: the record is absent, dead of idleness
+// or age, or was gone when the touch that Get waited for was made.
 func (s *Store[T]) Get(ctx context.Context, key string) (T, error) {
 	// This is all that nearly every read of a local store needs, in so few instructions that
 	// the processor begins the next read before this one's record has come from memory: a
@@ -47,7 +47,7 @@ func (s *Store[T]) get(ctx context.Context, key string, v *T, m driver.Meta) (va
 
 // Entry is Get, and returns the record's life and version too.
 //
-// They are as stored after the touch where the call waited for one, else as read.
+// If the call waited for a touch, they are as stored after it, else as read.
 func (s *Store[T]) Entry(ctx context.Context, key string) (Entry[T], error) {
 	r := readResult[T]{op: opGet}
 	err := s.access(ctx, key, &r)
@@ -108,7 +108,7 @@ func (s *Store[T]) read(ctx context.Context, d driver.Driver[T], key string, r *
 	return s.judge(ctx, key, r, began, err)
 }
 
-// readResult is what a read found and learned.
+// readResult is the result of a read.
 type readResult[T any] struct {
 	value        *T // not to be written to; nil: there is no record
 	meta         driver.Meta
@@ -116,14 +116,14 @@ type readResult[T any] struct {
 	op           string
 	since        uint64          // the memo's clock before it
 	began        time.Time       // zero if there is no Observer.Read
-	before       driver.Life     // what the record goes on with; zero: it has none but its own
-	late         <-chan struct{} // ends the wait for the touch, where that has begun
+	before       driver.Life     // the life that a save continues; zero: only the record's own
+	late         <-chan struct{} // ends the wait for the touch, if that has begun
 	needsNoTouch bool            // no touch is due
 	exact        bool            // the touch is for this very version
-	urgent       bool            // the caller waits for the touch to its end
+	urgent       bool            // the caller waits until the touch ends
 }
 
-// entry is what a caller gets of r.
+// entry returns r as a caller's Entry.
 func (r *readResult[T]) entry(err error) (Entry[T], error) {
 	if err != nil {
 		return Entry[T]{}, err
@@ -146,14 +146,14 @@ func (s *Store[T]) load(ctx context.Context, d driver.Driver[T], key string, r *
 	return err
 }
 
-// judge says what a read of key that began at began has come to, counts and remembers it.
+// judge determines the outcome of a read of key that began at began, counts and remembers it.
 //
-// A record whose expiry passed while it was read may have been touched meanwhile, and so
-// may one that a stale read shows dead: those are read again.
+// A record whose expiry passed during the read may have been touched meanwhile, and so may a
+// record that a stale read shows dead. Those are read again.
 func (s *Store[T]) judge(ctx context.Context, key string, r *readResult[T], began driver.Instant, err error) error {
 	doubt := began
 	if s.stale {
-		doubt = began.Add(-staleness - s.opts.MaxSkew) // the touch that is not seen may be by a clock behind
+		doubt = began.Add(-staleness - s.opts.MaxSkew) // the unseen touch may be by a clock that is behind
 	}
 	for {
 		if err == nil {
@@ -186,17 +186,17 @@ func (s *Store[T]) judge(ctx context.Context, key string, r *readResult[T], bega
 	return err
 }
 
-// staleness is how old an answer of a driver.Latest may be.
+// staleness is how old a read's answer may be on a driver.Latest.
 const staleness = 10 * time.Second
 
-// latestReads makes the reads of a driver.Latest the ones that are not stale.
+// latestReads replaces the reads of a driver.Latest by those that are not stale.
 type latestReads[T any] struct{ driver.Latest[T] }
 
 func (l latestReads[T]) Get(ctx context.Context, key string) (driver.Entry[T], error) {
 	return l.Latest.Latest(ctx, key)
 }
 
-// judgeLife returns an error where the record that was read is dead or refused.
+// judgeLife returns an error if the record that was read is dead or refused.
 func (s *Store[T]) judgeLife(r *readResult[T]) error {
 	// The clock's bounds, which cost little, decide most reads.
 	_, latest := s.clock.Bounds()
@@ -214,15 +214,15 @@ func (s *Store[T]) judgeLife(r *readResult[T]) error {
 	return nil
 }
 
-// miss counts a read that found no live record under key, and returns what became of that. It
-// forgets the key. r is the dead record, if one was found.
+// miss counts a read that found no live record under key, and returns its outcome. It forgets the
+// key. r is the dead record, if one was found.
 func (s *Store[T]) miss(key string, r *readResult[T]) ReadOutcome {
 	was := s.memo.Forget(key)
 	var rules *policy.Rules
 	if r.value != nil {
 		was, rules = &r.meta, r.rules
 	} else if was != nil && s.opts.PolicyOf == nil && !was.Alive(driver.Floor(s.clock.Now())) {
-		rules, _ = s.rulesOf(key, nil) // what was remembered has died, and was not deleted
+		rules, _ = s.rulesOf(key, nil) // the remembered record has died, and was not deleted
 	}
 	s.stats.Add(tally.Misses)
 	switch {

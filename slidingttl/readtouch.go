@@ -23,7 +23,7 @@ func (s *Store[T]) readTouch(ctx context.Context, key string, r *readResult[T], 
 	var touched bool
 	var touchErr error
 	both := s.touches.Lead(ctx, key, func(ctx context.Context) touches.Outcome {
-		if s.memo.Known(key) != known { // a touch has ended since, which leaves nothing to do
+		if s.memo.Known(key) != known { // a touch has ended since: nothing is left to do
 			touchErr = touches.ErrReplaced
 			return touches.Outcome{Err: touchErr}
 		}
@@ -57,7 +57,7 @@ func (s *Store[T]) readTouch(ctx context.Context, key string, r *readResult[T], 
 	case touchErr == nil:
 		r.value, r.meta = &e.Value, e.Meta
 	case !errors.Is(touchErr, ErrNotFound):
-		return false, nil // a read is not to fail because a touch did
+		return false, nil // a read must not fail because a touch did
 	default:
 		r.value = nil // what a local store loaded before
 	}
@@ -67,8 +67,8 @@ func (s *Store[T]) readTouch(ctx context.Context, key string, r *readResult[T], 
 }
 
 // foresee reports, in ok, whether an access to key at at will find a touch due. It returns the
-// rules of the key, what is remembered of it, and the instant from which a touch is due. In
-// Background mode and with a budget touches go by themselves.
+// key's rules, its remembered record, and the instant from which a touch is due. In Background
+// mode and with a budget, touches are separate requests.
 func (s *Store[T]) foresee(key string, at driver.Instant, asked bool) (r *policy.Rules, known *driver.Meta, dueFrom driver.Instant, ok bool) {
 	if s.opts.PolicyOf != nil || s.opts.Touches == Background || s.opts.Budget > 0 {
 		return nil, nil, at, false

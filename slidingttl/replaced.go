@@ -8,8 +8,8 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/policy"
 )
 
-// countReplaced has a write under the context that it returns count each dead record that the
-// driver tells of. A driver in memory hands those over instead.
+// countReplaced returns a context under which a write counts each dead record that the driver
+// reports. A driver in memory hands them over instead.
 func (s *Store[T]) countReplaced(ctx context.Context, r *policy.Rules) context.Context {
 	if s.local != nil {
 		return ctx
@@ -23,9 +23,9 @@ func (s *Store[T]) countReplaced(ctx context.Context, r *policy.Rules) context.C
 	})
 }
 
-// tellReplaced is an upsert's plan that tells, by what it returns, of a record past its cap
-// that the upsert has begun a new life over: to the store that one is alive.
-func tellReplaced(ctx context.Context, plan driver.Plan) (_ driver.Plan, landed func(error)) {
+// reportReplaced returns an upsert's plan, and a function that reports the record past its cap over
+// which the upsert began a new life, if there is one: to the store that record is alive.
+func reportReplaced(ctx context.Context, plan driver.Plan) (_ driver.Plan, landed func(error)) {
 	var over *driver.Meta
 	return func(found *driver.Meta) (driver.Life, error) {
 			life, err := plan(found)

@@ -6,32 +6,32 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/internal/tally"
 )
 
-// Stats counts what a Store has done since New, and tells how it stands.
+// Stats counts what a Store has done since New, and has its present state.
 //
-// Read at one moment the counters need not agree with each other to the last call.
+// The counters are not read at one instant: they may differ by the calls under way.
 type Stats struct {
-	// Reads, each key of a call for many by itself. Misses were absent unless they are known
-	// to have died, because they are still stored or remembered.
+	// Reads; a call for many counts each key. A miss counts as a death only if the dead record
+	// is still stored or remembered.
 	Hits      uint64 // found a live record
 	Misses    uint64 // found none, or a dead one
 	DiedIdle  uint64 // of the misses: it died of idleness
 	DiedOfAge uint64 // of the misses: it died at its cap
 
-	// Accesses that found a touch due, and what became of them. Each that is due, and each that
-	// is retried, ends in one of Touched to Shed, or is Pending or under way.
+	// Accesses that found a touch due, and their results. Each due or retried touch ends as one
+	// of Touched to Shed, or is Pending or under way.
 	Due        uint64
 	Touched    uint64 // the touch wrote
-	Shared     uint64 // another's touch of the key served
+	Shared     uint64 // another touch of the key was enough
 	TouchLost  uint64 // the record was gone or replaced: no failure
 	Deferred   uint64 // another client has locked the record: no failure
 	TouchFails uint64 // the touch failed
-	Shed       uint64 // it was given up because too many waited, or it too long
-	Retried    uint64 // of TouchFails: it waits to be tried again
-	Adopted    uint64 // of Touched: the record was given its created_at
+	Shed       uint64 // it was given up: too many waited, or it waited too long
+	Retried    uint64 // of TouchFails: it waits for another try
+	Adopted    uint64 // of Touched: the record got its created_at
 
-	// Expiries beyond a policy made tighter.
-	Lowered uint64 // touches and writes of a value that brought one down
-	Damped  uint64 // reads that left one, because this process had brought it down not long before
+	// Expiries beyond a tightened policy.
+	Lowered uint64 // touches and writes of a value that lowered one
+	Damped  uint64 // reads that did not, because this process had lowered it shortly before
 
 	// Dead records that an Insert or Upsert of this store replaced by a new life, by the policy
 	// of the write. An archive lacks those that were not harvested before. Writes of other
@@ -40,16 +40,16 @@ type Stats struct {
 	ReplacedOfAge uint64 // it had died at its cap
 
 	// The cost of pressure.
-	OverBudget uint64        // seconds in which touches went faster than the budget, or records would have died
+	OverBudget uint64        // seconds in which touches exceeded the budget, because records would have died
 	QueueFull  uint64        // background touches that a read waited for because the queue was full
-	Saturated  time.Duration // how long touches waited for nothing but Options.Workers
-	Broken     time.Duration // what failed and shed touches cost of the life that was promised, at most
+	Saturated  time.Duration // how long touches waited only for Options.Workers
+	Broken     time.Duration // the promised life that failed and shed touches cost, at most
 	HookPanics uint64        // panics recovered from hooks, PolicyOf and PolicyFor
 
 	// The state now.
 	Pending     int  // touches that wait
-	BreakerOpen bool // the store does not take touches: they wait, and one at a time is tried
-	Late        bool // reads do not wait for their touches: those are late, or the breaker is open
+	BreakerOpen bool // the store refuses touches: they wait, and one at a time is tried
+	Late        bool // reads do not wait for their touches, which are late, or the breaker is open
 }
 
 // Stats returns what the store has done so far. It may be called after Close.

@@ -34,7 +34,7 @@ type Instant = driver.Instant
 type Store[T any] struct {
 	driver      driver.Driver[T]
 	reads       driver.Driver[T]      // the driver as it is read from
-	latest      driver.Driver[T]      // as it is read from where nothing stale will do
+	latest      driver.Driver[T]      // as it is read from if the read must not be stale
 	stale       bool                  // reads may be stale
 	local       driver.Local[T]       // the driver, if it is one
 	quick       driver.Local[T]       // local, if all records have the store's policy
@@ -115,13 +115,13 @@ func (s *Store[T]) Policy() Policy { return s.rules.Load().Policy }
 
 // SetPolicy gives the store another policy, at once and for all calls that follow.
 //
-// Records get it on their next access: one whose expiry lies beyond the new policy comes
-// down to it, and the next touch writes a longer life. SetPolicy is refused where
-// Options.PolicyOf or PolicyFor decides.
+// Records get it on their next access: an expiry beyond the new policy is lowered to it, and a
+// longer life is written by the next touch. SetPolicy is refused if Options.PolicyOf or PolicyFor
+// is set.
 //
-// While some processes have the new policy and others the old, the tighter may win over what
-// the looser promised: a looser policy counts once every process has it. One process brings
-// the expiry of a record down at most once per eighth of the idle grace and slack.
+// While some processes have the new policy and others the old one, the tighter one may shorten what
+// the looser one promised: a looser policy counts once every process has it. One process lowers the
+// expiry of a record at most once per eighth of the idle grace and slack.
 func (s *Store[T]) SetPolicy(p Policy) error {
 	if s.opts.PolicyOf != nil || s.opts.PolicyFor != nil {
 		return &InvalidError{Field: "SetPolicy", Value: p.String(), Rule: "must not be called where Options.PolicyOf or PolicyFor decides"}
@@ -180,7 +180,7 @@ func (s *Store[T]) askPolicy(key string, v *T) (p Policy, err error) {
 
 // Check asks the driver whether its store is configured to keep what the policy promises.
 //
-// It is for start-up, and nil where the driver has no such check. It does not know what
+// Call it at start-up. It returns nil if the driver has no such check. It does not know what
 // Options.PolicyOf or PolicyFor may return.
 func (s *Store[T]) Check(ctx context.Context) error {
 	return s.call(ctx, opCheck, func() error {
@@ -191,5 +191,5 @@ func (s *Store[T]) Check(ctx context.Context) error {
 	})
 }
 
-// Now is the store's time; see Options.Now.
+// Now returns the store's time; see Options.Now.
 func (s *Store[T]) Now() time.Time { return s.clock.Now() }

@@ -13,7 +13,7 @@ import (
 
 // Touch touches the record under key if that is due, and returns when it would die.
 //
-// That is its expiry, or its cap where that is earlier. Touch waits for the touch in either
+// That is its expiry, or its cap if that is earlier. Touch waits for the touch in either
 // mode. ErrNotFound: absent, dead, or gone before the touch.
 func (s *Store[T]) Touch(ctx context.Context, key string) (dies time.Time, err error) {
 	err = s.callKey(ctx, opTouch, key, func() error {
@@ -26,18 +26,18 @@ func (s *Store[T]) Touch(ctx context.Context, key string) (dies time.Time, err e
 
 // Keep is an access to the record under key, whose value was read by other means or not at all.
 //
-// It touches the record if that is due, waiting as the TouchMode says. An access that is not
-// due mostly costs no trip, for what the store last said of a key is remembered; with
-// Options.PolicyOf, and in Background mode where a touch may be due, it costs a read.
-// ErrNotFound: absent or dead. A touch that failed is reported as after a Get.
+// It touches the record if that is due, and waits as the TouchMode says. If no touch is due, it
+// mostly costs no trip, because the store remembers keys. With Options.PolicyOf, and in Background
+// mode if a touch may be due, it costs a read. ErrNotFound: absent or dead. A failed touch is
+// reported as by Get.
 func (s *Store[T]) Keep(ctx context.Context, key string) error {
 	return s.callKey(ctx, opTouch, key, func() error { return s.keep(ctx, opTouch, key, 0) })
 }
 
-// TouchEntry makes a Peek an access, for callers who must see a value before they let it count.
+// TouchEntry makes a Peek an access, for callers that must see a value before it counts.
 //
 // It touches the record that was read as e, if that is due, and returns it as Entry would.
-// A record that died or was replaced since is left alone, and e returned as it is.
+// If the record died or was replaced since, it is not touched, and e is returned unchanged.
 func (s *Store[T]) TouchEntry(ctx context.Context, key string, e Entry[T]) (Entry[T], error) {
 	r := readResult[T]{op: opTouch, value: &e.Value, meta: e.Meta, since: s.memo.Clock(), exact: true}
 	err := s.callKey(ctx, opTouch, key, func() (err error) {
@@ -53,7 +53,7 @@ func (s *Store[T]) TouchEntry(ctx context.Context, key string, e Entry[T]) (Entr
 }
 
 // touchIfDue touches the record that was read if that is due, and updates r. The error is for a
-// read: the record is gone, or it is strict and the touch failed.
+// read: the record is gone, or the store is Strict and the touch failed.
 func (s *Store[T]) touchIfDue(ctx context.Context, key string, r *readResult[T]) (touches.Outcome, error) {
 	var a touches.Access
 	if driver.MayUndo(ctx) || !s.touches.Due(&a, s.clock.Now(), key, r.meta, r.rules, r.before, r.since) {
@@ -86,7 +86,7 @@ func (s *Store[T]) touchIfDue(ctx context.Context, key string, r *readResult[T])
 	return o, nil
 }
 
-// keep is Keep. created, unless zero, becomes the created_at of a record that has none.
+// keep is Keep. created, unless zero, becomes the created_at of a record without one.
 func (s *Store[T]) keep(ctx context.Context, op, key string, created driver.Instant) error {
 	if m := s.memo.Known(key); m != nil && s.opts.PolicyOf == nil && s.keeps(key, m) {
 		s.stats.Add(tally.Hits)
@@ -114,7 +114,7 @@ func (s *Store[T]) keep(ctx context.Context, op, key string, created driver.Inst
 	return nil
 }
 
-// keeps reports whether what is remembered of key keeps the promise of an access now.
+// keeps reports whether key's remembered record keeps the promise of an access now.
 func (s *Store[T]) keeps(key string, m *driver.Meta) bool {
 	r, err := s.rulesOf(key, nil)
 	at := driver.Ceil(s.clock.Now())
@@ -129,8 +129,8 @@ func (s *Store[T]) keeps(key string, m *driver.Meta) bool {
 const touchKeyAttempts = 3
 
 // touchKey touches the record under key and returns its life, whose expiry is at most the cap.
-// written: it was just written by other means, so that a stale read would mislead. was,
-// unless zero, is the life that it had before, with which it goes on if it has none now.
+// written: it was just written by other means, so a stale read would mislead. was, unless zero, is
+// the life before that write, which continues if the record has none now.
 func (s *Store[T]) touchKey(ctx context.Context, key string, was driver.Life, written bool) (driver.Life, error) {
 	for range touchKeyAttempts {
 		r := readResult[T]{op: opTouch, urgent: true, before: was}
@@ -152,7 +152,7 @@ func (s *Store[T]) touchKey(ctx context.Context, key string, was driver.Life, wr
 			o.Meta.ExpiresAt = min(o.Meta.ExpiresAt, o.Cap)
 			return o.Meta.Life, nil
 		case touches.ErrGone, touches.ErrReplaced:
-			was, written = driver.Life{}, true // what comes now is another record
+			was, written = driver.Life{}, true // the next one is another record
 		default:
 			return driver.Life{}, o.Err
 		}

@@ -19,13 +19,13 @@ const (
 // Update reads the value under key, writes what f makes of it, and returns that.
 //
 // It is a compare-and-swap, counts as an access and keeps created_at. If another writer was
-// faster, f is called again with what that left, so f must be free of side effects; after a
-// touch by someone else only where the backing store's versions cannot tell the two apart. f
-// must not change what the value it is given points to.
+// faster, f is called again with that writer's value, so f must be free of side effects. If
+// versions of the backing store do not distinguish touches from writes, a touch has that effect
+// too. f must not change what its argument points to.
 //
-// If f returns an error, nothing is written and the error is returned as it is; if f panics,
-// nothing is written and the panic passes on. ErrNotFound: absent or dead, or past the cap of
-// the policy that the new value brings. ErrConflict: too many races lost.
+// If f returns an error, nothing is written and the error is returned unchanged; if f panics,
+// nothing is written and the panic passes on. ErrNotFound: absent, dead, or past the cap of the
+// new value's policy. ErrConflict: too many races lost.
 func (s *Store[T]) Update(ctx context.Context, key string, f func(T) (T, error)) (T, error) {
 	e, err := s.update(ctx, key, nil, f)
 	return e.Value, err
@@ -86,7 +86,7 @@ func (s *Store[T]) updateOnce(ctx context.Context, key string, first *Entry[T], 
 	return Entry[T]{Value: v, Meta: m}, nil
 }
 
-// mayBeAlive reports whether the record is alive, going by e.
+// mayBeAlive reports whether the record is alive according to e.
 func (s *Store[T]) mayBeAlive(key string, e *Entry[T]) bool {
 	r, err := s.rulesOf(key, &e.Value)
 	return err == nil && r.Alive(e.Life, driver.Floor(s.clock.Now()))
@@ -117,7 +117,7 @@ func (s *Store[T]) replace(ctx context.Context, key string, v T, read driver.Met
 	return s.wrote(ctx, key, m, r, since), nil
 }
 
-// pause waits a random moment that grows with the races lost, for many writers to come through.
+// pause waits a random time that grows with the races lost, so that many writers all succeed.
 func pause(ctx context.Context, lost int) error {
 	if lost < 2 {
 		return ctx.Err()

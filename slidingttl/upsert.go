@@ -9,11 +9,11 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/policy"
 )
 
-// Upsert writes v under key, over whatever is there.
+// Upsert writes v under key, over any record.
 //
-// Over a live record it keeps created_at and counts as an access; over none, or a dead one,
-// it starts a new life. The expiry moves forward only, unless it lies beyond what v's policy
-// allows: see [Store.SetPolicy]. ErrConflict: too many others wrote the record meanwhile.
+// Over a live record it keeps created_at and counts as an access; over a dead one or none it starts
+// a new life. The expiry only moves forward, unless it lies beyond what v's policy allows: see
+// [Store.SetPolicy]. ErrConflict: too many others wrote the record meanwhile.
 func (s *Store[T]) Upsert(ctx context.Context, key string, v T) error {
 	_, err := s.UpsertEntry(ctx, key, v)
 	return err
@@ -74,7 +74,7 @@ func (s *Store[T]) upsert(ctx context.Context, key string, v T) (m driver.Meta, 
 	return s.wrote(ctx, key, m, r, since), nil
 }
 
-// known is what is remembered of key, unless that would refuse a write.
+// known returns key's remembered record, unless that would refuse a write.
 func (s *Store[T]) known(key string) *driver.Meta {
 	if m := s.memo.Known(key); m != nil && (m.CreatedAt != 0 || s.opts.Foreign == Adopt) {
 		return m
@@ -82,12 +82,12 @@ func (s *Store[T]) known(key string) *driver.Meta {
 	return nil
 }
 
-// write has the driver write v at now with the life that plan gives.
+// write makes the driver write v at now with the life that plan returns.
 func (s *Store[T]) write(ctx context.Context, key string, v T, r *policy.Rules, known *driver.Meta, plan driver.Plan, now time.Time) (driver.Meta, error) {
 	landed := func(error) {}
 	if s.local == nil {
 		ctx = s.countReplaced(ctx, r)
-		plan, landed = tellReplaced(ctx, plan)
+		plan, landed = reportReplaced(ctx, plan)
 	}
 	if known == nil && s.overwriter != nil { // the server decides
 		m, err := s.overwriter.Overwrite(ctx, key, v, r.New(now), r.Overwrite(now), driver.Floor(now))
@@ -95,7 +95,7 @@ func (s *Store[T]) write(ctx context.Context, key string, v T, r *policy.Rules, 
 		if !ok {
 			return m, err
 		}
-		known = &conflict.Found // what only the plan can judge
+		known = &conflict.Found // only the plan can judge it
 	}
 	var m driver.Meta
 	var err error
@@ -108,8 +108,8 @@ func (s *Store[T]) write(ctx context.Context, key string, v T, r *policy.Rules, 
 	return m, err
 }
 
-// rewritten is the life that a write of the value at now gives the live record l. Its expiry
-// moves forward, or down if it may and lies beyond the policy.
+// rewritten returns the life of the live record l after a write of its value at now. The expiry
+// moves forward, or is lowered if that is allowed and it lies beyond the policy.
 func rewritten(r *policy.Rules, l driver.Life, now time.Time, mayLower bool) driver.Life {
 	if mayLower {
 		if life, beyond := r.Lowered(l, driver.Ceil(now)); beyond {
@@ -119,13 +119,13 @@ func rewritten(r *policy.Rules, l driver.Life, now time.Time, mayLower bool) dri
 	return r.Rewritten(l, now)
 }
 
-// isLower reports whether life, written over was, brings the expiry down.
+// isLower reports whether life, written over was, lowers the expiry.
 func isLower(life, was driver.Life) bool {
 	return life.CreatedAt == was.CreatedAt && life.ExpiresAt < was.ExpiresAt
 }
 
-// wrote remembers m, a write of the value, and returns what is stored. An expiry beyond the
-// policy, which only the write's answer showed, comes down now.
+// wrote remembers m, a write of the value, and returns what is stored. If only the write's answer
+// showed an expiry beyond the policy, it lowers that now.
 func (s *Store[T]) wrote(ctx context.Context, key string, m driver.Meta, r *policy.Rules, since uint64) driver.Meta {
 	s.memo.Wrote(key, m, since)
 	now, _ := s.clock.Bounds()

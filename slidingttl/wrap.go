@@ -17,9 +17,9 @@ type Repository[K, V any] interface {
 
 // WrapOptions adjusts Wrap. The zero value, and a nil pointer, mean the defaults.
 type WrapOptions[V any] struct {
-	// CreatedAt gives the creation time that a value carries, zero if that is unknown. It is
-	// used where the stored record has none, above all after an Upsert that wrote the record
-	// whole. Nil: created_at comes from the store alone.
+	// CreatedAt returns the creation time in a value, zero if that is unknown. It is used if the
+	// stored record has none, mostly after an Upsert that wrote the whole record. Nil: created_at
+	// comes from the store only.
 	CreatedAt func(V) time.Time
 
 	// NotFound is the repository's error for a value that is absent. The error for one that

@@ -35,7 +35,7 @@ func (w *Wrapped[K, V, T]) Get(ctx context.Context, id K) (v V, err error) {
 func (w *Wrapped[K, V, T]) get(ctx context.Context, id K, key string) (V, error) {
 	v, err := w.repo.Get(ctx, id)
 	if err != nil {
-		w.s.memo.Forget(key) // it may say that the record is gone
+		w.s.memo.Forget(key) // it may have the record as gone
 		return v, err
 	}
 	if err = w.keep(ctx, key, v); err != nil {
@@ -45,7 +45,7 @@ func (w *Wrapped[K, V, T]) get(ctx context.Context, id K, key string) (V, error)
 	return v, nil
 }
 
-// keep touches the record under key whose value was read as v, if that is due.
+// keep touches the record under key, whose value was read as v, if that is due.
 func (w *Wrapped[K, V, T]) keep(ctx context.Context, key string, v V) error {
 	err := w.s.keep(ctx, opGet, key, w.createdAt(v))
 	if w.opts.NotFound != nil && errors.Is(err, ErrNotFound) {
@@ -108,13 +108,13 @@ func (w *Wrapped[K, V, T]) getMulti(ctx context.Context, ids []K) (map[K]V, erro
 
 // Upsert writes v through the repository, then its expiry, and waits for both.
 //
-// The repository's errors pass unchanged. An *[Error] of op "touch" says that the value
-// is written and its expiry is not; the next access, or Upsert again, mends it.
+// The repository's errors pass unchanged. An *[Error] of op "touch" says that the value is written
+// and its expiry is not; the next access, or another Upsert, corrects it.
 func (w *Wrapped[K, V, T]) Upsert(ctx context.Context, id K, v V) error {
 	return w.save(ctx, opUpsert, id, v, w.repo.Upsert)
 }
 
-// Update is Upsert by the repository's Update(ctx, K, V) error, which it has to have.
+// Update is Upsert by the repository's Update(ctx, K, V) error, which it must have.
 func (w *Wrapped[K, V, T]) Update(ctx context.Context, id K, v V) error {
 	r, ok := w.repo.(interface {
 		Update(ctx context.Context, id K, v V) error
@@ -125,9 +125,9 @@ func (w *Wrapped[K, V, T]) Update(ctx context.Context, id K, v V) error {
 	return w.save(ctx, opUpdate, id, v, r.Update)
 }
 
-// Insert is Upsert by the repository's Insert(ctx, K, V) error, which it has to have.
+// Insert is Upsert by the repository's Insert(ctx, K, V) error, which it must have.
 //
-// The repository must refuse what is there. The record begins a new life.
+// The repository must refuse an existing id. The record begins a new life.
 func (w *Wrapped[K, V, T]) Insert(ctx context.Context, id K, v V) error {
 	r, ok := w.repo.(interface {
 		Insert(ctx context.Context, id K, v V) error
@@ -142,8 +142,8 @@ func missing(method string) error {
 	return &InvalidError{Field: "repo", Value: "without that method", Rule: "must have " + method}
 }
 
-// save writes v by write, a method of the repository, then its expiry. What is inserted has
-// had no life before.
+// save writes v by write, a method of the repository, then its expiry. An inserted record had no
+// life before.
 func (w *Wrapped[K, V, T]) save(ctx context.Context, op string, id K, v V, write func(context.Context, K, V) error) error {
 	return w.call(ctx, op, id, func(key string) error {
 		was := driver.Life{CreatedAt: w.createdAt(v)}
@@ -164,7 +164,7 @@ func (w *Wrapped[K, V, T]) save(ctx context.Context, op string, id K, v V, write
 	})
 }
 
-// Delete removes what is stored under id. What is saved there afterwards begins a new life.
+// Delete removes the record under id. A record saved there afterwards begins a new life.
 //
 // It calls the repository's Delete(ctx, K) error if there is one, else the driver's.
 func (w *Wrapped[K, V, T]) Delete(ctx context.Context, id K) error {
