@@ -227,8 +227,8 @@ func (r *remote[T]) Upsert(ctx context.Context, key string, v T, known *driver.M
 	return r.Driver.Upsert(ctx, key, v, known, plan, now)
 }
 
-func (r *remote[T]) Overwrite(ctx context.Context, key string, v T, fresh driver.Life, a driver.Access, now driver.Instant) (driver.Meta, error) {
-	return r.Upsert(ctx, key, v, nil, a.Overwrite(fresh, now), now)
+func (r *remote[T]) Overwrite(ctx context.Context, key string, v T, newLife driver.Life, a driver.Access, now driver.Instant) (driver.Meta, error) {
+	return r.Upsert(ctx, key, v, nil, a.Overwrite(newLife, now), now)
 }
 
 func (r *remote[T]) Scan(ctx context.Context, from driver.Cursor, limit int) (driver.Page, error) {

@@ -44,9 +44,9 @@ func (d *Driver[T]) Upsert(ctx context.Context, key string, v T, known *driver.M
 }
 
 // Overwrite implements driver.Overwriter.
-func (d *Driver[T]) Overwrite(ctx context.Context, key string, v T, fresh driver.Life, a driver.Access, now driver.Instant) (driver.Meta, error) {
+func (d *Driver[T]) Overwrite(ctx context.Context, key string, v T, newLife driver.Life, a driver.Access, now driver.Instant) (driver.Meta, error) {
 	defer d.tier.forget(key)
-	return below[driver.Overwriter[T]](d).Overwrite(ctx, key, v, fresh, a, now)
+	return below[driver.Overwriter[T]](d).Overwrite(ctx, key, v, newLife, a, now)
 }
 
 // Remove implements driver.Remover.

@@ -43,9 +43,9 @@ const longBefore = 10_000
 
 // Overwrite implements driver.Overwriter: one trip. A client with ConnLifetime may send it again;
 // it then overwrites what was written meanwhile, as a later Overwrite would.
-func (d *Driver[T]) Overwrite(ctx context.Context, key string, v T, fresh driver.Life, a driver.Access, now driver.Instant) (driver.Meta, error) {
+func (d *Driver[T]) Overwrite(ctx context.Context, key string, v T, newLife driver.Life, a driver.Access, now driver.Instant) (driver.Meta, error) {
 	version := driver.NewVersion(math.MaxUint64)
-	record, err := d.record(v, driver.Meta{Life: fresh, Version: version})
+	record, err := d.record(v, driver.Meta{Life: newLife, Version: version})
 	if err != nil {
 		return driver.Meta{}, err
 	}

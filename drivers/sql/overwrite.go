@@ -12,17 +12,17 @@ import (
 // Overwrite implements driver.Overwriter, with one INSERT that updates an existing row and
 // returns it. MySQL has no such statement: there Overwrite makes an Insert and, if a record
 // exists, a Replace.
-func (d *Driver[T]) Overwrite(ctx context.Context, key string, v T, fresh driver.Life, a driver.Access, now driver.Instant) (driver.Meta, error) {
+func (d *Driver[T]) Overwrite(ctx context.Context, key string, v T, newLife driver.Life, a driver.Access, now driver.Instant) (driver.Meta, error) {
 	if d.sql.overwrite == "" {
 		simple := struct{ driver.Driver[T] }{d}
-		return driver.Upsert(ctx, driver.Driver[T](simple), key, v, nil, a.Overwrite(fresh, now), now)
+		return driver.Upsert(ctx, driver.Driver[T](simple), key, v, nil, a.Overwrite(newLife, now), now)
 	}
 	k, values, err := d.record(key, v)
 	if err != nil {
 		return driver.Meta{}, err
 	}
 	keep, to, room, most := until(a)
-	inserted := append(k.with(instant(fresh.CreatedAt), instant(fresh.ExpiresAt), sweepAt(fresh.ExpiresAt), int64(driver.NewVersion(math.MaxInt64))), values...)
+	inserted := append(k.with(instant(newLife.CreatedAt), instant(newLife.ExpiresAt), sweepAt(newLife.ExpiresAt), int64(driver.NewVersion(math.MaxInt64))), values...)
 	j := d.judge(now)
 	for range attempts {
 		now = max(now, j.now())

@@ -750,52 +750,52 @@ var brokens = []broken{
 
 	// Overwrite
 	{"keeps the created_at of the dead", "overwrite/none", func(d *twisted) {
-		d.overwrite = func(ctx context.Context, key string, v Value, fresh driver.Life, a driver.Access, now driver.Instant) (driver.Meta, error) {
+		d.overwrite = func(ctx context.Context, key string, v Value, newLife driver.Life, a driver.Access, now driver.Instant) (driver.Meta, error) {
 			if m, ok := d.stored(key); ok && m.CreatedAt != 0 {
-				fresh.CreatedAt = m.CreatedAt
+				newLife.CreatedAt = m.CreatedAt
 			}
-			return d.overwriteRight(ctx, key, v, fresh, a, now)
+			return d.overwriteRight(ctx, key, v, newLife, a, now)
 		}
 	}},
 	{"knows no cap", "overwrite/none", func(d *twisted) {
-		d.overwrite = func(ctx context.Context, key string, v Value, fresh driver.Life, a driver.Access, now driver.Instant) (driver.Meta, error) {
+		d.overwrite = func(ctx context.Context, key string, v Value, newLife driver.Life, a driver.Access, now driver.Instant) (driver.Meta, error) {
 			a.Most = driver.MaxInstant
-			return d.overwriteRight(ctx, key, v, fresh, a, now)
+			return d.overwriteRight(ctx, key, v, newLife, a, now)
 		}
 	}},
 	{"begins a new life each time", "overwrite/live", func(d *twisted) {
-		d.overwrite = func(ctx context.Context, key string, v Value, fresh driver.Life, a driver.Access, now driver.Instant) (driver.Meta, error) {
+		d.overwrite = func(ctx context.Context, key string, v Value, newLife driver.Life, a driver.Access, now driver.Instant) (driver.Meta, error) {
 			if m, ok := d.stored(key); ok && m.CreatedAt != 0 && m.ExpiresAt != 0 {
 				_ = d.reference.Delete(ctx, key)
 			}
-			return d.overwriteRight(ctx, key, v, fresh, a, now)
+			return d.overwriteRight(ctx, key, v, newLife, a, now)
 		}
 	}},
 	{"brings an expiry down to what a new record would have", "overwrite/forward", func(d *twisted) {
-		d.overwrite = func(ctx context.Context, key string, v Value, fresh driver.Life, a driver.Access, now driver.Instant) (driver.Meta, error) {
-			m, err := d.overwriteRight(ctx, key, v, fresh, a, now)
-			if err != nil || m.ExpiresAt <= fresh.ExpiresAt {
+		d.overwrite = func(ctx context.Context, key string, v Value, newLife driver.Life, a driver.Access, now driver.Instant) (driver.Meta, error) {
+			m, err := d.overwriteRight(ctx, key, v, newLife, a, now)
+			if err != nil || m.ExpiresAt <= newLife.ExpiresAt {
 				return m, err
 			}
-			life := driver.Life{CreatedAt: m.CreatedAt, ExpiresAt: fresh.ExpiresAt}
+			life := driver.Life{CreatedAt: m.CreatedAt, ExpiresAt: newLife.ExpiresAt}
 			version, err := d.reference.Replace(ctx, key, v, m, life, now)
 			return driver.Meta{Life: life, Version: version}, err
 		}
 	}},
 	{"adopts what it overwrites", "overwrite/foreign", func(d *twisted) {
-		d.overwrite = func(ctx context.Context, key string, v Value, fresh driver.Life, a driver.Access, now driver.Instant) (driver.Meta, error) {
-			m, err := d.overwriteRight(ctx, key, v, fresh, a, now)
+		d.overwrite = func(ctx context.Context, key string, v Value, newLife driver.Life, a driver.Access, now driver.Instant) (driver.Meta, error) {
+			m, err := d.overwriteRight(ctx, key, v, newLife, a, now)
 			var conflict *driver.ConflictError
 			if errors.As(err, &conflict) {
-				version, err := d.reference.Replace(ctx, key, v, conflict.Found, fresh, now)
-				return driver.Meta{Life: fresh, Version: version}, err
+				version, err := d.reference.Replace(ctx, key, v, conflict.Found, newLife, now)
+				return driver.Meta{Life: newLife, Version: version}, err
 			}
 			return m, err
 		}
 	}},
 	{"reads, then overwrites", "overwrite/race", func(d *twisted) {
-		d.overwrite = func(ctx context.Context, key string, v Value, fresh driver.Life, a driver.Access, now driver.Instant) (driver.Meta, error) {
-			return upsertInTwoSteps(d)(ctx, key, v, nil, a.Overwrite(fresh, now), now)
+		d.overwrite = func(ctx context.Context, key string, v Value, newLife driver.Life, a driver.Access, now driver.Instant) (driver.Meta, error) {
+			return upsertInTwoSteps(d)(ctx, key, v, nil, a.Overwrite(newLife, now), now)
 		}
 	}},
 

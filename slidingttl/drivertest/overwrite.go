@@ -8,20 +8,20 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// fresh is the life of a new record.
-func (t *trial) fresh() driver.Life { return t.life(70 * time.Minute) }
+// newLife is the life of a new record.
+func (t *trial) newLife() driver.Life { return t.life(70 * time.Minute) }
 
 // overwrite calls the driver's Overwrite, or Upsert with an equivalent plan.
-func (t *trial) overwrite(key string, v Value, fresh driver.Life, a driver.Access) (driver.Meta, error) {
+func (t *trial) overwrite(key string, v Value, newLife driver.Life, a driver.Access) (driver.Meta, error) {
 	if o, ok := driver.As[driver.Overwriter[Value]](t.d); ok {
-		return o.Overwrite(t.ctx, key, v, fresh, a, t.now())
+		return o.Overwrite(t.ctx, key, v, newLife, a, t.now())
 	}
-	return driver.Upsert(t.ctx, t.d, key, v, nil, a.Overwrite(fresh, t.now()), t.now())
+	return driver.Upsert(t.ctx, t.d, key, v, nil, a.Overwrite(newLife, t.now()), t.now())
 }
 
 // overwritten wants Overwrite to write life.
 func (t *trial) overwritten(when, key string, n int, a driver.Access, life driver.Life) driver.Entry[Value] {
-	meta, err := t.overwrite(key, value(n), t.fresh(), a)
+	meta, err := t.overwrite(key, value(n), t.newLife(), a)
 	t.ok(when+": Overwrite", err)
 	if meta.Life != life {
 		t.Errorf("%s: Overwrite returned %s; want %s", when, describe(meta.Life), describe(life))
@@ -35,18 +35,18 @@ var overwriteCases = []testCase{{
 	name:        "overwrite/none",
 	explanation: "Overwrite must start a new life for an absent key, over a record whose expiry has come, and over one past its cap, even if the store still holds it.",
 	run: func(t *trial) {
-		t.overwritten("an absent key", t.key("a"), 1, t.access(), t.fresh())
+		t.overwritten("an absent key", t.key("a"), 1, t.access(), t.newLife())
 		t.ok("Delete", t.d.Delete(t.ctx, t.key("a")))
-		t.overwritten("a deleted key", t.key("a"), 2, t.access(), t.fresh())
+		t.overwritten("a deleted key", t.key("a"), 2, t.access(), t.newLife())
 
 		l := t.life(time.Hour)
 		l.CreatedAt = t.now().Add(-day)
 		t.insert(t.key("aged"), 1, l)
-		t.overwritten("a record whose cap is now", t.key("aged"), 2, t.access(), t.fresh())
+		t.overwritten("a record whose cap is now", t.key("aged"), 2, t.access(), t.newLife())
 
 		e := t.insert(t.key("dead"), 1, t.life(time.Hour))
 		t.clock.set(e.ExpiresAt.Time())
-		t.overwritten("a record whose expiry is now", t.key("dead"), 2, t.access(), t.fresh())
+		t.overwritten("a record whose expiry is now", t.key("dead"), 2, t.access(), t.newLife())
 	},
 }, {
 	name:        "overwrite/live",
@@ -95,7 +95,7 @@ var overwriteCases = []testCase{{
 	run: func(t *trial) {
 		for name, l := range map[string]driver.Life{"expires": {ExpiresAt: t.at(t.now().Add(time.Hour))}, "stays": {}} {
 			e := t.plant(t.key(name), 1, l)
-			_, err := t.overwrite(t.key(name), value(2), t.fresh(), t.access())
+			_, err := t.overwrite(t.key(name), value(2), t.newLife(), t.access())
 			t.conflict("Overwrite of another program's record", err, e.Meta)
 			t.stored("after Overwrite of it", t.key(name), e)
 		}
@@ -109,9 +109,9 @@ var overwriteCases = []testCase{{
 			key := t.key(string(rune('a' + round)))
 			born := make([]driver.Instant, writers)
 			t.together(writers, func(i int) {
-				fresh := t.fresh()
-				fresh.CreatedAt += driver.Instant(i)
-				m, err := t.overwrite(key, value(i), fresh, t.access())
+				newLife := t.newLife()
+				newLife.CreatedAt += driver.Instant(i)
+				m, err := t.overwrite(key, value(i), newLife, t.access())
 				if err != nil {
 					t.Errorf("Overwrite that races others: %v", err)
 				}
@@ -143,7 +143,7 @@ var overwriteCases = []testCase{{
 // overwriteUntil overwrites again after losing too many races, which is no fault.
 func (t *trial) overwriteUntil(key string, v Value) (err error) {
 	for range mostLost {
-		_, err = t.overwrite(key, v, t.fresh(), t.access())
+		_, err = t.overwrite(key, v, t.newLife(), t.access())
 		if !errors.Is(err, driver.ErrConflict) {
 			return err
 		}

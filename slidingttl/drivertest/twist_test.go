@@ -73,13 +73,13 @@ func (d remover) Remove(ctx context.Context, key string, was driver.Meta, now dr
 // overwriter is a twisted driver with the capability of a driver.Overwriter.
 type overwriter struct{ *twisted }
 
-func (d overwriter) Overwrite(ctx context.Context, key string, v Value, fresh driver.Life, a driver.Access, now driver.Instant) (driver.Meta, error) {
-	return d.overwrite(ctx, key, v, fresh, a, now)
+func (d overwriter) Overwrite(ctx context.Context, key string, v Value, newLife driver.Life, a driver.Access, now driver.Instant) (driver.Meta, error) {
+	return d.overwrite(ctx, key, v, newLife, a, now)
 }
 
 // overwriteRight is a correct Overwrite.
-func (d *twisted) overwriteRight(ctx context.Context, key string, v Value, fresh driver.Life, a driver.Access, now driver.Instant) (driver.Meta, error) {
-	return d.reference.Upsert(ctx, key, v, nil, a.Overwrite(fresh, now), now)
+func (d *twisted) overwriteRight(ctx context.Context, key string, v Value, newLife driver.Life, a driver.Access, now driver.Instant) (driver.Meta, error) {
+	return d.reference.Upsert(ctx, key, v, nil, a.Overwrite(newLife, now), now)
 }
 
 // removeRight is a correct Remove.

@@ -34,10 +34,10 @@ func (d *Driver[T]) Upsert(ctx context.Context, key string, v T, known *driver.M
 }
 
 // Overwrite implements driver.Overwriter.
-func (d *Driver[T]) Overwrite(ctx context.Context, key string, v T, fresh driver.Life, a driver.Access, now driver.Instant) (_ driver.Meta, err error) {
+func (d *Driver[T]) Overwrite(ctx context.Context, key string, v T, newLife driver.Life, a driver.Access, now driver.Instant) (_ driver.Meta, err error) {
 	c := d.calls.begin(ctx, "overwrite")
 	defer c.end(&err)
-	return below[driver.Overwriter[T]](d).Overwrite(c.ctx, key, v, fresh, a, now)
+	return below[driver.Overwriter[T]](d).Overwrite(c.ctx, key, v, newLife, a, now)
 }
 
 // GetMulti implements driver.BatchGetter.

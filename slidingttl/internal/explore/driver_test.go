@@ -190,9 +190,9 @@ func (c readToucher) ReadTouch(ctx context.Context, k string, _ *driver.Meta, a 
 // overwriter decides what an upsert writes as well.
 type overwriter struct{ readToucher }
 
-func (c overwriter) Overwrite(ctx context.Context, _ string, v value, fresh driver.Life, a driver.Access, now driver.Instant) (driver.Meta, error) {
+func (c overwriter) Overwrite(ctx context.Context, _ string, v value, newLife driver.Life, a driver.Access, now driver.Instant) (driver.Meta, error) {
 	return roundTrip(ctx, c.conn, "overwrite", func(r *run) (driver.Meta, error) {
-		s, plan := c.w.truth.last(), a.Overwrite(fresh, now)
+		s, plan := c.w.truth.last(), a.Overwrite(newLife, now)
 		found := &s.Meta
 		if !s.present || !s.Alive(now) {
 			found = nil

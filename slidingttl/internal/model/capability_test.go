@@ -72,14 +72,14 @@ func (u upserter) Upsert(ctx context.Context, key string, v value, _ *driver.Met
 }
 
 // Overwrite implements driver.Overwriter.
-func (w overwriter) Overwrite(ctx context.Context, key string, v value, fresh driver.Life, a driver.Access, now driver.Instant) (m driver.Meta, err error) {
+func (w overwriter) Overwrite(ctx context.Context, key string, v value, newLife driver.Life, a driver.Access, now driver.Instant) (m driver.Meta, err error) {
 	c, o := w.c, w.c.op(ctx)
 	c.mu.Lock()
 	c.sent(key, now, o)
-	c.checkFresh(c.p, o, key, v, fresh)
+	c.checkFresh(c.p, o, key, v, newLife)
 	c.mu.Unlock()
 	err = c.call(ctx, "overwrite", key, true, func() error {
-		s, life := c.last(key), fresh
+		s, life := c.last(key), newLife
 		if s.present && s.Alive(now) {
 			if s.CreatedAt == 0 || s.ExpiresAt == 0 {
 				return &driver.ConflictError{Found: s.Meta}
