@@ -39,15 +39,15 @@ func (m *metrics) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 		name, kind, help string
 		is               float64
 	}{
-		{"records_total", "counter", "Records looked at.", float64(p.Records)},
-		{"passed_total", "counter", "Things met that are no records.", float64(p.Passed)},
+		{"records_total", "counter", "Records read.", float64(p.Records)},
+		{"passed_total", "counter", "Entries of the store that are no records.", float64(p.Passed)},
 		{"failed_total", "counter", "Records that could not be read or written.", float64(p.Failed)},
-		{"writes_total", "counter", "Writes tried; in a dry run, those that would be.", float64(p.Writes)},
-		{"cost_total", "counter", "What the scan has cost, in the store's own unit.", p.Cost},
+		{"writes_total", "counter", "Writes attempted; in a dry run, writes that would be made.", float64(p.Writes)},
+		{"cost_total", "counter", "Cost of the scan, in the store's own unit.", p.Cost},
 		{"segments", "gauge", "Segments in all.", float64(p.Segments)},
-		{"segments_done", "gauge", "Segments that were gone through.", float64(p.Done)},
-		{"expected_records", "gauge", "Records that the store holds, as it estimates; 0 where it does not say.", float64(m.about)},
-		{"seconds", "gauge", "How long this run has taken.", p.Elapsed.Seconds()},
+		{"segments_done", "gauge", "Segments done.", float64(p.Done)},
+		{"expected_records", "gauge", "The store's estimate of its records; 0 if it has none.", float64(m.about)},
+		{"seconds", "gauge", "Duration of this run.", p.Elapsed.Seconds()},
 	} {
 		name := "slidingttl_operation_" + v.name
 		_, _ = fmt.Fprintf(w, "# HELP %s %s\n# TYPE %s %s\n%s{operation=%q} %v\n", name, v.help, name, v.kind, name, m.operation, v.is)
