@@ -64,7 +64,7 @@ func (d *Driver[T]) catchUp(ctx context.Context, k identity) error {
 		return driver.ErrNotFound
 	}
 	if err == nil {
-		return fmt.Errorf("Cosmos DB accepted a patch conditional on an _etag that no item has")
+		return fmt.Errorf("the service accepted a patch conditional on an _etag that no item has")
 	}
 	return failed(ctx, err)
 }
