@@ -9,7 +9,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// TestAlive: what a query returned is judged as a read would.
+// TestAlive: a record that a query returned is judged as by a read.
 func TestAlive(t *testing.T) {
 	now := time.UnixMilli(1_800_000_000_000)
 	at := func(d time.Duration) driver.Instant { return driver.Floor(now.Add(d)) }

@@ -13,7 +13,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl"
 )
 
-// What the calls that a store in memory is used for most allocate.
+// The allocations of the most frequent calls of a store in memory.
 func TestAllocations(t *testing.T) {
 	for _, slack := range []time.Duration{0, 3 * time.Minute} {
 		d, err := memory.New[int](nil)

@@ -12,8 +12,8 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// Touches above the budget wait, and no record dies for it: not one second in twenty
-// goes over the budget.
+// Touches above the budget wait, and no record dies because of that. Less than one second in twenty
+// exceeds the budget.
 func TestBudget(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const keys, budget, length = 1000, 3, 30 * 60
@@ -78,7 +78,7 @@ func TestBackgroundTouchSpendsOnce(t *testing.T) {
 	})
 }
 
-// A touch whose record dies soon does not wait for one that has begun to wait before.
+// A touch whose record dies soon does not wait for one that was queued earlier.
 func TestNearerDeathGoesAhead(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d, under := newRemote[int](time.Millisecond)
@@ -100,7 +100,7 @@ func TestNearerDeathGoesAhead(t *testing.T) {
 	})
 }
 
-// Touch waits for no budget, and is spent from it.
+// Touch does not wait for the budget, but counts against it.
 func TestTouchSpendsFromTheBudget(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d, under := newRemote[int](time.Millisecond)
@@ -118,7 +118,7 @@ func TestTouchSpendsFromTheBudget(t *testing.T) {
 	})
 }
 
-// Slack grows towards MaxSlack while touches wait, and back once they do not.
+// Slack grows towards MaxSlack while touches wait, and shrinks again when none do.
 func TestSlackGrowsWithTheBacklog(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		policy := slidingttl.Policy{IdleGrace: 10 * time.Minute, MaxLifetime: 12 * time.Hour, Slack: time.Minute, MaxSlack: 10 * time.Minute}
@@ -164,7 +164,7 @@ func TestSlackGrowsWithTheBacklog(t *testing.T) {
 	})
 }
 
-// A touch that waited looks first: another process may have touched the record.
+// A touch that waited reads first: another process may have touched the record.
 func TestWaitingTouchLooksFirst(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d, under := newRemote[int](time.Millisecond)
@@ -190,8 +190,8 @@ func TestWaitingTouchLooksFirst(t *testing.T) {
 	})
 }
 
-// A touch that comes early, by its share of the slack, and whose record is then saved
-// under a policy without slack, takes nothing off what the save gave.
+// A touch that is early by its share of the slack, and whose record is then saved under a policy
+// without slack, does not shorten the life that the save gave.
 func TestWaitingTouchTakesNothingOffASave(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const keys = 32

@@ -13,7 +13,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// An error of one key in a call for many names its place, and the others get their answer.
+// The error of one key in a call for many has its index, and the others get their answer.
 func TestOneBadKeyOfMany(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d, under := newRemote[int](time.Millisecond)
@@ -62,7 +62,7 @@ func TestUpsertEntryTellsWhatWasWritten(t *testing.T) {
 	})
 }
 
-// DeleteEntry deletes what was read, through touches, and nothing else.
+// DeleteEntry deletes the record that was read, even after touches, and no other.
 func TestDeleteEntry(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d, under := newRemote[int](time.Millisecond)
@@ -88,7 +88,7 @@ func TestDeleteEntry(t *testing.T) {
 	})
 }
 
-// Of many that find nothing at once one inserts, and all return what it wrote.
+// Of many calls that find no record at once one inserts, and all return its record.
 func TestGetOrInsert(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d, _ := newRemote[int](time.Millisecond)

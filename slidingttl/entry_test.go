@@ -154,8 +154,7 @@ func TestKeep(t *testing.T) {
 	})
 }
 
-// TestManyPolicies has more policies than a store remembers the rules of, and one
-// that is invalid among them.
+// TestManyPolicies uses more policies than a store remembers, and one that is invalid.
 func TestManyPolicies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, err := memory.New[int](nil)

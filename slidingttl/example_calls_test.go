@@ -11,7 +11,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl"
 )
 
-// example opens the store that the examples below are about.
+// example opens the store of the examples below.
 func example(opts *slidingttl.Options[string]) (store *slidingttl.Store[string], end func()) {
 	d, err := memory.New[string](nil)
 	if err != nil {
@@ -29,7 +29,8 @@ func example(opts *slidingttl.Options[string]) (store *slidingttl.Store[string],
 	}
 }
 
-// Touch waits and says until when; Keep is for a value that was read by other means.
+// Touch waits, and returns until when the record lives; Keep is for a value that was read by
+// other means.
 func ExampleStore_Touch() {
 	c := newClock()
 	store, end := example(&slidingttl.Options[string]{Now: c.Now})
@@ -51,7 +52,7 @@ func ExampleStore_Touch() {
 	// kept: slidingttl: touch: not found
 }
 
-// A key that cannot be read is named by its place; the others get their answer.
+// A key that cannot be read is reported by its index; the others get their answer.
 func ExampleStore_GetMulti() {
 	store, end := example(nil)
 	defer end()
@@ -72,7 +73,7 @@ func ExampleStore_GetMulti() {
 	// 1 key is empty: must have at least one byte
 }
 
-// Of several callers that find nothing one inserts what it has loaded.
+// Of several callers that find no record one inserts what it has loaded.
 func ExampleStore_GetOrInsert() {
 	store, end := example(nil)
 	defer end()
@@ -87,7 +88,7 @@ func ExampleStore_GetOrInsert() {
 	// loaded false <nil>
 }
 
-// DeleteEntry deletes what was read or written, and not what another has written since.
+// DeleteEntry deletes the record that was read or written, and not one written since.
 func ExampleStore_DeleteEntry() {
 	store, end := example(nil)
 	defer end()
@@ -103,8 +104,8 @@ func ExampleStore_DeleteEntry() {
 	// slidingttl: delete: conflict
 }
 
-// Check tells at start-up of a store that cannot keep what the policy promises. It is
-// nil on a driver that has nothing to be configured.
+// Check reports at start-up a store that cannot keep the policy's promises. It returns nil on a
+// driver without configuration.
 func ExampleStore_Check() {
 	store, end := example(nil)
 	defer end()
@@ -127,7 +128,7 @@ func ExampleStore_Close() {
 	// true slidingttl: get: store is closed
 }
 
-// An Observer counts what Stats does not tell apart.
+// An Observer counts what Stats does not distinguish.
 func ExampleObserver() {
 	reads := map[slidingttl.ReadOutcome]int{} // calls come one at a time here
 	store, end := example(&slidingttl.Options[string]{Observer: &slidingttl.Observer{
@@ -146,7 +147,7 @@ func ExampleObserver() {
 	// 2 hits, 1 absent
 }
 
-// Tenants are told apart by their keys, without reading a value.
+// Tenants are distinguished by their keys, without reading a value.
 func ExampleOptions_policyFor() {
 	c := newClock()
 	store, end := example(&slidingttl.Options[string]{
@@ -172,7 +173,7 @@ func ExampleOptions_policyFor() {
 	// free:bob lives for 1h0m0s
 }
 
-// A policy made tighter applies on a record's next access.
+// A tightened policy applies on a record's next access.
 func ExampleStore_SetPolicy() {
 	c := newClock()
 	store, end := example(&slidingttl.Options[string]{Now: c.Now, MaxSkew: time.Second})
@@ -201,7 +202,7 @@ func ExampleStore_SetPolicy() {
 	// after it, by the skew of clocks more, 5m1s
 }
 
-// links is a repository that keeps its own way to its store.
+// links is a repository with its own access to its store.
 type links map[string]string
 
 func (l links) Get(_ context.Context, id string) (string, error) {
@@ -216,8 +217,8 @@ func (l links) Upsert(_ context.Context, id, v string) error {
 	return nil
 }
 
-// A repository that is there already is wrapped. Here its values stand in a map, and
-// their lives in a store beside it; mostly both are one record of one store.
+// An existing repository is wrapped. Here its values are in a map, and their lives in a store
+// beside it; usually both are one record of one store.
 func ExampleWrap() {
 	c := newClock()
 	lives, end := example(&slidingttl.Options[string]{Now: c.Now})

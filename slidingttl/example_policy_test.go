@@ -9,8 +9,8 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl"
 )
 
-// A policy reads from a line of text, for flags and environment variables, and from
-// JSON, for files; it prints and logs as the line.
+// A policy can be parsed from a line of text, for flags and environment variables, and from JSON,
+// for files. It prints and logs as the line.
 func ExampleParsePolicy() {
 	p, err := slidingttl.ParsePolicy("idle 30d, max 90d, slack 72h")
 	if err != nil {

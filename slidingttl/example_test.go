@@ -10,12 +10,12 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl"
 )
 
-// clock is a time that examples move by hand.
+// clock is a clock that examples move.
 type clock struct{ now time.Time }
 
 func (c *clock) Now() time.Time { return c.now }
 
-// newClock starts ahead of the driver's own clock, which deletes what is dead by it.
+// newClock starts ahead of the clock by which the driver deletes dead records.
 func newClock() *clock { return &clock{time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)} }
 
 // An access keeps a record alive, up to its cap.
@@ -52,8 +52,8 @@ func Example() {
 	// read every 20 minutes, it lived for 35 reads
 }
 
-// Without slack every access writes; with slack at most one in each slack does, and
-// the promise stays the same.
+// Without slack every access writes. With slack, at most one write is made in each slack, and the
+// promise is the same.
 func ExamplePolicy_slack() {
 	for _, slack := range []time.Duration{0, 3 * time.Minute} {
 		d, err := memory.New[int](nil)
@@ -115,7 +115,7 @@ func ExampleStore_Update() {
 	// slidingttl: insert: exists already
 }
 
-// Records of one store may live by different policies.
+// Records of one store may have different policies.
 func ExampleOptions_policyOf() {
 	type session struct {
 		User     string
@@ -160,7 +160,7 @@ func ExampleOptions_policyOf() {
 	// bob <nil>
 }
 
-// Peek looks without keeping alive: for polling, for lists, for an account page.
+// Peek reads without keeping the record alive: for polling, for lists, for an account page.
 func ExampleStore_Peek() {
 	d, err := memory.New[string](nil)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl"
 )
 
-// Flush carries out what waits, whatever the budget, and leaves the store open.
+// Flush makes the waiting touches, whatever the budget, and leaves the store open.
 func TestFlush(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d, under := newRemote[int](time.Millisecond)
@@ -37,8 +37,8 @@ func TestFlush(t *testing.T) {
 	})
 }
 
-// Flush gives up on a store that takes no touches, and when its context ends. What is left
-// waits on.
+// Flush gives up on a store that refuses touches, and when its context ends. The remaining touches
+// keep waiting.
 func TestFlushGivesUp(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d, under := newRemote[int](time.Millisecond)
@@ -74,8 +74,8 @@ func TestFlushGivesUp(t *testing.T) {
 	})
 }
 
-// Being late and failing end by themselves where nothing waits, and with the first touch
-// that lands where something does.
+// The late and failing states end by themselves if no touch waits, and otherwise with the first
+// touch that lands.
 func TestTroubleEnds(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d, under := newRemote[int](time.Millisecond)
@@ -121,7 +121,7 @@ func TestTroubleEnds(t *testing.T) {
 	})
 }
 
-// Stats tell when nothing but workers was missing, and when a tighter policy was held back.
+// Stats count the time in which only workers were missing, and delayed lowerings of expiries.
 func TestStatsOfScarcity(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d, under := newRemote[int](time.Millisecond)

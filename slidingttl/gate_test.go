@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A closed gate is empty once all calls have left, in whatever stripe they began and wherever
-// their stacks are by then, and lets none in.
+// A closed gate is empty once all calls have left, whatever stripe they began in and wherever their
+// stacks are then. It lets none in.
 func TestGate(t *testing.T) {
 	for range 5 {
 		var g gate

@@ -9,8 +9,8 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// TestHistory: what has died and is still held is told of with the end it came to, and
-// stays dead to all other calls.
+// TestHistory returns a dead record that is still held, with its cause of death. All other calls
+// find it dead.
 func TestHistory(t *testing.T) {
 	at := func(d time.Duration) driver.Instant { return instant(time.Now().Add(d)) }
 	type options = slidingttl.Options[int]
@@ -66,8 +66,7 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// TestCauseStays: what a record died of is the same on every day, for History, the observer
-// and Stats.
+// TestCauseStays: a record's cause of death never changes, for History, the observer and Stats.
 func TestCauseStays(t *testing.T) {
 	const day = 24 * time.Hour
 	p := slidingttl.Policy{IdleGrace: 7 * day, MaxLifetime: 30 * day}
@@ -114,7 +113,7 @@ func TestCauseStays(t *testing.T) {
 	}
 }
 
-// TestHistoryOfNothing: what is not held is not found, and bad calls are refused.
+// TestHistoryOfNothing: a record that is not held is not found, and invalid calls are refused.
 func TestHistoryOfNothing(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := open(t, &hoard[int]{Step: time.Second}, session, nil)
@@ -133,8 +132,7 @@ func TestHistoryOfNothing(t *testing.T) {
 	})
 }
 
-// TestHistoryBesideATouch: a record that a touch saves while it is looked at is not told
-// to have died.
+// TestHistoryBesideATouch: a record that a touch saves during the read is not returned as dead.
 func TestHistoryBesideATouch(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d, under := newRemote[int](time.Millisecond)

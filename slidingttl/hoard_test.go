@@ -8,9 +8,9 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// hoard is the plainest driver there is: a map behind a mutex that follows the rules of
-// package driver to the letter and never deletes what has expired, as a store does that
-// deletes days late. The zero value, with Step set, is ready for use.
+// hoard is the simplest driver: a map behind a mutex that follows the rules of package driver. It
+// never deletes expired records, like a store that deletes days late. The zero value, with Step
+// set, is ready for use.
 type hoard[T any] struct {
 	Step time.Duration // its resolution
 

@@ -44,7 +44,8 @@ func readAndForget(t *testing.T, s *slidingttl.Store[int], name string) (held fu
 	}
 }
 
-// Promise 11: what waits, rests or is remembered holds nothing of its caller's but the key.
+// Promise 11: touches that wait or rest, and remembered records, keep nothing of their caller's but
+// the key.
 func TestWhatWaitsHoldsOnlyTheKey(t *testing.T) {
 	for name, opts := range map[string]*slidingttl.Options[int]{
 		"remembered": {},

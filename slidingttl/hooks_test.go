@@ -10,7 +10,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl"
 )
 
-// A hook may call the store for the key that it is told of.
+// A hook may call the store for the key that it gets.
 func TestHookTouchesItsKey(t *testing.T) {
 	for name, mode := range map[string]slidingttl.TouchMode{"wait": slidingttl.Wait, "background": slidingttl.Background} {
 		t.Run(name, func(t *testing.T) {
@@ -42,7 +42,7 @@ func TestHookTouchesItsKey(t *testing.T) {
 	}
 }
 
-// A hook that ends its goroutine, as t.FailNow does, holds nobody up.
+// A hook that ends its goroutine, as t.FailNow does, blocks no call.
 func TestHookThatEndsItsGoroutine(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d, under := newRemote[int](time.Millisecond)

@@ -11,8 +11,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// TestLocalHit: what Get answers by itself for a store in this process's memory keeps
-// the same promises.
+// TestLocalHit: the short path of Get for a store in this process's memory keeps the same promises.
 func TestLocalHit(t *testing.T) {
 	for _, slack := range []time.Duration{0, 3 * time.Minute} {
 		bubble(t, func(t *testing.T) {
@@ -83,8 +82,8 @@ func TestLocalPolicyByRecord(t *testing.T) {
 	})
 }
 
-// stopped is the memory driver in a process that was stopped: until the coarse clock
-// ticks again its bounds have passed. The sweeper is yet to come.
+// stopped is the memory driver in a process that was stopped: until the coarse clock ticks again
+// its bounds have passed. The sweeper has not run yet.
 type stopped struct {
 	*memory.Driver[int]
 	length time.Duration
@@ -97,8 +96,8 @@ func (s stopped) Bounds() (earliest, latest driver.Instant) {
 	return driver.Floor(then), driver.Ceil(then)
 }
 
-// TestStoppedProcess: bounds that have passed make no dead record a live one, where
-// the process was stopped for less than a minute and half the idle grace.
+// TestStoppedProcess: bounds that have passed revive no dead record, if the process was stopped for
+// less than a minute and half the idle grace.
 func TestStoppedProcess(t *testing.T) {
 	const idle, most = 3 * time.Minute, 9 * time.Minute
 	for _, policy := range []slidingttl.Policy{

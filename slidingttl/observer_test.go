@@ -15,7 +15,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// watcher notes what an Observer is told.
+// watcher notes the calls of an Observer.
 type watcher struct {
 	mu   sync.Mutex // guards told
 	told []string
@@ -27,7 +27,7 @@ func (w *watcher) note(what string) {
 	w.told = append(w.told, what)
 }
 
-// want wants to have been told this since it was last asked, in any order.
+// want wants exactly these calls since its last call, in any order.
 func (w *watcher) want(t *testing.T, when string, what ...string) {
 	t.Helper()
 	w.mu.Lock()
@@ -127,7 +127,7 @@ func TestObserver(t *testing.T) {
 	})
 }
 
-// An Observer that panics ends nothing.
+// A panic of an Observer stops nothing.
 func TestObserverPanics(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d, _ := newRemote[int](time.Millisecond)

@@ -13,12 +13,12 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl"
 )
 
-// outageShare is by how much less than in full the outages below are played: a fifth of
-// the keys and readers here, all of them at night.
+// outageShare divides the size of the outages below: a fifth of the keys and readers here, all of
+// them at night.
 var outageShare = 5
 
-// An outage is a minute in which touches go wrong, after five seconds in which they do
-// not, with reads all the while.
+// An outage is a minute in which touches fail, after five seconds in which they succeed, with reads
+// throughout.
 type outage struct {
 	keys, rate int
 	way        func(ctx context.Context) error
@@ -36,8 +36,8 @@ type limits struct {
 
 func hangs(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
 
-// While touches hang or are refused reads go on, few touches are sent, and none is given
-// up that has the time to be tried again.
+// While touches hang or are refused, reads continue, few touches are sent, and none is given up
+// that can still be tried again.
 func TestOutage(t *testing.T) {
 	for name, o := range map[string]outage{
 		"hang":          {1000, 200, hangs, limits{waits: 0.3, most: 256, pending: 10 * time.Second}},
@@ -126,8 +126,8 @@ func (o outage) play(t *testing.T) {
 	}
 }
 
-// steady reads each of keys every 30 s, of a grace of a minute, and returns how many of
-// those reads found nothing that should have been there.
+// steady reads each of keys every 30 s, with a grace of a minute, and returns how many reads missed
+// a record that should exist.
 func steady(t *testing.T, d *remote[int], keys, readers, rounds int, counts func(key string) bool) (lost int64) {
 	s, err := slidingttl.New(d, slidingttl.Policy{IdleGrace: time.Minute, MaxLifetime: time.Hour}, nil)
 	must(t, err)
@@ -159,8 +159,7 @@ func steady(t *testing.T, d *remote[int], keys, readers, rounds int, counts func
 	return missing.Load()
 }
 
-// A store that takes its time over touches, more than reads wait, and fails none, loses
-// nothing.
+// A store whose touches take longer than reads wait, but do not fail, loses nothing.
 func TestSlowStoreLosesNothing(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d, _ := newRemote[int](time.Millisecond)
@@ -176,7 +175,7 @@ func TestSlowStoreLosesNothing(t *testing.T) {
 	})
 }
 
-// One shard of ten that takes no touches costs the others nothing.
+// One shard of ten that refuses touches does not affect the others.
 func TestOneShardDown(t *testing.T) {
 	for name, way := range map[string]func(context.Context) error{
 		"hangs": hangs, "refuses": func(context.Context) error { return errDown },
@@ -199,7 +198,7 @@ func TestOneShardDown(t *testing.T) {
 	}
 }
 
-// Touches that hang leave a client's connections to its reads, once they have timed out.
+// Hanging touches leave a client's connections to its reads, once they have timed out.
 func TestHungTouchesLeaveConnections(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d, _ := newRemote[int](time.Millisecond)

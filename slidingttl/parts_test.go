@@ -100,7 +100,7 @@ func TestCloseWaitsForAllParts(t *testing.T) {
 	})
 }
 
-// A touch that comes when Close has given up is counted, and begins nothing.
+// A touch that is found due after Close has given up is counted, and not sent.
 func TestTouchAfterCloseGaveUp(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d, under := newRemote[int](time.Millisecond)
@@ -128,8 +128,8 @@ func TestTouchAfterCloseGaveUp(t *testing.T) {
 	})
 }
 
-// Promise 11: a policy function that panics is an error of that call, or of that record,
-// also where the touch has waited and runs on a goroutine of its own.
+// Promise 11: a panic of a policy function is an error of that call, or of that record, also if the
+// touch has waited and runs on its own goroutine.
 func TestPolicyPanicEndsNothing(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d, _ := newRemote[int](time.Millisecond)
@@ -166,7 +166,7 @@ func TestPolicyPanicEndsNothing(t *testing.T) {
 	})
 }
 
-// A read says not found where its own touch has learned that the record is gone.
+// A read returns not found if its own touch has found that the record is gone.
 func TestReadSaysWhatItsTouchLearned(t *testing.T) {
 	for name, get := range map[string]func(context.Context, *slidingttl.Store[int]) error{
 		"Get":   func(ctx context.Context, s *slidingttl.Store[int]) error { _, err := s.Get(ctx, "k"); return err },
@@ -201,7 +201,7 @@ func TestReadSaysWhatItsTouchLearned(t *testing.T) {
 	}
 }
 
-// TouchEntry of a record without created_at leaves the one that took its place alone.
+// TouchEntry of a record without created_at does not change the one that replaced it.
 func TestTouchEntryLeavesASuccessorAlone(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d, under := newRemote[int](time.Millisecond)
@@ -220,7 +220,7 @@ func TestTouchEntryLeavesASuccessorAlone(t *testing.T) {
 	})
 }
 
-// A key that this store has deleted is not vouched for, whatever a read saw meanwhile.
+// The store does not report a key that it has deleted as alive, whatever a read saw meanwhile.
 func TestKeepKnowsOfADelete(t *testing.T) {
 	for name, remove := range map[string]func(context.Context, *slidingttl.Store[int], slidingttl.Entry[int]) error{
 		"Delete": func(ctx context.Context, s *slidingttl.Store[int], _ slidingttl.Entry[int]) error {

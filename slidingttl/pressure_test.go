@@ -21,7 +21,7 @@ func plant(under *hoard[int], key string, left time.Duration) {
 	under.Plant(key, 1, driver.Life{CreatedAt: now.Add(-time.Hour), ExpiresAt: now.Add(left)})
 }
 
-// read reads key, which is to be there, and returns how long that took.
+// read reads key, which must exist, and returns how long that took.
 func read(t *testing.T, s *slidingttl.Store[int], key string) time.Duration {
 	t.Helper()
 	began := time.Now()
@@ -31,7 +31,7 @@ func read(t *testing.T, s *slidingttl.Store[int], key string) time.Duration {
 	return time.Since(began)
 }
 
-// failTouches makes the touches of the keys that fail says fail, while it is told to.
+// failTouches makes the touches of keys for which fail returns true fail, while it is switched on.
 func failTouches(d *remote[int], fail func(key string) bool) (set func(bool)) {
 	var failing atomic.Bool
 	d.before = func(_ context.Context, op, key string) error {
@@ -45,7 +45,7 @@ func failTouches(d *remote[int], fail func(key string) bool) (set func(bool)) {
 
 func all(string) bool { return true }
 
-// breakOpen opens the breaker of s, whose touches are to fail.
+// breakOpen opens the breaker of s, whose touches must fail.
 func breakOpen(t *testing.T, s *slidingttl.Store[int], under *hoard[int]) {
 	t.Helper()
 	for i := range 5 {
@@ -79,8 +79,8 @@ func accounted(t *testing.T, st slidingttl.Stats) {
 	}
 }
 
-// The breaker opens and closes under load, by whatever way touches go wrong: no read
-// waits long, no touch is unaccounted for, and every record lives as long as promised.
+// The breaker opens and closes under load, however touches fail: no read waits long, every touch is
+// accounted for, and every record lives as long as promised.
 func TestNoTouchIsLostOverTheBreaker(t *testing.T) {
 	ways := map[string]func(ctx context.Context) error{
 		"refused":  func(ctx context.Context) error { return errDown },
@@ -140,7 +140,7 @@ func TestNoTouchIsLostOverTheBreaker(t *testing.T) {
 	}
 }
 
-// A read waits no longer than TouchWait for its touch, which goes on.
+// A read waits no longer than TouchWait for its touch, which continues.
 func TestBoundedWait(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d, under := newRemote[int](time.Millisecond)
@@ -201,7 +201,7 @@ func TestGetMultiWaitsOnce(t *testing.T) {
 	})
 }
 
-// A store that takes touches, but later than reads wait, gets them as fast as it can.
+// A store that executes touches, but later than reads wait, gets them as fast as it can.
 func TestSlowStoreIsNotProbed(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d, under := newRemote[int](time.Millisecond)
@@ -228,7 +228,7 @@ func TestSlowStoreIsNotProbed(t *testing.T) {
 	})
 }
 
-// While the breaker is open, records whose touches fail hold back no others.
+// While the breaker is open, records whose touches fail do not delay others.
 func TestFailingRecordsHoldBackNoOthers(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d, under := newRemote[int](time.Millisecond)
@@ -254,7 +254,7 @@ func TestFailingRecordsHoldBackNoOthers(t *testing.T) {
 	})
 }
 
-// Records that died while the store was down hold back none that live.
+// Records that died while the store was down do not delay live ones.
 func TestDeadRecordsHoldBackNoOthers(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d, under := newRemote[int](time.Millisecond)
@@ -310,7 +310,7 @@ func TestLateProbeIsNotLost(t *testing.T) {
 	})
 }
 
-// What waits is carried out nearest death first once the store is back.
+// When the store works again, the waiting touches nearest to death are made first.
 func TestNearestDeathFirst(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d, under := newRemote[int](time.Millisecond)
@@ -335,8 +335,8 @@ func TestNearestDeathFirst(t *testing.T) {
 	})
 }
 
-// Touches that wait merge by life: a later access covers an earlier one, and a record
-// that took another's place has one of its own.
+// Waiting touches merge by life: a later access covers an earlier one, and a record that replaced
+// another has its own touch.
 func TestQueueMergesByLife(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d, under := newRemote[int](time.Millisecond)
@@ -399,7 +399,7 @@ func TestSlowKeyKeepsOneWorker(t *testing.T) {
 	})
 }
 
-// Close carries out what waits nearest death first, and no budget holds it up.
+// Close makes the waiting touches nearest to death first, and ignores the budget.
 func TestCloseIgnoresTheBudget(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d, under := newRemote[int](time.Millisecond)
@@ -429,8 +429,8 @@ func TestCloseIgnoresTheBudget(t *testing.T) {
 	})
 }
 
-// With the breaker open, one touch that the store refuses gives up the rest, which
-// Close counts; one that it takes saves them.
+// With the breaker open, Close gives up and counts the rest if the store refuses one touch. If it
+// accepts one, the rest is made.
 func TestCloseOverAnOpenBreaker(t *testing.T) {
 	for name, back := range map[string]bool{"down": false, "back": true} {
 		t.Run(name, func(t *testing.T) {
@@ -469,7 +469,7 @@ func TestCloseOverAnOpenBreaker(t *testing.T) {
 	}
 }
 
-// A full queue sheds what is farthest from death, and tells what that costs at most.
+// A full queue sheds the touch farthest from death, and counts what that costs at most.
 func TestShedIsCounted(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d, under := newRemote[int](time.Millisecond)

@@ -28,7 +28,7 @@ const (
 	remembered = 1
 )
 
-// once runs f on the first call of op and then no more.
+// once runs f on the first call of op only.
 func once(op string, f func()) func(string) {
 	var done atomic.Bool
 	return func(called string) {
@@ -38,7 +38,7 @@ func once(op string, f func()) func(string) {
 	}
 }
 
-// touchHook is the memory driver with something done just before a touch lands.
+// touchHook is the memory driver with a function that is called just before a touch lands.
 type touchHook struct {
 	*memory.Driver[int]
 	before func()
@@ -358,7 +358,7 @@ func TestCloseDropsNoTouchOfARead(t *testing.T) {
 	}
 }
 
-// A context's error is for the caller whose context ended, and for nobody else.
+// A context's error is returned only to the caller whose context ended.
 func TestGivenUpTouchIsNoContextError(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d, _ := newRemote[int](time.Millisecond)

@@ -30,7 +30,7 @@ func wrapped(t *testing.T) (*slidingttl.Wrapped[int, profile, profile], profiles
 	return w, repo
 }
 
-// Promise 5: what a process remembers gives a new record no old created_at.
+// Promise 5: a remembered record does not give a new one its created_at.
 func TestWrapGivesANewRecordNoOldLife(t *testing.T) {
 	for name, between := range map[string]func(*testing.T, *slidingttl.Wrapped[int, profile, profile]){
 		"deleted elsewhere": func(*testing.T, *slidingttl.Wrapped[int, profile, profile]) {},
@@ -93,7 +93,7 @@ func TestUpsertForgetsAForeignRecordThatIsGone(t *testing.T) {
 	}
 }
 
-// Promise 5: what a read has found gone is not kept.
+// Promise 5: a record that a read has found gone is not remembered.
 func TestKeepKnowsWhatAReadMissed(t *testing.T) {
 	for name, miss := range map[string]func(context.Context, *slidingttl.Store[int]) error{
 		"Get":  func(ctx context.Context, s *slidingttl.Store[int]) error { _, err := s.Get(ctx, "k"); return err },
@@ -123,7 +123,7 @@ func TestKeepKnowsWhatAReadMissed(t *testing.T) {
 	}
 }
 
-// Promise 5: what a slow read saw before the record was found gone is not remembered.
+// Promise 5: a slow read's record is not remembered if the record was found gone meanwhile.
 func TestKeepIsNotMisledByASlowRead(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d, under := newRemote[int](time.Millisecond)
@@ -142,7 +142,7 @@ func TestKeepIsNotMisledByASlowRead(t *testing.T) {
 	})
 }
 
-// Promise 5: nor is what a touch whose answer was slow had stored before.
+// Promise 5: nor is the record of a touch whose answer was slow.
 func TestKeepIsNotMisledByASlowTouch(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d, under := newRemote[int](time.Millisecond)
@@ -161,7 +161,7 @@ func TestKeepIsNotMisledByASlowTouch(t *testing.T) {
 	})
 }
 
-// Insert never answers that there is nothing, and neither does Upsert.
+// Insert and Upsert never return ErrNotFound.
 func TestWritesNeverAnswerNotFound(t *testing.T) {
 	pastCap := func() driver.Life {
 		now := instant(time.Now())
@@ -277,7 +277,7 @@ func TestEpochIsNoForeigner(t *testing.T) {
 	})
 }
 
-// As many keys as Options.Remember says are remembered, but for those that share a place.
+// The store remembers as many keys as Options.Remember says, except for those that share a slot.
 func TestRememberIsTheNumberOfKeys(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		for _, n := range []int{100, 20_000} {

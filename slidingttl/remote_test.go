@@ -12,8 +12,8 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// remote is a store at the other end of a network: its calls take time, can fail,
-// are counted, and end when their context does. It offers no capability.
+// remote behaves like a store across a network: its calls take time, can fail, are counted, and end
+// with their context. It has no optional capability.
 type remote[T any] struct {
 	under driver.Driver[T]
 	trip  time.Duration // each way
@@ -28,7 +28,7 @@ type remote[T any] struct {
 	lives []step
 }
 
-// step is a change of a record's life that the store carried out.
+// step is a change of a record's life that the store executed.
 type step struct {
 	op, key  string
 	at       time.Time

@@ -10,7 +10,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// whole is a repository with all that repositories have.
+// whole is a repository with all optional methods.
 type whole struct{ profiles }
 
 var errProfileExists = errors.New("profile exists")
@@ -43,7 +43,7 @@ func (r whole) Delete(ctx context.Context, id int) error {
 	return r.records.Delete(ctx, profileKey(id))
 }
 
-// A wrapped repository offers what the repository has, and one not found.
+// A wrapped repository has the repository's methods, and one ErrNotFound.
 func TestWrappedRepository(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d, under := newRemote[profile](time.Millisecond)
@@ -97,8 +97,8 @@ func TestWrappedRepository(t *testing.T) {
 	})
 }
 
-// Promises 5 and 6: a save whose record is deleted and saved anew by another, before its
-// expiry is written, gives the dead one's created_at to nobody.
+// Promises 5 and 6: if another process deletes and saves a record again between a save and its
+// expiry, the new record does not get the old created_at.
 func TestSaveGivesASuccessorNoOldLife(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d, under := newRemote[profile](time.Millisecond)

@@ -10,8 +10,8 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// lagging is a remote store whose Get shows what there was when it was last told to
-// look, as an eventually consistent read may.
+// lagging is a remote store whose Get returns the records as of the last call of catchUp, like an
+// eventually consistent read.
 type lagging[T any] struct {
 	*remote[T]
 	view map[string]driver.Entry[T]
@@ -22,8 +22,8 @@ func newLagging[T any](step time.Duration) (*lagging[T], *hoard[T]) {
 	return &lagging[T]{d, map[string]driver.Entry[T]{}}, under
 }
 
-// look makes key's record as it is now what Get shows from now on.
-func (d *lagging[T]) look(t *testing.T, key string) { d.view[key] = stored(t, d.under, key) }
+// catchUp makes Get return key's present record from now on.
+func (d *lagging[T]) catchUp(t *testing.T, key string) { d.view[key] = stored(t, d.under, key) }
 
 func (d *lagging[T]) Get(ctx context.Context, key string) (driver.Entry[T], error) {
 	if e, ok := d.view[key]; ok {
@@ -56,8 +56,8 @@ func TestUpdateEntryAsksTheStore(t *testing.T) {
 	})
 }
 
-// Promise 3: a record that looks dead by a stale read is asked for again also where the
-// clock of whoever touched it is behind.
+// Promise 3: a record that is dead by a stale read is read again, even if the clock of the process
+// that touched it is behind.
 func TestStaleReadByAClockAhead(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d, under := newLagging[int](time.Millisecond)
@@ -65,7 +65,7 @@ func TestStaleReadByAClockAhead(t *testing.T) {
 		s, other := open(t, d, brink, &slidingttl.Options[int]{Now: ahead}), open(t, under, withSlack(session, time.Minute), nil)
 		must(t, s.Insert(t.Context(), "k", 1))
 		time.Sleep(12 * time.Second)
-		d.look(t, "k")
+		d.catchUp(t, "k")
 		_, err := other.Get(t.Context(), "k")
 		must(t, err)
 		time.Sleep(9 * time.Second)
@@ -141,7 +141,7 @@ func TestWrapIsNotMisledByAStaleRead(t *testing.T) {
 		must(t, err)
 		must(t, w.Upsert(t.Context(), 1, profile{Name: "ann"}))
 		time.Sleep(24 * time.Hour)
-		d.look(t, profileKey(1))
+		d.catchUp(t, profileKey(1))
 		must(t, under.Delete(t.Context(), profileKey(1)))
 		must(t, w.Upsert(t.Context(), 1, profile{Name: "bob"}))
 		if e := stored(t, under, profileKey(1)); instant(time.Now()).Sub(e.CreatedAt) > time.Second {
@@ -158,7 +158,7 @@ func TestTouchIsNotMisledByAStaleRead(t *testing.T) {
 		s, other := open(t, d, session, nil), open(t, under, session, nil)
 		must(t, other.Insert(t.Context(), "k", 1))
 		time.Sleep(time.Minute)
-		d.look(t, "k")
+		d.catchUp(t, "k")
 		must(t, other.Delete(t.Context(), "k"))
 		must(t, other.Insert(t.Context(), "k", 2))
 		time.Sleep(time.Second)
@@ -275,7 +275,7 @@ func TestTouchThatOvertakesItselfSaysWhatWasStored(t *testing.T) {
 	})
 }
 
-// A read in one trip whose caller leaves is told of like any other.
+// The observer gets a read in one trip whose caller leaves like any other.
 func TestReadInOneTripTellsOfItsEnd(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d, _ := newRemote[int](time.Millisecond)

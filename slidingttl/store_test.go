@@ -86,8 +86,8 @@ func TestEmptyKeyAndEndedContext(t *testing.T) {
 	}
 }
 
-// TestRoundTrips counts the trips of each operation on a driver without any
-// capability, as the table in the README has them.
+// TestRoundTrips counts the trips of each operation on a driver without optional capabilities, as
+// in the README's table.
 func TestRoundTrips(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d, under := newRemote[int](time.Second)
@@ -428,7 +428,7 @@ func TestFullQueueWaits(t *testing.T) {
 	})
 }
 
-// TestQueueMergesByKey lets many reads of one key wait for one worker.
+// TestQueueMergesByKey: many reads of one key wait for one worker.
 func TestQueueMergesByKey(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d, under := newRemote[int](time.Millisecond)
@@ -501,7 +501,7 @@ func TestHookThatPanics(t *testing.T) {
 	})
 }
 
-// A policy function that panics is an error of the call, and leaves nothing held.
+// A panic of a policy function is an error of the call, and leaves no lock or slot held.
 func TestPolicyOfThatPanics(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d, under := newRemote[int](time.Second)
@@ -603,7 +603,7 @@ func TestExtremePolicies(t *testing.T) {
 	})
 }
 
-// checker is a remote whose store's configuration can be wrong.
+// checker is a remote whose Check can fail.
 type checker struct {
 	*remote[int]
 	asked []time.Duration
@@ -637,7 +637,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestInsertOverARecordPastItsCap has a record that its store still holds alive.
+// TestInsertOverARecordPastItsCap: the store still holds the record as alive.
 func TestInsertOverARecordPastItsCap(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		for _, policyOf := range []func(int) slidingttl.Policy{nil, func(int) slidingttl.Policy { return session }} {

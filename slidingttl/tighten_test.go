@@ -11,8 +11,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// onBoth runs f on a remote store and on the memory driver, which has a shorter way
-// to an upsert.
+// onBoth runs f on a remote store and on the memory driver, whose upserts take a shorter path.
 func onBoth(t *testing.T, f func(t *testing.T, d driver.Driver[int])) {
 	t.Helper()
 	t.Run("remote", func(t *testing.T) {
@@ -195,7 +194,7 @@ func TestTighteningLowersNoConflictsRecord(t *testing.T) {
 	})
 }
 
-// clocked tells the time of its server, which it knows to within a round trip.
+// clocked has its server's time, to within a round trip.
 type clocked[T any] struct {
 	driver.Driver[T]
 	off time.Duration

@@ -18,8 +18,8 @@ type profile struct {
 
 var errNoProfile = errors.New("no such profile")
 
-// profiles is a repository that a team has had for years: it knows nothing of
-// expiry, and its upsert wipes whatever stood beside the value.
+// profiles is a typical existing repository: it does not know about expiry, and its upsert removes
+// whatever is stored beside the value.
 type profiles struct{ records *hoard[profile] }
 
 func profileKey(id int) string { return fmt.Sprint("profile:", id) }
@@ -89,8 +89,8 @@ func TestWrap(t *testing.T) {
 	}
 }
 
-// A save by a process whose clock is behind, or that has no use for grown slack, must
-// not undo what others know of the record's life.
+// A save by a process whose clock is behind, or that does not use grown slack, must not shorten the
+// life that other processes have given.
 func TestWrapKeepsTheLongerExpiry(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		_, under := newRemote[profile](time.Second)
