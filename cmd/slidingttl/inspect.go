@@ -98,7 +98,7 @@ func inspectRecord(raw driver.Raw, found bool, p slidingttl.Policy, now driver.I
 	}
 	switch doubt := upkeep.Doubt(raw.Life, now.Add(time.Minute)); {
 	case raw.Problem != nil || doubt == "":
-	case strings.Contains(doubt, "as if in"):
+	case strings.Contains(doubt, "looks like a number"):
 		i.Why += "; " + doubt + ": slidingttl mend --created-at corrects it"
 	default:
 		i.Why += "; " + doubt
