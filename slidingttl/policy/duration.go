@@ -33,8 +33,8 @@ func ParseDuration(s string) (time.Duration, error) {
 	return d + more, nil
 }
 
-// FormatDuration is the text of d that ParseDuration reads: in whole days as far as it has
-// them, without units of which it has none at the end.
+// FormatDuration returns d as text that ParseDuration reads. It uses whole days as far as d has
+// them, and leaves out trailing units that are zero.
 func FormatDuration(d time.Duration) string {
 	days := d / day
 	if days > 0 {

@@ -8,9 +8,9 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// Calendar counts live records by when they die if they are not read, in steps of equal length: a
-// minute, ten, an hour, six, or a day. A record that follows the policy dies within a hundred steps,
-// if a day is long enough for that.
+// Calendar counts live records by when they die if they are not read. Its steps have one length: a
+// minute, ten minutes, an hour, six hours, or a day. A record that follows the policy dies within a
+// hundred steps, if a day is long enough for that.
 type Calendar struct {
 	From    time.Time `json:"from"`    // the beginning of the first step
 	Seconds int64     `json:"seconds"` // the length of a step
