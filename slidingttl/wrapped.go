@@ -56,9 +56,9 @@ func (w *Wrapped[K, V, T]) keep(ctx context.Context, key string, v V) error {
 
 // GetMulti returns what the repository holds under ids, and touches the records that are due.
 //
-// It calls the repository's GetMulti(ctx, []K) (map[K]V, error), which leaves out what is
-// absent, if there is one, else its Get for each. What is dead, or [WrapOptions].NotFound to
-// Get, is left out; an id that failed otherwise is told by a [KeyErrors].
+// It calls the repository's GetMulti(ctx, []K) (map[K]V, error) if there is one, which leaves out
+// absent ids, else its Get for each id. Dead records, and errors of Get that are
+// [WrapOptions].NotFound, are left out; an id that failed otherwise is in a [KeyErrors].
 func (w *Wrapped[K, V, T]) GetMulti(ctx context.Context, ids []K) (all map[K]V, err error) {
 	err = w.s.call(ctx, opGetMulti, func() (err error) {
 		all, err = w.getMulti(ctx, ids)
