@@ -57,6 +57,15 @@ func (d *damper) claim(key string, now, window driver.Instant, ask bool) bool {
 	return true
 }
 
+// end moves the claim of at to the end of its write, unless there was a later one.
+func (d *damper) end(key string, at, end driver.Instant) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if l, hash := d.slot(key); l.hash == hash && l.at == at {
+		l.at = end
+	}
+}
+
 // release undoes the claim of at, unless there was a later one.
 func (d *damper) release(key string, at driver.Instant) {
 	d.mu.Lock()
@@ -92,13 +101,18 @@ func (t *Touches) Lower(r *policy.Rules, key string, m *driver.Meta, now driver.
 
 // Lowered ends a claim whose write ended with err. A zero claim does nothing.
 //
-// lowers says whether the write did lower the expiry. An ambiguous write counts as landed.
+// lowers says whether the write did lower the expiry. An ambiguous write counts as landed. The time
+// to the next one counts from here, for the write may have taken effect just now.
 func (t *Touches) Lowered(key string, claim driver.Instant, lowers bool, err error) {
-	switch {
+	switch landed := err == nil || errors.Is(err, driver.ErrAmbiguous); {
 	case claim == 0:
-	case lowers && err == nil:
-		t.Tally.Add(tally.Lowered)
-	case !lowers || !errors.Is(err, driver.ErrAmbiguous):
+	case !lowers || !landed:
 		t.lowering.release(key, claim)
+	default:
+		_, at := t.instants()
+		t.lowering.end(key, claim, at)
+		if err == nil {
+			t.Tally.Add(tally.Lowered)
+		}
 	}
 }

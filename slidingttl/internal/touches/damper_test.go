@@ -61,4 +61,10 @@ func TestDamper(t *testing.T) {
 	d.release("k", 150)
 	want("after its release, by a longer window that the first still fills", 151, 60, true, false)
 	want("after its release", 151, 50, true, true)
+	want("again", 151, 50, false, true)
+	d.end("k", 100, 300)
+	want("after the end of another's", 201, 50, true, true)
+	d.end("k", 151, 160)
+	want("within the window from its end", 209, 50, true, false)
+	want("after that", 210, 50, true, true)
 }
