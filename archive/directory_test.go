@@ -1,6 +1,7 @@
 package archive_test
 
 import (
+	"context"
 	"errors"
 	"io"
 	"io/fs"
@@ -151,5 +152,18 @@ func TestRename(t *testing.T) {
 		if err := d.Rename(t.Context(), names[0], names[1]); err == nil || errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%q: %v", names, err)
 		}
+	}
+}
+
+// A write whose context ends leaves nothing.
+func TestCreateEnds(t *testing.T) {
+	d, _ := directory(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	err := d.Create(ctx, func(io.Writer) (string, error) {
+		cancel()
+		return "day=2026-11-22/x", nil
+	})
+	if names := files(t, d); !errors.Is(err, context.Canceled) || len(names) > 0 {
+		t.Errorf("%v, and %q", err, names)
 	}
 }
