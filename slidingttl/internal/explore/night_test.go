@@ -18,7 +18,7 @@ var (
 	nightFlag = flag.Uint64("explore.night", uint64(time.Now().Unix()/86400), "which part of the triples; one more each night sees them all")
 	partsFlag = flag.Uint64("explore.parts", 8, "of how many parts the triples are")
 	shardFlag = flag.String("explore.shard", "", "the share of this process, as 0/2; empty: one process for each core")
-	limitFlag = flag.Duration("explore.limit", 20*time.Minute, "when the triples end, wherever they are")
+	limitFlag = flag.Duration("explore.limit", 15*time.Minute, "when the triples end, wherever they are")
 )
 
 // singly are the drivers, and the modes over a plain one.
