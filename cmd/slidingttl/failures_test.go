@@ -197,7 +197,7 @@ func TestFailedRun(t *testing.T) {
 	if out != "" {
 		t.Errorf("it prints\n%s", out)
 	}
-	contains(t, errs, "no such table", "begins anew", "--checkpoint FILE")
+	contains(t, errs, "no such table", "starts again", "--checkpoint FILE")
 	execute(t, db, "ALTER TABLE elsewhere RENAME TO sessions")
 	execute(t, db, `CREATE TRIGGER frozen BEFORE UPDATE ON sessions BEGIN SELECT RAISE(ABORT, 'frozen'); END`)
 	place := filepath.Join(t.TempDir(), "place.json")
@@ -254,5 +254,5 @@ func TestReadOnlyUser(t *testing.T) {
 	out, _ := command(t, 0, "audit", uri, "--policy", thirty)
 	contains(t, out, "50 records looked at")
 	_, errs := command(t, exitFailed, "adopt", uri, "--policy", thirty, "--apply", "--no-undo")
-	contains(t, errs, "NOPERM", "this user has no right to do that", "begins anew")
+	contains(t, errs, "NOPERM", "this user has no right to do that", "starts again")
 }

@@ -176,12 +176,12 @@ func (a *app) mend() *cobra.Command {
 	var unit string
 	c := &cobra.Command{
 		Use:   "mend STORE",
-		Short: "Write anew what records say of their life in a form that the store does not act on",
+		Short: "Rewrite created_at and expiries that are in a form on which the store does not act",
 		RunE: func(c *cobra.Command, args []string) error {
 			w := work{uri: args[0], pace: &write.paceFlags, sizes: true}
-			w.ask = fmt.Sprintf("About to write anew what malformed records of %s say of their life.", args[0])
+			w.ask = fmt.Sprintf("About to rewrite created_at and expiry of the malformed records of %s.", args[0])
 			if unit != "" {
-				w.ask = fmt.Sprintf("About to write anew what malformed records of %s say of their life, and each created_at that is as if in %s.", args[0], unit)
+				w.ask = fmt.Sprintf("About to rewrite created_at and expiry of the malformed records of %s, and each created_at that is in %s.", args[0], unit)
 			}
 			return over(a, c, w, func(s *store) (*upkeep.MendReport, error) {
 				return s.mend(c.Context(), &upkeep.MendOptions{WriteOptions: write.options(), CreatedAt: upkeep.Unit(unit)})
@@ -189,7 +189,7 @@ func (a *app) mend() *cobra.Command {
 		},
 	}
 	write.flags(c)
-	c.Flags().StringVar(&unit, "created-at", "", "write anew also each created_at that cannot be, and is one in this `unit`: seconds, micros or nanos")
+	c.Flags().StringVar(&unit, "created-at", "", "also rewrite each implausible created_at that makes sense in this `unit`: seconds, micros or nanos")
 	return c
 }
 

@@ -107,7 +107,7 @@ func over[R any, P interface {
 func (p *paceFlags) end(t *upkeep.Totals, err error) error {
 	switch {
 	case err == nil && p.finished:
-		return fmt.Errorf("%w: the run of --checkpoint %s was finished before, and no record was looked at: remove the file to begin anew", errUsage, p.checkpoint)
+		return fmt.Errorf("%w: the run of --checkpoint %s was finished before, and no record was read: remove the file to start again", errUsage, p.checkpoint)
 	case err == nil && t.Failed > 0:
 		return fmt.Errorf("%w: %d; %s names them", errPartly, t.Failed, cmp.Or(p.errors, "--errors FILE"))
 	case err == nil || exitCode(err) == exitUsage:
@@ -119,7 +119,7 @@ func (p *paceFlags) end(t *upkeep.Totals, err error) error {
 	if _, none := os.Stat(p.checkpoint); p.checkpoint != "" && none == nil {
 		return fmt.Errorf("%w\ngo on by the same command with --checkpoint %s --resume", err, p.checkpoint)
 	}
-	return fmt.Errorf("%w\nthe same command begins anew, and finds done what was done; with --checkpoint FILE it could go on", err)
+	return fmt.Errorf("%w\nthe same command starts again, and finds what is done already; with --checkpoint FILE it could continue", err)
 }
 
 // agreed asks for confirmation before writing, if there is a terminal.
