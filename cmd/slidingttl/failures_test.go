@@ -176,7 +176,13 @@ func TestImplausible(t *testing.T) {
 	out, _ := command(t, 0, "audit", uri, "--policy", thirty)
 	contains(t, out, "implausible 10", "10 created_at looks like a number of seconds", "past cap 0")
 	out, _ = command(t, exitDead, "inspect", uri, "user:007", "--policy", thirty)
-	contains(t, out, "past its cap", "created_at looks like a number of seconds: slidingttl mend --created-at corrects it")
+	contains(t, out, "past its cap", "created_at looks like a number of seconds: slidingttl mend --created-at seconds corrects it")
+	execute(t, db, "INSERT INTO sessions (id, value, expires_at) VALUES ('dies', '{}', strftime('%s', 'now') + 1000)")
+	out, _ = command(t, exitDead, "inspect", uri, "dies", "--policy", thirty)
+	if contains(t, out, "expires_at looks like a number of seconds"); strings.Contains(out, "mend") {
+		t.Errorf("mend does not correct an expiry:\n%s", out)
+	}
+	execute(t, db, "DELETE FROM sessions WHERE id = 'dies'")
 	out, _ = command(t, 0, "reap", uri, "--policy", thirty, "--what", "past-cap,expired,retained", "--apply")
 	contains(t, out, "past their cap 0", "left: implausible, see audit 10")
 	out, _ = command(t, 0, "mend", uri, "--created-at", "seconds", "--apply")

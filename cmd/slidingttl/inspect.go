@@ -96,12 +96,11 @@ func inspectRecord(raw driver.Raw, found bool, p slidingttl.Policy, now driver.I
 		i.Alive, i.Why = true, "neither its expiry nor its cap has come"
 		i.NextRead = instant(p.Deadline(raw.CreatedAt, now))
 	}
-	switch doubt := upkeep.Doubt(raw.Life, now.Add(time.Minute)); {
-	case raw.Problem != nil || doubt == "":
-	case strings.Contains(doubt, "looks like a number"):
-		i.Why += "; " + doubt + ": slidingttl mend --created-at corrects it"
-	default:
+	if doubt, unit := upkeep.Doubt(raw.Life, now.Add(time.Minute)); raw.Problem == nil && doubt != "" {
 		i.Why += "; " + doubt
+		if unit != "" {
+			i.Why += fmt.Sprintf(": slidingttl mend --created-at %s corrects it", unit)
+		}
 	}
 	return i
 }

@@ -116,14 +116,12 @@ func (m *mender[T]) mend(ctx context.Context, r *driver.Scanned) (one MendReport
 
 // mendUnit corrects the implausible created_at of r, and returns a report of this record.
 func (m *mender[T]) mendUnit(ctx context.Context, r *driver.Scanned) (one MendReport, err error) {
-	doubt := ""
+	doubt, unit := "", Unit("")
 	plan := func(was driver.Meta) (driver.Life, bool, error) {
-		now := m.judge.now()
-		doubt = m.judge.implausible(was.Life, now)
-		if m.unit == "" || unitOf(was.CreatedAt, plus(now, m.judge.skew)) != m.unit {
+		if doubt, unit = Doubt(was.Life, plus(m.judge.now(), m.judge.skew)); unit == "" || unit != m.unit {
 			return was.Life, false, nil
 		}
-		return driver.Life{CreatedAt: m.unit.millis(was.CreatedAt), ExpiresAt: was.ExpiresAt}, true, nil
+		return driver.Life{CreatedAt: unit.millis(was.CreatedAt), ExpiresAt: was.ExpiresAt}, true, nil
 	}
 	what, err := m.writer.land(ctx, r.Meta, plan, func(was driver.Meta, next driver.Life) error {
 		_, err := m.d.Touch(ctx, r.Key, was, next, m.judge.now())

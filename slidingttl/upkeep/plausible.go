@@ -47,23 +47,25 @@ func unitOf(at, last driver.Instant) Unit {
 	return ""
 }
 
-// Doubt returns what is implausible about l, in the same words for all such records. Empty means
-// nothing. A created_at is implausible if it is before 1990 or after last. An expiry is implausible
-// if it makes sense in seconds only.
-func Doubt(l driver.Life, last driver.Instant) string {
+// Doubt returns what is implausible about l, in the same words for all such records, and the unit in
+// which created_at would make sense; empty if nothing is, or if there is no such unit. A created_at is
+// implausible if it is before 1990 or after last. An expiry is implausible if it makes sense in seconds
+// only.
+func Doubt(l driver.Life, last driver.Instant) (what string, created Unit) {
 	switch {
 	case l.CreatedAt != 0 && (l.CreatedAt < earliest || l.CreatedAt > last):
 		if u := unitOf(l.CreatedAt, last); u != "" {
-			return "created_at looks like a number of " + string(u)
+			return "created_at looks like a number of " + string(u), u
 		}
-		return "created_at is before 1990 or in the future"
+		return "created_at is before 1990 or in the future", ""
 	case l.ExpiresAt != 0 && l.ExpiresAt < earliest && Seconds.millis(l.ExpiresAt) >= earliest:
-		return "expires_at looks like a number of " + string(Seconds)
+		return "expires_at looks like a number of " + string(Seconds), ""
 	}
-	return ""
+	return "", ""
 }
 
-// implausible is Doubt about l at now, when clocks may be apart by j.skew.
+// implausible is what Doubt finds in l at now, when clocks may be apart by j.skew.
 func (j *judge) implausible(l driver.Life, now driver.Instant) string {
-	return Doubt(l, plus(now, j.skew))
+	what, _ := Doubt(l, plus(now, j.skew))
+	return what
 }
