@@ -137,17 +137,18 @@ func TestPolicyForCostsNoLookUp(t *testing.T) {
 		s := open(t, d, session, &slidingttl.Options[profile]{PolicyFor: policyFor})
 		w, err := slidingttl.Wrap(profiles{under}, s, profileKey, nil)
 		must(t, err)
-		for id := range 100 {
+		const keys = 10 // of a hundred, one may evict another from the memo
+		for id := range keys {
 			must(t, w.Upsert(t.Context(), id, profile{Name: fmt.Sprint(id)}))
 		}
 		d.counts()
-		for id := range 100 {
+		for id := range keys {
 			if _, err := w.Get(t.Context(), id); err != nil {
 				t.Fatal(err)
 			}
 		}
 		if calls := d.counts(); len(calls) != 0 {
-			t.Errorf("100 reads of records whose touch is not due made calls %v", calls)
+			t.Errorf("%d reads of records whose touch is not due made calls %v", keys, calls)
 		}
 		longer.Store(true)
 		_, err = w.Get(t.Context(), 7)

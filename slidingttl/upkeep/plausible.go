@@ -47,10 +47,11 @@ func unitOf(at, last driver.Instant) Unit {
 	return ""
 }
 
-// Doubt returns what is implausible about l, in the same words for all such records, and the unit in
-// which created_at would make sense; empty if nothing is, or if there is no such unit. A created_at is
-// implausible if it is before 1990 or after last. An expiry is implausible if it makes sense in seconds
-// only.
+// Doubt returns what is implausible about l, and the unit in which created_at would make sense.
+//
+// The words are the same for all such records. Both are empty where there is nothing to return. A
+// created_at is implausible if it is before 1990 or after last. An expiry is implausible if it makes
+// sense in seconds only.
 func Doubt(l driver.Life, last driver.Instant) (what string, created Unit) {
 	switch {
 	case l.CreatedAt != 0 && (l.CreatedAt < earliest || l.CreatedAt > last):
