@@ -1,6 +1,7 @@
 package touches
 
 import (
+	"cmp"
 	"errors"
 	"hash/maphash"
 	"sync"
@@ -57,21 +58,13 @@ func (d *damper) claim(key string, now, window driver.Instant, ask bool) bool {
 	return true
 }
 
-// end moves the claim of at to the end of its write, unless there was a later one.
+// end ends the claim of at, unless there was a later one: the last time is now that of end, or the
+// one before the claim if end is zero.
 func (d *damper) end(key string, at, end driver.Instant) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if l, hash := d.slot(key); l.hash == hash && l.at == at {
-		l.at = end
-	}
-}
-
-// release undoes the claim of at, unless there was a later one.
-func (d *damper) release(key string, at driver.Instant) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if l, hash := d.slot(key); l.hash == hash && l.at == at {
-		l.at, l.before = l.before, 0
+		l.at = cmp.Or(end, l.before)
 	}
 }
 
@@ -104,15 +97,15 @@ func (t *Touches) Lower(r *policy.Rules, key string, m *driver.Meta, now driver.
 // lowers says whether the write did lower the expiry. An ambiguous write counts as landed. The time
 // to the next one counts from here, for the write may have taken effect just now.
 func (t *Touches) Lowered(key string, claim driver.Instant, lowers bool, err error) {
-	switch landed := err == nil || errors.Is(err, driver.ErrAmbiguous); {
-	case claim == 0:
-	case !lowers || !landed:
-		t.lowering.release(key, claim)
-	default:
-		_, at := t.instants()
-		t.lowering.end(key, claim, at)
-		if err == nil {
-			t.Tally.Add(tally.Lowered)
-		}
+	if claim == 0 {
+		return
+	}
+	var end driver.Instant
+	if lowers && (err == nil || errors.Is(err, driver.ErrAmbiguous)) {
+		_, end = t.instants()
+	}
+	t.lowering.end(key, claim, end)
+	if lowers && err == nil {
+		t.Tally.Add(tally.Lowered)
 	}
 }
