@@ -71,7 +71,7 @@ func (c *client) callRow(o *op) {
 	case n < 6:
 		ctx, _ := c.begin(o, "find")
 		v, err := o.i.r.Get(ctx, o.key)
-		if c.finish(o, err) && !o.unread() { // without its life a row stands as it is
+		if c.finish(o, err) && !o.unread() { // without its life a row stays as it is
 			c.answered(o, o.key, v)
 			c.owe(o, o.key, &v)
 		}

@@ -7,7 +7,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// absent holds an answer "not found" for key against the truth: at some moment of the
+// absent reports whether "not found" was a right answer for key: at some moment of the
 // call the record was not there, or dead by the process's clock.
 func (w *world) absent(o *op, key string) bool {
 	p := o.p
@@ -38,7 +38,7 @@ func (w *world) readable(o *op, key string, ok func(*state) bool) bool {
 	})
 }
 
-// answered holds a value that a read has returned against the truth.
+// answered checks a value that a read returned.
 func (w *world) answered(o *op, key string, v value) {
 	is := func(s *state) bool { return s.value == v }
 	alive := is
@@ -55,7 +55,7 @@ func (w *world) answered(o *op, key string, v value) {
 	w.violated(8, key, "%v from %s to %s returns value %d, which was not stored", o, stamp(o.start), stamp(o.end), v.id)
 }
 
-// entered is answered for a record with its life and version.
+// entered is answered for a record that is returned with its life and version.
 func (w *world) entered(o *op, key string, e driver.Entry[value]) {
 	w.answered(o, key, e.Value)
 	from := o.start.Add(-w.plan.stale - w.slow - 2*w.trip) // by a touch that was under way
@@ -66,11 +66,11 @@ func (w *world) entered(o *op, key string, e driver.Entry[value]) {
 	}
 }
 
-// until holds what a Touch has returned against the truth.
+// until checks what a Touch returned.
 func (w *world) until(o *op, t driver.Instant) {
 	if !w.sometime(o.key, o.start.Add(-w.plan.stale), o.end, func(s *state, _, _ time.Time) bool {
 		return s.present && o.p.any(s.value.kind, o.start, o.end, func(r rule) bool {
-			// A touch that was under way may have served it, and another come after.
+			// Another touch may have served it, and one more may have come after.
 			return t >= r.deadline(s.CreatedAt, ceil(o.p.clock(o.start))) && (s.ExpiresAt == 0 || t <= s.ExpiresAt) || t == min(s.ExpiresAt, r.limit(s.CreatedAt))
 		})
 	}) && !w.overtaken(o, t) {
@@ -78,8 +78,8 @@ func (w *world) until(o *op, t driver.Instant) {
 	}
 }
 
-// overtaken reports whether t is what a touch stored that was still on its way back when
-// o began, and that was lowered since: the tighter policy has won.
+// overtaken reports whether t was stored by a touch whose answer was under way when o began,
+// and was lowered since: the tighter policy has won.
 func (w *world) overtaken(o *op, t driver.Instant) bool {
 	tighter := w.mixed || w.changing || w.policyOf
 	return tighter && w.sometime(o.key, o.start.Add(-w.plan.stale-w.slow-2*w.trip), o.end, func(s *state, _, _ time.Time) bool {
@@ -89,7 +89,7 @@ func (w *world) overtaken(o *op, t driver.Instant) bool {
 	})
 }
 
-// leftOut holds a key that is missing in an answer for many against the truth.
+// leftOut checks a key that is missing in an answer for many.
 func (w *world) leftOut(o *op, key string) {
 	if !w.absent(o, key) {
 		w.violated(3, key, "%v from %s to %s leaves a live key out", o, stamp(o.start), stamp(o.end))
@@ -99,27 +99,27 @@ func (w *world) leftOut(o *op, key string) {
 // absence is a call that has found nothing under a key, or deleted it.
 type absence struct {
 	start  time.Time
-	effect time.Time // from when on there was nothing
+	effect time.Time // from then on there was nothing
 	told   time.Time // when the call returned
 }
 
-// deleted takes note of a delete that has succeeded.
+// deleted records a delete that succeeded.
 func (w *world) deleted(o *op, key string) {
 	a := absence{start: o.start, effect: o.start, told: o.end}
 	for _, s := range w.truth[key] {
 		if s.by == o.String() {
-			a.effect = s.from.Add(time.Nanosecond) // at an instant that two states share either may come first
+			a.effect = s.from.Add(time.Nanosecond) // if two states share an instant, either may come first
 		}
 	}
 	o.i.gone[key] = a
 }
 
-// kept holds the answer of a Keep against what this process has seen gone: one that began
-// after a delete had returned does not go by what was there before that took effect.
+// kept checks the answer of a Keep. One that began after this process's delete had returned
+// must not rely on what was stored before the delete took effect.
 func (w *world) kept(o *op) {
 	gone, ok := o.i.gone[o.key]
 	if !ok {
-		return // by what it remembers, from whenever that was
+		return // it may rely on what it remembers, however old
 	}
 	from := gone.start
 	if o.start.After(gone.told) {
@@ -130,11 +130,11 @@ func (w *world) kept(o *op) {
 	if !w.sometime(o.key, from.Add(-w.plan.stale), o.end, func(s *state, first, _ time.Time) bool {
 		return s.present && o.p.any(s.value.kind, o.start, o.end, func(r rule) bool { return !r.dead(s.Life, floor(o.p.clock(first))) })
 	}) {
-		w.violated(5, o.key, "%v has kept what this process saw gone", o)
+		w.violated(5, o.key, "%v succeeds for a record that this process saw gone", o)
 	}
 }
 
-// wrote holds the answer of a write against the truth.
+// wrote checks the answer of a write.
 func (c *client) wrote(o *op, e slidingttl.Entry[value], err error) {
 	if !c.finish(o, err) {
 		return

@@ -20,8 +20,8 @@ type (
 	pairer     struct{ c *conn }
 )
 
-// GetMulti implements driver.BatchGetter: one trip, in which each key is read at a
-// moment of its own.
+// GetMulti implements driver.BatchGetter: one trip, in which each key is read at its own
+// moment.
 func (b batcher) GetMulti(ctx context.Context, keys []string) (map[string]driver.Entry[value], error) {
 	found := make(map[string]driver.Entry[value])
 	for _, key := range keys {
@@ -63,7 +63,7 @@ func (u upserter) Upsert(ctx context.Context, key string, v value, _ *driver.Met
 		m = driver.Meta{Life: life, Version: c.write(key, v, life, o, lowered)}
 		return nil
 	})
-	if err != nil { // it may have been sent to lower the expiry, also where nothing asked the plan
+	if err != nil { // it may have been sent to lower the expiry, even if nothing called the plan
 		c.mu.Lock()
 		c.i.refused[key] = time.Now()
 		c.mu.Unlock()
@@ -119,7 +119,7 @@ func (k clock) Bounds() (earliest, latest driver.Instant) {
 	return driver.Floor(now) - 3, driver.Ceil(now) + driver.Instant(coarse/ms)
 }
 
-// coarse is how far ahead of the time the later of a clock's bounds may be.
+// coarse is how far the later of a clock's bounds may be ahead of the time.
 const coarse = 5 * ms
 
 // Latest implements driver.Latest.

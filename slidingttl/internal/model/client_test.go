@@ -9,7 +9,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// client is one of those who use a process's store, one call after the other.
+// client uses a process's store, one call after the other.
 type client struct {
 	*world
 	p    *process
@@ -17,7 +17,7 @@ type client struct {
 	seen map[string]slidingttl.Entry[value] // what a call returned last
 }
 
-// run does n things.
+// run makes n calls, restarts or pauses.
 func (c *client) run(n int) {
 	for range n {
 		c.rest()
@@ -38,7 +38,7 @@ func (c *client) run(n int) {
 	}
 }
 
-// rest sleeps for a moment, or for long.
+// rest sleeps, briefly or long.
 func (c *client) rest() {
 	time.Sleep(c.dice.upTo(pick(&c.dice, 10*ms, c.idle/8, c.idle/2, c.idle*6/5)))
 }
@@ -62,7 +62,7 @@ func (c *client) await(key string) {
 	}
 }
 
-// restart closes the process's store in the midst of its other clients' calls.
+// restart closes the process's store while its other clients make calls.
 func (c *client) restart() {
 	c.mu.Lock()
 	i := c.p.i
@@ -90,8 +90,8 @@ func (c *client) restart() {
 	}
 }
 
-// intrude writes as another program does: mostly a record without created_at, at
-// times one with a life of its own.
+// intrude writes as another program would: mostly a record without created_at, sometimes
+// one with a life.
 func (c *client) intrude(key string) {
 	if c.memory != nil {
 		return
@@ -113,7 +113,7 @@ func (c *client) intrude(key string) {
 	c.plant(key, v, life, "another program")
 }
 
-// see keeps what a call has returned, which the client may go by from now on.
+// see keeps what a call returned, for later calls of the client.
 func (c *client) see(o *op, key string, e slidingttl.Entry[value]) {
 	c.seen[key] = e
 	o.i.read(key, e.Meta)
@@ -131,7 +131,7 @@ func (c *client) newValue(key string, from int) value {
 	return v
 }
 
-// call makes a call for key and holds what it returns against the truth.
+// call makes a call for key and checks what it returns.
 func (c *client) call(key string) {
 	c.mu.Lock()
 	c.calls++
@@ -168,8 +168,8 @@ func (c *client) begin(o *op, name string) (context.Context, *slidingttl.Store[v
 	return o.ctx, o.i.s
 }
 
-// finish ends o and holds its error against the truth. The world is then locked
-// until the answer has been, too.
+// finish ends o and checks its error. The world then stays locked until the answer is
+// checked too.
 func (c *client) finish(o *op, err error) (ok bool) {
 	c.mu.Lock()
 	o.end = time.Now()

@@ -14,8 +14,8 @@ var (
 	errGone = fmt.Errorf("%w: %w", errDown, driver.ErrAmbiguous)
 )
 
-// conn is what a process's store has of the simulated backend: calls take time both
-// ways, may fail, and land or not whatever their caller is told.
+// conn is a process's connection to the simulated backend: calls take time both ways, may
+// fail, and may land whatever their caller is told.
 type conn struct {
 	*world
 	p *process
@@ -24,8 +24,8 @@ type conn struct {
 
 func (c *conn) Resolution() time.Duration { return c.step }
 
-// call carries f out at the backend, where the call arrives after a while, and
-// returns its error after another.
+// call runs f in the backend, where the call arrives after a while, and returns its error
+// after another while.
 func (c *conn) call(ctx context.Context, name, key string, write bool, f func() error) error {
 	o := c.op(ctx)
 	c.mu.Lock()
@@ -60,7 +60,7 @@ func (c *conn) call(ctx context.Context, name, key string, write bool, f func() 
 			return err
 		}
 		if d.oneIn(2) {
-			// What was sent may arrive although nobody waits for it any more.
+			// What was sent may arrive although nobody waits for it.
 			c.late.Go(func() {
 				time.Sleep(time.Until(sent.Add(there)))
 				c.mu.Lock()
@@ -93,8 +93,8 @@ func (c *conn) call(ctx context.Context, name, key string, write bool, f func() 
 	return err
 }
 
-// landed is what a write returns, which does not look at what it wrote when it has been
-// given up: that may land still.
+// landed is what a write returns. A write that was given up may still land, so its result is
+// not read.
 func landed[M any](m *M, err error) (M, error) {
 	var none M
 	if err != nil {

@@ -3,7 +3,7 @@ package model
 import "time"
 
 // dice is a small random source, so that each client and each call of a driver can
-// have one of its own: a history then hangs on its seed and not on the scheduler.
+// have its own: a history then depends on its seed and not on the scheduler.
 type dice uint64
 
 func (d *dice) next() uint64 {
@@ -25,7 +25,7 @@ func (d *dice) upTo(most time.Duration) time.Duration {
 	return time.Duration(d.next() % uint64(most+1))
 }
 
-// fork returns another source, told apart by what.
+// fork returns another source, derived from what.
 func (d dice) fork(what ...uint64) dice {
 	for _, w := range what {
 		d ^= dice(w)

@@ -7,7 +7,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// draw draws a history's terms.
+// draw draws the conditions of a history.
 func draw(seed uint64) *world {
 	w := &world{
 		seed: seed, dice: dice(seed),

@@ -8,7 +8,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// duty is what an access owes: an expiry that keeps its promise and is no later than
+// duty is what an access must leave: an expiry that keeps its promise and is no later than
 // its policy allows.
 type duty struct {
 	*op
@@ -17,9 +17,9 @@ type duty struct {
 	id  int            // the value, if it must stay that; else 0
 }
 
-// overlaps reports whether s was brought about by a write that lowered the expiry, and
-// that the access could not know of when it judged: it was on its way, or d goes by what
-// it has read before and policies differ. Then the tighter has won.
+// overlaps reports whether s comes from a write that lowered the expiry and that the access
+// could not know of: it was under way, or the access relied on an earlier read and policies
+// differ. The tighter one has then won.
 func (d *duty) overlaps(s *state) bool {
 	w := d.p.w
 	if d.name == "touch entry" || d.reads == 0 && (d.name == "keep" || d.name == "find") {
@@ -28,7 +28,7 @@ func (d *duty) overlaps(s *state) bool {
 	return !s.lowered.IsZero() && !s.from.Before(d.start.Add(-w.plan.stale)) && !s.lowered.After(d.end)
 }
 
-// owe takes note of what an access that has returned owes for key.
+// owe records the duty for key of an access that has returned.
 func (w *world) owe(o *op, key string, v *value) {
 	gen, n := driver.Instant(0), 0
 	w.during(key, o.start.Add(-w.plan.stale), o.end, func(s *state, first, last time.Time) bool {
@@ -47,7 +47,7 @@ func (w *world) owe(o *op, key string, v *value) {
 	if o.reads > 0 || w.memory != nil {
 		o.i.met[key] = gen
 	} else if (o.name == "keep" || o.name == "find") && (gen == 0 || o.i.met[key] != gen) {
-		return // it goes by what it remembers, of another record
+		return // it relied on what it remembers of another record
 	}
 	d := duty{op: o, key: key, gen: gen}
 	if o.name == "touch entry" {
@@ -56,7 +56,7 @@ func (w *world) owe(o *op, key string, v *value) {
 	o.i.duties = append(o.i.duties, d)
 }
 
-// settle holds the duties of i against the truth whose touches are done by now.
+// settle checks those duties of i whose touches have ended.
 func (w *world) settle(i *incarnation) {
 	if len(i.duties) == 0 {
 		return
@@ -73,7 +73,7 @@ func (w *world) settle(i *incarnation) {
 	i.duties = open
 }
 
-// judge holds the record as it is now against what an access before owes.
+// judge checks the record as it is now against the duty of an earlier access.
 func (w *world) judge(d duty) {
 	p, now := d.p, time.Now()
 	at := ceil(p.clock(d.start))
@@ -83,7 +83,7 @@ func (w *world) judge(d duty) {
 	var end *state
 	same := true // the expiry has been the same since the access began, and the policy
 	w.during(d.key, d.start.Add(-w.plan.stale), d.start, func(s *state, _, _ time.Time) bool {
-		used[s.value.kind] = true // it may have gone by that
+		used[s.value.kind] = true // it may have used that policy
 		void = w.plan.stale > 0 && (s.present && s.CreatedAt != gen || d.overlaps(s))
 		return !void
 	})
@@ -109,7 +109,7 @@ func (w *world) judge(d duty) {
 	if t, failed := d.i.failed[d.key]; failed && !t.Before(d.start) {
 		return // and was counted
 	}
-	// While policies differ the tighter may win.
+	// While policies differ, the tighter one may win.
 	owed := driver.Instant(math.MaxInt64)
 	for _, p := range w.processes {
 		for _, t := range p.tables {
@@ -133,11 +133,11 @@ func (w *world) judge(d duty) {
 	}
 }
 
-// judgeTight holds an expiry that an access has left alone against promise 7.
+// judgeTight checks an expiry that an access did not lower against promise 7.
 func (w *world) judgeTight(d duty, s *state) {
 	p := d.p
 	if d.name == "keep" || d.name == "find" || d.name == "touch entry" {
-		return // they go by an expiry that was lower once
+		return // they rely on an expiry that was lower once
 	}
 	expiry := s.ExpiresAt
 	if expiry == 0 {
@@ -148,7 +148,7 @@ func (w *world) judgeTight(d duty, s *state) {
 		written = time.Now() // it may have waited until now
 	}
 	if !w.ownClock {
-		written = written.Add(coarse) // a read goes by the later of the clock's bounds
+		written = written.Add(coarse) // a read uses the later of the clock's bounds
 	}
 	if p.any(s.value.kind, d.start, time.Now(), func(r rule) bool {
 		window := (r.IdleGrace+r.Slack)/8 + 2*w.trip + w.slow + 2*ms

@@ -24,8 +24,8 @@ func (o *op) answered(err error, key string) bool {
 	return !slices.ContainsFunc(failed, func(e *slidingttl.KeyError) bool { return o.keys[e.Index] == key })
 }
 
-// erred holds an error against what may have caused it, and reports whether there was
-// one.
+// erred reports whether o failed for key, and checks that something in the history may have
+// caused it.
 func (w *world) erred(o *op, key string, err error) bool {
 	bad := func(promise int) {
 		w.violated(promise, key, "%v from %s to %s: %v", o, stamp(o.start), stamp(o.end), err)
@@ -102,8 +102,8 @@ func (w *world) timedOut(o *op, key string) bool {
 	return (o.p.opts.Strict && (!o.writes() || o.name == "get or insert") || o.name == "touch" || o.name == "save") && o.failedAside(key)
 }
 
-// outlived reports whether the record was past the cap that the value it is given
-// brings, or one that another wrote meanwhile.
+// outlived reports whether the record was past the cap of the value that o writes, or of one
+// that another wrote meanwhile.
 func (w *world) outlived(o *op) bool {
 	if o.value.id == 0 {
 		return false

@@ -8,14 +8,14 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// inner is what a process's store has of the memory driver. Its calls do not block,
-// but the goroutine that makes one may be held up before it and after.
+// inner is a process's view of the memory driver. Its calls do not block, but the goroutine
+// that makes one may pause before it and after.
 type inner struct {
 	*memory.Driver[value]
 	conn *conn
 }
 
-// pause holds a call up now and then.
+// pause delays a call now and then.
 func (m *inner) pause(name, key string) {
 	m.conn.mu.Lock()
 	d := m.conn.luck(m.conn.p.id, name, key)

@@ -10,9 +10,9 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl"
 )
 
-// live lets the clients of all processes run, and closes up.
+// live runs the clients of all processes, and closes the stores.
 func (w *world) live(t *testing.T) {
-	d := w.dice.fork(1) // what is drawn from now on hangs on w.dice as it is
+	d := w.dice.fork(1) // later draws do not depend on how many there are here
 	time.Sleep(d.upTo(time.Second))
 	if w.store == local {
 		m, err := memory.New(&memory.Options[value]{Retain: w.retain})

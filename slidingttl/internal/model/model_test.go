@@ -19,7 +19,7 @@ var (
 	modelAll   = flag.Bool("model.all", false, "go on after a violation")
 )
 
-// TestModel runs random histories, each from a seed of its own, on all cores.
+// TestModel runs random histories, each from its own seed, on all cores.
 func TestModel(t *testing.T) {
 	if *modelSeed != 0 {
 		if w := run(t, *modelSeed, true); len(w.broken) > 0 {
@@ -83,8 +83,8 @@ func run(t *testing.T, seed uint64, told bool) (w *world) {
 	return w
 }
 
-// again tells the history of a seed that broke a promise. What the store draws at
-// random, or happens at one instant, may come out otherwise this time.
+// again returns the story of a seed that broke a promise. What the store draws at random, or
+// happens at one instant, may turn out differently this time.
 func again(t *testing.T, seed uint64) string {
 	for range 20 {
 		if w := run(t, seed, true); len(w.broken) > 0 {

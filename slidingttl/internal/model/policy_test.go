@@ -9,8 +9,8 @@ import (
 
 const ms = time.Millisecond
 
-// value is what the model stores: each write's is its own. kind chooses its policy,
-// and from is the value that an update was made from.
+// value is what the model stores. Each write has its own id. kind chooses the policy, and from
+// is the id of the value that an update started from.
 type value struct {
 	id, from int
 	kind     int
@@ -18,7 +18,7 @@ type value struct {
 
 const kinds = 2
 
-// kindOf is the kind of all values under a key, where that decides.
+// kindOf is the kind of all values under a key, if the key decides.
 func kindOf(key string) int { return int(key[0]) % kinds }
 
 // rule is the oracle's own arithmetic of a policy, by the words of the contract.
@@ -49,7 +49,7 @@ func (r rule) written(c, t driver.Instant) driver.Instant {
 	return min(t+driver.Instant((r.IdleGrace+r.Slack)/ms), r.limit(c))
 }
 
-// most is the latest that a touch at t may write: slack may have grown under a budget.
+// most is the latest expiry that a touch at t may write: a budget may have grown the slack.
 func (r rule) most(c, t driver.Instant) driver.Instant {
 	r.Slack = max(r.Slack, r.MaxSlack)
 	return r.expiry(c, t)
@@ -72,7 +72,7 @@ func ceil(t time.Time) driver.Instant {
 	return driver.Instant(t.Add(ms - time.Nanosecond).UnixMilli())
 }
 
-// table is the policies that a process goes by, from some time on.
+// table is the policies of a process from some time on.
 type table struct {
 	from time.Time
 	of   [kinds]rule

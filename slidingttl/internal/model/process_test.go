@@ -11,8 +11,8 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// process is one of those that share the backend: it has a clock and policies, and a
-// store that is closed and opened anew now and then.
+// process is one of the processes that share the backend: it has a clock and policies, and a
+// store that is closed and opened again now and then.
 type process struct {
 	w      *world
 	id     int
@@ -28,8 +28,7 @@ func (p *process) clock(t time.Time) time.Time { return t.Add(p.skew) }
 
 func (p *process) now() time.Time { return p.clock(time.Now()) }
 
-// incarnation is a process from its store's New to its Close, and what has been seen
-// of it. The world's mutex guards all but s and the wrapped repository.
+// incarnation is a process from its store's New to its Close, and what was observed of it. The world's mutex guards all but s and the wrapped repository.
 type incarnation struct {
 	p *process
 	s *slidingttl.Store[value]
@@ -43,16 +42,16 @@ type incarnation struct {
 	lowered   map[string]time.Time      // when the write was sent
 	unsure    map[string]time.Time      // when one was sent that has lowered the expiry, or may
 	refused   map[string]time.Time      // when it was known that one has not
-	failed    map[string]time.Time      // the last that the hook was told of
+	failed    map[string]time.Time      // the last one that the hook was called for
 	gone      map[string]absence        // by the last call that found nothing, or deleted
-	failures  int                       // touches that the hook was told of
+	failures  int                       // touches that the hook was called for
 	open      bool                      // the breaker
 	shut      time.Time                 // when that closed last
 	closing   time.Time
 	closed    time.Time
 	abandoned int
 	unpaid    map[string]bool // keys with a duty that was given up
-	queued    *op             // stands for those whose touches have waited
+	queued    *op             // stands for the calls whose touches have waited
 	duties    []duty
 }
 
@@ -106,7 +105,7 @@ func (p *process) open() error {
 	return nil
 }
 
-// reopen starts p anew, perhaps with other policies.
+// reopen starts p again, perhaps with other policies.
 func (p *process) reopen(d *dice) {
 	p.swap.Lock()
 	defer p.swap.Unlock()
@@ -135,7 +134,7 @@ func (p *process) change(d *dice) {
 	}
 }
 
-// turn draws the policies that p goes by from now on.
+// turn draws the policies that p has from now on.
 func (p *process) turn(d *dice) [kinds]rule {
 	w := p.w
 	w.mu.Lock()
@@ -167,8 +166,8 @@ func (i *incarnation) landed(key string, s state) {
 	i.p.w.note(key, "  %s: %v", s.by, &s)
 }
 
-// tighten notes a write that is sent to lower an expiry, and how it ended: until then, and
-// where it may have landed, it stands for the one that an eighth of the idle grace allows.
+// tighten records a write that is sent to lower an expiry, and how it ended. Until then, and if
+// it may have landed, it counts as the one lowering that an eighth of the idle grace allows.
 func (i *incarnation) tighten(key string, sent time.Time) (done func(err error)) {
 	if sent.IsZero() {
 		return func(error) {}
@@ -209,7 +208,7 @@ func (i *incarnation) touch(o *op, key string) (done func()) {
 	}
 }
 
-// close closes the store and takes what Close says.
+// close closes the store and checks what Close returns.
 func (i *incarnation) close(ctx context.Context) {
 	w := i.p.w
 	w.mu.Lock()
@@ -245,7 +244,7 @@ func (i *incarnation) pending() bool {
 	return st.Due+st.Retried != st.Touched+st.Shared+st.TouchLost+st.Deferred+st.TouchFails+st.Shed
 }
 
-// audit holds the counters against each other once every call has returned.
+// audit checks the counters against each other once every call has returned.
 func (i *incarnation) audit() {
 	w, st := i.p.w, i.s.Stats()
 	if i.pending() || st.TouchFails+st.Shed != uint64(i.failures) || st.Pending != 0 {
@@ -268,7 +267,7 @@ type op struct {
 	end     time.Time
 	ctx     context.Context
 	value   value // what it writes
-	foreign bool  // what it begins with has no created_at
+	foreign bool  // the record that it starts from has no created_at
 	reads   int   // of a life in the store
 
 	readFailed, touchFailed, writeFailed bool // a fault was injected
@@ -279,12 +278,12 @@ func (o *op) String() string { return fmt.Sprintf("%s %d of process %d", o.name,
 // looks reports whether the call must not write.
 func (o *op) looks() bool { return o.name == "peek" || o.name == "peek multi" }
 
-// unread reports whether the call may have learned nothing of its record's life: then
-// it counts its touch as failed, and goes by nothing.
+// unread reports whether the call may have learned nothing of its record's life. It then
+// counts its touch as failed.
 func (o *op) unread() bool { return o.readFailed || o.ctx.Err() != nil }
 
-// failedAside reports whether a touch that the call waited for may have failed: the hook
-// is told, or it is to be tried again.
+// failedAside reports whether a touch that the call waited for may have failed: the hook was
+// called, or the touch will be tried again.
 func (o *op) failedAside(key string) bool {
 	return !o.i.failed[key].Before(o.start) || o.i.open || o.i.shut.After(o.start)
 }
@@ -303,7 +302,7 @@ func (o *op) fault(call string) {
 
 type opKey struct{}
 
-// op is the call that ctx is of. A touch that has waited is nobody's.
+// op is the call that ctx belongs to. A touch that has waited belongs to none.
 func (c *conn) op(ctx context.Context) *op {
 	if o, ok := ctx.Value(opKey{}).(*op); ok {
 		return o

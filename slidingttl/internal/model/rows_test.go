@@ -9,7 +9,7 @@ import (
 
 var errNoRow = errors.New("no such row")
 
-// rows is a repository that knows nothing of expiry: its upsert wipes what stood
+// rows is a repository that knows nothing of expiry: its upsert removes what was stored
 // beside the value.
 type rows struct{ c *conn }
 
@@ -33,7 +33,7 @@ func (r rows) Upsert(ctx context.Context, id string, v value) error {
 	})
 }
 
-// plant stores a record as another program does, over whatever is there.
+// plant stores a record as another program would, over whatever is there.
 func (w *world) plant(key string, v value, life driver.Life, by string) {
 	w.version++
 	s := state{present: true, value: v, Meta: driver.Meta{Life: life, Version: w.version}, by: by}

@@ -13,7 +13,7 @@ type state struct {
 	present bool
 	value   value
 	driver.Meta
-	by      string    // who brought it about
+	by      string    // who wrote it
 	lowered time.Time // when the write was sent that lowered the expiry to this
 }
 
@@ -24,10 +24,10 @@ func (s *state) String() string {
 	return fmt.Sprintf("value %d kind %d C %d E %d version %d", s.value.id, s.value.kind, s.CreatedAt, s.ExpiresAt, s.Version)
 }
 
-// timeline is the truth about a key.
+// timeline is what was stored under a key, in order.
 type timeline []state
 
-// last is what is stored now. The backend's own deletions are due up to now.
+// last is what is stored now, after the deletions that the backend has made until now.
 func (w *world) last(key string) *state {
 	w.expire(key, time.Now())
 	line := w.truth[key]
@@ -49,7 +49,7 @@ func (w *world) at(key string, then time.Time) *state {
 	return &state{}
 }
 
-// expire deletes key's record if the backend has had to by now.
+// expire deletes key's record if the backend must have done so by now.
 func (w *world) expire(key string, now time.Time) {
 	line := w.truth[key]
 	if w.deletes < 0 || len(line) == 0 {

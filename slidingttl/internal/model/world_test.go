@@ -33,21 +33,21 @@ func (s store) String() string {
 // world is one history.
 type world struct {
 	seed uint64
-	told bool // keep what happens, to tell it
+	told bool // keep a story of what happens
 	dice dice
 	plan
 
 	mu        sync.Mutex // guards the rest
 	truth     map[string]timeline
 	byVersion map[driver.Version]value
-	drawn     map[string]uint64 // calls of drivers, to draw each call's luck
+	drawn     map[string]uint64 // calls of drivers, to draw what happens to each
 	log       map[string][]entry
 	lastID    int
 	version   driver.Version
 	processes []*process
 	opened    []*incarnation
 	memory    *memory.Driver[value]
-	late      sync.WaitGroup // writes on their way that were given up
+	late      sync.WaitGroup // writes under way that were given up
 	broken    []string
 	firstKey  string // of broken
 	calls     int    // of clients
@@ -63,14 +63,14 @@ type plan struct {
 	trip                time.Duration // each way, at most
 	slow                time.Duration // now and then
 	faults              int           // one write in so many fails; 0: none
-	outages             time.Duration // for as long, and as long between them, every touch fails
+	outages             time.Duration // length of outages, in which every touch fails, and of the time between them
 	lost                int           // one write in so many loses its answer; 0: none
 	stale               time.Duration // how old a stale read may be
-	maxSkew             time.Duration // what Options.MaxSkew amounts to
-	explicit            bool          // Options.MaxSkew says so
+	maxSkew             time.Duration // the effective Options.MaxSkew
+	explicit            bool          // Options.MaxSkew is set
 	foreign             slidingttl.Foreign
 	plants              bool // another program writes too
-	ownClock            bool // the processes' clocks are their own
+	ownClock            bool // the processes have their own clocks
 	policyOf, policyFor bool
 	mixed               bool // processes differ in their policies
 	changing            bool // they change them
@@ -102,7 +102,7 @@ func (w *world) violated(promise int, key, format string, args ...any) {
 	w.broken = append(w.broken, text)
 }
 
-// luck is the source for the next call of that kind.
+// luck is the random source for the next call of that kind.
 func (w *world) luck(process int, op, key string) dice {
 	id := fmt.Sprint(process, op, key)
 	w.drawn[id]++
@@ -121,7 +121,7 @@ func (w *world) describe() string {
 	return b.String()
 }
 
-// story is what happened to the key of the first violation, and on which terms.
+// story is what happened to the key of the first violation, and under which conditions.
 func (w *world) story() string {
 	var b strings.Builder
 	b.WriteString(w.describe())

@@ -8,7 +8,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// sent holds the time that a write is conditional on against the process's clock.
+// sent checks the time in a write's condition against the process's clock.
 func (w *world) sent(key string, now driver.Instant, o *op) {
 	if o.looks() {
 		w.violated(2, key, "%v writes", o)
@@ -18,7 +18,7 @@ func (w *world) sent(key string, now driver.Instant, o *op) {
 	}
 }
 
-// checkFresh holds the life of a new record against the policy.
+// checkFresh checks the life of a new record.
 func (w *world) checkFresh(p *process, o *op, key string, v value, life driver.Life) {
 	c := life.CreatedAt
 	if c < floor(p.clock(o.start)) || c > floor(p.now()) {
@@ -31,14 +31,13 @@ func (w *world) checkFresh(p *process, o *op, key string, v value, life driver.L
 	}
 }
 
-// bound is the latest expiry that r lets a reader at now leave alone. It lies a
-// millisecond apart for those who round the time up and down.
+// bound is the latest expiry that a reader at now need not lower by r. It differs by a
+// millisecond between readers that round the time up and down.
 func (w *world) bound(r rule, c, now driver.Instant) driver.Instant {
 	return r.most(c, now) + driver.Instant((w.maxSkew+w.step)/ms)
 }
 
-// lowers reports whether promise 7 lets a write by r at now lower an expiry to what
-// it says.
+// lowers reports whether promise 7 allows a write by r at now to lower an expiry to is.
 func (w *world) lowers(r rule, p *process, was, is driver.Life) bool {
 	from := was.ExpiresAt
 	if from == 0 {
@@ -55,7 +54,7 @@ func (w *world) lowers(r rule, p *process, was, is driver.Life) bool {
 	return false
 }
 
-// checkLowering holds who lowers an expiry, and how often, against promise 7.
+// checkLowering checks who lowers an expiry, and how often, against promise 7.
 func (w *world) checkLowering(i *incarnation, o *op, key string, was driver.Meta, kind int) {
 	if !i.hasRead(key, was) {
 		w.violated(7, key, "%v lowers what a conflict handed back, %+v", o, was)
@@ -68,8 +67,8 @@ func (w *world) checkLowering(i *incarnation, o *op, key string, was driver.Meta
 	}
 }
 
-// checkTouch holds a touch that is sent against the policy of the value that it is
-// for. It returns the time if the touch lowers the expiry.
+// checkTouch checks a touch that is sent against the policy of its value. It returns the time
+// if the touch lowers the expiry.
 func (w *world) checkTouch(i *incarnation, o *op, key string, was driver.Meta, life driver.Life) (lowered time.Time) {
 	p := i.p
 	v, stored := w.byVersion[was.Version]
@@ -116,8 +115,8 @@ func (w *world) checkTouch(i *incarnation, o *op, key string, was driver.Meta, l
 	return lowered
 }
 
-// saved returns when the save began whose touch o may be, that brings v's record: its own,
-// or one before, whose touch failed. Two saves at once may each read back what the other wrote.
+// saved returns when the save of v began whose touch o may be: o's own save, or an earlier one
+// whose touch failed. Two saves at once may each read what the other wrote.
 func (o *op) saved(v value) (began time.Time, ok bool) {
 	if o.name == "save" {
 		return o.start, true
@@ -133,8 +132,8 @@ func (o *op) saved(v value) (began time.Time, ok bool) {
 	return began, ok
 }
 
-// restores reports whether o puts back the life that the record had before it was saved
-// as v, or what that is brought down to where a policy is tighter. r has to allow it.
+// restores reports whether o restores the life that the record had before it was saved as v,
+// or that life as lowered by a tighter policy. r has to allow it.
 func (w *world) restores(r rule, o *op, key string, v value, life driver.Life) bool {
 	began, ok := o.saved(v)
 	return ok && life.ExpiresAt <= w.bound(r, life.CreatedAt, ceil(o.p.now())) &&
@@ -143,8 +142,8 @@ func (w *world) restores(r rule, o *op, key string, v value, life driver.Life) b
 		})
 }
 
-// checkAdopted holds the created_at that a record without one is given against when
-// that was, and for a wrapped repository's against what it had before.
+// checkAdopted checks the created_at that a record without one gets: the time of its adoption,
+// or for a wrapped repository's record the one that it had before.
 func (w *world) checkAdopted(o *op, key string, v value, c driver.Instant) {
 	if c >= floor(o.p.clock(o.start)) && c <= floor(o.p.now()) {
 		return
@@ -157,8 +156,8 @@ func (w *world) checkAdopted(o *op, key string, v value, c driver.Instant) {
 	w.violated(5, key, "%v gives a record the created_at %d, %v ago", o, c, floor(o.p.now()).Sub(c))
 }
 
-// checkOverwrite holds the life that an overwrite of was, judged at at, gives against
-// the policies. It returns the time if the write lowers the expiry.
+// checkOverwrite checks the life that an overwrite of was, planned at at, writes. It returns
+// the time if the write lowers the expiry.
 func (w *world) checkOverwrite(i *incarnation, o *op, key string, v value, was driver.Meta, life driver.Life, at driver.Instant) (lowered time.Time) {
 	p := i.p
 	old, stored := w.byVersion[was.Version]
@@ -179,7 +178,7 @@ func (w *world) checkOverwrite(i *incarnation, o *op, key string, v value, was d
 		return lowered
 	}
 	if o.name == "update" && !was.Alive(at) {
-		return lowered // the driver refuses that
+		return lowered // the driver refuses it
 	}
 	// The cap of the value that is overwritten is known only where all have the same.
 	if !p.any(old.kind, o.start, time.Now(), func(r rule) bool { return !dead(r) || w.policyOf && was.Alive(at) }) {
@@ -202,7 +201,7 @@ func (w *world) checkOverwrite(i *incarnation, o *op, key string, v value, was d
 	return time.Now()
 }
 
-// checkFrom holds an update that lands against the value that it was made from.
+// checkFrom checks that an update lands on the value that it started from.
 func (w *world) checkFrom(key string, v value) {
 	if s := w.last(key); v.from != 0 && s.value.id != v.from {
 		w.violated(6, key, "an update made from value %d lands on value %d", v.from, s.value.id)
