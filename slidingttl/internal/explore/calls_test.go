@@ -8,17 +8,16 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// value tells the values that were written apart: from is the one that an update was
-// made of.
+// value identifies a written value. from is the id of the value that an update started from.
 type value struct{ id, from int }
 
 const (
 	key     = "k"
-	missing = "missing" // is never stored
-	aside   = "aside"   // its reads find a touch due, which fails before a program and lands at once in it
+	missing = "missing" // never stored
+	aside   = "aside"   // every read of it finds a touch due, which fails before the program and lands at once in it
 )
 
-// run is how a call went.
+// run is a call as it went.
 type run struct {
 	call
 	w      *world
@@ -39,8 +38,8 @@ type run struct {
 
 	trips     int
 	faulted   bool         // a fault hit one of its trips, or its caller left
-	unsure    bool         // a write of its value or its deletion may have landed unseen
-	deleted   int          // step in which its deletion took effect; zero: none
+	unsure    bool         // a write of its value, or its deletion, may have landed without an answer
+	deleted   int          // step in which its deletion or retirement took effect; zero: none
 	foundGone int          // step of the last effect that found nothing there
 	ownTouch  bool         // its own touch has found the record gone before it ended
 	before    driver.Life  // what a save has read before it wrote
@@ -48,7 +47,7 @@ type run struct {
 	readBack  *driver.Meta // what a save has read first after that
 }
 
-// doing are the calls of a client, by name.
+// doing are the calls that a client makes, by name.
 var doing = map[string]func(ctx context.Context, r *run, s *slidingttl.Store[value]){
 	"get": func(ctx context.Context, r *run, s *slidingttl.Store[value]) { r.value, r.err = s.Get(ctx, key) },
 	"entry": func(ctx context.Context, r *run, s *slidingttl.Store[value]) {
@@ -113,31 +112,11 @@ var doing = map[string]func(ctx context.Context, r *run, s *slidingttl.Store[val
 		cancel()
 		r.drain = s.Close(ctx)
 	},
+	"retire": func(ctx context.Context, r *run, s *slidingttl.Store[value]) { r.err = s.Retire(ctx, key) },
+	"flush":  func(ctx context.Context, r *run, s *slidingttl.Store[value]) { r.err = s.Flush(ctx) },
 }
 
-// Calls that not every version of the store has.
-func init() {
-	if _, ok := any((*slidingttl.Store[value])(nil)).(retirer); ok {
-		doing["retire"] = func(ctx context.Context, r *run, s *slidingttl.Store[value]) {
-			r.err = any(s).(retirer).Retire(ctx, key)
-		}
-	}
-	if _, ok := any((*slidingttl.Store[value])(nil)).(flusher); ok {
-		doing["flush"] = func(ctx context.Context, r *run, s *slidingttl.Store[value]) { r.err = any(s).(flusher).Flush(ctx) }
-		accesses = append(accesses, "flush")
-	}
-}
-
-type (
-	retirer interface {
-		Retire(ctx context.Context, key string) error
-	}
-	flusher interface {
-		Flush(ctx context.Context) error
-	}
-)
-
-// passing are the calls that let time pass, by name: until when.
+// passing are the calls that let time pass, by name. Each returns until when.
 var passing = map[string]func(now time.Time, l driver.Life) time.Time{
 	"before-expiry": func(_ time.Time, l driver.Life) time.Time { return l.ExpiresAt.Time().Add(-time.Millisecond) },
 	"at-expiry":     func(_ time.Time, l driver.Life) time.Time { return l.ExpiresAt.Time() },

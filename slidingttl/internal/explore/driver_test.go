@@ -124,7 +124,7 @@ func (c *conn) Touch(ctx context.Context, k string, was driver.Meta, life driver
 	})
 }
 
-// touched has the record of the value that is stored live so long.
+// touched gives the stored record this life.
 func (c *conn) touched(life driver.Life) driver.Version {
 	s := *c.w.truth.last()
 	s.Life = life
@@ -220,8 +220,8 @@ func (c latest) Latest(ctx context.Context, k string) (driver.Entry[value], erro
 	return roundTrip(ctx, c.conn, "latest", func(r *run) (driver.Entry[value], error) { return c.read(r, c.w.truth.last()) })
 }
 
-// repository is one that is wrapped: it keeps its values where the store does, and a
-// value that it saves has no life.
+// repository is the wrapped repository: it keeps its values where the store does, and a value
+// that it saves has no life.
 type repository struct{ *conn }
 
 func (r repository) Get(ctx context.Context, id string) (value, error) {

@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestReplay repeats the run that another test has printed, and tells it step by step.
+// TestReplay repeats a run that another test has reported, and prints its steps.
 func TestReplay(t *testing.T) {
 	if *programFlag == "" {
 		return
@@ -55,7 +55,7 @@ func TestReplay(t *testing.T) {
 	})
 }
 
-// once are programs that have broken a promise, and are to keep it.
+// once are programs that broke a promise before a fix.
 var once = []string{
 	"plain/exact/due/entry@0,delete@1",
 	"plain/exact/fresh/delete@0,entry@0,keep@0",
@@ -82,7 +82,7 @@ type explorer struct {
 	parts    uint64 // of which one is explored; zero: all
 	part     uint64
 	began    time.Time
-	excepted int               // schedules that break one in a way that the documentation excepts
+	excepted int               // schedules that break one in a way that the documentation allows
 	broken   map[string]*tally // by rule
 }
 
@@ -128,7 +128,7 @@ func (x *explorer) explore(t *testing.T, p program) {
 	})
 }
 
-// report tells what was run, and fails the test for each promise that was broken.
+// report logs what was run, and fails the test for each promise that was broken.
 func (x *explorer) report(t *testing.T) {
 	t.Helper()
 	d := time.Since(x.began)
@@ -137,8 +137,8 @@ func (x *explorer) report(t *testing.T) {
 	if x.cut > 0 {
 		t.Logf("%d programs have more than %d schedules: the others of theirs were left out", x.cut, x.most)
 	}
-	if x.diverged > 0 { // the rest of their schedules was left out, on a machine with much else to do
-		t.Logf("%d programs went another way when they were run again by the same schedule", x.diverged)
+	if x.diverged > 0 { // the rest of their schedules was left out, on a busy machine
+		t.Logf("%d programs ran differently when the same schedule was repeated", x.diverged)
 		if x.diverged*200 > x.programs {
 			t.Error("these are more than one in 200")
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// judge holds what the calls returned, and what they left, against the contract.
+// judge checks what the calls returned, and what they left stored, against the contract.
 func (w *world) judge() {
 	for _, r := range w.runs {
 		switch {
@@ -30,8 +30,8 @@ func (w *world) judge() {
 	}
 }
 
-// moved is the shortest stretch of steps to which r can be moved without anybody
-// noticing: it begins as late, and ends as early, as its neighbours let it.
+// moved is the shortest interval of steps that r can occupy without a visible difference:
+// it begins as late, and ends as early, as its neighbours allow.
 func (w *world) moved(r *run) (from, to int) {
 	from, to = r.from, r.to
 	if from == to {
@@ -63,12 +63,12 @@ func (w *world) judgeAnswer(r *run) {
 		return
 	case errors.Is(r.err, slidingttl.ErrNotFound):
 		if !w.gone(r, from, to) {
-			w.violated("readable", "%v says not found of what is alive throughout", r)
+			w.violated("readable", "%v returns not found for a record that is alive throughout", r)
 		}
 		w.judgeRefusal(r)
 	case errors.Is(r.err, slidingttl.ErrExists):
 		if !w.alive(r, from, to, nil) {
-			w.violated("alive", "%v says exists of what is dead throughout", r)
+			w.violated("alive", "%v returns exists for a record that is dead throughout", r)
 		}
 		w.judgeRefusal(r)
 	case errors.Is(r.err, slidingttl.ErrConflict) && r.name == "deleteentry":
@@ -76,7 +76,7 @@ func (w *world) judgeAnswer(r *run) {
 			w.judgeRefusal(r)
 			return
 		}
-		w.violated("fails", "%v conflicts with nobody", r)
+		w.violated("fails", "%v returns a conflict, and there was none", r)
 	case r.err != nil:
 		passes := r.reads() || r.name == "keep" || r.name == "find"
 		if r.faulted || w.faulted && (!passes || w.mode.options.Strict) || errors.Is(r.err, context.Canceled) && w.faulted {
@@ -88,10 +88,10 @@ func (w *world) judgeAnswer(r *run) {
 	}
 }
 
-// judgeRefusal holds a call that says that it has done nothing against the contract.
+// judgeRefusal checks a call whose error says that it has done nothing.
 func (w *world) judgeRefusal(r *run) {
 	if r.unsure && r.name != "save" && r.name != "delete" && r.name != "remove" {
-		w.violated("told", "%v says %v, and may have written", r, r.err)
+		w.violated("told", "%v returns %v, and may have written", r, r.err)
 	}
 }
 
@@ -117,7 +117,7 @@ func (w *world) judgeSuccess(r *run, from, to int) {
 		w.judgeVouching(r)
 	case "touch":
 		if !w.alive(r, from, to, nil) {
-			w.violated("vouches", "%v vouches for what is gone", r)
+			w.violated("vouches", "%v succeeds for a record that is gone", r)
 		}
 		w.judgeUntil(r, from, to)
 	case "keep":
@@ -131,6 +131,10 @@ func (w *world) judgeSuccess(r *run, from, to int) {
 	case "delete", "remove", "deleteentry":
 		if r.deleted == 0 {
 			w.violated("stored", "%v succeeds without having deleted", r)
+		}
+	case "retire":
+		if !w.gone(r, from, to) {
+			w.violated("retired", "%v succeeds, and the record is alive throughout", r)
 		}
 	case "close":
 		if r.drain != nil && !w.faulted && !w.mode.broken {
@@ -184,8 +188,8 @@ func (w *world) stale(from int) int {
 	return from
 }
 
-// judgeUntil holds the expiry that a Touch has returned against the contract. While
-// policies differ the tighter may have won.
+// judgeUntil checks the expiry that a Touch returned. While policies differ, the tighter one
+// may have won.
 func (w *world) judgeUntil(r *run, from, to int) {
 	for _, p := range w.processes {
 		if len(p.policies) > 1 || w.start == "long" || w.start == "lowered" {
@@ -202,8 +206,8 @@ func (w *world) judgeUntil(r *run, from, to int) {
 	}
 }
 
-// judgeVouching holds a call that went by what its process remembers against what that has
-// deleted, or found gone, before the call began.
+// judgeVouching checks a call that relied on its process's memo: the process must not have
+// deleted the record, or found it gone, before the call began.
 func (w *world) judgeVouching(r *run) {
 	since := -1
 	for _, other := range w.runs {
@@ -224,11 +228,11 @@ func (w *world) judgeVouching(r *run) {
 		}
 		return s.present && r.p.ever(r.from, r.to, func(rule slidingttl.Policy) bool { return !dead(rule, s.Life, r.p.clock(first)) })
 	}) {
-		w.violated("vouches", "%v says alive what process %d knows to be gone since step %d", r, r.process, since)
+		w.violated("vouches", "%v succeeds for a record that process %d knows to be gone since step %d", r, r.process, since)
 	}
 }
 
-// judgeClosed holds a call against the Close of its process.
+// judgeClosed checks a call against the Close of its process.
 func (w *world) judgeClosed(r *run) {
 	closing, givenUp := math.MaxInt, false
 	for _, c := range w.runs {
@@ -251,8 +255,8 @@ func (w *world) judgeClosed(r *run) {
 	}
 }
 
-// judgeDuty holds what is stored in the end against what r owes: the record that it found
-// lives until its deadline, or its process has counted a failure.
+// judgeDuty checks that the record that r found lives until its deadline, or that r's process
+// has counted a failure.
 func (w *world) judgeDuty(r *run) {
 	switch r.name {
 	case "get", "entry", "getmulti", "touch", "keep", "upsert", "update", "insert", "save", "find":
@@ -278,7 +282,7 @@ func (w *world) judgeDuty(r *run) {
 		}
 	}
 	if w.has("save") {
-		// It wipes a touch that lands after its read, and puts back what its own clock says.
+		// It overwrites a touch that lands after its read, and restores what its own clock says.
 		least, most := w.processes[0].skew, w.processes[0].skew
 		for _, p := range w.processes {
 			least, most = min(least, p.skew), max(most, p.skew)

@@ -81,7 +81,7 @@ func TestTriples(t *testing.T) {
 		}
 	})
 	if left > 0 {
-		t.Logf("the time was over with %d programs, of all parts, to go", left)
+		t.Logf("the time was over with %d programs of all parts left", left)
 	}
 	x.report(t)
 }

@@ -7,10 +7,10 @@ import (
 
 // accesses are the calls of a store. The others are made of the same parts: see alike.
 var accesses = []string{
-	"entry", "getmulti", "touch", "keep", "insert", "upsert", "update", "delete", "deleteentry", "tighter", "looser", "close",
+	"entry", "getmulti", "touch", "keep", "insert", "upsert", "update", "delete", "deleteentry", "retire", "tighter", "looser", "close", "flush",
 }
 
-// alike are calls that go the way of another.
+// alike are calls that work like one of the others.
 var alike = []string{"get", "peek", "touchentry"}
 
 // wrapped are the calls of a wrapped repository.

@@ -8,28 +8,29 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// promises are what a run is held to, by the word that a violation names.
+// promises are what a run must keep, by the name that a violation carries.
 var promises = map[string]string{
 	"due":      "2: a touch is written only where one is due, and writes what the policy says",
-	"readable": "3: what is alive throughout a call is found by it",
+	"readable": "3: a record that is alive throughout a call is found by it",
 	"kept":     "3: what an access has found lives until its deadline, unless a failure is counted",
-	"alive":    "4: a read answers what was stored and alive at a moment of it",
-	"entry":    "8: the life and version that a read answers are ones that the value had",
+	"alive":    "4: a read returns a value that was stored and alive at some moment of it",
+	"entry":    "8: the life and version that a read returns are ones that the value had",
 	"stored":   "8: a write that succeeds has stored its value",
 	"fresh":    "5: a new life begins now",
 	"vouches":  "5: Keep and Touch do not vouch for what this store has deleted or found gone before",
 	"adopts":   "5: no record is given the created_at of one that is dead",
 	"created":  "6: a live record keeps its created_at, and a write planned for one record lands on no other",
 	"forward":  "7: an expiry moves forward, or down where it lies beyond the policy",
-	"lowers":   "7: one process brings an expiry down at most once per (I + S)/8",
-	"fails":    "8: a call fails only by a fault of its own, and a read not because a touch did",
-	"gone":     "8: a read says not found where its own touch has told it so before it returns",
+	"lowers":   "7: one process lowers an expiry at most once per (I + S)/8",
+	"fails":    "8: a call fails only by a fault of its own, and a read does not fail because a touch did",
+	"gone":     "8: a read returns not found where its own touch found so before the read returns",
 	"single":   "9: a process has one touch of a key in flight",
 	"closed":   "11: after Close calls fail with ErrClosed, and only then",
 	"whole":    "11: Close waits for a call in all its parts",
-	"drain":    "11: Close carries out what is due, and nothing is sent after it",
+	"drain":    "11: Close makes the touches that are due, and nothing is sent after it",
 	"counted":  "11: each due access ends as one of the counters",
-	"told":     "13: a write that may have landed unseen is never told as a refusal",
+	"told":     "13: a write that may have landed is never reported as refused",
+	"retired":  "14: a Retire that succeeds has ended the life",
 	"ends":     "every call returns",
 }
 
@@ -40,7 +41,7 @@ func (v violation) String() string {
 	return fmt.Sprintf("%s (promise %s): %s", v.rule, promises[v.rule], v.text)
 }
 
-// violated takes note of a broken promise. A program's calls are judged, and no others.
+// violated records a broken promise, unless the program has not begun.
 func (w *world) violated(rule, format string, args ...any) {
 	if promises[rule] == "" {
 		panic("no promise " + rule)
@@ -78,10 +79,10 @@ func writable(p slidingttl.Policy, created, access, e driver.Instant) bool {
 	return e >= expiry(p, created, access) && e <= furthest(p, created, access)
 }
 
-// skewed is MaxSkew as no program sets it.
+// skewed is the default of MaxSkew, which all programs have.
 const skewed = driver.Instant(time.Minute / time.Millisecond)
 
-// lowered reports whether a write at now may bring the expiry of l down to e.
+// lowered reports whether a write at now may lower the expiry of l to e.
 func lowered(p slidingttl.Policy, l driver.Life, now, e driver.Instant) bool {
 	return l.ExpiresAt > furthest(p, l.CreatedAt, now)+skewed+1 && e == expiry(p, l.CreatedAt, now)+skewed
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// action is what a schedule is made of: a call begins, or something happens to a trip.
+// action is a step of a schedule: a call begins, or something happens to a trip.
 type action struct {
 	kind    byte
 	on      string // the call's number, or the trip's name
@@ -20,7 +20,7 @@ const (
 	begins  = 's' // a call
 	effects = 'e' // a trip takes effect
 	answers = 'a' // its answer comes
-	lates   = 't' // it takes effect though its caller has left; that need not be
+	lates   = 't' // it takes effect although its caller has left; it may also never
 	// Faults.
 	stales = 'o' // a read is stale
 	fails  = 'x' // the caller is told of an error; a write may take effect later
@@ -38,9 +38,9 @@ func (a action) fault() bool {
 
 func (a action) effect() bool { return a.kind == effects || a.kind == lates || a.kind == stales }
 
-// independent reports whether a and b may be swapped without anybody noticing. An effect
-// is noticed by other effects alone, for it is in the answer that its process learns of
-// it; what else happens is noticed in its own process alone.
+// independent reports whether a and b may be swapped without a visible difference. An effect
+// is visible to other effects only, because its process learns of it from the answer. All
+// other actions are visible in their own process only.
 func independent(a, b action) bool {
 	switch {
 	case a.process == ofTime || b.process == ofTime, a.fault() && b.fault():
@@ -95,13 +95,13 @@ func (w *world) enabled(all []action) []action {
 	return all
 }
 
-// leavable reports whether the end of r's context would do what no fault of a trip does:
-// end its wait for a touch that goes on.
+// leavable reports whether the end of r's context would end its wait for a touch that goes on,
+// which no fault of a trip does.
 func (w *world) leavable(r *run) bool {
 	return !slices.ContainsFunc(w.pending, func(t *trip) bool { return t.owner == r && !t.touches() })
 }
 
-// do has a happen.
+// do performs a.
 func (w *world) do(a action) {
 	w.mu.Lock()
 	w.tick(a)
@@ -159,8 +159,8 @@ const (
 	nap      = 200 * time.Millisecond
 )
 
-// execute runs the program by the schedule that choose chooses, one of the actions given
-// at a time, until it gives up.
+// execute runs the program. choose picks each action of the schedule from those enabled, and
+// may give up.
 func execute(p program, faults int, told bool, choose func(enabled []action) (action, bool)) (w *world, completed bool) {
 	w = newWorld(p, faults, told)
 	synctest.Wait()
@@ -196,7 +196,7 @@ func execute(p program, faults int, told bool, choose func(enabled []action) (ac
 	return w, completed
 }
 
-// repeat runs the program by a schedule as schedule tells it.
+// repeat runs the program by a schedule, as world.schedule returns it.
 func repeat(p program, faults int, schedule string) (*world, error) {
 	actions := strings.Fields(schedule)
 	var err error
@@ -219,7 +219,7 @@ func repeat(p program, faults int, schedule string) (*world, error) {
 	return w, err
 }
 
-// schedule tells the schedule of the run.
+// schedule returns the schedule of the run, as text.
 func (w *world) schedule() string {
 	var names []string
 	for _, a := range w.actions {

@@ -17,7 +17,7 @@ var (
 	loose = slidingttl.Policy{IdleGrace: 16 * minute, MaxLifetime: 40 * minute}
 )
 
-// mode is how the processes go about their touches, and by which clocks.
+// mode is how the processes make their touches, and which clocks they have.
 type mode struct {
 	slack, most time.Duration   // Slack and MaxSlack of the policies
 	skew        []time.Duration // of each process's clock
@@ -25,7 +25,7 @@ type mode struct {
 	options     slidingttl.Options[value]
 }
 
-// modes by name. Where touches wait in a queue what a touch writes may be due to any
+// modes by name. Where touches wait in a queue, what a touch writes may belong to any
 // access before it.
 var modes = map[string]mode{
 	"exact":      {},
@@ -71,7 +71,7 @@ var starts = map[string]func(w *world, first *slidingttl.Store[value], all []*pr
 	},
 	// The expiry lies beyond the policy.
 	"long": long,
-	// Process 0 has just brought the expiry down.
+	// Process 0 has just lowered the expiry.
 	"lowered": func(w *world, first *slidingttl.Store[value], all []*process) {
 		long(w, first, all)
 		_, err := first.Get(context.Background(), key)
@@ -95,7 +95,7 @@ func long(w *world, first *slidingttl.Store[value], all []*process) {
 	}
 }
 
-// inserted has the record inserted through a store and read by all processes.
+// inserted inserts the record through a store, and reads it in all processes.
 func inserted(first *slidingttl.Store[value], all []*process) {
 	ctx := context.Background()
 	must(first.Insert(ctx, key, value{}))
@@ -105,7 +105,7 @@ func inserted(first *slidingttl.Store[value], all []*process) {
 	}
 }
 
-// breakOpen has all touches of another record fail until the breakers are open. A touch that
+// breakOpen makes all touches of another record fail until the breakers are open. A touch that
 // failed rests for some seconds before it is tried again.
 func breakOpen(all []*process) {
 	for _, p := range all {

@@ -34,8 +34,8 @@ func (t *trip) touches() bool {
 
 type runKey struct{}
 
-// owner is the call that a trip with ctx is made for. A touch may be without its caller's
-// values: then it is taken for the only call that the process has had, if there is but one.
+// owner is the call that a trip with ctx is made for. A touch may lack its caller's
+// values: it then belongs to the only call that the process has had, if there is one only.
 func (p *process) owner(ctx context.Context) *run {
 	if r, ok := ctx.Value(runKey{}).(*run); ok {
 		return r
@@ -97,7 +97,7 @@ func roundTrip[R any](ctx context.Context, c *conn, kind string, effect func(*ru
 	return result, nil
 }
 
-// send takes note of a trip that begins.
+// send records a trip that begins.
 func (w *world) send(t *trip) {
 	w.moment()
 	t.sent = w.step
@@ -119,14 +119,14 @@ func (w *world) send(t *trip) {
 	w.pending = append(w.pending, t)
 }
 
-// take has t take effect.
+// take makes t take effect.
 func (w *world) take(t *trip, effect func() error) {
 	w.taking = t
 	t.failure, t.done = effect(), true
 	w.taking = nil
 }
 
-// returned takes note of how a trip ended for its caller.
+// returned records how a trip ended for its caller.
 func (w *world) returned(t *trip, err error) {
 	if t.touches() {
 		t.p.touching--
@@ -148,7 +148,7 @@ func (w *world) returned(t *trip, err error) {
 	r.ownTouch = r.ownTouch || !r.ended && t.kind == "touch" && err == driver.ErrNotFound
 }
 
-// drop takes t off the trips that wait.
+// drop removes t from the trips that wait.
 func (w *world) drop(t *trip) {
 	i := slices.Index(w.pending, t)
 	w.pending = slices.Delete(w.pending, i, i+1)

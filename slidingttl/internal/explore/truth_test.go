@@ -35,8 +35,8 @@ func (t *truth) until(i int) int {
 	return math.MaxInt
 }
 
-// settle makes what is stored now the start of a program.
-func (t *truth) settle() {
+// begin makes what is stored now the start of a program.
+func (t *truth) begin() {
 	t.states = t.states[max(0, len(t.states)-2):]
 	for i := range t.states {
 		t.states[i].from, t.states[i].by = -1, nil
@@ -57,14 +57,14 @@ func (w *world) store(v value, life driver.Life, by *run) driver.Version {
 	return w.truth.version
 }
 
-// expire removes what is dead, where the backend does that at once.
+// expire removes the dead record if the backend does that at once.
 func (w *world) expire() {
 	if s := w.truth.last(); !w.retains && s.present && !s.Alive(driver.Floor(time.Now())) {
 		w.put(state{by: s.by})
 	}
 }
 
-// earlier is what a stale read may still see: what was stored before, and until moments ago.
+// earlier is what a stale read may still see: what was stored until a moment ago.
 func (w *world) earlier() *state {
 	n := len(w.truth.states)
 	if n < 2 || time.Since(w.truth.last().at) >= staleness {
@@ -95,7 +95,7 @@ func (w *world) sometime(from, to int, ok func(s *state, first, last time.Time) 
 	return found
 }
 
-// stored tells what is stored, in the program's own time.
+// stored describes what is stored, in the program's own time.
 func (w *world) stored() string {
 	s := w.truth.last()
 	if !s.present {
@@ -104,7 +104,7 @@ func (w *world) stored() string {
 	return fmt.Sprintf("value %d, created %s, expires %s, version %d", s.value.id, w.since(s.CreatedAt), w.since(s.ExpiresAt), s.Version)
 }
 
-// since tells an instant in the program's own time.
+// since formats an instant in the program's own time.
 func (w *world) since(i driver.Instant) string {
 	if i == 0 {
 		return "never"

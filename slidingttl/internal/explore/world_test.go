@@ -17,7 +17,7 @@ type world struct {
 	program
 	mode    mode
 	retains bool // the backend keeps the dead
-	told    bool // the story is wanted
+	told    bool // keep a story of the run
 
 	mu        sync.Mutex // guards the rest, runs and trips
 	processes []*process
@@ -42,7 +42,7 @@ type world struct {
 	excepted int // violations that the documentation excepts
 }
 
-// process is one of those that share the backend.
+// process is one of the processes that share the backend.
 type process struct {
 	w        *world
 	id       int
@@ -57,7 +57,7 @@ type process struct {
 	failures uint64      // touches that had failed when the program began
 }
 
-// dated is a policy and the step from which on it counts.
+// dated is a policy and the step from which it applies.
 type dated struct {
 	from   int
 	policy slidingttl.Policy
@@ -107,7 +107,7 @@ func newWorld(p program, faults int, told bool) *world {
 	}
 	synctest.Wait()
 	w.expire()
-	w.truth.settle()
+	w.truth.begin()
 	w.direct, w.failing = false, false
 	now = time.Now()
 	w.began[0], w.times[0], w.moments[0] = now, now, now
@@ -142,7 +142,7 @@ func (w *world) newValue(from int) value {
 	return value{w.ids, from}
 }
 
-// moment takes note that something happens now.
+// moment records that something happens now.
 func (w *world) moment() {
 	if now := time.Now(); !now.Equal(w.moments[len(w.moments)-1]) {
 		w.moments = append(w.moments, now)
@@ -162,7 +162,7 @@ func (r *run) String() string {
 	return fmt.Sprintf("call %d (%s)", r.index, r.name)
 }
 
-// start has a call begin, or lets time pass.
+// start begins a call, or lets time pass.
 func (r *run) start() {
 	r.w.mu.Lock()
 	r.started, r.from, r.at = true, r.w.step, time.Now()
@@ -188,7 +188,7 @@ func (r *run) start() {
 	}()
 }
 
-// pass lets time pass until the call says. It is the bubble's root that sleeps.
+// pass lets time pass until the moment that the call names. The bubble's root goroutine sleeps.
 func (r *run) pass() {
 	r.w.mu.Lock()
 	now := time.Now()
@@ -214,7 +214,7 @@ func (w *world) rests() bool {
 	})
 }
 
-// finish ends the run: what is under way is carried out, and the stores are closed.
+// finish ends the run: it completes what is under way, and closes the stores.
 func (w *world) finish() {
 	w.tick(action{process: ofTime})
 	for range 100 {

@@ -7,7 +7,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// judgeFresh holds the life of a new record against the contract.
+// judgeFresh checks the life of a new record.
 func (w *world) judgeFresh(p *process, r *run, life driver.Life) {
 	if !w.planned(p, r, func(rule slidingttl.Policy, floor, at driver.Instant) bool {
 		return life.CreatedAt == floor && life.ExpiresAt == expiry(rule, floor, at)
@@ -16,7 +16,7 @@ func (w *world) judgeFresh(p *process, r *run, life driver.Life) {
 	}
 }
 
-// judgeTouch holds a touch that is about to land against the contract.
+// judgeTouch checks a touch that is about to land.
 func (w *world) judgeTouch(p *process, r *run, life driver.Life) {
 	was := w.truth.last()
 	switch {
@@ -39,7 +39,7 @@ func (w *world) judgeTouch(p *process, r *run, life driver.Life) {
 	fits := w.planned(p, r, func(rule slidingttl.Policy, _, at driver.Instant) bool {
 		return writable(rule, was.CreatedAt, at, life.ExpiresAt)
 	})
-	if w.has("save") { // it puts back what it has wiped, brought down to the policy
+	if w.has("save") { // it restores the life that it overwrote, lowered to the policy
 		due = true
 		for i := range w.truth.states {
 			wiped := &w.truth.states[i]
@@ -54,9 +54,9 @@ func (w *world) judgeTouch(p *process, r *run, life driver.Life) {
 	}
 }
 
-// judgeRetire holds a touch that ends a life against the contract: it writes now, and that
-// is earlier than what is stored.
+// judgeRetire checks a touch that ends a life: it must write the present time.
 func (w *world) judgeRetire(p *process, r *run, was *state, life driver.Life) {
+	r.deleted = w.step
 	created := life.CreatedAt == was.CreatedAt || was.CreatedAt == 0
 	if !created || !w.planned(p, r, func(_ slidingttl.Policy, _, at driver.Instant) bool { return life.ExpiresAt == at }) {
 		w.violated("created", "%v makes of a record created %s one created %s that expires %s",
@@ -64,14 +64,14 @@ func (w *world) judgeRetire(p *process, r *run, was *state, life driver.Life) {
 	}
 }
 
-// judgeAdoption holds the created_at that a record without one is given against the
-// contract: that of now, or of the record that it continues.
+// judgeAdoption checks the created_at that a touch gives to a record without one: the present
+// time, or that of the record that it continues.
 func (w *world) judgeAdoption(p *process, r *run, was *state, life driver.Life) {
 	if w.planned(p, r, func(_ slidingttl.Policy, floor, _ driver.Instant) bool { return life.CreatedAt == floor }) {
 		return
 	}
-	// A save continues what was there from its first read on; it is told nothing of a
-	// delete between that and its write.
+	// A save continues the record that its first read found. It cannot see a delete between
+	// that and its write.
 	if saver := was.by; saver != nil && saver.saved > 0 && saver.before.CreatedAt == life.CreatedAt {
 		return
 	}
@@ -80,8 +80,8 @@ func (w *world) judgeAdoption(p *process, r *run, was *state, life driver.Life) 
 			return
 		}
 	}
-	// What a save reads back first after its write it takes for what it wrote: the
-	// repository tells no version. See Wrap.
+	// A save takes what it reads first after its write for what it wrote, because the
+	// repository returns no version. See Wrap.
 	if r != nil && r.readBack != nil && *r.readBack == was.Meta && r.before.CreatedAt == life.CreatedAt {
 		w.excepted++
 		return
@@ -89,12 +89,12 @@ func (w *world) judgeAdoption(p *process, r *run, was *state, life driver.Life) 
 	w.violated("adopts", "%v gives value %d, written by %v, the created_at %s", r, was.value.id, was.by, w.since(life.CreatedAt))
 }
 
-// judgeLowering holds a write that brings an expiry down against the contract.
+// judgeLowering checks a write that lowers an expiry.
 func (w *world) judgeLowering(p *process, r *run, was *state, life driver.Life) {
 	if !w.planned(p, r, func(rule slidingttl.Policy, _, at driver.Instant) bool {
 		return lowered(rule, was.Life, at, life.ExpiresAt)
 	}) {
-		w.violated("forward", "%v brings the expiry down by %v", r, was.ExpiresAt.Sub(life.ExpiresAt))
+		w.violated("forward", "%v lowers the expiry by %v", r, was.ExpiresAt.Sub(life.ExpiresAt))
 	}
 	from := 0
 	if r != nil {
@@ -102,14 +102,13 @@ func (w *world) judgeLowering(p *process, r *run, was *state, life driver.Life) 
 	}
 	for _, last := range p.lowered {
 		if !p.ever(from, w.step, func(rule slidingttl.Policy) bool { return time.Since(last) >= (rule.IdleGrace+rule.Slack)/8 }) {
-			w.violated("lowers", "%v of process %d brings the expiry down %v after it came down last", r, p.id, time.Since(last))
+			w.violated("lowers", "%v of process %d lowers the expiry %v after the last time", r, p.id, time.Since(last))
 		}
 	}
 	p.lowered = append(p.lowered, time.Now())
 }
 
-// judgeReplace holds a write of v over a live record that is about to land against the
-// contract.
+// judgeReplace checks a write of v over a live record that is about to land.
 func (w *world) judgeReplace(p *process, r *run, v value, life driver.Life) {
 	was := w.truth.last()
 	if v.from != 0 && v.from != was.value.id {
