@@ -13,6 +13,7 @@ import (
 
 	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/policy"
 	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
 )
 
@@ -33,12 +34,12 @@ type inspection struct {
 
 func (a *app) inspect() *cobra.Command {
 	var t target
-	var policy policyFlags
+	var flags policyFlags
 	var value bool
 	c := &cobra.Command{
 		Use:   "inspect STORE KEY",
 		Short: "Tell all that is known of one record, and why it is or is not alive; touches nothing",
-		RunE: policy.run(func(c *cobra.Command, args []string, p slidingttl.Policy) error {
+		RunE: flags.run(func(c *cobra.Command, args []string, p slidingttl.Policy) error {
 			s, err := t.open(c.Context(), args[0], false)
 			if err != nil {
 				return err
@@ -63,7 +64,7 @@ func (a *app) inspect() *cobra.Command {
 		}),
 	}
 	t.flags(c)
-	policy.flags(c, "", "the policy")
+	flags.flags(c, "", "the policy")
 	c.Flags().BoolVar(&value, "value", false, "print the value too")
 	return c
 }
@@ -81,14 +82,14 @@ func inspectRecord(raw driver.Raw, found bool, p slidingttl.Policy, now driver.I
 	if limit != driver.MaxInstant {
 		i.Cap = instant(limit)
 	}
-	ago := func(at driver.Instant) string { return now.Sub(at).Round(time.Second).String() }
+	ago := func(at driver.Instant) string { return policy.FormatDuration(now.Sub(at).Round(time.Second)) }
 	switch {
 	case raw.Problem != nil:
 		i.Why = "its life cannot be read, so it cannot be read either: " + raw.Problem.Error()
 	case !raw.Alive(now):
 		i.Why = "it expired " + ago(raw.ExpiresAt) + " ago, and the store has not removed it yet"
 	case limit <= now:
-		i.Why = "it is past its cap since " + ago(limit) + ": a read does not find it, whatever its expiry"
+		i.Why = "it has been past its cap for " + ago(limit) + ": a read does not find it, whatever its expiry"
 	case raw.CreatedAt == 0:
 		i.Alive, i.Why = true, "it was not adopted yet: it has no created_at, and so no cap; its first read gives it both"
 		i.NextRead = instant(p.Deadline(now, now))
