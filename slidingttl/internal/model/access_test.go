@@ -78,7 +78,7 @@ func (c *client) callRow(o *op) {
 	case n < 8:
 		ctx, _ := c.begin(o, "save")
 		o.value = c.newValue(o.key, 0)
-		o.i.saves[o.value.id] = o.start
+		o.i.saves[o.value.id] = o
 		c.finish(o, o.i.r.Upsert(ctx, o.key, o.value))
 	default:
 		ctx, s := c.begin(o, "delete")

@@ -38,7 +38,7 @@ type incarnation struct {
 	busy      map[string]int            // calls of the driver in flight
 	ended     map[string]time.Time      // the last of them
 	met       map[string]driver.Instant // the created_at that a call found last
-	saves     map[int]time.Time         // by the value's id: when it began
+	saves     map[int]*op               // by the value's id
 	lowered   map[string]time.Time      // when the write was sent
 	unsure    map[string]time.Time      // when one was sent that has lowered the expiry, or may
 	refused   map[string]time.Time      // when it was known that one has not
@@ -61,7 +61,7 @@ func (p *process) open() error {
 	i := &incarnation{
 		p: p, touching: map[string]int{}, busy: map[string]int{}, ended: map[string]time.Time{},
 		met:     map[string]driver.Instant{},
-		saves:   map[int]time.Time{},
+		saves:   map[int]*op{},
 		lowered: map[string]time.Time{}, unsure: map[string]time.Time{}, refused: map[string]time.Time{}, failed: map[string]time.Time{},
 		gone: map[string]absence{}, unpaid: map[string]bool{},
 	}

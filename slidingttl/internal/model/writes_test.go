@@ -118,18 +118,23 @@ func (w *world) checkTouch(i *incarnation, o *op, key string, was driver.Meta, l
 // saved returns when the save of v began whose touch o may be: o's own save, or an earlier one
 // whose touch failed. Two saves at once may each read what the other wrote.
 func (o *op) saved(v value) (began time.Time, ok bool) {
-	if o.name == "save" {
-		return o.start, true
-	}
-	if began, ok = o.i.saves[v.id]; ok || o.name != "queued touch" {
+	own := o.i.saves[v.id]
+	switch {
+	case o.name == "save":
+		own = o
+	case o.name == "queued touch":
+		for _, other := range o.i.saves {
+			beside := own == nil || other.end.IsZero() || other.end.After(own.start)
+			if beside && (!ok || other.start.Before(began)) {
+				began, ok = other.start, true
+			}
+		}
 		return began, ok
 	}
-	for _, other := range o.i.saves {
-		if !ok || other.Before(began) {
-			began, ok = other, true
-		}
+	if own == nil {
+		return began, false
 	}
-	return began, ok
+	return own.start, true
 }
 
 // restores reports whether o restores the life that the record had before it was saved as v,
