@@ -15,7 +15,8 @@ type trip struct {
 	owner   *run   // nil: no call is known to have made it
 	name    string // its owner's, or its process's where it has none, and a number
 	kind    string
-	sent    int // step
+	timed   bool // a touch sends it: only a touch has a timeout
+	sent    int  // step
 	effect  func() error
 	old     func() error // an effect that is stale; nil: there is none
 	done    bool         // it has taken effect
@@ -58,7 +59,8 @@ func roundTrip[R any](ctx context.Context, c *conn, kind string, effect func(*ru
 	var result, none R
 	w.mu.Lock()
 	owner := p.owner(ctx)
-	t := &trip{p: p, owner: owner, kind: kind, answer: make(chan struct{})}
+	_, timed := ctx.Deadline()
+	t := &trip{p: p, owner: owner, kind: kind, timed: timed, answer: make(chan struct{})}
 	t.effect = func() (err error) { result, err = effect(owner); return err }
 	if w.direct {
 		defer w.mu.Unlock()
@@ -132,9 +134,10 @@ func (w *world) returned(t *trip, err error) {
 		t.p.touching--
 	}
 	failed := t.left || err == errDown || err == errLost
-	if failed && t.touches() && w.mode.options.Strict { // it fails all that share it
+	if failed && t.timed { // it fails the calls that wait for the touch
 		for _, r := range w.runs {
-			r.faulted = r.faulted || r.p == t.p && r.started && !r.ended
+			waits := w.mode.options.Strict || r.name == "touch" || r.name == "save" || r.name == "flush"
+			r.faulted = r.faulted || waits && r.p == t.p && r.started && !r.ended
 		}
 	}
 	r := t.owner
