@@ -16,9 +16,10 @@ type Past[T any] struct {
 
 // History returns the record that died under key, if the backing store still holds it.
 //
-// A store holds the dead where its driver's options say so, or because it deletes them late.
-// The policy it would have now decides when the record died, and of what. History only reads, and is counted nowhere. ErrAlive: the record was alive when the call began.
-// ErrNotFound: absent, deleted, or dead and no longer held.
+// A store holds the dead if its driver's options say so, or because it deletes them late. The
+// policy that the record would have now decides when it died, and of what. History only reads, and
+// is not counted. ErrAlive: the record was alive when the call began. ErrNotFound: absent, deleted,
+// or dead and no longer held.
 func (s *Store[T]) History(ctx context.Context, key string) (p Past[T], err error) {
 	err = s.callKey(ctx, opHistory, key, func() error {
 		// What was dead before the read stays dead: no touch revives it meanwhile.
