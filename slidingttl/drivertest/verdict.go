@@ -3,6 +3,7 @@ package drivertest
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -22,8 +23,9 @@ type verdict struct {
 	*rules
 	events  []event // by their start
 	writes  map[int64]*event
-	deletes []*event
-	seen    []*event // reads and updates that found a record
+	deletes []*event           // by their start
+	seen    []*event           // reads and updates that found a record
+	lives   map[int64][]*event // of seen, by the write that began the record's life
 	faults  []string
 }
 
@@ -31,7 +33,7 @@ type verdict struct {
 // record, and the contradictions.
 func (r *rules) judge(events []event) (found int, faults []string) {
 	slices.SortFunc(events, func(a, b event) int { return a.start.Compare(b.start) })
-	v := &verdict{rules: r, events: events, writes: make(map[int64]*event)}
+	v := &verdict{rules: r, events: events, writes: make(map[int64]*event), lives: make(map[int64][]*event)}
 	for i := range events {
 		e := &events[i]
 		v.writes[e.id] = e
@@ -40,11 +42,12 @@ func (r *rules) judge(events []event) (found int, faults []string) {
 			v.deletes = append(v.deletes, e)
 		case (e.op == "read" || e.op == "update") && e.err == nil:
 			v.seen = append(v.seen, e)
+			v.lives[e.life()] = append(v.lives[e.life()], e)
 		}
 	}
-	for i, e := range v.seen {
+	for _, e := range v.seen {
 		v.value(e)
-		v.update(e, v.seen[i+1:])
+		v.update(e)
 		v.deleted(e)
 		if e.op == "read" {
 			found++
@@ -70,12 +73,12 @@ func (v *verdict) value(e *event) {
 }
 
 // update checks that no later value of the same life lacks the update e.
-func (v *verdict) update(e *event, later []*event) {
+func (v *verdict) update(e *event) {
 	if e.op != "update" {
 		return
 	}
-	for _, then := range later {
-		if then.start.After(e.end) && then.life() == e.life() && !v.forgotten(e, then) && !slices.Contains(then.entry.Value.Writes, e.id) {
+	for _, then := range v.lives[e.life()] {
+		if then.start.After(e.end) && !v.forgotten(e, then) && !slices.Contains(then.entry.Value.Writes, e.id) {
 			v.fault("the update %d is lost: %v", e.id, then.entry.Value.Writes)
 		}
 	}
@@ -116,9 +119,11 @@ func (v *verdict) alive(e *event) {
 	if limit := v.limit(e); limit.Before(until) { // which was rounded up
 		until = limit
 	}
-	for i := range v.events {
+	deleted := v.deletedFrom(e)
+	next, _ := slices.BinarySearchFunc(v.events, e.end, func(then event, end time.Time) int { return then.start.Compare(end) })
+	for i := next; i < len(v.events) && v.events[i].start.Before(until); i++ {
 		then := &v.events[i]
-		if then.op != "read" || !then.start.After(e.end) || !then.end.Before(until) || v.deletedBetween(e, then) || v.forgotten(e, then) {
+		if then.op != "read" || !then.start.After(e.end) || !then.end.Before(until) || !then.end.Before(deleted) || v.forgotten(e, then) {
 			continue
 		}
 		switch {
@@ -135,15 +140,18 @@ func (v *verdict) limit(e *event) time.Time {
 	return e.entry.CreatedAt.Time().Add(v.policy.MaxLifetime)
 }
 
-// deletedBetween reports whether a delete may have landed between two events.
-func (v *verdict) deletedBetween(first, then *event) bool {
-	return slices.ContainsFunc(v.deletes, func(d *event) bool {
+// deletedFrom returns when the first delete began that may have landed after e began.
+func (v *verdict) deletedFrom(e *event) time.Time {
+	for _, d := range v.deletes {
 		end := d.end
 		if d.err != nil {
 			end = end.Add(v.straggler)
 		}
-		return !end.Before(first.start) && !d.start.After(then.end)
-	})
+		if !end.Before(e.start) {
+			return d.start
+		}
+	}
+	return e.end.Add(math.MaxInt64) // centuries later
 }
 
 // forgotten reports whether the backend may have lost, before then, what first was answered.
