@@ -93,7 +93,7 @@ func newWorld(p program, faults int, told bool) *world {
 		policy := w.mode.policy(base)
 		x.policies = append(x.policies, dated{0, policy})
 		options := w.mode.options
-		options.Now = x.now
+		options.Now, options.Remember = x.now, 256 // fewer than by default, for speed
 		var err error
 		x.store, err = slidingttl.New(w.dial(x), policy, &options)
 		must(err)

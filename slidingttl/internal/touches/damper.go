@@ -17,8 +17,8 @@ import (
 type damper struct {
 	seed maphash.Seed
 
-	mu    sync.Mutex // guards slots
-	slots []lowering // by hash of the key; allocated at the first use
+	mu     sync.Mutex                           // guards blocks
+	blocks [damperBlocks]*[damperBlock]lowering // by hash of the key; each allocated at its first use
 }
 
 // lowering is when a key's expiry was lowered last, and when before that. If the last write fails,
@@ -28,14 +28,15 @@ type lowering struct {
 	at, before driver.Instant
 }
 
-const damperSize = 1 << 16 // at 24 bytes each
+const damperBlocks, damperBlock = 1 << 8, 1 << 8 // 24 bytes a slot
 
 func (d *damper) slot(key string) (l *lowering, hash uint64) {
-	if d.slots == nil {
-		d.slots = make([]lowering, damperSize)
-	}
 	hash = maphash.String(d.seed, key)
-	return &d.slots[hash%damperSize], hash
+	block := &d.blocks[hash/damperBlock%damperBlocks]
+	if *block == nil {
+		*block = new([damperBlock]lowering)
+	}
+	return &(*block)[hash%damperBlock], hash
 }
 
 // claim reports whether key's expiry may be lowered at now: at least window after the last time. It
