@@ -24,21 +24,26 @@ func (s *Store[T]) Get(ctx context.Context, key string) (T, error) {
 			rules := s.rules.Load()
 			_, latest := s.clock.Bounds()
 			noTouch := m.ExpiresAt-latest >= rules.Near() && rules.NeedsNoTouch(m.Life, latest)
-			if (noTouch || rules.NeedsNoTouch(m.Life, driver.Ceil(s.clock.Now()))) && ctx.Err() == nil {
+			var now time.Time
+			if !noTouch {
+				now = s.clock.Now()
+				noTouch = rules.NeedsNoTouch(m.Life, driver.Ceil(now))
+			}
+			if noTouch && ctx.Err() == nil {
 				s.stats.Add(tally.Hits)
 				return *v, nil
 			}
-			return s.get(ctx, key, v, m)
+			return s.get(ctx, key, v, m, now)
 		}
 	}
-	return s.get(ctx, key, nil, driver.Meta{})
+	return s.get(ctx, key, nil, driver.Meta{}, time.Time{})
 }
 
-// get is Get. Unless v is nil the record has been loaded, as v and m.
+// get is Get. Unless v is nil the record was loaded before now, as v and m.
 //
 //go:noinline
-func (s *Store[T]) get(ctx context.Context, key string, v *T, m driver.Meta) (value T, err error) {
-	r := readResult[T]{op: opGet, value: v, meta: m}
+func (s *Store[T]) get(ctx context.Context, key string, v *T, m driver.Meta, now time.Time) (value T, err error) {
+	r := readResult[T]{op: opGet, value: v, meta: m, now: now}
 	if err = s.access(ctx, key, &r); err == nil {
 		value = *r.value
 	}
@@ -116,6 +121,7 @@ type readResult[T any] struct {
 	op           string
 	since        uint64          // the memo's clock before it
 	began        time.Time       // zero if there is no Observer.Read
+	now          time.Time       // time of the access, if it has been read from the clock
 	before       driver.Life     // the life that a save continues; zero: only the record's own
 	late         <-chan struct{} // ends the wait for the touch, if that has begun
 	needsNoTouch bool            // no touch is due
