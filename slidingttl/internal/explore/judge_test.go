@@ -114,7 +114,9 @@ func (w *world) judgeSuccess(r *run, from, to int) {
 		if !w.sometime(w.stale(from), to, func(s *state, _, _ time.Time) bool { return s.present && s.value == r.value }) {
 			w.violated("alive", "%v answers value %d, which was not stored", r, r.value.id)
 		}
-		w.judgeVouching(r)
+		if !r.faulted {
+			w.judgeVouching(r)
+		}
 	case "touch":
 		if !w.alive(r, from, to, nil) {
 			w.violated("vouches", "%v succeeds for a record that is gone", r)
