@@ -294,8 +294,9 @@ func TestTighteningIsNotServedByAnEarlierTouch(t *testing.T) {
 	})
 }
 
-// Promise 7: a write that did not land leaves alone what another has brought down since.
-func TestRefusedWriteFreesOnlyItsOwnClaim(t *testing.T) {
+// Promise 7: while the answer of a write that lowered the expiry is under way, no other lowers it,
+// though another process has moved it forward again.
+func TestNoLoweringBeforeTheAnswerOfTheLast(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d, under := newRemote[int](time.Millisecond)
 		tight := slidingttl.Policy{IdleGrace: 8 * time.Second, MaxLifetime: time.Hour} // once a second at most
@@ -303,23 +304,60 @@ func TestRefusedWriteFreesOnlyItsOwnClaim(t *testing.T) {
 		skew := &slidingttl.Options[int]{MaxSkew: time.Millisecond}
 		is, was := open(t, d, tight, skew), open(t, under, loose, skew)
 		must(t, was.Insert(t.Context(), "k", 1))
-		time.Sleep(time.Second)
-		held := once("touch", func() { time.Sleep(1500 * time.Millisecond) })
-		d.before = func(_ context.Context, op, _ string) error { held(op); return nil }
-		_, err := is.Get(t.Context(), "k") // its touch will find another version
+		_, err := is.Peek(t.Context(), "k")
 		must(t, err)
-		time.Sleep(1100 * time.Millisecond)
-		must(t, is.Upsert(t.Context(), "k", 2))
+		slow := once("replace", func() { time.Sleep(3 * time.Second) })
+		d.after = func(op, _ string) { slow(op) }
+		upserted := make(chan error, 1)
+		go func() { upserted <- is.Upsert(t.Context(), "k", 2) }()
+		time.Sleep(2 * time.Second)
 		if left := stored(t, under, "k").ExpiresAt.Sub(instant(time.Now())); left > 9*time.Second {
 			t.Fatalf("the upsert left %v", left)
 		}
 		_, err = was.Get(t.Context(), "k")
 		must(t, err)
-		time.Sleep(400 * time.Millisecond)
-		_, err = is.Get(t.Context(), "k")
+		_, err = is.Touch(t.Context(), "k")
 		must(t, err)
 		if left := stored(t, under, "k").ExpiresAt.Sub(instant(time.Now())); left < 9*time.Second {
-			t.Errorf("lowered twice within a second, to %v", left)
+			t.Errorf("lowered again before the answer, to %v", left)
+		}
+		must(t, <-upserted)
+	})
+}
+
+// Promise 7: a write that did not land leaves alone what another has brought down since.
+func TestRefusedWriteFreesOnlyItsOwnClaim(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		tight := slidingttl.Policy{IdleGrace: 8 * time.Minute, MaxLifetime: 10 * time.Hour} // once a minute at most
+		loose := slidingttl.Policy{IdleGrace: time.Hour, MaxLifetime: 10 * time.Hour}
+		skew := &slidingttl.Options[int]{MaxSkew: time.Millisecond}
+		is, was := open(t, d, tight, skew), open(t, under, loose, skew)
+		must(t, was.Insert(t.Context(), "k", 1))
+		_, err := is.Peek(t.Context(), "k")
+		must(t, err)
+		d.before = func(_ context.Context, op, _ string) error {
+			if op == "replace" {
+				time.Sleep(3 * time.Minute)
+				return errDown
+			}
+			return nil
+		}
+		upserted := make(chan error, 1)
+		go func() { upserted <- is.Upsert(t.Context(), "k", 2) }()
+		time.Sleep(170 * time.Second) // as if the upsert never ended
+		_, err = is.Get(t.Context(), "k")
+		must(t, err)
+		if left := stored(t, under, "k").ExpiresAt.Sub(instant(time.Now())); left > 9*time.Minute {
+			t.Fatalf("the read left %v", left)
+		}
+		_, err = was.Get(t.Context(), "k")
+		must(t, err)
+		wantErr(t, <-upserted, errDown)
+		_, err = is.Get(t.Context(), "k")
+		must(t, err)
+		if left := stored(t, under, "k").ExpiresAt.Sub(instant(time.Now())); left < 9*time.Minute {
+			t.Errorf("lowered twice within a minute, to %v", left)
 		}
 	})
 }

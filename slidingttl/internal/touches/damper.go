@@ -5,6 +5,7 @@ import (
 	"errors"
 	"hash/maphash"
 	"sync"
+	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 	"github.com/slidingttl/slidingttl/slidingttl/internal/tally"
@@ -30,6 +31,10 @@ type lowering struct {
 
 const damperBlocks, damperBlock = 1 << 8, 1 << 8 // 24 bytes a slot
 
+// unended is how far ahead a claim's time is until its write ends, so that no other write lowers the
+// expiry meanwhile. The write of a claim whose caller panicked never ends.
+const unended = time.Minute
+
 func (d *damper) slot(key string) (l *lowering, hash uint64) {
 	hash = maphash.String(d.seed, key)
 	block := &d.blocks[hash/damperBlock%damperBlocks]
@@ -40,7 +45,7 @@ func (d *damper) slot(key string) (l *lowering, hash uint64) {
 }
 
 // claim reports whether key's expiry may be lowered at now: at least window after the last time. It
-// notes now as the last time, unless ask is set.
+// notes now.Add(unended) as the last time, unless ask is set.
 func (d *damper) claim(key string, now, window driver.Instant, ask bool) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -52,9 +57,9 @@ func (d *damper) claim(key string, now, window driver.Instant, ask bool) bool {
 	switch {
 	case ask:
 	case known:
-		l.at, l.before = now, l.at
+		l.at, l.before = now.Add(unended), l.at
 	default:
-		*l = lowering{hash: hash, at: now}
+		*l = lowering{hash: hash, at: now.Add(unended)}
 	}
 	return true
 }
@@ -90,7 +95,7 @@ func (t *Touches) Lower(r *policy.Rules, key string, m *driver.Meta, now driver.
 	if _, beyond := r.Lowered(m.Life, now); !beyond || !t.lowering.claim(key, now, r.Window(), false) {
 		return 0
 	}
-	return now
+	return now.Add(unended)
 }
 
 // Lowered ends a claim whose write ended with err. A zero claim does nothing.
