@@ -62,6 +62,35 @@ func TestLocalHit(t *testing.T) {
 	}
 }
 
+// TestLocalHitOfASuccessor: a Get that was held up after it read the clock, until its record had
+// died and had a successor, takes nothing off the successor's life.
+func TestLocalHitOfASuccessor(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, err := memory.New[int](nil)
+		must(t, err)
+		t.Cleanup(func() { _ = d.Close() })
+		other := open(t, d, session, nil)
+		calls := -1
+		s := open(t, d, session, &slidingttl.Options[int]{MaxSkew: time.Millisecond, Now: func() time.Time {
+			now := time.Now()
+			if calls++; calls == 2 { // the first asked for its bounds
+				time.Sleep(time.Second)
+				must(t, other.Insert(t.Context(), "k", 2))
+				time.Sleep(2 * time.Millisecond)
+			}
+			return now
+		}})
+		must(t, other.Insert(t.Context(), "k", 1))
+		time.Sleep(session.IdleGrace - 500*time.Millisecond)
+		calls = 0
+		v, err := s.Get(t.Context(), "k")
+		must(t, err)
+		if e := stored(t, d, "k"); v != 2 || e.ExpiresAt.Sub(e.CreatedAt) < session.IdleGrace {
+			t.Errorf("read %d; the successor lives for %v", v, e.ExpiresAt.Sub(e.CreatedAt))
+		}
+	})
+}
+
 // TestLocalPolicyByRecord: a record's own policy holds for a hit on such a store.
 func TestLocalPolicyByRecord(t *testing.T) {
 	bubble(t, func(t *testing.T) {

@@ -121,7 +121,7 @@ type readResult[T any] struct {
 	op           string
 	since        uint64          // the memo's clock before it
 	began        time.Time       // zero if there is no Observer.Read
-	now          time.Time       // time of the access, if it has been read from the clock
+	now          time.Time       // time of the access, if the clock was read after the record
 	before       driver.Life     // the life that a save continues; zero: only the record's own
 	late         <-chan struct{} // ends the wait for the touch, if that has begun
 	needsNoTouch bool            // no touch is due
@@ -139,6 +139,7 @@ func (r *readResult[T]) entry(err error) (Entry[T], error) {
 
 // load reads the record under key from d.
 func (s *Store[T]) load(ctx context.Context, d driver.Driver[T], key string, r *readResult[T]) (err error) {
+	r.now = time.Time{}
 	if s.local != nil {
 		r.value, r.meta, err = s.local.Load(key)
 	} else {
