@@ -151,7 +151,9 @@ func (w *world) judgeTight(d duty, s *state) {
 		written = written.Add(coarse) // a read uses the later of the clock's bounds
 	}
 	if p.any(s.value.kind, d.start, time.Now(), func(r rule) bool {
-		window := (r.IdleGrace+r.Slack)/8 + 2*w.trip + w.slow + 2*ms
+		// From the lowering's answer, two trips after it was sent, to the access's decision, up to
+		// two before its end.
+		window := (r.IdleGrace+r.Slack)/8 + 2*(2*w.trip+w.slow) + 2*ms
 		for _, when := range []map[string]time.Time{d.i.lowered, d.i.unsure} {
 			if last, before := when[d.key]; before && d.end.Sub(last) < window {
 				return true
