@@ -24,26 +24,21 @@ func (s *Store[T]) Get(ctx context.Context, key string) (T, error) {
 			rules := s.rules.Load()
 			_, latest := s.clock.Bounds()
 			noTouch := m.ExpiresAt-latest >= rules.Near() && rules.NeedsNoTouch(m.Life, latest)
-			var now time.Time
-			if !noTouch {
-				now = s.clock.Now()
-				noTouch = rules.NeedsNoTouch(m.Life, driver.Ceil(now))
-			}
-			if noTouch && ctx.Err() == nil {
+			if (noTouch || rules.NeedsNoTouch(m.Life, driver.Ceil(s.clock.Now()))) && ctx.Err() == nil {
 				s.stats.Add(tally.Hits)
 				return *v, nil
 			}
-			return s.get(ctx, key, v, m, now)
+			return s.get(ctx, key, v, m)
 		}
 	}
-	return s.get(ctx, key, nil, driver.Meta{}, time.Time{})
+	return s.get(ctx, key, nil, driver.Meta{})
 }
 
-// get is Get. Unless v is nil the record was loaded before now, as v and m.
+// get is Get. Unless v is nil the record has been loaded, as v and m.
 //
 //go:noinline
-func (s *Store[T]) get(ctx context.Context, key string, v *T, m driver.Meta, now time.Time) (value T, err error) {
-	r := readResult[T]{op: opGet, value: v, meta: m, now: now}
+func (s *Store[T]) get(ctx context.Context, key string, v *T, m driver.Meta) (value T, err error) {
+	r := readResult[T]{op: opGet, value: v, meta: m}
 	if err = s.access(ctx, key, &r); err == nil {
 		value = *r.value
 	}
@@ -121,7 +116,6 @@ type readResult[T any] struct {
 	op           string
 	since        uint64          // the memo's clock before it
 	began        time.Time       // zero if there is no Observer.Read
-	now          time.Time       // time of the access, if the clock was read after the record
 	before       driver.Life     // the life that a save continues; zero: only the record's own
 	late         <-chan struct{} // ends the wait for the touch, if that has begun
 	needsNoTouch bool            // no touch is due
@@ -139,7 +133,6 @@ func (r *readResult[T]) entry(err error) (Entry[T], error) {
 
 // load reads the record under key from d.
 func (s *Store[T]) load(ctx context.Context, d driver.Driver[T], key string, r *readResult[T]) (err error) {
-	r.now = time.Time{}
 	if s.local != nil {
 		r.value, r.meta, err = s.local.Load(key)
 	} else {

@@ -56,11 +56,7 @@ func (s *Store[T]) TouchEntry(ctx context.Context, key string, e Entry[T]) (Entr
 // read: the record is gone, or the store is Strict and the touch failed.
 func (s *Store[T]) touchIfDue(ctx context.Context, key string, r *readResult[T]) (touches.Outcome, error) {
 	var a touches.Access
-	now := r.now
-	if now.IsZero() {
-		now = s.clock.Now()
-	}
-	if driver.MayUndo(ctx) || !s.touches.Due(&a, now, key, r.meta, r.rules, r.before, r.since) {
+	if driver.MayUndo(ctx) || !s.touches.Due(&a, s.clock.Now(), key, r.meta, r.rules, r.before, r.since) {
 		return touches.Outcome{Meta: r.meta, Cap: r.rules.Cap(r.meta.CreatedAt)}, nil
 	}
 	s.stats.Add(tally.Due)
