@@ -44,24 +44,24 @@ func (d *damper) slot(key string) (l *lowering, hash uint64) {
 	return &(*block)[hash%damperBlock], hash
 }
 
-// claim reports whether key's expiry may be lowered at now: at least window after the last time. It
-// notes now.Add(unended) as the last time, unless ask is set.
-func (d *damper) claim(key string, now, window driver.Instant, ask bool) bool {
+// claim claims the lowering of key's expiry at now. Zero: the last time is less than window ago. With
+// ask it only says whether a claim would succeed.
+func (d *damper) claim(key string, now, window driver.Instant, ask bool) (at driver.Instant) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	l, hash := d.slot(key)
 	known := l.hash == hash && l.at != 0
 	if known && now-l.at < window {
-		return false
+		return 0
 	}
-	switch {
+	switch at = now.Add(unended); {
 	case ask:
 	case known:
-		l.at, l.before = now.Add(unended), l.at
+		l.at, l.before = at, l.at
 	default:
-		*l = lowering{hash: hash, at: now.Add(unended)}
+		*l = lowering{hash: hash, at: at}
 	}
-	return true
+	return at
 }
 
 // end ends the claim of at, unless there was a later one: the last time is now that of end, or the
@@ -77,7 +77,7 @@ func (d *damper) end(key string, at, end driver.Instant) {
 // lowers reports whether l's expiry must be lowered now.
 func (t *Touches) lowers(r *policy.Rules, key string, l driver.Life, now driver.Instant) bool {
 	_, beyond := r.Lowered(l, now)
-	if beyond && !t.lowering.claim(key, now, r.Window(), true) {
+	if beyond && t.lowering.claim(key, now, r.Window(), true) == 0 {
 		t.Tally.Add(tally.Damped)
 		return false
 	}
@@ -92,10 +92,10 @@ func (t *Touches) Lower(r *policy.Rules, key string, m *driver.Meta, now driver.
 	if m == nil {
 		return 0
 	}
-	if _, beyond := r.Lowered(m.Life, now); !beyond || !t.lowering.claim(key, now, r.Window(), false) {
+	if _, beyond := r.Lowered(m.Life, now); !beyond {
 		return 0
 	}
-	return now.Add(unended)
+	return t.lowering.claim(key, now, r.Window(), false)
 }
 
 // Lowered ends a claim whose write ended with err. A zero claim does nothing.
