@@ -12,7 +12,7 @@ import (
 // It sends the nearest to death first, and ignores the budget. It returns an error if ctx ends
 // first, or if the store is failing and refuses a touch. Touches that are left keep waiting.
 func (t *Touches) Flush(ctx context.Context) error {
-	t.mu.Lock()
+	t.lock()
 	t.flushing++
 	refusal := t.refusal
 	var jobs []*job
@@ -38,7 +38,7 @@ func (t *Touches) Flush(ctx context.Context) error {
 			why = cmp.Or(why, j.outcome.Err)
 		}
 	}
-	t.mu.Lock()
+	t.lock()
 	defer t.mu.Unlock()
 	if !ended(refusal) {
 		t.flushing--
@@ -55,7 +55,7 @@ func (t *Touches) Flush(ctx context.Context) error {
 // returned. It also gives up the waiting touches if the store is failing and refuses one. Close
 // returns how many touches it gave up, and why.
 func (t *Touches) Close(ctx context.Context, calls <-chan struct{}) (givenUp int, err error) {
-	t.mu.Lock()
+	t.lock()
 	t.closing = true
 	t.dispatch()
 	t.mu.Unlock()
@@ -72,7 +72,7 @@ func (t *Touches) Close(ctx context.Context, calls <-chan struct{}) (givenUp int
 	case <-done:
 	case <-ctx.Done():
 		err = ctx.Err()
-		t.mu.Lock()
+		t.lock()
 		t.halted = true
 		dropped := t.dropAll()
 		t.mu.Unlock()
@@ -83,7 +83,7 @@ func (t *Touches) Close(ctx context.Context, calls <-chan struct{}) (givenUp int
 		<-done
 	}
 	t.giveUp()
-	t.mu.Lock()
+	t.lock()
 	defer t.mu.Unlock()
 	for _, timer := range []*time.Timer{t.wake, t.pressure.calm} {
 		if timer != nil {
@@ -120,7 +120,7 @@ func (t *Touches) refuse(err error) (dropped []*job) {
 
 // Now returns the state, the number of waiting touches, and how long some waited only for a worker.
 func (t *Touches) Now() (state State, waiting int, saturated time.Duration) {
-	t.mu.Lock()
+	t.lock()
 	defer t.mu.Unlock()
 	return t.pressure.State, t.waiting, t.flights.note(!t.flights.full.IsZero())
 }

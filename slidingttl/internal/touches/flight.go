@@ -11,7 +11,7 @@ import (
 // admit merges the access a into the touch that waits for its key, or creates one. waits reports
 // whether the caller waits for it.
 func (t *Touches) admit(ctx context.Context, a *Access, late <-chan struct{}, urgent bool) (j *job, waits bool) {
-	t.mu.Lock()
+	t.lock()
 	if t.halted {
 		t.givenUp++
 		t.mu.Unlock()
@@ -125,7 +125,7 @@ func (t *Touches) run(s *slot, j *job) {
 }
 
 func (t *Touches) wasLate(s *slot, j *job) {
-	t.mu.Lock()
+	t.lock()
 	if s.running == j {
 		t.flights.wasLate(j)
 		if was := t.pressure.Late; t.pressure.wasLate() && !was {
@@ -140,7 +140,7 @@ func (t *Touches) wasLate(s *slot, j *job) {
 
 // end ends j, and returns it with the jobs of its key that ended with it.
 func (t *Touches) end(s *slot, j *job) (ends []*job) {
-	t.mu.Lock()
+	t.lock()
 	defer t.mu.Unlock()
 	o := j.outcome
 	s.running = nil

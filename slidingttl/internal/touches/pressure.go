@@ -74,7 +74,7 @@ func (t *Touches) watch() {
 }
 
 func (t *Touches) calm() {
-	t.mu.Lock()
+	t.lock()
 	p := &t.pressure
 	if time.Since(p.trouble) >= calmAfter && t.waiting == 0 {
 		p.Late, p.Failing, p.lates, p.fails = false, false, 0, 0
@@ -89,7 +89,7 @@ func (t *Touches) calm() {
 // tell calls Changed after a change of the state. If another goroutine is calling it already,
 // that one picks this change up.
 func (t *Touches) tell() {
-	t.mu.Lock()
+	t.lock()
 	state := t.pressure.State
 	if t.telling || state == t.told {
 		t.mu.Unlock()
@@ -98,7 +98,7 @@ func (t *Touches) tell() {
 	t.telling, t.told = true, state
 	t.mu.Unlock()
 	defer func() { // also where a hook ends its goroutine
-		t.mu.Lock()
+		t.lock()
 		t.telling = false
 		t.mu.Unlock()
 		t.tell()

@@ -91,7 +91,7 @@ func (t *Touches) rest(j *job) {
 	}
 	j.wakes = time.Now().Add(d)
 	j.rest = time.AfterFunc(d, func() {
-		t.mu.Lock()
+		t.lock()
 		defer t.mu.Unlock()
 		j.rest = nil
 		t.fix(j)
@@ -156,7 +156,7 @@ func (t *Touches) wakeIn(d time.Duration) {
 		return
 	}
 	t.wake = time.AfterFunc(d, func() {
-		t.mu.Lock()
+		t.lock()
 		t.dispatch()
 		t.mu.Unlock()
 		t.tell()

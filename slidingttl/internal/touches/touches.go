@@ -226,7 +226,7 @@ func (t *Touches) TouchOrQueue(ctx context.Context, a *Access, late <-chan struc
 // returns nil, and does nothing, if another touch of the key runs or waits, or while reads do not
 // wait for touches.
 func (t *Touches) Lead(ctx context.Context, key string, f func(context.Context) Outcome) (done <-chan struct{}) {
-	t.mu.Lock()
+	t.lock()
 	defer t.mu.Unlock()
 	if t.halted || t.keys[key] != nil || t.pressure.any() {
 		return nil
@@ -247,4 +247,15 @@ func (t *Touches) now() driver.Instant { return driver.Floor(t.Clock.Now()) }
 func (t *Touches) instants() (last, next driver.Instant) {
 	now := t.Clock.Now()
 	return driver.Floor(now), driver.Ceil(now)
+}
+
+// Yield is called before each lock of the touches of any store, while none is held. It is nil outside
+// of the tests that order goroutines.
+var Yield func()
+
+func (t *Touches) lock() {
+	if Yield != nil {
+		Yield()
+	}
+	t.mu.Lock()
 }
