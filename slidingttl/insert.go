@@ -41,10 +41,15 @@ func (s *Store[T]) insert(ctx context.Context, key string, v T) (m driver.Meta, 
 	if err := s.learn(ctx); err != nil {
 		return m, err
 	}
-	since, now := s.memo.Clock(), s.clock.Now()
+	since := s.memo.Clock()
 	ctx = s.countReplaced(ctx, r)
-	m.Life = r.New(now)
-	m.Version, err = s.driver.Insert(ctx, key, v, m.Life, driver.Floor(now))
+	for range writeAttempts {
+		now := s.clock.Now()
+		m.Life = r.New(now)
+		if m.Version, err = s.driver.Insert(ctx, key, v, m.Life, driver.Floor(now)); !driver.PlanAgain(err) {
+			break
+		}
+	}
 	if conflict, ok := errors.AsType[*driver.ConflictError](err); ok {
 		m, err = s.insertOver(ctx, key, v, r, &conflict.Found)
 	}

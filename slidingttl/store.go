@@ -74,6 +74,9 @@ func New[T any](d driver.Driver[T], p Policy, opts *Options[T]) (*Store[T], erro
 	if err != nil {
 		return nil, err
 	}
+	if _, local := driver.As[driver.Local[T]](d); o.Now != nil && !local {
+		d = otherClock[T]{d}
+	}
 	s := &Store[T]{driver: d, reads: d, latest: d, step: step}
 	s.gate.init()
 	if l, ok := driver.As[driver.Latest[T]](d); ok {

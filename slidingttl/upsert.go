@@ -91,6 +91,10 @@ func (s *Store[T]) write(ctx context.Context, key string, v T, r *policy.Rules, 
 	}
 	if known == nil && s.overwriter != nil { // the server decides
 		m, err := s.overwriter.Overwrite(ctx, key, v, r.New(now), r.Overwrite(now), driver.Floor(now))
+		for attempt := 1; driver.PlanAgain(err) && attempt < writeAttempts; attempt++ {
+			now = s.clock.Now()
+			m, err = s.overwriter.Overwrite(ctx, key, v, r.New(now), r.Overwrite(now), driver.Floor(now))
+		}
 		conflict, ok := errors.AsType[*driver.ConflictError](err)
 		if !ok {
 			return m, err

@@ -94,8 +94,14 @@ func (a *Attempts) Failed(ctx context.Context, err error) error {
 	return err
 }
 
-// ErrLate says that the record's life ended before the store answered a write over it.
+// ErrLate says that the record's life ended before the store answered a write over it. Without
+// [ErrAmbiguous], from an Insert or Overwrite, it says that the life which it was to write had ended
+// by the store's time, that nothing was written, and that the driver now knows that time.
 var ErrLate = errors.New("the record's life ended before the store answered")
+
+// PlanAgain reports whether err is an ErrLate after which the same call, planned by the driver's
+// clock as it is now, may succeed.
+func PlanAgain(err error) bool { return errors.Is(err, ErrLate) && !errors.Is(err, ErrAmbiguous) }
 
 // WithLife ends the context of a write over was with that life, or after skew if that is longer. A
 // write that lands later would revive a record that others have found dead.

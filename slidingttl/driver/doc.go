@@ -21,7 +21,8 @@
 //
 // Dead records. Every write is given the caller's time. A record whose expiry is
 // at or before it is dead, whatever the store still holds: Insert replaces it,
-// Replace and Touch answer [ErrNotFound]. Nothing but Insert ever creates a record.
+// Replace and Touch answer [ErrNotFound]. Nothing but Insert ever creates a record. A store that
+// can tell its time decides by that instead, except under [WithOtherClock].
 //
 // Retention. A driver may let its store hold dead records for a while, by an option Retain of its
 // own: the store's expiry is then later than ExpiresAt by that time, and nothing else changes.

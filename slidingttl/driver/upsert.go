@@ -59,6 +59,7 @@ func Upsert[T any](ctx context.Context, d Driver[T], key string, v T, known *Met
 			known = &conflict.Found
 		case known != nil && errors.Is(err, ErrNotFound):
 			known = nil
+		case known == nil && PlanAgain(err):
 		default:
 			return Meta{}, err
 		}

@@ -65,6 +65,7 @@ var lateCases = []testCase{{
 	explanation: "Promise 5: a write that waits in the store until its record is dead must not land if the store can tell its time. Otherwise the record is found, not found, and found again.",
 	needs:       []Feature{Gated, Clock},
 	run: func(t *trial) {
+		t.ctx = t.byStore
 		t.warm()
 		t.eachLate("", t.lateness(), func(w stopping) {
 			if err := w.late(w.dies); err == nil {

@@ -17,15 +17,16 @@ import (
 // trial is one run of a case. It collects failures instead of reporting them, so that the
 // suite can be tested on broken drivers.
 type trial struct {
-	ctx    context.Context
-	h      *Harness
-	b      *Backend
-	d      driver.Driver[Value]
-	step   time.Duration // the driver's resolution
-	unit   time.Duration // what waiting is counted in
-	margin time.Duration // how close before an instant the backend can be read
-	clock  clock         // the caller's
-	prefix string        // of keys
+	ctx     context.Context // of calls by the caller's clock
+	byStore context.Context // of calls by the store's
+	h       *Harness
+	b       *Backend
+	d       driver.Driver[Value]
+	step    time.Duration // the driver's resolution
+	unit    time.Duration // what waiting is counted in
+	margin  time.Duration // how close before an instant the backend can be read
+	clock   clock         // the caller's
+	prefix  string        // of keys
 
 	mu       sync.Mutex // guards the rest
 	failed   []string
@@ -34,7 +35,7 @@ type trial struct {
 }
 
 func newTrial(ctx context.Context, h *Harness, b *Backend) *trial {
-	t := &trial{ctx: ctx, h: h, b: b, d: b.Driver, step: b.Driver.Resolution()}
+	t := &trial{ctx: driver.WithOtherClock(ctx), byStore: ctx, h: h, b: b, d: b.Driver, step: b.Driver.Resolution()}
 	t.unit = max(time.Second, t.step)
 	t.margin = t.unit
 	if h.Bubble {

@@ -113,6 +113,9 @@ func (j job[R, S]) run(ctx context.Context, s driver.Scanner) (R, error) {
 	if w.opts.Store != "" {
 		w.about = "store " + w.opts.Store + ", " + w.about
 	}
+	if w.opts.Now != nil {
+		ctx = driver.WithOtherClock(ctx)
+	}
 	if err := w.open(ctx); err != nil {
 		return w.found, err
 	}
