@@ -28,7 +28,8 @@ func ByTTL(kind, principal string) bool {
 }
 
 // Dead returns the record whose life a change has ended. ok is false if it ended none: the item is
-// no record of d or lives on, or it was deleted while alive and Options.Deletes is false.
+// no record of d or lives on, or it was deleted while alive and Options.Deletes is false. Without
+// Options.KeyOf, where that is required, no item is a record.
 //
 // A record that the TTL service removed, or that was removed or overwritten after it had expired,
 // died at its expiry. One that was removed or overwritten earlier died then. DynamoDB rounds that

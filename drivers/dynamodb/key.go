@@ -31,6 +31,8 @@ func Fixed(value string) func(key string) string {
 }
 
 // Prefix is a KeyAttribute.Of that puts prefix before the record's key: "SESSION#".
+//
+//go:noinline
 func Prefix(prefix string) func(key string) string {
 	return func(key string) string { return prefix + key }
 }

@@ -36,6 +36,12 @@ type Options struct {
 	// SortKey is the table's sort key. Zero: the table has none.
 	SortKey KeyAttribute
 
+	// KeyOf returns the record's key for an item's partition key and sort key (empty: the table has
+	// none), and false for an item that is no record. It is the inverse of PartitionKey.Of and
+	// SortKey.Of, pure and safe for concurrent use. Scan, Dead and a Stream need it unless one of
+	// the two attributes is the key itself or has a Prefix. Nil: the key is read from that one.
+	KeyOf func(partition, sort string) (key string, ok bool)
+
 	// Expiry, CreatedAt and Version name the attributes that the driver writes. The table's TTL
 	// must be enabled on Expiry. No other program may use Version. Empty: "ttl", "created_at" and
 	// "slidingttl_version". Tables created before slidingttl_version was the default must set

@@ -2,7 +2,6 @@ package dynamodb
 
 import (
 	"context"
-	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -71,24 +70,13 @@ func parseMark(c driver.Cursor) (m mark, err error) {
 
 // Segments implements driver.Scanner: up to a million segments of a parallel scan, without a
 // request. A hash of its partition key decides an item's segment. It needs a client that is a
-// ScanClient. Each key attribute must be the record's key itself, Fixed or with a Prefix, and one
-// of them not Fixed, because only these can be reversed.
+// ScanClient, and Options.KeyOf where that is required.
 func (d *Driver[T]) Segments(_ context.Context, n int) ([]driver.Cursor, error) {
 	if err := driver.CheckScan("segments", n); err != nil {
 		return nil, err
 	}
 	if _, err := d.scanClient(); err != nil {
 		return nil, err
-	}
-	const probe = "1234567890" // which any type of attribute takes
-	if k, err := d.primaryKey(probe); err == nil {
-		if key, ok := d.recordKey(k); !ok || key != probe {
-			return nil, &driver.InvalidError{
-				Field: "Options.PartitionKey.Of",
-				Value: "a function",
-				Rule:  "must be nil or a Prefix, or that of SortKey, for a scan to find keys again",
-			}
-		}
 	}
 	cursors := make([]driver.Cursor, min(n, maxSegments))
 	for i := range cursors {
@@ -102,7 +90,7 @@ func (d *Driver[T]) scanClient() (ScanClient, error) {
 	if !ok {
 		return nil, &driver.InvalidError{Field: "client", Value: "without Scan", Rule: "must be a ScanClient to list records"}
 	}
-	return c, nil
+	return c, d.opts.checkKeyOf()
 }
 
 // Scan implements driver.Scanner, with one Scan of the table, or of Options.ScanIndex. It reads the
@@ -178,25 +166,6 @@ func (d *Driver[T]) projection() (names map[string]string, expression string) {
 		expression += ", #s"
 	}
 	return names, expression
-}
-
-// recordKey returns the record's key whose primary key is k.
-func (d *Driver[T]) recordKey(k primaryKey) (string, bool) {
-	o := &d.opts
-	for _, a := range []struct {
-		of    func(string) string
-		value string
-	}{{o.PartitionKey.Of, k.partition}, {o.SortKey.Of, k.sort}} {
-		key := a.value
-		if a.of != nil {
-			const probe = "0"
-			key = strings.TrimPrefix(key, strings.TrimSuffix(a.of(probe), probe))
-		}
-		if again, err := d.primaryKey(key); err == nil && again == k {
-			return key, true
-		}
-	}
-	return "", false
 }
 
 // fault returns why DynamoDB ignores the expiry of s, which the driver reads.

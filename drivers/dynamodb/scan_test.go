@@ -89,7 +89,7 @@ func TestScanRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = hashed.Segments(t.Context(), 1)
-	wantInvalid(t, "keys that cannot be found again", err, "Options.PartitionKey.Of")
+	wantInvalid(t, "keys that cannot be found again", err, "Options.KeyOf")
 	bare, err := New[session](struct{ Client }{tbl.client}, "t", nil)
 	if err != nil {
 		t.Fatal(err)

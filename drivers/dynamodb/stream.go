@@ -139,10 +139,13 @@ type Stream struct {
 }
 
 // Stream returns a Stream of d's table. opts is copied. An option that breaks its rule is a
-// *driver.InvalidError.
+// *driver.InvalidError, and so is a missing Options.KeyOf where that is required.
 func (d *Driver[T]) Stream(client StreamsClient, opts StreamOptions) (*Stream, error) {
 	if client == nil {
 		return nil, &driver.InvalidError{Field: "client", Value: "nil", Rule: "is required"}
+	}
+	if err := d.opts.checkKeyOf(); err != nil {
+		return nil, err
 	}
 	o, err := opts.validate()
 	if err != nil {
