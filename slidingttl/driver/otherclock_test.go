@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/slidingttl/slidingttl/drivers/memory"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -17,30 +16,25 @@ type late struct {
 	refusals int
 }
 
-func (l *late) Insert(ctx context.Context, key string, v int, life driver.Life, now driver.Instant) (driver.Version, error) {
+func (l *late) Insert(context.Context, string, int, driver.Life, driver.Instant) (driver.Version, error) {
 	if l.refusals--; l.refusals >= 0 {
 		return 0, fmt.Errorf("refused: %w", driver.ErrLate)
 	}
-	return l.Driver.Insert(ctx, key, v, life, now)
+	return 1, nil
 }
 
 // An upsert of a new key plans again where its life had ended, and not without end.
 func TestUpsertPlansAgain(t *testing.T) {
-	m, err := memory.New[int](nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = m.Close() }()
 	now := driver.Floor(time.Now())
 	plans := 0
 	plan := func(*driver.Meta) (driver.Life, error) {
 		plans++
 		return driver.Life{CreatedAt: now, ExpiresAt: now.Add(time.Hour)}, nil
 	}
-	if _, err := driver.Upsert[int](t.Context(), &late{m, 2}, "k", 1, nil, plan, now); err != nil || plans != 3 {
+	if _, err := driver.Upsert[int](t.Context(), &late{refusals: 2}, "k", 1, nil, plan, now); err != nil || plans != 3 {
 		t.Errorf("after two refusals: %v, %d plans", err, plans)
 	}
-	if _, err := driver.Upsert[int](t.Context(), &late{m, 1000}, "l", 1, nil, plan, now); !errors.Is(err, driver.ErrConflict) {
+	if _, err := driver.Upsert[int](t.Context(), &late{refusals: 1000}, "l", 1, nil, plan, now); !errors.Is(err, driver.ErrConflict) {
 		t.Errorf("after a thousand refusals: %v; want %v", err, driver.ErrConflict)
 	}
 	if driver.PlanAgain(fmt.Errorf("%w: %w", driver.ErrAmbiguous, driver.ErrLate)) {
