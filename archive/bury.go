@@ -10,7 +10,7 @@ import (
 )
 
 // Grave archives the dead records of one store. SQL's sweeper, upkeep.Harvest, a consumer of
-// DynamoDB Streams and a Queue call its Bury.
+// DynamoDB Streams call its Bury.
 type Grave struct {
 	Writer *Writer
 	Source string // Batch.Source: the name of the store
@@ -20,7 +20,7 @@ type Grave struct {
 	Policy func(key string) slidingttl.Policy
 
 	// Through returns the time up to which the source has handed over all deaths, for Stats.
-	// SQL's Sweeper, a Stream and a Queue have a method of that name. Nil: the position of
+	// SQL's Sweeper and a Stream have a method of that name. Nil: the position of
 	// Harvest.
 	Through func() time.Time
 

@@ -1,7 +1,6 @@
 package archive_test
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -19,14 +18,6 @@ func TestRules(t *testing.T) {
 		_, err := archive.NewWriter(b, &archive.WriterOptions{Columns: columns})
 		return err
 	}
-	queue := func(bury func(context.Context, []driver.Dead) error, o archive.QueueOptions) error {
-		q, err := archive.NewQueue(bury, &o)
-		if err == nil {
-			_ = q.Close(t.Context())
-		}
-		return err
-	}
-	bury := func(context.Context, []driver.Dead) error { return nil }
 	_, badName := b.ReadAt(t.Context(), "../x", nil, 0)
 	for field, err := range map[string]error{
 		"WriterOptions.Columns[0].Name":  columns(archive.Column{Type: archive.Text, Of: of}),
@@ -34,9 +25,6 @@ func TestRules(t *testing.T) {
 		"WriterOptions.Columns[0].Name ": columns(archive.Column{Name: "day", Type: archive.Text, Of: of}),
 		"WriterOptions.Columns[0].Type":  columns(archive.Column{Name: "a", Of: of}),
 		"WriterOptions.Columns[0].Of":    columns(archive.Column{Name: "a", Type: archive.Text}),
-		"bury":                           queue(nil, archive.QueueOptions{}),
-		"QueueOptions.Batch":             queue(bury, archive.QueueOptions{Batch: -1}),
-		"QueueOptions.Every":             queue(bury, archive.QueueOptions{Every: -1}),
 		"name":                           badName,
 	} {
 		var invalid *driver.InvalidError

@@ -50,9 +50,6 @@ var mergeRoom int64 = 80 << 20
 // that. The next run removes what a crash left behind. Files that the Bucket may not remove
 // yet ([ErrLocked]) stay, and a later run removes them.
 //
-// The first Compact of an archive visits all days. If an earlier version wrote a life into
-// two days, it keeps the one with the latest expiry.
-//
 // A corrupt file is left unchanged. The other files of its day are merged, and other days
 // are compacted. Its error is joined to the error that is returned. Files with columns of
 // one name and different types are not merged.
@@ -63,20 +60,10 @@ func Compact(ctx context.Context, b Bucket, opts *CompactOptions) (*CompactRepor
 	}
 	r := new(CompactReport)
 	c := &compactor{bucket: b, catalog: &catalog{bucket: b}, report: r}
-	mended, err := c.mended(ctx)
-	if err != nil {
-		return r, err
-	}
-	if !mended {
-		o.Span = Span{}
-	}
-	err = eachDay(ctx, c.catalog, o.Span, o.Progress, func(m Manifest) error {
+	err := eachDay(ctx, c.catalog, o.Span, o.Progress, func(m Manifest) error {
 		r.Days++
 		return c.day(ctx, m)
 	})
-	if err == nil && !mended {
-		err = c.mend(ctx)
-	}
 	return r, err
 }
 
@@ -129,7 +116,7 @@ func (c *compactor) day(ctx context.Context, m Manifest) error {
 			continue
 		}
 		if err == nil && len(files) > 1 {
-			err = c.merge(ctx, &m, files, columns, left, nil)
+			err = c.merge(ctx, &m, files, columns, left)
 		}
 		switch {
 		case gone(err), errors.Is(err, errOvertaken):
@@ -211,13 +198,9 @@ func agree(columns, more map[string]ColumnType) bool {
 	return true
 }
 
-// merge replaces files by new ones with the records for which keep is true. Nil: all of them.
-func (c *compactor) merge(ctx context.Context, m *Manifest, files []File, columns map[string]ColumnType, left map[string]bool, keep func(*Archived) (bool, error)) error {
-	records := merged(ctx, c.bucket, files, nil)
-	if keep != nil {
-		records = filter(records, keep)
-	}
-	into, err := output(ctx, c.bucket, m, columns, records)
+// merge replaces files by new ones with the same records.
+func (c *compactor) merge(ctx context.Context, m *Manifest, files []File, columns map[string]ColumnType, left map[string]bool) error {
+	into, err := output(ctx, c.bucket, m, columns, merged(ctx, c.bucket, files, nil))
 	if err != nil {
 		return err
 	}

@@ -31,7 +31,6 @@
 //	day=2026-11-22/merge-<number>-<rows>-<sha256>.parquet
 //	day=2026-11-22/_manifest-<number>.json
 //	day=2026-11-22/_merge-<number>-<rows>-<sha256>     until a manifest names it
-//	_days.json                                         Compact has compared the days
 //	_quarantine/                                       as a day
 //	checkpoints/<name>
 //

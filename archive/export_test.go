@@ -18,10 +18,3 @@ func Narrow(t *testing.T, room int64) {
 	mergeRoom = room
 	t.Cleanup(func() { mergeRoom = was })
 }
-
-// CompareAtOnce limits the lives that Compact compares at once, during a test.
-func CompareAtOnce(t *testing.T, rows int64) {
-	was := mendRows
-	mendRows = rows
-	t.Cleanup(func() { mendRows = was })
-}

@@ -1,11 +1,8 @@
 package archive_test
 
 import (
-	"context"
 	"errors"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/slidingttl/slidingttl/archive"
@@ -37,33 +34,4 @@ func TestGraveStats(t *testing.T) {
 	if s := other.Writer.Stats(); s.Failures != 1 {
 		t.Errorf("%+v", s)
 	}
-}
-
-// A queue's Through is the first death that it still has to hand over.
-func TestQueueThrough(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var down atomic.Bool
-		down.Store(true)
-		q, err := archive.NewQueue(func(context.Context, []driver.Dead) error {
-			if down.Load() {
-				return errCrash
-			}
-			return nil
-		}, &archive.QueueOptions{Every: time.Minute})
-		ok(t, err)
-		if lag := time.Since(q.Through()); lag != 0 {
-			t.Errorf("an empty queue is %v behind", lag)
-		}
-		q.Add(driver.Dead{Key: "a", At: at(time.Now())})
-		time.Sleep(time.Hour)
-		if lag := time.Since(q.Through()); lag != time.Hour {
-			t.Errorf("after an hour of failures it is %v behind", lag)
-		}
-		down.Store(false)
-		time.Sleep(time.Minute)
-		if lag := time.Since(q.Through()); lag != 0 {
-			t.Errorf("a queue that was emptied is %v behind", lag)
-		}
-		ok(t, q.Close(t.Context()))
-	})
 }

@@ -15,6 +15,12 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
 )
 
+type session struct {
+	User string `json:"user"`
+}
+
+const day = 24 * time.Hour
+
 // A life is found once, whatever policies it was harvested under: its day is that of its expiry.
 // Live records are not archived, and stay.
 func TestHarvestedUnderTwoPolicies(t *testing.T) {

@@ -76,11 +76,11 @@ func TestCompact(t *testing.T) {
 	if got := lives(t, b); !slices.Equal(got, want) || len(got) != 83 {
 		t.Errorf("%d lives after; %d before", len(got), len(want))
 	}
-	if names := files(t, b); len(names) != 6 { // two merged files with their manifests, a batch, and that days were compared
+	if names := files(t, b); len(names) != 5 { // two merged files with their manifests, and a batch
 		t.Errorf("there are %q", names)
 	}
 	write(t, writer(t, b), batch(0, 30, 0), batch(0, 10, 1))
-	if names := files(t, b); len(names) != 6 {
+	if names := files(t, b); len(names) != 5 {
 		t.Errorf("batches that were merged are written again: %q", names)
 	}
 	if r, err := archive.Compact(t.Context(), b, nil); err != nil || r.Merged != 0 {

@@ -13,6 +13,13 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+func ok(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // noon is noon of the day on which most records of the tests die.
 var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 

@@ -2,8 +2,6 @@ package archive
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"slices"
 	"strconv"
@@ -92,18 +90,6 @@ type identity struct{ key, source, generation string }
 
 func (i identity) compare(j identity) int {
 	return cmp.Or(strings.Compare(i.key, j.key), strings.Compare(i.source, j.source), strings.Compare(i.generation, j.generation))
-}
-
-// lifeHash stands for an identity.
-type lifeHash [16]byte
-
-func (i identity) hash() lifeHash {
-	var b []byte
-	for _, s := range []string{i.key, i.source, i.generation} {
-		b = append(binary.BigEndian.AppendUint32(b, uint32(len(s))), s...)
-	}
-	sum := sha256.Sum256(b)
-	return lifeHash(sum[:16])
 }
 
 func (a *Archived) identity() identity {

@@ -8,8 +8,6 @@ import (
 	"iter"
 
 	"github.com/parquet-go/parquet-go"
-
-	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
 // rows yields the records of a file in order, beginning after the life after. Nil: all of them.
@@ -43,55 +41,6 @@ func rows(ctx context.Context, b Bucket, file File, after *identity) iter.Seq2[A
 			yield(Archived{}, &CorruptError{File: file.Name, Err: fmt.Errorf("it has %d rows instead of %d", n, file.Rows)})
 		}
 	}
-}
-
-// identities yields the records of a file with their identity, ExpiredAt and ArchivedAt only.
-// It reads no other columns.
-func identities(ctx context.Context, b Bucket, file File) iter.Seq2[Archived, error] {
-	return func(yield func(Archived, error) bool) {
-		s := &section{ctx: ctx, bucket: b, name: file.Name}
-		f, l, err := openFile(s, file.Size)
-		if err != nil {
-			yield(Archived{}, err)
-			return
-		}
-		for _, g := range f.RowGroups() {
-			found, err := l.identities(s, g)
-			if err != nil {
-				yield(Archived{}, s.blame(err))
-				return
-			}
-			for _, a := range found {
-				if !yield(a, nil) {
-					return
-				}
-			}
-		}
-	}
-}
-
-func (l *layout) identities(s *section, g parquet.RowGroup) (found []Archived, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("a page cannot be read: %v", p)
-		}
-	}()
-	var values [5][]parquet.Value
-	for i, at := range []int{l.key, l.source, l.generation, l.expired, l.archived} {
-		if values[i], err = valuesOf(s, g.ColumnChunks()[at], 0, g.NumRows()); err != nil {
-			return nil, err
-		}
-	}
-	found = make([]Archived, g.NumRows())
-	for n := range found {
-		a := &found[n]
-		if a.Key, err = decodeKey(string(values[0][n].ByteArray())); err != nil {
-			return nil, err
-		}
-		a.Source, a.Generation = string(values[1][n].ByteArray()), string(values[2][n].ByteArray())
-		a.ExpiredAt, a.ArchivedAt = driver.Instant(values[3][n].Int64()), driver.Instant(values[4][n].Int64())
-	}
-	return found, nil
 }
 
 // filter yields the records for which keep is true, and all errors.

@@ -46,7 +46,7 @@ func TestListedBesideCompaction(t *testing.T) {
 		}
 		n++
 	}
-	if len(has) != 7 || len(changes) != 16 {
+	if len(has) != 7 || len(changes) != 15 {
 		t.Fatalf("%d files, %d changes", len(has), len(changes))
 	}
 	listed := func(b *fakeBucket) string {

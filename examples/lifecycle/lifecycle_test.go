@@ -63,6 +63,13 @@ func newSiteOn(t *testing.T, bucket archive.Bucket, open func(*archive.Grave, ru
 	return s
 }
 
+// inSQLite opens the shelf in SQLite.
+func inSQLite(t *testing.T) func(*archive.Grave, rules, func() time.Time) (*shelf, error) {
+	return func(g *archive.Grave, r rules, now func() time.Time) (*shelf, error) {
+		return openSQLite(t.Context(), g, r, now)
+	}
+}
+
 // until moves the time to so many days from the start.
 func (s *site) until(days float64) { s.ahead.Store(int64(days * float64(day))) }
 
@@ -176,7 +183,7 @@ func (s *site) buried(id string) Seen {
 }
 
 func TestLifeOnVirtualTime(t *testing.T) {
-	s := newSite(t, openMemory)
+	s := newSite(t, inSQLite(t))
 	s.until(-0.2)
 	earlier := s.begin("Rehearsal")
 	s.until(0)
@@ -231,7 +238,7 @@ func TestLifeOnVirtualTime(t *testing.T) {
 
 // An event is ended by hand, closed to comments at once, and goes the way of the others.
 func TestEnded(t *testing.T) {
-	s := newSite(t, openMemory)
+	s := newSite(t, inSQLite(t))
 	id := s.begin("Launch")
 	event := "/event/" + id
 	post := func(path, text string, want int) {
@@ -297,14 +304,14 @@ func TestCosts(t *testing.T) {
 	if got := c.Rows(); !slices.Equal(got, want) {
 		t.Errorf("the costs are\n%v, want\n%v", got, want)
 	}
-	s := newSite(t, openMemory)
+	s := newSite(t, inSQLite(t))
 	s.costs = c
 	s.shows("/", "12.6 million events a year", "<td>$15.00</td>", "$0.625 a million write units", "AWS price list")
 }
 
 func TestPages(t *testing.T) {
-	s := newSite(t, openMemory)
-	s.shows("/", "None began", "There is none yet", `href="/?watch"`, "this process&#39;s memory", "A day is 24h0m0s")
+	s := newSite(t, inSQLite(t))
+	s.shows("/", "None began", "There is none yet", `href="/?watch"`, "a file of SQLite", "A day is 24h0m0s")
 	s.shows("/style.css", "rect.history")
 	s.shows("/?watch", `<meta http-equiv="refresh" content="86400">`, "Stop watching")
 	for _, bad := range []string{"", " ", strings.Repeat("x", maxTitle+1)} {
@@ -430,7 +437,7 @@ func first(t *testing.T, d driver.Scanner) driver.Cursor {
 
 func TestOtherDrivers(t *testing.T) {
 	_, err := open(t.Context(), backend.Choice{Driver: "tape"}, nil, rulesOf(day))
-	if err == nil || !strings.Contains(err.Error(), "must be memory or dynamodb") {
+	if err == nil || !strings.Contains(err.Error(), "must be sqlite or dynamodb") {
 		t.Errorf("error %v", err)
 	}
 	if err := run(t.Context(), config{day: day, lambda: true}); err == nil || !strings.Contains(err.Error(), "-lambda: needs") {

@@ -52,7 +52,7 @@ func main() {
 	flag.StringVar(&c.archive, "archive", "", "the archive: a directory or s3://bucket/prefix; if empty, a directory that goes with the program")
 	flag.BoolVar(&c.lambda, "lambda", false, "examples/lambda archives the events, and this program only finds them; needs -driver dynamodb and -archive")
 	flag.DurationVar(&c.day, "day", 2*time.Second, "how long a day is, a second at least")
-	flag.StringVar(&c.store.Driver, "driver", "memory", "where events are kept: memory or dynamodb")
+	flag.StringVar(&c.store.Driver, "driver", "sqlite", "where events are kept: sqlite or dynamodb")
 	flag.StringVar(&c.store.Address, "address", "", "the URL of a DynamoDB endpoint; if empty, a test server is started")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)

@@ -15,7 +15,7 @@ const axe = "../sessions/node_modules/axe-core/axe.min.js"
 
 // The pages with events of all stages, as people meet them.
 func TestBrowserPagesAreAccessible(t *testing.T) {
-	s := newSite(t, openMemory)
+	s := newSite(t, inSQLite(t))
 	server := httptest.NewServer(s.handler())
 	defer server.Close()
 	ctx := browser.Open(t)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	stdsql "database/sql"
 	"errors"
 	"fmt"
 	"log"
@@ -16,7 +17,7 @@ import (
 
 	"github.com/slidingttl/slidingttl/archive"
 	"github.com/slidingttl/slidingttl/drivers/dynamodb"
-	"github.com/slidingttl/slidingttl/drivers/memory"
+	"github.com/slidingttl/slidingttl/drivers/sql"
 	"github.com/slidingttl/slidingttl/examples/internal/backend"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
@@ -36,8 +37,8 @@ type shelf struct {
 // open returns the shelf chosen. What leaves it is buried in g; nil: a Lambda function does that.
 func open(ctx context.Context, c backend.Choice, g *archive.Grave, r rules) (*shelf, error) {
 	switch c.Driver {
-	case "memory":
-		return openMemory(g, r, nil)
+	case "sqlite":
+		return openSQLite(ctx, g, r, nil)
 	case "dynamodb":
 		db, err := backend.OpenDynamoDB(ctx, c)
 		if err != nil {
@@ -51,43 +52,74 @@ func open(ctx context.Context, c backend.Choice, g *archive.Grave, r rules) (*sh
 		s.about, s.close = db.About, func() error { return errors.Join(stop(), db.Close()) }
 		return s, nil
 	}
-	return nil, fmt.Errorf("-driver %s: must be memory or dynamodb", c.Driver)
+	return nil, fmt.Errorf("-driver %s: must be sqlite or dynamodb", c.Driver)
 }
 
-// openMemory keeps everything in this process. The driver's hook reports what leaves it.
-// now is the time; nil: the system's.
-func openMemory(g *archive.Grave, r rules, now func() time.Time) (*shelf, error) {
-	queue, err := archive.NewQueue(g.Bury, &archive.QueueOptions{Every: time.Second, OnError: func(err error) { log.Print(err) }})
+// openSQLite keeps everything in a database of SQLite that goes with the program. A sweeper
+// buries what leaves it. now is the time; nil: the system's.
+func openSQLite(ctx context.Context, g *archive.Grave, r rules, now func() time.Time) (_ *shelf, err error) {
+	db, err := backend.OpenSQL(ctx, backend.Choice{Driver: "sqlite"})
 	if err != nil {
 		return nil, err
 	}
-	events, err := memory.New(&memory.Options[Event]{
-		Retain:   r.history,
-		Deletes:  true,
-		OnExpiry: archive.OnExpiry[Event, memory.Reason](queue),
-		Now:      now,
-	})
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, db.Close())
+		}
+	}()
+	events, err := sql.New(db.DB, db.Dialect, "events", &sql.Options[Event]{Retain: r.history})
 	if err != nil {
-		return nil, errors.Join(err, queue.Close(context.Background()))
+		return nil, err
 	}
-	// Markers have a driver of their own, so that its records are the recent events. They
-	// are neither retained nor archived.
-	marks, err := memory.New(&memory.Options[Event]{Now: now})
+	// Markers have a table of their own, so that its rows are the recent events. They are
+	// neither retained nor archived.
+	marks, err := sql.New[Event](db.DB, db.Dialect, "marks", nil)
 	if err != nil {
-		return nil, errors.Join(err, events.Close(), queue.Close(context.Background()))
+		return nil, err
 	}
+	if err := errors.Join(events.EnsureTable(ctx), marks.EnsureTable(ctx)); err != nil {
+		return nil, err
+	}
+	if now == nil {
+		now = time.Now
+	}
+	o := sql.SweepOptions{Every: 100 * time.Millisecond, Now: now, OnError: func(err error) { log.Print(err) }}
+	unmark, err := marks.Sweeper(&o)
+	if err != nil {
+		return nil, err
+	}
+	o.Bury = func(ctx context.Context, _ *stdsql.Tx, dead []driver.Dead) error { return g.Bury(ctx, dead) }
+	leave, err := events.Sweeper(&o)
+	if err != nil {
+		return nil, err
+	}
+	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var sweeping sync.WaitGroup
+	sweeping.Go(func() { unmark.Run(ctx) })
+	sweeping.Go(func() { leave.Run(ctx) })
 	return &shelf{
 		events: events,
 		marks:  marks,
-		recent: func(context.Context, driver.Instant) (recent []Recent, err error) {
-			for id, m := range marks.All() {
-				recent = append(recent, Recent{id, m.Value.Title})
+		recent: func(ctx context.Context, now driver.Instant) (recent []Recent, err error) {
+			rows, err := db.DB.QueryContext(ctx, "SELECT id, json_extract(value, '$.title') FROM marks WHERE "+marks.Live(now))
+			if err != nil {
+				return nil, err
 			}
-			return recent, nil
+			defer func() { err = errors.Join(err, rows.Close()) }()
+			for rows.Next() {
+				var r Recent
+				if err := rows.Scan(&r.ID, &r.Title); err != nil {
+					return nil, err
+				}
+				recent = append(recent, r)
+			}
+			return recent, rows.Err()
 		},
-		about: "this process's memory",
+		about: db.About,
 		close: func() error {
-			return errors.Join(marks.Close(), events.Close(), queue.Close(context.Background()))
+			stop()
+			sweeping.Wait()
+			return db.Close()
 		},
 	}, nil
 }

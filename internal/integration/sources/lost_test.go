@@ -1,7 +1,6 @@
 package sources
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,7 +10,6 @@ import (
 	"time"
 
 	"github.com/slidingttl/slidingttl/archive"
-	"github.com/slidingttl/slidingttl/drivers/memory"
 	"github.com/slidingttl/slidingttl/drivers/sql"
 	"github.com/slidingttl/slidingttl/drivers/sql/sqltest"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
@@ -25,7 +23,7 @@ func TestLossesAreTests(t *testing.T) {
 	_, table, found := strings.Cut(string(readme), "| what can be lost | shown by |\n|---|---|---|---|\n")
 	table, _, _ = strings.Cut(table, "\n\n")
 	var tests strings.Builder
-	for _, dir := range []string{".", root + "archive", root + "drivers/dynamodb", root + "drivers/memory", root + "drivers/sql"} {
+	for _, dir := range []string{".", root + "archive", root + "drivers/dynamodb", root + "drivers/sql"} {
 		files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
 		ok(t, err)
 		for _, file := range files {
@@ -35,7 +33,7 @@ func TestLossesAreTests(t *testing.T) {
 		}
 	}
 	rows := strings.Split(strings.TrimSpace(table), "\n")
-	if !found || len(rows) != 4 {
+	if !found || len(rows) != 3 {
 		t.Fatalf("the table has %d rows", len(rows))
 	}
 	for _, row := range rows {
@@ -129,31 +127,5 @@ func TestLost(t *testing.T) {
 		ok(t, err)
 		ok(t, harvest(t.Context(), d, g, 10))
 		wants(t, path, map[string]int{"died": 1, "replaced": 1})
-	})
-	t.Run("memory", func(t *testing.T) {
-		for _, deletes := range []bool{false, true} {
-			path := t.TempDir()
-			_, g, err := open(path)
-			ok(t, err)
-			buried := make(chan int, 10)
-			q, err := archive.NewQueue(func(ctx context.Context, dead []driver.Dead) error {
-				err := g.Bury(ctx, dead)
-				buried <- len(dead)
-				return err
-			}, &archive.QueueOptions{Every: time.Millisecond})
-			ok(t, err)
-			d, err := memory.New(&memory.Options[session]{Retain: day, Deletes: deletes, OnExpiry: archive.OnExpiry[session, memory.Reason](q)})
-			ok(t, err)
-			want := map[string]int{"replaced": 1} // a retained dead record is handed over after its retention
-			if deletes {
-				want["deleted"] = 1
-			}
-			live(t, d)
-			for n := 0; n < len(want); n += <-buried {
-			}
-			ok(t, d.Close())
-			ok(t, q.Close(t.Context()))
-			wants(t, path, want)
-		}
 	})
 }
