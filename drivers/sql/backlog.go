@@ -20,6 +20,6 @@ func (t *table) Backlog(ctx context.Context) (Backlog, error) {
 	query := fmt.Sprintf("SELECT COUNT(*), COALESCE(MIN(%s), 0) FROM %s WHERE %s <= %[4]s AND %[1]s <> 0 AND %[1]s <= %[4]s",
 		expires, t.quoted(), t.dialect.quote(t.sweep), t.horizon(0))
 	var b Backlog
-	_, err := firstRow(ctx, t.db, query, nil, []any{&b.Dead, &b.Oldest})
+	_, err := firstRow(ctx, t.pool, query, nil, []any{&b.Dead, &b.Oldest})
 	return b, err
 }

@@ -13,8 +13,8 @@ type compiled struct {
 	all sync.Map // *stdsql.Stmt by its text
 }
 
-// QueryContext implements querier.
-func (c *compiled) QueryContext(ctx context.Context, query string, args ...any) (*stdsql.Rows, error) {
+// Query implements querier.
+func (c *compiled) Query(ctx context.Context, query string, args ...any) (Rows, error) {
 	known, ok := c.all.Load(query)
 	if !ok {
 		s, err := c.db.PrepareContext(ctx, query)
@@ -25,5 +25,9 @@ func (c *compiled) QueryContext(ctx context.Context, query string, args ...any) 
 			_ = s.Close()
 		}
 	}
-	return known.(*stdsql.Stmt).QueryContext(ctx, args...)
+	rows, err := known.(*stdsql.Stmt).QueryContext(ctx, args...)
+	if err != nil {
+		return nil, err
+	}
+	return rows, nil
 }

@@ -34,6 +34,13 @@ var (
 // db speaks dialect. opts may be nil; it is copied. New does no I/O. An argument that
 // breaks its rule is a *driver.InvalidError.
 func New[T any](db *stdsql.DB, dialect Dialect, table string, opts *Options[T]) (*Driver[T], error) {
+	return Over(db, nil, dialect, table, opts)
+}
+
+// Over is New, for a driver whose statements on records go to on, another client's pool for the
+// same database as db. Walks over all records, sweeps, Check and the schema use db. Nil on: all use
+// db.
+func Over[T any](db *stdsql.DB, on Pool, dialect Dialect, table string, opts *Options[T]) (*Driver[T], error) {
 	invalid := func(field, value, rule string) (*Driver[T], error) {
 		return nil, &driver.InvalidError{Field: field, Value: value, Rule: rule}
 	}
@@ -57,7 +64,7 @@ func New[T any](db *stdsql.DB, dialect Dialect, table string, opts *Options[T]) 
 	if err != nil {
 		return nil, err
 	}
-	t := newTable(db, speaks, schema, name, layout{
+	t := newTable(db, on, speaks, schema, name, layout{
 		key: o.Key, created: o.CreatedAt, expires: o.ExpiresAt, sweep: o.SweepAt, version: o.Version,
 		values: o.values(), json: o.Value != "", maxKey: o.MaxKey, retain: o.Retain, keepReplaced: o.Replaced, keepDeleted: o.Deletes, maxSkew: o.MaxSkew,
 	})
@@ -84,7 +91,8 @@ type layout struct {
 type table struct {
 	layout
 	db           *stdsql.DB
-	reads        querier // db, with prepared statements if that is faster
+	pool         Pool    // for records: db, or another client
+	reads        querier // pool, with prepared statements if that is faster
 	turn         turn    // serializes writers
 	dialect      dialect
 	schema, name string
@@ -92,8 +100,11 @@ type table struct {
 	clock        driver.ServerClock
 }
 
-func newTable(db *stdsql.DB, d dialect, schema, name string, l layout) *table {
-	t := &table{layout: l, db: db, reads: db, dialect: d, schema: schema, name: name}
+func newTable(db *stdsql.DB, on Pool, d dialect, schema, name string, l layout) *table {
+	if on == nil {
+		on = standardPool{standard[*stdsql.DB]{db}}
+	}
+	t := &table{layout: l, db: db, pool: on, reads: on, dialect: d, schema: schema, name: name}
 	if d.types().inProcess {
 		t.reads, t.turn = &compiled{db: db}, newTurn()
 	}
@@ -101,14 +112,10 @@ func newTable(db *stdsql.DB, d dialect, schema, name string, l layout) *table {
 	return t
 }
 
-type querier interface {
-	QueryContext(ctx context.Context, query string, args ...any) (*stdsql.Rows, error)
-}
-
 // firstRow runs a query, scans its first row, and reports whether there was one. An error of the
 // scan may quote the row, so misshapen wraps it.
 func firstRow(ctx context.Context, db querier, query string, args, dest []any) (found bool, err error) {
-	rows, err := db.QueryContext(ctx, query, args...)
+	rows, err := db.Query(ctx, query, args...)
 	if err != nil {
 		return false, err
 	}

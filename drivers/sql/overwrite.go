@@ -31,7 +31,7 @@ func (d *Driver[T]) Overwrite(ctx context.Context, key string, v T, newLife driv
 		args = append(append(args, dead...), int64(now), j.by, int64(now))
 		var l life
 		var found bool
-		err := d.send(ctx, k, func(on executor) (err error) {
+		err := d.send(ctx, k, func(on Runner) (err error) {
 			found, err = firstRow(ctx, on, d.sql.overwrite, args, l.dest())
 			return err
 		})

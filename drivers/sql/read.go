@@ -107,7 +107,7 @@ func (d *Driver[T]) batch(ctx context.Context, keys []rowKey, add func(key strin
 	list, args := d.keyList(keys)
 	var millis int64
 	sent := time.Now()
-	rows, err := d.reader(ctx).QueryContext(ctx, d.dialect.bind(d.sql.getMulti+list), args...)
+	rows, err := d.reader(ctx).Query(ctx, d.dialect.bind(d.sql.getMulti+list), args...)
 	if err != nil {
 		return err
 	}

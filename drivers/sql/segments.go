@@ -34,7 +34,7 @@ func (t *table) Segments(ctx context.Context, n int) ([]driver.Cursor, error) {
 		}
 		query := fmt.Sprintf("SELECT %s FROM %s%s ORDER BY %[1]s LIMIT 1 OFFSET %[4]d", columns, t.quoted(), where, rows/min(n, rows)-1)
 		key := newScannedKey(len(t.key.Columns))
-		found, err := firstRow(ctx, t.db, t.dialect.bind(query), args, key.dest())
+		found, err := firstRow(ctx, t.pool, t.dialect.bind(query), args, key.dest())
 		if err != nil {
 			return nil, t.failed(ctx, err, rowKey{columns: args})
 		}

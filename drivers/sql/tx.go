@@ -18,12 +18,17 @@ type txKey struct{}
 //
 // A tier above the driver, such as drivers/hot, holds what it reads: give it no such context.
 func WithTx(ctx context.Context, tx *stdsql.Tx) context.Context {
+	return WithRunner(ctx, standard[*stdsql.Tx]{tx})
+}
+
+// WithRunner is WithTx for a transaction of another client than database/sql.
+func WithRunner(ctx context.Context, tx Runner) context.Context {
 	return context.WithValue(driver.WithUndo(ctx), txKey{}, tx)
 }
 
 // txOf returns ctx's transaction; nil: none.
-func txOf(ctx context.Context) *stdsql.Tx {
-	tx, _ := ctx.Value(txKey{}).(*stdsql.Tx)
+func txOf(ctx context.Context) Runner {
+	tx, _ := ctx.Value(txKey{}).(Runner)
 	return tx
 }
 
@@ -33,10 +38,4 @@ func (t *table) reader(ctx context.Context) querier {
 		return tx
 	}
 	return t.reads
-}
-
-// executor is a connection, or a transaction.
-type executor interface {
-	querier
-	ExecContext(ctx context.Context, statement string, args ...any) (stdsql.Result, error)
 }

@@ -2,7 +2,6 @@ package sql
 
 import (
 	"context"
-	stdsql "database/sql"
 	sqldriver "database/sql/driver"
 	"errors"
 	"math"
@@ -19,11 +18,8 @@ const busyFor = 200 * time.Millisecond
 
 // exec executes a statement and returns the number of rows.
 func (t *table) exec(ctx context.Context, k rowKey, statement string, args []any) (n int64, err error) {
-	err = t.send(ctx, k, func(on executor) error {
-		result, err := on.ExecContext(ctx, statement, args...)
-		if err == nil {
-			n, err = result.RowsAffected()
-		}
+	err = t.send(ctx, k, func(on Runner) (err error) {
+		n, err = on.Exec(ctx, statement, args...)
 		return err
 	})
 	return n, err
@@ -35,7 +31,7 @@ func (t *table) exec(ctx context.Context, k rowKey, statement string, args []any
 // A *sql.DB would do the latter by itself. But its error is the same whether the context ended
 // during the wait for a connection or during the statement, and only in the second case may the
 // write have landed.
-func (t *table) send(ctx context.Context, k rowKey, statement func(executor) error) error {
+func (t *table) send(ctx context.Context, k rowKey, statement func(Runner) error) error {
 	if tx := txOf(ctx); tx != nil { // no write is ambiguous before tx is committed
 		if err := statement(tx); err != nil {
 			return t.failed(ctx, err, k)
@@ -49,8 +45,8 @@ func (t *table) send(ctx context.Context, k rowKey, statement func(executor) err
 	defer t.turn.pass()
 	began := time.Now()
 	for try := range attempts {
-		var conn *stdsql.Conn
-		if conn, err = t.db.Conn(ctx); err != nil {
+		var conn Conn
+		if conn, err = t.pool.Conn(ctx); err != nil {
 			return t.failed(ctx, err, k)
 		}
 		err = statement(conn)
