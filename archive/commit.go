@@ -1,8 +1,10 @@
 package archive
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"io"
@@ -23,9 +25,10 @@ type change struct {
 }
 
 // commit writes the manifest file that follows m. Files of m that c leaves out become garbage.
-// If another operation wrote that manifest file first, commit returns errOvertaken.
+// If another operation wrote that manifest file first, commit returns errOvertaken. A commit whose
+// answer is lost, or that was sent twice, finds its own manifest file, and has succeeded.
 func commit(ctx context.Context, b Bucket, m *Manifest, c change) error {
-	s := swap{Version: swapVersion, Merged: c.merged, Files: []string{}}
+	s := swap{Version: swapVersion, Merged: c.merged, Files: []string{}, By: rand.Text()}
 	for _, f := range c.files {
 		s.Files = append(s.Files, path.Base(f.Name))
 	}
@@ -37,10 +40,17 @@ func commit(ctx context.Context, b Bucket, m *Manifest, c change) error {
 	if err != nil {
 		return err
 	}
+	name := manifestName(m.Day, m.number+1)
 	err = b.Create(ctx, func(w io.Writer) (string, error) {
 		_, err := w.Write(content)
-		return manifestName(m.Day, m.number+1), err
+		return name, err
 	})
+	if err == nil {
+		return nil
+	}
+	if there, failed := readAll(ctx, b, name); failed == nil && bytes.Equal(there, content) {
+		return nil
+	}
 	if errors.Is(err, fs.ErrExist) {
 		return errOvertaken
 	}

@@ -40,6 +40,7 @@ type swap struct {
 	Files   []string `json:"files"`   // base names
 	Batches []string `json:"batches"` // marks of the batches in Files, and of removed ones
 	Merged  bool     `json:"merged"`  // no two of Files have a life in common
+	By      string   `json:"by"`      // random: a commit knows its own file by it
 }
 
 const swapVersion = 1

@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/parquet-go/parquet-go"
 
@@ -76,11 +78,15 @@ func (s *Selection) in(l *layout) *target {
 		return nil
 	}
 	compare := c.typ.node().Type().Compare
+	// Parquet's order has NaN equal to every number, and its bounds leave NaN out.
+	nan := func(v parquet.Value) bool { return c.typ == Number && math.IsNaN(v.Double()) }
 	return &target{
-		at:  c.at,
-		of:  func(a *Archived) (parquet.Value, error) { return c.typ.value(c.name, a.Columns[c.name]) },
-		may: func(first, last parquet.Value) bool { return compare(first, want) <= 0 && compare(want, last) <= 0 },
-		is:  func(v parquet.Value) bool { return !v.IsNull() && compare(v, want) == 0 },
+		at: c.at,
+		of: func(a *Archived) (parquet.Value, error) { return c.typ.value(c.name, a.Columns[c.name]) },
+		may: func(first, last parquet.Value) bool {
+			return nan(want) || compare(first, want) <= 0 && compare(want, last) <= 0
+		},
+		is: func(v parquet.Value) bool { return !v.IsNull() && compare(v, want) == 0 && nan(v) == nan(want) },
 	}
 }
 
@@ -128,14 +134,21 @@ func (s *Selection) prefixIn(l *layout) *target {
 	}
 }
 
-// ReadKeys reads keys for a Selection, one a line. It skips empty lines. A line that begins
-// with a double quote is a Go string ("a\nb"), for keys that contain a newline or are not text.
+// ReadKeys reads keys for a Selection, one a line, in UTF-8 with or without a byte order mark. It
+// skips empty lines. A line that begins with a double quote is a Go string ("a\nb"), for keys
+// that contain a newline or are not text.
 func ReadKeys(r io.Reader) ([]string, error) {
 	var keys []string
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, 1<<20)
 	for n := 1; lines.Scan(); n++ {
 		key := lines.Text()
+		if n == 1 {
+			key = strings.TrimPrefix(key, "\ufeff")
+		}
+		if !utf8.ValidString(key) {
+			return nil, &driver.InvalidError{Field: "keys", Value: fmt.Sprintf("line %d", n), Rule: "must be UTF-8, with other bytes in a Go string"}
+		}
 		if strings.HasPrefix(key, `"`) {
 			var err error
 			if key, err = strconv.Unquote(key); err != nil {
