@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
+	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
@@ -21,14 +23,36 @@ type ForgetOptions struct {
 // ErrLeft says that a source archived selected records while Forget ran. Run Forget again.
 var ErrLeft = errors.New("a source archived more of these records meanwhile: run forget again")
 
-// ForgetReport is what Forget did.
+// ForgetReport is what Forget did. It contains keys.
 type ForgetReport struct {
-	DryRun  bool  `json:"dry_run"`
-	Days    int   `json:"days"`     // days read
-	Files   int   `json:"files"`    // files rewritten
-	Records int64 `json:"records"`  // records forgotten; a life in two files counts twice
-	NoValue int64 `json:"no_value"` // records without a value in Selection.Column: they stay
-	Left    int64 `json:"left"`     // records found by a second pass: a source archived them meanwhile
+	DryRun bool      `json:"dry_run"`
+	Began  time.Time `json:"began"`
+	Ended  time.Time `json:"ended"`
+	Asked  []Asked   `json:"asked"` // keys in order, or the prefix, or the value
+	Days   int       `json:"days"`  // days read
+	Files  int       `json:"files"` // files rewritten
+	Found
+	NoValue  int64    `json:"no_value"`           // records without a value in Selection.Column: they stay
+	Left     int64    `json:"left"`               // records found by a second pass: a source archived them meanwhile
+	Problems []string `json:"problems,omitempty"` // the lines of the error: what was not read, or stays
+}
+
+// Asked is a key, a prefix or a value that Forget was asked for, and what it found of it. Key, Prefix
+// and Value are in the form of the column key: base64: comes before what is not text.
+type Asked struct {
+	Key    string `json:"key,omitempty"`
+	Prefix string `json:"prefix,omitempty"`
+	Column string `json:"column,omitempty"`
+	Value  string `json:"value,omitempty"`
+	Found
+	Days map[Day]int64 `json:"days,omitempty"` // the same records by day; quarantine is one
+}
+
+// Found counts selected records. A life in two files counts twice.
+type Found struct {
+	Records int64 `json:"records"` // forgotten
+	Hidden  int64 `json:"hidden"`  // removed with files that no reader sees: left by a crash, or behind a delete marker
+	Locked  int64 `json:"locked"`  // in files that are locked, and stay
 }
 
 // String is the report as text.
@@ -39,8 +63,17 @@ func (r *ForgetReport) String() string {
 	} else {
 		text += fmt.Sprintf("\n%d found by a second pass over all days", r.Left)
 	}
-	if r.NoValue > 0 {
-		text += fmt.Sprintf("\n%d records have no value in that column, and stay", r.NoValue)
+	for _, more := range []struct {
+		n    int64
+		what string
+	}{
+		{r.Hidden, "in files that no reader sees, left by a crash or behind a delete marker"},
+		{r.Locked, "in files that are locked, and stay"},
+		{r.NoValue, "have no value in that column, and stay"},
+	} {
+		if more.n > 0 {
+			text += fmt.Sprintf("\n%d records %s", more.n, more.what)
+		}
 	}
 	return text
 }
@@ -50,7 +83,8 @@ func (r *ForgetReport) String() string {
 // Forget reads each day, rewrites the files that hold such records, and removes the old
 // files and what crashes left behind. A second pass then counts records that a source
 // archived meanwhile: see ForgetReport.Left. When Forget returns nil, no file of the bucket
-// holds the records, except files written during the call and the checkpoints of sources.
+// holds the records, except files written during the call and the checkpoints of sources. In a
+// [Versioned] bucket that includes versions behind a delete marker.
 // Before the call, delete the keys in their source, and let the source finish the batches it
 // still holds: what it archives later stays in the archive.
 //
@@ -62,7 +96,9 @@ func (r *ForgetReport) String() string {
 // again: the files already rewritten stay rewritten. A corrupt file may hold selected
 // records; it stays, and its error is joined to the returned error. A file that the Bucket
 // may not remove yet stays too. One *LockedError reports all such files: run Forget again
-// after its time. Bucket.Remove decides which versions of a removed file go.
+// after its time.
+//
+// The report is returned together with these errors too, which are its Problems.
 //
 // Errors: ErrLeft; *driver.InvalidError if the Selection sets none or several of its ways,
 // or if no file has its Column with a type that fits Value.
@@ -82,12 +118,19 @@ func Forget(ctx context.Context, b Bucket, what Selection, opts *ForgetOptions) 
 	r, err := forget(ctx, b, &what, o)
 	if r != nil && !o.DryRun && endedWell(err) {
 		second, failed := forget(ctx, b, &what, ForgetOptions{DryRun: true})
-		if !endedWell(failed) {
-			return r, failed
-		}
-		if r.Left = second.Records; r.Left > 0 {
+		switch {
+		case !endedWell(failed):
+			err = failed
+		case second.Records+second.Hidden > 0:
+			r.Left = second.Records + second.Hidden
 			err = errors.Join(err, ErrLeft)
 		}
+	}
+	if r != nil && err != nil {
+		r.Problems = strings.Split(err.Error(), "\n")
+	}
+	if r != nil {
+		r.Ended = time.Now().UTC()
 	}
 	return r, err
 }
@@ -99,7 +142,7 @@ func endedWell(err error) bool {
 }
 
 func forget(ctx context.Context, b Bucket, what *Selection, o ForgetOptions) (*ForgetReport, error) {
-	r := &ForgetReport{DryRun: o.DryRun}
+	r := &ForgetReport{DryRun: o.DryRun, Began: time.Now().UTC(), Asked: what.asked()}
 	f := &forgetter{bucket: b, catalog: &catalog{bucket: b}, indexes: &indexes{bucket: b}, what: what, report: r}
 	err := eachDay(ctx, f.catalog, Span{}, o.Progress, func(m Manifest) error {
 		r.Days++
@@ -108,6 +151,9 @@ func forget(ctx context.Context, b Bucket, what *Selection, o ForgetOptions) (*F
 		}
 		return f.day(ctx, m)
 	})
+	if v, ok := b.(Versioned); ok && endedWell(err) {
+		err = errors.Join(err, f.versions(ctx, v))
+	}
 	if what.Column != "" && f.rows > 0 && !f.anyValue && endedWell(err) {
 		return nil, &driver.InvalidError{Field: "Selection.Column", Value: strconv.Quote(what.Column), Rule: "must be a column of the archive, with Value of its type"}
 	}
@@ -129,6 +175,32 @@ type forgetter struct {
 	locked   *LockedError // one error for all locked files
 }
 
+// note counts the records that were found in a file of a day, in one of the counters of the report.
+func (f *forgetter) note(d Day, found hit, in func(*Found) *int64) {
+	count := func(a *Asked, n int64) {
+		if n == 0 {
+			return
+		}
+		*in(&a.Found) += n
+		if a.Days == nil {
+			a.Days = map[Day]int64{}
+		}
+		a.Days[d] += n
+	}
+	*in(&f.report.Found) += found.n
+	for i := range f.report.Asked {
+		if a := &f.report.Asked[i]; a.Key != "" {
+			count(a, found.keys[a.Key])
+		} else {
+			count(a, found.n)
+		}
+	}
+}
+
+func records(f *Found) *int64  { return &f.Records }
+func hidden(f *Found) *int64   { return &f.Hidden }
+func lockedIn(f *Found) *int64 { return &f.Locked }
+
 func (f *forgetter) day(ctx context.Context, m Manifest) error {
 	for range attempts {
 		if m.err != nil {
@@ -145,38 +217,46 @@ func (f *forgetter) day(ctx context.Context, m Manifest) error {
 	return errOvertaken
 }
 
-// removable returns nil if the bucket may remove the file now.
-func removable(ctx context.Context, b Bucket, name string) error {
-	if l, ok := b.(Locker); ok {
-		return l.Removable(ctx, name)
-	}
-	return nil
-}
-
-// rewrite replaces the files of m that hold selected records by files without them.
+// rewrite replaces the files of m that hold selected records by files without them, and removes the
+// files that do not count.
 func (f *forgetter) rewrite(ctx context.Context, m *Manifest) error {
 	var hits []File
-	var records, noValue int64
 	var corrupt []error
+	var notes []func()
+	note := func(found hit, in func(*Found) *int64) {
+		notes = append(notes, func() { f.note(m.Day, found, in) })
+	}
 	for _, file := range m.Files {
-		selected, without, err := f.indexes.count(ctx, file, f.what)
-		if err == nil && selected > 0 {
-			err = removable(ctx, f.bucket, file.Name)
-		}
+		found, err := f.holds(ctx, file)
 		switch {
 		case errors.Is(err, ErrLocked):
 			f.lock(err)
+			note(found, lockedIn)
 		case errors.Is(err, ErrCorrupt):
-			corrupt = append(corrupt, fmt.Errorf("it may hold selected records: %w", err))
+			corrupt = append(corrupt, err)
 		case err != nil:
 			return err
-		case selected > 0:
+		case found.n > 0:
 			hits = append(hits, file)
-			records += selected
+			note(found, records)
 		}
-		f.rows += file.Rows
-		f.anyValue = f.anyValue || without < file.Rows
-		noValue += without
+		notes = append(notes, func() {
+			f.rows += file.Rows
+			f.anyValue = f.anyValue || found.null < file.Rows
+			f.report.NoValue += found.null
+		})
+	}
+	for _, file := range m.garbage {
+		found, err := f.holds(ctx, file)
+		switch {
+		case errors.Is(err, ErrLocked):
+			f.lock(err)
+			note(found, lockedIn)
+		case err == nil:
+			note(found, hidden)
+		case !errors.Is(err, ErrCorrupt) && !gone(err): // sweep removes a corrupt one
+			return err
+		}
 	}
 	if len(hits) > 0 && !f.report.DryRun { // commit fails with errOvertaken if a merge of these files came first
 		next := m.without(hits)
@@ -192,46 +272,76 @@ func (f *forgetter) rewrite(ctx context.Context, m *Manifest) error {
 			return err
 		}
 	}
+	for _, note := range notes {
+		note()
+	}
 	f.report.Files += len(hits)
-	f.report.Records += records
-	if len(hits) > 0 && !f.report.DryRun {
+	if f.report.DryRun {
+		return errors.Join(corrupt...)
+	}
+	if len(hits) > 0 {
 		now, err := f.catalog.manifest(ctx, m.Day)
 		if err != nil {
 			return err
 		}
 		m = &now
 	}
-	f.report.NoValue += noValue
 	err := m.err
-	if err == nil && !f.report.DryRun {
+	if err == nil {
 		err = sweep(ctx, f.bucket, m)
 	}
-	if err == nil && f.report.DryRun || errors.Is(err, ErrLocked) {
-		err = f.garbage(ctx, m)
+	if errors.Is(err, ErrLocked) {
+		err = nil // sweep names locked files that hold nothing of this, too
 	}
 	return errors.Join(append(corrupt, err)...)
 }
 
-// garbage looks into the files that do not count, after a sweep that found one locked, or in a
-// dry run. A file matters if it holds what is forgotten and is locked still.
-func (f *forgetter) garbage(ctx context.Context, m *Manifest) error {
-	for _, file := range m.garbage {
-		selected, _, err := f.indexes.count(ctx, file, f.what)
-		switch yetToCome := file.Merged && file.number > m.number; {
-		case selected == 0 && !errors.Is(err, ErrCorrupt):
-		case f.report.DryRun || yetToCome:
-			err = removable(ctx, f.bucket, file.Name)
-		default:
-			err = f.bucket.Remove(ctx, file.Name)
+// holds counts the selected records in a file. If there are any and the file is locked, the error
+// is a *LockedError.
+func (f *forgetter) holds(ctx context.Context, file File) (hit, error) {
+	found, err := f.indexes.count(ctx, file, f.what)
+	if errors.Is(err, ErrCorrupt) {
+		return hit{}, fmt.Errorf("it may hold selected records: %w", err)
+	}
+	if l, ok := f.bucket.(Locker); ok && err == nil && found.n > 0 {
+		err = l.Removable(ctx, file.Name)
+	}
+	return found, err
+}
+
+// versions removes the files that hold selected records and exist behind a delete marker only.
+func (f *forgetter) versions(ctx context.Context, b Versioned) error {
+	var corrupt []error
+	for i, err := range b.Hidden(ctx, "") {
+		if err != nil {
+			return err
 		}
+		d, base, ok := dayIn(i.Name)
+		name, _, _ := strings.Cut(base, "?")
+		file, isFile := parseFile(i, name)
+		if !ok || !isFile {
+			continue
+		}
+		found, err := f.holds(ctx, file)
 		switch {
 		case errors.Is(err, ErrLocked):
 			f.lock(err)
-		case err != nil && !gone(err):
+			f.note(d, found, lockedIn)
+			continue
+		case errors.Is(err, ErrCorrupt):
+			corrupt = append(corrupt, err)
+			continue
+		case gone(err), err == nil && found.n == 0:
+			continue
+		case err == nil && !f.report.DryRun:
+			err = b.Remove(ctx, i.Name)
+		}
+		if err != nil {
 			return err
 		}
+		f.note(d, found, hidden)
 	}
-	return nil
+	return errors.Join(corrupt...)
 }
 
 func (f *forgetter) lock(err error) {

@@ -42,7 +42,8 @@ func mayHold(s *section, c *parquet.FileColumnChunk, keys []string) ([]string, e
 // hit is the result for one row group: n matching rows, all of them in [from, to).
 type hit struct {
 	from, to, n int64
-	null        int64 // rows without a value in the column
+	null        int64            // rows without a value in the column
+	keys        map[string]int64 // matching rows by their keys, encoded; nil for a prefix or a column
 }
 
 // hits looks for t in a row group.
@@ -65,6 +66,7 @@ func hits(s *section, g parquet.RowGroup, t *target) (h hit, err error) {
 			return h, err
 		}
 		t = keysIn(&layout{key: t.at}, keys)
+		h.keys = map[string]int64{}
 	}
 	bounds, err := c.ColumnIndexFrom(s)
 	if err != nil {
@@ -94,6 +96,9 @@ func hits(s *section, g parquet.RowGroup, t *target) (h hit, err error) {
 			}
 			h.to = at + int64(i) + 1
 			h.n++
+			if h.keys != nil {
+				h.keys[string(v.ByteArray())]++
+			}
 		}
 	}
 	return h, nil

@@ -68,27 +68,33 @@ func (x *indexes) find(ctx context.Context, f File, key string) (found []Archive
 	return found, nil
 }
 
-// count returns how many records of a file are selected, and how many have no value to select by.
-func (x *indexes) count(ctx context.Context, f File, of *Selection) (selected, noValue int64, err error) {
+// count returns what a file holds of the selected records: all but from and to of a hit.
+func (x *indexes) count(ctx context.Context, f File, of *Selection) (all hit, err error) {
 	s := &section{ctx: ctx, bucket: x.bucket, name: f.Name}
 	defer s.caught(&err)
 	i, err := x.open(s, f)
 	if err != nil {
-		return 0, 0, err
+		return hit{}, err
 	}
 	t := of.in(i.layout)
 	if t == nil {
-		return 0, f.Rows, nil
+		return hit{null: f.Rows}, nil
 	}
 	for _, g := range i.file.RowGroups() {
-		hit, err := hits(s, g, t)
+		found, err := hits(s, g, t)
 		if err != nil {
-			return 0, 0, s.blame(err)
+			return hit{}, s.blame(err)
 		}
-		selected += hit.n
-		noValue += hit.null
+		all.n += found.n
+		all.null += found.null
+		for key, n := range found.keys {
+			if all.keys == nil {
+				all.keys = map[string]int64{}
+			}
+			all.keys[key] += n
+		}
 	}
-	return selected, noValue, nil
+	return all, nil
 }
 
 // records reads the rows [from, to) of a row group.

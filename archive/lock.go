@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"time"
 )
 
@@ -14,6 +15,16 @@ type Locker interface {
 	// Removable returns nil if the bucket may remove all versions of the file now, and a
 	// *LockedError if it may not.
 	Removable(ctx context.Context, name string) error
+}
+
+// Versioned is a Bucket that can keep versions of files that were deleted by other means than Remove.
+type Versioned interface {
+	Bucket
+
+	// Hidden returns the files whose names begin with prefix and that exist behind a delete marker
+	// only, which List leaves out. Each name has a suffix after a question mark that makes
+	// ReadAt read that version. Remove and Removable act on all versions of the file.
+	Hidden(ctx context.Context, prefix string) iter.Seq2[Info, error]
 }
 
 // ErrLocked says that files may not be removed yet. A *LockedError matches it.

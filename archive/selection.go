@@ -42,6 +42,36 @@ func (s *Selection) check() error {
 	return nil
 }
 
+// asked returns what s asks for, one by one.
+func (s *Selection) asked() (all []Asked) {
+	switch {
+	case s.Prefix != "":
+		return []Asked{{Prefix: encodeKey(s.Prefix)}}
+	case s.Column != "":
+		return []Asked{{Column: s.Column, Value: encodeKey(s.Value)}}
+	}
+	for _, key := range slices.Compact(slices.Sorted(slices.Values(s.Keys))) {
+		all = append(all, Asked{Key: encodeKey(key)})
+	}
+	return all
+}
+
+// Selection returns what the report says was asked for, to ask for it again.
+func (r *ForgetReport) Selection() (s Selection, err error) {
+	decode := func(text string) string {
+		key, failed := decodeKey(text)
+		err = errors.Join(err, failed)
+		return key
+	}
+	for _, a := range r.Asked {
+		s.Prefix, s.Column, s.Value = decode(a.Prefix), a.Column, decode(a.Value)
+		if a.Key != "" {
+			s.Keys = append(s.Keys, decode(a.Key))
+		}
+	}
+	return s, errors.Join(err, s.check())
+}
+
 // target is a Selection for the files of one layout: the values to find in one column.
 type target struct {
 	at   int                                    // the column's index

@@ -106,7 +106,7 @@ func (b *Bucket) put(ctx context.Context, name string, body io.ReadSeeker, creat
 func (b *Bucket) ReadAt(ctx context.Context, name string, p []byte, off int64) (int, error) {
 	if b.cache != nil {
 		read := b.whole
-		if path.Ext(name) == ".parquet" { // data files never change, so they may be cached
+		if plain, _ := split(name); path.Ext(plain) == ".parquet" { // data files never change, so they may be cached
 			read = func(ctx context.Context, name string) ([]byte, error) { return b.cache.get(ctx, name, b.whole) }
 		}
 		content, err := read(ctx, name)
@@ -118,9 +118,9 @@ func (b *Bucket) ReadAt(ctx context.Context, name string, p []byte, off int64) (
 	if len(p) == 0 {
 		return 0, nil
 	}
-	out, err := b.client.GetObject(ctx, &awss3.GetObjectInput{
-		Bucket: &b.name, Key: b.key(name), Range: aws.String(fmt.Sprintf("bytes=%d-%d", off, off+int64(len(p))-1)),
-	})
+	in := b.get(name)
+	in.Range = aws.String(fmt.Sprintf("bytes=%d-%d", off, off+int64(len(p))-1))
+	out, err := b.client.GetObject(ctx, in)
 	if err != nil {
 		return 0, storeError(err)
 	}
@@ -137,7 +137,7 @@ func (b *Bucket) ReadAt(ctx context.Context, name string, p []byte, off int64) (
 
 // whole reads and decrypts a file.
 func (b *Bucket) whole(ctx context.Context, name string) ([]byte, error) {
-	out, err := b.objects.GetObject(ctx, &awss3.GetObjectInput{Bucket: &b.name, Key: b.key(name)})
+	out, err := b.objects.GetObject(ctx, b.get(name))
 	if err != nil {
 		return nil, storeError(err)
 	}
@@ -173,6 +173,22 @@ func (b *Bucket) List(ctx context.Context, prefix string) iter.Seq2[archive.Info
 }
 
 func (b *Bucket) key(name string) *string { return aws.String(b.opts.Prefix + name) }
+
+// ofVersion comes between a name and its version in the names that Hidden yields.
+const ofVersion = "?versionId="
+
+// split returns a file's name, and its version if it has one.
+func split(name string) (string, *string) {
+	if plain, version, ok := strings.Cut(name, ofVersion); ok {
+		return plain, &version
+	}
+	return name, nil
+}
+
+func (b *Bucket) get(name string) *awss3.GetObjectInput {
+	plain, version := split(name)
+	return &awss3.GetObjectInput{Bucket: &b.name, Key: b.key(plain), VersionId: version}
+}
 
 // Check reports whether the bucket can hold an archive. It writes a file, and the server must
 // refuse to create another one with the same name.

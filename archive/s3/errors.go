@@ -33,7 +33,7 @@ func storeError(err error) error {
 	switch {
 	case strings.HasPrefix(code, "KMS."):
 		kind = archive.ErrKeyService
-	case code == "NoSuchKey" || code == "NoSuchVersion":
+	case code == "NoSuchKey" || code == "NoSuchVersion" || code == "NotFound": // the last of a HeadObject
 		kind = fs.ErrNotExist
 	case code == "InvalidRange" || status == http.StatusRequestedRangeNotSatisfiable:
 		return io.EOF

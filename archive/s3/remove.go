@@ -3,7 +3,10 @@ package s3
 import (
 	"context"
 	"errors"
+	"io/fs"
+	"iter"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -36,6 +39,7 @@ func (b *Bucket) Remove(ctx context.Context, name string) error {
 	if b.cache != nil {
 		b.cache.drop(name)
 	}
+	name, _ = split(name)
 	versioned, err := b.keepsVersions(ctx)
 	if err != nil {
 		return err
@@ -55,6 +59,7 @@ func (b *Bucket) Remove(ctx context.Context, name string) error {
 
 // Removable implements archive.Locker. It reads the retention and legal hold of each version.
 func (b *Bucket) Removable(ctx context.Context, name string) error {
+	name, _ = split(name)
 	return b.lockedAt(ctx, name, time.Now())
 }
 
@@ -70,8 +75,11 @@ func (b *Bucket) lockedAt(ctx context.Context, name string, now time.Time) error
 			return nil
 		}
 		out, err := b.client.HeadObject(ctx, &awss3.HeadObjectInput{Bucket: &b.name, Key: b.key(name), VersionId: id})
+		if err = storeError(err); errors.Is(err, fs.ErrNotExist) {
+			return nil // another operation removed it
+		}
 		if err != nil {
-			return storeError(err)
+			return err
 		}
 		until := aws.ToTime(out.ObjectLockRetainUntilDate)
 		held := out.ObjectLockLegalHoldStatus == types.ObjectLockLegalHoldStatusOn
@@ -94,29 +102,75 @@ func (b *Bucket) lockedAt(ctx context.Context, name string, now time.Time) error
 
 // versions calls do for each version and delete marker of an object.
 func (b *Bucket) versions(ctx context.Context, name string, do func(id *string, marker bool) error) error {
-	key := b.key(name)
-	pages := awss3.NewListObjectVersionsPaginator(b.client, &awss3.ListObjectVersionsInput{Bucket: &b.name, Prefix: key})
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
-		if err != nil {
-			return storeError(err)
-		}
+	return b.allVersions(ctx, name, func(page *awss3.ListObjectVersionsOutput) error {
 		for _, v := range page.Versions {
-			if aws.ToString(v.Key) == *key {
+			if aws.ToString(v.Key) == *b.key(name) {
 				if err := do(v.VersionId, false); err != nil {
 					return err
 				}
 			}
 		}
 		for _, m := range page.DeleteMarkers {
-			if aws.ToString(m.Key) == *key {
+			if aws.ToString(m.Key) == *b.key(name) {
 				if err := do(m.VersionId, true); err != nil {
 					return err
 				}
 			}
 		}
+		return nil
+	})
+}
+
+func (b *Bucket) allVersions(ctx context.Context, prefix string, do func(*awss3.ListObjectVersionsOutput) error) error {
+	pages := awss3.NewListObjectVersionsPaginator(b.client, &awss3.ListObjectVersionsInput{Bucket: &b.name, Prefix: b.key(prefix)})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err == nil {
+			err = do(page)
+		} else {
+			err = storeError(err)
+		}
+		if err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+// Hidden implements archive.Versioned. It yields the newest version of each object.
+func (b *Bucket) Hidden(ctx context.Context, prefix string) iter.Seq2[archive.Info, error] {
+	return func(yield func(archive.Info, error) bool) {
+		newest, current := map[string]types.ObjectVersion{}, map[string]bool{}
+		versioned, err := b.keepsVersions(ctx)
+		if err == nil && versioned {
+			err = b.allVersions(ctx, prefix, func(page *awss3.ListObjectVersionsOutput) error {
+				for _, v := range page.Versions {
+					key := aws.ToString(v.Key)
+					if was, ok := newest[key]; !ok || aws.ToTime(v.LastModified).After(aws.ToTime(was.LastModified)) {
+						newest[key] = v
+					}
+					current[key] = current[key] || aws.ToBool(v.IsLatest)
+				}
+				return nil
+			})
+		}
+		if err != nil {
+			yield(archive.Info{}, err)
+			return
+		}
+		for key, v := range newest {
+			if current[key] {
+				continue
+			}
+			i := archive.Info{Name: strings.TrimPrefix(key, b.opts.Prefix) + ofVersion + aws.ToString(v.VersionId), Size: aws.ToInt64(v.Size)}
+			if b.cache != nil {
+				i.Size -= sealBytes
+			}
+			if !yield(i, nil) {
+				return
+			}
+		}
+	}
 }
 
 func (b *Bucket) remove(ctx context.Context, name string, version *string) error {

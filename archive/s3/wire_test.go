@@ -115,6 +115,7 @@ func TestErrors(t *testing.T) {
 		want    error
 	}{
 		"done":                 {nil, nil},
+		"a HeadObject's 404":   {[]answer{{404, "NotFound"}}, fs.ErrNotExist},
 		"there already":        {[]answer{{412, "PreconditionFailed"}}, fs.ErrExist},
 		"two at once":          {[]answer{{409, "ConditionalRequestConflict"}, {412, "PreconditionFailed"}}, fs.ErrExist},
 		"the other failed":     {[]answer{{409, "ConditionalRequestConflict"}, {200, ""}}, nil},

@@ -153,6 +153,75 @@ func TestS3Versions(t *testing.T) {
 	}
 }
 
+// Forget reaches the versions behind a delete marker that hold what it forgets, and no others.
+func TestForgetVersions(t *testing.T) {
+	c, name := fake(t)
+	if _, err := c.PutBucketVersioning(t.Context(), &awss3.PutBucketVersioningInput{
+		Bucket: &name, VersioningConfiguration: &types.VersioningConfiguration{Status: types.BucketVersioningStatusEnabled},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	b := bucketOf(t, c, name, &s3.Options{Prefix: "dead/"})
+	fill(t, b)
+	was := map[string][]byte{}
+	for i, err := range b.List(t.Context(), "day=") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		content := make([]byte, i.Size)
+		if _, err := b.ReadAt(t.Context(), i.Name, content, 0); err != nil {
+			t.Fatal(err)
+		}
+		was["dead/"+i.Name] = content
+	}
+	if _, err := archive.Compact(t.Context(), b, nil); err != nil {
+		t.Fatal(err)
+	}
+	merged := 0
+	for key, content := range was { // another program keeps what was merged, behind delete markers
+		if _, err := c.HeadObject(t.Context(), &awss3.HeadObjectInput{Bucket: &name, Key: &key}); err == nil {
+			continue
+		}
+		merged++
+		for range 2 {
+			if _, err := c.PutObject(t.Context(), &awss3.PutObjectInput{Bucket: &name, Key: &key, Body: bytes.NewReader(content)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := c.DeleteObject(t.Context(), &awss3.DeleteObjectInput{Bucket: &name, Key: &key}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if merged != 2 {
+		t.Fatalf("%d files were merged", merged)
+	}
+	hidden := func() (names []string) {
+		for i, err := range b.Hidden(t.Context(), "day=") {
+			if err != nil {
+				t.Fatal(err)
+			}
+			names = append(names, i.Name)
+		}
+		return names
+	}
+	what := archive.Selection{Keys: []string{dead(33, 0).Key, "nobody"}} // in the first of the two merged files
+	for _, dry := range []bool{true, false} {
+		if names := hidden(); len(names) != 2 {
+			t.Errorf("hidden are %q", names)
+		}
+		r, err := archive.Forget(t.Context(), b, what, &archive.ForgetOptions{DryRun: dry})
+		if err != nil || r.Records != 2 || r.Hidden != 1 || r.Asked[0].Hidden != 1 || r.Asked[1].Records+r.Asked[1].Hidden != 0 {
+			t.Errorf("%+v, %v", r, err)
+		}
+	}
+	if names := hidden(); len(names) != 1 {
+		t.Errorf("hidden are %q", names)
+	}
+	if r, err := archive.Forget(t.Context(), b, what, &archive.ForgetOptions{DryRun: true}); err != nil || r.Records+r.Hidden != 0 {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
 // keyService is KMS as far as the encryption client talks to it. It refuses while down.
 type keyService struct {
 	down  atomic.Bool
