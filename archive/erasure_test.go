@@ -2,14 +2,18 @@ package archive_test
 
 import (
 	"context"
+	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/slidingttl/slidingttl/archive"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
@@ -85,5 +89,61 @@ func TestReadKeysMarked(t *testing.T) {
 		if keys, err := archive.ReadKeys(strings.NewReader(bad)); !errors.As(err, &invalid) || !strings.HasPrefix(invalid.Value, "line ") {
 			t.Errorf("%q: %q, %v", bad, keys, err)
 		}
+	}
+}
+
+// The report has each thing asked for, found or not, and where; what was asked for can be read from it.
+func TestForgetReport(t *testing.T) {
+	b := people(t)
+	write(t, writer(t, b), archive.Batch{Source: "links", Records: []archive.Record{{Key: "user:3:3"}}}) // into the quarantine
+	asked := archive.Selection{Keys: []string{"user:3:13", "nobody", "\xffuser:3:3", "user:3:3", "nobody"}}
+	r, err := archive.Forget(t.Context(), b, asked, nil)
+	ok(t, err)
+	day := func(days int) archive.Day { return archive.DayOf(at(noon.AddDate(0, 0, days))) }
+	want := []archive.Asked{
+		{Key: "base64:" + base64.StdEncoding.EncodeToString([]byte("\xffuser:3:3")), Found: archive.Found{Records: 3}, Days: map[archive.Day]int64{day(0): 1, day(1): 1, day(2): 1}},
+		{Key: "nobody"},
+		{Key: "user:3:13", Found: archive.Found{Records: 6}, Days: map[archive.Day]int64{day(0): 2, day(1): 2, day(2): 2}},
+		{Key: "user:3:3", Found: archive.Found{Records: 1}, Days: map[archive.Day]int64{archive.Quarantine: 1}},
+	}
+	slices.SortFunc(r.Asked, func(a, b archive.Asked) int { return strings.Compare(a.Key, b.Key) })
+	if !reflect.DeepEqual(r.Asked, want) || r.Records != 10 || r.Began.IsZero() || r.Ended.Before(r.Began) || r.Problems != nil {
+		t.Errorf("%+v; want %+v", r, want)
+	}
+	text, err := json.Marshal(r)
+	ok(t, err)
+	var again archive.ForgetReport
+	ok(t, json.Unmarshal(text, &again))
+	for _, what := range []archive.Selection{asked, {Prefix: "\xffu"}, {Column: "mark", Value: "\xfe"}} {
+		r, _ := archive.Forget(t.Context(), b, what, &archive.ForgetOptions{DryRun: true})
+		what.Keys = slices.Compact(slices.Sorted(slices.Values(what.Keys)))
+		if got, err := r.Selection(); err != nil || !reflect.DeepEqual(got, what) {
+			t.Errorf("%+v, %v; want %+v", got, err, what)
+		}
+	}
+
+	// A crash after a commit leaves files that do not count and hold the keys still.
+	hidden := int64(0)
+	for calls := range 9 {
+		b := b.clone()
+		first, err := archive.Forget(t.Context(), crash(b, calls, false), archive.Selection{Prefix: "user:4:"}, nil)
+		if !errors.Is(err, errCrash) {
+			t.Fatal(err)
+		}
+		r, err := archive.Forget(t.Context(), b, archive.Selection{Prefix: "user:4:"}, nil)
+		if err != nil || first.Records+r.Records != 18 || len(holders(t, b, "user:4:")) != 0 {
+			t.Errorf("%+v, and before %+v, %v", r, first, err)
+		}
+		hidden += r.Asked[0].Hidden
+	}
+	if hidden == 0 {
+		t.Error("no crash has left a file that does not count")
+	}
+
+	// What is locked is told apart.
+	l := &locking{b, map[string]time.Time{"day=2026-11-22/": noon}}
+	r, err = archive.Forget(t.Context(), l, archive.Selection{Prefix: "user:5:"}, nil)
+	if !errors.Is(err, archive.ErrLocked) || r.Asked[0].Records == 0 || r.Asked[0].Locked == 0 || len(r.Problems) == 0 || r.Left != 0 {
+		t.Errorf("%+v, %v", r, err)
 	}
 }
