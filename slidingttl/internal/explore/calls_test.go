@@ -14,8 +14,13 @@ type value struct{ id, from int }
 const (
 	key     = "k"
 	missing = "missing" // never stored
+	exits   = -1        // from of a value at which PolicyOf ends its goroutine in mode exits
+	bad     = "bad"     // every read of it finds a touch due, which fails at once
 	aside   = "aside"   // every read of it finds a touch due, which fails before the program and lands at once in it
 )
+
+// many are further keys that are due; their touches are trips.
+var many = [...]string{"many 0", "many 1", "many 2"}
 
 // run is a call as it went.
 type run struct {
@@ -36,15 +41,22 @@ type run struct {
 	until time.Time   // of a touch
 	drain error       // of Close
 
+	done      time.Time // when it returned
+	passed    time.Time // when a goroutine of any call last passed a lock
+	active    time.Time // when its last trip other than a touch ended
+	waited    bool      // for too long
+	left      bool      // its caller's context has ended
+	sentLeft  int       // touches that it has started since
 	trips     int
-	faulted   bool         // a fault hit one of its trips, or its caller left
-	unsure    bool         // a write of its value, or its deletion, may have landed without an answer
-	deleted   int          // step in which its deletion or retirement took effect; zero: none
-	foundGone int          // step of the last effect that found nothing there
-	ownTouch  bool         // its own touch has found the record gone before it ended
-	before    driver.Life  // what a save has read before it wrote
-	saved     int          // step in which its save took effect
-	readBack  *driver.Meta // what a save has read first after that
+	faulted   bool           // a fault hit one of its trips, or its caller left
+	unsure    bool           // a write of its value, or its deletion, may have landed without an answer
+	retired   driver.Instant // created_at of the life that it retired
+	deleted   int            // step in which its deletion or retirement took effect; zero: none
+	foundGone int            // step of the last effect that found nothing there
+	ownTouch  bool           // its own touch has found the record gone before it ended
+	before    driver.Life    // what a save has read before it wrote
+	saved     int            // step in which its save took effect
+	readBack  *driver.Meta   // what a save has read first after that
 }
 
 // doing are the calls that a client makes, by name.
@@ -106,11 +118,36 @@ var doing = map[string]func(ctx context.Context, r *run, s *slidingttl.Store[val
 	"tighter": func(_ context.Context, r *run, _ *slidingttl.Store[value]) { r.p.setPolicy(tight) },
 	"base":    func(_ context.Context, r *run, _ *slidingttl.Store[value]) { r.p.setPolicy(base) },
 	"looser":  func(_ context.Context, r *run, _ *slidingttl.Store[value]) { r.p.setPolicy(loose) },
-	"close":   func(ctx context.Context, r *run, s *slidingttl.Store[value]) { r.drain = s.Close(ctx) },
-	"abort": func(ctx context.Context, r *run, s *slidingttl.Store[value]) {
+	"close":   func(ctx context.Context, r *run, _ *slidingttl.Store[value]) { r.drain = r.p.close(ctx) },
+	"abort": func(ctx context.Context, r *run, _ *slidingttl.Store[value]) {
 		ctx, cancel := context.WithCancel(ctx)
 		cancel()
-		r.drain = s.Close(ctx)
+		r.drain = r.p.close(ctx)
+	},
+	"close-soon": func(ctx context.Context, r *run, _ *slidingttl.Store[value]) {
+		ctx, cancel := context.WithTimeout(ctx, soon)
+		defer cancel()
+		r.drain = r.p.close(ctx)
+	},
+	"bad": func(ctx context.Context, r *run, s *slidingttl.Store[value]) { _, r.err = s.Get(ctx, bad) },
+	"batch": func(ctx context.Context, r *run, s *slidingttl.Store[value]) {
+		_, r.err = s.GetMulti(ctx, append(many[:], key))
+	},
+	// exiting writes a value at which PolicyOf ends its goroutine in mode exits.
+	"exiting": func(ctx context.Context, r *run, s *slidingttl.Store[value]) {
+		r.wrote = r.w.newValue(exits)
+		r.err = s.UpsertMulti(ctx, []slidingttl.Item[value]{{Key: key, Value: r.wrote}})
+	},
+	// poison stores such a value past all stores.
+	"poison": func(ctx context.Context, r *run, _ *slidingttl.Store[value]) {
+		v := r.w.newValue(exits)
+		_, r.err = roundTrip(ctx, &conn{r.w, r.p}, "save", func(*run) (driver.Version, error) {
+			return r.w.store(v, r.w.truth.last().Life, r), nil
+		})
+	},
+	"upsertmulti": func(ctx context.Context, r *run, s *slidingttl.Store[value]) {
+		r.wrote = r.w.newValue(0)
+		r.err = s.UpsertMulti(ctx, []slidingttl.Item[value]{{Key: key, Value: r.wrote}})
 	},
 	"retire": func(ctx context.Context, r *run, s *slidingttl.Store[value]) { r.err = s.Retire(ctx, key) },
 	"flush":  func(ctx context.Context, r *run, s *slidingttl.Store[value]) { r.err = s.Flush(ctx) },
@@ -124,6 +161,7 @@ var passing = map[string]func(now time.Time, l driver.Life) time.Time{
 		return l.CreatedAt.Time().Add(base.MaxLifetime - time.Millisecond)
 	},
 	"at-cap":  func(_ time.Time, l driver.Life) time.Time { return l.CreatedAt.Time().Add(base.MaxLifetime) },
+	"moment":  func(now time.Time, _ driver.Life) time.Time { return now.Add(40 * time.Millisecond) },
 	"late":    func(now time.Time, _ driver.Life) time.Time { return now.Add(150 * time.Millisecond) },
 	"timeout": func(now time.Time, _ driver.Life) time.Time { return now.Add(5100 * time.Millisecond) },
 	"minute":  func(now time.Time, _ driver.Life) time.Time { return now.Add(minute) },

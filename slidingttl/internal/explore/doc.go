@@ -19,9 +19,13 @@
 //
 //	go test ./slidingttl/internal/explore -run TestReplay -v -explore.program='...' -explore.schedule='...'
 //
-// It does not see races inside one process, between two of its trips: the race detector and
-// the model look for those. One key is explored, and the driver is a model of a
-// driver: real ones have drivertest.
+// Where the driver of a program has "locks", each goroutine that is about to lock the touches of a
+// store waits for the schedule as well, so that every order between two trips can happen; see
+// TestLocks. These programs have too many schedules: they run by those that differ from the usual
+// one in few places.
+//
+// It does not see data races: the race detector looks for those. One key is explored, and the driver
+// is a model of a driver: real ones have drivertest.
 //
 // The oracle's arithmetic is its own and shares no code with the store's.
 package explore

@@ -19,6 +19,9 @@ var features = []string{
 	"versions",  // a touch changes the version
 	"stale",     // a Latest: a plain read may be stale
 	"retains",   // keeps the dead
+	"seconds",   // stores whole seconds
+	"deaf",      // does not return at the end of a context
+	"locks",     // no feature: the schedule orders the locks of the touches as well
 }
 
 // conn is a process's driver.
@@ -49,13 +52,13 @@ func (w *world) dial(p *process) driver.Driver[value] {
 	}
 }
 
-func (c *conn) Resolution() time.Duration { return time.Millisecond }
+func (c *conn) Resolution() time.Duration { return c.w.resolution() }
 
 func (c *conn) Get(ctx context.Context, k string) (driver.Entry[value], error) {
 	switch k {
 	case missing:
 		return driver.Entry[value]{}, driver.ErrNotFound
-	case aside:
+	case aside, bad, many[0], many[1], many[2]:
 		now := driver.Ceil(c.p.now())
 		return driver.Entry[value]{Meta: driver.Meta{Life: driver.Life{CreatedAt: now, ExpiresAt: now.Add(minute)}, Version: 1}}, nil
 	}
@@ -112,10 +115,19 @@ func (c *conn) Replace(ctx context.Context, _ string, v value, was driver.Meta, 
 }
 
 func (c *conn) Touch(ctx context.Context, k string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-	if k == aside {
+	switch k {
+	case aside:
 		return 1, c.w.refusal()
+	case bad:
+		c.w.mu.Lock()
+		defer c.w.mu.Unlock()
+		c.p.failed = append(c.p.failed, 1)
+		c.w.sending(c.p, bad)
+		return 0, errDown
+	case many[0], many[1], many[2]:
+		return roundTripOf(ctx, c, "touch", k, 1, func(*run) (driver.Version, error) { return 1, nil })
 	}
-	return roundTrip(ctx, c, "touch", func(r *run) (driver.Version, error) {
+	return roundTripOf(ctx, c, "touch", k, was.CreatedAt, func(r *run) (driver.Version, error) {
 		if err := c.match(was, now); err != nil {
 			return 0, err
 		}
@@ -240,6 +252,7 @@ func (r repository) Upsert(ctx context.Context, _ string, v value) error {
 }
 
 var (
-	errDown = errors.New("store is down")
-	errLost = fmt.Errorf("%w: %w", errDown, driver.ErrAmbiguous)
+	errDown   = errors.New("store is down")
+	errExited = errors.New("its goroutine has ended")
+	errLost   = fmt.Errorf("%w: %w", errDown, driver.ErrAmbiguous)
 )

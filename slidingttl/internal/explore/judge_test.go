@@ -24,7 +24,7 @@ func (w *world) judge() {
 		}
 	}
 	for _, p := range w.processes {
-		if st := p.store.Stats(); st.Due+st.Retried != ends(st) || st.Pending != 0 {
+		if st := p.stats(); st.Due+st.Retried != ends(st) || st.Pending != 0 {
 			w.violated("counted", "process %d: %+v", p.id, st)
 		}
 	}
@@ -79,6 +79,9 @@ func (w *world) judgeAnswer(r *run) {
 		w.violated("fails", "%v returns a conflict, and there was none", r)
 	case r.err != nil:
 		passes := r.reads() || r.name == "keep" || r.name == "find"
+		if r.name == "bad" || r.name == "flush" && w.has("bad") {
+			return
+		}
 		if r.faulted || w.faulted && (!passes || w.mode.options.Strict) || errors.Is(r.err, context.Canceled) && w.faulted {
 			return
 		}
@@ -105,7 +108,8 @@ func (w *world) judgeSuccess(r *run, from, to int) {
 		}) {
 			w.violated("entry", "%v answers value %d with a life or version that it never had: %+v", r, r.value.id, r.meta)
 		}
-		if r.ownTouch && r.name != "touchentry" && w.mode.options.Touches == slidingttl.Wait {
+		w.judgeRetired(r)
+		if r.ownTouch && !r.left && r.name != "touchentry" && r.done.Sub(r.active) < touchWait && w.mode.options.Touches == slidingttl.Wait {
 			w.violated("gone", "%v answers value %d", r, r.value.id)
 		}
 	}
@@ -126,7 +130,7 @@ func (w *world) judgeSuccess(r *run, from, to int) {
 		if !r.faulted && !w.alive(r, from, to, nil) {
 			w.judgeVouching(r)
 		}
-	case "insert", "upsert", "update", "save":
+	case "insert", "upsert", "update", "save", "upsertmulti", "exiting":
 		if !w.sometime(r.from, r.to, func(s *state, _, _ time.Time) bool { return s.present && s.value == r.wrote }) {
 			w.violated("stored", "%v succeeds without having stored its value", r)
 		}
@@ -139,8 +143,22 @@ func (w *world) judgeSuccess(r *run, from, to int) {
 			w.violated("retired", "%v succeeds, and the record is alive throughout", r)
 		}
 	case "close":
-		if r.drain != nil && !w.faulted && !w.mode.broken {
+		if r.drain != nil && !w.faulted && !w.mode.broken && !w.has("abort", "close-soon") && w.mode.hook == "" {
 			w.violated("drain", "%v: %v", r, r.drain)
+		}
+	}
+}
+
+// judgeRetired checks that r did not find a life that had been retired before r began.
+func (w *world) judgeRetired(r *run) {
+	for _, other := range w.runs {
+		if other.name != "retire" || other.err != nil || !other.ended || other.to >= r.from || w.isStale() {
+			continue
+		}
+		if !w.sometime(other.to, r.to, func(s *state, _, _ time.Time) bool {
+			return s.present && s.value == r.value && s.CreatedAt != other.retired
+		}) {
+			w.violated("revived", "%v answers value %d, which %v has retired", r, r.value.id, other)
 		}
 	}
 }
@@ -238,13 +256,13 @@ func (w *world) judgeVouching(r *run) {
 func (w *world) judgeClosed(r *run) {
 	closing, givenUp := math.MaxInt, false
 	for _, c := range w.runs {
-		if c.p == r.p && c.started && (c.name == "close" || c.name == "abort") {
+		if c.p == r.p && c.started && c.closes() {
 			closing = min(closing, c.from)
-			givenUp = givenUp || c.faulted || c.name == "abort"
+			givenUp = givenUp || c.faulted || c.name != "close"
 		}
 	}
 	switch r.name {
-	case "close", "abort", "tighter", "base", "looser", "remove":
+	case "close", "abort", "close-soon", "tighter", "base", "looser", "remove":
 		return
 	}
 	switch closed := errors.Is(r.err, slidingttl.ErrClosed); {
@@ -265,7 +283,7 @@ func (w *world) judgeDuty(r *run) {
 	default:
 		return
 	}
-	if r.err != nil || failures(r.p.store.Stats()) > r.p.failures || r.p.closed > 0 && r.to > r.p.closed {
+	if r.err != nil || r.p.closed > 0 && r.to > r.p.closed {
 		return
 	}
 	from, _ := w.moved(r)
@@ -273,7 +291,7 @@ func (w *world) judgeDuty(r *run) {
 		from = -1 // by what it remembered
 	}
 	created, last, void := w.generation(r, w.stale(from))
-	if void || last == nil {
+	if void || last == nil || failures(r.p.stats()) > r.p.failures && r.p.excused(created) {
 		return
 	}
 	// While policies differ the tighter may win.

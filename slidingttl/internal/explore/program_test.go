@@ -25,6 +25,9 @@ type call struct {
 // ofTime is the process of a call that lets time pass.
 const ofTime = -1
 
+// ofAny is the process of an action that may be of any.
+const ofAny = -2
+
 // String returns the program as parse reads it.
 func (p program) String() string {
 	var calls []string

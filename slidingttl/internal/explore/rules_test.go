@@ -2,6 +2,7 @@ package explore
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl"
@@ -32,6 +33,12 @@ var promises = map[string]string{
 	"told":     "13: a write that may have landed is never reported as refused",
 	"retired":  "14: a Retire that succeeds has ended the life",
 	"ends":     "every call returns",
+	"prompt":   "11: Close returns when its context ends, whatever hooks and drivers do",
+	"given up": "11: Close says how many touches it gave up",
+	"waits":    "8: a read waits for its touch at most TouchWait",
+	"left":     "6.2: a caller that has left starts no touch",
+	"rests":    "6.2: a touch that failed rests",
+	"revived":  "14: a life that was retired is not revived",
 }
 
 // violation is a promise broken.
@@ -65,30 +72,38 @@ func deadline(p slidingttl.Policy, created, access driver.Instant) driver.Instan
 	return min(access+millis(p.IdleGrace), limit(p, created))
 }
 
-func expiry(p slidingttl.Policy, created, access driver.Instant) driver.Instant {
-	return min(access+millis(p.IdleGrace+p.Slack), limit(p, created))
+func (w *world) expiry(p slidingttl.Policy, created, access driver.Instant) driver.Instant {
+	return min(access+millis(p.IdleGrace+p.Slack), limit(p, created)).RoundUp(w.resolution())
 }
 
 // furthest is the expiry with all the slack that a budget may add.
-func furthest(p slidingttl.Policy, created, access driver.Instant) driver.Instant {
-	return min(access+millis(p.IdleGrace+max(p.Slack, p.MaxSlack)), limit(p, created))
+func (w *world) furthest(p slidingttl.Policy, created, access driver.Instant) driver.Instant {
+	return min(access+millis(p.IdleGrace+max(p.Slack, p.MaxSlack)), limit(p, created)).RoundUp(w.resolution())
 }
 
 // writable reports whether a touch at access may write expiry e.
-func writable(p slidingttl.Policy, created, access, e driver.Instant) bool {
-	return e >= expiry(p, created, access) && e <= furthest(p, created, access)
+func (w *world) writable(p slidingttl.Policy, created, access, e driver.Instant) bool {
+	return e >= w.expiry(p, created, access) && e <= w.furthest(p, created, access)
 }
 
 // skewed is the default of MaxSkew, which all programs have.
 const skewed = driver.Instant(time.Minute / time.Millisecond)
 
 // lowered reports whether a write at now may lower the expiry of l to e.
-func lowered(p slidingttl.Policy, l driver.Life, now, e driver.Instant) bool {
-	return l.ExpiresAt > furthest(p, l.CreatedAt, now)+skewed+1 && e == expiry(p, l.CreatedAt, now)+skewed
+func (w *world) lowered(p slidingttl.Policy, l driver.Life, now, e driver.Instant) bool {
+	return l.ExpiresAt > w.furthest(p, l.CreatedAt, now)+skewed+millis(w.resolution()) && e == w.expiry(p, l.CreatedAt, now)+skewed
 }
 
 func dead(p slidingttl.Policy, l driver.Life, now driver.Instant) bool {
 	return !l.Alive(now) || l.CreatedAt != 0 && limit(p, l.CreatedAt) <= now
+}
+
+// resolution is the backend's.
+func (w *world) resolution() time.Duration {
+	if strings.Contains(w.driver, "seconds") {
+		return time.Second
+	}
+	return time.Millisecond
 }
 
 // clock is what the process's clock showed then, rounded down.

@@ -21,6 +21,7 @@ const (
 	effects = 'e' // a trip takes effect
 	answers = 'a' // its answer comes
 	lates   = 't' // it takes effect although its caller has left; it may also never
+	locks   = 'k' // a goroutine goes on to a lock of the touches
 	// Faults.
 	stales = 'o' // a read is stale
 	fails  = 'x' // the caller is told of an error; a write may take effect later
@@ -43,7 +44,7 @@ func (a action) effect() bool { return a.kind == effects || a.kind == lates || a
 // other actions are visible in their own process only.
 func independent(a, b action) bool {
 	switch {
-	case a.process == ofTime || b.process == ofTime, a.fault() && b.fault():
+	case a.process == ofTime || b.process == ofTime, a.kind == locks || b.kind == locks, a.fault() && b.fault():
 		return false
 	case a.effect() && b.effect():
 		return !a.writes && !b.writes
@@ -68,6 +69,9 @@ func (w *world) enabled(all []action) []action {
 		} else if w.faults > 0 && r.started && !r.ended && r.p != nil && w.leavable(r) {
 			all = append(all, action{kind: leaves, on: on, process: r.process})
 		}
+	}
+	for _, l := range w.locks {
+		all = append(all, action{kind: locks, on: l.name, process: ofAny})
 	}
 	w.pending = slices.DeleteFunc(w.pending, func(t *trip) bool { return t.left && (t.done || !t.writes()) })
 	for _, t := range w.pending {
@@ -113,7 +117,7 @@ func (w *world) do(a action) {
 	if a.kind == begins || a.kind == leaves {
 		r := w.runs[a.on[0]-'0']
 		if a.kind == leaves {
-			r.faulted = true
+			r.faulted, r.left = true, true
 			w.note("the context of %v ends", r)
 			r.cancel()
 		}
@@ -124,6 +128,10 @@ func (w *world) do(a action) {
 		return
 	}
 	defer w.mu.Unlock()
+	if a.kind == locks {
+		w.pass(a.on)
+		return
+	}
 	i := slices.IndexFunc(w.pending, func(t *trip) bool { return t.name == a.on })
 	t := w.pending[i]
 	switch a.kind {
@@ -164,7 +172,7 @@ const (
 func execute(p program, faults int, told bool, choose func(enabled []action) (action, bool)) (w *world, completed bool) {
 	w = newWorld(p, faults, told)
 	synctest.Wait()
-	completed = true
+	running, completed = w, true
 	var enabled []action
 	for napped := time.Duration(0); ; {
 		enabled = w.enabled(enabled[:0])
@@ -178,6 +186,7 @@ func execute(p program, faults int, told bool, choose func(enabled []action) (ac
 			w.expire()
 			w.times[w.step] = time.Now()
 			w.mu.Unlock()
+			w.check()
 			napped += nap
 			continue
 		}
@@ -188,6 +197,7 @@ func execute(p program, faults int, told bool, choose func(enabled []action) (ac
 		}
 		w.do(a)
 		synctest.Wait()
+		w.check()
 	}
 	w.finish()
 	if completed {

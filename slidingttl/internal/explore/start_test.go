@@ -1,8 +1,10 @@
 package explore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"runtime"
 	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl"
@@ -22,6 +24,8 @@ type mode struct {
 	slack, most time.Duration   // Slack and MaxSlack of the policies
 	skew        []time.Duration // of each process's clock
 	broken      bool            // the breakers are open
+	idle        time.Duration   // IdleGrace in place of the policies' own
+	hook        string          // what OnTouchError does; see process.onTouchError
 	options     slidingttl.Options[value]
 }
 
@@ -36,7 +40,25 @@ var modes = map[string]mode{
 	"budget":     {slack: minute, most: 2 * minute, options: slidingttl.Options[value]{Budget: 0.5}},
 	"broken":     {broken: true},
 	"strict":     {options: slidingttl.Options[value]{Strict: true}},
+
+	"apart": {skew: []time.Duration{0, -100 * time.Millisecond, -100 * time.Millisecond}},
+	"brief": {idle: brief, options: slidingttl.Options[value]{PolicyOf: func(value) slidingttl.Policy { return briefly }}},
+	"exits": {options: slidingttl.Options[value]{PolicyOf: func(v value) slidingttl.Policy {
+		if v.from == exits {
+			runtime.Goexit()
+		}
+		return base
+	}}},
+	"batch":  {options: slidingttl.Options[value]{Parallel: 1, Workers: 1}},
+	"calls":  {hook: "get"},
+	"closes": {hook: "close"},
+	"hangs":  {hook: "hang"},
 }
+
+// brief is an idle grace that is over before a read's wait for its touch is.
+const brief = 60 * time.Millisecond
+
+var briefly = slidingttl.Policy{IdleGrace: brief, MaxLifetime: base.MaxLifetime}
 
 // queues reports whether touches may wait in a queue.
 func (m *mode) queues() bool {
@@ -45,6 +67,7 @@ func (m *mode) queues() bool {
 
 func (m *mode) policy(p slidingttl.Policy) slidingttl.Policy {
 	p.Slack, p.MaxSlack = m.slack, m.most
+	p.IdleGrace = cmp.Or(m.idle, p.IdleGrace)
 	return p
 }
 
@@ -57,7 +80,7 @@ var starts = map[string]func(w *world, first *slidingttl.Store[value], all []*pr
 	},
 	"due": func(w *world, first *slidingttl.Store[value], all []*process) {
 		inserted(first, all)
-		time.Sleep(w.mode.slack + minute)
+		time.Sleep(w.mode.slack + min(minute, base.IdleGrace, cmp.Or(w.mode.idle/4, minute)))
 	},
 	// Only process 0 remembers the record.
 	"unknown": func(w *world, first *slidingttl.Store[value], _ []*process) {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
+	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
@@ -17,6 +19,8 @@ type trip struct {
 	kind    string
 	timed   bool // a touch sends it: only a touch has a timeout
 	sent    int  // step
+	key     string
+	created driver.Instant // of the record that a touch is for; zero: unknown
 	effect  func() error
 	old     func() error // an effect that is stale; nil: there is none
 	done    bool         // it has taken effect
@@ -55,17 +59,27 @@ func (p *process) owner(ctx context.Context) *run {
 
 // roundTrip makes a trip that takes effect as effect does.
 func roundTrip[R any](ctx context.Context, c *conn, kind string, effect func(*run) (R, error)) (R, error) {
+	return roundTripOf(ctx, c, kind, key, 0, effect)
+}
+
+// roundTripOf is roundTrip for the record under k, which was created at created.
+func roundTripOf[R any](ctx context.Context, c *conn, kind, k string, created driver.Instant, effect func(*run) (R, error)) (R, error) {
 	w, p := c.w, c.p
 	var result, none R
 	w.mu.Lock()
 	owner := p.owner(ctx)
 	_, timed := ctx.Deadline()
-	t := &trip{p: p, owner: owner, kind: kind, timed: timed, answer: make(chan struct{})}
+	t := &trip{p: p, owner: owner, kind: kind, timed: timed, key: k, created: created, answer: make(chan struct{})}
 	t.effect = func() (err error) { result, err = effect(owner); return err }
 	if w.direct {
 		defer w.mu.Unlock()
 		err := t.effect()
 		return result, err
+	}
+	if by, _ := ctx.Value(runKey{}).(*run); by != nil && by.left && t.touches() {
+		if by.sentLeft++; by.sentLeft > 1 {
+			w.violated("left", "%v starts %d touches after its caller has left", by, by.sentLeft)
+		}
 	}
 	if kind == "get" && w.isStale() {
 		t.old = func() error {
@@ -80,11 +94,15 @@ func roundTrip[R any](ctx context.Context, c *conn, kind string, effect func(*ru
 	w.mu.Unlock()
 
 	var err error
+	done := ctx.Done()
+	if strings.Contains(w.driver, "deaf") {
+		done = nil
+	}
 	select {
 	case <-t.answer:
 		w.mu.Lock()
 		err = t.failure
-	case <-ctx.Done():
+	case <-done:
 		w.mu.Lock()
 		t.left = true
 		if err = ctx.Err(); t.writes() {
@@ -114,9 +132,10 @@ func (w *world) send(t *trip) {
 		if t.p.closed > 0 {
 			w.violated("drain", "process %d sends a %s after Close has returned", t.p.id, t.kind)
 		}
-		if t.p.touching++; t.p.touching > 1 {
-			w.violated("single", "process %d has %d touches in flight", t.p.id, t.p.touching)
+		if t.p.touching[t.key]++; t.p.touching[t.key] > 1 {
+			w.violated("single", "process %d has %d touches in flight", t.p.id, t.p.touching[t.key])
 		}
+		w.sending(t.p, t.key)
 	}
 	w.pending = append(w.pending, t)
 }
@@ -131,9 +150,12 @@ func (w *world) take(t *trip, effect func() error) {
 // returned records how a trip ended for its caller.
 func (w *world) returned(t *trip, err error) {
 	if t.touches() {
-		t.p.touching--
+		t.p.touching[t.key]--
 	}
 	failed := t.left || err == errDown || err == errLost
+	if failed {
+		t.p.failed = append(t.p.failed, t.created)
+	}
 	if failed && t.timed { // it fails the calls that wait for the touch
 		for _, r := range w.runs {
 			waits := w.mode.options.Strict || r.name == "touch" || r.name == "save" || r.name == "flush"
@@ -143,6 +165,9 @@ func (w *world) returned(t *trip, err error) {
 	r := t.owner
 	if r == nil {
 		return
+	}
+	if !t.touches() {
+		r.active = time.Now()
 	}
 	if failed {
 		r.faulted = true

@@ -6,10 +6,13 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing/synctest"
 	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/internal/touches"
 )
 
 // world is one run of a program.
@@ -24,12 +27,18 @@ type world struct {
 	runs      []*run
 	truth     truth
 	pending   []*trip
-	taking    *trip // takes effect now
-	direct    bool  // trips take effect and are answered at once
-	failing   bool  // touches of the other record fail
-	faults    int   // that may still happen
-	faulted   bool  // one has
-	ids       int   // values written
+	locks     []*lock        // goroutines before a lock of the touches
+	named     map[string]int // how many locks have had a name
+	closings  []*closing
+	end       chan struct{}  // closed when the run is over
+	asking    atomic.Bool    // the test itself asks a store
+	sends     map[string]int // touches sent by instant, process and key
+	taking    *trip          // takes effect now
+	direct    bool           // trips take effect and are answered at once
+	failing   bool           // touches of the other record fail
+	faults    int            // that may still happen
+	faulted   bool           // one has
+	ids       int            // values written
 
 	step    int
 	actions []action    // by step
@@ -49,12 +58,15 @@ type process struct {
 	skew     time.Duration
 	store    *slidingttl.Store[value]
 	wrapped  *slidingttl.Wrapped[string, value, value]
-	policies []dated     // in order; the first from the start
-	lowered  []time.Time // when it brought the expiry down
-	trips    int         // without an owner
-	touching int         // touches in flight
-	closed   int         // step in which Close returned; zero: not yet
-	failures uint64      // touches that had failed when the program began
+	policies []dated          // in order; the first from the start
+	failed   []driver.Instant // the lives, by created_at, of which a touch failed; zero: unknown
+	givenUp  int              // touches that failed with ErrClosed
+	claimed  int              // touches that calls of Close say they gave up
+	lowered  []time.Time      // when it brought the expiry down
+	trips    int              // without an owner
+	touching map[string]int   // touches in flight by key
+	closed   int              // step in which Close returned; zero: not yet
+	failures uint64           // touches that had failed when the program began
 }
 
 // dated is a policy and the step from which it applies.
@@ -82,18 +94,19 @@ func ends(st slidingttl.Stats) uint64 {
 // newWorld returns the world in which the program is about to begin.
 func newWorld(p program, faults int, told bool) *world {
 	w := &world{program: p, mode: modes[p.mode], retains: strings.Contains(p.driver, "retains"), told: told, faults: faults, direct: true, failing: true}
+	w.named, w.sends, w.end = make(map[string]int), make(map[string]int), make(chan struct{})
 	w.truth.states = append(make([]state, 0, 8), state{})
 	now := time.Now()
 	w.began, w.times, w.moments, w.actions = []time.Time{now}, []time.Time{now}, []time.Time{now}, []action{{}}
 	for id := range p.processes() {
-		x := &process{w: w, id: id}
+		x := &process{w: w, id: id, touching: make(map[string]int)}
 		if w.mode.skew != nil {
 			x.skew = w.mode.skew[id]
 		}
 		policy := w.mode.policy(base)
 		x.policies = append(x.policies, dated{0, policy})
 		options := w.mode.options
-		options.Now, options.Remember = x.now, 256 // fewer than by default, for speed
+		options.Now, options.Remember, options.OnTouchError = x.now, 256, x.onTouchError // fewer than by default, for speed
 		var err error
 		x.store, err = slidingttl.New(w.dial(x), policy, &options)
 		must(err)
@@ -109,10 +122,13 @@ func newWorld(p program, faults int, told bool) *world {
 	w.expire()
 	w.truth.begin()
 	w.direct, w.failing = false, false
+	if strings.Contains(p.driver, "locks") {
+		touches.Yield = w.yield
+	}
 	now = time.Now()
 	w.began[0], w.times[0], w.moments[0] = now, now, now
 	for _, x := range w.processes {
-		x.failures = failures(x.store.Stats())
+		x.failures, x.failed, x.givenUp = failures(x.stats()), nil, 0
 	}
 	for i, c := range p.calls {
 		r := &run{w: w, index: i, call: c}
@@ -173,18 +189,25 @@ func (r *run) start() {
 	}
 	r.w.note("%v begins in process %d", r, r.process)
 	ctx, cancel := context.WithCancel(context.WithValue(context.Background(), runKey{}, r))
-	r.cancel = cancel
+	r.cancel, r.active = cancel, r.at
 	r.w.mu.Unlock()
 	go func() {
+		returned := false
+		defer func() {
+			r.w.mu.Lock()
+			defer r.w.mu.Unlock()
+			r.w.moment()
+			if !returned {
+				r.err, r.faulted = errExited, true
+			}
+			r.ended, r.to, r.done = true, r.w.step, time.Now()
+			if r.closes() {
+				r.p.closed = r.w.step
+			}
+			r.w.note("%v returns value %d, error %v", r, r.value.id, r.err)
+		}()
 		doing[r.name](ctx, r, r.p.store)
-		r.w.mu.Lock()
-		defer r.w.mu.Unlock()
-		r.w.moment()
-		r.ended, r.to = true, r.w.step
-		if r.name == "close" || r.name == "abort" {
-			r.p.closed = r.w.step
-		}
-		r.w.note("%v returns value %d, error %v", r, r.value.id, r.err)
+		returned = true
 	}()
 }
 
@@ -205,11 +228,13 @@ func (r *run) pass() {
 
 // rests reports whether every call has returned and no touch is to come.
 func (w *world) rests() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if slices.ContainsFunc(w.runs, func(r *run) bool { return !r.ended }) {
 		return false
 	}
 	return !slices.ContainsFunc(w.processes, func(p *process) bool {
-		st := p.store.Stats()
+		st := p.stats()
 		return st.Pending > 0 || st.Due+st.Retried != ends(st)
 	})
 }
@@ -220,6 +245,11 @@ func (w *world) finish() {
 	for range 100 {
 		w.mu.Lock()
 		w.direct = true
+		for _, l := range w.locks {
+			close(l.pass)
+		}
+		released := len(w.locks)
+		w.locks = nil
 		pending := w.pending
 		w.pending = nil
 		for _, t := range pending {
@@ -233,18 +263,21 @@ func (w *world) finish() {
 		}
 		w.mu.Unlock()
 		synctest.Wait()
-		if len(pending) == 0 {
+		if released+len(pending) == 0 {
 			break
 		}
 	}
+	close(w.end)
+	synctest.Wait()
 	for _, p := range w.processes {
 		ctx, cancel := context.WithTimeout(context.Background(), minute)
-		if err := p.store.Close(ctx); err != nil && !w.faulted && !w.mode.broken && !w.has("abort") {
+		if err := p.close(ctx); err != nil && !w.faulted && !w.mode.broken && !w.has("abort", "close-soon") && w.mode.hook == "" {
 			w.violated("drain", "the last Close of process %d: %v", p.id, err)
 		}
 		cancel()
 	}
 	synctest.Wait()
+	w.quiet()
 	for _, r := range w.runs {
 		if r.cancel != nil {
 			r.cancel()

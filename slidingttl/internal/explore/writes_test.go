@@ -10,7 +10,7 @@ import (
 // judgeFresh checks the life of a new record.
 func (w *world) judgeFresh(p *process, r *run, life driver.Life) {
 	if !w.planned(p, r, func(rule slidingttl.Policy, floor, at driver.Instant) bool {
-		return life.CreatedAt == floor && life.ExpiresAt == expiry(rule, floor, at)
+		return life.CreatedAt == floor && life.ExpiresAt == w.expiry(rule, floor, at)
 	}) {
 		w.violated("fresh", "%v writes a record created %s that expires %s", r, w.since(life.CreatedAt), w.since(life.ExpiresAt))
 	}
@@ -19,6 +19,13 @@ func (w *world) judgeFresh(p *process, r *run, life driver.Life) {
 // judgeTouch checks a touch that is about to land.
 func (w *world) judgeTouch(p *process, r *run, life driver.Life) {
 	was := w.truth.last()
+	if r == nil || r.name != "retire" {
+		for _, other := range w.runs {
+			if other.name == "retire" && other.deleted > 0 && other.retired == was.CreatedAt && was.CreatedAt != 0 && life.ExpiresAt > was.ExpiresAt {
+				w.violated("revived", "a touch of %v in process %d moves the expiry of a life that %v has retired by %v", r, p.id, other, life.ExpiresAt.Sub(was.ExpiresAt))
+			}
+		}
+	}
 	switch {
 	case r != nil && r.name == "retire":
 		w.judgeRetire(p, r, was, life)
@@ -37,14 +44,14 @@ func (w *world) judgeTouch(p *process, r *run, life driver.Life) {
 		return was.ExpiresAt < deadline(rule, was.CreatedAt, at+millis(rule.Slack)/16)
 	})
 	fits := w.planned(p, r, func(rule slidingttl.Policy, _, at driver.Instant) bool {
-		return writable(rule, was.CreatedAt, at, life.ExpiresAt)
+		return w.writable(rule, was.CreatedAt, at, life.ExpiresAt)
 	})
 	if w.has("save") { // it restores the life that it overwrote, lowered to the policy
 		due = true
 		for i := range w.truth.states {
 			wiped := &w.truth.states[i]
 			fits = fits || wiped.ExpiresAt == life.ExpiresAt || w.planned(p, r, func(rule slidingttl.Policy, _, at driver.Instant) bool {
-				return lowered(rule, wiped.Life, at, life.ExpiresAt)
+				return w.lowered(rule, wiped.Life, at, life.ExpiresAt)
 			})
 		}
 	}
@@ -56,9 +63,11 @@ func (w *world) judgeTouch(p *process, r *run, life driver.Life) {
 
 // judgeRetire checks a touch that ends a life: it must write the present time.
 func (w *world) judgeRetire(p *process, r *run, was *state, life driver.Life) {
-	r.deleted = w.step
+	r.deleted, r.retired = w.step, was.CreatedAt
 	created := life.CreatedAt == was.CreatedAt || was.CreatedAt == 0
-	if !created || !w.planned(p, r, func(_ slidingttl.Policy, _, at driver.Instant) bool { return life.ExpiresAt == at }) {
+	if !created || !w.planned(p, r, func(_ slidingttl.Policy, floor, at driver.Instant) bool {
+		return life.ExpiresAt == at || life.ExpiresAt == floor-skewed-(floor-skewed)%millis(w.resolution()) || life.ExpiresAt == floor-floor%millis(w.resolution())
+	}) {
 		w.violated("created", "%v makes of a record created %s one created %s that expires %s",
 			r, w.since(was.CreatedAt), w.since(life.CreatedAt), w.since(life.ExpiresAt))
 	}
@@ -92,7 +101,7 @@ func (w *world) judgeAdoption(p *process, r *run, was *state, life driver.Life) 
 // judgeLowering checks a write that lowers an expiry.
 func (w *world) judgeLowering(p *process, r *run, was *state, life driver.Life) {
 	if !w.planned(p, r, func(rule slidingttl.Policy, _, at driver.Instant) bool {
-		return lowered(rule, was.Life, at, life.ExpiresAt)
+		return w.lowered(rule, was.Life, at, life.ExpiresAt)
 	}) {
 		w.violated("forward", "%v lowers the expiry by %v", r, was.ExpiresAt.Sub(life.ExpiresAt))
 	}
@@ -129,7 +138,7 @@ func (w *world) judgeReplace(p *process, r *run, v value, life driver.Life) {
 	case life.ExpiresAt < was.ExpiresAt:
 		w.judgeLowering(p, r, was, life)
 	case life.ExpiresAt > was.ExpiresAt && !w.planned(p, r, func(rule slidingttl.Policy, _, at driver.Instant) bool {
-		return writable(rule, was.CreatedAt, at, life.ExpiresAt)
+		return w.writable(rule, was.CreatedAt, at, life.ExpiresAt)
 	}):
 		w.violated("due", "%v moves the expiry from %s to %s", r, w.since(was.ExpiresAt), w.since(life.ExpiresAt))
 	}
