@@ -30,7 +30,7 @@ type change struct {
 func commit(ctx context.Context, b Bucket, m *Manifest, c change) error {
 	s := swap{Version: swapVersion, Merged: c.merged, Files: []string{}, By: rand.Text()}
 	for _, f := range c.files {
-		s.Files = append(s.Files, path.Base(f.Name))
+		s.Files = append(s.Files, path.Base(f.own()))
 	}
 	marks := map[string]bool{}
 	maps.Copy(marks, m.batches)

@@ -15,6 +15,8 @@ import (
 var (
 	groupRows  = 1 << 16
 	groupBytes = 32 << 20
+
+	writeBuffer = parquet.DefaultWriteBufferSize
 )
 
 // A batch is compressed fast, because its source waits and may hold row locks meanwhile. A
@@ -38,6 +40,7 @@ func newEncoder(w io.Writer, l *layout, c *zstd.Codec) *encoder {
 	e := &encoder{layout: l, sum: sha256.New()}
 	e.w = parquet.NewGenericWriter[any](io.MultiWriter(w, e.sum), l.schema,
 		parquet.Compression(c),
+		parquet.WriteBufferSize(writeBuffer),
 		parquet.CreatedBy("slidingttl", "archive", "1"),
 		parquet.BloomFilters(parquet.SplitBlockFilter(10, colKey)),
 		parquet.ColumnIndexSizeLimit(func([]string) int { return 4096 }),

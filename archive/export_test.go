@@ -7,9 +7,9 @@ var OpenWith = openDirectory
 
 // Shorten limits row groups to so many rows, and merged files to so many bytes, during a test.
 func Shorten(t *testing.T, rows int, bytes int64) {
-	r, b := groupRows, mergeBytes
-	groupRows, mergeBytes = rows, bytes
-	t.Cleanup(func() { groupRows, mergeBytes = r, b })
+	r, b, w := groupRows, mergeBytes, writeBuffer
+	groupRows, mergeBytes, writeBuffer = rows, bytes, 0
+	t.Cleanup(func() { groupRows, mergeBytes, writeBuffer = r, b, w })
 }
 
 // Narrow bounds the memory for files that are merged at once by room, during a test.

@@ -2,4 +2,7 @@
 
 package archive_test
 
-func init() { pauseAtReads = true }
+func init() {
+	pauseAtReads = true
+	crashes = []crashRun{{2, true}, {3, false}}
+}
