@@ -5,6 +5,7 @@ package explore
 import (
 	"flag"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"runtime"
@@ -107,4 +108,64 @@ func share(t *testing.T) (shard, shards uint64, ok bool) {
 	}
 	group.Wait()
 	return 0, 0, false
+}
+
+func init() { drains = 1000 }
+
+// TestEveryCrowd runs crowds that are drawn from seeds.
+func TestEveryCrowd(t *testing.T) {
+	began := time.Now()
+	for seed := *nightFlag * 1000; time.Since(began) < *limitFlag/5; seed++ {
+		c := drawCrowd(rand.New(rand.NewPCG(seed, 0)))
+		for _, b := range c.play(t) {
+			t.Errorf("-explore.crowd=%d, %+v: %s", seed, c, b)
+		}
+	}
+}
+
+// TestEveryLock runs programs that are drawn from seeds by the schedules that differ in up to three
+// places from the usual one, each lock of the touches being a step, with two faults.
+func TestEveryLock(t *testing.T) {
+	shard, shards, ok := share(t)
+	if !ok {
+		return
+	}
+	x := lockExplorer{delays: delays{delays: 3, faults: 2, most: 1500}}
+	began := time.Now()
+	for seed := *nightFlag*1_000_000 + shard; time.Since(began) < *limitFlag; seed += shards {
+		x.explore(t, drawProgram(rand.New(rand.NewPCG(seed, 1))))
+	}
+	x.report(t)
+}
+
+// drawProgram returns a program whose locks are ordered.
+func drawProgram(r *rand.Rand) program {
+	one := func(of ...string) string { return of[r.IntN(len(of))] }
+	p := program{
+		driver: one("plain", "plain", "readtouch", "overwrite", "versions", "stale", "retains", "deaf", "seconds", "stale+retains", "readtouch+deaf") + "+locks",
+		mode:   one("exact", "exact", "background", "budget", "slack", "apart", "brief", "batch", "calls", "closes", "hangs", "exits", "broken", "strict", "behind", "ahead"),
+		start:  one("due", "due", "due", "fresh", "unknown", "dead", "long", "foreign", "absent"),
+	}
+	names := slices.Concat(accesses, alike, wrapped, []string{"get", "get", "batch", "bad", "poison", "upsertmulti", "retire", "delete", "upsert", "abort", "close-soon"})
+	if p.mode == "brief" || p.mode == "exits" { // PolicyOf decides
+		names = slices.DeleteFunc(names, func(n string) bool { return n == "tighter" || n == "looser" })
+		p.start = one("due", "fresh", "unknown", "absent")
+	}
+	if p.mode != "exits" {
+		names = slices.DeleteFunc(names, func(n string) bool { return n == "poison" })
+	}
+	for i := range 2 + r.IntN(4) {
+		c := call{name: names[r.IntN(len(names))], process: r.IntN(4) / 3}
+		if i > 0 && r.IntN(3) == 0 {
+			c.after = 1 + r.IntN(i)
+		}
+		p.calls = append(p.calls, c)
+		if r.IntN(4) == 0 {
+			p.calls = append(p.calls, call{name: one("moment", "late", "timeout", "minute", "at-expiry"), process: ofTime, after: r.IntN(2) * len(p.calls)})
+		}
+	}
+	if r.IntN(2) == 0 {
+		p.calls = append(p.calls, call{name: "close-soon"}, call{name: "late", process: ofTime}, call{name: "late", process: ofTime})
+	}
+	return p
 }

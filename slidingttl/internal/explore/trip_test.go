@@ -76,7 +76,7 @@ func roundTripOf[R any](ctx context.Context, c *conn, kind, k string, created dr
 		err := t.effect()
 		return result, err
 	}
-	if by, _ := ctx.Value(runKey{}).(*run); by != nil && by.left && t.touches() {
+	if by, _ := ctx.Value(runKey{}).(*run); by != nil && by.left && by.name == "batch" && t.touches() {
 		if by.sentLeft++; by.sentLeft > 1 {
 			w.violated("left", "%v starts %d touches after its caller has left", by, by.sentLeft)
 		}
