@@ -2,6 +2,7 @@ package archive
 
 import (
 	"context"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -47,14 +48,21 @@ func (g *Grave) Bury(ctx context.Context, dead []driver.Dead) error {
 	b := Batch{Source: g.Source, Records: make([]Record, len(dead))}
 	for i := range dead {
 		d := &dead[i]
-		b.Records[i] = Record{
+		r := &b.Records[i]
+		*r = Record{
 			Key:       d.Key,
 			CreatedAt: d.CreatedAt,
-			ExpiredAt: d.At,
+			ExpiredAt: max(d.At, d.CreatedAt), // a life may be ended with an expiry before it began
 			Reason:    g.reason(d),
 			Format:    d.Format,
 			Value:     d.Value,
 			Problem:   d.Problem,
+		}
+		if far := driver.Floor(g.Writer.opts.Now().Add(24 * time.Hour)); d.CreatedAt > far && d.At <= far && r.Problem == nil {
+			r.Problem = &driver.InvalidError{Field: "Record.CreatedAt", Value: strconv.FormatInt(int64(d.CreatedAt), 10), Rule: "must not be ahead of the clock"}
+		}
+		if r.Problem != nil {
+			r.ExpiredAt = d.At
 		}
 	}
 	return g.Writer.write(ctx, b, &g.counts)

@@ -3,6 +3,7 @@ package archive
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/parquet-go/parquet-go"
@@ -161,14 +162,14 @@ func checkColumns(columns []Column) error {
 		switch {
 		case c.Name == "" || checkText("", c.Name) != nil:
 			return &driver.InvalidError{Field: field + ".Name", Value: strconv.Quote(c.Name), Rule: "must be text, and not empty"}
-		case seen[c.Name]:
-			return &driver.InvalidError{Field: field + ".Name", Value: strconv.Quote(c.Name), Rule: "must differ from the other columns' names"}
+		case seen[strings.ToLower(c.Name)]: // many engines ignore the case
+			return &driver.InvalidError{Field: field + ".Name", Value: strconv.Quote(c.Name), Rule: "must differ from the other columns' names by more than case"}
 		case c.Type.node() == nil:
 			return &driver.InvalidError{Field: field + ".Type", Value: c.Type.String(), Rule: "must be one of the column types"}
 		case c.Of == nil:
 			return &driver.InvalidError{Field: field + ".Of", Value: "nil", Rule: "is required"}
 		}
-		seen[c.Name] = true
+		seen[strings.ToLower(c.Name)] = true
 	}
 	return nil
 }

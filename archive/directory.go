@@ -31,7 +31,11 @@ func openDirectory(path string, fsync func(*os.File) error) (*Directory, error) 
 		return nil, &driver.InvalidError{Field: "directory", Value: "empty", Rule: "must be a path"}
 	}
 	d := &Directory{root: filepath.Clean(path), fsync: fsync}
-	if err := d.makeDir(d.root); err != nil {
+	err := d.makeDir(d.root)
+	if err == nil {
+		d.root, err = filepath.EvalSymlinks(d.root)
+	}
+	if err != nil {
 		return nil, diskError(err)
 	}
 	return d, d.clean()
@@ -108,47 +112,46 @@ func (d *Directory) ReadAt(ctx context.Context, name string, p []byte, off int64
 	return n, diskError(err)
 }
 
-// List implements Bucket.
+// List implements Bucket. It follows symbolic links.
 func (d *Directory) List(ctx context.Context, prefix string) iter.Seq2[Info, error] {
-	return func(yield func(Info, error) bool) {
-		stopped := errors.New("stopped")
-		err := filepath.WalkDir(d.root, func(path string, e fs.DirEntry, err error) error {
-			if errors.Is(err, fs.ErrNotExist) && path != d.root {
-				return nil // it was removed during the walk
-			}
-			if err := errors.Join(err, ctx.Err()); err != nil {
-				return err
-			}
-			name, err := filepath.Rel(d.root, path)
-			if err != nil {
-				return err
-			}
-			name = filepath.ToSlash(name)
-			if e.IsDir() {
-				if name != "." && !strings.HasPrefix(name+"/", prefix) && !strings.HasPrefix(prefix, name+"/") {
-					return fs.SkipDir
-				}
-				return nil
-			}
-			if !strings.HasPrefix(name, prefix) || strings.HasPrefix(name, tempPrefix) {
-				return nil
-			}
-			i, err := e.Info()
-			if errors.Is(err, fs.ErrNotExist) {
-				return nil
-			}
-			if err != nil {
-				return err
-			}
-			if !yield(Info{Name: name, Size: i.Size()}, nil) {
-				return stopped
-			}
-			return nil
-		})
-		if err != nil && err != stopped {
+	return func(yield func(Info, error) bool) { d.list(ctx, "", prefix, yield) }
+}
+
+// list yields the files below dir, which is empty or ends in a slash. It returns false to stop.
+func (d *Directory) list(ctx context.Context, dir, prefix string, yield func(Info, error) bool) bool {
+	entries, err := os.ReadDir(filepath.Join(d.root, dir))
+	if errors.Is(err, fs.ErrNotExist) && dir != "" {
+		return true // it was removed meanwhile
+	}
+	if err := errors.Join(err, ctx.Err()); err != nil {
+		yield(Info{}, diskError(err))
+		return false
+	}
+	for _, e := range entries {
+		name := dir + e.Name()
+		if strings.HasPrefix(name, tempPrefix) || !strings.HasPrefix(name, prefix) && !strings.HasPrefix(prefix, name+"/") {
+			continue
+		}
+		var i fs.FileInfo
+		if e.Type()&fs.ModeSymlink != 0 {
+			i, err = os.Stat(filepath.Join(d.root, name)) // a link to nothing is an error
+		} else if i, err = e.Info(); errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		more := false
+		switch {
+		case err != nil:
 			yield(Info{}, diskError(err))
+		case i.IsDir():
+			more = d.list(ctx, name+"/", prefix, yield)
+		default:
+			more = yield(Info{Name: name, Size: i.Size()}, nil)
+		}
+		if !more {
+			return false
 		}
 	}
+	return true
 }
 
 // Rename implements Bucket.
@@ -184,6 +187,14 @@ func (d *Directory) unlink(ctx context.Context, name string) error {
 	path, err := d.path(name)
 	if err := errors.Join(err, ctx.Err()); err != nil {
 		return err
+	}
+	if to, err := os.Readlink(path); err == nil { // the file goes with its link
+		if !filepath.IsAbs(to) {
+			to = filepath.Join(filepath.Dir(path), to)
+		}
+		if err := os.Remove(to); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return diskError(err)
+		}
 	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return diskError(err)

@@ -28,9 +28,9 @@
 // Each day of death has a directory. A batch has a file in each of its days:
 //
 //	day=2026-11-22/batch-<batch>-<rows>-<sha256>.parquet
-//	day=2026-11-22/merge-<number>-<rows>-<sha256>.parquet
+//	day=2026-11-22/merged-<number>-<rows>-<sha256>.parquet
 //	day=2026-11-22/_manifest-<number>.json
-//	day=2026-11-22/_merge-<number>-<rows>-<sha256>     until a manifest names it
+//	day=2026-11-22/_merged-<number>-<rows>-<sha256>    until a manifest names it
 //	_quarantine/                                       as a day
 //	checkpoints/<name>
 //

@@ -113,7 +113,7 @@ func TestCorruptDay(t *testing.T) {
 	const manifest = "day=2026-11-22/_manifest-000001.json"
 	merged := func(b *fakeBucket) string {
 		for name := range b.files {
-			if strings.HasPrefix(name, "day=2026-11-22/merge-") {
+			if strings.HasPrefix(name, "day=2026-11-22/merged-") {
 				return name
 			}
 		}
@@ -125,7 +125,7 @@ func TestCorruptDay(t *testing.T) {
 	for name, harm := range map[string]func(*fakeBucket){
 		"half a manifest": func(b *fakeBucket) { b.files[manifest] = b.files[manifest][:20] },
 		"of the future": func(b *fakeBucket) {
-			b.files[manifest] = bytes.Replace(b.files[manifest], []byte(":1"), []byte(":2"), 1)
+			b.files[manifest] = bytes.Replace(b.files[manifest], []byte(`"version":2`), []byte(`"version":3`), 1)
 		},
 		"the file is gone": func(b *fakeBucket) { delete(b.files, merged(b)) },
 		"of another length": func(b *fakeBucket) {

@@ -169,7 +169,7 @@ func TestCompactCrashes(t *testing.T) {
 				}
 			}
 			for name := range b.files { // other engines read files by their names
-				if day, _, is := strings.Cut(name, "/merge-"); is && !days[day] {
+				if day, _, is := strings.Cut(name, "/merged-"); is && !days[day] {
 					t.Errorf("after %d calls there is %s, which no manifest names", calls, name)
 				}
 			}

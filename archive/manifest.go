@@ -43,7 +43,9 @@ type swap struct {
 	By      string   `json:"by"`      // random: a commit knows its own file by it
 }
 
-const swapVersion = 1
+// swapVersion is the version of the layout. Version 1, which is still read, had other names for
+// merged files.
+const swapVersion = 2
 
 // catalog reads manifests. It caches manifest files, which never change.
 type catalog struct {
@@ -138,11 +140,13 @@ func (c *catalog) list(ctx context.Context, span Span) (map[Day]*Manifest, error
 			days[d] = m
 		}
 		switch {
+		case isManifest && n == m.number: // of two versions
+			m.err = &CorruptError{File: i.Name, Err: fmt.Errorf("%w: an earlier version has changed the day after a later one: archive repair mends it", ErrVersion)}
 		case isManifest && n > m.number:
 			if m.number != 0 {
 				m.older = append(m.older, m.name)
 			}
-			m.number, m.name = n, i.Name
+			m.number, m.name, m.err = n, i.Name, nil
 		case isManifest:
 			m.older = append(m.older, i.Name)
 		default:
@@ -157,6 +161,10 @@ func (c *catalog) resolve(ctx context.Context, days map[Day]*Manifest) ([]Manife
 	all := make([]Manifest, 0, len(days))
 	for _, d := range slices.Sorted(maps.Keys(days)) {
 		m := days[d]
+		if m.err != nil {
+			all = append(all, Manifest{Day: d, number: m.number, name: m.name, err: m.err})
+			continue
+		}
 		if m.number == 0 {
 			m.sortOut(nil)
 			all = append(all, *m)
@@ -231,8 +239,8 @@ func (c *catalog) swap(ctx context.Context, name string) (*swap, error) {
 	if err := json.Unmarshal(content, s); err != nil {
 		return nil, &CorruptError{File: name, Err: err}
 	}
-	if s.Version != swapVersion {
-		return nil, &CorruptError{File: name, Err: fmt.Errorf("it has version %d; this program knows %d", s.Version, swapVersion)}
+	if s.Version < 1 || s.Version > swapVersion {
+		return nil, &CorruptError{File: name, Err: fmt.Errorf("%w: it has version %d, and this program knows %d: update the program", ErrVersion, s.Version, swapVersion)}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -23,7 +23,8 @@ type File struct {
 
 const (
 	batchPrefix    = "batch-"
-	mergePrefix    = "merge-"
+	mergePrefix    = "merged-"
+	formerMerge    = "merge-" // of version 1
 	manifestPrefix = "manifest-"
 	dataSuffix     = ".parquet"
 	manifestSuffix = ".json"
@@ -80,7 +81,7 @@ func parseFile(i Info, base string) (f File, ok bool) {
 	case batchPrefix:
 		f.mark = parts[1]
 		return f, len(f.mark) == 32 && !f.work
-	case mergePrefix:
+	case mergePrefix, formerMerge:
 		f.Merged = true
 		f.number, err = strconv.Atoi(parts[1])
 		return f, err == nil
@@ -89,7 +90,7 @@ func parseFile(i Info, base string) (f File, ok bool) {
 }
 
 // parseManifest reads a manifest file's number from its name. The name begins with _ so that
-// Hive, Athena and Spark skip the file; in earlier archives it does not.
+// Hive, Athena and Spark skip the file; that of a former version does not.
 func parseManifest(base string) (number int, ok bool) {
 	rest, ok := strings.CutSuffix(base, manifestSuffix)
 	if !ok {

@@ -51,6 +51,9 @@ func (w *Writer) archived(r *Record, source string, now driver.Instant) (a Archi
 		if s, ok := v.(string); ok && err == nil {
 			err = checkText("column "+c.Name, s)
 		}
+		if i, ok := v.(driver.Instant); ok && err == nil {
+			err = checkTime("column "+c.Name, i)
+		}
 		if err != nil {
 			return a, fmt.Errorf("column %s: %w", c.Name, err), nil
 		}

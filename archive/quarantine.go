@@ -18,5 +18,10 @@ func quarantined(r *Record, source string, now driver.Instant, problem error) Ar
 	_, _ = h.Write(r.Value)
 	a.Generation = hex.EncodeToString(h.Sum(nil)[:16])
 	a.Format, a.Reason, a.Problem = strings.ToValidUTF8(r.Format, "?"), Unknown, nil
+	for _, at := range []*driver.Instant{&a.CreatedAt, &a.ExpiredAt} {
+		if !inYears(*at) {
+			*at = 0 // the problem has it
+		}
+	}
 	return a
 }

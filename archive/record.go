@@ -67,6 +67,9 @@ func (r *Record) check() error {
 	if r.ExpiredAt == 0 {
 		return &driver.InvalidError{Field: "Record.ExpiredAt", Value: "zero", Rule: "must be when the record died"}
 	}
+	if err := errors.Join(checkTime("Record.CreatedAt", r.CreatedAt), checkTime("Record.ExpiredAt", r.ExpiredAt)); err != nil {
+		return err
+	}
 	switch r.Reason {
 	case "", Idle, Age, Deleted, Unknown:
 	default:
@@ -74,6 +77,16 @@ func (r *Record) check() error {
 	}
 	return errors.Join(checkText("Record.Generation", r.Generation), checkText("Record.Format", r.Format))
 }
+
+// checkTime returns an error for a time that names of days, JSON and many engines cannot express.
+func checkTime(field string, i driver.Instant) error {
+	if inYears(i) {
+		return nil
+	}
+	return &driver.InvalidError{Field: field, Value: strconv.FormatInt(int64(i), 10), Rule: "must lie in the years 0 to 9999, in milliseconds"}
+}
+
+func inYears(i driver.Instant) bool { return i >= -62167219200000 && i < 253402300800000 }
 
 func (r *Record) generation() string {
 	switch {

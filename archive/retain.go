@@ -101,6 +101,9 @@ func Retain(ctx context.Context, b Bucket, days int, opts *RetainOptions) (*Reta
 // manifest file stays, so that a merge still under way in another process is overtaken.
 func drop(ctx context.Context, b Bucket, c *catalog, m Manifest) (err error) {
 	for range attempts {
+		if errors.Is(m.err, ErrVersion) {
+			return m.err
+		}
 		if len(m.Files) == 0 && m.err == nil {
 			if err := sweep(ctx, b, &m); err != nil {
 				return err

@@ -36,13 +36,13 @@ func TestListedBesideCompaction(t *testing.T) {
 	has := map[string]string{} // by file, the lives in it
 	for n, i := 0, 0; i < len(changes); i++ {
 		c := changes[i]
-		under, work := strings.CutPrefix(c.name, "day=2026-11-22/_merge-")
+		under, work := strings.CutPrefix(c.name, "day=2026-11-22/_merged-")
 		if c.content == nil || !work && !strings.Contains(c.name, "/batch-") {
 			continue
 		}
 		has[c.name] = []string{"a", "b", "ab", "c", "abc"}[n]
 		if work {
-			has["day=2026-11-22/merge-"+under+".parquet"] = has[c.name]
+			has["day=2026-11-22/merged-"+under+".parquet"] = has[c.name]
 		}
 		n++
 	}

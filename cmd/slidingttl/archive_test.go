@@ -76,6 +76,12 @@ func TestArchive(t *testing.T) {
 	out, errs := command(t, exitFailed, "archive", "verify", path)
 	contains(t, out, "1 files are corrupt")
 	contains(t, errs, filepath.Base(file[0])+" is corrupt")
+	if err := os.Remove(file[0]); err != nil {
+		t.Fatal(err)
+	}
+	out, errs = command(t, exitFailed, "archive", "compact", path, "--keep-days", "1", "--apply")
+	contains(t, out, "0 days before") // the day of yesterday is kept, and retention went on
+	contains(t, errs, filepath.Base(file[0])+" is corrupt")
 }
 
 func TestArchiveUsage(t *testing.T) {

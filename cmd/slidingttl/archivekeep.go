@@ -35,18 +35,19 @@ func (a *app) archiveCompact() *cobra.Command {
 		Long: `Merges the files of each day into one, and keeps each life once. It may run beside all other
 programs, and again after a kill. It loses nothing, so it needs no --apply.
 
-With --keep-days it then removes older days. That is a dry run unless --apply is given.`,
+With --keep-days it then removes older days, also if a file of a day is corrupt or lost. That is a
+dry run unless --apply is given.`,
 		Example: `  slidingttl archive compact /var/lib/links/archive --to 2026-11-21 --keep-days 400 --apply`,
 	}, func(c *cobra.Command, b archive.Bucket, span archive.Span, args []string) error {
 		r, err := archive.Compact(c.Context(), b, &archive.CompactOptions{Span: span, Progress: a.days("compact")})
 		if r != nil {
 			err = errors.Join(err, a.print(r))
 		}
-		if err != nil || !c.Flags().Changed("keep-days") {
+		if err != nil && !errors.Is(err, archive.ErrCorrupt) && !errors.Is(err, archive.ErrLocked) || !c.Flags().Changed("keep-days") {
 			return err
 		}
-		kept, err := archive.Retain(c.Context(), b, keep, &archive.RetainOptions{Apply: apply, Quiet: quiet, Progress: a.days("retain")})
-		if kept == nil {
+		kept, failed := archive.Retain(c.Context(), b, keep, &archive.RetainOptions{Apply: apply, Quiet: quiet, Progress: a.days("retain")})
+		if err = errors.Join(err, failed); kept == nil {
 			return err
 		}
 		return errors.Join(err, a.print(kept))
