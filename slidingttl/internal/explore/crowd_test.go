@@ -169,6 +169,8 @@ func (m *mass) Delete(context.Context, string) error { panic("not of a crowd") }
 
 // add stores a record that dies in left.
 func (m *mass) add(k string, left time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	now := driver.Floor(time.Now())
 	m.records[k] = driver.Entry[int]{Meta: driver.Meta{Life: driver.Life{CreatedAt: now.Add(-time.Minute), ExpiresAt: now.Add(left)}, Version: 1}}
 }
