@@ -37,12 +37,13 @@ var rules = []rule{
 	{pkg: "slidingttl/drivertest", own: []string{"slidingttl", "slidingttl/driver", "internal/hostile"}, tests: []string{"drivers/memory"}},
 	{pkg: "slidingttl/...", own: []string{"slidingttl", "slidingttl/driver"}, tests: []string{"drivers/memory", "internal/hostile"}},
 	{pkg: "internal/hostile", bare: true},
+	{pkg: "internal/anyvalue", own: []string{"slidingttl", "slidingttl/driver"}},
 	{pkg: "internal/chart", bare: true},
 	{pkg: "internal/golden", own: []string{"slidingttl", "slidingttl/driver", "slidingttl/drivertest"}},
 
 	{pkg: "drivers/memory", own: []string{"slidingttl/driver"}, tests: []string{"slidingttl/..."}, bare: true},
 	{pkg: "drivers/*/*test"},
-	{pkg: "drivers/*", own: []string{"slidingttl/driver"}, tests: []string{"slidingttl/...", "drivers/memory", "internal/hostile", "internal/golden"}},
+	{pkg: "drivers/*", own: []string{"slidingttl/driver"}, tests: []string{"slidingttl/...", "drivers/memory", "internal/hostile", "internal/golden", "internal/anyvalue"}},
 	{pkg: "drivers/...", own: []string{"slidingttl/driver"}},
 
 	{pkg: "middleware/grpc", own: []string{"slidingttl", "middleware/session"}, tests: []string{"slidingttl/driver", "drivers/memory"}},

@@ -1,0 +1,60 @@
+package driver
+
+import (
+	"fmt"
+	"reflect"
+)
+
+// OwnField is a field that a driver writes beside those of a value.
+type OwnField struct {
+	Name   string // its name in the store
+	Kind   string // what the store calls a field: "property"
+	Option string // the option that renames it; empty: none
+	Sole   bool   // no T may have it; else a T may read it, if it can hold what the driver writes
+
+	// Guess reports whether a sample's error tells nothing of what the driver writes, as for keys.
+	// Nil: it always tells.
+	Guess func(error) bool
+}
+
+// Check returns an *InvalidError if a T does not suit f: its field for f cannot hold what the driver
+// writes, or has a name that differs in case alone, which many decoders take for the same.
+//
+// through decodes a stored record that has one field, with what the driver writes there or the like,
+// into a T, and returns the fields that this T is encoded to. The empty name: a record without fields.
+// unsure says that T has a field for f, of which only a write can tell whether it holds what is written.
+func (f OwnField) Check(goType string, through func(name string) (map[string]any, error)) (unsure bool, err error) {
+	none, err := through("")
+	if err != nil {
+		return false, nil // the decoder needs a whole value
+	}
+	if other, err := through("any " + f.Name); err == nil && !reflect.DeepEqual(other, none) {
+		return false, nil // T is a map, or decodes itself
+	}
+	got, err := through(f.Name)
+	_, exact := none[f.Name]
+	_, filled := got[f.Name]
+	rule := "would be overwritten"
+	switch {
+	case err != nil && exact && f.Guess != nil && f.Guess(err):
+		return true, nil
+	case err != nil:
+		rule = "cannot hold what the driver writes there"
+	case reflect.DeepEqual(got, none):
+		return false, nil
+	case !exact && !filled:
+		rule = "differs from it in case alone"
+	case !f.Sole:
+		return false, nil
+	}
+	rename := "rename the field"
+	if f.Option != "" {
+		rename = "rename one of them (" + f.Option + ")"
+	}
+	return false, &InvalidError{
+		Field: fmt.Sprintf("%s %q", f.Kind, f.Name),
+		Value: "a field of " + goType,
+		Rule:  "must belong to the driver alone, since the field " + rule + ": " + rename,
+		Err:   err,
+	}
+}
