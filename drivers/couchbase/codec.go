@@ -3,6 +3,7 @@ package couchbase
 import (
 	"encoding/json"
 	"fmt"
+	"hash/crc32"
 
 	"github.com/couchbase/gocb/v2"
 	"github.com/couchbase/gocbcore/v10"
@@ -23,7 +24,7 @@ type document struct {
 }
 
 func newCodec(t gocb.Transcoder) codec {
-	if t == nil {
+	if _, plain := t.(*gocb.JSONTranscoder); plain || t == nil {
 		return codec{Transcoder: gocb.NewJSONTranscoder()}
 	}
 	return codec{t, true}
@@ -56,10 +57,34 @@ func (c codec) decode(doc document, into any) error {
 	return nil
 }
 
-// typed reports whether readers need the document's flags to know its type. JSON needs none: gocb
-// and the other SDKs read flags of zero as JSON, and a sub-document write creates documents with
-// flags of zero.
-func (doc document) typed() bool {
-	t, _ := gocbcore.DecodeCommonFlags(doc.flags)
-	return t != gocbcore.JSONType
+var jsonFlags = gocbcore.EncodeCommonFlags(gocbcore.JSONType, gocbcore.NoCompression)
+
+// typed reports whether readers need a document's flags to know its type. JSON needs none: gocb and
+// the other SDKs read flags of zero as JSON, and a sub-document write creates documents with flags
+// of zero.
+func typed(flags uint32) bool { return flags != 0 && flags != jsonFlags }
+
+// flagsXattr returns the JSON of the xattr that has doc's flags. A sub-document write keeps the
+// document's, which may be those of another type of value. The checksum ties the xattr to the body,
+// because other programs' writes keep xattrs.
+func (doc document) flagsXattr() []byte {
+	return fmt.Appendf(nil, "[%d,%d]", doc.flags, checksum(doc.body))
 }
+
+// trueFlags returns the flags that doc was encoded with, of those in the document and in its xattr.
+func (doc document) trueFlags(xattr []byte) uint32 {
+	var tied [2]uint32
+	var plain uint32 // by versions that wrote an xattr without a checksum, for new documents only
+	switch {
+	case len(xattr) == 0:
+	case json.Unmarshal(xattr, &tied) == nil && tied[1] == checksum(doc.body):
+		return tied[0]
+	case doc.flags == 0 && json.Unmarshal(xattr, &plain) == nil:
+		return plain
+	}
+	return doc.flags
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+func checksum(body []byte) uint32 { return crc32.Checksum(body, castagnoli) }

@@ -11,8 +11,9 @@ import (
 
 // pending is a write that has been sent.
 type pending struct {
-	op   gocbcore.PendingOp
-	done chan outcome
+	op    gocbcore.PendingOp
+	done  chan outcome
+	place place
 }
 
 type outcome struct {
@@ -58,7 +59,7 @@ func (d *Driver[T]) send(ctx context.Context, key string, call func(*gocbcore.Ag
 	if span := d.span(ctx); span != nil {
 		f.trace = span.Context()
 	}
-	p := pending{done: make(chan outcome, 1)}
+	p := pending{done: make(chan outcome, 1), place: d.created}
 	p.op, err = call(agent, f, func(cas gocbcore.Cas, err error) { p.done <- outcome{cas, err} })
 	return p, failure(ctx, err)
 }
@@ -73,7 +74,7 @@ func (p pending) wait(ctx context.Context) (gocb.Cas, error) {
 		p.op.Cancel()
 		o = <-p.done
 	}
-	return gocb.Cas(o.cas), written(ctx, o.err)
+	return gocb.Cas(o.cas), p.place.outOfReach(written(ctx, o.err))
 }
 
 var durabilities = map[gocb.DurabilityLevel]memd.DurabilityLevel{

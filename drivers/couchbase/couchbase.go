@@ -1,6 +1,10 @@
 package couchbase
 
 import (
+	"bytes"
+	"fmt"
+	"reflect"
+	"sync/atomic"
 	"time"
 
 	"github.com/couchbase/gocb/v2"
@@ -22,6 +26,7 @@ type Driver[T any] struct {
 	writeRetry gocb.RetryStrategy
 	slots      chan struct{} // limits GetMulti's concurrent lookups
 	maxKey     int
+	typed      atomic.Bool // a document with flags of its own was seen or written
 }
 
 var (
@@ -45,7 +50,9 @@ const (
 // New returns a driver over c. opts may be nil; it is copied. New does no I/O. c may
 // still be connecting: the first calls then wait for it, within Options.Timeout.
 //
-// An option that breaks its rule is a *driver.InvalidError that names it.
+// An option that breaks its rule is a *driver.InvalidError that names it, and so is a T with a field
+// that cannot hold the created_at that CreatedIn: Body writes, or whose name differs from it in case
+// alone.
 func New[T any](c *gocb.Collection, opts *Options) (*Driver[T], error) {
 	if c == nil {
 		return nil, &driver.InvalidError{Field: "collection", Value: "nil", Rule: "is required"}
@@ -65,6 +72,9 @@ func New[T any](c *gocb.Collection, opts *Options) (*Driver[T], error) {
 	if c.ScopeName() == "_default" && c.Name() == "_default" {
 		d.maxKey = maxKey
 	}
+	if err := d.checkValue(); err != nil {
+		return nil, err
+	}
 	d.read, d.peek = specs(d.created, d.codec)
 	retry := o.RetryStrategy
 	if retry == nil {
@@ -72,6 +82,31 @@ func New[T any](c *gocb.Collection, opts *Options) (*Driver[T], error) {
 	}
 	d.readRetry, d.writeRetry, d.touchRetry = repeatable{retry}, once{retry}, impatient{once{retry}}
 	return d, nil
+}
+
+// checkValue rejects a T with a field that does not suit a created_at in the body.
+func (d *Driver[T]) checkValue() error {
+	if !d.created.body {
+		return nil
+	}
+	own := driver.OwnField{Name: d.created.path, Kind: "field", Option: "Options.CreatedPath"}
+	_, err := own.Check(reflect.TypeFor[T]().String(), func(name string) (map[string]any, error) {
+		body := []byte("{}")
+		if name != "" {
+			body = fmt.Appendf(nil, `{%q:%s}`, name, d.created.format(driver.NumberSeconds))
+		}
+		var v T
+		if err := d.codec.decode(document{body: body}, &v); err != nil {
+			return nil, err
+		}
+		doc, err := d.codec.encode(v)
+		if err != nil || bytes.Equal(doc.body, []byte("null")) {
+			return nil, err
+		}
+		var fields map[string]any
+		return fields, d.codec.decode(doc, &fields)
+	})
+	return err
 }
 
 // Resolution is one second.

@@ -2,4 +2,4 @@
 
 package couchbase_test
 
-func init() { allCases = true }
+func init() { allCases, anyValues = true, 50_000 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/couchbase/gocb/v2"
 	"github.com/couchbase/gocbcore/v10"
 	"github.com/couchbase/gocbcore/v10/memd"
 
@@ -91,6 +92,24 @@ func (p place) field() string {
 		return "field " + p.path
 	}
 	return "xattr " + p.path
+}
+
+// outOfReach makes a server's refusal of a path, in a document of another program, an InvalidError.
+func (p place) outOfReach(err error) error {
+	rule := ""
+	switch {
+	case errors.Is(err, gocb.ErrPathMismatch):
+		rule = "must be a field of an object"
+	case errors.Is(err, gocb.ErrPathTooDeep):
+		rule = "must be in a document of at most 32 levels, since Couchbase finds no fields in a deeper one"
+	default:
+		return err
+	}
+	at := p.field()
+	if sub := (gocbcore.SubDocumentError{}); p.body && (!errors.As(err, &sub) || sub.Index == 0) {
+		at = "xattr " + touchedPath
+	}
+	return &driver.InvalidError{Field: at, Value: "out of reach", Rule: rule, Err: err}
 }
 
 func (p place) invalid(raw []byte, rule string) error {

@@ -31,10 +31,13 @@ func (d *Driver[T]) Raw(ctx context.Context, key string) (driver.Raw, error) {
 		return driver.Raw{}, err
 	}
 	raw.Meta, raw.Problem = r.Meta, err
-	names := []string{"$document.exptime", d.created.stampedPath(), d.created.path, "$document.CAS"}
-	if !d.created.body {
-		names = slices.Delete(names, 2, 3) // both are the same xattr
+	names := []string{"$document.exptime", d.created.stampedPath()}
+	if d.created.body {
+		names = append(names, d.created.path)
+	} else if d.codec.flags {
+		names = append(names, "$document.flags")
 	}
+	names = append(names, "$document.CAS")
 	for i, name := range names {
 		var field []byte
 		if res.ContentAt(uint(i), &field) == nil {

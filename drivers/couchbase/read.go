@@ -18,13 +18,15 @@ const (
 	// The first result of a lookup is the expiry; the others differ between Get and peek.
 	expiryAt = 0
 
-	// Get asks for body, stamp, flags, and the flags that a typed document was created with.
+	// Get asks for body, stamp, and for a transcoder the flags and their xattr.
 	bodyAt     = 1
 	getStampAt = 2
 	getFlagsAt = 3
-	// A peek asks for the stamp, and for created_at if that is in the body.
+	// A peek asks for the stamp, and for created_at if that is in the body, or for a transcoder's
+	// flags.
 	peekStampAt   = 1
 	peekCreatedAt = 2
+	peekFlagsAt   = 2
 
 	// maxUnderWay limits the concurrent lookups of a driver's GetMulti calls. gocb's queue to a
 	// node holds 2,048 operations and refuses more.
@@ -40,10 +42,12 @@ func specs(created place, c codec) (read, peek []gocb.LookupInSpec) {
 	xattr := &gocb.GetSpecOptions{IsXattr: true}
 	expiry, stamp := gocb.GetSpec("$document.exptime", virtual), gocb.GetSpec(created.stampedPath(), xattr)
 	read = []gocb.LookupInSpec{expiry, gocb.GetSpec("", nil), stamp}
-	if c.flags {
-		read = append(read, gocb.GetSpec("$document.flags", virtual), gocb.GetSpec(created.beside(flagsField), xattr))
-	}
+	flags := gocb.GetSpec("$document.flags", virtual)
 	peek = []gocb.LookupInSpec{expiry, stamp}
+	if c.flags {
+		read = append(read, flags, gocb.GetSpec(created.beside(flagsField), xattr))
+		peek = append(peek, flags)
+	}
 	if created.body {
 		peek = append(peek, gocb.GetSpec(created.path, nil))
 	}
@@ -74,18 +78,23 @@ func (d *Driver[T]) Get(ctx context.Context, key string) (driver.Entry[T], error
 	}
 	e.Meta = r.Meta
 	if d.codec.flags {
-		n, err := number(res, getFlagsAt)
-		if n == 0 && err == nil {
-			if n, err = number(res, getFlagsAt+1); errors.Is(err, gocb.ErrPathNotFound) {
-				n, err = 0, nil
-			}
-		}
-		if err != nil {
+		if doc.flags, err = d.flags(res, getFlagsAt); err != nil {
 			return e, err
 		}
-		doc.flags = uint32(n)
+		var xattr []byte
+		_ = res.ContentAt(getFlagsAt+1, &xattr) // another program may have anything there, or nothing
+		doc.flags = doc.trueFlags(xattr)
 	}
 	return e, d.codec.decode(doc, &e.Value)
+}
+
+// flags reads the document's flags.
+func (d *Driver[T]) flags(res *gocb.LookupInResult, at uint) (uint32, error) {
+	n, err := number(res, at)
+	if typed(uint32(n)) {
+		d.typed.Store(true)
+	}
+	return uint32(n), err
 }
 
 // meta looks up the record's Meta without its value.
@@ -114,6 +123,10 @@ func (d *Driver[T]) peeked(res *gocb.LookupInResult) (peeked, error) {
 			return peeked{}, err
 		}
 		created, bad = d.created.parse(raw)
+	} else if d.codec.flags {
+		if _, err := d.flags(res, peekFlagsAt); err != nil {
+			return peeked{}, err
+		}
 	}
 	r, err := d.record(res, created, peekStampAt)
 	return r, errors.Join(bad, err)
@@ -190,7 +203,7 @@ func (d *Driver[T]) raw(res *gocb.LookupInResult, at uint) (raw []byte, err erro
 	case d.created.body && (errors.Is(err, gocb.ErrPathMismatch) || errors.Is(err, gocb.ErrDocumentNotJSON) || errors.Is(err, gocb.ErrValueNotJSON)):
 		return nil, nil // this type of value cannot have a created_at
 	}
-	return nil, visible(err)
+	return nil, d.created.outOfReach(visible(err))
 }
 
 // GetMulti implements driver.BatchGetter, with pipelined lookups. gocb's bulk calls have no

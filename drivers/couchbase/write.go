@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math"
-	"strconv"
 
 	"github.com/couchbase/gocb/v2"
 	"github.com/couchbase/gocbcore/v10"
@@ -17,8 +16,7 @@ import (
 // concurrent writers.
 const attempts = 64
 
-// flagsField is next to created_at, and holds a typed document's flags until they are set on the
-// document.
+// flagsField is next to created_at, and holds the flags of a Transcoder's document.
 const flagsField = "flags"
 
 // mostRelative is the largest expiry that the server takes for a number of seconds
@@ -156,8 +154,8 @@ func (d *Driver[T]) begin(ctx context.Context, key string, doc document, over *d
 		return d.replaceWhole(ctx, key, gocb.Cas(over.Version), t.until, doc)
 	}
 	ops := []gocbcore.SubDocOp{d.created.stamp(t, life.CreatedAt, now), {Op: memd.SubDocOpSetDoc, Value: doc.body}}
-	if doc.typed() {
-		ops = append(ops, setXattr(d.created.beside(flagsField), strconv.AppendUint(nil, uint64(doc.flags), 10)))
+	if d.codec.flags {
+		ops = append(ops, setXattr(d.created.beside(flagsField), doc.flagsXattr()))
 	}
 	if over == nil {
 		return d.mutateIn(ctx, key, mutation{flags: memd.SubdocDocFlagAddDoc, expiry: t.until, ops: ops})
@@ -170,7 +168,7 @@ func (d *Driver[T]) begin(ctx context.Context, key string, doc document, over *d
 // record, except through an unchanged expiry: with terms for that expiry, it would not have been
 // read as the record's.
 func (d *Driver[T]) whole(over *driver.Meta, life driver.Life) bool {
-	if d.opts.Retain > 0 && life.ExpiresAt != 0 {
+	if d.codec.flags || d.opts.Retain > 0 && life.ExpiresAt != 0 {
 		return false
 	}
 	if over == nil {
@@ -180,13 +178,16 @@ func (d *Driver[T]) whole(over *driver.Meta, life driver.Life) bool {
 	return stays && (d.created.body || over.CreatedAt == life.CreatedAt)
 }
 
-// finish waits for the write, and sets the document's flags if they are missing.
+// finish waits for the write. It then sets the document's flags, for other programs, if they may be
+// those of another type of value.
 func (d *Driver[T]) finish(ctx context.Context, key string, p pending, doc document, over *driver.Meta, life driver.Life) (driver.Version, error) {
 	left, err := p.wait(ctx)
 	if err != nil {
 		return 0, tooLarge(err, len(doc.body))
 	}
-	if d.whole(over, life) || !doc.typed() {
+	if typed(doc.flags) {
+		d.typed.Store(true)
+	} else if !d.codec.flags || over == nil || !d.typed.Load() {
 		return driver.Version(left), nil
 	}
 	t, err := d.terms(life)
@@ -199,7 +200,7 @@ func (d *Driver[T]) finish(ctx context.Context, key string, p pending, doc docum
 			left = typed
 		}
 	}
-	// The record is complete except for its flags. If setting them fails, because the document was
-	// overwritten or the server is down, the next write of the value sets them.
+	// The record is complete except for its flags, which are in the xattr. If setting them fails,
+	// because the document was overwritten or the server is down, the next write of the value sets them.
 	return driver.Version(left), nil
 }

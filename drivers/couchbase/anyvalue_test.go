@@ -1,0 +1,151 @@
+package couchbase_test
+
+import (
+	"bytes"
+	"compress/flate"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/couchbase/gocb/v2"
+	"github.com/couchbase/gocbcore/v10"
+
+	"github.com/slidingttl/slidingttl/drivers/couchbase"
+	"github.com/slidingttl/slidingttl/internal/anyvalue"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// anyValues is how many cases of any value over any record are judged.
+var anyValues = 1000
+
+// packed compresses long values, and tells by the flags which it has compressed.
+type packed struct{}
+
+var packedFlags = gocbcore.EncodeCommonFlags(gocbcore.BinaryType, gocbcore.NoCompression)
+
+func (packed) Encode(v any) ([]byte, uint32, error) {
+	b, err := json.Marshal(v)
+	if err != nil || len(b) < 200 {
+		return b, jsonFlags, err
+	}
+	var out bytes.Buffer
+	w, _ := flate.NewWriter(&out, flate.BestSpeed)
+	_, err = w.Write(b)
+	return out.Bytes(), packedFlags, errors.Join(err, w.Close())
+}
+
+func (packed) Decode(b []byte, flags uint32, into any) (err error) {
+	if flags == packedFlags {
+		if b, err = io.ReadAll(flate.NewReader(bytes.NewReader(b))); err != nil {
+			return err
+		}
+	}
+	return json.Unmarshal(b, into)
+}
+
+// anyTarget is a layout with values of a type.
+func anyTarget[T any](t *testing.T, f *fixture, name string, o couchbase.Options, box func(any) T, tops ...reflect.Type) anyvalue.Target[T] {
+	path, xattr := createdPath(o)
+	shape := anyvalue.Shape{Tag: "json", Flags: []string{"omitempty", "string"}, Leaves: anyvalue.JSON, Tops: tops}
+	if !xattr {
+		shape.Own = []string{path}
+	}
+	code := o.Transcoder
+	if code == nil {
+		code = gocb.NewJSONTranscoder()
+	}
+	o.Timeout = time.Minute
+	return anyvalue.Target[T]{
+		Name: name, Shape: shape, Box: box, Now: f.Now, Advance: f.Advance,
+		Open: func() (driver.Driver[T], error) { return couchbase.New[T](f.c, &o) },
+		Image: func(v T) (image T, err error) {
+			body, flags, err := code.Encode(v)
+			if err != nil {
+				return image, err
+			}
+			var fields map[string]json.RawMessage
+			if !xattr && json.Unmarshal(body, &fields) == nil && fields != nil {
+				delete(fields, path)
+				if body, err = json.Marshal(fields); err != nil {
+					return image, err
+				}
+			}
+			err = code.Decode(body, flags, &image)
+			return image, err
+		},
+		Foreign: func(ctx context.Context, key string, r *rand.Rand) (string, error) {
+			return plantAny(ctx, f.c, o, key, r)
+		},
+	}
+}
+
+// plantAny writes a document of any type, with any xattr.
+func plantAny(ctx context.Context, c *gocb.Collection, o couchbase.Options, key string, r *rand.Rand) (string, error) {
+	one := func(of ...string) string { return of[r.IntN(len(of))] }
+	path, xattr := createdPath(o)
+	anyJSON := func() string {
+		return one(`null`, `true`, `17`, `-1.5e300`, `1771234567890`, `"text"`, `"2026-05-17T09:00:00Z"`, `""`, `[]`, `[1,2,3]`, `{}`, `{"a":{}}`)
+	}
+	body := one(`{}`, `{"name":"theirs"}`, anyJSON(), "\x00\xff", "", " \n", `{"a":`, strings.Repeat(`[`, 40)+strings.Repeat(`]`, 40))
+	if !xattr && r.IntN(2) == 0 {
+		body = fmt.Sprintf(`{%q:%s,"name":"theirs"}`, path, anyJSON())
+	}
+	flags := []uint32{0, jsonFlags, packedFlags, gocbcore.EncodeCommonFlags(gocbcore.StringType, gocbcore.NoCompression), 0xffffffff}[r.IntN(5)]
+	expiry := []uint32{0, uint32(start.AddDate(20, 0, 0).Unix())}[r.IntN(2)]
+	what := fmt.Sprintf("%.60q with flags %#x, expiry %d", body, flags, expiry)
+	if err := plant(ctx, c, key, []byte(body), flags, expiry); err != nil || r.IntN(3) == 0 {
+		return what, err
+	}
+	at, value := path, anyJSON()
+	if !xattr {
+		at = "slidingttl.touched_at"
+	}
+	switch root, _, _ := strings.Cut(at, "."); r.IntN(4) {
+	case 0:
+		at = root
+	case 1:
+		at = root + ".flags"
+	case 2:
+		if below := at[:strings.LastIndex(at, ".")]; below != root {
+			at = below
+		}
+	}
+	what += fmt.Sprintf(", xattr %s of %s", at, value)
+	_, err := c.MutateIn(key, []gocb.MutateInSpec{
+		gocb.UpsertSpec(at, json.RawMessage(value), &gocb.UpsertSpecOptions{IsXattr: true, CreatePath: true}),
+	}, &gocb.MutateInOptions{PreserveExpiry: true, Context: ctx})
+	return what, err
+}
+
+// What is written is read back, or refused by name: any value, over any document.
+func TestAnyValue(t *testing.T) {
+	f := open(t)
+	box := func(v any) anyvalue.Any { return anyvalue.Any{V: v} }
+	anyvalue.Run(t, anyValues,
+		anyTarget(t, f, "xattr", couchbase.Options{}, box),
+		anyTarget(t, f, "path", couchbase.Options{CreatedPath: "app.ttl.born", Retain: time.Hour}, box),
+		anyTarget(t, f, "body", couchbase.Options{CreatedIn: couchbase.Body}, box),
+		anyTarget(t, f, "field", couchbase.Options{CreatedIn: couchbase.Body, CreatedPath: "bornAt", Retain: time.Hour}, box),
+		anyTarget(t, f, "prefixed", couchbase.Options{Transcoder: prefixed{}}, box),
+		anyTarget(t, f, "packed", couchbase.Options{Transcoder: packed{}}, box),
+		anyTarget(t, f, "packed, retained", couchbase.Options{Transcoder: packed{}, Retain: time.Hour}, box),
+	)
+}
+
+// The same with transcoders that look at the type of a value.
+func TestAnyType(t *testing.T) {
+	f := open(t)
+	as := func(v any) any { return v }
+	legacy := gocb.NewLegacyTranscoder()
+	anyvalue.Run(t, anyValues/4,
+		anyTarget(t, f, "legacy", couchbase.Options{Transcoder: legacy}, as, reflect.TypeFor[map[string]any](), reflect.TypeFor[string](), reflect.TypeFor[[]byte](), reflect.TypeFor[[]string]()),
+		anyTarget(t, f, "legacy, retained", couchbase.Options{Transcoder: legacy, Retain: time.Hour}, as, reflect.TypeFor[map[string]any](), reflect.TypeFor[string](), reflect.TypeFor[[]byte]()),
+	)
+}
