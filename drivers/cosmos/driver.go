@@ -14,6 +14,8 @@ type Driver[T any] struct {
 	sessions sessions
 	etags    etags
 	stats    tally
+
+	triesKeys bool // each write decodes its key into a T
 }
 
 var (
@@ -38,7 +40,7 @@ func New[T any](client Client, opts *Options) (*Driver[T], error) {
 		return nil, err
 	}
 	d := &Driver[T]{client: client, opts: o}
-	if err := d.checkValue(); err != nil {
+	if d.triesKeys, err = d.checkValue(); err != nil {
 		return nil, err
 	}
 	return d, nil

@@ -2,7 +2,10 @@ package cosmos
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"math"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -65,9 +68,15 @@ func (d *Driver[T]) encode(k identity, v T, version driver.Version, l driver.Lif
 	if err := d.checkNested(k, value); err != nil {
 		return nil, err
 	}
+	own := d.own(k, version)
+	if d.triesKeys {
+		if _, err := d.through(own); err != nil {
+			return nil, invalid("must be one whose fields hold the item's key", err)
+		}
+	}
 	item := make([]byte, 0, len(body)+256)
 	item = append(item, '{')
-	for i, p := range append(d.own(k, version), d.opts.life(l, now)...) {
+	for i, p := range append(own, d.opts.life(l, now)...) {
 		if i > 0 {
 			item = append(item, ',')
 		}
@@ -112,7 +121,10 @@ func exact(v gjson.Result) bool {
 	switch {
 	case v.Type == gjson.Number:
 		const sure = 15 // decimal digits that a float64 always holds exactly
-		return len(v.Raw) <= sure || strings.ContainsAny(v.Raw, ".eE") || strconv.FormatFloat(v.Num, 'f', -1, 64) == v.Raw
+		if strings.ContainsAny(v.Raw, ".eE") {
+			return !math.IsInf(v.Num, 0)
+		}
+		return len(v.Raw) <= sure || strconv.FormatFloat(v.Num, 'f', -1, 64) == v.Raw
 	case v.IsObject() || v.IsArray():
 		all := true
 		v.ForEach(func(_, value gjson.Result) bool {
@@ -132,27 +144,53 @@ func (d *Driver[T]) decode(body []byte) (v T, err error) {
 	return v, err
 }
 
-// checkValue rejects a T with a field that cannot hold what the driver writes to its property. It
-// sends samples through the codec, so it sees what the codec does.
-func (d *Driver[T]) checkValue() error {
+// checkValue rejects a T with a field that does not suit a property of the driver's or of Cosmos DB. It
+// sends samples through the codec, so it sees what the codec does. triesKeys: whether T holds a key
+// only the key itself can tell.
+func (d *Driver[T]) checkValue() (triesKeys bool, err error) {
 	o := &d.opts
-	at := quoted(written(latest))
-	for _, p := range []property{
-		{"id", quoted("id")}, {ttlName, strconv.Itoa(maxTTL)}, {o.CreatedAt, at}, {o.ExpiresAt, at},
-		{o.Version, strconv.FormatUint(uint64(maxVersion), 10)},
-	} {
-		var none, v T
-		if d.opts.Codec.Decode([]byte("{}"), &none) != nil {
-			return nil // a codec that needs a whole value cannot be tested
-		}
-		if err := d.opts.Codec.Decode([]byte("{"+quoted(p.name)+":"+p.value+"}"), &v); err != nil {
-			return &driver.InvalidError{
-				Field: fmt.Sprintf("property %q", p.name),
-				Value: fmt.Sprintf("a field of %T", v),
-				Rule:  "must belong to the driver alone, since the field cannot hold what the driver writes there: rename one of them",
-				Err:   unquoted{err},
-			}
-		}
+	own := d.own(identity{id: "id", partition: [maxLevels]string{"id", "id", "id"}}, maxVersion)
+	own = append(own, o.life(driver.Life{CreatedAt: latest, ExpiresAt: latest}, 0)...)
+	for _, name := range systemNames {
+		own = append(own, property{name, quoted(name)})
 	}
-	return nil
+	options := map[string]string{o.CreatedAt: "Options.CreatedAt", o.ExpiresAt: "Options.ExpiresAt", o.Version: "Options.Version"}
+	for _, p := range own {
+		f := driver.OwnField{Name: p.name, Kind: "property", Option: options[p.name], Sole: p.name == o.Version}
+		switch {
+		case p.name == "_ts":
+			p.value = strconv.Itoa(math.MaxInt32)
+		case p.value == quoted("id"):
+			f.Guess = func(err error) bool { return !errors.As(err, new(*json.UnmarshalTypeError)) }
+		}
+		unsure, err := f.Check(reflect.TypeFor[T]().String(), func(name string) (map[string]any, error) {
+			if name == "" {
+				return d.through(nil)
+			}
+			return d.through([]property{{name, p.value}})
+		})
+		if err != nil {
+			return false, err
+		}
+		triesKeys = triesKeys || unsure
+	}
+	return triesKeys, nil
+}
+
+// through decodes an item of these properties, and returns the properties of the T encoded again.
+func (d *Driver[T]) through(item []property) (map[string]any, error) {
+	body := []byte{'{'}
+	for i, p := range item {
+		if i > 0 {
+			body = append(body, ',')
+		}
+		body = append(append(append(body, quoted(p.name)...), ':'), p.value...)
+	}
+	var v T
+	if err := d.opts.Codec.Decode(append(body, '}'), &v); err != nil {
+		return nil, unquoted{err}
+	}
+	encoded, err := d.opts.Codec.Encode(v)
+	fields, _ := gjson.ParseBytes(encoded).Value().(map[string]any)
+	return fields, err
 }

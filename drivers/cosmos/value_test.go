@@ -3,6 +3,7 @@ package cosmos
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -33,18 +34,39 @@ func TestOptions(t *testing.T) {
 		"created_at": newOnly[struct{ Created_at int }](),
 		"expires_at": newOnly[struct{ EXPIRES_AT bool }](),
 		"ttl":        newOnly[struct{ TTL string }](),
-		"id":         newOnly[struct{ ID int }](),
+		"id":         newOnly[struct{ ID string }](),
+		"_etag": newOnly[struct {
+			Tag string `json:"_ETag"`
+		}](),
+		"slidingttl_version": newOnly[struct {
+			Version int64 `json:"slidingttl_version"`
+		}](),
 	} {
-		wantInvalid(t, "a T that cannot hold "+property, err, fmt.Sprintf("property %q", property), "rename one of them")
+		wantInvalid(t, "a T that does not suit "+property, err, fmt.Sprintf("property %q", property), "rename")
 	}
 	if err := newOnly[struct {
-		ID        string
-		CreatedAt time.Time `json:"created_at"`
-		ExpiresAt time.Time `json:"expires_at"`
-		TTL       int       `json:"ttl"`
+		ID        netip.Addr `json:"id"`
+		CreatedAt time.Time  `json:"created_at"`
+		ExpiresAt time.Time  `json:"expires_at"`
+		TTL       int        `json:"ttl"`
 	}](); err != nil {
 		t.Errorf("a T that holds what the driver writes: %v", err)
 	}
+}
+
+// A key that only some T hold is refused by the write.
+func TestTypedKey(t *testing.T) {
+	type host struct {
+		ID netip.Addr `json:"id"`
+	}
+	f := open[host](t, nil)
+	v := host{netip.MustParseAddr("10.0.0.1")}
+	f.mustInsert(t, "10.0.0.1", v, lasting(time.Hour), base)
+	if e := f.mustGet(t, "10.0.0.1"); e.Value != v {
+		t.Errorf("read %+v", e)
+	}
+	_, err := f.Insert(t.Context(), "localhost", v, lasting(time.Hour), base)
+	wantInvalid(t, "a key that the field cannot hold", err, "value", "key")
 }
 
 func newOnly[T any]() error {

@@ -1,0 +1,5 @@
+//go:build night
+
+package cosmos
+
+func init() { anyValues = 50_000 }
