@@ -16,9 +16,10 @@ import (
 )
 
 // Check implements driver.Checker, with one DescribeTable and one DescribeTimeToLive. It
-// requires that the table is active, that its key is the one configured, that TTL is
-// enabled on the expiry attribute, and that the system's clock is within Options.MaxSkew of
-// DynamoDB's. DynamoDB has no longest time to live.
+// requires that the table is active, that its key is the one configured, that no index has a
+// key of another type than the driver writes there, that TTL is enabled on the expiry attribute,
+// and that the system's clock is within Options.MaxSkew of DynamoDB's. DynamoDB has no longest
+// time to live.
 func (d *Driver[T]) Check(ctx context.Context, _ time.Duration) error {
 	at := driver.ServerTime{Sent: time.Now(), Step: time.Second}
 	out, err := d.client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &d.table})
@@ -57,6 +58,17 @@ func (d *Driver[T]) checkTable(table *types.TableDescription) error {
 	}
 	if got, want := keySchema(table.KeySchema, table.AttributeDefinitions), keySchema(d.schema()); got != want {
 		errs = append(errs, d.invalid("key", got, "must be "+want+", or Options.PartitionKey and SortKey must be the table's"))
+	}
+	o := &d.opts
+	for name, av := range map[string]types.AttributeValue{
+		o.Expiry: seconds(latest), o.CreatedAt: o.CreatedAtFormat.written(latest), o.Version: versionOf(maxVersion), o.RetainedExpiry: retained(0, 0),
+	} {
+		kind := strings.TrimPrefix(fmt.Sprintf("%T", av), "*types.AttributeValueMember")
+		for _, a := range table.AttributeDefinitions { // of keys, the indexes' included
+			if *a.AttributeName == name && string(a.AttributeType) != kind {
+				errs = append(errs, d.invalid("index", fmt.Sprintf("by %q of type %s", name, a.AttributeType), "must have no key of another type than the driver writes there, "+kind+": DynamoDB would refuse every write"))
+			}
+		}
 	}
 	return errors.Join(errs...)
 }

@@ -15,6 +15,8 @@ type Driver[T any] struct {
 	opts   Options
 	names  map[string]string // attribute names by their placeholders in expressions
 	stats  tally
+
+	triesKeys bool // each write decodes its key into a T
 }
 
 var (
@@ -26,7 +28,8 @@ var (
 
 // New returns a driver for records in table, by its name or ARN. opts may be nil; it is copied. New
 // does no I/O. An argument that breaks its rule is a *driver.InvalidError, and so is a T with a
-// field for the version, or with one that cannot hold what the driver writes to its attribute.
+// field for the version, with one that cannot hold what the driver writes to its attribute, or with
+// one whose name differs from an attribute of the driver's in case alone.
 func New[T any](client Client, table string, opts *Options) (*Driver[T], error) {
 	switch {
 	case client == nil:
@@ -42,7 +45,7 @@ func New[T any](client Client, table string, opts *Options) (*Driver[T], error) 
 		"#k": o.PartitionKey.Name, "#e": o.Expiry, "#c": o.CreatedAt, "#v": o.Version,
 		"#x": o.RetainedExpiry, "#at": retainedAt, "#ttl": retainedTTL,
 	}}
-	if err := d.checkValue(); err != nil {
+	if d.triesKeys, err = d.checkValue(); err != nil {
 		return nil, err
 	}
 	return d, nil

@@ -51,6 +51,16 @@ func failed(err error) error {
 	return err
 }
 
+// failedPut maps DynamoDB's refusal of an item, such as one with an empty set or with an attribute
+// that does not fit an index.
+func failedPut(err error) error {
+	var api smithy.APIError
+	if errors.As(err, &api) && api.ErrorCode() == "ValidationException" && !errors.Is(failed(err), driver.ErrInvalid) {
+		return &driver.InvalidError{Field: "item", Value: "refused", Rule: "must be one that the table and its indexes take", Err: err}
+	}
+	return err
+}
+
 func tooLarge(err error) error {
 	return &driver.InvalidError{Field: "item", Value: "too large", Rule: "must be at most 400 KB, names of attributes included", Err: err}
 }

@@ -219,3 +219,38 @@ func TestDeletionByDynamoDB(t *testing.T) {
 		t.Error("the touch made a ghost item")
 	}
 }
+
+// An index by created_at as a Number suits a driver that writes it as one, and no other.
+func TestIndexOfAnotherType(t *testing.T) {
+	numbers := &Options{CreatedAtFormat: UnixMilli}
+	tbl := unmade(t, numbers)
+	ctx := t.Context()
+	_, err := tbl.client.CreateTable(ctx, &dynamodb.CreateTableInput{
+		TableName: &tbl.Driver.table, BillingMode: types.BillingModePayPerRequest,
+		KeySchema: []types.KeySchemaElement{{AttributeName: aws.String("pk"), KeyType: types.KeyTypeHash}},
+		AttributeDefinitions: []types.AttributeDefinition{
+			{AttributeName: aws.String("pk"), AttributeType: types.ScalarAttributeTypeS},
+			{AttributeName: aws.String("created_at"), AttributeType: types.ScalarAttributeTypeN},
+		},
+		GlobalSecondaryIndexes: []types.GlobalSecondaryIndex{{
+			IndexName:  aws.String("by-age"),
+			KeySchema:  []types.KeySchemaElement{{AttributeName: aws.String("created_at"), KeyType: types.KeyTypeHash}},
+			Projection: &types.Projection{ProjectionType: types.ProjectionTypeKeysOnly},
+		}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := tbl.EnsureTable(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := tbl.Check(ctx, time.Hour); err != nil {
+		t.Errorf("Check of a driver that writes Numbers: %v", err)
+	}
+	tbl.mustInsert(t, "k", session{}, lasting(time.Hour), base)
+
+	texts := tbl.again(t, nil)
+	wantInvalid(t, "Check of one that writes Strings", texts.Check(ctx, time.Hour), "table "+tbl.Driver.table+": index", `"created_at" of type N`, "S")
+	_, err = texts.Insert(ctx, "other", session{}, lasting(time.Hour), base)
+	wantInvalid(t, "its write", err, "item", "indexes")
+}

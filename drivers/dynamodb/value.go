@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -36,8 +37,37 @@ func (d *Driver[T]) encode(v T) (map[string]types.AttributeValue, error) {
 		raw = m.Value
 	}
 	item := make(map[string]types.AttributeValue, len(raw)+6)
-	maps.Copy(item, raw) // a Marshaler may keep the map it returns
+	for name, av := range raw { // a copy: a Marshaler may keep the map it returns
+		if !sendable(av) || !utf8.ValidString(name) {
+			return nil, invalid(`must have no nil attribute, and no String or name that is not UTF-8, as in "`+strings.ToValidUTF8(name, "\uFFFD")+`"`, nil)
+		}
+		item[name] = av
+	}
 	return item, nil
+}
+
+// sendable reports whether the SDK sends av as it is. It replaces what is not UTF-8, leaves out a nil
+// attribute, and cannot send one in a list.
+func sendable(av types.AttributeValue) bool {
+	switch av := av.(type) {
+	case *types.AttributeValueMemberS:
+		return av != nil && utf8.ValidString(av.Value)
+	case *types.AttributeValueMemberSS:
+		return av != nil && !slices.ContainsFunc(av.Value, func(s string) bool { return !utf8.ValidString(s) })
+	case *types.AttributeValueMemberL:
+		return av != nil && !slices.ContainsFunc(av.Value, func(e types.AttributeValue) bool { return !sendable(e) })
+	case *types.AttributeValueMemberM:
+		if av == nil {
+			return false
+		}
+		for name, e := range av.Value {
+			if !sendable(e) || !utf8.ValidString(name) {
+				return false
+			}
+		}
+		return true
+	}
+	return av != nil && !reflect.ValueOf(av).IsNil()
 }
 
 // errPanic says that attributevalue panics on a T or a field of it, for example one of type
@@ -91,58 +121,63 @@ func (d *Driver[T]) misshapen(item map[string]types.AttributeValue, err error) e
 	}
 }
 
-// checkValue rejects a T whose field for an attribute of the driver's cannot hold what is
-// written there, or goes by a name that differs in case alone, which attributevalue reads
-// as the same; and one with any field for the version or the retained expiry, which are not the
-// application's. It sends samples through attributevalue, and so sees what that sees.
-func (d *Driver[T]) checkValue() error {
+// checkValue rejects a T with a field that does not suit an attribute that the driver writes. It
+// sends samples through attributevalue, and so sees what that sees. triesKeys: whether T holds a key
+// only the key itself can tell.
+func (d *Driver[T]) checkValue() (triesKeys bool, err error) {
+	if _, err := d.decode(map[string]types.AttributeValue{"any": text("")}); errors.Is(err, errPanic) {
+		return false, &driver.InvalidError{Field: "T", Value: reflect.TypeFor[T]().String(), Rule: "must be one that attributevalue decodes into", Err: err}
+	}
 	o := &d.opts
+	beside := number("1") // without Retain it is not written
+	if o.Retain > 0 {
+		beside = retained(0, driver.NumberSeconds)
+	}
 	for _, a := range []struct {
 		option, name string
 		sample       types.AttributeValue
 	}{
+		{"PartitionKey", o.PartitionKey.Name, o.PartitionKey.attribute("1")},
+		{"SortKey", o.SortKey.Name, o.SortKey.attribute("1")},
 		{"Expiry", o.Expiry, seconds(driver.NumberSeconds)},
 		{"CreatedAt", o.CreatedAt, o.CreatedAtFormat.written(driver.NumberMillis / 10)},
 		{"Version", o.Version, versionOf(maxVersion)},
-		{"RetainedExpiry", o.RetainedExpiry, retained(0, driver.NumberSeconds)},
+		{"RetainedExpiry", o.RetainedExpiry, beside},
 	} {
-		took, same, err := d.takes(a.name, a.sample)
-		// If any attribute gives the same result, T is a map or decodes itself.
-		any, _, errAny := d.takes("any "+a.name, a.sample)
-		if any || errAny != nil && !errors.Is(errAny, errPanic) {
+		if a.name == "" {
 			continue
 		}
-		rule := ""
-		switch {
-		case errAny != nil:
-			return &driver.InvalidError{Field: "T", Value: reflect.TypeFor[T]().String(), Rule: "must be one that attributevalue decodes into", Err: errAny}
-		case err != nil:
-			rule = "cannot hold what the driver writes there"
-		case took && !same:
-			rule = "differs from it in case alone"
-		case took && (a.option == "Version" || a.option == "RetainedExpiry"):
-			rule = "would be overwritten"
-		default:
-			continue
+		own := driver.OwnField{
+			Name: a.name, Kind: "attribute", Option: "Options." + a.option,
+			Sole: a.option == "Version" || a.option == "RetainedExpiry",
 		}
-		return &driver.InvalidError{
-			Field: fmt.Sprintf("attribute %q", a.name),
-			Value: "a field of " + reflect.TypeFor[T]().String(),
-			Rule:  "must belong to the driver alone, since the field " + rule + ": rename one of them (Options." + a.option + ")",
-			Err:   err,
+		if a.option == "PartitionKey" || a.option == "SortKey" {
+			own.Guess = func(err error) bool { return !errors.As(err, new(*attributevalue.UnmarshalTypeError)) }
 		}
+		unsure, err := own.Check(reflect.TypeFor[T]().String(), func(name string) (map[string]any, error) {
+			if name == "" {
+				return d.through(nil)
+			}
+			return d.through(map[string]types.AttributeValue{name: a.sample})
+		})
+		if err != nil {
+			return false, err
+		}
+		triesKeys = triesKeys || unsure
 	}
-	return nil
+	return triesKeys, nil
 }
 
-// takes reports whether a T reads an attribute, and if so whether it writes one of the same name.
-func (d *Driver[T]) takes(name string, av types.AttributeValue) (took, same bool, err error) {
-	zero, errZero := d.decode(nil)
-	v, err := d.decode(map[string]types.AttributeValue{name: av})
-	if err = errors.Join(errZero, err); err != nil {
-		return false, false, unquoted{err}
+// through decodes item, and returns the attributes of the T encoded again.
+func (d *Driver[T]) through(item map[string]types.AttributeValue) (map[string]any, error) {
+	v, err := d.decode(item)
+	if err != nil {
+		return nil, unquoted{err}
 	}
-	before, errBefore := d.encode(zero)
-	after, err := d.encode(v)
-	return !reflect.DeepEqual(before, after), after[name] != nil, errors.Join(errBefore, err)
+	encoded, err := d.encode(v)
+	fields := make(map[string]any, len(encoded))
+	for name, av := range encoded {
+		fields[name] = av
+	}
+	return fields, err
 }

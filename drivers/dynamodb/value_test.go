@@ -3,6 +3,7 @@ package dynamodb
 import (
 	"encoding/hex"
 	"errors"
+	"net/netip"
 	"reflect"
 	"strings"
 	"testing"
@@ -109,6 +110,16 @@ func TestReservedAttributes(t *testing.T) {
 		CreatedAt int64 `dynamodbav:"created_at"`
 	}](client, "t", nil)
 	refused("a created_at of another format", "created_at", err)
+	_, err = New[struct{ PK string }](client, "t", nil)
+	refused("a key in another case", "pk", err)
+	_, err = New[struct{ ID string }](client, "t", &Options{PartitionKey: KeyAttribute{Name: "pk"}, SortKey: KeyAttribute{Name: "id", Of: Fixed("x")}})
+	refused("a sort key in another case", "id", err)
+	_, err = New[struct {
+		ID int64 `dynamodbav:"id"`
+	}](client, "t", &Options{PartitionKey: KeyAttribute{Name: "id"}})
+	refused("a Number for a key", "id", err)
+	_, err = New[map[string]int](client, "t", nil)
+	refused("a map that holds no Strings", "pk", err)
 	_, err = New[struct {
 		CreatedAt int64 `json:"created_at"`
 	}](client, "t", &Options{
@@ -467,4 +478,31 @@ func TestAValueIsNotChanged(t *testing.T) {
 	if len(v.m) != 2 || plain(v.m["ttl"]) != "1" {
 		t.Errorf("Insert changed the value to %v", v.m)
 	}
+}
+
+// A key that only some T hold is refused by the write.
+func TestTypedKey(t *testing.T) {
+	type host struct {
+		ID address `dynamodbav:"pk"`
+	}
+	tbl := open[host](t, nil)
+	v := host{address{netip.MustParseAddr("10.0.0.1")}}
+	tbl.mustInsert(t, "10.0.0.1", v, lasting(time.Hour), base)
+	if e := tbl.mustGet(t, "10.0.0.1"); e.Value != v {
+		t.Errorf("read %+v", e)
+	}
+	_, err := tbl.Insert(t.Context(), "localhost", v, lasting(time.Hour), base)
+	wantInvalid(t, "a key that the field cannot hold", err, "value", "key")
+}
+
+// address is a String that not each key is.
+type address struct{ netip.Addr }
+
+func (a address) MarshalDynamoDBAttributeValue() (types.AttributeValue, error) {
+	return text(a.String()), nil
+}
+
+func (a *address) UnmarshalDynamoDBAttributeValue(av types.AttributeValue) (err error) {
+	a.Addr, err = netip.ParseAddr(plain(av))
+	return err
 }

@@ -2,6 +2,7 @@ package dynamodb
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -121,6 +122,11 @@ func (d *Driver[T]) put(key string, v T, life driver.Life, format TimeFormat) (*
 		item[o.CreatedAt] = format.written(life.CreatedAt)
 		version = marked(version, format)
 	}
+	if d.triesKeys {
+		if _, err := d.decode(d.attributes(k)); err != nil {
+			return nil, 0, &driver.InvalidError{Field: "value", Value: fmt.Sprintf("a %T", v), Rule: "must be one whose fields hold the item's key", Err: unquoted{err}}
+		}
+	}
 	d.setKey(item, k)
 	return &dynamodb.PutItemInput{
 		TableName:                           &d.table,
@@ -140,7 +146,7 @@ func (d *Driver[T]) sendPut(ctx context.Context, f *attempts, put *dynamodb.PutI
 			driver.Replaced(ctx, d.read(out.Attributes).Meta)
 		}
 	}
-	return err
+	return failedPut(err)
 }
 
 // Delete implements driver.Driver, with one unconditional DeleteItem.
