@@ -104,10 +104,11 @@ compare:
 
 # The tests of PKG on SAMPLE changes of its code, one at a time, and a list of the changes that
 # they do not notice. The same SEED draws the same ones; ONLY='token.go:77' runs those there.
+# WITH='./package ...' runs the tests of these packages too, SKIP=regexp leaves tests out.
 # A mutant may allocate without end, so memory is bounded.
 SAMPLE ?= 200
 SEED ?= 1
 .PHONY: mutants
 mutants:
-	@test -n "$(PKG)" || { echo "make mutants PKG=./package [SAMPLE=200] [SEED=1] [ONLY=regexp]"; exit 2; }
-	@ulimit -v 8388608 && nice $(GO) run ./internal/mutants -sample $(SAMPLE) -seed $(SEED) -only '$(ONLY)' $(PKG)
+	@test -n "$(PKG)" || { echo "make mutants PKG=./package [SAMPLE=200] [SEED=1] [ONLY=regexp] [WITH='./package ...'] [SKIP=regexp]"; exit 2; }
+	@ulimit -v 8388608 && nice $(GO) run ./internal/mutants -sample $(SAMPLE) -seed $(SEED) -only '$(ONLY)' -with '$(WITH)' -skip '$(SKIP)' $(PKG)

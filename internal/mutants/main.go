@@ -4,6 +4,9 @@
 //	go run ./internal/mutants -sample 200 -seed 1 ./middleware/session
 //	go run ./internal/mutants -only 'token.go:[0-9]+: parseToken' ./middleware/session
 //
+// With -with it runs the tests of other packages too, on the same changes: of a package whose
+// callers have its tests.
+//
 // gremlins says where and by which operator an expression is to be changed.
 // It does not run the tests: it copies a module out of its workspace, where no
 // module of this tree builds but the root, and counts a failed build as a mutant
@@ -37,12 +40,14 @@ func main() {
 	sample := flag.Int("sample", 200, "how many mutants to run")
 	seed := flag.Int("seed", 1, "which mutants those are")
 	only := flag.String("only", "", "run all mutants whose printed line matches this regular expression, in place of a sample")
+	with := flag.String("with", "", "further packages whose tests are run, separated by spaces")
+	skip := flag.String("skip", "", "tests that are left out, as in go test -skip")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	err := errors.New("usage: mutants [-sample N] [-seed N] [-only REGEXP] PACKAGE")
+	err := errors.New("usage: mutants [-sample N] [-seed N] [-only REGEXP] [-with PACKAGES] [-skip REGEXP] PACKAGE")
 	if flag.NArg() == 1 {
-		err = run(ctx, flag.Arg(0), *sample, *seed, *only)
+		err = run(ctx, flag.Arg(0), strings.Fields(*with), *sample, *seed, *only, *skip)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
@@ -50,12 +55,12 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, pkg string, sample, seed int, only string) error {
+func run(ctx context.Context, pkg string, with []string, sample, seed int, only, skip string) error {
 	pattern, err := regexp.Compile(only)
 	if err != nil {
 		return err
 	}
-	t, err := newTests(ctx, pkg)
+	t, err := newTests(ctx, pkg, with, skip)
 	if err != nil {
 		return err
 	}

@@ -26,9 +26,11 @@ const (
 	unviable     outcome = "no build "
 )
 
-// tests are a package with its tests.
+// tests are a package with its tests, and those of other packages.
 type tests struct {
 	pkg   string
+	skip  string
+	all   []binary
 	place string // the package's folder as the mutants' names have it
 	dir   string
 	files []string
@@ -38,25 +40,38 @@ type tests struct {
 	blocks map[string][]block
 }
 
+// binary is the tests of one package.
+type binary struct{ pkg, dir, path string }
+
 type block struct {
 	fromLine, fromCol, toLine, toCol int
 	count                            int
 }
 
 // newTests runs the tests as they are: they must pass, and show which statements they run.
-func newTests(ctx context.Context, pkg string) (*tests, error) {
-	var p struct {
-		Dir     string
-		GoFiles []string
+func newTests(ctx context.Context, pkg string, with []string, skip string) (*tests, error) {
+	t := &tests{pkg: pkg, skip: skip, blocks: map[string][]block{}}
+	for i, name := range append([]string{pkg}, with...) {
+		var p struct {
+			Dir          string
+			GoFiles      []string
+			TestGoFiles  []string
+			XTestGoFiles []string
+		}
+		out, err := exec.CommandContext(ctx, "go", "list", "-json=Dir,GoFiles,TestGoFiles,XTestGoFiles", name).Output()
+		if err == nil {
+			err = json.Unmarshal(out, &p)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("go list %s: %w", name, err)
+		}
+		if i == 0 {
+			t.dir, t.files = p.Dir, p.GoFiles
+		}
+		if len(p.TestGoFiles)+len(p.XTestGoFiles) > 0 {
+			t.all = append(t.all, binary{pkg: name, dir: p.Dir, path: fmt.Sprint("tests", i)})
+		}
 	}
-	out, err := exec.CommandContext(ctx, "go", "list", "-json=Dir,GoFiles", pkg).Output()
-	if err == nil {
-		err = json.Unmarshal(out, &p)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("go list %s: %w", pkg, err)
-	}
-	t := &tests{pkg: pkg, dir: p.Dir, files: p.GoFiles, blocks: map[string][]block{}}
 	wd, err := os.Getwd()
 	if err != nil {
 		return nil, err
@@ -71,17 +86,23 @@ func newTests(ctx context.Context, pkg string) (*tests, error) {
 	if err := os.Chmod(t.work, 0o755); err != nil {
 		return nil, err
 	}
-	if out, err := t.build(ctx, "-cover"); err != nil {
-		return nil, fmt.Errorf("%w\n%s", err, out)
-	}
-	began := time.Now()
 	profile := filepath.Join(t.work, "profile")
-	if out, err := t.run(ctx, 20*time.Minute, "-test.coverprofile="+profile); err != nil {
-		return nil, fmt.Errorf("the tests fail as they are: %w\n%s", err, out)
+	for i, b := range t.all {
+		t.all[i].path = filepath.Join(t.work, b.path)
+		if out, err := t.build(ctx, t.all[i], "-coverpkg="+pkg); err != nil {
+			return nil, fmt.Errorf("%w\n%s", err, out)
+		}
+		began := time.Now()
+		if out, err := t.run(ctx, t.all[i], 20*time.Minute, "-test.coverprofile="+profile); err != nil {
+			return nil, fmt.Errorf("the tests of %s fail as they are: %w\n%s", b.pkg, err, out)
+		}
+		// A hang is a kill; a slow moment of the machine is none.
+		t.bound = max(t.bound, 10*time.Second+4*time.Since(began))
+		if err := t.readProfile(profile); err != nil {
+			return nil, err
+		}
 	}
-	// A hang is a kill; a slow moment of the machine is none.
-	t.bound = 10*time.Second + 4*time.Since(began)
-	return t, t.readProfile(profile)
+	return t, nil
 }
 
 func (t *tests) close() { _ = os.RemoveAll(t.work) }
@@ -141,32 +162,35 @@ func (t *tests) try(ctx context.Context, m mutant) (o outcome, by string, err er
 	if err := os.WriteFile(file, overlay, 0o644); err != nil {
 		return "", "", err
 	}
-	if _, err := t.build(ctx, "-overlay="+file); err != nil {
-		return unviable, "", ctx.Err()
+	for _, b := range t.all {
+		if _, err := t.build(ctx, b, "-overlay="+file); err != nil {
+			return unviable, "", ctx.Err()
+		}
+		out, err := t.run(ctx, b, t.bound, "-test.failfast")
+		switch {
+		case ctx.Err() != nil:
+			return "", "", ctx.Err()
+		case err == nil:
+			continue
+		case errors.Is(err, context.DeadlineExceeded):
+			return timedOut, "", nil
+		}
+		if failed := failedTest.FindSubmatch(out); failed != nil {
+			by = "  by " + string(failed[1])
+		}
+		return killed, by, nil
 	}
-	out, err := t.run(ctx, t.bound, "-test.failfast")
-	switch {
-	case ctx.Err() != nil:
-		return "", "", ctx.Err()
-	case err == nil:
-		return survived, "", nil
-	case errors.Is(err, context.DeadlineExceeded):
-		return timedOut, "", nil
-	}
-	if failed := failedTest.FindSubmatch(out); failed != nil {
-		by = "  by " + string(failed[1])
-	}
-	return killed, by, nil
+	return survived, "", nil
 }
 
 var failedTest = regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+)`)
 
-func (t *tests) build(ctx context.Context, flag string) ([]byte, error) {
+func (t *tests) build(ctx context.Context, b binary, flag string) ([]byte, error) {
 	// Vet has seen the package as it is, and would only refuse mutants.
-	return exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-ldflags=-w", flag, "-o", filepath.Join(t.work, "tests"), t.pkg).CombinedOutput()
+	return exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-ldflags=-w", flag, "-o", b.path, b.pkg).CombinedOutput()
 }
 
-func (t *tests) run(ctx context.Context, bound time.Duration, flag string) ([]byte, error) {
+func (t *tests) run(ctx context.Context, b binary, bound time.Duration, flag string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
 	temp := filepath.Join(t.work, "temp")
@@ -174,8 +198,8 @@ func (t *tests) run(ctx context.Context, bound time.Duration, flag string) ([]by
 		return nil, err
 	}
 	defer os.RemoveAll(temp)
-	cmd := exec.CommandContext(ctx, filepath.Join(t.work, "tests"), flag)
-	cmd.Dir, cmd.Env = t.dir, append(os.Environ(), "TMPDIR="+temp)
+	cmd := exec.CommandContext(ctx, b.path, flag, "-test.skip="+t.skip)
+	cmd.Dir, cmd.Env = b.dir, append(os.Environ(), "TMPDIR="+temp)
 	cmd.WaitDelay = time.Second // for servers that hold the output open
 	out, err := cmd.CombinedOutput()
 	if ctx.Err() != nil {
