@@ -3,7 +3,6 @@ package slidingttl
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
@@ -42,12 +41,13 @@ func retryAfterTouch(was driver.Meta, write func(was driver.Meta) (driver.Meta, 
 	}
 }
 
-// Retire ends the life of the record under key now, whatever the policy.
+// Retire ends the life of the record under key now, for every process, whatever the policy.
 //
 // A caller that has just read it may get ErrNotFound. Nothing is deleted: the record dies as if of
 // idleness. A store that retains dead records returns it by History, and archives get it like
-// others. An Insert or Upsert begins a new life. The expiry becomes now, rounded down to the
-// store's resolution: with a later one the next access would keep the record alive.
+// others. An Insert or Upsert begins a new life. The expiry becomes now less Options.MaxSkew, rounded
+// down to the store's resolution, so that it has passed for processes whose clocks are behind too.
+// It may lie before created_at.
 //
 // ErrNotFound: absent or dead. ErrConflict: too many others wrote the record meanwhile.
 func (s *Store[T]) Retire(ctx context.Context, key string) error {
@@ -62,7 +62,7 @@ func (s *Store[T]) Retire(ctx context.Context, key string) error {
 				return ErrForeign
 			}
 			now := driver.Floor(s.clock.Now())
-			end := driver.Life{CreatedAt: r.meta.CreatedAt, ExpiresAt: now - now%driver.Instant(s.step/time.Millisecond)}
+			end := driver.Life{CreatedAt: r.meta.CreatedAt, ExpiresAt: r.rules.Retired(now)}
 			if _, err := s.driver.Touch(ctx, key, r.meta, end, now); !errors.Is(err, ErrConflict) {
 				return err
 			}

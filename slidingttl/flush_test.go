@@ -150,3 +150,39 @@ func TestStatsOfScarcity(t *testing.T) {
 		}
 	})
 }
+
+// Flush sends a touch once: what fails rests.
+func TestFlushTriesOnce(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		sent := 0
+		d.before = func(ctx context.Context, op, key string) error {
+			switch {
+			case op != "touch":
+				return nil
+			case key == "bad":
+				sent++
+				return errDown
+			case key == "slow":
+				return sleep(ctx, 4*time.Second)
+			}
+			return sleep(ctx, 5*time.Millisecond)
+		}
+		s := open(t, d, session, &slidingttl.Options[int]{Touches: slidingttl.Background, Workers: 4})
+		for i := range 1000 {
+			key := fmt.Sprint(i)
+			plant(under, key, 20*time.Minute)
+			read(t, s, key)
+		}
+		for _, key := range []string{"bad", "slow"} {
+			plant(under, key, 25*time.Minute)
+			read(t, s, key)
+		}
+		wantErr(t, s.Flush(t.Context()), errDown)
+		if sent > 3 {
+			t.Errorf("a failing touch was sent %d times", sent)
+		}
+		must(t, under.Delete(t.Context(), "bad"))
+		d.before = nil
+	})
+}

@@ -35,7 +35,7 @@ func (s *Store[T]) History(ctx context.Context, key string) (p Past[T], err erro
 		case r.Alive(e.Life, began):
 			return ErrAlive
 		}
-		p = Past[T]{Entry: e, DiedAt: e.ExpiresAt, Cause: ReadDiedIdle}
+		p = Past[T]{Entry: e, DiedAt: max(e.ExpiresAt, e.CreatedAt), Cause: ReadDiedIdle} // a retired one's expiry may lie before
 		if r.DiedOfAge(e.Life) {
 			p.DiedAt, p.Cause = r.Cap(e.CreatedAt), ReadDiedOfAge
 		}

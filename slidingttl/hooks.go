@@ -71,9 +71,9 @@ func (h *hooks) changed(s touches.State) {
 		case c.is == c.was:
 			continue
 		case h.log != nil && c.is:
-			h.log.Warn("slidingttl: " + c.begins)
+			h.call(func() { h.log.Warn("slidingttl: " + c.begins) })
 		case h.log != nil:
-			h.log.Info("slidingttl: " + c.ended)
+			h.call(func() { h.log.Info("slidingttl: " + c.ended) })
 		}
 		if c.hook != nil {
 			h.call(func() { c.hook(c.is) })

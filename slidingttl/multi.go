@@ -3,10 +3,13 @@ package slidingttl
 import (
 	"context"
 	"errors"
+	"runtime/debug"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/internal/tally"
+	"github.com/slidingttl/slidingttl/slidingttl/internal/touches"
 )
 
 // GetMulti returns the values under keys and touches the records that are due, as Get does.
@@ -96,7 +99,8 @@ func (s *Store[T]) readMulti(ctx context.Context, op string, keys []string) (fou
 	return found, failed, err
 }
 
-// each calls f for the numbers below n, Options.Parallel at a time, and returns the errors.
+// each calls f for the numbers below n, Options.Parallel at a time, and returns the errors. On a
+// goroutine of the store's, a panic or runtime.Goexit in a caller's function is that number's error.
 func (s *Store[T]) each(n int, f func(i int) error) (failed KeyErrors) {
 	errs := make([]error, n)
 	var group errgroup.Group
@@ -106,7 +110,11 @@ func (s *Store[T]) each(n int, f func(i int) error) (failed KeyErrors) {
 			errs[i] = f(i)
 			continue
 		}
-		group.Go(func() error { errs[i] = f(i); return nil })
+		errs[i] = touches.ErrExited
+		group.Go(func() error {
+			errs[i] = s.recovered(func() error { return f(i) })
+			return nil
+		})
 	}
 	_ = group.Wait()
 	for i, err := range errs {
@@ -115,6 +123,17 @@ func (s *Store[T]) each(n int, f func(i int) error) (failed KeyErrors) {
 		}
 	}
 	return failed
+}
+
+// recovered calls f, and returns a panic in it as a *PanicError.
+func (s *Store[T]) recovered(f func() error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			s.stats.Add(tally.Panics)
+			err = &PanicError{Value: v, Stack: debug.Stack(), Count: 1}
+		}
+	}()
+	return f()
 }
 
 // Item is a key and the value to be written under it.

@@ -71,6 +71,6 @@ func (o TouchOutcome) String() string {
 type TouchEvent struct {
 	Outcome  TouchOutcome
 	Duration time.Duration // of the call that wrote or failed; zero for a touch that shared or waited
-	Left     time.Duration // time until the expiry that was read; negative: it had passed
+	Left     time.Duration // time until the expiry that was read; negative: it had passed; the longest Duration: there was none
 	Err      error         // of TouchFailed and TouchShed
 }

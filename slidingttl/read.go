@@ -120,6 +120,7 @@ type readResult[T any] struct {
 	late         <-chan struct{} // ends the wait for the touch, if that has begun
 	needsNoTouch bool            // no touch is due
 	exact        bool            // the touch is for this very version
+	saved        bool            // the record was just saved, so it is not adopted
 	urgent       bool            // the caller waits until the touch ends
 }
 
@@ -155,22 +156,13 @@ func (s *Store[T]) judge(ctx context.Context, key string, r *readResult[T], bega
 	if s.stale {
 		doubt = began.Add(-staleness - s.opts.MaxSkew) // the unseen touch may be by a clock that is behind
 	}
-	for {
-		if err == nil {
-			r.rules, err = s.rulesOf(key, r.value)
-		}
-		if err == nil {
-			err = s.judgeLife(r)
-		}
-		if err != ErrNotFound || r.value == nil || !r.rules.Alive(r.meta.Life, doubt) {
-			break
-		}
-		doubt = driver.Floor(s.clock.Now())
-		err = s.load(ctx, s.latest, key, r)
+	if err = s.judgeLife(key, r, err); s.mayLive(r, doubt, err) {
+		err = s.readAlive(ctx, key, r)
 	}
 	o, failed := ReadHit, error(nil)
 	switch {
 	case err == nil:
+		s.touches.Seen(r.meta.CreatedAt, began)
 		if !driver.MayUndo(ctx) {
 			s.memo.Read(key, &r.meta, r.since)
 		}
@@ -196,8 +188,31 @@ func (l latestReads[T]) Get(ctx context.Context, key string) (driver.Entry[T], e
 	return l.Latest.Latest(ctx, key)
 }
 
-// judgeLife returns an error if the record that was read is dead or refused.
-func (s *Store[T]) judgeLife(r *readResult[T]) error {
+// readAlive reads the latest state of key's record into r, and returns an error if it is dead or
+// refused. One that died during the read may have been touched meanwhile, and is read again.
+func (s *Store[T]) readAlive(ctx context.Context, key string, r *readResult[T]) error {
+	for {
+		began := driver.Floor(s.clock.Now())
+		err := s.judgeLife(key, r, s.load(ctx, s.latest, key, r))
+		if !s.mayLive(r, began, err) {
+			return err
+		}
+	}
+}
+
+// mayLive reports whether the record that was read, and judged dead by err, was alive at doubt.
+func (s *Store[T]) mayLive(r *readResult[T], doubt driver.Instant, err error) bool {
+	return err == ErrNotFound && r.value != nil && r.rules.Alive(r.meta.Life, doubt)
+}
+
+// judgeLife returns an error if the record that was read is dead or refused. err is the read's.
+func (s *Store[T]) judgeLife(key string, r *readResult[T], err error) error {
+	if err != nil {
+		return err
+	}
+	if r.rules, err = s.rulesOf(key, r.value); err != nil {
+		return err
+	}
 	// The clock's bounds, which cost little, decide most reads.
 	_, latest := s.clock.Bounds()
 	alive := r.rules.AliveNear(r.meta.Life, latest)

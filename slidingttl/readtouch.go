@@ -22,21 +22,21 @@ func (s *Store[T]) readTouch(ctx context.Context, key string, r *readResult[T], 
 	var e driver.Entry[T]
 	var touched bool
 	var touchErr error
-	both := s.touches.Lead(ctx, key, func(ctx context.Context) touches.Outcome {
+	both := s.touches.ReadTouch(ctx, key, func(ctx context.Context) (o touches.Outcome, ok bool) {
 		if s.memo.Known(key) != known { // a touch has ended since: nothing is left to do
 			touchErr = touches.ErrReplaced
-			return touches.Outcome{Err: touchErr}
+			return o, false
 		}
 		e, touched, touchErr = s.readToucher.ReadTouch(ctx, key, known, rules.Access(driver.Ceil(began), dueFrom), driver.Floor(began))
-		if !touched { // accesses that wait for this touch need one of their own
-			return touches.Outcome{Err: touches.ErrReplaced}
+		if !touched {
+			return o, false
 		}
-		var was driver.Meta
 		if known != nil {
-			was = *known
+			o.Was = *known
 		}
-		s.memo.Touched(key, was, e.Meta, since)
-		return touches.Outcome{Was: was, Meta: e.Meta, Cap: rules.Cap(e.CreatedAt)}
+		s.memo.Touched(key, o.Was, e.Meta, since)
+		o.Meta, o.Cap = e.Meta, rules.Cap(e.CreatedAt)
+		return o, true
 	})
 	if both == nil {
 		return false, nil

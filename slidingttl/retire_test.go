@@ -2,6 +2,7 @@ package slidingttl_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -23,17 +24,18 @@ func TestRetire(t *testing.T) {
 				must(t, s.Retire(t.Context(), "k"))
 				ended := instant(time.Now())
 				e := stored(t, under, "k")
-				if e.Value != 7 || e.CreatedAt != was.CreatedAt || e.ExpiresAt > ended || e.ExpiresAt <= ended.Add(-step) {
+				past := ended.Add(-time.Minute) // MaxSkew, so that it is dead by any clock
+				if e.Value != 7 || e.CreatedAt != was.CreatedAt || e.ExpiresAt > past || e.ExpiresAt <= past.Add(-step) {
 					t.Errorf("stored %+v, %v after its end", e, ended.Sub(e.ExpiresAt))
 				}
 				_, err := s.Get(t.Context(), "k")
 				wantErr(t, err, slidingttl.ErrNotFound)
 				wantErr(t, s.Keep(t.Context(), "k"), slidingttl.ErrNotFound)
 				wantErr(t, s.Retire(t.Context(), "k"), slidingttl.ErrNotFound)
-				past, err := s.History(t.Context(), "k")
+				history, err := s.History(t.Context(), "k")
 				must(t, err)
-				if past.Value != 7 || past.DiedAt != e.ExpiresAt || past.Cause != slidingttl.ReadDiedIdle {
-					t.Errorf("its history is %+v", past)
+				if history.Value != 7 || history.DiedAt != e.ExpiresAt || history.Cause != slidingttl.ReadDiedIdle {
+					t.Errorf("its history is %+v", history)
 				}
 				must(t, s.Insert(t.Context(), "k", 8))
 				if e := stored(t, under, "k"); e.CreatedAt != ended {
@@ -79,4 +81,35 @@ func TestRetireForeign(t *testing.T) {
 			t.Errorf("stored %+v", e)
 		}
 	})
+}
+
+// Promise 14: no process whose clock is behind by less than MaxSkew brings a retired record back, and
+// none that is created at once after it is hindered by that. A death is not dated before its birth.
+func TestRetireForClocksBehind(t *testing.T) {
+	for _, step := range []time.Duration{time.Millisecond, time.Second} {
+		for _, behind := range []time.Duration{2 * time.Millisecond, 500 * time.Millisecond, 59 * time.Second} {
+			t.Run(fmt.Sprint(step, behind), func(t *testing.T) {
+				bubble(t, func(t *testing.T) {
+					time.Sleep(700 * time.Millisecond)
+					d, under := newRemote[int](step)
+					s := open(t, d, session, nil)
+					late := open(t, d, session, &slidingttl.Options[int]{Now: func() time.Time { return time.Now().Add(-behind) }})
+					must(t, s.Insert(t.Context(), "k", 1))
+					e := stored(t, under, "k")
+					must(t, s.Retire(t.Context(), "k"))
+					_, err := late.Get(t.Context(), "k")
+					wantErr(t, err, slidingttl.ErrNotFound)
+					wantErr(t, late.Keep(t.Context(), "k"), slidingttl.ErrNotFound)
+					_, err = s.Get(t.Context(), "k")
+					wantErr(t, err, slidingttl.ErrNotFound)
+					past, err := s.History(t.Context(), "k")
+					must(t, err)
+					if past.DiedAt != e.CreatedAt {
+						t.Errorf("born at %v, died at %v", e.CreatedAt, past.DiedAt)
+					}
+					must(t, late.Insert(t.Context(), "k", 2))
+				})
+			})
+		}
+	}
 }

@@ -32,6 +32,7 @@ type Stats struct {
 	// Expiries beyond a tightened policy.
 	Lowered uint64 // touches and writes of a value that lowered one
 	Damped  uint64 // reads that did not, because this process had lowered it shortly before
+	Behind  uint64 // accesses that did not, because created_at of some records shows this process's clock to be behind
 
 	// Dead records that an Insert or Upsert of this store replaced by a new life, by the policy
 	// of the write. An archive lacks those that were not harvested before. Writes of other
@@ -61,7 +62,7 @@ func (s *Store[T]) Stats() Stats {
 		Hits: n(tally.Hits), Misses: n(tally.Misses), DiedIdle: n(tally.DiedIdle), DiedOfAge: n(tally.DiedOfAge),
 		ReplacedIdle: n(tally.ReplacedIdle), ReplacedOfAge: n(tally.ReplacedOfAge),
 		Due: n(tally.Due), Touched: touch(TouchWritten), Adopted: n(tally.Adopted), Lowered: n(tally.Lowered),
-		Damped: n(tally.Damped), Shared: touch(TouchShared), TouchLost: touch(TouchLost), Deferred: touch(TouchDeferred),
+		Damped: n(tally.Damped), Behind: n(tally.Behind), Shared: touch(TouchShared), TouchLost: touch(TouchLost), Deferred: touch(TouchDeferred),
 		TouchFails: touch(TouchFailed), Retried: n(tally.Retried), Shed: touch(TouchShed),
 		OverBudget: n(tally.OverBudget), QueueFull: n(tally.QueueFull), Saturated: saturated,
 		Broken: time.Duration(n(tally.Broken)) * time.Millisecond, HookPanics: n(tally.Panics),

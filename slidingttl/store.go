@@ -3,7 +3,6 @@ package slidingttl
 import (
 	"context"
 	"fmt"
-	"runtime/debug"
 	"sync/atomic"
 	"time"
 
@@ -101,10 +100,10 @@ func New[T any](d driver.Driver[T], p Policy, opts *Options[T]) (*Store[T], erro
 	s.rules.Store(s.rulesFor(p))
 	s.asked.Store(s.rules.Load())
 	c := touches.Config{
-		Write: d.Touch, Read: s.readLatest, Changed: s.hooks.changed,
+		Write: d.Touch, Read: s.readForTouch, Changed: s.hooks.changed,
 		Clock: s.clock, Tally: &s.stats, Memo: s.memo,
 		Local: s.local != nil, ByValue: o.PolicyOf != nil, Background: o.Touches == Background, Strict: o.Strict,
-		Timeout: o.TouchTimeout, Wait: o.TouchWait, Budget: o.Budget, Queue: o.Queue, Workers: o.Workers,
+		MaxSkew: s.opts.MaxSkew, Timeout: o.TouchTimeout, Wait: o.TouchWait, Budget: o.Budget, Queue: o.Queue, Workers: o.Workers,
 	}
 	if o.OnTouchError != nil || s.hooks.observer.Touch != nil {
 		c.Ended = s.hooks.touch
@@ -169,24 +168,29 @@ func (s *Store[T]) rulesOf(key string, v *T) (*policy.Rules, error) {
 // askPolicy calls PolicyOf or PolicyFor. It may run on a goroutine of the store's, where a
 // panic would end the process.
 func (s *Store[T]) askPolicy(key string, v *T) (p Policy, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			s.stats.Add(tally.Panics)
-			err = &InvalidError{Field: "policy", Value: "none", Rule: "must be returned", Err: &PanicError{Value: r, Stack: debug.Stack(), Count: 1}}
+	if err := s.recovered(func() error {
+		if s.opts.PolicyOf != nil {
+			p = s.opts.PolicyOf(*v)
+		} else {
+			p = s.opts.PolicyFor(key)
 		}
-	}()
-	if s.opts.PolicyOf != nil {
-		return s.opts.PolicyOf(*v), nil
+		return nil
+	}); err != nil {
+		return p, &InvalidError{Field: "policy", Value: "none", Rule: "must be returned", Err: err}
 	}
-	return s.opts.PolicyFor(key), nil
+	return p, nil
 }
 
 // Check asks the driver whether its store is configured to keep what the policy promises.
 //
 // Call it at start-up. It returns nil if the driver has no such check. It does not know what
-// Options.PolicyOf or PolicyFor may return.
+// Options.PolicyOf or PolicyFor may return. If this process's clock is behind, as created_at of records
+// that it read in the last minute shows, Check says so.
 func (s *Store[T]) Check(ctx context.Context) error {
 	return s.call(ctx, opCheck, func() error {
+		if behind := s.touches.Behind(); behind != 0 {
+			return &InvalidError{Field: "clock", Value: behind.String() + " behind", Rule: "must be at most Options.MaxSkew behind the clocks that created the records read in the last minute"}
+		}
 		if c, ok := driver.As[driver.Checker](s.driver); ok {
 			return c.Check(ctx, s.Policy().Longest())
 		}

@@ -60,7 +60,7 @@ func (s *Store[T]) touchIfDue(ctx context.Context, key string, r *readResult[T])
 		return touches.Outcome{Meta: r.meta, Cap: r.rules.Cap(r.meta.CreatedAt)}, nil
 	}
 	s.stats.Add(tally.Due)
-	a.Exact = r.exact
+	a.Exact, a.Saved = r.exact, r.saved
 	urgent, late := r.urgent || s.opts.Strict, r.late
 	switch {
 	case urgent:
@@ -133,7 +133,7 @@ const touchKeyAttempts = 3
 // the life before that write, which continues if the record has none now.
 func (s *Store[T]) touchKey(ctx context.Context, key string, was driver.Life, written bool) (driver.Life, error) {
 	for range touchKeyAttempts {
-		r := readResult[T]{op: opTouch, urgent: true, before: was}
+		r := readResult[T]{op: opTouch, urgent: true, before: was, saved: written}
 		var err error
 		if written {
 			err = s.read(ctx, s.latest, key, &r)
@@ -172,7 +172,17 @@ func (s *Store[T]) mayTouch(r *readResult[T]) error {
 	return nil
 }
 
-// readLatest reads the record under key as it is now, with the rules that it is then under.
+// readForTouch reads the live record under key, with the rules that it is then under.
+func (s *Store[T]) readForTouch(ctx context.Context, key string) (driver.Meta, *policy.Rules, error) {
+	var r readResult[T]
+	err := s.readAlive(ctx, key, &r)
+	if err == ErrForeign {
+		err = nil // it is not the record that was accessed
+	}
+	return r.meta, r.rules, err
+}
+
+// readLatest reads the record under key, dead or alive, with the rules that it is under.
 func (s *Store[T]) readLatest(ctx context.Context, key string) (driver.Meta, *policy.Rules, error) {
 	var r readResult[T]
 	err := s.load(ctx, s.latest, key, &r)

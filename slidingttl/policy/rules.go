@@ -209,6 +209,16 @@ func (r *Rules) Access(at, dueFrom driver.Instant) driver.Access {
 	return driver.Access{At: at, Keep: r.keep.Plus(dueFrom - at), Stored: r.stored, Most: r.most, Promote: r.promote, Step: r.step}
 }
 
+// Retired is the expiry of a record whose life is ended at now: past for every process.
+func (r *Rules) Retired(now driver.Instant) driver.Instant {
+	step := driver.Instant(r.step / time.Millisecond)
+	at := now - r.skew
+	if at -= ((at % step) + step) % step; at == 0 { // zero means none
+		at = -step
+	}
+	return at
+}
+
 // life is one of created and expiry as a store takes it. Zero means none in both places,
 // so no instant is ever that one.
 func (r *Rules) life(created, expiry driver.Instant) driver.Life {

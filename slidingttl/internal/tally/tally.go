@@ -21,6 +21,7 @@ const (
 	Adopted
 	Lowered
 	Damped
+	Behind
 	Retried
 	Broken // in milliseconds
 	OverBudget

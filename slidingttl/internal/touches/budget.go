@@ -2,13 +2,13 @@ package touches
 
 import (
 	"math"
-	"slices"
 	"sync"
 	"time"
 
 	"golang.org/x/time/rate"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/internal/tally"
 	"github.com/slidingttl/slidingttl/slidingttl/policy"
 )
 
@@ -50,27 +50,82 @@ func (b *budget) next() time.Duration {
 	return wait
 }
 
-// pace sets the rate, once a second; set is false if that was done less than a second ago.
-// waiting returns the time that each waiting touch has left. The rate is the budget, or more
-// (overBudget) if these need it.
-func (b *budget) pace(now time.Time, waiting func() []time.Duration) (overBudget, set bool) {
+// set sets the rate from how long the pending touches have left: the budget, or more (over) if
+// these need it.
+func (b *budget) set(now time.Time, left *timesLeft) (over bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	passed := now.Sub(b.paced)
-	if passed < budgetPace {
-		return false, false
-	}
-	b.paced = now
-	left := waiting()
-	slices.Sort(left)
-	need := b.touches
-	for i, d := range left {
-		need = max(need, float64(i+1)/max(d.Seconds(), budgetPace.Seconds()))
-	}
+	need := max(b.touches, left.rate())
 	b.tokens.SetLimit(rate.Limit(need))
-	weight := 1 - math.Exp(-float64(passed)/float64(backlogSmoothing))
-	b.backlog += (float64(len(left))/b.touches - b.backlog) * weight
-	return need > b.touches, true
+	b.backlog = b.decayed(now)
+	weight := 1 - math.Exp(-float64(budgetPace)/float64(backlogSmoothing))
+	b.backlog += (float64(left.n)/b.touches - b.backlog) * weight
+	b.paced = now
+	return need > b.touches
+}
+
+// timesLeft counts times left, to within a 64th.
+type timesLeft struct {
+	n      int
+	counts [34 * 64]int32 // by logarithm: 34 powers of two of a second
+}
+
+// add counts d, at least a second.
+func (l *timesLeft) add(d time.Duration) {
+	seconds := max(d, budgetPace).Seconds()
+	l.n++
+	l.counts[(math.Float64bits(seconds)-math.Float64bits(1))>>46]++
+}
+
+// rate is how many touches a second are enough for each to be in time.
+func (l *timesLeft) rate() (most float64) {
+	before := 0
+	for i, n := range l.counts {
+		if before += int(n); n > 0 {
+			most = max(most, float64(before)/math.Float64frombits(math.Float64bits(1)+uint64(i)<<46))
+		}
+	}
+	return most
+}
+
+// paceChunk is how many pending touches are looked at under one lock.
+const paceChunk = 1 << 10
+
+// startPacing makes pace run once a second while there is something to pace.
+func (t *Touches) startPacing() {
+	if t.budget != nil && t.pacer == nil {
+		t.pacer = time.AfterFunc(budgetPace, t.pace)
+	}
+}
+
+// pace sets the budget's rate. Touches that come or go meanwhile may be missed, or counted twice.
+func (t *Touches) pace() {
+	now := t.now()
+	left := new(timesLeft)
+	for i, more := 0, true; more; {
+		t.lock()
+		end := min(i+paceChunk, t.farthest.Len())
+		for ; i < end; i++ {
+			// A touch must start this long before its record dies.
+			left.add(driver.Instant(-t.farthest.all[i].key).Sub(now) - t.Timeout)
+		}
+		more = end < t.farthest.Len()
+		t.unlock()
+	}
+	t.lock()
+	defer t.unlock()
+	if t.pressure.OverBudget = t.budget.set(time.Now(), left); t.pressure.OverBudget {
+		t.Tally.Add(tally.OverBudget)
+	}
+	if t.pacer = nil; (t.pressure.OverBudget || t.farthest.Len() > 0) && !t.closing {
+		t.startPacing()
+	}
+	t.dispatch()
+}
+
+// budgetWait is how long n must wait for the budget, at most until shortly before its record dies.
+func (t *Touches) budgetWait(n *touch) time.Duration {
+	return min(t.budget.next(), max(0, n.left(t.now())-t.Timeout))
 }
 
 // grown returns the growth of r's slack: all that the policy allows if the backlog would take a
@@ -80,10 +135,13 @@ func (b *budget) grown(r *policy.Rules) driver.Instant {
 		return 0
 	}
 	b.mu.Lock()
-	backlog := b.backlog
-	if idle := time.Since(b.paced) - budgetPace; idle > 0 { // nothing waits
-		backlog *= math.Exp(-float64(idle) / float64(backlogSmoothing))
-	}
+	backlog := b.decayed(time.Now())
 	b.mu.Unlock()
 	return r.Grown(backlog / (r.Policy.IdleGrace.Seconds() / 4))
+}
+
+// decayed is backlog after the time, until now, in which nothing was pending.
+func (b *budget) decayed(now time.Time) float64 {
+	idle := max(0, now.Sub(b.paced)-budgetPace)
+	return b.backlog * math.Exp(-float64(idle)/float64(backlogSmoothing))
 }

@@ -22,13 +22,12 @@ func TestBudgetPace(t *testing.T) {
 		"one that is past":     {[]time.Duration{-time.Minute}, 2, false},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			b := newBudget(2)
-			over, set := b.pace(time.Now(), func() []time.Duration { return c.left })
-			if !set || over != c.over || b.tokens.Limit() != c.want {
-				t.Errorf("%s: %v a second, over %v, want %v, %v", name, b.tokens.Limit(), over, c.want, c.over)
+			b, left := newBudget(2), new(timesLeft)
+			for _, d := range c.left {
+				left.add(d)
 			}
-			if _, set := b.pace(time.Now().Add(budgetPace-1), nil); set {
-				t.Errorf("%s: set again within a second", name)
+			if over := b.set(time.Now(), left); over != c.over || b.tokens.Limit() != c.want {
+				t.Errorf("%s: %v a second, over %v, want %v, %v", name, b.tokens.Limit(), over, c.want, c.over)
 			}
 		})
 	}

@@ -74,9 +74,48 @@ func (d *damper) end(key string, at, end driver.Instant) {
 	}
 }
 
+// behindFor is for how long a process lowers nothing after it has seen that its clock is behind.
+const behindFor = time.Minute
+
+// mostBehind bounds by how much: what was created later than that has a wrong created_at.
+const mostBehind = 100 * 365 * 24 * time.Hour
+
+// Seen looks at a record's created_at, read at now. Where that lies further ahead than the clocks of
+// two processes may be apart, this process's clock is behind, and what it takes for too long a life
+// may be right.
+func (t *Touches) Seen(created, now driver.Instant) {
+	if ahead := created.Sub(now); ahead > t.MaxSkew && ahead < mostBehind {
+		t.behind.Store(&behind{by: ahead, at: now})
+	}
+}
+
+type behind struct {
+	by time.Duration
+	at driver.Instant
+}
+
+// Behind is by how much this process's clock is behind, as records that were read in the last minute
+// show. Zero: they do not.
+func (t *Touches) Behind() time.Duration {
+	if b := t.behind.Load(); b != nil && t.now().Sub(b.at) < behindFor {
+		return b.by
+	}
+	return 0
+}
+
+// mayLower reports whether l's expiry lies beyond what r allows, and may be lowered now.
+func (t *Touches) mayLower(r *policy.Rules, l driver.Life, now driver.Instant) bool {
+	_, beyond := r.Lowered(l, now)
+	if beyond && t.Behind() != 0 {
+		t.Tally.Add(tally.Behind)
+		return false
+	}
+	return beyond
+}
+
 // lowers reports whether l's expiry must be lowered now.
 func (t *Touches) lowers(r *policy.Rules, key string, l driver.Life, now driver.Instant) bool {
-	_, beyond := r.Lowered(l, now)
+	beyond := t.mayLower(r, l, now)
 	if beyond && t.lowering.claim(key, now, r.Window(), true) == 0 {
 		t.Tally.Add(tally.Damped)
 		return false
@@ -89,10 +128,7 @@ func (t *Touches) lowers(r *policy.Rules, key string, l driver.Life, now driver.
 // No other write lowers it until Lowered is called. Zero means no claim: m is nil, within the
 // policy, or was lowered recently.
 func (t *Touches) Lower(r *policy.Rules, key string, m *driver.Meta, now driver.Instant) (claim driver.Instant) {
-	if m == nil {
-		return 0
-	}
-	if _, beyond := r.Lowered(m.Life, now); !beyond {
+	if m == nil || !t.mayLower(r, m.Life, now) {
 		return 0
 	}
 	return t.lowering.claim(key, now, r.Window(), false)

@@ -4,61 +4,63 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
+	"sync/atomic"
 	"time"
 )
 
-// Flush sends the waiting touches, and returns when these and those under way have ended.
-//
-// It sends the nearest to death first, and ignores the budget. It returns an error if ctx ends
-// first, or if the store is failing and refuses a touch. Touches that are left keep waiting.
-func (t *Touches) Flush(ctx context.Context) error {
-	t.lock()
-	t.flushing++
-	refusal := t.refusal
-	var jobs []*job
-	for _, s := range t.keys {
-		jobs = append(jobs, s.waiting...)
-		if s.running != nil {
-			jobs = append(jobs, s.running)
-		}
-	}
-	t.dispatch()
-	t.mu.Unlock()
-	left, why := 0, error(nil)
-	for _, j := range jobs {
-		select {
-		case <-j.done:
-		case <-ctx.Done():
-		case <-refusal:
-		}
-		if !ended(j.done) {
-			left++
-		} else if j.outcome.failed() {
-			left++
-			why = cmp.Or(why, j.outcome.Err)
-		}
-	}
-	t.lock()
-	defer t.mu.Unlock()
-	if !ended(refusal) {
-		t.flushing--
-	}
-	if left == 0 {
-		return nil
-	}
-	return fmt.Errorf("%d touches left: %w", left, cmp.Or(ctx.Err(), why, t.refused, ErrClosed))
+// flush is a call of Flush.
+type flush struct {
+	last    uint64       // number of the last touch that it waits for
+	left    atomic.Int64 // how many of those have not ended
+	failed  int          // how many have failed
+	err     error        // the first failure
+	ended   chan struct{}
+	refused chan struct{} // closed if the store is failing and refused a touch
 }
 
-// Close waits until calls is closed and no touch waits or runs.
+// Flush sends the pending touches once, and returns when these and those under way have ended.
 //
-// If ctx ends first, it gives up the waiting touches, and waits until those under way have
-// returned. It also gives up the waiting touches if the store is failing and refuses one. Close
-// returns how many touches it gave up, and why.
+// It sends the nearest to death first, and ignores the budget. It returns an error if a touch
+// failed, ctx ends first, or the store is failing and refuses a touch. Touches that are left keep
+// waiting.
+func (t *Touches) Flush(ctx context.Context) error {
+	t.lock()
+	f := &flush{last: t.number, ended: make(chan struct{}), refused: make(chan struct{})}
+	f.left.Store(int64(t.pending + t.limits.running))
+	if f.left.Load() == 0 {
+		t.unlock()
+		return nil
+	}
+	t.flushes = append(t.flushes, f)
+	t.wakeAll()
+	t.dispatch()
+	t.unlock()
+	select {
+	case <-f.ended:
+	case <-f.refused:
+	case <-ctx.Done():
+	}
+	t.lock()
+	defer t.unlock()
+	t.flushes = slices.DeleteFunc(t.flushes, func(g *flush) bool { return f == g })
+	if left := int(f.left.Load()) + f.failed; left > 0 {
+		return fmt.Errorf("%d touches left: %w", left, cmp.Or(ctx.Err(), f.err, ErrClosed))
+	}
+	return nil
+}
+
+// Close waits until calls is closed and no touch is left.
+//
+// If ctx ends first, it gives up the touches that are left: those under way are cancelled, and end
+// soon after Close has returned. It also gives up those that are pending if the store is failing
+// and refuses one. Close returns how many touches it gave up, and why.
 func (t *Touches) Close(ctx context.Context, calls <-chan struct{}) (givenUp int, err error) {
 	t.lock()
 	t.closing = true
+	t.wakeAll()
 	t.dispatch()
-	t.mu.Unlock()
+	t.unlock()
 	done := make(chan struct{})
 	go func() {
 		select {
@@ -72,20 +74,15 @@ func (t *Touches) Close(ctx context.Context, calls <-chan struct{}) (givenUp int
 	case <-done:
 	case <-ctx.Done():
 		err = ctx.Err()
-		t.lock()
-		t.halted = true
-		dropped := t.dropAll()
-		t.mu.Unlock()
-		t.giveUp()
-		for _, j := range dropped {
-			t.finish(j)
-		}
-		<-done
+	}
+	t.lock()
+	defer t.unlock()
+	if err != nil {
+		t.halt()
+		t.givenUp += t.limits.running
 	}
 	t.giveUp()
-	t.lock()
-	defer t.mu.Unlock()
-	for _, timer := range []*time.Timer{t.wake, t.pressure.calm} {
+	for _, timer := range []*time.Timer{t.wake, t.pacer, t.pressure.calm} {
 		if timer != nil {
 			timer.Stop()
 		}
@@ -94,33 +91,43 @@ func (t *Touches) Close(ctx context.Context, calls <-chan struct{}) (givenUp int
 	return givenUp, cmp.Or(err, t.refused, ErrClosed)
 }
 
-// dropAll gives up the waiting touches.
-func (t *Touches) dropAll() (dropped []*job) {
-	for _, s := range t.keys {
-		dropped = append(dropped, s.waiting...)
-	}
-	for _, j := range dropped {
-		t.drop(j, ErrClosed, Failed)
-	}
-	t.givenUp += len(dropped)
-	return dropped
-}
-
 // refuse is called if the store is failing and refused one more touch. It ends calls of Flush, and
-// makes Close give up the waiting touches.
-func (t *Touches) refuse(err error) (dropped []*job) {
-	t.refused, t.flushing = err, 0
-	close(t.refusal)
-	t.refusal = make(chan struct{})
-	if t.closing {
-		return t.dropAll()
+// makes Close give up the pending touches.
+func (t *Touches) refuse(err error) {
+	t.refused = err
+	for _, f := range t.flushes {
+		f.err = err
+		close(f.refused)
 	}
-	return nil
+	if t.flushes = nil; t.closing {
+		t.halt()
+	}
 }
 
-// Now returns the state, the number of waiting touches, and how long some waited only for a worker.
-func (t *Touches) Now() (state State, waiting int, saturated time.Duration) {
+// halt gives up the pending touches. They end on another goroutine, so that it takes no longer if
+// there are many.
+func (t *Touches) halt() {
+	t.halted = true
+	t.givenUp += t.pending
+	slots := t.keys
+	t.keys, t.pending, t.ready.all, t.resting.all, t.farthest.all = nil, 0, nil, nil, nil
+	if len(slots) == 0 {
+		return
+	}
+	go func() {
+		for _, s := range slots {
+			t.lock()
+			for _, n := range s.pending {
+				t.end(n, Outcome{Was: n.Was, Meta: n.Was, Err: ErrClosed, result: Failed})
+			}
+			t.unlock()
+		}
+	}()
+}
+
+// Now returns the state, the number of pending touches, and how long some waited only for a worker.
+func (t *Touches) Now() (state State, pending int, saturated time.Duration) {
 	t.lock()
-	defer t.mu.Unlock()
-	return t.pressure.State, t.waiting, t.flights.note(!t.flights.full.IsZero())
+	defer t.unlock()
+	return t.pressure.State, t.pending, t.limits.note(!t.limits.full.IsZero())
 }

@@ -18,6 +18,8 @@ const (
 	Deferred               // the record is locked by another client: no failure
 	Failed                 // the touch failed
 	Shed                   // given up: too many waited, or it waited too long
+
+	none Result = -1 // it was no touch after all
 )
 
 // Event is the end of a touch.
@@ -25,7 +27,7 @@ type Event struct {
 	Key      string
 	Result   Result
 	Duration time.Duration // of the driver's call
-	Left     time.Duration // time until the expiry that was read
+	Left     time.Duration // time until the expiry that was read; the longest there is if there was none
 	Err      error         // of Failed and Shed
 }
 
@@ -43,7 +45,7 @@ func (t *Touches) count(ctx context.Context, a *Access, o Outcome, sent time.Tim
 	if t.Ended == nil {
 		return
 	}
-	e := Event{Key: a.Key, Result: o.result, Left: a.Was.ExpiresAt.Sub(t.now())}
+	e := Event{Key: a.Key, Result: o.result, Left: a.left(t.now())}
 	switch o.result {
 	case Failed:
 		e.Err = o.Err

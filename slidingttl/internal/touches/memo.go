@@ -163,11 +163,13 @@ func (m *Memo) find(key string) *remembered {
 	return nil
 }
 
-// landedSince returns the last touch of key, if its answer came after since. A read that saw the
-// replaced record need not touch again. A read that saw anything else may be later than this touch.
-func (m *Memo) landedSince(key string, since uint64) (replaced, meta driver.Meta, ok bool) {
-	if r := m.find(key); r != nil && r.landed > since {
-		return r.replaced, r.meta, true
+// landedSince returns the outcome of the last touch of a's key, if it was known after a's record was
+// read. A read that saw the record which that touch replaced need not touch again. A read that saw
+// anything else may be later than the touch.
+func (m *Memo) landedSince(a *Access) Outcome {
+	r := m.find(a.Key)
+	if r == nil || r.landed <= a.Since {
+		return Outcome{result: none}
 	}
-	return replaced, meta, false
+	return Outcome{Was: r.replaced, Replaced: r.replaced, Meta: r.meta, Cap: a.Rules.Cap(r.meta.CreatedAt), result: Shared}
 }

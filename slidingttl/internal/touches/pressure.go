@@ -76,32 +76,21 @@ func (t *Touches) watch() {
 func (t *Touches) calm() {
 	t.lock()
 	p := &t.pressure
-	if time.Since(p.trouble) >= calmAfter && t.waiting == 0 {
+	if time.Since(p.trouble) >= calmAfter && t.pending == 0 {
 		p.Late, p.Failing, p.lates, p.fails = false, false, 0, 0
-		t.flights.grow(mostInFlight)
+		t.limits.grow(mostInFlight)
 	} else {
 		t.watch()
 	}
-	t.mu.Unlock()
-	t.tell()
+	t.unlock()
 }
 
-// tell calls Changed after a change of the state. If another goroutine is calling it already,
-// that one picks this change up.
-func (t *Touches) tell() {
-	t.lock()
-	state := t.pressure.State
-	if t.telling || state == t.told {
-		t.mu.Unlock()
-		return
-	}
-	t.telling, t.told = true, state
-	t.mu.Unlock()
-	defer func() { // also where a hook ends its goroutine
+// tell calls Changed. One goroutine at a time does, with every change that it finds.
+func (t *Touches) tell(s State) {
+	defer func() { // also if a hook calls runtime.Goexit
 		t.lock()
 		t.telling = false
-		t.mu.Unlock()
-		t.tell()
+		t.unlock()
 	}()
-	t.Changed(state)
+	t.Changed(s)
 }

@@ -2,10 +2,7 @@ package touches
 
 import (
 	"container/heap"
-	"slices"
 	"time"
-
-	"github.com/slidingttl/slidingttl/slidingttl/internal/tally"
 )
 
 // readAfter is the wait after which a touch reads its record again first, because another process
@@ -18,134 +15,113 @@ const (
 	leastRest    = 50 * time.Millisecond // for a record that is about to die
 )
 
-// enqueue adds the job j of slot s to the queue. If the queue is full, it drops the job farthest
-// from death, perhaps j itself, and returns it.
-func (t *Touches) enqueue(s *slot, j *job) (shed *job) {
+// enqueue puts the waiting touch n into the queue, as queued or resting. If the queue is full, it
+// sheds the touch farthest from death, perhaps n itself.
+func (t *Touches) enqueue(n *touch, s state) {
 	if t.farthest.Len() >= t.Queue {
-		if shed = t.farthest.jobs[0]; shed.dies() <= j.dies() {
-			shed = j
+		shed := t.farthest.first()
+		if shed == nil || shed.dies() <= n.dies() {
+			shed = n
 		}
-		t.drop(shed, ErrShed, Shed)
-		if shed == j {
-			return shed
+		t.end(shed, Outcome{Was: shed.Was, Meta: shed.Was, Err: ErrShed, result: Shed})
+		if shed == n {
+			return
 		}
 	}
-	j.queued, j.waited = true, true
-	t.waiting++
-	if s.running == nil {
-		t.add(j)
+	n.state, n.waited = s, true
+	t.farthest.push(n, -int64(n.dies()))
+	if s == queued {
+		t.ready.push(n, int64(n.dies()))
+	} else {
+		t.resting.push(n, int64(n.wakes))
 	}
-	return shed
+	t.startPacing()
 }
 
-// drop removes the waiting job j. The caller must finish it.
-func (t *Touches) drop(j *job, err error, r Result) {
-	t.unqueue(j)
-	s := t.keys[j.Key]
-	s.waiting = slices.DeleteFunc(s.waiting, func(w *job) bool { return w == j })
-	if len(s.waiting) == 0 && s.running == nil {
-		delete(t.keys, j.Key)
-	}
-	t.broke(&j.Access)
-	j.outcome = Outcome{Was: j.Was, Meta: j.Was, Err: err, result: r}
-}
-
-// unqueue removes j from the queue. It may still wait for a running touch of its key.
-func (t *Touches) unqueue(j *job) {
-	if j.queued {
-		t.remove(j)
-		j.wake()
-		t.waiting--
-		j.queued = false
-	}
-}
-
-func (t *Touches) add(j *job) {
-	if j.places[0] >= 0 {
+// unqueue takes n out of the queue, if it is there. It then waits.
+func (t *Touches) unqueue(n *touch) {
+	switch n.state {
+	case queued:
+		t.ready.remove(n)
+	case resting:
+		t.resting.remove(n)
+	default:
 		return
 	}
-	heap.Push(&t.next, j)
-	heap.Push(&t.farthest, j)
+	t.farthest.remove(n)
+	n.state = waiting
 }
 
-func (t *Touches) remove(j *job) {
-	if j.places[0] >= 0 {
-		heap.Remove(&t.next, j.places[0])
-		heap.Remove(&t.farthest, j.places[1])
+// reorder puts n in its place after its record's expiry has changed.
+func (t *Touches) reorder(n *touch) {
+	if n.state == queued {
+		t.ready.fix(n, int64(n.dies()))
+	}
+	if n.state == queued || n.state == resting {
+		t.farthest.fix(n, -int64(n.dies()))
 	}
 }
 
-// fix restores j's order in the heaps after a change.
-func (t *Touches) fix(j *job) {
-	if j.places[0] >= 0 {
-		heap.Fix(&t.next, j.places[0])
-		heap.Fix(&t.farthest, j.places[1])
+// rest delays the failed touch n, by at most half of the time that its record has left.
+func (t *Touches) rest(n *touch) {
+	d := min(shortestRest<<min(n.fails-1, 5), longestRest)
+	if n.Was.ExpiresAt != 0 {
+		d = max(min(d, n.left(t.now())/2), leastRest)
 	}
+	if t.closing {
+		d = 0
+	}
+	n.wakes = t.restClock() + d
+	t.enqueue(n, resting)
 }
 
-// rest delays the failed job j, by at most half of the time that its record has left.
-func (t *Touches) rest(j *job) {
-	d := min(shortestRest<<min(j.fails-1, 5), longestRest)
-	if j.Was.ExpiresAt != 0 {
-		d = max(min(d, j.dies().Sub(t.now())/2), leastRest)
-	}
-	j.wakes = time.Now().Add(d)
-	j.rest = time.AfterFunc(d, func() {
-		t.lock()
-		defer t.mu.Unlock()
-		j.rest = nil
-		t.fix(j)
-		t.dispatch()
-	})
-}
+// restClock is the clock by which touches rest.
+func (t *Touches) restClock() time.Duration { return time.Since(t.created) + t.skipped }
 
 // wakeAll ends all rests.
-func (t *Touches) wakeAll() {
-	for _, j := range t.next.jobs {
-		j.wake()
-	}
-	heap.Init(&t.next)
-}
+func (t *Touches) wakeAll() { t.skipped += longestRest }
 
-// wake ends j's rest. If j is in a heap, its place must then be fixed.
-func (j *job) wake() {
-	if j.rest != nil {
-		j.rest.Stop()
-		j.rest = nil
-	}
-}
+// inHurry reports whether Close or Flush waits for the pending touches.
+func (t *Touches) inHurry() bool { return t.closing || len(t.flushes) > 0 }
 
 // dispatch starts the touches whose turn has come. Every change that may bring a turn calls it.
 func (t *Touches) dispatch() {
-	hurry := t.closing || t.flushing > 0
-	t.flights.note(false)
-	for t.next.Len() > 0 && !t.halted {
-		j := t.next.jobs[0]
-		switch free := t.flights.free(); {
+	hurry := t.inHurry()
+	t.limits.note(false)
+	for !t.halted {
+		n, rest := t.ready.first(), time.Duration(0)
+		if n == nil {
+			if n = t.resting.first(); n == nil {
+				return
+			}
+			rest = n.wakes - t.restClock()
+		}
+		wait := time.Duration(0)
+		switch free := t.limits.free(); {
 		case t.pressure.Failing && hurry:
-			if t.flights.running > 0 {
+			if t.limits.running > 0 {
 				return // wait for the store only as long as one touch takes
 			}
-			j.probe = true
 		case t.pressure.Failing:
-			if wait := t.Timeout/8 - time.Since(t.pressure.probed); wait > 0 {
-				t.wakeIn(wait)
-				return
+			if wait = t.Timeout/8 - time.Since(t.pressure.probed); wait <= 0 {
+				t.pressure.probed = time.Now()
 			}
-			t.pressure.probed = time.Now()
-		case j.rest != nil && !hurry:
-			return
+		case rest > 0:
+			wait = rest
 		case !free:
-			t.flights.note(true)
+			t.limits.note(true)
 			return
 		case !hurry:
-			if wait := t.pace(); wait > 0 {
-				t.wakeIn(wait)
-				return
-			}
+			wait = t.budgetWait(n)
 		}
-		j.carried, j.readFirst = true, j.readFirst || time.Since(j.came) >= readAfter
-		t.start(t.keys[j.Key], j)
+		if wait > 0 {
+			t.wakeIn(wait)
+			return
+		}
+		n.readFirst = n.readFirst || time.Since(n.came) >= readAfter
+		if t.unqueue(n); n.of.running == nil {
+			t.start(n)
+		}
 	}
 }
 
@@ -158,75 +134,56 @@ func (t *Touches) wakeIn(d time.Duration) {
 	t.wake = time.AfterFunc(d, func() {
 		t.lock()
 		t.dispatch()
-		t.mu.Unlock()
-		t.tell()
+		t.unlock()
 	})
 }
 
-// pace returns how long the next touch must wait for the budget, at most until shortly before its
-// record dies.
-func (t *Touches) pace() time.Duration {
-	if t.budget == nil {
-		return 0
-	}
-	margin := t.Timeout // a touch must start this long before its record dies
-	now := t.now()
-	overBudget, set := t.budget.pace(time.Now(), func() []time.Duration {
-		left := make([]time.Duration, len(t.next.jobs))
-		for i, j := range t.next.jobs {
-			left[i] = j.dies().Sub(now.Add(margin))
-		}
-		return left
-	})
-	if set {
-		t.pressure.OverBudget = overBudget
-	}
-	if set && overBudget {
-		t.Tally.Add(tally.OverBudget)
-	}
-	return min(t.budget.next(), max(0, t.next.jobs[0].dies().Sub(now)-margin))
+// turns is a heap of touches, the one with the least key first.
+type turns struct {
+	place int // of touch.places
+	all   []turn
 }
 
-// isBefore reports whether j's turn is before k's: nearest death first, then jobs that have failed,
-// last those that rest.
-func (j *job) isBefore(k *job) bool {
-	if (j.rest != nil) != (k.rest != nil) {
-		return k.rest != nil
+type turn struct {
+	key int64
+	of  *touch
+}
+
+func (h *turns) first() *touch {
+	if len(h.all) == 0 {
+		return nil
 	}
-	if j.rest != nil && j.wakes != k.wakes {
-		return j.wakes.Before(k.wakes)
-	}
-	if (j.fails > 0) != (k.fails > 0) {
-		return k.fails > 0
-	}
-	return j.dies() < k.dies()
+	return h.all[0].of
 }
 
-// jobHeap is a heap of waiting jobs.
-type jobHeap struct {
-	jobs  []*job
-	place int
-	less  func(a, b *job) bool
+func (h *turns) push(n *touch, key int64) { heap.Push(h, turn{key, n}) }
+
+func (h *turns) remove(n *touch) { heap.Remove(h, n.places[h.place]) }
+
+func (h *turns) fix(n *touch, key int64) {
+	i := n.places[h.place]
+	h.all[i].key = key
+	heap.Fix(h, i)
 }
 
-func (h *jobHeap) Len() int           { return len(h.jobs) }
-func (h *jobHeap) Less(i, j int) bool { return h.less(h.jobs[i], h.jobs[j]) }
+// Len, Less, Swap, Push and Pop implement heap.Interface.
+func (h *turns) Len() int           { return len(h.all) }
+func (h *turns) Less(i, j int) bool { return h.all[i].key < h.all[j].key }
 
-func (h *jobHeap) Swap(i, j int) {
-	h.jobs[i], h.jobs[j] = h.jobs[j], h.jobs[i]
-	h.jobs[i].places[h.place], h.jobs[j].places[h.place] = i, j
+func (h *turns) Swap(i, j int) {
+	h.all[i], h.all[j] = h.all[j], h.all[i]
+	h.all[i].of.places[h.place], h.all[j].of.places[h.place] = i, j
 }
 
-func (h *jobHeap) Push(j any) {
-	j.(*job).places[h.place] = len(h.jobs)
-	h.jobs = append(h.jobs, j.(*job))
+func (h *turns) Push(e any) {
+	e.(turn).of.places[h.place] = len(h.all)
+	h.all = append(h.all, e.(turn))
 }
 
-func (h *jobHeap) Pop() any {
-	last := len(h.jobs) - 1
-	j := h.jobs[last]
-	j.places[h.place] = -1
-	h.jobs[last] = nil
-	h.jobs = h.jobs[:last]
-	return j
+func (h *turns) Pop() any {
+	last := len(h.all) - 1
+	e := h.all[last]
+	h.all[last] = turn{}
+	h.all = h.all[:last]
+	return e
 }

@@ -4,11 +4,15 @@
 // knows keys, lives and versions, and no values.
 //
 //	Due, TouchOrQueue  touches.go   is a touch due, and how long the caller waits
-//	  admit            flight.go    one touch of a key at a time; later accesses share the next
-//	  dispatch         queue.go     what waits, nearest death first
-//	    touch          write.go     plans a touch, and again after each race that it lost
-//	    end            flight.go    serves the waiting, tries again later what failed
+//	  join             touch.go     the pending touch of a life serves later accesses too
+//	  dispatch         queue.go     those whose turn has come, nearest death first
+//	  start            touch.go     one touch of a key at a time
+//	    write          write.go     plans it, and again after each race that it lost
+//	  landed           touch.go     serves those that wait; what failed rests, and is tried again
 //	Close, Flush       drain.go
+//
+// A touch waits, is queued, rests, runs, and has ended: touch.state. All but what write and hooks do
+// is done under one lock, and nothing under that takes longer the more touches there are.
 //
 // Over a driver in this process's memory, touches run within the read.
 package touches
@@ -19,6 +23,7 @@ import (
 	"errors"
 	"hash/maphash"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
@@ -43,7 +48,7 @@ var (
 type Config struct {
 	// Write is driver.Driver's Touch.
 	Write func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error)
-	// Read reads the latest state of a record, with its rules.
+	// Read reads the latest state of a live record, with its rules.
 	Read func(ctx context.Context, key string) (driver.Meta, *policy.Rules, error)
 	// Ended is called after every touch, while none of the key is under way. It may be nil.
 	Ended func(ctx context.Context, e Event)
@@ -57,6 +62,7 @@ type Config struct {
 	ByValue    bool // a record's rules depend on its value
 	Background bool // reads do not wait for touches
 	Strict     bool // reads wait for the touch, and return its error
+	MaxSkew    time.Duration
 	Timeout    time.Duration
 	Wait       time.Duration // how long a read waits
 	Budget     float64
@@ -64,95 +70,46 @@ type Config struct {
 	Workers    int // zero: 64, and more while touches are late
 }
 
-// Access is an access to a live record that found a touch due.
-type Access struct {
-	Key     string
-	Was     driver.Meta    // the record that was read
-	Before  driver.Life    // the life that a save overwrote and the record keeps
-	Rules   *policy.Rules  // the record's rules
-	At      driver.Instant // time of the access, rounded up: its promise counts from here
-	DueFrom driver.Instant // At plus the store's share of the slack: a touch is due if the promise from here is not kept
-	Birth   driver.Instant // created_at for a record that has none
-	Since   uint64         // the memo's clock before the record was read
-	Exact   bool           // only for this version, if the record has no created_at
-}
-
-// keeps reports whether m, of the same generation, lasts as long as a promises.
-func (a *Access) keeps(m driver.Meta) bool {
-	return !a.Rules.Due(m.Life, a.DueFrom) && !a.Rules.Restores(m.Life, a.Before, a.At)
-}
-
-// lowers reports whether a's touch lowers the expiry.
-func (a *Access) lowers() bool { return a.keeps(a.Was) }
-
-// dies is when the record dies without a's touch.
-func (a *Access) dies() driver.Instant {
-	if a.Was.ExpiresAt == 0 {
-		return driver.MaxInstant
-	}
-	return a.Was.ExpiresAt
-}
-
-// Outcome is a touch's result.
-type Outcome struct {
-	Was      driver.Meta    // the record it was planned for
-	Replaced driver.Meta    // the record it replaced; zero: it was not written
-	Meta     driver.Meta    // the record stored after it
-	Cap      driver.Instant // that record's cap
-	Err      error
-	result   Result
-	tried    bool // the touch was sent
-}
-
-// Broke reports whether a promise was broken. A record that is gone needs no touch, and one
-// that is locked gets it later.
-func (o Outcome) Broke() bool {
-	return o.Err != nil && !o.lost() && !errors.Is(o.Err, driver.ErrLocked)
-}
-
-func (o Outcome) lost() bool { return o.Err == ErrGone || o.Err == ErrReplaced }
-
-// failed reports whether the touch failed and may succeed later.
-func (o Outcome) failed() bool {
-	return o.Broke() && !errors.Is(o.Err, driver.ErrInvalid) && o.Err != ErrClosed
-}
-
 // Touches are the touches of a store.
 type Touches struct {
 	Config
 	seed     maphash.Seed
+	created  time.Time
 	lowering damper
+	behind   atomic.Pointer[behind] // what Seen saw last
 	budget   *budget
 	stop     context.Context // ends when Close gives up
 	giveUp   context.CancelFunc
-	active   sync.WaitGroup // touches that wait or run, and their hooks
+	active   sync.WaitGroup // touches that have not ended, and their hooks
 
 	mu       sync.Mutex // guards the rest
 	keys     map[string]*slot
-	next     jobHeap // the jobs that wait for their turn, the next one first
-	farthest jobHeap // the same jobs, the one farthest from death first
-	waiting  int     // queued jobs, including those behind a running touch of their key
-	flights  flights
+	pending  int           // touches that wait, are queued or rest
+	number   uint64        // of the touch added last
+	ready    turns         // the queued touches, the one nearest to death first
+	resting  turns         // the resting ones, the one that wakes next first
+	farthest turns         // both, the one farthest from death first
+	skipped  time.Duration // by how much restClock was moved ahead, to end all rests
+	limits   limits
 	pressure pressure
 	told     State       // last argument of Changed
 	telling  bool        // Changed is running
+	ended    []*touch    // touches whose hooks unlock calls
 	wake     *time.Timer // calls dispatch
-	flushing int         // calls of Flush
-	closing  bool        // ignore budget and rests
-	halted   bool        // start no touch
-	givenUp  int         // touches given up by Close
-	refused  error       // error of the failing store's last refusal, after which Close gave up
-	refusal  chan struct{}
+	pacer    *time.Timer // calls pace; nil: nothing is to be paced
+	flushes  []*flush
+	closing  bool  // ignore budget and rests
+	halted   bool  // start no touch
+	givenUp  int   // touches given up by Close
+	refused  error // of the failing store's last refusal, after which Close gave up
 }
 
 // New returns the touches of a store. It starts nothing.
 func New(c Config) *Touches {
-	t := &Touches{Config: c, seed: maphash.MakeSeed(), keys: make(map[string]*slot), refusal: make(chan struct{})}
+	t := &Touches{Config: c, seed: maphash.MakeSeed(), created: time.Now(), keys: make(map[string]*slot), limits: newLimits(c.Workers)}
+	t.farthest.place = 1
 	t.lowering.seed = t.seed
 	t.stop, t.giveUp = context.WithCancel(context.Background())
-	t.next = jobHeap{less: (*job).isBefore}
-	t.farthest = jobHeap{place: 1, less: func(a, b *job) bool { return a.dies() > b.dies() }}
-	t.flights.init(c.Workers)
 	if c.Strict {
 		t.Wait = 0
 	}
@@ -203,18 +160,31 @@ func (t *Touches) Late() (<-chan struct{}, context.CancelFunc) {
 // ignores the budget. The touch goes on in any case.
 func (t *Touches) TouchOrQueue(ctx context.Context, a *Access, late <-chan struct{}, urgent bool) Outcome {
 	if t.Local {
-		sent := t.sent()
-		o := t.touch(ctx, a, false, false)
-		t.count(ctx, a, o, sent)
+		began := t.sent()
+		o := t.write(ctx, a, false, false)
+		t.count(ctx, a, o, began)
 		return o
 	}
-	j, waits := t.admit(ctx, a, late, urgent)
+	t.lock()
+	if t.halted {
+		t.givenUp++
+		t.unlock()
+		o := Outcome{Was: a.Was, Meta: a.Was, Err: ErrClosed, result: Failed}
+		t.broke(a)
+		t.count(ctx, a, o, time.Time{})
+		return o
+	}
+	n, waits, shared := t.join(ctx, a, late, urgent)
+	t.unlock()
+	if shared {
+		t.count(ctx, a, Outcome{result: Shared}, time.Time{})
+	}
 	if !waits {
 		return Outcome{Meta: a.Was, Cap: a.Rules.Cap(a.Was.CreatedAt)}
 	}
 	select {
-	case <-j.done:
-		return j.outcome
+	case <-n.done:
+		return n.outcome
 	case <-ctx.Done():
 		return Outcome{Meta: a.Was, Err: ctx.Err()}
 	case <-late:
@@ -222,20 +192,19 @@ func (t *Touches) TouchOrQueue(ctx context.Context, a *Access, late <-chan struc
 	}
 }
 
-// Lead runs f, a read and touch in one, as the touch of key. Later accesses share f's outcome. Lead
-// returns nil, and does nothing, if another touch of the key runs or waits, or while reads do not
-// wait for touches.
-func (t *Touches) Lead(ctx context.Context, key string, f func(context.Context) Outcome) (done <-chan struct{}) {
+// ReadTouch runs f, a read and touch in one, as a touch of key. Later accesses share its outcome if
+// f is ok. ReadTouch returns nil, and does nothing, if another touch of the key has not ended, or
+// while reads do not wait for touches.
+func (t *Touches) ReadTouch(ctx context.Context, key string, f func(context.Context) (o Outcome, ok bool)) (done <-chan struct{}) {
 	t.lock()
-	defer t.mu.Unlock()
+	defer t.unlock()
 	if t.halted || t.keys[key] != nil || t.pressure.any() {
 		return nil
 	}
-	s := t.slot(key)
-	j := t.newJob(s, new(Access))
-	j.ctx, j.lead = context.WithoutCancel(ctx), f
-	t.start(s, j)
-	return j.done
+	n := t.add(&Access{Key: key})
+	n.ctx, n.readTouch = context.WithoutCancel(ctx), f
+	t.start(n)
+	return n.done
 }
 
 // Halted reports whether Close has given up waiting for calls.
@@ -258,4 +227,29 @@ func (t *Touches) lock() {
 		Yield()
 	}
 	t.mu.Lock()
+}
+
+// unlock unlocks mu, and calls the hooks for what has changed since lock.
+func (t *Touches) unlock() {
+	ended, now := t.ended, t.pressure.State
+	tell := now != t.told && !t.telling
+	if t.ended = nil; tell {
+		t.told, t.telling = now, true
+	}
+	t.mu.Unlock()
+	if len(ended) > 0 {
+		defer t.finish(ended)
+	}
+	if tell {
+		t.tell(now)
+	}
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }

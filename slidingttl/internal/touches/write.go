@@ -14,9 +14,9 @@ import (
 // in a row.
 const touchAttempts = 16
 
-// touch writes what a needs, and plans again after a conflict. readFirst: a.Was and its rules may
+// write writes what a needs, and plans again after a conflict. readFirst: a.Was and its rules may
 // be stale. waited: a was queued, and its record may have died meanwhile.
-func (t *Touches) touch(ctx context.Context, a *Access, readFirst, waited bool) Outcome {
+func (t *Touches) write(ctx context.Context, a *Access, readFirst, waited bool) Outcome {
 	o := Outcome{Was: a.Was, Meta: a.Was}
 	r, read, err := a.Rules, true, error(nil)
 	began, at := a.Birth, a.At // with a local driver no time has passed
@@ -35,8 +35,8 @@ func (t *Touches) touch(ctx context.Context, a *Access, readFirst, waited bool) 
 				break
 			}
 			if began, at = t.instants(); !r.Alive(m.Life, began) {
-				err = ErrGone
-				break
+				readFirst, err = true, ErrGone // unless another process has touched it since
+				continue
 			}
 		}
 		before := a.Before
@@ -72,7 +72,7 @@ func (t *Touches) touch(ctx context.Context, a *Access, readFirst, waited bool) 
 		version, err = t.Write(ctx, a.Key, m, life, began)
 		t.Lowered(a.Key, claim, true, err)
 		if err == nil {
-			if o.Replaced, o.Meta = m, (driver.Meta{Life: life, Version: version}); m.CreatedAt == 0 {
+			if o.Replaced, o.Meta = m, (driver.Meta{Life: life, Version: version}); m.CreatedAt == 0 && !a.Saved {
 				t.Tally.Add(tally.Adopted)
 			}
 			t.Memo.Touched(a.Key, o.Replaced, o.Meta, since)

@@ -1,0 +1,170 @@
+package slidingttl_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/slidingttl/slidingttl/slidingttl"
+)
+
+// waiting returns a store in Background mode over d with n touches that wait.
+func waiting(t *testing.T, d *remote[int], under *hoard[int], n int, opts slidingttl.Options[int]) *slidingttl.Store[int] {
+	t.Helper()
+	opts.Touches = slidingttl.Background
+	s, err := slidingttl.New(d, session, &opts)
+	must(t, err)
+	for i := range n {
+		plant(under, fmt.Sprint(i), 20*time.Minute)
+		read(t, s, fmt.Sprint(i))
+	}
+	return s
+}
+
+// Promise 11: Close returns when its context ends, whatever the touches that wait do, and nothing is
+// left of them.
+func TestCloseReturnsWithItsContext(t *testing.T) {
+	for _, n := range []int{100, 2000, 10000} {
+		bubble(t, func(t *testing.T) {
+			d, under := newRemote[int](time.Millisecond)
+			d.before = func(ctx context.Context, op, _ string) error {
+				if op != "touch" {
+					return nil
+				}
+				if err := sleep(ctx, rand.N(20*time.Millisecond)); err != nil || rand.N(10) > 0 {
+					return err
+				}
+				return errDown
+			}
+			s := waiting(t, d, under, n, slidingttl.Options[int]{})
+			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+			defer cancel()
+			pending, began := s.Stats().Pending, time.Now()
+			err := s.Close(ctx)
+			took := time.Since(began)
+			var drain *slidingttl.DrainError
+			if errors.As(err, &drain) && (drain.Abandoned == 0 || !errors.Is(err, context.DeadlineExceeded)) || took > 200*time.Millisecond || n == 10000 && drain == nil {
+				t.Errorf("after %v of 200ms, with %d pending: %v", took, pending, err)
+			}
+			if n := s.Stats().Pending; n != 0 {
+				t.Errorf("%d touches still wait", n)
+			}
+			time.Sleep(time.Second)
+			accounted(t, s.Stats())
+			if drain != nil && drain.Abandoned < int(s.Stats().TouchFails-s.Stats().Retried) {
+				t.Errorf("Close gave up %d touches, but %+v", drain.Abandoned, s.Stats())
+			}
+		})
+	}
+}
+
+// Promise 11: neither a driver nor a hook that does not return keeps Close from returning.
+func TestCloseWaitsForNobody(t *testing.T) {
+	stuck := make(chan struct{})
+	for name, c := range map[string]struct {
+		touch func(context.Context) error
+		opts  slidingttl.Options[int]
+	}{
+		"driver": {touch: func(context.Context) error { <-stuck; return nil }},
+		"hook": {
+			touch: func(context.Context) error { return errDown },
+			opts:  slidingttl.Options[int]{OnTouchError: func(context.Context, string, error) { <-stuck }},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				stuck = make(chan struct{})
+				d, under := newRemote[int](time.Millisecond)
+				d.before = func(ctx context.Context, op, _ string) error {
+					if op == "touch" {
+						return c.touch(ctx)
+					}
+					return nil
+				}
+				s := waiting(t, d, under, 3, c.opts)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				began := time.Now()
+				if err := s.Close(ctx); time.Since(began) > time.Second {
+					t.Errorf("Close took %v: %v", time.Since(began), err)
+				}
+				close(stuck)
+			})
+		})
+	}
+}
+
+// A hook may call Close, with a context that ends.
+func TestCloseFromAHook(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		failTouches(d, all)(true)
+		var s atomic.Pointer[slidingttl.Store[int]]
+		closed := make(chan time.Duration, 10)
+		s.Store(waiting(t, d, under, 0, slidingttl.Options[int]{OnTouchError: func(context.Context, string, error) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			began := time.Now()
+			_ = s.Load().Close(ctx)
+			closed <- time.Since(began)
+		}}))
+		plant(under, "k", 20*time.Minute)
+		read(t, s.Load(), "k")
+		if took := <-closed; took > time.Second {
+			t.Errorf("Close took %v", took)
+		}
+	})
+}
+
+// A caller's function that ends its goroutine fails the call and nothing else.
+func TestGoexitInPolicyOf(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, _ := newRemote[int](time.Millisecond)
+		var exit atomic.Bool
+		s, err := slidingttl.New(d, session, &slidingttl.Options[int]{PolicyOf: func(v int) slidingttl.Policy {
+			if exit.Load() && v == 13 {
+				runtime.Goexit()
+			}
+			return session
+		}})
+		must(t, err)
+		exit.Store(true)
+		err = s.UpsertMulti(t.Context(), []slidingttl.Item[int]{{Key: "a", Value: 1}, {Key: "b", Value: 13}, {Key: "c", Value: 3}})
+		var failed slidingttl.KeyErrors
+		if !errors.As(err, &failed) || len(failed) != 1 || failed[0].Index != 1 {
+			t.Errorf("%v, want an error of the second item", err)
+		}
+		must(t, s.Close(t.Context()))
+	})
+}
+
+type panicking struct{ profiles }
+
+func (p panicking) Get(ctx context.Context, id int) (profile, error) {
+	if id == 13 {
+		panic("boom")
+	}
+	return p.profiles.Get(ctx, id)
+}
+
+// A panic in a repository is the error of its id in a call for many.
+func TestPanicInRepository(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[profile](time.Millisecond)
+		s := open(t, d, session, nil)
+		w, err := slidingttl.Wrap(panicking{profiles{under}}, s, profileKey, nil)
+		must(t, err)
+		must(t, w.Upsert(t.Context(), 1, profile{}))
+		all, err := w.GetMulti(t.Context(), []int{1, 13})
+		var failed slidingttl.KeyErrors
+		var panicked *slidingttl.PanicError
+		if len(all) != 1 || !errors.As(err, &failed) || len(failed) != 1 || failed[0].Index != 1 || !errors.As(err, &panicked) {
+			t.Errorf("%v, %v", all, err)
+		}
+	})
+}

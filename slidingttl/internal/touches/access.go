@@ -1,0 +1,114 @@
+package touches
+
+import (
+	"errors"
+	"math"
+	"time"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/policy"
+)
+
+// Access is an access to a live record that found a touch due.
+type Access struct {
+	Key     string
+	Was     driver.Meta    // the record that was read
+	Before  driver.Life    // the life that a save overwrote and the record keeps
+	Rules   *policy.Rules  // the record's rules
+	At      driver.Instant // time of the access, rounded up: its promise counts from here
+	DueFrom driver.Instant // At plus the store's share of the slack: a touch is due if the promise from here is not kept
+	Birth   driver.Instant // created_at for a record that has none
+	Since   uint64         // the memo's clock before the record was read
+	Exact   bool           // only for this version, if the record has no created_at
+	Saved   bool           // the record was just saved: one without created_at is new, and not adopted
+}
+
+// keeps reports whether m, of the same generation, lasts as long as a promises.
+func (a *Access) keeps(m driver.Meta) bool {
+	return !a.Rules.Due(m.Life, a.DueFrom) && !a.Rules.Restores(m.Life, a.Before, a.At)
+}
+
+// lowers reports whether a's touch lowers the expiry.
+func (a *Access) lowers() bool { return a.keeps(a.Was) }
+
+// dies is when the record dies without a's touch.
+func (a *Access) dies() driver.Instant {
+	if a.Was.ExpiresAt == 0 {
+		return driver.MaxInstant
+	}
+	return a.Was.ExpiresAt
+}
+
+// left is the time until the record dies without a's touch; the longest Duration if it never does.
+func (a *Access) left(now driver.Instant) time.Duration {
+	if a.Was.ExpiresAt == 0 {
+		return math.MaxInt64
+	}
+	return a.Was.ExpiresAt.Sub(now)
+}
+
+// merge makes t serve later as well. The later access's promise covers both. If only one of the two
+// lowers the expiry, the record is read again. A life that a save carries over stays with the Meta
+// of what it saved.
+func (t *touch) merge(later Access) {
+	t.readFirst = t.readFirst || t.lowers() != later.lowers()
+	later.Key = t.Key
+	first := t.Access
+	if later.At >= t.At {
+		t.Access, t.came = later, time.Now()
+	} else {
+		first = later
+	}
+	if first.Was == t.Was && t.Before.CreatedAt == 0 {
+		t.Before = first.Before
+	}
+	t.Exact = t.Exact && first.Exact
+}
+
+// Outcome is a touch's result.
+type Outcome struct {
+	Was      driver.Meta    // the record it was planned for
+	Replaced driver.Meta    // the record it replaced; zero: it was not written
+	Meta     driver.Meta    // the record stored after it
+	Cap      driver.Instant // that record's cap
+	Err      error
+	result   Result
+	tried    bool // the touch was sent
+	again    bool // it failed, and is tried again
+}
+
+// Broke reports whether a promise was broken. A record that is gone needs no touch, and one
+// that is locked gets it later.
+func (o *Outcome) Broke() bool {
+	return o.Err != nil && !o.lost() && !errors.Is(o.Err, driver.ErrLocked)
+}
+
+func (o *Outcome) lost() bool { return o.Err == ErrGone || o.Err == ErrReplaced }
+
+// failed reports whether the touch failed and may succeed later.
+func (o *Outcome) failed() bool {
+	return o.Broke() && !errors.Is(o.Err, driver.ErrInvalid) && o.Err != ErrClosed
+}
+
+// serves reports whether a touch that ended with o did what a needs: it was for a's life, and a has
+// read either the record that it was planned for or the one that it replaced. What a has read else
+// may last longer than what this touch wrote.
+func (o *Outcome) serves(a *Access) bool {
+	switch {
+	case o.result == none:
+		return false
+	case o.lost():
+		return o.Was == a.Was
+	case o.Err != nil:
+		return sameLife(o.Was, a.Was)
+	case o.Meta.CreatedAt != a.Was.CreatedAt && a.Was.CreatedAt != 0:
+		return false
+	}
+	return (o.Was == a.Was || o.Replaced == a.Was) && a.keeps(o.Meta)
+}
+
+// sameLife reports whether a and b are of one life. Of records without created_at only the version
+// tells.
+func sameLife(a, b driver.Meta) bool {
+	return a.CreatedAt == b.CreatedAt && (a.CreatedAt != 0 || a.Version == b.Version)
+}

@@ -1,0 +1,84 @@
+package touches
+
+import "time"
+
+// limits bounds the touches from the queue that run at once.
+type limits struct {
+	workers int           // how many may
+	elastic bool          // and one more for each that is late
+	running int           // touches under way, from the queue or not
+	queued  int           // of those, from the queue
+	late    int           // of these, late
+	most    int           // a touch from the queue begins while fewer than this run
+	full    time.Time     // since when touches wait only for a worker; zero: none do
+	wasFull time.Duration // how long they did before
+}
+
+const (
+	defaultWorkers = 64
+	mostInFlight   = 256
+	leastInFlight  = 8 // from the queue, whatever else runs
+)
+
+func newLimits(workers int) limits {
+	l := limits{workers: workers, elastic: workers == 0}
+	if l.elastic {
+		l.workers = defaultWorkers
+	}
+	l.grow(mostInFlight)
+	return l
+}
+
+// free reports whether a touch from the queue may begin.
+func (l *limits) free() bool {
+	workers := l.workers
+	if l.elastic {
+		workers += l.late
+	}
+	return l.queued < workers && (l.running < l.most || l.queued < leastInFlight)
+}
+
+// grow changes most by by. While touches are late, most grows only with those that land: if the
+// store hangs, connections must stay free for reads.
+func (l *limits) grow(by int) {
+	l.most = max(leastInFlight, min(l.most+by, max(l.workers, mostInFlight)))
+}
+
+// slowStart lets few more touches run than now.
+func (l *limits) slowStart() {
+	l.most = 0
+	l.grow(l.running + leastInFlight)
+}
+
+func (l *limits) began(n *touch) { l.add(n, 1) }
+func (l *limits) ended(n *touch) { l.add(n, -1) }
+
+func (l *limits) add(n *touch, by int) {
+	l.running += by
+	if n.waited {
+		l.queued += by
+		if n.late {
+			l.late += by
+		}
+	}
+}
+
+func (l *limits) wasLate(n *touch) {
+	n.late = true
+	if n.waited {
+		l.late++
+	}
+}
+
+// note records whether touches now wait only for a worker, and returns for how long they have so
+// far.
+func (l *limits) note(full bool) time.Duration {
+	now := time.Now()
+	if !l.full.IsZero() {
+		l.wasFull += now.Sub(l.full)
+	}
+	if l.full = (time.Time{}); full {
+		l.full = now
+	}
+	return l.wasFull
+}

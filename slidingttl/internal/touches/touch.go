@@ -1,0 +1,295 @@
+package touches
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/slidingttl/slidingttl/slidingttl/internal/tally"
+)
+
+// touch is a touch of one life of a key. Accesses share it until it runs.
+type touch struct {
+	Access
+	of        *slot
+	state     state
+	ctx       context.Context                            // has the values of the caller for whom it began at once
+	readTouch func(context.Context) (o Outcome, ok bool) // a read and touch in one
+	done      chan struct{}                              // closed when it has ended and its hooks have run
+	outcome   Outcome                                    // valid once done is closed
+	number    uint64                                     // in the order in which touches came
+	came      time.Time                                  // time of its last access
+	began     time.Time                                  // zero if Ended need not know
+	fails     int                                        // failures in a row
+	wakes     time.Duration                              // end of its rest, by Touches.restClock
+	places    [2]int                                     // indexes in the heaps
+	landings  int                                        // pressure.landings when it began
+	flushes   []*flush                                   // those that wait for its end
+	readFirst bool                                       // Was may be stale: read again before the touch
+	waited    bool                                       // it has been in the queue
+	probe     bool                                       // it tests a failing store for Close or Flush
+	late      bool                                       // it has run longer than reads wait
+}
+
+// state is where a touch is in its life.
+type state int
+
+const (
+	waiting state = iota // until the running touch of its key ends
+	queued               // until its turn, in the heap ready
+	resting              // after a failure until its next turn, in the heap resting
+	running              // one touch of a key at a time
+	ended
+)
+
+// slot is a key with touches that have not ended.
+type slot struct {
+	key     string
+	running *touch
+	pending []*touch // those that do not run: at most one for each life
+}
+
+// add adds a waiting touch for a to its key's slot.
+func (t *Touches) add(a *Access) *touch {
+	s := t.keys[a.Key]
+	if s == nil {
+		s = &slot{key: strings.Clone(a.Key)} // a.Key may be part of a long string
+		t.keys[s.key] = s
+	}
+	t.active.Add(1)
+	t.pending++
+	t.number++
+	n := &touch{Access: *a, of: s, ctx: context.Background(), done: make(chan struct{}), number: t.number, came: time.Now()}
+	n.Key = s.key
+	s.pending = append(s.pending, n)
+	return n
+}
+
+// join makes the pending touch of a's life serve a too, or adds one. waits reports whether the
+// caller waits for it. A caller that has left starts no touch.
+func (t *Touches) join(ctx context.Context, a *Access, late <-chan struct{}, urgent bool) (n *touch, waits, shared bool) {
+	held := ctx.Err() != nil
+	if urgent {
+		t.budget.take()
+	} else if !held {
+		held = t.pressure.any() || t.budget != nil && (t.Background || t.ready.Len() > 0 || !t.budget.take())
+	}
+	queue := held || !urgent && (t.Background || isClosed(late))
+	var busy *touch
+	if s := t.keys[a.Key]; s != nil {
+		busy = s.running
+		for _, p := range s.pending {
+			if sameLife(p.Was, a.Was) {
+				n, shared = p, true
+			}
+		}
+	}
+	if shared {
+		n.merge(*a)
+		t.reorder(n)
+		queue = queue || !urgent && n.fails > 0
+	} else {
+		n = t.add(a)
+		if queue && !held && t.farthest.Len() >= t.Queue {
+			t.Tally.Add(tally.QueueFull)
+			queue = false // so that no other touch is shed
+		}
+		if queue {
+			t.enqueue(n, queued)
+		}
+	}
+	if !queue {
+		t.unqueue(n)
+		waits = urgent || busy == nil || !busy.late
+	}
+	if n.state == waiting && busy == nil {
+		n.ctx = context.WithoutCancel(ctx)
+		t.start(n)
+	}
+	t.dispatch()
+	return n, waits, shared
+}
+
+// start begins the pending touch n.
+func (t *Touches) start(n *touch) {
+	t.leave(n)
+	n.state, n.of.running = running, n
+	n.landings, n.probe = t.pressure.landings, t.pressure.Failing && t.inHurry()
+	t.limits.began(n)
+	go t.run(n)
+}
+
+// leave removes n from those that are pending.
+func (t *Touches) leave(n *touch) {
+	t.unqueue(n)
+	n.of.pending = slices.DeleteFunc(n.of.pending, func(p *touch) bool { return p == n })
+	t.pending--
+}
+
+// ErrExited says that a caller's function ended the goroutine, by runtime.Goexit.
+var ErrExited = errors.New("a caller's function ended the goroutine")
+
+func (t *Touches) run(n *touch) {
+	deepen(0)
+	ctx, cancel := context.WithTimeout(n.ctx, t.Timeout)
+	defer cancel()
+	defer context.AfterFunc(t.stop, cancel)()
+	if t.Wait > 0 {
+		defer time.AfterFunc(t.Wait, func() { t.wasLate(n) }).Stop()
+	}
+	n.began = t.sent()
+	o := Outcome{result: none}
+	if n.readTouch == nil {
+		o = Outcome{Was: n.Was, Meta: n.Was, Err: ErrExited, result: Failed}
+	}
+	defer func() { // also if a caller's function calls runtime.Goexit
+		t.lock()
+		t.landed(n, o)
+		t.unlock()
+	}()
+	if n.readTouch == nil {
+		if m := t.Memo.landedSince(&n.Access); m.serves(&n.Access) && !n.lowers() {
+			o = m
+		} else {
+			o = t.write(ctx, &n.Access, n.readFirst, n.waited)
+		}
+	} else if both, ok := n.readTouch(ctx); ok {
+		o, n.Was = both, both.Was
+		o.tried = true
+		t.Tally.Add(tally.Due)
+	}
+}
+
+func (t *Touches) wasLate(n *touch) {
+	t.lock()
+	if n.state == running {
+		t.limits.wasLate(n)
+		if was := t.pressure.Late; t.pressure.wasLate() && !was {
+			t.limits.slowStart()
+		}
+		t.watch()
+		t.dispatch()
+	}
+	t.unlock()
+}
+
+// landed ends the running touch n. The touches of its key that o serves end with it, and the next
+// one begins. What failed rests and is tried again.
+func (t *Touches) landed(n *touch, o Outcome) {
+	if o.failed() && !t.Strict {
+		t.limits.grow(-1)
+		t.pressure.failed(n.landings)
+		t.watch()
+	} else if !o.tried {
+		t.pressure.probed = time.Time{} // it says nothing about the store
+	} else if !t.Strict {
+		if t.pressure.landed(n.late) {
+			t.wakeAll()
+		}
+		if t.limits.grow(1); !t.pressure.Late {
+			t.limits.grow(mostInFlight)
+		}
+	}
+	refused := t.pressure.Failing && n.probe && o.failed()
+	giveUp := t.Strict || t.halted || t.closing && (t.pressure.Failing || n.fails > 0)
+	s, shared := n.of, o
+	shared.result = Shared
+	var again *touch
+	if o.again = o.failed() && !giveUp; o.again {
+		t.Tally.Add(tally.Retried)
+		again = t.add(&n.Access)
+		again.fails, again.waited, again.readFirst = n.fails+1, n.waited, true
+		if n.landings < t.pressure.back {
+			again.fails = 1 // the store has recovered since
+		}
+	}
+	t.end(n, o)
+	if t.halted {
+		return
+	}
+	for _, p := range slices.Clone(s.pending) {
+		switch {
+		case p == again:
+		case again != nil && sameLife(p.Was, again.Was):
+			again.merge(p.Access)
+			t.end(p, shared)
+		case o.serves(&p.Access):
+			t.end(p, shared)
+		case o.Err != nil || o.result == none: // this says nothing of p's record
+		case o.Was == p.Was || o.Replaced == p.Was:
+			p.Was, p.readFirst = o.Meta, t.ByValue
+			t.reorder(p)
+		default:
+			p.readFirst = true // its access may have read a later expiry than this touch wrote
+		}
+	}
+	if again != nil {
+		t.rest(again)
+	}
+	if i := slices.IndexFunc(s.pending, func(p *touch) bool { return p.state == waiting }); i >= 0 {
+		t.start(s.pending[i])
+	}
+	if refused {
+		t.refuse(o.Err)
+	}
+	t.dispatch()
+}
+
+// end ends n, whatever its state. Its hooks run after unlock.
+func (t *Touches) end(n *touch, o Outcome) {
+	switch {
+	case n.state == running:
+		n.of.running = nil
+		t.limits.ended(n)
+	case !t.halted: // else it has left already
+		t.leave(n)
+	}
+	if !t.halted && n.of.running == nil && len(n.of.pending) == 0 {
+		delete(t.keys, n.Key)
+	}
+	if n.state, n.outcome = ended, o; o.result >= Failed && !o.again {
+		t.broke(&n.Access)
+	}
+	for _, f := range t.flushes {
+		if n.number > f.last {
+			continue
+		}
+		if n.flushes = append(n.flushes, f); o.failed() {
+			f.failed, f.err = f.failed+1, cmp.Or(f.err, o.Err)
+		}
+	}
+	t.ended = append(t.ended, n)
+}
+
+// finish calls the hooks of touches that have ended, and releases those who wait for them.
+func (t *Touches) finish(ended []*touch) {
+	defer func() { // also if a hook calls runtime.Goexit
+		for _, n := range ended {
+			for _, f := range n.flushes {
+				if f.left.Add(-1) == 0 {
+					close(f.ended)
+				}
+			}
+			close(n.done)
+			t.active.Done()
+		}
+	}()
+	for _, n := range ended {
+		if n.outcome.result != none {
+			t.count(n.ctx, &n.Access, n.outcome, n.began)
+		}
+	}
+}
+
+// deepen grows the goroutine's stack once, to the size that a driver's call needs. Otherwise the
+// stack grows several times deep in that call and all frames are copied each time: a fifth of the
+// processor time of a due read over Redis.
+//
+//go:noinline
+func deepen(at int) byte {
+	var frame [12 << 10]byte
+	return frame[at]
+}

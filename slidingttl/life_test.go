@@ -1,0 +1,219 @@
+package slidingttl_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/slidingttl/slidingttl/slidingttl"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// Promise 9: a touch that fails says nothing of the record that took its record's place.
+func TestFailureIsNotTheSuccessors(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		hang := true
+		d.before = func(ctx context.Context, op, _ string) error {
+			if op == "touch" && hang {
+				hang = false
+				return hangs(ctx)
+			}
+			return nil
+		}
+		s := open(t, d, session, nil)
+		plant(under, "k", 10*time.Minute)
+		read(t, s, "k") // its touch hangs
+		must(t, s.Delete(t.Context(), "k"))
+		must(t, s.Upsert(t.Context(), "k", 2))
+		time.Sleep(time.Second)
+		read(t, s, "k") // due, and waits for the touch that hangs
+		promised := instant(time.Now()).Add(session.IdleGrace)
+		time.Sleep(time.Minute)
+		if e := stored(t, under, "k"); e.ExpiresAt < promised {
+			t.Errorf("dies %v before what was promised: %+v", promised.Sub(e.ExpiresAt), s.Stats())
+		}
+	})
+}
+
+// Promise 3: a record whose expiry passes while a touch reads it again may have been touched by
+// another process, and is looked at once more.
+func TestTouchReadsAgainNearDeath(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		other := open(t, under, session, &slidingttl.Options[int]{PolicyOf: func(int) slidingttl.Policy { return session }})
+		s := open(t, d, session, &slidingttl.Options[int]{PolicyOf: func(int) slidingttl.Policy { return session }})
+		plant(under, "k", 50*time.Millisecond)
+		overwrite := once("touch", func() { // the first touch meets another value, and reads again
+			e := stored(t, under, "k")
+			under.Plant("k", 2, e.Life)
+		})
+		d.before = func(_ context.Context, op, _ string) error { overwrite(op); return nil }
+		reads := 0
+		d.after = func(op, _ string) {
+			if op == "get" {
+				if reads++; reads == 2 { // its answer takes until the record would be dead
+					_, err := other.Get(t.Context(), "k")
+					must(t, err)
+					time.Sleep(60 * time.Millisecond)
+				}
+			}
+		}
+		if _, err := s.Get(t.Context(), "k"); err != nil {
+			t.Errorf("%v, of a record that was alive all along", err)
+		}
+	})
+}
+
+// What waits gets its share of the touches, however many reads make their own.
+func TestRetriesBesideManyReaders(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		var bad atomic.Bool
+		d.before = func(ctx context.Context, op, key string) error {
+			if op != "touch" {
+				return nil
+			}
+			if strings.HasPrefix(key, "bad") && bad.Load() {
+				return errDown
+			}
+			return sleep(ctx, 20*time.Millisecond)
+		}
+		s := open(t, d, session, nil)
+		const readers = 400
+		for i := range readers {
+			must(t, s.Insert(t.Context(), fmt.Sprint(i), i))
+		}
+		var done atomic.Bool
+		var wg sync.WaitGroup
+		for i := range readers {
+			wg.Go(func() {
+				time.Sleep(time.Duration(i) * 20 * time.Millisecond / readers) // apart
+				for !done.Load() {
+					time.Sleep(time.Millisecond)
+					read(t, s, fmt.Sprint(i))
+				}
+			})
+		}
+		time.Sleep(100 * time.Millisecond)
+		bad.Store(true)
+		for i := range 10 {
+			key := fmt.Sprint("bad", i)
+			plant(under, key, 20*time.Minute)
+			read(t, s, key)
+		}
+		bad.Store(false)
+		time.Sleep(1500 * time.Millisecond)
+		if n := s.Stats().Pending; n > 0 {
+			t.Errorf("%d touches that failed once still wait", n)
+		}
+		done.Store(true)
+		wg.Wait()
+	})
+}
+
+// A caller that has left starts no touches: they wait for their turn.
+func TestCancelledBatchIsQueued(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		var now, most atomic.Int32
+		ctx, cancel := context.WithCancel(t.Context())
+		d.before = func(ctx context.Context, op, _ string) error {
+			if op != "touch" {
+				return nil
+			}
+			cancel()
+			n := now.Add(1)
+			defer now.Add(-1)
+			for most.Load() < n {
+				most.Store(n)
+			}
+			return sleep(ctx, 20*time.Millisecond)
+		}
+		s := open(t, d, session, nil)
+		keys := make([]string, 10000)
+		for i := range keys {
+			keys[i] = fmt.Sprint(i)
+			plant(under, keys[i], 20*time.Minute)
+		}
+		_, _ = s.GetMulti(ctx, keys)
+		time.Sleep(time.Minute)
+		if n := most.Load(); n > 64+8 {
+			t.Errorf("%d touches at once", n)
+		}
+		if st := s.Stats(); st.Touched != 10000 {
+			t.Errorf("%+v", st)
+		}
+	})
+}
+
+// A process whose clock is behind, as the records show, lowers nothing.
+func TestClockBehindLowersNothing(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		s := open(t, d, session, nil)
+		late := open(t, d, session, &slidingttl.Options[int]{Now: func() time.Time { return time.Now().Add(-time.Hour) }})
+		must(t, s.Check(t.Context()))
+		for i := range 10 {
+			must(t, s.Insert(t.Context(), fmt.Sprint(i), i))
+		}
+		before := stored(t, under, "1").ExpiresAt
+		for i := range 10 {
+			read(t, late, fmt.Sprint(i))
+			must(t, late.Upsert(t.Context(), fmt.Sprint(i), -i))
+		}
+		if e := stored(t, under, "1"); e.ExpiresAt < before || late.Stats().Behind == 0 || late.Stats().Lowered > 0 {
+			t.Errorf("lowered by %v: %+v", before.Sub(e.ExpiresAt), late.Stats())
+		}
+		if err := late.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "clock") {
+			t.Errorf("Check: %v", err)
+		}
+		time.Sleep(2 * time.Minute)
+		must(t, late.Check(t.Context()))
+		under.Plant("odd", 1, driver.Life{CreatedAt: instant(time.Now()).Add(200 * 365 * 24 * time.Hour), ExpiresAt: driver.MaxInstant})
+		_, _ = s.Get(t.Context(), "odd")
+		must(t, s.Check(t.Context()))
+	})
+}
+
+// What is saved through a wrapped repository is new, and not adopted.
+func TestSavedIsNotAdopted(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[profile](time.Millisecond)
+		s := open(t, d, session, nil)
+		w, err := slidingttl.Wrap(profiles{under}, s, profileKey, nil)
+		must(t, err)
+		must(t, w.Upsert(t.Context(), 1, profile{}))
+		if st := s.Stats(); st.Adopted != 0 || st.Touched != 1 {
+			t.Errorf("%+v", st)
+		}
+		under.Plant(profileKey(2), profile{}, driver.Life{})
+		_, err = w.Get(t.Context(), 2)
+		must(t, err)
+		if st := s.Stats(); st.Adopted != 1 {
+			t.Errorf("%+v", st)
+		}
+	})
+}
+
+// The time left of a record that never expires is the longest there is.
+func TestLeftOfARecordWithoutExpiry(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		var left time.Duration
+		s := open(t, d, session, &slidingttl.Options[int]{Observer: &slidingttl.Observer{
+			Touch: func(_ context.Context, e slidingttl.TouchEvent) { left = e.Left },
+		}})
+		under.Plant("k", 1, driver.Life{})
+		read(t, s, "k")
+		synctest.Wait()
+		if left < 100*365*24*time.Hour {
+			t.Errorf("%v left", left)
+		}
+	})
+}
