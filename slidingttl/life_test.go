@@ -175,7 +175,7 @@ func TestClockBehindLowersNothing(t *testing.T) {
 		}
 		time.Sleep(2 * time.Minute)
 		must(t, late.Check(t.Context()))
-		under.Plant("odd", 1, driver.Life{CreatedAt: instant(time.Now()).Add(200 * 365 * 24 * time.Hour), ExpiresAt: driver.MaxInstant})
+		under.Plant("odd", 1, driver.Life{CreatedAt: instant(time.Now()).Add(2 * 365 * 24 * time.Hour), ExpiresAt: driver.MaxInstant})
 		_, _ = s.Get(t.Context(), "odd")
 		must(t, s.Check(t.Context()))
 	})

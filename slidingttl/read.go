@@ -162,7 +162,8 @@ func (s *Store[T]) judge(ctx context.Context, key string, r *readResult[T], bega
 	o, failed := ReadHit, error(nil)
 	switch {
 	case err == nil:
-		s.touches.Seen(r.meta.CreatedAt, began)
+		_, now := s.clock.Bounds()
+		s.touches.Seen(r.meta.CreatedAt, now)
 		if !driver.MayUndo(ctx) {
 			s.memo.Read(key, &r.meta, r.since)
 		}

@@ -158,11 +158,14 @@ var storeErrorCases = []testCase{{
 	},
 }, {
 	name:        "store/hangs",
-	explanation: "When the backend does not answer, each call waits no longer than its own context, and so does Close: no caller is held up by a touch that hangs.",
+	explanation: "When the backend does not answer, each call waits no longer than its own context, and so does Close: no caller is held up by a touch that hangs. The driver's own call returns then too.",
 	needs:       []Feature{Hang},
 	run: func(t *trial) {
 		spy := t.spied()
-		s, err := slidingttl.New(spy, exact, &slidingttl.Options[Value]{Now: t.clock.Now})
+		ended := make(chan slidingttl.TouchEvent, 1)
+		s, err := slidingttl.New(spy, exact, &slidingttl.Options[Value]{Now: t.clock.Now, Observer: &slidingttl.Observer{
+			Touch: func(_ context.Context, e slidingttl.TouchEvent) { ended <- e },
+		}})
 		t.ok("slidingttl.New", err)
 		key := t.key("a")
 		t.upsert(s, key, 1)
@@ -202,6 +205,13 @@ var storeErrorCases = []testCase{{
 			case call == "Close" && err != nil && !errors.As(err, &drain):
 				t.Errorf("Close with a touch that hangs: %v; want a *slidingttl.DrainError, or nil if it was done", err)
 			}
+		}
+		select {
+		case <-ended:
+		case <-late:
+			t.Errorf("Touch had not returned %v after its context ended", 2*soon)
+			release()
+			<-ended
 		}
 	},
 }}

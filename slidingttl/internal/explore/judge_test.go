@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/internal/touches"
 )
 
 // judge checks what the calls returned, and what they left stored, against the contract.
@@ -61,6 +63,8 @@ func (w *world) judgeAnswer(r *run) {
 		return // see judgeClosed
 	case errors.Is(r.err, slidingttl.ErrAmbiguous) && r.unsure:
 		return
+	case errors.Is(r.err, touches.ErrExited) && w.has("poison", "exiting"):
+		return
 	case errors.Is(r.err, slidingttl.ErrNotFound):
 		if !w.gone(r, from, to) {
 			w.violated("readable", "%v returns not found for a record that is alive throughout", r)
@@ -109,7 +113,7 @@ func (w *world) judgeSuccess(r *run, from, to int) {
 			w.violated("entry", "%v answers value %d with a life or version that it never had: %+v", r, r.value.id, r.meta)
 		}
 		w.judgeRetired(r)
-		if r.ownTouch && !r.left && r.name != "touchentry" && r.done.Sub(r.active) < touchWait && w.mode.options.Touches == slidingttl.Wait {
+		if r.ownTouch && !r.left && r.name != "touchentry" && r.done.Sub(r.active) < touchWait && !w.gaveUp(r.p) && w.mode.options.Touches == slidingttl.Wait {
 			w.violated("gone", "%v answers value %d", r, r.value.id)
 		}
 	}
@@ -147,6 +151,11 @@ func (w *world) judgeSuccess(r *run, from, to int) {
 			w.violated("drain", "%v: %v", r, r.drain)
 		}
 	}
+}
+
+// gaveUp reports whether a Close of p gave up touches, whatever then became of them.
+func (w *world) gaveUp(p *process) bool {
+	return slices.ContainsFunc(w.runs, func(c *run) bool { return c.p == p && c.closes() && c.drain != nil })
 }
 
 // judgeRetired checks that r did not find a life that had been retired before r began.
@@ -255,6 +264,9 @@ func (w *world) judgeVouching(r *run) {
 // judgeClosed checks a call against the Close of its process.
 func (w *world) judgeClosed(r *run) {
 	closing, givenUp := math.MaxInt, false
+	if w.mode.hook == "close" { // a hook closes, at any time
+		closing = 0
+	}
 	for _, c := range w.runs {
 		if c.p == r.p && c.started && c.closes() {
 			closing = min(closing, c.from)
@@ -283,7 +295,7 @@ func (w *world) judgeDuty(r *run) {
 	default:
 		return
 	}
-	if r.err != nil || r.p.closed > 0 && r.to > r.p.closed {
+	if r.err != nil || r.p.closed > 0 && r.to > r.p.closed || w.has("poison") { // no policy says what is owed
 		return
 	}
 	from, _ := w.moved(r)

@@ -94,11 +94,7 @@ func lockPrograms(f func(hazard string, p program)) {
 
 // mending are the rules that programs still break, by TestLocks and TestOnceBrokenLocks, and the
 // crowds that break one. What holds again is taken off.
-var mending = []string{
-	"prompt", "left", "stored", "kept", "revived", "readable", "rests",
-	"readers without slack, and touches that failed once", "a batch whose caller leaves",
-	"a full queue", "a burst, and an even load after it", "a Flush beside a slow touch and one that fails",
-}
+var mending = []string{}
 
 // TestLocks runs small programs by the schedules that differ in at most two places from the usual
 // one, each lock of the touches being a step.

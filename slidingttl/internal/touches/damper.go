@@ -77,8 +77,8 @@ func (d *damper) end(key string, at, end driver.Instant) {
 // behindFor is for how long a process lowers nothing after it has seen that its clock is behind.
 const behindFor = time.Minute
 
-// mostBehind bounds by how much: what was created later than that has a wrong created_at.
-const mostBehind = 100 * 365 * 24 * time.Hour
+// mostBehind bounds by how much it may be: what lies further ahead is a wrong created_at.
+const mostBehind = 365 * 24 * time.Hour
 
 // Seen looks at a record's created_at, read at now. Where that lies further ahead than the clocks of
 // two processes may be apart, this process's clock is behind, and what it takes for too long a life

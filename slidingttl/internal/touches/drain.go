@@ -77,9 +77,9 @@ func (t *Touches) Close(ctx context.Context, calls <-chan struct{}) (givenUp int
 	}
 	t.lock()
 	defer t.unlock()
-	if err != nil {
+	if err != nil && !t.gaveUp {
 		t.halt()
-		t.givenUp += t.limits.running
+		t.gaveUp, t.givenUp = true, t.givenUp+t.limits.running-t.limits.reads
 	}
 	t.giveUp()
 	for _, timer := range []*time.Timer{t.wake, t.pacer, t.pressure.calm} {

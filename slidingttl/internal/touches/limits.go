@@ -7,6 +7,7 @@ type limits struct {
 	workers int           // how many may
 	elastic bool          // and one more for each that is late
 	running int           // touches under way, from the queue or not
+	reads   int           // of those, read and touch in one
 	queued  int           // of those, from the queue
 	late    int           // of these, late
 	most    int           // a touch from the queue begins while fewer than this run
@@ -55,6 +56,9 @@ func (l *limits) ended(n *touch) { l.add(n, -1) }
 
 func (l *limits) add(n *touch, by int) {
 	l.running += by
+	if n.readTouch != nil {
+		l.reads += by
+	}
 	if n.waited {
 		l.queued += by
 		if n.late {

@@ -179,6 +179,9 @@ func (t *Touches) wasLate(n *touch) {
 // landed ends the running touch n. The touches of its key that o serves end with it, and the next
 // one begins. What failed rests and is tried again.
 func (t *Touches) landed(n *touch, o Outcome) {
+	if t.gaveUp && n.readTouch == nil { // Close has said so
+		o = Outcome{Was: n.Was, Meta: n.Was, Err: ErrClosed, result: Failed}
+	}
 	if o.failed() && !t.Strict {
 		t.limits.grow(-1)
 		t.pressure.failed(n.landings)

@@ -100,6 +100,7 @@ type Touches struct {
 	flushes  []*flush
 	closing  bool  // ignore budget and rests
 	halted   bool  // start no touch
+	gaveUp   bool  // Close has given up the touches under way too
 	givenUp  int   // touches given up by Close
 	refused  error // of the failing store's last refusal, after which Close gave up
 }
@@ -180,7 +181,7 @@ func (t *Touches) TouchOrQueue(ctx context.Context, a *Access, late <-chan struc
 		t.count(ctx, a, Outcome{result: Shared}, time.Time{})
 	}
 	if !waits {
-		return Outcome{Meta: a.Was, Cap: a.Rules.Cap(a.Was.CreatedAt)}
+		return Outcome{Meta: a.Was, Cap: a.Rules.Cap(a.Was.CreatedAt), Err: ctx.Err()}
 	}
 	select {
 	case <-n.done:

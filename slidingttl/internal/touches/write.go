@@ -66,6 +66,10 @@ func (t *Touches) write(ctx context.Context, a *Access, readFirst, waited bool) 
 			o.result = Shared
 			return o
 		}
+		if err = ctx.Err(); err != nil {
+			t.Lowered(a.Key, claim, false, err)
+			break
+		}
 		o.tried = true
 		since := t.Memo.Clock()
 		var version driver.Version
