@@ -5,22 +5,24 @@ import (
 	"errors"
 )
 
-// Flush makes the waiting touches, and returns when these and those under way have ended.
+// Flush makes the waiting touches once, and returns when these and those under way have ended.
 //
 // It makes the touches of records nearest to death first, and ignores the budget. The store stays
-// open: Flush is for a process that is about to be frozen or stopped. If ctx ends first, or the
-// store fails and refuses one more touch, the error says how many are left. They keep waiting.
+// open: Flush is for a process that is about to be frozen or stopped. If touches fail, ctx ends first,
+// or the store is failing and refuses one more, the error says how many are left. They keep waiting.
 func (s *Store[T]) Flush(ctx context.Context) error {
 	return s.call(ctx, opFlush, func() error { return s.touches.Flush(ctx) })
 }
 
 // Close makes further calls fail with ErrClosed and waits for calls and touches.
 //
-// It waits for the calls under way, in all their parts, and for touches that wait, run, or are
-// found due by those calls. Touches of records nearest to death go first, and the budget is
-// ignored. If ctx ends first, or the store fails and refuses one more touch, Close gives up the
-// rest and returns a *[DrainError] with the numbers. The touches under way have then returned. The
-// driver stays open. Closing again is no error.
+// It waits for the calls under way, in all their parts, for touches that wait, run, or are found due
+// by those calls, and for hooks. Touches of records nearest to death go first, and the budget is
+// ignored. If ctx ends first, Close gives up the rest and returns a *[DrainError] with the numbers,
+// whatever drivers and hooks do; the touches under way are cancelled, and all that was given up ends
+// with ErrClosed soon after. Close also gives up what waits if the store fails and refuses one more
+// touch. A hook that calls Close has to give it a context that ends. The driver stays open. Closing
+// again is no error.
 func (s *Store[T]) Close(ctx context.Context) error {
 	s.gate.close()
 	abandoned, why := s.touches.Close(ctx, s.gate.empty)

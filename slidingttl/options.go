@@ -86,7 +86,8 @@ type Options[T any] struct {
 
 	// Workers bounds how many touches from the queue run at once. Raise it if
 	// Stats.Saturated grows. Zero: 64, and one more for each of them that takes longer than
-	// TouchWait, up to 256 touches in all.
+	// TouchWait. Beyond 8 they begin only while fewer than 256 touches run, those that reads make
+	// themselves included.
 	Workers int
 
 	// Parallel bounds the touches of a GetMulti, and writes of an UpsertMulti, at once. Zero: 8.
@@ -100,7 +101,7 @@ type Options[T any] struct {
 
 	// MaxSkew is how far apart the clocks of the processes that share the records may be.
 	// A tighter policy brings an expiry down to this much above what it allows. Clocks
-	// further apart may shorten lives. Zero: 1 min; 1 s if the driver tells its server's
+	// further apart may shorten lives. Retire moves an expiry this far into the past. Zero: 1 min; 1 s if the driver tells its server's
 	// time; the driver's resolution for a store in this process's memory.
 	MaxSkew time.Duration
 

@@ -74,6 +74,8 @@ func Metrics() []Metric {
 			func(r Reading) uint64 { return r.Lowered }),
 		one("slidingttl.touches.damped", "{access}", "Accesses that left an expiry beyond a tighter policy alone, because it was brought down not long before",
 			func(r Reading) uint64 { return r.Damped }),
+		one("slidingttl.clock.behind", "{access}", "Accesses that left an expiry beyond the policy alone, because records show that this process's clock is behind",
+			func(r Reading) uint64 { return r.Behind }),
 		one("slidingttl.touches.retried", "{touch}", "Of the touches failed, those that are tried again",
 			func(r Reading) uint64 { return r.Retried }),
 		gauge("slidingttl.touches.pending", "{touch}", "Touches that wait in the queue",

@@ -2,6 +2,7 @@ package slidingotel
 
 import (
 	"context"
+	"math"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
@@ -24,7 +25,9 @@ func (t *Telemetry) touch(ctx context.Context, store string, e slidingttl.TouchE
 	labels := make([]attribute.KeyValue, 2, 3)
 	labels[0] = attribute.String(telemetry.LabelStore, store)
 	labels[1] = attribute.String(telemetry.TouchLeft.Label, e.Outcome.String())
-	t.left.Record(ctx, max(0, e.Left.Seconds()), metric.WithAttributes(labels...))
+	if e.Left < math.MaxInt64 { // else the record had no expiry
+		t.left.Record(ctx, max(0, e.Left.Seconds()), metric.WithAttributes(labels...))
+	}
 	if e.Duration == 0 {
 		return
 	}

@@ -2,6 +2,7 @@ package slidingprom
 
 import (
 	"context"
+	"math"
 
 	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/telemetry"
@@ -19,7 +20,9 @@ func (c *Collector) Observer(store string) (*slidingttl.Observer, error) {
 
 func (c *Collector) touch(store string, e slidingttl.TouchEvent) {
 	outcome := e.Outcome.String()
-	c.left.WithLabelValues(store, outcome).Observe(max(0, e.Left.Seconds()))
+	if e.Left < math.MaxInt64 { // else the record had no expiry
+		c.left.WithLabelValues(store, outcome).Observe(max(0, e.Left.Seconds()))
+	}
 	if e.Duration > 0 { // else it shared, or waited
 		c.duration.WithLabelValues(store, outcome, telemetry.ErrorType(e.Err)).Observe(e.Duration.Seconds())
 	}
