@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"math"
 	"reflect"
 	"slices"
@@ -145,5 +146,35 @@ func TestForgetReport(t *testing.T) {
 	r, err = archive.Forget(t.Context(), l, archive.Selection{Prefix: "user:5:"}, nil)
 	if !errors.Is(err, archive.ErrLocked) || r.Asked[0].Records == 0 || r.Asked[0].Locked == 0 || len(r.Problems) == 0 || r.Left != 0 {
 		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// A Forget that is killed at any call, time and again, reports in the end what one run would have found.
+func TestForgetResumed(t *testing.T) {
+	what := archive.Selection{Keys: []string{"user:4:4", "user:4:14", "user:4:24", "nobody"}}
+	want, err := archive.Forget(t.Context(), people(t), what, nil)
+	ok(t, err)
+	for _, after := range []bool{false, true} {
+		for calls := range 14 {
+			b := people(t)
+			var last *archive.ForgetReport
+			save := func(r *archive.ForgetReport) error { last = r; return nil }
+			for n := range 20 {
+				var c archive.Bucket = crash(b, calls+n/4, after)
+				if n == 19 {
+					c = b
+				}
+				r, err := archive.Forget(t.Context(), c, what, &archive.ForgetOptions{Save: save, Before: last})
+				if err != nil {
+					continue
+				}
+				for i, a := range r.Asked {
+					if !maps.Equal(a.Days, want.Asked[i].Days) {
+						t.Fatalf("killed %d times at call %d: %+v; want %+v", n, calls, a, want.Asked[i])
+					}
+				}
+				break
+			}
+		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -18,6 +20,14 @@ type ForgetOptions struct {
 
 	// Progress is called for each day before it is read.
 	Progress func(Progress)
+
+	// Save gets the report before the files of a day are replaced, as if they were. Its error
+	// ends the call.
+	Save func(*ForgetReport) error
+
+	// Before is the last report that Save got, if a crash ended the call of which it is, with the
+	// same Selection. The new report has what that one found too.
+	Before *ForgetReport
 }
 
 // ErrLeft says that a source archived selected records while Forget ran. Run Forget again.
@@ -126,6 +136,9 @@ func Forget(ctx context.Context, b Bucket, what Selection, opts *ForgetOptions) 
 			err = errors.Join(err, ErrLeft)
 		}
 	}
+	if r != nil {
+		r.after(o.Before)
+	}
 	if r != nil && err != nil {
 		r.Problems = strings.Split(err.Error(), "\n")
 	}
@@ -143,7 +156,7 @@ func endedWell(err error) bool {
 
 func forget(ctx context.Context, b Bucket, what *Selection, o ForgetOptions) (*ForgetReport, error) {
 	r := &ForgetReport{DryRun: o.DryRun, Began: time.Now().UTC(), Asked: what.asked()}
-	f := &forgetter{bucket: b, catalog: &catalog{bucket: b}, indexes: &indexes{bucket: b}, what: what, report: r}
+	f := &forgetter{bucket: b, catalog: &catalog{bucket: b}, indexes: &indexes{bucket: b}, what: what, opts: o, report: r}
 	err := eachDay(ctx, f.catalog, Span{}, o.Progress, func(m Manifest) error {
 		r.Days++
 		if err := syncDay(b, m.Day); err != nil {
@@ -169,30 +182,47 @@ type forgetter struct {
 	catalog  *catalog
 	indexes  *indexes
 	what     *Selection
+	opts     ForgetOptions
 	report   *ForgetReport
 	rows     int64        // rows of the files that were read
 	anyValue bool         // at least one row has a value in the selected column
 	locked   *LockedError // one error for all locked files
 }
 
-// note counts the records that were found in a file of a day, in one of the counters of the report.
-func (f *forgetter) note(d Day, found hit, in func(*Found) *int64) {
-	count := func(a *Asked, n int64) {
-		if n == 0 {
-			return
+// note counts the records that were found in a file of a day, in one of the counters of r.
+func (r *ForgetReport) note(d Day, found hit, in func(*Found) *int64) {
+	*in(&r.Found) += found.n
+	for i := range r.Asked {
+		a, n := &r.Asked[i], found.n
+		if a.Key != "" {
+			n = found.keys[a.Key]
 		}
+		a.add(d, n, in)
+	}
+}
+
+func (a *Asked) add(d Day, n int64, in func(*Found) *int64) {
+	if n > 0 {
 		*in(&a.Found) += n
+		a.Days = maps.Clone(a.Days) // a copy of the report may have been handed to Save
 		if a.Days == nil {
 			a.Days = map[Day]int64{}
 		}
 		a.Days[d] += n
 	}
-	*in(&f.report.Found) += found.n
-	for i := range f.report.Asked {
-		if a := &f.report.Asked[i]; a.Key != "" {
-			count(a, found.keys[a.Key])
-		} else {
-			count(a, found.n)
+}
+
+// after adds what an earlier call found of a day and this one did not, because it was forgotten.
+func (r *ForgetReport) after(before *ForgetReport) {
+	if before == nil {
+		return
+	}
+	r.Began = before.Began
+	for i := range min(len(r.Asked), len(before.Asked)) {
+		for d, n := range before.Asked[i].Days {
+			n -= r.Asked[i].Days[d]
+			r.Asked[i].add(d, n, records)
+			r.Records += max(0, n)
 		}
 	}
 }
@@ -222,10 +252,10 @@ func (f *forgetter) day(ctx context.Context, m Manifest) error {
 func (f *forgetter) rewrite(ctx context.Context, m *Manifest) error {
 	var hits []File
 	var corrupt []error
-	var notes []func()
-	note := func(found hit, in func(*Found) *int64) {
-		notes = append(notes, func() { f.note(m.Day, found, in) })
-	}
+	next := *f.report // if the day can be changed
+	next.Asked = slices.Clone(next.Asked)
+	anyValue, rows := f.anyValue, f.rows
+	note := func(found hit, in func(*Found) *int64) { next.note(m.Day, found, in) }
 	for _, file := range m.Files {
 		found, err := f.holds(ctx, file)
 		switch {
@@ -240,11 +270,9 @@ func (f *forgetter) rewrite(ctx context.Context, m *Manifest) error {
 			hits = append(hits, file)
 			note(found, records)
 		}
-		notes = append(notes, func() {
-			f.rows += file.Rows
-			f.anyValue = f.anyValue || found.null < file.Rows
-			f.report.NoValue += found.null
-		})
+		rows += file.Rows
+		anyValue = anyValue || found.null < file.Rows
+		next.NoValue += found.null
 	}
 	for _, file := range m.garbage {
 		found, err := f.holds(ctx, file)
@@ -258,25 +286,31 @@ func (f *forgetter) rewrite(ctx context.Context, m *Manifest) error {
 			return err
 		}
 	}
-	if len(hits) > 0 && !f.report.DryRun { // commit fails with errOvertaken if a merge of these files came first
-		next := m.without(hits)
-		next.merged = m.merged && len(next.marks) == 0
+	next.Files += len(hits)
+	if len(hits) > 0 && !next.DryRun { // commit fails with errOvertaken if a merge of these files came first
+		swap := m.without(hits)
+		swap.merged = m.merged && len(swap.marks) == 0
 		for _, file := range hits {
 			into, err := f.rewriteFile(ctx, m, file)
 			if err != nil {
 				return err
 			}
-			next.files = append(next.files, into...)
+			swap.files = append(swap.files, into...)
 		}
-		if err := commit(ctx, f.bucket, m, next); err != nil {
+		if f.opts.Save != nil {
+			saved := next
+			saved.Asked = slices.Clone(next.Asked)
+			saved.after(f.opts.Before)
+			if err := f.opts.Save(&saved); err != nil {
+				return fmt.Errorf("ForgetOptions.Save: %w", err)
+			}
+		}
+		if err := commit(ctx, f.bucket, m, swap); err != nil {
 			return err
 		}
 	}
-	for _, note := range notes {
-		note()
-	}
-	f.report.Files += len(hits)
-	if f.report.DryRun {
+	*f.report, f.anyValue, f.rows = next, anyValue, rows
+	if next.DryRun {
 		return errors.Join(corrupt...)
 	}
 	if len(hits) > 0 {
@@ -326,7 +360,7 @@ func (f *forgetter) versions(ctx context.Context, b Versioned) error {
 		switch {
 		case errors.Is(err, ErrLocked):
 			f.lock(err)
-			f.note(d, found, lockedIn)
+			f.report.note(d, found, lockedIn)
 			continue
 		case errors.Is(err, ErrCorrupt):
 			corrupt = append(corrupt, err)
@@ -339,7 +373,7 @@ func (f *forgetter) versions(ctx context.Context, b Versioned) error {
 		if err != nil {
 			return err
 		}
-		f.note(d, found, hidden)
+		f.report.note(d, found, hidden)
 	}
 	return errors.Join(corrupt...)
 }
