@@ -54,7 +54,7 @@ func (d *Driver[T]) Wrapped(capability any) (any, driver.Way) {
 	switch capability.(type) {
 	case *driver.Latest[T], *driver.Checker:
 		return d.inner, driver.Always
-	case *driver.Clock, *driver.Scanner, *driver.Dying, *driver.RawReader:
+	case *driver.Clock, *driver.Scanner, *driver.Dying, *driver.RawReader, *driver.Eraser:
 		return d.inner, driver.Past
 	}
 	return d.inner, driver.Through

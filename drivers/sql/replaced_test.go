@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -216,6 +217,48 @@ func TestReplaced(t *testing.T) {
 			if !slices.Equal(got, want) {
 				t.Errorf("%s: handed over\n%q\nwant\n%q", name, got, want)
 			}
+		}
+	})
+}
+
+// A person's lives that wait for a sweeper are erased, and no others; without the table there are none.
+func TestEraseEnded(t *testing.T) {
+	onAll(t, func(t *testing.T, db *stdsql.DB, dialect Dialect) {
+		ctx := t.Context()
+		mustExec(t, db, dialect, "DROP TABLE IF EXISTS sessions")
+		mustExec(t, db, dialect, "DROP TABLE IF EXISTS sessions_replaced")
+		plain, err := New(db, dialect, "sessions", &Options[session]{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		of := func(prefix string) func(string) bool { return func(key string) bool { return strings.HasPrefix(key, prefix) } }
+		if n, err := plain.EraseEnded(ctx, of("user:"), true); n != 0 || err != nil {
+			t.Errorf("without a table: %d, %v", n, err)
+		}
+		d, err := New(db, dialect, "sessions", &Options[session]{Deletes: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := d.EnsureTable(ctx); err != nil {
+			t.Fatal(err)
+		}
+		now := driver.Floor(time.Now())
+		for i := range 7 {
+			key := fmt.Sprintf("user:%d:a", i%2)
+			if _, err := d.Insert(ctx, key, session{User: key}, driver.Life{CreatedAt: now, ExpiresAt: now.Add(time.Hour)}, now); err != nil {
+				t.Fatal(err)
+			}
+			if err := d.Delete(ctx, key); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i, want := range []int64{4, 4, 0} {
+			if n, err := plain.EraseEnded(ctx, of("user:0:"), i > 0); n != want || err != nil {
+				t.Errorf("%d, %v; want %d", n, err, want)
+			}
+		}
+		if n, err := plain.EraseEnded(ctx, of(""), false); n != 3 || err != nil {
+			t.Errorf("%d of others are left, %v", n, err)
 		}
 	})
 }

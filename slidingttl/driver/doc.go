@@ -37,8 +37,8 @@
 //
 // Optional capabilities are interfaces of their own, one a file, each with a function that falls
 // back when a driver does not have it: [BatchGetter], [Upserter], [Overwriter], [ReadToucher],
-// [Latest], [Remover], [Scanner], [Dying], [RawReader], [Mender], [Checker], [Clock], [Local]. [As]
-// finds them, also behind a [Wrapper].
+// [Latest], [Remover], [Scanner], [Dying], [RawReader], [Mender], [Checker], [Clock], [Local],
+// [Eraser]. [As] finds them, also behind a [Wrapper].
 //
 // Package drivertest holds these rules as a suite that any driver can run.
 package driver

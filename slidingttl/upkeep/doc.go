@@ -1,7 +1,8 @@
 // Package upkeep visits all records of a store, to audit them or to bring them under a
 // policy. Audit reports what state they are in, Dying which of them die soon, and Diff what a
 // change of policy would do to them. Adopt brings them under a policy, and Undo takes that
-// back. Mend corrects them, Reap removes them, and Harvest gives dead records to an archive.
+// back. Mend corrects them, Reap removes them, and Harvest gives dead records to an archive. Erase
+// removes those of a person.
 //
 //	report, err := upkeep.Audit(ctx, d, policy, nil)
 //	...

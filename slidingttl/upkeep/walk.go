@@ -64,6 +64,7 @@ var (
 	_ collected[MendReport]    = (*MendReport)(nil)
 	_ collected[ReapReport]    = (*ReapReport)(nil)
 	_ collected[UndoReport]    = (*UndoReport)(nil)
+	_ collected[EraseReport]   = (*EraseReport)(nil)
 	_ collected[HarvestReport] = (*HarvestReport)(nil)
 )
 

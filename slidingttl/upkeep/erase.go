@@ -1,0 +1,148 @@
+package upkeep
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// EraseOptions says what Erase removes. Exactly one of Keys and Prefix is set.
+type EraseOptions struct {
+	WriteOptions
+	Keys   []string // looked up one by one
+	Prefix string   // of keys: all records are scanned
+
+	// Found is called with the keys of records that are about to be removed, before they are,
+	// one call at a time. Its error ends the operation. Nil: nobody is told.
+	Found func(keys []string) error
+}
+
+func (o *EraseOptions) validate() error {
+	if (len(o.Keys) > 0) == (o.Prefix != "") {
+		return invalid("EraseOptions", "both or none of Keys and Prefix", "must have one of them")
+	}
+	return o.WriteOptions.validate()
+}
+
+// EraseReport is the result of an Erase.
+type EraseReport struct {
+	Totals
+	Applied bool  `json:"applied"` // else it was a dry run
+	Erased  int64 `json:"erased"`  // records removed, alive or dead
+	Ended   int64 `json:"ended"`   // lives removed that waited for an archive: see driver.Eraser
+	Written
+}
+
+func (r *EraseReport) add(page *EraseReport) { r.tallies().add(page.tallies()) }
+
+func (r *EraseReport) tallies() tallies {
+	return tallies{"erasing" + dry(r.Applied), append([]tally{
+		{&r.Erased, would(r.Applied, "erased"), false},
+		{&r.Ended, would(r.Applied, "erased") + ": waiting for an archive", true},
+	}, r.Written.tallies()...), nil}
+}
+
+// Erase deletes the records of keys, whatever their state: alive, dead, retained or unreadable. It
+// is for the right to erasure. A record of these keys that is written during the call may stay.
+//
+// Together with an error, the report is valid for the records read until then.
+func Erase[T any](ctx context.Context, d Store[T], opts *EraseOptions) (*EraseReport, error) {
+	o, err := checked(opts)
+	if err != nil {
+		return nil, err
+	}
+	w := newWriter(&o.WriteOptions)
+	one := func(ctx context.Context, s *driver.Scanned) (EraseReport, error) {
+		r := EraseReport{Erased: 1, Written: Written{Units: w.units(s.Size)}}
+		if !o.Apply {
+			w.tried.Add(1)
+			return r, nil
+		}
+		err := w.again(ctx, func() error {
+			if err := w.turn(ctx); err != nil {
+				return err
+			}
+			return d.Delete(ctx, s.Key)
+		})
+		if err == nil {
+			w.landed.Add(1)
+		}
+		return r, err
+	}
+	var scanner driver.Scanner = d
+	match := func(key string) bool { return strings.HasPrefix(key, o.Prefix) }
+	if len(o.Keys) > 0 {
+		o.Keys = slices.Compact(slices.Sorted(slices.Values(o.Keys)))
+		match = func(key string) bool { _, is := slices.BinarySearch(o.Keys, key); return is }
+		raw, ok := driver.As[driver.RawReader](d)
+		if !ok {
+			return nil, invalid("driver", "no driver.RawReader", "is required to look up Keys")
+		}
+		scanner = lookUp{raw, o.Keys}
+	}
+	var mu sync.Mutex // held by calls of Found
+	visit := func(ctx context.Context, _ int, page []driver.Scanned, into *EraseReport) error {
+		page = slices.DeleteFunc(page, func(s driver.Scanned) bool { return !match(s.Key) })
+		if o.Found != nil && len(page) > 0 {
+			keys := make([]string, len(page))
+			for i := range page {
+				keys[i] = page[i].Key
+			}
+			mu.Lock()
+			err := o.Found(keys)
+			mu.Unlock()
+			if err != nil {
+				return err
+			}
+		}
+		return each(ctx, w, page, into, one)
+	}
+	about := sha256.Sum256(fmt.Appendf(nil, "%q %q", o.Keys, o.Prefix)) // a checkpoint names no key for it
+	r, err := job[EraseReport, *EraseReport]{name: "erase", about: fmt.Sprintf("keys %.8x, apply %v", about, o.Apply), opts: o.Options, cost: w.cost, wrote: w.tried.Load, visit: visit}.run(ctx, scanner)
+	r.Applied = o.Apply
+	if e, keeps := driver.As[driver.Eraser](d); keeps && err == nil {
+		err = again(ctx, func() (err error) {
+			r.Ended, err = e.EraseEnded(ctx, match, o.Apply)
+			return err
+		})
+	}
+	return &r, err
+}
+
+// String returns the report as several lines of text.
+func (r *EraseReport) String() string { return r.tallies().text(&r.Totals) }
+
+// lookUp is a Scanner that looks up keys one by one.
+type lookUp struct {
+	store driver.RawReader
+	keys  []string
+}
+
+func (l lookUp) Segments(context.Context, int) ([]driver.Cursor, error) { return []driver.Cursor{"0"}, nil }
+
+func (l lookUp) Scan(ctx context.Context, from driver.Cursor, limit int) (page driver.Page, err error) {
+	at, err := strconv.Atoi(string(from))
+	for ; err == nil && at < len(l.keys) && limit > 0; at, limit = at+1, limit-1 {
+		var raw driver.Raw
+		raw, err = l.store.Raw(ctx, l.keys[at])
+		switch {
+		case err == nil:
+			page.Records = append(page.Records, driver.Scanned{Key: l.keys[at], Meta: raw.Meta, Size: len(raw.Value)})
+		case errors.Is(err, driver.ErrNotFound):
+			err = nil
+		case errors.Is(err, driver.ErrInvalid): // no record of this layout can have that key
+			page.Passed, err = page.Passed+1, nil
+		}
+	}
+	if at < len(l.keys) {
+		page.Next = driver.Cursor(strconv.Itoa(at))
+	}
+	return page, err
+}
