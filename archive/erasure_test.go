@@ -118,7 +118,7 @@ func TestForgetReport(t *testing.T) {
 	for _, what := range []archive.Selection{asked, {Prefix: "\xffu"}, {Column: "mark", Value: "\xfe"}} {
 		r, _ := archive.Forget(t.Context(), b, what, &archive.ForgetOptions{DryRun: true})
 		what.Keys = slices.Compact(slices.Sorted(slices.Values(what.Keys)))
-		if got, err := r.Selection(); err != nil || !reflect.DeepEqual(got, what) {
+		if got, err := archive.SelectionOf(r.Asked); err != nil || !reflect.DeepEqual(got, what) {
 			t.Errorf("%+v, %v; want %+v", got, err, what)
 		}
 	}

@@ -61,8 +61,8 @@ type Asked struct {
 // Found counts selected records. A life in two files counts twice.
 type Found struct {
 	Records int64 `json:"records"` // forgotten
-	Hidden  int64 `json:"hidden"`  // removed with files that no reader sees: left by a crash, or behind a delete marker
-	Locked  int64 `json:"locked"`  // in files that are locked, and stay
+	Hidden  int64 `json:"hidden,omitempty"` // removed with files that no reader sees: left by a crash, or behind a delete marker
+	Locked  int64 `json:"locked,omitempty"` // in files that are locked, and stay
 }
 
 // String is the report as text.
@@ -155,7 +155,7 @@ func endedWell(err error) bool {
 }
 
 func forget(ctx context.Context, b Bucket, what *Selection, o ForgetOptions) (*ForgetReport, error) {
-	r := &ForgetReport{DryRun: o.DryRun, Began: time.Now().UTC(), Asked: what.asked()}
+	r := &ForgetReport{DryRun: o.DryRun, Began: time.Now().UTC(), Asked: what.Asked()}
 	f := &forgetter{bucket: b, catalog: &catalog{bucket: b}, indexes: &indexes{bucket: b}, what: what, opts: o, report: r}
 	err := eachDay(ctx, f.catalog, Span{}, o.Progress, func(m Manifest) error {
 		r.Days++

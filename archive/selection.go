@@ -42,8 +42,8 @@ func (s *Selection) check() error {
 	return nil
 }
 
-// asked returns what s asks for, one by one.
-func (s *Selection) asked() (all []Asked) {
+// Asked returns what s asks for, one by one.
+func (s *Selection) Asked() (all []Asked) {
 	switch {
 	case s.Prefix != "":
 		return []Asked{{Prefix: encodeKey(s.Prefix)}}
@@ -56,14 +56,14 @@ func (s *Selection) asked() (all []Asked) {
 	return all
 }
 
-// Selection returns what the report says was asked for, to ask for it again.
-func (r *ForgetReport) Selection() (s Selection, err error) {
+// SelectionOf returns the Selection that asked for all, to ask again.
+func SelectionOf(all []Asked) (s Selection, err error) {
 	decode := func(text string) string {
 		key, failed := decodeKey(text)
 		err = errors.Join(err, failed)
 		return key
 	}
-	for _, a := range r.Asked {
+	for _, a := range all {
 		s.Prefix, s.Column, s.Value = decode(a.Prefix), a.Column, decode(a.Value)
 		if a.Key != "" {
 			s.Keys = append(s.Keys, decode(a.Key))

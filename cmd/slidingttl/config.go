@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -8,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/slidingttl/slidingttl/slidingttl/policyfile"
 )
 
 // configFrom is the environment variable with the default of --config.
@@ -17,7 +20,7 @@ const configFrom = "SLIDINGTTL_CONFIG"
 // package policyfile reads.
 type settings struct {
 	URI    string `json:"uri"`
-	Layout string `json:"layout"` // a file, relative to the settings
+	Layout string `json:"layout"` // a file, in JSON relative to the settings
 	Policy string `json:"policy"` // its name; empty: the store's name
 }
 
@@ -36,24 +39,18 @@ func (a *app) apply(c *cobra.Command, args []string) error {
 	if a.config == "" {
 		return fmt.Errorf("%w: the store must be a URI such as dynamodb://table, or the name of a store in the file of --config or %s", errUsage, configFrom)
 	}
-	var file struct {
-		Stores map[string]settings `json:"stores"`
-	}
-	content, err := os.ReadFile(a.config)
-	if err == nil {
-		err = json.Unmarshal(content, &file)
-	}
+	stores, err := readSettings(a.config)
 	if err != nil {
-		return fmt.Errorf("%w: --config: %w", errUsage, err)
+		return err
 	}
 	name := args[0]
-	s, ok := file.Stores[name]
+	s, ok := stores[name]
 	if !ok {
 		return fmt.Errorf("%w: --config %s: there is no store %q", errUsage, a.config, name)
 	}
 	args[0] = s.URI
 	if s.Layout != "" && !given("layout") {
-		_ = flags.Set("layout", filepath.Join(filepath.Dir(a.config), s.Layout))
+		_ = flags.Set("layout", s.Layout)
 	}
 	for _, prefix := range []string{"", "from-"} {
 		if !given(prefix+"policy") && !given(prefix+"policy-file") {
@@ -65,4 +62,77 @@ func (a *app) apply(c *cobra.Command, args []string) error {
 		}
 	}
 	return nil
+}
+
+// readSettings returns the stores of a file of settings by name. A name that is unknown or doubled
+// is an error, as in a policy file.
+func readSettings(path string) (map[string]settings, error) {
+	var file struct {
+		Stores map[string]json.RawMessage `json:"stores"`
+	}
+	stores := make(map[string]settings)
+	content, err := os.ReadFile(path)
+	if err == nil {
+		err = doubled(content)
+	}
+	if err == nil {
+		err = json.Unmarshal(content, &file)
+	}
+	if err == nil {
+		_, err = policyfile.Open(path) // what is not under stores is policies
+	}
+	for name, text := range file.Stores {
+		var s settings
+		d := json.NewDecoder(bytes.NewReader(text))
+		d.DisallowUnknownFields()
+		if failed := d.Decode(&s); failed != nil && err == nil {
+			err = fmt.Errorf("stores.%s: %w", name, failed)
+		}
+		if s.Layout != "" {
+			s.Layout = filepath.Join(filepath.Dir(path), s.Layout)
+		}
+		stores[name] = s
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: --config: %w", errUsage, err)
+	}
+	return stores, nil
+}
+
+// doubled returns an error for a name that an object in content has twice, whatever their case:
+// encoding/json would take the last.
+func doubled(content []byte) error {
+	type object struct {
+		seen map[string]bool // nil: an array
+		name string          // the last
+	}
+	var in []object
+	d := json.NewDecoder(bytes.NewReader(content))
+	for named := false; ; {
+		t, err := d.Token()
+		if err != nil {
+			return nil //nolint:nilerr // what follows says what is wrong with the JSON
+		}
+		top := len(in) - 1
+		if name, text := t.(string); top >= 0 && in[top].seen != nil && !named && text {
+			if in[top].name = name; in[top].seen[strings.ToLower(name)] {
+				var place []string
+				for _, o := range in {
+					place = append(place, o.name)
+				}
+				return fmt.Errorf("%s is given twice, the second time at byte %d", strings.Join(place, "."), d.InputOffset())
+			}
+			in[top].seen[strings.ToLower(name)], named = true, true
+			continue
+		}
+		named = false
+		switch t {
+		case json.Delim('{'):
+			in = append(in, object{seen: make(map[string]bool)})
+		case json.Delim('['):
+			in = append(in, object{})
+		case json.Delim('}'), json.Delim(']'):
+			in = in[:top]
+		}
+	}
 }

@@ -61,6 +61,35 @@ func TestConfig(t *testing.T) {
 	contains(t, errs, "--config: open")
 }
 
+// A file of settings or a layout with a name that is misspelt or doubled is refused, by name and place.
+func TestConfigNames(t *testing.T) {
+	_, uri := sessionsIn(t, 1)
+	dir := t.TempDir()
+	file := filepath.Join(dir, "slidingttl.json")
+	for _, c := range []struct{ text, want string }{
+		{`{"stores": {"sessions": {"uri": "URI", "polcy": "web"}}, "sessions": {"idle_grace": "30d", "max_lifetime": "90d"}}`, `stores.sessions: json: unknown field "polcy"`},
+		{`{"stores": {"sessions": {"uri": "URI", "layuot": "l.json", "policy": "web"}}, "web": {"idle_grace": "30d", "max_lifetime": "90d"}}`, `unknown field "layuot"`},
+		{`{"stores": {"sessions": {"uri": "no"}, "sessions": {"uri": "URI"}}, "sessions": {"idle_grace": "30d", "max_lifetime": "90d"}}`, `stores.sessions is given twice, the second time at byte`},
+		{`{"stores": {"sessions": {"uri": "no", "URI": "URI"}}, "sessions": {"idle_grace": "30d", "max_lifetime": "90d"}}`, `stores.sessions.URI is given twice`},
+		{`{"stores": {}, "stores": {"sessions": {"uri": "URI"}}, "sessions": {"idle_grace": "30d", "max_lifetime": "90d"}}`, `stores is given twice`},
+		{`{"stores": {"sessions": {"uri": "URI"}}, "sessions": {"idle_grace": "30d", "max_lifetime": "90d"}, "sessions": {"idle_grace": "30m", "max_lifetime": "90d"}}`, `sessions is given twice`},
+		{`{"stores": {"sessions": {"uri": "URI"}}, "sessions": {"idle_grace": "30d", "idle_grace": "30m", "max_lifetime": "90d"}}`, `sessions.idle_grace is given twice`},
+		{`{"stores": {"sessions": {"uri": "URI"}}, "sessions": {"idle_grace": "30d", "max_lifetime": "90d"}, "web": {"idel_grace": "30m"}}`, `idel_grace`},
+	} {
+		if err := os.WriteFile(file, []byte(strings.ReplaceAll(c.text, `"URI"}`, `"`+uri+`"}`)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, errs := command(t, exitUsage, "audit", "sessions", "--config", file)
+		contains(t, errs, c.want)
+	}
+	layout := filepath.Join(dir, "layout.json")
+	if err := os.WriteFile(layout, []byte(`{"key": "code", "key": "id"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, errs := command(t, exitUsage, "audit", uri, "--policy", thirty, "--layout", layout)
+	contains(t, errs, "--layout: key is given twice")
+}
+
 // Records are found by their state; a key is shown only to who asks for keys.
 func TestList(t *testing.T) {
 	db, uri := sessionsIn(t, 30)

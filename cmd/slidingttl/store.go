@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -78,7 +79,7 @@ func (l layout) into(names any) error {
 	}
 	d := json.NewDecoder(bytes.NewReader(l))
 	d.DisallowUnknownFields()
-	if err := d.Decode(names); err != nil {
+	if err := cmp.Or(doubled(l), d.Decode(names)); err != nil {
 		return fmt.Errorf("%w: --layout: %w", errUsage, err)
 	}
 	return nil
