@@ -117,7 +117,7 @@ func Forget(ctx context.Context, b Bucket, what Selection, opts *ForgetOptions) 
 	if opts != nil {
 		o = *opts
 	}
-	if err := what.check(); err != nil {
+	if err := what.Validate(); err != nil {
 		return nil, err
 	}
 	if d, ok := b.(*Directory); ok && !o.DryRun {

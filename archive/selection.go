@@ -29,7 +29,8 @@ type Selection struct {
 	Column, Value string
 }
 
-func (s *Selection) check() error {
+// Validate returns an *InvalidError if not exactly one of the ways is set, or a key is empty.
+func (s *Selection) Validate() error {
 	ways := 0
 	for _, set := range []bool{len(s.Keys) > 0, s.Prefix != "", s.Column != ""} {
 		if set {
@@ -38,6 +39,9 @@ func (s *Selection) check() error {
 	}
 	if ways != 1 {
 		return &driver.InvalidError{Field: "Selection", Value: fmt.Sprint(ways), Rule: "must have one of Keys, Prefix and Column"}
+	}
+	if slices.Contains(s.Keys, "") {
+		return &driver.InvalidError{Field: "Selection.Keys", Value: "empty", Rule: "must be keys"}
 	}
 	return nil
 }
@@ -69,7 +73,7 @@ func SelectionOf(all []Asked) (s Selection, err error) {
 			s.Keys = append(s.Keys, decode(a.Key))
 		}
 	}
-	return s, errors.Join(err, s.check())
+	return s, errors.Join(err, s.Validate())
 }
 
 // target is a Selection for the files of one layout: the values to find in one column.

@@ -1,12 +1,7 @@
 package main
 
 import (
-	"bytes"
 	"errors"
-	"fmt"
-	"io"
-	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -59,9 +54,7 @@ dry run unless --apply is given.`,
 }
 
 func (a *app) archiveForget() *cobra.Command {
-	var w writeFlags
-	var what archive.Selection
-	var list, where string
+	e := eraser{app: a}
 	c := &cobra.Command{
 		Use:   "forget ARCHIVE [KEY]",
 		Short: "Remove all records of a key or a person from an archive; a dry run unless --apply is given",
@@ -69,43 +62,18 @@ func (a *app) archiveForget() *cobra.Command {
 hold them, removes the old files in all versions that a bucket keeps, and then checks all days again.
 If it is killed, run it again. Under Object Lock it reports until when files cannot be removed.
 
-Remove the keys from their store first: records that a source hands over later are archived.`,
+Remove the keys from their store first: records that a source hands over later are archived.
+
+--json, or --report FILE, has what was asked for, what was found of it and where, and a digest. --check
+FILE proves such a report again.`,
 		Example: `  slidingttl archive forget s3://links-archive/dead/ --where user_id=4711 --apply`,
 		RunE: func(c *cobra.Command, args []string) error {
-			b, err := openArchive(c.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			if list != "" {
-				content, err := os.ReadFile(list)
-				if list == "-" {
-					content, err = io.ReadAll(a.in)
-				}
-				if err != nil {
-					return fmt.Errorf("%w: --keys: %w", errUsage, err)
-				}
-				if what.Keys, err = archive.ReadKeys(bytes.NewReader(content)); err != nil {
-					return err
-				}
-			}
-			what.Keys = append(what.Keys, args[1:]...)
-			what.Column, what.Value, _ = strings.Cut(where, "=")
-			if err := a.agreed(&w.paceFlags, fmt.Sprintf("About to REMOVE records from %s, for ever.", args[0])); err != nil {
-				return err
-			}
-			r, err := archive.Forget(c.Context(), b, what, &archive.ForgetOptions{DryRun: !w.apply, Progress: a.days("forget")})
-			if r == nil {
-				return err
-			}
-			return errors.Join(err, a.print(r))
+			e.archives = args[:1]
+			return e.run(c, args[1:], nil)
 		},
 	}
-	f := c.Flags()
-	f.StringVar(&what.Prefix, "prefix", "", "forget keys that begin with this")
-	f.StringVar(&list, "keys", "", "forget the keys in this `file`, one a line; - is the standard input")
-	f.StringVar(&where, "where", "", "forget records with this value in one of the archive's columns: `column=value`")
-	f.BoolVar(&w.apply, "apply", false, "remove the records; without it nothing is removed")
-	f.BoolVar(&w.yes, "yes", false, "do not ask before removing")
+	e.flags(c)
+	c.Flags().StringVar(&e.where, "where", "", "forget records with this value in one of the archive's columns: `column=value`")
 	return c
 }
 

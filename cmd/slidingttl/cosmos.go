@@ -17,6 +17,7 @@ var cosmosKind = kind{
 	form:        "cosmos://account.documents.azure.com[:port]/database/container[?tls=false&retain=D]",
 	params:      parameters{"tls": truth, "retain": span},
 	credentials: "set SLIDINGTTL_COSMOS_KEY to the account's key, or give credentials as azidentity finds them: AZURE_CLIENT_ID and the rest, az login, a managed identity",
+	keeps:       "the change feed, continuous backups for 7 or 30 days, and the analytical store",
 	open:        openCosmos,
 }
 

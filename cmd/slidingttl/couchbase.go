@@ -23,6 +23,7 @@ var couchbaseKind = kind{
 		"http_timeout": client, "ca_cert_path": client, "dnssrv": client,
 	},
 	credentials: "set SLIDINGTTL_COUCHBASE_USER and SLIDINGTTL_COUCHBASE_PASSWORD",
+	keeps:       "its files until they are compacted, XDCR targets, consumers of DCP, and backups",
 	open:        openCouchbase,
 }
 

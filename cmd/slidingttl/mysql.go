@@ -22,6 +22,7 @@ var mysqlKind = kind{
 		"allowCleartextPasswords": client, "allowNativePasswords": client, "serverPubKey": client, "maxAllowedPacket": client,
 	},
 	credentials: "set MYSQL_PWD",
+	keeps:       "the undo log until it is purged, the binary log until it expires, replicas until they follow, and backups",
 	open:        openMySQL,
 }
 

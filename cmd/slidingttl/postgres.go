@@ -25,6 +25,7 @@ var postgresKind = kind{
 		"statement_cache_capacity": client, "description_cache_capacity": client,
 	},
 	credentials: "set PGPASSWORD, or PGPASSFILE",
+	keeps:       "dead tuples until VACUUM, the WAL and its archive, replicas until they follow, and backups",
 	open:        openPostgres,
 }
 

@@ -27,6 +27,8 @@ type store struct {
 	mend   func(context.Context, *upkeep.MendOptions) (*upkeep.MendReport, error)
 	reap   func(context.Context, slidingttl.Policy, *upkeep.ReapOptions) (*upkeep.ReapReport, error)
 	undo   func(context.Context, io.ReaderAt, *upkeep.WriteOptions) (*upkeep.UndoReport, error)
+	erase  func(context.Context, *upkeep.EraseOptions) (*upkeep.EraseReport, error)
+	scrub  func(ctx context.Context, erased [][]byte) []string // rewrites the store's own files, and returns what may still hold erased keys; nil: nothing to do
 	close  func()
 	about  func(context.Context) int64 // records that it holds, as it estimates; nil: it does not say
 	name   string                      // for checkpoints
@@ -52,6 +54,9 @@ func storeOf[T any](d interface {
 		undo: func(ctx context.Context, changes io.ReaderAt, o *upkeep.WriteOptions) (*upkeep.UndoReport, error) {
 			return upkeep.Undo[T](ctx, d, changes, o)
 		},
+		erase: func(ctx context.Context, o *upkeep.EraseOptions) (*upkeep.EraseReport, error) {
+			return upkeep.Erase[T](ctx, d, o)
+		},
 		close: close,
 	}
 }
@@ -63,6 +68,7 @@ type kind struct {
 	params      parameters
 	credentials string // where they come from, as advice
 	adopts      string // what adoption does to values; empty: nothing
+	keeps       string // what holds erased records for longer, outside of the command's reach
 	open        func(ctx context.Context, a *address, l layout) (*store, error)
 }
 

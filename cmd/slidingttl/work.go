@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"cmp"
+	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -43,25 +44,11 @@ func over[R any, P interface {
 		return err
 	}
 	p.sizes = w.sizes && !p.apply
-	s, err := p.target.open(c.Context(), w.uri, p.apply)
+	s, wrong, err := a.openChecked(c.Context(), p, w.uri, w.longest)
 	if err != nil {
 		return err
 	}
 	defer s.close()
-	p.Store = s.name
-	if s.notice != "" {
-		say(a.err, s.notice)
-	}
-	var wrong error
-	if d, checks := driver.As[driver.Checker](s.Harvested); checks {
-		wrong = d.Check(c.Context(), w.longest)
-	}
-	if wrong != nil {
-		say(a.err, "the store's check says: "+strings.ReplaceAll(wrong.Error(), "\n", "; "))
-		if p.apply && !p.unchecked {
-			return fmt.Errorf("%w: nothing was written, for the check of the store finds something wrong; --unchecked writes all the same", errUsage)
-		}
-	}
 	if err := a.agreed(p, w.ask); err != nil {
 		return err
 	}
@@ -101,6 +88,28 @@ func over[R any, P interface {
 		err = a.draw(s.name, r)
 	}
 	return p.end(t, err)
+}
+
+// openChecked opens the store at uri for a walk, and returns what its check finds wrong.
+func (a *app) openChecked(ctx context.Context, p *paceFlags, uri string, longest time.Duration) (s *store, wrong, err error) {
+	if s, err = p.target.open(ctx, uri, p.apply); err != nil {
+		return nil, nil, err
+	}
+	p.Store = s.name
+	if s.notice != "" {
+		say(a.err, s.notice)
+	}
+	if d, checks := driver.As[driver.Checker](s.Harvested); checks {
+		wrong = d.Check(ctx, longest)
+	}
+	if wrong != nil {
+		say(a.err, "the store's check says: "+strings.ReplaceAll(wrong.Error(), "\n", "; "))
+		if p.apply && !p.unchecked {
+			s.close()
+			return nil, nil, fmt.Errorf("%w: nothing was written, for the check of the store finds something wrong; --unchecked writes all the same", errUsage)
+		}
+	}
+	return s, wrong, nil
 }
 
 // end returns the command's error for a run with totals t that ended with err.

@@ -36,7 +36,7 @@ type EraseReport struct {
 	Totals
 	Applied bool  `json:"applied"` // else it was a dry run
 	Erased  int64 `json:"erased"`  // records removed, alive or dead
-	Ended   int64 `json:"ended"`   // lives removed that waited for an archive: see driver.Eraser
+	Ended   int64 `json:"ended"`   // lives removed that waited for an archive when the last run began: see driver.Eraser
 	Written
 }
 
@@ -104,14 +104,24 @@ func Erase[T any](ctx context.Context, d Store[T], opts *EraseOptions) (*EraseRe
 		}
 		return each(ctx, w, page, into, one)
 	}
+	ended := func(apply bool) (n int64, err error) {
+		if e, keeps := driver.As[driver.Eraser](d); keeps {
+			err = again(ctx, func() (err error) {
+				n, err = e.EraseEnded(ctx, match, apply)
+				return err
+			})
+		}
+		return n, err
+	}
+	waiting, err := ended(false)
+	if err != nil {
+		return nil, err
+	}
 	about := sha256.Sum256(fmt.Appendf(nil, "%q %q", o.Keys, o.Prefix)) // a checkpoint names no key for it
 	r, err := job[EraseReport, *EraseReport]{name: "erase", about: fmt.Sprintf("keys %.8x, apply %v", about, o.Apply), opts: o.Options, cost: w.cost, wrote: w.tried.Load, visit: visit}.run(ctx, scanner)
-	r.Applied = o.Apply
-	if e, keeps := driver.As[driver.Eraser](d); keeps && err == nil {
-		err = again(ctx, func() (err error) {
-			r.Ended, err = e.EraseEnded(ctx, match, o.Apply)
-			return err
-		})
+	r.Applied, r.Ended = o.Apply, waiting
+	if err == nil && o.Apply {
+		_, err = ended(true) // a trigger may have kept the records erased
 	}
 	return &r, err
 }

@@ -1,0 +1,472 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/slidingttl/slidingttl/archive"
+	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
+)
+
+// erasure is what was done for the erasure of a person, in stores and archives. It has the keys that
+// were asked for, and not those that a prefix found.
+type erasure struct {
+	Applied  bool            `json:"applied"` // else it was a dry run
+	Began    time.Time       `json:"began"`
+	Ended    time.Time       `json:"ended,omitzero"` // zero: not yet
+	Asked    []archive.Asked `json:"asked"`          // and how many records the stores held of it
+	Stores   []erased        `json:"stores,omitempty"`
+	Archives []forgotten     `json:"archives"`
+	Digest   string          `json:"digest"` // SHA-256 of this as JSON without spaces, with an empty digest
+}
+
+// erased is what was done in a store.
+type erased struct {
+	Name     string              `json:"store"`
+	Identity string              `json:"identity"`
+	Done     bool                `json:"done"`
+	Report   *upkeep.EraseReport `json:"report"`
+	Asked    []archive.Asked     `json:"asked"` // and what it held of it
+	Keeps    []string            `json:"keeps"` // what may hold it for longer
+	Place    *upkeep.Checkpoint  `json:"place,omitempty"`
+}
+
+// forgotten is what was done in an archive.
+type forgotten struct {
+	URI    string                `json:"archive"`
+	Done   bool                  `json:"done"`
+	Report *archive.ForgetReport `json:"report"`
+	Keeps  []string              `json:"keeps"`
+}
+
+// digest returns the digest that e must have.
+func (e erasure) digest() string {
+	e.Digest = ""
+	text, err := json.Marshal(e)
+	if err != nil {
+		panic(err) // cannot happen: it was read from JSON, or will be
+	}
+	return fmt.Sprintf("sha256:%x", sha256.Sum256(text))
+}
+
+// found returns how many records the stores and archives held, or hold.
+func (e *erasure) found() (n int64) {
+	for _, s := range e.Stores {
+		n += s.Report.Erased + s.Report.Ended
+	}
+	for _, a := range e.Archives {
+		n += a.Report.Records + a.Report.Hidden + a.Report.Locked
+	}
+	return n
+}
+
+// String is e as text.
+func (e *erasure) String() string {
+	var b strings.Builder
+	for _, s := range e.Stores {
+		n := int64(0)
+		for _, a := range s.Asked {
+			n += a.Records
+		}
+		fmt.Fprintf(&b, "%s: %d records %s; %d looked at\n", s.Name, n, map[bool]string{true: "erased", false: "would be erased, a dry run"}[e.Applied], s.Report.Records)
+		if s.Report.Ended > 0 {
+			fmt.Fprintf(&b, "  and %d that waited for an archive\n", s.Report.Ended)
+		}
+		fmt.Fprintf(&b, "  may still be in: %s\n", strings.Join(s.Keeps, "; "))
+	}
+	for _, a := range e.Archives {
+		if len(e.Stores) > 0 {
+			fmt.Fprintf(&b, "%s: ", a.URI)
+		}
+		b.WriteString(a.Report.String() + "\n")
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// eraser erases, or checks what was erased.
+type eraser struct {
+	*app
+	w                                writeFlags
+	prefix, list, where, path, check string
+	archives                         []string
+
+	doc  *erasure
+	seen map[string]map[string]bool // the keys found, by store
+	log  *os.File                   // of the same; nil: none
+}
+
+func (e *eraser) flags(c *cobra.Command) {
+	f := c.Flags()
+	f.StringVar(&e.prefix, "prefix", "", "all keys that begin with this")
+	f.StringVar(&e.list, "keys", "", "the keys in this `file`, one a line; - is the standard input")
+	f.BoolVar(&e.w.apply, "apply", false, "remove the records; without it nothing is removed")
+	f.BoolVar(&e.w.yes, "yes", false, "do not ask before removing")
+	f.StringVar(&e.path, "report", "", "`file` for the report as JSON, from which the same command goes on after a kill; it holds keys, and only its owner reads it")
+	f.StringVar(&e.check, "check", "", "prove the report in this `file` again: its digest, and that there is nothing of what it asked for; removes nothing")
+	c.MarkFlagsMutuallyExclusive("check", "apply")
+	c.MarkFlagsMutuallyExclusive("check", "report")
+}
+
+func (a *app) erase() *cobra.Command {
+	e := eraser{app: a}
+	c := &cobra.Command{
+		Use:   "erase [KEY]",
+		Short: "Erase a person's records from all stores of --config, and from their archives; a dry run unless --apply is given",
+		Long: `Deletes records of a key, of a list of keys or of a prefix, for the right to erasure, whatever their
+state: in each store of --config, then in each --archive. The keys are those of the SDK, without the
+prefix of a store. It rewrites the files of a SQLite database and of a Redis that may still hold them.
+
+--report FILE has what was asked for, what was found of it and where, what may still hold it outside of
+this command's reach, and a digest. After a kill the same command goes on. --check FILE proves the
+report again, at any time. Values of other keys that mention the person are not looked into.`,
+		Example: `  slidingttl erase --config slidingttl.json --prefix user:42: --archive s3://links-archive/dead/ --report 42.json --apply`,
+		RunE: func(c *cobra.Command, args []string) error {
+			if a.config == "" {
+				return fmt.Errorf("%w: the stores are those of the file of --config or %s", errUsage, configFrom)
+			}
+			stores, err := readSettings(a.config)
+			if err != nil {
+				return err
+			}
+			if len(stores) == 0 {
+				return fmt.Errorf("%w: --config %s names no stores", errUsage, a.config)
+			}
+			if e.w.apply && e.path == "" {
+				return fmt.Errorf("%w: --apply needs a --report", errUsage)
+			}
+			return e.run(c, args, stores)
+		},
+	}
+	e.w.paceFlags.rates(c)
+	_ = c.Flags().MarkHidden("layout") // that of each store is in --config
+	c.Flags().Float64Var(&e.w.Limits.Writes, "writes", 500, "writes tried in a second, at most (0: no limit)")
+	c.Flags().BoolVar(&e.w.unchecked, "unchecked", false, "write though a check of the store finds something wrong")
+	e.flags(c)
+	c.Flags().StringArrayVar(&e.archives, "archive", nil, "an `archive` of these stores; may be repeated")
+	return c
+}
+
+// run erases from stores and e.archives.
+func (e *eraser) run(c *cobra.Command, args []string, stores map[string]settings) error {
+	what, err := e.begin(c, args, stores)
+	if err != nil {
+		return err
+	}
+	if what.Column != "" && len(stores) > 0 {
+		return fmt.Errorf("%w: records of stores are erased by keys or a prefix", errUsage)
+	}
+	names := slices.Sorted(maps.Keys(stores))
+	if err := e.agreed(&e.w.paceFlags, fmt.Sprintf("About to REMOVE records from %s, for ever.", strings.Join(append(names, e.archives...), ", "))); err != nil {
+		return err
+	}
+	if err := e.openLog(); err != nil {
+		return err
+	}
+	defer func() { _ = e.log.Close() }()
+	var failed []error
+	for _, name := range names {
+		if err := e.store(c.Context(), name, stores[name], &what); err != nil {
+			failed = append(failed, fmt.Errorf("%s: %w", name, err))
+		}
+	}
+	for _, uri := range e.archives {
+		if len(failed) > 0 {
+			break // a source may archive what is left in its store
+		}
+		if err := e.archive(c.Context(), uri, what); err != nil {
+			failed = append(failed, err)
+		}
+	}
+	if len(failed) == 0 {
+		e.doc.Ended = time.Now().UTC()
+	}
+	for i, a := range e.doc.Asked {
+		for _, s := range e.doc.Stores {
+			if i < len(s.Asked) {
+				a.Records += s.Asked[i].Records
+			}
+		}
+		e.doc.Asked[i] = a
+	}
+	e.doc.Digest = e.doc.digest()
+	failed = append(failed, e.save())
+	if len(e.doc.Stores)+len(e.doc.Archives) > 0 {
+		failed = append(failed, e.print(e.doc))
+	}
+	if err := errors.Join(failed...); err != nil {
+		return err
+	}
+	if e.log != nil {
+		return os.Remove(e.log.Name())
+	}
+	if n := e.doc.found(); e.check != "" && n > 0 {
+		return fmt.Errorf("%d records are there of what was erased, by %s: erase them again", n, e.check)
+	}
+	return nil
+}
+
+// begin returns what is asked for, and makes the report, or reads the one to check or to go on with.
+func (e *eraser) begin(c *cobra.Command, args []string, stores map[string]settings) (what archive.Selection, err error) {
+	for i, uri := range e.archives {
+		if !strings.Contains(uri, "://") {
+			if e.archives[i], err = filepath.Abs(uri); err != nil {
+				return what, err
+			}
+		}
+	}
+	if e.check != "" {
+		old, err := readErasure(e.check)
+		if err != nil {
+			return what, err
+		}
+		if old.Ended.IsZero() || !old.Applied {
+			return what, fmt.Errorf("%w: --check %s: the report is of a run that has not ended: run it again", errUsage, e.check)
+		}
+		of := make(map[string]bool)
+		for _, s := range old.Stores {
+			of[s.Name] = true
+			if _, ok := stores[s.Name]; !ok && stores != nil {
+				return what, fmt.Errorf("%w: --check %s: there is no store %q in --config", errUsage, e.check, s.Name)
+			}
+		}
+		maps.DeleteFunc(stores, func(name string, _ settings) bool { return !of[name] })
+		if stores != nil && len(e.archives) == 0 {
+			for _, a := range old.Archives {
+				e.archives = append(e.archives, a.URI)
+			}
+		}
+		what, err = archive.SelectionOf(old.Asked)
+		e.doc = &erasure{Began: time.Now().UTC(), Asked: what.Asked()}
+		return what, err
+	}
+	if e.list != "" {
+		content, err := os.ReadFile(e.list)
+		if e.list == "-" {
+			content, err = io.ReadAll(e.in)
+		}
+		if err != nil {
+			return what, fmt.Errorf("%w: --keys: %w", errUsage, err)
+		}
+		if what.Keys, err = archive.ReadKeys(bytes.NewReader(content)); err != nil {
+			return what, err
+		}
+	}
+	what.Keys, what.Prefix = append(what.Keys, args...), e.prefix
+	if f := c.Flags().Lookup("where"); f != nil && f.Changed {
+		column, value, ok := strings.Cut(e.where, "=")
+		if !ok || column == "" {
+			return what, fmt.Errorf("%w: --where is %q: must have the form column=value", errUsage, column)
+		}
+		what.Column, what.Value = column, value
+	}
+	if err := what.Validate(); err != nil {
+		return what, err
+	}
+	e.doc = &erasure{Applied: e.w.apply, Began: time.Now().UTC(), Asked: what.Asked()}
+	if e.path == "" {
+		return what, nil
+	}
+	if !e.w.apply {
+		return what, fmt.Errorf("%w: --report is for --apply: --json prints that of a dry run", errUsage)
+	}
+	old, err := readErasure(e.path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return what, e.save() // before a record is removed
+	case err != nil:
+		return what, err
+	case !old.Ended.IsZero():
+		return what, fmt.Errorf("%w: --report %s is done: --check proves it again", errUsage, e.path)
+	}
+	for i := range old.Asked {
+		old.Asked[i].Found = archive.Found{}
+	}
+	if !reflect.DeepEqual(old.Asked, e.doc.Asked) {
+		return what, fmt.Errorf("%w: --report %s asks for something else", errUsage, e.path)
+	}
+	e.doc = old
+	return what, nil
+}
+
+// readErasure reads a report, which must have its digest.
+func readErasure(path string) (*erasure, error) {
+	content, err := os.ReadFile(path)
+	var doc erasure
+	if err == nil {
+		d := json.NewDecoder(bytes.NewReader(content))
+		d.DisallowUnknownFields()
+		err = d.Decode(&doc)
+	}
+	if err == nil && doc.Digest != doc.digest() {
+		err = errors.New("it does not have its digest: it was changed")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: the report %s: %w", errUsage, path, err)
+	}
+	return &doc, nil
+}
+
+func (e *eraser) save() error {
+	if e.path == "" {
+		return nil
+	}
+	e.doc.Digest = e.doc.digest()
+	return put(e.path, func(w io.Writer) error {
+		j := json.NewEncoder(w)
+		j.SetIndent("", "  ")
+		return j.Encode(e.doc)
+	})
+}
+
+// openLog opens the file that has the keys found, each before its record is removed, until the report
+// has their number; and reads what a killed run has written there.
+func (e *eraser) openLog() (err error) {
+	e.seen = make(map[string]map[string]bool)
+	if e.path == "" {
+		return nil
+	}
+	if e.log, err = os.OpenFile(e.path+".keys", os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600); err != nil {
+		return err
+	}
+	content, err := io.ReadAll(e.log)
+	for line := range strings.Lines(string(content)) {
+		var name, key string
+		if _, err := fmt.Sscanf(line, "%q %q\n", &name, &key); err == nil { // else a kill cut it short
+			e.see(name, key)
+		}
+	}
+	if err == nil {
+		_, err = e.log.WriteString("\n")
+	}
+	return err
+}
+
+func (e *eraser) see(name, key string) {
+	if e.seen[name] == nil {
+		e.seen[name] = make(map[string]bool)
+	}
+	e.seen[name][key] = true
+}
+
+// store erases from one store.
+func (e *eraser) store(ctx context.Context, name string, s settings, what *archive.Selection) error {
+	i := slices.IndexFunc(e.doc.Stores, func(s erased) bool { return s.Name == name })
+	if i < 0 {
+		i, e.doc.Stores = len(e.doc.Stores), append(e.doc.Stores, erased{Name: name, Report: new(upkeep.EraseReport)})
+	}
+	to := &e.doc.Stores[i]
+	if to.Done {
+		return nil
+	}
+	w := e.w
+	w.layout = s.Layout
+	db, _, err := e.openChecked(ctx, &w.paceFlags, s.URI, 0)
+	if err != nil {
+		return err
+	}
+	defer db.close()
+	if to.Identity != "" && to.Identity != db.name {
+		return fmt.Errorf("%w: --report %s is of the store %q: must be of %q", errUsage, e.path, to.Identity, db.name)
+	}
+	to.Identity = db.name
+	hide, err := e.show(ctx, &w.paceFlags, "erase "+name, db)
+	if err != nil {
+		return err
+	}
+	o := upkeep.EraseOptions{WriteOptions: w.options(), Keys: what.Keys, Prefix: what.Prefix}
+	if e.path != "" {
+		o.Resume = to.Place
+		o.Save = func(c upkeep.Checkpoint) error {
+			to.Place = &c
+			return e.save()
+		}
+	}
+	o.Found = func(keys []string) error {
+		var lines strings.Builder
+		for _, key := range keys {
+			e.see(name, key)
+			fmt.Fprintf(&lines, "%q %q\n", name, key)
+		}
+		if e.log == nil {
+			return nil
+		}
+		_, err := e.log.WriteString(lines.String())
+		return errors.Join(err, e.log.Sync())
+	}
+	r, err := db.erase(ctx, &o)
+	hide()
+	if r == nil {
+		return err
+	}
+	to.Report, to.Asked, to.Keeps = r, what.Asked(), nil
+	for i, key := range slices.Compact(slices.Sorted(slices.Values(what.Keys))) {
+		if e.seen[name][key] {
+			to.Asked[i].Records = 1
+		}
+	}
+	if what.Prefix != "" {
+		to.Asked[0].Records = int64(len(e.seen[name]))
+	}
+	if err == nil && r.Failed > 0 {
+		to.Place, err = nil, fmt.Errorf("%w: %d of them, because %v", errPartly, r.Failed, slices.Sorted(maps.Keys(r.Failures)))
+	}
+	if err != nil {
+		return err
+	}
+	if db.scrub != nil && w.apply {
+		var texts [][]byte
+		for _, key := range append(slices.Clone(what.Keys), what.Prefix) {
+			if key != "" {
+				texts = append(texts, []byte(key))
+			}
+		}
+		to.Keeps = db.scrub(ctx, texts)
+	}
+	to.Keeps = append(to.Keeps, kindOf(s.URI).keeps, "the memory of processes that use the store")
+	to.Done, to.Place = true, nil
+	return e.save()
+}
+
+// archive erases from one archive.
+func (e *eraser) archive(ctx context.Context, uri string, what archive.Selection) error {
+	i := slices.IndexFunc(e.doc.Archives, func(f forgotten) bool { return f.URI == uri })
+	to := forgotten{URI: uri, Keeps: []string{"checkpoints of sources that have not ended, replicas, and backups"}}
+	if i >= 0 {
+		to = e.doc.Archives[i]
+	}
+	if to.Done {
+		return nil
+	}
+	b, err := openArchive(ctx, uri)
+	if err != nil {
+		return err
+	}
+	keep := func(r *archive.ForgetReport) error {
+		if to.Report = r; i < 0 {
+			i, e.doc.Archives = len(e.doc.Archives), append(e.doc.Archives, to)
+		}
+		e.doc.Archives[i] = to
+		return e.save()
+	}
+	r, err := archive.Forget(ctx, b, what, &archive.ForgetOptions{DryRun: !e.w.apply, Progress: e.days("forget"), Before: to.Report, Save: keep})
+	if r == nil {
+		return err
+	}
+	to.Done = err == nil
+	return errors.Join(err, keep(r))
+}
