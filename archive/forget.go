@@ -60,7 +60,7 @@ type Asked struct {
 
 // Found counts selected records. A life in two files counts twice.
 type Found struct {
-	Records int64 `json:"records"` // forgotten
+	Records int64 `json:"records"`          // forgotten
 	Hidden  int64 `json:"hidden,omitempty"` // removed with files that no reader sees: left by a crash, or behind a delete marker
 	Locked  int64 `json:"locked,omitempty"` // in files that are locked, and stay
 }

@@ -102,37 +102,30 @@ func readSettings(path string) (map[string]settings, error) {
 // doubled returns an error for a name that an object in content has twice, whatever their case:
 // encoding/json would take the last.
 func doubled(content []byte) error {
-	type object struct {
-		seen map[string]bool // nil: an array
-		name string          // the last
+	if !json.Valid(content) {
+		return nil // who decodes it says what is wrong
 	}
-	var in []object
 	d := json.NewDecoder(bytes.NewReader(content))
-	for named := false; ; {
+	var value func(place string) error
+	value = func(place string) error {
 		t, err := d.Token()
-		if err != nil {
-			return nil //nolint:nilerr // what follows says what is wrong with the JSON
-		}
-		top := len(in) - 1
-		if name, text := t.(string); top >= 0 && in[top].seen != nil && !named && text {
-			if in[top].name = name; in[top].seen[strings.ToLower(name)] {
-				var place []string
-				for _, o := range in {
-					place = append(place, o.name)
+		seen := make(map[string]bool)
+		for (t == json.Delim('{') || t == json.Delim('[')) && d.More() && err == nil {
+			at := place
+			if t == json.Delim('{') {
+				name, _ := d.Token()
+				at += "." + fmt.Sprint(name)
+				if seen[strings.ToLower(at)] {
+					return fmt.Errorf("%s is given twice, the second time at byte %d", at[1:], d.InputOffset())
 				}
-				return fmt.Errorf("%s is given twice, the second time at byte %d", strings.Join(place, "."), d.InputOffset())
+				seen[strings.ToLower(at)] = true
 			}
-			in[top].seen[strings.ToLower(name)], named = true, true
-			continue
+			err = value(at)
 		}
-		named = false
-		switch t {
-		case json.Delim('{'):
-			in = append(in, object{seen: make(map[string]bool)})
-		case json.Delim('['):
-			in = append(in, object{})
-		case json.Delim('}'), json.Delim(']'):
-			in = in[:top]
+		if t == json.Delim('{') || t == json.Delim('[') {
+			_, _ = d.Token()
 		}
+		return err
 	}
+	return value("")
 }

@@ -77,25 +77,27 @@ func (e *erasure) found() (n int64) {
 
 // String is e as text.
 func (e *erasure) String() string {
-	var b strings.Builder
+	var lines []string
 	for _, s := range e.Stores {
-		n := int64(0)
+		n, done := int64(0), "would be erased, a dry run"
 		for _, a := range s.Asked {
 			n += a.Records
 		}
-		fmt.Fprintf(&b, "%s: %d records %s; %d looked at\n", s.Name, n, map[bool]string{true: "erased", false: "would be erased, a dry run"}[e.Applied], s.Report.Records)
-		if s.Report.Ended > 0 {
-			fmt.Fprintf(&b, "  and %d that waited for an archive\n", s.Report.Ended)
+		if e.Applied {
+			done = "erased"
 		}
-		fmt.Fprintf(&b, "  may still be in: %s\n", strings.Join(s.Keeps, "; "))
+		lines = append(lines, fmt.Sprintf("%s: %d records %s, and %d that waited for an archive; %d looked at", s.Name, n, done, s.Report.Ended, s.Report.Records))
+		if e.Applied {
+			lines = append(lines, "  may still be in: "+strings.Join(s.Keeps, "; "))
+		}
 	}
 	for _, a := range e.Archives {
-		if len(e.Stores) > 0 {
-			fmt.Fprintf(&b, "%s: ", a.URI)
+		if len(e.Archives) > 1 {
+			lines = append(lines, a.URI)
 		}
-		b.WriteString(a.Report.String() + "\n")
+		lines = append(lines, a.Report.String())
 	}
-	return strings.TrimSuffix(b.String(), "\n")
+	return strings.Join(lines, "\n")
 }
 
 // eraser erases, or checks what was erased.
@@ -428,16 +430,7 @@ func (e *eraser) store(ctx context.Context, name string, s settings, what *archi
 	if err != nil {
 		return err
 	}
-	if db.scrub != nil && w.apply {
-		var texts [][]byte
-		for _, key := range append(slices.Clone(what.Keys), what.Prefix) {
-			if key != "" {
-				texts = append(texts, []byte(key))
-			}
-		}
-		to.Keeps = db.scrub(ctx, texts)
-	}
-	to.Keeps = append(to.Keeps, kindOf(s.URI).keeps, "the memory of processes that use the store")
+	to.Keeps = append(r.Left, kindOf(s.URI).keeps, "the memory of processes that use the store")
 	to.Done, to.Place = true, nil
 	return e.save()
 }

@@ -3,6 +3,8 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -53,7 +55,12 @@ func sessions(t *testing.T, n int) (uri string) {
 // The commands of docs/archive.md print what it says.
 func TestArchiveGuide(t *testing.T) {
 	uri := sessions(t, 100)
-	g := guide{path: "../../docs/archive.md", uri: uri, least: 11}
+	config := filepath.Join(t.TempDir(), "slidingttl.json")
+	if err := os.WriteFile(config, fmt.Appendf(nil, `{"stores": {"sessions": {"uri": %q}}}`, uri), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(configFrom, config)
+	g := guide{path: "../../docs/archive.md", uri: uri, least: 14}
 	g.made = func() {
 		b, err := archive.OpenDirectory("archive")
 		if err != nil {

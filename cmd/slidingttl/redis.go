@@ -2,16 +2,13 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/redis/rueidis"
 
 	"github.com/slidingttl/slidingttl/drivers/redis"
-	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
 var redisKind = kind{
@@ -71,43 +68,7 @@ func openRedis(ctx context.Context, a *address, l layout) (*store, error) {
 		}
 		return n // of a prefix, Redis does not know
 	}
-	s.scrub = func(ctx context.Context, _ [][]byte) (keeps []string) {
-		for address, node := range client.Nodes() {
-			if err := snapshot(ctx, node); err != nil {
-				keeps = append(keeps, fmt.Sprintf("the RDB file of %s until its next save: %v", address, err))
-			}
-		}
-		return keeps
-	}
 	return s, nil
-}
-
-// snapshot makes a server that keeps an RDB file write it anew.
-func snapshot(ctx context.Context, node rueidis.Client) error {
-	if save, err := node.Do(ctx, node.B().ConfigGet().Parameter("save").Build()).AsStrMap(); err == nil && save["save"] == "" {
-		return nil
-	}
-	for asked := false; ; {
-		info, err := node.Do(ctx, node.B().Info().Section("persistence").Build()).ToString()
-		switch {
-		case err != nil:
-			return err
-		case strings.Contains(info, "rdb_bgsave_in_progress:1"): // maybe one that began before the records went
-		case asked && strings.Contains(info, "rdb_last_bgsave_status:ok"):
-			return nil
-		case asked:
-			return errors.New("BGSAVE failed")
-		default:
-			if err := node.Do(ctx, node.B().Bgsave().Build()).Error(); err == nil {
-				asked = true
-			} else if !strings.Contains(err.Error(), "in progress") {
-				return err
-			}
-		}
-		if err := driver.Sleep(ctx, 50*time.Millisecond); err != nil {
-			return err
-		}
-	}
 }
 
 // looking returns a client whose reads keep the keys' idle times, if the server supports that.

@@ -28,7 +28,6 @@ type store struct {
 	reap   func(context.Context, slidingttl.Policy, *upkeep.ReapOptions) (*upkeep.ReapReport, error)
 	undo   func(context.Context, io.ReaderAt, *upkeep.WriteOptions) (*upkeep.UndoReport, error)
 	erase  func(context.Context, *upkeep.EraseOptions) (*upkeep.EraseReport, error)
-	scrub  func(ctx context.Context, erased [][]byte) []string // rewrites the store's own files, and returns what may still hold erased keys; nil: nothing to do
 	close  func()
 	about  func(context.Context) int64 // records that it holds, as it estimates; nil: it does not say
 	name   string                      // for checkpoints

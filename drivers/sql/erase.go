@@ -3,6 +3,7 @@ package sql
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -47,4 +48,35 @@ func (t *table) EraseEnded(ctx context.Context, match func(key string) bool, app
 		erased += n
 	}
 	return erased, nil
+}
+
+// Scrub implements driver.Eraser, for SQLite: it empties the write-ahead log, and runs VACUUM if a page
+// holds one of texts in free space, where another connection freed or moved it without secure_delete.
+// With more than 64 texts it does not look. It does nothing for other databases.
+func (t *table) Scrub(ctx context.Context, texts []string) []string {
+	if _, is := t.dialect.(sqlite); !is {
+		return nil
+	}
+	for vacuum := true; ; vacuum = false {
+		var busy, n, held int
+		err := t.db.QueryRowContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &n, &n)
+		if err != nil || busy != 0 {
+			return []string{fmt.Sprintf("the write-ahead log, until no other connection prevents a checkpoint (%v)", err)}
+		}
+		for _, text := range texts[:min(len(texts), 64)] {
+			if err := t.db.QueryRowContext(ctx, "SELECT COUNT(*) FROM sqlite_dbpage WHERE instr(data, CAST(? AS BLOB)) > 0", text).Scan(&n); err != nil {
+				return []string{"free space of the file, until VACUUM: " + err.Error()}
+			}
+			held += n
+		}
+		switch {
+		case held == 0 && (len(texts) <= 64 || !vacuum):
+			return nil
+		case !vacuum:
+			return []string{"other records of the file, which mention these keys"}
+		}
+		if _, err := t.db.ExecContext(ctx, "VACUUM"); err != nil {
+			return []string{"free space of the file, until VACUUM: " + err.Error()}
+		}
+	}
 }

@@ -231,7 +231,9 @@ func TestEraseEnded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		of := func(prefix string) func(string) bool { return func(key string) bool { return strings.HasPrefix(key, prefix) } }
+		of := func(prefix string) func(string) bool {
+			return func(key string) bool { return strings.HasPrefix(key, prefix) }
+		}
 		if n, err := plain.EraseEnded(ctx, of("user:"), true); n != 0 || err != nil {
 			t.Errorf("without a table: %d, %v", n, err)
 		}

@@ -38,6 +38,9 @@ type EraseReport struct {
 	Erased  int64 `json:"erased"`  // records removed, alive or dead
 	Ended   int64 `json:"ended"`   // lives removed that waited for an archive when the last run began: see driver.Eraser
 	Written
+
+	// Left is what the store's own files may still hold, in words: see driver.Eraser.
+	Left []string `json:"left,omitempty"`
 }
 
 func (r *EraseReport) add(page *EraseReport) { r.tallies().add(page.tallies()) }
@@ -104,24 +107,22 @@ func Erase[T any](ctx context.Context, d Store[T], opts *EraseOptions) (*EraseRe
 		}
 		return each(ctx, w, page, into, one)
 	}
-	ended := func(apply bool) (n int64, err error) {
-		if e, keeps := driver.As[driver.Eraser](d); keeps {
-			err = again(ctx, func() (err error) {
-				n, err = e.EraseEnded(ctx, match, apply)
-				return err
-			})
-		}
-		return n, err
-	}
-	waiting, err := ended(false)
-	if err != nil {
-		return nil, err
-	}
+	texts := slices.DeleteFunc(append(slices.Clone(o.Keys), o.Prefix), func(text string) bool { return text == "" })
 	about := sha256.Sum256(fmt.Appendf(nil, "%q %q", o.Keys, o.Prefix)) // a checkpoint names no key for it
-	r, err := job[EraseReport, *EraseReport]{name: "erase", about: fmt.Sprintf("keys %.8x, apply %v", about, o.Apply), opts: o.Options, cost: w.cost, wrote: w.tried.Load, visit: visit}.run(ctx, scanner)
-	r.Applied, r.Ended = o.Apply, waiting
-	if err == nil && o.Apply {
-		_, err = ended(true) // a trigger may have kept the records erased
+	j := job[EraseReport, *EraseReport]{name: "erase", about: fmt.Sprintf("keys %.8x, apply %v", about, o.Apply), opts: o.Options, cost: w.cost, wrote: w.tried.Load, visit: visit}
+	more, _ := driver.As[driver.Eraser](d)
+	ended := int64(0)
+	if more != nil {
+		if ended, err = more.EraseEnded(ctx, match, false); err != nil {
+			return nil, err
+		}
+	}
+	r, err := j.run(ctx, scanner)
+	r.Applied, r.Ended = o.Apply, ended
+	if more != nil && err == nil && o.Apply {
+		if _, err = more.EraseEnded(ctx, match, true); err == nil { // a trigger may have kept records that were erased
+			r.Left = more.Scrub(ctx, texts)
+		}
 	}
 	return &r, err
 }
@@ -135,7 +136,9 @@ type lookUp struct {
 	keys  []string
 }
 
-func (l lookUp) Segments(context.Context, int) ([]driver.Cursor, error) { return []driver.Cursor{"0"}, nil }
+func (l lookUp) Segments(context.Context, int) ([]driver.Cursor, error) {
+	return []driver.Cursor{"0"}, nil
+}
 
 func (l lookUp) Scan(ctx context.Context, from driver.Cursor, limit int) (page driver.Page, err error) {
 	at, err := strconv.Atoi(string(from))
