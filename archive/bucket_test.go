@@ -22,6 +22,8 @@ type fakeBucket struct {
 	step  func()                // called before each name of a listing is read, and before each ReadAt
 	did   func(name string)     // called after each change that was made
 
+	reading func() // called within each ReadAt
+
 	mu    sync.Mutex
 	files map[string][]byte // guarded by mu
 }
@@ -98,6 +100,9 @@ func (m *fakeBucket) Remove(ctx context.Context, name string) error {
 func (m *fakeBucket) ReadAt(ctx context.Context, name string, p []byte, off int64) (int, error) {
 	if m.step != nil {
 		m.step()
+	}
+	if m.reading != nil {
+		m.reading()
 	}
 	m.mu.Lock()
 	content, ok := m.files[name]

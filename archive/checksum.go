@@ -24,7 +24,17 @@ func checkSum(ctx context.Context, b Bucket, f File) error {
 			return err
 		}
 	}
-	if sum := hex.EncodeToString(h.Sum(nil)); sum != f.SHA256 {
+	return f.isSum(h.Sum(nil))
+}
+
+// hasSum compares the hash of a file's content with the one in its name.
+func (f *File) hasSum(content []byte) error {
+	sum := sha256.Sum256(content)
+	return f.isSum(sum[:])
+}
+
+func (f *File) isSum(sum []byte) error {
+	if sum := hex.EncodeToString(sum); sum != f.SHA256 {
 		return &CorruptError{File: f.Name, Err: fmt.Errorf("the SHA-256 of its bytes is %s", sum)}
 	}
 	return nil

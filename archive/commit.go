@@ -12,6 +12,9 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // errOvertaken says that another operation changed the day first.
@@ -84,17 +87,27 @@ func sweep(ctx context.Context, b Bucket, m *Manifest) error {
 	if d, ok := b.(*Directory); ok {
 		remove = d.unlink // syncDay below syncs the directory once for all files
 	}
+	var mu sync.Mutex // guards locked
 	var locked *LockedError
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(lookups)
 	for _, f := range m.garbage {
 		if f.Merged && f.number > m.number {
 			continue
 		}
-		err := remove(ctx, f.Name)
-		if l, ok := errors.AsType[*LockedError](err); ok {
-			locked = l.with(locked)
-		} else if err != nil {
+		g.Go(func() error {
+			err := remove(ctx, f.Name)
+			if l, ok := errors.AsType[*LockedError](err); ok {
+				mu.Lock()
+				locked = l.with(locked)
+				mu.Unlock()
+				return nil
+			}
 			return err
-		}
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return err
 	}
 	if locked != nil {
 		return locked

@@ -1,11 +1,9 @@
 package archive
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 )
 
 // CompactOptions adjusts Compact. The zero value, and nil, mean the defaults.
@@ -40,9 +38,6 @@ func (r *CompactReport) String() string {
 	return fmt.Sprintf("%d days read, files of %d merged: %d into %d\n%d rows, of which %d were duplicates",
 		r.Days, r.Merged, r.Files, r.Into, r.Rows, r.Dropped)
 }
-
-// mergeRoom bounds the memory for files that are merged at once, in bytes.
-var mergeRoom int64 = 80 << 20
 
 // Compact merges the files of each day, so that readers open fewer, and keeps each life once.
 // It may run beside writers and readers, and several times at once. The former
@@ -106,24 +101,25 @@ func (c *compactor) day(ctx context.Context, m Manifest) error {
 		if err := sweep(ctx, c.bucket, &m); err != nil && !errors.Is(err, ErrLocked) {
 			return err
 		}
-		files := c.choose(&m, left)
+		files := m.choose(left)
 		if files == nil {
 			return errors.Join(corrupt...)
 		}
-		columns, files, err := c.examine(ctx, files, left)
-		if errors.Is(err, ErrCorrupt) {
-			corrupt = append(corrupt, err)
-			continue
-		}
-		if err == nil && len(files) > 1 {
-			err = c.merge(ctx, &m, files, columns, left)
+		columns, heads, wrong, err := c.examine(ctx, files, left)
+		corrupt = append(corrupt, wrong)
+		if err == nil && len(heads) > 1 {
+			err = c.merge(ctx, &m, heads, columns, left)
+		} else {
+			for _, h := range heads {
+				h.close()
+			}
 		}
 		switch {
 		case gone(err), errors.Is(err, errOvertaken):
 			tries++
 		case err != nil:
-			return err
-		case len(files) > 1 && !merged:
+			return errors.Join(append(corrupt, err)...)
+		case len(heads) > 1 && !merged:
 			c.report.Merged++
 			merged = true
 		}
@@ -134,55 +130,27 @@ func (c *compactor) day(ctx context.Context, m Manifest) error {
 	return errOvertaken
 }
 
-// choose returns the files of a day to merge next, shortest first; nil for none.
-func (c *compactor) choose(m *Manifest, left map[string]bool) []File {
-	var files []File
-	unmerged := false
-	for _, f := range m.Files {
-		if left[f.Name] {
+// examine opens files and checks them. It returns their columns, and those that can be merged
+// together. It adds files that are corrupt, or have other column types, to left.
+func (c *compactor) examine(ctx context.Context, files []File, left map[string]bool) (columns map[string]ColumnType, fit []*head, corrupt, err error) {
+	columns = map[string]ColumnType{}
+	heads, errs := openHeads(ctx, c.bucket, files, true)
+	for i, h := range heads {
+		switch {
+		case errs[i] == nil && agree(columns, h.columns):
+			fit = append(fit, h)
 			continue
+		case errs[i] == nil:
+			left[h.file.Name] = true
+		case errors.Is(errs[i], ErrCorrupt):
+			left[h.file.Name] = true
+			corrupt = errors.Join(corrupt, errs[i])
+		case err == nil:
+			err = errs[i]
 		}
-		files = append(files, f)
-		if !f.Merged {
-			unmerged = true
-		}
+		h.close()
 	}
-	if len(files) < 2 || !unmerged && m.merged {
-		return nil
-	}
-	slices.SortStableFunc(files, func(a, b File) int { return cmp.Compare(a.Size, b.Size) })
-	n := 0
-	for room := int64(0); n < len(files) && (n < 2 || room <= mergeRoom); n++ {
-		room += files[n].room()
-	}
-	return files[:n]
-}
-
-// examine checks files, and returns their columns and the files that can be merged together.
-// It adds files that are corrupt, or have other column types, to left.
-func (c *compactor) examine(ctx context.Context, files []File, left map[string]bool) (map[string]ColumnType, []File, error) {
-	columns := map[string]ColumnType{}
-	var fit []File
-	for _, f := range files {
-		s := &section{ctx: ctx, bucket: c.bucket, name: f.Name}
-		err := checkSum(ctx, c.bucket, f)
-		var l *layout
-		if err == nil {
-			_, l, err = openFile(s, f.Size)
-		}
-		if err != nil {
-			if errors.Is(err, ErrCorrupt) {
-				left[f.Name] = true
-			}
-			return nil, nil, err
-		}
-		if !agree(columns, l.columns()) {
-			left[f.Name] = true
-			continue
-		}
-		fit = append(fit, f)
-	}
-	return columns, fit, nil
+	return columns, fit, corrupt, err
 }
 
 // agree adds more to columns, unless a name has different types in the two.
@@ -198,9 +166,13 @@ func agree(columns, more map[string]ColumnType) bool {
 	return true
 }
 
-// merge replaces files by new ones with the same records.
-func (c *compactor) merge(ctx context.Context, m *Manifest, files []File, columns map[string]ColumnType, left map[string]bool) error {
-	into, err := output(ctx, c.bucket, m, columns, merged(ctx, c.bucket, files, nil))
+// merge replaces open files by new ones with the same records, and closes them.
+func (c *compactor) merge(ctx context.Context, m *Manifest, heads []*head, columns map[string]ColumnType, left map[string]bool) error {
+	var files []File
+	for _, h := range heads {
+		files = append(files, h.file)
+	}
+	into, err := output(ctx, c.bucket, m, columns, mergedHeads(ctx, heads, nil))
 	if err != nil {
 		return err
 	}

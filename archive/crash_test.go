@@ -36,6 +36,9 @@ type crashRun struct {
 	reads bool
 }
 
+// atNight says that the slow tests run too.
+var atNight = false
+
 // forgotten is the record that the program forget forgets.
 const forgotten = 2
 
@@ -55,7 +58,13 @@ func TestEveryCrash(t *testing.T) {
 		var g errgroup.Group
 		g.SetLimit(runtime.GOMAXPROCS(0))
 		for tuple := range tuples(c.depth) {
-			g.Go(func() error { return x.explore(tuple) })
+			g.Go(func() error {
+				err := x.explore(tuple)
+				if c.depth > 2 {
+					t.Logf("%q is explored", tuple)
+				}
+				return err
+			})
 		}
 		if err := g.Wait(); err != nil {
 			t.Fatal(err)

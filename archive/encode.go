@@ -5,16 +5,18 @@ import (
 	"encoding/hex"
 	"hash"
 	"io"
+	"runtime"
 
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/compress/zstd"
 )
 
-// A row group ends after so many rows, or so many bytes of values. The writer holds it in
-// memory, compressed, until then.
+// A row group ends after so many rows, or so many bytes of values, or a value of largeValue. The
+// writer holds it in memory, compressed, until then.
 var (
 	groupRows  = 1 << 16
 	groupBytes = 32 << 20
+	largeValue = 4 << 20
 
 	writeBuffer = parquet.DefaultWriteBufferSize
 )
@@ -56,13 +58,19 @@ func (e *encoder) add(a *Archived) error {
 	if err != nil {
 		return err
 	}
+	large := len(a.Value) >= largeValue
+	if large {
+		runtime.GC() // else it lets the memory double
+		defer runtime.GC()
+	}
 	if _, err := e.w.WriteRows([]parquet.Row{row}); err != nil {
 		return err
 	}
+	row[e.value] = parquet.Value{} // it may be long
 	e.rows++
 	e.group.rows++
 	e.group.bytes += len(a.Value)
-	if e.group.rows < groupRows && e.group.bytes < groupBytes {
+	if e.group.rows < groupRows && e.group.bytes < groupBytes && !large {
 		return nil
 	}
 	e.group.rows, e.group.bytes = 0, 0

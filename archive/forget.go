@@ -394,7 +394,7 @@ func (f *forgetter) rewriteFile(ctx context.Context, m *Manifest, file File) ([]
 		return nil, err
 	}
 	t := f.what.in(l)
-	return output(ctx, f.bucket, m, l.columns(), filter(rows(ctx, f.bucket, file, nil), func(a *Archived) (bool, error) {
+	return output(ctx, f.bucket, m, l.columns(), filter(rows(ctx, f.bucket, file), func(a *Archived) (bool, error) {
 		v, err := t.of(a)
 		return err == nil && !t.is(v), err
 	}))

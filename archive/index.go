@@ -59,7 +59,7 @@ func (x *indexes) find(ctx context.Context, f File, key string) (found []Archive
 		if err != nil {
 			return nil, s.blame(err)
 		}
-		records, err := i.records(s, g, hit.from, hit.to)
+		records, err := i.read(s, g, hit.from, hit.to, true)
 		if err != nil {
 			return nil, s.blame(err)
 		}
@@ -97,13 +97,20 @@ func (x *indexes) count(ctx context.Context, f File, of *Selection) (all hit, er
 	return all, nil
 }
 
-// records reads the rows [from, to) of a row group.
-func (i *index) records(s *section, g parquet.RowGroup, from, to int64) ([]Archived, error) {
+// read reads the rows [from, to) of a row group, with or without their values.
+func (i *index) read(s *section, g parquet.RowGroup, from, to int64, withValues bool) (found []Archived, err error) {
+	defer s.caught(&err)
 	if from == to {
 		return nil, nil
 	}
 	rows := make([]parquet.Row, to-from)
-	for _, chunk := range g.ColumnChunks() {
+	for at, chunk := range g.ColumnChunks() {
+		if at == i.layout.value && !withValues {
+			for k := range rows {
+				rows[k] = append(rows[k], parquet.ByteArrayValue(nil))
+			}
+			continue
+		}
 		values, err := valuesOf(s, chunk, from, to)
 		if err != nil {
 			return nil, err
@@ -112,9 +119,8 @@ func (i *index) records(s *section, g parquet.RowGroup, from, to int64) ([]Archi
 			rows[k] = append(rows[k], v)
 		}
 	}
-	found := make([]Archived, len(rows))
+	found = make([]Archived, len(rows))
 	for n, row := range rows {
-		var err error
 		if found[n], err = i.layout.record(row); err != nil {
 			return nil, err
 		}

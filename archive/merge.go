@@ -1,123 +1,326 @@
 package archive
 
 import (
+	"bytes"
+	"cmp"
 	"container/heap"
 	"context"
+	"errors"
+	"fmt"
+	"io"
 	"iter"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
 )
 
-// smallFile bounds, by its size in memory, a file that a merge reads as a whole.
-//
-// A longer file keeps a reader open during the merge, which costs a few hundred KiB and some
-// values. Reading small files whole lets one merge take many of them.
-const smallFile = 256 << 10
+// mergeRoom bounds the memory for files that are merged at once, in bytes.
+var mergeRoom int64 = 64 << 20
 
-// whole estimates the memory for all records of a file, in bytes.
-func (f *File) whole() int64 { return 4*f.Size + 512*f.Rows }
+const (
+	wholeFile = 1 << 20   // a file up to this size is read in one call
+	longFile  = 1 << 20   // the room of a longer one, for its open reader
+	leastRoom = 16 << 10  // of each file
+	longValue = 256 << 10 // values of a file whose average is longer are read when they are written
+)
 
 // room estimates the memory that a merge needs for a file, in bytes.
 func (f *File) room() int64 {
-	if whole := f.whole(); whole <= smallFile {
-		return whole
+	if f.Size <= wholeFile {
+		return min(4*f.Size+512*f.Rows, leastRoom)
 	}
-	return 1<<20 + 8*f.Size/max(1, f.Rows)
-}
-
-// merged yields the records of several files in order, the latest version of each life.
-//
-// A fault in a file is yielded as an error, and the rest of that file is left out.
-func merged(ctx context.Context, b Bucket, files []File, after *identity) iter.Seq2[Archived, error] {
-	return func(yield func(Archived, error) bool) {
-		var heads heads
-		defer func() {
-			for _, h := range heads {
-				h.stop()
-			}
-		}()
-		advance := func(h *head) bool { // false: stop
-			var err error
-			var ok bool
-			h.record, err, ok = h.next()
-			if ok && err == nil {
-				h.id = h.record.identity()
-				heap.Push(&heads, h)
-				return true
-			}
-			h.stop()
-			return err == nil || yield(Archived{}, err)
-		}
-		from := func(records iter.Seq2[Archived, error]) bool {
-			next, stop := iter.Pull2(records)
-			return advance(&head{next: next, stop: stop})
-		}
-		var small []entry
-		for _, f := range files {
-			if f.whole() > smallFile {
-				if !from(rows(ctx, b, f, after)) {
-					return
-				}
-				continue
-			}
-			for a, err := range rows(ctx, b, f, after) {
-				if err == nil {
-					small = append(small, entryOf(&a))
-				} else if !yield(Archived{}, err) {
-					return
-				}
-			}
-		}
-		small = lives(small)
-		if !from(func(yield func(Archived, error) bool) {
-			for _, e := range small {
-				if !yield(*e.Archived, nil) {
-					return
-				}
-			}
-		}) {
-			return
-		}
-		for len(heads) > 0 {
-			first := heap.Pop(&heads).(*head)
-			best := first.record
-			id := first.id
-			if !advance(first) {
-				return
-			}
-			for len(heads) > 0 && heads[0].id == id {
-				h := heap.Pop(&heads).(*head)
-				if h.record.later(&best) {
-					best = h.record
-				}
-				if !advance(h) {
-					return
-				}
-			}
-			if !yield(best, nil) {
-				return
-			}
-		}
-	}
+	return longFile + 8*min(f.Size/max(1, f.Rows), longValue)
 }
 
 // head is the position of a merge in a file.
 type head struct {
-	next   func() (Archived, error, bool)
-	stop   func()
-	record Archived
-	id     identity
+	bucket Bucket
+	file   File
+	room   int64 // for chunk
+
+	row   int64 // rows read
+	chunk []mergeEntry
+	more  func() (mergeEntry, error, bool) // reads a long file; nil: it is read anew for each chunk
+	stop  func()
+
+	columns map[string]ColumnType
+}
+
+// mergeEntry is an entry whose value may still have to be read.
+type mergeEntry struct {
+	entry
+	value func() ([]byte, error) // nil: the record has it
+}
+
+// open reads the first records of a file. If check is true it compares the file's hash too.
+func (h *head) open(ctx context.Context, check bool) error {
+	if h.file.Size <= wholeFile {
+		return h.fill(ctx, check)
+	}
+	if check {
+		if err := checkSum(ctx, h.bucket, h.file); err != nil {
+			return err
+		}
+	}
+	s := &section{ctx: ctx, bucket: h.bucket, name: h.file.Name}
+	f, l, err := openFile(s, h.file.Size)
+	if err != nil {
+		return err
+	}
+	h.columns = l.columns()
+	bytes := int64(0)
+	for _, g := range f.Metadata().RowGroups {
+		bytes += g.Columns[l.value].MetaData.TotalUncompressedSize
+	}
+	if bytes/max(1, h.file.Rows) < longValue {
+		h.more, h.stop = iter.Pull2(func(yield func(mergeEntry, error) bool) {
+			for a, err := range rows(ctx, h.bucket, h.file) {
+				if !yield(mergeEntry{entry: entryOf(&a)}, err) {
+					return
+				}
+			}
+		})
+		return nil
+	}
+	i := &index{f, l}
+	h.more, h.stop = iter.Pull2(func(yield func(mergeEntry, error) bool) { i.withoutValues(s, yield) })
+	return nil
+}
+
+// withoutValues yields the records of a file, each with a function that reads its value.
+func (i *index) withoutValues(s *section, yield func(mergeEntry, error) bool) {
+	for _, g := range i.file.RowGroups() {
+		records, err := i.read(s, g, 0, g.NumRows(), false)
+		if err != nil {
+			yield(mergeEntry{}, s.blame(err))
+			return
+		}
+		for n := range records {
+			value := func() (value []byte, err error) {
+				defer s.caught(&err)
+				values, err := valuesOf(s, g.ColumnChunks()[i.layout.value], int64(n), int64(n)+1)
+				if err != nil {
+					return nil, s.blame(err)
+				}
+				return values[0].ByteArray(), nil
+			}
+			if !yield(mergeEntry{entryOf(&records[n]), value}, nil) {
+				return
+			}
+		}
+	}
+}
+
+// fill reads the next records of a file that is read anew for each chunk.
+func (h *head) fill(ctx context.Context, check bool) error {
+	content := make([]byte, h.file.Size)
+	if n, err := h.bucket.ReadAt(ctx, h.file.Name, content, 0); int64(n) < h.file.Size {
+		if err == nil || errors.Is(err, io.EOF) {
+			err = &CorruptError{File: h.file.Name, Err: fmt.Errorf("it has %d bytes instead of %d", n, h.file.Size)}
+		}
+		return err
+	}
+	if check {
+		if err := h.file.hasSum(content); err != nil {
+			return err
+		}
+	}
+	s := &section{ctx: ctx, name: h.file.Name, content: bytes.NewReader(content)}
+	f, l, err := openFile(s, h.file.Size)
+	if err != nil {
+		return err
+	}
+	h.columns = l.columns()
+	used, base := int64(0), int64(0)
+	for _, g := range f.RowGroups() {
+		from := max(0, h.row-base)
+		base += g.NumRows()
+		if from >= g.NumRows() {
+			continue
+		}
+		for a, err := range groupRecords(s, g, l, from, min(64, g.NumRows())) {
+			if err != nil {
+				return err
+			}
+			h.row++
+			h.chunk = append(h.chunk, mergeEntry{entry: entryOf(&a)})
+			if used += 512 + int64(len(a.Key)+len(a.Value)); used >= h.room {
+				return nil
+			}
+		}
+	}
+	if h.row != h.file.Rows {
+		return &CorruptError{File: h.file.Name, Err: fmt.Errorf("it has %d rows instead of %d", h.row, h.file.Rows)}
+	}
+	return nil
+}
+
+// next returns the next record. ok is false after the last one and after an error.
+func (h *head) next(ctx context.Context) (e mergeEntry, ok bool, err error) {
+	if h.more != nil {
+		e, err, ok = h.more()
+		return e, ok && err == nil, err
+	}
+	if len(h.chunk) == 0 && h.row < h.file.Rows {
+		if err := h.fill(ctx, false); err != nil {
+			return e, false, err
+		}
+	}
+	if len(h.chunk) == 0 {
+		return e, false, nil
+	}
+	e = h.chunk[0]
+	h.chunk = h.chunk[1:]
+	return e, true, nil
+}
+
+func (h *head) close() {
+	if h.stop != nil {
+		h.stop()
+	}
+}
+
+// openHeads opens files, several at once. Its errors are those of the files, in their order.
+func openHeads(ctx context.Context, b Bucket, files []File, check bool) ([]*head, []error) {
+	heads, errs := make([]*head, len(files)), make([]error, len(files))
+	var g errgroup.Group
+	g.SetLimit(lookups)
+	for i, f := range files {
+		heads[i] = &head{bucket: b, file: f, room: max(leastRoom, mergeRoom/int64(len(files)))}
+		g.Go(func() error {
+			errs[i] = heads[i].open(ctx, check)
+			return nil
+		})
+	}
+	_ = g.Wait() // the errors are in errs
+	return heads, errs
+}
+
+// merged yields the records of several files in order, the latest version of each life. It begins
+// after the life after; nil: at the first.
+//
+// A fault in a file is yielded as an error, and the rest of that file is left out.
+func merged(ctx context.Context, b Bucket, files []File, after *identity) iter.Seq2[Archived, error] {
+	return func(yield func(Archived, error) bool) {
+		heads, errs := openHeads(ctx, b, files, false)
+		well := heads[:0]
+		for i, h := range heads {
+			if errs[i] == nil {
+				well = append(well, h)
+			}
+		}
+		for _, err := range errs {
+			if err != nil && !yield(Archived{}, err) {
+				for _, h := range well {
+					h.close()
+				}
+				return
+			}
+		}
+		for a, err := range mergedHeads(ctx, well, after) {
+			if a == nil {
+				a = new(Archived)
+			}
+			if !yield(*a, err) {
+				return
+			}
+		}
+	}
+}
+
+// mergedHeads is merged for open files, which it closes.
+func mergedHeads(ctx context.Context, all []*head, after *identity) iter.Seq2[*Archived, error] {
+	return func(yield func(*Archived, error) bool) {
+		defer func() {
+			for _, h := range all {
+				h.close()
+			}
+		}()
+		var first heads
+		advance := func(h *head) bool { // false: stop
+			for {
+				e, ok, err := h.next(ctx)
+				if ok && after != nil && e.id.compare(*after) <= 0 {
+					continue
+				}
+				if ok {
+					heap.Push(&first, candidate{e, h})
+				}
+				return err == nil || yield(nil, err)
+			}
+		}
+		for _, h := range all {
+			if !advance(h) {
+				return
+			}
+		}
+		for len(first) > 0 {
+			best := heap.Pop(&first).(candidate)
+			same := []*head{best.head}
+			for len(first) > 0 && first[0].id == best.id {
+				c := heap.Pop(&first).(candidate)
+				if same = append(same, c.head); c.later(best.Archived) {
+					best = c
+				}
+			}
+			var err error
+			if best.value != nil {
+				best.Value, err = best.value()
+			}
+			if !yield(best.Archived, err) {
+				return
+			}
+			best.Value = nil
+			for _, h := range same {
+				if !advance(h) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// candidate is the next record of a head.
+type candidate struct {
+	mergeEntry
+	head *head
 }
 
 // heads is a heap.Interface, the least record first.
-type heads []*head
+type heads []candidate
 
 func (h heads) Len() int           { return len(h) }
 func (h heads) Less(i, j int) bool { return h[i].id.compare(h[j].id) < 0 }
 func (h heads) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *heads) Push(x any)        { *h = append(*h, x.(*head)) }
+func (h *heads) Push(x any)        { *h = append(*h, x.(candidate)) }
 
 func (h *heads) Pop() any {
 	last := len(*h) - 1
 	x := (*h)[last]
 	*h = (*h)[:last]
 	return x
+}
+
+// choose returns the files of a day to merge next, shortest first; nil for none.
+func (m *Manifest) choose(left map[string]bool) []File {
+	var files []File
+	unmerged := false
+	for _, f := range m.Files {
+		if left[f.Name] {
+			continue
+		}
+		files = append(files, f)
+		if !f.Merged {
+			unmerged = true
+		}
+	}
+	if len(files) < 2 || !unmerged && m.merged {
+		return nil
+	}
+	slices.SortStableFunc(files, func(a, b File) int { return cmp.Compare(a.Size, b.Size) })
+	n := 0
+	for room := int64(0); n < len(files) && (n < 2 || room <= mergeRoom); n++ {
+		room += files[n].room()
+	}
+	return files[:n]
 }

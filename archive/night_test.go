@@ -3,6 +3,6 @@
 package archive_test
 
 func init() {
-	pauseAtReads = true
+	atNight, pauseAtReads = true, true
 	crashes = []crashRun{{2, true}, {3, false}}
 }

@@ -14,7 +14,7 @@ var mergeBytes int64 = 1 << 30
 
 // output writes sorted records to merged files of a day. They count once the next manifest
 // file names them.
-func output(ctx context.Context, b Bucket, m *Manifest, columns map[string]ColumnType, records iter.Seq2[Archived, error]) (files []File, err error) {
+func output(ctx context.Context, b Bucket, m *Manifest, columns map[string]ColumnType, records iter.Seq2[*Archived, error]) (files []File, err error) {
 	next, stop := iter.Pull2(records)
 	defer stop()
 	a, err, more := next()
@@ -24,9 +24,10 @@ func output(ctx context.Context, b Bucket, m *Manifest, columns map[string]Colum
 			counted := &counter{w: w}
 			e := newEncoder(counted, newLayout(columns), mergeCodec)
 			for more && err == nil && counted.n < mergeBytes {
-				if err := errors.Join(ctx.Err(), e.add(&a)); err != nil {
+				if err := errors.Join(ctx.Err(), e.add(a)); err != nil {
 					return "", err
 				}
+				a.Value = nil // it may be long, and the next one is read first
 				a, err, more = next()
 			}
 			if err != nil {

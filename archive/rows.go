@@ -10,8 +10,8 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// rows yields the records of a file in order, beginning after the life after. Nil: all of them.
-func rows(ctx context.Context, b Bucket, file File, after *identity) iter.Seq2[Archived, error] {
+// rows yields the records of a file in order.
+func rows(ctx context.Context, b Bucket, file File) iter.Seq2[Archived, error] {
 	return func(yield func(Archived, error) bool) {
 		s := &section{ctx: ctx, bucket: b, name: file.Name}
 		f, l, err := openFile(s, file.Size)
@@ -23,15 +23,8 @@ func rows(ctx context.Context, b Bucket, file File, after *identity) iter.Seq2[A
 		for i, g := range f.RowGroups() {
 			// Read few records at once if their values are long, to bound memory.
 			long := f.Metadata().RowGroups[i].Columns[l.value].MetaData.TotalUncompressedSize / max(1, g.NumRows())
-			if after != nil && endsBefore(g, l, after.key) {
-				n += g.NumRows()
-				continue
-			}
-			for a, err := range groupRecords(s, g, l, min(64, 1+(256<<10)/max(1, long))) {
+			for a, err := range groupRecords(s, g, l, 0, min(64, 1+(256<<10)/max(1, long))) {
 				n++
-				if err == nil && after != nil && a.identity().compare(*after) <= 0 {
-					continue
-				}
 				if !yield(a, err) || err != nil {
 					return
 				}
@@ -44,8 +37,8 @@ func rows(ctx context.Context, b Bucket, file File, after *identity) iter.Seq2[A
 }
 
 // filter yields the records for which keep is true, and all errors.
-func filter(records iter.Seq2[Archived, error], keep func(*Archived) (bool, error)) iter.Seq2[Archived, error] {
-	return func(yield func(Archived, error) bool) {
+func filter(records iter.Seq2[Archived, error], keep func(*Archived) (bool, error)) iter.Seq2[*Archived, error] {
+	return func(yield func(*Archived, error) bool) {
 		for a, err := range records {
 			if err == nil {
 				var kept bool
@@ -53,28 +46,24 @@ func filter(records iter.Seq2[Archived, error], keep func(*Archived) (bool, erro
 					continue
 				}
 			}
-			if !yield(a, err) {
+			if !yield(&a, err) {
 				return
 			}
 		}
 	}
 }
 
-// endsBefore reports whether the statistics of a row group show that all its keys are below key.
-func endsBefore(g parquet.RowGroup, l *layout, key string) bool {
-	c, ok := g.ColumnChunks()[l.key].(*parquet.FileColumnChunk)
-	if !ok {
-		return false
-	}
-	_, last, ok := c.Bounds()
-	return ok && string(last.ByteArray()) < key
-}
-
-// groupRecords yields the records of a row group. It reads atOnce of them at a time.
-func groupRecords(s *section, g parquet.RowGroup, l *layout, atOnce int64) iter.Seq2[Archived, error] {
+// groupRecords yields the records of a row group from row from on. It reads atOnce of them at a time.
+func groupRecords(s *section, g parquet.RowGroup, l *layout, from, atOnce int64) iter.Seq2[Archived, error] {
 	return func(yield func(Archived, error) bool) {
 		r := g.Rows()
 		defer r.Close() //nolint:errcheck // it was read
+		if from > 0 {
+			if err := r.SeekToRow(from); err != nil {
+				yield(Archived{}, s.blame(err))
+				return
+			}
+		}
 		buf := make([]parquet.Row, atOnce)
 		for {
 			n, err := readRows(r, buf)

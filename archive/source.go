@@ -16,12 +16,17 @@ type section struct {
 	name   string
 	read   int64 // bytes
 	err    error // of the bucket, the first one
+
+	content io.ReaderAt // the file, if it was read; else nil
 }
 
 // ReadAt implements io.ReaderAt.
 func (s *section) ReadAt(p []byte, off int64) (int, error) {
 	if off < 0 {
 		return 0, errors.New("an offset in it is negative")
+	}
+	if s.content != nil {
+		return s.content.ReadAt(p, off)
 	}
 	n, err := s.bucket.ReadAt(s.ctx, s.name, p, off)
 	s.read += int64(n)

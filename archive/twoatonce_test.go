@@ -14,6 +14,7 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -98,11 +99,15 @@ var pauseAtReads = false
 // paused is a bucket for one of two parties. At one of its calls it lets the other go first.
 type paused struct {
 	archive.Bucket
-	left  int // calls
 	pause func()
+
+	mu   sync.Mutex // held during a pause
+	left int        // calls; guarded by mu
 }
 
 func (p *paused) at() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if p.left--; p.left == -1 {
 		p.pause()
 	}
@@ -155,7 +160,7 @@ type side struct {
 func begin(b archive.Bucket, calls int, do func(archive.Bucket) error) *side {
 	s := &side{stopped: make(chan bool, 1), again: make(chan struct{})}
 	go func() {
-		s.err = do(&paused{b, calls, func() { s.stopped <- true; <-s.again }})
+		s.err = do(&paused{Bucket: b, left: calls, pause: func() { s.stopped <- true; <-s.again }})
 		s.stopped <- false
 	}()
 	return s

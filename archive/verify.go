@@ -85,7 +85,7 @@ func (r *Reader) verify(ctx context.Context, d Day, f File) error {
 		return err
 	}
 	var last *identity
-	for a, err := range rows(ctx, r.bucket, f, nil) {
+	for a, err := range rows(ctx, r.bucket, f) {
 		if err != nil {
 			return err
 		}

@@ -1,0 +1,138 @@
+//go:build linux && !race
+
+package archive_test
+
+import (
+	"bytes"
+	"crypto/rand"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/slidingttl/slidingttl/archive"
+)
+
+// mostMemory is what an operation may take, in MB.
+const mostMemory = 300
+
+// heavy are operations on an archive in a directory, each with what prepares it.
+var heavy = map[string]struct {
+	night bool
+	begin func(*testing.T, *archive.Directory)
+	do    func(*testing.T, *archive.Directory)
+}{
+	"write 1 of 20 MB":          {false, nil, func(t *testing.T, b *archive.Directory) { write(t, writer(t, b), bulky(0, 1, 20<<20)) }},
+	"write 3 of 20 MB":          {false, nil, func(t *testing.T, b *archive.Directory) { write(t, writer(t, b), bulky(0, 3, 20<<20)) }},
+	"compact 6 files of 20 MB":  {false, files20MB(6), func(t *testing.T, b *archive.Directory) { compact(t, b) }},
+	"compact 30 files of 20 MB": {true, files20MB(30), func(t *testing.T, b *archive.Directory) { compact(t, b) }},
+	"list 30 files of 20 MB":    {true, files20MB(30), func(t *testing.T, b *archive.Directory) { listed(t, b, 30) }},
+	"list 1000 files": {true, func(t *testing.T, b *archive.Directory) {
+		for i := range 1000 {
+			write(t, writer(t, b), bulky(300*i, 300*i+300, 1000))
+		}
+	}, func(t *testing.T, b *archive.Directory) { listed(t, b, 300_000) }},
+}
+
+func files20MB(n int) func(*testing.T, *archive.Directory) {
+	return func(t *testing.T, b *archive.Directory) {
+		for i := range n {
+			write(t, writer(t, b), bulky(i, i+1, 20<<20))
+		}
+	}
+}
+
+// bulky is a batch of values of size bytes that cannot be compressed.
+func bulky(first, last, size int) archive.Batch {
+	b := batch(first, last, 0)
+	for i := range b.Records {
+		value := make([]byte, size)
+		_, _ = rand.Read(value)
+		b.Records[i].Value = value
+	}
+	return b
+}
+
+func listed(t *testing.T, b archive.Bucket, want int) {
+	n := 0
+	for _, err := range archive.NewReader(b).All(t.Context(), archive.Span{}) {
+		ok(t, err)
+		n++
+	}
+	if n != want {
+		t.Errorf("%d records", n)
+	}
+}
+
+// No operation takes more than 300 MB, by the kernel's count, whatever the size of values and the
+// number of files.
+func TestPeakMemory(t *testing.T) {
+	if task := os.Getenv("ARCHIVE_TASK"); task != "" {
+		b, err := archive.OpenDirectory(os.Getenv("ARCHIVE_DIRECTORY"))
+		ok(t, err)
+		if name, is := strings.CutPrefix(task, "begin "); is {
+			heavy[name].begin(t, b)
+		} else {
+			heavy[task].do(t, b)
+			status, err := os.ReadFile("/proc/self/status")
+			ok(t, err)
+			_, peak, _ := bytes.Cut(status, []byte("VmHWM:"))
+			fmt.Printf("peak %s kB\n", bytes.Fields(peak)[0])
+		}
+		return
+	}
+	for name, op := range heavy {
+		if op.night && !atNight {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			path := t.TempDir()
+			child := func(task string) string {
+				c := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestPeakMemory$")
+				c.Env = append(os.Environ(), "ARCHIVE_TASK="+task, "ARCHIVE_DIRECTORY="+path)
+				out, err := c.CombinedOutput()
+				if err != nil {
+					t.Fatalf("%v: %s", err, out)
+				}
+				return string(out)
+			}
+			if op.begin != nil {
+				child("begin " + name)
+			}
+			_, peak, _ := strings.Cut(child(name), "peak ")
+			peak, _, _ = strings.Cut(peak, " kB")
+			kB, err := strconv.Atoi(peak)
+			ok(t, err)
+			t.Logf("%d MB", kB>>10)
+			if kB>>10 > mostMemory {
+				t.Errorf("it took %d MB; want at most %d", kB>>10, mostMemory)
+			}
+		})
+	}
+}
+
+// Compact reads each small file about once, and several at once.
+func TestCompactTrips(t *testing.T) {
+	const n, trip = 200, 10 * time.Millisecond
+	b := newFake()
+	w := writer(t, b)
+	for i := range n {
+		write(t, w, batch(10*i, 10*i+11, 0))
+	}
+	var reads, now, most atomic.Int64
+	b.reading = func() {
+		reads.Add(1)
+		most.Store(max(most.Load(), now.Add(1)))
+		time.Sleep(trip)
+		now.Add(-1)
+	}
+	compact(t, b)
+	t.Logf("%.2f reads a file, %d at once", float64(reads.Load())/n, most.Load())
+	if reads.Load() > n*3/2 || most.Load() < 8 {
+		t.Errorf("%d reads of %d files, %d at once; want at most 1.5 a file, and 8 at once", reads.Load(), n, most.Load())
+	}
+}
