@@ -67,8 +67,8 @@ func TestCompare(t *testing.T) {
 			t.Errorf("not measured: %v", f)
 		}
 	}
-	if judged != 13 { // inserts; two contestants, three workloads, one and two goroutines
-		t.Errorf("%d figures with a target, want 13: %v", judged, report.Figures)
+	if judged != 25 { // inserts; two contestants, three workloads, one and two goroutines, by the base and by otter
+		t.Errorf("%d figures with a target, want 25: %v", judged, report.Figures)
 	}
 	if _, err := inmemory.Compare(plan, exe+" is not there"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("without the other program: %v", err)

@@ -17,7 +17,8 @@ const (
 
 // Compare measures hits of slidingttl, with slack and exact ones, and inserts, in this
 // program and in the one at exe, which is this program built from another commit, by
-// turns. The targets are what a commit may cost: 5 %, and where a hit takes the least, 2 ns.
+// turns, and beside hits those of otter. The targets are what a commit may cost: 5 %, and
+// where a hit takes the least, 2 ns.
 func Compare(p runner.Plan, exe string) (runner.Report, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -28,13 +29,19 @@ func Compare(p runner.Plan, exe string) (runner.Report, error) {
 	if r.Figures, err = compareInserts(p, programs); err != nil {
 		return r, err
 	}
-	for _, c := range []struct{ short, name string }{{"slack", slack10}, {"exact", exact}} {
+	for _, c := range []struct {
+		short, name string
+		ofOtter     float64
+	}{{"slack", slack10, slackOfOtter}, {"exact", exact, exactOfOtter}} {
 		start := func(program string) (*runner.Worker, error) {
+			if program == otterPlain {
+				return runner.Start(suiteName, otterPlain)
+			}
 			return runner.StartAs(program, programs[program], suiteName, c.name)
 		}
-		err := runner.WithAll([]string{base, head}, start, func(workers []*runner.Worker) error {
+		err := runner.WithAll([]string{base, head, otterPlain}, start, func(workers []*runner.Worker) error {
 			p.Log("%s", c.name)
-			return compare(p, workers, c.name, func(t task, what string, value float64, op string, bound float64) {
+			return compare(p, workers, c.name, c.ofOtter, func(t task, what string, value float64, op string, bound float64) {
 				r.Figures = append(r.Figures, runner.Figure{
 					Name:  fmt.Sprintf("compare/%s/%s/%d/%s", c.short, t.Workload, t.Goroutines, what),
 					Value: value, Op: op, Bound: bound,
@@ -72,7 +79,7 @@ func compareInserts(p runner.Plan, programs map[string]string) ([]runner.Figure,
 	}, nil
 }
 
-func compare(p runner.Plan, workers []*runner.Worker, contestant string, add func(t task, what string, value float64, op string, bound float64)) error {
+func compare(p runner.Plan, workers []*runner.Worker, contestant string, ofOtter float64, add func(t task, what string, value float64, op string, bound float64)) error {
 	keys := runner.Pick(p, 1_000_000, 250_000)
 	if err := prepare(workers, keys); err != nil {
 		return err
@@ -92,6 +99,12 @@ func compare(p runner.Plan, workers []*runner.Worker, contestant string, add fun
 		} else {
 			add(t, "vs-base", ratio, "<=", 1.05)
 		}
+		add(t, "vs-otter", r.Ratio(head, otterPlain, t.name(), "ns"), "<=", ofOtter)
+		// Beside other programs the processor time says more; otter's has its own goroutines in it.
+		if r.Has(base, t.name(), "cpu-ns") {
+			add(t, "cpu-vs-base", r.Ratio(head, base, t.name(), "cpu-ns"), "", 0)
+		}
+		add(t, "cpu-vs-otter", r.Ratio(head, otterPlain, t.name(), "cpu-ns"), "", 0)
 	}
 	return nil
 }
