@@ -3,6 +3,7 @@ package slidingttl_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -35,8 +36,26 @@ func TestLocalHit(t *testing.T) {
 				}
 			}
 
-			if n := s.Stats().Hits; n != 2000 {
-				t.Errorf("%d hits counted of 2000", n)
+			st, due := s.Stats(), uint64(600) // milliseconds in which something was read
+			if slack > 0 {
+				due = 1 // in 2000 reads, which take 600 ms
+			}
+			if st.Hits != 2000 || st.Due != st.Touched || st.Touched > due+1 || st.Touched+1 < due {
+				t.Errorf("%d hits counted of 2000, %d due, %d touched; want %d touches", st.Hits, st.Due, st.Touched, due)
+			}
+
+			// What may be undone is not touched.
+			time.Sleep(4 * time.Minute)
+			was := stored(t, d, "k")
+			_, err = s.Get(driver.WithUndo(t.Context()), "k")
+			must(t, err)
+			if is := stored(t, d, "k"); is != was {
+				t.Errorf("a read that may be undone has touched %+v to %+v", was.Life, is.Life)
+			}
+			_, err = s.Get(t.Context(), "k")
+			must(t, err)
+			if is := stored(t, d, "k"); is == was {
+				t.Error("a read that is due has touched nothing")
 			}
 
 			ended, cancel := context.WithCancel(t.Context())
@@ -62,33 +81,168 @@ func TestLocalHit(t *testing.T) {
 	}
 }
 
-// TestLocalHitOfASuccessor: a Get that was held up after it read the clock, until its record had
-// died and had a successor, takes nothing off the successor's life.
-func TestLocalHitOfASuccessor(t *testing.T) {
+// TestLocalTouchIsObserved: the observer is told of touches in memory too.
+func TestLocalTouchIsObserved(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d, err := memory.New[int](nil)
 		must(t, err)
 		t.Cleanup(func() { _ = d.Close() })
-		other := open(t, d, session, nil)
-		calls := -1
-		s := open(t, d, session, &slidingttl.Options[int]{MaxSkew: time.Millisecond, Now: func() time.Time {
-			now := time.Now()
-			if calls++; calls == 2 { // the first asked for its bounds
-				time.Sleep(time.Second)
-				must(t, other.Insert(t.Context(), "k", 2))
-				time.Sleep(2 * time.Millisecond)
-			}
-			return now
+		told := 0
+		s := open(t, d, session, &slidingttl.Options[int]{Observer: &slidingttl.Observer{
+			Touch: func(context.Context, slidingttl.TouchEvent) { told++ },
 		}})
-		must(t, other.Insert(t.Context(), "k", 1))
-		time.Sleep(session.IdleGrace - 500*time.Millisecond)
-		calls = 0
-		v, err := s.Get(t.Context(), "k")
+		must(t, s.Insert(t.Context(), "k", 1))
+		for range 3 {
+			time.Sleep(time.Minute)
+			_, err = s.Get(t.Context(), "k")
+			must(t, err)
+		}
+		if told != 3 {
+			t.Errorf("the observer was told of %d touches, want 3", told)
+		}
+	})
+}
+
+// eachHold runs f in bubbles, once for each time that a Get reads the clock. hold is called with that
+// reading done, and get is the Get of "k". The record there, of value 1, dies in half a second.
+func eachHold(t *testing.T, opts *memory.Options[int], f func(t *testing.T, d *memory.Driver[int], other *slidingttl.Store[int], get func(hold func()) (int, error))) {
+	t.Helper()
+	for n, held := 1, true; held; n++ {
+		held = false
+		bubble(t, func(t *testing.T) {
+			d, err := memory.New(opts)
+			must(t, err)
+			t.Cleanup(func() { _ = d.Close() })
+			other := open(t, d, session, nil)
+			calls, hold := 0, func() {}
+			s := open(t, heldClock{d, func() {
+				if calls++; calls == n {
+					held = true
+					hold()
+				}
+			}}, session, nil)
+			must(t, other.Insert(t.Context(), "k", 1))
+			time.Sleep(session.IdleGrace - 500*time.Millisecond)
+			f(t, d, other, func(while func()) (int, error) {
+				calls, hold = 0, while
+				return s.Get(t.Context(), "k")
+			})
+		})
+	}
+}
+
+// heldClock is the memory driver, with a function that is called whenever its clock has been read.
+type heldClock struct {
+	*memory.Driver[int]
+	read func()
+}
+
+func (d heldClock) Now() time.Time {
+	defer d.read()
+	return d.Driver.Now()
+}
+
+func (d heldClock) Next() driver.Instant {
+	defer d.read()
+	return d.Driver.Next()
+}
+
+// TestLocalHitOfASuccessor: a Get that was held up after it read the clock, until its record had
+// died and had a successor, takes nothing off the successor's life.
+func TestLocalHitOfASuccessor(t *testing.T) {
+	eachHold(t, nil, func(t *testing.T, d *memory.Driver[int], other *slidingttl.Store[int], get func(func()) (int, error)) {
+		replaced := false
+		v, err := get(func() {
+			replaced = true
+			time.Sleep(time.Second)
+			must(t, other.Insert(t.Context(), "k", 2))
+			time.Sleep(2 * time.Millisecond)
+		})
 		must(t, err)
-		if e := stored(t, d, "k"); v != 2 || e.ExpiresAt.Sub(e.CreatedAt) < session.IdleGrace {
+		if e := stored(t, d, "k"); replaced && (v != 2 || e.ExpiresAt.Sub(e.CreatedAt) < session.IdleGrace) {
 			t.Errorf("read %d; the successor lives for %v", v, e.ExpiresAt.Sub(e.CreatedAt))
 		}
 	})
+}
+
+// TestLocalHitOfTheDead: a Get that was held up after it read the clock revives no record of which
+// another call has said that it is dead, whether the driver still holds it or not.
+func TestLocalHitOfTheDead(t *testing.T) {
+	for name, answersDead := range map[string]func(ctx context.Context, s *slidingttl.Store[int]) bool{
+		"Get": func(ctx context.Context, s *slidingttl.Store[int]) bool {
+			_, err := s.Get(ctx, "k")
+			return errors.Is(err, slidingttl.ErrNotFound)
+		},
+		"Peek": func(ctx context.Context, s *slidingttl.Store[int]) bool {
+			_, err := s.Peek(ctx, "k")
+			return errors.Is(err, slidingttl.ErrNotFound)
+		},
+		"GetMulti": func(ctx context.Context, s *slidingttl.Store[int]) bool {
+			found, err := s.GetMulti(ctx, []string{"k"})
+			return err == nil && len(found) == 0
+		},
+		"Update": func(ctx context.Context, s *slidingttl.Store[int]) bool {
+			_, err := s.Update(ctx, "k", func(v int) (int, error) { return v, nil })
+			return errors.Is(err, slidingttl.ErrNotFound)
+		},
+		"History": func(ctx context.Context, s *slidingttl.Store[int]) bool {
+			_, err := s.History(ctx, "k")
+			return err == nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, retain := range []time.Duration{0, time.Hour} {
+				eachHold(t, &memory.Options[int]{Retain: retain}, func(t *testing.T, d *memory.Driver[int], other *slidingttl.Store[int], get func(func()) (int, error)) {
+					dead := false
+					_, _ = get(func() {
+						time.Sleep(500*time.Millisecond + 100*time.Microsecond) // before the sweeper comes
+						dead = answersDead(t.Context(), other)
+					})
+					if _, err := other.Peek(t.Context(), "k"); dead && !errors.Is(err, slidingttl.ErrNotFound) {
+						t.Errorf("retained for %v: %s has said that the record is dead, and then it lives: %v", retain, name, err)
+					}
+				})
+			}
+		})
+	}
+}
+
+// TestLocalSlideOfTheDead is TestLocalHitOfTheDead for a Get that was held up just before it touches.
+func TestLocalSlideOfTheDead(t *testing.T) {
+	for _, retain := range []time.Duration{0, time.Hour} {
+		bubble(t, func(t *testing.T) {
+			d, err := memory.New(&memory.Options[int]{Retain: retain})
+			must(t, err)
+			t.Cleanup(func() { _ = d.Close() })
+			other := open(t, d, session, nil)
+			slid := false
+			s := open(t, heldSlides{d, func() {
+				slid = true
+				time.Sleep(session.IdleGrace)
+				_, err := other.Get(t.Context(), "k")
+				wantErr(t, err, slidingttl.ErrNotFound)
+			}}, session, nil)
+			must(t, s.Insert(t.Context(), "k", 1))
+			time.Sleep(100 * time.Microsecond)
+			_, _ = s.Get(t.Context(), "k")
+			_, err = other.Peek(t.Context(), "k")
+			wantErr(t, err, slidingttl.ErrNotFound)
+			if !slid {
+				t.Error("a Get that found its touch due called no Slide")
+			}
+		})
+	}
+}
+
+// heldSlides is the memory driver, with a function that is called before each Slide.
+type heldSlides struct {
+	*memory.Driver[int]
+	before func()
+}
+
+func (d heldSlides) Slide(ctx context.Context, key string, at *atomic.Int64, was, to driver.Instant) bool {
+	d.before()
+	return d.Driver.Slide(ctx, key, at, was, to)
 }
 
 // TestLocalPolicyByRecord: a record's own policy holds for a hit on such a store.

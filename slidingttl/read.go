@@ -3,6 +3,7 @@ package slidingttl
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
@@ -15,23 +16,56 @@ import (
 // It returns the value even if the touch failed, was late or was cut short by ctx; see
 // Options.TouchWait, Strict and OnTouchError. ErrNotFound: the record is absent, dead of idleness
 // or age, or was gone when the touch that Get waited for was made.
-func (s *Store[T]) Get(ctx context.Context, key string) (T, error) {
+func (s *Store[T]) Get(ctx context.Context, key string) (value T, err error) {
 	// This is all that nearly every read of a local store needs, in so few instructions that
 	// the processor begins the next read before this one's record has come from memory: a
 	// third of the time, of a million keys.
-	if s.quick != nil && !s.gate.closed.Load() {
-		if v, m, err := s.quick.Load(key); err == nil {
-			rules := s.rules.Load()
-			_, latest := s.clock.Bounds()
-			noTouch := m.ExpiresAt-latest >= rules.Near() && rules.NeedsNoTouch(m.Life, latest)
-			if (noTouch || rules.NeedsNoTouch(m.Life, driver.Ceil(s.clock.Now()))) && ctx.Err() == nil {
+	if s.quick == nil || s.gate.closed.Load() {
+		return s.get(ctx, key, nil, driver.Meta{})
+	}
+	rules := s.rules.Load()
+	if s.slider != nil && rules.Exact() {
+		// The processor reads the clock when all loads before it are done: so the clock is first,
+		// and the access is at its time. The value is on its way while Slide waits for the record.
+		now := s.slider.Next()
+		v, m, at, err := s.slider.Load(key)
+		if err == nil {
+			value = *v
+			to, ok := rules.Slid(m.Life, now)
+			switch {
+			case !ok || ctx.Err() != nil:
+			case to == m.ExpiresAt:
 				s.stats.Add(tally.Hits)
-				return *v, nil
+				return value, nil
+			case s.slide(ctx, key, at, m.ExpiresAt, to):
+				return value, nil
 			}
-			return s.get(ctx, key, v, m)
+		}
+		return s.get(ctx, key, v, m)
+	}
+	v, m, _, err := s.quick.Load(key)
+	if err == nil {
+		_, latest := s.clock.Bounds()
+		noTouch := m.ExpiresAt-latest >= rules.Near() && rules.NeedsNoTouch(m.Life, latest)
+		if (noTouch || rules.NeedsNoTouch(m.Life, driver.Ceil(s.clock.Now()))) && ctx.Err() == nil {
+			s.stats.Add(tally.Hits)
+			return *v, nil
 		}
 	}
-	return s.get(ctx, key, nil, driver.Meta{})
+	return s.get(ctx, key, v, m)
+}
+
+// slide makes the touch of a hit, as a call that Close waits for.
+func (s *Store[T]) slide(ctx context.Context, key string, at *atomic.Int64, was, to driver.Instant) (slid bool) {
+	under := s.gate.enter()
+	if under == nil {
+		return false
+	}
+	defer s.gate.leave(under)
+	if slid = !driver.MayUndo(ctx) && s.slider.Slide(ctx, key, at, was, to); slid {
+		s.stats.Add(tally.Slides)
+	}
+	return slid
 }
 
 // get is Get. Unless v is nil the record has been loaded, as v and m.
@@ -101,9 +135,9 @@ func (s *Store[T]) read(ctx context.Context, d driver.Driver[T], key string, r *
 	var began driver.Instant // unknown for a local store, where a read costs less than the clock
 	if s.local == nil {
 		began = driver.Floor(s.clock.Now())
-	}
-	if r.value == nil {
 		err = s.load(ctx, d, key, r)
+	} else if r.value == nil {
+		r.value, r.meta, _, err = s.local.Load(key)
 	}
 	return s.judge(ctx, key, r, began, err)
 }
@@ -133,15 +167,9 @@ func (r *readResult[T]) entry(err error) (Entry[T], error) {
 }
 
 // load reads the record under key from d.
-func (s *Store[T]) load(ctx context.Context, d driver.Driver[T], key string, r *readResult[T]) (err error) {
-	if s.local != nil {
-		r.value, r.meta, err = s.local.Load(key)
-	} else {
-		var e driver.Entry[T]
-		e, err = d.Get(ctx, key)
-		r.value, r.meta = &e.Value, e.Meta
-	}
-	if err != nil {
+func (s *Store[T]) load(ctx context.Context, d driver.Driver[T], key string, r *readResult[T]) error {
+	e, err := d.Get(ctx, key)
+	if r.value, r.meta = &e.Value, e.Meta; err != nil {
 		r.value = nil
 	}
 	return err

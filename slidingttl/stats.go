@@ -57,11 +57,12 @@ type Stats struct {
 func (s *Store[T]) Stats() Stats {
 	n := s.stats.Sum
 	now, waiting, saturated := s.touches.Now()
+	slides := n(tally.Slides)
 	touch := func(o TouchOutcome) uint64 { return n(tally.Outcomes + tally.Counter(o)) }
 	return Stats{
-		Hits: n(tally.Hits), Misses: n(tally.Misses), DiedIdle: n(tally.DiedIdle), DiedOfAge: n(tally.DiedOfAge),
+		Hits: n(tally.Hits) + slides, Misses: n(tally.Misses), DiedIdle: n(tally.DiedIdle), DiedOfAge: n(tally.DiedOfAge),
 		ReplacedIdle: n(tally.ReplacedIdle), ReplacedOfAge: n(tally.ReplacedOfAge),
-		Due: n(tally.Due), Touched: touch(TouchWritten), Adopted: n(tally.Adopted), Lowered: n(tally.Lowered),
+		Due: n(tally.Due) + slides, Touched: touch(TouchWritten) + slides, Adopted: n(tally.Adopted), Lowered: n(tally.Lowered),
 		Damped: n(tally.Damped), Behind: n(tally.Behind), Shared: touch(TouchShared), TouchLost: touch(TouchLost), Deferred: touch(TouchDeferred),
 		TouchFails: touch(TouchFailed), Retried: n(tally.Retried), Shed: touch(TouchShed),
 		OverBudget: n(tally.OverBudget), QueueFull: n(tally.QueueFull), Saturated: saturated,

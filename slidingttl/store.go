@@ -37,6 +37,7 @@ type Store[T any] struct {
 	stale       bool                  // reads may be stale
 	local       driver.Local[T]       // the driver, if it is one
 	quick       driver.Local[T]       // local, if all records have the store's policy
+	slider      driver.Slider[T]      // quick, if it is one, has the clock, and nothing else is to see touches
 	readToucher driver.ReadToucher[T] // the driver, if it is one
 	overwriter  driver.Overwriter[T]  // the driver, if it is one
 	upserter    driver.Upserter[T]    // the driver, if it is one
@@ -93,6 +94,9 @@ func New[T any](d driver.Driver[T], p Policy, opts *Options[T]) (*Store[T], erro
 		s.memo = touches.NewMemo(o.Remember)
 	} else if o.PolicyOf == nil && o.PolicyFor == nil && s.hooks.observer.Read == nil {
 		s.quick = s.local
+		if o.Now == nil && s.hooks.observer.Touch == nil && s.readToucher == nil {
+			s.slider, _ = driver.As[driver.Slider[T]](d)
+		}
 	}
 	s.opts = o
 	s.clock, s.opts.MaxSkew = clockOf(d, o.Now, o.MaxSkew, s.local != nil)

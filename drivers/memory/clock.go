@@ -71,6 +71,14 @@ func (c *clock) exact() (driver.Instant, time.Duration) {
 	return c.ms + driver.Instant(ms), d - ms*time.Millisecond
 }
 
+// next returns the time, rounded up.
+func (c *clock) next() driver.Instant {
+	if c.given != nil {
+		return driver.Ceil(c.given())
+	}
+	return c.ms + driver.Instant((time.Since(c.base)+c.rest+time.Millisecond-1)/time.Millisecond)
+}
+
 func (c *clock) instant() driver.Instant {
 	ms, _ := c.exact()
 	return ms
@@ -142,6 +150,9 @@ func (c *clock) tick(stop <-chan struct{}) {
 // Now implements driver.Clock. It is Options.Now, or else moves with the monotonic
 // clock only; see the package comment.
 func (d *Driver[T]) Now() time.Time { return d.clock.now() }
+
+// Next implements driver.Slider.
+func (d *Driver[T]) Next() driver.Instant { return d.clock.next() }
 
 // Bounds implements driver.Clock. If it is called more than about 64,000 times a second, it
 // reads a variable that a goroutine sets every millisecond: the bounds are that time and two

@@ -12,7 +12,7 @@ import (
 )
 
 // Driver keeps records of type T in memory. It implements [driver.Driver],
-// [driver.Upserter], [driver.Remover], [driver.Clock] and [driver.Local]. All methods are
+// [driver.Upserter], [driver.Remover], [driver.Clock] and [driver.Slider]. All methods are
 // safe for concurrent use. Calls wait only for a few short locks, so they ignore contexts.
 // After Close every call that can fail returns ErrClosed.
 type Driver[T any] struct {
@@ -41,7 +41,7 @@ type Driver[T any] struct {
 var (
 	_ driver.Upserter[int] = (*Driver[int])(nil)
 	_ driver.Clock         = (*Driver[int])(nil)
-	_ driver.Local[int]    = (*Driver[int])(nil)
+	_ driver.Slider[int]   = (*Driver[int])(nil)
 	_ driver.Remover[int]  = (*Driver[int])(nil)
 )
 
@@ -71,15 +71,34 @@ func New[T any](opts *Options[T]) (*Driver[T], error) {
 
 // Get implements driver.Driver. It returns a dead record until that is removed.
 func (d *Driver[T]) Get(_ context.Context, key string) (driver.Entry[T], error) {
-	v, m, err := d.Load(key)
-	if err != nil {
-		return driver.Entry[T]{}, err
+	for {
+		v, m, _, err := d.Load(key)
+		if err != nil {
+			return driver.Entry[T]{}, err
+		}
+		if m.Alive(d.clock.instant()) || d.end(key, m) {
+			return driver.Entry[T]{Value: *v, Meta: m}, nil
+		}
 	}
-	return driver.Entry[T]{Value: *v, Meta: m}, nil
+}
+
+// end makes sure that no write revives the dead record m, which was found under key. It reports
+// false if the record has changed since.
+func (d *Driver[T]) end(key string, m driver.Meta) (ok bool) {
+	if r := d.records.load(key); r != nil && !r.ended() {
+		d.records.compute(key, func(r *record[T]) (*record[T], change) {
+			if r != nil && r.meta() == m {
+				r.expires.Or(endedBit)
+			}
+			return nil, leave
+		})
+	}
+	r := d.records.load(key)
+	return r == nil || r.meta() == m
 }
 
 // Load implements driver.Local: Get without a copy of the value.
-func (d *Driver[T]) Load(key string) (*T, driver.Meta, error) {
+func (d *Driver[T]) Load(key string) (*T, driver.Meta, *atomic.Int64, error) {
 	s, hash := d.records.find(key)
 	g := s.grid.Load()
 	// This is the first step of search, inlined; mostly it suffices. The fewer instructions
@@ -88,15 +107,21 @@ func (d *Driver[T]) Load(key string) (*T, driver.Meta, error) {
 		b := g.home(hash)
 		if m := matches(b.tags.Load(), hash); m != 0 {
 			if r := b.slots[slotOf(m)].Load(); r != nil && r.key() == key {
-				return &r.value, r.meta(), nil
+				return &r.value, r.meta(), &r.expires, nil
 			}
 		}
 	}
 	r, _, _ := g.search(key, hash)
 	if r == nil {
-		return nil, driver.Meta{}, d.missing(key)
+		return nil, driver.Meta{}, nil, d.missing(key)
 	}
-	return &r.value, r.meta(), nil
+	return &r.value, r.meta(), &r.expires, nil
+}
+
+// Slide implements driver.Slider. A write of a value stores another record, so the expiry alone says
+// whether this one is as it was.
+func (d *Driver[T]) Slide(_ context.Context, _ string, at *atomic.Int64, was, to driver.Instant) bool {
+	return 0 < was && was < to && at.CompareAndSwap(wordOf(was), wordOf(to))
 }
 
 // missing returns the error for a key that was not found.
@@ -211,8 +236,9 @@ func (d *Driver[T]) Touch(_ context.Context, key string, was driver.Meta, life d
 		if life.CreatedAt != old.created {
 			return d.place(old, key, old.value, life, version), put
 		}
-		before := old.expires.Swap(int64(life.ExpiresAt))
-		if before == 0 || int64(life.ExpiresAt) < before {
+		before := old.expiry()
+		old.setExpiry(life.ExpiresAt)
+		if before == 0 || life.ExpiresAt < before {
 			d.filed(d.wheel.file(old))
 		}
 		return nil, leave
@@ -230,7 +256,7 @@ func (d *Driver[T]) match(key string, old *record[T], was driver.Meta, now drive
 		return d.missing(key)
 	}
 	switch found := old.meta(); {
-	case !found.Alive(now):
+	case !found.Alive(now) || old.ended():
 		return driver.ErrNotFound
 	case found != was:
 		return &driver.ConflictError{Found: found}
@@ -254,7 +280,7 @@ func (d *Driver[T]) place(old *record[T], key string, v T, life driver.Life, ver
 	if old != nil {
 		r.stripe = old.stripe
 	}
-	r.expires.Store(int64(life.ExpiresAt))
+	r.setExpiry(life.ExpiresAt)
 	if old != nil || life.ExpiresAt != 0 {
 		d.filed(d.wheel.swap(old, r))
 	}

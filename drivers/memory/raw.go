@@ -13,7 +13,7 @@ import (
 // Raw implements driver.RawReader. A value in memory has no stored form, so Raw returns it
 // as JSON. A value that encoding/json cannot encode is a *driver.InvalidError.
 func (d *Driver[T]) Raw(_ context.Context, key string) (driver.Raw, error) {
-	v, m, err := d.Load(key)
+	v, m, _, err := d.Load(key)
 	if err != nil {
 		return driver.Raw{}, err
 	}

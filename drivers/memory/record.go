@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"math"
 	"strings"
 	"sync/atomic"
 	"unsafe"
@@ -25,14 +26,22 @@ type record[T any] struct {
 	hash    uint32 // of the key; the table sets it before the record is visible
 	version driver.Version
 	created driver.Instant
-	// expires is the expiry, a driver.Instant. It is stored only under the key's
-	// lock in the table.
+	// expires is the expiry, a driver.Instant, above heldBit and endedBit. It is stored under
+	// the key's lock in the table, except that Slide moves it while neither is set.
 	expires atomic.Int64
 }
 
 const (
 	unfiled  = -1
 	keyApart = 0xff
+)
+
+// The lowest bits of a record's expires.
+const (
+	heldBit  = 1 << iota // a writer has the key's lock, or the record has left the table
+	endedBit             // Get has returned the record dead
+
+	lifeBits = iota // how many they are
 )
 
 // newRecord returns a record of key, which it copies: the caller's may be part of a large
@@ -82,7 +91,31 @@ func (r *record[T]) key() string {
 	return unsafe.String((*byte)(r.behind()), int(r.keyLen))
 }
 
-func (r *record[T]) expiry() driver.Instant { return driver.Instant(r.expires.Load()) }
+func (r *record[T]) expiry() driver.Instant { return driver.Instant(r.expires.Load() >> lifeBits) }
+
+// setExpiry stores at, and ends a hold. An instant 73 million years away is the last, or first.
+func (r *record[T]) setExpiry(at driver.Instant) { r.expires.Store(wordOf(at)) }
+
+// wordOf returns at as a record keeps it.
+func wordOf(at driver.Instant) int64 {
+	const last = math.MaxInt64 >> lifeBits
+	return int64(max(-last, min(at, last))) << lifeBits
+}
+
+// hold keeps Slide off r, which may be nil, until release. The caller has the lock of r's key.
+func (r *record[T]) hold() {
+	if r != nil {
+		r.expires.Or(heldBit)
+	}
+}
+
+func (r *record[T]) release() {
+	if r != nil {
+		r.expires.And(^heldBit)
+	}
+}
+
+func (r *record[T]) ended() bool { return r.expires.Load()&endedBit != 0 }
 
 func (r *record[T]) life() driver.Life {
 	return driver.Life{CreatedAt: r.created, ExpiresAt: r.expiry()}
@@ -94,7 +127,7 @@ func (r *record[T]) meta() driver.Meta {
 
 // alive returns r's meta, or nil if it is dead at now or there is none.
 func (r *record[T]) alive(now driver.Instant) *driver.Meta {
-	if r == nil {
+	if r == nil || r.ended() {
 		return nil
 	}
 	if m := r.meta(); m.Alive(now) {

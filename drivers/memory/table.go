@@ -128,14 +128,22 @@ const (
 )
 
 // compute calls f with the record under key, nil if there is none, and makes the change that
-// f returns. No other write of key happens meanwhile. f must not use the table.
+// f returns. No other write of key happens meanwhile, and no Slide. f must not use the table.
 func (t *table[T]) compute(key string, f func(old *record[T]) (*record[T], change)) {
 	s, hash := t.find(key)
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	g := s.grid.Load()
 	old, b, slot := g.search(key, hash)
-	r, what := f(old)
+	old.hold()
+	var what change
+	defer func() { // also if f panics
+		if what == leave {
+			old.release()
+		}
+		s.mu.Unlock()
+	}()
+	var r *record[T]
+	r, what = f(old)
 	switch {
 	case what == put && old != nil:
 		r.hash = hash

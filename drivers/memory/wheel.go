@@ -122,7 +122,7 @@ func (w *wheel[T]) close() {
 }
 
 func (s *stripe[T]) link(r *record[T]) driver.Instant {
-	at := r.expires.Load()
+	at := int64(r.expiry())
 	if at == 0 || s.closed {
 		return driver.MaxInstant
 	}

@@ -25,7 +25,7 @@ func newModel(t testing.TB, now driver.Instant) *model {
 func (m *model) add(expiry driver.Instant) *record[int] {
 	r := &record[int]{level: unfiled, stripe: m.stripe % wheelStripes}
 	m.stripe++
-	r.expires.Store(int64(expiry))
+	r.setExpiry(expiry)
 	m.filed(r, m.wheel.swap(nil, r))
 	if expiry != 0 {
 		m.records[r] = true
@@ -46,8 +46,9 @@ func (m *model) filed(r *record[int], at driver.Instant) {
 
 // touch moves a record's expiry as Driver.Touch does.
 func (m *model) touch(r *record[int], expiry driver.Instant) {
-	before := r.expires.Swap(int64(expiry))
-	if before == 0 || int64(expiry) < before {
+	before := r.expiry()
+	r.setExpiry(expiry)
+	if before == 0 || expiry < before {
 		m.filed(r, m.wheel.file(r))
 	}
 	if expiry != 0 {
@@ -168,7 +169,7 @@ func TestWheelCascades(t *testing.T) {
 		w := newWheel[int](epoch)
 		r := &record[int]{level: unfiled}
 		expiry := epoch.Add(ttl)
-		r.expires.Store(int64(expiry))
+		r.setExpiry(expiry)
 		w.swap(nil, r)
 		levels := int(r.level)
 		wakes := 0
@@ -224,7 +225,7 @@ func TestWheelClosed(t *testing.T) {
 	filed := m.add(epoch + 10)
 	m.wheel.close()
 	late := &record[int]{level: unfiled}
-	late.expires.Store(int64(epoch) + 20)
+	late.setExpiry(epoch + 20)
 	if at := m.wheel.swap(nil, late); at != driver.MaxInstant {
 		t.Errorf("a closed wheel files a record for %d", at)
 	}
@@ -313,7 +314,7 @@ func FuzzWheel(f *testing.F) {
 				m.advance(expiry, 1+int(ops[3]))
 			case op == 4 && m.records[r]: // replaced by another
 				other := &record[int]{level: unfiled, stripe: r.stripe}
-				other.expires.Store(int64(expiry))
+				other.setExpiry(expiry)
 				m.filed(other, m.wheel.swap(r, other))
 				delete(m.records, r)
 				rs = remove(rs, r)

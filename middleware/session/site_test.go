@@ -215,10 +215,10 @@ type localSpy struct {
 var _ driver.Local[session.Record] = (*localSpy)(nil)
 
 // Load implements driver.Local, by which a store reads from memory.
-func (s *localSpy) Load(key string) (*session.Record, driver.Meta, error) {
+func (s *localSpy) Load(key string) (*session.Record, driver.Meta, *atomic.Int64, error) {
 	s.reads.Add(1)
 	if err := cmp.Or(s.called("read", key), s.failing()); err != nil {
-		return nil, driver.Meta{}, err
+		return nil, driver.Meta{}, nil, err
 	}
 	return s.memory.Load(key)
 }

@@ -38,7 +38,7 @@
 // Optional capabilities are interfaces of their own, one a file, each with a function that falls
 // back when a driver does not have it: [BatchGetter], [Upserter], [Overwriter], [ReadToucher],
 // [Latest], [Remover], [Scanner], [Dying], [RawReader], [Mender], [Checker], [Clock], [Local],
-// [Eraser]. [As] finds them, also behind a [Wrapper].
+// [Slider], [Eraser]. [As] finds them, also behind a [Wrapper].
 //
 // Package drivertest holds these rules as a suite that any driver can run.
 package driver

@@ -1009,7 +1009,83 @@ var brokens = []broken{
 		}
 	}},
 
+	// Slider
+	{"slides whatever is stored", "local/slide", func(d *twisted) {
+		d.load = d.loadCopy
+		d.slide = func(is *record, loaded driver.Meta, was, to driver.Instant) bool {
+			return is != nil && slideAny(is, loaded, was, to)
+		}
+	}},
+	{"rounds the next instant down", "local/slide", func(d *twisted) {
+		d.load, d.slide = d.loadCopy, slideRight
+		d.next = func() driver.Instant { return driver.Floor(d.reference.Now()) - 1 }
+	}},
+	{"slides backwards", "local/slide", func(d *twisted) {
+		d.load = d.loadCopy
+		d.slide = func(is *record, loaded driver.Meta, was, to driver.Instant) bool {
+			if slideRight(is, loaded, was, to) {
+				return true
+			}
+			if is == nil || is.meta.Version != loaded.Version || is.meta.ExpiresAt != was || to >= was {
+				return false
+			}
+			is.meta.ExpiresAt = to
+			return true
+		}
+	}},
+	{"gives what never expires an expiry", "local/slide", func(d *twisted) {
+		d.load = d.loadCopy
+		d.slide = func(is *record, loaded driver.Meta, was, to driver.Instant) bool {
+			if is != nil && was == 0 && is.meta.ExpiresAt == 0 {
+				is.meta.ExpiresAt = to
+				return true
+			}
+			return slideRight(is, loaded, was, to)
+		}
+	}},
+	{"slides from any expiry", "local/slide", func(d *twisted) {
+		d.load = d.loadCopy
+		d.slide = func(is *record, loaded driver.Meta, was, to driver.Instant) bool {
+			return is != nil && slideRight(is, loaded, is.meta.ExpiresAt, to)
+		}
+	}},
+	{"gives what slides a new version", "local/slide", func(d *twisted) {
+		d.load = d.loadCopy
+		d.slide = func(is *record, loaded driver.Meta, was, to driver.Instant) bool {
+			slid := slideRight(is, loaded, was, to)
+			if slid {
+				is.meta.Version++
+			}
+			return slid
+		}
+	}},
+	{"claims to slide", "local/slide", func(d *twisted) {
+		d.load = d.loadCopy
+		d.slide = func(is *record, loaded driver.Meta, was, to driver.Instant) bool {
+			return is != nil && slideRight(&record{meta: is.meta}, loaded, was, to)
+		}
+	}},
+	{"slides beside a write", "local/slides", func(d *twisted) {
+		d.load = d.loadCopy
+		d.slide = slideRight
+		d.replace = func(ctx context.Context, key string, v Value, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
+			e, err := d.reference.Get(ctx, key)
+			if err == nil && e.Meta == was {
+				slowly()
+				e, err = d.reference.Get(ctx, key)
+				was = e.Meta
+			}
+			if err != nil {
+				return 0, err
+			}
+			return d.reference.Replace(ctx, key, v, was, life, now)
+		}
+	}},
+
 	// Clock and Check
+	{"revives by an earlier time", "clock/told", func(d *twisted) {
+		d.reference.late, d.reference.trusts = true, true
+	}},
 	{"goes back in time", "clock/bounds", func(d *twisted) {
 		var mu sync.Mutex
 		back := time.Duration(0)
@@ -1443,6 +1519,8 @@ func (b *broken) harness() Harness {
 		d := twist(r)
 		b.twist(d)
 		switch {
+		case d.slide != nil:
+			return &slider{local: local{d}, loaded: make(map[*atomic.Int64]driver.Meta)}
 		case d.load != nil:
 			return local{d}
 		case d.latest != nil:

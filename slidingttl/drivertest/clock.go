@@ -47,4 +47,29 @@ var clockCases = []testCase{{
 		t.get(t.key("a"))
 		compare("after a while")
 	},
+}, {
+	name:        "clock/told",
+	explanation: "Promise 5: once Get has answered that a record is dead by the driver's time, no Touch or Replace that was held up, and has an earlier time, may revive it. Otherwise the record is found, not found, and found again.",
+	needs:       []Feature{Clock},
+	run: func(t *trial) {
+		for _, w := range stoppedWrites {
+			if w.name != "Touch" && w.name != "Replace" {
+				continue
+			}
+			key := t.key(w.name)
+			was := t.insert(key, original, t.life(t.lateness()))
+			before := t.clock.Now()
+			t.until(was.ExpiresAt.Add(max(t.step, 20*time.Millisecond)))
+			told, err := t.d.Get(t.ctx, key)
+			if err != nil {
+				t.notFound("Get of a dead record", err)
+			}
+			t.clock.set(before)
+			t.notFound("a "+w.name+" that was held up", w.call(t.ctx, t, key, was.Meta))
+			t.clock.set(t.backendNow())
+			if is, err := t.d.Get(t.ctx, key); err == nil && is.Meta != told.Meta {
+				t.Errorf("after a %s that was held up: %s; before it was %s", w.name, describe(is.Life), describe(told.Life))
+			}
+		}
+	},
 }}

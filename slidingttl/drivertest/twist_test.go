@@ -4,12 +4,15 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
 type (
+	loadFunc      func(key string) (*Value, driver.Meta, error)
+	slideFunc     func(is *record, loaded driver.Meta, was, to driver.Instant) bool
 	getFunc       func(context.Context, string) (driver.Entry[Value], error)
 	insertFunc    func(context.Context, string, Value, driver.Life, driver.Instant) (driver.Version, error)
 	replaceFunc   func(context.Context, string, Value, driver.Meta, driver.Life, driver.Instant) (driver.Version, error)
@@ -39,10 +42,12 @@ type twisted struct {
 	step      func() time.Duration
 	now       func() time.Time
 	check     func(context.Context) error
-	latest    getFunc                                       // not nil: it is a driver.Latest
-	remove    removeFunc                                    // not nil: it is a driver.Remover
-	overwrite overwriteFunc                                 // not nil: it is a driver.Overwriter
-	load      func(key string) (*Value, driver.Meta, error) // not nil: it is a driver.Local
+	latest    getFunc       // not nil: it is a driver.Latest
+	remove    removeFunc    // not nil: it is a driver.Remover
+	overwrite overwriteFunc // not nil: it is a driver.Overwriter
+	load      loadFunc      // not nil: it is a driver.Local
+	slide     slideFunc     // not nil: it is a driver.Slider
+	next      func() driver.Instant
 	segment   func(context.Context, int) ([]driver.Cursor, error)
 	scan      scanFunc
 	sweep     func(context.Context) error
@@ -54,7 +59,66 @@ type twisted struct {
 // local is a twisted driver with the capability of a driver.Local.
 type local struct{ *twisted }
 
-func (d local) Load(key string) (*Value, driver.Meta, error) { return d.load(key) }
+func (d local) Load(key string) (*Value, driver.Meta, *atomic.Int64, error) {
+	v, m, err := d.load(key)
+	return v, m, nil, err
+}
+
+// slider is a twisted driver with the capability of a driver.Slider. What its Slide does with the
+// record that is stored, nil if there is none, is up to slide.
+type slider struct {
+	local
+	mu     sync.Mutex // guards loaded
+	loaded map[*atomic.Int64]driver.Meta
+}
+
+func (d *slider) Load(key string) (*Value, driver.Meta, *atomic.Int64, error) {
+	v, m, err := d.load(key)
+	at := new(atomic.Int64)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.loaded[at] = m
+	return v, m, at, err
+}
+
+func (d *slider) Next() driver.Instant {
+	if d.next != nil {
+		return d.next()
+	}
+	return driver.Ceil(d.Now())
+}
+
+func (d *slider) Slide(_ context.Context, key string, at *atomic.Int64, was, to driver.Instant) bool {
+	d.mu.Lock()
+	loaded := d.loaded[at]
+	d.mu.Unlock()
+	d.reference.mu.Lock()
+	defer d.reference.mu.Unlock()
+	is, ok := d.reference.records[key]
+	if !ok {
+		return d.slide(nil, loaded, was, to)
+	}
+	slid := d.slide(&is, loaded, was, to)
+	d.reference.records[key] = is
+	return slid
+}
+
+// slideRight is a correct Slide.
+func slideRight(is *record, loaded driver.Meta, was, to driver.Instant) bool {
+	if is == nil || is.meta.Version != loaded.Version || is.meta.CreatedAt != loaded.CreatedAt {
+		return false
+	}
+	return slideAny(is, loaded, was, to)
+}
+
+// slideAny is slideRight of any record.
+func slideAny(is *record, _ driver.Meta, was, to driver.Instant) bool {
+	if is.meta.ExpiresAt != was || was <= 0 || to <= was {
+		return false
+	}
+	is.meta.ExpiresAt, is.goes = to, to
+	return true
+}
 
 // latest is a twisted driver with the capability of a driver.Latest.
 type latest struct{ *twisted }

@@ -45,6 +45,7 @@ var capabilities = map[string]func(d driver.Driver[Value]) bool{
 	"Latest":      offers[driver.Latest[Value]],
 	"Remover":     offers[driver.Remover[Value]],
 	"Local":       offers[driver.Local[Value]],
+	"Slider":      offers[driver.Slider[Value]],
 	"Clock":       offers[driver.Clock],
 	"Checker":     offers[driver.Checker],
 	"Scanner":     offers[driver.Scanner],
@@ -82,6 +83,8 @@ func (a able) Wrapped(capability any) (inner any, way driver.Way) {
 		name, inner = "Remover", struct{ driver.Remover[Value] }{}
 	case *driver.Local[Value]:
 		name, inner = "Local", struct{ driver.Local[Value] }{}
+	case *driver.Slider[Value]:
+		name, inner = "Slider", struct{ driver.Slider[Value] }{}
 	case *driver.Clock:
 		name, inner = "Clock", struct{ driver.Clock }{}
 	case *driver.Checker:

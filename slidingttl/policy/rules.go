@@ -19,6 +19,7 @@ type Rules struct {
 	early   driver.Instant // by how much before it is due a touch may come, so that processes take turns
 	near    driver.Instant
 	promote bool
+	exact   bool
 	step    time.Duration // the store's resolution
 	Policy  Policy
 }
@@ -45,6 +46,7 @@ func NewRules(p Policy, step, skew time.Duration, takeTurns bool) *Rules {
 		r.early = (r.stored - r.keep) / 16
 	}
 	r.near = min(r.keep/2, mostNear)
+	r.exact = r.stored == r.keep && step == time.Millisecond
 	return r
 }
 
@@ -108,6 +110,16 @@ func (r *Rules) NeedsNoTouch(l driver.Life, at driver.Instant) bool {
 	left := l.ExpiresAt - at
 	return l.CreatedAt != 0 && left > 0 && l.ExpiresAt <= limit && left <= r.reach &&
 		(left >= r.keep+r.early || l.ExpiresAt == limit)
+}
+
+// Exact reports whether nearly every access needs a touch, and Slid says what it writes.
+func (r *Rules) Exact() bool { return r.exact }
+
+// Slid is the expiry that an access at at gives life l under exact rules. ok says that l is alive and
+// not beyond them, so that the expiry moves forward or, where it is that already, nowhere.
+func (r *Rules) Slid(l driver.Life, at driver.Instant) (to driver.Instant, ok bool) {
+	to = min(at+r.stored, l.CreatedAt+r.most) // where that overflows, the answer is no
+	return to, l.CreatedAt != 0 && at < l.ExpiresAt && l.ExpiresAt <= to
 }
 
 // Near is how close to death only the exact clock is believed.

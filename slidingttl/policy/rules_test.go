@@ -48,6 +48,66 @@ func TestSettled(t *testing.T) {
 	}
 }
 
+// TestSlid: what Slid answers is what a touch writes, or what is stored where none is due, of records
+// that are alive and not to be lowered.
+func TestSlid(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 1))
+	some := func() driver.Instant { return driver.Instant(r.Int64N(40)) }
+	slid, stays, not := 0, 0, 0
+	for range 400_000 {
+		p := Policy{
+			IdleGrace:   time.Duration(1+some()) * time.Millisecond,
+			Slack:       time.Duration(max(0, some()-20)) * time.Millisecond,
+			MaxLifetime: time.Duration(1+some()) * time.Millisecond,
+			Promote:     r.IntN(4) == 0,
+		}
+		if r.IntN(4) == 0 {
+			p.MaxLifetime = NoCap
+		}
+		p.MaxSlack = p.Slack + time.Duration(max(0, some()-20))*time.Millisecond
+		step := time.Duration(1+r.IntN(2)) * time.Millisecond
+		rules := NewRules(p, step, 0, false)
+		if exact := p.Slack == 0 && !p.Promote && step == time.Millisecond; rules.Exact() != exact {
+			t.Fatalf("%+v, step %v: Exact is %t", p, step, !exact)
+		} else if !exact {
+			continue
+		}
+		l := driver.Life{CreatedAt: some() - 5, ExpiresAt: some() - 5}
+		if r.IntN(20) == 0 { // overflows
+			l.CreatedAt += driver.MaxInstant - 60
+			l.ExpiresAt += driver.MaxInstant - 60
+		}
+		at := l.CreatedAt + some() + 1
+		if at <= 0 {
+			at = driver.MaxInstant
+		}
+		_, beyond := rules.Lowered(l, at)
+		plain := rules.Alive(l, at) && !beyond && l.CreatedAt != 0
+		switch to, ok := rules.Slid(l, at); {
+		case !ok:
+			if plain && l.CreatedAt > 0 && l.CreatedAt < 100 && l.ExpiresAt > 0 && rules.Due(l, at) {
+				t.Fatalf("%+v, life %+v at %d: due, and not slid", p, l, at)
+			}
+			not++
+		case !plain:
+			t.Fatalf("%+v, life %+v at %d: slid to %d, and is not alive, foreign or beyond the policy", p, l, at, to)
+		case to == l.ExpiresAt:
+			if rules.Due(l, at) {
+				t.Fatalf("%+v, life %+v at %d: due, and stays", p, l, at)
+			}
+			stays++
+		default:
+			if touched := rules.Touched(l, at, 0, 0); !rules.Due(l, at) || touched.ExpiresAt != to {
+				t.Fatalf("%+v, life %+v at %d: slid to %d; a touch writes %+v", p, l, at, to, touched)
+			}
+			slid++
+		}
+	}
+	if min(slid, stays, not) < 200 {
+		t.Errorf("%d lives slid, %d stayed and %d were for a closer look", slid, stays, not)
+	}
+}
+
 // TestRoundedPolicies: what round makes of a policy in any steps is as long at
 // least, by less than a millisecond more, and valid unless the finer one broke a rule.
 func TestRoundedPolicies(t *testing.T) {

@@ -2,6 +2,7 @@ package slidingotel
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -73,7 +74,17 @@ func (d *Driver[T]) Remove(ctx context.Context, key string, was driver.Meta, now
 }
 
 // Load implements driver.Local.
-func (d *Driver[T]) Load(key string) (*T, driver.Meta, error) { return d.local.Load(key) }
+func (d *Driver[T]) Load(key string) (*T, driver.Meta, *atomic.Int64, error) {
+	return d.local.Load(key)
+}
+
+// Next implements driver.Slider.
+func (d *Driver[T]) Next() driver.Instant { return d.slider.Next() }
+
+// Slide implements driver.Slider.
+func (d *Driver[T]) Slide(ctx context.Context, key string, at *atomic.Int64, was, to driver.Instant) bool {
+	return d.slider.Slide(ctx, key, at, was, to)
+}
 
 // Check implements driver.Checker.
 func (d *Driver[T]) Check(ctx context.Context, longest time.Duration) (err error) {

@@ -30,6 +30,6 @@
 // Nothing of this contains a key. The status of a span has the error's text, which contains
 // no key either.
 //
-// Reads of a driver.Local, whose store is this process's memory, are not measured: such a
-// read takes less time than reading the clock.
+// Reads of a driver.Local, whose store is this process's memory, are not measured, nor are the
+// touches that a driver.Slider makes with them: they take less time than reading the clock.
 package slidingotel

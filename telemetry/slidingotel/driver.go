@@ -12,7 +12,9 @@ import (
 type Driver[T any] struct {
 	inner driver.Driver[T]
 	calls *calls
-	local driver.Local[T] // of inner, nil if it has none: to ask each time would cost what a read does
+	// Of inner, nil if it has none: to ask each time would cost what a read does.
+	local  driver.Local[T]
+	slider driver.Slider[T]
 }
 
 // Wrap returns d with its calls traced and measured by t. db describes the database behind
@@ -29,6 +31,7 @@ func Wrap[T any](t *Telemetry, d driver.Driver[T], db Database) (*Driver[T], err
 	}
 	w := &Driver[T]{inner: d, calls: callsTo(t, db)}
 	w.local, _ = driver.As[driver.Local[T]](d)
+	w.slider, _ = driver.As[driver.Slider[T]](d)
 	return w, nil
 }
 

@@ -2,6 +2,7 @@ package model
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/slidingttl/slidingttl/drivers/memory"
@@ -25,26 +26,58 @@ func (m *inner) pause(name, key string) {
 	}
 }
 
-func (m *inner) Load(key string) (v *value, meta driver.Meta, err error) {
+func (m *inner) Load(key string) (v *value, meta driver.Meta, at *atomic.Int64, err error) {
 	m.pause("before load", key)
 	c := m.conn
 	c.mu.Lock()
-	v, meta, err = m.Driver.Load(key)
+	v, meta, at, err = m.Driver.Load(key)
 	if err == nil {
 		c.i.read(key, meta)
 	}
 	c.note(key, "%d load: %v %+v %v", c.p.id, v, meta, err)
 	c.mu.Unlock()
 	m.pause("after load", key)
-	return v, meta, err
+	return v, meta, at, err
 }
 
-func (m *inner) Get(_ context.Context, key string) (driver.Entry[value], error) {
-	v, meta, err := m.Load(key)
-	if err != nil {
-		return driver.Entry[value]{}, err
+func (m *inner) Get(ctx context.Context, key string) (driver.Entry[value], error) {
+	m.pause("before get", key)
+	c := m.conn
+	c.mu.Lock()
+	e, err := m.Driver.Get(ctx, key)
+	if err == nil {
+		c.i.read(key, e.Meta)
 	}
-	return driver.Entry[value]{Value: *v, Meta: meta}, nil
+	c.note(key, "%d get: %v %v", c.p.id, e, err)
+	c.mu.Unlock()
+	m.pause("after get", key)
+	return e, err
+}
+
+func (m *inner) Slide(ctx context.Context, key string, at *atomic.Int64, was, to driver.Instant) bool {
+	o, c := m.conn.op(ctx), m.conn
+	c.mu.Lock()
+	planned := *c.last(key)
+	if planned.ExpiresAt == was {
+		c.sent(key, floor(c.p.now()), o)
+		c.checkTouch(c.i, o, key, planned.Meta, driver.Life{CreatedAt: planned.CreatedAt, ExpiresAt: to})
+	}
+	c.mu.Unlock()
+	m.pause("before slide", key)
+	c.mu.Lock()
+	ok := m.Driver.Slide(ctx, key, at, was, to)
+	if ok {
+		s := *c.last(key)
+		if !s.present || s.Meta != planned.Meta || s.ExpiresAt != was {
+			c.violated(4, key, "%v slid another record than %+v: %+v", o, planned.Meta, s.Meta)
+		}
+		s.ExpiresAt, s.by = to, o.String()
+		c.i.landed(key, s)
+	}
+	c.note(key, "%d slide to %d: %v", c.p.id, to, ok)
+	c.mu.Unlock()
+	m.pause("after slide", key)
+	return ok
 }
 
 func (m *inner) Insert(ctx context.Context, key string, v value, life driver.Life, now driver.Instant) (version driver.Version, err error) {

@@ -11,7 +11,8 @@ type Counter int
 
 // What a store counts; see slidingttl.Stats.
 const (
-	Hits Counter = iota
+	Hits   Counter = iota
+	Slides         // hits with their touch: each is one of Hits, Due and Touched too, and counted once
 	Misses
 	DiedIdle
 	DiedOfAge
