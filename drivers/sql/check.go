@@ -6,25 +6,26 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// Check implements driver.Checker, with a few SELECTs on the database's catalogue. It
-// requires that the table has the columns, each of a type that can hold its values, a
-// unique key and an index on sweep_at; that the database takes writes, and that its
-// settings keep the driver's promises; and that the system's clock is within
+// Check implements driver.Checker, with a few SELECTs on the database's catalogue, and an EXPLAIN of
+// each statement that writes. It requires that the table has the columns, each of a type that can
+// hold its values, a unique key and an index on sweep_at; that the database takes the driver's
+// writes, and that its settings keep the driver's promises; and that the system's clock is within
 // Options.MaxSkew of the database's. SQL has no longest time to live.
 func (t *table) Check(ctx context.Context, _ time.Duration) error {
-	desc, err := t.describe(ctx)
-	if err != nil {
-		return err
-	}
 	settings := t.dialect.settings(ctx, t.db, []TimeType{t.created.Type, t.expires.Type})
 	if settings != nil && !errors.Is(settings, driver.ErrInvalid) {
-		return settings
+		return t.failed(ctx, settings)
+	}
+	desc, err := t.describe(ctx)
+	if err != nil {
+		return t.failed(ctx, errors.Join(settings, err))
 	}
 	key := t.checkKey(ctx, desc)
 	if key != nil && !errors.Is(key, driver.ErrInvalid) {
@@ -34,7 +35,11 @@ func (t *table) Check(ctx context.Context, _ time.Duration) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(t.checkTable(desc), key, settings, at.CheckSkew("the server", t.maxSkew), t.checkReplaced(ctx))
+	found := errors.Join(t.checkTable(desc), key, settings, at.CheckSkew("the server", t.maxSkew), t.checkReplaced(ctx))
+	if found == nil {
+		found = t.checkStatements(ctx)
+	}
+	return found
 }
 
 // refusals are the settings that Check finds wrong.
@@ -50,6 +55,7 @@ func (r *refusals) when(wrong bool, field, value, rule string) {
 type description struct {
 	columns map[string]columnType // by name in lower case
 	indexes []index
+	wrong   string // what the table is that it must not be; empty: nothing
 }
 
 type columnType struct {
@@ -92,6 +98,7 @@ func describe(ctx context.Context, db *stdsql.DB, columns, indexes string, args 
 			last = id
 		}
 		of := &d.indexes[len(d.indexes)-1]
+		of.unique = of.unique && unique // a part may be a prefix, or of another collation
 		of.columns = append(of.columns, strings.ToLower(column))
 		return nil
 	})
@@ -120,33 +127,105 @@ func (t *table) invalid(what, value, rule string) error {
 	return &driver.InvalidError{Field: fmt.Sprintf("table %s: %s", t.name, what), Value: value, Rule: rule}
 }
 
-// checkKey checks that the key column takes no two different texts for the same key.
+// checkKey checks that no key column takes two different texts for the same, or changes one.
 func (t *table) checkKey(ctx context.Context, d *description) error {
-	if _, there := d.columns[strings.ToLower(t.key.Columns[0])]; !there || t.key.Split != nil {
-		return nil
+	kinds := make([]keyKind, len(t.key.Columns))
+	for i, name := range t.keyColumns() {
+		is, there := d.columns[strings.ToLower(t.key.Columns[i])]
+		if !there {
+			continue
+		}
+		what := "column " + name
+		kinds[i] = t.dialect.keyKind(is)
+		probes := []struct{ what, a, b string }{
+			{"case", "a", "A"},
+			{"trailing spaces", "a", "a "},
+			{"accents", "a", "\u00e1"},
+			{"the encoding of an accent", "\u00e1", "a\u0301"},
+			{"zero-width characters", "a", "a\u00ad"},
+		}
+		if kinds[i].number {
+			probes = nil
+		}
+		for _, pair := range probes {
+			var n int
+			err := t.db.QueryRowContext(ctx, t.dialect.bind(fmt.Sprintf(
+				"SELECT COUNT(*) FROM (SELECT %s AS probe FROM %s WHERE 1 = 0 UNION ALL SELECT ?) AS probes WHERE probe = ?", name, t.quoted())), pair.a, pair.b).Scan(&n)
+			if v := t.dialect.verdict(err); err != nil && (v == impossible || v == refused) {
+				break // the column cannot hold this text
+			}
+			switch {
+			case err != nil:
+				return t.failed(ctx, err)
+			case n > 0:
+				return t.invalid(what, "of a type or collation for which different keys are equal", "must distinguish keys that differ in "+pair.what+
+					": text COLLATE \"C\", VARBINARY or TEXT COLLATE BINARY")
+			}
+		}
+		if k := kinds[i]; k.unfit || t.key.Split == nil && k != (keyKind{}) {
+			return t.invalid(what, is.name, "must hold any text as it is, such as "+t.dialect.types().key(t.maxKey))
+		}
 	}
-	column := t.keyColumns()[0]
-	query := t.dialect.bind("SELECT COUNT(*) FROM (SELECT " + column + " AS probe FROM " + t.quoted() + " WHERE 1 = 0 UNION ALL SELECT ?) AS probes WHERE probe = ?")
-	for _, pair := range []struct{ what, a, b string }{
-		{"case", "a", "A"},
-		{"trailing spaces", "a", "a "},
-		{"accents", "a", "\u00e1"},
-		{"the encoding of an accent", "\u00e1", "a\u0301"},
-		{"zero-width characters", "a", "a\u00ad"},
-	} {
-		var n int
-		err := t.db.QueryRowContext(ctx, query, pair.a, pair.b).Scan(&n)
-		switch v := t.dialect.verdict(err); {
-		case err != nil && (v == impossible || v == refused):
-			return nil // the column cannot hold this text
-		case err != nil:
-			return t.failed(ctx, err)
-		case n > 0:
-			return t.invalid("column "+column, "of a type or collation for which different keys are equal", "must distinguish keys that differ in "+pair.what+
-				": text COLLATE \"C\", VARBINARY or TEXT COLLATE BINARY")
+	t.kinds.Store(&kinds)
+	return nil
+}
+
+// keyKind is what a key's column does to a text. Its zero value: nothing.
+type keyKind struct {
+	unfit  bool // shortens it
+	width  int  // pads it to so many bytes
+	number bool // reads it as a number
+	bytes  bool // reads it as an escaped form of its bytes
+}
+
+// check returns the rule that an argument for the column breaks.
+func (k keyKind) check(arg any) string {
+	text, isText := arg.(string)
+	n, err := strconv.ParseInt(text, 10, 64)
+	switch {
+	case k.width > 0 && len(fmt.Sprintf("%s", arg)) != k.width:
+		return fmt.Sprintf("must be split into %d bytes, to which the column pads", k.width)
+	case isText && k.number && (err != nil || strconv.FormatInt(n, 10) != text):
+		return "must be split into a whole number, as the column writes it"
+	case isText && k.bytes:
+		return "must be split into a []byte"
+	}
+	return ""
+}
+
+// checkStatements has the database plan the driver's statements, which it does by the rights, keys
+// and types that executing them needs.
+func (t *table) checkStatements(ctx context.Context) error {
+	if lock := t.dialect.types().lock; lock != "" { // rights of SQLite are those of its file
+		tx, err := t.begin(ctx)
+		if err != nil {
+			return t.unplanned(ctx, err)
+		}
+		_ = tx.Rollback()
+	}
+	s := &t.sql
+	for _, text := range []string{s.insert, s.overwrite, s.replace, s.forward, s.touch, s.remove, s.delete, s.readTouch} {
+		if text == "" {
+			continue
+		}
+		rows, err := t.db.QueryContext(ctx, "EXPLAIN "+text, make([]any, t.dialect.arguments(text))...)
+		if err != nil {
+			return t.unplanned(ctx, err)
+		}
+		_ = rows.Close()
+		if err := rows.Err(); err != nil {
+			return t.unplanned(ctx, err)
 		}
 	}
 	return nil
+}
+
+func (t *table) unplanned(ctx context.Context, err error) error {
+	switch t.dialect.verdict(err) {
+	case unknown, collided:
+		return t.failed(ctx, err)
+	}
+	return &driver.InvalidError{Field: "table " + t.name, Value: "refused", Rule: "must take the driver's statements, from this user", Err: err}
 }
 
 func (t *table) checkTable(d *description) error {
@@ -154,6 +233,9 @@ func (t *table) checkTable(d *description) error {
 		return t.invalid("name", "unknown", "must be a table of the database")
 	}
 	var errs []error
+	if d.wrong != "" {
+		errs = append(errs, t.invalid("kind", d.wrong, "must be a table with transactions, of which this user sees all rows"))
+	}
 	column := func(name string, fits func(columnType) bool, rule string) {
 		c, ok := d.columns[strings.ToLower(name)]
 		switch {

@@ -59,6 +59,8 @@ type dialect interface {
 	settings(ctx context.Context, db *stdsql.DB, times []TimeType) error
 	fits(t TimeType, column columnType) bool
 	integerType(column columnType) bool
+	keyKind(column columnType) keyKind
+	arguments(statement string) int
 	types() traits
 	indexed(schema, table string) string // a table in CREATE INDEX, and in a trigger
 	// trigger creates a trigger named after the table and suffix. It inserts for each row after an
@@ -98,6 +100,9 @@ func numbered(statement string) string {
 	}
 	return b.String()
 }
+
+// arguments counts a statement's ?.
+func arguments(statement string) int { return strings.Count(statement, "?") }
 
 // listed repeats item n times, separated by commas.
 func listed(item string, n int) string {

@@ -5,6 +5,7 @@ import (
 	stdsql "database/sql"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
@@ -98,6 +99,7 @@ type table struct {
 	schema, name string
 	sql          statements
 	clock        driver.ServerClock
+	kinds        atomic.Pointer[[]keyKind] // of the key's columns; nil: not checked
 }
 
 func newTable(db *stdsql.DB, on Pool, d dialect, schema, name string, l layout) *table {

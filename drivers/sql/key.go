@@ -61,6 +61,19 @@ func (k *Key) row(key string, most int) (rowKey, error) {
 	return r, err
 }
 
+// rowOf is Key.row, and checks what Check has found out about the columns.
+func (t *table) rowOf(key string, most int) (rowKey, error) {
+	r, err := t.key.row(key, most)
+	if kinds := t.kinds.Load(); err == nil && kinds != nil && t.key.Split != nil {
+		for i, k := range *kinds {
+			if rule := k.check(r.columns[i]); rule != "" {
+				return r, &driver.InvalidError{Field: "key", Value: fmt.Sprintf("a %T for column %q", r.columns[i], t.key.Columns[i]), Rule: rule}
+			}
+		}
+	}
+	return r, err
+}
+
 // split is row without the checks on what may be written, for keys that the table holds.
 func (k *Key) split(key string) (rowKey, error) {
 	columns := []any{key}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	gomysql "github.com/go-sql-driver/mysql"
@@ -92,24 +93,33 @@ func (mysql) verdict(err error) verdict {
 }
 
 const mysqlColumns = `
-SELECT COLUMN_NAME, COLUMN_TYPE, COALESCE(DATETIME_PRECISION, 0), EXTRA LIKE '%on update%'
+SELECT COLUMN_NAME, CONCAT(COLUMN_TYPE, IF(CHARACTER_SET_NAME IN ('utf8mb4', 'utf8mb3', 'utf8', 'ascii', 'binary'), '', COALESCE(CONCAT(' character set ', CHARACTER_SET_NAME), ''))), COALESCE(DATETIME_PRECISION, 0), EXTRA LIKE '%on update%'
 FROM information_schema.COLUMNS
 WHERE TABLE_SCHEMA = COALESCE(NULLIF(?, ''), DATABASE()) AND TABLE_NAME = ?`
 
 const mysqlIndexes = `
-SELECT INDEX_NAME, NON_UNIQUE = 0, COLUMN_NAME
+SELECT INDEX_NAME, NON_UNIQUE = 0 AND SUB_PART IS NULL, COLUMN_NAME
 FROM information_schema.STATISTICS
 WHERE TABLE_SCHEMA = COALESCE(NULLIF(?, ''), DATABASE()) AND TABLE_NAME = ?
 ORDER BY INDEX_NAME, SEQ_IN_INDEX`
 
+const mysqlKind = `
+SELECT COALESCE(MAX(CONCAT('of engine ', t.ENGINE)), '')
+FROM information_schema.TABLES t JOIN information_schema.ENGINES e ON e.ENGINE = t.ENGINE
+WHERE t.TABLE_SCHEMA = COALESCE(NULLIF(?, ''), DATABASE()) AND t.TABLE_NAME = ? AND e.TRANSACTIONS <> 'YES'`
+
 func (mysql) describe(ctx context.Context, db *stdsql.DB, schema, table string) (*description, error) {
-	return describe(ctx, db, mysqlColumns, mysqlIndexes, schema, table)
+	d, err := describe(ctx, db, mysqlColumns, mysqlIndexes, schema, table)
+	if err == nil && len(d.columns) > 0 {
+		err = db.QueryRowContext(ctx, mysqlKind, schema, table).Scan(&d.wrong)
+	}
+	return d, err
 }
 
 func (mysql) settings(ctx context.Context, db *stdsql.DB, times []TimeType) error {
 	var autocommit, readOnly, offset, shift, logged int
 	var stands bool
-	var isolation, mode string
+	var isolation, mode, charset string
 	// MySQL 8 and MariaDB call the isolation differently; both answer to SHOW.
 	if err := db.QueryRowContext(ctx, "SHOW VARIABLES WHERE Variable_name IN ('transaction_isolation', 'tx_isolation')").Scan(new(string), &isolation); err != nil {
 		return err
@@ -121,13 +131,14 @@ func (mysql) settings(ctx context.Context, db *stdsql.DB, times []TimeType) erro
 	}
 	all := strings.Join(offsets, ", ")
 	query := "SELECT @@autocommit, @@read_only, @@sql_mode, @@log_bin AND @@binlog_format = 'STATEMENT', SLEEP(0.001) = 0 AND SYSDATE(6) = NOW(6), " +
-		"TIMESTAMPDIFF(SECOND, UTC_TIMESTAMP(), NOW()), GREATEST(" + all + ") - LEAST(" + all + ")"
-	if err := db.QueryRowContext(ctx, query).Scan(&autocommit, &readOnly, &mode, &logged, &stands, &offset, &shift); err != nil {
+		"TIMESTAMPDIFF(SECOND, UTC_TIMESTAMP(), NOW()), GREATEST(" + all + ") - LEAST(" + all + "), @@character_set_results"
+	if err := db.QueryRowContext(ctx, query).Scan(&autocommit, &readOnly, &mode, &logged, &stands, &offset, &shift, &charset); err != nil {
 		return err
 	}
 	var r refusals
 	r.when(autocommit != 1, "autocommit", "off", "must be on: each statement is a transaction")
 	r.when(readOnly != 0, "database", "read-only", "must take writes")
+	r.when(charset != "utf8mb4" && charset != "", "charset", charset, "must be utf8mb4: otherwise texts are converted on their way")
 	r.when(isolation == "READ-UNCOMMITTED", "isolation", isolation, "must be READ COMMITTED or higher: otherwise reads return values that may be rolled back")
 	r.when(!strings.Contains(mode, "STRICT_TRANS_TABLES") && !strings.Contains(mode, "STRICT_ALL_TABLES"), "sql_mode", mode,
 		"must have STRICT_TRANS_TABLES: otherwise a key that is too long is cut, and equals another key")
@@ -153,6 +164,24 @@ func (mysql) fits(t TimeType, c columnType) bool {
 func (mysql) integerType(c columnType) bool {
 	return strings.HasPrefix(c.name, "bigint") && !strings.Contains(c.name, "unsigned")
 }
+
+func (mysql) keyKind(c columnType) keyKind {
+	if strings.Contains(c.name, "character set") { // a list of keys may not be converted to it
+		return keyKind{unfit: true}
+	}
+	switch name, size, _ := strings.Cut(strings.TrimSuffix(c.name, ")"), "("); name {
+	case "binary":
+		width, _ := strconv.Atoi(size)
+		return keyKind{width: width}
+	case "char", "inet6", "inet4":
+		return keyKind{unfit: true}
+	case "varbinary", "varchar", "tinytext", "text", "mediumtext", "longtext", "tinyblob", "blob", "mediumblob", "longblob", "uuid":
+		return keyKind{}
+	}
+	return keyKind{number: strings.Contains(c.name, "int"), unfit: !strings.Contains(c.name, "int")}
+}
+
+func (mysql) arguments(statement string) int { return arguments(statement) }
 
 func (mysql) types() traits {
 	return traits{

@@ -20,10 +20,10 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// bouncer starts a pgbouncer in transaction mode in front of a new schema, and returns its DSN.
-func bouncer(t *testing.T) string {
+// bouncer starts a pgbouncer in front of a schema, and returns its DSN. The database test is pooled
+// by transaction, sessions by session.
+func bouncer(t *testing.T, dsn string) string {
 	t.Helper()
-	_, dsn := sqltest.DSN(t, sqltest.PostgreSQL)
 	match := regexp.MustCompile(`^host=(\S+) .*search_path=(\S+)$`).FindStringSubmatch(dsn)
 	if match == nil {
 		t.Fatalf("a server of another kind: %s", dsn)
@@ -38,9 +38,11 @@ func bouncer(t *testing.T) string {
 	}
 	config := filepath.Join(dir, "pgbouncer.ini")
 	err = os.WriteFile(config, fmt.Appendf(nil, `[databases]
-test = host=%s dbname=postgres user=postgres connect_query='SET search_path TO %s'
+test = host=%[1]s dbname=postgres user=postgres connect_query='SET search_path TO %[2]s'
+sessions = host=%[1]s dbname=postgres user=postgres pool_mode=session pool_size=40 connect_query='SET search_path TO %[2]s'
 [pgbouncer]
-unix_socket_dir = %s
+server_reset_query = DEALLOCATE ALL; SET search_path TO %[2]s
+unix_socket_dir = %[3]s
 listen_port = 6432
 auth_type = any
 pool_mode = transaction
@@ -93,7 +95,8 @@ func bounced(t *testing.T, dsn string) *stdsql.DB {
 // TestPgbouncer: Check refuses prepared statements if connections are pooled by transaction, and
 // the modes of pgx that it names work.
 func TestPgbouncer(t *testing.T) {
-	dsn := bouncer(t)
+	_, dsn := sqltest.DSN(t, sqltest.PostgreSQL)
+	dsn = bouncer(t, dsn)
 	d := open[session](t, bounced(t, dsn+" default_query_exec_mode=exec"), PostgreSQL, nil)
 	for _, mode := range []string{"", "exec", "cache_describe", "simple_protocol"} {
 		t.Run("mode "+mode, func(t *testing.T) {

@@ -5,6 +5,8 @@ import (
 	stdsql "database/sql"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"reflect"
 	"strings"
 	"time"
 
@@ -21,7 +23,8 @@ func (postgres) millis(t TimeType, column string) string {
 	if t == Millis {
 		return column
 	}
-	return "floor(extract(epoch from " + column + ") * 1000)::bigint"
+	// infinity has no epoch: it is the last instant, and -infinity the first that is not none.
+	return "CASE WHEN isfinite(" + column + ") THEN floor(extract(epoch from " + column + ") * 1000)::bigint WHEN " + column + " > 'epoch' THEN 9223372036854775807 WHEN " + column + " < 'epoch' THEN 1 END"
 }
 
 func (postgres) written(t TimeType, argument string) string {
@@ -119,14 +122,22 @@ SELECT i.indexrelid::text, i.indisunique AND i.indpred IS NULL, a.attname
 FROM pg_index i
 CROSS JOIN LATERAL unnest(i.indkey) WITH ORDINALITY k(attnum, place)
 JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum
-WHERE i.indrelid = to_regclass($1) AND i.indisvalid AND k.place <= i.indnkeyatts
+WHERE i.indrelid = to_regclass($1) AND i.indisvalid AND i.indimmediate AND 0 <> ALL (i.indkey) AND k.place <= i.indnkeyatts
 ORDER BY i.indexrelid, k.place`
 
 func (p postgres) describe(ctx context.Context, db *stdsql.DB, schema, table string) (*description, error) {
-	return describe(ctx, db, postgresColumns, postgresIndexes, qualified(p, schema, table))
+	name := qualified(p, schema, table)
+	d, err := describe(ctx, db, postgresColumns, postgresIndexes, name)
+	if err == nil && len(d.columns) > 0 {
+		err = db.QueryRowContext(ctx, "SELECT CASE WHEN row_security_active($1) THEN 'under row security' ELSE '' END", name).Scan(&d.wrong)
+	}
+	return d, err
 }
 
 func (p postgres) settings(ctx context.Context, db *stdsql.DB, _ []TimeType) error {
+	if err := pooled(ctx, db); err != nil {
+		return err
+	}
 	var recovering bool
 	var readOnly string
 	if err := db.QueryRowContext(ctx, "SELECT pg_is_in_recovery(), current_setting('default_transaction_read_only')").Scan(&recovering, &readOnly); err != nil {
@@ -135,12 +146,13 @@ func (p postgres) settings(ctx context.Context, db *stdsql.DB, _ []TimeType) err
 	if recovering || readOnly == "on" {
 		return &driver.InvalidError{Field: "database", Value: "read-only", Rule: "must take writes: it must not be a standby, and default_transaction_read_only must be off"}
 	}
-	return pooled(ctx, db)
+	return nil
 }
 
 // pooled checks that a connection still has its prepared statements later. In pgbouncer's
 // transaction mode, the server connection released last is used next, whoever prepared statements
-// on it.
+// on it. In pgx's mode describe_exec a statement that another client described in between would be
+// executed without an error, so any pooler is refused.
 func pooled(ctx context.Context, db *stdsql.DB) error {
 	if db.Stats().MaxOpenConnections == 1 {
 		return nil
@@ -152,9 +164,20 @@ func pooled(ctx context.Context, db *stdsql.DB) error {
 		return err
 	}
 	defer func() { _ = conn.Close() }()
+	if describes, pid := describesFirst(conn); describes {
+		var server uint32
+		if err := conn.QueryRowContext(ctx, "SELECT pg_backend_pid()").Scan(&server); err != nil || server != pid {
+			return &driver.InvalidError{
+				Field: "default_query_exec_mode", Value: "describe_exec, over a pooler", Err: err,
+				Rule: "must be exec, cache_describe or simple_protocol, which send no statement in two trips",
+			}
+		}
+	}
+	// pgx names a statement after its text: another process may have prepared the same one.
+	probe := fmt.Sprintf("SELECT 1 WHERE $1 < %d", 2+rand.Int32())
 	ask := func() error {
 		var one int
-		return conn.QueryRowContext(ctx, "SELECT 1 WHERE $1 = 1", 1).Scan(&one)
+		return conn.QueryRowContext(ctx, probe, 1).Scan(&one)
 	}
 	tx, err := db.BeginTx(ctx, nil)
 	if err == nil {
@@ -174,6 +197,29 @@ func pooled(ctx context.Context, db *stdsql.DB) error {
 	return nil // calls report any other error
 }
 
+// describesFirst reports whether conn is pgx's and describes each statement in one trip and executes
+// it in the next, and returns the ID of its server's process as conn was told it. A pooler tells
+// another. Reflection spares users of other databases an import of pgx.
+func describesFirst(conn *stdsql.Conn) (describes bool, pid uint32) {
+	_ = conn.Raw(func(c any) error {
+		call := func(of reflect.Value, method string) reflect.Value {
+			if m := of.MethodByName(method); m.IsValid() && m.Type().NumIn() == 0 && m.Type().NumOut() == 1 {
+				return m.Call(nil)[0]
+			}
+			return reflect.ValueOf(struct{}{})
+		}
+		own := call(reflect.ValueOf(c), "Conn")
+		config := reflect.Indirect(call(own, "Config"))
+		if config.Kind() != reflect.Struct || !config.FieldByName("DefaultQueryExecMode").IsValid() {
+			return nil
+		}
+		describes = fmt.Sprint(config.FieldByName("DefaultQueryExecMode")) == "describe exec"
+		pid = uint32(call(call(own, "PgConn"), "PID").Uint())
+		return nil
+	})
+	return describes, pid
+}
+
 func (postgres) fits(t TimeType, c columnType) bool {
 	switch t {
 	case Timestamp:
@@ -188,6 +234,26 @@ func (postgres) fits(t TimeType, c columnType) bool {
 func postgresFraction(c columnType) bool { return c.digits < 0 || c.digits >= 3 }
 
 func (postgres) integerType(c columnType) bool { return c.name == "bigint" }
+
+func (postgres) keyKind(c columnType) keyKind {
+	switch c.name {
+	case "smallint", "integer", "bigint":
+		return keyKind{number: true}
+	case "bytea":
+		return keyKind{bytes: true}
+	case "name", "real", "double precision", "json", "jsonb":
+		return keyKind{unfit: true}
+	}
+	return keyKind{number: strings.HasPrefix(c.name, "numeric")}
+}
+
+func (postgres) arguments(statement string) int {
+	n := 1
+	for strings.Contains(statement, fmt.Sprintf("$%d", n)) {
+		n++
+	}
+	return n - 1
+}
 
 func (postgres) types() traits {
 	return traits{

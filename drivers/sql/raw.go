@@ -10,7 +10,7 @@ import (
 // Raw implements driver.RawReader, with one SELECT. The value is JSON: the column's text, or an
 // object of the value's columns, built by the database.
 func (t *table) Raw(ctx context.Context, key string) (driver.Raw, error) {
-	k, err := t.key.row(key, t.maxKey)
+	k, err := t.rowOf(key, t.maxKey)
 	if err != nil {
 		return driver.Raw{}, err
 	}

@@ -11,7 +11,7 @@ import (
 
 // Get implements driver.Driver, with one SELECT.
 func (d *Driver[T]) Get(ctx context.Context, key string) (driver.Entry[T], error) {
-	k, err := d.key.row(key, d.maxKey)
+	k, err := d.rowOf(key, d.maxKey)
 	if err != nil {
 		return driver.Entry[T]{}, err
 	}
@@ -77,7 +77,7 @@ func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]dri
 	var rows []rowKey
 	for i, key := range driver.Distinct(keys) {
 		place[key] = i
-		k, err := d.key.row(key, d.maxKey)
+		k, err := d.rowOf(key, d.maxKey)
 		if err != nil {
 			failed = append(failed, &driver.KeyError{Index: i, Err: err})
 			continue
@@ -151,7 +151,7 @@ func (d *Driver[T]) ReadTouch(ctx context.Context, key string, known *driver.Met
 		e.Meta = driver.Meta{Life: life, Version: version}
 		return e, true, nil
 	}
-	k, err := d.key.row(key, d.maxKey)
+	k, err := d.rowOf(key, d.maxKey)
 	if err != nil {
 		return driver.Entry[T]{}, false, err
 	}

@@ -78,7 +78,7 @@ func (t *table) scan(ctx context.Context, where string, args []any, order string
 		}
 		last = key
 		s.Key, s.Meta, s.Problem = t.key.Join(key.texts), l.meta(), t.odd(&l)
-		if _, err := t.key.row(s.Key, t.maxKey); err != nil {
+		if _, err := t.rowOf(s.Key, t.maxKey); err != nil {
 			s.Problem = err
 		}
 		if t.retain > 0 && s.ExpiresAt != 0 {

@@ -79,9 +79,9 @@ func (sqlite) verdict(err error) verdict {
 const sqliteColumns = `SELECT name, lower(type), 0, 0 FROM pragma_table_info(?2, COALESCE(NULLIF(?1, ''), 'main'))`
 
 const sqliteIndexes = `
-SELECT l.name, l."unique" AND NOT l.partial, i.name
-FROM pragma_index_list(?2, COALESCE(NULLIF(?1, ''), 'main')) l, pragma_index_info(l.name, COALESCE(NULLIF(?1, ''), 'main')) i
-WHERE i.name IS NOT NULL
+SELECT l.name, l."unique" AND NOT l.partial AND i.coll = 'BINARY', i.name
+FROM pragma_index_list(?2, COALESCE(NULLIF(?1, ''), 'main')) l, pragma_index_xinfo(l.name, COALESCE(NULLIF(?1, ''), 'main')) i
+WHERE i.name IS NOT NULL AND i.key
 UNION ALL
 SELECT 'rowid', 1, name FROM pragma_table_info(?2, COALESCE(NULLIF(?1, ''), 'main')) WHERE pk AND lower(type) = 'integer'`
 
@@ -97,6 +97,11 @@ func (sqlite) settings(ctx context.Context, db *stdsql.DB, _ []TimeType) error {
 	}
 	shared := mode != "memory" // else only this process has the database
 	var r refusals
+	_, err := db.ExecContext(ctx, "no statement")
+	r.when(err != nil && sqlite{}.verdict(err) == unknown, "the database/sql driver", fmt.Sprintf("one whose errors are %T", err),
+		"must be modernc.org/sqlite, or one with its error codes: a BUSY could not be told from a write that may have landed")
+	r.when(!shared && db.Stats().MaxOpenConnections != 1, "connections to a database in memory", "several",
+		"must be one, by db.SetMaxOpenConns(1): each would have a database of its own, or fail because others read")
 	r.when(shared && mode != "wal", "journal_mode", mode, "must be wal, so that readers and the writer do not wait for each other: _pragma=journal_mode(wal)")
 	r.when(shared && timeout < 1000, "busy_timeout", fmt.Sprintf("%d ms", timeout), "must be at least 1 s, so that writers wait for each other: _pragma=busy_timeout(10000)")
 	return errors.Join(r...)
@@ -112,6 +117,15 @@ func (s sqlite) fits(t TimeType, c columnType) bool {
 
 // integerType: in SQLite any type with INT in its name is an integer type.
 func (sqlite) integerType(c columnType) bool { return strings.Contains(c.name, "int") }
+
+// keyKind: by the rules of SQLite's column affinity.
+func (s sqlite) keyKind(c columnType) keyKind {
+	is := func(part string) bool { return strings.Contains(c.name, part) }
+	texts := c.name == "" || is("char") || is("clob") || is("text") || is("blob")
+	return keyKind{number: is("int"), unfit: !is("int") && !texts}
+}
+
+func (sqlite) arguments(statement string) int { return arguments(statement) }
 
 func (sqlite) types() traits {
 	return traits{

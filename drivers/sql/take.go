@@ -209,7 +209,7 @@ func (s *Sweeper) take(ctx context.Context, tx *stdsql.Tx, limit int) (r taken, 
 // dead converts a row for Bury.
 func (t *table) dead(key scannedKey, m driver.Meta, value []byte, problem error) driver.Dead {
 	name := t.key.Join(key.texts)
-	if _, err := t.key.row(name, 0); problem == nil {
+	if _, err := t.rowOf(name, 0); problem == nil {
 		problem = err
 	}
 	return driver.Dead{Key: name, Raw: driver.Raw{Meta: m, Format: "json", Value: value, Problem: problem}, At: m.ExpiresAt}

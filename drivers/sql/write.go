@@ -98,7 +98,7 @@ func (t *table) conditional(ctx context.Context, k rowKey, was driver.Meta, now 
 
 // record returns the row of key, and the arguments for v.
 func (d *Driver[T]) record(key string, v T) (k rowKey, values []any, err error) {
-	if k, err = d.key.row(key, d.maxKey); err == nil {
+	if k, err = d.rowOf(key, d.maxKey); err == nil {
 		values, err = d.codec.encode(v)
 	}
 	return k, values, err
@@ -179,7 +179,7 @@ func (t *table) lifeArgs(life driver.Life) []any {
 // Touch implements driver.Driver, with one UPDATE. It keeps the version. A touch that moves the
 // expiry forward does not write sweep_at, so it updates no index.
 func (t *table) Touch(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-	k, err := t.key.row(key, t.maxKey)
+	k, err := t.rowOf(key, t.maxKey)
 	if err != nil {
 		return 0, err
 	}
@@ -197,7 +197,7 @@ func (t *table) Touch(ctx context.Context, key string, was driver.Meta, life dri
 
 // Remove implements driver.Remover, with one DELETE.
 func (t *table) Remove(ctx context.Context, key string, was driver.Meta, now driver.Instant) error {
-	k, err := t.key.row(key, t.maxKey)
+	k, err := t.rowOf(key, t.maxKey)
 	if err != nil {
 		return err
 	}
@@ -206,7 +206,7 @@ func (t *table) Remove(ctx context.Context, key string, was driver.Meta, now dri
 
 // Delete implements driver.Driver, with one DELETE on no condition.
 func (t *table) Delete(ctx context.Context, key string) error {
-	k, err := t.key.row(key, t.maxKey)
+	k, err := t.rowOf(key, t.maxKey)
 	if err != nil {
 		return err
 	}

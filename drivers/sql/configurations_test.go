@@ -1,0 +1,1005 @@
+package sql
+
+import (
+	"cmp"
+	"context"
+	stdsql "database/sql"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/slidingttl/slidingttl/drivers/sql/sqltest"
+	"github.com/slidingttl/slidingttl/slidingttl"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// configuration is a value for each dimension of a dialect.
+type configuration map[string]string
+
+// dimension is a choice that an application makes. Sound values must pass Check in any
+// combination. Check may refuse a suspect value by name; where it does not, the contract holds.
+type dimension struct {
+	name           string
+	sound, suspect []string
+}
+
+var values = dimension{"T", []string{"struct", "string", "any", "columns", "life only"}, nil}
+
+var dimensions = map[string][]dimension{
+	"postgres": {
+		{"access", []string{"direct", "exec", "describe_exec direct", "bounced cache_describe", "bounced exec", "bounced simple_protocol", "bounced by session"}, []string{"bounced", "bounced describe_exec"}},
+		{"key", []string{`text COLLATE "C"`, "text", "varchar(300)", `varchar(60) COLLATE "C"`}, []string{"bytea", "citext", "text COLLATE folded", "char(60)", "varchar", "name", "bigint", "numeric", "json"}},
+		{"layout", []string{"id", "tenant number and id"}, []string{"tenant text and id"}},
+		{"created", []string{"bigint", "timestamptz", "timestamp", "timestamptz(3)"}, []string{"timestamptz(0)", "integer", "date", "timestamp as timestamptz"}},
+		{"expires", []string{"bigint", "timestamptz", "timestamp"}, []string{"timestamp(2)"}},
+		{"value", []string{"jsonb", "json", "text"}, []string{"varchar(2)", "bytea"}},
+		values,
+		{"isolation", []string{"read committed", "repeatable read", "serializable"}, nil},
+		{"rights", []string{"owner", "granted"}, []string{"SELECT", "SELECT, INSERT", "SELECT, INSERT, UPDATE", "row security"}},
+		{"kind", []string{"plain", "hash partitions", "no fillfactor"}, []string{"range partitions", "unlogged", "deferrable key", "key on lower(id)", "partial key", "key including value", "no sweep index", "invalid sweep index", "view"}},
+		{"extra", []string{"none", "unique owner"}, nil},
+	},
+	"mariadb": {
+		{"access", []string{"direct", "interpolateParams=true", "clientFoundRows=true", "parseTime=true&loc=Local", "collation=utf8mb4_bin"}, []string{"sql_mode=''", "autocommit=0", "time_zone='%2B02:00'", "charset=latin1"}},
+		{"key", []string{"VARBINARY(255)", "VARCHAR(255) COLLATE utf8mb4_nopad_bin", "VARBINARY(40)"}, []string{"VARCHAR(191)", "VARCHAR(191) COLLATE utf8mb4_bin", "BINARY(60)", "CHAR(60) COLLATE utf8mb4_nopad_bin", "VARCHAR(200) CHARACTER SET latin1 COLLATE latin1_nopad_bin", "BIGINT", "INET6"}},
+		{"layout", []string{"id", "tenant number and id"}, []string{"tenant text and id"}},
+		{"created", []string{"BIGINT", "TIMESTAMP(3) NULL", "DATETIME(3)", "DATETIME(6)"}, []string{"DATETIME", "INT", "BIGINT UNSIGNED", "TIMESTAMP(3) NOT NULL DEFAULT CURRENT_TIMESTAMP(3) ON UPDATE CURRENT_TIMESTAMP(3)"}},
+		{"expires", []string{"BIGINT", "TIMESTAMP(3) NULL", "DATETIME(3)"}, []string{"DOUBLE"}},
+		{"value", []string{"JSON", "LONGTEXT CHARACTER SET utf8mb4", "LONGBLOB"}, []string{"VARCHAR(2)", "TEXT CHARACTER SET latin1"}},
+		values,
+		{"isolation", []string{"READ-COMMITTED", "REPEATABLE-READ", "SERIALIZABLE"}, []string{"READ-UNCOMMITTED"}},
+		{"rights", []string{"owner", "granted"}, []string{"SELECT", "SELECT, INSERT, UPDATE"}},
+		{"kind", []string{"plain", "key partitions", "compressed"}, []string{"MyISAM", "MEMORY", "Aria", "key of a prefix", "no sweep index", "system versioning"}},
+		{"extra", []string{"none", "unique owner"}, nil},
+	},
+	"sqlite": {
+		{"access", []string{"wal", "wal full", "wal, one connection", "memory, one connection", "wal, immediate"}, []string{"memory", "shared memory", "delete", "impatient"}},
+		{"key", []string{"TEXT", "TEXT COLLATE BINARY", "VARCHAR(40)", "BLOB"}, []string{"TEXT COLLATE NOCASE", "TEXT COLLATE RTRIM", "INTEGER", "NUMERIC", "REAL", "STRING"}},
+		{"layout", []string{"id", "tenant number and id"}, []string{"tenant text and id"}},
+		{"created", []string{"INTEGER", "TEXT", "DATETIME"}, []string{"REAL", "BLOB"}},
+		{"expires", []string{"INTEGER", "BIGINT", "TIMESTAMP"}, []string{"NUMERIC"}},
+		{"value", []string{"TEXT", "JSON", "BLOB"}, []string{"INTEGER"}},
+		values,
+		{"isolation", []string{"default"}, nil},
+		{"rights", []string{"owner"}, []string{"query_only"}},
+		{"kind", []string{"plain", "without rowid", "strict"}, []string{"key nocase", "partial key", "no sweep index", "view"}},
+		{"extra", []string{"none", "unique owner"}, nil},
+	},
+}
+
+// possible reports whether the values of c go together.
+func possible(db string, c configuration) bool {
+	bounced := strings.HasPrefix(c["access"], "bounced")
+	switch {
+	case bounced && (c["isolation"] != "read committed" || c["rights"] != "owner"): // pgbouncer logs in as one user
+		return false
+	case c["extra"] == "unique owner" && (c["T"] != "columns" || strings.HasSuffix(c["kind"], "partitions")):
+		return false
+	case db == "sqlite" && c["kind"] == "view" && c["extra"] == "unique owner", db == "mariadb" && c["kind"] == "MyISAM" && strings.HasPrefix(c["key"], "VARCHAR"):
+		return false
+	case db == "sqlite" && c["kind"] == "strict":
+		for _, name := range []string{"key", "created", "expires", "value"} {
+			if c[name] != "" && !slices.Contains([]string{"TEXT", "INTEGER"}, c[name]) {
+				return false
+			}
+		}
+	case db == "postgres" && c["key"] == "json":
+		return c["layout"] == "id" && false // it has no index
+	case db == "mariadb" && (c["kind"] == "MEMORY" || c["kind"] == "compressed" || c["kind"] == "Aria"):
+		return c["kind"] != "MEMORY" || c["T"] == "life only" || c["T"] == "columns" // it has no long texts
+	}
+	return true
+}
+
+// configurations returns combinations of the sound values that have each pair of these, and
+// combinations of the others' sound values with each suspect value, several times over. The first
+// of them have each value once.
+func configurations(db string, random *rand.Rand, suspects int) []configuration {
+	all := dimensions[db]
+	type pair [4]string
+	pairs := make(map[pair]bool)
+	each := func(c configuration, f func(pair)) {
+		for i, a := range all {
+			for _, b := range all[i+1:] {
+				f(pair{a.name, c[a.name], b.name, c[b.name]})
+			}
+		}
+	}
+	draw := func(fixed configuration) configuration {
+		for {
+			c := make(configuration)
+			maps.Copy(c, fixed)
+			for _, d := range all {
+				if c[d.name] == "" {
+					c[d.name] = d.sound[random.IntN(len(d.sound))]
+				}
+			}
+			if possible(db, c) {
+				return c
+			}
+		}
+	}
+	var found []configuration
+	for range suspects {
+		for _, d := range all {
+			for _, v := range d.suspect {
+				if try := (configuration{d.name: v}); possible(db, configuration{d.name: v, "isolation": "read committed", "rights": "owner", "T": "columns"}) {
+					found = append(found, draw(try))
+				}
+			}
+		}
+	}
+	for misses := 0; misses < 20; {
+		var best configuration
+		most := 0
+		for range 60 {
+			c, n := draw(nil), 0
+			each(c, func(p pair) {
+				if !pairs[p] {
+					n++
+				}
+			})
+			if n > most {
+				best, most = c, n
+			}
+		}
+		if most == 0 {
+			misses++
+			continue
+		}
+		each(best, func(p pair) { pairs[p] = true })
+		found = append(found, best)
+	}
+	return found
+}
+
+// place is where a configuration's table stands.
+type place struct {
+	admin  *stdsql.DB // has all rights
+	db     *stdsql.DB // the application's
+	table  string
+	create func(ctx context.Context, statement string) error
+}
+
+// yard opens places on one server.
+type yard struct {
+	name    string
+	dsn     string // of a schema
+	admin   *stdsql.DB
+	bouncer string
+	made    int
+}
+
+func newYard(t *testing.T, name string) *yard {
+	y := &yard{name: name}
+	if name == "sqlite" {
+		return y
+	}
+	var driverName string
+	driverName, y.dsn = sqltest.DSN(t, databases[name].server)
+	var err error
+	if y.admin, err = stdsql.Open(driverName, y.dsn); err != nil {
+		t.Fatal(err)
+	}
+	y.admin.SetMaxIdleConns(4)
+	t.Cleanup(func() { _ = y.admin.Close() })
+	if name == "postgres" {
+		for _, s := range []string{
+			"CREATE EXTENSION citext",
+			"CREATE COLLATION folded (provider = icu, locale = 'und-u-ks-level2', deterministic = false)",
+		} {
+			mustExec(t, y.admin, PostgreSQL, s)
+		}
+		y.bouncer = bouncer(t, y.dsn)
+	}
+	return y
+}
+
+// open makes the place of c: a user and a connection. The table is yet to be made.
+func (y *yard) open(t *testing.T, c configuration) *place {
+	y.made++
+	p := &place{admin: y.admin, table: fmt.Sprintf("c%d", y.made)}
+	openDB := func(name, dsn string) *stdsql.DB {
+		db, err := stdsql.Open(name, dsn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = db.Close() })
+		db.SetMaxIdleConns(8)
+		return db
+	}
+	user := fmt.Sprintf("u%d_%d", os.Getpid(), y.made)
+	switch y.name {
+	case "postgres":
+		access, bounced := strings.CutPrefix(c["access"], "bounced")
+		access = strings.TrimSpace(access)
+		dsn := y.dsn
+		switch {
+		case bounced && access == "by session":
+			dsn, access = strings.Replace(y.bouncer, "dbname=test", "dbname=sessions", 1), ""
+		case bounced:
+			dsn = y.bouncer
+		default:
+			dsn += " default_transaction_isolation='" + c["isolation"] + "'"
+			if c["rights"] != "owner" {
+				mustExec(t, y.admin, PostgreSQL, "CREATE ROLE "+user+" LOGIN")
+				t.Cleanup(func() {
+					for _, s := range []string{"DROP OWNED BY " + user, "DROP ROLE " + user} {
+						if _, err := y.admin.ExecContext(context.Background(), s); err != nil {
+							t.Error(err)
+						}
+					}
+				})
+				dsn = strings.Replace(dsn, "user=postgres", "user="+user, 1)
+			}
+		}
+		if mode := strings.TrimSuffix(access, " direct"); mode != "direct" && mode != "" {
+			dsn += " default_query_exec_mode=" + mode
+		}
+		p.db = openDB("pgx", dsn)
+	case "mariadb":
+		dsn := y.dsn + "?tx_isolation='" + c["isolation"] + "'"
+		if c["access"] != "direct" {
+			dsn += "&" + c["access"]
+		}
+		if c["rights"] != "owner" {
+			mustExec(t, y.admin, MySQL, "CREATE USER "+user)
+			t.Cleanup(func() { _, _ = y.admin.ExecContext(context.Background(), "DROP USER "+user) })
+			dsn = strings.Replace(dsn, "root@", user+"@", 1)
+		}
+		p.db = openDB("mysql", dsn)
+	case "sqlite":
+		file := filepath.Join(t.TempDir(), "test.db")
+		dsn := map[string]string{
+			"wal full":               "file:" + file + "?_pragma=busy_timeout(10000)&_pragma=journal_mode(wal)&_pragma=synchronous(full)",
+			"wal, immediate":         sqltest.SQLiteDSN(file) + "&_txlock=immediate",
+			"memory":                 ":memory:",
+			"memory, one connection": ":memory:",
+			"shared memory":          "file:shared" + user + "?mode=memory&cache=shared",
+			"delete":                 "file:" + file + "?_pragma=busy_timeout(10000)",
+			"impatient":              "file:" + file + "?_pragma=journal_mode(wal)",
+		}[c["access"]]
+		if c["rights"] == "query_only" {
+			dsn = sqltest.SQLiteDSN(file)
+			p.admin = openDB("sqlite", dsn)
+			dsn += "&_pragma=query_only(1)"
+		}
+		p.db = openDB("sqlite", cmp.Or(dsn, sqltest.SQLiteDSN(file)))
+		if strings.HasSuffix(c["access"], "one connection") {
+			p.db.SetMaxOpenConns(1)
+		}
+		if p.admin == nil {
+			p.admin = p.db
+		}
+	}
+	p.create = func(ctx context.Context, statement string) error {
+		_, err := p.admin.ExecContext(ctx, statement)
+		return err
+	}
+	if y.name != "sqlite" && c["rights"] != "owner" {
+		p.create = func(ctx context.Context, statement string) error {
+			_, err := y.admin.ExecContext(ctx, statement)
+			if err != nil || !strings.HasPrefix(statement, "CREATE TABLE "+p.table+" ") {
+				return err
+			}
+			rights := c["rights"]
+			if rights == "granted" || rights == "row security" {
+				rights = "SELECT, INSERT, UPDATE, DELETE"
+			}
+			grants := []string{"GRANT " + rights + " ON " + p.table + " TO " + user}
+			if y.name == "postgres" {
+				grants = append(grants, "GRANT USAGE ON SCHEMA "+y.schema()+" TO "+user)
+			}
+			if c["rights"] == "row security" {
+				grants = append(grants, "ALTER TABLE "+p.table+" ENABLE ROW LEVEL SECURITY", "CREATE POLICY half ON "+p.table+" USING (version % 2 = 0) WITH CHECK (true)")
+			}
+			for _, s := range grants {
+				if _, err := y.admin.ExecContext(ctx, s); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+	}
+	return p
+}
+
+func (y *yard) schema() string { return y.dsn[strings.LastIndexByte(y.dsn, '=')+1:] }
+
+// tables returns the statements that make c's table, its partitions and indexes.
+func (c configuration) tables(db, name string) (statements []string) {
+	id, tenant := c["key"], ""
+	switch c["layout"] {
+	case "tenant number and id":
+		tenant = "tenant BIGINT NOT NULL, "
+		if db == "sqlite" && c["kind"] == "strict" {
+			tenant = "tenant INTEGER NOT NULL, "
+		}
+	case "tenant text and id":
+		tenant = "tenant " + map[string]string{"postgres": "text COLLATE folded", "mariadb": "VARCHAR(60)", "sqlite": "TEXT COLLATE NOCASE"}[db] + " NOT NULL, "
+	}
+	value := "value " + c["value"]
+	text := map[string]string{"postgres": "text", "mariadb": "VARCHAR(200) CHARACTER SET utf8mb4", "sqlite": "TEXT"}[db]
+	integer := "BIGINT"
+	if db == "sqlite" {
+		integer = "INTEGER"
+	}
+	switch c["T"] {
+	case "columns":
+		value = "owner " + text + ", n " + integer + ", data " + map[string]string{"postgres": "bytea", "mariadb": "VARBINARY(200)", "sqlite": "BLOB"}[db]
+	case "life only":
+		value = "value " + text
+	}
+	created, _, _ := strings.Cut(c["created"], " as ")
+	columns := tenant + "id " + id + " NOT NULL, " + value + ", created_at " + created + ", expires_at " + c["expires"] + ", sweep_at " + integer + " NOT NULL DEFAULT 0, version " + integer
+	key := "id"
+	if tenant != "" {
+		key = "tenant, id"
+	}
+	primary, after := ", PRIMARY KEY ("+key+")", ""
+	var more []string
+	index := func(how, of string) { more = append(more, "CREATE "+how+" "+name+"_key ON "+name+" "+of) }
+	sweep := "CREATE INDEX " + name + "_sweep ON " + name + " (sweep_at)"
+	if db == "postgres" {
+		after = " WITH (fillfactor = 80)"
+	}
+	switch c["kind"] {
+	case "no fillfactor":
+		after = ""
+	case "hash partitions":
+		after = " PARTITION BY HASH (" + key + ")"
+		for i := range 3 {
+			more = append(more, fmt.Sprintf("CREATE TABLE %s_%d PARTITION OF %s FOR VALUES WITH (MODULUS 3, REMAINDER %d)", name, i, name, i))
+		}
+	case "range partitions":
+		primary, after = ", PRIMARY KEY ("+key+", sweep_at)", " PARTITION BY RANGE (sweep_at)"
+		more = append(more, "CREATE TABLE "+name+"_rest PARTITION OF "+name+" DEFAULT")
+	case "unlogged":
+		more = append(more, "ALTER TABLE "+name+" SET UNLOGGED")
+	case "deferrable key":
+		primary += " DEFERRABLE INITIALLY DEFERRED"
+	case "key on lower(id)":
+		primary = ""
+		index("UNIQUE INDEX", "(lower(id::text), "+key+")")
+	case "partial key":
+		primary = ""
+		index("UNIQUE INDEX", "("+key+") WHERE version IS NOT NULL")
+	case "key including value":
+		primary = ""
+		index("UNIQUE INDEX", "("+key+") INCLUDE (version)")
+	case "no sweep index":
+		sweep = "SELECT 1"
+	case "invalid sweep index":
+		more = append(more, sweep, "UPDATE pg_index SET indisvalid = false WHERE indexrelid = '"+name+"_sweep'::regclass")
+		sweep = "SELECT 1"
+	case "view":
+		more = append(more, sweep, "ALTER TABLE "+name+" RENAME TO "+name+"_base", "CREATE VIEW "+name+" AS SELECT * FROM "+name+"_base")
+		sweep = "SELECT 1"
+	case "key partitions":
+		after = " PARTITION BY KEY () PARTITIONS 3"
+	case "compressed":
+		after = " ROW_FORMAT=COMPRESSED"
+	case "MyISAM", "MEMORY", "Aria":
+		after = " ENGINE=" + c["kind"]
+	case "key of a prefix":
+		primary = ", UNIQUE KEY (" + strings.Replace(key, "id", "id(10)", 1) + ")"
+	case "system versioning":
+		after = " WITH SYSTEM VERSIONING"
+	case "without rowid":
+		after = " WITHOUT ROWID"
+	case "strict":
+		after = " STRICT"
+	case "key nocase":
+		primary = ""
+		index("UNIQUE INDEX", "("+strings.Replace(key, "id", "id COLLATE NOCASE", 1)+")")
+	}
+	statements = append([]string{"CREATE TABLE " + name + " (" + columns + primary + ")" + after}, append(more, sweep)...)
+	if c["extra"] == "unique owner" {
+		statements = append(statements, "CREATE UNIQUE INDEX "+name+"_owner ON "+name+" (owner)")
+	}
+	return statements
+}
+
+// timeType is the option that fits a column's type.
+func timeType(column string) TimeType {
+	_, as, forced := strings.Cut(column, " as ")
+	if forced {
+		column = as
+	}
+	switch column = strings.ToLower(column); {
+	case strings.HasPrefix(column, "timestamptz"), strings.HasPrefix(column, "timestamp(3) n"):
+		return Timestamp
+	case strings.HasPrefix(column, "timestamp"), strings.HasPrefix(column, "datetime"), column == "text", column == "date":
+		return DateTime
+	}
+	return Millis
+}
+
+// shop is a value in columns.
+type shop struct {
+	Owner string
+	N     int64
+	Data  []byte
+}
+
+// options returns c's options.
+func options[T any](db string, c configuration) *Options[T] {
+	o := &Options[T]{CreatedAt: TimeColumn{Type: timeType(c["created"])}, ExpiresAt: TimeColumn{Type: timeType(c["expires"])}}
+	split := func(number bool) func(string) ([]any, error) {
+		return func(key string) ([]any, error) {
+			tenant, id, ok := strings.Cut(key, "/")
+			switch {
+			case !ok:
+				return nil, errors.New("no tenant")
+			case number:
+				var n int64
+				if _, err := fmt.Sscan(tenant, &n); err != nil || fmt.Sprint(n) != tenant {
+					return nil, errors.New("no number")
+				}
+				return []any{n, id}, nil
+			}
+			return []any{tenant, id}, nil
+		}
+	}
+	if c["layout"] != "id" {
+		o.Key = Key{Columns: []string{"tenant", "id"}, Split: split(c["layout"] == "tenant number and id"), Join: func(c []string) string { return strings.Join(c, "/") }}
+	}
+	return o
+}
+
+// judgement is what became of a configuration.
+type judgement struct {
+	refused error    // what Check said
+	faults  []string // what broke although Check passed
+}
+
+// try makes c's table, and judges it.
+func (y *yard) try(t *testing.T, c configuration) judgement {
+	p := y.open(t, c)
+	for _, s := range c.tables(y.name, p.table) {
+		if err := p.create(t.Context(), s); err != nil {
+			return judgement{faults: []string{fmt.Sprintf("no such table can be made: %v: %s", err, s)}}
+		}
+	}
+	switch c["T"] {
+	case "string":
+		return tryType(t, y, p, c, nil, func(i int) string { return fmt.Sprint("\u00fc\U0001f600 \"\\ ", i) })
+	case "any":
+		return tryType(t, y, p, c, nil, func(i int) any { return []any{map[string]any{"n": float64(i), "s": "\u00fc"}, nil, true} })
+	case "columns":
+		return tryType(t, y, p, c, func(o *Options[shop]) {
+			o.Row = Row[shop]{Columns: []string{"owner", "n", "data"}, Fields: func(s *shop) []any { return []any{&s.Owner, &s.N, &s.Data} }}
+		}, func(i int) shop { return shop{fmt.Sprint("\u00fc\U0001f600", i), int64(i), []byte{0, byte(i), 255}} })
+	case "life only":
+		return tryType(t, y, p, c, func(o *Options[session]) { o.LifeOnly = true }, func(int) session { return session{} })
+	}
+	return tryType(t, y, p, c, nil, func(i int) session { return session{fmt.Sprint("\u00fc\U0001f600", i)} })
+}
+
+func tryType[T any](t *testing.T, y *yard, p *place, c configuration, set func(*Options[T]), v func(int) T) (j judgement) {
+	o := options[T](y.name, c)
+	if set != nil {
+		set(o)
+	}
+	d, err := New(p.db, databases[y.name].dialect, p.table, o)
+	if err != nil {
+		return judgement{faults: []string{err.Error()}}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := d.Check(ctx, time.Hour); err != nil {
+		if !errors.Is(err, driver.ErrInvalid) && !errors.Is(err, driver.ErrRefused) {
+			j.faults = []string{fmt.Sprintf("Check fails without a name: %v", err)}
+		}
+		j.refused = err
+		return j
+	}
+	k := &contractOf[T]{ctx: ctx, d: d, y: y, p: p, c: c, v: v}
+	func() {
+		defer func() {
+			if r := recover(); r != nil && r != errGivenUp {
+				panic(r)
+			}
+		}()
+		k.run()
+	}()
+	return judgement{faults: k.faults}
+}
+
+var errGivenUp = errors.New("given up")
+
+// TestConfigurations: either Check refuses a configuration by name, or the contract's short form
+// holds there, and a walk over whatever rows its columns can hold counts each record once.
+func TestConfigurations(t *testing.T) {
+	for name := range databases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			seed, most, suspects := configurationsOf(name)
+			y := newYard(t, name)
+			all := configurations(name, rand.New(rand.NewPCG(seed, 1)), suspects)
+			refused := make(map[string]int)
+			for i, c := range all[:min(most, len(all))] {
+				t.Run(fmt.Sprint(i), func(t *testing.T) {
+					j := y.try(t, c)
+					suspect := c.suspect(name)
+					if j.refused != nil {
+						refused[cmp.Or(suspect, "sound")]++
+						t.Logf("%s %s: refused: %v", name, cmp.Or(suspect, "sound"), strings.ReplaceAll(j.refused.Error(), "\n", "; "))
+					}
+					if j.refused != nil && suspect == "" {
+						t.Errorf("Check refuses what is sound: %v", j.refused)
+					}
+					for _, f := range j.faults {
+						t.Error(name, cmp.Or(suspect, "sound"), f)
+					}
+					if t.Failed() {
+						t.Logf("%s in %v", cmp.Or(suspect, "sound"), c)
+					}
+				})
+			}
+			t.Logf("%d configurations, seed %d; refused %v", min(most, len(all)), seed, refused)
+		})
+	}
+}
+
+// suspect names c's suspect value, if it has one.
+func (c configuration) suspect(db string) string {
+	for _, d := range dimensions[db] {
+		if slices.Contains(d.suspect, c[d.name]) {
+			return d.name + "=" + c[d.name]
+		}
+	}
+	return ""
+}
+
+// contractOf is the contract's short form.
+type contractOf[T any] struct {
+	ctx    context.Context
+	d      *Driver[T]
+	y      *yard
+	p      *place
+	c      configuration
+	v      func(int) T
+	store  *slidingttl.Store[T]
+	mu     sync.Mutex // guards faults
+	faults []string
+}
+
+func (k *contractOf[T]) errorf(format string, args ...any) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.faults = append(k.faults, fmt.Sprintf(format, args...))
+	if len(k.faults) > 10 {
+		panic(errGivenUp)
+	}
+}
+
+// key puts a name into the configuration's layout.
+func (k *contractOf[T]) key(name string) string {
+	switch k.c["layout"] {
+	case "tenant number and id":
+		return "7/" + name
+	case "tenant text and id":
+		return "seven/" + name
+	}
+	return name
+}
+
+func (k *contractOf[T]) same(got T, want int) bool {
+	return k.c["T"] == "life only" || reflect.DeepEqual(got, k.v(want))
+}
+
+// bear reports whether a call with a key or value that the table may not hold succeeded. An error
+// must say that the row cannot be held.
+func (k *contractOf[T]) bear(what string, err error) bool {
+	if err != nil && !errors.Is(err, driver.ErrInvalid) {
+		k.errorf("%s: %v", what, err)
+	}
+	return err == nil
+}
+
+func (k *contractOf[T]) run() {
+	var err error
+	k.store, err = slidingttl.New(k.d, slidingttl.Policy{IdleGrace: time.Hour, MaxLifetime: 2 * time.Hour}, &slidingttl.Options[T]{TouchWait: 10 * time.Second})
+	if err != nil {
+		k.errorf("New: %v", err)
+		return
+	}
+	defer func() {
+		if err := k.store.Close(context.WithoutCancel(k.ctx)); err != nil {
+			k.errorf("Close: %v", err)
+		}
+	}()
+	live := k.keys()
+	k.lives()
+	k.besides()
+	k.transactions()
+	k.walks(live)
+}
+
+// keys writes under keys that some column or collation may take for each other.
+func (k *contractOf[T]) keys() (live []string) {
+	names := []string{"abcdef", "AbCdEf", "abcdef ", "abcd\u00e9f", "abcde\u0301f", "abcdef\u00ad", "1", "01", "1.0", "1e0", `a\b`, `\x41`, "A", "\x01", "\U0001f600", "%", strings.Repeat("k", 100), strings.Repeat("k", 101)}
+	var keys []string
+	for _, name := range names {
+		keys = append(keys, k.key(name))
+	}
+	if k.c["layout"] == "tenant text and id" {
+		keys = append(keys, "Seven/abcdef", "seven /abcdef", "s\u00e9ven/abcdef")
+	}
+	for i, key := range keys {
+		if k.bear(fmt.Sprintf("Insert of %q", key), k.store.Insert(k.ctx, key, k.v(i))) {
+			live = append(live, key)
+		}
+	}
+	for i, key := range keys {
+		v, err := k.store.Get(k.ctx, key)
+		switch held := slices.Contains(live, key); {
+		case held && (err != nil || !k.same(v, i)):
+			k.errorf("Get of %q, which was inserted: %+v, %v", key, v, err)
+		case !held && err == nil:
+			k.errorf("Get of %q, which was refused: %+v", key, v)
+		}
+	}
+	found, err := k.store.GetMulti(k.ctx, live)
+	if err != nil || len(found) != len(live) {
+		k.errorf("GetMulti: %d of %d, %v", len(found), len(live), err)
+	}
+	return live
+}
+
+// lives follows one record through its life.
+func (k *contractOf[T]) lives() {
+	key := k.key("life")
+	ctx, s := k.ctx, k.store
+	first, err := s.UpsertEntry(ctx, key, k.v(1))
+	if !k.bear("Upsert", err) {
+		return
+	}
+	if err := s.Insert(ctx, key, k.v(2)); !errors.Is(err, slidingttl.ErrExists) {
+		k.errorf("Insert over a live record: %v", err)
+	}
+	second, err := s.UpsertEntry(ctx, key, k.v(3))
+	if err != nil || second.CreatedAt != first.CreatedAt || second.ExpiresAt < first.ExpiresAt {
+		k.errorf("Upsert over %+v: %+v, %v", first.Meta, second.Meta, err)
+	}
+	for until := second.ExpiresAt + 2; ; {
+		e, err := s.Entry(ctx, key)
+		if err != nil || e.CreatedAt != first.CreatedAt || !k.same(e.Value, 3) {
+			k.errorf("Entry: %+v, %v; created at %d", e, err, first.CreatedAt)
+			break
+		}
+		if stored, err := k.d.Get(ctx, key); err != nil || stored.Life != e.Life {
+			k.errorf("stored is %+v, %v; want %+v", stored.Meta, err, e.Meta)
+			break
+		}
+		if e.ExpiresAt >= until {
+			break
+		}
+	}
+	if _, err := s.Update(ctx, key, func(T) (T, error) { return k.v(4), nil }); err != nil {
+		k.errorf("Update: %v", err)
+	}
+	if e, err := s.Peek(ctx, key); err != nil || !k.same(e.Value, 4) || e.CreatedAt != first.CreatedAt {
+		k.errorf("after Update: %+v, %v", e, err)
+	}
+	if err := s.Retire(ctx, key); err != nil {
+		k.errorf("Retire: %v", err)
+	}
+	if _, err := s.Get(ctx, key); !errors.Is(err, slidingttl.ErrNotFound) {
+		k.errorf("Get of a retired record: %v", err)
+	}
+	next, err := s.InsertEntry(ctx, key, k.v(5))
+	for i := 0; i < 100 && errors.Is(err, slidingttl.ErrExists); i++ { // the database's clock is a millisecond behind
+		next, err = s.InsertEntry(ctx, key, k.v(5))
+	}
+	if err != nil || next.CreatedAt <= first.CreatedAt {
+		k.errorf("Insert over a dead record: %+v, %v", next.Meta, err)
+	}
+	if e, err := s.Peek(ctx, key); err != nil || e.Meta != next.Meta {
+		k.errorf("after Insert: %+v, %v; want %+v", e.Meta, err, next.Meta)
+	}
+	if err := s.Delete(ctx, key); err != nil {
+		k.errorf("Delete: %v", err)
+	}
+	if _, err := s.Get(ctx, key); !errors.Is(err, slidingttl.ErrNotFound) {
+		k.errorf("Get of a deleted record: %v", err)
+	}
+}
+
+// besides reads records that nobody deletes, beside deletes of others, on several connections.
+func (k *contractOf[T]) besides() {
+	const workers, each = 4, 40
+	var group errgroup.Group
+	for w := range workers {
+		for i := range each / 4 {
+			if !k.bear("Upsert", k.store.Upsert(k.ctx, k.key(fmt.Sprintf("beside%d-%d", w, i)), k.v(i))) {
+				return
+			}
+		}
+		group.Go(func() error {
+			for i := range each {
+				if err := k.store.Delete(k.ctx, k.key(fmt.Sprintf("absent%d-%d", w, i))); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		group.Go(func() error {
+			for i := range each {
+				i %= each / 4
+				if v, err := k.store.Get(k.ctx, k.key(fmt.Sprintf("beside%d-%d", w, i))); err != nil || !k.same(v, i) {
+					return fmt.Errorf("Get of a record that nobody deletes: %+v, %w", v, err)
+				}
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		k.errorf("beside deletes of other keys: %v", err)
+	}
+}
+
+// transactions commits one and rolls another back.
+func (k *contractOf[T]) transactions() {
+	for i, commit := range []bool{true, false} {
+		key, old := k.key(fmt.Sprintf("in%d", i)), k.key(fmt.Sprintf("old%d", i))
+		if !k.bear("Upsert", k.store.Upsert(k.ctx, old, k.v(1))) {
+			return
+		}
+		tx, err := k.p.db.BeginTx(k.ctx, nil)
+		if err != nil {
+			k.errorf("BeginTx: %v", err)
+			return
+		}
+		in := WithTx(k.ctx, tx)
+		if err := k.store.Insert(in, key, k.v(2)); err != nil {
+			k.errorf("Insert in a transaction: %v", err)
+		}
+		if _, err := k.store.Update(in, old, func(T) (T, error) { return k.v(3), nil }); err != nil {
+			k.errorf("Update in a transaction: %v", err)
+		}
+		want, end := 1, tx.Rollback
+		if commit {
+			want, end = 3, tx.Commit
+		}
+		if err := end(); err != nil {
+			k.errorf("the end of a transaction: %v", err)
+		}
+		if _, err := k.store.Get(k.ctx, key); (err == nil) != commit {
+			k.errorf("Get after a transaction, committed %v: %v", commit, err)
+		}
+		if v, err := k.store.Get(k.ctx, old); err != nil || !k.same(v, want) {
+			k.errorf("Get after a transaction, committed %v: %+v, %v", commit, v, err)
+		}
+	}
+}
+
+// odd are literals that a column of a type can hold and that no driver writes.
+var odd = map[string][]string{
+	"postgres bigint":      {"NULL", "0", "-1", "9223372036854775807", "-9223372036854775808"},
+	"postgres timestamptz": {"NULL", "'infinity'", "'-infinity'", "'4713-01-01 BC'", "'294276-12-31'", "'epoch'"},
+	"postgres timestamp":   {"NULL", "'infinity'", "'-infinity'", "'4713-01-01 BC'", "'294276-12-31'", "'epoch'"},
+	"mariadb bigint":       {"NULL", "0", "-1", "9223372036854775807", "-9223372036854775808"},
+	"mariadb timestamp":    {"NULL", "'0000-00-00'", "'2038-01-19 03:14:07'", "'1970-01-02 00:00:01'"},
+	"mariadb datetime":     {"NULL", "'0000-00-00'", "'1000-01-01'", "'9999-12-31 23:59:59.999'", "'0001-01-01'"},
+	"sqlite integer":       {"NULL", "0", "-1", "9223372036854775807", "-9223372036854775808", "1.5e300", "'yesterday'", "x'00ff'"},
+	"sqlite text":          {"NULL", "''", "'yesterday'", "'9999-12-31'", "'-4713-01-01'", "x'00ff'", "'now'"},
+	"postgres value text":  {"NULL", "''", "'no json'"},
+	"postgres value json":  {"NULL", "'null'", "'[1]'", "'7'"},
+	"mariadb value json":   {"NULL", "'null'", "'[1]'"},
+	"mariadb value text":   {"NULL", "''", "'no json'"},
+	"sqlite value":         {"NULL", "''", "'no json'", "x'00ff'", "1.5"},
+	"sqlite version":       {"NULL", "0", "-1", "9223372036854775807", "'yesterday'"},
+	"number":               {"NULL", "0", "-1", "9223372036854775807", "-9223372036854775808"},
+}
+
+// oddOf returns those of a column.
+func (k *contractOf[T]) oddOf(column string) []string {
+	kind := strings.ToLower(k.c[strings.TrimSuffix(column, "_at")])
+	strict := k.y.name == "sqlite" && k.c["kind"] == "strict"
+	switch {
+	case strict:
+		return []string{"NULL"}
+	case column == "version" && k.y.name == "sqlite":
+		return odd["sqlite version"]
+	case column == "version":
+		return odd["number"]
+	case column == "sweep_at":
+		return odd["number"][1:]
+	case column == "value" && (k.c["T"] == "columns" || k.c["T"] == "life only"):
+		return nil
+	case column == "value" && k.y.name == "sqlite":
+		return odd["sqlite value"]
+	case column == "value" && strings.HasPrefix(kind, "json"):
+		return odd[k.y.name+" value json"]
+	case column == "value" && kind != "longblob":
+		return odd[k.y.name+" value text"]
+	case column == "value":
+		return []string{"NULL", "''"}
+	case k.y.name == "sqlite" && !strings.Contains(kind, "int"):
+		return odd["sqlite text"]
+	case k.y.name == "sqlite":
+		return odd["sqlite integer"]
+	case strings.HasPrefix(kind, "timestamptz"):
+		return odd["postgres timestamptz"]
+	case strings.HasPrefix(kind, "timestamp"):
+		return odd[k.y.name+" timestamp"]
+	case strings.HasPrefix(kind, "datetime"):
+		return odd["mariadb datetime"]
+	}
+	return odd[k.y.name+" bigint"]
+}
+
+// walks plants rows that no driver writes, and dead ones, and wants each walk to count each once.
+func (k *contractOf[T]) walks(sound []string) {
+	if k.c["rights"] != "owner" && k.c["rights"] != "granted" {
+		return
+	}
+	admin := k.p.admin
+	conn, err := admin.Conn(k.ctx)
+	if err != nil {
+		k.errorf("Conn: %v", err)
+		return
+	}
+	q := k.d.dialect.quote
+	if k.y.name == "mariadb" {
+		_, _ = conn.ExecContext(k.ctx, "SET sql_mode = ''")
+	}
+	set := func(name string, columns map[string]string) bool {
+		key, err := k.d.key.split(k.key(name))
+		if err != nil {
+			k.errorf("split: %v", err)
+			return false
+		}
+		names, marks, args := k.d.keyColumns(), listed("?", len(key.columns)), key.columns
+		v, err := k.d.codec.encode(k.v(len(name) + 1000))
+		if err != nil {
+			k.errorf("encode: %v", err)
+			return false
+		}
+		for i, c := range k.d.values {
+			if columns[c] == "" {
+				if c == "owner" {
+					v[i] = name
+				}
+				names, marks, args = append(names, q(c)), marks+", ?", append(args, v[i])
+			}
+		}
+		for c, literal := range columns {
+			names, marks = append(names, q(c)), marks+", "+literal
+		}
+		_, err = conn.ExecContext(k.ctx, k.d.dialect.bind("INSERT INTO "+k.d.quoted()+" ("+strings.Join(names, ", ")+") VALUES ("+marks+")"), args...)
+		return err == nil // the table may hold no such row
+	}
+	now := driver.Floor(k.d.Now())
+	life := func(at driver.Instant) map[string]string {
+		return map[string]string{
+			"created_at": strings.ReplaceAll(k.d.dialect.written(k.d.created.Type, fmt.Sprint(int64(at.Add(-time.Hour)))), "?", ""),
+			"expires_at": strings.ReplaceAll(k.d.dialect.written(k.d.expires.Type, fmt.Sprint(int64(at))), "?", ""),
+			"version":    "7", "sweep_at": "0",
+		}
+	}
+	var odds, dead []string
+	for _, column := range []string{"created_at", "expires_at", "sweep_at", "version", "value"} {
+		for i, literal := range k.oddOf(column) {
+			for _, at := range []driver.Instant{now.Add(time.Hour), now.Add(-time.Hour)} {
+				columns := life(at)
+				columns[column] = literal
+				name := fmt.Sprintf("odd-%s-%d-%v", column, i, at > now)
+				if set(name, columns) {
+					odds = append(odds, k.key(name))
+				}
+			}
+		}
+	}
+	for i := range 20 {
+		name := fmt.Sprintf("dead%d", i)
+		if set(name, life(now.Add(-time.Hour))) {
+			dead = append(dead, k.key(name))
+		}
+	}
+	if err := conn.Close(); err != nil {
+		k.errorf("Close: %v", err)
+	}
+	if len(dead) == 0 && k.c.suspect(k.y.name) == "" {
+		k.errorf("no dead row was planted")
+	}
+	k.scan()
+	if _, err := k.d.Dying(k.ctx, now, now.Add(2*time.Hour), 100); err != nil {
+		k.errorf("Dying: %v", err)
+	}
+	if _, err := k.d.Backlog(k.ctx); err != nil {
+		k.errorf("Backlog: %v", err)
+	}
+	found, err := k.d.GetMulti(k.ctx, append(slices.Clone(sound), odds...))
+	if failed, ok := errors.AsType[driver.KeyErrors](err); err != nil && !ok {
+		k.errorf("GetMulti of sound and odd records: %v (%v)", err, failed)
+	}
+	for _, key := range sound {
+		if _, ok := found[key]; !ok {
+			k.errorf("GetMulti beside odd records has no %q", key)
+		}
+	}
+	for _, key := range odds {
+		if _, err := k.d.Get(k.ctx, key); err != nil && !errors.Is(err, driver.ErrInvalid) && !errors.Is(err, driver.ErrNotFound) {
+			k.errorf("Get of %q: %v", key, err)
+		}
+		if _, err := k.d.Raw(k.ctx, key); err != nil && !errors.Is(err, driver.ErrInvalid) {
+			k.errorf("Raw of %q: %v", key, err)
+		}
+		if _, err := k.store.Get(k.ctx, key); err != nil && !errors.Is(err, slidingttl.ErrInvalid) && !errors.Is(err, slidingttl.ErrNotFound) {
+			k.errorf("Store.Get of %q: %v", key, err)
+		}
+	}
+	for _, bury := range []bool{true, false} {
+		o := &SweepOptions{Batch: 7}
+		if bury {
+			o.Bury = func(context.Context, *stdsql.Tx, []driver.Dead) error { return nil }
+		}
+		s, err := k.d.Sweeper(o)
+		if err != nil {
+			k.errorf("Sweeper: %v", err)
+			return
+		}
+		if err := s.Sweep(k.ctx); err != nil {
+			k.errorf("Sweep, which buries %v: %v", bury, err)
+		}
+	}
+	for _, key := range dead {
+		if _, err := k.d.Get(k.ctx, key); !errors.Is(err, driver.ErrNotFound) && !errors.Is(err, driver.ErrInvalid) {
+			k.errorf("a dead row is there after a sweep: %v", err)
+		}
+	}
+	for _, key := range sound {
+		if _, err := k.store.Get(k.ctx, key); err != nil {
+			k.errorf("Get of %q after a sweep: %v", key, err)
+		}
+	}
+	k.scan()
+}
+
+// scan wants a walk to meet each row once.
+func (k *contractOf[T]) scan() {
+	var rows int
+	if err := k.p.db.QueryRowContext(k.ctx, "SELECT COUNT(*) FROM "+k.d.quoted()).Scan(&rows); err != nil {
+		k.errorf("COUNT: %v", err)
+		return
+	}
+	cursors, err := k.d.Segments(k.ctx, 3)
+	if err != nil {
+		k.errorf("Segments: %v", err)
+		return
+	}
+	seen, n := make(map[string]bool), 0
+	for _, at := range cursors {
+		for at != "" {
+			page, err := k.d.Scan(k.ctx, at, 5)
+			if err != nil {
+				k.errorf("Scan: %v", err)
+				return
+			}
+			for _, r := range page.Records {
+				seen[r.Key] = true
+				n++
+			}
+			if at = page.Next; n > 2*rows {
+				at = ""
+			}
+		}
+	}
+	if n != rows || len(seen) != rows {
+		k.errorf("a scan met %d rows, %d of them different; the table has %d", n, len(seen), rows)
+	}
+}
