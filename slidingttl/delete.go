@@ -7,10 +7,23 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
+// undoTime is how long after a call that may be undone its transaction may take to be committed.
+// Reads until then may still see a record that it deletes.
+const undoTime = time.Minute
+
+// deleting is s.memo.Deleting for a call by ctx.
+func (s *Store[T]) deleting(ctx context.Context, key string) (deleted func()) {
+	deleted = s.memo.Deleting(key)
+	if s.memo == nil || !driver.MayUndo(ctx) {
+		return deleted
+	}
+	return func() { time.AfterFunc(undoTime, deleted) }
+}
+
 // Delete removes the record under key. An absent key is no error.
 func (s *Store[T]) Delete(ctx context.Context, key string) error {
 	return s.callKey(ctx, opDelete, key, func() error {
-		defer s.memo.Deleting(key)()
+		defer s.deleting(ctx, key)()
 		return s.driver.Delete(ctx, key)
 	})
 }
@@ -21,7 +34,7 @@ func (s *Store[T]) Delete(ctx context.Context, key string) error {
 // versions change with a touch, the record was touched.
 func (s *Store[T]) DeleteEntry(ctx context.Context, key string, e Entry[T]) error {
 	return s.callKey(ctx, opDelete, key, func() error {
-		defer s.memo.Deleting(key)()
+		defer s.deleting(ctx, key)()
 		_, err := retryAfterTouch(e.Meta, func(was driver.Meta) (driver.Meta, error) {
 			return was, driver.Remove(ctx, s.driver, key, was, driver.Floor(s.clock.Now()))
 		})
@@ -52,7 +65,7 @@ func retryAfterTouch(was driver.Meta, write func(was driver.Meta) (driver.Meta, 
 // ErrNotFound: absent or dead. ErrConflict: too many others wrote the record meanwhile.
 func (s *Store[T]) Retire(ctx context.Context, key string) error {
 	return s.callKey(ctx, opRetire, key, func() error {
-		defer s.memo.Deleting(key)()
+		defer s.deleting(ctx, key)()
 		for range writeAttempts {
 			r := readResult[T]{op: opRetire}
 			if err := s.read(ctx, s.latest, key, &r); err != nil {

@@ -46,7 +46,11 @@ func (s *Store[T]) update(ctx context.Context, key string, first *Entry[T], f fu
 		if f == nil {
 			return &InvalidError{Field: "f", Value: "nil", Rule: "is required"}
 		}
-		for attempt := range updateAttempts {
+		attempts := updateAttempts
+		if driver.MayUndo(ctx) { // the driver reads with a lock, or the transaction begins again
+			attempts = 2
+		}
+		for attempt := range attempts {
 			e, err = s.updateOnce(ctx, key, first, f)
 			if again := errors.Is(err, ErrConflict) || first != nil && errors.Is(err, ErrNotFound); !again {
 				return err

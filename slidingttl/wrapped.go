@@ -1,12 +1,14 @@
 package slidingttl
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/policy"
 )
 
 // call makes a call of w. The repository's errors pass unchanged.
@@ -155,8 +157,14 @@ func (w *Wrapped[K, V, T]) save(ctx context.Context, op string, id K, v V, write
 				return wrap(ctx, opPeek, err)
 			}
 		}
+		if driver.MayUndo(ctx) {
+			defer w.s.memo.Deleting(key)()
+		}
 		if err := write(ctx, id, v); err != nil {
 			return err
+		}
+		if driver.MayUndo(ctx) {
+			return wrap(ctx, opTouch, w.s.writeLife(ctx, key, was))
 		}
 		w.s.memo.Forget(key)
 		_, err := w.s.touchKey(ctx, key, was, true)
@@ -164,12 +172,41 @@ func (w *Wrapped[K, V, T]) save(ctx context.Context, op string, id K, v V, write
 	})
 }
 
+// writeLife writes the life of a value that was just written by other means, in the transaction of
+// ctx. was is the life before. A touch goes on without its caller, and cannot.
+func (s *Store[T]) writeLife(ctx context.Context, key string, was driver.Life) error {
+	r := readResult[T]{op: opTouch, before: was}
+	if err := s.read(ctx, s.latest, key, &r); err != nil {
+		return err
+	}
+	if err := s.mayTouch(&r); err != nil {
+		return err
+	}
+	now := s.clock.Now()
+	at := driver.Ceil(now)
+	life, beyond := r.rules.Lowered(r.meta.Life, at)
+	if !beyond {
+		life = r.rules.Touched(r.meta.Life, at, cmp.Or(was.CreatedAt, policy.Birth(now)), 0)
+		if r.rules.Restores(life, was, at) {
+			life.ExpiresAt = was.ExpiresAt
+		}
+		if r.meta.CreatedAt != 0 {
+			life.ExpiresAt = max(life.ExpiresAt, r.meta.ExpiresAt)
+		}
+	}
+	if life == r.meta.Life {
+		return nil
+	}
+	_, err := s.driver.Touch(ctx, key, r.meta, life, driver.Floor(now))
+	return err
+}
+
 // Delete removes the record under id. A record saved there afterwards begins a new life.
 //
 // It calls the repository's Delete(ctx, K) error if there is one, else the driver's.
 func (w *Wrapped[K, V, T]) Delete(ctx context.Context, id K) error {
 	return w.call(ctx, opDelete, id, func(key string) error {
-		defer w.s.memo.Deleting(key)()
+		defer w.s.deleting(ctx, key)()
 		if r, ok := w.repo.(interface {
 			Delete(ctx context.Context, id K) error
 		}); ok {

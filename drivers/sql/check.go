@@ -55,7 +55,9 @@ func (r *refusals) when(wrong bool, field, value, rule string) {
 type description struct {
 	columns map[string]columnType // by name in lower case
 	indexes []index
-	wrong   string // what the table is that it must not be; empty: nothing
+	parts   []string          // a partitioned table's parts with rows, as they stand in statements
+	invalid map[string]string // first columns of indexes whose creation was cancelled, by the index's name in statements
+	wrong   string            // what the table is that it must not be; empty: nothing
 }
 
 type columnType struct {

@@ -50,15 +50,24 @@ type judge struct {
 	by any
 }
 
-// otherClock is the difference from the database's time, in milliseconds, from which a caller's now
-// must come from another clock.
-const otherClock = driver.Instant(500)
-
-func (t *table) judge(now driver.Instant) judge {
-	if d := now - driver.Floor(t.Now()); d < -otherClock || d > otherClock {
+func (t *table) judge(ctx context.Context, now driver.Instant) judge {
+	if driver.OtherClock(ctx) {
 		return judge{t, int64(now)}
 	}
 	return judge{t, nil}
+}
+
+// longPast is how far behind the database's time, in milliseconds, the now of a Remove must be to
+// mean a past moment at which the record was alive. Callers that remove dead records pass such a
+// time.
+const longPast = 500
+
+// judgePast is judge for a Remove.
+func (t *table) judgePast(ctx context.Context, now driver.Instant) judge {
+	if driver.Floor(t.Now())-now > longPast {
+		return judge{t, int64(now)}
+	}
+	return t.judge(ctx, now)
 }
 
 // now returns that time, as this process knows it.
@@ -76,6 +85,27 @@ func (j judge) alive(expiry driver.Instant) []any {
 		return []any{j.by, int64(0), int64(math.MaxInt64)}
 	}
 	return []any{j.by, int64(0), int64(expiry - 1)}
+}
+
+// born returns the arguments of the condition that a new life which ends at expiry has not ended.
+// Another clock may write any life.
+func (j judge) born(expiry driver.Instant) []any {
+	if expiry == 0 || j.by != nil {
+		return []any{j.by, int64(math.MaxInt64)}
+	}
+	return []any{j.by, int64(expiry)}
+}
+
+// late reports whether a new life that ends at expiry, and was not written, has ended. found is the
+// error of a read of the key, whose row carries the time.
+func (j judge) late(ctx context.Context, expiry driver.Instant, found error) bool {
+	if expiry == 0 || j.by != nil {
+		return false
+	}
+	if found != nil {
+		_, _ = j.t.ask(ctx)
+	}
+	return expiry <= j.now()
 }
 
 func (j judge) dead(expiry driver.Instant) []any {

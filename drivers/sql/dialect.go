@@ -41,6 +41,10 @@ type dialect interface {
 	// evaluated.
 	locked(table string, key []string, is string) string
 
+	// unsynced is a further condition of a touch, by which its commit is not waited for, unless sync.
+	// Empty: the database has none that is the statement's alone.
+	unsynced(sync bool) string
+
 	// upsert follows an INSERT's values. It updates set if the row exists and its record is dead.
 	// Empty: the INSERT fails on an existing row, and an UPDATE cannot return rows.
 	upsert(key []string, set []string, dead string) string

@@ -67,7 +67,7 @@ func Over[T any](db *stdsql.DB, on Pool, dialect Dialect, table string, opts *Op
 	}
 	t := newTable(db, on, speaks, schema, name, layout{
 		key: o.Key, created: o.CreatedAt, expires: o.ExpiresAt, sweep: o.SweepAt, version: o.Version,
-		values: o.values(), json: o.Value != "", maxKey: o.MaxKey, retain: o.Retain, keepReplaced: o.Replaced, keepDeleted: o.Deletes, maxSkew: o.MaxSkew,
+		values: o.values(), json: o.Value != "", maxKey: o.MaxKey, retain: o.Retain, keepReplaced: o.Replaced, keepDeleted: o.Deletes, maxSkew: o.MaxSkew, syncTouches: o.SyncTouches,
 	})
 	return &Driver[T]{table: t, codec: codec[T]{o.Row.Fields, o.LifeOnly}}, nil
 }
@@ -86,6 +86,7 @@ type layout struct {
 	keepReplaced     bool
 	keepDeleted      bool
 	maxSkew          time.Duration
+	syncTouches      bool
 }
 
 // table is the part of a driver that does not depend on T.
@@ -94,7 +95,8 @@ type table struct {
 	db           *stdsql.DB
 	pool         Pool    // for records: db, or another client
 	reads        querier // pool, with prepared statements if that is faster
-	turn         turn    // serializes writers
+	turn         *turn   // serializes writers
+	slots        slots   // of touches
 	dialect      dialect
 	schema, name string
 	sql          statements
@@ -108,7 +110,7 @@ func newTable(db *stdsql.DB, on Pool, d dialect, schema, name string, l layout) 
 	}
 	t := &table{layout: l, db: db, pool: on, reads: on, dialect: d, schema: schema, name: name}
 	if d.types().inProcess {
-		t.reads, t.turn = &compiled{db: db}, newTurn()
+		t.reads, t.turn = &compiled{db: db}, &turn{db: db}
 	}
 	t.sql = t.statements()
 	return t
@@ -135,7 +137,11 @@ func firstRow(ctx context.Context, db querier, query string, args, dest []any) (
 
 // row is firstRow for the row of k.
 func (t *table) row(ctx context.Context, k rowKey, query string, args, dest []any) error {
-	found, err := firstRow(ctx, t.reader(ctx), query, args, dest)
+	query, err := t.latest(ctx, query)
+	found := false
+	if err == nil {
+		found, err = firstRow(ctx, t.reader(ctx), query, args, dest)
+	}
 	switch {
 	case err != nil:
 		return t.failed(ctx, err, k)

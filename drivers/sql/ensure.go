@@ -17,11 +17,14 @@ type traits struct {
 	times          map[TimeType]string
 	with           string // ends CREATE TABLE
 	online         string // makes CREATE INDEX let others write
+	setDefault     string // sets the default of sweep_at for rows from now on; empty: not supported
 	modify         string // changes a column's type; empty: all types keep milliseconds
 	grant          string // grants a user rights on a table; empty: the database has none
 	checkNow       string // checks deferred constraints now; empty: not supported
 	lock           string // makes a transaction take the write lock; empty: not needed
 	tuples         string // begins a list of tuples
+	from           string // ends a SELECT of no table, before WHERE
+	locks          string // ends a SELECT of the latest row in a transaction with a snapshot; empty: not supported
 	isolation      stdsql.IsolationLevel
 	scansBytes     bool // texts are scanned as bytes
 	inProcess      bool // the database runs in this process, which prepares statements and queues writers itself
@@ -107,14 +110,29 @@ func (t *table) missing(d *description, online string) []string {
 		{t.version, types.integer},
 	}
 	var statements []string
+	tables := d.parts // whose rows the index is built over
+	if len(tables) == 0 {
+		tables = []string{t.quoted()}
+	}
 	switch {
 	case len(d.columns) > 0:
-		if _, ok := d.columns[strings.ToLower(t.sweep)]; !ok && online != "" {
-			statements = append(statements, "ALTER TABLE "+t.quoted()+" SET"+strings.TrimPrefix(types.with, " WITH"))
+		has := func(name string) bool { _, ok := d.columns[strings.ToLower(name)]; return ok }
+		if !has(t.sweep) && online != "" {
+			for _, part := range tables {
+				statements = append(statements, "ALTER TABLE "+part+" SET"+strings.TrimPrefix(types.with, " WITH"))
+			}
 		}
 		for _, c := range life {
-			if _, ok := d.columns[strings.ToLower(c.name)]; !ok {
-				statements = append(statements, fmt.Sprintf("ALTER TABLE %s ADD COLUMN %s %s", t.quoted(), q(c.name), c.kind))
+			if has(c.name) {
+				continue
+			}
+			unswept := c.name == t.sweep && types.setDefault != "" && !has(t.expires.Name) // no row has an expiry
+			if unswept {
+				c.kind = fmt.Sprintf("%s NOT NULL DEFAULT %d", types.integer, never)
+			}
+			statements = append(statements, fmt.Sprintf("ALTER TABLE %s ADD COLUMN %s %s", t.quoted(), q(c.name), c.kind))
+			if unswept {
+				statements = append(statements, fmt.Sprintf(types.setDefault, t.quoted(), q(c.name)))
 			}
 		}
 	case t.json && t.key.Split == nil:
@@ -130,8 +148,21 @@ func (t *table) missing(d *description, online string) []string {
 	default:
 		return nil
 	}
-	if !slices.ContainsFunc(d.indexes, func(i index) bool { return i.columns[0] == strings.ToLower(t.sweep) }) {
-		statements = append(statements, fmt.Sprintf("CREATE INDEX%s %s ON %s (%s)", online, q(t.name+"_"+t.sweep), t.dialect.indexed(t.schema, t.name), q(t.sweep)))
+	if slices.ContainsFunc(d.indexes, func(i index) bool { return i.columns[0] == strings.ToLower(t.sweep) }) {
+		return statements
 	}
-	return statements
+	if online != "" {
+		for name, column := range d.invalid {
+			if column == strings.ToLower(t.sweep) { // of a statement that was cancelled
+				statements = append(statements, "DROP INDEX"+online+" "+name)
+			}
+		}
+		for _, part := range d.parts { // the table's own index then takes these over
+			statements = append(statements, fmt.Sprintf("CREATE INDEX%s ON %s (%s)", online, part, q(t.sweep)))
+		}
+		if len(d.parts) > 0 {
+			online = ""
+		}
+	}
+	return append(statements, fmt.Sprintf("CREATE INDEX%s %s ON %s (%s)", online, q(t.name+"_"+t.sweep), t.dialect.indexed(t.schema, t.name), q(t.sweep)))
 }

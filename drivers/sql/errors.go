@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
@@ -33,34 +35,66 @@ func (t *table) lost(ctx context.Context, err error, k rowKey) error {
 	return t.failed(ctx, err, k)
 }
 
-// silent hides an error's text, because it quotes a key.
-type silent struct{ err error }
-
-func (e silent) Error() string {
-	var state interface{ SQLState() string }
-	if errors.As(e.err, &state) {
-		return "error of SQLSTATE " + state.SQLState() + ", whose text quotes the key"
-	}
-	return fmt.Sprintf("%T, whose text quotes the key", e.err)
+// masked replaces an error's text, which quotes a key.
+type masked struct {
+	text string
+	err  error
 }
 
-func (e silent) Unwrap() error { return e.err }
+func (e masked) Error() string { return e.text }
 
-// hidden wraps err in silent if its text quotes a key or a part of one.
+func (e masked) Unwrap() error { return e.err }
+
+// hidden masks the keys, and parts of keys, in err's text.
 func hidden(err error, keys []rowKey) error {
-	text := err.Error()
+	was := err.Error()
+	text := was
 	for _, k := range keys {
-		if k.key != "" && strings.Contains(text, k.key) {
-			return silent{err}
-		}
+		text = mask(text, k.key)
 		for _, c := range k.columns {
 			if b, ok := c.([]byte); ok {
 				c = string(b)
 			}
-			if s, ok := c.(string); ok && s != "" && strings.Contains(text, s) {
-				return silent{err}
+			if s, ok := c.(string); ok {
+				text = mask(text, s)
 			}
 		}
 	}
-	return err
+	if text == was {
+		return err
+	}
+	return masked{text, err}
+}
+
+const (
+	shortKey = 8  // bytes below which a key may be a part of other words
+	cutKey   = 32 // bytes after which a database may cut a key that it quotes
+)
+
+// mask replaces key in text: a short one where it is a word.
+func mask(text, key string) string {
+	if key == "" {
+		return text
+	}
+	var b strings.Builder
+	within := func(r rune, size int) bool {
+		return size > 0 && len(key) < shortKey && (r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r))
+	}
+	for from := 0; ; {
+		i := strings.Index(text[from:], key[:min(len(key), cutKey)])
+		if i < 0 {
+			return b.String() + text[from:]
+		}
+		i += from
+		end := i
+		for end < len(text) && end-i < len(key) && text[end] == key[end-i] {
+			end++
+		}
+		if within(utf8.DecodeLastRuneInString(text[:i])) || within(utf8.DecodeRuneInString(text[end:])) {
+			b.WriteString(text[from:end])
+		} else {
+			b.WriteString(text[from:i] + "[key]")
+		}
+		from = end
+	}
 }

@@ -60,6 +60,8 @@ const mysqlStart = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
 
 func (mysql) locked(_ string, _ []string, is string) string { return is }
 
+func (mysql) unsynced(bool) string { return "" }
+
 // upsert: ON DUPLICATE KEY UPDATE has no WHERE, and under clientFoundRows its count does not tell
 // an insert from an update.
 func (mysql) upsert([]string, []string, string) string { return "" }
@@ -188,8 +190,10 @@ func (mysql) types() traits {
 		key:     func(most int) string { return fmt.Sprintf("VARBINARY(%d)", most) },
 		value:   "JSON",
 		integer: "BIGINT", serial: "BIGINT AUTO_INCREMENT PRIMARY KEY", text: "LONGTEXT",
-		triggers: "information_schema.triggers WHERE trigger_schema = DATABASE() AND trigger_name",
-		grant:    grant, modify: "ALTER TABLE %s MODIFY %s %s", scansBytes: true,
+		triggers:   "information_schema.triggers WHERE trigger_schema = DATABASE() AND trigger_name",
+		setDefault: "ALTER TABLE %s ALTER COLUMN %s SET DEFAULT 0",
+		from:       " FROM DUAL", locks: " FOR UPDATE",
+		grant: grant, modify: "ALTER TABLE %s MODIFY %s %s", scansBytes: true,
 		isolation: stdsql.LevelReadCommitted, // else a sweep would also lock the gap before the next expiry
 		times:     map[TimeType]string{Millis: "BIGINT", Timestamp: "TIMESTAMP(3) NULL", DateTime: "DATETIME(3)"},
 	}

@@ -88,6 +88,12 @@ type Options[T any] struct {
 	// Dead.Deleted. False: deletes are not recorded.
 	Deletes bool
 
+	// SyncTouches makes touches wait for their commit. On PostgreSQL a touch that only moves an expiry
+	// forward does not, outside of a transaction of the application: a crash of the server may take
+	// the touches of its last moment (three times wal_writer_delay), never a row or another write.
+	// Other databases have no such setting for one statement.
+	SyncTouches bool
+
 	// MaxSkew is how far the system's clock may differ from the database's before Check reports it.
 	// Zero: 1 min. Records do not depend on it, because the driver's clock is the database's; see
 	// slidingttl.Options.Now.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
@@ -23,8 +24,9 @@ func (d *Driver[T]) Overwrite(ctx context.Context, key string, v T, newLife driv
 	}
 	keep, to, room, most := until(a)
 	inserted := append(k.with(instant(newLife.CreatedAt), instant(newLife.ExpiresAt), sweepAt(newLife.ExpiresAt), int64(driver.NewVersion(math.MaxInt64))), values...)
-	j := d.judge(now)
-	for range attempts {
+	j := d.judge(ctx, now)
+	inserted = append(inserted, j.born(newLife.ExpiresAt)...)
+	for range tries(ctx) {
 		now = max(now, j.now())
 		dead := []any{int64(now), int64(now - a.Most)} // bounds for death by idleness, by age
 		args := append(slices.Concat(inserted, dead, dead), keep, room, most, to, room, most)
@@ -32,7 +34,11 @@ func (d *Driver[T]) Overwrite(ctx context.Context, key string, v T, newLife driv
 		var l life
 		var found bool
 		err := d.send(ctx, k, func(on Runner) (err error) {
-			found, err = firstRow(ctx, on, d.sql.overwrite, args, l.dest())
+			var millis int64
+			sent := time.Now()
+			if found, err = firstRow(ctx, on, d.sql.overwrite, args, append([]any{&millis}, l.dest()...)); found && err == nil {
+				d.observe(sent, millis)
+			}
 			return err
 		})
 		switch {
@@ -43,6 +49,8 @@ func (d *Driver[T]) Overwrite(ctx context.Context, key string, v T, newLife driv
 		}
 		m, err := d.meta(ctx, k)
 		switch {
+		case (err == nil || errors.Is(err, driver.ErrNotFound)) && j.late(ctx, newLife.ExpiresAt, err):
+			return driver.Meta{}, driver.ErrLate
 		case err == nil && m.Alive(now) && (m.CreatedAt == 0 || m.ExpiresAt == 0):
 			return driver.Meta{}, &driver.ConflictError{Found: m}
 		case err != nil && !errors.Is(err, driver.ErrNotFound):

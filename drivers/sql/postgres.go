@@ -60,6 +60,15 @@ func (postgres) locked(table string, key []string, is string) string {
 	return "(" + columns + ") = (SELECT " + columns + " FROM " + table + " WHERE " + is + " FOR UPDATE)"
 }
 
+// unsynced: a statement that is a transaction of its own commits by the setting that it has then.
+// Evaluated for the row that is written, it costs nothing where none is.
+func (postgres) unsynced(sync bool) string {
+	if sync {
+		return ""
+	}
+	return " AND set_config('synchronous_commit', 'off', true) = 'off'"
+}
+
 func (p postgres) upsert(key, set []string, dead string) string { return onConflict(p, key, set, dead) }
 func (p postgres) excluded(column string) string                { return "excluded." + p.quote(column) }
 
@@ -125,13 +134,41 @@ JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum
 WHERE i.indrelid = to_regclass($1) AND i.indisvalid AND i.indimmediate AND 0 <> ALL (i.indkey) AND k.place <= i.indnkeyatts
 ORDER BY i.indexrelid, k.place`
 
+// postgresParts lists a partitioned table's leaves, and the invalid indexes of these or of the table
+// itself.
+const postgresParts = `
+WITH leaves AS (
+	SELECT relid, level FROM pg_partition_tree(to_regclass($1)) WHERE isleaf
+	UNION SELECT to_regclass($1), 0)
+SELECT relid::regclass::text, '', '' FROM leaves WHERE level > 0
+UNION ALL
+SELECT '', i.indexrelid::regclass::text, lower(a.attname)
+FROM leaves JOIN pg_index i ON i.indrelid = relid AND NOT i.indisvalid
+JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
+ORDER BY 1, 2`
+
 func (p postgres) describe(ctx context.Context, db *stdsql.DB, schema, table string) (*description, error) {
 	name := qualified(p, schema, table)
 	d, err := describe(ctx, db, postgresColumns, postgresIndexes, name)
 	if err == nil && len(d.columns) > 0 {
 		err = db.QueryRowContext(ctx, "SELECT CASE WHEN row_security_active($1) THEN 'under row security' ELSE '' END", name).Scan(&d.wrong)
 	}
-	return d, err
+	if err != nil || len(d.columns) == 0 {
+		return d, err
+	}
+	d.invalid = make(map[string]string)
+	return d, each(ctx, db, postgresParts, []any{name}, func(scan func(...any) error) error {
+		var table, index, column string
+		if err := scan(&table, &index, &column); err != nil {
+			return err
+		}
+		if index != "" {
+			d.invalid[index] = column
+		} else {
+			d.parts = append(d.parts, table)
+		}
+		return nil
+	})
 }
 
 func (p postgres) settings(ctx context.Context, db *stdsql.DB, _ []TimeType) error {
@@ -260,10 +297,11 @@ func (postgres) types() traits {
 		key:     func(int) string { return `text COLLATE "C"` },
 		value:   "jsonb",
 		integer: "bigint", serial: "bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY", text: "text",
-		triggers: "information_schema.triggers WHERE trigger_name",
-		times:    map[TimeType]string{Millis: "bigint", Timestamp: "timestamptz", DateTime: "timestamp"},
-		checkNow: "SET CONSTRAINTS ALL IMMEDIATE",
-		online:   " CONCURRENTLY", isolation: stdsql.LevelReadCommitted,
+		triggers:   "information_schema.triggers WHERE trigger_name",
+		times:      map[TimeType]string{Millis: "bigint", Timestamp: "timestamptz", DateTime: "timestamp"},
+		setDefault: "ALTER TABLE %s ALTER COLUMN %s SET DEFAULT 0",
+		checkNow:   "SET CONSTRAINTS ALL IMMEDIATE",
+		online:     " CONCURRENTLY", isolation: stdsql.LevelReadCommitted,
 		grant: grant,
 		with:  fmt.Sprintf(" WITH (fillfactor = %d)", fillfactor),
 	}

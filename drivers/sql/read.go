@@ -105,9 +105,13 @@ func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]dri
 // batch reads rows and calls add for each.
 func (d *Driver[T]) batch(ctx context.Context, keys []rowKey, add func(key string, e driver.Entry[T], err error)) error {
 	list, args := d.keyList(keys)
+	query, err := d.latest(ctx, d.dialect.bind(d.sql.getMulti+list))
+	if err != nil {
+		return err
+	}
 	var millis int64
 	sent := time.Now()
-	rows, err := d.reader(ctx).Query(ctx, d.dialect.bind(d.sql.getMulti+list), args...)
+	rows, err := d.reader(ctx).Query(ctx, query, args...)
 	if err != nil {
 		return err
 	}
@@ -138,7 +142,7 @@ func (d *Driver[T]) ReadTouch(ctx context.Context, key string, known *driver.Met
 	if !due {
 		_, due = a.Touch(known.Life)
 	}
-	if d.sql.readTouch == "" || !due || !d.clock.Known() || driver.MayUndo(ctx) {
+	if d.sql.readTouch == "" || !due || !d.clock.Known() || driver.MayUndo(ctx) || !d.slots.try(d.table) {
 		e, err := d.Get(ctx, key)
 		life, due := a.Touch(e.Life)
 		if err != nil || !due || !e.Alive(now) || d.sql.readTouch != "" {
@@ -151,13 +155,14 @@ func (d *Driver[T]) ReadTouch(ctx context.Context, key string, known *driver.Met
 		e.Meta = driver.Meta{Life: life, Version: version}
 		return e, true, nil
 	}
+	defer d.slots.pass()
 	k, err := d.rowOf(key, d.maxKey)
 	if err != nil {
 		return driver.Entry[T]{}, false, err
 	}
 	keep, to, room, most := until(a)
 	args := append([]any{to, room, most}, k.columns...)
-	args = append(args, int64(now), keep, room, most, d.judge(now).by)
+	args = append(args, int64(now), keep, room, most, d.judge(ctx, now).by)
 	var l life
 	var s scanned[T]
 	var millis int64

@@ -38,7 +38,7 @@ func TestDeletes(t *testing.T) {
 		}
 		now := driver.Floor(server.At)
 		insert := func(key string, l driver.Life) driver.Meta {
-			version, err := d.Insert(ctx, key, session{User: key}, l, now)
+			version, err := d.Insert(driver.WithOtherClock(ctx), key, session{User: key}, l, now)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -97,7 +97,7 @@ func TestDeletes(t *testing.T) {
 // before a sweep. A touch, an overwrite of a live record and an adoption are no deaths.
 func TestReplaced(t *testing.T) {
 	onAll(t, func(t *testing.T, db *stdsql.DB, dialect Dialect) {
-		ctx := t.Context()
+		ctx := driver.WithOtherClock(t.Context())
 		for name, o := range map[string]*Options[session]{
 			"bigint":  {Replaced: true},
 			"instant": {Replaced: true, CreatedAt: TimeColumn{Type: DateTime}, ExpiresAt: TimeColumn{Type: Timestamp}},

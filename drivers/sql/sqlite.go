@@ -47,6 +47,8 @@ func (s sqlite) began() string { return s.clock() }
 
 func (sqlite) locked(_ string, _ []string, is string) string { return is }
 
+func (sqlite) unsynced(bool) string { return "" }
+
 func (s sqlite) upsert(key, set []string, dead string) string { return onConflict(s, key, set, dead) }
 func (s sqlite) excluded(column string) string                { return "excluded." + s.quote(column) }
 

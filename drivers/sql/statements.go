@@ -10,28 +10,31 @@ import (
 // the judge's time and the bounds it must lie between. C is created_at, twice if its type is not
 // BIGINT. V are the columns of the value.
 type statements struct {
-	get      string // K
-	getTimed string // K; returns the database's time before the rest
-	getMulti string // without its list of keys; returns the database's time before the rest
-	meta     string // K; returns the database's time before the rest
-	raw      string // K
-	insert   string // K, created_at, expires_at, sweep_at, version, V, and the judge with an upsert
-	replace  string // C, expires_at, sweep_at, version, V, W
-	forward  string // expires_at, W: a touch that leaves sweep_at unchanged
-	touch    string // C, expires_at, sweep_at, W: any other
-	remove   string // W
-	delete   string // K
+	get       string // K
+	getTimed  string // K; returns the database's time before the rest
+	getMulti  string // without its list of keys; returns the database's time before the rest
+	meta      string // K; returns the database's time before the rest
+	raw       string // K
+	insert    string // K, created_at, expires_at, sweep_at, version, V, judge, expires_at, and the judge with an upsert, which returns the database's time
+	replace   string // C, expires_at, sweep_at, version, V, W
+	forward   string // expires_at, W: a touch that leaves sweep_at unchanged
+	forwardIn string // forward in a caller's transaction
+	touch     string // C, expires_at, sweep_at, W: any other
+	remove    string // W
+	delete    string // K
 
-	// K, created_at, expires_at, sweep_at, version, V, dead, dead, end of keep, MaxInt64 - most,
+	// K, created_at, expires_at, sweep_at, version, V, judge, expires_at, dead, dead, end of keep, MaxInt64 - most,
 	// most, stored end, MaxInt64 - most, most, dead, now, judge, now. dead is now, and the
-	// created_at at or before which a record is past most. Empty: not supported.
+	// created_at at or before which a record is past most. Returns the database's time and the life.
+	// Empty: not supported.
 	overwrite string
 
 	// stored end, MaxInt64 - most, most, K, now, end of keep, MaxInt64 - most, most, judge. Returns
 	// the database's time and the row, if a touch was due. Empty: not supported.
 	readTouch string
 
-	upserts bool // insert also overwrites a dead record
+	locks   string // ends a SELECT in a caller's transaction
+	upserts bool   // insert also overwrites a dead record
 }
 
 func (t *table) statements() statements {
@@ -67,9 +70,9 @@ func (t *table) statements() statements {
 
 	columns := append(t.keyColumns(), q(t.created.Name), q(t.expires.Name), q(t.sweep), q(t.version))
 	columns = append(columns, values...)
-	insert := "INSERT INTO " + name + " (" + strings.Join(columns, ", ") + ") VALUES (" +
+	insert := "INSERT INTO " + name + " (" + strings.Join(columns, ", ") + ") SELECT " +
 		listed("?", len(t.key.Columns)) + ", " + d.written(t.created.Type, "?") + ", " + d.written(t.expires.Type, "?") + ", " +
-		listed("?", 2+len(values)) + ")"
+		listed("?", 2+len(values)) + d.types().from + " WHERE " + time + " < " + d.integer()
 	overwritten := append([]string{t.created.Name, t.expires.Name, t.sweep, t.version}, t.values...)
 	for i, c := range overwritten {
 		overwritten[i] = q(c) + " = " + d.excluded(c)
@@ -93,7 +96,7 @@ func (t *table) statements() statements {
 	// Use the database's time only once, because it advances: it must agree with the caller's.
 	overwrite := d.upsert(t.key.Columns, kept, oldExpires+" <> 0 AND ("+oldExpires+" <= ?) = ("+overdue+") AND ("+oldExpires+" <= ? OR "+oldCreated+" <> 0)")
 	if overwrite != "" {
-		overwrite = insert + overwrite + " RETURNING " + life
+		overwrite = insert + overwrite + " RETURNING " + clock + ", " + life
 	}
 
 	limit := d.lesser(created, d.integer()) + " + " + d.integer()
@@ -103,22 +106,25 @@ func (t *table) statements() statements {
 	s := statements{
 		get:       "SELECT " + whole + from + key,
 		getTimed:  "SELECT " + clock + ", " + whole + from + key,
+		locks:     d.types().locks,
 		getMulti:  "SELECT " + clock + ", " + keys + ", " + whole + from + t.keyTuple() + " IN ",
 		meta:      "SELECT " + clock + ", " + life + from + key,
 		upserts:   upsert != "",
 		insert:    insert + upsert,
 		overwrite: overwrite,
 		replace:   set(append([]string{keepCreated, setExpires, setSweep, q(t.version) + " = ?"}, each(t.values, " = ?")...)...) + is,
-		forward:   set(setExpires) + is,
+		forward:   set(setExpires) + is + d.unsynced(t.syncTouches),
+		forwardIn: set(setExpires) + is,
 		touch:     set(keepCreated, setExpires, setSweep) + is,
 		remove:    "DELETE" + from + is,
 		delete:    "DELETE" + from + key,
 	}
 	if s.upserts {
-		s.readTouch = update + " RETURNING " + clock + ", " + whole
+		s.readTouch = update + d.unsynced(t.syncTouches) + " RETURNING " + clock + ", " + whole
+		s.insert += " RETURNING " + clock
 	}
 	s.raw = "SELECT " + life + ", " + strings.Join(t.rawColumns(), ", ") + from + key
-	for _, text := range []*string{&s.get, &s.getTimed, &s.meta, &s.raw, &s.insert, &s.overwrite, &s.replace, &s.forward, &s.touch, &s.remove, &s.delete, &s.readTouch} {
+	for _, text := range []*string{&s.get, &s.getTimed, &s.meta, &s.raw, &s.insert, &s.overwrite, &s.replace, &s.forward, &s.forwardIn, &s.touch, &s.remove, &s.delete, &s.readTouch} {
 		*text = d.bind(*text)
 	}
 	return s

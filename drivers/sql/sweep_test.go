@@ -277,7 +277,7 @@ func TestBacklog(t *testing.T) {
 		now := driver.Floor(time.Now())
 		for i, ttl := range []time.Duration{-time.Hour, -2 * time.Hour, time.Hour} {
 			life := driver.Life{CreatedAt: now.Add(-3 * time.Hour), ExpiresAt: now.Add(ttl)}
-			if _, err := d.Insert(t.Context(), fmt.Sprint(i), session{}, life, life.CreatedAt); err != nil {
+			if _, err := d.Insert(driver.WithOtherClock(t.Context()), fmt.Sprint(i), session{}, life, life.CreatedAt); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -449,7 +449,7 @@ func TestSweepBytes(t *testing.T) {
 		d := open[session](t, db, dialect, &Options[session]{Replaced: true})
 		for range 2 { // the first lives are replaced
 			for i := range 10 {
-				if _, err := d.Insert(t.Context(), fmt.Sprint(i), session{User: strings.Repeat("u", 60)}, lasting(time.Minute), base.Add(time.Hour)); err != nil {
+				if _, err := d.Insert(driver.WithOtherClock(t.Context()), fmt.Sprint(i), session{User: strings.Repeat("u", 60)}, lasting(time.Minute), base.Add(time.Hour)); err != nil {
 					t.Fatal(err)
 				}
 			}

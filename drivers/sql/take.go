@@ -122,10 +122,9 @@ func (s *Sweeper) rows(ctx context.Context, tx *stdsql.Tx, limit int) (b swept, 
 
 // begin opens a transaction that writes.
 func (t *table) begin(ctx context.Context) (*stdsql.Tx, error) {
-	types := t.dialect.types()
-	tx, err := t.db.BeginTx(ctx, &stdsql.TxOptions{Isolation: types.isolation})
-	if err == nil && types.lock != "" {
-		if _, err = tx.ExecContext(ctx, fmt.Sprintf(types.lock, t.quoted(), t.dialect.quote(t.sweep))); err != nil {
+	tx, err := t.db.BeginTx(ctx, &stdsql.TxOptions{Isolation: t.dialect.types().isolation})
+	if err == nil {
+		if err = t.lock(ctx, standard[*stdsql.Tx]{tx}); err != nil {
 			_ = tx.Rollback()
 		}
 	}

@@ -3,6 +3,7 @@ package sql
 import (
 	"context"
 	stdsql "database/sql"
+	"fmt"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
@@ -13,8 +14,11 @@ type txKey struct{}
 // driver is one of this package, and tx is on its database. The calls take effect when tx is
 // committed, or not at all. Insert, Upsert, Update and Delete write. A Get, and any other call that
 // touches, is a Peek: a read that may be undone promises nothing. The store remembers none of them.
-// An error of the database may end tx, as always; a write is tried once. Do not make two calls by
-// that context at once, as on tx itself.
+// Reads lock what they read where a transaction's snapshot may be old (MySQL, and SQLite, which locks
+// the file), so that they see what others have touched since, and a write lands at the first try. A
+// wrapped repository's saves, made by that context, write their life in tx too. An error of the
+// database may end tx, as always. Do not make two calls by that context at once, as on tx itself.
+// Commit within a minute after a Delete: until then the store remembers no read of the key.
 //
 // A tier above the driver, such as drivers/hot, holds what it reads: give it no such context.
 func WithTx(ctx context.Context, tx *stdsql.Tx) context.Context {
@@ -38,4 +42,23 @@ func (t *table) reader(ctx context.Context) querier {
 		return tx
 	}
 	return t.reads
+}
+
+// latest makes a SELECT in a caller's transaction see the row as it is, and lock it, where a snapshot
+// would show the row before others' touches. A snapshot of SQLite's is the latest, and stays it, once
+// the transaction has the lock.
+func (t *table) latest(ctx context.Context, query string) (string, error) {
+	tx := txOf(ctx)
+	if tx == nil {
+		return query, nil
+	}
+	return query + t.sql.locks, t.lock(ctx, tx)
+}
+
+// lock makes tx take the write lock, if the database has one for all.
+func (t *table) lock(ctx context.Context, tx Runner) (err error) {
+	if lock := t.dialect.types().lock; lock != "" {
+		_, err = tx.Exec(ctx, fmt.Sprintf(lock, t.quoted(), t.dialect.quote(t.sweep)))
+	}
+	return err
 }

@@ -13,6 +13,15 @@ import (
 // attempts bounds how often one call is tried again because another write came in between.
 const attempts = 16
 
+// tries is how often a call may begin again: in a caller's transaction once, after it has read what
+// stands in its way with a lock.
+func tries(ctx context.Context) int {
+	if txOf(ctx) != nil {
+		return 2
+	}
+	return attempts
+}
+
 // busyFor is how long a write is retried if SQLite is busy and has no busy_timeout.
 const busyFor = 200 * time.Millisecond
 
@@ -68,11 +77,10 @@ func (t *table) send(ctx context.Context, k rowKey, statement func(Runner) error
 
 // conditional executes a write that lands on the live record was or not at all. same means that the
 // write changes nothing: MySQL then counts no row.
-func (t *table) conditional(ctx context.Context, k rowKey, was driver.Meta, now driver.Instant, same bool, statement string, args []any) error {
+func (t *table) conditional(ctx context.Context, k rowKey, was driver.Meta, now driver.Instant, j judge, same bool, statement string, args []any) error {
 	var found driver.Meta
-	j := t.judge(now)
 	args = append(args, j.alive(was.ExpiresAt)...)
-	for range attempts {
+	for range tries(ctx) {
 		if was.Alive(now) {
 			n, err := t.exec(ctx, k, statement, args)
 			if err != nil || n > 0 {
@@ -113,26 +121,29 @@ func (d *Driver[T]) Insert(ctx context.Context, key string, v T, life driver.Lif
 	}
 	version := driver.NewVersion(math.MaxInt64)
 	args := append(k.with(instant(life.CreatedAt), instant(life.ExpiresAt), sweepAt(life.ExpiresAt), int64(version)), values...)
-	j := d.judge(now)
+	j := d.judge(ctx, now)
+	args = append(args, j.born(life.ExpiresAt)...)
 	if d.sql.upserts {
 		args = append(args, j.by)
 	}
 	var refusal error
-	for range attempts {
-		n, err := d.exec(ctx, k, d.sql.insert, args)
+	for range tries(ctx) {
+		n, err := d.insert(ctx, k, args)
 		switch {
 		case err == nil && n > 0:
 			return version, nil
-		case err != nil && d.dialect.verdict(err) != duplicate:
-			return 0, err
+		case err != nil && (d.sql.upserts || d.dialect.verdict(err) != duplicate):
+			return 0, err // a duplicate, where the key's own is no error: of another unique index
 		}
 		refusal = err
 		found, err := d.meta(ctx, k)
 		switch {
-		case errors.Is(err, driver.ErrNotFound):
-			continue // deleted meanwhile, or another unique index refused the row
-		case err != nil:
+		case err != nil && !errors.Is(err, driver.ErrNotFound):
 			return 0, err
+		case j.late(ctx, life.ExpiresAt, err):
+			return 0, driver.ErrLate
+		case err != nil:
+			continue // deleted meanwhile, or another unique index refused the row
 		case found.Alive(j.now()):
 			return 0, &driver.ConflictError{Found: found}
 		}
@@ -147,6 +158,23 @@ func (d *Driver[T]) Insert(ctx context.Context, key string, v T, life driver.Lif
 	return 0, refusal
 }
 
+// insert executes the INSERT, and learns the database's time where that returns it.
+func (t *table) insert(ctx context.Context, k rowKey, args []any) (n int64, err error) {
+	if !t.sql.upserts {
+		return t.exec(ctx, k, t.sql.insert, args)
+	}
+	return n, t.send(ctx, k, func(on Runner) error {
+		var millis int64
+		sent := time.Now()
+		found, err := firstRow(ctx, on, t.sql.insert, args, []any{&millis})
+		if found && err == nil {
+			n = 1
+			t.observe(sent, millis)
+		}
+		return err
+	})
+}
+
 // Replace implements driver.Driver, with one UPDATE.
 func (d *Driver[T]) Replace(ctx context.Context, key string, v T, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
 	k, values, err := d.record(key, v)
@@ -154,7 +182,7 @@ func (d *Driver[T]) Replace(ctx context.Context, key string, v T, was driver.Met
 		return 0, err
 	}
 	version := driver.NewVersion(math.MaxInt64)
-	if err := d.conditional(ctx, k, was, now, false, d.sql.replace, d.replacing(k, was, life, version, values)); err != nil {
+	if err := d.conditional(ctx, k, was, now, d.judge(ctx, now), false, d.sql.replace, d.replacing(k, was, life, version, values)); err != nil {
 		return 0, err
 	}
 	return version, nil
@@ -184,12 +212,21 @@ func (t *table) Touch(ctx context.Context, key string, was driver.Meta, life dri
 		return 0, err
 	}
 	statement, args := t.sql.forward, []any{instant(life.ExpiresAt)}
+	if txOf(ctx) != nil {
+		statement = t.sql.forwardIn
+	}
 	if life.CreatedAt != was.CreatedAt || was.ExpiresAt == 0 || life.ExpiresAt < was.ExpiresAt {
 		statement = t.sql.touch
 		args = t.lifeArgs(life)
 	}
 	args = append(append(args, k.columns...), is(was)...)
-	if err := t.conditional(ctx, k, was, now, life == was.Life, statement, args); err != nil {
+	if txOf(ctx) == nil { // which has its connection
+		if err := t.slots.take(ctx, t); err != nil {
+			return 0, t.failed(ctx, err, k)
+		}
+		defer t.slots.pass()
+	}
+	if err := t.conditional(ctx, k, was, now, t.judge(ctx, now), life == was.Life, statement, args); err != nil {
 		return 0, err
 	}
 	return was.Version, nil
@@ -201,7 +238,7 @@ func (t *table) Remove(ctx context.Context, key string, was driver.Meta, now dri
 	if err != nil {
 		return err
 	}
-	return t.conditional(ctx, k, was, now, false, t.sql.remove, k.with(is(was)...))
+	return t.conditional(ctx, k, was, now, t.judgePast(ctx, now), false, t.sql.remove, k.with(is(was)...))
 }
 
 // Delete implements driver.Driver, with one DELETE on no condition.
