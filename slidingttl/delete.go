@@ -3,6 +3,7 @@ package slidingttl
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
