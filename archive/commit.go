@@ -126,7 +126,7 @@ func (m *Manifest) without(gone []File) change {
 		switch {
 		case out && !f.Merged:
 			c.marks[f.mark] = true
-		case !out && f.Merged:
+		case !out && (f.Merged || m.batches[f.mark]): // a batch that was restored counts by its name
 			c.files = append(c.files, f)
 		}
 	}

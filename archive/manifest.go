@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 )
 
@@ -22,7 +23,9 @@ type Manifest struct {
 	older   []string        // names of the earlier manifest files
 	merged  bool            // no two of its merged files have a life in common
 	batches map[string]bool // marks of the batches in the merged files
-	garbage []File          // data files that do not count
+	garbage []File          // data files that do not count, or may not
+	missing []string        // files that the manifest file names and that are not there
+	foreign []string        // files that engines read and that are not the archive's
 	err     error           // why Files is incomplete, nil if it is complete
 }
 
@@ -56,6 +59,8 @@ type catalog struct {
 }
 
 const keptSwaps = 4096
+
+var errBothVersions = fmt.Errorf("%w: an earlier version has changed the day after a later one: archive repair mends it", ErrVersion)
 
 // errShifting says that others changed the archive faster than it could be listed.
 var errShifting = errors.New("the archive changed during each listing")
@@ -131,7 +136,8 @@ func (c *catalog) list(ctx context.Context, span Span) (map[Day]*Manifest, error
 		}
 		n, isManifest := parseManifest(base)
 		f, isFile := parseFile(i, base)
-		if !isManifest && !isFile {
+		isForeign := !isFile && strings.HasSuffix(base, dataSuffix)
+		if !isManifest && !isFile && !isForeign {
 			continue
 		}
 		m := days[d]
@@ -140,8 +146,10 @@ func (c *catalog) list(ctx context.Context, span Span) (map[Day]*Manifest, error
 			days[d] = m
 		}
 		switch {
+		case isForeign:
+			m.foreign = append(m.foreign, i.Name)
 		case isManifest && n == m.number: // of two versions
-			m.err = &CorruptError{File: i.Name, Err: fmt.Errorf("%w: an earlier version has changed the day after a later one: archive repair mends it", ErrVersion)}
+			m.err = &CorruptError{File: i.Name, Err: errBothVersions}
 		case isManifest && n > m.number:
 			if m.number != 0 {
 				m.older = append(m.older, m.name)
@@ -162,7 +170,7 @@ func (c *catalog) resolve(ctx context.Context, days map[Day]*Manifest) ([]Manife
 	for _, d := range slices.Sorted(maps.Keys(days)) {
 		m := days[d]
 		if m.err != nil {
-			all = append(all, Manifest{Day: d, number: m.number, name: m.name, err: m.err})
+			all = append(all, m.unknown(m.err))
 			continue
 		}
 		if m.number == 0 {
@@ -173,7 +181,7 @@ func (c *catalog) resolve(ctx context.Context, days map[Day]*Manifest) ([]Manife
 		s, err := c.swap(ctx, m.name)
 		switch {
 		case errors.Is(err, ErrCorrupt) || errors.Is(err, fs.ErrNotExist):
-			all = append(all, Manifest{Day: d, number: m.number, name: m.name, err: err})
+			all = append(all, m.unknown(err))
 			continue
 		case err != nil:
 			return nil, err
@@ -184,12 +192,18 @@ func (c *catalog) resolve(ctx context.Context, days map[Day]*Manifest) ([]Manife
 		}
 		holds := s.holds(d)
 		m.sortOut(holds)
-		for _, missing := range slices.Sorted(maps.Keys(holds)) {
-			m.err = &CorruptError{File: missing, Err: fmt.Errorf("%s names it: %w", m.name, fs.ErrNotExist)}
+		m.missing = slices.Sorted(maps.Keys(holds))
+		for _, name := range m.missing {
+			m.err = &CorruptError{File: name, Err: fmt.Errorf("%s names it: %w", m.name, fs.ErrNotExist)}
 		}
 		all = append(all, *m)
 	}
 	return all, nil
+}
+
+// unknown returns m for a day of which no manifest file says which files count.
+func (m *Manifest) unknown(err error) Manifest {
+	return Manifest{Day: m.Day, number: m.number, name: m.name, garbage: m.Files, foreign: m.foreign, err: err}
 }
 
 func (s *swap) holds(d Day) map[string]bool {

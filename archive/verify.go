@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 )
 
 // VerifyOptions adjusts Verify. The zero value, and nil, mean the defaults.
@@ -30,7 +31,8 @@ func (r *VerifyReport) String() string {
 
 // Verify reads every byte of the archive and checks each file. A file must have the checksum
 // and the number of records that its name gives. All its records must be of its day and in
-// order. Faults are in the report, and joined to the error, which matches ErrCorrupt.
+// order. Faults are in the report, and joined to the error, which matches ErrCorrupt. [Repair] makes
+// the rest readable.
 func (r *Reader) Verify(ctx context.Context, opts *VerifyOptions) (*VerifyReport, error) {
 	var o VerifyOptions
 	if opts != nil {
@@ -65,8 +67,14 @@ func (r *Reader) Verify(ctx context.Context, opts *VerifyOptions) (*VerifyReport
 
 // verifyDay reads the files of a day, and returns what is wrong with them.
 func (r *Reader) verifyDay(ctx context.Context, m *Manifest) (wrong []error, err error) {
-	if m.err != nil {
+	for _, name := range m.missing {
+		wrong = append(wrong, &CorruptError{File: name, Err: fmt.Errorf("%s names it: %w", m.name, fs.ErrNotExist)})
+	}
+	if m.err != nil && len(m.missing) == 0 {
 		wrong = append(wrong, m.err)
+	}
+	for _, name := range m.foreign {
+		wrong = append(wrong, &CorruptError{File: name, Err: errors.New("it is not the archive's, and engines read it")})
 	}
 	for _, f := range m.Files {
 		switch err := r.verify(ctx, m.Day, f); {

@@ -82,6 +82,11 @@ func TestArchive(t *testing.T) {
 	out, errs = command(t, exitFailed, "archive", "compact", path, "--keep-days", "1", "--apply")
 	contains(t, out, "0 days before") // the day of yesterday is kept, and retention went on
 	contains(t, errs, filepath.Base(file[0])+" is corrupt")
+	out, _ = command(t, 0, "archive", "repair", path)
+	contains(t, out, "1 days have faults: 1 files with 25 rows are lost, 0 files restored, a dry run", "lost day=")
+	command(t, 0, "archive", "repair", path, "--apply")
+	out, _ = command(t, 0, "archive", "verify", path)
+	contains(t, out, "0 rows in 0 files", "0 files are corrupt")
 }
 
 func TestArchiveUsage(t *testing.T) {

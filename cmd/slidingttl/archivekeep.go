@@ -86,3 +86,20 @@ func (a *app) archiveVerify() *cobra.Command {
 		return errors.Join(err, a.print(r))
 	})
 }
+
+func (a *app) archiveRepair() *cobra.Command {
+	var apply bool
+	c := overDays(&cobra.Command{
+		Use:   "repair ARCHIVE",
+		Short: "Make what remains of damaged days readable; a dry run unless --apply is given",
+		Long: `Reads every byte, as verify does. Of a day with lost or damaged files it writes a manifest that names
+the whole ones, and declares the others lost. If a file is lost, files that no longer counted count
+again, because they may have its rows: run forget again for what was forgotten since, then compact.
+Copy damaged files first if you want to keep them: they are removed.`,
+	}, func(c *cobra.Command, b archive.Bucket, span archive.Span, args []string) error {
+		r, err := archive.Repair(c.Context(), b, &archive.RepairOptions{Span: span, Apply: apply, Progress: a.days("repair")})
+		return errors.Join(err, a.print(r))
+	})
+	c.Flags().BoolVar(&apply, "apply", false, "mend the days; without it nothing is written")
+	return c
+}

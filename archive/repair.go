@@ -1,0 +1,160 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// RepairOptions adjusts Repair. The zero value, and nil, mean the defaults.
+type RepairOptions struct {
+	Span Span
+
+	// Apply mends the days. Without it the report says what Repair would do.
+	Apply bool
+
+	// Progress is called for each day before it is read.
+	Progress func(Progress)
+}
+
+// RepairReport is what Repair found.
+type RepairReport struct {
+	Applied  bool     `json:"applied"`  // false: a dry run
+	Days     int      `json:"days"`     // days with faults
+	Lost     []string `json:"lost"`     // files that are missing or corrupt, and of which there is no copy
+	Rows     int64    `json:"rows"`     // rows of the lost files, by their names; some may be in restored files
+	Restored []string `json:"restored"` // files that count again
+	Foreign  []string `json:"foreign"`  // files that are not the archive's: engines read them, and Repair leaves them
+}
+
+// String is the report as text.
+func (r *RepairReport) String() string {
+	text := fmt.Sprintf("%d days have faults: %d files with %d rows are lost, %d files restored", r.Days, len(r.Lost), r.Rows, len(r.Restored))
+	if !r.Applied && r.Days > 0 {
+		text += ", a dry run"
+	}
+	for _, part := range []struct {
+		word  string
+		files []string
+	}{{"lost", r.Lost}, {"restored", r.Restored}, {"foreign", r.Foreign}} {
+		for _, name := range part.files {
+			text += "\n  " + part.word + " " + name
+		}
+	}
+	return text
+}
+
+// Repair makes all rows of whole files readable after bytes were lost, or after a manifest file
+// was. It writes a manifest file that names the whole files of the day, and thereby declares the
+// others lost; corrupt files are removed then or by the next Compact. If a file is lost, Repair also
+// restores files that no longer counted and are not yet removed, since they may have its rows. They
+// may have records that were forgotten since: run [Forget] again. Then run Compact.
+//
+// Repair may run beside other operations, and again. A day that a later version wrote stays as it is.
+func Repair(ctx context.Context, b Bucket, opts *RepairOptions) (*RepairReport, error) {
+	var o RepairOptions
+	if opts != nil {
+		o = *opts
+	}
+	r := &RepairReport{Applied: o.Apply}
+	c := &catalog{bucket: b}
+	err := eachDay(ctx, c, o.Span, o.Progress, func(m Manifest) error {
+		for range attempts {
+			found, err := NewReader(b).mend(ctx, &m, o.Apply)
+			if err == nil && found.Days+len(found.Foreign) > 0 {
+				r.Days += found.Days
+				r.Rows += found.Rows
+				r.Lost = append(r.Lost, found.Lost...)
+				r.Restored = append(r.Restored, found.Restored...)
+				r.Foreign = append(r.Foreign, found.Foreign...)
+			}
+			if !gone(err) && !errors.Is(err, errOvertaken) {
+				return err
+			}
+			if m, err = c.manifest(ctx, m.Day); err != nil {
+				return err
+			}
+		}
+		return errOvertaken
+	})
+	return r, err
+}
+
+// mend examines a day, and mends it if apply is true.
+func (r *Reader) mend(ctx context.Context, m *Manifest, apply bool) (found RepairReport, err error) {
+	found.Foreign = m.foreign
+	if errors.Is(m.err, ErrVersion) && !errors.Is(m.err, errBothVersions) {
+		return found, m.err
+	}
+	next := change{marks: map[string]bool{}}
+	var remove []File
+	lose := func(name string, rows int64) {
+		found.Lost = append(found.Lost, name)
+		found.Rows += rows
+	}
+	keep := func(f File) (kept bool, err error) {
+		switch err := r.verify(ctx, m.Day, f); {
+		case errors.Is(err, ErrCorrupt):
+			return false, nil
+		case err != nil:
+			return false, err
+		}
+		next.files = append(next.files, f)
+		return true, nil
+	}
+	for _, f := range m.Files {
+		kept, err := keep(f)
+		if err != nil {
+			return found, err
+		}
+		if !kept {
+			lose(f.Name, f.Rows)
+			remove = append(remove, f)
+		}
+	}
+	restore := func(is func(File) bool) (restored bool, err error) {
+		for _, f := range m.garbage {
+			if !is(f) || slices.ContainsFunc(next.files, func(k File) bool { return k.SHA256 == f.SHA256 }) {
+				continue
+			}
+			if kept, err := keep(f); err != nil {
+				return restored, err
+			} else if kept {
+				found.Restored = append(found.Restored, f.Name)
+				restored = true
+			}
+		}
+		return restored, nil
+	}
+	for _, name := range m.missing {
+		if restored, err := restore(func(f File) bool { return strings.Contains(name, f.SHA256) }); err != nil {
+			return found, err
+		} else if !restored {
+			f, _ := parseFile(Info{}, strings.TrimPrefix(name, m.Day.directory()))
+			lose(name, f.Rows)
+		}
+	}
+	if len(found.Lost) == 0 && m.err == nil {
+		return found, nil
+	}
+	found.Days = 1
+	if len(found.Lost) > 0 || len(m.missing) == 0 { // no manifest file that can be read says what counts
+		if _, err := restore(func(File) bool { return true }); err != nil {
+			return found, err
+		}
+	}
+	if !apply {
+		return found, nil
+	}
+	if err := commit(ctx, r.bucket, m, next); err != nil {
+		return found, err
+	}
+	for _, f := range remove {
+		if err := r.bucket.Remove(ctx, f.Name); err != nil {
+			return found, err
+		}
+	}
+	return found, nil
+}

@@ -1,0 +1,153 @@
+package archive_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/slidingttl/slidingttl/archive"
+)
+
+// The names that a manifest file has of working files, as an earlier version wrote them.
+var named = regexp.MustCompile(`"(merged-[^"]*).parquet"`)
+
+// One Repair makes all rows of whole files readable, whatever happened to the others, and names the
+// files that are lost. A dry run changes nothing. Then Compact, Forget and Verify work.
+func TestRepair(t *testing.T) {
+	archive.Shorten(t, 8, 1) // several merged files a day
+	base := newFake()
+	w := writer(t, base)
+	for day := range 2 {
+		write(t, w, batch(0, 20, day), batch(20, 40, day))
+	}
+	compact(t, base)
+	write(t, w, batch(40, 45, 0), batch(45, 50, 0))
+	dice := rand.New(rand.NewPCG(3, 4))
+	data := func(b *fakeBucket) (names []string) {
+		for name := range b.files {
+			if strings.HasSuffix(name, ".parquet") {
+				names = append(names, name)
+			}
+		}
+		slices.Sort(names)
+		return names
+	}
+	manifest := "day=2026-11-22/_manifest-000001.json"
+	harms := map[string]func(b *fakeBucket) (lost []string){
+		"a manifest that names nothing": func(b *fakeBucket) []string {
+			b.files[manifest] = named.ReplaceAll(b.files[manifest], []byte(`"_$1"`))
+			return nil
+		},
+		"half a manifest": func(b *fakeBucket) []string {
+			b.files[manifest] = b.files[manifest][:20]
+			return nil
+		},
+		"two versions": func(b *fakeBucket) []string {
+			b.files[strings.Replace(manifest, "_", "", 1)] = []byte(`{"version":1,"files":[],"batches":[]}`)
+			return nil
+		},
+	}
+	for i := range 20 {
+		harms[fmt.Sprint("files lost and cut ", i)] = func(b *fakeBucket) (lost []string) {
+			for _, name := range data(b) {
+				switch dice.IntN(4) {
+				case 0:
+					if !strings.Contains(name, "/batch-") { // a batch that is gone is not known to have been there
+						lost = append(lost, name)
+					}
+					delete(b.files, name)
+				case 1:
+					lost = append(lost, name)
+					b.files[name] = b.files[name][:dice.IntN(len(b.files[name]))]
+				}
+			}
+			return lost
+		}
+	}
+	for name, harm := range harms {
+		b := base.clone()
+		lost := harm(b)
+		want := map[string]bool{}
+		for _, name := range data(b) {
+			if slices.Contains(lost, name) {
+				continue
+			}
+			whole := newFake() // the file alone
+			whole.files[name] = b.files[name]
+			if day, file, _ := strings.Cut(name, "/"); strings.HasPrefix(file, "merged-") {
+				whole.files[day+"/_manifest-000001.json"] = fmt.Appendf(nil, `{"version":2,"files":[%q],"batches":[]}`, file)
+			}
+			for _, id := range lives(t, whole) {
+				want[id] = true
+			}
+		}
+		before := maps.Clone(b.files)
+		dry, err := archive.Repair(t.Context(), b, nil)
+		if err != nil || !maps.EqualFunc(b.files, before, func(x, y []byte) bool { return string(x) == string(y) }) {
+			t.Errorf("%s: a dry run: %v", name, err)
+		}
+		if _, err := archive.NewReader(b).Verify(t.Context(), nil); dry.Days > 0 != errors.Is(err, archive.ErrCorrupt) {
+			t.Errorf("%s: verified: %v; repair finds %d days", name, err, dry.Days)
+		}
+		r, err := archive.Repair(t.Context(), b, &archive.RepairOptions{Apply: true})
+		ok(t, err)
+		slices.Sort(r.Lost)
+		if !slices.Equal(r.Lost, lost) || fmt.Sprint(dry.Lost, dry.Restored) != fmt.Sprint(r.Lost, r.Restored) && len(lost) < 2 {
+			t.Errorf("%s: lost are %q; want %q", name, r.Lost, lost)
+		}
+		for _, when := range []string{"repaired", "compacted"} {
+			if got := lives(t, b); len(got) != len(want) || slices.ContainsFunc(got, func(id string) bool { return !want[id] }) {
+				t.Errorf("%s, %s: %d lives are found; want %d", name, when, len(got), len(want))
+			}
+			if _, err := archive.NewReader(b).Verify(t.Context(), nil); err != nil {
+				t.Errorf("%s, %s: %v", name, when, err)
+			}
+			compact(t, b)
+		}
+		if again, err := archive.Repair(t.Context(), b, &archive.RepairOptions{Apply: true}); err != nil || again.Days != 0 {
+			t.Errorf("%s, again: %+v, %v", name, again, err)
+		}
+		if _, err := archive.Forget(t.Context(), b, archive.Selection{Keys: []string{dead(1, 0).Key}}, nil); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A file whose rows are in files that a crash left is replaced by these. A file that is not the
+// archive's is named, and left.
+func TestRepairFromLeftFiles(t *testing.T) {
+	b := newFake()
+	write(t, writer(t, b), batch(0, 20, 0), batch(20, 40, 0))
+	want := lives(t, b)
+	before := b.clone()
+	compact(t, b)
+	for name := range b.clone().files {
+		if strings.Contains(name, "/merged-") {
+			delete(b.files, name)
+		}
+	}
+	maps.Copy(b.files, before.files)
+	b.files["day=2026-11-22/other.parquet"] = []byte("PAR1")
+	r, err := archive.Repair(t.Context(), b, &archive.RepairOptions{Apply: true})
+	if err != nil || len(r.Lost) != 1 || len(r.Restored) != 2 || r.Rows != 40 || len(r.Foreign) != 1 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	write(t, writer(t, b), batch(40, 41, 0))
+	for range 2 {
+		if got := lives(t, b); !slices.Equal(got[:40], want) || len(got) != 41 {
+			t.Errorf("%d lives are found", len(got))
+		}
+		_, err := archive.Forget(t.Context(), b, archive.Selection{Keys: []string{dead(40, 0).Key}}, nil) // keeps the restored batches
+		ok(t, err)
+		if got := lives(t, b); !slices.Equal(got, want) {
+			t.Errorf("%d lives are found beside what was forgotten", len(got))
+		}
+		write(t, writer(t, b), batch(39, 41, 0))
+		compact(t, b)
+	}
+}
