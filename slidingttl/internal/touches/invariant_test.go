@@ -1,0 +1,164 @@
+package touches
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/internal/tally"
+	"github.com/slidingttl/slidingttl/slidingttl/policy"
+)
+
+type wallClock struct{}
+
+func (wallClock) Now() time.Time { return time.Now() }
+func (wallClock) Bounds() (earliest, latest driver.Instant) {
+	return driver.Floor(time.Now()), driver.Ceil(time.Now())
+}
+
+// check returns an error unless each touch that has not ended stands in exactly one place.
+func (t *Touches) check() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.halted {
+		return nil
+	}
+	pending, ready, rests, inFlight := 0, 0, 0, 0
+	in := func(h *turns, n *touch) bool {
+		i := n.places[h.place]
+		return i < h.Len() && h.all[i].of == n
+	}
+	for key, s := range t.keys {
+		if key != s.key || s.running == nil && len(s.pending) == 0 {
+			return fmt.Errorf("slot %q of key %q is empty", s.key, key)
+		}
+		if n := s.running; n != nil {
+			if inFlight++; n.state != running || n.of != s {
+				return fmt.Errorf("what runs is in state %d", n.state)
+			}
+		}
+		pending += len(s.pending)
+		for i, n := range s.pending {
+			switch {
+			case n.of != s:
+				return errors.New("a touch is of another slot")
+			case n.state == waiting && s.running == nil:
+				return errors.New("a touch waits for none that runs")
+			case n.state == queued && !(in(&t.ready, n) && in(&t.farthest, n) && t.ready.all[n.places[0]].key == int64(n.dies())):
+				return errors.New("a queued touch is not in its place")
+			case n.state == resting && !(in(&t.resting, n) && in(&t.farthest, n)):
+				return errors.New("a resting touch is not in its place")
+			case n.state >= running:
+				return fmt.Errorf("a pending touch is in state %d", n.state)
+			}
+			if n.state == queued {
+				ready++
+			}
+			if n.state == resting {
+				rests++
+			}
+			for _, other := range s.pending[:i] {
+				if sameLife(n.Was, other.Was) {
+					return errors.New("two pending touches of a life")
+				}
+			}
+		}
+	}
+	if pending != t.pending || inFlight != t.limits.running || ready != t.ready.Len() || rests != t.resting.Len() || ready+rests != t.farthest.Len() {
+		return fmt.Errorf("%d pending, %d in flight, %d ready, %d resting; counted %d, %d, %d, %d of %d",
+			pending, inFlight, ready, rests, t.pending, t.limits.running, t.ready.Len(), t.resting.Len(), t.farthest.Len())
+	}
+	return nil
+}
+
+// Each touch stands in exactly one place after every step, whatever accesses, stores, Flush and Close do.
+func TestOnePlaceATouch(t *testing.T) {
+	for seed := range uint64(300) {
+		synctest.Test(t, func(t *testing.T) {
+			r := rand.New(rand.NewPCG(seed, 1))
+			rules := policy.NewRules(policy.Policy{IdleGrace: time.Minute, MaxLifetime: time.Hour}, time.Millisecond, time.Second, true)
+			bad := r.IntN(3)
+			write := func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
+				select {
+				case <-time.After(rand.N([]time.Duration{time.Millisecond, 300 * time.Millisecond, 10 * time.Second}[bad])):
+				case <-ctx.Done():
+					return 0, ctx.Err()
+				}
+				switch rand.N(4 + 8*(2-bad)) {
+				case 0:
+					return 0, errors.New("store is down")
+				case 1:
+					return 0, driver.ErrNotFound
+				case 2:
+					return 0, &driver.ConflictError{Found: driver.Meta{Life: driver.Life{CreatedAt: was.CreatedAt, ExpiresAt: life.ExpiresAt}, Version: was.Version + 1}}
+				}
+				return was.Version, nil
+			}
+			c := Config{
+				Write: write, Changed: func(State) {}, Clock: wallClock{}, Tally: new(tally.Tally), Memo: NewMemo(8),
+				Read: func(context.Context, string) (driver.Meta, *policy.Rules, error) {
+					return driver.Meta{}, rules, driver.ErrNotFound
+				},
+				Timeout: time.Second, Wait: 100 * time.Millisecond, MaxSkew: time.Second,
+				Queue: 1 + r.IntN(6), Workers: r.IntN(3), Background: r.IntN(2) == 0,
+			}
+			if r.IntN(2) == 0 {
+				c.Budget = 1
+			}
+			touches := New(c)
+			var steps atomic.Int64
+			began := driver.Floor(time.Now())
+			Yield = func() {
+				n := steps.Add(1)
+				if err := touches.check(); err != nil {
+					t.Errorf("seed %d, step %d: %v", seed, n, err)
+				}
+			}
+			defer func() { Yield = nil }()
+			for range 40 {
+				now := time.Now()
+				created := began.Add(-time.Minute * time.Duration(r.IntN(2)))
+				m := driver.Meta{Life: driver.Life{CreatedAt: created, ExpiresAt: driver.Floor(now).Add(time.Duration(r.IntN(30)) * time.Second)}, Version: 1}
+				ctx, cancel := context.WithCancel(t.Context())
+				if r.IntN(8) == 0 {
+					cancel()
+				}
+				urgent := r.IntN(5) == 0
+				go func() {
+					defer cancel()
+					var a Access
+					if touches.Due(&a, now, fmt.Sprint(rand.N(5)), m, rules, driver.Life{}, 0) {
+						late, stop := touches.Late()
+						defer stop()
+						touches.TouchOrQueue(ctx, &a, late, urgent)
+					}
+				}()
+				if r.IntN(10) == 0 {
+					go func() { _ = touches.Flush(t.Context()) }()
+				}
+				time.Sleep(time.Duration(r.IntN(500)) * time.Millisecond)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(r.IntN(3))*time.Second)
+			defer cancel()
+			calls := make(chan struct{})
+			close(calls)
+			if _, err := touches.Close(ctx, calls); err != nil && touches.pending != 0 {
+				t.Errorf("seed %d: %d pending after Close", seed, touches.pending)
+			}
+			synctest.Wait()
+			touches.active.Wait()
+			if steps.Load() < 10 {
+				t.Errorf("seed %d: %d steps", seed, steps.Load())
+			}
+		})
+		if t.Failed() {
+			return
+		}
+	}
+}
