@@ -110,7 +110,7 @@ func share(t *testing.T) (shard, shards uint64, ok bool) {
 	return 0, 0, false
 }
 
-func init() { drains = 1000 }
+func init() { drains, drainsWithin = 1000, 100*time.Millisecond }
 
 // TestEveryCrowd runs crowds that are drawn from seeds.
 func TestEveryCrowd(t *testing.T) {

@@ -82,7 +82,7 @@ func (t *Touches) Close(ctx context.Context, calls <-chan struct{}) (givenUp int
 		t.gaveUp, t.givenUp = true, t.givenUp+t.limits.running-t.limits.reads
 	}
 	t.giveUp()
-	for _, timer := range []*time.Timer{t.wake, t.pacer, t.pressure.calm} {
+	for _, timer := range []*time.Timer{t.wake, t.pacer} {
 		if timer != nil {
 			timer.Stop()
 		}

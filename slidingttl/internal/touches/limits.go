@@ -51,9 +51,7 @@ func (l *limits) slowStart() {
 	l.grow(l.running + leastInFlight)
 }
 
-func (l *limits) began(n *touch) { l.add(n, 1) }
-func (l *limits) ended(n *touch) { l.add(n, -1) }
-
+// add counts n as one more, or less, under way.
 func (l *limits) add(n *touch, by int) {
 	l.running += by
 	if n.readTouch != nil {

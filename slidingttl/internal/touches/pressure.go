@@ -19,7 +19,6 @@ type pressure struct {
 	since    time.Time // when Failing began
 	trouble  time.Time // last late or failed touch
 	probed   time.Time // last try while Failing
-	calm     *time.Timer
 }
 
 const (
@@ -62,27 +61,13 @@ func (p *pressure) failed(landings int) {
 	}
 }
 
-// watch ends the state after a time without trouble, if no touch ends it before.
-func (t *Touches) watch() {
-	if p := &t.pressure; !p.any() || t.closing {
-		return
-	} else if p.calm == nil {
-		p.calm = time.AfterFunc(calmAfter, t.calm)
-	} else {
-		p.calm.Reset(calmAfter)
-	}
-}
-
-func (t *Touches) calm() {
-	t.lock()
+// recover ends the state after a time without trouble, if nothing is pending and no touch ended it.
+func (t *Touches) recover() {
 	p := &t.pressure
-	if time.Since(p.trouble) >= calmAfter && t.pending == 0 {
+	if p.any() && t.pending == 0 && time.Since(p.trouble) >= calmAfter {
 		p.Late, p.Failing, p.lates, p.fails = false, false, 0, 0
 		t.limits.grow(mostInFlight)
-	} else {
-		t.watch()
 	}
-	t.unlock()
 }
 
 // tell calls Changed. One goroutine at a time does, with every change that it finds.

@@ -118,7 +118,7 @@ func (t *Touches) start(n *touch) {
 	t.leave(n)
 	n.state, n.of.running = running, n
 	n.landings, n.probe = t.pressure.landings, t.pressure.Failing && t.inHurry()
-	t.limits.began(n)
+	t.limits.add(n, 1)
 	go t.run(n)
 }
 
@@ -170,7 +170,6 @@ func (t *Touches) wasLate(n *touch) {
 		if was := t.pressure.Late; t.pressure.wasLate() && !was {
 			t.limits.slowStart()
 		}
-		t.watch()
 		t.dispatch()
 	}
 	t.unlock()
@@ -185,7 +184,6 @@ func (t *Touches) landed(n *touch, o Outcome) {
 	if o.failed() && !t.Strict {
 		t.limits.grow(-1)
 		t.pressure.failed(n.landings)
-		t.watch()
 	} else if !o.tried {
 		t.pressure.probed = time.Time{} // it says nothing about the store
 	} else if !t.Strict {
@@ -246,7 +244,7 @@ func (t *Touches) end(n *touch, o Outcome) {
 	switch {
 	case n.state == running:
 		n.of.running = nil
-		t.limits.ended(n)
+		t.limits.add(n, -1)
 	case !t.halted: // else it has left already
 		t.leave(n)
 	}

@@ -228,6 +228,7 @@ func (t *Touches) lock() {
 		Yield()
 	}
 	t.mu.Lock()
+	t.recover()
 }
 
 // unlock unlocks mu, and calls the hooks for what has changed since lock.
