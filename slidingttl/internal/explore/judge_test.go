@@ -16,7 +16,7 @@ import (
 func (w *world) judge() {
 	for _, r := range w.runs {
 		switch {
-		case r.p == nil:
+		case r.p == nil, !r.started && w.mode.hook == "hang": // the call that it follows waits for a hook
 		case !r.ended:
 			w.violated("ends", "%v does not return", r)
 		default:
@@ -83,7 +83,7 @@ func (w *world) judgeAnswer(r *run) {
 		w.violated("fails", "%v returns a conflict, and there was none", r)
 	case r.err != nil:
 		passes := r.reads() || r.name == "keep" || r.name == "find"
-		if r.name == "bad" || r.name == "flush" && w.has("bad") {
+		if r.name == "bad" || r.name == "flush" && (w.has("bad") || len(r.p.failed) > 0) {
 			return
 		}
 		if r.faulted || w.faulted && (!passes || w.mode.options.Strict) || errors.Is(r.err, context.Canceled) && w.faulted {
@@ -165,7 +165,7 @@ func (w *world) judgeRetired(r *run) {
 			continue
 		}
 		if !w.sometime(other.to, r.to, func(s *state, _, _ time.Time) bool {
-			return s.present && s.value == r.value && s.CreatedAt != other.retired
+			return s.present && s.value == r.value && (s.CreatedAt != other.retired || s.value != other.value)
 		}) {
 			w.violated("revived", "%v answers value %d, which %v has retired", r, r.value.id, other)
 		}

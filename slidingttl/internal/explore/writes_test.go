@@ -21,7 +21,7 @@ func (w *world) judgeTouch(p *process, r *run, life driver.Life) {
 	was := w.truth.last()
 	if r == nil || r.name != "retire" {
 		for _, other := range w.runs {
-			if other.name == "retire" && other.deleted > 0 && other.retired == was.CreatedAt && was.CreatedAt != 0 && life.ExpiresAt > was.ExpiresAt {
+			if other.name == "retire" && other.deleted > 0 && other.retired == was.CreatedAt && other.value == was.value && life.ExpiresAt > was.ExpiresAt {
 				w.violated("revived", "a touch of %v in process %d moves the expiry of a life that %v has retired by %v", r, p.id, other, life.ExpiresAt.Sub(was.ExpiresAt))
 			}
 		}
@@ -63,10 +63,10 @@ func (w *world) judgeTouch(p *process, r *run, life driver.Life) {
 
 // judgeRetire checks a touch that ends a life: it must write the present time.
 func (w *world) judgeRetire(p *process, r *run, was *state, life driver.Life) {
-	r.deleted, r.retired = w.step, was.CreatedAt
+	r.deleted, r.retired, r.value = w.step, was.CreatedAt, was.value
 	created := life.CreatedAt == was.CreatedAt || was.CreatedAt == 0
 	if !created || !w.planned(p, r, func(_ slidingttl.Policy, floor, at driver.Instant) bool {
-		return life.ExpiresAt == at || life.ExpiresAt == floor-skewed-(floor-skewed)%millis(w.resolution()) || life.ExpiresAt == floor-floor%millis(w.resolution())
+		return life.ExpiresAt == floor-skewed-(floor-skewed)%millis(w.resolution())
 	}) {
 		w.violated("created", "%v makes of a record created %s one created %s that expires %s",
 			r, w.since(was.CreatedAt), w.since(life.CreatedAt), w.since(life.ExpiresAt))
