@@ -163,3 +163,58 @@ func TestPolicyForCostsNoLookUp(t *testing.T) {
 		wantErr(t, err, slidingttl.ErrInvalid)
 	})
 }
+
+// A key that is due, and asked for twice in one call, is one access.
+func TestRepeatedKeyIsOneAccess(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, _ := newRemote[int](time.Millisecond)
+		s := open(t, d, session, nil)
+		must(t, s.Insert(t.Context(), "k", 1))
+		time.Sleep(time.Minute)
+		values, err := s.GetMulti(t.Context(), []string{"k", "k", "k"})
+		if st := s.Stats(); err != nil || len(values) != 1 || st.Due != 1 || st.Touched != 1 || st.Shared != 0 {
+			t.Errorf("%v, %v, %+v", values, err, st)
+		}
+	})
+}
+
+// Promise 11: an Update, or GetOrInsert, whose function returns after Close has given up writes
+// nothing.
+func TestNothingIsWrittenAfterCloseGaveUp(t *testing.T) {
+	for name, call := range map[string]func(ctx context.Context, s *slidingttl.Store[int], f func()) error{
+		"Update": func(ctx context.Context, s *slidingttl.Store[int], f func()) error {
+			_, err := s.Update(ctx, "k", func(v int) (int, error) { f(); return v + 1, nil })
+			return err
+		},
+		"GetOrInsert": func(ctx context.Context, s *slidingttl.Store[int], f func()) error {
+			_, _, err := s.GetOrInsert(ctx, "new", func(context.Context) (int, error) { f(); return 1, nil })
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				d, under := newRemote[int](time.Millisecond)
+				s, err := slidingttl.New[int](d, session, nil)
+				must(t, err)
+				must(t, s.Insert(t.Context(), "k", 1))
+				inside, closed := make(chan struct{}), make(chan struct{})
+				ended := make(chan error, 1)
+				go func() {
+					ended <- call(context.Background(), s, func() { close(inside); <-closed })
+				}()
+				<-inside
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				var drain *slidingttl.DrainError
+				if err := s.Close(ctx); !errors.As(err, &drain) || drain.Calls != 1 {
+					t.Errorf("Close: %v, want one call under way", err)
+				}
+				close(closed)
+				wantErr(t, <-ended, slidingttl.ErrClosed)
+				if _, err := under.Get(t.Context(), "new"); err == nil || stored(t, under, "k").Value != 1 {
+					t.Error("it has written")
+				}
+			})
+		})
+	}
+}

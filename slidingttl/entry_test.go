@@ -9,6 +9,7 @@ import (
 
 	"github.com/slidingttl/slidingttl/drivers/memory"
 	"github.com/slidingttl/slidingttl/slidingttl"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
 // entryStore runs f on a store of ten minutes idle and an hour in all, in
@@ -194,6 +195,21 @@ func TestManyPolicies(t *testing.T) {
 		}
 		if err := s.Close(t.Context()); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// TouchEntry of a record that the store only reads, or rejects, writes nothing.
+func TestTouchEntryOfAForeignRecord(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		s := open(t, d, session, &slidingttl.Options[int]{Foreign: slidingttl.ReadOnly})
+		under.Plant("k", 1, driver.Life{ExpiresAt: instant(time.Now().Add(time.Hour))})
+		e, err := s.Peek(t.Context(), "k")
+		must(t, err)
+		got, err := s.TouchEntry(t.Context(), "k", e)
+		if err != nil || got != e || d.count("touch") != 0 || stored(t, under, "k") != e {
+			t.Errorf("%+v, %v, %d touches; stored is %+v, want what it was: %+v", got, err, d.count("touch"), stored(t, under, "k"), e)
 		}
 	})
 }

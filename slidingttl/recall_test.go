@@ -296,3 +296,19 @@ func TestRememberIsTheNumberOfKeys(t *testing.T) {
 		}
 	})
 }
+
+// What the repository says is gone is no longer remembered.
+func TestRepositorysErrorForgetsTheKey(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[profile](time.Millisecond)
+		s := open(t, d, withSlack(session, 10*time.Minute), nil)
+		w, err := slidingttl.Wrap(profiles{under}, s, profileKey, nil)
+		must(t, err)
+		must(t, w.Upsert(t.Context(), 1, profile{Name: "ann"}))
+		must(t, s.Keep(t.Context(), profileKey(1)))
+		must(t, under.Delete(t.Context(), profileKey(1))) // by another program
+		_, err = w.Get(t.Context(), 1)
+		wantErr(t, err, errNoProfile)
+		wantErr(t, s.Keep(t.Context(), profileKey(1)), slidingttl.ErrNotFound)
+	})
+}

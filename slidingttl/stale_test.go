@@ -295,3 +295,46 @@ func TestReadInOneTripTellsOfItsEnd(t *testing.T) {
 		}
 	})
 }
+
+// Promise 3: a record that is dead by a read which may be stale is read again, if another may have
+// touched it since that was true.
+func TestStaleReadOfATouchedRecord(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newLagging[int](time.Millisecond)
+		s, other := open(t, d, brink, &slidingttl.Options[int]{MaxSkew: time.Millisecond}), open(t, under, brink, nil)
+		must(t, s.Insert(t.Context(), "k", 1))
+		d.catchUp(t, "k")
+		for range 10 {
+			time.Sleep(900 * time.Millisecond)
+			_, err := other.Get(t.Context(), "k")
+			must(t, err)
+		}
+		if _, err := s.Get(t.Context(), "k"); err != nil {
+			t.Errorf("a record that was alive throughout, by a read 9 s old: %v", err)
+		}
+	})
+}
+
+// Promise 8: a read gives up the read and touch in one that takes longer than reads wait, and reads
+// alone.
+func TestReadGivesUpItsReadAndTouch(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, _ := newRemote[int](time.Millisecond)
+		s := open[int](t, pairing{d}, session, nil)
+		must(t, s.Insert(t.Context(), "k", 1))
+		time.Sleep(time.Minute)
+		d.before = func(ctx context.Context, op, _ string) error {
+			if op == "read touch" {
+				return sleep(ctx, 3*time.Second)
+			}
+			return nil
+		}
+		began := time.Now()
+		_, err := s.Get(t.Context(), "k")
+		must(t, err)
+		if took := time.Since(began); took > 150*time.Millisecond {
+			t.Errorf("a read beside a slow touch takes %v", took)
+		}
+		time.Sleep(5 * time.Second)
+	})
+}

@@ -391,3 +391,37 @@ func TestTighteningOutlastsAMerge(t *testing.T) {
 		}
 	})
 }
+
+// Promise 7: an Upsert that came to lower an expiry does not lower that of a record which a conflict
+// handed back.
+func TestUpsertLowersNoConflictsRecord(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		was, is := open(t, under, loose30d, nil), open(t, d, loose30d, nil)
+		must(t, is.Insert(t.Context(), "k", 1))
+		must(t, is.SetPolicy(tight1d))
+		time.Sleep(time.Hour)
+		write := once("replace", func() { must(t, was.Upsert(t.Context(), "k", 2)) })
+		d.before = func(_ context.Context, op, _ string) error { write(op); return nil }
+		must(t, is.Upsert(t.Context(), "k", 3))
+		for _, s := range d.lives {
+			if s.op == "replace" && s.now.ExpiresAt < s.was.ExpiresAt {
+				t.Errorf("a replace lowers what a conflict handed back by %v", s.was.ExpiresAt.Sub(s.now.ExpiresAt))
+			}
+		}
+	})
+}
+
+// Keep of a remembered key lowers an expiry that lies beyond a policy made tighter.
+func TestKeepLowersARememberedExpiry(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		s := open(t, d, loose30d, nil)
+		must(t, s.Insert(t.Context(), "k", 1))
+		must(t, s.SetPolicy(tight1d))
+		must(t, s.Keep(t.Context(), "k"))
+		if e := stored(t, under, "k"); e.ExpiresAt > instant(time.Now().Add(tight1d.IdleGrace+tight1d.Slack+2*time.Minute)) {
+			t.Errorf("it still lives for %v", e.ExpiresAt.Sub(instant(time.Now())))
+		}
+	})
+}

@@ -30,6 +30,9 @@ func (w *world) yield() {
 	}
 	w.mu.Lock()
 	if w.direct {
+		if w.closed {
+			w.violated("drain", "%s runs after the last Close", caller())
+		}
 		w.mu.Unlock()
 		return
 	}
@@ -189,6 +192,11 @@ func (w *world) sending(p *process, k string) {
 // judgeGivenUp compares what calls of Close said with what OnTouchError was told.
 func (w *world) judgeGivenUp() {
 	time.Sleep(minute) // calls whose hook hung end
+	synctest.Wait()
+	w.mu.Lock()
+	w.closed = true
+	w.mu.Unlock()
+	time.Sleep(minute) // of the timers that Close has left, none is for longer
 	synctest.Wait()
 	for _, p := range w.processes {
 		if p.givenUp != p.claimed {

@@ -30,6 +30,7 @@ type world struct {
 	locks     []*lock        // goroutines before a lock of the touches
 	named     map[string]int // how many locks have had a name
 	closings  []*closing
+	closed    bool           // all stores are, for good
 	end       chan struct{}  // closed when the run is over
 	asking    atomic.Bool    // the test itself asks a store
 	sends     map[string]int // touches sent by instant, process and key

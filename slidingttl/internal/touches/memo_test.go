@@ -1,0 +1,70 @@
+package touches
+
+import (
+	"testing"
+	"time"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/policy"
+)
+
+func meta(expires driver.Instant) driver.Meta {
+	return driver.Meta{Life: driver.Life{CreatedAt: 1, ExpiresAt: expires}, Version: 1}
+}
+
+// An answer that was under way while a touch landed says nothing later than that.
+func TestMemoKeepsALandedTouch(t *testing.T) {
+	was, is, later := meta(10), meta(20), meta(30)
+	rules := policy.NewRules(policy.Policy{IdleGrace: time.Minute, MaxLifetime: time.Hour}, time.Millisecond, 0, false)
+	served := func(m *Memo, since uint64) bool {
+		return m.landedSince(&Access{Key: "k", Rules: rules, Since: since}).result == Shared
+	}
+	m := NewMemo(16)
+	m.Read("k", &was, m.Clock())
+	before := m.Clock()
+	m.Touched("k", was, is, before)
+	after := m.Clock()
+	for _, c := range []struct {
+		text   string
+		read   driver.Meta
+		since  uint64
+		known  driver.Meta
+		served bool
+	}{
+		{"an answer from before", was, before, is, true},
+		{"the touch's own record", is, after, is, true},
+		{"a later answer", later, after, later, false},
+	} {
+		m.Read("k", &c.read, c.since)
+		if got := m.Known("k"); got == nil || *got != c.known || served(m, before) != c.served {
+			t.Errorf("%s leaves %+v, of which a touch serves the accesses before it: %v", c.text, got, served(m, before))
+		}
+	}
+	m.Touched("k", was, is, before)
+	if since := m.Clock(); served(m, since) {
+		t.Error("a touch serves a read that began after it")
+	}
+}
+
+// Keys that fall into one slot evict each other, and none is taken for another.
+func TestMemoOfOneSlot(t *testing.T) {
+	m := NewMemo(1)
+	a, b := meta(10), meta(20)
+	m.Read("a", &a, m.Clock())
+	m.Touched("b", a, b, m.Clock())
+	if m.Known("a") != nil || m.Known("b") == nil || *m.Known("b") != b {
+		t.Fatalf("%+v and %+v", m.Known("a"), m.Known("b"))
+	}
+	m.Read("a", &a, 0) // the touch of b says nothing of a
+	if m.Known("b") != nil || m.Known("a") == nil || *m.Known("a") != a {
+		t.Errorf("%+v and %+v", m.Known("a"), m.Known("b"))
+	}
+	if got := m.Forget("b"); got != nil || m.Known("a") == nil {
+		t.Errorf("Forget of another key returns %+v and leaves %+v", got, m.Known("a"))
+	}
+	same := b
+	m.Read("b", &same, m.Clock())
+	if m.Known("a") != nil {
+		t.Error("a is known of b's slot")
+	}
+}
