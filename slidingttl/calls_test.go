@@ -168,6 +168,7 @@ func TestPolicyForCostsNoLookUp(t *testing.T) {
 func TestRepeatedKeyIsOneAccess(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d, _ := newRemote[int](time.Millisecond)
+		d.trip = 10 * time.Millisecond
 		s := open(t, d, session, nil)
 		must(t, s.Insert(t.Context(), "k", 1))
 		time.Sleep(time.Minute)
