@@ -1,6 +1,7 @@
 package dynamodb
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -398,5 +399,29 @@ func TestRemove(t *testing.T) {
 	}
 	if tbl.raw(t, "k") != nil {
 		t.Error("something is left")
+	}
+}
+
+// A proxy sends an insert twice, and passes the second answer on, which is a refusal.
+func TestSentTwiceByAProxy(t *testing.T) {
+	tbl := open[session](t, nil)
+	tbl.wire.between(func(_ string, req *request, send sender) (*response, error) {
+		body, err := io.ReadAll(req.Body)
+		if err != nil {
+			return nil, err
+		}
+		req.Body = io.NopCloser(bytes.NewReader(body))
+		first, err := send()
+		if err != nil {
+			return first, err
+		}
+		_ = first.Body.Close()
+		req.Body = io.NopCloser(bytes.NewReader(body))
+		return send()
+	})
+	m := tbl.mustInsert(t, "k", session{User: "one"}, lasting(time.Hour), base)
+	tbl.wire.reset()
+	if e := tbl.mustGet(t, "k"); e.Meta != m {
+		t.Errorf("the record is %+v, want %+v", e.Meta, m)
 	}
 }

@@ -21,6 +21,7 @@ type Driver[T any] struct {
 
 var (
 	_ driver.BatchGetter[int] = (*Driver[int])(nil)
+	_ driver.Upserter[int]    = (*Driver[int])(nil)
 	_ driver.Latest[int]      = (*Driver[int])(nil)
 	_ driver.Remover[int]     = (*Driver[int])(nil)
 	_ driver.Checker          = (*Driver[int])(nil)

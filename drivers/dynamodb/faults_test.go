@@ -388,56 +388,6 @@ func TestConsistentRead(t *testing.T) {
 	}
 }
 
-// TestCapacity shows what each operation costs, on items of 1 KB and 10 KB.
-func TestCapacity(t *testing.T) {
-	for _, tt := range []struct {
-		bytes       int
-		read, write float64 // capacity units of one, the read eventually consistent
-	}{{1000, 0.5, 1}, {10_000, 1.5, 10}} {
-		t.Run(fmt.Sprint(tt.bytes), func(t *testing.T) {
-			tbl := open[session](t, nil)
-			ctx := t.Context()
-			var before Stats
-			cost := func(what string, read, write, touch float64, refused uint64) {
-				t.Helper()
-				s := tbl.Stats()
-				if s.ReadUnits-before.ReadUnits != read || s.WriteUnits-before.WriteUnits != write ||
-					s.TouchUnits-before.TouchUnits != touch || s.Refused-before.Refused != refused {
-					t.Errorf("%s: from %+v to %+v, want %v read, %v write, %v touch units and %d refused", what, before, s, read, write, touch, refused)
-				}
-				before = s
-			}
-			v := session{User: strings.Repeat("x", tt.bytes-100)} // names, key and life take the rest
-			m := tbl.mustInsert(t, "k", v, lasting(time.Minute), base)
-			cost("Insert", 0, tt.write, 0, 0)
-			tbl.mustGet(t, "k")
-			cost("Get", tt.read, 0, 0, 0)
-			if _, err := tbl.GetMulti(ctx, []string{"k"}); err != nil {
-				t.Fatal(err)
-			}
-			cost("GetMulti", tt.read, 0, 0, 0)
-			var err error
-			if m.Version, err = tbl.Replace(ctx, "k", v, m, m.Life, base); err != nil {
-				t.Fatal(err)
-			}
-			cost("Replace", 0, tt.write, 0, 0)
-			to := lasting(time.Hour)
-			if _, err := tbl.Touch(ctx, "k", m, to, base); err != nil {
-				t.Fatal(err)
-			}
-			cost("Touch", 0, 0, tt.write, 0)
-			if _, err := tbl.Touch(ctx, "k", m, to, base); err == nil {
-				t.Fatal("no conflict")
-			}
-			cost("Touch that is refused", 0, 0, 0, 1)
-			if err := tbl.Delete(ctx, "k"); err != nil {
-				t.Fatal(err)
-			}
-			cost("Delete", 0, tt.write, 0, 0)
-		})
-	}
-}
-
 // TestCapacityOfAnIndex touches a 10 KB item of a table with an index.
 func TestCapacityOfAnIndex(t *testing.T) {
 	for projection, want := range map[types.ProjectionType]float64{types.ProjectionTypeAll: 20, types.ProjectionTypeKeysOnly: 10} {

@@ -69,6 +69,10 @@ func TestRoundTrips(t *testing.T) {
 	count("Upsert of a live key that the store has seen", s.Upsert(ctx, "k", session{User: "two"}), "PutItem")
 	count("Upsert of a live key", other.Upsert(ctx, "k", session{User: "three"}), "PutItem", "PutItem")
 	count("Upsert of a live key that another has written since", s.Upsert(ctx, "k", session{User: "four"}), "PutItem", "PutItem")
+	large := session{User: strings.Repeat("x", lookFirst)}
+	count("Upsert of a large new key", s.Upsert(ctx, "large", large), "GetItem", "PutItem")
+	count("Upsert of a large live key that the store has seen", s.Upsert(ctx, "large", large), "PutItem")
+	count("Upsert of a large live key", other.Upsert(ctx, "large", large), "GetItem", "PutItem")
 	count("Get, not due", get(), "GetItem")
 	clock.forward(4 * time.Minute)
 	count("Get, due", get(), "GetItem", "UpdateItem")

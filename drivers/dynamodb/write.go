@@ -57,7 +57,10 @@ func (d *Driver[T]) Insert(ctx context.Context, key string, v T, life driver.Lif
 		c.exactly("#e", found.expiry)
 		return d.sendPut(ctx, &f, put, c)
 	}, func(found stored) driver.Verdict {
-		if found.Alive(now) {
+		switch {
+		case found.Version == version:
+			return driver.Landed // a proxy sent it twice
+		case found.Alive(now):
 			return driver.InTheWay
 		}
 		return driver.Meant
