@@ -3,6 +3,8 @@ package cosmos
 import (
 	"cmp"
 	"context"
+	"errors"
+	"net"
 	"net/http"
 	"net/http/httptrace"
 	"slices"
@@ -17,6 +19,7 @@ import (
 // attempts counts the requests that azcosmos, azcore and net/http make for one write.
 type attempts struct {
 	driver.Attempts
+	traced    atomic.Bool // the transport tells of its connections
 	connected atomic.Bool // a request has a connection and no parsed answer
 }
 
@@ -32,6 +35,7 @@ func (a *attempts) follow(ctx context.Context, retry policy.RetryOptions) contex
 		return again
 	}
 	return policy.WithRetryOptions(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GetConn:              func(string) { a.traced.Store(true) },
 		GotConn:              func(httptrace.GotConnInfo) { a.connected.Store(true) },
 		WroteHeaders:         a.Sent,
 		GotFirstResponseByte: a.Answered,
@@ -40,9 +44,12 @@ func (a *attempts) follow(ctx context.Context, retry policy.RetryOptions) contex
 
 // failed maps the last request's error to the driver contract's errors. A 5xx or 408 comes from the
 // gateway when its backend does not answer in time, so the write may have landed. A request may
-// also be sent after its context has ended, and an answer may be lost midway.
+// also be sent after its context has ended, and an answer may be lost midway. A transport that drops
+// net/http's trace tells nothing: only a connection that could not be made is sure.
 func (a *attempts) failed(ctx context.Context, err error) error {
-	if s := status(err); s >= 500 || s == http.StatusRequestTimeout || s == 0 && a.connected.Load() {
+	var network *net.OpError
+	untold := !a.traced.Load() && !(errors.As(err, &network) && network.Op == "dial")
+	if s := status(err); s >= 500 || s == http.StatusRequestTimeout || s == 0 && (a.connected.Load() || untold) {
 		a.Sent()
 	}
 	return a.Failed(ctx, failed(ctx, err))

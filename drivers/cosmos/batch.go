@@ -35,7 +35,7 @@ func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]dri
 	if len(items) == 0 {
 		return found, bad.Err()
 	}
-	res, err := read(ctx, d, func(token *string) (azcosmos.ReadManyItemsResponse, error) {
+	res, err := read(ctx, d, nil, func(token *string) (azcosmos.ReadManyItemsResponse, error) {
 		res, err := d.client.ReadManyItems(ctx, items, &azcosmos.ReadManyItemsOptions{SessionToken: token})
 		if errors.Is(err, context.Canceled) && ctx.Err() == nil {
 			// With concurrent queries azcosmos 1.5.0 (collectChunkResults) reports a cancelled

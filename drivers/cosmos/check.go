@@ -53,6 +53,9 @@ func (d *Driver[T]) Check(ctx context.Context, longest time.Duration) error {
 	at.Got = time.Now()
 	p := res.ContainerProperties
 	d.sessions.of(p.ResourceID)
+	if p.PartitionKeyDefinition.Version < 2 {
+		d.sessions.hashesOtherwise()
+	}
 	c := check{container: p.ID}
 	c.partitionKey(p, d.Properties(p.ID))
 	c.timeToLive(p, longest)
@@ -128,7 +131,7 @@ func (d *Driver[T]) checkConsistency(ctx context.Context, c *check) error {
 		k.partition[i] = absent
 	}
 	_, err := d.client.ReadItem(ctx, d.partitionKey(k), absent, &azcosmos.ItemOptions{ConsistencyLevel: to.Ptr(azcosmos.ConsistencyLevelSession)})
-	d.learn(&d.stats.ReadUnits, err)
+	d.learn(&d.stats.ReadUnits, nil, err)
 	switch status(err) {
 	case http.StatusBadRequest:
 		c.wrong("account's consistency", "below Session", "must be at least Session: otherwise a read may miss this process's own touch")

@@ -36,18 +36,21 @@ type conditional struct {
 // carryOut executes w, and returns the item's new _etag.
 func (d *Driver[T]) carryOut(ctx context.Context, w *conditional, now driver.Instant) (string, error) {
 	ctx = d.withKey(ctx, w.k)
-	sending := w.follow(ctx, d.opts.Retry)
+	sending, of := w.follow(ctx, d.opts.Retry), d.hashOf(w.k)
 	for sends := 0; ; {
 		var refusal error
 		if !w.ask {
+			if err := ctx.Err(); err != nil {
+				return "", w.Failed(ctx, err)
+			}
 			sends++
 			res, err := w.send(sending, match(w.etag))
 			if err == nil {
-				d.sessions.observe(res.RawResponse)
+				d.sessions.observe(res.RawResponse, &of)
 				d.stats.charged(w.sum, res.RequestCharge)
 				return string(res.ETag), w.Succeeded()
 			}
-			d.learn(w.sum, err)
+			d.learn(w.sum, &of, err)
 			switch status(err) {
 			case http.StatusNotFound, http.StatusConflict, http.StatusPreconditionFailed:
 			default:

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -157,8 +158,10 @@ func backend(account *cosmostest.Account, container *azcosmos.ContainerClient, d
 			if err != nil {
 				panic(err)
 			}
-			if token := d.sessions.token(); token != nil { // some moments later
-				again.sessions.observe(&http.Response{Header: http.Header{"X-Ms-Session-Token": {*token}}})
+			if tokens := d.sessions.token(nil); tokens != nil { // some moments later
+				for token := range strings.SplitSeq(*tokens, ",") {
+					again.sessions.observe(&http.Response{Header: http.Header{"X-Ms-Session-Token": {token}}}, nil)
+				}
 			}
 			return again
 		},
@@ -221,7 +224,7 @@ func plant(ctx context.Context, account *cosmostest.Account, container *azcosmos
 		if err != nil {
 			return fmt.Errorf("planting: %w", err)
 		}
-		d.sessions.observe(res.RawResponse) // the cases want to see it at once
+		d.sessions.observe(res.RawResponse, nil) // the cases want to see it at once
 		if account.Now().Truncate(time.Second).Equal(now) {
 			return nil // else _ts may be of the next second
 		}

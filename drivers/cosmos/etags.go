@@ -32,7 +32,8 @@ func (e *etags) of(was driver.Meta) string {
 }
 
 func (e *etags) remember(m driver.Meta, text string) {
-	if text != "" {
-		e.slot(m.Version).Store(&etag{m, text})
+	slot := e.slot(m.Version)
+	if known := slot.Load(); text != "" && (known == nil || known.Meta != m || known.text != text) {
+		slot.Store(&etag{m, text})
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf16"
@@ -125,7 +126,7 @@ func (d *Driver[T]) withKey(ctx context.Context, k identity) context.Context {
 	plain := func(r rune) bool { return r >= ' ' && r <= 0xffff && r != 0x7f }
 	for _, value := range values {
 		if strings.ContainsFunc(value, func(r rune) bool { return !plain(r) }) {
-			text, _ := json.Marshal(values) // cannot fail for strings
+			text, _ := json.Marshal(slices.Clone(values)) // cannot fail for strings; values itself would always be allocated
 			return policy.WithHTTPHeader(ctx, http.Header{"X-Ms-Documentdb-Partitionkey": {ascii(text)}})
 		}
 	}

@@ -56,7 +56,8 @@ func (d *Driver[T]) catchUp(ctx context.Context, k identity) error {
 	var patch azcosmos.PatchOperations
 	patch.AppendSet("/"+ttlName, -1)
 	_, err := d.client.PatchItem(ctx, d.partitionKey(k), k.id, patch, &azcosmos.ItemOptions{IfMatchEtag: &never})
-	d.learn(&d.stats.ReadUnits, err)
+	of := d.hashOf(k)
+	d.learn(&d.stats.ReadUnits, &of, err)
 	switch status(err) {
 	case http.StatusPreconditionFailed:
 		return nil
@@ -71,7 +72,8 @@ func (d *Driver[T]) catchUp(ctx context.Context, k identity) error {
 
 // fetch reads an item.
 func (d *Driver[T]) fetch(ctx context.Context, k identity) ([]byte, error) {
-	res, err := read(ctx, d, func(token *string) (azcosmos.ItemResponse, error) {
+	of := d.hashOf(k)
+	res, err := read(ctx, d, &of, func(token *string) (azcosmos.ItemResponse, error) {
 		return d.client.ReadItem(ctx, d.partitionKey(k), k.id, &azcosmos.ItemOptions{SessionToken: token})
 	})
 	if err != nil {
@@ -83,7 +85,7 @@ func (d *Driver[T]) fetch(ctx context.Context, k identity) ([]byte, error) {
 	if d.sessions.container.Load() == nil {
 		d.sessions.of(gjson.GetBytes(res.Value, "_rid").Str)
 	}
-	d.sessions.observe(res.RawResponse)
+	d.sessions.observe(res.RawResponse, &of)
 	d.stats.charged(&d.stats.ReadUnits, res.RequestCharge)
 	return res.Value, nil
 }

@@ -4,9 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
-	"maps"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -22,15 +20,41 @@ const sessionHeader = "x-ms-session-token"
 
 // sessions keeps the latest session token of each physical partition.
 type sessions struct {
-	joined    atomic.Pointer[string] // all tokens, in a request's form; nil: none
 	container atomic.Pointer[string] // the container of the tokens; nil: unknown
 
-	mu     sync.Mutex        // guards tokens, and changes of joined
-	tokens map[string]string // by the id of the partition key range
+	mu     sync.Mutex         // guards the rest
+	tokens map[string]*string // "id:token" by the id of the partition key range
+	joined *string            // all tokens, in a request's form; nil: to be joined
+	ranges ranges
 }
 
-// token returns the tokens for a read.
-func (s *sessions) token() *string { return s.joined.Load() }
+// token returns the token for a read of keys with that hash: of their partition, or of all while that
+// is not known. Nil, for a read of several partitions: of all.
+func (s *sessions) token(of *hash) *string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if of != nil {
+		if i, found := s.ranges.search(*of); found {
+			return s.tokens[s.ranges.known[i].part]
+		}
+	}
+	if s.joined == nil && len(s.tokens) > 0 {
+		var all []string
+		for _, token := range s.tokens {
+			all = append(all, *token)
+		}
+		joined := strings.Join(all, ",")
+		s.joined = &joined
+	}
+	return s.joined
+}
+
+// hashesOtherwise says that keys' hashes tell nothing of where their partitions lie.
+func (s *sessions) hashesOtherwise() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ranges = ranges{unusable: true}
+}
 
 // of sets the tokens' container, if unknown, from its _rid or an item's.
 func (s *sessions) of(rid string) {
@@ -49,8 +73,9 @@ func (s *sessions) movedTo(rid string) bool {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.tokens = nil
-	return s.joined.Swap(nil) != nil
+	had := len(s.tokens) > 0
+	s.tokens, s.joined, s.ranges = nil, nil, ranges{}
+	return had
 }
 
 // containerOf returns the container's part of a _rid: 8 bytes, in base64 with - for /. An item's
@@ -60,57 +85,59 @@ func containerOf(rid string) string {
 	return string(b[:min(len(b), 8)])
 }
 
-// observe takes the session token from an answer.
-func (s *sessions) observe(answer *http.Response) {
+// observe takes the session token from an answer about keys with that hash; nil: of several partitions.
+func (s *sessions) observe(answer *http.Response, of *hash) {
 	if answer == nil {
 		return
 	}
-	part, token, ok := strings.Cut(answer.Header.Get(sessionHeader), ":")
+	whole := answer.Header.Get(sessionHeader)
+	part, token, ok := strings.Cut(whole, ":")
 	if !ok {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if known := s.tokens[part]; known == token || !newer(token, known) {
+	if of != nil {
+		s.ranges.learn(*of, part)
+	}
+	if known := s.tokens[part]; known != nil && (*known == whole || !newer(token, (*known)[len(part)+1:])) {
 		return
 	}
 	if s.tokens == nil {
-		s.tokens = make(map[string]string)
+		s.tokens = make(map[string]*string)
 	}
-	s.tokens[part] = token
-	var all []string
-	for _, part := range slices.Sorted(maps.Keys(s.tokens)) {
-		all = append(all, part+":"+s.tokens[part])
-	}
-	joined := strings.Join(all, ",")
-	s.joined.Store(&joined)
+	kept := whole // whole itself would always be allocated
+	s.tokens[part], s.joined = &kept, nil
 }
 
 // learn takes the session token and the cost from an error's answer.
-func (d *Driver[T]) learn(sum *float64, err error) {
+func (d *Driver[T]) learn(sum *float64, of *hash, err error) {
+	if err == nil {
+		return
+	}
 	var answer *azcore.ResponseError
 	if errors.As(err, &answer) && answer.RawResponse != nil {
-		d.sessions.observe(answer.RawResponse)
+		d.sessions.observe(answer.RawResponse, of)
 		units, _ := strconv.ParseFloat(answer.RawResponse.Header.Get("x-ms-request-charge"), 32)
 		d.stats.charged(sum, float32(units))
 	}
 }
 
-// read makes a read with the session's token. If no replica has reached the token (404, 1002), it
+// read makes a read with the session's token, of keys with that hash or of several partitions. If no replica has reached the token (404, 1002), it
 // waits and retries; azcosmos has asked the write region before that. It also waits for a split
 // (410), for which azcosmos only retries four times at once. If all retries fail, it checks whether
 // the container was recreated.
-func read[T, R any](ctx context.Context, d *Driver[T], ask func(token *string) (R, error)) (R, error) {
+func read[T, R any](ctx context.Context, d *Driver[T], of *hash, ask func(token *string) (R, error)) (R, error) {
 	for pause := 20 * time.Millisecond; ; pause *= 2 {
-		res, err := ask(d.sessions.token())
-		d.learn(&d.stats.ReadUnits, err)
+		res, err := ask(d.sessions.token(of))
+		d.learn(&d.stats.ReadUnits, of, err)
 		if !passing(err) {
 			return res, err
 		}
 		if pause > 100*time.Millisecond {
 			if c, cerr := d.client.Read(ctx, nil); cerr == nil && d.sessions.movedTo(c.ContainerProperties.ResourceID) {
 				res, err = ask(nil)
-				d.learn(&d.stats.ReadUnits, err)
+				d.learn(&d.stats.ReadUnits, of, err)
 			}
 			return res, err
 		}
@@ -125,7 +152,7 @@ func read[T, R any](ctx context.Context, d *Driver[T], ask func(token *string) (
 func newer(token, known string) bool {
 	version, lsn := numbers(token)
 	knownVersion, knownLSN := numbers(known)
-	return known == "" || version > knownVersion || version == knownVersion && lsn > knownLSN
+	return version > knownVersion || version == knownVersion && lsn > knownLSN
 }
 
 func numbers(token string) (version, lsn int64) {
