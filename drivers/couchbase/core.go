@@ -47,9 +47,9 @@ func (d *Driver[T]) send(ctx context.Context, key string, call func(*gocbcore.Ag
 		key:        []byte(key),
 		scope:      d.collection.ScopeName(),
 		collection: d.collection.Name(),
-		retry:      retries{d.writeRetry},
 		deadline:   time.Now().Add(d.opts.Timeout),
 	}
+	f.retry = retries{before(ctx, f.deadline, d.writeRetry)}
 	if level := d.opts.Durability; level > gocb.DurabilityLevelNone {
 		f.durability = durabilities[level]
 		// The server gives up a little before the client does, so that its
@@ -96,7 +96,7 @@ type mutation struct {
 func (d *Driver[T]) mutateIn(ctx context.Context, key string, m mutation) (pending, error) {
 	return d.send(ctx, key, func(agent *gocbcore.Agent, f frame, done func(gocbcore.Cas, error)) (gocbcore.PendingOp, error) {
 		if m.retry != nil {
-			f.retry = retries{m.retry}
+			f.retry = retries{before(ctx, f.deadline, m.retry)}
 		}
 		return agent.MutateIn(gocbcore.MutateInOptions{
 			Key:                    f.key,

@@ -3,6 +3,7 @@ package couchbase
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/couchbase/gocb/v2"
 
@@ -38,7 +39,7 @@ func (d *Driver[T]) remove(ctx context.Context, key string, cas gocb.Cas) error 
 		Cas:             cas,
 		DurabilityLevel: d.opts.Durability,
 		Timeout:         d.opts.Timeout,
-		RetryStrategy:   d.writeRetry,
+		RetryStrategy:   before(ctx, time.Now().Add(d.opts.Timeout), d.writeRetry),
 		ParentSpan:      d.span(ctx),
 		Context:         ctx,
 	})

@@ -87,6 +87,11 @@ func TestFailuresPassAsGocbsOwn(t *testing.T) {
 			t.Errorf("no *gocb.TimeoutError in %v", err)
 		}
 	}
+	refused := func(t *testing.T, err error) { // by each attempt
+		if errors.Is(err, driver.ErrAmbiguous) {
+			t.Errorf("%v: nothing was written", err)
+		}
+	}
 	for _, c := range []struct {
 		name  string
 		opts  couchbase.Options
@@ -100,7 +105,8 @@ func TestFailuresPassAsGocbsOwn(t *testing.T) {
 		{"locked", couchbase.Options{RetryStrategy: failFast{}}, couchbasetest.Fault{Status: memd.StatusLocked}, gocb.ErrDocumentLocked, gocb.ErrDocumentLocked, kv},
 		{"durable write in progress", couchbase.Options{RetryStrategy: failFast{}}, couchbasetest.Fault{Status: memd.StatusSyncWriteInProgress}, gocb.ErrDurableWriteInProgress, gocb.ErrDurableWriteInProgress, kv},
 		{"no access", couchbase.Options{}, couchbasetest.Fault{Status: memd.StatusAccessError}, gocb.ErrAuthenticationFailure, gocb.ErrAuthenticationFailure, kv},
-		{"temporary failure to the end", couchbase.Options{Timeout: 50 * time.Millisecond}, couchbasetest.Fault{Status: memd.StatusTmpFail}, gocb.ErrUnambiguousTimeout, gocb.ErrAmbiguousTimeout, timeout},
+		{"temporary failure to the end", couchbase.Options{Timeout: time.Second}, couchbasetest.Fault{Status: memd.StatusTmpFail}, gocb.ErrUnambiguousTimeout, gocb.ErrTemporaryFailure, refused},
+		{"locked to the end", couchbase.Options{Timeout: time.Second}, couchbasetest.Fault{Status: memd.StatusLocked}, gocb.ErrUnambiguousTimeout, gocb.ErrDocumentLocked, refused},
 		{"no answer", couchbase.Options{Timeout: 50 * time.Millisecond}, couchbasetest.Fault{Silent: true}, gocb.ErrUnambiguousTimeout, gocb.ErrAmbiguousTimeout, timeout},
 		{"no answer in a short context", couchbase.Options{}, couchbasetest.Fault{Silent: true}, context.DeadlineExceeded, context.DeadlineExceeded, nil},
 	} {

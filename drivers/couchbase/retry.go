@@ -1,6 +1,10 @@
 package couchbase
 
 import (
+	"context"
+	"slices"
+	"time"
+
 	"github.com/couchbase/gocb/v2"
 	"github.com/couchbase/gocbcore/v10"
 )
@@ -44,6 +48,35 @@ type never struct{}
 
 func (never) RetryAfter(gocb.RetryRequest, gocb.RetryReason) gocb.RetryAction {
 	return &gocb.NoRetryRetryAction{}
+}
+
+// ending is a strategy that gives up a refused write if the next attempt would come too late. Else
+// gocbcore would report a timeout, which does not tell that all attempts were refused.
+type ending struct {
+	strategy gocb.RetryStrategy
+	until    time.Time
+}
+
+func (r ending) RetryAfter(req gocb.RetryRequest, reason gocb.RetryReason) gocb.RetryAction {
+	action := r.strategy.RetryAfter(req, reason)
+	if action != nil && slices.Contains(refusals, reason) && time.Now().Add(action.Duration()).After(r.until) {
+		return &gocb.NoRetryRetryAction{}
+	}
+	return action
+}
+
+// before returns a strategy that ends with timeout or with ctx.
+func before(ctx context.Context, deadline time.Time, strategy gocb.RetryStrategy) ending {
+	if ends, ok := ctx.Deadline(); ok && ends.Before(deadline) {
+		deadline = ends
+	}
+	return ending{strategy, deadline}
+}
+
+// refusals are reasons of a server that has not executed a write.
+var refusals = []gocb.RetryReason{
+	gocb.KVTemporaryFailureRetryReason, gocb.KVLockedRetryReason,
+	gocb.KVSyncWriteInProgressRetryReason, gocb.KVSyncWriteRecommitInProgressRetryReason,
 }
 
 // retries adapts a gocb strategy to gocbcore.
