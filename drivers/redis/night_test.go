@@ -2,4 +2,4 @@
 
 package redis_test
 
-func init() { allCases = true }
+func init() { allCases, anyValues = true, 50_000 }

@@ -180,7 +180,9 @@ func (c *judged[T]) judge(sum *tally) (err error) {
 	sum.Types++
 	defer func() {
 		for _, key := range []string{c.key, c.beside} {
-			err = errors.Join(err, c.driver.Delete(context.WithoutCancel(c.ctx), key))
+			if bad := c.driver.Delete(context.WithoutCancel(c.ctx), key); bad != nil && !c.mayFail(bad) {
+				err = errors.Join(err, bad)
+			}
 		}
 	}()
 	sound, err := c.write(c.beside, "Insert beside", c.stores[0].Insert)
@@ -227,8 +229,13 @@ func (c *judged[T]) next() error {
 		return c.foreign()
 	case n < 90:
 		c.step("Delete")
-		c.state = absent
-		return s.Delete(c.ctx, c.key)
+		err := s.Delete(c.ctx, c.key)
+		if err == nil {
+			c.state = absent
+		} else if c.mayFail(err) { // of a type that the driver leaves alone
+			err = nil
+		}
+		return err
 	default:
 		c.step("Touch")
 		if _, err := s.Touch(c.ctx, c.key); err != nil && !c.mayFail(err) {
