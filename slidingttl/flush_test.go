@@ -186,3 +186,28 @@ func TestFlushTriesOnce(t *testing.T) {
 		d.before = nil
 	})
 }
+
+// Flush says how many touches a Close beside it gave up.
+func TestFlushBesideClose(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		d.before = func(ctx context.Context, op, _ string) error {
+			if op == "touch" {
+				return sleep(ctx, 2*time.Second)
+			}
+			return nil
+		}
+		s := waiting(t, d, under, 200, slidingttl.Options[int]{})
+		flushed := make(chan error)
+		go func() { flushed <- s.Flush(t.Context()) }()
+		time.Sleep(time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		if err := s.Close(ctx); err == nil {
+			t.Error("Close gives up nothing")
+		}
+		if err := <-flushed; err == nil {
+			t.Error("Flush says that all is done")
+		}
+	})
+}

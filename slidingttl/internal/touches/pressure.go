@@ -61,8 +61,8 @@ func (p *pressure) failed(landings int) {
 	}
 }
 
-// recover ends the state after a time without trouble, if nothing is pending and no touch ended it.
-func (t *Touches) recover() {
+// calm ends the state after a time without trouble, if nothing is pending and no touch ended it.
+func (t *Touches) calm() {
 	p := &t.pressure
 	if p.any() && t.pending == 0 && time.Since(p.trouble) >= calmAfter {
 		p.Late, p.Failing, p.lates, p.fails = false, false, 0, 0

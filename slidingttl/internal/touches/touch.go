@@ -258,7 +258,7 @@ func (t *Touches) end(n *touch, o Outcome) {
 		if n.number > f.last {
 			continue
 		}
-		if n.flushes = append(n.flushes, f); o.failed() {
+		if n.flushes = append(n.flushes, f); o.failed() || o.Err == ErrClosed {
 			f.failed, f.err = f.failed+1, cmp.Or(f.err, o.Err)
 		}
 	}

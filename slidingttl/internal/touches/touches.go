@@ -228,7 +228,7 @@ func (t *Touches) lock() {
 		Yield()
 	}
 	t.mu.Lock()
-	t.recover()
+	t.calm()
 }
 
 // unlock unlocks mu, and calls the hooks for what has changed since lock.
