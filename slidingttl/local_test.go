@@ -317,3 +317,25 @@ func TestStoppedProcess(t *testing.T) {
 		})
 	}
 }
+
+// TestCloseWaitsForSlides: Close waits for a Get whose touch is under way, as for any call.
+func TestCloseWaitsForSlides(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, err := memory.New[int](nil)
+		must(t, err)
+		t.Cleanup(func() { _ = d.Close() })
+		s, err := slidingttl.New(heldSlides{d, func() { time.Sleep(time.Minute) }}, session, nil)
+		must(t, err)
+		must(t, s.Insert(t.Context(), "k", 1))
+		time.Sleep(time.Second)
+		go func() { _, _ = s.Get(t.Context(), "k") }()
+		time.Sleep(time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		var left *slidingttl.DrainError
+		if err := s.Close(ctx); !errors.As(err, &left) || left.Calls != 1 {
+			t.Errorf("Close while a Get touches: %v", err)
+		}
+		time.Sleep(time.Hour)
+	})
+}
