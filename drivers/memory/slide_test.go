@@ -141,3 +141,13 @@ func TestFarExpiries(t *testing.T) {
 		}
 	}
 }
+
+// TestNext: Next is Now rounded up, by the time that Options.Now gives too.
+func TestNext(t *testing.T) {
+	at := time.UnixMilli(1_000_000)
+	for rest, want := range map[time.Duration]driver.Instant{0: 1_000_000, 1: 1_000_001, 999_999: 1_000_001} {
+		if is := newClock(func() time.Time { return at.Add(rest) }).next(); is != want {
+			t.Errorf("%v after a millisecond began the next is %d, want %d", rest, is, want)
+		}
+	}
+}
