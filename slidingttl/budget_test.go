@@ -15,6 +15,7 @@ import (
 // Touches above the budget wait, and no record dies because of that. Less than one second in twenty
 // exceeds the budget.
 func TestBudget(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(t *testing.T) {
 		const keys, budget, length = 1000, 3, 30 * 60
 		policy := slidingttl.Policy{IdleGrace: 10 * time.Minute, MaxLifetime: 12 * time.Hour, Slack: time.Minute, MaxSlack: 10 * time.Minute}
@@ -232,6 +233,7 @@ func TestWaitingTouchTakesNothingOffASave(t *testing.T) {
 
 // After a burst that had to exceed the budget, the budget holds again.
 func TestBudgetAfterABurst(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(t *testing.T) {
 		d, under := newRemote[int](time.Millisecond)
 		var over []bool

@@ -72,6 +72,7 @@ func TestTouchReadsAgainNearDeath(t *testing.T) {
 
 // What waits gets its share of the touches, however many reads make their own.
 func TestRetriesBesideManyReaders(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(t *testing.T) {
 		d, under := newRemote[int](time.Millisecond)
 		var bad atomic.Bool
@@ -119,6 +120,7 @@ func TestRetriesBesideManyReaders(t *testing.T) {
 
 // A caller that has left starts no touches: they wait for their turn.
 func TestCancelledBatchIsQueued(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(t *testing.T) {
 		d, under := newRemote[int](time.Millisecond)
 		var now, most atomic.Int32

@@ -2,4 +2,4 @@
 
 package slidingttl_test
 
-func init() { outageShare = 1 }
+func init() { outageShare, shardRounds = 1, 10 }

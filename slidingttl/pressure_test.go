@@ -82,6 +82,7 @@ func accounted(t *testing.T, st slidingttl.Stats) {
 // The breaker opens and closes under load, however touches fail: no read waits long, every touch is
 // accounted for, and every record lives as long as promised.
 func TestNoTouchIsLostOverTheBreaker(t *testing.T) {
+	t.Parallel()
 	ways := map[string]func(ctx context.Context) error{
 		"refused":  func(ctx context.Context) error { return errDown },
 		"silent":   func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
