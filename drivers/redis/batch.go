@@ -5,8 +5,6 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/redis/rueidis"
-
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -29,9 +27,9 @@ func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]dri
 	}
 	// add adds the answers for the keys at these indexes, and returns the indexes of those whose
 	// expiry has to be read separately.
-	add := func(at []int, results []rueidis.RedisResult) (foreign []int, err error) {
+	add := func(at []int, answers []Answer) (foreign []int, err error) {
 		for n, i := range at {
-			e, _, err := d.entry(ctx, results[n])
+			e, _, err := d.entry(ctx, answers[n])
 			switch {
 			case err == nil:
 				found[keys[i]] = e
@@ -46,17 +44,17 @@ func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]dri
 		return foreign, nil
 	}
 	for at := range slices.Chunk(places, batchSize) {
-		cmds := make(rueidis.Commands, len(at))
+		cs := make([]Command, len(at))
 		for n, i := range at {
-			cmds[n] = again(d.get(d.opts.Prefix + keys[i]))
+			cs[n] = getAgain.with(d.opts.Prefix + keys[i])
 		}
-		foreign, err := add(at, d.client.DoMulti(ctx, cmds...))
+		foreign, err := add(at, d.client.DoMulti(ctx, cs))
 		if err == nil && len(foreign) > 0 {
 			foreignKeys := make([]string, len(foreign))
 			for n, i := range foreign {
 				foreignKeys[n] = d.opts.Prefix + keys[i]
 			}
-			_, err = add(foreign, d.evalEach(ctx, d.client, readScript, foreignKeys))
+			_, err = add(foreign, d.readEach(ctx, foreignKeys))
 		}
 		if err != nil {
 			return found, err

@@ -31,15 +31,15 @@ func (d *Driver[T]) Check(ctx context.Context, _ time.Duration) error {
 }
 
 func (d *Driver[T]) checkNode(ctx context.Context, n node) error {
-	about, err := n.client.Do(ctx, d.client.B().Info().Build()).ToString()
-	if err != nil {
-		return failed(ctx, err)
+	about := n.client.Do(ctx, Command{Words: []string{"INFO"}, NoKey: true})
+	if about.Kind != String {
+		return failed(ctx, about)
 	}
 	seen, err := d.time(ctx, n.client)
 	if err != nil {
 		return err
 	}
-	got := parseInfo(about)
+	got := parseInfo(string(about.String))
 	var errs []error
 	wrong := func(what, value, rule string) {
 		field := what

@@ -1,17 +1,17 @@
 package redis
 
 import (
+	"cmp"
 	"context"
+	"strconv"
 	"time"
-
-	"github.com/redis/rueidis"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
 // Now implements driver.Clock: the server's time. It makes no trip: once a second a read's pipeline
-// carries TIME, and Learn asks before the first write. Before the first answer Now is the system's
-// time. In a cluster it is the time of the node that answered last.
+// carries TIME, writes of a new value answer with it, and Learn asks before the first. Before the
+// first answer Now is the system's time. In a cluster it is the time of the node that answered last.
 func (d *Driver[T]) Now() time.Time { return d.clock.Now() }
 
 // Bounds implements driver.Clock.
@@ -27,21 +27,31 @@ func (d *Driver[T]) Learn(ctx context.Context) error {
 	return err
 }
 
-func (d *Driver[T]) time(ctx context.Context, client rueidis.CoreClient) (driver.ServerTime, error) {
+var timeCommand = Command{Words: []string{"TIME"}, NoKey: true, Repeat: true}
+
+func (d *Driver[T]) time(ctx context.Context, client Client) (driver.ServerTime, error) {
 	sent := time.Now()
-	t, err := d.observe(sent, client.Do(ctx, again(d.client.B().Time().Build())))
+	a := client.Do(ctx, timeCommand)
+	t, err := d.observe(sent, a)
 	if err != nil {
-		return t, failed(ctx, err)
+		return t, failed(ctx, a)
 	}
 	return t, nil
 }
 
 // observe updates the clock from a TIME's answer: seconds, and microseconds of the next.
-func (d *Driver[T]) observe(sent time.Time, answer rueidis.RedisResult) (t driver.ServerTime, err error) {
-	parts, err := answer.AsIntSlice()
-	if err == nil && len(parts) == 2 {
-		t = driver.ServerTime{Sent: sent, Got: time.Now(), At: time.Unix(parts[0], parts[1]*int64(time.Microsecond)), Step: time.Microsecond}
-		d.clock.Observe(t)
+func (d *Driver[T]) observe(sent time.Time, a Answer) (t driver.ServerTime, err error) {
+	if err = a.want(Array); err != nil {
+		return t, err
+	} else if len(a.Array) != 2 {
+		return t, errAnswer
 	}
-	return t, err
+	seconds, err := strconv.ParseInt(string(a.Array[0].String), 10, 64)
+	micros, err2 := strconv.ParseInt(string(a.Array[1].String), 10, 64)
+	if err = cmp.Or(err, err2); err != nil {
+		return t, err
+	}
+	t = driver.ServerTime{Sent: sent, Got: time.Now(), At: time.Unix(seconds, micros*int64(time.Microsecond)), Step: time.Microsecond}
+	d.clock.Observe(t)
+	return t, nil
 }

@@ -166,3 +166,54 @@ func TestLateWrite(t *testing.T) {
 		}
 	})
 }
+
+// A caller whose time is ahead begins no life while the server's time has the record alive, unless
+// its time is by another clock.
+func TestNewLifeGoesByTheServersTime(t *testing.T) {
+	f := newFixture(t, redis.Options{Retain: time.Hour})
+	e := f.record(t, secret)
+	ahead := e.ExpiresAt + 1
+	next := driver.Life{CreatedAt: ahead, ExpiresAt: ahead.Add(time.Hour)}
+	var conflict *driver.ConflictError
+	if _, err := f.d.Insert(t.Context(), secret, profile{"next"}, next, ahead); !errors.As(err, &conflict) || conflict.Found != e.Meta {
+		t.Errorf("Insert over a live record: %v; want a conflict with %+v", err, e.Meta)
+	}
+	if m, err := f.d.Overwrite(t.Context(), secret, profile{"next"}, next, anAccess(), ahead); err != nil || m.CreatedAt != e.CreatedAt {
+		t.Errorf("Overwrite of a live record: %+v, %v; want created_at %d", m, err, e.CreatedAt)
+	}
+	other := driver.WithOtherClock(t.Context())
+	ahead = ahead.Add(24 * time.Hour)
+	if _, err := f.d.Insert(other, secret, profile{"next"}, driver.Life{CreatedAt: ahead, ExpiresAt: ahead.Add(time.Hour)}, ahead); err != nil {
+		t.Errorf("Insert by another clock: %v", err)
+	}
+}
+
+// The answer to a write of a new value tells that the server's clock was set.
+func TestWritesTellTheTime(t *testing.T) {
+	for name, write := range map[string]func(context.Context, *redis.Driver[profile], driver.Life, driver.Instant) error{
+		"Insert": func(ctx context.Context, d *redis.Driver[profile], life driver.Life, now driver.Instant) error {
+			_, err := d.Insert(ctx, "a", profile{}, life, now)
+			return err
+		},
+		"Overwrite": func(ctx context.Context, d *redis.Driver[profile], life driver.Life, now driver.Instant) error {
+			_, err := d.Overwrite(ctx, "a", profile{}, life, anAccess(), now)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := redistest.StartVirtual(t)
+			d := open[profile](t, server.Client(t), redis.Options{})
+			ok(t, "Learn", d.Learn(t.Context()))
+			_, err := d.Get(t.Context(), "a") // asks for the time, and none does in the next second
+			if !errors.Is(err, driver.ErrNotFound) {
+				t.Fatalf("Get: %v", err)
+			}
+			server.Advance(10 * time.Minute)
+			now := driver.Floor(d.Now())
+			ok(t, name, write(t.Context(), d, driver.Life{CreatedAt: now, ExpiresAt: now.Add(5 * time.Minute)}, now))
+			if off := d.Now().Sub(server.Now()).Abs(); off > time.Minute {
+				t.Errorf("after the answer the time is off the server's by %v", off)
+			}
+		})
+	}
+}

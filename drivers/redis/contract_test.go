@@ -147,7 +147,7 @@ func real(option rueidis.ClientOption, admin rueidis.Client) drivertest.Harness 
 			proxy, gate := redistest.NewProxy(t), new(drivertest.Gate)
 			option := option
 			option.Username, option.Password = user, "any"
-			client := redistest.NewClient(t, oneConnection(gated(gate, proxy.Option(option))))
+			client := redistest.NewClient(t, gated(gate, proxy.Option(option)))
 			d := open[drivertest.Value](t, client, redis.Options{})
 			return &drivertest.Backend{
 				Driver: d,
@@ -185,7 +185,7 @@ func virtual(opts redis.Options) drivertest.Harness {
 			server := redistest.StartVirtual(t)
 			proxy, gate := redistest.NewProxy(t), new(drivertest.Gate)
 			option := proxy.Option(server.Option())
-			client := asking{redistest.NewClient(t, oneConnection(gated(gate, option))), redistest.NewClient(t, option)}
+			client := asking{redistest.NewClient(t, gated(gate, option)), redistest.NewClient(t, option)}
 			other := sync.OnceValue(func() rueidis.Client { return server.Client(t) })
 			d := open[drivertest.Value](t, client, opts)
 			last := d

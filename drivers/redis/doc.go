@@ -29,9 +29,13 @@
 //
 // A write, a touch and a removal are each one Lua script for one key, so that they work in
 // a cluster. They are called by EVALSHA; a server without the script, after SCRIPT FLUSH or
-// a failover, gets its text. The script takes a record for dead when its expiry has passed
-// by the server's time or by the caller's. So a write that waited in the server until its
-// record was dead does not land.
+// a failover, gets its text. A touch and a replace take a record for dead when its expiry has
+// passed by the server's time or by the caller's. So one that waited in the server until its
+// record was dead does not land. A new life goes by the server's time alone, unless the store
+// has another clock (slidingttl.Options.Now).
+//
+// Scripts are sent by other connections than reads, at most 128 at a time. So no read waits
+// behind a write that the server holds back (CLIENT PAUSE WRITE).
 //
 // All reads go to primaries, even if the client has SendToReplicas. A replica is some time
 // behind: it would show a session that has logged out, and find one dead that was just
@@ -41,7 +45,6 @@
 //
 // errors.As finds the client's errors; a *rueidis.RedisError is what the server said. After
 // network errors the client repeats reads until the context ends, so give the context a
-// deadline. If the answer of a write was lost, the error matches driver.ErrAmbiguous; also
-// if the client has repeated the write by itself (ConnLifetime) and the second attempt's
-// answer does not show what happened.
+// deadline. A write is sent once. If its answer was lost, or has not come for 10 s, the error
+// matches driver.ErrAmbiguous.
 package redis

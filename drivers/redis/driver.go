@@ -11,7 +11,7 @@ import (
 // Driver keeps records of type T. It holds no resources: the client stays the
 // application's to close. All methods are safe for concurrent use.
 type Driver[T any] struct {
-	client rueidis.Client
+	client Client
 	opts   Options
 	clock  driver.ServerClock
 }
@@ -30,6 +30,14 @@ var (
 // New returns a driver over client. opts may be nil; it is copied. New does no I/O. An
 // argument that breaks its rule is a *driver.InvalidError.
 func New[T any](client rueidis.Client, opts *Options) (*Driver[T], error) {
+	if client == nil {
+		return Over[T](nil, opts)
+	}
+	return Over[T](newRueidisClient(client), opts)
+}
+
+// Over is New over any client.
+func Over[T any](client Client, opts *Options) (*Driver[T], error) {
 	if client == nil {
 		return nil, &driver.InvalidError{Field: "client", Value: "nil", Rule: "is required"}
 	}

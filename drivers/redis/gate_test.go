@@ -36,14 +36,6 @@ func gated(g *drivertest.Gate, option rueidis.ClientOption) rueidis.ClientOption
 	return option
 }
 
-// oneConnection returns option with one connection, which the client opens at once. If it had to
-// open another for a write, that write would count as sent twice, and its refusal as doubtful:
-// see attempts.
-func oneConnection(option rueidis.ClientOption) rueidis.ClientOption {
-	option.PipelineMultiplex = -1
-	return option
-}
-
 // asking is a client that asks for the server's time on its own connection, so that this does
 // not wait for a write that the gate stops.
 type asking struct {

@@ -87,8 +87,10 @@ func TestInvalidations(t *testing.T) {
 	proxy.Cut()
 	tier.received(t, "after the connection was lost", "all")
 	other.received(t, "after the connection was lost", "all")
-	if len(other) > 0 {
-		t.Errorf("told of a key without its prefix: %q", <-other)
+	for len(other) > 0 { // each lost connection is told of
+		if got := <-other; got != "all" {
+			t.Errorf("told of a key without its prefix: %q", got)
+		}
 	}
 	if len(asked) < 5 {
 		t.Errorf("the client's own hook was called %d times; want 5 or more", len(asked))

@@ -10,12 +10,12 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/redis/rueidis"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
 // node is a primary and the slots it serves.
 type node struct {
-	client rueidis.Client
+	client Client
 	part   string // "0-5460,10923"; whole outside a cluster
 }
 
@@ -23,22 +23,24 @@ const whole = "all"
 
 // nodes returns the primaries. Outside a cluster there is one.
 func (d *Driver[T]) nodes(ctx context.Context) ([]node, error) {
-	if d.client.Mode() != rueidis.ClientModeCluster {
+	clients, err := d.client.Primaries(ctx)
+	if err != nil {
+		return nil, driver.Ended(ctx, err)
+	} else if clients == nil {
 		return []node{{d.client, whole}}, nil
 	}
-	shards, err := d.client.Do(ctx, d.client.B().ClusterSlots().Build()).ToArray()
-	if err != nil {
-		return nil, failed(ctx, err)
+	shards := d.client.Do(ctx, Command{Words: []string{"CLUSTER", "SLOTS"}, NoKey: true})
+	if shards.Kind != Array {
+		return nil, failed(ctx, shards)
 	}
 	parts := make(map[string][][2]int64) // by address
-	for _, shard := range shards {
-		first, last, address, err := slots(shard)
+	for _, shard := range shards.Array {
+		first, last, address, err := slotsOf(shard)
 		if err != nil {
 			return nil, fmt.Errorf("CLUSTER SLOTS: %w", err)
 		}
 		parts[address] = append(parts[address], [2]int64{first, last})
 	}
-	clients := d.client.Nodes()
 	var all []node
 	for address, part := range parts {
 		client, ok := clients[address]
@@ -51,21 +53,14 @@ func (d *Driver[T]) nodes(ctx context.Context) ([]node, error) {
 	return all, nil
 }
 
-// slots reads one element of CLUSTER SLOTS: first slot, last slot, then the nodes, primary first.
-func slots(shard rueidis.RedisMessage) (first, last int64, address string, err error) {
-	fields, err := shard.ToArray()
-	if err != nil || len(fields) < 3 {
-		return 0, 0, "", errors.Join(errors.New("a shard has no nodes"), err)
+// slotsOf reads one element of CLUSTER SLOTS: first slot, last slot, then the nodes, primary first.
+func slotsOf(shard Answer) (first, last int64, address string, err error) {
+	fields := shard.Array
+	if len(fields) < 3 || len(fields[2].Array) < 2 {
+		return 0, 0, "", errors.New("a shard has no node with an address")
 	}
-	first, err1 := fields[0].AsInt64()
-	last, err2 := fields[1].AsInt64()
-	primary, err3 := fields[2].ToArray()
-	if err := errors.Join(err1, err2, err3); err != nil || len(primary) < 2 {
-		return 0, 0, "", errors.Join(errors.New("a node has no address"), err)
-	}
-	host, err1 := primary[0].ToString()
-	port, err2 := primary[1].AsInt64()
-	return first, last, net.JoinHostPort(host, strconv.FormatInt(port, 10)), errors.Join(err1, err2)
+	primary := fields[2].Array
+	return fields[0].Integer, fields[1].Integer, net.JoinHostPort(string(primary[0].String), strconv.FormatInt(primary[1].Integer, 10)), nil
 }
 
 // partOf returns a name for a set of slots, independent of their order.

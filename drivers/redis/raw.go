@@ -27,11 +27,10 @@ func (d *Driver[T]) Raw(ctx context.Context, key string) (driver.Raw, error) {
 		raw.Fields = map[string]string{"header": string(b[len(mark):min(len(b), headerLen)])}
 		return raw, nil
 	}
-	at, err := expiry.AsInt64()
-	if err != nil {
+	if err := expiry.want(Integer); err != nil {
 		return driver.Raw{}, err
 	}
-	raw.ExpiresAt = driver.Instant(max(at, 0))
+	raw.ExpiresAt = driver.Instant(max(expiry.Integer, 0))
 	if raw.ExpiresAt != 0 {
 		raw.Fields = map[string]string{"PEXPIRETIME": decimal(raw.ExpiresAt)}
 	}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"github.com/redis/rueidis"
-
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -16,34 +14,29 @@ func (d *Driver[T]) Get(ctx context.Context, key string) (driver.Entry[T], error
 	if err != nil {
 		return driver.Entry[T]{}, err
 	}
-	res := d.send(ctx, d.get(k))
-	if err := res.Error(); err != nil && !rueidis.IsRedisNil(err) && ctx.Err() == nil {
-		res = d.client.Do(ctx, again(d.get(k)))
+	a := d.send(ctx, get.with(k))
+	if a.Err != nil && ctx.Err() == nil {
+		a = d.client.Do(ctx, getAgain.with(k))
 	}
-	e, _, err := d.entry(ctx, res)
+	e, _, err := d.entry(ctx, a)
 	if err == errForeign {
 		e, _, err = d.entry(ctx, d.eval(ctx, readScript, k))
 	}
 	return e, err
 }
 
-// get builds a GET that the client does not know as read-only, so that SendToReplicas does not
-// apply.
-func (d *Driver[T]) get(key string) rueidis.Completed {
-	return d.client.B().Arbitrary("GET").Keys(key).Build()
-}
-
-// again lets the client retry a command. The client may still be writing the command that it
-// retries, so it must not reuse its memory (Pin), which costs allocations.
-func again(cmd rueidis.Completed) rueidis.Completed { return cmd.ToRetryable().Pin() }
+var (
+	get      = Command{Words: []string{"GET"}}
+	getAgain = Command{Words: get.Words, Repeat: true}
+)
 
 // errForeign means that a string without a header was read without its expiry.
 var errForeign = errors.New("no header")
 
 // entry returns the record in the answer of a GET or a reading script, and whether the script
 // touched it.
-func (d *Driver[T]) entry(ctx context.Context, res rueidis.RedisResult) (e driver.Entry[T], touched bool, err error) {
-	b, expiry, err := reply(ctx, res)
+func (d *Driver[T]) entry(ctx context.Context, a Answer) (e driver.Entry[T], touched bool, err error) {
+	b, expiry, err := reply(ctx, a)
 	if err != nil {
 		return e, false, err
 	}
@@ -53,17 +46,13 @@ func (d *Driver[T]) entry(ctx context.Context, res rueidis.RedisResult) (e drive
 		return e, false, err
 	}
 	switch {
-	case expiry != nil && own:
-		var at []byte
-		if at, err = expiry.AsBytes(); err == nil {
-			n, _ := number(at, 10)
-			e.ExpiresAt, touched = driver.Instant(n), true
-		}
-	case expiry != nil:
-		var at int64
-		if at, err = expiry.AsInt64(); err == nil {
-			e.ExpiresAt = driver.Instant(max(at, 0))
-		}
+	case own && expiry != nil && expiry.Kind != Nil:
+		err = expiry.want(String)
+		n, _ := number(expiry.String, 10)
+		e.ExpiresAt, touched = driver.Instant(n), true
+	case !own && expiry != nil:
+		err = expiry.want(Integer)
+		e.ExpiresAt = driver.Instant(max(expiry.Integer, 0))
 	case !own:
 		err = errForeign
 	}
@@ -74,21 +63,15 @@ func (d *Driver[T]) entry(ctx context.Context, res rueidis.RedisResult) (e drive
 }
 
 // reply returns the string in an answer, and the expiry if the answer has one.
-func reply(ctx context.Context, res rueidis.RedisResult) (b []byte, expiry *rueidis.RedisMessage, err error) {
-	message, err := res.ToMessage()
-	if rueidis.IsRedisNil(err) {
+func reply(ctx context.Context, a Answer) (b []byte, expiry *Answer, err error) {
+	switch {
+	case a.Kind == Nil:
 		return nil, nil, driver.ErrNotFound
+	case a.Kind == String:
+		return a.String, nil, nil
+	case a.Kind == Array && len(a.Array) == 2:
+		b, _, err := reply(ctx, a.Array[0])
+		return b, &a.Array[1], err
 	}
-	if err != nil {
-		return nil, nil, failed(ctx, err)
-	}
-	if message.IsArray() {
-		pair, err := message.ToArray()
-		if err != nil || len(pair) != 2 {
-			return nil, nil, errors.Join(errors.New("the answer is not a pair"), err)
-		}
-		message, expiry = pair[0], &pair[1]
-	}
-	b, err = message.AsBytes()
-	return b, expiry, err
+	return nil, nil, failed(ctx, a)
 }

@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
@@ -20,12 +21,21 @@ func (d *Driver[T]) ReadTouch(ctx context.Context, key string, _ *driver.Meta, a
 		return e, false, err
 	}
 	keep, to := until(a)
-	res := d.eval(ctx, readTouchScript, k, decimal(now), keep, to, decimal(a.Most), d.opts.retain())
-	if err := res.NonRedisError(); err != nil && ctx.Err() != nil {
-		return driver.Entry[T]{}, false, failed(ctx, err)
+	tell := ""
+	if d.clock.Due() {
+		tell = "1"
 	}
-	e, touched, err := d.entry(ctx, res)
-	if res.Error() != nil && err != driver.ErrNotFound {
+	sent := time.Now()
+	answer := d.eval(ctx, readTouchScript, k, decimal(now), keep, to, decimal(a.Most), d.opts.retain(), tell)
+	if n := len(answer.Array); n == 4 {
+		_, _ = d.observe(sent, Answer{Kind: Array, Array: answer.Array[2:]})
+		answer.Array = answer.Array[:2]
+	}
+	if answer.Err != nil && answer.Kind != Refused && ctx.Err() != nil {
+		return driver.Entry[T]{}, false, failed(ctx, answer)
+	}
+	e, touched, err := d.entry(ctx, answer)
+	if answer.Err != nil {
 		e, err = d.Get(ctx, key)
 	}
 	return e, touched, err

@@ -38,7 +38,7 @@ func TestReadOnlyUser(t *testing.T) {
 	}
 	for name, call := range calls(d, e.Meta) {
 		err := call(t.Context())
-		if !errors.Is(err, driver.ErrRefused) || errors.Is(err, driver.ErrAmbiguous) || strings.Contains(err.Error(), "script:") {
+		if !errors.Is(err, driver.ErrRefused) || errors.Is(err, driver.ErrAmbiguous) || strings.Contains(err.Error(), "user_script") {
 			t.Errorf("%s: %v; want %v, and nothing of the script", name, err, driver.ErrRefused)
 		}
 	}

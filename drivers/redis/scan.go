@@ -5,9 +5,8 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
-
-	"github.com/redis/rueidis"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
@@ -81,25 +80,26 @@ func (d *Driver[T]) Scan(ctx context.Context, from driver.Cursor, limit int) (dr
 }
 
 // keys returns the next keys at p, and the place after them.
-func (d *Driver[T]) keys(ctx context.Context, client rueidis.Client, p place, limit int) ([]string, place, error) {
-	scan := func(at uint64) rueidis.Completed {
-		return d.client.B().Scan().Cursor(at).Match(quoted.Replace(d.opts.Prefix) + "*").Count(int64(limit)).Build().Pin()
+func (d *Driver[T]) keys(ctx context.Context, client Client, p place, limit int) ([]string, place, error) {
+	scan := func(at uint64) Command {
+		return Command{Words: []string{"SCAN", strconv.FormatUint(at, 10), "MATCH", quoted.Replace(d.opts.Prefix) + "*", "COUNT", strconv.Itoa(limit)}, NoKey: true, Repeat: true}
 	}
-	results := client.DoMulti(ctx, d.client.B().Info().Section("server").Build().Pin(), scan(p.At))
-	next := place{Part: p.Part}
-	if text, err := results[0].ToString(); err == nil {
-		next.Server = parseInfo(text)["run_id"]
-	}
-	answer := results[1]
+	answers := client.DoMulti(ctx, []Command{{Words: []string{"INFO", "server"}, NoKey: true, Repeat: true}, scan(p.At)})
+	next := place{Part: p.Part, Server: parseInfo(string(answers[0].String))["run_id"]}
+	answer := answers[1]
 	if p.At != 0 && p.Server != next.Server {
 		answer = client.Do(ctx, scan(0))
 	}
-	entry, err := answer.AsScanEntry()
-	if err != nil {
-		return nil, p, failed(ctx, err)
+	if answer.Kind != Array || len(answer.Array) != 2 {
+		return nil, p, failed(ctx, answer)
 	}
-	next.At = entry.Cursor
-	return entry.Elements, next, nil
+	var err error
+	next.At, err = strconv.ParseUint(string(answer.Array[0].String), 10, 64)
+	keys := make([]string, len(answer.Array[1].Array))
+	for i, key := range answer.Array[1].Array {
+		keys[i] = string(key.String)
+	}
+	return keys, next, err
 }
 
 // quoted escapes the special characters of a pattern.
@@ -107,30 +107,27 @@ var quoted = strings.NewReplacer(`*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`, `\`
 
 // describe adds the records under these Redis keys to page. It reads no values, so another
 // program's record has no version.
-func (d *Driver[T]) describe(ctx context.Context, client rueidis.Client, keys []string, page *driver.Page) error {
-	b := d.client.B()
-	cmds := make(rueidis.Commands, 0, 3*len(keys))
+func (d *Driver[T]) describe(ctx context.Context, client Client, keys []string, page *driver.Page) error {
+	cs := make([]Command, 0, 3*len(keys))
 	for _, key := range keys {
-		cmds = append(cmds,
-			b.Getrange().Key(key).Start(0).End(int64(headerLen-1)).Build().Pin(),
-			b.Strlen().Key(key).Build().Pin(),
-			b.Pexpiretime().Key(key).Build().Pin())
+		cs = append(cs,
+			Command{Words: []string{"GETRANGE"}, Key: key, Args: []string{"0", strconv.Itoa(headerLen - 1)}, Repeat: true},
+			Command{Words: []string{"STRLEN"}, Key: key, Repeat: true},
+			Command{Words: []string{"PEXPIRETIME"}, Key: key, Repeat: true})
 	}
-	results := client.DoMulti(ctx, cmds...)
+	answers := client.DoMulti(ctx, cs)
 	for i, key := range keys {
-		header, err1 := results[3*i].AsBytes()
-		size, err2 := results[3*i+1].AsInt64()
-		gone, err3 := results[3*i+2].AsInt64()
-		if err := cmp.Or(err1, err2, err3); err != nil {
-			if err = failed(ctx, err); !errors.Is(err, driver.ErrInvalid) {
+		header, size, gone := answers[3*i], answers[3*i+1], answers[3*i+2].Integer
+		if bad := slices.IndexFunc(answers[3*i:3*i+3], func(a Answer) bool { return a.Err != nil }); bad >= 0 {
+			if err := failed(ctx, answers[3*i+bad]); !errors.Is(err, driver.ErrInvalid) {
 				return err
 			}
 			page.Passed++ // of another type
 			continue
 		}
-		meta, _, own, problem := split(header)
+		meta, _, own, problem := split(header.String)
 		name := key[len(d.opts.Prefix):]
-		r := driver.Scanned{Key: name, Meta: meta, Size: int(size), Problem: cmp.Or(problem, driver.CheckKey(name, 0))}
+		r := driver.Scanned{Key: name, Meta: meta, Size: int(size.Integer), Problem: cmp.Or(problem, driver.CheckKey(name, 0))}
 		at := driver.Instant(max(gone, 0))
 		switch {
 		case !own && gone == -2:

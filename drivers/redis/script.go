@@ -5,9 +5,8 @@ import (
 	"crypto/sha1"
 	"embed"
 	"encoding/hex"
+	"strings"
 	"time"
-
-	"github.com/redis/rueidis"
 )
 
 //go:embed lua/*.lua
@@ -23,8 +22,9 @@ var (
 )
 
 // script is a Lua script for one key. It is called by its hash; its text is sent to a server that
-// does not know it.
-type script struct{ text, hash string }
+// does not know it. Only read.lua does not write. It is called as such (EVALSHA_RO), so that a
+// server that holds back writes runs it.
+type script struct{ byHash, byText Command }
 
 func newScript(names ...string) *script {
 	var text []byte
@@ -36,55 +36,54 @@ func newScript(names ...string) *script {
 		text = append(text, part...)
 	}
 	sum := sha1.Sum(text)
-	return &script{string(text), hex.EncodeToString(sum[:])}
-}
-
-func (d *Driver[T]) eval(ctx context.Context, s *script, key string, args ...string) rueidis.RedisResult {
-	res := d.send(ctx, d.byHash(s, key, args))
-	if unknownScript(res) {
-		if a, ok := ctx.(*attempts); ok {
-			a.sent.Add(-1) // that attempt did nothing
-		}
-		res = d.client.Do(ctx, d.byText(s, key, args))
+	writes, suffix := true, ""
+	if names[0] == "read" {
+		writes, suffix = false, "_RO"
 	}
-	return res
+	command := func(words ...string) Command { return Command{Words: words, Write: writes, Repeat: !writes} }
+	return &script{command("EVALSHA"+suffix, hex.EncodeToString(sum[:]), "1"), command("EVAL"+suffix, string(text), "1")}
 }
 
-// evalEach runs s for each of keys, without arguments, in one pipeline.
-func (d *Driver[T]) evalEach(ctx context.Context, client rueidis.CoreClient, s *script, keys []string) []rueidis.RedisResult {
-	cmds := make(rueidis.Commands, len(keys))
+// with returns the command for a record.
+func (c Command) with(key string, args ...string) Command {
+	c.Key, c.Args = key, args
+	return c
+}
+
+func (d *Driver[T]) eval(ctx context.Context, s *script, key string, args ...string) Answer {
+	a := d.client.Do(ctx, s.byHash.with(key, args...))
+	if unknownScript(a) {
+		a = d.client.Do(ctx, s.byText.with(key, args...))
+	}
+	return a
+}
+
+// readEach runs readScript for each of keys, in one pipeline.
+func (d *Driver[T]) readEach(ctx context.Context, keys []string) []Answer {
+	cs := make([]Command, len(keys))
 	for i, key := range keys {
-		cmds[i] = again(d.byHash(s, key, nil)) // they only read
+		cs[i] = readScript.byHash.with(key)
 	}
-	results := client.DoMulti(ctx, cmds...)
-	for i, res := range results {
-		if unknownScript(res) {
-			results[i] = client.Do(ctx, again(d.byText(s, keys[i], nil)))
+	answers := d.client.DoMulti(ctx, cs)
+	for i, a := range answers {
+		if unknownScript(a) {
+			answers[i] = d.client.Do(ctx, readScript.byText.with(keys[i]))
 		}
 	}
-	return results
+	return answers
 }
 
-func (d *Driver[T]) byHash(s *script, key string, args []string) rueidis.Completed {
-	return d.client.B().Evalsha().Sha1(s.hash).Numkeys(1).Key(key).Arg(args...).Build()
-}
-
-func (d *Driver[T]) byText(s *script, key string, args []string) rueidis.Completed {
-	return d.client.B().Eval().Script(s.text).Numkeys(1).Key(key).Arg(args...).Build()
-}
-
-func unknownScript(res rueidis.RedisResult) bool {
-	err, ok := rueidis.IsRedisErr(res.Error())
-	return ok && err.IsNoScript()
+func unknownScript(a Answer) bool {
+	return a.Kind == Refused && strings.HasPrefix(a.Err.Error(), "NOSCRIPT")
 }
 
 // send sends a command, together with TIME if a new reading of the clock is due.
-func (d *Driver[T]) send(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
+func (d *Driver[T]) send(ctx context.Context, c Command) Answer {
 	if !d.clock.Due() {
-		return d.client.Do(ctx, cmd)
+		return d.client.Do(ctx, c)
 	}
 	sent := time.Now()
-	res := d.client.DoMulti(ctx, d.client.B().Time().Build(), cmd)
-	_, _ = d.observe(sent, res[0])
-	return res[1]
+	answers := d.client.DoMulti(ctx, []Command{timeCommand, c})
+	_, _ = d.observe(sent, answers[0])
+	return answers[1]
 }

@@ -2,10 +2,9 @@ package redis
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"math"
 	"strconv"
+	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
@@ -27,22 +26,26 @@ func (d *Driver[T]) put(ctx context.Context, key string, v T, over string, life 
 	if err != nil {
 		return 0, err
 	}
-	found, err := d.write(ctx, key, driver.Meta{Version: version}, putScript, decimal(now), over, record, decimal(d.opts.gone(life.ExpiresAt)))
-	if over == "" && errors.Is(err, driver.ErrAmbiguous) && found.CreatedAt != 0 && found.CreatedAt < life.CreatedAt-longBefore {
-		return 0, &driver.ConflictError{Found: found} // no attempt can have landed
+	by := decimal(now)
+	if over == "" {
+		by = newLifeBy(ctx, now)
 	}
-	if err != nil {
+	if _, err := d.write(ctx, key, putScript, by, over, record, decimal(d.opts.gone(life.ExpiresAt))); err != nil {
 		return 0, err
 	}
 	return version, nil
 }
 
-// longBefore is the age difference in milliseconds that proves that a found record is not this
-// insert's own, however far the clocks differ.
-const longBefore = 10_000
+// newLifeBy returns the caller's time for a write that may begin a life. It does not count unless
+// it is by another clock: the record that it would end must be dead by the server's.
+func newLifeBy(ctx context.Context, now driver.Instant) string {
+	if driver.OtherClock(ctx) {
+		return decimal(now)
+	}
+	return "0"
+}
 
-// Overwrite implements driver.Overwriter: one trip. A client with ConnLifetime may send it again;
-// it then overwrites what was written meanwhile, as a later Overwrite would.
+// Overwrite implements driver.Overwriter: one trip.
 func (d *Driver[T]) Overwrite(ctx context.Context, key string, v T, newLife driver.Life, a driver.Access, now driver.Instant) (driver.Meta, error) {
 	version := driver.NewVersion(math.MaxUint64)
 	record, err := d.record(v, driver.Meta{Life: newLife, Version: version})
@@ -50,7 +53,7 @@ func (d *Driver[T]) Overwrite(ctx context.Context, key string, v T, newLife driv
 		return driver.Meta{}, err
 	}
 	keep, to := until(a)
-	return d.write(ctx, key, driver.Meta{Version: version}, overwriteScript, decimal(now), keep, to, decimal(a.Most), record, d.opts.retain())
+	return d.write(ctx, key, overwriteScript, newLifeBy(ctx, now), keep, to, decimal(a.Most), record, d.opts.retain())
 }
 
 // Touch implements driver.Driver: one trip. It keeps the version, and gives one to a record that it
@@ -67,7 +70,7 @@ func (d *Driver[T]) Touch(ctx context.Context, key string, was driver.Meta, life
 	if life.CreatedAt == 0 { // back to another program's record: no header, no retention
 		touched.Version, header, gone = 0, "", life.ExpiresAt
 	}
-	if _, err := d.write(ctx, key, touched, touchScript, decimal(now), metaText(was), header, decimal(gone)); err != nil {
+	if _, err := d.write(ctx, key, touchScript, decimal(now), metaText(was), header, decimal(gone)); err != nil {
 		return 0, err
 	}
 	return touched.Version, nil
@@ -81,7 +84,7 @@ func (d *Driver[T]) Remove(ctx context.Context, key string, was driver.Meta, now
 	} else if driver.Floor(d.Now())-now > longPast {
 		past = "1"
 	}
-	_, err := d.write(ctx, key, driver.Meta{}, removeScript, decimal(now), metaText(was), past)
+	_, err := d.write(ctx, key, removeScript, decimal(now), metaText(was), past)
 	return err
 }
 
@@ -91,14 +94,12 @@ const longPast = 500
 
 // Delete implements driver.Driver: one trip. Its only condition is that the key holds a string.
 func (d *Driver[T]) Delete(ctx context.Context, key string) error {
-	_, err := d.write(ctx, key, driver.Meta{}, removeScript, "0", "", "")
+	_, err := d.write(ctx, key, removeScript, "0", "", "")
 	return err
 }
 
-// write runs a script that writes mine: a new version, or the whole meta of a touch. It returns the
-// meta that is then stored. If an attempt without an answer is found to have landed, the write
-// succeeded; if one may have landed and the record does not show it, the error is ambiguous.
-func (d *Driver[T]) write(ctx context.Context, key string, mine driver.Meta, s *script, args ...string) (driver.Meta, error) {
+// write runs a script that writes. It returns the meta that is then stored.
+func (d *Driver[T]) write(ctx context.Context, key string, s *script, args ...string) (driver.Meta, error) {
 	k, err := d.key(key)
 	if err != nil {
 		return driver.Meta{}, err
@@ -106,18 +107,8 @@ func (d *Driver[T]) write(ctx context.Context, key string, mine driver.Meta, s *
 	if err := ctx.Err(); err != nil {
 		return driver.Meta{}, err // never sent
 	}
-	a := &attempts{Context: ctx}
-	res := d.eval(a, s, k, args...)
-	resent := a.sent.Load() > 1
-	found, err := outcome(ctx, res, resent)
-	var conflict *driver.ConflictError
-	switch {
-	case errors.As(err, &conflict) && found.Version == mine.Version && mine.Version != 0 && (mine.CreatedAt == 0 || resent && found == mine):
-		return found, nil
-	case resent && (conflict != nil || err == driver.ErrNotFound):
-		return found, fmt.Errorf("%w: the command was sent again, and the second answer was: %v", driver.ErrAmbiguous, err)
-	}
-	return found, err
+	sent := time.Now()
+	return d.outcome(ctx, sent, d.eval(ctx, s, k, args...))
 }
 
 func decimal(i driver.Instant) string { return strconv.FormatInt(int64(i), 10) }

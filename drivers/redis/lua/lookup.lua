@@ -16,10 +16,18 @@ local function found()
   return string.format('%015.0f %015.0f %s', 0, expiry, version), value
 end
 
--- now returns the later of the server's and the caller's time.
+-- server returns the server's time, and now the later of that and the caller's.
+local time
+local function server()
+  if not time then
+    local t = redis.call('TIME')
+    time = t[1] * 1000 + math.floor(t[2] / 1000)
+  end
+  return time
+end
+
 local function now()
-  local time = redis.call('TIME')
-  return math.max(ARGV[1], time[1] * 1000 + math.floor(time[2] / 1000))
+  return math.max(ARGV[1], server())
 end
 
 -- dead reports whether a record has expired. The server still holds such a record only if it is
@@ -28,4 +36,10 @@ local function dead(meta)
   local expiry = tonumber(string.sub(meta, 17, 31))
   return expiry and expiry ~= 0 and expiry <= now()
 end
+
+-- written returns the answer of a script that has written a record over a dead one, empty for none.
+local function written(record, replaced)
+  return string.sub(record, 6, 53) .. string.format('%015.0f', server()) .. replaced
+end
+
 

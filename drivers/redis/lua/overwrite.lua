@@ -1,4 +1,4 @@
--- Returns what put.lua does. ARGV: the caller's time; how far the access keeps a record, and the
+-- Returns what put.lua does. ARGV: as there, the caller's time; how far the access keeps a record, and the
 -- expiry that it writes, both in the header's form; the max lifetime; the record with a new life;
 -- how long a record is held after its expiry.
 local meta = found()
@@ -26,4 +26,4 @@ if meta and not dead(meta) then
   end
 end
 redis.call('SET', KEYS[1], record, 'PXAT', string.sub(record, 22, 36) + ARGV[6])
-return string.sub(record, 6, 53) .. replaced
+return written(record, replaced)

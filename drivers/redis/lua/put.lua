@@ -1,6 +1,7 @@
--- Returns the meta it has written, followed by that of a dead record it replaced. If it does not
--- write: the meta of the stored record, or 0 if there is none. ARGV: the caller's time; the meta of
--- the record to replace, empty to insert; the record; the key's expiry, 0 for none.
+-- Returns the meta it has written, followed by the server's time and the meta of a dead record it
+-- replaced. If it does not write: the meta of the stored record, or 0 if there is none. ARGV: the
+-- caller's time, 0 if it does not count; the meta of the record to replace, empty to insert; the
+-- record; the key's expiry, 0 for none.
 local meta, replaced = found(), ''
 if meta and dead(meta) then
   replaced = meta
@@ -20,4 +21,4 @@ if ARGV[4] == '0' then
 else
   redis.call('SET', KEYS[1], ARGV[3], 'PXAT', ARGV[4])
 end
-return string.sub(ARGV[3], 6, 53) .. replaced
+return written(ARGV[3], replaced)

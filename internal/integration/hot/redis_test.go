@@ -45,9 +45,7 @@ func TestContract(t *testing.T) {
 		Open: func(t testing.TB) *drivertest.Backend {
 			server := redistest.StartVirtual(t)
 			proxy := redistest.NewProxy(t)
-			option := proxy.Option(server.Option())
-			option.PipelineMultiplex = -1 // a write that has to make its connection doubts a refusal
-			client := redistest.NewClient(t, option)
+			client := redistest.NewClient(t, proxy.Option(server.Option()))
 			var inner *redis.Driver[drivertest.Value] // the last one, which is the one in use
 			over := func(retain time.Duration) *hot.Driver[drivertest.Value] {
 				var err error

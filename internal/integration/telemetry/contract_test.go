@@ -71,9 +71,7 @@ func TestContract(t *testing.T) {
 			Open: func(t testing.TB) *drivertest.Backend {
 				server := redistest.StartVirtual(t)
 				proxy := redistest.NewProxy(t)
-				option := proxy.Option(server.Option())
-				option.PipelineMultiplex = -1 // a write that has to make its connection doubts a refusal
-				client := redistest.NewClient(t, option)
+				client := redistest.NewClient(t, proxy.Option(server.Option()))
 				inner, err := redis.New[drivertest.Value](client, &redis.Options{MaxSkew: 1e6 * time.Hour})
 				ok(t, err)
 				d, err := slidingotel.Wrap(tel, driver.Driver[drivertest.Value](keys.watch(inner)), slidingotel.Database{System: "redis"})

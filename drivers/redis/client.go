@@ -1,0 +1,69 @@
+package redis
+
+import "context"
+
+// Client sends commands to a Redis, and returns what it answers. New makes one of a rueidis client,
+// drivers/redis/goredis one of a go-redis client. All methods are safe for concurrent use.
+type Client interface {
+	// Do sends c to the primary that has its key.
+	Do(ctx context.Context, c Command) Answer
+
+	// DoMulti sends commands in one pipeline, or one for each primary, and returns an answer for
+	// each, in order.
+	DoMulti(ctx context.Context, cs []Command) []Answer
+
+	// Primaries returns a client of each primary of a cluster by its address, as CLUSTER SLOTS has
+	// it. Nil: this is no cluster.
+	Primaries(ctx context.Context) (map[string]Client, error)
+}
+
+// Command is one command.
+type Command struct {
+	Words []string // its name, and the arguments before the key
+	Key   string   // any string is a key, but see NoKey
+	Args  []string // the arguments after the key
+	NoKey bool     // the command has no key, and all arguments in Words
+
+	// Write says that the command may write. A client sends such a command at most once, unless the
+	// server has refused it, and on a connection on which no read waits for its answer: a server may
+	// hold back all writes for a while (CLIENT PAUSE WRITE).
+	Write bool
+
+	// Repeat allows the client to repeat the command after a network error. It is never set
+	// together with Write.
+	Repeat bool
+}
+
+// Kind is the kind of an Answer.
+type Kind uint8
+
+// The kinds.
+const (
+	Failed  Kind = iota // no answer: the command may have been executed
+	Unsent              // no answer: the command was certainly not executed
+	Refused             // the server's error
+	Nil
+	Integer
+	String
+	Array
+)
+
+// Answer is a server's answer to a command, or why there is none.
+type Answer struct {
+	Kind    Kind
+	Integer int64
+	String  []byte // not to be changed
+	Array   []Answer
+	Err     error // of Failed, Unsent and Refused: the client's own. The text of Refused is the server's
+}
+
+// want returns an error unless a has that kind.
+func (a Answer) want(k Kind) error {
+	switch {
+	case a.Err != nil:
+		return a.Err
+	case a.Kind != k:
+		return errAnswer
+	}
+	return nil
+}

@@ -1,0 +1,109 @@
+package redis_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/slidingttl/slidingttl/drivers/redis"
+	"github.com/slidingttl/slidingttl/drivers/redis/redistest"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// A server that holds back writes, as during a failover, still answers reads, also those behind
+// more writes than the driver sends at once. Writes that it has not sent end with their contexts,
+// and have not landed.
+func TestReadsWhileWritesArePaused(t *testing.T) {
+	t.Run("single", func(t *testing.T) {
+		server := redistest.Start(t)
+		testPaused(t, open[profile](t, server.Client(t), redis.Options{}), server)
+	})
+	t.Run("cluster", func(t *testing.T) {
+		cluster := redistest.StartCluster(t)
+		testPaused(t, open[profile](t, cluster.Client(t), redis.Options{}), cluster.Nodes...)
+	})
+}
+
+func testPaused(t *testing.T, d *redis.Driver[profile], nodes ...*redistest.Server) {
+	const keys = 400
+	now := driver.Floor(time.Now())
+	life := driver.Life{CreatedAt: now, ExpiresAt: now.Add(10 * time.Minute)}
+	for i := range keys {
+		_, err := d.Insert(t.Context(), fmt.Sprint(i), profile{"kept"}, life, now)
+		ok(t, "Insert", err)
+	}
+	all := func(words ...string) (answers []string) {
+		t.Helper()
+		for _, n := range nodes {
+			option := n.Option()
+			admin := redistest.NewClient(t, option)
+			text, err := admin.Do(t.Context(), admin.B().Arbitrary(words...).Build()).ToString()
+			ok(t, words[0], err)
+			answers = append(answers, text)
+		}
+		return answers
+	}
+	for _, n := range nodes {
+		admin := n.Client(t)
+		_ = admin.Do(t.Context(), admin.B().Set().Key("{theirs}").Value(`{"name":"theirs"}`).Build()) // one node takes it
+	}
+	all("CLIENT", "PAUSE", "120000", "WRITE")
+	writes, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, keys)
+	for i := range keys {
+		go func() {
+			_, touched, err := d.ReadTouch(writes, fmt.Sprint(i), nil, anAccess(), now)
+			if touched {
+				err = errors.New("touched by a server that holds back writes")
+			}
+			ended <- err
+		}()
+	}
+	for blocked := 0; blocked < 20; time.Sleep(time.Millisecond) {
+		blocked = 0
+		for _, info := range all("INFO", "clients") {
+			var n int
+			_, rest, _ := strings.Cut(info, "blocked_clients:")
+			_, _ = fmt.Sscan(rest, &n)
+			blocked += n
+		}
+	}
+	ctx, late := context.WithTimeout(t.Context(), 20*time.Second)
+	defer late()
+	for i := range keys {
+		_, err := d.Get(ctx, fmt.Sprint(i))
+		ok(t, "Get", err)
+	}
+	_, err := d.Get(ctx, "{theirs}")
+	ok(t, "Get of another program's record", err)
+	found, err := d.GetMulti(ctx, []string{"1", "2", "3", "{theirs}"})
+	if err != nil || len(found) != 4 {
+		t.Errorf("GetMulti: %v, %v", found, err)
+	}
+	_, err = d.Raw(ctx, "4")
+	ok(t, "Raw", err)
+	cancel()
+	for range keys {
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("a touch that was given up: %v", err)
+		}
+	}
+	unsent, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := d.Delete(unsent, "1"); errors.Is(err, driver.ErrAmbiguous) || !errors.Is(err, context.Canceled) {
+		t.Errorf("a write that was never sent: %v", err)
+	}
+	all("CLIENT", "UNPAUSE")
+	_, err = d.Touch(t.Context(), "5", readMeta(t, d, "5"), life, now)
+	ok(t, "Touch afterwards", err)
+}
+
+func readMeta(t *testing.T, d *redis.Driver[profile], key string) driver.Meta {
+	t.Helper()
+	e, err := d.Get(t.Context(), key)
+	ok(t, "Get", err)
+	return e.Meta
+}
