@@ -13,6 +13,9 @@ func (d *Driver[T]) Get(ctx context.Context, key string) (driver.Entry[T], error
 	if err := ctx.Err(); err != nil {
 		return driver.Entry[T]{}, err
 	}
+	if driver.MayUndo(ctx) { // a transaction sees what others must not
+		return d.inner.Get(ctx, key)
+	}
 	r := d.hit(key)
 	switch {
 	case r == nil:
@@ -36,6 +39,9 @@ func (d *Driver[T]) hit(key string) *record[T] {
 
 // Latest implements driver.Latest: it always reads the store.
 func (d *Driver[T]) Latest(ctx context.Context, key string) (driver.Entry[T], error) {
+	if driver.MayUndo(ctx) {
+		return driver.GetLatest(ctx, d.inner, key)
+	}
 	return d.latest(ctx, key, d.tier.mark())
 }
 
@@ -44,6 +50,9 @@ func (d *Driver[T]) Latest(ctx context.Context, key string) (driver.Entry[T], er
 func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]driver.Entry[T], error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
+	}
+	if driver.MayUndo(ctx) {
+		return driver.GetMulti(ctx, d.inner, keys)
 	}
 	found := make(map[string]driver.Entry[T], len(keys))
 	var missing []string
@@ -96,6 +105,8 @@ func (d *Driver[T]) ReadTouch(ctx context.Context, key string, known *driver.Met
 	since := d.tier.mark()
 	e, touched, err := below[driver.ReadToucher[T]](d).ReadTouch(ctx, key, known, a, now)
 	switch {
+	case driver.MayUndo(ctx):
+		d.tier.forget(key)
 	case err == nil && touched:
 		d.tier.wrote(key, e, since)
 	case err == nil && !d.stale:

@@ -3,6 +3,7 @@ package hot
 import (
 	"hash/maphash"
 	"math"
+	"strings"
 	"sync"
 	"time"
 
@@ -116,7 +117,7 @@ func (t *tier[T]) readLocked(key string, r *record[T], clock uint64) {
 	if was, ok := t.held.GetEntryQuietly(key); ok && was.Value.at > r.at {
 		return
 	}
-	t.held.Set(key, r)
+	t.held.Set(strings.Clone(key), r) // the key may be part of a long string
 }
 
 // forget drops key's record. Reads under way are not held, and later reads do not join them.

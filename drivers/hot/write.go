@@ -22,7 +22,7 @@ func (d *Driver[T]) Replace(ctx context.Context, key string, v T, was driver.Met
 func (d *Driver[T]) Touch(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (version driver.Version, err error) {
 	since := d.tier.mark()
 	defer func() {
-		if err == nil {
+		if err == nil && !driver.MayUndo(ctx) {
 			d.tier.touched(key, was, driver.Meta{Life: life, Version: version}, since)
 		} else {
 			d.tier.forget(key)

@@ -20,7 +20,8 @@ type txKey struct{}
 // database may end tx, as always. Do not make two calls by that context at once, as on tx itself.
 // Commit within a minute after a Delete: until then the store remembers no read of the key.
 //
-// A tier above the driver, such as drivers/hot, holds what it reads: give it no such context.
+// In drivers/hot such calls read past its memory. Other calls may hold what was before the commit
+// there, until its Bounds.Staleness or Forget.
 func WithTx(ctx context.Context, tx *stdsql.Tx) context.Context {
 	return WithRunner(ctx, standard[*stdsql.Tx]{tx})
 }
