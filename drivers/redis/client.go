@@ -8,13 +8,13 @@ type Client interface {
 	// Do sends c to the primary that has its key.
 	Do(ctx context.Context, c Command) Answer
 
-	// DoMulti sends commands in one pipeline, or one for each primary, and returns an answer for
-	// each, in order.
+	// DoMulti sends commands, of which none is a Write, in one pipeline, or one for each primary. It
+	// returns an answer for each, in order.
 	DoMulti(ctx context.Context, cs []Command) []Answer
 
-	// Primaries returns a client of each primary of a cluster by its address, as CLUSTER SLOTS has
-	// it. Nil: this is no cluster.
-	Primaries(ctx context.Context) (map[string]Client, error)
+	// Nodes returns a client of each node of a cluster by its address, as CLUSTER SLOTS has it: of
+	// the primaries at least. Nil: this is no cluster.
+	Nodes(ctx context.Context) (map[string]Client, error)
 }
 
 // Command is one command.
@@ -52,9 +52,9 @@ const (
 type Answer struct {
 	Kind    Kind
 	Integer int64
-	String  []byte // not to be changed
-	Array   []Answer
-	Err     error // of Failed, Unsent and Refused: the client's own. The text of Refused is the server's
+	String  []byte   // not to be changed
+	Array   []Answer // of a map, keys and values by turns
+	Err     error    // of Failed, Unsent and Refused: the client's own. The text of Refused is the server's
 }
 
 // want returns an error unless a has that kind.

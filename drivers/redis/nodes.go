@@ -23,7 +23,7 @@ const whole = "all"
 
 // nodes returns the primaries. Outside a cluster there is one.
 func (d *Driver[T]) nodes(ctx context.Context) ([]node, error) {
-	clients, err := d.client.Primaries(ctx)
+	clients, err := d.client.Nodes(ctx)
 	if err != nil {
 		return nil, driver.Ended(ctx, err)
 	} else if clients == nil {

@@ -57,12 +57,12 @@ func (c rueidisClient) DoMulti(ctx context.Context, cs []Command) []Answer {
 	return answers
 }
 
-func (c rueidisClient) Primaries(context.Context) (map[string]Client, error) {
+func (c rueidisClient) Nodes(context.Context) (map[string]Client, error) {
 	if c.Mode() != rueidis.ClientModeCluster {
 		return nil, nil
 	}
 	all := make(map[string]Client)
-	for address, node := range c.Nodes() {
+	for address, node := range c.Client.Nodes() {
 		all[address] = rueidisClient{node, c.shares}
 	}
 	return all, nil
@@ -150,6 +150,14 @@ func answerIn(m *rueidis.RedisMessage) Answer {
 		a := Answer{Kind: Array, Array: make([]Answer, len(messages)), Err: err}
 		for i := range messages {
 			a.Array[i] = answerIn(&messages[i])
+		}
+		return a
+	}
+	if m.IsMap() {
+		values, err := m.AsMap()
+		a := Answer{Kind: Array, Err: err}
+		for key, value := range values {
+			a.Array = append(a.Array, Answer{Kind: String, String: []byte(key)}, answerIn(&value))
 		}
 		return a
 	}

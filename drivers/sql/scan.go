@@ -63,7 +63,7 @@ func (t *table) scan(ctx context.Context, where string, args []any, order string
 	columns := append(t.keyColumns(), t.createdMillis(), t.expiresMillis(), t.dialect.quote(t.version), size)
 	query := fmt.Sprintf("SELECT %s FROM %s%s ORDER BY %s LIMIT %d", // inlined, so that the planner knows it
 		strings.Join(columns, ", "), t.quoted(), where, order, limit)
-	rows, err := t.db.QueryContext(ctx, t.dialect.bind(query), args...)
+	rows, err := t.pool.Query(ctx, t.dialect.bind(query), args...)
 	if err != nil {
 		return nil, last, t.failed(ctx, err, rowKey{columns: args})
 	}

@@ -21,7 +21,7 @@ func (t *table) Segments(ctx context.Context, n int) ([]driver.Cursor, error) {
 	n = min(n, maxSegments)
 	var rows, r = 0, span{}
 	if n > 1 {
-		if err := t.db.QueryRowContext(ctx, "SELECT COUNT(*) FROM "+t.quoted()).Scan(&rows); err != nil {
+		if _, err := firstRow(ctx, t.pool, "SELECT COUNT(*) FROM "+t.quoted(), nil, []any{&rows}); err != nil {
 			return nil, t.failed(ctx, err)
 		}
 	}

@@ -43,6 +43,8 @@ var rules = []rule{
 
 	{pkg: "drivers/memory", own: []string{"slidingttl/driver"}, tests: []string{"slidingttl/..."}, bare: true},
 	{pkg: "drivers/*/*test"},
+	{pkg: "drivers/redis/goredis", own: []string{"slidingttl/driver", "drivers/redis"}, tests: []string{"slidingttl/...", "drivers/redis/..."}},
+	{pkg: "drivers/sql/pgxsql", own: []string{"slidingttl/driver", "drivers/sql"}, tests: []string{"slidingttl/...", "drivers/sql/..."}},
 	{pkg: "drivers/*", own: []string{"slidingttl/driver"}, tests: []string{"slidingttl/...", "drivers/memory", "internal/hostile", "internal/golden", "internal/anyvalue"}},
 	{pkg: "drivers/...", own: []string{"slidingttl/driver"}},
 

@@ -1,0 +1,227 @@
+// Package goredis lets drivers/redis send its commands by the application's own go-redis client,
+// for a single server, sentinels or a cluster, with TLS and credentials as it has them.
+//
+//	rdb := redis.NewUniversalClient(&redis.UniversalOptions{Addrs: []string{"localhost:6379"}}) // of go-redis
+//	...
+//	client, err := goredis.New(rdb)
+//	...
+//	d, err := slidingredis.Over[Session](client, &slidingredis.Options{Prefix: "session:"}) // of drivers/redis
+//
+// A write is sent once, whatever the client's MaxRetries is: its command says so to the client. At
+// most half of a node's pool (PoolSize) is under writes, so that reads find connections while a
+// server holds back writes. A call returns when its context ends, also where the client goes on
+// waiting until its ReadTimeout. There are no redis.Invalidations.
+package goredis
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strconv"
+	"sync"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/slidingttl/slidingttl/drivers/redis"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// New returns a client over c, a *redis.Client or a *redis.ClusterClient of go-redis, which the
+// caller closes. A client that cannot keep the driver's promises is a *driver.InvalidError.
+func New(c goredis.UniversalClient) (redis.Client, error) {
+	invalid := func(field, value, rule string) (redis.Client, error) {
+		return nil, &driver.InvalidError{Field: field, Value: value, Rule: rule}
+	}
+	var pool int
+	own := &client{all: c}
+	switch c := c.(type) {
+	case *goredis.Client:
+		o := c.Options()
+		if pool = o.PoolSize; o.ReadTimeout <= 0 {
+			return invalid("ReadTimeout", o.ReadTimeout.String(), "must be positive: an abandoned call would keep its connection")
+		}
+	case *goredis.ClusterClient:
+		o := c.Options()
+		if pool = o.PoolSize; o.ReadTimeout <= 0 {
+			return invalid("ReadTimeout", o.ReadTimeout.String(), "must be positive: an abandoned call would keep its connection")
+		}
+		if o.ReadOnly || o.RouteByLatency || o.RouteRandomly {
+			return invalid("ReadOnly, RouteByLatency or RouteRandomly", "set", "must not be set: replicas are behind")
+		}
+		own.cluster = c
+	default:
+		return invalid("client", "of another type", "must be a *redis.Client or a *redis.ClusterClient of go-redis, not nil")
+	}
+	if pool < 2 {
+		return invalid("PoolSize", strconv.Itoa(pool), "must be at least 2, of which writes take half")
+	}
+	own.share = pool / 2
+	return own, nil
+}
+
+type client struct {
+	all     goredis.UniversalClient
+	cluster *goredis.ClusterClient // all, if that is a cluster's
+	share   int                    // how many writes a node may have under way
+	writes  sync.Map               // of nodes: a channel with room for share
+}
+
+// once is a command that go-redis does not retry.
+type once struct{ *goredis.Cmd }
+
+func (once) NoRetry() bool { return true }
+
+func command(ctx context.Context, c redis.Command) *goredis.Cmd {
+	args := make([]any, 0, len(c.Words)+1+len(c.Args))
+	for _, w := range c.Words {
+		args = append(args, w)
+	}
+	if !c.NoKey {
+		args = append(args, c.Key)
+		for _, a := range c.Args {
+			args = append(args, a)
+		}
+	}
+	cmd := goredis.NewCmd(ctx, args...)
+	if !c.NoKey {
+		cmd.SetFirstKeyPos(int8(len(c.Words)))
+	}
+	return cmd
+}
+
+// Do implements redis.Client.
+func (c *client) Do(ctx context.Context, cmd redis.Command) redis.Answer {
+	sent := command(ctx, cmd)
+	if !cmd.Write {
+		return until(ctx, func() redis.Answer {
+			_ = c.all.Process(ctx, sent)
+			return answerTo(sent)
+		})
+	}
+	leave, err := c.enter(ctx, cmd.Key)
+	if err != nil {
+		return redis.Answer{Kind: redis.Unsent, Err: err}
+	}
+	return until(ctx, func() redis.Answer {
+		defer leave()
+		_ = c.all.Process(ctx, once{sent})
+		return answerTo(sent)
+	})
+}
+
+// enter waits until the node with key has fewer than share writes under way.
+func (c *client) enter(ctx context.Context, key string) (leave func(), err error) {
+	var node any = c.all
+	if c.cluster != nil {
+		if node, err = c.cluster.MasterForKey(ctx, key); err != nil {
+			return nil, err
+		}
+	}
+	found, ok := c.writes.Load(node)
+	if !ok {
+		found, _ = c.writes.LoadOrStore(node, make(chan struct{}, c.share))
+	}
+	under := found.(chan struct{})
+	select {
+	case under <- struct{}{}:
+		return func() { <-under }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// DoMulti implements redis.Client.
+func (c *client) DoMulti(ctx context.Context, cs []redis.Command) []redis.Answer {
+	sent := make([]*goredis.Cmd, len(cs))
+	answers := make([]redis.Answer, len(cs))
+	ended := until(ctx, func() redis.Answer {
+		pipe := c.all.Pipeline()
+		for i, cmd := range cs {
+			sent[i] = command(ctx, cmd)
+			_ = pipe.Process(ctx, sent[i])
+		}
+		_, _ = pipe.Exec(ctx)
+		return redis.Answer{Kind: redis.Nil}
+	})
+	for i := range answers {
+		if answers[i] = ended; ended.Err == nil {
+			answers[i] = answerTo(sent[i])
+		}
+	}
+	return answers
+}
+
+// Nodes implements redis.Client.
+func (c *client) Nodes(ctx context.Context) (map[string]redis.Client, error) {
+	if c.cluster == nil {
+		return nil, nil
+	}
+	var mu sync.Mutex // guards all
+	all := make(map[string]redis.Client)
+	err := c.cluster.ForEachShard(ctx, func(_ context.Context, node *goredis.Client) error {
+		mu.Lock()
+		defer mu.Unlock()
+		all[node.Options().Addr] = &client{all: node, share: c.share}
+		return nil
+	})
+	return all, err
+}
+
+// until returns f's answer, or Failed when ctx ends before: go-redis does not notice that a context
+// is cancelled while it waits for an answer.
+func until(ctx context.Context, f func() redis.Answer) redis.Answer {
+	if ctx.Done() == nil {
+		return f()
+	}
+	answer := make(chan redis.Answer, 1)
+	go func() { answer <- f() }()
+	select {
+	case a := <-answer:
+		return a
+	case <-ctx.Done():
+		return redis.Answer{Err: ctx.Err()}
+	}
+}
+
+func answerTo(cmd *goredis.Cmd) redis.Answer {
+	v, err := cmd.Result()
+	var network *net.OpError
+	switch _, refused := errors.AsType[goredis.Error](err); {
+	case err == nil:
+		return answerIn(v)
+	case errors.Is(err, goredis.Nil):
+		return redis.Answer{Kind: redis.Nil}
+	case refused:
+		return redis.Answer{Kind: redis.Refused, Err: err}
+	case errors.As(err, &network) && network.Op == "dial", errors.Is(err, goredis.ErrClosed),
+		errors.Is(err, goredis.ErrPoolTimeout), errors.Is(err, goredis.ErrPoolExhausted):
+		return redis.Answer{Kind: redis.Unsent, Err: err}
+	}
+	return redis.Answer{Err: err}
+}
+
+func answerIn(v any) redis.Answer {
+	switch v := v.(type) {
+	case nil:
+		return redis.Answer{Kind: redis.Nil}
+	case int64:
+		return redis.Answer{Kind: redis.Integer, Integer: v}
+	case string:
+		return redis.Answer{Kind: redis.String, String: []byte(v)}
+	case []any:
+		a := redis.Answer{Kind: redis.Array, Array: make([]redis.Answer, len(v))}
+		for i, one := range v {
+			a.Array[i] = answerIn(one)
+		}
+		return a
+	case map[any]any:
+		a := redis.Answer{Kind: redis.Array}
+		for key, value := range v {
+			a.Array = append(a.Array, answerIn(key), answerIn(value))
+		}
+		return a
+	case error:
+		return redis.Answer{Kind: redis.Refused, Err: v}
+	}
+	return redis.Answer{Kind: redis.Failed, Err: errors.New("goredis: an answer of another kind")}
+}

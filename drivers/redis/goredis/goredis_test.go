@@ -1,0 +1,299 @@
+package goredis_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/rueidis"
+	"go.uber.org/goleak"
+
+	slidingredis "github.com/slidingttl/slidingttl/drivers/redis"
+	"github.com/slidingttl/slidingttl/drivers/redis/goredis"
+	"github.com/slidingttl/slidingttl/drivers/redis/redistest"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/drivertest"
+)
+
+func TestMain(m *testing.M) {
+	// The test's own rueidis client of a cluster leaves goroutines that end after some seconds.
+	goleak.VerifyTestMain(m,
+		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*call).DelayDo.func1"),
+		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient)._refresh.func2"))
+}
+
+func ok(t testing.TB, what string, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+}
+
+// connect returns a go-redis client, which is closed when the test ends.
+func connect(t testing.TB, o *redis.UniversalOptions) redis.UniversalClient {
+	t.Helper()
+	c := redis.NewUniversalClient(o)
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+func open[T any](t testing.TB, c redis.UniversalClient, opts slidingredis.Options) *slidingredis.Driver[T] {
+	t.Helper()
+	client, err := goredis.New(c)
+	ok(t, "New", err)
+	d, err := slidingredis.Over[T](client, &opts)
+	ok(t, "Over", err)
+	return d
+}
+
+func TestContract(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	drivertest.Run(t, harness([]string{s.Addr}, s.Client(t), nil))
+}
+
+func TestContractInCluster(t *testing.T) {
+	t.Parallel()
+	c := redistest.StartCluster(t)
+	drivertest.Run(t, harness(c.Option().InitAddress, c.Client(t), func(name string) bool {
+		group, _, _ := strings.Cut(name, "/")
+		return slices.Contains([]string{
+			"harness", "get", "insert", "replace", "touch", "delete", "remove", "overwrite", "readtouch",
+			"batch", "scan", "raw", "check", "context", "fault", "late", "resent", "hostile",
+		}, group)
+	}))
+}
+
+var users atomic.Int64
+
+// harness runs cases in parallel, each with its own user and proxy. admin has all rights.
+func harness(addresses []string, admin rueidis.Client, cases func(string) bool) drivertest.Harness {
+	return drivertest.Harness{
+		Cases: cases,
+		Lacks: map[drivertest.Feature]string{
+			drivertest.Local:  "the store is a server",
+			drivertest.Mender: "a header is the driver's own, and of no other form",
+			drivertest.Apart:  "is tested with the driver",
+		},
+		Parallel: true,
+		Open: func(t testing.TB) *drivertest.Backend {
+			user := fmt.Sprint("case", users.Add(1))
+			allow := func(rules ...string) {
+				for _, n := range admin.Nodes() {
+					ok(t, "ACL SETUSER", n.Do(context.Background(), n.B().AclSetuser().Username(user).Rule(rules...).Build()).Error())
+				}
+			}
+			allow("on", "nopass", "~*", "&*", "+@all")
+			proxy, gate := redistest.NewProxy(t), new(drivertest.Gate)
+			dial := proxy.Option(rueidis.ClientOption{}).DialCtxFn
+			gated := connect(t, &redis.UniversalOptions{
+				Addrs: addresses, Username: user, Password: "any",
+				Dialer: func(ctx context.Context, _, address string) (net.Conn, error) {
+					conn, err := dial(ctx, address, new(net.Dialer), nil)
+					if err != nil {
+						return nil, err
+					}
+					return gate.Conn(conn, writes)
+				},
+			})
+			again := connect(t, &redis.UniversalOptions{Addrs: addresses})
+			d := open[drivertest.Value](t, gated, slidingredis.Options{})
+			return &drivertest.Backend{
+				Driver: d,
+				Retain: func(retain time.Duration) driver.Driver[drivertest.Value] {
+					return open[drivertest.Value](t, gated, slidingredis.Options{Retain: retain})
+				},
+				Plant: func(ctx context.Context, key string, v drivertest.Value, life driver.Life) error {
+					return plant(ctx, again, key, v, life)
+				},
+				Malform: func(ctx context.Context, key string, _ drivertest.Value) error {
+					return again.Set(ctx, key, "\x00sl1 yesterday...... 000000000000000 0000000000000000 {}", 0).Err()
+				},
+				Fail: func() func() {
+					allow("-@all", "+@connection")
+					return func() { allow("+@all") }
+				},
+				Own: func(err error) bool {
+					own, ok := errors.AsType[redis.Error](err)
+					return ok && strings.HasPrefix(own.Error(), "NOPERM")
+				},
+				Hang: proxy.Hang,
+				Gate: gate,
+				Again: func() driver.Driver[drivertest.Value] {
+					return open[drivertest.Value](t, again, slidingredis.Options{})
+				},
+				Hostile: func(ctx context.Context, r drivertest.HostileRecord) error {
+					if r.Guarded || r.Alien {
+						return errors.ErrUnsupported
+					}
+					life := driver.Life{CreatedAt: driver.Instant(r.CreatedAt), ExpiresAt: driver.Instant(r.ExpiresAt.UnixMilli())}
+					return plant(ctx, again, r.Key, drivertest.Value{Text: strings.Repeat("x", r.Size)}, life)
+				},
+			}
+		},
+	}
+}
+
+// writes reports whether a client sends a command that may write.
+func writes(sent []byte) bool {
+	for _, command := range []string{"EVALSHA", "EVAL", "DEL", "SET"} {
+		if bytes.Contains(sent, []byte("\r\n"+command+"\r\n")) {
+			return true
+		}
+	}
+	return false
+}
+
+// plant writes a record as another program would.
+func plant(ctx context.Context, c redis.UniversalClient, key string, v drivertest.Value, life driver.Life) error {
+	value, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	text := string(value)
+	if life.CreatedAt != 0 {
+		text = fmt.Sprintf("\x00sl1 %015d %015d %016x %s", life.CreatedAt, life.ExpiresAt, 0, text)
+	}
+	if life.ExpiresAt == 0 {
+		return c.Set(ctx, key, text, 0).Err()
+	}
+	return c.Do(ctx, "SET", key, text, "PXAT", int64(life.ExpiresAt)).Err()
+}
+
+// calls returns the writing calls, on a live record that was read as was.
+func calls(d *slidingredis.Driver[string], was driver.Meta) map[string]func(context.Context) error {
+	now := driver.Floor(time.Now())
+	later := driver.Life{CreatedAt: was.CreatedAt, ExpiresAt: was.ExpiresAt.Add(time.Hour)}
+	a := driver.Access{At: now, Keep: 1e7, Stored: 1e7, Most: 1e8, Step: time.Millisecond}
+	return map[string]func(context.Context) error{
+		"Insert": func(ctx context.Context) error {
+			_, err := d.Insert(ctx, "new", "v", later, now)
+			return err
+		},
+		"Replace": func(ctx context.Context) error {
+			_, err := d.Replace(ctx, "k", "v", was, later, now)
+			return err
+		},
+		"Overwrite": func(ctx context.Context) error {
+			_, err := d.Overwrite(ctx, "k", "v", later, a, now)
+			return err
+		},
+		"Touch": func(ctx context.Context) error {
+			_, err := d.Touch(ctx, "k", was, later, now)
+			return err
+		},
+		"Remove": func(ctx context.Context) error { return d.Remove(ctx, "k", was, now) },
+		"Delete": func(ctx context.Context) error { return d.Delete(ctx, "k") },
+	}
+}
+
+func insert(t testing.TB, d *slidingredis.Driver[string], key string) driver.Meta {
+	t.Helper()
+	now := driver.Floor(time.Now())
+	m := driver.Meta{Life: driver.Life{CreatedAt: now, ExpiresAt: now.Add(10 * time.Minute)}}
+	var err error
+	m.Version, err = d.Insert(t.Context(), key, "v", m.Life, now)
+	ok(t, "Insert", err)
+	return m
+}
+
+// A write whose answer is lost is not sent again, though the client has MaxRetries by default.
+func TestWritesAreSentOnce(t *testing.T) {
+	for name := range calls(nil, driver.Meta{}) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server, proxy := redistest.Start(t), redistest.NewProxy(t)
+			dial := proxy.Option(rueidis.ClientOption{}).DialCtxFn
+			var sent atomic.Int64
+			c := connect(t, &redis.UniversalOptions{
+				Addrs: []string{server.Addr},
+				Dialer: func(ctx context.Context, _, address string) (net.Conn, error) {
+					conn, err := dial(ctx, address, new(net.Dialer), nil)
+					return counting{conn, &sent}, err
+				},
+			})
+			d := open[string](t, c, slidingredis.Options{})
+			was := insert(t, d, "k")
+			_ = calls(d, was)[name](t.Context()) // the server knows the script then
+			ok(t, "FLUSHDB", c.FlushDB(t.Context()).Err())
+			was = insert(t, d, "k")
+			before := sent.Load()
+			proxy.Lose(1)
+			if err := calls(d, was)[name](t.Context()); !errors.Is(err, driver.ErrAmbiguous) {
+				t.Errorf("a write whose answer is lost: %v; want %v", err, driver.ErrAmbiguous)
+			}
+			if n := sent.Load() - before; n != 1 {
+				t.Errorf("it was sent %d times; want once", n)
+			}
+		})
+	}
+}
+
+// counting counts the scripts that are sent.
+type counting struct {
+	net.Conn
+	sent *atomic.Int64
+}
+
+func (c counting) Write(p []byte) (int, error) {
+	c.sent.Add(int64(bytes.Count(bytes.ToUpper(p), []byte("\r\nEVALSHA\r\n"))))
+	return c.Conn.Write(p)
+}
+
+// Writes that the server holds back leave connections for reads, and end with their contexts.
+func TestReadsWhileWritesArePaused(t *testing.T) {
+	server := redistest.Start(t)
+	d := open[string](t, connect(t, &redis.UniversalOptions{Addrs: []string{server.Addr}, PoolSize: 4}), slidingredis.Options{})
+	was := insert(t, d, "k")
+	admin := connect(t, &redis.UniversalOptions{Addrs: []string{server.Addr}})
+	ok(t, "CLIENT PAUSE", admin.Do(t.Context(), "CLIENT", "PAUSE", "60000", "WRITE").Err())
+	writes, cancel := context.WithCancel(t.Context())
+	const touches = 20
+	ended := make(chan error, touches)
+	for range touches {
+		go func() { ended <- calls(d, was)["Touch"](writes) }()
+	}
+	for !strings.Contains(admin.Info(t.Context(), "clients").Val(), "blocked_clients:2") { // half of the pool
+		time.Sleep(time.Millisecond)
+	}
+	ctx, late := context.WithTimeout(t.Context(), 20*time.Second)
+	defer late()
+	for range 100 {
+		_, err := d.Get(ctx, "k")
+		ok(t, "Get", err)
+	}
+	cancel()
+	for range touches {
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("a touch that was given up: %v", err)
+		}
+	}
+	ok(t, "CLIENT UNPAUSE", admin.Do(t.Context(), "CLIENT", "UNPAUSE").Err())
+}
+
+func TestNewRefuses(t *testing.T) {
+	one := []string{"127.0.0.1:1"}
+	for name, c := range map[string]redis.UniversalClient{
+		"nil":     nil,
+		"a ring":  redis.NewRing(&redis.RingOptions{}),
+		"pool":    redis.NewClient(&redis.Options{Addr: one[0], PoolSize: 1}),
+		"timeout": redis.NewClient(&redis.Options{Addr: one[0], ReadTimeout: -1}),
+		"replica": redis.NewClusterClient(&redis.ClusterOptions{Addrs: one, ReadOnly: true}),
+	} {
+		if _, err := goredis.New(c); !errors.Is(err, driver.ErrInvalid) {
+			t.Errorf("%s: %v; want %v", name, err, driver.ErrInvalid)
+		}
+		if c != nil {
+			_ = c.Close()
+		}
+	}
+}

@@ -1,0 +1,2 @@
+// Package gorm has tests of drivers/sql in transactions of GORM.
+package gorm
