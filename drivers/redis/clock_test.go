@@ -3,6 +3,7 @@ package redis_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/slidingttl/slidingttl/drivers/redis"
 	"github.com/slidingttl/slidingttl/drivers/redis/redistest"
+	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 	"github.com/slidingttl/slidingttl/slidingttl/drivertest"
 )
@@ -155,7 +157,7 @@ func TestLateWrite(t *testing.T) {
 		f := newFixture(t, redis.Options{Retain: time.Hour})
 		now := driver.Floor(f.d.Now())
 		life := driver.Life{CreatedAt: now, ExpiresAt: now + 1}
-		_, err := f.d.Insert(t.Context(), secret, profile{}, life, now)
+		_, err := f.d.Insert(driver.WithOtherClock(t.Context()), secret, profile{}, life, now) // though it has ended by then
 		ok(t, "Insert", err)
 		for driver.Floor(f.d.Now()) < life.ExpiresAt+10 {
 			time.Sleep(time.Millisecond)
@@ -188,7 +190,8 @@ func TestNewLifeGoesByTheServersTime(t *testing.T) {
 	}
 }
 
-// The answer to a write of a new value tells that the server's clock was set.
+// The answer to a write tells that the server's clock was set. A life that was planned before, and
+// has ended since, is not written.
 func TestWritesTellTheTime(t *testing.T) {
 	for name, write := range map[string]func(context.Context, *redis.Driver[profile], driver.Life, driver.Instant) error{
 		"Insert": func(ctx context.Context, d *redis.Driver[profile], life driver.Life, now driver.Instant) error {
@@ -210,10 +213,32 @@ func TestWritesTellTheTime(t *testing.T) {
 			}
 			server.Advance(10 * time.Minute)
 			now := driver.Floor(d.Now())
-			ok(t, name, write(t.Context(), d, driver.Life{CreatedAt: now, ExpiresAt: now.Add(5 * time.Minute)}, now))
+			if err := write(t.Context(), d, driver.Life{CreatedAt: now, ExpiresAt: now.Add(5 * time.Minute)}, now); !errors.Is(err, driver.ErrLate) {
+				t.Errorf("%s of a life that has ended: %v; want %v", name, err, driver.ErrLate)
+			}
 			if off := d.Now().Sub(server.Now()).Abs(); off > time.Minute {
 				t.Errorf("after the answer the time is off the server's by %v", off)
 			}
 		})
+	}
+}
+
+// A store whose server's clock is set while it runs writes no record that is dead at birth.
+func TestNoneIsDeadAtBirth(t *testing.T) {
+	server, set := redistest.StartClocked(t)
+	d := open[profile](t, server.Client(t), redis.Options{})
+	s, err := slidingttl.New(d, slidingttl.Policy{IdleGrace: 5 * time.Minute, MaxLifetime: time.Hour}, nil)
+	ok(t, "slidingttl.New", err)
+	defer func() { ok(t, "Close", s.Close(context.Background())) }()
+	ok(t, "Insert", s.Insert(t.Context(), "before", profile{}))
+	for i, ahead := range []time.Duration{10 * time.Minute, 30 * time.Minute} {
+		set(ahead)
+		for name, write := range map[string]func(context.Context, string, profile) error{"Insert": s.Insert, "Upsert": s.Upsert} {
+			key := fmt.Sprint(name, i)
+			ok(t, name, write(t.Context(), key, profile{}))
+			if _, err := s.Get(t.Context(), key); err != nil {
+				t.Errorf("%s, with the server's clock set %v ahead: Get: %v", name, ahead, err)
+			}
+		}
 	}
 }

@@ -52,7 +52,7 @@ func failed(ctx context.Context, a Answer) error {
 
 // outcome reads the answer of a script that writes and was sent at sent: 1 if it wrote, 0 if there
 // is no live record, else the meta of the record now stored. If that was written, the server's time
-// follows, and the meta of a dead record that was replaced.
+// follows, and the meta of a dead record that was replaced. That time alone: a new life had ended.
 func (d *Driver[T]) outcome(ctx context.Context, sent time.Time, a Answer) (found driver.Meta, err error) {
 	switch {
 	case a.Kind == Failed:
@@ -65,6 +65,14 @@ func (d *Driver[T]) outcome(ctx context.Context, sent time.Time, a Answer) (foun
 		return found, failed(ctx, a)
 	}
 	text := a.String
+	observe := func(at []byte) {
+		ms, _ := number(at, 10)
+		d.clock.Observe(driver.ServerTime{Sent: sent, Got: time.Now(), At: driver.Instant(ms).Time(), Step: time.Millisecond})
+	}
+	if len(text) == instantLen { // a new life that has ended by then
+		observe(text)
+		return found, driver.ErrLate
+	}
 	if found, err = parseMeta(text[:min(len(text), metaLen)]); err != nil {
 		return found, err
 	}
@@ -72,8 +80,7 @@ func (d *Driver[T]) outcome(ctx context.Context, sent time.Time, a Answer) (foun
 		return found, &driver.ConflictError{Found: found}
 	}
 	rest := text[metaLen:]
-	at, _ := number(rest[:min(len(rest), instantLen)], 10)
-	d.clock.Observe(driver.ServerTime{Sent: sent, Got: time.Now(), At: driver.Instant(at).Time(), Step: time.Millisecond})
+	observe(rest[:min(len(rest), instantLen)])
 	if replaced, bad := parseMeta(rest[min(len(rest), instantLen):]); bad == nil {
 		driver.Replaced(ctx, replaced)
 	}

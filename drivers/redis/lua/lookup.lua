@@ -37,6 +37,15 @@ local function dead(meta)
   return expiry and expiry ~= 0 and expiry <= now()
 end
 
+-- late returns the server's time if a new life has ended by it, or nil. Another clock may write any
+-- life.
+local function late(record)
+  local expiry = tonumber(string.sub(record, 22, 36))
+  if ARGV[1] == '0' and expiry ~= 0 and expiry <= server() then
+    return string.format('%015.0f', server())
+  end
+end
+
 -- written returns the answer of a script that has written a record over a dead one, empty for none.
 local function written(record, replaced)
   return string.sub(record, 6, 53) .. string.format('%015.0f', server()) .. replaced

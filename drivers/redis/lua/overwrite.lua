@@ -25,5 +25,8 @@ if meta and not dead(meta) then
     record = string.sub(record, 1, 5) .. created .. ' ' .. to .. string.sub(record, 37)
   end
 end
+if record == ARGV[5] and late(record) then
+  return late(record)
+end
 redis.call('SET', KEYS[1], record, 'PXAT', string.sub(record, 22, 36) + ARGV[6])
 return written(record, replaced)

@@ -1,5 +1,5 @@
 -- Returns the meta it has written, followed by the server's time and the meta of a dead record it
--- replaced. If it does not write: the meta of the stored record, or 0 if there is none. ARGV: the
+-- replaced. If it does not write: the meta of the stored record, 0 if there is none, or late. ARGV: the
 -- caller's time, 0 if it does not count; the meta of the record to replace, empty to insert; the
 -- record; the key's expiry, 0 for none.
 local meta, replaced = found(), ''
@@ -8,8 +8,8 @@ if meta and dead(meta) then
   meta = nil
 end
 if ARGV[2] == '' then
-  if meta then
-    return meta
+  if meta or late(ARGV[3]) then
+    return meta or late(ARGV[3])
   end
 elseif not meta then
   return 0
