@@ -18,8 +18,8 @@ import (
 // next life of their key, between two runs. The name store tells stores with the same Source
 // apart; under a new name everything is harvested again.
 //
-// opts.Bury must be g.Bury, or nil for a dry run. Harvest sets Resume and Save, and Since
-// if it is zero.
+// opts.Bury must be g.Bury, or nil for a dry run. Harvest sets Resume and Save, and Since and
+// Again if Since is zero.
 func (g *Grave) Harvest(ctx context.Context, store string, d upkeep.Harvested, p slidingttl.Policy, opts *upkeep.HarvestOptions) (*upkeep.HarvestReport, error) {
 	var o upkeep.HarvestOptions
 	if opts != nil {
@@ -39,20 +39,20 @@ func (g *Grave) Harvest(ctx context.Context, store string, d upkeep.Harvested, p
 	}
 	g.harvested.Store(int64(at.Since))
 	if o.Since == 0 {
-		o.Since = at.Since
+		o.Since, o.Again = at.Since, at.Again
 		if o.Bury != nil {
 			o.Resume = at.Under
 		}
 	}
 	if o.Bury != nil {
 		o.Save = func(c upkeep.Checkpoint) error {
-			at := place{Since: o.Since, Under: &c}
+			at := place{Since: o.Since, Again: o.Again, Under: &c}
 			if c.Done() {
 				var r upkeep.HarvestReport
 				if err := json.Unmarshal(c.State, &r); err != nil {
 					return err
 				}
-				at = place{Since: max(o.Since, r.Until)} // max: a clock may have gone back
+				at = place{Since: max(o.Since, r.Until), Again: r.Again} // max: a clock may have gone back
 			}
 			content, err := json.Marshal(at)
 			if err != nil {
@@ -76,6 +76,7 @@ func (g *Grave) Harvest(ctx context.Context, store string, d upkeep.Harvested, p
 
 // place is the saved position of a store's harvest.
 type place struct {
-	Since driver.Instant     `json:"since"`           // deaths before it are archived
+	Since driver.Instant     `json:"since"`           // deaths before it are archived, but for those of Again
+	Again []string           `json:"again,omitempty"` // hashes of keys that could not be read
 	Under *upkeep.Checkpoint `json:"under,omitempty"` // position of an unfinished harvest, nil for none
 }

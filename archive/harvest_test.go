@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -87,7 +88,7 @@ func TestHarvestKeepsItsPlace(t *testing.T) {
 		ok(t, err)
 		g := archive.Grave{Writer: w, Source: "links"}
 		o.Bury = func(ctx context.Context, dead []driver.Dead) error { return g.Bury(context.WithoutCancel(ctx), dead) }
-		o.Segments, o.Page, o.Batch = 1, 10, 10
+		o.Segments, o.Page, o.Batch = 1, 10, 1
 		r, err := g.Harvest(ctx, store, d, p, &o)
 		if through := g.Stats().Through; err == nil && !through.Equal(max(r.Since, r.Until).Time()) {
 			t.Errorf("it has come to %v; want %v", through, max(r.Since, r.Until).Time())
@@ -96,19 +97,19 @@ func TestHarvestKeepsItsPlace(t *testing.T) {
 	}
 	died := func(r *upkeep.HarvestReport) int64 { return r.Idle + r.Age }
 
-	die("first-", 100, day)
+	die("first-", 300, day)
 	ctx, cancel := context.WithCancel(t.Context())
 	r, err := harvest(ctx, "a", p, upkeep.HarvestOptions{Options: upkeep.Options{Progress: func(p upkeep.Progress) {
-		if p.Records >= 50 {
+		if p.Records >= 100 {
 			cancel()
 		}
 	}}})
-	if err == nil || r.Records >= 100 || r.Done {
+	if err == nil || r.Records >= 300 || r.Done {
 		t.Fatalf("interrupted: %v\n%v", err, r)
 	}
 	r, err = harvest(t.Context(), "a", p, upkeep.HarvestOptions{})
 	ok(t, err)
-	if died(r) != 100 || r.Records != 100 || !r.Done {
+	if died(r) != 300 || r.Records != 300 || !r.Done {
 		t.Errorf("gone on with:\n%v", r)
 	}
 	until := r.Until
@@ -119,15 +120,15 @@ func TestHarvestKeepsItsPlace(t *testing.T) {
 		}
 		r, err = harvest(t.Context(), "a", p, upkeep.HarvestOptions{Grace: time.Millisecond})
 		ok(t, err)
-		if died(r) != want || r.Earlier != 107-want || r.Since < until || r.Until < r.Since {
+		if died(r) != want || r.Earlier != 307-want || r.Since < until || r.Until < r.Since {
 			t.Errorf("then:\n%v", r)
 		}
 	}
-	if r, err = harvest(t.Context(), "b", p, upkeep.HarvestOptions{}); err != nil || died(r) != 100 { // and of the 7 later, by its Grace
+	if r, err = harvest(t.Context(), "b", p, upkeep.HarvestOptions{}); err != nil || died(r) != 300 { // and of the 7 later, by its Grace
 		t.Errorf("another store: %v\n%v", err, r)
 	}
 	// Interrupted, and gone on with under another policy: it begins again where the last one ended.
-	die("third-", 30, -30*time.Second)
+	die("third-", 130, -30*time.Second)
 	later := func() time.Time { return d.Now().Add(time.Minute) }
 	ctx, cancel = context.WithCancel(t.Context())
 	_, err = harvest(ctx, "a", p, upkeep.HarvestOptions{Grace: time.Millisecond, Options: upkeep.Options{Now: later, Progress: func(upkeep.Progress) { cancel() }}})
@@ -137,7 +138,7 @@ func TestHarvestKeepsItsPlace(t *testing.T) {
 	p.MaxLifetime = 45 * day
 	r, err = harvest(t.Context(), "a", p, upkeep.HarvestOptions{Grace: time.Millisecond, Options: upkeep.Options{Now: later}})
 	ok(t, err)
-	if r.Since < until || len(all(t, b)) != 137 {
+	if r.Since < until || len(all(t, b)) != 437 {
 		t.Errorf("%d are archived\n%v", len(all(t, b)), r)
 	}
 }
@@ -163,5 +164,72 @@ func TestHarvestCorruptPlace(t *testing.T) {
 	var corrupt *archive.CorruptError
 	if err := harvest(); place == "" || !errors.As(err, &corrupt) || corrupt.File != place {
 		t.Errorf("%v; want that %q is corrupt", err, place)
+	}
+}
+
+// unread is a store of which some records cannot be read for a while.
+type unread struct {
+	*memory.Driver[session]
+	down atomic.Bool
+}
+
+func (u *unread) Raw(ctx context.Context, key string) (driver.Raw, error) {
+	if u.down.Load() && strings.HasSuffix(key, "7") {
+		return driver.Raw{}, fmt.Errorf("%w: for now", driver.ErrRefused)
+	}
+	return u.Driver.Raw(ctx, key)
+}
+
+// What a harvest could not read, the next one asks for again, however often it fails.
+func TestHarvestAsksAgain(t *testing.T) {
+	m, err := memory.New(&memory.Options[session]{Retain: 365 * day})
+	ok(t, err)
+	defer func() { ok(t, m.Close()) }()
+	d := &unread{Driver: m}
+	now := driver.Floor(m.Now())
+	for i := range 30 {
+		life := driver.Life{CreatedAt: now.Add(-50 * day), ExpiresAt: now.Add(-time.Duration(i+1) * time.Hour)}
+		_, err := m.Insert(t.Context(), fmt.Sprint("key-", i), session{}, life, life.CreatedAt)
+		ok(t, err)
+	}
+	b := newFake()
+	w, err := archive.NewWriter(b, nil)
+	ok(t, err)
+	g := &archive.Grave{Writer: w, Source: "sessions"}
+	policy := slidingttl.Policy{IdleGrace: 60 * day, MaxLifetime: 90 * day}
+	for run, want := range []int{27, 27, 30, 30} {
+		d.down.Store(run < 2)
+		r, err := g.Harvest(t.Context(), "store", d, policy, &upkeep.HarvestOptions{Bury: g.Bury})
+		ok(t, err)
+		if got := len(all(t, b)); got != want || !r.Done {
+			t.Errorf("run %d: %d records are archived; want %d\n%v", run, got, want, r)
+		}
+	}
+}
+
+// The first harvest of a year makes about one file a day.
+func TestFirstHarvest(t *testing.T) {
+	d, err := memory.New(&memory.Options[session]{Retain: 1000 * day})
+	ok(t, err)
+	defer func() { ok(t, d.Close()) }()
+	now := driver.Floor(d.Now())
+	const days, each = 365, 40
+	for i := range days * each {
+		life := driver.Life{CreatedAt: now.Add(-500 * day), ExpiresAt: now.Add(-time.Duration(i%days+1) * day)}
+		_, err := d.Insert(t.Context(), fmt.Sprint("key-", i), session{User: "u"}, life, life.CreatedAt)
+		ok(t, err)
+	}
+	b := newFake()
+	w, err := archive.NewWriter(b, nil)
+	ok(t, err)
+	g := &archive.Grave{Writer: w, Source: "sessions"}
+	policy := slidingttl.Policy{IdleGrace: 60 * day, MaxLifetime: 90 * day}
+	_, err = g.Harvest(t.Context(), "store", d, policy, &upkeep.HarvestOptions{Bury: g.Bury})
+	ok(t, err)
+	s, err := archive.NewReader(b).Stats(t.Context(), archive.Span{})
+	ok(t, err)
+	t.Logf("%.2f files a day", float64(s.Files)/days)
+	if s.Rows != days*each || s.Files > days*12/10 {
+		t.Errorf("%d records in %d files of %d days", s.Rows, s.Files, days)
 	}
 }

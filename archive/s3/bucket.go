@@ -194,6 +194,9 @@ func (b *Bucket) get(name string) *awss3.GetObjectInput {
 // refuse to create another one with the same name.
 func (b *Bucket) Check(ctx context.Context) error {
 	const name = "checkpoints/slidingttl.check"
+	if _, err := b.keepsVersions(ctx); err != nil { // Compact and Forget ask
+		return &driver.InvalidError{Field: "bucket", Value: "a server that does not say whether it keeps versions", Rule: "must answer GetBucketVersioning, with the right s3:GetBucketVersioning", Err: err}
+	}
 	if err := b.Put(ctx, name, nil); err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 )
 
@@ -27,6 +28,7 @@ func (s *spool) Write(p []byte) (int, error) {
 			return 0, err
 		}
 		s.file = f
+		_ = os.Remove(f.Name()) // so its content goes with the process; some systems refuse until it is closed
 		if _, err := s.memory.WriteTo(f); err != nil {
 			return 0, err
 		}
@@ -50,5 +52,9 @@ func (s *spool) close() error {
 	if s.file == nil {
 		return nil
 	}
-	return errors.Join(s.file.Close(), os.Remove(s.file.Name()))
+	err, removed := s.file.Close(), os.Remove(s.file.Name())
+	if errors.Is(removed, fs.ErrNotExist) {
+		removed = nil
+	}
+	return errors.Join(err, removed)
 }

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -190,12 +191,16 @@ func TestCutShort(t *testing.T) {
 }
 
 func TestCheck(t *testing.T) {
-	b, got := open(t, nil, answer{200, ""}, answer{412, "PreconditionFailed"})
-	if err := b.Check(t.Context()); err != nil || len(*got) != 2 {
+	b, got := open(t, nil, answer{200, ""}, answer{200, ""}, answer{412, "PreconditionFailed"})
+	if err := b.Check(t.Context()); err != nil || len(*got) != 3 {
 		t.Error(err)
 	}
 	if b, _ = open(t, nil); b.Check(t.Context()) == nil {
 		t.Error("a server that ignores If-None-Match is taken for a good one")
+	}
+	b, _ = open(t, nil, answer{501, "NotImplemented"})
+	if err := b.Check(t.Context()); !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "GetBucketVersioning") {
+		t.Errorf("a server that does not tell of versions: %v", err)
 	}
 }
 

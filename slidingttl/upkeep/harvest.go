@@ -15,7 +15,7 @@ import (
 type HarvestOptions struct {
 	Options
 
-	// Bury gets dead records, some at a time, in several calls at once. When it returns nil
+	// Bury gets dead records, some at a time, in the order of their deaths. When it returns nil
 	// they must be safe: then the position is saved, and the store may remove them at any
 	// moment. Records of a failed call, and of a call after which the process died, are
 	// handed over again. Nil: a dry run.
@@ -24,6 +24,10 @@ type HarvestOptions struct {
 	// Since leaves out records that had died by then. Set it to the report's Until of an
 	// earlier harvest that was Done. Zero: all dead records.
 	Since driver.Instant
+
+	// Again has the Again of the report whose Until is Since: those records are handed over
+	// whenever they died.
+	Again []string
 
 	// PastCap ends the lives of records that are past the policy's cap with an expiry in
 	// the future. It sets their expiry to now, by compare-and-swap, and a harvest after
@@ -41,16 +45,22 @@ type HarvestOptions struct {
 	// Batch is about how many records are handed over at once. Zero: 5000.
 	Batch int
 
-	// BatchBytes roughly bounds, in bytes, the values that all Segments together hold for
-	// Bury. A segment hands over its records when they reach its share. Zero: 32 MiB.
+	// BatchBytes roughly bounds, in bytes, the values that are held for Bury. Zero: 32 MiB.
 	BatchBytes int
 
 	// Readers bounds the values that are read at once. Zero: 16.
 	Readers int
 }
 
-// longestHeld bounds how long records wait for a full batch, and so what a resumed harvest rereads.
-const longestHeld = time.Minute
+const (
+	// Dead records wait, without their values, until so many batches of them have been found or
+	// so long has passed. Then they are handed over in the order of their deaths, so that each day of an
+	// archive gets few files. A resumed harvest finds those that waited again.
+	waitingBatches = 100
+	longestWait    = 10 * time.Minute
+
+	mostAgain = 10000
+)
 
 // HarvestReport is the result of a Harvest.
 type HarvestReport struct {
@@ -75,11 +85,16 @@ type HarvestReport struct {
 	Lost        int64 `json:"lost"`        // dead, and removed or overwritten before they were read
 
 	Problems map[string]int64 `json:"problems,omitempty"` // malformed records by reason
+
+	// Again has the KeyHash of dead records that were not handed over because they could not be
+	// read, at most 10,000. The next harvest's HarvestOptions.Again must have them.
+	Again []string `json:"again,omitempty"`
 }
 
 func (r *HarvestReport) add(page *HarvestReport) {
 	r.Until = max(r.Until, page.Until)
 	r.tallies().add(page.tallies())
+	r.Again = append(r.Again, page.Again...)
 }
 
 func (r *HarvestReport) tallies() tallies {
@@ -122,7 +137,10 @@ func Harvest(ctx context.Context, d Harvested, p slidingttl.Policy, opts *Harves
 	if err != nil {
 		return nil, err
 	}
-	h := &harvester{d: d, opts: &o, judge: j, held: make(map[int]*held)}
+	h := &harvester{d: d, opts: &o, judge: j, waits: map[int]int{}, results: map[int]*HarvestReport{}, again: map[string]bool{}}
+	for _, hash := range o.Again {
+		h.again[hash] = true
+	}
 	h.readers = newWriter(&WriteOptions{Options: o.Options, Writers: o.Readers, Apply: o.Bury != nil})
 	if h.ends, _ = d.(ender); o.PastCap && h.ends == nil {
 		return nil, invalid("HarvestOptions.PastCap", "true", "requires a driver with Touch")
@@ -137,13 +155,14 @@ func Harvest(ctx context.Context, d Harvested, p slidingttl.Policy, opts *Harves
 		}
 	}
 	look := job[HarvestReport, *HarvestReport]{
-		name:  "harvest",
-		about: j.about(fmt.Sprintf(", since %d, grace %v, past cap %v, apply %v", o.Since, o.Grace, o.PastCap, o.Bury != nil)),
-		opts:  o.Options,
-		cost:  h.readers.cost,
-		wrote: h.readers.tried.Load,
-		visit: h.visit,
-		flush: h.flush,
+		name:   "harvest",
+		about:  j.about(fmt.Sprintf(", since %d, grace %v, past cap %v, apply %v", o.Since, o.Grace, o.PastCap, o.Bury != nil)),
+		opts:   o.Options,
+		cost:   h.readers.cost,
+		wrote:  h.readers.tried.Load,
+		visit:  h.visit,
+		flush:  h.flush,
+		finish: h.finish,
 	}
 	report, err := look.run(ctx, d)
 	report.Since, report.Until, report.Applied, report.Policy = o.Since, h.until, o.Bury != nil, p.String()

@@ -1,6 +1,7 @@
 package upkeep
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,15 +21,22 @@ type harvester struct {
 	until   driver.Instant
 	readers *writer
 
-	mu   sync.Mutex // guards held
-	held map[int]*held
+	again map[string]bool // HarvestOptions.Again
+
+	drains sync.Mutex // held while records are handed over
+
+	mu      sync.Mutex // guards the rest
+	waiting []waiting
+	results map[int]*HarvestReport // by segment, of what was handed over and does not count yet
+	waits   map[int]int            // how many of them each segment has
+	since   time.Time              // when the first of them was found
+	asked   int                    // length of the report's Again
 }
 
-// held has the records of a segment that wait for Bury.
-type held struct {
-	dead  []driver.Dead
-	bytes int       // of their values
-	since time.Time // when the first of them was added
+// waiting is a dead record of a segment.
+type waiting struct {
+	driver.Scanned
+	segment int
 }
 
 // ender is a driver that can end a life, by a touch.
@@ -59,29 +67,25 @@ func (h *harvester) visit(ctx context.Context, segment int, page []driver.Scanne
 			aged = append(aged, *s)
 		case s.Alive(h.until):
 			into.PastCap++
-		case s.ExpiresAt <= h.opts.Since:
+		case s.ExpiresAt <= h.opts.Since && !(len(h.again) > 0 && h.again[KeyHash(s.Key)]):
 			into.Earlier++
 		default:
 			dead = append(dead, *s)
 		}
 	}
-	err := each(ctx, h.readers, aged, into, h.end)
-	// Values may be long, so hand over what was read before reading more.
-	for part := range slices.Chunk(dead, h.opts.Readers) {
-		if err != nil {
-			break
-		}
-		if err = each(ctx, h.readers, part, into, func(ctx context.Context, s *driver.Scanned) (HarvestReport, error) {
-			d, found, err := h.read(ctx, s)
-			if d != nil {
-				h.hold(segment, d)
-			}
-			return found, err
-		}); err == nil {
-			err = h.bury(ctx, segment, func(of *held) bool { return of.bytes >= h.opts.BatchBytes/h.opts.Segments })
-		}
+	if err := each(ctx, h.readers, aged, into, h.end); err != nil {
+		return err
 	}
-	return err
+	h.mu.Lock()
+	if len(h.waiting) == 0 {
+		h.since = time.Now()
+	}
+	for _, d := range dead {
+		h.waiting = append(h.waiting, waiting{d, segment})
+	}
+	h.waits[segment] += len(dead)
+	h.mu.Unlock()
+	return nil
 }
 
 // end ends the life of s if it is still past its cap.
@@ -152,44 +156,118 @@ func (h *harvester) read(ctx context.Context, s *driver.Scanned) (d *driver.Dead
 	return &driver.Dead{Key: s.Key, Raw: raw, At: raw.ExpiresAt}, one, nil
 }
 
-// hold queues d for Bury.
-func (h *harvester) hold(segment int, d *driver.Dead) {
-	if h.opts.Bury == nil {
-		return
+// flush hands over what waits if it is much, or has waited long. It reports whether nothing of the
+// segment waits.
+func (h *harvester) flush(ctx context.Context, segment int, _ bool, into *HarvestReport) (bool, error) {
+	h.mu.Lock()
+	due := h.opts.Bury == nil || len(h.waiting) >= waitingBatches*h.opts.Batch || len(h.waiting) > 0 && time.Since(h.since) >= longestWait
+	h.mu.Unlock()
+	if due {
+		if err := h.drain(ctx); err != nil {
+			return false, err
+		}
 	}
+	h.drains.Lock() // what another segment has taken is handed over
+	defer h.drains.Unlock()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.held[segment] == nil {
-		h.held[segment] = &held{since: time.Now()}
+	if h.waits[segment] > 0 {
+		return false, nil
 	}
-	of := h.held[segment]
-	of.dead = append(of.dead, *d)
-	of.bytes += len(d.Value)
+	h.count(segment, into)
+	return true, nil
 }
 
-// flush hands over what a segment holds if a batch is full, or at the segment's end.
-func (h *harvester) flush(ctx context.Context, segment int, end bool, _ *HarvestReport) (flushed bool, err error) {
-	flushed = true
-	err = h.bury(ctx, segment, func(of *held) bool {
-		flushed = end || len(of.dead) >= h.opts.Batch || time.Since(of.since) >= longestHeld
-		return flushed
-	})
-	return flushed && err == nil, err
+// count adds the results of a segment to into. The caller holds mu.
+func (h *harvester) count(segment int, into *HarvestReport) {
+	if r := h.results[segment]; r != nil {
+		into.Sum().sum(r.Sum())
+		into.add(r)
+		delete(h.results, segment)
+	}
 }
 
-// bury hands over what a segment holds if enough returns true.
-func (h *harvester) bury(ctx context.Context, segment int, enough func(*held) bool) error {
+// finish hands over the rest.
+func (h *harvester) finish(ctx context.Context, into *HarvestReport) error {
+	err := h.drain(ctx)
 	h.mu.Lock()
-	of := h.held[segment]
+	defer h.mu.Unlock()
+	for segment := range h.results {
+		h.count(segment, into)
+	}
+	return err
+}
+
+// drain hands over what waits.
+func (h *harvester) drain(ctx context.Context) error {
+	h.drains.Lock()
+	defer h.drains.Unlock()
+	h.mu.Lock()
+	dead := h.waiting
+	h.waiting = nil
+	clear(h.waits)
 	h.mu.Unlock()
-	if of == nil || !enough(of) {
+	slices.SortFunc(dead, func(a, b waiting) int {
+		return cmp.Or(cmp.Compare(a.ExpiresAt, b.ExpiresAt), cmp.Compare(a.Key, b.Key))
+	})
+	return h.handOver(ctx, dead)
+}
+
+// handOver reads records and hands them over, in their order.
+func (h *harvester) handOver(ctx context.Context, dead []waiting) error {
+	var batch []driver.Dead
+	bytes := 0
+	for part := range slices.Chunk(dead, h.opts.Readers) {
+		page, segments := make([]driver.Scanned, len(part)), map[string]int{}
+		for i, w := range part {
+			page[i], segments[w.Key] = w.Scanned, w.segment
+		}
+		var failed HarvestReport
+		err := each(ctx, h.readers, page, &failed, func(ctx context.Context, s *driver.Scanned) (HarvestReport, error) {
+			d, one, err := h.read(ctx, s)
+			if err != nil || one.Malformed > 0 {
+				one.Again = []string{KeyHash(s.Key)}
+			}
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			if h.asked += len(one.Again); h.asked > mostAgain && err == nil {
+				err = fmt.Errorf("%w: %d dead records cannot be read", ErrTooMany, h.asked)
+			}
+			h.result(segments[s.Key]).add(&one)
+			if d != nil && err == nil {
+				batch = append(batch, *d)
+				bytes += len(d.Value)
+			}
+			return HarvestReport{}, err
+		})
+		h.mu.Lock()
+		h.result(part[0].segment).Sum().sum(failed.Sum())
+		h.mu.Unlock()
+		if err == nil && (len(batch) >= h.opts.Batch || bytes >= h.opts.BatchBytes) {
+			err = h.bury(ctx, batch)
+			batch, bytes = nil, 0
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return h.bury(ctx, batch)
+}
+
+// result returns the results of a segment. The caller holds mu.
+func (h *harvester) result(segment int) *HarvestReport {
+	if h.results[segment] == nil {
+		h.results[segment] = new(HarvestReport)
+	}
+	return h.results[segment]
+}
+
+func (h *harvester) bury(ctx context.Context, batch []driver.Dead) error {
+	if h.opts.Bury == nil || len(batch) == 0 {
 		return nil
 	}
-	if err := again(ctx, func() error { return h.opts.Bury(ctx, of.dead) }); err != nil {
+	if err := again(ctx, func() error { return h.opts.Bury(ctx, batch) }); err != nil {
 		return fmt.Errorf("HarvestOptions.Bury: %w", err)
 	}
-	h.mu.Lock()
-	delete(h.held, segment)
-	h.mu.Unlock()
 	return nil
 }

@@ -83,6 +83,8 @@ type job[R any, S state[R]] struct {
 	// may the position be saved. end says that the segment has no more pages. Nil: every
 	// page counts.
 	flush func(ctx context.Context, segment int, end bool, into S) (bool, error)
+	// finish is called after the last page, if flush has left results that do not count yet.
+	finish func(ctx context.Context, into S) error
 	// wrote returns the number of writes, for Progress.
 	wrote func() int64
 }
@@ -99,6 +101,7 @@ type walk[R any, S state[R]] struct {
 	next     int        // the first segment not yet taken
 	segments []driver.Cursor
 	found    R
+	left     map[int]*R // by segment, results of ended ones that count after finish
 	saved    time.Time
 }
 
@@ -140,10 +143,29 @@ func (j job[R, S]) run(ctx context.Context, s driver.Scanner) (R, error) {
 	}
 	workers.Wait()
 	err := context.Cause(ctx)
+	if err == nil && len(w.left) > 0 {
+		err = w.end(ctx)
+	}
 	if saveErr := w.save(); err == nil { // without the lock: the other goroutines have ended
 		err = saveErr
 	}
 	return w.found, err
+}
+
+// end calls finish, and counts what was left to it.
+func (w *walk[R, S]) end(ctx context.Context) error {
+	var rest R
+	if err := w.finish(ctx, &rest); err != nil {
+		return err
+	}
+	S(&w.found).Sum().sum(S(&rest).Sum())
+	S(&w.found).add(&rest)
+	for i, found := range w.left {
+		if err := w.commit(i, "", found); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // open splits the store into segments, or restores them from a checkpoint.
@@ -239,6 +261,14 @@ func (w *walk[R, S]) segment(ctx context.Context, i int) error {
 			if flushed, err := w.flush(ctx, i, at == "", &found); err != nil {
 				return err
 			} else if !flushed {
+				if at == "" {
+					w.mu.Lock()
+					if w.left == nil {
+						w.left = map[int]*R{}
+					}
+					w.left[i] = &found
+					w.mu.Unlock()
+				}
 				continue
 			}
 		}
