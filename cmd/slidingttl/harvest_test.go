@@ -28,11 +28,12 @@ func TestHarvestStopped(t *testing.T) {
 	}
 	now := driver.Floor(time.Now())
 	life := driver.Life{CreatedAt: now.Add(-48 * time.Hour), ExpiresAt: now.Add(-24 * time.Hour)}
+	const insert = "INSERT INTO sessions (id, value, created_at, expires_at) VALUES (?, '{}', ?, ?)"
 	for i := range records {
-		must(d.Insert(t.Context(), fmt.Sprintf("key-%03d", i), map[string]any{"n": i}, life, life.CreatedAt))(t)
+		execute(t, db, insert, fmt.Sprintf("key-%03d", i), life.CreatedAt, life.ExpiresAt)
 	}
 	args := []string{"harvest", "sqlite:" + file + "?table=sessions", buried, "--source", "sessions", "--policy", thirty,
-		"--apply", "--segments", "1", "--page", "10", "--batch", "20"}
+		"--apply", "--segments", "1", "--page", "10", "--batch", "1"} // a hundred batches wait
 
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -55,7 +56,7 @@ func TestHarvestStopped(t *testing.T) {
 	out, _ = command(t, 0, args...) // an hour later
 	contains(t, out, "harvested: dead of idleness 0", "left to an earlier harvest 300", "to which an earlier harvest came")
 	life.CreatedAt, life.ExpiresAt = life.CreatedAt+1, driver.Floor(time.Now()).Add(-time.Second)
-	must(d.Insert(t.Context(), "late", map[string]any{"n": 1}, life, life.CreatedAt))(t)
+	execute(t, db, insert, "late", life.CreatedAt, life.ExpiresAt)
 	out, _ = command(t, 0, append(args, "--grace", "1ms")...)
 	contains(t, out, "harvested: dead of idleness 1", "left to an earlier harvest 300")
 	command(t, 0, "archive", "compact", buried)
