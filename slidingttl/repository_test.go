@@ -126,3 +126,70 @@ func TestSaveGivesASuccessorNoOldLife(t *testing.T) {
 		}
 	})
 }
+
+// A save whose transaction may be undone writes the life by itself, for a touch goes on without it, and
+// remembers nothing.
+func TestSaveThatMayBeUndone(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[profile](time.Millisecond)
+		s := open(t, d, session, nil)
+		repo := profiles{under}
+		w, err := slidingttl.Wrap(repo, s, profileKey, nil)
+		must(t, err)
+		ctx := driver.WithUndo(t.Context())
+		save := func(w *slidingttl.Wrapped[int, profile, profile], name string) driver.Life {
+			t.Helper()
+			must(t, w.Upsert(ctx, 1, profile{Name: name}))
+			return stored(t, under, profileKey(1)).Life
+		}
+		born := instant(time.Now())
+		if l := save(w, "new"); l != (driver.Life{CreatedAt: born, ExpiresAt: born.Add(session.IdleGrace)}) {
+			t.Errorf("a new record lives %+v", l)
+		}
+		touches := d.count("touch")
+		must(t, s.Keep(t.Context(), profileKey(1)))
+		if d.count("get") == 0 || d.count("touch") != touches {
+			t.Errorf("Keep after it made %v", d.counts())
+		}
+		time.Sleep(time.Minute)
+		if l := save(w, "again"); l != (driver.Life{CreatedAt: born, ExpiresAt: instant(time.Now()).Add(session.IdleGrace)}) {
+			t.Errorf("a live record lives %+v, created %v before", l, l.CreatedAt.Sub(born))
+		}
+		// Another's clock is ahead, so its expiry lies beyond what this one writes.
+		ahead := instant(time.Now()).Add(session.IdleGrace + 30*time.Second)
+		under.Plant(profileKey(1), profile{}, driver.Life{CreatedAt: born, ExpiresAt: ahead})
+		if l := save(w, "behind"); l != (driver.Life{CreatedAt: born, ExpiresAt: ahead}) {
+			t.Errorf("a later expiry becomes %+v", l)
+		}
+		// A repository that keeps the life beside the value.
+		whole, err := slidingttl.Wrap(keeping{repo}, s, profileKey, nil)
+		must(t, err)
+		d.counts()
+		if l := save(whole, "kept"); l.ExpiresAt != ahead || d.count("touch") != 0 {
+			t.Errorf("a kept life becomes %+v by %v", l, d.counts())
+		}
+		far := instant(time.Now()).Add(2 * session.IdleGrace)
+		under.Plant(profileKey(1), profile{}, driver.Life{CreatedAt: born, ExpiresAt: far})
+		if l := save(whole, "beyond"); l.CreatedAt != born || l.ExpiresAt >= far || l.ExpiresAt != instant(time.Now()).Add(session.IdleGrace+time.Minute) {
+			t.Errorf("an expiry beyond the policy becomes %+v", l)
+		}
+		time.Sleep(session.IdleGrace + 5*time.Minute)
+		if l := save(w, "next"); l.CreatedAt != instant(time.Now()) {
+			t.Errorf("after its death the next record was created %v ago", instant(time.Now()).Sub(l.CreatedAt))
+		}
+		refusing, err := slidingttl.Wrap(repo, open(t, d, session, &slidingttl.Options[profile]{Foreign: slidingttl.ReadOnly}), profileKey, nil)
+		must(t, err)
+		wantErr(t, refusing.Upsert(ctx, 2, profile{}), slidingttl.ErrForeign)
+	})
+}
+
+// keeping is a repository whose Upsert keeps what is stored beside the value.
+type keeping struct{ profiles }
+
+func (k keeping) Upsert(ctx context.Context, id int, v profile) error {
+	e, err := k.records.Get(ctx, profileKey(id))
+	if err == nil {
+		k.records.Plant(profileKey(id), v, e.Life)
+	}
+	return err
+}

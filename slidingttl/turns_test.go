@@ -2,6 +2,7 @@ package slidingttl_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -228,4 +229,61 @@ func TestTouchEntrySharesNoSuccessor(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Promise 9: an outcome serves all accesses that waited for it, a failure too.
+func TestFailureServesThoseThatWait(t *testing.T) {
+	for name, fails := range map[string]error{"failed": errDown, "gone": driver.ErrNotFound} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				d, under := newRemote[int](time.Millisecond)
+				d.before = func(ctx context.Context, op, _ string) error {
+					if op == "touch" {
+						_ = sleep(ctx, 50*time.Millisecond)
+						return fails
+					}
+					return nil
+				}
+				s := open(t, d, session, &slidingttl.Options[int]{Strict: true})
+				plant(under, "k", 20*time.Minute)
+				for range 3 {
+					go func() {
+						if _, err := s.Get(t.Context(), "k"); err == nil {
+							t.Error("Get succeeds")
+						}
+					}()
+				}
+				time.Sleep(time.Minute)
+				if st := s.Stats(); d.count("touch") != 1 || st.Shared != 2 {
+					t.Errorf("%d touches, %+v", d.count("touch"), st)
+				}
+			})
+		})
+	}
+}
+
+// What Close gives up is counted as failed.
+func TestGivenUpIsCounted(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		d.before = func(ctx context.Context, op, _ string) error {
+			if op == "touch" {
+				return sleep(ctx, time.Second)
+			}
+			return nil
+		}
+		s, err := slidingttl.New[int](d, session, &slidingttl.Options[int]{Touches: slidingttl.Background, Workers: 1})
+		must(t, err)
+		for i := range 5 {
+			plant(under, fmt.Sprint(i), 20*time.Minute)
+			read(t, s, fmt.Sprint(i))
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		drain, ok := errors.AsType[*slidingttl.DrainError](s.Close(ctx))
+		synctest.Wait()
+		if st := s.Stats(); !ok || drain.Abandoned != 5 || st.TouchFails != 5 || st.Touched != 0 || st.Broken != 5*10*time.Minute {
+			t.Errorf("%v, %+v", drain, st)
+		}
+	})
 }
