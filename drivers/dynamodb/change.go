@@ -51,7 +51,7 @@ func (d *Driver[T]) Dead(c Change) (dead driver.Dead, ok bool) {
 			return dead, false
 		}
 	}
-	raw := d.rawOf(c.Old)
+	raw := d.rawOf(c.Old, d.read(c.Old))
 	dead = driver.Dead{Key: key, Raw: raw, At: raw.ExpiresAt}
 	at := max(driver.Floor(c.At), raw.CreatedAt) // c.At is rounded down
 	if !c.ByTTL && (at < dead.At || dead.At == 0) || dead.At == 0 {

@@ -19,8 +19,10 @@ import (
 // requires that the table is active, that its key is the one configured, that no index has a
 // key of another type than the driver writes there, that TTL is enabled on the expiry attribute,
 // and that the system's clock is within Options.MaxSkew of DynamoDB's. DynamoDB has no longest
-// time to live.
-func (d *Driver[T]) Check(ctx context.Context, _ time.Duration) error {
+// time to live. It requires the same of Options.LifeTable, that Options.Hold is at least longest and
+// Options.Retain, and that this client may read and write there: it sends a read of no record, and an
+// update that a condition refuses.
+func (d *Driver[T]) Check(ctx context.Context, longest time.Duration) error {
 	at := driver.ServerTime{Sent: time.Now(), Step: time.Second}
 	out, err := d.client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &d.table})
 	if err != nil {
@@ -28,16 +30,60 @@ func (d *Driver[T]) Check(ctx context.Context, _ time.Duration) error {
 	}
 	at.At, _ = awsmiddleware.GetServerTime(out.ResultMetadata) // zero if there is none
 	at.Got, _ = awsmiddleware.GetResponseAt(out.ResultMetadata)
-	status, attribute, err := d.describeTTL(ctx)
+	status, attribute, err := d.describeTTL(ctx, d.table)
 	if err != nil {
 		return err
 	}
-	return errors.Join(d.checkTable(out.Table), d.checkTTL(status, attribute), at.CheckSkew("DynamoDB", d.opts.MaxSkew))
+	return errors.Join(d.checkTable(d.table, out.Table), d.checkTTL(d.table, status, attribute), at.CheckSkew("DynamoDB", d.opts.MaxSkew), d.checkLives(ctx, longest))
 }
 
-// describeTTL returns the state of the table's TTL and the attribute it is on.
-func (d *Driver[T]) describeTTL(ctx context.Context) (types.TimeToLiveStatus, string, error) {
-	out, err := d.client.DescribeTimeToLive(ctx, &dynamodb.DescribeTimeToLiveInput{TableName: &d.table})
+// checkLives is Check of Options.LifeTable.
+func (d *Driver[T]) checkLives(ctx context.Context, longest time.Duration) error {
+	table := d.opts.LifeTable
+	if table == "" {
+		return nil
+	}
+	var errs []error
+	if least := driver.Instant(0).Add(longest).Add(d.opts.Retain).Sub(0); d.opts.Hold < least {
+		errs = append(errs, &driver.InvalidError{Field: "Options.Hold", Value: d.opts.Hold.String(), Rule: "must be at least " + least.String() + ", the longest time to live and Options.Retain"})
+	}
+	out, err := d.client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &table})
+	if err != nil {
+		return errors.Join(append(errs, err)...)
+	}
+	status, attribute, err := d.describeTTL(ctx, table)
+	if err != nil {
+		return errors.Join(append(errs, err)...)
+	}
+	errs = append(errs, d.checkTable(table, out.Table), d.checkTTL(table, status, attribute))
+	if errors.Join(errs...) == nil {
+		errs = append(errs, d.checkLifeRights(ctx))
+	}
+	return errors.Join(errs...)
+}
+
+// checkLifeRights makes the calls that a record in Options.LifeTable needs, for no record.
+func (d *Driver[T]) checkLifeRights(ctx context.Context) error {
+	k := primaryKey{"0", "0"} // which any type of attribute takes
+	none := func(bool, map[string]types.AttributeValue) {}
+	if err := d.batches(ctx, []primaryKey{k}, []string{d.opts.LifeTable}, false, none); err != nil {
+		return fmt.Errorf("table %s: %w", d.opts.LifeTable, err)
+	}
+	if _, err := d.itemOf(ctx, d.opts.LifeTable, k); err != nil {
+		return fmt.Errorf("table %s: %w", d.opts.LifeTable, err)
+	}
+	c := condition{text: "attribute_exists(#k) AND attribute_not_exists(#k)"}
+	var f attempts
+	_, err := d.updateLife(ctx, &f, k, c, "REMOVE #d")
+	if _, refusal := refused(err); !refusal {
+		return fmt.Errorf("table %s: %w", d.opts.LifeTable, failed(err))
+	}
+	return nil
+}
+
+// describeTTL returns the state of a table's TTL and the attribute it is on.
+func (d *Driver[T]) describeTTL(ctx context.Context, table string) (types.TimeToLiveStatus, string, error) {
+	out, err := d.client.DescribeTimeToLive(ctx, &dynamodb.DescribeTimeToLiveInput{TableName: &table})
 	if err != nil {
 		return "", "", err
 	}
@@ -47,26 +93,26 @@ func (d *Driver[T]) describeTTL(ctx context.Context) (types.TimeToLiveStatus, st
 	return types.TimeToLiveStatusDisabled, "", nil
 }
 
-func (d *Driver[T]) invalid(what, value, rule string) error {
-	return &driver.InvalidError{Field: fmt.Sprintf("table %s: %s", d.table, what), Value: value, Rule: rule}
+func invalidTable(table, what, value, rule string) error {
+	return &driver.InvalidError{Field: fmt.Sprintf("table %s: %s", table, what), Value: value, Rule: rule}
 }
 
-func (d *Driver[T]) checkTable(table *types.TableDescription) error {
+func (d *Driver[T]) checkTable(name string, table *types.TableDescription) error {
 	var errs []error
 	if s := table.TableStatus; s != types.TableStatusActive && s != types.TableStatusUpdating {
-		errs = append(errs, d.invalid("status", string(s), "must be ACTIVE"))
+		errs = append(errs, invalidTable(name, "status", string(s), "must be ACTIVE"))
 	}
 	if got, want := keySchema(table.KeySchema, table.AttributeDefinitions), keySchema(d.schema()); got != want {
-		errs = append(errs, d.invalid("key", got, "must be "+want+", or Options.PartitionKey and SortKey must be the table's"))
+		errs = append(errs, invalidTable(name, "key", got, "must be "+want+", or Options.PartitionKey and SortKey must be the table's"))
 	}
 	o := &d.opts
-	for name, av := range map[string]types.AttributeValue{
+	for attribute, av := range map[string]types.AttributeValue{
 		o.Expiry: seconds(latest), o.CreatedAt: o.CreatedAtFormat.written(latest), o.Version: versionOf(maxVersion), o.RetainedExpiry: retained(0, 0),
 	} {
 		kind := strings.TrimPrefix(fmt.Sprintf("%T", av), "*types.AttributeValueMember")
 		for _, a := range table.AttributeDefinitions { // of keys, the indexes' included
-			if *a.AttributeName == name && string(a.AttributeType) != kind {
-				errs = append(errs, d.invalid("index", fmt.Sprintf("by %q of type %s", name, a.AttributeType), "must have no key of another type than the driver writes there, "+kind+": DynamoDB would refuse every write"))
+			if *a.AttributeName == attribute && string(a.AttributeType) != kind {
+				errs = append(errs, invalidTable(name, "index", fmt.Sprintf("by %q of type %s", attribute, a.AttributeType), "must have no key of another type than the driver writes there, "+kind+": DynamoDB would refuse every write"))
 			}
 		}
 	}
@@ -97,13 +143,13 @@ func keySchema(key []types.KeySchemaElement, attributes []types.AttributeDefinit
 	return strings.Join(words, ", ")
 }
 
-func (d *Driver[T]) checkTTL(status types.TimeToLiveStatus, attribute string) error {
+func (d *Driver[T]) checkTTL(table string, status types.TimeToLiveStatus, attribute string) error {
 	enabled := status == types.TimeToLiveStatusEnabled || status == types.TimeToLiveStatusEnabling
 	switch {
 	case !enabled:
-		return d.invalid("TTL", string(status), fmt.Sprintf("must be enabled, on the attribute %q", d.opts.Expiry))
+		return invalidTable(table, "TTL", string(status), fmt.Sprintf("must be enabled, on the attribute %q", d.opts.Expiry))
 	case attribute != d.opts.Expiry:
-		return d.invalid("TTL", fmt.Sprintf("on the attribute %q", attribute), fmt.Sprintf("must be on %q, or Options.Expiry must be the attribute it is on", d.opts.Expiry))
+		return invalidTable(table, "TTL", fmt.Sprintf("on the attribute %q", attribute), fmt.Sprintf("must be on %q, or Options.Expiry must be the attribute it is on", d.opts.Expiry))
 	}
 	return nil
 }

@@ -1,9 +1,12 @@
 package dynamodb
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -21,9 +24,28 @@ import (
 func gated(g *drivertest.Gate, base http.RoundTripper) func(*dynamodb.Options) {
 	writes := func(req *http.Request) bool {
 		_, op, _ := strings.Cut(req.Header.Get("X-Amz-Target"), ".")
-		return op == "PutItem" || op == "UpdateItem" || op == "DeleteItem"
+		return op == "PutItem" || op == "UpdateItem" && decides(req) || op == "DeleteItem"
 	}
 	return func(o *dynamodb.Options) { o.HTTPClient = &http.Client{Transport: g.Transport(base, writes)} }
+}
+
+// decides reports whether an UpdateItem is a touch, and not what another write does in the life table
+// before it.
+func decides(req *http.Request) bool {
+	body, err := io.ReadAll(req.Body)
+	if err != nil {
+		return true
+	}
+	req.Body = io.NopCloser(bytes.NewReader(body))
+	var in struct {
+		UpdateExpression          string
+		ExpressionAttributeValues map[string]struct{ N string }
+	}
+	if json.Unmarshal(body, &in) != nil || strings.Contains(in.UpdateExpression, "#d = :d") {
+		return false
+	}
+	next, is := in.ExpressionAttributeValues[":v"], in.ExpressionAttributeValues[":is_v"]
+	return next == is || is.N == "" || next.N == ""
 }
 
 // apart changes the Date header of DynamoDB's answers to one client, which is its only source of

@@ -15,8 +15,10 @@ type stored struct {
 	driver.Meta
 	expiry, created, version, retained types.AttributeValue // nil: absent
 
-	heldUntil driver.Instant // the item's ttl if it differs from the record's expiry, else zero
-	odd       error          // error of the attributes that cannot be read and count as absent
+	heldUntil  driver.Instant // the item's ttl if it differs from the record's expiry, else zero
+	generation generation     // of an item whose life may be in Options.LifeTable, else zero
+	life       lifeItem       // the item in that table, if it was read
+	odd        error          // error of the attributes that cannot be read and count as absent
 }
 
 // read parses an item.
@@ -33,25 +35,32 @@ func (d *Driver[T]) read(item map[string]types.AttributeValue) stored {
 		s.ExpiresAt, s.heldUntil = at, s.ExpiresAt
 	}
 	s.Version = marked(s.Version, format)
+	if o.LifeTable != "" && s.heldUntil != 0 {
+		d.readApart(&s)
+	}
 	s.odd = errors.Join(errs[:]...)
 	return s
 }
 
 // A driver.Version holds the version attribute and, in higher bits, the format of created_at, which
-// an overwrite keeps. The top bit marks a hash of another program's attribute.
+// an overwrite keeps, and whether the record's life may be in Options.LifeTable. The top bit marks a
+// hash of another program's attribute.
 const (
-	formatShift                   = 61
+	formatShift                   = 59
+	formatBits     driver.Version = 3 << formatShift
+	heldLong       driver.Version = 1 << 61 // the life is apart, and held until Options.Hold after created_at
+	apartBit       driver.Version = 1 << 62 // the life may be in Options.LifeTable
 	foreignVersion driver.Version = 1 << 63
 	anyVersion     driver.Version = 1<<formatShift - 1
 )
 
 // marked sets the format of created_at in v.
 func marked(v driver.Version, f TimeFormat) driver.Version {
-	return v&(foreignVersion|anyVersion) | driver.Version(f)<<formatShift
+	return v&^formatBits | driver.Version(f)<<formatShift
 }
 
 // formatOf returns the format of created_at in v.
-func formatOf(v driver.Version) TimeFormat { return TimeFormat(v &^ foreignVersion >> formatShift) }
+func formatOf(v driver.Version) TimeFormat { return TimeFormat(v & formatBits >> formatShift) }
 
 // format returns the format of life's created_at in a write over was: unchanged for the same
 // created_at, else as configured.

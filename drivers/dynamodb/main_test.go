@@ -45,6 +45,10 @@ func open[T any](t testing.TB, opts *Options, client ...func(*dynamodb.Options))
 	t.Helper()
 	server := dynamodbtest.Start(t)
 	tbl := &table[T]{wire: newWire(), client: server.Client()}
+	if opts != nil && opts.LifeTable != "" {
+		own := *opts
+		own.LifeTable, opts = server.Table(t), &own
+	}
 	d, err := New[T](tbl.wire.client(server, client...), server.Table(t), opts)
 	if err != nil {
 		t.Fatal(err)

@@ -59,6 +59,21 @@ type Options struct {
 	// and no other program may use it. Empty: "slidingttl_expiry".
 	RetainedExpiry string
 
+	// LifeTable is a second table, by its name or ARN, with the same key as the first. A touch writes a
+	// small item there and costs one write unit, whatever the size of the record's item. Its TTL must
+	// be enabled on the attribute Expiry. Hold is required with it. See "Touches
+	// that cost one unit" in the README, also for how to begin and end its use. Empty: none.
+	LifeTable string
+
+	// Hold is how long after its creation DynamoDB keeps an item whose life is in LifeTable, also when
+	// the record has died before: at least the longest MaxLifetime, and Retain. Check compares them. A
+	// touch to a later expiry works, and writes the record's item too.
+	Hold time.Duration
+
+	// LifeInValue has this driver read LifeTable, and write lives to the record's item as without it.
+	// Set it in all processes while some have LifeTable and others do not.
+	LifeInValue bool
+
 	// Deletes makes Dead, and so a Stream, also return items that are deleted while alive, with
 	// driver.Dead.Deleted. False: they are not reported.
 	Deletes bool
@@ -138,6 +153,12 @@ func (o Options) validate() (Options, error) {
 		return invalid("SortKey.Name", "empty", "is required where SortKey.Of is set")
 	case o.CreatedAtFormat != RFC3339 && o.CreatedAtFormat != UnixMilli:
 		return invalid("CreatedAtFormat", fmt.Sprint(int(o.CreatedAtFormat)), "must be RFC3339 or UnixMilli")
+	case o.LifeTable == "" && (o.Hold != 0 || o.LifeInValue):
+		return invalid("LifeTable", "empty", "is required with Options.Hold and LifeInValue")
+	case o.LifeTable != "" && o.Hold <= 0:
+		return invalid("Hold", o.Hold.String(), "must be positive with Options.LifeTable: at least the longest MaxLifetime, and Retain")
+	case o.PartitionKey.Name == doubtName || o.SortKey.Name == doubtName:
+		return invalid("PartitionKey.Name or SortKey.Name", fmt.Sprintf("%q", doubtName), "must be another: the driver writes this attribute to Options.LifeTable")
 	case o.Retain < 0:
 		return invalid("Retain", o.Retain.String(), "must not be negative")
 	case o.MaxSkew < 0:

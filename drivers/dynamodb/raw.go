@@ -12,19 +12,34 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// Raw implements driver.RawReader, with one GetItem, strongly consistent. The format is
-// "dynamodb-json": the whole item as the service writes it, {"user": {"S": "ann"}, ...}.
+// Raw implements driver.RawReader, with one GetItem, strongly consistent, and another of
+// Options.LifeTable. The format is "dynamodb-json": the whole item as the service writes it,
+// {"user": {"S": "ann"}, ...}.
 func (d *Driver[T]) Raw(ctx context.Context, key string) (driver.Raw, error) {
 	item, err := d.item(ctx, key, dynamodb.GetItemInput{ConsistentRead: aws.Bool(true)})
 	if err != nil {
 		return driver.Raw{}, err
 	}
-	return d.rawOf(item), nil
+	s := d.read(item)
+	if s.generation == 0 {
+		return d.rawOf(item, s), nil
+	}
+	k, err := d.primaryKey(key)
+	if err != nil {
+		return driver.Raw{}, err
+	}
+	item, s, err = d.ordered(ctx, k)
+	if err == nil && len(item) == 0 {
+		err = driver.ErrNotFound
+	}
+	if err != nil {
+		return driver.Raw{}, err
+	}
+	return d.rawOf(item, s), nil
 }
 
-// rawOf returns item in the store's own form.
-func (d *Driver[T]) rawOf(item map[string]types.AttributeValue) driver.Raw {
-	s := d.read(item)
+// rawOf returns item, which is read as s, in the store's own form.
+func (d *Driver[T]) rawOf(item map[string]types.AttributeValue, s stored) driver.Raw {
 	tagged := make(map[string]any, len(item))
 	for name, av := range item {
 		tagged[name] = tag(av, func() {
@@ -42,6 +57,9 @@ func (d *Driver[T]) rawOf(item map[string]types.AttributeValue) driver.Raw {
 		for name, av := range beside.Value {
 			raw.Fields[d.opts.RetainedExpiry+"."+name] = plain(av)
 		}
+	}
+	if beside, ok := s.life.item[d.opts.RetainedExpiry].(*types.AttributeValueMemberM); ok && s.life.of(&s) {
+		raw.Fields[tableName(d.opts.LifeTable)+"."+retainedAt] = plain(beside.Value[retainedAt])
 	}
 	return raw
 }

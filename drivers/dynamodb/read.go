@@ -15,22 +15,33 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// Get implements driver.Driver, with one GetItem.
+// Get implements driver.Driver, with one GetItem, or with Options.LifeTable one BatchGetItem.
 func (d *Driver[T]) Get(ctx context.Context, key string) (driver.Entry[T], error) {
 	return d.get(ctx, key, d.opts.ConsistentRead)
 }
 
-// Latest implements driver.Latest, with one strongly consistent GetItem.
+// Latest implements driver.Latest: Get, strongly consistent.
 func (d *Driver[T]) Latest(ctx context.Context, key string) (driver.Entry[T], error) {
 	return d.get(ctx, key, true)
 }
 
 func (d *Driver[T]) get(ctx context.Context, key string, consistent bool) (driver.Entry[T], error) {
+	if d.opts.LifeTable != "" {
+		k, err := d.primaryKey(key)
+		if err != nil {
+			return driver.Entry[T]{}, err
+		}
+		item, s, err := d.both(ctx, k, consistent)
+		if err != nil {
+			return driver.Entry[T]{}, err
+		}
+		return d.entry(item, s)
+	}
 	item, err := d.item(ctx, key, dynamodb.GetItemInput{ConsistentRead: &consistent})
 	if err != nil {
 		return driver.Entry[T]{}, err
 	}
-	return d.entry(item)
+	return d.entry(item, d.read(item))
 }
 
 // item reads a record's item as in says.
@@ -67,14 +78,14 @@ const (
 // ErrUnprocessed says that DynamoDB repeatedly left out keys of a GetMulti, as under throttling.
 var ErrUnprocessed = errors.New("keys left unprocessed")
 
-// GetMulti implements driver.BatchGetter, with one BatchGetItem for each 100 keys, four at a time.
-// It asks again for keys that DynamoDB left out, because of the answer's size or throttling; after
-// too many attempts the error wraps ErrUnprocessed.
+// GetMulti implements driver.BatchGetter, with one BatchGetItem for each 100 keys, or 50 with
+// Options.LifeTable, four at a time. It asks again for keys that DynamoDB left out, because of the
+// answer's size or throttling; after too many attempts the error wraps ErrUnprocessed.
 func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]driver.Entry[T], error) {
 	found := make(map[string]driver.Entry[T], len(keys))
 	place := make(map[primaryKey]int, len(keys)) // index in keys
 	var bad driver.KeyErrors
-	var requests [][]map[string]types.AttributeValue
+	var all []primaryKey
 	for i, key := range driver.Distinct(keys) {
 		k, err := d.primaryKey(key)
 		if _, again := place[k]; err == nil && again {
@@ -85,47 +96,82 @@ func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]dri
 			continue
 		}
 		place[k] = i
-		if len(place)%batchSize == 1 {
-			requests = append(requests, make([]map[string]types.AttributeValue, 0, min(batchSize, len(keys)-i)))
+		all = append(all, k)
+	}
+	var mu sync.Mutex // guards the rest
+	values := make(map[primaryKey]map[string]types.AttributeValue, len(all))
+	lives := make(map[primaryKey]map[string]types.AttributeValue)
+	tables := []string{d.table}
+	if d.opts.LifeTable != "" {
+		tables = append(tables, d.opts.LifeTable)
+	}
+	batchErr := d.batches(ctx, all, tables, d.opts.ConsistentRead, func(ofLife bool, item map[string]types.AttributeValue) {
+		mu.Lock()
+		defer mu.Unlock()
+		if ofLife {
+			lives[d.keyOf(item)] = item
+		} else {
+			values[d.keyOf(item)] = item
 		}
-		last := &requests[len(requests)-1]
-		*last = append(*last, d.attributes(k))
+	})
+	for k, item := range values {
+		i := place[k]
+		e, err := d.joined(ctx, k, item, lives[k])
+		var invalid *driver.InvalidError
+		switch {
+		case err == nil:
+			found[keys[i]] = e
+		case errors.As(err, &invalid):
+			bad = append(bad, &driver.KeyError{Index: i, Err: err})
+		case !errors.Is(err, driver.ErrNotFound):
+			batchErr = errors.Join(batchErr, err)
+		}
 	}
-	var mu sync.Mutex // guards found and bad
-	var group errgroup.Group
-	group.SetLimit(batches)
-	errs := make([]error, len(requests))
-	for n, request := range requests {
-		group.Go(func() error {
-			errs[n] = d.batch(ctx, request, func(item map[string]types.AttributeValue) {
-				i := place[d.keyOf(item)]
-				e, err := d.entry(item)
-				mu.Lock()
-				defer mu.Unlock()
-				if err != nil {
-					bad = append(bad, &driver.KeyError{Index: i, Err: err})
-				} else {
-					found[keys[i]] = e
-				}
-			})
-			return nil
-		})
-	}
-	_ = group.Wait()
-	if err := errors.Join(errs...); err != nil {
-		return found, err
+	if batchErr != nil {
+		return found, batchErr
 	}
 	return found, bad.Err()
 }
 
-// batch reads keys and calls add for each item.
-func (d *Driver[T]) batch(ctx context.Context, keys []map[string]types.AttributeValue, add func(item map[string]types.AttributeValue)) error {
+// joined returns the record of two items that were read together.
+func (d *Driver[T]) joined(ctx context.Context, k primaryKey, item, life map[string]types.AttributeValue) (driver.Entry[T], error) {
+	item, s, err := d.join(ctx, k, item, life)
+	if err != nil {
+		return driver.Entry[T]{}, err
+	}
+	return d.entry(item, s)
+}
+
+// batches reads keys from each table, and calls add for each item, also concurrently.
+func (d *Driver[T]) batches(ctx context.Context, keys []primaryKey, tables []string, consistent bool, add func(ofLife bool, item map[string]types.AttributeValue)) error {
+	var group errgroup.Group
+	group.SetLimit(batches)
+	size := batchSize / len(tables)
+	errs := make([]error, (len(keys)+size-1)/size)
+	for n := range errs {
+		group.Go(func() error {
+			var of []map[string]types.AttributeValue
+			for _, k := range keys[n*size : min((n+1)*size, len(keys))] {
+				of = append(of, d.attributes(k))
+			}
+			request := make(map[string]types.KeysAndAttributes, len(tables))
+			for _, table := range tables {
+				request[table] = types.KeysAndAttributes{Keys: of, ConsistentRead: &consistent}
+			}
+			errs[n] = d.batch(ctx, request, add)
+			return nil
+		})
+	}
+	_ = group.Wait()
+	return errors.Join(errs...)
+}
+
+// batch reads keys, and calls add for each item.
+func (d *Driver[T]) batch(ctx context.Context, request map[string]types.KeysAndAttributes, add func(ofLife bool, item map[string]types.AttributeValue)) error {
 	delay, stalls := batchDelay, 0
 	for {
 		out, err := d.client.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{
-			RequestItems: map[string]types.KeysAndAttributes{
-				d.table: {Keys: keys, ConsistentRead: &d.opts.ConsistentRead},
-			},
+			RequestItems:           request,
 			ReturnConsumedCapacity: types.ReturnConsumedCapacityTotal,
 		})
 		if err != nil {
@@ -134,32 +180,37 @@ func (d *Driver[T]) batch(ctx context.Context, keys []map[string]types.Attribute
 		for i := range out.ConsumedCapacity {
 			d.stats.consumed(&d.stats.ReadUnits, &out.ConsumedCapacity[i])
 		}
-		for _, items := range out.Responses { // of the only table, which may be named by its ARN
+		for table, items := range out.Responses { // table may be an ARN
 			for _, item := range items {
-				add(item)
+				add(d.opts.LifeTable != "" && tableName(table) == tableName(d.opts.LifeTable), item)
 			}
 		}
-		asked := len(keys)
-		keys = nil
-		for _, left := range out.UnprocessedKeys {
-			keys = left.Keys
-		}
+		asked := countKeys(request)
+		request = out.UnprocessedKeys
+		left := countKeys(request)
 		stalls++
-		if len(keys) < asked {
+		if left < asked {
 			stalls = 0
 		}
 		switch {
-		case len(keys) == 0:
+		case left == 0:
 			return nil
-		case asked-len(keys) >= batchFull:
+		case asked-left >= batchFull:
 			delay = batchDelay
 			continue
 		case stalls == batchStalls:
-			return fmt.Errorf("BatchGetItem: %d %w", len(keys), ErrUnprocessed)
+			return fmt.Errorf("BatchGetItem: %d %w", left, ErrUnprocessed)
 		}
 		if err := driver.Sleep(ctx, rand.N(delay)); err != nil {
 			return err
 		}
 		delay = min(2*delay, maxBatchDelay)
 	}
+}
+
+func countKeys(request map[string]types.KeysAndAttributes) (n int) {
+	for _, of := range request {
+		n += len(of.Keys)
+	}
+	return n
 }

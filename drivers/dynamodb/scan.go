@@ -2,6 +2,7 @@ package dynamodb
 
 import (
 	"context"
+	"errors"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -96,7 +97,9 @@ func (d *Driver[T]) scanClient() (ScanClient, error) {
 // Scan implements driver.Scanner, with one Scan of the table, or of Options.ScanIndex. It reads the
 // attributes of keys and lives. It is billed for all of each item, read strongly consistent with
 // Options.ConsistentRead and at half the price without. Page.Cost is in read capacity units. Items
-// whose keys do not fit Options are no records.
+// whose keys do not fit Options are no records. With Options.LifeTable it reads that too, and a
+// record's HeldUntil is until when Options.Retain wants it: DynamoDB may hold it longer, see
+// Options.Hold.
 func (d *Driver[T]) Scan(ctx context.Context, from driver.Cursor, limit int) (driver.Page, error) {
 	if err := driver.CheckScan("limit", limit); err != nil {
 		return driver.Page{}, err
@@ -136,13 +139,32 @@ func (d *Driver[T]) Scan(ctx context.Context, from driver.Cursor, limit int) (dr
 		page.Cost = *out.ConsumedCapacity.CapacityUnits
 	}
 	d.stats.consumed(&d.stats.ReadUnits, out.ConsumedCapacity)
+	lives, cost, err := d.livesOf(ctx, out.Items)
+	if err != nil {
+		return driver.Page{}, err
+	}
+	page.Cost += cost
 	for _, item := range out.Items {
-		key, ok := d.recordKey(d.keyOf(item))
+		k := d.keyOf(item)
+		key, ok := d.recordKey(k)
 		if !ok {
 			page.Passed++
 			continue
 		}
 		s := d.read(item)
+		if s.generation != 0 {
+			again := item
+			if again, s, err = d.join(ctx, k, item, lives[k]); errors.Is(err, driver.ErrNotFound) {
+				continue
+			} else if err != nil {
+				if s = d.read(item); !errors.Is(err, driver.ErrInvalid) {
+					return driver.Page{}, err
+				}
+				s.odd, again = err, item
+			}
+			item = again
+			s.heldUntil = d.heldAfter(s)
+		}
 		r := driver.Scanned{Key: key, Meta: s.Meta, HeldUntil: s.heldUntil, Fault: d.fault(s), Problem: s.odd}
 		if d.opts.ScanSizes {
 			r.Size, r.Full = d.room(item)

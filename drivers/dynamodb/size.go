@@ -16,9 +16,13 @@ func (d *Driver[T]) room(item map[string]types.AttributeValue) (size int, full e
 	o := &d.opts
 	touched := maps.Clone(item)
 	touched[o.CreatedAt], touched[o.Version] = o.CreatedAtFormat.written(driver.NumberMillis/10), versionOf(maxVersion)
-	ttl, beside := o.expiry(driver.NumberMillis / 10)
-	if touched[o.Expiry] = ttl; beside != nil {
-		touched[o.RetainedExpiry] = beside
+	life := driver.Life{CreatedAt: driver.NumberMillis / 10, ExpiresAt: driver.NumberMillis / 10}
+	if d.writesApart(life) {
+		touched[o.Expiry], touched[o.RetainedExpiry], _ = d.bornApart(life, 1, 0)
+	} else if ttl, beside := o.expiry(life.ExpiresAt); beside != nil {
+		touched[o.Expiry], touched[o.RetainedExpiry] = ttl, beside
+	} else {
+		touched[o.Expiry] = ttl
 	}
 	if sizeOfMap(touched) > largest {
 		full = tooLarge(nil)

@@ -22,11 +22,19 @@ const (
 // does not need the permission. It may run several times, and at once. A table that has
 // another key, or its TTL on another attribute, is left as it is and is a
 // *driver.InvalidError. DynamoDB may take up to an hour to enable TTL, which it does not
-// wait for.
+// wait for. It does the same for Options.LifeTable.
 func (d *Driver[T]) EnsureTable(ctx context.Context) error {
+	err := d.ensureTable(ctx, d.table)
+	if err == nil && d.opts.LifeTable != "" {
+		err = d.ensureTable(ctx, d.opts.LifeTable)
+	}
+	return err
+}
+
+func (d *Driver[T]) ensureTable(ctx context.Context, table string) error {
 	key, attributes := d.schema()
 	_, err := d.client.CreateTable(ctx, &dynamodb.CreateTableInput{
-		TableName:            &d.table,
+		TableName:            &table,
 		KeySchema:            key,
 		AttributeDefinitions: attributes,
 		BillingMode:          types.BillingModePayPerRequest,
@@ -38,28 +46,28 @@ func (d *Driver[T]) EnsureTable(ctx context.Context) error {
 	waiter := dynamodb.NewTableExistsWaiter(d.client, func(o *dynamodb.TableExistsWaiterOptions) {
 		o.MinDelay, o.MaxDelay = tablePoll, time.Second
 	})
-	out, err := waiter.WaitForOutput(ctx, &dynamodb.DescribeTableInput{TableName: &d.table}, tableTimeout)
+	out, err := waiter.WaitForOutput(ctx, &dynamodb.DescribeTableInput{TableName: &table}, tableTimeout)
 	if err != nil {
-		return fmt.Errorf("waiting for table %s: %w", d.table, err)
+		return fmt.Errorf("waiting for table %s: %w", table, err)
 	}
-	if err := d.checkTable(out.Table); err != nil {
+	if err := d.checkTable(table, out.Table); err != nil {
 		return err
 	}
-	status, attribute, err := d.describeTTL(ctx)
+	status, attribute, err := d.describeTTL(ctx, table)
 	if err != nil {
 		return err
 	}
 	if status == types.TimeToLiveStatusDisabled {
 		_, enableErr := d.client.UpdateTimeToLive(ctx, &dynamodb.UpdateTimeToLiveInput{
-			TableName:               &d.table,
+			TableName:               &table,
 			TimeToLiveSpecification: &types.TimeToLiveSpecification{AttributeName: &d.opts.Expiry, Enabled: aws.Bool(true)},
 		})
-		if status, attribute, err = d.describeTTL(ctx); err != nil {
+		if status, attribute, err = d.describeTTL(ctx, table); err != nil {
 			return errors.Join(enableErr, err)
 		}
-		if enableErr != nil && d.checkTTL(status, attribute) != nil {
+		if enableErr != nil && d.checkTTL(table, status, attribute) != nil {
 			return enableErr // else another process enabled it
 		}
 	}
-	return d.checkTTL(status, attribute)
+	return d.checkTTL(table, status, attribute)
 }

@@ -10,7 +10,8 @@ import (
 )
 
 // Touch implements driver.Driver, with one UpdateItem, or two; see the package
-// comment. It leaves the version as it is; an item that has none gets one.
+// comment. It leaves the version as it is; an item that has none gets one. A record whose life is in
+// Options.LifeTable is touched there.
 func (d *Driver[T]) Touch(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
 	k, err := d.primaryKey(key)
 	if err != nil {
@@ -20,28 +21,43 @@ func (d *Driver[T]) Touch(ctx context.Context, key string, was driver.Meta, life
 	if err := format.check(life); err != nil {
 		return 0, err
 	}
+	ctx, cancel := driver.WithLife(ctx, was, now, d.opts.MaxSkew)
+	defer cancel()
+	f := attempts{Attempts: driver.Attempts{Named: true}}
+	switch toLife := d.writesApart(life) && life.CreatedAt == was.CreatedAt; {
+	case was.Version&apartBit == 0:
+	case toLife:
+		return d.touchApart(ctx, &f, k, was, life, now)
+	default:
+		return d.touchValue(ctx, &f, k, was, life, format, now)
+	}
 	version := was.Version
-	if versionOf(version) == nil {
-		version = driver.NewVersion(maxVersion)
+	drawn := versionOf(version) == nil || d.writesApart(life) // a generation is not used twice
+	if drawn {
+		version = d.drawGeneration()
+	}
+	g := generationOf(version)
+	if d.writesApart(life) {
+		_, _, version = d.bornApart(life, g, version)
 	}
 	version = marked(version, format)
 	opts := d.opts
 	if life.CreatedAt == 0 { // back to another program's record
 		opts.Retain, version = 0, 0
 	}
-
-	ctx, cancel := driver.WithLife(ctx, was, now, d.opts.MaxSkew)
-	defer cancel()
-	f := attempts{Attempts: driver.Attempts{Named: true}}
-	err = d.conditional(ctx, &f, func(found *stored) error {
+	err = d.conditional(ctx, &f, k, func(found *stored) error {
 		c := over(found, was, now)
 		set, remove := opts.move(&c, life.ExpiresAt)
+		if d.writesApart(life) {
+			ttl, beside, _ := d.bornApart(life, g, 0)
+			set, remove = []string{"#e = " + c.set(":e", ttl), "#x = " + c.set(":x", beside)}, nil
+		}
 		if life.CreatedAt == 0 {
 			remove = append(remove, "#c", "#v")
 		} else if life.CreatedAt != was.CreatedAt || found != nil {
 			set = append(set, "#c = "+c.set(":c", format.written(life.CreatedAt)))
 		}
-		if life.CreatedAt != 0 && versionOf(was.Version) == nil {
+		if life.CreatedAt != 0 && drawn {
 			set = append(set, "#v = "+c.set(":v", versionOf(version)))
 		}
 		return d.update(ctx, k, c, updateOf(set, remove), f.follow)

@@ -92,9 +92,8 @@ func (d *Driver[T]) decode(item map[string]types.AttributeValue) (v T, err error
 	return v, err
 }
 
-// entry reads and decodes item.
-func (d *Driver[T]) entry(item map[string]types.AttributeValue) (driver.Entry[T], error) {
-	s := d.read(item)
+// entry decodes item, which is read as s.
+func (d *Driver[T]) entry(item map[string]types.AttributeValue, s stored) (driver.Entry[T], error) {
 	if s.odd != nil {
 		return driver.Entry[T]{}, s.odd
 	}

@@ -2,6 +2,7 @@ package dynamodb
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -16,7 +17,7 @@ const maxSends = 4
 
 // conditional executes a write. send sends it on condition that the item is exactly found, or on
 // the usual condition if found is nil. judge decides about the item that failed the condition.
-func (d *Driver[T]) conditional(ctx context.Context, f *attempts, send func(found *stored) error, judge func(found stored) driver.Verdict) error {
+func (d *Driver[T]) conditional(ctx context.Context, f *attempts, k primaryKey, send func(found *stored) error, judge func(found stored) driver.Verdict) error {
 	var found *stored
 	for sends := 1; ; sends++ {
 		err := send(found)
@@ -30,6 +31,10 @@ func (d *Driver[T]) conditional(ctx context.Context, f *attempts, send func(foun
 		d.stats.count(&d.stats.Refused)
 		s, v := d.read(item), driver.Gone
 		if len(item) > 0 {
+			var lifeErr error
+			if s, lifeErr = d.current(ctx, k, s); lifeErr != nil {
+				return f.Failed(ctx, lifeErr)
+			}
 			v = judge(s)
 		}
 		if v != driver.Meant || sends == maxSends {
@@ -40,44 +45,93 @@ func (d *Driver[T]) conditional(ctx context.Context, f *attempts, send func(foun
 	}
 }
 
-// Insert implements driver.Driver, with one PutItem.
+// Insert implements driver.Driver, with one PutItem. Over a dead record whose life is in
+// Options.LifeTable it makes three requests more.
 func (d *Driver[T]) Insert(ctx context.Context, key string, v T, life driver.Life, now driver.Instant) (driver.Version, error) {
-	put, version, err := d.put(key, v, life, d.opts.CreatedAtFormat)
+	k, err := d.primaryKey(key)
 	if err != nil {
 		return 0, err
 	}
-	put.ReturnValues = types.ReturnValueAllOld // to get the dead item it replaces; costs no units
+	put, version, err := d.put(key, v, life, d.opts.CreatedAtFormat, 0)
+	if err != nil {
+		return 0, err
+	}
 	var f attempts
-	err = d.conditional(ctx, &f, func(found *stored) error {
-		var c condition
-		if found == nil {
-			c.text = "attribute_not_exists(#k) OR #e <= :now OR " + retaining + " AND #x.#at <= " + c.set(":now", seconds(now))
-			return d.sendPut(ctx, &f, put, c)
+	for range maxSends {
+		err = d.insert(ctx, &f, k, put, version, now)
+		if !errors.Is(err, driver.ErrNotFound) || f.Unsure() {
+			break // else the dead record has gone meanwhile
 		}
-		c.exactly("#e", found.expiry)
-		return d.sendPut(ctx, &f, put, c)
+	}
+	return versionUnless(err, version), err
+}
+
+func (d *Driver[T]) insert(ctx context.Context, f *attempts, k primaryKey, put *dynamodb.PutItemInput, version driver.Version, now driver.Instant) error {
+	put.ReturnValues = types.ReturnValueAllOld // to get the dead item it replaces; costs no units
+	return d.conditional(ctx, f, k, func(found *stored) error {
+		var c condition
+		switch {
+		case found == nil:
+			c.text = "attribute_not_exists(#k) OR #e <= :now OR " + retaining + " AND #x.#at <= " + c.set(":now", seconds(now))
+			if d.opts.LifeTable != "" {
+				c.text = "attribute_not_exists(#k) OR attribute_not_exists(#x.#g) AND (#e <= :now OR " + retaining + " AND #x.#at <= :now)"
+			}
+		case found.generation != 0:
+			if ended, err := d.end(ctx, k, found, now); err != nil {
+				return err
+			} else if !ended {
+				return d.met(ctx, k)
+			}
+			before(put.Item[d.opts.RetainedExpiry], found.ExpiresAt)
+			c.apartOnly(found.Meta, false)
+			put.ReturnValues = types.ReturnValueNone
+			err := d.sendPut(ctx, f, put, c)
+			if err == nil {
+				driver.Replaced(ctx, found.Meta)
+			}
+			return err
+		default:
+			c.exactly("#e", found.expiry)
+		}
+		return d.sendPut(ctx, f, put, c)
 	}, func(found stored) driver.Verdict {
 		switch {
 		case found.Version == version:
 			return driver.Landed // a proxy sent it twice
-		case found.Alive(now):
+		case !found.dead(now):
 			return driver.InTheWay
 		}
 		return driver.Meant
 	})
-	return versionUnless(err, version), err
 }
 
-// Replace implements driver.Driver, with one PutItem, or two; see the package comment.
-func (d *Driver[T]) Replace(ctx context.Context, key string, v T, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-	put, version, err := d.put(key, v, life, d.format(was, life))
+// met is the refusal of a write by the item that is stored now.
+func (d *Driver[T]) met(ctx context.Context, k primaryKey) error {
+	item, err := d.itemOf(ctx, d.table, k)
 	if err != nil {
-		return 0, err
+		return err
 	}
+	return &types.ConditionalCheckFailedException{Item: item}
+}
+
+// Replace implements driver.Driver, with one PutItem, or two; see the package comment. A record whose
+// life is in Options.LifeTable takes one UpdateItem there before.
+func (d *Driver[T]) Replace(ctx context.Context, key string, v T, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
 	ctx, cancel := driver.WithLife(ctx, was, now, d.opts.MaxSkew)
 	defer cancel()
 	f := attempts{Attempts: driver.Attempts{Named: true}}
-	err = d.conditional(ctx, &f, func(found *stored) error {
+	if was.Version&apartBit != 0 {
+		return d.replaceApart(ctx, &f, key, v, was, life, now)
+	}
+	k, err := d.primaryKey(key)
+	if err != nil {
+		return 0, err
+	}
+	put, version, err := d.put(key, v, life, d.format(was, life), 0)
+	if err != nil {
+		return 0, err
+	}
+	err = d.conditional(ctx, &f, k, func(found *stored) error {
 		return d.sendPut(ctx, &f, put, over(found, was, now))
 	}, func(found stored) driver.Verdict {
 		if found.Version == version {
@@ -95,8 +149,9 @@ func versionUnless(err error, v driver.Version) driver.Version {
 	return v
 }
 
-// put returns the request that writes v, and its new version.
-func (d *Driver[T]) put(key string, v T, life driver.Life, format TimeFormat) (*dynamodb.PutItemInput, driver.Version, error) {
+// put returns the request that writes v, and its new version. g is the generation that it continues
+// in, zero for none.
+func (d *Driver[T]) put(key string, v T, life driver.Life, format TimeFormat, g generation) (*dynamodb.PutItemInput, driver.Version, error) {
 	k, err := d.primaryKey(key)
 	if err != nil {
 		return nil, 0, err
@@ -108,12 +163,19 @@ func (d *Driver[T]) put(key string, v T, life driver.Life, format TimeFormat) (*
 	if err != nil {
 		return nil, 0, err
 	}
-	version := driver.NewVersion(maxVersion)
+	version := d.drawGeneration()
+	if g != 0 {
+		version = d.drawVersion(g)
+	}
 	o := &d.opts
 	item[o.Version] = versionOf(version)
 	delete(item, o.Expiry)
 	delete(item, o.RetainedExpiry)
-	if life.ExpiresAt != 0 {
+	if d.writesApart(life) {
+		var beside *types.AttributeValueMemberM
+		item[o.Expiry], beside, version = d.bornApart(life, generationOf(version), version)
+		item[o.RetainedExpiry] = beside
+	} else if life.ExpiresAt != 0 {
 		ttl, beside := o.expiry(life.ExpiresAt)
 		item[o.Expiry] = ttl
 		if beside != nil {
@@ -152,13 +214,19 @@ func (d *Driver[T]) sendPut(ctx context.Context, f *attempts, put *dynamodb.PutI
 	return failedPut(err)
 }
 
-// Delete implements driver.Driver, with one unconditional DeleteItem.
+// Delete implements driver.Driver, with one unconditional DeleteItem, and with Options.LifeTable one
+// UpdateItem there before.
 func (d *Driver[T]) Delete(ctx context.Context, key string) error {
 	k, err := d.primaryKey(key)
 	if err != nil {
 		return err
 	}
 	var f attempts
+	if d.opts.LifeTable != "" {
+		if err := d.doubtAny(ctx, &attempts{Attempts: driver.Attempts{Named: true}}, k); err != nil {
+			return err
+		}
+	}
 	if err := d.sendDelete(ctx, &f, k, condition{}); err != nil {
 		return f.Failed(ctx, failed(err))
 	}
@@ -174,7 +242,10 @@ func (d *Driver[T]) Remove(ctx context.Context, key string, was driver.Meta, now
 		return err
 	}
 	var f attempts
-	return d.conditional(ctx, &f, func(found *stored) error {
+	if was.Version&apartBit != 0 {
+		return d.removeApart(ctx, &f, k, was, now)
+	}
+	return d.conditional(ctx, &f, k, func(found *stored) error {
 		return d.sendDelete(ctx, &f, k, over(found, was, now))
 	}, func(found stored) driver.Verdict { return driver.Still(found.Meta, was, now) })
 }

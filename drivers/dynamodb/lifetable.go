@@ -1,0 +1,342 @@
+package dynamodb
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// With Options.LifeTable the expiry of a record stands apart from its value.
+//
+// The value's item stays a complete record. Its Map RetainedExpiry has a third field, the record's
+// generation, a number drawn with each new life. The record's item in the life table, its life item,
+// overrides the expiry if it names the same generation and created_at. So an insert, an adoption and
+// a new life are one write, and no crash leaves a record without a life. A program that does not know
+// the life table and moves ttl removes or invalidates the Map, and so decides again.
+//
+// The rules, each of which TestSchedules finds necessary:
+//
+//   - A life item is written by compare-and-swap, for a generation that was read in the value's item
+//     after the life item, or whose end would have left a mark in the life item (doubt, ended).
+//   - Who deletes a value's item, or takes its generation away, first sets doubt in the life item. A
+//     touch that finds it reads the value's item too. A doubt lasts longer than any call.
+//   - Who begins a new life over a dead record first ends the old one's life item, for good.
+//   - An overwrite first writes the new expiry and version to the life item, then the value. In
+//     between the life item names a version that does not exist, and touches read the value's item.
+//   - The value's item is held until after the expiry in the life item, and the life item for longer
+//     than the value's item. So no late deletion brings back an older expiry.
+//   - A read that gets a life item of a later generation than the value's reads both again, in order.
+
+// generation identifies a record's life in its two items.
+type generation uint64
+
+// The version of a new life has its generation in the higher bits, and overwrites keep these.
+const generationShift = 33
+
+func generationOf(v driver.Version) generation {
+	return generation(v & anyVersion & (maxVersion - 1) >> generationShift)
+}
+
+const (
+	retainedGeneration = "generation"       // in RetainedExpiry: the generation
+	retainedBefore     = "before"           // in RetainedExpiry: the expiry of the life that this one replaced
+	lifeEnded          = "ended"            // in a life item's RetainedExpiry: a new life is about to begin
+	doubtName          = "slidingttl_doubt" // in a life item: the value's item may have been deleted
+
+	// doubtLasts is longer than any call takes until its last request has landed or never will.
+	// DynamoDB refuses a request whose signature is more than some minutes old.
+	doubtLasts = time.Hour
+
+	// lifeLasts is how much longer a life item is held than its value's item, so that a Stream finds
+	// the expiry of a record that DynamoDB has deleted late.
+	lifeLasts = 14 * 24 * time.Hour
+)
+
+// lifeItem is an item of Options.LifeTable, parsed and as raw attributes. Its zero value: none.
+type lifeItem struct {
+	item       map[string]types.AttributeValue
+	generation generation // zero: the item only has a doubt
+	driver.Life
+	version   string         // of the value, as text
+	heldUntil driver.Instant // of the value's item, when it was last read
+	ttl       driver.Instant // of this item
+	ended     bool
+	doubt     uint64 // when it was set, by the system's clock, in microseconds; also its identity
+}
+
+func (d *Driver[T]) readLife(item map[string]types.AttributeValue) (l lifeItem, err error) {
+	o := &d.opts
+	l.item = item
+	if l.ttl, err = parseExpiry(o.Expiry, item[o.Expiry]); err != nil {
+		return l, err
+	}
+	l.doubt, _ = strconv.ParseUint(plain(item[doubtName]), 10, 64)
+	m, ok := item[o.RetainedExpiry].(*types.AttributeValueMemberM)
+	if !ok {
+		return l, nil
+	}
+	g, _ := strconv.ParseUint(plain(m.Value[retainedGeneration]), 10, 64)
+	l.generation, l.version = generation(g), plain(item[o.Version])
+	if l.CreatedAt, _, err = parseCreated(o.CreatedAt, item[o.CreatedAt]); err != nil {
+		return l, err
+	}
+	if l.ExpiresAt, err = parseExpiry(o.RetainedExpiry+"."+retainedAt, m.Value[retainedAt]); err != nil {
+		return l, err
+	}
+	l.heldUntil, err = parseExpiry(o.RetainedExpiry+"."+retainedTTL, m.Value[retainedTTL])
+	_, l.ended = m.Value[lifeEnded]
+	return l, err
+}
+
+func (l *lifeItem) exists() bool { return len(l.item) > 0 }
+
+// doubtful reports whether a deletion of the value's item may be under way.
+func (l *lifeItem) doubtful(now time.Time) bool {
+	return l.doubt != 0 && now.Sub(time.UnixMicro(int64(l.doubt))).Abs() < doubtLasts
+}
+
+// of reports whether l has the life of s.
+func (l *lifeItem) of(s *stored) bool {
+	return l.generation != 0 && l.generation == s.generation && l.CreatedAt == s.CreatedAt
+}
+
+// exactly is the condition that the life item is l.
+func (l *lifeItem) exactly(o *Options) (c condition) {
+	if !l.exists() {
+		c.text = "attribute_not_exists(#k)"
+		return c
+	}
+	c.text = "attribute_exists(#k)"
+	for placeholder, name := range map[string]string{"#c": o.CreatedAt, "#e": o.Expiry, "#v": o.Version, "#x": o.RetainedExpiry, "#d": doubtName} {
+		c.exactly(placeholder, l.item[name])
+	}
+	return c
+}
+
+// readApart reads from s what says that its life may be in Options.LifeTable.
+func (d *Driver[T]) readApart(s *stored) {
+	m, _ := s.retained.(*types.AttributeValueMemberM)
+	g, err := strconv.ParseUint(plain(m.Value[retainedGeneration]), 10, 64)
+	if err != nil || g == 0 || s.CreatedAt == 0 {
+		return
+	}
+	s.generation = generation(g)
+	s.Version |= apartBit
+	if s.Version&foreignVersion == 0 && generationOf(s.Version) == s.generation && s.heldUntil >= d.holdUntil(driver.Life{CreatedAt: s.CreatedAt}) {
+		s.Version |= heldLong
+	}
+}
+
+// with sets the life of s to that in l, if l has it.
+func (s *stored) with(l lifeItem) {
+	s.life = l
+	if l.of(s) {
+		s.ExpiresAt = l.ExpiresAt
+	}
+}
+
+// dead reports whether s is dead for every process from now on.
+func (s *stored) dead(now driver.Instant) bool {
+	return !s.Alive(now) || s.life.of(s) && s.life.ended
+}
+
+// holdUntil returns until when a value's item is held whose life stands apart.
+func (d *Driver[T]) holdUntil(l driver.Life) driver.Instant {
+	o := &d.opts
+	return min(max(l.CreatedAt.Add(o.Hold), l.ExpiresAt.Add(o.Retain)).RoundUp(time.Second), latest)
+}
+
+// writesApart reports whether a record of this life is written with its life apart.
+func (d *Driver[T]) writesApart(l driver.Life) bool {
+	return d.opts.LifeTable != "" && !d.opts.LifeInValue && l.CreatedAt != 0 && l.ExpiresAt != 0
+}
+
+// bornApart returns the attributes Expiry and RetainedExpiry of a value's item, and what its version
+// becomes.
+func (d *Driver[T]) bornApart(l driver.Life, g generation, v driver.Version) (ttl types.AttributeValue, beside *types.AttributeValueMemberM, version driver.Version) {
+	held := d.holdUntil(l)
+	beside = apartMap(l.ExpiresAt.RoundUp(time.Second), held, g)
+	return seconds(held), beside, v | apartBit | heldLong
+}
+
+func apartMap(at, ttl driver.Instant, g generation) *types.AttributeValueMemberM {
+	m := retained(at, ttl).(*types.AttributeValueMemberM)
+	m.Value[retainedGeneration] = number(strconv.FormatUint(uint64(g), 10))
+	return m
+}
+
+// drawGeneration draws the version of a new life.
+func (d *Driver[T]) drawGeneration() (v driver.Version) {
+	for generationOf(v) == 0 {
+		v = d.draw(maxVersion - 1)
+	}
+	return v
+}
+
+// drawVersion draws the version of another value of the same life.
+func (d *Driver[T]) drawVersion(g generation) driver.Version {
+	return driver.Version(g)<<generationShift | d.draw(1<<generationShift-1)
+}
+
+// apartOnly adds that the value's item is was, which stands apart. Its expiry is in the life table,
+// or in the item itself with atValue.
+func (c *condition) apartOnly(was driver.Meta, atValue bool) {
+	c.and("attribute_exists(#x.#g) AND " + retaining)
+	c.exactly("#v", versionOf(was.Version))
+	if atValue {
+		c.and("#x.#at = " + c.set(":is_e", seconds(was.ExpiresAt)))
+	}
+}
+
+// older reports whether l, which is not of s, is of an earlier generation or of none.
+func (d *Driver[T]) older(l *lifeItem, s *stored) bool {
+	return l.generation == 0 || l.CreatedAt.Add(d.opts.MaxSkew) < s.CreatedAt
+}
+
+// both reads the record's two items with one BatchGetItem.
+func (d *Driver[T]) both(ctx context.Context, k primaryKey, consistent bool) (item map[string]types.AttributeValue, s stored, err error) {
+	var life map[string]types.AttributeValue
+	err = d.batches(ctx, []primaryKey{k}, []string{d.table, d.opts.LifeTable}, consistent, func(ofLife bool, of map[string]types.AttributeValue) {
+		if ofLife {
+			life = of
+		} else {
+			item = of
+		}
+	})
+	if err != nil {
+		return nil, s, err
+	}
+	return d.join(ctx, k, item, life)
+}
+
+// join reads a record's two items, which were read together, and reads them again if they do not
+// belong together.
+func (d *Driver[T]) join(ctx context.Context, k primaryKey, item, life map[string]types.AttributeValue) (_ map[string]types.AttributeValue, s stored, err error) {
+	if len(item) == 0 {
+		return nil, s, driver.ErrNotFound
+	}
+	s = d.read(item)
+	if s.generation == 0 {
+		return item, s, nil
+	}
+	l, err := d.readLife(life)
+	if err != nil {
+		return nil, s, err
+	}
+	if l.exists() && !l.of(&s) && !d.older(&l, &s) {
+		item, s, err = d.ordered(ctx, k)
+		if err == nil && len(item) == 0 {
+			err = driver.ErrNotFound
+		}
+		return item, s, err
+	}
+	s.with(l)
+	return item, s, nil
+}
+
+// ordered reads the life item, then the value's item, both strongly consistent. A life item that is
+// not of the value is of an earlier generation then.
+func (d *Driver[T]) ordered(ctx context.Context, k primaryKey) (item map[string]types.AttributeValue, s stored, err error) {
+	l, err := d.lifeOf(ctx, k)
+	if err != nil {
+		return nil, s, err
+	}
+	return d.valueAfter(ctx, k, l)
+}
+
+// valueAfter reads the value's item, after l.
+func (d *Driver[T]) valueAfter(ctx context.Context, k primaryKey, l lifeItem) (item map[string]types.AttributeValue, s stored, err error) {
+	item, err = d.itemOf(ctx, d.table, k)
+	if err != nil || len(item) == 0 {
+		return nil, s, err
+	}
+	s = d.read(item)
+	s.with(l)
+	return item, s, nil
+}
+
+// lifeOf reads a life item, strongly consistent.
+func (d *Driver[T]) lifeOf(ctx context.Context, k primaryKey) (lifeItem, error) {
+	item, err := d.itemOf(ctx, d.opts.LifeTable, k)
+	if err != nil {
+		return lifeItem{}, err
+	}
+	return d.readLife(item)
+}
+
+func (d *Driver[T]) itemOf(ctx context.Context, table string, k primaryKey) (map[string]types.AttributeValue, error) {
+	out, err := d.client.GetItem(ctx, &dynamodb.GetItemInput{
+		TableName: &table, Key: d.attributes(k), ConsistentRead: aws.Bool(true), ReturnConsumedCapacity: types.ReturnConsumedCapacityTotal,
+	})
+	if err != nil {
+		return nil, failed(err)
+	}
+	d.stats.consumed(&d.stats.ReadUnits, out.ConsumedCapacity)
+	return out.Item, nil
+}
+
+// livesOf reads the life items of those items whose lives stand apart, and returns what that cost.
+func (d *Driver[T]) livesOf(ctx context.Context, items []map[string]types.AttributeValue) (lives map[primaryKey]map[string]types.AttributeValue, cost float64, err error) {
+	if d.opts.LifeTable == "" {
+		return nil, 0, nil
+	}
+	var keys []primaryKey
+	for _, item := range items {
+		if s := d.read(item); s.generation != 0 {
+			keys = append(keys, d.keyOf(item))
+		}
+	}
+	if len(keys) == 0 {
+		return nil, 0, nil
+	}
+	var mu sync.Mutex // guards lives
+	lives = make(map[primaryKey]map[string]types.AttributeValue, len(keys))
+	err = d.batches(ctx, keys, []string{d.opts.LifeTable}, d.opts.ConsistentRead, func(_ bool, item map[string]types.AttributeValue) {
+		mu.Lock()
+		defer mu.Unlock()
+		lives[d.keyOf(item)] = item
+	})
+	unit := 0.5 // an item of at most 4 KB, eventually consistent
+	if d.opts.ConsistentRead {
+		unit = 1
+	}
+	return lives, unit * float64(len(keys)), err
+}
+
+// heldAfter returns until when Options.Retain wants s to be held, zero if no longer than it lives.
+func (d *Driver[T]) heldAfter(s stored) driver.Instant {
+	if until := min(s.ExpiresAt.Add(d.opts.Retain).RoundUp(time.Second), s.heldUntil); until > s.ExpiresAt {
+		return until
+	}
+	return 0
+}
+
+// current completes s, an item that a write has met, by its life.
+func (d *Driver[T]) current(ctx context.Context, k primaryKey, s stored) (stored, error) {
+	if s.generation == 0 {
+		return s, nil
+	}
+	l, err := d.lifeOf(ctx, k)
+	if err != nil {
+		return s, err
+	}
+	if l.exists() && !l.of(&s) && !d.older(&l, &s) {
+		_, s, err = d.valueAfter(ctx, k, l)
+		return s, err
+	}
+	s.with(l)
+	return s, nil
+}
+
+// tableName returns the name of a table that is given by its name or ARN.
+func tableName(table string) string {
+	return table[strings.LastIndex(table, "/")+1:]
+}

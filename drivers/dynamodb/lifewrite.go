@@ -1,0 +1,434 @@
+package dynamodb
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// updateLife updates the life item under k on a condition, and returns the item before.
+func (d *Driver[T]) updateLife(ctx context.Context, f *attempts, k primaryKey, c condition, update string) (was map[string]types.AttributeValue, err error) {
+	in := &dynamodb.UpdateItemInput{
+		TableName:                           &d.opts.LifeTable,
+		Key:                                 d.attributes(k),
+		UpdateExpression:                    &update,
+		ExpressionAttributeNames:            d.used(update + c.text),
+		ExpressionAttributeValues:           c.values,
+		ReturnConsumedCapacity:              types.ReturnConsumedCapacityTotal,
+		ReturnValues:                        types.ReturnValueAllOld,
+		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
+	}
+	if c.text != "" {
+		in.ConditionExpression = &c.text
+	}
+	out, err := d.client.UpdateItem(ctx, in, f.follow)
+	if err == nil {
+		d.stats.consumed(&d.stats.TouchUnits, out.ConsumedCapacity)
+		return out.Attributes, nil
+	}
+	item, refusal := refused(err)
+	if refusal {
+		d.stats.count(&d.stats.Refused)
+	}
+	return item, err
+}
+
+// touchApart is Touch of a record whose life stands apart.
+func (d *Driver[T]) touchApart(ctx context.Context, f *attempts, k primaryKey, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
+	if _, err := d.moveLife(ctx, f, k, was, life, 0, now); err != nil {
+		return 0, err
+	}
+	if d.holdUntil(life) > d.holdUntil(driver.Life{CreatedAt: life.CreatedAt}) && was.Version&foreignVersion == 0 {
+		return was.Version | heldLong, nil // the value's item is held longer now
+	}
+	return was.Version, nil
+}
+
+// moveLife gives the record was the expiry of life, and returns its generation. next is the version
+// that an overwrite is about to write, zero for a touch. In the usual case it makes one request, which
+// only sees the life item.
+func (d *Driver[T]) moveLife(ctx context.Context, f *attempts, k primaryKey, was driver.Meta, life driver.Life, next driver.Version, now driver.Instant) (generation, error) {
+	at, version := life.ExpiresAt.RoundUp(time.Second), next
+	if next == 0 {
+		version = was.Version
+	}
+	var l lifeItem
+	var refusal error
+	if g := generationOf(was.Version); was.Alive(now) && was.Version&foreignVersion == 0 {
+		item, err := d.moveUnseen(ctx, f, k, was, at, version, g)
+		if err == nil {
+			return g, nil
+		}
+		if _, refused := refused(err); !refused {
+			return 0, f.Failed(ctx, failed(err))
+		}
+		refusal = err
+		if l, err = d.readLife(item); err != nil {
+			return 0, err
+		}
+	} else {
+		var err error
+		if l, err = d.lifeOf(ctx, k); err != nil {
+			return 0, err
+		}
+	}
+	for range maxSends {
+		named := l.generation != 0 && l.CreatedAt == was.CreatedAt && l.version == plain(versionOf(was.Version))
+		switch {
+		case f.Unsure() && l.CreatedAt == was.CreatedAt && l.ExpiresAt == at && l.version == plain(versionOf(version)) && !l.ended:
+			return l.generation, nil // it landed, or another writer did the same
+		case named && !l.doubtful(d.clock()) && (l.ended || !l.Alive(now)):
+			return 0, f.Refused(ctx, driver.Gone, driver.Meta{}, nil, refusal)
+		case named && !l.doubtful(d.clock()) && l.ExpiresAt != was.ExpiresAt:
+			return 0, f.Refused(ctx, driver.InTheWay, driver.Meta{Life: l.Life, Version: was.Version}, nil, refusal)
+		}
+		item, s, err := d.valueAfter(ctx, k, l)
+		switch {
+		case err != nil:
+			return 0, f.Failed(ctx, err)
+		case len(item) == 0 || s.odd == nil && s.dead(now):
+			return 0, f.Refused(ctx, driver.Gone, driver.Meta{}, nil, refusal)
+		case s.odd != nil:
+			return 0, f.Refused(ctx, driver.Unreadable, s.Meta, s.odd, refusal)
+		case s.Meta != was || s.generation == 0:
+			return 0, f.Refused(ctx, driver.InTheWay, s.Meta, nil, refusal)
+		}
+		if s.heldUntil < life.ExpiresAt.Add(d.opts.Retain) {
+			if held, err := d.holdLonger(ctx, f, k, &s, life); err != nil {
+				return 0, f.Failed(ctx, failed(err))
+			} else if !held {
+				if l, err = d.lifeOf(ctx, k); err != nil {
+					return 0, f.Failed(ctx, err)
+				}
+				continue
+			}
+		}
+		c := l.exactly(&d.opts)
+		set := []string{
+			"#x = " + c.set(":x", apartMap(at, s.heldUntil, s.generation)),
+			"#c = " + c.set(":c", text(s.CreatedAt.Time().Format(driver.RFC3339Milli))),
+			"#e = " + c.set(":e", seconds(max(l.ttl, min(s.heldUntil.Add(lifeLasts), latest)))),
+		}
+		// A version that an overwrite has announced stays: it may be about to write its value.
+		if next != 0 || !l.of(&s) || l.version == plain(versionOf(s.Version)) {
+			set = append(set, "#v = "+c.set(":v", versionOf(version)))
+		}
+		var remove []string
+		if l.doubt != 0 && !l.doubtful(d.clock()) {
+			remove = append(remove, "#d")
+		}
+		found, err := d.updateLife(ctx, f, k, c, updateOf(set, remove))
+		if err == nil {
+			return s.generation, nil
+		}
+		if _, refused := refused(err); !refused {
+			return 0, f.Failed(ctx, failed(err))
+		}
+		refusal = err
+		if l, err = d.readLife(found); err != nil {
+			return 0, err
+		}
+	}
+	return 0, f.Refused(ctx, driver.InTheWay, was, nil, refusal)
+}
+
+// moveUnseen moves the life of was without a look at the value's item. That is safe if the life item
+// has exactly that life, or if there is none: the end of a generation leaves a mark there.
+func (d *Driver[T]) moveUnseen(ctx context.Context, f *attempts, k primaryKey, was driver.Meta, at driver.Instant, version driver.Version, g generation) (map[string]types.AttributeValue, error) {
+	var c condition
+	needed := at.Add(d.opts.Retain)
+	held := d.holdUntil(driver.Life{CreatedAt: was.CreatedAt})
+	c.text = "#x.#at = " + c.set(":is_e", seconds(was.ExpiresAt)) +
+		" AND #x.#g = " + c.set(":g", number(strconv.FormatUint(uint64(g), 10))) +
+		" AND #c = " + c.set(":c", text(was.CreatedAt.Time().Format(driver.RFC3339Milli))) +
+		" AND #v = " + c.set(":is_v", versionOf(was.Version)) +
+		" AND #x.#ttl >= " + c.set(":needed", seconds(needed)) +
+		" AND attribute_not_exists(#x.#o) AND attribute_not_exists(#d)"
+	update := "SET #v = " + c.set(":v", versionOf(version)) + ", "
+	if was.Version&heldLong != 0 && needed <= held {
+		c.text = "attribute_not_exists(#k) OR " + c.text
+		update += "#x = " + c.set(":x", apartMap(at, held, g)) + ", #c = :c, #e = if_not_exists(#e, " + c.set(":e", seconds(min(held.Add(lifeLasts), latest))) + ")"
+	} else {
+		update += "#x.#at = " + c.set(":e", seconds(at))
+	}
+	return d.updateLife(ctx, f, k, c, update)
+}
+
+// holdLonger moves the ttl of the value's item behind the life's expiry, at the price of a write of
+// the whole item. It reports false if the item is not s any more.
+func (d *Driver[T]) holdLonger(ctx context.Context, f *attempts, k primaryKey, s *stored, life driver.Life) (bool, error) {
+	held := d.holdUntil(life)
+	m := s.retained.(*types.AttributeValueMemberM)
+	at, _ := parseExpiry(retainedAt, m.Value[retainedAt])
+	c := over(s, s.Meta, 0)
+	update := "SET #e = " + c.set(":e", seconds(held)) + ", #x = " + c.set(":x", apartMap(at, held, s.generation))
+	err := d.update(ctx, k, c, update, f.follow)
+	if _, refusal := refused(err); refusal {
+		d.stats.count(&d.stats.Refused)
+		return false, nil
+	}
+	if err == nil {
+		s.heldUntil = held
+	}
+	return err == nil, err
+}
+
+// doubtMark is a doubt that this driver has set.
+type doubtMark struct {
+	id      uint64
+	before  bool // there was one already
+	atValue bool // the record's life is in the value's item
+}
+
+func (d *Driver[T]) newDoubt() uint64 { return uint64(d.clock().UnixMicro()) }
+
+// markTTL is when DynamoDB may remove a life item that has only a doubt: not before the expiry of any
+// record that the doubt may be about.
+func (d *Driver[T]) markTTL(l driver.Life) driver.Instant {
+	return min(max(driver.Ceil(d.clock()).Add(d.opts.Hold), l.ExpiresAt).Add(lifeLasts).RoundUp(time.Second), latest)
+}
+
+// doubt sets a doubt in the life item of was, which is to end or to lose its generation.
+func (d *Driver[T]) doubt(ctx context.Context, f *attempts, k primaryKey, was driver.Meta, now driver.Instant) (doubtMark, error) {
+	m := doubtMark{id: d.newDoubt()}
+	id := number(strconv.FormatUint(m.id, 10))
+	send := func(c condition) (lifeItem, error) {
+		update := "SET #d = " + c.set(":d", id) + ", #e = if_not_exists(#e, " + c.set(":e", seconds(d.markTTL(was.Life))) + ")"
+		found, err := d.updateLife(ctx, f, k, c, update)
+		l, odd := d.readLife(found)
+		if err == nil {
+			err = odd
+		}
+		return l, err
+	}
+	var l lifeItem
+	var err error
+	if was.Alive(now) {
+		var c condition
+		c.text = "attribute_not_exists(#k) OR #x.#at = " + c.set(":is_e", seconds(was.ExpiresAt)) +
+			" AND #c = " + c.set(":c", text(was.CreatedAt.Time().Format(driver.RFC3339Milli))) +
+			" AND #v = " + c.set(":is_v", versionOf(was.Version)) + " AND attribute_not_exists(#x.#o)"
+		if l, err = send(c); err == nil {
+			m.before, m.atValue = l.doubt != 0, l.generation == 0
+			return m, nil
+		}
+	} else if l, err = d.lifeOf(ctx, k); err != nil {
+		return m, err
+	}
+	for range maxSends {
+		if _, refused := refused(err); err != nil && !refused {
+			return m, f.Failed(ctx, failed(err))
+		}
+		if f.Unsure() && l.doubt == m.id {
+			m.atValue = l.generation == 0 || m.atValue
+			return m, nil
+		}
+		item, s, odd := d.valueAfter(ctx, k, l)
+		switch {
+		case odd != nil:
+			return m, f.Failed(ctx, odd)
+		case len(item) == 0 || s.odd == nil && s.dead(now):
+			return m, f.Refused(ctx, driver.Gone, driver.Meta{}, nil, err)
+		case s.odd != nil:
+			return m, f.Refused(ctx, driver.Unreadable, s.Meta, s.odd, err)
+		case s.Meta != was:
+			return m, f.Refused(ctx, driver.InTheWay, s.Meta, nil, err)
+		}
+		m.before, m.atValue = l.doubt != 0, !l.of(&s)
+		if l, err = send(l.exactly(&d.opts)); err == nil {
+			return m, nil
+		}
+	}
+	return m, f.Refused(ctx, driver.InTheWay, was, nil, err)
+}
+
+// undoubt removes a doubt whose deletion was refused, unless another deletion has one too. A doubt that
+// stays costs touches a read of the value, and nothing else.
+func (d *Driver[T]) undoubt(ctx context.Context, f *attempts, k primaryKey, m doubtMark) {
+	if m.before || f.Unsure() {
+		return
+	}
+	var c condition
+	c.exactly("#d", number(strconv.FormatUint(m.id, 10)))
+	_, _ = d.updateLife(ctx, f, k, c, "REMOVE #d")
+}
+
+// doubtAny sets a doubt in the life item, whatever the record is.
+func (d *Driver[T]) doubtAny(ctx context.Context, f *attempts, k primaryKey) error {
+	id := number(strconv.FormatUint(d.newDoubt(), 10))
+	var c condition
+	c.text = "attribute_not_exists(#e) OR #e <= " + c.set(":e", seconds(d.markTTL(driver.Life{})))
+	_, err := d.updateLife(ctx, f, k, c, "SET #d = "+c.set(":d", id)+", #e = :e")
+	if _, refused := refused(err); refused { // it is held longer already
+		c = condition{text: "attribute_exists(#k)"}
+		_, err = d.updateLife(ctx, f, k, c, "SET #d = "+c.set(":d", id))
+	}
+	if err != nil {
+		return f.Failed(ctx, failed(err))
+	}
+	return nil
+}
+
+// end ends the life of s, a dead record over which a new life is about to begin. It reports false if
+// the life item is not the one of s any more.
+func (d *Driver[T]) end(ctx context.Context, k primaryKey, s *stored, now driver.Instant) (bool, error) {
+	l := &s.life
+	if l.of(s) && l.ended {
+		return true, nil
+	}
+	// It is dead to processes whose clocks are behind too.
+	at := max(min(s.ExpiresAt, (now.Add(-d.opts.MaxSkew)-999).RoundUp(time.Second)), longPast)
+	x := apartMap(at, s.heldUntil, s.generation)
+	x.Value[lifeEnded] = &types.AttributeValueMemberBOOL{Value: true}
+	c := l.exactly(&d.opts)
+	f := attempts{Attempts: driver.Attempts{Named: true}}
+	found, err := d.updateLife(ctx, &f, k, c, "SET #x = "+c.set(":x", x)+
+		", #c = "+c.set(":c", text(s.CreatedAt.Time().Format(driver.RFC3339Milli)))+
+		", #v = "+c.set(":v", versionOf(s.Version))+
+		", #e = "+c.set(":e", seconds(max(l.ttl, min(s.heldUntil.Add(lifeLasts), latest)))))
+	if err == nil {
+		return true, nil
+	}
+	var refusal *types.ConditionalCheckFailedException
+	if !errors.As(err, &refusal) {
+		return false, err
+	}
+	is, err := d.readLife(found)
+	return err == nil && is.of(s) && is.ended, err
+}
+
+// replaceApart is Replace of a record whose life stands apart.
+func (d *Driver[T]) replaceApart(ctx context.Context, f *attempts, key string, v T, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
+	k, err := d.primaryKey(key)
+	if err != nil {
+		return 0, err
+	}
+	same := life.CreatedAt == was.CreatedAt && d.writesApart(life)
+	g := generation(0)
+	switch {
+	case same && was.Version&heldLong != 0:
+		g = generationOf(was.Version)
+	case same: // its generation is not in its version
+		item, err := d.itemOf(ctx, d.table, k)
+		if err != nil {
+			return 0, err
+		}
+		s := d.read(item)
+		if g = s.generation; g == 0 {
+			same = false // another record, as the condition will find
+		}
+	}
+	put, version, err := d.put(key, v, life, d.format(was, life), g)
+	if err != nil {
+		return 0, err
+	}
+	is, atValue, m := was, false, doubtMark{}
+	if same {
+		if _, err = d.moveLife(ctx, f, k, was, life, version, now); err != nil {
+			return 0, err
+		}
+		is.Life = life
+		is.ExpiresAt = life.ExpiresAt.RoundUp(time.Second)
+	} else {
+		if m, err = d.doubt(ctx, f, k, was, now); err != nil {
+			return 0, err
+		}
+		atValue = m.atValue
+		before(put.Item[d.opts.RetainedExpiry], was.ExpiresAt)
+	}
+	err = d.conditional(ctx, f, k, func(found *stored) error {
+		var c condition
+		if found == nil {
+			c.apartOnly(was, atValue)
+			c.and("#e <= " + c.set(":ttl", put.Item[d.opts.Expiry]))
+		} else {
+			c = over(found, was, now)
+			if same && found.heldUntil > d.holdUntil(life) { // which no write moves back
+				put.Item[d.opts.Expiry] = seconds(found.heldUntil)
+				put.Item[d.opts.RetainedExpiry] = apartMap(is.ExpiresAt, found.heldUntil, g)
+			}
+		}
+		return d.sendPut(ctx, f, put, c)
+	}, func(found stored) driver.Verdict {
+		if found.Version&^(apartBit|heldLong) == version&^(apartBit|heldLong) {
+			return driver.Landed
+		}
+		return driver.Still(found.Meta, is, now)
+	})
+	if err != nil && m.id != 0 {
+		d.undoubt(ctx, f, k, m)
+	}
+	return versionUnless(err, version), err
+}
+
+// before writes into the RetainedExpiry of a new life when the one that it replaces expired.
+func before(beside types.AttributeValue, expired driver.Instant) {
+	if m, ok := beside.(*types.AttributeValueMemberM); ok {
+		m.Value[retainedBefore] = seconds(expired)
+	}
+}
+
+// touchValue is Touch of a record whose life stands apart, and which is to have it in its own item.
+func (d *Driver[T]) touchValue(ctx context.Context, f *attempts, k primaryKey, was driver.Meta, life driver.Life, format TimeFormat, now driver.Instant) (driver.Version, error) {
+	m, err := d.doubt(ctx, f, k, was, now)
+	if err != nil {
+		return 0, err
+	}
+	opts, version := d.opts, was.Version&^(apartBit|heldLong)
+	if life.CreatedAt == 0 { // back to another program's record
+		opts.Retain, version = 0, 0
+	}
+	version = marked(version, format)
+	err = d.conditional(ctx, f, k, func(found *stored) error {
+		var c condition
+		if found == nil {
+			c.apartOnly(was, m.atValue)
+		} else {
+			c = over(found, was, now)
+		}
+		set, remove := opts.move(&c, life.ExpiresAt)
+		if life.CreatedAt == 0 {
+			remove = append(remove, "#c", "#v")
+		}
+		return d.update(ctx, k, c, updateOf(set, remove), f.follow)
+	}, func(found stored) driver.Verdict {
+		switch {
+		case found.odd != nil:
+			return driver.Unreadable
+		case f.Unsure() && found.Meta == driver.Meta{Life: life, Version: version}:
+			return driver.Landed
+		}
+		return driver.Still(found.Meta, was, now)
+	})
+	if err != nil {
+		d.undoubt(ctx, f, k, m)
+	}
+	return versionUnless(err, version), err
+}
+
+// removeApart is Remove of a record whose life stands apart.
+func (d *Driver[T]) removeApart(ctx context.Context, f *attempts, k primaryKey, was driver.Meta, now driver.Instant) error {
+	m, err := d.doubt(ctx, f, k, was, now)
+	if err != nil {
+		return err
+	}
+	err = d.conditional(ctx, f, k, func(found *stored) error {
+		var c condition
+		if found == nil {
+			c.apartOnly(was, m.atValue)
+		} else {
+			c = over(found, was, now)
+		}
+		return d.sendDelete(ctx, f, k, c)
+	}, func(found stored) driver.Verdict { return driver.Still(found.Meta, was, now) })
+	if err != nil {
+		d.undoubt(ctx, f, k, m)
+	}
+	return err
+}
