@@ -13,12 +13,14 @@ type Driver[T any] struct {
 	client Client
 	table  string
 	opts   Options
-	clock  func() time.Time // the system's
-	draw   func(most driver.Version) driver.Version
 	names  map[string]string // attribute names by their placeholders in expressions
 	stats  tally
 
 	triesKeys bool // each write decodes its key into a T
+
+	clock                 func() time.Time                         // the system's
+	draw                  func(most driver.Version) driver.Version // driver.NewVersion
+	doubtLasts, lifeLasts time.Duration
 }
 
 var (
@@ -47,7 +49,7 @@ func New[T any](client Client, table string, opts *Options) (*Driver[T], error) 
 	if o.LifeTable != "" && tableName(o.LifeTable) == tableName(table) {
 		return nil, &driver.InvalidError{Field: "Options.LifeTable", Value: "the table of the values", Rule: "must be another table"}
 	}
-	d := &Driver[T]{client: client, table: table, opts: o, clock: time.Now, draw: driver.NewVersion, names: map[string]string{
+	d := &Driver[T]{client: client, table: table, opts: o, clock: time.Now, draw: driver.NewVersion, doubtLasts: doubtLasts, lifeLasts: lifeLasts, names: map[string]string{
 		"#k": o.PartitionKey.Name, "#e": o.Expiry, "#c": o.CreatedAt, "#v": o.Version,
 		"#x": o.RetainedExpiry, "#at": retainedAt, "#ttl": retainedTTL,
 		"#g": retainedGeneration, "#o": lifeEnded, "#d": doubtName,

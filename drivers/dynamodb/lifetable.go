@@ -28,6 +28,8 @@ import (
 //     after the life item, or whose end would have left a mark in the life item (doubt, ended).
 //   - Who deletes a value's item, or takes its generation away, first sets doubt in the life item. A
 //     touch that finds it reads the value's item too. A doubt lasts longer than any call.
+//   - Who moves a life from the life item to the value's item sets such a doubt too. A touch that finds
+//     it writes the value's item, with another generation and version: one of the two writes fails.
 //   - Who begins a new life over a dead record first ends the old one's life item, for good.
 //   - An overwrite first writes the new expiry and version to the life item, then the value. In
 //     between the life item names a version that does not exist, and touches read the value's item.
@@ -69,7 +71,7 @@ type lifeItem struct {
 	heldUntil driver.Instant // of the value's item, when it was last read
 	ttl       driver.Instant // of this item
 	ended     bool
-	doubt     uint64 // when it was set, by the system's clock, in microseconds; also its identity
+	doubt     uint64 // twice the system's time at which it was set, in microseconds, and 1 if moving
 }
 
 func (d *Driver[T]) readLife(item map[string]types.AttributeValue) (l lifeItem, err error) {
@@ -99,9 +101,12 @@ func (d *Driver[T]) readLife(item map[string]types.AttributeValue) (l lifeItem, 
 func (l *lifeItem) exists() bool { return len(l.item) > 0 }
 
 // doubtful reports whether a deletion of the value's item may be under way.
-func (l *lifeItem) doubtful(now time.Time) bool {
-	return l.doubt != 0 && now.Sub(time.UnixMicro(int64(l.doubt))).Abs() < doubtLasts
+func (d *Driver[T]) doubtful(l *lifeItem) bool {
+	return l.doubt != 0 && d.clock().Sub(time.UnixMicro(int64(l.doubt/2))).Abs() < d.doubtLasts
 }
+
+// moving reports whether a life may be about to move to the value's item, without a new generation.
+func (d *Driver[T]) moving(l *lifeItem) bool { return l.doubt%2 == 1 && d.doubtful(l) }
 
 // of reports whether l has the life of s.
 func (l *lifeItem) of(s *stored) bool {

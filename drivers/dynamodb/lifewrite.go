@@ -41,13 +41,46 @@ func (d *Driver[T]) updateLife(ctx context.Context, f *attempts, k primaryKey, c
 
 // touchApart is Touch of a record whose life stands apart.
 func (d *Driver[T]) touchApart(ctx context.Context, f *attempts, k primaryKey, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-	if _, err := d.moveLife(ctx, f, k, was, life, 0, now); err != nil {
+	_, err := d.moveLife(ctx, f, k, was, life, 0, now)
+	var moved *movedError
+	if errors.As(err, &moved) {
+		return d.adopt(ctx, f, k, moved.met, was, life, now)
+	}
+	if err != nil {
 		return 0, err
 	}
 	if d.holdUntil(life) > d.holdUntil(driver.Life{CreatedAt: life.CreatedAt}) && was.Version&foreignVersion == 0 {
 		return was.Version | heldLong, nil // the value's item is held longer now
 	}
 	return was.Version, nil
+}
+
+// movedError says that a life item must not be written now, because another process is about to move
+// the life to the value's item, which is met.
+type movedError struct{ met stored }
+
+func (e *movedError) Error() string { return "the life moves to the value's item" }
+
+// adopt writes the life of s, whose item may be of another generation or of none, to the value's item,
+// with another generation.
+func (d *Driver[T]) adopt(ctx context.Context, f *attempts, k primaryKey, s stored, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
+	version := d.drawGeneration()
+	ttl, beside, next := d.bornApart(life, generationOf(version), version)
+	version = marked(next, formatOf(was.Version))
+	err := d.conditional(ctx, f, k, func(found *stored) error {
+		if found == nil {
+			found = &s
+		}
+		c := over(found, was, now)
+		set := []string{"#e = " + c.set(":e", ttl), "#x = " + c.set(":x", beside), "#v = " + c.set(":v", versionOf(version))}
+		return d.update(ctx, k, c, updateOf(set, nil), f.follow)
+	}, func(found stored) driver.Verdict {
+		if found.Version == version {
+			return driver.Landed
+		}
+		return driver.Still(found.Meta, was, now)
+	})
+	return versionUnless(err, version), err
 }
 
 // moveLife gives the record was the expiry of life, and returns its generation. next is the version
@@ -83,9 +116,9 @@ func (d *Driver[T]) moveLife(ctx context.Context, f *attempts, k primaryKey, was
 		switch {
 		case f.Unsure() && l.CreatedAt == was.CreatedAt && l.ExpiresAt == at && l.version == plain(versionOf(version)) && !l.ended:
 			return l.generation, nil // it landed, or another writer did the same
-		case named && !l.doubtful(d.clock()) && (l.ended || !l.Alive(now)):
+		case named && !d.doubtful(&l) && (l.ended || !l.Alive(now)):
 			return 0, f.Refused(ctx, driver.Gone, driver.Meta{}, nil, refusal)
-		case named && !l.doubtful(d.clock()) && l.ExpiresAt != was.ExpiresAt:
+		case named && !d.doubtful(&l) && l.ExpiresAt != was.ExpiresAt:
 			return 0, f.Refused(ctx, driver.InTheWay, driver.Meta{Life: l.Life, Version: was.Version}, nil, refusal)
 		}
 		item, s, err := d.valueAfter(ctx, k, l)
@@ -98,6 +131,9 @@ func (d *Driver[T]) moveLife(ctx context.Context, f *attempts, k primaryKey, was
 			return 0, f.Refused(ctx, driver.Unreadable, s.Meta, s.odd, refusal)
 		case s.Meta != was || s.generation == 0:
 			return 0, f.Refused(ctx, driver.InTheWay, s.Meta, nil, refusal)
+		}
+		if d.moving(&l) {
+			return 0, &movedError{s}
 		}
 		if s.heldUntil < life.ExpiresAt.Add(d.opts.Retain) {
 			if held, err := d.holdLonger(ctx, f, k, &s, life); err != nil {
@@ -113,14 +149,14 @@ func (d *Driver[T]) moveLife(ctx context.Context, f *attempts, k primaryKey, was
 		set := []string{
 			"#x = " + c.set(":x", apartMap(at, s.heldUntil, s.generation)),
 			"#c = " + c.set(":c", text(s.CreatedAt.Time().Format(driver.RFC3339Milli))),
-			"#e = " + c.set(":e", seconds(max(l.ttl, min(s.heldUntil.Add(lifeLasts), latest)))),
+			"#e = " + c.set(":e", seconds(max(l.ttl, min(s.heldUntil.Add(d.lifeLasts), latest)))),
 		}
 		// A version that an overwrite has announced stays: it may be about to write its value.
 		if next != 0 || !l.of(&s) || l.version == plain(versionOf(s.Version)) {
 			set = append(set, "#v = "+c.set(":v", versionOf(version)))
 		}
 		var remove []string
-		if l.doubt != 0 && !l.doubtful(d.clock()) {
+		if l.doubt != 0 && !d.doubtful(&l) {
 			remove = append(remove, "#d")
 		}
 		found, err := d.updateLife(ctx, f, k, c, updateOf(set, remove))
@@ -153,7 +189,7 @@ func (d *Driver[T]) moveUnseen(ctx context.Context, f *attempts, k primaryKey, w
 	update := "SET #v = " + c.set(":v", versionOf(version)) + ", "
 	if was.Version&heldLong != 0 && needed <= held {
 		c.text = "attribute_not_exists(#k) OR " + c.text
-		update += "#x = " + c.set(":x", apartMap(at, held, g)) + ", #c = :c, #e = if_not_exists(#e, " + c.set(":e", seconds(min(held.Add(lifeLasts), latest))) + ")"
+		update += "#x = " + c.set(":x", apartMap(at, held, g)) + ", #c = :c, #e = if_not_exists(#e, " + c.set(":e", seconds(min(held.Add(d.lifeLasts), latest))) + ")"
 	} else {
 		update += "#x.#at = " + c.set(":e", seconds(at))
 	}
@@ -186,17 +222,21 @@ type doubtMark struct {
 	atValue bool // the record's life is in the value's item
 }
 
-func (d *Driver[T]) newDoubt() uint64 { return uint64(d.clock().UnixMicro()) }
+func (d *Driver[T]) newDoubt() uint64 { return 2 * uint64(d.clock().UnixMicro()) }
 
 // markTTL is when DynamoDB may remove a life item that has only a doubt: not before the expiry of any
 // record that the doubt may be about.
 func (d *Driver[T]) markTTL(l driver.Life) driver.Instant {
-	return min(max(driver.Ceil(d.clock()).Add(d.opts.Hold), l.ExpiresAt).Add(lifeLasts).RoundUp(time.Second), latest)
+	return min(max(driver.Ceil(d.clock()).Add(d.opts.Hold), l.ExpiresAt).Add(d.lifeLasts).RoundUp(time.Second), latest)
 }
 
-// doubt sets a doubt in the life item of was, which is to end or to lose its generation.
-func (d *Driver[T]) doubt(ctx context.Context, f *attempts, k primaryKey, was driver.Meta, now driver.Instant) (doubtMark, error) {
+// doubt sets a doubt in the life item of was, whose value's item is about to be deleted or, with moving,
+// to get another life.
+func (d *Driver[T]) doubt(ctx context.Context, f *attempts, k primaryKey, was driver.Meta, moving bool, now driver.Instant) (doubtMark, error) {
 	m := doubtMark{id: d.newDoubt()}
+	if moving {
+		m.id++
+	}
 	id := number(strconv.FormatUint(m.id, 10))
 	send := func(c condition) (lifeItem, error) {
 		update := "SET #d = " + c.set(":d", id) + ", #e = if_not_exists(#e, " + c.set(":e", seconds(d.markTTL(was.Life))) + ")"
@@ -291,7 +331,7 @@ func (d *Driver[T]) end(ctx context.Context, k primaryKey, s *stored, now driver
 	found, err := d.updateLife(ctx, &f, k, c, "SET #x = "+c.set(":x", x)+
 		", #c = "+c.set(":c", text(s.CreatedAt.Time().Format(driver.RFC3339Milli)))+
 		", #v = "+c.set(":v", versionOf(s.Version))+
-		", #e = "+c.set(":e", seconds(max(l.ttl, min(s.heldUntil.Add(lifeLasts), latest)))))
+		", #e = "+c.set(":e", seconds(max(l.ttl, min(s.heldUntil.Add(d.lifeLasts), latest)))))
 	if err == nil {
 		return true, nil
 	}
@@ -330,13 +370,21 @@ func (d *Driver[T]) replaceApart(ctx context.Context, f *attempts, key string, v
 	}
 	is, atValue, m := was, false, doubtMark{}
 	if same {
-		if _, err = d.moveLife(ctx, f, k, was, life, version, now); err != nil {
+		var moved *movedError
+		switch _, err = d.moveLife(ctx, f, k, was, life, version, now); {
+		case errors.As(err, &moved):
+			if put, version, err = d.put(key, v, life, d.format(was, life), 0); err != nil {
+				return 0, err
+			}
+			same = false
+		case err != nil:
 			return 0, err
+		default:
+			is.Life = life
+			is.ExpiresAt = life.ExpiresAt.RoundUp(time.Second)
 		}
-		is.Life = life
-		is.ExpiresAt = life.ExpiresAt.RoundUp(time.Second)
 	} else {
-		if m, err = d.doubt(ctx, f, k, was, now); err != nil {
+		if m, err = d.doubt(ctx, f, k, was, true, now); err != nil {
 			return 0, err
 		}
 		atValue = m.atValue
@@ -346,7 +394,9 @@ func (d *Driver[T]) replaceApart(ctx context.Context, f *attempts, key string, v
 		var c condition
 		if found == nil {
 			c.apartOnly(was, atValue)
-			c.and("#e <= " + c.set(":ttl", put.Item[d.opts.Expiry]))
+			if same {
+				c.and("#e <= " + c.set(":ttl", put.Item[d.opts.Expiry]))
+			}
 		} else {
 			c = over(found, was, now)
 			if same && found.heldUntil > d.holdUntil(life) { // which no write moves back
@@ -376,7 +426,7 @@ func before(beside types.AttributeValue, expired driver.Instant) {
 
 // touchValue is Touch of a record whose life stands apart, and which is to have it in its own item.
 func (d *Driver[T]) touchValue(ctx context.Context, f *attempts, k primaryKey, was driver.Meta, life driver.Life, format TimeFormat, now driver.Instant) (driver.Version, error) {
-	m, err := d.doubt(ctx, f, k, was, now)
+	m, err := d.doubt(ctx, f, k, was, true, now)
 	if err != nil {
 		return 0, err
 	}
@@ -414,7 +464,7 @@ func (d *Driver[T]) touchValue(ctx context.Context, f *attempts, k primaryKey, w
 
 // removeApart is Remove of a record whose life stands apart.
 func (d *Driver[T]) removeApart(ctx context.Context, f *attempts, k primaryKey, was driver.Meta, now driver.Instant) error {
-	m, err := d.doubt(ctx, f, k, was, now)
+	m, err := d.doubt(ctx, f, k, was, false, now)
 	if err != nil {
 		return err
 	}

@@ -149,7 +149,7 @@ func (d *Driver[T]) batches(ctx context.Context, keys []primaryKey, tables []str
 	size := batchSize / len(tables)
 	errs := make([]error, (len(keys)+size-1)/size)
 	for n := range errs {
-		group.Go(func() error {
+		read := func() error {
 			var of []map[string]types.AttributeValue
 			for _, k := range keys[n*size : min((n+1)*size, len(keys))] {
 				of = append(of, d.attributes(k))
@@ -160,7 +160,12 @@ func (d *Driver[T]) batches(ctx context.Context, keys []primaryKey, tables []str
 			}
 			errs[n] = d.batch(ctx, request, add)
 			return nil
-		})
+		}
+		if len(errs) == 1 {
+			_ = read() // without another goroutine
+		} else {
+			group.Go(read)
+		}
 	}
 	_ = group.Wait()
 	return errors.Join(errs...)
