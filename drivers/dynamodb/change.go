@@ -1,6 +1,7 @@
 package dynamodb
 
 import (
+	"context"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
@@ -34,8 +35,55 @@ func ByTTL(kind, principal string) bool {
 // A record that the TTL service removed, or that was removed or overwritten after it had expired,
 // died at its expiry. One that was removed or overwritten earlier died then. DynamoDB rounds that
 // time down to the second, DynamoDB Local to the minute. An item that cannot be read completely has
-// a Problem.
-func (d *Driver[T]) Dead(c Change) (dead driver.Dead, ok bool) {
+// a Problem. With Options.LifeTable use DeadIn: Dead knows only the expiry in the item.
+func (d *Driver[T]) Dead(c Change) (dead driver.Dead, ok bool) { return d.dead(c, nil) }
+
+// DeadIn returns the records whose lives the changes have ended, with their expiries in
+// Options.LifeTable, for which it makes one request for each 100 changes. An error is the store's own.
+func (d *Driver[T]) DeadIn(ctx context.Context, changes []Change) ([]driver.Dead, error) {
+	lives, err := d.livesAt(ctx, changes)
+	if err != nil {
+		return nil, err
+	}
+	var all []driver.Dead
+	for _, c := range changes {
+		if dead, ok := d.dead(c, lives); ok {
+			all = append(all, dead)
+		}
+	}
+	return all, nil
+}
+
+// livesAt reads the life items of the records that changes may have ended.
+func (d *Driver[T]) livesAt(ctx context.Context, changes []Change) (lives map[primaryKey]map[string]types.AttributeValue, err error) {
+	var old []map[string]types.AttributeValue
+	seen := make(map[primaryKey]bool)
+	for _, c := range changes {
+		if k := d.keyOf(c.Old); len(c.Old) > 0 && !seen[k] {
+			seen[k] = true
+			old = append(old, c.Old)
+		}
+	}
+	lives, _, err = d.livesOf(ctx, old, true)
+	return lives, err
+}
+
+// trueExpiry sets the expiry of old to that in its life item, or to what the life that replaced it says.
+func (d *Driver[T]) trueExpiry(s *stored, c Change, lives map[primaryKey]map[string]types.AttributeValue) {
+	if s.generation == 0 {
+		return
+	}
+	if l, err := d.readLife(lives[d.keyOf(c.Old)]); err == nil {
+		s.with(l)
+	}
+	if m, ok := c.New[d.opts.RetainedExpiry].(*types.AttributeValueMemberM); ok {
+		if at, err := parseExpiry(retainedBefore, m.Value[retainedBefore]); err == nil && at != 0 {
+			s.ExpiresAt = at
+		}
+	}
+}
+
+func (d *Driver[T]) dead(c Change, lives map[primaryKey]map[string]types.AttributeValue) (dead driver.Dead, ok bool) {
 	if len(c.Old) == 0 {
 		return dead, false
 	}
@@ -51,7 +99,9 @@ func (d *Driver[T]) Dead(c Change) (dead driver.Dead, ok bool) {
 			return dead, false
 		}
 	}
-	raw := d.rawOf(c.Old, d.read(c.Old))
+	s := d.read(c.Old)
+	d.trueExpiry(&s, c, lives)
+	raw := d.rawOf(c.Old, s)
 	dead = driver.Dead{Key: key, Raw: raw, At: raw.ExpiresAt}
 	at := max(driver.Floor(c.At), raw.CreatedAt) // c.At is rounded down
 	if !c.ByTTL && (at < dead.At || dead.At == 0) || dead.At == 0 {

@@ -133,6 +133,10 @@ func (d *Driver[T]) readApart(s *stored) {
 	if err != nil || g == 0 || s.CreatedAt == 0 {
 		return
 	}
+	if d.opts.LifeTable == "" {
+		s.apartUnseen = true
+		return
+	}
 	s.generation = generation(g)
 	s.Version |= apartBit
 	if s.Version&foreignVersion == 0 && generationOf(s.Version) == s.generation && s.heldUntil >= d.holdUntil(driver.Life{CreatedAt: s.CreatedAt}) {
@@ -289,7 +293,7 @@ func (d *Driver[T]) itemOf(ctx context.Context, table string, k primaryKey) (map
 }
 
 // livesOf reads the life items of those items whose lives stand apart, and returns what that cost.
-func (d *Driver[T]) livesOf(ctx context.Context, items []map[string]types.AttributeValue) (lives map[primaryKey]map[string]types.AttributeValue, cost float64, err error) {
+func (d *Driver[T]) livesOf(ctx context.Context, items []map[string]types.AttributeValue, consistent bool) (lives map[primaryKey]map[string]types.AttributeValue, cost float64, err error) {
 	if d.opts.LifeTable == "" {
 		return nil, 0, nil
 	}
@@ -304,13 +308,13 @@ func (d *Driver[T]) livesOf(ctx context.Context, items []map[string]types.Attrib
 	}
 	var mu sync.Mutex // guards lives
 	lives = make(map[primaryKey]map[string]types.AttributeValue, len(keys))
-	err = d.batches(ctx, keys, []string{d.opts.LifeTable}, d.opts.ConsistentRead, func(_ bool, item map[string]types.AttributeValue) {
+	err = d.batches(ctx, keys, []string{d.opts.LifeTable}, consistent, func(_ bool, item map[string]types.AttributeValue) {
 		mu.Lock()
 		defer mu.Unlock()
 		lives[d.keyOf(item)] = item
 	})
 	unit := 0.5 // an item of at most 4 KB, eventually consistent
-	if d.opts.ConsistentRead {
+	if consistent {
 		unit = 1
 	}
 	return lives, unit * float64(len(keys)), err

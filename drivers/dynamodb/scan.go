@@ -3,6 +3,7 @@ package dynamodb
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -139,7 +140,7 @@ func (d *Driver[T]) Scan(ctx context.Context, from driver.Cursor, limit int) (dr
 		page.Cost = *out.ConsumedCapacity.CapacityUnits
 	}
 	d.stats.consumed(&d.stats.ReadUnits, out.ConsumedCapacity)
-	lives, cost, err := d.livesOf(ctx, out.Items)
+	lives, cost, err := d.livesOf(ctx, out.Items, d.opts.ConsistentRead)
 	if err != nil {
 		return driver.Page{}, err
 	}
@@ -164,6 +165,9 @@ func (d *Driver[T]) Scan(ctx context.Context, from driver.Cursor, limit int) (dr
 			}
 			item = again
 			s.heldUntil = d.heldAfter(s)
+		}
+		if s.apartUnseen { // a walk that believed the item would take a live record for a dead one
+			s.odd = &driver.InvalidError{Field: fmt.Sprintf("attribute %q", d.opts.RetainedExpiry), Value: "with a generation", Rule: "must be read with Options.LifeTable, where the record's life may be"}
 		}
 		r := driver.Scanned{Key: key, Meta: s.Meta, HeldUntil: s.heldUntil, Fault: d.fault(s), Problem: s.odd}
 		if d.opts.ScanSizes {

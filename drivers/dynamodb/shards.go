@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
 	streams "github.com/aws/aws-sdk-go-v2/service/dynamodbstreams/types"
 
@@ -120,8 +121,17 @@ func (s *Stream) read(ctx context.Context, r *reading, held *held) error {
 			r.iterator = "" // an iterator may be valid only once
 			return fmt.Errorf("shard %s: %w", r.shard, err)
 		}
+		changes := make([]Change, len(out.Records))
 		for i := range out.Records {
-			held.bytes.Add(s.take(r, &out.Records[i]))
+			changes[i] = changeOf(&out.Records[i])
+		}
+		lives, err := s.lives(ctx, changes)
+		if err != nil {
+			r.iterator = ""
+			return fmt.Errorf("shard %s: %w", r.shard, err)
+		}
+		for i := range out.Records {
+			held.bytes.Add(s.take(r, &out.Records[i], changes[i], lives))
 		}
 		held.records.Add(int64(len(out.Records)))
 		if out.NextShardIterator == nil {
@@ -143,9 +153,8 @@ func (s *Stream) complete(shard string) bool {
 }
 
 // take handles one stream record, and returns the size of the value it keeps.
-func (s *Stream) take(r *reading, record *streams.Record) (bytes int64) {
-	c := changeOf(record)
-	if d, ok := s.dead(c); ok {
+func (s *Stream) take(r *reading, record *streams.Record, c Change, lives map[primaryKey]map[string]types.AttributeValue) (bytes int64) {
+	if d, ok := s.dead(c, lives); ok {
 		r.dead = append(r.dead, d)
 		bytes = int64(len(d.Value))
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
 	streams "github.com/aws/aws-sdk-go-v2/service/dynamodbstreams/types"
 	"golang.org/x/sync/errgroup"
@@ -125,7 +126,8 @@ type Stream struct {
 	client StreamsClient
 	opts   StreamOptions
 	arn    func(context.Context) (string, error)
-	dead   func(Change) (driver.Dead, bool)
+	dead   func(Change, map[primaryKey]map[string]types.AttributeValue) (driver.Dead, bool)
+	lives  func(context.Context, []Change) (map[primaryKey]map[string]types.AttributeValue, error)
 
 	place   *place
 	found   map[string]streams.Shard // by id
@@ -151,7 +153,7 @@ func (d *Driver[T]) Stream(client StreamsClient, opts StreamOptions) (*Stream, e
 	if err != nil {
 		return nil, err
 	}
-	return &Stream{client: client, opts: o, arn: d.streamARN, dead: d.Dead, iterate: make(map[string]string), bytes: streamBytes}, nil
+	return &Stream{client: client, opts: o, arn: d.streamARN, dead: d.dead, lives: d.livesAt, iterate: make(map[string]string), bytes: streamBytes}, nil
 }
 
 // streamARN returns the ARN of the table's latest stream.
