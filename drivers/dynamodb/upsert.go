@@ -25,12 +25,25 @@ func (d *Driver[T]) Upsert(ctx context.Context, key string, v T, known *driver.M
 			return driver.Meta{}, err
 		}
 		if sizeOfMap(item) > lookFirst {
-			names, projection := d.projection()
-			item, err := d.item(ctx, key, dynamodb.GetItemInput{ProjectionExpression: &projection, ExpressionAttributeNames: names})
-			if s := d.read(item); err == nil && s.odd == nil { // the write reports what went wrong
+			if s, err := d.look(ctx, key); err == nil && s.odd == nil { // the write reports what went wrong
 				known = &s.Meta
 			}
 		}
 	}
 	return driver.Upsert(ctx, sequential[T]{d}, key, v, known, plan, now)
+}
+
+// look reads a record's life.
+func (d *Driver[T]) look(ctx context.Context, key string) (stored, error) {
+	if d.opts.LifeTable != "" {
+		k, err := d.primaryKey(key)
+		if err != nil {
+			return stored{}, err
+		}
+		_, s, err := d.both(ctx, k, false)
+		return s, err
+	}
+	names, projection := d.projection()
+	item, err := d.item(ctx, key, dynamodb.GetItemInput{ProjectionExpression: &projection, ExpressionAttributeNames: names})
+	return d.read(item), err
 }
