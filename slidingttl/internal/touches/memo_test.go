@@ -1,8 +1,10 @@
 package touches
 
 import (
+	"strings"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 	"github.com/slidingttl/slidingttl/slidingttl/policy"
@@ -66,5 +68,16 @@ func TestMemoOfOneSlot(t *testing.T) {
 	m.Read("b", &same, m.Clock())
 	if m.Known("a") != nil {
 		t.Error("a is known of b's slot")
+	}
+}
+
+// A remembered key stays the memo's own copy, and never becomes a caller's string, which may be long.
+func TestMemoKeepsNoCallersString(t *testing.T) {
+	m := NewMemo(16)
+	for expires := range driver.Instant(3) {
+		key, is := strings.Clone("key"), meta(10+expires)
+		if m.Read(key, &is, m.Clock()); *m.Known("key") != is || unsafe.StringData(m.find("key").key) == unsafe.StringData(key) {
+			t.Errorf("read %d: it remembers %+v by the caller's string", expires, m.Known("key"))
+		}
 	}
 }
