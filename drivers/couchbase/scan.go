@@ -35,8 +35,8 @@ func parseMark(c driver.Cursor) (m mark, err error) {
 	return m, err
 }
 
-// Segments implements driver.Scanner, with ranges of vbuckets, of which a bucket has 1,024, or 128
-// on Magma. A hash of the key decides its vbucket.
+// Segments implements driver.Scanner, with ranges of vbuckets. A bucket has 1,024 of them, or 128 on
+// Magma. A hash of the key decides its vbucket.
 func (d *Driver[T]) Segments(ctx context.Context, n int) ([]driver.Cursor, error) {
 	if err := driver.CheckScan("segments", n); err != nil {
 		return nil, err

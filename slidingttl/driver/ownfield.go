@@ -17,8 +17,10 @@ type OwnField struct {
 	Guess func(error) bool
 }
 
-// Check returns an *InvalidError if a T does not suit f: its field for f cannot hold what the driver
-// writes, or has a name that differs in case alone, which many decoders take for the same.
+// Check returns an *InvalidError if a T has a field that does not suit f.
+//
+// It cannot hold what the driver writes, or has a name that differs in case alone, which many decoders
+// take for the same.
 //
 // through decodes a stored record that has one field, with what the driver writes there or the like,
 // into a T, and returns the fields that this T is encoded to. The empty name: a record without fields.
