@@ -158,8 +158,8 @@ func (d *Driver[T]) checkValue() (triesKeys bool, err error) {
 	for _, p := range own {
 		f := driver.OwnField{Name: p.name, Kind: "property", Option: options[p.name], Sole: p.name == o.Version}
 		switch {
-		case p.name == "_ts":
-			p.value = strconv.Itoa(math.MaxInt32)
+		case p.name == "_ts" || p.name == ttlName:
+			p.value = strconv.Itoa(maxTTL)
 		case p.value == quoted("id"):
 			f.Guess = func(err error) bool { return !errors.As(err, new(*json.UnmarshalTypeError)) }
 		}

@@ -75,6 +75,9 @@ func sameNumbers(av types.AttributeValue) types.AttributeValue {
 	case *types.AttributeValueMemberSS:
 		slices.Sort(av.Value)
 	case *types.AttributeValueMemberNS:
+		for i := range av.Value {
+			av.Value[i] = plain(sameNumbers(number(av.Value[i])))
+		}
 		slices.Sort(av.Value)
 	case *types.AttributeValueMemberBS:
 		slices.SortFunc(av.Value, bytes.Compare)

@@ -16,7 +16,7 @@ import (
 )
 
 // encode encodes v into a map that the caller may modify. A map of attributes is stored unchanged.
-func (d *Driver[T]) encode(v T) (map[string]types.AttributeValue, error) {
+func (d *Driver[T]) encode(v T) (_ map[string]types.AttributeValue, err error) {
 	var opts []func(*attributevalue.EncoderOptions)
 	if d.opts.Encoder != nil {
 		opts = append(opts, d.opts.Encoder)
@@ -24,6 +24,11 @@ func (d *Driver[T]) encode(v T) (map[string]types.AttributeValue, error) {
 	invalid := func(rule string, err error) error {
 		return &driver.InvalidError{Field: "value", Value: fmt.Sprintf("a %T", v), Rule: rule, Err: err}
 	}
+	defer func() {
+		if recover() != nil { // attributevalue calls methods of nil pointers
+			err = invalid("must be one that attributevalue encodes", errPanic)
+		}
+	}()
 	raw, ok := any(v).(map[string]types.AttributeValue)
 	if !ok {
 		av, err := attributevalue.MarshalWithOptions(v, opts...)

@@ -88,7 +88,7 @@ func Run[T any](t *testing.T, n int, targets ...Target[T]) {
 	began := time.Now()
 	for failed, seed := 0, first; seed < first+uint64(n) && failed < most; seed++ {
 		c := newCase(t.Context(), seed, targets)
-		if err := c.judge(&sum); err != nil {
+		if err := c.judge(&sum); err != nil && !errors.Is(err, driver.ErrAmbiguous) { // an answer was lost
 			failed++
 			t.Errorf("ANYVALUE=%d: %s: %v: %v\n\t%s", seed, c.target.Name, c.typ, err, strings.Join(c.steps, "\n\t"))
 		}

@@ -47,7 +47,7 @@ func (f OwnField) Check(goType string, through func(name string) (map[string]any
 	case !exact && !filled:
 		rule = "differs from it in case alone"
 	case !f.Sole:
-		return false, nil
+		return f.Guess != nil, nil
 	}
 	rename := "rename the field"
 	if f.Option != "" {
