@@ -41,6 +41,7 @@ func suites() []runner.Suite {
 		stores.Hot(),
 		stores.Redis(),
 		stores.PostgreSQL(),
+		stores.Durable(),
 		stores.MariaDB(),
 		stores.SQLite(),
 		rows.Suite(),

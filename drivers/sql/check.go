@@ -55,9 +55,9 @@ func (r *refusals) when(wrong bool, field, value, rule string) {
 type description struct {
 	columns map[string]columnType // by name in lower case
 	indexes []index
-	parts   []string          // a partitioned table's parts with rows, as they stand in statements
-	invalid map[string]string // first columns of indexes whose creation was cancelled, by the index's name in statements
-	wrong   string            // what the table is that it must not be; empty: nothing
+	parts   []string       // a partitioned table's parts with rows, as they stand in statements
+	invalid []invalidIndex // of which the creation was cancelled
+	wrong   string         // what the table is that it must not be; empty: nothing
 }
 
 type columnType struct {
@@ -65,6 +65,9 @@ type columnType struct {
 	digits int    // digits of a second's fraction; negative: the type's maximum
 	moves  bool   // the database sets it at every write of the row
 }
+
+// invalidIndex is an index as it stands in DROP INDEX, and its first column.
+type invalidIndex struct{ drop, column string }
 
 // index is an index that covers all rows.
 type index struct {

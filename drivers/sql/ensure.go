@@ -152,9 +152,9 @@ func (t *table) missing(d *description, online string) []string {
 		return statements
 	}
 	if online != "" {
-		for name, column := range d.invalid {
-			if column == strings.ToLower(t.sweep) { // of a statement that was cancelled
-				statements = append(statements, "DROP INDEX"+online+" "+name)
+		for _, i := range d.invalid {
+			if i.column == strings.ToLower(t.sweep) {
+				statements = append(statements, "DROP INDEX "+i.drop)
 			}
 		}
 		for _, part := range d.parts { // the table's own index then takes these over

@@ -142,10 +142,11 @@ WITH leaves AS (
 	UNION SELECT to_regclass($1), 0)
 SELECT relid::regclass::text, '', '' FROM leaves WHERE level > 0
 UNION ALL
-SELECT '', i.indexrelid::regclass::text, lower(a.attname)
+SELECT '', CASE WHEN c.relkind = 'I' THEN '' ELSE 'CONCURRENTLY ' END || 'IF EXISTS ' || i.indexrelid::regclass, lower(a.attname)
 FROM leaves JOIN pg_index i ON i.indrelid = relid AND NOT i.indisvalid
+JOIN pg_class c ON c.oid = i.indexrelid
 JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
-ORDER BY 1, 2`
+ORDER BY 1, 2 DESC` // a partitioned table's own index first: it takes the others with it
 
 func (p postgres) describe(ctx context.Context, db *stdsql.DB, schema, table string) (*description, error) {
 	name := qualified(p, schema, table)
@@ -156,14 +157,13 @@ func (p postgres) describe(ctx context.Context, db *stdsql.DB, schema, table str
 	if err != nil || len(d.columns) == 0 {
 		return d, err
 	}
-	d.invalid = make(map[string]string)
 	return d, each(ctx, db, postgresParts, []any{name}, func(scan func(...any) error) error {
 		var table, index, column string
 		if err := scan(&table, &index, &column); err != nil {
 			return err
 		}
 		if index != "" {
-			d.invalid[index] = column
+			d.invalid = append(d.invalid, invalidIndex{index, column})
 		} else {
 			d.parts = append(d.parts, table)
 		}

@@ -24,14 +24,15 @@ type database struct {
 	server   sqltest.Database
 	driver   string
 	argument func(n int) string
+	durable  bool // flushes each commit to disk
 }
 
 func mark(int) string { return "?" }
 
 var (
-	postgres = database{sql.PostgreSQL, sqltest.PostgreSQL, "pgx", func(n int) string { return "$" + strconv.Itoa(n) }}
-	mariadb  = database{sql.MySQL, sqltest.MariaDB, "mysql", mark}
-	sqlite   = database{sql.SQLite, sqltest.SQLite, "sqlite", mark}
+	postgres = database{sql.PostgreSQL, sqltest.PostgreSQL, "pgx", func(n int) string { return "$" + strconv.Itoa(n) }, false}
+	mariadb  = database{sql.MySQL, sqltest.MariaDB, "mysql", mark, false}
+	sqlite   = database{sql.SQLite, sqltest.SQLite, "sqlite", mark, false}
 )
 
 // contenders are the ways to read a row. MariaDB has no UPDATE that returns one.
@@ -139,23 +140,38 @@ func updateReturning(r *bareRows, ctx context.Context, key string) (session, err
 func PostgreSQL() runner.Suite {
 	return postgres.suite("postgres", "PostgreSQL", "over a socket", true, 0.95)
 }
+
+// Durable is PostgreSQL that flushes each commit to disk, as in production.
+func Durable() runner.Suite {
+	b := postgres
+	b.durable = true
+	return b.suite("postgres-fsync", "PostgreSQL with fsync", "over a socket", true, 0.95)
+}
+
 func MariaDB() runner.Suite { return mariadb.suite("mariadb", "MariaDB", "over a socket", false, 0.95) }
 func SQLite() runner.Suite  { return sqlite.suite("sqlite", "SQLite", "in the process", true, 0.9) }
 
 // suite: oneTrip says that the driver reads and touches in one.
 func (b database) suite(name, title, where string, oneTrip bool, bare float64) runner.Suite {
+	flushes := "flushes nothing"
+	if b.durable {
+		flushes = "flushes each commit"
+	}
 	f := &field{
 		suite:      name,
 		title:      title + ": reads that keep their row alive",
 		contenders: b.contenders(),
 		full:       extent{4, 24, 512, [2]int{256, 1024}},
 		quick:      extent{1, 12, 128, [2]int{64, 256}},
-		text: `Rows of about 500 bytes, %d for each contestant, in one table of a ` + title + ` that flushes nothing, ` + where + `;
+		text: `Rows of about 500 bytes, %d for each contestant, in one table of a ` + title + ` that ` + flushes + `, ` + where + `;
 readers take the keys in turn and share 16 connections. The bare read selects what the driver does. With slack no touch is due.`,
 		targets: func(f *field, r *runner.Results) []runner.Figure {
 			var all []runner.Figure
 			for _, n := range readers {
 				all = append(all, f.ratio(r, own10, bareName, n, "throughput-vs-bare", bare))
+				if b.durable { // a due read waits for no commit
+					all = append(all, f.ratio(r, exactName, bareName, n, "due-throughput-vs-bare", map[int]float64{1: 0.9, 16: 0.5}[n]))
+				}
 				if oneTrip {
 					all = append(all, f.ratio(r, exactName, naiveName, n, "due-throughput-vs-naive", 1.3))
 				}
@@ -191,7 +207,11 @@ func (b database) with(do func(address string) error) error {
 		return do(sqltest.SQLiteDSN(filepath.Join(dir, "bench.db")))
 	}
 	ctx := context.Background()
-	server, err := sqltest.Run(ctx, b.server)
+	start := sqltest.Run
+	if b.durable {
+		start = sqltest.RunDurable
+	}
+	server, err := start(ctx, b.server)
 	if err != nil {
 		return err
 	}

@@ -41,7 +41,7 @@ func StartClocked(t testing.TB, db Database) (s *Server, set func(ahead time.Dur
 	defer cancel()
 	s, err = kinds[db].start(ctx, []string{
 		"LD_PRELOAD=" + libraries[0], "FAKETIME_TIMESTAMP_FILE=" + file, "FAKETIME_NO_CACHE=1", "FAKETIME_DONT_FAKE_MONOTONIC=1",
-	})
+	}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,11 +6,13 @@ import (
 	stdsql "database/sql"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/user"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -33,8 +35,9 @@ type Server struct {
 	// DSN is how to reach it, by pgx or go-sql-driver/mysql.
 	DSN string
 
-	db   Database
-	stop func() error // nil: it was not started here
+	db    Database
+	stop  func() error                    // nil: it was not started here
+	again func(ctx context.Context) error // kills it and its children, and starts it over its data
 }
 
 const startTimeout = 2 * time.Minute
@@ -48,6 +51,7 @@ type kind struct {
 	signal   string // ends it and its children at once
 	find     func() (string, error)
 	commands func(program, dir string) (prepare, serve *exec.Cmd)
+	durable  []string // options that flush to disk
 	dsn      func(dir string) string
 }
 
@@ -63,7 +67,8 @@ var kinds = map[Database]kind{
 				exec.Command(program, "-D", data, "-k", dir, "-c", "listen_addresses=", "-c", "fsync=off", "-c", "synchronous_commit=off",
 					"-c", "full_page_writes=off", "-c", "max_connections=200", "-c", "shared_buffers=256MB", "-c", "max_wal_size=4GB")
 		},
-		dsn: func(dir string) string { return "host=" + dir + " user=postgres dbname=postgres sslmode=disable" },
+		durable: []string{"-c", "fsync=on", "-c", "synchronous_commit=on", "-c", "full_page_writes=on"},
+		dsn:     func(dir string) string { return "host=" + dir + " user=postgres dbname=postgres sslmode=disable" },
 	},
 	MariaDB: {
 		driver: "mysql", variable: "SQLTEST_MYSQL", packages: "mariadb-server", user: "mysql", signal: "KILL",
@@ -80,7 +85,8 @@ var kinds = map[Database]kind{
 					"--pid-file="+filepath.Join(dir, "pid"), "--innodb-flush-log-at-trx-commit=0", "--innodb-flush-method=nosync",
 					"--innodb-buffer-pool-size=256M", "--innodb-log-file-size=256M", "--max-connections=200")
 		},
-		dsn: func(dir string) string { return "root@unix(" + filepath.Join(dir, "s") + ")/" },
+		durable: []string{"--innodb-flush-log-at-trx-commit=1", "--innodb-flush-method=fsync"},
+		dsn:     func(dir string) string { return "root@unix(" + filepath.Join(dir, "s") + ")/" },
 	},
 }
 
@@ -100,7 +106,31 @@ func Run(ctx context.Context, db Database) (*Server, error) {
 		}
 		return &Server{DSN: dsn, db: db}, nil
 	}
-	s, err := k.start(ctx, nil)
+	return run(ctx, db, k, nil)
+}
+
+// RunDurable is Run, for a server of its own that flushes to disk before it acknowledges a commit, as
+// in production.
+func RunDurable(ctx context.Context, db Database) (*Server, error) {
+	k, ok := kinds[db]
+	if !ok {
+		return nil, fmt.Errorf("sqltest: database %d has no server", db)
+	}
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	return run(ctx, db, k, k.durable)
+}
+
+// Crash kills the server and all its processes at once, and starts it over its data. It is for a
+// server that RunDurable started.
+func (s *Server) Crash(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	return s.again(ctx)
+}
+
+func run(ctx context.Context, db Database, k kind, options []string) (*Server, error) {
+	s, err := k.start(ctx, nil, options)
 	if errors.Is(err, errNotInstalled) {
 		return nil, fmt.Errorf("sqltest: %w: apt-get install %s, or name a server by %s", err, k.packages, k.variable)
 	}
@@ -131,8 +161,8 @@ const guard = `signal=$1 dir=$2; shift 2; exec 3<&0
 } >/dev/null 2>&1 &
 exec "$@" 3<&- </dev/null`
 
-// start runs the server, with variables of its environment.
-func (k kind) start(ctx context.Context, env []string) (*Server, error) {
+// start runs the server, with variables of its environment and more options.
+func (k kind) start(ctx context.Context, env, options []string) (*Server, error) {
 	program, err := k.find()
 	if err != nil {
 		return nil, err
@@ -153,33 +183,79 @@ func (k kind) start(ctx context.Context, env []string) (*Server, error) {
 		return nil, fmt.Errorf("%w: %s", err, bytes.TrimSpace(out))
 	}
 	args := append([]string{"-c", guard, "sh", k.signal, dir, "env"}, env...)
-	cmd := exec.Command("sh", append(args, serve.Args...)...)
-	u.runs(cmd)
-	cmd.Dir = dir
-	var output bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &output, &output
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	ended := make(chan struct{})
-	go func() {
-		_ = cmd.Wait() // it ends by a signal, or its output has the error
-		close(ended)
-	}()
-	s := &Server{DSN: k.dsn(dir), stop: func() error {
+	args = append(append(args, serve.Args...), options...)
+	s := &Server{DSN: k.dsn(dir)}
+	var guards []io.Closer // each removes dir at its end
+	var ended chan struct{}
+	var process *os.Process
+	begin := func(ctx context.Context) error {
+		cmd := exec.Command("sh", args...)
+		u.runs(cmd)
+		cmd.Dir = dir
+		var output bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &output, &output
+		stdin, g, err := os.Pipe() // one that Wait does not close
+		if err != nil {
+			return err
+		}
+		cmd.Stdin = stdin
+		err = cmd.Start()
 		_ = stdin.Close()
-		<-ended
+		if err != nil {
+			_ = g.Close()
+			return err
+		}
+		gone := make(chan struct{})
+		go func() {
+			_ = cmd.Wait() // it ends by a signal, or its output has the error
+			close(gone)
+		}()
+		guards, ended, process = append(guards, g), gone, cmd.Process
+		if err := answers(ctx, k.driver, s.DSN, gone); err != nil {
+			return fmt.Errorf("%w: %s", err, bytes.TrimSpace(output.Bytes()))
+		}
+		return nil
+	}
+	s.stop = func() error {
+		for _, g := range guards {
+			_ = g.Close()
+		}
+		if ended != nil {
+			<-ended
+		}
 		return os.RemoveAll(dir)
-	}}
-	if err := answers(ctx, k.driver, s.DSN, ended); err != nil {
+	}
+	s.again = func(ctx context.Context) error {
+		killAll(process.Pid)
+		<-ended
+		return begin(ctx)
+	}
+	if err := begin(ctx); err != nil {
 		_ = s.stop()
-		return nil, fmt.Errorf("%w: %s", err, bytes.TrimSpace(output.Bytes()))
+		return nil, err
 	}
 	return s, nil
+}
+
+// killAll kills a process and its children, the children while it cannot tell them to do anything.
+func killAll(pid int) {
+	_ = syscall.Kill(pid, syscall.SIGSTOP)
+	all := []int{pid}
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, name := range stats {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			continue // it has ended
+		}
+		fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+		child, err := strconv.Atoi(filepath.Base(filepath.Dir(name)))
+		if err == nil && len(fields) > 1 && fields[1] == strconv.Itoa(pid) {
+			all = append(all, child)
+		}
+	}
+	for i := range all {
+		_ = syscall.Kill(all[len(all)-1-i], syscall.SIGKILL)
+	}
 }
 
 // answers waits until the server answers, or ended is closed.
