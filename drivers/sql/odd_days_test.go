@@ -106,7 +106,7 @@ func TestReadsBesideLockedRows(t *testing.T) {
 			db.SetMaxOpenConns(pool)
 			db.SetMaxIdleConns(pool)
 			d := open[session](t, db, s.dialect, nil)
-			store, err := slidingttl.New(d, slidingttl.Policy{IdleGrace: time.Hour, MaxLifetime: 24 * time.Hour}, &slidingttl.Options[session]{TouchWait: time.Millisecond})
+			store, err := slidingttl.New(d, slidingttl.Policy{IdleGrace: time.Hour, MaxLifetime: 24 * time.Hour}, &slidingttl.Options[session]{TouchWait: time.Millisecond, TouchTimeout: time.Minute})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -123,6 +123,7 @@ func TestReadsBesideLockedRows(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			defer func() { _ = tx.Rollback() }() // so that the store can close
 			if _, err := tx.ExecContext(ctx, "UPDATE "+d.quoted()+" SET version = version + 1 WHERE id LIKE 'locked%'"); err != nil {
 				t.Fatal(err)
 			}
@@ -133,13 +134,13 @@ func TestReadsBesideLockedRows(t *testing.T) {
 			reading.Wait() // each for its TouchWait at most; the touches go on
 			slow := 0
 			for range 20 {
-				within, cancel := context.WithTimeout(ctx, 5*time.Second)
+				within, cancel := context.WithTimeout(ctx, 10*time.Second)
 				if _, err := store.Peek(within, "free"); err != nil {
 					slow++
 				}
 				cancel()
 				if slow > 0 {
-					t.Fatal("a read found no connection for 5 s, because touches wait for locked rows")
+					t.Fatal("a read found no connection for 10 s, because touches wait for locked rows")
 				}
 			}
 			if err := tx.Rollback(); err != nil {
