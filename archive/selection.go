@@ -40,9 +40,6 @@ func (s *Selection) Validate() error {
 	if ways != 1 {
 		return &driver.InvalidError{Field: "Selection", Value: fmt.Sprint(ways), Rule: "must have one of Keys, Prefix and Column"}
 	}
-	if slices.Contains(s.Keys, "") {
-		return &driver.InvalidError{Field: "Selection.Keys", Value: "empty", Rule: "must be keys"}
-	}
 	return nil
 }
 
