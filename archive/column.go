@@ -9,6 +9,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
 )
 
 // Column is a column that the user adds to the fixed ones.
@@ -21,6 +22,17 @@ type Column struct {
 	// it returns an error, or text that is not UTF-8, the record goes to the Quarantine:
 	// return nil if the value is unknown.
 	Of func(*Record) (any, error)
+}
+
+// Field returns a Text column of a field of values that are JSON, or DynamoDB's JSON: "user.id" is id in
+// user. It is null where there is no such field, or it is neither text nor a number.
+func Field(name, path string) Column {
+	return Column{Name: name, Type: Text, Of: func(r *Record) (any, error) {
+		if text, ok := upkeep.Field(r.Value, path); ok {
+			return text, nil
+		}
+		return nil, nil
+	}}
 }
 
 // ColumnType is the type of a Column.

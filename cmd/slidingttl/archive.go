@@ -21,7 +21,7 @@ An ARCHIVE is a directory, or s3://bucket/prefix/?region=R, with credentials as 
 them. kms= names the KMS key that the server encrypts with. tiers=30:STANDARD_IA,180:GLACIER_IR
 sets the storage class by the age of a day: give it to all commands, and run compact daily.`,
 	}
-	c.AddCommand(a.archiveFind(), a.archiveList(), a.archiveStats(), a.archiveCompact(), a.archiveForget(), a.archiveVerify(), a.archiveRepair())
+	c.AddCommand(a.archiveFind(), a.archiveList(), a.archiveStats(), a.archiveCompact(), a.archiveForget(), a.archiveVerify(), a.archiveRepair(), a.archiveFiles())
 	return c
 }
 

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,6 +20,7 @@ func (a *app) harvest() *cobra.Command {
 	var source string
 	var since time.Time
 	var apply bool
+	var columns []string
 	o := upkeep.HarvestOptions{Grace: 10 * time.Minute}
 	c := &cobra.Command{
 		Use:   "harvest STORE ARCHIVE",
@@ -38,7 +41,7 @@ policy. --past-cap ends such lives: it sets their expiry to now, and a later har
 			if !since.IsZero() {
 				o.Since = driver.Floor(since)
 			}
-			bury, err := graveOf(c.Context(), args[1], source, p)
+			bury, err := graveOf(c.Context(), args[1], source, columns, p)
 			if err != nil {
 				return err
 			}
@@ -56,6 +59,7 @@ policy. --past-cap ends such lives: it sets their expiry to now, and a later har
 	f := c.Flags()
 	f.BoolVar(&apply, "apply", false, "write to the archive; without it nothing is written")
 	f.StringVar(&source, "source", "", "`name` of the store in the archive. Always give the same: under another name records count as different")
+	f.StringArrayVar(&columns, "column", nil, "a column of the archive, text, from a field of values that are JSON: `name=field`, such as user_id=user.id, by which archive forget --where finds records; may be repeated")
 	f.TimeVar(&since, "since", since, []string{time.RFC3339}, `start from this time ("2026-11-22T08:00:00Z") and not from the position in the archive: leave out earlier deaths`)
 	f.Var((*period)(&o.Grace), "grace", "how long a record must have been dead")
 	f.BoolVar(&o.PastCap, "past-cap", false, "end the lives of records past the cap whose expiry is in the future")
@@ -66,12 +70,20 @@ policy. --past-cap ends such lives: it sets their expiry to now, and a later har
 }
 
 // graveOf returns the Grave in the archive at uri for the dead records of a store.
-func graveOf(ctx context.Context, uri, source string, p slidingttl.Policy) (*archive.Grave, error) {
+func graveOf(ctx context.Context, uri, source string, columns []string, p slidingttl.Policy) (*archive.Grave, error) {
+	var o archive.WriterOptions
+	for _, c := range columns {
+		name, field, ok := strings.Cut(c, "=")
+		if !ok || field == "" {
+			return nil, fmt.Errorf("%w: --column is %q: must have the form name=field", errUsage, c)
+		}
+		o.Columns = append(o.Columns, archive.Field(name, field))
+	}
 	b, err := openArchive(ctx, uri)
 	if err != nil {
 		return nil, err
 	}
-	w, err := archive.NewWriter(b, nil)
+	w, err := archive.NewWriter(b, &o)
 	if err != nil {
 		return nil, err
 	}

@@ -67,6 +67,44 @@ func TestHarvestStopped(t *testing.T) {
 	contains(t, out, "dry run", "dead of idleness 0", "left to an earlier harvest 300")
 }
 
+// A harvest takes columns from fields of values, by which the command forgets.
+func TestHarvestColumns(t *testing.T) {
+	uri, buried := sessions(t, 40), t.TempDir()
+	args := []string{"harvest", uri, buried, "--source", "sessions", "--policy", thirty, "--apply", "--column", "number=n", "--column", "owner=user.id"}
+	command(t, 0, args...)
+	out, _ := command(t, 0, "archive", "forget", buried, "--where", "number=7")
+	contains(t, out, "1 records in 1 files would be forgotten")
+	_, errs := command(t, exitUsage, append(args, "--column", "number")...)
+	contains(t, errs, "must have the form name=field")
+	view, _ := command(t, 0, "archive", "files", buried, "--sql", "duckdb")
+	contains(t, view, "read_parquet([ '"+buried+"/day=", "QUALIFY")
+	_, errs = command(t, exitUsage, "archive", "files", buried, "--sql", "hive")
+	contains(t, errs, "must be duckdb, clickhouse or athena")
+}
+
+// Under a timer dying --since tells no key twice, and says which store its file is of.
+func TestDyingTold(t *testing.T) {
+	db, uri := sessionsIn(t, 12)
+	execute(t, db, "UPDATE sessions SET created_at = 1700000000000, expires_at = (unixepoch() + 600 + 60 * CAST(substr(id, 6) AS INTEGER)) * 1000")
+	file := filepath.Join(t.TempDir(), "told")
+	all := map[string]bool{}
+	for _, within := range []string{"12m30s", "12m31s", "1h", "2h"} {
+		out, _ := command(t, 0, "dying", uri, "--within", within, "--since", file, "--limit", "8")
+		for line := range strings.Lines(out) {
+			if all[line] {
+				t.Errorf("twice: %s", line)
+			}
+			all[line] = true
+		}
+	}
+	if len(all) != 12 {
+		t.Errorf("%d are told; want 12", len(all))
+	}
+	_, other := sessionsIn(t, 1)
+	_, errs := command(t, exitUsage, "dying", other, "--since", file)
+	contains(t, errs, "is of store")
+}
+
 // writerFunc is a writer that is a function.
 type writerFunc func(p []byte) (int, error)
 

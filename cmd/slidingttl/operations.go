@@ -35,31 +35,6 @@ func (a *app) audit() *cobra.Command {
 	return c
 }
 
-func (a *app) dying() *cobra.Command {
-	var pace paceFlags
-	var o upkeep.DyingOptions
-	within := period(time.Hour)
-	c := &cobra.Command{
-		Use:     "dying STORE",
-		Short:   "Tell which records die soon unless they are read, a line of JSON each; writes nothing",
-		Example: `  slidingttl dying "postgres:///app?table=sessions" --within 1h | kcat -P -b broker1 -t dying`,
-		RunE: func(c *cobra.Command, args []string) error {
-			return over(a, c, work{uri: args[0], pace: &pace}, func(s *store) (*upkeep.DyingReport, error) {
-				o.Options = pace.Options
-				r, err := upkeep.Dying(c.Context(), s.Harvested, time.Duration(within), &o)
-				if r != nil && r.More {
-					say(a.err, "others die by "+r.Until.Format(time.RFC3339)+" too, after these: see --limit")
-				}
-				return r, err
-			})
-		},
-	}
-	pace.rates(c)
-	c.Flags().Var(&within, "within", "how soon they die")
-	c.Flags().IntVar(&o.Limit, "limit", 10000, "records told, and half of those held in memory, at most")
-	return c
-}
-
 func (a *app) diff() *cobra.Command {
 	var from, to policyFlags
 	var pace paceFlags

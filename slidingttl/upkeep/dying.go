@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -17,15 +18,21 @@ import (
 type DyingOptions struct {
 	Options
 
-	// Limit bounds the report to the records that die first. Dying holds twice as many in
-	// memory. Zero: 10,000.
+	// Limit bounds the report to the records that die first. Those that expire at one instant are
+	// listed together, or all later. Dying holds twice as many in memory. Zero: 10,000.
 	Limit int
+
+	// Since leaves out records that expire by then: the Through of the report before. So a timer
+	// learns of each expiry once, and of all if within is no longer than the policy's idle
+	// grace. Zero: none.
+	Since driver.Instant
 }
 
 // DyingReport lists records that die soon. Its text is a line of JSON for each key, for a queue.
 type DyingReport struct {
 	Totals
 	Until     time.Time  `json:"until"`     // they die by then
+	Through   time.Time  `json:"through"`   // all that die by then are listed, or were before Since
 	Dying     []DyingKey `json:"dying"`     // ordered by death; empty with an error
 	More      bool       `json:"more"`      // more records than Limit die by Until
 	Malformed int64      `json:"malformed"` // their expiry cannot be read
@@ -49,7 +56,7 @@ func Dying(ctx context.Context, s driver.Scanner, within time.Duration, opts *Dy
 		return nil, err
 	}
 	now := o.clockOf(s)()
-	until := now.Add(within)
+	until, from := now.Add(within), max(now, o.Since)
 	r := DyingReport{Until: until.Time()}
 	var mu sync.Mutex // guards those below
 	var dying []driver.Scanned
@@ -69,7 +76,7 @@ func Dying(ctx context.Context, s driver.Scanner, within time.Duration, opts *Dy
 		for _, s := range page {
 			if s.Problem != nil {
 				into.Malformed++
-			} else if s.ExpiresAt > now && s.ExpiresAt <= latest {
+			} else if s.ExpiresAt > from && s.ExpiresAt <= latest {
 				if dying = append(dying, s); len(dying) > 2*o.Limit {
 					first()
 				}
@@ -80,7 +87,7 @@ func Dying(ctx context.Context, s driver.Scanner, within time.Duration, opts *Dy
 	if d, indexed := driver.As[driver.Dying](s); indexed {
 		var page []driver.Scanned
 		err = again(ctx, func() (err error) {
-			page, err = d.Dying(ctx, now, until, o.Limit+1)
+			page, err = d.Dying(ctx, from, until, o.Limit+1)
 			return err
 		})
 		_ = visit(ctx, 0, page, &r)
@@ -92,6 +99,16 @@ func Dying(ctx context.Context, s driver.Scanner, within time.Duration, opts *Dy
 	}
 	if first(); err != nil {
 		return &r, err
+	}
+	r.Through = max(from, until).Time()
+	if r.More { // those that expire together are listed together
+		last := dying[o.Limit].ExpiresAt
+		r.Through = (last - 1).Time()
+		if whole := slices.IndexFunc(dying, func(s driver.Scanned) bool { return s.ExpiresAt == last }); whole > 0 {
+			dying = dying[:whole]
+		} else if o.Since != 0 {
+			return &r, invalid("DyingOptions.Limit", fmt.Sprint(o.Limit), "must be more with Since: so many records expire at one instant")
+		}
 	}
 	for _, s := range dying[:min(len(dying), o.Limit)] {
 		k := DyingKey{Key: s.Key, CreatedAt: s.CreatedAt.Time(), ExpiresAt: s.ExpiresAt.Time()}

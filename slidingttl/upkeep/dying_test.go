@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -105,4 +106,71 @@ func TestDyingByIndex(t *testing.T) {
 			t.Errorf("by %d calls: %+v", calls, r)
 		}
 	})
+}
+
+// A timer that asks with Since learns of each expiry once, and of every record before it dies, however
+// few it takes at a time, while records are touched and inserted.
+func TestDyingSince(t *testing.T) {
+	const idle, within = 40 * time.Minute, 30 * time.Minute
+	for _, limit := range []int{0, 7} {
+		synctest.Test(t, func(t *testing.T) {
+			f := open(t)
+			rnd := rand.New(rand.NewPCG(1, 2))
+			expires, told := map[string]driver.Instant{}, map[string]driver.Instant{}
+			touch := func(i int) {
+				key, now := fmt.Sprint("key-", i), driver.Floor(f.Now())
+				l := driver.Life{CreatedAt: now, ExpiresAt: now.Add(idle)}
+				if e, err := f.Get(t.Context(), key); err == nil {
+					_, err = f.Touch(t.Context(), key, e.Meta, driver.Life{CreatedAt: e.CreatedAt, ExpiresAt: l.ExpiresAt}, now)
+					ok(t, err)
+				} else {
+					_, err = f.Insert(t.Context(), key, "v", l, now)
+					ok(t, err)
+				}
+				expires[key] = l.ExpiresAt
+			}
+			for i := range 60 {
+				touch(i)
+				time.Sleep(time.Duration(rnd.IntN(3)) * 20 * time.Second) // some together
+			}
+			since, listed := driver.Instant(0), 0
+			for range 400 {
+				for range rnd.IntN(3) {
+					touch(rnd.IntN(60))
+				}
+				time.Sleep(time.Minute)
+				for now := driver.Floor(f.Now()); true; {
+					r, err := upkeep.Dying(t.Context(), f, within, &upkeep.DyingOptions{Since: since, Limit: limit})
+					ok(t, err)
+					for _, k := range r.Dying {
+						if at := driver.Floor(k.ExpiresAt); told[k.Key] == at || expires[k.Key] != at {
+							t.Fatalf("%s is told at %v: %v, and before %v", k.Key, now, at, told[k.Key])
+						}
+						told[k.Key] = driver.Floor(k.ExpiresAt)
+						listed++
+					}
+					since = driver.Floor(r.Through)
+					if !r.More {
+						break
+					}
+				}
+				for key, at := range expires {
+					if at <= driver.Floor(f.Now()) && told[key] != at {
+						t.Fatalf("%s died at %v and was not told", key, at)
+					}
+				}
+			}
+			if listed < 300 {
+				t.Errorf("%d were told", listed)
+			}
+			for i := range 9 {
+				f.add(fmt.Sprint("together-", i), -day, 300*day)
+			}
+			_, err := upkeep.Dying(t.Context(), f, 400*day, &upkeep.DyingOptions{Since: driver.Floor(f.Now().Add(200 * day)), Limit: 5})
+			var invalid *driver.InvalidError
+			if !errors.As(err, &invalid) || invalid.Field != "DyingOptions.Limit" {
+				t.Errorf("%v", err)
+			}
+		})
+	}
 }

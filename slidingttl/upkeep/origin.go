@@ -61,7 +61,7 @@ func FromField(name string) Origin {
 			at, ok := instant(strings.Trim(text, `"`))
 			return at, ok, nil
 		}
-		text, ok := field(raw.Value, strings.Split(name, "."))
+		text, ok := Field(raw.Value, name)
 		if !ok {
 			return 0, false, nil
 		}
@@ -70,15 +70,15 @@ func FromField(name string) Origin {
 	}}
 }
 
-// field finds a text or number in JSON, or in DynamoDB's JSON.
-func field(value []byte, path []string) (string, bool) {
+// Field finds a text or number in JSON, or in DynamoDB's JSON: "user.id" is id in user.
+func Field(value []byte, path string) (string, bool) {
 	d := json.NewDecoder(bytes.NewReader(value))
 	d.UseNumber()
 	var v any
 	if d.Decode(&v) != nil {
 		return "", false
 	}
-	for _, name := range path {
+	for name := range strings.SplitSeq(path, ".") {
 		m, _ := v.(map[string]any)
 		if inner, is := m["M"].(map[string]any); is && len(m) == 1 && m[name] == nil {
 			m = inner

@@ -13,6 +13,7 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -87,6 +88,25 @@ func TestClickHouse(t *testing.T) {
 		if _, err := archive.Compact(t.Context(), b, nil); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// ClickHouse's view of the files that count has the lives that the Reader has, each once.
+func TestClickHouseView(t *testing.T) {
+	path, b := untidy(t)
+	view, err := archive.NewReader(b).View(t.Context(), "clickhouse", path, "", archive.Span{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var answers [][][]string
+	node(t, "clickhouse.mjs", []string{strings.TrimRight(view, ";\n"), "SELECT toString(day), key, generation FROM lives"}, &answers)
+	var got []string
+	for _, row := range answers[len(answers)-1] {
+		got = append(got, strings.Join(row, ""))
+	}
+	slices.Sort(got)
+	if want := lives(t, b); len(want) < 500 || !slices.Equal(got, want) {
+		t.Errorf("%d lives; want %d", len(got), len(want))
 	}
 }
 

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
+)
+
+// told is the content of the file of dying --since.
+type told struct {
+	Store   string    `json:"store"`
+	Through time.Time `json:"through"`
+}
+
+func (a *app) dying() *cobra.Command {
+	var pace paceFlags
+	var o upkeep.DyingOptions
+	var file string
+	var last told
+	within := period(time.Hour)
+	c := &cobra.Command{
+		Use:   "dying STORE",
+		Short: "Tell which records die soon unless they are read, a line of JSON each; writes nothing",
+		Example: `  slidingttl dying "postgres:///app?table=sessions" --within 1h | kcat -P -b broker1 -t dying
+  slidingttl dying sessions --within 30m --since sessions.told --config slidingttl.json   # each minute`,
+		RunE: func(c *cobra.Command, args []string) error {
+			if content, err := os.ReadFile(file); file != "" && !errors.Is(err, fs.ErrNotExist) {
+				if err == nil {
+					err = json.Unmarshal(content, &last)
+				}
+				if err != nil {
+					return fmt.Errorf("%w: --since: %w", errUsage, err)
+				}
+				o.Since = driver.Floor(last.Through)
+			}
+			err := over(a, c, work{uri: args[0], pace: &pace}, func(s *store) (*upkeep.DyingReport, error) {
+				if last.Store != "" && last.Store != s.name {
+					return nil, fmt.Errorf("%w: --since %s is of store %q: must be of %q", errUsage, file, last.Store, s.name)
+				}
+				o.Options = pace.Options
+				r, err := upkeep.Dying(c.Context(), s.Harvested, time.Duration(within), &o)
+				if r != nil && r.More {
+					say(a.err, "others die by "+r.Until.Format(time.RFC3339)+" too, after these: see --limit")
+				}
+				if r != nil {
+					last = told{s.name, r.Through}
+				}
+				return r, err
+			})
+			if err != nil || file == "" {
+				return err
+			}
+			return put(file, func(w io.Writer) error { return json.NewEncoder(w).Encode(last) })
+		},
+	}
+	pace.rates(c)
+	c.Flags().Var(&within, "within", "how soon they die")
+	c.Flags().IntVar(&o.Limit, "limit", 10000, "records told, and half of those held in memory, at most")
+	c.Flags().StringVar(&file, "since", "", "`file` that keeps how far the last run told, so that a timer tells each expiry once; --within no longer than the idle grace leaves none out")
+	return c
+}
