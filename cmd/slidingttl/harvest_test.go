@@ -4,12 +4,16 @@ import (
 	"bytes"
 	"context"
 	stdsql "database/sql"
+	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 
+	"github.com/slidingttl/slidingttl/archive"
 	"github.com/slidingttl/slidingttl/drivers/sql"
 	"github.com/slidingttl/slidingttl/drivers/sql/sqltest"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
@@ -103,6 +107,42 @@ func TestDyingTold(t *testing.T) {
 	_, other := sessionsIn(t, 1)
 	_, errs := command(t, exitUsage, "dying", other, "--since", file)
 	contains(t, errs, "is of store")
+}
+
+// What a store or an archive holds sends no control codes to the terminal, and JSON keeps its meaning.
+func TestControlCodes(t *testing.T) {
+	db, uri := sessionsIn(t, 1)
+	const odd = "\x1b]0;owned\x07\x1b[2J\r\u009b31m\u202e\x7f"
+	execute(t, db, "UPDATE sessions SET value = ?, created_at = ?", odd, "soon"+odd)
+	path := t.TempDir()
+	w := must(archive.NewWriter(must(archive.OpenDirectory(path))(t), nil))(t)
+	r := archive.Record{Key: "key", Generation: odd, ExpiredAt: driver.Floor(time.Now().Add(-time.Hour)), Format: "json", Value: must(json.Marshal(odd))(t)}
+	if err := w.Write(t.Context(), archive.Batch{Source: "links", Records: []archive.Record{r}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{
+		{"inspect", uri, "user:000", "--policy", thirty, "--value"},
+		{"inspect", uri, "user:000", "--policy", thirty, "--value", "--json"},
+		{"list", uri, "--policy", thirty, "--keys"},
+		{"archive", "find", path, "key"},
+		{"archive", "find", path, "key", "--json"},
+		{"archive", "list", path},
+	} {
+		var o, e bytes.Buffer
+		run(t.Context(), args, streams{in: strings.NewReader(""), out: &o, err: &e})
+		for _, r := range o.String() + e.String() {
+			if r != '\n' && r != '\t' && !unicode.IsGraphic(r) {
+				t.Errorf("%q prints %q", args, o.String())
+				break
+			}
+		}
+		if slices.Contains(args, "--json") && args[0] == "inspect" {
+			var i inspection
+			if err := json.Unmarshal(o.Bytes(), &i); err != nil || i.Value != odd {
+				t.Errorf("%v: %q", err, i.Value)
+			}
+		}
+	}
 }
 
 // writerFunc is a writer that is a function.

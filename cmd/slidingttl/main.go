@@ -77,4 +77,4 @@ func exitCode(err error) int {
 	return exitFailed
 }
 
-func say(w io.Writer, what any) { _, _ = fmt.Fprintln(w, "slidingttl:", what) }
+func say(w io.Writer, what any) { _, _ = fmt.Fprintln(printable{w}, "slidingttl:", what) }

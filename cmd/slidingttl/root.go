@@ -8,6 +8,9 @@ import (
 	"os"
 	"runtime/debug"
 	"strings"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -63,6 +66,7 @@ func stores() string {
 // newRoot returns the command, and what its subcommands share.
 func newRoot(s streams) (*app, *cobra.Command) {
 	a := &app{streams: s}
+	a.out = printable{s.out}
 	version := "of no release"
 	if info, ok := debug.ReadBuildInfo(); ok {
 		version = cmp.Or(strings.Trim(info.Main.Version, "()"), version)
@@ -120,4 +124,29 @@ func (a *app) summary(report any, format string, args ...any) error {
 	e := json.NewEncoder(a.out)
 	e.SetIndent("", "  ")
 	return e.Encode(report)
+}
+
+// printable is a writer that escapes what a terminal acts on, such as control codes in a stored value. JSON
+// keeps its meaning.
+type printable struct{ w io.Writer }
+
+// Write implements io.Writer. A rune must not be parted between two calls.
+func (p printable) Write(b []byte) (int, error) {
+	text := make([]byte, 0, len(b))
+	for rest := b; len(rest) > 0; {
+		r, n := utf8.DecodeRune(rest)
+		switch {
+		case r == utf8.RuneError && n == 1:
+			text = fmt.Appendf(text, `\x%02x`, rest[0])
+		case r == '\n', r == '\t', unicode.IsGraphic(r):
+			text = append(text, rest[:n]...)
+		default:
+			for _, u := range utf16.Encode([]rune{r}) {
+				text = fmt.Appendf(text, `\u%04x`, u)
+			}
+		}
+		rest = rest[n:]
+	}
+	_, err := p.w.Write(text)
+	return len(b), err
 }
