@@ -407,8 +407,8 @@ func (e *eraser) store(ctx context.Context, name string, s settings, what *archi
 		if e.log == nil {
 			return nil
 		}
-		_, err := e.log.WriteString(lines.String())
-		return errors.Join(err, e.log.Sync())
+		_, err := e.log.WriteString(lines.String()) // a loss of power may cost its count, and no erasure
+		return err
 	}
 	r, err := db.erase(ctx, &o)
 	hide()
