@@ -39,29 +39,24 @@ func build(t *testing.T, each int) *house {
 	ctx, dir := t.Context(), t.TempDir()
 	h := &house{config: filepath.Join(dir, "slidingttl.json"), archive: filepath.Join(dir, "archive"), report: filepath.Join(dir, "42.json"), sqlite: database(t)}
 	now := driver.Floor(time.Now())
-	fill := func(d driver.Driver[map[string]string], table *stdsql.DB) {
+	fill := func(d driver.Driver[map[string]string]) {
 		for i := range each {
 			for _, user := range []int{41, 42, 43} {
 				l := driver.Life{CreatedAt: now.Add(-time.Hour), ExpiresAt: now.Add(time.Hour)}
-				if i%2 == 0 && table == nil {
+				if i%2 == 0 {
 					l.ExpiresAt = now.Add(-time.Minute)
 				}
 				key := fmt.Sprintf("user:%d:%04d", user, i*7919%each)
 				value := map[string]string{"user": fmt.Sprintf("secret-of-%d", user), "text": strings.Repeat("x", i%300*20)}
-				if _, err := d.Insert(ctx, key, value, l, l.CreatedAt); err != nil {
-					t.Fatal(err)
-				}
+				insertDead(t, d, key, value, l)
 			}
-		}
-		if table != nil { // SQL inserts no record that is dead
-			execute(t, table, "UPDATE sessions SET expires_at = expires_at - 3660000 WHERE CAST(substr(id, 9) AS INTEGER) % 2 = 0")
 		}
 	}
 
 	server := redistest.Start(t)
 	h.cache = server.Client(t)
 	h.redis(t, "CONFIG", "SET", "save", "3600 1000")
-	fill(must(redis.New[map[string]string](h.cache, &redis.Options{Prefix: "app:", Retain: 24 * time.Hour}))(t), nil)
+	fill(must(redis.New[map[string]string](h.cache, &redis.Options{Prefix: "app:", Retain: 24 * time.Hour}))(t))
 	h.redis(t, "RPUSH", "app:user:42:list", "of another type")
 	h.redis(t, "SAVE")
 	h.rdb = filepath.Join(must(must(h.cache.Do(ctx, h.cache.B().ConfigGet().Parameter("dir").Build()).AsStrMap())(t)["dir"], nil)(t), "dump.rdb")
@@ -72,7 +67,7 @@ func build(t *testing.T, each int) *house {
 	if err := d.EnsureTable(ctx); err != nil {
 		t.Fatal(err)
 	}
-	fill(d, h.table)
+	fill(d)
 	execute(t, h.table, "DELETE FROM sessions WHERE id LIKE 'user:42:%5'") // they wait for the archive, and in free space
 
 	name, dsn := sqltest.DSN(t, sqltest.PostgreSQL)
@@ -83,7 +78,7 @@ func build(t *testing.T, each int) *house {
 	if err := p.EnsureTable(ctx); err != nil {
 		t.Fatal(err)
 	}
-	fill(p, db)
+	fill(p)
 
 	b := must(archive.OpenDirectory(h.archive))(t)
 	w := must(archive.NewWriter(b, nil))(t)

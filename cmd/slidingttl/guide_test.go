@@ -34,9 +34,7 @@ func sessions(t *testing.T, n int) (uri string) {
 	now := driver.Floor(time.Now())
 	yesterday := archive.DayOf(now).Start().Add(-12 * time.Hour)
 	insert := func(key string, i int, l driver.Life) {
-		if _, err := d.Insert(t.Context(), key, map[string]int{"n": i}, l, l.CreatedAt); err != nil {
-			t.Fatal(err)
-		}
+		insertDead(t, d, key, map[string]int{"n": i}, l)
 	}
 	for i := range n {
 		died := yesterday.Add(-time.Duration(i) * time.Second)
@@ -50,6 +48,21 @@ func sessions(t *testing.T, n int) (uri string) {
 		insert(fmt.Sprint("alive:", i), i, driver.Life{CreatedAt: now, ExpiresAt: now.Add(20 * time.Minute)})
 	}
 	return "redis://" + addr + "?prefix=app:"
+}
+
+// insertDead inserts a record that is alive, and moves its expiry to where l has it: no store inserts a
+// record that is dead by its own time.
+func insertDead[T any](t *testing.T, d driver.Driver[T], key string, v T, l driver.Life) {
+	t.Helper()
+	now := driver.Floor(time.Now())
+	alive := driver.Life{CreatedAt: l.CreatedAt, ExpiresAt: max(l.ExpiresAt, now.Add(time.Hour))}
+	version, err := d.Insert(t.Context(), key, v, alive, now)
+	if err == nil && l != alive {
+		_, err = d.Touch(t.Context(), key, driver.Meta{Life: alive, Version: version}, l, now)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // The commands of docs/archive.md print what it says.
