@@ -52,6 +52,7 @@ var clockCases = []testCase{{
 	explanation: "Promise 5: once Get has answered that a record is dead by the driver's time, no Touch or Replace that was held up, and has an earlier time, may revive it. Otherwise the record is found, not found, and found again.",
 	needs:       []Feature{Clock},
 	run: func(t *trial) {
+		t.ctx = t.byStore // by another clock the caller's time would decide
 		for _, w := range stoppedWrites {
 			if w.name != "Touch" && w.name != "Replace" {
 				continue

@@ -52,6 +52,7 @@ var capabilities = map[string]func(d driver.Driver[Value]) bool{
 	"Dying":       offers[driver.Dying],
 	"RawReader":   offers[driver.RawReader],
 	"Mender":      offers[driver.Mender],
+	"Eraser":      offers[driver.Eraser],
 }
 
 func offers[C any](d driver.Driver[Value]) bool {
@@ -97,6 +98,8 @@ func (a able) Wrapped(capability any) (inner any, way driver.Way) {
 		name, inner = "RawReader", struct{ driver.RawReader }{}
 	case *driver.Mender:
 		name, inner = "Mender", struct{ driver.Mender }{}
+	case *driver.Eraser:
+		name, inner = "Eraser", struct{ driver.Eraser }{}
 	}
 	if !a.has[name] {
 		inner = nil
