@@ -19,8 +19,8 @@
 // Spans, and the histogram db.client.operation.duration, follow the stable semantic
 // conventions for database clients (semconv v1.34.0). db.operation.name is the method of
 // the driver: get, latest, read_touch, insert, replace, upsert, overwrite, touch, delete,
-// remove, check, segments, scan, raw, and "BATCH get" for a GetMulti of two keys or more.
-// One call is one span, however many requests the driver needs for it.
+// remove, check, segments, scan, dying, raw, mend, erase_ended, scrub, and "BATCH get" for a
+// GetMulti of two keys or more. One call is one span, however many requests the driver needs for it.
 //
 // "Not found" and a conflict are answers and not failures: such a span has the attribute
 // slidingttl.answer, and no error.type. The class of an error is that of
