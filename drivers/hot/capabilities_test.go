@@ -19,7 +19,7 @@ func TestCapabilities(t *testing.T) {
 		h, err := hot.New(inner, hot.Bounds{Records: 1, Staleness: staleness}, nil)
 		ok(t, "New", err)
 		return h
-	}, map[string]bool{"Latest": true, "Checker": true, "Local": false})
+	}, map[string]bool{"Latest": true, "Checker": true, "Local": false, "Slider": false}) // a Slider is a Local
 }
 
 // unfit is a driver whose Check fails.
