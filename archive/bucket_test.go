@@ -20,7 +20,7 @@ import (
 type fakeBucket struct {
 	order func(a, b string) int // of a listing; nil: by name
 	step  func()                // called before each name of a listing is read, and before each ReadAt
-	did   func(name string)     // called after each change that was made
+	did   func(name string)     // called after each change that was made, several at once
 
 	reading func() // called within each ReadAt
 

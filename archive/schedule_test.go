@@ -27,7 +27,11 @@ func TestListedBesideCompaction(t *testing.T) {
 	}
 	var changes []change
 	b := newFake()
-	b.did = func(name string) { changes = append(changes, change{name, b.files[name]}) }
+	b.did = func(name string) { // by several goroutines at once
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		changes = append(changes, change{name, b.files[name]})
+	}
 	w := writer(t, b)
 	write(t, w, batch(0, 1, 0), batch(1, 2, 0))
 	compact(t, b)

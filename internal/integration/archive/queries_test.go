@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -140,20 +141,27 @@ func TestDocumentedQueries(t *testing.T) {
 // stopping is a bucket whose process is killed after some changes.
 type stopping struct {
 	archive.Bucket
-	left int
+	left atomic.Int64 // changes until it is killed
+}
+
+// stopAfter returns b, whose process is killed after so many changes.
+func stopAfter(b archive.Bucket, changes int) *stopping {
+	s := &stopping{Bucket: b}
+	s.left.Store(int64(changes))
+	return s
 }
 
 var errStopped = errors.New("stopped")
 
 func (s *stopping) Create(ctx context.Context, write func(io.Writer) (string, error)) error {
-	if s.left--; s.left < 0 {
+	if s.left.Add(-1) < 0 {
 		return errStopped
 	}
 	return s.Bucket.Create(ctx, write)
 }
 
 func (s *stopping) Remove(ctx context.Context, name string) error {
-	if s.left--; s.left < 0 {
+	if s.left.Add(-1) < 0 {
 		return errStopped
 	}
 	return s.Bucket.Remove(ctx, name)
@@ -181,7 +189,7 @@ func TestEnginesBetween(t *testing.T) {
 		others := "lives WHERE NOT coalesce(" + forgotten + ", false)"
 		all := count(others)
 		for stops := 0; ; stops++ {
-			err := op(&stopping{b, stops})
+			err := op(stopAfter(b, stops))
 			if n := count(others); n != all {
 				t.Errorf("%s, stopped after %d changes: %d lives of %d", what, stops, n, all)
 			}
@@ -216,7 +224,7 @@ func TestEnginesBetween(t *testing.T) {
 		if err != nil || r.Records != int64(held) {
 			t.Errorf("%s: %+v, %v; DuckDB has %d", what, r, err, held)
 		}
-		if _, err = archive.Forget(t.Context(), &stopping{b, 2}, c.means, nil); !errors.Is(err, errStopped) || count("dead WHERE "+c.where) != held {
+		if _, err = archive.Forget(t.Context(), stopAfter(b, 2), c.means, nil); !errors.Is(err, errStopped) || count("dead WHERE "+c.where) != held {
 			t.Errorf("%s: stopped before it removed a file: %v", what, err)
 		}
 		until("forgetting "+what, c.where, func(b archive.Bucket) error {

@@ -34,8 +34,7 @@ func TestFullDisk(t *testing.T) {
 		for range 100 {
 			pad.WriteString(rand.Text()) // which cannot be compressed
 		}
-		_, err := d.Insert(t.Context(), key, session{User: key, Pad: pad.String()}, life, life.CreatedAt)
-		ok(t, err)
+		insert(t, d, key, session{User: key, Pad: pad.String()}, life)
 	}
 
 	path := t.TempDir()

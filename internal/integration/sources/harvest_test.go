@@ -128,8 +128,7 @@ func fillHarvested(t *testing.T, d harvested, dead map[string]archive.Record, n 
 		if i%2 == 1 {
 			life.CreatedAt, want.Reason = died.Add(-90*day), archive.Age
 		}
-		_, err := d.Insert(t.Context(), key, session{User: key}, life, life.CreatedAt)
-		ok(t, err)
+		insert(t, d, key, session{User: key}, life)
 		e, err := d.Get(t.Context(), key) // as the store has it
 		ok(t, err)
 		want.CreatedAt, want.ExpiredAt = e.CreatedAt, e.ExpiresAt

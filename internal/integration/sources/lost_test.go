@@ -59,11 +59,7 @@ func TestLost(t *testing.T) {
 	// live ends lives of d's records in all ways.
 	live := func(t *testing.T, d driver.Driver[session]) {
 		t.Helper()
-		insert := func(key string, l driver.Life) {
-			t.Helper()
-			_, err := d.Insert(t.Context(), key, session{User: key}, l, l.CreatedAt)
-			ok(t, err)
-		}
+		insert := func(key string, l driver.Life) { t.Helper(); insert(t, d, key, session{User: key}, l) }
 		insert("died", dead(time.Hour))
 		insert("replaced", dead(5*time.Hour))
 		insert("replaced", dead(time.Hour))
@@ -120,8 +116,7 @@ func TestLost(t *testing.T) {
 		defer func() { ok(t, done()) }()
 		live(t, d)
 		late := dead(31 * day) // a day after its retention
-		_, err = d.Insert(t.Context(), "too late", session{}, late, late.CreatedAt)
-		ok(t, err)
+		insert(t, d, "too late", session{}, late)
 		path := t.TempDir()
 		_, g, err := open(path)
 		ok(t, err)

@@ -12,6 +12,7 @@ import (
 	"github.com/slidingttl/slidingttl/archive"
 	"github.com/slidingttl/slidingttl/drivers/sql/sqltest"
 	"github.com/slidingttl/slidingttl/slidingttl"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
 // TestMain executes one run of a source if a test has started this program for that, to kill it.
@@ -55,6 +56,19 @@ func open(path string) (*archive.Directory, *archive.Grave, error) {
 	}
 	w, err := archive.NewWriter(d, nil)
 	return d, &archive.Grave{Writer: w, Source: "sessions", Policy: func(string) slidingttl.Policy { return policy }}, err
+}
+
+// insert inserts a record that is alive, and, if l has ended, moves its expiry to where l has it: no store
+// inserts a record that is dead by its own time.
+func insert(t testing.TB, d driver.Driver[session], key string, v session, l driver.Life) {
+	t.Helper()
+	now := driver.Floor(time.Now()).RoundUp(time.Second)
+	alive := driver.Life{CreatedAt: l.CreatedAt, ExpiresAt: max(l.ExpiresAt, now.Add(time.Hour))}
+	version, err := d.Insert(t.Context(), key, v, alive, now)
+	if err == nil && l != alive {
+		_, err = d.Touch(t.Context(), key, driver.Meta{Life: alive, Version: version}, l, now)
+	}
+	ok(t, err)
 }
 
 // archived returns the records that a Reader finds in the archive at path.

@@ -69,8 +69,7 @@ func addSQL(t testing.TB, d *sql.Driver[session], dead map[string]archive.Record
 		died := now.Add(-time.Hour - time.Duration(i)*time.Second)
 		life := driver.Life{CreatedAt: died.Add(-30 * day), ExpiresAt: died}
 		dead[key] = archive.Record{CreatedAt: life.CreatedAt, ExpiredAt: died, Reason: archive.Idle}
-		_, err := d.Insert(t.Context(), key, session{User: key}, life, life.CreatedAt)
-		ok(t, err)
+		insert(t, d, key, session{User: key}, life)
 	}
 }
 
