@@ -235,19 +235,18 @@ func TestOwnUniqueIndex(t *testing.T) {
 		if err := store.Insert(ctx, "a", session{"ann"}); err != nil {
 			t.Fatal(err)
 		}
-		tx, err := db.BeginTx(ctx, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for in, ctx := range map[string]context.Context{"alone": ctx, "in a transaction": WithTx(ctx, tx)} {
-			if in == "alone" && dialect == SQLite {
-				continue // the transaction may have the lock
-			}
+		refused := func(ctx context.Context, in string) {
 			err := store.Insert(ctx, "b", session{"ann"})
 			if !errors.Is(err, slidingttl.ErrInvalid) || !strings.Contains(err.Error(), map[Dialect]string{PostgreSQL: "23505", MySQL: "1062", SQLite: "UNIQUE"}[dialect]) {
 				t.Errorf("Insert, %s: %v", in, err)
 			}
 		}
+		refused(ctx, "alone") // before the transaction, which keeps locks when it is refused
+		tx, err := db.BeginTx(ctx, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		refused(WithTx(ctx, tx), "in a transaction")
 		_ = tx.Rollback()
 	})
 }
