@@ -55,7 +55,7 @@ func sessions(t *testing.T, n int) (uri string) {
 func insertDead[T any](t *testing.T, d driver.Driver[T], key string, v T, l driver.Life) {
 	t.Helper()
 	now := driver.Floor(time.Now())
-	alive := driver.Life{CreatedAt: l.CreatedAt, ExpiresAt: max(l.ExpiresAt, now.Add(time.Hour))}
+	alive := driver.Life{CreatedAt: l.CreatedAt, ExpiresAt: max(l.ExpiresAt, now.Add(time.Hour).RoundUp(time.Second))}
 	version, err := d.Insert(t.Context(), key, v, alive, now)
 	if err == nil && l != alive {
 		_, err = d.Touch(t.Context(), key, driver.Meta{Life: alive, Version: version}, l, now)

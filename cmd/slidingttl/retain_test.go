@@ -55,7 +55,7 @@ func TestRetained(t *testing.T) {
 			now := driver.Floor(time.Now())
 			for key, died := range map[string]time.Duration{"live": -day, "retained": 2 * day} {
 				life := driver.Life{CreatedAt: now.Add(-5 * day), ExpiresAt: now.Add(-died).RoundUp(time.Second)}
-				must(d.Insert(t.Context(), key, map[string]any{"n": 1}, life, life.CreatedAt))(t)
+				insertDead(t, d, key, any(map[string]any{"n": 1}), life)
 			}
 			out, _ := command(t, 0, "audit", uri, "--policy", thirty)
 			contains(t, out, "2 records looked at", "slides 1", "retained 1", "dead 0")
