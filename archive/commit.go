@@ -9,6 +9,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"iter"
 	"maps"
 	"path"
 	"slices"
@@ -62,9 +63,8 @@ func commit(ctx context.Context, b Bucket, m *Manifest, c change) error {
 
 // sweep gives a day's merged files their own names and removes the files that do not count.
 //
-// It also moves files that are due for another storage class. It keeps merged files made for
-// a later manifest file, since an operation may be about to commit them. It keeps locked
-// files too, and returns a *LockedError for them.
+// It also moves files that are due for another storage class. It keeps locked files, and
+// returns a *LockedError for them.
 func sweep(ctx context.Context, b Bucket, m *Manifest) error {
 	renamed := false
 	for _, f := range m.Files {
@@ -91,10 +91,7 @@ func sweep(ctx context.Context, b Bucket, m *Manifest) error {
 	var locked *LockedError
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(lookups)
-	for _, f := range m.garbage {
-		if f.Merged && f.number > m.number {
-			continue
-		}
+	for f := range m.swept() {
 		g.Go(func() error {
 			err := remove(ctx, f.Name)
 			if l, ok := errors.AsType[*LockedError](err); ok {
@@ -116,6 +113,18 @@ func sweep(ctx context.Context, b Bucket, m *Manifest) error {
 		return nil
 	}
 	return syncDay(b, m.Day)
+}
+
+// swept yields the files that do not count, but for merged files made for a later manifest file: an
+// operation may be about to commit them.
+func (m *Manifest) swept() iter.Seq[File] {
+	return func(yield func(File) bool) {
+		for _, f := range m.garbage {
+			if (!f.Merged || f.number <= m.number) && !yield(f) {
+				return
+			}
+		}
+	}
 }
 
 // without returns the merged files of m that are not among gone, and the marks of gone.

@@ -251,6 +251,7 @@ func (f *forgetter) day(ctx context.Context, m Manifest) error {
 // files that do not count.
 func (f *forgetter) rewrite(ctx context.Context, m *Manifest) error {
 	var hits []File
+	held := map[string]bool{} // all files with selected records, by name
 	var corrupt []error
 	next := *f.report // if the day can be changed
 	next.Asked = slices.Clone(next.Asked)
@@ -268,6 +269,7 @@ func (f *forgetter) rewrite(ctx context.Context, m *Manifest) error {
 			return err
 		case found.n > 0:
 			hits = append(hits, file)
+			held[file.Name] = true
 			note(found, records)
 		}
 		rows += file.Rows
@@ -282,6 +284,7 @@ func (f *forgetter) rewrite(ctx context.Context, m *Manifest) error {
 			note(found, lockedIn)
 		case err == nil:
 			note(found, hidden)
+			held[file.Name] = found.n > 0
 		case !errors.Is(err, ErrCorrupt) && !gone(err): // sweep removes a corrupt one
 			return err
 		}
@@ -324,8 +327,19 @@ func (f *forgetter) rewrite(ctx context.Context, m *Manifest) error {
 	if err == nil {
 		err = sweep(ctx, f.bucket, m)
 	}
-	if errors.Is(err, ErrLocked) {
-		err = nil // sweep names locked files that hold nothing of this, too
+	if errors.Is(err, ErrLocked) { // sweep names locked files that hold nothing of this, too
+		err = nil
+		for file := range m.swept() { // a file with selected records may be locked though Removable said nothing
+			if !held[file.Name] {
+				continue
+			}
+			switch refused := f.bucket.Remove(ctx, file.Name); {
+			case errors.Is(refused, ErrLocked):
+				f.lock(refused)
+			case refused != nil && !gone(refused):
+				err = errors.Join(err, refused)
+			}
+		}
 	}
 	return errors.Join(append(corrupt, err)...)
 }

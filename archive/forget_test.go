@@ -216,6 +216,28 @@ func (l *locking) Remove(ctx context.Context, name string) error {
 	return l.fakeBucket.Remove(ctx, name)
 }
 
+// lateLock is a bucket whose lock has ended for who asks, and not yet for who removes.
+type lateLock struct{ *locking }
+
+func (lateLock) Removable(context.Context, string) error { return nil }
+
+// A file with selected records whose removal only the bucket refuses is reported as locked, and the
+// next Forget removes it.
+func TestForgetLockedLate(t *testing.T) {
+	b := people(t)
+	compact(t, b)
+	l := &locking{b, map[string]time.Time{"day=": time.Now().Add(time.Hour)}}
+	what := archive.Selection{Prefix: "user:3:"}
+	r, err := archive.Forget(t.Context(), lateLock{l}, what, nil)
+	if locked, ok := errors.AsType[*archive.LockedError](err); !ok || locked.Files == 0 || r.Records == 0 {
+		t.Errorf("while it is locked: %+v, %v", r, err)
+	}
+	clear(l.until)
+	if r, err = archive.Forget(t.Context(), l, what, nil); err != nil || r.Records != 0 || r.Hidden == 0 {
+		t.Errorf("when it is not: %+v, %v", r, err)
+	}
+}
+
 // An archive without records has no columns to be missed.
 func TestForgetNothing(t *testing.T) {
 	if r, err := archive.Forget(t.Context(), newFake(), archive.Selection{Column: "user_id", Value: "u-3"}, nil); err != nil || r.Records != 0 {
