@@ -38,8 +38,9 @@ func ByTTL(kind, principal string) bool {
 // a Problem. With Options.LifeTable use DeadIn: Dead knows only the expiry in the item.
 func (d *Driver[T]) Dead(c Change) (dead driver.Dead, ok bool) { return d.dead(c, nil) }
 
-// DeadIn returns the records whose lives the changes have ended, with their expiries in
-// Options.LifeTable, for which it makes one request for each 100 changes. An error is the store's own.
+// DeadIn returns the records whose lives the changes have ended.
+//
+// With Options.LifeTable it makes one request for each 100 changes, for their expiries there. An error is the store's own.
 func (d *Driver[T]) DeadIn(ctx context.Context, changes []Change) ([]driver.Dead, error) {
 	lives, err := d.livesAt(ctx, changes)
 	if err != nil {

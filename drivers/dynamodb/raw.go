@@ -12,8 +12,9 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// Raw implements driver.RawReader, with one GetItem, strongly consistent, and another of
-// Options.LifeTable. The format is "dynamodb-json": the whole item as the service writes it,
+// Raw implements driver.RawReader, with one GetItem, strongly consistent.
+//
+// With Options.LifeTable it makes another one there. The format is "dynamodb-json": the whole item as the service writes it,
 // {"user": {"S": "ann"}, ...}.
 func (d *Driver[T]) Raw(ctx context.Context, key string) (driver.Raw, error) {
 	item, err := d.item(ctx, key, dynamodb.GetItemInput{ConsistentRead: aws.Bool(true)})

@@ -78,8 +78,9 @@ const (
 // ErrUnprocessed says that DynamoDB repeatedly left out keys of a GetMulti, as under throttling.
 var ErrUnprocessed = errors.New("keys left unprocessed")
 
-// GetMulti implements driver.BatchGetter, with one BatchGetItem for each 100 keys, or 50 with
-// Options.LifeTable, four at a time. It asks again for keys that DynamoDB left out, because of the
+// GetMulti implements driver.BatchGetter, with one BatchGetItem for each 100 keys.
+//
+// With Options.LifeTable it is for each 50. Four are under way at a time. It asks again for keys that DynamoDB left out, because of the
 // answer's size or throttling; after too many attempts the error wraps ErrUnprocessed.
 func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]driver.Entry[T], error) {
 	found := make(map[string]driver.Entry[T], len(keys))

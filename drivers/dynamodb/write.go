@@ -214,8 +214,9 @@ func (d *Driver[T]) sendPut(ctx context.Context, f *attempts, put *dynamodb.PutI
 	return failedPut(err)
 }
 
-// Delete implements driver.Driver, with one unconditional DeleteItem, and with Options.LifeTable one
-// UpdateItem there before.
+// Delete implements driver.Driver, with one unconditional DeleteItem.
+//
+// With Options.LifeTable it makes one UpdateItem there before.
 func (d *Driver[T]) Delete(ctx context.Context, key string) error {
 	k, err := d.primaryKey(key)
 	if err != nil {

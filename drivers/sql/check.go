@@ -13,8 +13,9 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// Check implements driver.Checker, with a few SELECTs on the database's catalogue, and an EXPLAIN of
-// each statement that writes. It requires that the table has the columns, each of a type that can
+// Check implements driver.Checker, by the database's catalogue.
+//
+// It makes a few SELECTs, and an EXPLAIN of each statement that writes. It requires that the table has the columns, each of a type that can
 // hold its values, a unique key and an index on sweep_at; that the database takes the driver's
 // writes, and that its settings keep the driver's promises; and that the system's clock is within
 // Options.MaxSkew of the database's. SQL has no longest time to live.

@@ -38,8 +38,9 @@ func New[T any](db *stdsql.DB, dialect Dialect, table string, opts *Options[T]) 
 	return Over(db, nil, dialect, table, opts)
 }
 
-// Over is New, for a driver whose statements on records go to on, another client's pool for the
-// same database as db. Sweeps, Check and the schema use db. Nil on: all use db.
+// Over is New, for a driver that reads and writes records by on.
+//
+// That is another client's pool for the same database as db. Sweeps, Check and the schema use db. Nil on: all use db.
 func Over[T any](db *stdsql.DB, on Pool, dialect Dialect, table string, opts *Options[T]) (*Driver[T], error) {
 	invalid := func(field, value, rule string) (*Driver[T], error) {
 		return nil, &driver.InvalidError{Field: field, Value: value, Rule: rule}

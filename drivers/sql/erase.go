@@ -50,8 +50,9 @@ func (t *table) EraseEnded(ctx context.Context, match func(key string) bool, app
 	return erased, nil
 }
 
-// Scrub implements driver.Eraser, for SQLite: it empties the write-ahead log, and runs VACUUM if a page
-// holds one of texts in free space, where another connection freed or moved it without secure_delete.
+// Scrub implements driver.Eraser, for SQLite.
+//
+// It empties the write-ahead log, and runs VACUUM if a page holds one of texts in free space, where another connection freed or moved it without secure_delete.
 // With more than 64 texts it does not look. It does nothing for other databases.
 func (t *table) Scrub(ctx context.Context, texts []string) []string {
 	if _, is := t.dialect.(sqlite); !is {

@@ -5,8 +5,10 @@ import (
 	stdsql "database/sql"
 )
 
-// Pool is how a Driver reaches its database for the statements on records: database/sql, or a
-// client of the database's own, such as a pgxpool.Pool in drivers/sql/pgxsql. All methods are safe
+// Pool is how a Driver reaches its database for the statements on records.
+//
+// That is database/sql, or a client of the database's own, such as a pgxpool.Pool in
+// drivers/sql/pgxsql. All methods are safe
 // for concurrent use. A method MaxConns() int, if there is one, returns its limit, of which touches
 // use half.
 type Pool interface {

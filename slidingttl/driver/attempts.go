@@ -99,8 +99,9 @@ func (a *Attempts) Failed(ctx context.Context, err error) error {
 // by the store's time, that nothing was written, and that the driver now knows that time.
 var ErrLate = errors.New("the record's life ended before the store answered")
 
-// PlanAgain reports whether err is an ErrLate after which the same call, planned by the driver's
-// clock as it is now, may succeed.
+// PlanAgain reports whether a call that ended with err may succeed when it is planned again.
+//
+// That is so after an ErrLate, by the driver's clock as it is then.
 func PlanAgain(err error) bool { return errors.Is(err, ErrLate) && !errors.Is(err, ErrAmbiguous) }
 
 // WithLife ends the context of a write over was with that life, or after skew if that is longer. A

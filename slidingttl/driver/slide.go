@@ -5,8 +5,9 @@ import (
 	"sync/atomic"
 )
 
-// Slider is a Local that moves the expiry of a record it has just returned without looking for the
-// record again.
+// Slider is a Local that moves the expiry of a record that it has just returned.
+//
+// It does not look for the record again.
 type Slider[T any] interface {
 	Local[T]
 

@@ -1,5 +1,6 @@
-// Package goredis lets drivers/redis send its commands by the application's own go-redis client,
-// for a single server, sentinels or a cluster, with TLS and credentials as it has them.
+// Package goredis lets drivers/redis send its commands by an application's own go-redis client.
+//
+// That is for a single server, sentinels or a cluster, with TLS and credentials as the client has them.
 //
 //	rdb := redis.NewUniversalClient(&redis.UniversalOptions{Addrs: []string{"localhost:6379"}}) // of go-redis
 //	...
@@ -26,8 +27,9 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// New returns a client over c, a *redis.Client or a *redis.ClusterClient of go-redis, which the
-// caller closes. A client that cannot keep the driver's promises is a *driver.InvalidError.
+// New returns a client over c, which is a *redis.Client or a *redis.ClusterClient of go-redis.
+//
+// The caller closes c. A client that cannot keep the driver's promises is a *driver.InvalidError.
 func New(c goredis.UniversalClient) (redis.Client, error) {
 	invalid := func(field, value, rule string) (redis.Client, error) {
 		return nil, &driver.InvalidError{Field: field, Value: value, Rule: rule}

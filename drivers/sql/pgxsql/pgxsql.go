@@ -1,5 +1,6 @@
-// Package pgxsql is drivers/sql for PostgreSQL over the application's own pgxpool.Pool, without
-// database/sql between them, and in transactions of pgx, as sqlc and River use them.
+// Package pgxsql is drivers/sql for PostgreSQL over an application's own pgxpool.Pool.
+//
+// No database/sql stands between them. It works in transactions of pgx too, as sqlc and River use them.
 //
 //	d, err := pgxsql.New[Session](pool, "sessions", nil)
 //	...

@@ -109,8 +109,9 @@ func Run(ctx context.Context, db Database) (*Server, error) {
 	return run(ctx, db, k, nil)
 }
 
-// RunDurable is Run, for a server of its own that flushes to disk before it acknowledges a commit, as
-// in production.
+// RunDurable runs a server that flushes to disk before it acknowledges a commit, as in production.
+//
+// It is nobody else's.
 func RunDurable(ctx context.Context, db Database) (*Server, error) {
 	k, ok := kinds[db]
 	if !ok {
