@@ -24,8 +24,9 @@ type Column struct {
 	Of func(*Record) (any, error)
 }
 
-// Field returns a Text column of a field of values that are JSON, or DynamoDB's JSON: "user.id" is id in
-// user. It is null where there is no such field, or it is neither text nor a number.
+// Field returns a Text column of a field of values that are JSON, or DynamoDB's JSON.
+//
+// "user.id" is id in user. It is null where there is no such field, or it is neither text nor a number.
 func Field(name, path string) Column {
 	return Column{Name: name, Type: Text, Of: func(r *Record) (any, error) {
 		if text, ok := upkeep.Field(r.Value, path); ok {

@@ -25,8 +25,9 @@ var ErrKeyService = errors.New("the key service fails")
 // ErrCorrupt says that a file is not as it was written. A *CorruptError matches it.
 var ErrCorrupt = errors.New("corrupt")
 
-// ErrVersion says that another version of this package has changed a day in a way that this one
-// does not know. It comes with a *CorruptError.
+// ErrVersion says that another version of this package has changed a day.
+//
+// This one does not know its layout. It comes with a *CorruptError.
 var ErrVersion = errors.New("of another version")
 
 // ErrClock says that a clock is wrong. A *ClockError matches it.

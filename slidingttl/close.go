@@ -26,7 +26,12 @@ func (s *Store[T]) Flush(ctx context.Context) error {
 func (s *Store[T]) Close(ctx context.Context) error {
 	s.gate.close()
 	abandoned, why := s.touches.Close(ctx, s.gate.empty)
-	calls := s.gate.under()
+	calls := 0
+	select {
+	case <-s.gate.empty: // those counted now are being refused
+	default:
+		calls = s.gate.under()
+	}
 	err := s.hooks.Err()
 	if abandoned+calls > 0 {
 		err = errors.Join(&DrainError{Abandoned: abandoned, Calls: calls, Err: why}, err)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/slidingttl/slidingttl/drivers/memory"
 	"github.com/slidingttl/slidingttl/slidingttl"
 )
 
@@ -167,4 +168,104 @@ func TestPanicInRepository(t *testing.T) {
 			t.Errorf("%v, %v", all, err)
 		}
 	})
+}
+
+// A hook that hangs when the state changes, or ends its goroutine, keeps neither Close nor other touches
+// from ending.
+func TestCloseBesideHooksOfTheState(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		failTouches(d, all)(true)
+		stuck := make(chan struct{})
+		defer close(stuck)
+		s, err := slidingttl.New(d, session, &slidingttl.Options[int]{Observer: &slidingttl.Observer{Breaker: func(open bool) {
+			if !open {
+				<-stuck
+			}
+		}}})
+		must(t, err)
+		for i := range 5 {
+			key := fmt.Sprint(i)
+			plant(under, key, 2*time.Second)
+			read(t, s, key)
+		}
+		time.Sleep(time.Minute) // the records die, and the trouble is over
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		began := time.Now()
+		_ = s.Close(ctx)
+		if took := time.Since(began); took > 100*time.Millisecond {
+			t.Errorf("Close took %v", took)
+		}
+	})
+}
+
+func TestGoexitInAHookOfWhatIsGivenUp(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		d.before = func(ctx context.Context, op, _ string) error {
+			if op == "touch" {
+				return hangs(ctx)
+			}
+			return nil
+		}
+		s := waiting(t, d, under, 100, slidingttl.Options[int]{Workers: 1, OnTouchError: func(context.Context, string, error) { runtime.Goexit() }})
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		_ = s.Close(ctx)
+		time.Sleep(time.Second)
+		accounted(t, s.Stats())
+	})
+}
+
+// What Close has given up ends at once, whatever its hooks do, and a wrapped repository is asked no more.
+func TestGivenUpEndsBesideAHungHook(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		d.before = func(ctx context.Context, op, _ string) error {
+			if op == "touch" {
+				return hangs(ctx)
+			}
+			return nil
+		}
+		stuck := make(chan struct{})
+		defer close(stuck)
+		s := waiting(t, d, under, 100, slidingttl.Options[int]{Workers: 1, OnTouchError: func(context.Context, string, error) { <-stuck }})
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		_ = s.Close(ctx)
+		time.Sleep(time.Second)
+		accounted(t, s.Stats())
+	})
+}
+
+// A call over a local driver whose context ends makes its touches all the same.
+func TestLocalTouchOutlivesItsCaller(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, err := memory.New[int](nil)
+		must(t, err)
+		defer func() { must(t, d.Close()) }()
+		s := open[int](t, d, withSlack(session, time.Minute), nil)
+		must(t, s.Insert(t.Context(), "k", 1))
+		e := stored[int](t, d, "k")
+		time.Sleep(10 * time.Minute)
+		_, _ = s.GetMulti(&leaving{Context: t.Context()}, []string{"k"})
+		if now := stored[int](t, d, "k"); now.ExpiresAt == e.ExpiresAt || s.Stats().TouchFails > 0 {
+			t.Errorf("not touched: %+v", s.Stats())
+		}
+	})
+}
+
+// leaving is the context of a caller that leaves as soon as its call has begun.
+type leaving struct {
+	context.Context
+	asked bool
+}
+
+func (l *leaving) Err() error {
+	if l.asked {
+		return context.Canceled
+	}
+	l.asked = true
+	return nil
 }

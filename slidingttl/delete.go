@@ -69,13 +69,14 @@ func (s *Store[T]) Retire(ctx context.Context, key string) error {
 		defer s.deleting(ctx, key)()
 		for range writeAttempts {
 			r := readResult[T]{op: opRetire}
-			if err := s.read(ctx, s.latest, key, &r); err != nil {
-				return err
+			err := s.read(ctx, s.latest, key, &r)
+			now := driver.Floor(s.clock.Now())
+			if pastCap := errors.Is(err, ErrNotFound) && r.value != nil && r.meta.Alive(now); err != nil && !pastCap {
+				return err // past this policy's cap it may be alive by another's
 			}
 			if r.meta.CreatedAt == 0 && s.opts.Foreign != Adopt {
 				return ErrForeign
 			}
-			now := driver.Floor(s.clock.Now())
 			end := driver.Life{CreatedAt: r.meta.CreatedAt, ExpiresAt: r.rules.Retired(now)}
 			if _, err := s.driver.Touch(ctx, key, r.meta, end, now); !errors.Is(err, ErrConflict) {
 				return err

@@ -94,8 +94,8 @@ func (s *Store[T]) insertOver(ctx context.Context, key string, v T, r *policy.Ru
 // written.
 func (s *Store[T]) GetOrInsert(ctx context.Context, key string, v func(ctx context.Context) (T, error)) (value T, inserted bool, err error) {
 	err = s.callKey(ctx, opGetOrInsert, key, func() error {
-		for range writeAttempts {
-			r := readResult[T]{op: opGetOrInsert}
+		for attempt := range writeAttempts {
+			r := readResult[T]{op: opGetOrInsert, latest: attempt > 0}
 			err := s.readAndTouch(ctx, key, &r)
 			if err == nil {
 				value = *r.value

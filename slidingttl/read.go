@@ -126,7 +126,11 @@ func (s *Store[T]) readForAccess(ctx context.Context, key string, r *readResult[
 			return err
 		}
 	}
-	return s.read(ctx, s.reads, key, r)
+	d := s.reads
+	if r.latest {
+		d = s.latest
+	}
+	return s.read(ctx, d, key, r)
 }
 
 // read reads the live record under key from d, unless r has been loaded.
@@ -155,6 +159,7 @@ type readResult[T any] struct {
 	needsNoTouch bool            // no touch is due
 	exact        bool            // the touch is for this very version
 	saved        bool            // the record was just saved, so it is not adopted
+	latest       bool            // the read must not be stale
 	urgent       bool            // the caller waits until the touch ends
 }
 

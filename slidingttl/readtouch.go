@@ -21,14 +21,17 @@ func (s *Store[T]) readTouch(ctx context.Context, key string, r *readResult[T], 
 	since := s.memo.Clock()
 	var e driver.Entry[T]
 	var touched bool
-	var touchErr error
+	touchErr := touches.ErrExited // unless it returns
 	both := s.touches.ReadTouch(ctx, key, func(ctx context.Context) (o touches.Outcome, ok bool) {
 		if s.memo.Known(key) != known { // a touch has ended since: nothing is left to do
 			touchErr = touches.ErrReplaced
 			return o, false
 		}
-		e, touched, touchErr = s.readToucher.ReadTouch(ctx, key, known, rules.Access(driver.Ceil(began), dueFrom), driver.Floor(began))
-		if !touched {
+		touchErr = s.recovered(func() (err error) { // decoding may panic
+			e, touched, err = s.readToucher.ReadTouch(ctx, key, known, rules.Access(driver.Ceil(began), dueFrom), driver.Floor(began))
+			return err
+		})
+		if touchErr != nil || !touched {
 			return o, false
 		}
 		if known != nil {

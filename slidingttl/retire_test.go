@@ -113,3 +113,18 @@ func TestRetireForClocksBehind(t *testing.T) {
 		}
 	}
 }
+
+// Retire ends a life that is past this policy's cap and alive by another's.
+func TestRetireWhateverThePolicy(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		tight := open(t, d, slidingttl.Policy{IdleGrace: time.Minute, MaxLifetime: 2 * time.Minute}, nil)
+		loose := open(t, under, session, nil)
+		must(t, loose.Insert(t.Context(), "k", 1))
+		time.Sleep(3 * time.Minute)
+		must(t, tight.Retire(t.Context(), "k"))
+		_, err := loose.Get(t.Context(), "k")
+		wantErr(t, err, slidingttl.ErrNotFound)
+		wantErr(t, tight.Retire(t.Context(), "k"), slidingttl.ErrNotFound)
+	})
+}

@@ -2,6 +2,7 @@ package slidingttl_test
 
 import (
 	"context"
+	"runtime"
 	"testing"
 	"time"
 
@@ -337,4 +338,55 @@ func TestReadGivesUpItsReadAndTouch(t *testing.T) {
 		}
 		time.Sleep(5 * time.Second)
 	})
+}
+
+// After a race was lost, and before an Update says not found, reads are not stale.
+func TestWritesAfterAStaleRead(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newLagging[int](time.Millisecond)
+		s, other := open(t, d, session, nil), open(t, under, session, nil)
+		must(t, other.Insert(t.Context(), "k", 1))
+		d.catchUp(t, "k")
+		must(t, other.Upsert(t.Context(), "k", 2))
+		calls := 0
+		v, err := s.Update(t.Context(), "k", func(v int) (int, error) { calls++; return v + 10, nil })
+		if err != nil || v != 12 || calls > 2 {
+			t.Errorf("%d, %v after %d calls", v, err, calls)
+		}
+		must(t, other.Insert(t.Context(), "new", 1))
+		if v, err := s.Update(t.Context(), "new", func(v int) (int, error) { return v + 1, nil }); err != nil || v != 2 {
+			t.Errorf("%d, %v for a record that a stale read does not show", v, err)
+		}
+		must(t, other.Insert(t.Context(), "there", 7))
+		if v, inserted, err := s.GetOrInsert(t.Context(), "there", func(context.Context) (int, error) { return 8, nil }); err != nil || inserted || v != 7 {
+			t.Errorf("%d, %v, %v", v, inserted, err)
+		}
+	})
+}
+
+// odd is a driver whose read and touch in one panics, or ends the goroutine, as a codec may.
+type odd struct {
+	driver.Driver[int]
+	what func()
+}
+
+func (o odd) ReadTouch(context.Context, string, *driver.Meta, driver.Access, driver.Instant) (driver.Entry[int], bool, error) {
+	o.what()
+	return driver.Entry[int]{}, false, nil
+}
+
+// What happens in the read and touch of a record does not end the process, nor is it taken for an answer:
+// the read is made alone.
+func TestReadAndTouchThatPanics(t *testing.T) {
+	for name, what := range map[string]func(){"panic": func() { panic("boom") }, "exit": runtime.Goexit} {
+		bubble(t, func(t *testing.T) {
+			d, _ := newRemote[int](time.Millisecond)
+			s := open[int](t, odd{d, what}, session, nil)
+			must(t, s.Insert(t.Context(), "k", 7))
+			time.Sleep(time.Minute)
+			if v, err := s.Get(t.Context(), "k"); err != nil || v != 7 {
+				t.Errorf("%s: %d, %v", name, v, err)
+			}
+		})
+	}
 }

@@ -175,7 +175,7 @@ func (s *Store[T]) mayTouch(r *readResult[T]) error {
 // readForTouch reads the live record under key, with the rules that it is then under.
 func (s *Store[T]) readForTouch(ctx context.Context, key string) (driver.Meta, *policy.Rules, error) {
 	var r readResult[T]
-	err := s.readAlive(ctx, key, &r)
+	err := s.recovered(func() error { return s.readAlive(ctx, key, &r) }) // decoding may panic
 	if err == ErrForeign {
 		err = nil // it is not the record that was accessed
 	}

@@ -50,27 +50,29 @@ func (s *Store[T]) update(ctx context.Context, key string, first *Entry[T], f fu
 		if driver.MayUndo(ctx) { // the driver reads with a lock, or the transaction begins again
 			attempts = 2
 		}
+		reads := s.reads
 		for attempt := range attempts {
-			e, err = s.updateOnce(ctx, key, first, f)
-			if again := errors.Is(err, ErrConflict) || first != nil && errors.Is(err, ErrNotFound); !again {
+			e, err = s.updateOnce(ctx, reads, key, first, f)
+			mayBeStale := first != nil || attempt == 0 && s.stale
+			if again := errors.Is(err, ErrConflict) || mayBeStale && errors.Is(err, ErrNotFound); !again {
 				return err
 			}
 			if err := pause(ctx, attempt); err != nil {
 				return err
 			}
-			first = nil
+			first, reads = nil, s.latest
 		}
 		return err
 	})
 	return e, err
 }
 
-// updateOnce is one attempt of update, from first unless that is nil or dead.
-func (s *Store[T]) updateOnce(ctx context.Context, key string, first *Entry[T], f func(T) (T, error)) (e Entry[T], err error) {
+// updateOnce is one attempt of update, from first unless that is nil or dead, else from reads.
+func (s *Store[T]) updateOnce(ctx context.Context, reads driver.Driver[T], key string, first *Entry[T], f func(T) (T, error)) (e Entry[T], err error) {
 	r := readResult[T]{op: opUpdate}
 	if first != nil && s.mayBeAlive(key, first) {
 		r.value, r.meta = &first.Value, first.Meta
-	} else if err = s.read(ctx, s.reads, key, &r); err != nil {
+	} else if err = s.read(ctx, reads, key, &r); err != nil {
 		return e, err
 	}
 	if r.meta.CreatedAt == 0 && s.opts.Foreign != Adopt {

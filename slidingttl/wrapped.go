@@ -85,6 +85,8 @@ func (w *Wrapped[K, V, T]) getMulti(ctx context.Context, ids []K) (map[K]V, erro
 		key := w.key(ids[i])
 		v, there := values[ids[i]]
 		switch {
+		case w.s.touches.Halted():
+			err = ErrClosed
 		case !ok:
 			found[i], err = w.get(ctx, ids[i], key)
 		case there:
@@ -159,6 +161,9 @@ func (w *Wrapped[K, V, T]) save(ctx context.Context, op string, id K, v V, write
 		}
 		if driver.MayUndo(ctx) {
 			defer w.s.memo.Deleting(key)()
+		}
+		if w.s.touches.Halted() {
+			return wrap(ctx, op, ErrClosed)
 		}
 		if err := write(ctx, id, v); err != nil {
 			return err

@@ -237,7 +237,12 @@ func (d *Driver[T]) Touch(_ context.Context, key string, was driver.Meta, life d
 			return d.place(old, key, old.value, life, version), put
 		}
 		before := old.expiry()
-		old.setExpiry(life.ExpiresAt)
+		switch old.setExpiry(life.ExpiresAt); {
+		case !life.Alive(now):
+			old.expires.Or(endedBit)
+		case life.ExpiresAt < before:
+			old.expires.Or(loweredBit)
+		}
 		if before == 0 || life.ExpiresAt < before {
 			d.filed(d.wheel.file(old))
 		}

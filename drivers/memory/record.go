@@ -26,8 +26,8 @@ type record[T any] struct {
 	hash    uint32 // of the key; the table sets it before the record is visible
 	version driver.Version
 	created driver.Instant
-	// expires is the expiry, a driver.Instant, above heldBit and endedBit. It is stored under
-	// the key's lock in the table, except that Slide moves it while neither is set.
+	// expires is the expiry, a driver.Instant, above the three bits. It is stored under
+	// the key's lock in the table, except that Slide moves it while none is set.
 	expires atomic.Int64
 }
 
@@ -38,8 +38,9 @@ const (
 
 // The lowest bits of a record's expires.
 const (
-	heldBit  = 1 << iota // a writer has the key's lock, or the record has left the table
-	endedBit             // Get has returned the record dead
+	heldBit    = 1 << iota // a writer has the key's lock, or the record has left the table
+	endedBit               // Get has returned the record dead, or a touch has ended its life
+	loweredBit             // the last touch lowered the expiry: no Slide of a Get that began before
 
 	lifeBits = iota // how many they are
 )
@@ -93,7 +94,7 @@ func (r *record[T]) key() string {
 
 func (r *record[T]) expiry() driver.Instant { return driver.Instant(r.expires.Load() >> lifeBits) }
 
-// setExpiry stores at, and ends a hold. An instant 73 million years away is the last, or first.
+// setExpiry stores at, and ends a hold. An instant 36 million years away is the last, or first.
 func (r *record[T]) setExpiry(at driver.Instant) { r.expires.Store(wordOf(at)) }
 
 // wordOf returns at as a record keeps it.

@@ -126,10 +126,10 @@ func TestUpsertOfTheDead(t *testing.T) {
 func TestFarExpiries(t *testing.T) {
 	d := open[int](t, nil)
 	now := d.instant()
-	for _, far := range []driver.Instant{math.MaxInt64, math.MaxInt64 / 4, math.MaxInt64/4 + 1} {
+	for _, far := range []driver.Instant{math.MaxInt64, math.MaxInt64 / 8, math.MaxInt64/8 + 1} {
 		_ = d.Delete(t.Context(), "k")
 		mustInsert(t, d, "k", 1, driver.Life{CreatedAt: now, ExpiresAt: far})
-		if is := mustGet(t, d, "k").ExpiresAt; is != min(far, math.MaxInt64/4) {
+		if is := mustGet(t, d, "k").ExpiresAt; is != min(far, math.MaxInt64/8) {
 			t.Errorf("an expiry of %d is stored as %d", far, is)
 		}
 	}
@@ -148,6 +148,37 @@ func TestNext(t *testing.T) {
 	for rest, want := range map[time.Duration]driver.Instant{0: 1_000_000, 1: 1_000_001, 999_999: 1_000_001} {
 		if is := newClock(func() time.Time { return at.Add(rest) }).next(); is != want {
 			t.Errorf("%v after a millisecond began the next is %d, want %d", rest, is, want)
+		}
+	}
+}
+
+// TestNoSlideOverALoweredLife: a Get that began before a touch has ended or lowered a life does not move
+// its expiry by what it then knew. The next touch lets Gets slide again.
+func TestNoSlideOverALoweredLife(t *testing.T) {
+	for name, left := range map[string]time.Duration{"ended": -time.Minute, "lowered": time.Minute} {
+		d := open[int](t, nil)
+		ctx, now := t.Context(), d.instant()
+		m := mustInsert(t, d, "k", 1, lasting(now, time.Hour))
+		lower := driver.Life{CreatedAt: m.CreatedAt, ExpiresAt: now.Add(left)}
+		if _, err := d.Touch(ctx, "k", m, lower, now); err != nil {
+			t.Fatal(err)
+		}
+		_, loaded, at, err := d.Load("k")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d.Slide(ctx, "k", at, loaded.ExpiresAt, now.Add(time.Hour)) {
+			t.Errorf("a life that was %s slides", name)
+		}
+		if left < 0 {
+			continue
+		}
+		next := driver.Life{CreatedAt: m.CreatedAt, ExpiresAt: now.Add(2 * time.Minute)}
+		if _, err := d.Touch(ctx, "k", loaded, next, now); err != nil {
+			t.Fatal(err)
+		}
+		if !d.Slide(ctx, "k", at, next.ExpiresAt, now.Add(3*time.Minute)) {
+			t.Error("it does not slide after another touch")
 		}
 	}
 }

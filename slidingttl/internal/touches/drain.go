@@ -29,20 +29,20 @@ func (t *Touches) Flush(ctx context.Context) error {
 	f := &flush{last: t.number, ended: make(chan struct{}), refused: make(chan struct{})}
 	f.left.Store(int64(t.pending + t.limits.running))
 	if f.left.Load() == 0 {
-		t.unlock()
+		t.unlockApart()
 		return nil
 	}
 	t.flushes = append(t.flushes, f)
 	t.wakeAll()
 	t.dispatch()
-	t.unlock()
+	t.unlockApart()
 	select {
 	case <-f.ended:
 	case <-f.refused:
 	case <-ctx.Done():
 	}
 	t.lock()
-	defer t.unlock()
+	defer t.unlockApart()
 	t.flushes = slices.DeleteFunc(t.flushes, func(g *flush) bool { return f == g })
 	if left := int(f.left.Load()) + f.failed; left > 0 {
 		return fmt.Errorf("%d touches left: %w", left, cmp.Or(ctx.Err(), f.err, ErrClosed))
@@ -60,7 +60,7 @@ func (t *Touches) Close(ctx context.Context, calls <-chan struct{}) (givenUp int
 	t.closing = true
 	t.wakeAll()
 	t.dispatch()
-	t.unlock()
+	t.unlockApart()
 	done := make(chan struct{})
 	go func() {
 		select {
@@ -76,7 +76,7 @@ func (t *Touches) Close(ctx context.Context, calls <-chan struct{}) (givenUp int
 		err = ctx.Err()
 	}
 	t.lock()
-	defer t.unlock()
+	defer t.unlockApart()
 	if err != nil && !t.gaveUp {
 		t.halt()
 		t.gaveUp, t.givenUp = true, t.givenUp+t.limits.running-t.limits.reads
@@ -109,20 +109,27 @@ func (t *Touches) refuse(err error) {
 func (t *Touches) halt() {
 	t.halted = true
 	t.givenUp += t.pending
-	slots := t.keys
-	t.keys, t.pending, t.ready.all, t.resting.all, t.farthest.all = nil, 0, nil, nil, nil
-	if len(slots) == 0 {
-		return
+	if len(t.keys) > 0 {
+		go t.drop(t.keys)
 	}
-	go func() {
-		for _, s := range slots {
-			t.lock()
-			for _, n := range s.pending {
-				t.end(n, Outcome{Was: n.Was, Meta: n.Was, Err: ErrClosed, result: Failed})
-			}
-			t.unlock()
+	t.keys, t.pending, t.ready.all, t.resting.all, t.farthest.all = nil, 0, nil, nil, nil
+}
+
+// drop ends the pending touches of slots, which Close has given up, and then calls their hooks.
+func (t *Touches) drop(slots map[string]*slot) {
+	var dropped []*touch
+	for _, s := range slots {
+		t.lock()
+		for _, n := range s.pending {
+			t.end(n, Outcome{Was: n.Was, Meta: n.Was, Err: ErrClosed, result: Failed})
 		}
-	}()
+		dropped, t.ended = append(dropped, t.ended...), nil
+		t.mu.Unlock()
+	}
+	for _, n := range dropped {
+		n.answer()
+	}
+	t.finish(dropped)
 }
 
 // Now returns the state, the number of pending touches, and how long some waited only for a worker.

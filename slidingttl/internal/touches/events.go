@@ -42,6 +42,11 @@ func (t *Touches) sent() time.Time {
 // count counts the end of a touch, and calls Ended.
 func (t *Touches) count(ctx context.Context, a *Access, o Outcome, sent time.Time) {
 	t.Tally.Add(tally.Outcomes + tally.Counter(o.result))
+	t.hook(ctx, a, o, sent)
+}
+
+// hook calls Ended.
+func (t *Touches) hook(ctx context.Context, a *Access, o Outcome, sent time.Time) {
 	if t.Ended == nil {
 		return
 	}

@@ -32,6 +32,7 @@ type touch struct {
 	waited    bool                                       // it has been in the queue
 	probe     bool                                       // it tests a failing store for Close or Flush
 	late      bool                                       // it has run longer than reads wait
+	answered  bool                                       // done is closed
 }
 
 // state is where a touch is in its life.
@@ -251,7 +252,10 @@ func (t *Touches) end(n *touch, o Outcome) {
 	if !t.halted && n.of.running == nil && len(n.of.pending) == 0 {
 		delete(t.keys, n.Key)
 	}
-	if n.state, n.outcome = ended, o; o.result >= Failed && !o.again {
+	if n.state, n.outcome = ended, o; o.result != none {
+		t.Tally.Add(tally.Outcomes + tally.Counter(o.result))
+	}
+	if o.result >= Failed && !o.again {
 		t.broke(&n.Access)
 	}
 	for _, f := range t.flushes {
@@ -265,24 +269,40 @@ func (t *Touches) end(n *touch, o Outcome) {
 	t.ended = append(t.ended, n)
 }
 
-// finish calls the hooks of touches that have ended, and releases those who wait for them.
+// finish calls the hooks of touches that have ended, each of which then answers.
 func (t *Touches) finish(ended []*touch) {
-	defer func() { // also if a hook calls runtime.Goexit
-		for _, n := range ended {
-			for _, f := range n.flushes {
-				if f.left.Add(-1) == 0 {
-					close(f.ended)
-				}
-			}
-			close(n.done)
-			t.active.Done()
+	defer func() {
+		if len(ended) > 0 { // a hook called runtime.Goexit
+			go t.finish(ended)
 		}
 	}()
-	for _, n := range ended {
-		if n.outcome.result != none {
-			t.count(n.ctx, &n.Access, n.outcome, n.began)
+	for len(ended) > 0 {
+		n := ended[0]
+		ended = ended[1:]
+		t.callHook(n)
+	}
+}
+
+func (t *Touches) callHook(n *touch) {
+	defer t.active.Done()
+	defer n.answer()
+	if n.outcome.result != none {
+		t.hook(n.ctx, &n.Access, n.outcome, n.began)
+	}
+}
+
+// answer releases those who wait for n, once.
+func (n *touch) answer() {
+	if n.answered {
+		return
+	}
+	n.answered = true
+	for _, f := range n.flushes {
+		if f.left.Add(-1) == 0 {
+			close(f.ended)
 		}
 	}
+	close(n.done)
 }
 
 // deepen grows the goroutine's stack once, to the size that a driver's call needs. Otherwise the

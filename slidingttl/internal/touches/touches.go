@@ -163,6 +163,12 @@ func (t *Touches) TouchOrQueue(ctx context.Context, a *Access, late <-chan struc
 	if t.Local {
 		began := t.sent()
 		o := t.write(ctx, a, false, false)
+		if o.Err != nil && ctx.Err() != nil { // the touch is not to end with its caller
+			o = t.write(context.WithoutCancel(ctx), a, false, false)
+		}
+		if o.result >= Failed {
+			t.broke(a)
+		}
 		t.count(ctx, a, o, began)
 		return o
 	}
@@ -233,17 +239,34 @@ func (t *Touches) lock() {
 
 // unlock unlocks mu, and calls the hooks for what has changed since lock.
 func (t *Touches) unlock() {
+	if hooks := t.release(); hooks != nil {
+		hooks()
+	}
+}
+
+// unlockApart is unlock for a caller that must not wait for hooks.
+func (t *Touches) unlockApart() {
+	if hooks := t.release(); hooks != nil {
+		go hooks()
+	}
+}
+
+// release unlocks mu, and returns what calls the hooks for what has changed since lock.
+func (t *Touches) release() (hooks func()) {
 	ended, now := t.ended, t.pressure.State
 	tell := now != t.told && !t.telling
 	if t.ended = nil; tell {
 		t.told, t.telling = now, true
 	}
 	t.mu.Unlock()
-	if len(ended) > 0 {
-		defer t.finish(ended)
+	if !tell && len(ended) == 0 {
+		return nil
 	}
-	if tell {
-		t.tell(now)
+	return func() {
+		defer t.finish(ended)
+		if tell {
+			t.tell(now)
+		}
 	}
 }
 
