@@ -48,10 +48,10 @@ type toyClient struct {
 	Client
 	do    func(access) result
 	items *interned
-	lifeFirst,
-	valueLast bool
-	late func(context.Context) int
-	skip func(update string, values attrs) bool // which updates succeed without an effect; nil: none
+
+	lifeFirst bool
+	late      func(context.Context) int
+	skip      func(update string, values attrs) bool // which updates succeed without an effect; nil: none
 }
 
 // interned numbers items, so that states compare. Item 0 is none.

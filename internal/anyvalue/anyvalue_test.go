@@ -17,7 +17,6 @@ type table struct {
 	now     time.Time
 	records map[string]driver.Entry[[]byte]
 	spoil   func(body []byte) []byte
-	check   error
 	driver.Driver[Any]
 }
 

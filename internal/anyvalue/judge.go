@@ -167,7 +167,7 @@ func (c *judged[T]) judge(sum *tally) (err error) {
 			if errors.Is(err, driver.ErrInvalid) && collides(c.typ, c.shape.Tag, c.shape.Own) {
 				return nil
 			}
-			return fmt.Errorf("New refuses a type that is sound: %w", err)
+			return fmt.Errorf("by New: it refuses a type that is sound: %w", err)
 		}
 		policy := slidingttl.Policy{IdleGrace: 3 * time.Hour, MaxLifetime: 4 * time.Hour}
 		c.stores[i], err = slidingttl.New(d, policy, &slidingttl.Options[T]{Now: c.target.Now, TouchWait: time.Minute, Remember: 16})
@@ -239,7 +239,7 @@ func (c *judged[T]) next() error {
 	default:
 		c.step("Touch")
 		if _, err := s.Touch(c.ctx, c.key); err != nil && !c.mayFail(err) {
-			return fmt.Errorf("Touch: %w", err)
+			return fmt.Errorf("by Touch: %w", err)
 		}
 	}
 	if wrote != nil {
@@ -304,7 +304,7 @@ func (c *judged[T]) read() error {
 	for i, s := range c.stores {
 		got, err := s.Get(c.ctx, c.key)
 		if err := c.is(got, err); err != nil {
-			return fmt.Errorf("Get by process %d: %w", i, err)
+			return fmt.Errorf("by Get of process %d: %w", i, err)
 		}
 	}
 	return nil
@@ -339,17 +339,17 @@ func (c *judged[T]) all(sound bool) error {
 	values, err := c.stores[0].GetMulti(c.ctx, []string{c.key, c.beside})
 	var single driver.KeyErrors
 	if err != nil && (!errors.As(err, &single) || c.state != foreign) {
-		return fmt.Errorf("GetMulti: %w", err)
+		return fmt.Errorf("by GetMulti: %w", err)
 	}
 	if _, ok := values[c.beside]; ok != sound {
-		return fmt.Errorf("GetMulti finds the sound record: %v; want %v (%v)", ok, sound, err)
+		return fmt.Errorf("by GetMulti finds the sound record: %v; want %v (%v)", ok, sound, err)
 	}
 	if v, ok := values[c.key]; c.state == ours {
 		if !ok {
-			return fmt.Errorf("GetMulti does not find the record")
+			return fmt.Errorf("by GetMulti does not find the record")
 		}
 		if err := c.is(v, nil); err != nil {
-			return fmt.Errorf("GetMulti: %w", err)
+			return fmt.Errorf("by GetMulti: %w", err)
 		}
 	}
 	scanner, ok := driver.As[driver.Scanner](c.driver)
@@ -358,26 +358,26 @@ func (c *judged[T]) all(sound bool) error {
 	}
 	segments, err := scanner.Segments(c.ctx, 1)
 	if err != nil {
-		return fmt.Errorf("Segments: %w", err)
+		return fmt.Errorf("by Segments: %w", err)
 	}
 	found := make(map[string]bool)
 	for _, at := range segments {
 		for at != "" {
 			page, err := scanner.Scan(c.ctx, at, 100)
 			if err != nil {
-				return fmt.Errorf("Scan: %w", err)
+				return fmt.Errorf("by Scan: %w", err)
 			}
 			for _, r := range page.Records {
 				found[r.Key] = true
 				if r.Key == c.beside && r.Problem != nil {
-					return fmt.Errorf("Scan: the sound record has the problem %w", r.Problem)
+					return fmt.Errorf("by Scan: the sound record has the problem %w", r.Problem)
 				}
 			}
 			at = page.Next
 		}
 	}
 	if sound && !found[c.beside] || c.state == ours && !found[c.key] {
-		return fmt.Errorf("Scan finds %v", found)
+		return fmt.Errorf("by Scan: it finds %v", found)
 	}
 	return nil
 }
