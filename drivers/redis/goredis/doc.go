@@ -1,0 +1,15 @@
+// Package goredis lets drivers/redis send its commands by an application's own go-redis client.
+//
+// That is for a single server, sentinels or a cluster, with TLS and credentials as the client has them.
+//
+//	rdb := redis.NewUniversalClient(&redis.UniversalOptions{Addrs: []string{"localhost:6379"}}) // of go-redis
+//	...
+//	client, err := goredis.New(rdb)
+//	...
+//	d, err := slidingredis.Over[Session](client, &slidingredis.Options{Prefix: "session:"}) // of drivers/redis
+//
+// A write is sent once, whatever the client's MaxRetries is: its command says so to the client. At
+// most half of a node's pool (PoolSize) is under writes, so that reads find connections while a
+// server holds back writes. A call returns when its context ends, also where the client goes on
+// waiting until its ReadTimeout. There are no redis.Invalidations.
+package goredis
