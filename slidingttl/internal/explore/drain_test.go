@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -22,9 +21,6 @@ var drains, drainsWithin = 20, 5 * time.Second
 // TestCloseOfAFullQueue closes stores in which 65,536 touches wait, a tenth of which fail, on real
 // time.
 func TestCloseOfAFullQueue(t *testing.T) {
-	if slices.Contains(mending, "a full queue") {
-		t.Skip("Close of a full queue is being mended")
-	}
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(runtime.NumCPU()))
 	const waiting, closes = 1 << 16, 200 * time.Millisecond
 	worst := time.Duration(0)

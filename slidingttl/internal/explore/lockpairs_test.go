@@ -92,10 +92,6 @@ func lockPrograms(f func(hazard string, p program)) {
 	}
 }
 
-// mending are the rules that programs still break, by TestLocks and TestOnceBrokenLocks, and the
-// crowds that break one. What holds again is taken off.
-var mending = []string{}
-
 // TestLocks runs small programs by the schedules that differ in at most two places from the usual
 // one, each lock of the touches being a step.
 func TestLocks(t *testing.T) {
