@@ -488,6 +488,7 @@ func TestShedIsCounted(t *testing.T) {
 			plant(under, fmt.Sprint(i), left*time.Minute)
 			read(t, s, fmt.Sprint(i))
 		}
+		synctest.Wait() // hooks run beside the reads
 		st := s.Stats()
 		// Two of those that die in 20 min, and the one that dies in 25.
 		if st.Shed != 3 || shed.Load() != 3 || st.Pending != 5 || st.Broken-was.Broken != 25*time.Minute {
@@ -496,5 +497,40 @@ func TestShedIsCounted(t *testing.T) {
 		set(false)
 		time.Sleep(10 * time.Second)
 		accounted(t, s.Stats())
+	})
+}
+
+// A caller may hold a lock that its hooks want: none runs on the goroutine of a call.
+func TestHooksWantTheCallersLock(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		lock := make(chan bool, 1) // synctest sees a wait for it
+		locked := func(f func()) {
+			lock <- true
+			f()
+			<-lock
+		}
+		var told int
+		tell := func(bool) { locked(func() { told++ }) }
+		d, under := newRemote[int](time.Millisecond)
+		set := failTouches(d, all)
+		set(true)
+		s := open(t, d, session, &slidingttl.Options[int]{
+			Queue:        5,
+			Observer:     &slidingttl.Observer{Breaker: tell, Budget: tell},
+			OnTouchError: func(context.Context, string, error) { tell(true) },
+		})
+		breakOpen(t, s, under)
+		for i := range 9 {
+			plant(under, fmt.Sprint(i), 10*time.Minute)
+			locked(func() { read(t, s, fmt.Sprint(i)) })
+			locked(func() { s.Stats() })
+		}
+		set(false)
+		time.Sleep(time.Minute)
+		locked(func() { s.Stats() })
+		synctest.Wait()
+		if told < 2+9 {
+			t.Errorf("hooks ran %d times", told)
+		}
 	})
 }

@@ -29,20 +29,20 @@ func (t *Touches) Flush(ctx context.Context) error {
 	f := &flush{last: t.number, ended: make(chan struct{}), refused: make(chan struct{})}
 	f.left.Store(int64(t.pending + t.limits.running))
 	if f.left.Load() == 0 {
-		t.unlockApart()
+		t.unlock()
 		return nil
 	}
 	t.flushes = append(t.flushes, f)
 	t.wakeAll()
 	t.dispatch()
-	t.unlockApart()
+	t.unlock()
 	select {
 	case <-f.ended:
 	case <-f.refused:
 	case <-ctx.Done():
 	}
 	t.lock()
-	defer t.unlockApart()
+	defer t.unlock()
 	t.flushes = slices.DeleteFunc(t.flushes, func(g *flush) bool { return f == g })
 	if left := int(f.left.Load()) + f.failed; left > 0 {
 		return fmt.Errorf("%d touches left: %w", left, cmp.Or(ctx.Err(), f.err, ErrClosed))
@@ -60,7 +60,7 @@ func (t *Touches) Close(ctx context.Context, calls <-chan struct{}) (givenUp int
 	t.closing = true
 	t.wakeAll()
 	t.dispatch()
-	t.unlockApart()
+	t.unlock()
 	done := make(chan struct{})
 	go func() {
 		select {
@@ -76,7 +76,7 @@ func (t *Touches) Close(ctx context.Context, calls <-chan struct{}) (givenUp int
 		err = ctx.Err()
 	}
 	t.lock()
-	defer t.unlockApart()
+	defer t.unlock()
 	if err != nil && !t.gaveUp {
 		t.halt()
 		t.gaveUp, t.givenUp = true, t.givenUp+t.limits.running-t.limits.reads

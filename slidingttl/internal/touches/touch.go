@@ -149,7 +149,9 @@ func (t *Touches) run(n *touch) {
 	defer func() { // also if a caller's function calls runtime.Goexit
 		t.lock()
 		t.landed(n, o)
-		t.unlock()
+		if hooks := t.release(); hooks != nil {
+			hooks()
+		}
 	}()
 	if n.readTouch == nil {
 		if m := t.Memo.landedSince(&n.Access); m.serves(&n.Access) && !n.lowers() {

@@ -237,15 +237,9 @@ func (t *Touches) lock() {
 	t.calm()
 }
 
-// unlock unlocks mu, and calls the hooks for what has changed since lock.
+// unlock unlocks mu. The hooks for what has changed since lock run on another goroutine: they may
+// want a lock that this call's caller holds, and may be those of other keys.
 func (t *Touches) unlock() {
-	if hooks := t.release(); hooks != nil {
-		hooks()
-	}
-}
-
-// unlockApart is unlock for a caller that must not wait for hooks.
-func (t *Touches) unlockApart() {
 	if hooks := t.release(); hooks != nil {
 		go hooks()
 	}
@@ -263,10 +257,10 @@ func (t *Touches) release() (hooks func()) {
 		return nil
 	}
 	return func() {
-		defer t.finish(ended)
 		if tell {
-			t.tell(now)
+			defer t.tell(now)
 		}
+		t.finish(ended)
 	}
 }
 
