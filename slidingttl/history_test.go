@@ -7,6 +7,7 @@ import (
 
 	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/internal/fakestore"
 )
 
 // TestHistory returns a dead record that is still held, with its cause of death. All other calls
@@ -116,7 +117,7 @@ func TestCauseStays(t *testing.T) {
 // TestHistoryOfNothing: a record that is not held is not found, and invalid calls are refused.
 func TestHistoryOfNothing(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		s := open(t, &hoard[int]{Step: time.Second}, session, nil)
+		s := open(t, fakestore.New[int](time.Second), session, nil)
 		_, err := s.History(t.Context(), "never")
 		wantErr(t, err, slidingttl.ErrNotFound)
 		must(t, s.Upsert(t.Context(), "k", 1))

@@ -237,7 +237,7 @@ func TestSlowReadNearDeathFindsTheTouchedRecord(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				fast, under := newRemote[int](time.Millisecond)
-				slow := &remote[int]{under: under}
+				slow := over(under)
 				a, b := open(t, fast, brink, nil), open(t, slow, brink, nil)
 				must(t, a.Insert(t.Context(), "k", 1))
 				time.Sleep(990 * time.Millisecond)
@@ -261,7 +261,7 @@ func TestSlowReadNearDeathFindsTheTouchedRecord(t *testing.T) {
 func TestQueuedTouchAsksTheStore(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d, under := newRemote[int](time.Millisecond)
-		slow := &remote[int]{under: under}
+		slow := over(under)
 		s := open(t, d, brink, &slidingttl.Options[int]{Touches: slidingttl.Background, Workers: 1})
 		other := open(t, slow, brink, nil)
 		born := time.Now()

@@ -10,11 +10,16 @@ import (
 
 	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/internal/fakestore"
 )
+
+// hoard is a store without optional capabilities that never deletes expired records.
+type hoard[T any] = fakestore.Store[T]
 
 // remote behaves like a store across a network: its calls take time, can fail, are counted, and end
 // with their context. It has no optional capability.
 type remote[T any] struct {
+	fakestore.Driver[T]
 	under driver.Driver[T]
 	trip  time.Duration // each way
 
@@ -23,7 +28,7 @@ type remote[T any] struct {
 	// after, if set, runs when a call has been carried out and is on its way back.
 	after func(op, key string)
 
-	mu    sync.Mutex // guards calls and wrote
+	mu    sync.Mutex // guards calls and lives
 	calls map[string]int
 	lives []step
 }
@@ -35,52 +40,33 @@ type step struct {
 	was, now driver.Life
 }
 
-func (r *remote[T]) call(ctx context.Context, op, key string, f func() error) error {
+func (r *remote[T]) answer(c *fakestore.Call[T]) {
 	r.mu.Lock()
-	if r.calls == nil {
-		r.calls = make(map[string]int)
-	}
-	r.calls[op]++
+	r.calls[c.Op]++
 	r.mu.Unlock()
-	if err := sleep(ctx, r.trip); err != nil {
-		return err
+	if c.Err = sleep(c.Ctx, r.trip); c.Err != nil {
+		return
 	}
 	if r.before != nil {
-		if err := r.before(ctx, op, key); err != nil {
-			return err
+		if c.Err = r.before(c.Ctx, c.Op, c.Key); c.Err != nil {
+			return
 		}
 	}
-	err := f()
-	if r.after != nil {
-		r.after(op, key)
-	}
-	if err := sleep(ctx, r.trip); err != nil {
-		return err
-	}
-	return err
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	if d == 0 {
-		return ctx.Err()
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-func (r *remote[T]) landed(op, key string, was, now driver.Life, err error) {
-	if err == nil {
+	fakestore.Forward(r.under, c)
+	if c.Err == nil && !c.Reads() {
 		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.lives = append(r.lives, step{op, key, time.Now(), was, now})
+		r.lives = append(r.lives, step{c.Op, c.Key, time.Now(), c.Was.Life, c.Life})
+		r.mu.Unlock()
+	}
+	if r.after != nil {
+		r.after(c.Op, c.Key)
+	}
+	if err := sleep(c.Ctx, r.trip); err != nil {
+		c.Err = err
 	}
 }
+
+var sleep = driver.Sleep
 
 // count returns how often op was called.
 func (r *remote[T]) count(op string) int {
@@ -98,51 +84,6 @@ func (r *remote[T]) counts() map[string]int {
 	return all
 }
 
-func (r *remote[T]) Resolution() time.Duration { return r.under.Resolution() }
-
-func (r *remote[T]) Get(ctx context.Context, key string) (e driver.Entry[T], err error) {
-	err = r.call(ctx, "get", key, func() (err error) {
-		e, err = r.under.Get(ctx, key)
-		return err
-	})
-	return e, err
-}
-
-func (r *remote[T]) Insert(ctx context.Context, key string, v T, life driver.Life, now driver.Instant) (version driver.Version, err error) {
-	err = r.call(ctx, "insert", key, func() (err error) {
-		version, err = r.under.Insert(ctx, key, v, life, now)
-		r.landed("insert", key, driver.Life{}, life, err)
-		return err
-	})
-	return version, err
-}
-
-func (r *remote[T]) Replace(ctx context.Context, key string, v T, was driver.Meta, life driver.Life, now driver.Instant) (version driver.Version, err error) {
-	err = r.call(ctx, "replace", key, func() (err error) {
-		version, err = r.under.Replace(ctx, key, v, was, life, now)
-		r.landed("replace", key, was.Life, life, err)
-		return err
-	})
-	return version, err
-}
-
-func (r *remote[T]) Touch(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (version driver.Version, err error) {
-	err = r.call(ctx, "touch", key, func() (err error) {
-		version, err = r.under.Touch(ctx, key, was, life, now)
-		r.landed("touch", key, was.Life, life, err)
-		return err
-	})
-	return version, err
-}
-
-func (r *remote[T]) Delete(ctx context.Context, key string) error {
-	return r.call(ctx, "delete", key, func() error {
-		err := r.under.Delete(ctx, key)
-		r.landed("delete", key, driver.Life{}, driver.Life{}, err)
-		return err
-	})
-}
-
 // bubble runs f in virtual time.
 func bubble(t *testing.T, f func(t *testing.T)) {
 	t.Helper()
@@ -151,8 +92,15 @@ func bubble(t *testing.T, f func(t *testing.T)) {
 
 // newRemote returns a remote hoard with a resolution of step.
 func newRemote[T any](step time.Duration) (*remote[T], *hoard[T]) {
-	h := &hoard[T]{Step: step}
-	return &remote[T]{under: h}, h
+	h := fakestore.New[T](step)
+	return over(h), h
+}
+
+// over returns a remote store that keeps its records in under.
+func over[T any](under driver.Driver[T]) *remote[T] {
+	r := &remote[T]{under: under, calls: make(map[string]int)}
+	r.Step, r.Handle = under.Resolution(), r.answer
+	return r
 }
 
 // open returns a store over d that is closed, all drained, at the end of the test.

@@ -20,6 +20,7 @@ type lagging[T any] struct {
 
 func newLagging[T any](step time.Duration) (*lagging[T], *hoard[T]) {
 	d, under := newRemote[T](step)
+	d.Has = []any{(*driver.Latest[T])(nil)}
 	return &lagging[T]{d, map[string]driver.Entry[T]{}}, under
 }
 
@@ -169,26 +170,10 @@ func TestTouchIsNotMisledByAStaleRead(t *testing.T) {
 	})
 }
 
-// pairing is a remote store that reads and touches in one trip.
-type pairing struct{ *remote[int] }
-
-// ReadTouch implements driver.ReadToucher.
-func (d pairing) ReadTouch(ctx context.Context, key string, _ *driver.Meta, a driver.Access, now driver.Instant) (e driver.Entry[int], touched bool, err error) {
-	err = d.call(ctx, "read touch", key, func() (err error) {
-		if e, err = d.under.Get(ctx, key); err != nil || !e.Alive(now) {
-			return err
-		}
-		var life driver.Life
-		if life, touched = a.Touch(e.Life); touched {
-			e.Version, err = d.under.Touch(ctx, key, e.Meta, life, now)
-			e.Life = life
-		}
-		return err
-	})
-	if err != nil {
-		return driver.Entry[int]{}, false, err
-	}
-	return e, touched, nil
+// pairing makes d a store that reads and touches in one trip.
+func pairing(d *remote[int]) *remote[int] {
+	d.Has = []any{(*driver.ReadToucher[int])(nil)}
+	return d
 }
 
 // vanishing is a driver in this process's memory whose records are gone when they are read
@@ -218,7 +203,7 @@ func TestLocalRecordVanishesBeforeItsReadAndTouch(t *testing.T) {
 func TestReadThatOvertakesItsTouchKeepsItsPromise(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d, under := newRemote[int](time.Millisecond)
-		s := open[int](t, pairing{d}, session, &slidingttl.Options[int]{TouchWait: 10 * time.Millisecond})
+		s := open[int](t, pairing(d), session, &slidingttl.Options[int]{TouchWait: 10 * time.Millisecond})
 		must(t, s.Insert(t.Context(), "k", 1))
 		time.Sleep(time.Minute)
 		d.before = func(ctx context.Context, op, _ string) error {
@@ -243,7 +228,7 @@ func TestReadThatOvertakesItsTouchKeepsItsPromise(t *testing.T) {
 func TestReadOutlastsItsTouchsTimeout(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d, _ := newRemote[int](time.Millisecond)
-		s := open[int](t, pairing{d}, session, &slidingttl.Options[int]{TouchTimeout: 50 * time.Millisecond})
+		s := open[int](t, pairing(d), session, &slidingttl.Options[int]{TouchTimeout: 50 * time.Millisecond})
 		must(t, s.Insert(t.Context(), "k", 1))
 		time.Sleep(time.Minute)
 		d.trip = 40 * time.Millisecond
@@ -259,7 +244,7 @@ func TestTouchThatOvertakesItselfSaysWhatWasStored(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d, under := newRemote[int](time.Millisecond)
 		d.trip = time.Millisecond
-		s := open[int](t, pairing{d}, withSlack(session, 10*time.Minute), &slidingttl.Options[int]{TouchWait: 10 * time.Millisecond})
+		s := open[int](t, pairing(d), withSlack(session, 10*time.Minute), &slidingttl.Options[int]{TouchWait: 10 * time.Millisecond})
 		must(t, s.Insert(t.Context(), "k", 1))
 		time.Sleep(20 * time.Minute)
 		d.before = func(_ context.Context, op, _ string) error {
@@ -281,7 +266,7 @@ func TestReadInOneTripTellsOfItsEnd(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d, _ := newRemote[int](time.Millisecond)
 		var told []slidingttl.ReadEvent
-		s := open[int](t, pairing{d}, session, &slidingttl.Options[int]{Observer: &slidingttl.Observer{
+		s := open[int](t, pairing(d), session, &slidingttl.Options[int]{Observer: &slidingttl.Observer{
 			Read: func(_ context.Context, e slidingttl.ReadEvent) { told = append(told, e) },
 		}})
 		must(t, s.Insert(t.Context(), "k", 1))
@@ -321,7 +306,7 @@ func TestStaleReadOfATouchedRecord(t *testing.T) {
 func TestReadGivesUpItsReadAndTouch(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d, _ := newRemote[int](time.Millisecond)
-		s := open[int](t, pairing{d}, session, nil)
+		s := open[int](t, pairing(d), session, nil)
 		must(t, s.Insert(t.Context(), "k", 1))
 		time.Sleep(time.Minute)
 		d.before = func(ctx context.Context, op, _ string) error {

@@ -13,11 +13,12 @@ import (
 
 	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/internal/fakestore"
 )
 
 func TestNewRejectsBadInput(t *testing.T) {
 	type options = slidingttl.Options[int]
-	good := &hoard[int]{Step: time.Second}
+	good := fakestore.New[int](time.Second)
 	for _, tt := range []struct {
 		field  string
 		d      driver.Driver[int]
@@ -25,8 +26,8 @@ func TestNewRejectsBadInput(t *testing.T) {
 		opts   *options
 	}{
 		{"driver", nil, session, nil},
-		{"driver.Resolution", &hoard[int]{}, session, nil},
-		{"driver.Resolution", &hoard[int]{Step: 1500 * time.Microsecond}, session, nil},
+		{"driver.Resolution", fakestore.New[int](0), session, nil},
+		{"driver.Resolution", fakestore.New[int](1500 * time.Microsecond), session, nil},
 		{"Policy.IdleGrace", good, slidingttl.Policy{MaxLifetime: time.Hour}, nil},
 		{"Options.Touches", good, session, &options{Touches: 2}},
 		{"Options.Foreign", good, session, &options{Foreign: -1}},
@@ -628,6 +629,7 @@ func TestCheck(t *testing.T) {
 		{slidingttl.Policy{IdleGrace: 18 * time.Hour, MaxLifetime: day, Slack: 8 * time.Hour}, day},
 		{slidingttl.Policy{IdleGrace: time.Hour, MaxLifetime: day, Promote: true}, day},
 	} {
+		d.Has = []any{(*driver.Checker)(nil)}
 		c := &checker{remote: d, wrong: errors.New("max TTL is 1h")}
 		err := open[int](t, c, tt.policy, nil).Check(t.Context())
 		wantErr(t, err, c.wrong)

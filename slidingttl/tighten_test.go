@@ -136,7 +136,7 @@ func TestTighterIdleGraceAppliesOnNextAccess(t *testing.T) {
 // most once per eighth of what it stores.
 func TestTighteningIsDamped(t *testing.T) {
 	onBoth(t, func(t *testing.T, d driver.Driver[int]) {
-		counted := &remote[int]{under: d}
+		counted := over(d)
 		was := open(t, counted, withSlack(loose30d, 3*24*time.Hour), nil)
 		is := open(t, counted, withSlack(tight1d, 144*time.Minute), nil)
 		must(t, was.Insert(t.Context(), "k", 1))

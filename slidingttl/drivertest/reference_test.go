@@ -582,7 +582,8 @@ func harness(build func(*reference) driver.Driver[Value], lacks map[Feature]stri
 	return Harness{
 		Bubble: true,
 		Lacks:  lacks,
-		Open: func(testing.TB) *Backend {
+		Open: func(t testing.TB) *Backend {
+			t.Cleanup(func() { time.Sleep(time.Second) }) // a slow call that Close gave up ends
 			r := newReference()
 			d := build(r)
 			return &Backend{
