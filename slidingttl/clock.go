@@ -34,10 +34,11 @@ func clockOf[T any](d driver.Driver[T], now func() time.Time, skew time.Duration
 	return own, cmp.Or(skew, max(d.Resolution(), serverSkew))
 }
 
-// learn makes the clock learn the time before a write is planned by it.
-func (s *Store[T]) learn(ctx context.Context) error {
-	if s.learner == nil {
-		return nil
+// mayWrite is called before a write is planned. It makes the clock learn the time, and returns
+// ErrClosed once Close has given up the calls under way.
+func (s *Store[T]) mayWrite(ctx context.Context) error {
+	if err := s.touches.Closed(); err != nil || s.learner == nil {
+		return err
 	}
 	return s.learner.Learn(ctx)
 }

@@ -21,11 +21,13 @@ func (s *Store[T]) Flush(ctx context.Context) error {
 // ignored. If ctx ends first, Close gives up the rest and returns a *[DrainError] with the numbers,
 // whatever drivers and hooks do; the touches under way are cancelled, and all that was given up ends
 // with ErrClosed soon after. Close also gives up what waits if the store fails and refuses one more
-// touch. A hook that calls Close has to give it a context that ends. The driver stays open. Closing
-// again is no error.
+// touch. A touch that was made and failed is not among these: OnTouchError and Stats have it.
+//
+// A hook that calls Close has to give it a context that ends. The driver stays open. Closing again is
+// no error.
 func (s *Store[T]) Close(ctx context.Context) error {
 	s.gate.close()
-	abandoned, why := s.touches.Close(ctx, s.gate.empty)
+	abandoned, hooks, why := s.touches.Close(ctx, s.gate.empty)
 	calls := 0
 	select {
 	case <-s.gate.empty: // those counted now are being refused
@@ -33,8 +35,8 @@ func (s *Store[T]) Close(ctx context.Context) error {
 		calls = s.gate.under()
 	}
 	err := s.hooks.Err()
-	if abandoned+calls > 0 {
-		err = errors.Join(&DrainError{Abandoned: abandoned, Calls: calls, Err: why}, err)
+	if abandoned+calls+hooks > 0 {
+		err = errors.Join(&DrainError{Abandoned: abandoned, Calls: calls, Hooks: hooks, Err: why}, err)
 	}
 	return wrap(ctx, opClose, err)
 }

@@ -8,10 +8,12 @@ import (
 	"runtime"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/slidingttl/slidingttl/drivers/memory"
 	"github.com/slidingttl/slidingttl/slidingttl"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
 // waiting returns a store in Background mode over d with n touches that wait.
@@ -268,4 +270,162 @@ func (l *leaving) Err() error {
 	}
 	l.asked = true
 	return nil
+}
+
+// What was given up while two Closes waited is said by both, and not again.
+func TestTwoCloses(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		d.before = func(ctx context.Context, op, _ string) error {
+			if op == "touch" {
+				return sleep(ctx, time.Hour)
+			}
+			return nil
+		}
+		s, err := slidingttl.New(d, session, &slidingttl.Options[int]{Touches: slidingttl.Background})
+		must(t, err)
+		for i := range 20 {
+			plant(under, fmt.Sprint(i), time.Minute)
+			read(t, s, fmt.Sprint(i))
+		}
+		first := make(chan error, 1)
+		go func() { first <- s.Close(context.Background()) }()
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		for _, err := range []error{s.Close(ctx), <-first} {
+			if drain, ok := errors.AsType[*slidingttl.DrainError](err); !ok || drain.Abandoned != 20 {
+				t.Errorf("Close: %v, want 20 given up", err)
+			}
+		}
+		must(t, s.Close(t.Context()))
+	})
+}
+
+// A hook that hangs is counted by Close: it may use what the caller closes next.
+func TestCloseCountsHungHooks(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		release := make(chan bool)
+		s, err := slidingttl.New(d, session, &slidingttl.Options[int]{Observer: &slidingttl.Observer{
+			Touch: func(context.Context, slidingttl.TouchEvent) { <-release },
+		}})
+		must(t, err)
+		plant(under, "a", time.Minute)
+		read(t, s, "a")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if drain, ok := errors.AsType[*slidingttl.DrainError](s.Close(ctx)); !ok || drain.Hooks != 1 || drain.Abandoned+drain.Calls != 0 {
+			t.Errorf("Close: %v, want one hook", drain)
+		}
+		close(release)
+		must(t, s.Close(t.Context()))
+	})
+}
+
+// A call that Close has given up makes no further trip that writes.
+func TestNoWriteAfterClose(t *testing.T) {
+	slack := session
+	slack.Slack = time.Minute
+	for name, call := range map[string]func(*slidingttl.Store[int]) error{
+		"retire": func(s *slidingttl.Store[int]) error { return s.Retire(context.Background(), "a") },
+		"upsert": func(s *slidingttl.Store[int]) error { return s.Upsert(context.Background(), "a", 2) },
+		"update": func(s *slidingttl.Store[int]) error { return update(s, "a") },
+		"insert": func(s *slidingttl.Store[int]) error { return s.Insert(context.Background(), "past its cap", 2) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				d, under := newRemote[int](time.Millisecond)
+				s, err := slidingttl.New(d, slack, nil)
+				must(t, err)
+				plant(under, "a", time.Minute)
+				now := instant(time.Now())
+				under.Plant("past its cap", 1, driver.Life{CreatedAt: now.Add(-2 * session.MaxLifetime), ExpiresAt: now.Add(time.Hour)})
+				release := make(chan bool)
+				d.after = func(string, string) { <-release }
+				ended := make(chan error, 1)
+				go func() { ended <- call(s) }()
+				synctest.Wait()
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				if drain, ok := errors.AsType[*slidingttl.DrainError](s.Close(ctx)); !ok || drain.Calls != 1 {
+					t.Errorf("Close: %v, want one call", drain)
+				}
+				d.counts()
+				close(release)
+				if err := <-ended; !errors.Is(err, slidingttl.ErrClosed) || len(d.counts()) != 0 {
+					t.Errorf("after Close: %v, with trips", err)
+				}
+			})
+		})
+	}
+}
+
+func update(s *slidingttl.Store[int], key string) error {
+	_, err := s.Update(context.Background(), key, func(v int) (int, error) { return v + 1, nil })
+	return err
+}
+
+// Touches over memory end with Close too.
+func TestNoLocalTouchAfterClose(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, err := memory.New[int](nil)
+		must(t, err)
+		defer d.Close()
+		reads, resume := make(chan bool), make(chan bool)
+		var held atomic.Bool
+		s, err := slidingttl.New(d, session, &slidingttl.Options[int]{PolicyOf: func(int) slidingttl.Policy {
+			if held.CompareAndSwap(true, false) {
+				close(reads)
+				<-resume
+			}
+			return session
+		}})
+		must(t, err)
+		for i := range 10 {
+			must(t, s.Insert(t.Context(), fmt.Sprint(i), i))
+		}
+		time.Sleep(time.Minute)
+		held.Store(true)
+		ended := make(chan error, 1)
+		go func() {
+			_, err := s.GetMulti(context.Background(), []string{"0", "1", "2"})
+			ended <- err
+		}()
+		<-reads
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		wantErr(t, s.Close(ctx), context.DeadlineExceeded)
+		close(resume)
+		must(t, <-ended)
+		if st := s.Stats(); st.Touched != 0 || st.TouchFails != 3 || st.Broken == 0 {
+			t.Errorf("%+v", st)
+		}
+	})
+}
+
+// A touch that a call finds due after Close gave up is counted by the next Close.
+func TestNextCloseCountsTouches(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		release := make(chan bool)
+		d.after = func(string, string) { <-release }
+		s, err := slidingttl.New(d, session, &slidingttl.Options[int]{Touches: slidingttl.Background})
+		must(t, err)
+		plant(under, "a", time.Minute)
+		go read(t, s, "a")
+		synctest.Wait()
+		for i, touches := range []int{0, 1} {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			if drain, ok := errors.AsType[*slidingttl.DrainError](s.Close(ctx)); !ok || drain.Abandoned != touches {
+				t.Errorf("Close %d: %v, want %d touches", i, drain, touches)
+			}
+			if i == 0 {
+				close(release)
+				synctest.Wait()
+			}
+		}
+		must(t, s.Close(t.Context()))
+	})
 }

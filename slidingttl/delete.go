@@ -36,7 +36,7 @@ func (s *Store[T]) Delete(ctx context.Context, key string) error {
 func (s *Store[T]) DeleteEntry(ctx context.Context, key string, e Entry[T]) error {
 	return s.callKey(ctx, opDelete, key, func() error {
 		defer s.deleting(ctx, key)()
-		_, err := retryAfterTouch(e.Meta, func(was driver.Meta) (driver.Meta, error) {
+		_, err := s.retryAfterTouch(e.Meta, func(was driver.Meta) (driver.Meta, error) {
 			return was, driver.Remove(ctx, s.driver, key, was, driver.Floor(s.clock.Now()))
 		})
 		return err
@@ -44,8 +44,11 @@ func (s *Store[T]) DeleteEntry(ctx context.Context, key string, e Entry[T]) erro
 }
 
 // retryAfterTouch makes a write over the record was, and repeats it after a conflict with a touch.
-func retryAfterTouch(was driver.Meta, write func(was driver.Meta) (driver.Meta, error)) (driver.Meta, error) {
+func (s *Store[T]) retryAfterTouch(was driver.Meta, write func(was driver.Meta) (driver.Meta, error)) (driver.Meta, error) {
 	for {
+		if err := s.touches.Closed(); err != nil {
+			return was, err
+		}
 		m, err := write(was)
 		conflict, ok := errors.AsType[*driver.ConflictError](err)
 		if !ok || conflict.Found.Version != was.Version || conflict.Found.CreatedAt != was.CreatedAt || conflict.Found == was {
@@ -76,6 +79,9 @@ func (s *Store[T]) Retire(ctx context.Context, key string) error {
 			}
 			if r.meta.CreatedAt == 0 && s.opts.Foreign != Adopt {
 				return ErrForeign
+			}
+			if err := s.touches.Closed(); err != nil {
+				return err
 			}
 			end := driver.Life{CreatedAt: r.meta.CreatedAt, ExpiresAt: r.rules.Retired(now)}
 			if _, err := s.driver.Touch(ctx, key, r.meta, end, now); !errors.Is(err, ErrConflict) {

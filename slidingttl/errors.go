@@ -53,12 +53,13 @@ func (e *Error) Unwrap() error { return e.Err }
 type DrainError struct {
 	Abandoned int   // touches that waited or were under way and were not done
 	Calls     int   // calls that had not returned: touches that they find due fail
+	Hooks     int   // goroutines with hooks that had not returned
 	Err       error // the context's error, or that of the store, which refused touches
 }
 
 // Error implements error.
 func (e *DrainError) Error() string {
-	return fmt.Sprintf("%d touches given up, %d calls still under way: %v", e.Abandoned, e.Calls, e.Err)
+	return fmt.Sprintf("%d touches given up, %d calls and %d hooks still under way: %v", e.Abandoned, e.Calls, e.Hooks, e.Err)
 }
 
 // Unwrap returns why they were given up.

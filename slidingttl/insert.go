@@ -38,7 +38,7 @@ func (s *Store[T]) insert(ctx context.Context, key string, v T) (m driver.Meta, 
 	if driver.MayUndo(ctx) { // what it writes is not to be remembered
 		defer s.memo.Deleting(key)()
 	}
-	if err := s.learn(ctx); err != nil {
+	if err := s.mayWrite(ctx); err != nil {
 		return m, err
 	}
 	since := s.memo.Clock()
@@ -69,6 +69,9 @@ func (s *Store[T]) insertOver(ctx context.Context, key string, v T, r *policy.Ru
 			*found, theirs, err = s.readLatest(ctx, key)
 		}
 		now := s.clock.Now()
+		if err == nil {
+			err = s.touches.Closed()
+		}
 		if err == nil && found != nil && theirs.Alive(found.Life, driver.Floor(now)) {
 			err = ErrExists
 		}
@@ -106,9 +109,6 @@ func (s *Store[T]) GetOrInsert(ctx context.Context, key string, v func(ctx conte
 			made, err := v(ctx)
 			if err != nil {
 				return own{err}
-			}
-			if s.touches.Halted() {
-				return ErrClosed
 			}
 			if _, err = s.insert(ctx, key, made); err == nil {
 				value, inserted = made, true

@@ -150,9 +150,6 @@ func (s *Store[T]) UpsertMulti(ctx context.Context, items []Item[T]) error {
 	return s.call(ctx, opUpsertMulti, func() error {
 		return s.each(len(items), func(i int) error {
 			err := driver.CheckKey(items[i].Key, 0)
-			if err == nil && s.touches.Halted() {
-				err = ErrClosed
-			}
 			if err == nil {
 				_, err = s.upsert(ctx, items[i].Key, items[i].Value)
 			}

@@ -21,7 +21,8 @@ const (
 	Background
 )
 
-// Foreign says what to do with a record without created_at, which another program wrote.
+// Foreign says what to do with a record without created_at, which another program wrote. Delete and
+// DeleteEntry remove it whatever this says.
 type Foreign int
 
 const (

@@ -3,6 +3,7 @@ package slidingttl_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -192,4 +193,35 @@ func (k keeping) Upsert(ctx context.Context, id int, v profile) error {
 		k.records.Plant(profileKey(id), v, e.Life)
 	}
 	return err
+}
+
+// A process whose clock is behind does not take another's expiry for one beyond the policy, in a save.
+func TestSaveByAClockBehind(t *testing.T) {
+	for name, wipes := range map[string]bool{"wiping": true, "keeping": false} {
+		for _, undo := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, undo), func(t *testing.T) {
+				bubble(t, func(t *testing.T) {
+					_, under := newRemote[profile](time.Millisecond)
+					ahead := open(t, under, session, nil)
+					behind := open(t, under, session, &slidingttl.Options[profile]{Now: func() time.Time { return time.Now().Add(-2 * time.Hour) }})
+					key, ctx := profileKey(1), t.Context()
+					must(t, ahead.Insert(ctx, key, profile{Name: "ann"}))
+					was := stored(t, under, key)
+					var repo slidingttl.Repository[int, profile] = profiles{under}
+					if !wipes {
+						repo = keeping{profiles{under}}
+					}
+					w, err := slidingttl.Wrap(repo, behind, profileKey, nil)
+					must(t, err)
+					if undo {
+						ctx = driver.WithUndo(ctx)
+					}
+					must(t, w.Upsert(ctx, 1, profile{Name: "bob"}))
+					if is := stored(t, under, key); is.Life != was.Life {
+						t.Errorf("a life of %+v became %+v", was.Life, is.Life)
+					}
+				})
+			})
+		}
+	}
 }

@@ -53,10 +53,11 @@ func (s *Store[T]) TouchEntry(ctx context.Context, key string, e Entry[T]) (Entr
 }
 
 // touchIfDue touches the record that was read if that is due, and updates r. The error is for a
-// read: the record is gone, or the store is Strict and the touch failed.
+// read: the record is gone, or the store is Strict and the touch failed. In a transaction only what it
+// saved is touched.
 func (s *Store[T]) touchIfDue(ctx context.Context, key string, r *readResult[T]) (touches.Outcome, error) {
 	var a touches.Access
-	if driver.MayUndo(ctx) || !s.touches.Due(&a, s.clock.Now(), key, r.meta, r.rules, r.before, r.since) {
+	if driver.MayUndo(ctx) && !r.saved || !s.touches.Due(&a, s.clock.Now(), key, r.meta, r.rules, r.before, r.since) {
 		return touches.Outcome{Meta: r.meta, Cap: r.rules.Cap(r.meta.CreatedAt)}, nil
 	}
 	s.stats.Add(tally.Due)

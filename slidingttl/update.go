@@ -82,9 +82,6 @@ func (s *Store[T]) updateOnce(ctx context.Context, reads driver.Driver[T], key s
 	if err != nil {
 		return e, own{err}
 	}
-	if s.touches.Halted() {
-		return e, ErrClosed
-	}
 	m, err := s.replace(ctx, key, v, r.meta, r.since)
 	if err != nil {
 		return e, err
@@ -106,7 +103,7 @@ func (s *Store[T]) replace(ctx context.Context, key string, v T, read driver.Met
 		return read, err
 	}
 	claim, lowers := s.touches.Lower(r, key, &read, driver.Ceil(s.clock.Now())), false
-	m, err := retryAfterTouch(read, func(was driver.Meta) (m driver.Meta, err error) {
+	m, err := s.retryAfterTouch(read, func(was driver.Meta) (m driver.Meta, err error) {
 		now := s.clock.Now()
 		m.Life = rewritten(r, was.Life, now, claim != 0 && was == read)
 		lowers = isLower(m.Life, was.Life)

@@ -38,12 +38,15 @@ func (s *Store[T]) upsert(ctx context.Context, key string, v T) (m driver.Meta, 
 	if err != nil {
 		return m, err
 	}
-	if err := s.learn(ctx); err != nil {
+	if err := s.mayWrite(ctx); err != nil {
 		return m, err
 	}
 	known, now := s.known(key), s.clock.Now()
 	claim := s.touches.Lower(r, key, known, driver.Ceil(now))
 	plan := func(found *driver.Meta) (driver.Life, error) {
+		if err := s.touches.Closed(); err != nil {
+			return driver.Life{}, err
+		}
 		now := now
 		if s.local == nil || found != nil { // there may have been trips since
 			now = s.clock.Now()

@@ -1,14 +1,12 @@
 package slidingttl
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
-	"github.com/slidingttl/slidingttl/slidingttl/policy"
 )
 
 // call makes a call of w. The repository's errors pass unchanged.
@@ -84,9 +82,8 @@ func (w *Wrapped[K, V, T]) getMulti(ctx context.Context, ids []K) (map[K]V, erro
 	failed := w.s.each(len(ids), func(i int) (err error) {
 		key := w.key(ids[i])
 		v, there := values[ids[i]]
-		switch {
-		case w.s.touches.Halted():
-			err = ErrClosed
+		switch err = w.s.touches.Closed(); {
+		case err != nil:
 		case !ok:
 			found[i], err = w.get(ctx, ids[i], key)
 		case there:
@@ -154,7 +151,7 @@ func (w *Wrapped[K, V, T]) save(ctx context.Context, op string, id K, v V, write
 		if was.CreatedAt == 0 && op != opInsert {
 			r := readResult[T]{op: opPeek}
 			if err := w.s.read(ctx, w.s.latest, key, &r); err == nil {
-				was, _ = r.rules.Lowered(r.meta.Life, driver.Ceil(w.s.clock.Now()))
+				was = r.meta.Life
 			} else if !errors.Is(err, ErrNotFound) {
 				return wrap(ctx, opPeek, err)
 			}
@@ -162,48 +159,16 @@ func (w *Wrapped[K, V, T]) save(ctx context.Context, op string, id K, v V, write
 		if driver.MayUndo(ctx) {
 			defer w.s.memo.Deleting(key)()
 		}
-		if w.s.touches.Halted() {
-			return wrap(ctx, op, ErrClosed)
+		if err := w.s.touches.Closed(); err != nil {
+			return wrap(ctx, op, err)
 		}
 		if err := write(ctx, id, v); err != nil {
 			return err
-		}
-		if driver.MayUndo(ctx) {
-			return wrap(ctx, opTouch, w.s.writeLife(ctx, key, was))
 		}
 		w.s.memo.Forget(key)
 		_, err := w.s.touchKey(ctx, key, was, true)
 		return wrap(ctx, opTouch, err)
 	})
-}
-
-// writeLife writes the life of a value that was just written by other means, in the transaction of
-// ctx. was is the life before. A touch goes on without its caller, and cannot.
-func (s *Store[T]) writeLife(ctx context.Context, key string, was driver.Life) error {
-	r := readResult[T]{op: opTouch, before: was}
-	if err := s.read(ctx, s.latest, key, &r); err != nil {
-		return err
-	}
-	if err := s.mayTouch(&r); err != nil {
-		return err
-	}
-	now := s.clock.Now()
-	at := driver.Ceil(now)
-	life, beyond := r.rules.Lowered(r.meta.Life, at)
-	if !beyond {
-		life = r.rules.Touched(r.meta.Life, at, cmp.Or(was.CreatedAt, policy.Birth(now)), 0)
-		if r.rules.Restores(life, was, at) {
-			life.ExpiresAt = was.ExpiresAt
-		}
-		if r.meta.CreatedAt != 0 {
-			life.ExpiresAt = max(life.ExpiresAt, r.meta.ExpiresAt)
-		}
-	}
-	if life == r.meta.Life {
-		return nil
-	}
-	_, err := s.driver.Touch(ctx, key, r.meta, life, driver.Floor(now))
-	return err
 }
 
 // Delete removes the record under id. A record saved there afterwards begins a new life.

@@ -180,18 +180,6 @@ func (r *Rules) Lowered(l driver.Life, now driver.Instant) (driver.Life, bool) {
 // Window is how long an expiry that was lowered is not lowered again.
 func (r *Rules) Window() driver.Instant { return r.stored / 8 }
 
-// Restores reports whether a touch at now puts back the expiry of before.
-//
-// before is the life that the record had until a save wiped it and left l, zero if unknown.
-// Others may rely on it. One beyond the policy does not count.
-func (r *Rules) Restores(l, before driver.Life, now driver.Instant) bool {
-	if l.ExpiresAt >= before.ExpiresAt || l.CreatedAt != 0 && l.CreatedAt != before.CreatedAt {
-		return false
-	}
-	_, beyond := r.Lowered(before, now)
-	return !beyond && before.CreatedAt != 0
-}
-
 // New is the life of a record created at now, in the millisecond that has begun. Its promise
 // counts from the next.
 func (r *Rules) New(now time.Time) driver.Life {

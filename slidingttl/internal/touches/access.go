@@ -13,7 +13,7 @@ import (
 type Access struct {
 	Key     string
 	Was     driver.Meta    // the record that was read
-	Before  driver.Life    // the life that a save overwrote and the record keeps
+	Before  driver.Life    // the life that a save overwrote and the record keeps, as far as Rules allow
 	Rules   *policy.Rules  // the record's rules
 	At      driver.Instant // time of the access, rounded up: its promise counts from here
 	DueFrom driver.Instant // At plus the store's share of the slack: a touch is due if the promise from here is not kept
@@ -25,7 +25,13 @@ type Access struct {
 
 // keeps reports whether m, of the same generation, lasts as long as a promises.
 func (a *Access) keeps(m driver.Meta) bool {
-	return !a.Rules.Due(m.Life, a.DueFrom) && !a.Rules.Restores(m.Life, a.Before, a.At)
+	return !a.Rules.Due(m.Life, a.DueFrom) && !restores(m.Life, a.Before)
+}
+
+// restores reports whether a touch puts back the expiry of before, the life that the record had until
+// a save wiped it and left l: others may rely on it.
+func restores(l, before driver.Life) bool {
+	return before.CreatedAt != 0 && l.ExpiresAt < before.ExpiresAt && (l.CreatedAt == 0 || l.CreatedAt == before.CreatedAt)
 }
 
 // lowers reports whether a's touch lowers the expiry.

@@ -54,29 +54,36 @@ func (t *Touches) Flush(ctx context.Context) error {
 //
 // If ctx ends first, it gives up the touches that are left: those under way are cancelled, and end
 // soon after Close has returned. It also gives up those that are pending if the store is failing
-// and refuses one. Close returns how many touches it gave up, and why.
-func (t *Touches) Close(ctx context.Context, calls <-chan struct{}) (givenUp int, err error) {
+// and refuses one. Close returns how many touches were given up since the last Close ended, how many
+// goroutines still call hooks, and why.
+func (t *Touches) Close(ctx context.Context, calls <-chan struct{}) (givenUp, hooks int, err error) {
 	t.lock()
 	t.closing = true
+	said := t.saidGivenUp
 	t.wakeAll()
 	t.dispatch()
 	t.unlock()
-	done := make(chan struct{})
-	go func() {
-		select {
-		case <-calls:
-		case <-t.stop.Done():
-		}
-		t.active.Wait()
-		close(done)
-	}()
 	select {
-	case <-done:
+	case <-calls:
+	case <-t.stop.Done():
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
+	if err == nil {
+		t.draining.Store(true)
+		t.lock()
+		t.unlock()
+		select {
+		case <-t.drained:
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+	}
 	t.lock()
 	defer t.unlock()
+	if err != nil {
+		hooks = int(t.hooks.Load())
+	}
 	if err != nil && !t.gaveUp {
 		t.halt()
 		t.gaveUp, t.givenUp = true, t.givenUp+t.limits.running-t.limits.reads
@@ -87,8 +94,8 @@ func (t *Touches) Close(ctx context.Context, calls <-chan struct{}) (givenUp int
 			timer.Stop()
 		}
 	}
-	givenUp, t.givenUp = t.givenUp, 0
-	return givenUp, cmp.Or(err, t.refused, ErrClosed)
+	t.saidGivenUp = t.givenUp
+	return t.givenUp - said, hooks, cmp.Or(err, t.refused, ErrClosed)
 }
 
 // refuse is called if the store is failing and refused one more touch. It ends calls of Flush, and
@@ -110,6 +117,7 @@ func (t *Touches) halt() {
 	t.halted = true
 	t.givenUp += t.pending
 	if len(t.keys) > 0 {
+		t.hooks.Add(1)
 		go t.drop(t.keys)
 	}
 	t.keys, t.pending, t.ready.all, t.resting.all, t.farthest.all = nil, 0, nil, nil, nil
@@ -117,6 +125,7 @@ func (t *Touches) halt() {
 
 // drop ends the pending touches of slots, which Close has given up, and then calls their hooks.
 func (t *Touches) drop(slots map[string]*slot) {
+	defer t.hooked()
 	var dropped []*touch
 	for _, s := range slots {
 		t.lock()

@@ -148,11 +148,11 @@ func TestOnePlaceATouch(t *testing.T) {
 			defer cancel()
 			calls := make(chan struct{})
 			close(calls)
-			if _, err := touches.Close(ctx, calls); err != nil && touches.pending != 0 {
+			if _, _, err := touches.Close(ctx, calls); err != nil && touches.pending != 0 {
 				t.Errorf("seed %d: %d pending after Close", seed, touches.pending)
 			}
 			synctest.Wait()
-			touches.active.Wait()
+			_, _, _ = touches.Close(t.Context(), calls)
 			if steps.Load() < 10 {
 				t.Errorf("seed %d: %d steps", seed, steps.Load())
 			}

@@ -60,7 +60,6 @@ func (t *Touches) add(a *Access) *touch {
 		s = &slot{key: strings.Clone(a.Key)} // a.Key may be part of a long string
 		t.keys[s.key] = s
 	}
-	t.active.Add(1)
 	t.pending++
 	t.number++
 	n := &touch{Access: *a, of: s, ctx: context.Background(), done: make(chan struct{}), number: t.number, came: time.Now()}
@@ -275,7 +274,11 @@ func (t *Touches) end(n *touch, o Outcome) {
 func (t *Touches) finish(ended []*touch) {
 	defer func() {
 		if len(ended) > 0 { // a hook called runtime.Goexit
-			go t.finish(ended)
+			t.hooks.Add(1)
+			go func() {
+				defer t.hooked()
+				t.finish(ended)
+			}()
 		}
 	}()
 	for len(ended) > 0 {
@@ -286,7 +289,6 @@ func (t *Touches) finish(ended []*touch) {
 }
 
 func (t *Touches) callHook(n *touch) {
-	defer t.active.Done()
 	defer n.answer()
 	if n.outcome.result != none {
 		t.hook(n.ctx, &n.Access, n.outcome, n.began)

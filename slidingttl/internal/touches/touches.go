@@ -80,7 +80,8 @@ type Touches struct {
 	budget   *budget
 	stop     context.Context // ends when Close gives up
 	giveUp   context.CancelFunc
-	active   sync.WaitGroup // touches that have not ended, and their hooks
+	hooks    atomic.Int64 // goroutines that call hooks
+	draining atomic.Bool  // Close has begun, and no call is under way any more
 
 	mu       sync.Mutex // guards the rest
 	keys     map[string]*slot
@@ -98,16 +99,18 @@ type Touches struct {
 	wake     *time.Timer // calls dispatch
 	pacer    *time.Timer // calls pace; nil: nothing is to be paced
 	flushes  []*flush
-	closing  bool  // ignore budget and rests
-	halted   bool  // start no touch
-	gaveUp   bool  // Close has given up the touches under way too
-	givenUp  int   // touches given up by Close
-	refused  error // of the failing store's last refusal, after which Close gave up
+	closing  bool          // ignore budget and rests
+	drained  chan struct{} // closed when draining, and no touch or hook is left
+	halted   bool          // start no touch
+	gaveUp   bool          // Close has given up the touches under way too
+	refused  error         // of the failing store's last refusal, after which Close gave up
+
+	givenUp, saidGivenUp int // touches given up by Close, and how many of them a Close that has ended said
 }
 
 // New returns the touches of a store. It starts nothing.
 func New(c Config) *Touches {
-	t := &Touches{Config: c, seed: maphash.MakeSeed(), created: time.Now(), keys: make(map[string]*slot), limits: newLimits(c.Workers)}
+	t := &Touches{Config: c, seed: maphash.MakeSeed(), created: time.Now(), keys: make(map[string]*slot), drained: make(chan struct{}), limits: newLimits(c.Workers)}
 	t.farthest.place = 1
 	t.lowering.seed = t.seed
 	t.stop, t.giveUp = context.WithCancel(context.Background())
@@ -123,11 +126,14 @@ func New(c Config) *Touches {
 // Due reports whether an access at now to the record m needs a touch, and fills in a.
 //
 // since is the memo's clock before m was read. before is the life that a save overwrote and the
-// record keeps; zero: none.
+// record keeps, lowered to what r allows; zero: none.
 func (t *Touches) Due(a *Access, now time.Time, key string, m driver.Meta, r *policy.Rules, before driver.Life, since uint64) bool {
 	at := driver.Ceil(now)
 	dueFrom := t.DueFrom(r, key, m.Life, at)
-	if !r.Due(m.Life, dueFrom) && !r.Restores(m.Life, before, at) && !t.lowers(r, key, m.Life, at) {
+	if life, beyond := r.Lowered(before, at); beyond && t.Behind() == 0 {
+		before = life
+	}
+	if !r.Due(m.Life, dueFrom) && !restores(m.Life, before) && !t.lowers(r, key, m.Life, at) {
 		return false
 	}
 	*a = Access{Key: key, Was: m, Before: before, Rules: r, At: at, DueFrom: dueFrom, Birth: policy.Birth(now), Since: since}
@@ -154,16 +160,17 @@ func (t *Touches) Late() (<-chan struct{}, context.CancelFunc) {
 	return ctx.Done(), stop
 }
 
-// TouchOrQueue makes or queues the touch that a needs.
+// TouchOrQueue makes or queues the touch that a needs. In a transaction of ctx, or over memory, it
+// makes it at once.
 //
 // If the caller need not wait, it returns the record as it was. A read waits until late ends, and
 // not at all if late has ended before. urgent: the caller waits until ctx ends, and the touch
 // ignores the budget. The touch goes on in any case.
 func (t *Touches) TouchOrQueue(ctx context.Context, a *Access, late <-chan struct{}, urgent bool) Outcome {
-	if t.Local {
+	if undo := driver.MayUndo(ctx); t.Local || undo {
 		began := t.sent()
 		o := t.write(ctx, a, false, false)
-		if o.Err != nil && ctx.Err() != nil { // the touch is not to end with its caller
+		if o.Err != nil && ctx.Err() != nil && !undo { // the touch is not to end with its caller
 			o = t.write(context.WithoutCancel(ctx), a, false, false)
 		}
 		if o.result >= Failed {
@@ -214,8 +221,13 @@ func (t *Touches) ReadTouch(ctx context.Context, key string, f func(context.Cont
 	return n.done
 }
 
-// Halted reports whether Close has given up waiting for calls.
-func (t *Touches) Halted() bool { return t.stop.Err() != nil }
+// Closed returns ErrClosed once Close has given up waiting for calls.
+func (t *Touches) Closed() error {
+	if t.stop.Err() != nil {
+		return ErrClosed
+	}
+	return nil
+}
 
 func (t *Touches) now() driver.Instant { return driver.Floor(t.Clock.Now()) }
 
@@ -252,15 +264,30 @@ func (t *Touches) release() (hooks func()) {
 	if t.ended = nil; tell {
 		t.told, t.telling = now, true
 	}
+	call := tell || len(ended) > 0
+	if call {
+		t.hooks.Add(1)
+	} else if t.draining.Load() && t.pending+t.limits.running == 0 && t.hooks.Load() == 0 && !isClosed(t.drained) {
+		close(t.drained)
+	}
 	t.mu.Unlock()
-	if !tell && len(ended) == 0 {
+	if !call {
 		return nil
 	}
 	return func() {
+		defer t.hooked()
 		if tell {
 			defer t.tell(now)
 		}
 		t.finish(ended)
+	}
+}
+
+// hooked ends the calls of hooks on a goroutine.
+func (t *Touches) hooked() {
+	if t.hooks.Add(-1) == 0 && t.draining.Load() {
+		t.lock()
+		t.unlock()
 	}
 }
 

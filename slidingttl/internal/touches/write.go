@@ -48,9 +48,9 @@ func (t *Touches) write(ctx context.Context, a *Access, readFirst, waited bool) 
 			before = driver.Life{} // it may be another record
 		}
 		life, claim := m.Life, driver.Instant(0)
-		if r.Due(m.Life, a.DueFrom) || r.Restores(m.Life, before, at) {
+		if r.Due(m.Life, a.DueFrom) || restores(m.Life, before) {
 			life = r.Touched(m.Life, a.At, cmp.Or(before.CreatedAt, a.Birth), t.budget.grown(r))
-			if r.Restores(life, before, at) {
+			if restores(life, before) {
 				life.ExpiresAt = before.ExpiresAt
 			}
 			if m.CreatedAt != 0 {
@@ -66,7 +66,7 @@ func (t *Touches) write(ctx context.Context, a *Access, readFirst, waited bool) 
 			o.result = Shared
 			return o
 		}
-		if err = ctx.Err(); err != nil {
+		if err = cmp.Or(ctx.Err(), t.Closed()); err != nil {
 			t.Lowered(a.Key, claim, false, err)
 			break
 		}
