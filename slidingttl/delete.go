@@ -60,9 +60,10 @@ func (s *Store[T]) retryAfterTouch(was driver.Meta, write func(was driver.Meta) 
 
 // Retire ends the life of the record under key now, for every process, whatever the policy.
 //
-// A caller that has just read it may get ErrNotFound. Nothing is deleted: the record dies as if of
-// idleness. A store that retains dead records returns it by History, and archives get it like
-// others. An Insert or Upsert begins a new life. The expiry becomes now less Options.MaxSkew, rounded
+// A caller that has just read it may get ErrNotFound. Keep and Wrapped.Get of another process learn of
+// it when the expiry that they remember comes due. Nothing is deleted: the record dies as if of
+// idleness. A store that retains dead records, for longer than Options.MaxSkew, returns it by History,
+// and archives get it like others. An Insert or Upsert begins a new life. The expiry becomes now less Options.MaxSkew, rounded
 // down to the store's resolution, so that it has passed for processes whose clocks are behind too.
 // It may lie before created_at.
 //

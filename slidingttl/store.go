@@ -189,7 +189,7 @@ func (s *Store[T]) askPolicy(key string, v *T) (p Policy, err error) {
 //
 // Call it at start-up. It returns nil if the driver has no such check. It does not know what
 // Options.PolicyOf or PolicyFor may return. If this process's clock is behind, as created_at of records
-// that it read in the last minute shows, Check says so.
+// that it read in the last minute shows, or one of those is wrong, Check says so.
 func (s *Store[T]) Check(ctx context.Context) error {
 	return s.call(ctx, opCheck, func() error {
 		if behind := s.touches.Behind(); behind != 0 {

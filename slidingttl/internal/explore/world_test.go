@@ -62,7 +62,9 @@ type process struct {
 	policies []dated          // in order; the first from the start
 	failed   []driver.Instant // the lives, by created_at, of which a touch failed; zero: unknown
 	givenUp  int              // touches that failed with ErrClosed
-	claimed  int              // touches that calls of Close say they gave up
+	claimed  int              // touches that calls of Close say they gave up; two at once say the same ones
+	most     int              // of these, most in one call
+	together bool             // two calls were under way at once
 	lowered  []time.Time      // when it brought the expiry down
 	trips    int              // without an owner
 	touching map[string]int   // touches in flight by key
