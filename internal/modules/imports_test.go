@@ -35,7 +35,7 @@ var rules = []rule{
 		own:   []string{"slidingttl/driver", "slidingttl/policy", "slidingttl/internal/tally", "slidingttl/internal/touches"},
 		tests: []string{"drivers/memory", "slidingttl/internal/fakestore"},
 	},
-	{pkg: "slidingttl/drivertest", own: []string{"slidingttl", "slidingttl/driver", "internal/hostile"}, tests: []string{"drivers/memory", "slidingttl/internal/fakestore"}},
+	{pkg: "slidingttl/drivertest", own: []string{"slidingttl", "slidingttl/driver", "slidingttl/internal/fakestore", "internal/hostile"}, tests: []string{"drivers/memory"}},
 	{pkg: "slidingttl/internal/explore", tests: []string{"slidingttl", "slidingttl/driver", "drivers/memory", "slidingttl/internal/touches", "slidingttl/internal/fakestore"}}, // it orders their locks
 	{pkg: "slidingttl/...", own: []string{"slidingttl", "slidingttl/driver"}, tests: []string{"drivers/memory", "internal/hostile", "slidingttl/internal/fakestore"}},
 	{pkg: "internal/hostile", bare: true},

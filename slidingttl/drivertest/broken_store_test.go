@@ -25,42 +25,32 @@ var storeBrokens = []broken{
 		if d.retain > 0 {
 			return
 		}
-		d.touch = func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-			version, err := d.reference.Touch(ctx, key, was, life, now)
+		d.after("touch", func(c *call) {
 			mu.Lock()
 			defer mu.Unlock()
-			if err == nil {
-				last[key] = &touched{before: was.Life, after: life}
+			if c.Err == nil {
+				last[c.Key] = &touched{before: c.Was.Life, after: c.Life}
 			}
-			return version, err
-		}
-		d.get = func(ctx context.Context, key string) (driver.Entry[Value], error) {
-			e, err := d.reference.Get(ctx, key)
+		})
+		d.after("get", func(c *call) {
 			mu.Lock()
 			defer mu.Unlock()
-			if t := last[key]; t != nil && err == nil && e.Life == t.after {
+			if t := last[c.Key]; t != nil && c.Err == nil && c.Entry.Life == t.after {
 				if t.reads++; t.reads == 5 {
-					e.Life = t.before
+					c.Entry.Life = t.before
 				}
 			}
-			return e, err
-		}
+		})
 	}},
 	{"takes 25 touches of a key", "store/not-due", func(d *twisted) {
-		mu := newLock()
 		touches := make(map[string]int)
-		d.touch = func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-			mu.Lock()
-			defer mu.Unlock()
-			if touches[key] == 25 {
-				return was.Version, nil
+		d.locked(newLock(), "touch", func(c *call) {
+			if touches[c.Key] == 25 {
+				claims(c)
+			} else if d.do(c); c.Err == nil {
+				touches[c.Key]++
 			}
-			version, err := d.reference.Touch(ctx, key, was, life, now)
-			if err == nil {
-				touches[key]++
-			}
-			return version, err
-		}
+		})
 	}},
 	{"moves a field, not the store's expiry, by a read that touches", "store/kept-alive", func(d *twisted) {
 		if d.retain == 0 {
@@ -73,7 +63,7 @@ var storeBrokens = []broken{
 		}
 		touched := make(map[string]bool) // guarded by ownExpiry's lock
 		ownExpiry(d, func(by, key string) bool {
-			if by != "touch" && by != "readtouch" {
+			if by != "touch" && by != "read touch" {
 				return true
 			}
 			again := touched[key]
@@ -91,20 +81,17 @@ var storeBrokens = []broken{
 	{"finds what it upserted in an insert's way when it is dead", "store/late-deletion", func(d *twisted) {
 		mu := newLock()
 		upserted := make(map[string]bool)
-		d.upsert = func(ctx context.Context, key string, v Value, known *driver.Meta, plan driver.Plan, now driver.Instant) (driver.Meta, error) {
-			mu.Lock()
-			defer mu.Unlock()
-			upserted[key] = true
-			return d.reference.Upsert(ctx, key, v, known, plan, now)
-		}
-		d.insert = func(ctx context.Context, key string, v Value, life driver.Life, now driver.Instant) (driver.Version, error) {
-			mu.Lock()
-			defer mu.Unlock()
-			if m, ok := d.stored(key); ok && upserted[key] && !m.Alive(now) {
-				return 0, &driver.ConflictError{Found: m}
+		d.locked(mu, "upsert", func(c *call) {
+			upserted[c.Key] = true
+			d.do(c)
+		})
+		d.locked(mu, "insert", func(c *call) {
+			if m, ok := d.stored(c.Key); ok && upserted[c.Key] && !m.Alive(c.Now) {
+				c.Err = &driver.ConflictError{Found: m}
+			} else {
+				d.do(c)
 			}
-			return d.reference.Insert(ctx, key, v, life, now)
-		}
+		})
 	}},
 	{"moves created_at by the second upsert that is remembered right", "store/created-at-kept", func(d *twisted) {
 		right := make(map[string]int) // guarded by the store's lock
@@ -119,75 +106,61 @@ var storeBrokens = []broken{
 	{"touches the record upserted last, if it has the same life", "store/promote", func(d *twisted) {
 		mu := newLock()
 		last := ""
-		d.upsert = func(ctx context.Context, key string, v Value, known *driver.Meta, plan driver.Plan, now driver.Instant) (driver.Meta, error) {
-			mu.Lock()
-			defer mu.Unlock()
-			last = key
-			return d.reference.Upsert(ctx, key, v, known, plan, now)
-		}
-		d.touch = func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-			mu.Lock()
-			defer mu.Unlock()
-			if m, ok := d.stored(last); ok && m.Life == was.Life {
-				key, was = last, m
+		d.locked(mu, "upsert", func(c *call) {
+			last = c.Key
+			d.do(c)
+		})
+		d.locked(mu, "touch", func(c *call) {
+			if m, ok := d.stored(last); ok && m.Life == c.Was.Life {
+				c.Key, c.Was = last, m
 			}
-			return d.reference.Touch(ctx, key, was, life, now)
-		}
+			d.do(c)
+		})
 	}},
 	{"brings no expiry down once time has passed", "store/tightened", func(d *twisted) {
-		d.touches(func(_ string, was *driver.Meta, life *driver.Life, now driver.Instant) bool {
-			if now > was.CreatedAt && was.CreatedAt != 0 {
-				life.ExpiresAt = max(life.ExpiresAt, was.ExpiresAt)
+		d.before("touch", func(c *call) {
+			if c.Now > c.Was.CreatedAt && c.Was.CreatedAt != 0 {
+				c.Life.ExpiresAt = max(c.Life.ExpiresAt, c.Was.ExpiresAt)
 			}
-			return false
 		})
 	}},
 	{"gives a key to a newer record in the last second of the one there", "store/insert", func(d *twisted) {
-		d.insert = func(ctx context.Context, key string, v Value, life driver.Life, now driver.Instant) (driver.Version, error) {
-			if m, ok := d.stored(key); ok && m.ExpiresAt != 0 && m.ExpiresAt.Sub(now) < time.Second && life.CreatedAt > m.CreatedAt {
-				now = driver.MaxInstant
+		d.takesFor("insert", func(c *call, is driver.Meta) {
+			if is.ExpiresAt != 0 && is.ExpiresAt.Sub(c.Now) < time.Second && c.Life.CreatedAt > is.CreatedAt {
+				c.Now = driver.MaxInstant
 			}
-			return d.reference.Insert(ctx, key, v, life, now)
-		}
+		})
 	}},
 	{"counts the cap of what it promotes from the read", "store/touch", func(d *twisted) {
-		d.readTouch = func(ctx context.Context, key string, known *driver.Meta, a driver.Access, now driver.Instant) (driver.Entry[Value], bool, error) {
-			if m, ok := d.stored(key); ok && a.Promote && m.CreatedAt != 0 {
-				a.Most += now - m.CreatedAt
+		d.takesFor("read touch", func(c *call, is driver.Meta) {
+			if c.Access.Promote && is.CreatedAt != 0 {
+				c.Access.Most += c.Now - is.CreatedAt
 			}
-			return d.reference.ReadTouch(ctx, key, known, a, now)
-		}
+		})
 	}},
-	{"resurrects on touch what is a minute old", "store/touch-entry", func(d *twisted) {
-		d.touch = func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-			version, err := d.reference.Touch(ctx, key, was, life, now)
-			if _, ok := d.stored(key); errors.Is(err, driver.ErrNotFound) && !ok && aged(was, now) {
-				return d.reference.Insert(ctx, key, Value{}, life, now)
-			}
-			return version, err
-		}
-	}},
+	{"resurrects on touch what is a minute old", "store/touch-entry", func(d *twisted) { d.resurrects(aged) }},
 	{"loses the touch of a key while it touches another", "store/get-multi", func(d *twisted) {
 		mu := newLock()
 		busy := make(map[string]int)
-		d.touch = func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
+		d.on("touch", func(c *call) {
 			mu.Lock()
-			lost := len(busy) > 0 && busy[key] == 0
-			busy[key]++
+			lost := len(busy) > 0 && busy[c.Key] == 0
+			busy[c.Key]++
 			mu.Unlock()
 			defer func() {
 				mu.Lock()
 				defer mu.Unlock()
-				if busy[key]--; busy[key] == 0 {
-					delete(busy, key)
+				if busy[c.Key]--; busy[c.Key] == 0 {
+					delete(busy, c.Key)
 				}
 			}()
 			time.Sleep(time.Microsecond) // less than any case waits for
 			if lost {
-				return was.Version, nil
+				claims(c)
+			} else {
+				d.do(c)
 			}
-			return d.reference.Touch(ctx, key, was, life, now)
-		}
+		})
 	}},
 	{"has a clock that stops after four seconds", "store/driver-clock", func(d *twisted) {
 		d.reference.late = true
@@ -204,130 +177,106 @@ var storeBrokens = []broken{
 	{"brings back by a touch what it deleted a minute after it began", "store/delete-during-touch", func(d *twisted) {
 		mu := newLock()
 		deleted := make(map[string]driver.Meta)
-		d.delete = func(ctx context.Context, key string) error {
+		d.locked(mu, "delete", func(c *call) {
+			if m, ok := d.stored(c.Key); ok {
+				deleted[c.Key] = m
+			}
+			d.do(c)
+		})
+		d.resurrects(func(c *call) bool {
 			mu.Lock()
 			defer mu.Unlock()
-			if m, ok := d.stored(key); ok {
-				deleted[key] = m
-			}
-			return d.reference.Delete(ctx, key)
-		}
-		d.touch = func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-			version, err := d.reference.Touch(ctx, key, was, life, now)
-			mu.Lock()
-			defer mu.Unlock()
-			if _, there := d.stored(key); errors.Is(err, driver.ErrNotFound) && !there && deleted[key] == was && aged(was, now) {
-				return d.reference.Insert(ctx, key, Value{}, life, now)
-			}
-			return version, err
-		}
+			return deleted[c.Key] == c.Was && aged(c)
+		})
 	}},
 	{"takes what expires sooner for what was there before", "store/new-life-during-touch", func(d *twisted) {
-		d.touches(func(key string, was *driver.Meta, _ *driver.Life, now driver.Instant) bool {
-			m, ok := d.stored(key)
-			if ok && m.CreatedAt != 0 && was.CreatedAt != 0 && m.Version == was.Version && m.ExpiresAt < was.ExpiresAt && m.Alive(now) {
-				*was = m
+		d.takesFor("touch", func(c *call, is driver.Meta) {
+			if is.CreatedAt != 0 && c.Was.CreatedAt != 0 && is.Version == c.Was.Version && is.ExpiresAt < c.Was.ExpiresAt && is.Alive(c.Now) {
+				c.Was = is
 			}
-			return false
 		})
 	}},
 	{"touches a record after a conflict only when it is read again", "store/overwritten-during-touch", func(d *twisted) {
 		mu := newLock()
 		conflicts := make(map[string]bool)
-		d.touch = func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-			mu.Lock()
-			defer mu.Unlock()
-			if m, ok := d.stored(key); ok && conflicts[key] {
-				return 0, &driver.ConflictError{Found: m}
+		d.locked(mu, "touch", func(c *call) {
+			if m, ok := d.stored(c.Key); ok && conflicts[c.Key] {
+				c.Err = &driver.ConflictError{Found: m}
+				return
 			}
-			version, err := d.reference.Touch(ctx, key, was, life, now)
-			conflicts[key] = errors.Is(err, driver.ErrConflict) && aged(was, now)
-			return version, err
-		}
-		d.get = func(ctx context.Context, key string) (driver.Entry[Value], error) {
-			mu.Lock()
-			defer mu.Unlock()
-			conflicts[key] = false
-			return d.reference.Get(ctx, key)
-		}
+			d.do(c)
+			conflicts[c.Key] = errors.Is(c.Err, driver.ErrConflict) && aged(c)
+		})
+		d.locked(mu, "get", func(c *call) {
+			conflicts[c.Key] = false
+			d.do(c)
+		})
 	}},
 	{"compares no expiry on touch once a record is a minute old", "store/touched-during-touch", func(d *twisted) {
-		d.touches(func(key string, was *driver.Meta, _ *driver.Life, now driver.Instant) bool {
-			if m, ok := d.stored(key); ok && aged(*was, now) {
-				was.ExpiresAt = m.ExpiresAt
+		d.takesFor("touch", func(c *call, is driver.Meta) {
+			if aged(c) {
+				c.Was.ExpiresAt = is.ExpiresAt
 			}
-			return false
 		})
 	}},
 	{"believes what its caller remembers once it is a minute old", "store/upsert-during-upsert", func(d *twisted) {
-		d.upsert = func(ctx context.Context, key string, v Value, known *driver.Meta, plan driver.Plan, now driver.Instant) (driver.Meta, error) {
-			return d.reference.Upsert(ctx, key, v, known, func(found *driver.Meta) (driver.Life, error) {
-				if found != nil && known != nil && aged(*known, now) && known.Alive(now) {
-					found = known
-				}
-				return plan(found)
-			}, now)
-		}
+		d.plansOver(func(c *call, found *driver.Meta) *driver.Meta {
+			if found != nil && c.Known != nil && old(*c.Known, c.Now) && c.Known.Alive(c.Now) {
+				return c.Known
+			}
+			return found
+		})
 	}},
 	{"ties a key to the context of who read it first", "store/one-touch", func(d *twisted) {
 		mu := newLock()
 		first := make(map[string]context.Context)
-		d.get = func(ctx context.Context, key string) (driver.Entry[Value], error) {
-			e, err := d.reference.Get(ctx, key)
+		d.after("get", func(c *call) {
 			mu.Lock()
 			defer mu.Unlock()
-			if err == nil && first[key] == nil {
-				first[key] = ctx
+			if c.Err == nil && first[c.Key] == nil {
+				first[c.Key] = c.Ctx
 			}
-			return e, err
-		}
-		d.touch = func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
+		})
+		d.before("touch", func(c *call) {
 			mu.Lock()
-			if c := first[key]; c != nil {
-				ctx = c
+			defer mu.Unlock()
+			if ctx := first[c.Key]; ctx != nil {
+				c.Ctx = ctx
 			}
-			mu.Unlock()
-			return d.reference.Touch(ctx, key, was, life, now)
-		}
+		})
 	}},
 	{"loses the touch that comes after five reads", "store/touch-fails", func(d *twisted) {
 		mu := newLock()
 		reads := make(map[string]int)
-		d.get = func(ctx context.Context, key string) (driver.Entry[Value], error) {
-			mu.Lock()
-			defer mu.Unlock()
-			reads[key]++
-			return d.reference.Get(ctx, key)
-		}
-		d.touch = func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-			mu.Lock()
-			defer mu.Unlock()
-			if reads[key] == 5 {
-				return was.Version, nil
+		d.locked(mu, "get", func(c *call) {
+			reads[c.Key]++
+			d.do(c)
+		})
+		d.locked(mu, "touch", func(c *call) {
+			if reads[c.Key] == 5 {
+				claims(c)
+				return
 			}
-			reads[key] = 0
-			return d.reference.Touch(ctx, key, was, life, now)
-		}
+			reads[c.Key] = 0
+			d.do(c)
+		})
 	}},
 	{"touches the first 16 keys that were upserted", "store/background", func(d *twisted) {
 		mu := newLock()
 		keys := make(map[string]int)
-		d.upsert = func(ctx context.Context, key string, v Value, known *driver.Meta, plan driver.Plan, now driver.Instant) (driver.Meta, error) {
-			mu.Lock()
-			defer mu.Unlock()
-			if _, ok := keys[key]; !ok {
-				keys[key] = len(keys)
+		d.locked(mu, "upsert", func(c *call) {
+			if _, ok := keys[c.Key]; !ok {
+				keys[c.Key] = len(keys)
 			}
-			return d.reference.Upsert(ctx, key, v, known, plan, now)
-		}
-		d.touch = func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-			mu.Lock()
-			defer mu.Unlock()
-			if keys[key] >= 16 {
-				return was.Version, nil
+			d.do(c)
+		})
+		d.locked(mu, "touch", func(c *call) {
+			if keys[c.Key] >= 16 {
+				claims(c)
+			} else {
+				d.do(c)
 			}
-			return d.reference.Touch(ctx, key, was, life, now)
-		}
+		})
 	}},
 	{"shows another version by the third read after an upsert", "store/close-gives-up", func(d *twisted) {
 		mu := newLock()
@@ -335,183 +284,137 @@ var storeBrokens = []broken{
 		if d.retain > 0 {
 			return
 		}
-		d.upsert = func(ctx context.Context, key string, v Value, known *driver.Meta, plan driver.Plan, now driver.Instant) (driver.Meta, error) {
+		d.locked(mu, "upsert", func(c *call) {
+			reads[c.Key] = 0
+			d.do(c)
+		})
+		d.locked(mu, "replace", func(c *call) {
+			delete(reads, c.Key)
+			d.do(c)
+		})
+		d.after("get", func(c *call) {
 			mu.Lock()
 			defer mu.Unlock()
-			reads[key] = 0
-			return d.reference.Upsert(ctx, key, v, known, plan, now)
-		}
-		d.replace = func(ctx context.Context, key string, v Value, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-			mu.Lock()
-			defer mu.Unlock()
-			delete(reads, key)
-			return d.reference.Replace(ctx, key, v, was, life, now)
-		}
-		d.get = func(ctx context.Context, key string) (driver.Entry[Value], error) {
-			e, err := d.reference.Get(ctx, key)
-			mu.Lock()
-			defer mu.Unlock()
-			if n, ok := reads[key]; ok && err == nil {
-				if reads[key]++; n == 2 {
-					e.Version++
+			if n, ok := reads[c.Key]; ok && c.Err == nil {
+				if reads[c.Key]++; n == 2 {
+					c.Entry.Version++
 				}
 			}
-			return e, err
-		}
+		})
 	}},
 	{"moves an expiry that a remembered upsert leaves where it is", "store/two-clocks", func(d *twisted) {
 		d.upserts(func(_ string, known, found *driver.Meta, life *driver.Life) {
 			if known != nil && found != nil && *known == *found && *life == found.Life {
-				life.ExpiresAt = life.ExpiresAt.Add(d.reference.step)
+				life.ExpiresAt = life.ExpiresAt.Add(d.reference.Step)
 			}
 		})
 	}},
 
 	// Races
 	{"writes the value back by a read that touches", "store/update-race", func(d *twisted) {
-		d.replace = func(ctx context.Context, key string, v Value, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-			slowly() // so that reads have a turn
-			return d.reference.Replace(ctx, key, v, was, life, now)
-		}
-		d.readTouch = func(ctx context.Context, key string, known *driver.Meta, a driver.Access, now driver.Instant) (driver.Entry[Value], bool, error) {
-			read, err := d.reference.Get(ctx, key)
-			if err != nil {
-				return read, false, err
+		d.before("replace", func(*call) { slowly() }) // so that reads have a turn
+		d.readsFirst(func(c *call, read driver.Entry[Value]) {
+			if d.do(c); c.Err != nil || !c.Touched {
+				return
 			}
-			slowly()
-			e, touched, err := d.reference.ReadTouch(ctx, key, known, a, now)
-			if err != nil || !touched {
-				return e, touched, err
+			if version, err := d.reference.Replace(c.Ctx, c.Key, read.Value, c.Entry.Meta, c.Entry.Life, c.Now); err == nil {
+				c.Entry.Value, c.Entry.Version = read.Value, version
 			}
-			if version, err := d.reference.Replace(ctx, key, read.Value, e.Meta, e.Life, now); err == nil {
-				e.Value, e.Version = read.Value, version
-			}
-			return e, touched, nil
-		}
+		})
 	}},
 	{"reads, then replaces by another generation", "store/insert-race", func(d *twisted) {
-		d.replace = func(ctx context.Context, key string, v Value, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-			if m, ok := d.stored(key); ok && m == was && m.Alive(now) && life.CreatedAt != was.CreatedAt {
-				slowly()
-				if m, ok := d.stored(key); ok {
-					was = m
-				}
-			}
-			return d.reference.Replace(ctx, key, v, was, life, now)
-		}
+		d.pauses("replace", func(c *call, is driver.Meta) bool { return is == c.Was && c.Life.CreatedAt != c.Was.CreatedAt })
 	}},
 	{"reads, then puts by a read that touches", "store/delete-race", func(d *twisted) {
-		d.delete = func(ctx context.Context, key string) error {
-			time.Sleep(time.Microsecond) // so that reads have a turn
-			return d.reference.Delete(ctx, key)
-		}
-		d.readTouch = func(ctx context.Context, key string, known *driver.Meta, a driver.Access, now driver.Instant) (driver.Entry[Value], bool, error) {
-			read, err := d.reference.Get(ctx, key)
-			if err != nil {
-				return read, false, err
+		d.before("delete", func(*call) { time.Sleep(time.Microsecond) }) // so that reads have a turn
+		d.readsFirst(func(c *call, read driver.Entry[Value]) {
+			if d.do(c); errors.Is(c.Err, driver.ErrNotFound) {
+				c.Value = read.Value
+				c.Life, _ = c.Access.Touch(read.Life)
+				d.as("insert", c)
+				c.Entry.Value, c.Entry.Life, c.Touched = c.Value, c.Life, true
 			}
-			slowly()
-			e, touched, err := d.reference.ReadTouch(ctx, key, known, a, now)
-			if errors.Is(err, driver.ErrNotFound) {
-				life, _ := a.Touch(read.Life)
-				read.Life = life
-				read.Version, err = d.reference.Insert(ctx, key, read.Value, life, now)
-				return read, err == nil, err
-			}
-			return e, touched, err
-		}
+		})
 	}},
 
 	// Foreign records
 	{"upserts over foreign records though the plan fails", "store/foreign-read-only", func(d *twisted) {
-		d.upsert = func(ctx context.Context, key string, v Value, known *driver.Meta, plan driver.Plan, now driver.Instant) (driver.Meta, error) {
-			m, err := d.reference.Upsert(ctx, key, v, known, plan, now)
-			if was, ok := d.stored(key); ok && err != nil && !errors.Is(err, driver.ErrConflict) && ctx.Err() == nil && was.CreatedAt == 0 {
-				_ = d.reference.plant(ctx, key, v, was.Life)
+		d.after("upsert", func(c *call) {
+			if was, ok := d.stored(c.Key); ok && c.Err != nil && !errors.Is(c.Err, driver.ErrConflict) && c.Ctx.Err() == nil && was.CreatedAt == 0 {
+				_ = d.reference.plant(c.Ctx, c.Key, c.Value, was.Life)
 			}
-			return m, err
-		}
+		})
 	}},
 	{"makes up a created_at in a batch of one", "store/foreign-reject", func(d *twisted) {
-		d.getMulti = func(ctx context.Context, keys []string) (map[string]driver.Entry[Value], error) {
-			found, err := d.reference.GetMulti(ctx, keys)
-			for key, e := range found {
-				if e.CreatedAt == 0 && len(keys) == 1 {
+		d.after("get multi", func(c *call) {
+			for key, e := range c.Entries {
+				if e.CreatedAt == 0 && len(c.Keys) == 1 {
 					e.CreatedAt = driver.Floor(d.reference.time())
-					found[key] = e
+					c.Entries[key] = e
 				}
 			}
-			return found, err
-		}
+		})
 	}},
 	{"touches no record that it has adopted", "store/adopts", func(d *twisted) {
 		mu := newLock()
 		adopted, back := make(map[string]bool), make(map[string]bool)
-		d.touch = func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-			mu.Lock()
-			defer mu.Unlock()
-			if m, ok := d.stored(key); ok && m == was && adopted[key] && life.CreatedAt != 0 {
-				return was.Version, nil
+		d.locked(mu, "touch", func(c *call) {
+			if m, ok := d.stored(c.Key); ok && m == c.Was && adopted[c.Key] && c.Life.CreatedAt != 0 {
+				claims(c)
+				return
 			}
-			back[key] = back[key] || life.CreatedAt == 0
-			version, err := d.reference.Touch(ctx, key, was, life, now)
-			adopted[key] = !back[key] && (adopted[key] || err == nil && was.CreatedAt == 0)
-			return version, err
-		}
-		d.readTouch = func(ctx context.Context, key string, known *driver.Meta, a driver.Access, now driver.Instant) (driver.Entry[Value], bool, error) {
-			mu.Lock()
-			defer mu.Unlock()
-			if adopted[key] {
-				e, err := d.reference.Get(ctx, key)
-				return e, false, err
+			back[c.Key] = back[c.Key] || c.Life.CreatedAt == 0
+			d.do(c)
+			adopted[c.Key] = !back[c.Key] && (adopted[c.Key] || c.Err == nil && c.Was.CreatedAt == 0)
+		})
+		d.locked(mu, "read touch", func(c *call) {
+			if adopted[c.Key] {
+				c.Op = "get"
 			}
-			return d.reference.ReadTouch(ctx, key, known, a, now)
-		}
+			d.do(c)
+		})
 	}},
 	{"counts a new life from the end of a foreign one", "store/foreign-dead", func(d *twisted) {
-		d.upsert = func(ctx context.Context, key string, v Value, known *driver.Meta, plan driver.Plan, now driver.Instant) (driver.Meta, error) {
-			was, ok := d.stored(key)
-			return d.reference.Upsert(ctx, key, v, known, func(found *driver.Meta) (driver.Life, error) {
+		d.takesFor("upsert", func(c *call, was driver.Meta) {
+			plan, now := c.Plan, c.Now
+			c.Plan = func(found *driver.Meta) (driver.Life, error) {
 				life, err := plan(found)
-				if ok && was.CreatedAt == 0 && was.ExpiresAt != 0 && !was.Alive(now) {
+				if was.CreatedAt == 0 && was.ExpiresAt != 0 && !was.Alive(now) {
 					life.CreatedAt = was.ExpiresAt
 				}
 				return life, err
-			}, now)
-		}
+			}
+		})
 	}},
 
 	// Errors
 	{"finds nothing under a bad key by a read that touches", "store/bad-key", func(d *twisted) {
-		d.readTouch = func(ctx context.Context, key string, known *driver.Meta, a driver.Access, now driver.Instant) (driver.Entry[Value], bool, error) {
-			e, touched, err := d.reference.ReadTouch(ctx, key, known, a, now)
-			if errors.Is(err, driver.ErrInvalid) {
-				err = driver.ErrNotFound
+		d.after("read touch", func(c *call) {
+			if errors.Is(c.Err, driver.ErrInvalid) {
+				c.Err = driver.ErrNotFound
 			}
-			return e, touched, err
-		}
+		})
 	}},
 	{"takes a store that is down for empty by a read that touches", "store/down", func(d *twisted) {
-		d.readTouch = func(ctx context.Context, key string, known *driver.Meta, a driver.Access, now driver.Instant) (driver.Entry[Value], bool, error) {
-			e, touched, err := d.reference.ReadTouch(ctx, key, known, a, now)
-			if errors.Is(err, errDown) {
-				err = driver.ErrNotFound
+		d.after("read touch", func(c *call) {
+			if errors.Is(c.Err, errDown) {
+				c.Err = driver.ErrNotFound
 			}
-			return e, touched, err
-		}
+		})
 	}},
 	{"does not look on touch at contexts that have more than a second", "store/hangs", func(d *twisted) {
-		d.touch = func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-			if at, ok := ctx.Deadline(); ctx.Err() == nil && (!ok || time.Until(at) > time.Second) {
-				ctx = context.WithoutCancel(ctx)
+		d.before("touch", func(c *call) {
+			if at, ok := c.Ctx.Deadline(); c.Ctx.Err() == nil && (!ok || time.Until(at) > time.Second) {
+				c.Ctx = context.WithoutCancel(c.Ctx)
 			}
-			return d.reference.Touch(ctx, key, was, life, now)
-		}
+		})
 	}},
 }
 
-// aged reports whether the record was m is a minute old.
-func aged(m driver.Meta, now driver.Instant) bool {
+// aged reports whether the record that c was planned for is a minute old.
+func aged(c *call) bool { return old(c.Was, c.Now) }
+
+func old(m driver.Meta, now driver.Instant) bool {
 	return m.CreatedAt != 0 && now.Sub(m.CreatedAt) >= time.Minute
 }
 

@@ -1,6 +1,7 @@
 package drivertest
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -34,13 +35,7 @@ type broken struct {
 var brokens = []broken{
 	// Get
 	{"reads absent keys as empty records", "get/absent", func(d *twisted) {
-		d.get = func(ctx context.Context, key string) (driver.Entry[Value], error) {
-			e, err := d.reference.Get(ctx, key)
-			if errors.Is(err, driver.ErrNotFound) {
-				err = nil
-			}
-			return e, err
-		}
+		d.after("get", foundEmpty)
 	}},
 	{"reads the expiry as created_at", "get/meta", func(d *twisted) {
 		d.entries(func(e *driver.Entry[Value]) { e.CreatedAt = e.ExpiresAt })
@@ -49,346 +44,224 @@ var brokens = []broken{
 		d.entries(func(e *driver.Entry[Value]) { e.Version = 0 })
 	}},
 	{"makes up a created_at", "get/foreign", func(d *twisted) {
-		d.entries(func(e *driver.Entry[Value]) {
-			if e.CreatedAt == 0 {
-				e.CreatedAt = driver.Floor(time.Now())
-			}
-		})
+		d.entries(func(e *driver.Entry[Value]) { e.CreatedAt = cmp.Or(e.CreatedAt, driver.Floor(time.Now())) })
 	}},
 	{"makes up an expiry", "get/foreign", func(d *twisted) {
-		d.entries(func(e *driver.Entry[Value]) {
-			if e.ExpiresAt == 0 {
-				e.ExpiresAt = driver.MaxInstant
-			}
-		})
+		d.entries(func(e *driver.Entry[Value]) { e.ExpiresAt = cmp.Or(e.ExpiresAt, driver.MaxInstant) })
 	}},
 
 	// Insert
 	{"inserts nothing", "get/meta", func(d *twisted) {
-		d.insert = func(context.Context, string, Value, driver.Life, driver.Instant) (driver.Version, error) {
-			return 1, nil
-		}
+		d.on("insert", func(c *call) { c.Entry.Version = 1 })
 	}},
 	{"inserts over live records", "insert/live", func(d *twisted) {
-		d.insert = func(ctx context.Context, key string, v Value, life driver.Life, _ driver.Instant) (driver.Version, error) {
-			return d.reference.Insert(ctx, key, v, life, driver.MaxInstant)
-		}
+		d.before("insert", func(c *call) { c.Now = driver.MaxInstant })
 	}},
 	{"inserts with a conflict that carries nothing", "insert/live", func(d *twisted) {
-		d.insert = func(ctx context.Context, key string, v Value, life driver.Life, now driver.Instant) (driver.Version, error) {
-			version, err := d.reference.Insert(ctx, key, v, life, now)
-			if errors.Is(err, driver.ErrConflict) {
-				err = &driver.ConflictError{}
+		d.after("insert", func(c *call) {
+			if errors.Is(c.Err, driver.ErrConflict) {
+				c.Err = &driver.ConflictError{}
 			}
-			return version, err
-		}
+		})
 	}},
 	{"takes a record for dead a second early", "insert/live-to-the-end", func(d *twisted) {
-		d.insert = func(ctx context.Context, key string, v Value, life driver.Life, now driver.Instant) (driver.Version, error) {
-			return d.reference.Insert(ctx, key, v, life, now.Add(time.Second))
-		}
+		d.before("insert", func(c *call) { c.Now = c.Now.Add(time.Second) })
 	}},
 	{"believes late deletion", "insert/dead", func(d *twisted) {
-		d.insert = func(ctx context.Context, key string, v Value, life driver.Life, _ driver.Instant) (driver.Version, error) {
-			return d.reference.Insert(ctx, key, v, life, never)
-		}
+		d.before("insert", func(c *call) { c.Now = never })
 	}},
 	{"takes a record for alive at its expiry", "insert/dead", func(d *twisted) {
-		d.insert = func(ctx context.Context, key string, v Value, life driver.Life, now driver.Instant) (driver.Version, error) {
-			return d.reference.Insert(ctx, key, v, life, now-1)
-		}
+		d.before("insert", func(c *call) { c.Now-- })
 	}},
 	{"judges life by its own clock", "insert/dead", func(d *twisted) {
-		d.insert = func(ctx context.Context, key string, v Value, life driver.Life, _ driver.Instant) (driver.Version, error) {
-			return d.reference.Insert(ctx, key, v, life, driver.Floor(time.Now()))
-		}
+		d.before("insert", func(c *call) { c.Now = driver.Floor(time.Now()) })
 	}},
 	{"inserts over records without expiry", "insert/foreign", func(d *twisted) {
-		d.insert = func(ctx context.Context, key string, v Value, life driver.Life, now driver.Instant) (driver.Version, error) {
-			if m, ok := d.stored(key); ok && m.ExpiresAt == 0 {
-				now = driver.MaxInstant
-				_ = d.reference.Delete(ctx, key)
+		d.takesFor("insert", func(c *call, is driver.Meta) {
+			if is.ExpiresAt == 0 {
+				c.Now = driver.MaxInstant
+				_ = d.reference.Delete(c.Ctx, c.Key)
 			}
-			return d.reference.Insert(ctx, key, v, life, now)
-		}
+		})
 	}},
 	{"takes records without created_at for alive", "insert/foreign-dead", func(d *twisted) {
-		d.insert = func(ctx context.Context, key string, v Value, life driver.Life, now driver.Instant) (driver.Version, error) {
-			if m, ok := d.stored(key); ok && m.CreatedAt == 0 {
-				now = never
+		d.takesFor("insert", func(c *call, is driver.Meta) {
+			if is.CreatedAt == 0 {
+				c.Now = never
 			}
-			return d.reference.Insert(ctx, key, v, life, now)
-		}
+		})
 	}},
 
 	// Replace
 	{"forgets created_at on replace", "replace/live", func(d *twisted) {
-		d.replace = func(ctx context.Context, key string, v Value, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-			life.CreatedAt = now
-			return d.reference.Replace(ctx, key, v, was, life, now)
-		}
+		d.before("replace", func(c *call) { c.Life.CreatedAt = c.Now })
 	}},
 	{"wipes created_at on replace", "replace/live", func(d *twisted) {
-		d.replace = func(ctx context.Context, key string, v Value, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-			life.CreatedAt = 0
-			return d.reference.Replace(ctx, key, v, was, life, now)
-		}
+		d.before("replace", func(c *call) { c.Life.CreatedAt = 0 })
 	}},
 	{"replaces forward only", "replace/earlier-expiry", func(d *twisted) {
-		d.replace = func(ctx context.Context, key string, v Value, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-			life.ExpiresAt = max(life.ExpiresAt, was.ExpiresAt)
-			return d.reference.Replace(ctx, key, v, was, life, now)
-		}
+		d.before("replace", func(c *call) { c.Life.ExpiresAt = max(c.Life.ExpiresAt, c.Was.ExpiresAt) })
 	}},
 	{"keeps created_at though told another", "replace/new-generation", func(d *twisted) {
-		d.replace = func(ctx context.Context, key string, v Value, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-			life.CreatedAt = was.CreatedAt
-			return d.reference.Replace(ctx, key, v, was, life, now)
-		}
+		d.before("replace", func(c *call) { c.Life.CreatedAt = c.Was.CreatedAt })
 	}},
 	{"has versions that tell of content only", "replace/version", func(d *twisted) {
-		d.replace = func(ctx context.Context, key string, v Value, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-			e, _ := d.reference.Get(ctx, key)
-			if e.Value.equal(v) && e.Meta == was && e.Life == life {
-				return e.Version, nil
+		d.on("replace", func(c *call) {
+			e, _ := d.reference.Get(c.Ctx, c.Key)
+			if e.Value.equal(c.Value) && e.Meta == c.Was && e.Life == c.Life {
+				claims(c)
+			} else {
+				d.do(c)
 			}
-			return d.reference.Replace(ctx, key, v, was, life, now)
-		}
+		})
 	}},
 	{"creates on replace", "replace/absent", func(d *twisted) {
-		d.replace = func(ctx context.Context, key string, v Value, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-			version, err := d.reference.Replace(ctx, key, v, was, life, now)
-			if errors.Is(err, driver.ErrNotFound) {
-				return d.reference.Insert(ctx, key, v, life, never)
+		d.after("replace", func(c *call) {
+			if errors.Is(c.Err, driver.ErrNotFound) {
+				c.Now = never
+				d.as("insert", c)
 			}
-			return version, err
-		}
+		})
 	}},
 	{"revives on replace", "replace/dead", func(d *twisted) {
-		d.replace = func(ctx context.Context, key string, v Value, was driver.Meta, life driver.Life, _ driver.Instant) (driver.Version, error) {
-			return d.reference.Replace(ctx, key, v, was, life, never)
-		}
+		d.before("replace", func(c *call) { c.Now = never })
 	}},
 	{"finds dead records in a replace's way", "replace/dead-other", func(d *twisted) {
-		d.replace = func(ctx context.Context, key string, v Value, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-			if m, ok := d.stored(key); ok && m != was {
-				return 0, &driver.ConflictError{Found: m}
+		d.on("replace", func(c *call) {
+			if m, ok := d.stored(c.Key); ok && m != c.Was {
+				c.Err = &driver.ConflictError{Found: m}
+			} else {
+				d.do(c)
 			}
-			return d.reference.Replace(ctx, key, v, was, life, now)
-		}
+		})
 	}},
 	{"loses updates: ignores the version", "replace/other-version", func(d *twisted) {
-		d.replace = func(ctx context.Context, key string, v Value, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-			if m, ok := d.stored(key); ok {
-				was.Version = m.Version
-			}
-			return d.reference.Replace(ctx, key, v, was, life, now)
-		}
+		d.takesFor("replace", func(c *call, is driver.Meta) { c.Was.Version = is.Version })
 	}},
 	{"replaces with a conflict that carries nothing", "replace/other-version", func(d *twisted) {
-		d.replace = func(ctx context.Context, key string, v Value, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-			version, err := d.reference.Replace(ctx, key, v, was, life, now)
-			if errors.Is(err, driver.ErrConflict) {
-				err = fmt.Errorf("%w: condition failed", driver.ErrConflict)
+		d.after("replace", func(c *call) {
+			if errors.Is(c.Err, driver.ErrConflict) {
+				c.Err = fmt.Errorf("%w: condition failed", driver.ErrConflict)
 			}
-			return version, err
-		}
+		})
 	}},
 	{"replaces with a conflict that carries no version", "replace/other-version", func(d *twisted) {
-		d.replace = func(ctx context.Context, key string, v Value, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-			version, err := d.reference.Replace(ctx, key, v, was, life, now)
-			var c *driver.ConflictError
-			if errors.As(err, &c) {
-				c.Found.Version = 0
+		d.after("replace", func(c *call) {
+			if conflict, ok := errors.AsType[*driver.ConflictError](c.Err); ok {
+				conflict.Found.Version = 0
 			}
-			return version, err
-		}
+		})
 	}},
 	{"undoes touches: ignores the expiry on replace", "replace/other-expiry", func(d *twisted) {
-		d.replace = func(ctx context.Context, key string, v Value, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-			if m, ok := d.stored(key); ok {
-				was.ExpiresAt = m.ExpiresAt
-			}
-			return d.reference.Replace(ctx, key, v, was, life, now)
-		}
+		d.takesFor("replace", func(c *call, is driver.Meta) { c.Was.ExpiresAt = is.ExpiresAt })
 	}},
 	{"replaces another generation", "replace/other-generation", func(d *twisted) {
-		d.replace = func(ctx context.Context, key string, v Value, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-			if m, ok := d.stored(key); ok {
-				was.CreatedAt = m.CreatedAt
-			}
-			return d.reference.Replace(ctx, key, v, was, life, now)
-		}
+		d.takesFor("replace", func(c *call, is driver.Meta) { c.Was.CreatedAt = is.CreatedAt })
 	}},
 	{"cannot replace what has no created_at", "replace/foreign", func(d *twisted) {
-		d.replace = func(ctx context.Context, key string, v Value, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-			if m, ok := d.stored(key); ok && m.CreatedAt == 0 {
-				return 0, &driver.ConflictError{Found: m}
+		d.on("replace", func(c *call) {
+			if m, ok := d.stored(c.Key); ok && m.CreatedAt == 0 {
+				c.Err = &driver.ConflictError{Found: m}
+			} else {
+				d.do(c)
 			}
-			return d.reference.Replace(ctx, key, v, was, life, now)
-		}
+		})
 	}},
-	{"replaces whatever has no created_at", "replace/foreign-overwrite", func(d *twisted) {
-		d.replace = func(ctx context.Context, key string, v Value, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-			if m, ok := d.stored(key); ok && m.CreatedAt == 0 {
-				was = m
-			}
-			return d.reference.Replace(ctx, key, v, was, life, now)
-		}
-	}},
+	{"replaces whatever has no created_at", "replace/foreign-overwrite", func(d *twisted) { takesForeign(d, "replace") }},
 
 	// Touch
-	{"touches nothing", "touch/live", func(d *twisted) {
-		d.touch = func(_ context.Context, key string, was driver.Meta, _ driver.Life, _ driver.Instant) (driver.Version, error) {
-			return was.Version, nil
-		}
-	}},
+	{"touches nothing", "touch/live", func(d *twisted) { d.on("touch", claims) }},
 	{"forgets created_at on touch", "touch/live", func(d *twisted) {
-		d.touch = func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-			life.CreatedAt = now
-			return d.reference.Touch(ctx, key, was, life, now)
-		}
+		d.before("touch", func(c *call) { c.Life.CreatedAt = c.Now })
 	}},
 	{"returns no version from touch", "touch/live", func(d *twisted) {
-		d.touch = func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-			_, err := d.reference.Touch(ctx, key, was, life, now)
-			return 0, err
-		}
+		d.after("touch", func(c *call) { c.Entry.Version = 0 })
 	}},
 	{"ignores the version on touch", "touch/other-version", func(d *twisted) {
-		d.touch = func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-			if m, ok := d.stored(key); ok {
-				was.Version = m.Version
-			}
-			return d.reference.Touch(ctx, key, was, life, now)
-		}
+		d.takesFor("touch", func(c *call, is driver.Meta) { c.Was.Version = is.Version })
 	}},
 	{"touches forward only", "touch/earlier-expiry", func(d *twisted) {
-		d.touch = func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-			life.ExpiresAt = max(life.ExpiresAt, was.ExpiresAt)
-			return d.reference.Touch(ctx, key, was, life, now)
-		}
+		d.before("touch", func(c *call) { c.Life.ExpiresAt = max(c.Life.ExpiresAt, c.Was.ExpiresAt) })
 	}},
 	{"resurrects on touch", "touch/absent", func(d *twisted) {
-		d.touch = func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-			version, err := d.reference.Touch(ctx, key, was, life, now)
-			if _, ok := d.stored(key); errors.Is(err, driver.ErrNotFound) && !ok {
-				return d.reference.Insert(ctx, key, Value{}, life, now)
-			}
-			return version, err
-		}
+		d.resurrects(func(*call) bool { return true })
 	}},
 	{"revives on touch", "touch/dead", func(d *twisted) {
-		d.touch = func(ctx context.Context, key string, was driver.Meta, life driver.Life, _ driver.Instant) (driver.Version, error) {
-			return d.reference.Touch(ctx, key, was, life, never)
-		}
+		d.before("touch", func(c *call) { c.Now = never })
 	}},
 	{"finds dead records in a touch's way", "touch/dead-other", func(d *twisted) {
-		d.touch = func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-			if m, ok := d.stored(key); ok && m.Life != was.Life {
-				return 0, &driver.ConflictError{Found: m}
+		d.on("touch", func(c *call) {
+			if m, ok := d.stored(c.Key); ok && m.Life != c.Was.Life {
+				c.Err = &driver.ConflictError{Found: m}
+			} else {
+				d.do(c)
 			}
-			return d.reference.Touch(ctx, key, was, life, now)
-		}
+		})
 	}},
 	{"shortens on touch: ignores the expiry", "touch/other-expiry", func(d *twisted) {
-		d.touch = func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-			if m, ok := d.stored(key); ok {
-				was.ExpiresAt = m.ExpiresAt
-			}
-			return d.reference.Touch(ctx, key, was, life, now)
-		}
+		d.takesFor("touch", func(c *call, is driver.Meta) { c.Was.ExpiresAt = is.ExpiresAt })
 	}},
 	{"touches another generation", "touch/other-generation", func(d *twisted) {
-		d.touch = func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-			if m, ok := d.stored(key); ok && was.CreatedAt != 0 && m.CreatedAt != 0 {
-				was.CreatedAt = m.CreatedAt
+		d.takesFor("touch", func(c *call, is driver.Meta) {
+			if c.Was.CreatedAt != 0 && is.CreatedAt != 0 {
+				c.Was.CreatedAt = is.CreatedAt
 			}
-			return d.reference.Touch(ctx, key, was, life, now)
-		}
+		})
 	}},
 	{"compares generations by the second", "touch/other-generation", func(d *twisted) {
-		d.touch = func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-			if m, ok := d.stored(key); ok && m.CreatedAt/1000 == was.CreatedAt/1000 {
-				was.CreatedAt = m.CreatedAt
+		d.takesFor("touch", func(c *call, is driver.Meta) {
+			if is.CreatedAt/1000 == c.Was.CreatedAt/1000 {
+				c.Was.CreatedAt = is.CreatedAt
 			}
-			return d.reference.Touch(ctx, key, was, life, now)
-		}
+		})
 	}},
 	{"adopts with no created_at", "touch/adopts", func(d *twisted) {
-		d.touch = func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-			life.CreatedAt = was.CreatedAt
-			return d.reference.Touch(ctx, key, was, life, now)
-		}
+		d.before("touch", func(c *call) { c.Life.CreatedAt = c.Was.CreatedAt })
 	}},
 	{"keeps created_at for ever", "touch/takes-back", func(d *twisted) {
-		d.touch = func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-			if life.CreatedAt == 0 {
-				life.CreatedAt = was.CreatedAt
-			}
-			return d.reference.Touch(ctx, key, was, life, now)
-		}
+		d.before("touch", func(c *call) { c.Life.CreatedAt = cmp.Or(c.Life.CreatedAt, c.Was.CreatedAt) })
 	}},
 	{"adopts again and again", "touch/adopts-once", func(d *twisted) {
-		d.touch = func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-			if m, ok := d.stored(key); ok && was.CreatedAt == 0 {
-				was = m
+		d.takesFor("touch", func(c *call, is driver.Meta) {
+			if c.Was.CreatedAt == 0 {
+				c.Was = is
 			}
-			return d.reference.Touch(ctx, key, was, life, now)
-		}
+		})
 	}},
-	{"touches whatever has no created_at", "touch/foreign-overwrite", func(d *twisted) {
-		d.touch = func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-			if m, ok := d.stored(key); ok && m.CreatedAt == 0 {
-				was = m
-			}
-			return d.reference.Touch(ctx, key, was, life, now)
-		}
-	}},
+	{"touches whatever has no created_at", "touch/foreign-overwrite", func(d *twisted) { takesForeign(d, "touch") }},
 
 	// Delete
-	{"deletes nothing", "delete/live", func(d *twisted) {
-		d.delete = func(context.Context, string) error { return nil }
-	}},
+	{"deletes nothing", "delete/live", func(d *twisted) { d.on("delete", func(*call) {}) }},
 	{"deletes the records beside it", "delete/live", func(d *twisted) {
-		d.delete = func(ctx context.Context, key string) error {
-			err := d.reference.Delete(ctx, key)
+		d.after("delete", func(c *call) {
 			d.mu.Lock()
 			defer d.mu.Unlock()
-			if err == nil {
+			if c.Err == nil {
 				clear(d.records)
 			}
-			return err
-		}
+		})
 	}},
 	{"reports absent keys on delete", "delete/absent", func(d *twisted) {
-		d.delete = func(ctx context.Context, key string) error {
-			if _, ok := d.stored(key); !ok {
-				return driver.ErrNotFound
+		d.on("delete", func(c *call) {
+			c.Err = driver.ErrNotFound
+			if _, ok := d.stored(c.Key); ok {
+				d.do(c)
 			}
-			return d.reference.Delete(ctx, key)
-		}
+		})
 	}},
 	{"keeps a deleted key's created_at", "delete/then-insert", func(d *twisted) {
-		var mu sync.Mutex
 		born := make(map[string]driver.Instant)
-		d.insert = func(ctx context.Context, key string, v Value, life driver.Life, now driver.Instant) (driver.Version, error) {
-			mu.Lock()
-			defer mu.Unlock()
-			if c, ok := born[key]; ok {
-				life.CreatedAt = c
-			}
-			born[key] = life.CreatedAt
-			return d.reference.Insert(ctx, key, v, life, now)
-		}
+		d.locked(new(sync.Mutex), "insert", func(c *call) {
+			c.Life.CreatedAt = cmp.Or(born[c.Key], c.Life.CreatedAt)
+			born[c.Key] = c.Life.CreatedAt
+			d.do(c)
+		})
 	}},
 	{"takes two differences for none on touch", "delete/then-insert", func(d *twisted) {
-		d.touches(func(key string, was *driver.Meta, _ *driver.Life, now driver.Instant) bool {
-			m, ok := d.stored(key)
-			if ok && m.Alive(now) && was.CreatedAt != 0 && m.Version == was.Version && m.CreatedAt != was.CreatedAt && m.ExpiresAt != was.ExpiresAt {
-				*was = m
+		d.takesFor("touch", func(c *call, is driver.Meta) {
+			if is.Alive(c.Now) && c.Was.CreatedAt != 0 && is.Version == c.Was.Version && is.CreatedAt != c.Was.CreatedAt && is.ExpiresAt != c.Was.ExpiresAt {
+				c.Was = is
 			}
-			return false
 		})
 	}},
 
@@ -397,74 +270,56 @@ var brokens = []broken{
 		var asked atomic.Bool
 		d.step = func() time.Duration {
 			if asked.Swap(true) {
-				return 2 * d.reference.step
+				return 2 * d.reference.Step
 			}
-			return d.reference.step
+			return d.reference.Step
 		}
 	}},
 	{"has no resolution", "life/resolution", func(d *twisted) {
 		d.step = func() time.Duration { return 0 }
 	}},
 	{"keeps created_at by the second", "life/created-at", func(d *twisted) {
-		d.lives(func(l driver.Life, _ driver.Instant) driver.Life {
-			l.CreatedAt -= l.CreatedAt % 1000
-			return l
-		})
+		d.lives(func(l *driver.Life, _ driver.Instant) { l.CreatedAt -= l.CreatedAt % 1000 })
 	}},
 	{"rounds down", "life/expiry-exact", func(d *twisted) {
-		d.lives(func(l driver.Life, _ driver.Instant) driver.Life {
-			l.ExpiresAt -= l.ExpiresAt % 1000
-			return l
-		})
+		d.lives(func(l *driver.Life, _ driver.Instant) { l.ExpiresAt -= l.ExpiresAt % 1000 })
 	}},
 	{"rounds up twice", "life/expiry-exact", func(d *twisted) {
-		d.lives(func(l driver.Life, _ driver.Instant) driver.Life {
-			l.ExpiresAt = l.ExpiresAt.RoundUp(time.Second)
-			return l
-		})
+		d.lives(func(l *driver.Life, _ driver.Instant) { l.ExpiresAt = l.ExpiresAt.RoundUp(time.Second) })
 	}},
 	{"clamps lives to 30 days", "life/far", func(d *twisted) {
-		d.lives(func(l driver.Life, now driver.Instant) driver.Life {
+		d.lives(func(l *driver.Life, _ driver.Instant) {
 			l.ExpiresAt = min(l.ExpiresAt, driver.Floor(time.Now()).Add(30*day))
-			return l
 		})
 	}},
 	{"keeps seconds in 30 bits", "life/far", func(d *twisted) {
-		d.lives(func(l driver.Life, _ driver.Instant) driver.Life {
-			l.ExpiresAt = min(l.ExpiresAt, 1<<30*1000)
-			return l
-		})
+		d.lives(func(l *driver.Life, _ driver.Instant) { l.ExpiresAt = min(l.ExpiresAt, 1<<30*1000) })
 	}},
 	{"counts the time to live from its own now", "life/absolute", func(d *twisted) {
-		d.lives(func(l driver.Life, now driver.Instant) driver.Life {
+		d.lives(func(l *driver.Life, now driver.Instant) {
 			l.ExpiresAt = driver.Floor(time.Now()).Add(l.ExpiresAt.Sub(now))
-			return l
 		})
 	}},
 	{"counts the time to live from its own now where the caller's clock is behind", "life/absolute", func(d *twisted) {
-		d.lives(func(l driver.Life, now driver.Instant) driver.Life {
+		d.lives(func(l *driver.Life, now driver.Instant) {
 			if own := driver.Floor(time.Now()); now < own {
 				l.ExpiresAt = own.Add(l.ExpiresAt.Sub(now))
 			}
-			return l
 		})
 	}},
 	{"turns less than a second into an hour", "life/near", func(d *twisted) {
-		d.lives(func(l driver.Life, now driver.Instant) driver.Life {
+		d.lives(func(l *driver.Life, now driver.Instant) {
 			if l.CreatedAt != 0 && l.ExpiresAt.Sub(now) < time.Second {
 				l.ExpiresAt = now.Add(time.Hour)
 			}
-			return l
 		})
 	}},
 	{"deletes a little early", "life/kept-to-the-end", func(d *twisted) {
-		d.get = func(ctx context.Context, key string) (driver.Entry[Value], error) {
-			e, err := d.reference.Get(ctx, key)
-			if err == nil && e.ExpiresAt.Sub(e.CreatedAt) > time.Second && !e.Alive(driver.Floor(time.Now()).Add(10*time.Millisecond)) {
-				return driver.Entry[Value]{}, driver.ErrNotFound
+		d.after("get", func(c *call) {
+			if e := c.Entry; c.Err == nil && e.ExpiresAt.Sub(e.CreatedAt) > time.Second && !e.Alive(driver.Floor(time.Now()).Add(10*time.Millisecond)) {
+				c.Err = driver.ErrNotFound
 			}
-			return e, err
-		}
+		})
 	}},
 	{"touches a field, not the store's expiry", "life/touch-is-stored", func(d *twisted) {
 		ownExpiry(d, byNames("insert", "replace", "adopt"))
@@ -478,72 +333,59 @@ var brokens = []broken{
 
 	// Values
 	{"keeps negative numbers as float64", "value/round-trip", func(d *twisted) {
-		d.values(func(v Value) Value {
-			if v.Count < 0 {
-				v.Count = int64(float64(v.Count))
+		d.all(func(c *call) {
+			if c.Value.Count < 0 {
+				c.Value.Count = int64(float64(c.Value.Count))
 			}
-			return v
-		})
+			d.do(c)
+		}, "insert", "replace")
 	}},
 	{"merges on replace", "value/overwrite", func(d *twisted) {
-		d.replace = func(ctx context.Context, key string, v Value, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-			if e, err := d.reference.Get(ctx, key); err == nil && v.Text == "" {
-				v.Text = e.Value.Text
+		d.before("replace", func(c *call) {
+			if e, err := d.reference.Get(c.Ctx, c.Key); err == nil && c.Value.Text == "" {
+				c.Value.Text = e.Value.Text
 			}
-			return d.reference.Replace(ctx, key, v, was, life, now)
-		}
+		})
 	}},
 	{"changes the value it replaces with", "value/untouched", func(d *twisted) {
-		d.replace = func(ctx context.Context, key string, v Value, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-			version, err := d.reference.Replace(ctx, key, v, was, life, now)
-			if v.Map != nil {
-				v.Map["_id"] = "1"
+		d.after("replace", func(c *call) {
+			if c.Value.Map != nil {
+				c.Value.Map["_id"] = "1"
 			}
-			return version, err
-		}
+		})
 	}},
 	{"shares the value it is given", "value/copied", func(d *twisted) {
 		var mu sync.Mutex
 		shared := make(map[string]Value)
-		d.insert = func(ctx context.Context, key string, v Value, life driver.Life, now driver.Instant) (driver.Version, error) {
-			version, err := d.reference.Insert(ctx, key, v, life, now)
+		d.after("insert", func(c *call) {
 			mu.Lock()
 			defer mu.Unlock()
-			if err == nil {
-				shared[key] = v
+			if c.Err == nil {
+				shared[c.Key] = c.Value
 			}
-			return version, err
-		}
-		d.get = func(ctx context.Context, key string) (driver.Entry[Value], error) {
-			e, err := d.reference.Get(ctx, key)
+		})
+		d.after("get", func(c *call) {
 			mu.Lock()
 			defer mu.Unlock()
-			if v, ok := shared[key]; ok && e.Version == 1 {
-				e.Value = v
+			if v, ok := shared[c.Key]; ok && c.Entry.Version == 1 {
+				c.Entry.Value = v
 			}
-			return e, err
-		}
+		})
 	}},
 
 	// Keys
 	{"takes an empty key", "key/empty", func(d *twisted) {
-		d.keys(func(key string) string {
-			if key == "" {
-				return "default"
-			}
-			return key
-		})
+		d.keys(func(key string) string { return cmp.Or(key, "default") })
 	}},
 	{"cuts keys short", "key/limit", func(d *twisted) {
 		d.keys(func(key string) string { return key[:min(len(key), 250)] })
 	}},
 	{"takes one byte less than it says", "key/limit", func(d *twisted) {
-		d.insert = func(ctx context.Context, key string, v Value, life driver.Life, now driver.Instant) (driver.Version, error) {
-			if err := driver.CheckKey(key, 249); err != nil {
-				return 0, err
+		d.on("insert", func(c *call) {
+			if c.Err = driver.CheckKey(c.Key, 249); c.Err == nil {
+				d.do(c)
 			}
-			return d.reference.Insert(ctx, key, v, life, now)
-		}
+		})
 	}},
 	{"trims keys", "key/any-text", func(d *twisted) { d.keys(strings.TrimSpace) }},
 	{"folds the case of keys", "key/any-text", func(d *twisted) { d.keys(strings.ToLower) }},
@@ -551,12 +393,11 @@ var brokens = []broken{
 		d.keys(func(key string) string { return strings.ToValidUTF8(key, "\ufffd") })
 	}},
 	{"refuses bytes with an error of its own", "key/any-bytes", func(d *twisted) {
-		d.insert = func(ctx context.Context, key string, v Value, life driver.Life, now driver.Instant) (driver.Version, error) {
-			if strings.Contains(key, "\x00") {
-				return 0, errors.New("illegal character")
+		d.on("insert", func(c *call) {
+			if c.Err = errors.New("illegal character"); !strings.Contains(c.Key, "\x00") {
+				d.do(c)
 			}
-			return d.reference.Insert(ctx, key, v, life, now)
-		}
+		})
 	}},
 	{"names the key in its errors", "key/secret", func(d *twisted) {
 		d.errs(func(key string, err error) error {
@@ -604,383 +445,268 @@ var brokens = []broken{
 
 	// Races: a read and a write with something in between
 	{"reads, then inserts", "race/insert", func(d *twisted) {
-		d.insert = func(ctx context.Context, key string, v Value, life driver.Life, now driver.Instant) (driver.Version, error) {
-			if _, ok := d.stored(key); ok {
-				return d.reference.Insert(ctx, key, v, life, now)
+		d.before("insert", func(c *call) {
+			if _, ok := d.stored(c.Key); !ok {
+				slowly()
+				c.Now = driver.MaxInstant
 			}
-			slowly()
-			return d.reference.Insert(ctx, key, v, life, driver.MaxInstant)
-		}
+		})
 	}},
 	{"reads a dead record, then inserts", "race/insert-dead", func(d *twisted) {
-		d.insert = func(ctx context.Context, key string, v Value, life driver.Life, now driver.Instant) (driver.Version, error) {
-			if m, ok := d.stored(key); ok && !m.Alive(now) {
+		d.takesFor("insert", func(c *call, is driver.Meta) {
+			if !is.Alive(c.Now) {
 				slowly()
-				now = driver.MaxInstant
+				c.Now = driver.MaxInstant
 			}
-			return d.reference.Insert(ctx, key, v, life, now)
-		}
+		})
 	}},
 	{"reads, then replaces", "race/replace", func(d *twisted) {
-		d.replace = func(ctx context.Context, key string, v Value, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-			if m, ok := d.stored(key); ok && m == was && m.Alive(now) {
-				slowly()
-				if m, ok := d.stored(key); ok {
-					was = m
-				}
-			}
-			return d.reference.Replace(ctx, key, v, was, life, now)
-		}
+		d.pauses("replace", func(c *call, is driver.Meta) bool { return is == c.Was })
 	}},
 	{"reads, then touches", "race/touch", func(d *twisted) {
-		d.touch = func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-			if m, ok := d.stored(key); ok && m == was && was.CreatedAt != 0 && m.Alive(now) {
-				slowly()
-				if m, ok := d.stored(key); ok {
-					was = m
-				}
-			}
-			return d.reference.Touch(ctx, key, was, life, now)
-		}
+		d.pauses("touch", func(c *call, is driver.Meta) bool { return is == c.Was && c.Was.CreatedAt != 0 })
 	}},
 	{"reads, then adopts", "race/adopt", func(d *twisted) {
-		d.touch = func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-			if m, ok := d.stored(key); ok && m.Life == was.Life && was.CreatedAt == 0 && m.Alive(now) {
-				slowly()
-				if m, ok := d.stored(key); ok {
-					was = m
-				}
-			}
-			return d.reference.Touch(ctx, key, was, life, now)
-		}
+		d.pauses("touch", func(c *call, is driver.Meta) bool { return is.Life == c.Was.Life && c.Was.CreatedAt == 0 })
 	}},
 	{"touches by reading and writing the record", "race/touch-and-replace", func(d *twisted) {
-		d.touch = func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-			e, err := d.reference.Get(ctx, key)
-			if err != nil {
-				return 0, err
+		d.on("touch", func(c *call) {
+			e, err := d.reference.Get(c.Ctx, c.Key)
+			if c.Err = err; err != nil {
+				return
 			}
-			if e.Meta != was {
-				return d.reference.Touch(ctx, key, was, life, now)
+			if e.Meta != c.Was {
+				d.do(c)
+				return
 			}
 			slowly()
-			if m, ok := d.stored(key); ok {
-				was.Version = m.Version
+			if m, ok := d.stored(c.Key); ok {
+				c.Was.Version = m.Version
 			}
-			version, err := d.reference.Touch(ctx, key, was, life, now)
-			if err != nil {
-				return version, err
+			if d.do(c); c.Err == nil {
+				c.Value, c.Was = e.Value, driver.Meta{Life: c.Life, Version: c.Entry.Version}
+				d.as("replace", c)
 			}
-			return d.reference.Replace(ctx, key, e.Value, driver.Meta{Life: life, Version: version}, life, now)
-		}
+		})
 	}},
 	{"reads, then puts", "race/delete", func(d *twisted) {
-		d.replace = func(ctx context.Context, key string, v Value, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-			if m, ok := d.stored(key); ok && m == was && m.Alive(now) {
+		d.on("replace", func(c *call) {
+			if m, ok := d.stored(c.Key); ok && m == c.Was && m.Alive(c.Now) {
 				slowly()
-				if _, ok := d.stored(key); !ok {
-					return d.reference.Insert(ctx, key, v, life, now)
+				if _, ok := d.stored(c.Key); !ok {
+					c.Op = "insert"
 				}
 			}
-			return d.reference.Replace(ctx, key, v, was, life, now)
-		}
+			d.do(c)
+		})
 	}},
 
 	// Upsert
 	{"returns another life than it wrote", "upsert/absent", func(d *twisted) {
-		d.upsert = func(ctx context.Context, key string, v Value, known *driver.Meta, plan driver.Plan, now driver.Instant) (driver.Meta, error) {
-			m, err := d.reference.Upsert(ctx, key, v, known, plan, now)
-			m.CreatedAt = now - 1
-			return m, err
-		}
+		d.after("upsert", func(c *call) { c.Entry.CreatedAt = c.Now - 1 })
 	}},
 	{"upserts without its plan", "upsert/live", func(d *twisted) {
-		d.upsert = func(ctx context.Context, key string, v Value, known *driver.Meta, plan driver.Plan, now driver.Instant) (driver.Meta, error) {
-			life, err := plan(nil)
-			if err != nil {
-				return driver.Meta{}, err
+		d.on("upsert", func(c *call) {
+			if c.Life, c.Err = c.Plan(nil); c.Err == nil {
+				c.Now = driver.MaxInstant
+				d.as("insert", c)
 			}
-			version, err := d.reference.Insert(ctx, key, v, life, driver.MaxInstant)
-			return driver.Meta{Life: life, Version: version}, err
-		}
+		})
 	}},
 	{"shows the plan dead records", "upsert/dead", func(d *twisted) {
-		d.upsert = func(ctx context.Context, key string, v Value, known *driver.Meta, plan driver.Plan, _ driver.Instant) (driver.Meta, error) {
-			return d.reference.Upsert(ctx, key, v, known, plan, never)
-		}
+		d.before("upsert", func(c *call) { c.Now = never })
 	}},
 	{"believes what its caller remembers", "upsert/remembered-wrong", func(d *twisted) {
-		d.upsert = func(ctx context.Context, key string, v Value, known *driver.Meta, plan driver.Plan, now driver.Instant) (driver.Meta, error) {
-			return d.reference.Upsert(ctx, key, v, known, func(found *driver.Meta) (driver.Life, error) {
-				if found != nil && known != nil {
-					found = known
-				}
-				return plan(found)
-			}, now)
-		}
+		d.plansOver(func(c *call, found *driver.Meta) *driver.Meta {
+			if found == nil {
+				return nil
+			}
+			return cmp.Or(c.Known, found)
+		})
 	}},
 	{"wraps the plan's error", "upsert/plan-fails", func(d *twisted) {
-		d.upsert = func(ctx context.Context, key string, v Value, known *driver.Meta, plan driver.Plan, now driver.Instant) (driver.Meta, error) {
-			m, err := d.reference.Upsert(ctx, key, v, known, plan, now)
-			if err != nil && ctx.Err() == nil && !errors.Is(err, driver.ErrInvalid) {
-				err = fmt.Errorf("plan: %w", err)
+		d.after("upsert", func(c *call) {
+			if c.Err != nil && c.Ctx.Err() == nil && !errors.Is(c.Err, driver.ErrInvalid) {
+				c.Err = fmt.Errorf("plan: %w", c.Err)
 			}
-			return m, err
-		}
+		})
 	}},
 	{"takes records without created_at for absent", "upsert/foreign", func(d *twisted) {
-		d.upsert = func(ctx context.Context, key string, v Value, known *driver.Meta, plan driver.Plan, now driver.Instant) (driver.Meta, error) {
-			return d.reference.Upsert(ctx, key, v, known, func(found *driver.Meta) (driver.Life, error) {
-				if found != nil && found.CreatedAt == 0 {
-					found = nil
-				}
-				return plan(found)
-			}, now)
-		}
+		d.plansOver(func(_ *call, found *driver.Meta) *driver.Meta {
+			if found != nil && found.CreatedAt == 0 {
+				return nil
+			}
+			return found
+		})
 	}},
-	{"reads, plans, then puts", "upsert/race", func(d *twisted) { d.upsert = upsertInTwoSteps(d) }},
+	{"reads, plans, then puts", "upsert/race", func(d *twisted) { d.on("upsert", d.inTwoSteps) }},
 	{"undoes touches on upsert", "upsert/race-touch", func(d *twisted) {
-		one := newLock() // one upsert at a time; other writes do not take it
-		d.upsert = func(ctx context.Context, key string, v Value, known *driver.Meta, plan driver.Plan, now driver.Instant) (driver.Meta, error) {
-			one.Lock()
-			defer one.Unlock()
-			return upsertInTwoSteps(d)(ctx, key, v, known, plan, now)
-		}
+		d.locked(newLock(), "upsert", d.inTwoSteps) // one upsert at a time; other writes do not take it
 	}},
 
 	// Overwrite
 	{"keeps the created_at of the dead", "overwrite/none", func(d *twisted) {
-		d.overwrite = func(ctx context.Context, key string, v Value, newLife driver.Life, a driver.Access, now driver.Instant) (driver.Meta, error) {
-			if m, ok := d.stored(key); ok && m.CreatedAt != 0 {
-				newLife.CreatedAt = m.CreatedAt
-			}
-			return d.overwriteRight(ctx, key, v, newLife, a, now)
-		}
+		d.takesFor("overwrite", func(c *call, is driver.Meta) { c.Life.CreatedAt = cmp.Or(is.CreatedAt, c.Life.CreatedAt) })
 	}},
 	{"knows no cap", "overwrite/none", func(d *twisted) {
-		d.overwrite = func(ctx context.Context, key string, v Value, newLife driver.Life, a driver.Access, now driver.Instant) (driver.Meta, error) {
-			a.Most = driver.MaxInstant
-			return d.overwriteRight(ctx, key, v, newLife, a, now)
-		}
+		d.before("overwrite", func(c *call) { c.Access.Most = driver.MaxInstant })
 	}},
 	{"begins a new life each time", "overwrite/live", func(d *twisted) {
-		d.overwrite = func(ctx context.Context, key string, v Value, newLife driver.Life, a driver.Access, now driver.Instant) (driver.Meta, error) {
-			if m, ok := d.stored(key); ok && m.CreatedAt != 0 && m.ExpiresAt != 0 {
-				_ = d.reference.Delete(ctx, key)
+		d.takesFor("overwrite", func(c *call, is driver.Meta) {
+			if is.CreatedAt != 0 && is.ExpiresAt != 0 {
+				_ = d.reference.Delete(c.Ctx, c.Key)
 			}
-			return d.overwriteRight(ctx, key, v, newLife, a, now)
-		}
+		})
 	}},
 	{"brings an expiry down to what a new record would have", "overwrite/forward", func(d *twisted) {
-		d.overwrite = func(ctx context.Context, key string, v Value, newLife driver.Life, a driver.Access, now driver.Instant) (driver.Meta, error) {
-			m, err := d.overwriteRight(ctx, key, v, newLife, a, now)
-			if err != nil || m.ExpiresAt <= newLife.ExpiresAt {
-				return m, err
+		d.after("overwrite", func(c *call) {
+			if c.Err == nil && c.Entry.ExpiresAt > c.Life.ExpiresAt {
+				c.Was, c.Life.CreatedAt = c.Entry.Meta, c.Entry.CreatedAt
+				d.as("replace", c)
 			}
-			life := driver.Life{CreatedAt: m.CreatedAt, ExpiresAt: newLife.ExpiresAt}
-			version, err := d.reference.Replace(ctx, key, v, m, life, now)
-			return driver.Meta{Life: life, Version: version}, err
-		}
+		})
 	}},
 	{"adopts what it overwrites", "overwrite/foreign", func(d *twisted) {
-		d.overwrite = func(ctx context.Context, key string, v Value, newLife driver.Life, a driver.Access, now driver.Instant) (driver.Meta, error) {
-			m, err := d.overwriteRight(ctx, key, v, newLife, a, now)
-			var conflict *driver.ConflictError
-			if errors.As(err, &conflict) {
-				version, err := d.reference.Replace(ctx, key, v, conflict.Found, newLife, now)
-				return driver.Meta{Life: newLife, Version: version}, err
+		d.after("overwrite", func(c *call) {
+			if conflict, ok := errors.AsType[*driver.ConflictError](c.Err); ok {
+				c.Was = conflict.Found
+				d.as("replace", c)
 			}
-			return m, err
-		}
+		})
 	}},
 	{"reads, then overwrites", "overwrite/race", func(d *twisted) {
-		d.overwrite = func(ctx context.Context, key string, v Value, newLife driver.Life, a driver.Access, now driver.Instant) (driver.Meta, error) {
-			return upsertInTwoSteps(d)(ctx, key, v, nil, a.Overwrite(newLife, now), now)
-		}
+		d.on("overwrite", func(c *call) {
+			c.Plan = c.Access.Overwrite(c.Life, c.Now)
+			d.inTwoSteps(c)
+		})
 	}},
 
 	// GetMulti
 	{"reads absent keys as empty records in a batch", "batch/mixed", func(d *twisted) {
-		d.getMulti = func(ctx context.Context, keys []string) (map[string]driver.Entry[Value], error) {
-			found, err := d.reference.GetMulti(ctx, keys)
-			for _, k := range keys {
-				if _, ok := found[k]; !ok && err == nil {
-					found[k] = driver.Entry[Value]{}
+		d.after("get multi", func(c *call) {
+			for _, k := range c.Keys {
+				if _, ok := c.Entries[k]; !ok && c.Err == nil {
+					c.Entries[k] = driver.Entry[Value]{}
 				}
 			}
-			return found, err
-		}
+		})
 	}},
 	{"reads the first hundred", "batch/many", func(d *twisted) {
-		d.getMulti = func(ctx context.Context, keys []string) (map[string]driver.Entry[Value], error) {
-			return d.reference.GetMulti(ctx, keys[:min(len(keys), 100)])
-		}
+		d.before("get multi", func(c *call) { c.Keys = c.Keys[:min(len(c.Keys), 100)] })
 	}},
 	{"leaves out records without created_at", "batch/foreign", func(d *twisted) {
-		d.getMulti = func(ctx context.Context, keys []string) (map[string]driver.Entry[Value], error) {
-			found, err := d.reference.GetMulti(ctx, keys)
-			for k, e := range found {
-				if e.CreatedAt == 0 {
-					delete(found, k)
-				}
-			}
-			return found, err
-		}
+		d.after("get multi", func(c *call) {
+			maps.DeleteFunc(c.Entries, func(_ string, e driver.Entry[Value]) bool { return e.CreatedAt == 0 })
+		})
 	}},
 	{"leaves out keys it cannot take", "batch/invalid-key", func(d *twisted) {
-		d.getMulti = func(ctx context.Context, keys []string) (map[string]driver.Entry[Value], error) {
-			if len(keys) == 1 {
-				return d.reference.GetMulti(ctx, keys)
+		d.before("get multi", func(c *call) {
+			if len(c.Keys) > 1 {
+				c.Keys = slices.DeleteFunc(slices.Clone(c.Keys), func(k string) bool { return k == "" })
 			}
-			return d.reference.GetMulti(ctx, slices.DeleteFunc(slices.Clone(keys), func(k string) bool { return k == "" }))
-		}
+		})
 	}},
-
 	{"fails a whole batch for one key", "batch/invalid-key", func(d *twisted) {
-		d.getMulti = func(ctx context.Context, keys []string) (map[string]driver.Entry[Value], error) {
-			found, err := d.reference.GetMulti(ctx, keys)
-			var failed driver.KeyErrors
-			if errors.As(err, &failed) {
-				return nil, failed[0].Err
+		d.after("get multi", func(c *call) {
+			if failed, ok := errors.AsType[driver.KeyErrors](c.Err); ok {
+				c.Entries, c.Err = nil, failed[0].Err
 			}
-			return found, err
-		}
+		})
 	}},
 	{"leaves out records it cannot read", "batch/malformed", func(d *twisted) {
-		d.getMulti = func(ctx context.Context, keys []string) (map[string]driver.Entry[Value], error) {
-			found, err := d.reference.GetMulti(ctx, keys)
-			var failed driver.KeyErrors
-			var invalid *driver.InvalidError
-			if errors.As(err, &failed) && errors.As(failed[0], &invalid) && invalid.Field != "key" {
-				err = nil
+		d.after("get multi", func(c *call) {
+			if failed, ok := errors.AsType[driver.KeyErrors](c.Err); ok {
+				if invalid, ok := errors.AsType[*driver.InvalidError](failed[0]); ok && invalid.Field != "key" {
+					c.Err = nil
+				}
 			}
-			return found, err
-		}
+		})
 	}},
 
 	// Latest
 	{"shows what was before", "latest/written", func(d *twisted) {
 		seen := make(map[string]driver.Entry[Value])
-		var mu sync.Mutex
-		d.latest = func(ctx context.Context, key string) (driver.Entry[Value], error) {
-			mu.Lock()
-			defer mu.Unlock()
-			if e, ok := seen[key]; ok {
-				return e, nil
+		d.locked(new(sync.Mutex), "latest", func(c *call) {
+			e, ok := seen[c.Key]
+			if c.Entry = e; ok {
+				return
 			}
-			e, err := d.reference.Get(ctx, key)
-			if err == nil {
-				seen[key] = e
+			if d.do(c); c.Err == nil {
+				seen[c.Key] = c.Entry
 			}
-			return e, err
-		}
+		})
 	}},
 	{"finds nothing under an empty key", "latest/invalid-key", func(d *twisted) {
-		d.latest = func(ctx context.Context, key string) (driver.Entry[Value], error) {
-			if key == "" {
-				return driver.Entry[Value]{}, driver.ErrNotFound
+		d.after("latest", func(c *call) {
+			if c.Key == "" {
+				c.Err = driver.ErrNotFound
 			}
-			return d.reference.Get(ctx, key)
-		}
+		})
 	}},
 
 	// Remove
 	{"removes nothing", "remove/live", func(d *twisted) {
-		d.remove = func(ctx context.Context, key string, was driver.Meta, now driver.Instant) error {
-			e, err := d.reference.Get(ctx, key)
-			if err == nil && (e.Meta != was || !e.Alive(now)) {
-				return d.removeRight(ctx, key, was, now)
+		d.on("remove", func(c *call) {
+			e, err := d.reference.Get(c.Ctx, c.Key)
+			if c.Err = err; err == nil && (e.Meta != c.Was || !e.Alive(c.Now)) {
+				d.do(c)
 			}
-			return err
-		}
+		})
 	}},
 	{"removes the dead", "remove/absent", func(d *twisted) {
-		d.remove = func(ctx context.Context, key string, was driver.Meta, now driver.Instant) error {
-			return d.removeRight(ctx, key, was, min(now, was.ExpiresAt-1))
-		}
+		d.before("remove", func(c *call) { c.Now = min(c.Now, c.Was.ExpiresAt-1) })
 	}},
 	{"removes whatever is there", "remove/changed", func(d *twisted) {
-		d.remove = func(ctx context.Context, key string, was driver.Meta, now driver.Instant) error {
-			if e, err := d.reference.Get(ctx, key); err == nil {
-				was = e.Meta
-			}
-			return d.removeRight(ctx, key, was, now)
-		}
+		d.takesFor("remove", func(c *call, is driver.Meta) { c.Was = is })
 	}},
 
 	// ReadTouch
 	{"reads, touches and does not say so", "readtouch/due", func(d *twisted) {
-		d.readTouch = func(ctx context.Context, key string, known *driver.Meta, a driver.Access, now driver.Instant) (driver.Entry[Value], bool, error) {
-			e, _, err := d.reference.ReadTouch(ctx, key, known, a, now)
-			return e, false, err
-		}
+		d.after("read touch", func(c *call) { c.Touched = false })
 	}},
 	{"touches at every read", "readtouch/not-due", func(d *twisted) {
-		d.accesses(func(a driver.Access, _ driver.Instant) (driver.Access, driver.Instant) {
-			a.Keep = driver.MaxInstant
-			return a, 0
-		})
+		d.before("read touch", func(c *call) { c.Access.Keep, c.Now = driver.MaxInstant, 0 })
 	}},
 	{"reads and touches past the cap", "readtouch/cap", func(d *twisted) {
-		d.accesses(func(a driver.Access, now driver.Instant) (driver.Access, driver.Instant) {
-			a.Most *= 2
-			return a, now
-		})
+		d.before("read touch", func(c *call) { c.Access.Most *= 2 })
 	}},
 	{"reads and does not promote", "readtouch/promote", func(d *twisted) {
-		d.accesses(func(a driver.Access, now driver.Instant) (driver.Access, driver.Instant) {
-			a.Promote = false
-			return a, now
-		})
+		d.before("read touch", func(c *call) { c.Access.Promote = false })
 	}},
-	{"reads and touches absent keys as empty records", "readtouch/absent", func(d *twisted) {
-		d.readTouch = func(ctx context.Context, key string, known *driver.Meta, a driver.Access, now driver.Instant) (driver.Entry[Value], bool, error) {
-			e, touched, err := d.reference.ReadTouch(ctx, key, known, a, now)
-			if errors.Is(err, driver.ErrNotFound) {
-				err = nil
-			}
-			return e, touched, err
-		}
-	}},
+	{"reads and touches absent keys as empty records", "readtouch/absent", func(d *twisted) { d.after("read touch", foundEmpty) }},
 	{"revives what it reads", "readtouch/dead", func(d *twisted) {
-		d.accesses(func(a driver.Access, _ driver.Instant) (driver.Access, driver.Instant) { return a, never })
+		d.before("read touch", func(c *call) { c.Now = never })
 	}},
 	{"reads and touches what it remembers", "readtouch/remembered-wrong", func(d *twisted) {
-		d.readTouch = func(ctx context.Context, key string, known *driver.Meta, a driver.Access, now driver.Instant) (driver.Entry[Value], bool, error) {
-			e, err := d.reference.Get(ctx, key)
-			if err != nil || known == nil {
-				return e, false, err
+		d.on("read touch", func(c *call) {
+			known := c.Known
+			d.as("get", c)
+			e := c.Entry
+			if c.Err != nil || known == nil {
+				return
 			}
-			life, due := a.Touch(known.Life)
-			if !due || !e.Alive(now) {
-				return e, false, nil
+			life, due := c.Access.Touch(known.Life)
+			if !due || !e.Alive(c.Now) {
+				return
 			}
-			e.Version, err = d.reference.Touch(ctx, key, e.Meta, life, now)
-			e.Life = life
-			return e, true, err
-		}
+			c.Was, c.Life = e.Meta, life
+			d.as("touch", c)
+			e.Life, e.Version = life, c.Entry.Version
+			c.Entry, c.Touched = e, true
+		})
 	}},
 	{"adopts what it reads", "readtouch/foreign", func(d *twisted) {
-		d.readTouch = func(ctx context.Context, key string, known *driver.Meta, a driver.Access, now driver.Instant) (driver.Entry[Value], bool, error) {
-			if m, ok := d.stored(key); ok && m.CreatedAt == 0 {
-				if _, err := d.reference.Touch(ctx, key, m, driver.Life{CreatedAt: now, ExpiresAt: now + a.Stored}, now); err != nil {
-					return driver.Entry[Value]{}, false, err
-				}
+		d.takesFor("read touch", func(c *call, is driver.Meta) {
+			if is.CreatedAt == 0 {
+				_, _ = d.reference.Touch(c.Ctx, c.Key, is, driver.Life{CreatedAt: c.Now, ExpiresAt: c.Now + c.Access.Stored}, c.Now)
 			}
-			return d.reference.ReadTouch(ctx, key, known, a, now)
-		}
+		})
 	}},
 	{"reads a value, then touches what is there", "readtouch/race", func(d *twisted) {
-		d.readTouch = func(ctx context.Context, key string, known *driver.Meta, a driver.Access, now driver.Instant) (driver.Entry[Value], bool, error) {
-			read, err := d.reference.Get(ctx, key)
-			if err != nil {
-				return read, false, err
-			}
-			slowly()
-			e, touched, err := d.reference.ReadTouch(ctx, key, known, a, now)
-			e.Value = read.Value
-			return e, touched, err
-		}
+		d.readsFirst(func(c *call, read driver.Entry[Value]) {
+			d.do(c)
+			c.Entry.Value = read.Value
+		})
 	}},
 
 	// Local
@@ -1066,20 +792,21 @@ var brokens = []broken{
 		}
 	}},
 	{"slides beside a write", "local/slides", func(d *twisted) {
+		var last atomic.Int64 // expiry that a record slid to
 		d.load = d.loadCopy
-		d.slide = slideRight
-		d.replace = func(ctx context.Context, key string, v Value, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-			e, err := d.reference.Get(ctx, key)
-			if err == nil && e.Meta == was {
-				slowly()
-				e, err = d.reference.Get(ctx, key)
-				was = e.Meta
+		d.slide = func(is *record, loaded driver.Meta, was, to driver.Instant) bool {
+			slid := slideRight(is, loaded, was, to)
+			if slid {
+				last.Store(int64(to))
 			}
-			if err != nil {
-				return 0, err
-			}
-			return d.reference.Replace(ctx, key, v, was, life, now)
+			return slid
 		}
+		d.before("replace", func(c *call) {
+			slowly()
+			if is, ok := d.stored(c.Key); ok && int64(is.ExpiresAt) == last.Load() {
+				c.Was.ExpiresAt = is.ExpiresAt
+			}
+		})
 	}},
 
 	// Clock and Check
@@ -1111,11 +838,7 @@ var brokens = []broken{
 		d.pages(func(p *driver.Page) { p.Records = p.Records[:max(0, len(p.Records)-1)] })
 	}},
 	{"scans records without version", "scan/all", func(d *twisted) {
-		d.pages(func(p *driver.Page) {
-			for i := range p.Records {
-				p.Records[i].Version = 0
-			}
-		})
+		d.scanned(func(r *driver.Scanned) { r.Version = 0 })
 	}},
 	{"invents records", "scan/all", func(d *twisted) {
 		d.pages(func(p *driver.Page) {
@@ -1188,11 +911,7 @@ var brokens = []broken{
 		})
 	}},
 	{"takes what is malformed for foreign", "scan/malformed", func(d *twisted) {
-		d.pages(func(p *driver.Page) {
-			for i := range p.Records {
-				p.Records[i].Problem = nil
-			}
-		})
+		d.scanned(func(r *driver.Scanned) { r.Problem = nil })
 	}},
 	{"takes any cursor", "scan/invalid", func(d *twisted) {
 		d.scan = func(ctx context.Context, from driver.Cursor, limit int) (driver.Page, error) {
@@ -1257,30 +976,28 @@ var brokens = []broken{
 		d.mend = func(ctx context.Context, key string, _ bool) (string, error) { return d.reference.Mend(ctx, key, true) }
 	}},
 	{"mends what is well", "mend/sound", func(d *twisted) {
-		d.mend = func(ctx context.Context, key string, apply bool) (string, error) {
-			if _, err := d.reference.Mend(ctx, key, apply); err != nil {
+		d.mended(func(_, _ string, err error) (string, error) {
+			if err != nil {
 				return "", err
 			}
 			return marred, nil
-		}
+		})
 	}},
 	{"mends by a guess", "mend/doubt", func(d *twisted) {
-		d.mend = func(ctx context.Context, key string, apply bool) (string, error) {
-			fault, err := d.reference.Mend(ctx, key, apply)
+		d.mended(func(key, fault string, err error) (string, error) {
 			if errors.Is(err, driver.ErrInvalid) && key != "" {
 				return marred, nil
 			}
 			return fault, err
-		}
+		})
 	}},
 	{"finds nothing wrong with what is absent", "mend/absent", func(d *twisted) {
-		d.mend = func(ctx context.Context, key string, apply bool) (string, error) {
-			fault, err := d.reference.Mend(ctx, key, apply)
+		d.mended(func(_, fault string, err error) (string, error) {
 			if errors.Is(err, driver.ErrNotFound) {
 				return "", nil
 			}
 			return fault, err
-		}
+		})
 	}},
 	{"mends without a condition", "mend/race", func(d *twisted) {
 		d.mend = func(ctx context.Context, key string, apply bool) (string, error) {
@@ -1295,45 +1012,34 @@ var brokens = []broken{
 	}},
 	{"retains nothing", "retain/held", func(d *twisted) { d.reference.retain = 0 }},
 	{"retains only until a touch", "retain/held", func(d *twisted) {
-		d.touch = func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-			r := *d.reference
-			r.retain = 0
-			return r.Touch(ctx, key, was, life, now)
-		}
+		d.on("touch", func(c *call) { d.retaining(0).do(c) })
 	}},
 	{"leaves alone what a touch would end", "store/retire", func(d *twisted) {
-		d.touch = func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-			if life.ExpiresAt <= now && life.ExpiresAt > now.Add(-time.Hour) {
-				return was.Version, nil
+		d.on("touch", func(c *call) {
+			if claims(c); c.Life.ExpiresAt > c.Now || c.Life.ExpiresAt <= c.Now.Add(-time.Hour) {
+				d.do(c)
 			}
-			return d.reference.Touch(ctx, key, was, life, now)
-		}
+		})
 	}},
 	{"hides the dead after two reads", "store/history", func(d *twisted) {
 		var mu sync.Mutex
 		reads := make(map[string]int)
-		d.get = func(ctx context.Context, key string) (driver.Entry[Value], error) {
-			e, err := d.reference.Get(ctx, key)
+		d.after("get", func(c *call) {
 			mu.Lock()
 			defer mu.Unlock()
-			if err == nil && !e.Alive(driver.Floor(d.reference.time())) {
-				if reads[key]++; reads[key] > 2 {
-					return driver.Entry[Value]{}, driver.ErrNotFound
+			if c.Err == nil && !c.Entry.Alive(driver.Floor(d.reference.time())) {
+				if reads[c.Key]++; reads[c.Key] > 2 {
+					c.Err = driver.ErrNotFound
 				}
 			}
-			return e, err
-		}
+		})
 	}},
 	{"does not tell what it replaces", "store/replaced", func(d *twisted) {
-		d.insert = func(ctx context.Context, key string, v Value, life driver.Life, now driver.Instant) (driver.Version, error) {
-			return d.reference.Insert(driver.WithReplaced(ctx, func(driver.Meta) {}), key, v, life, now)
-		}
+		d.before("insert", func(c *call) { c.Ctx = driver.WithReplaced(c.Ctx, func(driver.Meta) {}) })
 	}},
 	{"touches what is dead and retained", "retain/dead", func(d *twisted) {
 		d.reference.trusts = true
-		d.touch = func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-			return d.reference.Touch(ctx, key, was, life, now.Add(-d.reference.retain))
-		}
+		d.before("touch", func(c *call) { c.Now = c.Now.Add(-d.reference.retain) })
 	}},
 	{"shows the store's own expiry", "retain/mixed", func(d *twisted) {
 		d.entries(func(e *driver.Entry[Value]) {
@@ -1347,46 +1053,34 @@ var brokens = []broken{
 		expiryBeside(d, func(rec record) bool { return rec.beside <= rec.goes })
 	}},
 	{"leaves the store's expiry where another retained", "retain/mixed-held", func(d *twisted) {
-		d.touch = func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-			r := d.reference
+		d.on("touch", func(c *call) {
 			var goes driver.Instant
-			r.change(key, func(rec *record) { goes = rec.goes })
-			version, err := r.Touch(ctx, key, was, life, now)
-			if err == nil && goes != was.ExpiresAt && r.retain == 0 {
-				r.change(key, func(rec *record) { rec.goes = goes })
-			}
-			return version, err
-		}
-	}},
-	{"remembers the expiry of what it retains", "retain/foreign", func(d *twisted) {
-		r := d.reference
-		var mu sync.Mutex
-		own := make(map[string]driver.Instant)
-		if r.retain == 0 {
-			return
-		}
-		d.insert = func(ctx context.Context, key string, v Value, life driver.Life, now driver.Instant) (driver.Version, error) {
-			mu.Lock()
-			defer mu.Unlock()
-			own[key] = life.ExpiresAt
-			return r.Insert(ctx, key, v, life, now)
-		}
-		d.get = func(ctx context.Context, key string) (driver.Entry[Value], error) {
-			e, err := r.Get(ctx, key)
-			mu.Lock()
-			defer mu.Unlock()
-			if at, ok := own[key]; err == nil && ok && e.CreatedAt == 0 {
-				e.ExpiresAt = at
-			}
-			return e, err
-		}
-	}},
-	{"does not say how long it holds", "retain/scan", func(d *twisted) {
-		d.pages(func(p *driver.Page) {
-			for i := range p.Records {
-				p.Records[i].HeldUntil = 0
+			d.change(c.Key, func(rec *record) { goes = rec.goes })
+			if d.do(c); c.Err == nil && goes != c.Was.ExpiresAt && d.retain == 0 {
+				d.change(c.Key, func(rec *record) { rec.goes = goes })
 			}
 		})
+	}},
+	{"remembers the expiry of what it retains", "retain/foreign", func(d *twisted) {
+		var mu sync.Mutex
+		own := make(map[string]driver.Instant)
+		if d.retain == 0 {
+			return
+		}
+		d.locked(&mu, "insert", func(c *call) {
+			own[c.Key] = c.Life.ExpiresAt
+			d.do(c)
+		})
+		d.after("get", func(c *call) {
+			mu.Lock()
+			defer mu.Unlock()
+			if at, ok := own[c.Key]; ok && c.Entry.CreatedAt == 0 {
+				c.Entry.ExpiresAt = at
+			}
+		})
+	}},
+	{"does not say how long it holds", "retain/scan", func(d *twisted) {
+		d.scanned(func(r *driver.Scanned) { r.HeldUntil = 0 })
 	}},
 	{"hands out the store's own expiry", "retain/raw", func(d *twisted) {
 		d.raws(func(raw *driver.Raw) {
@@ -1401,72 +1095,19 @@ var brokens = []broken{
 // long as counts allows, and otherwise the store's own.
 func expiryBeside(d *twisted, counts func(record) bool) {
 	r := d.reference
-	note := func(key string, life driver.Life, err error) {
-		if err == nil && r.retain > 0 {
-			r.change(key, func(rec *record) { rec.beside = life.ExpiresAt })
+	d.writes(func(_ string, c *call) {
+		if r.retain > 0 {
+			r.change(c.Key, func(rec *record) { rec.beside = c.Entry.ExpiresAt })
 		}
-	}
-	d.insert = func(ctx context.Context, key string, v Value, life driver.Life, now driver.Instant) (driver.Version, error) {
-		version, err := r.Insert(ctx, key, v, life, now)
-		note(key, life, err)
-		return version, err
-	}
-	d.replace = func(ctx context.Context, key string, v Value, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-		version, err := r.Replace(ctx, key, v, was, life, now)
-		note(key, life, err)
-		return version, err
-	}
-	d.touch = func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-		version, err := r.Touch(ctx, key, was, life, now)
-		note(key, life, err)
-		return version, err
-	}
-	d.upsert = func(ctx context.Context, key string, v Value, known *driver.Meta, plan driver.Plan, now driver.Instant) (driver.Meta, error) {
-		m, err := r.Upsert(ctx, key, v, known, plan, now)
-		note(key, m.Life, err)
-		return m, err
-	}
-	d.readTouch = func(ctx context.Context, key string, known *driver.Meta, a driver.Access, now driver.Instant) (driver.Entry[Value], bool, error) {
-		e, touched, err := r.ReadTouch(ctx, key, known, a, now)
-		if touched {
-			note(key, e.Life, err)
-		}
-		return e, touched, err
-	}
-	d.get = func(ctx context.Context, key string) (driver.Entry[Value], error) {
-		e, err := r.Get(ctx, key)
-		r.change(key, func(rec *record) {
-			e.ExpiresAt = rec.goes
+	})
+	d.after("get", func(c *call) {
+		r.change(c.Key, func(rec *record) {
+			c.Entry.ExpiresAt = rec.goes
 			if rec.beside != 0 && counts(*rec) {
-				e.ExpiresAt = rec.beside
+				c.Entry.ExpiresAt = rec.beside
 			}
 		})
-		return e, err
-	}
-}
-
-// upsertInTwoSteps reads and then writes without a condition.
-func upsertInTwoSteps(d *twisted) upsertFunc {
-	return func(ctx context.Context, key string, v Value, _ *driver.Meta, plan driver.Plan, now driver.Instant) (driver.Meta, error) {
-		if err := ctx.Err(); err != nil {
-			return driver.Meta{}, err
-		}
-		var found *driver.Meta
-		if m, ok := d.stored(key); ok && m.Alive(now) {
-			found = &m
-		}
-		life, err := plan(found)
-		if err != nil {
-			return driver.Meta{}, err
-		}
-		slowly()
-		r := d.reference
-		if err := r.begin(ctx, key); err != nil {
-			return driver.Meta{}, err
-		}
-		defer r.mu.Unlock()
-		return driver.Meta{Life: life, Version: r.put(key, v, life, r.records[key].meta.Version)}, nil
-	}
+	})
 }
 
 // allBrokens are the broken drivers.
@@ -1506,32 +1147,18 @@ func TestBroken(t *testing.T) {
 
 // harness opens backends with the broken driver.
 func (b *broken) harness() Harness {
-	isLocal := twist(newReference())
-	b.twist(isLocal)
+	is := twist(newReference())
+	b.twist(is)
 	lacks := remote
 	switch {
-	case isLocal.load != nil:
+	case is.load != nil:
 		lacks = nil
-	case isLocal.clockless:
+	case is.clockless:
 		lacks = noClock
 	}
 	return harness(func(r *reference) driver.Driver[Value] {
 		d := twist(r)
 		b.twist(d)
-		switch {
-		case d.slide != nil:
-			return &slider{local: local{d}, loaded: make(map[*atomic.Int64]driver.Meta)}
-		case d.load != nil:
-			return local{d}
-		case d.latest != nil:
-			return latest{d}
-		case d.remove != nil:
-			return remover{d}
-		case d.overwrite != nil:
-			return overwriter{d}
-		case d.clockless:
-			return clockless{d, d}
-		}
-		return d
+		return d.driver()
 	}, lacks)
 }

@@ -15,22 +15,23 @@ import (
 // worldBrokens work as long as clocks agree, answers arrive and no other program writes.
 var worldBrokens = []broken{
 	{"decides before a write leaves", "late/replaced", func(d *twisted) {
-		d.arriving(func(key string, was driver.Meta, life driver.Life, _ driver.Instant) (driver.Meta, driver.Life) {
-			if m, ok := d.stored(key); ok {
-				was = m
+		d.arrives = func(c *call) {
+			if m, ok := d.stored(c.Key); ok {
+				c.Was = m
 			}
-			return was, life
-		})
+		}
 	}},
 	{"judges a late write by its caller's time", "late/dead", func(d *twisted) {
-		d.reference.late, d.reference.trusts = true, true
+		d.late = true
+		d.arrives = func(*call) {
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			d.trusts = true
+		}
 	}},
 	{"counts a life from when the write arrives", "late/bounded", func(d *twisted) {
 		d.reference.late, d.reference.trusts, d.clockless = true, true, true
-		d.arriving(func(_ string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Meta, driver.Life) {
-			life.ExpiresAt += max(0, driver.Floor(time.Now())-now)
-			return was, life
-		})
+		d.arrives = func(c *call) { c.Life.ExpiresAt += max(0, driver.Floor(time.Now())-c.Now) }
 	}},
 	{"takes a broken connection for an answer", "resent/unsent", func(d *twisted) {
 		d.reference.lost = func(string, func()) error { return nil }
@@ -64,28 +65,22 @@ var worldBrokens = []broken{
 		})
 	}},
 	{"fails a batch for a created_at out of bounds", "hostile/batch", func(d *twisted) {
-		d.getMulti = func(ctx context.Context, keys []string) (map[string]driver.Entry[Value], error) {
-			found, err := d.reference.GetMulti(ctx, keys)
-			for _, e := range found {
+		d.after("get multi", func(c *call) {
+			for _, e := range c.Entries {
 				if e.CreatedAt > driver.MaxInstant/2 {
-					return nil, errors.New("out of bounds")
+					c.Entries, c.Err = nil, errors.New("out of bounds")
 				}
 			}
-			return found, err
-		}
+		})
 	}},
 	{"deletes by what stands before a NUL", "hostile/calls", func(d *twisted) {
-		d.delete = func(ctx context.Context, key string) error {
-			key, _, _ = strings.Cut(key, "\x00")
-			return d.reference.Delete(ctx, key)
-		}
+		d.before("delete", func(c *call) { c.Key, _, _ = strings.Cut(c.Key, "\x00") })
 	}},
 	{"keeps for ever what comes from the future", "hostile/store", func(d *twisted) {
-		d.touches(func(_ string, was *driver.Meta, life *driver.Life, now driver.Instant) bool {
-			if was.CreatedAt > now.Add(365*day) {
-				life.ExpiresAt = driver.MaxInstant
+		d.before("touch", func(c *call) {
+			if c.Was.CreatedAt > c.Now.Add(365*day) {
+				c.Life.ExpiresAt = driver.MaxInstant
 			}
-			return false
 		})
 	}},
 	{"sweeps up to a key that it cannot name", "hostile/sweep", func(d *twisted) {
@@ -108,37 +103,23 @@ var worldBrokens = []broken{
 			}
 			return time.Now()
 		}
-		d.get = func(ctx context.Context, key string) (driver.Entry[Value], error) {
-			known.Store(true)
-			return d.reference.Get(ctx, key)
-		}
-		d.readTouch = func(ctx context.Context, key string, known2 *driver.Meta, a driver.Access, now driver.Instant) (driver.Entry[Value], bool, error) {
-			known.Store(true)
-			return d.reference.ReadTouch(ctx, key, known2, a, now)
-		}
+		d.all(func(c *call) { known.Store(true); d.do(c) }, "get", "read touch")
 	}},
 	{"asks for the store's time again by writes alone", "apart/reads", func(d *twisted) {
 		learn := d.asksOnce()
-		d.upsert = func(ctx context.Context, key string, v Value, known *driver.Meta, plan driver.Plan, now driver.Instant) (driver.Meta, error) {
-			learn()
-			return d.reference.Upsert(ctx, key, v, known, plan, now)
-		}
+		d.before("upsert", func(*call) { learn() })
 	}},
 	{"asks for the store's time again by reads alone", "apart/writes", func(d *twisted) {
 		learn := d.asksOnce()
-		d.get = func(ctx context.Context, key string) (driver.Entry[Value], error) {
-			learn()
-			return d.reference.Get(ctx, key)
-		}
+		d.before("get", func(*call) { learn() })
 	}},
 	{"asks for the store's time again after two minutes", "apart/reads", func(d *twisted) {
 		learn, began := d.asksOnce(), time.Now()
-		d.get = func(ctx context.Context, key string) (driver.Entry[Value], error) {
+		d.before("get", func(*call) {
 			if time.Since(began) > 2*time.Minute {
 				learn()
 			}
-			return d.reference.Get(ctx, key)
-		}
+		})
 	}},
 	{"does not compare clocks", "apart/checked", func(d *twisted) {
 		d.clockless = true
@@ -162,31 +143,6 @@ func (d *twisted) asksOnce() (learn func()) {
 		return time.Now().Add(time.Duration(ahead.Load()))
 	}
 	return learn
-}
-
-// arriving changes the record that a stopped touch or replace was planned for, and its life,
-// when the write arrives.
-func (d *twisted) arriving(change func(key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Meta, driver.Life)) {
-	r := d.reference
-	past := *r // the gate
-	past.gate = new(Gate)
-	stop := func(ctx context.Context, key string, was *driver.Meta, life *driver.Life, now driver.Instant, write func()) error {
-		armed := r.gate.armed()
-		return r.sent(ctx, callReplace, func() {
-			if armed {
-				*was, *life = change(key, *was, *life, now)
-			}
-			write()
-		})
-	}
-	d.touch = func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (version driver.Version, err error) {
-		lost := stop(ctx, key, &was, &life, now, func() { version, err = past.Touch(ctx, key, was, life, now) })
-		return version, errors.Join(lost, err)
-	}
-	d.replace = func(ctx context.Context, key string, v Value, was driver.Meta, life driver.Life, now driver.Instant) (version driver.Version, err error) {
-		lost := stop(ctx, key, &was, &life, now, func() { version, err = past.Replace(ctx, key, v, was, life, now) })
-		return version, errors.Join(lost, err)
-	}
 }
 
 // armed reports whether the next write is to be stopped.

@@ -15,18 +15,20 @@ import (
 	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/internal/fakestore"
 )
 
 // reference is a correct driver with every capability. The broken drivers are made from it.
 type reference struct {
-	step    time.Duration
+	fakestore.Driver[Value]
 	maxKey  int
 	remarks bool // a touch changes the version
 	unique  bool // no version comes twice
 	late    bool // dead records are never deleted
 	trusts  bool // it uses the caller's time as the store's
 	gate    *Gate
-	lost    func(call string, write func()) error // returns the error of a write whose answer was lost; nil: driver.ErrAmbiguous
+	lost    func(op string, write func()) error // returns the error of a write whose answer was lost; nil: driver.ErrAmbiguous
+	arrives func(c *call)                       // changes a write that was stopped when it arrives
 	retain  time.Duration
 	time    func() time.Time
 	*backing
@@ -53,33 +55,31 @@ type record struct {
 	guarded bool           // no write is allowed
 }
 
-var (
-	_ driver.Upserter[Value]    = (*reference)(nil)
-	_ driver.BatchGetter[Value] = (*reference)(nil)
-	_ driver.ReadToucher[Value] = (*reference)(nil)
-	_ driver.Clock              = (*reference)(nil)
-	_ driver.Checker            = (*reference)(nil)
-	_ driver.Scanner            = (*reference)(nil)
-	_ driver.RawReader          = (*reference)(nil)
-)
+// call is a call of a reference.
+type call = fakestore.Call[Value]
 
 func newReference() *reference {
 	answering := make(chan struct{})
 	close(answering)
 	b := &backing{records: make(map[string]record), hung: answering, used: make(map[driver.Cursor]bool)}
 	now := func() time.Time { return time.Now().Add(time.Duration(b.ahead.Load())) }
-	return &reference{step: time.Millisecond, maxKey: 250, time: now, gate: new(Gate), backing: b}
+	r := reference{maxKey: 250, time: now, gate: new(Gate), backing: b}
+	r.Step, r.Has = time.Millisecond, []any{
+		(*driver.Upserter[Value])(nil), (*driver.BatchGetter[Value])(nil), (*driver.ReadToucher[Value])(nil), (*driver.Clock)(nil),
+		(*driver.Checker)(nil), (*driver.Scanner)(nil), (*driver.RawReader)(nil), (*driver.Mender)(nil),
+	}
+	return r.again()
 }
 
 // again returns another reference over the same store, which does not pass the gate.
 func (r *reference) again() *reference {
-	other := *r
+	other := r.retaining(r.retain)
 	other.gate = new(Gate)
-	return &other
+	return other
 }
 
 // sent passes a write through the gate.
-func (r *reference) sent(ctx context.Context, call string, write func()) error {
+func (r *reference) sent(ctx context.Context, op string, write func()) error {
 	err := fmt.Errorf("%w: the connection broke", driver.ErrAmbiguous)
 	switch r.gate.Pass(write) {
 	case Answered:
@@ -92,7 +92,7 @@ func (r *reference) sent(ctx context.Context, call string, write func()) error {
 		}
 	}
 	if r.lost != nil && ctx.Err() == nil {
-		err = r.lost(call, write)
+		err = r.lost(op, write)
 	}
 	return err
 }
@@ -108,7 +108,7 @@ func (r *reference) judged(now driver.Instant) driver.Instant {
 // retaining returns another reference over the same store, with a retention.
 func (r *reference) retaining(d time.Duration) *reference {
 	other := *r
-	other.retain = d
+	other.retain, other.Handle = d, other.do
 	return &other
 }
 
@@ -151,18 +151,64 @@ func (r *reference) begin(ctx context.Context, key string) error {
 	return nil
 }
 
-// match returns the record under key if a write planned for was, at now, may land on it.
-func (r *reference) match(key string, was driver.Meta, now driver.Instant) (record, error) {
-	rec, ok := r.records[key]
+// do answers c, and lets writes pass the gate.
+func (r *reference) do(c *call) {
 	switch {
-	case !ok || !rec.meta.Alive(r.judged(now)):
-		return rec, driver.ErrNotFound
-	case rec.meta != was:
-		return rec, &driver.ConflictError{Found: rec.meta}
-	case rec.guarded:
-		return rec, errGuarded
+	case c.Op == fakestore.GetMulti:
+		c.Each(r.do)
+	case c.Reads(), c.Op == fakestore.ReadTouch, c.Op == fakestore.Remove:
+		r.effect(c)
+	default:
+		stopped := r.arrives != nil && r.gate.armed() && (c.Op == fakestore.Replace || c.Op == fakestore.Touch)
+		lost := r.sent(c.Ctx, c.Op, func() {
+			if stopped {
+				r.arrives(c)
+			}
+			r.effect(c)
+		})
+		c.Err = cmp.Or(lost, c.Err)
 	}
-	return rec, nil
+}
+
+// effect has c take effect.
+func (r *reference) effect(c *call) {
+	if c.Err = r.begin(c.Ctx, c.Key); c.Err != nil {
+		return
+	}
+	defer r.mu.Unlock()
+	at := *c
+	switch c.Op {
+	case fakestore.Replace, fakestore.Touch, fakestore.Remove, fakestore.ReadTouch:
+		at.Now = r.judged(c.Now)
+	}
+	rec, ok := r.records[c.Key]
+	var found *driver.Entry[Value]
+	var was driver.Version
+	rules := fakestore.Rules{Bumps: r.remarks}
+	if ok {
+		e := rec.entry()
+		found = &e
+		if e.Alive(at.Now) {
+			was = e.Version
+		}
+		if rec.guarded {
+			rules.Denied = errGuarded
+		}
+	}
+	is, writes := at.Apply(found, r.next(was), rules)
+	c.Entry, c.Touched, c.Err = at.Entry, at.Touched, at.Err
+	switch {
+	case c.Reads() && rec.problem != nil:
+		c.Err = rec.problem
+	case !writes:
+	case is == nil:
+		delete(r.records, c.Key)
+	case c.Op == fakestore.Touch || c.Op == fakestore.ReadTouch:
+		rec.meta, rec.goes = is.Meta, r.gone(is.Life)
+		r.records[c.Key] = rec
+	default:
+		r.put(c.Key, is.Value, is.Meta)
+	}
 }
 
 // next returns the version that follows was. Versions start again with each record, so two
@@ -175,15 +221,13 @@ func (r *reference) next(was driver.Version) driver.Version {
 	return was + 1
 }
 
-// put stores a value under key with the version that follows was.
-func (r *reference) put(key string, v Value, life driver.Life, was driver.Version) driver.Version {
+// put stores a value under key.
+func (r *reference) put(key string, v Value, m driver.Meta) {
 	b, err := json.Marshal(v)
 	if err != nil {
 		panic(err)
 	}
-	version := r.next(was)
-	r.records[key] = record{value: string(b), meta: driver.Meta{Life: life, Version: version}, goes: r.gone(life)}
-	return version
+	r.records[key] = record{value: string(b), meta: m, goes: r.gone(m.Life)}
 }
 
 func (rec record) entry() driver.Entry[Value] {
@@ -192,166 +236,6 @@ func (rec record) entry() driver.Entry[Value] {
 		panic(err)
 	}
 	return e
-}
-
-func (r *reference) Get(ctx context.Context, key string) (driver.Entry[Value], error) {
-	if err := r.begin(ctx, key); err != nil {
-		return driver.Entry[Value]{}, err
-	}
-	defer r.mu.Unlock()
-	rec, ok := r.records[key]
-	if !ok {
-		return driver.Entry[Value]{}, driver.ErrNotFound
-	}
-	if rec.problem != nil {
-		return driver.Entry[Value]{}, rec.problem
-	}
-	return rec.entry(), nil
-}
-
-func (r *reference) Insert(ctx context.Context, key string, v Value, life driver.Life, now driver.Instant) (version driver.Version, err error) {
-	lost := r.sent(ctx, callInsert, func() { version, err = r.insert(ctx, key, v, life, now) })
-	return version, cmp.Or(lost, err)
-}
-
-func (r *reference) insert(ctx context.Context, key string, v Value, life driver.Life, now driver.Instant) (driver.Version, error) {
-	if err := r.begin(ctx, key); err != nil {
-		return 0, err
-	}
-	defer r.mu.Unlock()
-	if rec, ok := r.records[key]; ok && rec.meta.Alive(now) {
-		return 0, &driver.ConflictError{Found: rec.meta}
-	} else if rec.guarded {
-		return 0, errGuarded
-	} else if ok {
-		driver.Replaced(ctx, rec.meta)
-	}
-	return r.put(key, v, life, 0), nil
-}
-
-func (r *reference) Replace(ctx context.Context, key string, v Value, was driver.Meta, life driver.Life, now driver.Instant) (version driver.Version, err error) {
-	lost := r.sent(ctx, callReplace, func() { version, err = r.replace(ctx, key, v, was, life, now) })
-	return version, cmp.Or(lost, err)
-}
-
-func (r *reference) replace(ctx context.Context, key string, v Value, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-	if err := r.begin(ctx, key); err != nil {
-		return 0, err
-	}
-	defer r.mu.Unlock()
-	if _, err := r.match(key, was, now); err != nil {
-		return 0, err
-	}
-	return r.put(key, v, life, was.Version), nil
-}
-
-func (r *reference) Touch(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (version driver.Version, err error) {
-	lost := r.sent(ctx, callTouch, func() { version, err = r.touch(ctx, key, was, life, now) })
-	return version, cmp.Or(lost, err)
-}
-
-func (r *reference) touch(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-	if err := r.begin(ctx, key); err != nil {
-		return 0, err
-	}
-	defer r.mu.Unlock()
-	rec, err := r.match(key, was, now)
-	if err != nil {
-		return 0, err
-	}
-	return r.move(key, rec, life).Version, nil
-}
-
-// move gives rec, which is stored under key, another life.
-func (r *reference) move(key string, rec record, life driver.Life) driver.Meta {
-	rec.meta.Life, rec.goes = life, r.gone(life)
-	if r.remarks {
-		rec.meta.Version = r.next(rec.meta.Version)
-	}
-	r.records[key] = rec
-	return rec.meta
-}
-
-func (r *reference) Delete(ctx context.Context, key string) (err error) {
-	lost := r.sent(ctx, callDelete, func() { err = r.delete(ctx, key) })
-	return cmp.Or(lost, err)
-}
-
-func (r *reference) delete(ctx context.Context, key string) error {
-	if err := r.begin(ctx, key); err != nil {
-		return err
-	}
-	defer r.mu.Unlock()
-	if r.records[key].guarded {
-		return errGuarded
-	}
-	delete(r.records, key)
-	return nil
-}
-
-func (r *reference) Resolution() time.Duration { return r.step }
-
-func (r *reference) Upsert(ctx context.Context, key string, v Value, _ *driver.Meta, plan driver.Plan, now driver.Instant) (m driver.Meta, err error) {
-	lost := r.sent(ctx, callUpsert, func() { m, err = r.upsert(ctx, key, v, plan, now) })
-	return m, cmp.Or(lost, err)
-}
-
-func (r *reference) upsert(ctx context.Context, key string, v Value, plan driver.Plan, now driver.Instant) (driver.Meta, error) {
-	if err := r.begin(ctx, key); err != nil {
-		return driver.Meta{}, err
-	}
-	defer r.mu.Unlock()
-	var found *driver.Meta
-	var was driver.Version
-	if rec, ok := r.records[key]; ok && rec.meta.Alive(now) {
-		found, was = &rec.meta, rec.meta.Version
-	}
-	if r.records[key].guarded {
-		return driver.Meta{}, errGuarded
-	}
-	life, err := plan(found)
-	if err != nil {
-		return driver.Meta{}, err
-	}
-	if rec, ok := r.records[key]; ok && found == nil {
-		driver.Replaced(ctx, rec.meta)
-	}
-	return driver.Meta{Life: life, Version: r.put(key, v, life, was)}, nil
-}
-
-func (r *reference) GetMulti(ctx context.Context, keys []string) (map[string]driver.Entry[Value], error) {
-	found := make(map[string]driver.Entry[Value])
-	var failed driver.KeyErrors
-	for i, key := range keys {
-		e, err := r.Get(ctx, key)
-		switch {
-		case err == nil:
-			found[key] = e
-		case errors.Is(err, driver.ErrInvalid):
-			if slices.Index(keys, key) == i {
-				failed = append(failed, &driver.KeyError{Index: i, Err: err})
-			}
-		case !errors.Is(err, driver.ErrNotFound):
-			return found, err
-		}
-	}
-	return found, failed.Err()
-}
-
-func (r *reference) ReadTouch(ctx context.Context, key string, _ *driver.Meta, a driver.Access, now driver.Instant) (e driver.Entry[Value], touched bool, err error) {
-	if err := r.begin(ctx, key); err != nil {
-		return e, false, err
-	}
-	defer r.mu.Unlock()
-	rec, ok := r.records[key]
-	if !ok {
-		return e, false, driver.ErrNotFound
-	}
-	e = rec.entry()
-	if life, due := a.Touch(e.Life); due && e.Alive(r.judged(now)) && !rec.guarded {
-		e.Meta, touched = r.move(key, rec, life), true
-	}
-	return e, touched, nil
 }
 
 func (r *reference) Now() time.Time { return r.time() }
@@ -463,7 +347,7 @@ func (r *reference) Raw(ctx context.Context, key string) (driver.Raw, error) {
 func (r *reference) malform(_ context.Context, key string, v Value) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.put(key, v, driver.Life{}, 98)
+	r.put(key, v, driver.Meta{Version: r.next(98)})
 	rec := r.records[key]
 	rec.problem = &driver.InvalidError{Field: "expiry", Value: "a word", Rule: "must be a number"}
 	r.records[key] = rec
@@ -484,7 +368,7 @@ const marred = "counts something else"
 func (r *reference) mar(_ context.Context, key string, v Value, life driver.Life) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.put(key, v, life, 98)
+	r.put(key, v, driver.Meta{Life: life, Version: r.next(98)})
 	rec := r.records[key]
 	rec.fault = marred
 	r.records[key] = rec
@@ -526,7 +410,7 @@ func (r *reference) change(key string, f func(*record)) {
 func (r *reference) plant(_ context.Context, key string, v Value, life driver.Life) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.put(key, v, life, 98) // a version that the driver's writes do not reach
+	r.put(key, v, driver.Meta{Life: life, Version: r.next(98)}) // a version that the driver's writes do not reach
 	return nil
 }
 

@@ -19,21 +19,7 @@ var bareLacks = map[Feature]string{
 	Clock: "hidden", Checker: "hidden", Local: "hidden", ReadToucher: "hidden", Scanner: "hidden", RawReader: "hidden", Mender: "hidden",
 }
 
-// clockless hides that a driver has a clock.
-type clockless struct {
-	driver.Driver[Value]
-	all any // the driver
-}
-
 var noClock = map[Feature]string{Local: remote[Local], Clock: "hidden"}
-
-// Wrapped implements driver.Wrapper.
-func (c clockless) Wrapped(capability any) (any, driver.Way) {
-	if _, is := capability.(*driver.Clock); is {
-		return nil, driver.Past
-	}
-	return c.all, driver.Past
-}
 
 // wrapper hides all capabilities except open ones.
 type wrapper struct {
@@ -57,15 +43,15 @@ func TestRun(t *testing.T) {
 	}{
 		"millisecond": {func(r *reference) driver.Driver[Value] { return r }, remote},
 		"second": {func(r *reference) driver.Driver[Value] {
-			r.step = time.Second
+			r.Step = time.Second
 			return r
 		}, remote},
 		"minute": {func(r *reference) driver.Driver[Value] {
-			r.step = time.Minute
+			r.Step = time.Minute
 			return r
 		}, remote},
 		"deletes late": {func(r *reference) driver.Driver[Value] {
-			r.late, r.step = true, time.Second
+			r.late, r.Step = true, time.Second
 			return r
 		}, remote},
 		"touch changes version": {func(r *reference) driver.Driver[Value] {
@@ -77,17 +63,12 @@ func TestRun(t *testing.T) {
 		"compares versions only": {func(r *reference) driver.Driver[Value] {
 			r.remarks, r.unique = true, true
 			d := twist(r)
-			same := func(key string, was driver.Meta) driver.Meta {
-				if m, ok := d.stored(key); ok && m.Version == was.Version {
-					return m
-				}
-				return was
-			}
-			d.replace = func(ctx context.Context, key string, v Value, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-				return r.Replace(ctx, key, v, same(key, was), life, now)
-			}
-			d.touch = func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-				return r.Touch(ctx, key, same(key, was), life, now)
+			for _, op := range []string{"replace", "touch"} {
+				d.takesFor(op, func(c *call, is driver.Meta) {
+					if is.Version == c.Was.Version {
+						c.Was = is
+					}
+				})
 			}
 			return d
 		}, remote},
@@ -97,11 +78,12 @@ func TestRun(t *testing.T) {
 		"local": {func(r *reference) driver.Driver[Value] {
 			d := twist(r)
 			d.load = d.loadCopy
-			return local{d}
+			return d.driver()
 		}, nil},
 		"no clock": {func(r *reference) driver.Driver[Value] {
 			r.late, r.trusts = true, true
-			return clockless{r, r}
+			r.Has = without(r.Has, (*driver.Clock)(nil))
+			return r
 		}, noClock},
 		"no limit on keys": {func(r *reference) driver.Driver[Value] {
 			r.maxKey = 0
@@ -121,7 +103,7 @@ func TestRunSetClock(t *testing.T) {
 			var server clock
 			server.set(time.Date(2031, 5, 1, 0, 0, 0, 0, time.UTC))
 			r := newReference()
-			r.time, r.step = server.Now, time.Second
+			r.time, r.Step = server.Now, time.Second
 			return &Backend{
 				Driver:  r,
 				Now:     server.Now,

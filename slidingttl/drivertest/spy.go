@@ -6,13 +6,15 @@ import (
 	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/internal/fakestore"
 )
 
 // spy is a driver between a store and the driver under test. It counts calls, and can delay
 // them or make them fail. The store must keep its promises then, and so must the driver when
 // its calls come late.
 type spy struct {
-	driver.Driver[Value]
+	fakestore.Driver[Value]
+	under driver.Driver[Value]
 
 	mu    sync.Mutex // guards the rest
 	calls map[string]int
@@ -21,28 +23,38 @@ type spy struct {
 
 // The calls that a spy distinguishes.
 const (
-	callGet     = "get"
-	callInsert  = "insert"
-	callReplace = "replace"
-	callUpsert  = "upsert"
-	callTouch   = "touch"
-	callDelete  = "delete"
+	callGet     = fakestore.Get
+	callInsert  = fakestore.Insert
+	callReplace = fakestore.Replace
+	callUpsert  = fakestore.Upsert
+	callTouch   = fakestore.Touch
+	callDelete  = fakestore.Delete
 )
 
-// spied returns a spy on the driver under test, for a store.
+// spied returns a spy on the driver under test, for a store. It upserts and reads batches by
+// driver.Upsert and driver.GetMulti on that driver.
 func (t *trial) spied() *spy {
-	return &spy{Driver: t.d, calls: make(map[string]int), hooks: make(map[string]func(context.Context) error)}
+	s := &spy{under: t.d, calls: make(map[string]int), hooks: make(map[string]func(context.Context) error)}
+	s.Step, s.Handle = t.d.Resolution(), s.answer
+	s.Has = []any{(*driver.Upserter[Value])(nil), (*driver.BatchGetter[Value])(nil)}
+	return s
 }
 
-func (s *spy) enter(ctx context.Context, call string) error {
-	s.mu.Lock()
-	s.calls[call]++
-	hook := s.hooks[call]
-	s.mu.Unlock()
-	if hook == nil {
-		return nil
+func (s *spy) answer(c *fakestore.Call[Value]) {
+	op := c.Op
+	if c.Reads() {
+		op = callGet
 	}
-	return hook(ctx)
+	s.mu.Lock()
+	s.calls[op]++
+	hook := s.hooks[op]
+	s.mu.Unlock()
+	if hook != nil {
+		if c.Err = hook(c.Ctx); c.Err != nil {
+			return
+		}
+	}
+	fakestore.Forward(s.under, c)
 }
 
 // count returns the number of calls of that kind so far.
@@ -105,54 +117,3 @@ func (h *held) arrives() {
 }
 
 func (h *held) release() { h.once.Do(func() { close(h.gate) }) }
-
-func (s *spy) Get(ctx context.Context, key string) (driver.Entry[Value], error) {
-	if err := s.enter(ctx, callGet); err != nil {
-		return driver.Entry[Value]{}, err
-	}
-	return s.Driver.Get(ctx, key)
-}
-
-func (s *spy) Insert(ctx context.Context, key string, v Value, life driver.Life, now driver.Instant) (driver.Version, error) {
-	if err := s.enter(ctx, callInsert); err != nil {
-		return 0, err
-	}
-	return s.Driver.Insert(ctx, key, v, life, now)
-}
-
-func (s *spy) Replace(ctx context.Context, key string, v Value, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-	if err := s.enter(ctx, callReplace); err != nil {
-		return 0, err
-	}
-	return s.Driver.Replace(ctx, key, v, was, life, now)
-}
-
-func (s *spy) Touch(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-	if err := s.enter(ctx, callTouch); err != nil {
-		return 0, err
-	}
-	return s.Driver.Touch(ctx, key, was, life, now)
-}
-
-func (s *spy) Delete(ctx context.Context, key string) error {
-	if err := s.enter(ctx, callDelete); err != nil {
-		return err
-	}
-	return s.Driver.Delete(ctx, key)
-}
-
-// Upsert implements driver.Upserter, by driver.Upsert on the driver under test.
-func (s *spy) Upsert(ctx context.Context, key string, v Value, known *driver.Meta, plan driver.Plan, now driver.Instant) (driver.Meta, error) {
-	if err := s.enter(ctx, callUpsert); err != nil {
-		return driver.Meta{}, err
-	}
-	return driver.Upsert(ctx, s.Driver, key, v, known, plan, now)
-}
-
-// GetMulti implements driver.BatchGetter, by driver.GetMulti on the driver under test.
-func (s *spy) GetMulti(ctx context.Context, keys []string) (map[string]driver.Entry[Value], error) {
-	if err := s.enter(ctx, callGet); err != nil {
-		return nil, err
-	}
-	return driver.GetMulti(ctx, s.Driver, keys)
-}

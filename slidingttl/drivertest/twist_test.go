@@ -2,77 +2,122 @@ package drivertest
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/internal/fakestore"
 )
 
-type (
-	loadFunc      func(key string) (*Value, driver.Meta, error)
-	slideFunc     func(is *record, loaded driver.Meta, was, to driver.Instant) bool
-	getFunc       func(context.Context, string) (driver.Entry[Value], error)
-	insertFunc    func(context.Context, string, Value, driver.Life, driver.Instant) (driver.Version, error)
-	replaceFunc   func(context.Context, string, Value, driver.Meta, driver.Life, driver.Instant) (driver.Version, error)
-	touchFunc     func(context.Context, string, driver.Meta, driver.Life, driver.Instant) (driver.Version, error)
-	deleteFunc    func(context.Context, string) error
-	upsertFunc    func(context.Context, string, Value, *driver.Meta, driver.Plan, driver.Instant) (driver.Meta, error)
-	getMultiFunc  func(context.Context, []string) (map[string]driver.Entry[Value], error)
-	readTouchFunc func(context.Context, string, *driver.Meta, driver.Access, driver.Instant) (driver.Entry[Value], bool, error)
-	overwriteFunc func(context.Context, string, Value, driver.Life, driver.Access, driver.Instant) (driver.Meta, error)
-	removeFunc    func(context.Context, string, driver.Meta, driver.Instant) error
-	scanFunc      func(context.Context, driver.Cursor, int) (driver.Page, error)
-	rawFunc       func(context.Context, string) (driver.Raw, error)
-	mendFunc      func(context.Context, string, bool) (string, error)
-)
-
-// twisted is a reference with some of its methods replaced.
+// twisted is a reference with some of its calls changed.
 type twisted struct {
+	fakestore.Driver[Value]
 	*reference
-	get       getFunc
-	insert    insertFunc
-	replace   replaceFunc
-	touch     touchFunc
-	delete    deleteFunc
-	upsert    upsertFunc
-	getMulti  getMultiFunc
-	readTouch readTouchFunc
+	hooks     map[string]func(*call) // answer the calls of an operation
 	step      func() time.Duration
 	now       func() time.Time
+	clockless bool // it hides its clock
 	check     func(context.Context) error
-	latest    getFunc       // not nil: it is a driver.Latest
-	remove    removeFunc    // not nil: it is a driver.Remover
-	overwrite overwriteFunc // not nil: it is a driver.Overwriter
-	load      loadFunc      // not nil: it is a driver.Local
-	slide     slideFunc     // not nil: it is a driver.Slider
+	load      func(key string) (*Value, driver.Meta, error)                     // not nil: it is a driver.Local
+	slide     func(is *record, loaded driver.Meta, was, to driver.Instant) bool // not nil: it is a driver.Slider
 	next      func() driver.Instant
 	segment   func(context.Context, int) ([]driver.Cursor, error)
-	scan      scanFunc
+	scan      func(context.Context, driver.Cursor, int) (driver.Page, error)
 	sweep     func(context.Context) error
-	clockless bool // it hides its clock
-	raw       rawFunc
-	mend      mendFunc
+	raw       func(context.Context, string) (driver.Raw, error)
+	mend      func(context.Context, string, bool) (string, error)
 }
 
-// local is a twisted driver with the capability of a driver.Local.
-type local struct{ *twisted }
-
-func (d local) Load(key string) (*Value, driver.Meta, *atomic.Int64, error) {
-	v, m, err := d.load(key)
-	return v, m, nil, err
+// twist returns a reference nothing of which is changed yet.
+func twist(r *reference) *twisted {
+	d := &twisted{
+		reference: r,
+		hooks:     make(map[string]func(*call)),
+		step:      r.Resolution,
+		now:       r.Now,
+		check:     func(ctx context.Context) error { return r.Check(ctx, day) },
+		segment:   r.Segments,
+		scan:      r.Scan,
+		sweep:     r.sweep,
+		raw:       r.Raw,
+		mend:      r.Mend,
+	}
+	d.Driver.Has, d.Driver.Handle = slices.Clone(r.Has), func(c *call) {
+		if f := d.hooks[c.Op]; f != nil {
+			f(c)
+		} else {
+			r.do(c)
+		}
+	}
+	return d
 }
 
-// slider is a twisted driver with the capability of a driver.Slider. What its Slide does with the
-// record that is stored, nil if there is none, is up to slide.
-type slider struct {
-	local
+// on has f answer the calls of op. By do and as it has the reference answer them.
+func (d *twisted) on(op string, f func(c *call)) { d.hooks[op] = f }
+
+// as answers c as a call of op.
+func (d *twisted) as(op string, c *call) {
+	c.Op = op
+	d.do(c)
+}
+
+// before changes each call of op on its way to the reference.
+func (d *twisted) before(op string, change func(c *call)) {
+	d.on(op, func(c *call) { change(c); d.do(c) })
+}
+
+// after changes the answer of each call of op.
+func (d *twisted) after(op string, change func(c *call)) {
+	d.on(op, func(c *call) { d.do(c); change(c) })
+}
+
+// locked answers each call of op by f, one at a time for all op of one mutex.
+func (d *twisted) locked(mu sync.Locker, op string, f func(c *call)) {
+	d.on(op, func(c *call) {
+		mu.Lock()
+		defer mu.Unlock()
+		f(c)
+	})
+}
+
+// driver returns d with the capabilities that it has by its fields and hooks.
+func (d *twisted) driver() driver.Driver[Value] {
+	has := func(capability any) { d.Driver.Has = append(d.Driver.Has, capability) }
+	if d.clockless {
+		d.Driver.Has = without(d.Driver.Has, (*driver.Clock)(nil))
+	}
+	for op, capability := range map[string]any{
+		fakestore.Latest: (*driver.Latest[Value])(nil), fakestore.Remove: (*driver.Remover[Value])(nil), fakestore.Overwrite: (*driver.Overwriter[Value])(nil),
+	} {
+		if d.hooks[op] != nil {
+			has(capability)
+		}
+	}
+	if d.load == nil {
+		return d
+	}
+	if has((*driver.Local[Value])(nil)); d.slide != nil {
+		has((*driver.Slider[Value])(nil))
+	}
+	return &local{twisted: d, loaded: make(map[*atomic.Int64]driver.Meta)}
+}
+
+func without(all []any, capability any) []any {
+	return slices.DeleteFunc(slices.Clone(all), func(c any) bool { return c == capability })
+}
+
+// local is a twisted driver with the capability of a driver.Local, and of a driver.Slider. What its
+// Slide does with the record that is stored, nil if there is none, is up to slide.
+type local struct {
+	*twisted
 	mu     sync.Mutex // guards loaded
 	loaded map[*atomic.Int64]driver.Meta
 }
 
-func (d *slider) Load(key string) (*Value, driver.Meta, *atomic.Int64, error) {
+func (d *local) Load(key string) (*Value, driver.Meta, *atomic.Int64, error) {
 	v, m, err := d.load(key)
 	at := new(atomic.Int64)
 	d.mu.Lock()
@@ -81,14 +126,14 @@ func (d *slider) Load(key string) (*Value, driver.Meta, *atomic.Int64, error) {
 	return v, m, at, err
 }
 
-func (d *slider) Next() driver.Instant {
+func (d *local) Next() driver.Instant {
 	if d.next != nil {
 		return d.next()
 	}
 	return driver.Ceil(d.Now())
 }
 
-func (d *slider) Slide(_ context.Context, key string, at *atomic.Int64, was, to driver.Instant) bool {
+func (d *local) Slide(_ context.Context, key string, at *atomic.Int64, was, to driver.Instant) bool {
 	d.mu.Lock()
 	loaded := d.loaded[at]
 	d.mu.Unlock()
@@ -120,46 +165,6 @@ func slideAny(is *record, _ driver.Meta, was, to driver.Instant) bool {
 	return true
 }
 
-// latest is a twisted driver with the capability of a driver.Latest.
-type latest struct{ *twisted }
-
-func (d latest) Latest(ctx context.Context, key string) (driver.Entry[Value], error) {
-	return d.latest(ctx, key)
-}
-
-// remover is a twisted driver with the capability of a driver.Remover.
-type remover struct{ *twisted }
-
-func (d remover) Remove(ctx context.Context, key string, was driver.Meta, now driver.Instant) error {
-	return d.remove(ctx, key, was, now)
-}
-
-// overwriter is a twisted driver with the capability of a driver.Overwriter.
-type overwriter struct{ *twisted }
-
-func (d overwriter) Overwrite(ctx context.Context, key string, v Value, newLife driver.Life, a driver.Access, now driver.Instant) (driver.Meta, error) {
-	return d.overwrite(ctx, key, v, newLife, a, now)
-}
-
-// overwriteRight is a correct Overwrite.
-func (d *twisted) overwriteRight(ctx context.Context, key string, v Value, newLife driver.Life, a driver.Access, now driver.Instant) (driver.Meta, error) {
-	return d.reference.Upsert(ctx, key, v, nil, a.Overwrite(newLife, now), now)
-}
-
-// removeRight is a correct Remove.
-func (d *twisted) removeRight(ctx context.Context, key string, was driver.Meta, now driver.Instant) error {
-	r := d.reference
-	if err := r.begin(ctx, key); err != nil {
-		return err
-	}
-	defer r.mu.Unlock()
-	_, err := r.match(key, was, now)
-	if err == nil {
-		delete(r.records, key)
-	}
-	return err
-}
-
 // loadCopy is a correct Load.
 func (d *twisted) loadCopy(key string) (*Value, driver.Meta, error) {
 	e, err := d.reference.Get(context.Background(), key)
@@ -167,59 +172,6 @@ func (d *twisted) loadCopy(key string) (*Value, driver.Meta, error) {
 		return nil, driver.Meta{}, err
 	}
 	return &e.Value, e.Meta, nil
-}
-
-// twist returns a reference none of whose methods is replaced yet.
-func twist(r *reference) *twisted {
-	return &twisted{
-		reference: r,
-		get:       r.Get,
-		insert:    r.Insert,
-		replace:   r.Replace,
-		touch:     r.Touch,
-		delete:    r.Delete,
-		upsert:    r.Upsert,
-		getMulti:  r.GetMulti,
-		readTouch: r.ReadTouch,
-		step:      r.Resolution,
-		now:       r.Now,
-		check:     func(ctx context.Context) error { return r.Check(ctx, day) },
-		segment:   r.Segments,
-		scan:      r.Scan,
-		sweep:     r.sweep,
-		raw:       r.Raw,
-		mend:      r.Mend,
-	}
-}
-
-func (d *twisted) Get(ctx context.Context, key string) (driver.Entry[Value], error) {
-	return d.get(ctx, key)
-}
-
-func (d *twisted) Insert(ctx context.Context, key string, v Value, life driver.Life, now driver.Instant) (driver.Version, error) {
-	return d.insert(ctx, key, v, life, now)
-}
-
-func (d *twisted) Replace(ctx context.Context, key string, v Value, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-	return d.replace(ctx, key, v, was, life, now)
-}
-
-func (d *twisted) Touch(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-	return d.touch(ctx, key, was, life, now)
-}
-
-func (d *twisted) Delete(ctx context.Context, key string) error { return d.delete(ctx, key) }
-
-func (d *twisted) Upsert(ctx context.Context, key string, v Value, known *driver.Meta, plan driver.Plan, now driver.Instant) (driver.Meta, error) {
-	return d.upsert(ctx, key, v, known, plan, now)
-}
-
-func (d *twisted) GetMulti(ctx context.Context, keys []string) (map[string]driver.Entry[Value], error) {
-	return d.getMulti(ctx, keys)
-}
-
-func (d *twisted) ReadTouch(ctx context.Context, key string, known *driver.Meta, a driver.Access, now driver.Instant) (driver.Entry[Value], bool, error) {
-	return d.readTouch(ctx, key, known, a, now)
 }
 
 func (d *twisted) Resolution() time.Duration { return d.step() }
@@ -248,9 +200,8 @@ func (d *twisted) Mend(ctx context.Context, key string, apply bool) (string, err
 
 // pages changes every page that Scan returns.
 func (d *twisted) pages(change func(*driver.Page)) {
-	r := d.reference
 	d.scan = func(ctx context.Context, from driver.Cursor, limit int) (driver.Page, error) {
-		p, err := r.Scan(ctx, from, limit)
+		p, err := d.reference.Scan(ctx, from, limit)
 		if err == nil {
 			change(&p)
 		}
@@ -258,11 +209,19 @@ func (d *twisted) pages(change func(*driver.Page)) {
 	}
 }
 
+// scanned changes every record that Scan returns.
+func (d *twisted) scanned(change func(*driver.Scanned)) {
+	d.pages(func(p *driver.Page) {
+		for i := range p.Records {
+			change(&p.Records[i])
+		}
+	})
+}
+
 // raws changes every record that Raw returns.
 func (d *twisted) raws(change func(*driver.Raw)) {
-	r := d.reference
 	d.raw = func(ctx context.Context, key string) (driver.Raw, error) {
-		raw, err := r.Raw(ctx, key)
+		raw, err := d.reference.Raw(ctx, key)
 		if err == nil {
 			change(&raw)
 		}
@@ -272,112 +231,181 @@ func (d *twisted) raws(change func(*driver.Raw)) {
 
 // mends changes every record that Mend has written.
 func (d *twisted) mends(change func(*record)) {
-	r := d.reference
 	d.mend = func(ctx context.Context, key string, apply bool) (string, error) {
-		fault, err := r.Mend(ctx, key, apply)
+		fault, err := d.reference.Mend(ctx, key, apply)
 		if fault != "" && apply {
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			rec := r.records[key]
-			change(&rec)
-			r.records[key] = rec
+			d.change(key, change)
 		}
 		return fault, err
 	}
 }
 
-// keys changes every key on its way to the reference.
-func (d *twisted) keys(change func(string) string) {
-	r := d.reference
-	d.get = func(ctx context.Context, key string) (driver.Entry[Value], error) { return r.Get(ctx, change(key)) }
-	d.insert = func(ctx context.Context, key string, v Value, life driver.Life, now driver.Instant) (driver.Version, error) {
-		return r.Insert(ctx, change(key), v, life, now)
+// mended changes what Mend returns.
+func (d *twisted) mended(change func(key, fault string, err error) (string, error)) {
+	d.mend = func(ctx context.Context, key string, apply bool) (string, error) {
+		fault, err := d.reference.Mend(ctx, key, apply)
+		return change(key, fault, err)
 	}
-	d.replace = func(ctx context.Context, key string, v Value, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-		return r.Replace(ctx, change(key), v, was, life, now)
-	}
-	d.touch = func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-		return r.Touch(ctx, change(key), was, life, now)
-	}
-	d.delete = func(ctx context.Context, key string) error { return r.Delete(ctx, change(key)) }
 }
 
-// accesses changes every access, and its time, on its way to the reference.
-func (d *twisted) accesses(change func(driver.Access, driver.Instant) (driver.Access, driver.Instant)) {
-	d.readTouch = func(ctx context.Context, key string, known *driver.Meta, a driver.Access, now driver.Instant) (driver.Entry[Value], bool, error) {
-		a, now = change(a, now)
-		return d.reference.ReadTouch(ctx, key, known, a, now)
+// single are the calls of a driver without capabilities.
+var single = []string{"get", "insert", "replace", "touch", "delete"}
+
+// all answers the calls of several operations.
+func (d *twisted) all(f func(c *call), ops ...string) {
+	for _, op := range ops {
+		d.on(op, f)
 	}
+}
+
+// keys changes every key on its way to the reference.
+func (d *twisted) keys(change func(string) string) {
+	d.all(func(c *call) { c.Key = change(c.Key); d.do(c) }, single...)
 }
 
 // errs changes every error on its way back.
 func (d *twisted) errs(change func(key string, err error) error) {
-	of := func(key string, err error) error {
-		if err != nil {
-			err = change(key, err)
+	d.all(func(c *call) {
+		if d.do(c); c.Err != nil {
+			c.Err = change(c.Key, c.Err)
 		}
-		return err
-	}
-	r := d.reference
-	d.get = func(ctx context.Context, key string) (driver.Entry[Value], error) {
-		e, err := r.Get(ctx, key)
-		return e, of(key, err)
-	}
-	d.insert = func(ctx context.Context, key string, v Value, life driver.Life, now driver.Instant) (driver.Version, error) {
-		version, err := r.Insert(ctx, key, v, life, now)
-		return version, of(key, err)
-	}
-	d.replace = func(ctx context.Context, key string, v Value, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-		version, err := r.Replace(ctx, key, v, was, life, now)
-		return version, of(key, err)
-	}
-	d.touch = func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-		version, err := r.Touch(ctx, key, was, life, now)
-		return version, of(key, err)
-	}
-	d.delete = func(ctx context.Context, key string) error { return of(key, r.Delete(ctx, key)) }
+	}, single...)
 }
 
 // contexts changes every context on its way to the reference.
 func (d *twisted) contexts(change func(context.Context) context.Context) {
-	r := d.reference
-	d.get = func(ctx context.Context, key string) (driver.Entry[Value], error) { return r.Get(change(ctx), key) }
-	d.insert = func(ctx context.Context, key string, v Value, life driver.Life, now driver.Instant) (driver.Version, error) {
-		return r.Insert(change(ctx), key, v, life, now)
-	}
-	d.replace = func(ctx context.Context, key string, v Value, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-		return r.Replace(change(ctx), key, v, was, life, now)
-	}
-	d.touch = func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-		return r.Touch(change(ctx), key, was, life, now)
-	}
-	d.delete = func(ctx context.Context, key string) error { return r.Delete(change(ctx), key) }
+	d.all(func(c *call) { c.Ctx = change(c.Ctx); d.do(c) }, single...)
 }
 
-// touches calls f with every touch on its way to the reference. f may change the record it was
-// planned for and the life. If f returns true, nothing is written and no error is returned.
-func (d *twisted) touches(f func(key string, was *driver.Meta, life *driver.Life, now driver.Instant) bool) {
-	r := d.reference
-	d.touch = func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-		if f(key, &was, &life, now) {
-			return was.Version, nil
+// lives changes every life that is written.
+func (d *twisted) lives(change func(*driver.Life, driver.Instant)) {
+	d.all(func(c *call) { change(&c.Life, c.Now); d.do(c) }, "insert", "replace", "touch")
+}
+
+// entries changes every record that Get returns.
+func (d *twisted) entries(change func(*driver.Entry[Value])) {
+	d.after("get", func(c *call) {
+		if c.Err == nil {
+			change(&c.Entry)
 		}
-		return r.Touch(ctx, key, was, life, now)
-	}
+	})
 }
 
 // upserts changes every life that an upsert has planned. It is called with the store locked.
 func (d *twisted) upserts(change func(key string, known, found *driver.Meta, life *driver.Life)) {
-	r := d.reference
-	d.upsert = func(ctx context.Context, key string, v Value, known *driver.Meta, plan driver.Plan, now driver.Instant) (driver.Meta, error) {
-		return r.Upsert(ctx, key, v, known, func(found *driver.Meta) (driver.Life, error) {
+	d.before("upsert", func(c *call) {
+		plan := c.Plan
+		c.Plan = func(found *driver.Meta) (driver.Life, error) {
 			life, err := plan(found)
 			if err == nil {
-				change(key, known, found, &life)
+				change(c.Key, c.Known, found, &life)
 			}
 			return life, err
-		}, now)
+		}
+	})
+}
+
+// plansOver changes the record that the plan of an upsert is shown.
+func (d *twisted) plansOver(change func(c *call, found *driver.Meta) *driver.Meta) {
+	d.before("upsert", func(c *call) {
+		plan := c.Plan
+		c.Plan = func(found *driver.Meta) (driver.Life, error) { return plan(change(c, found)) }
+	})
+}
+
+// takesFor changes the writes of op by what is stored under their key.
+func (d *twisted) takesFor(op string, change func(c *call, is driver.Meta)) {
+	d.before(op, func(c *call) {
+		if is, ok := d.stored(c.Key); ok {
+			change(c, is)
+		}
+	})
+}
+
+// pauses has a write of op wait, if pause says so, and land then on whatever is there.
+func (d *twisted) pauses(op string, pause func(c *call, is driver.Meta) bool) {
+	d.before(op, func(c *call) {
+		if is, ok := d.stored(c.Key); ok && is.Alive(c.Now) && pause(c, is) {
+			slowly()
+			if is, ok := d.stored(c.Key); ok {
+				c.Was = is
+			}
+		}
+	})
+}
+
+// readsFirst has write answer a read and touch, a moment after a plain read.
+func (d *twisted) readsFirst(write func(c *call, read driver.Entry[Value])) {
+	d.on("read touch", func(c *call) {
+		read, err := d.reference.Get(c.Ctx, c.Key)
+		if c.Err = err; err == nil {
+			slowly()
+			write(c, read)
+		}
+	})
+}
+
+// inTwoSteps answers an upsert: it reads, and then writes without a condition.
+func (d *twisted) inTwoSteps(c *call) {
+	if c.Err = c.Ctx.Err(); c.Err != nil {
+		return
 	}
+	var found *driver.Meta
+	if m, ok := d.stored(c.Key); ok && m.Alive(c.Now) {
+		found = &m
+	}
+	if c.Life, c.Err = c.Plan(found); c.Err != nil {
+		return
+	}
+	slowly()
+	if c.Err = d.begin(c.Ctx, c.Key); c.Err != nil {
+		return
+	}
+	defer d.mu.Unlock()
+	c.Entry.Meta = driver.Meta{Life: c.Life, Version: d.reference.next(d.records[c.Key].meta.Version)}
+	d.put(c.Key, c.Value, c.Entry.Meta)
+}
+
+// resurrects has a touch insert an empty record where it finds none, if cond holds.
+func (d *twisted) resurrects(cond func(c *call) bool) {
+	d.after("touch", func(c *call) {
+		if _, there := d.stored(c.Key); errors.Is(c.Err, driver.ErrNotFound) && !there && cond(c) {
+			d.as("insert", c)
+		}
+	})
+}
+
+// takesForeign has writes of op land on any record without created_at.
+func takesForeign(d *twisted, op string) {
+	d.takesFor(op, func(c *call, is driver.Meta) {
+		if is.CreatedAt == 0 {
+			c.Was = is
+		}
+	})
+}
+
+// foundEmpty answers c with an empty record if there is none.
+func foundEmpty(c *call) {
+	if errors.Is(c.Err, driver.ErrNotFound) {
+		c.Err = nil
+	}
+}
+
+// claims answers c as if it had written.
+func claims(c *call) { c.Entry.Meta, c.Err = c.Was, nil }
+
+// writes calls note after each call that has given a record a life.
+func (d *twisted) writes(note func(by string, c *call)) {
+	d.all(func(c *call) {
+		d.do(c)
+		switch by := c.Op; {
+		case c.Err != nil || by == "read touch" && !c.Touched:
+		case by == "touch" && c.Was.CreatedAt == 0:
+			note("adopt", c)
+		default:
+			note(by, c)
+		}
+	}, "insert", "replace", "touch", "upsert", "read touch")
 }
 
 // byNames reports that the writes of those names reach the store's own expiry.
@@ -388,101 +416,29 @@ func byNames(names ...string) func(by, key string) bool {
 // ownExpiry gives the store an expiry of its own beside the one that the driver reports. A
 // write moves it only if reaches returns true.
 func ownExpiry(d *twisted, reaches func(by, key string) bool) {
-	r := d.reference
 	var mu sync.Mutex // guards own
 	own := make(map[string]driver.Instant)
-	set := func(by, key string, l driver.Life, err error) {
+	d.writes(func(by string, c *call) {
 		mu.Lock()
 		defer mu.Unlock()
-		if err == nil && reaches(by, key) {
-			own[key] = l.ExpiresAt
+		if reaches(by, c.Key) {
+			own[c.Key] = c.Entry.ExpiresAt
 		}
-	}
-	read := func(key string, e driver.Entry[Value], err error) (driver.Entry[Value], error) {
+	})
+	read := func(c *call) {
 		mu.Lock()
 		defer mu.Unlock()
-		at, ok := own[key]
+		at, ok := own[c.Key]
 		switch {
-		case err == nil && ok && at != 0 && at <= driver.Floor(time.Now()):
-			return driver.Entry[Value]{}, driver.ErrNotFound
-		case err == nil && !ok:
-			own[key] = e.ExpiresAt // planted
+		case c.Err == nil && ok && at != 0 && at <= driver.Floor(time.Now()):
+			c.Err = driver.ErrNotFound
+		case c.Err == nil && !ok:
+			own[c.Key] = c.Entry.ExpiresAt // planted
 		}
-		return e, err
 	}
-	d.get = func(ctx context.Context, key string) (driver.Entry[Value], error) {
-		e, err := r.Get(ctx, key)
-		return read(key, e, err)
-	}
-	d.insert = func(ctx context.Context, key string, v Value, life driver.Life, now driver.Instant) (driver.Version, error) {
-		version, err := r.Insert(ctx, key, v, life, now)
-		set("insert", key, life, err)
-		return version, err
-	}
-	d.replace = func(ctx context.Context, key string, v Value, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-		version, err := r.Replace(ctx, key, v, was, life, now)
-		set("replace", key, life, err)
-		return version, err
-	}
-	d.touch = func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-		version, err := r.Touch(ctx, key, was, life, now)
-		by := "touch"
-		if was.CreatedAt == 0 {
-			by = "adopt"
-		}
-		set(by, key, life, err)
-		return version, err
-	}
-	d.upsert = func(ctx context.Context, key string, v Value, known *driver.Meta, plan driver.Plan, now driver.Instant) (driver.Meta, error) {
-		m, err := r.Upsert(ctx, key, v, known, plan, now)
-		set("upsert", key, m.Life, err)
-		return m, err
-	}
-	d.readTouch = func(ctx context.Context, key string, known *driver.Meta, a driver.Access, now driver.Instant) (driver.Entry[Value], bool, error) {
-		e, touched, err := r.ReadTouch(ctx, key, known, a, now)
-		if touched {
-			set("readtouch", key, e.Life, err)
-		}
-		e, err = read(key, e, err)
-		return e, touched && err == nil, err
-	}
-}
-
-// lives changes every life that is written.
-func (d *twisted) lives(change func(driver.Life, driver.Instant) driver.Life) {
-	r := d.reference
-	d.insert = func(ctx context.Context, key string, v Value, life driver.Life, now driver.Instant) (driver.Version, error) {
-		return r.Insert(ctx, key, v, change(life, now), now)
-	}
-	d.replace = func(ctx context.Context, key string, v Value, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-		return r.Replace(ctx, key, v, was, change(life, now), now)
-	}
-	d.touch = func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-		return r.Touch(ctx, key, was, change(life, now), now)
-	}
-}
-
-// values changes every value that is written.
-func (d *twisted) values(change func(Value) Value) {
-	r := d.reference
-	d.insert = func(ctx context.Context, key string, v Value, life driver.Life, now driver.Instant) (driver.Version, error) {
-		return r.Insert(ctx, key, change(v), life, now)
-	}
-	d.replace = func(ctx context.Context, key string, v Value, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-		return r.Replace(ctx, key, change(v), was, life, now)
-	}
-}
-
-// entries changes every record that Get returns.
-func (d *twisted) entries(change func(*driver.Entry[Value])) {
-	r := d.reference
-	d.get = func(ctx context.Context, key string) (driver.Entry[Value], error) {
-		e, err := r.Get(ctx, key)
-		if err == nil {
-			change(&e)
-		}
-		return e, err
-	}
+	d.after("get", read)
+	touch := d.hooks["read touch"]
+	d.on("read touch", func(c *call) { touch(c); read(c) })
 }
 
 // stored returns what the reference holds under key.

@@ -47,33 +47,56 @@ func (c *Call[T]) Reads() bool { return c.Op == Get || c.Op == GetMulti || c.Op 
 
 // Rules are what stores do differently.
 type Rules struct {
-	Bumps bool // a touch changes the version
-	Pairs bool // ReadTouch touches only the record that its caller remembers
+	Bumps  bool  // a touch changes the version
+	Pairs  bool  // ReadTouch touches only the record that its caller remembers
+	Denied error // of each write over the record that would else take effect
 }
 
 // Apply has c, which is no GetMulti, take effect on the record found under its key, nil for none. It
 // sets the answer of c. If c writes, is is what is stored from then on, nil for nothing. What c
 // stores gets the version next.
 func (c *Call[T]) Apply(found *driver.Entry[T], next driver.Version, r Rules) (is *driver.Entry[T], writes bool) {
-	c.Entry, c.Touched, c.Err = driver.Entry[T]{}, false, nil
-	alive := found != nil && found.Alive(c.Now)
-	switch c.Op {
-	case Get, Latest:
-		c.read(found)
-	case ReadTouch:
-		c.read(found)
-		if !alive || r.Pairs && (c.Known == nil || *c.Known != found.Meta) {
-			return nil, false
+	c.Entry, c.Touched = driver.Entry[T]{}, false
+	is, writes, c.Err = c.decide(found, next, r)
+	if c.Op == ReadTouch && (!writes || r.Denied != nil) || c.Op == Get || c.Op == Latest {
+		if found == nil {
+			c.Err = driver.ErrNotFound
+		} else {
+			c.Entry = *found
 		}
-		if c.Life, c.Touched = c.Access.Touch(found.Life); c.Touched {
-			return c.touch(found, next, r), true
+		return nil, false
+	}
+	if writes && r.Denied != nil {
+		c.Err = r.Denied
+	}
+	if c.Err != nil {
+		return nil, false
+	}
+	if c.Touched = c.Op == ReadTouch; is != nil {
+		c.Entry = *is
+		if found != nil && !found.Alive(c.Now) {
+			driver.Replaced(c.Ctx, found.Meta)
+		}
+	}
+	return is, writes
+}
+
+// decide returns what c stores, and its error, or false if it writes nothing.
+func (c *Call[T]) decide(found *driver.Entry[T], next driver.Version, r Rules) (is *driver.Entry[T], writes bool, err error) {
+	alive := found != nil && found.Alive(c.Now)
+	life := c.Life
+	switch c.Op {
+	case ReadTouch:
+		if !alive || r.Pairs && (c.Known == nil || *c.Known != found.Meta) {
+			return nil, false, nil
+		}
+		if life, writes = c.Access.Touch(found.Life); !writes {
+			return nil, false, nil
 		}
 	case Insert:
 		if alive {
-			c.Err = &driver.ConflictError{Found: found.Meta}
-			return nil, false
+			return nil, false, &driver.ConflictError{Found: found.Meta}
 		}
-		return c.write(found, alive, next), true
 	case Upsert, Overwrite:
 		plan := c.Plan
 		if c.Op == Overwrite {
@@ -81,56 +104,33 @@ func (c *Call[T]) Apply(found *driver.Entry[T], next driver.Version, r Rules) (i
 		}
 		var over *driver.Meta
 		if alive {
-			m := found.Meta
-			over = &m
+			over = &driver.Meta{Life: found.Life, Version: found.Version}
 		}
-		if c.Life, c.Err = plan(over); c.Err == nil {
-			return c.write(found, alive, next), true
+		if life, err = plan(over); err != nil {
+			return nil, false, err
 		}
 	case Replace, Touch, Remove:
 		switch {
 		case !alive:
-			c.Err = driver.ErrNotFound
+			return nil, false, driver.ErrNotFound
 		case found.Meta != c.Was:
-			c.Err = &driver.ConflictError{Found: found.Meta}
-		case c.Op == Replace:
-			return c.write(found, alive, next), true
-		case c.Op == Touch:
-			return c.touch(found, next, r), true
-		default:
-			return nil, true
+			return nil, false, &driver.ConflictError{Found: found.Meta}
 		}
-	case Delete:
-		return nil, true
 	}
-	return nil, false
-}
-
-func (c *Call[T]) read(found *driver.Entry[T]) {
-	if found == nil {
-		c.Err = driver.ErrNotFound
-		return
+	switch c.Op {
+	case Get, Latest:
+		return nil, false, nil
+	case Delete, Remove:
+		return nil, true, nil
+	case Touch, ReadTouch:
+		is = &driver.Entry[T]{Value: found.Value, Meta: driver.Meta{Life: life, Version: found.Version}}
+		if r.Bumps {
+			is.Version = next
+		}
+	default:
+		is = &driver.Entry[T]{Value: c.Value, Meta: driver.Meta{Life: life, Version: next}}
 	}
-	c.Entry = *found
-}
-
-func (c *Call[T]) write(found *driver.Entry[T], alive bool, next driver.Version) *driver.Entry[T] {
-	if found != nil && !alive {
-		driver.Replaced(c.Ctx, found.Meta)
-	}
-	c.Entry = driver.Entry[T]{Value: c.Value, Meta: driver.Meta{Life: c.Life, Version: next}}
-	is := c.Entry
-	return &is
-}
-
-func (c *Call[T]) touch(found *driver.Entry[T], next driver.Version, r Rules) *driver.Entry[T] {
-	is := *found
-	is.Life = c.Life
-	if r.Bumps {
-		is.Version = next
-	}
-	c.Entry = is
-	return &is
+	return is, true, nil
 }
 
 // Each answers a GetMulti by a Get of each key, which handle answers.
