@@ -3,9 +3,12 @@ package grpcsession
 import (
 	"context"
 	"net/http"
+	"strings"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 
 	"github.com/slidingttl/slidingttl/middleware/session"
 )
@@ -75,8 +78,15 @@ func (g *Guard[T]) load(ctx context.Context) context.Context {
 	return g.sessions.Load(ctx, token)
 }
 
+// errPath says that the client sent another path than a client of gRPC does. A server
+// before grpc 1.79.3 passes it on, and Options.Require does not know the method by it.
+var errPath = status.Error(codes.Unimplemented, "malformed method name")
+
 // admit returns an error if the method needs a user and the call has none.
 func (g *Guard[T]) admit(ctx context.Context, method string) error {
+	if !strings.HasPrefix(method, "/") {
+		return errPath
+	}
 	if g.opts.Require == nil || !g.opts.Require(method) {
 		return nil
 	}

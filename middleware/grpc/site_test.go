@@ -54,6 +54,7 @@ type site struct {
 	sessions *session.Manager[Data]
 	store    *store
 	ahead    atomic.Int64
+	pipe     *bufconn.Listener
 	conn     *grpc.ClientConn
 	http     *httptest.Server
 	seen     atomic.Pointer[error]                     // the last error in an interceptor outside of ours
@@ -90,6 +91,7 @@ func newSite(t *testing.T, o *grpcsession.Options) *site {
 	)
 	s.serve(server)
 	pipe := bufconn.Listen(1 << 16)
+	s.pipe = pipe
 	served := make(chan error)
 	go func() { served <- server.Serve(pipe) }()
 	s.conn, err = grpc.NewClient("passthrough:///site", grpc.WithTransportCredentials(insecure.NewCredentials()),
