@@ -145,5 +145,8 @@
 //
 // Each user's sessions are listed in an index record, so that List, Revoke and
 // RevokeAll need no scan on any driver. Its life slides with each login and always
-// outlasts the sessions in it.
+// outlasts the sessions in it, whatever policies later releases have: the first access by a
+// longer policy extends the index, and only then the session. A policy that is shorter does not
+// shorten an index. Revoke, RevokeAll and Destroy also end a session that the policies here
+// have ended and those of another release have not.
 package session

@@ -27,6 +27,9 @@ func (m *Manager[T]) Destroy(ctx context.Context) error {
 		return err
 	}
 	was, _, err := q.ending(ctx)
+	if err == nil && was == nil {
+		was, err = m.elsewhere(ctx, q)
+	}
 	if err != nil {
 		return err
 	}
@@ -37,6 +40,22 @@ func (m *Manager[T]) Destroy(ctx context.Context) error {
 	}
 	q.drop(was != nil)
 	return nil
+}
+
+// elsewhere returns the session of q's token that this manager's policies have ended, and that
+// lives by those of another release; nil if there is none.
+func (m *Manager[T]) elsewhere(ctx context.Context, q *request[T]) (*current[T], error) {
+	text, _ := q.transport.Token(q.r)
+	t, ok := parseToken(text)
+	if !ok {
+		return nil, nil
+	}
+	key := t.key(m.opts.KeyPrefix)
+	e, err := m.stored.Peek(ctx, key)
+	if errors.Is(err, slidingttl.ErrNotFound) || err == nil && (e.Value.Kind != live || !e.Value.accepts(&t, q.arrived)) {
+		return nil, nil
+	}
+	return &current[T]{key: key, token: t, entry: e}, err
 }
 
 // end ends the session e, if it is alive, and removes it from its user's index. A failed
@@ -54,7 +73,7 @@ func (m *Manager[T]) end(ctx context.Context, key string, e *driver.Entry[Record
 // bury replaces the session e by a mark of its end and returns the former record. ErrEnded:
 // it had ended already.
 func (m *Manager[T]) bury(ctx context.Context, key string, e *driver.Entry[Record], replacedBy []byte, why Reason) (was Record, err error) {
-	_, err = m.store.UpdateEntry(ctx, key, *e, func(r Record) (Record, error) {
+	_, err = m.stored.UpdateEntry(ctx, key, *e, func(r Record) (Record, error) {
 		if was = r; r.Kind != live {
 			return r, ErrEnded
 		}
@@ -71,8 +90,9 @@ func (m *Manager[T]) bury(ctx context.Context, key string, e *driver.Entry[Recor
 
 // discard removes a session whose token was not given to a client.
 func (m *Manager[T]) discard(ctx context.Context, now *current[T]) {
-	m.survived(ctx, m.store.Delete(ctx, now.key))
-	if user := now.entry.Value.User; user != "" {
+	err := m.store.Delete(ctx, now.key)
+	m.survived(ctx, err)
+	if user := now.entry.Value.User; user != "" && err == nil { // else it may live, and stays listed
 		m.survived(ctx, m.delist(ctx, user, idOf(now.key)))
 	}
 }

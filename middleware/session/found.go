@@ -64,6 +64,9 @@ func (q *request[T]) fetch(ctx context.Context, t token, proven bool) (f found[T
 		return f, func() { m.survived(ctx, bad) }, nil
 	}
 	if !q.passive() {
+		if !m.policies.outlasted(r) {
+			m.survived(ctx, m.list(ctx, now))
+		}
 		if now.entry, err = m.store.TouchEntry(ctx, now.key, now.entry); err != nil {
 			return f, nil, err
 		}

@@ -33,7 +33,7 @@ type Info struct {
 
 // info describes the session e, stored under id, at now.
 func (p *policies) info(id string, e *driver.Entry[Record], now driver.Instant) Info {
-	r := p.of(e.Value)
+	r := p.session(e.Value)
 	limit := r.Cap(e.CreatedAt)
 	expiry := min(e.ExpiresAt, limit)
 	seen := e.CreatedAt

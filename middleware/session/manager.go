@@ -19,7 +19,8 @@ import (
 type Manager[T any] struct {
 	opts     Options
 	store    *slidingttl.Store[Record]
-	own      *memory.Driver[Record] // nil: the caller's driver is used
+	stored   *slidingttl.Store[Record] // judges sessions by their stored expiry alone: another release may have longer policies
+	own      *memory.Driver[Record]    // nil: the caller's driver is used
 	policies policies
 	cookies  cookies
 	reported atomic.Int64 // when something was last logged
@@ -55,12 +56,20 @@ func New[T any](d driver.Driver[Record], opts *Options) (*Manager[T], error) {
 		}
 		d = m.own
 	}
-	m.store, err = slidingttl.New(d, m.policies.index, &slidingttl.Options[Record]{
+	m.store, err = slidingttl.New(d, m.policies.index(0), &slidingttl.Options[Record]{
 		PolicyOf:     m.policies.of,
 		Latest:       true, // a session that was logged out must not read
 		Touches:      m.opts.Touches,
 		Now:          m.opts.Now,
 		OnTouchError: func(ctx context.Context, _ string, err error) { m.survived(ctx, err) },
+	})
+	if err != nil {
+		return nil, errors.Join(err, m.closeOwn())
+	}
+	m.stored, err = slidingttl.New(d, m.policies.index(0), &slidingttl.Options[Record]{
+		PolicyOf: m.policies.anyRelease,
+		Latest:   true,
+		Now:      m.opts.Now,
 	})
 	if err != nil {
 		return nil, errors.Join(err, m.closeOwn())
@@ -81,7 +90,7 @@ func (m *Manager[T]) Stats() slidingttl.Stats { return m.store.Stats() }
 // Close makes further calls fail and waits for touches under way. See
 // [slidingttl.Store.Close].
 func (m *Manager[T]) Close(ctx context.Context) error {
-	return errors.Join(m.store.Close(ctx), m.closeOwn())
+	return errors.Join(m.store.Close(ctx), m.stored.Close(ctx), m.closeOwn())
 }
 
 // closeOwn closes the driver if it is the manager's own.

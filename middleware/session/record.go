@@ -22,7 +22,9 @@ type record struct {
 	Label      string          `json:"label,omitempty" dynamodbav:"label,omitempty"`
 	Remember   bool            `json:"remember,omitempty" dynamodbav:"remember,omitempty"`
 	Data       json.RawMessage `json:"data,omitempty" dynamodbav:"data,omitempty"`
+	Listed     time.Duration   `json:"listed,omitempty" dynamodbav:"listed,omitempty"`     // the MaxLifetime that its user's index outlasts; zero: unknown
 	Sessions   []member        `json:"sessions,omitempty" dynamodbav:"sessions,omitempty"` // of an index
+	Lasts      time.Duration   `json:"lasts,omitempty" dynamodbav:"lasts,omitempty"`       // of an index: the longest Listed that it ever had
 }
 
 // kind is what a record is.
@@ -50,39 +52,80 @@ const maxFormer = 8
 type member struct {
 	ID        string         `json:"id" dynamodbav:"id"`
 	CreatedAt driver.Instant `json:"created_at" dynamodbav:"created_at"`
-	Until     driver.Instant `json:"until" dynamodbav:"until"` // its absolute timeout
+	Until     driver.Instant `json:"until" dynamodbav:"until"` // its absolute timeout when it was listed; another policy may have moved it since
 }
 
-// indexLifetime caps an index record, which lives as long as its user. It is so long that
-// no expiry comes near it.
-const indexLifetime = 50 * 365 * 24 * time.Hour
+// indexMargin is how much longer an index lives than it has to: its writers' clocks differ.
+const indexMargin = 5 * time.Minute
 
 // policies are the lives of a manager's records.
 type policies struct {
-	normal, remember, index, ended slidingttl.Policy
+	normal, remember, ended slidingttl.Policy
+	longest                 time.Duration // MaxLifetime of a session
 }
 
 func newPolicies(o *Options) policies {
-	longest := max(o.Policy.MaxLifetime, o.Remember.MaxLifetime)
 	return policies{
 		normal:   o.Policy,
 		remember: o.Remember,
-		index:    slidingttl.Policy{IdleGrace: longest, MaxLifetime: max(indexLifetime, longest)},
-		ended:    slidingttl.Policy{IdleGrace: o.MaxRequest, MaxLifetime: min(longest, slidingttl.NoCap-o.MaxRequest) + o.MaxRequest},
+		ended:    slidingttl.Policy{IdleGrace: o.MaxRequest, MaxLifetime: slidingttl.NoCap},
+		longest:  max(o.Policy.MaxLifetime, o.Remember.MaxLifetime),
 	}
 }
 
-// of returns the policy of r.
+// index is the policy of an index that lists sessions of up to this MaxLifetime. It depends on
+// the record, so that a release with shorter policies does not shorten its life.
+func (p *policies) index(lasts time.Duration) slidingttl.Policy {
+	lasts = min(max(lasts, p.longest), slidingttl.NoCap-indexMargin)
+	return slidingttl.Policy{IdleGrace: lasts + indexMargin, MaxLifetime: slidingttl.NoCap}
+}
+
+// of returns the policy of r. No write gives a session a life that its user's index may not
+// outlast.
 func (p *policies) of(r Record) slidingttl.Policy {
-	switch {
-	case r.Kind == index:
-		return p.index
-	case r.Kind == ended:
+	switch r.Kind {
+	case index:
+		return p.index(r.Lasts)
+	case ended:
 		return p.ended
-	case r.Remember:
+	}
+	l := p.session(r)
+	if r.Listed > 0 && r.Listed < l.MaxLifetime {
+		l.MaxLifetime = r.Listed
+		l.IdleGrace = min(l.IdleGrace, r.Listed)
+		l.Slack, l.MaxSlack = min(l.Slack, l.IdleGrace), min(l.MaxSlack, l.IdleGrace)
+	}
+	return l
+}
+
+// session returns the policy of the session r once its user's index outlasts it.
+func (p *policies) session(r Record) slidingttl.Policy {
+	if r.Remember {
 		return p.remember
 	}
 	return p.normal
+}
+
+// listed is r as a session that its user's index is to outlast.
+func (p *policies) listed(r Record) Record {
+	if r.User != "" {
+		r.Listed = p.session(r).MaxLifetime
+	}
+	return r
+}
+
+// outlasted reports whether its user's index is known to outlast the session r.
+func (p *policies) outlasted(r *Record) bool {
+	return r.User == "" || r.Listed >= p.session(*r).MaxLifetime
+}
+
+// anyRelease is of, but for sessions the longest life that a release may give them: the only
+// writes by it end them.
+func (p *policies) anyRelease(r Record) slidingttl.Policy {
+	if r.Kind == live {
+		return slidingttl.Policy{IdleGrace: slidingttl.NoCap, MaxLifetime: slidingttl.NoCap}
+	}
+	return p.of(r)
 }
 
 // accepts reports whether t is the session's token, or was until shortly before the request

@@ -68,7 +68,7 @@ type given struct {
 func (m *Manager[T]) give(now *current[T]) *given {
 	g := &given{token: now.token.String()}
 	if r := now.entry.Value; r.Remember {
-		g.last = m.policies.of(r).Cap(now.entry.CreatedAt).Time().Sub(m.store.Now())
+		g.last = m.policies.session(r).Cap(now.entry.CreatedAt).Time().Sub(m.store.Now())
 	}
 	return g
 }

@@ -73,7 +73,7 @@ func (m *Manager[T]) RevokeAll(ctx context.Context, user string, except ...strin
 // buryAll ends the live sessions under keys. If the request's own session is among them,
 // the client forgets its token, as by Destroy.
 func (m *Manager[T]) buryAll(ctx context.Context, keys []string, why Reason) error {
-	found, err := m.store.PeekMulti(ctx, keys)
+	found, err := m.stored.PeekMulti(ctx, keys)
 	if err != nil {
 		return err
 	}
@@ -122,33 +122,53 @@ func (m *Manager[T]) keys(members []member) []string {
 	return keys
 }
 
+// list has user's index outlast the session now by the policies of this manager, which are
+// longer than those of the release that listed it. A session that no index lists is listed.
+func (m *Manager[T]) list(ctx context.Context, now *current[T]) error {
+	if err := m.enlist(ctx, now, ""); err != nil {
+		return err
+	}
+	e, err := m.store.UpdateEntry(ctx, now.key, now.entry, func(r Record) (Record, error) {
+		if r.Kind != live || m.policies.outlasted(&r) {
+			return r, errUnchanged
+		}
+		return m.policies.listed(r), nil
+	})
+	if err == nil {
+		now.entry = e
+	}
+	if err == errUnchanged || errors.Is(err, slidingttl.ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
 // enlist adds the session now to its user's index, in place of the session replaces, and
-// ends the sessions over the bound.
+// ends the sessions over the bound. A session leaves the index only once it has ended.
 func (m *Manager[T]) enlist(ctx context.Context, now *current[T], replaces string) error {
 	user := now.entry.Value.User
-	gone, err := m.gone(ctx, user)
+	gone, err := m.gone(ctx, user, idOf(now.key))
 	if err != nil {
 		return err
 	}
+	lasts := m.policies.session(now.entry.Value)
 	added := member{
 		ID:        idOf(now.key),
 		CreatedAt: now.entry.CreatedAt,
-		Until:     m.policies.of(now.entry.Value).Cap(now.entry.CreatedAt),
+		Until:     lasts.Cap(now.entry.CreatedAt),
 	}
-	var evicted []member
+	var over []member
 	add := func(r Record) (Record, error) {
-		at := driver.Floor(m.store.Now())
 		list := make([]member, 0, len(r.Sessions)+1)
 		for _, s := range r.Sessions {
-			if s.Until > at && s.ID != replaces && s.ID != added.ID && !gone[s.ID] {
+			if s.ID != replaces && s.ID != added.ID && !gone[s.ID] {
 				list = append(list, s)
 			}
 		}
 		list = append(list, added)
 		slices.SortStableFunc(list, func(a, b member) int { return cmp.Compare(a.CreatedAt, b.CreatedAt) })
-		over := max(0, len(list)-m.opts.MaxPerUser)
-		evicted, list = list[:over], list[over:]
-		return Record{Kind: index, Sessions: list}, nil
+		over = list[:max(0, len(list)-m.opts.MaxPerUser)]
+		return Record{Kind: index, Sessions: list, Lasts: max(r.Lasts, lasts.MaxLifetime)}, nil
 	}
 	key := m.indexKeyOf(user)
 	for {
@@ -160,23 +180,34 @@ func (m *Manager[T]) enlist(ctx context.Context, now *current[T], replaces strin
 			break
 		}
 	}
-	if err != nil {
+	if err != nil || len(over) == 0 {
 		return err
 	}
-	if len(evicted) > 0 {
-		m.survived(ctx, m.buryAll(ctx, m.keys(evicted), ReasonEvicted))
+	if err := m.buryAll(ctx, m.keys(over), ReasonEvicted); err != nil {
+		m.survived(ctx, err) // they stay listed
+		return nil
 	}
+	m.survived(ctx, m.delist(ctx, user, ids(over)...))
 	return nil
 }
 
-// gone returns the sessions on a full index that the store no longer has, so that no live
-// session is ended in their place.
-func (m *Manager[T]) gone(ctx context.Context, user string) (map[string]bool, error) {
+// gone returns the sessions on user's index that no release has any more. The index cannot
+// know: a policy may have changed since it was written. So the records are asked: of the
+// sessions that should have reached their absolute timeout or, with an index that is full without the session
+// added, of all, so that no live session is ended in their place.
+func (m *Manager[T]) gone(ctx context.Context, user, added string) (map[string]bool, error) {
 	members, err := m.members(ctx, user)
-	if err != nil || len(members) < m.opts.MaxPerUser {
+	if err != nil {
 		return nil, err
 	}
-	found, err := m.store.PeekMulti(ctx, m.keys(members))
+	if members = slices.DeleteFunc(members, func(s member) bool { return s.ID == added }); len(members) < m.opts.MaxPerUser {
+		at := driver.Floor(m.store.Now())
+		members = slices.DeleteFunc(members, func(s member) bool { return s.Until > at })
+	}
+	if len(members) == 0 {
+		return nil, nil
+	}
+	found, err := m.stored.PeekMulti(ctx, m.keys(members))
 	if err != nil {
 		return nil, err
 	}

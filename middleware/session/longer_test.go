@@ -1,0 +1,183 @@
+package session_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/slidingttl/slidingttl/middleware/session"
+	"github.com/slidingttl/slidingttl/slidingttl"
+)
+
+// release is a manager over the site's store with another policy, as the next deployment has.
+func (s *site) release(idle, lifetime time.Duration) *session.Manager[Data] {
+	s.t.Helper()
+	p := slidingttl.Policy{IdleGrace: idle, MaxLifetime: lifetime}
+	m, err := session.New[Data](s.driver, &session.Options{Policy: p, Remember: p, Now: s.clock.Now, MaxPerUser: 3})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() {
+		if err := m.Close(context.Background()); err != nil {
+			s.t.Error(err)
+		}
+	})
+	return m
+}
+
+// begin logs ann in and returns the token.
+func begin(t *testing.T, m *session.Manager[Data]) string {
+	t.Helper()
+	ctx := m.Load(t.Context(), "")
+	if err := m.Login(ctx, session.Login{User: "ann"}, nil); err != nil {
+		t.Fatal(err)
+	}
+	token, _, err := m.Commit(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return token
+}
+
+// user returns whose session token opens.
+func user(t *testing.T, m *session.Manager[Data], token string) string {
+	t.Helper()
+	v, err := m.Get(m.Load(t.Context(), token))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v.User
+}
+
+const hours = time.Hour
+
+// TestRevokeAllAfterLongerPolicies: whatever policies were released while a session lives, its
+// user's index lists it, and RevokeAll ends it.
+func TestRevokeAllAfterLongerPolicies(t *testing.T) {
+	short, long := [2]time.Duration{12 * hours, 12 * hours}, [2]time.Duration{400 * hours, 720 * hours}
+	for name, steps := range map[string]func(s *site, use func(p [2]time.Duration) *session.Manager[Data], token string){
+		"longer, then another login": func(s *site, use func(p [2]time.Duration) *session.Manager[Data], token string) {
+			s.clock.Advance(11 * hours)
+			user(s.t, use(long), token)
+			s.clock.Advance(2 * hours)
+			begin(s.t, use(long))
+		},
+		"longer, and no login": func(s *site, use func(p [2]time.Duration) *session.Manager[Data], token string) {
+			s.clock.Advance(11 * hours)
+			user(s.t, use(long), token)
+			s.clock.Advance(300 * hours)
+			user(s.t, use(long), token)
+		},
+		"longer, and a write": func(s *site, use func(p [2]time.Duration) *session.Manager[Data], token string) {
+			s.clock.Advance(11 * hours)
+			m := use(long)
+			if err := m.Update(m.Load(s.t.Context(), token), func(d *Data) error { d.Count++; return nil }); err != nil {
+				s.t.Fatal(err)
+			}
+			s.clock.Advance(2 * hours)
+		},
+		"longer, shorter with a login, longer": func(s *site, use func(p [2]time.Duration) *session.Manager[Data], token string) {
+			user(s.t, use(long), token)
+			s.clock.Advance(hours)
+			begin(s.t, use(short))
+			s.clock.Advance(13 * hours)
+			begin(s.t, use(short))
+			s.clock.Advance(100 * hours)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t, nil)
+			use := func(p [2]time.Duration) *session.Manager[Data] { return s.release(p[0], p[1]) }
+			token := begin(t, use(short))
+			steps(s, use, token)
+			m := use(long)
+			if user(t, m, token) != "ann" {
+				t.Fatal("the session died early")
+			}
+			list, err := m.List(t.Context(), "ann")
+			listed := false
+			id := func() string { v, _ := m.Get(m.Load(t.Context(), token)); return v.ID }()
+			for _, i := range list {
+				listed = listed || i.ID == id
+			}
+			if err != nil || !listed {
+				t.Errorf("List has %+v, %v", list, err)
+			}
+			if err := m.RevokeAll(t.Context(), "ann"); err != nil {
+				t.Fatal(err)
+			}
+			if who := user(t, m, token); who != "" {
+				t.Errorf("after RevokeAll the token opens a session of %s", who)
+			}
+		})
+	}
+}
+
+// TestShorterReleaseEndsWhatLongerOnesSee: a session that the policy here has ended may live for
+// another release, for which RevokeAll, Revoke and a logout end it all the same.
+func TestShorterReleaseEndsWhatLongerOnesSee(t *testing.T) {
+	for name, end := range map[string]func(m *session.Manager[Data], id, token string) error{
+		"RevokeAll": func(m *session.Manager[Data], _, _ string) error { return m.RevokeAll(t.Context(), "ann") },
+		"Revoke":    func(m *session.Manager[Data], id, _ string) error { return m.Revoke(t.Context(), "ann", id) },
+		"Destroy":   func(m *session.Manager[Data], _, token string) error { return m.Destroy(m.Load(t.Context(), token)) },
+		"evicted by logins": func(m *session.Manager[Data], _, _ string) error {
+			for range 3 {
+				begin(t, m)
+			}
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t, nil)
+			long, short := s.release(400*hours, 720*hours), s.release(12*hours, 12*hours)
+			token := begin(t, long)
+			v, err := long.Get(long.Load(t.Context(), token))
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.clock.Advance(13 * hours)
+			if who := user(t, short, token); who != "" {
+				t.Fatalf("the shorter release sees %s", who)
+			}
+			if err := end(short, v.ID, token); err != nil {
+				t.Fatal(err)
+			}
+			if who := user(t, long, token); who != "" {
+				t.Errorf("the longer release still sees %s", who)
+			}
+		})
+	}
+}
+
+// TestEvictionThatFailed: a session over the bound that could not be ended stays listed, so that
+// RevokeAll ends it.
+func TestEvictionThatFailed(t *testing.T) {
+	s := newSite(t, nil)
+	m := s.release(400*hours, 720*hours)
+	token := begin(t, m)
+	v, err := m.Get(m.Load(t.Context(), token))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.store.onCalls(func(op, key string) error {
+		if op == "replace" && key == "s:"+v.ID {
+			return errors.New("down")
+		}
+		return nil
+	})
+	for range 3 {
+		s.clock.Advance(time.Second)
+		begin(t, m)
+	}
+	s.store.onCalls(nil)
+	if who := user(t, m, token); who != "ann" {
+		t.Fatal("it was evicted")
+	}
+	if err := m.RevokeAll(t.Context(), "ann"); err != nil {
+		t.Fatal(err)
+	}
+	if who := user(t, m, token); who != "" {
+		t.Errorf("after RevokeAll the token opens a session of %s", who)
+	}
+}
