@@ -16,7 +16,8 @@ import (
 )
 
 // fakeBucket is a bucket in memory that promises only what a Bucket must: a listing is in any
-// order, and shows a change made while it runs only behind its current position.
+// order, and shows a change made while it runs only behind its current position. A file whose name
+// has a question mark is a version behind a delete marker.
 type fakeBucket struct {
 	order func(a, b string) int // of a listing; nil: by name
 	step  func()                // called before each name of a listing is read, and before each ReadAt
@@ -46,7 +47,11 @@ func (m *fakeBucket) set(name string, content []byte, onlyNew bool) error {
 		return fmt.Errorf("%s: %w", name, fs.ErrExist)
 	}
 	if content == nil {
-		delete(m.files, name)
+		object, _, _ := strings.Cut(name, "?")
+		maps.DeleteFunc(m.files, func(name string, _ []byte) bool {
+			of, _, _ := strings.Cut(name, "?")
+			return of == object
+		})
 	} else {
 		m.files[name] = content
 	}
@@ -114,7 +119,22 @@ func (m *fakeBucket) ReadAt(ctx context.Context, name string, p []byte, off int6
 	return n, cmp.Or(ctx.Err(), err)
 }
 
+// List leaves out what a delete marker hides.
 func (m *fakeBucket) List(ctx context.Context, prefix string) iter.Seq2[archive.Info, error] {
+	return m.list(ctx, prefix, false)
+}
+
+func (m *fakeBucket) Hidden(ctx context.Context, prefix string) iter.Seq2[archive.Info, error] {
+	return m.list(ctx, prefix, true)
+}
+
+// hide puts a delete marker over a file.
+func (m *fakeBucket) hide(name string) {
+	m.files[name+"?1"] = m.files[name]
+	delete(m.files, name)
+}
+
+func (m *fakeBucket) list(ctx context.Context, prefix string, hidden bool) iter.Seq2[archive.Info, error] {
 	order := cmp.Compare[string]
 	if m.order != nil {
 		order = m.order
@@ -131,7 +151,7 @@ func (m *fakeBucket) List(ctx context.Context, prefix string) iter.Seq2[archive.
 			var next archive.Info
 			m.mu.Lock()
 			for name, content := range m.files {
-				if strings.HasPrefix(name, prefix) && (last == "" || order(name, last) > 0) && (next.Name == "" || order(name, next.Name) < 0) {
+				if strings.HasPrefix(name, prefix) && strings.Contains(name, "?") == hidden && (last == "" || order(name, last) > 0) && (next.Name == "" || order(name, next.Name) < 0) {
 					next = archive.Info{Name: name, Size: int64(len(content))}
 				}
 			}

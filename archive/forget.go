@@ -125,9 +125,10 @@ func Forget(ctx context.Context, b Bucket, what Selection, opts *ForgetOptions) 
 			return nil, err
 		}
 	}
-	r, err := forget(ctx, b, &what, o)
+	refused := map[string]error{}
+	r, err := forget(ctx, b, &what, o, refused)
 	if r != nil && !o.DryRun && endedWell(err) {
-		second, failed := forget(ctx, b, &what, ForgetOptions{DryRun: true})
+		second, failed := forget(ctx, b, &what, ForgetOptions{DryRun: true}, refused)
 		switch {
 		case !endedWell(failed):
 			err = failed
@@ -138,12 +139,10 @@ func Forget(ctx context.Context, b Bucket, what Selection, opts *ForgetOptions) 
 	}
 	if r != nil {
 		r.after(o.Before)
-	}
-	if r != nil && err != nil {
-		r.Problems = strings.Split(err.Error(), "\n")
-	}
-	if r != nil {
 		r.Ended = time.Now().UTC()
+		if err != nil {
+			r.Problems = strings.Split(err.Error(), "\n")
+		}
 	}
 	return r, err
 }
@@ -154,9 +153,9 @@ func endedWell(err error) bool {
 	return err == nil || errors.Is(err, ErrCorrupt) || errors.Is(err, ErrLocked)
 }
 
-func forget(ctx context.Context, b Bucket, what *Selection, o ForgetOptions) (*ForgetReport, error) {
+func forget(ctx context.Context, b Bucket, what *Selection, o ForgetOptions, refused map[string]error) (*ForgetReport, error) {
 	r := &ForgetReport{DryRun: o.DryRun, Began: time.Now().UTC(), Asked: what.Asked()}
-	f := &forgetter{bucket: b, catalog: &catalog{bucket: b}, indexes: &indexes{bucket: b}, what: what, opts: o, report: r}
+	f := &forgetter{bucket: b, catalog: &catalog{bucket: b}, indexes: &indexes{bucket: b}, what: what, opts: o, report: r, refused: refused}
 	err := eachDay(ctx, f.catalog, Span{}, o.Progress, func(m Manifest) error {
 		r.Days++
 		if err := syncDay(b, m.Day); err != nil {
@@ -184,9 +183,10 @@ type forgetter struct {
 	what     *Selection
 	opts     ForgetOptions
 	report   *ForgetReport
-	rows     int64        // rows of the files that were read
-	anyValue bool         // at least one row has a value in the selected column
-	locked   *LockedError // one error for all locked files
+	rows     int64            // rows of the files that were read
+	anyValue bool             // at least one row has a value in the selected column
+	locked   *LockedError     // one error for all locked files
+	refused  map[string]error // a *LockedError by the name of a file, of which only its removal said so
 }
 
 // note counts the records that were found in a file of a day, in one of the counters of r.
@@ -333,11 +333,8 @@ func (f *forgetter) rewrite(ctx context.Context, m *Manifest) error {
 			if !held[file.Name] {
 				continue
 			}
-			switch refused := f.bucket.Remove(ctx, file.Name); {
-			case errors.Is(refused, ErrLocked):
-				f.lock(refused)
-			case refused != nil && !gone(refused):
-				err = errors.Join(err, refused)
+			if failed := f.remove(ctx, file.Name); !errors.Is(failed, ErrLocked) && !gone(failed) {
+				err = errors.Join(err, failed)
 			}
 		}
 	}
@@ -352,9 +349,21 @@ func (f *forgetter) holds(ctx context.Context, file File) (hit, error) {
 		return hit{}, fmt.Errorf("it may hold selected records: %w", err)
 	}
 	if l, ok := f.bucket.(Locker); ok && err == nil && found.n > 0 {
-		err = l.Removable(ctx, file.Name)
+		if err = f.refused[file.Name]; err == nil {
+			err = l.Removable(ctx, file.Name)
+		}
 	}
 	return found, err
+}
+
+// remove removes a file, and notes it if it is locked.
+func (f *forgetter) remove(ctx context.Context, name string) error {
+	err := f.bucket.Remove(ctx, name)
+	if errors.Is(err, ErrLocked) {
+		f.lock(err)
+		f.refused[name] = err
+	}
+	return err
 }
 
 // versions removes the files that hold selected records and exist behind a delete marker only.
@@ -374,20 +383,19 @@ func (f *forgetter) versions(ctx context.Context, b Versioned) error {
 		switch {
 		case errors.Is(err, ErrLocked):
 			f.lock(err)
+		case err == nil && found.n > 0 && !f.report.DryRun:
+			err = f.remove(ctx, i.Name)
+		}
+		switch {
+		case errors.Is(err, ErrLocked):
 			f.report.note(d, found, lockedIn)
-			continue
 		case errors.Is(err, ErrCorrupt):
 			corrupt = append(corrupt, err)
-			continue
-		case gone(err), err == nil && found.n == 0:
-			continue
-		case err == nil && !f.report.DryRun:
-			err = b.Remove(ctx, i.Name)
-		}
-		if err != nil {
+		case err == nil:
+			f.report.note(d, found, hidden)
+		case !gone(err):
 			return err
 		}
-		f.report.note(d, found, hidden)
 	}
 	return errors.Join(corrupt...)
 }

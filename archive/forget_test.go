@@ -229,12 +229,41 @@ func TestForgetLockedLate(t *testing.T) {
 	l := &locking{b, map[string]time.Time{"day=": time.Now().Add(time.Hour)}}
 	what := archive.Selection{Prefix: "user:3:"}
 	r, err := archive.Forget(t.Context(), lateLock{l}, what, nil)
-	if locked, ok := errors.AsType[*archive.LockedError](err); !ok || locked.Files == 0 || r.Records == 0 {
+	if locked, ok := errors.AsType[*archive.LockedError](err); !ok || locked.Files == 0 || r.Records == 0 || errors.Is(err, archive.ErrLeft) {
 		t.Errorf("while it is locked: %+v, %v", r, err)
 	}
 	clear(l.until)
 	if r, err = archive.Forget(t.Context(), l, what, nil); err != nil || r.Records != 0 || r.Hidden == 0 {
 		t.Errorf("when it is not: %+v, %v", r, err)
+	}
+}
+
+// A locked version behind a delete marker stops neither the removal of other versions nor the count of
+// what stays, whether the bucket says so when it is asked or when it removes.
+func TestForgetLockedVersion(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		b := people(t)
+		for name := range b.clone().files {
+			b.hide(name)
+		}
+		held := len(b.files)
+		l := &locking{b, map[string]time.Time{"day=2026-11-22": time.Now().Add(time.Hour)}}
+		var asked archive.Bucket = l
+		if late {
+			asked = lateLock{l}
+		}
+		r, err := archive.Forget(t.Context(), asked, archive.Selection{Prefix: "user:"}, nil)
+		locked, ok := errors.AsType[*archive.LockedError](err)
+		if !ok || locked.Files == 0 || r.Hidden == 0 || r.Locked == 0 || r.Asked[0].Locked != r.Locked || errors.Is(err, archive.ErrLeft) {
+			t.Fatalf("asked late %t: %+v, %v", late, r, err)
+		}
+		if left := holders(t, b, "user:"); len(left) != locked.Files || len(left) == held {
+			t.Errorf("asked late %t: %q are left of %d, and %d reported", late, left, held, locked.Files)
+		}
+		clear(l.until)
+		if again, err := archive.Forget(t.Context(), l, archive.Selection{Prefix: "user:"}, nil); err != nil || again.Hidden != r.Locked || len(holders(t, b, "user:")) != 0 {
+			t.Errorf("asked late %t, when it is not locked: %+v, %v", late, again, err)
+		}
 	}
 }
 

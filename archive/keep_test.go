@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -193,32 +194,50 @@ func TestCompactCrashes(t *testing.T) {
 	}
 }
 
-// holders returns the files of b that contain key, in their bytes or in their unpacked pages.
+// holders returns the files of b, hidden ones too, that contain key in their bytes or in their unpacked
+// pages.
 func holders(t *testing.T, b archive.Bucket, key string) (names []string) {
 	t.Helper()
-	for i, err := range b.List(t.Context(), "") {
-		if err != nil {
-			t.Fatal(err)
-		}
-		content := make([]byte, i.Size)
-		if n, err := b.ReadAt(t.Context(), i.Name, content, 0); n < len(content) {
-			t.Fatal(err)
-		}
-		holds := strings.Contains(i.Name, key) || bytes.Contains(content, []byte(key))
-		if f, err := parquet.OpenFile(bytes.NewReader(content), i.Size); err == nil {
-			for _, g := range f.RowGroups() {
-				for _, c := range g.ColumnChunks() {
-					holds = holds || inPages(t, c, key)
-				}
+	lists := []iter.Seq2[archive.Info, error]{b.List(t.Context(), "")}
+	if v, ok := b.(archive.Versioned); ok {
+		lists = append(lists, v.Hidden(t.Context(), ""))
+	}
+	for _, list := range lists {
+		for i, err := range list {
+			if err != nil {
+				t.Fatal(err)
 			}
-		} else if strings.HasSuffix(i.Name, ".parquet") {
-			t.Fatal(err)
-		}
-		if holds {
-			names = append(names, i.Name)
+			content := make([]byte, i.Size)
+			if n, err := b.ReadAt(t.Context(), i.Name, content, 0); n < len(content) {
+				t.Fatal(err)
+			}
+			if holds(t, i.Name, content, key) {
+				names = append(names, i.Name)
+			}
 		}
 	}
 	return names
+}
+
+// holds reports whether a file contains key.
+func holds(t *testing.T, name string, content []byte, key string) bool {
+	t.Helper()
+	if strings.Contains(name, key) || bytes.Contains(content, []byte(key)) {
+		return true
+	}
+	f, err := parquet.OpenFile(bytes.NewReader(content), int64(len(content)))
+	if err != nil && strings.HasSuffix(name, ".parquet") {
+		t.Fatal(err)
+	}
+	if err != nil {
+		return false
+	}
+	for _, g := range f.RowGroups() {
+		if slices.ContainsFunc(g.ColumnChunks(), func(c parquet.ColumnChunk) bool { return inPages(t, c, key) }) {
+			return true
+		}
+	}
+	return false
 }
 
 func inPages(t *testing.T, c parquet.ColumnChunk, key string) (holds bool) {
