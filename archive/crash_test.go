@@ -1,4 +1,4 @@
-//go:build !race
+//go:build unix && !race
 
 // The programs of a run take turns, so that the race detector would see nothing and take nine
 // times as long.
@@ -6,7 +6,9 @@
 package archive_test
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"hash/maphash"
@@ -14,17 +16,21 @@ import (
 	"io/fs"
 	"iter"
 	"maps"
+	"os"
+	"path/filepath"
 	"regexp"
 	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/slidingttl/slidingttl/archive"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
 // crashes are the explorations: how many programs run at once, and whether they also stop before
@@ -48,29 +54,62 @@ const forgotten = 2
 // twice, what was forgotten is nowhere, and nothing left the source that is not in the archive.
 // At night there are three programs, each stopped within the one before.
 func TestEveryCrash(t *testing.T) {
+	base := state{files: map[string][]byte{}}
 	archive.Shorten(t, 2, 1) // so that a day has several merged files
-	base := newFake()
-	write(t, writer(t, base), batch(0, 3, 0), batch(3, 4, 0))
-	compact(t, base)
-	write(t, writer(t, base), batch(4, 5, 0))
+	archive.OneByOne(t)
+	b := newFake()
+	write(t, writer(t, b), batch(0, 3, 0))
+	maps.Copy(base.files, b.files)
+	write(t, writer(t, b), batch(3, 4, 0))
+	compact(t, b)
+	for name := range base.files {
+		b.files[name+"?1"] = base.files[name] // another program has kept the file of the first batch
+	}
+	write(t, writer(t, b), batch(4, 5, 0))
+	base.files = b.files
 	for _, c := range crashes {
-		x := &explorer{t: t, base: base, reads: c.reads, seen: map[uint64]bool{}}
-		var g errgroup.Group
-		g.SetLimit(runtime.GOMAXPROCS(0))
-		for tuple := range tuples(c.depth) {
-			g.Go(func() error {
-				err := x.explore(tuple)
-				if c.depth > 2 {
+		t.Run(fmt.Sprintf("memory/%d/%t", c.depth, c.reads), func(t *testing.T) {
+			everyCrash(t, tuples(c.depth), base, func(s *state) place { return &inMemory{c.reads, &fakeBucket{files: maps.Clone(s.files)}} })
+		})
+	}
+	// A directory has temporary files too, and nothing behind delete markers.
+	base.files = maps.Clone(base.files)
+	maps.DeleteFunc(base.files, func(name string, _ []byte) bool { return strings.Contains(name, "?") })
+	t.Run("directory", func(t *testing.T) {
+		root := t.TempDir()
+		if in, err := os.MkdirTemp("/dev/shm", ""); err == nil { // in memory
+			root = in
+			t.Cleanup(func() { _ = os.RemoveAll(in) })
+		}
+		everyCrash(t, func(yield func([]string) bool) {
+			for pair := range tuples(2) {
+				if (atNight || slices.Contains(pair, "forget")) && !yield(pair) {
+					return
+				}
+			}
+		}, base, func(s *state) place { return newOnDisk(t, root, s) })
+	})
+}
+
+func everyCrash(t *testing.T, all iter.Seq[[]string], base state, open func(*state) place) {
+	x := &explorer{t: t, open: open, ids: map[uint64]int{}, contents: map[string][]byte{}, played: map[play]played{}, sets: map[suffix]outcomes{}, asked: map[question]bool{}, holds: map[string]bool{}}
+	from := x.intern(&base)
+	var g errgroup.Group
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for tuple := range all {
+		g.Go(func() error {
+			defer func() {
+				if len(tuple) > 2 {
 					t.Logf("%q is explored", tuple)
 				}
-				return err
-			})
-		}
-		if err := g.Wait(); err != nil {
-			t.Fatal(err)
-		}
-		t.Logf("%d programs at once: %d runs, %d archives", c.depth, x.runs, len(x.seen))
+			}()
+			return x.explore(tuple, from)
+		})
 	}
+	if err := g.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d ways to an end, %d runs, %d archives, %d questions", x.ways, len(x.played), len(x.states), len(x.asked))
 }
 
 // tuples yields all combinations of n names of programs.
@@ -150,278 +189,461 @@ func (s *source) bury(ctx context.Context, b archive.Bucket, from, to int) error
 	return nil
 }
 
-// explorer runs tuples of programs in all ways.
+// state is an archive, and what its source has deleted.
+type state struct {
+	files map[string][]byte
+	source
+}
+
+// hash returns what tells s from other states. What is of chance does not.
+func (s *state) hash() uint64 {
+	var h maphash.Hash
+	h.SetSeed(seed)
+	_, _ = fmt.Fprintf(&h, "%v\n", s.deleted)
+	for _, name := range slices.Sorted(maps.Keys(s.files)) {
+		_, _ = h.WriteString(name + "\n")
+		if !hashed(name) {
+			_, _ = h.Write(undrawn(s.files[name]))
+		}
+	}
+	return h.Sum64()
+}
+
+var seed = maphash.MakeSeed()
+
+// hashed reports whether a file's name has the hash of its content.
+func hashed(name string) bool {
+	return strings.Contains(name, "merge") || strings.Contains(name, "batch-") || strings.HasPrefix(name, writing)
+}
+
+// drawn is what a manifest file has of chance.
+var drawn = regexp.MustCompile(`"by":"[^"]*"`)
+
+func undrawn(content []byte) []byte { return drawn.ReplaceAll(content, nil) }
+
+// place is an archive at which a program runs. It can be read and changed while the program stands still.
+type place interface {
+	bucket(*stage) (archive.Bucket, error) // for a program that begins
+	reader() (archive.Bucket, error)
+	content() map[string][]byte
+	replace(map[string][]byte)
+	close()
+}
+
+// explorer runs tuples of programs in all ways. A program that finds the same does the same, so no run is
+// made twice. One that stops is begun anew, and finds at its stop what the others left.
 type explorer struct {
 	t    *testing.T
-	base *fakeBucket
+	open func(*state) place
 
-	reads bool // stop before reads too
-
-	mu   sync.Mutex
-	runs int             // guarded by mu, as is seen
-	seen map[uint64]bool // archives that were judged, with what was expected of them
+	mu       sync.Mutex
+	states   []*state // guarded by mu, as are the rest
+	ids      map[uint64]int
+	contents map[string][]byte
+	played   map[play]played
+	sets     map[suffix]outcomes
+	asked    map[question]bool
+	holds    map[string]bool
+	ways     int
 }
 
-// fault is what happens to one of the programs, at a change that it makes.
+// intern returns the number of a state.
+func (x *explorer) intern(s *state) int {
+	h := s.hash()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	id, ok := x.ids[h]
+	if !ok {
+		for name, content := range s.files { // many states have the same files
+			if was, ok := x.contents[name]; ok && hashed(name) {
+				s.files[name] = was
+			} else {
+				x.contents[name] = content
+			}
+		}
+		id = len(x.states)
+		x.ids[h], x.states = id, append(x.states, s)
+	}
+	return id
+}
+
+func (x *explorer) state(id int) *state {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.states[id]
+}
+
+// fault is what happens to a program at a change that it makes.
 type fault struct {
-	who, at int  // the program, and the number of the change
-	lost    bool // the change is made and the program told that it failed; else the program is ended before it
+	at   int  // the number of the change; negative: nothing happens
+	lost bool // the change is made and the program told that it failed; else the program is ended before it
 }
 
-// explore runs programs of these names in all ways.
-func (x *explorer) explore(tuple []string) error {
-	for who := range tuple {
+// play is a run of a program.
+type play struct {
+	name  string
+	from  int // the state
+	stop  int // the call before which it stops; negative: none
+	then  int // the state in which it goes on; negative: it does not
+	fault fault
+}
+
+// played is what came of it.
+type played struct {
+	state        int
+	stopped, hit bool  // whether it came to its stop, and to its fault
+	changes      int   // before the stop
+	err          error // when it has ended
+}
+
+// run plays p, unless it was played before.
+func (x *explorer) run(p play) (o played, err error) {
+	x.mu.Lock()
+	o, ok := x.played[p]
+	x.mu.Unlock()
+	if ok {
+		return o, nil
+	}
+	from := x.state(p.from)
+	at := x.open(from)
+	defer at.close()
+	src := from.source
+	s := &stage{stop: p.stop, fault: p.fault}
+	s.stopped = func() {
+		o.stopped, o.changes = true, s.changes
+		if p.then < 0 {
+			o.state, o.hit, s.dead = x.intern(&state{at.content(), src}), s.hit, true
+			return
+		}
+		then := x.state(p.then)
+		at.replace(then.files)
+		for i, deleted := range then.deleted {
+			src.deleted[i] = src.deleted[i] || deleted
+		}
+	}
+	b, err := at.bucket(s)
+	if err != nil {
+		return o, err
+	}
+	err = programs[p.name](x.t.Context(), b, &src)
+	if !o.stopped || p.then >= 0 {
+		o.state, o.hit, o.err = x.intern(&state{at.content(), src}), s.hit, err
+		if err != nil && (!s.hit || s.committed) { // an operation recognises its own commit
+			return o, fmt.Errorf("%+v: %w", p, err)
+		}
+	}
+	if p.then >= 0 && !o.stopped {
+		return o, fmt.Errorf("%+v: it did not come to its stop again", p)
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.played[p] = o
+	return o, nil
+}
+
+// faults yields p, and p with each fault of a change from the given one on; calm: p alone.
+func (x *explorer) faults(p play, from int, calm bool) iter.Seq2[play, played] {
+	return func(yield func(play, played) bool) {
+		try := func() (hit, more bool) {
+			o, err := x.run(p)
+			if err != nil {
+				o.err, o.state = err, -1
+			}
+			hit = o.hit || p.fault.at < 0
+			return hit, !hit || yield(p, o)
+		}
+		if _, more := try(); !more || calm {
+			return
+		}
 		for _, lost := range []bool{false, true} {
-			for at, hit := 0, true; hit; at++ {
-				hit = false
-				stops := make([]int, len(tuple)-1)
-				for {
-					ran, err := x.run(tuple, stops, fault{who, at, lost})
-					if err != nil {
-						return err
-					}
-					hit = hit || ran.hit
-					// Count up: the innermost first. A program that ended before it stopped is at its last stop.
-					i := len(stops) - 1
-					for ; i >= 0 && !ran.stopped[i]; i-- {
-						stops[i] = 0
-					}
-					if i < 0 {
-						break
-					}
-					stops[i]++
+			for at, hit := from, true; hit; at++ {
+				p.fault = fault{at, lost}
+				var more bool
+				if hit, more = try(); !more {
+					return
 				}
 			}
+		}
+	}
+}
+
+// outcome is an end of several programs that ran within one another.
+type outcome struct {
+	state int
+	well  [3]bool // by program: it returned nil
+	ends  [3]int  // by program: how many ended before it
+	hit   int     // the program that a fault hit; negative: none
+}
+
+// outcomes has for each a way to it.
+type outcomes map[outcome]string
+
+// add adds what came of p as the first of several programs, of which o is the others' outcome.
+func (all outcomes) add(p play, done played, o outcome, how string, others int) {
+	end := outcome{state: o.state, hit: -1}
+	copy(end.well[1:], o.well[:])
+	copy(end.ends[1:], o.ends[:])
+	if done.stopped {
+		end.state, end.ends[0] = done.state, others
+	} else {
+		for i := range others {
+			end.ends[i+1]++
+		}
+	}
+	switch end.well[0] = done.err == nil; {
+	case done.hit:
+		end.hit = 0
+	case o.hit >= 0:
+		end.hit = o.hit + 1
+	}
+	if _, ok := all[end]; !ok {
+		all[end] = strings.TrimSpace(fmt.Sprintf("%s stopped at %d with %+v; %s", p.name, p.stop, p.fault, how))
+	}
+}
+
+// suffix is programs that run within others.
+type suffix struct {
+	names string
+	aims  aims
+	from  int
+	calm  bool
+}
+
+// outcomes runs programs of these names within one another, in all ways; calm: without a fault.
+func (x *explorer) outcomes(tuple []string, of aims, from int, calm bool) (outcomes, error) {
+	if len(tuple) == 0 {
+		return outcomes{{state: from, hit: -1}: ""}, nil
+	}
+	key := suffix{strings.Join(tuple, " "), of, from, calm}
+	x.mu.Lock()
+	all := x.sets[key]
+	x.mu.Unlock()
+	if all != nil {
+		return all, nil
+	}
+	all = outcomes{}
+	rest := tuple[1:]
+	// within adds what comes of p, which has stopped or ended with first.
+	within := func(p play, first played) error {
+		if first.state < 0 {
+			return first.err
+		}
+		inner, err := x.outcomes(rest, of, first.state, calm || first.hit)
+		if err != nil {
+			return fmt.Errorf("within %+v: %w", p, err)
+		}
+		for o, how := range inner {
+			if len(rest) > 0 {
+				if err := x.judge(question{state: o.state, aims: of}); err != nil {
+					return fmt.Errorf("within %+v: %s: %w", p, how, err)
+				}
+			}
+			if !first.stopped {
+				all.add(p, first, o, how, len(rest))
+				continue
+			}
+			p.then = o.state
+			for p, done := range x.faults(p, first.changes, calm || first.hit || o.hit >= 0) {
+				if done.state < 0 {
+					return fmt.Errorf("%w: %s", done.err, how)
+				}
+				all.add(p, done, o, how, len(rest))
+			}
+		}
+		return nil
+	}
+	p := play{name: tuple[0], from: from, stop: -1, then: -1, fault: fault{at: -1}}
+	for p, done := range x.faults(p, 0, calm) {
+		if err := within(p, done); err != nil {
+			return nil, err
+		}
+	}
+	for ; len(rest) > 0; p.fault = (fault{p.fault.at + 1, true}) { // an answer may be lost before the stop
+		hit := p.fault.at < 0
+		for p.stop = 0; ; p.stop++ {
+			first, err := x.run(p)
+			if err != nil {
+				return nil, err
+			}
+			if !first.stopped {
+				break
+			}
+			if p.fault.at < 0 || first.hit {
+				hit = true
+				if err := within(p, first); err != nil {
+					return nil, err
+				}
+			}
+		}
+		if !hit || calm {
+			break
+		}
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.sets[key] = all
+	return all, nil
+}
+
+// explore runs programs of these names in all ways, from a state on.
+func (x *explorer) explore(tuple []string, from int) error {
+	of := aims{forget: slices.Contains(tuple, "forget"), retain: slices.Contains(tuple, "retain")}
+	all, err := x.outcomes(tuple, of, from, false)
+	if err != nil {
+		return fmt.Errorf("%q: %w", tuple, err)
+	}
+	x.mu.Lock()
+	x.ways += len(all)
+	x.mu.Unlock()
+	for o, how := range all {
+		q := question{state: o.state, aims: of}
+		for i, name := range tuple {
+			switch {
+			case name == "forget" && o.well[i]:
+				q.forgot = true
+				// What a program that was ended wrote after Forget had returned stays until Forget runs again.
+				q.nowhere = q.nowhere || o.hit < 0 || o.ends[o.hit] < o.ends[i]
+			case name == "retain" && o.well[i]:
+				q.retained = true
+			}
+		}
+		if err := x.judge(q); err != nil {
+			return fmt.Errorf("%q: %s: %w", tuple, how, err)
+		}
+		for _, name := range append(slices.Clone(tuple), "compact") {
+			again, err := x.run(play{name: name, from: q.state, stop: -1, then: -1, fault: fault{at: -1}})
+			if err != nil {
+				return fmt.Errorf("%q: %s: again: %w", tuple, how, err)
+			}
+			q.state = again.state
+		}
+		q.forgot, q.nowhere, q.retained, q.ended = of.forget, of.forget, of.retain, true
+		if err := x.judge(q); err != nil {
+			return fmt.Errorf("%q: %s, and each again: %w", tuple, how, err)
 		}
 	}
 	return nil
 }
 
-// outcome is what happened in a run.
-type outcome struct {
-	hit     bool   // the fault
-	stopped []bool // by program; whether it reached its stop
+// aims says what some of the programs are to do, of those that take away.
+type aims struct{ forget, retain bool }
+
+// question is what an archive is asked.
+type question struct {
+	state int
+	aims
+	forgot, retained bool // who forgets, and retains, has returned nil
+	nowhere          bool // what was forgotten is in no file
+	ended            bool // all programs have ended and run again
 }
 
-var errLost = errors.New("the answer was lost")
-
-// run has each program start within the one before, when that stops. The last does not stop.
-func (x *explorer) run(tuple []string, stops []int, f fault) (o outcome, err error) {
+// judge says what is wrong with a state.
+func (x *explorer) judge(q question) error {
 	x.mu.Lock()
-	x.runs++
+	asked := x.asked[q]
+	x.asked[q] = true
 	x.mu.Unlock()
-	b, src := x.base.clone(), new(source)
-	parties := make([]*stage, len(tuple))
-	for i, name := range tuple {
-		p := &stage{Bucket: b, reads: x.reads, stop: -1, fault: -1, lost: f.lost, waits: make(chan bool, 1), again: make(chan struct{})}
-		if i < len(stops) {
-			p.stop = stops[i]
-		}
-		if i == f.who {
-			p.fault = f.at
-		}
-		parties[i] = p
-		go func() {
-			p.err = programs[name](x.t.Context(), p, src)
-			p.waits <- false
-		}()
-		o.stopped = append(o.stopped, <-p.waits)
-	}
-	when := fmt.Sprintf("%q, stopped at %v, %s with %+v", tuple, stops, tuple[f.who], f)
-	e := expectation{source: *src}
-	if err := x.judge(b, e.of(tuple, nil), when+", within"); err != nil {
-		return o, err
-	}
-	var left []int // programs in the order of their ends
-	for i, p := range slices.Backward(parties) {
-		if o.stopped[i] {
-			close(p.again)
-			<-p.waits
-		}
-		left = append(left, i)
-	}
-	o.hit = parties[f.who].hit
-	for i, p := range parties {
-		if p.err != nil && (!p.hit || p.committed) { // an operation recognises its own commit
-			return o, fmt.Errorf("%s: %s: %w", when, tuple[i], p.err)
-		}
-	}
-	e.source = *src
-	after := e.of(tuple, parties)
-	// What a program that was ended wrote after Forget had returned stays until Forget runs again.
-	after.nowhere = after.nowhere && (!o.hit || slices.Index(left, f.who) < slices.Index(left, slices.Index(tuple, "forget")))
-	if err := x.judge(b, after, when); err != nil {
-		return o, err
-	}
-	return o, x.again(b, src, tuple, when)
-}
-
-// again runs each program once more.
-func (x *explorer) again(b *fakeBucket, src *source, tuple []string, when string) error {
-	e := expectation{source: *src}
-	if x.known(b, e, "again "+strings.Join(slices.Sorted(slices.Values(tuple)), " ")) {
+	if asked {
 		return nil
 	}
-	b = b.clone()
-	for _, name := range append(slices.Clone(tuple), "compact") {
-		if err := programs[name](x.t.Context(), b, src); err != nil {
-			return fmt.Errorf("%s: %s again: %w", when, name, err)
-		}
-	}
-	e.source = *src
-	e = e.of(tuple, nil)
-	e.ended = true
-	e.nowhere = slices.Contains(tuple, "forget")
-	if e.nowhere {
-		e.never[forgotten] = true
-	}
-	if slices.Contains(tuple, "retain") {
-		e.never[0] = true
-	}
-	return x.judge(b, e, when+", again")
-}
-
-// expectation is what an archive must have.
-type expectation struct {
-	source
-	must, never [8]bool // by record
-	nowhere     bool    // what was forgotten is in no file
-	ended       bool    // all programs have ended and run again
-}
-
-// of returns what the programs of tuple may have done; those of parties without an error have
-// kept their promises.
-func (e expectation) of(tuple []string, parties []*stage) expectation {
-	for i := range e.must {
-		e.must[i] = (i < 5 || e.deleted[i]) && !slices.Contains(tuple, "retain") && (i != forgotten || !slices.Contains(tuple, "forget"))
-	}
-	for i, p := range parties {
-		if p.err != nil {
-			continue
-		}
-		switch tuple[i] {
-		case "forget":
-			e.never[forgotten], e.nowhere = true, true
-		case "retain":
-			e.never[0], e.never[1], e.never[2], e.never[3] = true, true, true, true
-		}
-	}
-	return e
-}
-
-// known reports whether the archive in b was asked this before.
-func (x *explorer) known(b *fakeBucket, e expectation, question string) bool {
-	var h maphash.Hash
-	h.SetSeed(seed)
-	_, _ = fmt.Fprintf(&h, "%+v %s\n", e, question)
-	b.mu.Lock()
-	for _, name := range slices.Sorted(maps.Keys(b.files)) {
-		_, _ = h.WriteString(name)
-		if !strings.Contains(name, "merge") && !strings.Contains(name, "batch-") { // those names have a hash
-			_, _ = h.Write(drawn.ReplaceAll(b.files[name], nil))
-		}
-	}
-	b.mu.Unlock()
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	was := x.seen[h.Sum64()]
-	x.seen[h.Sum64()] = true
-	return was
-}
-
-var seed = maphash.MakeSeed()
-
-// drawn is what a manifest file has of chance.
-var drawn = regexp.MustCompile(`"by":"[^"]*"`)
-
-// judge says what is wrong with b.
-func (x *explorer) judge(b *fakeBucket, e expectation, when string) error {
-	if x.known(b, e, "judge") {
-		return nil
-	}
+	s := x.state(q.state)
 	wrong := func(format string, args ...any) error {
-		return fmt.Errorf("%s: %s; files %q", when, fmt.Sprintf(format, args...), slices.Sorted(maps.Keys(b.files)))
+		return fmt.Errorf("%s; files %q", fmt.Sprintf(format, args...), slices.Sorted(maps.Keys(s.files)))
 	}
 	ctx := x.t.Context()
+	at := x.open(s)
+	defer at.close()
+	b, err := at.reader()
+	if err != nil {
+		return err
+	}
 	r := archive.NewReader(b)
 	var told [8]int
 	for a, err := range r.All(ctx, archive.Span{}) {
 		if err != nil {
 			return wrong("All: %v", err)
 		}
-		i := int(a.ExpiredAt - at(noon))
-		told[i]++
+		told[int(a.ExpiredAt-driver.Floor(noon))]++
 	}
 	total := 0
 	for i, n := range told {
+		must := (i < 5 || s.deleted[i]) && !q.retain && (i != forgotten || !q.forget)
+		never := q.forgot && i == forgotten || q.retained && i < 4
 		found, err := r.Find(ctx, dead(i, 0).Key, archive.Span{})
 		switch {
 		case err != nil:
 			return wrong("Find: %v", err)
 		case len(found) != n:
 			return wrong("record %d is told %d times by Find, %d times by All", i, len(found), n)
-		case n > 1, e.must[i] && n == 0, e.never[i] && n > 0:
-			return wrong("record %d is told %d times; must %t, never %t", i, n, e.must[i], e.never[i])
+		case n > 1, must && n == 0, never && n > 0:
+			return wrong("record %d is told %d times; must %t, never %t", i, n, must, never)
 		}
 		total += n
 	}
 	if _, err := r.Verify(ctx, nil); err != nil {
 		return wrong("Verify: %v", err)
 	}
-	s, err := r.Stats(ctx, archive.Span{})
-	if err != nil || e.ended && s.Rows != int64(total) {
-		return wrong("%d lives are in %+v, %v", total, s, err)
+	stats, err := r.Stats(ctx, archive.Span{})
+	if err != nil || q.ended && stats.Rows != int64(total) {
+		return wrong("%d lives are in %+v, %v", total, stats, err)
 	}
-	if e.nowhere {
-		if names := holders(x.t, b, dead(forgotten, 0).Key); len(names) > 0 {
-			return wrong("what was forgotten is in %q", names)
+	for name, content := range s.files {
+		if q.nowhere && x.holder(name, content) {
+			return wrong("what was forgotten is in %q", name)
 		}
 	}
 	return nil
 }
 
-// stage is a bucket for one program of a run. It serialises the program's calls.
+// holder reports whether a file has the record that is forgotten.
+func (x *explorer) holder(name string, content []byte) bool {
+	x.mu.Lock()
+	is, known := x.holds[name]
+	x.mu.Unlock()
+	if !known || !hashed(name) {
+		is = holds(x.t, name, content, dead(forgotten, 0).Key)
+		x.mu.Lock()
+		x.holds[name] = is
+		x.mu.Unlock()
+	}
+	return is
+}
+
+// stage is where a program's calls come by.
 type stage struct {
-	archive.Bucket
-	reads bool // stop before reads too
-	lost  bool // see fault
+	reads   bool // stop before reads too
+	stop    int  // calls until it stops; negative: it does not
+	stopped func()
+	fault   fault
 
-	waits chan bool     // it has stopped (true), or ended
-	again chan struct{} // closed to go on
-	err   error         // when it has ended
-
-	mu          sync.Mutex
-	stop, fault int // calls until then, negative for none; guarded by mu, as are dead and hit
-	dead, hit   bool
-	committed   bool // the fault hit a manifest file that was made
+	mu        sync.Mutex
+	changes   int // so far; guarded by mu, as are dead and hit
+	dead, hit bool
+	committed bool // the fault hit a manifest file that was made
 }
 
 // point is a call, with an effect if do is not nil.
 func (s *stage) point(reads bool, do func() error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.dead {
-		return errCrash
-	}
-	if !reads || s.reads {
+	if !s.dead && (!reads || s.reads) {
 		if s.stop == 0 {
-			s.waits <- true
-			<-s.again
+			s.stopped()
 		}
 		s.stop--
+	}
+	if s.dead {
+		return errCrash
 	}
 	if do == nil {
 		return nil
 	}
-	if s.stop >= 0 { // what ends it before it stops is another run: one without a stop
-		return do()
-	}
-	s.fault--
-	if s.fault != -1 {
+	s.changes++
+	if s.changes != s.fault.at+1 {
 		return do()
 	}
 	s.hit = true
-	if !s.lost {
+	if !s.fault.lost {
 		s.dead = true
 		return errCrash
 	}
@@ -431,58 +653,224 @@ func (s *stage) point(reads bool, do func() error) error {
 	return errLost
 }
 
-func (s *stage) Create(ctx context.Context, write func(io.Writer) (string, error)) error {
-	b := s.Bucket.(*fakeBucket)
+// inMemory is a place in memory.
+type inMemory struct {
+	reads bool // a program stops before reads too
+	b     *fakeBucket
+}
+
+func (m *inMemory) bucket(s *stage) (archive.Bucket, error) {
+	s.reads = m.reads
+	return &staged{m.b, s}, nil
+}
+
+func (m *inMemory) reader() (archive.Bucket, error) { return m.b, nil }
+
+func (m *inMemory) content() map[string][]byte {
+	m.b.mu.Lock()
+	defer m.b.mu.Unlock()
+	return maps.Clone(m.b.files)
+}
+
+func (m *inMemory) replace(files map[string][]byte) {
+	m.b.mu.Lock()
+	defer m.b.mu.Unlock()
+	was := m.b.files
+	m.b.files = maps.Clone(files)
+	for name, content := range was { // a program knows its own manifest file
+		if there, ok := files[name]; ok && !hashed(name) && bytes.Equal(undrawn(there), undrawn(content)) {
+			m.b.files[name] = content
+		}
+	}
+}
+
+func (m *inMemory) close() {}
+
+var errLost = errors.New("the answer was lost")
+
+// staged is a bucket whose calls go by a stage.
+type staged struct {
+	*fakeBucket
+	*stage
+}
+
+func (s *staged) Create(ctx context.Context, write func(io.Writer) (string, error)) error {
 	var content strings.Builder
 	name, err := write(&content)
 	if err != nil {
 		return err
 	}
-	err = s.point(false, func() error { return b.set(name, []byte(content.String()), true) })
+	err = s.point(false, func() error { return s.set(name, []byte(content.String()), true) })
 	s.committed = s.committed || errors.Is(err, errLost) && strings.Contains(name, "_manifest-")
 	return err
 }
 
-func (s *stage) Put(ctx context.Context, name string, content []byte) error {
-	return s.point(false, func() error { return s.Bucket.Put(ctx, name, content) })
+func (s *staged) Put(ctx context.Context, name string, content []byte) error {
+	return s.point(false, func() error { return s.fakeBucket.Put(ctx, name, content) })
 }
 
-func (s *stage) Remove(ctx context.Context, name string) error {
-	return s.point(false, func() error { return s.Bucket.Remove(ctx, name) })
+func (s *staged) Remove(ctx context.Context, name string) error {
+	return s.point(false, func() error { return s.fakeBucket.Remove(ctx, name) })
 }
 
 // Rename is that of S3: a copy, which may land when the file has been removed, and a removal.
-func (s *stage) Rename(ctx context.Context, from, to string) error {
-	b := s.Bucket.(*fakeBucket)
-	b.mu.Lock()
-	content, ok := b.files[from]
-	b.mu.Unlock()
+func (s *staged) Rename(ctx context.Context, from, to string) error {
+	s.fakeBucket.mu.Lock()
+	content, ok := s.files[from]
+	s.fakeBucket.mu.Unlock()
 	if !ok {
 		return fs.ErrNotExist
 	}
-	if err := s.point(false, func() error { return b.set(to, content, false) }); err != nil {
+	if err := s.point(false, func() error { return s.set(to, content, false) }); err != nil {
 		return err
 	}
 	return s.Remove(ctx, from)
 }
 
-func (s *stage) ReadAt(ctx context.Context, name string, p []byte, off int64) (int, error) {
+func (s *staged) ReadAt(ctx context.Context, name string, p []byte, off int64) (int, error) {
 	if err := s.point(true, nil); err != nil {
 		return 0, err
 	}
-	return s.Bucket.ReadAt(ctx, name, p, off)
+	return s.fakeBucket.ReadAt(ctx, name, p, off)
 }
 
-func (s *stage) List(ctx context.Context, prefix string) iter.Seq2[archive.Info, error] {
+func (s *staged) List(ctx context.Context, prefix string) iter.Seq2[archive.Info, error] {
+	return s.listed(s.fakeBucket.List(ctx, prefix))
+}
+
+func (s *staged) Hidden(ctx context.Context, prefix string) iter.Seq2[archive.Info, error] {
+	return s.listed(s.fakeBucket.Hidden(ctx, prefix))
+}
+
+func (s *staged) listed(list iter.Seq2[archive.Info, error]) iter.Seq2[archive.Info, error] {
 	return func(yield func(archive.Info, error) bool) {
 		if err := s.point(false, nil); err != nil {
 			yield(archive.Info{}, err)
 			return
 		}
-		for i, err := range s.Bucket.List(ctx, prefix) {
+		for i, err := range list {
 			if !yield(i, err) {
 				return
 			}
 		}
 	}
+}
+
+// writing is how the names of temporary files begin. In a state their names say whether their process
+// lives, and have a hash.
+const writing = ".writing-"
+
+// onDisk is a place in a directory. Its calls are those of fsync: a file is written, or a directory has
+// changed.
+type onDisk struct {
+	t       *testing.T
+	root    string
+	locks   map[string]*os.File // the temporary files of programs that stand still elsewhere
+	written string              // another link to the last file written; empty after its directory is synced
+}
+
+func newOnDisk(t *testing.T, within string, s *state) *onDisk {
+	root, err := os.MkdirTemp(within, "")
+	if err != nil {
+		t.Error(err)
+	}
+	d := &onDisk{t: t, root: root, locks: map[string]*os.File{}}
+	d.replace(s.files)
+	return d
+}
+
+func (d *onDisk) bucket(s *stage) (archive.Bucket, error) {
+	return archive.OpenWith(d.root, func(f *os.File) error {
+		killed := s.dead
+		err := s.point(false, func() error { return nil })
+		if strings.HasPrefix(filepath.Base(f.Name()), writing) {
+			d.written = filepath.Join(filepath.Dir(d.root), "of-"+filepath.Base(d.root)+filepath.Base(f.Name()))
+			d.check(os.Link(f.Name(), d.written))
+			defer func() {
+				if s.dead && !killed { // the temporary file stays
+					d.check(os.Rename(d.written, filepath.Join(d.root, writing+"left")))
+				}
+			}()
+		} else if d.written != "" {
+			if s.dead && !killed {
+				d.check(os.Rename(d.written, filepath.Join(d.root, writing+"left"))) // it has its name, and the former one still
+			}
+			d.written = ""
+		}
+		return err
+	})
+}
+
+func (d *onDisk) check(err error) {
+	if err != nil {
+		d.t.Error(err)
+	}
+}
+
+func (d *onDisk) reader() (archive.Bucket, error) { return archive.OpenDirectory(d.root) }
+
+// each calls do with the names of the files, in a state and on the disk, and their contents.
+func (d *onDisk) each(do func(name, path string, content []byte)) {
+	d.check(filepath.WalkDir(d.root, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		f, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		content, err := io.ReadAll(f)
+		name, _ := filepath.Rel(d.root, path)
+		if strings.HasPrefix(name, writing) {
+			name = fmt.Sprintf("%s%s-%x", writing, life(f), sha256.Sum256(undrawn(content)))
+		}
+		do(filepath.ToSlash(name), path, content)
+		return err
+	}))
+}
+
+// life says whether the process lives that writes a temporary file.
+func life(f *os.File) string {
+	if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil {
+		return "live"
+	}
+	return "dead"
+}
+
+func (d *onDisk) content() map[string][]byte {
+	files := map[string][]byte{}
+	d.each(func(name, _ string, content []byte) { files[name] = content })
+	return files
+}
+
+func (d *onDisk) replace(files map[string][]byte) {
+	files = maps.Clone(files)
+	d.each(func(name, path string, content []byte) {
+		if there, ok := files[name]; ok && (hashed(name) || bytes.Equal(undrawn(there), undrawn(content))) {
+			delete(files, name) // a program knows its own manifest file
+			return
+		}
+		d.check(os.Remove(path))
+	})
+	for name, content := range files {
+		path := filepath.Join(d.root, filepath.FromSlash(name))
+		d.check(os.MkdirAll(filepath.Dir(path), 0o700))
+		d.check(os.WriteFile(path, content, 0o600))
+		if strings.HasPrefix(name, writing+"live") {
+			f, err := os.Open(path)
+			d.check(err)
+			if life(f) != "dead" {
+				d.t.Error("the lock is held")
+			}
+			d.locks[path] = f
+		}
+	}
+}
+
+func (d *onDisk) close() {
+	for _, f := range d.locks {
+		d.check(f.Close())
+	}
+	d.check(os.RemoveAll(d.root))
 }

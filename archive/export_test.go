@@ -18,3 +18,10 @@ func Narrow(t *testing.T, room int64) {
 	mergeRoom = room
 	t.Cleanup(func() { mergeRoom = was })
 }
+
+// OneByOne has files read and removed one after the other, in order, during a test.
+func OneByOne(t *testing.T) {
+	was := lookups
+	lookups = 1
+	t.Cleanup(func() { lookups = was })
+}

@@ -12,7 +12,7 @@ import (
 )
 
 // lookups bounds the files that Find reads at once.
-const lookups = 16
+var lookups = 16
 
 // Find returns the lives of key that ended within span, in the order of their ends. It
 // reads a file only if the bloom filter says that the key may be in it. The Reader

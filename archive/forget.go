@@ -120,11 +120,6 @@ func Forget(ctx context.Context, b Bucket, what Selection, opts *ForgetOptions) 
 	if err := what.Validate(); err != nil {
 		return nil, err
 	}
-	if d, ok := b.(*Directory); ok && !o.DryRun {
-		if err := d.clean(); err != nil {
-			return nil, err
-		}
-	}
 	refused := map[string]error{}
 	r, err := forget(ctx, b, &what, o, refused)
 	if r != nil && !o.DryRun && endedWell(err) {
@@ -136,6 +131,9 @@ func Forget(ctx context.Context, b Bucket, what Selection, opts *ForgetOptions) 
 			r.Left = second.Records + second.Hidden
 			err = errors.Join(err, ErrLeft)
 		}
+	}
+	if d, ok := b.(*Directory); ok && !o.DryRun {
+		err = errors.Join(err, d.clean()) // last: processes may have been killed meanwhile
 	}
 	if r != nil {
 		r.after(o.Before)
