@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/internal/fakestore"
 )
 
 var (
@@ -14,19 +15,66 @@ var (
 	errGone = fmt.Errorf("%w: %w", errDown, driver.ErrAmbiguous)
 )
 
+// call is a call of a driver.
+type call = fakestore.Call[value]
+
 // conn is a process's connection to the simulated backend: calls take time both ways, may
 // fail, and may land whatever their caller is told.
 type conn struct {
+	fakestore.Driver[value]
 	*world
 	p *process
 	i *incarnation
 }
 
-func (c *conn) Resolution() time.Duration { return c.step }
+var (
+	isBatchGetter = (*driver.BatchGetter[value])(nil)
+	isReadToucher = (*driver.ReadToucher[value])(nil)
+	isUpserter    = (*driver.Upserter[value])(nil)
+	isRemover     = (*driver.Remover[value])(nil)
+	isClock       = (*driver.Clock)(nil)
+)
 
-// call runs f in the backend, where the call arrives after a while, and returns its error
+// capabilities of each kind of store.
+var capabilities = map[store][]any{
+	batch:   {isBatchGetter},
+	upserts: {isBatchGetter, isUpserter, isRemover},
+	clocked: {isClock},
+	stale:   {isBatchGetter, (*driver.Latest[value])(nil)},
+	decides: {(*driver.Overwriter[value])(nil), isReadToucher}, // its server decides
+	pairs:   {isBatchGetter, isReadToucher},                    // a read is sent together with a touch of what is remembered
+	local:   {isUpserter, isRemover, isClock, (*driver.Local[value])(nil), (*driver.Slider[value])(nil)},
+}
+
+// dial returns the driver that the store of an incarnation is given.
+func (w *world) dial(p *process, i *incarnation) driver.Driver[value] {
+	c := &conn{world: w, p: p, i: i}
+	c.Step, c.Has, c.Handle = w.step, capabilities[w.store], c.answer
+	if w.store == local {
+		m := &inner{conn: c}
+		c.Step, c.Handle = w.memory.Resolution(), m.answer
+		return m
+	}
+	return c
+}
+
+// Now implements driver.Clock.
+func (c *conn) Now() time.Time { return c.p.now() }
+
+// Bounds implements driver.Clock.
+func (c *conn) Bounds() (earliest, latest driver.Instant) {
+	now := c.p.now()
+	return driver.Floor(now) - 3, driver.Ceil(now) + driver.Instant(coarse/ms)
+}
+
+// coarse is how far the later of a clock's bounds may be ahead of the time.
+const coarse = 5 * ms
+
+// roundTrip runs f in the backend, where the call arrives after a while, and returns its error
 // after another while.
-func (c *conn) call(ctx context.Context, name, key string, write bool, f func() error) error {
+func (c *conn) roundTrip(ctx context.Context, name, key string, write bool, f func() error) error {
+	c.late.Add(1)
+	defer c.late.Done()
 	o := c.op(ctx)
 	c.mu.Lock()
 	d := c.luck(c.p.id, name, key)
@@ -52,7 +100,7 @@ func (c *conn) call(ctx context.Context, name, key string, write bool, f func() 
 		name == "touch" && c.outages > 0 && time.Duration(time.Now().UnixNano())/c.outages%2 == 1
 	loses := write && c.lost > 0 && d.oneIn(c.lost)
 	sent := time.Now()
-	if err := sleep(ctx, there); err != nil {
+	if err := driver.Sleep(ctx, there); err != nil {
 		c.mu.Lock()
 		o.fault(name)
 		c.mu.Unlock()
@@ -81,7 +129,7 @@ func (c *conn) call(ctx context.Context, name, key string, write bool, f func() 
 	}
 	c.note(key, "%d %s of %v: %v; answers in %v", c.p.id, name, o, err, back)
 	c.mu.Unlock()
-	if serr := sleep(ctx, back); serr != nil {
+	if serr := driver.Sleep(ctx, back); serr != nil {
 		c.mu.Lock()
 		o.fault(name)
 		c.mu.Unlock()
@@ -93,146 +141,121 @@ func (c *conn) call(ctx context.Context, name, key string, write bool, f func() 
 	return err
 }
 
-// landed is what a write returns. A write that was given up may still land, so its result is
-// not read.
-func landed[M any](m *M, err error) (M, error) {
-	var none M
-	if err != nil {
-		return none, err
+// answer answers k.
+func (c *conn) answer(k *call) {
+	if k.Op == fakestore.GetMulti { // one trip, in which each key is read at its own moment
+		k.Each(c.answer)
+		return
 	}
-	return *m, nil
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// found is what a read sees of key.
-func (c *conn) found(key string, s *state) (driver.Entry[value], error) {
-	c.note(key, "  %d sees %v", c.p.id, s)
-	if !s.present {
-		return driver.Entry[value]{}, driver.ErrNotFound
-	}
-	c.i.read(key, s.Meta)
-	return driver.Entry[value]{Value: s.value, Meta: s.Meta}, nil
-}
-
-func (c *conn) Get(ctx context.Context, key string) (e driver.Entry[value], err error) {
-	err = c.call(ctx, "get", key, false, func() error {
-		then := time.Now()
-		if c.stale > 0 {
-			if d := c.luck(c.p.id, "stale", key); d.oneIn(2) {
-				then = then.Add(-d.upTo(c.stale))
-			}
-		}
-		e, err = c.found(key, c.at(key, then))
-		return err
+	o := c.op(k.Ctx)
+	lowered, done := c.send(o, k)
+	sent := *k // a write that was given up may still land, so its answer is not read
+	k.Err = c.roundTrip(k.Ctx, k.Op, k.Key, !k.Reads(), func() error {
+		c.land(o, &sent, lowered)
+		return sent.Err
 	})
-	return e, err
+	if done(k.Err); k.Err == nil {
+		k.Entry, k.Touched = sent.Entry, sent.Touched
+	}
 }
 
-func (c *conn) Insert(ctx context.Context, key string, v value, life driver.Life, now driver.Instant) (version driver.Version, err error) {
-	o := c.op(ctx)
+// send checks a write that is sent, and returns when it lowers the expiry, if it does. done is called
+// with its error.
+func (c *conn) send(o *op, k *call) (lowered time.Time, done func(error)) {
 	c.mu.Lock()
-	c.sent(key, now, o)
-	c.checkFresh(c.p, o, key, v, life)
-	c.mu.Unlock()
-	err = c.call(ctx, "insert", key, true, func() error {
-		if s := c.last(key); s.present && s.Alive(now) {
-			return &driver.ConflictError{Found: s.Meta}
+	defer c.mu.Unlock()
+	touched := func() {}
+	switch k.Op {
+	case fakestore.Insert, fakestore.Overwrite:
+		c.sent(k.Key, k.Now, o)
+		c.checkFresh(c.p, o, k.Key, k.Value, k.Life)
+	case fakestore.Replace:
+		c.sent(k.Key, k.Now, o)
+		lowered = c.checkOverwrite(c.i, o, k.Key, k.Value, k.Was, k.Life, floor(c.p.now()))
+	case fakestore.Touch:
+		c.sent(k.Key, k.Now, o)
+		lowered = c.checkTouch(c.i, o, k.Key, k.Was, k.Life)
+		if c.store != local {
+			touched = c.i.touch(o, k.Key)
 		}
-		version = c.write(key, v, life, o, time.Time{})
-		return nil
-	})
-	return landed(&version, err)
-}
-
-func (c *conn) Replace(ctx context.Context, key string, v value, was driver.Meta, life driver.Life, now driver.Instant) (version driver.Version, err error) {
-	o := c.op(ctx)
-	c.mu.Lock()
-	c.sent(key, now, o)
-	lowered := c.checkOverwrite(c.i, o, key, v, was, life, floor(c.p.now()))
-	tightened := c.i.tighten(key, lowered)
-	c.mu.Unlock()
-	err = c.call(ctx, "replace", key, true, func() error {
-		if err := c.match(key, was, now); err != nil {
-			return err
+	case fakestore.ReadTouch:
+		touched = c.i.touch(o, k.Key)
+	case fakestore.Delete:
+		if o.name != "delete" && o.name != "delete multi" {
+			c.violated(5, k.Key, "a %v deletes", o)
 		}
-		c.checkFrom(key, v)
-		version = c.write(key, v, life, o, lowered)
-		return nil
-	})
-	tightened(err)
-	return landed(&version, err)
-}
-
-func (c *conn) Touch(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (version driver.Version, err error) {
-	o := c.op(ctx)
-	c.mu.Lock()
-	c.sent(key, now, o)
-	lowered := c.checkTouch(c.i, o, key, was, life)
-	tightened := c.i.tighten(key, lowered)
-	done := c.i.touch(o, key)
-	c.mu.Unlock()
-	defer done()
-	err = c.call(ctx, "touch", key, true, func() error {
-		if err := c.match(key, was, now); err != nil {
-			return err
+	case fakestore.Remove:
+		if o.name != "delete entry" {
+			c.violated(5, k.Key, "a %v removes", o)
 		}
-		s := *c.last(key)
-		s.lowered = lowered
-		version = c.retouch(key, &s, life, o)
-		return nil
-	})
-	tightened(err)
-	return landed(&version, err)
-}
-
-func (c *conn) Delete(ctx context.Context, key string) error {
-	return c.call(ctx, "delete", key, true, func() error {
-		if o := c.op(ctx); o.name != "delete" && o.name != "delete multi" {
-			c.violated(5, key, "a %v deletes", o)
-		}
-		c.put(key, state{by: c.op(ctx).String()})
-		return nil
-	})
-}
-
-// match returns why a write planned for was cannot land.
-func (c *conn) match(key string, was driver.Meta, now driver.Instant) error {
-	switch s := c.last(key); {
-	case !s.present || !s.Alive(now):
-		return driver.ErrNotFound
-	case s.Meta != was:
-		return &driver.ConflictError{Found: s.Meta}
 	}
-	return nil
-}
-
-// retouch stores life beside the value of s.
-func (c *conn) retouch(key string, s *state, life driver.Life, o *op) driver.Version {
-	s.Life, s.by = life, o.String()
-	if c.bumps {
-		c.version++
-		s.Version = c.version
+	tightened := c.i.tighten(k.Key, lowered)
+	return lowered, func(err error) {
+		tightened(err)
+		touched()
+		if k.Op == fakestore.Upsert && err != nil && c.store != local { // it may have been sent to lower the expiry, even if nothing called the plan
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.i.refused[k.Key] = time.Now()
+		}
 	}
-	c.i.landed(key, *s)
-	return s.Version
 }
 
-// write stores v.
-func (c *conn) write(key string, v value, life driver.Life, o *op, lowered time.Time) driver.Version {
-	c.version++
-	c.i.landed(key, state{
-		present: true, value: v, Meta: driver.Meta{Life: life, Version: c.version},
-		by: o.String(), lowered: lowered,
-	})
-	return c.version
+// land has k take effect.
+func (c *conn) land(o *op, k *call, lowered time.Time) {
+	s := c.last(k.Key)
+	if k.Op == fakestore.Get && c.stale > 0 {
+		if d := c.luck(c.p.id, "stale", k.Key); d.oneIn(2) {
+			s = c.at(k.Key, time.Now().Add(-d.upTo(c.stale)))
+		}
+	}
+	var found *driver.Entry[value]
+	if s.present {
+		found = &driver.Entry[value]{Value: s.value, Meta: s.Meta}
+	}
+	var over *driver.Meta
+	if s.present && s.Alive(k.Now) {
+		over = &s.Meta
+		if k.Op == fakestore.Upsert {
+			c.i.read(k.Key, s.Meta)
+		}
+	}
+	is, writes := k.Apply(found, c.version+1, fakestore.Rules{Bumps: c.bumps, Pairs: c.store == pairs})
+	if writes {
+		c.landed(o, k, over, is, lowered)
+	}
+	if k.Reads() || k.Op == fakestore.ReadTouch {
+		c.note(k.Key, "  %d sees %v", c.p.id, c.last(k.Key))
+		if k.Err == nil {
+			c.i.read(k.Key, k.Entry.Meta)
+		}
+	}
+}
+
+// landed checks what k writes over a live record, or for nil as a new life, and logs what is stored
+// from now on.
+func (c *conn) landed(o *op, k *call, over *driver.Meta, is *driver.Entry[value], lowered time.Time) {
+	switch k.Op {
+	case fakestore.Replace:
+		c.checkFrom(k.Key, k.Value)
+	case fakestore.Upsert:
+		if over != nil {
+			lowered = c.checkOverwrite(c.i, o, k.Key, k.Value, *over, is.Life, floor(c.p.now()))
+		} else {
+			c.checkFresh(c.p, o, k.Key, k.Value, is.Life)
+		}
+	case fakestore.Overwrite:
+		if over != nil && over.CreatedAt.Add(time.Duration(k.Access.Most)*time.Millisecond) > k.Now {
+			c.checkOverwrite(c.i, o, k.Key, k.Value, *over, is.Life, k.Now)
+		}
+	case fakestore.ReadTouch:
+		c.sent(k.Key, k.Now, o)
+		lowered = c.checkTouch(c.i, o, k.Key, *over, is.Life)
+	}
+	if is == nil {
+		c.put(k.Key, state{by: o.String()})
+		return
+	}
+	c.version = max(c.version, is.Version)
+	c.i.landed(k.Key, state{present: true, value: is.Value, Meta: is.Meta, by: o.String(), lowered: lowered})
 }

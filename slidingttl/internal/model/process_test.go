@@ -95,7 +95,7 @@ func (p *process) open() error {
 	if i.s, err = slidingttl.New(w.dial(p, i), rules[0].Policy, &opts); err != nil {
 		return err
 	}
-	if i.r, err = slidingttl.Wrap(rows{&conn{w, p, i}}, i.s, func(id string) string { return id }, nil); err != nil {
+	if i.r, err = slidingttl.Wrap(rows{&conn{world: w, p: p, i: i}}, i.s, func(id string) string { return id }, nil); err != nil {
 		return err
 	}
 	w.mu.Lock()

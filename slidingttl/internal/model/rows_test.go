@@ -14,7 +14,7 @@ var errNoRow = errors.New("no such row")
 type rows struct{ c *conn }
 
 func (r rows) Get(ctx context.Context, id string) (v value, err error) {
-	err = r.c.call(ctx, "row", id, false, func() error {
+	err = r.c.roundTrip(ctx, "row", id, false, func() error {
 		s := r.c.last(id)
 		r.c.note(id, "  %d sees the row of %v", r.c.p.id, s)
 		if !s.present {
@@ -27,7 +27,7 @@ func (r rows) Get(ctx context.Context, id string) (v value, err error) {
 }
 
 func (r rows) Upsert(ctx context.Context, id string, v value) error {
-	return r.c.call(ctx, "write row", id, true, func() error {
+	return r.c.roundTrip(ctx, "write row", id, true, func() error {
 		r.c.plant(id, v, driver.Life{}, "a repository")
 		return nil
 	})

@@ -47,7 +47,7 @@ type world struct {
 	processes []*process
 	opened    []*incarnation
 	memory    *memory.Driver[value]
-	late      sync.WaitGroup // writes under way that were given up
+	late      sync.WaitGroup // calls of drivers, and writes that were given up
 	broken    []string
 	firstKey  string // of broken
 	calls     int    // of clients
