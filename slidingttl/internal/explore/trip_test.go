@@ -128,10 +128,10 @@ func (w *world) send(t *trip) {
 		t.name = strconv.Itoa(t.owner.index) + "." + strconv.Itoa(t.owner.trips)
 		t.owner.trips++
 	}
+	if t.writes() && t.p.closed > 0 {
+		w.violated("drain", "process %d sends a %s after Close has returned", t.p.id, t.kind)
+	}
 	if t.touches() {
-		if t.p.closed > 0 {
-			w.violated("drain", "process %d sends a %s after Close has returned", t.p.id, t.kind)
-		}
 		if t.p.touching[t.key]++; t.p.touching[t.key] > 1 {
 			w.violated("single", "process %d has %d touches in flight", t.p.id, t.p.touching[t.key])
 		}
