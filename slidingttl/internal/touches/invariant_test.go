@@ -29,7 +29,8 @@ func (t *Touches) check() error {
 	if t.halted {
 		return nil
 	}
-	pending, ready, rests, inFlight := 0, 0, 0, 0
+	pending, ready, rests := 0, 0, 0
+	var inFlight limits
 	in := func(h *turns, n *touch) bool {
 		i := n.places[h.place]
 		return i < h.Len() && h.all[i].of == n
@@ -39,9 +40,10 @@ func (t *Touches) check() error {
 			return fmt.Errorf("slot %q of key %q is empty", s.key, key)
 		}
 		if n := s.running; n != nil {
-			if inFlight++; n.state != running || n.of != s {
+			if n.state != running || n.of != s {
 				return fmt.Errorf("what runs is in state %d", n.state)
 			}
+			inFlight.add(n, 1)
 		}
 		pending += len(s.pending)
 		for i, n := range s.pending {
@@ -70,9 +72,12 @@ func (t *Touches) check() error {
 			}
 		}
 	}
-	if pending != t.pending || inFlight != t.limits.running || ready != t.ready.Len() || rests != t.resting.Len() || ready+rests != t.farthest.Len() {
-		return fmt.Errorf("%d pending, %d in flight, %d ready, %d resting; counted %d, %d, %d, %d of %d",
-			pending, inFlight, ready, rests, t.pending, t.limits.running, t.ready.Len(), t.resting.Len(), t.farthest.Len())
+	if l := t.limits; inFlight.running != l.running || inFlight.reads != l.reads || inFlight.queued != l.queued || inFlight.late != l.late {
+		return fmt.Errorf("in flight are %+v, counted %+v", inFlight, l)
+	}
+	if pending != t.pending || ready != t.ready.Len() || rests != t.resting.Len() || ready+rests != t.farthest.Len() {
+		return fmt.Errorf("%d pending, %d ready, %d resting; counted %d, %d, %d of %d",
+			pending, ready, rests, t.pending, t.ready.Len(), t.resting.Len(), t.farthest.Len())
 	}
 	return nil
 }
@@ -129,11 +134,16 @@ func TestOnePlaceATouch(t *testing.T) {
 				if r.IntN(8) == 0 {
 					cancel()
 				}
-				urgent := r.IntN(5) == 0
+				urgent, both := r.IntN(5) == 0, r.IntN(5) == 0
 				go func() {
 					defer cancel()
 					var a Access
-					if touches.Due(&a, now, fmt.Sprint(rand.N(5)), m, rules, driver.Life{}, 0) {
+					if both {
+						touches.ReadTouch(ctx, fmt.Sprint(rand.N(5)), func(ctx context.Context) (Outcome, bool) {
+							version, err := write(ctx, "", m, m.Life, 0)
+							return Outcome{Was: m, Meta: driver.Meta{Life: m.Life, Version: version}}, err == nil
+						})
+					} else if touches.Due(&a, now, fmt.Sprint(rand.N(5)), m, rules, driver.Life{}, 0) {
 						late, stop := touches.Late()
 						defer stop()
 						touches.TouchOrQueue(ctx, &a, late, urgent)
@@ -153,8 +163,13 @@ func TestOnePlaceATouch(t *testing.T) {
 			}
 			synctest.Wait()
 			_, _, _ = touches.Close(t.Context(), calls)
-			if steps.Load() < 10 {
-				t.Errorf("seed %d: %d steps", seed, steps.Load())
+			synctest.Wait()
+			n := steps.Load()
+			if n < 10 {
+				t.Errorf("seed %d: %d steps", seed, n)
+			}
+			if time.Sleep(time.Hour); steps.Load() != n {
+				t.Errorf("seed %d: a timer was left", seed)
 			}
 		})
 		if t.Failed() {
