@@ -119,7 +119,7 @@ func (m *inner) Slide(ctx context.Context, key string, at *atomic.Int64, was, to
 		if !s.present || s.Meta != planned.Meta || s.ExpiresAt != was {
 			c.violated(4, key, "%v slid another record than %+v: %+v", o, planned.Meta, s.Meta)
 		}
-		s.ExpiresAt, s.by = to, o.String()
+		s.ExpiresAt, s.by, s.lowered = to, o.String(), time.Time{}
 		c.i.landed(key, s)
 	}
 	c.note(key, "%d slide to %d: %v", c.p.id, to, ok)
