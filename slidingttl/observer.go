@@ -7,8 +7,9 @@ import (
 
 // Observer has functions that a Store calls as it works. Stats has counters at no cost.
 //
-// Any of its functions may be nil, and then costs nothing. They are called on the goroutine of the
-// event, possibly many at once, and should be quick. None gets a key. The context is the call's,
+// Any of its functions may be nil, and then costs nothing. They may be called many at once, and should
+// be quick: Read on the caller's goroutine, and so Touch over a store in memory; the others on one of
+// the store's, which the caller may wait for. None gets a key. The context is the call's,
 // so that a trace can continue. A panic is recovered, counted in Stats and returned by Close.
 type Observer struct {
 	// Read is called after every read, in a call for many once for each key. It costs two
