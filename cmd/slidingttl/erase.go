@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -15,6 +16,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -107,6 +109,7 @@ type eraser struct {
 	prefix, list, where, path, check string
 	archives                         []string
 
+	mu   sync.Mutex // held to use what follows while several stores are gone through
 	doc  *erasure
 	seen map[string]map[string]bool // the keys found, by store
 	log  *os.File                   // of the same; nil: none
@@ -130,8 +133,9 @@ func (a *app) erase() *cobra.Command {
 		Use:   "erase [KEY]",
 		Short: "Erase a person's records from all stores of --config, and from their archives; a dry run unless --apply is given",
 		Long: `Deletes records of a key, of a list of keys or of a prefix, for the right to erasure, whatever their
-state: in each store of --config, then in each --archive. The keys are those of the SDK, without the
-prefix of a store. It rewrites the files of a SQLite database and of a Redis that may still hold them.
+state: in all stores of --config side by side, in each by --rate and --writes, then in each --archive.
+The keys are those of the SDK, without the prefix of a store. It rewrites the files of a SQLite database
+and of a Redis that may still hold them.
 
 --report FILE has what was asked for, what was found of it and where, what may still hold it outside of
 this command's reach, and a digest. After a kill the same command goes on. --check FILE proves the
@@ -180,12 +184,25 @@ func (e *eraser) run(c *cobra.Command, args []string, stores map[string]settings
 		return err
 	}
 	defer func() { _ = e.log.Close() }()
-	var failed []error
 	for _, name := range names {
-		if err := e.store(c.Context(), name, stores[name], &what); err != nil {
-			failed = append(failed, fmt.Errorf("%s: %w", name, err))
+		if e.of(name) == nil {
+			e.doc.Stores = append(e.doc.Stores, erased{Name: name, Report: new(upkeep.EraseReport)})
 		}
 	}
+	found := make([]error, len(names))
+	var walks sync.WaitGroup
+	for i, name := range names {
+		walks.Go(func() {
+			if err := e.store(c.Context(), e.of(name), stores[name], &what); err != nil {
+				found[i] = fmt.Errorf("%s: %w", name, err)
+			}
+		})
+		if e.w.metrics != "" {
+			walks.Wait() // the address is that of one walk
+		}
+	}
+	walks.Wait()
+	failed := slices.DeleteFunc(found, func(err error) bool { return err == nil })
 	for _, uri := range e.archives {
 		if len(failed) > 0 {
 			break // a source may archive what is left in its store
@@ -218,6 +235,16 @@ func (e *eraser) run(c *cobra.Command, args []string, stores map[string]settings
 	}
 	if n := e.doc.found(); e.check != "" && n > 0 {
 		return fmt.Errorf("%d records are there of what was erased, by %s: erase them again", n, e.check)
+	}
+	return nil
+}
+
+// of returns what is done in a store, nil for none of the report.
+func (e *eraser) of(name string) *erased {
+	for i := range e.doc.Stores {
+		if s := &e.doc.Stores[i]; s.Name == name {
+			return s
+		}
 	}
 	return nil
 }
@@ -365,13 +392,8 @@ func (e *eraser) see(name, key string) {
 	e.seen[name][key] = true
 }
 
-// store erases from one store.
-func (e *eraser) store(ctx context.Context, name string, s settings, what *archive.Selection) error {
-	i := slices.IndexFunc(e.doc.Stores, func(s erased) bool { return s.Name == name })
-	if i < 0 {
-		i, e.doc.Stores = len(e.doc.Stores), append(e.doc.Stores, erased{Name: name, Report: new(upkeep.EraseReport)})
-	}
-	to := &e.doc.Stores[i]
+// store erases from one store. Others may be under way.
+func (e *eraser) store(ctx context.Context, to *erased, s settings, what *archive.Selection) error {
 	if to.Done {
 		return nil
 	}
@@ -382,11 +404,13 @@ func (e *eraser) store(ctx context.Context, name string, s settings, what *archi
 		return err
 	}
 	defer db.close()
-	if to.Identity != "" && to.Identity != db.name {
+	e.mu.Lock()
+	to.Identity = cmp.Or(to.Identity, db.name)
+	e.mu.Unlock()
+	if to.Identity != db.name {
 		return fmt.Errorf("%w: --report %s is of the store %q: must be of %q", errUsage, e.path, to.Identity, db.name)
 	}
-	to.Identity = db.name
-	hide, err := e.show(ctx, &w.paceFlags, "erase "+name, db)
+	hide, err := e.show(ctx, &w.paceFlags, "erase "+to.Name, db)
 	if err != nil {
 		return err
 	}
@@ -394,15 +418,19 @@ func (e *eraser) store(ctx context.Context, name string, s settings, what *archi
 	if e.path != "" {
 		o.Resume = to.Place
 		o.Save = func(c upkeep.Checkpoint) error {
+			e.mu.Lock()
+			defer e.mu.Unlock()
 			to.Place = &c
 			return e.save()
 		}
 	}
 	o.Found = func(keys []string) error {
+		e.mu.Lock()
+		defer e.mu.Unlock()
 		var lines strings.Builder
 		for _, key := range keys {
-			e.see(name, key)
-			fmt.Fprintf(&lines, "%q %q\n", name, key)
+			e.see(to.Name, key)
+			fmt.Fprintf(&lines, "%q %q\n", to.Name, key)
 		}
 		if e.log == nil {
 			return nil
@@ -412,17 +440,19 @@ func (e *eraser) store(ctx context.Context, name string, s settings, what *archi
 	}
 	r, err := db.erase(ctx, &o)
 	hide()
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	if r == nil {
 		return err
 	}
 	to.Report, to.Asked, to.Keeps = r, what.Asked(), nil
 	for i, key := range slices.Compact(slices.Sorted(slices.Values(what.Keys))) {
-		if e.seen[name][key] {
+		if e.seen[to.Name][key] {
 			to.Asked[i].Records = 1
 		}
 	}
 	if what.Prefix != "" {
-		to.Asked[0].Records = int64(len(e.seen[name]))
+		to.Asked[0].Records = int64(len(e.seen[to.Name]))
 	}
 	if err == nil && r.Failed > 0 {
 		to.Place, err = nil, fmt.Errorf("%w: %d of them, because %v", errPartly, r.Failed, slices.Sorted(maps.Keys(r.Failures)))
