@@ -4,25 +4,17 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
+	"math"
 )
 
 // checkSum reads a whole file and compares its hash with the one in its name.
 func checkSum(ctx context.Context, b Bucket, f File) error {
 	h := sha256.New()
-	chunk := make([]byte, min(f.Size+1, 1<<20))
-	for off := int64(0); ; {
-		n, err := b.ReadAt(ctx, f.Name, chunk, off)
-		_, _ = h.Write(chunk[:n])
-		off += int64(n)
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return err
-		}
+	all := io.NewSectionReader(&section{ctx: ctx, bucket: b, name: f.Name}, 0, math.MaxInt64)
+	if _, err := io.CopyBuffer(h, all, make([]byte, min(f.Size+1, 1<<20))); err != nil {
+		return err
 	}
 	return f.isSum(h.Sum(nil))
 }

@@ -2,6 +2,7 @@ package archive
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -49,119 +50,72 @@ const (
 	Bytes                         // []byte; BYTE_ARRAY
 )
 
+// columnType is how values of a ColumnType are stored.
+type columnType struct {
+	name   string
+	node   parquet.Node
+	encode func(v any) (parquet.Value, bool) // false if v is of another Go type
+	decode func(parquet.Value) any           // of one that is not null
+	parse  func(text string) (any, error)    // see Selection.Column
+}
+
+var columnTypes = [...]columnType{
+	Text: typeFor("Text", parquet.String(), func(s string) parquet.Value { return parquet.ByteArrayValue([]byte(s)) },
+		func(v parquet.Value) string { return string(v.ByteArray()) }, func(text string) (string, error) { return text, nil }),
+	Integer: typeFor("Integer", parquet.Int(64), parquet.Int64Value, parquet.Value.Int64, // parquet-go reads a plain INT64 as this type too
+		func(text string) (int64, error) { return strconv.ParseInt(text, 10, 64) }),
+	Number: typeFor("Number", parquet.Leaf(parquet.DoubleType), parquet.DoubleValue, parquet.Value.Double,
+		func(text string) (float64, error) { return strconv.ParseFloat(text, 64) }),
+	Boolean: typeFor("Boolean", parquet.Leaf(parquet.BooleanType), parquet.BooleanValue, parquet.Value.Boolean, strconv.ParseBool),
+	Time: typeFor("Time", parquet.Timestamp(parquet.Millisecond), func(i driver.Instant) parquet.Value { return parquet.Int64Value(int64(i)) },
+		func(v parquet.Value) driver.Instant { return driver.Instant(v.Int64()) },
+		func(text string) (driver.Instant, error) {
+			at, err := time.Parse(time.RFC3339, text)
+			return driver.Floor(at), err
+		}),
+	Bytes: typeFor("Bytes", parquet.Leaf(parquet.ByteArrayType), parquet.ByteArrayValue,
+		func(v parquet.Value) []byte { return slices.Clone(v.ByteArray()) }, func(text string) ([]byte, error) { return []byte(text), nil }),
+}
+
+// typeFor returns the columnType whose values are of the Go type T.
+func typeFor[T any](name string, node parquet.Node, encode func(T) parquet.Value, decode func(parquet.Value) T, parse func(string) (T, error)) columnType {
+	return columnType{name, node, func(v any) (parquet.Value, bool) {
+		t, ok := v.(T)
+		if !ok {
+			return parquet.Value{}, false
+		}
+		return encode(t), true
+	}, func(v parquet.Value) any { return decode(v) }, func(text string) (any, error) { return parse(text) }}
+}
+
+func (t ColumnType) valid() bool { return t >= Text && t <= Bytes }
+
 func (t ColumnType) String() string {
-	switch t {
-	case Text:
-		return "Text"
-	case Integer:
-		return "Integer"
-	case Number:
-		return "Number"
-	case Boolean:
-		return "Boolean"
-	case Time:
-		return "Time"
-	case Bytes:
-		return "Bytes"
+	if t.valid() {
+		return columnTypes[t].name
 	}
 	return "ColumnType(" + strconv.Itoa(int(t)) + ")"
 }
 
-func (t ColumnType) node() parquet.Node {
-	switch t {
-	case Text:
-		return parquet.String()
-	case Integer:
-		return parquet.Int(64) // parquet-go reads a plain INT64 as this type too
-	case Number:
-		return parquet.Leaf(parquet.DoubleType)
-	case Boolean:
-		return parquet.Leaf(parquet.BooleanType)
-	case Time:
-		return parquet.Timestamp(parquet.Millisecond)
-	case Bytes:
-		return parquet.Leaf(parquet.ByteArrayType)
-	}
-	return nil
-}
-
 // value encodes v for Parquet.
 func (t ColumnType) value(name string, v any) (parquet.Value, error) {
-	switch v := v.(type) {
-	case nil:
+	if v == nil {
 		return parquet.NullValue(), nil
-	case string:
-		if t == Text {
-			return parquet.ByteArrayValue([]byte(v)), nil
-		}
-	case int64:
-		if t == Integer {
-			return parquet.Int64Value(v), nil
-		}
-	case float64:
-		if t == Number {
-			return parquet.DoubleValue(v), nil
-		}
-	case bool:
-		if t == Boolean {
-			return parquet.BooleanValue(v), nil
-		}
-	case driver.Instant:
-		if t == Time {
-			return parquet.Int64Value(int64(v)), nil
-		}
-	case []byte:
-		if t == Bytes {
-			return parquet.ByteArrayValue(v), nil
-		}
+	}
+	if encoded, ok := columnTypes[t].encode(v); ok {
+		return encoded, nil
 	}
 	return parquet.Value{}, &driver.InvalidError{Field: "column " + name, Value: fmt.Sprintf("a %T", v), Rule: "must be of the Go type of " + t.String()}
-}
-
-// parse reads a value from its text form, see Selection.Column.
-func (t ColumnType) parse(text string) (any, error) {
-	switch t {
-	case Integer:
-		return strconv.ParseInt(text, 10, 64)
-	case Number:
-		return strconv.ParseFloat(text, 64)
-	case Boolean:
-		return strconv.ParseBool(text)
-	case Time:
-		at, err := time.Parse(time.RFC3339, text)
-		return driver.Floor(at), err
-	case Bytes:
-		return []byte(text), nil
-	}
-	return text, nil
 }
 
 // typeOf returns the ColumnType of a leaf, zero if no ColumnType has its Parquet type.
 func typeOf(n parquet.Node) ColumnType {
 	for t := Text; t <= Bytes; t++ {
-		if n.Leaf() && n.Type().String() == t.node().Type().String() {
+		if n.Leaf() && n.Type().String() == columnTypes[t].node.Type().String() {
 			return t
 		}
 	}
 	return 0
-}
-
-// decode returns v, which is not null, as a Go value.
-func (t ColumnType) decode(v parquet.Value) any {
-	switch t {
-	case Text:
-		return string(v.ByteArray())
-	case Integer:
-		return v.Int64()
-	case Number:
-		return v.Double()
-	case Boolean:
-		return v.Boolean()
-	case Time:
-		return driver.Instant(v.Int64())
-	default:
-		return append([]byte(nil), v.ByteArray()...)
-	}
 }
 
 // checkColumns validates the user's columns.
@@ -177,7 +131,7 @@ func checkColumns(columns []Column) error {
 			return &driver.InvalidError{Field: field + ".Name", Value: strconv.Quote(c.Name), Rule: "must be text, and not empty"}
 		case seen[strings.ToLower(c.Name)]: // many engines ignore the case
 			return &driver.InvalidError{Field: field + ".Name", Value: strconv.Quote(c.Name), Rule: "must differ from the other columns' names by more than case"}
-		case c.Type.node() == nil:
+		case !c.Type.valid():
 			return &driver.InvalidError{Field: field + ".Type", Value: c.Type.String(), Rule: "must be one of the column types"}
 		case c.Of == nil:
 			return &driver.InvalidError{Field: field + ".Of", Value: "nil", Rule: "is required"}

@@ -49,10 +49,7 @@ func (r *CompactReport) String() string {
 // are compacted. Its error is joined to the error that is returned. Files with columns of
 // one name and different types are not merged.
 func Compact(ctx context.Context, b Bucket, opts *CompactOptions) (*CompactReport, error) {
-	var o CompactOptions
-	if opts != nil {
-		o = *opts
-	}
+	o := orZero(opts)
 	r := new(CompactReport)
 	c := &compactor{bucket: b, catalog: &catalog{bucket: b}, report: r}
 	err := eachDay(ctx, c.catalog, o.Span, o.Progress, func(m Manifest) error {
@@ -60,6 +57,14 @@ func Compact(ctx context.Context, b Bucket, opts *CompactOptions) (*CompactRepor
 		return c.day(ctx, m)
 	})
 	return r, err
+}
+
+// orZero returns what opts points to, the zero value for nil.
+func orZero[T any](opts *T) (o T) {
+	if opts != nil {
+		o = *opts
+	}
+	return o
 }
 
 // eachDay calls do for every day of span. It continues after corrupt and locked files, and joins

@@ -113,10 +113,7 @@ func (r *ForgetReport) String() string {
 // Errors: ErrLeft; *driver.InvalidError if the Selection sets none or several of its ways,
 // or if no file has its Column with a type that fits Value.
 func Forget(ctx context.Context, b Bucket, what Selection, opts *ForgetOptions) (*ForgetReport, error) {
-	var o ForgetOptions
-	if opts != nil {
-		o = *opts
-	}
+	o := orZero(opts)
 	if err := what.Validate(); err != nil {
 		return nil, err
 	}
@@ -159,7 +156,7 @@ func forget(ctx context.Context, b Bucket, what *Selection, o ForgetOptions, ref
 		if err := syncDay(b, m.Day); err != nil {
 			return err
 		}
-		return f.day(ctx, m)
+		return f.catalog.retry(ctx, m, f.rewrite)
 	})
 	if v, ok := b.(Versioned); ok && endedWell(err) {
 		err = errors.Join(err, f.versions(ctx, v))
@@ -229,63 +226,39 @@ func records(f *Found) *int64  { return &f.Records }
 func hidden(f *Found) *int64   { return &f.Hidden }
 func lockedIn(f *Found) *int64 { return &f.Locked }
 
-func (f *forgetter) day(ctx context.Context, m Manifest) error {
-	for range attempts {
-		if m.err != nil {
-			return m.err
-		}
-		err := f.rewrite(ctx, &m)
-		if err == nil || !gone(err) && !errors.Is(err, errOvertaken) {
-			return err
-		}
-		if m, err = f.catalog.manifest(ctx, m.Day); err != nil {
-			return err
-		}
-	}
-	return errOvertaken
-}
-
 // rewrite replaces the files of m that hold selected records by files without them, and removes the
 // files that do not count.
 func (f *forgetter) rewrite(ctx context.Context, m *Manifest) error {
+	if m.err != nil {
+		return m.err
+	}
 	var hits []File
 	held := map[string]bool{} // all files with selected records, by name
 	var corrupt []error
 	next := *f.report // if the day can be changed
 	next.Asked = slices.Clone(next.Asked)
 	anyValue, rows := f.anyValue, f.rows
-	note := func(found hit, in func(*Found) *int64) { next.note(m.Day, found, in) }
 	for _, file := range m.Files {
-		found, err := f.holds(ctx, file)
+		found, hit, err := f.look(ctx, &next, m.Day, file, records)
 		switch {
-		case errors.Is(err, ErrLocked):
-			f.lock(err)
-			note(found, lockedIn)
 		case errors.Is(err, ErrCorrupt):
 			corrupt = append(corrupt, err)
 		case err != nil:
 			return err
-		case found.n > 0:
+		case hit:
 			hits = append(hits, file)
 			held[file.Name] = true
-			note(found, records)
 		}
 		rows += file.Rows
 		anyValue = anyValue || found.null < file.Rows
 		next.NoValue += found.null
 	}
 	for _, file := range m.garbage {
-		found, err := f.holds(ctx, file)
-		switch {
-		case errors.Is(err, ErrLocked):
-			f.lock(err)
-			note(found, lockedIn)
-		case err == nil:
-			note(found, hidden)
-			held[file.Name] = found.n > 0
-		case !errors.Is(err, ErrCorrupt) && !gone(err): // sweep removes a corrupt one
+		_, hit, err := f.look(ctx, &next, m.Day, file, hidden)
+		if err != nil && !errors.Is(err, ErrCorrupt) && !gone(err) { // sweep removes a corrupt one
 			return err
 		}
+		held[file.Name] = hit
 	}
 	next.Files += len(hits)
 	if len(hits) > 0 && !next.DryRun { // commit fails with errOvertaken if a merge of these files came first
@@ -339,8 +312,22 @@ func (f *forgetter) rewrite(ctx context.Context, m *Manifest) error {
 	return errors.Join(append(corrupt, err)...)
 }
 
+// look counts the selected records in a file, in one of the counters of r. It returns whether there are
+// any, in a file that is not locked.
+func (f *forgetter) look(ctx context.Context, r *ForgetReport, d Day, file File, in func(*Found) *int64) (found hit, hit bool, err error) {
+	found, err = f.holds(ctx, file)
+	if errors.Is(err, ErrLocked) {
+		r.note(d, found, lockedIn)
+		return found, false, nil
+	}
+	if err == nil {
+		r.note(d, found, in)
+	}
+	return found, err == nil && found.n > 0, err
+}
+
 // holds counts the selected records in a file. If there are any and the file is locked, the error
-// is a *LockedError.
+// is a *LockedError, which is noted.
 func (f *forgetter) holds(ctx context.Context, file File) (hit, error) {
 	found, err := f.indexes.count(ctx, file, f.what)
 	if errors.Is(err, ErrCorrupt) {
@@ -348,7 +335,7 @@ func (f *forgetter) holds(ctx context.Context, file File) (hit, error) {
 	}
 	if l, ok := f.bucket.(Locker); ok && err == nil && found.n > 0 {
 		if err = f.refused[file.Name]; err == nil {
-			err = l.Removable(ctx, file.Name)
+			err = f.lock(l.Removable(ctx, file.Name))
 		}
 	}
 	return found, err
@@ -356,10 +343,17 @@ func (f *forgetter) holds(ctx context.Context, file File) (hit, error) {
 
 // remove removes a file, and notes it if it is locked.
 func (f *forgetter) remove(ctx context.Context, name string) error {
-	err := f.bucket.Remove(ctx, name)
+	err := f.lock(f.bucket.Remove(ctx, name))
 	if errors.Is(err, ErrLocked) {
-		f.lock(err)
 		f.refused[name] = err
+	}
+	return err
+}
+
+// lock notes err if it is a *LockedError, and returns it.
+func (f *forgetter) lock(err error) error {
+	if l, ok := errors.AsType[*LockedError](err); ok {
+		f.locked = l.with(f.locked)
 	}
 	return err
 }
@@ -378,10 +372,7 @@ func (f *forgetter) versions(ctx context.Context, b Versioned) error {
 			continue
 		}
 		found, err := f.holds(ctx, file)
-		switch {
-		case errors.Is(err, ErrLocked):
-			f.lock(err)
-		case err == nil && found.n > 0 && !f.report.DryRun:
+		if err == nil && found.n > 0 && !f.report.DryRun {
 			err = f.remove(ctx, i.Name)
 		}
 		switch {
@@ -396,12 +387,6 @@ func (f *forgetter) versions(ctx context.Context, b Versioned) error {
 		}
 	}
 	return errors.Join(corrupt...)
-}
-
-func (f *forgetter) lock(err error) {
-	if l, ok := errors.AsType[*LockedError](err); ok {
-		f.locked = l.with(f.locked)
-	}
 }
 
 // rewriteFile writes the records of file that are not selected to new files.

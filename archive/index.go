@@ -15,35 +15,46 @@ type index struct {
 	layout *layout
 }
 
-// indexes caches the index of each file. Files never change, so an entry never gets stale.
-type indexes struct {
-	bucket Bucket
-
-	mu   sync.Mutex
-	kept map[string]*index // guarded by mu; by name
+// kept caches what was read from files, which never change, by their names.
+type kept[T any] struct {
+	mu sync.Mutex
+	of map[string]T // guarded by mu
 }
 
-const keptIndexes = 4096
+const keptMost = 4096
 
-func (x *indexes) open(s *section, f File) (*index, error) {
-	x.mu.Lock()
-	i := x.kept[f.Name]
-	x.mu.Unlock()
-	if i != nil {
-		return i, nil
+// get returns what is kept of a file, or what read returns.
+func (k *kept[T]) get(name string, read func() (T, error)) (T, error) {
+	k.mu.Lock()
+	v, ok := k.of[name]
+	k.mu.Unlock()
+	if ok {
+		return v, nil
 	}
-	file, l, err := openFile(s, f.Size)
+	v, err := read()
 	if err != nil {
-		return nil, err
+		return v, err
 	}
-	i = &index{file, l}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.kept == nil || len(x.kept) >= keptIndexes {
-		x.kept = map[string]*index{}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.of == nil || len(k.of) >= keptMost {
+		k.of = map[string]T{}
 	}
-	x.kept[f.Name] = i
-	return i, nil
+	k.of[name] = v
+	return v, nil
+}
+
+// indexes reads files by their indexes, which it keeps.
+type indexes struct {
+	bucket Bucket
+	kept   kept[index]
+}
+
+func (x *indexes) open(s *section, f File) (index, error) {
+	return x.kept.get(f.Name, func() (index, error) {
+		file, l, err := openFile(s, f.Size)
+		return index{file, l}, err
+	})
 }
 
 // find returns the records of a file under key.

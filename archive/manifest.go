@@ -10,7 +10,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 )
 
 // Manifest is the files that make up a day.
@@ -50,15 +49,11 @@ type swap struct {
 // merged files.
 const swapVersion = 2
 
-// catalog reads manifests. It caches manifest files, which never change.
+// catalog reads manifests.
 type catalog struct {
 	bucket Bucket
-
-	mu    sync.Mutex
-	swaps map[string]*swap // guarded by mu; by name
+	swaps  kept[*swap]
 }
-
-const keptSwaps = 4096
 
 var errBothVersions = fmt.Errorf("%w: an earlier version has changed the day after a later one: archive repair mends it", ErrVersion)
 
@@ -239,28 +234,18 @@ func (m *Manifest) sortOut(holds map[string]bool) {
 
 // swap returns the content of a manifest file.
 func (c *catalog) swap(ctx context.Context, name string) (*swap, error) {
-	c.mu.Lock()
-	s := c.swaps[name]
-	c.mu.Unlock()
-	if s != nil {
+	return c.swaps.get(name, func() (*swap, error) {
+		content, err := readAll(ctx, c.bucket, name)
+		if err != nil {
+			return nil, err
+		}
+		s := new(swap)
+		if err := json.Unmarshal(content, s); err != nil {
+			return nil, &CorruptError{File: name, Err: err}
+		}
+		if s.Version < 1 || s.Version > swapVersion {
+			return nil, &CorruptError{File: name, Err: fmt.Errorf("%w: it has version %d, and this program knows %d: update the program", ErrVersion, s.Version, swapVersion)}
+		}
 		return s, nil
-	}
-	content, err := readAll(ctx, c.bucket, name)
-	if err != nil {
-		return nil, err
-	}
-	s = new(swap)
-	if err := json.Unmarshal(content, s); err != nil {
-		return nil, &CorruptError{File: name, Err: err}
-	}
-	if s.Version < 1 || s.Version > swapVersion {
-		return nil, &CorruptError{File: name, Err: fmt.Errorf("%w: it has version %d, and this program knows %d: update the program", ErrVersion, s.Version, swapVersion)}
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.swaps == nil || len(c.swaps) >= keptSwaps {
-		c.swaps = map[string]*swap{}
-	}
-	c.swaps[name] = s
-	return s, nil
+	})
 }

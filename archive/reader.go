@@ -22,6 +22,21 @@ func NewReader(b Bucket) *Reader {
 // attempts bounds how often an operation starts again because another one replaced its files.
 const attempts = 10
 
+// retry calls do with the manifest of a day, and again with its next one if another operation has
+// replaced the day's files meanwhile.
+func (c *catalog) retry(ctx context.Context, m Manifest, do func(context.Context, *Manifest) error) error {
+	for range attempts {
+		err := do(ctx, &m)
+		if !gone(err) && !errors.Is(err, errOvertaken) {
+			return err
+		}
+		if m, err = c.manifest(ctx, m.Day); err != nil {
+			return err
+		}
+	}
+	return errOvertaken
+}
+
 // Manifests returns the days in span that have a record, in order, with their files.
 // Together with an error that matches ErrCorrupt it returns the days that can be read.
 func (r *Reader) Manifests(ctx context.Context, span Span) ([]Manifest, error) {

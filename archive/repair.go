@@ -54,30 +54,21 @@ func (r *RepairReport) String() string {
 //
 // Repair may run beside other operations, and again. A day that a later version wrote stays as it is.
 func Repair(ctx context.Context, b Bucket, opts *RepairOptions) (*RepairReport, error) {
-	var o RepairOptions
-	if opts != nil {
-		o = *opts
-	}
+	o := orZero(opts)
 	r := &RepairReport{Applied: o.Apply}
 	c := &catalog{bucket: b}
 	err := eachDay(ctx, c, o.Span, o.Progress, func(m Manifest) error {
-		for range attempts {
-			found, err := NewReader(b).mend(ctx, &m, o.Apply)
-			if err == nil && found.Days+len(found.Foreign) > 0 {
+		return c.retry(ctx, m, func(ctx context.Context, m *Manifest) error {
+			found, err := NewReader(b).mend(ctx, m, o.Apply)
+			if err == nil {
 				r.Days += found.Days
 				r.Rows += found.Rows
 				r.Lost = append(r.Lost, found.Lost...)
 				r.Restored = append(r.Restored, found.Restored...)
 				r.Foreign = append(r.Foreign, found.Foreign...)
 			}
-			if !gone(err) && !errors.Is(err, errOvertaken) {
-				return err
-			}
-			if m, err = c.manifest(ctx, m.Day); err != nil {
-				return err
-			}
-		}
-		return errOvertaken
+			return err
+		})
 	})
 	return r, err
 }

@@ -55,7 +55,7 @@ type ownColumn struct {
 func newLayout(own map[string]ColumnType) *layout {
 	g := maps.Clone(fixed)
 	for name, t := range own {
-		g[name] = parquet.Optional(t.node())
+		g[name] = parquet.Optional(columnTypes[t].node)
 	}
 	l, err := layoutOf(parquet.NewSchema("record", g))
 	if err != nil {
@@ -163,7 +163,7 @@ func (l *layout) record(row parquet.Row) (a Archived, err error) {
 			if a.Columns == nil {
 				a.Columns = map[string]any{}
 			}
-			a.Columns[c.name] = c.typ.decode(v)
+			a.Columns[c.name] = columnTypes[c.typ].decode(v)
 		}
 	}
 	return a, nil

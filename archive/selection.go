@@ -100,7 +100,7 @@ func (s *Selection) in(l *layout) *target {
 		return nil
 	}
 	c := l.own[i]
-	v, err := c.typ.parse(s.Value)
+	v, err := columnTypes[c.typ].parse(s.Value)
 	if err != nil {
 		return nil
 	}
@@ -108,7 +108,7 @@ func (s *Selection) in(l *layout) *target {
 	if err != nil {
 		return nil
 	}
-	compare := c.typ.node().Type().Compare
+	compare := columnTypes[c.typ].node.Type().Compare
 	// Parquet's order has NaN equal to every number, and its bounds leave NaN out.
 	nan := func(v parquet.Value) bool { return c.typ == Number && math.IsNaN(v.Double()) }
 	return &target{

@@ -1,10 +1,12 @@
 package archive
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 
 	"github.com/parquet-go/parquet-go"
 )
@@ -52,6 +54,12 @@ func (s *section) caught(err *error) {
 	if r := recover(); r != nil {
 		*err = s.blame(fmt.Errorf("a page cannot be read: %v", r))
 	}
+}
+
+// readAll returns the content of a small file.
+func readAll(ctx context.Context, b Bucket, name string) ([]byte, error) {
+	all := io.NewSectionReader(&section{ctx: ctx, bucket: b, name: name}, 0, math.MaxInt64)
+	return io.ReadAll(bufio.NewReaderSize(all, 64<<10))
 }
 
 // readBuffer is the size of a read in bytes. Most files have footer and indexes in their last 16 KiB.

@@ -34,19 +34,11 @@ func (r *VerifyReport) String() string {
 // order. Faults are in the report, and joined to the error, which matches ErrCorrupt. [Repair] makes
 // the rest readable.
 func (r *Reader) Verify(ctx context.Context, opts *VerifyOptions) (*VerifyReport, error) {
-	var o VerifyOptions
-	if opts != nil {
-		o = *opts
-	}
+	o := orZero(opts)
 	report := new(VerifyReport)
 	err := eachDay(ctx, r.catalog, o.Span, o.Progress, func(m Manifest) error {
-		for tries := 0; ; tries++ {
-			wrong, err := r.verifyDay(ctx, &m)
-			if gone(err) && tries < attempts {
-				if m, err = r.catalog.manifest(ctx, m.Day); err == nil {
-					continue
-				}
-			}
+		return r.catalog.retry(ctx, m, func(ctx context.Context, m *Manifest) error {
+			wrong, err := r.verifyDay(ctx, m)
 			if err != nil {
 				return err
 			}
@@ -60,7 +52,7 @@ func (r *Reader) Verify(ctx context.Context, opts *VerifyOptions) (*VerifyReport
 				report.Corrupt = append(report.Corrupt, err.Error())
 			}
 			return errors.Join(wrong...)
-		}
+		})
 	})
 	return report, err
 }

@@ -50,11 +50,8 @@ const (
 // NewWriter returns a Writer to the archive in b. It does no I/O. Errors:
 // *driver.InvalidError.
 func NewWriter(b Bucket, opts *WriterOptions) (*Writer, error) {
-	w := &Writer{bucket: b, catalog: &catalog{bucket: b}, known: map[Day]map[string]bool{}}
-	if opts != nil {
-		w.opts = *opts
-		w.opts.Columns = slices.Clone(opts.Columns)
-	}
+	w := &Writer{bucket: b, opts: orZero(opts), catalog: &catalog{bucket: b}, known: map[Day]map[string]bool{}}
+	w.opts.Columns = slices.Clone(w.opts.Columns)
 	if err := checkColumns(w.opts.Columns); err != nil {
 		return nil, err
 	}
