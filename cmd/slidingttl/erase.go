@@ -479,17 +479,37 @@ func (e *eraser) archive(ctx context.Context, uri string, what archive.Selection
 	if err != nil {
 		return err
 	}
-	keep := func(r *archive.ForgetReport) error {
-		if to.Report = r; i < 0 {
-			i, e.doc.Archives = len(e.doc.Archives), append(e.doc.Archives, to)
-		}
-		e.doc.Archives[i] = to
-		return e.save()
+	var last forgotten
+	days := e.path + ".days"
+	if text, err := os.ReadFile(days); e.path != "" && err == nil && json.Unmarshal(text, &last) == nil && last.URI == uri {
+		to.Report = last.Report
 	}
-	r, err := archive.Forget(ctx, b, what, &archive.ForgetOptions{DryRun: !e.w.apply, Progress: e.days("forget"), Before: to.Report, Save: keep})
+	o := archive.ForgetOptions{DryRun: !e.w.apply, Progress: e.days("forget"), Before: to.Report}
+	if e.path != "" {
+		o.Save = func(r *archive.ForgetReport) error { // a loss of power may cost these counts, and no erasure
+			text, err := json.Marshal(forgotten{URI: uri, Report: r})
+			if err == nil {
+				err = os.WriteFile(days+"~", text, 0o600)
+			}
+			if err == nil {
+				err = os.Rename(days+"~", days)
+			}
+			return err
+		}
+	}
+	r, err := archive.Forget(ctx, b, what, &o)
 	if r == nil {
 		return err
 	}
-	to.Done = err == nil
-	return errors.Join(err, keep(r))
+	if to.Report, to.Done = r, err == nil; i < 0 {
+		i, e.doc.Archives = len(e.doc.Archives), append(e.doc.Archives, to)
+	}
+	e.doc.Archives[i] = to
+	if failed := e.save(); failed != nil {
+		return errors.Join(err, failed)
+	}
+	if e.path != "" {
+		_ = os.Remove(days)
+	}
+	return err
 }
