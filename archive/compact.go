@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
 // CompactOptions adjusts Compact. The zero value, and nil, mean the defaults.
@@ -49,7 +51,7 @@ func (r *CompactReport) String() string {
 // are compacted. Its error is joined to the error that is returned. Files with columns of
 // one name and different types are not merged.
 func Compact(ctx context.Context, b Bucket, opts *CompactOptions) (*CompactReport, error) {
-	o := orZero(opts)
+	o := driver.Given(opts)
 	r := new(CompactReport)
 	c := &compactor{bucket: b, catalog: &catalog{bucket: b}, report: r}
 	err := eachDay(ctx, c.catalog, o.Span, o.Progress, func(m Manifest) error {
@@ -57,14 +59,6 @@ func Compact(ctx context.Context, b Bucket, opts *CompactOptions) (*CompactRepor
 		return c.day(ctx, m)
 	})
 	return r, err
-}
-
-// orZero returns what opts points to, the zero value for nil.
-func orZero[T any](opts *T) (o T) {
-	if opts != nil {
-		o = *opts
-	}
-	return o
 }
 
 // eachDay calls do for every day of span. It continues after corrupt and locked files, and joins
@@ -139,19 +133,18 @@ func (c *compactor) day(ctx context.Context, m Manifest) error {
 // together. It adds files that are corrupt, or have other column types, to left.
 func (c *compactor) examine(ctx context.Context, files []File, left map[string]bool) (columns map[string]ColumnType, fit []*head, corrupt, err error) {
 	columns = map[string]ColumnType{}
-	heads, errs := openHeads(ctx, c.bucket, files, true)
-	for i, h := range heads {
+	for _, h := range openHeads(ctx, c.bucket, files, true) {
 		switch {
-		case errs[i] == nil && agree(columns, h.columns):
+		case h.err == nil && agree(columns, h.columns):
 			fit = append(fit, h)
 			continue
-		case errs[i] == nil:
+		case h.err == nil:
 			left[h.file.Name] = true
-		case errors.Is(errs[i], ErrCorrupt):
+		case errors.Is(h.err, ErrCorrupt):
 			left[h.file.Name] = true
-			corrupt = errors.Join(corrupt, errs[i])
+			corrupt = errors.Join(corrupt, h.err)
 		case err == nil:
-			err = errs[i]
+			err = h.err
 		}
 		h.close()
 	}

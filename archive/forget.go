@@ -113,7 +113,7 @@ func (r *ForgetReport) String() string {
 // Errors: ErrLeft; *driver.InvalidError if the Selection sets none or several of its ways,
 // or if no file has its Column with a type that fits Value.
 func Forget(ctx context.Context, b Bucket, what Selection, opts *ForgetOptions) (*ForgetReport, error) {
-	o := orZero(opts)
+	o := driver.Given(opts)
 	if err := what.Validate(); err != nil {
 		return nil, err
 	}

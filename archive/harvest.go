@@ -21,7 +21,7 @@ import (
 // opts.Bury must be g.Bury, or nil for a dry run. Harvest sets Resume and Save, and Since and
 // Again if Since is zero.
 func (g *Grave) Harvest(ctx context.Context, store string, d upkeep.Harvested, p slidingttl.Policy, opts *upkeep.HarvestOptions) (*upkeep.HarvestReport, error) {
-	o := orZero(opts)
+	o := driver.Given(opts)
 	sum := sha256.Sum256([]byte(g.Source + "\x00" + store))
 	name := "harvest-" + hex.EncodeToString(sum[:16])
 	content, err := g.Writer.Checkpoint(ctx, name)

@@ -44,6 +44,7 @@ type head struct {
 	stop  func()
 
 	columns map[string]ColumnType
+	err     error // why it could not be opened
 }
 
 // mergeEntry is an entry whose value may still have to be read.
@@ -157,6 +158,9 @@ func (h *head) fill(ctx context.Context, check bool) error {
 
 // next returns the next record. ok is false after the last one and after an error.
 func (h *head) next(ctx context.Context) (e mergeEntry, ok bool, err error) {
+	if h.err != nil {
+		return e, false, h.err
+	}
 	if h.more != nil {
 		e, err, ok = h.more()
 		return e, ok && err == nil, err
@@ -180,20 +184,20 @@ func (h *head) close() {
 	}
 }
 
-// openHeads opens files, several at once. Its errors are those of the files, in their order.
-func openHeads(ctx context.Context, b Bucket, files []File, check bool) ([]*head, []error) {
-	heads, errs := make([]*head, len(files)), make([]error, len(files))
+// openHeads opens files, several at once. The error of each is in its head.
+func openHeads(ctx context.Context, b Bucket, files []File, check bool) []*head {
+	heads := make([]*head, len(files))
 	var g errgroup.Group
 	g.SetLimit(lookups)
 	for i, f := range files {
 		heads[i] = &head{bucket: b, file: f, room: max(leastRoom, mergeRoom/int64(len(files)))}
 		g.Go(func() error {
-			errs[i] = heads[i].open(ctx, check)
+			heads[i].err = heads[i].open(ctx, check)
 			return nil
 		})
 	}
-	_ = g.Wait() // the errors are in errs
-	return heads, errs
+	_ = g.Wait() // no function fails
+	return heads
 }
 
 // merged yields the records of several files in order, the latest version of each life. It begins
@@ -202,22 +206,7 @@ func openHeads(ctx context.Context, b Bucket, files []File, check bool) ([]*head
 // A fault in a file is yielded as an error, and the rest of that file is left out.
 func merged(ctx context.Context, b Bucket, files []File, after *identity) iter.Seq2[Archived, error] {
 	return func(yield func(Archived, error) bool) {
-		heads, errs := openHeads(ctx, b, files, false)
-		well := heads[:0]
-		for i, h := range heads {
-			if errs[i] == nil {
-				well = append(well, h)
-			}
-		}
-		for _, err := range errs {
-			if err != nil && !yield(Archived{}, err) {
-				for _, h := range well {
-					h.close()
-				}
-				return
-			}
-		}
-		for a, err := range mergedHeads(ctx, well, after) {
+		for a, err := range mergedHeads(ctx, openHeads(ctx, b, files, false), after) {
 			if a == nil {
 				a = new(Archived)
 			}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
 // RepairOptions adjusts Repair. The zero value, and nil, mean the defaults.
@@ -54,7 +56,7 @@ func (r *RepairReport) String() string {
 //
 // Repair may run beside other operations, and again. A day that a later version wrote stays as it is.
 func Repair(ctx context.Context, b Bucket, opts *RepairOptions) (*RepairReport, error) {
-	o := orZero(opts)
+	o := driver.Given(opts)
 	r := &RepairReport{Applied: o.Apply}
 	c := &catalog{bucket: b}
 	err := eachDay(ctx, c, o.Span, o.Progress, func(m Manifest) error {

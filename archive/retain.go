@@ -52,7 +52,7 @@ const quietDays = 31
 // nothing and returns a *ClockError: a clock that has jumped ahead must not empty an
 // archive.
 func Retain(ctx context.Context, b Bucket, days int, opts *RetainOptions) (*RetainReport, error) {
-	o := orZero(opts)
+	o := driver.Given(opts)
 	if days < 1 {
 		return nil, &driver.InvalidError{Field: "days", Value: strconv.Itoa(days), Rule: "must be at least 1"}
 	}

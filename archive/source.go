@@ -16,7 +16,6 @@ type section struct {
 	ctx    context.Context
 	bucket Bucket
 	name   string
-	read   int64 // bytes
 	err    error // of the bucket, the first one
 
 	content io.ReaderAt // the file, if it was read; else nil
@@ -31,7 +30,6 @@ func (s *section) ReadAt(p []byte, off int64) (int, error) {
 		return s.content.ReadAt(p, off)
 	}
 	n, err := s.bucket.ReadAt(s.ctx, s.name, p, off)
-	s.read += int64(n)
 	if err != nil && !errors.Is(err, io.EOF) && s.err == nil {
 		s.err = err
 	}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
 // VerifyOptions adjusts Verify. The zero value, and nil, mean the defaults.
@@ -34,7 +36,7 @@ func (r *VerifyReport) String() string {
 // order. Faults are in the report, and joined to the error, which matches ErrCorrupt. [Repair] makes
 // the rest readable.
 func (r *Reader) Verify(ctx context.Context, opts *VerifyOptions) (*VerifyReport, error) {
-	o := orZero(opts)
+	o := driver.Given(opts)
 	report := new(VerifyReport)
 	err := eachDay(ctx, r.catalog, o.Span, o.Progress, func(m Manifest) error {
 		return r.catalog.retry(ctx, m, func(ctx context.Context, m *Manifest) error {

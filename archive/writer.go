@@ -50,7 +50,7 @@ const (
 // NewWriter returns a Writer to the archive in b. It does no I/O. Errors:
 // *driver.InvalidError.
 func NewWriter(b Bucket, opts *WriterOptions) (*Writer, error) {
-	w := &Writer{bucket: b, opts: orZero(opts), catalog: &catalog{bucket: b}, known: map[Day]map[string]bool{}}
+	w := &Writer{bucket: b, opts: driver.Given(opts), catalog: &catalog{bucket: b}, known: map[Day]map[string]bool{}}
 	w.opts.Columns = slices.Clone(w.opts.Columns)
 	if err := checkColumns(w.opts.Columns); err != nil {
 		return nil, err

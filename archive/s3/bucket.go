@@ -41,11 +41,7 @@ type objects interface {
 
 // New returns the archive in a bucket. It does no I/O. Errors: *driver.InvalidError.
 func New(c *awss3.Client, bucket string, opts *Options) (*Bucket, error) {
-	var o Options
-	if opts != nil {
-		o = *opts
-	}
-	o, err := o.validate()
+	o, err := driver.Given(opts).validate()
 	if err != nil {
 		return nil, err
 	}

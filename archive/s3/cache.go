@@ -1,8 +1,8 @@
 package s3
 
 import (
-	"container/list"
 	"context"
+	"slices"
 	"sync"
 
 	"golang.org/x/sync/singleflight"
@@ -14,35 +14,30 @@ type cache struct {
 	flight singleflight.Group
 
 	mu    sync.Mutex
-	held  int64                    // guarded by mu, as are those below
-	order *list.List               // of *cached, most recently used first
-	files map[string]*list.Element // by name
+	held  int64             // guarded by mu, as are those below
+	order []string          // names, most recently used last
+	files map[string][]byte // by name
 }
 
-type cached struct {
-	name    string
-	content []byte
-}
-
-func newCache(most int64) *cache {
-	return &cache{most: most, order: list.New(), files: map[string]*list.Element{}}
-}
+func newCache(most int64) *cache { return &cache{most: most, files: map[string][]byte{}} }
 
 // get returns a file. If it is not cached, concurrent callers share one call of read.
 func (c *cache) get(ctx context.Context, name string, read func(context.Context, string) ([]byte, error)) ([]byte, error) {
 	c.mu.Lock()
-	e, ok := c.files[name]
+	content, ok := c.files[name]
 	if ok {
-		c.order.MoveToFront(e)
+		c.put(name, content)
 	}
 	c.mu.Unlock()
 	if ok {
-		return e.Value.(*cached).content, nil
+		return content, nil
 	}
 	result := c.flight.DoChan(name, func() (any, error) {
 		content, err := read(context.WithoutCancel(ctx), name)
 		if err == nil {
-			c.add(name, content)
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.put(name, content)
 		}
 		return content, err
 	})
@@ -55,31 +50,27 @@ func (c *cache) get(ctx context.Context, name string, read func(context.Context,
 	}
 }
 
-func (c *cache) add(name string, content []byte) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if _, ok := c.files[name]; ok {
-		return
-	}
-	c.files[name] = c.order.PushFront(&cached{name, content})
+// put keeps a file as the one most recently used. The caller holds mu.
+func (c *cache) put(name string, content []byte) {
+	c.remove(name)
+	c.order, c.files[name] = append(c.order, name), content
 	c.held += int64(len(content))
-	for c.held > c.most && c.order.Len() > 1 {
-		c.forget(c.order.Back())
+	for c.held > c.most && len(c.order) > 1 {
+		c.remove(c.order[0])
 	}
 }
 
 func (c *cache) drop(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if e, ok := c.files[name]; ok {
-		c.forget(e)
-	}
+	c.remove(name)
 }
 
-// forget removes e. The caller holds mu.
-func (c *cache) forget(e *list.Element) {
-	f := e.Value.(*cached)
-	c.order.Remove(e)
-	delete(c.files, f.name)
-	c.held -= int64(len(f.content))
+// remove removes a file, if it is kept. The caller holds mu.
+func (c *cache) remove(name string) {
+	c.held -= int64(len(c.files[name]))
+	delete(c.files, name)
+	if i := slices.Index(c.order, name); i >= 0 {
+		c.order = slices.Delete(c.order, i, i+1)
+	}
 }
