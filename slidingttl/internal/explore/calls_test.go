@@ -141,9 +141,7 @@ var doing = map[string]func(ctx context.Context, r *run, s *slidingttl.Store[val
 	// poison stores such a value past all stores.
 	"poison": func(ctx context.Context, r *run, _ *slidingttl.Store[value]) {
 		v := r.w.newValue(exits)
-		_, r.err = roundTrip(ctx, &conn{r.w, r.p}, "save", func(*run) (driver.Version, error) {
-			return r.w.store(v, r.w.truth.last().Life, r), nil
-		})
+		r.err = r.w.dial(r.p).save(ctx, func(*run) { r.w.store(v, r.w.truth.last().Life, r) })
 	},
 	"upsertmulti": func(ctx context.Context, r *run, s *slidingttl.Store[value]) {
 		r.wrote = r.w.newValue(0)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/internal/fakestore"
 )
 
 // crowd is many readers of many keys for some seconds, on virtual time. What a few calls on one key
@@ -84,11 +85,11 @@ func TestCrowds(t *testing.T) {
 
 // mass is the store of a crowd, and what it has seen.
 type mass struct {
+	*fakestore.Store[int]
 	crowd
 	began time.Time
 
 	mu       sync.Mutex // guards the rest
-	records  map[string]driver.Entry[int]
 	hangs    map[string]bool
 	fails    map[string]int // how often touches of a key still fail
 	failed   map[string]time.Time
@@ -105,19 +106,13 @@ const crowdIdle = 10 * time.Minute
 
 func (m *mass) second() int { return int(time.Since(m.began) / time.Second) }
 
-func (m *mass) Resolution() time.Duration { return time.Millisecond }
-
-func (m *mass) Get(_ context.Context, k string) (driver.Entry[int], error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	e, ok := m.records[k]
-	if !ok {
-		return e, driver.ErrNotFound
+// answer answers c, of which touches take a while, and may fail or hang.
+func (m *mass) answer(c *fakestore.Call[int]) {
+	if c.Op != fakestore.Touch {
+		m.Do(c)
+		return
 	}
-	return e, nil
-}
-
-func (m *mass) Touch(ctx context.Context, k string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
+	k := c.Key
 	m.mu.Lock()
 	m.running++
 	m.most = max(m.most, m.running)
@@ -132,42 +127,27 @@ func (m *mass) Touch(ctx context.Context, k string, was driver.Meta, life driver
 	if hangs {
 		wait = time.Hour
 	}
-	err := driver.Sleep(ctx, wait)
+	c.Err = driver.Sleep(c.Ctx, wait)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.running--
-	switch e := m.records[k]; {
-	case err != nil:
+	switch {
+	case c.Err != nil:
 	case fails:
 		m.fails[k]--
 		m.failed[k] = time.Now()
-		err = errDown
-	case e.Meta != was:
-		err = &driver.ConflictError{Found: e.Meta}
+		c.Err = errDown
 	default:
-		delete(m.failed, k)
-		e.Life = life
-		m.records[k] = e
+		if m.Do(c); c.Err == nil {
+			delete(m.failed, k)
+		}
 	}
-	return 1, err
 }
-
-func (m *mass) Insert(context.Context, string, int, driver.Life, driver.Instant) (driver.Version, error) {
-	panic("not of a crowd")
-}
-
-func (m *mass) Replace(context.Context, string, int, driver.Meta, driver.Life, driver.Instant) (driver.Version, error) {
-	panic("not of a crowd")
-}
-
-func (m *mass) Delete(context.Context, string) error { panic("not of a crowd") }
 
 // add stores a record that dies in left.
 func (m *mass) add(k string, left time.Duration) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	now := driver.Floor(time.Now())
-	m.records[k] = driver.Entry[int]{Meta: driver.Meta{Life: driver.Life{CreatedAt: now.Add(-time.Minute), ExpiresAt: now.Add(left)}, Version: 1}}
+	m.Plant(k, 0, driver.Life{CreatedAt: now.Add(-time.Minute), ExpiresAt: now.Add(left)})
 }
 
 func (m *mass) violated(format string, args ...any) {
@@ -185,8 +165,9 @@ func (c crowd) play(t *testing.T) (broken []string) {
 }
 
 func (c crowd) run(t *testing.T) []string {
-	m := &mass{crowd: c, began: time.Now(), records: map[string]driver.Entry[int]{}, hangs: map[string]bool{}, fails: map[string]int{}, failed: map[string]time.Time{},
+	m := &mass{Store: fakestore.New[int](time.Millisecond), crowd: c, began: time.Now(), hangs: map[string]bool{}, fails: map[string]int{}, failed: map[string]time.Time{},
 		last: map[string]time.Time{}, spun: map[string]int{}, bySecond: map[int]int{}, over: map[int]int{}}
+	m.Handle = m.answer
 	o := c.options
 	var overNow atomic.Bool
 	o.Observer = &slidingttl.Observer{Budget: func(over bool) { overNow.Store(over) }}

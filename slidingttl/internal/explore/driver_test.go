@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/internal/fakestore"
 )
 
 // features are what a driver may have. A plain one removes the dead at their expiry, and
@@ -24,212 +24,139 @@ var features = []string{
 	"locks",     // no feature: the schedule orders the locks of the touches as well
 }
 
+// driverCall is a call of a driver.
+type driverCall = fakestore.Call[value]
+
 // conn is a process's driver.
 type conn struct {
+	fakestore.Driver[value]
 	w *world
 	p *process
 }
 
-var (
-	_ driver.Remover[value]     = (*conn)(nil)
-	_ driver.ReadToucher[value] = readToucher{}
-	_ driver.Overwriter[value]  = overwriter{}
-	_ driver.Latest[value]      = latest{}
-)
-
 // dial returns a driver with the features of the program's.
-func (w *world) dial(p *process) driver.Driver[value] {
-	c := &conn{w, p}
+func (w *world) dial(p *process) *conn {
+	c := &conn{w: w, p: p}
+	c.Step, c.Handle, c.Has = w.resolution(), c.answer, []any{(*driver.Remover[value])(nil)}
 	switch has := func(f string) bool { return strings.Contains(w.driver, f) }; {
 	case has("overwrite"):
-		return overwriter{readToucher{c}}
+		c.Has = append(c.Has, (*driver.Overwriter[value])(nil), (*driver.ReadToucher[value])(nil))
 	case has("readtouch"):
-		return readToucher{c}
+		c.Has = append(c.Has, (*driver.ReadToucher[value])(nil))
 	case has("stale"):
-		return latest{c}
-	default:
-		return c
+		c.Has = append(c.Has, (*driver.Latest[value])(nil))
 	}
+	return c
 }
 
-func (c *conn) Resolution() time.Duration { return c.w.resolution() }
-
-func (c *conn) Get(ctx context.Context, k string) (driver.Entry[value], error) {
-	switch k {
-	case missing:
-		return driver.Entry[value]{}, driver.ErrNotFound
-	case aside, bad, many[0], many[1], many[2]:
-		now := driver.Ceil(c.p.now())
-		return driver.Entry[value]{Meta: driver.Meta{Life: driver.Life{CreatedAt: now, ExpiresAt: now.Add(minute)}, Version: 1}}, nil
+// answer answers k.
+func (c *conn) answer(k *driverCall) {
+	created := driver.Instant(0) // of the record that a touch is for
+	if k.Op == fakestore.Touch {
+		created = k.Was.CreatedAt
 	}
-	return roundTrip(ctx, c, "get", func(r *run) (driver.Entry[value], error) { return c.read(r, c.w.truth.last()) })
-}
-
-// read is an effect: s is what it finds.
-func (c *conn) read(r *run, s *state) (driver.Entry[value], error) {
-	if r != nil && r.saved > 0 && r.readBack == nil {
-		r.readBack = &driver.Meta{}
-		*r.readBack = s.Meta
+	if k.Key == key {
+		c.roundTrip(k, created, c.effect)
+		return
 	}
-	if !s.present {
-		if r != nil {
-			r.foundGone = c.w.step
-		}
-		return driver.Entry[value]{}, driver.ErrNotFound
+	if k.Op != fakestore.Touch {
+		c.readOther(k)
+		return
 	}
-	if r != nil && r.saved == 0 && r.name == "save" {
-		r.before = s.Life
-	}
-	return driver.Entry[value]{Value: s.value, Meta: s.Meta}, nil
-}
-
-func (c *conn) Insert(ctx context.Context, _ string, v value, life driver.Life, now driver.Instant) (driver.Version, error) {
-	return roundTrip(ctx, c, "insert", func(r *run) (driver.Version, error) {
-		if s := c.w.truth.last(); s.present && s.Alive(now) {
-			return 0, &driver.ConflictError{Found: s.Meta}
-		}
-		c.w.judgeFresh(c.p, r, life)
-		return c.w.store(v, life, r), nil
-	})
-}
-
-// match is nil if the record is was, and alive at now.
-func (c *conn) match(was driver.Meta, now driver.Instant) error {
-	switch s := c.w.truth.last(); {
-	case !s.present || !s.Alive(now):
-		return driver.ErrNotFound
-	case s.Meta != was:
-		return &driver.ConflictError{Found: s.Meta}
-	}
-	return nil
-}
-
-func (c *conn) Replace(ctx context.Context, _ string, v value, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-	return roundTrip(ctx, c, "replace", func(r *run) (driver.Version, error) {
-		if err := c.match(was, now); err != nil {
-			return 0, err
-		}
-		c.w.judgeReplace(c.p, r, v, life)
-		return c.w.store(v, life, r), nil
-	})
-}
-
-func (c *conn) Touch(ctx context.Context, k string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-	switch k {
+	switch k.Key {
 	case aside:
-		return 1, c.w.refusal()
+		k.Err = c.w.refusal()
 	case bad:
 		c.w.mu.Lock()
 		defer c.w.mu.Unlock()
 		c.p.failed = append(c.p.failed, 1)
 		c.w.sending(c.p, bad)
-		return 0, errDown
-	case many[0], many[1], many[2]:
-		return roundTripOf(ctx, c, "touch", k, 1, func(*run) (driver.Version, error) { return 1, nil })
+		k.Err = errDown
+	default:
+		c.roundTrip(k, 1, func(*run, *driverCall, *state) {})
 	}
-	return roundTripOf(ctx, c, "touch", k, was.CreatedAt, func(r *run) (driver.Version, error) {
-		if err := c.match(was, now); err != nil {
-			return 0, err
-		}
-		c.w.judgeTouch(c.p, r, life)
-		return c.touched(life), nil
-	})
 }
 
-// touched gives the stored record this life.
-func (c *conn) touched(life driver.Life) driver.Version {
-	s := *c.w.truth.last()
-	s.Life = life
-	if strings.Contains(c.w.driver, "versions") {
-		c.w.truth.version++
-		s.Version = c.w.truth.version
+// readOther answers a read of a record whose every read finds a touch due, or of none.
+func (c *conn) readOther(k *driverCall) {
+	if k.Key == missing {
+		k.Err = driver.ErrNotFound
+		return
 	}
-	c.w.put(s)
-	return s.Version
+	now := driver.Ceil(c.p.now())
+	k.Entry.Meta = driver.Meta{Life: driver.Life{CreatedAt: now, ExpiresAt: now.Add(minute)}, Version: 1}
 }
 
-func (c *conn) Delete(ctx context.Context, _ string) error {
-	_, err := roundTrip(ctx, c, "delete", func(r *run) (struct{}, error) {
-		c.w.put(state{by: r})
-		if r != nil {
-			r.deleted = c.w.step
-		}
-		return struct{}{}, nil
-	})
-	return err
+// effect has k, a call of r, take effect over s.
+func (c *conn) effect(r *run, k *driverCall, s *state) {
+	var found *driver.Entry[value]
+	if s.present {
+		found = &driver.Entry[value]{Value: s.value, Meta: s.Meta}
+	}
+	rules := fakestore.Rules{Bumps: strings.Contains(c.w.driver, "versions")}
+	if is, writes := k.Apply(found, c.w.truth.version+1, rules); writes {
+		c.judge(r, k, s, is)
+		c.write(r, k, s, is)
+		s = c.w.truth.last()
+	}
+	if r != nil && (k.Reads() || k.Op == fakestore.ReadTouch) {
+		r.read(s)
+	}
 }
 
-func (c *conn) Remove(ctx context.Context, _ string, was driver.Meta, now driver.Instant) error {
-	_, err := roundTrip(ctx, c, "remove", func(r *run) (struct{}, error) {
-		if err := c.match(was, now); err != nil {
-			return struct{}{}, err
-		}
-		if s := c.w.truth.last(); r != nil && r.meta != (driver.Meta{}) && s.value != r.value {
+// judge judges what k, a call of r, writes over s.
+func (c *conn) judge(r *run, k *driverCall, s *state, is *driver.Entry[value]) {
+	switch k.Op {
+	case fakestore.Touch, fakestore.ReadTouch:
+		c.w.judgeTouch(c.p, r, is.Life)
+	case fakestore.Remove:
+		if r != nil && r.meta != (driver.Meta{}) && s.value != r.value {
 			c.w.violated("created", "%v removes value %d in place of %d", r, s.value.id, r.value.id)
 		}
+	case fakestore.Insert, fakestore.Replace, fakestore.Overwrite:
+		if k.Op == fakestore.Replace || s.present && s.Alive(k.Now) {
+			c.w.judgeReplace(c.p, r, k.Value, is.Life)
+		} else {
+			c.w.judgeFresh(c.p, r, is.Life)
+		}
+	}
+}
+
+func (c *conn) write(r *run, k *driverCall, s *state, is *driver.Entry[value]) {
+	switch {
+	case is == nil:
 		c.w.put(state{by: r})
 		if r != nil {
 			r.deleted = c.w.step
 		}
-		return struct{}{}, nil
-	})
-	return err
-}
-
-// readToucher reads and touches at once.
-type readToucher struct{ *conn }
-
-func (c readToucher) ReadTouch(ctx context.Context, k string, _ *driver.Meta, a driver.Access, now driver.Instant) (driver.Entry[value], bool, error) {
-	if k != key {
-		e, err := c.Get(ctx, k)
-		return e, false, err
+	case k.Op == fakestore.Touch || k.Op == fakestore.ReadTouch:
+		c.w.truth.version = max(c.w.truth.version, is.Version)
+		touched := *s
+		touched.Meta = is.Meta
+		c.w.put(touched)
+	default:
+		c.w.store(is.Value, is.Life, r)
 	}
-	touched := false
-	e, err := roundTrip(ctx, c.conn, "readtouch", func(r *run) (driver.Entry[value], error) {
-		s := c.w.truth.last()
-		if s.present && s.Alive(now) {
-			var life driver.Life
-			if life, touched = a.Touch(s.Life); touched {
-				c.w.judgeTouch(c.p, r, life)
-				c.touched(life)
-			}
-		}
-		return c.read(r, c.w.truth.last())
-	})
-	return e, touched && err == nil, err
 }
 
-// overwriter decides what an upsert writes as well.
-type overwriter struct{ readToucher }
-
-func (c overwriter) Overwrite(ctx context.Context, _ string, v value, newLife driver.Life, a driver.Access, now driver.Instant) (driver.Meta, error) {
-	return roundTrip(ctx, c.conn, "overwrite", func(r *run) (driver.Meta, error) {
-		s, plan := c.w.truth.last(), a.Overwrite(newLife, now)
-		found := &s.Meta
-		if !s.present || !s.Alive(now) {
-			found = nil
-		}
-		life, err := plan(found)
-		switch {
-		case err != nil:
-			return driver.Meta{}, err
-		case found == nil:
-			c.w.judgeFresh(c.p, r, life)
-		default:
-			c.w.judgeReplace(c.p, r, v, life)
-		}
-		return driver.Meta{Life: life, Version: c.w.store(v, life, r)}, nil
-	})
-}
-
-// latest is a driver whose reads may be stale, and which has some that are not.
-type latest struct{ *conn }
-
-func (c latest) Latest(ctx context.Context, k string) (driver.Entry[value], error) {
-	if k != key {
-		return c.Get(ctx, k)
+// read notes what r finds.
+func (r *run) read(s *state) {
+	if r.saved > 0 && r.readBack == nil {
+		meta := s.Meta
+		r.readBack = &meta
 	}
-	return roundTrip(ctx, c.conn, "latest", func(r *run) (driver.Entry[value], error) { return c.read(r, c.w.truth.last()) })
+	if !s.present {
+		r.foundGone = r.w.step
+	} else if r.saved == 0 && r.name == "save" {
+		r.before = s.Life
+	}
+}
+
+// save makes a trip that writes what no driver does.
+func (c *conn) save(ctx context.Context, write func(by *run)) error {
+	k := &driverCall{Ctx: ctx, Op: "save", Key: key}
+	c.roundTrip(k, 0, func(r *run, _ *driverCall, _ *state) { write(r) })
+	return k.Err
 }
 
 // repository is the wrapped repository: it keeps its values where the store does, and a value
@@ -242,13 +169,12 @@ func (r repository) Get(ctx context.Context, id string) (value, error) {
 }
 
 func (r repository) Upsert(ctx context.Context, _ string, v value) error {
-	_, err := roundTrip(ctx, r.conn, "save", func(by *run) (driver.Version, error) {
+	return r.conn.save(ctx, func(by *run) {
 		if by != nil {
 			by.saved = r.w.step
 		}
-		return r.w.store(v, driver.Life{}, by), nil
+		r.w.store(v, driver.Life{}, by)
 	})
-	return err
 }
 
 var (

@@ -104,7 +104,7 @@ var starts = map[string]func(w *world, first *slidingttl.Store[value], all []*pr
 	},
 	// The record has no created_at.
 	"foreign": func(w *world, _ *slidingttl.Store[value], all []*process) {
-		must(repository{&conn{w, all[0]}}.Upsert(context.Background(), key, value{}))
+		must(repository{w.dial(all[0])}.Upsert(context.Background(), key, value{}))
 	},
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/internal/fakestore"
 )
 
 // trip is a call of the driver. It takes effect, and is answered, when the schedule says.
@@ -16,9 +17,9 @@ type trip struct {
 	p       *process
 	owner   *run   // nil: no call is known to have made it
 	name    string // its owner's, or its process's where it has none, and a number
-	kind    string
-	timed   bool // a touch sends it: only a touch has a timeout
-	sent    int  // step
+	kind    string // the operation, or "save"
+	timed   bool   // a touch sends it: only a touch has a timeout
+	sent    int    // step
 	key     string
 	created driver.Instant // of the record that a touch is for; zero: unknown
 	effect  func() error
@@ -30,11 +31,11 @@ type trip struct {
 }
 
 // writes reports whether the trip may change what is stored.
-func (t *trip) writes() bool { return t.kind != "get" && t.kind != "latest" }
+func (t *trip) writes() bool { return t.kind != fakestore.Get && t.kind != fakestore.Latest }
 
 // touches reports whether the trip is a touch, of which a process makes one at a time.
 func (t *trip) touches() bool {
-	return t.kind == "readtouch" || t.kind == "touch" && (t.owner == nil || t.owner.name != "retire")
+	return t.kind == fakestore.ReadTouch || t.kind == fakestore.Touch && (t.owner == nil || t.owner.name != "retire")
 }
 
 type runKey struct{}
@@ -57,64 +58,48 @@ func (p *process) owner(ctx context.Context) *run {
 	return owner
 }
 
-// roundTrip makes a trip that takes effect as effect does.
-func roundTrip[R any](ctx context.Context, c *conn, kind string, effect func(*run) (R, error)) (R, error) {
-	return roundTripOf(ctx, c, kind, key, 0, effect)
-}
-
-// roundTripOf is roundTrip for the record under k, which was created at created.
-func roundTripOf[R any](ctx context.Context, c *conn, kind, k string, created driver.Instant, effect func(*run) (R, error)) (R, error) {
-	w, p := c.w, c.p
-	var result, none R
+// roundTrip answers k by a trip that takes effect as effect does, on a record that was created at
+// created.
+func (c *conn) roundTrip(k *driverCall, created driver.Instant, effect func(*run, *driverCall, *state)) {
+	w, p, sent := c.w, c.p, *k // a write that was left may still take effect
 	w.mu.Lock()
-	owner := p.owner(ctx)
-	_, timed := ctx.Deadline()
-	t := &trip{p: p, owner: owner, kind: kind, timed: timed, key: k, created: created, answer: make(chan struct{})}
-	t.effect = func() (err error) { result, err = effect(owner); return err }
+	defer w.mu.Unlock()
+	owner := p.owner(k.Ctx)
+	_, timed := k.Ctx.Deadline()
+	t := &trip{p: p, owner: owner, kind: k.Op, timed: timed, key: k.Key, created: created, answer: make(chan struct{})}
+	t.effect = func() error { effect(owner, &sent, w.truth.last()); return sent.Err }
 	if w.direct {
-		defer w.mu.Unlock()
-		err := t.effect()
-		return result, err
+		k.Err = t.effect()
+		k.Entry, k.Touched = sent.Entry, sent.Touched
+		return
 	}
-	if by, _ := ctx.Value(runKey{}).(*run); by != nil && by.left && by.name == "batch" && t.touches() {
+	if by, _ := k.Ctx.Value(runKey{}).(*run); by != nil && by.left && by.name == "batch" && t.touches() {
 		if by.sentLeft++; by.sentLeft > 1 {
 			w.violated("left", "%v starts %d touches after its caller has left", by, by.sentLeft)
 		}
 	}
-	if kind == "get" && w.isStale() {
-		t.old = func() error {
-			e, err := c.read(nil, w.earlier())
-			if err == nil {
-				result = any(e).(R)
-			}
-			return err
-		}
+	if k.Op == fakestore.Get && w.isStale() {
+		t.old = func() error { effect(nil, &sent, w.earlier()); return sent.Err }
 	}
 	w.send(t)
-	w.mu.Unlock()
-
-	var err error
-	done := ctx.Done()
+	done := k.Ctx.Done()
 	if strings.Contains(w.driver, "deaf") {
 		done = nil
 	}
+	w.mu.Unlock()
 	select {
 	case <-t.answer:
 		w.mu.Lock()
-		err = t.failure
+		k.Err = t.failure
 	case <-done:
 		w.mu.Lock()
 		t.left = true
-		if err = ctx.Err(); t.writes() {
-			err = fmt.Errorf("%w: %w", driver.ErrAmbiguous, err)
+		if k.Err = k.Ctx.Err(); t.writes() {
+			k.Err = fmt.Errorf("%w: %w", driver.ErrAmbiguous, k.Err)
 		}
 	}
-	defer w.mu.Unlock()
-	w.returned(t, err)
-	if err != nil {
-		return none, err
-	}
-	return result, nil
+	w.returned(t, k.Err)
+	k.Entry, k.Touched = sent.Entry, sent.Touched
 }
 
 // send records a trip that begins.
@@ -173,7 +158,7 @@ func (w *world) returned(t *trip, err error) {
 		r.faulted = true
 		r.unsure = r.unsure || t.writes() && !t.touches()
 	}
-	r.ownTouch = r.ownTouch || !r.ended && t.kind == "touch" && err == driver.ErrNotFound
+	r.ownTouch = r.ownTouch || !r.ended && t.kind == fakestore.Touch && err == driver.ErrNotFound
 }
 
 // drop removes t from the trips that wait.

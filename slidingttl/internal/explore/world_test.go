@@ -113,7 +113,7 @@ func newWorld(p program, faults int, told bool) *world {
 		var err error
 		x.store, err = slidingttl.New(w.dial(x), policy, &options)
 		must(err)
-		x.wrapped, err = slidingttl.Wrap(repository{&conn{w, x}}, x.store, func(id string) string { return id }, nil)
+		x.wrapped, err = slidingttl.Wrap(repository{w.dial(x)}, x.store, func(id string) string { return id }, nil)
 		must(err)
 		w.processes = append(w.processes, x)
 	}
