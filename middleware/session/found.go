@@ -65,14 +65,16 @@ func (q *request[T]) fetch(ctx context.Context, t token, proven bool) (f found[T
 	}
 	if !q.passive() {
 		if !m.policies.outlasted(r) {
-			m.survived(ctx, m.list(ctx, now))
+			if failed := m.list(ctx, now); failed != nil {
+				after = func() { m.survived(ctx, failed) }
+			}
 		}
 		if now.entry, err = m.store.TouchEntry(ctx, now.key, now.entry); err != nil {
-			return f, nil, err
+			return f, after, err
 		}
 	}
 	f.now = now
-	return f, nil, nil
+	return f, after, nil
 }
 
 // slow reports whether the request took so long to ask for its session that the client

@@ -181,3 +181,42 @@ func TestEvictionThatFailed(t *testing.T) {
 		t.Errorf("after RevokeAll the token opens a session of %s", who)
 	}
 }
+
+// TestLongerReleaseWithShortBound: an access that extends the index ends no session and calls no
+// hook under the request's lock, also if the index has more sessions than this release allows.
+func TestLongerReleaseWithShortBound(t *testing.T) {
+	s := newSite(t, nil)
+	var tokens []string
+	for range 4 {
+		tokens = append(tokens, begin(t, s.sessions))
+	}
+	m := s.release(400*hours, 720*hours) // at most 3
+	for _, token := range tokens {
+		if who := user(t, m, token); who != "ann" {
+			t.Errorf("a read has ended the session: %q", who)
+		}
+	}
+	var failing *session.Manager[Data]
+	var err error
+	failing, err = session.New[Data](s.driver, &session.Options{
+		Policy:  slidingttl.Policy{IdleGrace: 500 * hours, MaxLifetime: 800 * hours},
+		Now:     s.clock.Now,
+		OnError: func(ctx context.Context, _ error) { _, _ = failing.Get(ctx) }, // the hook may use the session
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer failing.Close(context.Background())
+	said := 0
+	s.store.onCalls(func(op, _ string) error {
+		if op == "replace" {
+			said++
+			return errors.New("down")
+		}
+		return nil
+	})
+	if who := user(t, failing, tokens[0]); who != "ann" || said == 0 {
+		t.Errorf("an index that cannot be written: %q, %d writes", who, said)
+	}
+	s.store.onCalls(nil)
+}

@@ -125,7 +125,7 @@ func (m *Manager[T]) keys(members []member) []string {
 // list has user's index outlast the session now by the policies of this manager, which are
 // longer than those of the release that listed it. A session that no index lists is listed.
 func (m *Manager[T]) list(ctx context.Context, now *current[T]) error {
-	if err := m.enlist(ctx, now, ""); err != nil {
+	if _, err := m.add(ctx, now, ""); err != nil {
 		return err
 	}
 	e, err := m.store.UpdateEntry(ctx, now.key, now.entry, func(r Record) (Record, error) {
@@ -144,12 +144,27 @@ func (m *Manager[T]) list(ctx context.Context, now *current[T]) error {
 }
 
 // enlist adds the session now to its user's index, in place of the session replaces, and
-// ends the sessions over the bound. A session leaves the index only once it has ended.
+// ends the sessions over the bound.
 func (m *Manager[T]) enlist(ctx context.Context, now *current[T], replaces string) error {
+	over, err := m.add(ctx, now, replaces)
+	if err != nil || len(over) == 0 {
+		return err
+	}
+	if err := m.buryAll(ctx, m.keys(over), ReasonEvicted); err != nil {
+		m.survived(ctx, err) // they stay listed
+		return nil
+	}
+	m.survived(ctx, m.delist(ctx, now.entry.Value.User, ids(over)...))
+	return nil
+}
+
+// add is enlist that returns the sessions over the bound. It calls no hook. A session leaves the
+// index only once it has ended.
+func (m *Manager[T]) add(ctx context.Context, now *current[T], replaces string) (over []member, err error) {
 	user := now.entry.Value.User
 	gone, err := m.gone(ctx, user, idOf(now.key))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	lasts := m.policies.session(now.entry.Value)
 	added := member{
@@ -157,8 +172,7 @@ func (m *Manager[T]) enlist(ctx context.Context, now *current[T], replaces strin
 		CreatedAt: now.entry.CreatedAt,
 		Until:     lasts.Cap(now.entry.CreatedAt),
 	}
-	var over []member
-	add := func(r Record) (Record, error) {
+	listed := func(r Record) (Record, error) {
 		list := make([]member, 0, len(r.Sessions)+1)
 		for _, s := range r.Sessions {
 			if s.ID != replaces && s.ID != added.ID && !gone[s.ID] {
@@ -172,23 +186,15 @@ func (m *Manager[T]) enlist(ctx context.Context, now *current[T], replaces strin
 	}
 	key := m.indexKeyOf(user)
 	for {
-		if _, err = m.store.Update(ctx, key, add); !errors.Is(err, slidingttl.ErrNotFound) {
+		if _, err = m.store.Update(ctx, key, listed); !errors.Is(err, slidingttl.ErrNotFound) {
 			break
 		}
-		first, _ := add(Record{})
+		first, _ := listed(Record{})
 		if err = m.store.Insert(ctx, key, first); !errors.Is(err, slidingttl.ErrExists) {
 			break
 		}
 	}
-	if err != nil || len(over) == 0 {
-		return err
-	}
-	if err := m.buryAll(ctx, m.keys(over), ReasonEvicted); err != nil {
-		m.survived(ctx, err) // they stay listed
-		return nil
-	}
-	m.survived(ctx, m.delist(ctx, user, ids(over)...))
-	return nil
+	return over, err
 }
 
 // gone returns the sessions on user's index that no release has any more. The index cannot
