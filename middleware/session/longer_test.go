@@ -220,3 +220,30 @@ func TestLongerReleaseWithShortBound(t *testing.T) {
 	}
 	s.store.onCalls(nil)
 }
+
+// TestRevokeAllByClockAhead: a session that has just died by the clock of the server that revokes it
+// may live by another's.
+func TestRevokeAllByClockAhead(t *testing.T) {
+	for name, end := range map[string]func(m *session.Manager[Data], token string) error{
+		"RevokeAll": func(m *session.Manager[Data], _ string) error { return m.RevokeAll(t.Context(), "ann") },
+		"Destroy":   func(m *session.Manager[Data], token string) error { return m.Destroy(m.Load(t.Context(), token)) },
+	} {
+		s := newSite(t, nil)
+		token := begin(t, s.sessions)
+		ahead, err := session.New[Data](s.driver, &session.Options{Now: func() time.Time { return s.clock.Now().Add(10 * time.Second) }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer ahead.Close(context.Background())
+		s.clock.Advance(33*time.Minute - 5*time.Second)
+		if who := user(t, ahead, token); who != "" {
+			t.Fatalf("ahead of its death: %q", who)
+		}
+		if err := end(ahead, token); err != nil {
+			t.Fatal(err)
+		}
+		if who := user(t, s.sessions, token); who != "" {
+			t.Errorf("after %s the token opens a session of %s", name, who)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync/atomic"
+	"time"
 
 	"github.com/slidingttl/slidingttl/drivers/memory"
 	"github.com/slidingttl/slidingttl/slidingttl"
@@ -19,7 +20,7 @@ import (
 type Manager[T any] struct {
 	opts     Options
 	store    *slidingttl.Store[Record]
-	stored   *slidingttl.Store[Record] // judges sessions by their stored expiry alone: another release may have longer policies
+	stored   *slidingttl.Store[Record] // knows all sessions that may live for another server: its policies may be longer, and its clock behind
 	own      *memory.Driver[Record]    // nil: the caller's driver is used
 	policies policies
 	cookies  cookies
@@ -69,7 +70,7 @@ func New[T any](d driver.Driver[Record], opts *Options) (*Manager[T], error) {
 	m.stored, err = slidingttl.New(d, m.policies.index(0), &slidingttl.Options[Record]{
 		PolicyOf: m.policies.anyRelease,
 		Latest:   true,
-		Now:      m.opts.Now,
+		Now:      func() time.Time { return m.store.Now().Add(-clocksApart) },
 	})
 	if err != nil {
 		return nil, errors.Join(err, m.closeOwn())

@@ -55,6 +55,9 @@ type member struct {
 	Until     driver.Instant `json:"until" dynamodbav:"until"` // its absolute timeout when it was listed; another policy may have moved it since
 }
 
+// clocksApart is how far the clocks of servers may be apart for a session to end on all of them at once.
+const clocksApart = time.Minute
+
 // indexMargin is how much longer an index lives than it has to: its writers' clocks differ.
 const indexMargin = 5 * time.Minute
 
@@ -125,7 +128,9 @@ func (p *policies) anyRelease(r Record) slidingttl.Policy {
 	if r.Kind == live {
 		return slidingttl.Policy{IdleGrace: slidingttl.NoCap, MaxLifetime: slidingttl.NoCap}
 	}
-	return p.of(r)
+	l := p.of(r)
+	l.IdleGrace = min(l.IdleGrace, slidingttl.NoCap-clocksApart) + clocksApart // the store's clock is that much behind
+	return l
 }
 
 // accepts reports whether t is the session's token, or was until shortly before the request

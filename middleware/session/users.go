@@ -162,7 +162,7 @@ func (m *Manager[T]) enlist(ctx context.Context, now *current[T], replaces strin
 // index only once it has ended.
 func (m *Manager[T]) add(ctx context.Context, now *current[T], replaces string) (over []member, err error) {
 	user := now.entry.Value.User
-	gone, err := m.gone(ctx, user, idOf(now.key))
+	gone, dead, err := m.gone(ctx, user, idOf(now.key))
 	if err != nil {
 		return nil, err
 	}
@@ -180,7 +180,15 @@ func (m *Manager[T]) add(ctx context.Context, now *current[T], replaces string) 
 			}
 		}
 		list = append(list, added)
-		slices.SortStableFunc(list, func(a, b member) int { return cmp.Compare(a.CreatedAt, b.CreatedAt) })
+		slices.SortStableFunc(list, func(a, b member) int {
+			switch {
+			case dead[a.ID] == dead[b.ID]:
+				return cmp.Compare(a.CreatedAt, b.CreatedAt)
+			case dead[a.ID]:
+				return -1
+			}
+			return 1
+		})
 		over = list[:max(0, len(list)-m.opts.MaxPerUser)]
 		return Record{Kind: index, Sessions: list, Lasts: max(r.Lasts, lasts.MaxLifetime)}, nil
 	}
@@ -197,32 +205,34 @@ func (m *Manager[T]) add(ctx context.Context, now *current[T], replaces string) 
 	return over, err
 }
 
-// gone returns the sessions on user's index that no release has any more. The index cannot
+// gone returns the sessions on user's index that no server has any more, and those that are dead
+// by the clock here, which are the first to end. The index cannot
 // know: a policy may have changed since it was written. So the records are asked: of the
 // sessions that should have reached their absolute timeout or, with an index that is full without the session
 // added, of all, so that no live session is ended in their place.
-func (m *Manager[T]) gone(ctx context.Context, user, added string) (map[string]bool, error) {
+func (m *Manager[T]) gone(ctx context.Context, user, added string) (gone, dead map[string]bool, err error) {
 	members, err := m.members(ctx, user)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
+	at := driver.Floor(m.store.Now())
 	if members = slices.DeleteFunc(members, func(s member) bool { return s.ID == added }); len(members) < m.opts.MaxPerUser {
-		at := driver.Floor(m.store.Now())
 		members = slices.DeleteFunc(members, func(s member) bool { return s.Until > at })
 	}
 	if len(members) == 0 {
-		return nil, nil
+		return nil, nil, nil
 	}
 	found, err := m.stored.PeekMulti(ctx, m.keys(members))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	gone := map[string]bool{}
+	gone, dead = map[string]bool{}, map[string]bool{}
 	for _, s := range members {
 		e, ok := found[m.key(s.ID)]
 		gone[s.ID] = !ok || e.Value.Kind != live
+		dead[s.ID] = e.ExpiresAt <= at
 	}
-	return gone, nil
+	return gone, dead, nil
 }
 
 // delist takes sessions off user's index.

@@ -1,0 +1,5 @@
+//go:build !race && night
+
+package admission
+
+const defaultOps = 10_000_000
