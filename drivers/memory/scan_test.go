@@ -12,6 +12,7 @@ import (
 var (
 	_ driver.Scanner   = (*Driver[int])(nil)
 	_ driver.RawReader = (*Driver[int])(nil)
+	_ driver.Dying     = (*Driver[int])(nil)
 )
 
 // passing is how many records come and go during a scan, twelve for each that stays, so

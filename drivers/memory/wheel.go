@@ -109,6 +109,27 @@ func (w *wheel[T]) next() driver.Instant {
 	return first
 }
 
+// upTo calls each for the records whose slots come up by until: all that expire by then, and some that
+// were touched since.
+func (w *wheel[T]) upTo(until driver.Instant, each func(*record[T])) {
+	for i := range w.stripes {
+		s := &w.stripes[i]
+		s.mu.Lock()
+		for level := range wheelLevels {
+			for left := s.occupied[level]; left != 0; left &= left - 1 {
+				slot := bits.TrailingZeros64(left)
+				if s.comesUp(level, slot) > int64(until) {
+					break
+				}
+				for r := s.slots[level][slot]; r != nil; r = r.next {
+					each(r)
+				}
+			}
+		}
+		s.mu.Unlock()
+	}
+}
+
 // close drops all records and takes no more.
 func (w *wheel[T]) close() {
 	for i := range w.stripes {
@@ -166,15 +187,18 @@ func (s *stripe[T]) next() (at int64, slot **record[T], ok bool) {
 			continue
 		}
 		i := bits.TrailingZeros64(s.occupied[level])
-		shift := level * wheelBits
-		// now with digit i in its place and zeros below; shifts beyond the
-		// width of an int64 give zero, as they should.
-		t := max(s.now, s.now>>(shift+wheelBits)<<(shift+wheelBits)|int64(i)<<shift)
-		if !ok || t < at {
+		if t := s.comesUp(level, i); !ok || t < at {
 			at, slot, ok = t, &s.slots[level][i], true
 		}
 	}
 	return at, slot, ok
+}
+
+// comesUp returns when a slot comes up: now with that digit in its place and zeros below. Shifts beyond
+// the width of an int64 give zero, as they should.
+func (s *stripe[T]) comesUp(level, slot int) int64 {
+	shift := level * wheelBits
+	return max(s.now, s.now>>(shift+wheelBits)<<(shift+wheelBits)|int64(slot)<<shift)
 }
 
 func (s *stripe[T]) due(now int64, dead []*record[T], most int) ([]*record[T], int) {

@@ -14,6 +14,12 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
 )
 
+// scans hides that a driver has an index.
+type scans struct {
+	driver.Scanner
+	driver.Clock
+}
+
 func TestDying(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := open(t)
@@ -32,7 +38,7 @@ func TestDying(t *testing.T) {
 		for limit, lines := range map[int]int{0: 62, 62: 62, 61: 61, 10: 10, 1: 1} {
 			o := &upkeep.DyingOptions{Limit: limit}
 			o.Segments, o.Page = 1, 50
-			r, err := upkeep.Dying(t.Context(), s, time.Hour, o)
+			r, err := upkeep.Dying(t.Context(), scans{s, f}, time.Hour, o)
 			ok(t, err)
 			if len(r.Dying) != lines || r.More != (lines < 62) || r.Malformed != 1 || !r.Done || r.Records != 1006 || !r.Until.Equal(f.now.Add(time.Hour).Time()) {
 				t.Errorf("limit %d: %d keys of %+v", limit, len(r.Dying), r)
@@ -69,7 +75,7 @@ func TestDyingFails(t *testing.T) {
 		}, &calls}
 		o := &upkeep.DyingOptions{}
 		o.Segments, o.Page = 1, 5
-		r, err := upkeep.Dying(t.Context(), s, time.Hour, o)
+		r, err := upkeep.Dying(t.Context(), scans{s, f}, time.Hour, o)
 		if !errors.Is(err, driver.ErrRefused) || r.Records == 0 || r.Done || len(r.Dying) > 0 {
 			t.Errorf("%v: %+v", err, r)
 		}
@@ -120,7 +126,7 @@ func TestDyingSince(t *testing.T) {
 			touch := func(i int) {
 				key, now := fmt.Sprint("key-", i), driver.Floor(f.Now())
 				l := driver.Life{CreatedAt: now, ExpiresAt: now.Add(idle)}
-				if e, err := f.Get(t.Context(), key); err == nil {
+				if e, err := f.Get(t.Context(), key); err == nil && e.Alive(now) {
 					_, err = f.Touch(t.Context(), key, e.Meta, driver.Life{CreatedAt: e.CreatedAt, ExpiresAt: l.ExpiresAt}, now)
 					ok(t, err)
 				} else {
