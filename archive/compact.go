@@ -14,8 +14,7 @@ type CompactOptions struct {
 	// files of a day that has got more files.
 	Span Span
 
-	// Progress is called for each day before it is read.
-	Progress func(Progress)
+	Progress func(Progress) // called for each day before it is read
 }
 
 // Progress is the progress of an operation over the days of an archive.

@@ -18,8 +18,7 @@ type ForgetOptions struct {
 	// DryRun writes and removes nothing: the report says what Forget would do.
 	DryRun bool
 
-	// Progress is called for each day before it is read.
-	Progress func(Progress)
+	Progress func(Progress) // called for each day before it is read
 
 	// Save gets the report before the files of a day are replaced, as if they were. Its error
 	// ends the call.

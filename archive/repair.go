@@ -17,8 +17,7 @@ type RepairOptions struct {
 	// Apply mends the days. Without it the report says what Repair would do.
 	Apply bool
 
-	// Progress is called for each day before it is read.
-	Progress func(Progress)
+	Progress func(Progress) // called for each day before it is read
 }
 
 // RepairReport is what Repair found.
@@ -81,52 +80,40 @@ func (r *Reader) mend(ctx context.Context, m *Manifest, apply bool) (found Repai
 	if errors.Is(m.err, ErrVersion) && !errors.Is(m.err, errBothVersions) {
 		return found, m.err
 	}
-	next := change{marks: map[string]bool{}}
-	var remove []File
-	lose := func(name string, rows int64) {
-		found.Lost = append(found.Lost, name)
-		found.Rows += rows
-	}
-	keep := func(f File) (kept bool, err error) {
-		switch err := r.verify(ctx, m.Day, f); {
-		case errors.Is(err, ErrCorrupt):
-			return false, nil
-		case err != nil:
-			return false, err
-		}
-		next.files = append(next.files, f)
-		return true, nil
-	}
-	for _, f := range m.Files {
-		kept, err := keep(f)
-		if err != nil {
+	whole := map[string]bool{}
+	for _, f := range slices.Concat(m.Files, m.garbage) {
+		err := r.verify(ctx, m.Day, f)
+		if err != nil && !errors.Is(err, ErrCorrupt) {
 			return found, err
 		}
-		if !kept {
-			lose(f.Name, f.Rows)
-			remove = append(remove, f)
-		}
+		whole[f.Name] = err == nil
 	}
-	restore := func(is func(File) bool) (restored bool, err error) {
+	next := change{marks: map[string]bool{}}
+	var remove []File
+	for _, f := range m.Files {
+		if whole[f.Name] {
+			next.files = append(next.files, f)
+			continue
+		}
+		found.Lost = append(found.Lost, f.Name)
+		found.Rows += f.Rows
+		remove = append(remove, f)
+	}
+	restore := func(is func(File) bool) (restored bool) {
 		for _, f := range m.garbage {
-			if !is(f) || slices.ContainsFunc(next.files, func(k File) bool { return k.SHA256 == f.SHA256 }) {
-				continue
-			}
-			if kept, err := keep(f); err != nil {
-				return restored, err
-			} else if kept {
+			if whole[f.Name] && is(f) && !slices.ContainsFunc(next.files, func(k File) bool { return k.SHA256 == f.SHA256 }) {
+				next.files = append(next.files, f)
 				found.Restored = append(found.Restored, f.Name)
 				restored = true
 			}
 		}
-		return restored, nil
+		return restored
 	}
 	for _, name := range m.missing {
-		if restored, err := restore(func(f File) bool { return strings.Contains(name, f.SHA256) }); err != nil {
-			return found, err
-		} else if !restored {
+		if !restore(func(f File) bool { return strings.Contains(name, f.SHA256) }) {
 			f, _ := parseFile(Info{}, strings.TrimPrefix(name, m.Day.directory()))
-			lose(name, f.Rows)
+			found.Lost = append(found.Lost, name)
+			found.Rows += f.Rows
 		}
 	}
 	if len(found.Lost) == 0 && m.err == nil {
@@ -134,9 +121,7 @@ func (r *Reader) mend(ctx context.Context, m *Manifest, apply bool) (found Repai
 	}
 	found.Days = 1
 	if len(found.Lost) > 0 || len(m.missing) == 0 { // no manifest file that can be read says what counts
-		if _, err := restore(func(File) bool { return true }); err != nil {
-			return found, err
-		}
+		restore(func(File) bool { return true })
 	}
 	if !apply {
 		return found, nil

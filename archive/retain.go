@@ -22,8 +22,7 @@ type RetainOptions struct {
 	// the clock has jumped ahead, and fails.
 	Quiet bool
 
-	// Progress is called for each day before it is read.
-	Progress func(Progress)
+	Progress func(Progress) // called for each day before it is read
 }
 
 // RetainReport is what Retain did.

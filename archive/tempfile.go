@@ -66,11 +66,8 @@ func (d *Directory) temp() (*os.File, error) {
 			return nil, err
 		}
 		locked, known := tryLock(f)
-		if !known {
-			return f, nil
-		}
-		// Another process may have removed the file as abandoned before it was locked.
-		if _, err := os.Stat(f.Name()); locked && err == nil {
+		_, err = os.Stat(f.Name()) // another process may have removed it as abandoned before it was locked
+		if !known || locked && err == nil {
 			return f, nil
 		}
 		_ = f.Close()

@@ -13,8 +13,7 @@ import (
 type VerifyOptions struct {
 	Span Span
 
-	// Progress is called for each day before it is read.
-	Progress func(Progress)
+	Progress func(Progress) // called for each day before it is read
 }
 
 // VerifyReport is what Verify found.

@@ -35,8 +35,6 @@ type Writer struct {
 	layout  *layout
 	catalog *catalog
 
-	counts tally
-
 	mu    sync.Mutex
 	known map[Day]map[string]bool // guarded by mu; marks of batches that the archive has
 }
@@ -72,20 +70,6 @@ func NewWriter(b Bucket, opts *WriterOptions) (*Writer, error) {
 	return w, nil
 }
 
-// WriterStats counts what a Writer has written since it was made.
-type WriterStats struct {
-	Records     uint64 // including quarantined ones
-	Bytes       uint64 // of their values
-	Quarantined uint64
-	Failures    uint64 // calls of Write that failed
-}
-
-// Stats returns the counters. It may be called at any time.
-func (w *Writer) Stats() WriterStats {
-	c := &w.counts
-	return WriterStats{Records: c.records.Load(), Bytes: c.bytes.Load(), Quarantined: c.quarantined.Load(), Failures: c.failures.Load()}
-}
-
 // tally counts what was written.
 type tally struct{ records, bytes, quarantined, failures atomic.Uint64 }
 
@@ -103,12 +87,11 @@ func (w *Writer) Write(ctx context.Context, batch Batch) error {
 	return w.write(ctx, batch, new(tally))
 }
 
-// write is Write, and adds its counts to also.
-func (w *Writer) write(ctx context.Context, batch Batch, also *tally) (err error) {
+// write is Write, and counts.
+func (w *Writer) write(ctx context.Context, batch Batch, counts *tally) (err error) {
 	defer func() {
 		if err != nil {
-			w.counts.failures.Add(1)
-			also.failures.Add(1)
+			counts.failures.Add(1)
 		}
 	}()
 	days, err := w.prepare(&batch)
@@ -118,13 +101,13 @@ func (w *Writer) write(ctx context.Context, batch Batch, also *tally) (err error
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(writesAtOnce)
 	for day, records := range days {
-		g.Go(func() error { return w.writeDay(ctx, day, records, also) })
+		g.Go(func() error { return w.writeDay(ctx, day, records, counts) })
 	}
 	return g.Wait()
 }
 
 // writeDay writes the records of a batch that died on day.
-func (w *Writer) writeDay(ctx context.Context, day Day, records []entry, also *tally) error {
+func (w *Writer) writeDay(ctx context.Context, day Day, records []entry, counts *tally) error {
 	mark := markOf(records)
 	known, err := w.has(ctx, day, mark)
 	if err != nil || known {
@@ -149,12 +132,10 @@ func (w *Writer) writeDay(ctx context.Context, day Day, records []entry, also *t
 	if err != nil && !errors.Is(err, fs.ErrExist) { // the name contains the hash: an existing file has the same bytes
 		return err
 	}
-	for _, c := range []*tally{&w.counts, also} {
-		c.records.Add(uint64(len(records)))
-		c.bytes.Add(uint64(size))
-		if day == Quarantine {
-			c.quarantined.Add(uint64(len(records)))
-		}
+	counts.records.Add(uint64(len(records)))
+	counts.bytes.Add(uint64(size))
+	if day == Quarantine {
+		counts.quarantined.Add(uint64(len(records)))
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
