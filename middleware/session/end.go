@@ -73,14 +73,17 @@ func (m *Manager[T]) end(ctx context.Context, key string, e *driver.Entry[Record
 // bury replaces the session e by a mark of its end and returns the former record. ErrEnded:
 // it had ended already.
 func (m *Manager[T]) bury(ctx context.Context, key string, e *driver.Entry[Record], replacedBy []byte, why Reason) (was Record, err error) {
-	_, err = m.stored.UpdateEntry(ctx, key, *e, func(r Record) (Record, error) {
+	_, err = m.store.UpdateEntry(ctx, key, *e, func(r Record) (Record, error) {
 		if was = r; r.Kind != live {
 			return r, ErrEnded
 		}
 		return Record{Kind: ended, ChangedAt: driver.Floor(m.store.Now()), ReplacedBy: replacedBy}, nil
 	})
 	if errors.Is(err, slidingttl.ErrNotFound) {
-		err = ErrEnded
+		// It is dead here, and may live for another server. No request here has it, so it leaves no mark.
+		if err = m.store.Delete(ctx, key); err == nil {
+			err = ErrEnded
+		}
 	}
 	if err == nil && m.opts.OnEnded != nil {
 		m.opts.OnEnded(ctx, m.info(key, &driver.Entry[Record]{Value: was, Meta: e.Meta}), why)

@@ -3,11 +3,14 @@ package session_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/slidingttl/slidingttl/drivers/memory"
 	"github.com/slidingttl/slidingttl/middleware/session"
 	"github.com/slidingttl/slidingttl/slidingttl"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
 // release is a manager over the site's store with another policy, as the next deployment has.
@@ -246,4 +249,38 @@ func TestRevokeAllByClockAhead(t *testing.T) {
 			t.Errorf("after %s the token opens a session of %s", name, who)
 		}
 	}
+}
+
+// TestIndexDeadByClockAhead: an index that has just died by the clock here, and not by the store's,
+// keeps no login waiting.
+func TestIndexDeadByClockAhead(t *testing.T) {
+	s := newSite(t, nil)
+	d, err := memory.New[session.Record](&memory.Options[session.Record]{Now: s.clock.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	spied := &spy{Driver: d, seen: map[string]session.Record{}}
+	p := slidingttl.Policy{IdleGrace: hours, MaxLifetime: hours}
+	m, err := session.New[Data](spied, &session.Options{Policy: p, Remember: p, Now: func() time.Time { return s.clock.Now().Add(10 * time.Second) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close(context.Background())
+	begin(t, m)
+	var index driver.Entry[session.Record]
+	for key, e := range d.All() {
+		if strings.HasPrefix(key, "u:") {
+			index = e
+		}
+	}
+	s.clock.Advance(index.ExpiresAt.Time().Sub(s.clock.Now()) - 5*time.Second)
+	calls := 0
+	spied.onCalls(func(string, string) error {
+		if calls++; calls > 100 {
+			return errors.New("too many calls")
+		}
+		return nil
+	})
+	begin(t, m)
 }

@@ -20,7 +20,7 @@ import (
 type Manager[T any] struct {
 	opts     Options
 	store    *slidingttl.Store[Record]
-	stored   *slidingttl.Store[Record] // knows all sessions that may live for another server: its policies may be longer, and its clock behind
+	stored   *slidingttl.Store[Record] // knows all sessions that may live for another server: its policies may be longer, and its clock behind. It only reads and deletes
 	own      *memory.Driver[Record]    // nil: the caller's driver is used
 	policies policies
 	cookies  cookies
@@ -67,10 +67,9 @@ func New[T any](d driver.Driver[Record], opts *Options) (*Manager[T], error) {
 	if err != nil {
 		return nil, errors.Join(err, m.closeOwn())
 	}
-	m.stored, err = slidingttl.New(d, m.policies.index(0), &slidingttl.Options[Record]{
-		PolicyOf: m.policies.anyRelease,
-		Latest:   true,
-		Now:      func() time.Time { return m.store.Now().Add(-clocksApart) },
+	m.stored, err = slidingttl.New(d, slidingttl.Policy{IdleGrace: slidingttl.NoCap, MaxLifetime: slidingttl.NoCap}, &slidingttl.Options[Record]{
+		Latest: true,
+		Now:    func() time.Time { return m.store.Now().Add(-clocksApart) },
 	})
 	if err != nil {
 		return nil, errors.Join(err, m.closeOwn())

@@ -122,17 +122,6 @@ func (p *policies) outlasted(r *Record) bool {
 	return r.User == "" || r.Listed >= p.session(*r).MaxLifetime
 }
 
-// anyRelease is of, but for sessions the longest life that a release may give them: the only
-// writes by it end them.
-func (p *policies) anyRelease(r Record) slidingttl.Policy {
-	if r.Kind == live {
-		return slidingttl.Policy{IdleGrace: slidingttl.NoCap, MaxLifetime: slidingttl.NoCap}
-	}
-	l := p.of(r)
-	l.IdleGrace = min(l.IdleGrace, slidingttl.NoCap-clocksApart) + clocksApart // the store's clock is that much behind
-	return l
-}
-
 // accepts reports whether t is the session's token, or was until shortly before the request
 // arrived.
 func (r *record) accepts(t *token, arrived driver.Instant) bool {

@@ -25,6 +25,7 @@ type call struct {
 
 	l            *life // of the token; nil: none
 	must         bool  // the token has to open it
+	lived        bool  // l was sure to live, when the call began
 	changed      int   // l's, when the call began
 	least        int   // l's
 	faults       int
@@ -47,21 +48,22 @@ func (q *call) quiet() bool { return q.store.failures() == q.faults }
 func (q *call) alone() bool { return q.depth == 1 && q.quiet() && q.count.nested == q.nestedBefore }
 
 // touched reports whether the access counts. After a touch has failed, the next ones of that store or key
-// may be put off, which the session's expiry shows.
+// may be put off; and a store whose clock is ahead refuses one for a session that is just dying. The session's
+// expiry shows both.
 func (q *call) touched() bool {
 	p := q.p.of(q.l)
 	least := q.now.Add(-skew + p.IdleGrace)
 	if limit := q.l.born.Add(-2*skew + p.MaxLifetime); limit.Before(least) {
 		least = limit
 	}
-	return q.faults == 0 || !q.s.IdleExpiry.Before(least)
+	return q.faults == 0 && q.lived || !q.s.IdleExpiry.Before(least)
 }
 
 // make makes the request, and judges what it shows. It returns what the client was given.
 func (q *call) make() (given string) {
 	q.faults, q.nestedBefore = q.store.failures(), q.count.nested
 	if q.l = q.lifeOf(q.token); q.l != nil {
-		q.changed, q.least = q.l.changed, q.l.least
+		q.changed, q.least, q.lived = q.l.changed, q.l.least, q.mustLive(q.l)
 	}
 	q.must = q.depth == 1 && q.world.must(q.token) // else the call around it may have ended the session
 	if q.must {
@@ -70,9 +72,11 @@ func (q *call) make() (given string) {
 	switch {
 	case q.act >= 55 && q.act < 58:
 		q.begin()
+		q.note("")
 		return ""
 	case q.act >= 58 && q.act < 61 && len(q.waiting) > 0:
 		q.finish()
+		q.note("")
 		return ""
 	}
 	passive := q.act < 10 && q.by != rpc
@@ -91,10 +95,15 @@ func (q *call) make() (given string) {
 		q.l.doubt()
 	}
 	q.done(given)
-	if *seed != 0 {
-		q.log = append(q.log, fmt.Sprintf("%d (%v): act %d of %s by %d release %d token %v/%.8s: %q %v did %v given %v quiet %v nested %d", q.at, q.now, q.act, q.user, q.by, q.r.index, q.l != nil, given, q.s.ID, q.err, q.did, given != "", q.quiet(), q.count.nested-q.nestedBefore))
-	}
+	q.note(given)
 	return given
+}
+
+// note writes down what the call has shown.
+func (q *call) note(given string) {
+	if *history {
+		q.log = append(q.log, fmt.Sprintf("%d (%v): act %d of %s by %d release %d token %.6s/%.8s: %q %v did %v given %v quiet %v nested %d", q.at, q.now, q.act, q.user, q.by, q.r.index, q.token, given, q.s.ID, q.err, q.did, given != "", q.quiet(), q.count.nested-q.nestedBefore))
+	}
 }
 
 // view judges what Get shows.
@@ -113,7 +122,7 @@ func (q *call) view(ctx context.Context) {
 		}
 	case q.l != nil:
 		q.count.refused++
-		if q.must && q.quiet() && q.l.changed == q.changed {
+		if q.must && q.quiet() && q.l.changed == q.changed && q.lived {
 			q.fail(fmt.Errorf("release %d refuses %s", q.r.index, q.told(q.l)))
 		}
 	}
@@ -224,7 +233,7 @@ func (q *call) done(given string) {
 		switch {
 		case unknown:
 			q.l.doubt()
-		case q.did == nil && (admitted || q.l.tokens[len(q.l.tokens)-1].token == q.token):
+		case q.did == nil && (admitted || !q.l.unsure && q.l.tokens[len(q.l.tokens)-1].token == q.token):
 			q.l.end(q.calls)
 			q.count.ended++
 		}
@@ -234,6 +243,7 @@ func (q *call) done(given string) {
 }
 
 func (q *call) revoked(unknown bool) {
+	q.revokedAt[q.user] = q.at
 	for _, l := range q.lives {
 		switch {
 		case l.user != q.user || q.except && l.id == q.s.ID:
@@ -250,6 +260,16 @@ func (q *call) revoked(unknown bool) {
 
 func (q *call) loggedIn(given string, known, admitted, unknown bool) {
 	q.doubted[q.user] = !q.quiet()
+	if !q.quiet() { // whom it evicted, without an answer, nobody knows
+		for _, l := range q.lives {
+			if l.user == q.user && l != q.lifeOf(given) && q.mayLive(l) {
+				l.doubt()
+			}
+		}
+	}
+	if q.l != nil && q.l.next != nil {
+		q.access(q.l.next, q.p, false) // another submission of that login would join it
+	}
 	if q.did != nil {
 		if unknown && q.l != nil {
 			q.l.doubt()
@@ -262,14 +282,26 @@ func (q *call) loggedIn(given string, known, admitted, unknown bool) {
 		return
 	}
 	began := life{user: q.user, id: q.id, remember: q.remember}
-	if admitted {
-		if q.l.user == "" || q.l.user == q.user {
-			began.least, began.most = q.l.least, q.l.most
+	if q.l != nil && (q.l.user == "" || q.l.user == q.user) {
+		// The data came along, unless another call ended the session first, or another login has begun, or joins, this one's.
+		if began.most = q.l.most; admitted && !known && q.l.endedAt == 0 && q.l.changed == q.changed && q.lived {
+			began.least = q.l.least
 		}
-		q.l.end(q.calls)
+		if known {
+			q.lifeOf(given).most += q.l.most
+		}
 	}
-	if !known {
-		q.access(q.world.given(given, began), q.p, true)
+	if known {
+		q.access(q.lifeOf(given), q.p, false)
+	} else {
+		l := q.world.given(given, began)
+		if q.access(l, q.p, true); q.revokedAt[q.user] > q.at {
+			l.doubt() // a RevokeAll during the login may have ended it
+		}
+	}
+	if admitted {
+		q.l.end(q.calls)
+		q.l.next = q.lifeOf(given)
 	}
 }
 

@@ -36,6 +36,7 @@ type life struct {
 	unsure   bool // a call that failed may have ended it, or renewed its token
 	changed  int  // how often it was renewed or ended, or may have been
 
+	next   *life     // the session of the login that ended it
 	sure   time.Time // its last access that no failure of the store was in the way of
 	latest time.Time // until when an access may keep it, at most
 
@@ -184,7 +185,7 @@ func (w *world) evicted(id string) error {
 			younger++
 		}
 	}
-	if younger < atMost && w.store.failures() == 0 { // else sessions may be listed of logins that failed
+	if younger < atMost && w.mustLive(l) && w.store.failures() == 0 { // else sessions may be listed of logins that failed
 		return fmt.Errorf("a session of %q was evicted for %d others", l.user, younger)
 	}
 	w.count.evicted++

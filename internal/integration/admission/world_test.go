@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -21,8 +22,9 @@ import (
 )
 
 var (
-	ops  = flag.Int("judge.ops", defaultOps, "how many calls")
-	seed = flag.Uint64("judge.seed", 0, "the only seed; zero: all")
+	ops     = flag.Int("judge.ops", defaultOps, "how many calls")
+	seed    = flag.Uint64("judge.seed", 0, "the only seed; zero: all")
+	history = flag.Bool("judge.history", false, "say what each call of a world that fails has shown")
 )
 
 // perSeed is how many calls a world lasts.
@@ -88,11 +90,13 @@ type world struct {
 	waiting []waiting
 	doubted map[string]bool // users whose last login met a failure
 
+	revokedAt map[string]int // the last call that was to end all sessions of a user
+
 	calls  int
 	depth  int
 	logins int // under way
 	failed bool
-	log    []string // with one seed
+	log    []string // with -judge.history
 	count  counts
 }
 
@@ -120,7 +124,7 @@ type waiting struct {
 func newWorld(t *testing.T, seed uint64) *world {
 	w := &world{
 		t: t, seed: seed, dice: rand.New(rand.NewPCG(seed, 1)), start: time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC),
-		lives: map[string]*life{}, ids: map[string]*life{}, doubted: map[string]bool{},
+		lives: map[string]*life{}, ids: map[string]*life{}, doubted: map[string]bool{}, revokedAt: map[string]int{},
 	}
 	w.now = w.start
 	var err error
@@ -176,6 +180,9 @@ func (w *world) fail(err error) {
 	if err != nil && !w.failed {
 		w.failed = true
 		w.t.Errorf("call %d: %v (-judge.seed=%d)", w.calls, err, w.seed)
+		if *history {
+			w.t.Log(strings.Join(w.log, "\n"))
+		}
 	}
 }
 
@@ -191,9 +198,6 @@ func (w *world) told(l *life) string {
 		if p := &w.history[i]; p.until.IsZero() || !p.until.Before(l.sure) {
 			text += fmt.Sprintf("; release %d from %v: %v", i, p.from, p.of(l))
 		}
-	}
-	for _, line := range w.log {
-		text += "\n" + line
 	}
 	return text
 }
