@@ -237,10 +237,10 @@ func TestBudgetAfterABurst(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d, under := newRemote[int](time.Millisecond)
 		var over []bool
-		s := open(t, d, session, &slidingttl.Options[int]{Budget: 100, TouchTimeout: time.Second, Observer: &slidingttl.Observer{
+		s := open(t, d, session, &slidingttl.Options[int]{Budget: 50, TouchTimeout: time.Second, Observer: &slidingttl.Observer{
 			Budget: func(o bool) { over = append(over, o) },
 		}})
-		for i := range 5000 {
+		for i := range 2500 {
 			plant(under, fmt.Sprint("burst", i), 8*time.Second)
 			read(t, s, fmt.Sprint("burst", i))
 		}
@@ -249,14 +249,14 @@ func TestBudgetAfterABurst(t *testing.T) {
 			t.Fatalf("%d of the burst wait", n)
 		}
 		before := s.Stats().Touched
-		for i := range 6000 {
+		for i := range 3000 {
 			key := fmt.Sprint("even", i)
 			plant(under, key, 20*time.Minute)
 			read(t, s, key)
-			time.Sleep(5 * time.Millisecond)
+			time.Sleep(10 * time.Millisecond)
 		}
-		if n := s.Stats().Touched - before; n > 3100 {
-			t.Errorf("%d touches in 30 s of even load, with a budget of 100 a second", n)
+		if n := s.Stats().Touched - before; n > 1550 {
+			t.Errorf("%d touches in 30 s of even load, with a budget of 50 a second", n)
 		}
 		synctest.Wait()
 		if len(over) != 2 || !over[0] || over[1] {

@@ -13,20 +13,18 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl"
 )
 
-// outageShare divides the size of the outages below: a fifth of the keys and readers here, all of
+// outageShare divides the size of the outages below: a tenth of the keys and readers here, all of
 // them at night. shardRounds is how often each key is read while a shard is down.
 var (
-	outageShare = 5
+	outageShare = 10
 	shardRounds = 4
 )
 
-// outageLength is enough for each limit below: by then a touch that fails rests for longer than any
-// may wait once the store is back.
-const outageLength = 30 * time.Second
-
-// An outage is half a minute in which touches fail, after five seconds in which they succeed, with reads
-// throughout.
+// An outage is some time in which touches fail, after five seconds in which they succeed, with reads
+// throughout. The last failures of three keys, and the rests of 20 keys after a minute and a half,
+// are longer than limits.pending: a store that has recovered does not wait for them.
 type outage struct {
+	lasts      time.Duration
 	keys, rate int
 	way        func(ctx context.Context) error
 	budget     limits
@@ -46,18 +44,18 @@ func hangs(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
 // While touches hang or are refused, reads continue, few touches are sent, and none is given up
 // that can still be tried again.
 func TestOutage(t *testing.T) {
+	const half = 30 * time.Second
 	for name, o := range map[string]outage{
-		"hang":          {1000, 200, hangs, limits{waits: 0.6, most: 256, pending: 10 * time.Second}},
-		"hang, busy":    {10000, 2000, hangs, limits{waits: 0.6, most: 256, pending: 10 * time.Second}},
-		"hang, 20 keys": {20, 200, hangs, limits{waits: 0.6, most: 256, givenUp: 20, pending: 10 * time.Second}},
-		"hang, 3 keys":  {3, 60, hangs, limits{waits: 2, most: 256, givenUp: 3, pending: 10 * time.Second}},
-		"a tenth hangs": {1000, 200, func(ctx context.Context) error {
+		"hang":          {half, 10000, 2000, hangs, limits{waits: 0.6, most: 256, pending: 10 * time.Second}},
+		"hang, 20 keys": {90 * time.Second, 20, 60, hangs, limits{waits: 0.6, most: 256, givenUp: 20, pending: 10 * time.Second}},
+		"hang, 3 keys":  {half, 3, 60, hangs, limits{waits: 2, most: 256, givenUp: 3, pending: 10 * time.Second}},
+		"a tenth hangs": {half, 1000, 200, func(ctx context.Context) error {
 			if rand.N(10) == 0 {
 				return hangs(ctx)
 			}
 			return nil
 		}, limits{waits: 17, pending: 40 * time.Second}},
-		"refused": {10000, 2000, func(context.Context) error { return errDown }, limits{sent: 60, pending: 10 * time.Second}},
+		"refused": {half, 10000, 2000, func(context.Context) error { return errDown }, limits{sent: 60, pending: 10 * time.Second}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -107,7 +105,7 @@ func (o outage) play(t *testing.T) {
 	reads.Store(0)
 	waited.Store(0)
 	bad.Store(true)
-	traffic(outageLength)
+	traffic(o.lasts)
 	if share := 100 * float64(waited.Load()) / float64(reads.Load()); share > o.budget.waits {
 		t.Errorf("%.2f %% of the reads wait, want at most %v %%", share, o.budget.waits)
 	}
