@@ -2,10 +2,14 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
 	"strings"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
@@ -69,7 +73,22 @@ func openCosmos(_ context.Context, a *address, l layout) (*store, error) {
 		client.Close()
 		return nil, err
 	}
-	return storeOf[map[string]any](d, client.Close), nil
+	s := storeOf[map[string]any](d, client.Close)
+	s.ids = func(ctx context.Context) ([]string, error) {
+		var raw *http.Response
+		if _, err := container.Read(policy.WithCaptureResponse(ctx, &raw), nil); err != nil {
+			return nil, err
+		}
+		var c struct {
+			RID string `json:"_rid"`
+		}
+		body, err := runtime.Payload(raw)
+		if err == nil {
+			err = json.Unmarshal(body, &c)
+		}
+		return []string{"account " + a.Hostname() + ", container " + c.RID}, err
+	}
+	return s, nil
 }
 
 // cosmosClient returns a client that signs with the account's key. If SLIDINGTTL_COSMOS_KEY is not

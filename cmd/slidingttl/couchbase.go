@@ -88,5 +88,18 @@ func openCouchbase(ctx context.Context, a *address, l layout) (*store, error) {
 		stop()
 		return nil, err
 	}
-	return storeOf[any](d, stop), nil
+	s := storeOf[any](d, stop)
+	s.name = " " + strings.Join(path, "/")
+	s.ids = func(context.Context) ([]string, error) {
+		agent, err := bucket.Internal().IORouter()
+		if err != nil {
+			return nil, err
+		}
+		config, err := agent.ConfigSnapshot()
+		if err != nil {
+			return nil, err
+		}
+		return []string{"bucket " + config.BucketUUID()}, nil
+	}
+	return s, nil
 }

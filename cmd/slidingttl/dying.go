@@ -17,7 +17,7 @@ import (
 
 // told is the content of the file of dying --since.
 type told struct {
-	Store   string    `json:"store"`
+	Of      identity  `json:"of"`
 	Through time.Time `json:"through"`
 }
 
@@ -43,8 +43,15 @@ func (a *app) dying() *cobra.Command {
 				o.Since = driver.Floor(last.Through)
 			}
 			err := over(a, c, work{uri: args[0], pace: &pace}, func(s *store) (*upkeep.DyingReport, error) {
-				if last.Store != "" && last.Store != s.name {
-					return nil, fmt.Errorf("%w: --since %s is of store %q: must be of %q", errUsage, file, last.Store, s.name)
+				var is identity
+				if file != "" {
+					var err error
+					if is, err = pace.of(c.Context(), s); err != nil {
+						return nil, err
+					}
+				}
+				if last.Of.Store != nil && !last.Of.same(is) {
+					return nil, fmt.Errorf("%w: --since %s is of the store %q: must be of %q", errUsage, file, last.Of, is)
 				}
 				o.Options = pace.Options
 				r, err := upkeep.Dying(c.Context(), s.Harvested, time.Duration(within), &o)
@@ -52,7 +59,7 @@ func (a *app) dying() *cobra.Command {
 					say(a.err, "others die by "+r.Until.Format(time.RFC3339)+" too, after these: see --limit")
 				}
 				if r != nil {
-					last = told{s.name, r.Through}
+					last = told{is, r.Through}
 				}
 				return r, err
 			})

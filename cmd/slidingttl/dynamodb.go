@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/config"
@@ -67,7 +68,17 @@ func openDynamoDB(ctx context.Context, a *address, l layout) (*store, error) {
 		return nil, err
 	}
 	s := storeOf[map[string]any](d, func() {})
-	s.name = cfg.Region
+	s.ids = func(ctx context.Context) ([]string, error) {
+		out, err := client.DescribeTable(ctx, &sdk.DescribeTableInput{TableName: &a.Host})
+		if err != nil {
+			return nil, err
+		}
+		id := aws.ToString(out.Table.TableId)
+		if id == "" && out.Table.CreationDateTime != nil { // DynamoDB Local
+			id = out.Table.CreationDateTime.UTC().Format(time.RFC3339Nano)
+		}
+		return []string{aws.ToString(out.Table.TableArn) + " " + id}, nil
+	}
 	s.about = func(ctx context.Context) int64 {
 		out, err := client.DescribeTable(ctx, &sdk.DescribeTableInput{TableName: &a.Host})
 		if err != nil || out.Table == nil {

@@ -106,7 +106,7 @@ func TestDyingTold(t *testing.T) {
 	}
 	_, other := sessionsIn(t, 1)
 	_, errs := command(t, exitUsage, "dying", other, "--since", file)
-	contains(t, errs, "is of store")
+	contains(t, errs, "is of the store")
 }
 
 // What a store or an archive holds sends no control codes to the terminal, and JSON keeps its meaning.

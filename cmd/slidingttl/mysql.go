@@ -47,5 +47,7 @@ func openMySQL(_ context.Context, a *address, l layout) (*store, error) {
 		return nil, fmt.Errorf("%w: %w", errUsage, err)
 	}
 	const estimate = "SELECT table_rows FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = ?"
-	return openTable(stdsql.OpenDB(connector), sql.MySQL, a, l, estimate)
+	// MariaDB has no server_uuid, and its server_id is 1 unless it is set.
+	const identity = "SELECT CONCAT(@@hostname, ':', @@port, ' ', @@datadir, ', ', table_schema, '.', table_name) FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = ?"
+	return openTable(stdsql.OpenDB(connector), sql.MySQL, a, l, estimate, identity)
 }

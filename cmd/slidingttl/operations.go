@@ -98,7 +98,11 @@ func (a *app) adopt() *cobra.Command {
 				if undo == "" || !write.apply {
 					return s.adopt(c.Context(), p, &o)
 				}
-				k, err := keepChanges(undo, s.name)
+				is, err := write.of(c.Context(), s)
+				if err != nil {
+					return nil, err
+				}
+				k, err := write.keepChanges(undo, is)
 				if err != nil {
 					return nil, err
 				}

@@ -21,7 +21,10 @@ type paceFlags struct {
 	checkpoint string
 	resume     bool
 	merge      bool
-	finished   bool // what is to go on was finished before
+	sameStore  bool
+	unlock     func()   // nil: there is no checkpoint
+	finished   bool     // what is to go on was finished before
+	was, store identity // of the checkpoint to go on from, and of those to come
 	errors     string
 	progress   time.Duration
 	metrics    string  // the address where Prometheus reads how far it is; empty: none
@@ -37,6 +40,7 @@ func (p *paceFlags) flags(c *cobra.Command) {
 	f.BoolVar(&p.resume, "resume", false, "go on from the place in --checkpoint")
 	f.IntVar(&p.Shards, "shards", 0, "only part the store for so many machines: write a file for each, by the name of --checkpoint and .1of8, from which the same command goes on with --resume")
 	f.BoolVar(&p.merge, "merge", false, "add up what all the shards of --checkpoint have found; they must be done")
+	f.BoolVar(&p.sameStore, "same-store", false, "go on, or take back, though the store has another identity than in the file: it was restored, or it is a Redis that restarted")
 	c.MarkFlagsMutuallyExclusive("resume", "shards", "merge")
 }
 
@@ -56,6 +60,11 @@ func (p *paceFlags) rates(c *cobra.Command) {
 
 // open reads the checkpoint to go on from, and keeps those to come.
 func (p *paceFlags) open() error {
+	if p.checkpoint != "" && p.Shards == 0 && !p.merge {
+		if err := p.lock(); err != nil {
+			return err
+		}
+	}
 	switch {
 	case p.checkpoint == "" && (p.resume || p.merge || p.Shards > 0):
 		return fmt.Errorf("%w: --resume, --shards and --merge need a --checkpoint", errUsage)
@@ -68,7 +77,7 @@ func (p *paceFlags) open() error {
 		if err != nil {
 			return err
 		}
-		p.Resume, p.finished = c, c.Done()
+		p.Resume, p.was, p.finished = &c.Checkpoint, c.Of, c.Done()
 	case p.Shards > 0:
 		shard := 0
 		p.Save = func(c upkeep.Checkpoint) error {
@@ -77,7 +86,7 @@ func (p *paceFlags) open() error {
 			if err := absent(path, "go on from it with --resume"); err != nil {
 				return err
 			}
-			return writeCheckpoint(path, c)
+			return p.write(path, c)
 		}
 		return nil
 	default:
@@ -85,7 +94,22 @@ func (p *paceFlags) open() error {
 			return err
 		}
 	}
-	p.Save = func(c upkeep.Checkpoint) error { return writeCheckpoint(p.checkpoint, c) }
+	p.Save = func(c upkeep.Checkpoint) error { return p.write(p.checkpoint, c) }
+	return nil
+}
+
+// lock keeps another run from the same checkpoint, until unlock is called or the process ends.
+func (p *paceFlags) lock() error {
+	path := p.checkpoint + ".lock"
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return fmt.Errorf("%w: --checkpoint: %w", errUsage, err)
+	}
+	if err := lockFile(f); err != nil {
+		_ = f.Close()
+		return fmt.Errorf("%w: another run has --checkpoint %s open: %w", errUsage, p.checkpoint, err)
+	}
+	p.unlock = func() { _ = errors.Join(os.Remove(path), f.Close()) }
 	return nil
 }
 
@@ -101,8 +125,8 @@ func absent(path, instead string) error {
 }
 
 // readCheckpoint reads the checkpoint to go on from.
-func readCheckpoint(path string) (*upkeep.Checkpoint, error) {
-	var c upkeep.Checkpoint
+func readCheckpoint(path string) (*kept, error) {
+	var c kept
 	content, err := os.ReadFile(path)
 	if err == nil {
 		err = json.Unmarshal(content, &c)
@@ -113,8 +137,8 @@ func readCheckpoint(path string) (*upkeep.Checkpoint, error) {
 	return &c, nil
 }
 
-func writeCheckpoint(path string, c upkeep.Checkpoint) error {
-	return put(path, func(w io.Writer) error { return json.NewEncoder(w).Encode(c) })
+func (p *paceFlags) write(path string, c upkeep.Checkpoint) error {
+	return put(path, func(w io.Writer) error { return json.NewEncoder(w).Encode(kept{p.store, c}) })
 }
 
 // put writes the file at path, whole or not at all.

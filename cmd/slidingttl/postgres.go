@@ -35,9 +35,7 @@ func openPostgres(_ context.Context, a *address, l layout) (*store, error) {
 		return nil, fmt.Errorf("%w: %w", errUsage, err)
 	}
 	const estimate = "SELECT GREATEST(reltuples, 0)::bigint FROM pg_class WHERE oid = to_regclass($1)"
-	s, err := openTable(stdlib.OpenDB(*connect), sql.PostgreSQL, a, l, estimate)
-	if err == nil {
-		s.name = fmt.Sprintf("%s:%d/%s", connect.Host, connect.Port, connect.Database) // of the environment, too
-	}
-	return s, err
+	const identity = `SELECT 'system ' || (SELECT system_identifier FROM pg_control_system()) || ', database ' || d.oid || ', table ' || to_regclass($1)::oid
+		FROM pg_database d WHERE datname = current_database()`
+	return openTable(stdlib.OpenDB(*connect), sql.PostgreSQL, a, l, estimate, identity)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/redis/rueidis"
@@ -60,6 +61,21 @@ func openRedis(ctx context.Context, a *address, l layout) (*store, error) {
 	}
 	s := storeOf[any](d, client.Close)
 	s.notice = notice
+	s.name = fmt.Sprint(" db ", connect.SelectDB)
+	s.ids = func(ctx context.Context) (ids []string, err error) {
+		for _, node := range client.Nodes() {
+			text, err := node.Do(ctx, node.B().Info().Section("replication").Build()).ToString()
+			if err != nil {
+				return nil, err
+			}
+			for line := range strings.Lines(text) {
+				if name, id, _ := strings.Cut(strings.TrimSpace(line), ":"); strings.HasPrefix(name, "master_replid") && strings.Trim(id, "0") != "" {
+					ids = append(ids, id)
+				}
+			}
+		}
+		return slices.Compact(slices.Sorted(slices.Values(ids))), nil
+	}
 	s.about = func(ctx context.Context) (n int64) {
 		for _, node := range client.Nodes() {
 			if keys, err := node.Do(ctx, node.B().Dbsize().Build()).AsInt64(); opts.Prefix == "" && err == nil {

@@ -33,9 +33,9 @@ func (p *paceFlags) openShards() error {
 		case !c.Done():
 			return fmt.Errorf("%w: the run of %s is not done: go on with it by --resume", errUsage, p.shard(i+1, n))
 		case i == 0:
-			p.Resume = c
+			p.Resume, p.was = &c.Checkpoint, c.Of
 		default:
-			p.Beside = append(p.Beside, *c)
+			p.Beside = append(p.Beside, c.Checkpoint)
 		}
 	}
 	return nil

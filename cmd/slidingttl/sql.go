@@ -26,8 +26,8 @@ type sqlLayout struct {
 var timeTypes = map[string]sql.TimeType{"millis": sql.Millis, "timestamp": sql.Timestamp, "datetime": sql.DateTime}
 
 // openTable opens the table of db that a names, and closes db with it. estimate is a query for how many
-// rows it has, by its name.
-func openTable(db *stdsql.DB, dialect sql.Dialect, a *address, l layout, estimate string) (*store, error) {
+// rows it has, by its name, and identity one for what it is.
+func openTable(db *stdsql.DB, dialect sql.Dialect, a *address, l layout, estimate, identity string) (*store, error) {
 	opts, err := l.table()
 	if err == nil && a.own["table"] == "" {
 		err = errForm
@@ -42,6 +42,11 @@ func openTable(db *stdsql.DB, dialect sql.Dialect, a *address, l layout, estimat
 		return nil, err
 	}
 	s := storeOf[[]any](d, func() { _ = db.Close() })
+	s.ids = func(ctx context.Context) ([]string, error) {
+		var id string
+		err := db.QueryRowContext(ctx, identity, a.own["table"]).Scan(&id)
+		return []string{id}, err
+	}
 	s.about = func(ctx context.Context) (n int64) {
 		_ = db.QueryRowContext(ctx, estimate, a.own["table"]).Scan(&n)
 		return n

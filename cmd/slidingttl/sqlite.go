@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	_ "modernc.org/sqlite" // registers "sqlite"
 
@@ -32,13 +33,20 @@ func openSQLite(_ context.Context, a *address, l layout) (*store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := openTable(db, sql.SQLite, a, l, "")
+	s, err := openTable(db, sql.SQLite, a, l, "", "")
 	if err != nil {
 		return nil, err
 	}
 	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
 		s.close()
 		return nil, fmt.Errorf("%w: there is no file %s", errUsage, file) // SQLite only says that it is "unable to open"
+	}
+	s.ids = func(context.Context) ([]string, error) {
+		path, err := filepath.EvalSymlinks(file)
+		if err == nil {
+			path, err = filepath.Abs(path)
+		}
+		return []string{path}, err
 	}
 	return s, nil
 }

@@ -23,15 +23,18 @@ import (
 // store is a store of whatever values.
 type store struct {
 	upkeep.Harvested
-	adopt  func(context.Context, slidingttl.Policy, *upkeep.AdoptOptions) (*upkeep.AdoptReport, error)
-	mend   func(context.Context, *upkeep.MendOptions) (*upkeep.MendReport, error)
-	reap   func(context.Context, slidingttl.Policy, *upkeep.ReapOptions) (*upkeep.ReapReport, error)
-	undo   func(context.Context, io.ReaderAt, *upkeep.WriteOptions) (*upkeep.UndoReport, error)
-	erase  func(context.Context, *upkeep.EraseOptions) (*upkeep.EraseReport, error)
-	close  func()
-	about  func(context.Context) int64 // records that it holds, as it estimates; nil: it does not say
-	name   string                      // for checkpoints
-	notice string                      // what looking at it does, before it begins; empty: nothing
+	adopt func(context.Context, slidingttl.Policy, *upkeep.AdoptOptions) (*upkeep.AdoptReport, error)
+	mend  func(context.Context, *upkeep.MendOptions) (*upkeep.MendReport, error)
+	reap  func(context.Context, slidingttl.Policy, *upkeep.ReapOptions) (*upkeep.ReapReport, error)
+	undo  func(context.Context, io.ReaderAt, *upkeep.WriteOptions) (*upkeep.UndoReport, error)
+	erase func(context.Context, *upkeep.EraseOptions) (*upkeep.EraseReport, error)
+	close func()
+	about func(context.Context) int64 // records that it holds, as it estimates; nil: it does not say
+	ids   func(context.Context) ([]string, error)
+	name  string // which of the store's records it has, for checkpoints
+	title string // for a page
+	*address
+	notice string // what looking at it does, before it begins; empty: nothing
 }
 
 // storeOf is the store behind d.
@@ -130,6 +133,6 @@ func (t *target) open(ctx context.Context, uri string, writes bool) (*store, err
 	if err != nil {
 		return nil, err
 	}
-	s.name = strings.TrimPrefix(s.name+" ", " ") + identity(a, l)
+	s.name, s.title = recordsOf(a, l)+s.name, titleOf(a)
 	return s, nil
 }

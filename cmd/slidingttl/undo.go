@@ -33,7 +33,11 @@ that adopt gave to an item of Cosmos DB stays.`,
 					return nil, fmt.Errorf("%w: %w", errUsage, err)
 				}
 				defer func() { _ = f.Close() }()
-				if err := adoptedBy(f, s.name); err != nil {
+				is, err := write.of(c.Context(), s)
+				if err == nil {
+					err = write.adopted(f, args[1], is)
+				}
+				if err != nil {
 					return nil, err
 				}
 				o := write.options()
@@ -47,20 +51,20 @@ that adopt gave to an item of Cosmos DB stays.`,
 
 // adopted is the first line of a file for undo.
 type adopted struct {
-	Store string `json:"adopted"`
+	Of identity `json:"adopted"`
 }
 
-// adoptedBy returns an error if adopt did not write f for store.
-func adoptedBy(f io.Reader, store string) error {
+// adopted returns an error if adopt did not write f, the file at path, for store.
+func (p *paceFlags) adopted(f io.Reader, path string, store identity) error {
 	var first adopted
 	line, err := bufio.NewReader(f).ReadBytes('\n')
 	if err == nil {
 		err = json.Unmarshal(line, &first)
 	}
-	if err != nil || first.Store != store {
-		return fmt.Errorf("%w: the file for undo is of store %q: must be of %q", errUsage, first.Store, store)
+	if err != nil {
+		return fmt.Errorf("%w: %s is no file that adopt wrote for undo: %w", errUsage, path, err)
 	}
-	return nil
+	return p.expect("the file for undo "+path, first.Of, store)
 }
 
 // keeper writes down what undo reads.
@@ -68,10 +72,11 @@ type keeper struct {
 	mu     sync.Mutex // guards the rest
 	f      *os.File
 	synced time.Time
+	failed error // of a line that may not be whole: nothing follows it
 }
 
 // keepChanges opens the file at path for what adopt changes of store.
-func keepChanges(path, store string) (*keeper, error) {
+func (p *paceFlags) keepChanges(path string, store identity) (*keeper, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("%w: --undo: %w", errUsage, err)
@@ -83,7 +88,7 @@ func keepChanges(path, store string) (*keeper, error) {
 	case info.Size() == 0:
 		err = k.line(adopted{store})
 	default:
-		if err = adoptedBy(f, store); err == nil {
+		if err = p.adopted(f, path, store); err == nil {
 			_, err = f.WriteString("\n") // a kill may have left half a line
 		}
 	}
@@ -103,10 +108,13 @@ func (k *keeper) line(v any) error {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if _, err = k.f.Write(append(line, '\n')); err == nil && time.Since(k.synced) > time.Second {
-		k.synced, err = time.Now(), k.f.Sync()
+	if k.failed == nil {
+		_, k.failed = k.f.Write(append(line, '\n'))
 	}
-	return err
+	if k.failed == nil && time.Since(k.synced) > time.Second {
+		k.synced, k.failed = time.Now(), k.f.Sync()
+	}
+	return k.failed
 }
 
 func (k *keeper) change(c upkeep.Change) error { return k.line(c) }

@@ -44,7 +44,7 @@ func TestUndoOnRedis(t *testing.T) {
 	}
 
 	_, errs = command(t, exitUsage, "undo", uri, changes, "--apply")
-	contains(t, errs, "the file for undo is of store", "must be of")
+	contains(t, errs, "the file for undo", "is of the store", "must be of")
 	out, _ = command(t, 0, "undo", adopt[1], changes)
 	contains(t, out, "a dry run", "would be as before 20", "had no created_at 1")
 	out, _ = command(t, 0, "undo", adopt[1], changes, "--apply", "--checkpoint", changes+".place")
@@ -62,5 +62,5 @@ func TestUndoOnRedis(t *testing.T) {
 		t.Errorf("s:expiring is %q until %s; want it until %s", v, life("s:expiring"), expires)
 	}
 	_, errs = command(t, exitUsage, append(adopt[:1:1], uri, "--policy", thirty, "--apply", "--undo", changes)...)
-	contains(t, errs, "the file for undo is of store")
+	contains(t, errs, "the file for undo", "is of the store")
 }

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
 )
@@ -43,12 +43,18 @@ func over[R any, P interface {
 	if err := p.open(); err != nil {
 		return err
 	}
+	if p.unlock != nil {
+		defer p.unlock()
+	}
 	p.sizes = w.sizes && !p.apply
 	s, wrong, err := a.openChecked(c.Context(), p, w.uri, w.longest)
 	if err != nil {
 		return err
 	}
 	defer s.close()
+	if err := p.identify(c.Context(), s); err != nil {
+		return err
+	}
 	if err := a.agreed(p, w.ask); err != nil {
 		return err
 	}
@@ -85,7 +91,10 @@ func over[R any, P interface {
 		}
 	}
 	if err == nil {
-		err = a.draw(s.name, r)
+		err = a.draw(s.title, r)
+	}
+	if err == nil && p.finished {
+		say(a.err, fmt.Sprintf("the run of --checkpoint %s was finished before, and no record was read: remove the file to start again", p.checkpoint))
 	}
 	return p.end(t, err)
 }
@@ -106,6 +115,9 @@ func (a *app) openChecked(ctx context.Context, p *paceFlags, uri string, longest
 		say(a.err, "the store's check says: "+strings.ReplaceAll(wrong.Error(), "\n", "; "))
 		if p.apply && !p.unchecked {
 			s.close()
+			if !errors.Is(wrong, slidingttl.ErrInvalid) {
+				return nil, nil, fmt.Errorf("nothing was written, for the store could not be checked: %w", wrong)
+			}
 			return nil, nil, fmt.Errorf("%w: nothing was written, for the check of the store finds something wrong; --unchecked writes all the same", errUsage)
 		}
 	}
@@ -115,10 +127,8 @@ func (a *app) openChecked(ctx context.Context, p *paceFlags, uri string, longest
 // end returns the command's error for a run with totals t that ended with err.
 func (p *paceFlags) end(t *upkeep.Totals, err error) error {
 	switch {
-	case err == nil && p.finished:
-		return fmt.Errorf("%w: the run of --checkpoint %s was finished before, and no record was read: remove the file to start again", errUsage, p.checkpoint)
-	case err == nil && t.Failed > 0:
-		return fmt.Errorf("%w: %d; %s names them", errPartly, t.Failed, cmp.Or(p.errors, "--errors FILE"))
+	case err == nil && t.Failed+t.Unsure > 0:
+		return fmt.Errorf("%w: %d; %s names them", errPartly, t.Failed+t.Unsure, cmp.Or(p.errors, "--errors FILE"))
 	case err == nil || exitCode(err) == exitUsage:
 		return err
 	}
@@ -166,19 +176,4 @@ func (p *paceFlags) name() (func() error, error) {
 		}
 		return nil
 	}, nil
-}
-
-// identity names a store by its URI and layout, for checkpoints.
-func identity(a *address, l layout) string {
-	u := *a.URL
-	u.User = nil
-	q := u.Query()
-	for name, v := range a.own {
-		q.Set(name, v)
-	}
-	u.RawQuery = q.Encode()
-	if l == nil {
-		return u.String()
-	}
-	return fmt.Sprintf("%s, layout %.4x", u.String(), sha256.Sum256(l))
 }

@@ -11,11 +11,13 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// place is a scan's position on one node. A cursor holds several; the first is under way.
+// place is a scan's position on one node. A cursor holds those of a segment; the first that is not
+// done is under way.
 type place struct {
 	Part   string // as in node
 	Server string // run id of the server process that returned At; empty: unknown
 	At     uint64 // SCAN's cursor
+	Done   bool   `json:",omitempty"`
 }
 
 // Segments implements driver.Scanner, with one segment for each primary. If a cluster has
@@ -41,11 +43,13 @@ func (d *Driver[T]) Segments(ctx context.Context, n int) ([]driver.Cursor, error
 
 // Scan implements driver.Scanner, by SCAN and pipelined reads of the headers. limit is SCAN's
 // COUNT. A cursor of SCAN is valid only in the server process that returned it: after a restart or
-// a failover the node's scan starts again. Do not reshard a cluster during a scan: a record that
+// a failover of a node its segment starts again, and Page.Restarted says so. Do not reshard a cluster during a scan: a record that
 // moves may be missed. A cursor from before slots changed nodes is a *driver.InvalidError.
 func (d *Driver[T]) Scan(ctx context.Context, from driver.Cursor, limit int) (driver.Page, error) {
 	var at []place
-	if err := driver.DecodeCursor(from, &at); err != nil || len(at) == 0 {
+	err := driver.DecodeCursor(from, &at)
+	now := slices.IndexFunc(at, func(p place) bool { return !p.Done })
+	if err != nil || now < 0 {
 		return driver.Page{}, driver.BadCursor(from)
 	}
 	if err := driver.CheckScan("limit", limit); err != nil {
@@ -55,20 +59,31 @@ func (d *Driver[T]) Scan(ctx context.Context, from driver.Cursor, limit int) (dr
 	if err != nil {
 		return driver.Page{}, err
 	}
-	i := slices.IndexFunc(nodes, func(n node) bool { return n.part == at[0].Part })
-	if i < 0 {
-		return driver.Page{}, &driver.InvalidError{Field: "cursor", Value: "of slots " + at[0].Part, Rule: "must be of slots that one node serves: start the scan again"}
-	}
-	client := nodes[i].client
-	keys, next, err := d.keys(ctx, client, at[0], limit)
-	if err != nil {
-		return driver.Page{}, err
-	}
 	var page driver.Page
-	if at[0] = next; next.At == 0 {
-		at = at[1:]
+	var keys []string
+	var client Client
+	for {
+		i := slices.IndexFunc(nodes, func(n node) bool { return n.part == at[now].Part })
+		if i < 0 {
+			return driver.Page{}, &driver.InvalidError{Field: "cursor", Value: "of slots " + at[now].Part, Rule: "must be of slots that one node serves: start the scan again"}
+		}
+		client = nodes[i].client
+		var next place
+		var same bool
+		if keys, next, same, err = d.keys(ctx, client, at[now], limit); err != nil {
+			return driver.Page{}, err
+		}
+		if same {
+			at[now] = next
+			break
+		}
+		page.Restarted, now = true, 0
+		for i := range at {
+			at[i] = place{Part: at[i].Part}
+		}
 	}
-	if len(at) > 0 {
+	at[now].Done = at[now].At == 0
+	if slices.ContainsFunc(at, func(p place) bool { return !p.Done }) {
 		page.Next = driver.EncodeCursor(at)
 	}
 	for keys := range slices.Chunk(keys, batchSize/3) {
@@ -79,19 +94,20 @@ func (d *Driver[T]) Scan(ctx context.Context, from driver.Cursor, limit int) (dr
 	return page, nil
 }
 
-// keys returns the next keys at p, and the place after them.
-func (d *Driver[T]) keys(ctx context.Context, client Client, p place, limit int) ([]string, place, error) {
-	scan := func(at uint64) Command {
-		return Command{Words: []string{"SCAN", strconv.FormatUint(at, 10), "MATCH", quoted.Replace(d.opts.Prefix) + "*", "COUNT", strconv.Itoa(limit)}, NoKey: true, Repeat: true}
-	}
-	answers := client.DoMulti(ctx, []Command{{Words: []string{"INFO", "server"}, NoKey: true, Repeat: true}, scan(p.At)})
+// keys returns the next keys at p, and the place after them; or false if p is of another server
+// process than the one that answers.
+func (d *Driver[T]) keys(ctx context.Context, client Client, p place, limit int) ([]string, place, bool, error) {
+	answers := client.DoMulti(ctx, []Command{
+		{Words: []string{"INFO", "server"}, NoKey: true, Repeat: true},
+		{Words: []string{"SCAN", strconv.FormatUint(p.At, 10), "MATCH", quoted.Replace(d.opts.Prefix) + "*", "COUNT", strconv.Itoa(limit)}, NoKey: true, Repeat: true},
+	})
 	next := place{Part: p.Part, Server: parseInfo(string(answers[0].String))["run_id"]}
-	answer := answers[1]
 	if p.At != 0 && p.Server != next.Server {
-		answer = client.Do(ctx, scan(0))
+		return nil, p, false, nil
 	}
+	answer := answers[1]
 	if answer.Kind != Array || len(answer.Array) != 2 {
-		return nil, p, failed(ctx, answer)
+		return nil, p, true, failed(ctx, answer)
 	}
 	var err error
 	next.At, err = strconv.ParseUint(string(answer.Array[0].String), 10, 64)
@@ -99,7 +115,7 @@ func (d *Driver[T]) keys(ctx context.Context, client Client, p place, limit int)
 	for i, key := range answer.Array[1].Array {
 		keys[i] = string(key.String)
 	}
-	return keys, next, err
+	return keys, next, true, err
 }
 
 // quoted escapes the special characters of a pattern.

@@ -49,6 +49,10 @@ type Page struct {
 	Next    Cursor  // start of the next page; empty: the segment has no more
 	Passed  int     // entries that are no records: of another type, or with a key that the driver does not write
 	Cost    float64 // cost that the store reported, in its unit; zero: not reported
+
+	// Restarted says that the store has lost the place, as Redis does when it restarts: this page is
+	// the segment's first, and the earlier ones come again.
+	Restarted bool
 }
 
 // Scanned is a record as a scan returns it.

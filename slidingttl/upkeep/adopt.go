@@ -33,8 +33,8 @@ type AdoptOptions struct {
 	TooOld bool
 
 	// Undo is called before each write, concurrently, and stores the Change for the
-	// function Undo. If it returns an error, the record is not written. Nil: no Change is
-	// stored.
+	// function Undo. Its error ends the operation, and the record is not written. Nil: no
+	// Change is stored.
 	Undo func(Change) error
 }
 
@@ -57,15 +57,17 @@ type AdoptReport struct {
 
 func (r *AdoptReport) add(page *AdoptReport) { r.tallies().add(page.tallies()) }
 
+func (r *AdoptReport) restart() { r.tallies().restart(&r.Totals) }
+
 func (r *AdoptReport) tallies() tallies {
 	return tallies{"adoption under " + r.Policy + dry(r.Applied), append([]tally{
-		{&r.Adopted, would(r.Applied, "adopted"), false},
-		{&r.Already, "had created_at", false},
-		{&r.Dead, "dead", true},
-		{&r.TooOld, "left: too old, by the rule", true},
-		{&r.NoOrigin, "left: the rule cannot tell", true},
-		{&r.Malformed, "left: malformed", true},
-	}, r.Written.tallies()...), []reasons{{&r.Problems, "malformed because"}}}
+		{&r.Adopted, would(r.Applied, "adopted"), wrote},
+		{&r.Already, "had created_at", usual},
+		{&r.Dead, "dead", rare},
+		{&r.TooOld, "left: too old, by the rule", rare},
+		{&r.NoOrigin, "left: the rule cannot tell", rare},
+		{&r.Malformed, "left: malformed", rare},
+	}, r.Written.tallies()...), []reasons{{&r.Problems, "malformed because", usual}}}
 }
 
 // Adopt gives created_at to the records of d that have none. It also gives an expiry to
@@ -92,7 +94,7 @@ func Adopt[T any](ctx context.Context, d Store[T], p slidingttl.Policy, opts *Ad
 	if (o.Origin.Created == nil) != (o.Origin.Name == "") {
 		return nil, invalid("AdoptOptions.Origin", fmt.Sprintf("%q", o.Origin.Name), "must have a name and a function, or neither")
 	}
-	a := &adopter[T]{d: d, opts: &o, judge: j, writer: newWriter(&o.WriteOptions)}
+	a := &adopter[T]{d: d, opts: &o, judge: j, writer: newWriter(d, &o.WriteOptions)}
 	a.raw, _ = driver.As[driver.RawReader](d)
 	about := j.about(fmt.Sprintf(", spread %v, exact %v, rule %q, too old %v, apply %v", o.Spread, o.Exact, o.Origin.Name, o.TooOld, o.Apply))
 	r, err := writing("adopt", about, &o.WriteOptions, a.writer, a.adopt).run(ctx, d)
@@ -110,7 +112,7 @@ type adopter[T any] struct {
 }
 
 // adopt adopts r, and returns a report of it alone.
-func (a *adopter[T]) adopt(ctx context.Context, r *driver.Scanned) (one AdoptReport, err error) {
+func (a *adopter[T]) adopt(ctx context.Context, r *record) (one AdoptReport, err error) {
 	switch {
 	case r.Problem != nil:
 		if err := judgeKey(a.d, r.Key); err != nil {
@@ -154,12 +156,11 @@ func (a *adopter[T]) adopt(ctx context.Context, r *driver.Scanned) (one AdoptRep
 		}
 		return driver.Life{CreatedAt: created, ExpiresAt: a.expiry(r.Key, m, t, created, at)}, true, nil
 	}
-	what, err := a.writer.land(ctx, r.Meta, plan, func(was driver.Meta, next driver.Life) error {
+	what, err := a.writer.writeUnlessChanged(ctx, r, plan, func(was driver.Meta, next driver.Life) error {
 		if a.opts.Undo != nil && (noted.Was != was.ExpiresAt || noted.Life != next) {
 			noted = Change{[]byte(r.Key), was.ExpiresAt, next}
 			if err := a.opts.Undo(noted); err != nil {
-				noted = Change{}
-				return fmt.Errorf("AdoptOptions.Undo: %w", err)
+				return &fatal{fmt.Errorf("AdoptOptions.Undo: %w", err)}
 			}
 		}
 		_, err := a.d.Touch(ctx, r.Key, was, next, a.judge.now())
@@ -190,7 +191,7 @@ func (a *adopter[T]) created(ctx context.Context, r Record, t *terms, now driver
 		return a.drawn(r.Key, t, now), true, nil
 	}
 	created, known, err := driver.Instant(0), false, error(nil)
-	err = again(ctx, func() (err error) {
+	err = retry(ctx, func() (err error) {
 		created, known, err = a.opts.Origin.Created(ctx, r)
 		return err
 	})
@@ -200,10 +201,11 @@ func (a *adopter[T]) created(ctx context.Context, r Record, t *terms, now driver
 	return min(created, now), known, err
 }
 
-// The two draws have different salts, so that they are independent.
+// The draws have different salts, so that they are independent.
 const (
 	saltCreated = 1
 	saltExpiry  = 2
+	saltPart    = 3
 )
 
 // drawn returns a created_at for key, drawn from the spread before now.

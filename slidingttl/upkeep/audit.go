@@ -94,6 +94,11 @@ func (a *audited) add(page *audited) {
 	}
 }
 
+func (a *audited) restart() {
+	a.Totals.restart()
+	*a = audited{Totals: a.Totals}
+}
+
 // example keeps the least hashes of a state, so that the result does not depend on the order.
 func (a *audited) example(state State, hash string) {
 	if a.Examples == nil {
@@ -196,7 +201,7 @@ func Audit(ctx context.Context, s driver.Scanner, p slidingttl.Policy, opts *Loo
 func (a *audited) counted() *audited { return a }
 
 func (a *audited) report(p slidingttl.Policy, o *LookOptions, now driver.Instant) *AuditReport {
-	if a.Counts == nil {
+	if len(a.Counts) == 0 {
 		a.Counts = make([]int64, auditCount)
 	}
 	clusters := slices.Collect(maps.Values(a.Clusters))

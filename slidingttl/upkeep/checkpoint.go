@@ -14,10 +14,21 @@ type Checkpoint struct {
 	About     string          `json:"about"`     // the policy and options, which must be the same to resume
 	Segments  []driver.Cursor `json:"segments"`  // the position in each; empty: the segment is done
 	State     json.RawMessage `json:"state"`     // the results so far
+
+	// Parts has the results of each segment, and Rest all others. They are apart because a scan
+	// may have to begin a segment anew.
+	Parts []json.RawMessage `json:"parts,omitempty"`
+	Rest  json.RawMessage   `json:"rest,omitempty"`
+
+	// Pending are records that were read, and whose write was not tried to its end.
+	Pending []record `json:"pending,omitempty"`
 }
 
-// Done reports whether all segments are done.
+// Done reports whether all segments are done, and no record is pending.
 func (c *Checkpoint) Done() bool {
+	if len(c.Pending) > 0 {
+		return false
+	}
 	for _, s := range c.Segments {
 		if s != "" {
 			return false

@@ -73,6 +73,11 @@ func (d *diffed) add(page *diffed) {
 	d.Slid += page.Slid
 }
 
+func (d *diffed) restart() {
+	d.audited.restart()
+	*d = diffed{audited: d.audited}
+}
+
 // Diff reports what would happen to the records of s if policy to replaced from everywhere, now.
 // It writes nothing. Neither would the change itself: an expiry is lowered when its record
 // is read.
@@ -178,7 +183,7 @@ func touchesAfter(old, new *terms, touches float64, n int64) float64 {
 }
 
 func (d *diffed) report(from, to slidingttl.Policy, o *LookOptions, now driver.Instant) *DiffReport {
-	if d.Counts == nil {
+	if len(d.Counts) == 0 {
 		d.Counts = make([]int64, diffCount)
 	}
 	clusters := slices.Collect(maps.Values(d.Clusters))

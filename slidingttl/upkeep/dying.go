@@ -86,7 +86,7 @@ func Dying(ctx context.Context, s driver.Scanner, within time.Duration, opts *Dy
 	}
 	if d, indexed := driver.As[driver.Dying](s); indexed {
 		var page []driver.Scanned
-		err = again(ctx, func() (err error) {
+		err = retry(ctx, func() (err error) {
 			page, err = d.Dying(ctx, from, until, o.Limit+1)
 			return err
 		})
@@ -128,6 +128,11 @@ func (o *DyingOptions) validate() error {
 }
 
 func (r *DyingReport) add(page *DyingReport) { r.Malformed += page.Malformed }
+
+func (r *DyingReport) restart() {
+	r.Totals.restart()
+	r.Malformed = 0
+}
 
 // String returns a line of JSON for each key.
 func (r *DyingReport) String() string {

@@ -45,10 +45,12 @@ type EraseReport struct {
 
 func (r *EraseReport) add(page *EraseReport) { r.tallies().add(page.tallies()) }
 
+func (r *EraseReport) restart() { r.tallies().restart(&r.Totals) }
+
 func (r *EraseReport) tallies() tallies {
 	return tallies{"erasing" + dry(r.Applied), append([]tally{
-		{&r.Erased, would(r.Applied, "erased"), false},
-		{&r.Ended, would(r.Applied, "erased") + ": waiting for an archive", true},
+		{&r.Erased, would(r.Applied, "erased"), wrote},
+		{&r.Ended, would(r.Applied, "erased") + ": waiting for an archive", rare | wrote},
 	}, r.Written.tallies()...), nil}
 }
 
@@ -61,15 +63,15 @@ func Erase[T any](ctx context.Context, d Store[T], opts *EraseOptions) (*EraseRe
 	if err != nil {
 		return nil, err
 	}
-	w := newWriter(&o.WriteOptions)
-	one := func(ctx context.Context, s *driver.Scanned) (EraseReport, error) {
+	w := newWriter(d, &o.WriteOptions)
+	one := func(ctx context.Context, s *record) (EraseReport, error) {
 		r := EraseReport{Erased: 1, Written: Written{Units: w.units(s.Size)}}
 		if !o.Apply {
 			w.tried.Add(1)
 			return r, nil
 		}
-		err := w.again(ctx, func() error {
-			if err := w.turn(ctx); err != nil {
+		err := w.retry(ctx, s, func() error {
+			if err := w.waitTurn(ctx); err != nil {
 				return err
 			}
 			return d.Delete(ctx, s.Key)
@@ -105,11 +107,15 @@ func Erase[T any](ctx context.Context, d Store[T], opts *EraseOptions) (*EraseRe
 				return err
 			}
 		}
-		return each(ctx, w, page, into, one)
+		w.fails.walked.Add(int64(len(page)))
+		return forEach(ctx, w, recordsOf(page), into, true, one)
 	}
 	texts := slices.DeleteFunc(append(slices.Clone(o.Keys), o.Prefix), func(text string) bool { return text == "" })
 	about := sha256.Sum256(fmt.Appendf(nil, "%q %q", o.Keys, o.Prefix)) // a checkpoint names no key for it
 	j := job[EraseReport, *EraseReport]{name: "erase", about: fmt.Sprintf("keys %.8x, apply %v", about, o.Apply), opts: o.Options, cost: w.cost, wrote: w.tried.Load, visit: visit}
+	j.redo = func(ctx context.Context, pending []record, into *EraseReport) error {
+		return redo(ctx, w, pending, into, one)
+	}
 	more, _ := driver.As[driver.Eraser](d)
 	ended := int64(0)
 	if more != nil {

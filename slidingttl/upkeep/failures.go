@@ -39,28 +39,44 @@ type failures struct {
 
 func newFailures(o *Options) *failures { return &failures{notify: o.Failed, share: o.MaxFailed} }
 
-// note counts in t that the record under key failed with err. landed is the number of successful
-// writes so far. It returns an error if too many records have failed.
-func (f *failures) note(t *Totals, key string, err error, landed int64) error {
+// note counts in t that r failed with err, or that it may have been written all the same. landed is
+// the number of successful writes so far. It returns an error if too many records have failed.
+func (f *failures) note(t *Totals, r *record, err error, landed int64) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	t.Failed++
-	t.Failures = count(t.Failures, map[string]int64{reason(err): 1})
+	if r.unsure() {
+		t.Unsure++
+		err = fmt.Errorf("it may have been written: %w", err)
+	} else {
+		t.Failed++
+		t.Failures = count(t.Failures, map[string]int64{reason(err): 1})
+	}
 	if f.notify != nil {
-		f.notify(key, err)
+		f.notify(r.Key, err)
 	}
 	f.failed++
+	if f.failed > fewestFailed && f.share < 1 && float64(f.failed) > f.share*float64(f.walked.Load()) {
+		return fmt.Errorf("%w: %d of %d, which is more than Options.MaxFailed, the last: %w", ErrTooMany, f.failed, f.walked.Load(), err)
+	}
+	return f.row(err, landed)
+}
+
+// inRow counts a record that failed with err for now. It returns an error if so many did in a row
+// that the store must have failed.
+func (f *failures) inRow(err error, landed int64) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.row(err, landed)
+}
+
+// row is inRow. The caller holds f.mu.
+func (f *failures) row(err error, landed int64) error {
 	if f.landed != landed {
 		f.landed, f.inARow = landed, 0
 	}
 	f.inARow++
-	switch {
-	case f.share >= 1:
-		return nil
-	case f.inARow >= failedInARow && !errors.Is(err, driver.ErrInvalid):
+	if f.inARow >= failedInARow && f.share < 1 && !errors.Is(err, driver.ErrInvalid) {
 		return fmt.Errorf("%w: %d in a row, the last: %w", ErrTooMany, f.inARow, err)
-	case f.failed > fewestFailed && float64(f.failed) > f.share*float64(f.walked.Load()):
-		return fmt.Errorf("%w: %d of %d, which is more than Options.MaxFailed, the last: %w", ErrTooMany, f.failed, f.walked.Load(), err)
 	}
 	return nil
 }

@@ -97,18 +97,20 @@ func (r *HarvestReport) add(page *HarvestReport) {
 	r.Again = append(r.Again, page.Again...)
 }
 
+func (r *HarvestReport) restart() { r.tallies().restart(&r.Totals) }
+
 func (r *HarvestReport) tallies() tallies {
 	return tallies{"harvest under " + r.Policy + dry(r.Applied), []tally{
-		{&r.Idle, would(r.Applied, "harvested") + ": dead of idleness", false},
-		{&r.Age, would(r.Applied, "harvested") + ": dead of age", false},
-		{&r.Earlier, "left to an earlier harvest", true},
-		{&r.Alive, "alive, or dead not long enough", false},
-		{&r.PastCap, "left: past the cap, with an expiry that is still to come", true},
-		{&r.Ended, would(r.Applied, "ended") + ": past the cap, for the next harvest", true},
-		{&r.Malformed, "left: malformed", true},
-		{&r.Implausible, "left: implausible, see audit", true},
-		{&r.Lost, "lost: gone before they were read", true},
-	}, []reasons{{&r.Problems, "malformed because"}}}
+		{&r.Idle, would(r.Applied, "harvested") + ": dead of idleness", wrote},
+		{&r.Age, would(r.Applied, "harvested") + ": dead of age", wrote},
+		{&r.Earlier, "left to an earlier harvest", rare},
+		{&r.Alive, "alive, or dead not long enough", usual},
+		{&r.PastCap, "left: past the cap, with an expiry that is still to come", rare},
+		{&r.Ended, would(r.Applied, "ended") + ": past the cap, for the next harvest", rare | wrote},
+		{&r.Malformed, "left: malformed", rare},
+		{&r.Implausible, "left: implausible, see audit", rare},
+		{&r.Lost, "lost: gone before they were read", rare},
+	}, []reasons{{&r.Problems, "malformed because", usual}}}
 }
 
 // Harvested is a driver whose records can be listed, and read as they are stored.
@@ -141,7 +143,7 @@ func Harvest(ctx context.Context, d Harvested, p slidingttl.Policy, opts *Harves
 	for _, hash := range o.Again {
 		h.again[hash] = true
 	}
-	h.readers = newWriter(&WriteOptions{Options: o.Options, Writers: o.Readers, Apply: o.Bury != nil})
+	h.readers = newWriter(d, &WriteOptions{Options: o.Options, Writers: o.Readers, Apply: o.Bury != nil})
 	if h.ends, _ = d.(ender); o.PastCap && h.ends == nil {
 		return nil, invalid("HarvestOptions.PastCap", "true", "requires a driver with Touch")
 	}

@@ -73,7 +73,7 @@ func (h *harvester) visit(ctx context.Context, segment int, page []driver.Scanne
 			dead = append(dead, *s)
 		}
 	}
-	if err := each(ctx, h.readers, aged, into, h.end); err != nil {
+	if err := h.forEach(ctx, recordsOf(aged), into, h.end); err != nil {
 		return err
 	}
 	h.mu.Lock()
@@ -88,8 +88,19 @@ func (h *harvester) visit(ctx context.Context, segment int, page []driver.Scanne
 	return nil
 }
 
+// forEach calls one for each record. Nothing stays pending: what did not count is read again.
+func (h *harvester) forEach(ctx context.Context, page []record, into *HarvestReport, one func(context.Context, *record) (HarvestReport, error)) error {
+	h.readers.fails.walked.Add(int64(len(page)))
+	err := forEach(ctx, h.readers, page, into, false, one)
+	into.pending = nil
+	if ended, ok := errors.AsType[*stopped](err); ok {
+		return ended.err
+	}
+	return err
+}
+
 // end ends the life of s if it is still past its cap.
-func (h *harvester) end(ctx context.Context, s *driver.Scanned) (one HarvestReport, err error) {
+func (h *harvester) end(ctx context.Context, s *record) (one HarvestReport, err error) {
 	t, err := h.judge.terms(s.Key)
 	if err != nil {
 		return one, err
@@ -99,7 +110,7 @@ func (h *harvester) end(ctx context.Context, s *driver.Scanned) (one HarvestRepo
 		over := driver.Life{CreatedAt: m.CreatedAt, ExpiresAt: now - now%driver.Instant(h.ends.Resolution()/time.Millisecond)}
 		return over, m.Alive(now) && t.limit(m.CreatedAt) <= h.until && h.judge.implausible(m.Life, now) == "", nil
 	}
-	what, err := h.readers.land(ctx, s.Meta, plan, func(was driver.Meta, over driver.Life) error {
+	what, err := h.readers.writeUnlessChanged(ctx, s, plan, func(was driver.Meta, over driver.Life) error {
 		_, err := h.ends.Touch(ctx, s.Key, was, over, h.judge.now())
 		return err
 	})
@@ -120,7 +131,7 @@ func (h *harvester) end(ctx context.Context, s *driver.Scanned) (one HarvestRepo
 func (h *harvester) read(ctx context.Context, s *driver.Scanned) (d *driver.Dead, one HarvestReport, err error) {
 	raw := driver.Raw{Meta: s.Meta}
 	if h.opts.Bury != nil {
-		err = again(ctx, func() (err error) {
+		err = retry(ctx, func() (err error) {
 			raw, err = h.d.Raw(ctx, s.Key)
 			return err
 		})
@@ -218,13 +229,13 @@ func (h *harvester) handOver(ctx context.Context, dead []waiting) error {
 	var batch []driver.Dead
 	bytes := 0
 	for part := range slices.Chunk(dead, h.opts.Readers) {
-		page, segments := make([]driver.Scanned, len(part)), map[string]int{}
+		page, segments := make([]record, len(part)), map[string]int{}
 		for i, w := range part {
-			page[i], segments[w.Key] = w.Scanned, w.segment
+			page[i].Scanned, segments[w.Key] = w.Scanned, w.segment
 		}
 		var failed HarvestReport
-		err := each(ctx, h.readers, page, &failed, func(ctx context.Context, s *driver.Scanned) (HarvestReport, error) {
-			d, one, err := h.read(ctx, s)
+		err := h.forEach(ctx, page, &failed, func(ctx context.Context, s *record) (HarvestReport, error) {
+			d, one, err := h.read(ctx, &s.Scanned)
 			if err != nil || one.Malformed > 0 {
 				one.Again = []string{KeyHash(s.Key)}
 			}
@@ -266,7 +277,7 @@ func (h *harvester) bury(ctx context.Context, batch []driver.Dead) error {
 	if h.opts.Bury == nil || len(batch) == 0 {
 		return nil
 	}
-	if err := again(ctx, func() error { return h.opts.Bury(ctx, batch) }); err != nil {
+	if err := retry(ctx, func() error { return h.opts.Bury(ctx, batch) }); err != nil {
 		return fmt.Errorf("HarvestOptions.Bury: %w", err)
 	}
 	return nil

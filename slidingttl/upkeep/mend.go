@@ -1,6 +1,7 @@
 package upkeep
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,12 +35,14 @@ type MendReport struct {
 
 func (r *MendReport) add(page *MendReport) { r.tallies().add(page.tallies()) }
 
+func (r *MendReport) restart() { r.tallies().restart(&r.Totals) }
+
 func (r *MendReport) tallies() tallies {
 	return tallies{"mending" + dry(r.Applied), append([]tally{
-		{&r.Mended, would(r.Applied, "mended"), false},
-		{&r.Well, "well", false},
-		{&r.Left, "left: what was meant is in doubt", true},
-	}, r.Written.tallies()...), []reasons{{&r.Faults, "faults"}, {&r.Problems, "left because"}}}
+		{&r.Mended, would(r.Applied, "mended"), wrote},
+		{&r.Well, "well", usual},
+		{&r.Left, "left: what was meant is in doubt", rare},
+	}, r.Written.tallies()...), []reasons{{&r.Faults, "faults", wrote}, {&r.Problems, "left because", usual}}}
 }
 
 // Mend corrects the lives of records that cannot be read or that the store ignores. It does
@@ -57,7 +60,7 @@ func Mend[T any](ctx context.Context, d Store[T], opts *MendOptions) (*MendRepor
 	if o.CreatedAt != "" && !slices.Contains(units, o.CreatedAt) {
 		return nil, invalid("MendOptions.CreatedAt", strconv.Quote(string(o.CreatedAt)), "must be seconds, micros or nanos")
 	}
-	m := &mender[T]{d: d, unit: o.CreatedAt, judge: judgeOf(d, &o.Options), writer: newWriter(&o.WriteOptions)}
+	m := &mender[T]{d: d, unit: o.CreatedAt, judge: judgeOf(d, &o.Options), writer: newWriter(d, &o.WriteOptions)}
 	m.driver, _ = driver.As[driver.Mender](d)
 	r, err := writing("mend", fmt.Sprintf("created_at %q, apply %v", o.CreatedAt, o.Apply), &o.WriteOptions, m.writer, m.mend).run(ctx, d)
 	r.Applied = o.Apply
@@ -74,7 +77,7 @@ type mender[T any] struct {
 }
 
 // mend corrects r, and returns a report of this record.
-func (m *mender[T]) mend(ctx context.Context, r *driver.Scanned) (one MendReport, err error) {
+func (m *mender[T]) mend(ctx context.Context, r *record) (one MendReport, err error) {
 	switch {
 	case r.Problem == nil && m.judge.implausible(r.Life, m.judge.now()) != "":
 		return m.mendUnit(ctx, r)
@@ -87,11 +90,16 @@ func (m *mender[T]) mend(ctx context.Context, r *driver.Scanned) (one MendReport
 	}
 	var fault string
 	for range lostRaces {
-		err = m.writer.again(ctx, func() (err error) {
-			if err := m.writer.turn(ctx); err != nil {
+		err = m.writer.retry(ctx, r, func() (err error) {
+			if err := m.writer.waitTurn(ctx); err != nil {
 				return err
 			}
 			fault, err = m.driver.Mend(ctx, r.Key, m.writer.apply)
+			if unanswered(ctx, err) {
+				r.unknown = true
+			} else if err == nil && fault == "" && r.unknown { // an earlier attempt has mended it
+				fault = cmp.Or(r.Fault, "as the scan found it")
+			}
 			return err
 		})
 		if !errors.Is(err, driver.ErrConflict) {
@@ -115,7 +123,7 @@ func (m *mender[T]) mend(ctx context.Context, r *driver.Scanned) (one MendReport
 }
 
 // mendUnit corrects the implausible created_at of r, and returns a report of this record.
-func (m *mender[T]) mendUnit(ctx context.Context, r *driver.Scanned) (one MendReport, err error) {
+func (m *mender[T]) mendUnit(ctx context.Context, r *record) (one MendReport, err error) {
 	doubt, unit := "", Unit("")
 	plan := func(was driver.Meta) (driver.Life, bool, error) {
 		if doubt, unit = Doubt(was.Life, plus(m.judge.now(), m.judge.skew)); unit == "" || unit != m.unit {
@@ -123,7 +131,7 @@ func (m *mender[T]) mendUnit(ctx context.Context, r *driver.Scanned) (one MendRe
 		}
 		return driver.Life{CreatedAt: unit.millis(was.CreatedAt), ExpiresAt: was.ExpiresAt}, true, nil
 	}
-	what, err := m.writer.land(ctx, r.Meta, plan, func(was driver.Meta, next driver.Life) error {
+	what, err := m.writer.writeUnlessChanged(ctx, r, plan, func(was driver.Meta, next driver.Life) error {
 		_, err := m.d.Touch(ctx, r.Key, was, next, m.judge.now())
 		return err
 	})

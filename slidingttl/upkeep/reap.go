@@ -3,6 +3,7 @@ package upkeep
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -55,16 +56,18 @@ type ReapReport struct {
 
 func (r *ReapReport) add(page *ReapReport) { r.tallies().add(page.tallies()) }
 
+func (r *ReapReport) restart() { r.tallies().restart(&r.Totals) }
+
 func (r *ReapReport) tallies() tallies {
 	return tallies{"reaping under " + r.Policy + dry(r.Applied), append([]tally{
-		{&r.PastCap, would(r.Applied, "removed") + ": past their cap", false},
-		{&r.Expired, would(r.Applied, "removed") + ": expired", true},
-		{&r.Retained, "dead, and retained by the store", true},
-		{&r.Left, "dead, and left to the store", true},
-		{&r.Alive, "alive, or dead not long enough", false},
-		{&r.Malformed, "left: malformed", true},
-		{&r.Implausible, "left: implausible, see audit", true},
-	}, r.Written.tallies()...), []reasons{{&r.Problems, "malformed because"}}}
+		{&r.PastCap, would(r.Applied, "removed") + ": past their cap", wrote},
+		{&r.Expired, would(r.Applied, "removed") + ": expired", rare | wrote},
+		{&r.Retained, "dead, and retained by the store", rare},
+		{&r.Left, "dead, and left to the store", rare},
+		{&r.Alive, "alive, or dead not long enough", usual},
+		{&r.Malformed, "left: malformed", rare},
+		{&r.Implausible, "left: implausible, see audit", rare},
+	}, r.Written.tallies()...), []reasons{{&r.Problems, "malformed because", usual}}}
 }
 
 // Reap removes the records of d that are dead under p and that the store will not remove.
@@ -86,7 +89,7 @@ func Reap[T any](ctx context.Context, d Store[T], p slidingttl.Policy, opts *Rea
 	if err != nil {
 		return nil, err
 	}
-	r := &reaper[T]{d: d, opts: &o, judge: j, writer: newWriter(&o.WriteOptions)}
+	r := &reaper[T]{d: d, opts: &o, judge: j, writer: newWriter(d, &o.WriteOptions)}
 	about := j.about(fmt.Sprintf(", grace %v, past cap %v, expired %v, retained %v, apply %v", o.Grace, o.PastCap, o.Expired, o.Retained, o.Apply))
 	report, err := writing("reap", about, &o.WriteOptions, r.writer, r.reap).run(ctx, d)
 	report.Applied, report.Policy = o.Apply, p.String()
@@ -102,7 +105,7 @@ type reaper[T any] struct {
 }
 
 // reap removes s if the options ask for it, and returns a report of this record.
-func (r *reaper[T]) reap(ctx context.Context, s *driver.Scanned) (one ReapReport, err error) {
+func (r *reaper[T]) reap(ctx context.Context, s *record) (one ReapReport, err error) {
 	if s.Problem != nil {
 		one.Malformed, one.Problems = 1, map[string]int64{reason(s.Problem): 1}
 		return one, nil
@@ -138,13 +141,19 @@ func (r *reaper[T]) reap(ctx context.Context, s *driver.Scanned) (one ReapReport
 		}
 		return m.Life, false, nil
 	}
-	what, err := r.writer.land(ctx, s.Meta, plan, func(was driver.Meta, _ driver.Life) error {
+	what, err := r.writer.writeUnlessChanged(ctx, s, plan, func(was driver.Meta, _ driver.Life) error {
 		// A driver's condition needs a live record, so judge it at its last live instant.
 		at := r.judge.now()
 		if was.ExpiresAt != 0 {
 			at = min(at, was.ExpiresAt-1)
 		}
-		return driver.Remove(ctx, r.d, s.Key, was, at)
+		err := driver.Remove(ctx, r.d, s.Key, was, at)
+		if unanswered(ctx, err) {
+			s.unknown = true
+		} else if s.unknown && errors.Is(err, driver.ErrNotFound) {
+			return nil // an earlier attempt has removed it
+		}
+		return err
 	})
 	if err != nil {
 		return ReapReport{}, err

@@ -19,12 +19,17 @@ const (
 // final are the errors that another attempt does not change.
 var final = []error{driver.ErrRefused, driver.ErrInvalid, driver.ErrNotFound, driver.ErrConflict}
 
-// again makes call until it succeeds, or fails for good.
-func again(ctx context.Context, call func() error) error {
+// isFinal reports whether another attempt cannot succeed where one ended with err.
+func isFinal(err error) bool {
+	return slices.ContainsFunc(final, func(e error) bool { return errors.Is(err, e) })
+}
+
+// retry makes call until it succeeds, or fails for good.
+func retry(ctx context.Context, call func() error) error {
 	return attempt(ctx, func(int) bool { return false }, call)
 }
 
-// attempt is again, until so many attempts are enough.
+// attempt is retry, until so many attempts are enough.
 func attempt(ctx context.Context, enough func(n int) bool, call func() error) error {
 	for n := 0; ; n++ {
 		err := call()
@@ -33,7 +38,7 @@ func attempt(ctx context.Context, enough func(n int) bool, call func() error) er
 			return nil
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case n == attempts-1, enough(n + 1), slices.ContainsFunc(final, func(e error) bool { return errors.Is(err, e) }):
+		case n == attempts-1, enough(n + 1), isFinal(err), errors.As(err, new(*fatal)):
 			return err
 		}
 		if err := driver.Sleep(ctx, time.Duration(float64(firstBackoff<<n)*(0.5+rand.Float64()))); err != nil {

@@ -70,7 +70,7 @@ func looking[R any, S looked[R]](name, about string, o *LookOptions, counts int,
 	look := job[R, S]{name: name, about: about, opts: o.Options, cost: newPace(o.Limits.Cost)}
 	if o.Sample > 0 {
 		look.about += fmt.Sprintf(", sample %v", o.Sample)
-		look.split, look.pick = int(math.Ceil(sampled/o.Sample)), o.draw
+		look.into, look.pick = int(math.Ceil(sampled/o.Sample)), o.draw
 	}
 	look.visit = func(_ context.Context, segment int, records []driver.Scanned, into S) error {
 		all := into.counted()

@@ -11,13 +11,24 @@ type tallies struct {
 type tally struct {
 	n    *int64
 	name string
-	rare bool // left out of the text if zero
+	kind kind
 }
+
+// kind says what a number is of.
+type kind int
+
+const (
+	rare   kind = 1 << iota // left out of the text if zero
+	wrote                   // records that were written
+	amount                  // what the writes cost
+	usual  kind = 0
+)
 
 // reasons counts records by reason.
 type reasons struct {
 	of    *map[string]int64
 	title string
+	kind  kind
 }
 
 // add adds the counts of a page.
@@ -30,6 +41,24 @@ func (t tallies) add(page tallies) {
 	}
 }
 
+// restart keeps the numbers of records that were written, and counts them in of as repeated.
+func (t tallies) restart(of *Totals) {
+	of.restart()
+	for _, n := range t.numbers {
+		switch {
+		case n.kind&wrote != 0:
+			of.Repeated += *n.n
+		case n.kind&amount == 0:
+			*n.n = 0
+		}
+	}
+	for _, r := range t.reasons {
+		if r.kind&wrote == 0 {
+			*r.of = nil
+		}
+	}
+}
+
 // text returns the report as several lines of text. The lines of more follow the totals.
 func (t tallies) text(of *Totals, more ...string) string {
 	s := newSheet()
@@ -39,7 +68,7 @@ func (t tallies) text(of *Totals, more ...string) string {
 		s.line("%s", line)
 	}
 	for _, n := range t.numbers {
-		if !n.rare || *n.n > 0 {
+		if n.kind&rare == 0 || *n.n > 0 {
 			s.line("  %s\t%s", n.name, thousands(*n.n))
 		}
 	}
@@ -79,10 +108,10 @@ func (m *Written) Billed() int64 { return m.Units }
 
 func (m *Written) tallies() []tally {
 	return []tally{
-		{&m.Units, "write units, by the sizes known", true},
-		{&m.Locked, "left: locked by another client", true},
-		{&m.Races, "left: written by others time and again", true},
-		{&m.Vanished, "gone before they were written", true},
+		{&m.Units, "write units, by the sizes known", rare | amount},
+		{&m.Locked, "left: locked by another client", rare},
+		{&m.Races, "left: written by others time and again", rare},
+		{&m.Vanished, "gone before they were written", rare},
 	}
 }
 

@@ -45,6 +45,15 @@ func (s *sheet) totals(t *Totals) {
 	if t.Passed > 0 {
 		s.line("%s passed over: of another type, or under keys that this layout does not make", thousands(t.Passed))
 	}
+	if t.Waiting > 0 {
+		s.line("%s not tried to the end, and perhaps written: a resumed run tries them first", thousands(t.Waiting))
+	}
+	if t.Unsure > 0 {
+		s.line("%s perhaps written: the answers were lost", thousands(t.Unsure))
+	}
+	if t.Repeated > 0 {
+		s.line("%s were written before the store restarted, when its scan began anew", thousands(t.Repeated))
+	}
 	s.counts(thousands(t.Failed)+" failed, and were left as they are, because", t.Failures)
 }
 

@@ -2,11 +2,14 @@ package upkeep
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"io"
 	"math"
+	"slices"
 	"strconv"
+	"sync"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
@@ -19,7 +22,8 @@ type Change struct {
 	Life driver.Life    `json:"life"`
 }
 
-// UndoReport is what became of the records of an adoption that was taken back.
+// UndoReport is what became of the records of an adoption that was taken back. It counts keys, of
+// which the changes may have several lines.
 type UndoReport struct {
 	Totals
 	Applied bool `json:"applied"` // else it was a dry run
@@ -28,24 +32,30 @@ type UndoReport struct {
 	Changed int64 `json:"changed"` // not written: touched or written since
 	Already int64 `json:"already"` // have no created_at
 	Written
+
+	// Torn counts the lines that are not whole. The records of such lines were not written.
+	Torn int64 `json:"torn,omitempty"`
 }
 
 func (r *UndoReport) add(page *UndoReport) { r.tallies().add(page.tallies()) }
 
+func (r *UndoReport) restart() { r.tallies().restart(&r.Totals) }
+
 func (r *UndoReport) tallies() tallies {
 	return tallies{"adoption taken back" + dry(r.Applied), append([]tally{
-		{&r.Undone, would(r.Applied, "as before"), false},
-		{&r.Changed, "left: touched or written since", false},
-		{&r.Already, "had no created_at", true},
+		{&r.Undone, would(r.Applied, "as before"), wrote},
+		{&r.Changed, "left: touched or written since", usual},
+		{&r.Already, "had no created_at", rare},
+		{&r.Torn, "lines that were cut off, before their records were written", rare},
 	}, r.Written.tallies()...), nil}
 }
 
 // Undo reverts what adoptions have written to d. changes are the Changes that AdoptOptions.Undo
 // got, as JSON, one a line. A record that still has the life that Adopt wrote loses its
 // created_at, and gets its former expiry back. A record that was touched or written since is
-// not changed, because a program relies on it. Undo skips incomplete lines: Adopt writes a
-// record only after its line is complete. Segments, Shards and PolicyFor are not used. If d
-// is no [driver.RawReader], a dry run does not see which records were touched.
+// not changed, because a program relies on it. Undo counts lines that are not whole and skips them:
+// Adopt writes a record only after its line is complete. Segments, Shards and PolicyFor are not
+// used. If d is no [driver.RawReader], a dry run does not see which records were touched.
 //
 // Together with an error, the report is valid for the records read until then.
 func Undo[T any](ctx context.Context, d Store[T], changes io.ReaderAt, opts *WriteOptions) (*UndoReport, error) {
@@ -53,11 +63,18 @@ func Undo[T any](ctx context.Context, d Store[T], changes io.ReaderAt, opts *Wri
 	if err != nil {
 		return nil, err
 	}
-	u := &undoer[T]{d: d, judge: judgeOf(d, &o.Options), writer: newWriter(&o)}
+	u := &undoer[T]{d: d, judge: judgeOf(d, &o.Options), writer: newWriter(d, &o)}
 	u.raw, _ = driver.As[driver.RawReader](d)
-	about := "apply " + strconv.FormatBool(o.Apply)
-	r, err := writing("undo", about, &o, u.writer, u.undo).run(ctx, changesOf{changes})
-	r.Applied = o.Apply
+	lines := &changesOf{file: changes, parts: make(map[int]*changed), read: make(map[string][]Change)}
+	j := writing("undo", "apply "+strconv.FormatBool(o.Apply), &o, u.writer, u.undo)
+	j.visit = func(ctx context.Context, _ int, page []driver.Scanned, into *UndoReport) error {
+		records := recordsOf(page)
+		lines.take(records)
+		u.writer.fails.walked.Add(int64(len(page)))
+		return forEach(ctx, u.writer, records, into, true, u.undo)
+	}
+	r, err := j.run(ctx, lines)
+	r.Applied, r.Torn, r.Passed = o.Apply, r.Passed, 0
 	return &r, err
 }
 
@@ -69,13 +86,13 @@ type undoer[T any] struct {
 	writer *writer
 }
 
-// undo reverts the change c, and returns a report of this record.
-func (u *undoer[T]) undo(ctx context.Context, c *driver.Scanned) (one UndoReport, err error) {
-	was, size := c.Meta, 0
+// undo reverts the last of the changes of r that the store shows, and returns a report of r alone.
+func (u *undoer[T]) undo(ctx context.Context, r *record) (one UndoReport, err error) {
+	r.Life = r.changes[len(r.changes)-1].Life
 	if u.raw != nil {
 		var raw driver.Raw
-		err := again(ctx, func() (err error) {
-			raw, err = u.raw.Raw(ctx, c.Key)
+		err := retry(ctx, func() (err error) {
+			raw, err = u.raw.Raw(ctx, r.Key)
 			return err
 		})
 		if err != nil {
@@ -83,17 +100,22 @@ func (u *undoer[T]) undo(ctx context.Context, c *driver.Scanned) (one UndoReport
 			one.note(what, 0)
 			return one, err
 		}
-		was, size = raw.Meta, len(raw.Value)
+		r.Meta, r.Size = raw.Meta, len(raw.Value)
 	}
 	left := &one.Changed
 	plan := func(m driver.Meta) (driver.Life, bool, error) {
 		if m.CreatedAt == 0 {
 			left = &one.Already
 		}
-		return driver.Life{ExpiresAt: c.HeldUntil}, m.Life == c.Life, nil
+		for _, c := range slices.Backward(r.changes) {
+			if m.Life == c.Life {
+				return driver.Life{ExpiresAt: c.Was}, true, nil
+			}
+		}
+		return m.Life, false, nil
 	}
-	what, err := u.writer.land(ctx, was, plan, func(was driver.Meta, next driver.Life) error {
-		_, err := u.d.Touch(ctx, c.Key, was, next, u.judge.now())
+	what, err := u.writer.writeUnlessChanged(ctx, r, plan, func(was driver.Meta, next driver.Life) error {
+		_, err := u.d.Touch(ctx, r.Key, was, next, u.judge.now())
 		return err
 	})
 	switch {
@@ -104,44 +126,121 @@ func (u *undoer[T]) undo(ctx context.Context, c *driver.Scanned) (one UndoReport
 	case what == nothing:
 		*left++
 	}
-	one.note(what, u.writer.units(size))
+	one.note(what, u.writer.units(r.Size))
 	return one, nil
 }
 
-// changesOf is a driver.Scanner over changes. Each record has the life that Adopt wrote, and in
-// HeldUntil the former expiry.
-type changesOf struct{ lines io.ReaderAt }
+// changesOf is a driver.Scanner over the keys of changes. A key may have several lines, anywhere in
+// the file: of writes that lost a race, and of runs that were killed. So each segment has the keys
+// of one hash, few enough to be held in memory.
+type changesOf struct {
+	file io.ReaderAt
 
-// Segments implements driver.Scanner: there is one.
-func (changesOf) Segments(context.Context, int) ([]driver.Cursor, error) {
-	return []driver.Cursor{"0"}, nil
+	mu    sync.Mutex // guards the rest
+	parts map[int]*changed
+	read  map[string][]Change // of the pages that were not taken yet
 }
 
+// changed is the changes of a segment.
+type changed struct {
+	keys []string // by their first lines
+	of   map[string][]Change
+	torn int
+}
+
+// partBytes is about how much of the file a segment has.
+const partBytes = 64 << 20
+
+// Segments implements driver.Scanner. Their number depends on the file alone.
+func (c *changesOf) Segments(context.Context, int) ([]driver.Cursor, error) {
+	size, err := io.Copy(io.Discard, io.NewSectionReader(c.file, 0, math.MaxInt64))
+	all := make([]driver.Cursor, 1+size/partBytes)
+	for i := range all {
+		all[i] = driver.EncodeCursor(changesPlace{i, len(all), 0})
+	}
+	return all, err
+}
+
+// changesPlace is a cursor.
+type changesPlace struct{ Part, Of, At int }
+
 // Scan implements driver.Scanner.
-func (w changesOf) Scan(_ context.Context, from driver.Cursor, limit int) (page driver.Page, err error) {
-	at, err := strconv.ParseInt(string(from), 10, 64)
-	if err != nil {
+func (c *changesOf) Scan(_ context.Context, from driver.Cursor, limit int) (page driver.Page, err error) {
+	var p changesPlace
+	if err := driver.DecodeCursor(from, &p); err != nil || p.Of < 1 {
 		return page, driver.BadCursor(from)
 	}
-	lines := bufio.NewReader(io.NewSectionReader(w.lines, at, math.MaxInt64-at))
-	for len(page.Records) < limit {
-		line, err := lines.ReadBytes('\n')
-		if err != nil && err != io.EOF {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	part := c.parts[p.Part]
+	if part == nil {
+		if part, err = c.load(p.Part, p.Of); err != nil {
 			return page, err
 		}
-		at += int64(len(line))
-		var c Change
-		if whole := json.Unmarshal(line, &c) == nil; whole && c.Life.CreatedAt != 0 {
-			page.Records = append(page.Records, driver.Scanned{Key: string(c.Key), Meta: driver.Meta{Life: c.Life}, HeldUntil: c.Was})
-		} else if !whole && len(line) > 1 { // an empty one stands before each run's
-			page.Passed++
+		c.parts[p.Part] = part
+	}
+	if p.At == 0 {
+		page.Passed = part.torn
+	}
+	end := min(p.At+limit, len(part.keys))
+	for _, key := range part.keys[min(p.At, end):end] {
+		c.read[key] = part.of[key]
+		page.Records = append(page.Records, driver.Scanned{Key: key})
+	}
+	if end < len(part.keys) {
+		page.Next = driver.EncodeCursor(changesPlace{p.Part, p.Of, end})
+	} else {
+		delete(c.parts, p.Part)
+	}
+	return page, nil
+}
+
+// take gives records their changes.
+func (c *changesOf) take(records []record) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := range records {
+		r := &records[i]
+		r.changes = c.read[r.Key]
+		delete(c.read, r.Key)
+	}
+}
+
+// load reads the changes of a segment.
+func (c *changesOf) load(part, of int) (*changed, error) {
+	all := &changed{of: make(map[string][]Change)}
+	lines := bufio.NewReader(io.NewSectionReader(c.file, 0, math.MaxInt64))
+	for {
+		line, err := lines.ReadBytes('\n')
+		if err != nil && err != io.EOF {
+			return nil, err
+		}
+		change, whole := parseChange(line)
+		if !whole && part == 0 {
+			all.torn++
+		}
+		if key := string(change.Key); change.Life.CreatedAt != 0 && int(share(key, saltPart)*float64(of)) == part {
+			if all.of[key] == nil {
+				all.keys = append(all.keys, key)
+			}
+			all.of[key] = append(all.of[key], change)
 		}
 		if err == io.EOF {
-			return page, nil
+			return all, nil
 		}
 	}
-	page.Next = driver.Cursor(strconv.FormatInt(at, 10))
-	return page, nil
+}
+
+// parseChange reads a line. Where one was cut off, another may follow in the same line.
+func parseChange(line []byte) (c Change, whole bool) {
+	if len(bytes.TrimSpace(line)) == 0 || json.Unmarshal(line, &c) == nil {
+		return c, true // an empty one stands before each run's
+	}
+	c = Change{}
+	if i := bytes.LastIndex(line, []byte(`{"key":`)); i > 0 && json.Unmarshal(line[i:], &c) != nil {
+		c = Change{}
+	}
+	return c, false
 }
 
 // String returns the report as several lines of text.

@@ -60,7 +60,7 @@ func TestUndo(t *testing.T) {
 	if r := undo(false); r.Applied || r.Undone != 999 || f.meta("bare-0").CreatedAt == 0 {
 		t.Errorf("a dry run:\n%v", r)
 	}
-	if r := undo(true); !r.Applied || r.Undone != 999 || r.Changed != 1 || r.Vanished != 1 || r.Passed != 1 || !r.Done {
+	if r := undo(true); !r.Applied || r.Undone != 999 || r.Changed != 1 || r.Vanished != 1 || r.Torn != 1 || r.Passed != 0 || !r.Done {
 		t.Errorf("the report is\n%v", r)
 	}
 	for _, key := range keysOf(f) {

@@ -1,9 +1,12 @@
 package upkeep
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -29,6 +32,20 @@ type Totals struct {
 	// Failures has their number by reason, at most 100 reasons.
 	Failed   int64            `json:"failed,omitempty"`
 	Failures map[string]int64 `json:"failures,omitempty"`
+
+	// Waiting counts records whose write was not tried to its end when the run ended: they may
+	// have been written. A resumed run tries them first, so it is zero in a report that is Done.
+	Waiting int64 `json:"waiting,omitempty"`
+
+	// Unsure counts records that may have been written: the answers to their writes were lost,
+	// and they could not be read again. Options.Failed is told of them.
+	Unsure int64 `json:"unsure,omitempty"`
+
+	// Repeated counts records that were written by this operation before the store's scan began
+	// anew, as after a restart of Redis. Such records count twice, if the scan found them again.
+	Repeated int64 `json:"repeated,omitempty"`
+
+	pending []record
 }
 
 func (t *Totals) sum(page *Totals) {
@@ -38,7 +55,10 @@ func (t *Totals) sum(page *Totals) {
 	t.Runs += page.Runs
 	t.Passed += page.Passed
 	t.Failed += page.Failed
+	t.Unsure += page.Unsure
+	t.Repeated += page.Repeated
 	t.Failures = count(t.Failures, page.Failures)
+	t.pending = append(t.pending, page.pending...)
 }
 
 // Sum returns t.
@@ -47,6 +67,7 @@ func (t *Totals) Sum() *Totals { return t }
 // collected is the result of an operation, for one page or for all.
 type collected[R any] interface {
 	add(page *R)
+	restart() // of the scan that the results are from: they keep what the store was changed by
 	Sum() *Totals
 }
 
@@ -75,14 +96,16 @@ type job[R any, S state[R]] struct {
 	opts  Options
 	cost  *pace
 	// pick chooses the segments to visit, of split ones; nil: all.
-	split int
-	pick  func([]driver.Cursor) ([]driver.Cursor, error)
+	into int
+	pick func([]driver.Cursor) ([]driver.Cursor, error)
 	// visit processes a page of a segment, and adds the results to into.
 	visit func(ctx context.Context, segment int, page []driver.Scanned, into S) error
 	// flush is called after each page. Only when it returns true do the results count, and
 	// may the position be saved. end says that the segment has no more pages. Nil: every
 	// page counts.
 	flush func(ctx context.Context, segment int, end bool, into S) (bool, error)
+	// redo makes a last attempt at records that were left pending. Nil: no record is.
+	redo func(ctx context.Context, pending []record, into S) error
 	// finish is called after the last page, if flush has left results that do not count yet.
 	finish func(ctx context.Context, into S) error
 	// wrote returns the number of writes, for Progress.
@@ -100,9 +123,27 @@ type walk[R any, S state[R]] struct {
 	mu       sync.Mutex // guards the rest
 	next     int        // the first segment not yet taken
 	segments []driver.Cursor
-	found    R
+	parts    []R        // the results of each segment
+	found    R          // all others: of a finished run, and of what is written after the last page
 	left     map[int]*R // by segment, results of ended ones that count after finish
 	saved    time.Time
+}
+
+// all returns all results. The caller holds w.mu.
+func (w *walk[R, S]) all() *R {
+	all := new(R)
+	S(all).Sum().sum(S(&w.found).Sum())
+	S(all).add(&w.found)
+	for i := range w.parts {
+		S(all).Sum().sum(S(&w.parts[i]).Sum())
+		S(all).add(&w.parts[i])
+	}
+	t := S(all).Sum()
+	t.Waiting, t.Done = int64(len(t.pending)), len(t.pending) == 0
+	for _, s := range w.segments {
+		t.Done = t.Done && s == ""
+	}
+	return all
 }
 
 // run visits s and returns the results, also together with an error.
@@ -121,13 +162,28 @@ func (j job[R, S]) run(ctx context.Context, s driver.Scanner) (R, error) {
 		ctx = driver.WithOtherClock(ctx)
 	}
 	if err := w.open(ctx); err != nil {
-		return w.found, err
+		return *w.all(), err
 	}
 	if w.opts.Shards > 0 {
-		return w.found, w.part(w.opts.Shards)
+		return *w.all(), w.split(w.opts.Shards)
 	}
 	w.before = S(&w.found).Sum().Seconds
 	S(&w.found).Sum().Runs++
+	err := w.walk(ctx)
+	if err == nil {
+		err = w.again(ctx)
+	}
+	if err == nil && len(w.left) > 0 {
+		err = w.end(ctx)
+	}
+	if saveErr := w.save(); err == nil { // without the lock: the other goroutines have ended
+		err = saveErr
+	}
+	return *w.all(), err
+}
+
+// walk visits the segments that are left.
+func (w *walk[R, S]) walk(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var workers sync.WaitGroup
@@ -142,14 +198,44 @@ func (j job[R, S]) run(ctx context.Context, s driver.Scanner) (R, error) {
 		})
 	}
 	workers.Wait()
-	err := context.Cause(ctx)
-	if err == nil && len(w.left) > 0 {
-		err = w.end(ctx)
+	return context.Cause(ctx)
+}
+
+// again makes a last attempt at all records that are pending.
+func (w *walk[R, S]) again(ctx context.Context) error {
+	pending := w.takePending()
+	if len(pending) == 0 {
+		return nil
 	}
-	if saveErr := w.save(); err == nil { // without the lock: the other goroutines have ended
-		err = saveErr
+	// The store may be what failed: wait for it.
+	err := retry(ctx, func() error {
+		_, err := w.scanner.Segments(ctx, 1)
+		return err
+	})
+	var rest R
+	if err == nil {
+		err = w.redo(ctx, pending, &rest)
+	} else {
+		S(&rest).Sum().pending = pending
 	}
-	return w.found, err
+	S(&w.found).Sum().sum(S(&rest).Sum())
+	S(&w.found).add(&rest)
+	var ended *stopped
+	if errors.As(err, &ended) {
+		err = ended.err
+	}
+	return err
+}
+
+// takePending removes and returns what is pending.
+func (w *walk[R, S]) takePending() (pending []record) {
+	for i := range w.parts {
+		t := S(&w.parts[i]).Sum()
+		pending, t.pending = append(pending, t.pending...), nil
+	}
+	t := S(&w.found).Sum()
+	pending, t.pending = append(pending, t.pending...), nil
+	return pending
 }
 
 // end calls finish, and counts what was left to it.
@@ -175,30 +261,56 @@ func (w *walk[R, S]) open(ctx context.Context) error {
 			if err := c.fits(w.name, w.about); err != nil {
 				return err
 			}
-			var found R
-			if err := json.Unmarshal(c.State, &found); err != nil {
+			if err := w.restore(&c); err != nil {
 				return fmt.Errorf("Options.Resume: its state: %w", err)
 			}
-			S(&w.found).Sum().sum(S(&found).Sum())
-			S(&w.found).add(&found)
-			w.segments = append(w.segments, c.Segments...)
 		}
 		return nil
 	}
-	return again(ctx, func() (err error) {
+	err := retry(ctx, func() (err error) {
 		n := w.opts.Segments * max(w.opts.Shards, 1)
 		if w.pick != nil {
-			n = w.split
+			n = w.into
 		}
 		if w.segments, err = w.scanner.Segments(ctx, n); err == nil && w.pick != nil {
 			w.segments, err = w.pick(w.segments)
 		}
 		return err
 	})
+	w.parts = make([]R, len(w.segments))
+	return err
 }
 
-// part saves a checkpoint for each of n shards. Each shard has every n-th segment.
-func (w *walk[R, S]) part(n int) error {
+// restore adds the segments of c, and its results.
+func (w *walk[R, S]) restore(c *Checkpoint) error {
+	var all R
+	if err := json.Unmarshal(c.State, &all); err != nil {
+		return err
+	}
+	t := S(&all).Sum()
+	t.Waiting, t.pending = 0, c.Pending
+	parts := make([]R, len(c.Segments))
+	if len(c.Parts) == len(c.Segments) {
+		rest := Totals{Runs: t.Runs, Seconds: t.Seconds, pending: t.pending}
+		all = *new(R)
+		if err := json.Unmarshal(c.Rest, &all); err != nil {
+			return err
+		}
+		t.Runs, t.Seconds, t.pending = rest.Runs, rest.Seconds, rest.pending
+		for i := range parts {
+			if err := json.Unmarshal(c.Parts[i], &parts[i]); err != nil {
+				return err
+			}
+		}
+	}
+	S(&w.found).Sum().sum(t)
+	S(&w.found).add(&all)
+	w.segments, w.parts = append(w.segments, c.Segments...), append(w.parts, parts...)
+	return nil
+}
+
+// split saves a checkpoint for each of n shards. Each shard has every n-th segment.
+func (w *walk[R, S]) split(n int) error {
 	all := w.segments
 	if len(all) < n {
 		return invalid("Options.Shards", fmt.Sprint(n), fmt.Sprintf("must be at most %d: this store splits no finer", len(all)))
@@ -208,6 +320,7 @@ func (w *walk[R, S]) part(n int) error {
 		for j := i; j < len(all); j += n {
 			w.segments = append(w.segments, all[j])
 		}
+		w.parts = make([]R, len(w.segments))
 		if err := w.save(); err != nil {
 			return err
 		}
@@ -236,7 +349,7 @@ func (w *walk[R, S]) segment(ctx context.Context, i int) error {
 	var found R // since the last commit
 	for at != "" {
 		var page driver.Page
-		err := again(ctx, func() (err error) {
+		err := retry(ctx, func() (err error) {
 			page, err = w.scanner.Scan(ctx, at, w.opts.Page)
 			return err
 		})
@@ -253,7 +366,15 @@ func (w *walk[R, S]) segment(ctx context.Context, i int) error {
 		t.Records += int64(len(page.Records))
 		t.Cost += page.Cost
 		t.Passed += int64(page.Passed)
-		if err := w.visit(ctx, i, page.Records, &found); err != nil {
+		if page.Restarted {
+			w.restart(i)
+		}
+		err = w.visit(ctx, i, page.Records, &found)
+		var ended *stopped
+		if errors.As(err, &ended) { // the page is done but for what is pending
+			return cmp.Or(w.commit(i, page.Next, &found), ended.err)
+		}
+		if err != nil {
 			return err
 		}
 		at = page.Next
@@ -280,13 +401,25 @@ func (w *walk[R, S]) segment(ctx context.Context, i int) error {
 	return nil
 }
 
+// restart drops the results of a segment whose scan began anew.
+func (w *walk[R, S]) restart(i int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	S(&w.parts[i]).restart()
+}
+
+// restart keeps the cost, and what is pending with an answer that was lost.
+func (t *Totals) restart() {
+	*t = Totals{Cost: t.Cost, pending: slices.DeleteFunc(t.pending, func(r record) bool { return !r.unsure() })}
+}
+
 // commit adds the results of a page, and moves the segment's position.
 func (w *walk[R, S]) commit(i int, next driver.Cursor, found S) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	all := S(&w.found)
-	all.Sum().sum(found.Sum())
-	all.add(found)
+	part := S(&w.parts[i])
+	part.Sum().sum(found.Sum())
+	part.add(found)
 	w.segments[i] = next
 	if w.opts.Progress != nil {
 		w.opts.Progress(w.progress())
@@ -299,34 +432,43 @@ func (w *walk[R, S]) commit(i int, next driver.Cursor, found S) error {
 
 // progress returns the progress of w. The caller holds w.mu.
 func (w *walk[R, S]) progress() Progress {
-	t := S(&w.found).Sum()
-	p := Progress{Records: t.Records, Passed: t.Passed, Failed: t.Failed, Cost: t.Cost, Segments: len(w.segments), Elapsed: time.Since(w.began)}
+	var t Totals
+	for i := range w.parts {
+		p := S(&w.parts[i]).Sum()
+		t.Records, t.Passed, t.Failed, t.Cost = t.Records+p.Records, t.Passed+p.Passed, t.Failed+p.Failed, t.Cost+p.Cost
+	}
+	p := S(&w.found).Sum()
+	t.Records, t.Passed, t.Failed, t.Cost = t.Records+p.Records, t.Passed+p.Passed, t.Failed+p.Failed, t.Cost+p.Cost
+	now := Progress{Records: t.Records, Passed: t.Passed, Failed: t.Failed, Cost: t.Cost, Segments: len(w.segments), Elapsed: time.Since(w.began)}
 	if w.wrote != nil {
-		p.Writes = w.wrote()
+		now.Writes = w.wrote()
 	}
 	for _, s := range w.segments {
 		if s == "" {
-			p.Done++
+			now.Done++
 		}
 	}
-	return p
+	return now
 }
 
 // save calls Options.Save with a checkpoint. The caller holds w.mu.
 func (w *walk[R, S]) save() error {
 	w.saved = time.Now()
-	t := S(&w.found).Sum()
-	t.Seconds = w.before + time.Since(w.began).Seconds()
-	c := Checkpoint{Operation: w.name, About: w.about, Segments: append([]driver.Cursor(nil), w.segments...)}
-	t.Done = c.Done()
+	S(&w.found).Sum().Seconds = w.before + time.Since(w.began).Seconds()
 	if w.opts.Save == nil {
 		return nil
 	}
-	var err error
-	if c.State, err = json.Marshal(&w.found); err == nil {
-		err = w.opts.Save(c)
+	all := w.all()
+	c := Checkpoint{Operation: w.name, About: w.about, Segments: slices.Clone(w.segments), Pending: S(all).Sum().pending}
+	state := func(r *R) (text json.RawMessage) {
+		text, _ = json.Marshal(r) // of numbers and text: it cannot fail
+		return text
 	}
-	if err != nil {
+	c.State, c.Rest = state(all), state(&w.found)
+	for i := range w.parts {
+		c.Parts = append(c.Parts, state(&w.parts[i]))
+	}
+	if err := w.opts.Save(c); err != nil {
 		return fmt.Errorf("Options.Save: %w", err)
 	}
 	return nil

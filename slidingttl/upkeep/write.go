@@ -2,7 +2,9 @@ package upkeep
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -34,87 +36,213 @@ type writer struct {
 	apply  bool
 	slots  chan struct{}
 	writes *pace
-	cost   *pace // shared with the scan
-	each   float64
+	cost   *pace   // shared with the scan
+	price  float64 // of a write, in the unit of cost
 	unit   int
 	fails  *failures
+	raw    driver.RawReader // nil: the driver has none
 	tried  atomic.Int64
 	landed atomic.Int64 // where nothing is written, records that did not fail
 }
 
-func newWriter(o *WriteOptions) *writer {
+func newWriter(d any, o *WriteOptions) *writer {
+	raw, _ := driver.As[driver.RawReader](d)
 	return &writer{
+		raw:    raw,
 		apply:  o.Apply,
 		slots:  make(chan struct{}, o.Writers),
 		writes: newPace(o.Limits.Writes),
 		cost:   newPace(o.Limits.Cost),
-		each:   o.Limits.WriteCost,
+		price:  o.Limits.WriteCost,
 		unit:   o.Unit,
 		fails:  newFailures(&o.Options),
 	}
 }
 
-// each calls one for each record of a page, concurrently, and adds the results to into. A failed
-// record is counted there. It does not end the page, unless too many records have failed.
-func each[R any, S state[R]](ctx context.Context, w *writer, page []driver.Scanned, into S, one func(context.Context, *driver.Scanned) (R, error)) error {
+// record is a record to write, and what is known of attempts to do so.
+type record struct {
+	driver.Scanned
+	meant   []driver.Life // that writes without an answer were to store
+	unknown bool          // a removal or a correction had no answer
+	changes []Change      // of Undo
+	races   int           // lost to other writers
+	last    bool          // it failed before, and is tried for the last time
+}
+
+// unsure reports whether a write of r may have landed.
+func (r *record) unsure() bool { return len(r.meant) > 0 || r.unknown }
+
+// pendingRecord is a record as JSON.
+type pendingRecord struct {
+	Key     []byte         `json:"key"`
+	Meta    driver.Meta    `json:"meta"`
+	Size    int            `json:"size,omitempty"`
+	Held    driver.Instant `json:"held,omitempty"`
+	Fault   string         `json:"fault,omitempty"`
+	Problem string         `json:"problem,omitempty"`
+	Meant   []driver.Life  `json:"meant,omitempty"`
+	Unknown bool           `json:"unknown,omitempty"`
+	Changes []Change       `json:"changes,omitempty"`
+}
+
+// MarshalJSON implements json.Marshaler.
+func (r record) MarshalJSON() ([]byte, error) {
+	p := pendingRecord{[]byte(r.Key), r.Meta, r.Size, r.HeldUntil, r.Fault, "", r.meant, r.unknown, r.changes}
+	if r.Problem != nil {
+		p.Problem = reason(r.Problem)
+	}
+	return json.Marshal(p)
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (r *record) UnmarshalJSON(text []byte) error {
+	var p pendingRecord
+	if err := json.Unmarshal(text, &p); err != nil {
+		return err
+	}
+	*r = record{driver.Scanned{Key: string(p.Key), Meta: p.Meta, Size: p.Size, HeldUntil: p.Held, Fault: p.Fault}, p.Meant, p.Unknown, p.Changes, 0, false}
+	if p.Problem != "" {
+		r.Problem = &driver.InvalidError{Field: "record", Value: "read before", Rule: p.Problem}
+	}
+	return nil
+}
+
+// stopped ends a walk in a page whose records are all counted or pending.
+type stopped struct{ err error }
+
+func (s *stopped) Error() string { return s.err.Error() }
+func (s *stopped) Unwrap() error { return s.err }
+
+// fatal ends a walk: the machine failed, and not the record.
+type fatal struct{ err error }
+
+func (f *fatal) Error() string { return f.err.Error() }
+func (f *fatal) Unwrap() error { return f.err }
+
+// forEach calls one for each record, concurrently, and adds the results to into. A record that
+// failed is counted there, or pending if another attempt may succeed and the walk will make one
+// (later). It does not end the page, unless too many records have failed; then, and if ctx ends,
+// the rest of the page is pending.
+func forEach[R any, S state[R]](ctx context.Context, w *writer, page []record, into S, later bool, one func(context.Context, *record) (R, error)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	w.fails.walked.Add(int64(len(page)))
 	var group sync.WaitGroup
 	var mu sync.Mutex // guards into
+	do := func(r *record) {
+		defer func() { <-w.slots }()
+		found, err := one(ctx, r)
+		later := later && !errors.Is(err, driver.ErrInvalid)
+		if err != nil && !later && w.readAgain(ctx, r) {
+			found, err = one(ctx, r)
+		}
+		if err == nil && !w.apply {
+			w.landed.Add(1)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		t := into.Sum()
+		var machine *fatal
+		switch {
+		case err == nil:
+			into.add(&found)
+			return
+		case ctx.Err() != nil || errors.As(err, &machine):
+			t.pending = append(t.pending, *r)
+		case later:
+			t.pending = append(t.pending, *r)
+			err = w.fails.inRow(err, w.landed.Load())
+		default:
+			err = w.fails.note(t, r, err, w.landed.Load())
+		}
+		if err != nil {
+			cancel(err)
+		}
+	}
 	for i := range page {
 		select {
 		case w.slots <- struct{}{}:
+			group.Go(func() { do(&page[i]) })
+			continue
 		case <-ctx.Done():
-			group.Wait()
-			return context.Cause(ctx)
 		}
-		group.Go(func() {
-			defer func() { <-w.slots }()
-			found, err := one(ctx, &page[i])
-			if err == nil && !w.apply {
-				w.landed.Add(1)
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			if err == nil {
-				into.add(&found)
-			} else if ctx.Err() == nil {
-				err = w.fails.note(into.Sum(), page[i].Key, err, w.landed.Load())
-			}
-			if err != nil {
-				cancel(err)
-			}
-		})
+		mu.Lock()
+		into.Sum().pending = append(into.Sum().pending, page[i:]...)
+		mu.Unlock()
+		break
 	}
 	group.Wait()
-	return context.Cause(ctx)
+	if err := context.Cause(ctx); err != nil {
+		return &stopped{err}
+	}
+	return nil
+}
+
+// unanswered reports whether a write that ended with err may have landed.
+func unanswered(ctx context.Context, err error) bool {
+	return errors.Is(err, driver.ErrAmbiguous) || err != nil && ctx.Err() != nil
+}
+
+// readAgain finds out what became of an unanswered write of r, and reports whether it landed.
+func (w *writer) readAgain(ctx context.Context, r *record) bool {
+	if !r.unsure() || w.raw == nil {
+		return false
+	}
+	raw, err := w.raw.Raw(ctx, r.Key)
+	switch {
+	case errors.Is(err, driver.ErrNotFound):
+		return true
+	case err != nil:
+		return false
+	}
+	r.Meta = raw.Meta
+	if slices.Contains(r.meant, raw.Life) {
+		return true
+	}
+	r.meant, r.unknown = nil, false
+	return false
+}
+
+// recordsOf returns the records of a page.
+func recordsOf(page []driver.Scanned) []record {
+	records := make([]record, len(page))
+	for i, s := range page {
+		records[i].Scanned = s
+	}
+	return records
 }
 
 // units returns the write units that a record of this size costs.
 func (w *writer) units(size int) int64 { return int64(max(1, (size+w.unit-1)/w.unit)) }
 
-// turn waits until a write may be attempted, and counts it.
-func (w *writer) turn(ctx context.Context) error {
+// waitTurn waits until a write may be attempted, and counts it.
+func (w *writer) waitTurn(ctx context.Context) error {
 	if err := w.writes.wait(ctx, 1); err != nil {
 		return err
 	}
-	if err := w.cost.wait(ctx, w.each); err != nil {
+	if err := w.cost.wait(ctx, w.price); err != nil {
 		return err
 	}
 	w.tried.Add(1)
 	return nil
 }
 
-// again retries a write until it succeeds or fails for good. It gives up sooner if other writes
+// retry retries a write of r until it succeeds or fails for good. It gives up sooner if other writes
 // succeed meanwhile, because then the record fails and not the store.
-func (w *writer) again(ctx context.Context, write func() error) error {
+func (w *writer) retry(ctx context.Context, r *record, write func() error) error {
 	before := w.landed.Load()
-	return attempt(ctx, func(n int) bool { return n >= attemptsOfOne && w.landed.Load() > before }, write)
+	return attempt(ctx, func(n int) bool { return n >= attemptsOfOne && (r.last || w.landed.Load() > before) }, write)
+}
+
+// redo makes the last attempt at pending records.
+func redo[R any, S state[R]](ctx context.Context, w *writer, pending []record, into S, one func(context.Context, *record) (R, error)) error {
+	for i := range pending {
+		pending[i].last = true
+	}
+	return forEach(ctx, w, pending, into, false, one)
 }
 
 // writing returns an operation that calls one for each record, and sums the reports.
-func writing[R any, S state[R]](name, about string, o *WriteOptions, w *writer, one func(context.Context, *driver.Scanned) (R, error)) job[R, S] {
+func writing[R any, S state[R]](name, about string, o *WriteOptions, w *writer, one func(context.Context, *record) (R, error)) job[R, S] {
 	return job[R, S]{
 		name:  name,
 		about: about,
@@ -122,21 +250,23 @@ func writing[R any, S state[R]](name, about string, o *WriteOptions, w *writer, 
 		cost:  w.cost,
 		wrote: w.tried.Load,
 		visit: func(ctx context.Context, _ int, page []driver.Scanned, into S) error {
-			return each(ctx, w, page, into, one)
+			w.fails.walked.Add(int64(len(page)))
+			return forEach(ctx, w, recordsOf(page), into, true, one)
+		},
+		redo: func(ctx context.Context, pending []record, into S) error {
+			return redo(ctx, w, pending, into, one)
 		},
 	}
 }
 
-// land plans and makes a write for the record was. After a conflict it plans again for the record
-// that the store returned, until the write succeeds or there is nothing to do. plan returns
-// the life to write, and false if there is none.
-func (w *writer) land(ctx context.Context, was driver.Meta, plan func(driver.Meta) (driver.Life, bool, error), write func(driver.Meta, driver.Life) error) (outcome, error) {
-	var mine []driver.Life // lives of attempts whose result is unknown
-	for range lostRaces {
-		for _, l := range mine {
-			if was.Life == l {
-				return done, nil
-			}
+// writeUnlessChanged plans and makes a write for the record r. After a conflict it plans again for
+// the record that the store returned, until the write succeeds or there is nothing to do. plan
+// returns the life to write, and false if there is none.
+func (w *writer) writeUnlessChanged(ctx context.Context, r *record, plan func(driver.Meta) (driver.Life, bool, error), write func(driver.Meta, driver.Life) error) (outcome, error) {
+	for was := r.Meta; ; was = r.Meta {
+		if slices.Contains(r.meant, was.Life) {
+			w.landed.Add(1)
+			return done, nil
 		}
 		next, due, err := plan(was)
 		if errors.Is(err, driver.ErrNotFound) {
@@ -149,13 +279,13 @@ func (w *writer) land(ctx context.Context, was driver.Meta, plan func(driver.Met
 			w.tried.Add(1)
 			return done, nil
 		}
-		err = w.again(ctx, func() error {
-			if err := w.turn(ctx); err != nil {
+		err = w.retry(ctx, r, func() error {
+			if err := w.waitTurn(ctx); err != nil {
 				return err
 			}
 			err := write(was, next)
-			if errors.Is(err, driver.ErrAmbiguous) {
-				mine = append(mine, next)
+			if next != was.Life && unanswered(ctx, err) {
+				r.meant = append(r.meant, next)
 			}
 			return err
 		})
@@ -163,9 +293,11 @@ func (w *writer) land(ctx context.Context, was driver.Meta, plan func(driver.Met
 		if !errors.As(err, &conflict) {
 			return w.became(err)
 		}
-		was = conflict.Found
+		if r.races++; r.races > lostRaces {
+			return races, nil
+		}
+		r.Meta = conflict.Found
 	}
-	return races, nil
 }
 
 // became returns the outcome of a write that ended with err.

@@ -159,3 +159,28 @@ func waitFor(t testing.TB, what string, ask func(context.Context) error) {
 		}
 	}
 }
+
+// StartDurable returns a server of the test's own that keeps its data over Restart.
+func StartDurable(t testing.TB) *Server {
+	t.Helper()
+	return startFor(t, "--appendonly", "yes", "--enable-debug-command", "local")
+}
+
+// Restart restarts a server that StartDurable started, and returns when it answers.
+func (s *Server) Restart(t testing.TB) {
+	t.Helper()
+	before, err := s.ask(t.Context(), "INFO", "server")
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	_, run, _ := strings.Cut(before, "run_id:")
+	_ = s.command(t.Context(), "DEBUG", "RESTART") // its connection is closed
+	waitFor(t, "the server is another process", func(ctx context.Context) error {
+		after, err := s.ask(ctx, "INFO", "server")
+		if err == nil && strings.Contains(after, run[:40]) {
+			err = errors.New("it has not restarted yet")
+		}
+		return err
+	})
+}
