@@ -162,10 +162,7 @@ func (m *Manager[T]) enlist(ctx context.Context, now *current[T], replaces strin
 // index only once it has ended.
 func (m *Manager[T]) add(ctx context.Context, now *current[T], replaces string) (over []member, err error) {
 	user := now.entry.Value.User
-	gone, dead, err := m.gone(ctx, user, idOf(now.key))
-	if err != nil {
-		return nil, err
-	}
+	var gone, dead map[string]bool
 	lasts := m.policies.session(now.entry.Value)
 	added := member{
 		ID:        idOf(now.key),
@@ -173,11 +170,16 @@ func (m *Manager[T]) add(ctx context.Context, now *current[T], replaces string) 
 		Until:     lasts.Cap(now.entry.CreatedAt),
 	}
 	listed := func(r Record) (Record, error) {
-		list := make([]member, 0, len(r.Sessions)+1)
+		list, unasked := make([]member, 0, len(r.Sessions)+1), false
 		for _, s := range r.Sessions {
 			if s.ID != replaces && s.ID != added.ID && !gone[s.ID] {
 				list = append(list, s)
+				_, asked := gone[s.ID]
+				unasked = unasked || !asked
 			}
+		}
+		if unasked && len(list) >= m.opts.MaxPerUser {
+			return r, errUnasked
 		}
 		list = append(list, added)
 		slices.SortStableFunc(list, func(a, b member) int {
@@ -194,7 +196,12 @@ func (m *Manager[T]) add(ctx context.Context, now *current[T], replaces string) 
 	}
 	key := m.indexKeyOf(user)
 	for {
-		if _, err = m.store.Update(ctx, key, listed); !errors.Is(err, slidingttl.ErrNotFound) {
+		if gone, dead, err = m.gone(ctx, user, added.ID, replaces); err != nil {
+			return nil, err
+		}
+		if _, err = m.store.Update(ctx, key, listed); err == errUnasked {
+			continue
+		} else if !errors.Is(err, slidingttl.ErrNotFound) {
 			break
 		}
 		first, _ := listed(Record{})
@@ -205,18 +212,21 @@ func (m *Manager[T]) add(ctx context.Context, now *current[T], replaces string) 
 	return over, err
 }
 
+// errUnasked says that another login has filled the index since the records were asked.
+var errUnasked = errors.New("unasked")
+
 // gone returns the sessions on user's index that no server has any more, and those that are dead
 // by the clock here, which are the first to end. The index cannot
 // know: a policy may have changed since it was written. So the records are asked: of the
-// sessions that should have reached their absolute timeout or, with an index that is full without the session
-// added, of all, so that no live session is ended in their place.
-func (m *Manager[T]) gone(ctx context.Context, user, added string) (gone, dead map[string]bool, err error) {
+// sessions that should have reached their absolute timeout or, with an index that is full without those
+// in not, of all, so that no live session is ended in their place.
+func (m *Manager[T]) gone(ctx context.Context, user string, not ...string) (gone, dead map[string]bool, err error) {
 	members, err := m.members(ctx, user)
 	if err != nil {
 		return nil, nil, err
 	}
 	at := driver.Floor(m.store.Now())
-	if members = slices.DeleteFunc(members, func(s member) bool { return s.ID == added }); len(members) < m.opts.MaxPerUser {
+	if members = slices.DeleteFunc(members, func(s member) bool { return slices.Contains(not, s.ID) }); len(members) < m.opts.MaxPerUser {
 		members = slices.DeleteFunc(members, func(s member) bool { return s.Until > at })
 	}
 	if len(members) == 0 {
