@@ -1,6 +1,9 @@
 package session
 
-import "net/http"
+import (
+	"net/http"
+	"strings"
+)
 
 // beforeHeader writes the session's lines into the header.
 func (q *request[T]) beforeHeader(status int) (answered bool) {
@@ -10,10 +13,7 @@ func (q *request[T]) beforeHeader(status int) (answered bool) {
 	if q.used {
 		header.Add("Vary", q.transport.Header())
 	}
-	failed := q.failed
-	if q.m.opts.Anonymous || !q.used {
-		failed = nil
-	}
+	failed := q.unreadable()
 	switch {
 	case q.given != nil:
 		q.transport.Give(header, q.given.token, q.given.last)
@@ -26,11 +26,34 @@ func (q *request[T]) beforeHeader(status int) (answered bool) {
 		return false
 	}
 	// The handler's headers were for its own answer, not for this one.
-	for _, name := range []string{"Content-Type", "Content-Length", "Content-Encoding", "Etag", "Last-Modified", "Location"} {
-		header.Del(name)
+	for name := range header {
+		switch name {
+		case "Etag", "Last-Modified", "Location", "Refresh", "Link", "Accept-Ranges":
+			delete(header, name)
+		default:
+			if strings.HasPrefix(name, "Content-") && !strings.HasPrefix(name, "Content-Security-Policy") {
+				delete(header, name)
+			}
+		}
 	}
 	q.m.opts.ErrorHandler(q.w.ResponseWriter, q.r, failed)
 	return true
+}
+
+// unreadable returns why the request is answered by ErrorHandler; nil: it is not. The caller holds
+// the lock.
+func (q *request[T]) unreadable() error {
+	if q.m.opts.Anonymous || !q.used {
+		return nil
+	}
+	return q.failed
+}
+
+// refuses reports whether the request is answered by ErrorHandler.
+func (q *request[T]) refuses() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.unreadable() != nil
 }
 
 // replace makes now the request's session and gives its token to the client. False: the

@@ -10,6 +10,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -376,6 +377,27 @@ func TestHijack(t *testing.T) {
 	b.want("/get", "/1/", "the hijacker sent the cookie that was in the header")
 }
 
+// TestHijackThatFails: over HTTP/2 there is no hijacking, and what the handler answers then is an answer like any other.
+func TestHijackThatFails(t *testing.T) {
+	s := newSite(t, nil)
+	s.mux.HandleFunc("/upgrade", func(w http.ResponseWriter, r *http.Request) {
+		if err := s.count(r.Context()); err != nil {
+			t.Error(err)
+		}
+		if _, _, err := w.(http.Hijacker).Hijack(); err == nil || errors.Is(err, http.ErrHijacked) {
+			t.Errorf("hijacked: %v", err)
+		}
+		if err := s.sessions.Renew(r.Context()); err != nil {
+			t.Errorf("the response has not begun: %v", err)
+		}
+		w.WriteHeader(http.StatusUpgradeRequired)
+	})
+	r := s.browser().get("/upgrade")
+	if h := r.header; r.status != http.StatusUpgradeRequired || h.Get("Vary") != "Cookie" || h.Get("Cache-Control") != "no-store" || len(h["Set-Cookie"]) != 1 {
+		t.Errorf("status %d, header %v", r.status, h)
+	}
+}
+
 func TestPanicInHandler(t *testing.T) {
 	s := newSite(t, nil)
 	s.mux.HandleFunc("/panic", func(w http.ResponseWriter, r *http.Request) {
@@ -556,5 +578,129 @@ func TestRefreshOfDataThatDoesNotDecode(t *testing.T) {
 	var syntax *json.UnmarshalTypeError
 	if len(reported) != 1 || !errors.As(reported[0], &data) || !errors.As(reported[0], &syntax) {
 		t.Errorf("OnError was reported %v", reported)
+	}
+}
+
+// TestWhoLeftIsNoOutage: a client that closes the connection is not logged as an outage, and does not take the
+// place of a line about one.
+func TestWhoLeftIsNoOutage(t *testing.T) {
+	var log bytes.Buffer
+	s := newSite(t, &session.Options{Logger: slog.New(slog.NewJSONHandler(&log, nil))})
+	token := s.login("", "ann")
+	gone, leave := context.WithCancel(t.Context())
+	get := func(ctx context.Context) {
+		r := httptest.NewRequestWithContext(ctx, "GET", "/get", nil)
+		r.Header.Set("Cookie", "__Host-session="+token)
+		s.sessions.Middleware(s.mux).ServeHTTP(httptest.NewRecorder(), r)
+	}
+	s.store.onCalls(func(string, string) error { leave(); return context.Canceled })
+	get(gone)
+	if log.Len() > 0 {
+		t.Errorf("logged %s", log.String())
+	}
+	s.store.onCalls(func(string, string) error { return errDown })
+	get(t.Context())
+	if n := strings.Count(log.String(), `"level":"ERROR"`); n != 1 {
+		t.Errorf("%d lines of an outage: %s", n, log.String())
+	}
+}
+
+// TestLogAfterTheClockWasSetBack: an outage is told of although the last line has a later time.
+func TestLogAfterTheClockWasSetBack(t *testing.T) {
+	var log bytes.Buffer
+	s := newSite(t, &session.Options{Logger: slog.New(slog.NewJSONHandler(&log, nil))})
+	b := s.browser()
+	b.ok("/login?user=ann")
+	s.store.failWith(errDown)
+	b.get("/get")
+	s.clock.Advance(-time.Hour)
+	for range 60 {
+		b.get("/get")
+		s.clock.Advance(time.Minute)
+	}
+	if n := strings.Count(log.String(), "\n"); n < 50 {
+		t.Errorf("%d lines in an hour of outage after the clock was set back", n)
+	}
+}
+
+// TestWarningHidesNoOutage: a failure that a request outlives does not take the place of an error.
+func TestWarningHidesNoOutage(t *testing.T) {
+	var log bytes.Buffer
+	s := newSite(t, &session.Options{Logger: slog.New(slog.NewJSONHandler(&log, nil))})
+	b := s.browser()
+	b.ok("/login?user=ann")
+	s.clock.Advance(10 * time.Minute)
+	s.store.failTouches(errDown)
+	b.ok("/get")
+	s.waitForTouches()
+	s.store.failWith(errDown)
+	b.get("/get")
+	if n := strings.Count(log.String(), `"level":"ERROR"`); n != 1 {
+		t.Errorf("%d lines of an outage: %s", n, log.String())
+	}
+}
+
+// TestPassiveMayAsk: Options.Passive may use the session, and a request that it then calls active
+// is an access.
+func TestPassiveMayAsk(t *testing.T) {
+	for _, poll := range []bool{false, true} {
+		var s *site
+		s = newSite(t, &session.Options{Passive: func(r *http.Request) bool {
+			v, err := s.sessions.Get(r.Context())
+			return err == nil && v.User == "ann" && poll
+		}})
+		b := s.browser()
+		b.ok("/login?user=ann")
+		for range 2 {
+			s.clock.Advance(20 * time.Minute)
+			b.get("/get")
+		}
+		want := "ann/0/"
+		if poll {
+			want = "/0/"
+		}
+		b.want("/get", want, "")
+	}
+}
+
+// TestErrorAnswerHasNoHeadersOfTheHandlers: what a handler has said of its own answer is not sent with the 503.
+func TestErrorAnswerHasNoHeadersOfTheHandlers(t *testing.T) {
+	s := newSite(t, nil)
+	s.mux.HandleFunc("/file", func(w http.ResponseWriter, r *http.Request) {
+		for _, name := range []string{"Content-Disposition", "Content-Range", "Content-Language", "Accept-Ranges", "Link"} {
+			w.Header().Set(name, "x")
+		}
+		w.Header().Set("Content-Security-Policy", "default-src 'self'")
+		_, _ = s.sessions.Get(r.Context())
+		fmt.Fprint(w, "file")
+	})
+	b := s.browser()
+	b.ok("/login?user=ann")
+	s.store.failWith(errDown)
+	r := b.get("/file")
+	for _, name := range []string{"Content-Disposition", "Content-Range", "Content-Language", "Accept-Ranges", "Link"} {
+		if r.header.Get(name) != "" {
+			t.Errorf("the 503 has %s", name)
+		}
+	}
+	if r.status != http.StatusServiceUnavailable || r.header.Get("Content-Security-Policy") == "" {
+		t.Errorf("%d %v", r.status, r.header)
+	}
+}
+
+// TestInnerTransportOfTheSameHeader: a transport within one that reads the same header counts all the same.
+func TestInnerTransportOfTheSameHeader(t *testing.T) {
+	s := newSite(t, nil)
+	login := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if err := s.sessions.Login(r.Context(), session.Login{User: "ann"}, nil); err != nil {
+			t.Error(err)
+		}
+	})
+	for name, inner := range map[string]session.Transport{"X-Token": session.Bearer{Response: "X-Token"}, "Session-Token": session.Bearer{}} {
+		w := httptest.NewRecorder()
+		s.sessions.Over(session.Bearer{})(s.sessions.Over(inner)(login)).ServeHTTP(w, httptest.NewRequest("POST", "/", nil))
+		if w.Header().Get(name) == "" || name == "X-Token" && w.Header().Get("Session-Token") != "" {
+			t.Errorf("%s: %v", name, w.Header())
+		}
 	}
 }

@@ -18,13 +18,13 @@ import (
 // pass Middleware. Errors of the store are [*slidingttl.Error]s; a context's error passes
 // unchanged.
 type Manager[T any] struct {
-	opts     Options
-	store    *slidingttl.Store[Record]
-	stored   *slidingttl.Store[Record] // knows all sessions that may live for another server: its policies may be longer, and its clock behind. It only reads and deletes
-	own      *memory.Driver[Record]    // nil: the caller's driver is used
-	policies policies
-	cookies  cookies
-	reported atomic.Int64 // when something was last logged
+	opts               Options
+	store              *slidingttl.Store[Record]
+	stored             *slidingttl.Store[Record] // knows all sessions that may live for another server: its policies may be longer, and its clock behind. It only reads and deletes
+	own                *memory.Driver[Record]    // nil: the caller's driver is used
+	policies           policies
+	cookies            cookies
+	refused, continued atomic.Int64 // when a failure was last logged that ended a request, or did not
 }
 
 // New returns a manager that keeps its records in d. opts may be nil; it is

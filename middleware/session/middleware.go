@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"net/http"
+	"reflect"
 	"time"
 
 	"github.com/slidingttl/slidingttl/middleware/internal/response"
@@ -22,7 +23,7 @@ func (m *Manager[T]) Middleware(next http.Handler) http.Handler { return m.Over(
 func (m *Manager[T]) Over(t Transport) func(next http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if q, err := m.of(r.Context()); err == nil && q.transport.Header() == t.Header() {
+			if q, err := m.of(r.Context()); err == nil && same(q.transport, t) {
 				next.ServeHTTP(w, r)
 				return
 			}
@@ -32,7 +33,7 @@ func (m *Manager[T]) Over(t Transport) func(next http.Handler) http.Handler {
 			}
 			q, ctx := m.begun(r.Context(), t)
 			q.r = r.WithContext(ctx)
-			q.w = response.Writer{ResponseWriter: w, Before: q.beforeHeader}
+			q.w = response.Writer{ResponseWriter: w, Before: q.beforeHeader, Refuses: q.refuses}
 			if m.opts.KeepAlive {
 				q.keepAlive(ctx)
 			}
@@ -40,6 +41,11 @@ func (m *Manager[T]) Over(t Transport) func(next http.Handler) http.Handler {
 			q.w.Begin(http.StatusOK)
 		})
 	}
+}
+
+// same reports whether two transports are equal.
+func same(a, b Transport) bool {
+	return reflect.TypeOf(a) == reflect.TypeOf(b) && reflect.TypeOf(a).Comparable() && a == b
 }
 
 // begun returns a request that arrives now, and its context.

@@ -124,7 +124,7 @@ type Options struct {
 	OnError func(ctx context.Context, err error)
 
 	// Logger gets the failures for which you set no handler or hook, at most one in ten
-	// seconds. It gets no key and no token. Nil: slog.Default().
+	// seconds of those that end a request, and of those that do not. It gets no key and no token. Nil: slog.Default().
 	Logger *slog.Logger
 
 	// Now is the time. Nil: the driver's clock if it has one, else time.Now.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"sync"
+	"sync/atomic"
 
 	"github.com/slidingttl/slidingttl/middleware/internal/response"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
@@ -16,6 +17,7 @@ type request[T any] struct {
 	w         response.Writer
 	transport Transport
 	arrived   driver.Instant
+	access    atomic.Int32 // what Options.Passive says
 
 	mu     sync.Mutex // guards the rest; held while the session is read, and over no hook
 	loaded bool       // found, or failed, is set
@@ -65,6 +67,7 @@ func (m *Manager[T]) visit(ctx context.Context) (*request[T], *current[T], error
 // load returns the request's session, nil if it has none, reading it if that was
 // not done.
 func (q *request[T]) load(ctx context.Context) (*current[T], error) {
+	q.askPassive()
 	now, after, err := q.loadLocked(ctx, true)
 	if after != nil {
 		after()
@@ -94,7 +97,7 @@ func (q *request[T]) renewal(now *current[T]) bool {
 
 // keepAlive counts the request as an access.
 func (q *request[T]) keepAlive(ctx context.Context) {
-	if q.passive() {
+	if q.askPassive(); q.passive() {
 		return
 	}
 	_, after, err := q.loadLocked(ctx, false)
@@ -105,9 +108,35 @@ func (q *request[T]) keepAlive(ctx context.Context) {
 	}
 }
 
+const (
+	unasked = iota // Options.Passive was not called yet
+	asking
+	active
+	passive
+)
+
+// askPassive calls Options.Passive, once, with no lock held, for it may use the session: what it
+// reads is not touched, and is read again if the request turns out to be an access.
+func (q *request[T]) askPassive() {
+	if q.m.opts.Passive == nil || q.r == nil || !q.access.CompareAndSwap(unasked, asking) {
+		return
+	}
+	if q.m.opts.Passive(q.r) {
+		q.access.Store(passive)
+		return
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.access.Store(active)
+	if q.now != nil && q.given == nil {
+		q.loaded, q.now = false, nil
+	}
+}
+
 // passive reports whether the request must not keep its session alive.
 func (q *request[T]) passive() bool {
-	return q.m.opts.Passive != nil && q.r != nil && q.m.opts.Passive(q.r)
+	a := q.access.Load()
+	return a == asking || a == passive
 }
 
 // loadLocked is load without the hook, which may use the session itself. use: the answer

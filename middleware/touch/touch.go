@@ -45,7 +45,9 @@ type Options struct {
 	// ends as soon as the client goes. Zero: 5 s.
 	Timeout time.Duration
 
-	// Success says which answers are an access. Nil: a status below 400.
+	// Success says which answers are an access. Nil: a status below 400 but 303 See Other, by
+	// which session.Manager.Require and others send a visitor to a login page. If yours is sent
+	// there by another status, put the Toucher's Middleware under the one that asks for the login.
 	Success func(status int) bool
 
 	// OnError is called with the error of a touch that the store returns: for an invalid
@@ -100,7 +102,7 @@ func New(store Keeper, key Key, opts *Options) (*Toucher, error) {
 		t.opts.Workers = defaultWorkers
 	}
 	if t.opts.Success == nil {
-		t.opts.Success = func(status int) bool { return status < http.StatusBadRequest }
+		t.opts.Success = func(status int) bool { return status < http.StatusBadRequest && status != http.StatusSeeOther }
 	}
 	t.free = make(chan struct{}, t.opts.Workers)
 	t.stop, t.giveUp = context.WithCancel(context.Background())
@@ -108,11 +110,15 @@ func New(store Keeper, key Key, opts *Options) (*Toucher, error) {
 }
 
 // Middleware touches the record of a request after next has answered it. A handler
-// that panics touches nothing.
+// that panics touches nothing, and neither do DELETE, and OPTIONS, CONNECT and TRACE, which ask for no record.
 func (t *Toucher) Middleware(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		answer := &response.Writer{ResponseWriter: w}
 		next.ServeHTTP(answer, r)
+		switch r.Method {
+		case http.MethodDelete, http.MethodOptions, http.MethodConnect, http.MethodTrace:
+			return
+		}
 		if !t.opts.Success(answer.Status()) {
 			return
 		}

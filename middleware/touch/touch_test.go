@@ -237,3 +237,49 @@ func TestOptions(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatIsNoAccess: neither a method that asks for no record, nor a visitor who is sent to log in, nor an upgrade
+// that failed keeps a record alive.
+func TestWhatIsNoAccess(t *testing.T) {
+	store := &slow{release: make(chan struct{})}
+	close(store.release)
+	touches, err := touch.New(store, func(*http.Request) string { return "a" }, &touch.Options{Wait: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	site := httptest.NewUnstartedServer(touches.Middleware(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/login":
+			http.Redirect(w, r, "/", http.StatusSeeOther)
+		case "/upgrade":
+			if _, _, err := w.(http.Hijacker).Hijack(); err == nil {
+				t.Error("hijacked over HTTP/2")
+			}
+			w.WriteHeader(http.StatusUpgradeRequired)
+		}
+	})))
+	site.EnableHTTP2 = true
+	site.StartTLS()
+	defer site.Close()
+	client := site.Client()
+	defer client.CloseIdleConnections()
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	for _, tt := range []struct {
+		method, path string
+		want         int32
+	}{
+		{"GET", "/", 1}, {"HEAD", "/", 1}, {"POST", "/", 1}, {"PUT", "/", 1},
+		{"DELETE", "/", 0}, {"OPTIONS", "/", 0}, {"TRACE", "/", 0}, {"GET", "/login", 0}, {"GET", "/upgrade", 0},
+	} {
+		before := store.calls.Load()
+		r, _ := http.NewRequest(tt.method, site.URL+tt.path, nil)
+		res, err := client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close()
+		if n := store.calls.Load() - before; n != tt.want {
+			t.Errorf("%s %s: %d touches, want %d", tt.method, tt.path, n, tt.want)
+		}
+	}
+}

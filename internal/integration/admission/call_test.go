@@ -167,6 +167,9 @@ func (q *call) run(ctx context.Context) {
 		q.did = m.Destroy(ctx)
 	case q.act >= 90:
 		q.logins++
+		if q.depth == 1 {
+			q.world.nestedBefore = q.count.nested
+		}
 		q.did = m.Login(ctx, session.Login{User: q.user, Remember: q.remember}, nil)
 		q.logins--
 		if q.did == nil {

@@ -92,12 +92,13 @@ type world struct {
 
 	revokedAt map[string]int // the last call that was to end all sessions of a user
 
-	calls  int
-	depth  int
-	logins int // under way
-	failed bool
-	log    []string // with -judge.history
-	count  counts
+	calls        int
+	depth        int
+	logins       int // under way
+	nestedBefore int // calls within others, when the login under way began
+	failed       bool
+	log          []string // with -judge.history
+	count        counts
 }
 
 type client struct {

@@ -21,6 +21,9 @@ type Writer struct {
 	// true it has answered the request itself and what follows is dropped.
 	Before func(status int) (answered bool)
 
+	// Refuses reports whether Before would answer. Nil: it would not.
+	Refuses func() bool
+
 	begun   atomic.Bool
 	dropped bool // by Before, which runs before whatever reads it
 	status  int
@@ -97,12 +100,16 @@ func (w *Writer) FlushError() error {
 }
 
 // Hijack implements http.Hijacker. What Before put into the header is the
-// hijacker's to send.
+// hijacker's to send. After a failure, as over HTTP/2, the response has not begun.
 func (w *Writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	if !w.Begin(http.StatusSwitchingProtocols) {
+	if w.Refuses != nil && w.Refuses() && !w.Begin(http.StatusSwitchingProtocols) {
 		return nil, nil, http.ErrHijacked
 	}
-	return http.NewResponseController(w.ResponseWriter).Hijack()
+	conn, buf, err := http.NewResponseController(w.ResponseWriter).Hijack()
+	if err == nil {
+		w.Begin(http.StatusSwitchingProtocols)
+	}
+	return conn, buf, err
 }
 
 // Unwrap is for http.ResponseController.
