@@ -25,16 +25,13 @@ var storeBrokens = []broken{
 		if d.retain > 0 {
 			return
 		}
-		d.after("touch", func(c *call) {
-			mu.Lock()
-			defer mu.Unlock()
-			if c.Err == nil {
+		d.locked(mu, "touch", func(c *call) {
+			if d.do(c); c.Err == nil {
 				last[c.Key] = &touched{before: c.Was.Life, after: c.Life}
 			}
 		})
-		d.after("get", func(c *call) {
-			mu.Lock()
-			defer mu.Unlock()
+		d.locked(mu, "get", func(c *call) {
+			d.do(c)
 			if t := last[c.Key]; t != nil && c.Err == nil && c.Entry.Life == t.after {
 				if t.reads++; t.reads == 5 {
 					c.Entry.Life = t.before
@@ -292,9 +289,8 @@ var storeBrokens = []broken{
 			delete(reads, c.Key)
 			d.do(c)
 		})
-		d.after("get", func(c *call) {
-			mu.Lock()
-			defer mu.Unlock()
+		d.locked(mu, "get", func(c *call) {
+			d.do(c)
 			if n, ok := reads[c.Key]; ok && c.Err == nil {
 				if reads[c.Key]++; n == 2 {
 					c.Entry.Version++
@@ -389,18 +385,10 @@ var storeBrokens = []broken{
 
 	// Errors
 	{"finds nothing under a bad key by a read that touches", "store/bad-key", func(d *twisted) {
-		d.after("read touch", func(c *call) {
-			if errors.Is(c.Err, driver.ErrInvalid) {
-				c.Err = driver.ErrNotFound
-			}
-		})
+		d.swaps("read touch", driver.ErrInvalid, driver.ErrNotFound)
 	}},
 	{"takes a store that is down for empty by a read that touches", "store/down", func(d *twisted) {
-		d.after("read touch", func(c *call) {
-			if errors.Is(c.Err, errDown) {
-				c.Err = driver.ErrNotFound
-			}
-		})
+		d.swaps("read touch", errDown, driver.ErrNotFound)
 	}},
 	{"does not look on touch at contexts that have more than a second", "store/hangs", func(d *twisted) {
 		d.before("touch", func(c *call) {

@@ -35,7 +35,7 @@ type broken struct {
 var brokens = []broken{
 	// Get
 	{"reads absent keys as empty records", "get/absent", func(d *twisted) {
-		d.after("get", foundEmpty)
+		d.swaps("get", driver.ErrNotFound, nil)
 	}},
 	{"reads the expiry as created_at", "get/meta", func(d *twisted) {
 		d.entries(func(e *driver.Entry[Value]) { e.CreatedAt = e.ExpiresAt })
@@ -58,11 +58,7 @@ var brokens = []broken{
 		d.before("insert", func(c *call) { c.Now = driver.MaxInstant })
 	}},
 	{"inserts with a conflict that carries nothing", "insert/live", func(d *twisted) {
-		d.after("insert", func(c *call) {
-			if errors.Is(c.Err, driver.ErrConflict) {
-				c.Err = &driver.ConflictError{}
-			}
-		})
+		d.swaps("insert", driver.ErrConflict, &driver.ConflictError{})
 	}},
 	{"takes a record for dead a second early", "insert/live-to-the-end", func(d *twisted) {
 		d.before("insert", func(c *call) { c.Now = c.Now.Add(time.Second) })
@@ -127,23 +123,13 @@ var brokens = []broken{
 		d.before("replace", func(c *call) { c.Now = never })
 	}},
 	{"finds dead records in a replace's way", "replace/dead-other", func(d *twisted) {
-		d.on("replace", func(c *call) {
-			if m, ok := d.stored(c.Key); ok && m != c.Was {
-				c.Err = &driver.ConflictError{Found: m}
-			} else {
-				d.do(c)
-			}
-		})
+		d.refuses("replace", func(c *call, is driver.Meta) bool { return is != c.Was })
 	}},
 	{"loses updates: ignores the version", "replace/other-version", func(d *twisted) {
 		d.takesFor("replace", func(c *call, is driver.Meta) { c.Was.Version = is.Version })
 	}},
 	{"replaces with a conflict that carries nothing", "replace/other-version", func(d *twisted) {
-		d.after("replace", func(c *call) {
-			if errors.Is(c.Err, driver.ErrConflict) {
-				c.Err = fmt.Errorf("%w: condition failed", driver.ErrConflict)
-			}
-		})
+		d.swaps("replace", driver.ErrConflict, fmt.Errorf("%w: condition failed", driver.ErrConflict))
 	}},
 	{"replaces with a conflict that carries no version", "replace/other-version", func(d *twisted) {
 		d.after("replace", func(c *call) {
@@ -159,13 +145,7 @@ var brokens = []broken{
 		d.takesFor("replace", func(c *call, is driver.Meta) { c.Was.CreatedAt = is.CreatedAt })
 	}},
 	{"cannot replace what has no created_at", "replace/foreign", func(d *twisted) {
-		d.on("replace", func(c *call) {
-			if m, ok := d.stored(c.Key); ok && m.CreatedAt == 0 {
-				c.Err = &driver.ConflictError{Found: m}
-			} else {
-				d.do(c)
-			}
-		})
+		d.refuses("replace", func(_ *call, is driver.Meta) bool { return is.CreatedAt == 0 })
 	}},
 	{"replaces whatever has no created_at", "replace/foreign-overwrite", func(d *twisted) { takesForeign(d, "replace") }},
 
@@ -190,13 +170,7 @@ var brokens = []broken{
 		d.before("touch", func(c *call) { c.Now = never })
 	}},
 	{"finds dead records in a touch's way", "touch/dead-other", func(d *twisted) {
-		d.on("touch", func(c *call) {
-			if m, ok := d.stored(c.Key); ok && m.Life != c.Was.Life {
-				c.Err = &driver.ConflictError{Found: m}
-			} else {
-				d.do(c)
-			}
-		})
+		d.refuses("touch", func(c *call, is driver.Meta) bool { return is.Life != c.Was.Life })
 	}},
 	{"shortens on touch: ignores the expiry", "touch/other-expiry", func(d *twisted) {
 		d.takesFor("touch", func(c *call, is driver.Meta) { c.Was.ExpiresAt = is.ExpiresAt })
@@ -355,18 +329,15 @@ var brokens = []broken{
 		})
 	}},
 	{"shares the value it is given", "value/copied", func(d *twisted) {
-		var mu sync.Mutex
+		mu := newLock()
 		shared := make(map[string]Value)
-		d.after("insert", func(c *call) {
-			mu.Lock()
-			defer mu.Unlock()
-			if c.Err == nil {
+		d.locked(mu, "insert", func(c *call) {
+			if d.do(c); c.Err == nil {
 				shared[c.Key] = c.Value
 			}
 		})
-		d.after("get", func(c *call) {
-			mu.Lock()
-			defer mu.Unlock()
+		d.locked(mu, "get", func(c *call) {
+			d.do(c)
 			if v, ok := shared[c.Key]; ok && c.Entry.Version == 1 {
 				c.Entry.Value = v
 			}
@@ -419,28 +390,13 @@ var brokens = []broken{
 		})
 	}},
 	{"hides the context's error", "context/ends-meanwhile", func(d *twisted) {
-		d.errs(func(_ string, err error) error {
-			if errors.Is(err, context.DeadlineExceeded) {
-				return errors.New("timeout")
-			}
-			return err
-		})
+		d.errs(swapped(context.DeadlineExceeded, errors.New("timeout")))
 	}},
 	{"hides the store's error", "fault/own-error", func(d *twisted) {
-		d.errs(func(_ string, err error) error {
-			if errors.Is(err, errDown) {
-				return fmt.Errorf("failed: %v", err)
-			}
-			return err
-		})
+		d.errs(swapped(errDown, errors.New("failed")))
 	}},
 	{"takes a store that is down for empty", "fault/own-error", func(d *twisted) {
-		d.errs(func(_ string, err error) error {
-			if errors.Is(err, errDown) {
-				return fmt.Errorf("%w: %w", driver.ErrNotFound, err)
-			}
-			return err
-		})
+		d.errs(swapped(errDown, fmt.Errorf("%w: %w", driver.ErrNotFound, errDown)))
 	}},
 
 	// Races: a read and a write with something in between
@@ -673,7 +629,7 @@ var brokens = []broken{
 	{"reads and does not promote", "readtouch/promote", func(d *twisted) {
 		d.before("read touch", func(c *call) { c.Access.Promote = false })
 	}},
-	{"reads and touches absent keys as empty records", "readtouch/absent", func(d *twisted) { d.after("read touch", foundEmpty) }},
+	{"reads and touches absent keys as empty records", "readtouch/absent", func(d *twisted) { d.swaps("read touch", driver.ErrNotFound, nil) }},
 	{"revives what it reads", "readtouch/dead", func(d *twisted) {
 		d.before("read touch", func(c *call) { c.Now = never })
 	}},
@@ -916,19 +872,13 @@ var brokens = []broken{
 	{"takes any cursor", "scan/invalid", func(d *twisted) {
 		d.scan = func(ctx context.Context, from driver.Cursor, limit int) (driver.Page, error) {
 			p, err := d.reference.Scan(ctx, from, limit)
-			if errors.Is(err, driver.ErrInvalid) {
-				return driver.Page{}, nil
-			}
-			return p, err
+			return p, swapped(driver.ErrInvalid, nil)("", err)
 		}
 	}},
 	{"takes a failure for the end of the scan", "scan/error", func(d *twisted) {
 		d.scan = func(ctx context.Context, from driver.Cursor, limit int) (driver.Page, error) {
 			p, err := d.reference.Scan(ctx, from, limit)
-			if errors.Is(err, errDown) {
-				return driver.Page{}, nil
-			}
-			return p, err
+			return p, swapped(errDown, nil)("", err)
 		}
 	}},
 	{"scans on without its context", "scan/context", func(d *twisted) {
@@ -950,10 +900,7 @@ var brokens = []broken{
 	{"hands out absent records as empty ones", "raw/absent", func(d *twisted) {
 		d.raw = func(ctx context.Context, key string) (driver.Raw, error) {
 			r, err := d.reference.Raw(ctx, key)
-			if errors.Is(err, driver.ErrNotFound) {
-				return driver.Raw{}, nil
-			}
-			return r, err
+			return r, swapped(driver.ErrNotFound, nil)("", err)
 		}
 	}},
 	{"has no problem with what is malformed", "raw/malformed", func(d *twisted) {
@@ -993,10 +940,7 @@ var brokens = []broken{
 	}},
 	{"finds nothing wrong with what is absent", "mend/absent", func(d *twisted) {
 		d.mended(func(_, fault string, err error) (string, error) {
-			if errors.Is(err, driver.ErrNotFound) {
-				return "", nil
-			}
-			return fault, err
+			return fault, swapped(driver.ErrNotFound, nil)("", err)
 		})
 	}},
 	{"mends without a condition", "mend/race", func(d *twisted) {
@@ -1022,12 +966,9 @@ var brokens = []broken{
 		})
 	}},
 	{"hides the dead after two reads", "store/history", func(d *twisted) {
-		var mu sync.Mutex
 		reads := make(map[string]int)
-		d.after("get", func(c *call) {
-			mu.Lock()
-			defer mu.Unlock()
-			if c.Err == nil && !c.Entry.Alive(driver.Floor(d.reference.time())) {
+		d.locked(newLock(), "get", func(c *call) {
+			if d.do(c); c.Err == nil && !c.Entry.Alive(driver.Floor(d.reference.time())) {
 				if reads[c.Key]++; reads[c.Key] > 2 {
 					c.Err = driver.ErrNotFound
 				}
@@ -1062,18 +1003,16 @@ var brokens = []broken{
 		})
 	}},
 	{"remembers the expiry of what it retains", "retain/foreign", func(d *twisted) {
-		var mu sync.Mutex
-		own := make(map[string]driver.Instant)
+		mu, own := newLock(), make(map[string]driver.Instant)
 		if d.retain == 0 {
 			return
 		}
-		d.locked(&mu, "insert", func(c *call) {
+		d.locked(mu, "insert", func(c *call) {
 			own[c.Key] = c.Life.ExpiresAt
 			d.do(c)
 		})
-		d.after("get", func(c *call) {
-			mu.Lock()
-			defer mu.Unlock()
+		d.locked(mu, "get", func(c *call) {
+			d.do(c)
 			if at, ok := own[c.Key]; ok && c.Entry.CreatedAt == 0 {
 				c.Entry.ExpiresAt = at
 			}

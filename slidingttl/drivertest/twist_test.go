@@ -384,11 +384,30 @@ func takesForeign(d *twisted, op string) {
 	})
 }
 
-// foundEmpty answers c with an empty record if there is none.
-func foundEmpty(c *call) {
-	if errors.Is(c.Err, driver.ErrNotFound) {
-		c.Err = nil
+// swapped returns a function that returns to in place of an error that is of.
+func swapped(of, to error) func(key string, err error) error {
+	return func(_ string, err error) error {
+		if errors.Is(err, of) {
+			return to
+		}
+		return err
 	}
+}
+
+// swaps answers calls of op with to in place of an error that is of.
+func (d *twisted) swaps(op string, of, to error) {
+	d.after(op, func(c *call) { c.Err = swapped(of, to)(c.Key, c.Err) })
+}
+
+// refuses answers writes of op with a conflict if cond holds for what is stored.
+func (d *twisted) refuses(op string, cond func(c *call, is driver.Meta) bool) {
+	d.on(op, func(c *call) {
+		if is, ok := d.stored(c.Key); ok && cond(c, is) {
+			c.Err = &driver.ConflictError{Found: is}
+		} else {
+			d.do(c)
+		}
+	})
 }
 
 // claims answers c as if it had written.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/internal/fakestore"
 )
 
 // drains is how often the gate closes a store with a full queue, and drainsWithin how much longer than
@@ -25,9 +26,9 @@ func TestCloseOfAFullQueue(t *testing.T) {
 	const waiting, closes = 1 << 16, 200 * time.Millisecond
 	worst := time.Duration(0)
 	for i := range drains {
-		m := &slow{takes: time.Duration(i%21) * time.Millisecond, open: make(chan struct{})}
+		takes, open := time.Duration(i%21)*time.Millisecond, make(chan struct{})
 		var givenUp atomic.Int64
-		s, err := slidingttl.New[int](m, slidingttl.Policy{IdleGrace: time.Hour, MaxLifetime: 24 * time.Hour}, &slidingttl.Options[int]{
+		s, err := slidingttl.New[int](slow(takes, open), slidingttl.Policy{IdleGrace: time.Hour, MaxLifetime: 24 * time.Hour}, &slidingttl.Options[int]{
 			Touches: slidingttl.Background,
 			OnTouchError: func(_ context.Context, _ string, err error) {
 				if errors.Is(err, slidingttl.ErrClosed) {
@@ -46,7 +47,7 @@ func TestCloseOfAFullQueue(t *testing.T) {
 		timer := make(chan time.Duration, 1)
 		ctx, cancel := context.WithTimeout(t.Context(), closes)
 		began := time.Now()
-		close(m.open)
+		close(open)
 		time.AfterFunc(closes, func() { timer <- time.Since(began) - closes })
 		closed := make(chan error, 1)
 		go func() { closed <- s.Close(ctx) }()
@@ -64,7 +65,7 @@ func TestCloseOfAFullQueue(t *testing.T) {
 		over := took - closes - late
 		worst = max(worst, over)
 		if over > drainsWithin {
-			t.Errorf("run %d, touches of %v: Close takes %v, of which a timer was late by %v", i, m.takes, took, late)
+			t.Errorf("run %d, touches of %v: Close takes %v, of which a timer was late by %v", i, takes, took, late)
 		}
 		said := 0
 		if drain, ok := errors.AsType[*slidingttl.DrainError](err); ok {
@@ -82,31 +83,23 @@ func TestCloseOfAFullQueue(t *testing.T) {
 	t.Logf("%d times; at worst %v after the context and the timer", drains, worst)
 }
 
-// slow is a store whose every read finds a touch due, and each tenth touch fails.
-type slow struct {
-	driver.Driver[int]
-	takes time.Duration
-	open  chan struct{} // touches wait until it is closed
-}
-
-func (s *slow) Resolution() time.Duration { return time.Millisecond }
-
-func (s *slow) Get(context.Context, string) (driver.Entry[int], error) {
-	now := driver.Floor(time.Now())
-	return driver.Entry[int]{Meta: driver.Meta{Life: driver.Life{CreatedAt: now.Add(-time.Minute), ExpiresAt: now.Add(time.Minute)}, Version: 1}}, nil
-}
-
-func (s *slow) Touch(ctx context.Context, k string, _ driver.Meta, _ driver.Life, _ driver.Instant) (driver.Version, error) {
-	select {
-	case <-s.open:
-	case <-ctx.Done():
-		return 0, ctx.Err()
-	}
-	if err := driver.Sleep(ctx, s.takes); err != nil {
-		return 0, err
-	}
-	if k[len(k)-1] == '7' {
-		return 0, errDown
-	}
-	return 1, nil
+// slow returns a store whose every read finds a touch due. Touches wait until open is closed, and each
+// tenth fails.
+func slow(takes time.Duration, open chan struct{}) *fakestore.Driver[int] {
+	return &fakestore.Driver[int]{Step: time.Millisecond, Handle: func(c *fakestore.Call[int]) {
+		if c.Op == fakestore.Get {
+			now := driver.Floor(time.Now())
+			c.Entry.Meta = driver.Meta{Life: driver.Life{CreatedAt: now.Add(-time.Minute), ExpiresAt: now.Add(time.Minute)}, Version: 1}
+			return
+		}
+		select {
+		case <-open:
+			c.Err = driver.Sleep(c.Ctx, takes)
+		case <-c.Ctx.Done():
+			c.Err = c.Ctx.Err()
+		}
+		if c.Err == nil && c.Key[len(c.Key)-1] == '7' {
+			c.Err = errDown
+		}
+	}}
 }
