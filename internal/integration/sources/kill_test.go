@@ -234,7 +234,7 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// Each life of a key is in the archive once, even if the key began another before a sweep. Two
+// Each life of a key is in the archive once, even if the key began another before a sweep. Three
 // processes sweep, compact and forget at once, in any order, and are killed repeatedly. After a
 // last Forget, when no more is archived, the forgotten keys are in no file.
 func TestEveryLife(t *testing.T) {
@@ -267,7 +267,7 @@ func TestEveryLife(t *testing.T) {
 				}
 			}
 			path := t.TempDir()
-			killed(t, run{Kind: name, Address: dsn, Archive: path, Batch: 10, Processes: 2, Forget: "gone-"}, live)
+			killed(t, run{Kind: name, Address: dsn, Archive: path, Batch: 10, Processes: 3, Forget: "gone-"}, live)
 			a, err := archive.OpenDirectory(path)
 			ok(t, err)
 			r, err := archive.Forget(t.Context(), a, archive.Selection{Prefix: "gone-"}, nil)
