@@ -33,15 +33,17 @@
 //   - Unauthenticated where a method needs a user and the call has none, and for
 //     session.ErrEnded
 //   - NotFound for a session.Manager.Revoke of a session that the user has not
-//   - InvalidArgument for what matches slidingttl.ErrInvalid, such as data over
-//     Options.MaxData
+//   - InvalidArgument for a *session.Error that matches slidingttl.ErrInvalid, such as data
+//     over Options.MaxData
+//   - Unimplemented for a method whose name does not begin with a slash, which no client of
+//     gRPC sends
 //   - Canceled and DeadlineExceeded for the errors of its context
 //   - Internal for session.ErrHeaderSent, session.ErrNoMiddleware and a
 //     *session.DataError
-//   - Unavailable for a *slidingttl.Error, which says that the store failed
+//   - Unavailable for any other *session.Error, which says that the store failed
 //
 // without details. Interceptors outside of these see the error itself by errors.Is and
-// errors.As. Any other error, one of package status for instance, passes unchanged.
+// errors.As. Any other error passes unchanged: one with a status, and one of the application's own stores.
 //
 // If a handler ignores the error of a session that could not be read, it answers without a
 // session. Options.KeepAlive, Passive and ErrorHandler of the manager are of net/http and

@@ -27,20 +27,22 @@ func (f *failure) GRPCStatus() *status.Status { return status.New(f.code, f.text
 // withStatus returns err with its status, if it is one of the session manager's.
 func withStatus(err error) error {
 	var (
-		data  *session.DataError
-		store *slidingttl.Error
+		data   *session.DataError
+		own    *session.Error
+		status interface{ GRPCStatus() *status.Status }
 	)
-	if err == nil {
-		return nil
+	if err == nil || errors.As(err, &status) {
+		return err
 	}
+	ours := errors.As(err, &own)
 	switch {
 	case errors.Is(err, errNoUser):
 		return &failure{err, codes.Unauthenticated, "log in first"}
 	case errors.Is(err, session.ErrEnded):
 		return &failure{err, codes.Unauthenticated, "the session has ended"}
-	case errors.Is(err, slidingttl.ErrNotFound):
+	case ours && errors.Is(err, slidingttl.ErrNotFound):
 		return &failure{err, codes.NotFound, "no such session"}
-	case errors.Is(err, slidingttl.ErrInvalid):
+	case ours && errors.Is(err, slidingttl.ErrInvalid):
 		return &failure{err, codes.InvalidArgument, "invalid session data"}
 	case errors.Is(err, context.Canceled):
 		return &failure{err, codes.Canceled, "canceled"}
@@ -48,7 +50,7 @@ func withStatus(err error) error {
 		return &failure{err, codes.DeadlineExceeded, "deadline exceeded"}
 	case errors.Is(err, session.ErrHeaderSent), errors.Is(err, session.ErrNoMiddleware), errors.As(err, &data):
 		return &failure{err, codes.Internal, "session error"}
-	case errors.As(err, &store):
+	case ours:
 		return &failure{err, codes.Unavailable, "the session cannot be read or written"}
 	}
 	return err

@@ -3,6 +3,7 @@ package grpcsession_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -111,7 +112,7 @@ func TestErrors(t *testing.T) {
 		codes.Canceled:         {context.Canceled, context.Canceled},
 		codes.DeadlineExceeded: {context.DeadlineExceeded, context.DeadlineExceeded},
 		codes.Internal:         {session.ErrHeaderSent, session.ErrHeaderSent},
-		codes.Unavailable:      {&slidingttl.Error{Op: "get", Err: own}, own},
+		codes.Unavailable:      {&session.Error{Err: &slidingttl.Error{Op: "get", Err: own}}, own},
 		codes.Aborted:          {status.Error(codes.Aborted, "by the handler"), nil},
 		codes.Unknown:          {own, own},
 	} {
@@ -284,6 +285,32 @@ func TestTokensOfStreams(t *testing.T) {
 		}
 		if err := c.RecvMsg(&wrapperspb.StringValue{}); err != io.EOF {
 			t.Errorf("the stream ends with %v", err)
+		}
+	}
+}
+
+// TestErrorsOfTheApplication: what is not the session manager's passes unchanged.
+func TestErrorsOfTheApplication(t *testing.T) {
+	s := newSite(t, nil)
+	exhausted := status.Error(codes.ResourceExhausted, "slow down")
+	for _, tt := range []struct {
+		fails error
+		want  codes.Code
+	}{
+		{slidingttl.ErrNotFound, codes.Unknown},
+		{&slidingttl.Error{Op: "get", Err: slidingttl.ErrNotFound}, codes.Unknown},
+		{&slidingttl.InvalidError{Field: "order", Value: "-1", Rule: "must be positive"}, codes.Unknown},
+		{fmt.Errorf("%w: %w", exhausted, context.DeadlineExceeded), codes.ResourceExhausted},
+	} {
+		s.unary = func(context.Context) (string, error) { return "", tt.fails }
+		if got := s.overGRPC("do", ""); got.code != tt.want || !errors.Is(*s.seen.Load(), tt.fails) {
+			t.Errorf("%v: %+v, seen %v", tt.fails, got, *s.seen.Load())
+		}
+		s.unary = func(ctx context.Context) (string, error) {
+			return "", s.sessions.Update(ctx, func(*Data) error { return tt.fails })
+		}
+		if got := s.overGRPC("do", ""); got.code != tt.want {
+			t.Errorf("by the function of an Update, %v: %+v", tt.fails, got)
 		}
 	}
 }

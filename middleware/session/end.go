@@ -21,7 +21,8 @@ const (
 // Destroy logs out: it ends the session. The client forgets its token, unless the response
 // has begun. Without a session it only does the latter. A later Update begins an anonymous
 // session.
-func (m *Manager[T]) Destroy(ctx context.Context) error {
+func (m *Manager[T]) Destroy(ctx context.Context) (err error) {
+	defer mark(&err)
 	q, err := m.of(ctx)
 	if err != nil {
 		return err

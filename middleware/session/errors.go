@@ -3,6 +3,8 @@ package session
 import (
 	"errors"
 	"fmt"
+
+	"github.com/slidingttl/slidingttl/slidingttl"
 )
 
 var (
@@ -23,6 +25,47 @@ var (
 	// or by a proxy.
 	ErrInsecure = errors.New("session: InsecureLocalhost serves requests from and for localhost only")
 )
+
+// Error is a failure of a Manager's call other than the above: its store failed, the data is too
+// large, or the user has no such session. Its text is Err's. So an adapter can tell it from an error
+// of the application's own stores.
+type Error struct{ Err error }
+
+// Error implements error.
+func (e *Error) Error() string { return e.Err.Error() }
+
+// Unwrap returns Err, which matches an error of package slidingttl.
+func (e *Error) Unwrap() error { return e.Err }
+
+// foreign is an error of a caller's function.
+type foreign struct{ error }
+
+// mark makes *err an *Error if it is the store's, and gives the caller's function its error back.
+func mark(err *error) {
+	switch e := (*err).(type) {
+	case foreign:
+		*err = e.error
+	case *slidingttl.Error, *slidingttl.InvalidError:
+		*err = &Error{e}
+	default:
+		if e == slidingttl.ErrNotFound {
+			*err = &Error{e}
+		}
+	}
+}
+
+// theirs is f with its errors marked as the caller's.
+func theirs[T any](f func(*T) error) func(*T) error {
+	if f == nil {
+		return nil
+	}
+	return func(data *T) error {
+		if err := f(data); err != nil {
+			return foreign{err}
+		}
+		return nil
+	}
+}
 
 // DataError says that the data of a session does not encode or decode as T.
 type DataError struct {

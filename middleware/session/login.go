@@ -34,7 +34,9 @@ type Login struct {
 // cannot be told apart, and get a session each.
 //
 // If Login fails there is no new session; the former one may have ended.
-func (m *Manager[T]) Login(ctx context.Context, login Login, f func(*T) error) error {
+func (m *Manager[T]) Login(ctx context.Context, login Login, f func(*T) error) (err error) {
+	defer mark(&err)
+	f = theirs(f)
 	if login.User == "" {
 		return &slidingttl.InvalidError{Field: "Login.User", Value: "empty", Rule: "is required"}
 	}

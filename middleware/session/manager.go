@@ -15,8 +15,8 @@ import (
 // concurrent use.
 //
 // Methods that take a request's context fail with ErrNoMiddleware if the request did not
-// pass Middleware. Errors of the store are [*slidingttl.Error]s; a context's error passes
-// unchanged.
+// pass Middleware. Errors of the store are [*Error]s around [*slidingttl.Error]s; a context's error
+// passes unchanged, and so does one of a caller's function.
 type Manager[T any] struct {
 	opts               Options
 	store              *slidingttl.Store[Record]

@@ -12,7 +12,8 @@ import (
 // its ID and its absolute timeout stay. The former token is good for requests that arrive
 // within Options.RenewGrace. Requests that renew at the same time, or with the former
 // token, make one renewal. Without a session Renew does nothing and returns nil.
-func (m *Manager[T]) Renew(ctx context.Context) error {
+func (m *Manager[T]) Renew(ctx context.Context) (err error) {
+	defer mark(&err)
 	q, now, err := m.visit(ctx)
 	if err != nil || now == nil {
 		return err

@@ -20,7 +20,8 @@ type Session[T any] struct {
 // first call reads it, and touches it if that is due; later ones answer from memory,
 // with what this request has changed since. ErrHeaderSent: the header left before
 // the session was first read.
-func (m *Manager[T]) Get(ctx context.Context) (Session[T], error) {
+func (m *Manager[T]) Get(ctx context.Context) (_ Session[T], err error) {
+	defer mark(&err)
 	q, err := m.readable(ctx)
 	if err != nil {
 		return Session[T]{}, err
@@ -35,7 +36,8 @@ func (m *Manager[T]) Get(ctx context.Context) (Session[T], error) {
 // Refresh is Get that reads the session again, for long requests. A websocket or a stream
 // learns whether the session is still alive, and keeps it alive. The zero Session says that
 // it has ended.
-func (m *Manager[T]) Refresh(ctx context.Context) (Session[T], error) {
+func (m *Manager[T]) Refresh(ctx context.Context) (_ Session[T], err error) {
+	defer mark(&err)
 	q, err := m.readable(ctx)
 	if err != nil {
 		return Session[T]{}, err
@@ -75,7 +77,9 @@ func (m *Manager[T]) session(now *current[T]) Session[T] {
 // Errors: ErrEnded, ErrHeaderSent, *DataError, one that matches
 // slidingttl.ErrInvalid where the data is over Options.MaxData, the store's. None of
 // them leaves a change.
-func (m *Manager[T]) Update(ctx context.Context, f func(*T) error) error {
+func (m *Manager[T]) Update(ctx context.Context, f func(*T) error) (err error) {
+	defer mark(&err)
+	f = theirs(f)
 	for {
 		q, now, err := m.visit(ctx)
 		if err != nil {

@@ -12,7 +12,8 @@ import (
 )
 
 // List returns the live sessions of user, the last seen first. It touches none.
-func (m *Manager[T]) List(ctx context.Context, user string) ([]Info, error) {
+func (m *Manager[T]) List(ctx context.Context, user string) (_ []Info, err error) {
+	defer mark(&err)
 	members, err := m.members(ctx, user)
 	if err != nil {
 		return nil, err
@@ -36,7 +37,8 @@ func (m *Manager[T]) List(ctx context.Context, user string) ([]Info, error) {
 // Revoke ends the session of user that has this ID. If that is the request's own
 // session, the client forgets its token, as by Destroy. An error that matches
 // slidingttl.ErrNotFound: user has no such session.
-func (m *Manager[T]) Revoke(ctx context.Context, user, id string) error {
+func (m *Manager[T]) Revoke(ctx context.Context, user, id string) (err error) {
+	defer mark(&err)
 	members, err := m.members(ctx, user)
 	if err != nil {
 		return err
@@ -55,7 +57,8 @@ func (m *Manager[T]) Revoke(ctx context.Context, user, id string) error {
 // password, for example, all but the request's own. If it ends the request's own session,
 // the client forgets its token, as by Destroy. A session whose Login has not returned may
 // escape it. After an error some may be left; call it again.
-func (m *Manager[T]) RevokeAll(ctx context.Context, user string, except ...string) error {
+func (m *Manager[T]) RevokeAll(ctx context.Context, user string, except ...string) (err error) {
+	defer mark(&err)
 	members, err := m.members(ctx, user)
 	if err != nil {
 		return err

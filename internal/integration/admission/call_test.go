@@ -99,10 +99,18 @@ func (q *call) make() (given string) {
 	return given
 }
 
+// short names a token: its session, and its secret.
+func short(token string) string {
+	if len(token) < 32 {
+		return token
+	}
+	return token[:6] + "-" + token[26:32]
+}
+
 // note writes down what the call has shown.
 func (q *call) note(given string) {
 	if *history {
-		q.log = append(q.log, fmt.Sprintf("%d (%v): act %d of %s by %d release %d token %.6s/%.8s: %q %v did %v given %v quiet %v nested %d", q.at, q.now, q.act, q.user, q.by, q.r.index, q.token, given, q.s.ID, q.err, q.did, given != "", q.quiet(), q.count.nested-q.nestedBefore))
+		q.log = append(q.log, fmt.Sprintf("%d (%v): act %d of %s by %d release %d token %s/%s: %q %v did %v given %v quiet %v nested %d", q.at, q.now, q.act, q.user, q.by, q.r.index, short(q.token), short(given), q.s.ID, q.err, q.did, given != "", q.quiet(), q.count.nested-q.nestedBefore))
 	}
 }
 

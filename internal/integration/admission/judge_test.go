@@ -168,7 +168,7 @@ func (w *world) admitted(token string, s *session.Session[Data], p *policies, at
 		return fmt.Errorf("a session of %q has %d changes, want %d to %d", l.user, s.Data.Count, least, l.most)
 	}
 	if at := l.supersededAt(token); !at.IsZero() && w.now.After(at.Add(grace+2*skew+2*time.Second)) {
-		return fmt.Errorf("a token of %q that was renewed at %v opens its session at %v", l.user, at, w.now)
+		return fmt.Errorf("token %s of %q that was renewed at %v opens its session at %v", short(token), l.user, at, w.now)
 	}
 	return nil
 }
