@@ -1,22 +1,25 @@
 // Package scsstore keeps the sessions of alexedwards/scs in a slidingttl store. That store
 // does the idle timeout. An application that moves changes the lines that make its scs
-// store and keeps all other code:
+// store and keeps all other code. Before:
 //
-//   - sessions.Store = redisstore.New(pool)
-//   - sessions.IdleTimeout = 30 * time.Minute
-//   - d, err := redis.New[scsstore.Record](client, nil) // or another driver
-//   - if err != nil {
-//   - return err
-//   - }
-//   - store, err := scsstore.New(d, slidingttl.Policy{
-//   - IdleGrace: 30 * time.Minute, MaxLifetime: 24 * time.Hour, Slack: 3 * time.Minute,
-//   - }, &scsstore.Options{Former: redisstore.New(pool)})
-//   - if err != nil {
-//   - return err
-//   - }
-//   - defer store.Records().Close(context.Background())
-//   - sessions.Store = store
-//   - sessions.IdleTimeout = 0
+//	sessions.Store = redisstore.New(pool)
+//	sessions.IdleTimeout = 30 * time.Minute
+//
+// and after:
+//
+//	d, err := redis.New[scsstore.Record](client, nil) // or another driver
+//	if err != nil {
+//		return err
+//	}
+//	store, err := scsstore.New(d, slidingttl.Policy{
+//		IdleGrace: 30 * time.Minute, MaxLifetime: 24 * time.Hour, Slack: 3 * time.Minute,
+//	}, &scsstore.Options{Former: redisstore.New(pool)})
+//	if err != nil {
+//		return err
+//	}
+//	defer store.Records().Close(context.Background())
+//	sessions.Store = store
+//	sessions.IdleTimeout = 0
 //
 // If its own IdleTimeout is set, scs commits every session that a request loads, changed or
 // not. That is a write for each read, and it undoes what another request has changed or
