@@ -1,8 +1,11 @@
 package session_test
 
 import (
+	"cmp"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
+	"slices"
 	"testing"
 
 	"github.com/slidingttl/slidingttl/middleware/session"
@@ -27,7 +30,7 @@ func TestRequire(t *testing.T) {
 	}
 	for _, who := range []string{"nobody", "an anonymous visitor"} {
 		r := ask("GET", "/account", "Accept", "text/html,*/*;q=0.8")
-		if r.status != http.StatusSeeOther || r.header.Get("Location") != "/sign-in" {
+		if r.status != http.StatusSeeOther || r.header.Get("Location") != "/sign-in?next=%2Faccount" {
 			t.Errorf("%s: %d, Location %q; want a redirect to log in", who, r.status, r.header.Get("Location"))
 		}
 		for name, r := range map[string]reply{
@@ -70,5 +73,50 @@ func TestRequireWithoutMiddleware(t *testing.T) {
 	s.sessions.Require("/sign-in")(s.says("account")).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
 	if w.Code != http.StatusInternalServerError || w.Body.String() != "Internal Server Error\n" {
 		t.Errorf("%d %q", w.Code, w.Body)
+	}
+}
+
+// TestNext: a visitor who has logged in is sent to the page that was asked for, and never to another site.
+func TestNext(t *testing.T) {
+	s := newSite(t, nil)
+	s.mux.Handle("/account", s.sessions.Require("/sign-in?lang=en")(s.says("account")))
+	b := s.browser()
+	b.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	req, _ := http.NewRequest("GET", s.server.URL+"/account?tab=2&next=//evil.example", nil)
+	req.Header.Set("Accept", "text/html")
+	at, err := url.Parse(b.do(req).header.Get("Location"))
+	if err != nil || at.Path != "/sign-in" || at.Query().Get("lang") != "en" {
+		t.Fatalf("sent to %v, %v", at, err)
+	}
+	form := httptest.NewRequest("POST", at.String(), nil)
+	if next := session.Next(form, "/"); next != "/account?tab=2&next=//evil.example" {
+		t.Errorf("and then to %q", next)
+	}
+	for value, want := range map[string]string{
+		"/": "/", "/a/b?c=d#e": "/a/b?c=d#e", "/%2F/evil.example": "/%2F/evil.example",
+		"": "/home", "//evil.example": "/home", "/\\evil.example": "/home", "\\\\evil.example": "/home", "https://evil.example/": "/home",
+		"javascript:alert(1)": "/home", "evil.example": "/home", "/\t/evil.example": "/home", "/\n/evil.example": "/home", "/a\x00": "/home",
+		"///evil.example": "/home", " //evil.example": "/home", "/a\\..\\b": "/home", "/%zz": "/home", "@evil.example": "/home", "/é": "/home",
+		"/.//evil.example": "/home", "/a/..//evil.example": "/home",
+	} {
+		if got := session.Next(httptest.NewRequest("POST", "/sign-in?"+url.Values{"next": {value}}.Encode(), nil), "/home"); got != want {
+			t.Errorf("%q sends to %q, want %q", value, got, want)
+		}
+	}
+	req, _ = http.NewRequest("POST", s.server.URL+"/account", nil)
+	req.Header.Set("Accept", "text/html")
+	if to := b.do(req).header.Get("Location"); to != "/sign-in?lang=en" {
+		t.Errorf("a form, which cannot be sent again, goes to %q", to)
+	}
+}
+
+// TestCORS: a page of another origin may read the token that the site's own CORS lets through.
+func TestCORS(t *testing.T) {
+	for _, name := range []string{"", "X-Token"} {
+		h := http.Header{"Access-Control-Expose-Headers": {"Etag"}}
+		session.Bearer{Response: name}.Give(h, "token", 0)
+		if want := cmp.Or(name, "Session-Token"); !slices.Equal(h["Access-Control-Expose-Headers"], []string{"Etag", want}) {
+			t.Errorf("exposed: %q, want %s too", h["Access-Control-Expose-Headers"], want)
+		}
 	}
 }

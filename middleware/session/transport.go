@@ -27,7 +27,9 @@ type Transport interface {
 // new token in a header of its own; if that is empty, the client must forget its token. No
 // browser sends such a token by itself, so no other site can make a browser send it.
 type Bearer struct {
-	// Response names the header of responses. Zero: "Session-Token".
+	// Response names the header of responses. Zero: "Session-Token". Pages of another origin may
+	// read it (Access-Control-Expose-Headers) if the site's own CORS lets them in; that must
+	// allow them the request header Authorization.
 	Response string
 }
 
@@ -53,6 +55,7 @@ func (b Bearer) Give(header http.Header, token string, _ time.Duration) {
 		name = "Session-Token"
 	}
 	header.Set(name, token)
+	header.Add("Access-Control-Expose-Headers", name)
 }
 
 // Header implements Transport.
