@@ -177,7 +177,7 @@ func (e *eraser) run(c *cobra.Command, args []string, stores map[string]settings
 		return fmt.Errorf("%w: records of stores are erased by keys or a prefix", errUsage)
 	}
 	names := slices.Sorted(maps.Keys(stores))
-	if err := e.agreed(&e.w.paceFlags, fmt.Sprintf("About to REMOVE records from %s, for ever.", strings.Join(append(names, e.archives...), ", "))); err != nil {
+	if err := e.agreed(c.Context(), &e.w.paceFlags, fmt.Sprintf("About to REMOVE records from %s, for ever.", strings.Join(append(names, e.archives...), ", "))); err != nil {
 		return err
 	}
 	if err := e.openLog(); err != nil {

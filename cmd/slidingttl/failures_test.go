@@ -6,6 +6,7 @@ import (
 	stdsql "database/sql"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -227,7 +228,7 @@ func TestPrompts(t *testing.T) {
 	_, uri := sessionsIn(t, 1)
 	ask := func(args ...string) string {
 		var o, e bytes.Buffer
-		code := run(context.Background(), args, streams{in: strings.NewReader("n\n"), out: &o, err: &e, asks: true})
+		code := run(context.Background(), args, streams{in: strings.NewReader("n\n"), out: &o, err: &e, typed: true, asks: true})
 		if code != exitUsage {
 			t.Errorf("%q exits with %d", args, code)
 		}
@@ -261,4 +262,34 @@ func TestReadOnlyUser(t *testing.T) {
 	contains(t, out, "50 records looked at")
 	_, errs := command(t, exitFailed, "adopt", uri, "--policy", thirty, "--apply", "--no-undo")
 	contains(t, errs, "NOPERM", "this user has no right to do that", "starts again")
+}
+
+// Ctrl-C answers the prompt, and where the question would not be seen nothing is written.
+func TestPromptEnds(t *testing.T) {
+	_, uri := sessionsIn(t, 1)
+	in, typing := io.Pipe()
+	t.Cleanup(func() { _ = typing.Close() })
+	ctx, cancel := context.WithCancel(t.Context())
+	asked := &onWrite{func(text string) {
+		if strings.Contains(text, "Go ahead?") {
+			cancel()
+		}
+	}}
+	args := []string{"reap", uri, "--policy", thirty, "--apply"}
+	if code := run(ctx, args, streams{in: in, out: io.Discard, err: asked, typed: true, asks: true}); code != exitStopped {
+		t.Errorf("after Ctrl-C it exits with %d", code)
+	}
+	var errs bytes.Buffer
+	if code := run(t.Context(), args, streams{in: in, out: io.Discard, err: &errs, typed: true}); code != exitUsage {
+		t.Errorf("with its question in a file it exits with %d", code)
+	}
+	contains(t, errs.String(), "nothing was written", "--yes")
+}
+
+// onWrite is a writer that calls a function.
+type onWrite struct{ call func(string) }
+
+func (w *onWrite) Write(b []byte) (int, error) {
+	w.call(string(b))
+	return len(b), nil
 }

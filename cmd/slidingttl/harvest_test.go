@@ -48,7 +48,7 @@ func TestHarvestStopped(t *testing.T) {
 		}
 		return e.Write(p)
 	})
-	code := run(ctx, append(args, "--rate", "100"), streams{in: strings.NewReader(""), out: &o, err: midway, asks: true})
+	code := run(ctx, append(args, "--rate", "100"), streams{in: strings.NewReader(""), out: &o, err: midway, typed: true, asks: true})
 	if code != exitStopped {
 		t.Fatalf("exit code %d\n%s%s", code, &o, &e)
 	}

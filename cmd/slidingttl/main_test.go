@@ -201,7 +201,7 @@ func TestAsks(t *testing.T) {
 	n.fill(t, 5)
 	for answer, want := range map[string]int{"n\n": exitUsage, "\n": exitUsage, "y\n": 0} {
 		var o, e bytes.Buffer
-		code := run(t.Context(), []string{"adopt", n.uri, "--policy", thirty, "--apply"}, streams{in: strings.NewReader(answer), out: &o, err: &e, asks: true})
+		code := run(t.Context(), []string{"adopt", n.uri, "--policy", thirty, "--apply"}, streams{in: strings.NewReader(answer), out: &o, err: &e, typed: true, asks: true})
 		if code != want || !strings.Contains(e.String(), "Go ahead?") {
 			t.Errorf("%q: exit code %d; want %d\n%s%s", answer, code, want, &o, &e)
 		}

@@ -161,6 +161,7 @@ func put(path string, write func(io.Writer) error) error {
 type writeFlags struct {
 	paceFlags
 	writers, unit int
+	kinds         []string
 }
 
 func (w *writeFlags) flags(c *cobra.Command) {
@@ -173,9 +174,14 @@ func (w *writeFlags) flags(c *cobra.Command) {
 	f.Float64Var(&w.Limits.WriteCost, "write-cost", 1, "what one write is taken to cost, for --cost")
 	f.Float64Var(&w.price, "price", 0, "price of a million write units, for what a dry run would cost")
 	f.IntVar(&w.unit, "unit", 1024, "bytes of one write unit")
+	f.StringSliceVar(&w.kinds, "kinds", nil, "write also records of middleware/session, which have policies of their own: session, index or both")
 	f.IntVar(&w.writers, "writers", 16, "writes under way at once")
 }
 
 func (w *writeFlags) options() upkeep.WriteOptions {
-	return upkeep.WriteOptions{Options: w.Options, Apply: w.apply, Writers: w.writers, Unit: w.unit}
+	o := upkeep.WriteOptions{Options: w.Options, Apply: w.apply, Writers: w.writers, Unit: w.unit}
+	for _, kind := range w.kinds {
+		o.Kinds = append(o.Kinds, upkeep.Kind(kind))
+	}
+	return o
 }

@@ -20,11 +20,13 @@ import (
 type streams struct {
 	in       io.Reader
 	out, err io.Writer
-	asks     bool // in and err are a terminal: questions are asked, progress is shown
+	typed    bool // in is a terminal
+	asks     bool // err is one too: questions are asked, progress is shown
 }
 
 func terminal(in, out, err *os.File) streams {
-	return streams{in: in, out: out, err: err, asks: term.IsTerminal(int(in.Fd())) && term.IsTerminal(int(err.Fd()))}
+	typed := term.IsTerminal(int(in.Fd()))
+	return streams{in: in, out: out, err: err, typed: typed, asks: typed && term.IsTerminal(int(err.Fd()))}
 }
 
 // app is what all commands share.

@@ -55,7 +55,7 @@ func over[R any, P interface {
 	if err := p.identify(c.Context(), s); err != nil {
 		return err
 	}
-	if err := a.agreed(p, w.ask); err != nil {
+	if err := a.agreed(c.Context(), p, w.ask); err != nil {
 		return err
 	}
 	named, err := p.name()
@@ -141,16 +141,29 @@ func (p *paceFlags) end(t *upkeep.Totals, err error) error {
 	return fmt.Errorf("%w\nthe same command starts again, and finds what is done already; with --checkpoint FILE it could continue", err)
 }
 
-// agreed asks for confirmation before writing, if there is a terminal.
-func (a *app) agreed(p *paceFlags, what string) error {
-	if !p.apply || p.yes || !a.asks || p.Shards > 0 || p.merge {
+// agreed asks for confirmation before writing, if there is a terminal, until ctx ends.
+func (a *app) agreed(ctx context.Context, p *paceFlags, what string) error {
+	switch {
+	case !p.apply || p.yes || p.Shards > 0 || p.merge || !a.typed:
 		return nil
+	case !a.asks:
+		return fmt.Errorf("%w: nothing was written: the question before writing goes to standard error, which is no terminal; --yes writes without it", errUsage)
 	}
 	_, _ = fmt.Fprintf(a.err, "%s\nGo ahead? [y/N] ", what)
-	var answer string
-	_, _ = fmt.Fscanln(a.in, &answer)
-	if a := strings.ToLower(answer); a != "y" && a != "yes" {
-		return fmt.Errorf("%w: not agreed to; nothing was written", errUsage)
+	answers := make(chan string, 1)
+	go func() { // a read of a terminal ends with the process
+		var answer string
+		_, _ = fmt.Fscanln(a.in, &answer)
+		answers <- answer
+	}()
+	select {
+	case <-ctx.Done():
+		_, _ = fmt.Fprintln(a.err)
+		return fmt.Errorf("nothing was written: %w", ctx.Err())
+	case answer := <-answers:
+		if answer := strings.ToLower(answer); answer != "y" && answer != "yes" {
+			return fmt.Errorf("%w: not agreed to; nothing was written", errUsage)
+		}
 	}
 	return nil
 }

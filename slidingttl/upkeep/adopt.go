@@ -124,6 +124,10 @@ func (a *adopter[T]) adopt(ctx context.Context, r *record) (one AdoptReport, err
 		one.Already = 1
 		return one, nil
 	}
+	if kept, err := a.writer.spared(ctx, r); err != nil || kept {
+		one.Kept = 1
+		return one, err
+	}
 	t, err := a.judge.terms(r.Key)
 	if err != nil {
 		return one, err

@@ -32,6 +32,9 @@ type AuditReport struct {
 	// ignores their expiry. Mend corrects them.
 	Faults map[string]int64 `json:"faults,omitempty"`
 
+	// Kinds counts the records by what their keys look like. Without it, all are plain.
+	Kinds map[Kind]int64 `json:"kinds,omitempty"`
+
 	// Examples has the KeyHashes of up to three records of each state except Slides.
 	Examples map[State][]string `json:"examples,omitempty"`
 
@@ -69,6 +72,7 @@ type audited struct {
 	Problems map[string]int64
 	Doubts   map[string]int64
 	Faults   map[string]int64
+	Kinds    map[Kind]int64
 	Examples map[State][]string
 	Dying    deaths
 	Bytes    int64
@@ -87,11 +91,21 @@ func (a *audited) add(page *audited) {
 	a.Faults = count(a.Faults, page.Faults)
 	a.Dying = a.Dying.plus(page.Dying)
 	a.Bytes += page.Bytes
+	for kind, n := range page.Kinds {
+		a.kind(kind, n)
+	}
 	for state, hashes := range page.Examples {
 		for _, hash := range hashes {
 			a.example(state, hash)
 		}
 	}
+}
+
+func (a *audited) kind(k Kind, n int64) {
+	if a.Kinds == nil {
+		a.Kinds = make(map[Kind]int64)
+	}
+	a.Kinds[k] += n
 }
 
 func (a *audited) restart() {
@@ -170,6 +184,9 @@ func Audit(ctx context.Context, s driver.Scanner, p slidingttl.Policy, opts *Loo
 			state := j.state(r, t, at)
 			into.Counts[state]++
 			into.Bytes += int64(r.Size)
+			if kind := KindOf(r.Key); kind != Plain {
+				into.kind(kind, 1)
+			}
 			if state != Slides {
 				into.example(state, KeyHash(r.Key))
 			}
@@ -214,6 +231,7 @@ func (a *audited) report(p slidingttl.Policy, o *LookOptions, now driver.Instant
 		Problems: a.Problems,
 		Doubts:   a.Doubts,
 		Faults:   a.Faults,
+		Kinds:    a.Kinds,
 		Examples: a.Examples,
 		Calendar: a.Dying.calendar(stepOf(p), now),
 		Bytes:    a.Bytes,

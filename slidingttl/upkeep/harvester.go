@@ -101,6 +101,10 @@ func (h *harvester) forEach(ctx context.Context, page []record, into *HarvestRep
 
 // end ends the life of s if it is still past its cap.
 func (h *harvester) end(ctx context.Context, s *record) (one HarvestReport, err error) {
+	if kept, err := h.readers.spared(ctx, s); err != nil || kept {
+		one.PastCap = 1
+		return one, err
+	}
 	t, err := h.judge.terms(s.Key)
 	if err != nil {
 		return one, err

@@ -78,6 +78,13 @@ type mender[T any] struct {
 
 // mend corrects r, and returns a report of this record.
 func (m *mender[T]) mend(ctx context.Context, r *record) (one MendReport, err error) {
+	wrong := r.Problem != nil || r.Fault != "" || m.judge.implausible(r.Life, m.judge.now()) != ""
+	if wrong {
+		if kept, err := m.writer.spared(ctx, r); err != nil || kept {
+			one.Kept = 1
+			return one, err
+		}
+	}
 	switch {
 	case r.Problem == nil && m.judge.implausible(r.Life, m.judge.now()) != "":
 		return m.mendUnit(ctx, r)

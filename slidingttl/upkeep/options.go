@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"strconv"
 	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl"
@@ -94,6 +95,10 @@ type WriteOptions struct {
 	// Apply writes. Without it the report says what the operation would write.
 	Apply bool
 
+	// Kinds are the kinds of record that Adopt, Mend and Reap write besides plain ones. Others are
+	// left alone, and counted.
+	Kinds []Kind
+
 	// Writers bounds the concurrent writes. Zero: 16.
 	Writers int
 
@@ -145,6 +150,11 @@ func (o *Options) validate() error {
 }
 
 func (o *WriteOptions) validate() error {
+	for _, k := range o.Kinds {
+		if k != Session && k != Index {
+			return invalid("WriteOptions.Kinds", strconv.Quote(string(k)), "must be session or index")
+		}
+	}
 	return cmp.Or(
 		o.Options.validate(),
 		atLeastZero("WriteOptions.Writers", &o.Writers, 16),

@@ -141,6 +141,12 @@ func (r *reaper[T]) reap(ctx context.Context, s *record) (one ReapReport, err er
 		}
 		return m.Life, false, nil
 	}
+	if _, due, _ := plan(s.Meta); due {
+		if kept, err := r.writer.spared(ctx, s); err != nil || kept {
+			one.Kept = 1
+			return one, err
+		}
+	}
 	what, err := r.writer.writeUnlessChanged(ctx, s, plan, func(was driver.Meta, _ driver.Life) error {
 		// A driver's condition needs a live record, so judge it at its last live instant.
 		at := r.judge.now()

@@ -101,6 +101,7 @@ type Written struct {
 	Vanished int64 `json:"vanished"`   // gone before they could be written
 	Locked   int64 `json:"locked"`     // not written: locked by another client
 	Races    int64 `json:"lost_races"` // not written: changed by others before each attempt
+	Kept     int64 `json:"kept"`       // not written: of a kind that WriteOptions.Kinds does not name
 }
 
 // Billed returns Units.
@@ -111,6 +112,7 @@ func (m *Written) tallies() []tally {
 		{&m.Units, "write units, by the sizes known", rare | amount},
 		{&m.Locked, "left: locked by another client", rare},
 		{&m.Races, "left: written by others time and again", rare},
+		{&m.Kept, "left: sessions and their indexes, see --kinds", rare},
 		{&m.Vanished, "gone before they were written", rare},
 	}
 }

@@ -117,6 +117,9 @@ func (r *AuditReport) String() string {
 		s.line("")
 		s.share("alive for ever unless read", r.Immortal, r.Sample != nil)
 	}
+	if n, m := r.Kinds[Session], r.Kinds[Index]; n+m > 0 {
+		s.line("\n%s look like sessions, and %s like indexes of users' sessions: they have policies of their own", thousands(n), thousands(m))
+	}
 	s.counts("\nmalformed because", r.Problems)
 	s.counts("\nimplausible because", r.Doubts)
 	s.counts("\nnot deleted by the store because", r.Faults)

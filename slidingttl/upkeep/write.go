@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -41,6 +42,7 @@ type writer struct {
 	unit   int
 	fails  *failures
 	raw    driver.RawReader // nil: the driver has none
+	kinds  []Kind           // that are written besides plain ones
 	tried  atomic.Int64
 	landed atomic.Int64 // where nothing is written, records that did not fail
 }
@@ -49,6 +51,7 @@ func newWriter(d any, o *WriteOptions) *writer {
 	raw, _ := driver.As[driver.RawReader](d)
 	return &writer{
 		raw:    raw,
+		kinds:  o.Kinds,
 		apply:  o.Apply,
 		slots:  make(chan struct{}, o.Writers),
 		writes: newPace(o.Limits.Writes),
@@ -243,6 +246,9 @@ func redo[R any, S state[R]](ctx context.Context, w *writer, pending []record, i
 
 // writing returns an operation that calls one for each record, and sums the reports.
 func writing[R any, S state[R]](name, about string, o *WriteOptions, w *writer, one func(context.Context, *record) (R, error)) job[R, S] {
+	if len(o.Kinds) > 0 {
+		about += fmt.Sprintf(", kinds %q", slices.Sorted(slices.Values(o.Kinds)))
+	}
 	return job[R, S]{
 		name:  name,
 		about: about,
