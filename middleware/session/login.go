@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"strings"
 
 	"github.com/slidingttl/slidingttl/slidingttl"
@@ -20,6 +21,34 @@ type Login struct {
 
 	// Remember asks for Options.Remember and a cookie that outlives the browser.
 	Remember bool
+
+	// Policy is how long this session lives, in place of Options.Policy or Options.Remember: a
+	// shorter idle time on a shared computer, or one that the user or an administrator chose.
+	// IdleGrace must be at least Options.RenewGrace. With Remember the rules of Options.Remember
+	// hold. Manager.Check does not know it. Zero: that of the Options.
+	Policy slidingttl.Policy
+}
+
+// validate returns the policy of the session to begin; nil: that of o.
+func (l *Login) validate(o *Options) (*slidingttl.Policy, error) {
+	if l.User == "" {
+		return nil, &slidingttl.InvalidError{Field: "Login.User", Value: "empty", Rule: "is required"}
+	}
+	if l.Policy == (slidingttl.Policy{}) {
+		return nil, nil
+	}
+	with := *o
+	with.Policy, with.MaxRequest = l.Policy, 0
+	if l.Remember {
+		with.Policy, with.Remember = o.Policy, l.Policy
+	}
+	if _, err := with.validate(); err != nil {
+		if e, ok := errors.AsType[*slidingttl.InvalidError](err); ok {
+			return nil, &slidingttl.InvalidError{Field: "Login.Policy", Value: l.Policy.String(), Rule: e.Field + " " + e.Rule}
+		}
+		return nil, err
+	}
+	return &l.Policy, nil
 }
 
 // Login starts a session for a user who has just proved their identity. It has a new token,
@@ -37,8 +66,9 @@ type Login struct {
 func (m *Manager[T]) Login(ctx context.Context, login Login, f func(*T) error) (err error) {
 	defer mark(&err)
 	f = theirs(f)
-	if login.User == "" {
-		return &slidingttl.InvalidError{Field: "Login.User", Value: "empty", Rule: "is required"}
+	policy, err := login.validate(&m.opts)
+	if err != nil {
+		return err
 	}
 	login.Label = strings.ToValidUTF8(login.Label[:min(len(login.Label), maxLabel)], "")
 	q, err := m.of(ctx)
@@ -48,7 +78,7 @@ func (m *Manager[T]) Login(ctx context.Context, login Login, f func(*T) error) (
 	if err := q.headerSent(); err != nil {
 		return err
 	}
-	o, err := m.open(ctx, q, Record{User: login.User, Label: login.Label, Remember: login.Remember}, f)
+	o, err := m.open(ctx, q, Record{User: login.User, Label: login.Label, Remember: login.Remember, Policy: policy}, f)
 	if err != nil {
 		return err
 	}

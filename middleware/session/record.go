@@ -13,18 +13,19 @@ import (
 type Record = record
 
 type record struct {
-	Kind       kind            `json:"kind,omitempty" dynamodbav:"kind,omitempty"`
-	Token      []byte          `json:"token,omitempty" dynamodbav:"token,omitempty"`           // hash of the secret
-	Former     []former        `json:"former,omitempty" dynamodbav:"former,omitempty"`         // tokens before this one, the last first
-	ChangedAt  driver.Instant  `json:"changed_at,omitempty" dynamodbav:"changed_at,omitempty"` // when Token was made, if not with the record, or the session ended
-	ReplacedBy []byte          `json:"heir,omitempty" dynamodbav:"heir,omitempty"`             // of an ended session: the token of the login that replaced it, masked by its own
-	User       string          `json:"user,omitempty" dynamodbav:"user,omitempty"`
-	Label      string          `json:"label,omitempty" dynamodbav:"label,omitempty"`
-	Remember   bool            `json:"remember,omitempty" dynamodbav:"remember,omitempty"`
-	Data       json.RawMessage `json:"data,omitempty" dynamodbav:"data,omitempty"`
-	Listed     time.Duration   `json:"listed,omitempty" dynamodbav:"listed,omitempty"`     // the MaxLifetime that its user's index outlasts; zero: unknown
-	Sessions   []member        `json:"sessions,omitempty" dynamodbav:"sessions,omitempty"` // of an index
-	Lasts      time.Duration   `json:"lasts,omitempty" dynamodbav:"lasts,omitempty"`       // of an index: the longest Listed that it ever had
+	Kind       kind               `json:"kind,omitempty" dynamodbav:"kind,omitempty"`
+	Token      []byte             `json:"token,omitempty" dynamodbav:"token,omitempty"`           // hash of the secret
+	Former     []former           `json:"former,omitempty" dynamodbav:"former,omitempty"`         // tokens before this one, the last first
+	ChangedAt  driver.Instant     `json:"changed_at,omitempty" dynamodbav:"changed_at,omitempty"` // when Token was made, if not with the record, or the session ended
+	ReplacedBy []byte             `json:"heir,omitempty" dynamodbav:"heir,omitempty"`             // of an ended session: the token of the login that replaced it, masked by its own
+	User       string             `json:"user,omitempty" dynamodbav:"user,omitempty"`
+	Label      string             `json:"label,omitempty" dynamodbav:"label,omitempty"`
+	Remember   bool               `json:"remember,omitempty" dynamodbav:"remember,omitempty"`
+	Policy     *slidingttl.Policy `json:"policy,omitempty" dynamodbav:"policy,omitempty"` // as given to Login; nil: that of the Options
+	Data       json.RawMessage    `json:"data,omitempty" dynamodbav:"data,omitempty"`
+	Listed     time.Duration      `json:"listed,omitempty" dynamodbav:"listed,omitempty"`     // the MaxLifetime that its user's index outlasts; zero: unknown
+	Sessions   []member           `json:"sessions,omitempty" dynamodbav:"sessions,omitempty"` // of an index
+	Lasts      time.Duration      `json:"lasts,omitempty" dynamodbav:"lasts,omitempty"`       // of an index: the longest Listed that it ever had
 }
 
 // kind is what a record is.
@@ -103,7 +104,10 @@ func (p *policies) of(r Record) slidingttl.Policy {
 
 // session returns the policy of the session r once its user's index outlasts it.
 func (p *policies) session(r Record) slidingttl.Policy {
-	if r.Remember {
+	switch {
+	case r.Policy != nil:
+		return *r.Policy
+	case r.Remember:
 		return p.remember
 	}
 	return p.normal

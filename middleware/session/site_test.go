@@ -111,6 +111,7 @@ func TestRemote(t *testing.T) {
 		"Login":                     TestLogin,
 		"LoginWhileWriting":         TestLoginWhileWriting,
 		"LoginTwice":                TestLoginTwice,
+		"LoginPolicy":               TestLoginPolicy,
 		"LoginManyTimesAtOnce":      TestLoginManyTimesAtOnce,
 		"Renew":                     TestRenew,
 		"LateAfterRenewals":         TestLateAfterRenewals,
