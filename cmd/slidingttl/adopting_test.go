@@ -1,12 +1,14 @@
 package main
 
 import (
+	stdsql "database/sql"
 	"fmt"
 	"testing"
 	"time"
 
 	"github.com/couchbase/gocb/v2"
 
+	"github.com/slidingttl/slidingttl/drivers/sql/sqltest"
 	"github.com/slidingttl/slidingttl/internal/hostile"
 )
 
@@ -89,4 +91,23 @@ func hostileProfiles(t *testing.T) map[string]func(*testing.T) unclean {
 		}
 	}
 	return stores
+}
+
+// A table of another program lacks columns. The first command says how to get them, and by that it
+// works.
+func TestAdoptingForeignTable(t *testing.T) {
+	file := database(t)
+	db := must(stdsql.Open("sqlite", sqltest.SQLiteDSN(file)))(t)
+	t.Cleanup(func() { _ = db.Close() })
+	execute(t, db, "CREATE TABLE sessions (id TEXT PRIMARY KEY, value TEXT)")
+	execute(t, db, "INSERT INTO sessions VALUES ('a', '{}'), ('b', '{}')")
+	uri := "sqlite:" + file + "?table=sessions"
+	_, errs := command(t, exitUsage, "audit", uri, "--policy", thirty)
+	contains(t, errs, "the table lacks", "slidingttl schema")
+	statements, _ := command(t, 0, "schema", uri)
+	execute(t, db, statements)
+	out, _ := command(t, 0, "audit", uri, "--policy", thirty)
+	contains(t, out, "no created at 2")
+	out, _ = command(t, 0, "adopt", uri, "--policy", thirty, "--apply")
+	contains(t, out, "adopted 2")
 }

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/slidingttl/slidingttl/slidingttl"
@@ -44,10 +45,19 @@ func run(ctx context.Context, args []string, io streams) int {
 		code = exitUsage // cobra's own errors have no type
 	}
 	if err != nil && !errors.Is(err, errDead) {
-		say(io.err, err)
+		say(io.err, flagNames.Replace(err.Error()))
 	}
 	return code
 }
+
+// flagNames puts flags in the place of the fields that they set, for errors of package upkeep.
+var flagNames = strings.NewReplacer(
+	"Options.Limits.Records", "--rate", "Options.Limits.Writes", "--writes", "Options.Limits.WriteCost", "--write-cost", "Options.Limits.Cost", "--cost",
+	"Options.MaxFailed", "--max-errors", "Options.Shards", "--shards", "Options.Segments", "--segments", "Options.Page", "--page",
+	"Options.Resume", "--resume", "Options.Save", "--checkpoint", "AdoptOptions.Undo", "--undo", "AdoptOptions.Spread", "--spread",
+	"LookOptions.Sample", "--sample", "WriteOptions.Kinds", "--kinds", "WriteOptions.Writers", "--writers", "WriteOptions.Unit", "--unit",
+	"MendOptions.CreatedAt", "--created-at", "ReapOptions.Grace", "--grace", "DyingOptions.Limit", "--limit",
+)
 
 // errUsage says that the command line is wrong.
 var errUsage = errors.New("usage")

@@ -140,6 +140,7 @@ func TestUsage(t *testing.T) {
 	if err := os.WriteFile(types, []byte(`{"created_at_type": "date"}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	_, uri := sessionsIn(t, 0)
 	for name, c := range map[string]struct {
 		args []string
 		want string
@@ -162,6 +163,8 @@ func TestUsage(t *testing.T) {
 		"unknown name":     {[]string{"audit", "dynamodb://t", "--policy", thirty, "--layout", file}, "creatd_at"},
 		"resume of what":   {[]string{"adopt", "dynamodb://t", "--policy", thirty, "--resume"}, "--checkpoint"},
 		"checkpoint there": {[]string{"adopt", "dynamodb://t", "--policy", thirty, "--checkpoint", file}, "--resume"},
+		"no rate":          {[]string{"audit", uri, "--policy", thirty, "--rate", "-1"}, "--rate is -1"},
+		"no error at all":  {[]string{"audit", "dynamodb://t", "--policy", thirty, "--max-errors", "0"}, "--max-errors is 0: must be more than 0"},
 		"no keys":          {[]string{"plan", "--policy", thirty}, "--keys"},
 		"bad spread":       {[]string{"adopt", "dynamodb://t?region=x", "--policy", thirty, "--spread", "soon"}, "--spread"},
 	} {

@@ -60,6 +60,9 @@ func (p *paceFlags) rates(c *cobra.Command) {
 
 // open reads the checkpoint to go on from, and keeps those to come.
 func (p *paceFlags) open() error {
+	if !(p.MaxFailed > 0 && p.MaxFailed <= 1) { // zero would mean the default
+		return fmt.Errorf("%w: --max-errors is %v: must be more than 0, and at most 1; 100 records may fail in any case", errUsage, p.MaxFailed)
+	}
 	if p.checkpoint != "" && p.Shards == 0 && !p.merge {
 		if err := p.lock(); err != nil {
 			return err

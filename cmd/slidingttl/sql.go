@@ -54,6 +54,11 @@ func openTable(db *stdsql.DB, dialect sql.Dialect, a *address, l layout, estimat
 	return s, nil
 }
 
+// schemer is a driver whose table needs columns and an index.
+type schemer interface {
+	Schema(ctx context.Context, user string) ([]string, error)
+}
+
 func (a *app) schema() *cobra.Command {
 	var t target
 	var user string
@@ -66,9 +71,7 @@ func (a *app) schema() *cobra.Command {
 				return err
 			}
 			defer s.close()
-			d, ok := s.Harvested.(interface {
-				Schema(ctx context.Context, user string) ([]string, error)
-			})
+			d, ok := s.Harvested.(schemer)
 			if !ok {
 				return fmt.Errorf("%w: only SQL has a schema", errUsage)
 			}
