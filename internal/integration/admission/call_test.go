@@ -40,6 +40,7 @@ type call struct {
 	owed     []*life // the sessions of the user that must live
 	except   bool
 	remember bool
+	own      *slidingttl.Policy
 }
 
 func (q *call) quiet() bool { return q.store.failures() == q.faults }
@@ -178,11 +179,18 @@ func (q *call) run(ctx context.Context) {
 		if q.depth == 1 {
 			q.world.nestedBefore = q.count.nested
 		}
-		q.did = m.Login(ctx, session.Login{User: q.user, Remember: q.remember}, nil)
+		l := session.Login{User: q.user, Remember: q.remember}
+		if q.dice.IntN(4) == 0 {
+			l.Policy = q.policy()
+		}
+		q.did = m.Login(ctx, l, nil)
 		q.logins--
 		if q.did == nil {
 			s, _ := m.Get(ctx)
 			q.id, q.remember = s.ID, s.Remember // another login's, if it joined that
+			if e, err := q.kept.Get(context.Background(), "s:"+s.ID); err == nil {
+				q.own = e.Value.Policy
+			}
 		}
 	}
 }
@@ -292,7 +300,7 @@ func (q *call) loggedIn(given string, known, admitted, unknown bool) {
 		q.fail(fmt.Errorf("a login gives the client %q", given))
 		return
 	}
-	began := life{user: q.user, id: q.id, remember: q.remember}
+	began := life{user: q.user, id: q.id, remember: q.remember, own: q.own}
 	if q.l != nil && (q.l.user == "" || q.l.user == q.user) {
 		// The data came along, unless another call ended the session first, or another login has begun, or joins, this one's.
 		if began.most = q.l.most; admitted && !known && q.l.endedAt == 0 && q.l.changed == q.changed && q.lived {

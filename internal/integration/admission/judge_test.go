@@ -28,6 +28,7 @@ const (
 type life struct {
 	user     string
 	remember bool
+	own      *slidingttl.Policy // Login.Policy; nil: that of the release
 	id       string
 	tokens   []issued // the last is the session's
 	born     time.Time
@@ -57,7 +58,10 @@ type policies struct {
 }
 
 func (p *policies) of(l *life) slidingttl.Policy {
-	if l.remember {
+	switch {
+	case l.own != nil:
+		return *l.own
+	case l.remember:
 		return p.remember
 	}
 	return p.normal
