@@ -136,6 +136,14 @@ func (m *Manager[T]) join(ctx context.Context, q *request[T], user string, f fun
 	if next == nil {
 		return nil, nil
 	}
+	// Another user's session is not even touched.
+	e, err := m.store.Peek(ctx, next.key(m.opts.KeyPrefix))
+	if err != nil || e.Value.User != user {
+		if errors.Is(err, slidingttl.ErrNotFound) {
+			err = nil
+		}
+		return nil, err
+	}
 	found, _, err := q.fetch(ctx, *next, false)
 	if err != nil || found.now == nil || found.now.entry.Value.User != user {
 		return nil, err

@@ -76,3 +76,30 @@ func TestLoginPolicyInvalid(t *testing.T) {
 		}
 	}
 }
+
+// TestJoinTouchesNoOther: a login with the token from before another user's login keeps that one's session alive
+// no longer.
+func TestJoinTouchesNoOther(t *testing.T) {
+	s := newSite(t, nil)
+	ctx := s.visit("")
+	if err := s.count(ctx); err != nil {
+		t.Fatal(err)
+	}
+	before := s.leave(ctx, "")
+	s.login(before, "ann")
+	s.clock.Advance(9 * time.Second)
+	anns, touched := s.live(), false
+	s.store.onCalls(func(op, key string) error {
+		for id, user := range anns {
+			touched = touched || user == "ann" && key == "s:"+id && op != "read"
+		}
+		return nil
+	})
+	long := s.release(100*hours, 200*hours)
+	if err := long.Login(long.Load(t.Context(), before), session.Login{User: "bob"}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if touched {
+		t.Error("it did")
+	}
+}
