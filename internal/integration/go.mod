@@ -26,6 +26,7 @@ require (
 	github.com/slidingttl/slidingttl/drivers/hot v0.1.0
 	github.com/slidingttl/slidingttl/drivers/redis v0.1.0
 	github.com/slidingttl/slidingttl/drivers/sql v0.1.0
+	github.com/slidingttl/slidingttl/middleware/grpc v0.1.0
 	github.com/slidingttl/slidingttl/telemetry/slidingotel v0.1.0
 	github.com/slidingttl/slidingttl/telemetry/slidingprom v0.1.0
 	go.opentelemetry.io/otel/exporters/prometheus v0.61.0
@@ -163,7 +164,7 @@ require (
 	golang.org/x/tools v0.50.0 // indirect
 	golang.org/x/xerrors v0.0.0-20240903120638-7835f813f4da // indirect
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20260414002931-afd174a4e478 // indirect
-	google.golang.org/grpc v1.82.1 // indirect
+	google.golang.org/grpc v1.82.1
 	google.golang.org/protobuf v1.36.11
 	modernc.org/libc v1.77.1 // indirect
 	modernc.org/mathutil v1.7.1 // indirect

@@ -26,8 +26,9 @@ var (
 	ErrInsecure = errors.New("session: InsecureLocalhost serves requests from and for localhost only")
 )
 
-// Error is a failure of a Manager's call other than the above: its store failed, the data is too
-// large, or the user has no such session. Its text is Err's. So an adapter can tell it from an error
+// Error is a failure of a Manager's call that no other error here names.
+//
+// The store failed, the data is too large, or the user has no such session. Its text is Err's. So an adapter can tell it from an error
 // of the application's own stores.
 type Error struct{ Err error }
 

@@ -34,7 +34,9 @@ func (m *Manager[T]) Require(login string) func(next http.Handler) http.Handler 
 	}
 }
 
-// Next returns where the visitor who logs in by r wanted to go: the value of "next", from the URL
+// Next returns the page that the visitor who logs in by r wanted.
+//
+// It is the value of "next", from the URL
 // that Require sends visitors to or from the form of that page. It is fallback if there is none, or one that is not a
 // plain path of this site. An attacker may choose the value, so a site redirects to nothing else.
 func Next(r *http.Request, fallback string) string {

@@ -41,7 +41,6 @@ type life struct {
 	sure   time.Time // its last access that no failure of the store was in the way of
 	latest time.Time // until when an access may keep it, at most
 
-	trace       []string
 	least, most int // Data.Count: changes that were acknowledged, and those beside them whose answers were lost
 }
 
