@@ -50,9 +50,15 @@ func (a *app) show(ctx context.Context, p *paceFlags, what string, s *store) (hi
 	}, nil
 }
 
-// line overwrites the line of progress, if there is a terminal.
+// line overwrites the line of progress, if there is a terminal. A text that is wider than the terminal
+// is cut: it would take a second line, which is not overwritten.
 func (a *app) line(text string) {
 	if a.asks {
+		if a.width != nil {
+			if most := a.width() - 1; most > 0 && len(text) > most { // it is ASCII
+				text = text[:most]
+			}
+		}
 		_, _ = fmt.Fprint(a.err, "\r\x1b[K"+text)
 	}
 }

@@ -73,3 +73,13 @@ func TestProgressOfAbout(t *testing.T) {
 		}
 	}
 }
+
+// On a narrow terminal the line of progress takes one line.
+func TestNarrowTerminal(t *testing.T) {
+	var b strings.Builder
+	a := app{streams: streams{err: &b, asks: true, width: func() int { return 20 }}}
+	a.line("adopt: 12000 of about 300000 records")
+	if want := "\r\x1b[Kadopt: 12000 of abo"; b.String() != want {
+		t.Errorf("it prints %q; want %q", b.String(), want)
+	}
+}

@@ -20,13 +20,18 @@ import (
 type streams struct {
 	in       io.Reader
 	out, err io.Writer
-	typed    bool // in is a terminal
-	asks     bool // err is one too: questions are asked, progress is shown
+	typed    bool       // in is a terminal
+	asks     bool       // err is one too: questions are asked, progress is shown
+	width    func() int // columns of err, zero if unknown; nil: unknown
 }
 
 func terminal(in, out, err *os.File) streams {
 	typed := term.IsTerminal(int(in.Fd()))
-	return streams{in: in, out: out, err: err, typed: typed, asks: typed && term.IsTerminal(int(err.Fd()))}
+	width := func() int {
+		columns, _, _ := term.GetSize(int(err.Fd()))
+		return columns
+	}
+	return streams{width: width, in: in, out: out, err: err, typed: typed, asks: typed && term.IsTerminal(int(err.Fd()))}
 }
 
 // app is what all commands share.
