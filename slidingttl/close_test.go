@@ -282,7 +282,11 @@ func TestTwoCloses(t *testing.T) {
 			}
 			return nil
 		}
-		s, err := slidingttl.New(d, session, &slidingttl.Options[int]{Touches: slidingttl.Background})
+		var told atomic.Int32
+		s, err := slidingttl.New(d, session, &slidingttl.Options[int]{Touches: slidingttl.Background, Workers: 5, OnTouchError: func(_ context.Context, _ string, err error) {
+			wantErr(t, err, slidingttl.ErrClosed)
+			told.Add(1)
+		}})
 		must(t, err)
 		for i := range 20 {
 			plant(under, fmt.Sprint(i), time.Minute)
@@ -299,6 +303,9 @@ func TestTwoCloses(t *testing.T) {
 			}
 		}
 		must(t, s.Close(t.Context()))
+		if told.Load() != 20 {
+			t.Errorf("%d hooks", told.Load())
+		}
 	})
 }
 

@@ -223,3 +223,21 @@ func TestLeftOfARecordWithoutExpiry(t *testing.T) {
 		}
 	})
 }
+
+// A touch that finds its record gone makes the store forget it: an upsert then needs no second trip.
+func TestLostTouchIsForgotten(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		s := open(t, d, session, nil)
+		plant(under, "a", time.Minute)
+		gone := once("touch", func() { must(t, under.Delete(t.Context(), "a")) })
+		d.before = func(_ context.Context, op, _ string) error { gone(op); return nil }
+		_, err := s.Get(t.Context(), "a")
+		wantErr(t, err, slidingttl.ErrNotFound)
+		d.counts()
+		must(t, s.Upsert(t.Context(), "a", 2))
+		if trips := d.counts(); len(trips) != 1 || trips["insert"] != 1 {
+			t.Errorf("the upsert took %v", trips)
+		}
+	})
+}

@@ -130,7 +130,7 @@ func (t *Touches) drop(slots map[string]*slot) {
 	for _, s := range slots {
 		t.lock()
 		for _, n := range s.pending {
-			t.end(n, Outcome{Was: n.Was, Meta: n.Was, Err: ErrClosed, result: Failed})
+			t.end(n, Outcome{Err: ErrClosed, result: Failed})
 		}
 		dropped, t.ended = append(dropped, t.ended...), nil
 		t.mu.Unlock()

@@ -46,10 +46,7 @@ func (m *Memo) slot(h uint64, key string) *atomic.Pointer[remembered] {
 	last := uint64(len(m.slots) - 1)
 	first, second := &m.slots[h&last], &m.slots[h>>32&last]
 	a, b := first.Load(), second.Load()
-	switch {
-	case b != nil && b.key == key:
-		return second
-	case a == nil || a.key == key || b != nil:
+	if known := b != nil && b.key == key; !known && (a == nil || a.key == key || b != nil) {
 		return first
 	}
 	return second

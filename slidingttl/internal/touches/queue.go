@@ -23,7 +23,7 @@ func (t *Touches) enqueue(n *touch, s state) {
 		if shed == nil || shed.dies() <= n.dies() {
 			shed = n
 		}
-		t.end(shed, Outcome{Was: shed.Was, Meta: shed.Was, Err: ErrShed, result: Shed})
+		t.end(shed, Outcome{Err: ErrShed, result: Shed})
 		if shed == n {
 			return
 		}

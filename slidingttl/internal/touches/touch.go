@@ -143,7 +143,7 @@ func (t *Touches) run(n *touch) {
 	n.began = t.sent()
 	o := Outcome{result: none}
 	if n.readTouch == nil {
-		o = Outcome{Was: n.Was, Meta: n.Was, Err: ErrExited, result: Failed}
+		o = Outcome{Was: n.Was, Err: ErrExited, result: Failed}
 	}
 	defer func() { // also if a caller's function calls runtime.Goexit
 		t.lock()
@@ -181,7 +181,7 @@ func (t *Touches) wasLate(n *touch) {
 // one begins. What failed rests and is tried again.
 func (t *Touches) landed(n *touch, o Outcome) {
 	if t.gaveUp && n.readTouch == nil { // Close has said so
-		o = Outcome{Was: n.Was, Meta: n.Was, Err: ErrClosed, result: Failed}
+		o = Outcome{Err: ErrClosed, result: Failed}
 	}
 	if o.failed() && !t.Strict {
 		t.limits.grow(-1)

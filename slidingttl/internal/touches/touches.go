@@ -163,7 +163,7 @@ func (t *Touches) Late() (<-chan struct{}, context.CancelFunc) {
 // TouchOrQueue makes or queues the touch that a needs. In a transaction of ctx, or over memory, it
 // makes it at once.
 //
-// If the caller need not wait, it returns the record as it was. A read waits until late ends, and
+// If the caller need not wait, the record is as it was. A read waits until late ends, and
 // not at all if late has ended before. urgent: the caller waits until ctx ends, and the touch
 // ignores the budget. The touch goes on in any case.
 func (t *Touches) TouchOrQueue(ctx context.Context, a *Access, late <-chan struct{}, urgent bool) Outcome {
@@ -183,7 +183,7 @@ func (t *Touches) TouchOrQueue(ctx context.Context, a *Access, late <-chan struc
 	if t.halted {
 		t.givenUp++
 		t.unlock()
-		o := Outcome{Was: a.Was, Meta: a.Was, Err: ErrClosed, result: Failed}
+		o := Outcome{Err: ErrClosed, result: Failed}
 		t.broke(a)
 		t.count(ctx, a, o, time.Time{})
 		return o
@@ -194,15 +194,15 @@ func (t *Touches) TouchOrQueue(ctx context.Context, a *Access, late <-chan struc
 		t.count(ctx, a, Outcome{result: Shared}, time.Time{})
 	}
 	if !waits {
-		return Outcome{Meta: a.Was, Cap: a.Rules.Cap(a.Was.CreatedAt), Err: ctx.Err()}
+		return Outcome{Meta: a.Was, Err: ctx.Err()}
 	}
 	select {
 	case <-n.done:
 		return n.outcome
 	case <-ctx.Done():
-		return Outcome{Meta: a.Was, Err: ctx.Err()}
+		return Outcome{Err: ctx.Err()}
 	case <-late:
-		return Outcome{Meta: a.Was, Err: errLate}
+		return Outcome{Err: errLate}
 	}
 }
 

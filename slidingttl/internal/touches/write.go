@@ -101,14 +101,11 @@ func (t *Touches) missed(a *Access, o Outcome, err error, waited bool) Outcome {
 	if errors.Is(err, driver.ErrNotFound) {
 		err = ErrGone
 	}
-	switch o.Err, o.result = err, Failed; {
-	case !o.lost():
-	case waited && !a.Was.Alive(t.now()):
+	if o.Err, o.result = err, Failed; o.lost() {
 		t.Memo.Forget(a.Key)
-		o.result = Shed // it probably died in the queue
-	default:
-		t.Memo.Forget(a.Key)
-		o.result = Lost
+		if o.result = Lost; waited && !a.Was.Alive(t.now()) {
+			o.result = Shed // it probably died in the queue
+		}
 	}
 	if errors.Is(err, driver.ErrLocked) {
 		o.result = Deferred

@@ -1,0 +1,248 @@
+package touches
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/internal/tally"
+	"github.com/slidingttl/slidingttl/slidingttl/policy"
+)
+
+var minute = policy.NewRules(policy.Policy{IdleGrace: time.Minute, MaxLifetime: time.Hour}, time.Millisecond, time.Second, false)
+
+// fixture is touches whose writes and reads the test decides and counts.
+type fixture struct {
+	*Touches
+	down, slow    atomic.Bool // writes fail, and take 20 ms
+	stored        atomic.Pointer[driver.Meta]
+	writes, reads atomic.Int64
+}
+
+func newFixture(c Config) *fixture {
+	f := new(fixture)
+	c.Write = func(_ context.Context, _ string, was driver.Meta, _ driver.Life, _ driver.Instant) (driver.Version, error) {
+		f.writes.Add(1)
+		if f.slow.Load() {
+			time.Sleep(20 * time.Millisecond)
+		}
+		if f.down.Load() {
+			return 0, errDown
+		}
+		return was.Version + 1, nil
+	}
+	c.Read = func(context.Context, string) (driver.Meta, *policy.Rules, error) {
+		f.reads.Add(1)
+		return *f.stored.Load(), minute, nil
+	}
+	c.Changed, c.Clock, c.Tally, c.Memo = func(State) {}, wallClock{}, new(tally.Tally), NewMemo(64)
+	c.Timeout, c.Wait, c.MaxSkew = 5*time.Second, 100*time.Millisecond, time.Second
+	if c.Queue == 0 {
+		c.Queue = 100
+	}
+	f.Touches = New(c)
+	return f
+}
+
+// record is one of the bubble's first instant, with left to live.
+func record(left time.Duration) driver.Meta {
+	now := driver.Floor(time.Now())
+	return driver.Meta{Life: driver.Life{CreatedAt: 946684800_000, ExpiresAt: now.Add(left)}, Version: 1}
+}
+
+// touch makes an access to key that read m, and returns its outcome and how long it waited.
+func (f *fixture) touch(t *testing.T, key string, m driver.Meta) (o Outcome, waited time.Duration) {
+	t.Helper()
+	began := time.Now()
+	var a Access
+	if !f.Due(&a, began, key, m, minute, driver.Life{}, f.Memo.Clock()) {
+		t.Error("no touch is due")
+	}
+	late, stop := f.Late()
+	defer stop()
+	o = f.TouchOrQueue(t.Context(), &a, late, false)
+	return o, time.Since(began)
+}
+
+var errDown = errors.New("store is down")
+
+// A read whose key's touch rests after a failure neither waits nor sends it.
+func TestRestingTouchIsNotSentByReads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(Config{})
+		f.down.Store(true)
+		m := record(50 * time.Second)
+		f.stored.Store(&m)
+		f.touch(t, "a", m)
+		time.Sleep(100 * time.Millisecond)
+		if _, waited := f.touch(t, "a", m); waited != 0 || f.writes.Load() != 1 {
+			t.Errorf("it waited %v, and %d touches were sent", waited, f.writes.Load())
+		}
+		f.down.Store(false)
+		time.Sleep(time.Second)
+		if f.writes.Load() != 2 {
+			t.Errorf("%d touches", f.writes.Load())
+		}
+	})
+}
+
+// A second read of a key whose touch of another life is under way waits for its own.
+func TestReadWaitsForTheTouchItShares(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(Config{})
+		f.slow.Store(true)
+		life, next := record(30*time.Second), record(40*time.Second)
+		next.CreatedAt++
+		f.stored.Store(&next)
+		go f.touch(t, "a", life)
+		synctest.Wait()
+		for range 2 { // the second shares the touch that the first has added
+			go func() {
+				if o, waited := f.touch(t, "a", next); o.Err != nil || waited != 40*time.Millisecond {
+					t.Errorf("it waited %v: %v", waited, o.Err)
+				}
+			}()
+			synctest.Wait()
+		}
+		time.Sleep(time.Second)
+	})
+}
+
+// Flush sends at once what rests after a failure, each time.
+func TestFlushEndsRests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(Config{})
+		f.down.Store(true)
+		m := record(50 * time.Second)
+		f.stored.Store(&m)
+		f.touch(t, "a", m)
+		time.Sleep(10 * time.Second) // the rest now is of 4 s or 8 s
+		began := time.Now()
+		if err := f.Flush(t.Context()); !errors.Is(err, errDown) {
+			t.Errorf("Flush: %v", err)
+		}
+		f.down.Store(false)
+		if err := f.Flush(t.Context()); err != nil || time.Since(began) != 0 {
+			t.Errorf("Flush: %v after %v", err, time.Since(began))
+		}
+	})
+}
+
+// A touch that landed since a record was read serves its access without another write.
+func TestLandedTouchServesALaterAccess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(Config{})
+		m := record(30 * time.Second)
+		var second Access
+		if !f.Due(&second, time.Now(), "a", m, minute, driver.Life{}, f.Memo.Clock()) {
+			t.Fatal("no touch is due")
+		}
+		f.touch(t, "a", m)
+		if o := f.TouchOrQueue(t.Context(), &second, nil, true); o.Err != nil || o.result != Shared || f.writes.Load() != 1 {
+			t.Errorf("%+v, %d writes", o, f.writes.Load())
+		}
+	})
+}
+
+// A read and touch in one that ends without an answer is no touch, and spoils none that waits.
+func TestReadTouchWithoutAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(Config{})
+		done := f.ReadTouch(t.Context(), "a", func(context.Context) (Outcome, bool) {
+			time.Sleep(10 * time.Millisecond)
+			runtime.Goexit()
+			return Outcome{}, false
+		})
+		f.touch(t, "a", record(30*time.Second))
+		<-done
+		if n := f.Tally.Sum(tally.Outcomes + tally.Counter(Written)); n != 1 || f.reads.Load() != 0 {
+			t.Errorf("%d touches, %d reads", n, f.reads.Load())
+		}
+	})
+}
+
+// An access that does not wait has its record as it was.
+func TestNoWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(Config{Background: true})
+		m := record(30 * time.Second)
+		if o, waited := f.touch(t, "a", m); o.Meta != m || o.Err != nil || waited != 0 {
+			t.Errorf("%+v after %v", o, waited)
+		}
+	})
+}
+
+// A life that a save carries over stays with what it saved, whichever access comes first.
+func TestMergeKeepsTheLifeBefore(t *testing.T) {
+	saved, other := driver.Meta{Version: 2}, driver.Meta{Version: 3}
+	before, earlier := driver.Life{CreatedAt: 5, ExpiresAt: 50}, driver.Life{CreatedAt: 4, ExpiresAt: 40}
+	for _, tt := range []struct {
+		was, later  Access
+		keeps       driver.Life
+		description string
+	}{
+		{Access{Was: saved, Before: before}, Access{Was: saved, At: 1}, before, "a read after the save"},
+		{Access{Was: saved, Before: before}, Access{Was: saved, Before: earlier, At: 1}, earlier, "another save"},
+		{Access{Was: saved, Before: before}, Access{Was: other, At: 1}, driver.Life{}, "a read of another version"},
+		{Access{Was: saved, At: 1}, Access{Was: saved, Before: before}, before, "a save whose access is earlier"},
+	} {
+		n := &touch{Access: tt.was}
+		n.Rules, tt.later.Rules = minute, minute
+		if n.merge(tt.later); n.Before != tt.keeps {
+			t.Errorf("%s: %+v", tt.description, n.Before)
+		}
+	}
+}
+
+// The bound on touches in flight: small after a bad time, and grown by touches that land.
+func TestLimits(t *testing.T) {
+	l := newLimits(0)
+	l.running = 100
+	l.slowStart()
+	if l.most != 100+leastInFlight {
+		t.Errorf("after slowStart %d may run", l.most)
+	}
+	l.running, l.queued = l.most, leastInFlight
+	if l.free() {
+		t.Error("more run than may")
+	}
+	if l.running--; !l.free() {
+		t.Error("fewer run than may")
+	}
+	synctest.Test(t, func(t *testing.T) {
+		for _, late := range []bool{false, true} {
+			f := newFixture(Config{})
+			f.limits.slowStart()
+			f.pressure.Late, f.pressure.trouble = late, time.Now()
+			f.touch(t, "a", record(30*time.Second))
+			synctest.Wait()
+			f.mu.Lock()
+			if want := map[bool]int{false: mostInFlight, true: leastInFlight + 1}[late]; f.limits.most != want {
+				t.Errorf("after a touch that landed (late ones: %v) %d may run, want %d", late, f.limits.most, want)
+			}
+			f.mu.Unlock()
+		}
+	})
+}
+
+// A key that is being deleted blocks the memory of few others.
+func TestDeletingBlocksFewKeys(t *testing.T) {
+	m := NewMemo(1 << 10)
+	defer m.Deleting("a")()
+	known := 0
+	for i := range 100 {
+		key := string(rune('b' + i))
+		m.Wrote(key, meta(10), m.Clock())
+		if m.Known(key) != nil {
+			known++
+		}
+	}
+	if known < 90 {
+		t.Errorf("%d of 100 keys are remembered", known)
+	}
+}
