@@ -37,8 +37,10 @@ func clockOf[T any](d driver.Driver[T], now func() time.Time, skew time.Duration
 // mayWrite is called before a write is planned. It makes the clock learn the time, and returns
 // ErrClosed once Close has given up the calls under way.
 func (s *Store[T]) mayWrite(ctx context.Context) error {
-	if err := s.touches.Closed(); err != nil || s.learner == nil {
-		return err
+	if s.learner != nil {
+		if err := s.learner.Learn(ctx); err != nil {
+			return err
+		}
 	}
-	return s.learner.Learn(ctx)
+	return s.touches.Closed()
 }

@@ -44,7 +44,12 @@ func TestCloseReturnsWithItsContext(t *testing.T) {
 				}
 				return errDown
 			}
-			s := waiting(t, d, under, n, slidingttl.Options[int]{})
+			var told atomic.Int64
+			s := waiting(t, d, under, n, slidingttl.Options[int]{OnTouchError: func(_ context.Context, _ string, err error) {
+				if errors.Is(err, slidingttl.ErrClosed) {
+					told.Add(1)
+				}
+			}})
 			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 			defer cancel()
 			pending, began := s.Stats().Pending, time.Now()
@@ -59,8 +64,8 @@ func TestCloseReturnsWithItsContext(t *testing.T) {
 			}
 			time.Sleep(time.Second)
 			accounted(t, s.Stats())
-			if drain != nil && drain.Abandoned < int(s.Stats().TouchFails-s.Stats().Retried) {
-				t.Errorf("Close gave up %d touches, but %+v", drain.Abandoned, s.Stats())
+			if drain != nil && drain.Abandoned != int(told.Load()) {
+				t.Errorf("Close gave up %d touches, and %d were told: %+v", drain.Abandoned, told.Load(), s.Stats())
 			}
 		})
 	}

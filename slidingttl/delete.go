@@ -13,12 +13,16 @@ import (
 const undoTime = time.Minute
 
 // deleting is s.memo.Deleting for a call by ctx.
-func (s *Store[T]) deleting(ctx context.Context, key string) (deleted func()) {
-	deleted = s.memo.Deleting(key)
-	if s.memo == nil || !driver.MayUndo(ctx) {
-		return deleted
+func (s *Store[T]) deleting(ctx context.Context, key string) func() {
+	deleted := s.memo.Deleting(key)
+	switch {
+	case s.memo == nil:
+	case driver.MayUndo(ctx):
+		return func() { time.AfterFunc(undoTime, deleted) }
+	case s.stale:
+		return func() { time.AfterFunc(staleness, deleted) }
 	}
-	return func() { time.AfterFunc(undoTime, deleted) }
+	return deleted
 }
 
 // Delete removes the record under key. An absent key is no error.
@@ -43,7 +47,8 @@ func (s *Store[T]) DeleteEntry(ctx context.Context, key string, e Entry[T]) erro
 	})
 }
 
-// retryAfterTouch makes a write over the record was, and repeats it after a conflict with a touch.
+// retryAfterTouch makes a write over the record was, and repeats it after a conflict with a touch. A
+// record without created_at was not touched.
 func (s *Store[T]) retryAfterTouch(was driver.Meta, write func(was driver.Meta) (driver.Meta, error)) (driver.Meta, error) {
 	for {
 		if err := s.touches.Closed(); err != nil {
@@ -51,7 +56,7 @@ func (s *Store[T]) retryAfterTouch(was driver.Meta, write func(was driver.Meta) 
 		}
 		m, err := write(was)
 		conflict, ok := errors.AsType[*driver.ConflictError](err)
-		if !ok || conflict.Found.Version != was.Version || conflict.Found.CreatedAt != was.CreatedAt || conflict.Found == was {
+		if !ok || conflict.Found.CreatedAt == 0 || conflict.Found.Version != was.Version || conflict.Found.CreatedAt != was.CreatedAt || conflict.Found == was {
 			return m, err
 		}
 		was = conflict.Found

@@ -29,6 +29,9 @@ func (g *gate) init() { g.empty = make(chan struct{}) }
 
 // enter lets a call in, to be ended with leave. Nil: the gate is closed.
 func (g *gate) enter() *stripe {
+	if g.closed.Load() {
+		return nil
+	}
 	s := &g.stripes[tally.Stripe()]
 	if s.calls.Add(1) < gateClosed {
 		return s

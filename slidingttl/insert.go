@@ -44,6 +44,9 @@ func (s *Store[T]) insert(ctx context.Context, key string, v T) (m driver.Meta, 
 	since := s.memo.Clock()
 	ctx = s.countReplaced(ctx, r)
 	for range writeAttempts {
+		if err = s.touches.Closed(); err != nil {
+			break
+		}
 		now := s.clock.Now()
 		m.Life = r.New(now)
 		if m.Version, err = s.driver.Insert(ctx, key, v, m.Life, driver.Floor(now)); !driver.PlanAgain(err) {

@@ -33,7 +33,7 @@ func (s *Store[T]) Get(ctx context.Context, key string) (value T, err error) {
 			value = *v
 			to, ok := rules.Slid(m.Life, now)
 			switch {
-			case !ok || ctx.Err() != nil:
+			case !ok || ctx.Err() != nil || s.rules.Load() != rules: // the record may be by newer rules
 			case to == m.ExpiresAt:
 				s.stats.Add(tally.Hits)
 				return value, nil
@@ -256,10 +256,10 @@ func (s *Store[T]) judgeLife(key string, r *readResult[T], err error) error {
 		return nil
 	case !alive && !r.rules.Alive(r.meta.Life, driver.Floor(s.clock.Now())):
 		return ErrNotFound
-	case r.meta.CreatedAt == 0 && s.opts.Foreign == Reject:
+	case r.meta.CreatedAt == 0 && s.opts.Foreign == Reject && !r.saved:
 		return ErrForeign
 	}
-	r.needsNoTouch = r.meta.CreatedAt == 0 && s.opts.Foreign == ReadOnly
+	r.needsNoTouch = r.meta.CreatedAt == 0 && s.opts.Foreign == ReadOnly && !r.saved
 	return nil
 }
 

@@ -180,7 +180,12 @@ func TestSaveThatMayBeUndone(t *testing.T) {
 		}
 		refusing, err := slidingttl.Wrap(repo, open(t, d, session, &slidingttl.Options[profile]{Foreign: slidingttl.ReadOnly}), profileKey, nil)
 		must(t, err)
-		wantErr(t, refusing.Upsert(ctx, 2, profile{}), slidingttl.ErrForeign)
+		must(t, refusing.Upsert(ctx, 2, profile{})) // a new record is nobody's
+		under.Plant(profileKey(3), profile{}, driver.Life{})
+		wantErr(t, refusing.Upsert(ctx, 3, profile{Name: "bob"}), slidingttl.ErrForeign)
+		if e := stored(t, under, profileKey(3)); e.Value.Name != "" {
+			t.Error("a foreign record was written over")
+		}
 	})
 }
 

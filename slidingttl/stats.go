@@ -47,6 +47,10 @@ type Stats struct {
 	Broken     time.Duration // the promised life that failed and shed touches cost, at most
 	HookPanics uint64        // panics recovered from hooks, PolicyOf and PolicyFor
 
+	// HooksSkipped counts calls of Observer.Touch and OnTouchError that were left out, because 65,536
+	// waited for others to return.
+	HooksSkipped uint64
+
 	// The state now.
 	Pending     int  // touches that wait
 	BreakerOpen bool // the store refuses touches: they wait, and one at a time is tried
@@ -66,7 +70,7 @@ func (s *Store[T]) Stats() Stats {
 		Damped: n(tally.Damped), Behind: n(tally.Behind), Shared: touch(TouchShared), TouchLost: touch(TouchLost), Deferred: touch(TouchDeferred),
 		TouchFails: touch(TouchFailed), Retried: n(tally.Retried), Shed: touch(TouchShed),
 		OverBudget: n(tally.OverBudget), QueueFull: n(tally.QueueFull), Saturated: saturated,
-		Broken: time.Duration(n(tally.Broken)) * time.Millisecond, HookPanics: n(tally.Panics),
+		Broken: time.Duration(n(tally.Broken)) * time.Millisecond, HookPanics: n(tally.Panics), HooksSkipped: n(tally.HooksSkipped),
 		Pending: waiting, BreakerOpen: now.Failing, Late: now.Late || now.Failing,
 	}
 }

@@ -112,6 +112,9 @@ func New[T any](d driver.Driver[T], p Policy, opts *Options[T]) (*Store[T], erro
 	if o.OnTouchError != nil || s.hooks.observer.Touch != nil {
 		c.Ended = s.hooks.touch
 	}
+	if o.PolicyOf == nil && o.PolicyFor == nil {
+		c.Rules = s.rules.Load
+	}
 	s.touches = touches.New(c)
 	return s, nil
 }

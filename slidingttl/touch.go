@@ -134,10 +134,10 @@ const touchKeyAttempts = 3
 // written: it was just written by other means, so a stale read would mislead. was, unless zero, is
 // the life before that write, which continues if the record has none now.
 func (s *Store[T]) touchKey(ctx context.Context, key string, was driver.Life, written bool) (driver.Life, error) {
-	for range touchKeyAttempts {
+	for attempt := range touchKeyAttempts {
 		r := readResult[T]{op: opTouch, urgent: true, before: was, saved: written}
 		var err error
-		if written {
+		if written || attempt > 0 {
 			err = s.read(ctx, s.latest, key, &r)
 		} else {
 			err = s.readForAccess(ctx, key, &r, true)
@@ -154,7 +154,7 @@ func (s *Store[T]) touchKey(ctx context.Context, key string, was driver.Life, wr
 			o.Meta.ExpiresAt = min(o.Meta.ExpiresAt, o.Cap)
 			return o.Meta.Life, nil
 		case touches.ErrGone, touches.ErrReplaced:
-			was, written = driver.Life{}, true // the next one is another record
+			was, written = driver.Life{}, false // the next one is another record
 		default:
 			return driver.Life{}, o.Err
 		}
@@ -166,7 +166,7 @@ func (s *Store[T]) touchKey(ctx context.Context, key string, was driver.Life, wr
 func (s *Store[T]) mayTouch(r *readResult[T]) error {
 	switch created := r.before.CreatedAt; {
 	case r.meta.CreatedAt != 0:
-	case s.opts.Foreign != Adopt:
+	case s.opts.Foreign != Adopt && !r.saved:
 		return ErrForeign
 	case created != 0 && r.rules.Cap(created) <= driver.Floor(s.clock.Now()):
 		return ErrNotFound

@@ -112,7 +112,7 @@ func (s *Store[T]) replace(ctx context.Context, key string, v T, read driver.Met
 		}
 		return m, err
 	})
-	s.touches.Lowered(key, claim, lowers, err)
+	s.touches.Lowered(key, claim, lowers && !driver.MayUndo(ctx), err)
 	if err != nil {
 		s.memo.Forget(key)
 		return m, err

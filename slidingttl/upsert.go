@@ -68,7 +68,7 @@ func (s *Store[T]) upsert(ctx context.Context, key string, v T) (m driver.Meta, 
 			lowers = found != nil && isLower(life, found.Life)
 			return life, err
 		}, now)
-		s.touches.Lowered(key, claim, lowers, err)
+		s.touches.Lowered(key, claim, lowers && !driver.MayUndo(ctx), err)
 	}
 	if err != nil {
 		s.memo.Forget(key)
@@ -95,6 +95,9 @@ func (s *Store[T]) write(ctx context.Context, key string, v T, r *policy.Rules, 
 	if known == nil && s.overwriter != nil { // the server decides
 		m, err := s.overwriter.Overwrite(ctx, key, v, r.New(now), r.Overwrite(now), driver.Floor(now))
 		for attempt := 1; driver.PlanAgain(err) && attempt < writeAttempts; attempt++ {
+			if err = s.touches.Closed(); err != nil {
+				return m, err
+			}
 			now = s.clock.Now()
 			m, err = s.overwriter.Overwrite(ctx, key, v, r.New(now), r.Overwrite(now), driver.Floor(now))
 		}

@@ -148,12 +148,17 @@ func missing(method string) error {
 func (w *Wrapped[K, V, T]) save(ctx context.Context, op string, id K, v V, write func(context.Context, K, V) error) error {
 	return w.call(ctx, op, id, func(key string) error {
 		was := driver.Life{CreatedAt: w.createdAt(v)}
-		if was.CreatedAt == 0 && op != opInsert {
+		if was.CreatedAt == 0 && op != opInsert || w.s.opts.Foreign != Adopt {
 			r := readResult[T]{op: opPeek}
-			if err := w.s.read(ctx, w.s.latest, key, &r); err == nil {
-				was = r.meta.Life
-			} else if !errors.Is(err, ErrNotFound) {
+			err := w.s.read(ctx, w.s.latest, key, &r)
+			if err == nil && r.meta.CreatedAt == 0 && w.s.opts.Foreign != Adopt {
+				err = ErrForeign
+			}
+			if err != nil && !errors.Is(err, ErrNotFound) {
 				return wrap(ctx, opPeek, err)
+			}
+			if err == nil && was.CreatedAt == 0 {
+				was = r.meta.Life
 			}
 		}
 		if driver.MayUndo(ctx) {

@@ -262,6 +262,9 @@ func (d *Driver[T]) match(key string, old *record[T], was driver.Meta, now drive
 	}
 	switch found := old.meta(); {
 	case !found.Alive(now) || old.ended():
+		if !found.Alive(d.clock.instant()) {
+			old.expires.Or(endedBit) // so that no Slide of a Get that began before revives it
+		}
 		return driver.ErrNotFound
 	case found != was:
 		return &driver.ConflictError{Found: found}

@@ -155,6 +155,15 @@ func (r *Rules) Touched(l driver.Life, access, created, grown driver.Instant) dr
 	return r.life(created, r.expiry(created, access.Plus(grown)))
 }
 
+// Saved is Touched for a record whose value was just written by other means, which with Promote is no
+// read.
+func (r *Rules) Saved(l driver.Life, access, created driver.Instant) driver.Life {
+	if l.CreatedAt != 0 {
+		created = l.CreatedAt
+	}
+	return r.life(created, r.written(created, access))
+}
+
 // Grown is what the slack grows by for a share of what it may.
 func (r *Rules) Grown(share float64) driver.Instant {
 	if r.promote || !(share > 0) {

@@ -80,12 +80,19 @@ func (w *world) checkTouch(i *incarnation, o *op, key string, was driver.Meta, l
 		return lowered // that is how it deletes
 	}
 	lo, hi := ceil(p.clock(o.start)), ceil(p.now())
+	_, saved := o.saved(v)
 	fits := func(r rule, c driver.Instant) bool {
-		most := r.expiry(c, hi)
+		least, most := r.expiry(c, lo), r.expiry(c, hi)
+		if saved { // with Promote a write of the value is no read
+			least = r.written(c, lo)
+		}
+		if o.name == "save" {
+			most = r.written(c, hi)
+		}
 		if p.opts.Budget > 0 && w.store != local {
 			most = r.most(c, hi)
 		}
-		return life.ExpiresAt >= up(r.expiry(c, lo), w.step) && life.ExpiresAt <= up(most, w.step) && life.ExpiresAt%driver.Instant(w.step/ms) == 0
+		return life.ExpiresAt >= up(least, w.step) && life.ExpiresAt <= up(most, w.step) && life.ExpiresAt%driver.Instant(w.step/ms) == 0
 	}
 	if was.CreatedAt == 0 {
 		if w.foreign != slidingttl.Adopt {

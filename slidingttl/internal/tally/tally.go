@@ -28,6 +28,7 @@ const (
 	OverBudget
 	QueueFull
 	Panics
+	HooksSkipped
 	Outcomes // the first of those of touches, by touches.Result
 	counters = Outcomes + 6
 )

@@ -20,7 +20,7 @@ type Access struct {
 	Birth   driver.Instant // created_at for a record that has none
 	Since   uint64         // the memo's clock before the record was read
 	Exact   bool           // only for this version, if the record has no created_at
-	Saved   bool           // the record was just saved: one without created_at is new, and not adopted
+	Saved   bool           // the record was just saved: one without created_at is new, and not adopted, and with Promote this is no read
 }
 
 // keeps reports whether m, of the same generation, lasts as long as a promises.
@@ -93,12 +93,12 @@ func (o *Outcome) lost() bool { return o.Err == ErrGone || o.Err == ErrReplaced 
 
 // failed reports whether the touch failed and may succeed later.
 func (o *Outcome) failed() bool {
-	return o.Broke() && !errors.Is(o.Err, driver.ErrInvalid) && o.Err != ErrClosed
+	return o.Broke() && !errors.Is(o.Err, driver.ErrInvalid) && !errors.Is(o.Err, ErrClosed)
 }
 
 // serves reports whether a touch that ended with o did what a needs: it was for a's life, and a has
 // read either the record that it was planned for or the one that it replaced. What a has read else
-// may last longer than what this touch wrote.
+// may last longer than what this touch wrote, and what is to be lowered may still have to be.
 func (o *Outcome) serves(a *Access) bool {
 	switch {
 	case o.result == none:
@@ -110,7 +110,7 @@ func (o *Outcome) serves(a *Access) bool {
 	case o.Meta.CreatedAt != a.Was.CreatedAt && a.Was.CreatedAt != 0:
 		return false
 	}
-	return (o.Was == a.Was || o.Replaced == a.Was) && a.keeps(o.Meta)
+	return (o.Was == a.Was || o.Replaced == a.Was) && a.keeps(o.Meta) && !a.lowers()
 }
 
 // sameLife reports whether a and b are of one life. Of records without created_at only the version

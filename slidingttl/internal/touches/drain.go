@@ -40,6 +40,7 @@ func (t *Touches) Flush(ctx context.Context) error {
 	case <-f.ended:
 	case <-f.refused:
 	case <-ctx.Done():
+	case <-t.stop.Done():
 	}
 	t.lock()
 	defer t.unlock()
@@ -65,7 +66,6 @@ func (t *Touches) Close(ctx context.Context, calls <-chan struct{}) (givenUp, ho
 	t.unlock()
 	select {
 	case <-calls:
-	case <-t.stop.Done():
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
@@ -81,7 +81,7 @@ func (t *Touches) Close(ctx context.Context, calls <-chan struct{}) (givenUp, ho
 	}
 	t.lock()
 	defer t.unlock()
-	if err != nil {
+	if err != nil && t.Ended != nil {
 		hooks = int(t.hooks.Load())
 	}
 	if err != nil && !t.gaveUp {

@@ -45,6 +45,14 @@ func (t *Touches) count(ctx context.Context, a *Access, o Outcome, sent time.Tim
 	t.hook(ctx, a, o, sent)
 }
 
+// countLater is count on another goroutine. The caller has locked mu.
+func (t *Touches) countLater(ctx context.Context, a *Access, o Outcome) {
+	t.Tally.Add(tally.Outcomes + tally.Counter(o.result))
+	if t.Ended != nil {
+		t.ended = append(t.ended, &touch{Access: *a, ctx: ctx, outcome: o, answered: true})
+	}
+}
+
 // hook calls Ended.
 func (t *Touches) hook(ctx context.Context, a *Access, o Outcome, sent time.Time) {
 	if t.Ended == nil {

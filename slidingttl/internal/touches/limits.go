@@ -10,6 +10,8 @@ type limits struct {
 	reads   int           // of those, read and touch in one
 	queued  int           // of those, from the queue
 	late    int           // of these, late
+	retries int           // of those, that failed before
+	firsts  int           // that began since the last that had failed before
 	most    int           // a touch from the queue begins while fewer than this run
 	full    time.Time     // since when touches wait only for a worker; zero: none do
 	wasFull time.Duration // how long they did before
@@ -19,6 +21,7 @@ const (
 	defaultWorkers = 64
 	mostInFlight   = 256
 	leastInFlight  = 8 // from the queue, whatever else runs
+	retryShare     = 8 // one in so many touches, and workers, may be for what failed before
 )
 
 func newLimits(workers int) limits {
@@ -57,6 +60,11 @@ func (l *limits) add(n *touch, by int) {
 	if n.readTouch != nil {
 		l.reads += by
 	}
+	if n.fails > 0 {
+		l.retries, l.firsts = l.retries+by, 0
+	} else if by > 0 {
+		l.firsts++
+	}
 	if n.waited {
 		l.queued += by
 		if n.late {
@@ -64,6 +72,10 @@ func (l *limits) add(n *touch, by int) {
 		}
 	}
 }
+
+// mayRetry reports whether a touch that failed before may go ahead of those that did not: a share of
+// the workers is enough for such ones.
+func (l *limits) mayRetry() bool { return l.retries < max(1, l.workers/retryShare) }
 
 func (l *limits) wasLate(n *touch) {
 	n.late = true

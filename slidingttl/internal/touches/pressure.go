@@ -72,6 +72,7 @@ func (t *Touches) calm() {
 
 // tell calls Changed. One goroutine at a time does, with every change that it finds.
 func (t *Touches) tell(s State) {
+	defer t.hooked()
 	defer func() { // also if a hook calls runtime.Goexit
 		t.lock()
 		t.telling = false

@@ -90,11 +90,15 @@ func (t *Touches) dispatch() {
 	t.limits.note(false)
 	for !t.halted {
 		n, rest := t.ready.first(), time.Duration(0)
-		if n == nil {
-			if n = t.resting.first(); n == nil {
-				return
+		if r := t.resting.first(); r != nil {
+			left := r.wakes - t.restClock()
+			blameless := r.landings < t.pressure.back // it failed before the store recovered
+			if n == nil || left <= 0 && !t.pressure.Failing && t.limits.mayRetry() && (t.limits.firsts >= retryShare-1 || blameless && r.dies() < n.dies()) {
+				n, rest = r, left
 			}
-			rest = n.wakes - t.restClock()
+		}
+		if n == nil {
+			return
 		}
 		wait := time.Duration(0)
 		switch free := t.limits.free(); {

@@ -148,12 +148,12 @@ func (t *Touches) run(n *touch) {
 	defer func() { // also if a caller's function calls runtime.Goexit
 		t.lock()
 		t.landed(n, o)
-		if hooks := t.release(); hooks != nil {
-			hooks()
-		}
+		ended := t.release()
+		defer t.hooked()
+		t.finish(ended)
 	}()
 	if n.readTouch == nil {
-		if m := t.Memo.landedSince(&n.Access); m.serves(&n.Access) && !n.lowers() {
+		if m := t.Memo.landedSince(&n.Access); m.serves(&n.Access) {
 			o = m
 		} else {
 			o = t.write(ctx, &n.Access, n.readFirst, n.waited)
@@ -181,7 +181,10 @@ func (t *Touches) wasLate(n *touch) {
 // one begins. What failed rests and is tried again.
 func (t *Touches) landed(n *touch, o Outcome) {
 	if t.gaveUp && n.readTouch == nil { // Close has said so
-		o = Outcome{Err: ErrClosed, result: Failed}
+		o = Outcome{Err: ErrClosed, result: Failed, tried: o.tried}
+		if o.tried {
+			o.Err = errGivenUp
+		}
 	}
 	if o.failed() && !t.Strict {
 		t.limits.grow(-1)
@@ -204,7 +207,7 @@ func (t *Touches) landed(n *touch, o Outcome) {
 	if o.again = o.failed() && !giveUp; o.again {
 		t.Tally.Add(tally.Retried)
 		again = t.add(&n.Access)
-		again.fails, again.waited, again.readFirst = n.fails+1, n.waited, true
+		again.fails, again.landings, again.waited, again.readFirst = n.fails+1, n.landings, n.waited, true
 		if n.landings < t.pressure.back {
 			again.fails = 1 // the store has recovered since
 		}
@@ -263,7 +266,7 @@ func (t *Touches) end(n *touch, o Outcome) {
 		if n.number > f.last {
 			continue
 		}
-		if n.flushes = append(n.flushes, f); o.failed() || o.Err == ErrClosed {
+		if n.flushes = append(n.flushes, f); o.failed() || errors.Is(o.Err, ErrClosed) {
 			f.failed, f.err = f.failed+1, cmp.Or(f.err, o.Err)
 		}
 	}
@@ -285,6 +288,37 @@ func (t *Touches) finish(ended []*touch) {
 		n := ended[0]
 		ended = ended[1:]
 		t.callHook(n)
+	}
+}
+
+// callLater calls the hooks of touches that ended on a caller's goroutine, in order.
+func (t *Touches) callLater() {
+	last := false
+	defer func() {
+		if !last { // a hook called runtime.Goexit
+			t.hooks.Add(1)
+			go t.callLater()
+		}
+		t.hooked()
+	}()
+	for {
+		t.lock()
+		ended := t.later
+		t.later, last = nil, len(ended) == 0
+		t.calling = !last
+		t.unlock()
+		if last {
+			return
+		}
+		t.finish(ended)
+	}
+}
+
+// hooked ends the calls of hooks on a goroutine.
+func (t *Touches) hooked() {
+	if t.hooks.Add(-1) == 0 && t.draining.Load() {
+		t.lock()
+		t.unlock()
 	}
 }
 

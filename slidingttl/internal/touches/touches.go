@@ -21,6 +21,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"hash/maphash"
 	"sync"
 	"sync/atomic"
@@ -41,13 +42,16 @@ var (
 	// ErrClosed says that the store has been closed.
 	ErrClosed = errors.New("store is closed")
 
-	errLate = errors.New("touch is late")
+	errLate    = errors.New("touch is late")
+	errGivenUp = fmt.Errorf("%w: %w", ErrClosed, driver.ErrAmbiguous) // it had been sent
 )
 
 // Config configures the touches of a store.
 type Config struct {
 	// Write is driver.Driver's Touch.
 	Write func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error)
+	// Rules returns the store's rules, if all records are under them; else it is nil.
+	Rules func() *policy.Rules
 	// Read reads the latest state of a live record, with its rules.
 	Read func(ctx context.Context, key string) (driver.Meta, *policy.Rules, error)
 	// Ended is called after every touch, while none of the key is under way. It may be nil.
@@ -95,7 +99,9 @@ type Touches struct {
 	pressure pressure
 	told     State       // last argument of Changed
 	telling  bool        // Changed is running
-	ended    []*touch    // touches whose hooks unlock calls
+	ended    []*touch    // since lock
+	later    []*touch    // those whose hooks callLater calls
+	calling  bool        // callLater is running
 	wake     *time.Timer // calls dispatch
 	pacer    *time.Timer // calls pace; nil: nothing is to be paced
 	flushes  []*flush
@@ -182,17 +188,17 @@ func (t *Touches) TouchOrQueue(ctx context.Context, a *Access, late <-chan struc
 	t.lock()
 	if t.halted {
 		t.givenUp++
-		t.unlock()
 		o := Outcome{Err: ErrClosed, result: Failed}
 		t.broke(a)
-		t.count(ctx, a, o, time.Time{})
+		t.countLater(ctx, a, o)
+		t.unlock()
 		return o
 	}
 	n, waits, shared := t.join(ctx, a, late, urgent)
-	t.unlock()
 	if shared {
-		t.count(ctx, a, Outcome{result: Shared}, time.Time{})
+		t.countLater(ctx, a, Outcome{result: Shared})
 	}
+	t.unlock()
 	if !waits {
 		return Outcome{Meta: a.Was, Err: ctx.Err()}
 	}
@@ -203,6 +209,11 @@ func (t *Touches) TouchOrQueue(ctx context.Context, a *Access, late <-chan struc
 		return Outcome{Err: ctx.Err()}
 	case <-late:
 		return Outcome{Err: errLate}
+	case <-t.stop.Done():
+		if isClosed(n.done) {
+			return n.outcome
+		}
+		return Outcome{Err: errGivenUp}
 	}
 }
 
@@ -249,47 +260,45 @@ func (t *Touches) lock() {
 	t.calm()
 }
 
-// unlock unlocks mu. The hooks for what has changed since lock run on another goroutine: they may
-// want a lock that this call's caller holds, and may be those of other keys.
+// unlock unlocks mu. Hooks for what has changed since lock run on other goroutines: they may want a
+// lock that this call's caller holds, and may be those of other keys.
 func (t *Touches) unlock() {
-	if hooks := t.release(); hooks != nil {
-		go hooks()
+	for _, n := range t.ended {
+		if t.Ended != nil && len(t.later) < mostLater {
+			t.later = append(t.later, n)
+			continue
+		}
+		if n.answer(); t.Ended != nil {
+			t.Tally.Add(tally.HooksSkipped)
+		}
 	}
+	if t.ended = nil; len(t.later) > 0 && !t.calling {
+		t.calling = true
+		t.hooks.Add(1)
+		go t.callLater()
+	}
+	t.release()
 }
 
-// release unlocks mu, and returns what calls the hooks for what has changed since lock.
-func (t *Touches) release() (hooks func()) {
-	ended, now := t.ended, t.pressure.State
-	tell := now != t.told && !t.telling
-	if t.ended = nil; tell {
+// release unlocks mu, and returns the touches that have ended since lock. The caller calls their
+// hooks, and then hooked.
+func (t *Touches) release() (ended []*touch) {
+	if now := t.pressure.State; now != t.told && !t.telling {
 		t.told, t.telling = now, true
+		t.hooks.Add(1)
+		go t.tell(now)
 	}
-	call := tell || len(ended) > 0
-	if call {
+	if ended, t.ended = t.ended, nil; len(ended) > 0 {
 		t.hooks.Add(1)
 	} else if t.draining.Load() && t.pending+t.limits.running == 0 && t.hooks.Load() == 0 && !isClosed(t.drained) {
 		close(t.drained)
 	}
 	t.mu.Unlock()
-	if !call {
-		return nil
-	}
-	return func() {
-		defer t.hooked()
-		if tell {
-			defer t.tell(now)
-		}
-		t.finish(ended)
-	}
+	return ended
 }
 
-// hooked ends the calls of hooks on a goroutine.
-func (t *Touches) hooked() {
-	if t.hooks.Add(-1) == 0 && t.draining.Load() {
-		t.lock()
-		t.unlock()
-	}
-}
+// mostLater bounds the touches whose hooks wait for others to return.
+const mostLater = 1 << 16
 
 func isClosed(c <-chan struct{}) bool {
 	select {

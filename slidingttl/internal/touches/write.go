@@ -22,6 +22,9 @@ func (t *Touches) write(ctx context.Context, a *Access, readFirst, waited bool) 
 	began, at := a.Birth, a.At // with a local driver no time has passed
 	for attempt := range touchAttempts {
 		m := o.Meta
+		if t.Rules != nil {
+			r = t.Rules() // what was read may have been written by newer ones than a's
+		}
 		if !t.Local || attempt > 0 {
 			began, at = t.instants()
 		}
@@ -49,7 +52,11 @@ func (t *Touches) write(ctx context.Context, a *Access, readFirst, waited bool) 
 		}
 		life, claim := m.Life, driver.Instant(0)
 		if r.Due(m.Life, a.DueFrom) || restores(m.Life, before) {
-			life = r.Touched(m.Life, a.At, cmp.Or(before.CreatedAt, a.Birth), t.budget.grown(r))
+			if created := cmp.Or(before.CreatedAt, a.Birth); a.Saved {
+				life = r.Saved(m.Life, a.At, created)
+			} else {
+				life = r.Touched(m.Life, a.At, created, t.budget.grown(r))
+			}
 			if restores(life, before) {
 				life.ExpiresAt = before.ExpiresAt
 			}
@@ -74,7 +81,7 @@ func (t *Touches) write(ctx context.Context, a *Access, readFirst, waited bool) 
 		since := t.Memo.Clock()
 		var version driver.Version
 		version, err = t.Write(ctx, a.Key, m, life, began)
-		t.Lowered(a.Key, claim, true, err)
+		t.Lowered(a.Key, claim, !driver.MayUndo(ctx), err)
 		if err == nil {
 			if o.Replaced, o.Meta = m, (driver.Meta{Life: life, Version: version}); m.CreatedAt == 0 && !a.Saved {
 				t.Tally.Add(tally.Adopted)
@@ -87,7 +94,7 @@ func (t *Touches) write(ctx context.Context, a *Access, readFirst, waited bool) 
 			break
 		}
 		o.Meta = conflict.Found
-		if m.CreatedAt != 0 && m.CreatedAt != o.Meta.CreatedAt {
+		if m.CreatedAt != o.Meta.CreatedAt && m.CreatedAt != 0 || m.CreatedAt == 0 && a.Exact {
 			err = ErrReplaced
 			break
 		}
@@ -110,7 +117,9 @@ func (t *Touches) missed(a *Access, o Outcome, err error, waited bool) Outcome {
 	if errors.Is(err, driver.ErrLocked) {
 		o.result = Deferred
 	} else if t.stop.Err() != nil && !o.lost() {
-		o.Err = ErrClosed // Close ended the touch's context
+		if o.Err = ErrClosed; o.tried { // Close ended the touch's context
+			o.Err = errGivenUp
+		}
 	}
 	return o
 }
