@@ -441,3 +441,22 @@ func TestNextCloseCountsTouches(t *testing.T) {
 		must(t, s.Close(t.Context()))
 	})
 }
+
+// No hook is told of the state after Close.
+func TestNoHookAfterClose(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		failTouches(d, all)(true)
+		var told []bool
+		s, err := slidingttl.New(d, session, &slidingttl.Options[int]{Observer: &slidingttl.Observer{Breaker: func(open bool) { told = append(told, open) }}})
+		must(t, err)
+		breakOpen(t, s, under)
+		wantErr(t, s.Close(t.Context()), errDown)
+		time.Sleep(time.Hour)
+		s.Stats()
+		synctest.Wait()
+		if len(told) != 1 || !told[0] {
+			t.Errorf("told %v", told)
+		}
+	})
+}

@@ -283,7 +283,7 @@ func (t *Touches) unlock() {
 // release unlocks mu, and returns the touches that have ended since lock. The caller calls their
 // hooks, and then hooked.
 func (t *Touches) release() (ended []*touch) {
-	if now := t.pressure.State; now != t.told && !t.telling {
+	if now := t.pressure.State; now != t.told && !t.telling && t.Closed() == nil {
 		t.told, t.telling = now, true
 		t.hooks.Add(1)
 		go t.tell(now)
