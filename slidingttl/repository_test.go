@@ -230,3 +230,77 @@ func TestSaveByAClockBehind(t *testing.T) {
 		}
 	}
 }
+
+// A save through a repository leaves the records of other programs alone where the store does, and gives
+// its own a life.
+func TestSavesBesideForeignRecords(t *testing.T) {
+	for _, foreign := range []slidingttl.Foreign{slidingttl.ReadOnly, slidingttl.Reject} {
+		for name, created := range map[string]func(profile) time.Time{"": nil, " with created_at": func(profile) time.Time { return time.Now() }} {
+			t.Run(fmt.Sprint(int(foreign), name), func(t *testing.T) {
+				bubble(t, func(t *testing.T) {
+					d, under := newRemote[profile](time.Millisecond)
+					s := open(t, d, session, &slidingttl.Options[profile]{Foreign: foreign})
+					w, err := slidingttl.Wrap(profiles{under}, s, profileKey, &slidingttl.WrapOptions[profile]{CreatedAt: created})
+					must(t, err)
+					under.Plant(profileKey(1), profile{Name: "theirs"}, driver.Life{})
+					wantErr(t, w.Upsert(t.Context(), 1, profile{Name: "ours"}), slidingttl.ErrForeign)
+					if e := stored(t, under, profileKey(1)); e.Value.Name != "theirs" {
+						t.Error("it was written over")
+					}
+					for range 2 {
+						must(t, w.Upsert(t.Context(), 2, profile{Name: "new"}))
+						now := instant(time.Now())
+						if l := stored(t, under, profileKey(2)).Life; l.CreatedAt == 0 || l.ExpiresAt.Sub(now) > session.IdleGrace {
+							t.Errorf("a record of ours lives %+v", l)
+						}
+						time.Sleep(time.Minute)
+					}
+				})
+			})
+		}
+	}
+}
+
+// A save is no read: with Promote it does not take a record to its cap.
+func TestSaveDoesNotPromote(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[profile](time.Millisecond)
+		promote := session
+		promote.Promote = true
+		s := open(t, d, promote, nil)
+		w, err := slidingttl.Wrap(profiles{under}, s, profileKey, nil)
+		must(t, err)
+		left := func() time.Duration { return stored(t, under, profileKey(1)).ExpiresAt.Sub(instant(time.Now())) }
+		for range 2 {
+			must(t, w.Upsert(t.Context(), 1, profile{Name: "ann"}))
+			if l := left(); l > session.IdleGrace+time.Second {
+				t.Errorf("after a save %v are left", l)
+			}
+			time.Sleep(time.Minute)
+		}
+		_, err = w.Get(t.Context(), 1)
+		must(t, err)
+		if l := left(); l < session.MaxLifetime-time.Hour {
+			t.Errorf("after a read %v are left", l)
+		}
+	})
+}
+
+// A lowering that was rolled back does not keep the next access from lowering.
+func TestLoweringRolledBack(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		s := open(t, d, session, nil)
+		now := instant(time.Now())
+		far := driver.Life{CreatedAt: now, ExpiresAt: now.Add(session.MaxLifetime)}
+		under.Plant("a", 1, far)
+		_, err := s.Update(driver.WithUndo(t.Context()), "a", func(v int) (int, error) { return v, nil })
+		must(t, err)
+		under.Plant("a", 1, far) // rolled back
+		_, err = s.Get(t.Context(), "a")
+		must(t, err)
+		if left := stored(t, under, "a").ExpiresAt.Sub(instant(time.Now())); left > session.IdleGrace+2*time.Minute {
+			t.Errorf("%v are left", left)
+		}
+	})
+}

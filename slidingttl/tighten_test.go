@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/slidingttl/slidingttl/drivers/memory"
@@ -422,6 +423,34 @@ func TestKeepLowersARememberedExpiry(t *testing.T) {
 		must(t, s.Keep(t.Context(), "k"))
 		if e := stored(t, under, "k"); e.ExpiresAt > instant(time.Now().Add(tight1d.IdleGrace+tight1d.Slack+2*time.Minute)) {
 			t.Errorf("it still lives for %v", e.ExpiresAt.Sub(instant(time.Now())))
+		}
+	})
+}
+
+// A touch goes by the policy of the moment at which it is sent.
+func TestQueuedTouchGoesByTheNewPolicy(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		release := make(chan bool)
+		d.before = func(_ context.Context, op, key string) error {
+			if op == "touch" && key == "first" {
+				<-release
+			}
+			return nil
+		}
+		s := open(t, d, session, &slidingttl.Options[int]{Touches: slidingttl.Background, Workers: 1})
+		for _, key := range []string{"first", "second"} {
+			plant(under, key, time.Minute)
+			read(t, s, key)
+			synctest.Wait()
+		}
+		tight := session
+		tight.IdleGrace = 2 * time.Minute
+		must(t, s.SetPolicy(tight))
+		close(release)
+		time.Sleep(time.Second)
+		if left := stored(t, under, "second").ExpiresAt.Sub(instant(time.Now())); left > tight.IdleGrace {
+			t.Errorf("%v are left", left)
 		}
 	})
 }

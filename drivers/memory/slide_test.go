@@ -182,3 +182,17 @@ func TestNoSlideOverALoweredLife(t *testing.T) {
 		}
 	}
 }
+
+// A Remove that finds its record dead makes sure that no Slide of a Get that began before revives it.
+func TestRemoveOfTheDead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, m := dying(t)
+		_, _, at, _ := d.Load("k")
+		if err := d.Remove(t.Context(), "k", m, m.ExpiresAt); !errors.Is(err, driver.ErrNotFound) {
+			t.Errorf("Remove: %v", err)
+		}
+		if d.Slide(t.Context(), "k", at, m.ExpiresAt, m.ExpiresAt+10) {
+			t.Error("it was revived")
+		}
+	})
+}

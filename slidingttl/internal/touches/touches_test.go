@@ -199,6 +199,19 @@ func TestMergeKeepsTheLifeBefore(t *testing.T) {
 	}
 }
 
+// What a touch wrote does not serve an access that is to lower the expiry.
+func TestTouchServesNoLowering(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		far := record(24 * time.Hour)
+		now := driver.Floor(time.Now())
+		a := Access{Was: far, Rules: minute, At: now, DueFrom: now}
+		o := Outcome{Was: far, Replaced: far, Meta: far}
+		if !a.lowers() || o.serves(&a) {
+			t.Errorf("lowers %v, served %v", a.lowers(), o.serves(&a))
+		}
+	})
+}
+
 // The bound on touches in flight: small after a bad time, and grown by touches that land.
 func TestLimits(t *testing.T) {
 	l := newLimits(0)
