@@ -56,7 +56,8 @@ type Wrapped[K comparable, V, T any] struct {
 //     repository should write none beyond the idle grace: one that stays below the cap is kept.
 //   - An Upsert that writes the record whole may wipe the life beside it. created_at, and an
 //     expiry that was later, are put back from what is read just before. Where nothing can be
-//     read, as when two Upserts race, a new life begins. Another's delete between that read and
+//     read, as when two Upserts race, or a Get comes between the write and its expiry, a new life
+//     begins. Another's delete between that read and
 //     the write is not seen, nor another's delete and save before the read after it: the new
 //     record then goes on with the old one's life. Another process's touch between that read
 //     and the write is wiped. With CreatedAt nothing is read, and a later expiry is given up.

@@ -100,6 +100,8 @@ func Metrics() []Metric {
 		},
 		one("slidingttl.hook.panics", "{panic}", "Panics recovered from hooks",
 			func(r Reading) uint64 { return r.HookPanics }),
+		one("slidingttl.hook.skipped", "{call}", "Calls of hooks that were left out because too many waited for others to return",
+			func(r Reading) uint64 { return r.HooksSkipped }),
 		gauge("slidingttl.clock", "s", "The time by which the store judges, in seconds since the Unix epoch",
 			func(r Reading) float64 { return epoch(r.Now) }),
 		TouchDuration,

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"runtime/debug"
 	"strconv"
 	"time"
 
@@ -206,6 +207,8 @@ func (d *Driver[T]) raw(res *gocb.LookupInResult, at uint) (raw []byte, err erro
 	return nil, d.created.outOfReach(visible(err))
 }
 
+var errExited = errors.New("a caller's function ended the goroutine")
+
 // GetMulti implements driver.BatchGetter, with pipelined lookups. gocb's bulk calls have no
 // sub-document operations.
 func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]driver.Entry[T], error) {
@@ -216,8 +219,15 @@ func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]dri
 	entries := make([]driver.Entry[T], len(distinct))
 	errs := make([]error, len(distinct))
 	err := d.each(ctx, len(distinct), func(ctx context.Context, i int) error {
+		// A Transcoder or UnmarshalJSON may panic, which on this goroutine would end the process.
+		errs[i] = errExited
+		defer func() {
+			if v := recover(); v != nil {
+				errs[i] = &driver.PanicError{Value: v, Stack: debug.Stack(), Count: 1}
+			}
+		}()
 		e, err := d.Get(ctx, keys[distinct[i]])
-		switch {
+		switch errs[i] = nil; {
 		case err == nil:
 			entries[i] = e
 		case errors.Is(err, driver.ErrNotFound), errors.Is(err, driver.ErrInvalid):
@@ -229,7 +239,7 @@ func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]dri
 	found := make(map[string]driver.Entry[T], len(keys))
 	var failed driver.KeyErrors
 	for i, e := range entries {
-		if errors.Is(errs[i], driver.ErrInvalid) {
+		if errs[i] != nil && !errors.Is(errs[i], driver.ErrNotFound) {
 			failed = append(failed, &driver.KeyError{Index: distinct[i], Err: errs[i]})
 		} else if e.Version != 0 {
 			found[keys[distinct[i]]] = e

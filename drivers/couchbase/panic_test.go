@@ -1,0 +1,46 @@
+package couchbase_test
+
+import (
+	"encoding/json"
+	"errors"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/slidingttl/slidingttl/slidingttl"
+)
+
+// picky cannot be decoded if it is 13 or 14.
+type picky struct{ N int }
+
+func (p *picky) UnmarshalJSON(b []byte) error {
+	type plain picky
+	if err := json.Unmarshal(b, (*plain)(p)); err != nil {
+		return err
+	}
+	switch p.N {
+	case 13:
+		panic("bad value")
+	case 14:
+		runtime.Goexit()
+	}
+	return nil
+}
+
+// A value whose decoding panics, or ends its goroutine, is one failed key of a GetMulti.
+func TestDecodingThatPanics(t *testing.T) {
+	f := open(t)
+	s := newStore(t, f, newDriver[picky](t, f, nil), slidingttl.Policy{IdleGrace: time.Hour, MaxLifetime: 24 * time.Hour}, nil)
+	keys := []string{"one", "panics", "exits", "four"}
+	for i, n := range []int{1, 13, 14, 4} {
+		ok(t, "Insert", s.Insert(t.Context(), keys[i], picky{n}))
+	}
+	values, err := s.GetMulti(t.Context(), keys)
+	var failed slidingttl.KeyErrors
+	if !errors.As(err, &failed) || len(failed) != 2 || failed[0].Index != 1 || failed[1].Index != 2 || len(values) != 2 {
+		t.Errorf("%v, %v", values, err)
+	}
+	if _, ok := errors.AsType[*slidingttl.PanicError](err); !ok {
+		t.Errorf("the panic is not told: %v", err)
+	}
+}
