@@ -213,3 +213,33 @@ func TestTouchEntryOfAForeignRecord(t *testing.T) {
 		}
 	})
 }
+
+// In a transaction an Update that loses a race is tried once more, for the driver reads with a lock.
+func TestUpdateInATransaction(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		s := open(t, d, session, nil)
+		must(t, s.Insert(t.Context(), "a", 1))
+		d.before = func(_ context.Context, op, _ string) error {
+			if op == "replace" {
+				plant(under, "a", time.Hour)
+			}
+			return nil
+		}
+		_, err := s.Update(driver.WithUndo(t.Context()), "a", func(v int) (int, error) { return v + 1, nil })
+		wantErr(t, err, slidingttl.ErrConflict)
+		if n := d.count("replace"); n != 2 {
+			t.Errorf("%d attempts", n)
+		}
+	})
+}
+
+func TestUpdateWithoutAFunction(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, _ := newRemote[int](time.Millisecond)
+		_, err := open(t, d, session, nil).Update(t.Context(), "a", nil)
+		if invalid, ok := errors.AsType[*slidingttl.InvalidError](err); !ok || invalid.Field != "f" || invalid.Rule == "" {
+			t.Errorf("%v", err)
+		}
+	})
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl"
@@ -302,5 +303,75 @@ func TestLoweringRolledBack(t *testing.T) {
 		if left := stored(t, under, "a").ExpiresAt.Sub(instant(time.Now())); left > session.IdleGrace+2*time.Minute {
 			t.Errorf("%v are left", left)
 		}
+	})
+}
+
+// failing is a repository whose Get fails.
+type failing struct {
+	profiles
+	err error
+}
+
+func (f failing) Get(context.Context, int) (profile, error) { return profile{}, f.err }
+
+// An error of the repository that is not its NotFound is told, and that one is not.
+func TestRepositoryErrorsOfMany(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[profile](time.Millisecond)
+		s := open(t, d, session, nil)
+		absent := errors.New("no such profile")
+		for _, tt := range []struct {
+			err    error
+			failed int
+		}{{errDown, 2}, {absent, 0}} {
+			w, err := slidingttl.Wrap(failing{profiles{under}, tt.err}, s, profileKey, &slidingttl.WrapOptions[profile]{NotFound: absent})
+			must(t, err)
+			_, err = w.GetMulti(t.Context(), []int{1, 2})
+			failed, _ := errors.AsType[slidingttl.KeyErrors](err)
+			if len(failed) != tt.failed {
+				t.Errorf("%v: %v", tt.err, err)
+			}
+		}
+	})
+}
+
+// What a repository's GetMulti leaves out is no longer remembered.
+func TestLeftOutIsForgotten(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[profile](time.Millisecond)
+		slack := session
+		slack.Slack = 10 * time.Minute
+		s := open(t, d, slack, nil)
+		w, err := slidingttl.Wrap(whole{profiles{under}}, s, profileKey, nil)
+		must(t, err)
+		must(t, s.Insert(t.Context(), profileKey(1), profile{Name: "ann"}))
+		must(t, s.Keep(t.Context(), profileKey(1)))
+		must(t, under.Delete(t.Context(), profileKey(1)))
+		_, err = w.GetMulti(t.Context(), []int{1})
+		must(t, err)
+		wantErr(t, s.Keep(t.Context(), profileKey(1)), slidingttl.ErrNotFound)
+	})
+}
+
+// A save whose read is answered after Close gave up writes nothing.
+func TestNoSaveAfterClose(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[profile](time.Millisecond)
+		s, err := slidingttl.New(d, session, nil)
+		must(t, err)
+		w, err := slidingttl.Wrap(profiles{under}, s, profileKey, nil)
+		must(t, err)
+		release := make(chan bool)
+		d.after = func(string, string) { <-release }
+		ended := make(chan error, 1)
+		go func() { ended <- w.Upsert(context.Background(), 1, profile{Name: "ann"}) }()
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		wantErr(t, s.Close(ctx), context.DeadlineExceeded)
+		close(release)
+		wantErr(t, <-ended, slidingttl.ErrClosed)
+		_, err = under.Get(t.Context(), profileKey(1))
+		wantErr(t, err, slidingttl.ErrNotFound)
 	})
 }
