@@ -218,6 +218,78 @@ func TestHarvestFails(t *testing.T) {
 	}
 }
 
+// twoParts is a store of two parts. Part a has 100 dead records, which are handed over at once, and
+// is read when part b is ahead. Part b has a dead record in its first page, and a live one in its
+// second, which comes when the dead are handed over.
+type twoParts struct {
+	*fixture
+	ahead   chan struct{} // closed when b's first page has been visited
+	burying chan struct{} // closed when the dead are handed over
+}
+
+func (p *twoParts) Segments(context.Context, int) ([]driver.Cursor, error) {
+	return []driver.Cursor{"a", "b"}, nil
+}
+
+func (p *twoParts) Scan(_ context.Context, c driver.Cursor, _ int) (page driver.Page, err error) {
+	n, meta := 1, p.died()
+	switch c {
+	case "a":
+		<-p.ahead
+		n = 100
+	case "b":
+		page.Next = "b, then"
+	default:
+		close(p.ahead)
+		<-p.burying
+		meta.ExpiresAt = p.now.Add(day)
+	}
+	for i := range n {
+		page.Records = append(page.Records, driver.Scanned{Key: fmt.Sprint(c, i), Meta: meta})
+	}
+	return page, nil
+}
+
+func (p *twoParts) Raw(context.Context, string) (driver.Raw, error) {
+	return driver.Raw{Meta: p.died(), Format: "json", Value: []byte(`"v"`)}, nil
+}
+
+func (p *twoParts) died() driver.Meta {
+	return driver.Meta{Life: driver.Life{CreatedAt: p.now.Add(-50 * day), ExpiresAt: p.now.Add(-day)}, Version: 1}
+}
+
+// What one part of the store has found waits for all. If another part fails to hand it over, no
+// position is saved behind it.
+func TestHarvestFailsForAll(t *testing.T) {
+	p := &twoParts{openRetaining(t), make(chan struct{}), make(chan struct{})}
+	visited := make(chan struct{}) // closed when b's second page is visited
+	visit := sync.OnceFunc(func() { close(visited) })
+	refused := &driver.InvalidError{Field: "batch", Rule: "must be another"} // which no other attempt changes
+	var saved upkeep.Checkpoint
+	o := &upkeep.HarvestOptions{Batch: 1, Bury: func(context.Context, []driver.Dead) error {
+		close(p.burying)
+		<-visited
+		return refused
+	}}
+	o.Segments = 2
+	o.Now = func() time.Time {
+		select {
+		case <-p.burying:
+			visit()
+		default:
+		}
+		return p.Now()
+	}
+	o.Save = func(c upkeep.Checkpoint) error {
+		saved = c
+		return nil
+	}
+	report, err := upkeep.Harvest(t.Context(), p, policy, o)
+	if !errors.Is(err, refused) || report.Done || report.Records != 0 || !slices.Equal(saved.Segments, []driver.Cursor{"a", "b"}) {
+		t.Errorf("%v; saved is %q\n%v", err, saved.Segments, report)
+	}
+}
+
 // unable is a store that is only read.
 type unable struct {
 	driver.Scanner

@@ -24,6 +24,7 @@ type harvester struct {
 	again map[string]bool // HarvestOptions.Again
 
 	drains sync.Mutex // held while records are handed over
+	failed error      // guarded by drains; why records that waited were not handed over
 
 	mu      sync.Mutex // guards the rest
 	waiting []waiting
@@ -184,6 +185,9 @@ func (h *harvester) flush(ctx context.Context, segment int, _ bool, into *Harves
 	}
 	h.drains.Lock() // what another segment has taken is handed over
 	defer h.drains.Unlock()
+	if h.failed != nil {
+		return false, h.failed
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.waits[segment] > 0 {
@@ -213,10 +217,14 @@ func (h *harvester) finish(ctx context.Context, into *HarvestReport) error {
 	return err
 }
 
-// drain hands over what waits.
+// drain hands over what waits. After an error it does nothing more: the records of all segments
+// were mixed, so none of them may count.
 func (h *harvester) drain(ctx context.Context) error {
 	h.drains.Lock()
 	defer h.drains.Unlock()
+	if h.failed != nil {
+		return h.failed
+	}
 	h.mu.Lock()
 	dead := h.waiting
 	h.waiting = nil
@@ -225,7 +233,8 @@ func (h *harvester) drain(ctx context.Context) error {
 	slices.SortFunc(dead, func(a, b waiting) int {
 		return cmp.Or(cmp.Compare(a.ExpiresAt, b.ExpiresAt), cmp.Compare(a.Key, b.Key))
 	})
-	return h.handOver(ctx, dead)
+	h.failed = h.handOver(ctx, dead)
+	return h.failed
 }
 
 // handOver reads records and hands them over, in their order.
