@@ -468,8 +468,7 @@ type region struct {
 
 func rawDynamoDB(t *testing.T) func(*testing.T, string) *rawStore {
 	server := dynamodbtest.Start(t)
-	var another func() *dynamodbtest.Server
-	another = sync.OnceValue(func() *dynamodbtest.Server {
+	another := sync.OnceValue(func() *dynamodbtest.Server {
 		second, err := dynamodbtest.Run(context.WithoutCancel(t.Context()))
 		if err != nil {
 			t.Error(err)

@@ -53,7 +53,7 @@ func about(s sdktrace.ReadOnlySpan) string {
 		line += fmt.Sprintf(" %v(%s)", s.Status().Code, s.Status().Description)
 	}
 	for _, a := range s.Attributes() {
-		line += fmt.Sprintf(" %s=%s", a.Key, a.Value.Emit())
+		line += fmt.Sprintf(" %s=%s", a.Key, a.Value.String())
 	}
 	return line
 }
@@ -142,7 +142,7 @@ func TestCallDurations(t *testing.T) {
 	for _, p := range h.DataPoints {
 		var labels []string
 		for _, a := range p.Attributes.ToSlice() {
-			labels = append(labels, string(a.Key)+"="+a.Value.Emit())
+			labels = append(labels, string(a.Key)+"="+a.Value.String())
 		}
 		got = append(got, fmt.Sprint(p.Count, " ", strings.Join(labels, " ")))
 		if !slices.Equal(p.Bounds, []float64{.001, .005, .01, .05, .1, .5, 1, 5, 10}) {
@@ -181,7 +181,7 @@ func TestBatch(t *testing.T) {
 		size := "-"
 		for _, a := range s.Attributes() {
 			if a.Key == "db.operation.batch.size" {
-				size = a.Value.Emit()
+				size = a.Value.String()
 			}
 		}
 		got = append(got, s.Name()+" "+size)

@@ -60,7 +60,7 @@ func samples(m metricdata.Metrics) (lines []string) {
 	line := func(set attribute.Set, v any) {
 		var labels []string
 		for _, a := range set.ToSlice() {
-			labels = append(labels, string(a.Key)+"="+a.Value.Emit())
+			labels = append(labels, string(a.Key)+"="+a.Value.String())
 		}
 		lines = append(lines, fmt.Sprintf("%s{%s} %v", m.Name, strings.Join(labels, ","), v))
 	}
