@@ -58,7 +58,7 @@ func (g *Grave) Bury(ctx context.Context, dead []driver.Dead) error {
 			Value:     d.Value,
 			Problem:   d.Problem,
 		}
-		if far := driver.Floor(g.Writer.opts.Now().Add(24 * time.Hour)); d.CreatedAt > far && d.At <= far && r.Problem == nil {
+		if latest := g.Writer.latest(g.Writer.opts.Now()); d.CreatedAt > latest && d.At <= latest && r.Problem == nil {
 			r.Problem = &driver.InvalidError{Field: "Record.CreatedAt", Value: strconv.FormatInt(int64(d.CreatedAt), 10), Rule: "must not be ahead of the clock"}
 		}
 		if r.Problem != nil {

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"slices"
 
 	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
@@ -18,8 +19,9 @@ import (
 // next life of their key, between two runs. The name store tells stores with the same Source
 // apart; under a new name everything is harvested again.
 //
-// opts.Bury must be g.Bury, or nil for a dry run. Harvest sets Resume and Save, and Since and
-// Again if Since is zero.
+// opts.Bury must be g.Bury, or nil for a dry run. Harvest sets Resume, Save and Again, and Since
+// if it is zero. If the position lies in the future, by a clock that was wrong then or is now, it
+// returns a *ClockError: set Since.
 func (g *Grave) Harvest(ctx context.Context, store string, d upkeep.Harvested, p slidingttl.Policy, opts *upkeep.HarvestOptions) (*upkeep.HarvestReport, error) {
 	o := driver.Given(opts)
 	sum := sha256.Sum256([]byte(g.Source + "\x00" + store))
@@ -35,8 +37,24 @@ func (g *Grave) Harvest(ctx context.Context, store string, d upkeep.Harvested, p
 		}
 	}
 	g.harvested.Store(int64(at.Since))
-	if o.Since == 0 {
-		o.Since, o.Again = at.Since, at.Again
+	o.Again = append(slices.Clone(o.Again), at.Again...)
+	var under upkeep.HarvestReport
+	if at.Under != nil {
+		if err := json.Unmarshal(at.Under.State, &under); err != nil {
+			return nil, &CorruptError{File: checkpointPrefix + name, Err: err}
+		}
+	}
+	if o.Since != 0 {
+		o.Again = append(o.Again, under.Again...) // what an unfinished harvest could not read
+	} else {
+		now := g.Writer.opts.Now()
+		if o.Now != nil {
+			now = o.Now()
+		}
+		if until := max(at.Since, under.Until); until > g.Writer.latest(now) {
+			return nil, &ClockError{What: "the time up to which an earlier harvest came (set Since)", Seen: until.Time(), Now: now}
+		}
+		o.Since = at.Since
 		if o.Bury != nil {
 			o.Resume = at.Under
 		}

@@ -207,6 +207,161 @@ func TestHarvestAsksAgain(t *testing.T) {
 	}
 }
 
+// Given another Since, a harvest still asks for what could not be read, and so does the next one.
+func TestHarvestSinceAsksAgain(t *testing.T) {
+	m := retained(t)
+	d := &unread{Driver: m}
+	die(t, m, "key-", 10, 5*time.Hour)
+	b := newFake()
+	w, err := archive.NewWriter(b, nil)
+	ok(t, err)
+	g := &archive.Grave{Writer: w, Source: "links"}
+	for run, want := range []int{9, 9, 10} {
+		d.down.Store(run < 2)
+		o := &upkeep.HarvestOptions{Bury: g.Bury}
+		if run == 1 {
+			o.Since = driver.Floor(m.Now()).Add(-time.Hour)
+		}
+		r, err := g.Harvest(t.Context(), "a", d, harvestPolicy, o)
+		ok(t, err)
+		if got := len(all(t, b)); got != want || run < 2 && len(r.Again) != 1 {
+			t.Errorf("run %d: %d records are archived; want %d\n%v", run, got, want, r)
+		}
+	}
+}
+
+// odd is a store of which the scan cannot read one record, or misreads its expiry, for a while.
+type odd struct {
+	*memory.Driver[session]
+	harm func(s *driver.Scanned)
+}
+
+func (o *odd) Scan(ctx context.Context, c driver.Cursor, n int) (driver.Page, error) {
+	p, err := o.Driver.Scan(ctx, c, n)
+	for i := range p.Records {
+		if o.harm != nil && p.Records[i].Key == "key-3" {
+			o.harm(&p.Records[i])
+		}
+	}
+	return p, err
+}
+
+// A record that was malformed or implausible, and is mended, is archived by the next harvest,
+// however long ago it died.
+func TestHarvestTakesMended(t *testing.T) {
+	for name, harm := range map[string]func(s *driver.Scanned){
+		"malformed": func(s *driver.Scanned) {
+			s.Problem = &driver.InvalidError{Field: "created_at", Rule: "must be a number"}
+		},
+		"an expiry in seconds":  func(s *driver.Scanned) { s.ExpiresAt /= 1000 },
+		"both times in seconds": func(s *driver.Scanned) { s.CreatedAt, s.ExpiresAt = s.CreatedAt/1000, s.ExpiresAt/1000 },
+	} {
+		m := retained(t)
+		d := &odd{Driver: m, harm: harm}
+		die(t, m, "key-", 5, day)
+		b := newFake()
+		w, err := archive.NewWriter(b, nil)
+		ok(t, err)
+		g := archive.Grave{Writer: w, Source: "links"}
+		for run, want := range []int{4, 4, 5} {
+			if run == 2 {
+				d.harm = nil
+			}
+			r, err := g.Harvest(t.Context(), "a", d, harvestPolicy, &upkeep.HarvestOptions{Bury: g.Bury})
+			ok(t, err)
+			if got := len(all(t, b)); got != want || r.Malformed+r.Implausible != int64(5-want) {
+				t.Errorf("%s, run %d: %d records are archived; want %d\n%v", name, run, got, want, r)
+			}
+		}
+	}
+}
+
+// After a harvest by a clock that was ahead, the next ones fail until they are given a Since: they
+// would leave out what has died meanwhile. So does one that goes on with such a harvest.
+func TestHarvestClockAhead(t *testing.T) {
+	for ended, want := range map[bool]int{false: 9, true: 8} { // the second is not dead for long enough
+		m := retained(t)
+		b := newFake()
+		harvest := func(step time.Duration, since driver.Instant, fails bool) error {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			now := func() time.Time { return m.Now().Add(step) }
+			w, err := archive.NewWriter(b, &archive.WriterOptions{Now: now})
+			ok(t, err)
+			g := archive.Grave{Writer: w, Source: "links"}
+			bury := func(ctx context.Context, dead []driver.Dead) error {
+				if fails {
+					cancel()
+					return ctx.Err()
+				}
+				return g.Bury(ctx, dead)
+			}
+			_, err = g.Harvest(ctx, "a", m, harvestPolicy, &upkeep.HarvestOptions{Bury: bury, Since: since, Options: upkeep.Options{Now: now}})
+			return err
+		}
+		die(t, m, "first-", 3, day)
+		ok(t, harvest(0, 0, false))
+		die(t, m, "second-", 1, time.Minute)
+		if err := harvest(10*day, 0, ended); err != nil != ended {
+			t.Errorf("ten days ahead: %v", err)
+		}
+		die(t, m, "third-", 5, 30*time.Minute)
+		var clock *archive.ClockError
+		if err := harvest(0, 0, false); !errors.As(err, &clock) || clock.Seen.Before(m.Now().Add(9*day)) {
+			t.Errorf("with a clock that is right again: %v", err)
+		}
+		ok(t, harvest(0, driver.Floor(m.Now()).Add(-2*day), false))
+		ok(t, harvest(0, 0, false))
+		if got := len(all(t, b)); got != want {
+			t.Errorf("%d records are archived; want %d", got, want)
+		}
+	}
+}
+
+// A record that was created in the future, as one with the local time in place of UTC, goes to the
+// quarantine and stops no other.
+func TestHarvestCreatedAhead(t *testing.T) {
+	for _, ahead := range []time.Duration{5 * time.Minute, 9 * time.Hour, 2 * day} {
+		m := retained(t)
+		now := driver.Floor(m.Now())
+		die(t, m, "key-", 5, day)
+		_, err := m.Insert(t.Context(), "odd", session{"ann"}, driver.Life{CreatedAt: now.Add(ahead), ExpiresAt: now.Add(-time.Hour)}, 1)
+		ok(t, err)
+		b := newFake()
+		w, err := archive.NewWriter(b, nil)
+		ok(t, err)
+		g := archive.Grave{Writer: w, Source: "links"}
+		dead := []driver.Dead{{Key: "odd", At: now.Add(-time.Hour), Raw: driver.Raw{Meta: driver.Meta{Life: driver.Life{CreatedAt: now.Add(ahead), ExpiresAt: now.Add(-time.Hour)}}}}}
+		ok(t, g.Bury(t.Context(), dead))
+		_, err = g.Harvest(t.Context(), "a", m, harvestPolicy, &upkeep.HarvestOptions{Bury: g.Bury})
+		ok(t, err)
+		s, err := archive.NewReader(b).Stats(t.Context(), archive.Span{})
+		ok(t, err)
+		if s.Rows != 5 || s.Quarantined == 0 {
+			t.Errorf("created %v ahead: %+v", ahead, s)
+		}
+	}
+}
+
+var harvestPolicy = slidingttl.Policy{IdleGrace: 30 * day, MaxLifetime: 90 * day}
+
+// retained is a store in memory that holds its dead for a year.
+func retained(t *testing.T) *memory.Driver[session] {
+	d, err := memory.New(&memory.Options[session]{Retain: 365 * day})
+	ok(t, err)
+	t.Cleanup(func() { ok(t, d.Close()) })
+	return d
+}
+
+// die adds records that died so long ago.
+func die(t *testing.T, d *memory.Driver[session], name string, n int, ago time.Duration) {
+	now := driver.Floor(d.Now())
+	for i := range n {
+		_, err := d.Insert(t.Context(), fmt.Sprint(name, i), session{"ann"}, driver.Life{CreatedAt: now.Add(-40 * day), ExpiresAt: now.Add(-ago)}, 1)
+		ok(t, err)
+	}
+}
+
 // The first harvest of a year makes about one file a day.
 func TestFirstHarvest(t *testing.T) {
 	d, err := memory.New(&memory.Options[session]{Retain: 1000 * day})

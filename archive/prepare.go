@@ -2,6 +2,7 @@ package archive
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
@@ -12,7 +13,7 @@ func (w *Writer) prepare(batch *Batch) (map[Day][]entry, error) {
 		return nil, err
 	}
 	now := w.opts.Now()
-	latest := driver.Ceil(now.Add(w.opts.MaxSkew))
+	latest := w.latest(now)
 	archived := make([]Archived, len(batch.Records))
 	days := map[Day][]entry{}
 	for i := range batch.Records {
@@ -35,6 +36,9 @@ func (w *Writer) prepare(batch *Batch) (map[Day][]entry, error) {
 	}
 	return days, nil
 }
+
+// latest returns the last time at now that is not in the future by the clock of any source.
+func (w *Writer) latest(now time.Time) driver.Instant { return driver.Ceil(now.Add(w.opts.MaxSkew)) }
 
 // archived returns r in the archive's form. For a problem, r belongs in the quarantine.
 func (w *Writer) archived(r *Record, source string, now driver.Instant) (a Archived, problem, err error) {

@@ -86,8 +86,9 @@ type HarvestReport struct {
 
 	Problems map[string]int64 `json:"problems,omitempty"` // malformed records by reason
 
-	// Again has the KeyHash of dead records that were not handed over because they could not be
-	// read, at most 10,000. The next harvest's HarvestOptions.Again must have them.
+	// Again has the KeyHash of records that were not handed over because they could not be read:
+	// at most 10,000 dead ones, and at most 10,000 that are malformed, or have an implausible
+	// expiry that has passed. The next harvest's HarvestOptions.Again must have them.
 	Again []string `json:"again,omitempty"`
 }
 

@@ -31,7 +31,8 @@ type harvester struct {
 	results map[int]*HarvestReport // by segment, of what was handed over and does not count yet
 	waits   map[int]int            // how many of them each segment has
 	since   time.Time              // when the first of them was found
-	asked   int                    // length of the report's Again
+	asked   int                    // dead records that could not be read
+	unread  int                    // records that the scan could not read
 }
 
 // waiting is a dead record of a segment.
@@ -53,6 +54,7 @@ func (h *harvester) visit(ctx context.Context, segment int, page []driver.Scanne
 		s := &page[i]
 		if s.Problem != nil {
 			into.malformed(s.Problem)
+			h.askAgain(s.Key, into)
 			continue
 		}
 		t, err := h.judge.terms(s.Key)
@@ -62,6 +64,9 @@ func (h *harvester) visit(ctx context.Context, segment int, page []driver.Scanne
 			return err
 		case (s.Alive(h.until) || s.ExpiresAt < earliest) && h.judge.implausible(s.Life, now) != "":
 			into.Implausible++
+			if !s.Alive(h.until) { // else it dies later, and is found then
+				h.askAgain(s.Key, into)
+			}
 		case s.Alive(h.until) && (!s.Alive(now) || t.limit(s.CreatedAt) > h.until):
 			into.Alive++
 		case s.Alive(h.until) && h.opts.PastCap && s.ExpiresAt != 0 && s.HeldUntil.Sub(s.ExpiresAt) > h.opts.Grace:
@@ -87,6 +92,16 @@ func (h *harvester) visit(ctx context.Context, segment int, page []driver.Scanne
 	h.waits[segment] += len(dead)
 	h.mu.Unlock()
 	return nil
+}
+
+// askAgain adds a record that the scan could not read to Again. Such records may be many, and alive:
+// beyond the limit they are only counted, and end no harvest.
+func (h *harvester) askAgain(key string, into *HarvestReport) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.unread++; h.unread <= mostAgain {
+		into.Again = append(into.Again, KeyHash(key))
+	}
 }
 
 // forEach calls one for each record. Nothing stays pending: what did not count is read again.
