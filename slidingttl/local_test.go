@@ -152,15 +152,15 @@ func (d heldClock) Next() driver.Instant {
 func TestLocalHitOfASuccessor(t *testing.T) {
 	eachHold(t, nil, func(t *testing.T, d *memory.Driver[int], other *slidingttl.Store[int], get func(func()) (int, error)) {
 		replaced := false
-		v, err := get(func() {
+		_, err := get(func() { // the value is that of the time that the clock told
 			replaced = true
 			time.Sleep(time.Second)
 			must(t, other.Insert(t.Context(), "k", 2))
 			time.Sleep(2 * time.Millisecond)
 		})
 		must(t, err)
-		if e := stored(t, d, "k"); replaced && (v != 2 || e.ExpiresAt.Sub(e.CreatedAt) < session.IdleGrace) {
-			t.Errorf("read %d; the successor lives for %v", v, e.ExpiresAt.Sub(e.CreatedAt))
+		if e := stored(t, d, "k"); replaced && (e.Value != 2 || e.ExpiresAt.Sub(e.CreatedAt) < session.IdleGrace) {
+			t.Errorf("%d is stored, and lives for %v", e.Value, e.ExpiresAt.Sub(e.CreatedAt))
 		}
 	})
 }
@@ -337,5 +337,24 @@ func TestCloseWaitsForSlides(t *testing.T) {
 			t.Errorf("Close while a Get touches: %v", err)
 		}
 		time.Sleep(time.Hour)
+	})
+}
+
+// A Get that was held up after it read the clock returns no value that was written after its record's
+// death.
+func TestLocalHitOfWhatNeverLived(t *testing.T) {
+	eachHold(t, &memory.Options[int]{Retain: time.Hour}, func(t *testing.T, d *memory.Driver[int], _ *slidingttl.Store[int], get func(func()) (int, error)) {
+		was := stored(t, d, "k")
+		var late time.Time
+		v, err := get(func() {
+			now := instant(time.Now())
+			time.Sleep(time.Second)
+			if _, err := d.Replace(t.Context(), "k", 2, was.Meta, was.Life, now); err == nil {
+				late = time.Now()
+			}
+		})
+		if err == nil && v == 2 && instant(late) > was.ExpiresAt {
+			t.Error("a value written after its record's death is read")
+		}
 	})
 }

@@ -33,7 +33,9 @@ func (s *Store[T]) Get(ctx context.Context, key string) (value T, err error) {
 			value = *v
 			to, ok := rules.Slid(m.Life, now)
 			switch {
-			case !ok || ctx.Err() != nil || s.rules.Load() != rules: // the record may be by newer rules
+			case !ok || ctx.Err() != nil:
+			case m.ExpiresAt-now < rules.Near(): // it may have died since now
+			case s.rules.Load() != rules: // it may have been written by newer ones
 			case to == m.ExpiresAt:
 				s.stats.Add(tally.Hits)
 				return value, nil

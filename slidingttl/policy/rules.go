@@ -155,8 +155,9 @@ func (r *Rules) Touched(l driver.Life, access, created, grown driver.Instant) dr
 	return r.life(created, r.expiry(created, access.Plus(grown)))
 }
 
-// Saved is Touched for a record whose value was just written by other means, which with Promote is no
-// read.
+// Saved is Touched for a record whose value was just written by other means.
+//
+// With Promote that is no read.
 func (r *Rules) Saved(l driver.Life, access, created driver.Instant) driver.Life {
 	if l.CreatedAt != 0 {
 		created = l.CreatedAt
