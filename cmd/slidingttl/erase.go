@@ -40,7 +40,7 @@ type erasure struct {
 // erased is what was done in a store.
 type erased struct {
 	Name     string              `json:"store"`
-	Identity string              `json:"identity"`
+	Identity identity            `json:"identity"`
 	Done     bool                `json:"done"`
 	Report   *upkeep.EraseReport `json:"report"`
 	Asked    []archive.Asked     `json:"asked"` // and what it held of it
@@ -52,7 +52,7 @@ type erased struct {
 type forgotten struct {
 	URI    string                `json:"archive"`
 	Done   bool                  `json:"done"`
-	Report *archive.ForgetReport `json:"report"`
+	Report *archive.ForgetReport `json:"report"` // nil: not begun
 	Keeps  []string              `json:"keeps"`
 }
 
@@ -72,6 +72,9 @@ func (e *erasure) found() (n int64) {
 		n += s.Report.Erased + s.Report.Ended
 	}
 	for _, a := range e.Archives {
+		if a.Report == nil {
+			continue
+		}
 		n += a.Report.Records + a.Report.Hidden + a.Report.Locked
 	}
 	return n
@@ -96,6 +99,10 @@ func (e *erasure) String() string {
 	for _, a := range e.Archives {
 		if len(e.Archives) > 1 {
 			lines = append(lines, a.URI)
+		}
+		if a.Report == nil {
+			lines = append(lines, "not begun")
+			continue
 		}
 		lines = append(lines, a.Report.String())
 	}
@@ -161,6 +168,7 @@ report again, at any time. Values of other keys that mention the person are not 
 	e.w.paceFlags.rates(c)
 	_ = c.Flags().MarkHidden("layout") // that of each store is in --config
 	c.Flags().Float64Var(&e.w.Limits.Writes, "writes", 500, "writes tried in a second, at most (0: no limit)")
+	c.Flags().BoolVar(&e.w.sameStore, "same-store", false, "go on, or check, though a store has another identity than in the report: it was restored, or it is a Redis that restarted")
 	c.Flags().BoolVar(&e.w.unchecked, "unchecked", false, "write though a check of the store finds something wrong")
 	e.flags(c)
 	c.Flags().StringArrayVar(&e.archives, "archive", nil, "an `archive` of these stores; may be repeated")
@@ -189,6 +197,14 @@ func (e *eraser) run(c *cobra.Command, args []string, stores map[string]settings
 			e.doc.Stores = append(e.doc.Stores, erased{Name: name, Report: new(upkeep.EraseReport)})
 		}
 	}
+	for _, uri := range e.archives {
+		if !slices.ContainsFunc(e.doc.Archives, func(f forgotten) bool { return f.URI == uri }) {
+			e.doc.Archives = append(e.doc.Archives, forgotten{URI: uri, Keeps: []string{"checkpoints of sources that have not ended, replicas, and backups"}})
+		}
+	}
+	if err := e.save(); err != nil { // before a record is removed: what a run has named, the next one names too
+		return err
+	}
 	found := make([]error, len(names))
 	var walks sync.WaitGroup
 	for i, name := range names {
@@ -203,12 +219,10 @@ func (e *eraser) run(c *cobra.Command, args []string, stores map[string]settings
 	}
 	walks.Wait()
 	failed := slices.DeleteFunc(found, func(err error) bool { return err == nil })
-	for _, uri := range e.archives {
-		if len(failed) > 0 {
-			break // a source may archive what is left in its store
-		}
-		if err := e.archive(c.Context(), uri, what); err != nil {
-			failed = append(failed, err)
+	left := len(failed) > 0
+	for i := range e.doc.Archives {
+		if err := e.archive(c.Context(), &e.doc.Archives[i], what, left); err != nil {
+			failed = append(failed, fmt.Errorf("%s: %w", e.doc.Archives[i].URI, err))
 		}
 	}
 	if len(failed) == 0 {
@@ -259,6 +273,14 @@ func (e *eraser) begin(c *cobra.Command, args []string, stores map[string]settin
 		}
 	}
 	if e.check != "" {
+		for _, name := range []string{"prefix", "keys", "where", "archive"} {
+			if f := c.Flags().Lookup(name); f != nil && f.Changed {
+				return what, fmt.Errorf("%w: --check asks for what its report asks for: must be without --%s", errUsage, name)
+			}
+		}
+		if len(args) > 0 {
+			return what, fmt.Errorf("%w: --check asks for what its report asks for: must be without a KEY", errUsage)
+		}
 		old, err := readErasure(e.check)
 		if err != nil {
 			return what, err
@@ -267,20 +289,32 @@ func (e *eraser) begin(c *cobra.Command, args []string, stores map[string]settin
 			return what, fmt.Errorf("%w: --check %s: the report is of a run that has not ended: run it again", errUsage, e.check)
 		}
 		of := make(map[string]bool)
+		e.doc = &erasure{Began: time.Now().UTC()}
 		for _, s := range old.Stores {
 			of[s.Name] = true
+			if stores != nil {
+				e.doc.Stores = append(e.doc.Stores, erased{Name: s.Name, Identity: s.Identity, Report: new(upkeep.EraseReport)})
+			}
 			if _, ok := stores[s.Name]; !ok && stores != nil {
 				return what, fmt.Errorf("%w: --check %s: there is no store %q in --config", errUsage, e.check, s.Name)
 			}
 		}
 		maps.DeleteFunc(stores, func(name string, _ settings) bool { return !of[name] })
-		if stores != nil && len(e.archives) == 0 {
-			for _, a := range old.Archives {
+		if stores != nil {
+			e.archives = nil
+		}
+		for _, a := range old.Archives {
+			if stores != nil {
 				e.archives = append(e.archives, a.URI)
+			} else if strings.TrimRight(a.URI, "/") == strings.TrimRight(e.archives[0], "/") {
+				of[a.URI] = true
 			}
 		}
+		if stores == nil && len(of) == len(old.Stores) {
+			return what, fmt.Errorf("%w: --check %s: the report is of other archives than %s", errUsage, e.check, e.archives[0])
+		}
 		what, err = archive.SelectionOf(old.Asked)
-		e.doc = &erasure{Began: time.Now().UTC(), Asked: what.Asked()}
+		e.doc.Asked = what.Asked()
 		return what, err
 	}
 	if e.list != "" {
@@ -327,6 +361,16 @@ func (e *eraser) begin(c *cobra.Command, args []string, stores map[string]settin
 	}
 	if !reflect.DeepEqual(old.Asked, e.doc.Asked) {
 		return what, fmt.Errorf("%w: --report %s asks for something else", errUsage, e.path)
+	}
+	for _, s := range old.Stores {
+		if _, ok := stores[s.Name]; !ok {
+			return what, fmt.Errorf("%w: --report %s: there is no store %q in --config", errUsage, e.path, s.Name)
+		}
+	}
+	for _, a := range old.Archives {
+		if !slices.Contains(e.archives, a.URI) {
+			return what, fmt.Errorf("%w: --report %s is of the archive %s too: must be named", errUsage, e.path, a.URI)
+		}
 	}
 	e.doc = old
 	return what, nil
@@ -394,9 +438,6 @@ func (e *eraser) see(name, key string) {
 
 // store erases from one store. Others may be under way.
 func (e *eraser) store(ctx context.Context, to *erased, s settings, what *archive.Selection) error {
-	if to.Done {
-		return nil
-	}
 	w := e.w
 	w.layout = s.Layout
 	db, _, err := e.openChecked(ctx, &w.paceFlags, s.URI, 0)
@@ -404,11 +445,21 @@ func (e *eraser) store(ctx context.Context, to *erased, s settings, what *archiv
 		return err
 	}
 	defer db.close()
-	e.mu.Lock()
-	to.Identity = cmp.Or(to.Identity, db.name)
-	e.mu.Unlock()
-	if to.Identity != db.name {
-		return fmt.Errorf("%w: --report %s is of the store %q: must be of %q", errUsage, e.path, to.Identity, db.name)
+	if file := cmp.Or(e.path, e.check); file != "" {
+		is, err := w.of(ctx, db)
+		if err == nil && to.Identity.Records != "" {
+			err = w.expect("the report "+file, to.Identity, is)
+		}
+		if err != nil {
+			return err
+		}
+		is.Store = slices.Compact(slices.Sorted(slices.Values(append(is.Store, to.Identity.Store...))))
+		e.mu.Lock()
+		to.Identity = is
+		e.mu.Unlock()
+	}
+	if to.Done {
+		return nil
 	}
 	hide, err := e.show(ctx, &w.paceFlags, "erase "+to.Name, db)
 	if err != nil {
@@ -438,6 +489,15 @@ func (e *eraser) store(ctx context.Context, to *erased, s settings, what *archiv
 		_, err := e.log.WriteString(lines.String()) // a loss of power may cost its count, and no erasure
 		return err
 	}
+	kept := make(map[string]bool)
+	o.Kept = func(keys []string) error {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		for _, key := range keys {
+			kept[key] = true
+		}
+		return nil
+	}
 	r, err := db.erase(ctx, &o)
 	hide()
 	e.mu.Lock()
@@ -447,12 +507,16 @@ func (e *eraser) store(ctx context.Context, to *erased, s settings, what *archiv
 	}
 	to.Report, to.Asked, to.Keeps = r, what.Asked(), nil
 	for i, key := range slices.Compact(slices.Sorted(slices.Values(what.Keys))) {
-		if e.seen[to.Name][key] {
+		if e.seen[to.Name][key] && !kept[key] {
 			to.Asked[i].Records = 1
 		}
 	}
 	if what.Prefix != "" {
-		to.Asked[0].Records = int64(len(e.seen[to.Name]))
+		for key := range e.seen[to.Name] {
+			if !kept[key] {
+				to.Asked[0].Records++
+			}
+		}
 	}
 	if err == nil && r.Failed > 0 {
 		to.Place, err = nil, fmt.Errorf("%w: %d of them, because %v", errPartly, r.Failed, slices.Sorted(maps.Keys(r.Failures)))
@@ -465,29 +529,50 @@ func (e *eraser) store(ctx context.Context, to *erased, s settings, what *archiv
 	return e.save()
 }
 
-// archive erases from one archive.
-func (e *eraser) archive(ctx context.Context, uri string, what archive.Selection) error {
-	i := slices.IndexFunc(e.doc.Archives, func(f forgotten) bool { return f.URI == uri })
-	to := forgotten{URI: uri, Keeps: []string{"checkpoints of sources that have not ended, replicas, and backups"}}
-	if i >= 0 {
-		to = e.doc.Archives[i]
+// add sets the report of a, which has what an earlier one that came to its end has forgotten.
+func (a *forgotten) add(r *archive.ForgetReport) {
+	if was := a.Report; was != nil {
+		r.Began = was.Began
+		r.Files += was.Files
+		r.Records += was.Records
+		r.Hidden += was.Hidden
+		for i := range min(len(r.Asked), len(was.Asked)) {
+			now, was := &r.Asked[i], &was.Asked[i]
+			now.Records += was.Records
+			now.Hidden += was.Hidden
+			if now.Days == nil {
+				now.Days = make(map[archive.Day]int64)
+			}
+			for d, n := range was.Days {
+				if was.Locked > 0 { // some of n stayed, and were found again
+					n = max(0, n-now.Days[d])
+				}
+				now.Days[d] += n
+			}
+		}
 	}
+	a.Report = r
+}
+
+// archive erases from one archive, which is not done as long as a source may archive what is left in a
+// store.
+func (e *eraser) archive(ctx context.Context, to *forgotten, what archive.Selection, left bool) error {
 	if to.Done {
 		return nil
 	}
-	b, err := openArchive(ctx, uri)
+	b, err := openArchive(ctx, to.URI)
 	if err != nil {
 		return err
 	}
 	var last forgotten
 	days := e.path + ".days"
-	if text, err := os.ReadFile(days); e.path != "" && err == nil && json.Unmarshal(text, &last) == nil && last.URI == uri {
-		to.Report = last.Report
+	if text, err := os.ReadFile(days); e.path != "" && err == nil && json.Unmarshal(text, &last) == nil && last.URI != to.URI {
+		last.Report = nil
 	}
-	o := archive.ForgetOptions{DryRun: !e.w.apply, Progress: e.days("forget"), Before: to.Report}
+	o := archive.ForgetOptions{DryRun: !e.w.apply, Progress: e.days("forget"), Before: last.Report}
 	if e.path != "" {
 		o.Save = func(r *archive.ForgetReport) error { // a loss of power may cost these counts, and no erasure
-			text, err := json.Marshal(forgotten{URI: uri, Report: r})
+			text, err := json.Marshal(forgotten{URI: to.URI, Report: r})
 			if err == nil {
 				err = os.WriteFile(days+"~", text, 0o600)
 			}
@@ -501,10 +586,8 @@ func (e *eraser) archive(ctx context.Context, uri string, what archive.Selection
 	if r == nil {
 		return err
 	}
-	if to.Report, to.Done = r, err == nil; i < 0 {
-		i, e.doc.Archives = len(e.doc.Archives), append(e.doc.Archives, to)
-	}
-	e.doc.Archives[i] = to
+	to.add(r)
+	to.Done = err == nil && !left
 	if failed := e.save(); failed != nil {
 		return errors.Join(err, failed)
 	}

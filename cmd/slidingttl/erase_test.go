@@ -302,3 +302,148 @@ func TestEraseKilled(t *testing.T) {
 		t.Errorf("after: %q", held)
 	}
 }
+
+// reports is two SQLite files that hold three records of the user 42 each, an archive that holds
+// nothing, and the arguments of an erasure of that user.
+type reports struct {
+	one, other, empty, report, archive, down string
+	db                                       *stdsql.DB // of one
+	dir                                      string
+}
+
+func newReports(t *testing.T) *reports {
+	t.Helper()
+	r := &reports{dir: t.TempDir()}
+	for i, uri := range []*string{&r.one, &r.other, &r.empty} {
+		db, u := sessionsIn(t, 0)
+		*uri = u
+		for n := range 3 * (1 - i/2) {
+			execute(t, db, "INSERT INTO sessions (id, value) VALUES (?, '{}')", fmt.Sprint("user:42:", n))
+		}
+		if i == 0 {
+			r.db = db
+		}
+	}
+	r.report, r.archive = filepath.Join(r.dir, "r.json"), filepath.Join(r.dir, "archive")
+	must(archive.OpenDirectory(r.archive))(t)
+	r.down = "sqlite:" + filepath.Join(r.dir, "none.db") + "?table=sessions"
+	return r
+}
+
+// args returns the arguments of erase over stores, pairs of a name and a URI.
+func (r *reports) args(t *testing.T, stores map[string]string, more ...string) []string {
+	t.Helper()
+	all := map[string]settings{}
+	for name, uri := range stores {
+		all[name] = settings{URI: uri}
+	}
+	config := filepath.Join(r.dir, "config.json")
+	if err := os.WriteFile(config, must(json.Marshal(map[string]any{"stores": all}))(t), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return append([]string{"erase", "--config", config, "--rate", "0", "--writes", "0"}, more...)
+}
+
+// erase runs an erasure, and returns its report and what it told.
+func (r *reports) erase(t *testing.T, want int, stores map[string]string, more ...string) (e erasure, told string) {
+	t.Helper()
+	out, errs := command(t, want, r.args(t, stores, append([]string{"--prefix", "user:42:", "--apply", "--yes", "--report", r.report}, more...)...)...)
+	return *must(readErasure(r.report))(t), out + errs
+}
+
+// A report does not end without each store and archive that it has named, and a store that is done
+// stays the same one.
+func TestEraseResumedElsewhere(t *testing.T) {
+	t.Run("a store left out", func(t *testing.T) {
+		r := newReports(t)
+		r.erase(t, exitUsage, map[string]string{"a": r.one, "b": r.down}, "--archive", r.archive)
+		e, told := r.erase(t, exitUsage, map[string]string{"a": r.one}, "--archive", r.archive)
+		contains(t, told, `no store "b"`)
+		if !e.Ended.IsZero() {
+			t.Errorf("%+v", e)
+		}
+	})
+	t.Run("an archive left out", func(t *testing.T) {
+		r := newReports(t)
+		r.erase(t, exitUsage, map[string]string{"a": r.one, "b": r.down}, "--archive", r.archive)
+		e, told := r.erase(t, exitUsage, map[string]string{"a": r.one, "b": r.other})
+		contains(t, told, r.archive)
+		if !e.Ended.IsZero() || e.Archives[0].Done {
+			t.Errorf("%+v", e)
+		}
+		if e, _ = r.erase(t, 0, map[string]string{"a": r.one, "b": r.other}, "--archive", r.archive); e.Ended.IsZero() || !e.Archives[0].Done || e.Asked[0].Records != 6 {
+			t.Errorf("%+v", e)
+		}
+	})
+	t.Run("another store by the name", func(t *testing.T) {
+		r := newReports(t)
+		r.erase(t, exitUsage, map[string]string{"a": r.empty, "b": r.down})
+		e, told := r.erase(t, exitUsage, map[string]string{"a": r.one, "b": r.other})
+		contains(t, told, "--same-store")
+		if !e.Ended.IsZero() {
+			t.Errorf("%+v", e)
+		}
+	})
+}
+
+// A check is of the stores and archives of its report, and of what that asked for.
+func TestEraseCheckElsewhere(t *testing.T) {
+	r := newReports(t)
+	stores := map[string]string{"a": r.one}
+	r.erase(t, 0, stores, "--archive", r.archive)
+	check := r.args(t, stores, "--check", r.report)
+	command(t, 0, check...)
+	for _, more := range [][]string{{"--prefix", "nonsense"}, {"--keys", "nofile"}, {"user:42:1"}, {"--archive", r.archive}} {
+		_, errs := command(t, exitUsage, append(slices.Clone(check), more...)...)
+		contains(t, errs, "its report asks for")
+	}
+	command(t, 0, "archive", "forget", r.archive, "--check", r.report)
+	command(t, exitUsage, "archive", "forget", r.archive, "user:42:1", "--check", r.report)
+	command(t, exitUsage, "archive", "forget", r.archive, "--where", "a=1", "--check", r.report)
+	command(t, exitUsage, "archive", "forget", t.TempDir(), "--check", r.report)
+	_, errs := command(t, exitUsage, r.args(t, map[string]string{"a": r.empty}, "--check", r.report)...)
+	contains(t, errs, "--same-store")
+	command(t, 0, r.args(t, map[string]string{"a": r.empty}, "--check", r.report, "--same-store")...)
+}
+
+// A record that stays is not counted as erased, whether its removal fails, is undone by a trigger, or
+// finds no such key. The archive is forgotten all the same, and again when the stores are done.
+func TestEraseKept(t *testing.T) {
+	r := newReports(t)
+	execute(t, r.db, "INSERT INTO sessions (id, value) VALUES (?, '{}'), ('user:42:kept', '{}'), (CAST('user:42:blob' AS BLOB), '{}')", "user:42:"+strings.Repeat("k", 900))
+	execute(t, r.db, "CREATE TRIGGER kept BEFORE DELETE ON sessions WHEN old.id = 'user:42:kept' BEGIN SELECT RAISE(IGNORE); END")
+	w := must(archive.NewWriter(must(archive.OpenDirectory(r.archive))(t), nil))(t)
+	died := func(key string) archive.Batch {
+		return archive.Batch{Source: "sessions", Records: []archive.Record{{Key: key, ExpiredAt: driver.Floor(time.Now().Add(-time.Hour))}}}
+	}
+	if err := w.Write(t.Context(), died("user:42:dead")); err != nil {
+		t.Fatal(err)
+	}
+	stores := map[string]string{"a": r.one}
+	e, told := r.erase(t, exitPartly, stores, "--archive", r.archive)
+	contains(t, told, "a: 3 records erased", "3 of them, because", "1 records forgotten")
+	if a := e.Archives[0]; !e.Ended.IsZero() || e.Stores[0].Done || a.Done || e.Asked[0].Records != 3 || e.Stores[0].Report.Erased != 3 || a.Report.Records != 1 {
+		t.Errorf("%+v, %+v, %+v", e, e.Stores[0].Report, a.Report)
+	}
+	execute(t, r.db, "DROP TRIGGER kept")
+	execute(t, r.db, "DELETE FROM sessions WHERE typeof(id) = 'blob' OR length(id) > 900")
+	if err := w.Write(t.Context(), died("user:42:late")); err != nil {
+		t.Fatal(err)
+	}
+	if e, told = r.erase(t, 0, stores, "--archive", r.archive); e.Ended.IsZero() || !e.Archives[0].Done || e.Archives[0].Report.Records != 2 {
+		t.Errorf("%+v, %s", e, told)
+	}
+	command(t, 0, r.args(t, stores, "--check", r.report)...)
+
+	// Of keys, each has its own number.
+	execute(t, r.db, "INSERT INTO sessions (id, value) VALUES ('1', '{}'), ('2', '{}')")
+	execute(t, r.db, "CREATE TRIGGER kept BEFORE DELETE ON sessions WHEN old.id = '2' BEGIN SELECT RAISE(IGNORE); END")
+	list, report := filepath.Join(r.dir, "keys"), filepath.Join(r.dir, "keys.json")
+	if err := os.WriteFile(list, []byte("1\n2\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	command(t, exitPartly, r.args(t, stores, "--keys", list, "--apply", "--yes", "--report", report)...)
+	if e := must(readErasure(report))(t); e.Asked[0].Records != 1 || e.Asked[1].Records != 0 {
+		t.Errorf("%+v", e.Asked)
+	}
+}

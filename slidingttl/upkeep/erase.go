@@ -22,6 +22,10 @@ type EraseOptions struct {
 	// Found is called with the keys of records that are about to be removed, before they are,
 	// one call at a time. Its error ends the operation. Nil: nobody is told.
 	Found func(keys []string) error
+
+	// Kept is called like Found, with the keys of records that were to be removed and are in the store
+	// at the end. Nil: nobody is told.
+	Kept func(keys []string) error
 }
 
 func (o *EraseOptions) validate() error {
@@ -39,6 +43,10 @@ type EraseReport struct {
 	Ended   int64 `json:"ended"`   // lives removed that waited for an archive when the last run began: see driver.Eraser
 	Written
 
+	// Missed counts records that were gone before their removal, or there after it. Another look counts
+	// in Failed those that are there at the end.
+	Missed int64 `json:"missed,omitempty"`
+
 	// Left is what the store's own files may still hold, in words: see driver.Eraser.
 	Left []string `json:"left,omitempty"`
 }
@@ -51,6 +59,7 @@ func (r *EraseReport) tallies() tallies {
 	return tallies{"erasing" + dry(r.Applied), append([]tally{
 		{&r.Erased, would(r.Applied, "erased"), wrote},
 		{&r.Ended, would(r.Applied, "erased") + ": waiting for an archive", rare | wrote},
+		{&r.Missed, "gone before, or kept", rare | wrote},
 	}, r.Written.tallies()...), nil}
 }
 
@@ -70,6 +79,11 @@ func Erase[T any](ctx context.Context, d Store[T], opts *EraseOptions) (*EraseRe
 			w.tried.Add(1)
 			return r, nil
 		}
+		there := func() bool {
+			_, err := w.raw.Raw(ctx, s.Key)
+			return !errors.Is(err, driver.ErrNotFound)
+		}
+		gone := o.Prefix != "" && !s.last && w.raw != nil && !there() // a scan may show a key that no look-up finds
 		err := w.retry(ctx, s, func() error {
 			if err := w.waitTurn(ctx); err != nil {
 				return err
@@ -78,6 +92,9 @@ func Erase[T any](ctx context.Context, d Store[T], opts *EraseOptions) (*EraseRe
 		})
 		if err == nil {
 			w.landed.Add(1)
+			if gone || w.raw != nil && there() {
+				r.Erased, r.Missed = 0, 1
+			}
 		}
 		return r, err
 	}
@@ -125,12 +142,29 @@ func Erase[T any](ctx context.Context, d Store[T], opts *EraseOptions) (*EraseRe
 	}
 	r, err := j.run(ctx, scanner)
 	r.Applied, r.Ended = o.Apply, ended
+	if err == nil && o.Apply && r.Failed+r.Missed+r.Unsure > 0 {
+		err = look(ctx, d, o, &r)
+	}
 	if more != nil && err == nil && o.Apply {
 		if _, err = more.EraseEnded(ctx, match, true); err == nil { // a trigger may have kept records that were erased
 			r.Left = more.Scrub(ctx, texts)
 		}
 	}
 	return &r, err
+}
+
+// look sets r.Failed to the number of records that are there after all.
+func look[T any](ctx context.Context, d Store[T], o EraseOptions, r *EraseReport) error {
+	o.Apply, o.Resume, o.Save, o.Found = false, nil, nil, o.Kept
+	now, err := Erase(ctx, d, &o)
+	if err != nil {
+		return err
+	}
+	if more := now.Erased - r.Failed; more > 0 {
+		r.Failures = count(r.Failures, map[string]int64{"the store kept it, or a look-up does not find its key": more})
+	}
+	r.Failed = max(r.Failed, now.Erased)
+	return nil
 }
 
 // String returns the report as several lines of text.
