@@ -102,8 +102,9 @@ func (r *ForgetReport) String() string {
 // [Quarantine] have none, nor do records written before the column was added.
 //
 // Forget may run beside writers, readers and Compact. After a failure or a crash, run it
-// again: the files already rewritten stay rewritten. A corrupt file may hold selected
-// records; it stays, and its error is joined to the returned error. A file that the Bucket
+// again: the files already rewritten stay rewritten. A file that is corrupt, or of
+// others beside the archive's, may hold selected records; it stays, and its error is joined to the
+// returned error. A file that the Bucket
 // may not remove yet stays too. One *LockedError reports all such files: run Forget again
 // after its time.
 //
@@ -236,6 +237,9 @@ func (f *forgetter) rewrite(ctx context.Context, m *Manifest) error {
 	var corrupt []error
 	next := *f.report // if the day can be changed
 	next.Asked = slices.Clone(next.Asked)
+	for _, name := range m.foreign {
+		corrupt = append(corrupt, fmt.Errorf("it may hold selected records: %w", foreignFile(name)))
+	}
 	anyValue, rows := f.anyValue, f.rows
 	for _, file := range m.Files {
 		found, hit, err := f.look(ctx, &next, m.Day, file, records)

@@ -58,6 +58,11 @@ func (r *Reader) Verify(ctx context.Context, opts *VerifyOptions) (*VerifyReport
 	return report, err
 }
 
+// foreignFile is the error for a file of others.
+func foreignFile(name string) error {
+	return &CorruptError{File: name, Err: errors.New("it is not the archive's, and engines read it")}
+}
+
 // verifyDay reads the files of a day, and returns what is wrong with them.
 func (r *Reader) verifyDay(ctx context.Context, m *Manifest) (wrong []error, err error) {
 	for _, name := range m.missing {
@@ -67,7 +72,7 @@ func (r *Reader) verifyDay(ctx context.Context, m *Manifest) (wrong []error, err
 		wrong = append(wrong, m.err)
 	}
 	for _, name := range m.foreign {
-		wrong = append(wrong, &CorruptError{File: name, Err: errors.New("it is not the archive's, and engines read it")})
+		wrong = append(wrong, foreignFile(name))
 	}
 	for _, f := range m.Files {
 		switch err := r.verify(ctx, m.Day, f); {

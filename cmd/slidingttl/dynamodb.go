@@ -17,7 +17,7 @@ var dynamodbKind = kind{
 	form:        "dynamodb://table[?region=R&profile=P&consistent=true&index=I&retain=D]",
 	params:      parameters{"region": text, "profile": text, "consistent": truth, "index": text, "retain": span},
 	credentials: "give credentials as the AWS SDK finds them: AWS_ACCESS_KEY_ID and the rest, a profile, a role",
-	keeps:       "Streams for 24 hours, point-in-time recovery for 35 days, backups and exports, and other regions of a global table until they follow",
+	keeps:       "a life table until its ttl, Streams for 24 hours, point-in-time recovery for 35 days, backups and exports, and other regions of a global table until they follow",
 	open:        openDynamoDB,
 }
 
