@@ -37,14 +37,19 @@ func (w *world) bound(r rule, c, now driver.Instant) driver.Instant {
 	return r.most(c, now) + driver.Instant((w.maxSkew+w.step)/ms)
 }
 
-// lowers reports whether promise 7 allows a write by r at now to lower an expiry to is.
-func (w *world) lowers(r rule, p *process, was, is driver.Life) bool {
+// lowers reports whether promise 7 allows a write of o by r to lower an expiry to is. It is planned by the
+// time of the write, which over memory may be held up from then on.
+func (w *world) lowers(r rule, o *op, was, is driver.Life) bool {
 	from := was.ExpiresAt
 	if from == 0 {
 		from = math.MaxInt64
 	}
+	first, last := floor(o.p.now()), ceil(o.p.now())
+	if w.store == local {
+		first = floor(o.p.clock(o.start))
+	}
 	skew := driver.Instant(w.maxSkew / ms)
-	for _, now := range []driver.Instant{floor(p.now()), ceil(p.now())} {
+	for now := first; now <= last; now++ {
 		to := r.expiry(was.CreatedAt, now)
 		if from > w.bound(r, was.CreatedAt, now) &&
 			(is.ExpiresAt == up(to+skew, w.step) || is.ExpiresAt == up(min(to+skew, r.limit(was.CreatedAt)), w.step)) {
@@ -108,7 +113,7 @@ func (w *world) checkTouch(i *incarnation, o *op, key string, was driver.Meta, l
 		w.violated(6, key, "%v moves created_at from %d to %d", o, was.CreatedAt, life.CreatedAt)
 	}
 	if was.ExpiresAt == 0 || life.ExpiresAt < was.ExpiresAt {
-		if !p.any(v.kind, o.start, time.Now(), func(r rule) bool { return w.lowers(r, p, was.Life, life) }) {
+		if !p.any(v.kind, o.start, time.Now(), func(r rule) bool { return w.lowers(r, o, was.Life, life) }) {
 			w.violated(7, key, "%v takes %v off %+v, now %d", o, was.ExpiresAt.Sub(life.ExpiresAt), was, hi)
 		}
 		w.checkLowering(i, o, key, was, v.kind)
@@ -205,7 +210,7 @@ func (w *world) checkOverwrite(i *incarnation, o *op, key string, v value, was d
 	if p.any(v.kind, o.start, time.Now(), kept) {
 		return lowered
 	}
-	if !p.any(v.kind, o.start, time.Now(), func(r rule) bool { return w.lowers(r, p, was.Life, life) }) {
+	if !p.any(v.kind, o.start, time.Now(), func(r rule) bool { return w.lowers(r, o, was.Life, life) }) {
 		w.violated(7, key, "%v writes %+v over %+v between %d and %d", o, life, was, lo, hi)
 		return lowered
 	}
