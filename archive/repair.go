@@ -51,7 +51,8 @@ func (r *RepairReport) String() string {
 // was. It writes a manifest file that names the whole files of the day, and thereby declares the
 // others lost; corrupt files are removed then or by the next Compact. If a file is lost, Repair also
 // restores files that no longer counted and are not yet removed, since they may have its rows. They
-// may have records that were forgotten since: run [Forget] again. Then run Compact.
+// may have records that were forgotten since: run [Forget] again. Then run Compact. A source may hand
+// over again what was lost; restart sources that were running.
 //
 // Repair may run beside other operations, and again. A day that a later version wrote stays as it is.
 func Repair(ctx context.Context, b Bucket, opts *RepairOptions) (*RepairReport, error) {
@@ -90,11 +91,13 @@ func (r *Reader) mend(ctx context.Context, m *Manifest, apply bool) (found Repai
 	}
 	next := change{marks: map[string]bool{}}
 	var remove []File
+	unsure := false // which of m.batches are lost
 	for _, f := range m.Files {
 		if whole[f.Name] {
 			next.files = append(next.files, f)
 			continue
 		}
+		unsure = unsure || f.Merged || m.batches[f.mark]
 		found.Lost = append(found.Lost, f.Name)
 		found.Rows += f.Rows
 		remove = append(remove, f)
@@ -114,6 +117,7 @@ func (r *Reader) mend(ctx context.Context, m *Manifest, apply bool) (found Repai
 			f, _ := parseFile(Info{}, strings.TrimPrefix(name, m.Day.directory()))
 			found.Lost = append(found.Lost, name)
 			found.Rows += f.Rows
+			unsure = true
 		}
 	}
 	if len(found.Lost) == 0 && m.err == nil {
@@ -125,6 +129,14 @@ func (r *Reader) mend(ctx context.Context, m *Manifest, apply bool) (found Repai
 	}
 	if !apply {
 		return found, nil
+	}
+	if unsure { // sources may write all again: a life that is in two files is found once
+		m.batches = nil
+		for _, f := range m.garbage {
+			if !f.Merged && !whole[f.Name] { // it would count
+				remove = append(remove, f)
+			}
+		}
 	}
 	if err := commit(ctx, r.bucket, m, next); err != nil {
 		return found, err

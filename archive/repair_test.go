@@ -151,3 +151,75 @@ func TestRepairFromLeftFiles(t *testing.T) {
 		compact(t, b)
 	}
 }
+
+// A source that hands over batches again whose merged file is lost is not told that the archive has
+// them: Write fails until Repair has declared the file lost, and then writes them. Other batches are
+// written throughout.
+func TestWriteAfterLoss(t *testing.T) {
+	archive.Shorten(t, 5, 1) // each merged file has five rows
+	cut := func(b *fakeBucket, name string) { b.files[name] = b.files[name][:20] }
+	for name, c := range map[string]struct {
+		gone bool // or cut
+		n    int  // merged files lost
+		left bool // a crash has left the batches, and one of them is cut
+	}{
+		"one":      {true, 1, false},
+		"all":      {true, 2, false},
+		"cut":      {false, 1, false},
+		"left":     {true, 2, true},
+		"left cut": {false, 1, true},
+	} {
+		b := newFake()
+		write(t, writer(t, b), batch(0, 5, 0), batch(5, 10, 0))
+		want := lives(t, b)
+		before := b.clone()
+		compact(t, b)
+		n := c.n
+		for file := range b.clone().files {
+			if strings.Contains(file, "/merged-") && n > 0 {
+				cut(b, file)
+				if n--; c.gone {
+					delete(b.files, file)
+				}
+			}
+		}
+		if c.left {
+			for i, file := range slices.Sorted(maps.Keys(before.files)) {
+				b.files[file] = before.files[file]
+				if i == 0 {
+					cut(b, file)
+				}
+			}
+		}
+		left := writer(t, b)
+		if c.gone {
+			for _, i := range []int{0, 5} {
+				if err := left.Write(t.Context(), batch(i, i+5, 0)); !errors.Is(err, archive.ErrCorrupt) {
+					t.Errorf("%s: before Repair: %v", name, err)
+				}
+			}
+			write(t, left, batch(10, 15, 0))
+		} else {
+			left = nil // a cut file is found when it is read
+		}
+		_, err := archive.Repair(t.Context(), b, &archive.RepairOptions{Apply: true})
+		ok(t, err)
+		_, err = archive.NewReader(b).Verify(t.Context(), nil)
+		ok(t, err)
+		for _, w := range []*archive.Writer{left, writer(t, b)} {
+			if w == nil {
+				continue
+			}
+			write(t, w, batch(0, 5, 0), batch(5, 10, 0), batch(10, 15, 0))
+			if got := lives(t, b); len(got) != 15 || !slices.Equal(got[:10], want) {
+				t.Errorf("%s: %d lives are found; want 15", name, len(got))
+			}
+		}
+		compact(t, b)
+		if got := lives(t, b); len(got) != 15 {
+			t.Errorf("%s, compacted: %d lives are found; want 15", name, len(got))
+		}
+		_, err = archive.NewReader(b).Verify(t.Context(), nil)
+		ok(t, err)
+	}
+}
