@@ -139,6 +139,30 @@ func TestGraveQuarantines(t *testing.T) {
 	}
 }
 
+// Deaths by 1970-01-01, as that of a program whose times are Go's zero time or a small number, are
+// no day's: they go to the quarantine, once, and neither a repair nor retention removes them.
+func TestDeathsWithoutADay(t *testing.T) {
+	for _, at := range []driver.Instant{driver.Instant(time.Time{}.UnixMilli()), driver.Instant(time.Time{}.UnixMilli()) + 1, -1, 1, 86_399_999} {
+		b := newFake()
+		dead := driver.Dead{Key: "ann", At: at, Raw: driver.Raw{Meta: driver.Meta{Life: driver.Life{CreatedAt: min(at, -1), ExpiresAt: at}}}}
+		for range 2 {
+			grave := &archive.Grave{Writer: writer(t, b), Source: "links"}
+			ok(t, grave.Bury(t.Context(), []driver.Dead{dead}))
+		}
+		_, err := archive.Repair(t.Context(), b, &archive.RepairOptions{Apply: true})
+		ok(t, err)
+		_, err = archive.Retain(t.Context(), b, 10, &archive.RetainOptions{Apply: true})
+		ok(t, err)
+		found, err := archive.NewReader(b).Find(t.Context(), "ann", quarantine)
+		ok(t, err)
+		if len(found) != 1 || found[0].ExpiredAt != at || len(b.files) != 1 {
+			t.Errorf("dead at %d: found %+v in %q", at, found, slices.Sorted(maps.Keys(b.files)))
+		}
+		_, err = archive.Forget(t.Context(), b, archive.Selection{Keys: []string{"ann"}}, nil)
+		ok(t, err)
+	}
+}
+
 // An archive whose manifest files have their former names is read, compacted and forgotten as
 // it is.
 func TestFormerManifests(t *testing.T) {

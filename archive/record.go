@@ -32,8 +32,8 @@ type Record struct {
 
 	CreatedAt driver.Instant // zero: the record had none
 
-	// ExpiredAt is the time of death: the expiry, the cap, or the deletion. It must not be
-	// zero, and must be the same each time the source hands the record over.
+	// ExpiredAt is the time of death: the expiry, the cap, or the deletion. It must be after
+	// 1970-01-01, and the same each time the source hands the record over.
 	ExpiredAt driver.Instant
 
 	Reason Reason // empty: Unknown
@@ -69,6 +69,9 @@ func (r *Record) check() error {
 	}
 	if err := errors.Join(checkTime("Record.CreatedAt", r.CreatedAt), checkTime("Record.ExpiredAt", r.ExpiredAt)); err != nil {
 		return err
+	}
+	if r.ExpiredAt < driver.Instant(dayMillis) { // Day zero is none, and Go's zero time is on another
+		return &driver.InvalidError{Field: "Record.ExpiredAt", Value: strconv.FormatInt(int64(r.ExpiredAt), 10), Rule: "must be after 1970-01-01, in milliseconds"}
 	}
 	switch r.Reason {
 	case "", Idle, Age, Deleted, Unknown:
