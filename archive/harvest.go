@@ -14,8 +14,8 @@ import (
 )
 
 // Harvest runs [upkeep.Harvest] on d and keeps its position in the archive. It continues a
-// harvest that was interrupted; after a complete one it takes only what died since. So a
-// timer can run it, on any machine. It misses lives that were deleted, or replaced by the
+// harvest that was interrupted, or begins it again if the store refuses the cursor; after a
+// complete one it takes only what died since. So a timer can run it, on any machine. It misses lives that were deleted, or replaced by the
 // next life of their key, between two runs. The name store tells stores with the same Source
 // apart; under a new name everything is harvested again.
 //
@@ -82,7 +82,8 @@ func (g *Grave) Harvest(ctx context.Context, store string, d upkeep.Harvested, p
 		}
 	}
 	r, err := upkeep.Harvest(ctx, d, p, &o)
-	if bad, ok := errors.AsType[*driver.InvalidError](err); ok && bad.Field == "Options.Resume" { // the position was saved under other options
+	// The position was saved under other options, or the store has moved its records since.
+	if bad, ok := errors.AsType[*driver.InvalidError](err); ok && o.Resume != nil && (bad.Field == "Options.Resume" || bad.Field == "cursor") {
 		o.Resume = nil
 		r, err = upkeep.Harvest(ctx, d, p, &o)
 	}

@@ -318,6 +318,49 @@ func TestHarvestClockAhead(t *testing.T) {
 	}
 }
 
+// resharded is a store that refuses cursors until a scan begins anew.
+type resharded struct {
+	*memory.Driver[session]
+	moved bool
+}
+
+func (r *resharded) Segments(ctx context.Context, n int) ([]driver.Cursor, error) {
+	r.moved = false
+	return r.Driver.Segments(ctx, n)
+}
+
+func (r *resharded) Scan(ctx context.Context, c driver.Cursor, n int) (driver.Page, error) {
+	if r.moved {
+		return driver.Page{}, driver.BadCursor(c)
+	}
+	return r.Driver.Scan(ctx, c, n)
+}
+
+// If the store refuses the saved cursor, a harvest begins again where the last complete one ended.
+func TestHarvestRefusedCursor(t *testing.T) {
+	m := retained(t)
+	die(t, m, "key-", 300, day)
+	b := newFake()
+	w, err := archive.NewWriter(b, nil)
+	ok(t, err)
+	g := &archive.Grave{Writer: w, Source: "links"}
+	d := &resharded{Driver: m}
+	ctx, cancel := context.WithCancel(t.Context())
+	o := &upkeep.HarvestOptions{Batch: 1, Bury: g.Bury}
+	o.Segments, o.Page = 1, 10
+	o.Progress = func(upkeep.Progress) { cancel() }
+	if _, err := g.Harvest(ctx, "a", d, harvestPolicy, o); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	cancel()
+	d.moved = true
+	o.Progress = nil
+	r, err := g.Harvest(t.Context(), "a", d, harvestPolicy, o)
+	if got := len(all(t, b)); err != nil || got != 300 || !r.Done {
+		t.Errorf("%d records are archived; want 300: %v\n%v", got, err, r)
+	}
+}
+
 // A record that was created in the future, as one with the local time in place of UTC, goes to the
 // quarantine and stops no other.
 func TestHarvestCreatedAhead(t *testing.T) {
