@@ -205,8 +205,8 @@ func (r *trial) operate(op, undo string, args ...string) (failed map[string]bool
 		if _, err := os.Stat(place); err == nil {
 			again = append(slices.Clone(again), "--resume")
 		} else { // from the beginning
-			// What a killed command sent last may land after the snapshot.
-			before, beside = after, 0
+			// What a command sent last that was killed, or had to give up, may land after the snapshot.
+			before, beside, killed = after, 0, true
 			_ = os.Remove(named)
 		}
 		run = r.run(again)
