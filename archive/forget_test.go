@@ -427,3 +427,17 @@ func TestForgetForeignFile(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 }
+
+// A key that is empty would be asked for as if no key were.
+func TestForgetNoEmptyKey(t *testing.T) {
+	b := people(t)
+	before := files(t, b)
+	for _, keys := range [][]string{{""}, {"user:3:3", ""}} {
+		if r, err := archive.Forget(t.Context(), b, archive.Selection{Keys: keys}, nil); !errors.Is(err, driver.ErrInvalid) {
+			t.Errorf("%q: %+v, %v", keys, r, err)
+		}
+	}
+	if !slices.Equal(files(t, b), before) {
+		t.Error("the archive has changed")
+	}
+}

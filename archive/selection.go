@@ -40,6 +40,9 @@ func (s *Selection) Validate() error {
 	if ways != 1 {
 		return &driver.InvalidError{Field: "Selection", Value: fmt.Sprint(ways), Rule: "must have one of Keys, Prefix and Column"}
 	}
+	if slices.Contains(s.Keys, "") {
+		return &driver.InvalidError{Field: "Selection.Keys", Value: "an empty key", Rule: "must not be empty"}
+	}
 	return nil
 }
 

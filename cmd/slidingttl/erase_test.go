@@ -295,7 +295,8 @@ func TestEraseKilled(t *testing.T) {
 		t.Errorf("it was killed %d times", kills)
 	}
 	e := h.read(t)
-	if e.Asked[0].Records != 580 || e.Archives[0].Report.Asked[0].Records != 90 || e.Digest != e.digest() {
+	// A kill between a day's change and the removal of its old files leaves these to be found as hidden.
+	if a := e.Archives[0].Report.Asked[0]; e.Asked[0].Records != 580 || a.Records+a.Hidden != 90 || e.Digest != e.digest() {
 		t.Errorf("after %d kills: %+v, %+v", kills, e.Asked, e.Archives[0].Report)
 	}
 	if held := h.holders(t, "user:42:0", "secret-of-42"); len(held) > 0 {
