@@ -12,7 +12,8 @@ import (
 // flush is a call of Flush.
 type flush struct {
 	last    uint64       // number of the last touch that it waits for
-	left    atomic.Int64 // how many of those have not ended
+	running int          // how many of those have not ended
+	left    atomic.Int64 // how many have not answered, which they do after their hooks
 	failed  int          // how many have failed
 	err     error        // the first failure
 	ended   chan struct{}
@@ -27,8 +28,9 @@ type flush struct {
 func (t *Touches) Flush(ctx context.Context) error {
 	t.lock()
 	f := &flush{last: t.number, ended: make(chan struct{}), refused: make(chan struct{})}
-	f.left.Store(int64(t.pending + t.limits.running))
-	if f.left.Load() == 0 {
+	f.running = t.pending + t.limits.running
+	f.left.Store(int64(f.running))
+	if f.running == 0 {
 		t.unlock()
 		return nil
 	}

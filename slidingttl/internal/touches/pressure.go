@@ -57,7 +57,7 @@ func (p *pressure) failed(landings int) {
 		return
 	}
 	if p.fails++; p.fails >= run && !p.Failing {
-		p.Failing, p.since = true, p.trouble
+		p.Failing, p.since, p.probed = true, p.trouble, p.trouble
 	}
 }
 

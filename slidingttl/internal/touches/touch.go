@@ -262,14 +262,16 @@ func (t *Touches) end(n *touch, o Outcome) {
 	if o.result >= Failed && !o.again {
 		t.broke(&n.Access)
 	}
-	for _, f := range t.flushes {
+	t.flushes = slices.DeleteFunc(t.flushes, func(f *flush) bool {
 		if n.number > f.last {
-			continue
+			return false
 		}
 		if n.flushes = append(n.flushes, f); o.failed() || errors.Is(o.Err, ErrClosed) {
 			f.failed, f.err = f.failed+1, cmp.Or(f.err, o.Err)
 		}
-	}
+		f.running--
+		return f.running == 0
+	})
 	t.ended = append(t.ended, n)
 }
 

@@ -113,7 +113,8 @@ func TestReadWaitsForTheTouchItShares(t *testing.T) {
 	})
 }
 
-// Flush sends at once what rests after a failure, each time.
+// Flush sends at once what rests after a failure, each time, and once each time. Its own failure may
+// be the one that makes the store a failing one.
 func TestFlushEndsRests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(Config{})
@@ -125,6 +126,10 @@ func TestFlushEndsRests(t *testing.T) {
 		began := time.Now()
 		if err := f.Flush(t.Context()); !errors.Is(err, errDown) {
 			t.Errorf("Flush: %v", err)
+		}
+		synctest.Wait()
+		if n := f.writes.Load(); n != 5 {
+			t.Errorf("%d touches; want 4 and that of Flush", n)
 		}
 		f.down.Store(false)
 		if err := f.Flush(t.Context()); err != nil || time.Since(began) != 0 {
