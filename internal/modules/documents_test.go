@@ -223,6 +223,40 @@ func TestFirstSentences(t *testing.T) {
 	}
 }
 
+var (
+	reference = regexp.MustCompile(`https://pkg\.go\.dev/(?:badge/)?github\.com/slidingttl/slidingttl/([a-z0-9/]+)`)
+	workflow  = regexp.MustCompile(`/actions/workflows/([a-z]+\.yml)`)
+)
+
+// Every README and every guide leads to the reference of a package that is there, and every badge
+// to a workflow that is there.
+func TestReferenceLinks(t *testing.T) {
+	tree := readTestTree(t)
+	for _, m := range tree.modules {
+		for _, f := range m.files {
+			name := path.Join(m.dir, f)
+			if path.Base(name) != "README.md" && path.Dir(name) != "docs" || path.Ext(name) != ".md" {
+				continue
+			}
+			text := tree.read(m, f)
+			found := reference.FindAllStringSubmatch(text, -1)
+			if len(found) == 0 && !strings.HasPrefix(name, "internal/") {
+				t.Errorf("%s links no page of pkg.go.dev", name)
+			}
+			for _, r := range found {
+				if files, _ := filepath.Glob(filepath.Join(tree.root, r[1], "*.go")); len(files) == 0 {
+					t.Errorf("%s links %s, which is no package", name, r[0])
+				}
+			}
+			for _, w := range workflow.FindAllStringSubmatch(text, -1) {
+				if _, err := os.Stat(filepath.Join(tree.root, ".github", "workflows", w[1])); err != nil {
+					t.Errorf("%s has a badge of %v", name, err)
+				}
+			}
+		}
+	}
+}
+
 var installRow = regexp.MustCompile("(?m)^\\| `([^`]*)` \\| (.*) \\| (.*) \\|$")
 
 // The README's install table has every module that somebody may want, and packages that are there.

@@ -37,7 +37,6 @@ func releaseCopy(t *testing.T) (copied *tree, tags []string) {
 			t.Fatal(err)
 		}
 	}
-	changelog := filepath.Join(dir, "CHANGELOG.md")
 	git("init", "-q")
 	git("add", "-A")
 	git("commit", "-q", "-m", "all of it")
@@ -50,21 +49,36 @@ func releaseCopy(t *testing.T) (copied *tree, tags []string) {
 		}
 	}
 	refuses("v9.9.9") // the modules require another
-	refuses(copied.version)
+	changelog := filepath.Join(dir, "CHANGELOG.md")
 	text := copied.read(copied.modules[0], "CHANGELOG.md")
-	text = strings.Replace(text, "\n## ", "\n## "+copied.version+"\n\n## ", 1)
-	if err := os.WriteFile(changelog, []byte(text), 0o666); err != nil {
-		t.Fatal(err)
+	heading := "\n## " + copied.version + "\n"
+	without := strings.Replace(text, heading, "\n## Unreleased\n", 1)
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(changelog, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
 	}
+	write(without)
+	git("commit", "-q", "--allow-empty", "-a", "-m", "have no heading")
+	refuses(copied.version)
+	write(strings.Replace(without, "\n## Unreleased\n", heading, 1))
 	refuses(copied.version) // the change is not committed
 	git("commit", "-q", "-a", "-m", "name it")
-	var out strings.Builder
-	if err := copied.release(t.Context(), &out, copied.version, false); err != nil || !strings.Contains(out.String(), "nothing was tagged") {
-		t.Errorf("said %s, %v", &out, err)
+	make := func(args ...string) string {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), "make", append([]string{"-s", "release", "VERSION=" + copied.version}, args...)...)
+		cmd.Dir = dir
+		out, err := output(cmd)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
 	}
-	if err := copied.release(t.Context(), io.Discard, copied.version, true); err != nil {
-		t.Fatal(err)
+	if out := make(); !strings.Contains(out, "nothing was tagged") {
+		t.Errorf("make release said %s", out)
 	}
+	make("APPLY=yes")
 	refuses(copied.version) // it is there
 	cmd := exec.CommandContext(t.Context(), "git", "-C", dir, "tag", "--points-at", "HEAD")
 	list, err := output(cmd)
@@ -74,7 +88,8 @@ func releaseCopy(t *testing.T) (copied *tree, tags []string) {
 	return copied, strings.Fields(list)
 }
 
-// Every module has its tag, and the go command finds each of them by the tags alone.
+// Every module has its tag, and the go command finds each of them by the tags alone. What it keeps
+// of them is a proxy in plain files, by which a new user gets each module, and the programs, in an empty folder.
 func TestReleaseTagsEveryModule(t *testing.T) {
 	t.Parallel()
 	copied, tags := releaseCopy(t)
@@ -99,7 +114,8 @@ func TestReleaseTagsEveryModule(t *testing.T) {
 	}
 	// What is fetched now comes from the tags, and not from what p serves.
 	own := copied.modules[0].path
-	env := append(p.env, "GOPROXY=direct", "GONOSUMDB="+own, "GOMODCACHE="+t.TempDir(),
+	fetched := t.TempDir()
+	env := append(p.env, "GOPROXY=direct", "GONOSUMDB="+own, "GOMODCACHE="+fetched,
 		"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=url.file://"+copied.root+".insteadOf", "GIT_CONFIG_VALUE_0=https://"+own)
 	for _, m := range copied.modules {
 		cmd := exec.CommandContext(t.Context(), "go", "mod", "download", m.path+"@"+copied.version)
@@ -107,5 +123,55 @@ func TestReleaseTagsEveryModule(t *testing.T) {
 		if _, err := output(cmd); err != nil {
 			t.Error(err)
 		}
+	}
+	out, err := output(exec.CommandContext(t.Context(), "go", "env", "GOPROXY"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.env = append(p.env, "GOPROXY=file://"+filepath.Join(fetched, "cache", "download")+","+out)
+	for _, m := range copied.modules {
+		t.Run(m.dir, func(t *testing.T) { getModule(t, p, m) })
+	}
+}
+
+// getModule does in an empty folder what the install table of the README says, and compiles a program
+// that imports what the module has at its root. A program of the module is installed.
+func getModule(t *testing.T, p *proxy, m *mod) {
+	t.Parallel()
+	dir := t.TempDir()
+	run := func(args ...string) string {
+		t.Helper()
+		out, err := p.run(t.Context(), dir, args...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	query := m.path
+	if m.dir == "." {
+		query += "/..."
+	}
+	run("mod", "init", "example")
+	run("get", query)
+	if got, want := strings.TrimSpace(run("list", "-m", m.path)), m.path+" "+p.tree.version; got != want {
+		t.Errorf("go get brings %s, want %s", got, want)
+	}
+	program := "package main\n\n"
+	installs := false
+	for _, line := range strings.Split(strings.TrimSpace(run("list", "-e", "-f", "{{if .Name}}{{.Name}} {{.ImportPath}}{{end}}", query)), "\n") {
+		name, pkg, _ := strings.Cut(line, " ")
+		switch {
+		case name == "main":
+			installs = within(m.dir, "cmd/...")
+		case name != "" && !strings.Contains(pkg+"/", "/internal/"):
+			program += "import _ \"" + pkg + "\"\n"
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "main.go"), []byte(program+"\nfunc main() {}\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	run("vet", ".")
+	if installs {
+		run("install", m.path+"@"+p.tree.version)
 	}
 }
