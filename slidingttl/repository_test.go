@@ -10,6 +10,7 @@ import (
 
 	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/internal/fakestore"
 )
 
 // whole is a repository with all optional methods.
@@ -283,6 +284,35 @@ func TestSaveDoesNotPromote(t *testing.T) {
 		must(t, err)
 		if l := left(); l < session.MaxLifetime-time.Hour {
 			t.Errorf("after a read %v are left", l)
+		}
+	})
+}
+
+// Nor does a save whose record was meanwhile deleted and written by another program.
+func TestSaveDoesNotPromoteAnothers(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[profile](time.Millisecond)
+		promote := session
+		promote.Promote = true
+		s := open(t, d, promote, nil)
+		w, err := slidingttl.Wrap(profiles{under}, s, profileKey, nil)
+		must(t, err)
+		key, now := profileKey(1), instant(time.Now())
+		short := driver.Life{CreatedAt: now, ExpiresAt: now.Add(session.IdleGrace / 2)}
+		d.before = func(_ context.Context, op, _ string) error {
+			if op == fakestore.Touch && d.count(op) == 1 {
+				must(t, under.Delete(context.Background(), key))
+			}
+			return nil
+		}
+		d.after = func(op, _ string) {
+			if op == fakestore.Touch && d.count(op) == 1 {
+				under.Plant(key, profile{Name: "another"}, short)
+			}
+		}
+		must(t, w.Upsert(t.Context(), 1, profile{Name: "ann"}))
+		if e := stored(t, under, key); e.Value.Name != "another" || e.ExpiresAt > now.Add(session.IdleGrace+time.Minute) {
+			t.Errorf("%+v", e)
 		}
 	})
 }

@@ -134,6 +134,7 @@ const touchKeyAttempts = 3
 // written: it was just written by other means, so a stale read would mislead. was, unless zero, is
 // the life before that write, which continues if the record has none now.
 func (s *Store[T]) touchKey(ctx context.Context, key string, was driver.Life, written bool) (driver.Life, error) {
+	saved := written
 	for attempt := range touchKeyAttempts {
 		r := readResult[T]{op: opTouch, urgent: true, before: was, saved: written}
 		var err error
@@ -148,6 +149,7 @@ func (s *Store[T]) touchKey(ctx context.Context, key string, was driver.Life, wr
 		if err != nil {
 			return driver.Life{}, err
 		}
+		r.saved = saved // whichever record it is, a save does not read it
 		o, _ := s.touchIfDue(ctx, key, &r)
 		switch o.Err {
 		case nil:
