@@ -14,11 +14,11 @@ import (
 // [ErrNoSpace], a missing right [ErrRefused], and a key service that does not answer or
 // refuses [ErrKeyService]; each wraps the bucket's own error.
 type Bucket interface {
-	// Create writes a file. The function write writes its content and returns its name. The
-	// file appears whole or not at all, and is durable when Create returns nil. If the name
+	// Create writes a file in the directory dir, such as "day=2026-11-22/". The function write
+	// writes its content and returns its name, which begins with dir. The file appears whole or not at all, and is durable when Create returns nil. If the name
 	// exists: fs.ErrExist. If write fails there is no file, and Create returns write's
 	// error. A write whose answer was lost may have landed.
-	Create(ctx context.Context, write func(io.Writer) (name string, err error)) error
+	Create(ctx context.Context, dir string, write func(io.Writer) (name string, err error)) error
 
 	// Put writes a small file, and replaces an existing one. It is durable when Put returns
 	// nil. A reader gets all of the old file or all of the new one.

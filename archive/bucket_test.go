@@ -62,7 +62,7 @@ func (m *fakeBucket) set(name string, content []byte, onlyNew bool) error {
 	return nil
 }
 
-func (m *fakeBucket) Create(ctx context.Context, write func(io.Writer) (string, error)) error {
+func (m *fakeBucket) Create(ctx context.Context, _ string, write func(io.Writer) (string, error)) error {
 	content := bytes.NewBuffer([]byte{})
 	name, err := write(content)
 	if err != nil {

@@ -45,7 +45,7 @@ func commit(ctx context.Context, b Bucket, m *Manifest, c change) error {
 		return err
 	}
 	name := manifestName(m.Day, m.number+1)
-	err = b.Create(ctx, func(w io.Writer) (string, error) {
+	err = b.Create(ctx, m.Day.directory(), func(w io.Writer) (string, error) {
 		_, err := w.Write(content)
 		return name, err
 	})

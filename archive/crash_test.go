@@ -213,7 +213,7 @@ var seed = maphash.MakeSeed()
 
 // hashed reports whether a file's name has the hash of its content.
 func hashed(name string) bool {
-	return strings.Contains(name, "merge") || strings.Contains(name, "batch-") || strings.HasPrefix(name, writing)
+	return strings.Contains(name, "merge") || strings.Contains(name, "batch-") || strings.Contains(name, writing)
 }
 
 // drawn is what a manifest file has of chance.
@@ -694,7 +694,7 @@ type staged struct {
 	*stage
 }
 
-func (s *staged) Create(ctx context.Context, write func(io.Writer) (string, error)) error {
+func (s *staged) Create(ctx context.Context, _ string, write func(io.Writer) (string, error)) error {
 	var content strings.Builder
 	name, err := write(&content)
 	if err != nil {
@@ -788,12 +788,12 @@ func (d *onDisk) bucket(s *stage) (archive.Bucket, error) {
 			d.check(os.Link(f.Name(), d.written))
 			defer func() {
 				if s.dead && !killed { // the temporary file stays
-					d.check(os.Rename(d.written, filepath.Join(d.root, writing+"left")))
+					d.check(os.Rename(d.written, filepath.Join(filepath.Dir(f.Name()), writing+"left")))
 				}
 			}()
 		} else if d.written != "" {
 			if s.dead && !killed {
-				d.check(os.Rename(d.written, filepath.Join(d.root, writing+"left"))) // it has its name, and the former one still
+				d.check(os.Rename(d.written, filepath.Join(f.Name(), writing+"left"))) // it has its name, and the former one still
 			}
 			d.written = ""
 		}
@@ -822,8 +822,8 @@ func (d *onDisk) each(do func(name, path string, content []byte)) {
 		defer f.Close()
 		content, err := io.ReadAll(f)
 		name, _ := filepath.Rel(d.root, path)
-		if strings.HasPrefix(name, writing) {
-			name = fmt.Sprintf("%s%s-%x", writing, life(f), sha256.Sum256(undrawn(content)))
+		if dir, _, temporary := strings.Cut(name, writing); temporary {
+			name = fmt.Sprintf("%s%s%s-%x", dir, writing, life(f), sha256.Sum256(undrawn(content)))
 		}
 		do(filepath.ToSlash(name), path, content)
 		return err
@@ -857,7 +857,7 @@ func (d *onDisk) replace(files map[string][]byte) {
 		path := filepath.Join(d.root, filepath.FromSlash(name))
 		d.check(os.MkdirAll(filepath.Dir(path), 0o700))
 		d.check(os.WriteFile(path, content, 0o600))
-		if strings.HasPrefix(name, writing+"live") {
+		if strings.Contains(name, writing+"live") {
 			f, err := os.Open(path)
 			d.check(err)
 			if life(f) != "dead" {

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"iter"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -15,7 +16,8 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// Directory is a Bucket in a directory of a local file system, which must have hard links.
+// Directory is a Bucket in a directory of a local file system, which must have hard links. Directories
+// within it may be symbolic links, also to other file systems.
 type Directory struct {
 	root    string
 	fsync   func(*os.File) error
@@ -23,7 +25,10 @@ type Directory struct {
 }
 
 // OpenDirectory returns the bucket in the directory at path. It creates the directory if
-// necessary, readable by its owner only, and removes temporary files of killed processes.
+// necessary, readable by its owner only, and removes temporary files of killed processes, if it may.
+//
+// Files and directories within it have its permissions, and its owner where the process may give
+// them away: what root writes, the owner of the archive can read.
 func OpenDirectory(path string) (*Directory, error) { return openDirectory(path, (*os.File).Sync) }
 
 func openDirectory(path string, fsync func(*os.File) error) (*Directory, error) {
@@ -38,27 +43,36 @@ func openDirectory(path string, fsync func(*os.File) error) (*Directory, error) 
 	if err != nil {
 		return nil, diskError(err)
 	}
-	return d, d.clean()
+	if err := d.clean(); err != nil && !errors.Is(err, ErrRefused) {
+		return nil, err
+	}
+	return d, nil
 }
 
 // Create implements Bucket. It writes and syncs a temporary file, links it to its name, and syncs
 // the directory. A link, unlike a rename, never replaces a file.
-func (d *Directory) Create(ctx context.Context, write func(io.Writer) (string, error)) error {
-	return d.write(ctx, write, func(temp, path string) error {
+func (d *Directory) Create(ctx context.Context, dir string, write func(io.Writer) (string, error)) error {
+	return d.write(ctx, dir, write, func(temp, path string) error {
 		return errors.Join(os.Link(temp, path), os.Remove(temp))
 	})
 }
 
 // Put implements Bucket.
 func (d *Directory) Put(ctx context.Context, name string, content []byte) error {
-	return d.write(ctx, func(w io.Writer) (string, error) {
+	return d.write(ctx, path.Dir(name), func(w io.Writer) (string, error) {
 		_, err := w.Write(content)
 		return name, err
 	}, os.Rename)
 }
 
-func (d *Directory) write(ctx context.Context, write func(io.Writer) (string, error), publish func(temp, path string) error) (err error) {
-	f, err := d.temp()
+func (d *Directory) write(ctx context.Context, dir string, write func(io.Writer) (string, error), publish func(temp, path string) error) (err error) {
+	if dir, err = d.path(path.Clean(dir)); err != nil {
+		return err
+	}
+	if err := d.makeDir(dir); err != nil {
+		return diskError(err)
+	}
+	f, err := temp(dir)
 	if err != nil {
 		return diskError(err)
 	}
@@ -80,10 +94,6 @@ func (d *Directory) write(ctx context.Context, write func(io.Writer) (string, er
 		return err
 	}
 	if err := ctx.Err(); err != nil {
-		return err
-	}
-	dir := filepath.Dir(path)
-	if err := d.makeDir(dir); err != nil {
 		return err
 	}
 	err = publish(f.Name(), path)
@@ -112,46 +122,55 @@ func (d *Directory) ReadAt(ctx context.Context, name string, p []byte, off int64
 	return n, diskError(err)
 }
 
-// List implements Bucket. It follows symbolic links.
+// List implements Bucket. It lists the archive's own directories, and follows symbolic links.
 func (d *Directory) List(ctx context.Context, prefix string) iter.Seq2[Info, error] {
-	return func(yield func(Info, error) bool) { d.list(ctx, "", prefix, yield) }
+	return d.list(ctx, prefix, false)
 }
 
-// list yields the files below dir, which is empty or ends in a slash. It returns false to stop.
-func (d *Directory) list(ctx context.Context, dir, prefix string, yield func(Info, error) bool) bool {
-	entries, err := os.ReadDir(filepath.Join(d.root, dir))
-	if errors.Is(err, fs.ErrNotExist) && dir != "" {
-		return true // it was removed meanwhile
-	}
-	if err := errors.Join(err, ctx.Err()); err != nil {
-		yield(Info{}, diskError(err))
-		return false
-	}
-	for _, e := range entries {
-		name := dir + e.Name()
-		if strings.HasPrefix(name, tempPrefix) || !strings.HasPrefix(name, prefix) && !strings.HasPrefix(prefix, name+"/") {
-			continue
-		}
-		var i fs.FileInfo
-		if e.Type()&fs.ModeSymlink != 0 {
-			i, err = os.Stat(filepath.Join(d.root, name)) // a link to nothing is an error
-		} else if i, err = e.Info(); errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		more := false
-		switch {
-		case err != nil:
+// list yields the files of the archive's directories, or the temporary files there.
+func (d *Directory) list(ctx context.Context, prefix string, temporary bool) iter.Seq2[Info, error] {
+	return func(yield func(Info, error) bool) {
+		dirs, err := os.ReadDir(d.root)
+		if err != nil {
 			yield(Info{}, diskError(err))
-		case i.IsDir():
-			more = d.list(ctx, name+"/", prefix, yield)
-		default:
-			more = yield(Info{Name: name, Size: i.Size()}, nil)
+			return
 		}
-		if !more {
-			return false
+		for _, dir := range dirs {
+			name := dir.Name() + "/"
+			_, _, isDay := dayIn(name)
+			linked := dir.Type()&fs.ModeSymlink != 0
+			if !isDay && name != checkpointPrefix || !dir.IsDir() && !linked || !strings.HasPrefix(name, prefix) && !strings.HasPrefix(prefix, name) {
+				continue
+			}
+			files, err := os.ReadDir(filepath.Join(d.root, name))
+			if errors.Is(err, fs.ErrNotExist) && !linked { // a link to nothing is an error
+				continue // it was removed meanwhile
+			}
+			if err := errors.Join(err, ctx.Err()); err != nil {
+				yield(Info{}, diskError(err))
+				return
+			}
+			for _, f := range files {
+				name := name + f.Name()
+				if strings.HasPrefix(f.Name(), tempPrefix) != temporary || !strings.HasPrefix(name, prefix) {
+					continue
+				}
+				i, err := f.Info()
+				if err == nil && i.Mode()&fs.ModeSymlink != 0 && !temporary {
+					i, err = os.Stat(filepath.Join(d.root, name))
+				} else if errors.Is(err, fs.ErrNotExist) {
+					continue
+				}
+				if err != nil {
+					yield(Info{}, diskError(err))
+					return
+				}
+				if !i.IsDir() && !yield(Info{Name: name, Size: i.Size()}, nil) {
+					return
+				}
+			}
 		}
 	}
-	return true
 }
 
 // Rename implements Bucket.
@@ -188,16 +207,28 @@ func (d *Directory) unlink(ctx context.Context, name string) error {
 	if err := errors.Join(err, ctx.Err()); err != nil {
 		return err
 	}
-	if to, err := os.Readlink(path); err == nil { // the file goes with its link
+	if _, err := os.Stat(path); err != nil && !errors.Is(err, fs.ErrNotExist) { // a loop of links
+		return diskError(err)
+	}
+	return diskError(d.removeLinked(path))
+}
+
+// removeLinked removes a file, and before it all that it leads to by symbolic links.
+func (d *Directory) removeLinked(path string) error {
+	if to, err := os.Readlink(path); err == nil {
 		if !filepath.IsAbs(to) {
-			to = filepath.Join(filepath.Dir(path), to)
+			dir, _ := filepath.Split(path)
+			to = dir + to // not Join: it would resolve .. without a look at links
 		}
-		if err := os.Remove(to); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return diskError(err)
+		if err := d.removeLinked(to); err != nil {
+			return err
+		}
+		if err := d.syncDir(filepath.Dir(to)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
 		}
 	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return diskError(err)
+		return err
 	}
 	return nil
 }

@@ -17,7 +17,7 @@ import (
 func TestCreate(t *testing.T) {
 	b, path := directory(t)
 	create := func(content string, before func() error) error {
-		return b.Create(t.Context(), func(w io.Writer) (string, error) {
+		return b.Create(t.Context(), "day=2026-11-22/", func(w io.Writer) (string, error) {
 			_, err := io.WriteString(w, content)
 			return "day=2026-11-22/x", errors.Join(err, before())
 		})
@@ -34,7 +34,7 @@ func TestCreate(t *testing.T) {
 	}
 	clean := func() {
 		t.Helper()
-		if left, err := filepath.Glob(filepath.Join(path, ".writing-*")); err != nil || len(left) > 0 {
+		if left, err := filepath.Glob(filepath.Join(path, "*", ".writing-*")); err != nil || len(left) > 0 {
 			t.Errorf("left behind: %q, %v", left, err)
 		}
 	}
@@ -68,7 +68,7 @@ func TestOpenCleans(t *testing.T) {
 	if err := os.WriteFile(other, []byte("half"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	left := filepath.Join(path, ".writing-17")
+	left := filepath.Join(path, "day=2026-11-22", ".writing-17")
 	if err := os.WriteFile(left, []byte("half"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +122,10 @@ func TestListBesideRemoval(t *testing.T) {
 // it is gone by then, as what a symbolic link to nothing names.
 func TestOpenBesideAnother(t *testing.T) {
 	_, path := directory(t)
-	if err := os.Symlink("nothing", filepath.Join(path, ".writing-17")); err != nil {
+	if err := os.Mkdir(filepath.Join(path, "day=2026-11-22"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("nothing", filepath.Join(path, "day=2026-11-22", ".writing-17")); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := archive.OpenDirectory(path); err != nil {
@@ -159,7 +162,7 @@ func TestRename(t *testing.T) {
 func TestCreateEnds(t *testing.T) {
 	d, _ := directory(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	err := d.Create(ctx, func(io.Writer) (string, error) {
+	err := d.Create(ctx, "day=2026-11-22/", func(io.Writer) (string, error) {
 		cancel()
 		return "day=2026-11-22/x", nil
 	})

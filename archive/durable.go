@@ -28,6 +28,10 @@ func (d *Directory) makeDir(dir string) error {
 		}
 	} else if err != nil {
 		return err
+	} else if len(dir) > len(d.root) {
+		if err := share(dir, fs.ModeSetgid|0o777); err != nil {
+			return err
+		}
 	}
 	if err := d.syncDir(filepath.Dir(dir)); err != nil {
 		return err

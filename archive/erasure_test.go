@@ -48,9 +48,9 @@ type deaf struct {
 	lost bool
 }
 
-func (d *deaf) Create(ctx context.Context, write func(io.Writer) (string, error)) error {
+func (d *deaf) Create(ctx context.Context, dir string, write func(io.Writer) (string, error)) error {
 	var name string
-	err := d.Bucket.Create(ctx, func(w io.Writer) (_ string, err error) {
+	err := d.Bucket.Create(ctx, dir, func(w io.Writer) (_ string, err error) {
 		name, err = write(w)
 		return name, err
 	})

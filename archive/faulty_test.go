@@ -36,8 +36,8 @@ func (c *crashing) do(op func() error) error {
 	return errCrash
 }
 
-func (c *crashing) Create(ctx context.Context, write func(io.Writer) (string, error)) error {
-	return c.do(func() error { return c.Bucket.Create(ctx, write) })
+func (c *crashing) Create(ctx context.Context, dir string, write func(io.Writer) (string, error)) error {
+	return c.do(func() error { return c.Bucket.Create(ctx, dir, write) })
 }
 
 func (c *crashing) Put(ctx context.Context, name string, content []byte) error {

@@ -328,7 +328,8 @@ func TestForgetCrashes(t *testing.T) {
 // A killed writer leaves the file that it was writing, with the key.
 func TestForgetUnfinished(t *testing.T) {
 	b, path := directory(t)
-	left := filepath.Join(path, ".writing-17")
+	left := filepath.Join(path, "day=2026-11-22", ".writing-17")
+	ok(t, os.Mkdir(filepath.Dir(left), 0o700))
 	if err := os.WriteFile(left, []byte("PAR1"+dead(7, 0).Key), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@
 package archive
 
 import (
+	"io/fs"
 	"os"
 	"syscall"
 )
@@ -17,4 +18,14 @@ func tryLock(f *os.File) (locked, known bool) {
 		return false, true
 	}
 	return false, false
+}
+
+// chown gives a file the owner and the group of another one, if the process may.
+func chown(path string, own, other fs.FileInfo) {
+	is, ok := own.Sys().(*syscall.Stat_t)
+	want, known := other.Sys().(*syscall.Stat_t)
+	if ok && known && (is.Uid != want.Uid || is.Gid != want.Gid) {
+		_ = os.Chown(path, -1, int(want.Gid))
+		_ = os.Chown(path, int(want.Uid), -1)
+	}
 }

@@ -20,7 +20,7 @@ func output(ctx context.Context, b Bucket, m *Manifest, columns map[string]Colum
 	a, err, more := next()
 	for more && err == nil {
 		f := File{Merged: true, number: m.number + 1}
-		err = b.Create(ctx, func(w io.Writer) (string, error) {
+		err = b.Create(ctx, m.Day.directory(), func(w io.Writer) (string, error) {
 			counted := &counter{w: w}
 			e := newEncoder(counted, newLayout(columns), mergeCodec)
 			for more && err == nil && counted.n < mergeBytes {

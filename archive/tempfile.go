@@ -1,11 +1,11 @@
 package archive
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 )
 
@@ -19,19 +19,14 @@ const (
 
 // clean removes the temporary files that killed processes left behind.
 func (d *Directory) clean() error {
-	entries, err := os.ReadDir(d.root)
-	if err != nil {
-		return diskError(err)
-	}
-	for _, e := range entries {
-		if !strings.HasPrefix(e.Name(), tempPrefix) {
-			continue
+	var errs []error
+	for i, err := range d.list(context.Background(), "", true) {
+		if err == nil {
+			err = diskError(removeAbandoned(filepath.Join(d.root, i.Name)))
 		}
-		if err := removeAbandoned(filepath.Join(d.root, e.Name())); err != nil {
-			return diskError(err)
-		}
+		errs = append(errs, err)
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // removeAbandoned removes the file at path if its writer is gone.
@@ -58,19 +53,40 @@ func removeAbandoned(path string) error {
 	return nil
 }
 
-// temp returns a new temporary file, locked so that clean keeps it.
-func (d *Directory) temp() (*os.File, error) {
+// temp returns a new temporary file in a directory, locked so that clean keeps it.
+func temp(dir string) (*os.File, error) {
 	for {
-		f, err := os.CreateTemp(d.root, tempPrefix+"*")
+		f, err := os.CreateTemp(dir, tempPrefix+"*")
 		if err != nil {
 			return nil, err
 		}
 		locked, known := tryLock(f)
-		_, err = os.Stat(f.Name()) // another process may have removed it as abandoned before it was locked
-		if !known || locked && err == nil {
+		err = share(f.Name(), 0o666)
+		if err == nil && (!known || locked) {
 			return f, nil
 		}
 		_ = f.Close()
 		_ = os.Remove(f.Name())
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // else another process took it for abandoned before it was locked
+			return nil, err
+		}
 	}
+}
+
+// share gives a new file or directory the owner and the permissions, within mode, of the directory
+// that it is in.
+func share(path string, mode fs.FileMode) error {
+	dir, err := os.Stat(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	own, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	chown(path, own, dir)
+	if dir.Mode()&mode == own.Mode()&mode {
+		return nil
+	}
+	return os.Chmod(path, dir.Mode()&mode)
 }

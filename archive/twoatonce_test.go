@@ -113,11 +113,11 @@ func (p *paused) at() {
 	}
 }
 
-func (p *paused) Create(ctx context.Context, write func(io.Writer) (string, error)) error {
+func (p *paused) Create(ctx context.Context, dir string, write func(io.Writer) (string, error)) error {
 	if pauseAtReads {
 		p.at()
 	}
-	return p.Bucket.Create(ctx, func(w io.Writer) (string, error) {
+	return p.Bucket.Create(ctx, dir, func(w io.Writer) (string, error) {
 		name, err := write(w)
 		p.at()
 		return name, err

@@ -38,7 +38,7 @@ SELECT * FROM (
 // View returns the statement that makes the view lives in an engine: duckdb, clickhouse or athena.
 //
 // The view has each life once, of the files that count now, so nothing that was forgotten. Run it again after Compact or Forget. The engine finds the archive under root, a path or s3://bucket/prefix/;
-// Athena has the table dead of docs/queries.md. region is that of the bucket, for ClickHouse.
+// Athena has the table dead of docs/queries.md; no test runs its statement. region is that of the bucket, for ClickHouse.
 func (r *Reader) View(ctx context.Context, engine, root, region string, span Span) (string, error) {
 	view, ok := views[engine]
 	if !ok {

@@ -119,7 +119,7 @@ func (w *Writer) writeDay(ctx context.Context, day Day, records []entry, counts 
 		l = newLayout(map[string]ColumnType{colProblem: Text})
 	}
 	size := 0
-	err = w.bucket.Create(ctx, func(to io.Writer) (string, error) {
+	err = w.bucket.Create(ctx, day.directory(), func(to io.Writer) (string, error) {
 		e := newEncoder(to, l, batchCodec)
 		for _, r := range records {
 			size += len(r.Value)

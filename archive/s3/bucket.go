@@ -60,7 +60,7 @@ func New(c *awss3.Client, bucket string, opts *Options) (*Bucket, error) {
 }
 
 // Create implements archive.Bucket.
-func (b *Bucket) Create(ctx context.Context, write func(io.Writer) (string, error)) (err error) {
+func (b *Bucket) Create(ctx context.Context, _ string, write func(io.Writer) (string, error)) (err error) {
 	s := new(spool)
 	defer func() { err = errors.Join(err, s.close()) }()
 	name, err := write(s)
@@ -196,7 +196,7 @@ func (b *Bucket) Check(ctx context.Context) error {
 	if err := b.Put(ctx, name, nil); err != nil {
 		return err
 	}
-	err := b.Create(ctx, func(io.Writer) (string, error) { return name, nil })
+	err := b.Create(ctx, "checkpoints/", func(io.Writer) (string, error) { return name, nil })
 	switch {
 	case err == nil:
 		return &driver.InvalidError{Field: "bucket", Value: "a server that ignores If-None-Match", Rule: "must refuse to create an object that exists"}

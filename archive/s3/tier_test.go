@@ -38,7 +38,7 @@ func TestTiers(t *testing.T) {
 		"checkpoints/stream":                   "",
 	} {
 		b, got := open(t, tiers(t))
-		if err := b.Create(t.Context(), func(io.Writer) (string, error) { return name, nil }); err != nil {
+		if err := b.Create(t.Context(), "", func(io.Writer) (string, error) { return name, nil }); err != nil {
 			t.Fatal(err)
 		}
 		if err := b.Rename(t.Context(), name, name); err != nil {

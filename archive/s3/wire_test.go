@@ -72,7 +72,7 @@ func serve(t *testing.T, o *s3.Options, h http.HandlerFunc) *s3.Bucket {
 }
 
 func create(t *testing.T, b *s3.Bucket) error {
-	return b.Create(t.Context(), func(w io.Writer) (string, error) {
+	return b.Create(t.Context(), "day=2026-11-22/", func(w io.Writer) (string, error) {
 		_, err := w.Write([]byte("content"))
 		return "day=2026-11-22/x", err
 	})
@@ -164,7 +164,7 @@ func TestLongFile(t *testing.T) {
 			_, _ = io.WriteString(w, "<Error><Code>ConditionalRequestConflict</Code></Error>")
 		}
 	})
-	err := b.Create(t.Context(), func(w io.Writer) (string, error) {
+	err := b.Create(t.Context(), "", func(w io.Writer) (string, error) {
 		for i := range parts {
 			part[0] = byte(i)
 			_, _ = want.Write(part)

@@ -153,11 +153,11 @@ func stopAfter(b archive.Bucket, changes int) *stopping {
 
 var errStopped = errors.New("stopped")
 
-func (s *stopping) Create(ctx context.Context, write func(io.Writer) (string, error)) error {
+func (s *stopping) Create(ctx context.Context, dir string, write func(io.Writer) (string, error)) error {
 	if s.left.Add(-1) < 0 {
 		return errStopped
 	}
-	return s.Bucket.Create(ctx, write)
+	return s.Bucket.Create(ctx, dir, write)
 }
 
 func (s *stopping) Remove(ctx context.Context, name string) error {

@@ -39,7 +39,7 @@ func holds(t *testing.T, b archive.Bucket) {
 	t.Helper()
 	ctx := t.Context()
 	create := func(name, content string) error {
-		return b.Create(ctx, func(w io.Writer) (string, error) {
+		return b.Create(ctx, "checkpoints/", func(w io.Writer) (string, error) {
 			_, err := io.WriteString(w, content)
 			return name, err
 		})
@@ -51,7 +51,7 @@ func holds(t *testing.T, b archive.Bucket) {
 		t.Errorf("created twice: %v", err)
 	}
 	failed := errors.New("failed")
-	if err := b.Create(ctx, func(io.Writer) (string, error) { return "checkpoints/y", failed }); !errors.Is(err, failed) {
+	if err := b.Create(ctx, "checkpoints/", func(io.Writer) (string, error) { return "checkpoints/y", failed }); !errors.Is(err, failed) {
 		t.Errorf("%v", err)
 	}
 	p := make([]byte, 4)

@@ -85,11 +85,11 @@ type failing struct {
 	err error
 }
 
-func (f *failing) Create(ctx context.Context, write func(io.Writer) (string, error)) error {
+func (f *failing) Create(ctx context.Context, dir string, write func(io.Writer) (string, error)) error {
 	if f.err != nil {
 		return f.err
 	}
-	return f.Bucket.Create(ctx, write)
+	return f.Bucket.Create(ctx, dir, write)
 }
 
 // A row is deleted only after its file is durable: while the archive fails, none is.
