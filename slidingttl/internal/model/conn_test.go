@@ -148,8 +148,8 @@ func (c *conn) answer(k *call) {
 		return
 	}
 	o := c.op(k.Ctx)
+	lowered, done := c.send(o, k)
 	sent := *k // a write that was given up may still land, so its answer is not read
-	lowered, done := c.send(o, &sent)
 	k.Err = c.roundTrip(k.Ctx, k.Op, k.Key, !k.Reads(), func() error {
 		c.land(o, &sent, lowered)
 		return sent.Err
@@ -157,26 +157,6 @@ func (c *conn) answer(k *call) {
 	if done(k.Err); k.Err == nil {
 		k.Entry, k.Touched = sent.Entry, sent.Touched
 	}
-}
-
-// planFirst plans the upsert k for the known record, and reports whether that lowers the expiry. Once its caller
-// has left, no plan is called: what lands then is this one, on that record alone.
-func planFirst(k *call) (lowers bool) {
-	known, again := k.Known, k.Plan
-	if known != nil && !known.Alive(k.Now) {
-		known = nil
-	}
-	life, err := again(known)
-	k.Plan = func(found *driver.Meta) (driver.Life, error) {
-		switch {
-		case k.Ctx.Err() == nil:
-			return again(found)
-		case (known == nil) != (found == nil) || known != nil && *known != *found:
-			return driver.Life{}, &driver.ConflictError{}
-		}
-		return life, err
-	}
-	return err == nil && known != nil && life.CreatedAt == known.CreatedAt && life.ExpiresAt < known.ExpiresAt
 }
 
 // send checks a write that is sent, and returns when it lowers the expiry, if it does. done is called
@@ -197,10 +177,6 @@ func (c *conn) send(o *op, k *call) (lowered time.Time, done func(error)) {
 		lowered = c.checkTouch(c.i, o, k.Key, k.Was, k.Life)
 		if c.store != local {
 			touched = c.i.touch(o, k.Key)
-		}
-	case fakestore.Upsert:
-		if c.store != local && planFirst(k) {
-			lowered = time.Now()
 		}
 	case fakestore.ReadTouch:
 		touched = c.i.touch(o, k.Key)
@@ -263,8 +239,10 @@ func (c *conn) landed(o *op, k *call, over *driver.Meta, is *driver.Entry[value]
 	case fakestore.Replace:
 		c.checkFrom(k.Key, k.Value)
 	case fakestore.Upsert:
-		if lowered = (time.Time{}); over != nil {
-			lowered = c.checkOverwrite(c.i, o, k.Key, k.Value, *over, is.Life, floor(c.p.now()))
+		if over != nil {
+			if lowered = c.checkOverwrite(c.i, o, k.Key, k.Value, *over, is.Life, floor(c.p.now())); k.Ctx.Err() != nil {
+				lowered = time.Time{} // nothing had called the plan when its caller left: that counts as no lowering
+			}
 		} else {
 			c.checkFresh(c.p, o, k.Key, k.Value, is.Life)
 		}
