@@ -42,6 +42,7 @@ type ForgetReport struct {
 	Files  int       `json:"files"` // files rewritten
 	Found
 	NoValue  int64    `json:"no_value"`           // records without a value in Selection.Column: they stay
+	Keyless  int64    `json:"keyless,omitempty"`  // records of the Quarantine without a key: no key or prefix selects them
 	Left     int64    `json:"left"`               // records found by a second pass: a source archived them meanwhile
 	Problems []string `json:"problems,omitempty"` // the lines of the error: what was not read, or stays
 }
@@ -79,6 +80,7 @@ func (r *ForgetReport) String() string {
 		{r.Hidden, "in files that no reader sees, left by a crash or behind a delete marker"},
 		{r.Locked, "in files that are locked, and stay"},
 		{r.NoValue, "have no value in that column, and stay"},
+		{r.Keyless, "of the quarantine have no key, were not searched, and stay"},
 	} {
 		if more.n > 0 {
 			text += fmt.Sprintf("\n%d records %s", more.n, more.what)
@@ -97,9 +99,13 @@ func (r *ForgetReport) String() string {
 // Before the call, delete the keys in their source, and let the source finish the batches it
 // still holds: what it archives later stays in the archive.
 //
-// Forget does not change values of other keys that mention a selected key. A record without
-// a value in what.Column is counted in ForgetReport.NoValue and stays. Records of the
-// [Quarantine] have none, nor do records written before the column was added.
+// Forget reads the whole column of the keys, or what.Column, of each file: it believes no index and no
+// filter, which have no checksum.
+//
+// Forget does not change values of other keys that mention a selected key. A life that what.Column selects in
+// one file of a day goes from all of them. Other records without a value in the column are counted in
+// ForgetReport.NoValue and stay. Records of the [Quarantine] have none, nor do records written before the
+// column was added. Records of the quarantine without a key are in ForgetReport.Keyless.
 //
 // Forget may run beside writers, readers and Compact. After a failure or a crash, run it
 // again: the files already rewritten stay rewritten. A file that is corrupt, or of
@@ -118,9 +124,10 @@ func Forget(ctx context.Context, b Bucket, what Selection, opts *ForgetOptions) 
 		return nil, err
 	}
 	refused := map[string]error{}
-	r, err := forget(ctx, b, &what, o, refused)
+	of := what.selector()
+	r, err := forget(ctx, b, of, o, refused)
 	if r != nil && !o.DryRun && endedWell(err) {
-		second, failed := forget(ctx, b, &what, ForgetOptions{DryRun: true}, refused)
+		second, failed := forget(ctx, b, of, ForgetOptions{DryRun: true}, refused)
 		switch {
 		case !endedWell(failed):
 			err = failed
@@ -148,9 +155,9 @@ func endedWell(err error) bool {
 	return err == nil || errors.Is(err, ErrCorrupt) || errors.Is(err, ErrLocked)
 }
 
-func forget(ctx context.Context, b Bucket, what *Selection, o ForgetOptions, refused map[string]error) (*ForgetReport, error) {
+func forget(ctx context.Context, b Bucket, what *selector, o ForgetOptions, refused map[string]error) (*ForgetReport, error) {
 	r := &ForgetReport{DryRun: o.DryRun, Began: time.Now().UTC(), Asked: what.Asked()}
-	f := &forgetter{bucket: b, catalog: &catalog{bucket: b}, indexes: &indexes{bucket: b}, what: what, opts: o, report: r, refused: refused}
+	f := &forgetter{bucket: b, catalog: &catalog{bucket: b}, indexes: &indexes{bucket: b}, what: what, opts: o, report: r, refused: refused, lives: map[Day]map[identity]bool{}}
 	err := eachDay(ctx, f.catalog, Span{}, o.Progress, func(m Manifest) error {
 		r.Days++
 		if err := syncDay(b, m.Day); err != nil {
@@ -175,13 +182,14 @@ type forgetter struct {
 	bucket   Bucket
 	catalog  *catalog
 	indexes  *indexes
-	what     *Selection
+	what     *selector
 	opts     ForgetOptions
 	report   *ForgetReport
-	rows     int64            // rows of the files that were read
-	anyValue bool             // at least one row has a value in the selected column
-	locked   *LockedError     // one error for all locked files
-	refused  map[string]error // a *LockedError by the name of a file, of which only its removal said so
+	lives    map[Day]map[identity]bool // that Selection.Column selects in a file: they go from all
+	rows     int64                     // rows of the files that were read
+	anyValue bool                      // at least one row has a value in the selected column
+	locked   *LockedError              // one error for all locked files
+	refused  map[string]error          // a *LockedError by the name of a file, of which only its removal said so
 }
 
 // note counts the records that were found in a file of a day, in one of the counters of r.
@@ -241,6 +249,11 @@ func (f *forgetter) rewrite(ctx context.Context, m *Manifest) error {
 		corrupt = append(corrupt, fmt.Errorf("it may hold selected records: %w", foreignFile(name)))
 	}
 	anyValue, rows := f.anyValue, f.rows
+	if f.what.Column != "" {
+		if err := f.selectLives(ctx, m); err != nil {
+			return err
+		}
+	}
 	for _, file := range m.Files {
 		found, hit, err := f.look(ctx, &next, m.Day, file, records)
 		switch {
@@ -255,6 +268,7 @@ func (f *forgetter) rewrite(ctx context.Context, m *Manifest) error {
 		rows += file.Rows
 		anyValue = anyValue || found.null < file.Rows
 		next.NoValue += found.null
+		next.Keyless += found.keyless
 	}
 	for _, file := range m.garbage {
 		_, hit, err := f.look(ctx, &next, m.Day, file, hidden)
@@ -315,10 +329,28 @@ func (f *forgetter) rewrite(ctx context.Context, m *Manifest) error {
 	return errors.Join(append(corrupt, err)...)
 }
 
+// selectLives notes the lives of m that Selection.Column selects in one of several files. A copy in another
+// file may have been written before the column was added.
+func (f *forgetter) selectLives(ctx context.Context, m *Manifest) error {
+	all := slices.Concat(m.Files, m.garbage)
+	lives := map[identity]bool{}
+	for _, file := range all {
+		found, err := f.indexes.count(ctx, file, f.what)
+		if err == nil && found.n > 0 && len(all) > 1 {
+			_, _, err = f.indexes.copies(ctx, file, f.what, lives, true)
+		}
+		if err != nil && !errors.Is(err, ErrCorrupt) && !gone(err) {
+			return err
+		}
+	}
+	f.lives[m.Day] = lives
+	return nil
+}
+
 // look counts the selected records in a file, in one of the counters of r. It returns whether there are
 // any, in a file that is not locked.
 func (f *forgetter) look(ctx context.Context, r *ForgetReport, d Day, file File, in func(*Found) *int64) (found hit, hit bool, err error) {
-	found, err = f.holds(ctx, file)
+	found, err = f.holds(ctx, d, file)
 	if errors.Is(err, ErrLocked) {
 		r.note(d, found, lockedIn)
 		return found, false, nil
@@ -331,8 +363,14 @@ func (f *forgetter) look(ctx context.Context, r *ForgetReport, d Day, file File,
 
 // holds counts the selected records in a file. If there are any and the file is locked, the error
 // is a *LockedError, which is noted.
-func (f *forgetter) holds(ctx context.Context, file File) (hit, error) {
+func (f *forgetter) holds(ctx context.Context, d Day, file File) (hit, error) {
 	found, err := f.indexes.count(ctx, file, f.what)
+	if err == nil && len(f.lives[d]) > 0 {
+		var n, null int64
+		n, null, err = f.indexes.copies(ctx, file, f.what, f.lives[d], false)
+		found.n += n
+		found.null -= null
+	}
 	if errors.Is(err, ErrCorrupt) {
 		return hit{}, fmt.Errorf("it may hold selected records: %w", err)
 	}
@@ -374,7 +412,7 @@ func (f *forgetter) versions(ctx context.Context, b Versioned) error {
 		if !ok || !isFile {
 			continue
 		}
-		found, err := f.holds(ctx, file)
+		found, err := f.holds(ctx, d, file)
 		if err == nil && found.n > 0 && !f.report.DryRun {
 			err = f.remove(ctx, i.Name)
 		}
@@ -401,9 +439,9 @@ func (f *forgetter) rewriteFile(ctx context.Context, m *Manifest, file File) ([]
 	if err != nil {
 		return nil, err
 	}
-	t := f.what.in(l)
+	t, lives := f.what.in(l), f.lives[m.Day]
 	return output(ctx, f.bucket, m, l.columns(), filter(rows(ctx, f.bucket, file), func(a *Archived) (bool, error) {
-		v, err := t.of(a)
-		return err == nil && !t.is(v), err
+		_, selected, err := t.match(a)
+		return !selected && (len(lives) == 0 || !lives[a.identity()]), err
 	}))
 }

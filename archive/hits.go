@@ -1,105 +1,229 @@
 package archive
 
 import (
-	"bytes"
+	"cmp"
+	"context"
 	"errors"
+	"fmt"
 	"io"
 
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/bloom"
 )
 
-// mayHold returns the keys that may be in a column, by its bloom filter.
-func mayHold(s *section, c *parquet.FileColumnChunk, keys []string) ([]string, error) {
+// mayHold reports whether key may be in a column, by its bloom filter.
+func mayHold(s *section, c *parquet.FileColumnChunk, key string) (bool, error) {
 	filter, err := c.BloomFilterFrom(s)
 	if err != nil {
-		return nil, err
+		return false, err
 	}
 	// The filter is cached with the first caller's context. So only its offset and length
 	// are used, and the bytes are read through s.
 	_, off, n := filter.Outer()
-	r := io.NewSectionReader(s, off, n)
-	if len(keys) > 1 && n <= 1<<20 { // read the filter once, not once for each key
-		whole := make([]byte, n)
-		if _, err := io.ReadFull(r, whole); err != nil {
-			return nil, err
-		}
-		r = io.NewSectionReader(bytes.NewReader(whole), 0, n)
-	}
-	var held []string
-	for _, key := range keys {
-		may, err := bloom.CheckSplitBlock(r, n, bloom.XXH64{}.Sum64([]byte(key)))
-		if err != nil {
-			return nil, err
-		}
-		if may {
-			held = append(held, key)
-		}
-	}
-	return held, nil
+	return bloom.CheckSplitBlock(io.NewSectionReader(s, off, n), n, bloom.XXH64{}.Sum64([]byte(key)))
 }
 
-// hit is the result for one row group: n matching rows, all of them in [from, to).
-type hit struct {
-	from, to, n int64
-	null        int64            // rows without a value in the column
-	keys        map[string]int64 // matching rows by their keys, encoded; nil for a prefix or a column
-}
-
-// hits looks for t in a row group.
-func hits(s *section, g parquet.RowGroup, t *target) (h hit, err error) {
-	c, ok := g.ColumnChunks()[t.at].(*parquet.FileColumnChunk)
-	if !ok {
-		return h, errors.New("a column is not of a file")
+// places returns the rows [from, to) of a row group that have key, by the bloom filter and the indexes.
+func places(s *section, g parquet.RowGroup, at int, key string) (from, to int64, err error) {
+	c, err := columnOf(g, at)
+	if err != nil {
+		return 0, 0, err
 	}
-	h.null = c.NullCount()
-	first, last, bounded := c.Bounds()
-	if bounded && !t.may(first, last) || h.null == g.NumRows() {
-		return h, nil
+	includes := func(first, last parquet.Value) bool {
+		return string(first.ByteArray()) <= key && key <= string(last.ByteArray())
 	}
-	if t.keys != nil {
-		keys := t.keys
-		if bounded {
-			keys = between(keys, first, last)
-		}
-		if keys, err = mayHold(s, c, keys); err != nil {
-			return h, err
-		}
-		t = keysIn(&layout{key: t.at}, keys)
-		h.keys = map[string]int64{}
+	if first, last, bounded := c.Bounds(); bounded && !includes(first, last) {
+		return 0, 0, nil
+	}
+	if may, err := mayHold(s, c, key); !may || err != nil {
+		return 0, 0, err
 	}
 	bounds, err := c.ColumnIndexFrom(s)
 	if err != nil {
-		return h, err
+		return 0, 0, err
 	}
-	places, err := c.OffsetIndexFrom(s)
+	offsets, err := c.OffsetIndexFrom(s)
 	if err != nil {
-		return h, err
+		return 0, 0, err
 	}
 	pages := c.PagesFrom(s)
 	defer pages.Close() //nolint:errcheck // it was read
 	for p := range bounds.NumPages() {
-		if bounds.NullPage(p) || !t.may(bounds.MinValue(p), bounds.MaxValue(p)) {
+		if bounds.NullPage(p) || !includes(bounds.MinValue(p), bounds.MaxValue(p)) {
 			continue
 		}
-		at := places.FirstRowIndex(p)
-		values, err := column(pages, at, -1)
+		first := offsets.FirstRowIndex(p)
+		values, err := column(pages, first, -1)
 		if err != nil {
-			return h, err
+			return 0, 0, err
 		}
 		for i, v := range values {
-			if !t.is(v) {
+			if string(v.ByteArray()) != key {
 				continue
 			}
-			if h.n == 0 {
-				h.from = at + int64(i)
+			if from == to {
+				from = first + int64(i)
 			}
-			h.to = at + int64(i) + 1
-			h.n++
-			if h.keys != nil {
-				h.keys[string(v.ByteArray())]++
+			to = first + int64(i) + 1
+		}
+	}
+	return from, to, nil
+}
+
+func columnOf(g parquet.RowGroup, at int) (*parquet.FileColumnChunk, error) {
+	c, ok := g.ColumnChunks()[at].(*parquet.FileColumnChunk)
+	if !ok {
+		return nil, errors.New("a column is not of a file")
+	}
+	return c, nil
+}
+
+// hit is what a file holds of a Selection.
+type hit struct {
+	n       int64            // matching rows
+	null    int64            // rows without a value in the column
+	keyless int64            // rows without a key, if the column is that of the keys
+	keys    map[string]int64 // matching rows by their keys, encoded; nil for a prefix or a column
+}
+
+// count reads the whole column that of asks for: a filter or an index that is damaged hides nothing. The
+// pages have checksums.
+func (x *indexes) count(ctx context.Context, f File, of *selector) (all hit, err error) {
+	s := &section{ctx: ctx, bucket: x.bucket, name: f.Name}
+	defer s.caught(&err)
+	i, err := x.open(s, f)
+	if err != nil {
+		return all, err
+	}
+	t, rows := of.in(i.layout), int64(0)
+	if t == nil {
+		all.null, rows = f.Rows, i.file.NumRows()
+	}
+	if len(of.Keys) > 0 {
+		all.keys = map[string]int64{}
+	}
+	for n, g := range i.file.RowGroups() {
+		columns := i.file.Metadata().RowGroups[n].Columns
+		for at, c := range columns {
+			if path := i.layout.schema.Columns()[at]; len(c.MetaData.PathInSchema) != len(path) || c.MetaData.PathInSchema[0] != path[0] {
+				return all, s.blame(fmt.Errorf("column %d has two names", at))
+			}
+		}
+		if t == nil {
+			continue
+		}
+		err := eachValue(s, g, t.at, columns[t.at].MetaData.TotalCompressedSize, func(v parquet.Value) {
+			rows++
+			switch {
+			case v.IsNull():
+				all.null++
+			case t.is(v):
+				all.n++
+				if all.keys != nil {
+					all.keys[string(v.ByteArray())]++
+				}
+			case t.at == i.layout.key && len(v.ByteArray()) == 0:
+				all.keyless++
+			}
+		})
+		if err != nil {
+			return all, s.blame(err)
+		}
+	}
+	if rows != f.Rows {
+		return all, s.blame(fmt.Errorf("it has %d rows instead of %d", rows, f.Rows))
+	}
+	return all, nil
+}
+
+// copies returns how many records of a file are of lives, and do not match themselves, and how many of these
+// lack a value in the column. With add it adds the lives of matching records to lives instead.
+func (x *indexes) copies(ctx context.Context, f File, of *selector, lives map[identity]bool, add bool) (n, null int64, err error) {
+	s := &section{ctx: ctx, bucket: x.bucket, name: f.Name}
+	i, err := x.open(s, f)
+	if err != nil {
+		return 0, 0, err
+	}
+	t := of.in(i.layout)
+	for _, g := range i.file.RowGroups() {
+		records, err := i.read(s, g, 0, g.NumRows(), false)
+		if err != nil {
+			return 0, 0, s.blame(err)
+		}
+		for _, a := range records {
+			value, matches, err := t.match(&a)
+			switch {
+			case err != nil:
+				return 0, 0, err
+			case matches && add:
+				lives[a.identity()] = true
+			case !matches && lives[a.identity()]:
+				n++
+				if value.IsNull() {
+					null++
+				}
 			}
 		}
 	}
-	return h, nil
+	return n, null, nil
+}
+
+// eachValue calls do with the values of a column of some size, in order. They are valid during the call.
+func eachValue(s *section, g parquet.RowGroup, at int, size int64, do func(parquet.Value)) error {
+	c, err := columnOf(g, at)
+	if err != nil {
+		return err
+	}
+	pages := c.PagesFrom(&ahead{of: s, size: int(min(max(size, 1<<10), 512<<10))})
+	defer pages.Close() //nolint:errcheck // it was read
+	var values [512]parquet.Value
+	for {
+		page, err := pages.ReadPage()
+		if errors.Is(err, io.EOF) && s.err == nil {
+			return nil
+		}
+		if err != nil {
+			return cmp.Or(s.err, err)
+		}
+		for from := page.Values(); err == nil; {
+			var n int
+			n, err = from.ReadValues(values[:])
+			for _, v := range values[:n] {
+				do(v)
+			}
+		}
+		parquet.Release(page)
+		if !errors.Is(err, io.EOF) {
+			return err
+		}
+	}
+}
+
+// ahead reads more than it is asked for, because a request to a bucket takes long.
+type ahead struct {
+	of   io.ReaderAt
+	size int
+	from int64
+	buf  []byte
+}
+
+// ReadAt implements io.ReaderAt.
+func (a *ahead) ReadAt(p []byte, off int64) (int, error) {
+	if len(p) >= a.size {
+		return a.of.ReadAt(p, off)
+	}
+	if off < a.from || off+int64(len(p)) > a.from+int64(len(a.buf)) {
+		if a.buf == nil {
+			a.buf = make([]byte, a.size)
+		}
+		n, err := a.of.ReadAt(a.buf[:a.size], off)
+		if a.from, a.buf = off, a.buf[:n]; err != nil && !errors.Is(err, io.EOF) {
+			return 0, err
+		}
+	}
+	n := copy(p, a.buf[off-a.from:])
+	if n < len(p) {
+		return n, io.EOF
+	}
+	return n, nil
 }

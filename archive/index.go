@@ -66,46 +66,17 @@ func (x *indexes) find(ctx context.Context, f File, key string) (found []Archive
 		return nil, err
 	}
 	for _, g := range i.file.RowGroups() {
-		hit, err := hits(s, g, keysIn(i.layout, []string{key}))
+		from, to, err := places(s, g, i.layout.key, key)
 		if err != nil {
 			return nil, s.blame(err)
 		}
-		records, err := i.read(s, g, hit.from, hit.to, true)
+		records, err := i.read(s, g, from, to, true)
 		if err != nil {
 			return nil, s.blame(err)
 		}
 		found = append(found, records...)
 	}
 	return found, nil
-}
-
-// count returns what a file holds of the selected records: all but from and to of a hit.
-func (x *indexes) count(ctx context.Context, f File, of *Selection) (all hit, err error) {
-	s := &section{ctx: ctx, bucket: x.bucket, name: f.Name}
-	defer s.caught(&err)
-	i, err := x.open(s, f)
-	if err != nil {
-		return hit{}, err
-	}
-	t := of.in(i.layout)
-	if t == nil {
-		return hit{null: f.Rows}, nil
-	}
-	for _, g := range i.file.RowGroups() {
-		found, err := hits(s, g, t)
-		if err != nil {
-			return hit{}, s.blame(err)
-		}
-		all.n += found.n
-		all.null += found.null
-		for key, n := range found.keys {
-			if all.keys == nil {
-				all.keys = map[string]int64{}
-			}
-			all.keys[key] += n
-		}
-	}
-	return all, nil
 }
 
 // read reads the rows [from, to) of a row group, with or without their values.

@@ -117,8 +117,11 @@ func TestQuarantine(t *testing.T) {
 	ok(t, err)
 	for _, key := range keys {
 		if key != "" {
-			_, err := archive.Forget(t.Context(), b, archive.Selection{Keys: []string{key}}, nil)
+			r, err := archive.Forget(t.Context(), b, archive.Selection{Keys: []string{key}}, nil)
 			ok(t, err)
+			if r.Keyless != 2 || !strings.Contains(r.String(), "2 records of the quarantine have no key, were not searched") {
+				t.Errorf("%+v", r)
+			}
 		}
 	}
 	left := all(t, b)

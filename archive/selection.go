@@ -3,7 +3,6 @@ package archive
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -78,25 +77,47 @@ func SelectionOf(all []Asked) (s Selection, err error) {
 
 // target is a Selection for the files of one layout: the values to find in one column.
 type target struct {
-	at   int                                    // the column's index
-	of   func(*Archived) (parquet.Value, error) // the record's value in the column
-	may  func(first, last parquet.Value) bool   // whether first to last may include a value to find
-	is   func(parquet.Value) bool
-	keys []string // all values to find, sorted; nil for a prefix or a column
+	at int                                    // the column's index
+	of func(*Archived) (parquet.Value, error) // the record's value in the column
+	is func(parquet.Value) bool
+}
+
+// match returns the value of a in the column, and whether it is one to find. Of nil: null, and false.
+func (t *target) match(a *Archived) (v parquet.Value, is bool, err error) {
+	if t != nil {
+		v, err = t.of(a)
+	}
+	return v, t != nil && err == nil && t.is(v), err
+}
+
+// selector is a Selection with the set of its keys, encoded.
+type selector struct {
+	*Selection
+	keys map[string]bool
+}
+
+func (s *Selection) selector() *selector {
+	keys := map[string]bool{}
+	for _, key := range s.Keys {
+		keys[encodeKey(key)] = true
+	}
+	return &selector{s, keys}
 }
 
 // in returns the target for files of l, nil if they lack the column or have another type for it.
-func (s *Selection) in(l *layout) *target {
+func (s *selector) in(l *layout) *target {
 	switch {
 	case len(s.Keys) > 0:
-		keys := make([]string, len(s.Keys))
-		for i, key := range s.Keys {
-			keys[i] = encodeKey(key)
-		}
-		slices.Sort(keys)
-		return keysIn(l, keys)
+		return &target{at: l.key, of: keyOf, is: func(v parquet.Value) bool { return s.keys[string(v.ByteArray())] }}
 	case s.Prefix != "":
-		return s.prefixIn(l)
+		return &target{at: l.key, of: keyOf, is: func(v parquet.Value) bool {
+			b := v.ByteArray()
+			if !bytes.HasPrefix(b, []byte(keyPrefix)) {
+				return bytes.HasPrefix(b, []byte(s.Prefix))
+			}
+			key, err := decodeKey(string(b))
+			return err == nil && strings.HasPrefix(key, s.Prefix)
+		}}
 	}
 	i := slices.IndexFunc(l.own, func(c ownColumn) bool { return c.name == s.Column })
 	if i < 0 {
@@ -112,14 +133,11 @@ func (s *Selection) in(l *layout) *target {
 		return nil
 	}
 	compare := columnTypes[c.typ].node.Type().Compare
-	// Parquet's order has NaN equal to every number, and its bounds leave NaN out.
+	// Parquet's order has NaN equal to every number.
 	nan := func(v parquet.Value) bool { return c.typ == Number && math.IsNaN(v.Double()) }
 	return &target{
 		at: c.at,
 		of: func(a *Archived) (parquet.Value, error) { return c.typ.value(c.name, a.Columns[c.name]) },
-		may: func(first, last parquet.Value) bool {
-			return nan(want) || compare(first, want) <= 0 && compare(want, last) <= 0
-		},
 		is: func(v parquet.Value) bool { return !v.IsNull() && compare(v, want) == 0 && nan(v) == nan(want) },
 	}
 }
@@ -127,45 +145,6 @@ func (s *Selection) in(l *layout) *target {
 // keyOf returns the record's value in the key column.
 func keyOf(a *Archived) (parquet.Value, error) {
 	return parquet.ByteArrayValue([]byte(encodeKey(a.Key))), nil
-}
-
-// keysIn returns a target for keys, which are encoded and sorted.
-func keysIn(l *layout, keys []string) *target {
-	return &target{
-		at: l.key, of: keyOf, keys: keys,
-		may: func(first, last parquet.Value) bool { return len(between(keys, first, last)) > 0 },
-		is: func(v parquet.Value) bool {
-			_, ok := slices.BinarySearchFunc(keys, v.ByteArray(), func(key string, v []byte) int { return cmp.Compare(key, string(v)) })
-			return ok
-		},
-	}
-}
-
-// between returns the keys from first to last, both included.
-func between(keys []string, first, last parquet.Value) []string {
-	from, _ := slices.BinarySearch(keys, string(first.ByteArray()))
-	to, found := slices.BinarySearch(keys, string(last.ByteArray()))
-	for ; found && to < len(keys) && keys[to] == string(last.ByteArray()); to++ {
-	}
-	return keys[from:max(from, to)]
-}
-
-// prefixIn returns a target for keys that begin with Prefix. It includes keys stored as base64.
-func (s *Selection) prefixIn(l *layout) *target {
-	overlaps := func(prefix string, first, last []byte) bool {
-		return string(last) >= prefix && (string(first) <= prefix || bytes.HasPrefix(first, []byte(prefix)))
-	}
-	return &target{
-		at: l.key, of: keyOf,
-		may: func(first, last parquet.Value) bool {
-			f, l := first.ByteArray(), last.ByteArray()
-			return overlaps(s.Prefix, f, l) || overlaps(keyPrefix, f, l)
-		},
-		is: func(v parquet.Value) bool {
-			key, err := decodeKey(string(v.ByteArray()))
-			return err == nil && strings.HasPrefix(key, s.Prefix)
-		},
-	}
 }
 
 // ReadKeys reads keys for a Selection, one a line, in UTF-8 with or without a byte order mark. It
