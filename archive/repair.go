@@ -52,7 +52,7 @@ func (r *RepairReport) String() string {
 // others lost; corrupt files are removed then or by the next Compact. If a file is lost, Repair also
 // restores files that no longer counted and are not yet removed, since they may have its rows. They
 // may have records that were forgotten since: run [Forget] again. Then run Compact. A source may hand
-// over again what was lost; restart sources that were running.
+// over again what was lost.
 //
 // Repair may run beside other operations, and again. A day that a later version wrote stays as it is.
 func Repair(ctx context.Context, b Bucket, opts *RepairOptions) (*RepairReport, error) {

@@ -171,7 +171,8 @@ func TestWriteAfterLoss(t *testing.T) {
 		"left cut": {false, 1, true},
 	} {
 		b := newFake()
-		write(t, writer(t, b), batch(0, 5, 0), batch(5, 10, 0))
+		running := writer(t, b) // all the time, as a source's is
+		write(t, running, batch(0, 5, 0), batch(5, 10, 0))
 		want := lives(t, b)
 		before := b.clone()
 		compact(t, b)
@@ -207,7 +208,7 @@ func TestWriteAfterLoss(t *testing.T) {
 		ok(t, err)
 		_, err = archive.NewReader(b).Verify(t.Context(), nil)
 		ok(t, err)
-		for _, w := range []*archive.Writer{left, writer(t, b)} {
+		for _, w := range []*archive.Writer{running, left, writer(t, b)} {
 			if w == nil {
 				continue
 			}

@@ -146,16 +146,17 @@ func (w *Writer) writeDay(ctx context.Context, day Day, records []entry, counts 
 	return nil
 }
 
-// has reports whether the archive has a batch. It asks the bucket once for each day. If
-// another process writes the same batch after that, the archive has two files, of which one
-// counts.
+// has reports whether the archive has a batch. It asks the bucket once for each day, and again for a
+// batch that it has known there: the file may have been lost since, and a source deletes what is said
+// to be in the archive. If another process writes the same batch after that, the archive has two files,
+// of which one counts.
 func (w *Writer) has(ctx context.Context, day Day, mark string) (bool, error) {
 	w.mu.Lock()
 	known, asked := w.known[day]
 	has := known[mark]
 	w.mu.Unlock()
-	if asked {
-		return has, nil
+	if asked && !has {
+		return false, nil
 	}
 	m, err := w.catalog.manifest(ctx, day)
 	if err != nil {
@@ -185,8 +186,6 @@ func (w *Writer) has(ctx context.Context, day Day, mark string) (bool, error) {
 	if len(w.known) >= keptDays {
 		clear(w.known)
 	}
-	if w.known[day] == nil {
-		w.known[day] = known
-	}
+	w.known[day] = known
 	return has, nil
 }

@@ -323,7 +323,7 @@ func TestHostileRecords(t *testing.T) {
 			buried := t.TempDir()
 			harvest := []string{buried, "--source", "s", "--policy", "idle 1h, max 1d", "--past-cap"}
 			operate(false, "harvest", harvest...)
-			harvested := operate(true, "harvest", append(harvest, "--apply", "--grace", "1ms")...)
+			harvested := operate(true, "harvest", append(harvest, "--apply", "--grace", "3m")...)
 			if n := counted(harvested, "harvested: dead of age") + counted(harvested, "harvested: dead of idleness"); strings.Contains(s.uri, "table=") && n < 5 {
 				t.Errorf("%d records were harvested of %d:\n%s", n, len(gone), harvested)
 			}

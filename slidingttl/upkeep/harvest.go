@@ -36,10 +36,10 @@ type HarvestOptions struct {
 	// records are left, because under another policy they may be alive.
 	PastCap bool
 
-	// Grace is how long a record must have been dead. It must exceed the difference between
-	// the clocks of all users of the store, or a touch could still move the death. Records
-	// that the store removes within that time are lost, so the retention must be much
-	// longer. Zero: ten minutes.
+	// Grace is how long a record must have been dead. It must exceed twice MaxSkew and the
+	// store's resolution: by clocks that far apart, a touch may still move a death, and
+	// Store.Retire dates one so far back. Records that the store removes within that time are
+	// lost, so the retention must be much longer. Zero: ten minutes.
 	Grace time.Duration
 
 	// Batch is about how many records are handed over at once. Zero: 5000.
@@ -54,9 +54,11 @@ type HarvestOptions struct {
 
 const (
 	// Dead records wait, without their values, until so many batches of them have been found or
-	// so long has passed. Then they are handed over in the order of their deaths, so that each day of an
-	// archive gets few files. A resumed harvest finds those that waited again.
+	// some time has passed, each time longer than before. Then they are handed over in the order of their
+	// deaths, so that each day of an archive gets few files. A resumed harvest finds those that waited
+	// again, so one that is ended regularly must hand some over before its end.
 	waitingBatches = 100
+	firstWait      = 10 * time.Second
 	longestWait    = 10 * time.Minute
 
 	mostAgain = 10000
@@ -140,13 +142,20 @@ func Harvest(ctx context.Context, d Harvested, p slidingttl.Policy, opts *Harves
 	if err != nil {
 		return nil, err
 	}
-	h := &harvester{d: d, opts: &o, judge: j, waits: map[int]int{}, results: map[int]*HarvestReport{}, again: map[string]bool{}}
+	h := &harvester{wait: firstWait, d: d, opts: &o, judge: j, waits: map[int]int{}, results: map[int]*HarvestReport{}, again: map[string]bool{}}
 	for _, hash := range o.Again {
 		h.again[hash] = true
 	}
 	h.readers = newWriter(d, &WriteOptions{Options: o.Options, Writers: o.Readers, Apply: o.Bury != nil})
 	if h.ends, _ = d.(ender); o.PastCap && h.ends == nil {
 		return nil, invalid("HarvestOptions.PastCap", "true", "requires a driver with Touch")
+	}
+	skew := 2 * o.MaxSkew
+	if h.ends != nil {
+		skew += h.ends.Resolution()
+	}
+	if o.Grace <= skew {
+		return nil, invalid("HarvestOptions.Grace", o.Grace.String(), fmt.Sprintf("must exceed %v: twice MaxSkew, and the store's resolution", skew))
 	}
 	h.until = h.judge.now().Add(-o.Grace)
 	if o.Resume != nil {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/slidingttl/slidingttl/drivers/memory"
@@ -210,9 +211,9 @@ func TestHarvestFails(t *testing.T) {
 	if !errors.Is(err, refused) || report.Done || report.Idle != 0 || saved.Done() {
 		t.Errorf("%v, %+v\n%v", err, saved, report)
 	}
-	for field, o := range map[string]upkeep.HarvestOptions{"Grace": {Grace: -1}, "Batch": {Batch: -1}, "BatchBytes": {BatchBytes: -1}, "Readers": {Readers: -1}, "PastCap": {PastCap: true}} {
+	for field, o := range map[string]upkeep.HarvestOptions{"Grace": {Grace: -1}, "Grace ": {Grace: 2 * time.Minute}, "Grace  ": {Options: upkeep.Options{MaxSkew: 5 * time.Minute}}, "Batch": {Batch: -1}, "BatchBytes": {BatchBytes: -1}, "Readers": {Readers: -1}, "PastCap": {PastCap: true}} {
 		var invalid *driver.InvalidError
-		if _, err := upkeep.Harvest(t.Context(), unable{r, r}, policy, &o); !errors.As(err, &invalid) || invalid.Field != "HarvestOptions."+field {
+		if _, err := upkeep.Harvest(t.Context(), unable{r, r}, policy, &o); !errors.As(err, &invalid) || invalid.Field != "HarvestOptions."+strings.TrimSpace(field) {
 			t.Errorf("%s: %v", field, err)
 		}
 	}
@@ -397,6 +398,45 @@ type meddled struct {
 func (m *meddled) Touch(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
 	m.once.Do(m.meddle)
 	return m.fixture.Touch(ctx, key, was, life, now)
+}
+
+// scansSlowly is a store whose pages take a second each.
+type scansSlowly struct{ *fixture }
+
+func (s scansSlowly) Scan(ctx context.Context, from driver.Cursor, limit int) (driver.Page, error) {
+	if err := driver.Sleep(ctx, time.Second); err != nil {
+		return driver.Page{}, err
+	}
+	return s.fixture.Scan(ctx, from, limit)
+}
+
+// A harvest that is always ended after a while, before it is done, comes to its end all the same.
+func TestHarvestEndedRegularly(t *testing.T) {
+	for _, after := range []time.Duration{15 * time.Second, 25 * time.Second, 45 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			r := scansSlowly{openRetaining(t)}
+			const n = 200
+			for i := range n {
+				r.add(fmt.Sprint("dead-", i), -40*day, -day)
+			}
+			var g graves
+			o := &upkeep.HarvestOptions{Bury: g.Bury}
+			o.Segments, o.Page = 2, 1
+			runs, err := 0, errors.New("not yet")
+			for ; err != nil && runs < 2*n/int(after/time.Second); runs++ {
+				ctx, cancel := context.WithTimeout(t.Context(), after)
+				o.Save = func(c upkeep.Checkpoint) error {
+					o.Resume = &c
+					return nil
+				}
+				_, err = upkeep.Harvest(ctx, r, policy, o)
+				cancel()
+			}
+			if err != nil || len(g.dead) != n {
+				t.Errorf("ended after %v each, %d runs: %v, %d of %d handed over", after, runs, err, len(g.dead), n)
+			}
+		})
+	}
 }
 
 // Long values are handed over before more are read: what is held is bounded in bytes.
