@@ -57,10 +57,10 @@ type Wrapped[K comparable, V, T any] struct {
 //   - An Upsert that writes the record whole may wipe the life beside it. created_at, and an
 //     expiry that was later, are put back from what is read just before. Where nothing can be
 //     read, as when two Upserts race, or a Get comes between the write and its expiry, a new life
-//     begins. Another's delete between that read and
-//     the write is not seen, nor another's delete and save before the read after it: the new
-//     record then goes on with the old one's life. Another process's touch between that read
-//     and the write is wiped. With CreatedAt nothing is read, and a later expiry is given up.
+//     begins. If another process deletes the record between that read and the write, or deletes
+//     and saves it before the read that follows the write, this goes unnoticed, and the new
+//     record continues the old one's life. A touch by another process between read and write is
+//     lost. With CreatedAt nothing is read, and a later expiry is given up.
 //   - An Upsert over a dead record that the store still holds must write the record whole, or reset its
 //     life as a new one's. If it keeps the life, the value stays dead, and the call says ErrNotFound.
 //   - Two Upserts at once are the repository's to order.

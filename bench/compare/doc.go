@@ -1,5 +1,6 @@
-// Package compare holds the programs behind docs/compare.md: each shows, against a library itself, what a
-// cell of that page denies it. A test fails when the library does it after all, and the page is then wrong.
+// Package compare holds the tests behind docs/compare.md, each against another library itself.
+//
+// A test shows what a cell of that page denies the library, and fails when the library does it after all.
 //
 //	go test -v .
 package compare

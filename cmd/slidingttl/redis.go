@@ -42,7 +42,7 @@ func openRedis(ctx context.Context, a *address, l layout) (*store, error) {
 	case opts.Prefix == allKeys:
 		opts.Prefix = ""
 	case opts.Prefix == "" && a.writes:
-		return nil, fmt.Errorf("%w: a Redis is often shared: say by prefix=P in the store's URI whose keys are written, or by prefix=%s that all are", errUsage, allKeys)
+		return nil, fmt.Errorf("%w: the database may hold keys of other programs: name those to write by prefix=P in the store's URI, or all by prefix=%s", errUsage, allKeys)
 	}
 	connect, err := rueidis.ParseURL(a.String())
 	if err != nil {

@@ -63,7 +63,7 @@
 // session whose cookie would replace a newer one. A request that arrives after the end
 // gets a new anonymous session with its first Update, also if it shows the old token.
 // There are two exceptions, which get ErrEnded. After a Login, requests with the old
-// token do so for Options.RenewGrace, for the new token may be on its way. A request
+// token do so for Options.RenewGrace, because the client may not have the new token yet. A request
 // that first asks for its session more than RenewGrace after it arrived, and finds it
 // gone, does so because the client may have another session by then.
 //

@@ -41,7 +41,7 @@ func (q *request[T]) fetch(ctx context.Context, t token, proven bool) (f found[T
 	case r.Kind == ended:
 		until := r.ChangedAt
 		if r.ReplacedBy != nil {
-			// The login's answer, with the cookie that replaces this one, may be on its way.
+			// The client may not have the login's answer yet, with the cookie that replaces this one.
 			until = until.Add(m.opts.RenewGrace)
 		}
 		if q.arrived < until && r.ReplacedBy != nil {
