@@ -30,7 +30,6 @@ type flaky struct {
 	between func()     // called before a call that a request makes
 
 	renewed map[string]time.Time // tokens' hashes, and when the token was renewed
-	clock   func() time.Time
 	broken  func(error)
 }
 
@@ -39,7 +38,7 @@ type flaky struct {
 func (f *flaky) replaced(was, r session.Record) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	now := f.clock()
+	now := time.Now()
 	if len(was.Token) > 0 && !bytes.Equal(was.Token, r.Token) {
 		f.renewed[string(was.Token)] = now
 	}

@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -77,12 +76,10 @@ func TestWhoGetsIn(t *testing.T) {
 
 // world is a site with its visitors, under one seed.
 type world struct {
-	t     *testing.T
-	seed  uint64
-	dice  *rand.Rand
-	start time.Time
-	ahead atomic.Int64 // the store's sweeper reads it
-	now   time.Time
+	t    *testing.T
+	seed uint64
+	dice *rand.Rand
+	now  time.Time
 
 	kept     *memory.Driver[session.Record]
 	store    *flaky
@@ -131,12 +128,11 @@ type waiting struct {
 
 func newWorld(t *testing.T, seed uint64) *world {
 	w := &world{
-		t: t, seed: seed, dice: rand.New(rand.NewPCG(seed, 1)), start: time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC),
+		t: t, seed: seed, dice: rand.New(rand.NewPCG(seed, 1)), now: time.Now(),
 		lives: map[string]*life{}, ids: map[string]*life{}, doubted: map[string]bool{}, revokedAt: map[string]int{},
 	}
-	w.now = w.start
 	var err error
-	if w.kept, err = memory.New[session.Record](&memory.Options[session.Record]{Now: func() time.Time { return w.start.Add(time.Duration(w.ahead.Load())) }}); err != nil {
+	if w.kept, err = memory.New[session.Record](nil); err != nil {
 		t.Fatal(err)
 	}
 	step := time.Millisecond
@@ -145,7 +141,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 	}
 	w.store = &flaky{
 		Driver: w.kept, step: step, dice: rand.New(rand.NewPCG(seed, 2)), touches: rand.New(rand.NewPCG(seed, 3)), between: w.between,
-		renewed: map[string]time.Time{}, clock: func() time.Time { return w.now }, broken: w.fail,
+		renewed: map[string]time.Time{}, broken: w.fail,
 	}
 	for u := range 5 {
 		w.users = append(w.users, fmt.Sprint("user", u))
@@ -225,8 +221,8 @@ func (w *world) advance() {
 	case n < 250:
 		d = 10 * time.Minute
 	}
-	w.ahead.Add(int64(time.Duration(w.dice.Int64N(int64(d))).Truncate(time.Millisecond)))
-	w.now = w.start.Add(time.Duration(w.ahead.Load()))
+	time.Sleep(time.Duration(w.dice.Int64N(int64(d))).Truncate(time.Millisecond))
+	w.now = time.Now()
 }
 
 // policy draws one of a session.
@@ -246,6 +242,7 @@ func (w *world) deploy(i int) {
 		if err := r.sessions.Close(context.Background()); err != nil {
 			w.fail(err)
 		}
+		w.now = time.Now()
 		w.history[r.index].until = w.now
 		w.waiting = slices.DeleteFunc(w.waiting, func(l waiting) bool { return l.r == r })
 	}
@@ -254,7 +251,7 @@ func (w *world) deploy(i int) {
 	w.history = append(w.history, p)
 	o := session.Options{
 		Policy: p.normal, Remember: p.remember, RenewGrace: grace, MaxPerUser: atMost, MaxRequest: maxWait,
-		Now:     func() time.Time { return w.start.Add(time.Duration(w.ahead.Load()) + r.skew) },
+		Now:     func() time.Time { return time.Now().Add(r.skew) },
 		Logger:  slog.New(slog.DiscardHandler),
 		Passive: func(q *http.Request) bool { return q.Header.Get("Passive") != "" },
 		OnEnded: func(_ context.Context, s session.Info, why session.Reason) {
