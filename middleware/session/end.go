@@ -92,11 +92,24 @@ func (m *Manager[T]) bury(ctx context.Context, key string, e *driver.Entry[Recor
 	return was, err
 }
 
-// discard removes a session whose token was not given to a client.
+// discard is remove, for a session that its user's index may list.
 func (m *Manager[T]) discard(ctx context.Context, now *current[T]) {
-	err := m.store.Delete(ctx, now.key)
-	m.survived(ctx, err)
-	if user := now.entry.Value.User; user != "" && err == nil { // else it may live, and stays listed
+	if user := now.entry.Value.User; m.remove(ctx, now) && user != "" {
 		m.survived(ctx, m.delist(ctx, user, idOf(now.key)))
 	}
+}
+
+// remove removes a session whose token this request does not give to its client. It lives on if
+// another submission of the login has joined it: that has written the record. False: it may live.
+func (m *Manager[T]) remove(ctx context.Context, now *current[T]) bool {
+	err := m.store.DeleteEntry(ctx, now.key, now.entry)
+	switch {
+	case errors.Is(err, slidingttl.ErrNotFound):
+		return true
+	case !errors.Is(err, slidingttl.ErrConflict):
+		m.survived(ctx, err)
+	case m.opts.OnCreated != nil:
+		m.opts.OnCreated(ctx, m.info(now.key, &now.entry))
+	}
+	return err == nil
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/slidingttl/slidingttl/slidingttl"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
 // Login describes the session to begin.
@@ -62,7 +63,8 @@ func (l *Login) validate(o *Options) (*slidingttl.Policy, error) {
 // the first began, whichever answer the browser keeps. Visitors without a cookie
 // cannot be told apart, and get a session each.
 //
-// If Login fails there is no new session; the former one may have ended.
+// If Login fails there is no new session, unless a second submission has joined it; the former
+// one may have ended.
 func (m *Manager[T]) Login(ctx context.Context, login Login, f func(*T) error) (err error) {
 	defer mark(&err)
 	f = theirs(f)
@@ -148,7 +150,7 @@ func (m *Manager[T]) join(ctx context.Context, q *request[T], user string, f fun
 	if err != nil || found.now == nil || found.now.entry.Value.User != user {
 		return nil, err
 	}
-	now, err := m.changed(ctx, found.now, f)
+	now, err := m.changed(ctx, found.now, f, true) // written in any case: should the first submission fail, it does not remove the session
 	if err == ErrEnded {
 		return nil, nil
 	}
@@ -182,15 +184,21 @@ func (m *Manager[T]) takeOver(ctx context.Context, was *current[T], bad bool, r 
 	left, err := m.bury(ctx, was.key, &was.entry, next[:], ReasonLogin)
 	if err == nil && along && !bytes.Equal(left.Data, data) {
 		// Another request changed it while f ran, and that change must not be lost.
-		now.entry, err = m.store.UpdateEntry(ctx, now.key, now.entry, func(r Record) (_ Record, err error) {
+		var e driver.Entry[Record]
+		tries := 0
+		e, err = m.store.UpdateEntry(ctx, now.key, now.entry, func(r Record) (_ Record, err error) {
+			tries++
 			if now.data, r.Data, err = m.apply(left.Data, f); err == errUnchanged {
 				err = nil
 			}
 			return r, err
 		})
+		if err == nil && tries == 1 { // else another submission has joined it, which remove must see
+			now.entry = e
+		}
 	}
 	if err != nil {
-		m.survived(ctx, m.store.Delete(ctx, now.key)) // its token was not given out, and no index lists it
+		m.remove(ctx, now) // no index lists it
 		return nil, err
 	}
 	if of != "" && of != r.User {

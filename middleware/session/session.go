@@ -86,7 +86,7 @@ func (m *Manager[T]) Update(ctx context.Context, f func(*T) error) (err error) {
 			return err
 		}
 		if now != nil {
-			if now, err = m.changed(ctx, now, f); err == nil {
+			if now, err = m.changed(ctx, now, f, false); err == nil {
 				q.refresh(now)
 			}
 			return err
@@ -98,15 +98,17 @@ func (m *Manager[T]) Update(ctx context.Context, f func(*T) error) (err error) {
 }
 
 // changed returns the session now with what f makes of its data, written unless it
-// is the same.
-func (m *Manager[T]) changed(ctx context.Context, now *current[T], f func(*T) error) (*current[T], error) {
+// is the same and always is false.
+func (m *Manager[T]) changed(ctx context.Context, now *current[T], f func(*T) error, always bool) (*current[T], error) {
 	next := &current[T]{key: now.key, token: now.token}
 	var err error
 	next.entry, err = m.store.UpdateEntry(ctx, now.key, now.entry, func(r Record) (_ Record, err error) {
 		if r.Kind != live {
 			return r, ErrEnded
 		}
-		next.data, r.Data, err = m.apply(r.Data, f)
+		if next.data, r.Data, err = m.apply(r.Data, f); always && err == errUnchanged {
+			err = nil
+		}
 		return r, err
 	})
 	switch {

@@ -87,6 +87,10 @@ func (d *remote) Touch(ctx context.Context, key string, was driver.Meta, l drive
 
 func (d *remote) Delete(ctx context.Context, key string) error { return d.kept.Delete(ctx, key) }
 
+func (d *remote) Remove(ctx context.Context, key string, was driver.Meta, now driver.Instant) error {
+	return d.kept.Remove(ctx, key, was, now)
+}
+
 // onRemote makes newSite keep its sessions in a remote store.
 var onRemote bool
 
@@ -256,6 +260,15 @@ func (s *spy) Delete(ctx context.Context, key string) error {
 		return err
 	}
 	return s.Driver.Delete(ctx, key)
+}
+
+// Remove implements driver.Remover.
+func (s *spy) Remove(ctx context.Context, key string, was driver.Meta, now driver.Instant) error {
+	s.deletes.Add(1)
+	if err := cmp.Or(s.called("delete", key), s.failing()); err != nil {
+		return err
+	}
+	return driver.Remove(ctx, s.Driver, key, was, now)
 }
 
 // put sets the data of session id, and returns the former data.

@@ -2,6 +2,7 @@ package session_test
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strings"
 	"sync"
@@ -182,6 +183,70 @@ func TestJoinedLoginEnds(t *testing.T) {
 	}
 	if v := s.get(s.leave(late, anonymous)); v.User != "ann" || v.Data.Count != 10 {
 		t.Errorf("%+v, want a new session of ann's", v)
+	}
+}
+
+// TestFailedLoginWasJoined: a login fails after a second submission has joined the session that it began.
+func TestFailedLoginWasJoined(t *testing.T) {
+	index := func(op, key, _ string) bool { return op == "insert" && strings.HasPrefix(key, "u:") }
+	carried := func(op, key, of string) bool { return op == "replace" && key != of && key[0] == 's' }
+	for name, tt := range map[string]struct {
+		joins, fails func(op, key, anonymous string) bool // the calls before which the second one is made, and that fails
+		changes      bool                                 // another request changes the data meanwhile
+		count        int
+	}{
+		"its user's index cannot be written":                                     {index, index, false, 1},
+		"nor with data, changed meanwhile, that was carried over":                {index, index, true, 2},
+		"the data, changed meanwhile, cannot be carried over":                    {carried, carried, true, 1},
+		"the second one joins while it is, and the index then cannot be written": {carried, index, true, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var e events
+			o := e.options()
+			o.OnError = func(_ context.Context, err error) { t.Errorf("OnError was reported %v", err) }
+			s := newSite(t, &o)
+			ctx := s.visit("")
+			if err := s.count(ctx); err != nil {
+				t.Fatal(err)
+			}
+			token, of := s.leave(ctx, ""), s.get(s.leave(ctx, "")).ID
+			e.since()
+			first, other := s.visit(token), s.visit(token)
+			second, failed := "", false
+			s.store.onCalls(func(op, key string) error {
+				if second == "" && tt.joins(op, key, "s:"+of) {
+					second = "begun"
+					second = s.login(token, "ann")
+				}
+				if len(second) < 10 || failed || !tt.fails(op, key, "s:"+of) && !strings.HasPrefix(key, "u:") {
+					return nil
+				}
+				failed = true
+				return errDown
+			})
+			err := s.sessions.Login(first, session.Login{User: "ann"}, func(*Data) error {
+				if tt.changes {
+					tt.changes = false
+					return s.count(other)
+				}
+				return nil
+			})
+			if !errors.Is(err, errDown) {
+				t.Fatalf("the first login: %v, want it to fail", err)
+			}
+			if got := s.leave(first, token); got != token {
+				t.Error("the login that failed gives a token")
+			}
+			if v := s.get(second); v.User != "ann" || v.Data.Count != tt.count {
+				t.Errorf("the second login's token opens the session of %q with %d, want ann's with %d", v.User, v.Data.Count, tt.count)
+			}
+			if list, err := s.sessions.List(t.Context(), "ann"); err != nil || len(list) != 1 {
+				t.Errorf("%d sessions are listed, %v", len(list), err)
+			}
+			if got, want := e.since(), "ended : login, created ann"; got != want {
+				t.Errorf("hooks were reported %q, want %q", got, want)
+			}
+		})
 	}
 }
 
