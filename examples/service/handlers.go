@@ -4,7 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"html"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -35,6 +38,10 @@ const mostBody = 1 << 20
 
 func routes(p profiles) *http.ServeMux {
 	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", page("Profiles", `<p>Each profile lives by a policy of two limits. Try in a shell:
+<pre tabindex="0">curl -X PUT -d '{"name":"ann"}' http://HOST/profiles/4711
+curl http://HOST/profiles/4711
+curl -X DELETE http://HOST/profiles/4711</pre>`))
 	mux.HandleFunc("GET /profiles/{id}", func(w http.ResponseWriter, r *http.Request) {
 		v, err := p.get(r.Context(), r.PathValue("id"))
 		if err != nil {
@@ -66,6 +73,16 @@ func routes(p profiles) *http.ServeMux {
 	return mux
 }
 
+// page is a handler that shows body, with the address that it was asked at for HOST.
+func page(title, body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		body := strings.ReplaceAll(body, "HOST", html.EscapeString(r.Host))
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		_, _ = fmt.Fprintf(w, `<!doctype html><html lang="en"><meta name="viewport" content="width=device-width">
+<title>%s</title><style>:root { color-scheme: light dark; font-family: sans-serif } pre { overflow-x: auto }</style><main><h1>%[1]s</h1>%s</main>`, title, body)
+	}
+}
+
 // refuse answers for a call that failed.
 func refuse(w http.ResponseWriter, err error) {
 	status := http.StatusServiceUnavailable
@@ -90,6 +107,11 @@ const checkTimeout = 2 * time.Second
 // shutdown.
 func (s *service) adminRoutes() http.Handler {
 	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", page("For operators", `<ul>
+<li><a href="/metrics">/metrics</a> for Prometheus
+<li><a href="/healthz">/healthz</a>: the process is alive
+<li><a href="/readyz">/readyz</a>: the store is as it should be
+</ul>`))
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.signals.registry, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /healthz", func(http.ResponseWriter, *http.Request) {}) // alive, whatever the store does
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {

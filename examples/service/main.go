@@ -1,6 +1,6 @@
 // Service is a repository behind HTTP with everything that an operator needs. It has traces
 // and metrics, a log, policies from a file that it follows, readiness, and a shutdown in
-// the right order. docs/operations.md explains how to run it.
+// the right order. docs/operations.md explains how to run it. Both addresses have a page at /.
 //
 //	go run ./examples/service
 //	curl -X PUT -d '{"name":"ann"}' http://localhost:8082/profiles/4711

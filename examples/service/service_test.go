@@ -167,6 +167,12 @@ func TestService(t *testing.T) {
 			if got := r.want(http.StatusOK, "GET", path, ""); got != `{"name":"ann"}` {
 				t.Errorf("GET: %s", got)
 			}
+			if home := r.want(http.StatusOK, "GET", "/", ""); !strings.Contains(home, "http://"+r.s.public.address()+"/profiles/") {
+				t.Errorf("the page at / is %s", home)
+			}
+			if status, home := r.ask("/"); status != http.StatusOK || !strings.Contains(home, "/readyz") {
+				t.Errorf("the operators' page is %d %s", status, home)
+			}
 			if status, answer := r.ask("/readyz"); status != http.StatusOK {
 				t.Errorf("/readyz: %d %s", status, answer)
 			}

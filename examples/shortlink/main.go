@@ -6,6 +6,8 @@
 //	go run ./examples/shortlink -driver postgres
 //	curl -d url=https://go.dev http://localhost:8081/
 //	curl -i http://localhost:8081/<id>
+//
+// The page at http://localhost:8081/ does the same in a browser.
 package main
 
 import (
@@ -19,6 +21,7 @@ import (
 	"net/url"
 	"os"
 	"os/signal"
+	"strings"
 	"time"
 
 	"github.com/slidingttl/slidingttl/examples/internal/backend"
@@ -73,6 +76,7 @@ func run(ctx context.Context, addr string, choice backend.Choice) (err error) {
 
 func routes(links *slidingttl.Store[string], touches *touch.Toucher) http.Handler {
 	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { show(w, http.StatusOK, home) })
 	mux.HandleFunc("POST /{$}", func(w http.ResponseWriter, r *http.Request) {
 		target, err := url.Parse(r.PostFormValue("url"))
 		if err != nil || target.Host == "" || target.Scheme != "https" && target.Scheme != "http" {
@@ -82,6 +86,10 @@ func routes(links *slidingttl.Store[string], touches *touch.Toucher) http.Handle
 		id := rand.Text()[:10]
 		if err := links.Insert(r.Context(), id, target.String()); err != nil {
 			unavailable(w, err)
+			return
+		}
+		if strings.Contains(r.Header.Get("Accept"), "text/html") {
+			show(w, http.StatusCreated, fmt.Sprintf(`<p>The short link is <a href="/%s">/%[1]s</a>.`, id)+home)
 			return
 		}
 		w.WriteHeader(http.StatusCreated)
@@ -114,9 +122,7 @@ func missing(w http.ResponseWriter, r *http.Request, links *slidingttl.Store[str
 		if link.Cause == slidingttl.ReadDiedOfAge {
 			why = "It was a year old."
 		}
-		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		w.WriteHeader(http.StatusGone)
-		fmt.Fprintf(w, "<!doctype html><title>Link expired</title><p>This link expired on %s. %s\n", link.DiedAt.Time().Format("2 January 2006"), why)
+		show(w, http.StatusGone, fmt.Sprintf("<p>This link expired on %s. %s\n", link.DiedAt.Time().Format("2 January 2006"), why))
 	case errors.Is(err, slidingttl.ErrAlive): // made anew just now
 		http.Redirect(w, r, r.URL.String(), http.StatusFound)
 	case errors.Is(err, slidingttl.ErrNotFound):
@@ -124,6 +130,22 @@ func missing(w http.ResponseWriter, r *http.Request, links *slidingttl.Store[str
 	default:
 		unavailable(w, err)
 	}
+}
+
+// home is the form of the page at /.
+const home = `
+<form method="post">
+<p><label>Address <input name="url" type="url" required placeholder="https://go.dev"></label> <button>Shorten</button>
+</form>
+<p>A link lives for 30 days after its last visit, and for a year at most.
+`
+
+// show answers with a page.
+func show(w http.ResponseWriter, status int, body string) {
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	fmt.Fprintf(w, `<!doctype html><html lang="en"><meta name="viewport" content="width=device-width">
+<title>Short links</title><style>:root { color-scheme: light dark; font-family: sans-serif }</style><main><h1>Short links</h1>%s</main>`, body)
 }
 
 func unavailable(w http.ResponseWriter, err error) {

@@ -138,3 +138,39 @@ func liveWhileFollowed(t *testing.T, d driver.Driver[string], sweep func(now fun
 		t.Error(err)
 	}
 }
+
+// The page at / shortens an address in a browser, and links what it made.
+func TestPage(t *testing.T) {
+	d, done, err := open(t.Context(), backend.Choice{Driver: "memory"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer done()
+	links, err := slidingttl.New(d, policy, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer links.Close(context.Background())
+	touches, err := touch.New(links, touch.PathValue("id"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer touches.Close(context.Background())
+	site := routes(links, touches)
+	ask := func(method, path, form string) *httptest.ResponseRecorder {
+		r, w := httptest.NewRequest(method, path, strings.NewReader(form)), httptest.NewRecorder()
+		r.Header.Set("Accept", "text/html,*/*")
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		site.ServeHTTP(w, r)
+		return w
+	}
+	if w := ask("GET", "/", ""); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), `<form method="post">`) {
+		t.Errorf("the page is %d, %s", w.Code, w.Body)
+	}
+	made := ask("POST", "/", url.Values{"url": {"https://go.dev/"}}.Encode())
+	_, rest, _ := strings.Cut(made.Body.String(), `<a href="`)
+	path, _, _ := strings.Cut(rest, `"`)
+	if w := ask("GET", path, ""); made.Code != http.StatusCreated || w.Header().Get("Location") != "https://go.dev/" {
+		t.Errorf("%q leads to %q", path, w.Header().Get("Location"))
+	}
+}
