@@ -46,9 +46,9 @@ func (t *tokens) intercept(ctx context.Context, method string, in, out any, cc *
 	if t.token != "" {
 		ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+t.token)
 	}
-	var header metadata.MD
-	err := invoke(ctx, method, in, out, cc, append(opts, grpc.Header(&header))...)
-	if given := header.Get("session-token"); len(given) > 0 {
+	var header, trailer metadata.MD
+	err := invoke(ctx, method, in, out, cc, append(opts, grpc.Header(&header), grpc.Trailer(&trailer))...)
+	if given := append(header.Get("session-token"), trailer.Get("session-token")...); len(given) > 0 {
 		t.token = given[0]
 	}
 	return err

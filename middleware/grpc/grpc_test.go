@@ -146,6 +146,96 @@ func TestTokenAfterTheHeader(t *testing.T) {
 	}
 }
 
+// TestRetriedCalls: a call that changes the token and then fails is made again by the client's retry policy. The
+// token that the client has in the end opens the session.
+func TestRetriedCalls(t *testing.T) {
+	for _, kind := range []string{"unary", "stream"} {
+		for _, tt := range []struct {
+			op    string // fails when it has been done once
+			shown string // by an operation before
+			calls int
+			want  string // what the last token opens
+			left  int    // sessions of ann's
+		}{
+			{"login", "", 2, "ann/0", 2}, // nothing tells that it is the same client
+			{"login", "count", 2, "ann/1", 1},
+			{"login", "login", 2, "ann/0", 1},
+			{"count", "", 2, "/1", 0},
+			{"logout", "login", 2, "/0", 0},
+			{"renew", "login", 1, "ann/0", 1}, // the next attempt could not be given the token
+		} {
+			t.Run(kind+" "+tt.op+" "+tt.shown, func(t *testing.T) {
+				s := newSite(t, nil)
+				token := ""
+				if tt.shown != "" {
+					token = s.overGRPC(tt.shown, "ann").given
+				}
+				calls := 0
+				do := func(ctx context.Context) (string, error) {
+					if _, err := s.do(ctx, tt.op, "ann"); err != nil {
+						return "", err
+					}
+					if calls++; calls == 1 {
+						return "", status.Error(codes.Unavailable, "later")
+					}
+					return "done", nil
+				}
+				s.unary = do
+				s.stream = func(ss grpc.ServerStream) error {
+					_, err := do(ss.Context())
+					return err
+				}
+				var got answer
+				if kind == "unary" {
+					got = s.overGRPC("do", "", token)
+				} else {
+					c, _ := s.chat(token)
+					if err := c.CloseSend(); err != nil {
+						t.Fatal(err)
+					}
+					if err := c.RecvMsg(&wrapperspb.StringValue{}); err != io.EOF {
+						got.code = status.Code(err)
+					}
+					header, err := c.Header()
+					if err != nil {
+						t.Fatal(err)
+					}
+					got.given = tokensOf(append(header.Get("session-token"), c.Trailer().Get("session-token")...))
+				}
+				if calls != tt.calls || (got.code == codes.OK) != (tt.calls > 1) {
+					t.Errorf("%d calls, then %v; want %d", calls, got.code, tt.calls)
+				}
+				switch got.given {
+				case "":
+				case "forget":
+					token = ""
+				default:
+					token = got.given
+				}
+				s.advance(time.Minute) // after the grace
+				if got := s.overGRPC("get", "", token); got.body != tt.want {
+					t.Errorf("the last token opens %+v, want %s", got, tt.want)
+				}
+				if list, err := s.sessions.List(t.Context(), "ann"); err != nil || len(list) != tt.left {
+					t.Errorf("%d sessions, %v; want %d", len(list), err, tt.left)
+				}
+			})
+		}
+	}
+}
+
+// TestTokenOfAFailedCall: a call that fails, and is not made again, brings its token too.
+func TestTokenOfAFailedCall(t *testing.T) {
+	s := newSite(t, nil)
+	s.unary = func(ctx context.Context) (string, error) {
+		return "", errors.Join(s.sessions.Login(ctx, session.Login{User: "ann"}, nil), status.Error(codes.Aborted, "no"))
+	}
+	got := s.overGRPC("do", "")
+	if mine := s.overGRPC("get", "", got.given); got.code != codes.Aborted || mine.body != "ann/0" {
+		t.Errorf("%+v, and its token opens %+v", got, mine)
+	}
+}
+
 // chat opens a stream that shows token.
 func (s *site) chat(token string) (grpc.ClientStream, context.CancelFunc) {
 	s.t.Helper()

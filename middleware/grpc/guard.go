@@ -56,14 +56,14 @@ func New[T any](sessions *session.Manager[T], opts *Options) *Guard[T] {
 // Unary is a grpc.UnaryServerInterceptor. It reads nothing before the handler asks,
 // unless the method needs a user.
 func (g *Guard[T]) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
-	ctx = g.load(ctx)
+	ctx, shown := g.load(ctx)
 	err := g.admit(ctx, info.FullMethod)
 	var answer any
 	if err == nil {
 		answer, err = handler(ctx, req)
 	}
-	if md := g.given(ctx); md != nil && grpc.SetHeader(ctx, md) != nil {
-		// The handler sent the header.
+	md, inTrailer := g.given(ctx, shown, err)
+	if md != nil && (inTrailer || grpc.SetHeader(ctx, md) != nil) { // or the handler sent the header
 		if failed := grpc.SetTrailer(ctx, md); failed != nil && err == nil {
 			err = failed
 		}
@@ -71,11 +71,11 @@ func (g *Guard[T]) Unary(ctx context.Context, req any, info *grpc.UnaryServerInf
 	return answer, withStatus(err)
 }
 
-// load returns the context of a call that shows the token in its metadata.
-func (g *Guard[T]) load(ctx context.Context) context.Context {
+// load returns the context of a call, and the token that its metadata shows.
+func (g *Guard[T]) load(ctx context.Context) (_ context.Context, shown string) {
 	md, _ := metadata.FromIncomingContext(ctx)
-	token, _ := session.Bearer{}.Token(&http.Request{Header: http.Header{"Authorization": md.Get(requestKey)}})
-	return g.sessions.Load(ctx, token)
+	shown, _ = session.Bearer{}.Token(&http.Request{Header: http.Header{"Authorization": md.Get(requestKey)}})
+	return g.sessions.Load(ctx, shown), shown
 }
 
 // errPath says that the client sent another path than a client of gRPC does. A server
@@ -97,12 +97,19 @@ func (g *Guard[T]) admit(ctx context.Context, method string) error {
 	return err
 }
 
+// sameSession is how many characters the tokens of one session have in common: of 16 bytes.
+const sameSession = 21
+
 // given returns the metadata with the client's new token; nil: the client keeps the one it
 // has. After it no other token can be sent.
-func (g *Guard[T]) given(ctx context.Context) metadata.MD {
+//
+// A call that fails has it in the trailer, for a client makes no call again whose header has come. A
+// renewed token must come in the header: the next attempt shows the former one and is given none.
+func (g *Guard[T]) given(ctx context.Context, shown string, failed error) (md metadata.MD, inTrailer bool) {
 	token, changed, err := g.sessions.Commit(ctx)
 	if err != nil || !changed { // an error says that ctx has not passed load
-		return nil
+		return nil, false
 	}
-	return metadata.Pairs(responseKey, token)
+	renewed := len(token) > sameSession && strings.HasPrefix(shown, token[:sameSession])
+	return metadata.Pairs(responseKey, token), failed != nil && !renewed
 }

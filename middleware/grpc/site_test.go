@@ -95,6 +95,8 @@ func newSite(t *testing.T, o *grpcsession.Options) *site {
 	served := make(chan error)
 	go func() { served <- server.Serve(pipe) }()
 	s.conn, err = grpc.NewClient("passthrough:///site", grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultServiceConfig(`{"methodConfig": [{"name": [{"method": "do", "service": "test.Site"}, {"method": "chat", "service": "test.Site"}], "retryPolicy":
+			{"maxAttempts": 3, "initialBackoff": "0.001s", "maxBackoff": "0.001s", "backoffMultiplier": 1, "retryableStatusCodes": ["UNAVAILABLE"]}}]}`),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return pipe.DialContext(ctx) }))
 	if err != nil {
 		t.Fatal(err)

@@ -13,7 +13,8 @@ import (
 // Stream is a grpc.StreamServerInterceptor. The session is checked when the stream begins,
 // and with Options.Received or Sent again at each message.
 func (g *Guard[T]) Stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
-	s := &stream[T]{ServerStream: ss, guard: g, ctx: g.load(ss.Context())}
+	s := &stream[T]{ServerStream: ss, guard: g}
+	s.ctx, s.shown = g.load(ss.Context())
 	err := g.admit(s.ctx, info.FullMethod)
 	if err == nil && (g.opts.Received || g.opts.Sent) {
 		err = s.judge()
@@ -21,7 +22,7 @@ func (g *Guard[T]) Stream(srv any, ss grpc.ServerStream, info *grpc.StreamServer
 	if err == nil {
 		err = handler(srv, s)
 	}
-	if failed := s.beforeHeader(); err == nil {
+	if failed := s.beforeHeader(err); err == nil {
 		err = failed
 	}
 	return withStatus(err)
@@ -32,6 +33,7 @@ type stream[T any] struct {
 	grpc.ServerStream
 	guard *Guard[T]
 	ctx   context.Context
+	shown string // the client's token
 
 	header sync.Once
 	mu     sync.Mutex // guards had
@@ -55,10 +57,14 @@ func (s *stream[T]) judge() error {
 	return nil
 }
 
-// beforeHeader puts another token that the client is given into the header.
-func (s *stream[T]) beforeHeader() (err error) {
+// beforeHeader puts another token that the client is given into the header, or into the trailer of
+// a call that has failed.
+func (s *stream[T]) beforeHeader(failed error) (err error) {
 	s.header.Do(func() {
-		if md := s.guard.given(s.ctx); md != nil {
+		switch md, inTrailer := s.guard.given(s.ctx, s.shown, failed); {
+		case inTrailer:
+			s.ServerStream.SetTrailer(md)
+		case md != nil:
 			err = s.ServerStream.SetHeader(md)
 		}
 	})
@@ -66,14 +72,14 @@ func (s *stream[T]) beforeHeader() (err error) {
 }
 
 func (s *stream[T]) SendHeader(md metadata.MD) error {
-	if err := s.beforeHeader(); err != nil {
+	if err := s.beforeHeader(nil); err != nil {
 		return err
 	}
 	return s.ServerStream.SendHeader(md)
 }
 
 func (s *stream[T]) SendMsg(m any) error {
-	if err := s.beforeHeader(); err != nil {
+	if err := s.beforeHeader(nil); err != nil {
 		return err
 	}
 	if s.guard.opts.Sent {

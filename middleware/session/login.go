@@ -120,7 +120,7 @@ func (m *Manager[T]) open(ctx context.Context, q *request[T], r Record, f func(*
 			o.now, err = m.start(ctx, r, nil, f)
 			return o, err
 		}
-		if o.now, err = m.takeOver(ctx, was, bad, r, f); err == ErrEnded {
+		if o.now, err = m.takeOver(ctx, q, was, bad, r, f); err == ErrEnded {
 			q.forget() // another request was faster
 			continue
 		}
@@ -169,7 +169,7 @@ func (m *Manager[T]) start(ctx context.Context, r Record, data json.RawMessage, 
 // takeOver starts the session r and ends the session was. It keeps was's data unless that
 // does not decode or is another user's. ErrEnded: was has ended already, and nothing was
 // done.
-func (m *Manager[T]) takeOver(ctx context.Context, was *current[T], bad bool, r Record, f func(*T) error) (*current[T], error) {
+func (m *Manager[T]) takeOver(ctx context.Context, q *request[T], was *current[T], bad bool, r Record, f func(*T) error) (*current[T], error) {
 	of := was.entry.Value.User
 	along := !bad && (of == "" || of == r.User)
 	var data json.RawMessage
@@ -180,7 +180,8 @@ func (m *Manager[T]) takeOver(ctx context.Context, was *current[T], bad bool, r 
 	if err != nil {
 		return nil, err
 	}
-	next := was.token.veil(now.token[:])
+	mask := q.mask(was)
+	next := mask.veil(now.token[:])
 	left, err := m.bury(ctx, was.key, &was.entry, next[:], ReasonLogin)
 	if err == nil && along && !bytes.Equal(left.Data, data) {
 		// Another request changed it while f ran, and that change must not be lost.

@@ -190,6 +190,15 @@ func (q *request[T]) has(key string) bool {
 	return ok && t.key(q.m.opts.KeyPrefix) == key
 }
 
+// mask is the token of was that a second submission of this request shows. This request may have renewed it.
+func (q *request[T]) mask(was *current[T]) token {
+	text, _ := q.transport.Token(q.r)
+	if t, ok := parseToken(text); ok && t.key(q.m.opts.KeyPrefix) == was.key {
+		return t
+	}
+	return was.token
+}
+
 // forget makes the next load read the request's session again.
 func (q *request[T]) forget() {
 	q.mu.Lock()

@@ -186,6 +186,17 @@ func TestJoinedLoginEnds(t *testing.T) {
 	}
 }
 
+// TestLoginTwiceWithAnOldToken: the first submission has the token renewed by its age, too.
+func TestLoginTwiceWithAnOldToken(t *testing.T) {
+	s := newSite(t, &session.Options{RenewEvery: 10 * time.Minute})
+	token := s.login("", "ann")
+	s.clock.Advance(10 * time.Minute)
+	first := s.login(token, "ann")
+	if second := s.login(token, "ann"); s.get(second).ID != s.get(first).ID || first == token {
+		t.Error("a login submitted twice began two sessions")
+	}
+}
+
 // TestFailedLoginWasJoined: a login fails after a second submission has joined the session that it began.
 func TestFailedLoginWasJoined(t *testing.T) {
 	index := func(op, key, _ string) bool { return op == "insert" && strings.HasPrefix(key, "u:") }
