@@ -51,6 +51,7 @@ var rules = []rule{
 	{pkg: "drivers/...", own: []string{"slidingttl/driver"}},
 
 	{pkg: "middleware/grpc", own: []string{"slidingttl", "middleware/session"}, tests: []string{"slidingttl/driver", "drivers/memory"}},
+	{pkg: "middleware/gorillastore", own: []string{"slidingttl", "slidingttl/driver", "middleware/session"}, tests: []string{"drivers/memory"}},
 	{pkg: "middleware/...", own: []string{"slidingttl", "slidingttl/driver", "drivers/memory"}},
 	{pkg: "telemetry", own: []string{"slidingttl", "slidingttl/driver"}},
 	{pkg: "telemetry/...", own: []string{"slidingttl", "slidingttl/driver", "telemetry"}, tests: []string{"slidingttl/...", "drivers/...", "telemetry/..."}},

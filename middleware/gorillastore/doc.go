@@ -1,0 +1,75 @@
+// Package gorillastore keeps the sessions of gorilla/sessions in a slidingttl store.
+//
+// So it does for gin-contrib/sessions and echo-contrib/session, which are made of those. The sessions
+// then have an idle timeout and an absolute timeout, and a user can be logged out everywhere. An application that moves changes the lines that make its store, and no handler.
+// Before:
+//
+//	store, err := redistore.NewRediStoreWithPool(pool, []byte("secret-key"))
+//
+// and after:
+//
+//	d, err := redis.New[session.Record](client, nil) // or another driver
+//	...
+//	store, err := gorillastore.New(d, nil)
+//
+// A Store is made of a [session.Manager], whose documentation says what this one does not.
+//
+// # What a request costs
+//
+// Get makes one read, and none for a visitor without a cookie. It writes only if the stored
+// expiry is due for a touch, with the default policy at most every three minutes a session. Save
+// writes if the values changed. Where they did not, it makes no call to the store: a program that
+// saves in every request, so that its sessions do not expire, may go on to do so.
+//
+// Save sends the cookie when the session has a new token. It also sends it when session.Options
+// are others than Store.Options, and when a MaxAge ends before the session would. If nothing was
+// written then, Save makes a read, to see that the session lives. In any other case the client has
+// the cookie already.
+//
+// # Two requests at once
+//
+// Save writes what its request has changed, by a compare-and-swap. Two requests that change
+// different keys of Values both succeed, and the later one then has the other's changes in Values.
+// Flash messages, and any other value of the type []any, are merged: what either request has taken
+// is gone, and what either has added is there. If both changed the same key, Options.Merge
+// decides. Without it the later Save returns a [*ConflictError] and writes nothing, even where both
+// wrote the same value, because that may have been a counter. Only a Save that logs in does without: its own
+// values win, so that a form that was submitted twice logs in once.
+//
+// What a value points to counts as part of the value: Save compares what gob makes of it.
+//
+// # Logout
+//
+// A Save with a negative Options.MaxAge ends the session on the server and in the client. A MaxAge
+// of zero does not: it makes a cookie that lasts until the browser closes, as gorilla's Options
+// say. A request that had read the session before cannot bring it back: its Save returns
+// [session.ErrEnded], and sends no cookie.
+//
+// # Login and session fixation
+//
+// Options.Login names the user of a session by its Values. When a Save finds another user than
+// the one in the store, it ends the session and begins another one with a new token. So a cookie
+// that somebody planted before a login gives access to nothing after it, and the absolute timeout
+// counts from the login. A user who is removed from Values is logged out, and what else Values has
+// goes on in an anonymous session. For a new token at other times set session.ID to "" before Save.
+//
+// Sessions().RevokeAll ends the sessions of a user, and List shows them.
+//
+// # The cookie
+//
+// It has a token of 384 random bits. The store has only a hash of it, and session.ID, once the
+// session was saved, is another such hash: it may be logged, and gives no access. A cookie that is
+// not a token, is present twice, or belongs to a session of another name counts as none, and is
+// no error. Keys to sign cookies with are not needed.
+//
+// By default the cookie is Secure, HttpOnly, SameSite=Lax, for the path /, and lasts until the
+// browser closes. Store.Options and session.Options change that. Over plain http, other than on
+// localhost, a browser does not send it until Secure is turned off. MaxAge is how long the browser keeps the cookie; how long the
+// session lives is said by the policy.
+//
+// # Errors
+//
+// Get returns a new session with every error, as gorilla's stores do. If the store failed, a Save
+// of that session fails too. If Values do not decode, because a type is not registered with gob for
+// instance, Save fails while the new session has no Values. Once it has some, it replaces that one.
+package gorillastore

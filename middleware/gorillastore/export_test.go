@@ -1,0 +1,4 @@
+package gorillastore
+
+// MergeLists is the default of Options.Merge.
+var MergeLists = mergeLists

@@ -1,0 +1,186 @@
+package gorillastore
+
+import (
+	"bytes"
+	"encoding/gob"
+	"maps"
+	"reflect"
+	"slices"
+
+	"github.com/slidingttl/slidingttl/slidingttl"
+)
+
+// values are those of a session.
+type values = map[any]any
+
+// ConflictError says that two requests have changed the same value of a session.
+//
+// Options.Merge is nil then. It matches slidingttl.ErrConflict.
+type ConflictError struct {
+	Key any // of Values
+}
+
+// Error implements error. The text has no key: a program may have made it of a user's data.
+func (e *ConflictError) Error() string {
+	return "gorillastore: another request has changed the same value of the session"
+}
+
+// Unwrap returns slidingttl.ErrConflict.
+func (e *ConflictError) Unwrap() error { return slidingttl.ErrConflict }
+
+func encode(v values) ([]byte, error) {
+	var b bytes.Buffer
+	err := gob.NewEncoder(&b).Encode(v)
+	return b.Bytes(), err
+}
+
+func decode(b []byte) (v values, err error) {
+	v = values{}
+	if len(b) > 0 {
+		err = gob.NewDecoder(bytes.NewReader(b)).Decode(&v)
+	}
+	return v, err
+}
+
+// merger makes of what the store has what it is to have.
+type merger struct {
+	name      string
+	read      []byte // what the request has read; nil: unknown, so that what is saved replaces all
+	was       values // of read
+	saved     values // as gob has them, not as the program does
+	encoded   []byte // of saved
+	unchanged bool   // between was and saved
+	wins      bool   // where both requests changed a value
+	resolve   func(key, was, stored, saved any) (any, error)
+
+	result values // what the store then has; nil: saved
+	stored []byte // of result
+}
+
+// newMerger returns the merger of a request that has read was and saves v.
+func newMerger(name string, was []byte, v values) (m *merger, err error) {
+	m = &merger{name: name, read: was}
+	if m.encoded, err = encode(v); err != nil {
+		return nil, err
+	}
+	// What gob makes of a value is not always deeply equal to it: it follows pointers.
+	if m.saved, err = decode(m.encoded); err != nil {
+		return nil, err
+	}
+	if was != nil {
+		if m.was, err = decode(was); err != nil {
+			return nil, err
+		}
+		m.unchanged = reflect.DeepEqual(m.was, m.saved)
+	}
+	return m, nil
+}
+
+// apply changes what the store has. It may be called again.
+func (m *merger) apply(d *Data) (err error) {
+	m.result, m.stored = nil, m.encoded
+	if d.Name == "" || m.read == nil {
+		*d = Data{Name: m.name, Values: m.encoded}
+		return nil
+	}
+	if bytes.Equal(d.Values, m.read) {
+		if m.unchanged {
+			m.stored = d.Values
+		}
+		d.Values = m.stored
+		return nil
+	}
+	now, err := decode(d.Values)
+	if err != nil {
+		return err
+	}
+	if m.result, err = m.merged(now); err != nil {
+		return err
+	}
+	if !reflect.DeepEqual(m.result, now) {
+		if d.Values, err = encode(m.result); err != nil {
+			return err
+		}
+	}
+	m.stored = d.Values
+	return nil
+}
+
+// merged returns stored with what this request has changed.
+func (m *merger) merged(stored values) (values, error) {
+	result := maps.Clone(stored)
+	keys := maps.Clone(m.was)
+	maps.Copy(keys, m.saved)
+	for key := range keys {
+		was, saved, now := m.was[key], m.saved[key], stored[key] // nil: none, for gob has no nil
+		next := saved
+		switch {
+		case reflect.DeepEqual(saved, was):
+			continue
+		case m.wins, reflect.DeepEqual(now, was), now == nil && saved == nil:
+		default:
+			var err error
+			if next, err = m.resolve(key, was, now, saved); err != nil {
+				return nil, err
+			}
+		}
+		if next == nil {
+			delete(result, key)
+		} else {
+			result[key] = next
+		}
+	}
+	return result, nil
+}
+
+// update gives a session's values what other requests have changed. The others stay as the program
+// has them.
+func (m *merger) update(v values) {
+	if m.result == nil {
+		return
+	}
+	maps.DeleteFunc(v, func(key, _ any) bool {
+		_, ok := m.result[key]
+		return !ok
+	})
+	for key, next := range m.result {
+		if !reflect.DeepEqual(next, m.saved[key]) {
+			v[key] = next
+		}
+	}
+}
+
+// mergeLists is the default of Options.Merge.
+func mergeLists(key, was, stored, saved any) (any, error) {
+	old, ok1 := list(was)
+	theirs, ok2 := list(stored)
+	ours, ok3 := list(saved)
+	if !ok1 || !ok2 || !ok3 {
+		return nil, &ConflictError{Key: key}
+	}
+	taken, added := without(old, ours), without(ours, old)
+	if merged := append(without(theirs, taken), added...); len(merged) > 0 {
+		return merged, nil
+	}
+	return nil, nil
+}
+
+// list is the list v; nil is an empty one.
+func list(v any) ([]any, bool) {
+	l, ok := v.([]any)
+	return l, ok || v == nil
+}
+
+// without returns what l has and other has not.
+func without(l, other []any) (rest []any) {
+	other = slices.Clone(other)
+	for _, v := range l {
+		i := slices.IndexFunc(other, func(o any) bool { return reflect.DeepEqual(o, v) })
+		if i < 0 {
+			rest = append(rest, v)
+		} else {
+			other = slices.Delete(other, i, i+1)
+		}
+	}
+	return rest
+}
