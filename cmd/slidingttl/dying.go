@@ -40,7 +40,9 @@ func (a *app) dying() *cobra.Command {
 				if err != nil {
 					return fmt.Errorf("%w: --since: %w", errUsage, err)
 				}
-				o.Since = driver.Floor(last.Through)
+			}
+			if file != "" {
+				o.Since = max(1, driver.Floor(last.Through)) // 1: the first run must leave none out either
 			}
 			err := over(a, c, work{uri: args[0], pace: &pace}, func(s *store) (*upkeep.DyingReport, error) {
 				var is identity
@@ -72,6 +74,6 @@ func (a *app) dying() *cobra.Command {
 	pace.rates(c)
 	c.Flags().Var(&within, "within", "how soon they die")
 	c.Flags().IntVar(&o.Limit, "limit", 10000, "records told, and half of those held in memory, at most")
-	c.Flags().StringVar(&file, "since", "", "`file` that keeps how far the last run told, so that a timer tells each expiry once; --within no longer than the idle grace leaves none out")
+	c.Flags().StringVar(&file, "since", "", "`file` that keeps how far the last run told, so that a timer tells each expiry once; --within no longer than the idle grace leaves none out. A key that was told and touched is not told again if its cap comes as soon")
 	return c
 }

@@ -107,6 +107,13 @@ func TestDyingTold(t *testing.T) {
 	_, other := sessionsIn(t, 1)
 	_, errs := command(t, exitUsage, "dying", other, "--since", file)
 	contains(t, errs, "is of the store")
+	// More than --limit at one instant are told together or, by the first run too, not at all.
+	execute(t, db, "UPDATE sessions SET expires_at = (unixepoch() + 600) * 1000")
+	out, errs := command(t, exitUsage, "dying", uri, "--since", filepath.Join(t.TempDir(), "new"), "--limit", "8")
+	contains(t, errs, "--limit is 8: must be more")
+	if out != "" {
+		t.Errorf("it told\n%s", out)
+	}
 }
 
 // What a store or an archive holds sends no control codes to the terminal, and JSON keeps its meaning.

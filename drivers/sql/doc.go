@@ -31,10 +31,11 @@
 // store checks what is read. So a dead row is not found, however long it exists. A
 // [Sweeper] frees the space.
 //
-// Every touch would write an index on expires_at. So sweep_at is indexed instead. It is
-// never later than expires_at. A write of the row sets it, and a touch that moves the
+// Every touch would write an index on expires_at. So sweep_at is indexed instead. Of a live
+// row it is never later than expires_at. A write of the row sets it, and a touch that moves the
 // expiry forward does not. The sweeper takes the rows whose sweep_at has passed, deletes
-// dead rows, and sets sweep_at of the others to their expiry. Rows from before the column,
+// dead rows, and sets sweep_at of the others to their expiry, or to the end of the retention
+// if they are dead and retained. Rows from before the column,
 // and rows of other programs, have a sweep_at of zero, the column's default: the sweeper
 // looks at them at once.
 //

@@ -1,6 +1,7 @@
 package sql
 
 import (
+	"context"
 	stdsql "database/sql"
 	"errors"
 	"slices"
@@ -53,21 +54,76 @@ func TestDying(t *testing.T) {
 	})
 }
 
-// TestDyingWalksIndex: only rows whose sweep_at is near are read.
+// TestDyingWalksIndex: only rows whose sweep_at is near are read, also beside the retained dead.
 func TestDyingWalksIndex(t *testing.T) {
-	db := sqltest.DB(t, sqltest.PostgreSQL)
-	d := open[session](t, db, PostgreSQL, nil)
-	mustExec(t, db, PostgreSQL, "INSERT INTO "+d.quoted()+" (id, value, expires_at, sweep_at) SELECT i::text, '{}', i, i FROM generate_series(1, 20000) i")
-	mustExec(t, db, PostgreSQL, "ANALYZE "+d.quoted())
-	var plan strings.Builder
-	where, args := d.dying(5, 100)
-	err := each(t.Context(), db, d.dialect.bind("EXPLAIN SELECT id FROM "+d.quoted()+where+" ORDER BY expires_at LIMIT 1000"), args, func(scan func(...any) error) error {
-		var line string
-		err := scan(&line)
-		plan.WriteString(line + "\n")
-		return err
-	})
-	if err != nil || !strings.Contains(plan.String(), "sweep_at") || strings.Contains(plan.String(), "Seq Scan") {
-		t.Errorf("%v\n%s", err, plan.String())
+	for _, retain := range []time.Duration{0, time.Hour} {
+		db := sqltest.DB(t, sqltest.PostgreSQL)
+		d := open(t, db, PostgreSQL, &Options[session]{Retain: retain})
+		mustExec(t, db, PostgreSQL, "INSERT INTO "+d.quoted()+" (id, value, expires_at, sweep_at) SELECT i::text, '{}', i, i FROM generate_series(1, 20000) i")
+		now := driver.Instant(5)
+		if retain > 0 {
+			now = 19_900
+			if err := d.mustSweeper(t, SweepOptions{Now: at(now)}).Sweep(t.Context()); err != nil || d.rows(t) != 20_000 {
+				t.Errorf("%d rows are left, %v", d.rows(t), err)
+			}
+		}
+		mustExec(t, db, PostgreSQL, "ANALYZE "+d.quoted())
+		var plan strings.Builder
+		where, args := d.dying(now, now+95)
+		err := each(t.Context(), db, d.dialect.bind("EXPLAIN SELECT id FROM "+d.quoted()+where+" ORDER BY expires_at LIMIT 1000"), args, func(scan func(...any) error) error {
+			var line string
+			err := scan(&line)
+			plan.WriteString(line + "\n")
+			return err
+		})
+		if err != nil || !strings.Contains(plan.String(), "sweep_at") || strings.Contains(plan.String(), "Seq Scan") {
+			t.Errorf("retained for %v: %v\n%s", retain, err, plan.String())
+		}
 	}
+}
+
+// TestSweepRetained: the retained dead are taken once when they are dead, and once more when their
+// retention is over. A record that replaces one has its own sweep_at.
+func TestSweepRetained(t *testing.T) {
+	onAll(t, func(t *testing.T, db *stdsql.DB, dialect Dialect) {
+		ctx := t.Context()
+		d := open(t, db, dialect, &Options[session]{Retain: time.Hour})
+		d.mustInsert(t, "dead", session{}, lasting(time.Minute))
+		d.mustInsert(t, "replaced", session{}, lasting(time.Minute))
+		d.mustInsert(t, "live", session{}, lasting(90*time.Minute))
+		d.mustInsert(t, "forever", session{}, driver.Life{CreatedAt: base})
+		touched := d.mustInsert(t, "touched", session{}, lasting(time.Minute))
+		if _, err := d.Touch(ctx, "touched", touched, lasting(80*time.Minute), base); err != nil {
+			t.Fatal(err)
+		}
+		var buried []driver.Dead
+		sweep := func(after time.Duration, want SweepStats) {
+			t.Helper()
+			s := d.mustSweeper(t, SweepOptions{Now: at(base.Add(after)), Bury: func(_ context.Context, _ *stdsql.Tx, dead []driver.Dead) error {
+				buried = append(buried, dead...)
+				return nil
+			}})
+			err := s.Sweep(ctx)
+			if got := s.Stats(); err != nil || got.Deleted != want.Deleted || got.Filed != want.Filed {
+				t.Errorf("after %v: %+v, %v; want %+v", after, got, err, want)
+			}
+		}
+		sweep(2*time.Minute, SweepStats{Filed: 3}) // touched, and two that are retained
+		sweep(3*time.Minute, SweepStats{})
+		short := driver.Life{CreatedAt: base.Add(4 * time.Minute), ExpiresAt: base.Add(10 * time.Minute)}
+		if _, err := d.Insert(driver.WithOtherClock(ctx), "replaced", session{}, short, base.Add(4*time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		if records, err := d.Dying(ctx, base.Add(5*time.Minute), base.Add(30*time.Minute), 10); err != nil || len(records) != 1 || records[0].Key != "replaced" {
+			t.Errorf("dying are %+v, %v", records, err)
+		}
+		sweep(20*time.Minute, SweepStats{Filed: 1})
+		sweep(62*time.Minute, SweepStats{Deleted: 1})
+		sweep(71*time.Minute, SweepStats{Deleted: 1})
+		sweep(85*time.Minute, SweepStats{Filed: 1})
+		sweep(300*time.Minute, SweepStats{Deleted: 2})
+		if len(buried) != 4 || buried[0].Key != "dead" || buried[0].At != base.Add(time.Minute) || d.rows(t) != 1 {
+			t.Errorf("buried are %+v; %d rows are left", buried, d.rows(t))
+		}
+	})
 }

@@ -38,8 +38,8 @@ func (t *table) Scan(ctx context.Context, from driver.Cursor, limit int) (driver
 	return page, nil
 }
 
-// Dying implements driver.Dying, by the index on sweep_at, which is never later than an expiry. It reads the
-// dead too that Options.Retain keeps, for no index that a touch need not write tells them from the living.
+// Dying implements driver.Dying, by the index on sweep_at, which is never later than the expiry of a live
+// row. Of the dead that Options.Retain keeps it reads those that no Sweeper has seen yet.
 func (t *table) Dying(ctx context.Context, now, until driver.Instant, limit int) ([]driver.Scanned, error) {
 	if err := driver.CheckScan("limit", limit); err != nil {
 		return nil, err

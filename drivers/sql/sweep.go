@@ -104,7 +104,7 @@ func (t *table) Sweeper(opts *SweepOptions) (*Sweeper, error) {
 // SweepStats counts what a Sweeper has done since it was made.
 type SweepStats struct {
 	Deleted uint64 // dead rows
-	Filed   uint64 // live rows, whose sweep_at was set to their expiry
+	Filed   uint64 // rows that are alive or retained, whose sweep_at was set to their expiry or the end of the retention
 	Skipped uint64 // rows with an unreadable expiry, or that the table refuses to write; retried a day later
 	Batches uint64 // transactions, or pairs of statements without Bury
 	Failed  uint64 // sweeps that ended with an error
@@ -201,8 +201,7 @@ func (s *Sweeper) batches(ctx, going context.Context, take takeRows) error {
 	return ctx.Err()
 }
 
-// horizon is the SQL expression for the database's time less behind and Retain. Rows that expired
-// before it are deleted.
-func (t *table) horizon(behind time.Duration) string {
-	return fmt.Sprintf("%s - %d", t.dialect.began(), driver.Instant(0).Add(t.retain+behind))
+// before is the SQL expression for the database's time less behind.
+func (t *table) before(behind time.Duration) string {
+	return fmt.Sprintf("%s - %d", t.dialect.began(), driver.Instant(0).Add(behind))
 }

@@ -89,7 +89,7 @@ func (s *Sweeper) unseen(ctx context.Context, limit int) (b swept) {
 
 func (b swept) rows() int { return b.deleted + b.filed + b.skipped }
 
-// rows deletes the dead among the due rows, and sets the others' sweep_at to their expiry.
+// rows deletes the dead among the due rows, and sets the others' sweep_at.
 func (s *Sweeper) rows(ctx context.Context, tx *stdsql.Tx, limit int) (b swept, err error) {
 	t := s.table
 	rows, err := s.take(ctx, tx, limit)
@@ -131,12 +131,17 @@ func (t *table) begin(ctx context.Context) (*stdsql.Tx, error) {
 	return tx, err
 }
 
-// horizon is the time before which a row must have expired.
-func (s *Sweeper) horizon() string {
+// horizon is the time before which a row must have expired to be deleted.
+func (s *Sweeper) horizon() string { return s.before(s.table.retain) }
+
+// due is the time by which a row's sweep_at must have passed.
+func (s *Sweeper) due() string { return s.before(0) }
+
+func (s *Sweeper) before(retain time.Duration) string {
 	if s.opts.Now != nil {
-		return fmt.Sprint(int64(driver.Floor(s.opts.Now()).Add(-s.table.retain)))
+		return fmt.Sprint(int64(driver.Floor(s.opts.Now()).Add(-retain)))
 	}
-	return "(" + s.table.horizon(s.opts.MaxSkew) + ")"
+	return "(" + s.table.before(s.opts.MaxSkew+retain) + ")"
 }
 
 // query selects columns of the first due rows that are not held.
@@ -152,7 +157,7 @@ func (s *Sweeper) query(columns string, limit int) (query string, args []any) {
 		list, args = t.keyList(held)
 		but, args = " AND NOT ("+t.keyTuple()+" IN "+list+")", t.keyArgs(args)
 	}
-	return t.dialect.take(columns, fmt.Sprintf(" FROM %s WHERE %s <= %s%s ORDER BY %[2]s LIMIT %[5]d", t.quoted(), sweep, s.horizon(), but, limit)), args
+	return t.dialect.take(columns, fmt.Sprintf(" FROM %s WHERE %s <= %s%s ORDER BY %[2]s LIMIT %[5]d", t.quoted(), sweep, s.due(), but, limit)), args
 }
 
 // taken are locked rows, by their scanned key columns.
@@ -225,8 +230,15 @@ func (s *Sweeper) writes(rows taken) []rowsWrite {
 	return []rowsWrite{{"DELETE FROM " + s.table.quoted(), rows.dead}, {s.file(), rows.live}, {s.skip(), rows.skipped}}
 }
 
-// file sets sweep_at to the expiry.
-func (s *Sweeper) file() string { return s.later(s.table.expiresOrNever()) }
+// file sets sweep_at to the expiry, and that of the retained dead to the end of the retention: so Dying,
+// which reads what is due soon, does not read them.
+func (s *Sweeper) file() string {
+	at := s.table.expiresOrNever()
+	if s.table.retain > 0 {
+		at = fmt.Sprintf("CASE WHEN %[1]s <= %[2]s THEN %[1]s + %[3]d ELSE %[1]s END", at, s.due(), driver.Instant(0).Add(s.table.retain))
+	}
+	return s.later(at)
+}
 
 // skip sets sweep_at to skipFor from now.
 func (s *Sweeper) skip() string {

@@ -24,7 +24,8 @@ type DyingOptions struct {
 
 	// Since leaves out records that expire by then: the Through of the report before. So a timer
 	// learns of each expiry once, and of all if within is no longer than the policy's idle
-	// grace. Zero: none.
+	// grace, but for a record that it was told of and whose cap, after a touch, comes by Since
+	// too. More than Limit records that expire at one instant are then an error. Zero: none.
 	Since driver.Instant
 }
 
