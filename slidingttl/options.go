@@ -37,9 +37,13 @@ const (
 )
 
 // Options adjusts a Store. The zero value, and a nil pointer, mean the defaults.
+//
+//   - The policy of a record, if records differ: PolicyOf or PolicyFor, not both.
+//   - Reads and their touches: Touches, TouchWait, TouchTimeout, Strict, Latest, Foreign.
+//   - Bounds: Budget, Queue, Workers, Parallel, Remember, MaxSkew. A store in this process's
+//     memory uses only MaxSkew.
+//   - Clock, hooks and logging: Now, Observer, Logger, OnTouchError.
 type Options[T any] struct {
-	// The policy of a record, if records differ. At most one of the two.
-
 	// PolicyOf returns the policy of a value. It must be pure and fast: every access calls it,
 	// and Keep and Wrap read the record for it. Durations are rounded up to whole milliseconds.
 	PolicyOf func(T) Policy
@@ -47,8 +51,6 @@ type Options[T any] struct {
 	// PolicyFor returns the policy of a key. No value is read for it, so Keep and Wrap keep their
 	// speed. Its results may change: see Store.SetPolicy for the consequences.
 	PolicyFor func(key string) Policy
-
-	// Reads and their touches: who waits, for how long, and what is read.
 
 	// Touches says whether a read waits for its touch (Wait, the default) or not (Background).
 	Touches TouchMode
@@ -70,8 +72,6 @@ type Options[T any] struct {
 
 	// Foreign says what to do with records without created_at. Default: Adopt.
 	Foreign Foreign
-
-	// Bounds. A local driver uses only MaxSkew.
 
 	// Budget is how many touches a second this process may make, 0.001 at least. Zero: no
 	// bound. Touches above it wait, nearest death first, and later accesses share them. Slack
@@ -105,8 +105,6 @@ type Options[T any] struct {
 	// further apart may shorten lives. Retire moves an expiry this far into the past. Zero: 1 min; 1 s if the driver tells its server's
 	// time; the driver's resolution for a store in this process's memory.
 	MaxSkew time.Duration
-
-	// Clock, hooks and logging.
 
 	// Now returns the time. Nil: the driver's clock if it has one, else time.Now. If it
 	// runs behind the clock of a store that deletes by itself, records seem to die early.

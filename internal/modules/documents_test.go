@@ -177,9 +177,9 @@ func checkNames(t *testing.T, all names, text string) {
 	}
 }
 
-// The first sentence about a package, and about each name that it exports, is a line: go doc
-// and pkg.go.dev list it.
-func TestFirstSentences(t *testing.T) {
+// documented returns the files of each package that others may import.
+func documented(t *testing.T) (*token.FileSet, map[string][]*ast.File) {
+	t.Helper()
 	tree := readTestTree(t)
 	packages := make(map[string][]*ast.File)
 	fset := token.NewFileSet()
@@ -196,6 +196,41 @@ func TestFirstSentences(t *testing.T) {
 			packages[path.Dir(name)] = append(packages[path.Dir(name)], file)
 		}
 	}
+	return fset, packages
+}
+
+// go doc and pkg.go.dev leave out a comment within a type that belongs to no field, such as the heading of a group.
+func TestCommentsOfGroups(t *testing.T) {
+	fset, packages := documented(t)
+	for _, files := range packages {
+		for _, file := range files {
+			shown := make(map[*ast.CommentGroup]bool)
+			ast.Inspect(file, func(n ast.Node) bool {
+				if f, ok := n.(*ast.Field); ok {
+					shown[f.Doc], shown[f.Comment] = true, true
+				}
+				return true
+			})
+			ast.Inspect(file, func(n ast.Node) bool {
+				s, ok := n.(*ast.TypeSpec)
+				if !ok || !s.Name.IsExported() {
+					return true
+				}
+				for _, c := range file.Comments {
+					if s.Type.Pos() < c.Pos() && c.End() < s.Type.End() && !shown[c] {
+						t.Errorf("%s: go doc does not show %q", fset.Position(c.Pos()), c.Text())
+					}
+				}
+				return true
+			})
+		}
+	}
+}
+
+// The first sentence about a package, and about each name that it exports, is a line: go doc
+// and pkg.go.dev list it.
+func TestFirstSentences(t *testing.T) {
+	fset, packages := documented(t)
 	for dir, files := range packages {
 		p, err := doc.NewFromFiles(fset, files, dir)
 		if err != nil {
