@@ -15,7 +15,9 @@ import (
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
 
+	"github.com/slidingttl/slidingttl/drivers/memory"
 	"github.com/slidingttl/slidingttl/examples/internal/browser"
+	"github.com/slidingttl/slidingttl/middleware/session"
 )
 
 // These tests drive the app in a real browser, headless Chromium, which must be
@@ -308,4 +310,95 @@ func TestBrowserCrossOrigin(t *testing.T) {
 	}
 	b.do(chromedp.Navigate(s.URL))
 	b.shows(homePage)
+}
+
+// TestBrowserSinglePageApp: the page of one origin logs in at the API of another, reads the token of each answer, and
+// sends it. It is what middleware/README.md says under "Tokens in a header".
+func TestBrowserSinglePageApp(t *testing.T) {
+	d, err := memory.New[session.Record](nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	sessions, err := session.New[Data](d, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sessions.Close(t.Context())
+	page := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		fmt.Fprint(w, "<title>page</title><main>a page</main>")
+	}))
+	defer page.Close()
+	mux := http.NewServeMux()
+	done := func(w http.ResponseWriter, err error) {
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+		}
+	}
+	mux.HandleFunc("POST /login", func(w http.ResponseWriter, r *http.Request) {
+		done(w, sessions.Login(r.Context(), session.Login{User: "ann"}, nil))
+	})
+	mux.HandleFunc("POST /renew", func(w http.ResponseWriter, r *http.Request) { done(w, sessions.Renew(r.Context())) })
+	mux.HandleFunc("POST /logout", func(w http.ResponseWriter, r *http.Request) { done(w, sessions.Destroy(r.Context())) })
+	mux.HandleFunc("GET /me", func(w http.ResponseWriter, r *http.Request) {
+		s, err := sessions.Get(r.Context())
+		fmt.Fprint(w, s.User)
+		done(w, err)
+	})
+	guarded := sessions.Over(session.Bearer{})(mux)
+	api := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Origin") == page.URL { // the site's own CORS settings
+			w.Header().Set("Access-Control-Allow-Origin", page.URL)
+			w.Header().Set("Access-Control-Allow-Headers", "Authorization")
+			w.Header().Add("Vary", "Origin")
+		}
+		if r.Method != http.MethodOptions {
+			guarded.ServeHTTP(w, r)
+		}
+	}))
+	defer api.Close()
+
+	b := newBrowser(t, nil)
+	b.do(chromedp.Navigate(page.URL))
+	token := ""
+	// ask makes a request with the token. It returns the body, and the token that the script can read.
+	ask := func(method, path string) (body, given string) {
+		t.Helper()
+		a := get(b, chromedp.Evaluate[[]string](fmt.Sprintf(
+			`fetch(%q, {method: %q, headers: {Authorization: "Bearer " + %q}}).then(async r => [await r.text(), r.headers.get("Session-Token") ?? "none"], e => ["refused", "none"])`,
+			api.URL+path, method, token), chromedp.EvalAwaitPromise))
+		return a[0], a[1]
+	}
+	me := func(want string) {
+		t.Helper()
+		if body, given := ask("GET", "/me"); body != want || given != "none" {
+			t.Errorf("the page is told %q and given the token %q, want %q and none", body, given, want)
+		}
+	}
+	me("")
+	_, token = ask("POST", "/login")
+	if len(token) != 64 {
+		t.Fatalf("the script reads the token %q", token)
+	}
+	me("ann")
+	former := token
+	if _, token = ask("POST", "/renew"); len(token) != 64 || token == former {
+		t.Errorf("after a renewal the script reads the token %q", token)
+	}
+	me("ann")
+	if _, given := ask("POST", "/logout"); given != "" {
+		t.Errorf("after the logout the script reads the token %q", given)
+	}
+	me("")
+	if cookies := call(b, network.GetCookies, network.GetCookiesParams{URLs: []string{page.URL, api.URL}}); len(cookies.Cookies) > 0 {
+		t.Errorf("the browser has %d cookies", len(cookies.Cookies))
+	}
+
+	other := httptest.NewTLSServer(http.NotFoundHandler())
+	defer other.Close()
+	b.do(chromedp.Navigate(other.URL))
+	if body, given := ask("GET", "/me"); body != "refused" || given != "none" {
+		t.Errorf("a page of an origin that is not let in is told %q and given %q", body, given)
+	}
 }
