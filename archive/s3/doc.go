@@ -33,4 +33,8 @@
 // program. File names are not encrypted. Such an object can only be read as a whole. So a
 // look-up reads each file in full, and keeps the last ones in memory (Options.CacheBytes).
 // Programs without the client and the key, such as DuckDB, cannot read them.
+//
+// The client is release 3.2, by which AWS prepares for release 4. It writes files without key
+// commitment, and reads files with and without. A program with release 4 reads these
+// files if its CommitmentPolicy is REQUIRE_ENCRYPT_ALLOW_DECRYPT, which is not its default.
 package s3
