@@ -228,6 +228,7 @@ func (c *conn) land(o *op, k *call, lowered time.Time) {
 		c.note(k.Key, "  %d sees %v", c.p.id, c.last(k.Key))
 		if k.Err == nil {
 			c.i.read(k.Key, k.Entry.Meta)
+			c.i.saw[k.Entry.Value.id] = c.i.saw[k.Entry.Value.id] || o.name != "save" && !o.looks()
 		}
 	}
 }

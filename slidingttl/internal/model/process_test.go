@@ -39,6 +39,7 @@ type incarnation struct {
 	ended     map[string]time.Time      // the last of them
 	met       map[string]driver.Instant // the created_at that a call found last
 	saves     map[int]*op               // by the value's id
+	saw       map[int]bool              // the values, by their ids, that a call read which counts as an access
 	lowered   map[string]time.Time      // when the write was sent
 	unsure    map[string]time.Time      // when one was sent that has lowered the expiry, or may
 	refused   map[string]time.Time      // when it was known that one has not
@@ -60,8 +61,8 @@ func (p *process) open() error {
 	w := p.w
 	i := &incarnation{
 		p: p, touching: map[string]int{}, busy: map[string]int{}, ended: map[string]time.Time{},
-		met:     map[string]driver.Instant{},
-		saves:   map[int]*op{},
+		met:   map[string]driver.Instant{},
+		saves: map[int]*op{}, saw: map[int]bool{},
 		lowered: map[string]time.Time{}, unsure: map[string]time.Time{}, refused: map[string]time.Time{}, failed: map[string]time.Time{},
 		gone: map[string]absence{}, unpaid: map[string]bool{},
 	}

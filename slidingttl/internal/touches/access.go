@@ -55,7 +55,7 @@ func (a *Access) left(now driver.Instant) time.Duration {
 
 // merge makes t serve later as well. The later access's promise covers both. If only one of the two
 // lowers the expiry, the record is read again. A life that a save carries over stays with the Meta
-// of what it saved.
+// of what it saved, and a read among them stays a read.
 func (t *touch) merge(later Access) {
 	t.readFirst = t.readFirst || t.lowers() != later.lowers()
 	later.Key = t.Key
@@ -68,7 +68,7 @@ func (t *touch) merge(later Access) {
 	if first.Was == t.Was && t.Before.CreatedAt == 0 {
 		t.Before = first.Before
 	}
-	t.Exact = t.Exact && first.Exact
+	t.Exact, t.Saved = t.Exact && first.Exact, t.Saved && first.Saved
 }
 
 // Outcome is a touch's result.

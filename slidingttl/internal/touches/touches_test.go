@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -21,13 +22,15 @@ type fixture struct {
 	*Touches
 	down, slow    atomic.Bool // writes fail, and take 20 ms
 	stored        atomic.Pointer[driver.Meta]
+	wrote         atomic.Pointer[driver.Life]
 	writes, reads atomic.Int64
 }
 
 func newFixture(c Config) *fixture {
 	f := new(fixture)
-	c.Write = func(_ context.Context, _ string, was driver.Meta, _ driver.Life, _ driver.Instant) (driver.Version, error) {
+	c.Write = func(_ context.Context, _ string, was driver.Meta, life driver.Life, _ driver.Instant) (driver.Version, error) {
 		f.writes.Add(1)
+		f.wrote.Store(&life)
 		if f.slow.Load() {
 			time.Sleep(20 * time.Millisecond)
 		}
@@ -111,6 +114,38 @@ func TestReadWaitsForTheTouchItShares(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 	})
+}
+
+// A touch that a read and a save share is a read's, whichever came first: with Promote it keeps the record
+// to its cap.
+func TestReadPromotesBesideASave(t *testing.T) {
+	promote := policy.NewRules(policy.Policy{IdleGrace: time.Minute, MaxLifetime: time.Hour, Promote: true}, time.Millisecond, time.Second, false)
+	for _, saves := range [][]bool{{false, true}, {true, false}, {true, true}} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFixture(Config{Background: true, Wait: time.Millisecond})
+			m := record(time.Second)
+			m.CreatedAt = driver.Floor(time.Now())
+			f.Read = func(context.Context, string) (driver.Meta, *policy.Rules, error) { return m, promote, nil }
+			f.slow.Store(true)
+			f.down.Store(true)
+			for i, saved := range slices.Concat(saves[:1], saves) { // the first fails, and rests
+				var a Access
+				if !f.Due(&a, time.Now(), "a", m, promote, driver.Life{}, f.Memo.Clock()) {
+					t.Error("no touch is due")
+				}
+				a.Saved = saved
+				f.TouchOrQueue(t.Context(), &a, nil, false)
+				time.Sleep(time.Duration(21-20*i) * time.Millisecond)
+			}
+			f.down.Store(false)
+			if err := f.Flush(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if l, read := *f.wrote.Load(), !(saves[0] && saves[1]); (l.ExpiresAt > m.CreatedAt.Add(2*time.Minute)) != read {
+				t.Errorf("saves %v: %v are left", saves, l.ExpiresAt.Sub(m.CreatedAt))
+			}
+		})
+	}
 }
 
 // Flush sends at once what rests after a failure, each time, and once each time. Its own failure may
