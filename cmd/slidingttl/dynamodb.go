@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -10,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/slidingttl/slidingttl/drivers/dynamodb"
+	"github.com/slidingttl/slidingttl/slidingttl/policy"
 )
 
 var dynamodbKind = kind{
@@ -17,7 +19,7 @@ var dynamodbKind = kind{
 	form:        "dynamodb://table[?region=R&profile=P&consistent=true&index=I&retain=D]",
 	params:      parameters{"region": text, "profile": text, "consistent": truth, "index": text, "retain": span},
 	credentials: "give credentials as the AWS SDK finds them: AWS_ACCESS_KEY_ID and the rest, a profile, a role",
-	keeps:       "a life table until its ttl, Streams for 24 hours, point-in-time recovery for 35 days, backups and exports, and other regions of a global table until they follow",
+	keeps:       "a life table that --layout does not name, until its ttl, Streams for 24 hours, point-in-time recovery for 35 days, backups and exports, and other regions of a global table until they follow",
 	open:        openDynamoDB,
 }
 
@@ -28,6 +30,8 @@ type dynamodbLayout struct {
 	Version      string    `json:"version"`
 	PartitionKey keyLayout `json:"partition_key"`
 	SortKey      keyLayout `json:"sort_key"`
+	LifeTable    string    `json:"life_table"`
+	Hold         string    `json:"hold"`
 }
 
 type keyLayout struct {
@@ -48,8 +52,14 @@ func openDynamoDB(ctx context.Context, a *address, l layout) (*store, error) {
 		Version:      names.Version,
 		PartitionKey: names.PartitionKey.attribute(),
 		SortKey:      names.SortKey.attribute(),
+		LifeTable:    names.LifeTable,
 	}
 	var err error
+	if names.Hold != "" {
+		if opts.Hold, err = policy.ParseDuration(names.Hold); err != nil {
+			return nil, fmt.Errorf("%w: --layout: hold: %w", errUsage, err)
+		}
+	}
 	if opts.CreatedAtFormat, err = choice("created_at_format", names.Format, map[string]dynamodb.TimeFormat{"rfc3339": dynamodb.RFC3339, "unix_milli": dynamodb.UnixMilli}); err != nil {
 		return nil, err
 	}

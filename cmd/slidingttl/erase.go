@@ -69,7 +69,7 @@ func (e erasure) digest() string {
 // found returns how many records the stores and archives held, or hold.
 func (e *erasure) found() (n int64) {
 	for _, s := range e.Stores {
-		n += s.Report.Erased + s.Report.Ended
+		n += s.Report.Erased + s.Report.Ended + s.Report.Later
 	}
 	for _, a := range e.Archives {
 		if a.Report == nil {
@@ -91,7 +91,10 @@ func (e *erasure) String() string {
 		if e.Applied {
 			done = "erased"
 		}
-		lines = append(lines, fmt.Sprintf("%s: %d records %s, and %d that waited for an archive; %d looked at", s.Name, n, done, s.Report.Ended, s.Report.Records))
+		lines = append(lines, fmt.Sprintf("%s: %d records %s, and %d lives beside records; %d looked at", s.Name, n, done, s.Report.Ended, s.Report.Records))
+		if others := s.Report.Others; others > 0 {
+			lines = append(lines, fmt.Sprintf("  %d of these keys hold no record but another type, and stay", others))
+		}
 		if e.Applied {
 			lines = append(lines, "  may still be in: "+strings.Join(s.Keeps, "; "))
 		}
@@ -518,13 +521,18 @@ func (e *eraser) store(ctx context.Context, to *erased, s settings, what *archiv
 			}
 		}
 	}
-	if err == nil && r.Failed > 0 {
+	if e.w.apply {
+		to.Keeps = append(r.Left, kindOf(s.URI).keeps, "the memory of processes that use the store")
+	}
+	switch {
+	case err == nil && r.Failed > 0:
 		to.Place, err = nil, fmt.Errorf("%w: %d of them, because %v", errPartly, r.Failed, slices.Sorted(maps.Keys(r.Failures)))
+	case err == nil && r.Later > 0 && e.w.apply:
+		to.Place, err = nil, fmt.Errorf("%w: of %d lives, for touches under way may need them: run this again in an hour", errPartly, r.Later)
 	}
 	if err != nil {
 		return err
 	}
-	to.Keeps = append(r.Left, kindOf(s.URI).keeps, "the memory of processes that use the store")
 	to.Done, to.Place = true, nil
 	return e.save()
 }

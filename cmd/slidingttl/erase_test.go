@@ -15,9 +15,12 @@ import (
 	"testing"
 	"time"
 
+	sdk "github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/redis/rueidis"
 
 	"github.com/slidingttl/slidingttl/archive"
+	"github.com/slidingttl/slidingttl/drivers/dynamodb"
 	"github.com/slidingttl/slidingttl/drivers/redis"
 	"github.com/slidingttl/slidingttl/drivers/redis/redistest"
 	"github.com/slidingttl/slidingttl/drivers/sql"
@@ -55,7 +58,7 @@ func build(t *testing.T, each int) *house {
 
 	server := redistest.Start(t)
 	h.cache = server.Client(t)
-	h.redis(t, "CONFIG", "SET", "save", "3600 1000")
+	h.redis(t, "CONFIG", "SET", "save", "") // it is saved by hand, as a backup is
 	fill(must(redis.New[map[string]string](h.cache, &redis.Options{Prefix: "app:", Retain: 24 * time.Hour}))(t))
 	h.redis(t, "RPUSH", "app:user:42:list", "of another type")
 	h.redis(t, "SAVE")
@@ -155,14 +158,14 @@ func TestErase(t *testing.T) {
 	}
 	ask := h.args("--prefix", "user:42:", "--archive", h.archive)
 	out, _ := command(t, 0, ask...)
-	contains(t, out, "cache: 300 records would be erased, a dry run", "file: 270 records would be erased, a dry run", "and 30 that waited", "main: 300 records", "90 records in 3 files would be forgotten, a dry run")
+	contains(t, out, "cache: 300 records would be erased, a dry run", "file: 270 records would be erased, a dry run", "and 30 lives beside records", "main: 300 records", "90 records in 3 files would be forgotten, a dry run")
 	if held := h.holders(t, "user:42:"); len(held) < 3 {
 		t.Errorf("a dry run: %q", held)
 	}
 	command(t, exitUsage, append(ask, "--apply")...)
 	command(t, exitUsage, append(ask, "--report", h.report)...)
 	out, _ = command(t, 0, append(ask, "--apply", "--report", h.report)...)
-	contains(t, out, "cache: 300 records erased", "file: 270 records erased", "and 30 that waited", "main: 300 records erased", "90 records forgotten", "may still be in: dead tuples until VACUUM, the WAL", "an AOF until BGREWRITEAOF")
+	contains(t, out, "cache: 300 records erased", "1 of these keys hold no record", "file: 270 records erased", "and 30 lives beside records", "main: 300 records erased", "90 records forgotten", "may still be in: dead tuples until VACUUM, the WAL", "an AOF until BGREWRITEAOF")
 	if held := h.holders(t, "user:42:0", "secret-of-42"); len(held) > 0 {
 		t.Errorf("after: %q", held)
 	}
@@ -211,7 +214,7 @@ func TestEraseKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	out, _ := command(t, 0, h.args("--keys", list, "--archive", h.archive, "--apply", "--report", h.report)...)
-	contains(t, out, "cache: 1 records erased", "file: 1 records erased", "main: 1 records erased", "3 records forgotten")
+	contains(t, out, "cache: 1 records erased", "1 of these keys hold no record but another type, and stay", "file: 1 records erased", "main: 1 records erased", "3 records forgotten")
 	e := h.read(t)
 	for _, a := range append(e.Asked, e.Archives[0].Report.Asked...) {
 		if (a.Records == 3) != (a.Key == "user:42:0001") {
@@ -447,4 +450,82 @@ func TestEraseKept(t *testing.T) {
 	if e := must(readErasure(report))(t); e.Asked[0].Records != 1 || e.Asked[1].Records != 0 {
 		t.Errorf("%+v", e.Asked)
 	}
+}
+
+// A write-ahead log that another connection keeps from being emptied is what the erasure has still to do.
+func TestEraseBusyLog(t *testing.T) {
+	r := newReports(t)
+	path, _, _ := strings.Cut(strings.TrimPrefix(r.one, "sqlite:"), "?")
+	held := func() bool {
+		wal, err := os.ReadFile(path + "-wal")
+		return err == nil && bytes.Contains(wal, []byte("user:42:"))
+	}
+	reader := must(must(stdsql.Open("sqlite", path))(t).BeginTx(t.Context(), nil))(t)
+	t.Cleanup(func() { _ = reader.Rollback() })
+	n := 0
+	if err := reader.QueryRowContext(t.Context(), "SELECT count(*) FROM sessions").Scan(&n); err != nil || n != 3 {
+		t.Fatal(n, err)
+	}
+	e, told := r.erase(t, exitFailed, map[string]string{"a": r.one})
+	contains(t, told, "another connection prevents a checkpoint")
+	if !held() || e.Stores[0].Done || !e.Ended.IsZero() || e.Stores[0].Asked[0].Records != 3 {
+		t.Errorf("%v, %+v", held(), e)
+	}
+	_ = reader.Rollback()
+	if e, _ = r.erase(t, 0, map[string]string{"a": r.one}); held() || !e.Stores[0].Done || e.Asked[0].Records != 3 {
+		t.Errorf("%v, %+v", held(), e)
+	}
+}
+
+// An erasure of a DynamoDB table with a life table ends when that holds nothing of it either.
+func TestEraseLifeTable(t *testing.T) {
+	client, table, uri := dynamodbTable(t)
+	ctx, lives := t.Context(), table+"-lives"
+	d := must(dynamodb.New[any](client, table, &dynamodb.Options{LifeTable: lives, Hold: 24 * time.Hour}))(t)
+	if err := d.EnsureTable(ctx); err != nil {
+		t.Fatal(err)
+	}
+	now := driver.Floor(time.Now())
+	if _, err := d.Insert(ctx, "user:42:a", map[string]string{}, driver.Life{CreatedAt: now, ExpiresAt: now.Add(time.Hour)}, now); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	write := func(name string, v any) string {
+		name = filepath.Join(dir, name)
+		if err := os.WriteFile(name, must(json.Marshal(v))(t), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	write("layout.json", map[string]string{"life_table": lives, "hold": "1d"})
+	config := write("config.json", map[string]any{"stores": map[string]settings{"a": {URI: uri, Layout: "layout.json"}}})
+	report := filepath.Join(dir, "42.json")
+	ask := []string{"erase", "--config", config, "--prefix", "user:42:", "--apply", "--yes", "--report", report}
+	held := func() (n int) {
+		for _, of := range []string{table, lives} {
+			n += int(must(client.Scan(ctx, &sdk.ScanInput{TableName: &of}))(t).Count)
+		}
+		return n
+	}
+	for range 2 {
+		_, errs := command(t, exitPartly, ask...)
+		contains(t, errs, "run this again in an hour")
+		if e := must(readErasure(report))(t); held() != 1 || !e.Ended.IsZero() || e.Stores[0].Done || e.Asked[0].Records != 1 || e.Stores[0].Report.Later != 1 {
+			t.Errorf("%d are held; %+v, %+v", held(), e, e.Stores[0].Report)
+		}
+	}
+	update := "SET slidingttl_doubt = :d"
+	before := fmt.Sprint(2 * time.Now().Add(-2*time.Hour).UnixMicro())
+	_, err := client.UpdateItem(ctx, &sdk.UpdateItemInput{
+		TableName: &lives, Key: must(client.Scan(ctx, &sdk.ScanInput{TableName: &lives, AttributesToGet: []string{"pk"}}))(t).Items[0],
+		UpdateExpression: &update, ExpressionAttributeValues: map[string]types.AttributeValue{":d": &types.AttributeValueMemberN{Value: before}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	command(t, 0, ask...)
+	if e := must(readErasure(report))(t); held() != 0 || e.Ended.IsZero() || e.Asked[0].Records != 1 || e.Stores[0].Report.Ended != 1 {
+		t.Errorf("%d are held; %+v, %+v", held(), e, e.Stores[0].Report)
+	}
+	command(t, 0, "erase", "--config", config, "--check", report)
 }

@@ -1,37 +1,120 @@
 package dynamodb
 
 import (
-	"errors"
-	"strings"
+	"slices"
 	"testing"
 	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
 )
 
-// An erasure says that the life table keeps the keys of what is gone.
-func TestEraseNamesLifeTable(t *testing.T) {
+// An erasure counts the life items that it leaves because a touch may be under way, and removes them an
+// hour later, by a prefix and by keys, and no others.
+func TestEraseLifeTable(t *testing.T) {
 	tbl := open[session](t, apartly())
 	now := driver.Floor(time.Now())
 	l := driver.Life{CreatedAt: now.Add(-time.Hour), ExpiresAt: now.Add(time.Hour).RoundUp(time.Second)}
-	v, err := tbl.Insert(t.Context(), "user:42:a", session{User: "42"}, l, now)
+	keys := []string{"user:42:a", "user:42:b", "user:42:c", "user:43:a"}
+	insert := func(key string) {
+		v, err := tbl.Insert(t.Context(), key, session{User: "42"}, l, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if key != "user:42:b" { // of which the life table knows nothing
+			tbl.mustTouch(t, key, driver.Meta{Life: l, Version: v}, driver.Life{CreatedAt: l.CreatedAt, ExpiresAt: l.ExpiresAt.Add(time.Hour)}, now)
+		}
+	}
+	for _, key := range keys {
+		insert(key)
+	}
+	erase := func(apply bool, keys []string, erased, ended, later int64) {
+		t.Helper()
+		o := upkeep.EraseOptions{WriteOptions: upkeep.WriteOptions{Apply: apply}, Keys: keys}
+		if keys == nil {
+			o.Prefix = "user:42:"
+		}
+		r, err := upkeep.Erase[session](t.Context(), tbl.Driver, &o)
+		if err != nil || r.Erased != erased || r.Ended != ended || r.Later != later || r.Missed+r.Failed != 0 {
+			t.Errorf("%+v, %v; want %d, %d, %d", r, err, erased, ended, later)
+		}
+	}
+	held := func() (held []string) {
+		for _, key := range keys {
+			if tbl.lifeItemOf(t, key) != nil {
+				held = append(held, key)
+			}
+		}
+		return held
+	}
+	erase(false, nil, 3, 0, 0)
+	erase(true, nil, 3, 0, 3)
+	if got := held(); len(got) != 4 {
+		t.Errorf("held are %q", got)
+	}
+	erase(true, nil, 0, 0, 3)
+	tbl.clock = func() time.Time { return time.Now().Add(doubtLasts + time.Minute) }
+	erase(false, nil, 0, 3, 0)
+	erase(false, []string{"user:42:a", "user:43:a", "nobody"}, 1, 1, 0)
+	insert("user:42:c") // again
+	erase(true, nil, 1, 2, 1)
+	if got := held(); !slices.Equal(got, []string{"user:42:c", "user:43:a"}) {
+		t.Errorf("held are %q", got)
+	}
+	tbl.clock = func() time.Time { return time.Now().Add(3 * doubtLasts) }
+	erase(true, []string{"user:42:c"}, 0, 1, 0)
+	erase(false, nil, 0, 0, 0)
+	if got := held(); !slices.Equal(got, []string{"user:43:a"}) {
+		t.Errorf("held are %q", got)
+	}
+}
+
+// An erasure finds the records that Options.ScanIndex lacks.
+func TestEraseOutsideIndex(t *testing.T) {
+	tbl := open[session](t, nil)
+	ctx, index := t.Context(), "audited"
+	now := driver.Floor(time.Now())
+	for _, key := range []string{"user:42:in", "user:42:out"} {
+		if _, err := tbl.Insert(ctx, key, session{User: "42"}, driver.Life{CreatedAt: now, ExpiresAt: now.Add(time.Hour)}, now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	k, err := tbl.primaryKey("user:42:in")
 	if err != nil {
 		t.Fatal(err)
 	}
-	tbl.mustTouch(t, "user:42:a", driver.Meta{Life: l, Version: v}, driver.Life{CreatedAt: l.CreatedAt, ExpiresAt: l.ExpiresAt.Add(time.Hour)}, now)
-	r, err := upkeep.Erase[session](t.Context(), tbl.Driver, &upkeep.EraseOptions{WriteOptions: upkeep.WriteOptions{Apply: true}, Prefix: "user:42:"})
-	if err != nil || r.Erased != 1 || r.Missed != 0 {
-		t.Fatalf("%+v, %v", r, err)
+	_, err = tbl.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{TableName: &tbl.table, Key: tbl.attributes(k), UpdateExpression: aws.String("SET audited = :a"), ExpressionAttributeValues: attrs{":a": text("x")}})
+	if err != nil {
+		t.Fatal(err)
 	}
-	if _, err := tbl.Raw(t.Context(), "user:42:a"); !errors.Is(err, driver.ErrNotFound) {
-		t.Errorf("the record: %v", err)
+	_, err = tbl.client.UpdateTable(ctx, &dynamodb.UpdateTableInput{
+		TableName:            &tbl.table,
+		AttributeDefinitions: []types.AttributeDefinition{{AttributeName: &index, AttributeType: types.ScalarAttributeTypeS}},
+		GlobalSecondaryIndexUpdates: []types.GlobalSecondaryIndexUpdate{{Create: &types.CreateGlobalSecondaryIndexAction{
+			IndexName: &index, KeySchema: []types.KeySchemaElement{{AttributeName: &index, KeyType: types.KeyTypeHash}}, Projection: &types.Projection{ProjectionType: types.ProjectionTypeAll},
+		}}},
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
-	if held := tbl.lifeItemOf(t, "user:42:a") != nil; held != (len(r.Left) == 1 && strings.Contains(r.Left[0], tbl.opts.LifeTable)) {
-		t.Errorf("it is held: %v, and the report says %q", held, r.Left)
+	for {
+		out, err := tbl.client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &tbl.table})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if of := out.Table.GlobalSecondaryIndexes; len(of) == 1 && of[0].IndexStatus == types.IndexStatusActive {
+			break
+		}
 	}
-	without := open[session](t, nil)
-	if left := without.Scrub(t.Context(), nil); left != nil {
-		t.Errorf("without a life table: %q", left)
+	d := tbl.again(t, &Options{ScanIndex: index})
+	for i, want := range []int64{2, 2, 0} {
+		r, err := upkeep.Erase[session](ctx, d, &upkeep.EraseOptions{WriteOptions: upkeep.WriteOptions{Apply: i > 0}, Prefix: "user:42:"})
+		if err != nil || r.Erased != want {
+			t.Errorf("%+v, %v; want %d", r, err, want)
+		}
 	}
 }

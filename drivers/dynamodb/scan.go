@@ -102,6 +102,11 @@ func (d *Driver[T]) scanClient() (ScanClient, error) {
 // record's HeldUntil is until when Options.Retain wants it: DynamoDB may hold it longer, see
 // Options.Hold.
 func (d *Driver[T]) Scan(ctx context.Context, from driver.Cursor, limit int) (driver.Page, error) {
+	return d.scan(ctx, from, limit, d.opts.ScanIndex)
+}
+
+// scan is Scan of an index, or of the table.
+func (d *Driver[T]) scan(ctx context.Context, from driver.Cursor, limit int, index string) (driver.Page, error) {
 	if err := driver.CheckScan("limit", limit); err != nil {
 		return driver.Page{}, err
 	}
@@ -114,7 +119,7 @@ func (d *Driver[T]) Scan(ctx context.Context, from driver.Cursor, limit int) (dr
 		return driver.Page{}, err
 	}
 	most := int32(min(limit, 1<<20))
-	consistent := d.opts.ConsistentRead && d.opts.ScanIndex == "" // not possible for a global index
+	consistent := d.opts.ConsistentRead && index == "" // not possible for a global index
 	in := &dynamodb.ScanInput{
 		TableName:              &d.table,
 		Segment:                &at.Segment,
@@ -128,8 +133,8 @@ func (d *Driver[T]) Scan(ctx context.Context, from driver.Cursor, limit int) (dr
 		names, projection := d.projection()
 		in.ExpressionAttributeNames, in.ProjectionExpression = names, &projection
 	}
-	if d.opts.ScanIndex != "" {
-		in.IndexName = &d.opts.ScanIndex
+	if index != "" {
+		in.IndexName = &index
 	}
 	out, err := client.Scan(ctx, in)
 	if err != nil {

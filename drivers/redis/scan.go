@@ -46,6 +46,11 @@ func (d *Driver[T]) Segments(ctx context.Context, n int) ([]driver.Cursor, error
 // a failover of a node its segment starts again, and Page.Restarted says so. Do not reshard a cluster during a scan: a record that
 // moves may be missed. A cursor from before slots changed nodes is a *driver.InvalidError.
 func (d *Driver[T]) Scan(ctx context.Context, from driver.Cursor, limit int) (driver.Page, error) {
+	return d.scan(ctx, from, limit, false)
+}
+
+// scan is Scan, with keys of other types or without.
+func (d *Driver[T]) scan(ctx context.Context, from driver.Cursor, limit int, others bool) (driver.Page, error) {
 	var at []place
 	err := driver.DecodeCursor(from, &at)
 	now := slices.IndexFunc(at, func(p place) bool { return !p.Done })
@@ -87,7 +92,7 @@ func (d *Driver[T]) Scan(ctx context.Context, from driver.Cursor, limit int) (dr
 		page.Next = driver.EncodeCursor(at)
 	}
 	for keys := range slices.Chunk(keys, batchSize/3) {
-		if err := d.describe(ctx, client, keys, &page); err != nil {
+		if err := d.describe(ctx, client, keys, &page, others); err != nil {
 			return driver.Page{}, err
 		}
 	}
@@ -122,8 +127,8 @@ func (d *Driver[T]) keys(ctx context.Context, client Client, p place, limit int)
 var quoted = strings.NewReplacer(`*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`, `\`, `\\`, `^`, `\^`)
 
 // describe adds the records under these Redis keys to page. It reads no values, so another
-// program's record has no version.
-func (d *Driver[T]) describe(ctx context.Context, client Client, keys []string, page *driver.Page) error {
+// program's record has no version. Keys of other types are passed over, or with others are Scanned.Other.
+func (d *Driver[T]) describe(ctx context.Context, client Client, keys []string, page *driver.Page, others bool) error {
 	cs := make([]Command, 0, 3*len(keys))
 	for _, key := range keys {
 		cs = append(cs,
@@ -138,7 +143,11 @@ func (d *Driver[T]) describe(ctx context.Context, client Client, keys []string, 
 			if err := failed(ctx, answers[3*i+bad]); !errors.Is(err, driver.ErrInvalid) {
 				return err
 			}
-			page.Passed++ // of another type
+			if others {
+				page.Records = append(page.Records, driver.Scanned{Key: key[len(d.opts.Prefix):], Other: true})
+			} else {
+				page.Passed++
+			}
 			continue
 		}
 		meta, _, own, problem := split(header.String)

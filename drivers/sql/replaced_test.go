@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -231,10 +230,8 @@ func TestEraseEnded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		of := func(prefix string) func(string) bool {
-			return func(key string) bool { return strings.HasPrefix(key, prefix) }
-		}
-		if n, err := plain.EraseEnded(ctx, of("user:"), true); n != 0 || err != nil {
+		of := func(prefix string) driver.Erasure { return driver.Erasure{Prefix: prefix} }
+		if n, _, err := plain.EraseEnded(ctx, of("user:"), true); n != 0 || err != nil {
 			t.Errorf("without a table: %d, %v", n, err)
 		}
 		d, err := New(db, dialect, "sessions", &Options[session]{Deletes: true})
@@ -255,11 +252,11 @@ func TestEraseEnded(t *testing.T) {
 			}
 		}
 		for i, want := range []int64{4, 4, 0} {
-			if n, err := plain.EraseEnded(ctx, of("user:0:"), i > 0); n != want || err != nil {
+			if n, _, err := plain.EraseEnded(ctx, of("user:0:"), i > 0); n != want || err != nil {
 				t.Errorf("%d, %v; want %d", n, err, want)
 			}
 		}
-		if n, err := plain.EraseEnded(ctx, of(""), false); n != 3 || err != nil {
+		if n, _, err := plain.EraseEnded(ctx, of("u"), false); n != 3 || err != nil {
 			t.Errorf("%d of others are left, %v", n, err)
 		}
 	})

@@ -1,14 +1,39 @@
 package driver
 
-import "context"
+import (
+	"context"
+	"slices"
+	"strings"
+)
 
-// Eraser is a driver whose store may hold more of a deleted record than Delete removes.
+// Eraser is a driver whose store may hold more of a person than its scans show and Delete removes.
 type Eraser interface {
-	// EraseEnded removes the lives that the store keeps for an archive, beside its records, of all
-	// keys for which match is true, and returns their number. Without apply it only counts them.
-	EraseEnded(ctx context.Context, match func(key string) bool, apply bool) (int64, error)
+	// Whole returns a Scanner of all that the store holds, also of what options of the driver leave
+	// out of its own scans. What is under the driver's keys and is no record is Scanned.Other there.
+	Whole() Scanner
+
+	// EraseEnded removes the lives that the store keeps beside its records, of all keys of what, and
+	// returns their number: those that wait for an archive, or stand apart from a record that is gone.
+	// later is the number of those that a call under way may still need, and that another erasure
+	// removes an hour later. Without apply it only counts.
+	EraseEnded(ctx context.Context, what Erasure, apply bool) (ended, later int64, err error)
 
 	// Scrub has the store write its own files anew where they may still hold deleted records, of
-	// keys that contain one of texts. It returns in words what it could not.
-	Scrub(ctx context.Context, texts []string) (left []string)
+	// keys of what. It returns in words what it cannot, and an error if another call may.
+	Scrub(ctx context.Context, what Erasure) (left []string, err error)
+}
+
+// Erasure is what to erase: Keys, which are sorted, or all keys that begin with Prefix.
+type Erasure struct {
+	Keys   []string
+	Prefix string
+}
+
+// Has reports whether key is to be erased.
+func (e Erasure) Has(key string) bool {
+	if e.Prefix != "" {
+		return strings.HasPrefix(key, e.Prefix)
+	}
+	_, is := slices.BinarySearch(e.Keys, key)
+	return is
 }

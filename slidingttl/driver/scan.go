@@ -64,4 +64,5 @@ type Scanned struct {
 	Fault     string  // why the store does not act on a readable expiry; see Mender; empty: it does
 	Full      error   // an *InvalidError if the item has no room for what a touch adds; nil: it has, or unknown
 	Problem   error   // an *InvalidError if the life cannot be read; Meta has what could be
+	Other     bool    // it is no record: of another type, for example; from Eraser.Whole only
 }

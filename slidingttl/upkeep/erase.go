@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
@@ -40,12 +39,18 @@ type EraseReport struct {
 	Totals
 	Applied bool  `json:"applied"` // else it was a dry run
 	Erased  int64 `json:"erased"`  // records removed, alive or dead
-	Ended   int64 `json:"ended"`   // lives removed that waited for an archive when the last run began: see driver.Eraser
+	Ended   int64 `json:"ended"`   // lives removed beside records, as counted when the last run began: see driver.Eraser
 	Written
 
 	// Missed counts records that were gone before their removal, or there after it. Another look counts
 	// in Failed those that are there at the end.
 	Missed int64 `json:"missed,omitempty"`
+
+	// Others counts keys that hold no record, but another type of value, for example. They stay.
+	Others int64 `json:"others,omitempty"`
+
+	// Later counts lives beside records that have to stay for now: erase again an hour later.
+	Later int64 `json:"later,omitempty"`
 
 	// Left is what the store's own files may still hold, in words: see driver.Eraser.
 	Left []string `json:"left,omitempty"`
@@ -58,8 +63,10 @@ func (r *EraseReport) restart() { r.tallies().restart(&r.Totals) }
 func (r *EraseReport) tallies() tallies {
 	return tallies{"erasing" + dry(r.Applied), append([]tally{
 		{&r.Erased, would(r.Applied, "erased"), wrote},
-		{&r.Ended, would(r.Applied, "erased") + ": waiting for an archive", rare | wrote},
+		{&r.Ended, would(r.Applied, "erased") + ": lives beside records", rare | wrote},
 		{&r.Missed, "gone before, or kept", rare | wrote},
+		{&r.Others, "no records, which stay", rare},
+		{&r.Later, "lives to be erased an hour later", rare | wrote},
 	}, r.Written.tallies()...), nil}
 }
 
@@ -99,10 +106,13 @@ func Erase[T any](ctx context.Context, d Store[T], opts *EraseOptions) (*EraseRe
 		return r, err
 	}
 	var scanner driver.Scanner = d
-	match := func(key string) bool { return strings.HasPrefix(key, o.Prefix) }
+	more, _ := driver.As[driver.Eraser](d)
+	if more != nil {
+		scanner = more.Whole()
+	}
+	o.Keys = slices.Compact(slices.Sorted(slices.Values(o.Keys)))
+	what := driver.Erasure{Keys: o.Keys, Prefix: o.Prefix}
 	if len(o.Keys) > 0 {
-		o.Keys = slices.Compact(slices.Sorted(slices.Values(o.Keys)))
-		match = func(key string) bool { _, is := slices.BinarySearch(o.Keys, key); return is }
 		raw, ok := driver.As[driver.RawReader](d)
 		if !ok {
 			return nil, invalid("driver", "no driver.RawReader", "is required to look up Keys")
@@ -111,7 +121,13 @@ func Erase[T any](ctx context.Context, d Store[T], opts *EraseOptions) (*EraseRe
 	}
 	var mu sync.Mutex // held by calls of Found
 	visit := func(ctx context.Context, _ int, page []driver.Scanned, into *EraseReport) error {
-		page = slices.DeleteFunc(page, func(s driver.Scanned) bool { return !match(s.Key) })
+		page = slices.DeleteFunc(page, func(s driver.Scanned) bool {
+			has := what.Has(s.Key)
+			if has && s.Other {
+				into.Others++
+			}
+			return !has || s.Other
+		})
 		if o.Found != nil && len(page) > 0 {
 			keys := make([]string, len(page))
 			for i := range page {
@@ -127,27 +143,25 @@ func Erase[T any](ctx context.Context, d Store[T], opts *EraseOptions) (*EraseRe
 		w.fails.walked.Add(int64(len(page)))
 		return forEach(ctx, w, recordsOf(page), into, true, one)
 	}
-	texts := slices.DeleteFunc(append(slices.Clone(o.Keys), o.Prefix), func(text string) bool { return text == "" })
 	about := sha256.Sum256(fmt.Appendf(nil, "%q %q", o.Keys, o.Prefix)) // a checkpoint names no key for it
 	j := job[EraseReport, *EraseReport]{name: "erase", about: fmt.Sprintf("keys %.8x, apply %v", about, o.Apply), opts: o.Options, cost: w.cost, wrote: w.tried.Load, visit: visit}
 	j.redo = func(ctx context.Context, pending []record, into *EraseReport) error {
 		return redo(ctx, w, pending, into, one)
 	}
-	more, _ := driver.As[driver.Eraser](d)
-	ended := int64(0)
+	var ended, later int64
 	if more != nil {
-		if ended, err = more.EraseEnded(ctx, match, false); err != nil {
+		if ended, later, err = more.EraseEnded(ctx, what, false); err != nil {
 			return nil, err
 		}
 	}
 	r, err := j.run(ctx, scanner)
-	r.Applied, r.Ended = o.Apply, ended
+	r.Applied, r.Ended, r.Later = o.Apply, ended, later
 	if err == nil && o.Apply && r.Failed+r.Missed+r.Unsure > 0 {
 		err = look(ctx, d, o, &r)
 	}
 	if more != nil && err == nil && o.Apply {
-		if _, err = more.EraseEnded(ctx, match, true); err == nil { // a trigger may have kept records that were erased
-			r.Left = more.Scrub(ctx, texts)
+		if _, r.Later, err = more.EraseEnded(ctx, what, true); err == nil { // a trigger may have kept records that were erased
+			r.Left, err = more.Scrub(ctx, what)
 		}
 	}
 	return &r, err
@@ -190,8 +204,14 @@ func (l lookUp) Scan(ctx context.Context, from driver.Cursor, limit int) (page d
 			page.Records = append(page.Records, driver.Scanned{Key: l.keys[at], Meta: raw.Meta, Size: len(raw.Value)})
 		case errors.Is(err, driver.ErrNotFound):
 			err = nil
-		case errors.Is(err, driver.ErrInvalid): // no record of this layout can have that key
-			page.Passed, err = page.Passed+1, nil
+		case errors.Is(err, driver.ErrInvalid): // no record of this layout can have that key, or it is none
+			refused, is := errors.AsType[*driver.InvalidError](err)
+			if is && refused.Field == "record" {
+				page.Records = append(page.Records, driver.Scanned{Key: l.keys[at], Other: true})
+			} else {
+				page.Passed++
+			}
+			err = nil
 		}
 	}
 	if at < len(l.keys) {

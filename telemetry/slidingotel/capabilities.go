@@ -128,17 +128,19 @@ func (d *Driver[T]) Mend(ctx context.Context, key string, apply bool) (_ string,
 	return below[driver.Mender](d).Mend(c.ctx, key, apply)
 }
 
+// Whole implements driver.Eraser. Its calls are not traced.
+func (d *Driver[T]) Whole() driver.Scanner { return below[driver.Eraser](d).Whole() }
+
 // EraseEnded implements driver.Eraser.
-func (d *Driver[T]) EraseEnded(ctx context.Context, match func(key string) bool, apply bool) (_ int64, err error) {
+func (d *Driver[T]) EraseEnded(ctx context.Context, what driver.Erasure, apply bool) (_, _ int64, err error) {
 	c := d.calls.begin(ctx, "erase_ended")
 	defer c.end(&err)
-	return below[driver.Eraser](d).EraseEnded(c.ctx, match, apply)
+	return below[driver.Eraser](d).EraseEnded(c.ctx, what, apply)
 }
 
 // Scrub implements driver.Eraser. What the store could not scrub is no error of the call.
-func (d *Driver[T]) Scrub(ctx context.Context, texts []string) []string {
-	var err error
+func (d *Driver[T]) Scrub(ctx context.Context, what driver.Erasure) (_ []string, err error) {
 	c := d.calls.begin(ctx, "scrub")
 	defer c.end(&err)
-	return below[driver.Eraser](d).Scrub(c.ctx, texts)
+	return below[driver.Eraser](d).Scrub(c.ctx, what)
 }

@@ -1,0 +1,81 @@
+package redis_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/slidingttl/slidingttl/drivers/redis"
+	"github.com/slidingttl/slidingttl/drivers/redis/redistest"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
+)
+
+// After an erasure the server's own RDB file holds nothing of it, with save points or without, saved by
+// hand or loaded; or the report names the file. Keys of another type stay, and are counted.
+func TestErase(t *testing.T) {
+	for name, c := range map[string]struct {
+		points         string
+		saved, restart bool
+	}{
+		"with save points":         {points: "3600 1000", saved: true},
+		"saved by hand":            {saved: true},
+		"saved before a restart":   {saved: true, restart: true}, // it has loaded its AOF, and knows of no RDB file
+		"nothing was saved by now": {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := redistest.StartDurable(t)
+			client := server.Client(t)
+			ctx := t.Context()
+			do := func(words ...string) map[string]string {
+				t.Helper()
+				a := client.Do(ctx, client.B().Arbitrary(words...).Build())
+				ok(t, words[0], a.Error())
+				texts, _ := a.AsStrMap()
+				return texts
+			}
+			do("CONFIG", "SET", "save", c.points)
+			d := open[profile](t, client, redis.Options{Prefix: "app:"})
+			now := driver.Floor(time.Now())
+			for _, key := range []string{"user:42:a", "user:43:a"} {
+				_, err := d.Insert(ctx, key, profile{}, driver.Life{CreatedAt: now, ExpiresAt: now.Add(time.Hour)}, now)
+				ok(t, "Insert", err)
+			}
+			for _, key := range []string{"app:user:42:list", "app:user:42:more", "app:user:43:list"} {
+				do("RPUSH", key, "of another type")
+			}
+			if c.saved {
+				do("SAVE")
+			}
+			if c.restart {
+				server.Restart(t)
+				do("CONFIG", "SET", "save", c.points)
+			}
+			dump := filepath.Join(do("CONFIG", "GET", "dir")["dir"], do("CONFIG", "GET", "dbfilename")["dbfilename"])
+			held := func() bool {
+				content, err := os.ReadFile(dump)
+				return err == nil && bytes.Contains(content, []byte("user:42:a"))
+			}
+			if held() != c.saved {
+				t.Fatalf("the file holds it: %v", !c.saved)
+			}
+			for _, apply := range []bool{false, true} {
+				r, err := upkeep.Erase[profile](ctx, d, &upkeep.EraseOptions{WriteOptions: upkeep.WriteOptions{Apply: apply}, Prefix: "user:42:"})
+				if err != nil || r.Erased != 1 || r.Others != 2 || r.Missed != 0 {
+					t.Errorf("%+v, %v", r, err)
+				}
+				unsure := !c.saved || c.restart
+				if apply && (held() && !unsure || len(r.Left) > 0 != unsure || unsure && !strings.Contains(r.Left[0], "no save points")) {
+					t.Errorf("it is held: %v; left %q", held(), r.Left)
+				}
+			}
+			r, err := upkeep.Erase[profile](ctx, d, &upkeep.EraseOptions{Keys: []string{"user:42:list", "user:42:a", "user:43:a"}})
+			if err != nil || r.Erased != 1 || r.Others != 1 {
+				t.Errorf("%+v, %v", r, err)
+			}
+		})
+	}
+}
