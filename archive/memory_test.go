@@ -26,11 +26,14 @@ var heavy = map[string]struct {
 	begin func(*testing.T, *archive.Directory)
 	do    func(*testing.T, *archive.Directory)
 }{
-	"write 1 of 20 MB":          {false, nil, func(t *testing.T, b *archive.Directory) { write(t, writer(t, b), bulky(0, 1, 20<<20)) }},
-	"write 3 of 20 MB":          {true, nil, func(t *testing.T, b *archive.Directory) { write(t, writer(t, b), bulky(0, 3, 20<<20)) }},
-	"compact 6 files of 20 MB":  {false, files20MB(6), func(t *testing.T, b *archive.Directory) { compact(t, b) }},
-	"compact 30 files of 20 MB": {true, files20MB(30), func(t *testing.T, b *archive.Directory) { compact(t, b) }},
-	"list 30 files of 20 MB":    {true, files20MB(30), func(t *testing.T, b *archive.Directory) { listed(t, b, 30) }},
+	"write 1 of 20 MB":                       {false, nil, func(t *testing.T, b *archive.Directory) { write(t, writer(t, b), bulky(0, 1, 20<<20)) }},
+	"write 3 of 20 MB":                       {true, nil, func(t *testing.T, b *archive.Directory) { write(t, writer(t, b), bulky(0, 3, 20<<20)) }},
+	"compact 6 files of 20 MB":               {false, files20MB(6), func(t *testing.T, b *archive.Directory) { compact(t, b) }},
+	"compact 30 files of 20 MB":              {true, files20MB(30), func(t *testing.T, b *archive.Directory) { compact(t, b) }},
+	"list files of values that pack well":    {false, packed(60, 0), func(t *testing.T, b *archive.Directory) { listed(t, b, 240) }},
+	"compact files of values that pack well": {false, packed(60, 0), func(t *testing.T, b *archive.Directory) { compact(t, b) }},
+	"list such files with short values too":  {false, packed(60, 96), func(t *testing.T, b *archive.Directory) { listed(t, b, 6000) }},
+	"list 30 files of 20 MB":                 {true, files20MB(30), func(t *testing.T, b *archive.Directory) { listed(t, b, 30) }},
 	"list 1000 files": {true, func(t *testing.T, b *archive.Directory) {
 		for i := range 1000 {
 			write(t, writer(t, b), bulky(300*i, 300*i+300, 1000))
@@ -42,6 +45,21 @@ func files20MB(n int) func(*testing.T, *archive.Directory) {
 	return func(t *testing.T, b *archive.Directory) {
 		for i := range n {
 			write(t, writer(t, b), bulky(i, i+1, 20<<20))
+		}
+	}
+}
+
+// packed makes n files of a few KB, each with four values of 3 MB and some short ones.
+func packed(n, short int) func(*testing.T, *archive.Directory) {
+	value := bytes.Repeat([]byte(`{"user":"ann"}`), 3<<20/14)
+	return func(t *testing.T, b *archive.Directory) {
+		for i := range n {
+			cut := batch((4+short)*i, (4+short)*(i+1), 0)
+			for k := range 4 {
+				r := &cut.Records[k*len(cut.Records)/4]
+				r.Value = append(fmt.Appendf(nil, "%d-%d", i, k), value...)
+			}
+			write(t, writer(t, b), cut)
 		}
 	}
 }

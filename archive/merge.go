@@ -11,6 +11,7 @@ import (
 	"iter"
 	"slices"
 
+	"github.com/parquet-go/parquet-go"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -55,25 +56,20 @@ type mergeEntry struct {
 
 // open reads the first records of a file. If check is true it compares the file's hash too.
 func (h *head) open(ctx context.Context, check bool) error {
-	if h.file.Size <= wholeFile {
-		return h.fill(ctx, check)
-	}
-	if check {
-		if err := checkSum(ctx, h.bucket, h.file); err != nil {
-			return err
-		}
-	}
-	s := &section{ctx: ctx, bucket: h.bucket, name: h.file.Name}
-	f, l, err := openFile(s, h.file.Size)
+	s, file, err := h.load(ctx, check)
 	if err != nil {
 		return err
 	}
-	h.columns = l.columns()
+	h.columns = file.layout.columns()
 	bytes := int64(0)
-	for _, g := range f.Metadata().RowGroups {
-		bytes += g.Columns[l.value].MetaData.TotalUncompressedSize
+	for i := range file.file.RowGroups() {
+		bytes += file.layout.valueBytes(file.file, i)
 	}
-	if bytes/max(1, h.file.Rows) < longValue {
+	switch {
+	case bytes/max(1, h.file.Rows) >= longValue:
+		s.content = nil
+		h.more, h.stop = iter.Pull2(func(yield func(mergeEntry, error) bool) { file.withoutValues(s, yield) })
+	case s.content == nil:
 		h.more, h.stop = iter.Pull2(func(yield func(mergeEntry, error) bool) {
 			for a, err := range rows(ctx, h.bucket, h.file) {
 				if !yield(mergeEntry{entry: entryOf(&a)}, err) {
@@ -81,11 +77,32 @@ func (h *head) open(ctx context.Context, check bool) error {
 				}
 			}
 		})
-		return nil
+	default:
+		return h.fill(s, file)
 	}
-	i := &index{f, l}
-	h.more, h.stop = iter.Pull2(func(yield func(mergeEntry, error) bool) { i.withoutValues(s, yield) })
 	return nil
+}
+
+// load opens a file. It reads a small one whole.
+func (h *head) load(ctx context.Context, check bool) (*section, *index, error) {
+	s := &section{ctx: ctx, bucket: h.bucket, name: h.file.Name}
+	if h.file.Size <= wholeFile {
+		content := make([]byte, h.file.Size)
+		if n, err := s.ReadAt(content, 0); int64(n) < h.file.Size {
+			if err == nil || errors.Is(err, io.EOF) {
+				err = &CorruptError{File: h.file.Name, Err: fmt.Errorf("it has %d bytes instead of %d", n, h.file.Size)}
+			}
+			return nil, nil, err
+		}
+		s.content = bytes.NewReader(content)
+	}
+	if check {
+		if err := s.checkSum(h.file); err != nil {
+			return nil, nil, err
+		}
+	}
+	f, l, err := openFile(s, h.file.Size)
+	return s, &index{f, l}, err
 }
 
 // withoutValues yields the records of a file, each with a function that reads its value.
@@ -97,14 +114,7 @@ func (i *index) withoutValues(s *section, yield func(mergeEntry, error) bool) {
 			return
 		}
 		for n := range records {
-			value := func() (value []byte, err error) {
-				defer s.caught(&err)
-				values, err := valuesOf(s, g.ColumnChunks()[i.layout.value], int64(n), int64(n)+1)
-				if err != nil {
-					return nil, s.blame(err)
-				}
-				return values[0].ByteArray(), nil
-			}
+			value := func() ([]byte, error) { return i.value(s, g, int64(n)) }
 			if !yield(mergeEntry{entryOf(&records[n]), value}, nil) {
 				return
 			}
@@ -112,39 +122,47 @@ func (i *index) withoutValues(s *section, yield func(mergeEntry, error) bool) {
 	}
 }
 
-// fill reads the next records of a file that is read anew for each chunk.
-func (h *head) fill(ctx context.Context, check bool) error {
-	content := make([]byte, h.file.Size)
-	if n, err := h.bucket.ReadAt(ctx, h.file.Name, content, 0); int64(n) < h.file.Size {
-		if err == nil || errors.Is(err, io.EOF) {
-			err = &CorruptError{File: h.file.Name, Err: fmt.Errorf("it has %d bytes instead of %d", n, h.file.Size)}
-		}
-		return err
-	}
-	if check {
-		if err := h.file.hasSum(content); err != nil {
-			return err
-		}
-	}
-	s := &section{ctx: ctx, name: h.file.Name, content: bytes.NewReader(content)}
-	f, l, err := openFile(s, h.file.Size)
+// value reads the value of one row of a row group.
+func (i *index) value(s *section, g parquet.RowGroup, row int64) (value []byte, err error) {
+	defer s.caught(&err)
+	values, err := valuesOf(s, g.ColumnChunks()[i.layout.value], row, row+1)
 	if err != nil {
-		return err
+		return nil, s.blame(err)
 	}
-	h.columns = l.columns()
+	return values[0].ByteArray(), nil
+}
+
+// fill reads the next records of a small file, which is read anew for each chunk, and for each value
+// that is longer than a chunk: unpacked they may have any size.
+func (h *head) fill(s *section, file *index) error {
 	used, base := int64(0), int64(0)
-	for _, g := range f.RowGroups() {
+	for i, g := range file.file.RowGroups() {
 		from := max(0, h.row-base)
 		base += g.NumRows()
 		if from >= g.NumRows() {
 			continue
 		}
-		for a, err := range groupRecords(s, g, l, from, min(64, g.NumRows())) {
+		atOnce := min(64, g.NumRows())
+		if file.layout.valueBytes(file.file, i) > wholeFile {
+			atOnce = 1
+		}
+		for a, err := range groupRecords(s, g, file.layout, from, atOnce) {
 			if err != nil {
 				return err
 			}
+			e := mergeEntry{entry: entryOf(&a)}
+			if int64(len(a.Value)) > h.room {
+				row := h.row - (base - g.NumRows())
+				a.Value, e.value = nil, func() ([]byte, error) {
+					s, file, err := h.load(s.ctx, false)
+					if err != nil {
+						return nil, err
+					}
+					return file.value(s, file.file.RowGroups()[i], row)
+				}
+			}
 			h.row++
-			h.chunk = append(h.chunk, mergeEntry{entry: entryOf(&a)})
+			h.chunk = append(h.chunk, e)
 			if used += 512 + int64(len(a.Key)+len(a.Value)); used >= h.room {
 				return nil
 			}
@@ -166,7 +184,11 @@ func (h *head) next(ctx context.Context) (e mergeEntry, ok bool, err error) {
 		return e, ok && err == nil, err
 	}
 	if len(h.chunk) == 0 && h.row < h.file.Rows {
-		if err := h.fill(ctx, false); err != nil {
+		s, file, err := h.load(ctx, false)
+		if err == nil {
+			err = h.fill(s, file)
+		}
+		if err != nil {
 			return e, false, err
 		}
 	}

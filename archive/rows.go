@@ -22,7 +22,7 @@ func rows(ctx context.Context, b Bucket, file File) iter.Seq2[Archived, error] {
 		n := int64(0)
 		for i, g := range f.RowGroups() {
 			// Read few records at once if their values are long, to bound memory.
-			long := f.Metadata().RowGroups[i].Columns[l.value].MetaData.TotalUncompressedSize / max(1, g.NumRows())
+			long := l.valueBytes(f, i) / max(1, g.NumRows())
 			for a, err := range groupRecords(s, g, l, 0, min(64, 1+(256<<10)/max(1, long))) {
 				n++
 				if !yield(a, err) || err != nil {
@@ -34,6 +34,11 @@ func rows(ctx context.Context, b Bucket, file File) iter.Seq2[Archived, error] {
 			yield(Archived{}, &CorruptError{File: file.Name, Err: fmt.Errorf("it has %d rows instead of %d", n, file.Rows)})
 		}
 	}
+}
+
+// valueBytes returns the size of a row group's values, unpacked.
+func (l *layout) valueBytes(f *parquet.File, group int) int64 {
+	return f.Metadata().RowGroups[group].Columns[l.value].MetaData.TotalUncompressedSize
 }
 
 // filter yields the records for which keep is true, and all errors.
