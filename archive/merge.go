@@ -10,6 +10,7 @@ import (
 	"io"
 	"iter"
 	"slices"
+	"sync"
 
 	"github.com/parquet-go/parquet-go"
 	"golang.org/x/sync/errgroup"
@@ -37,7 +38,8 @@ func (f *File) room() int64 {
 type head struct {
 	bucket Bucket
 	file   File
-	room   int64 // for chunk
+	room   int64       // for chunk
+	unpack *sync.Mutex // held while long values are unpacked, of one file at a time
 
 	row   int64 // rows read
 	chunk []mergeEntry
@@ -61,12 +63,8 @@ func (h *head) open(ctx context.Context, check bool) error {
 		return err
 	}
 	h.columns = file.layout.columns()
-	bytes := int64(0)
-	for i := range file.file.RowGroups() {
-		bytes += file.layout.valueBytes(file.file, i)
-	}
 	switch {
-	case bytes/max(1, h.file.Rows) >= longValue:
+	case file.layout.valueBytes(file.file)/max(1, h.file.Rows) >= longValue:
 		s.content = nil
 		h.more, h.stop = iter.Pull2(func(yield func(mergeEntry, error) bool) { file.withoutValues(s, yield) })
 	case s.content == nil:
@@ -135,6 +133,12 @@ func (i *index) value(s *section, g parquet.RowGroup, row int64) (value []byte, 
 // fill reads the next records of a small file, which is read anew for each chunk, and for each value
 // that is longer than a chunk: unpacked they may have any size.
 func (h *head) fill(s *section, file *index) error {
+	atOnce := int64(64)
+	if file.layout.valueBytes(file.file) > wholeFile {
+		atOnce = 1
+		h.unpack.Lock()
+		defer h.unpack.Unlock()
+	}
 	used, base := int64(0), int64(0)
 	for i, g := range file.file.RowGroups() {
 		from := max(0, h.row-base)
@@ -142,11 +146,7 @@ func (h *head) fill(s *section, file *index) error {
 		if from >= g.NumRows() {
 			continue
 		}
-		atOnce := min(64, g.NumRows())
-		if file.layout.valueBytes(file.file, i) > wholeFile {
-			atOnce = 1
-		}
-		for a, err := range groupRecords(s, g, file.layout, from, atOnce) {
+		for a, err := range groupRecords(s, g, file.layout, from, min(atOnce, g.NumRows())) {
 			if err != nil {
 				return err
 			}
@@ -211,8 +211,9 @@ func openHeads(ctx context.Context, b Bucket, files []File, check bool) []*head 
 	heads := make([]*head, len(files))
 	var g errgroup.Group
 	g.SetLimit(lookups)
+	var unpack sync.Mutex
 	for i, f := range files {
-		heads[i] = &head{bucket: b, file: f, room: max(leastRoom, mergeRoom/int64(len(files)))}
+		heads[i] = &head{unpack: &unpack, bucket: b, file: f, room: max(leastRoom, mergeRoom/int64(len(files)))}
 		g.Go(func() error {
 			heads[i].err = heads[i].open(ctx, check)
 			return nil

@@ -20,9 +20,8 @@ func rows(ctx context.Context, b Bucket, file File) iter.Seq2[Archived, error] {
 			return
 		}
 		n := int64(0)
-		for i, g := range f.RowGroups() {
-			// Read few records at once if their values are long, to bound memory.
-			long := l.valueBytes(f, i) / max(1, g.NumRows())
+		long := l.valueBytes(f) / max(1, file.Rows) // read few records at once if their values are long, to bound memory
+		for _, g := range f.RowGroups() {
 			for a, err := range groupRecords(s, g, l, 0, min(64, 1+(256<<10)/max(1, long))) {
 				n++
 				if !yield(a, err) || err != nil {
@@ -36,9 +35,12 @@ func rows(ctx context.Context, b Bucket, file File) iter.Seq2[Archived, error] {
 	}
 }
 
-// valueBytes returns the size of a row group's values, unpacked.
-func (l *layout) valueBytes(f *parquet.File, group int) int64 {
-	return f.Metadata().RowGroups[group].Columns[l.value].MetaData.TotalUncompressedSize
+// valueBytes returns the size of a file's values, unpacked.
+func (l *layout) valueBytes(f *parquet.File) (n int64) {
+	for _, g := range f.Metadata().RowGroups {
+		n += g.Columns[l.value].MetaData.TotalUncompressedSize
+	}
+	return n
 }
 
 // filter yields the records for which keep is true, and all errors.
