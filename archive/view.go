@@ -38,8 +38,9 @@ SELECT * FROM (
 // View returns the statement that makes the view lives in an engine: duckdb, clickhouse or athena.
 //
 // The view has each life once, of the files that count now, so nothing that was forgotten. Run it again after Compact or Forget. The engine finds the archive under root, a path or s3://bucket/prefix/;
-// Athena has the table dead of docs/queries.md; no test runs its statement. region is that of the bucket, for ClickHouse.
-func (r *Reader) View(ctx context.Context, engine, root, region string, span Span) (string, error) {
+// Athena has the table dead of docs/queries.md; no test runs its statement. url is that of the bucket, for
+// ClickHouse: https://links.s3.eu-central-1.amazonaws.com.
+func (r *Reader) View(ctx context.Context, engine, root, url string, span Span) (string, error) {
 	view, ok := views[engine]
 	if !ok {
 		return "", &driver.InvalidError{Field: "engine", Value: strconv.Quote(engine), Rule: "must be duckdb, clickhouse or athena"}
@@ -53,8 +54,8 @@ func (r *Reader) View(ctx context.Context, engine, root, region string, span Spa
 	bucket, inS3 := strings.CutPrefix(root, "s3://")
 	prefix, glob := root, "file("+quoted(root+"day=*/*.parquet")+", Parquet)"
 	if inS3 && engine == "clickhouse" {
-		name, rest, _ := strings.Cut(bucket, "/")
-		prefix, glob = bucket, "s3("+quoted("https://"+name+".s3."+region+".amazonaws.com/"+rest+"day=*/*.parquet")+", 'Parquet')"
+		_, rest, _ := strings.Cut(bucket, "/")
+		prefix, glob = bucket, "s3("+quoted(strings.TrimSuffix(url, "/")+"/"+rest+"day=*/*.parquet")+", 'Parquet')"
 	}
 	var files []string
 	for _, m := range days {

@@ -106,3 +106,17 @@ func TestArchiveUsage(t *testing.T) {
 		t.Run(name, func(t *testing.T) { command(t, exitUsage, args...) })
 	}
 }
+
+// The view of an archive in S3 names the bucket where the command itself finds it.
+func TestFilesInS3(t *testing.T) {
+	t.Setenv("AWS_REGION", "eu-central-1")
+	for uri, want := range map[string]string{
+		"s3://links/dead/":                                "https://links.s3.eu-central-1.amazonaws.com",
+		"s3://links/dead/?region=us-west-2":               "https://links.s3.us-west-2.amazonaws.com",
+		"s3://links/dead/?endpoint=http://127.0.0.1:9000": "http://127.0.0.1:9000/links",
+	} {
+		if root, url, err := inS3(t.Context(), uri); err != nil || root != "s3://links/dead/" || url != want {
+			t.Errorf("%s: %q, %q, %v", uri, root, url, err)
+		}
+	}
+}

@@ -1,7 +1,8 @@
 package main
 
 import (
-	"net/url"
+	"context"
+	"fmt"
 	"path/filepath"
 	"strings"
 
@@ -17,14 +18,15 @@ func (a *app) archiveFiles() *cobra.Command {
 		Short:   "Print a view for a SQL engine, of the files that count, with each life once",
 		Example: `  slidingttl archive files /var/lib/links/archive --sql duckdb | duckdb links.db`,
 	}, func(c *cobra.Command, b archive.Bucket, span archive.Span, args []string) (err error) {
-		root, region := args[0], ""
-		if u, _ := url.Parse(root); u != nil && u.Scheme == "s3" {
-			region, u.RawQuery = u.Query().Get("region"), ""
-			root = u.String()
+		root, url := args[0], ""
+		if strings.HasPrefix(root, "s3://") {
+			if root, url, err = inS3(c.Context(), root); err != nil {
+				return err
+			}
 		} else if root, err = filepath.Abs(root); err != nil {
 			return err
 		}
-		view, err := archive.NewReader(b).View(c.Context(), engine, root, region, span)
+		view, err := archive.NewReader(b).View(c.Context(), engine, root, url, span)
 		if err != nil {
 			return err
 		}
@@ -33,4 +35,17 @@ func (a *app) archiveFiles() *cobra.Command {
 	c.Flags().StringVar(&engine, "sql", "", "the `engine`: duckdb, clickhouse or athena")
 	_ = c.MarkFlagRequired("sql")
 	return c
+}
+
+// inS3 returns the address of an archive without parameters, and its bucket's URL for ClickHouse.
+func inS3(ctx context.Context, uri string) (root, url string, err error) {
+	client, at, err := openS3(ctx, uri)
+	if err != nil {
+		return "", "", err
+	}
+	url = fmt.Sprintf("https://%s.s3.%s.amazonaws.com", at.Host, client.Options().Region)
+	if base := client.Options().BaseEndpoint; base != nil {
+		url = strings.TrimSuffix(*base, "/") + "/" + at.Host
+	}
+	return "s3://" + at.Host + at.Path, url, nil
 }

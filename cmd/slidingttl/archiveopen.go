@@ -24,26 +24,34 @@ func openArchive(ctx context.Context, uri string) (archive.Bucket, error) {
 		}
 		return archive.OpenDirectory(uri)
 	}
-	u, err := url.Parse(uri)
-	if err != nil || u.Host == "" {
-		return nil, fmt.Errorf("%w: the archive must be a directory, or have the form s3://bucket/prefix/?region=R", errUsage)
-	}
-	a := &address{URL: u, own: make(map[string]string)}
-	if err := a.take(&kind{params: parameters{"region": text, "endpoint": text, "kms": text, "tiers": text}}); err != nil {
-		return nil, err
-	}
-	cfg, err := config.LoadDefaultConfig(ctx, config.WithRegion(a.own["region"]))
+	c, a, err := openS3(ctx, uri)
 	if err != nil {
 		return nil, err
 	}
-	c := awss3.NewFromConfig(cfg, func(o *awss3.Options) {
-		if endpoint := a.own["endpoint"]; endpoint != "" {
-			o.BaseEndpoint, o.UsePathStyle = &endpoint, true
-		}
-	})
 	tiers, err := s3.ParseTiers(a.own["tiers"])
 	if err != nil {
 		return nil, err
 	}
-	return s3.New(c, u.Host, &s3.Options{Prefix: strings.TrimPrefix(u.Path, "/"), SSEKMSKey: a.own["kms"], Tiers: tiers})
+	return s3.New(c, a.Host, &s3.Options{Prefix: strings.TrimPrefix(a.Path, "/"), SSEKMSKey: a.own["kms"], Tiers: tiers})
+}
+
+// openS3 returns a client for an archive in S3, and the archive's address.
+func openS3(ctx context.Context, uri string) (*awss3.Client, *address, error) {
+	u, err := url.Parse(uri)
+	if err != nil || u.Host == "" {
+		return nil, nil, fmt.Errorf("%w: the archive must be a directory, or have the form s3://bucket/prefix/?region=R", errUsage)
+	}
+	a := &address{URL: u, own: make(map[string]string)}
+	if err := a.take(&kind{params: parameters{"region": text, "endpoint": text, "kms": text, "tiers": text}}); err != nil {
+		return nil, nil, err
+	}
+	cfg, err := config.LoadDefaultConfig(ctx, config.WithRegion(a.own["region"]))
+	if err != nil {
+		return nil, nil, err
+	}
+	return awss3.NewFromConfig(cfg, func(o *awss3.Options) {
+		if endpoint := a.own["endpoint"]; endpoint != "" {
+			o.BaseEndpoint, o.UsePathStyle = &endpoint, true
+		}
+	}), a, nil
 }

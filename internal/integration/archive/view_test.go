@@ -84,7 +84,7 @@ func TestView(t *testing.T) {
 			t.Errorf("%s: %v\n%s", engine, err, view)
 		}
 	}
-	view, err := archive.NewReader(b).View(t.Context(), "clickhouse", "s3://links/dead/", "eu-central-1", archive.Span{From: day, To: day})
+	view, err := archive.NewReader(b).View(t.Context(), "clickhouse", "s3://links/dead/", "https://links.s3.eu-central-1.amazonaws.com", archive.Span{From: day, To: day})
 	if err != nil || !strings.Contains(view, "s3('https://links.s3.eu-central-1.amazonaws.com/dead/day=*/*.parquet', 'Parquet')") || !strings.Contains(view, "'links/dead/day="+day.String()) {
 		t.Errorf("%v\n%s", err, view)
 	}
