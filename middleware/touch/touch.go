@@ -10,6 +10,7 @@ import (
 
 	"github.com/slidingttl/slidingttl/middleware/internal/response"
 	"github.com/slidingttl/slidingttl/slidingttl"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
 // Keeper is what touches records: a *slidingttl.Store of any type.
@@ -53,7 +54,7 @@ type Options struct {
 	// OnError is called with the error of a touch that the store returns: for an invalid
 	// key, a closed store, or any failure of a strict store. Other failures go to the
 	// store's own hook, slidingttl.Options.OnTouchError. A record that is gone is no
-	// failure. Nil: not called.
+	// failure. A panic is recovered, and returned by Close. Nil: not called.
 	OnError func(ctx context.Context, err error)
 }
 
@@ -68,6 +69,7 @@ type Toucher struct {
 	key   Key
 	opts  Options
 	free  chan struct{} // a token for each touch in the background
+	hooks driver.Hooks
 
 	mu      sync.Mutex // guards closed, and orders running.Add before Close's Wait
 	closed  bool
@@ -163,13 +165,13 @@ func (t *Toucher) keep(ctx context.Context, key string) {
 	defer context.AfterFunc(t.stop, cancel)()
 	err := t.store.Keep(ctx, key)
 	if err != nil && !errors.Is(err, slidingttl.ErrNotFound) && t.opts.OnError != nil {
-		t.opts.OnError(ctx, err)
+		t.hooks.Call(func() { t.opts.OnError(ctx, err) })
 	}
 }
 
-// Close waits for the touches in the background. If ctx ends first it cancels
-// those, waits for them to return, and returns ctx's error. Requests that come
-// later do their own touch. Closing again is no error.
+// Close waits for the touches in the background. If ctx ends first it cancels those, and returns
+// ctx's error. Requests that come later do their own touch. Closing again is no error. If OnError has
+// panicked, the error is a *slidingttl.PanicError.
 func (t *Toucher) Close(ctx context.Context) error {
 	t.mu.Lock()
 	t.closed = true
@@ -181,10 +183,9 @@ func (t *Toucher) Close(ctx context.Context) error {
 	}()
 	select {
 	case <-done:
-		return nil
+		return t.hooks.Err()
 	case <-ctx.Done():
 		t.giveUp()
-		<-done
 		return ctx.Err()
 	}
 }

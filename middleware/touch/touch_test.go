@@ -203,6 +203,44 @@ func TestCloseGivesUp(t *testing.T) {
 	})
 }
 
+// TestHookThatHangs: Close returns when its context ends, whatever OnError does.
+func TestHookThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		defer close(release)
+		touches, err := touch.New(&slow{release: make(chan struct{})}, touch.Header("Key"), &touch.Options{
+			Timeout: time.Minute, OnError: func(context.Context, error) { <-release },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		serve(touches, "a")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		if err := touches.Close(ctx); err != context.DeadlineExceeded {
+			t.Errorf("Close: %v", err)
+		}
+	})
+}
+
+// TestHookThatPanics: the process continues, and Close tells of it.
+func TestHookThatPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		touches, err := touch.New(&slow{release: make(chan struct{})}, touch.Header("Key"), &touch.Options{
+			Timeout: time.Minute, OnError: func(context.Context, error) { panic("oh") },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		serve(touches, "a")
+		serve(touches, "b")
+		err = touches.Close(t.Context())
+		if p, ok := errors.AsType[*slidingttl.PanicError](err); !ok || p.Value != "oh" || p.Count != 2 {
+			t.Errorf("Close: %v", err)
+		}
+	})
+}
+
 func TestPanic(t *testing.T) {
 	store := &slow{release: make(chan struct{})}
 	touches, err := touch.New(store, touch.Header("Key"), nil)
