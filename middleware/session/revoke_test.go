@@ -2,12 +2,14 @@ package session_test
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"testing"
 	"time"
 
 	"github.com/slidingttl/slidingttl/middleware/session"
+	"github.com/slidingttl/slidingttl/slidingttl"
 )
 
 // TestRevokeOwnSession logs out everywhere, including this browser: it drops its token, and the
@@ -178,6 +180,54 @@ func TestArrivalDecides(t *testing.T) {
 			s.clock.Advance(10 * time.Second)
 			if got := late.end().body; got != session.ErrEnded.Error() {
 				t.Errorf("arrived after the end and asked 10 s later, when the client may have another session: %q", got)
+			}
+		})
+	}
+}
+
+// TestOneSessionCannotBeReached: one of a user's sessions cannot be read, or not be written. The others are ended
+// and listed, and the user can log in.
+func TestOneSessionCannotBeReached(t *testing.T) {
+	for _, op := range []string{"read", "replace"} {
+		t.Run(op, func(t *testing.T) {
+			s := newSite(t, &session.Options{MaxPerUser: 3, OnError: func(context.Context, error) {}})
+			var tokens []string
+			bad := ""
+			for i := range 3 {
+				tokens = append(tokens, s.login("", "ann"))
+				if s.clock.Advance(time.Second); i == 0 {
+					bad = "s:" + s.get(tokens[0]).ID
+				}
+			}
+			s.store.onCalls(func(called, key string) error {
+				if called == op && key == bad {
+					return &slidingttl.InvalidError{Field: "record", Value: "text", Rule: "must decode", Err: errDown}
+				}
+				return nil
+			})
+			list, err := s.sessions.List(t.Context(), "ann")
+			if want := map[string]int{"read": 2, "replace": 3}[op]; len(list) != want || (err != nil) != (op == "read") {
+				t.Errorf("%d sessions are listed, %v; want %d", len(list), err, want)
+			}
+			ctx := s.visit("")
+			if err := s.sessions.Login(ctx, session.Login{User: "ann"}, nil); err != nil {
+				t.Fatalf("a fourth login: %v", err)
+			}
+			tokens = append(tokens, s.leave(ctx, ""))
+			if v := s.get(tokens[3]); v.User != "ann" {
+				t.Error("the fourth login's token opens no session")
+			}
+			if err := s.sessions.RevokeAll(t.Context(), "ann"); !errors.Is(err, errDown) {
+				t.Errorf("RevokeAll: %v", err)
+			}
+			for i, token := range tokens[1:] {
+				if v := s.get(token); v.ID != "" {
+					t.Errorf("RevokeAll has left session %d", i+1)
+				}
+			}
+			s.store.onCalls(nil)
+			if err := s.sessions.RevokeAll(t.Context(), "ann"); err != nil || s.get(tokens[0]).ID != "" {
+				t.Errorf("RevokeAll again: %v; the session it could not reach must be gone", err)
 			}
 		})
 	}

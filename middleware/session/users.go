@@ -11,7 +11,8 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// List returns the live sessions of user, the last seen first. It touches none.
+// List returns the live sessions of user, the last seen first. It touches none. With an error it
+// returns those that could be read.
 func (m *Manager[T]) List(ctx context.Context, user string) (_ []Info, err error) {
 	defer mark(&err)
 	members, err := m.members(ctx, user)
@@ -19,9 +20,6 @@ func (m *Manager[T]) List(ctx context.Context, user string) (_ []Info, err error
 		return nil, err
 	}
 	found, err := m.store.PeekMulti(ctx, m.keys(members))
-	if err != nil {
-		return nil, err
-	}
 	list := make([]Info, 0, len(found))
 	for key, e := range found {
 		if e.Value.User == user { // an ended session has no user
@@ -31,7 +29,7 @@ func (m *Manager[T]) List(ctx context.Context, user string) (_ []Info, err error
 	slices.SortFunc(list, func(a, b Info) int {
 		return cmp.Or(b.LastSeen.Compare(a.LastSeen), b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(a.ID, b.ID))
 	})
-	return list, nil
+	return list, err
 }
 
 // Revoke ends the session of user that has this ID. If that is the request's own
@@ -56,7 +54,7 @@ func (m *Manager[T]) Revoke(ctx context.Context, user, id string) (err error) {
 // RevokeAll ends all sessions of user but those with the IDs in except. After a change of
 // password, for example, all but the request's own. If it ends the request's own session,
 // the client forgets its token, as by Destroy. A session whose Login has not returned may
-// escape it. After an error some may be left; call it again.
+// escape it. After an error those are left that could not be read or written; call it again.
 func (m *Manager[T]) RevokeAll(ctx context.Context, user string, except ...string) (err error) {
 	defer mark(&err)
 	members, err := m.members(ctx, user)
@@ -73,24 +71,21 @@ func (m *Manager[T]) RevokeAll(ctx context.Context, user string, except ...strin
 	return m.delist(ctx, user, ids(members)...)
 }
 
-// buryAll ends the live sessions under keys. If the request's own session is among them,
-// the client forgets its token, as by Destroy.
+// buryAll ends the live sessions under keys, all that it can, and returns an error if there were
+// others. If the request's own session is among them, the client forgets its token, as by Destroy.
 func (m *Manager[T]) buryAll(ctx context.Context, keys []string, why Reason) error {
-	found, err := m.stored.PeekMulti(ctx, keys)
-	if err != nil {
-		return err
-	}
+	found, failed := m.stored.PeekMulti(ctx, keys)
 	q, _ := m.of(ctx) // nil: not from a request
 	for key, e := range found {
 		switch _, err := m.bury(ctx, key, &e, nil, why); {
 		case err == ErrEnded:
 		case err != nil:
-			return err
+			failed = err
 		case q != nil && q.has(key):
 			q.drop(true)
 		}
 	}
-	return nil
+	return failed
 }
 
 // indexKeyOf is the key of user's index. It is a hash, because users' names may be longer
@@ -236,14 +231,14 @@ func (m *Manager[T]) gone(ctx context.Context, user string, not ...string) (gone
 		return nil, nil, nil
 	}
 	found, err := m.stored.PeekMulti(ctx, m.keys(members))
-	if err != nil {
+	if _, some := errors.AsType[slidingttl.KeyErrors](err); err != nil && !some {
 		return nil, nil, err
 	}
 	gone, dead = map[string]bool{}, map[string]bool{}
 	for _, s := range members {
 		e, ok := found[m.key(s.ID)]
-		gone[s.ID] = !ok || e.Value.Kind != live
-		dead[s.ID] = e.ExpiresAt <= at
+		gone[s.ID] = ok && e.Value.Kind != live || !ok && err == nil
+		dead[s.ID] = !ok || e.ExpiresAt <= at // a session that does not decode opens to nobody here
 	}
 	return gone, dead, nil
 }
