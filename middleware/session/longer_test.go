@@ -284,3 +284,24 @@ func TestIndexDeadByClockAhead(t *testing.T) {
 	})
 	begin(t, m)
 }
+
+// TestLoginOnAServerThatIsBehind: the login that exceeds MaxPerUser is not the one that is ended, though by the
+// clock of its server it began first.
+func TestLoginOnAServerThatIsBehind(t *testing.T) {
+	s := newSite(t, &session.Options{MaxPerUser: 2})
+	behind, err := session.New[Data](s.driver, &session.Options{MaxPerUser: 2, Now: func() time.Time { return s.clock.Now().Add(-10 * time.Second) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer behind.Close(context.Background())
+	first := begin(t, s.sessions)
+	s.clock.Advance(time.Second)
+	second := begin(t, s.sessions)
+	s.clock.Advance(time.Second)
+	third := begin(t, behind)
+	for token, want := range map[string]string{first: "", second: "ann", third: "ann"} {
+		if got := user(t, behind, token); got != want {
+			t.Errorf("a token opens the session of %q, want %q", got, want)
+		}
+	}
+}

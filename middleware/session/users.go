@@ -179,7 +179,6 @@ func (m *Manager[T]) add(ctx context.Context, now *current[T], replaces string) 
 		if unasked && len(list) >= m.opts.MaxPerUser {
 			return r, errUnasked
 		}
-		list = append(list, added)
 		slices.SortStableFunc(list, func(a, b member) int {
 			switch {
 			case dead[a.ID] == dead[b.ID]:
@@ -189,6 +188,7 @@ func (m *Manager[T]) add(ctx context.Context, now *current[T], replaces string) 
 			}
 			return 1
 		})
+		list = append(list, added) // last, though it may have begun before others by this server's clock
 		over = list[:max(0, len(list)-m.opts.MaxPerUser)]
 		return Record{Kind: index, Sessions: list, Lasts: max(r.Lasts, lasts.MaxLifetime)}, nil
 	}

@@ -314,6 +314,9 @@ func (q *call) loggedIn(given string, known, admitted, unknown bool) {
 		q.access(q.lifeOf(given), q.p, false)
 	} else {
 		l := q.world.given(given, began)
+		if q.depth == 1 && q.lost[q.id] {
+			l.end(q.calls)
+		}
 		if q.access(l, q.p, true); q.revokedAt[q.user] > q.at {
 			l.doubt() // a RevokeAll during the login may have ended it
 		}
@@ -339,7 +342,7 @@ func (q *call) listed() {
 			q.fail(fmt.Errorf("release %d does not list %s", q.r.index, q.told(l)))
 		}
 	}
-	if len(q.list) > atMost && !q.doubted[q.user] {
+	if len(q.list) > q.atMost && !q.doubted[q.user] {
 		q.fail(fmt.Errorf("%d sessions of %q are listed", len(q.list), q.user))
 	}
 }

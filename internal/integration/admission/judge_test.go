@@ -20,7 +20,6 @@ const (
 	early = 2*skew + 2*time.Second
 
 	grace   = time.Minute      // Options.RenewGrace
-	atMost  = 4                // Options.MaxPerUser
 	maxWait = 10 * time.Minute // Options.MaxRequest
 )
 
@@ -179,8 +178,11 @@ func (w *world) admitted(token string, s *session.Session[Data], p *policies, at
 // evicted judges that a login ended the session id because its user has too many.
 func (w *world) evicted(id string) error {
 	l := w.ids[id]
-	if l == nil {
-		return nil // its token was not given to a client
+	if l == nil { // its token was not given to a client
+		if w.depth == 2 {
+			w.lost[id] = true // by a login within the one that began it, which has not returned
+		}
+		return nil
 	}
 	younger := w.logins // those that are under way
 	for _, o := range w.lives {
@@ -188,7 +190,7 @@ func (w *world) evicted(id string) error {
 			younger++
 		}
 	}
-	if younger < atMost && w.mustLive(l) && w.depth == 1 && w.count.nested == w.nestedBefore && w.store.failures() == 0 { // else others may have ended since, or sessions may be listed of logins that failed
+	if younger < w.atMost && w.mustLive(l) && w.depth == 1 && w.count.nested == w.nestedBefore && w.store.failures() == 0 { // else others may have ended since, or sessions may be listed of logins that failed
 		return fmt.Errorf("a session of %q was evicted for %d others", l.user, younger)
 	}
 	w.count.evicted++

@@ -81,6 +81,8 @@ type world struct {
 	dice *rand.Rand
 	now  time.Time
 
+	atMost int // Options.MaxPerUser
+
 	kept     *memory.Driver[session.Record]
 	store    *flaky
 	releases [2]*release
@@ -90,7 +92,8 @@ type world struct {
 	clients []*client
 	lives   map[string]*life // by the handle in their tokens
 	ids     map[string]*life
-	tokens  []string // all that were ever given
+	lost    map[string]bool // IDs of sessions that were evicted before a login had returned
+	tokens  []string        // all that were ever given
 	waiting []waiting
 	doubted map[string]bool // users whose last login met a failure
 
@@ -128,8 +131,8 @@ type waiting struct {
 
 func newWorld(t *testing.T, seed uint64) *world {
 	w := &world{
-		t: t, seed: seed, dice: rand.New(rand.NewPCG(seed, 1)), now: time.Now(),
-		lives: map[string]*life{}, ids: map[string]*life{}, doubted: map[string]bool{}, revokedAt: map[string]int{},
+		t: t, seed: seed, dice: rand.New(rand.NewPCG(seed, 1)), now: time.Now(), atMost: 1 + int(seed/2%4),
+		lives: map[string]*life{}, ids: map[string]*life{}, doubted: map[string]bool{}, revokedAt: map[string]int{}, lost: map[string]bool{},
 	}
 	var err error
 	if w.kept, err = memory.New[session.Record](nil); err != nil {
@@ -250,7 +253,7 @@ func (w *world) deploy(i int) {
 	r := &release{index: len(w.history), skew: time.Duration(w.dice.Int64N(int64(2*skew))).Truncate(time.Millisecond) - skew}
 	w.history = append(w.history, p)
 	o := session.Options{
-		Policy: p.normal, Remember: p.remember, RenewGrace: grace, MaxPerUser: atMost, MaxRequest: maxWait,
+		Policy: p.normal, Remember: p.remember, RenewGrace: grace, MaxPerUser: w.atMost, MaxRequest: maxWait,
 		Now:     func() time.Time { return time.Now().Add(r.skew) },
 		Logger:  slog.New(slog.DiscardHandler),
 		Passive: func(q *http.Request) bool { return q.Header.Get("Passive") != "" },
