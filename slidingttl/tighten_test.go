@@ -10,6 +10,7 @@ import (
 	"github.com/slidingttl/slidingttl/drivers/memory"
 	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/internal/fakestore"
 )
 
 // onBoth runs f on a remote store and on the memory driver, whose upserts take a shorter path.
@@ -453,4 +454,49 @@ func TestQueuedTouchGoesByTheNewPolicy(t *testing.T) {
 			t.Errorf("%v are left", left)
 		}
 	})
+}
+
+// A write that lost its race lowers nothing, and keeps nobody else from it while it is under way.
+func TestLostRaceLeavesTheLowering(t *testing.T) {
+	for name, write := range map[string]func(s *slidingttl.Store[int]) error{
+		"upsert": func(s *slidingttl.Store[int]) error { return s.Upsert(context.Background(), "a", 3) },
+		"update": func(s *slidingttl.Store[int]) error {
+			_, err := s.Update(context.Background(), "a", func(int) (int, error) { return 3, nil })
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				d, under := newRemote[int](time.Millisecond)
+				s := open(t, d, session, nil)
+				created := instant(time.Now())
+				far := driver.Life{CreatedAt: created, ExpiresAt: created.Add(session.MaxLifetime)}
+				under.Plant("a", 1, far)
+				_, err := s.Peek(t.Context(), "a")
+				must(t, err)
+				d.before = func(_ context.Context, op, _ string) error {
+					if op == fakestore.Replace && d.count(op) == 1 {
+						_, err := under.Touch(context.Background(), "a", stored(t, under, "a").Meta, driver.Life{CreatedAt: created, ExpiresAt: created.Add(session.IdleGrace)}, created)
+						must(t, err)
+					}
+					return nil
+				}
+				d.after = func(op, _ string) {
+					if op == fakestore.Replace && d.count(op) == 2 {
+						d.after = nil
+						under.Plant("a", 4, far)
+						_, err := s.Get(context.Background(), "a")
+						must(t, err)
+						if left := stored(t, under, "a").ExpiresAt.Sub(instant(time.Now())); left > session.IdleGrace+2*time.Minute {
+							t.Errorf("%v are left", left)
+						}
+					}
+				}
+				must(t, write(s))
+				if n := d.count(fakestore.Replace); n != 2 {
+					t.Errorf("%d writes", n)
+				}
+			})
+		})
+	}
 }

@@ -104,8 +104,12 @@ func (s *Store[T]) replace(ctx context.Context, key string, v T, read driver.Met
 	}
 	claim, lowers := s.touches.Lower(r, key, &read, driver.Ceil(s.clock.Now())), false
 	m, err := s.retryAfterTouch(read, func(was driver.Meta) (m driver.Meta, err error) {
+		if was != read { // it lowers nothing, and the next access may
+			s.touches.Lowered(key, claim, false, nil)
+			claim = 0
+		}
 		now := s.clock.Now()
-		m.Life = rewritten(r, was.Life, now, claim != 0 && was == read)
+		m.Life = rewritten(r, was.Life, now, claim != 0)
 		lowers = isLower(m.Life, was.Life)
 		if err = ErrNotFound; r.Alive(m.Life, driver.Floor(now)) {
 			m.Version, err = s.driver.Replace(ctx, key, v, was, m.Life, driver.Floor(now))

@@ -64,6 +64,10 @@ func (s *Store[T]) upsert(ctx context.Context, key string, v T) (m driver.Meta, 
 	} else {
 		lowers := false
 		m, err = s.write(ctx, key, v, r, known, func(found *driver.Meta) (life driver.Life, err error) {
+			if found != nil && *found != *known { // it lowers nothing, and the next access may
+				s.touches.Lowered(key, claim, false, nil)
+				claim = 0
+			}
 			life, err = plan(found)
 			lowers = found != nil && isLower(life, found.Life)
 			return life, err
