@@ -13,10 +13,13 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/slidingttl/slidingttl/drivers/memory"
 	"github.com/slidingttl/slidingttl/middleware/session"
 	"github.com/slidingttl/slidingttl/slidingttl"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
 var errDown = errors.New("secret detail of the store")
@@ -703,4 +706,58 @@ func TestInnerTransportOfTheSameHeader(t *testing.T) {
 			t.Errorf("%s: %v", name, w.Header())
 		}
 	}
+}
+
+// lostAnswers is a store whose writes land, and whose answers to them are lost while it is set.
+type lostAnswers struct {
+	driver.Driver[session.Record]
+	lost bool
+}
+
+func (d *lostAnswers) Replace(ctx context.Context, key string, v session.Record, was driver.Meta, l driver.Life, now driver.Instant) (driver.Version, error) {
+	version, err := d.Driver.Replace(ctx, key, v, was, l, now)
+	if err == nil && d.lost {
+		return 0, fmt.Errorf("%w: %w", driver.ErrAmbiguous, errDown)
+	}
+	return version, err
+}
+
+// TestRenewalWithoutAnswer: a renewal that the store has made, without an answer, logs nobody out.
+func TestRenewalWithoutAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, err := memory.New[session.Record](nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		store := &lostAnswers{Driver: d}
+		m, err := session.New[Data](store, &session.Options{RenewEvery: 10 * time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close(context.Background())
+		token := begin(t, m)
+		for after, renew := range map[time.Duration]func(ctx context.Context) error{
+			time.Minute: m.Renew,
+			10 * time.Minute: func(ctx context.Context) error { // by its age
+				_, err := m.Get(ctx)
+				return err
+			},
+		} {
+			time.Sleep(after)
+			ctx := m.Load(t.Context(), token)
+			store.lost = true
+			err := renew(ctx)
+			store.lost = false
+			next, changed, _ := m.Commit(ctx)
+			if err != nil || !changed {
+				t.Fatalf("a renewal that landed: %v, token given: %v", err, changed)
+			}
+			token = next
+			time.Sleep(time.Minute)
+			if got := user(t, m, token); got != "ann" {
+				t.Errorf("the token opens the session of %q", got)
+			}
+		}
+	})
 }

@@ -36,6 +36,12 @@ func (m *Manager[T]) renew(ctx context.Context, q *request[T], now *current[T]) 
 		r.renew(&t, driver.Floor(m.store.Now()), m.opts.RenewGrace, m.opts.MaxRequest)
 		return r, nil
 	})
+	if errors.Is(err, slidingttl.ErrAmbiguous) {
+		// If the token is the session's, the client must have it, or is logged out.
+		if landed, failed := m.store.Peek(ctx, now.key); failed == nil && sameHash(t.hash(), landed.Value.Token) {
+			e, err = landed, nil
+		}
+	}
 	switch {
 	case err == errUnchanged:
 		return nil

@@ -76,7 +76,7 @@ func (m *Manager[T]) session(now *current[T]) Session[T] {
 //
 // Errors: ErrEnded, ErrHeaderSent, *DataError, one that matches
 // slidingttl.ErrInvalid where the data is over Options.MaxData, the store's. None of
-// them leaves a change.
+// them leaves a change but the store's slidingttl.ErrAmbiguous, which may.
 func (m *Manager[T]) Update(ctx context.Context, f func(*T) error) (err error) {
 	defer mark(&err)
 	f = theirs(f)
