@@ -181,7 +181,7 @@ func (q *call) run(ctx context.Context) {
 		}
 		l := session.Login{User: q.user, Remember: q.remember}
 		if q.dice.IntN(4) == 0 {
-			l.Policy = q.policy()
+			l.Policy = q.policy(q.remember)
 		}
 		q.did = m.Login(ctx, l, nil)
 		q.logins--
@@ -317,8 +317,8 @@ func (q *call) loggedIn(given string, known, admitted, unknown bool) {
 		if q.depth == 1 && q.lost[q.id] {
 			l.end(q.calls)
 		}
-		if q.access(l, q.p, true); q.revokedAt[q.user] > q.at {
-			l.doubt() // a RevokeAll during the login may have ended it
+		if q.access(l, q.p, true); q.revokedAt[q.user] > q.at || !q.quiet() && q.count.nested > q.nestedBefore {
+			l.doubt() // a RevokeAll during the login may have ended it, or another login without an answer
 		}
 	}
 	if admitted {

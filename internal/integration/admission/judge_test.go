@@ -56,13 +56,15 @@ type policies struct {
 }
 
 func (p *policies) of(l *life) slidingttl.Policy {
+	q := p.normal
 	switch {
 	case l.own != nil:
-		return *l.own
+		q = *l.own
 	case l.remember:
-		return p.remember
+		q = p.remember
 	}
-	return p.normal
+	q.MaxLifetime = min(q.MaxLifetime, 100*365*24*time.Hour) // of a policy without a cap
+	return q
 }
 
 func handleOf(token string) string {

@@ -228,11 +228,14 @@ func (w *world) advance() {
 	w.now = time.Now()
 }
 
-// policy draws one of a session.
-func (w *world) policy() slidingttl.Policy {
+// policy draws one of a session. A remembered session has a cap, by which its cookie ends.
+func (w *world) policy(remember bool) slidingttl.Policy {
 	idle := []time.Duration{10 * time.Minute, 30 * time.Minute, 2 * time.Hour, 12 * time.Hour, 72 * time.Hour, 720 * time.Hour}[w.dice.IntN(6)]
 	p := slidingttl.Policy{IdleGrace: idle, MaxLifetime: idle * time.Duration([]int{1, 2, 8, 24}[w.dice.IntN(4)])}
 	p.MaxLifetime = min(p.MaxLifetime, 399*24*time.Hour)
+	if w.dice.IntN(6) == 0 && !remember {
+		p.MaxLifetime = slidingttl.NoCap
+	}
 	if w.dice.IntN(2) == 0 {
 		p.Slack = idle / 10
 	}
@@ -249,7 +252,7 @@ func (w *world) deploy(i int) {
 		w.history[r.index].until = w.now
 		w.waiting = slices.DeleteFunc(w.waiting, func(l waiting) bool { return l.r == r })
 	}
-	p := policies{normal: w.policy(), remember: w.policy(), from: w.now}
+	p := policies{normal: w.policy(false), remember: w.policy(true), from: w.now}
 	r := &release{index: len(w.history), skew: time.Duration(w.dice.Int64N(int64(2*skew))).Truncate(time.Millisecond) - skew}
 	w.history = append(w.history, p)
 	o := session.Options{
