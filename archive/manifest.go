@@ -45,8 +45,7 @@ type swap struct {
 	By      string   `json:"by"`      // random: a commit knows its own file by it
 }
 
-// swapVersion is the version of the layout. Version 1, which is still read, had other names for
-// merged files.
+// swapVersion is the version of the layout.
 const swapVersion = 2
 
 // catalog reads manifests.
@@ -54,8 +53,6 @@ type catalog struct {
 	bucket Bucket
 	swaps  kept[*swap]
 }
-
-var errBothVersions = fmt.Errorf("%w: an earlier version has changed the day after a later one: archive repair mends it", ErrVersion)
 
 // errShifting says that others changed the archive faster than it could be listed.
 var errShifting = errors.New("the archive changed during each listing")
@@ -143,13 +140,11 @@ func (c *catalog) list(ctx context.Context, span Span) (map[Day]*Manifest, error
 		switch {
 		case isForeign:
 			m.foreign = append(m.foreign, i.Name)
-		case isManifest && n == m.number: // of two versions
-			m.err = &CorruptError{File: i.Name, Err: errBothVersions}
 		case isManifest && n > m.number:
 			if m.number != 0 {
 				m.older = append(m.older, m.name)
 			}
-			m.number, m.name, m.err = n, i.Name, nil
+			m.number, m.name = n, i.Name
 		case isManifest:
 			m.older = append(m.older, i.Name)
 		default:
@@ -164,10 +159,6 @@ func (c *catalog) resolve(ctx context.Context, days map[Day]*Manifest) ([]Manife
 	all := make([]Manifest, 0, len(days))
 	for _, d := range slices.Sorted(maps.Keys(days)) {
 		m := days[d]
-		if m.err != nil {
-			all = append(all, m.unknown(m.err))
-			continue
-		}
 		if m.number == 0 {
 			m.sortOut(nil)
 			all = append(all, *m)
@@ -243,7 +234,7 @@ func (c *catalog) swap(ctx context.Context, name string) (*swap, error) {
 		if err := json.Unmarshal(content, s); err != nil {
 			return nil, &CorruptError{File: name, Err: err}
 		}
-		if s.Version < 1 || s.Version > swapVersion {
+		if s.Version != swapVersion {
 			return nil, &CorruptError{File: name, Err: fmt.Errorf("%w: it has version %d, and this program knows %d: update the program", ErrVersion, s.Version, swapVersion)}
 		}
 		return s, nil

@@ -24,8 +24,7 @@ type File struct {
 const (
 	batchPrefix    = "batch-"
 	mergePrefix    = "merged-"
-	formerMerge    = "merge-" // of version 1
-	manifestPrefix = "manifest-"
+	manifestPrefix = "_manifest-" // Hive, Athena and Spark skip names that begin with _
 	dataSuffix     = ".parquet"
 	manifestSuffix = ".json"
 	workPrefix     = "_"
@@ -56,7 +55,7 @@ func (f *File) own() string {
 }
 
 func manifestName(d Day, number int) string {
-	return fmt.Sprintf("%s_%s%06d%s", d.directory(), manifestPrefix, number, manifestSuffix)
+	return fmt.Sprintf("%s%s%06d%s", d.directory(), manifestPrefix, number, manifestSuffix)
 }
 
 // parseFile reads a data file's name, without its directory.
@@ -81,7 +80,7 @@ func parseFile(i Info, base string) (f File, ok bool) {
 	case batchPrefix:
 		f.mark = parts[1]
 		return f, len(f.mark) == 32 && !f.work
-	case mergePrefix, formerMerge:
+	case mergePrefix:
 		f.Merged = true
 		f.number, err = strconv.Atoi(parts[1])
 		return f, err == nil
@@ -89,16 +88,10 @@ func parseFile(i Info, base string) (f File, ok bool) {
 	return f, false
 }
 
-// parseManifest reads a manifest file's number from its name. The name begins with _ so that
-// Hive, Athena and Spark skip the file; that of a former version does not.
+// parseManifest reads a manifest file's number from its name.
 func parseManifest(base string) (number int, ok bool) {
-	rest, ok := strings.CutSuffix(base, manifestSuffix)
-	if !ok {
-		return 0, false
-	}
-	if rest, ok = strings.CutPrefix(strings.TrimPrefix(rest, "_"), manifestPrefix); !ok {
-		return 0, false
-	}
+	rest, named := strings.CutPrefix(base, manifestPrefix)
+	rest, ended := strings.CutSuffix(rest, manifestSuffix)
 	number, err := strconv.Atoi(rest)
-	return number, err == nil && number > 0
+	return number, named && ended && err == nil && number > 0
 }

@@ -168,34 +168,3 @@ func TestDeathsWithoutADay(t *testing.T) {
 		ok(t, err)
 	}
 }
-
-// An archive whose manifest files have their former names is read, compacted and forgotten as
-// it is.
-func TestFormerManifests(t *testing.T) {
-	b := newFake()
-	w := writer(t, b)
-	write(t, w, batch(0, 2, 0), batch(2, 4, 0))
-	compact(t, b)
-	for name, content := range maps.Clone(b.files) {
-		if strings.Contains(name, "/_manifest-") {
-			delete(b.files, name)
-			b.files[strings.Replace(name, "/_", "/", 1)] = content
-		}
-	}
-	write(t, writer(t, b), batch(0, 2, 0)) // the writer finds that the archive has it
-	if found := all(t, b); len(found) != 4 || len(b.files) != 2 {
-		t.Errorf("%d records in %q", len(found), slices.Sorted(maps.Keys(b.files)))
-	}
-	write(t, w, batch(4, 6, 0))
-	compact(t, b)
-	_, err := archive.Forget(t.Context(), b, archive.Selection{Keys: []string{"key-000001"}}, nil)
-	ok(t, err)
-	if found := all(t, b); len(found) != 5 {
-		t.Errorf("%d records", len(found))
-	}
-	_, err = archive.Retain(t.Context(), b, 1, &archive.RetainOptions{Apply: true, Now: func() time.Time { return noon.AddDate(0, 0, 3) }})
-	ok(t, err)
-	if names := files(t, b); len(names) != 1 || !strings.HasSuffix(names[0], "/_manifest-000004.json") {
-		t.Errorf("left are %q", names)
-	}
-}

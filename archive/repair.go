@@ -54,7 +54,7 @@ func (r *RepairReport) String() string {
 // may have records that were forgotten since: run [Forget] again. Then run Compact. A source may hand
 // over again what was lost.
 //
-// Repair may run beside other operations, and again. A day that a later version wrote stays as it is.
+// Repair may run beside other operations, and again. A day that another version wrote stays as it is.
 func Repair(ctx context.Context, b Bucket, opts *RepairOptions) (*RepairReport, error) {
 	o := driver.Given(opts)
 	r := &RepairReport{Applied: o.Apply}
@@ -78,7 +78,7 @@ func Repair(ctx context.Context, b Bucket, opts *RepairOptions) (*RepairReport, 
 // mend examines a day, and mends it if apply is true.
 func (r *Reader) mend(ctx context.Context, m *Manifest, apply bool) (found RepairReport, err error) {
 	found.Foreign = m.foreign
-	if errors.Is(m.err, ErrVersion) && !errors.Is(m.err, errBothVersions) {
+	if errors.Is(m.err, ErrVersion) {
 		return found, m.err
 	}
 	whole := map[string]bool{}
