@@ -31,6 +31,7 @@ require (
 	github.com/slidingttl/slidingttl/drivers/hot v0.1.0
 	github.com/slidingttl/slidingttl/drivers/redis v0.1.0
 	github.com/slidingttl/slidingttl/drivers/sql v0.1.0
+	github.com/slidingttl/slidingttl/middleware/gorillastore v0.1.0
 	golang.org/x/mod v0.42.0
 	golang.org/x/sync v0.24.0
 	golang.org/x/time v0.16.0

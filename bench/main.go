@@ -19,6 +19,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/slidingttl/slidingttl/bench/internal/gorilla"
 	"github.com/slidingttl/slidingttl/bench/internal/inmemory"
 	"github.com/slidingttl/slidingttl/bench/internal/pressure"
 	"github.com/slidingttl/slidingttl/bench/internal/rows"
@@ -33,6 +34,7 @@ func suites() []runner.Suite {
 	return []runner.Suite{
 		inmemory.Suite(),
 		sessions.Suite(),
+		gorilla.Suite(),
 		simulation.Suite(),
 		pressure.Suite(),
 		stores.Couchbase(),
