@@ -52,20 +52,22 @@ func releaseCopy(t *testing.T) (copied *tree, tags []string) {
 	changelog := filepath.Join(dir, "CHANGELOG.md")
 	text := copied.read(copied.modules[0], "CHANGELOG.md")
 	heading := "\n## " + copied.version + "\n"
-	without := strings.Replace(text, heading, "\n## Unreleased\n", 1)
+	if !strings.Contains(text, heading) { // nothing has changed since the last release
+		text = strings.Replace(text, "\n## ", heading+"\n## ", 1)
+	}
 	write := func(text string) {
 		t.Helper()
 		if err := os.WriteFile(changelog, []byte(text), 0o666); err != nil {
 			t.Fatal(err)
 		}
 	}
-	write(without)
-	git("commit", "-q", "--allow-empty", "-a", "-m", "have no heading")
+	write(strings.Replace(text, heading, "\n## Another\n", 1))
+	git("commit", "-q", "-a", "-m", "have no heading")
 	refuses(copied.version)
-	write(strings.Replace(without, "\n## Unreleased\n", heading, 1))
+	write(text)
 	refuses(copied.version) // the change is not committed
 	git("commit", "-q", "-a", "-m", "name it")
-	make := func(args ...string) string {
+	makeRelease := func(args ...string) string {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), "make", append([]string{"-s", "release", "VERSION=" + copied.version}, args...)...)
 		cmd.Dir = dir
@@ -75,10 +77,10 @@ func releaseCopy(t *testing.T) (copied *tree, tags []string) {
 		}
 		return out
 	}
-	if out := make(); !strings.Contains(out, "nothing was tagged") {
+	if out := makeRelease(); !strings.Contains(out, "nothing was tagged") {
 		t.Errorf("make release said %s", out)
 	}
-	make("APPLY=yes")
+	makeRelease("APPLY=yes")
 	refuses(copied.version) // it is there
 	cmd := exec.CommandContext(t.Context(), "git", "-C", dir, "tag", "--points-at", "HEAD")
 	list, err := output(cmd)
