@@ -12,7 +12,7 @@ import (
 )
 
 // Whole implements driver.Eraser. It scans the table, because Options.ScanIndex may lack records.
-func (d *Driver[T]) Whole() driver.Scanner { return unfiltered[T]{d} }
+func (d *Driver[T]) Whole(driver.Erasure) driver.Scanner { return unfiltered[T]{d} }
 
 type unfiltered[T any] struct{ *Driver[T] }
 

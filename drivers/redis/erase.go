@@ -13,12 +13,15 @@ import (
 )
 
 // Whole implements driver.Eraser. It shows keys of other types.
-func (d *Driver[T]) Whole() driver.Scanner { return unfiltered[T]{d} }
+func (d *Driver[T]) Whole(what driver.Erasure) driver.Scanner { return unfiltered[T]{d, what} }
 
-type unfiltered[T any] struct{ *Driver[T] }
+type unfiltered[T any] struct {
+	*Driver[T]
+	what driver.Erasure
+}
 
 func (u unfiltered[T]) Scan(ctx context.Context, from driver.Cursor, limit int) (driver.Page, error) {
-	return u.scan(ctx, from, limit, true)
+	return u.scan(ctx, from, limit, &u.what)
 }
 
 // EraseEnded implements driver.Eraser. Redis keeps no lives beside its records.

@@ -46,11 +46,11 @@ func (d *Driver[T]) Segments(ctx context.Context, n int) ([]driver.Cursor, error
 // a failover of a node its segment starts again, and Page.Restarted says so. Do not reshard a cluster during a scan: a record that
 // moves may be missed. A cursor from before slots changed nodes is a *driver.InvalidError.
 func (d *Driver[T]) Scan(ctx context.Context, from driver.Cursor, limit int) (driver.Page, error) {
-	return d.scan(ctx, from, limit, false)
+	return d.scan(ctx, from, limit, nil)
 }
 
-// scan is Scan, with keys of other types or without.
-func (d *Driver[T]) scan(ctx context.Context, from driver.Cursor, limit int, others bool) (driver.Page, error) {
+// scan is Scan, or what Whole is to return.
+func (d *Driver[T]) scan(ctx context.Context, from driver.Cursor, limit int, what *driver.Erasure) (driver.Page, error) {
 	var at []place
 	err := driver.DecodeCursor(from, &at)
 	now := slices.IndexFunc(at, func(p place) bool { return !p.Done })
@@ -91,8 +91,18 @@ func (d *Driver[T]) scan(ctx context.Context, from driver.Cursor, limit int, oth
 	if slices.ContainsFunc(at, func(p place) bool { return !p.Done }) {
 		page.Next = driver.EncodeCursor(at)
 	}
+	if what != nil {
+		keys = slices.DeleteFunc(keys, func(key string) bool {
+			name := key[len(d.opts.Prefix):]
+			has := what.Has(name)
+			if !has {
+				page.Records = append(page.Records, driver.Scanned{Key: name})
+			}
+			return !has
+		})
+	}
 	for keys := range slices.Chunk(keys, batchSize/3) {
-		if err := d.describe(ctx, client, keys, &page, others); err != nil {
+		if err := d.describe(ctx, client, keys, &page, what != nil); err != nil {
 			return driver.Page{}, err
 		}
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 // Whole implements driver.Eraser.
-func (t *table) Whole() driver.Scanner { return t }
+func (t *table) Whole(driver.Erasure) driver.Scanner { return t }
 
 // EraseEnded implements driver.Eraser. It reads the keys of all lives that wait for a sweeper in the
 // table of Options.Replaced and Options.Deletes, if there is one, whatever the options.

@@ -9,8 +9,9 @@ import (
 // Eraser is a driver whose store may hold more of a person than its scans show and Delete removes.
 type Eraser interface {
 	// Whole returns a Scanner of all that the store holds, also of what options of the driver leave
-	// out of its own scans. What is under the driver's keys and is no record is Scanned.Other there.
-	Whole() Scanner
+	// out of its own scans. What is under keys of what and is no record is Scanned.Other there. Of
+	// other keys it may return the key alone.
+	Whole(what Erasure) Scanner
 
 	// EraseEnded removes the lives that the store keeps beside its records, of all keys of what, and
 	// returns their number: those that wait for an archive, or stand apart from a record that is gone.

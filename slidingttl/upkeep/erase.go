@@ -105,13 +105,13 @@ func Erase[T any](ctx context.Context, d Store[T], opts *EraseOptions) (*EraseRe
 		}
 		return r, err
 	}
+	o.Keys = slices.Compact(slices.Sorted(slices.Values(o.Keys)))
+	what := driver.Erasure{Keys: o.Keys, Prefix: o.Prefix}
 	var scanner driver.Scanner = d
 	more, _ := driver.As[driver.Eraser](d)
 	if more != nil {
-		scanner = more.Whole()
+		scanner = more.Whole(what)
 	}
-	o.Keys = slices.Compact(slices.Sorted(slices.Values(o.Keys)))
-	what := driver.Erasure{Keys: o.Keys, Prefix: o.Prefix}
 	if len(o.Keys) > 0 {
 		raw, ok := driver.As[driver.RawReader](d)
 		if !ok {

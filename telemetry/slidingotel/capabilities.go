@@ -129,7 +129,9 @@ func (d *Driver[T]) Mend(ctx context.Context, key string, apply bool) (_ string,
 }
 
 // Whole implements driver.Eraser. Its calls are not traced.
-func (d *Driver[T]) Whole() driver.Scanner { return below[driver.Eraser](d).Whole() }
+func (d *Driver[T]) Whole(what driver.Erasure) driver.Scanner {
+	return below[driver.Eraser](d).Whole(what)
+}
 
 // EraseEnded implements driver.Eraser.
 func (d *Driver[T]) EraseEnded(ctx context.Context, what driver.Erasure, apply bool) (_, _ int64, err error) {
