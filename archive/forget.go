@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/parquet-go/parquet-go"
+
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -337,7 +339,11 @@ func (f *forgetter) selectLives(ctx context.Context, m *Manifest) error {
 	for _, file := range all {
 		found, err := f.indexes.count(ctx, file, f.what)
 		if err == nil && found.n > 0 && len(all) > 1 {
-			_, _, err = f.indexes.copies(ctx, file, f.what, lives, true)
+			err = f.indexes.each(ctx, file, f.what, func(life identity, _ parquet.Value, matches bool) {
+				if matches {
+					lives[life] = true
+				}
+			})
 		}
 		if err != nil && !errors.Is(err, ErrCorrupt) && !gone(err) {
 			return err
@@ -365,11 +371,16 @@ func (f *forgetter) look(ctx context.Context, r *ForgetReport, d Day, file File,
 // is a *LockedError, which is noted.
 func (f *forgetter) holds(ctx context.Context, d Day, file File) (hit, error) {
 	found, err := f.indexes.count(ctx, file, f.what)
-	if err == nil && len(f.lives[d]) > 0 {
-		var n, null int64
-		n, null, err = f.indexes.copies(ctx, file, f.what, f.lives[d], false)
-		found.n += n
-		found.null -= null
+	if lives := f.lives[d]; err == nil && len(lives) > 0 {
+		err = f.indexes.each(ctx, file, f.what, func(life identity, v parquet.Value, matches bool) {
+			if matches || !lives[life] {
+				return
+			}
+			found.n++
+			if v.IsNull() {
+				found.null--
+			}
+		})
 	}
 	if errors.Is(err, ErrCorrupt) {
 		return hit{}, fmt.Errorf("it may hold selected records: %w", err)

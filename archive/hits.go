@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/bloom"
@@ -102,10 +103,11 @@ func (x *indexes) count(ctx context.Context, f File, of *selector) (all hit, err
 	if len(of.Keys) > 0 {
 		all.keys = map[string]int64{}
 	}
+	names := i.layout.schema.Columns()
 	for n, g := range i.file.RowGroups() {
 		columns := i.file.Metadata().RowGroups[n].Columns
 		for at, c := range columns {
-			if path := i.layout.schema.Columns()[at]; len(c.MetaData.PathInSchema) != len(path) || c.MetaData.PathInSchema[0] != path[0] {
+			if !slices.Equal(c.MetaData.PathInSchema, names[at]) {
 				return all, s.blame(fmt.Errorf("column %d has two names", at))
 			}
 		}
@@ -136,36 +138,28 @@ func (x *indexes) count(ctx context.Context, f File, of *selector) (all hit, err
 	return all, nil
 }
 
-// copies returns how many records of a file are of lives, and do not match themselves, and how many of these
-// lack a value in the column. With add it adds the lives of matching records to lives instead.
-func (x *indexes) copies(ctx context.Context, f File, of *selector, lives map[identity]bool, add bool) (n, null int64, err error) {
+// each calls do for each record of a file: the life it is of, its value in the column and whether that matches.
+func (x *indexes) each(ctx context.Context, f File, of *selector, do func(life identity, v parquet.Value, matches bool)) error {
 	s := &section{ctx: ctx, bucket: x.bucket, name: f.Name}
 	i, err := x.open(s, f)
 	if err != nil {
-		return 0, 0, err
+		return err
 	}
 	t := of.in(i.layout)
 	for _, g := range i.file.RowGroups() {
 		records, err := i.read(s, g, 0, g.NumRows(), false)
 		if err != nil {
-			return 0, 0, s.blame(err)
+			return s.blame(err)
 		}
 		for _, a := range records {
-			value, matches, err := t.match(&a)
-			switch {
-			case err != nil:
-				return 0, 0, err
-			case matches && add:
-				lives[a.identity()] = true
-			case !matches && lives[a.identity()]:
-				n++
-				if value.IsNull() {
-					null++
-				}
+			v, matches, err := t.match(&a)
+			if err != nil {
+				return err
 			}
+			do(a.identity(), v, matches)
 		}
 	}
-	return n, null, nil
+	return nil
 }
 
 // eachValue calls do with the values of a column of some size, in order. They are valid during the call.
