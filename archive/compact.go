@@ -169,7 +169,7 @@ func (c *compactor) merge(ctx context.Context, m *Manifest, heads []*head, colum
 	for _, h := range heads {
 		files = append(files, h.file)
 	}
-	into, err := output(ctx, c.bucket, m, columns, mergedHeads(ctx, heads, nil))
+	into, err := output(ctx, c.bucket, m, columns, merged(ctx, heads, nil))
 	if err != nil {
 		return err
 	}

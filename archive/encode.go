@@ -33,14 +33,16 @@ type encoder struct {
 	*layout
 	w     *parquet.GenericWriter[any]
 	sum   hash.Hash
+	to    io.Writer
+	size  int64
 	rows  int64
 	cells cells
 	group struct{ rows, bytes int }
 }
 
 func newEncoder(w io.Writer, l *layout, c *zstd.Codec) *encoder {
-	e := &encoder{layout: l, sum: sha256.New()}
-	e.w = parquet.NewGenericWriter[any](io.MultiWriter(w, e.sum), l.schema,
+	e := &encoder{layout: l, sum: sha256.New(), to: w}
+	e.w = parquet.NewGenericWriter[any](e, l.schema,
 		parquet.Compression(c),
 		parquet.WriteBufferSize(writeBuffer),
 		parquet.CreatedBy("slidingttl", "archive", "1"),
@@ -51,6 +53,14 @@ func newEncoder(w io.Writer, l *layout, c *zstd.Codec) *encoder {
 		parquet.SortingWriterConfig(parquet.SortingColumns(
 			parquet.Ascending(colKey), parquet.Ascending(colSource), parquet.Ascending(colGeneration))))
 	return e
+}
+
+// Write implements io.Writer, for the file's bytes.
+func (e *encoder) Write(p []byte) (int, error) {
+	n, err := e.to.Write(p)
+	_, _ = e.sum.Write(p[:n])
+	e.size += int64(n)
+	return n, err
 }
 
 func (e *encoder) add(a *Archived) error {

@@ -446,12 +446,12 @@ func (f *forgetter) rewriteFile(ctx context.Context, m *Manifest, file File) ([]
 	if err := checkSum(ctx, f.bucket, file); err != nil {
 		return nil, err
 	}
-	_, l, err := openFile(&section{ctx: ctx, bucket: f.bucket, name: file.Name}, file.Size)
+	i, err := openFile(&section{ctx: ctx, bucket: f.bucket, name: file.Name}, file.Size)
 	if err != nil {
 		return nil, err
 	}
-	t, lives := f.what.in(l), f.lives[m.Day]
-	return output(ctx, f.bucket, m, l.columns(), filter(rows(ctx, f.bucket, file), func(a *Archived) (bool, error) {
+	t, lives := f.what.in(i.layout), f.lives[m.Day]
+	return output(ctx, f.bucket, m, i.layout.columns(), filter(rows(ctx, f.bucket, file), func(a *Archived) (bool, error) {
 		_, selected, err := t.match(a)
 		return !selected && (len(lives) == 0 || !lives[a.identity()]), err
 	}))

@@ -47,14 +47,11 @@ func (k *kept[T]) get(name string, read func() (T, error)) (T, error) {
 // indexes reads files by their indexes, which it keeps.
 type indexes struct {
 	bucket Bucket
-	kept   kept[index]
+	kept   kept[*index]
 }
 
-func (x *indexes) open(s *section, f File) (index, error) {
-	return x.kept.get(f.Name, func() (index, error) {
-		file, l, err := openFile(s, f.Size)
-		return index{file, l}, err
-	})
+func (x *indexes) open(s *section, f File) (*index, error) {
+	return x.kept.get(f.Name, func() (*index, error) { return openFile(s, f.Size) })
 }
 
 // find returns the records of a file under key.

@@ -64,7 +64,7 @@ func (h *head) open(ctx context.Context, check bool) error {
 	}
 	h.columns = file.layout.columns()
 	switch {
-	case file.layout.valueBytes(file.file)/max(1, h.file.Rows) >= longValue:
+	case file.valueBytes()/max(1, h.file.Rows) >= longValue:
 		s.content = nil
 		h.more, h.stop = iter.Pull2(func(yield func(mergeEntry, error) bool) { file.withoutValues(s, yield) })
 	case s.content == nil:
@@ -99,8 +99,8 @@ func (h *head) load(ctx context.Context, check bool) (*section, *index, error) {
 			return nil, nil, err
 		}
 	}
-	f, l, err := openFile(s, h.file.Size)
-	return s, &index{f, l}, err
+	i, err := openFile(s, h.file.Size)
+	return s, i, err
 }
 
 // withoutValues yields the records of a file, each with a function that reads its value.
@@ -134,7 +134,7 @@ func (i *index) value(s *section, g parquet.RowGroup, row int64) (value []byte, 
 // that is longer than a chunk: unpacked they may have any size.
 func (h *head) fill(s *section, file *index) error {
 	atOnce := int64(64)
-	if file.layout.valueBytes(file.file) > wholeFile {
+	if file.valueBytes() > wholeFile {
 		atOnce = 1
 		h.unpack.Lock()
 		defer h.unpack.Unlock()
@@ -223,25 +223,11 @@ func openHeads(ctx context.Context, b Bucket, files []File, check bool) []*head 
 	return heads
 }
 
-// merged yields the records of several files in order, the latest version of each life. It begins
-// after the life after; nil: at the first.
+// merged yields the records of several open files in order, the latest version of each life, and closes
+// the files. It begins after the life after; nil: at the first. A record is valid until the next one.
 //
 // A fault in a file is yielded as an error, and the rest of that file is left out.
-func merged(ctx context.Context, b Bucket, files []File, after *identity) iter.Seq2[Archived, error] {
-	return func(yield func(Archived, error) bool) {
-		for a, err := range mergedHeads(ctx, openHeads(ctx, b, files, false), after) {
-			if a == nil {
-				a = new(Archived)
-			}
-			if !yield(*a, err) {
-				return
-			}
-		}
-	}
-}
-
-// mergedHeads is merged for open files, which it closes.
-func mergedHeads(ctx context.Context, all []*head, after *identity) iter.Seq2[*Archived, error] {
+func merged(ctx context.Context, all []*head, after *identity) iter.Seq2[*Archived, error] {
 	return func(yield func(*Archived, error) bool) {
 		defer func() {
 			for _, h := range all {

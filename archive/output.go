@@ -21,9 +21,8 @@ func output(ctx context.Context, b Bucket, m *Manifest, columns map[string]Colum
 	for more && err == nil {
 		f := File{Merged: true, number: m.number + 1}
 		err = b.Create(ctx, m.Day.directory(), func(w io.Writer) (string, error) {
-			counted := &counter{w: w}
-			e := newEncoder(counted, newLayout(columns), mergeCodec)
-			for more && err == nil && counted.n < mergeBytes {
+			e := newEncoder(w, newLayout(columns), mergeCodec)
+			for more && err == nil && e.size < mergeBytes {
 				if err := errors.Join(ctx.Err(), e.add(a)); err != nil {
 					return "", err
 				}
@@ -34,7 +33,7 @@ func output(ctx context.Context, b Bucket, m *Manifest, columns map[string]Colum
 				return "", err
 			}
 			sum, err := e.close()
-			f.Rows, f.SHA256, f.Size = e.rows, sum, counted.n
+			f.Rows, f.SHA256, f.Size = e.rows, sum, e.size
 			f.Name = mergeName(m.Day, f.number, f.Rows, sum)
 			return workName(f.Name), err
 		})
@@ -44,16 +43,4 @@ func output(ctx context.Context, b Bucket, m *Manifest, columns map[string]Colum
 		files = append(files, f)
 	}
 	return files, err
-}
-
-// counter counts what is written.
-type counter struct {
-	w io.Writer
-	n int64
-}
-
-func (c *counter) Write(p []byte) (int, error) {
-	n, err := c.w.Write(p)
-	c.n += int64(n)
-	return n, err
 }

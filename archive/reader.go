@@ -82,12 +82,15 @@ func (r *Reader) day(ctx context.Context, m Manifest) iter.Seq2[Archived, error]
 			if m.err != nil && !yield(Archived{}, m.err) {
 				return
 			}
-			for a, err := range merged(ctx, r.bucket, m.Files, last) {
+			for a, err := range merged(ctx, openHeads(ctx, r.bucket, m.Files, false), last) {
 				if gone(err) && tries < attempts {
 					replaced = true
 					break
 				}
-				if !yield(a, err) || err != nil && !errors.Is(err, ErrCorrupt) {
+				if a == nil {
+					a = new(Archived)
+				}
+				if !yield(*a, err) || err != nil && !errors.Is(err, ErrCorrupt) {
 					return
 				}
 				if err == nil {

@@ -14,15 +14,15 @@ import (
 func rows(ctx context.Context, b Bucket, file File) iter.Seq2[Archived, error] {
 	return func(yield func(Archived, error) bool) {
 		s := &section{ctx: ctx, bucket: b, name: file.Name}
-		f, l, err := openFile(s, file.Size)
+		i, err := openFile(s, file.Size)
 		if err != nil {
 			yield(Archived{}, err)
 			return
 		}
 		n := int64(0)
-		long := l.valueBytes(f) / max(1, file.Rows) // read few records at once if their values are long, to bound memory
-		for _, g := range f.RowGroups() {
-			for a, err := range groupRecords(s, g, l, 0, min(64, 1+(256<<10)/max(1, long))) {
+		long := i.valueBytes() / max(1, file.Rows) // read few records at once if their values are long, to bound memory
+		for _, g := range i.file.RowGroups() {
+			for a, err := range groupRecords(s, g, i.layout, 0, min(64, 1+(256<<10)/max(1, long))) {
 				n++
 				if !yield(a, err) || err != nil {
 					return
@@ -36,9 +36,9 @@ func rows(ctx context.Context, b Bucket, file File) iter.Seq2[Archived, error] {
 }
 
 // valueBytes returns the size of a file's values, unpacked.
-func (l *layout) valueBytes(f *parquet.File) (n int64) {
-	for _, g := range f.Metadata().RowGroups {
-		n += g.Columns[l.value].MetaData.TotalUncompressedSize
+func (i *index) valueBytes() (n int64) {
+	for _, g := range i.file.Metadata().RowGroups {
+		n += g.Columns[i.layout.value].MetaData.TotalUncompressedSize
 	}
 	return n
 }

@@ -64,14 +64,16 @@ func readAll(ctx context.Context, b Bucket, name string) ([]byte, error) {
 const readBuffer = 16 << 10
 
 // openFile reads a file's footer and indexes.
-func openFile(s *section, size int64) (f *parquet.File, l *layout, err error) {
+func openFile(s *section, size int64) (i *index, err error) {
 	defer func() {
 		if r := recover(); r != nil { // parquet-go trusts some numbers of a footer
 			err = s.blame(fmt.Errorf("its footer cannot be read: %v", r))
 		}
 	}()
-	if f, err = parquet.OpenFile(s, size, parquet.ReadBufferSize(readBuffer), parquet.OptimisticRead(true), parquet.SkipBloomFilters(true), parquet.SkipMagicBytes(true)); err == nil {
-		l, err = layoutOf(f.Schema())
+	f, err := parquet.OpenFile(s, size, parquet.ReadBufferSize(readBuffer), parquet.OptimisticRead(true), parquet.SkipBloomFilters(true), parquet.SkipMagicBytes(true))
+	if err != nil {
+		return nil, s.blame(err)
 	}
-	return f, l, s.blame(err)
+	l, err := layoutOf(f.Schema())
+	return &index{f, l}, s.blame(err)
 }
