@@ -38,8 +38,8 @@ func (t *table) Scan(ctx context.Context, from driver.Cursor, limit int) (driver
 	return page, nil
 }
 
-// Dying implements driver.Dying, by the index on sweep_at, which is never later than the expiry of a live
-// row. Of the dead that Options.Retain keeps it reads those that no Sweeper has seen yet.
+// Dying implements driver.Dying. It reads by the index on sweep_at, which is never later than the expiry
+// of a live row. Of the dead that Options.Retain keeps it reads those that no Sweeper has seen yet.
 func (t *table) Dying(ctx context.Context, now, until driver.Instant, limit int) ([]driver.Scanned, error) {
 	if err := driver.CheckScan("limit", limit); err != nil {
 		return nil, err
