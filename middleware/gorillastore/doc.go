@@ -63,7 +63,8 @@
 // no error. Keys to sign cookies with are not needed.
 //
 // By default the cookie is Secure, HttpOnly, SameSite=Lax, for the path /, and lasts until the
-// browser closes. Store.Options and session.Options change that. Over plain http, other than on
+// browser closes. Store.Options and session.Options change that. As on other stores of gorilla, Cache-Control
+// and Vary are the program's to set. Over plain http, other than on
 // localhost, a browser does not send it until Secure is turned off. MaxAge is how long the browser keeps the cookie; how long the
 // session lives is said by the policy.
 //

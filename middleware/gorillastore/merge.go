@@ -45,8 +45,9 @@ func decode(b []byte) (v values, err error) {
 // merger makes of what the store has what it is to have.
 type merger struct {
 	name      string
-	read      []byte // what the request has read; nil: unknown, so that what is saved replaces all
+	read      []byte // what the request has read; nil: no session
 	was       values // of read
+	replaces  bool   // what is saved replaces all
 	saved     values // as gob has them, not as the program does
 	encoded   []byte // of saved
 	unchanged bool   // between was and saved
@@ -67,19 +68,17 @@ func newMerger(name string, was []byte, v values) (m *merger, err error) {
 	if m.saved, err = decode(m.encoded); err != nil {
 		return nil, err
 	}
-	if was != nil {
-		if m.was, err = decode(was); err != nil {
-			return nil, err
-		}
-		m.unchanged = reflect.DeepEqual(m.was, m.saved)
+	if m.was, err = decode(was); err != nil {
+		return nil, err
 	}
+	m.stored, m.unchanged = m.encoded, reflect.DeepEqual(m.was, m.saved)
 	return m, nil
 }
 
 // apply changes what the store has. It may be called again.
 func (m *merger) apply(d *Data) (err error) {
 	m.result, m.stored = nil, m.encoded
-	if d.Name == "" || m.read == nil {
+	if d.Name == "" || m.replaces {
 		*d = Data{Name: m.name, Values: m.encoded}
 		return nil
 	}

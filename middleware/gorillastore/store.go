@@ -123,7 +123,8 @@ func tokenOf(r *http.Request, name string) string {
 // an error no change is written and no cookie is sent.
 func (s *Store) Save(r *http.Request, w http.ResponseWriter, v *gorilla.Session) error {
 	visit := s.visits.of(v)
-	if visit == nil {
+	foreign := visit == nil
+	if foreign {
 		visit = s.visit(tokenOf(r, v.Name()))
 		v.ID = ""
 	}
@@ -141,7 +142,7 @@ func (s *Store) Save(r *http.Request, w http.ResponseWriter, v *gorilla.Session)
 	if err != nil {
 		return err
 	}
-	m.resolve = s.merge
+	m.resolve, m.replaces = s.merge, foreign || visit.bad != nil
 	now, err := s.sessions.Get(ctx)
 	if err != nil {
 		return err
@@ -154,10 +155,7 @@ func (s *Store) Save(r *http.Request, w http.ResponseWriter, v *gorilla.Session)
 		m.wins = true
 		err = s.sessions.Login(ctx, login, m.apply)
 	case replaces && now.ID != "":
-		if err = s.sessions.Destroy(ctx); err != nil {
-			break
-		}
-		fallthrough
+		err = s.replace(ctx, m)
 	case now.ID == "":
 		err = s.sessions.Update(ctx, m.apply)
 	default:
@@ -167,6 +165,30 @@ func (s *Store) Save(r *http.Request, w http.ResponseWriter, v *gorilla.Session)
 		return err
 	}
 	return s.answer(ctx, w, v, m)
+}
+
+// replace begins an anonymous session in place of the request's, with the values of that as they are
+// now. A change that is written just before it ends is lost.
+func (s *Store) replace(ctx context.Context, m *merger) error {
+	if !m.replaces {
+		now, err := s.sessions.Refresh(ctx)
+		if err != nil {
+			return err
+		}
+		if now.ID == "" {
+			return session.ErrEnded
+		}
+		if err := s.sessions.Update(ctx, m.apply); err != nil {
+			return err
+		}
+	}
+	if err := s.sessions.Destroy(ctx); err != nil {
+		return err
+	}
+	return s.sessions.Update(ctx, func(d *Data) error {
+		*d = Data{Name: m.name, Values: m.stored}
+		return nil
+	})
 }
 
 // update writes the session that the request has, and sends its cookie if that needs to be renewed.
