@@ -5,6 +5,9 @@
 // so that any of them answers any call, and may be killed.
 //
 //	go run ./examples/mcp -driver redis -address redis://localhost:6379 -addr localhost:8084
+//	curl -H 'Authorization: Bearer ann-token' -H 'Content-Type: application/json' \
+//		-H 'Accept: application/json, text/event-stream' http://localhost:8084 \
+//		-d '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"basket_open","arguments":{}}}'
 //
 // The tools are in baskets.go. The principal is the user of the bearer token: "ann-token" is ann's, and
 // "bob-token" bob's. A server that people use verifies tokens of its authorization server.

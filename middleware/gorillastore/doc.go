@@ -53,7 +53,8 @@
 // counts from the login. A user who is removed from Values is logged out, and what else Values has
 // goes on in an anonymous session. For a new token at other times set session.ID to "" before Save.
 //
-// Sessions().RevokeAll ends the sessions of a user, and List shows them.
+// Sessions().RevokeAll ends the sessions of a user, and List shows them. A login beyond
+// Options.Sessions.MaxPerUser, by default 32, ends the user's session that was begun first.
 //
 // # The cookie
 //

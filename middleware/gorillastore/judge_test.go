@@ -16,7 +16,7 @@ import (
 
 const judgeSteps = 4000 // some hours, which a session lives
 
-var worldsFlag = flag.Uint64("gorilla.worlds", 4, "worlds of TestJudge")
+var worldsFlag = flag.Uint64("gorilla.worlds", 2, "worlds of TestJudge")
 
 // told is what the judge knows of a session that a token opened.
 type told struct {

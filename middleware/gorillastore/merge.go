@@ -7,6 +7,8 @@ import (
 	"reflect"
 	"slices"
 
+	gorilla "github.com/gorilla/sessions"
+
 	"github.com/slidingttl/slidingttl/slidingttl"
 )
 
@@ -132,19 +134,22 @@ func (m *merger) merged(stored values) (values, error) {
 	return result, nil
 }
 
-// update gives a session's values what other requests have changed. The others stay as the program
+// update gives a session the values that other requests have changed. The others stay as the program
 // has them.
-func (m *merger) update(v values) {
+func (m *merger) update(s *gorilla.Session) {
 	if m.result == nil {
 		return
 	}
-	maps.DeleteFunc(v, func(key, _ any) bool {
+	if s.Values == nil {
+		s.Values = values{}
+	}
+	maps.DeleteFunc(s.Values, func(key, _ any) bool {
 		_, ok := m.result[key]
 		return !ok
 	})
 	for key, next := range m.result {
 		if !reflect.DeepEqual(next, m.saved[key]) {
-			v[key] = next
+			s.Values[key] = next
 		}
 	}
 }

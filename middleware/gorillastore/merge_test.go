@@ -96,6 +96,26 @@ func TestMerge(t *testing.T) {
 	}
 }
 
+// TestNoMap: a program may empty a session by a nil map.
+func TestNoMap(t *testing.T) {
+	run(t, nil, func(t *testing.T, a *site) {
+		b := a.browser()
+		b.set("k", 1)
+		q := b.request()
+		s := q.get()
+		b.like().set("other", 1)
+		s.Values = nil
+		if err := s.Save(q.r, q.w); err != nil {
+			t.Fatal(err)
+		}
+		for key, want := range map[any]any{"k": nil, "other": 1} {
+			if b.has(key, want, "emptied"); s.Values[key] != want {
+				t.Errorf("after Save %v is %v", key, s.Values[key])
+			}
+		}
+	})
+}
+
 // add is a Merge for a program that counts.
 func add(_, was, stored, saved any) (any, error) {
 	n := func(v any) int { i, _ := v.(int); return i }

@@ -197,7 +197,7 @@ func (s *Store) update(ctx context.Context, w http.ResponseWriter, v *gorilla.Se
 		return err
 	}
 	unchanged := m.unchanged && m.result == nil
-	m.update(v.Values)
+	m.update(v)
 	visit.read = m.stored
 	now, err := s.sessions.Get(ctx)
 	if err != nil {
@@ -236,7 +236,7 @@ func (s *Store) answer(ctx context.Context, w http.ResponseWriter, v *gorilla.Se
 	// What comes later in the request may need yet another token.
 	next := s.visit(token)
 	if v.ID = now.ID; m != nil {
-		m.update(v.Values)
+		m.update(v)
 		next.read = m.stored
 	}
 	s.visits.add(v, next)
