@@ -33,7 +33,7 @@
 // Flash messages, and any other value of the type []any, are merged: what either request has taken
 // is gone, and what either has added is there. If both changed the same key, Options.Merge
 // decides. Without it the later Save returns a [*ConflictError] and writes nothing, even where both
-// wrote the same value, because that may have been a counter. Only a Save that logs in does without: its own
+// wrote the same value, because that may have been a counter. A Save that logs in has no conflicts: its own
 // values win, so that a form that was submitted twice logs in once.
 //
 // What a value points to counts as part of the value: Save compares what gob makes of it.
@@ -42,8 +42,8 @@
 //
 // A Save with a negative Options.MaxAge ends the session on the server and in the client. A MaxAge
 // of zero does not: it makes a cookie that lasts until the browser closes, as gorilla's Options
-// say. A request that had read the session before cannot bring it back: its Save returns
-// [session.ErrEnded], and sends no cookie.
+// say. A request that had read the session before cannot bring it back: a Save that changes something
+// returns [session.ErrEnded], and sends no cookie.
 //
 // # Login and session fixation
 //
