@@ -305,3 +305,35 @@ func TestLoginOnAServerThatIsBehind(t *testing.T) {
 		}
 	}
 }
+
+// TestLoginEndsTheDeadFirst: the session that a login ends is one that has just expired, or does not decode, before
+// one that lives.
+func TestLoginEndsTheDeadFirst(t *testing.T) {
+	for _, why := range []string{"expired", "does not decode"} {
+		s := newSite(t, &session.Options{MaxPerUser: 2, OnError: func(context.Context, error) {}})
+		ctx := s.visit("")
+		if err := s.sessions.Login(ctx, session.Login{User: "ann", Remember: true}, nil); err != nil {
+			t.Fatal(err)
+		}
+		lives := s.leave(ctx, "")
+		s.clock.Advance(time.Second)
+		dies := begin(t, s.sessions)
+		if why == "expired" {
+			s.clock.Advance(33*time.Minute + 30*time.Second) // another server may still know it
+		} else {
+			bad := "s:" + s.get(dies).ID
+			s.store.onCalls(func(op, key string) error {
+				if op == "read" && key == bad {
+					return &slidingttl.InvalidError{Field: "record", Value: "text", Rule: "must decode"}
+				}
+				return nil
+			})
+		}
+		third := begin(t, s.sessions)
+		for _, token := range []string{lives, third} {
+			if got := user(t, s.sessions, token); got != "ann" {
+				t.Errorf("%s: a token opens the session of %q", why, got)
+			}
+		}
+	}
+}

@@ -193,7 +193,7 @@ func (q *request[T]) has(key string) bool {
 // mask is the token of was that a second submission of this request shows. This request may have renewed it.
 func (q *request[T]) mask(was *current[T]) token {
 	text, _ := q.transport.Token(q.r)
-	if t, ok := parseToken(text); ok && t.key(q.m.opts.KeyPrefix) == was.key {
+	if t, ok := parseToken(text); ok {
 		return t
 	}
 	return was.token

@@ -238,7 +238,7 @@ func (m *Manager[T]) gone(ctx context.Context, user string, not ...string) (gone
 	for _, s := range members {
 		e, ok := found[m.key(s.ID)]
 		gone[s.ID] = ok && e.Value.Kind != live || !ok && err == nil
-		dead[s.ID] = !ok || e.ExpiresAt <= at // a session that does not decode opens to nobody here
+		dead[s.ID] = e.ExpiresAt <= at // or it does not decode, and opens to nobody here
 	}
 	return gone, dead, nil
 }
