@@ -137,7 +137,7 @@ func (d *Directory) list(ctx context.Context, prefix string, temporary bool) ite
 		}
 		for _, dir := range dirs {
 			name := dir.Name() + "/"
-			_, _, isDay := dayIn(name)
+			isDay := strings.HasPrefix(name, dayPrefix) || name == quarantinePrefix
 			linked := dir.Type()&fs.ModeSymlink != 0
 			if !isDay && name != checkpointPrefix || !dir.IsDir() && !linked || !strings.HasPrefix(name, prefix) && !strings.HasPrefix(prefix, name) {
 				continue

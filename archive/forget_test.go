@@ -407,24 +407,36 @@ func TestForgetManyKeys(t *testing.T) {
 	}
 }
 
-// A file of others, which engines read, may hold a person: no Forget passes over it.
+// A file of others, which engines read, may hold a person: no Forget passes over it, nor Verify.
 func TestForgetForeignFile(t *testing.T) {
-	b := people(t)
-	i := slices.IndexFunc(files(t, b), func(name string) bool { return strings.HasSuffix(name, ".parquet") })
-	name := files(t, b)[i]
-	copied := name[:strings.LastIndex(name, "/")+1] + "copy.parquet"
-	b.files[copied] = b.files[name]
-	for _, o := range []archive.ForgetOptions{{DryRun: true}, {}, {}, {DryRun: true}} {
-		r, err := archive.Forget(t.Context(), b, archive.Selection{Prefix: "user:3:"}, &o)
-		if !errors.Is(err, archive.ErrCorrupt) || len(r.Problems) == 0 || !strings.Contains(r.Problems[0], copied) || r.Days != 3 {
-			t.Errorf("%+v, %v", r, err)
-		}
-	}
-	delete(b.files, copied)
-	r, err := archive.Forget(t.Context(), b, archive.Selection{Prefix: "user:3:"}, nil)
-	ok(t, err)
-	if r.Records != 0 {
-		t.Errorf("%+v", r)
+	for name, copied := range map[string]func(dir, base string) string{
+		"in a day":            func(dir, base string) string { return dir + "/copy.parquet" },
+		"a copy of a day":     func(dir, base string) string { return dir + ".bak/" + base },
+		"a day without a day": func(dir, base string) string { return "day=backup/" + base },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := people(t)
+			i := slices.IndexFunc(files(t, b), func(name string) bool { return strings.HasSuffix(name, ".parquet") })
+			name := files(t, b)[i]
+			dir, base, _ := strings.Cut(name, "/")
+			copied := copied(dir, base)
+			b.files[copied] = b.files[name]
+			for _, o := range []archive.ForgetOptions{{DryRun: true}, {}, {}, {DryRun: true}} {
+				r, err := archive.Forget(t.Context(), b, archive.Selection{Prefix: "user:3:"}, &o)
+				if !errors.Is(err, archive.ErrCorrupt) || len(r.Problems) == 0 || !strings.Contains(fmt.Sprint(r.Problems), copied) {
+					t.Errorf("%+v, %v", r, err)
+				}
+			}
+			if r, err := archive.NewReader(b).Verify(t.Context(), nil); !errors.Is(err, archive.ErrCorrupt) || !strings.Contains(fmt.Sprint(r.Corrupt), copied) {
+				t.Errorf("%+v, %v", r, err)
+			}
+			delete(b.files, copied)
+			r, err := archive.Forget(t.Context(), b, archive.Selection{Prefix: "user:3:"}, nil)
+			ok(t, err)
+			if r.Records != 0 {
+				t.Errorf("%+v", r)
+			}
+		})
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,6 +19,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/slidingttl/slidingttl/archive"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
 // lives returns the identities of all records that a Reader returns, in its order.
@@ -338,6 +340,27 @@ func TestForgetUnfinished(t *testing.T) {
 	}
 	if _, err := os.Stat(left); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the file is still there: %v", err)
+	}
+}
+
+// Retain never takes a number of days that is too long for fewer.
+func TestRetainForEver(t *testing.T) {
+	b := untidy(t)
+	all := len(lives(t, b))
+	o := &archive.RetainOptions{Apply: true, Now: func() time.Time { return noon.AddDate(0, 0, 3) }}
+	since1970 := int(archive.DayOf(at(o.Now())))
+	for _, days := range []int{since1970 - 2, since1970 - 1, since1970, since1970 + 1, 36525} {
+		if r, err := archive.Retain(t.Context(), b, days, o); err != nil || r.Days != 0 {
+			t.Errorf("%d: %+v, %v", days, r, err)
+		}
+	}
+	for _, days := range []int{36526, math.MaxInt32, math.MaxUint32, 1 << 32, math.MaxInt64} {
+		if _, err := archive.Retain(t.Context(), b, days, o); !errors.Is(err, driver.ErrInvalid) {
+			t.Errorf("%d: %v", days, err)
+		}
+	}
+	if n := len(lives(t, b)); n != all {
+		t.Errorf("%d of %d lives are left", n, all)
 	}
 }
 

@@ -123,13 +123,13 @@ func (c *catalog) list(ctx context.Context, span Span) (map[Day]*Manifest, error
 			return nil, err
 		}
 		d, base, ok := dayIn(i.Name)
-		if !ok || !span.Has(d) {
-			continue
-		}
 		n, isManifest := parseManifest(base)
 		f, isFile := parseFile(i, base)
 		isForeign := !isFile && strings.HasSuffix(base, dataSuffix)
-		if !isManifest && !isFile && !isForeign {
+		if !ok && strings.HasPrefix(i.Name, dayPrefix) && strings.HasSuffix(i.Name, dataSuffix) { // told with the quarantine, for it has no day
+			d, ok, isManifest, isForeign = Quarantine, true, false, true
+		}
+		if !ok || !span.Has(d) || !isManifest && !isFile && !isForeign {
 			continue
 		}
 		m := days[d]

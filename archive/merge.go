@@ -257,7 +257,7 @@ func merged(ctx context.Context, all []*head, after *identity) iter.Seq2[*Archiv
 			same := []*head{best.head}
 			for len(first) > 0 && first[0].id == best.id {
 				c := heap.Pop(&first).(candidate)
-				if same = append(same, c.head); c.later(best.Archived) {
+				if same = append(same, c.head); latest(best.Archived, c.Archived) == c.Archived {
 					best = c
 				}
 			}

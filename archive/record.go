@@ -112,9 +112,21 @@ func (a *Archived) identity() identity {
 	return identity{encodeKey(a.Key), a.Source, a.Generation}
 }
 
-// later reports whether a is a later version of the same life than b.
-func (a *Archived) later(b *Archived) bool {
-	return cmp.Or(cmp.Compare(a.ExpiredAt, b.ExpiredAt), cmp.Compare(a.ArchivedAt, b.ArchivedAt)) > 0
+// latest returns the later of two versions of a life, with the columns that only the other has: what
+// one of them says of whose life it is, is not lost.
+func latest(a, b *Archived) *Archived {
+	if cmp.Or(cmp.Compare(a.ExpiredAt, b.ExpiredAt), cmp.Compare(a.ArchivedAt, b.ArchivedAt)) > 0 {
+		a, b = b, a
+	}
+	for name, v := range a.Columns {
+		if _, has := b.Columns[name]; !has {
+			if b.Columns == nil {
+				b.Columns = make(map[string]any)
+			}
+			b.Columns[name] = v
+		}
+	}
+	return b
 }
 
 // entry is a record with its identity, which is costly to compute.
@@ -134,7 +146,7 @@ func lives(records []entry) []entry {
 		switch {
 		case n == 0 || kept[n-1].id != e.id:
 			kept = append(kept, e)
-		case e.later(kept[n-1].Archived):
+		case latest(kept[n-1].Archived, e.Archived) == e.Archived:
 			kept[n-1] = e
 		}
 	}

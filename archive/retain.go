@@ -44,16 +44,19 @@ func (r *RetainReport) String() string {
 	return fmt.Sprintf("%d days before %s %s: %d rows in %d files, %d bytes", r.Days, r.Before, what, r.Rows, r.Files, r.Bytes)
 }
 
-const quietDays = 31
+const (
+	quietDays = 31
+	mostDays  = 36525 // a century
+)
 
-// Retain removes the days of an archive that are older than the given number of days.
+// Retain removes the days of an archive that are older than the given number of days, at most 36,525.
 // The quarantine stays. If no record died within a month of the current time, it removes
 // nothing and returns a *ClockError: a clock that has jumped ahead must not empty an
 // archive.
 func Retain(ctx context.Context, b Bucket, days int, opts *RetainOptions) (*RetainReport, error) {
 	o := driver.Given(opts)
-	if days < 1 {
-		return nil, &driver.InvalidError{Field: "days", Value: strconv.Itoa(days), Rule: "must be at least 1"}
+	if days < 1 || days > mostDays {
+		return nil, &driver.InvalidError{Field: "days", Value: strconv.Itoa(days), Rule: fmt.Sprintf("must be from 1 to %d", mostDays)}
 	}
 	now := time.Now
 	if o.Now != nil {
@@ -76,7 +79,11 @@ func Retain(ctx context.Context, b Bucket, days int, opts *RetainOptions) (*Reta
 	if newest != 0 && today-newest > quietDays && !o.Quiet {
 		return nil, &ClockError{What: "the archive's last day", Seen: newest.Start().Time(), Now: at}
 	}
-	err = eachDay(ctx, c, Span{To: r.Before - 1}, o.Progress, func(m Manifest) error {
+	last := r.Before - 1
+	if last == 0 { // as To that is no bound, and no life is filed under it
+		last--
+	}
+	err = eachDay(ctx, c, Span{To: last}, o.Progress, func(m Manifest) error {
 		if len(m.Files) > 0 {
 			r.Days++
 			r.Files += len(m.Files)

@@ -118,6 +118,7 @@ type eraser struct {
 	w                                writeFlags
 	prefix, list, where, path, check string
 	archives                         []string
+	had                              map[string]int // days of the archives, by the report to check
 
 	mu   sync.Mutex // held to use what follows while several stores are gone through
 	doc  *erasure
@@ -306,7 +307,11 @@ func (e *eraser) begin(c *cobra.Command, args []string, stores map[string]settin
 		if stores != nil {
 			e.archives = nil
 		}
+		e.had = make(map[string]int)
 		for _, a := range old.Archives {
+			if a.Report != nil {
+				e.had[strings.TrimRight(a.URI, "/")] = a.Report.Days
+			}
 			if stores != nil {
 				e.archives = append(e.archives, a.URI)
 			} else if strings.TrimRight(a.URI, "/") == strings.TrimRight(e.archives[0], "/") {
@@ -593,6 +598,9 @@ func (e *eraser) archive(ctx context.Context, to *forgotten, what archive.Select
 	r, err := archive.Forget(ctx, b, what, &o)
 	if r == nil {
 		return err
+	}
+	if had := e.had[strings.TrimRight(to.URI, "/")]; r.Days == 0 && had > 0 {
+		err = errors.Join(err, fmt.Errorf("--check %s: %s has no day, and had %d: is it there?", e.check, to.URI, had))
 	}
 	to.add(r)
 	to.Done = err == nil && !left

@@ -5,6 +5,7 @@ import (
 	"context"
 	stdsql "database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -393,6 +394,10 @@ func TestEraseResumedElsewhere(t *testing.T) {
 // A check is of the stores and archives of its report, and of what that asked for.
 func TestEraseCheckElsewhere(t *testing.T) {
 	r := newReports(t)
+	w := must(archive.NewWriter(must(archive.OpenDirectory(r.archive))(t), nil))(t)
+	if err := w.Write(t.Context(), archive.Batch{Source: "a", Records: []archive.Record{{Key: "user:41", ExpiredAt: driver.Floor(time.Now().Add(-time.Hour))}}}); err != nil {
+		t.Fatal(err)
+	}
 	stores := map[string]string{"a": r.one}
 	r.erase(t, 0, stores, "--archive", r.archive)
 	check := r.args(t, stores, "--check", r.report)
@@ -405,7 +410,19 @@ func TestEraseCheckElsewhere(t *testing.T) {
 	command(t, exitUsage, "archive", "forget", r.archive, "user:42:1", "--check", r.report)
 	command(t, exitUsage, "archive", "forget", r.archive, "--where", "a=1", "--check", r.report)
 	command(t, exitUsage, "archive", "forget", t.TempDir(), "--check", r.report)
-	_, errs := command(t, exitUsage, r.args(t, map[string]string{"a": r.empty}, "--check", r.report)...)
+	if err := os.Rename(r.archive, r.archive+".away"); err != nil { // as a disk that is not mounted
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(r.archive, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	_, errs := command(t, exitFailed, check...)
+	contains(t, errs, "has no day")
+	command(t, exitFailed, "archive", "forget", r.archive, "--check", r.report)
+	if err := errors.Join(os.Remove(r.archive), os.Rename(r.archive+".away", r.archive)); err != nil {
+		t.Fatal(err)
+	}
+	_, errs = command(t, exitUsage, r.args(t, map[string]string{"a": r.empty}, "--check", r.report)...)
 	contains(t, errs, "--same-store")
 	command(t, 0, r.args(t, map[string]string{"a": r.empty}, "--check", r.report, "--same-store")...)
 }
