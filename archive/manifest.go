@@ -159,6 +159,10 @@ func (c *catalog) resolve(ctx context.Context, days map[Day]*Manifest) ([]Manife
 	all := make([]Manifest, 0, len(days))
 	for _, d := range slices.Sorted(maps.Keys(days)) {
 		m := days[d]
+		if err := m.lost(); err != nil {
+			all = append(all, m.unknown(err))
+			continue
+		}
 		if m.number == 0 {
 			m.sortOut(nil)
 			all = append(all, *m)
@@ -190,6 +194,18 @@ func (c *catalog) resolve(ctx context.Context, days map[Day]*Manifest) ([]Manife
 // unknown returns m for a day of which no manifest file says which files count.
 func (m *Manifest) unknown(err error) Manifest {
 	return Manifest{Day: m.Day, number: m.number, name: m.name, garbage: m.Files, foreign: m.foreign, err: err}
+}
+
+// lost returns an error if the last manifest file is lost: a merged file gets its own name only after the
+// manifest file that it was written for. It then makes m.number and m.name those of the lost file.
+func (m *Manifest) lost() (err error) {
+	for _, f := range m.Files {
+		if f.Merged && !f.work && f.number > m.number {
+			m.number, m.name = f.number, manifestName(m.Day, f.number)
+			err = &CorruptError{File: m.name, Err: fmt.Errorf("%s is of it: %w", f.Name, fs.ErrNotExist)}
+		}
+	}
+	return err
 }
 
 func (s *swap) holds(d Day) map[string]bool {

@@ -10,6 +10,9 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
+// magic begins and ends a Parquet file.
+const magic = "PAR1"
+
 // RepairOptions adjusts Repair. The zero value, and nil, mean the defaults.
 type RepairOptions struct {
 	Span Span
@@ -54,7 +57,8 @@ func (r *RepairReport) String() string {
 // may have records that were forgotten since: run [Forget] again. Then run Compact. A source may hand
 // over again what was lost.
 //
-// Repair may run beside other operations, and again. A day that another version wrote stays as it is.
+// Repair may run beside other operations, and again. A day that another version wrote stays as it is,
+// with an error. So does a day of which nothing can be recognized, since it may be encrypted.
 func Repair(ctx context.Context, b Bucket, opts *RepairOptions) (*RepairReport, error) {
 	o := driver.Given(opts)
 	r := &RepairReport{Applied: o.Apply}
@@ -89,6 +93,9 @@ func (r *Reader) mend(ctx context.Context, m *Manifest, apply bool) (found Repai
 		}
 		whole[f.Name] = err == nil
 	}
+	if r.unlike(ctx, m, whole) {
+		return found, &CorruptError{File: m.Day.directory(), Err: errUnlike}
+	}
 	next := change{marks: map[string]bool{}}
 	var remove []File
 	unsure := false // which of m.batches are lost
@@ -120,11 +127,21 @@ func (r *Reader) mend(ctx context.Context, m *Manifest, apply bool) (found Repai
 			unsure = true
 		}
 	}
+	if m.err != nil && len(m.missing) == 0 { // no manifest file that can be read says what counts
+		for _, f := range m.garbage {
+			if whole[f.Name] || f.Merged && f.number > m.number || m.copied(f, whole) {
+				continue
+			}
+			found.Lost = append(found.Lost, f.Name)
+			found.Rows += f.Rows
+			unsure = true
+		}
+	}
 	if len(found.Lost) == 0 && m.err == nil {
 		return found, nil
 	}
 	found.Days = 1
-	if len(found.Lost) > 0 || len(m.missing) == 0 { // no manifest file that can be read says what counts
+	if len(found.Lost) > 0 || len(m.missing) == 0 {
 		restore(func(File) bool { return true })
 	}
 	if !apply {
@@ -147,4 +164,33 @@ func (r *Reader) mend(ctx context.Context, m *Manifest, apply bool) (found Repai
 		}
 	}
 	return found, nil
+}
+
+// copied reports whether another file of m that is whole has the rows of f.
+func (m *Manifest) copied(f File, whole map[string]bool) bool {
+	return slices.ContainsFunc(m.garbage, func(g File) bool {
+		return whole[g.Name] && (g.SHA256 == f.SHA256 || !f.Merged && g.mark == f.mark)
+	})
+}
+
+var errUnlike = errors.New("nothing of this day can be recognized: if it is encrypted, give its keys; else remove its files yourself")
+
+// unlike reports whether m's files look like another program's, as encrypted ones do, rather than damaged
+// ones. Files lose their ends or some bytes, but one that began and ended as Parquet then seldom does neither.
+func (r *Reader) unlike(ctx context.Context, m *Manifest, whole map[string]bool) bool {
+	files := slices.Concat(m.Files, m.garbage)
+	if m.number != 0 && m.err == nil || len(m.missing) > 0 || len(files) == 0 && m.err == nil {
+		return false // its manifest file can be read
+	}
+	begins := func(name, with string, off int64) bool {
+		p := make([]byte, len(with))
+		_, _ = r.bucket.ReadAt(ctx, name, p, off)
+		return string(p) == with || string(p) == strings.Repeat("\x00", len(p)) // the bytes were lost
+	}
+	for _, f := range files {
+		if whole[f.Name] || f.Size < 2*int64(len(magic)) || begins(f.Name, magic, 0) || begins(f.Name, magic, f.Size-int64(len(magic))) {
+			return false
+		}
+	}
+	return len(files) > 0 || !begins(m.name, "{", 0)
 }

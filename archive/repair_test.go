@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/slidingttl/slidingttl/archive"
 )
@@ -52,12 +53,25 @@ func TestRepair(t *testing.T) {
 			return nil
 		},
 	}
-	for i := range 20 {
+	for i := range 60 {
 		harms[fmt.Sprint("files lost and cut ", i)] = func(b *fakeBucket) (lost []string) {
+			known := map[string]bool{} // the days whose manifest file is whole
+			for _, day := range []string{"day=2026-11-22", "day=2026-11-23"} {
+				manifest := day + "/_manifest-000001.json"
+				switch {
+				case i < 20 || dice.IntN(3) == 0:
+					known[day] = true
+				case dice.IntN(2) == 0:
+					delete(b.files, manifest)
+				default:
+					b.files[manifest] = b.files[manifest][:dice.IntN(len(b.files[manifest]))]
+				}
+			}
 			for _, name := range data(b) {
 				switch dice.IntN(4) {
 				case 0:
-					if !strings.Contains(name, "/batch-") { // a batch that is gone is not known to have been there
+					day, file, _ := strings.Cut(name, "/")
+					if !strings.HasPrefix(file, "batch-") && known[day] { // others are not known to have been there
 						lost = append(lost, name)
 					}
 					delete(b.files, name)
@@ -223,5 +237,73 @@ func TestWriteAfterLoss(t *testing.T) {
 		}
 		_, err = archive.NewReader(b).Verify(t.Context(), nil)
 		ok(t, err)
+	}
+}
+
+// A merged file whose manifest file is lost is not taken for one that never counted: the day is corrupt,
+// no operation removes the file, and Repair makes it count again.
+func TestRepairLostManifest(t *testing.T) {
+	for _, lost := range []int{1, 2} { // of that many
+		b := newFake()
+		w := writer(t, b)
+		for n := range lost {
+			write(t, w, batch(20*n, 20*n+10, 0), batch(20*n+10, 20*n+20, 0))
+			compact(t, b)
+		}
+		want := lives(t, b)
+		delete(b.files, fmt.Sprintf("day=2026-11-22/_manifest-%06d.json", lost))
+		for _, again := range []bool{false, true} {
+			if v, err := archive.NewReader(b).Verify(t.Context(), nil); !errors.Is(err, archive.ErrCorrupt) {
+				t.Errorf("%d, again %v: verified %v, %v", lost, again, v, err)
+			}
+			if _, err := archive.NewReader(b).Find(t.Context(), dead(5, 0).Key, archive.Span{}); !errors.Is(err, archive.ErrCorrupt) {
+				t.Errorf("%d, again %v: found, %v", lost, again, err)
+			}
+			write(t, writer(t, b), batch(100, 110, 0), batch(110, 120, 0)) // of another source
+			if _, err := archive.Compact(t.Context(), b, nil); !errors.Is(err, archive.ErrCorrupt) {
+				t.Errorf("%d, again %v: compacted, %v", lost, again, err)
+			}
+		}
+		r, err := archive.Repair(t.Context(), b, &archive.RepairOptions{Apply: true})
+		if err != nil || len(r.Lost) != 0 || r.Days != 1 {
+			t.Errorf("%d: %v, %v", lost, r, err)
+		}
+		for range 2 {
+			if got := lives(t, b); len(got) != len(want)+20 || !slices.Equal(got[:len(want)], want) {
+				t.Errorf("%d: %d lives are found; want %d", lost, len(got), len(want)+20)
+			}
+			compact(t, b)
+		}
+	}
+}
+
+// Repair leaves an archive that is encrypted, and of which it has no keys: whatever it would write or remove
+// takes records from those who have them.
+func TestRepairEncrypted(t *testing.T) {
+	b := newFake()
+	w := writer(t, b)
+	write(t, w, batch(0, 10, 0), batch(10, 20, 0), batch(20, 30, 1))
+	compact(t, b)
+	write(t, w, batch(30, 40, 0), batch(40, 50, 2))
+	_, err := archive.Retain(t.Context(), b, 1, &archive.RetainOptions{Apply: true, Now: func() time.Time { return noon.AddDate(0, 0, 2) }})
+	ok(t, err) // day 0 has but a manifest file
+	write(t, w, batch(50, 60, 3), batch(60, 70, 3))
+	compact(t, b)
+	write(t, w, batch(70, 80, 3))
+	dice := rand.New(rand.NewPCG(5, 6))
+	for name, plain := range b.files {
+		secret := make([]byte, len(plain)+16)
+		for i := range secret {
+			secret[i] = byte(1 + dice.IntN(60)) // neither P nor {
+		}
+		b.files[name] = secret
+	}
+	before := maps.Clone(b.files)
+	r, err := archive.Repair(t.Context(), b, &archive.RepairOptions{Apply: true})
+	if !errors.Is(err, archive.ErrCorrupt) || len(r.Lost) != 0 || r.Days != 0 {
+		t.Errorf("%v, %v", r, err)
+	}
+	if !maps.EqualFunc(b.files, before, func(x, y []byte) bool { return string(x) == string(y) }) {
+		t.Error("Repair changed files")
 	}
 }

@@ -120,6 +120,9 @@ func (b *Bucket) ReadAt(ctx context.Context, name string, p []byte, off int64) (
 	if err != nil {
 		return 0, storeError(err)
 	}
+	if out.Metadata["x-amz-key-v2"] != "" { // the bytes would look corrupt, and Repair would remove the file
+		return 0, errors.Join(errSealed, out.Body.Close())
+	}
 	n, err := io.ReadFull(out.Body, p)
 	err = errors.Join(err, out.Body.Close())
 	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
@@ -130,6 +133,9 @@ func (b *Bucket) ReadAt(ctx context.Context, name string, p []byte, off int64) (
 	}
 	return n, err
 }
+
+// errSealed is the error for files that the encryption client wrote and that are read without it.
+var errSealed = &driver.InvalidError{Field: "Options.Materials", Value: "nil", Rule: "must be set: the archive is encrypted"}
 
 // whole reads and decrypts a file.
 func (b *Bucket) whole(ctx context.Context, name string) ([]byte, error) {

@@ -20,7 +20,8 @@ type Options struct {
 	SSEKMSKey string
 
 	// Materials makes the client encrypt files, with its keyring. All files of an archive
-	// must be written with it, or none. Nil: the client does not encrypt.
+	// must be written with it, or none. Nil: the client does not encrypt, and fails to read files
+	// that are.
 	Materials materials.CryptographicMaterialsManager
 
 	// Tiers choose storage classes by the age of a file's day: the last tier whose Days the

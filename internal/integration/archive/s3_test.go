@@ -293,6 +293,16 @@ func TestEncryptedByClient(t *testing.T) {
 			t.Errorf("%s is not encrypted", i.Name)
 		}
 	}
+	plain := bucketOf(t, c, name, nil)
+	if _, err := archive.NewReader(plain).Verify(t.Context(), nil); err == nil || errors.Is(err, archive.ErrCorrupt) {
+		t.Errorf("without keys the archive is verified: %v", err)
+	}
+	if r, err := archive.Repair(t.Context(), plain, &archive.RepairOptions{Apply: true}); err == nil || errors.Is(err, archive.ErrCorrupt) || r.Days != 0 {
+		t.Errorf("without keys the archive is repaired: %v, %v", r, err)
+	}
+	if _, err := archive.NewReader(b).Verify(t.Context(), nil); err != nil {
+		t.Error(err)
+	}
 
 	service.down.Store(true)
 	w, err := archive.NewWriter(b, nil)
