@@ -17,8 +17,8 @@ type Backlog struct {
 // the oldest. It reads all of them, and the rows that no sweeper has taken yet.
 func (t *table) Backlog(ctx context.Context) (Backlog, error) {
 	expires := t.expiresMillis()
-	query := fmt.Sprintf("SELECT COUNT(*), COALESCE(MIN(%s), 0) FROM %s WHERE %s <= %s AND %[1]s <> 0 AND %[1]s <= %[5]s",
-		expires, t.quoted(), t.dialect.quote(t.sweep), t.before(0), t.before(t.retain))
+	query := fmt.Sprintf("SELECT COUNT(*), COALESCE(MIN(%s), 0) FROM %s WHERE (%s <= %s OR %[3]s %[6]s) AND %[1]s <> 0 AND %[1]s <= %[5]s",
+		expires, t.quoted(), t.dialect.quote(t.sweep), t.before(0), t.before(t.retain), parkedBy(t.before(t.retain)))
 	var b Backlog
 	_, err := firstRow(ctx, t.pool, query, nil, []any{&b.Dead, &b.Oldest})
 	return b, err

@@ -34,8 +34,9 @@
 // Every touch would write an index on expires_at. So sweep_at is indexed instead. Of a live
 // row it is never later than expires_at. A write of the row sets it, and a touch that moves the
 // expiry forward does not. The sweeper takes the rows whose sweep_at has passed, deletes
-// dead rows, and sets sweep_at of the others to their expiry, or to the end of the retention
-// if they are dead and retained. Rows from before the column,
+// dead rows, and sets sweep_at of the others to their expiry. To that of the dead that are
+// retained it adds 1<<63 - 1 - 1<<50, and looks there too for rows whose retention is over,
+// by its own Retain. Rows from before the column,
 // and rows of other programs, have a sweep_at of zero, the column's default: the sweeper
 // looks at them at once.
 //

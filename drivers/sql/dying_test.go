@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -124,6 +125,61 @@ func TestSweepRetained(t *testing.T) {
 		sweep(300*time.Minute, SweepStats{Deleted: 2})
 		if len(buried) != 4 || buried[0].Key != "dead" || buried[0].At != base.Add(time.Minute) || d.rows(t) != 1 {
 			t.Errorf("buried are %+v; %d rows are left", buried, d.rows(t))
+		}
+	})
+}
+
+// TestSweepOtherRetention: a sweeper goes by its own Retain, whatever that of the sweeper was that saw a
+// dead row first.
+func TestSweepOtherRetention(t *testing.T) {
+	onAll(t, func(t *testing.T, db *stdsql.DB, dialect Dialect) {
+		for n := range 6 {
+			ctx, bury := t.Context(), n%2 == 0
+			d := open(t, db, dialect, &Options[session]{Retain: 30 * 24 * time.Hour, ExpiresAt: TimeColumn{Type: TimeType(n / 2)}})
+			now, err := d.ask(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range 10 {
+				created := driver.Floor(now.At).Add(-3 * time.Hour)
+				life := driver.Life{CreatedAt: created, ExpiresAt: created.Add(time.Hour + time.Duration(i)*10*time.Minute)}
+				if _, err := d.Insert(driver.WithOtherClock(ctx), strings.Repeat("k", i+1), session{}, life, created); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, c := range []struct {
+				retain    time.Duration
+				left      int
+				filed     uint64
+				remaining int // in the backlog before
+			}{
+				{30 * 24 * time.Hour, 10, 10, 0},
+				{time.Hour + 35*time.Minute, 7, 0, 3},
+				{24 * time.Hour, 7, 0, 0}, // longer again
+				{time.Hour + 5*time.Minute, 4, 0, 3},
+				{0, 0, 0, 4},
+			} {
+				d.retain = c.retain
+				if b, err := d.Backlog(ctx); err != nil || b.Dead != int64(c.remaining) || (b.Oldest != 0) != (b.Dead > 0) {
+					t.Errorf("retained for %v: the backlog is %+v, %v; want %d", c.retain, b, err, c.remaining)
+				}
+				var buried atomic.Int64
+				before := d.rows(t)
+				o := SweepOptions{Batch: 2}
+				if bury {
+					o.Bury = func(_ context.Context, _ *stdsql.Tx, dead []driver.Dead) error {
+						buried.Add(int64(len(dead)))
+						return nil
+					}
+				}
+				s := d.mustSweeper(t, o)
+				if err := s.Sweep(ctx); err != nil || d.rows(t) != c.left || s.Stats().Filed != c.filed || bury && int(buried.Load()) != before-c.left {
+					t.Errorf("retained for %v: %d rows are left, %d buried, %+v, %v; want %d left", c.retain, d.rows(t), buried.Load(), s.Stats(), err, c.left)
+				}
+				if err := s.Sweep(ctx); err != nil || s.Stats().Filed != c.filed {
+					t.Errorf("retained for %v, again: %+v, %v", c.retain, s.Stats(), err)
+				}
+			}
 		}
 	})
 }

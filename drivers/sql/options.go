@@ -72,8 +72,8 @@ type Options[T any] struct {
 	MaxKey int
 
 	// Retain is how long a dead row is kept after its expiry, before a Sweeper of this driver
-	// deletes it: for a Store's History, and for archives. All calls use the expiry; no column
-	// depends on Retain. Zero: until a sweeper's next run. A reader whose clock is behind may
+	// deletes it: for a Store's History, and for archives. All calls use the expiry. A Sweeper
+	// goes by its own Retain, also for what others retained. Zero: until a sweeper's next run. A reader whose clock is behind may
 	// expect a record that is already swept, so Retain should be at least that skew.
 	Retain time.Duration
 

@@ -104,7 +104,7 @@ func (t *table) Sweeper(opts *SweepOptions) (*Sweeper, error) {
 // SweepStats counts what a Sweeper has done since it was made.
 type SweepStats struct {
 	Deleted uint64 // dead rows
-	Filed   uint64 // rows that are alive or retained, whose sweep_at was set to their expiry or the end of the retention
+	Filed   uint64 // rows that are alive or retained, whose sweep_at was set
 	Skipped uint64 // rows with an unreadable expiry, or that the table refuses to write; retried a day later
 	Batches uint64 // transactions, or pairs of statements without Bury
 	Failed  uint64 // sweeps that ended with an error
@@ -126,7 +126,7 @@ func (s *Sweeper) Run(ctx context.Context) {
 	}
 }
 
-// Sweep takes all rows whose sweep_at has passed. It returns when it finds no more, or at the first
+// Sweep takes all rows whose sweep_at or, if they are retained, whose retention has passed. It returns when it finds no more, or at the first
 // error; batches committed before stay.
 //
 // With Bury it runs two transactions, on two connections if the pool allows: one reads rows while

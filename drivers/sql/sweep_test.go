@@ -342,27 +342,27 @@ func TestSweepWalksIndex(t *testing.T) {
 	db := sqltest.DB(t, sqltest.PostgreSQL)
 	d := open[session](t, db, PostgreSQL, nil)
 	db.SetMaxOpenConns(1) // settings and prepared statements belong to the connection
-	sweep, _ := d.mustSweeper(t, SweepOptions{}).query(d.rawValue(), 1000)
-	for _, statement := range []string{
-		"INSERT INTO " + d.quoted() + " (id, value, expires_at, sweep_at) SELECT i::text, '{}', i, i FROM generate_series(1, 20000) i",
-		"ANALYZE " + d.quoted(),
-		"SET plan_cache_mode = force_generic_plan",
-		"PREPARE sweep AS " + sweep,
-	} {
-		mustExec(t, db, PostgreSQL, statement)
-	}
-	var plan strings.Builder
-	err := each(t.Context(), db, "EXPLAIN (VERBOSE) EXECUTE sweep", nil, func(scan func(...any) error) error {
-		var line string
-		err := scan(&line)
-		plan.WriteString(line + "\n")
-		return err
-	})
-	if err != nil || strings.Contains(plan.String(), "Sort") || !strings.Contains(plan.String(), "Index Scan") {
-		t.Errorf("%v\n%s", err, plan.String())
-	}
-	if _, below, ok := strings.Cut(plan.String(), "LockRows"); !ok || strings.Contains(below, "value)::text") {
-		t.Errorf("values become text before their rows are locked:\n%s", plan.String())
+	s := d.mustSweeper(t, SweepOptions{})
+	mustExec(t, db, PostgreSQL, "INSERT INTO "+d.quoted()+fmt.Sprintf(` (id, value, expires_at, sweep_at)
+		SELECT i::text, '{}', i, CASE WHEN i > 20000 THEN i + %d ELSE i END FROM generate_series(1, 40000) i`, park))
+	mustExec(t, db, PostgreSQL, "ANALYZE "+d.quoted())
+	mustExec(t, db, PostgreSQL, "SET plan_cache_mode = force_generic_plan")
+	for name, due := range map[string]string{"due": s.due(), "parked": s.parked()} {
+		sweep, _ := s.query(d.rawValue(), due, 1000)
+		mustExec(t, db, PostgreSQL, "PREPARE "+name+" AS "+sweep)
+		var plan strings.Builder
+		err := each(t.Context(), db, "EXPLAIN (VERBOSE) EXECUTE "+name, nil, func(scan func(...any) error) error {
+			var line string
+			err := scan(&line)
+			plan.WriteString(line + "\n")
+			return err
+		})
+		if err != nil || strings.Contains(plan.String(), "Sort") || !strings.Contains(plan.String(), "Index Cond") {
+			t.Errorf("%s: %v\n%s", name, err, plan.String())
+		}
+		if _, below, ok := strings.Cut(plan.String(), "LockRows"); !ok || strings.Contains(below, "value)::text") {
+			t.Errorf("%s: values become text before their rows are locked:\n%s", name, plan.String())
+		}
 	}
 }
 

@@ -67,21 +67,26 @@ func (s *Sweeper) transaction(ctx context.Context, limit int, take takeRows) (b 
 // each. If one fails, the transaction that follows finds out which rows and why.
 func (s *Sweeper) unseen(ctx context.Context, limit int) (b swept) {
 	t := s.table
-	keys, args := s.query(strings.Join(t.keyColumns(), ", "), limit)
-	some := t.dialect.some(t.keyTuple(), keys)
-	if some == "" {
-		return b
-	}
+	remove, dead := "DELETE FROM "+t.quoted(), "<= "+s.horizon()
 	for _, w := range []struct {
-		statement, dead string
-		rows            *int
-	}{{s.file(), fmt.Sprintf("BETWEEN %s + 1 AND %d", s.horizon(), never), &b.filed}, {"DELETE FROM " + t.quoted(), "<= " + s.horizon(), &b.deleted}} {
-		result, err := t.db.ExecContext(ctx, t.dialect.bind(w.statement+" WHERE "+t.expiresOrNever()+" "+w.dead+" AND "+some), args...)
+		statement, expires, due string
+		rows                    *int
+	}{
+		{s.file(), fmt.Sprintf("BETWEEN %s + 1 AND %d", s.horizon(), never), s.due(), &b.filed},
+		{remove, dead, s.due(), &b.deleted},
+		{remove, dead, s.parked(), &b.deleted},
+	} {
+		keys, args := s.query(strings.Join(t.keyColumns(), ", "), w.due, limit-b.deleted)
+		some := t.dialect.some(t.keyTuple(), keys)
+		if some == "" || b.deleted == limit {
+			break
+		}
+		result, err := t.db.ExecContext(ctx, t.dialect.bind(w.statement+" WHERE "+t.expiresOrNever()+" "+w.expires+" AND "+some), args...)
 		if err != nil {
 			break
 		}
 		n, _ := result.RowsAffected()
-		*w.rows = int(n)
+		*w.rows += int(n)
 	}
 	b.more = true
 	return b
@@ -93,7 +98,7 @@ func (b swept) rows() int { return b.deleted + b.filed + b.skipped }
 func (s *Sweeper) rows(ctx context.Context, tx *stdsql.Tx, limit int) (b swept, err error) {
 	t := s.table
 	rows, err := s.take(ctx, tx, limit)
-	if b = (swept{deleted: len(rows.dead), filed: len(rows.live), skipped: len(rows.skipped), cut: rows.cut}); err != nil || b.rows() == 0 {
+	if b = (swept{deleted: len(rows.dead), filed: len(rows.live), skipped: len(rows.skipped), cut: rows.cut, more: rows.more}); err != nil || b.rows() == 0 {
 		return b, err
 	}
 	if _, err := tx.ExecContext(ctx, "SAVEPOINT taken"); err != nil {
@@ -134,8 +139,21 @@ func (t *table) begin(ctx context.Context) (*stdsql.Tx, error) {
 // horizon is the time before which a row must have expired to be deleted.
 func (s *Sweeper) horizon() string { return s.before(s.table.retain) }
 
-// due is the time by which a row's sweep_at must have passed.
-func (s *Sweeper) due() string { return s.before(0) }
+// due is the condition on sweep_at of the rows that have to be looked at.
+func (s *Sweeper) due() string { return "<= " + s.before(0) }
+
+// parked is that of the retained dead whose retention is over.
+func (s *Sweeper) parked() string { return parkedBy(s.horizon()) }
+
+// park is what the sweeper adds to the expiry of a dead row that is retained, to get its sweep_at. So
+// Dying, which reads what is due soon, does not read the row. And sweepers of another retention find it.
+const park = never - 1<<50
+
+// parkedBy is the condition on sweep_at of rows that were parked and expired by then. A Retain is less
+// than 1<<44 ms.
+func parkedBy(then string) string {
+	return fmt.Sprintf("BETWEEN %d AND %s + %d", park-1<<44, then, park)
+}
 
 func (s *Sweeper) before(retain time.Duration) string {
 	if s.opts.Now != nil {
@@ -144,8 +162,8 @@ func (s *Sweeper) before(retain time.Duration) string {
 	return "(" + s.table.before(s.opts.MaxSkew+retain) + ")"
 }
 
-// query selects columns of the first due rows that are not held.
-func (s *Sweeper) query(columns string, limit int) (query string, args []any) {
+// query selects columns of the first rows that are due and not held.
+func (s *Sweeper) query(columns, due string, limit int) (query string, args []any) {
 	t := s.table
 	// Both let PostgreSQL walk the index. The column is qualified, so that it is not the selected
 	// text of that name. The limit is inlined: the planner assumes 10 % of the table for a
@@ -157,25 +175,35 @@ func (s *Sweeper) query(columns string, limit int) (query string, args []any) {
 		list, args = t.keyList(held)
 		but, args = " AND NOT ("+t.keyTuple()+" IN "+list+")", t.keyArgs(args)
 	}
-	return t.dialect.take(columns, fmt.Sprintf(" FROM %s WHERE %s <= %s%s ORDER BY %[2]s LIMIT %[5]d", t.quoted(), sweep, s.due(), but, limit)), args
+	return t.dialect.take(columns, fmt.Sprintf(" FROM %s WHERE %s %s%s ORDER BY %[2]s LIMIT %[5]d", t.quoted(), sweep, due, but, limit)), args
 }
 
 // taken are locked rows, by their scanned key columns.
 type taken struct {
 	dead, live, skipped []rowKey
 	buried              []driver.Dead // dead, as Bury gets them
-	cut                 bool          // as of swept
+	cut, more           bool          // as of swept
 }
 
-// take locks due rows, and sorts them into dead, live and skipped.
+// take locks due rows or, if there are none, parked ones, and sorts them into dead, live and skipped.
+// One query for both would read all rows between them.
 func (s *Sweeper) take(ctx context.Context, tx *stdsql.Tx, limit int) (r taken, err error) {
+	r, err = s.takeWhere(ctx, tx, s.due(), limit)
+	if n := len(r.dead) + len(r.live) + len(r.skipped); err != nil || n > 0 {
+		r.more = n < limit && !r.cut // the parked ones
+		return r, err
+	}
+	return s.takeWhere(ctx, tx, s.parked(), limit)
+}
+
+func (s *Sweeper) takeWhere(ctx context.Context, tx *stdsql.Tx, due string, limit int) (r taken, err error) {
 	t := s.table
 	columns := append([]string{s.horizon()}, t.keyColumns()...)
 	columns = append(columns, t.createdMillis(), t.expiresMillis(), t.dialect.quote(t.version))
 	if s.opts.Bury != nil {
 		columns = append(columns, t.rawValue())
 	}
-	query, args := s.query(strings.Join(columns, ", "), limit)
+	query, args := s.query(strings.Join(columns, ", "), due, limit)
 	rows, err := tx.QueryContext(ctx, t.dialect.bind(query), args...)
 	if err != nil {
 		return r, err
@@ -230,12 +258,11 @@ func (s *Sweeper) writes(rows taken) []rowsWrite {
 	return []rowsWrite{{"DELETE FROM " + s.table.quoted(), rows.dead}, {s.file(), rows.live}, {s.skip(), rows.skipped}}
 }
 
-// file sets sweep_at to the expiry, and that of the retained dead to the end of the retention: so Dying,
-// which reads what is due soon, does not read them.
+// file sets sweep_at to the expiry, and parks the retained dead.
 func (s *Sweeper) file() string {
 	at := s.table.expiresOrNever()
 	if s.table.retain > 0 {
-		at = fmt.Sprintf("CASE WHEN %[1]s <= %[2]s THEN %[1]s + %[3]d ELSE %[1]s END", at, s.due(), driver.Instant(0).Add(s.table.retain))
+		at = fmt.Sprintf("CASE WHEN %[1]s %[2]s THEN %[1]s + %[3]d ELSE %[1]s END", at, s.due(), park)
 	}
 	return s.later(at)
 }
