@@ -106,6 +106,10 @@ func target(t *testing.T, spoil func([]byte) []byte, check error) Target[Any] {
 func TestJudge(t *testing.T) {
 	as := func(b []byte) []byte { return b }
 	Run(t, 300, target(t, as, nil))
+	var after Any
+	if err := json.Unmarshal([]byte("{}"), &after); err != nil || after.V != struct{}{} {
+		t.Errorf("after a run, a value is a %T (%v): want no type of its last case", after.V, err)
+	}
 	for name, bad := range map[string]Target[Any]{
 		"a field that reads back as another": target(t, func(b []byte) []byte {
 			return []byte(strings.Replace(string(b), "{", `{"TTL":"key",`, 1))

@@ -84,6 +84,7 @@ func Run[T any](t *testing.T, n int, targets ...Target[T]) {
 		}
 		first, n = only, 1
 	}
+	defer current.Store(nil) // the next run opens its drivers without a case
 	var sum tally
 	began := time.Now()
 	for failed, seed := 0, first; seed < first+uint64(n) && failed < most; seed++ {
