@@ -108,7 +108,7 @@ func (c *conn) effect(r *run, k *driverCall, s *state) {
 func (c *conn) judge(r *run, k *driverCall, s *state, is *driver.Entry[value]) {
 	switch k.Op {
 	case fakestore.Touch, fakestore.ReadTouch:
-		c.w.judgeTouch(c.p, r, is.Life)
+		c.w.judgeTouch(c.p, r, is.Life, k.Now)
 	case fakestore.Remove:
 		if r != nil && r.meta != (driver.Meta{}) && s.value != r.value {
 			c.w.violated("created", "%v removes value %d in place of %d", r, s.value.id, r.value.id)

@@ -86,7 +86,8 @@ func (w *world) judgeAnswer(r *run) {
 		if r.name == "bad" || r.name == "flush" && (w.has("bad") || len(r.p.failed) > 0) {
 			return
 		}
-		if r.faulted || w.faulted && (!passes || w.mode.options.Strict) || errors.Is(r.err, context.Canceled) && w.faulted {
+		strict := w.mode.options.Strict // what fails a touch, or lets it time out, fails who shares it
+		if r.faulted || w.faulted && (!passes || strict) || strict && w.has("timeout") && errors.Is(r.err, context.DeadlineExceeded) || errors.Is(r.err, context.Canceled) && w.faulted {
 			return
 		}
 		w.violated("fails", "%v fails: %v", r, r.err)
@@ -264,8 +265,8 @@ func (w *world) judgeVouching(r *run) {
 // judgeClosed checks a call against the Close of its process.
 func (w *world) judgeClosed(r *run) {
 	closing, givenUp := math.MaxInt, false
-	if w.mode.hook == "close" { // a hook closes, at any time
-		closing = 0
+	if w.mode.hook == "close" { // a hook closes, at any time, and gives up soon
+		closing, givenUp = 0, true
 	}
 	for _, c := range w.runs {
 		if c.p == r.p && c.started && c.closes() {
@@ -274,7 +275,7 @@ func (w *world) judgeClosed(r *run) {
 		}
 	}
 	switch r.name {
-	case "close", "abort", "close-soon", "tighter", "base", "looser", "remove":
+	case "close", "abort", "close-soon", "tighter", "base", "looser", "remove", "poison":
 		return
 	}
 	switch closed := errors.Is(r.err, slidingttl.ErrClosed); {
@@ -303,7 +304,7 @@ func (w *world) judgeDuty(r *run) {
 		from = -1 // by what it remembered
 	}
 	created, last, void := w.generation(r, w.stale(from))
-	if void || last == nil || failures(r.p.stats()) > r.p.failures && r.p.excused(created) {
+	if void || last == nil || failures(r.p.stats()) > r.p.failures && (r.left || r.p.excused(created)) {
 		return
 	}
 	// While policies differ the tighter may win.

@@ -173,22 +173,24 @@ func (w *world) check() {
 // touchWait is the default of TouchWait, which all programs have.
 const touchWait = 100 * time.Millisecond
 
-// sending counts a touch that is sent.
-func (w *world) sending(p *process, k string) {
+// sending counts a touch that is sent, and returns what it counts as.
+func (w *world) sending(p *process, k string) (id string) {
 	if w.direct {
-		return
+		return ""
 	}
-	// One for each access, once more for each Flush and Close, and what a rest allows.
+	// One for each access, once more for each Flush and Close, and what a rest allows. One that another's
+	// write made a conflict does not count.
 	most := 2
 	for _, r := range w.runs {
 		if r.started && r.p == p {
 			most++
 		}
 	}
-	id := fmt.Sprint(time.Since(w.times[0]), " ", p.id, " ", k)
+	id = fmt.Sprint(time.Since(w.times[0]), " ", p.id, " ", k)
 	if w.sends[id]++; w.sends[id] == most+1 {
 		w.violated("rests", "process %d sends %d touches of %s at one instant", p.id, most+1, k)
 	}
+	return id
 }
 
 // judgeGivenUp compares what calls of Close said with what OnTouchError was told.

@@ -2,6 +2,7 @@ package explore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -26,6 +27,7 @@ type trip struct {
 	old     func() error // an effect that is stale; nil: there is none
 	done    bool         // it has taken effect
 	left    bool         // nobody waits for its answer
+	sends   string       // what a touch counts as in the world's sends
 	failure error
 	answer  chan struct{}
 }
@@ -113,14 +115,14 @@ func (w *world) send(t *trip) {
 		t.name = strconv.Itoa(t.owner.index) + "." + strconv.Itoa(t.owner.trips)
 		t.owner.trips++
 	}
-	if t.writes() && t.p.closed > 0 {
+	if t.writes() && t.p.closed > 0 && (t.owner == nil || t.owner.name != "poison") {
 		w.violated("drain", "process %d sends a %s after Close has returned", t.p.id, t.kind)
 	}
 	if t.touches() {
 		if t.p.touching[t.key]++; t.p.touching[t.key] > 1 {
 			w.violated("single", "process %d has %d touches in flight", t.p.id, t.p.touching[t.key])
 		}
-		w.sending(t.p, t.key)
+		t.sends = w.sending(t.p, t.key)
 	}
 	w.pending = append(w.pending, t)
 }
@@ -136,6 +138,10 @@ func (w *world) take(t *trip, effect func() error) {
 func (w *world) returned(t *trip, err error) {
 	if t.touches() {
 		t.p.touching[t.key]--
+		if now := len(w.truth.states); errors.As(err, new(*driver.ConflictError)) && w.conflicts[t.sends] != now {
+			w.conflicts[t.sends] = now
+			w.sends[t.sends]-- // another's write has cost it, which is no failure
+		}
 	}
 	failed := t.left || err == errDown || err == errLost
 	if failed {

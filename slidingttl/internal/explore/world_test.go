@@ -34,6 +34,7 @@ type world struct {
 	end       chan struct{}  // closed when the run is over
 	asking    atomic.Bool    // the test itself asks a store
 	sends     map[string]int // touches sent by instant, process and key
+	conflicts map[string]int // how many states there were at the last conflict, by the same
 	taking    *trip          // takes effect now
 	direct    bool           // trips take effect and are answered at once
 	failing   bool           // touches of the other record fail
@@ -97,7 +98,7 @@ func ends(st slidingttl.Stats) uint64 {
 // newWorld returns the world in which the program is about to begin.
 func newWorld(p program, faults int, told bool) *world {
 	w := &world{program: p, mode: modes[p.mode], retains: strings.Contains(p.driver, "retains"), told: told, faults: faults, direct: true, failing: true}
-	w.named, w.sends, w.end = make(map[string]int), make(map[string]int), make(chan struct{})
+	w.named, w.sends, w.conflicts, w.end = make(map[string]int), make(map[string]int), make(map[string]int), make(chan struct{})
 	w.truth.states = append(make([]state, 0, 8), state{})
 	now := time.Now()
 	w.began, w.times, w.moments, w.actions = []time.Time{now}, []time.Time{now}, []time.Time{now}, []action{{}}
