@@ -202,7 +202,7 @@ func (m *Manifest) lost() (err error) {
 	for _, f := range m.Files {
 		if f.Merged && !f.work && f.number > m.number {
 			m.number, m.name = f.number, manifestName(m.Day, f.number)
-			err = &CorruptError{File: m.name, Err: fmt.Errorf("%s is of it: %w", f.Name, fs.ErrNotExist)}
+			err = &CorruptError{File: m.name, Err: fmt.Errorf("it gave %s its name: %w", f.Name, fs.ErrNotExist)}
 		}
 	}
 	return err

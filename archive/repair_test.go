@@ -264,6 +264,18 @@ func TestRepairLostManifest(t *testing.T) {
 				t.Errorf("%d, again %v: compacted, %v", lost, again, err)
 			}
 		}
+		dropped := b.clone()
+		_, err := archive.Retain(t.Context(), dropped, 1, &archive.RetainOptions{Apply: true, Quiet: true, Now: func() time.Time { return noon.AddDate(0, 0, 9) }})
+		ok(t, err)
+		for _, name := range files(t, dropped) {
+			if strings.HasSuffix(name, ".parquet") {
+				t.Errorf("%d: Retain left %s", lost, name)
+			}
+		}
+		_, err = archive.Forget(t.Context(), b, archive.Selection{Keys: []string{dead(5, 0).Key}}, nil)
+		if !errors.Is(err, archive.ErrCorrupt) {
+			t.Errorf("%d: forgotten, %v", lost, err)
+		}
 		r, err := archive.Repair(t.Context(), b, &archive.RepairOptions{Apply: true})
 		if err != nil || len(r.Lost) != 0 || r.Days != 1 {
 			t.Errorf("%d: %v, %v", lost, r, err)
