@@ -31,7 +31,8 @@ type harvester struct {
 	results map[int]*HarvestReport // by segment, of what was handed over and does not count yet
 	waits   map[int]int            // how many of them each segment has
 	since   time.Time              // when the first of them was found
-	wait    time.Duration          // how long they may wait
+	most    int                    // how many may wait
+	wait    time.Duration          // how long they may
 	asked   int                    // dead records that could not be read
 	unread  int                    // records that the scan could not read
 }
@@ -192,7 +193,7 @@ func (h *harvester) read(ctx context.Context, s *driver.Scanned) (d *driver.Dead
 // segment waits.
 func (h *harvester) flush(ctx context.Context, segment int, _ bool, into *HarvestReport) (bool, error) {
 	h.mu.Lock()
-	due := h.opts.Bury == nil || len(h.waiting) >= waitingBatches*h.opts.Batch || len(h.waiting) > 0 && time.Since(h.since) >= h.wait
+	due := h.opts.Bury == nil || len(h.waiting) >= h.most || len(h.waiting) > 0 && time.Since(h.since) >= h.wait
 	h.mu.Unlock()
 	if due {
 		if err := h.drain(ctx); err != nil {
@@ -244,7 +245,7 @@ func (h *harvester) drain(ctx context.Context) error {
 	h.mu.Lock()
 	dead := h.waiting
 	h.waiting = nil
-	h.wait = min(2*h.wait, longestWait)
+	h.most, h.wait = min(2*h.most, waitingBatches*h.opts.Batch), min(2*h.wait, longestWait)
 	clear(h.waits)
 	h.mu.Unlock()
 	slices.SortFunc(dead, func(a, b waiting) int {
