@@ -5,15 +5,17 @@ import (
 	"strings"
 )
 
-// beforeHeader writes the session's lines into the header.
-func (q *request[T]) beforeHeader(status int) (answered bool) {
+// writeLines writes the session's lines into the header, before it leaves. failed: ErrorHandler has
+// to answer; nil: it has not.
+func (q *request[T]) writeLines(status int) (failed error) {
 	q.mu.Lock()
+	defer q.mu.Unlock()
 	q.sent, q.blind = true, !q.used && status != http.StatusSwitchingProtocols
 	header := q.w.Header()
 	if q.used {
 		header.Add("Vary", q.transport.Header())
 	}
-	failed := q.unreadable()
+	failed = q.unreadable()
 	switch {
 	case q.given != nil:
 		q.transport.Give(header, q.given.token, q.given.last)
@@ -21,10 +23,16 @@ func (q *request[T]) beforeHeader(status int) (answered bool) {
 	case failed != nil, q.used && q.now != nil && header.Get("Cache-Control") == "":
 		header.Set("Cache-Control", "no-store")
 	}
-	q.mu.Unlock()
+	return failed
+}
+
+// beforeHeader is writeLines, and answers for a handler whose session could not be read.
+func (q *request[T]) beforeHeader(status int) (answered bool) {
+	failed := q.writeLines(status)
 	if failed == nil {
 		return false
 	}
+	header := q.w.Header()
 	// The handler's headers were for its own answer, not for this one.
 	for name := range header {
 		switch name {
@@ -93,6 +101,17 @@ func (q *request[T]) adopt(now *current[T]) (other bool, err error) {
 	}
 	q.now, q.given = now, q.m.give(now)
 	return false, nil
+}
+
+// gives reports whether the request's own answer will bring its client the token of now, or returns
+// ErrHeaderSent.
+func (q *request[T]) gives(now *current[T]) (bool, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.sent {
+		return false, ErrHeaderSent
+	}
+	return q.given != nil && q.given.token == now.token.String(), nil
 }
 
 // headerSent returns ErrHeaderSent if it is too late for a cookie.

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"bytes"
 	"context"
 	"errors"
 
@@ -71,12 +72,18 @@ func (m *Manager[T]) end(ctx context.Context, key string, e *driver.Entry[Record
 	return nil
 }
 
+// errChanged says that another request has changed the data of a session that a login replaces.
+var errChanged = errors.New("changed")
+
 // bury replaces the session e by a mark of its end and returns the former record. ErrEnded:
-// it had ended already.
+// it had ended already. errChanged, only with replacedBy: it has other data than e.
 func (m *Manager[T]) bury(ctx context.Context, key string, e *driver.Entry[Record], replacedBy []byte, why Reason) (was Record, err error) {
 	_, err = m.store.UpdateEntry(ctx, key, *e, func(r Record) (Record, error) {
 		if was = r; r.Kind != live {
 			return r, ErrEnded
+		}
+		if replacedBy != nil && !bytes.Equal(r.Data, e.Value.Data) {
+			return r, errChanged // the mark lets others into the new session, whose data must be whole by then
 		}
 		return Record{Kind: ended, ChangedAt: driver.Floor(m.store.Now()), ReplacedBy: replacedBy}, nil
 	})

@@ -761,3 +761,79 @@ func TestRenewalWithoutAnswer(t *testing.T) {
 		}
 	})
 }
+
+// TestPanicGivesTheToken: the answer of code that recovers a handler's panic outside of the middleware
+// has the token that the request was given.
+func TestPanicGivesTheToken(t *testing.T) {
+	s := newSite(t, &session.Options{RenewEvery: time.Minute})
+	s.mux.HandleFunc("/panic", func(w http.ResponseWriter, r *http.Request) {
+		_, _ = s.sessions.Get(r.Context())
+		if r.FormValue("late") != "" {
+			w.WriteHeader(http.StatusAccepted)
+		}
+		panic("bug")
+	})
+	inner := s.server.Config.Handler
+	s.server.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() {
+			if recover() != nil && r.FormValue("late") == "" {
+				w.WriteHeader(http.StatusInternalServerError)
+			}
+		}()
+		inner.ServeHTTP(w, r)
+	})
+	b := s.browser()
+	b.ok("/login?user=ann")
+	for _, path := range []string{"/panic", "/panic?late=1"} {
+		s.clock.Advance(2 * time.Minute)
+		before := b.cookie()
+		r := b.get(path)
+		if r.status < 202 || len(r.header["Set-Cookie"]) != 1 || b.cookie() == before || r.header.Get("Cache-Control") != "no-store" {
+			t.Errorf("%s: %d, %v", path, r.status, r.header)
+		}
+		s.clock.Advance(11 * time.Second)
+		b.want("/get", "ann/0/", "after "+path)
+	}
+	s.store.failWith(errDown)
+	if r := b.get("/panic"); r.status != http.StatusInternalServerError || len(r.header["Set-Cookie"]) != 0 {
+		t.Errorf("a panic over a store that is down: %d, %v", r.status, r.header)
+	}
+}
+
+// TestOnErrorMayAsk: OnError may use the session of the request whose touch, or read, has failed.
+func TestOnErrorMayAsk(t *testing.T) {
+	for _, anonymous := range []bool{false, true} {
+		var s *site
+		asked := make(chan string, 9)
+		s = newSite(t, &session.Options{Anonymous: anonymous, OnError: func(ctx context.Context, _ error) {
+			v, err := s.sessions.Get(ctx)
+			asked <- fmt.Sprintf("%q %v", v.User, err)
+		}})
+		token := s.login("", "ann")
+		s.clock.Advance(20 * time.Minute)
+		want := `"ann" <nil>`
+		if anonymous {
+			want = `"" <nil>`
+			s.store.failWith(errDown)
+		} else {
+			s.store.failTouches(errDown)
+		}
+		got := make(chan string)
+		ctx := s.visit(token)
+		go func() {
+			v, err := s.sessions.Get(ctx)
+			got <- fmt.Sprintf("%q %v", v.User, err)
+		}()
+		for _, from := range []chan string{asked, got} {
+			select {
+			case v := <-from:
+				if v != want {
+					t.Errorf("anonymous %v: %s, want %s", anonymous, v, want)
+				}
+			case <-time.After(20 * time.Second):
+				t.Fatal("OnError that calls Get hangs")
+			}
+		}
+		s.store.failWith(nil)
+	}
+}

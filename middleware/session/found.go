@@ -25,9 +25,31 @@ type found[T any] struct {
 	replacedBy *token      // of the login that replaced the session
 }
 
-// fetch reads the session of t, and touches it if that is due. proven: the secret need not
-// be checked again. after is a hook to call without the lock; nil: none.
+// fetch is find that touches the session. No lock is held: a touch calls hooks.
 func (q *request[T]) fetch(ctx context.Context, t token, proven bool) (f found[T], after func(), err error) {
+	f, after, err = q.find(ctx, t, proven)
+	if f.now != nil {
+		f.now, err = q.touch(ctx, f.now)
+	}
+	return f, after, err
+}
+
+// reread reads the request's session now again. nil: it has ended, or its data does not decode.
+func (q *request[T]) reread(ctx context.Context, now *current[T]) (*current[T], error) {
+	f, after, err := q.fetch(ctx, now.token, true)
+	if after != nil {
+		after()
+	}
+	if err != nil || f.now == nil {
+		return nil, err
+	}
+	q.refresh(f.now)
+	return f.now, nil
+}
+
+// find reads the session of t. proven: the secret need not be checked again. after is a hook to
+// call without the lock; nil: none.
+func (q *request[T]) find(ctx context.Context, t token, proven bool) (f found[T], after func(), err error) {
 	m := q.m
 	now := &current[T]{key: t.key(m.opts.KeyPrefix), token: t}
 	now.entry, err = m.store.Peek(ctx, now.key)
@@ -63,18 +85,30 @@ func (q *request[T]) fetch(ctx context.Context, t token, proven bool) (f found[T
 		f.bad = now
 		return f, func() { m.survived(ctx, bad) }, nil
 	}
-	if !q.passive() {
-		if !m.policies.outlasted(r) {
-			if failed := m.list(ctx, now); failed != nil {
-				after = func() { m.survived(ctx, failed) }
-			}
-		}
-		if now.entry, err = m.store.TouchEntry(ctx, now.key, now.entry); err != nil {
-			return f, after, err
-		}
-	}
 	f.now = now
-	return f, after, nil
+	return f, nil, nil
+}
+
+// touch returns the session now, touched if that is due, and listed if its user's index may not
+// outlast it. No lock is held: it calls hooks.
+func (q *request[T]) touch(ctx context.Context, now *current[T]) (*current[T], error) {
+	if q.passive() {
+		return now, nil
+	}
+	m := q.m
+	if !m.policies.outlasted(&now.entry.Value) {
+		listed := *now
+		now = &listed
+		m.survived(ctx, m.list(ctx, now))
+	}
+	e, err := m.store.TouchEntry(ctx, now.key, now.entry)
+	if err != nil {
+		return nil, err
+	}
+	if e.Meta != now.entry.Meta {
+		now = &current[T]{now.key, now.token, e, now.data}
+	}
+	return now, nil
 }
 
 // slow reports whether the request took so long to ask for its session that the client

@@ -1,19 +1,19 @@
 package session
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/slidingttl/slidingttl/slidingttl"
-	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
 // Login describes the session to begin.
 type Login struct {
-	// User identifies the user to List, Revoke and RevokeAll. Required.
+	// User identifies the user to List, Revoke and RevokeAll. Required, in UTF-8: write an ID of
+	// other bytes as text.
 	User string
 
 	// Label tells the user's sessions apart for the user: a device, a browser.
@@ -32,8 +32,11 @@ type Login struct {
 
 // validate returns the policy of the session to begin; nil: that of o.
 func (l *Login) validate(o *Options) (*slidingttl.Policy, error) {
-	if l.User == "" {
+	switch {
+	case l.User == "":
 		return nil, &slidingttl.InvalidError{Field: "Login.User", Value: "empty", Rule: "is required"}
+	case !utf8.ValidString(l.User):
+		return nil, &slidingttl.InvalidError{Field: "Login.User", Value: "other bytes", Rule: "must be UTF-8"}
 	}
 	if l.Policy == (slidingttl.Policy{}) {
 		return nil, nil
@@ -60,8 +63,9 @@ func (l *Login) validate(o *Options) (*slidingttl.Policy, error) {
 // Over Options.MaxPerUser the user's session that was begun first is ended.
 //
 // A login submitted twice with one cookie is one: the second joins the session that
-// the first began, whichever answer the browser keeps. Visitors without a cookie
-// cannot be told apart, and get a session each.
+// the first began, whichever answer the browser keeps. If another request has renewed that
+// session's token meanwhile, the second begins a session of its own with a copy of the data.
+// Visitors without a cookie cannot be told apart, and get a session each.
 //
 // If Login fails there is no new session, unless a second submission has joined it; the former
 // one may have ended.
@@ -113,14 +117,25 @@ func (m *Manager[T]) open(ctx context.Context, q *request[T], r Record, f func(*
 			return o, err
 		}
 		if was == nil {
-			if o.now, err = m.join(ctx, q, r.User, f); o.now != nil || err != nil {
+			var copied json.RawMessage
+			if o.now, copied, err = m.join(ctx, q, r.User, f); o.now != nil || err != nil {
 				o.joined = true
 				return o, err
 			}
-			o.now, err = m.start(ctx, r, nil, f)
+			o.now, err = m.start(ctx, r, copied, f)
 			return o, err
 		}
-		if o.now, err = m.takeOver(ctx, q, was, bad, r, f); err == ErrEnded {
+		o.now, err = m.takeOver(ctx, q, was, bad, r, f)
+		if err == errChanged && !bad {
+			again, err := q.reread(ctx, was)
+			if err != nil {
+				return o, err
+			}
+			if again != nil {
+				continue
+			}
+		}
+		if err == ErrEnded || err == errChanged {
 			q.forget() // another request was faster
 			continue
 		}
@@ -132,11 +147,11 @@ func (m *Manager[T]) open(ctx context.Context, q *request[T], r Record, f func(*
 }
 
 // join returns the session of user that replaced the request's, changed by f; nil if there
-// is none.
-func (m *Manager[T]) join(ctx context.Context, q *request[T], user string, f func(*T) error) (*current[T], error) {
+// is none, or only its client has its token by now: then copied is its data.
+func (m *Manager[T]) join(ctx context.Context, q *request[T], user string, f func(*T) error) (now *current[T], copied json.RawMessage, err error) {
 	next := q.successor()
 	if next == nil {
-		return nil, nil
+		return nil, nil, nil
 	}
 	// Another user's session is not even touched.
 	e, err := m.store.Peek(ctx, next.key(m.opts.KeyPrefix))
@@ -144,17 +159,19 @@ func (m *Manager[T]) join(ctx context.Context, q *request[T], user string, f fun
 		if errors.Is(err, slidingttl.ErrNotFound) {
 			err = nil
 		}
-		return nil, err
+		return nil, nil, err
 	}
 	found, _, err := q.fetch(ctx, *next, false)
 	if err != nil || found.now == nil || found.now.entry.Value.User != user {
-		return nil, err
+		return nil, nil, err
 	}
-	now, err := m.changed(ctx, found.now, f, true) // written in any case: should the first submission fail, it does not remove the session
-	if err == ErrEnded {
-		return nil, nil
+	switch now, err = m.changed(ctx, found.now, f, true); err {
+	case ErrEnded:
+		return nil, nil, nil
+	case errRenewed:
+		return nil, found.now.entry.Value.Data, nil
 	}
-	return now, err
+	return now, nil, err
 }
 
 // start writes r as a new session with what f makes of data.
@@ -167,13 +184,12 @@ func (m *Manager[T]) start(ctx context.Context, r Record, data json.RawMessage, 
 }
 
 // takeOver starts the session r and ends the session was. It keeps was's data unless that
-// does not decode or is another user's. ErrEnded: was has ended already, and nothing was
-// done.
+// does not decode or is another user's. ErrEnded, errChanged: was has ended already, or its data has
+// changed, and nothing was done.
 func (m *Manager[T]) takeOver(ctx context.Context, q *request[T], was *current[T], bad bool, r Record, f func(*T) error) (*current[T], error) {
 	of := was.entry.Value.User
-	along := !bad && (of == "" || of == r.User)
 	var data json.RawMessage
-	if along {
+	if !bad && (of == "" || of == r.User) {
 		data = was.entry.Value.Data
 	}
 	now, err := m.start(ctx, r, data, f)
@@ -182,22 +198,7 @@ func (m *Manager[T]) takeOver(ctx context.Context, q *request[T], was *current[T
 	}
 	mask := q.mask(was)
 	next := mask.veil(now.token[:])
-	left, err := m.bury(ctx, was.key, &was.entry, next[:], ReasonLogin)
-	if err == nil && along && !bytes.Equal(left.Data, data) {
-		// Another request changed it while f ran, and that change must not be lost.
-		var e driver.Entry[Record]
-		tries := 0
-		e, err = m.store.UpdateEntry(ctx, now.key, now.entry, func(r Record) (_ Record, err error) {
-			tries++
-			if now.data, r.Data, err = m.apply(left.Data, f); err == errUnchanged {
-				err = nil
-			}
-			return r, err
-		})
-		if err == nil && tries == 1 { // else another submission has joined it, which remove must see
-			now.entry = e
-		}
-	}
+	_, err = m.bury(ctx, was.key, &was.entry, next[:], ReasonLogin)
 	if err != nil {
 		m.remove(ctx, now) // no index lists it
 		return nil, err

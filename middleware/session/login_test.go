@@ -426,3 +426,25 @@ func TestConcurrentLogins(t *testing.T) {
 		t.Fatalf("%d sessions listed, %v; want 12", len(list), err)
 	}
 }
+
+// TestUserIsText: stores keep text, so that two users of other bytes could read as one.
+func TestUserIsText(t *testing.T) {
+	s := newSite(t, nil)
+	ctx := s.visit("")
+	err := s.sessions.Login(ctx, session.Login{User: "\xff\xfe\x80\x81"}, nil)
+	var invalid *slidingttl.InvalidError
+	if !errors.As(err, &invalid) || invalid.Field != "Login.User" {
+		t.Errorf("a user that is not UTF-8: %v", err)
+	}
+	if s.store.calls() > 0 {
+		t.Error("the store was called")
+	}
+	for _, user := range []string{"Zoë \U0001f600", "\x00", "\ufffd"} {
+		if v := s.get(s.login("", user)); v.User != user {
+			t.Errorf("%q reads as %q", user, v.User)
+		}
+		if list, err := s.sessions.List(t.Context(), user); err != nil || len(list) != 1 {
+			t.Errorf("%q has %d sessions, %v", user, len(list), err)
+		}
+	}
+}

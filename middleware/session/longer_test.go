@@ -337,3 +337,93 @@ func TestLoginEndsTheDeadFirst(t *testing.T) {
 		}
 	}
 }
+
+// TestLoginEndsThoseBeyondTheCapFirst: a session is past its absolute timeout by the policy of this
+// release, though its stored expiry is not. A login beyond the bound ends it and not a live one.
+func TestLoginEndsThoseBeyondTheCapFirst(t *testing.T) {
+	const day = 24 * hours
+	s := newSite(t, &session.Options{Policy: slidingttl.Policy{IdleGrace: 20 * day, MaxLifetime: 30 * day}})
+	ctx := s.visit("")
+	if err := s.sessions.Login(ctx, session.Login{User: "ann", Remember: true}, nil); err != nil {
+		t.Fatal(err)
+	}
+	remembered := s.leave(ctx, "")
+	s.clock.Advance(hours)
+	s.login("", "ann")
+	s.clock.Advance(2 * day)
+	shorter, err := session.New[Data](s.driver, &session.Options{MaxPerUser: 2, Now: s.clock.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer shorter.Close(context.Background())
+	begin(t, shorter)
+	if user(t, shorter, remembered) != "ann" {
+		t.Error("the only live session was ended")
+	}
+}
+
+// batch is a store whose read of many keys fails for one of them, once.
+type batch struct {
+	*remote
+	fail   string
+	failed int
+}
+
+func (d *batch) GetMulti(ctx context.Context, keys []string) (map[string]driver.Entry[session.Record], error) {
+	found := map[string]driver.Entry[session.Record]{}
+	var failed driver.KeyErrors
+	for i, k := range keys {
+		if k == d.fail {
+			d.fail, d.failed = "", d.failed+1
+			failed = append(failed, &driver.KeyError{Index: i, Err: errDown})
+		} else if e, err := d.Get(ctx, k); err == nil {
+			found[k] = e
+		}
+	}
+	return found, failed.Err()
+}
+
+// TestLoginEndsNoUnreadSession: a session that could not be read is not taken for dead. The login after
+// the failure ends the sessions over the bound, those first that began first.
+func TestLoginEndsNoUnreadSession(t *testing.T) {
+	kept, err := memory.New[[]byte](nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer kept.Close()
+	d, clock := &batch{remote: &remote{kept}}, newClock()
+	var survived []error
+	m, err := session.New[Data](d, &session.Options{MaxPerUser: 3, Now: clock.Now, OnError: func(_ context.Context, err error) { survived = append(survived, err) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close(context.Background())
+	var tokens []string
+	login := func() {
+		tokens = append(tokens, begin(t, m))
+		clock.Advance(time.Minute)
+	}
+	live := func(want ...string) {
+		t.Helper()
+		for i, token := range tokens {
+			if got := user(t, m, token); got != want[i] {
+				t.Errorf("session %d of %d is that of %q, want %q", i, len(tokens), got, want[i])
+			}
+		}
+	}
+	for range 3 {
+		login()
+	}
+	v, err := m.Get(m.Load(t.Context(), tokens[2]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.fail = "s:" + v.ID
+	login()
+	if d.failed != 1 || len(survived) != 1 {
+		t.Errorf("%d reads failed, and OnError got %v", d.failed, survived)
+	}
+	live("ann", "ann", "ann", "ann")
+	login()
+	live("", "", "ann", "ann", "ann")
+}

@@ -34,6 +34,11 @@ func (m *Manager[T]) Over(t Transport) func(next http.Handler) http.Handler {
 			q, ctx := m.begun(r.Context(), t)
 			q.r = r.WithContext(ctx)
 			q.w = response.Writer{ResponseWriter: w, Before: q.beforeHeader, Refuses: q.refuses}
+			defer func() {
+				if !q.w.Begun() { // of a panic, whose answer is that of the code which recovers it
+					q.writeLines(http.StatusInternalServerError)
+				}
+			}()
 			if m.opts.KeepAlive {
 				q.keepAlive(ctx)
 			}
@@ -45,7 +50,7 @@ func (m *Manager[T]) Over(t Transport) func(next http.Handler) http.Handler {
 
 // same reports whether two transports are equal.
 func same(a, b Transport) bool {
-	return reflect.TypeOf(a) == reflect.TypeOf(b) && reflect.TypeOf(a).Comparable() && a == b
+	return reflect.TypeOf(a) == reflect.TypeOf(b) && reflect.ValueOf(a).Comparable() && a == b
 }
 
 // begun returns a request that arrives now, and its context.

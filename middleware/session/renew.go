@@ -11,7 +11,8 @@ import (
 // Renew gives the session a new token: call it after a change of privilege. The session,
 // its ID and its absolute timeout stay. The former token is good for requests that arrive
 // within Options.RenewGrace. Requests that renew at the same time, or with the former
-// token, make one renewal. Without a session Renew does nothing and returns nil.
+// token, make one renewal. Without a session, or if this request's answer has a new token
+// anyway, after a Login for instance, Renew does nothing and returns nil.
 func (m *Manager[T]) Renew(ctx context.Context) (err error) {
 	defer mark(&err)
 	q, now, err := m.visit(ctx)
@@ -22,7 +23,7 @@ func (m *Manager[T]) Renew(ctx context.Context) (err error) {
 }
 
 func (m *Manager[T]) renew(ctx context.Context, q *request[T], now *current[T]) error {
-	if err := q.headerSent(); err != nil {
+	if gives, err := q.gives(now); gives || err != nil {
 		return err
 	}
 	t := now.token.renewed()

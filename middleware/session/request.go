@@ -19,7 +19,7 @@ type request[T any] struct {
 	arrived   driver.Instant
 	access    atomic.Int32 // what Options.Passive says
 
-	mu     sync.Mutex // guards the rest; held while the session is read, and over no hook
+	mu     sync.Mutex // guards the rest; held while the session is read, and while no hook runs
 	loaded bool       // found, or failed, is set
 	found[T]
 	failed error  // nil, or why the session could not be read
@@ -68,10 +68,7 @@ func (m *Manager[T]) visit(ctx context.Context) (*request[T], *current[T], error
 // not done.
 func (q *request[T]) load(ctx context.Context) (*current[T], error) {
 	q.askPassive()
-	now, after, err := q.loadLocked(ctx, true)
-	if after != nil {
-		after()
-	}
+	now, _, err := q.read(ctx, true)
 	if q.renewal(now) {
 		if err := q.m.renew(ctx, q, now); err != ErrEnded {
 			q.m.survived(ctx, err)
@@ -100,12 +97,47 @@ func (q *request[T]) keepAlive(ctx context.Context) {
 	if q.askPassive(); q.passive() {
 		return
 	}
-	_, after, err := q.loadLocked(ctx, false)
-	if after != nil {
-		after()
-	} else {
+	if _, reported, err := q.read(ctx, false); !reported {
 		q.m.survived(ctx, err)
 	}
+}
+
+// read returns the request's session, nil if it has none. The first call reads and touches it. use: the
+// answer may depend on the session. reported: OnError has got err.
+func (q *request[T]) read(ctx context.Context, use bool) (now *current[T], reported bool, err error) {
+	now, first, after, err := q.loadLocked(ctx, use)
+	if after != nil {
+		after()
+	}
+	if first && now != nil {
+		now, err = q.touchLoaded(ctx, now)
+	}
+	if first && err != nil && ctx.Err() == nil && q.m.opts.Anonymous {
+		q.m.survived(ctx, err)
+		reported = true
+	}
+	return now, reported, err
+}
+
+// touchLoaded touches the session now, which the request has just read.
+func (q *request[T]) touchLoaded(ctx context.Context, now *current[T]) (*current[T], error) {
+	touched, err := q.touch(ctx, now)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	switch {
+	case q.now == now:
+		q.now = touched
+		q.fail(ctx, err)
+	case q.loaded: // another goroutine of the request has changed or ended the session
+		return q.now, q.failed
+	}
+	return touched, err
+}
+
+// fail notes whether the session could be read: err is why it could not. The caller holds the lock.
+func (q *request[T]) fail(ctx context.Context, err error) {
+	// If the caller's context has ended, err says nothing about the store.
+	q.loaded, q.failed = err == nil || ctx.Err() == nil, err
 }
 
 const (
@@ -139,27 +171,22 @@ func (q *request[T]) passive() bool {
 	return a == asking || a == passive
 }
 
-// loadLocked is load without the hook, which may use the session itself. use: the answer
-// may depend on the session.
-func (q *request[T]) loadLocked(ctx context.Context, use bool) (now *current[T], after func(), err error) {
+// loadLocked is read that calls no hook and touches nothing. first: it has read the session.
+func (q *request[T]) loadLocked(ctx context.Context, use bool) (now *current[T], first bool, after func(), err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.used = q.used || use
 	if q.loaded {
-		return q.now, nil, q.failed
+		return q.now, false, nil, q.failed
 	}
 	var text string
 	text, q.shown = q.transport.Token(q.r)
 	q.found = found[T]{}
 	if t, ok := parseToken(text); ok {
-		q.found, after, err = q.fetch(ctx, t, false)
+		q.found, after, err = q.find(ctx, t, false)
 	}
-	// The caller's context ended, which says nothing about the store.
-	q.loaded, q.failed = err == nil || ctx.Err() == nil, err
-	if err != nil && q.loaded && q.m.opts.Anonymous {
-		after = func() { q.m.survived(ctx, err) }
-	}
-	return q.now, after, err
+	q.fail(ctx, err)
+	return q.now, true, after, err
 }
 
 // set makes now the request's session. The caller holds the lock.

@@ -47,15 +47,8 @@ func (m *Manager[T]) Refresh(ctx context.Context) (_ Session[T], err error) {
 	if unread || err != nil || now == nil {
 		return m.session(now), err
 	}
-	f, after, err := q.fetch(ctx, now.token, true)
-	if after != nil {
-		after()
-	}
-	if err != nil || f.now == nil {
-		return Session[T]{}, err
-	}
-	q.refresh(f.now)
-	return m.session(f.now), nil
+	now, err = q.reread(ctx, now)
+	return m.session(now), err
 }
 
 func (m *Manager[T]) session(now *current[T]) Session[T] {
@@ -97,16 +90,23 @@ func (m *Manager[T]) Update(ctx context.Context, f func(*T) error) (err error) {
 	}
 }
 
-// changed returns the session now with what f makes of its data, written unless it
-// is the same and always is false.
-func (m *Manager[T]) changed(ctx context.Context, now *current[T], f func(*T) error, always bool) (*current[T], error) {
+// errRenewed says that a session has another token by now.
+var errRenewed = errors.New("renewed")
+
+// changed returns the session now with what f makes of its data, written unless it is the same. A
+// login that joins the session writes it in any case: should the first submission fail, it does not
+// remove the session. errRenewed: the login that joins has a former token of it.
+func (m *Manager[T]) changed(ctx context.Context, now *current[T], f func(*T) error, joins bool) (*current[T], error) {
 	next := &current[T]{key: now.key, token: now.token}
 	var err error
 	next.entry, err = m.store.UpdateEntry(ctx, now.key, now.entry, func(r Record) (_ Record, err error) {
 		if r.Kind != live {
 			return r, ErrEnded
 		}
-		if next.data, r.Data, err = m.apply(r.Data, f); always && err == errUnchanged {
+		if joins && !sameHash(now.token.hash(), r.Token) {
+			return r, errRenewed
+		}
+		if next.data, r.Data, err = m.apply(r.Data, f); joins && err == errUnchanged {
 			err = nil
 		}
 		return r, err

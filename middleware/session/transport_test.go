@@ -174,3 +174,20 @@ func TestLoadAndCommit(t *testing.T) {
 		t.Error("a store that is down is no error")
 	}
 }
+
+type wrapped struct{ session.Transport }
+
+type named struct {
+	session.Bearer
+	names []string
+}
+
+// TestTransportThatDoesNotCompare: a Transport may hold another one by value that has a slice.
+func TestTransportThatDoesNotCompare(t *testing.T) {
+	s := newSite(t, nil)
+	over := s.sessions.Over(wrapped{named{names: []string{"a"}}})
+	s.mux.Handle("/within/", over(over(http.StripPrefix("/within", s.mux))))
+	if r := s.browser().get("/within/get"); r.status != http.StatusOK {
+		t.Errorf("%d %q", r.status, r.body)
+	}
+}

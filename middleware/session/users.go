@@ -123,7 +123,7 @@ func (m *Manager[T]) keys(members []member) []string {
 // list has user's index outlast the session now by the policies of this manager, which are
 // longer than those of the release that listed it. A session that no index lists is listed.
 func (m *Manager[T]) list(ctx context.Context, now *current[T]) error {
-	if _, err := m.add(ctx, now, ""); err != nil {
+	if _, _, err := m.add(ctx, now, ""); err != nil {
 		return err
 	}
 	e, err := m.store.UpdateEntry(ctx, now.key, now.entry, func(r Record) (Record, error) {
@@ -144,9 +144,13 @@ func (m *Manager[T]) list(ctx context.Context, now *current[T]) error {
 // enlist adds the session now to its user's index, in place of the session replaces, and
 // ends the sessions over the bound.
 func (m *Manager[T]) enlist(ctx context.Context, now *current[T], replaces string) error {
-	over, err := m.add(ctx, now, replaces)
-	if err != nil || len(over) == 0 {
+	over, unread, err := m.add(ctx, now, replaces)
+	if err != nil {
 		return err
+	}
+	m.survived(ctx, unread)
+	if len(over) == 0 {
+		return nil
 	}
 	if err := m.buryAll(ctx, m.keys(over), ReasonEvicted); err != nil {
 		m.survived(ctx, err) // they stay listed
@@ -156,11 +160,12 @@ func (m *Manager[T]) enlist(ctx context.Context, now *current[T], replaces strin
 	return nil
 }
 
-// add is enlist that returns the sessions over the bound. It calls no hook. A session leaves the
-// index only once it has ended.
-func (m *Manager[T]) add(ctx context.Context, now *current[T], replaces string) (over []member, err error) {
+// add is enlist that only returns the sessions over the bound, and why others could not be read, nil
+// if all could. Those count, but none is ended in their place: a later login does that. It calls no
+// hook. A session leaves the index only once it has ended.
+func (m *Manager[T]) add(ctx context.Context, now *current[T], replaces string) (over []member, unread, err error) {
 	user := now.entry.Value.User
-	var gone, dead map[string]bool
+	var a answers
 	lasts := m.policies.session(now.entry.Value)
 	added := member{
 		ID:        idOf(now.key),
@@ -170,32 +175,33 @@ func (m *Manager[T]) add(ctx context.Context, now *current[T], replaces string) 
 	listed := func(r Record) (Record, error) {
 		list, unasked := make([]member, 0, len(r.Sessions)+1), false
 		for _, s := range r.Sessions {
-			if s.ID != replaces && s.ID != added.ID && !gone[s.ID] {
+			if s.ID != replaces && s.ID != added.ID && !a.gone[s.ID] {
 				list = append(list, s)
-				_, asked := gone[s.ID]
+				_, asked := a.gone[s.ID]
 				unasked = unasked || !asked
 			}
 		}
 		if unasked && len(list) >= m.opts.MaxPerUser {
 			return r, errUnasked
 		}
+		first := func(s member) bool { return a.dead[s.ID] || a.unread[s.ID] }
 		slices.SortStableFunc(list, func(a, b member) int {
 			switch {
-			case dead[a.ID] == dead[b.ID]:
+			case first(a) == first(b):
 				return cmp.Compare(a.CreatedAt, b.CreatedAt)
-			case dead[a.ID]:
+			case first(a):
 				return -1
 			}
 			return 1
 		})
 		list = append(list, added) // last, though it may have begun before others by this server's clock
-		over = list[:max(0, len(list)-m.opts.MaxPerUser)]
+		over = slices.Clone(list[:max(0, len(list)-m.opts.MaxPerUser)])
 		return Record{Kind: index, Sessions: list, Lasts: max(r.Lasts, lasts.MaxLifetime)}, nil
 	}
 	key := m.indexKeyOf(user)
 	for {
-		if gone, dead, err = m.gone(ctx, user, added.ID, replaces); err != nil {
-			return nil, err
+		if a, err = m.ask(ctx, user, added.ID, replaces); err != nil {
+			return nil, nil, err
 		}
 		if _, err = m.store.Update(ctx, key, listed); err == errUnasked {
 			continue
@@ -207,40 +213,48 @@ func (m *Manager[T]) add(ctx context.Context, now *current[T], replaces string) 
 			break
 		}
 	}
-	return over, err
+	return slices.DeleteFunc(over, func(s member) bool { return a.unread[s.ID] }), a.failed, err
 }
 
 // errUnasked says that another login has filled the index since the records were asked.
 var errUnasked = errors.New("unasked")
 
-// gone returns the sessions on user's index that no server has any more, and those that are dead
-// by the clock here, which are the first to end. The index cannot
-// know: a policy may have changed since it was written. So the records are asked: of the
+// answers is what the store says of the sessions on a user's index.
+type answers struct {
+	gone   map[string]bool // no server has it any more; has a key for each session that was read or tried
+	dead   map[string]bool // dead by the clock and the policies here: the first to end
+	unread map[string]bool // its read failed, and it may live
+	failed error           // why
+}
+
+// ask asks the store for the sessions on user's index. The index cannot
+// know: a policy may have changed since it was written. So the records are read: of the
 // sessions that should have reached their absolute timeout or, with an index that is full without those
 // in not, of all, so that no live session is ended in their place.
-func (m *Manager[T]) gone(ctx context.Context, user string, not ...string) (gone, dead map[string]bool, err error) {
+func (m *Manager[T]) ask(ctx context.Context, user string, not ...string) (a answers, err error) {
 	members, err := m.members(ctx, user)
 	if err != nil {
-		return nil, nil, err
+		return a, err
 	}
 	at := driver.Floor(m.store.Now())
 	if members = slices.DeleteFunc(members, func(s member) bool { return slices.Contains(not, s.ID) }); len(members) < m.opts.MaxPerUser {
 		members = slices.DeleteFunc(members, func(s member) bool { return s.Until > at })
 	}
 	if len(members) == 0 {
-		return nil, nil, nil
+		return a, nil
 	}
 	found, err := m.stored.PeekMulti(ctx, m.keys(members))
 	if _, some := errors.AsType[slidingttl.KeyErrors](err); err != nil && !some {
-		return nil, nil, err
+		return a, err
 	}
-	gone, dead = map[string]bool{}, map[string]bool{}
+	a = answers{map[string]bool{}, map[string]bool{}, map[string]bool{}, err}
 	for _, s := range members {
 		e, ok := found[m.key(s.ID)]
-		gone[s.ID] = ok && e.Value.Kind != live || !ok && err == nil
-		dead[s.ID] = e.ExpiresAt <= at // or it does not decode, and opens to nobody here
+		a.unread[s.ID] = !ok && err != nil
+		a.gone[s.ID] = e.Value.Kind != live || !ok && err == nil
+		a.dead[s.ID] = min(e.ExpiresAt, m.policies.of(e.Value).Cap(e.CreatedAt)) <= at
 	}
-	return gone, dead, nil
+	return a, nil
 }
 
 // delist takes sessions off user's index.
