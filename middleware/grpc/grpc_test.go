@@ -379,6 +379,64 @@ func TestTokensOfStreams(t *testing.T) {
 	}
 }
 
+// TestTokenOfAPanic: an interceptor outside of the guard recovers the panic of a handler. The client
+// has the token that the call was given.
+func TestTokenOfAPanic(t *testing.T) {
+	s := newSite(t, nil)
+	for _, op := range []string{"login", "renew"} {
+		s.unary = func(ctx context.Context) (string, error) {
+			if _, err := s.do(ctx, op, "ann"); err != nil {
+				t.Error(err)
+			}
+			panic("bug")
+		}
+		s.stream = func(ss grpc.ServerStream) error {
+			_, _ = s.unary(ss.Context())
+			return nil
+		}
+		unary := s.overGRPC("do", "", s.overGRPC("login", "ann").given)
+		c, _ := s.chat(s.overGRPC("login", "ann").given)
+		err := c.RecvMsg(&wrapperspb.StringValue{})
+		header, _ := c.Header()
+		stream := answer{"", status.Code(err), tokensOf(append(header.Get("session-token"), c.Trailer().Get("session-token")...))}
+		s.advance(time.Minute)
+		for _, got := range []answer{unary, stream} {
+			if opened := s.overGRPC("get", "", got.given); got.code != codes.Internal || opened.body != "ann/0" {
+				t.Errorf("%s: %+v opens %+v", op, got, opened)
+			}
+		}
+	}
+}
+
+// TestStreamSendsHeaderByContext: the handler of a stream sends the header by grpc.SendHeader, which the
+// guard does not see. The token is in the trailer, and messages are sent.
+func TestStreamSendsHeaderByContext(t *testing.T) {
+	s := newSite(t, nil)
+	for _, op := range []string{"login", "renew"} {
+		s.stream = func(ss grpc.ServerStream) error {
+			if _, err := s.do(ss.Context(), op, "ann"); err != nil {
+				return err
+			}
+			if err := grpc.SendHeader(ss.Context(), metadata.Pairs("own", "1")); err != nil {
+				return err
+			}
+			return ss.SendMsg(wrapperspb.String("hello"))
+		}
+		c, _ := s.chat(s.overGRPC("login", "ann").given)
+		var out wrapperspb.StringValue
+		if err := c.RecvMsg(&out); err != nil || out.Value != "hello" {
+			t.Errorf("%s: %q, %v", op, out.Value, err)
+		}
+		if err := c.RecvMsg(&out); err != io.EOF {
+			t.Errorf("%s: the stream ends with %v", op, err)
+		}
+		s.advance(time.Minute)
+		if got := s.overGRPC("get", "", tokensOf(c.Trailer().Get("session-token"))); got.body != "ann/0" {
+			t.Errorf("%s: the token of the trailer opens %+v", op, got)
+		}
+	}
+}
+
 // TestErrorsOfTheApplication: what is not the session manager's passes unchanged.
 func TestErrorsOfTheApplication(t *testing.T) {
 	s := newSite(t, nil)

@@ -2,6 +2,7 @@ package grpcsession
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strings"
 
@@ -55,21 +56,27 @@ func New[T any](sessions *session.Manager[T], opts *Options) *Guard[T] {
 
 // Unary is a grpc.UnaryServerInterceptor. It reads nothing before the handler asks,
 // unless the method needs a user.
-func (g *Guard[T]) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+func (g *Guard[T]) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (answer any, err error) {
 	ctx, shown := g.load(ctx)
-	err := g.admit(ctx, info.FullMethod)
-	var answer any
-	if err == nil {
-		answer, err = handler(ctx, req)
-	}
-	md, inTrailer := g.given(ctx, shown, err)
-	if md != nil && (inTrailer || grpc.SetHeader(ctx, md) != nil) { // or the handler sent the header
-		if failed := grpc.SetTrailer(ctx, md); failed != nil && err == nil {
-			err = failed
+	err = errPanicked
+	defer func() {
+		md, inTrailer := g.given(ctx, shown, err)
+		if md != nil && (inTrailer || grpc.SetHeader(ctx, md) != nil) { // or the handler sent the header
+			if failed := grpc.SetTrailer(ctx, md); failed != nil && err == nil {
+				err = failed
+			}
 		}
+		err = withStatus(err)
+	}()
+	if err := g.admit(ctx, info.FullMethod); err != nil {
+		return nil, err
 	}
-	return answer, withStatus(err)
+	return handler(ctx, req)
 }
+
+// errPanicked is the error of a call that no return has replaced: its client is given its token all
+// the same, for an interceptor outside of these may recover the panic and answer.
+var errPanicked = errors.New("panicked")
 
 // load returns the context of a call, and the token that its metadata shows.
 func (g *Guard[T]) load(ctx context.Context) (_ context.Context, shown string) {

@@ -82,12 +82,16 @@ func newSite(t *testing.T, o *grpcsession.Options) *site {
 	}
 	guard := grpcsession.New(s.sessions, o)
 	server := grpc.NewServer(
-		grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+		grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (_ any, err error) {
+			defer recovered(&err)
 			answer, err := handler(ctx, req)
 			s.seen.Store(&err)
 			return answer, err
 		}, guard.Unary),
-		grpc.StreamInterceptor(guard.Stream),
+		grpc.ChainStreamInterceptor(func(srv any, ss grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
+			defer recovered(&err)
+			return handler(srv, ss)
+		}, guard.Stream),
 	)
 	s.serve(server)
 	pipe := bufconn.Listen(1 << 16)
@@ -111,6 +115,13 @@ func newSite(t *testing.T, o *grpcsession.Options) *site {
 		}
 	})
 	return s
+}
+
+// recovered makes the status Internal of a handler's panic.
+func recovered(err *error) {
+	if recover() != nil {
+		*err = status.Error(codes.Internal, "panic")
+	}
 }
 
 // do executes an operation, for both servers.

@@ -12,20 +12,23 @@ import (
 
 // Stream is a grpc.StreamServerInterceptor. The session is checked when the stream begins,
 // and with Options.Received or Sent again at each message.
-func (g *Guard[T]) Stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+func (g *Guard[T]) Stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
 	s := &stream[T]{ServerStream: ss, guard: g}
 	s.ctx, s.shown = g.load(ss.Context())
-	err := g.admit(s.ctx, info.FullMethod)
-	if err == nil && (g.opts.Received || g.opts.Sent) {
-		err = s.judge()
+	err = errPanicked
+	defer func() {
+		s.beforeHeader(err)
+		err = withStatus(err)
+	}()
+	if err := g.admit(s.ctx, info.FullMethod); err != nil {
+		return err
 	}
-	if err == nil {
-		err = handler(srv, s)
+	if g.opts.Received || g.opts.Sent {
+		if err := s.judge(); err != nil {
+			return err
+		}
 	}
-	if failed := s.beforeHeader(err); err == nil {
-		err = failed
-	}
-	return withStatus(err)
+	return handler(srv, s)
 }
 
 // stream is a call's stream. One goroutine may send while another receives.
@@ -58,30 +61,23 @@ func (s *stream[T]) judge() error {
 }
 
 // beforeHeader puts another token that the client is given into the header, or into the trailer of
-// a call that has failed.
-func (s *stream[T]) beforeHeader(failed error) (err error) {
+// a call that has failed or whose handler sent the header by grpc.SendHeader.
+func (s *stream[T]) beforeHeader(failed error) {
 	s.header.Do(func() {
-		switch md, inTrailer := s.guard.given(s.ctx, s.shown, failed); {
-		case inTrailer:
+		md, inTrailer := s.guard.given(s.ctx, s.shown, failed)
+		if md != nil && (inTrailer || s.ServerStream.SetHeader(md) != nil) {
 			s.ServerStream.SetTrailer(md)
-		case md != nil:
-			err = s.ServerStream.SetHeader(md)
 		}
 	})
-	return err
 }
 
 func (s *stream[T]) SendHeader(md metadata.MD) error {
-	if err := s.beforeHeader(nil); err != nil {
-		return err
-	}
+	s.beforeHeader(nil)
 	return s.ServerStream.SendHeader(md)
 }
 
 func (s *stream[T]) SendMsg(m any) error {
-	if err := s.beforeHeader(nil); err != nil {
-		return err
-	}
+	s.beforeHeader(nil)
 	if s.guard.opts.Sent {
 		if err := s.judge(); err != nil {
 			return withStatus(err)

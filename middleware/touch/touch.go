@@ -133,12 +133,15 @@ func (t *Toucher) Middleware(next http.Handler) http.Handler {
 // touch has the record under key touched.
 func (t *Toucher) touch(ctx context.Context, key string) {
 	if t.opts.Wait || !t.begin() {
-		t.keep(ctx, key)
+		t.keep(context.WithoutCancel(ctx), key)
 		return
 	}
 	go func() {
 		defer t.running.Done()
 		defer func() { <-t.free }()
+		ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+		defer cancel()
+		defer context.AfterFunc(t.stop, cancel)()
 		t.keep(ctx, key)
 	}()
 }
@@ -160,9 +163,8 @@ func (t *Toucher) begin() bool {
 }
 
 func (t *Toucher) keep(ctx context.Context, key string) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.opts.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, t.opts.Timeout)
 	defer cancel()
-	defer context.AfterFunc(t.stop, cancel)()
 	err := t.store.Keep(ctx, key)
 	if err != nil && !errors.Is(err, slidingttl.ErrNotFound) && t.opts.OnError != nil {
 		t.hooks.Call(func() { t.opts.OnError(ctx, err) })

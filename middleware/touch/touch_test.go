@@ -200,6 +200,19 @@ func TestCloseGivesUp(t *testing.T) {
 		if took := time.Since(start); took != time.Second {
 			t.Errorf("Close took %v", took)
 		}
+		returned := make(chan bool, 1)
+		go func() {
+			serve(touches, "b")
+			returned <- true
+		}()
+		synctest.Wait()
+		select {
+		case <-returned:
+			t.Error("the touch of a request that came after Close was cancelled")
+		default:
+		}
+		close(store.release)
+		<-returned
 	})
 }
 
