@@ -16,9 +16,20 @@ type Former interface {
 	scs.IterableStore
 }
 
-// move brings the session of token from the former store into this one. Not found: it is
+// moving is how far the move of a session has come. Each request that finds one under way moves it
+// on, for the request that began it may have failed: what is left in the former store would bring the
+// session back after its end here.
+type moving int
+
+const (
+	moved   moving = iota
+	copied         // a Destroy may have come before the copy, and missed it
+	checked        // it had not; the session is to be deleted there
+)
+
+// copyFormer copies the session of token from the former store into this one. Not found: it is
 // in neither.
-func (s *Store) move(ctx context.Context, token string) (e driver.Entry[Record], err error) {
+func (s *Store) copyFormer(ctx context.Context, token string) (e driver.Entry[Record], err error) {
 	b, found, err := s.findFormer(ctx, token)
 	if err != nil {
 		return e, err
@@ -30,26 +41,53 @@ func (s *Store) move(ctx context.Context, token string) (e driver.Entry[Record],
 	if err != nil {
 		return e, err
 	}
-	e, err = s.records.InsertEntry(ctx, key(token), Record{Data: b, Until: driver.Ceil(deadline)})
+	e, err = s.records.InsertEntry(ctx, key(token), Record{Data: b, Until: driver.Ceil(deadline), Moving: copied})
 	if errors.Is(err, slidingttl.ErrExists) {
 		return s.records.Peek(ctx, key(token))
 	}
-	if err != nil {
-		return e, err
-	}
-	// A Destroy deletes there first, then here. If it came in between, it missed what was
-	// just inserted.
-	if _, found, err = s.findFormer(ctx, token); err != nil {
-		return e, err
-	}
-	if !found {
-		if err := s.records.Delete(ctx, key(token)); err != nil {
+	return e, err
+}
+
+// errMovedOn says that another request was faster.
+var errMovedOn = errors.New("moved on")
+
+// moveOn does the next step of the move of e and returns the record after it.
+func (s *Store) moveOn(ctx context.Context, token string, e driver.Entry[Record]) (driver.Entry[Record], error) {
+	var next moving
+	switch e.Value.Moving {
+	case copied:
+		// A Destroy deletes there first, then here.
+		_, found, err := s.findFormer(ctx, token)
+		if err != nil {
 			return e, err
 		}
-		return e, slidingttl.ErrNotFound
+		if !found {
+			err = s.records.DeleteEntry(ctx, key(token), e)
+			if errors.Is(err, slidingttl.ErrConflict) { // another request has deleted it there, to move it
+				return s.records.Peek(ctx, key(token))
+			}
+			if err == nil {
+				err = slidingttl.ErrNotFound
+			}
+			return e, err
+		}
+		next = checked
+	default:
+		if err := s.deleteFormer(ctx, token); err != nil {
+			return e, err
+		}
 	}
-	// What is left there would bring the session back after its end here.
-	return e, s.deleteFormer(ctx, token)
+	after, err := s.records.UpdateEntry(ctx, key(token), e, func(r Record) (Record, error) {
+		if r.Moving != e.Value.Moving {
+			return r, errMovedOn
+		}
+		r.Moving = next
+		return r, nil
+	})
+	if err == errMovedOn {
+		return s.records.Peek(ctx, key(token))
+	}
+	return after, err
 }
 
 func (s *Store) findFormer(ctx context.Context, token string) (b []byte, found bool, err error) {

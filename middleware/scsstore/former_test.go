@@ -41,7 +41,7 @@ func TestSessionsFromBeforeTheMove(t *testing.T) {
 				t.Errorf("the deadline is %v after the login", at.Sub(began))
 			}
 		})
-		if w := a.store.writes.Load(); w != 1 || a.cookie != cookie {
+		if w := a.store.writes.Load(); w != 3 || a.cookie != cookie {
 			t.Errorf("%d writes, and the cookie %q became %q", w, cookie, a.cookie)
 		}
 		lost.want("user", "", "died while scs had it")
@@ -86,23 +86,36 @@ type hooked struct {
 	delete error
 	all    error
 	listed func() // called after the list was made
+
+	fault func(call func() error) error // makes each find and delete; nil: they are just made
 }
 
-func (h *hooked) FindCtx(_ context.Context, token string) ([]byte, bool, error) {
+func (h *hooked) call(f func() error) error {
+	if h.fault == nil {
+		return f()
+	}
+	return h.fault(f)
+}
+
+func (h *hooked) FindCtx(_ context.Context, token string) (b []byte, found bool, err error) {
 	h.finds++
 	if h.find != nil {
 		if err := h.find(h.finds); err != nil {
 			return nil, false, err
 		}
 	}
-	return h.MemStore.Find(token)
+	err = h.call(func() (err error) {
+		b, found, err = h.MemStore.Find(token)
+		return err
+	})
+	return b, found, err
 }
 
 func (h *hooked) DeleteCtx(_ context.Context, token string) error {
 	if h.delete != nil {
 		return h.delete
 	}
-	return h.MemStore.Delete(token)
+	return h.call(func() error { return h.MemStore.Delete(token) })
 }
 
 func (h *hooked) CommitCtx(_ context.Context, token string, b []byte, expiry time.Time) error {
@@ -228,4 +241,94 @@ func TestFormerStoreFails(t *testing.T) {
 			t.Errorf("a session that does not decode: found %v, %v", found, err)
 		}
 	})
+}
+
+// TestMoveFailsAnywhere: each call of a move fails once, before or after its effect, or its process dies
+// there. The next request has the session, and what it changes is not undone: after its end here the
+// session does not come back from the former store, which has no idle timeout.
+func TestMoveFailsAnywhere(t *testing.T) {
+	calls := 0
+	for failing := range 20 {
+		for _, after := range []bool{false, true} {
+			former := &hooked{MemStore: memstore.NewWithCleanupInterval(0)}
+			runOver(t, former, func(t *testing.T, a *app) {
+				kept := a.sessions
+				a.sessions = manager(former.MemStore)
+				a.put("user", "ann")
+				a.sessions = kept
+				n, dead := 0, false
+				fault := func(call func() error) error {
+					n++
+					if !dead && n-1 != failing {
+						return call()
+					}
+					if after && !dead {
+						_ = call()
+					}
+					dead = true
+					return errors.New("the process has died")
+				}
+				former.fault, a.store.fault = fault, fault
+				_, token, _ := strings.Cut(a.cookie, "=")
+				_, found, err := a.kept.Find(token)
+				if found != (err == nil) {
+					t.Fatalf("found %v, %v", found, err)
+				}
+				calls = max(calls, n)
+				former.fault, a.store.fault = nil, nil
+				if !dead {
+					failing = -1
+				}
+				all, err := a.kept.All()
+				if err != nil || len(all) != 1 {
+					t.Fatalf("%d sessions, %v", len(all), err)
+				}
+				for listed, b := range all { // a change by Iterate
+					if err := a.kept.Commit(listed, b, time.Now().Add(24*time.Hour)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				a.want("user", "ann", "after the failure")
+				a.put("user", "bob")
+				a.want("user", "bob", "changed")
+				if left, _ := former.All(); len(left) != 0 {
+					t.Errorf("call %d failed: %d sessions left in the former store", failing, len(left))
+				}
+				time.Sleep(34 * time.Minute)
+				a.want("user", "", "idle for longer than the policy allows")
+			})
+		}
+	}
+	if calls != 6 {
+		t.Errorf("a move makes %d calls, want 6", calls)
+	}
+}
+
+// TestDestroyDuringFailedMove: a session whose move was begun by a request that failed is destroyed, or
+// dies in the former store, before the next request.
+func TestDestroyDuringFailedMove(t *testing.T) {
+	for failing := range 6 {
+		former := &hooked{MemStore: memstore.NewWithCleanupInterval(0)}
+		runOver(t, former, func(t *testing.T, a *app) {
+			a.onScs(former.MemStore)
+			_, token, _ := strings.Cut(a.cookie, "=")
+			n := 0
+			fault := func(call func() error) error {
+				if n++; n > failing {
+					return errors.New("down")
+				}
+				return call()
+			}
+			former.fault, a.store.fault = fault, fault
+			_, _, _ = a.kept.Find(token)
+			former.fault, a.store.fault = nil, nil
+			if err := a.kept.Delete(token); err != nil {
+				t.Fatal(err)
+			}
+			a.want("user", "", "destroyed")
+			if all, err := a.kept.All(); err != nil || len(all) != 0 {
+				t.Errorf("%d sessions left, %v", len(all), err)
+			}
+		})
+	}
 }

@@ -38,8 +38,10 @@
 //
 // With Options.Former, users stay logged in: a session that is not in this store yet is
 // read from the former one, and moved here. It keeps its token, its data and its
-// deadline. Its idle time and the policy's cap count from the move. The move takes one
-// write here, and two reads and one delete there, once for each session. Switch all
+// deadline. Its idle time and the policy's cap count from the move. The move takes three
+// writes here, and two reads and one delete there, once for each session; if one of them fails, the
+// next request continues. Until you drop the option, a Commit costs one read more here, and one there
+// for a new session. Switch all
 // processes over at once: one that still uses the former store no longer finds the
 // sessions that have moved. When Lifetime has passed since then, drop the option.
 //
@@ -72,8 +74,9 @@ import (
 
 // Record is what a Store keeps of a session.
 type Record struct {
-	Data  []byte         `json:"data" dynamodbav:"data"`   // scs's own, encoded
-	Until driver.Instant `json:"until" dynamodbav:"until"` // the deadline that scs gave it
+	Data   []byte         `json:"data" dynamodbav:"data"`                         // scs's own, encoded
+	Until  driver.Instant `json:"until" dynamodbav:"until"`                       // the deadline that scs gave it
+	Moving moving         `json:"moving,omitempty" dynamodbav:"moving,omitempty"` // of a session from Options.Former
 }
 
 // Options adjusts a Store. The zero value, and a nil pointer, mean the defaults.
@@ -138,10 +141,7 @@ func (s *Store) Find(token string) (b []byte, found bool, err error) {
 
 // FindCtx implements scs.CtxStore. The session is touched if that is due.
 func (s *Store) FindCtx(ctx context.Context, token string) (b []byte, found bool, err error) {
-	e, err := s.records.Peek(ctx, key(token))
-	if s.former != nil && errors.Is(err, slidingttl.ErrNotFound) {
-		e, err = s.move(ctx, token)
-	}
+	e, err := s.peek(ctx, token)
 	if errors.Is(err, slidingttl.ErrNotFound) || err == nil && !s.before(&e) {
 		return nil, false, nil
 	}
@@ -149,6 +149,21 @@ func (s *Store) FindCtx(ctx context.Context, token string) (b []byte, found bool
 		e, err = s.records.TouchEntry(ctx, key(token), e)
 	}
 	return e.Value.Data, err == nil, err
+}
+
+// peek reads the session of token, once it has moved here.
+func (s *Store) peek(ctx context.Context, token string) (driver.Entry[Record], error) {
+	e, err := s.records.Peek(ctx, key(token))
+	if s.former == nil {
+		return e, err
+	}
+	if errors.Is(err, slidingttl.ErrNotFound) {
+		e, err = s.copyFormer(ctx, token)
+	}
+	for err == nil && e.Value.Moving != moved {
+		e, err = s.moveOn(ctx, token, e)
+	}
+	return e, err
 }
 
 // before reports whether the deadline that scs gave the session is still to come.
@@ -163,7 +178,23 @@ func (s *Store) Commit(token string, b []byte, expiry time.Time) error {
 
 // CommitCtx implements scs.CtxStore.
 func (s *Store) CommitCtx(ctx context.Context, token string, b []byte, expiry time.Time) error {
-	return s.records.Upsert(ctx, keyOf(token), Record{Data: b, Until: driver.Ceil(expiry)})
+	r := Record{Data: b, Until: driver.Ceil(expiry)}
+	switch {
+	case s.former == nil:
+	case isKey(token): // of All; the session may be about to move
+		_, err := s.records.Update(ctx, token, func(was Record) (Record, error) {
+			r.Moving = was.Moving
+			return r, nil
+		})
+		if !errors.Is(err, slidingttl.ErrNotFound) {
+			return err
+		}
+	default: // of All too, of a session that has not moved
+		if _, err := s.peek(ctx, token); err != nil && !errors.Is(err, slidingttl.ErrNotFound) {
+			return err
+		}
+	}
+	return s.records.Upsert(ctx, keyOf(token), r)
 }
 
 // Delete implements scs.Store.
@@ -172,7 +203,7 @@ func (s *Store) Delete(token string) error { return s.DeleteCtx(context.Backgrou
 // DeleteCtx implements scs.CtxStore.
 func (s *Store) DeleteCtx(ctx context.Context, token string) error {
 	if s.former != nil && !isKey(token) {
-		// First, for move to see it.
+		// First, for moveOn to see it.
 		if err := s.deleteFormer(ctx, token); err != nil {
 			return err
 		}

@@ -37,6 +37,7 @@ type counted struct {
 	writes, touches atomic.Int64
 	down            atomic.Bool
 	keys            []string
+	fault           func(call func() error) error // makes each write; nil: they are just made
 }
 
 func (c *counted) Get(ctx context.Context, key string) (driver.Entry[scsstore.Record], error) {
@@ -49,12 +50,28 @@ func (c *counted) Get(ctx context.Context, key string) (driver.Entry[scsstore.Re
 func (c *counted) Insert(ctx context.Context, key string, v scsstore.Record, l driver.Life, now driver.Instant) (driver.Version, error) {
 	c.writes.Add(1)
 	c.keys = append(c.keys, key)
-	return c.Driver.Insert(ctx, key, v, l, now)
+	return c.write(func() (driver.Version, error) { return c.Driver.Insert(ctx, key, v, l, now) })
 }
 
 func (c *counted) Replace(ctx context.Context, key string, v scsstore.Record, was driver.Meta, l driver.Life, now driver.Instant) (driver.Version, error) {
 	c.writes.Add(1)
-	return c.Driver.Replace(ctx, key, v, was, l, now)
+	return c.write(func() (driver.Version, error) { return c.Driver.Replace(ctx, key, v, was, l, now) })
+}
+
+func (c *counted) write(f func() (driver.Version, error)) (v driver.Version, err error) {
+	if c.fault == nil {
+		return f()
+	}
+	err = c.fault(func() (err error) {
+		v, err = f()
+		return err
+	})
+	return v, err
+}
+
+// Remove implements driver.Remover.
+func (c *counted) Remove(ctx context.Context, key string, was driver.Meta, now driver.Instant) error {
+	return driver.Remove(ctx, c.Driver, key, was, now)
 }
 
 func (c *counted) Touch(ctx context.Context, key string, was driver.Meta, l driver.Life, now driver.Instant) (driver.Version, error) {
