@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -466,6 +467,39 @@ func TestEraseKept(t *testing.T) {
 	command(t, exitPartly, r.args(t, stores, "--keys", list, "--apply", "--yes", "--report", report)...)
 	if e := must(readErasure(report))(t); e.Asked[0].Records != 1 || e.Asked[1].Records != 0 {
 		t.Errorf("%+v", e.Asked)
+	}
+}
+
+// A row that another program has written under a key that no record has is never taken for erased, whether it
+// is asked for by a prefix or by name, and its check fails.
+func TestEraseForeignKeys(t *testing.T) {
+	r := newReports(t)
+	keys := []string{"user:42:blob", "user:42:" + strings.Repeat("k", 1500), "user:42:\x00nul", "user:42:\xff", "user:42:0"}
+	list := make([]string, len(keys))
+	for i, key := range keys {
+		list[i] = strconv.Quote(key)
+		if key != "user:42:0" {
+			as := "TEXT"
+			if i == 0 {
+				as = "BLOB"
+			}
+			execute(t, r.db, "INSERT INTO sessions (id, value) VALUES (CAST(CAST(? AS BLOB) AS "+as+"), '{}')", key)
+		}
+	}
+	file := filepath.Join(r.dir, "keys")
+	if err := os.WriteFile(file, []byte(strings.Join(list, "\n")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	stores := map[string]string{"a": r.one}
+	out, _ := command(t, 0, r.args(t, stores, "--keys", file)...)
+	contains(t, out, "a: 5 records would be erased")
+	for i, ask := range [][]string{{"--keys", file}, {"--prefix", "user:42:"}} {
+		report := filepath.Join(r.dir, fmt.Sprint(i, ".json"))
+		_, errs := command(t, exitPartly, r.args(t, stores, append(ask, "--apply", "--yes", "--report", report)...)...)
+		contains(t, errs, "4 of them, because")
+		if e := must(readErasure(report))(t); e.Stores[0].Done || !e.Ended.IsZero() || e.Stores[0].Report.Erased != int64(1+i) {
+			t.Errorf("%q: %+v, %+v", ask, e, e.Stores[0].Report)
+		}
 	}
 }
 

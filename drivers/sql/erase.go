@@ -3,6 +3,7 @@ package sql
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,7 +12,39 @@ import (
 )
 
 // Whole implements driver.Eraser.
-func (t *table) Whole(driver.Erasure) driver.Scanner { return t }
+func (t *table) Whole(driver.Erasure) driver.Scanner { return unfiltered{t} }
+
+type unfiltered struct{ *table }
+
+// Raw implements driver.RawReader, also for rows that another program has written: under keys that the driver
+// refuses, and in SQLite under a BLOB.
+func (w unfiltered) Raw(ctx context.Context, key string) (driver.Raw, error) {
+	raw, was := w.table.Raw(ctx, key)
+	_, isSQLite := w.dialect.(sqlite)
+	if absent := isSQLite && errors.Is(was, driver.ErrNotFound); !absent && !errors.Is(was, driver.ErrInvalid) {
+		return raw, was
+	}
+	k, err := w.key.split(key)
+	if err != nil {
+		return raw, was
+	}
+	query, args := w.sql.raw, k.columns
+	if isSQLite {
+		query, args = query[:strings.LastIndex(query, " WHERE ")]+" WHERE 1", nil
+		for i, c := range k.columns {
+			query += " AND " + w.dialect.quote(w.key.Columns[i]) + " IN (?, ?)"
+			args = append(args, c, fmt.Appendf(nil, "%s", c))
+		}
+	}
+	var r rawRow
+	switch err := w.row(ctx, k, query, args, r.dest()); {
+	case errors.Is(err, driver.ErrNotFound), errors.Is(err, driver.ErrInvalid): // the database cannot have such a key
+		return raw, was
+	case err != nil:
+		return raw, err
+	}
+	return w.rawOf(&r), nil
+}
 
 // EraseEnded implements driver.Eraser. It reads the keys of all lives that wait for a sweeper in the
 // table of Options.Replaced and Options.Deletes, if there is one, whatever the options.

@@ -10,7 +10,8 @@ import (
 type Eraser interface {
 	// Whole returns a Scanner of all that the store holds, also of what options of the driver leave
 	// out of its own scans. What is under keys of what and is no record is Scanned.Other there. Of
-	// other keys it may return the key alone.
+	// other keys it may return the key alone. If it is a RawReader, that one finds each record under a key,
+	// also under one that the driver refuses.
 	Whole(what Erasure) Scanner
 
 	// EraseEnded removes the lives that the store keeps beside its records, of all keys of what, and

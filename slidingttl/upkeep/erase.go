@@ -80,6 +80,7 @@ func Erase[T any](ctx context.Context, d Store[T], opts *EraseOptions) (*EraseRe
 		return nil, err
 	}
 	w := newWriter(d, &o.WriteOptions)
+	raw := w.raw
 	one := func(ctx context.Context, s *record) (EraseReport, error) {
 		r := EraseReport{Erased: 1, Written: Written{Units: w.units(s.Size)}}
 		if !o.Apply {
@@ -87,10 +88,10 @@ func Erase[T any](ctx context.Context, d Store[T], opts *EraseOptions) (*EraseRe
 			return r, nil
 		}
 		there := func() bool {
-			_, err := w.raw.Raw(ctx, s.Key)
+			_, err := raw.Raw(ctx, s.Key)
 			return !errors.Is(err, driver.ErrNotFound)
 		}
-		gone := o.Prefix != "" && !s.last && w.raw != nil && !there() // a scan may show a key that no look-up finds
+		gone := o.Prefix != "" && !s.last && raw != nil && !there() // a scan may show a key that no look-up finds
 		err := w.retry(ctx, s, func() error {
 			if err := w.waitTurn(ctx); err != nil {
 				return err
@@ -99,7 +100,7 @@ func Erase[T any](ctx context.Context, d Store[T], opts *EraseOptions) (*EraseRe
 		})
 		if err == nil {
 			w.landed.Add(1)
-			if gone || w.raw != nil && there() {
+			if gone || raw != nil && there() {
 				r.Erased, r.Missed = 0, 1
 			}
 		}
@@ -111,10 +112,12 @@ func Erase[T any](ctx context.Context, d Store[T], opts *EraseOptions) (*EraseRe
 	more, _ := driver.As[driver.Eraser](d)
 	if more != nil {
 		scanner = more.Whole(what)
+		if whole, ok := scanner.(driver.RawReader); ok {
+			raw = whole
+		}
 	}
 	if len(o.Keys) > 0 {
-		raw, ok := driver.As[driver.RawReader](d)
-		if !ok {
+		if raw == nil {
 			return nil, invalid("driver", "no driver.RawReader", "is required to look up Keys")
 		}
 		scanner = lookUp{raw, o.Keys}
