@@ -446,7 +446,7 @@ func (f *forgetter) rewriteFile(ctx context.Context, m *Manifest, file File) ([]
 	if err := checkSum(ctx, f.bucket, file); err != nil {
 		return nil, err
 	}
-	i, err := openFile(&section{ctx: ctx, bucket: f.bucket, name: file.Name}, file.Size)
+	i, err := openFile(&section{ctx: ctx, bucket: f.bucket, name: file.Name}, file)
 	if err != nil {
 		return nil, err
 	}

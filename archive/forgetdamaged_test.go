@@ -1,8 +1,11 @@
 package archive_test
 
 import (
+	"encoding/binary"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime/metrics"
 	"slices"
 	"strings"
 	"testing"
@@ -46,6 +49,86 @@ func TestForgetDamaged(t *testing.T) {
 		}
 		if forgotten == 0 || named == 0 {
 			t.Errorf("%+v: %d forgotten, %d named", what, forgotten, named)
+		}
+	}
+}
+
+// A flipped bit of a file costs no reader more memory than its sizes allow, and hides no record from those that
+// read all.
+func TestFlipped(t *testing.T) {
+	b := newFake()
+	w, err := archive.NewWriter(b, &archive.WriterOptions{
+		Now:     func() time.Time { return noon.AddDate(0, 0, 7) },
+		Columns: []archive.Column{{Name: "n", Type: archive.Integer, Of: func(r *archive.Record) (any, error) { return r.ExpiredAt.Time().UnixMilli() % 20, nil }}},
+	})
+	ok(t, err)
+	write(t, w, batch(0, 20, 0))
+	name := files(t, b)[0]
+	whole := b.files[name]
+	write(t, w, batch(20, 25, 0)) // Compact needs two files
+	ctx, key := t.Context(), dead(7, 0).Key
+	forget := func(what archive.Selection) func(archive.Bucket) (int, error) {
+		return func(b archive.Bucket) (int, error) {
+			r, err := archive.Forget(ctx, b, what, &archive.ForgetOptions{DryRun: true})
+			if err != nil {
+				return 0, err
+			}
+			return int(r.Records), nil
+		}
+	}
+	readers := []struct {
+		name string
+		want int // records, if there is no error; -1: any
+		call func(archive.Bucket) (int, error)
+	}{
+		{"Find", -1, func(b archive.Bucket) (int, error) { // believes the statistics
+			found, err := archive.NewReader(b).Find(ctx, key, archive.Span{})
+			return len(found), err
+		}},
+		{"All", 25, func(b archive.Bucket) (n int, _ error) {
+			var errs []error
+			for _, err := range archive.NewReader(b).All(ctx, archive.Span{}) {
+				n++
+				errs = append(errs, err)
+			}
+			return n, errors.Join(errs...)
+		}},
+		{"Forget of a key", 1, forget(archive.Selection{Keys: []string{key}})},
+		{"Forget by a column", 1, forget(archive.Selection{Column: "n", Value: "7"})},
+		{"Compact", -1, func(b archive.Bucket) (int, error) { _, err := archive.Compact(ctx, b, nil); return 0, err }},
+		{"Verify", -1, func(b archive.Bucket) (int, error) { _, err := archive.NewReader(b).Verify(ctx, nil); return 0, err }},
+	}
+	allocated := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+	footer := len(whole) - 8 - int(binary.LittleEndian.Uint32(whole[len(whole)-8:]))
+	for at := range whole {
+		every := 16
+		if at >= footer {
+			every = 2
+		}
+		for bit := range 8 {
+			harmed := slices.Clone(whole)
+			harmed[at] ^= 1 << bit
+			isCodec := at >= footer && harmed[at] == 0x0e
+			for i, r := range readers {
+				if !isCodec && ((at+bit)%every != 0 || (at/8+bit+i)%len(readers) != 0) {
+					continue
+				}
+				of := b.clone()
+				of.files[name] = harmed
+				metrics.Read(allocated)
+				before := allocated[0].Value.Uint64()
+				n, err := r.call(of)
+				metrics.Read(allocated)
+				if used := allocated[0].Value.Uint64() - before; used > 16<<20 && at >= footer || used > 3<<30 { // a header in a page has sizes of 31 bits
+					t.Errorf("%s, byte %d of %d, bit %d: %d MB; %v", r.name, at, len(whole), bit, used>>20, err)
+				}
+				switch {
+				case err == nil && r.want >= 0 && n != r.want:
+					t.Errorf("%s, byte %d of %d, bit %d: %d records, want %d, and no error", r.name, at, len(whole), bit, n, r.want)
+				case err != nil && !errors.Is(err, archive.ErrCorrupt) && !strings.Contains(err.Error(), "must be a column of the archive"):
+					t.Errorf("%s, byte %d of %d, bit %d: %v", r.name, at, len(whole), bit, err)
+				}
+			}
 		}
 	}
 }

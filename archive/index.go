@@ -51,7 +51,7 @@ type indexes struct {
 }
 
 func (x *indexes) open(s *section, f File) (*index, error) {
-	return x.kept.get(f.Name, func() (*index, error) { return openFile(s, f.Size) })
+	return x.kept.get(f.Name, func() (*index, error) { return openFile(s, f) })
 }
 
 // find returns the records of a file under key.

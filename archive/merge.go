@@ -99,7 +99,7 @@ func (h *head) load(ctx context.Context, check bool) (*section, *index, error) {
 			return nil, nil, err
 		}
 	}
-	i, err := openFile(s, h.file.Size)
+	i, err := openFile(s, h.file)
 	return s, i, err
 }
 

@@ -14,7 +14,7 @@ import (
 func rows(ctx context.Context, b Bucket, file File) iter.Seq2[Archived, error] {
 	return func(yield func(Archived, error) bool) {
 		s := &section{ctx: ctx, bucket: b, name: file.Name}
-		i, err := openFile(s, file.Size)
+		i, err := openFile(s, file)
 		if err != nil {
 			yield(Archived{}, err)
 			return

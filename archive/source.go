@@ -2,13 +2,16 @@ package archive
 
 import (
 	"bufio"
+	"cmp"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"math"
 
 	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/format"
 )
 
 // section is an io.ReaderAt of a bucket's file, for the Parquet library.
@@ -64,16 +67,62 @@ func readAll(ctx context.Context, b Bucket, name string) ([]byte, error) {
 const readBuffer = 16 << 10
 
 // openFile reads a file's footer and indexes.
-func openFile(s *section, size int64) (i *index, err error) {
+func openFile(s *section, of File) (i *index, err error) {
 	defer func() {
 		if r := recover(); r != nil { // parquet-go trusts some numbers of a footer
 			err = s.blame(fmt.Errorf("its footer cannot be read: %v", r))
 		}
 	}()
-	f, err := parquet.OpenFile(s, size, parquet.ReadBufferSize(readBuffer), parquet.OptimisticRead(true), parquet.SkipBloomFilters(true), parquet.SkipMagicBytes(true))
-	if err != nil {
-		return nil, s.blame(err)
+	end := &ahead{of: s}
+	for last, size := [8]byte{}, int64(readBuffer); int64(end.size) < size; size = 8 + int64(binary.LittleEndian.Uint32(last[:])) {
+		if size > max(of.Size, readBuffer) {
+			return nil, s.blame(errors.New("its footer is longer than the file"))
+		}
+		*end = ahead{of: s, size: int(size), from: of.Size}
+		if _, err := end.ReadAt(nil, max(0, of.Size-size)); err != nil {
+			return nil, s.blame(err)
+		}
+		if _, err := end.ReadAt(last[:], max(0, of.Size-8)); err != nil {
+			return nil, s.blame(err)
+		}
 	}
+	var f *parquet.File
+	for _, unchecked := range []bool{true, false} {
+		f, err = parquet.OpenFile(end, of.Size, parquet.ReadBufferSize(readBuffer), parquet.SkipPageIndex(unchecked), parquet.SkipBloomFilters(true), parquet.SkipMagicBytes(true))
+		if err == nil && unchecked {
+			err = checkFooter(f.Metadata(), of)
+		}
+		if err != nil {
+			return nil, s.blame(err)
+		}
+	}
+	*end = ahead{of: s} // f keeps it
 	l, err := layoutOf(f.Schema())
 	return &index{f, l}, s.blame(err)
+}
+
+// checkFooter returns an error for a footer that no writer has written. With another codec or other sizes,
+// parquet-go could take any amount of memory.
+func checkFooter(m *format.FileMetaData, of File) error {
+	rows := int64(0)
+	for _, g := range m.RowGroups {
+		rows += g.NumRows
+		end := g.FileOffset // of what is before a column
+		for at, c := range g.Columns {
+			is := c.MetaData
+			switch first := cmp.Or(is.DictionaryPageOffset, is.DataPageOffset); {
+			case is.Codec != batchCodec.CompressionCodec():
+				return fmt.Errorf("column %d is packed by %v instead of %v", at, is.Codec, batchCodec)
+			case g.NumRows < 1 || g.NumRows > of.Rows || is.NumValues != g.NumRows:
+				return fmt.Errorf("column %d has %d values of %d rows of %d", at, is.NumValues, g.NumRows, of.Rows)
+			case first != end || end < 0 || is.TotalCompressedSize < 0 || max(is.TotalCompressedSize, int64(c.ColumnIndexLength), int64(c.OffsetIndexLength)) > of.Size-end:
+				return fmt.Errorf("column %d, or its index, is not within the file", at)
+			}
+			end += is.TotalCompressedSize
+		}
+	}
+	if rows != of.Rows {
+		return fmt.Errorf("it has %d rows instead of %d", rows, of.Rows)
+	}
+	return nil
 }
