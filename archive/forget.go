@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strconv"
@@ -131,6 +132,7 @@ func Forget(ctx context.Context, b Bucket, what Selection, opts *ForgetOptions) 
 	if r != nil && !o.DryRun && endedWell(err) {
 		second, failed := forget(ctx, b, of, ForgetOptions{DryRun: true}, refused)
 		switch {
+		case errors.Is(failed, driver.ErrInvalid): // the column went with its last value
 		case !endedWell(failed):
 			err = failed
 		case second.Records+second.Hidden > 0:
@@ -167,11 +169,11 @@ func forget(ctx context.Context, b Bucket, what *selector, o ForgetOptions, refu
 		}
 		return f.catalog.retry(ctx, m, f.rewrite)
 	})
-	if v, ok := b.(Versioned); ok && endedWell(err) {
-		err = errors.Join(err, f.versions(ctx, v))
+	if endedWell(err) {
+		err = errors.Join(err, f.versions(ctx, "", false))
 	}
 	if what.Column != "" && f.rows > 0 && !f.anyValue && endedWell(err) {
-		return nil, &driver.InvalidError{Field: "Selection.Column", Value: strconv.Quote(what.Column), Rule: "must be a column of the archive, with Value of its type"}
+		return r, &driver.InvalidError{Field: "Selection.Column", Value: strconv.Quote(what.Column), Rule: "must be a column of the archive, with Value of its type"}
 	}
 	if f.locked != nil {
 		err = errors.Join(err, f.locked)
@@ -245,17 +247,20 @@ func (f *forgetter) rewrite(ctx context.Context, m *Manifest) error {
 	var hits []File
 	held := map[string]bool{} // all files with selected records, by name
 	var corrupt []error
+	if err := f.selectLives(ctx, m.Day, slices.Concat(m.Files, m.garbage)); err != nil {
+		return err
+	}
+	if len(f.lives[m.Day]) > 0 && !f.opts.DryRun { // before the values go by which another call would find these lives
+		if err := f.versions(ctx, m.Day.directory(), true); !endedWell(err) {
+			return err
+		}
+	}
 	next := *f.report // if the day can be changed
 	next.Asked = slices.Clone(next.Asked)
 	for _, name := range m.foreign {
 		corrupt = append(corrupt, fmt.Errorf("it may hold selected records: %w", foreignFile(name)))
 	}
 	anyValue, rows := f.anyValue, f.rows
-	if f.what.Column != "" {
-		if err := f.selectLives(ctx, m); err != nil {
-			return err
-		}
-	}
 	for _, file := range m.Files {
 		found, hit, err := f.look(ctx, &next, m.Day, file, records)
 		switch {
@@ -331,10 +336,18 @@ func (f *forgetter) rewrite(ctx context.Context, m *Manifest) error {
 	return errors.Join(append(corrupt, err)...)
 }
 
-// selectLives notes the lives of m that Selection.Column selects in one of several files. A copy in another
-// file may have been written before the column was added.
-func (f *forgetter) selectLives(ctx context.Context, m *Manifest) error {
-	all := slices.Concat(m.Files, m.garbage)
+// selectLives notes the lives of a day that Selection.Column selects in one of several files, also in those behind
+// a delete marker. A copy in another file may have been written before the column was added.
+func (f *forgetter) selectLives(ctx context.Context, d Day, all []File) error {
+	if f.what.Column == "" {
+		return nil
+	}
+	for i, err := range f.hidden(ctx, d.directory()) {
+		if err != nil {
+			return err
+		}
+		all = append(all, i.File)
+	}
 	lives := map[identity]bool{}
 	for _, file := range all {
 		found, err := f.indexes.count(ctx, file, f.what)
@@ -349,7 +362,7 @@ func (f *forgetter) selectLives(ctx context.Context, m *Manifest) error {
 			return err
 		}
 	}
-	f.lives[m.Day] = lives
+	f.lives[d] = lives
 	return nil
 }
 
@@ -410,30 +423,62 @@ func (f *forgetter) lock(err error) error {
 	return err
 }
 
-// versions removes the files that hold selected records and exist behind a delete marker only.
-func (f *forgetter) versions(ctx context.Context, b Versioned) error {
+// hiddenFile is a file that exists behind a delete marker only.
+type hiddenFile struct {
+	File
+	day Day
+}
+
+func (f *forgetter) hidden(ctx context.Context, prefix string) iter.Seq2[hiddenFile, error] {
+	return func(yield func(hiddenFile, error) bool) {
+		v, ok := f.bucket.(Versioned)
+		if !ok {
+			return
+		}
+		for i, err := range v.Hidden(ctx, prefix) {
+			d, base, ok := dayIn(i.Name)
+			name, _, _ := strings.Cut(base, "?")
+			file, isFile := parseFile(i, name)
+			if (err != nil || ok && isFile) && !yield(hiddenFile{file, d}, err) {
+				return
+			}
+		}
+	}
+}
+
+// versions removes the hidden files that hold selected records, or only those of them in which no value selects
+// one.
+func (f *forgetter) versions(ctx context.Context, prefix string, valueless bool) error {
 	var corrupt []error
-	for i, err := range b.Hidden(ctx, "") {
+	for i, err := range f.hidden(ctx, prefix) {
 		if err != nil {
 			return err
 		}
-		d, base, ok := dayIn(i.Name)
-		name, _, _ := strings.Cut(base, "?")
-		file, isFile := parseFile(i, name)
-		if !ok || !isFile {
+		if f.lives[i.day] == nil {
+			if err := f.selectLives(ctx, i.day, nil); err != nil {
+				return err
+			}
+		}
+		own, _ := f.indexes.count(ctx, i.File, f.what)
+		if valueless && own.n > 0 {
 			continue
 		}
-		found, err := f.holds(ctx, d, file)
+		found, err := f.holds(ctx, i.day, i.File)
 		if err == nil && found.n > 0 && !f.report.DryRun {
 			err = f.remove(ctx, i.Name)
 		}
 		switch {
 		case errors.Is(err, ErrLocked):
-			f.report.note(d, found, lockedIn)
+			f.report.note(i.day, found, lockedIn)
 		case errors.Is(err, ErrCorrupt):
 			corrupt = append(corrupt, err)
 		case err == nil:
-			f.report.note(d, found, hidden)
+			f.report.note(i.day, found, hidden)
+			if found.n == 0 {
+				f.report.NoValue += found.null
+			}
+			f.rows += i.Rows
+			f.anyValue = f.anyValue || own.null < i.Rows
 		case !gone(err):
 			return err
 		}
