@@ -106,7 +106,7 @@ func (r *ForgetReport) String() string {
 // filter, which have no checksum.
 //
 // Forget does not change values of other keys that mention a selected key. A life that what.Column selects in
-// one file of a day goes from all of them. Other records without a value in the column are counted in
+// one file of a day, also behind a delete marker, goes from all of them. Other records without a value in the column are counted in
 // ForgetReport.NoValue and stay. Records of the [Quarantine] have none, nor do records written before the
 // column was added. Records of the quarantine without a key are in ForgetReport.Keyless.
 //
@@ -120,7 +120,7 @@ func (r *ForgetReport) String() string {
 // The report is returned together with these errors too, which are its Problems.
 //
 // Errors: ErrLeft; *driver.InvalidError if the Selection sets none or several of its ways,
-// or if no file has its Column with a type that fits Value.
+// or if no record has a value in its Column, with a type that fits Value.
 func Forget(ctx context.Context, b Bucket, what Selection, opts *ForgetOptions) (*ForgetReport, error) {
 	o := driver.Given(opts)
 	if err := what.Validate(); err != nil {

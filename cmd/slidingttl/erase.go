@@ -22,6 +22,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/slidingttl/slidingttl/archive"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
 	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
 )
 
@@ -358,6 +359,11 @@ func (e *eraser) begin(c *cobra.Command, args []string, stores map[string]settin
 	old, err := readErasure(e.path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
+		for _, of := range []string{".keys", ".days"} { // of another report of this name
+			if err := os.Remove(e.path + of); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return what, err
+			}
+		}
 		return what, e.save() // before a record is removed
 	case err != nil:
 		return what, err
@@ -466,9 +472,6 @@ func (e *eraser) store(ctx context.Context, to *erased, s settings, what *archiv
 		to.Identity = is
 		e.mu.Unlock()
 	}
-	if to.Done {
-		return nil
-	}
 	hide, err := e.show(ctx, &w.paceFlags, "erase "+to.Name, db)
 	if err != nil {
 		return err
@@ -513,7 +516,11 @@ func (e *eraser) store(ctx context.Context, to *erased, s settings, what *archiv
 	if r == nil {
 		return err
 	}
-	to.Report, to.Asked, to.Keeps = r, what.Asked(), nil
+	if was := to.Report; to.Done { // it may have been restored since
+		r.Erased += was.Erased
+		r.Ended += was.Ended
+	}
+	to.Done, to.Report, to.Asked, to.Keeps = false, r, what.Asked(), nil
 	for i, key := range slices.Compact(slices.Sorted(slices.Values(what.Keys))) {
 		if e.seen[to.Name][key] && !kept[key] {
 			to.Asked[i].Records = 1
@@ -570,9 +577,6 @@ func (a *forgotten) add(r *archive.ForgetReport) {
 // archive erases from one archive, which is not done as long as a source may archive what is left in a
 // store.
 func (e *eraser) archive(ctx context.Context, to *forgotten, what archive.Selection, left bool) error {
-	if to.Done {
-		return nil
-	}
 	b, err := openArchive(ctx, to.URI)
 	if err != nil {
 		return err
@@ -596,8 +600,11 @@ func (e *eraser) archive(ctx context.Context, to *forgotten, what archive.Select
 		}
 	}
 	r, err := archive.Forget(ctx, b, what, &o)
-	if r == nil {
+	switch unknown := errors.Is(err, driver.ErrInvalid); {
+	case r == nil || unknown && e.check == "":
 		return err
+	case unknown: // the column went with its last value
+		err = nil
 	}
 	if had := e.had[strings.TrimRight(to.URI, "/")]; r.Days == 0 && had > 0 {
 		err = errors.Join(err, fmt.Errorf("--check %s: %s has no day, and had %d: is it there?", e.check, to.URI, had))

@@ -381,6 +381,21 @@ func TestEraseResumedElsewhere(t *testing.T) {
 			t.Errorf("%+v", e)
 		}
 	})
+	t.Run("a store restored meanwhile", func(t *testing.T) {
+		r := newReports(t)
+		w := must(archive.NewWriter(must(archive.OpenDirectory(r.archive))(t), nil))(t)
+		if err := w.Write(t.Context(), archive.Batch{Source: "a", Records: []archive.Record{{Key: "user:42:0", ExpiredAt: driver.Floor(time.Now().Add(-time.Hour))}}}); err != nil {
+			t.Fatal(err)
+		}
+		r.erase(t, exitUsage, map[string]string{"a": r.one, "b": r.down}, "--archive", r.archive)
+		execute(t, r.db, "INSERT INTO sessions (id, value) VALUES ('user:42:0', '{}'), ('user:42:more', '{}')")
+		stores := map[string]string{"a": r.one, "b": r.other}
+		e, _ := r.erase(t, 0, stores, "--archive", r.archive)
+		if e.Ended.IsZero() || e.Asked[0].Records != 7 || e.Stores[0].Report.Erased != 5 || e.Archives[0].Report.Records != 1 {
+			t.Errorf("%+v, %+v", e, e.Stores[0].Report)
+		}
+		command(t, 0, r.args(t, stores, "--check", r.report)...)
+	})
 	t.Run("another store by the name", func(t *testing.T) {
 		r := newReports(t)
 		r.erase(t, exitUsage, map[string]string{"a": r.empty, "b": r.down})
@@ -390,6 +405,23 @@ func TestEraseResumedElsewhere(t *testing.T) {
 			t.Errorf("%+v", e)
 		}
 	})
+}
+
+// A report that begins has nothing of another one by its name, whose run was killed and whose file is gone.
+func TestEraseReportAnew(t *testing.T) {
+	r := newReports(t)
+	execute(t, r.db, "INSERT INTO sessions (id, value) VALUES ('user:43:0', '{}')")
+	stores := map[string]string{"a": r.one, "b": r.down}
+	r.erase(t, exitUsage, stores, "--archive", r.archive)
+	days := must(json.Marshal(forgotten{URI: r.archive, Report: &archive.ForgetReport{Asked: []archive.Asked{{Prefix: "user:42:", Days: map[archive.Day]int64{archive.Quarantine: 7}}}}}))(t)
+	if err := errors.Join(os.WriteFile(r.report+".days", days, 0o600), os.Remove(r.report)); err != nil {
+		t.Fatal(err)
+	}
+	stores["b"] = r.other
+	command(t, 0, r.args(t, stores, "--prefix", "user:43:", "--apply", "--yes", "--report", r.report, "--archive", r.archive)...)
+	if e := must(readErasure(r.report))(t); e.Asked[0].Records != 1 || e.Archives[0].Report.Records != 0 {
+		t.Errorf("%+v, %+v", e.Asked, e.Archives[0].Report)
+	}
 }
 
 // A check is of the stores and archives of its report, and of what that asked for.
@@ -426,6 +458,24 @@ func TestEraseCheckElsewhere(t *testing.T) {
 	_, errs = command(t, exitUsage, r.args(t, map[string]string{"a": r.empty}, "--check", r.report)...)
 	contains(t, errs, "--same-store")
 	command(t, 0, r.args(t, map[string]string{"a": r.empty}, "--check", r.report, "--same-store")...)
+}
+
+// A column of which the last value was forgotten is no fault of the report that is checked.
+func TestForgetLastValue(t *testing.T) {
+	dir := t.TempDir()
+	b, report := must(archive.OpenDirectory(filepath.Join(dir, "archive")))(t), filepath.Join(dir, "r.json")
+	for _, columns := range [][]archive.Column{nil, {{Name: "u", Type: archive.Text, Of: func(*archive.Record) (any, error) { return "4711", nil }}}} {
+		w := must(archive.NewWriter(b, &archive.WriterOptions{Columns: columns}))(t)
+		record := archive.Record{Key: fmt.Sprint("user:", len(columns)), ExpiredAt: driver.Floor(time.Now().Add(-time.Hour))}
+		if err := w.Write(t.Context(), archive.Batch{Source: "a", Records: []archive.Record{record}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	forget := []string{"archive", "forget", filepath.Join(dir, "archive")}
+	command(t, exitUsage, append(forget, "--where", "v=4711")...)
+	out, _ := command(t, 0, append(forget, "--where", "u=4711", "--apply", "--yes", "--report", report)...)
+	contains(t, out, "1 records forgotten", "1 records have no value in that column, and stay")
+	command(t, 0, append(forget, "--check", report)...)
 }
 
 // A record that stays is not counted as erased, whether its removal fails, is undone by a trigger, or
@@ -524,6 +574,34 @@ func TestEraseBusyLog(t *testing.T) {
 	}
 	_ = reader.Rollback()
 	if e, _ = r.erase(t, 0, map[string]string{"a": r.one}); held() || !e.Stores[0].Done || e.Asked[0].Records != 3 {
+		t.Errorf("%v, %+v", held(), e)
+	}
+}
+
+// Free space that a transaction of another connection keeps from VACUUM is what the erasure has still to do.
+func TestEraseBusyFile(t *testing.T) {
+	r := newReports(t)
+	path, _, _ := strings.Cut(strings.TrimPrefix(r.one, "sqlite:"), "?")
+	execute(t, r.db, "PRAGMA secure_delete = OFF")
+	execute(t, r.db, "PRAGMA journal_mode = DELETE")
+	for i := range 100 {
+		execute(t, r.db, "INSERT INTO sessions (id, value) VALUES (?, '{}')", fmt.Sprintf("user:42:%d", i+3))
+	}
+	execute(t, r.db, "DELETE FROM sessions")
+	held := func() bool { return bytes.Contains(must(os.ReadFile(path))(t), []byte("user:42:")) }
+	reader := must(must(stdsql.Open("sqlite", path))(t).BeginTx(t.Context(), nil))(t)
+	t.Cleanup(func() { _ = reader.Rollback() })
+	n := 0
+	if err := reader.QueryRowContext(t.Context(), "SELECT count(*) FROM sessions").Scan(&n); err != nil || n != 0 || !held() {
+		t.Fatal(n, err, held())
+	}
+	e, told := r.erase(t, exitFailed, map[string]string{"a": r.one}, "--unchecked")
+	contains(t, told, "VACUUM", "end the transactions of other connections")
+	if !held() || e.Stores[0].Done || !e.Ended.IsZero() {
+		t.Errorf("%v, %+v", held(), e)
+	}
+	_ = reader.Rollback()
+	if e, _ = r.erase(t, 0, map[string]string{"a": r.one}, "--unchecked"); held() || !e.Stores[0].Done {
 		t.Errorf("%v, %+v", held(), e)
 	}
 }

@@ -49,7 +49,7 @@ func (d *Driver[T]) Scrub(ctx context.Context, _ driver.Erasure) (left []string,
 	return left, nil
 }
 
-var errNoSnapshot = errors.New("it has no save points, and has neither saved nor loaded one since it started")
+var errNoSnapshot = errors.New("it has no save points, and INFO tells of none that was saved or loaded since it started")
 
 func snapshot(ctx context.Context, node Client) error {
 	ask := func(words ...string) Answer { return node.Do(ctx, Command{Words: words, NoKey: true}) }

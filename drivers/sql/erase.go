@@ -89,8 +89,8 @@ func (t *table) EraseEnded(ctx context.Context, what driver.Erasure, apply bool)
 // Scrub implements driver.Eraser, for SQLite.
 //
 // It empties the write-ahead log, and runs VACUUM if a page holds a key or the prefix in free space, where another connection freed or moved it without secure_delete.
-// With more than 64 keys it does not look. It does nothing for other databases. An error says that another
-// connection has kept the log from being emptied.
+// With more than 64 keys it does not look. It does nothing for other databases. An error says what has
+// kept it from that, such as another connection.
 func (t *table) Scrub(ctx context.Context, what driver.Erasure) ([]string, error) {
 	if _, is := t.dialect.(sqlite); !is {
 		return nil, nil
@@ -120,7 +120,7 @@ func (t *table) Scrub(ctx context.Context, what driver.Erasure) ([]string, error
 			return []string{"other records of the file, which mention these keys"}, nil
 		}
 		if _, err := t.db.ExecContext(ctx, "VACUUM"); err != nil {
-			return []string{"free space of the file, until VACUUM: " + err.Error()}, nil
+			return nil, fmt.Errorf("free space of the file still holds what was erased: end the transactions of other connections, or make room, and erase again: VACUUM: %w", t.failed(ctx, err, rowKey{}))
 		}
 	}
 }
