@@ -47,7 +47,7 @@
 // counting from then, and ends the visitor's former one; data of an anonymous
 // session is taken along. A login submitted twice joins the session that it began
 // the first time. Renew only changes the token: the record, its ID and its
-// absolute timeout stay.
+// absolute timeout stay. Rotate changes the data in the same write.
 //
 // Validity is checked at the request's arrival time, even if the handler reads the session
 // later. A request that arrives up to Options.RenewGrace after a renewal may show the

@@ -14,9 +14,16 @@ import (
 // caller or OnError gets the error, and no session is left whose token was not given out.
 func TestNoFailureIsSilent(t *testing.T) {
 	for name, do := range map[string]func(s *site, ctx context.Context) error{
-		"get":        func(s *site, ctx context.Context) error { _, err := s.sessions.Get(ctx); return err },
-		"update":     func(s *site, ctx context.Context) error { return s.count(ctx) },
-		"renew":      func(s *site, ctx context.Context) error { return s.sessions.Renew(ctx) },
+		"get":    func(s *site, ctx context.Context) error { _, err := s.sessions.Get(ctx); return err },
+		"update": func(s *site, ctx context.Context) error { return s.count(ctx) },
+		"renew":  func(s *site, ctx context.Context) error { return s.sessions.Renew(ctx) },
+		"rotate": func(s *site, ctx context.Context) error {
+			err := s.sessions.Rotate(ctx, func(d *Data) error { d.Count++; return nil })
+			if err == session.ErrEnded {
+				err = nil
+			}
+			return err
+		},
 		"logout":     func(s *site, ctx context.Context) error { return s.sessions.Destroy(ctx) },
 		"list":       func(s *site, ctx context.Context) error { _, err := s.sessions.List(ctx, "ann"); return err },
 		"revoke all": func(s *site, ctx context.Context) error { return s.sessions.RevokeAll(ctx, "ann") },

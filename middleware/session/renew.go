@@ -19,20 +19,51 @@ func (m *Manager[T]) Renew(ctx context.Context) (err error) {
 	if err != nil || now == nil {
 		return err
 	}
-	return m.renew(ctx, q, now)
+	return m.renew(ctx, q, now, nil)
 }
 
-func (m *Manager[T]) renew(ctx context.Context, q *request[T], now *current[T]) error {
-	if gives, err := q.gives(now); gives || err != nil {
+// Rotate is Renew that changes the session's data by f in the same write, with the rules of
+// Update. With an error the token is not renewed and the data is not changed. ErrEnded says that the request has no session,
+// or that another request has renewed its token.
+func (m *Manager[T]) Rotate(ctx context.Context, f func(*T) error) (err error) {
+	defer mark(&err)
+	q, now, err := m.visit(ctx)
+	if err != nil {
 		return err
 	}
-	t := now.token.renewed()
-	e, err := m.store.UpdateEntry(ctx, now.key, now.entry, func(r Record) (Record, error) {
-		if r.Kind != live {
-			return r, ErrEnded
+	if now == nil {
+		return ErrEnded
+	}
+	if f == nil {
+		f = func(*T) error { return nil }
+	}
+	return m.renew(ctx, q, now, theirs(f))
+}
+
+// renew gives the session now a new token. If f is not nil, it changes the data by it too.
+func (m *Manager[T]) renew(ctx context.Context, q *request[T], now *current[T], f func(*T) error) error {
+	switch gives, err := q.gives(now); {
+	case err != nil || gives && f == nil:
+		return err
+	case gives:
+		if now, err = m.changed(ctx, now, f, false); err == nil {
+			q.refresh(now)
 		}
-		if !sameHash(now.token.hash(), r.Token) {
-			return r, errUnchanged // renewed by another request
+		return err
+	}
+	t, data := now.token.renewed(), now.data
+	e, err := m.store.UpdateEntry(ctx, now.key, now.entry, func(r Record) (_ Record, err error) {
+		former := !sameHash(now.token.hash(), r.Token) // renewed by another request
+		switch {
+		case r.Kind != live, former && f != nil:
+			return r, ErrEnded
+		case former:
+			return r, errUnchanged
+		}
+		if f != nil {
+			if data, r.Data, err = m.apply(r.Data, f); err != nil && err != errUnchanged {
+				return r, err
+			}
 		}
 		r.renew(&t, driver.Floor(m.store.Now()), m.opts.RenewGrace, m.opts.MaxRequest)
 		return r, nil
@@ -51,7 +82,7 @@ func (m *Manager[T]) renew(ctx context.Context, q *request[T], now *current[T]) 
 	case err != nil:
 		return err
 	}
-	now = &current[T]{key: now.key, token: t, entry: e, data: now.data}
+	now = &current[T]{key: now.key, token: t, entry: e, data: data}
 	if !q.replace(now, m.give(now)) {
 		return ErrHeaderSent
 	}

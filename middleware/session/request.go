@@ -70,7 +70,7 @@ func (q *request[T]) load(ctx context.Context) (*current[T], error) {
 	q.askPassive()
 	now, _, err := q.read(ctx, true)
 	if q.renewal(now) {
-		if err := q.m.renew(ctx, q, now); err != ErrEnded {
+		if err := q.m.renew(ctx, q, now, nil); err != ErrEnded {
 			q.m.survived(ctx, err)
 		}
 		return q.load(ctx)

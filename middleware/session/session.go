@@ -14,6 +14,10 @@ type Session[T any] struct {
 	// Data is the session's data. The calls of one request share what it points
 	// to: do not change it in place, but with Update.
 	Data T
+
+	// Renewed says that the request's token is a former one: another request has renewed it, and
+	// its answer has the token that the client is to keep.
+	Renewed bool
 }
 
 // Get returns the session of the request: the zero Session if it has none. The
@@ -55,7 +59,11 @@ func (m *Manager[T]) session(now *current[T]) Session[T] {
 	if now == nil {
 		return Session[T]{}
 	}
-	return Session[T]{Info: m.info(now.key, &now.entry), Data: now.data}
+	return Session[T]{
+		Info:    m.info(now.key, &now.entry),
+		Data:    now.data,
+		Renewed: !sameHash(now.token.hash(), now.entry.Value.Token),
+	}
 }
 
 // Update changes the session's data by f and writes it at once. f is called again
