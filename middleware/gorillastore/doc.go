@@ -10,7 +10,7 @@
 //
 //	d, err := redis.New[session.Record](client, nil) // or another driver
 //	...
-//	store, err := gorillastore.New(d, nil)
+//	store, err := gorillastore.New(d, &gorillastore.Options{Login: login})
 //
 // A Store is made of a [session.Manager], whose documentation says what this one does not.
 //
@@ -22,7 +22,7 @@
 // saves in every request, so that its sessions do not expire, may go on to do so.
 //
 // Save sends the cookie when the session has a new token. It also sends it when session.Options
-// are others than Store.Options, and when a MaxAge ends before the session would. If nothing was
+// are others than Store.Options, and when MaxAge is shorter than a session may live. If nothing was
 // written then, Save makes a read, to see that the session lives. In any other case the client has
 // the cookie already.
 //
@@ -42,8 +42,10 @@
 //
 // A Save with a negative Options.MaxAge ends the session on the server and in the client. A MaxAge
 // of zero does not: it makes a cookie that lasts until the browser closes, as gorilla's Options
-// say. A request that had read the session before cannot bring it back: a Save that changes something
-// returns [session.ErrEnded], and sends no cookie.
+// say. A request that had read the session before cannot bring it back: a Save that changes something,
+// or is to give a new token, returns [session.ErrEnded], and sends no cookie. So does such a Save in the request
+// that has called RevokeAll: there MaxAge -1 ends the session and its cookie, and a request that goes on
+// excepts session.ID from RevokeAll.
 //
 // # Login and session fixation
 //
@@ -51,7 +53,18 @@
 // the one in the store, it ends the session and begins another one with a new token. So a cookie
 // that somebody planted before a login gives access to nothing after it, and the absolute timeout
 // counts from the login. A user who is removed from Values is logged out, and what else Values has
-// goes on in an anonymous session. For a new token at other times set session.ID to "" before Save.
+// goes on in an anonymous session.
+//
+// For a new token at other times set session.ID to "" before Save. Session, ID and absolute timeout
+// stay, also if the same user has logged in again, and the changes are in the same write. The former token
+// opens nothing from then on. A Save with it returns session.ErrEnded for
+// Options.Sessions.RenewGrace. A request that had read the session before may still save, but not
+// renew the token too: that is session.ErrEnded.
+//
+// Set Options.Login from the start. A session that a release without it has begun is on no user's index, and
+// RevokeAll does not find it, until a Save replaces it. A release without Options.Login
+// takes the sessions of one with it for a logout, so the two must not run side by side. To
+// introduce it, set another Options.Sessions.KeyPrefix too: all users then log in once more.
 //
 // Sessions().RevokeAll ends the sessions of a user, and List shows them. A login beyond
 // Options.Sessions.MaxPerUser, by default 32, ends the user's session that was begun first.

@@ -3,6 +3,7 @@ package gorillastore_test
 import (
 	"errors"
 	"flag"
+	"maps"
 	"math/rand/v2"
 	"reflect"
 	"testing"
@@ -10,20 +11,28 @@ import (
 
 	gorilla "github.com/gorilla/sessions"
 
+	"github.com/slidingttl/slidingttl/middleware/gorillastore"
 	"github.com/slidingttl/slidingttl/middleware/session"
 	"github.com/slidingttl/slidingttl/slidingttl"
 )
 
-const judgeSteps = 4000 // some hours, which a session lives
+const (
+	judgeSteps = 4000      // some hours
+	judgeCap   = time.Hour // of each session, whatever is done with it
+)
 
 var worldsFlag = flag.Uint64("gorilla.worlds", 2, "worlds of TestJudge")
 
 // told is what the judge knows of a session that a token opened.
 type told struct {
+	token  string // which opens it now
+	began  time.Time
 	user   string
 	values map[any]any // as the store must have them
 	ended  bool
 }
+
+func (k *told) over() bool { return k.ended || time.Since(k.began) >= judgeCap }
 
 // underWay is a request that has read its session and not saved it.
 type underWay struct {
@@ -35,10 +44,13 @@ type underWay struct {
 }
 
 // TestJudge runs random requests of a few clients, which overlap, and compares what each sees with
-// what was saved: no change is lost, none comes back, and no session opens after its end.
+// what was saved: no change is lost, none comes back, and no session opens after its end, by a
+// former token, or after the absolute timeout.
 func TestJudge(t *testing.T) {
 	for seed := range *worldsFlag {
-		run(t, nil, func(t *testing.T, a *site) { judge(t, a, rand.New(rand.NewPCG(36, seed))) })
+		run(t, &gorillastore.Options{Sessions: session.Options{
+			Policy: slidingttl.Policy{IdleGrace: judgeCap, MaxLifetime: judgeCap, Slack: time.Minute},
+		}}, func(t *testing.T, a *site) { judge(t, a, rand.New(rand.NewPCG(36, seed))) })
 	}
 }
 
@@ -50,7 +62,7 @@ func judge(t *testing.T, a *site, random *rand.Rand) {
 	}
 	users, keys := []string{"ann", "bob"}, []string{"k1", "k2", "k3"}
 	var open []*underWay
-	saves, conflicts, late := 0, 0, 0
+	saves, conflicts, late, renewals, lateRenewals := 0, 0, 0, 0, 0
 	for range judgeSteps {
 		switch which := random.IntN(20); {
 		case which == 0 && random.IntN(4) == 0:
@@ -62,7 +74,7 @@ func judge(t *testing.T, a *site, random *rand.Rand) {
 				k.ended = k.ended || k.user == user
 			}
 		case which == 1:
-			time.Sleep(time.Duration(random.IntN(120)) * time.Second) // all stay alive
+			time.Sleep(time.Duration(random.IntN(120)) * time.Second)
 		case which == 2: // a cookie is copied
 			from, to := random.IntN(4), random.IntN(4)
 			clients[to].cookies = clients[from].like().cookies
@@ -70,7 +82,7 @@ func judge(t *testing.T, a *site, random *rand.Rand) {
 			q := &underWay{request: clients[random.IntN(4)].request()}
 			q.token = q.b.cookies[name]
 			q.of = tokens[q.token]
-			if q.of != nil && q.of.ended {
+			if q.of != nil && (q.of.over() || q.of.token != q.token) {
 				q.of = nil
 			}
 			q.s = q.get()
@@ -92,13 +104,19 @@ func judge(t *testing.T, a *site, random *rand.Rand) {
 			end := random.IntN(12) == 0
 			changes, renews := map[any]any{}, false
 			switch {
-			case random.IntN(15) == 0 && q.of != nil && !q.of.ended && !end:
+			case random.IntN(8) == 0 && q.of != nil && !end:
 				renews = true
 				q.s.ID = ""
+				if key := keys[random.IntN(3)]; random.IntN(2) == 0 {
+					n, _ := q.read[key].(int)
+					changes[key] = n + 1
+				}
 			case end:
 				q.s.Options.MaxAge = -1
 			case random.IntN(6) == 0:
 				changes["user"] = users[random.IntN(2)]
+			case random.IntN(12) == 0:
+				changes["user"] = nil
 			default:
 				for range random.IntN(3) {
 					key := keys[random.IntN(3)]
@@ -107,26 +125,35 @@ func judge(t *testing.T, a *site, random *rand.Rand) {
 				}
 			}
 			for key, v := range changes {
-				q.s.Values[key] = v
+				if q.s.Values[key] = v; v == nil {
+					delete(q.s.Values, key)
+				}
 				if reflect.DeepEqual(q.read[key], v) {
 					delete(changes, key)
 				}
 			}
+			to, switches := changes["user"]
 			before := q.b.cookies[name]
 			err := q.s.Save(q.r, q.w)
 			had := q.of
 			switch {
-			case had != nil && had.ended:
+			case renews && (had.over() || had.token != q.token):
+				lateRenewals++
+				if !errors.Is(err, session.ErrEnded) || len(q.sent()) > 0 {
+					t.Fatalf("a new token for a session that has ended, or has one: %v, cookies %v", err, q.sent())
+				}
+				continue
+			case had != nil && had.over():
 				// It ended while the request was under way.
 				late++
 				if end || len(changes) == 0 {
 					if err != nil {
 						t.Fatalf("a late Save that changes nothing: %v", err)
 					}
-				} else if changes["user"] == nil && !errors.Is(err, session.ErrEnded) {
+				} else if to == nil && !errors.Is(err, session.ErrEnded) {
 					t.Fatalf("a late Save: %v", err)
 				}
-				if err != nil || changes["user"] == nil {
+				if err != nil || to == nil {
 					if len(q.sent()) > 0 && !end {
 						t.Fatal("a late Save sent a cookie")
 					}
@@ -138,12 +165,23 @@ func judge(t *testing.T, a *site, random *rand.Rand) {
 				}
 				if had != nil {
 					had.ended = true
+				} else if k := tokens[q.token]; k != nil && k.token != q.token {
+					probe := a.browser() // for a short time a former token may log out
+					probe.cookies[name] = k.token
+					k.ended = k.ended || probe.request().get().IsNew
 				}
-			case renews:
-				if err != nil || len(q.sent()) == 0 || !reflect.DeepEqual(q.s.Values, had.values) {
-					t.Fatalf("a new token: %v, %v; the values were %v", err, q.s.Values, had.values)
+			case switches && to == nil:
+				want := maps.Clone(had.values)
+				delete(want, "user")
+				for key, v := range changes {
+					if key != "user" {
+						want[key] = v
+					}
 				}
-			case had != nil && changes["user"] == nil:
+				if err != nil || len(q.sent()) == 0 || !reflect.DeepEqual(q.s.Values, want) {
+					t.Fatalf("a logout that keeps the session: %v, %v; want %v", err, q.s.Values, want)
+				}
+			case had != nil && !switches:
 				conflict := false
 				for key := range changes {
 					conflict = conflict || !reflect.DeepEqual(had.values[key], q.read[key])
@@ -151,12 +189,29 @@ func judge(t *testing.T, a *site, random *rand.Rand) {
 				if conflict != errors.Is(err, slidingttl.ErrConflict) || !conflict && err != nil {
 					t.Fatalf("a conflict %v, and Save says %v", conflict, err)
 				}
+				if renews && !conflict {
+					renewals++
+					q.answer()
+					given := q.b.cookies[name]
+					if len(q.b.sent) != 1 || tokens[given] != nil {
+						t.Fatalf("no new token: %v", q.b.sent)
+					}
+					tokens[given], had.token = had, given
+				} else if len(q.sent()) > 0 {
+					t.Fatalf("cookies %v", q.sent())
+				}
 				if conflict {
 					conflicts++
 					continue
 				}
 				for key, v := range changes {
 					had.values[key] = v
+				}
+				if len(changes) > 0 && !reflect.DeepEqual(q.s.Values, had.values) {
+					t.Fatalf("after Save %v, want %v", q.s.Values, had.values)
+				}
+				if renews {
+					continue
 				}
 			case errors.Is(err, session.ErrEnded) && had == nil && tokens[q.token] != nil:
 				late++ // for a short time after a login its former token begins no session
@@ -169,7 +224,7 @@ func judge(t *testing.T, a *site, random *rand.Rand) {
 			}
 			q.answer()
 			if given := q.b.cookies[name]; given != before && len(q.b.sent) > 0 {
-				k := &told{values: map[any]any{}}
+				k := &told{token: given, began: time.Now(), values: map[any]any{}}
 				for key, v := range q.s.Values {
 					k.values[key] = v
 				}
@@ -187,8 +242,8 @@ func judge(t *testing.T, a *site, random *rand.Rand) {
 			}
 		}
 	}
-	t.Logf("%d saves, %d conflicts, %d late", saves, conflicts, late)
-	if conflicts == 0 || late == 0 {
+	t.Logf("%d saves, %d conflicts, %d late, %d renewals, %d late ones", saves, conflicts, late, renewals, lateRenewals)
+	if conflicts == 0 || late == 0 || renewals == 0 || lateRenewals == 0 {
 		t.Error("nothing was judged")
 	}
 }

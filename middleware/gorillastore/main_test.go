@@ -26,10 +26,20 @@ const name = "session-name"
 type counted struct {
 	driver.Driver[session.Record]
 	reads, writes, touches atomic.Int64
-	down                   atomic.Bool
+	down, full             atomic.Bool
+	before                 func() // each call but those that it makes itself; nil: nothing
+}
+
+func (c *counted) call() {
+	if f := c.before; f != nil {
+		c.before = nil
+		f()
+		c.before = f
+	}
 }
 
 func (c *counted) Get(ctx context.Context, key string) (driver.Entry[session.Record], error) {
+	c.call()
 	c.reads.Add(1)
 	if c.down.Load() {
 		return driver.Entry[session.Record]{}, errors.New("down")
@@ -38,11 +48,16 @@ func (c *counted) Get(ctx context.Context, key string) (driver.Entry[session.Rec
 }
 
 func (c *counted) Insert(ctx context.Context, key string, v session.Record, l driver.Life, now driver.Instant) (driver.Version, error) {
+	c.call()
+	if c.full.Load() {
+		return 0, errors.New("full")
+	}
 	c.writes.Add(1)
 	return c.Driver.Insert(ctx, key, v, l, now)
 }
 
 func (c *counted) Replace(ctx context.Context, key string, v session.Record, was driver.Meta, l driver.Life, now driver.Instant) (driver.Version, error) {
+	c.call()
 	c.writes.Add(1)
 	return c.Driver.Replace(ctx, key, v, was, l, now)
 }

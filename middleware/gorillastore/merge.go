@@ -9,6 +9,7 @@ import (
 
 	gorilla "github.com/gorilla/sessions"
 
+	"github.com/slidingttl/slidingttl/middleware/session"
 	"github.com/slidingttl/slidingttl/slidingttl"
 )
 
@@ -44,6 +45,19 @@ func decode(b []byte) (v values, err error) {
 	return v, err
 }
 
+// equal reports whether gob makes the same of two values. A NaN is equal to itself.
+func equal(a, b any) bool {
+	if reflect.DeepEqual(a, b) {
+		return true
+	}
+	if a == nil || b == nil || reflect.TypeOf(a) != reflect.TypeOf(b) {
+		return false
+	}
+	x, err1 := encode(values{"": a})
+	y, err2 := encode(values{"": b})
+	return err1 == nil && err2 == nil && bytes.Equal(x, y)
+}
+
 // merger makes of what the store has what it is to have.
 type merger struct {
 	name      string
@@ -73,12 +87,15 @@ func newMerger(name string, was []byte, v values) (m *merger, err error) {
 	if m.was, err = decode(was); err != nil {
 		return nil, err
 	}
-	m.stored, m.unchanged = m.encoded, reflect.DeepEqual(m.was, m.saved)
+	m.stored, m.unchanged = m.encoded, maps.EqualFunc(m.was, m.saved, equal)
 	return m, nil
 }
 
 // apply changes what the store has. It may be called again.
 func (m *merger) apply(d *Data) (err error) {
+	if d.TakenBy != "" {
+		return session.ErrEnded
+	}
 	m.result, m.stored = nil, m.encoded
 	if d.Name == "" || m.replaces {
 		*d = Data{Name: m.name, Values: m.encoded}
@@ -98,7 +115,7 @@ func (m *merger) apply(d *Data) (err error) {
 	if m.result, err = m.merged(now); err != nil {
 		return err
 	}
-	if !reflect.DeepEqual(m.result, now) {
+	if !maps.EqualFunc(m.result, now, equal) {
 		if d.Values, err = encode(m.result); err != nil {
 			return err
 		}
@@ -116,9 +133,9 @@ func (m *merger) merged(stored values) (values, error) {
 		was, saved, now := m.was[key], m.saved[key], stored[key] // nil: none, for gob has no nil
 		next := saved
 		switch {
-		case reflect.DeepEqual(saved, was):
+		case equal(saved, was):
 			continue
-		case m.wins, reflect.DeepEqual(now, was), now == nil && saved == nil:
+		case m.wins, equal(now, was), now == nil && saved == nil:
 		default:
 			var err error
 			if next, err = m.resolve(key, was, now, saved); err != nil {
@@ -148,7 +165,7 @@ func (m *merger) update(s *gorilla.Session) {
 		return !ok
 	})
 	for key, next := range m.result {
-		if !reflect.DeepEqual(next, m.saved[key]) {
+		if !equal(next, m.saved[key]) {
 			s.Values[key] = next
 		}
 	}
@@ -179,7 +196,7 @@ func list(v any) ([]any, bool) {
 func without(l, other []any) (rest []any) {
 	other = slices.Clone(other)
 	for _, v := range l {
-		i := slices.IndexFunc(other, func(o any) bool { return reflect.DeepEqual(o, v) })
+		i := slices.IndexFunc(other, func(o any) bool { return equal(o, v) })
 		if i < 0 {
 			rest = append(rest, v)
 		} else {

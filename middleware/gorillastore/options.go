@@ -15,8 +15,9 @@ type Options struct {
 	Sessions session.Options
 
 	// Login says by a session's Values who is logged in: it returns a Login with that User, and
-	// the zero Login if nobody is. Every Save calls it; it must not change the session. What else the
-	// Login says counts when that user's session begins. Nil: nobody is ever logged in, and
+	// the zero Login if nobody is. Save calls it, also with the values that were read; it must not change the session. What else the
+	// Login says counts when that user's session begins. How long the browser keeps the cookie is said by
+	// MaxAge alone, also with Remember. Nil: nobody is ever logged in, and
 	// sessions cannot be listed or revoked by user.
 	Login func(s *gorilla.Session) session.Login
 

@@ -1,13 +1,18 @@
 package gorillastore
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"errors"
+	"log/slog"
 	"net/http"
 	"time"
 
 	gorilla "github.com/gorilla/sessions"
 
 	"github.com/slidingttl/slidingttl/middleware/session"
+	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -15,6 +20,9 @@ import (
 type Data struct {
 	Name   string `json:"name"`             // of the session and its cookie
 	Values []byte `json:"values,omitempty"` // encoded by gob
+
+	// TakenBy is the ID of a session that has begun with these values. This one ends.
+	TakenBy string `json:"taken_by,omitempty"`
 }
 
 // Store is a Store of gorilla/sessions. It is safe for concurrent use; the sessions of one request
@@ -27,6 +35,7 @@ type Store struct {
 	sessions *session.Manager[Data]
 	login    func(*gorilla.Session) session.Login
 	merge    func(key, was, stored, saved any) (any, error)
+	onError  func(context.Context, error)
 	visits   visits
 }
 
@@ -52,12 +61,19 @@ func New(d driver.Driver[session.Record], opts *Options) (*Store, error) {
 		sessions: m,
 		login:    o.Login,
 		merge:    o.Merge,
+		onError:  o.Sessions.OnError,
 	}
 	if s.login == nil {
 		s.login = func(*gorilla.Session) session.Login { return session.Login{} }
 	}
 	if s.merge == nil {
 		s.merge = mergeLists
+	}
+	if s.onError == nil {
+		logger := cmp.Or(o.Sessions.Logger, slog.Default())
+		s.onError = func(ctx context.Context, err error) {
+			logger.WarnContext(ctx, "gorillastore: a session that was replaced is still stored", "error", err)
+		}
 	}
 	return s, nil
 }
@@ -92,8 +108,11 @@ func (s *Store) read(r *http.Request, name string, v *gorilla.Session) (*visit, 
 		return visit, err
 	case now.ID == "":
 		return visit, nil
-	case now.Data.Name != name: // a client has renamed its cookie
+	case now.Data.Name != name, // a client has renamed its cookie
+		now.Data.TakenBy != "":
 		return s.visit(""), nil
+	case now.Renewed: // this token opens nothing, though the Manager would accept it for a while
+		return visit, nil
 	}
 	values, err := decode(now.Data.Values)
 	if err != nil {
@@ -147,19 +166,25 @@ func (s *Store) Save(r *http.Request, w http.ResponseWriter, v *gorilla.Session)
 	if err != nil {
 		return err
 	}
+	if now.Renewed && visit.read == nil { // a session of its own would take the place of the client's new token
+		return session.ErrEnded
+	}
 	login := s.login(v)
-	switch replaces := v.ID == "" || login.User != now.User; {
+	same := now.ID != "" && login.User == now.User && !m.replaces
+	switch {
 	case now.ID == "" && len(v.Values) == 0:
 		return nil
-	case replaces && login.User != "":
+	case same && v.ID != "":
+		return s.update(ctx, w, v, visit, m)
+	case same:
+		err = s.sessions.Rotate(ctx, m.apply)
+	case now.ID != "" && (login.User == "" || login.User == s.loginOf(v.Name(), m.was).User):
+		ctx, err = s.replace(r, visit, now.Data, login, m)
+	case login.User != "":
 		m.wins = true
 		err = s.sessions.Login(ctx, login, m.apply)
-	case replaces && now.ID != "":
-		err = s.replace(ctx, m)
-	case now.ID == "":
-		err = s.sessions.Update(ctx, m.apply)
 	default:
-		return s.update(ctx, w, v, visit, m)
+		err = s.sessions.Update(ctx, m.apply)
 	}
 	if err != nil {
 		return err
@@ -167,28 +192,75 @@ func (s *Store) Save(r *http.Request, w http.ResponseWriter, v *gorilla.Session)
 	return s.answer(ctx, w, v, m)
 }
 
-// replace begins an anonymous session in place of the request's, with the values of that as they are
-// now. A change that is written just before it ends is lost.
-func (s *Store) replace(ctx context.Context, m *merger) error {
-	if !m.replaces {
-		now, err := s.sessions.Refresh(ctx)
-		if err != nil {
-			return err
-		}
-		if now.ID == "" {
-			return session.ErrEnded
-		}
-		if err := s.sessions.Update(ctx, m.apply); err != nil {
-			return err
-		}
-	}
-	if err := s.sessions.Destroy(ctx); err != nil {
-		return err
-	}
-	return s.sessions.Update(ctx, func(d *Data) error {
+// loginOf returns who is logged in by these values.
+func (s *Store) loginOf(name string, of values) session.Login {
+	v := gorilla.NewSession(s, name)
+	v.Values = of
+	return s.login(v)
+}
+
+// errChanged says that another request has written the session whose values are to be taken.
+var errChanged = errors.New("changed")
+
+// replace begins a session in place of the request's, with the values of that, and returns the
+// context to answer with. The new one has them all before a compare-and-swap takes the former from its
+// clients. So what has ended goes on in no other session, and a failure leaves the former one as it is.
+func (s *Store) replace(r *http.Request, visit *visit, was Data, login session.Login, m *merger) (context.Context, error) {
+	ctx, next := visit.context(r), s.visit("").context(r)
+	begin := func(d *Data) error {
 		*d = Data{Name: m.name, Values: m.stored}
 		return nil
-	})
+	}
+	from := was.Values
+	err := m.apply(&was)
+	if err == nil && login.User != "" {
+		err = s.sessions.Login(next, login, begin)
+	} else if err == nil {
+		err = s.sessions.Update(next, begin)
+	}
+	if err != nil {
+		return nil, err
+	}
+	now, err := s.sessions.Get(next)
+	take := func(d *Data) error {
+		switch {
+		case d.TakenBy == now.ID: // the answer to this write was lost
+			return nil
+		case d.Name == "":
+			return session.ErrEnded
+		case bytes.Equal(d.Values, from):
+			d.TakenBy = now.ID
+			return nil
+		}
+		from = d.Values
+		if err := m.apply(d); err != nil {
+			return err
+		}
+		return errChanged
+	}
+	for err == nil {
+		if err = s.sessions.Update(ctx, take); errors.Is(err, slidingttl.ErrAmbiguous) {
+			err = s.sessions.Update(ctx, take)
+		}
+		if err == nil {
+			s.survived(ctx, s.sessions.Destroy(ctx)) // it opens to nobody already
+			return next, nil
+		}
+		if err == errChanged {
+			if err = s.sessions.Update(next, begin); err == nil {
+				_, err = s.sessions.Refresh(ctx)
+			}
+		}
+	}
+	s.survived(ctx, s.sessions.Destroy(next)) // nobody has its token
+	return nil, err
+}
+
+// survived reports a failure that no caller learns of.
+func (s *Store) survived(ctx context.Context, err error) {
+	if err != nil {
+		s.onError(ctx, err)
+	}
 }
 
 // update writes the session that the request has, and sends its cookie if that needs to be renewed.
@@ -204,7 +276,7 @@ func (s *Store) update(ctx context.Context, w http.ResponseWriter, v *gorilla.Se
 		return err
 	}
 	age := time.Duration(v.Options.MaxAge) * time.Second
-	outlived := age > 0 && (now.AbsoluteExpiry.IsZero() || age < time.Until(now.AbsoluteExpiry))
+	outlived := age > 0 && (now.AbsoluteExpiry.IsZero() || age < now.AbsoluteExpiry.Sub(now.CreatedAt))
 	if *v.Options == *s.Options && !outlived {
 		return nil
 	}
@@ -212,11 +284,13 @@ func (s *Store) update(ctx context.Context, w http.ResponseWriter, v *gorilla.Se
 		if now, err = s.sessions.Refresh(ctx); err != nil {
 			return err
 		}
-		if now.ID == "" {
+		if now.ID == "" || now.Data.TakenBy != "" {
 			return session.ErrEnded
 		}
 	}
-	http.SetCookie(w, gorilla.NewCookie(v.Name(), visit.token, v.Options))
+	if !now.Renewed {
+		http.SetCookie(w, gorilla.NewCookie(v.Name(), visit.token, v.Options))
+	}
 	return nil
 }
 

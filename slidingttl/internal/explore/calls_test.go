@@ -51,7 +51,6 @@ type run struct {
 	faulted   bool           // a fault hit one of its trips, or its caller left
 	unsure    bool           // a write of its value, or its deletion, may have landed without an answer
 	retired   driver.Instant // created_at of the life that it retired
-	undone    bool           // a touch from long before has undone that
 	deleted   int            // step in which its deletion or retirement took effect; zero: none
 	foundGone int            // step of the last effect that found nothing there
 	ownTouch  bool           // its own touch has found the record gone before it ended

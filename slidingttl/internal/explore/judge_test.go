@@ -86,9 +86,8 @@ func (w *world) judgeAnswer(r *run) {
 		if r.name == "bad" || r.name == "flush" && (w.has("bad") || len(r.p.failed) > 0) {
 			return
 		}
-		strict := w.mode.options.Strict
-		shares := r.p.told >= r.from && (strict || r.name == "touch" || r.name == "save" || r.name == "flush") && errors.Is(r.err, context.DeadlineExceeded)
-		if r.faulted || shares || w.faulted && (!passes || strict) || errors.Is(r.err, context.Canceled) && w.faulted {
+		strict := w.mode.options.Strict // what fails a touch, or lets it time out, fails who shares it
+		if r.faulted || w.faulted && (!passes || strict) || strict && w.has("timeout") && errors.Is(r.err, context.DeadlineExceeded) || errors.Is(r.err, context.Canceled) && w.faulted {
 			return
 		}
 		w.violated("fails", "%v fails: %v", r, r.err)
@@ -163,7 +162,7 @@ func (w *world) gaveUp(p *process) bool {
 // judgeRetired checks that r did not find a life that had been retired before r began.
 func (w *world) judgeRetired(r *run) {
 	for _, other := range w.runs {
-		if other.name != "retire" || other.err != nil || other.undone || !other.ended || other.to >= r.from || w.isStale() {
+		if other.name != "retire" || other.err != nil || !other.ended || other.to >= r.from || w.isStale() {
 			continue
 		}
 		if !w.sometime(other.to, r.to, func(s *state, _, _ time.Time) bool {

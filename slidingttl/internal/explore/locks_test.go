@@ -114,7 +114,6 @@ func (p *process) stats() slidingttl.Stats {
 func (p *process) onTouchError(_ context.Context, _ string, err error) {
 	w := p.w
 	w.mu.Lock()
-	p.told = w.step
 	if errors.Is(err, slidingttl.ErrClosed) {
 		p.givenUp++
 		p.failed = append(p.failed, 0)

@@ -62,7 +62,6 @@ type process struct {
 	wrapped  *slidingttl.Wrapped[string, value, value]
 	policies []dated          // in order; the first from the start
 	failed   []driver.Instant // the lives, by created_at, of which a touch failed; zero: unknown
-	told     int              // the last step in which OnTouchError was told of a failure
 	givenUp  int              // touches that failed with ErrClosed
 	claimed  int              // touches that calls of Close say they gave up; two at once say the same ones
 	most     int              // of these, most in one call

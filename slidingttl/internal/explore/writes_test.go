@@ -22,9 +22,9 @@ func (w *world) judgeTouch(p *process, r *run, life driver.Life, now driver.Inst
 	if r == nil || r.name != "retire" {
 		for _, other := range w.runs {
 			switch {
-			case other.name != "retire" || other.deleted == 0 || other.undone || other.retired != was.CreatedAt || other.value != was.value || life.ExpiresAt <= was.ExpiresAt:
+			case other.name != "retire" || other.deleted == 0 || other.retired != was.CreatedAt || other.value != was.value || life.ExpiresAt <= was.ExpiresAt:
 			case driver.Floor(p.now()).Sub(now) > 5*time.Second:
-				other.undone = true // by a touch that has been on its way for longer than its timeout, as if by a clock far behind
+				other.deleted = 0 // undone by a touch that has been on its way for longer than its timeout, as if by a clock far behind
 			default:
 				w.violated("revived", "a touch of %v in process %d moves the expiry of a life that %v has retired by %v", r, p.id, other, life.ExpiresAt.Sub(was.ExpiresAt))
 			}

@@ -98,14 +98,13 @@ func (o *Outcome) failed() bool {
 
 // serves reports whether a touch that ended with o did what a needs: it was for a's life, and a has
 // read either the record that it was planned for or the one that it replaced. What a has read else
-// may last longer than what this touch wrote, and what is to be lowered may still have to be. A record
-// without created_at may be replaced for an Exact touch alone.
+// may last longer than what this touch wrote, and what is to be lowered may still have to be.
 func (o *Outcome) serves(a *Access) bool {
 	switch {
 	case o.result == none:
 		return false
 	case o.lost():
-		return o.Was == a.Was && (o.Err == ErrGone || a.Exact || a.Was.CreatedAt != 0)
+		return o.Was == a.Was
 	case o.Err != nil:
 		return sameLife(o.Was, a.Was)
 	case o.Meta.CreatedAt != a.Was.CreatedAt && a.Was.CreatedAt != 0:

@@ -148,44 +148,6 @@ func TestReadPromotesBesideASave(t *testing.T) {
 	}
 }
 
-// A read that shares the touch of a TouchEntry, which is only for the version that it read, still has its
-// own where that record has another version by then.
-func TestReadBesideATouchOfOneVersion(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFixture(Config{})
-		was := driver.Meta{Version: 1} // of another program: it has no created_at
-		now := record(time.Second)
-		now.Version = 2
-		write := f.Write
-		f.Write = func(ctx context.Context, key string, m driver.Meta, life driver.Life, at driver.Instant) (driver.Version, error) {
-			if v, err := write(ctx, key, m, life, at); m.Version > 1 {
-				return v, err
-			}
-			return 0, &driver.ConflictError{Found: now}
-		}
-		f.slow.Store(true)
-		touch := func(exact bool) (o Outcome) {
-			var a Access
-			if !f.Due(&a, time.Now(), "a", was, minute, driver.Life{}, f.Memo.Clock()) {
-				t.Error("no touch is due")
-			}
-			a.Exact = exact
-			late, stop := f.Late()
-			defer stop()
-			return f.TouchOrQueue(t.Context(), &a, late, false)
-		}
-		go func() {
-			if o := touch(true); o.Err != ErrReplaced {
-				t.Errorf("the touch of one version: %v", o.Err)
-			}
-		}()
-		synctest.Wait()
-		if o := touch(false); o.Err != nil || o.Meta.ExpiresAt < driver.Floor(time.Now()).Add(50*time.Second) {
-			t.Errorf("the read's: %v, %+v", o.Err, o.Meta)
-		}
-	})
-}
-
 // Flush sends at once what rests after a failure, each time, and once each time. Its own failure may
 // be the one that makes the store a failing one.
 func TestFlushEndsRests(t *testing.T) {
