@@ -34,19 +34,6 @@ func (q *request[T]) fetch(ctx context.Context, t token, proven bool) (f found[T
 	return f, after, err
 }
 
-// reread reads the request's session now again. nil: it has ended, or its data does not decode.
-func (q *request[T]) reread(ctx context.Context, now *current[T]) (*current[T], error) {
-	f, after, err := q.fetch(ctx, now.token, true)
-	if after != nil {
-		after()
-	}
-	if err != nil || f.now == nil {
-		return nil, err
-	}
-	q.refresh(f.now)
-	return f.now, nil
-}
-
 // find reads the session of t. proven: the secret need not be checked again. after is a hook to
 // call without the lock; nil: none.
 func (q *request[T]) find(ctx context.Context, t token, proven bool) (f found[T], after func(), err error) {

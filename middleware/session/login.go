@@ -64,7 +64,8 @@ func (l *Login) validate(o *Options) (*slidingttl.Policy, error) {
 //
 // A login submitted twice with one cookie is one: the second joins the session that
 // the first began, whichever answer the browser keeps. If another request has renewed that
-// session's token meanwhile, the second begins a session of its own with a copy of the data.
+// session's token meanwhile, the second begins a session of its own with a copy of the data. A
+// renewal later, but before the second answer, makes the token in that answer a former one.
 // Visitors without a cookie cannot be told apart, and get a session each.
 //
 // If Login fails there is no new session, unless a second submission has joined it; the former
@@ -125,18 +126,8 @@ func (m *Manager[T]) open(ctx context.Context, q *request[T], r Record, f func(*
 			o.now, err = m.start(ctx, r, copied, f)
 			return o, err
 		}
-		o.now, err = m.takeOver(ctx, q, was, bad, r, f)
-		if err == errChanged && !bad {
-			again, err := q.reread(ctx, was)
-			if err != nil {
-				return o, err
-			}
-			if again != nil {
-				continue
-			}
-		}
-		if err == ErrEnded || err == errChanged {
-			q.forget() // another request was faster
+		if o.now, err = m.takeOver(ctx, q, was, bad, r, f); err == ErrEnded || err == errChanged {
+			q.forget(was) // another request was faster
 			continue
 		}
 		if was.entry.Value.User == r.User {

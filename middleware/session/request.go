@@ -24,6 +24,7 @@ type request[T any] struct {
 	found[T]
 	failed error  // nil, or why the session could not be read
 	shown  bool   // the client has a token, good or not
+	mine   *token // of the session that the request had; nil: read that of the token shown
 	aged   bool   // the session's token was found due for renewal, and that was tried
 	used   bool   // the answer may depend on the session
 	given  *given // what the client is to be given with the header; nil: nothing
@@ -182,7 +183,11 @@ func (q *request[T]) loadLocked(ctx context.Context, use bool) (now *current[T],
 	var text string
 	text, q.shown = q.transport.Token(q.r)
 	q.found = found[T]{}
-	if t, ok := parseToken(text); ok {
+	t, ok := parseToken(text)
+	if q.mine != nil {
+		t, ok = *q.mine, true
+	}
+	if ok {
 		q.found, after, err = q.find(ctx, t, false)
 	}
 	q.fail(ctx, err)
@@ -217,20 +222,22 @@ func (q *request[T]) has(key string) bool {
 	return ok && t.key(q.m.opts.KeyPrefix) == key
 }
 
-// mask is the token of was that a second submission of this request shows. This request may have renewed it.
+// mask is the token of was that a second submission of this request shows. This request may have
+// renewed it, or begun was.
 func (q *request[T]) mask(was *current[T]) token {
 	text, _ := q.transport.Token(q.r)
-	if t, ok := parseToken(text); ok {
+	if t, ok := parseToken(text); ok && t.key(q.m.opts.KeyPrefix) == was.key {
 		return t
 	}
 	return was.token
 }
 
-// forget makes the next load read the request's session again.
-func (q *request[T]) forget() {
+// forget makes the next load read the request's session was again.
+func (q *request[T]) forget(was *current[T]) {
+	t := q.mask(was)
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.loaded, q.now, q.bad = false, nil, nil
+	q.loaded, q.now, q.bad, q.mine = false, nil, nil, &t
 }
 
 // retry makes the next load read a session again that could not be read. It reports whether

@@ -51,8 +51,15 @@ func (m *Manager[T]) Refresh(ctx context.Context) (_ Session[T], err error) {
 	if unread || err != nil || now == nil {
 		return m.session(now), err
 	}
-	now, err = q.reread(ctx, now)
-	return m.session(now), err
+	f, after, err := q.fetch(ctx, now.token, true)
+	if after != nil {
+		after()
+	}
+	if err != nil || f.now == nil {
+		return Session[T]{}, err
+	}
+	q.refresh(f.now)
+	return m.session(f.now), nil
 }
 
 func (m *Manager[T]) session(now *current[T]) Session[T] {

@@ -409,3 +409,28 @@ func TestLoginOfAChangingSessionOfTheRequest(t *testing.T) {
 		t.Errorf("the session of %q has %+v, want ann's with both changes", v.User, v.Data)
 	}
 }
+
+// TestLoginTwiceInOneRequest: a request logs in twice, and another one has joined the first of the two
+// sessions. A login with that one's token joins the second.
+func TestLoginTwiceInOneRequest(t *testing.T) {
+	s := newSite(t, nil)
+	former := s.login("", "ann")
+	a, b := s.visit(former), s.visit(former)
+	login := func(ctx context.Context) {
+		t.Helper()
+		if err := s.sessions.Login(ctx, session.Login{User: "ann"}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	login(a)
+	login(b)
+	if err := s.count(b); err != nil {
+		t.Fatal(err)
+	}
+	c := s.visit(s.leave(b, former))
+	login(a)
+	login(c)
+	if first, second := s.get(s.leave(a, former)), s.get(s.leave(c, former)); first.ID != second.ID || second.Data.Count != 1 {
+		t.Errorf("sessions %q with %+v and %q with %+v, want one", first.ID, first.Data, second.ID, second.Data)
+	}
+}
