@@ -28,6 +28,7 @@ type told struct {
 	from   *told    // the session whose data it took along
 	next   *told    // the one that replaced it
 	token  string   // the last one that a client was given
+	since  int      // the item before which that was
 	logins []string // the logins that have begun to replace it: users, and tokens shown
 	gone   bool     // a logout or a revocation has begun to end it
 	ended  bool
@@ -195,10 +196,11 @@ func (j *judged) request(i int) {
 	}
 	w := httptest.NewRecorder()
 	var last *told
+	login := 0 // the item of its last login
 	j.note("client %d begins, token %.25s", i, shown)
 	j.handle = func(w http.ResponseWriter, r *http.Request) {
 		for range 1 + j.random.IntN(3) {
-			last = j.do(r.Context(), i, shown)
+			last = j.do(r.Context(), i, shown, &login)
 			if j.random.IntN(8) == 0 {
 				w.WriteHeader(http.StatusOK)
 			}
@@ -222,9 +224,12 @@ func (j *judged) request(i int) {
 			j.devices[i] = ""
 		}
 	case last == nil || last.ended:
-	case j.of[given[0]] == last && last.token != given[0]: // renewed between the answers of a login submitted twice
+	case j.of[given[0]] == last && last.token != given[0] && last.since > login: // renewed since a login has joined it
 	default:
-		j.of[given[0]], j.devices[i], last.token = last, given[0], given[0]
+		if j.of[given[0]] != last {
+			last.token, last.since = given[0], j.items+1
+		}
+		j.of[given[0]], j.devices[i] = last, given[0]
 	}
 	j.note("client %d is given %.25s", i, given[0])
 }
@@ -246,7 +251,7 @@ func (j *judged) now(ctx context.Context) *told {
 }
 
 // do makes a random call of the manager in a request, and returns the session that the request then has.
-func (j *judged) do(ctx context.Context, i int, shown string) *told {
+func (j *judged) do(ctx context.Context, i int, shown string, login *int) *told {
 	was := j.now(ctx)
 	var err error
 	what := ""
@@ -273,6 +278,7 @@ func (j *judged) do(ctx context.Context, i int, shown string) *told {
 		if was != nil {
 			was.logins = append(was.logins, user+" "+shown)
 		}
+		*login = j.items
 		if err = j.sessions.Login(ctx, session.Login{User: user}, add); err != nil {
 			break
 		}
