@@ -1,6 +1,7 @@
 package gorillastore_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -28,18 +29,26 @@ type counted struct {
 	reads, writes, touches atomic.Int64
 	down, full             atomic.Bool
 	before                 func() // each call but those that it makes itself; nil: nothing
+	fails                  error  // what the next call returns. It is done if this is errAnswerLost
 }
 
-func (c *counted) call() {
+// call returns what a call fails with, and whether it is not done.
+func (c *counted) call() (err error, undone bool) {
 	if f := c.before; f != nil {
 		c.before = nil
 		f()
 		c.before = f
 	}
+	if err = c.fails; err != nil {
+		c.fails = nil
+	}
+	return err, err != nil && err != errAnswerLost
 }
 
 func (c *counted) Get(ctx context.Context, key string) (driver.Entry[session.Record], error) {
-	c.call()
+	if err, _ := c.call(); err != nil && err != errAnswerLost {
+		return driver.Entry[session.Record]{}, err
+	}
 	c.reads.Add(1)
 	if c.down.Load() {
 		return driver.Entry[session.Record]{}, errors.New("down")
@@ -48,18 +57,26 @@ func (c *counted) Get(ctx context.Context, key string) (driver.Entry[session.Rec
 }
 
 func (c *counted) Insert(ctx context.Context, key string, v session.Record, l driver.Life, now driver.Instant) (driver.Version, error) {
-	c.call()
+	failed, undone := c.call()
 	if c.full.Load() {
 		return 0, errors.New("full")
 	}
+	if undone {
+		return 0, failed
+	}
 	c.writes.Add(1)
-	return c.Driver.Insert(ctx, key, v, l, now)
+	version, err := c.Driver.Insert(ctx, key, v, l, now)
+	return version, cmp.Or(failed, err)
 }
 
 func (c *counted) Replace(ctx context.Context, key string, v session.Record, was driver.Meta, l driver.Life, now driver.Instant) (driver.Version, error) {
-	c.call()
+	failed, undone := c.call()
+	if undone {
+		return 0, failed
+	}
 	c.writes.Add(1)
-	return c.Driver.Replace(ctx, key, v, was, l, now)
+	version, err := c.Driver.Replace(ctx, key, v, was, l, now)
+	return version, cmp.Or(failed, err)
 }
 
 func (c *counted) Touch(ctx context.Context, key string, was driver.Meta, l driver.Life, now driver.Instant) (driver.Version, error) {
