@@ -53,7 +53,7 @@ func (e *Error) Unwrap() error { return e.Err }
 type DrainError struct {
 	Abandoned int   // touches that waited or were under way and were not done
 	Calls     int   // calls that had not returned: touches that they find due fail
-	Hooks     int   // goroutines with hooks that had not returned
+	Hooks     int   // 1 if a hook had not returned
 	Err       error // the context's error, or that of the store, which refused touches
 }
 

@@ -7,10 +7,11 @@ import (
 
 // Observer has functions that a Store calls as it works. Stats has counters at no cost.
 //
-// Any of its functions may be nil, and then costs nothing. They may be called many at once, and should
-// be quick: Read on the caller's goroutine, and so Touch over a store in memory; the others on one of
-// the store's, which the caller may wait for. None gets a key. The context is the call's,
-// so that a trace can continue. A panic is recovered, counted in Stats and returned by Close.
+// Any of its functions may be nil, and then costs nothing. They should be quick: Read is called on the
+// caller's goroutine, and so is Touch over a store in memory, many at once; the others on one goroutine of
+// the store's, one at a time and in order, for which no call but Close waits. None gets a key. The
+// context is the call's, so that a trace can continue. A panic is recovered, counted in Stats and
+// returned by Close.
 type Observer struct {
 	// Read is called after every read, in a call for many once for each key. It costs two
 	// readings of the clock a read, and makes hits of a local store slower.

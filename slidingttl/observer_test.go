@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl"
@@ -30,6 +31,7 @@ func (w *watcher) note(what string) {
 // want wants exactly these calls since its last call, in any order.
 func (w *watcher) want(t *testing.T, when string, what ...string) {
 	t.Helper()
+	synctest.Wait() // the hooks have run
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	slices.Sort(w.told)
@@ -84,6 +86,7 @@ func TestObserver(t *testing.T) {
 			get()
 		}
 		time.Sleep(time.Hour)
+		synctest.Wait()
 		w.told = nil
 		get()
 		w.want(t, "past the cap", "get died_of_age")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl"
@@ -133,6 +134,7 @@ func TestWrapFailures(t *testing.T) {
 		time.Sleep(time.Minute)
 		d.before = func(context.Context, string, string) error { return errDown }
 		v, err := w.Get(t.Context(), 1)
+		synctest.Wait() // the hook has run
 		if v.Name != "ann" || err != nil || hooked != 1 {
 			t.Errorf("the read does not stand: %v, %v; hook called %d times", v, err, hooked)
 		}

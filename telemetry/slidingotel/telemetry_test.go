@@ -35,6 +35,12 @@ func lived(t *testing.T, c *collector) *slidingttl.Store[string] {
 	inner := &failing{Driver: remote[string]{inMemory[string](t)}}
 	observer, err := c.tel.Observer("sessions")
 	ok(t, err)
+	told := make(chan struct{}, 2)
+	observe := observer.Touch
+	observer.Touch = func(ctx context.Context, e slidingttl.TouchEvent) {
+		observe(ctx, e)
+		told <- struct{}{}
+	}
 	now := startClock()
 	s := store(t, driver.Driver[string](inner), &slidingttl.Options[string]{Now: now.time, Observer: observer, Strict: true}) // what fails is not tried again
 	ok(t, c.tel.Add("sessions", s))
@@ -52,6 +58,8 @@ func lived(t *testing.T, c *collector) *slidingttl.Store[string] {
 	now.pass(session.IdleGrace)
 	_, _ = s.Get(t.Context(), secret) // dead
 	_, _ = s.Get(t.Context(), "nobody")
+	<-told
+	<-told
 	return s
 }
 

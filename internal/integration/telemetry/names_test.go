@@ -29,6 +29,12 @@ func live(t *testing.T, d driver.Driver[string], observe func(string) (*slidingt
 	t.Helper()
 	observer, err := observe("sessions")
 	ok(t, err)
+	told := make(chan struct{}, 100)
+	see := observer.Touch
+	observer.Touch = func(ctx context.Context, e slidingttl.TouchEvent) {
+		see(ctx, e)
+		told <- struct{}{}
+	}
 	s, err := slidingttl.New(d, slidingttl.Policy{IdleGrace: time.Minute, MaxLifetime: time.Hour}, &slidingttl.Options[string]{Observer: observer})
 	ok(t, err)
 	t.Cleanup(func() { ok(t, s.Close(context.Background())) })
@@ -40,6 +46,7 @@ func live(t *testing.T, d driver.Driver[string], observe func(string) (*slidingt
 		_, err := s.Get(t.Context(), "4711")
 		ok(t, err)
 	}
+	<-told
 }
 
 func inMemory(t *testing.T) remote {

@@ -5,19 +5,16 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync/atomic"
 	"time"
 )
 
 // flush is a call of Flush.
 type flush struct {
-	last    uint64       // number of the last touch that it waits for
-	running int          // how many of those have not ended
-	left    atomic.Int64 // how many have not answered, which they do after their hooks
-	failed  int          // how many have failed
-	err     error        // the first failure
-	ended   chan struct{}
-	refused chan struct{} // closed if the store is failing and refused a touch
+	last   uint64        // number of the last touch that it waits for
+	left   int           // how many of those have not ended
+	failed int           // how many have failed
+	err    error         // the first failure
+	done   chan struct{} // closed when none is left, or the store is failing and refused a touch
 }
 
 // Flush sends the pending touches once, and returns when these and those under way have ended.
@@ -27,10 +24,8 @@ type flush struct {
 // waiting.
 func (t *Touches) Flush(ctx context.Context) error {
 	t.lock()
-	f := &flush{last: t.number, ended: make(chan struct{}), refused: make(chan struct{})}
-	f.running = t.pending + t.limits.running
-	f.left.Store(int64(f.running))
-	if f.running == 0 {
+	f := &flush{last: t.number, left: t.pending + t.limits.running, done: make(chan struct{})}
+	if f.left == 0 {
 		t.unlock()
 		return nil
 	}
@@ -39,15 +34,14 @@ func (t *Touches) Flush(ctx context.Context) error {
 	t.dispatch()
 	t.unlock()
 	select {
-	case <-f.ended:
-	case <-f.refused:
+	case <-f.done:
 	case <-ctx.Done():
 	case <-t.stop.Done():
 	}
 	t.lock()
 	defer t.unlock()
 	t.flushes = slices.DeleteFunc(t.flushes, func(g *flush) bool { return f == g })
-	if left := int(f.left.Load()) + f.failed; left > 0 {
+	if left := f.left + f.failed; left > 0 {
 		return fmt.Errorf("%d touches left: %w", left, cmp.Or(ctx.Err(), f.err, ErrClosed))
 	}
 	return nil
@@ -72,8 +66,8 @@ func (t *Touches) Close(ctx context.Context, calls <-chan struct{}) (givenUp, ho
 		err = ctx.Err()
 	}
 	if err == nil {
-		t.draining.Store(true)
 		t.lock()
+		t.draining = true
 		t.unlock()
 		select {
 		case <-t.drained:
@@ -83,8 +77,8 @@ func (t *Touches) Close(ctx context.Context, calls <-chan struct{}) (givenUp, ho
 	}
 	t.lock()
 	defer t.unlock()
-	if err != nil && t.Ended != nil {
-		hooks = int(t.hooks.Load())
+	if err != nil && t.Ended != nil && t.calling {
+		hooks = 1
 	}
 	if err != nil && !t.gaveUp {
 		t.halt()
@@ -106,7 +100,7 @@ func (t *Touches) refuse(err error) {
 	t.refused = err
 	for _, f := range t.flushes {
 		f.err = err
-		close(f.refused)
+		close(f.done)
 	}
 	if t.flushes = nil; t.closing {
 		t.halt()
@@ -118,29 +112,25 @@ func (t *Touches) refuse(err error) {
 func (t *Touches) halt() {
 	t.halted = true
 	t.givenUp += t.pending
-	if len(t.keys) > 0 {
-		t.hooks.Add(1)
+	if t.pending > 0 {
+		t.dropping = true
 		go t.drop(t.keys)
 	}
 	t.keys, t.pending, t.ready.all, t.resting.all, t.farthest.all = nil, 0, nil, nil, nil
 }
 
-// drop ends the pending touches of slots, which Close has given up, and then calls their hooks.
+// drop ends the pending touches of slots, which Close has given up.
 func (t *Touches) drop(slots map[string]*slot) {
-	defer t.hooked()
-	var dropped []*touch
 	for _, s := range slots {
 		t.lock()
 		for _, n := range s.pending {
 			t.end(n, Outcome{Err: ErrClosed, result: Failed})
 		}
-		dropped, t.ended = append(dropped, t.ended...), nil
-		t.mu.Unlock()
+		t.unlock()
 	}
-	for _, n := range dropped {
-		n.answer()
-	}
-	t.finish(dropped)
+	t.lock()
+	t.dropping = false
+	t.unlock()
 }
 
 // Now returns the state, the number of pending touches, and how long some waited only for a worker.

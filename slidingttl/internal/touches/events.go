@@ -39,25 +39,20 @@ func (t *Touches) sent() time.Time {
 	return time.Now()
 }
 
-// count counts the end of a touch, and calls Ended.
+// count counts the end of a touch, and has Ended called. The caller has locked mu.
 func (t *Touches) count(ctx context.Context, a *Access, o Outcome, sent time.Time) {
 	t.Tally.Add(tally.Outcomes + tally.Counter(o.result))
-	t.hook(ctx, a, o, sent)
-}
-
-// countLater is count on another goroutine. The caller has locked mu.
-func (t *Touches) countLater(ctx context.Context, a *Access, o Outcome) {
-	t.Tally.Add(tally.Outcomes + tally.Counter(o.result))
-	if t.Ended != nil {
-		t.ended = append(t.ended, &touch{Access: *a, ctx: ctx, outcome: o, answered: true})
+	switch {
+	case t.Ended == nil:
+	case len(t.hooks) >= mostHooks && !t.halted:
+		t.Tally.Add(tally.HooksSkipped)
+	default:
+		e := t.event(a, o, sent)
+		t.callLater(func() { t.Ended(ctx, e) })
 	}
 }
 
-// hook calls Ended.
-func (t *Touches) hook(ctx context.Context, a *Access, o Outcome, sent time.Time) {
-	if t.Ended == nil {
-		return
-	}
+func (t *Touches) event(a *Access, o Outcome, sent time.Time) Event {
 	e := Event{Key: a.Key, Result: o.result, Left: a.left(t.now())}
 	switch o.result {
 	case Failed:
@@ -68,7 +63,40 @@ func (t *Touches) hook(ctx context.Context, a *Access, o Outcome, sent time.Time
 	if !sent.IsZero() {
 		e.Duration = time.Since(sent)
 	}
-	t.Ended(ctx, e)
+	return e
+}
+
+// mostHooks bounds the hooks that wait for others to return. What Close gives up is told in any case.
+const mostHooks = 1 << 16
+
+// callLater has hook called after those before it, once mu is unlocked: hooks may call the store, and
+// want a lock that this call's caller holds.
+func (t *Touches) callLater(hook func()) {
+	if t.hooks = append(t.hooks, hook); !t.calling {
+		t.calling = true
+		go t.callHooks(nil)
+	}
+}
+
+func (t *Touches) callHooks(hooks []func()) {
+	last := false
+	defer func() {
+		if !last { // a hook called runtime.Goexit
+			go t.callHooks(hooks)
+		}
+	}()
+	for !last {
+		for len(hooks) > 0 {
+			hook := hooks[0]
+			hooks[0], hooks = nil, hooks[1:]
+			hook()
+		}
+		t.lock()
+		hooks, t.hooks = t.hooks, nil
+		last = len(hooks) == 0
+		t.calling = !last
+		t.unlock()
+	}
 }
 
 // broke counts how much promised life the lack of a's touch cost, at most.
@@ -81,5 +109,7 @@ func (t *Touches) broke(a *Access) {
 // Fail counts an access to key that failed before it was known whether a touch was due.
 func (t *Touches) Fail(ctx context.Context, key string, err error) {
 	t.Tally.Add(tally.Due)
+	t.lock()
+	defer t.unlock()
 	t.count(ctx, &Access{Key: key}, Outcome{Err: err, result: Failed}, time.Time{})
 }

@@ -69,14 +69,3 @@ func (t *Touches) calm() {
 		t.limits.grow(mostInFlight)
 	}
 }
-
-// tell calls Changed. One goroutine at a time does, with every change that it finds.
-func (t *Touches) tell(s State) {
-	defer t.hooked()
-	defer func() { // also if a hook calls runtime.Goexit
-		t.lock()
-		t.telling = false
-		t.unlock()
-	}()
-	t.Changed(s)
-}

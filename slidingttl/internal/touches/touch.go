@@ -18,7 +18,7 @@ type touch struct {
 	state     state
 	ctx       context.Context                            // has the values of the caller for whom it began at once
 	readTouch func(context.Context) (o Outcome, ok bool) // a read and touch in one
-	done      chan struct{}                              // closed when it has ended and its hooks have run
+	done      chan struct{}                              // closed when it has ended
 	outcome   Outcome                                    // valid once done is closed
 	number    uint64                                     // in the order in which touches came
 	came      time.Time                                  // time of its last access
@@ -27,12 +27,10 @@ type touch struct {
 	wakes     time.Duration                              // end of its rest, by Touches.restClock
 	places    [2]int                                     // indexes in the heaps
 	landings  int                                        // pressure.landings when it began
-	flushes   []*flush                                   // those that wait for its end
 	readFirst bool                                       // Was may be stale: read again before the touch
 	waited    bool                                       // it has been in the queue
 	probe     bool                                       // it tests a failing store for Close or Flush
 	late      bool                                       // it has run longer than reads wait
-	answered  bool                                       // done is closed
 }
 
 // state is where a touch is in its life.
@@ -148,9 +146,7 @@ func (t *Touches) run(n *touch) {
 	defer func() { // also if a caller's function calls runtime.Goexit
 		t.lock()
 		t.landed(n, o)
-		ended := t.release()
-		defer t.hooked()
-		t.finish(ended)
+		t.unlock()
 	}()
 	if n.readTouch == nil {
 		if m := t.Memo.landedSince(&n.Access); m.serves(&n.Access) {
@@ -244,7 +240,7 @@ func (t *Touches) landed(n *touch, o Outcome) {
 	t.dispatch()
 }
 
-// end ends n, whatever its state. Its hooks run after unlock.
+// end ends n, whatever its state.
 func (t *Touches) end(n *touch, o Outcome) {
 	switch {
 	case n.state == running:
@@ -256,8 +252,10 @@ func (t *Touches) end(n *touch, o Outcome) {
 	if !t.halted && n.of.running == nil && len(n.of.pending) == 0 {
 		delete(t.keys, n.Key)
 	}
-	if n.state, n.outcome = ended, o; o.result != none {
-		t.Tally.Add(tally.Outcomes + tally.Counter(o.result))
+	n.state, n.outcome = ended, o
+	close(n.done)
+	if o.result != none {
+		t.count(n.ctx, &n.Access, o, n.began)
 	}
 	if o.result >= Failed && !o.again {
 		t.broke(&n.Access)
@@ -266,83 +264,14 @@ func (t *Touches) end(n *touch, o Outcome) {
 		if n.number > f.last {
 			return false
 		}
-		if n.flushes = append(n.flushes, f); o.failed() || errors.Is(o.Err, ErrClosed) {
+		if o.failed() || errors.Is(o.Err, ErrClosed) {
 			f.failed, f.err = f.failed+1, cmp.Or(f.err, o.Err)
 		}
-		f.running--
-		return f.running == 0
+		if f.left--; f.left == 0 {
+			close(f.done)
+		}
+		return f.left == 0
 	})
-	t.ended = append(t.ended, n)
-}
-
-// finish calls the hooks of touches that have ended, each of which then answers.
-func (t *Touches) finish(ended []*touch) {
-	defer func() {
-		if len(ended) > 0 { // a hook called runtime.Goexit
-			t.hooks.Add(1)
-			go func() {
-				defer t.hooked()
-				t.finish(ended)
-			}()
-		}
-	}()
-	for len(ended) > 0 {
-		n := ended[0]
-		ended = ended[1:]
-		t.callHook(n)
-	}
-}
-
-// callLater calls the hooks of touches that ended on a caller's goroutine, in order.
-func (t *Touches) callLater() {
-	last := false
-	defer func() {
-		if !last { // a hook called runtime.Goexit
-			t.hooks.Add(1)
-			go t.callLater()
-		}
-		t.hooked()
-	}()
-	for {
-		t.lock()
-		ended := t.later
-		t.later, last = nil, len(ended) == 0
-		t.calling = !last
-		t.unlock()
-		if last {
-			return
-		}
-		t.finish(ended)
-	}
-}
-
-// hooked ends the calls of hooks on a goroutine.
-func (t *Touches) hooked() {
-	if t.hooks.Add(-1) == 0 && t.draining.Load() {
-		t.lock()
-		t.unlock()
-	}
-}
-
-func (t *Touches) callHook(n *touch) {
-	defer n.answer()
-	if n.outcome.result != none {
-		t.hook(n.ctx, &n.Access, n.outcome, n.began)
-	}
-}
-
-// answer releases those who wait for n, once.
-func (n *touch) answer() {
-	if n.answered {
-		return
-	}
-	n.answered = true
-	for _, f := range n.flushes {
-		if f.left.Add(-1) == 0 {
-			close(f.ended)
-		}
-	}
-	close(n.done)
 }
 
 // deepen grows the goroutine's stack once, to the size that a driver's call needs. Otherwise the

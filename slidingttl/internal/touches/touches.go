@@ -54,9 +54,10 @@ type Config struct {
 	Rules func() *policy.Rules
 	// Read reads the latest state of a live record, with its rules.
 	Read func(ctx context.Context, key string) (driver.Meta, *policy.Rules, error)
-	// Ended is called after every touch, while none of the key is under way. It may be nil.
+	// Ended is called for every touch that has ended. It may be nil.
 	Ended func(ctx context.Context, e Event)
-	// Changed is called after changes of the state, one at a time and in order.
+	// Changed is called after changes of the state. It and Ended are called one at a time and in
+	// order, but those of touches within a read.
 	Changed func(State)
 
 	Clock      driver.Clock
@@ -84,8 +85,6 @@ type Touches struct {
 	budget   *budget
 	stop     context.Context // ends when Close gives up
 	giveUp   context.CancelFunc
-	hooks    atomic.Int64 // goroutines that call hooks
-	draining atomic.Bool  // Close has begun, and no call is under way any more
 
 	mu       sync.Mutex // guards the rest
 	keys     map[string]*slot
@@ -98,16 +97,16 @@ type Touches struct {
 	limits   limits
 	pressure pressure
 	told     State       // last argument of Changed
-	telling  bool        // Changed is running
-	ended    []*touch    // since lock
-	later    []*touch    // those whose hooks callLater calls
-	calling  bool        // callLater is running
+	hooks    []func()    // to be called by callHooks
+	calling  bool        // callHooks is running
 	wake     *time.Timer // calls dispatch
 	pacer    *time.Timer // calls pace; nil: nothing is to be paced
 	flushes  []*flush
 	closing  bool          // ignore budget and rests
+	draining bool          // and no call is under way any more
 	drained  chan struct{} // closed when draining, and no touch or hook is left
 	halted   bool          // start no touch
+	dropping bool          // drop is running
 	gaveUp   bool          // Close has given up the touches under way too
 	refused  error         // of the failing store's last refusal, after which Close gave up
 
@@ -182,7 +181,10 @@ func (t *Touches) TouchOrQueue(ctx context.Context, a *Access, late <-chan struc
 		if o.result >= Failed {
 			t.broke(a)
 		}
-		t.count(ctx, a, o, began)
+		t.Tally.Add(tally.Outcomes + tally.Counter(o.result))
+		if t.Ended != nil {
+			t.Ended(ctx, t.event(a, o, began))
+		}
 		return o
 	}
 	t.lock()
@@ -190,13 +192,13 @@ func (t *Touches) TouchOrQueue(ctx context.Context, a *Access, late <-chan struc
 		t.givenUp++
 		o := Outcome{Err: ErrClosed, result: Failed}
 		t.broke(a)
-		t.countLater(ctx, a, o)
+		t.count(ctx, a, o, time.Time{})
 		t.unlock()
 		return o
 	}
 	n, waits, shared := t.join(ctx, a, late, urgent)
 	if shared {
-		t.countLater(ctx, a, Outcome{result: Shared})
+		t.count(ctx, a, Outcome{result: Shared}, time.Time{})
 	}
 	t.unlock()
 	if !waits {
@@ -260,45 +262,17 @@ func (t *Touches) lock() {
 	t.calm()
 }
 
-// unlock unlocks mu. Hooks for what has changed since lock run on other goroutines: they may want a
-// lock that this call's caller holds, and may be those of other keys.
+// unlock unlocks mu, and tells what has changed since lock.
 func (t *Touches) unlock() {
-	for _, n := range t.ended {
-		if t.Ended != nil && len(t.later) < mostLater {
-			t.later = append(t.later, n)
-			continue
-		}
-		if n.answer(); t.Ended != nil {
-			t.Tally.Add(tally.HooksSkipped)
-		}
+	if now := t.pressure.State; now != t.told && t.Closed() == nil {
+		t.told = now
+		t.callLater(func() { t.Changed(now) })
 	}
-	if t.ended = nil; len(t.later) > 0 && !t.calling {
-		t.calling = true
-		t.hooks.Add(1)
-		go t.callLater()
-	}
-	t.release()
-}
-
-// release unlocks mu, and returns the touches that have ended since lock. The caller calls their
-// hooks, and then hooked.
-func (t *Touches) release() (ended []*touch) {
-	if now := t.pressure.State; now != t.told && !t.telling && t.Closed() == nil {
-		t.told, t.telling = now, true
-		t.hooks.Add(1)
-		go t.tell(now)
-	}
-	if ended, t.ended = t.ended, nil; len(ended) > 0 {
-		t.hooks.Add(1)
-	} else if t.draining.Load() && t.pending+t.limits.running == 0 && t.hooks.Load() == 0 && !isClosed(t.drained) {
+	if t.draining && t.pending+t.limits.running == 0 && !t.dropping && !t.calling && !isClosed(t.drained) {
 		close(t.drained)
 	}
 	t.mu.Unlock()
-	return ended
 }
-
-// mostLater bounds the touches whose hooks wait for others to return.
-const mostLater = 1 << 16
 
 func isClosed(c <-chan struct{}) bool {
 	select {
