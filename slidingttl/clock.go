@@ -44,3 +44,11 @@ func (s *Store[T]) mayWrite(ctx context.Context) error {
 	}
 	return s.touches.Closed()
 }
+
+// planned returns the context of a driver's write that is planned by the store's clock.
+func (s *Store[T]) planned(ctx context.Context) context.Context {
+	if s.otherClock {
+		return driver.WithOtherClock(ctx)
+	}
+	return ctx
+}

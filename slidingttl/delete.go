@@ -41,7 +41,7 @@ func (s *Store[T]) DeleteEntry(ctx context.Context, key string, e Entry[T]) erro
 	return s.callKey(ctx, opDelete, key, func() error {
 		defer s.deleting(ctx, key)()
 		_, err := s.retryAfterTouch(e.Meta, func(was driver.Meta) (driver.Meta, error) {
-			return was, driver.Remove(ctx, s.driver, key, was, driver.Floor(s.clock.Now()))
+			return was, driver.Remove(s.planned(ctx), s.driver, key, was, driver.Floor(s.clock.Now()))
 		})
 		return err
 	})
@@ -90,7 +90,7 @@ func (s *Store[T]) Retire(ctx context.Context, key string) error {
 				return err
 			}
 			end := driver.Life{CreatedAt: r.meta.CreatedAt, ExpiresAt: r.rules.Retired(now)}
-			if _, err := s.driver.Touch(ctx, key, r.meta, end, now); !errors.Is(err, ErrConflict) {
+			if _, err := s.writeLife(ctx, key, r.meta, end, now); !errors.Is(err, ErrConflict) {
 				return err
 			}
 		}

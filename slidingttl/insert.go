@@ -3,6 +3,7 @@ package slidingttl
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 	"github.com/slidingttl/slidingttl/slidingttl/policy"
@@ -43,16 +44,11 @@ func (s *Store[T]) insert(ctx context.Context, key string, v T) (m driver.Meta, 
 	}
 	since := s.memo.Clock()
 	ctx = s.countReplaced(ctx, r)
-	for range writeAttempts {
-		if err = s.touches.Closed(); err != nil {
-			break
-		}
-		now := s.clock.Now()
+	err = s.planAgain(func(now time.Time) error {
 		m.Life = r.New(now)
-		if m.Version, err = s.driver.Insert(ctx, key, v, m.Life, driver.Floor(now)); !driver.PlanAgain(err) {
-			break
-		}
-	}
+		m.Version, err = s.driver.Insert(ctx, key, v, m.Life, driver.Floor(now))
+		return err
+	})
 	if conflict, ok := errors.AsType[*driver.ConflictError](err); ok {
 		m, err = s.insertOver(ctx, key, v, r, &conflict.Found)
 	}
@@ -60,6 +56,19 @@ func (s *Store[T]) insert(ctx context.Context, key string, v T) (m driver.Meta, 
 		s.memo.Wrote(key, m, since)
 	}
 	return m, err
+}
+
+// planAgain makes a write that is planned at now, and again as long as the driver asks for that.
+func (s *Store[T]) planAgain(write func(now time.Time) error) (err error) {
+	for range writeAttempts {
+		if err = s.touches.Closed(); err != nil {
+			break
+		}
+		if err = write(s.clock.Now()); !driver.PlanAgain(err) {
+			break
+		}
+	}
+	return err
 }
 
 // insertOver is insert over found, which may be dead by its policy, mostly past its cap. A store

@@ -28,7 +28,7 @@ func (s *Store[T]) readTouch(ctx context.Context, key string, r *readResult[T], 
 			return o, false
 		}
 		touchErr = s.recovered(func() (err error) { // decoding may panic
-			e, touched, err = s.readToucher.ReadTouch(ctx, key, known, rules.Access(driver.Ceil(began), dueFrom), driver.Floor(began))
+			e, touched, err = s.readToucher.ReadTouch(s.planned(ctx), key, known, rules.Access(driver.Ceil(began), dueFrom), driver.Floor(began))
 			return err
 		})
 		if touchErr != nil || !touched {

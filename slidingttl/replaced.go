@@ -14,7 +14,7 @@ func (s *Store[T]) countReplaced(ctx context.Context, r *policy.Rules) context.C
 	if s.local != nil {
 		return ctx
 	}
-	return driver.WithReplaced(ctx, func(was driver.Meta) {
+	return driver.WithReplaced(s.planned(ctx), func(was driver.Meta) {
 		if r.DiedOfAge(was.Life) {
 			s.stats.Add(tally.ReplacedOfAge)
 		} else {

@@ -46,6 +46,7 @@ type Store[T any] struct {
 	opts        Options[T]
 	clock       driver.Clock
 	learner     driver.Learner // the clock, if it is one
+	otherClock  bool           // it is Options.Now, and the driver may have another
 	step        time.Duration  // the driver's resolution
 	gate        gate
 	stats       tally.Tally
@@ -74,9 +75,6 @@ func New[T any](d driver.Driver[T], p Policy, opts *Options[T]) (*Store[T], erro
 	if err != nil {
 		return nil, err
 	}
-	if _, local := driver.As[driver.Local[T]](d); o.Now != nil && !local {
-		d = otherClock[T]{d}
-	}
 	s := &Store[T]{driver: d, reads: d, latest: d, step: step}
 	s.gate.init()
 	if l, ok := driver.As[driver.Latest[T]](d); ok {
@@ -100,11 +98,12 @@ func New[T any](d driver.Driver[T], p Policy, opts *Options[T]) (*Store[T], erro
 	}
 	s.opts = o
 	s.clock, s.opts.MaxSkew = clockOf(d, o.Now, o.MaxSkew, s.local != nil)
+	s.otherClock = o.Now != nil && s.local == nil
 	s.learner, _ = s.clock.(driver.Learner)
 	s.rules.Store(s.rulesFor(p))
 	s.asked.Store(s.rules.Load())
 	c := touches.Config{
-		Write: d.Touch, Read: s.readForTouch, Changed: s.hooks.changed,
+		Write: s.writeLife, Read: s.readForTouch, Changed: s.hooks.changed,
 		Clock: s.clock, Tally: &s.stats, Memo: s.memo,
 		Local: s.local != nil, ByValue: o.PolicyOf != nil, Background: o.Touches == Background, Strict: o.Strict,
 		MaxSkew: s.opts.MaxSkew, Timeout: o.TouchTimeout, Wait: o.TouchWait, Budget: o.Budget, Queue: o.Queue, Workers: o.Workers,

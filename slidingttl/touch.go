@@ -176,6 +176,11 @@ func (s *Store[T]) mayTouch(r *readResult[T]) error {
 	return nil
 }
 
+// writeLife is the driver's Touch.
+func (s *Store[T]) writeLife(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
+	return s.driver.Touch(s.planned(ctx), key, was, life, now)
+}
+
 // readForTouch reads the live record under key, with the rules that it is then under.
 func (s *Store[T]) readForTouch(ctx context.Context, key string) (driver.Meta, *policy.Rules, error) {
 	var r readResult[T]

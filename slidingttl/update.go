@@ -102,26 +102,17 @@ func (s *Store[T]) replace(ctx context.Context, key string, v T, read driver.Met
 	if err != nil {
 		return read, err
 	}
-	claim, lowers := s.touches.Lower(r, key, &read, driver.Ceil(s.clock.Now())), false
+	w := s.rewrite(key, r, &read, s.clock.Now())
 	m, err := s.retryAfterTouch(read, func(was driver.Meta) (m driver.Meta, err error) {
-		if was != read { // it lowers nothing, and the next access may
-			s.touches.Lowered(key, claim, false, nil)
-			claim = 0
-		}
 		now := s.clock.Now()
-		m.Life = rewritten(r, was.Life, now, claim != 0)
-		lowers = isLower(m.Life, was.Life)
+		w.lowers = false
+		m.Life = w.over(was, now)
 		if err = ErrNotFound; r.Alive(m.Life, driver.Floor(now)) {
-			m.Version, err = s.driver.Replace(ctx, key, v, was, m.Life, driver.Floor(now))
+			m.Version, err = s.driver.Replace(s.planned(ctx), key, v, was, m.Life, driver.Floor(now))
 		}
 		return m, err
 	})
-	s.touches.Lowered(key, claim, lowers && !driver.MayUndo(ctx), err)
-	if err != nil {
-		s.memo.Forget(key)
-		return m, err
-	}
-	return s.wrote(ctx, key, m, r, since), nil
+	return w.ended(ctx, m, err, since)
 }
 
 // pause waits a random time that grows with the races lost, so that many writers all succeed.

@@ -42,8 +42,9 @@ func (s *Store[T]) upsert(ctx context.Context, key string, v T) (m driver.Meta, 
 		return m, err
 	}
 	known, now := s.known(key), s.clock.Now()
-	claim := s.touches.Lower(r, key, known, driver.Ceil(now))
-	plan := func(found *driver.Meta) (driver.Life, error) {
+	w := s.rewrite(key, r, known, now)
+	m, err = s.write(ctx, key, v, r, known, func(found *driver.Meta) (driver.Life, error) {
+		w.lowers = false
 		if err := s.touches.Closed(); err != nil {
 			return driver.Life{}, err
 		}
@@ -57,28 +58,9 @@ func (s *Store[T]) upsert(ctx context.Context, key string, v T) (m driver.Meta, 
 		case found.CreatedAt == 0 && s.opts.Foreign != Adopt:
 			return driver.Life{}, ErrForeign
 		}
-		return rewritten(r, found.Life, now, claim != 0 && *found == *known), nil
-	}
-	if claim == 0 {
-		m, err = s.write(ctx, key, v, r, known, plan, now)
-	} else {
-		lowers := false
-		m, err = s.write(ctx, key, v, r, known, func(found *driver.Meta) (life driver.Life, err error) {
-			if found != nil && *found != *known { // it lowers nothing, and the next access may
-				s.touches.Lowered(key, claim, false, nil)
-				claim = 0
-			}
-			life, err = plan(found)
-			lowers = found != nil && isLower(life, found.Life)
-			return life, err
-		}, now)
-		s.touches.Lowered(key, claim, lowers && !driver.MayUndo(ctx), err)
-	}
-	if err != nil {
-		s.memo.Forget(key)
-		return m, err
-	}
-	return s.wrote(ctx, key, m, r, since), nil
+		return w.over(*found, now), nil
+	}, now)
+	return w.ended(ctx, m, err, since)
 }
 
 // known returns key's remembered record, unless that would refuse a write.
@@ -96,23 +78,19 @@ func (s *Store[T]) write(ctx context.Context, key string, v T, r *policy.Rules, 
 		ctx = s.countReplaced(ctx, r)
 		plan, landed = reportReplaced(ctx, plan)
 	}
+	var m driver.Meta
+	var err error
 	if known == nil && s.overwriter != nil { // the server decides
-		m, err := s.overwriter.Overwrite(ctx, key, v, r.New(now), r.Overwrite(now), driver.Floor(now))
-		for attempt := 1; driver.PlanAgain(err) && attempt < writeAttempts; attempt++ {
-			if err = s.touches.Closed(); err != nil {
-				return m, err
-			}
-			now = s.clock.Now()
+		err = s.planAgain(func(now time.Time) error {
 			m, err = s.overwriter.Overwrite(ctx, key, v, r.New(now), r.Overwrite(now), driver.Floor(now))
-		}
+			return err
+		})
 		conflict, ok := errors.AsType[*driver.ConflictError](err)
 		if !ok {
 			return m, err
 		}
 		known = &conflict.Found // only the plan can judge it
 	}
-	var m driver.Meta
-	var err error
 	if s.upserter != nil {
 		m, err = s.upserter.Upsert(ctx, key, v, known, plan, driver.Floor(now))
 	} else {
@@ -122,31 +100,51 @@ func (s *Store[T]) write(ctx context.Context, key string, v T, r *policy.Rules, 
 	return m, err
 }
 
-// rewritten returns the life of the live record l after a write of its value at now. The expiry
-// moves forward, or is lowered if that is allowed and it lies beyond the policy.
-func rewritten(r *policy.Rules, l driver.Life, now time.Time, mayLower bool) driver.Life {
-	if mayLower {
-		if life, beyond := r.Lowered(l, driver.Ceil(now)); beyond {
-			return life
-		}
+// rewrite is a write of a value over a live record. If the expiry that its caller knows lies beyond the
+// policy, it may lower that one.
+type rewrite[T any] struct {
+	s      *Store[T]
+	key    string
+	rules  *policy.Rules
+	known  *driver.Meta
+	claim  driver.Instant // to lower known's expiry; zero: none
+	lowers bool           // so the last plan does
+}
+
+func (s *Store[T]) rewrite(key string, r *policy.Rules, known *driver.Meta, now time.Time) rewrite[T] {
+	return rewrite[T]{s: s, key: key, rules: r, known: known, claim: s.touches.Lower(r, key, known, driver.Ceil(now))}
+}
+
+// over plans the life that the write gives found at now.
+func (w *rewrite[T]) over(found driver.Meta, now time.Time) (life driver.Life) {
+	if w.claim != 0 && found != *w.known { // it lowers nothing, and the next access may
+		w.s.touches.Lowered(w.key, w.claim, false, nil)
+		w.claim = 0
 	}
-	return r.Rewritten(l, now)
+	if w.claim != 0 {
+		life, w.lowers = w.rules.Lowered(found.Life, driver.Ceil(now))
+	}
+	if !w.lowers {
+		life = w.rules.Rewritten(found.Life, now)
+	}
+	return life
 }
 
-// isLower reports whether life, written over was, lowers the expiry.
-func isLower(life, was driver.Life) bool {
-	return life.CreatedAt == was.CreatedAt && life.ExpiresAt < was.ExpiresAt
-}
-
-// wrote remembers m, a write of the value, and returns what is stored. If only the write's answer
-// showed an expiry beyond the policy, it lowers that now.
-func (s *Store[T]) wrote(ctx context.Context, key string, m driver.Meta, r *policy.Rules, since uint64) driver.Meta {
-	s.memo.Wrote(key, m, since)
+// ended remembers m, which the write stored unless err is set, and returns what is then stored. If only
+// the answer showed an expiry beyond the policy, that is lowered now.
+func (w *rewrite[T]) ended(ctx context.Context, m driver.Meta, err error, since uint64) (driver.Meta, error) {
+	s := w.s
+	s.touches.Lowered(w.key, w.claim, w.lowers && !driver.MayUndo(ctx), err)
+	if err != nil {
+		s.memo.Forget(w.key)
+		return m, err
+	}
+	s.memo.Wrote(w.key, m, since)
 	now, _ := s.clock.Bounds()
-	if _, beyond := r.Lowered(m.Life, now); !beyond {
-		return m
+	if _, beyond := w.rules.Lowered(m.Life, now); !beyond {
+		return m, nil
 	}
-	after := readResult[T]{op: opUpsert, meta: m, rules: r, since: s.memo.Clock(), urgent: true}
-	_, _ = s.touchIfDue(ctx, key, &after)
-	return after.meta
+	after := readResult[T]{op: opUpsert, meta: m, rules: w.rules, since: s.memo.Clock(), urgent: true}
+	_, _ = s.touchIfDue(ctx, w.key, &after)
+	return after.meta, nil
 }
