@@ -10,7 +10,6 @@ import (
 	"github.com/slidingttl/slidingttl/archive"
 	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
-	"github.com/slidingttl/slidingttl/slidingttl/policy"
 )
 
 func TestWriteAndRead(t *testing.T) {
@@ -137,14 +136,13 @@ func TestCheckpoint(t *testing.T) {
 // The reason of a death is the store's, whenever it is archived.
 func TestReasonAgrees(t *testing.T) {
 	p := slidingttl.Policy{IdleGrace: 7 * day, MaxLifetime: 30 * day}
-	rules := policy.NewRules(p, time.Second, time.Minute, false)
 	for _, late := range []int{60, 61, 100} {
 		var dead []driver.Dead
 		var want []archive.Reason
 		for lived := 1; lived <= 60; lived++ {
 			l := driver.Life{CreatedAt: at(noon), ExpiresAt: at(noon.AddDate(0, 0, lived))}
 			dead = append(dead, driver.Dead{Key: "k" + strconv.Itoa(100+lived), Raw: driver.Raw{Meta: driver.Meta{Life: l}}, At: l.ExpiresAt})
-			want = append(want, map[bool]archive.Reason{true: archive.Age, false: archive.Idle}[rules.DiedOfAge(l)])
+			want = append(want, map[bool]archive.Reason{true: archive.Age, false: archive.Idle}[l.ExpiresAt >= p.Cap(l.CreatedAt)])
 		}
 		b := newFake()
 		w, err := archive.NewWriter(b, &archive.WriterOptions{Now: func() time.Time { return noon.AddDate(0, 0, late) }})

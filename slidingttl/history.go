@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
-	"github.com/slidingttl/slidingttl/slidingttl/policy"
+	"github.com/slidingttl/slidingttl/slidingttl/internal/rules"
 )
 
 // Past is a dead record that the backing store still holds.
@@ -25,7 +25,7 @@ func (s *Store[T]) History(ctx context.Context, key string) (p Past[T], err erro
 		// What was dead before the read stays dead: no touch revives it meanwhile.
 		began := driver.Floor(s.clock.Now())
 		e, err := s.latest.Get(ctx, key)
-		var r *policy.Rules
+		var r *rules.Rules
 		if err == nil {
 			r, err = s.rulesOf(key, &e.Value)
 		}

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
-	"github.com/slidingttl/slidingttl/slidingttl/policy"
+	"github.com/slidingttl/slidingttl/slidingttl/internal/rules"
 )
 
 // writeAttempts bounds the races that one write may lose.
@@ -74,7 +74,7 @@ func (s *Store[T]) planAgain(write func(now time.Time) error) (err error) {
 // insertOver is insert over found, which may be dead by its policy, mostly past its cap. A store
 // cannot know that. So this is an upsert whose plan refuses a live record, but not the driver's
 // own Upsert, whose plan must not read.
-func (s *Store[T]) insertOver(ctx context.Context, key string, v T, r *policy.Rules, found *driver.Meta) (m driver.Meta, err error) {
+func (s *Store[T]) insertOver(ctx context.Context, key string, v T, r *rules.Rules, found *driver.Meta) (m driver.Meta, err error) {
 	plan := func(found *driver.Meta) (driver.Life, error) {
 		theirs, err := r, error(nil)
 		if found != nil && s.opts.PolicyOf != nil { // by the stored value

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/internal/rules"
 	"github.com/slidingttl/slidingttl/slidingttl/internal/tally"
-	"github.com/slidingttl/slidingttl/slidingttl/policy"
 )
 
 // Get returns the value under key and touches the record if that is due.
@@ -152,7 +152,7 @@ func (s *Store[T]) read(ctx context.Context, d driver.Driver[T], key string, r *
 type readResult[T any] struct {
 	value        *T // not to be written to; nil: there is no record
 	meta         driver.Meta
-	rules        *policy.Rules
+	rules        *rules.Rules
 	op           string
 	since        uint64          // the memo's clock before it
 	began        time.Time       // zero if there is no Observer.Read
@@ -269,7 +269,7 @@ func (s *Store[T]) judgeLife(key string, r *readResult[T], err error) error {
 // key. r is the dead record, if one was found.
 func (s *Store[T]) miss(key string, r *readResult[T]) ReadOutcome {
 	was := s.memo.Forget(key)
-	var rules *policy.Rules
+	var rules *rules.Rules
 	if r.value != nil {
 		was, rules = &r.meta, r.rules
 	} else if was != nil && s.opts.PolicyOf == nil && !was.Alive(driver.Floor(s.clock.Now())) {

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/internal/rules"
 	"github.com/slidingttl/slidingttl/slidingttl/internal/touches"
-	"github.com/slidingttl/slidingttl/slidingttl/policy"
 )
 
 // readTouch reads the record under key and has it touched in the same wait. Done is false, and
@@ -72,7 +72,7 @@ func (s *Store[T]) readTouch(ctx context.Context, key string, r *readResult[T], 
 // foresee reports, in ok, whether an access to key at at will find a touch due. It returns the
 // key's rules, its remembered record, and the instant from which a touch is due. In Background
 // mode and with a budget, touches are separate requests.
-func (s *Store[T]) foresee(key string, at driver.Instant, asked bool) (r *policy.Rules, known *driver.Meta, dueFrom driver.Instant, ok bool) {
+func (s *Store[T]) foresee(key string, at driver.Instant, asked bool) (r *rules.Rules, known *driver.Meta, dueFrom driver.Instant, ok bool) {
 	if s.opts.PolicyOf != nil || s.opts.Touches == Background || s.opts.Budget > 0 {
 		return nil, nil, at, false
 	}

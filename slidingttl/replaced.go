@@ -4,13 +4,13 @@ import (
 	"context"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/internal/rules"
 	"github.com/slidingttl/slidingttl/slidingttl/internal/tally"
-	"github.com/slidingttl/slidingttl/slidingttl/policy"
 )
 
 // countReplaced returns a context under which a write counts each dead record that the driver
 // reports. A driver in memory hands them over instead.
-func (s *Store[T]) countReplaced(ctx context.Context, r *policy.Rules) context.Context {
+func (s *Store[T]) countReplaced(ctx context.Context, r *rules.Rules) context.Context {
 	if s.local != nil {
 		return ctx
 	}

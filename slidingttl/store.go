@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/internal/rules"
 	"github.com/slidingttl/slidingttl/slidingttl/internal/tally"
 	"github.com/slidingttl/slidingttl/slidingttl/internal/touches"
 	"github.com/slidingttl/slidingttl/slidingttl/policy"
@@ -41,8 +42,8 @@ type Store[T any] struct {
 	readToucher driver.ReadToucher[T] // the driver, if it is one
 	overwriter  driver.Overwriter[T]  // the driver, if it is one
 	upserter    driver.Upserter[T]    // the driver, if it is one
-	rules       atomic.Pointer[policy.Rules]
-	asked       atomic.Pointer[policy.Rules] // of the policy that PolicyOf or PolicyFor returned last
+	rules       atomic.Pointer[rules.Rules]
+	asked       atomic.Pointer[rules.Rules] // of the policy that PolicyOf or PolicyFor returned last
 	opts        Options[T]
 	clock       driver.Clock
 	learner     driver.Learner // the clock, if it is one
@@ -141,12 +142,12 @@ func (s *Store[T]) SetPolicy(p Policy) error {
 	return nil
 }
 
-func (s *Store[T]) rulesFor(p Policy) *policy.Rules {
-	return policy.NewRules(p, s.step, s.opts.MaxSkew, s.local == nil)
+func (s *Store[T]) rulesFor(p Policy) *rules.Rules {
+	return rules.New(p, s.step, s.opts.MaxSkew, s.local == nil)
 }
 
 // rulesOf returns the rules for the record of value v under key.
-func (s *Store[T]) rulesOf(key string, v *T) (*policy.Rules, error) {
+func (s *Store[T]) rulesOf(key string, v *T) (*rules.Rules, error) {
 	if s.opts.PolicyOf == nil && s.opts.PolicyFor == nil {
 		return s.rules.Load(), nil
 	}

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/internal/rules"
 	"github.com/slidingttl/slidingttl/slidingttl/internal/tally"
 	"github.com/slidingttl/slidingttl/slidingttl/internal/touches"
-	"github.com/slidingttl/slidingttl/slidingttl/policy"
 )
 
 // Touch touches the record under key if that is due, and returns when it would die.
@@ -182,7 +182,7 @@ func (s *Store[T]) writeLife(ctx context.Context, key string, was driver.Meta, l
 }
 
 // readForTouch reads the live record under key, with the rules that it is then under.
-func (s *Store[T]) readForTouch(ctx context.Context, key string) (driver.Meta, *policy.Rules, error) {
+func (s *Store[T]) readForTouch(ctx context.Context, key string) (driver.Meta, *rules.Rules, error) {
 	var r readResult[T]
 	err := s.recovered(func() error { return s.readAlive(ctx, key, &r) }) // decoding may panic
 	if err == ErrForeign {
@@ -192,7 +192,7 @@ func (s *Store[T]) readForTouch(ctx context.Context, key string) (driver.Meta, *
 }
 
 // readLatest reads the record under key, dead or alive, with the rules that it is under.
-func (s *Store[T]) readLatest(ctx context.Context, key string) (driver.Meta, *policy.Rules, error) {
+func (s *Store[T]) readLatest(ctx context.Context, key string) (driver.Meta, *rules.Rules, error) {
 	var r readResult[T]
 	err := s.load(ctx, s.latest, key, &r)
 	if err == nil {

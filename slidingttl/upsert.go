@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
-	"github.com/slidingttl/slidingttl/slidingttl/policy"
+	"github.com/slidingttl/slidingttl/slidingttl/internal/rules"
 )
 
 // Upsert writes v under key, over any record.
@@ -72,7 +72,7 @@ func (s *Store[T]) known(key string) *driver.Meta {
 }
 
 // write makes the driver write v at now with the life that plan returns.
-func (s *Store[T]) write(ctx context.Context, key string, v T, r *policy.Rules, known *driver.Meta, plan driver.Plan, now time.Time) (driver.Meta, error) {
+func (s *Store[T]) write(ctx context.Context, key string, v T, r *rules.Rules, known *driver.Meta, plan driver.Plan, now time.Time) (driver.Meta, error) {
 	landed := func(error) {}
 	if s.local == nil {
 		ctx = s.countReplaced(ctx, r)
@@ -105,13 +105,13 @@ func (s *Store[T]) write(ctx context.Context, key string, v T, r *policy.Rules, 
 type rewrite[T any] struct {
 	s      *Store[T]
 	key    string
-	rules  *policy.Rules
+	rules  *rules.Rules
 	known  *driver.Meta
 	claim  driver.Instant // to lower known's expiry; zero: none
 	lowers bool           // so the last plan does
 }
 
-func (s *Store[T]) rewrite(key string, r *policy.Rules, known *driver.Meta, now time.Time) rewrite[T] {
+func (s *Store[T]) rewrite(key string, r *rules.Rules, known *driver.Meta, now time.Time) rewrite[T] {
 	return rewrite[T]{s: s, key: key, rules: r, known: known, claim: s.touches.Lower(r, key, known, driver.Ceil(now))}
 }
 

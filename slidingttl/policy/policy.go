@@ -1,6 +1,5 @@
 // Package policy says how long records live, and nothing else: it reads no clock and
-// calls no store. [Policy] is what users write; [Rules] is what follows from one on a
-// store of some resolution.
+// calls no store.
 package policy
 
 import (
@@ -110,12 +109,15 @@ func (p Policy) Round() Policy {
 
 // Deadline is until when an access at access keeps a record that was created at created.
 func (p Policy) Deadline(created, access driver.Instant) driver.Instant {
-	return NewRules(p, time.Millisecond, 0, false).deadline(created, access)
+	if p.Promote {
+		return p.Cap(created)
+	}
+	return min(access.Add(p.IdleGrace), p.Cap(created))
 }
 
 // Expiry is what a touch at access writes for a record created at created.
 func (p Policy) Expiry(created, access driver.Instant) driver.Instant {
-	return NewRules(p, time.Millisecond, 0, false).expiry(created, access)
+	return p.Deadline(created, access.Add(p.Slack))
 }
 
 // Cap is the instant from which a record created at created is never readable.

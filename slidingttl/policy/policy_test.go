@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/internal/rules"
 	"github.com/slidingttl/slidingttl/slidingttl/policy"
 )
 
@@ -44,8 +45,7 @@ func TestPolicyDeadlineAndExpiry(t *testing.T) {
 			if got := tt.policy.Expiry(c, access); got != c.Add(tt.expiry) {
 				t.Errorf("Expiry = C + %v, want C + %v", got.Sub(c), tt.expiry)
 			}
-			rules := policy.NewRules(tt.policy, time.Millisecond, 0, false)
-			if got := rules.Rewritten(driver.Life{CreatedAt: c, ExpiresAt: 1}, access.Time()).ExpiresAt; got != c.Add(tt.written) {
+			if got := rules.New(tt.policy, time.Millisecond, 0, false).Rewritten(driver.Life{CreatedAt: c, ExpiresAt: 1}, access.Time()).ExpiresAt; got != c.Add(tt.written) {
 				t.Errorf("a write of the value gives C + %v, want C + %v", got.Sub(c), tt.written)
 			}
 		})

@@ -1,4 +1,4 @@
-package policy
+package policy_test
 
 import (
 	"strconv"
@@ -7,6 +7,8 @@ import (
 
 	"github.com/slidingttl/slidingttl/internal/spec"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/internal/rules"
+	"github.com/slidingttl/slidingttl/slidingttl/policy"
 )
 
 func vectors[C any](t *testing.T, name string) []C {
@@ -20,14 +22,14 @@ func vectors[C any](t *testing.T, name string) []C {
 
 func millis(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }
 
-func policyOf(p spec.Policy) Policy {
-	return Policy{IdleGrace: millis(p.Idle), MaxLifetime: millis(p.Max), Slack: millis(p.Slack), MaxSlack: millis(p.MaxSlack), Promote: p.Promote}
+func policyOf(p spec.Policy) policy.Policy {
+	return policy.Policy{IdleGrace: millis(p.Idle), MaxLifetime: millis(p.Max), Slack: millis(p.Slack), MaxSlack: millis(p.MaxSlack), Promote: p.Promote}
 }
 
 func TestVectorsOfArithmetic(t *testing.T) {
 	for _, c := range vectors[spec.Arithmetic](t, "arithmetic") {
 		p, created, at := policyOf(c.Policy), driver.Instant(c.Created), driver.Instant(c.Access)
-		r := NewRules(p, millis(c.Step), 0, true)
+		r := rules.New(p, millis(c.Step), 0, true)
 		is := c
 		is.Cap, is.Deadline = int64(p.Cap(created)), int64(p.Deadline(created, at))
 		is.Expiry = int64(r.Touched(driver.Life{CreatedAt: created}, at, 0, 0).ExpiresAt)
@@ -46,7 +48,7 @@ func TestVectorsOfArithmetic(t *testing.T) {
 
 func TestVectorsOfPolicies(t *testing.T) {
 	for _, c := range vectors[spec.PolicyText](t, "policies") {
-		switch p, err := Parse(c.Text); {
+		switch p, err := policy.Parse(c.Text); {
 		case c.Policy == nil && err == nil:
 			t.Errorf("%q: %v, want a refusal", c.Text, p)
 		case c.Policy != nil && (err != nil || p != policyOf(*c.Policy)):
@@ -59,7 +61,7 @@ func TestVectorsOfPolicies(t *testing.T) {
 // is in slidingttl.
 func TestVectorsOfDecisions(t *testing.T) {
 	for _, c := range vectors[spec.Decision](t, "decisions") {
-		r := NewRules(policyOf(c.Policy), millis(c.Step), millis(c.Skew), true)
+		r := rules.New(policyOf(c.Policy), millis(c.Step), millis(c.Skew), true)
 		now := driver.Instant(c.Now)
 		var l driver.Life
 		if c.Stored != nil {

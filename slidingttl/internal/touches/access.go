@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
-	"github.com/slidingttl/slidingttl/slidingttl/policy"
+	"github.com/slidingttl/slidingttl/slidingttl/internal/rules"
 )
 
 // Access is an access to a live record that found a touch due.
@@ -14,7 +14,7 @@ type Access struct {
 	Key     string
 	Was     driver.Meta    // the record that was read
 	Before  driver.Life    // the life that a save overwrote and the record keeps, as far as Rules allow
-	Rules   *policy.Rules  // the record's rules
+	Rules   *rules.Rules   // the record's rules
 	At      driver.Instant // time of the access, rounded up: its promise counts from here
 	DueFrom driver.Instant // At plus the store's share of the slack: a touch is due if the promise from here is not kept
 	Birth   driver.Instant // created_at for a record that has none

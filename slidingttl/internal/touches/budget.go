@@ -8,8 +8,8 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/internal/rules"
 	"github.com/slidingttl/slidingttl/slidingttl/internal/tally"
-	"github.com/slidingttl/slidingttl/slidingttl/policy"
 )
 
 // budget limits a process's touches a second. It exceeds the limit only if waiting touches would
@@ -130,7 +130,7 @@ func (t *Touches) budgetWait(n *touch) time.Duration {
 
 // grown returns the growth of r's slack: all that the policy allows if the backlog would take a
 // quarter of the idle grace, proportionally less for a smaller backlog.
-func (b *budget) grown(r *policy.Rules) driver.Instant {
+func (b *budget) grown(r *rules.Rules) driver.Instant {
 	if b == nil || r.Policy.MaxSlack <= r.Policy.Slack {
 		return 0
 	}

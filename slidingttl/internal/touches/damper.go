@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/internal/rules"
 	"github.com/slidingttl/slidingttl/slidingttl/internal/tally"
-	"github.com/slidingttl/slidingttl/slidingttl/policy"
 )
 
 // damper remembers when this process last lowered a key's expiry. Without it two processes with
@@ -104,7 +104,7 @@ func (t *Touches) Behind() time.Duration {
 }
 
 // mayLower reports whether l's expiry lies beyond what r allows, and may be lowered now.
-func (t *Touches) mayLower(r *policy.Rules, l driver.Life, now driver.Instant) bool {
+func (t *Touches) mayLower(r *rules.Rules, l driver.Life, now driver.Instant) bool {
 	_, beyond := r.Lowered(l, now)
 	if beyond && t.Behind() != 0 {
 		t.Tally.Add(tally.Behind)
@@ -114,7 +114,7 @@ func (t *Touches) mayLower(r *policy.Rules, l driver.Life, now driver.Instant) b
 }
 
 // lowers reports whether l's expiry must be lowered now.
-func (t *Touches) lowers(r *policy.Rules, key string, l driver.Life, now driver.Instant) bool {
+func (t *Touches) lowers(r *rules.Rules, key string, l driver.Life, now driver.Instant) bool {
 	beyond := t.mayLower(r, l, now)
 	if beyond && t.lowering.claim(key, now, r.Window(), true) == 0 {
 		t.Tally.Add(tally.Damped)
@@ -127,7 +127,7 @@ func (t *Touches) lowers(r *policy.Rules, key string, l driver.Life, now driver.
 //
 // No other write lowers it until Lowered is called. Zero means no claim: m is nil, within the
 // policy, or was lowered recently.
-func (t *Touches) Lower(r *policy.Rules, key string, m *driver.Meta, now driver.Instant) (claim driver.Instant) {
+func (t *Touches) Lower(r *rules.Rules, key string, m *driver.Meta, now driver.Instant) (claim driver.Instant) {
 	if m == nil || !t.mayLower(r, m.Life, now) {
 		return 0
 	}

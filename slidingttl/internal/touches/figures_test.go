@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/internal/rules"
 	"github.com/slidingttl/slidingttl/slidingttl/internal/tally"
 	"github.com/slidingttl/slidingttl/slidingttl/policy"
 )
@@ -15,14 +16,14 @@ import (
 // most in some seconds, and Close with a context of 1 ms.
 func BenchmarkFigureWaiting(b *testing.B) {
 	const n = 1 << 20
-	rules := policy.NewRules(policy.Policy{IdleGrace: 30 * 24 * time.Hour, MaxLifetime: 90 * 24 * time.Hour}, time.Millisecond, time.Second, true)
+	month := rules.New(policy.Policy{IdleGrace: 30 * 24 * time.Hour, MaxLifetime: 90 * 24 * time.Hour}, time.Millisecond, time.Second, true)
 	for b.Loop() {
 		t := New(Config{
 			Write: func(context.Context, string, driver.Meta, driver.Life, driver.Instant) (driver.Version, error) {
 				return 1, nil
 			},
-			Read: func(context.Context, string) (driver.Meta, *policy.Rules, error) {
-				return driver.Meta{}, rules, driver.ErrNotFound
+			Read: func(context.Context, string) (driver.Meta, *rules.Rules, error) {
+				return driver.Meta{}, month, driver.ErrNotFound
 			},
 			Changed: func(State) {}, Clock: wallClock{}, Tally: new(tally.Tally), Memo: NewMemo(1 << 10),
 			Timeout: time.Second, Wait: 100 * time.Millisecond, MaxSkew: time.Second, Queue: 2 * n, Budget: 100,
@@ -31,7 +32,7 @@ func BenchmarkFigureWaiting(b *testing.B) {
 			now := time.Now()
 			m := driver.Meta{Life: driver.Life{CreatedAt: driver.Floor(now).Add(-time.Hour), ExpiresAt: driver.Floor(now).Add(24*time.Hour + time.Duration(i)*time.Second)}}
 			var a Access
-			if t.Due(&a, now, fmt.Sprint(i), m, rules, driver.Life{}, 0) {
+			if t.Due(&a, now, fmt.Sprint(i), m, month, driver.Life{}, 0) {
 				t.TouchOrQueue(b.Context(), &a, nil, false)
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/internal/rules"
 	"github.com/slidingttl/slidingttl/slidingttl/internal/tally"
 	"github.com/slidingttl/slidingttl/slidingttl/policy"
 )
@@ -87,7 +88,7 @@ func TestOnePlaceATouch(t *testing.T) {
 	for seed := range uint64(300) {
 		synctest.Test(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 1))
-			rules := policy.NewRules(policy.Policy{IdleGrace: time.Minute, MaxLifetime: time.Hour}, time.Millisecond, time.Second, true)
+			hourly := rules.New(policy.Policy{IdleGrace: time.Minute, MaxLifetime: time.Hour}, time.Millisecond, time.Second, true)
 			bad := r.IntN(3)
 			write := func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
 				select {
@@ -107,8 +108,8 @@ func TestOnePlaceATouch(t *testing.T) {
 			}
 			c := Config{
 				Write: write, Changed: func(State) {}, Clock: wallClock{}, Tally: new(tally.Tally), Memo: NewMemo(8),
-				Read: func(context.Context, string) (driver.Meta, *policy.Rules, error) {
-					return driver.Meta{}, rules, driver.ErrNotFound
+				Read: func(context.Context, string) (driver.Meta, *rules.Rules, error) {
+					return driver.Meta{}, hourly, driver.ErrNotFound
 				},
 				Timeout: time.Second, Wait: 100 * time.Millisecond, MaxSkew: time.Second,
 				Queue: 1 + r.IntN(6), Workers: r.IntN(3), Background: r.IntN(2) == 0,
@@ -143,7 +144,7 @@ func TestOnePlaceATouch(t *testing.T) {
 							version, err := write(ctx, "", m, m.Life, 0)
 							return Outcome{Was: m, Meta: driver.Meta{Life: m.Life, Version: version}}, err == nil
 						})
-					} else if touches.Due(&a, now, fmt.Sprint(rand.N(5)), m, rules, driver.Life{}, 0) {
+					} else if touches.Due(&a, now, fmt.Sprint(rand.N(5)), m, hourly, driver.Life{}, 0) {
 						late, stop := touches.Late()
 						defer stop()
 						touches.TouchOrQueue(ctx, &a, late, urgent)

@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/internal/rules"
 	"github.com/slidingttl/slidingttl/slidingttl/policy"
 )
 
@@ -17,7 +18,7 @@ func meta(expires driver.Instant) driver.Meta {
 // An answer that was under way while a touch landed says nothing later than that.
 func TestMemoKeepsALandedTouch(t *testing.T) {
 	was, is, later := meta(10), meta(20), meta(30)
-	rules := policy.NewRules(policy.Policy{IdleGrace: time.Minute, MaxLifetime: time.Hour}, time.Millisecond, 0, false)
+	rules := rules.New(policy.Policy{IdleGrace: time.Minute, MaxLifetime: time.Hour}, time.Millisecond, 0, false)
 	served := func(m *Memo, since uint64) bool {
 		return m.landedSince(&Access{Key: "k", Rules: rules, Since: since}).result == Shared
 	}

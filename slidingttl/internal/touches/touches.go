@@ -28,8 +28,8 @@ import (
 	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/internal/rules"
 	"github.com/slidingttl/slidingttl/slidingttl/internal/tally"
-	"github.com/slidingttl/slidingttl/slidingttl/policy"
 )
 
 var (
@@ -51,9 +51,9 @@ type Config struct {
 	// Write is driver.Driver's Touch.
 	Write func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error)
 	// Rules returns the store's rules, if all records are under them; else it is nil.
-	Rules func() *policy.Rules
+	Rules func() *rules.Rules
 	// Read reads the latest state of a live record, with its rules.
-	Read func(ctx context.Context, key string) (driver.Meta, *policy.Rules, error)
+	Read func(ctx context.Context, key string) (driver.Meta, *rules.Rules, error)
 	// Ended is called for every touch that has ended. It may be nil.
 	Ended func(ctx context.Context, e Event)
 	// Changed is called after changes of the state. It and Ended are called one at a time and in
@@ -132,7 +132,7 @@ func New(c Config) *Touches {
 //
 // since is the memo's clock before m was read. before is the life that a save overwrote and the
 // record keeps, lowered to what r allows; zero: none.
-func (t *Touches) Due(a *Access, now time.Time, key string, m driver.Meta, r *policy.Rules, before driver.Life, since uint64) bool {
+func (t *Touches) Due(a *Access, now time.Time, key string, m driver.Meta, r *rules.Rules, before driver.Life, since uint64) bool {
 	at := driver.Ceil(now)
 	dueFrom := t.DueFrom(r, key, m.Life, at)
 	if life, beyond := r.Lowered(before, at); beyond && t.Behind() == 0 {
@@ -141,12 +141,12 @@ func (t *Touches) Due(a *Access, now time.Time, key string, m driver.Meta, r *po
 	if !r.Due(m.Life, dueFrom) && !restores(m.Life, before) && !t.lowers(r, key, m.Life, at) {
 		return false
 	}
-	*a = Access{Key: key, Was: m, Before: before, Rules: r, At: at, DueFrom: dueFrom, Birth: policy.Birth(now), Since: since}
+	*a = Access{Key: key, Was: m, Before: before, Rules: r, At: at, DueFrom: dueFrom, Birth: rules.Birth(now), Since: since}
 	return true
 }
 
-// DueFrom calls policy.Rules' DueFrom for the life l of key.
-func (t *Touches) DueFrom(r *policy.Rules, key string, l driver.Life, at driver.Instant) driver.Instant {
+// DueFrom calls rules.Rules' DueFrom for the life l of key.
+func (t *Touches) DueFrom(r *rules.Rules, key string, l driver.Life, at driver.Instant) driver.Instant {
 	return r.DueFrom(l, at, func() float64 {
 		var h maphash.Hash
 		h.SetSeed(t.seed)

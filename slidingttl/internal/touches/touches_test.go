@@ -11,11 +11,12 @@ import (
 	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/internal/rules"
 	"github.com/slidingttl/slidingttl/slidingttl/internal/tally"
 	"github.com/slidingttl/slidingttl/slidingttl/policy"
 )
 
-var minute = policy.NewRules(policy.Policy{IdleGrace: time.Minute, MaxLifetime: time.Hour}, time.Millisecond, time.Second, false)
+var minute = rules.New(policy.Policy{IdleGrace: time.Minute, MaxLifetime: time.Hour}, time.Millisecond, time.Second, false)
 
 // fixture is touches whose writes and reads the test decides and counts.
 type fixture struct {
@@ -39,7 +40,7 @@ func newFixture(c Config) *fixture {
 		}
 		return was.Version + 1, nil
 	}
-	c.Read = func(context.Context, string) (driver.Meta, *policy.Rules, error) {
+	c.Read = func(context.Context, string) (driver.Meta, *rules.Rules, error) {
 		f.reads.Add(1)
 		return *f.stored.Load(), minute, nil
 	}
@@ -119,13 +120,13 @@ func TestReadWaitsForTheTouchItShares(t *testing.T) {
 // A touch that a read and a save share is a read's, whichever came first: with Promote it keeps the record
 // to its cap.
 func TestReadPromotesBesideASave(t *testing.T) {
-	promote := policy.NewRules(policy.Policy{IdleGrace: time.Minute, MaxLifetime: time.Hour, Promote: true}, time.Millisecond, time.Second, false)
+	promote := rules.New(policy.Policy{IdleGrace: time.Minute, MaxLifetime: time.Hour, Promote: true}, time.Millisecond, time.Second, false)
 	for _, saves := range [][]bool{{false, true}, {true, false}, {true, true}} {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFixture(Config{Background: true, Wait: time.Millisecond})
 			m := record(time.Second)
 			m.CreatedAt = driver.Floor(time.Now())
-			f.Read = func(context.Context, string) (driver.Meta, *policy.Rules, error) { return m, promote, nil }
+			f.Read = func(context.Context, string) (driver.Meta, *rules.Rules, error) { return m, promote, nil }
 			f.slow.Store(true)
 			f.down.Store(true)
 			for i, saved := range slices.Concat(saves[:1], saves) { // the first fails, and rests

@@ -1,10 +1,13 @@
-package policy
+// Package rules is what follows from a policy on a store of some resolution: how long a record lives,
+// when a touch is due and what a write stores. It reads no clock and calls no store.
+package rules
 
 import (
 	"math"
 	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/policy"
 )
 
 // Rules is a policy on a store of some resolution: when a touch is due, what a write stores.
@@ -21,14 +24,14 @@ type Rules struct {
 	promote bool
 	exact   bool
 	step    time.Duration // the store's resolution
-	Policy  Policy
+	Policy  policy.Policy
 }
 
-// NewRules returns the rules of p on a store of resolution step.
+// New returns the rules of p on a store of resolution step.
 //
 // The clocks of its processes are at most skew apart. takeTurns: several processes share the
 // records, and each draws a share of the slack by which it touches early; see [Rules.DueFrom].
-func NewRules(p Policy, step, skew time.Duration, takeTurns bool) *Rules {
+func New(p policy.Policy, step, skew time.Duration, takeTurns bool) *Rules {
 	idle := driver.Instant(0).Add(p.IdleGrace)
 	r := &Rules{
 		Policy:  p,
