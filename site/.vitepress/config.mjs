@@ -10,7 +10,7 @@ const root = fileURLToPath(new URL('../..', import.meta.url))
 const repository = 'https://github.com/slidingttl/slidingttl'
 
 const groups = [
-	['Start', { 'What it is': 'README.md', 'Sessions': 'middleware/README.md', 'The promises': 'docs/promises.md', 'Beside other libraries': 'docs/compare.md' }],
+	['Start', { 'What it is': 'README.md', 'Sessions': 'middleware/README.md', 'The promises': 'docs/promises.md', 'The specification': 'docs/specification.md', 'Beside other libraries': 'docs/compare.md' }],
 	['Run it', {
 		'Running it': 'docs/operations.md', 'Metrics and traces': 'telemetry/README.md', 'How many touches': 'docs/capacity.md',
 		'Adopting a keyspace': 'docs/adopting.md', 'The command': 'cmd/slidingttl/README.md', 'Deploying it': 'examples/deploy/README.md',
@@ -22,7 +22,7 @@ const groups = [
 	}],
 	['After death', { 'Retaining': 'docs/retaining.md', 'The archive': 'docs/archive.md', 'Its package': 'archive/README.md', 'SQL over it': 'docs/queries.md' }],
 	['Build on it', {
-		'Writing a driver': 'docs/writing-a-driver.md', 'Couchbase in a test': 'drivers/couchbase/couchbasetest/README.md',
+		'Writing a driver': 'docs/writing-a-driver.md', 'From TypeScript': 'examples/typescript/README.md', 'Couchbase in a test': 'drivers/couchbase/couchbasetest/README.md',
 		'Cosmos DB in a test': 'drivers/cosmos/cosmostest/README.md', 'Benchmarks': 'bench/README.md', 'Results': 'bench/RESULTS.md',
 	}],
 	['Project', { Changelog: 'CHANGELOG.md', Contributing: 'CONTRIBUTING.md', Security: 'SECURITY.md' }],

@@ -62,7 +62,7 @@ export class Memory {
 
 	/** What an access writes over a live record, if anything. */
 	plan(rule: Rule, key: string, l: Life, now: number, foreign: Foreign): Life | undefined {
-		if (l.created > now + rule.skew) this.behindUntil = now + 60_000 // T4
+		if (l.created > now + rule.skew && l.created < now + 365 * 86_400_000) this.behindUntil = now + 60_000 // T4
 		if (l.created === 0 && foreign !== 'adopt') return undefined
 		if (rule.due(l, now + this.share(rule, key, l.expires))) return rule.touched(l, now)
 		const window = (rule.policy.idle + (rule.policy.slack ?? 0)) / 8 // T3
