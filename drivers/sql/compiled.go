@@ -4,6 +4,8 @@ import (
 	"context"
 	stdsql "database/sql"
 	"sync"
+
+	"github.com/slidingttl/slidingttl/drivers/sql/internal/client"
 )
 
 // compiled prepares each query once per connection, for queries with few different texts. The
@@ -13,8 +15,8 @@ type compiled struct {
 	all sync.Map // *stdsql.Stmt by its text
 }
 
-// Query implements querier.
-func (c *compiled) Query(ctx context.Context, query string, args ...any) (Rows, error) {
+// Query implements client.Querier.
+func (c *compiled) Query(ctx context.Context, query string, args ...any) (client.Rows, error) {
 	known, ok := c.all.Load(query)
 	if !ok {
 		s, err := c.db.PrepareContext(ctx, query)

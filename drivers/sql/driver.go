@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/slidingttl/slidingttl/drivers/sql/internal/client"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -38,10 +39,10 @@ func New[T any](db *stdsql.DB, dialect Dialect, table string, opts *Options[T]) 
 	return Over(db, nil, dialect, table, opts)
 }
 
-// Over is New, for a driver that reads and writes records by on.
+// Over is New, for drivers/sql/pgxsql.
 //
-// That is another client's pool for the same database as db. Sweeps, Check and the schema use db. Nil on: all use db.
-func Over[T any](db *stdsql.DB, on Pool, dialect Dialect, table string, opts *Options[T]) (*Driver[T], error) {
+// Records are read and written by on, another client's pool for the same database as db.
+func Over[T any](db *stdsql.DB, on client.Pool, dialect Dialect, table string, opts *Options[T]) (*Driver[T], error) {
 	invalid := func(field, value, rule string) (*Driver[T], error) {
 		return nil, &driver.InvalidError{Field: field, Value: value, Rule: rule}
 	}
@@ -93,10 +94,10 @@ type layout struct {
 type table struct {
 	layout
 	db           *stdsql.DB
-	pool         Pool    // for records: db, or another client
-	reads        querier // pool, with prepared statements if that is faster
-	turn         *turn   // serializes writers
-	slots        slots   // of touches
+	pool         client.Pool    // for records: db, or another client
+	reads        client.Querier // pool, with prepared statements if that is faster
+	turn         *turn          // serializes writers
+	slots        slots          // of touches
 	dialect      dialect
 	schema, name string
 	sql          statements
@@ -104,7 +105,7 @@ type table struct {
 	kinds        atomic.Pointer[[]keyKind] // of the key's columns; nil: not checked
 }
 
-func newTable(db *stdsql.DB, on Pool, d dialect, schema, name string, l layout) *table {
+func newTable(db *stdsql.DB, on client.Pool, d dialect, schema, name string, l layout) *table {
 	if on == nil {
 		on = standardPool{standard[*stdsql.DB]{db}}
 	}
@@ -118,7 +119,7 @@ func newTable(db *stdsql.DB, on Pool, d dialect, schema, name string, l layout) 
 
 // firstRow runs a query, scans its first row, and reports whether there was one. An error of the
 // scan may quote the row, so misshapen wraps it.
-func firstRow(ctx context.Context, db querier, query string, args, dest []any) (found bool, err error) {
+func firstRow(ctx context.Context, db client.Querier, query string, args, dest []any) (found bool, err error) {
 	rows, err := db.Query(ctx, query, args...)
 	if err != nil {
 		return false, err

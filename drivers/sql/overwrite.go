@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/slidingttl/slidingttl/drivers/sql/internal/client"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -33,7 +34,7 @@ func (d *Driver[T]) Overwrite(ctx context.Context, key string, v T, newLife driv
 		args = append(append(args, dead...), int64(now), j.by, int64(now))
 		var l life
 		var found bool
-		err := d.send(ctx, k, func(on Runner) (err error) {
+		err := d.send(ctx, k, func(on client.Runner) (err error) {
 			var millis int64
 			sent := time.Now()
 			if found, err = firstRow(ctx, on, d.sql.overwrite, args, append([]any{&millis}, l.dest()...)); found && err == nil {

@@ -1,6 +1,7 @@
 package sql
 
 import (
+	"cmp"
 	"context"
 	"sync"
 
@@ -16,13 +17,7 @@ type slots struct {
 
 func (s *slots) of(t *table) *semaphore.Weighted {
 	s.once.Do(func() {
-		n := t.db.Stats().MaxOpenConnections
-		if other, ok := t.pool.(interface{ MaxConns() int }); ok {
-			n = other.MaxConns()
-		}
-		if n == 0 {
-			n = 64
-		}
+		n := cmp.Or(t.pool.MaxConns(), 64)
 		s.all = semaphore.NewWeighted(int64(max(1, n/2)))
 	})
 	return s.all

@@ -5,10 +5,8 @@ import (
 	stdsql "database/sql"
 	"fmt"
 
-	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/drivers/sql/internal/client"
 )
-
-type txKey struct{}
 
 // WithTx returns a context that makes a store's calls part of the transaction tx. The store's
 // driver is one of this package, and tx is on its database. The calls take effect when tx is
@@ -23,23 +21,12 @@ type txKey struct{}
 // In drivers/hot such calls read past its memory. Other calls may hold what was before the commit
 // there, until its Bounds.Staleness or Forget.
 func WithTx(ctx context.Context, tx *stdsql.Tx) context.Context {
-	return WithRunner(ctx, standard[*stdsql.Tx]{tx})
-}
-
-// WithRunner is WithTx for a transaction of another client than database/sql.
-func WithRunner(ctx context.Context, tx Runner) context.Context {
-	return context.WithValue(driver.WithUndo(ctx), txKey{}, tx)
-}
-
-// txOf returns ctx's transaction; nil: none.
-func txOf(ctx context.Context) Runner {
-	tx, _ := ctx.Value(txKey{}).(Runner)
-	return tx
+	return client.WithTx(ctx, standard[*stdsql.Tx]{tx})
 }
 
 // reader returns ctx's transaction, else the pool.
-func (t *table) reader(ctx context.Context) querier {
-	if tx := txOf(ctx); tx != nil {
+func (t *table) reader(ctx context.Context) client.Querier {
+	if tx := client.TxOf(ctx); tx != nil {
 		return tx
 	}
 	return t.reads
@@ -49,7 +36,7 @@ func (t *table) reader(ctx context.Context) querier {
 // would show the row before others' touches. A snapshot of SQLite's is the latest, and stays it, once
 // the transaction has the lock.
 func (t *table) latest(ctx context.Context, query string) (string, error) {
-	tx := txOf(ctx)
+	tx := client.TxOf(ctx)
 	if tx == nil {
 		return query, nil
 	}
@@ -57,7 +44,7 @@ func (t *table) latest(ctx context.Context, query string) (string, error) {
 }
 
 // lock makes tx take the write lock, if the database has one for all.
-func (t *table) lock(ctx context.Context, tx Runner) (err error) {
+func (t *table) lock(ctx context.Context, tx client.Runner) (err error) {
 	if lock := t.dialect.types().lock; lock != "" {
 		_, err = tx.Exec(ctx, fmt.Sprintf(lock, t.quoted(), t.dialect.quote(t.sweep)))
 	}

@@ -7,6 +7,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/slidingttl/slidingttl/drivers/sql/internal/client"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -16,7 +17,7 @@ const attempts = 16
 // tries is how often a call may begin again: in a caller's transaction once, after it has read what
 // stands in its way with a lock.
 func tries(ctx context.Context) int {
-	if txOf(ctx) != nil {
+	if client.TxOf(ctx) != nil {
 		return 2
 	}
 	return attempts
@@ -27,7 +28,7 @@ const busyFor = 200 * time.Millisecond
 
 // exec executes a statement and returns the number of rows.
 func (t *table) exec(ctx context.Context, k rowKey, statement string, args []any) (n int64, err error) {
-	err = t.send(ctx, k, func(on Runner) (err error) {
+	err = t.send(ctx, k, func(on client.Runner) (err error) {
 		n, err = on.Exec(ctx, statement, args...)
 		return err
 	})
@@ -40,8 +41,8 @@ func (t *table) exec(ctx context.Context, k rowKey, statement string, args []any
 // A *sql.DB would do the latter by itself. But its error is the same whether the context ended
 // during the wait for a connection or during the statement, and only in the second case may the
 // write have landed.
-func (t *table) send(ctx context.Context, k rowKey, statement func(Runner) error) error {
-	if tx := txOf(ctx); tx != nil { // no write is ambiguous before tx is committed
+func (t *table) send(ctx context.Context, k rowKey, statement func(client.Runner) error) error {
+	if tx := client.TxOf(ctx); tx != nil { // no write is ambiguous before tx is committed
 		if err := statement(tx); err != nil {
 			return t.failed(ctx, err, k)
 		}
@@ -54,7 +55,7 @@ func (t *table) send(ctx context.Context, k rowKey, statement func(Runner) error
 	defer t.turn.pass()
 	began := time.Now()
 	for try := range attempts {
-		var conn Conn
+		var conn client.Conn
 		if conn, err = t.pool.Conn(ctx); err != nil {
 			return t.failed(ctx, err, k)
 		}
@@ -163,7 +164,7 @@ func (t *table) insert(ctx context.Context, k rowKey, args []any) (n int64, err 
 	if !t.sql.upserts {
 		return t.exec(ctx, k, t.sql.insert, args)
 	}
-	return n, t.send(ctx, k, func(on Runner) error {
+	return n, t.send(ctx, k, func(on client.Runner) error {
 		var millis int64
 		sent := time.Now()
 		found, err := firstRow(ctx, on, t.sql.insert, args, []any{&millis})
@@ -212,7 +213,7 @@ func (t *table) Touch(ctx context.Context, key string, was driver.Meta, life dri
 		return 0, err
 	}
 	statement, args := t.sql.forward, []any{instant(life.ExpiresAt)}
-	if txOf(ctx) != nil {
+	if client.TxOf(ctx) != nil {
 		statement = t.sql.forwardIn
 	}
 	if life.CreatedAt != was.CreatedAt || was.ExpiresAt == 0 || life.ExpiresAt < was.ExpiresAt {
@@ -220,7 +221,7 @@ func (t *table) Touch(ctx context.Context, key string, was driver.Meta, life dri
 		args = t.lifeArgs(life)
 	}
 	args = append(append(args, k.columns...), is(was)...)
-	if txOf(ctx) == nil { // which has its connection
+	if client.TxOf(ctx) == nil { // which has its connection
 		if err := t.slots.take(ctx, t); err != nil {
 			return 0, t.failed(ctx, err, k)
 		}

@@ -24,6 +24,7 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/slidingttl/slidingttl/drivers/sql"
+	"github.com/slidingttl/slidingttl/drivers/sql/internal/client"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -55,19 +56,19 @@ func (d *Driver[T]) Close() error { return d.db.Close() }
 
 // WithTx is sql.WithTx for a transaction of pgx.
 func WithTx(ctx context.Context, tx pgx.Tx) context.Context {
-	return sql.WithRunner(ctx, runner[pgx.Tx]{tx})
+	return client.WithTx(ctx, runner[pgx.Tx]{tx})
 }
 
-// client is a pool, one of its connections, or a transaction.
-type client interface {
+// pgxClient is a pool, one of its connections, or a transaction.
+type pgxClient interface {
 	Query(ctx context.Context, query string, args ...any) (pgx.Rows, error)
 	Exec(ctx context.Context, statement string, args ...any) (pgconn.CommandTag, error)
 }
 
-type runner[C client] struct{ on C }
+type runner[C pgxClient] struct{ on C }
 
 // Query reads ahead to the first row: pgx tells of most errors only there.
-func (r runner[C]) Query(ctx context.Context, query string, args ...any) (sql.Rows, error) {
+func (r runner[C]) Query(ctx context.Context, query string, args ...any) (client.Rows, error) {
 	of, err := r.on.Query(ctx, query, args...)
 	if err != nil {
 		return nil, err
@@ -90,7 +91,7 @@ type pool struct {
 }
 
 // Query tries other connections in place of broken ones, on which nothing was sent.
-func (p pool) Query(ctx context.Context, query string, args ...any) (got sql.Rows, err error) {
+func (p pool) Query(ctx context.Context, query string, args ...any) (got client.Rows, err error) {
 	for range p.most + 1 {
 		if got, err = p.runner.Query(ctx, query, args...); err == nil || !pgconn.SafeToRetry(err) {
 			break
@@ -102,7 +103,7 @@ func (p pool) Query(ctx context.Context, query string, args ...any) (got sql.Row
 // MaxConns is the most connections of the pool, of which drivers/sql gives touches half.
 func (p pool) MaxConns() int { return p.most }
 
-func (p pool) Conn(ctx context.Context) (sql.Conn, error) {
+func (p pool) Conn(ctx context.Context) (client.Conn, error) {
 	c, err := p.on.Acquire(ctx)
 	if err != nil {
 		return nil, err
