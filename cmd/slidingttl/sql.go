@@ -79,7 +79,7 @@ func (a *app) schema() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.summary(statements, "-- slidingttl schema %d\n%s", sql.SchemaVersion, strings.Join(append(statements, ""), ";\n"))
+			return a.summary(statements, "-- slidingttl schema\n%s", strings.Join(append(statements, ""), ";\n"))
 		},
 	}
 	t.flags(c)

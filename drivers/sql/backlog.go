@@ -7,19 +7,13 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// Backlog is the work left for a table's sweepers.
-type Backlog struct {
-	Dead   int64          // rows that expired longer than Options.Retain ago and are still there
-	Oldest driver.Instant // when the first of them expired; zero: there is none
-}
-
-// Backlog counts the dead rows that are not retained, by the database's time, and finds
-// the oldest. It reads all of them, and the rows that no sweeper has taken yet.
-func (t *table) Backlog(ctx context.Context) (Backlog, error) {
+// Backlog counts the rows that expired longer than Options.Retain ago, by the database's time, and are
+// still there. It returns when the first of them expired; zero: there is none. It reads all of them,
+// and the rows that no sweeper has taken yet.
+func (t *table) Backlog(ctx context.Context) (dead int64, oldest driver.Instant, err error) {
 	expires := t.expiresMillis()
 	query := fmt.Sprintf("SELECT COUNT(*), COALESCE(MIN(%s), 0) FROM %s WHERE (%s <= %s OR %[3]s %[6]s) AND %[1]s <> 0 AND %[1]s <= %[5]s",
 		expires, t.quoted(), t.dialect.quote(t.sweep), t.before(0), t.before(t.retain), parkedBy(t.before(t.retain)))
-	var b Backlog
-	_, err := firstRow(ctx, t.pool, query, nil, []any{&b.Dead, &b.Oldest})
-	return b, err
+	_, err = firstRow(ctx, t.pool, query, nil, []any{&dead, &oldest})
+	return dead, oldest, err
 }

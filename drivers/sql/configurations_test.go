@@ -958,7 +958,7 @@ func (k *contractOf[T]) walks(sound []string) {
 	if _, err := k.d.Dying(k.ctx, now, now.Add(2*time.Hour), 100); err != nil {
 		k.errorf("Dying: %v", err)
 	}
-	if _, err := k.d.Backlog(k.ctx); err != nil {
+	if _, _, err := k.d.Backlog(k.ctx); err != nil {
 		k.errorf("Backlog: %v", err)
 	}
 	found, err := k.d.GetMulti(k.ctx, append(slices.Clone(sound), odds...))

@@ -30,10 +30,7 @@ type traits struct {
 	inProcess      bool // the database runs in this process, which prepares statements and queues writers itself
 }
 
-// SchemaVersion is the version of the tables' layout.
-const SchemaVersion = 1
-
-// Schema returns the statements that bring the table to SchemaVersion, from any earlier
+// Schema returns the statements that bring the table to this version's layout, from any earlier
 // state. They are CREATE TABLE, or what EnsureTable adds. On PostgreSQL no writer waits for
 // the index. On MySQL they also add milliseconds to a column that has none. They are to be
 // run one by one, outside a transaction. If user is not empty, the rights that suffice for

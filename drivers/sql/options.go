@@ -94,9 +94,9 @@ type Options[T any] struct {
 	// Other databases have no such setting for one statement.
 	SyncTouches bool
 
-	// MaxSkew is how far the system's clock may differ from the database's before Check reports it.
-	// Zero: 1 min. Records do not depend on it, because the driver's clock is the database's; see
-	// slidingttl.Options.Now.
+	// MaxSkew is how far the system's clock may differ from the database's before Check reports it, and
+	// how long beyond Retain a Sweeper leaves a dead row: a process may not have learned the
+	// database's time yet, which else is the driver's own clock. Zero: 1 min.
 	MaxSkew time.Duration
 }
 

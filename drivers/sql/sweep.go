@@ -41,12 +41,7 @@ type SweepOptions struct {
 	// an error if rows were skipped. Nil: they are only counted.
 	OnError func(error)
 
-	// MaxSkew is how long beyond Options.Retain a row must be dead, by the database's clock, before
-	// it is deleted: some processes may not have learned that clock yet. Zero: 1 min.
-	MaxSkew time.Duration
-
-	// Now is the clock that decides which rows are dead; MaxSkew then has no effect. Nil: the
-	// database's.
+	// Now is the clock that decides which rows are dead. Nil: the database's, less Options.MaxSkew.
 	Now func() time.Time
 }
 
@@ -59,11 +54,11 @@ const (
 
 func (o SweepOptions) validate() (SweepOptions, error) {
 	err := cmp.Or(atLeast0("SweepOptions.Every", o.Every), atLeast0("SweepOptions.Batch", o.Batch),
-		atLeast0("SweepOptions.Rate", o.Rate), atLeast0("SweepOptions.MaxSkew", o.MaxSkew))
+		atLeast0("SweepOptions.Rate", o.Rate))
 	if err == nil && o.Batch > maxBatch {
 		err = &driver.InvalidError{Field: "SweepOptions.Batch", Value: fmt.Sprint(o.Batch), Rule: fmt.Sprintf("must be at most %d", maxBatch)}
 	}
-	o.Every, o.Batch, o.MaxSkew = cmp.Or(o.Every, defaultEvery), cmp.Or(o.Batch, defaultBatch), cmp.Or(o.MaxSkew, defaultMaxSkew)
+	o.Every, o.Batch = cmp.Or(o.Every, defaultEvery), cmp.Or(o.Batch, defaultBatch)
 	return o, err
 }
 
@@ -84,7 +79,7 @@ type Sweeper struct {
 	limit  *rate.Limiter
 	bytes  int // limit on a batch's values for Bury
 	held   heldRows
-	counts struct{ deleted, filed, skipped, batches, failed atomic.Uint64 }
+	counts struct{ deleted, filed, skipped, failed atomic.Uint64 }
 	swept  atomic.Int64 // start of the last successful sweep, in milliseconds; zero: none
 }
 
@@ -106,14 +101,13 @@ type SweepStats struct {
 	Deleted uint64 // dead rows
 	Filed   uint64 // rows that are alive or retained, whose sweep_at was set
 	Skipped uint64 // rows with an unreadable expiry, or that the table refuses to write; retried a day later
-	Batches uint64 // transactions, or pairs of statements without Bury
 	Failed  uint64 // sweeps that ended with an error
 }
 
 // Stats returns the counters.
 func (s *Sweeper) Stats() SweepStats {
 	c := &s.counts
-	return SweepStats{Deleted: c.deleted.Load(), Filed: c.filed.Load(), Skipped: c.skipped.Load(), Batches: c.batches.Load(), Failed: c.failed.Load()}
+	return SweepStats{Deleted: c.deleted.Load(), Filed: c.filed.Load(), Skipped: c.skipped.Load(), Failed: c.failed.Load()}
 }
 
 // Run sweeps until ctx ends, and then returns.

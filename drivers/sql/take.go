@@ -32,9 +32,6 @@ func (s *Sweeper) batch(ctx context.Context, limit int, take takeRows) (b swept,
 			return swept{}, err
 		}
 	}
-	if b.rows() > 0 || b.refused != nil {
-		s.counts.batches.Add(1)
-	}
 	s.counts.deleted.Add(uint64(b.deleted))
 	s.counts.filed.Add(uint64(b.filed))
 	s.counts.skipped.Add(uint64(b.skipped))
@@ -159,7 +156,7 @@ func (s *Sweeper) before(retain time.Duration) string {
 	if s.opts.Now != nil {
 		return fmt.Sprint(int64(driver.Floor(s.opts.Now()).Add(-retain)))
 	}
-	return "(" + s.table.before(s.opts.MaxSkew+retain) + ")"
+	return "(" + s.table.before(s.table.maxSkew+retain) + ")"
 }
 
 // query selects columns of the first rows that are due and not held.
@@ -269,7 +266,7 @@ func (s *Sweeper) file() string {
 
 // skip sets sweep_at to skipFor from now.
 func (s *Sweeper) skip() string {
-	return s.later(fmt.Sprintf("%s + %d", s.horizon(), driver.Instant(0).Add(s.table.retain+s.opts.MaxSkew+skipFor)))
+	return s.later(fmt.Sprintf("%s + %d", s.horizon(), driver.Instant(0).Add(s.table.retain+s.table.maxSkew+skipFor)))
 }
 
 func (s *Sweeper) later(at string) string {

@@ -106,7 +106,7 @@ func sweep(p runner.Plan, report *runner.Report) error {
 		var group sync.WaitGroup
 		failed := make([]error, sweepers)
 		for i := range sweepers {
-			s, err := t.Sweeper(&sql.SweepOptions{Rate: runner.Pick(p, 2000.0, 4000.0), Batch: 200, MaxSkew: time.Millisecond, Bury: func(_ context.Context, _ *stdsql.Tx, dead []driver.Dead) error {
+			s, err := t.Sweeper(&sql.SweepOptions{Rate: runner.Pick(p, 2000.0, 4000.0), Batch: 200, Bury: func(_ context.Context, _ *stdsql.Tx, dead []driver.Dead) error {
 				mu.Lock()
 				defer mu.Unlock()
 				for _, d := range dead {

@@ -47,7 +47,7 @@ func onPostgreSQL(do func(ctx context.Context, db *stdsql.DB) error) error {
 }
 
 func newTable(ctx context.Context, db *stdsql.DB, name string) (*table, error) {
-	d, err := sql.New[record](db, sql.PostgreSQL, name, nil)
+	d, err := sql.New[record](db, sql.PostgreSQL, name, &sql.Options[record]{MaxSkew: time.Millisecond})
 	if err != nil {
 		return nil, err
 	}

@@ -229,7 +229,7 @@ func TestContract(t *testing.T) {
 					return err
 				},
 				Sweep: func(ctx context.Context) error {
-					s, err := d.Sweeper(&sql.SweepOptions{MaxSkew: time.Nanosecond})
+					s, err := d.Sweeper(&sql.SweepOptions{Now: d.Now})
 					if err != nil {
 						return err
 					}
