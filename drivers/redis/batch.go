@@ -46,7 +46,7 @@ func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]dri
 	for at := range slices.Chunk(places, batchSize) {
 		cs := make([]Command, len(at))
 		for n, i := range at {
-			cs[n] = getAgain.with(d.opts.Prefix + keys[i])
+			cs[n] = get.with(d.opts.Prefix + keys[i])
 		}
 		foreign, err := add(at, d.client.DoMulti(ctx, cs))
 		if err == nil && len(foreign) > 0 {

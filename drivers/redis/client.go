@@ -24,14 +24,10 @@ type Command struct {
 	Args  []string // the arguments after the key
 	NoKey bool     // the command has no key, and all arguments in Words
 
-	// Write says that the command may write. A client sends such a command at most once, unless the
-	// server has refused it, and on a connection on which no read waits for its answer: a server may
+	// Write says that the command may write. A client may repeat the others after a network error. It
+	// sends a Write at most once, unless the server has refused it, and on a connection on which no read waits for its answer: a server may
 	// hold back all writes for a while (CLIENT PAUSE WRITE).
 	Write bool
-
-	// Repeat allows the client to repeat the command after a network error. It is never set
-	// together with Write.
-	Repeat bool
 }
 
 // Kind is the kind of an Answer.

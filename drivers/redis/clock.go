@@ -27,7 +27,7 @@ func (d *Driver[T]) Learn(ctx context.Context) error {
 	return err
 }
 
-var timeCommand = Command{Words: []string{"TIME"}, NoKey: true, Repeat: true}
+var timeCommand = Command{Words: []string{"TIME"}, NoKey: true}
 
 func (d *Driver[T]) time(ctx context.Context, client Client) (driver.ServerTime, error) {
 	sent := time.Now()

@@ -26,15 +26,14 @@ type Invalidations struct {
 	tiers []subscription
 }
 
-// Forgetter holds records in memory.
-type Forgetter interface {
-	Forget(key string) // the record held for key is stale
-	ForgetAll()        // any held record may be stale
-}
-
 type subscription struct {
 	prefix string
-	tier   Forgetter
+	tier   forgetter
+}
+
+type forgetter interface {
+	Forget(key string) // the record held for key is stale
+	ForgetAll()        // any held record may be stale
 }
 
 // Track returns o with tracking of all that the client reads. o must not have DisableCache set. If
@@ -52,10 +51,11 @@ func (i *Invalidations) Track(o rueidis.ClientOption) rueidis.ClientOption {
 	return o
 }
 
-// Tell has f forget the keys with that prefix as messages arrive; f gets them without the prefix.
+// Tell has f, such as a *hot.Driver, forget the keys with that prefix as messages arrive. f gets them
+// without the prefix.
 // If a connection is lost, or the server has dropped all keys, f forgets all. Calling Tell twice
 // with the same f notifies it twice.
-func (i *Invalidations) Tell(prefix string, f Forgetter) {
+func (i *Invalidations) Tell(prefix string, f forgetter) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.tiers = append(slices.Clip(i.tiers), subscription{prefix, f})

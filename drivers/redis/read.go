@@ -14,21 +14,14 @@ func (d *Driver[T]) Get(ctx context.Context, key string) (driver.Entry[T], error
 	if err != nil {
 		return driver.Entry[T]{}, err
 	}
-	a := d.send(ctx, get.with(k))
-	if a.Err != nil && ctx.Err() == nil {
-		a = d.client.Do(ctx, getAgain.with(k))
-	}
-	e, _, err := d.entry(ctx, a)
+	e, _, err := d.entry(ctx, d.send(ctx, get.with(k)))
 	if err == errForeign {
 		e, _, err = d.entry(ctx, d.eval(ctx, readScript, k))
 	}
 	return e, err
 }
 
-var (
-	get      = Command{Words: []string{"GET"}}
-	getAgain = Command{Words: get.Words, Repeat: true}
-)
+var get = Command{Words: []string{"GET"}}
 
 // errForeign means that a string without a header was read without its expiry.
 var errForeign = errors.New("no header")

@@ -42,13 +42,17 @@ func (c rueidisClient) Do(ctx context.Context, cmd Command) Answer {
 	if cmd.Write {
 		return c.write(ctx, cmd)
 	}
-	return answerOf(c.Client.Do(ctx, c.build(cmd)))
+	a := answerOf(c.Client.Do(ctx, c.build(cmd)))
+	if a.Err != nil && ctx.Err() == nil && !unknownScript(a) {
+		a = answerOf(c.Client.Do(ctx, c.repeated(cmd)))
+	}
+	return a
 }
 
 func (c rueidisClient) DoMulti(ctx context.Context, cs []Command) []Answer {
 	cmds := make(rueidis.Commands, len(cs))
 	for i, cmd := range cs {
-		cmds[i] = c.build(cmd)
+		cmds[i] = c.repeated(cmd)
 	}
 	answers := make([]Answer, len(cs))
 	for i, res := range c.Client.DoMulti(ctx, cmds...) {
@@ -69,21 +73,23 @@ func (c rueidisClient) Nodes(context.Context) (map[string]Client, error) {
 }
 
 // build builds a command that the client does not know as read-only, so that SendToReplicas does
-// not apply. The client may still be writing a command that it retries, so it must not reuse its
-// memory (Pin), which costs allocations. UnblockOnCancel is not for writes: CLIENT UNBLOCK of a client
+// not apply. UnblockOnCancel is not for writes: CLIENT UNBLOCK of a client
 // whose write the server holds back ends the server (Redis 7.0.15 and 8.0.2, Valkey 8.1.1).
 func (c rueidisClient) build(cmd Command) rueidis.Completed {
 	a := c.B().Arbitrary(cmd.Words...)
 	if !cmd.NoKey {
 		a = a.Keys(cmd.Key).Args(cmd.Args...)
 	}
-	switch {
-	case cmd.Write:
+	if cmd.Write {
 		return a.Blocking()
-	case cmd.Repeat:
-		return a.Build().ToRetryable().Pin()
 	}
 	return a.Build()
+}
+
+// repeated builds a command that the client repeats until the context ends. The client may still be
+// writing it then, so it must not reuse its memory (Pin), which costs allocations.
+func (c rueidisClient) repeated(cmd Command) rueidis.Completed {
+	return c.build(cmd).ToRetryable().Pin()
 }
 
 // errSilence is the error of a write that waited for silence.

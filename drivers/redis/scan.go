@@ -113,8 +113,8 @@ func (d *Driver[T]) scan(ctx context.Context, from driver.Cursor, limit int, wha
 // process than the one that answers.
 func (d *Driver[T]) keys(ctx context.Context, client Client, p place, limit int) ([]string, place, bool, error) {
 	answers := client.DoMulti(ctx, []Command{
-		{Words: []string{"INFO", "server"}, NoKey: true, Repeat: true},
-		{Words: []string{"SCAN", strconv.FormatUint(p.At, 10), "MATCH", quoted.Replace(d.opts.Prefix) + "*", "COUNT", strconv.Itoa(limit)}, NoKey: true, Repeat: true},
+		{Words: []string{"INFO", "server"}, NoKey: true},
+		{Words: []string{"SCAN", strconv.FormatUint(p.At, 10), "MATCH", quoted.Replace(d.opts.Prefix) + "*", "COUNT", strconv.Itoa(limit)}, NoKey: true},
 	})
 	next := place{Part: p.Part, Server: parseInfo(string(answers[0].String))["run_id"]}
 	if p.At != 0 && p.Server != next.Server {
@@ -142,9 +142,9 @@ func (d *Driver[T]) describe(ctx context.Context, client Client, keys []string, 
 	cs := make([]Command, 0, 3*len(keys))
 	for _, key := range keys {
 		cs = append(cs,
-			Command{Words: []string{"GETRANGE"}, Key: key, Args: []string{"0", strconv.Itoa(headerLen - 1)}, Repeat: true},
-			Command{Words: []string{"STRLEN"}, Key: key, Repeat: true},
-			Command{Words: []string{"PEXPIRETIME"}, Key: key, Repeat: true})
+			Command{Words: []string{"GETRANGE"}, Key: key, Args: []string{"0", strconv.Itoa(headerLen - 1)}},
+			Command{Words: []string{"STRLEN"}, Key: key},
+			Command{Words: []string{"PEXPIRETIME"}, Key: key})
 	}
 	answers := client.DoMulti(ctx, cs)
 	for i, key := range keys {

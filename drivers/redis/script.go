@@ -40,7 +40,7 @@ func newScript(names ...string) *script {
 	if names[0] == "read" {
 		writes, suffix = false, "_RO"
 	}
-	command := func(words ...string) Command { return Command{Words: words, Write: writes, Repeat: !writes} }
+	command := func(words ...string) Command { return Command{Words: words, Write: writes} }
 	return &script{command("EVALSHA"+suffix, hex.EncodeToString(sum[:]), "1"), command("EVAL"+suffix, string(text), "1")}
 }
 
