@@ -68,7 +68,7 @@ func (t *Touches) add(a *Access) *touch {
 
 // join makes the pending touch of a's life serve a too, or adds one. waits reports whether the
 // caller waits for it. A caller that has left starts no touch.
-func (t *Touches) join(ctx context.Context, a *Access, late <-chan struct{}, urgent bool) (n *touch, waits, shared bool) {
+func (t *Touches) join(ctx context.Context, a *Access, late <-chan struct{}, urgent bool) (n *touch, waits bool) {
 	held := ctx.Err() != nil
 	if urgent {
 		t.budget.take()
@@ -81,11 +81,12 @@ func (t *Touches) join(ctx context.Context, a *Access, late <-chan struct{}, urg
 		busy = s.running
 		for _, p := range s.pending {
 			if sameLife(p.Was, a.Was) {
-				n, shared = p, true
+				n = p
 			}
 		}
 	}
-	if shared {
+	if n != nil {
+		t.count(ctx, a, Outcome{result: Shared}, time.Time{})
 		n.merge(*a)
 		t.reorder(n)
 		queue = queue || !urgent && n.fails > 0
@@ -108,7 +109,7 @@ func (t *Touches) join(ctx context.Context, a *Access, late <-chan struct{}, urg
 		t.start(n)
 	}
 	t.dispatch()
-	return n, waits, shared
+	return n, waits
 }
 
 // start begins the pending touch n.

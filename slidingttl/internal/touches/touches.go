@@ -196,10 +196,7 @@ func (t *Touches) TouchOrQueue(ctx context.Context, a *Access, late <-chan struc
 		t.unlock()
 		return o
 	}
-	n, waits, shared := t.join(ctx, a, late, urgent)
-	if shared {
-		t.count(ctx, a, Outcome{result: Shared}, time.Time{})
-	}
+	n, waits := t.join(ctx, a, late, urgent)
 	t.unlock()
 	if !waits {
 		return Outcome{Meta: a.Was, Err: ctx.Err()}
