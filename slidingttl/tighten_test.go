@@ -500,3 +500,44 @@ func TestLostRaceLeavesTheLowering(t *testing.T) {
 		})
 	}
 }
+
+// A save that finds a record past the cap of its own value's policy begins a new life, lowers nothing, and
+// keeps nobody else from it either.
+func TestNewLifeLeavesTheLowering(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		s := open(t, d, session, &slidingttl.Options[int]{PolicyOf: func(v int) slidingttl.Policy {
+			if v == 3 {
+				return slidingttl.Policy{IdleGrace: time.Second, MaxLifetime: time.Minute}
+			}
+			return session
+		}})
+		created := instant(time.Now())
+		far := driver.Life{CreatedAt: created, ExpiresAt: created.Add(session.MaxLifetime)}
+		under.Plant("a", 1, far)
+		_, err := s.Peek(t.Context(), "a")
+		must(t, err)
+		d.before = func(_ context.Context, op, _ string) error {
+			if op == fakestore.Replace && d.count(op) == 1 {
+				under.Plant("a", 1, far)
+				time.Sleep(2 * time.Minute)
+			}
+			return nil
+		}
+		d.after = func(op, _ string) {
+			if op == fakestore.Replace && d.count(op) == 2 {
+				d.after = nil
+				under.Plant("a", 4, far)
+				_, err := s.Get(context.Background(), "a")
+				must(t, err)
+				if left := stored(t, under, "a").ExpiresAt.Sub(instant(time.Now())); left > session.IdleGrace+2*time.Minute {
+					t.Errorf("%v are left", left)
+				}
+			}
+		}
+		must(t, s.Upsert(t.Context(), "a", 3))
+		if n := d.count(fakestore.Replace); n != 2 {
+			t.Errorf("%d writes", n)
+		}
+	})
+}

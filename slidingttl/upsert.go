@@ -44,7 +44,7 @@ func (s *Store[T]) upsert(ctx context.Context, key string, v T) (m driver.Meta, 
 	known, now := s.known(key), s.clock.Now()
 	w := s.rewrite(key, r, known, now)
 	m, err = s.write(ctx, key, v, r, known, func(found *driver.Meta) (driver.Life, error) {
-		w.lowers = false
+		w.meets(found)
 		if err := s.touches.Closed(); err != nil {
 			return driver.Life{}, err
 		}
@@ -58,7 +58,7 @@ func (s *Store[T]) upsert(ctx context.Context, key string, v T) (m driver.Meta, 
 		case found.CreatedAt == 0 && s.opts.Foreign != Adopt:
 			return driver.Life{}, ErrForeign
 		}
-		return w.over(*found, now), nil
+		return w.over(found.Life, now), nil
 	}, now)
 	return w.ended(ctx, m, err, since)
 }
@@ -115,17 +115,21 @@ func (s *Store[T]) rewrite(key string, r *rules.Rules, known *driver.Meta, now t
 	return rewrite[T]{s: s, key: key, rules: r, known: known, claim: s.touches.Lower(r, key, known, driver.Ceil(now))}
 }
 
-// over plans the life that the write gives found at now.
-func (w *rewrite[T]) over(found driver.Meta, now time.Time) (life driver.Life) {
-	if w.claim != 0 && found != *w.known { // it lowers nothing, and the next access may
+// meets begins a plan over found, nil for none.
+func (w *rewrite[T]) meets(found *driver.Meta) {
+	if w.lowers = false; w.claim != 0 && found != nil && *found != *w.known { // it lowers nothing, and the next access may
 		w.s.touches.Lowered(w.key, w.claim, false, nil)
 		w.claim = 0
 	}
+}
+
+// over plans the life that the write gives the record l at now.
+func (w *rewrite[T]) over(l driver.Life, now time.Time) (life driver.Life) {
 	if w.claim != 0 {
-		life, w.lowers = w.rules.Lowered(found.Life, driver.Ceil(now))
+		life, w.lowers = w.rules.Lowered(l, driver.Ceil(now))
 	}
 	if !w.lowers {
-		life = w.rules.Rewritten(found.Life, now)
+		life = w.rules.Rewritten(l, now)
 	}
 	return life
 }

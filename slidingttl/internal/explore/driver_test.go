@@ -146,7 +146,9 @@ func (r *run) read(s *state) {
 		r.readBack = &meta
 	}
 	if !s.present {
-		r.foundGone = r.w.step
+		if !r.ended { // else nobody hears the answer
+			r.foundGone = r.w.step
+		}
 	} else if r.saved == 0 && r.name == "save" {
 		r.before = s.Life
 	}
