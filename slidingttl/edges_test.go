@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -19,7 +18,7 @@ import (
 // A touch that failed once is tried again while thousands that have not failed wait, with a budget and
 // without.
 func TestRetryBesideAQueue(t *testing.T) {
-	for _, budget := range []float64{0, 10} {
+	for budget, waiting := range map[float64]int{0: 6000, 10: 1000} { // more than a minute has time for
 		bubble(t, func(t *testing.T) {
 			d, under := newRemote[int](time.Millisecond)
 			var tried atomic.Int32
@@ -37,7 +36,7 @@ func TestRetryBesideAQueue(t *testing.T) {
 			plant(under, "x", time.Minute)
 			read(t, s, "x")
 			time.Sleep(time.Second)
-			for i := range 10_000 {
+			for i := range waiting {
 				plant(under, fmt.Sprint(i), 25*time.Minute)
 				read(t, s, fmt.Sprint(i))
 			}
@@ -84,40 +83,6 @@ func TestProbedComeFirst(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		_ = s.Close(ctx)
-	})
-}
-
-// A hook that hangs holds one goroutine, however many touches are shed meanwhile.
-func TestHungHookHoldsOneGoroutine(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		d, under := newRemote[int](time.Millisecond)
-		failTouches(d, all)(true)
-		release := make(chan bool)
-		var hung atomic.Bool
-		s, err := slidingttl.New(d, session, &slidingttl.Options[int]{Queue: 5, OnTouchError: func(_ context.Context, _ string, err error) {
-			if hung.Load() && errors.Is(err, slidingttl.ErrShed) {
-				<-release
-			}
-		}})
-		must(t, err)
-		breakOpen(t, s, under)
-		hung.Store(true)
-		const reads = 70_000
-		for i := range reads {
-			plant(under, fmt.Sprint(i), 10*time.Minute)
-		}
-		before := runtime.NumGoroutine()
-		for i := range reads {
-			read(t, s, fmt.Sprint(i))
-		}
-		if n := runtime.NumGoroutine(); n > before+10 {
-			t.Errorf("%d goroutines more", n-before)
-		}
-		if st := s.Stats(); st.HooksSkipped == 0 || st.HooksSkipped > reads-1<<16 {
-			t.Errorf("%d hooks were skipped", st.HooksSkipped)
-		}
-		close(release)
-		_ = s.Close(t.Context())
 	})
 }
 

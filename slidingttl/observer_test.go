@@ -150,3 +150,29 @@ func TestObserverPanics(t *testing.T) {
 		}
 	})
 }
+
+// broken is a log's handler that panics.
+type broken struct{ slog.Handler }
+
+func (broken) Handle(context.Context, slog.Record) error { panic("boom") }
+
+// A panic of the Logger stops nothing.
+func TestLoggerPanics(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		set := failTouches(d, all)
+		set(true)
+		s, err := slidingttl.New(d, session, &slidingttl.Options[int]{Logger: slog.New(broken{slog.NewTextHandler(new(bytes.Buffer), nil)})})
+		must(t, err)
+		breakOpen(t, s, under)
+		set(false)
+		time.Sleep(time.Minute)
+		if st := s.Stats(); st.BreakerOpen || st.HookPanics < 2 {
+			t.Errorf("%+v", st)
+		}
+		var p *slidingttl.PanicError
+		if err := s.Close(t.Context()); !errors.As(err, &p) {
+			t.Errorf("Close: %v, want the panic", err)
+		}
+	})
+}

@@ -3,6 +3,7 @@ package touches
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"slices"
 	"sync/atomic"
@@ -170,6 +171,41 @@ func TestFlushEndsRests(t *testing.T) {
 		f.down.Store(false)
 		if err := f.Flush(t.Context()); err != nil || time.Since(began) != 0 {
 			t.Errorf("Flush: %v after %v", err, time.Since(began))
+		}
+	})
+}
+
+// A hook that hangs holds one goroutine, however many touches are shed meanwhile, and of those after
+// 65,536 no hook is called.
+func TestHungHookHoldsOneGoroutine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release, told := make(chan bool), 0
+		f := newFixture(Config{Queue: 5, Budget: 0.001, Ended: func(_ context.Context, e Event) {
+			if e.Err == ErrShed {
+				told++
+				<-release
+			}
+		}})
+		const accesses = 70_000
+		m := record(10 * time.Minute)
+		before := runtime.NumGoroutine()
+		for i := range accesses {
+			f.touch(t, fmt.Sprint(i), m)
+		}
+		synctest.Wait()
+		if n := runtime.NumGoroutine(); n > before+10 {
+			t.Errorf("%d goroutines more", n-before)
+		}
+		shed, skipped := f.Tally.Sum(tally.Outcomes+tally.Counter(Shed)), f.Tally.Sum(tally.HooksSkipped)
+		if skipped == 0 || skipped > shed-1<<16 {
+			t.Errorf("%d hooks of %d were skipped", skipped, shed)
+		}
+		close(release)
+		calls := make(chan struct{})
+		close(calls)
+		_, _, _ = f.Close(t.Context(), calls)
+		if told != int(shed-skipped) {
+			t.Errorf("%d hooks were called, of %d shed and %d skipped", told, shed, skipped)
 		}
 	})
 }
