@@ -219,3 +219,26 @@ func TestNothingIsWrittenAfterCloseGaveUp(t *testing.T) {
 		})
 	}
 }
+
+// A driver is told of each write that a store with Options.Now plans, for its own clock may be another.
+func TestWritesByAnotherClock(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, _ := newRemote[int](time.Millisecond)
+		s := open(t, d, session, &slidingttl.Options[int]{Now: time.Now})
+		d.before = func(ctx context.Context, op, _ string) error {
+			if op != "get" && op != "delete" && !driver.OtherClock(ctx) {
+				t.Errorf("%s is not told", op)
+			}
+			return nil
+		}
+		must(t, s.Insert(t.Context(), "a", 1))
+		must(t, s.Upsert(t.Context(), "a", 2))
+		time.Sleep(time.Minute)
+		read(t, s, "a")
+		must(t, update(s, "a"))
+		must(t, s.Retire(t.Context(), "a"))
+		if n := d.counts(); n["insert"] == 0 || n["replace"] < 2 || n["touch"] != 2 {
+			t.Errorf("trips %v", n)
+		}
+	})
+}
