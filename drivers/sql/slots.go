@@ -1,7 +1,6 @@
 package sql
 
 import (
-	"cmp"
 	"context"
 	"sync"
 
@@ -9,16 +8,22 @@ import (
 )
 
 // slots bounds the connections that touches use at once, so that touches which wait for locked rows
-// leave reads their share of the pool: half of it, or 32 connections if it has no limit.
+// leave reads a quarter of the pool. Without a limit touches use unlimited at most. Half the pool for
+// touches is too little where every read is due: the others then read first and touch afterwards.
 type slots struct {
 	once sync.Once
 	all  *semaphore.Weighted
 }
 
+const unlimited = 32
+
 func (s *slots) of(t *table) *semaphore.Weighted {
 	s.once.Do(func() {
-		n := cmp.Or(t.pool.MaxConns(), 64)
-		s.all = semaphore.NewWeighted(int64(max(1, n/2)))
+		most := unlimited
+		if n := t.pool.MaxConns(); n > 0 {
+			most = max(1, n*3/4)
+		}
+		s.all = semaphore.NewWeighted(int64(most))
 	})
 	return s.all
 }

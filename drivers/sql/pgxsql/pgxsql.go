@@ -100,7 +100,7 @@ func (p pool) Query(ctx context.Context, query string, args ...any) (got client.
 	return got, err
 }
 
-// MaxConns is the most connections of the pool, of which drivers/sql gives touches half.
+// MaxConns is the most connections of the pool, of which drivers/sql gives touches a share.
 func (p pool) MaxConns() int { return p.most }
 
 func (p pool) Conn(ctx context.Context) (client.Conn, error) {

@@ -15,7 +15,7 @@ type Pool interface {
 	// Conn takes a connection out of the pool. Its error means that no statement was sent.
 	Conn(ctx context.Context) (Conn, error)
 
-	// MaxConns is the pool's limit, of which touches use half. Zero: none.
+	// MaxConns is the pool's limit, of which touches use a share. Zero: none.
 	MaxConns() int
 }
 
