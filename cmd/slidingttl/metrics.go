@@ -14,7 +14,8 @@ import (
 type metrics struct {
 	operation string
 	about     int64 // records that the store holds, as it estimates; zero: it does not say
-	now       atomic.Pointer[upkeep.Progress]
+	progress  atomic.Pointer[upkeep.Progress]
+	steering
 }
 
 // serve serves m at address until the function returned is called.
@@ -23,7 +24,12 @@ func (m *metrics) serve(address string) (stop func(), err error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: --metrics: %w", errUsage, err)
 	}
-	s := &http.Server{Handler: m, ReadHeaderTimeout: 10 * time.Second}
+	paths := http.NewServeMux()
+	paths.Handle("/", m)
+	for _, path := range []string{"/pause", "/resume", "/limits"} {
+		paths.Handle(path, &m.steering)
+	}
+	s := &http.Server{Handler: paths, ReadHeaderTimeout: 10 * time.Second}
 	go func() { _ = s.Serve(l) }()
 	return func() { _ = s.Close() }, nil
 }
@@ -32,8 +38,13 @@ func (m *metrics) serve(address string) (stop func(), err error) {
 func (m *metrics) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 	var p upkeep.Progress
-	if now := m.now.Load(); now != nil {
+	if now := m.progress.Load(); now != nil {
 		p = *now
+	}
+	limits, halted := m.steering.now()
+	paused := 0.0
+	if halted {
+		paused = 1
 	}
 	for _, v := range []struct {
 		name, kind, help string
@@ -47,6 +58,8 @@ func (m *metrics) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 		{"segments", "gauge", "Segments in all.", float64(p.Segments)},
 		{"segments_done", "gauge", "Segments done.", float64(p.Done)},
 		{"expected_records", "gauge", "The store's estimate of its records; 0 if it has none.", float64(m.about)},
+		{"writes_limit", "gauge", "The most writes a second; 0: no limit.", limits.Writes},
+		{"paused", "gauge", "1 during a pause.", paused},
 		{"seconds", "gauge", "Duration of this run.", p.Elapsed.Seconds()},
 	} {
 		name := "slidingttl_operation_" + v.name

@@ -53,7 +53,7 @@ func (p *paceFlags) rates(c *cobra.Command) {
 	f.Float64Var(&p.Limits.Records, "rate", 10000, "records looked at in a second, at most (0: no limit)")
 	f.Float64Var(&p.Limits.Cost, "cost", 0, "units of the store's own spent in a second, at most (0: no limit)")
 	f.DurationVar(&p.progress, "progress", time.Minute, "how often to log how far it is, where there is no terminal (0: never)")
-	f.StringVar(&p.metrics, "metrics", "", "`address` such as :9090 at which Prometheus reads how far it is")
+	f.StringVar(&p.metrics, "metrics", "", "`address` such as :9090 at which Prometheus reads how far it is, and programs of this machine POST /pause, /resume and /limits?writes=100")
 	f.StringVar(&p.errors, "errors", "", "`file` to add the keys of records to that fail, and why; only its owner reads it")
 	f.Float64Var(&p.MaxFailed, "max-errors", 0.001, "share of the records that may fail before it ends (1: it goes on; 100 may in any case)")
 }
@@ -165,6 +165,7 @@ type writeFlags struct {
 	paceFlags
 	writers, unit int
 	kinds         []string
+	follow        bool
 }
 
 func (w *writeFlags) flags(c *cobra.Command) {
@@ -174,6 +175,7 @@ func (w *writeFlags) flags(c *cobra.Command) {
 	f.BoolVar(&w.yes, "yes", false, "do not ask before writing")
 	f.BoolVar(&w.unchecked, "unchecked", false, "write though a check of the store finds something wrong")
 	f.Float64Var(&w.Limits.Writes, "writes", 500, "writes tried in a second, at most (0: no limit)")
+	f.BoolVar(&w.follow, "follow", false, "begin with few writes a second, and make more, up to --writes, while they take no longer")
 	f.Float64Var(&w.Limits.WriteCost, "write-cost", 1, "what one write is taken to cost, for --cost")
 	f.Float64Var(&w.price, "price", 0, "price of a million write units, for what a dry run would cost")
 	f.IntVar(&w.unit, "unit", 1024, "bytes of one write unit")
@@ -182,7 +184,7 @@ func (w *writeFlags) flags(c *cobra.Command) {
 }
 
 func (w *writeFlags) options() upkeep.WriteOptions {
-	o := upkeep.WriteOptions{Options: w.Options, Apply: w.apply, Writers: w.writers, Unit: w.unit}
+	o := upkeep.WriteOptions{Options: w.Options, Apply: w.apply, Follow: w.follow, Writers: w.writers, Unit: w.unit}
 	for _, kind := range w.kinds {
 		o.Kinds = append(o.Kinds, upkeep.Kind(kind))
 	}

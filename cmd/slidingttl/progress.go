@@ -24,18 +24,20 @@ func (a *app) show(ctx context.Context, p *paceFlags, what string, s *store) (hi
 	if s.about != nil {
 		g.about = s.about(ctx)
 	}
-	m, stop := &metrics{operation: what, about: g.about}, func() {}
+	m, stop := &metrics{operation: what, about: g.about, steering: steering{limits: p.Limits}}, func() {}
 	if p.metrics != "" {
 		if stop, err = m.serve(p.metrics); err != nil {
 			return nil, err
 		}
 	}
+	p.Steer = m.steering.now
+	unsignal := m.signals()
 	log, next := slog.New(slog.NewTextHandler(a.err, nil)), time.Now().Add(p.progress)
 	p.Progress = func(now upkeep.Progress) {
 		if g.first == nil {
 			g.first = &now
 		}
-		m.now.Store(&now)
+		m.progress.Store(&now)
 		switch {
 		case a.asks:
 			a.line(what + ": " + g.text(now))
@@ -46,6 +48,7 @@ func (a *app) show(ctx context.Context, p *paceFlags, what string, s *store) (hi
 	}
 	return func() {
 		stop()
+		unsignal()
 		a.line("")
 	}, nil
 }

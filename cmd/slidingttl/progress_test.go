@@ -54,6 +54,25 @@ func TestMetrics(t *testing.T) {
 	if !strings.Contains(errs, "--metrics: listen") {
 		t.Errorf("a second one at the same address says\n%s", errs)
 	}
+	post := func(path string, want int, has string) {
+		t.Helper()
+		res := must(http.Post("http://"+address+path, "", nil))(t)
+		defer res.Body.Close()
+		if body := string(must(io.ReadAll(res.Body))(t)); res.StatusCode != want || !strings.Contains(body, has) {
+			t.Errorf("%s answers %d %s; want %d, %s", path, res.StatusCode, body, want, has)
+		}
+	}
+	post("/limits?writes=-1", http.StatusBadRequest, "writes")
+	post("/limits?write=1", http.StatusBadRequest, "write")
+	post("/limits?rate=0&writes=7", http.StatusOK, "paused false, rate 0, writes 7")
+	post("/pause", http.StatusOK, "paused true")
+	foreign := must(http.NewRequest(http.MethodPost, "http://"+address+"/resume", nil))(t)
+	foreign.Header.Set("Origin", "https://example.com")
+	res := must(http.DefaultClient.Do(foreign))(t)
+	_ = res.Body.Close()
+	if res.StatusCode != http.StatusForbidden {
+		t.Errorf("a page steers: %d", res.StatusCode)
+	}
 	stop()
 	if code := <-ended; code != exitStopped {
 		t.Errorf("it exits with %d", code)

@@ -95,7 +95,7 @@ func Dying(ctx context.Context, s driver.Scanner, within time.Duration, opts *Dy
 		r.Totals = Totals{Records: int64(len(page)), Done: err == nil, Runs: 1}
 	} else {
 		var all DyingReport
-		all, err = job[DyingReport, *DyingReport]{name: "dying", opts: o.Options, cost: newPace(o.Limits.Cost), visit: visit}.run(ctx, s)
+		all, err = job[DyingReport, *DyingReport]{name: "dying", opts: o.Options, cost: newPace(&o.Options, func(l Limits) float64 { return l.Cost }), visit: visit}.run(ctx, s)
 		r.Totals, r.Malformed = all.Totals, all.Malformed
 	}
 	if first(); err != nil {

@@ -34,6 +34,10 @@ type Options struct {
 	// Limits bounds the pace.
 	Limits Limits
 
+	// Steer returns the limits of now in place of Limits, and whether the operation pauses. It is called
+	// often and concurrently: it must be quick. Nil: Limits hold, and there is no pause.
+	Steer func() (limits Limits, paused bool)
+
 	// Progress is called after every page, one call at a time. It must be quick.
 	Progress func(Progress)
 
@@ -98,6 +102,11 @@ type WriteOptions struct {
 	// Kinds are the kinds of record that Adopt, Mend and Reap write besides plain ones. Others are
 	// left alone, and counted.
 	Kinds []Kind
+
+	// Follow makes Adopt, Mend, Reap and Undo follow the store's load: they begin with few writes a
+	// second, make more while a write takes about as long as it did at first, and fewer when it takes
+	// longer. Limits.Writes is then a ceiling.
+	Follow bool
 
 	// Writers bounds the concurrent writes. Zero: 16.
 	Writers int

@@ -67,7 +67,7 @@ var _ interface{ counted() *audited } = (*audited)(nil)
 
 // looking is an operation that notes of each page, in so many Counts, what it finds there.
 func looking[R any, S looked[R]](name, about string, o *LookOptions, counts int, page func([]driver.Scanned, S) error) job[R, S] {
-	look := job[R, S]{name: name, about: about, opts: o.Options, cost: newPace(o.Limits.Cost)}
+	look := job[R, S]{name: name, about: about, opts: o.Options, cost: newPace(&o.Options, func(l Limits) float64 { return l.Cost })}
 	if o.Sample > 0 {
 		look.about += fmt.Sprintf(", sample %v", o.Sample)
 		look.into, look.pick = int(math.Ceil(sampled/o.Sample)), o.draw

@@ -151,7 +151,7 @@ func (j job[R, S]) run(ctx context.Context, s driver.Scanner) (R, error) {
 	w := &walk[R, S]{
 		job:     j,
 		scanner: s,
-		records: newPace(j.opts.Limits.Records),
+		records: newPace(&j.opts, func(l Limits) float64 { return l.Records }),
 		began:   time.Now(),
 	}
 	w.saved = w.began

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
@@ -37,8 +38,9 @@ type writer struct {
 	apply  bool
 	slots  chan struct{}
 	writes *pace
-	cost   *pace   // shared with the scan
-	price  float64 // of a write, in the unit of cost
+	cost   *pace     // shared with the scan
+	price  float64   // of a write, in the unit of cost
+	follow *follower // nil: only the limits count
 	unit   int
 	fails  *failures
 	raw    driver.RawReader // nil: the driver has none
@@ -49,17 +51,26 @@ type writer struct {
 
 func newWriter(d any, o *WriteOptions) *writer {
 	raw, _ := driver.As[driver.RawReader](d)
-	return &writer{
-		raw:    raw,
-		kinds:  o.Kinds,
-		apply:  o.Apply,
-		slots:  make(chan struct{}, o.Writers),
-		writes: newPace(o.Limits.Writes),
-		cost:   newPace(o.Limits.Cost),
-		price:  o.Limits.WriteCost,
-		unit:   o.Unit,
-		fails:  newFailures(&o.Options),
+	w := &writer{
+		raw:   raw,
+		kinds: o.Kinds,
+		apply: o.Apply,
+		slots: make(chan struct{}, o.Writers),
+		cost:  newPace(&o.Options, func(l Limits) float64 { return l.Cost }),
+		price: o.Limits.WriteCost,
+		unit:  o.Unit,
+		fails: newFailures(&o.Options),
 	}
+	if o.Follow {
+		w.follow = new(follower)
+	}
+	w.writes = newPace(&o.Options, func(l Limits) float64 {
+		if w.follow != nil {
+			return w.follow.most(l.Writes)
+		}
+		return l.Writes
+	})
+	return w
 }
 
 // record is a record to write, and what is known of attempts to do so.
@@ -289,7 +300,11 @@ func (w *writer) writeUnlessChanged(ctx context.Context, r *record, plan func(dr
 			if err := w.waitTurn(ctx); err != nil {
 				return err
 			}
+			began := time.Now()
 			err := write(was, next)
+			if w.follow != nil {
+				w.follow.trip(time.Since(began))
+			}
 			if next != was.Life && unanswered(ctx, err) {
 				r.meant = append(r.meant, next)
 			}
