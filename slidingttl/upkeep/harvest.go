@@ -53,10 +53,11 @@ type HarvestOptions struct {
 }
 
 const (
-	// Dead records wait, without their values, until one batch of them has been found or
-	// some time has passed, then more and longer each time, up to these. Then they are handed over in
-	// the order of their deaths, so that each day of an archive gets few files. A resumed harvest finds
-	// those that waited again, so one that is ended regularly must hand some over before its end.
+	// Dead records wait, without their values, until so many batches of them have been found, or
+	// until the time since the first and the time that reading them will take make up a wait,
+	// which grows each time. Then they are handed over in the order of their deaths, so that each
+	// day of an archive gets few files. A resumed harvest finds those that waited again, so one
+	// that is ended regularly must hand some over before its end.
 	waitingBatches = 100
 	firstWait      = 10 * time.Second
 	longestWait    = 10 * time.Minute
@@ -142,7 +143,7 @@ func Harvest(ctx context.Context, d Harvested, p slidingttl.Policy, opts *Harves
 	if err != nil {
 		return nil, err
 	}
-	h := &harvester{most: o.Batch, wait: firstWait, d: d, opts: &o, judge: j, waits: map[int]int{}, results: map[int]*HarvestReport{}, again: map[string]bool{}}
+	h := &harvester{wait: firstWait, d: d, opts: &o, judge: j, waits: map[int]int{}, results: map[int]*HarvestReport{}, again: map[string]bool{}}
 	for _, hash := range o.Again {
 		h.again[hash] = true
 	}

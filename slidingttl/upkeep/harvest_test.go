@@ -267,7 +267,7 @@ func TestHarvestFailsForAll(t *testing.T) {
 	visit := sync.OnceFunc(func() { close(visited) })
 	refused := &driver.InvalidError{Field: "batch", Rule: "must be another"} // which no other attempt changes
 	var saved upkeep.Checkpoint
-	o := &upkeep.HarvestOptions{Batch: 10, Bury: func(context.Context, []driver.Dead) error {
+	o := &upkeep.HarvestOptions{Batch: 1, Bury: func(context.Context, []driver.Dead) error {
 		close(p.burying)
 		<-visited
 		return refused

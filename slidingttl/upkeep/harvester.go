@@ -23,6 +23,7 @@ type harvester struct {
 
 	again map[string]bool // HarvestOptions.Again
 
+	probed sync.Once
 	drains sync.Mutex // held while records are handed over
 	failed error      // guarded by drains; why records that waited were not handed over
 
@@ -31,8 +32,8 @@ type harvester struct {
 	results map[int]*HarvestReport // by segment, of what was handed over and does not count yet
 	waits   map[int]int            // how many of them each segment has
 	since   time.Time              // when the first of them was found
-	most    int                    // how many may wait
-	wait    time.Duration          // how long they may
+	wait    time.Duration          // how long that may be ago, with the time that reading them will take
+	perRead time.Duration          // what reading and handing over one took last
 	asked   int                    // dead records that could not be read
 	unread  int                    // records that the scan could not read
 }
@@ -83,6 +84,9 @@ func (h *harvester) visit(ctx context.Context, segment int, page []driver.Scanne
 	}
 	if err := h.forEach(ctx, recordsOf(aged), into, h.end); err != nil {
 		return err
+	}
+	if h.opts.Bury != nil && len(dead) > 0 {
+		h.probed.Do(func() { h.probe(ctx, dead[0].Key) })
 	}
 	h.mu.Lock()
 	if len(h.waiting) == 0 {
@@ -192,10 +196,7 @@ func (h *harvester) read(ctx context.Context, s *driver.Scanned) (d *driver.Dead
 // flush hands over what waits if it is much, or has waited long. It reports whether nothing of the
 // segment waits.
 func (h *harvester) flush(ctx context.Context, segment int, _ bool, into *HarvestReport) (bool, error) {
-	h.mu.Lock()
-	due := h.opts.Bury == nil || len(h.waiting) >= h.most || len(h.waiting) > 0 && time.Since(h.since) >= h.wait
-	h.mu.Unlock()
-	if due {
+	if h.due() {
 		if err := h.drain(ctx); err != nil {
 			return false, err
 		}
@@ -212,6 +213,23 @@ func (h *harvester) flush(ctx context.Context, segment int, _ bool, into *Harves
 	}
 	h.count(segment, into)
 	return true, nil
+}
+
+// due reports whether what waits is to be handed over.
+func (h *harvester) due() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n := len(h.waiting)
+	return h.opts.Bury == nil || n >= waitingBatches*h.opts.Batch || n > 0 && time.Since(h.since)+time.Duration(n)*h.perRead >= h.wait
+}
+
+// probe measures a read, before any is handed over.
+func (h *harvester) probe(ctx context.Context, key string) {
+	began := time.Now()
+	h.d.Raw(ctx, key) // an error is told when it is read to be handed over
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.perRead = time.Since(began) / time.Duration(h.opts.Readers)
 }
 
 // count adds the results of a segment to into. The caller holds mu.
@@ -245,13 +263,20 @@ func (h *harvester) drain(ctx context.Context) error {
 	h.mu.Lock()
 	dead := h.waiting
 	h.waiting = nil
-	h.most, h.wait = min(2*h.most, waitingBatches*h.opts.Batch), min(2*h.wait, longestWait)
+	h.wait = min(2*h.wait, longestWait)
 	clear(h.waits)
 	h.mu.Unlock()
+	if len(dead) == 0 {
+		return nil
+	}
+	began := time.Now()
 	slices.SortFunc(dead, func(a, b waiting) int {
 		return cmp.Or(cmp.Compare(a.ExpiresAt, b.ExpiresAt), cmp.Compare(a.Key, b.Key))
 	})
 	h.failed = h.handOver(ctx, dead)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.perRead = time.Since(began) / time.Duration(len(dead))
 	return h.failed
 }
 
