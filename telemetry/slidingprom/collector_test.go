@@ -70,6 +70,12 @@ func lived(t *testing.T, c *slidingprom.Collector, name string) *slidingttl.Stor
 	d := &failing{Driver: m}
 	observer, err := c.Observer(name)
 	ok(t, err)
+	told := make(chan struct{}, 2)
+	observe := observer.Touch
+	observer.Touch = func(ctx context.Context, e slidingttl.TouchEvent) {
+		observe(ctx, e)
+		told <- struct{}{}
+	}
 	var ahead atomic.Int64
 	start := time.Now()
 	s, err := slidingttl.New(driver.Driver[string](d), session, &slidingttl.Options[string]{
@@ -94,6 +100,8 @@ func lived(t *testing.T, c *slidingprom.Collector, name string) *slidingttl.Stor
 	ahead.Add(int64(session.IdleGrace))
 	_, _ = s.Get(t.Context(), secret) // dead
 	_, _ = s.Get(t.Context(), "nobody")
+	<-told
+	<-told
 	return s
 }
 
