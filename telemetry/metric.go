@@ -39,18 +39,18 @@ const (
 	Histogram Kind = "histogram" // of all touches since the store was made
 )
 
-// Source says of what a metric is exported.
-type Source int
+// source says of what a metric is exported.
+type source int
 
 const (
-	OfStore    Source = iota // what Add was given
-	OfArchive                // what AddArchive was given
-	OfPolicies               // what AddPolicies was given
+	ofStore    source = iota // what Add was given
+	ofArchive                // what AddArchive was given
+	ofPolicies               // what AddPolicies was given
 )
 
 // Metric is a metric that every store has.
 type Metric struct {
-	Source Source
+	source source
 
 	Name string // as OpenTelemetry has it: "slidingttl.touches"
 	Kind Kind
@@ -60,21 +60,21 @@ type Metric struct {
 	// Label tells the series apart, beside LabelStore. Empty: there is one series.
 	Label string
 
-	// Series are those of a counter or gauge.
-	Series []Series
+	// series are those of a counter or gauge, which Stores.Read reads.
+	series []series
 
 	// Buckets are the upper bounds of a histogram's.
 	Buckets []float64
 }
 
-// Series is one of a metric's.
-type Series struct {
+// series is one of a metric's.
+type series struct {
 	Value string                  // of Metric.Label
-	Read  func(r Reading) float64 // its value
+	Read  func(r reading) float64 // its value
 }
 
-// Reading is what was read at one moment of a store, of its archive, or of its file of policies.
-type Reading struct {
+// reading is what was read at one moment of a store, of its archive, or of its file of policies.
+type reading struct {
 	slidingttl.Stats
 	Now time.Time // by the store's clock
 

@@ -1,4 +1,4 @@
-package telemetry_test
+package telemetry
 
 import (
 	"context"
@@ -16,25 +16,24 @@ import (
 
 	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
-	"github.com/slidingttl/slidingttl/telemetry"
 )
 
 // row is a metric as README.md has it.
-func row(m telemetry.Metric) string {
-	labels := []string{"`" + telemetry.LabelStore + "`"}
+func row(m Metric) string {
+	labels := []string{"`" + LabelStore + "`"}
 	if m.Label != "" {
 		label := "`" + m.Label + "`"
-		if len(m.Series) > 0 {
+		if len(m.series) > 0 {
 			var values []string
-			for _, s := range m.Series {
+			for _, s := range m.series {
 				values = append(values, s.Value)
 			}
 			label += ": " + strings.Join(values, ", ")
 		}
 		labels = append(labels, label)
 	}
-	if m.Name == telemetry.TouchDuration.Name {
-		labels = append(labels, "`"+telemetry.LabelErrorType+"`")
+	if m.Name == TouchDuration.Name {
+		labels = append(labels, "`"+LabelErrorType+"`")
 	}
 	return fmt.Sprintf("| `%s` | `%s` | %s | %s | %s | %s |", m.Name, m.Prometheus(), m.Kind, m.Unit, strings.Join(labels, "; "), m.Help)
 }
@@ -51,7 +50,7 @@ func TestTable(t *testing.T) {
 			got = append(got, strings.TrimSpace(line))
 		}
 	}
-	for _, m := range telemetry.Metrics() {
+	for _, m := range Metrics() {
 		want = append(want, row(m))
 	}
 	if !slices.Equal(got, want) {
@@ -63,7 +62,7 @@ func TestTable(t *testing.T) {
 func TestEveryCounterIsShown(t *testing.T) {
 	fields := reflect.TypeFor[slidingttl.Stats]()
 	for i := range fields.NumField() {
-		var r telemetry.Reading
+		var r reading
 		switch f := reflect.ValueOf(&r.Stats).Elem().Field(i); f.Kind() {
 		case reflect.Bool:
 			f.SetBool(true)
@@ -73,9 +72,9 @@ func TestEveryCounterIsShown(t *testing.T) {
 			f.SetInt(int64(rand.Uint32()) + 1)
 		}
 		var shown []string
-		for _, m := range telemetry.Metrics() {
-			for _, s := range m.Series {
-				if m.Source == telemetry.OfStore && m.Name != "slidingttl.clock" && s.Read(r) != 0 {
+		for _, m := range Metrics() {
+			for _, s := range m.series {
+				if m.source == ofStore && m.Name != "slidingttl.clock" && s.Read(r) != 0 {
 					shown = append(shown, m.Name+" "+s.Value)
 				}
 			}
@@ -97,13 +96,13 @@ func TestEveryCounterOfAnArchiveIsShown(t *testing.T) {
 		} else {
 			source.Through = now.Add(-time.Hour)
 		}
-		var stores telemetry.Stores
+		var stores Stores
 		if err := stores.AddArchive("sessions", source); err != nil {
 			t.Fatal(err)
 		}
 		var shown []string
 		for name, v := range stores.Read() {
-			if m := telemetry.Metrics()[v.Metric]; v.Is > 60 {
+			if m := Metrics()[v.Metric]; v.Is > 60 {
 				shown = append(shown, name+" "+m.Name)
 			}
 		}
@@ -120,13 +119,13 @@ func (a archived) Stats() driver.BuryStats { return driver.BuryStats(a) }
 // The lag of a source that has told nothing grows from when it was added.
 func TestLagOfASilentSource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var stores telemetry.Stores
+		var stores Stores
 		if err := stores.AddArchive("sessions", archived{}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(5 * time.Hour)
 		for _, v := range stores.Read() {
-			if telemetry.Metrics()[v.Metric].Name == "slidingttl.archive.lag" && v.Is != (5*time.Hour).Seconds() {
+			if Metrics()[v.Metric].Name == "slidingttl.archive.lag" && v.Is != (5*time.Hour).Seconds() {
 				t.Errorf("a lag of %v s after five hours", v.Is)
 			}
 		}
@@ -152,13 +151,13 @@ func TestErrorType(t *testing.T) {
 		{fmt.Errorf("%w: %w", slidingttl.ErrAmbiguous, &brokenDisk{}), "ambiguous"},
 		{fmt.Errorf("%w: %w", slidingttl.ErrAmbiguous, context.DeadlineExceeded), "timeout"},
 		{context.Canceled, "canceled"},
-		{fmt.Errorf("reading: %w", &brokenDisk{}), "*telemetry_test.brokenDisk"},
-		{errors.Join(errors.New("one"), fmt.Errorf("two: %w", &brokenDisk{})), "*telemetry_test.brokenDisk"},
+		{fmt.Errorf("reading: %w", &brokenDisk{}), "*telemetry.brokenDisk"},
+		{errors.Join(errors.New("one"), fmt.Errorf("two: %w", &brokenDisk{})), "*telemetry.brokenDisk"},
 		{&fs.PathError{Op: "open", Err: errors.New("no")}, "_OTHER"},
 		{errors.New("no type of its own"), "_OTHER"},
 		{fmt.Errorf("without a cause"), "_OTHER"},
 	} {
-		if got := telemetry.ErrorType(c.err); got != c.want {
+		if got := ErrorType(c.err); got != c.want {
 			t.Errorf("%v: %q, want %q", c.err, got, c.want)
 		}
 	}

@@ -109,10 +109,10 @@ func (s *Stores) Read() iter.Seq2[string, Value] {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		all := Metrics()
-		send := func(name string, r Reading, of Source) bool {
+		send := func(name string, r reading, of source) bool {
 			for i, m := range all {
-				for _, series := range m.Series {
-					if m.Source == of && !yield(name, Value{i, series.Value, series.Read(r)}) {
+				for _, series := range m.series {
+					if m.source == of && !yield(name, Value{i, series.Value, series.Read(r)}) {
 						return false
 					}
 				}
@@ -120,25 +120,25 @@ func (s *Stores) Read() iter.Seq2[string, Value] {
 			return true
 		}
 		for name, store := range s.added {
-			if !send(name, Reading{Stats: store.Stats(), Now: store.Now()}, OfStore) {
+			if !send(name, reading{Stats: store.Stats(), Now: store.Now()}, ofStore) {
 				return
 			}
 		}
 		for name, a := range s.archives {
-			r := Reading{Buried: a.Stats()}
+			r := reading{Buried: a.Stats()}
 			since := r.Buried.Through
 			if since.IsZero() {
 				since = a.added
 			}
 			r.Lag = max(0, time.Since(since))
-			if !send(name, r, OfArchive) {
+			if !send(name, r, ofArchive) {
 				return
 			}
 		}
 		for name, f := range s.policies {
-			var r Reading
+			var r reading
 			r.Reloaded, r.Accepted = f.LastReload()
-			if !send(name, r, OfPolicies) {
+			if !send(name, r, ofPolicies) {
 				return
 			}
 		}

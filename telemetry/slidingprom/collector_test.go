@@ -255,7 +255,7 @@ func TestPolicyFile(t *testing.T) {
 			var text strings.Builder
 			for _, m := range telemetry.Metrics() {
 				var is any = successful
-				if m.Source != telemetry.OfPolicies {
+				if !strings.HasPrefix(m.Name, "slidingttl.policy.") {
 					continue
 				} else if m.Unit == "s" {
 					is = float64(accepted.UnixNano()) / 1e9
