@@ -1,6 +1,7 @@
 package archive
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -252,6 +253,9 @@ func (c *catalog) swap(ctx context.Context, name string) (*swap, error) {
 		}
 		if s.Version != swapVersion {
 			return nil, &CorruptError{File: name, Err: fmt.Errorf("%w: it has version %d, and this program knows %d: update the program", ErrVersion, s.Version, swapVersion)}
+		}
+		if own, err := json.Marshal(s); err != nil || !bytes.Equal(own, content) { // in a name of "files", a flipped bit would empty the day
+			return nil, &CorruptError{File: name, Err: errors.New("no writer writes it so")}
 		}
 		return s, nil
 	})

@@ -94,7 +94,7 @@ func TestRepair(t *testing.T) {
 			whole := newFake() // the file alone
 			whole.files[name] = b.files[name]
 			if day, file, _ := strings.Cut(name, "/"); strings.HasPrefix(file, "merged-") {
-				whole.files[day+"/_manifest-000001.json"] = fmt.Appendf(nil, `{"version":2,"files":[%q],"batches":[]}`, file)
+				whole.files[day+"/_manifest-000001.json"] = fmt.Appendf(nil, `{"version":2,"files":[%q],"batches":[],"merged":false,"by":""}`, file)
 			}
 			for _, id := range lives(t, whole) {
 				want[id] = true
@@ -237,6 +237,40 @@ func TestWriteAfterLoss(t *testing.T) {
 		}
 		_, err = archive.NewReader(b).Verify(t.Context(), nil)
 		ok(t, err)
+	}
+}
+
+// A flipped bit of a manifest file hides no record: what it says is told as it was, or the day is corrupt,
+// no operation removes its files, and Repair makes them count again.
+func TestFlippedManifest(t *testing.T) {
+	archive.Shorten(t, 5, 1) // each merged file has five rows
+	base := newFake()
+	write(t, writer(t, base), batch(0, 5, 0), batch(5, 10, 0))
+	compact(t, base)
+	names := files(t, base)
+	name := names[slices.IndexFunc(names, func(name string) bool { return strings.Contains(name, "_manifest-") })]
+	told := func(b archive.Bucket) (n int, failed error) {
+		for _, err := range archive.NewReader(b).All(t.Context(), archive.Span{}) {
+			if err == nil {
+				n++
+			}
+			failed = errors.Join(failed, err)
+		}
+		return n, failed
+	}
+	for at := range base.files[name] {
+		b := base.clone()
+		b.files[name] = slices.Clone(b.files[name])
+		b.files[name][at] ^= 1 << (at % 8)
+		n, err := told(b)
+		if err == nil && n != 10 || err != nil && !errors.Is(err, archive.ErrCorrupt) && !errors.Is(err, archive.ErrVersion) {
+			t.Errorf("byte %d: %d lives are told, %v", at, n, err)
+		}
+		_, _ = archive.Compact(t.Context(), b, nil)
+		_, err = archive.Repair(t.Context(), b, &archive.RepairOptions{Apply: true})
+		if n, failed := told(b); !errors.Is(err, archive.ErrVersion) && (err != nil || failed != nil || n != 10) {
+			t.Errorf("byte %d, repaired: %d lives are told, %v, %v", at, n, err, failed)
+		}
 	}
 }
 
