@@ -240,6 +240,40 @@ func TestWriteAfterLoss(t *testing.T) {
 	}
 }
 
+// A source that hands over a batch again whose own file is cut is not told that the archive has it: it would
+// delete the only copy.
+func TestWriteAfterCut(t *testing.T) {
+	for _, missing := range []bool{false, true} { // another file of the day
+		b := newFake()
+		running := writer(t, b)
+		write(t, running, batch(10, 15, 0), batch(15, 20, 0))
+		compact(t, b)
+		merged := files(t, b)
+		write(t, running, batch(0, 5, 0))
+		for name := range b.files {
+			if strings.Contains(name, "/batch-") {
+				b.files[name] = b.files[name][:20]
+			}
+		}
+		for _, name := range merged {
+			if missing && strings.Contains(name, "/merged-") {
+				delete(b.files, name)
+			}
+		}
+		for _, w := range []*archive.Writer{running, writer(t, b)} {
+			if err := w.Write(t.Context(), batch(0, 5, 0)); !errors.Is(err, archive.ErrCorrupt) {
+				t.Errorf("before Repair: %v", err)
+			}
+		}
+		_, err := archive.Repair(t.Context(), b, &archive.RepairOptions{Apply: true})
+		ok(t, err)
+		write(t, running, batch(0, 5, 0), batch(10, 15, 0), batch(15, 20, 0))
+		if got := lives(t, b); len(got) != 15 {
+			t.Errorf("%d lives are found; want 15", len(got))
+		}
+	}
+}
+
 // A flipped bit of a manifest file hides no record: what it says is told as it was, or the day is corrupt,
 // no operation removes its files, and Repair makes them count again.
 func TestFlippedManifest(t *testing.T) {

@@ -82,8 +82,8 @@ type tally struct{ records, bytes, quarantined, failures atomic.Uint64 }
 //
 // After an error some days of the batch may be in the archive: hand it over again. Errors
 // before anything is written: *driver.InvalidError for a batch without a source or a column
-// of a wrong type, and *ClockError. A batch that the archive had is a *CorruptError while a file
-// of its day is missing: run [Repair]. Other errors are the Bucket's.
+// of a wrong type, and *ClockError. A batch that the archive had is a *CorruptError while its file is
+// damaged or a file of its day is missing: run [Repair]. Other errors are the Bucket's.
 func (w *Writer) Write(ctx context.Context, batch Batch) error {
 	return w.write(ctx, batch, new(tally))
 }
@@ -165,11 +165,20 @@ func (w *Writer) has(ctx context.Context, day Day, mark string) (bool, error) {
 	if err := syncDay(w.bucket, day); err != nil {
 		return false, err
 	}
+	for _, f := range m.Files {
+		if !f.Merged && f.mark == mark {
+			err := checkSum(ctx, w.bucket, f)
+			if gone(err) { // it was merged meanwhile
+				return w.has(ctx, day, mark)
+			}
+			return err == nil, err
+		}
+	}
 	if len(m.missing) > 0 { // m.batches has the batches of the missing files too
 		if m.batches[mark] {
 			return false, m.err
 		}
-		return slices.ContainsFunc(m.Files, func(f File) bool { return !f.Merged && f.mark == mark }), nil
+		return false, nil
 	}
 	known = map[string]bool{}
 	for b := range m.batches {
