@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"runtime"
 	"sync/atomic"
@@ -314,25 +315,55 @@ func TestTwoCloses(t *testing.T) {
 	})
 }
 
-// A hook that hangs is counted by Close: it may use what the caller closes next.
+// A hook that hangs is counted by Close, whichever it is: it may use what the caller closes next.
 func TestCloseCountsHungHooks(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		d, under := newRemote[int](time.Millisecond)
-		release := make(chan bool)
-		s, err := slidingttl.New(d, session, &slidingttl.Options[int]{Observer: &slidingttl.Observer{
-			Touch: func(context.Context, slidingttl.TouchEvent) { <-release },
-		}})
-		must(t, err)
-		plant(under, "a", time.Minute)
-		read(t, s, "a")
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		if drain, ok := errors.AsType[*slidingttl.DrainError](s.Close(ctx)); !ok || drain.Hooks != 1 || drain.Abandoned+drain.Calls != 0 {
-			t.Errorf("Close: %v, want one hook", drain)
-		}
-		close(release)
-		must(t, s.Close(t.Context()))
-	})
+	for name, hook := range map[string]func(hang func()) *slidingttl.Options[int]{
+		"touch": func(hang func()) *slidingttl.Options[int] {
+			return &slidingttl.Options[int]{Observer: &slidingttl.Observer{Touch: func(context.Context, slidingttl.TouchEvent) { hang() }}}
+		},
+		"breaker": func(hang func()) *slidingttl.Options[int] {
+			return &slidingttl.Options[int]{Observer: &slidingttl.Observer{Breaker: func(bool) { hang() }}}
+		},
+		"log": func(hang func()) *slidingttl.Options[int] {
+			return &slidingttl.Options[int]{Logger: slog.New(hanging{slog.DiscardHandler, hang})}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				d, under := newRemote[int](time.Millisecond)
+				down := failTouches(d, all)
+				down(true)
+				release := make(chan bool)
+				s, err := slidingttl.New(d, session, hook(func() { <-release }))
+				must(t, err)
+				for _, key := range []string{"a", "b", "c", "d", "e"} { // as many as open the breaker
+					plant(under, key, time.Minute)
+					read(t, s, key)
+				}
+				down(false)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				if drain, ok := errors.AsType[*slidingttl.DrainError](s.Close(ctx)); !ok || drain.Hooks != 1 || drain.Abandoned+drain.Calls != 0 {
+					t.Errorf("Close: %v, want one hook", drain)
+				}
+				close(release)
+				must(t, s.Close(t.Context()))
+			})
+		})
+	}
+}
+
+// hanging is a log handler that calls hang.
+type hanging struct {
+	slog.Handler
+	hang func()
+}
+
+func (hanging) Enabled(context.Context, slog.Level) bool { return true }
+
+func (h hanging) Handle(context.Context, slog.Record) error {
+	h.hang()
+	return nil
 }
 
 // A call that Close has given up makes no further trip that writes.

@@ -91,3 +91,31 @@ func TestWhatWaitsHoldsOnlyTheKey(t *testing.T) {
 		})
 	}
 }
+
+// Nor do the hooks of touches keep the string that a key was cut from while they wait for one that hangs.
+func TestWaitingHookHoldsNoLongString(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		release := make(chan bool)
+		s := open(t, d, session, &slidingttl.Options[int]{
+			Observer: &slidingttl.Observer{Touch: func(context.Context, slidingttl.TouchEvent) { <-release }},
+		})
+		failTouches(d, all)(true)
+		plant(under, "k", 20*time.Minute)
+		read(t, s, "k")
+		key, whole := cut("k")
+		if read(t, s, key); s.Stats().Shared != 1 { // the first touch rests
+			t.Errorf("%+v", s.Stats())
+		}
+		d.before = func(context.Context, string, string) error { return errDown }
+		kept, keptWhole := cut("k")
+		must(t, s.Keep(t.Context(), kept))
+		runtime.GC()
+		runtime.GC()
+		if whole.Value() != nil || keptWhole.Value() != nil {
+			t.Error("a long string is held")
+		}
+		d.before = nil
+		close(release)
+	})
+}

@@ -104,13 +104,16 @@ func New[T any](d driver.Driver[T], p Policy, opts *Options[T]) (*Store[T], erro
 	s.rules.Store(s.rulesFor(p))
 	s.asked.Store(s.rules.Load())
 	c := touches.Config{
-		Write: s.writeLife, Read: s.readForTouch, Changed: s.hooks.changed,
+		Write: s.writeLife, Read: s.readForTouch,
 		Clock: s.clock, Tally: &s.stats, Memo: s.memo,
 		Local: s.local != nil, ByValue: o.PolicyOf != nil, Background: o.Touches == Background, Strict: o.Strict,
 		MaxSkew: s.opts.MaxSkew, Timeout: o.TouchTimeout, Wait: o.TouchWait, Budget: o.Budget, Queue: o.Queue, Workers: o.Workers,
 	}
 	if o.OnTouchError != nil || s.hooks.observer.Touch != nil {
-		c.Ended = s.hooks.touch
+		c.Ended, c.Failures = s.hooks.touch, s.hooks.observer.Touch == nil
+	}
+	if s.hooks.log != nil || s.hooks.observer.Breaker != nil || s.hooks.observer.Budget != nil {
+		c.Changed = s.hooks.changed
 	}
 	if o.PolicyOf == nil && o.PolicyFor == nil {
 		c.Rules = s.rules.Load

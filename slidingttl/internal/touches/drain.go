@@ -77,7 +77,7 @@ func (t *Touches) Close(ctx context.Context, calls <-chan struct{}) (givenUp, ho
 	}
 	t.lock()
 	defer t.unlock()
-	if err != nil && t.Ended != nil && t.calling {
+	if err != nil && t.calling {
 		hooks = 1
 	}
 	if err != nil && !t.gaveUp {

@@ -2,6 +2,7 @@ package touches
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl/internal/tally"
@@ -43,7 +44,7 @@ func (t *Touches) sent() time.Time {
 func (t *Touches) count(ctx context.Context, a *Access, o Outcome, sent time.Time) {
 	t.Tally.Add(tally.Outcomes + tally.Counter(o.result))
 	switch {
-	case t.Ended == nil:
+	case t.Ended == nil || t.Failures && o.result < Failed:
 	case len(t.hooks) >= mostHooks && !t.halted:
 		t.Tally.Add(tally.HooksSkipped)
 	default:
@@ -111,5 +112,5 @@ func (t *Touches) Fail(ctx context.Context, key string, err error) {
 	t.Tally.Add(tally.Due)
 	t.lock()
 	defer t.unlock()
-	t.count(ctx, &Access{Key: key}, Outcome{Err: err, result: Failed}, time.Time{})
+	t.count(ctx, &Access{Key: strings.Clone(key)}, Outcome{Err: err, result: Failed}, time.Time{})
 }

@@ -86,6 +86,7 @@ func (t *Touches) join(ctx context.Context, a *Access, late <-chan struct{}, urg
 		}
 	}
 	if n != nil {
+		a.Key = n.Key // the caller's may be part of a long string
 		t.count(ctx, a, Outcome{result: Shared}, time.Time{})
 		n.merge(*a)
 		t.reorder(n)

@@ -56,8 +56,8 @@ type Config struct {
 	Read func(ctx context.Context, key string) (driver.Meta, *rules.Rules, error)
 	// Ended is called for every touch that has ended. It may be nil.
 	Ended func(ctx context.Context, e Event)
-	// Changed is called after changes of the state. It and Ended are called one at a time and in
-	// order, but those of touches within a read.
+	// Changed is called after changes of the state. It may be nil. It and Ended are called one at a
+	// time and in order, but those of touches within a read.
 	Changed func(State)
 
 	Clock      driver.Clock
@@ -65,6 +65,7 @@ type Config struct {
 	Memo       *Memo
 	Local      bool // the store is this process's memory
 	ByValue    bool // a record's rules depend on its value
+	Failures   bool // Ended need be called only for what failed or was shed
 	Background bool // reads do not wait for touches
 	Strict     bool // reads wait for the touch, and return its error
 	MaxSkew    time.Duration
@@ -261,7 +262,7 @@ func (t *Touches) lock() {
 
 // unlock unlocks mu, and tells what has changed since lock.
 func (t *Touches) unlock() {
-	if now := t.pressure.State; now != t.told && t.Closed() == nil {
+	if now := t.pressure.State; now != t.told && t.Changed != nil && t.Closed() == nil {
 		t.told = now
 		t.callLater(func() { t.Changed(now) })
 	}

@@ -210,6 +210,38 @@ func TestHungHookHoldsOneGoroutine(t *testing.T) {
 	})
 }
 
+// If only failures are to be told, other touches do not wait behind a hook that hangs.
+func TestOnlyFailuresAreTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release, told := make(chan bool), 0
+		f := newFixture(Config{Failures: true, Ended: func(context.Context, Event) {
+			told++
+			<-release
+		}})
+		m := record(time.Minute / 2)
+		f.stored.Store(&m)
+		f.down.Store(true)
+		f.touch(t, "a", m)
+		f.down.Store(false)
+		for i := range 10 {
+			f.touch(t, fmt.Sprint(i), m)
+		}
+		synctest.Wait()
+		f.lock()
+		waiting := len(f.hooks)
+		f.unlock()
+		if told != 1 || waiting != 0 {
+			t.Errorf("%d told, %d wait", told, waiting)
+		}
+		close(release)
+		calls := make(chan struct{})
+		close(calls)
+		if _, _, _ = f.Close(t.Context(), calls); told != 1 {
+			t.Errorf("%d told", told)
+		}
+	})
+}
+
 // A touch that landed since a record was read serves its access without another write.
 func TestLandedTouchServesALaterAccess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
