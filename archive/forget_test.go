@@ -182,7 +182,7 @@ func TestForgetRules(t *testing.T) {
 }
 
 func TestReadKeys(t *testing.T) {
-	keys, err := archive.ReadKeys(strings.NewReader("a b\r\n\n\"c\\n\\xff\"\nd"))
+	keys, err := archive.ReadKeys(strings.NewReader("a b\r\n\n\"c\\n\\xff\"\tits error \xff\nd"))
 	if want := []string{"a b", "c\n\xff", "d"}; err != nil || !slices.Equal(keys, want) {
 		t.Errorf("%q, %v", keys, err)
 	}

@@ -149,7 +149,7 @@ func keyOf(a *Archived) (parquet.Value, error) {
 
 // ReadKeys reads keys for a Selection, one a line, in UTF-8 with or without a byte order mark. It
 // skips empty lines. A line that begins with a double quote is a Go string ("a\nb"), for keys
-// that contain a newline or are not text.
+// that contain a newline or are not text; what follows it after a tab is not read.
 func ReadKeys(r io.Reader) ([]string, error) {
 	var keys []string
 	lines := bufio.NewScanner(r)
@@ -158,6 +158,9 @@ func ReadKeys(r io.Reader) ([]string, error) {
 		key := lines.Text()
 		if n == 1 {
 			key = strings.TrimPrefix(key, "\ufeff")
+		}
+		if strings.HasPrefix(key, `"`) {
+			key, _, _ = strings.Cut(key, "\t")
 		}
 		if !utf8.ValidString(key) {
 			return nil, &driver.InvalidError{Field: "keys", Value: fmt.Sprintf("line %d", n), Rule: "must be UTF-8, with other bytes in a Go string"}

@@ -327,14 +327,7 @@ func (e *eraser) begin(c *cobra.Command, args []string, stores map[string]settin
 		return what, err
 	}
 	if e.list != "" {
-		content, err := os.ReadFile(e.list)
-		if e.list == "-" {
-			content, err = io.ReadAll(e.in)
-		}
-		if err != nil {
-			return what, fmt.Errorf("%w: --keys: %w", errUsage, err)
-		}
-		if what.Keys, err = archive.ReadKeys(bytes.NewReader(content)); err != nil {
+		if what.Keys, err = e.keysIn("--keys", e.list); err != nil {
 			return what, err
 		}
 	}

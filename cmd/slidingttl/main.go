@@ -1,5 +1,5 @@
 // Command slidingttl inspects and audits stores, and brings their records under a policy.
-// Its commands are inspect, audit, diff, plan, adopt, mend, reap, harvest and schema, and
+// Its commands are inspect, audit, diff, plan, adopt, mend, reap, retire, harvest and schema, and
 // archive for an archive of dead records. See README.md.
 package main
 

@@ -23,16 +23,17 @@ import (
 // store is a store of whatever values.
 type store struct {
 	upkeep.Harvested
-	adopt func(context.Context, slidingttl.Policy, *upkeep.AdoptOptions) (*upkeep.AdoptReport, error)
-	mend  func(context.Context, *upkeep.MendOptions) (*upkeep.MendReport, error)
-	reap  func(context.Context, slidingttl.Policy, *upkeep.ReapOptions) (*upkeep.ReapReport, error)
-	undo  func(context.Context, io.ReaderAt, *upkeep.WriteOptions) (*upkeep.UndoReport, error)
-	erase func(context.Context, *upkeep.EraseOptions) (*upkeep.EraseReport, error)
-	close func()
-	about func(context.Context) int64 // records that it holds, as it estimates; nil: it does not say
-	ids   func(context.Context) ([]string, error)
-	name  string // which of the store's records it has, for checkpoints
-	title string // for a page
+	adopt  func(context.Context, slidingttl.Policy, *upkeep.AdoptOptions) (*upkeep.AdoptReport, error)
+	mend   func(context.Context, *upkeep.MendOptions) (*upkeep.MendReport, error)
+	reap   func(context.Context, slidingttl.Policy, *upkeep.ReapOptions) (*upkeep.ReapReport, error)
+	undo   func(context.Context, io.ReaderAt, *upkeep.WriteOptions) (*upkeep.UndoReport, error)
+	erase  func(context.Context, *upkeep.EraseOptions) (*upkeep.EraseReport, error)
+	retire func(context.Context, *upkeep.RetireOptions) (*upkeep.RetireReport, error)
+	close  func()
+	about  func(context.Context) int64 // records that it holds, as it estimates; nil: it does not say
+	ids    func(context.Context) ([]string, error)
+	name   string // which of the store's records it has, for checkpoints
+	title  string // for a page
 	*address
 	notice string // what looking at it does, before it begins; empty: nothing
 }
@@ -58,6 +59,9 @@ func storeOf[T any](d interface {
 		},
 		erase: func(ctx context.Context, o *upkeep.EraseOptions) (*upkeep.EraseReport, error) {
 			return upkeep.Erase[T](ctx, d, o)
+		},
+		retire: func(ctx context.Context, o *upkeep.RetireOptions) (*upkeep.RetireReport, error) {
+			return upkeep.Retire[T](ctx, d, o)
 		},
 		close: close,
 	}

@@ -1,8 +1,8 @@
 // Package upkeep visits all records of a store, to audit them or to bring them under a
 // policy. Audit reports what state they are in, Dying which of them die soon, and Diff what a
 // change of policy would do to them. Adopt brings them under a policy, and Undo takes that
-// back. Mend corrects them, Reap removes them, and Harvest gives dead records to an archive. Erase
-// removes those of a person.
+// back. Mend corrects them, Reap removes them, and Harvest gives dead records to an archive. Retire
+// ends lives by key or prefix, and Erase removes the records of a person.
 //
 //	report, err := upkeep.Audit(ctx, d, policy, nil)
 //	...
@@ -11,8 +11,8 @@
 // # What all operations share
 //
 // They run over a [driver.Scanner], beside live traffic, and several may run at once. Audit,
-// Dying and Diff write nothing; Harvest writes only with PastCap. Adopt, Mend and Reap write only
-// with [WriteOptions].Apply. Each write requires that the record has not changed since it
+// Dying and Diff write nothing; Harvest writes only with PastCap. Adopt, Mend, Reap and Retire write
+// only with [WriteOptions].Apply. Each write requires that the record has not changed since it
 // was read: an application's write wins, and the record is read again. So all of them may
 // run twice, or be started by two people at once.
 //

@@ -2,7 +2,6 @@ package upkeep
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"slices"
@@ -118,7 +117,7 @@ func Erase[T any](ctx context.Context, d Store[T], opts *EraseOptions) (*EraseRe
 	}
 	if len(o.Keys) > 0 {
 		if raw == nil {
-			return nil, invalid("driver", "no driver.RawReader", "is required to look up Keys")
+			return nil, errNoLookUp()
 		}
 		scanner = lookUp{raw, o.Keys}
 	}
@@ -146,8 +145,8 @@ func Erase[T any](ctx context.Context, d Store[T], opts *EraseOptions) (*EraseRe
 		w.fails.walked.Add(int64(len(page)))
 		return forEach(ctx, w, recordsOf(page), into, true, one)
 	}
-	about := sha256.Sum256(fmt.Appendf(nil, "%q %q", o.Keys, o.Prefix)) // a checkpoint names no key for it
-	j := job[EraseReport, *EraseReport]{name: "erase", about: fmt.Sprintf("keys %.8x, apply %v", about, o.Apply), opts: o.Options, cost: w.cost, wrote: w.tried.Load, visit: visit}
+	about := fmt.Sprintf("%s, apply %v", choice(o.Keys, o.Prefix), o.Apply)
+	j := job[EraseReport, *EraseReport]{name: "erase", about: about, opts: o.Options, cost: w.cost, wrote: w.tried.Load, visit: visit}
 	j.redo = func(ctx context.Context, pending []record, into *EraseReport) error {
 		return redo(ctx, w, pending, into, one)
 	}

@@ -99,11 +99,11 @@ type WriteOptions struct {
 	// Apply writes. Without it the report says what the operation would write.
 	Apply bool
 
-	// Kinds are the kinds of record that Adopt, Mend and Reap write besides plain ones. Others are
+	// Kinds are the kinds of record that Adopt, Mend, Reap and Retire write besides plain ones. Others are
 	// left alone, and counted.
 	Kinds []Kind
 
-	// Follow makes Adopt, Mend, Reap and Undo follow the store's load: they begin with few writes a
+	// Follow makes Adopt, Mend, Reap, Retire and Undo follow the store's load: they begin with few writes a
 	// second, make more while a write takes about as long as it did at first, and fewer when it takes
 	// longer. Limits.Writes is then a ceiling.
 	Follow bool

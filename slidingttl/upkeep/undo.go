@@ -64,7 +64,6 @@ func Undo[T any](ctx context.Context, d Store[T], changes io.ReaderAt, opts *Wri
 		return nil, err
 	}
 	u := &undoer[T]{d: d, judge: judgeOf(d, &o.Options), writer: newWriter(d, &o)}
-	u.raw, _ = driver.As[driver.RawReader](d)
 	lines := &changesOf{file: changes, parts: make(map[int]*changed), read: make(map[string][]Change)}
 	j := writing("undo", "apply "+strconv.FormatBool(o.Apply), &o, u.writer, u.undo)
 	j.visit = func(ctx context.Context, _ int, page []driver.Scanned, into *UndoReport) error {
@@ -81,7 +80,6 @@ func Undo[T any](ctx context.Context, d Store[T], changes io.ReaderAt, opts *Wri
 // undoer is an Undo under way.
 type undoer[T any] struct {
 	d      driver.Driver[T]
-	raw    driver.RawReader // nil: the driver has none
 	judge  *judge
 	writer *writer
 }
@@ -89,18 +87,12 @@ type undoer[T any] struct {
 // undo reverts the last of the changes of r that the store shows, and returns a report of r alone.
 func (u *undoer[T]) undo(ctx context.Context, r *record) (one UndoReport, err error) {
 	r.Life = r.changes[len(r.changes)-1].Life
-	if u.raw != nil {
-		var raw driver.Raw
-		err := retry(ctx, func() (err error) {
-			raw, err = u.raw.Raw(ctx, r.Key)
-			return err
-		})
-		if err != nil {
+	if u.writer.raw != nil {
+		if err := u.writer.look(ctx, r); err != nil {
 			what, err := u.writer.became(err)
 			one.note(what, 0)
 			return one, err
 		}
-		r.Meta, r.Size = raw.Meta, len(raw.Value)
 	}
 	left := &one.Changed
 	plan := func(m driver.Meta) (driver.Life, bool, error) {

@@ -84,6 +84,7 @@ var (
 	_ collected[AdoptReport]   = (*AdoptReport)(nil)
 	_ collected[MendReport]    = (*MendReport)(nil)
 	_ collected[ReapReport]    = (*ReapReport)(nil)
+	_ collected[RetireReport]  = (*RetireReport)(nil)
 	_ collected[UndoReport]    = (*UndoReport)(nil)
 	_ collected[EraseReport]   = (*EraseReport)(nil)
 	_ collected[HarvestReport] = (*HarvestReport)(nil)

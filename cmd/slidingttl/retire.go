@@ -1,0 +1,72 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/slidingttl/slidingttl/archive"
+	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
+)
+
+func (a *app) retire() *cobra.Command {
+	var write writeFlags
+	var list string
+	var o upkeep.RetireOptions
+	c := &cobra.Command{
+		Use:   "retire STORE [KEY]",
+		Short: "End the lives of records by key, list or prefix, for every process, and delete none",
+		Long: `Ends the lives of records: of a key, of a list of keys or of a prefix, for every process, whatever the
+policy. The expiry of each becomes now less --max-skew. It deletes nothing: retention and archives see
+a death like any other. Keys are those of the SDK, without the prefix of a store.
+
+Records of middleware/session and its indexes are left alone unless --kinds names them.`,
+		Example: `  slidingttl retire "redis://cache1?prefix=link:" --keys stolen.txt --apply`,
+		RunE: func(c *cobra.Command, args []string) (err error) {
+			o.Keys = args[1:]
+			if list != "" {
+				keys, err := a.keysIn("--keys", list)
+				if err != nil {
+					return err
+				}
+				o.Keys = append(o.Keys, keys...)
+			}
+			if (len(o.Keys) > 0) == (o.Prefix != "") {
+				return fmt.Errorf("%w: must have a KEY or --keys with at least one, or else a --prefix", errUsage)
+			}
+			what := fmt.Sprintf("%d keys", len(o.Keys))
+			if o.Prefix != "" {
+				what = fmt.Sprintf("all keys that begin with %q", o.Prefix)
+			}
+			w := work{uri: args[0], pace: &write.paceFlags}
+			w.ask = fmt.Sprintf("About to END the lives of the records of %s: %s.", args[0], what)
+			return over(a, c, w, func(s *store) (*upkeep.RetireReport, error) {
+				o.WriteOptions = write.options()
+				return s.retire(c.Context(), &o)
+			})
+		},
+	}
+	write.flags(c)
+	f := c.Flags()
+	f.StringVar(&o.Prefix, "prefix", "", "all keys that begin with this")
+	f.StringVar(&list, "keys", "", "the keys in this `file`, one a line, or as --errors names them; - is the standard input")
+	write.MaxSkew = time.Minute
+	f.Var((*period)(&write.MaxSkew), "max-skew", "how far apart the clocks of the processes that use the records may be")
+	return c
+}
+
+// keysIn returns the keys in the file at path, or the standard input.
+func (a *app) keysIn(flag, path string) ([]string, error) {
+	content, err := os.ReadFile(path)
+	if path == "-" {
+		content, err = io.ReadAll(a.in)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", errUsage, flag, err)
+	}
+	return archive.ReadKeys(bytes.NewReader(content))
+}

@@ -1,0 +1,124 @@
+package upkeep_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
+)
+
+// lossy is a store that loses the answers to its first touches.
+type lossy struct {
+	*fixture
+	lost int
+}
+
+func (d *lossy) Touch(ctx context.Context, key string, was driver.Meta, next driver.Life, now driver.Instant) (driver.Version, error) {
+	v, err := d.fixture.Touch(ctx, key, was, next, now)
+	if err == nil && d.lost > 0 {
+		d.lost--
+		return v, driver.ErrAmbiguous
+	}
+	return v, err
+}
+
+// racing is a store whose records are touched by others just before their first touch by the test.
+type racing struct {
+	*fixture
+	raced bool
+}
+
+func (d *racing) Touch(ctx context.Context, key string, was driver.Meta, next driver.Life, now driver.Instant) (driver.Version, error) {
+	if !d.raced && was.ExpiresAt != 0 {
+		d.raced = true
+		if _, err := d.fixture.Touch(ctx, key, was, driver.Life{CreatedAt: was.CreatedAt, ExpiresAt: was.ExpiresAt.Add(day)}, now); err != nil {
+			return 0, err
+		}
+	}
+	return d.fixture.Touch(ctx, key, was, next, now)
+}
+
+// Records named by key end, whether adopted or not, and each key is counted once.
+func TestRetireKeys(t *testing.T) {
+	for name, wrap := range map[string]func(*fixture) upkeep.Store[string]{
+		"plain":   func(f *fixture) upkeep.Store[string] { return f },
+		"answers": func(f *fixture) upkeep.Store[string] { return &lossy{f, 2} },
+		"races":   func(f *fixture) upkeep.Store[string] { return &racing{f, false} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := open(t)
+			for i := range 20 {
+				f.add(fmt.Sprint("user:", i), -day, 20*day)
+			}
+			f.add("foreign", 0, 0)
+			o := upkeep.RetireOptions{Keys: []string{"user:3", "user:4", "user:4", "foreign", "nobody"}}
+			o.Writers = 1
+			dry, err := upkeep.Retire(t.Context(), wrap(f), &o)
+			ok(t, err)
+			if dry.Retired != 3 || dry.Dead != 1 || dry.Applied || len(keysOf(f)) != 21 {
+				t.Fatalf("a dry run:\n%v", dry)
+			}
+			o.Apply = true
+			r, err := upkeep.Retire(t.Context(), wrap(f), &o)
+			ok(t, err)
+			if r.Retired != 3 || r.Dead != 1 || r.Records != 4 || r.Failed+r.Unsure+r.Races != 0 || !r.Done {
+				t.Errorf("the report is\n%v", r)
+			}
+			for _, key := range o.Keys {
+				if e, err := f.Get(t.Context(), key); err == nil && e.Alive(f.now) {
+					t.Errorf("%q is alive: %v", key, e.Life)
+				}
+			}
+			for _, key := range []string{"user:0", "user:19"} {
+				f.meta(key)
+			}
+			r, err = upkeep.Retire(t.Context(), f, &o)
+			ok(t, err)
+			if r.Retired != 0 || r.Dead != 4 {
+				t.Errorf("again, the report is\n%v", r)
+			}
+		})
+	}
+}
+
+// Promise 14: the expiry is MaxSkew before now, at the store's resolution, and created_at stays.
+func TestRetirePrefix(t *testing.T) {
+	f := open(t)
+	f.add("acme:1", -time.Second, 20*day)
+	f.add("other", -day, 20*day)
+	f.add("acme:web:s:aaaaaaaaaaaaaaaaaaaaaaaa", -day, 20*day)
+	was := f.meta("acme:1")
+	var wrote driver.Life
+	d := &watched{f, func(l driver.Life) { wrote = l }}
+	o := upkeep.RetireOptions{Prefix: "acme:"}
+	o.Apply, o.MaxSkew = true, 90*time.Second
+	o.Now = func() time.Time { return f.now.Time() }
+	r, err := upkeep.Retire(t.Context(), d, &o)
+	ok(t, err)
+	if r.Retired != 1 || r.Kept != 1 || r.Others != 1 || r.Records != 3 {
+		t.Errorf("the report is\n%v", r)
+	}
+	if end := f.now.Add(-90 * time.Second); wrote.CreatedAt != was.CreatedAt || wrote.ExpiresAt > end || wrote.ExpiresAt <= end.Add(-f.Resolution()) {
+		t.Errorf("the life is %v; want it to end at %v", wrote, end)
+	}
+	f.meta("other")
+	for _, bad := range []upkeep.RetireOptions{{}, {Keys: []string{"a"}, Prefix: "b"}} {
+		if _, err := upkeep.Retire(t.Context(), f, &bad); err == nil {
+			t.Errorf("%v is accepted", bad)
+		}
+	}
+}
+
+// watched is a store that tells of the lives that touches write.
+type watched struct {
+	*fixture
+	wrote func(driver.Life)
+}
+
+func (d *watched) Touch(ctx context.Context, key string, was driver.Meta, next driver.Life, now driver.Instant) (driver.Version, error) {
+	d.wrote(next)
+	return d.fixture.Touch(ctx, key, was, next, now)
+}
