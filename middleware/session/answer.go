@@ -64,15 +64,18 @@ func (q *request[T]) refuses() bool {
 	return q.unreadable() != nil
 }
 
-// replace makes now the request's session and gives its token to the client. False: the
-// header has left, and nothing was done.
-func (q *request[T]) replace(now *current[T], g *given) bool {
+// replace makes now the request's session and gives its token to the client. was is now before its token was
+// renewed; nil: another session. False: the header has left, and nothing was done.
+func (q *request[T]) replace(was, now *current[T], g *given) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.sent {
 		return false
 	}
-	q.set(now)
+	overtaken := was != nil && q.now != was
+	if q.set(now); overtaken {
+		q.reread()
+	}
 	q.given = g
 	return true
 }

@@ -89,7 +89,7 @@ func (m *Manager[T]) Login(ctx context.Context, login Login, f func(*T) error) (
 	if err != nil {
 		return err
 	}
-	if err = m.enlist(ctx, o.now, o.replaces); err == nil && !q.replace(o.now, m.give(o.now)) {
+	if err = m.enlist(ctx, o.now, o.replaces); err == nil && !q.replace(nil, o.now, m.give(o.now)) {
 		err = ErrHeaderSent
 	}
 	switch {

@@ -154,12 +154,16 @@ func TestHeaderLeavesDuringCall(t *testing.T) {
 		}, "insert s:"},
 		"first update": {func(s *site, ctx context.Context) error { return s.count(ctx) }, "insert s:"},
 		"renew":        {func(s *site, ctx context.Context) error { return s.sessions.Renew(ctx) }, "replace s:"},
+		"rotate": {func(s *site, ctx context.Context) error {
+			return s.sessions.Rotate(ctx, func(d *Data) error { d.Count++; return nil })
+		}, "replace s:"},
 	} {
 		var e events
 		o := e.options()
 		s := newSite(t, &o)
 		token := ""
-		if name == "renew" {
+		renews := tt.at == "replace s:"
+		if renews {
 			token = s.login("", "ann")
 		}
 		before := len(s.live())
@@ -184,13 +188,16 @@ func TestHeaderLeavesDuringCall(t *testing.T) {
 		if reported := e.since(); reported != "" {
 			t.Errorf("%s: hooks were reported %q", name, reported)
 		}
-		if name != "renew" {
+		if !renews {
 			e, err := s.store.Driver.Get(t.Context(), indexKey(s))
 			if err == nil && len(e.Value.Sessions) > 0 {
 				t.Errorf("%s: the index lists %+v", name, e.Value.Sessions)
 			}
-		} else if v := s.get(token); v.User != "ann" {
-			t.Error("the token from before opens nothing")
+			continue
+		}
+		s.clock.Advance(time.Minute) // more than RenewGrace: the client has no other token
+		if v := s.get(token); v.User != "ann" || v.Renewed || v.Data.Count != 0 {
+			t.Errorf("%s: the token from before opens %+v", name, v)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"bytes"
 	"context"
 	"errors"
 
@@ -41,17 +42,19 @@ func (m *Manager[T]) Rotate(ctx context.Context, f func(*T) error) (err error) {
 }
 
 // renew gives the session now a new token. If f is not nil, it changes the data by it too.
-func (m *Manager[T]) renew(ctx context.Context, q *request[T], now *current[T], f func(*T) error) error {
+func (m *Manager[T]) renew(ctx context.Context, q *request[T], was *current[T], f func(*T) error) error {
+	now := was
 	switch gives, err := q.gives(now); {
 	case err != nil || gives && f == nil:
 		return err
 	case gives:
 		if now, err = m.changed(ctx, now, f, false); err == nil {
-			q.refresh(now)
+			q.refresh(was, now)
 		}
 		return err
 	}
 	t, data := now.token.renewed(), now.data
+	var before Record
 	e, err := m.store.UpdateEntry(ctx, now.key, now.entry, func(r Record) (_ Record, err error) {
 		former := !sameHash(now.token.hash(), r.Token) // renewed by another request
 		switch {
@@ -60,6 +63,7 @@ func (m *Manager[T]) renew(ctx context.Context, q *request[T], now *current[T], 
 		case former:
 			return r, errUnchanged
 		}
+		before = r
 		if f != nil {
 			if data, r.Data, err = m.apply(r.Data, f); err != nil && err != errUnchanged {
 				return r, err
@@ -83,13 +87,33 @@ func (m *Manager[T]) renew(ctx context.Context, q *request[T], now *current[T], 
 		return err
 	}
 	now = &current[T]{key: now.key, token: t, entry: e, data: data}
-	if !q.replace(now, m.give(now)) {
+	if !q.replace(was, now, m.give(now)) {
+		m.survived(ctx, m.unrenew(ctx, now, before))
 		return ErrHeaderSent
 	}
 	if m.opts.OnRenewed != nil {
 		m.opts.OnRenewed(ctx, m.info(now.key, &now.entry))
 	}
 	return nil
+}
+
+// unrenew gives the session now, whose new token no client got, the one it had before. Its data too, unless another
+// request has changed that since.
+func (m *Manager[T]) unrenew(ctx context.Context, now *current[T], before Record) error {
+	_, err := m.store.UpdateEntry(ctx, now.key, now.entry, func(r Record) (Record, error) {
+		if r.Kind != live || !sameHash(now.token.hash(), r.Token) {
+			return r, errUnchanged
+		}
+		if bytes.Equal(r.Data, now.entry.Value.Data) {
+			r.Data = before.Data
+		}
+		r.Token, r.Former, r.ChangedAt = before.Token, before.Former, before.ChangedAt
+		return r, nil
+	})
+	if err == errUnchanged || errors.Is(err, slidingttl.ErrNotFound) {
+		return nil
+	}
+	return err
 }
 
 // renewalDue reports whether Options.RenewEvery wants a new token for e.

@@ -251,14 +251,25 @@ func (q *request[T]) retry() bool {
 	return !q.loaded
 }
 
-// refresh sets what the request knows of the session it has.
-func (q *request[T]) refresh(now *current[T]) {
+// refresh sets what the request knows of the session it has, which is now and was was.
+func (q *request[T]) refresh(was, now *current[T]) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.now != nil && q.now.key == now.key {
-		now.token = q.now.token
-		q.now = now
+	if q.now == nil || q.now.key != now.key {
+		return
 	}
+	overtaken := q.now != was
+	now.token = q.now.token
+	if q.now = now; overtaken {
+		q.reread()
+	}
+}
+
+// reread makes the next load read the session again: another goroutine of the request has changed it too, and
+// nothing says which change was the last. The caller holds the lock.
+func (q *request[T]) reread() {
+	t := q.now.token
+	q.loaded, q.mine = false, &t
 }
 
 // successor returns the token of the login that replaced the request's session during the

@@ -58,7 +58,7 @@ func (m *Manager[T]) Refresh(ctx context.Context) (_ Session[T], err error) {
 	if err != nil || f.now == nil {
 		return Session[T]{}, err
 	}
-	q.refresh(f.now)
+	q.refresh(now, f.now)
 	return m.session(f.now), nil
 }
 
@@ -94,8 +94,9 @@ func (m *Manager[T]) Update(ctx context.Context, f func(*T) error) (err error) {
 			return err
 		}
 		if now != nil {
-			if now, err = m.changed(ctx, now, f, false); err == nil {
-				q.refresh(now)
+			after, err := m.changed(ctx, now, f, false)
+			if err == nil {
+				q.refresh(now, after)
 			}
 			return err
 		}

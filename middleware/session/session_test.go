@@ -13,6 +13,7 @@ import (
 	"github.com/slidingttl/slidingttl/drivers/memory"
 	"github.com/slidingttl/slidingttl/middleware/session"
 	"github.com/slidingttl/slidingttl/slidingttl"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
 var halfHour = slidingttl.Policy{IdleGrace: 30 * time.Minute, MaxLifetime: 2 * time.Hour}
@@ -624,6 +625,63 @@ func TestRequestSeesWhatItDid(t *testing.T) {
 		}
 		if err != nil || v.ID == "" || v.Data.Count != want.Data.Count || v.User != want.User || v.Label != want.Label || v.Remember != want.Remember {
 			t.Errorf("step %d: %+v, %v; want %+v", i, v, err, want)
+		}
+	}
+}
+
+// landed is a store that calls after once, when a session's record was replaced.
+type landed struct {
+	driver.Driver[session.Record]
+	after func()
+}
+
+func (d *landed) Replace(ctx context.Context, key string, v session.Record, was driver.Meta, l driver.Life, now driver.Instant) (driver.Version, error) {
+	version, err := d.Driver.Replace(ctx, key, v, was, l, now)
+	if f := d.after; err == nil && f != nil {
+		d.after = nil
+		f()
+	}
+	return version, err
+}
+
+// TestRequestSeesWhatItDidAtOnce: of two changes by one request at once, the one that the store took first
+// returns last. The request sees both.
+func TestRequestSeesWhatItDidAtOnce(t *testing.T) {
+	s := newSite(t, nil)
+	store := &landed{Driver: s.store}
+	m, err := session.New[Data](store, &session.Options{Now: s.clock.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close(context.Background())
+	count := func(d *Data) error { d.Count++; return nil }
+	for name, first := range map[string]func(ctx context.Context) error{
+		"update": func(ctx context.Context) error { return m.Update(ctx, count) },
+		"rotate": func(ctx context.Context) error { return m.Rotate(ctx, count) },
+	} {
+		token := s.login("", "ann")
+		ctx := m.Load(t.Context(), token)
+		if _, err := m.Get(ctx); err != nil {
+			t.Fatal(err)
+		}
+		store.after = func() {
+			if err := m.Update(ctx, func(d *Data) error { d.Cart = []string{"milk"}; return nil }); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := first(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if v, err := m.Get(ctx); err != nil || v.Data.Count != 1 || len(v.Data.Cart) != 1 || v.Renewed {
+			t.Errorf("%s: the request sees %+v, %v", name, v, err)
+		}
+		if next, changed, err := m.Commit(ctx); err != nil {
+			t.Fatal(err)
+		} else if changed {
+			token = next
+		}
+		if v := s.get(token); v.Data.Count != 1 || len(v.Data.Cart) != 1 {
+			t.Errorf("%s: the next request sees %+v", name, v)
 		}
 	}
 }
