@@ -11,7 +11,7 @@ import (
 )
 
 // Shards have every record between them, and none twice; what they find adds up to what one
-// run finds. A store is parted once, and only as finely as it can be.
+// run finds. A store is split once, into no more parts than it offers.
 func TestShards(t *testing.T) {
 	const shards = 3
 	_, uri := sessionsIn(t, 300)

@@ -7,9 +7,9 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// Backlog counts the rows that expired longer than Options.Retain ago, by the database's time, and are
-// still there. It returns when the first of them expired; zero: there is none. It reads all of them,
-// and the rows that no sweeper has taken yet.
+// Backlog counts the rows that are still there longer than Options.Retain after their expiry. It goes
+// by the database's time, and returns when the first of them expired; zero: there is none. It reads
+// all of them, and the rows that no sweeper has taken yet.
 func (t *table) Backlog(ctx context.Context) (dead int64, oldest driver.Instant, err error) {
 	expires := t.expiresMillis()
 	query := fmt.Sprintf("SELECT COUNT(*), COALESCE(MIN(%s), 0) FROM %s WHERE (%s <= %s OR %[3]s %[6]s) AND %[1]s <> 0 AND %[1]s <= %[5]s",

@@ -108,11 +108,11 @@ func dateOf(ms int64) string    { return time.UnixMilli(ms).UTC().Format("2006-0
 func beside(at, ttl int64) attr { return attr{"M": attr{"at": secs(at), "ttl": secs(ttl)}} }
 
 const (
-	itemVersion    = 4503599627370497
-	itemGeneration = itemVersion >> 33
-	itemDrawn      = "?"
-	hold           = 12 * hour
-	lifeLasts      = 14 * day
+	itemVersion    int64 = 4503599627370497
+	itemGeneration       = itemVersion >> 33
+	itemDrawn            = "?"
+	hold                 = 12 * hour
+	lifeLasts            = 14 * day
 )
 
 // whole is a time rounded up to the second, as an item keeps it.
@@ -134,7 +134,7 @@ func itemForms() (all []Form[Item]) {
 	read := func(name string, created, ttl, v, map_ attr, l Life) {
 		f := form{Name: name, Stored: of(item("ann", created, ttl, v, map_)), Life: &l, Value: value}
 		if v != nil && v["N"] == version["N"] {
-			f.Version = strconv.Itoa(itemVersion)
+			f.Version = strconv.FormatInt(itemVersion, 10)
 		}
 		all = append(all, f)
 	}
@@ -229,7 +229,7 @@ func itemForms() (all []Form[Item]) {
 	}
 	readBoth("apart, and never touched", nil, dies)
 	readBoth("apart, and touched", inTable(extends, itemGeneration, version), extends)
-	all = append(all, form{Name: "in its own item, in a table with lives apart", Layout: layout, Stored: own, Life: &at, Version: strconv.Itoa(itemVersion), Value: value})
+	all = append(all, form{Name: "in its own item, in a table with lives apart", Layout: layout, Stored: own, Life: &at, Version: strconv.FormatInt(itemVersion, 10), Value: value})
 	earlier := inTable(extends, 7, version)
 	earlier["created_at"] = str(dateOf(born - hour))
 	readBoth("apart, and a life item of an earlier generation", earlier, dies)

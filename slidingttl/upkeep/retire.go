@@ -47,7 +47,7 @@ func (r *RetireReport) tallies() tallies {
 	}, r.Written.tallies()...), nil}
 }
 
-// Retire ends the lives of records for every process, as Store.Retire does: their expiry becomes now
+// Retire ends the lives of records for every process, as Store.Retire does. Their expiry becomes now
 // less Options.MaxSkew, which must be that of the Stores or more, rounded down to the store's
 // resolution. It deletes nothing: retention, sources and archives see a death like any other. A record
 // that is written meanwhile is read again, and then retired. PolicyFor is not used.
