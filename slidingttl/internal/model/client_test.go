@@ -171,10 +171,12 @@ func (c *client) begin(o *op, name string) (context.Context, *slidingttl.Store[v
 // finish ends o and checks its error. The world then stays locked until the answer is
 // checked too.
 func (c *client) finish(o *op, err error) (ok bool) {
-	if o.end = time.Now(); err != nil {
+	end := time.Now()
+	if err != nil {
 		time.Sleep(time.Nanosecond) // the hook that was told of it has run
 	}
 	c.mu.Lock()
+	o.end = end
 	c.note(o.key, "%v from %s: %v", o, stamp(o.start), err)
 	return !c.erred(o, o.key, err)
 }
