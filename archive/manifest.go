@@ -217,23 +217,22 @@ func (s *swap) holds(d Day) map[string]bool {
 	return holds
 }
 
-// sortOut splits Files into those that count and garbage. The files in holds count, and one
-// file of each batch that is in none of them. It removes the files it finds from holds.
+// sortOut splits Files into those that count and garbage. The files in holds count, and those of
+// batches that are in none of them: if two processes wrote a batch, both of its files, of which one
+// may be damaged. It removes the files it finds from holds.
 func (m *Manifest) sortOut(holds map[string]bool) {
 	slices.SortFunc(m.Files, func(a, b File) int { // if a file has both names, its own comes first
 		return cmp.Or(cmp.Compare(a.own(), b.own()), -cmp.Compare(a.Name, b.Name))
 	})
 	var files []File
-	batches := map[string]bool{}
 	for _, f := range m.Files {
 		switch {
 		case holds[f.own()]:
 			delete(holds, f.own())
 			files = append(files, f)
-		case f.Merged || m.batches[f.mark] || batches[f.mark]:
+		case f.Merged || m.batches[f.mark]:
 			m.garbage = append(m.garbage, f)
 		default:
-			batches[f.mark] = true
 			files = append(files, f)
 		}
 	}

@@ -104,10 +104,13 @@ func (r *Reader) mend(ctx context.Context, m *Manifest, apply bool) (found Repai
 			next.files = append(next.files, f)
 			continue
 		}
+		remove = append(remove, f)
+		if copied(f, m.Files, whole) {
+			continue
+		}
 		unsure = unsure || f.Merged || m.batches[f.mark]
 		found.Lost = append(found.Lost, f.Name)
 		found.Rows += f.Rows
-		remove = append(remove, f)
 	}
 	restore := func(is func(File) bool) (restored bool) {
 		for _, f := range m.garbage {
@@ -129,7 +132,7 @@ func (r *Reader) mend(ctx context.Context, m *Manifest, apply bool) (found Repai
 	}
 	if m.err != nil && len(m.missing) == 0 { // no manifest file that can be read says what counts
 		for _, f := range m.garbage {
-			if whole[f.Name] || f.Merged && f.number > m.number || m.copied(f, whole) {
+			if whole[f.Name] || f.Merged && f.number > m.number || copied(f, m.garbage, whole) {
 				continue
 			}
 			found.Lost = append(found.Lost, f.Name)
@@ -137,7 +140,7 @@ func (r *Reader) mend(ctx context.Context, m *Manifest, apply bool) (found Repai
 			unsure = true
 		}
 	}
-	if len(found.Lost) == 0 && m.err == nil {
+	if len(remove) == 0 && m.err == nil {
 		return found, nil
 	}
 	found.Days = 1
@@ -166,9 +169,9 @@ func (r *Reader) mend(ctx context.Context, m *Manifest, apply bool) (found Repai
 	return found, nil
 }
 
-// copied reports whether another file of m that is whole has the rows of f.
-func (m *Manifest) copied(f File, whole map[string]bool) bool {
-	return slices.ContainsFunc(m.garbage, func(g File) bool {
+// copied reports whether one of files that is whole has the rows of f.
+func copied(f File, files []File, whole map[string]bool) bool {
+	return slices.ContainsFunc(files, func(g File) bool {
 		return whole[g.Name] && (g.SHA256 == f.SHA256 || !f.Merged && g.mark == f.mark)
 	})
 }

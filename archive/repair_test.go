@@ -274,6 +274,102 @@ func TestWriteAfterCut(t *testing.T) {
 	}
 }
 
+// Two processes have handed over one batch, and one of its two files is cut or lost. Whatever runs in
+// whatever order then, the other file keeps the batch, each life is told once, and what was forgotten is
+// in no file.
+func TestTwoCopies(t *testing.T) {
+	base, other := newFake(), newFake()
+	write(t, writer(t, base), batch(0, 5, 0))
+	later, err := archive.NewWriter(other, &archive.WriterOptions{Now: func() time.Time { return noon.AddDate(0, 0, 8) }})
+	ok(t, err)
+	write(t, later, batch(0, 5, 0))
+	copies := append(files(t, base), files(t, other)...)
+	maps.Copy(base.files, other.files)
+	forgotten := dead(1, 0).Key
+	steps := map[string]func(b *fakeBucket) error{
+		"compact": func(b *fakeBucket) error {
+			_, err := archive.Compact(t.Context(), b, nil)
+			return err
+		},
+		"repair": func(b *fakeBucket) error {
+			r, err := archive.Repair(t.Context(), b, &archive.RepairOptions{Apply: true})
+			if err == nil && len(r.Lost) > 0 {
+				err = fmt.Errorf("%v is lost", r.Lost)
+			}
+			return err
+		},
+		"forget": func(b *fakeBucket) error {
+			_, err := archive.Forget(t.Context(), b, archive.Selection{Keys: []string{forgotten}}, nil)
+			return err
+		},
+		"write": func(b *fakeBucket) error { return writer(t, b).Write(t.Context(), batch(0, 5, 0)) },
+		"verify": func(b *fakeBucket) error {
+			_, err := archive.NewReader(b).Verify(t.Context(), nil)
+			return err
+		},
+	}
+	harms := map[string]func(content []byte) []byte{
+		"lost": func([]byte) []byte { return nil },
+		"cut":  func(content []byte) []byte { return content[:50] },
+		"flipped": func(content []byte) []byte {
+			content = slices.Clone(content)
+			content[len(content)/2] ^= 4
+			return content
+		},
+	}
+	all := []string{"compact", "repair", "forget", "write"}
+	for harm, done := range harms {
+		for _, which := range copies {
+			for beside := range 2 { // other batches of the day
+				for n := range len(all) * len(all) {
+					order := []string{all[n%4], all[n/4]}
+					name := fmt.Sprint(harm, " ", slices.Index(copies, which), ", beside ", beside, ": ", order)
+					b := base.clone()
+					for i := range beside {
+						write(t, writer(t, b), batch(5+5*i, 10+5*i, 0))
+					}
+					if b.files[which] = done(b.files[which]); b.files[which] == nil {
+						delete(b.files, which)
+					}
+					forgot := false
+					for _, step := range append(order, "repair", "compact", "verify") {
+						err := steps[step](b)
+						if err != nil && !errors.Is(err, archive.ErrCorrupt) {
+							t.Errorf("%s: %s: %v", name, step, err)
+						}
+						forgot = forgot || step == "forget" && err == nil
+						told := map[string]int{}
+						for a, err := range archive.NewReader(b).All(t.Context(), archive.Span{}) {
+							if err == nil {
+								told[a.Key]++
+							} else if !errors.Is(err, archive.ErrCorrupt) || step == "repair" || step == "verify" {
+								t.Errorf("%s: after %s: %v", name, step, err)
+							}
+						}
+						for i := range 5 + 5*beside {
+							key := dead(i, 0).Key
+							n := told[key]
+							if n > 1 || n == 0 && (key != forgotten || !slices.Contains(order, "forget")) || n > 0 && key == forgotten && forgot {
+								t.Errorf("%s: after %s: %s is told %d times", name, step, key, n)
+							}
+						}
+						if step == "verify" && err != nil {
+							t.Errorf("%s: %v", name, err)
+						}
+						if step != "verify" && forgot {
+							for file, content := range b.files {
+								if holds(t, file, content, forgotten) {
+									t.Errorf("%s: after %s: %s holds what was forgotten", name, step, file)
+								}
+							}
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
 // A flipped bit of a manifest file hides no record: what it says is told as it was, or the day is corrupt,
 // no operation removes its files, and Repair makes them count again.
 func TestFlippedManifest(t *testing.T) {

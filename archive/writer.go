@@ -148,8 +148,8 @@ func (w *Writer) writeDay(ctx context.Context, day Day, records []entry, counts 
 
 // has reports whether the archive has a batch. It asks the bucket once for each day, and again for a
 // batch that it has known there: the file may have been lost since, and a source deletes what is said
-// to be in the archive. If another process writes the same batch after that, the archive has two files,
-// of which one counts.
+// to be in the archive. If another process writes the same batch after that, the archive has two files
+// of it until Compact merges them.
 func (w *Writer) has(ctx context.Context, day Day, mark string) (bool, error) {
 	w.mu.Lock()
 	known, asked := w.known[day]
@@ -165,14 +165,23 @@ func (w *Writer) has(ctx context.Context, day Day, mark string) (bool, error) {
 	if err := syncDay(w.bucket, day); err != nil {
 		return false, err
 	}
+	var damaged error
 	for _, f := range m.Files {
 		if !f.Merged && f.mark == mark {
 			err := checkSum(ctx, w.bucket, f)
-			if gone(err) { // it was merged meanwhile
+			switch {
+			case gone(err): // it was merged meanwhile
 				return w.has(ctx, day, mark)
+			case err == nil:
+				return true, nil
+			case !errors.Is(err, ErrCorrupt):
+				return false, err
 			}
-			return err == nil, err
+			damaged = err
 		}
+	}
+	if damaged != nil {
+		return false, damaged
 	}
 	if len(m.missing) > 0 { // m.batches has the batches of the missing files too
 		if m.batches[mark] {
