@@ -4,9 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"reflect"
 	"strconv"
 	"strings"
@@ -72,29 +72,32 @@ type Target[T any] struct {
 // most is how many failures end a run.
 const most = 5
 
-// Run judges n cases, each with a layout drawn from targets. The environment variable ANYVALUE names the one case to
+var (
+	firstFlag = flag.Uint64("anyvalue.first", 1, "the first case of any value over any record")
+	casesFlag = flag.Int("anyvalue.cases", 0, "how many of them are judged; 0: as many as the test says")
+)
+
+// Run judges n cases, each with a layout drawn from targets. -anyvalue.first and -anyvalue.cases name others to
 // judge, by the number that a failure prints.
 func Run[T any](t *testing.T, n int, targets ...Target[T]) {
 	t.Helper()
-	first := uint64(1)
-	if text := os.Getenv("ANYVALUE"); text != "" {
-		only, err := strconv.ParseUint(text, 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		first, n = only, 1
+	first := *firstFlag
+	if *casesFlag > 0 {
+		n = *casesFlag
 	}
 	defer current.Store(nil) // the next run opens its drivers without a case
 	var sum tally
 	began := time.Now()
 	for failed, seed := 0, first; seed < first+uint64(n) && failed < most; seed++ {
 		c := newCase(t.Context(), seed, targets)
-		if err := c.judge(&sum); err != nil && !errors.Is(err, driver.ErrAmbiguous) { // an answer was lost
+		if err := c.judge(&sum); errors.Is(err, driver.ErrAmbiguous) {
+			sum.Lost++
+		} else if err != nil {
 			failed++
-			t.Errorf("ANYVALUE=%d: %s: %v: %v\n\t%s", seed, c.target.Name, c.typ, err, strings.Join(c.steps, "\n\t"))
+			t.Errorf("-anyvalue.first=%d -anyvalue.cases=1: %s: %v: %v\n\t%s", seed, c.target.Name, c.typ, err, strings.Join(c.steps, "\n\t"))
 		}
 	}
-	t.Logf("%d cases in %v: %+v", n, time.Since(began).Round(time.Millisecond), sum)
+	t.Logf("%d cases from %d in %v: %+v", n, first, time.Since(began).Round(time.Millisecond), sum)
 	if n >= 1000 && (sum.Types*4 < n || sum.Read < n || sum.Refused > sum.Written || sum.Foreign*5 < n || sum.RefusedTypes == 0 && len(targets[0].Shape.Own) > 0) {
 		t.Errorf("the cases show too little: %+v", sum)
 	}
@@ -106,6 +109,7 @@ type tally struct {
 	Written, Refused             int // values
 	Foreign, Unreadable, Replace int // records of other programs: written, refused by a read, overwritten
 	Read                         int // values that were right
+	Lost                         int // cases that ended early, because an answer was lost
 }
 
 type judged[T any] struct {
