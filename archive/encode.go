@@ -8,7 +8,6 @@ import (
 	"runtime"
 
 	"github.com/parquet-go/parquet-go"
-	"github.com/parquet-go/parquet-go/compress/zstd"
 )
 
 // A row group ends after so many rows, or so many bytes of values, or a value of largeValue. The
@@ -19,13 +18,6 @@ var (
 	largeValue = 4 << 20
 
 	writeBuffer = parquet.DefaultWriteBufferSize
-)
-
-// A batch is compressed fast, because its source waits and may hold row locks meanwhile. A
-// merged file is compressed well, because it stays.
-var (
-	batchCodec = &zstd.Codec{Level: zstd.SpeedFastest}
-	mergeCodec = &zstd.Codec{Level: zstd.SpeedDefault}
 )
 
 // encoder writes a file. Records must come in the order of their identities.
@@ -40,7 +32,7 @@ type encoder struct {
 	group struct{ rows, bytes int }
 }
 
-func newEncoder(w io.Writer, l *layout, c *zstd.Codec) *encoder {
+func newEncoder(w io.Writer, l *layout, c *codec) *encoder {
 	e := &encoder{layout: l, sum: sha256.New(), to: w}
 	e.w = parquet.NewGenericWriter[any](e, l.schema,
 		parquet.Compression(c),

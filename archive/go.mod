@@ -3,6 +3,7 @@ module github.com/slidingttl/slidingttl/archive
 go 1.26.0
 
 require (
+	github.com/klauspost/compress v1.18.7
 	github.com/parquet-go/parquet-go v0.32.0
 	github.com/slidingttl/slidingttl v0.1.0
 	go.uber.org/goleak v1.3.0
@@ -12,7 +13,6 @@ require (
 require (
 	github.com/andybalholm/brotli v1.1.1 // indirect
 	github.com/google/uuid v1.6.0 // indirect
-	github.com/klauspost/compress v1.18.7 // indirect
 	github.com/parquet-go/bitpack v1.0.0 // indirect
 	github.com/parquet-go/jsonlite v1.0.0 // indirect
 	github.com/pierrec/lz4/v4 v4.1.21 // indirect
