@@ -404,6 +404,38 @@ func TestNoWriteAfterClose(t *testing.T) {
 	}
 }
 
+// Nor does one that the driver asks to plan again.
+func TestNoPlanAfterClose(t *testing.T) {
+	for op, call := range map[string]func(*slidingttl.Store[int]) error{
+		"insert":    func(s *slidingttl.Store[int]) error { return s.Insert(context.Background(), "a", 1) },
+		"overwrite": func(s *slidingttl.Store[int]) error { return s.Upsert(context.Background(), "a", 1) },
+	} {
+		t.Run(op, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				d, _ := newRemote[int](time.Millisecond)
+				d.Has = []any{(*driver.Overwriter[int])(nil)}
+				release := make(chan bool)
+				d.before = func(context.Context, string, string) error {
+					<-release
+					return driver.ErrLate
+				}
+				s, err := slidingttl.New(d, session, nil)
+				must(t, err)
+				ended := make(chan error, 1)
+				go func() { ended <- call(s) }()
+				synctest.Wait()
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				wantErr(t, s.Close(ctx), context.DeadlineExceeded)
+				close(release)
+				if err := <-ended; !errors.Is(err, slidingttl.ErrClosed) || d.count(op) != 1 {
+					t.Errorf("after Close: %v, %d trips", err, d.count(op))
+				}
+			})
+		})
+	}
+}
+
 func update(s *slidingttl.Store[int], key string) error {
 	_, err := s.Update(context.Background(), key, func(v int) (int, error) { return v + 1, nil })
 	return err

@@ -210,6 +210,29 @@ func TestHungHookHoldsOneGoroutine(t *testing.T) {
 	})
 }
 
+// What Close gives up is told in any case, however many hooks wait.
+func TestGivenUpIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release, told := make(chan bool), 0
+		f := newFixture(Config{Queue: 70_000, Background: true, Budget: 0.001, Failures: true, Ended: func(context.Context, Event) {
+			told++
+			<-release
+		}})
+		m := record(50 * time.Second)
+		for i := range 70_000 {
+			f.touch(t, fmt.Sprint(i), m)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		givenUp, _, _ := f.Close(ctx, nil)
+		synctest.Wait()
+		close(release)
+		if synctest.Wait(); givenUp < 1<<16 || told != givenUp {
+			t.Errorf("%d were given up, and %d told", givenUp, told)
+		}
+	})
+}
+
 // If only failures are to be told, other touches do not wait behind a hook that hangs.
 func TestOnlyFailuresAreTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -261,7 +284,11 @@ func TestLandedTouchServesALaterAccess(t *testing.T) {
 // A read and touch in one that ends without an answer is no touch, and spoils none that waits.
 func TestReadTouchWithoutAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFixture(Config{})
+		f := newFixture(Config{Ended: func(_ context.Context, e Event) {
+			if e.Result != Written {
+				t.Errorf("told %+v", e)
+			}
+		}})
 		done := f.ReadTouch(t.Context(), "a", func(context.Context) (Outcome, bool) {
 			time.Sleep(10 * time.Millisecond)
 			runtime.Goexit()
