@@ -128,25 +128,25 @@ func (w *world) checkTouch(i *incarnation, o *op, key string, was driver.Meta, l
 }
 
 // saved returns when the save of v began whose touch o may be: o's own save, or an earlier one
-// whose touch failed. Two saves at once may each read what the other wrote.
+// whose touch failed. Two saves at once may each read what the other wrote, and their touches are one.
 func (o *op) saved(v value) (began time.Time, ok bool) {
 	own := o.i.saves[v.id]
-	switch {
-	case o.name == "save":
+	if o.name == "save" {
 		own = o
-	case o.name == "queued touch":
-		for _, other := range o.i.saves {
-			beside := own == nil || other.end.IsZero() || other.end.After(own.start)
-			if beside && (!ok || other.start.Before(began)) {
-				began, ok = other.start, true
-			}
-		}
+	}
+	if own != nil {
+		began, ok = own.start, true
+	}
+	if o.name != "save" && o.name != "queued touch" {
 		return began, ok
 	}
-	if own == nil {
-		return began, false
+	for _, other := range o.i.saves {
+		beside := own == nil || other.end.IsZero() || other.end.After(own.start)
+		if beside && (!ok || other.start.Before(began)) {
+			began, ok = other.start, true
+		}
 	}
-	return own.start, true
+	return began, ok
 }
 
 // restores reports whether o restores the life that the record had before it was saved as v,
