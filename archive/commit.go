@@ -40,6 +40,7 @@ func commit(ctx context.Context, b Bucket, m *Manifest, c change) error {
 	maps.Copy(marks, m.batches)
 	maps.Copy(marks, c.marks)
 	s.Batches = slices.Sorted(maps.Keys(marks))
+	s.Sum = s.checksum()
 	content, err := json.Marshal(&s)
 	if err != nil {
 		return err

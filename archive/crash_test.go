@@ -217,7 +217,7 @@ func hashed(name string) bool {
 }
 
 // drawn is what a manifest file has of chance.
-var drawn = regexp.MustCompile(`"by":"[^"]*"`)
+var drawn = regexp.MustCompile(`"by":"[^"]*","sum":"[^"]*"`)
 
 func undrawn(content []byte) []byte { return drawn.ReplaceAll(content, nil) }
 

@@ -1,6 +1,9 @@
 package archive
 
-import "testing"
+import (
+	"encoding/json"
+	"testing"
+)
 
 // OpenWith is OpenDirectory, with another fsync of files and directories.
 var OpenWith = openDirectory
@@ -24,4 +27,15 @@ func OneByOne(t *testing.T) {
 	was := lookups
 	lookups = 1
 	t.Cleanup(func() { lookups = was })
+}
+
+// ManifestOf is the content of a manifest file of merged files, by their base names.
+func ManifestOf(t *testing.T, files ...string) []byte {
+	s := swap{Version: swapVersion, Files: files, Batches: []string{}}
+	s.Sum = s.checksum()
+	content, err := json.Marshal(&s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return content
 }
