@@ -29,6 +29,7 @@ func newCodec(level zstd.EncoderLevel) *codec {
 		e, err := zstd.NewWriter(nil,
 			zstd.WithEncoderLevel(level),
 			zstd.WithEncoderConcurrency(min(runtime.GOMAXPROCS(0), 4)), // so many are made at once
+			zstd.WithLowerEncoderMem(true),                             // each keeps what a long value takes
 			zstd.WithEncoderCRC(false),
 			zstd.WithZeroFrames(true))
 		if err != nil {
