@@ -27,13 +27,7 @@ func (s *Store[T]) Flush(ctx context.Context) error {
 // no error.
 func (s *Store[T]) Close(ctx context.Context) error {
 	s.gate.close()
-	abandoned, hooks, why := s.touches.Close(ctx, s.gate.empty)
-	calls := 0
-	select {
-	case <-s.gate.empty: // those counted now are being refused
-	default:
-		calls = s.gate.under()
-	}
+	abandoned, hooks, calls, why := s.touches.Close(ctx, s.gate.empty, s.gate.left)
 	err := s.hooks.Err()
 	if abandoned+calls+hooks > 0 {
 		err = errors.Join(&DrainError{Abandoned: abandoned, Calls: calls, Hooks: hooks, Err: why}, err)

@@ -2,6 +2,7 @@ package slidingttl_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -147,6 +148,25 @@ func TestStatsOfScarcity(t *testing.T) {
 		read(t, s, "k")
 		if st := s.Stats(); st.Lowered != 1 || st.Damped == 0 {
 			t.Errorf("%d lowered and %d held back", st.Lowered, st.Damped)
+		}
+	})
+}
+
+// A touch that the driver calls invalid has failed too, though it is not tried again.
+func TestFlushOfWhatIsInvalid(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		d.before = func(_ context.Context, op, _ string) error {
+			if op == "touch" {
+				return &slidingttl.InvalidError{Field: "record", Value: "x", Rule: "must be"}
+			}
+			return nil
+		}
+		s := open(t, d, session, &slidingttl.Options[int]{Touches: slidingttl.Background, Budget: 0.001})
+		plant(under, "a", 20*time.Minute)
+		read(t, s, "a")
+		if err := s.Flush(t.Context()); !errors.Is(err, slidingttl.ErrInvalid) {
+			t.Errorf("Flush: %v, and its touch was invalid", err)
 		}
 	})
 }

@@ -64,6 +64,16 @@ func (g *gate) check() {
 	g.once.Do(func() { close(g.empty) })
 }
 
+// left returns how many calls keep the gate from being empty.
+func (g *gate) left() int {
+	select {
+	case <-g.empty: // those counted now are being refused
+		return 0
+	default:
+		return g.under()
+	}
+}
+
 // under returns how many calls are under way.
 func (g *gate) under() (n int) {
 	for i := range g.stripes {

@@ -52,8 +52,8 @@ func (t *Touches) Flush(ctx context.Context) error {
 // If ctx ends first, it gives up the touches that are left: those under way are cancelled, and end
 // soon after Close has returned. It also gives up those that are pending if the store is failing
 // and refuses one. Close returns how many touches were given up since the last Close ended, how many
-// goroutines still call hooks, and why.
-func (t *Touches) Close(ctx context.Context, calls <-chan struct{}) (givenUp, hooks int, err error) {
+// goroutines still call hooks, how many calls under counts as under way, and why.
+func (t *Touches) Close(ctx context.Context, calls <-chan struct{}, under func() int) (givenUp, hooks, left int, err error) {
 	t.lock()
 	t.closing = true
 	said := t.saidGivenUp
@@ -90,8 +90,11 @@ func (t *Touches) Close(ctx context.Context, calls <-chan struct{}) (givenUp, ho
 			timer.Stop()
 		}
 	}
+	t.unlock()
+	left = under() // before givenUp is read: the touch of a call that is refused now is in one or the other
+	t.lock()
 	t.saidGivenUp = t.givenUp
-	return t.givenUp - said, hooks, cmp.Or(err, t.refused, ErrClosed)
+	return t.givenUp - said, hooks, left, cmp.Or(err, t.refused, ErrClosed)
 }
 
 // refuse is called if the store is failing and refused one more touch. It ends calls of Flush, and

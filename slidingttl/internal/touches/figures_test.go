@@ -51,12 +51,12 @@ func BenchmarkFigureWaiting(b *testing.B) {
 		calls := make(chan struct{})
 		close(calls)
 		at := time.Now()
-		givenUp, _, _ := t.Close(ctx, calls)
+		givenUp, _, _, _ := t.Close(ctx, calls, noCalls)
 		b.ReportMetric(time.Since(at).Seconds()*1000, "ms-close")
 		cancel()
 		if givenUp < n/2 {
 			b.Errorf("%d given up", givenUp)
 		}
-		_, _, _ = t.Close(b.Context(), calls)
+		_, _, _, _ = t.Close(b.Context(), calls, noCalls)
 	}
 }

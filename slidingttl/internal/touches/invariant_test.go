@@ -159,11 +159,11 @@ func TestOnePlaceATouch(t *testing.T) {
 			defer cancel()
 			calls := make(chan struct{})
 			close(calls)
-			if _, _, err := touches.Close(ctx, calls); err != nil && touches.pending != 0 {
+			if _, _, _, err := touches.Close(ctx, calls, noCalls); err != nil && touches.pending != 0 {
 				t.Errorf("seed %d: %d pending after Close", seed, touches.pending)
 			}
 			synctest.Wait()
-			_, _, _ = touches.Close(t.Context(), calls)
+			_, _, _, _ = touches.Close(t.Context(), calls, noCalls)
 			synctest.Wait()
 			n := steps.Load()
 			if n < 10 {

@@ -199,10 +199,12 @@ func (t *Touches) landed(n *touch, o Outcome) {
 	}
 	refused := t.pressure.Failing && n.probe && o.failed()
 	giveUp := t.Strict || t.halted || t.closing && (t.pressure.Failing || n.fails > 0)
-	s, shared := n.of, o
+	s := n.of
+	o.again = o.failed() && !giveUp
+	shared := o
 	shared.result = Shared
 	var again *touch
-	if o.again = o.failed() && !giveUp; o.again {
+	if o.again {
 		t.Tally.Add(tally.Retried)
 		again = t.add(&n.Access)
 		again.fails, again.landings, again.waited, again.readFirst = n.fails+1, n.landings, n.waited, true
@@ -259,14 +261,14 @@ func (t *Touches) end(n *touch, o Outcome) {
 	if o.result != none {
 		t.count(n.ctx, &n.Access, o, n.began)
 	}
-	if o.result >= Failed && !o.again {
+	if o.Broke() && !o.again {
 		t.broke(&n.Access)
 	}
 	t.flushes = slices.DeleteFunc(t.flushes, func(f *flush) bool {
 		if n.number > f.last {
 			return false
 		}
-		if o.failed() || errors.Is(o.Err, ErrClosed) {
+		if o.Broke() {
 			f.failed, f.err = f.failed+1, cmp.Or(f.err, o.Err)
 		}
 		if f.left--; f.left == 0 {

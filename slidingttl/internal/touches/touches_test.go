@@ -203,7 +203,7 @@ func TestHungHookHoldsOneGoroutine(t *testing.T) {
 		close(release)
 		calls := make(chan struct{})
 		close(calls)
-		_, _, _ = f.Close(t.Context(), calls)
+		_, _, _, _ = f.Close(t.Context(), calls, noCalls)
 		if told != int(shed-skipped) {
 			t.Errorf("%d hooks were called, of %d shed and %d skipped", told, shed, skipped)
 		}
@@ -224,7 +224,7 @@ func TestGivenUpIsTold(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		givenUp, _, _ := f.Close(ctx, nil)
+		givenUp, _, _, _ := f.Close(ctx, nil, noCalls)
 		synctest.Wait()
 		close(release)
 		if synctest.Wait(); givenUp < 1<<16 || told != givenUp {
@@ -232,6 +232,25 @@ func TestGivenUpIsTold(t *testing.T) {
 		}
 	})
 }
+
+// A call whose touch is refused while Close counts the calls is in one number or the other.
+func TestRefusedWhileCloseCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(Config{Background: true})
+		m := record(50 * time.Second)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		givenUp, _, _, _ := f.Close(ctx, nil, func() int {
+			f.touch(t, "a", m)
+			return 0
+		})
+		if givenUp != 1 {
+			t.Errorf("Close gave up %d touches, and one was refused", givenUp)
+		}
+	})
+}
+
+func noCalls() int { return 0 }
 
 // If only failures are to be told, other touches do not wait behind a hook that hangs.
 func TestOnlyFailuresAreTold(t *testing.T) {
@@ -259,7 +278,7 @@ func TestOnlyFailuresAreTold(t *testing.T) {
 		close(release)
 		calls := make(chan struct{})
 		close(calls)
-		if _, _, _ = f.Close(t.Context(), calls); told != 1 {
+		if _, _, _, _ = f.Close(t.Context(), calls, noCalls); told != 1 {
 			t.Errorf("%d told", told)
 		}
 	})
