@@ -26,6 +26,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -71,7 +72,8 @@ func run(ctx context.Context, pkg string, with []string, sample, seed int, only,
 	}
 	reasons := explained()
 	for id := range reasons {
-		if strings.HasPrefix(id, t.place+"/") && !slices.ContainsFunc(all, func(m mutant) bool { return m.id == id }) {
+		file, _, _ := strings.Cut(id, ":")
+		if path.Dir(file) == t.place && !slices.ContainsFunc(all, func(m mutant) bool { return m.id == id }) {
 			return fmt.Errorf("survivors.txt explains a mutant that there is not: %s", id)
 		}
 	}

@@ -97,6 +97,7 @@ func ends(st slidingttl.Stats) uint64 {
 
 // newWorld returns the world in which the program is about to begin.
 func newWorld(p program, faults int, told bool) *world {
+	touches.Yield = nil // that of the world before
 	w := &world{program: p, mode: modes[p.mode], retains: strings.Contains(p.driver, "retains"), told: told, faults: faults, direct: true, failing: true}
 	w.named, w.sends, w.conflicts, w.end = make(map[string]int), make(map[string]int), make(map[string]int), make(chan struct{})
 	w.truth.states = append(make([]state, 0, 8), state{})
