@@ -31,10 +31,10 @@ func withStatus(err error) error {
 		own    *session.Error
 		status interface{ GRPCStatus() *status.Status }
 	)
-	if err == nil || errors.As(err, &status) {
+	ours := errors.As(err, &own)
+	if err == nil || errors.As(err, &status) && !(ours && errors.As(own.Err, &status)) { // the store's own says nothing to a client
 		return err
 	}
-	ours := errors.As(err, &own)
 	switch {
 	case errors.Is(err, errNoUser):
 		return &failure{err, codes.Unauthenticated, "log in first"}
@@ -44,14 +44,14 @@ func withStatus(err error) error {
 		return &failure{err, codes.NotFound, "no such session"}
 	case ours && errors.Is(err, slidingttl.ErrInvalid):
 		return &failure{err, codes.InvalidArgument, "invalid session data"}
+	case ours:
+		return &failure{err, codes.Unavailable, "the session cannot be read or written"}
 	case errors.Is(err, context.Canceled):
 		return &failure{err, codes.Canceled, "canceled"}
 	case errors.Is(err, context.DeadlineExceeded):
 		return &failure{err, codes.DeadlineExceeded, "deadline exceeded"}
 	case errors.Is(err, session.ErrHeaderSent), errors.Is(err, session.ErrNoMiddleware), errors.As(err, &data):
 		return &failure{err, codes.Internal, "session error"}
-	case ours:
-		return &failure{err, codes.Unavailable, "the session cannot be read or written"}
 	}
 	return err
 }

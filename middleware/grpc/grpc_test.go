@@ -462,3 +462,43 @@ func TestErrorsOfTheApplication(t *testing.T) {
 		}
 	}
 }
+
+// TestErrorsOfTheStore: a store's own status, or time limit, is no answer to a client.
+func TestErrorsOfTheStore(t *testing.T) {
+	s := newSite(t, nil)
+	for _, cause := range []error{
+		status.Error(codes.PermissionDenied, "secret host"),
+		fmt.Errorf("secret: %w", context.DeadlineExceeded),
+		fmt.Errorf("secret: %w", context.Canceled),
+	} {
+		s.unary = func(context.Context) (string, error) {
+			return "", &session.Error{Err: &slidingttl.Error{Op: "get", Err: cause}}
+		}
+		if got := s.overGRPC("do", ""); got.code != codes.Unavailable {
+			t.Errorf("%v: %v, want Unavailable", cause, got.code)
+		}
+	}
+}
+
+// TestStreamAfterItsUser: an anonymous session in place of the user's, which was revoked, is no reason
+// to go on.
+func TestStreamAfterItsUser(t *testing.T) {
+	s := newSite(t, &grpcsession.Options{Received: true})
+	token := s.overGRPC("login", "ann").given
+	s.stream = func(ss grpc.ServerStream) error {
+		if err := s.sessions.Destroy(ss.Context()); err != nil {
+			return err
+		}
+		if _, err := s.do(ss.Context(), "count", ""); err != nil {
+			return err
+		}
+		return ss.RecvMsg(&wrapperspb.StringValue{})
+	}
+	c, _ := s.chat(token)
+	if err := c.SendMsg(wrapperspb.String("")); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.RecvMsg(&wrapperspb.StringValue{}); status.Code(err) != codes.Unauthenticated {
+		t.Errorf("%v, want Unauthenticated", err)
+	}
+}

@@ -41,6 +41,7 @@ type stream[T any] struct {
 	header sync.Once
 	mu     sync.Mutex // guards had
 	had    bool       // there was a session
+	user   bool       // and a user
 }
 
 func (s *stream[T]) Context() context.Context { return s.ctx }
@@ -53,10 +54,10 @@ func (s *stream[T]) judge() error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if now.ID == "" && s.had {
+	if now.ID == "" && s.had || now.User == "" && s.user { // the handler may have begun an anonymous one since
 		return session.ErrEnded
 	}
-	s.had = now.ID != ""
+	s.had, s.user = now.ID != "", now.User != ""
 	return nil
 }
 

@@ -20,7 +20,7 @@ func (s *Store) AllCtx(ctx context.Context) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := map[string][]byte{}
+	all, underWay := map[string][]byte{}, map[string]bool{}
 	segments, err := s.scanner.Segments(ctx, 1)
 	if err != nil {
 		return nil, err
@@ -43,15 +43,20 @@ func (s *Store) AllCtx(ctx context.Context) (map[string][]byte, error) {
 			}
 			for key, e := range live {
 				if s.before(&e) {
-					all[key] = e.Value.Data
+					all[key], underWay[key] = e.Value.Data, e.Value.Moving != moved
 				}
 			}
 			at = found.Next
 		}
 	}
 	for token, b := range former {
-		if _, moved := all[key(token)]; !moved {
+		here, both := all[key(token)]
+		switch {
+		case !both:
 			all[token] = b
+		case underWay[key(token)]: // by its token, for Delete to reach both
+			delete(all, key(token))
+			all[token] = here
 		}
 	}
 	return all, nil

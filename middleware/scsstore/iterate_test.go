@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alexedwards/scs/v2/memstore"
+
 	"github.com/slidingttl/slidingttl/drivers/memory"
 	"github.com/slidingttl/slidingttl/middleware/scsstore"
 	"github.com/slidingttl/slidingttl/slidingttl"
@@ -174,4 +176,22 @@ func TestStaleReads(t *testing.T) {
 	if _, found, err := s.Find("token"); found || err != nil {
 		t.Errorf("destroyed: found %v, %v", found, err)
 	}
+}
+
+// TestDestroyOfHalfMoved: a session whose move has failed half-way ends where Iterate destroys it.
+func TestDestroyOfHalfMoved(t *testing.T) {
+	former := &hooked{MemStore: memstore.NewWithCleanupInterval(0)}
+	runOver(t, former, func(t *testing.T, a *app) {
+		a.onScs(former.MemStore)
+		former.delete = errors.New("down")
+		_, token, _ := strings.Cut(a.cookie, "=")
+		if _, found, err := a.kept.Find(token); found || err == nil {
+			t.Fatalf("the move did not fail: %v, %v", found, err)
+		}
+		former.delete = nil
+		if n := a.everywhere("ann"); n != 1 {
+			t.Errorf("%d sessions, want one", n)
+		}
+		a.want("user", "", "logged out everywhere")
+	})
 }

@@ -190,6 +190,9 @@ func (q *request[T]) loadLocked(ctx context.Context, use bool) (now *current[T],
 	if ok {
 		q.found, after, err = q.find(ctx, t, false)
 	}
+	if q.mine != nil && err == nil && q.now == nil && q.bad == nil {
+		q.ended = true // the request had it, whatever the clocks say
+	}
 	q.fail(ctx, err)
 	return q.now, true, after, err
 }

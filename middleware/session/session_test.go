@@ -685,3 +685,37 @@ func TestRequestSeesWhatItDidAtOnce(t *testing.T) {
 		}
 	}
 }
+
+// TestUpdateAfterItsSessionEnded: a request that reads its session again, after it changed that twice at
+// once, and finds it gone begins no other, whatever the clocks say.
+func TestUpdateAfterItsSessionEnded(t *testing.T) {
+	s := newSite(t, nil)
+	store := &landed{Driver: s.store}
+	m, err := session.New[Data](store, &session.Options{Now: s.clock.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close(context.Background())
+	count := func(d *Data) error { d.Count++; return nil }
+	ctx := m.Load(t.Context(), s.login("", "ann"))
+	if _, err := m.Get(ctx); err != nil {
+		t.Fatal(err)
+	}
+	store.after = func() {
+		if err := m.Update(ctx, count); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := m.Update(ctx, count); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.RevokeAll(t.Context(), "ann"); err != nil { // within the millisecond in which the request arrived
+		t.Fatal(err)
+	}
+	if err := m.Update(ctx, count); !errors.Is(err, session.ErrEnded) {
+		t.Errorf("%v, want ErrEnded", err)
+	}
+	if _, changed, _ := m.Commit(ctx); changed {
+		t.Error("the client is given another token")
+	}
+}
