@@ -47,9 +47,13 @@ func (s *Store[T]) Get(ctx context.Context, key string) (value T, err error) {
 	}
 	v, m, _, err := s.quick.Load(key)
 	if err == nil {
-		_, latest := s.clock.Bounds()
-		noTouch := m.ExpiresAt-latest >= rules.Near() && rules.NeedsNoTouch(m.Life, latest)
-		if (noTouch || rules.NeedsNoTouch(m.Life, driver.Ceil(s.clock.Now()))) && ctx.Err() == nil {
+		earliest, latest := s.clock.Bounds()
+		noTouch := m.ExpiresAt-latest >= rules.Near() && rules.NeedsNoTouch(m.Life, earliest, latest)
+		if !noTouch {
+			now := driver.Ceil(s.clock.Now())
+			noTouch = rules.NeedsNoTouch(m.Life, now, now)
+		}
+		if noTouch && ctx.Err() == nil {
 			s.stats.Add(tally.Hits)
 			return *v, nil
 		}
@@ -250,9 +254,9 @@ func (s *Store[T]) judgeLife(key string, r *readResult[T], err error) error {
 		return err
 	}
 	// The clock's bounds, which cost little, decide most reads.
-	_, latest := s.clock.Bounds()
+	earliest, latest := s.clock.Bounds()
 	alive := r.rules.AliveNear(r.meta.Life, latest)
-	r.needsNoTouch = alive && r.rules.NeedsNoTouch(r.meta.Life, latest)
+	r.needsNoTouch = alive && r.rules.NeedsNoTouch(r.meta.Life, earliest, latest)
 	switch {
 	case r.needsNoTouch:
 		return nil

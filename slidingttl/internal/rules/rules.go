@@ -106,12 +106,12 @@ func (r *Rules) DiedOfAge(l driver.Life) bool {
 	return l.CreatedAt != 0 && (l.ExpiresAt == 0 || l.ExpiresAt >= r.Cap(l.CreatedAt))
 }
 
-// NeedsNoTouch reports whether life l is alive at at and needs no touch for an access then.
-// It may say no of some that are both.
-func (r *Rules) NeedsNoTouch(l driver.Life, at driver.Instant) bool {
+// NeedsNoTouch reports whether life l is alive and needs no touch for an access at a time from earliest
+// to latest. It may say no of some that are both.
+func (r *Rules) NeedsNoTouch(l driver.Life, earliest, latest driver.Instant) bool {
 	limit := l.CreatedAt + r.most // where that overflows, the answer is no
-	left := l.ExpiresAt - at
-	return l.CreatedAt != 0 && left > 0 && l.ExpiresAt <= limit && left <= r.reach &&
+	left := l.ExpiresAt - latest
+	return l.CreatedAt != 0 && left > 0 && l.ExpiresAt <= limit && l.ExpiresAt-earliest <= r.reach &&
 		(left >= r.keep+r.early || l.ExpiresAt == limit)
 }
 

@@ -34,10 +34,14 @@ func TestSettled(t *testing.T) {
 			at = driver.MaxInstant
 		}
 		_, beyond := rules.Lowered(l, at)
-		got, want := rules.NeedsNoTouch(l, at), rules.Alive(l, at) && !rules.Due(l, at) && !beyond
+		got, want := rules.NeedsNoTouch(l, at, at), rules.Alive(l, at) && !rules.Due(l, at) && !beyond
 		near := step > time.Millisecond || l.ExpiresAt-at > rules.reach || l.ExpiresAt > rules.Cap(l.CreatedAt) || l.ExpiresAt == 0 || l.CreatedAt > driver.MaxInstant-40
 		if got && !want || want && !got && !near {
 			t.Fatalf("%+v, step %v, life %+v at %d: settled %t, alive and not due %t", p, step, l, at, got, want)
+		}
+		early := at - driver.Instant(r.IntN(40))
+		if _, beyond := rules.Lowered(l, early); rules.NeedsNoTouch(l, early, at) && (beyond || !got) {
+			t.Fatalf("%+v, step %v, life %+v from %d to %d is settled", p, step, l, early, at)
 		}
 		if got {
 			yes++
