@@ -275,6 +275,30 @@ func TestWriteAfterCut(t *testing.T) {
 	}
 }
 
+// The same of a batch whose merged file is cut.
+func TestWriteAfterMergedCut(t *testing.T) {
+	b := newFake()
+	write(t, writer(t, b), batch(0, 5, 0), batch(5, 10, 0))
+	compact(t, b)
+	for name := range b.files {
+		if strings.Contains(name, "/merged-") {
+			b.files[name] = b.files[name][:20]
+		}
+	}
+	w := writer(t, b)
+	for range 2 {
+		if err := w.Write(t.Context(), batch(0, 5, 0)); !errors.Is(err, archive.ErrCorrupt) {
+			t.Errorf("before Repair: %v", err)
+		}
+	}
+	_, err := archive.Repair(t.Context(), b, &archive.RepairOptions{Apply: true})
+	ok(t, err)
+	write(t, w, batch(0, 5, 0), batch(5, 10, 0))
+	if got := lives(t, b); len(got) != 10 {
+		t.Errorf("%d lives are found; want 10", len(got))
+	}
+}
+
 // Two processes have handed over one batch, and one of its two files is cut or lost. Whatever runs in
 // whatever order then, the other file keeps the batch, each life is told once, and what was forgotten is
 // in no file.

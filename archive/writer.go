@@ -167,17 +167,19 @@ func (w *Writer) has(ctx context.Context, day Day, mark string) (bool, error) {
 	}
 	var damaged error
 	for _, f := range m.Files {
-		if !f.Merged && f.mark == mark {
+		if f.Merged && m.batches[mark] || !f.Merged && f.mark == mark { // no name says into which file it was merged
 			err := checkSum(ctx, w.bucket, f)
 			switch {
 			case gone(err): // it was merged meanwhile
 				return w.has(ctx, day, mark)
-			case err == nil:
+			case err == nil && !f.Merged:
 				return true, nil
+			case err == nil:
 			case !errors.Is(err, ErrCorrupt):
 				return false, err
+			default:
+				damaged = err
 			}
-			damaged = err
 		}
 	}
 	if damaged != nil {
