@@ -7,6 +7,7 @@ import (
 
 	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"time"
 )
 
 // Reason is why a session ended.
@@ -99,8 +100,16 @@ func (m *Manager[T]) bury(ctx context.Context, key string, e *driver.Entry[Recor
 	return was, err
 }
 
+// undoing returns a context for taking back what was written, or learning whether it was. It outlasts
+// the request, whose end is often the reason.
+func undoing(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+}
+
 // discard is remove, for a session that its user's index may list.
 func (m *Manager[T]) discard(ctx context.Context, now *current[T]) {
+	ctx, cancel := undoing(ctx)
+	defer cancel()
 	if user := now.entry.Value.User; m.remove(ctx, now) && user != "" {
 		m.survived(ctx, m.delist(ctx, user, idOf(now.key)))
 	}
@@ -109,6 +118,8 @@ func (m *Manager[T]) discard(ctx context.Context, now *current[T]) {
 // remove removes a session whose token this request does not give to its client. It lives on if
 // another submission of the login has joined it: that has written the record. False: it may live.
 func (m *Manager[T]) remove(ctx context.Context, now *current[T]) bool {
+	ctx, cancel := undoing(ctx)
+	defer cancel()
 	err := m.store.DeleteEntry(ctx, now.key, now.entry)
 	switch {
 	case errors.Is(err, slidingttl.ErrNotFound):

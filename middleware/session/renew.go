@@ -74,7 +74,9 @@ func (m *Manager[T]) renew(ctx context.Context, q *request[T], was *current[T], 
 	})
 	if errors.Is(err, slidingttl.ErrAmbiguous) {
 		// If the token is the session's, the client must have it, or is logged out.
-		if landed, failed := m.store.Peek(ctx, now.key); failed == nil && sameHash(t.hash(), landed.Value.Token) {
+		aside, cancel := undoing(ctx)
+		defer cancel()
+		if landed, failed := m.store.Peek(aside, now.key); failed == nil && sameHash(t.hash(), landed.Value.Token) {
 			e, err = landed, nil
 		}
 	}
@@ -100,6 +102,8 @@ func (m *Manager[T]) renew(ctx context.Context, q *request[T], was *current[T], 
 // unrenew gives the session now, whose new token no client got, the one it had before. Its data too, unless another
 // request has changed that since.
 func (m *Manager[T]) unrenew(ctx context.Context, now *current[T], before Record) error {
+	ctx, cancel := undoing(ctx)
+	defer cancel()
 	_, err := m.store.UpdateEntry(ctx, now.key, now.entry, func(r Record) (Record, error) {
 		if r.Kind != live || !sameHash(now.token.hash(), r.Token) {
 			return r, errUnchanged

@@ -644,16 +644,22 @@ func (d *landed) Replace(ctx context.Context, key string, v session.Record, was 
 	return version, err
 }
 
+// besides returns a manager over the site's store, and that store.
+func (s *site) besides() (*session.Manager[Data], *landed) {
+	store := &landed{Driver: s.store}
+	m, err := session.New[Data](store, &session.Options{Now: s.clock.Now})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { _ = m.Close(context.Background()) })
+	return m, store
+}
+
 // TestRequestSeesWhatItDidAtOnce: of two changes by one request at once, the one that the store took first
 // returns last. The request sees both.
 func TestRequestSeesWhatItDidAtOnce(t *testing.T) {
 	s := newSite(t, nil)
-	store := &landed{Driver: s.store}
-	m, err := session.New[Data](store, &session.Options{Now: s.clock.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer m.Close(context.Background())
+	m, store := s.besides()
 	count := func(d *Data) error { d.Count++; return nil }
 	for name, first := range map[string]func(ctx context.Context) error{
 		"update": func(ctx context.Context) error { return m.Update(ctx, count) },
@@ -690,12 +696,7 @@ func TestRequestSeesWhatItDidAtOnce(t *testing.T) {
 // once, and finds it gone begins no other, whatever the clocks say.
 func TestUpdateAfterItsSessionEnded(t *testing.T) {
 	s := newSite(t, nil)
-	store := &landed{Driver: s.store}
-	m, err := session.New[Data](store, &session.Options{Now: s.clock.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer m.Close(context.Background())
+	m, store := s.besides()
 	count := func(d *Data) error { d.Count++; return nil }
 	ctx := m.Load(t.Context(), s.login("", "ann"))
 	if _, err := m.Get(ctx); err != nil {
