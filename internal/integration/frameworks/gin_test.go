@@ -1,10 +1,16 @@
 package frameworks
 
 import (
+	"context"
+	"io"
 	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/slidingttl/slidingttl/drivers/memory"
 	"github.com/slidingttl/slidingttl/middleware/session"
 )
 
@@ -37,3 +43,31 @@ func underGin(sessions *session.Manager[Data]) http.Handler {
 }
 
 var api = http.HandlerFunc(account)
+
+// TestGinStream: gin's Stream asks the ResponseWriter for CloseNotify, and panics without it.
+func TestGinStream(t *testing.T) {
+	d, err := memory.New[session.Record](nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = d.Close() }()
+	sessions, err := session.New[Data](d, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = sessions.Close(context.Background()) }()
+	router := gin.New()
+	router.GET("/events", func(c *gin.Context) {
+		c.Stream(func(io.Writer) bool { c.SSEvent("message", "hello"); return false })
+	})
+	server := httptest.NewServer(sessions.Middleware(router))
+	defer server.Close()
+	answer, err := server.Client().Get(server.URL + "/events")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	if body, err := io.ReadAll(answer.Body); err != nil || !strings.Contains(string(body), "hello") {
+		t.Errorf("%s: %q, %v", answer.Status, body, err)
+	}
+}

@@ -12,7 +12,7 @@ import (
 
 // Writer passes a response on to the ResponseWriter inside and calls Before once,
 // right before the header leaves: at the first WriteHeader that is final, Write,
-// Flush or Hijack. It serves http.Flusher, http.Hijacker, io.ReaderFrom,
+// Flush or Hijack. It serves http.Flusher, http.Hijacker, http.CloseNotifier, io.ReaderFrom,
 // io.StringWriter and, through Unwrap, an http.ResponseController.
 type Writer struct {
 	http.ResponseWriter
@@ -110,6 +110,15 @@ func (w *Writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 		w.Begin(http.StatusSwitchingProtocols)
 	}
 	return conn, buf, err
+}
+
+// CloseNotify implements http.CloseNotifier, which gin's Stream still asks for. A ResponseWriter inside
+// without it gives a channel that never receives.
+func (w *Writer) CloseNotify() <-chan bool {
+	if n, ok := w.ResponseWriter.(interface{ CloseNotify() <-chan bool }); ok {
+		return n.CloseNotify()
+	}
+	return make(chan bool)
 }
 
 // Unwrap is for http.ResponseController.
