@@ -70,7 +70,7 @@ func (d *Driver[T]) encode(k identity, v T, version driver.Version, l driver.Lif
 	}
 	own := d.own(k, version)
 	if d.triesKeys {
-		if _, err := d.through(own); err != nil {
+		if _, _, err := d.through(own); err != nil {
 			return nil, invalid("must be one whose fields hold the item's key", err)
 		}
 	}
@@ -163,7 +163,7 @@ func (d *Driver[T]) checkValue() (triesKeys bool, err error) {
 		case p.value == quoted("id"):
 			f.Guess = func(err error) bool { return !errors.As(err, new(*json.UnmarshalTypeError)) }
 		}
-		unsure, err := f.Check(reflect.TypeFor[T]().String(), func(name string) (map[string]any, error) {
+		unsure, err := f.Check(reflect.TypeFor[T]().String(), func(name string) (any, map[string]any, error) {
 			if name == "" {
 				return d.through(nil)
 			}
@@ -177,8 +177,8 @@ func (d *Driver[T]) checkValue() (triesKeys bool, err error) {
 	return triesKeys, nil
 }
 
-// through decodes an item of these properties, and returns the properties of the T encoded again.
-func (d *Driver[T]) through(item []property) (map[string]any, error) {
+// through decodes an item of these properties, and returns the T and its properties encoded again.
+func (d *Driver[T]) through(item []property) (any, map[string]any, error) {
 	body := []byte{'{'}
 	for i, p := range item {
 		if i > 0 {
@@ -188,9 +188,9 @@ func (d *Driver[T]) through(item []property) (map[string]any, error) {
 	}
 	var v T
 	if err := d.opts.Codec.Decode(append(body, '}'), &v); err != nil {
-		return nil, unquoted{err}
+		return nil, nil, unquoted{err}
 	}
 	encoded, err := d.opts.Codec.Encode(v)
 	fields, _ := gjson.ParseBytes(encoded).Value().(map[string]any)
-	return fields, err
+	return v, fields, err
 }

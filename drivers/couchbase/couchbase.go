@@ -90,21 +90,21 @@ func (d *Driver[T]) checkValue() error {
 		return nil
 	}
 	own := driver.OwnField{Name: d.created.path, Kind: "field", Option: "Options.CreatedPath"}
-	_, err := own.Check(reflect.TypeFor[T]().String(), func(name string) (map[string]any, error) {
+	_, err := own.Check(reflect.TypeFor[T]().String(), func(name string) (any, map[string]any, error) {
 		body := []byte("{}")
 		if name != "" {
 			body = fmt.Appendf(nil, `{%q:%s}`, name, d.created.format(driver.NumberSeconds))
 		}
 		var v T
 		if err := d.codec.decode(document{body: body}, &v); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		doc, err := d.codec.encode(v)
 		if err != nil || bytes.Equal(doc.body, []byte("null")) {
-			return nil, err
+			return v, nil, err
 		}
 		var fields map[string]any
-		return fields, d.codec.decode(doc, &fields)
+		return v, fields, d.codec.decode(doc, &fields)
 	})
 	return err
 }

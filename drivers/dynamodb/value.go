@@ -158,7 +158,7 @@ func (d *Driver[T]) checkValue() (triesKeys bool, err error) {
 		if a.option == "PartitionKey" || a.option == "SortKey" {
 			own.Guess = func(err error) bool { return !errors.As(err, new(*attributevalue.UnmarshalTypeError)) }
 		}
-		unsure, err := own.Check(reflect.TypeFor[T]().String(), func(name string) (map[string]any, error) {
+		unsure, err := own.Check(reflect.TypeFor[T]().String(), func(name string) (any, map[string]any, error) {
 			if name == "" {
 				return d.through(nil)
 			}
@@ -172,16 +172,16 @@ func (d *Driver[T]) checkValue() (triesKeys bool, err error) {
 	return triesKeys, nil
 }
 
-// through decodes item, and returns the attributes of the T encoded again.
-func (d *Driver[T]) through(item map[string]types.AttributeValue) (map[string]any, error) {
+// through decodes item, and returns the T and its attributes encoded again.
+func (d *Driver[T]) through(item map[string]types.AttributeValue) (any, map[string]any, error) {
 	v, err := d.decode(item)
 	if err != nil {
-		return nil, unquoted{err}
+		return nil, nil, unquoted{err}
 	}
 	encoded, err := d.encode(v)
 	fields := make(map[string]any, len(encoded))
 	for name, av := range encoded {
 		fields[name] = av
 	}
-	return fields, err
+	return v, fields, err
 }

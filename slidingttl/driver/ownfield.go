@@ -23,17 +23,27 @@ type OwnField struct {
 // take for the same.
 //
 // through decodes a stored record that has one field, with what the driver writes there or the like,
-// into a T, and returns the fields that this T is encoded to. The empty name: a record without fields.
-// unsure says that T has a field for f, of which only a write can tell whether it holds what is written.
-func (f OwnField) Check(goType string, through func(name string) (map[string]any, error)) (unsure bool, err error) {
-	none, err := through("")
-	if err != nil {
+// into a T, and returns that T, nil if it does not decode, and the fields that it is encoded to. The
+// empty name: a record without fields. If the T of that does not encode, nothing tells the name of a
+// field, and T must have none for f. unsure says that T has a field for f, of which only a write can tell
+// whether it holds what is written.
+func (f OwnField) Check(goType string, through func(name string) (decoded any, fields map[string]any, err error)) (unsure bool, err error) {
+	zero, _, failed := through("")
+	if zero == nil {
 		return false, nil // the decoder needs a whole value
 	}
-	if other, err := through("any " + f.Name); err == nil && !reflect.DeepEqual(other, none) {
+	look := func(name string) (map[string]any, error) {
+		v, fields, err := through(name)
+		if v != nil && failed != nil {
+			return map[string]any{"": v}, nil
+		}
+		return fields, err
+	}
+	none, _ := look("")
+	if other, err := look("any " + f.Name); err == nil && !reflect.DeepEqual(other, none) {
 		return false, nil // T is a map, or decodes itself
 	}
-	got, err := through(f.Name)
+	got, err := look(f.Name)
 	_, exact := none[f.Name]
 	_, filled := got[f.Name]
 	rule := "would be overwritten"
@@ -44,6 +54,8 @@ func (f OwnField) Check(goType string, through func(name string) (map[string]any
 		rule = "cannot hold what the driver writes there"
 	case reflect.DeepEqual(got, none):
 		return false, nil
+	case failed != nil:
+		rule = "is read from there, and the zero value does not encode"
 	case !exact && !filled:
 		rule = "differs from it in case alone"
 	case !f.Sole:
