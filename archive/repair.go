@@ -187,8 +187,8 @@ func (r *Reader) unlike(ctx context.Context, m *Manifest, whole map[string]bool)
 	}
 	begins := func(name, with string, off int64) bool {
 		p := make([]byte, len(with))
-		_, _ = r.bucket.ReadAt(ctx, name, p, off)
-		return string(p) == with || string(p) == strings.Repeat("\x00", len(p)) // the bytes were lost
+		n, _ := r.bucket.ReadAt(ctx, name, p, off) // a file that cannot be decrypted fails
+		return n == len(p) && (string(p) == with || string(p) == strings.Repeat("\x00", len(p))) // the bytes were lost
 	}
 	for _, f := range files {
 		if whole[f.Name] || f.Size < 2*int64(len(magic)) || begins(f.Name, magic, 0) || begins(f.Name, magic, f.Size-int64(len(magic))) {

@@ -3,6 +3,8 @@ package s3
 import (
 	"bytes"
 	"context"
+	"crypto/aes"
+	"crypto/cipher"
 	"errors"
 	"fmt"
 	"io"
@@ -144,8 +146,19 @@ func (b *Bucket) whole(ctx context.Context, name string) ([]byte, error) {
 		return nil, storeError(err)
 	}
 	content, err := io.ReadAll(out.Body)
+	if errors.Is(err, errDamaged) { // a key that cannot be unwrapped fails in GetObject
+		err = &archive.CorruptError{File: name, Err: err}
+	}
 	return content, errors.Join(err, out.Body.Close())
 }
+
+// errDamaged is crypto/cipher's error for bytes that were changed or cut, or for another key.
+var errDamaged = func() error {
+	block, _ := aes.NewCipher(make([]byte, 32)) // it fails for other lengths only
+	aead, _ := cipher.NewGCM(block)
+	_, err := aead.Open(nil, make([]byte, aead.NonceSize()), nil, nil)
+	return err
+}()
 
 // sealBytes is the number of bytes that encryption adds to an object.
 const sealBytes = 16
@@ -164,7 +177,7 @@ func (b *Bucket) List(ctx context.Context, prefix string) iter.Seq2[archive.Info
 				i := archive.Info{Name: strings.TrimPrefix(aws.ToString(o.Key), b.opts.Prefix), Size: aws.ToInt64(o.Size)}
 				i.Moves = b.moves(i.Name, o.StorageClass)
 				if b.cache != nil {
-					i.Size -= sealBytes
+					i.Size = max(0, i.Size-sealBytes)
 				}
 				if !yield(i, nil) {
 					return

@@ -164,7 +164,7 @@ func (b *Bucket) Hidden(ctx context.Context, prefix string) iter.Seq2[archive.In
 			}
 			i := archive.Info{Name: strings.TrimPrefix(key, b.opts.Prefix) + ofVersion + aws.ToString(v.VersionId), Size: aws.ToInt64(v.Size)}
 			if b.cache != nil {
-				i.Size -= sealBytes
+				i.Size = max(0, i.Size-sealBytes)
 			}
 			if !yield(i, nil) {
 				return

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"reflect"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -222,9 +224,11 @@ func TestForgetVersions(t *testing.T) {
 	}
 }
 
-// keyService is KMS as far as the encryption client talks to it. It refuses while down.
+// keyService is KMS as far as the encryption client talks to it. It refuses while down, and unwraps to
+// wrong keys while other.
 type keyService struct {
 	down  atomic.Bool
+	other atomic.Bool
 	first chan keyRequest // holds one; later requests are not kept
 }
 
@@ -250,14 +254,18 @@ func (k *keyService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	key := make([]byte, 32)
 	_, _ = rand.Read(key)
 	if blob, ok := in["CiphertextBlob"].(string); ok {
+		if k.other.Load() {
+			blob = base64.StdEncoding.EncodeToString(key)
+		}
 		_ = json.NewEncoder(w).Encode(map[string]any{"KeyId": "arn:aws:kms:us-east-1:1:key/k", "Plaintext": blob})
 		return
 	}
 	_ = json.NewEncoder(w).Encode(map[string]any{"KeyId": "arn:aws:kms:us-east-1:1:key/k", "Plaintext": key, "CiphertextBlob": key})
 }
 
-func TestEncryptedByClient(t *testing.T) {
-	service := &keyService{first: make(chan keyRequest, 1)}
+// encrypting returns options for a bucket whose client encrypts, with keys of service.
+func encrypting(t *testing.T, service http.Handler) *s3.Options {
+	t.Helper()
 	server := httptest.NewServer(service)
 	t.Cleanup(server.Close)
 	transport := &http.Transport{}
@@ -273,8 +281,85 @@ func TestEncryptedByClient(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return &s3.Options{Materials: manager}
+}
+
+// One damaged object of an encrypted archive is named, and all others are read, forgotten in and kept.
+func TestDamagedEncrypted(t *testing.T) {
+	service := &keyService{first: make(chan keyRequest, 1)}
+	options := encrypting(t, service)
+	for how, damage := range map[string]func([]byte) []byte{
+		"flipped": func(c []byte) []byte { c[len(c)/2] ^= 1; return c },
+		"cut":     func(c []byte) []byte { return c[:len(c)/2] },
+		"empty":   func([]byte) []byte { return nil },
+	} {
+		c, name := fake(t)
+		fill(t, bucketOf(t, c, name, options))
+		objects := func() (all map[string][]byte) {
+			all = map[string][]byte{}
+			for i := range bucketOf(t, c, name, nil).List(t.Context(), "") {
+				out, err := c.GetObject(t.Context(), &awss3.GetObjectInput{Bucket: &name, Key: &i.Name})
+				if err != nil {
+					t.Fatal(err)
+				}
+				all[i.Name], _ = io.ReadAll(out.Body)
+				_ = out.Body.Close()
+			}
+			return all
+		}
+		before := objects()
+		service.other.Store(true)
+		if r, err := archive.Repair(t.Context(), bucketOf(t, c, name, options), &archive.RepairOptions{Apply: true}); err == nil || r.Days != 0 || !reflect.DeepEqual(objects(), before) {
+			t.Errorf("%s: with other keys: %v, %v", how, r, err)
+		}
+		service.other.Store(false)
+
+		damaged := ""
+		for n, content := range before { // of the day that has two files
+			if strings.HasPrefix(n, "day=2026-11-22/") && strings.HasSuffix(n, ".parquet") && (damaged == "" || len(content) > len(before[damaged])) {
+				damaged = n
+			}
+		}
+		out, err := c.HeadObject(t.Context(), &awss3.HeadObjectInput{Bucket: &name, Key: &damaged})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.PutObject(t.Context(), &awss3.PutObjectInput{Bucket: &name, Key: &damaged, Metadata: out.Metadata, Body: bytes.NewReader(damage(before[damaged]))}); err != nil {
+			t.Fatal(err)
+		}
+		b := bucketOf(t, c, name, options)
+		n := 0
+		var failed []error
+		for _, err := range archive.NewReader(b).All(t.Context(), archive.Span{}) {
+			if err != nil {
+				failed = append(failed, err)
+			} else {
+				n++
+			}
+		}
+		corrupt, ok := errors.AsType[*archive.CorruptError](errors.Join(failed...))
+		if n != 351 || !ok || corrupt.File != damaged {
+			t.Errorf("%s: %d records, %v", how, n, failed)
+		}
+		if _, err := archive.NewReader(b).Verify(t.Context(), nil); !errors.Is(err, archive.ErrCorrupt) {
+			t.Errorf("%s: verified: %v", how, err)
+		}
+		if r, err := archive.Forget(t.Context(), b, archive.Selection{Keys: []string{dead(0, 2).Key}}, nil); !errors.Is(err, archive.ErrCorrupt) || r.Records != 2 {
+			t.Errorf("%s: forgotten: %v, %v", how, r, err)
+		}
+		if r, err := archive.Repair(t.Context(), b, &archive.RepairOptions{Apply: true}); err != nil || !reflect.DeepEqual(r.Lost, []string{damaged}) {
+			t.Errorf("%s: repaired: %v, %v", how, r, err)
+		}
+		if got := read(t, b); len(got) != 349 {
+			t.Errorf("%s: %d records after it", how, len(got))
+		}
+	}
+}
+
+func TestEncryptedByClient(t *testing.T) {
+	service := &keyService{first: make(chan keyRequest, 1)}
 	c, name := fake(t)
-	b := bucketOf(t, c, name, &s3.Options{Materials: manager})
+	b := bucketOf(t, c, name, encrypting(t, service))
 	holds(t, b)
 	if got := <-service.first; got != (keyRequest{"TrentService.GenerateDataKey", "arn:aws:kms:us-east-1:1:key/k"}) {
 		t.Errorf("the first request: %v", got)
