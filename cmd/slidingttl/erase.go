@@ -92,7 +92,7 @@ func (e *erasure) String() string {
 		if e.Applied {
 			done = "erased"
 		}
-		lines = append(lines, fmt.Sprintf("%s: %d records %s, and %d lives beside records; %d looked at", s.Name, n, done, s.Report.Ended, s.Report.Records))
+		lines = append(lines, fmt.Sprintf("%s: %d records %s, and %d lives beside records; %d looked at", s.Name, n, done, s.Report.Ended, s.Report.Records+s.Report.Passed))
 		if others := s.Report.Others; others > 0 {
 			lines = append(lines, fmt.Sprintf("  %d of these keys hold no record but another type, and stay", others))
 		}
@@ -469,7 +469,8 @@ func (e *eraser) store(ctx context.Context, to *erased, s settings, what *archiv
 	if err != nil {
 		return err
 	}
-	o := upkeep.EraseOptions{WriteOptions: w.options(), Keys: what.Keys, Prefix: what.Prefix}
+	o := upkeep.EraseOptions{WriteOptions: w.options()}
+	o.Keys, o.Prefix = what.Keys, what.Prefix
 	if e.path != "" {
 		o.Resume = to.Place
 		o.Save = func(c upkeep.Checkpoint) error {

@@ -85,6 +85,16 @@ func TestFailedRecordsAreNamed(t *testing.T) {
 	}
 	out, _ = command(t, exitPartly, "adopt", uri, "--policy", thirty, "--apply", "--writes", "0")
 	contains(t, out, "had created_at 300", "2 failed")
+	out, _ = command(t, exitPartly, "adopt", uri, "--policy", thirty, "--only", named)
+	contains(t, out, "2 records looked at", "a dry run", "would be adopted 1", "1 key must be at most 255 bytes")
+	execute(t, db, "DROP TRIGGER frozen")
+	out, _ = command(t, exitPartly, "adopt", uri, "--policy", thirty, "--only", named, "--apply", "--errors", named)
+	contains(t, out, "2 records looked at", "adopted 1", "1 key must be at most 255 bytes")
+	if lines := strings.Count(string(must(os.ReadFile(named))(t)), "\n"); lines != 3 {
+		t.Errorf("%s has %d lines; want one more", named, lines)
+	}
+	_, errs = command(t, exitUsage, "adopt", uri, "--policy", thirty, "--only", os.DevNull)
+	contains(t, errs, "names no key")
 }
 
 // A checkpoint is of one store: over another nothing would be done, and be called done.

@@ -111,6 +111,7 @@ func (a *app) list() *cobra.Command {
 	}
 	policy.flags(c, "", "the policy")
 	pace.rates(c)
+	pace.some(c)
 	c.Flags().StringSliceVar(&where, "where", []string{"malformed", "implausible"}, "which records: "+words)
 	c.Flags().IntVar(&limit, "limit", 20, "records to list, at most")
 	c.Flags().BoolVar(&keys, "keys", false, "show keys, which may be secrets, besides their hashes")

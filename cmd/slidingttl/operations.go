@@ -70,7 +70,7 @@ func (a *app) adopt() *cobra.Command {
 	var policy policyFlags
 	var write writeFlags
 	var lived period
-	var field, undo string
+	var field, undo, only string
 	var noUndo bool
 	var o upkeep.AdoptOptions
 	c := &cobra.Command{
@@ -84,6 +84,15 @@ func (a *app) adopt() *cobra.Command {
 				o.Origin = upkeep.FromField(field)
 			case lived != 0:
 				o.Origin = upkeep.FromExpiry(time.Duration(lived))
+			}
+			if only != "" {
+				var err error
+				if write.keys, err = a.keysIn("--only", only); err != nil {
+					return err
+				}
+				if len(write.keys) == 0 {
+					return fmt.Errorf("%w: --only %s names no key", errUsage, only)
+				}
 			}
 			w := work{uri: args[0], pace: &write.paceFlags, longest: p.Longest(), sizes: true}
 			w.ask = fmt.Sprintf("About to write created_at and an expiry (%s) to every record of %s that carries no created_at.", p, args[0])
@@ -119,10 +128,12 @@ func (a *app) adopt() *cobra.Command {
 	c.Flags().StringVar(&field, "from-field", "", "created_at is in this `field` of the record, or extended attribute")
 	c.Flags().Var(&lived, "from-expiry", `created_at is this long before the expiry ("90d")`)
 	c.Flags().BoolVar(&o.TooOld, "too-old", false, "adopt also what the rule makes older than the policy allows, by the spread")
+	c.Flags().StringVar(&only, "only", "", "look up only the keys in this `file`, such as what --errors of an earlier run wrote; - is the standard input")
 	c.Flags().StringVar(&undo, "undo", "", "`file` to add to what each record was before, for slidingttl undo; it holds keys, and only its owner reads it")
 	c.Flags().BoolVar(&noUndo, "no-undo", false, "write without --undo also where values change (Redis)")
 	c.MarkFlagsMutuallyExclusive("from-field", "from-expiry", "exact")
 	c.MarkFlagsMutuallyExclusive("undo", "no-undo")
+	c.MarkFlagsMutuallyExclusive("only", "prefix")
 	return c
 }
 

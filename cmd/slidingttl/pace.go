@@ -35,6 +35,7 @@ type paceFlags struct {
 
 func (p *paceFlags) flags(c *cobra.Command) {
 	p.rates(c)
+	p.some(c)
 	f := c.Flags()
 	f.StringVar(&p.checkpoint, "checkpoint", "", "`file` to keep the place in; it may hold keys")
 	f.BoolVar(&p.resume, "resume", false, "go on from the place in --checkpoint")
@@ -42,6 +43,11 @@ func (p *paceFlags) flags(c *cobra.Command) {
 	f.BoolVar(&p.merge, "merge", false, "add up what all the shards of --checkpoint have found; they must be done")
 	f.BoolVar(&p.sameStore, "same-store", false, "go on, or take back, though the store has another identity than in the file: it was restored, or it is a Redis that restarted")
 	c.MarkFlagsMutuallyExclusive("resume", "shards", "merge")
+}
+
+// some is the flag that narrows an operation to a part of the store.
+func (p *paceFlags) some(c *cobra.Command) {
+	c.Flags().StringVar(&p.Prefix, "prefix", "", "only keys that begin with this, such as those of a tenant")
 }
 
 // rates is the flags but for the place.
@@ -165,6 +171,7 @@ type writeFlags struct {
 	paceFlags
 	writers, unit int
 	kinds         []string
+	keys          []string // to look up, in place of a scan
 	follow        bool
 }
 
@@ -184,7 +191,7 @@ func (w *writeFlags) flags(c *cobra.Command) {
 }
 
 func (w *writeFlags) options() upkeep.WriteOptions {
-	o := upkeep.WriteOptions{Options: w.Options, Apply: w.apply, Follow: w.follow, Writers: w.writers, Unit: w.unit}
+	o := upkeep.WriteOptions{Options: w.Options, Apply: w.apply, Follow: w.follow, Keys: w.keys, Writers: w.writers, Unit: w.unit}
 	for _, kind := range w.kinds {
 		o.Kinds = append(o.Kinds, upkeep.Kind(kind))
 	}

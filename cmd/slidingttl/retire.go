@@ -27,20 +27,18 @@ a death like any other. Keys are those of the SDK, without the prefix of a store
 Records of middleware/session and its indexes are left alone unless --kinds names them.`,
 		Example: `  slidingttl retire "redis://cache1?prefix=link:" --keys stolen.txt --apply`,
 		RunE: func(c *cobra.Command, args []string) (err error) {
-			o.Keys = args[1:]
 			if list != "" {
-				keys, err := a.keysIn("--keys", list)
-				if err != nil {
+				if write.keys, err = a.keysIn("--keys", list); err != nil {
 					return err
 				}
-				o.Keys = append(o.Keys, keys...)
 			}
-			if (len(o.Keys) > 0) == (o.Prefix != "") {
+			write.keys = append(write.keys, args[1:]...)
+			if (len(write.keys) > 0) == (write.Prefix != "") {
 				return fmt.Errorf("%w: must have a KEY or --keys with at least one, or else a --prefix", errUsage)
 			}
-			what := fmt.Sprintf("%d keys", len(o.Keys))
-			if o.Prefix != "" {
-				what = fmt.Sprintf("all keys that begin with %q", o.Prefix)
+			what := fmt.Sprintf("%d keys", len(write.keys))
+			if write.Prefix != "" {
+				what = fmt.Sprintf("all keys that begin with %q", write.Prefix)
 			}
 			w := work{uri: args[0], pace: &write.paceFlags}
 			w.ask = fmt.Sprintf("About to END the lives of the records of %s: %s.", args[0], what)
@@ -52,7 +50,6 @@ Records of middleware/session and its indexes are left alone unless --kinds name
 	}
 	write.flags(c)
 	f := c.Flags()
-	f.StringVar(&o.Prefix, "prefix", "", "all keys that begin with this")
 	f.StringVar(&list, "keys", "", "the keys in this `file`, one a line, or as --errors names them; - is the standard input")
 	write.MaxSkew = time.Minute
 	f.Var((*period)(&write.MaxSkew), "max-skew", "how far apart the clocks of the processes that use the records may be")

@@ -34,7 +34,7 @@ func TestEraseLifeTable(t *testing.T) {
 	}
 	erase := func(apply bool, keys []string, erased, ended, later int64) {
 		t.Helper()
-		o := upkeep.EraseOptions{WriteOptions: upkeep.WriteOptions{Apply: apply}, Keys: keys}
+		o := upkeep.EraseOptions{WriteOptions: upkeep.WriteOptions{Apply: apply, Keys: keys}}
 		if keys == nil {
 			o.Prefix = "user:42:"
 		}
@@ -112,7 +112,7 @@ func TestEraseOutsideIndex(t *testing.T) {
 	}
 	d := tbl.again(t, &Options{ScanIndex: index})
 	for i, want := range []int64{2, 2, 0} {
-		r, err := upkeep.Erase[session](ctx, d, &upkeep.EraseOptions{WriteOptions: upkeep.WriteOptions{Apply: i > 0}, Prefix: "user:42:"})
+		r, err := upkeep.Erase[session](ctx, d, &upkeep.EraseOptions{WriteOptions: upkeep.WriteOptions{Apply: i > 0, Options: upkeep.Options{Prefix: "user:42:"}}})
 		if err != nil || r.Erased != want {
 			t.Errorf("%+v, %v; want %d", r, err, want)
 		}

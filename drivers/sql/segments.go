@@ -15,13 +15,22 @@ const maxSegments = 1000
 // Segments implements driver.Scanner, with up to 1,000 segments of equal size. For more than one it
 // counts the rows and walks the key's index once.
 func (t *table) Segments(ctx context.Context, n int) ([]driver.Cursor, error) {
+	return t.segments(ctx, n, span{})
+}
+
+// segments splits r.
+func (t *table) segments(ctx context.Context, n int, r span) ([]driver.Cursor, error) {
 	if err := driver.CheckScan("segments", n); err != nil {
 		return nil, err
 	}
 	n = min(n, maxSegments)
-	var rows, r = 0, span{}
+	var rows int
 	if n > 1 {
-		if _, err := firstRow(ctx, t.pool, "SELECT COUNT(*) FROM "+t.quoted(), nil, []any{&rows}); err != nil {
+		where, args, err := t.where(r)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := firstRow(ctx, t.pool, t.dialect.bind("SELECT COUNT(*) FROM "+t.quoted()+where), args, []any{&rows}); err != nil {
 			return nil, t.failed(ctx, err)
 		}
 	}
@@ -43,7 +52,7 @@ func (t *table) Segments(ctx context.Context, n int) ([]driver.Cursor, error) {
 		}
 		r.To = newBound(key.args)
 		cursors = append(cursors, driver.EncodeCursor(r))
-		r = span{After: r.To}
+		r.After, r.To = r.To, nil
 	}
 	return append(cursors, driver.EncodeCursor(r)), ctx.Err()
 }
@@ -100,9 +109,15 @@ func (b bound) columns(n int) (columns []any, ok bool) {
 type span struct {
 	After bound `json:"after,omitempty"` // nil: from the start
 	To    bound `json:"to,omitempty"`    // nil: to the end
+
+	Prefix string `json:"prefix,omitempty"` // of all its keys
 }
 
 func (t *table) where(r span) (where string, args []any, err error) {
+	if r.Prefix != "" {
+		text, arg := t.beginsWith(r.Prefix)
+		where, args = " AND "+text, []any{arg}
+	}
 	for _, end := range []struct {
 		key  bound
 		sign string

@@ -3,6 +3,7 @@ package upkeep
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -118,15 +119,15 @@ func (a *adopter[T]) adopt(ctx context.Context, r *record) (one AdoptReport, err
 		if err := judgeKey(a.d, r.Key); err != nil {
 			return one, err // a record that the driver cannot name fails, and its key is reported
 		}
+		if errors.Is(r.Problem, driver.ErrNotFound) {
+			one.note(vanished, 0)
+			return one, nil
+		}
 		one.Malformed, one.Problems = 1, map[string]int64{reason(r.Problem): 1}
 		return one, nil
 	case r.CreatedAt != 0:
 		one.Already = 1
 		return one, nil
-	}
-	if kept, err := a.writer.spared(ctx, r); err != nil || kept {
-		one.Kept = 1
-		return one, err
 	}
 	t, err := a.judge.terms(r.Key)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// DyingOptions adjusts Dying, which refuses Shards, Save and Resume.
+// DyingOptions adjusts Dying, which refuses Shards, Save, Resume and Prefix.
 type DyingOptions struct {
 	Options
 
@@ -122,8 +122,8 @@ func Dying(ctx context.Context, s driver.Scanner, within time.Duration, opts *Dy
 }
 
 func (o *DyingOptions) validate() error {
-	if o.Shards > 0 || o.Save != nil || o.Resume != nil {
-		return invalid("Options", "with Shards, Save or Resume", "must not be set: Dying cannot be resumed or split")
+	if o.Shards > 0 || o.Save != nil || o.Resume != nil || o.Prefix != "" {
+		return invalid("Options", "with Shards, Save, Resume or Prefix", "must not be set: Dying cannot be resumed or split")
 	}
 	return cmp.Or(o.Options.validate(), atLeastZero("DyingOptions.Limit", &o.Limit, 10000))
 }

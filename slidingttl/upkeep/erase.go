@@ -1,21 +1,19 @@
 package upkeep
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"sync"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// EraseOptions says what Erase removes. Exactly one of Keys and Prefix is set.
+// EraseOptions says what Erase removes. It has Keys or a Prefix.
 type EraseOptions struct {
 	WriteOptions
-	Keys   []string // looked up one by one
-	Prefix string   // of keys: all records are scanned
 
 	// Found is called with the keys of records that are about to be removed, before they are,
 	// one call at a time. Its error ends the operation. Nil: nobody is told.
@@ -27,10 +25,7 @@ type EraseOptions struct {
 }
 
 func (o *EraseOptions) validate() error {
-	if (len(o.Keys) > 0) == (o.Prefix != "") {
-		return invalid("EraseOptions", "both or none of Keys and Prefix", "must have one of them")
-	}
-	return o.WriteOptions.validate()
+	return cmp.Or(o.WriteOptions.validate(), o.named("EraseOptions"))
 }
 
 // EraseReport is the result of an Erase.
@@ -105,7 +100,6 @@ func Erase[T any](ctx context.Context, d Store[T], opts *EraseOptions) (*EraseRe
 		}
 		return r, err
 	}
-	o.Keys = slices.Compact(slices.Sorted(slices.Values(o.Keys)))
 	what := driver.Erasure{Keys: o.Keys, Prefix: o.Prefix}
 	var scanner driver.Scanner = d
 	more, _ := driver.As[driver.Eraser](d)
@@ -115,20 +109,13 @@ func Erase[T any](ctx context.Context, d Store[T], opts *EraseOptions) (*EraseRe
 			raw = whole
 		}
 	}
-	if len(o.Keys) > 0 {
-		if raw == nil {
-			return nil, errNoLookUp()
-		}
-		scanner = lookUp{raw, o.Keys}
-	}
 	var mu sync.Mutex // held by calls of Found
 	visit := func(ctx context.Context, _ int, page []driver.Scanned, into *EraseReport) error {
 		page = slices.DeleteFunc(page, func(s driver.Scanned) bool {
-			has := what.Has(s.Key)
-			if has && s.Other {
+			if s.Other {
 				into.Others++
 			}
-			return !has || s.Other
+			return s.Other || errors.Is(s.Problem, driver.ErrNotFound)
 		})
 		if o.Found != nil && len(page) > 0 {
 			keys := make([]string, len(page))
@@ -145,11 +132,8 @@ func Erase[T any](ctx context.Context, d Store[T], opts *EraseOptions) (*EraseRe
 		w.fails.walked.Add(int64(len(page)))
 		return forEach(ctx, w, recordsOf(page), into, true, one)
 	}
-	about := fmt.Sprintf("%s, apply %v", choice(o.Keys, o.Prefix), o.Apply)
-	j := job[EraseReport, *EraseReport]{name: "erase", about: about, opts: o.Options, cost: w.cost, wrote: w.tried.Load, visit: visit}
-	j.redo = func(ctx context.Context, pending []record, into *EraseReport) error {
-		return redo(ctx, w, pending, into, one)
-	}
+	j := writing("erase", fmt.Sprintf("apply %v", o.Apply), &o.WriteOptions, w, one)
+	j.visit = visit
 	var ended, later int64
 	if more != nil {
 		if ended, later, err = more.EraseEnded(ctx, what, false); err != nil {
@@ -185,39 +169,3 @@ func look[T any](ctx context.Context, d Store[T], o EraseOptions, r *EraseReport
 
 // String returns the report as several lines of text.
 func (r *EraseReport) String() string { return r.tallies().text(&r.Totals) }
-
-// lookUp is a Scanner that looks up keys one by one.
-type lookUp struct {
-	store driver.RawReader
-	keys  []string
-}
-
-func (l lookUp) Segments(context.Context, int) ([]driver.Cursor, error) {
-	return []driver.Cursor{"0"}, nil
-}
-
-func (l lookUp) Scan(ctx context.Context, from driver.Cursor, limit int) (page driver.Page, err error) {
-	at, err := strconv.Atoi(string(from))
-	for ; err == nil && at < len(l.keys) && limit > 0; at, limit = at+1, limit-1 {
-		var raw driver.Raw
-		raw, err = l.store.Raw(ctx, l.keys[at])
-		switch {
-		case err == nil:
-			page.Records = append(page.Records, driver.Scanned{Key: l.keys[at], Meta: raw.Meta, Size: len(raw.Value)})
-		case errors.Is(err, driver.ErrNotFound):
-			err = nil
-		case errors.Is(err, driver.ErrInvalid): // no record of this layout can have that key, or it is none
-			refused, is := errors.AsType[*driver.InvalidError](err)
-			if is && refused.Field == "record" {
-				page.Records = append(page.Records, driver.Scanned{Key: l.keys[at], Other: true})
-			} else {
-				page.Passed++
-			}
-			err = nil
-		}
-	}
-	if at < len(l.keys) {
-		page.Next = driver.Cursor(strconv.Itoa(at))
-	}
-	return page, err
-}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl"
@@ -185,6 +186,9 @@ func Harvest(ctx context.Context, d Harvested, p slidingttl.Policy, opts *Harves
 func (o *HarvestOptions) validate() error {
 	if o.Shards > 0 {
 		return invalid("Options.Shards", fmt.Sprint(o.Shards), "must be zero: a harvest has one Until")
+	}
+	if o.Prefix != "" {
+		return invalid("Options.Prefix", strconv.Quote(o.Prefix), "must be empty: a harvest has one Until for all keys")
 	}
 	return cmp.Or(
 		o.Options.validate(),

@@ -56,7 +56,7 @@ func kindOf(key string) Kind {
 // kind, so the record is read too.
 func (w *writer) spared(ctx context.Context, r *record) (bool, error) {
 	kind := kindOf(r.Key)
-	if kind == Plain || slices.Contains(w.kinds, kind) {
+	if w.all || kind == Plain || slices.Contains(w.kinds, kind) {
 		return false, nil
 	}
 	if w.raw == nil {

@@ -78,7 +78,7 @@ type mender[T any] struct {
 
 // mend corrects r, and returns a report of this record.
 func (m *mender[T]) mend(ctx context.Context, r *record) (one MendReport, err error) {
-	wrong := r.Problem != nil || r.Fault != "" || m.judge.implausible(r.Life, m.judge.now()) != ""
+	wrong := r.Problem != nil && !errors.Is(r.Problem, driver.ErrNotFound) || r.Fault != "" || m.judge.implausible(r.Life, m.judge.now()) != ""
 	if wrong {
 		if kept, err := m.writer.spared(ctx, r); err != nil || kept {
 			one.Kept = 1
@@ -86,6 +86,9 @@ func (m *mender[T]) mend(ctx context.Context, r *record) (one MendReport, err er
 		}
 	}
 	switch {
+	case errors.Is(r.Problem, driver.ErrNotFound):
+		one.note(vanished, 0)
+		return one, nil
 	case r.Problem == nil && m.judge.implausible(r.Life, m.judge.now()) != "":
 		return m.mendUnit(ctx, r)
 	case r.Problem == nil && (r.Fault == "" || m.driver == nil):

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 
@@ -17,6 +18,10 @@ type Options struct {
 	// PolicyFor returns the policy of a key if tenants differ, in place of the operation's
 	// policy. Nil: one policy for all.
 	PolicyFor func(key string) slidingttl.Policy
+
+	// Prefix is the beginning of the keys to visit. Other records count as Passed. Harvest and Dying,
+	// whose callers keep one position for all keys, refuse it. Empty: all keys.
+	Prefix string
 
 	// Now is the time. Nil: the driver's clock if it has one, else time.Now.
 	Now func() time.Time
@@ -99,6 +104,10 @@ type WriteOptions struct {
 	// Apply writes. Without it the report says what the operation would write.
 	Apply bool
 
+	// Keys are the keys that Adopt, Mend, Retire and Erase look up one by one, in place of a scan, such as
+	// those that were reported to Failed. It excludes Prefix. Nil: all keys.
+	Keys []string
+
 	// Kinds are the kinds of record that Adopt, Mend, Reap and Retire write besides plain ones. Others are
 	// left alone, and counted.
 	Kinds []Kind
@@ -159,6 +168,9 @@ func (o *Options) validate() error {
 }
 
 func (o *WriteOptions) validate() error {
+	if o.Keys = slices.Compact(slices.Sorted(slices.Values(o.Keys))); len(o.Keys) > 0 && o.Prefix != "" {
+		return invalid("WriteOptions.Keys", fmt.Sprint(len(o.Keys), " keys"), "must be none with Options.Prefix")
+	}
 	for _, k := range o.Kinds {
 		if k != Session && k != Index {
 			return invalid("WriteOptions.Kinds", strconv.Quote(string(k)), "must be session or index")
@@ -169,6 +181,14 @@ func (o *WriteOptions) validate() error {
 		atLeastZero("WriteOptions.Writers", &o.Writers, 16),
 		atLeastZero("WriteOptions.Unit", &o.Unit, 1024),
 	)
+}
+
+// named returns an error unless o has Keys or a Prefix.
+func (o *WriteOptions) named(options string) error {
+	if len(o.Keys) == 0 && o.Prefix == "" {
+		return invalid(options, "neither Keys nor Prefix", "must have one of them")
+	}
+	return nil
 }
 
 // clockOf returns the clock that records of s are judged by.

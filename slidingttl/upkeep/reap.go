@@ -33,6 +33,9 @@ type ReapOptions struct {
 }
 
 func (o *ReapOptions) validate() error {
+	if len(o.Keys) > 0 {
+		return invalid("ReapOptions.Keys", fmt.Sprint(len(o.Keys), " keys"), "must be none: a look-up does not tell what the store retains")
+	}
 	return cmp.Or(o.WriteOptions.validate(), atLeastZero("ReapOptions.Grace", &o.Grace, time.Hour))
 }
 
@@ -140,12 +143,6 @@ func (r *reaper[T]) reap(ctx context.Context, s *record) (one ReapReport, err er
 			counted = &one.Left
 		}
 		return m.Life, false, nil
-	}
-	if _, due, _ := plan(s.Meta); due {
-		if kept, err := r.writer.spared(ctx, s); err != nil || kept {
-			one.Kept = 1
-			return one, err
-		}
 	}
 	what, err := r.writer.writeUnlessChanged(ctx, s, plan, func(was driver.Meta, _ driver.Life) error {
 		// A driver's condition needs a live record, so judge it at its last live instant.

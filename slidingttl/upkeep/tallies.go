@@ -128,5 +128,7 @@ func (m *Written) note(o outcome, units int64) {
 		m.Locked++
 	case races:
 		m.Races++
+	case kept:
+		m.Kept++
 	}
 }

@@ -43,7 +43,7 @@ func (s *sheet) totals(t *Totals) {
 	}
 	s.line("%s", line)
 	if t.Passed > 0 {
-		s.line("%s passed over: of another type, or under keys that this layout does not make", thousands(t.Passed))
+		s.line("%s passed over: of another type, or under other keys", thousands(t.Passed))
 	}
 	if t.Waiting > 0 {
 		s.line("%s not tried to the end, and perhaps written: a resumed run tries them first", thousands(t.Waiting))

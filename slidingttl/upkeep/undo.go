@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"math"
 	"slices"
@@ -63,7 +64,11 @@ func Undo[T any](ctx context.Context, d Store[T], changes io.ReaderAt, opts *Wri
 	if err != nil {
 		return nil, err
 	}
+	if len(o.Keys) > 0 {
+		return nil, invalid("WriteOptions.Keys", fmt.Sprint(len(o.Keys), " keys"), "must be none: the changes have the keys")
+	}
 	u := &undoer[T]{d: d, judge: judgeOf(d, &o.Options), writer: newWriter(d, &o)}
+	u.writer.all = true
 	lines := &changesOf{file: changes, parts: make(map[int]*changed), read: make(map[string][]Change)}
 	j := writing("undo", "apply "+strconv.FormatBool(o.Apply), &o, u.writer, u.undo)
 	j.visit = func(ctx context.Context, _ int, page []driver.Scanned, into *UndoReport) error {
@@ -120,6 +125,19 @@ func (u *undoer[T]) undo(ctx context.Context, r *record) (one UndoReport, err er
 	}
 	one.note(what, u.writer.units(r.Size))
 	return one, nil
+}
+
+// look reads the record under r.Key.
+func (w *writer) look(ctx context.Context, r *record) error {
+	var raw driver.Raw
+	err := retry(ctx, func() (err error) {
+		raw, err = w.raw.Raw(ctx, r.Key)
+		return err
+	})
+	if err == nil {
+		r.Meta, r.Problem, r.Size = raw.Meta, raw.Problem, len(raw.Value)
+	}
+	return err
 }
 
 // changesOf is a driver.Scanner over the keys of changes. A key may have several lines, anywhere in

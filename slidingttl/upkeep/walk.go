@@ -25,7 +25,7 @@ type Totals struct {
 	Runs int `json:"runs"`
 
 	// Passed counts the items in the store that are no records of this layout: they have
-	// another type, or keys that the layout does not make.
+	// another type, or keys that the layout does not make or that lack Options.Prefix.
 	Passed int64 `json:"passed,omitempty"`
 
 	// Failed counts the records that could not be read or written, and were not changed.
@@ -95,6 +95,7 @@ type job[R any, S state[R]] struct {
 	name  string
 	about string
 	opts  Options
+	keys  []string // to look up; nil: a scan
 	cost  *pace
 	// pick chooses the segments to visit, of split ones; nil: all.
 	into int
@@ -149,6 +150,11 @@ func (w *walk[R, S]) all() *R {
 
 // run visits s and returns the results, also together with an error.
 func (j job[R, S]) run(ctx context.Context, s driver.Scanner) (R, error) {
+	s, named, err := chosen(s, j.keys, j.opts.Prefix)
+	if err != nil {
+		return *new(R), err
+	}
+	j.about = named + j.about
 	w := &walk[R, S]{
 		job:     j,
 		scanner: s,
@@ -170,7 +176,7 @@ func (j job[R, S]) run(ctx context.Context, s driver.Scanner) (R, error) {
 	}
 	w.before = S(&w.found).Sum().Seconds
 	S(&w.found).Sum().Runs++
-	err := w.walk(ctx)
+	err = w.walk(ctx)
 	if err == nil {
 		err = w.again(ctx)
 	}

@@ -28,6 +28,7 @@ const (
 	vanished                // removed, dead or replaced before the write
 	locked                  // by another client
 	races                   // lost more races than a write may lose
+	kept                    // of a kind that the operation does not write
 )
 
 // lostRaces bounds the races with live traffic that the write of one record may lose.
@@ -45,6 +46,7 @@ type writer struct {
 	fails  *failures
 	raw    driver.RawReader // nil: the driver has none
 	kinds  []Kind           // that are written besides plain ones
+	all    bool             // every kind is written
 	tried  atomic.Int64
 	landed atomic.Int64 // where nothing is written, records that did not fail
 }
@@ -115,7 +117,11 @@ func (r *record) UnmarshalJSON(text []byte) error {
 		return err
 	}
 	*r = record{driver.Scanned{Key: string(p.Key), Meta: p.Meta, Size: p.Size, HeldUntil: p.Held, Fault: p.Fault}, p.Meant, p.Unknown, p.Changes, 0, false}
-	if p.Problem != "" {
+	switch p.Problem {
+	case "":
+	case reason(driver.ErrNotFound):
+		r.Problem = driver.ErrNotFound
+	default:
 		r.Problem = &driver.InvalidError{Field: "record", Value: "read before", Rule: p.Problem}
 	}
 	return nil
@@ -264,6 +270,7 @@ func writing[R any, S state[R]](name, about string, o *WriteOptions, w *writer, 
 		name:  name,
 		about: about,
 		opts:  o.Options,
+		keys:  o.Keys,
 		cost:  w.cost,
 		wrote: w.tried.Load,
 		visit: func(ctx context.Context, _ int, page []driver.Scanned, into S) error {
@@ -291,6 +298,9 @@ func (w *writer) writeUnlessChanged(ctx context.Context, r *record, plan func(dr
 		}
 		if err != nil || !due {
 			return nothing, err
+		}
+		if spared, err := w.spared(ctx, r); err != nil || spared {
+			return kept, err
 		}
 		if !w.apply {
 			w.tried.Add(1)
