@@ -59,7 +59,9 @@ type Options[T any] struct {
 	// Touch, and a Strict store, wait to the end.
 	TouchWait time.Duration
 
-	// TouchTimeout bounds one touch, which has a context of its own. Zero: 5 s.
+	// TouchTimeout bounds one touch, which has a context of its own. While the store refuses
+	// touches, the one that is tried gets a minute at most, so that a long timeout does not keep
+	// the others waiting after the store has recovered. Zero: 5 s.
 	TouchTimeout time.Duration
 
 	// Strict makes a read fail when its touch failed. By default the read returns its value,

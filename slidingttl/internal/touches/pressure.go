@@ -18,6 +18,7 @@ type pressure struct {
 	back     int       // landings when the store last recovered
 	since    time.Time // when Failing began
 	trouble  time.Time // last late or failed touch
+	probe    *touch    // what tries the failing store
 	probed   time.Time // last try while Failing
 }
 

@@ -15,6 +15,11 @@ const (
 	leastRest    = 50 * time.Millisecond // for a record that is about to die
 )
 
+const (
+	mostProbeWait = time.Second // from the start of one try of a failing store to the next
+	mostProbe     = time.Minute // how long one takes, even if Timeout is longer
+)
+
 // enqueue puts the waiting touch n into the queue, as queued or resting. If the queue is full, it
 // sheds the touch farthest from death, perhaps n itself.
 func (t *Touches) enqueue(n *touch, s state) {
@@ -107,8 +112,13 @@ func (t *Touches) dispatch() {
 				return // wait for the store only as long as one touch takes
 			}
 		case t.pressure.Failing:
-			if wait = t.Timeout/8 - time.Since(t.pressure.probed); wait <= 0 {
-				t.pressure.probed = time.Now()
+			if t.pressure.probe != nil {
+				return
+			}
+			if wait = min(t.Timeout/8, mostProbeWait) - time.Since(t.pressure.probed); wait <= 0 {
+				if t.pressure.probed = time.Now(); n.of.running == nil {
+					t.pressure.probe = n
+				}
 			}
 		case rest > 0:
 			wait = rest

@@ -29,6 +29,7 @@ type touch struct {
 	landings  int                                        // pressure.landings when it began
 	readFirst bool                                       // Was may be stale: read again before the touch
 	waited    bool                                       // it has been in the queue
+	most      time.Duration                              // how long it may run
 	probe     bool                                       // it tests a failing store for Close or Flush
 	late      bool                                       // it has run longer than reads wait
 }
@@ -118,6 +119,9 @@ func (t *Touches) start(n *touch) {
 	t.leave(n)
 	n.state, n.of.running = running, n
 	n.landings, n.probe = t.pressure.landings, t.pressure.Failing && t.inHurry()
+	if n.most = t.Timeout; t.pressure.Failing {
+		n.most = min(n.most, mostProbe)
+	}
 	t.limits.add(n, 1)
 	go t.run(n)
 }
@@ -134,7 +138,7 @@ var ErrExited = errors.New("a caller's function ended the goroutine")
 
 func (t *Touches) run(n *touch) {
 	deepen(0)
-	ctx, cancel := context.WithTimeout(n.ctx, t.Timeout)
+	ctx, cancel := context.WithTimeout(n.ctx, n.most)
 	defer cancel()
 	defer context.AfterFunc(t.stop, cancel)()
 	if t.Wait > 0 {
@@ -255,6 +259,9 @@ func (t *Touches) end(n *touch, o Outcome) {
 	}
 	if !t.halted && n.of.running == nil && len(n.of.pending) == 0 {
 		delete(t.keys, n.Key)
+	}
+	if n == t.pressure.probe {
+		t.pressure.probe = nil
 	}
 	n.state, n.outcome = ended, o
 	close(n.done)

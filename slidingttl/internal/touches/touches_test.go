@@ -1,9 +1,11 @@
 package touches
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
 	"slices"
 	"sync/atomic"
@@ -18,6 +20,8 @@ import (
 )
 
 var minute = rules.New(policy.Policy{IdleGrace: time.Minute, MaxLifetime: time.Hour}, time.Millisecond, time.Second, false)
+
+var hourly = rules.New(policy.Policy{IdleGrace: time.Hour, MaxLifetime: 24 * time.Hour}, time.Millisecond, time.Second, false)
 
 // fixture is touches whose writes and reads the test decides and counts.
 type fixture struct {
@@ -46,12 +50,14 @@ func newFixture(c Config) *fixture {
 		return *f.stored.Load(), minute, nil
 	}
 	c.Changed, c.Clock, c.Tally, c.Memo = func(State) {}, wallClock{}, new(tally.Tally), NewMemo(64)
-	c.Timeout, c.Wait, c.MaxSkew = 5*time.Second, 100*time.Millisecond, time.Second
-	if c.Queue == 0 {
-		c.Queue = 100
-	}
+	c.Wait, c.MaxSkew = 100*time.Millisecond, time.Second
+	c.Timeout, c.Queue = cmp.Or(c.Timeout, 5*time.Second), cmp.Or(c.Queue, 100)
 	f.Touches = New(c)
 	return f
+}
+
+func bubble(f func(*testing.T)) func(*testing.T) {
+	return func(t *testing.T) { synctest.Test(t, f) }
 }
 
 // record is one of the bubble's first instant, with left to live.
@@ -173,6 +179,63 @@ func TestFlushEndsRests(t *testing.T) {
 			t.Errorf("Flush: %v after %v", err, time.Since(began))
 		}
 	})
+}
+
+// A failing store is tried by one touch at a time. Whatever Timeout is, a store that refuses is tried
+// again within a second, and one that hangs within a minute.
+func TestProbes(t *testing.T) {
+	for _, timeout := range []time.Duration{time.Second, 5 * time.Second, time.Minute, time.Hour, math.MaxInt64} {
+		t.Run(timeout.String(), bubble(func(t *testing.T) {
+			f := newFixture(Config{Timeout: timeout, Background: true})
+			var hangs, works atomic.Bool
+			var under, most, sent atomic.Int64
+			f.Write = func(ctx context.Context, _ string, was driver.Meta, _ driver.Life, _ driver.Instant) (driver.Version, error) {
+				sent.Add(1)
+				most.Store(max(most.Load(), under.Add(1)))
+				defer under.Add(-1)
+				if hangs.Load() {
+					<-ctx.Done()
+				}
+				if !works.Load() {
+					return 0, errDown
+				}
+				return was.Version + 1, nil
+			}
+			began, pending := time.Now(), 100
+			m := record(20 * time.Minute)
+			var a Access
+			f.Read = func(context.Context, string) (driver.Meta, *rules.Rules, error) { return m, hourly, nil }
+			for i := range pending {
+				if !f.Due(&a, began, fmt.Sprint(i), m, hourly, driver.Life{}, 0) {
+					t.Fatal("no touch is due")
+				}
+				f.TouchOrQueue(t.Context(), &a, nil, false)
+				synctest.Wait()
+			}
+			during := func(d time.Duration) (int64, int64) {
+				sent.Store(0)
+				most.Store(under.Load())
+				time.Sleep(d)
+				return sent.Load(), most.Load()
+			}
+			if n, most := during(20500 * time.Millisecond); n < 20 || most > 1 {
+				t.Errorf("a store that refuses was tried %d times in 20.5 s, by %d at once", n, most)
+			}
+			hangs.Store(true)
+			if n, most := during(3 * time.Minute); n < 3 || most > 1 {
+				t.Errorf("a store that hangs was tried %d times in 3 min, by %d at once", n, most)
+			}
+			hangs.Store(false)
+			works.Store(true)
+			during(time.Minute + time.Second)
+			if state, _, _ := f.Now(); state.Failing {
+				t.Error("the breaker is open")
+			}
+			if err := f.Flush(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}))
+	}
 }
 
 // A hook that hangs holds one goroutine, however many touches are shed meanwhile, and of those after
