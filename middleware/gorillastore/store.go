@@ -139,7 +139,7 @@ func tokenOf(r *http.Request, name string) string {
 //
 // Errors: *ConflictError, session.ErrEnded, gob's, one that matches slidingttl.ErrInvalid where
 // the values are over Options.Sessions.MaxData or Login says what is not valid, the store's. With
-// an error no change is written and no cookie is sent.
+// an error other than slidingttl.ErrAmbiguous no change is written and no cookie is sent.
 func (s *Store) Save(r *http.Request, w http.ResponseWriter, v *gorilla.Session) error {
 	visit := s.visits.of(v)
 	foreign := visit == nil

@@ -22,7 +22,9 @@
 // several tokens has no session. A response brings a new token in the header metadata
 // "session-token". If that is empty, the client must forget its token. If a call fails, or its
 // handler sent the header by grpc.SendHeader, the token is in the trailer. A stream's trailer comes
-// at its end: call SendHeader of the stream itself, whose header has the token. So a client's retry policy makes
+// at its end: call SendHeader of the stream itself, whose header has the token. With
+// Options.RenewEvery a stream that lasts longer than Options.RenewGrace has to, for other calls of its client
+// show the former token meanwhile. So a client's retry policy makes
 // a call again that logged in or out and then failed. A call that renewed the token and then failed has
 // it in the header and is not made again: the next attempt would be given no token.
 // The header of a stream is sent

@@ -5,11 +5,17 @@ import (
 	"strings"
 )
 
-// writeLines writes the session's lines into the header, before it leaves. failed: ErrorHandler has
+// writeLines writes the session's lines into the header, once, before it leaves. failed: ErrorHandler has
 // to answer; nil: it has not.
 func (q *request[T]) writeLines(status int) (failed error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if q.sent {
+		return nil // written after a panic, which the code around answers through the same writer
+	}
+	if q.longer && q.given == nil && q.now != nil && !renewed(q.now) {
+		q.given = q.m.give(q.now)
+	}
 	q.sent, q.blind = true, !q.used && status != http.StatusSwitchingProtocols
 	header := q.w.Header()
 	if q.used {

@@ -86,7 +86,7 @@
 //
 // __Host-session; Secure; HttpOnly; SameSite=Lax; Path=/. It lasts until the browser
 // closes or, for a remembered session, until the absolute timeout, and is sent only
-// when it changes. A response that sets it has Cache-Control: no-store. A response
+// when it changes, and once more when a release with a longer Options.Remember prolongs the session. A response that sets it has Cache-Control: no-store. A response
 // to a request that looked at the session has Vary: Cookie and, unless the handler
 // chose a Cache-Control and if there was a session, no-store. A cookie that
 // is malformed, of another length or present twice counts as none and costs no
@@ -136,7 +136,8 @@
 //
 // A request whose session could not be read is answered by Options.ErrorHandler, by
 // default 503 without details and a line in Options.Logger, in place of what the
-// handler writes from then on; the handler need only return. The store is asked once
+// handler writes from then on; the handler need only return. A store that has not answered
+// that read within 5 s counts as down, where the request's context does not end before. The store is asked once
 // a request. With Options.Anonymous such a visitor has no
 // session instead. An Update, Login, Renew or Destroy that cannot write says so to
 // the handler.
@@ -148,5 +149,5 @@
 // outlasts the sessions in it, whatever policies later releases have: the first access by a
 // longer policy extends the index, and only then the session. A policy that is shorter does not
 // shorten an index. Revoke, RevokeAll and Destroy also end a session that the policies here
-// have ended and those of another release have not.
+// have ended and those of another release have not. So does a Login by its token.
 package session

@@ -30,9 +30,6 @@ func (m *Manager[T]) Destroy(ctx context.Context) (err error) {
 		return err
 	}
 	was, _, err := q.ending(ctx)
-	if err == nil && was == nil {
-		was, err = m.elsewhere(ctx, q)
-	}
 	if err != nil {
 		return err
 	}
@@ -79,6 +76,9 @@ var errChanged = errors.New("changed")
 // bury replaces the session e by a mark of its end and returns the former record. ErrEnded:
 // it had ended already. errChanged, only with replacedBy: it has other data than e.
 func (m *Manager[T]) bury(ctx context.Context, key string, e *driver.Entry[Record], replacedBy []byte, why Reason) (was Record, err error) {
+	mark := func() Record {
+		return Record{Kind: ended, ChangedAt: driver.Floor(m.store.Now()), ReplacedBy: replacedBy}
+	}
 	_, err = m.store.UpdateEntry(ctx, key, *e, func(r Record) (Record, error) {
 		if was = r; r.Kind != live {
 			return r, ErrEnded
@@ -86,11 +86,17 @@ func (m *Manager[T]) bury(ctx context.Context, key string, e *driver.Entry[Recor
 		if replacedBy != nil && !bytes.Equal(r.Data, e.Value.Data) {
 			return r, errChanged // the mark lets others into the new session, whose data must be whole by then
 		}
-		return Record{Kind: ended, ChangedAt: driver.Floor(m.store.Now()), ReplacedBy: replacedBy}, nil
+		return mark(), nil
 	})
 	if errors.Is(err, slidingttl.ErrNotFound) {
-		// It is dead here, and may live for another server. No request here has it, so it leaves no mark.
-		if err = m.store.Delete(ctx, key); err == nil {
+		// It is dead here, and may live for another server, which has requests of it under way.
+		there, failed := m.stored.Peek(ctx, key)
+		if failed == nil && there.Value.Kind == live {
+			was, failed = there.Value, m.store.Insert(ctx, key, mark())
+		} else if failed == nil {
+			failed = ErrEnded
+		}
+		if err = failed; errors.Is(err, slidingttl.ErrNotFound) || errors.Is(err, slidingttl.ErrExists) {
 			err = ErrEnded
 		}
 	}

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -74,8 +75,18 @@ type DataError struct {
 	Err error
 }
 
-// Error implements error.
-func (e *DataError) Error() string { return fmt.Sprintf("session: %s data: %v", e.Op, e.Err) }
+// Error implements error. Its text has nothing of the data, which Err's may have.
+func (e *DataError) Error() string {
+	why := fmt.Sprintf("%T", e.Err)
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](e.Err); ok {
+		why = fmt.Sprintf("field %q is no %v", wrong.Field, wrong.Type)
+	} else if wrong, ok := errors.AsType[*json.UnsupportedTypeError](e.Err); ok {
+		why = wrong.Error()
+	} else if wrong, ok := errors.AsType[*json.SyntaxError](e.Err); ok {
+		why = fmt.Sprintf("no JSON at byte %d", wrong.Offset)
+	}
+	return fmt.Sprintf("session: %s data: %s", e.Op, why)
+}
 
 // Unwrap returns encoding/json's error.
 func (e *DataError) Unwrap() error { return e.Err }

@@ -111,6 +111,101 @@ func TestErrorHandler(t *testing.T) {
 	}
 }
 
+// unanswering is a store that does not answer: its client tries again for as long as the context lasts.
+type unanswering struct{ driver.Driver[session.Record] }
+
+func (unanswering) Get(ctx context.Context, _ string) (driver.Entry[session.Record], error) {
+	<-ctx.Done()
+	return driver.Entry[session.Record]{}, ctx.Err()
+}
+
+// TestStoreDoesNotAnswer: a request without a deadline is answered though the store's client waits for ever.
+func TestStoreDoesNotAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, err := memory.New[session.Record](nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		var log bytes.Buffer
+		m, err := session.New[Data](unanswering{d}, &session.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close(context.Background())
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		r := httptest.NewRequestWithContext(ctx, "GET", "/", nil)
+		r.Header.Set("Cookie", "__Host-session="+strings.Repeat("0", 64))
+		w := httptest.NewRecorder()
+		begun := time.Now()
+		m.Middleware(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			var failed *session.Error
+			if _, err := m.Get(r.Context()); !errors.As(err, &failed) {
+				t.Errorf("Get: %v", err)
+			}
+		})).ServeHTTP(w, r)
+		if took := time.Since(begun); w.Code != http.StatusServiceUnavailable || took > 5*time.Second || !strings.Contains(log.String(), "503") {
+			t.Errorf("%d after %v; log %q", w.Code, took, log.String())
+		}
+	})
+}
+
+// TestLogHasNoData: data may be secret, and the text of its error holds nothing of it.
+func TestLogHasNoData(t *testing.T) {
+	type secrets struct {
+		At time.Time `json:"at"`
+		N  int       `json:"n"`
+	}
+	for _, stored := range []string{`{"at":"secret-4711"}`, `{"n":47114711}`, `{"n":4711e999}`, `{"n":"4711"}`, `[4711]`, `"4711"`} {
+		var log bytes.Buffer
+		s := newSite(t, nil)
+		m, err := session.New[secrets](s.driver, &session.Options{Now: s.clock.Now, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close(context.Background())
+		ctx := m.Load(t.Context(), s.login("", "ann"))
+		v, err := m.Get(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.store.put(t, v.ID, json.RawMessage(stored))
+		if _, err := m.Refresh(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(log.String(), "4711") {
+			t.Errorf("%s is logged: %s", stored, log.String())
+		}
+	}
+}
+
+// TestLinesAfterPanic: code around the middleware that answers for a panic through the middleware's own writer,
+// as echo's Recover does, sends the session's lines once.
+func TestLinesAfterPanic(t *testing.T) {
+	s := newSite(t, nil)
+	var inner http.ResponseWriter
+	h := s.sessions.Middleware(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		inner = w
+		if err := s.sessions.Update(r.Context(), func(d *Data) error { d.Count++; return nil }); err != nil {
+			t.Error(err)
+		}
+		panic("handler")
+	}))
+	w := httptest.NewRecorder()
+	func() {
+		defer func() {
+			if recover() != nil {
+				inner.WriteHeader(http.StatusInternalServerError)
+			}
+		}()
+		h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/", nil))
+	}()
+	if n := w.Header().Values("Set-Cookie"); w.Code != http.StatusInternalServerError || len(n) != 1 {
+		t.Errorf("%d, %d cookies", w.Code, len(n))
+	}
+}
+
 func TestFailedTouchIsSurvived(t *testing.T) {
 	var survived []error
 	s := newSite(t, &session.Options{Policy: halfHour, OnError: func(_ context.Context, err error) { survived = append(survived, err) }})

@@ -28,6 +28,7 @@ type request[T any] struct {
 	aged   bool   // the session's token was found due for renewal, and that was tried
 	used   bool   // the answer may depend on the session
 	given  *given // what the client is to be given with the header; nil: nothing
+	longer bool   // the session may live longer than the client was told to keep its token
 	sent   bool   // the header is on its way
 	blind  bool   // it left before the session was read, so caches may store the answer
 }
@@ -202,15 +203,26 @@ func (q *request[T]) set(now *current[T]) {
 	q.loaded, q.used, q.now, q.bad, q.ended = true, true, now, nil, false
 }
 
-// ending returns the session that a logout or a login ends: the request's, also if
-// its data does not decode; nil if it has none.
+// ending returns the session that a logout or a login ends: the request's, or one that lives for
+// another release only; nil if there is none. bad: its data is not the request's to see.
 func (q *request[T]) ending(ctx context.Context) (was *current[T], bad bool, err error) {
 	if was, err = q.load(ctx); was != nil || err != nil {
 		return was, false, err
 	}
 	q.mu.Lock()
+	was = q.bad
+	q.mu.Unlock()
+	if was == nil {
+		was, err = q.m.elsewhere(ctx, q)
+	}
+	return was, was != nil, err
+}
+
+// prolong has the client keep its token for as long as the session lives by the policies here.
+func (q *request[T]) prolong() {
+	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.bad, q.bad != nil, nil
+	q.longer = true
 }
 
 // has reports whether the session under key is the request's, read or not.

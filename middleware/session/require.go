@@ -40,7 +40,10 @@ func (m *Manager[T]) Require(login string) func(next http.Handler) http.Handler 
 // that Require sends visitors to or from the form of that page. It is fallback if there is none, or one that is not a
 // plain path of this site. An attacker may choose the value, so a site redirects to nothing else.
 func Next(r *http.Request, fallback string) string {
-	next := r.FormValue("next")
+	next := r.PostFormValue("next")
+	if next == "" {
+		next = r.URL.Query().Get("next")
+	}
 	u, err := url.Parse(next)
 	if err != nil || u.IsAbs() || u.Host != "" || !strings.HasPrefix(next, "/") {
 		return fallback

@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/slidingttl/slidingttl/middleware/session"
@@ -91,6 +92,11 @@ func TestNext(t *testing.T) {
 	form := httptest.NewRequest("POST", at.String(), nil)
 	if next := session.Next(form, "/"); next != "/account?tab=2&next=//evil.example" {
 		t.Errorf("and then to %q", next)
+	}
+	form = httptest.NewRequest("POST", at.String(), strings.NewReader("user=ann&next="))
+	form.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	if next := session.Next(form, "/"); next != "/account?tab=2&next=//evil.example" {
+		t.Errorf("with an empty field of the form, to %q", next)
 	}
 	for value, want := range map[string]string{
 		"/": "/", "/a/b?c=d#e": "/a/b?c=d#e", "/%2F/evil.example": "/%2F/evil.example",

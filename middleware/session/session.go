@@ -69,7 +69,7 @@ func (m *Manager[T]) session(now *current[T]) Session[T] {
 	return Session[T]{
 		Info:    m.info(now.key, &now.entry),
 		Data:    now.data,
-		Renewed: !sameHash(now.token.hash(), now.entry.Value.Token),
+		Renewed: renewed(now),
 	}
 }
 

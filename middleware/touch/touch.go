@@ -23,7 +23,8 @@ type Keeper interface {
 // the handlers between pass on the same request.
 type Key func(*http.Request) string
 
-// PathValue is a Key that takes the wildcard of that name from the pattern.
+// PathValue is a Key that takes the wildcard of that name from the pattern. A middleware that hands on another
+// request, as sessions do, stands around this one: sessions.Middleware(mux) with touches.Middleware within the mux.
 func PathValue(name string) Key {
 	return func(r *http.Request) string { return r.PathValue(name) }
 }

@@ -252,7 +252,7 @@ func (q *call) done(given string) {
 		switch {
 		case unknown:
 			q.l.doubt()
-		case q.did == nil && (admitted || !q.l.unsure && q.l.tokens[len(q.l.tokens)-1].token == q.token):
+		case q.did == nil && (admitted || q.current()):
 			q.l.end(q.calls)
 			q.count.ended++
 		}
@@ -321,10 +321,17 @@ func (q *call) loggedIn(given string, known, admitted, unknown bool) {
 			l.doubt() // a RevokeAll during the login may have ended it, or another login without an answer
 		}
 	}
-	if admitted {
+	if admitted || q.l != nil && q.quiet() && q.current() {
 		q.l.end(q.calls)
+	}
+	if admitted {
 		q.l.next = q.lifeOf(given)
 	}
+}
+
+// current reports whether the token is its session's, also if only the other release still has that.
+func (q *call) current() bool {
+	return !q.l.unsure && q.l.tokens[len(q.l.tokens)-1].token == q.token
 }
 
 // listed judges what List shows.
