@@ -70,6 +70,26 @@ func TestTouchEntry(t *testing.T) {
 	})
 }
 
+// What UpdateEntry wrote is remembered as what Update wrote: Keep reads nothing.
+func TestUpdateEntryIsRemembered(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, _ := newRemote[int](time.Millisecond)
+		s := open(t, d, slidingttl.Policy{IdleGrace: time.Hour, MaxLifetime: 10 * time.Hour, Slack: time.Minute}, nil)
+		must(t, s.Upsert(t.Context(), "k", 1))
+		must(t, s.Delete(t.Context(), "k"))
+		must(t, s.Upsert(t.Context(), "k", 2))
+		e, err := s.Peek(t.Context(), "k")
+		must(t, err)
+		_, err = s.UpdateEntry(t.Context(), "k", e, func(i int) (int, error) { return i + 1, nil })
+		must(t, err)
+		d.counts()
+		must(t, s.Keep(t.Context(), "k"))
+		if calls := d.counts(); len(calls) > 0 {
+			t.Errorf("Keep after UpdateEntry calls %v", calls)
+		}
+	})
+}
+
 func TestUpdateEntry(t *testing.T) {
 	entryStore(t, func(ctx context.Context, s *slidingttl.Store[string]) {
 		e, err := s.InsertEntry(ctx, "k", "a")

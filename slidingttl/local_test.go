@@ -234,6 +234,32 @@ func TestLocalSlideOfTheDead(t *testing.T) {
 	}
 }
 
+// TestLocalClockStepsBack: what a call has said is dead stays dead, if the clock steps back after it.
+func TestLocalClockStepsBack(t *testing.T) {
+	for _, p := range []slidingttl.Policy{session, {IdleGrace: time.Minute, MaxLifetime: time.Hour, Slack: time.Minute}} {
+		var at atomic.Int64
+		at.Store(1_700_000_000_000_000_000)
+		now := func() time.Time { return time.Unix(0, at.Load()) }
+		d, err := memory.New(&memory.Options[int]{Now: now, Retain: 24 * time.Hour})
+		must(t, err)
+		s := open(t, d, p, &slidingttl.Options[int]{Now: now})
+		must(t, s.Insert(t.Context(), "k", 1))
+		at.Add(int64(p.IdleGrace + p.Slack + time.Second))
+		_, err = s.Get(t.Context(), "k")
+		wantErr(t, err, slidingttl.ErrNotFound)
+		at.Add(-int64(p.IdleGrace) / 2)
+		_, err = s.Peek(t.Context(), "k")
+		wantErr(t, err, slidingttl.ErrNotFound)
+		at.Add(-int64(p.Slack))
+		_, err = s.Get(t.Context(), "k")
+		wantErr(t, err, slidingttl.ErrNotFound)
+		must(t, s.Insert(t.Context(), "k", 2))
+		_, err = s.Get(t.Context(), "k")
+		must(t, err)
+		must(t, d.Close())
+	}
+}
+
 // heldSlides is the memory driver, with a function that is called before each Slide.
 type heldSlides struct {
 	*memory.Driver[int]

@@ -69,7 +69,7 @@ func (s *Store[T]) update(ctx context.Context, key string, first *Entry[T], f fu
 
 // updateOnce is one attempt of update, from first unless that is nil or dead, else from reads.
 func (s *Store[T]) updateOnce(ctx context.Context, reads driver.Driver[T], key string, first *Entry[T], f func(T) (T, error)) (e Entry[T], err error) {
-	r := readResult[T]{op: opUpdate}
+	r := readResult[T]{op: opUpdate, since: s.memo.Clock()}
 	if first != nil && s.mayBeAlive(key, first) {
 		r.value, r.meta = &first.Value, first.Meta
 	} else if err = s.read(ctx, reads, key, &r); err != nil {

@@ -107,12 +107,14 @@ func (d *Driver[T]) Load(key string) (*T, driver.Meta, *atomic.Int64, error) {
 		b := g.home(hash)
 		if m := matches(b.tags.Load(), hash); m != 0 {
 			if r := b.slots[slotOf(m)].Load(); r != nil && r.key() == key {
-				return &r.value, r.meta(), &r.expires, nil
+				if word := r.expires.Load(); word&endedBit == 0 {
+					return &r.value, r.metaOf(word), &r.expires, nil
+				}
 			}
 		}
 	}
 	r, _, _ := g.search(key, hash)
-	if r == nil {
+	if r == nil || r.ended() && r.meta().Alive(d.clock.instant()) { // the clock has stepped back since
 		return nil, driver.Meta{}, nil, d.missing(key)
 	}
 	return &r.value, r.meta(), &r.expires, nil

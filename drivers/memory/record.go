@@ -92,7 +92,10 @@ func (r *record[T]) key() string {
 	return unsafe.String((*byte)(r.behind()), int(r.keyLen))
 }
 
-func (r *record[T]) expiry() driver.Instant { return driver.Instant(r.expires.Load() >> lifeBits) }
+func (r *record[T]) expiry() driver.Instant { return instantOf(r.expires.Load()) }
+
+// instantOf returns the expiry that word keeps.
+func instantOf(word int64) driver.Instant { return driver.Instant(word >> lifeBits) }
 
 // setExpiry stores at, and ends a hold. An instant 36 million years away is the last, or first.
 func (r *record[T]) setExpiry(at driver.Instant) { r.expires.Store(wordOf(at)) }
@@ -122,8 +125,11 @@ func (r *record[T]) life() driver.Life {
 	return driver.Life{CreatedAt: r.created, ExpiresAt: r.expiry()}
 }
 
-func (r *record[T]) meta() driver.Meta {
-	return driver.Meta{Life: r.life(), Version: r.version}
+func (r *record[T]) meta() driver.Meta { return r.metaOf(r.expires.Load()) }
+
+// metaOf is meta when expires was word.
+func (r *record[T]) metaOf(word int64) driver.Meta {
+	return driver.Meta{Life: driver.Life{CreatedAt: r.created, ExpiresAt: instantOf(word)}, Version: r.version}
 }
 
 // alive returns r's meta, or nil if it is dead at now or there is none.
