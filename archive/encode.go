@@ -10,7 +10,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// A row group ends after so many rows, or so many bytes of values, or a value of largeValue. The
+// A row group ends after so many rows, or so many bytes, or a value of largeValue. The
 // writer holds it in memory, compressed, until then.
 var (
 	groupRows  = 1 << 16
@@ -18,6 +18,14 @@ var (
 	largeValue = 4 << 20
 
 	writeBuffer = parquet.DefaultWriteBufferSize
+)
+
+const (
+	// longBound is the number of bytes of a page's least and greatest value that are written. The writer
+	// holds all bytes of both until the file ends.
+	longBound = 4096
+	// longBytes ends a merged file, when it has so many bytes of keys and columns longer than that.
+	longBytes = 32 << 20
 )
 
 // encoder writes a file. Records must come in the order of their identities.
@@ -28,6 +36,7 @@ type encoder struct {
 	to    io.Writer
 	size  int64
 	rows  int64
+	long  int // bytes of long keys and columns
 	cells cells
 	group struct{ rows, bytes int }
 }
@@ -39,7 +48,7 @@ func newEncoder(w io.Writer, l *layout, c *codec) *encoder {
 		parquet.WriteBufferSize(writeBuffer),
 		parquet.CreatedBy("slidingttl", "archive", "1"),
 		parquet.BloomFilters(parquet.SplitBlockFilter(10, colKey)),
-		parquet.ColumnIndexSizeLimit(func([]string) int { return 4096 }),
+		parquet.ColumnIndexSizeLimit(func([]string) int { return longBound }),
 		parquet.SkipPageBounds(colValue),
 		parquet.SkipPageStatistics(colValue),
 		parquet.SortingWriterConfig(parquet.SortingColumns(
@@ -71,7 +80,9 @@ func (e *encoder) add(a *Archived) error {
 	row[e.value] = parquet.Value{} // it may be long
 	e.rows++
 	e.group.rows++
-	e.group.bytes += len(a.Value)
+	all, long := a.size()
+	e.group.bytes += all + long // parquet-go rounds pages of few values up
+	e.long += long
 	if e.group.rows < groupRows && e.group.bytes < groupBytes && !large {
 		return nil
 	}

@@ -146,18 +146,15 @@ func (x *indexes) each(ctx context.Context, f File, of *selector, do func(life i
 		return err
 	}
 	t := of.in(i.layout)
-	for _, g := range i.file.RowGroups() {
-		records, err := i.read(s, g, 0, g.NumRows(), false)
+	for e, err := range i.withoutValues(s) {
 		if err != nil {
-			return s.blame(err)
+			return err
 		}
-		for _, a := range records {
-			v, matches, err := t.match(&a)
-			if err != nil {
-				return err
-			}
-			do(a.identity(), v, matches)
+		v, matches, err := t.match(e.Archived)
+		if err != nil {
+			return err
 		}
+		do(e.id, v, matches)
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"crypto/rand"
 	"fmt"
+	mathrand "math/rand/v2"
 	"os"
 	"os/exec"
 	"strconv"
@@ -39,6 +40,66 @@ var heavy = map[string]struct {
 			write(t, writer(t, b), bulky(300*i, 300*i+300, 1000))
 		}
 	}, func(t *testing.T, b *archive.Directory) { listed(t, b, 300_000) }},
+	"compact files of long keys and columns":       {false, longKeys(12), func(t *testing.T, b *archive.Directory) { compact(t, b) }},
+	"forget among long keys and columns":           {false, mergedOf(longKeys(12)), forgetTitle},
+	"compact 64 files of long keys and columns":    {true, longKeys(64), func(t *testing.T, b *archive.Directory) { compact(t, b) }},
+	"forget among 6,400 long keys and columns":     {true, mergedOf(longKeys(64)), forgetTitle},
+	"list 64 files of long keys and columns":       {true, longKeys(64), func(t *testing.T, b *archive.Directory) { listed(t, b, 6400) }},
+	"list 6,400 long keys and columns in one file": {true, mergedOf(longKeys(64)), func(t *testing.T, b *archive.Directory) { listed(t, b, 6400) }},
+	"find among 6,400 long keys and columns": {true, mergedOf(longKeys(64)), func(t *testing.T, b *archive.Directory) {
+		found, err := archive.NewReader(b).Find(t.Context(), longKey(1100), archive.Span{})
+		ok(t, err)
+		if len(found) != 1 {
+			t.Errorf("%d records", len(found))
+		}
+	}},
+	"compact values and columns of 300 KiB": {true, func(t *testing.T, b *archive.Directory) {
+		body := archive.Column{Name: "body", Type: archive.Bytes, Of: func(r *archive.Record) (any, error) { return r.Value, nil }}
+		w, err := archive.NewWriter(b, &archive.WriterOptions{Columns: []archive.Column{body}})
+		ok(t, err)
+		for f := range 30 {
+			write(t, w, bulky(60*f, 60*f+60, 300<<10))
+		}
+	}, func(t *testing.T, b *archive.Directory) { compact(t, b) }},
+}
+
+func forgetTitle(t *testing.T, b *archive.Directory) {
+	r, err := archive.Forget(t.Context(), b, archive.Selection{Column: "title", Value: longKey(1100)}, nil)
+	ok(t, err)
+	if r.Records != 1 {
+		t.Errorf("%v", r)
+	}
+}
+
+// longKey is a key of 64 KiB, of a few that pack to half.
+func longKey(i int) string {
+	key := make([]byte, 32<<10)
+	_, _ = mathrand.NewChaCha8([32]byte{byte(i), byte(i >> 8)}).Read(key)
+	return fmt.Sprintf("key-%06d-%x", i, key)
+}
+
+// longKeys makes n files of 100 records, each with a key and a column of 64 KiB.
+func longKeys(n int) func(*testing.T, *archive.Directory) {
+	return func(t *testing.T, b *archive.Directory) {
+		title := archive.Column{Name: "title", Type: archive.Text, Of: func(r *archive.Record) (any, error) { return r.Key, nil }}
+		w, err := archive.NewWriter(b, &archive.WriterOptions{Columns: []archive.Column{title}})
+		ok(t, err)
+		for f := range n {
+			cut := batch(100*f, 100*f+100, 0)
+			for i := range cut.Records {
+				cut.Records[i].Key = longKey(100*f + i)
+			}
+			write(t, w, cut)
+		}
+	}
+}
+
+// mergedOf has begin's files merged.
+func mergedOf(begin func(*testing.T, *archive.Directory)) func(*testing.T, *archive.Directory) {
+	return func(t *testing.T, b *archive.Directory) {
+		begin(t, b)
+		compact(t, b)
+	}
 }
 
 func files20MB(n int) func(*testing.T, *archive.Directory) {
@@ -51,8 +112,8 @@ func files20MB(n int) func(*testing.T, *archive.Directory) {
 
 // packed makes n files of a few KB, each with four values of 3 MB and some short ones.
 func packed(n, short int) func(*testing.T, *archive.Directory) {
-	value := bytes.Repeat([]byte(`{"user":"ann"}`), 3<<20/14)
 	return func(t *testing.T, b *archive.Directory) {
+		value := bytes.Repeat([]byte(`{"user":"ann"}`), 3<<20/14)
 		for i := range n {
 			cut := batch((4+short)*i, (4+short)*(i+1), 0)
 			for k := range 4 {

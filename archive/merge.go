@@ -63,10 +63,10 @@ func (h *head) open(ctx context.Context, check bool) error {
 		return err
 	}
 	h.columns = file.layout.columns()
-	switch {
-	case file.valueBytes()/max(1, h.file.Rows) >= longValue:
+	switch values, _ := file.unpacked(); {
+	case values/max(1, h.file.Rows) >= longValue:
 		s.content = nil
-		h.more, h.stop = iter.Pull2(func(yield func(mergeEntry, error) bool) { file.withoutValues(s, yield) })
+		h.more, h.stop = iter.Pull2(file.withoutValues(s))
 	case s.content == nil:
 		h.more, h.stop = iter.Pull2(func(yield func(mergeEntry, error) bool) {
 			for a, err := range rows(ctx, h.bucket, h.file) {
@@ -104,17 +104,23 @@ func (h *head) load(ctx context.Context, check bool) (*section, *index, error) {
 }
 
 // withoutValues yields the records of a file, each with a function that reads its value.
-func (i *index) withoutValues(s *section, yield func(mergeEntry, error) bool) {
-	for _, g := range i.file.RowGroups() {
-		records, err := i.read(s, g, 0, g.NumRows(), false)
-		if err != nil {
-			yield(mergeEntry{}, s.blame(err))
-			return
-		}
-		for n := range records {
-			value := func() ([]byte, error) { return i.value(s, g, int64(n)) }
-			if !yield(mergeEntry{entryOf(&records[n]), value}, nil) {
-				return
+func (i *index) withoutValues(s *section) iter.Seq2[mergeEntry, error] {
+	return func(yield func(mergeEntry, error) bool) {
+		values, all := i.unpacked()
+		atOnce := 1 + wholeFile*i.file.NumRows()/max(1, all-values)
+		for _, g := range i.file.RowGroups() {
+			for from := int64(0); from < g.NumRows(); from += atOnce {
+				records, err := i.read(s, g, from, min(from+atOnce, g.NumRows()), false)
+				if err != nil {
+					yield(mergeEntry{}, s.blame(err))
+					return
+				}
+				for n := range records {
+					value := func() ([]byte, error) { return i.value(s, g, from+int64(n)) }
+					if !yield(mergeEntry{entryOf(&records[n]), value}, nil) {
+						return
+					}
+				}
 			}
 		}
 	}
@@ -134,7 +140,7 @@ func (i *index) value(s *section, g parquet.RowGroup, row int64) (value []byte, 
 // that is longer than a chunk: unpacked they may have any size.
 func (h *head) fill(s *section, file *index) error {
 	atOnce := int64(64)
-	if file.valueBytes() > wholeFile {
+	if _, all := file.unpacked(); all > wholeFile {
 		atOnce = 1
 		h.unpack.Lock()
 		defer h.unpack.Unlock()
@@ -163,7 +169,8 @@ func (h *head) fill(s *section, file *index) error {
 			}
 			h.row++
 			h.chunk = append(h.chunk, e)
-			if used += 512 + int64(len(a.Key)+len(a.Value)); used >= h.room {
+			all, _ := a.size()
+			if used += 512 + int64(all); used >= h.room {
 				return nil
 			}
 		}

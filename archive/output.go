@@ -22,7 +22,7 @@ func output(ctx context.Context, b Bucket, m *Manifest, columns map[string]Colum
 		f := File{Merged: true, number: m.number + 1}
 		err = b.Create(ctx, m.Day.directory(), func(w io.Writer) (string, error) {
 			e := newEncoder(w, newLayout(columns), mergeCodec)
-			for more && err == nil && e.size < mergeBytes {
+			for more && err == nil && e.size < mergeBytes && e.long < longBytes {
 				if err := errors.Join(ctx.Err(), e.add(a)); err != nil {
 					return "", err
 				}

@@ -108,6 +108,28 @@ func (i identity) compare(j identity) int {
 	return cmp.Or(strings.Compare(i.key, j.key), strings.Compare(i.source, j.source), strings.Compare(i.generation, j.generation))
 }
 
+// size returns the bytes that a takes, about, and those of its key and columns that are longer than longBound.
+func (a *Archived) size() (all, long int) {
+	add := func(n int) {
+		all += n
+		if n > longBound {
+			long += n
+		}
+	}
+	add(len(a.Key))
+	add(len(a.Source))
+	add(len(a.Generation))
+	for _, v := range a.Columns {
+		switch v := v.(type) {
+		case string:
+			add(len(v))
+		case []byte:
+			add(len(v))
+		}
+	}
+	return all + len(a.Value), long
+}
+
 func (a *Archived) identity() identity {
 	return identity{encodeKey(a.Key), a.Source, a.Generation}
 }

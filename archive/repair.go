@@ -187,7 +187,7 @@ func (r *Reader) unlike(ctx context.Context, m *Manifest, whole map[string]bool)
 	}
 	begins := func(name, with string, off int64) bool {
 		p := make([]byte, len(with))
-		n, _ := r.bucket.ReadAt(ctx, name, p, off) // a file that cannot be decrypted fails
+		n, _ := r.bucket.ReadAt(ctx, name, p, off)                                               // a file that cannot be decrypted fails
 		return n == len(p) && (string(p) == with || string(p) == strings.Repeat("\x00", len(p))) // the bytes were lost
 	}
 	for _, f := range files {

@@ -20,7 +20,8 @@ func rows(ctx context.Context, b Bucket, file File) iter.Seq2[Archived, error] {
 			return
 		}
 		n := int64(0)
-		long := i.valueBytes() / max(1, file.Rows) // read few records at once if their values are long, to bound memory
+		_, all := i.unpacked()
+		long := all / max(1, file.Rows) // read few records at once if they are long, to bound memory
 		for _, g := range i.file.RowGroups() {
 			for a, err := range groupRecords(s, g, i.layout, 0, min(64, 1+(256<<10)/max(1, long))) {
 				n++
@@ -35,12 +36,15 @@ func rows(ctx context.Context, b Bucket, file File) iter.Seq2[Archived, error] {
 	}
 }
 
-// valueBytes returns the size of a file's values, unpacked.
-func (i *index) valueBytes() (n int64) {
+// unpacked returns the sizes of a file's values, and of all its columns, unpacked.
+func (i *index) unpacked() (values, all int64) {
 	for _, g := range i.file.Metadata().RowGroups {
-		n += g.Columns[i.layout.value].MetaData.TotalUncompressedSize
+		values += g.Columns[i.layout.value].MetaData.TotalUncompressedSize
+		for _, c := range g.Columns {
+			all += c.MetaData.TotalUncompressedSize
+		}
 	}
-	return n
+	return values, all
 }
 
 // filter yields the records for which keep is true, and all errors.
