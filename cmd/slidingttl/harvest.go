@@ -41,14 +41,14 @@ policy. --past-cap ends such lives: it sets their expiry to now, and a later har
 			if !since.IsZero() {
 				o.Since = driver.Floor(since)
 			}
-			bury, err := graveOf(c.Context(), args[1], source, columns, p)
+			bury, err := graveOf(c.Context(), args[1], source, columns, policy.of)
 			if err != nil {
 				return err
 			}
 			if apply {
 				o.Bury = bury.Bury
 			}
-			return over(a, c, work{uri: args[0], pace: &pace}, func(s *store) (*upkeep.HarvestReport, error) {
+			return over(a, c, work{uri: args[0], pace: &pace, policy: &policy}, func(s *store) (*upkeep.HarvestReport, error) {
 				o.Options = pace.Options
 				return bury.Harvest(c.Context(), args[0]+"\x00"+pace.layout, s.Harvested, p, &o)
 			})
@@ -70,7 +70,7 @@ policy. --past-cap ends such lives: it sets their expiry to now, and a later har
 }
 
 // graveOf returns the Grave in the archive at uri for the dead records of a store.
-func graveOf(ctx context.Context, uri, source string, columns []string, p slidingttl.Policy) (*archive.Grave, error) {
+func graveOf(ctx context.Context, uri, source string, columns []string, p func(key string) slidingttl.Policy) (*archive.Grave, error) {
 	var o archive.WriterOptions
 	for _, c := range columns {
 		name, field, ok := strings.Cut(c, "=")
@@ -87,5 +87,5 @@ func graveOf(ctx context.Context, uri, source string, columns []string, p slidin
 	if err != nil {
 		return nil, err
 	}
-	return &archive.Grave{Writer: w, Source: source, Policy: func(string) slidingttl.Policy { return p }}, nil
+	return &archive.Grave{Writer: w, Source: source, Policy: p}, nil
 }

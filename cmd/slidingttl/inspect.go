@@ -39,7 +39,7 @@ func (a *app) inspect() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "inspect STORE KEY",
 		Short: "Tell all that is known of one record, and why it is or is not alive; touches nothing",
-		RunE: flags.run(func(c *cobra.Command, args []string, p slidingttl.Policy) error {
+		RunE: flags.run(func(c *cobra.Command, args []string, _ slidingttl.Policy) error {
 			s, err := t.open(c.Context(), args[0], false)
 			if err != nil {
 				return err
@@ -50,7 +50,7 @@ func (a *app) inspect() *cobra.Command {
 			if err != nil && found {
 				return err
 			}
-			i := inspectRecord(raw, found, p, driver.Floor(time.Now()))
+			i := inspectRecord(raw, found, flags.of(args[1]), driver.Floor(time.Now()))
 			if value && found {
 				i.Format, i.Value = raw.Format, string(raw.Value)
 			}

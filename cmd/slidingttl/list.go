@@ -81,7 +81,7 @@ func (a *app) list() *cobra.Command {
 			if limit < 1 {
 				return fmt.Errorf("%w: --limit is %d: must be at least 1", errUsage, limit)
 			}
-			return over(a, c, work{uri: args[0], pace: &pace, longest: p.Longest()}, func(s *store) (*listing, error) {
+			return over(a, c, work{uri: args[0], pace: &pace, policy: &policy, longest: policy.longest}, func(s *store) (*listing, error) {
 				ctx, enough := context.WithCancel(c.Context())
 				defer enough()
 				var mu sync.Mutex // guards l

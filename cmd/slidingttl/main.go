@@ -52,7 +52,7 @@ func run(ctx context.Context, args []string, io streams) int {
 
 // flagNames puts flags in the place of the fields that they set, for errors of package upkeep.
 var flagNames = strings.NewReplacer(
-	"Options.Limits.Records", "--rate", "Options.Limits.Writes", "--writes", "Options.Limits.WriteCost", "--write-cost", "Options.Limits.Cost", "--cost",
+	"Options.Limits.Records", "--rate", "Options.Limits.Writes", "--writes", "Options.Limits.Cost", "--cost",
 	"Options.MaxFailed", "--max-errors", "Options.Shards", "--shards", "Options.Segments", "--segments", "Options.Page", "--page",
 	"Options.Resume", "--resume", "Options.Save", "--checkpoint", "AdoptOptions.Undo", "--undo", "AdoptOptions.Spread", "--spread",
 	"LookOptions.Sample", "--sample", "WriteOptions.Kinds", "--kinds", "Options.Prefix", "--prefix", "WriteOptions.Writers", "--writers", "WriteOptions.Unit", "--unit",

@@ -22,7 +22,7 @@ func (a *app) audit() *cobra.Command {
 		Short:   "Tell what state all records are in, and when they die; writes nothing",
 		Example: `  slidingttl audit dynamodb://sessions --policy "idle 30m, max 12h, slack 3m" --sample 0.01`,
 		RunE: policy.run(func(c *cobra.Command, args []string, p slidingttl.Policy) error {
-			return over(a, c, work{uri: args[0], pace: &pace, longest: p.Longest()}, func(s *store) (*upkeep.AuditReport, error) {
+			return over(a, c, work{uri: args[0], pace: &pace, policy: &policy, longest: policy.longest}, func(s *store) (*upkeep.AuditReport, error) {
 				return upkeep.Audit(c.Context(), s.Harvested, p, &upkeep.LookOptions{Options: pace.Options, Sample: sample})
 			})
 		}),
@@ -52,8 +52,9 @@ func (a *app) diff() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return over(a, c, work{uri: args[0], pace: &pace, longest: after.Longest()}, func(s *store) (*upkeep.DiffReport, error) {
-				return upkeep.Diff(c.Context(), s.Harvested, before, after, &upkeep.LookOptions{Options: pace.Options, Sample: sample})
+			return over(a, c, work{uri: args[0], pace: &pace, policy: &from, longest: to.longest}, func(s *store) (*upkeep.DiffReport, error) {
+				pace.Store += to.about
+				return upkeep.Diff(c.Context(), s.Harvested, before, after, &upkeep.LookOptions{Options: pace.Options, Sample: sample, ToFor: to.byKey})
 			})
 		},
 	}
@@ -94,8 +95,8 @@ func (a *app) adopt() *cobra.Command {
 					return fmt.Errorf("%w: --only %s names no key", errUsage, only)
 				}
 			}
-			w := work{uri: args[0], pace: &write.paceFlags, longest: p.Longest(), sizes: true}
-			w.ask = fmt.Sprintf("About to write created_at and an expiry (%s) to every record of %s that carries no created_at.", p, args[0])
+			w := work{uri: args[0], pace: &write.paceFlags, policy: &policy, longest: policy.longest, sizes: true}
+			w.ask = fmt.Sprintf("About to write created_at and an expiry (%s) to every record of %s that carries no created_at.", &policy, args[0])
 			if k := kindOf(args[0]); k != nil && k.adopts != "" {
 				w.note, w.ask = k.adopts, w.ask+"\n"+k.adopts
 				if write.apply && undo == "" && !noUndo {
@@ -195,8 +196,8 @@ func (a *app) reap() *cobra.Command {
 			if err := dead(what, &o); err != nil {
 				return err
 			}
-			w := work{uri: args[0], pace: &write.paceFlags}
-			w.ask = fmt.Sprintf("About to DELETE every record of %s that is %s under %s, for at least %s.", args[0], strings.Join(what, " or "), p, o.Grace)
+			w := work{uri: args[0], pace: &write.paceFlags, policy: &policy}
+			w.ask = fmt.Sprintf("About to DELETE every record of %s that is %s under %s, for at least %s.", args[0], strings.Join(what, " or "), &policy, o.Grace)
 			return over(a, c, w, func(s *store) (*upkeep.ReapReport, error) {
 				o.WriteOptions = write.options()
 				return s.reap(c.Context(), p, &o)

@@ -183,7 +183,6 @@ func (w *writeFlags) flags(c *cobra.Command) {
 	f.BoolVar(&w.unchecked, "unchecked", false, "write though a check of the store finds something wrong")
 	f.Float64Var(&w.Limits.Writes, "writes", 500, "writes tried in a second, at most (0: no limit)")
 	f.BoolVar(&w.follow, "follow", false, "begin with few writes a second, and make more, up to --writes, while they take no longer")
-	f.Float64Var(&w.Limits.WriteCost, "write-cost", 1, "what one write is taken to cost, for --cost")
 	f.Float64Var(&w.price, "price", 0, "price of a million write units, for what a dry run would cost")
 	f.IntVar(&w.unit, "unit", 1024, "bytes of one write unit")
 	f.StringSliceVar(&w.kinds, "kinds", nil, "write also records of middleware/session, which have policies of their own: session, index or both")

@@ -64,7 +64,7 @@ are read more than others, and cost less a read. docs/capacity.md has the formul
 			return errors.Join(a.print(r), a.draw("", r))
 		}),
 	}
-	under.flags(c, "", "the policy")
+	under.one(c, "", "the policy")
 	c.Flags().Float64Var(&w.Keys, "keys", 0, "keys in use")
 	c.Flags().Float64Var(&w.Reads, "reads", 0, "reads a second, of all keys together")
 	c.Flags().Float64Var(&w.Skew, "skew", 0, "exponent of Zipf's law by which keys are read; 0: all alike")

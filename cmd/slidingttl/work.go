@@ -23,6 +23,7 @@ type work struct {
 	uri     string
 	pace    *paceFlags
 	ask     string        // before it writes: what is about to be done
+	policy  *policyFlags  // nil: none
 	longest time.Duration // that a write asks of the store
 	note    string        // what the operation does beside, under its report
 	sizes   bool          // a dry run goes by how large records are
@@ -52,6 +53,10 @@ func over[R any, P interface {
 		return err
 	}
 	defer s.close()
+	if w.policy != nil {
+		p.PolicyFor = w.policy.byKey
+		p.Store += w.policy.about
+	}
 	if err := p.identify(c.Context(), s); err != nil {
 		return err
 	}

@@ -99,7 +99,7 @@ func Adopt[T any](ctx context.Context, d Store[T], p slidingttl.Policy, opts *Ad
 	a.raw, _ = driver.As[driver.RawReader](d)
 	about := j.about(fmt.Sprintf(", spread %v, exact %v, rule %q, too old %v, apply %v", o.Spread, o.Exact, o.Origin.Name, o.TooOld, o.Apply))
 	r, err := writing("adopt", about, &o.WriteOptions, a.writer, a.adopt).run(ctx, d)
-	r.Applied, r.Policy = o.Apply, p.String()
+	r.Applied, r.Policy = o.Apply, j.policies()
 	return &r, err
 }
 

@@ -212,12 +212,12 @@ func Audit(ctx context.Context, s driver.Scanner, p slidingttl.Policy, opts *Loo
 		}
 		return nil
 	}).run(ctx, s)
-	return found.report(p, &o, j.now()), err
+	return found.report(j, &o), err
 }
 
 func (a *audited) counted() *audited { return a }
 
-func (a *audited) report(p slidingttl.Policy, o *LookOptions, now driver.Instant) *AuditReport {
+func (a *audited) report(j *judge, o *LookOptions) *AuditReport {
 	if len(a.Counts) == 0 {
 		a.Counts = make([]int64, auditCount)
 	}
@@ -225,7 +225,7 @@ func (a *audited) report(p slidingttl.Policy, o *LookOptions, now driver.Instant
 	all := shares(a.Counts, int(states), clusters)
 	r := &AuditReport{
 		Totals:   a.Totals,
-		Policy:   p.String(),
+		Policy:   j.policies(),
 		States:   make(map[State]Share, states),
 		Immortal: all[immortal],
 		Problems: a.Problems,
@@ -233,7 +233,7 @@ func (a *audited) report(p slidingttl.Policy, o *LookOptions, now driver.Instant
 		Faults:   a.Faults,
 		Kinds:    a.Kinds,
 		Examples: a.Examples,
-		Calendar: a.Dying.calendar(stepOf(p), now),
+		Calendar: a.Dying.calendar(stepOf(j.all.policy), j.now()),
 		Bytes:    a.Bytes,
 	}
 	for s := range states {

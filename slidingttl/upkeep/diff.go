@@ -83,35 +83,42 @@ func (d *diffed) restart() {
 // is read.
 //
 // Together with an error, the report is valid for the records read until then.
-// Options.PolicyFor must be nil.
+// With Options.PolicyFor or LookOptions.ToFor it does not estimate touches.
 func Diff(ctx context.Context, s driver.Scanner, from, to slidingttl.Policy, opts *LookOptions) (*DiffReport, error) {
 	o, err := checked(opts)
 	if err != nil {
 		return nil, err
 	}
-	if o.PolicyFor != nil {
-		return nil, invalid("Options.PolicyFor", "set", "must be nil: a diff compares two policies")
-	}
 	before, err := newJudge(from, s, &o.Options)
 	if err != nil {
 		return nil, err
 	}
-	if err := to.Validate(); err != nil {
+	o.PolicyFor = o.ToFor
+	after, err := newJudge(to, s, &o.Options)
+	if err != nil {
 		return nil, err
 	}
-	old, new, step := before.all, termsOf(to), stepOf(from, to)
-	found, err := looking("diff", before.about(" to "+to.String()), &o, diffCount, func(page []driver.Scanned, into *diffed) error {
+	step := stepOf(from, to)
+	found, err := looking("diff", before.about(" to "+after.policies()), &o, diffCount, func(page []driver.Scanned, into *diffed) error {
 		at := before.now()
 		into.Dying, into.After = make(deaths), make(deaths)
 		for i := range page {
 			r := &page[i]
-			switch before.state(r, &old, at) {
+			old, err := before.terms(r.Key)
+			if err != nil {
+				return err
+			}
+			new, err := after.terms(r.Key)
+			if err != nil {
+				return err
+			}
+			switch before.state(r, old, at) {
 			case Malformed, Implausible, Dead, Retained, PastCap:
 				into.Counts[skipped]++
 				continue
 			}
-			into.Dying.count(r.Life, &old, step, at)
-			into.After.count(r.Life, &new, step, at)
+			into.Dying.count(r.Life, old, step, at)
+			into.After.count(r.Life, new, step, at)
 			into.Counts[fate(old.death(r.Life), new.death(r.Life), at)]++
 			into.Counts[fates+fate(old.read(r.Life, at), new.read(r.Life, at), at)]++
 			if r.CreatedAt != 0 && r.ExpiresAt != 0 {
@@ -121,7 +128,7 @@ func Diff(ctx context.Context, s driver.Scanner, from, to slidingttl.Policy, opt
 		}
 		return nil
 	}).run(ctx, s)
-	return found.report(from, to, &o, before.now()), err
+	return found.report(before, after, &o), err
 }
 
 // fate returns the kind of Fate of a record whose death moves from one time to another.
@@ -182,27 +189,27 @@ func touchesAfter(old, new *terms, touches float64, n int64) float64 {
 	return touches
 }
 
-func (d *diffed) report(from, to slidingttl.Policy, o *LookOptions, now driver.Instant) *DiffReport {
+func (d *diffed) report(before, after *judge, o *LookOptions) *DiffReport {
 	if len(d.Counts) == 0 {
 		d.Counts = make([]int64, diffCount)
 	}
 	clusters := slices.Collect(maps.Values(d.Clusters))
 	all := shares(d.Counts[:skipped], fates, clusters)
-	old, new := termsOf(from), termsOf(to)
+	from, to, now := before.all.policy, after.all.policy, before.now()
 	r := &DiffReport{
 		Totals:        d.Totals,
-		From:          from.String(),
-		To:            to.String(),
+		From:          before.policies(),
+		To:            after.policies(),
 		Skipped:       d.Counts[skipped],
 		Idle:          Fate{all[gone], all[sooner], all[same], all[laterThan]},
 		Read:          Fate{all[fates+gone], all[fates+sooner], all[fates+same], all[fates+laterThan]},
 		Before:        d.Dying.calendar(stepOf(from, to), now),
 		After:         d.After.calendar(stepOf(from, to), now),
 		TouchesBefore: d.Touches,
-		TouchesAfter:  touchesAfter(&old, &new, d.Touches, d.Slid),
+		TouchesAfter:  touchesAfter(&before.all, &after.all, d.Touches, d.Slid),
 	}
-	if from.Promote || to.Promote {
-		r.TouchesBefore, r.TouchesAfter = 0, 0 // one in a record's life, which no expiry dates
+	if from.Promote || to.Promote || before.policyFor != nil || after.policyFor != nil {
+		r.TouchesBefore, r.TouchesAfter = 0, 0 // with Promote one in a record's life, which no expiry dates
 	}
 	if len(clusters) > 1 {
 		r.Sample = estimate(o.Sample, fates, clusters)

@@ -179,7 +179,7 @@ func Harvest(ctx context.Context, d Harvested, p slidingttl.Policy, opts *Harves
 		finish: h.finish,
 	}
 	report, err := look.run(ctx, d)
-	report.Since, report.Until, report.Applied, report.Policy = o.Since, h.until, o.Bury != nil, p.String()
+	report.Since, report.Until, report.Applied, report.Policy = o.Since, h.until, o.Bury != nil, h.judge.policies()
 	return &report, err
 }
 

@@ -160,11 +160,16 @@ func (j *judge) state(r *driver.Scanned, t *terms, now driver.Instant) State {
 
 // about returns Checkpoint.About: the policy and the options that a resumed run must share.
 func (j *judge) about(more string) string {
-	s := "policy " + j.all.policy.String()
+	return "policy " + j.policies() + more
+}
+
+// policies names what records are judged by.
+func (j *judge) policies() string {
+	s := j.all.policy.String()
 	if j.policyFor != nil {
-		s += ", by key"
+		s += ", and others by key"
 	}
-	return s + more
+	return s
 }
 
 // share returns a number in [0, 1) that depends on key and salt only.

@@ -79,10 +79,9 @@ type Options struct {
 
 // Limits bounds the pace of one operation, all its segments together. Zero: no limit.
 type Limits struct {
-	Records   float64 // records read a second
-	Writes    float64 // writes attempted a second
-	Cost      float64 // cost a second, in the store's unit, as it reports it for each page
-	WriteCost float64 // the assumed cost of a write in that unit; zero: 1
+	Records float64 // records read a second
+	Writes  float64 // writes attempted a second
+	Cost    float64 // cost a second, in the store's unit, as it reports it for each page; a write counts as one
 }
 
 // Progress is the progress of an operation.
@@ -162,7 +161,6 @@ func (o *Options) validate() error {
 		atLeastZero("Options.Limits.Records", &o.Limits.Records, 0),
 		atLeastZero("Options.Limits.Writes", &o.Limits.Writes, 0),
 		atLeastZero("Options.Limits.Cost", &o.Limits.Cost, 0),
-		atLeastZero("Options.Limits.WriteCost", &o.Limits.WriteCost, 1),
 		atLeastZero("Options.MaxFailed", &o.MaxFailed, 0.001),
 	)
 }

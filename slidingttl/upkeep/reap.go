@@ -95,7 +95,7 @@ func Reap[T any](ctx context.Context, d Store[T], p slidingttl.Policy, opts *Rea
 	r := &reaper[T]{d: d, opts: &o, judge: j, writer: newWriter(d, &o.WriteOptions)}
 	about := j.about(fmt.Sprintf(", grace %v, past cap %v, expired %v, retained %v, apply %v", o.Grace, o.PastCap, o.Expired, o.Retained, o.Apply))
 	report, err := writing("reap", about, &o.WriteOptions, r.writer, r.reap).run(ctx, d)
-	report.Applied, report.Policy = o.Apply, p.String()
+	report.Applied, report.Policy = o.Apply, j.policies()
 	return &report, err
 }
 

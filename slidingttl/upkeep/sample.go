@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 
+	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -24,6 +25,10 @@ type LookOptions struct {
 	// See is called, concurrently, for each record that an Audit reads, with its state. The
 	// key may be a secret. Nil: not called.
 	See func(State, *driver.Scanned)
+
+	// ToFor returns the policy of a key after the change of a Diff, as PolicyFor does that before.
+	// Nil: one for all.
+	ToFor func(key string) slidingttl.Policy
 
 	// Seed is the seed of the draw. Zero: a random one.
 	Seed uint64

@@ -40,7 +40,6 @@ type writer struct {
 	slots  chan struct{}
 	writes *pace
 	cost   *pace     // shared with the scan
-	price  float64   // of a write, in the unit of cost
 	follow *follower // nil: only the limits count
 	unit   int
 	fails  *failures
@@ -59,7 +58,6 @@ func newWriter(d any, o *WriteOptions) *writer {
 		apply: o.Apply,
 		slots: make(chan struct{}, o.Writers),
 		cost:  newPace(&o.Options, func(l Limits) float64 { return l.Cost }),
-		price: o.Limits.WriteCost,
 		unit:  o.Unit,
 		fails: newFailures(&o.Options),
 	}
@@ -239,7 +237,7 @@ func (w *writer) waitTurn(ctx context.Context) error {
 	if err := w.writes.wait(ctx, 1); err != nil {
 		return err
 	}
-	if err := w.cost.wait(ctx, w.price); err != nil {
+	if err := w.cost.wait(ctx, 1); err != nil {
 		return err
 	}
 	w.tried.Add(1)
