@@ -200,6 +200,38 @@ func TestCreatedAtAsNumber(t *testing.T) {
 	wantInvalid(t, "a created_at that would read as seconds", err, "created_at")
 }
 
+// TestCreatedAtOfAnotherProgram: an overwrite keeps created_at as another program has written it, and is refused
+// where a field of T's own cannot hold that, for nobody could read the record.
+func TestCreatedAtOfAnotherProgram(t *testing.T) {
+	type numbered struct {
+		CreatedAt int64 `dynamodbav:"created_at"`
+	}
+	tbl := open[numbered](t, &Options{CreatedAtFormat: UnixMilli})
+	s, err := slidingttl.New(tbl.Driver, slidingttl.Policy{IdleGrace: time.Hour, MaxLifetime: 24 * time.Hour}, &slidingttl.Options[numbered]{Now: base.Time})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, created := range map[string]types.AttributeValue{
+		"text": text(base.Time().Format(time.RFC3339)), "fraction": number(itoa(base/1000) + ".125"), "seconds": number(itoa(base / 1000)),
+	} {
+		tbl.put(t, key, attrs{"created_at": created})
+		before := tbl.raw(t, key)
+		err := s.Upsert(t.Context(), key, numbered{})
+		if key == "seconds" {
+			if err != nil {
+				t.Error(err)
+			}
+			if _, err := s.Get(t.Context(), key); err != nil {
+				t.Error(err)
+			}
+			continue
+		}
+		if wantInvalid(t, key, err, "created_at"); !reflect.DeepEqual(tbl.raw(t, key), before) {
+			t.Errorf("%s: the refused write left %v", key, tbl.raw(t, key))
+		}
+	}
+}
+
 // Reserved words, and names that an expression could not hold as they are.
 func TestAttributeNames(t *testing.T) {
 	type words struct {

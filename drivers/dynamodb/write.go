@@ -193,6 +193,11 @@ func (d *Driver[T]) put(key string, v T, life driver.Life, format TimeFormat, g 
 		}
 	}
 	d.setKey(item, k)
+	if life.CreatedAt != 0 && format != o.CreatedAtFormat { // as another program has written it
+		if _, err := d.decode(item); err != nil {
+			return nil, 0, &driver.InvalidError{Field: o.CreatedAt, Value: "in another program's form", Rule: fmt.Sprintf("must fit the field that a %T has for it", v), Err: unquoted{err}}
+		}
+	}
 	return &dynamodb.PutItemInput{
 		TableName:                           &d.table,
 		Item:                                item,
