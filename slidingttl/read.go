@@ -193,7 +193,7 @@ func (s *Store[T]) load(ctx context.Context, d driver.Driver[T], key string, r *
 func (s *Store[T]) judge(ctx context.Context, key string, r *readResult[T], began driver.Instant, err error) error {
 	doubt := began
 	if s.stale {
-		doubt = began.Add(-staleness - s.opts.MaxSkew) // the unseen touch may be by a clock that is behind
+		doubt = began.Add(-staleness).Add(-s.opts.MaxSkew) // the unseen touch may be by a clock that is behind
 	}
 	if err = s.judgeLife(key, r, err); s.mayLive(r, doubt, err) {
 		err = s.readAlive(ctx, key, r)

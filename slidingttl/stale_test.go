@@ -2,6 +2,7 @@ package slidingttl_test
 
 import (
 	"context"
+	"math"
 	"runtime"
 	"testing"
 	"time"
@@ -73,6 +74,23 @@ func TestStaleReadByAClockAhead(t *testing.T) {
 		time.Sleep(9 * time.Second)
 		if _, err := s.Get(t.Context(), "k"); err != nil {
 			t.Errorf("a record that another touched 9 s ago: %v", err)
+		}
+	})
+}
+
+// As TestStaleReadByAClockAhead, if the clocks may be any time apart.
+func TestStaleReadByAnyClock(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newLagging[int](time.Millisecond)
+		s, other := open(t, d, brink, &slidingttl.Options[int]{MaxSkew: math.MaxInt64}), open(t, under, brink, nil)
+		must(t, s.Insert(t.Context(), "k", 1))
+		time.Sleep(brink.IdleGrace / 2)
+		d.catchUp(t, "k")
+		_, err := other.Get(t.Context(), "k")
+		must(t, err)
+		time.Sleep(brink.IdleGrace * 3 / 4)
+		if _, err := s.Get(t.Context(), "k"); err != nil {
+			t.Errorf("a record that another has touched: %v", err)
 		}
 	})
 }

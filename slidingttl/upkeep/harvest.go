@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"strconv"
 	"time"
 
@@ -152,7 +153,7 @@ func Harvest(ctx context.Context, d Harvested, p slidingttl.Policy, opts *Harves
 	if h.ends, _ = d.(ender); o.PastCap && h.ends == nil {
 		return nil, invalid("HarvestOptions.PastCap", "true", "requires a driver with Touch")
 	}
-	skew := 2 * o.MaxSkew
+	skew := 2 * min(o.MaxSkew, math.MaxInt64/4)
 	if h.ends != nil {
 		skew += h.ends.Resolution()
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -211,7 +212,7 @@ func TestHarvestFails(t *testing.T) {
 	if !errors.Is(err, refused) || report.Done || report.Idle != 0 || saved.Done() {
 		t.Errorf("%v, %+v\n%v", err, saved, report)
 	}
-	for field, o := range map[string]upkeep.HarvestOptions{"Grace": {Grace: -1}, "Grace ": {Grace: 2 * time.Minute}, "Grace  ": {Options: upkeep.Options{MaxSkew: 5 * time.Minute}}, "Batch": {Batch: -1}, "BatchBytes": {BatchBytes: -1}, "Readers": {Readers: -1}, "PastCap": {PastCap: true}} {
+	for field, o := range map[string]upkeep.HarvestOptions{"Grace": {Grace: -1}, "Grace ": {Grace: 2 * time.Minute}, "Grace  ": {Options: upkeep.Options{MaxSkew: 5 * time.Minute}}, "Grace   ": {Options: upkeep.Options{MaxSkew: math.MaxInt64}}, "Batch": {Batch: -1}, "BatchBytes": {BatchBytes: -1}, "Readers": {Readers: -1}, "PastCap": {PastCap: true}} {
 		var invalid *driver.InvalidError
 		if _, err := upkeep.Harvest(t.Context(), unable{r, r}, policy, &o); !errors.As(err, &invalid) || invalid.Field != "HarvestOptions."+strings.TrimSpace(field) {
 			t.Errorf("%s: %v", field, err)

@@ -2,7 +2,6 @@ package touches
 
 import (
 	"errors"
-	"math"
 	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
@@ -46,12 +45,7 @@ func (a *Access) dies() driver.Instant {
 }
 
 // left is the time until the record dies without a's touch; the longest Duration if it never does.
-func (a *Access) left(now driver.Instant) time.Duration {
-	if a.Was.ExpiresAt == 0 {
-		return math.MaxInt64
-	}
-	return a.Was.ExpiresAt.Sub(now)
-}
+func (a *Access) left(now driver.Instant) time.Duration { return a.dies().Sub(now) }
 
 // merge makes t serve later as well. The later access's promise covers both. If only one of the two
 // lowers the expiry, the record is read again. A life that a save carries over stays with the Meta

@@ -106,8 +106,7 @@ func (t *Touches) pace() {
 		t.lock()
 		end := min(i+paceChunk, t.farthest.Len())
 		for ; i < end; i++ {
-			// A touch must start this long before its record dies.
-			left.add(driver.Instant(-t.farthest.all[i].key).Sub(now) - t.Timeout)
+			left.add(t.leeway(driver.Instant(-t.farthest.all[i].key), now))
 		}
 		more = end < t.farthest.Len()
 		t.unlock()
@@ -123,9 +122,14 @@ func (t *Touches) pace() {
 	t.dispatch()
 }
 
-// budgetWait is how long n must wait for the budget, at most until shortly before its record dies.
+// budgetWait is how long n must wait for the budget.
 func (t *Touches) budgetWait(n *touch) time.Duration {
-	return min(t.budget.next(), max(0, n.left(t.now())-t.Timeout))
+	return min(t.budget.next(), t.leeway(n.dies(), t.now()))
+}
+
+// leeway is how long a touch may wait, which takes up to Timeout, before its record dies.
+func (t *Touches) leeway(dies, now driver.Instant) time.Duration {
+	return max(0, max(0, dies.Sub(now))-t.Timeout)
 }
 
 // grown returns the growth of r's slack: all that the policy allows if the backlog would take a

@@ -1,6 +1,7 @@
 package touches
 
 import (
+	"math"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -31,4 +32,16 @@ func TestBudgetPace(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A touch that may take for ever does not wait for the budget, even if its record is dead.
+func TestBudgetWithoutTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(Config{Timeout: math.MaxInt64})
+		for _, left := range []time.Duration{time.Hour, -time.Hour} {
+			if wait := f.leeway(record(left).ExpiresAt, f.now()); wait != 0 {
+				t.Errorf("with %v left it may wait %v", left, wait)
+			}
+		}
+	})
 }

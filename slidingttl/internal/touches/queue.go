@@ -69,10 +69,7 @@ func (t *Touches) reorder(n *touch) {
 
 // rest delays the failed touch n, by at most half of the time that its record has left.
 func (t *Touches) rest(n *touch) {
-	d := min(shortestRest<<min(n.fails-1, 5), longestRest)
-	if n.Was.ExpiresAt != 0 {
-		d = max(min(d, n.left(t.now())/2), leastRest)
-	}
+	d := max(min(shortestRest<<min(n.fails-1, 5), longestRest, n.left(t.now())/2), leastRest)
 	if t.closing {
 		d = 0
 	}
