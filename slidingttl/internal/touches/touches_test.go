@@ -477,3 +477,26 @@ func TestDeletingBlocksFewKeys(t *testing.T) {
 		t.Errorf("%d of 100 keys are remembered", known)
 	}
 }
+
+// A touch that is to read first and cannot, and one whose goroutine a caller's function ends, have failed:
+// once, until they are tried again.
+func TestTouchCannotReadOrExits(t *testing.T) {
+	for _, exits := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFixture(Config{Background: true})
+			f.Read = func(context.Context, string) (driver.Meta, *rules.Rules, error) {
+				if f.reads.Add(1); exits {
+					runtime.Goexit()
+				}
+				return driver.Meta{}, nil, errDown
+			}
+			f.down.Store(true)
+			f.touch(t, "a", record(50*time.Second))
+			synctest.Wait()
+			time.Sleep(1500 * time.Millisecond) // rests of 1 s and 2 s
+			if reads, failed := f.reads.Load(), f.Tally.Sum(tally.Outcomes+tally.Counter(Failed)); reads != 1 || failed != 2 {
+				t.Errorf("exits: %v: read %d times, %d failures", exits, reads, failed)
+			}
+		})
+	}
+}
