@@ -290,7 +290,10 @@ func (e *eraser) begin(c *cobra.Command, args []string, stores map[string]settin
 		if err != nil {
 			return what, err
 		}
-		if old.Ended.IsZero() || !old.Applied {
+		switch {
+		case !old.Applied:
+			return what, fmt.Errorf("%w: --check %s: the report is of a dry run, which removes nothing", errUsage, e.check)
+		case old.Ended.IsZero():
 			return what, fmt.Errorf("%w: --check %s: the report is of a run that has not ended: run it again", errUsage, e.check)
 		}
 		of := make(map[string]bool)
@@ -383,16 +386,19 @@ func (e *eraser) begin(c *cobra.Command, args []string, stores map[string]settin
 	return what, nil
 }
 
-// readErasure reads a report, which must have its digest.
+// readErasure reads a report, which must have its digest and be as it was written or printed: who reads it
+// must see what is checked.
 func readErasure(path string) (*erasure, error) {
 	content, err := os.ReadFile(path)
 	var doc erasure
 	if err == nil {
-		d := json.NewDecoder(bytes.NewReader(content))
-		d.DisallowUnknownFields()
-		err = d.Decode(&doc)
+		err = json.Unmarshal(content, &doc)
 	}
-	if err == nil && doc.Digest != doc.digest() {
+	var written, printed bytes.Buffer
+	if err == nil {
+		err = errors.Join(writeJSON(&written, doc), writeJSON(printable{&printed}, doc))
+	}
+	if err == nil && (doc.Digest != doc.digest() || !bytes.Equal(content, written.Bytes()) && !bytes.Equal(content, printed.Bytes())) {
 		err = errors.New("it does not have its digest: it was changed")
 	}
 	if err != nil {
@@ -406,11 +412,7 @@ func (e *eraser) save() error {
 		return nil
 	}
 	e.doc.Digest = e.doc.digest()
-	return put(e.path, func(w io.Writer) error {
-		j := json.NewEncoder(w)
-		j.SetIndent("", "  ")
-		return j.Encode(e.doc)
-	})
+	return put(e.path, func(w io.Writer) error { return writeJSON(w, e.doc) })
 }
 
 // openLog opens the file that has the keys found, each before its record is removed, until the report

@@ -200,12 +200,45 @@ func TestErase(t *testing.T) {
 		t.Fatal(err)
 	}
 	command(t, exitFailed, "archive", "forget", h.archive, "--check", h.report)
-	text := bytes.Replace(must(os.ReadFile(h.report))(t), []byte(`"user:42:"`), []byte(`"user:4x:"`), 1)
-	if err := os.WriteFile(h.report, text, 0o600); err != nil {
+}
+
+// A report is proved only as it was written: who reads the file sees what was checked. It may have been
+// written or printed.
+func TestEraseReportChanged(t *testing.T) {
+	dir := t.TempDir()
+	w := must(archive.NewWriter(must(archive.OpenDirectory(dir))(t), nil))(t)
+	if err := w.Write(t.Context(), archive.Batch{Source: "a", Records: []archive.Record{{Key: "user:41", ExpiredAt: driver.Floor(time.Now().Add(-time.Hour))}}}); err != nil {
 		t.Fatal(err)
 	}
-	_, errs = command(t, exitUsage, h.args("--check", h.report)...)
-	contains(t, errs, "it was changed")
+	report := filepath.Join(t.TempDir(), "42.json")
+	forget := []string{"archive", "forget", dir}
+	out, _ := command(t, 0, append(forget, "user\u200b:<42>", "--apply", "--json", "--report", report)...)
+	written := must(os.ReadFile(report))(t)
+	check := func(want int, text string) string {
+		t.Helper()
+		if err := os.WriteFile(report, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, errs := command(t, want, append(forget, "--check", report)...)
+		return errs
+	}
+	if out == string(written) {
+		t.Error("the key is printed as it is written")
+	}
+	check(0, string(written))
+	check(0, out)
+	for _, text := range []string{
+		out + `{"asked": [{"key": "someone else"}]}`,
+		out + "trailing", // no JSON
+		strings.Replace(out, "{", `{"asked": [{"key": "someone else", "records": 99}],`, 1),
+		strings.Replace(out, `"asked"`, `"ASKED"`, 1),
+		strings.Replace(out, `42`, `43`, 1),
+		strings.Replace(out, "{", `{"more": 1,`, 1),
+	} {
+		contains(t, check(exitUsage, text), "the report "+report)
+	}
+	out, _ = command(t, 0, append(forget, "user:42", "--json")...)
+	contains(t, check(exitUsage, out), "of a dry run")
 }
 
 // Keys are erased by a list, and the report names those that nobody had.

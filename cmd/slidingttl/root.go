@@ -128,9 +128,13 @@ func (a *app) summary(report any, format string, args ...any) error {
 		_, err := io.WriteString(a.out, strings.TrimPrefix(text, "\n")) // an empty one has no line
 		return err
 	}
-	e := json.NewEncoder(a.out)
+	return writeJSON(a.out, report)
+}
+
+func writeJSON(w io.Writer, what any) error {
+	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
-	return e.Encode(report)
+	return e.Encode(what)
 }
 
 // printable is a writer that escapes what a terminal acts on, such as control codes in a stored value. JSON
