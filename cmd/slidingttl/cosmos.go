@@ -14,6 +14,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
 	"github.com/slidingttl/slidingttl/drivers/cosmos"
+	"github.com/slidingttl/slidingttl/middleware/session"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
 var cosmosKind = kind{
@@ -74,6 +76,7 @@ func openCosmos(_ context.Context, a *address, l layout) (*store, error) {
 		return nil, err
 	}
 	s := storeOf[map[string]any](d, client.Close)
+	s.sessions = func() (driver.Driver[session.Record], error) { return cosmos.New[session.Record](container, &opts) }
 	s.ids = func(ctx context.Context) ([]string, error) {
 		var raw *http.Response
 		if _, err := container.Read(policy.WithCaptureResponse(ctx, &raw), nil); err != nil {

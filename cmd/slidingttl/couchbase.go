@@ -11,6 +11,8 @@ import (
 	"github.com/couchbase/gocb/v2"
 
 	"github.com/slidingttl/slidingttl/drivers/couchbase"
+	"github.com/slidingttl/slidingttl/middleware/session"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
 var couchbaseKind = kind{
@@ -89,6 +91,9 @@ func openCouchbase(ctx context.Context, a *address, l layout) (*store, error) {
 		return nil, err
 	}
 	s := storeOf[any](d, stop)
+	s.sessions = func() (driver.Driver[session.Record], error) {
+		return couchbase.New[session.Record](bucket.Scope(path[1]).Collection(path[2]), &opts)
+	}
 	s.name = " " + strings.Join(path, "/")
 	s.ids = func(context.Context) ([]string, error) {
 		agent, err := bucket.Internal().IORouter()

@@ -11,6 +11,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/slidingttl/slidingttl/drivers/dynamodb"
+	"github.com/slidingttl/slidingttl/middleware/session"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
 	"github.com/slidingttl/slidingttl/slidingttl/policy"
 )
 
@@ -78,6 +80,9 @@ func openDynamoDB(ctx context.Context, a *address, l layout) (*store, error) {
 		return nil, err
 	}
 	s := storeOf[map[string]any](d, func() {})
+	s.sessions = func() (driver.Driver[session.Record], error) {
+		return dynamodb.New[session.Record](client, a.Host, &opts)
+	}
 	s.ids = func(ctx context.Context) ([]string, error) {
 		out, err := client.DescribeTable(ctx, &sdk.DescribeTableInput{TableName: &a.Host})
 		if err != nil {

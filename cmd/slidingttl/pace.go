@@ -166,6 +166,14 @@ func put(path string, write func(io.Writer) error) error {
 	return err
 }
 
+// applies is the flags by which a command writes.
+func (p *paceFlags) applies(c *cobra.Command) {
+	f := c.Flags()
+	f.BoolVar(&p.apply, "apply", false, "write; without it nothing is written")
+	f.BoolVar(&p.yes, "yes", false, "do not ask before writing")
+	f.BoolVar(&p.unchecked, "unchecked", false, "write though a check of the store finds something wrong")
+}
+
 // writeFlags is the flags of everything that writes.
 type writeFlags struct {
 	paceFlags
@@ -177,10 +185,8 @@ type writeFlags struct {
 
 func (w *writeFlags) flags(c *cobra.Command) {
 	w.paceFlags.flags(c)
+	w.applies(c)
 	f := c.Flags()
-	f.BoolVar(&w.apply, "apply", false, "write; without it nothing is written")
-	f.BoolVar(&w.yes, "yes", false, "do not ask before writing")
-	f.BoolVar(&w.unchecked, "unchecked", false, "write though a check of the store finds something wrong")
 	f.Float64Var(&w.Limits.Writes, "writes", 500, "writes tried in a second, at most (0: no limit)")
 	f.BoolVar(&w.follow, "follow", false, "begin with few writes a second, and make more, up to --writes, while they take no longer")
 	f.Float64Var(&w.price, "price", 0, "price of a million write units, for what a dry run would cost")

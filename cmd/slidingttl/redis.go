@@ -10,6 +10,8 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/slidingttl/slidingttl/drivers/redis"
+	"github.com/slidingttl/slidingttl/middleware/session"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
 var redisKind = kind{
@@ -60,6 +62,7 @@ func openRedis(ctx context.Context, a *address, l layout) (*store, error) {
 		return nil, err
 	}
 	s := storeOf[any](d, client.Close)
+	s.sessions = func() (driver.Driver[session.Record], error) { return redis.New[session.Record](client, &opts) }
 	s.notice = notice
 	s.name = fmt.Sprint(" db ", connect.SelectDB)
 	s.ids = func(ctx context.Context) (ids []string, err error) {

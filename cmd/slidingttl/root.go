@@ -90,7 +90,7 @@ func newRoot(s streams) (*app, *cobra.Command) {
 	_ = root.MarkPersistentFlagFilename("config", "json")
 	root.PersistentFlags().BoolVar(&a.json, "json", false, "print reports as JSON")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fmt.Errorf("%w: %w", errUsage, err) })
-	root.AddCommand(a.inspect(), a.audit(), a.list(), a.dying(), a.diff(), a.plan(), a.adopt(), a.undo(), a.mend(), a.reap(), a.retire(), a.harvest(), a.erase(), a.archive(), a.schema())
+	root.AddCommand(a.inspect(), a.audit(), a.list(), a.dying(), a.diff(), a.plan(), a.adopt(), a.undo(), a.mend(), a.reap(), a.retire(), a.sessions(), a.harvest(), a.erase(), a.archive(), a.schema())
 	a.watch(root)
 	return a, root
 }

@@ -9,6 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/slidingttl/slidingttl/drivers/sql"
+	"github.com/slidingttl/slidingttl/middleware/session"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
 type sqlLayout struct {
@@ -42,6 +44,14 @@ func openTable(db *stdsql.DB, dialect sql.Dialect, a *address, l layout, estimat
 		return nil, err
 	}
 	s := storeOf[[]any](d, func() { _ = db.Close() })
+	s.sessions = func() (driver.Driver[session.Record], error) {
+		if opts.Row.Columns != nil {
+			return nil, fmt.Errorf("%w: sessions are one column of JSON, and --layout has columns", errUsage)
+		}
+		return sql.New(db, dialect, a.own["table"], &sql.Options[session.Record]{
+			Key: opts.Key, Value: opts.Value, CreatedAt: opts.CreatedAt, ExpiresAt: opts.ExpiresAt, SweepAt: opts.SweepAt, Version: opts.Version, Retain: opts.Retain,
+		})
+	}
 	s.ids = func(ctx context.Context) ([]string, error) {
 		var id string
 		err := db.QueryRowContext(ctx, identity, a.own["table"]).Scan(&id)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/slidingttl/slidingttl/middleware/session"
 	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
@@ -29,11 +30,13 @@ type store struct {
 	undo   func(context.Context, io.ReaderAt, *upkeep.WriteOptions) (*upkeep.UndoReport, error)
 	erase  func(context.Context, *upkeep.EraseOptions) (*upkeep.EraseReport, error)
 	retire func(context.Context, *upkeep.RetireOptions) (*upkeep.RetireReport, error)
-	close  func()
-	about  func(context.Context) int64 // records that it holds, as it estimates; nil: it does not say
-	ids    func(context.Context) ([]string, error)
-	name   string // which of the store's records it has, for checkpoints
-	title  string // for a page
+	// sessions is the driver for what middleware/session keeps in the store.
+	sessions func() (driver.Driver[session.Record], error)
+	close    func()
+	about    func(context.Context) int64 // records that it holds, as it estimates; nil: it does not say
+	ids      func(context.Context) ([]string, error)
+	name     string // which of the store's records it has, for checkpoints
+	title    string // for a page
 	*address
 	notice string // what looking at it does, before it begins; empty: nothing
 }

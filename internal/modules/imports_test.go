@@ -60,7 +60,7 @@ var rules = []rule{
 	{pkg: "telemetry/...", own: []string{"slidingttl", "slidingttl/driver", "telemetry"}, tests: []string{"slidingttl/...", "drivers/...", "telemetry/..."}},
 	{pkg: "archive", own: []string{"slidingttl/..."}, tests: []string{"drivers/..."}},
 	{pkg: "archive/...", own: []string{"slidingttl/...", "archive", "archive/s3"}, tests: []string{"drivers/..."}},
-	{pkg: "cmd/...", own: []string{"slidingttl/...", "drivers/...", "archive/...", "internal/chart"}, tests: []string{"internal/hostile"}},
+	{pkg: "cmd/...", own: []string{"slidingttl/...", "drivers/...", "archive/...", "middleware/session", "internal/chart"}, tests: []string{"internal/hostile"}},
 
 	{pkg: "examples/quickstart/...", own: []string{"slidingttl/...", "drivers/memory", "examples/quickstart/..."}, light: true},
 	{pkg: "examples/bboltdriver", own: []string{"slidingttl/driver"}, tests: []string{"slidingttl/..."}},
