@@ -366,6 +366,18 @@ func TestCompactLocked(t *testing.T) {
 	}
 }
 
+// A report tells of a second pass only if there was one.
+func TestForgetUnchecked(t *testing.T) {
+	base := newFake()
+	write(t, writer(t, base), batch(0, 10, 0))
+	for calls, want := range map[int]bool{0: false, 9: true} {
+		r, err := archive.Forget(t.Context(), crash(base.clone(), calls, false), archive.Selection{Prefix: "key-"}, nil)
+		if (err == nil) != want || r.Checked != want || strings.Contains(r.String(), "0 found by a second pass") != want {
+			t.Errorf("%d calls: %v, %v", calls, r, err)
+		}
+	}
+}
+
 // The second pass finds records that a source hands over while a person is forgotten.
 func TestForgetLeft(t *testing.T) {
 	b := people(t)
