@@ -3,14 +3,26 @@ package archive
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"math"
+	"strconv"
 	"time"
+	"unicode/utf8"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// MarshalJSON implements json.Marshaler. Times are RFC 3339, or null. A JSON value is written
-// unchanged, any other value in base64.
+// MarshalJSON implements json.Marshaler. The key is written as in the column key: base64: comes before
+// one that is not text. Times are RFC 3339, or null. A value that is JSON in UTF-8 is written as JSON,
+// without white space and with <, > and & escaped, and any other in base64. A Number that JSON
+// lacks is text: "NaN", "+Inf" or "-Inf".
 func (a Archived) MarshalJSON() ([]byte, error) {
+	columns := maps.Clone(a.Columns)
+	for name, v := range columns {
+		if n, ok := v.(float64); ok && (math.IsNaN(n) || math.IsInf(n, 0)) {
+			columns[name] = strconv.FormatFloat(n, 'g', -1, 64)
+		}
+	}
 	return json.Marshal(struct {
 		Key        string         `json:"key"`
 		Source     string         `json:"source"`
@@ -22,12 +34,12 @@ func (a Archived) MarshalJSON() ([]byte, error) {
 		Format     string         `json:"format"`
 		Value      any            `json:"value"`
 		Columns    map[string]any `json:"columns,omitempty"`
-	}{a.Key, a.Source, a.Generation, timeOf(a.CreatedAt), timeOf(a.ExpiredAt), timeOf(a.ArchivedAt), a.Reason, a.Format, a.value(), a.Columns})
+	}{encodeKey(a.Key), a.Source, a.Generation, timeOf(a.CreatedAt), timeOf(a.ExpiredAt), timeOf(a.ArchivedAt), a.Reason, a.Format, a.value(), columns})
 }
 
-// value returns JSON values as json.RawMessage, and others as bytes.
+// value returns values that are JSON in UTF-8 as json.RawMessage, and others as bytes.
 func (a *Archived) value() any {
-	if a.Format != "bytes" && json.Valid(a.Value) {
+	if a.Format != "bytes" && json.Valid(a.Value) && utf8.Valid(a.Value) {
 		return json.RawMessage(a.Value)
 	}
 	return a.Value
