@@ -76,8 +76,8 @@ func TestPages(t *testing.T) {
 	page := at("a.html")
 	out, _ := command(t, 0, "audit", uri, "--policy", thirty, "--html", page)
 	text := read(t, page)
-	contains(t, out, "71 records looked at", "past cap 1", "slides 70")
-	contains(t, text, "Audit", "sessions", "audit under "+thirty, "71 records looked at",
+	contains(t, out, "Of 71 records 1 is past the cap (1.41 %): reap. audit under", "71 records looked at", "past cap 1", "slides 70")
+	contains(t, text, "Audit", "sessions", "Of 71 records 1 is past the cap (1.41 %): reap.", "audit under "+thirty, "71 records looked at",
 		"slides follows the policy 70 98.59 %", "past cap older than the policy allows",
 		"A column is 1d, in UTC", "wave 32 45.71 % 30 at their cap", "Examples", "past cap "+upkeep.KeyHash(nasty+"y"))
 	if strings.Contains(text, "alert") {

@@ -99,9 +99,42 @@ func number(v float64) string {
 
 func percent(v float64) string { return fmt.Sprintf("%.2f %%", 100*v) }
 
+// verdict says in a sentence what is wrong, how much of it there is, and what to do, in that order.
+func (r *AuditReport) verdict() string {
+	var faults int64
+	for _, n := range r.Faults {
+		faults += n
+	}
+	var found []string
+	for _, f := range []struct {
+		n        int64
+		what, do string
+	}{
+		{r.States[Malformed].Count, "malformed", "mend"},
+		{r.States[Implausible].Count, "implausible", "mend, if a unit is named below"},
+		{faults, "not deleted by the store", "mend"},
+		{r.States[NoCreatedAt].Count, "without created_at", "adopt"},
+		{r.States[PastCap].Count, "past the cap", "reap"},
+		{r.States[NeverExpires].Count, "without an expiry", "the next read gives one"},
+	} {
+		be := "are"
+		if f.n == 1 {
+			be = "is"
+		}
+		if f.n > 0 {
+			found = append(found, fmt.Sprintf("%s %s %s (%s): %s", thousands(f.n), be, f.what, percent(float64(f.n)/float64(r.Records)), f.do))
+		}
+	}
+	if found == nil {
+		return fmt.Sprintf("Of %s records none is to be mended, adopted or reaped.", thousands(r.Records))
+	}
+	return fmt.Sprintf("Of %s records %s.", thousands(r.Records), strings.Join(found, "; "))
+}
+
 // String is the report as text, of several lines.
 func (r *AuditReport) String() string {
 	s := newSheet()
+	s.line("%s", r.verdict())
 	s.line("audit under %s", r.Policy)
 	s.totals(&r.Totals)
 	if r.Sample != nil {

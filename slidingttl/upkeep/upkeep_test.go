@@ -126,7 +126,7 @@ func TestAuditTellsStates(t *testing.T) {
 		t.Errorf("the calendar is %+v", c)
 	}
 	text := r.String()
-	for _, want := range []string{"audit under", "60 records looked at", "no created at", "3.33 %", "retained", "ttl must be a number", "never"} {
+	for _, want := range []string{"Of 60 records ", "audit under", "60 records looked at", "no created at", "3.33 %", "retained", "ttl must be a number", "never"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in\n%s", want, text)
 		}
