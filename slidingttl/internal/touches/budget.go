@@ -81,9 +81,8 @@ func (l *timesLeft) add(d time.Duration) {
 func (l *timesLeft) rate() (most float64) {
 	before := 0
 	for i, n := range l.counts {
-		if before += int(n); n > 0 {
-			most = max(most, float64(before)/math.Float64frombits(math.Float64bits(1)+uint64(i)<<46))
-		}
+		before += int(n)
+		most = max(most, float64(before)/math.Float64frombits(math.Float64bits(1)+uint64(i)<<46))
 	}
 	return most
 }

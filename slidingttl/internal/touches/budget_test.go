@@ -30,6 +30,14 @@ func TestBudgetPace(t *testing.T) {
 			if over := b.set(time.Now(), left); over != c.over || b.tokens.Limit() != c.want {
 				t.Errorf("%s: %v a second, over %v, want %v, %v", name, b.tokens.Limit(), over, c.want, c.over)
 			}
+			for range 60 {
+				if b.set(time.Now(), left); b.backlog > float64(len(c.left))/2 {
+					t.Fatalf("%s: a backlog of %v s, of %d touches at 2 a second", name, b.backlog, len(c.left))
+				}
+			}
+			if b.backlog < 0.99*float64(len(c.left))/2 {
+				t.Errorf("%s: a backlog of %v s after a minute, of %d touches at 2 a second", name, b.backlog, len(c.left))
+			}
 		})
 	}
 }

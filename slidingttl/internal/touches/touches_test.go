@@ -417,6 +417,26 @@ func TestMergeKeepsTheLifeBefore(t *testing.T) {
 	}
 }
 
+// A touch serves an access that read the record which it was planned for, or the one that it replaced
+// after a race, and none that read another.
+func TestTouchServesWhatItKnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		now := driver.Floor(time.Now())
+		planned, replaced, written := record(30*time.Second), record(31*time.Second), record(time.Minute)
+		replaced.Version, written.Version = 2, 3
+		other := planned
+		other.Version = 4
+		for want, all := range map[bool][]driver.Meta{true: {planned, replaced}, false: {other}} {
+			for _, m := range all {
+				a, o := Access{Was: m, Rules: minute, At: now, DueFrom: now}, Outcome{Was: planned, Replaced: replaced, Meta: written}
+				if o.serves(&a) != want {
+					t.Errorf("serves an access that read version %d: %v", m.Version, !want)
+				}
+			}
+		}
+	})
+}
+
 // What a touch wrote does not serve an access that is to lower the expiry.
 func TestTouchServesNoLowering(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -499,4 +519,32 @@ func TestTouchCannotReadOrExits(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What failed while the store failed no others is tried again in one turn of eight, even if its record
+// is the nearest to death.
+func TestRetryTakesOneTurnOfEight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(Config{Background: true, Workers: 1})
+		var order []string
+		f.Write = func(_ context.Context, key string, was driver.Meta, _ driver.Life, _ driver.Instant) (driver.Version, error) {
+			if order = append(order, key); len(order) == 1 {
+				return 0, errDown
+			}
+			time.Sleep(50 * time.Millisecond)
+			return was.Version + 1, nil
+		}
+		near, far := record(30*time.Second), record(50*time.Second)
+		f.stored.Store(&near)
+		f.touch(t, "near", near)
+		time.Sleep(shortestRest - 10*time.Millisecond)
+		for i := range 20 {
+			f.touch(t, fmt.Sprint(i), far)
+		}
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if at := slices.Index(order[1:], "near"); at != retryShare-2 {
+			t.Errorf("it was tried again after %d others, want %d: %v", at, retryShare-2, order)
+		}
+	})
 }
