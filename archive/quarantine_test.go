@@ -15,6 +15,17 @@ import (
 
 var quarantine = archive.Span{From: archive.Quarantine, To: archive.Quarantine}
 
+// Of an archive that has a quarantine only, no days are told.
+func TestQuarantineOnly(t *testing.T) {
+	b := newFake()
+	write(t, writer(t, b), archive.Batch{Source: "links", Records: []archive.Record{{Key: "x"}}})
+	s, err := archive.NewReader(b).Stats(t.Context(), archive.Span{})
+	ok(t, err)
+	if text := s.String(); !strings.HasPrefix(text, "no days\n0 rows in 1 files") || !strings.Contains(text, "1 records in quarantine") {
+		t.Error(text)
+	}
+}
+
 // A record that cannot be archived stops no other. It goes to the quarantine once, however often it
 // is handed over, and is counted, found, verified and forgotten like the rest.
 func TestQuarantine(t *testing.T) {

@@ -22,8 +22,11 @@ func (s Stats) String() string {
 	if s.Files == 0 {
 		return "the archive holds nothing of these days"
 	}
-	text := fmt.Sprintf("%d days, from %s to %s\n%d rows in %d files, %d bytes\n%d files that do not count: archive compact removes them",
-		s.Days, s.First, s.Last, s.Rows, s.Files, s.Bytes, s.Garbage)
+	days := "no days"
+	if s.Days > 0 {
+		days = fmt.Sprintf("%d days, from %s to %s", s.Days, s.First, s.Last)
+	}
+	text := fmt.Sprintf("%s\n%d rows in %d files, %d bytes\n%d files that do not count: archive compact removes them", days, s.Rows, s.Files, s.Bytes, s.Garbage)
 	if s.Quarantined > 0 {
 		text += fmt.Sprintf("\n%d records in quarantine: archive list --from quarantine", s.Quarantined)
 	}

@@ -90,6 +90,10 @@ func TestArchive(t *testing.T) {
 }
 
 func TestArchiveUsage(t *testing.T) {
+	day := filepath.Join(t.TempDir(), "day=2026-11-22")
+	if err := os.Mkdir(day, 0o700); err != nil {
+		t.Fatal(err)
+	}
 	for name, args := range map[string][]string{
 		"no archive":   {"archive", "stats"},
 		"no such":      {"archive", "stats", filepath.Join(t.TempDir(), "none")},
@@ -101,6 +105,9 @@ func TestArchiveUsage(t *testing.T) {
 		"two ways":     {"archive", "forget", t.TempDir(), "key", "--prefix", "k"},
 		"no list":      {"archive", "forget", t.TempDir(), "--keys", filepath.Join(t.TempDir(), "none")},
 		"two keys":     {"archive", "forget", t.TempDir(), "a", "b"},
+		"a day's own":  {"archive", "forget", day + "/", "key", "--apply"},
+		"one in S3":    {"archive", "stats", "s3://bucket/dead/day=2026-11-22/?region=eu-central-1"},
+		"turned days":  {"archive", "verify", t.TempDir(), "--from", "2026-12-01", "--to", "2026-11-01"},
 		"no days":      {"archive", "compact", t.TempDir(), "--keep-days", "0"},
 	} {
 		t.Run(name, func(t *testing.T) { command(t, exitUsage, args...) })
