@@ -33,6 +33,9 @@ func overDays(c *cobra.Command, op func(c *cobra.Command, b archive.Bucket, days
 	f.TextVar(&days.To, "to", days.To, "the last `day` (default: the archive's last)")
 	f.Lookup("from").DefValue, f.Lookup("to").DefValue = "", "" // none, and not the first day of all
 	c.RunE = func(c *cobra.Command, args []string) error {
+		if days.From != 0 && days.To != 0 && days.From > days.To {
+			return fmt.Errorf("%w: --from %s is after --to %s", errUsage, days.From, days.To)
+		}
 		b, err := openArchive(c.Context(), args[0])
 		if err != nil {
 			return err

@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"net/url"
 	"os"
+	"path"
+	"path/filepath"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/config"
@@ -18,6 +20,9 @@ import (
 
 // openArchive opens an existing archive.
 func openArchive(ctx context.Context, uri string) (archive.Bucket, error) {
+	if place, _, _ := strings.Cut(uri, "?"); strings.HasPrefix(path.Base(filepath.ToSlash(place)), "day=") {
+		return nil, fmt.Errorf("%w: %s is a day of an archive: name the archive", errUsage, uri)
+	}
 	if !strings.HasPrefix(uri, "s3://") {
 		if _, err := os.Stat(uri); errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("%w: there is no directory %s", errUsage, uri)
