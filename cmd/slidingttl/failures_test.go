@@ -180,6 +180,25 @@ func TestEvictionNotice(t *testing.T) {
 	contains(t, errs, "allkeys-lru", "flattens the order of eviction")
 }
 
+// Before a Redis is adopted it is known whether it has the memory for it.
+func TestMemoryAhead(t *testing.T) {
+	server := redistest.Start(t)
+	client := server.Client(t)
+	for i := range 5000 {
+		if err := client.Do(t.Context(), client.B().Set().Key(fmt.Sprint("app:", i)).Value("{}").Build()).Error(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	adopt := []string{"adopt", "redis://" + server.Addr + "?prefix=app:", "--policy", thirty, "--rate", "0"}
+	for most, want := range map[string]string{"0": "maxmemory sets no bound", "1mb": "MB: TOO LITTLE: with maxmemory-policy noeviction", "1gb": "of 1073.7 MB"} {
+		if err := client.Do(t.Context(), client.B().Arbitrary("CONFIG", "SET", "maxmemory", most).Build()).Error(); err != nil {
+			t.Fatal(err)
+		}
+		out, _ := command(t, 0, adopt...)
+		contains(t, out, "would be adopted 5,000", "memory: adoption needs about 0.5 MB more", want)
+	}
+}
+
 // created_at in seconds is no age: nothing is reaped by it, and mend writes what was meant.
 func TestImplausible(t *testing.T) {
 	db, uri := sessionsIn(t, 10)

@@ -35,8 +35,9 @@ type store struct {
 	close    func()
 	about    func(context.Context) int64 // records that it holds, as it estimates; nil: it does not say
 	ids      func(context.Context) ([]string, error)
-	name     string // which of the store's records it has, for checkpoints
-	title    string // for a page
+	memory   func(ctx context.Context, keys int64) string // what adoption of so many needs; nil: no more than before
+	name     string                                       // which of the store's records it has, for checkpoints
+	title    string                                       // for a page
 	*address
 	notice string // what looking at it does, before it begins; empty: nothing
 }

@@ -17,7 +17,7 @@ var update = flag.Bool("update", false, "write what commands print into the guid
 var consoles = regexp.MustCompile("(?s)```console\n(.*?)```")
 
 // varies is what differs from one run to the next: how long it took, instants, versions.
-var varies = regexp.MustCompile(`looked at in [0-9a-zµ.]+(, at a cost of [0-9.,]+)?|cap for \w+:|\d{4}-\d\d-\d\d([T ]\d\d:\d\d:\d\d(\.\d+)?(Z| UTC))?|expired \S+ ago|0x[0-9a-f]+|\b[0-9a-f]{16}\b|\d{10,}|RequestID: [0-9a-f-]+|\d+ bytes`)
+var varies = regexp.MustCompile(`looked at in [0-9a-zµ.]+(, at a cost of [0-9.,]+)?|cap for \w+:|\d{4}-\d\d-\d\d([T ]\d\d:\d\d:\d\d(\.\d+)?(Z| UTC))?|expired \S+ ago|0x[0-9a-f]+|\b[0-9a-f]{16}\b|\d{10,}|RequestID: [0-9a-f-]+|\d+ bytes|[0-9.]+ MB`)
 
 // words of a command line; quotes hold one together.
 var words = regexp.MustCompile(`"[^"]*"|\S+`)

@@ -91,6 +91,11 @@ func over[R any, P interface {
 		if b, writes := any(r).(interface{ Billed() int64 }); writes && p.price > 0 && !p.apply && !a.json {
 			_, _ = fmt.Fprintf(a.out, "\nthat would cost %.2f for the write units, beside what looking cost\n", float64(b.Billed())*p.price/1e6)
 		}
+		if adopts, is := any(r).(*upkeep.AdoptReport); is && s.memory != nil && !adopts.Applied && !a.json {
+			if text := s.memory(c.Context(), adopts.Adopted); text != "" {
+				_, _ = fmt.Fprintln(a.out, "\n"+text)
+			}
+		}
 		if w.note != "" && !a.json {
 			_, _ = fmt.Fprintln(a.out, "\n"+w.note)
 		}
