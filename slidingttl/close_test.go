@@ -33,6 +33,7 @@ func waiting(t *testing.T, d *remote[int], under *hoard[int], n int, opts slidin
 // Promise 11: Close returns when its context ends, whatever the touches that wait do, and nothing is
 // left of them.
 func TestCloseReturnsWithItsContext(t *testing.T) {
+	t.Parallel()
 	for _, n := range []int{100, 2000, 10000} {
 		bubble(t, func(t *testing.T) {
 			d, under := newRemote[int](time.Millisecond)

@@ -18,7 +18,8 @@ import (
 // A touch that failed once is tried again while thousands that have not failed wait, with a budget and
 // without.
 func TestRetryBesideAQueue(t *testing.T) {
-	for budget, waiting := range map[float64]int{0: 6000, 10: 1000} { // more than a minute has time for
+	t.Parallel()
+	for budget, waiting := range map[float64]int{0: 3000, 10: 700} { // more than a minute has time for
 		bubble(t, func(t *testing.T) {
 			d, under := newRemote[int](time.Millisecond)
 			var tried atomic.Int32
@@ -31,11 +32,11 @@ func TestRetryBesideAQueue(t *testing.T) {
 				}
 				return nil
 			}
-			s, err := slidingttl.New(d, session, &slidingttl.Options[int]{Touches: slidingttl.Background, Budget: budget, Workers: 8})
+			s, err := slidingttl.New(d, session, &slidingttl.Options[int]{Touches: slidingttl.Background, Budget: budget, Workers: 4})
 			must(t, err)
 			plant(under, "x", time.Minute)
 			read(t, s, "x")
-			time.Sleep(time.Second)
+			time.Sleep(900 * time.Millisecond) // it rests for 1 s
 			for i := range waiting {
 				plant(under, fmt.Sprint(i), 25*time.Minute)
 				read(t, s, fmt.Sprint(i))
@@ -53,6 +54,7 @@ func TestRetryBesideAQueue(t *testing.T) {
 
 // What was probed while the store failed goes first once it has recovered, for it is nearest to death.
 func TestProbedComeFirst(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(t *testing.T) {
 		d, under := newRemote[int](time.Millisecond)
 		set := failTouches(d, all)

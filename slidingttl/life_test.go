@@ -87,7 +87,7 @@ func TestRetriesBesideManyReaders(t *testing.T) {
 			return sleep(ctx, takes)
 		}
 		s := open(t, d, session, nil)
-		const readers = 400
+		const readers = 300
 		for i := range readers {
 			must(t, s.Insert(t.Context(), fmt.Sprint(i), i))
 		}
@@ -110,7 +110,7 @@ func TestRetriesBesideManyReaders(t *testing.T) {
 			read(t, s, key)
 		}
 		bad.Store(false)
-		time.Sleep(1500 * time.Millisecond)
+		time.Sleep(1200 * time.Millisecond)
 		for i := range 4 {
 			key := fmt.Sprint("bad", i)
 			if e := stored(t, under, key); e.ExpiresAt.Sub(instant(time.Now())) < 25*time.Minute {

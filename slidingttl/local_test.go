@@ -308,6 +308,7 @@ func (s stopped) Bounds() (earliest, latest driver.Instant) {
 // TestStoppedProcess: bounds that have passed revive no dead record, if the process was stopped for
 // less than a minute and half the idle grace.
 func TestStoppedProcess(t *testing.T) {
+	t.Parallel()
 	const idle, most = 3 * time.Minute, 9 * time.Minute
 	for _, policy := range []slidingttl.Policy{
 		{IdleGrace: idle, MaxLifetime: most},

@@ -279,8 +279,9 @@ func TestEpochIsNoForeigner(t *testing.T) {
 
 // The store remembers as many keys as Options.Remember says, except for those that share a slot.
 func TestRememberIsTheNumberOfKeys(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(t *testing.T) {
-		for _, n := range []int{100, 20_000} {
+		for _, n := range []int{100, 10_000} {
 			d, _ := newRemote[int](time.Millisecond)
 			s := open(t, d, withSlack(session, 10*time.Minute), &slidingttl.Options[int]{Remember: n})
 			for i := range n {

@@ -21,6 +21,7 @@ func (d plainDriver) Resolution() time.Duration { return d.step }
 // TestVectors has the store make the decisions of docs/specification.md over a driver without any
 // capability. The drivers' tests have it make them over each store.
 func TestVectors(t *testing.T) {
+	t.Parallel()
 	for _, step := range []time.Duration{time.Millisecond, time.Second} {
 		t.Run(step.String(), func(t *testing.T) {
 			d, err := memory.New[check.Value](nil)
