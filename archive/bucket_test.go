@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -24,6 +25,8 @@ type fakeBucket struct {
 	did   func(name string)     // called after each change that was made, several at once
 
 	reading func() // called within each ReadAt
+
+	unreadable map[string][]byte // contents that fail to decrypt, by name
 
 	mu    sync.Mutex
 	files map[string][]byte // guarded by mu
@@ -114,6 +117,9 @@ func (m *fakeBucket) ReadAt(ctx context.Context, name string, p []byte, off int6
 	m.mu.Unlock()
 	if !ok {
 		return 0, fmt.Errorf("%s: %w", name, fs.ErrNotExist)
+	}
+	if harmed, ok := m.unreadable[name]; ok && bytes.Equal(content, harmed) {
+		return 0, &archive.CorruptError{File: name, Err: errors.New("it cannot be decrypted")}
 	}
 	n, err := bytes.NewReader(content).ReadAt(p, off)
 	return n, cmp.Or(ctx.Err(), err)

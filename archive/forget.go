@@ -101,7 +101,7 @@ func (r *ForgetReport) String() string {
 // files and what crashes left behind. A second pass then counts records that a source
 // archived meanwhile: see ForgetReport.Left. When Forget returns nil, no file of the bucket
 // holds the records, except files written during the call and the checkpoints of sources. In a
-// [Versioned] bucket that includes versions behind a delete marker. A Compact that read a day before the
+// [Versioned] bucket that includes versions behind a delete marker. A Compact or another Forget that read a day before the
 // call, and is killed while it writes after it, leaves a file that no reader sees and that may hold them:
 // the next Compact or Forget removes it.
 // Before the call, delete the keys in their source, and let the source finish the batches it
