@@ -72,6 +72,8 @@ func TestObserver(t *testing.T) {
 		get := func() { _, _ = s.Get(t.Context(), "secret") }
 		get()
 		w.want(t, "absent", "get absent")
+		wantErr(t, s.Keep(t.Context(), "secret"), slidingttl.ErrNotFound)
+		w.want(t, "absent", "touch absent")
 		must(t, s.Insert(t.Context(), "secret", 1))
 		time.Sleep(10 * time.Minute)
 		get()

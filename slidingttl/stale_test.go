@@ -78,6 +78,25 @@ func TestStaleReadByAClockAhead(t *testing.T) {
 	})
 }
 
+// A deleted key is remembered again once no stale read can show the record any more.
+func TestDeletedKeyIsRememberedAgain(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, _ := newLagging[int](time.Millisecond)
+		s := open(t, d, withSlack(session, time.Minute), nil)
+		must(t, s.Insert(t.Context(), "k", 1))
+		must(t, s.Delete(t.Context(), "k"))
+		must(t, s.Insert(t.Context(), "k", 2))
+		for _, want := range []int{1, 1, 1, 0} {
+			d.counts()
+			must(t, s.Keep(t.Context(), "k"))
+			if n := d.counts()["get"]; n != want {
+				t.Errorf("Keep reads %d times, want %d", n, want)
+			}
+			time.Sleep(6 * time.Second)
+		}
+	})
+}
+
 // As TestStaleReadByAClockAhead, if the clocks may be any time apart.
 func TestStaleReadByAnyClock(t *testing.T) {
 	bubble(t, func(t *testing.T) {
