@@ -76,6 +76,11 @@
 // not a token, is present twice, or belongs to a session of another name counts as none, and is
 // no error. Keys to sign cookies with are not needed.
 //
+// A cookie's Path or Domain changes together with the session's name: a browser keeps the former cookie beside a
+// new one of another path, and of two tokens nothing tells which is good. A Save that sends the cookie again, because its
+// MaxAge is shorter than the session or its Options differ, sends the token that its request has shown: if another
+// request logs in meanwhile and is answered before, the browser keeps the former token, and its user logs in once more.
+//
 // By default the cookie is Secure, HttpOnly, SameSite=Lax, for the path /, and lasts until the
 // browser closes. Store.Options and session.Options change that. As on other stores of gorilla, Cache-Control
 // and Vary are the program's to set. Over plain http, other than on

@@ -3,6 +3,7 @@ package gorillastore
 import (
 	"bytes"
 	"encoding/gob"
+	"errors"
 	"maps"
 	"reflect"
 	"slices"
@@ -58,6 +59,9 @@ func equal(a, b any) bool {
 	return err1 == nil && err2 == nil && bytes.Equal(x, y)
 }
 
+// errAnotherUser says that what two requests have saved together names another user than the session's.
+var errAnotherUser = errors.New("another user")
+
 // merger makes of what the store has what it is to have.
 type merger struct {
 	name      string
@@ -69,6 +73,7 @@ type merger struct {
 	unchanged bool   // between was and saved
 	wins      bool   // where both requests changed a value
 	resolve   func(key, was, stored, saved any) (any, error)
+	may       func(merged values) bool // whether the session may have them; nil: it may
 
 	result values // what the store then has; nil: saved
 	stored []byte // of result
@@ -114,6 +119,9 @@ func (m *merger) apply(d *Data) (err error) {
 	}
 	if m.result, err = m.merged(now); err != nil {
 		return err
+	}
+	if m.may != nil && !m.may(m.result) {
+		return errAnotherUser
 	}
 	if !maps.EqualFunc(m.result, now, equal) {
 		if d.Values, err = encode(m.result); err != nil {

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/base64"
 	"errors"
 	"log/slog"
 	"net/http"
+	"slices"
 	"time"
 
 	gorilla "github.com/gorilla/sessions"
@@ -105,6 +107,7 @@ func (s *Store) read(r *http.Request, name string, v *gorilla.Session) (*visit, 
 	now, err := s.sessions.Get(visit.context(r))
 	switch {
 	case err != nil:
+		visit.failed = err
 		return visit, err
 	case now.ID == "":
 		return visit, nil
@@ -125,12 +128,19 @@ func (s *Store) read(r *http.Request, name string, v *gorilla.Session) (*visit, 
 }
 
 // tokenOf returns the token in the request's cookie. Of two cookies nothing tells which server set
-// which.
+// which, but where one is no token, as of another store.
 func tokenOf(r *http.Request, name string) string {
-	if found := r.CookiesNamed(name); len(found) == 1 {
+	found := slices.DeleteFunc(r.CookiesNamed(name), func(c *http.Cookie) bool { return !isToken(c.Value) })
+	if len(found) == 1 {
 		return found[0].Value
 	}
 	return ""
+}
+
+// isToken reports whether value has the form of a token.
+func isToken(value string) bool {
+	b, err := base64.RawURLEncoding.DecodeString(value)
+	return err == nil && len(b) == 48
 }
 
 // Save implements gorilla's Store. It writes what the request has changed, or ends the session if
@@ -139,7 +149,8 @@ func tokenOf(r *http.Request, name string) string {
 //
 // Errors: *ConflictError, session.ErrEnded, gob's, one that matches slidingttl.ErrInvalid where
 // the values are over Options.Sessions.MaxData or Login says what is not valid, the store's. With
-// an error other than slidingttl.ErrAmbiguous no change is written and no cookie is sent.
+// an error other than slidingttl.ErrAmbiguous no change is written and no cookie is sent, but a Save that
+// logs in may have ended the former session.
 func (s *Store) Save(r *http.Request, w http.ResponseWriter, v *gorilla.Session) error {
 	visit := s.visits.of(v)
 	foreign := visit == nil
@@ -154,7 +165,10 @@ func (s *Store) Save(r *http.Request, w http.ResponseWriter, v *gorilla.Session)
 		}
 		return s.answer(ctx, w, v, nil)
 	}
-	if visit.bad != nil && len(v.Values) == 0 {
+	switch {
+	case visit.failed != nil:
+		return visit.failed
+	case visit.bad != nil && len(v.Values) == 0:
 		return visit.bad
 	}
 	m, err := newMerger(v.Name(), visit.read, v.Values)
@@ -171,13 +185,24 @@ func (s *Store) Save(r *http.Request, w http.ResponseWriter, v *gorilla.Session)
 	}
 	login := s.login(v)
 	same := now.ID != "" && login.User == now.User && !m.replaces
+	if same {
+		m.may = func(merged values) bool { return s.loginOf(v.Name(), merged).User == now.User }
+		if v.ID != "" {
+			err = s.update(ctx, w, v, visit, m)
+		} else {
+			err = s.sessions.Rotate(ctx, m.apply)
+		}
+		if v.ID != "" && err != errAnotherUser {
+			return err
+		}
+		if same = err != errAnotherUser; !same { // the values of two requests log in, or out, together
+			login, m.may = s.loginOf(v.Name(), m.result), nil
+		}
+	}
 	switch {
+	case same:
 	case now.ID == "" && len(v.Values) == 0:
 		return nil
-	case same && v.ID != "":
-		return s.update(ctx, w, v, visit, m)
-	case same:
-		err = s.sessions.Rotate(ctx, m.apply)
 	case now.ID != "" && (login.User == "" || login.User == s.loginOf(v.Name(), m.was).User):
 		ctx, err = s.replace(r, visit, now.Data, login, m)
 	case login.User != "":
@@ -240,7 +265,11 @@ func (s *Store) replace(r *http.Request, visit *visit, was Data, login session.L
 	}
 	for err == nil {
 		if err = s.sessions.Update(ctx, take); errors.Is(err, slidingttl.ErrAmbiguous) {
-			err = s.sessions.Update(ctx, take)
+			aside, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+			if again := s.sessions.Update(aside, take); again == nil || again == errChanged || again == session.ErrEnded {
+				err = again
+			}
+			cancel()
 		}
 		if err == nil {
 			s.survived(ctx, s.sessions.Destroy(ctx)) // it opens to nobody already

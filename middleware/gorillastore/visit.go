@@ -16,6 +16,7 @@ type visit struct {
 	token   string
 	read    []byte // the values as they were read; nil: none, or they did not decode
 	bad     error  // why they did not decode
+	failed  error  // why they could not be read
 }
 
 // visit returns a visit by a client with this token. It does no I/O.

@@ -30,9 +30,10 @@
 //
 // A session ends with the idle grace of the store's policy, or at the nearer of that
 // policy's cap, counted from when its token was first committed, and the deadline
-// that scs gave it (Lifetime, SetDeadline). As with any store of scs, RenewToken
-// begins a new record, and a change that is committed after a Destroy brings the
-// session back; package middleware/session does neither.
+// that scs gave it (Lifetime, SetDeadline). A request under way cannot bring back a session that has ended since
+// it read it, by a timeout or a Destroy: its Commit fails, and the error matches slidingttl.ErrNotFound. The
+// store knows such a request by the context of its Find, for as long as that lasts. As with any store of scs, RenewToken
+// begins a new record; package middleware/session does not.
 //
 // # Sessions from before the move
 //
@@ -102,6 +103,7 @@ type Store struct {
 	scanner driver.Scanner
 	former  Former
 	codec   scs.Codec
+	under   requests
 }
 
 // New returns a Store that keeps its records in d under policy p. opts may be nil; it is
@@ -148,6 +150,9 @@ func (s *Store) FindCtx(ctx context.Context, token string) (b []byte, found bool
 	if err == nil {
 		e, err = s.records.TouchEntry(ctx, key(token), e)
 	}
+	if err == nil {
+		s.under.begin(ctx, key(token))
+	}
 	return e.Value.Data, err == nil, err
 }
 
@@ -193,6 +198,13 @@ func (s *Store) CommitCtx(ctx context.Context, token string, b []byte, expiry ti
 		if _, err := s.peek(ctx, token); err != nil && !errors.Is(err, slidingttl.ErrNotFound) {
 			return err
 		}
+	}
+	if s.under.way(keyOf(token)) {
+		_, err := s.records.Update(ctx, keyOf(token), func(was Record) (Record, error) {
+			r.Moving = was.Moving
+			return r, nil
+		})
+		return err
 	}
 	return s.records.Upsert(ctx, keyOf(token), r)
 }

@@ -127,7 +127,12 @@ func manager(over scs.Store) *scs.SessionManager {
 
 // do runs f in a request's handler and keeps the cookie.
 func (a *app) do(f func(ctx context.Context)) int {
-	r := httptest.NewRequest("GET", "/", nil)
+	ctx, end := context.WithCancel(context.Background()) // as net/http ends it
+	defer func() {
+		end()
+		synctest.Wait()
+	}()
+	r := httptest.NewRequestWithContext(ctx, "GET", "/", nil)
 	r.Header.Set("Cookie", a.cookie)
 	w := httptest.NewRecorder()
 	a.sessions.LoadAndSave(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { f(r.Context()) })).ServeHTTP(w, r)
@@ -205,6 +210,41 @@ func TestDeadlineOfScs(t *testing.T) {
 			t.Error("a session past its deadline was touched")
 		}
 	})
+}
+
+// TestEndedUnderWay: a request that changes a session which has ended meanwhile, by a timeout or a Destroy, does not
+// bring it back.
+func TestEndedUnderWay(t *testing.T) {
+	for name, test := range map[string]struct {
+		busy, lasts time.Duration
+		during      func(a *app)
+	}{
+		"cap":     {busy: 11*time.Hour + 50*time.Minute, lasts: 20 * time.Minute},
+		"idle":    {lasts: 40 * time.Minute},
+		"Destroy": {during: func(a *app) { a.do(func(ctx context.Context) { _ = a.sessions.Destroy(ctx) }) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run(t, func(t *testing.T, a *app) {
+				a.put("user", "ann")
+				b := a.browserWith(a.cookie)
+				for begun := time.Now(); time.Since(begun) < test.busy; {
+					time.Sleep(10 * time.Minute)
+					a.want("user", "ann", "busy")
+				}
+				status := b.do(func(ctx context.Context) {
+					time.Sleep(test.lasts)
+					if test.during != nil {
+						test.during(a)
+					}
+					a.sessions.Put(ctx, "upload", "done")
+				})
+				if status != http.StatusInternalServerError {
+					t.Errorf("its request is answered %d", status)
+				}
+				a.browserWith(b.cookie).want("user", "", "ended")
+			})
+		})
+	}
 }
 
 func TestRenewAndDestroy(t *testing.T) {

@@ -13,9 +13,6 @@ func (q *request[T]) writeLines(status int) (failed error) {
 	if q.sent {
 		return nil // written after a panic, which the code around answers through the same writer
 	}
-	if q.longer && q.given == nil && q.now != nil && !renewed(q.now) {
-		q.given = q.m.give(q.now)
-	}
 	q.sent, q.blind = true, !q.used && status != http.StatusSwitchingProtocols
 	header := q.w.Header()
 	if q.used {

@@ -86,7 +86,7 @@
 //
 // __Host-session; Secure; HttpOnly; SameSite=Lax; Path=/. It lasts until the browser
 // closes or, for a remembered session, until the absolute timeout, and is sent only
-// when it changes, and once more when a release with a longer Options.Remember prolongs the session. A response that sets it has Cache-Control: no-store. A response
+// when it changes. When a release with a longer Options.Remember prolongs the session, it changes: the token is renewed. A response that sets it has Cache-Control: no-store. A response
 // to a request that looked at the session has Vary: Cookie and, unless the handler
 // chose a Cache-Control and if there was a session, no-store. A cookie that
 // is malformed, of another length or present twice counts as none and costs no
@@ -136,10 +136,9 @@
 //
 // A request whose session could not be read is answered by Options.ErrorHandler, by
 // default 503 without details and a line in Options.Logger, in place of what the
-// handler writes from then on; the handler need only return. A store that has not answered
-// that read within 5 s counts as down, where the request's context does not end before. The store is asked once
-// a request. With Options.Anonymous such a visitor has no
-// session instead. An Update, Login, Renew or Destroy that cannot write says so to
+// handler writes from then on; the handler need only return. The store is asked once
+// a request. A store that has not answered a call within 10 s counts as down, where its context
+// does not end before. With Options.Anonymous such a visitor has no session instead. An Update, Login, Renew or Destroy that cannot write says so to
 // the handler.
 //
 // # Users

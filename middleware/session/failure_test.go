@@ -119,6 +119,11 @@ func (unanswering) Get(ctx context.Context, _ string) (driver.Entry[session.Reco
 	return driver.Entry[session.Record]{}, ctx.Err()
 }
 
+func (unanswering) Insert(ctx context.Context, _ string, _ session.Record, _ driver.Life, _ driver.Instant) (driver.Version, error) {
+	<-ctx.Done()
+	return 0, ctx.Err()
+}
+
 // TestStoreDoesNotAnswer: a request without a deadline is answered though the store's client waits for ever.
 func TestStoreDoesNotAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -145,10 +150,47 @@ func TestStoreDoesNotAnswer(t *testing.T) {
 				t.Errorf("Get: %v", err)
 			}
 		})).ServeHTTP(w, r)
-		if took := time.Since(begun); w.Code != http.StatusServiceUnavailable || took > 5*time.Second || !strings.Contains(log.String(), "503") {
+		if took := time.Since(begun); w.Code != http.StatusServiceUnavailable || took > 10*time.Second || !strings.Contains(log.String(), "503") {
 			t.Errorf("%d after %v; log %q", w.Code, took, log.String())
 		}
 	})
+}
+
+// TestStoreDoesNotAnswerCalls: neither does a call of a handler wait for ever.
+func TestStoreDoesNotAnswerCalls(t *testing.T) {
+	for name, call := range map[string]func(ctx context.Context, m *session.Manager[Data]) error{
+		"Login": func(ctx context.Context, m *session.Manager[Data]) error {
+			return m.Login(ctx, session.Login{User: "ann"}, nil)
+		},
+		"Update": func(ctx context.Context, m *session.Manager[Data]) error {
+			return m.Update(ctx, func(d *Data) error { d.Count++; return nil })
+		},
+		"RevokeAll": func(ctx context.Context, m *session.Manager[Data]) error { return m.RevokeAll(ctx, "ann") },
+		"List": func(ctx context.Context, m *session.Manager[Data]) error {
+			_, err := m.List(ctx, "ann")
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d, err := memory.New[session.Record](nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer d.Close()
+				m, err := session.New[Data](unanswering{d}, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer m.Close(context.Background())
+				begun := time.Now()
+				var failed *session.Error
+				if err := call(m.Load(t.Context(), ""), m); !errors.As(err, &failed) || time.Since(begun) > 30*time.Second {
+					t.Errorf("after %v: %v", time.Since(begun), err)
+				}
+			})
+		})
+	}
 }
 
 // TestLogHasNoData: data may be secret, and the text of its error holds nothing of it.

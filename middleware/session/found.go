@@ -3,8 +3,6 @@ package session
 import (
 	"context"
 	"errors"
-	"fmt"
-	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
@@ -46,7 +44,7 @@ func (q *request[T]) fetch(ctx context.Context, t token, proven bool) (f found[T
 func (q *request[T]) find(ctx context.Context, t token, proven bool) (f found[T], after func(), err error) {
 	m := q.m
 	now := &current[T]{key: t.key(m.opts.KeyPrefix), token: t}
-	now.entry, err = m.peek(ctx, now.key)
+	now.entry, err = m.store.Peek(ctx, now.key)
 	r := &now.entry.Value
 	switch {
 	case errors.Is(err, slidingttl.ErrNotFound):
@@ -83,21 +81,6 @@ func (q *request[T]) find(ctx context.Context, t token, proven bool) (f found[T]
 	return f, nil, nil
 }
 
-// silence is how long a store may take for the read of a request's session. Some clients repeat a read for as
-// long as its context lasts, and few requests have a deadline.
-const silence = 5 * time.Second
-
-// peek reads the record of a request's session.
-func (m *Manager[T]) peek(ctx context.Context, key string) (driver.Entry[Record], error) {
-	bounded, cancel := context.WithTimeout(ctx, silence)
-	defer cancel()
-	e, err := m.store.Peek(bounded, key)
-	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
-		err = &Error{fmt.Errorf("session: the store has not answered a read within %v: %w", silence, err)}
-	}
-	return e, err
-}
-
 // touch returns the session now, touched if that is due, and listed if its user's index may not
 // outlast it. No lock is held: it calls hooks.
 func (q *request[T]) touch(ctx context.Context, now *current[T]) (*current[T], error) {
@@ -108,10 +91,7 @@ func (q *request[T]) touch(ctx context.Context, now *current[T]) (*current[T], e
 	if !m.policies.outlasted(&now.entry.Value) {
 		listed := *now
 		now = &listed
-		err := m.list(ctx, now)
-		if m.survived(ctx, err); err == nil && now.entry.Value.Remember {
-			q.prolong()
-		}
+		m.survived(ctx, m.list(ctx, now))
 	}
 	e, err := m.store.TouchEntry(ctx, now.key, now.entry)
 	if err != nil {

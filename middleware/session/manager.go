@@ -19,9 +19,9 @@ import (
 // passes unchanged, and so does one of a caller's function.
 type Manager[T any] struct {
 	opts               Options
-	store              *slidingttl.Store[Record]
-	stored             *slidingttl.Store[Record] // knows all sessions that may live for another server: its policies may be longer, and its clock behind. It only reads and deletes
-	own                *memory.Driver[Record]    // nil: the caller's driver is used
+	store              store
+	stored             store                  // knows all sessions that may live for another server: its policies may be longer, and its clock behind. It only reads and deletes
+	own                *memory.Driver[Record] // nil: the caller's driver is used
 	policies           policies
 	cookies            cookies
 	refused, continued atomic.Int64 // when a failure was last logged that ended a request, or did not
@@ -57,7 +57,7 @@ func New[T any](d driver.Driver[Record], opts *Options) (*Manager[T], error) {
 		}
 		d = m.own
 	}
-	m.store, err = slidingttl.New(d, m.policies.index(0), &slidingttl.Options[Record]{
+	m.store.Store, err = slidingttl.New(d, m.policies.index(0), &slidingttl.Options[Record]{
 		PolicyOf:     m.policies.of,
 		Latest:       true, // a session that was logged out must not read
 		Touches:      m.opts.Touches,
@@ -67,7 +67,7 @@ func New[T any](d driver.Driver[Record], opts *Options) (*Manager[T], error) {
 	if err != nil {
 		return nil, errors.Join(err, m.closeOwn())
 	}
-	m.stored, err = slidingttl.New(d, slidingttl.Policy{IdleGrace: slidingttl.NoCap, MaxLifetime: slidingttl.NoCap}, &slidingttl.Options[Record]{
+	m.stored.Store, err = slidingttl.New(d, slidingttl.Policy{IdleGrace: slidingttl.NoCap, MaxLifetime: slidingttl.NoCap}, &slidingttl.Options[Record]{
 		Latest: true,
 		Now:    func() time.Time { return m.store.Now().Add(-clocksApart) },
 	})

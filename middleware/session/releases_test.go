@@ -81,6 +81,13 @@ func TestCookieOfLongerRemember(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
+	other := after.Load(t.Context(), cookie.Value) // which may never be committed, so it takes no new token
+	if v, err := after.Get(other); err != nil || v.User != "ann" {
+		t.Fatal(v.User, err)
+	}
+	if token, changed, err := after.Commit(other); changed || err != nil {
+		t.Errorf("by Load: %q, %v", token, err)
+	}
 	for range 17 {
 		s.clock.Advance(10 * day)
 		visit(after, func(ctx context.Context) {

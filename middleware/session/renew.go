@@ -2,6 +2,7 @@ package session
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 
@@ -70,7 +71,7 @@ func (m *Manager[T]) renew(ctx context.Context, q *request[T], was *current[T], 
 			}
 		}
 		r.renew(&t, driver.Floor(m.store.Now()), m.opts.RenewGrace, m.opts.MaxRequest)
-		return r, nil
+		return m.policies.told(r), nil
 	})
 	if errors.Is(err, slidingttl.ErrAmbiguous) {
 		// If the token is the session's, the client must have it, or is logged out.
@@ -89,9 +90,9 @@ func (m *Manager[T]) renew(ctx context.Context, q *request[T], was *current[T], 
 		return err
 	}
 	now = &current[T]{key: now.key, token: t, entry: e, data: data}
-	if !q.replace(was, now, m.give(now)) {
+	if left := q.left(); left != nil || !q.replace(was, now, m.give(now)) {
 		m.survived(ctx, m.unrenew(ctx, now, before))
-		return ErrHeaderSent
+		return cmp.Or(left, ErrHeaderSent)
 	}
 	if m.opts.OnRenewed != nil {
 		m.opts.OnRenewed(ctx, m.info(now.key, &now.entry))
@@ -111,13 +112,28 @@ func (m *Manager[T]) unrenew(ctx context.Context, now *current[T], before Record
 		if bytes.Equal(r.Data, now.entry.Value.Data) {
 			r.Data = before.Data
 		}
-		r.Token, r.Former, r.ChangedAt = before.Token, before.Former, before.ChangedAt
+		r.Token, r.Former, r.ChangedAt, r.Told = before.Token, before.Former, before.ChangedAt, before.Told
 		return r, nil
 	})
 	if err == errUnchanged || errors.Is(err, slidingttl.ErrNotFound) {
 		return nil
 	}
 	return err
+}
+
+// left returns why the answer goes nowhere, such as that its client has left; nil: it goes out.
+func (q *request[T]) left() error {
+	if q.r == nil {
+		return nil
+	}
+	return q.r.Context().Err()
+}
+
+// outgrown reports whether a longer Options.Remember wants the client of e to keep its token for longer. It is given
+// a new one for that, because an answer that repeats a token may arrive after that of its successor.
+func (m *Manager[T]) outgrown(e *driver.Entry[Record]) bool {
+	r := &e.Value
+	return r.Remember && r.Told < m.policies.session(*r).MaxLifetime
 }
 
 // renewalDue reports whether Options.RenewEvery wants a new token for e.

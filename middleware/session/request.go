@@ -28,7 +28,6 @@ type request[T any] struct {
 	aged   bool   // the session's token was found due for renewal, and that was tried
 	used   bool   // the answer may depend on the session
 	given  *given // what the client is to be given with the header; nil: nothing
-	longer bool   // the session may live longer than the client was told to keep its token
 	sent   bool   // the header is on its way
 	blind  bool   // it left before the session was read, so caches may store the answer
 }
@@ -82,12 +81,13 @@ func (q *request[T]) load(ctx context.Context) (*current[T], error) {
 
 // renewal reports whether now is to be renewed, once.
 func (q *request[T]) renewal(now *current[T]) bool {
-	if q.m.opts.RenewEvery == 0 || now == nil {
+	if now == nil {
 		return false
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.aged || q.sent || q.passive() || !q.m.renewalDue(&now.entry) {
+	due := q.m.renewalDue(&now.entry) || q.r != nil && q.m.outgrown(&now.entry) // who calls Load may not call Commit
+	if q.aged || q.sent || q.passive() || !due {
 		return false
 	}
 	q.aged = true
@@ -216,13 +216,6 @@ func (q *request[T]) ending(ctx context.Context) (was *current[T], bad bool, err
 		was, err = q.m.elsewhere(ctx, q)
 	}
 	return was, was != nil, err
-}
-
-// prolong has the client keep its token for as long as the session lives by the policies here.
-func (q *request[T]) prolong() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.longer = true
 }
 
 // has reports whether the session under key is the request's, read or not.

@@ -173,6 +173,7 @@ func (m *Manager[T]) insert(ctx context.Context, r Record, data T) (*current[T],
 	now := &current[T]{token: newToken(), data: data}
 	now.key = now.token.key(m.opts.KeyPrefix)
 	r.Token = now.token.hash()
+	r = m.policies.told(r)
 	r = m.policies.listed(r) // before its user's index is written: until then nobody has the token
 	var err error
 	if now.entry, err = m.store.InsertEntry(ctx, now.key, r); err != nil {

@@ -61,7 +61,8 @@ func (f *flaky) Resolution() time.Duration { return f.step }
 func (f *flaky) call(ctx context.Context, op string, do func() error) error {
 	f.mu.Lock()
 	dice, between := f.dice, f.between
-	_, touches := ctx.Deadline() // requests have none here
+	deadline, bounded := ctx.Deadline()
+	touches := bounded && time.Until(deadline) <= 5*time.Second // TouchTimeout; sessions give their other calls longer
 	if touches {
 		dice, between = f.touches, nil
 	}
