@@ -30,6 +30,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/slidingttl/slidingttl/examples/internal/backend"
+	"github.com/slidingttl/slidingttl/examples/internal/web"
 	"github.com/slidingttl/slidingttl/slidingttl"
 )
 
@@ -62,12 +63,12 @@ func run(ctx context.Context, addr string, choice backend.Choice) (err error) {
 	if err != nil {
 		return err
 	}
-	server := &http.Server{Handler: handler(store), ReadHeaderTimeout: 10 * time.Second}
+	server := &http.Server{Handler: web.Within(5*time.Second, handler(store)), ReadHeaderTimeout: 10 * time.Second}
 	down := make(chan struct{})
 	go func() {
 		defer close(down)
 		<-ctx.Done()
-		_ = server.Shutdown(context.Background())
+		web.Shutdown(server)
 	}()
 	fmt.Printf("listening on http://%s, %s\n", l.Addr(), opened.About)
 	if err := server.Serve(l); err != http.ErrServerClosed {

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/slidingttl/slidingttl/examples/internal/backend"
+	"github.com/slidingttl/slidingttl/examples/internal/web"
 	"github.com/slidingttl/slidingttl/middleware/session"
 	"github.com/slidingttl/slidingttl/slidingttl"
 )
@@ -68,7 +69,7 @@ func run(ctx context.Context, c config) (err error) {
 	server := &http.Server{Addr: c.addr, Handler: a.handler(), ReadHeaderTimeout: 10 * time.Second}
 	go func() {
 		<-ctx.Done()
-		_ = server.Shutdown(context.Background())
+		web.Shutdown(server)
 	}()
 	if c.cert != "" {
 		log.Printf("listening on https://%s, sessions in %s", c.addr, b.About)

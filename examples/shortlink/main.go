@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"github.com/slidingttl/slidingttl/examples/internal/backend"
+	"github.com/slidingttl/slidingttl/examples/internal/web"
 	"github.com/slidingttl/slidingttl/middleware/touch"
 	"github.com/slidingttl/slidingttl/slidingttl"
 )
@@ -62,10 +63,10 @@ func run(ctx context.Context, addr string, choice backend.Choice) (err error) {
 	}
 	defer func() { err = errors.Join(err, touches.Close(context.Background())) }()
 
-	server := &http.Server{Addr: addr, Handler: routes(links, touches), ReadHeaderTimeout: 10 * time.Second}
+	server := &http.Server{Addr: addr, Handler: web.Within(5*time.Second, routes(links, touches)), ReadHeaderTimeout: 10 * time.Second}
 	go func() {
 		<-ctx.Done()
-		_ = server.Shutdown(context.Background())
+		web.Shutdown(server)
 	}()
 	log.Printf("listening on http://%s", addr)
 	if err := server.ListenAndServe(); err != http.ErrServerClosed {
