@@ -56,7 +56,7 @@ func (d *Driver[T]) DeadIn(ctx context.Context, changes []Change) ([]driver.Dead
 }
 
 // livesAt reads the life items of the records that changes may have ended.
-func (d *Driver[T]) livesAt(ctx context.Context, changes []Change) (lives map[primaryKey]map[string]types.AttributeValue, err error) {
+func (d *core) livesAt(ctx context.Context, changes []Change) (lives map[primaryKey]map[string]types.AttributeValue, err error) {
 	var old []map[string]types.AttributeValue
 	seen := make(map[primaryKey]bool)
 	for _, c := range changes {
@@ -70,7 +70,7 @@ func (d *Driver[T]) livesAt(ctx context.Context, changes []Change) (lives map[pr
 }
 
 // trueExpiry sets the expiry of old to that in its life item, or to what the life that replaced it says.
-func (d *Driver[T]) trueExpiry(s *stored, c Change, lives map[primaryKey]map[string]types.AttributeValue) {
+func (d *core) trueExpiry(s *stored, c Change, lives map[primaryKey]map[string]types.AttributeValue) {
 	if s.generation == 0 {
 		return
 	}
@@ -84,7 +84,7 @@ func (d *Driver[T]) trueExpiry(s *stored, c Change, lives map[primaryKey]map[str
 	}
 }
 
-func (d *Driver[T]) dead(c Change, lives map[primaryKey]map[string]types.AttributeValue) (dead driver.Dead, ok bool) {
+func (d *core) dead(c Change, lives map[primaryKey]map[string]types.AttributeValue) (dead driver.Dead, ok bool) {
 	if len(c.Old) == 0 {
 		return dead, false
 	}

@@ -38,7 +38,7 @@ func (d *Driver[T]) Check(ctx context.Context, longest time.Duration) error {
 }
 
 // checkLives is Check of Options.LifeTable.
-func (d *Driver[T]) checkLives(ctx context.Context, longest time.Duration) error {
+func (d *core) checkLives(ctx context.Context, longest time.Duration) error {
 	table := d.opts.LifeTable
 	if table == "" {
 		return nil
@@ -63,7 +63,7 @@ func (d *Driver[T]) checkLives(ctx context.Context, longest time.Duration) error
 }
 
 // checkLifeRights makes the calls that a record in Options.LifeTable needs, for no record.
-func (d *Driver[T]) checkLifeRights(ctx context.Context) error {
+func (d *core) checkLifeRights(ctx context.Context) error {
 	k := primaryKey{"0", "0"} // which any type of attribute takes
 	none := func(bool, map[string]types.AttributeValue) {}
 	if err := d.batches(ctx, []primaryKey{k}, []string{d.opts.LifeTable}, false, none); err != nil {
@@ -82,7 +82,7 @@ func (d *Driver[T]) checkLifeRights(ctx context.Context) error {
 }
 
 // describeTTL returns the state of a table's TTL and the attribute it is on.
-func (d *Driver[T]) describeTTL(ctx context.Context, table string) (types.TimeToLiveStatus, string, error) {
+func (d *core) describeTTL(ctx context.Context, table string) (types.TimeToLiveStatus, string, error) {
 	out, err := d.client.DescribeTimeToLive(ctx, &dynamodb.DescribeTimeToLiveInput{TableName: &table})
 	if err != nil {
 		return "", "", err
@@ -97,7 +97,7 @@ func invalidTable(table, what, value, rule string) error {
 	return &driver.InvalidError{Field: fmt.Sprintf("table %s: %s", table, what), Value: value, Rule: rule}
 }
 
-func (d *Driver[T]) checkTable(name string, table *types.TableDescription) error {
+func (d *core) checkTable(name string, table *types.TableDescription) error {
 	var errs []error
 	if s := table.TableStatus; s != types.TableStatusActive && s != types.TableStatusUpdating {
 		errs = append(errs, invalidTable(name, "status", string(s), "must be ACTIVE"))
@@ -120,7 +120,7 @@ func (d *Driver[T]) checkTable(name string, table *types.TableDescription) error
 }
 
 // schema returns the table's key as configured.
-func (d *Driver[T]) schema() (key []types.KeySchemaElement, attributes []types.AttributeDefinition) {
+func (d *core) schema() (key []types.KeySchemaElement, attributes []types.AttributeDefinition) {
 	for i, a := range []*KeyAttribute{&d.opts.PartitionKey, &d.opts.SortKey} {
 		if a.Name != "" {
 			key = append(key, types.KeySchemaElement{AttributeName: &a.Name, KeyType: []types.KeyType{types.KeyTypeHash, types.KeyTypeRange}[i]})
@@ -143,7 +143,7 @@ func keySchema(key []types.KeySchemaElement, attributes []types.AttributeDefinit
 	return strings.Join(words, ", ")
 }
 
-func (d *Driver[T]) checkTTL(table string, status types.TimeToLiveStatus, attribute string) error {
+func (d *core) checkTTL(table string, status types.TimeToLiveStatus, attribute string) error {
 	enabled := status == types.TimeToLiveStatusEnabled || status == types.TimeToLiveStatusEnabling
 	switch {
 	case !enabled:

@@ -11,7 +11,7 @@ import (
 
 // used returns the attribute names in an expression, by their placeholders. A request must not
 // define unused ones; all names have placeholders, because they may be reserved words.
-func (d *Driver[T]) used(expression string) map[string]string {
+func (d *core) used(expression string) map[string]string {
 	var used map[string]string
 	for substitute, name := range d.names {
 		if strings.Contains(expression, substitute) {

@@ -9,7 +9,10 @@ import (
 // Driver keeps records of type T in a table. It implements [driver.Driver],
 // [driver.BatchGetter], [driver.Latest], [driver.Remover] and [driver.Checker], and has
 // nothing to be closed. All methods are safe for concurrent use.
-type Driver[T any] struct {
+type Driver[T any] struct{ core }
+
+// core is what of a Driver does not depend on its T, so that it is compiled once for all of them.
+type core struct {
 	client Client
 	table  string
 	opts   Options
@@ -49,11 +52,11 @@ func New[T any](client Client, table string, opts *Options) (*Driver[T], error) 
 	if o.LifeTable != "" && tableName(o.LifeTable) == tableName(table) {
 		return nil, &driver.InvalidError{Field: "Options.LifeTable", Value: "the table of the values", Rule: "must be another table"}
 	}
-	d := &Driver[T]{client: client, table: table, opts: o, clock: time.Now, draw: driver.NewVersion, doubtLasts: doubtLasts, lifeLasts: lifeLasts, names: map[string]string{
+	d := &Driver[T]{core{client: client, table: table, opts: o, clock: time.Now, draw: driver.NewVersion, doubtLasts: doubtLasts, lifeLasts: lifeLasts, names: map[string]string{
 		"#k": o.PartitionKey.Name, "#e": o.Expiry, "#c": o.CreatedAt, "#v": o.Version,
 		"#x": o.RetainedExpiry, "#at": retainedAt, "#ttl": retainedTTL,
 		"#g": retainedGeneration, "#o": lifeEnded, "#d": doubtName,
-	}}
+	}}}
 	if d.triesKeys, err = d.checkValue(); err != nil {
 		return nil, err
 	}

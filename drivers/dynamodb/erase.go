@@ -91,7 +91,7 @@ func (d *Driver[T]) EraseEnded(ctx context.Context, what driver.Erasure, apply b
 	}
 }
 
-func (d *Driver[T]) removeLife(ctx context.Context, k primaryKey, c condition) error {
+func (d *core) removeLife(ctx context.Context, k primaryKey, c condition) error {
 	out, err := d.client.DeleteItem(ctx, &dynamodb.DeleteItemInput{
 		TableName: &d.opts.LifeTable, Key: d.attributes(k),
 		ConditionExpression: &c.text, ExpressionAttributeNames: d.used(c.text), ExpressionAttributeValues: c.values,

@@ -23,7 +23,7 @@ type stored struct {
 }
 
 // read parses an item.
-func (d *Driver[T]) read(item map[string]types.AttributeValue) stored {
+func (d *core) read(item map[string]types.AttributeValue) stored {
 	o := &d.opts
 	s := stored{expiry: item[o.Expiry], created: item[o.CreatedAt], version: item[o.Version], retained: item[o.RetainedExpiry]}
 	var format TimeFormat
@@ -65,7 +65,7 @@ func formatOf(v driver.Version) TimeFormat { return TimeFormat(v & formatBits >>
 
 // format returns the format of life's created_at in a write over was: unchanged for the same
 // created_at, else as configured.
-func (d *Driver[T]) format(was driver.Meta, life driver.Life) TimeFormat {
+func (d *core) format(was driver.Meta, life driver.Life) TimeFormat {
 	if life.CreatedAt == was.CreatedAt {
 		return formatOf(was.Version)
 	}

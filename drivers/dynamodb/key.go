@@ -48,7 +48,7 @@ const (
 type primaryKey struct{ partition, sort string }
 
 // primaryKey computes the primary key of the record under key.
-func (d *Driver[T]) primaryKey(key string) (primaryKey, error) {
+func (d *core) primaryKey(key string) (primaryKey, error) {
 	if key == "" {
 		return primaryKey{}, driver.CheckKey(key, 0)
 	}
@@ -101,13 +101,13 @@ func plainInteger(s string) bool {
 }
 
 // attributes returns k as an item's attributes hold it.
-func (d *Driver[T]) attributes(k primaryKey) map[string]types.AttributeValue {
+func (d *core) attributes(k primaryKey) map[string]types.AttributeValue {
 	attrs := make(map[string]types.AttributeValue, 2)
 	d.setKey(attrs, k)
 	return attrs
 }
 
-func (d *Driver[T]) setKey(item map[string]types.AttributeValue, k primaryKey) {
+func (d *core) setKey(item map[string]types.AttributeValue, k primaryKey) {
 	item[d.opts.PartitionKey.Name] = d.opts.PartitionKey.attribute(k.partition)
 	if d.opts.SortKey.Name != "" {
 		item[d.opts.SortKey.Name] = d.opts.SortKey.attribute(k.sort)
@@ -126,7 +126,7 @@ func (a *KeyAttribute) attribute(value string) types.AttributeValue {
 }
 
 // keyOf returns the primary key that item was read under.
-func (d *Driver[T]) keyOf(item map[string]types.AttributeValue) primaryKey {
+func (d *core) keyOf(item map[string]types.AttributeValue) primaryKey {
 	k := primaryKey{partition: plain(item[d.opts.PartitionKey.Name])}
 	if d.opts.SortKey.Name != "" {
 		k.sort = plain(item[d.opts.SortKey.Name])

@@ -40,7 +40,7 @@ func (o *Options) checkKeyOf() error {
 
 // recordKey returns the record's key whose primary key is k. Items of other programs reach the
 // caller's functions here; one that panics on a key has no record under it.
-func (d *Driver[T]) recordKey(k primaryKey) (key string, ok bool) {
+func (d *core) recordKey(k primaryKey) (key string, ok bool) {
 	defer func() {
 		if recover() != nil {
 			key, ok = "", false

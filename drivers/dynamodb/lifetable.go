@@ -74,7 +74,7 @@ type lifeItem struct {
 	doubt     uint64 // twice the system's time at which it was set, in microseconds, and 1 if moving
 }
 
-func (d *Driver[T]) readLife(item map[string]types.AttributeValue) (l lifeItem, err error) {
+func (d *core) readLife(item map[string]types.AttributeValue) (l lifeItem, err error) {
 	o := &d.opts
 	l.item = item
 	if l.ttl, err = parseExpiry(o.Expiry, item[o.Expiry]); err != nil {
@@ -101,12 +101,12 @@ func (d *Driver[T]) readLife(item map[string]types.AttributeValue) (l lifeItem, 
 func (l *lifeItem) exists() bool { return len(l.item) > 0 }
 
 // doubtful reports whether a deletion of the value's item may be under way.
-func (d *Driver[T]) doubtful(l *lifeItem) bool {
+func (d *core) doubtful(l *lifeItem) bool {
 	return l.doubt != 0 && d.clock().Sub(time.UnixMicro(int64(l.doubt/2))).Abs() < d.doubtLasts
 }
 
 // moving reports whether a life may be about to move to the value's item, without a new generation.
-func (d *Driver[T]) moving(l *lifeItem) bool { return l.doubt%2 == 1 && d.doubtful(l) }
+func (d *core) moving(l *lifeItem) bool { return l.doubt%2 == 1 && d.doubtful(l) }
 
 // of reports whether l has the life of s.
 func (l *lifeItem) of(s *stored) bool {
@@ -127,7 +127,7 @@ func (l *lifeItem) exactly(o *Options) (c condition) {
 }
 
 // readApart reads from s what says that its life may be in Options.LifeTable.
-func (d *Driver[T]) readApart(s *stored) {
+func (d *core) readApart(s *stored) {
 	m, _ := s.retained.(*types.AttributeValueMemberM)
 	g, err := strconv.ParseUint(plain(m.Value[retainedGeneration]), 10, 64)
 	if err != nil || g == 0 || s.CreatedAt == 0 {
@@ -158,19 +158,19 @@ func (s *stored) dead(now driver.Instant) bool {
 }
 
 // holdUntil returns until when a value's item is held whose life stands apart.
-func (d *Driver[T]) holdUntil(l driver.Life) driver.Instant {
+func (d *core) holdUntil(l driver.Life) driver.Instant {
 	o := &d.opts
 	return min(max(l.CreatedAt.Add(o.Hold), l.ExpiresAt.Add(o.Retain)).RoundUp(time.Second), latest)
 }
 
 // writesApart reports whether a record of this life is written with its life apart.
-func (d *Driver[T]) writesApart(l driver.Life) bool {
+func (d *core) writesApart(l driver.Life) bool {
 	return d.opts.LifeTable != "" && !d.opts.LifeInValue && l.CreatedAt != 0 && l.ExpiresAt != 0
 }
 
 // bornApart returns the attributes Expiry and RetainedExpiry of a value's item, and what its version
 // becomes.
-func (d *Driver[T]) bornApart(l driver.Life, g generation, v driver.Version) (ttl types.AttributeValue, beside *types.AttributeValueMemberM, version driver.Version) {
+func (d *core) bornApart(l driver.Life, g generation, v driver.Version) (ttl types.AttributeValue, beside *types.AttributeValueMemberM, version driver.Version) {
 	held := d.holdUntil(l)
 	beside = apartMap(l.ExpiresAt.RoundUp(time.Second), held, g)
 	return seconds(held), beside, v | apartBit | heldLong
@@ -183,7 +183,7 @@ func apartMap(at, ttl driver.Instant, g generation) *types.AttributeValueMemberM
 }
 
 // drawGeneration draws the version of a new life.
-func (d *Driver[T]) drawGeneration() (v driver.Version) {
+func (d *core) drawGeneration() (v driver.Version) {
 	for generationOf(v) == 0 {
 		v = d.draw(maxVersion - 1)
 	}
@@ -191,7 +191,7 @@ func (d *Driver[T]) drawGeneration() (v driver.Version) {
 }
 
 // drawVersion draws the version of another value of the same life.
-func (d *Driver[T]) drawVersion(g generation) driver.Version {
+func (d *core) drawVersion(g generation) driver.Version {
 	return driver.Version(g)<<generationShift | d.draw(1<<generationShift-1)
 }
 
@@ -206,12 +206,12 @@ func (c *condition) apartOnly(was driver.Meta, atValue bool) {
 }
 
 // older reports whether l, which is not of s, is of an earlier generation or of none.
-func (d *Driver[T]) older(l *lifeItem, s *stored) bool {
+func (d *core) older(l *lifeItem, s *stored) bool {
 	return l.generation == 0 || l.CreatedAt.Add(d.opts.MaxSkew) < s.CreatedAt
 }
 
 // both reads the record's two items with one BatchGetItem.
-func (d *Driver[T]) both(ctx context.Context, k primaryKey, consistent bool) (item map[string]types.AttributeValue, s stored, err error) {
+func (d *core) both(ctx context.Context, k primaryKey, consistent bool) (item map[string]types.AttributeValue, s stored, err error) {
 	var life map[string]types.AttributeValue
 	err = d.batches(ctx, []primaryKey{k}, []string{d.table, d.opts.LifeTable}, consistent, func(ofLife bool, of map[string]types.AttributeValue) {
 		if ofLife {
@@ -228,7 +228,7 @@ func (d *Driver[T]) both(ctx context.Context, k primaryKey, consistent bool) (it
 
 // join reads a record's two items, which were read together, and reads them again if they do not
 // belong together.
-func (d *Driver[T]) join(ctx context.Context, k primaryKey, item, life map[string]types.AttributeValue) (_ map[string]types.AttributeValue, s stored, err error) {
+func (d *core) join(ctx context.Context, k primaryKey, item, life map[string]types.AttributeValue) (_ map[string]types.AttributeValue, s stored, err error) {
 	if len(item) == 0 {
 		return nil, s, driver.ErrNotFound
 	}
@@ -253,7 +253,7 @@ func (d *Driver[T]) join(ctx context.Context, k primaryKey, item, life map[strin
 
 // ordered reads the life item, then the value's item, both strongly consistent. A life item that is
 // not of the value is of an earlier generation then.
-func (d *Driver[T]) ordered(ctx context.Context, k primaryKey) (item map[string]types.AttributeValue, s stored, err error) {
+func (d *core) ordered(ctx context.Context, k primaryKey) (item map[string]types.AttributeValue, s stored, err error) {
 	l, err := d.lifeOf(ctx, k)
 	if err != nil {
 		return nil, s, err
@@ -262,7 +262,7 @@ func (d *Driver[T]) ordered(ctx context.Context, k primaryKey) (item map[string]
 }
 
 // valueAfter reads the value's item, after l.
-func (d *Driver[T]) valueAfter(ctx context.Context, k primaryKey, l lifeItem) (item map[string]types.AttributeValue, s stored, err error) {
+func (d *core) valueAfter(ctx context.Context, k primaryKey, l lifeItem) (item map[string]types.AttributeValue, s stored, err error) {
 	item, err = d.itemOf(ctx, d.table, k)
 	if err != nil || len(item) == 0 {
 		return nil, s, err
@@ -273,7 +273,7 @@ func (d *Driver[T]) valueAfter(ctx context.Context, k primaryKey, l lifeItem) (i
 }
 
 // lifeOf reads a life item, strongly consistent.
-func (d *Driver[T]) lifeOf(ctx context.Context, k primaryKey) (lifeItem, error) {
+func (d *core) lifeOf(ctx context.Context, k primaryKey) (lifeItem, error) {
 	item, err := d.itemOf(ctx, d.opts.LifeTable, k)
 	if err != nil {
 		return lifeItem{}, err
@@ -281,7 +281,7 @@ func (d *Driver[T]) lifeOf(ctx context.Context, k primaryKey) (lifeItem, error) 
 	return d.readLife(item)
 }
 
-func (d *Driver[T]) itemOf(ctx context.Context, table string, k primaryKey) (map[string]types.AttributeValue, error) {
+func (d *core) itemOf(ctx context.Context, table string, k primaryKey) (map[string]types.AttributeValue, error) {
 	out, err := d.client.GetItem(ctx, &dynamodb.GetItemInput{
 		TableName: &table, Key: d.attributes(k), ConsistentRead: aws.Bool(true), ReturnConsumedCapacity: types.ReturnConsumedCapacityTotal,
 	})
@@ -293,7 +293,7 @@ func (d *Driver[T]) itemOf(ctx context.Context, table string, k primaryKey) (map
 }
 
 // livesOf reads the life items of those items whose lives stand apart, and returns what that cost.
-func (d *Driver[T]) livesOf(ctx context.Context, items []map[string]types.AttributeValue, consistent bool) (lives map[primaryKey]map[string]types.AttributeValue, cost float64, err error) {
+func (d *core) livesOf(ctx context.Context, items []map[string]types.AttributeValue, consistent bool) (lives map[primaryKey]map[string]types.AttributeValue, cost float64, err error) {
 	if d.opts.LifeTable == "" {
 		return nil, 0, nil
 	}
@@ -321,7 +321,7 @@ func (d *Driver[T]) livesOf(ctx context.Context, items []map[string]types.Attrib
 }
 
 // heldAfter returns until when Options.Retain wants s to be held, zero if no longer than it lives.
-func (d *Driver[T]) heldAfter(s stored) driver.Instant {
+func (d *core) heldAfter(s stored) driver.Instant {
 	if until := min(s.ExpiresAt.Add(d.opts.Retain).RoundUp(time.Second), s.heldUntil); until > s.ExpiresAt {
 		return until
 	}
@@ -329,7 +329,7 @@ func (d *Driver[T]) heldAfter(s stored) driver.Instant {
 }
 
 // current completes s, an item that a write has met, by its life.
-func (d *Driver[T]) current(ctx context.Context, k primaryKey, s stored) (stored, error) {
+func (d *core) current(ctx context.Context, k primaryKey, s stored) (stored, error) {
 	if s.generation == 0 {
 		return s, nil
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // updateLife updates the life item under k on a condition, and returns the item before.
-func (d *Driver[T]) updateLife(ctx context.Context, f *attempts, k primaryKey, c condition, update string) (was map[string]types.AttributeValue, err error) {
+func (d *core) updateLife(ctx context.Context, f *attempts, k primaryKey, c condition, update string) (was map[string]types.AttributeValue, err error) {
 	in := &dynamodb.UpdateItemInput{
 		TableName:                           &d.opts.LifeTable,
 		Key:                                 d.attributes(k),
@@ -40,7 +40,7 @@ func (d *Driver[T]) updateLife(ctx context.Context, f *attempts, k primaryKey, c
 }
 
 // touchApart is Touch of a record whose life stands apart.
-func (d *Driver[T]) touchApart(ctx context.Context, f *attempts, k primaryKey, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
+func (d *core) touchApart(ctx context.Context, f *attempts, k primaryKey, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
 	_, err := d.moveLife(ctx, f, k, was, life, 0, now)
 	var moved *movedError
 	if errors.As(err, &moved) {
@@ -63,7 +63,7 @@ func (e *movedError) Error() string { return "the life moves to the value's item
 
 // adopt writes the life of s, whose item may be of another generation or of none, to the value's item,
 // with another generation.
-func (d *Driver[T]) adopt(ctx context.Context, f *attempts, k primaryKey, s stored, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
+func (d *core) adopt(ctx context.Context, f *attempts, k primaryKey, s stored, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
 	version := d.drawGeneration()
 	ttl, beside, next := d.bornApart(life, generationOf(version), version)
 	version = marked(next, formatOf(was.Version))
@@ -86,7 +86,7 @@ func (d *Driver[T]) adopt(ctx context.Context, f *attempts, k primaryKey, s stor
 // moveLife gives the record was the expiry of life, and returns its generation. next is the version
 // that an overwrite is about to write, zero for a touch. In the usual case it makes one request, which
 // only sees the life item.
-func (d *Driver[T]) moveLife(ctx context.Context, f *attempts, k primaryKey, was driver.Meta, life driver.Life, next driver.Version, now driver.Instant) (generation, error) {
+func (d *core) moveLife(ctx context.Context, f *attempts, k primaryKey, was driver.Meta, life driver.Life, next driver.Version, now driver.Instant) (generation, error) {
 	at, version := life.ExpiresAt.RoundUp(time.Second), next
 	if next == 0 {
 		version = was.Version
@@ -176,7 +176,7 @@ func (d *Driver[T]) moveLife(ctx context.Context, f *attempts, k primaryKey, was
 
 // moveUnseen moves the life of was without a look at the value's item. That is safe if the life item
 // has exactly that life, or if there is none: the end of a generation leaves a mark there.
-func (d *Driver[T]) moveUnseen(ctx context.Context, f *attempts, k primaryKey, was driver.Meta, at driver.Instant, version driver.Version, g generation) (map[string]types.AttributeValue, error) {
+func (d *core) moveUnseen(ctx context.Context, f *attempts, k primaryKey, was driver.Meta, at driver.Instant, version driver.Version, g generation) (map[string]types.AttributeValue, error) {
 	var c condition
 	needed := at.Add(d.opts.Retain)
 	held := d.holdUntil(driver.Life{CreatedAt: was.CreatedAt})
@@ -198,7 +198,7 @@ func (d *Driver[T]) moveUnseen(ctx context.Context, f *attempts, k primaryKey, w
 
 // holdLonger moves the ttl of the value's item behind the life's expiry, at the price of a write of
 // the whole item. It reports false if the item is not s any more.
-func (d *Driver[T]) holdLonger(ctx context.Context, f *attempts, k primaryKey, s *stored, life driver.Life) (bool, error) {
+func (d *core) holdLonger(ctx context.Context, f *attempts, k primaryKey, s *stored, life driver.Life) (bool, error) {
 	held := d.holdUntil(life)
 	m := s.retained.(*types.AttributeValueMemberM)
 	at, _ := parseExpiry(retainedAt, m.Value[retainedAt])
@@ -222,17 +222,17 @@ type doubtMark struct {
 	atValue bool // the record's life is in the value's item
 }
 
-func (d *Driver[T]) newDoubt() uint64 { return 2 * uint64(d.clock().UnixMicro()) }
+func (d *core) newDoubt() uint64 { return 2 * uint64(d.clock().UnixMicro()) }
 
 // markTTL is when DynamoDB may remove a life item that has only a doubt: not before the expiry of any
 // record that the doubt may be about.
-func (d *Driver[T]) markTTL(l driver.Life) driver.Instant {
+func (d *core) markTTL(l driver.Life) driver.Instant {
 	return min(max(driver.Ceil(d.clock()).Add(d.opts.Hold), l.ExpiresAt).Add(d.lifeLasts).RoundUp(time.Second), latest)
 }
 
 // doubt sets a doubt in the life item of was, whose value's item is about to be deleted or, with moving,
 // to get another life.
-func (d *Driver[T]) doubt(ctx context.Context, f *attempts, k primaryKey, was driver.Meta, moving bool, now driver.Instant) (doubtMark, error) {
+func (d *core) doubt(ctx context.Context, f *attempts, k primaryKey, was driver.Meta, moving bool, now driver.Instant) (doubtMark, error) {
 	m := doubtMark{id: d.newDoubt()}
 	if moving {
 		m.id++
@@ -290,7 +290,7 @@ func (d *Driver[T]) doubt(ctx context.Context, f *attempts, k primaryKey, was dr
 
 // undoubt removes a doubt whose deletion was refused, unless another deletion has one too. A doubt that
 // stays costs touches a read of the value, and nothing else.
-func (d *Driver[T]) undoubt(ctx context.Context, f *attempts, k primaryKey, m doubtMark) {
+func (d *core) undoubt(ctx context.Context, f *attempts, k primaryKey, m doubtMark) {
 	if m.before || f.Unsure() {
 		return
 	}
@@ -300,7 +300,7 @@ func (d *Driver[T]) undoubt(ctx context.Context, f *attempts, k primaryKey, m do
 }
 
 // doubtAny sets a doubt in the life item, whatever the record is.
-func (d *Driver[T]) doubtAny(ctx context.Context, f *attempts, k primaryKey) error {
+func (d *core) doubtAny(ctx context.Context, f *attempts, k primaryKey) error {
 	id := number(strconv.FormatUint(d.newDoubt(), 10))
 	var c condition
 	c.text = "attribute_not_exists(#e) OR #e <= " + c.set(":e", seconds(d.markTTL(driver.Life{})))
@@ -317,7 +317,7 @@ func (d *Driver[T]) doubtAny(ctx context.Context, f *attempts, k primaryKey) err
 
 // end ends the life of s, a dead record over which a new life is about to begin. It reports false if
 // the life item is not the one of s any more.
-func (d *Driver[T]) end(ctx context.Context, k primaryKey, s *stored, now driver.Instant) (bool, error) {
+func (d *core) end(ctx context.Context, k primaryKey, s *stored, now driver.Instant) (bool, error) {
 	l := &s.life
 	if l.of(s) && l.ended {
 		return true, nil
@@ -425,7 +425,7 @@ func before(beside types.AttributeValue, expired driver.Instant) {
 }
 
 // touchValue is Touch of a record whose life stands apart, and which is to have it in its own item.
-func (d *Driver[T]) touchValue(ctx context.Context, f *attempts, k primaryKey, was driver.Meta, life driver.Life, format TimeFormat, now driver.Instant) (driver.Version, error) {
+func (d *core) touchValue(ctx context.Context, f *attempts, k primaryKey, was driver.Meta, life driver.Life, format TimeFormat, now driver.Instant) (driver.Version, error) {
 	m, err := d.doubt(ctx, f, k, was, true, now)
 	if err != nil {
 		return 0, err
@@ -463,7 +463,7 @@ func (d *Driver[T]) touchValue(ctx context.Context, f *attempts, k primaryKey, w
 }
 
 // removeApart is Remove of a record whose life stands apart.
-func (d *Driver[T]) removeApart(ctx context.Context, f *attempts, k primaryKey, was driver.Meta, now driver.Instant) error {
+func (d *core) removeApart(ctx context.Context, f *attempts, k primaryKey, was driver.Meta, now driver.Instant) error {
 	m, err := d.doubt(ctx, f, k, was, false, now)
 	if err != nil {
 		return err

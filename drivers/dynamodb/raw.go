@@ -40,7 +40,7 @@ func (d *Driver[T]) Raw(ctx context.Context, key string) (driver.Raw, error) {
 }
 
 // rawOf returns item, which is read as s, in the store's own form.
-func (d *Driver[T]) rawOf(item map[string]types.AttributeValue, s stored) driver.Raw {
+func (d *core) rawOf(item map[string]types.AttributeValue, s stored) driver.Raw {
 	tagged := make(map[string]any, len(item))
 	for name, av := range item {
 		tagged[name] = tag(av, func() {

@@ -45,7 +45,7 @@ func (d *Driver[T]) get(ctx context.Context, key string, consistent bool) (drive
 }
 
 // item reads a record's item as in says.
-func (d *Driver[T]) item(ctx context.Context, key string, in dynamodb.GetItemInput) (map[string]types.AttributeValue, error) {
+func (d *core) item(ctx context.Context, key string, in dynamodb.GetItemInput) (map[string]types.AttributeValue, error) {
 	k, err := d.primaryKey(key)
 	if err != nil {
 		return nil, err
@@ -144,7 +144,7 @@ func (d *Driver[T]) joined(ctx context.Context, k primaryKey, item, life map[str
 }
 
 // batches reads keys from each table, and calls add for each item, also concurrently.
-func (d *Driver[T]) batches(ctx context.Context, keys []primaryKey, tables []string, consistent bool, add func(ofLife bool, item map[string]types.AttributeValue)) error {
+func (d *core) batches(ctx context.Context, keys []primaryKey, tables []string, consistent bool, add func(ofLife bool, item map[string]types.AttributeValue)) error {
 	var group errgroup.Group
 	group.SetLimit(batches)
 	size := batchSize / len(tables)
@@ -173,7 +173,7 @@ func (d *Driver[T]) batches(ctx context.Context, keys []primaryKey, tables []str
 }
 
 // batch reads keys, and calls add for each item.
-func (d *Driver[T]) batch(ctx context.Context, request map[string]types.KeysAndAttributes, add func(ofLife bool, item map[string]types.AttributeValue)) error {
+func (d *core) batch(ctx context.Context, request map[string]types.KeysAndAttributes, add func(ofLife bool, item map[string]types.AttributeValue)) error {
 	delay, stalls := batchDelay, 0
 	for {
 		out, err := d.client.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{

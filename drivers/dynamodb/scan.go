@@ -87,7 +87,7 @@ func (d *Driver[T]) Segments(_ context.Context, n int) ([]driver.Cursor, error) 
 	return cursors, nil
 }
 
-func (d *Driver[T]) scanClient() (ScanClient, error) {
+func (d *core) scanClient() (ScanClient, error) {
 	c, ok := d.client.(ScanClient)
 	if !ok {
 		return nil, &driver.InvalidError{Field: "client", Value: "without Scan", Rule: "must be a ScanClient to list records"}
@@ -106,7 +106,7 @@ func (d *Driver[T]) Scan(ctx context.Context, from driver.Cursor, limit int) (dr
 }
 
 // scan is Scan of an index, or of the table.
-func (d *Driver[T]) scan(ctx context.Context, from driver.Cursor, limit int, index string) (driver.Page, error) {
+func (d *core) scan(ctx context.Context, from driver.Cursor, limit int, index string) (driver.Page, error) {
 	if err := driver.CheckScan("limit", limit); err != nil {
 		return driver.Page{}, err
 	}
@@ -188,7 +188,7 @@ func (d *Driver[T]) scan(ctx context.Context, from driver.Cursor, limit int, ind
 }
 
 // projection returns the projection of keys and lives, with its names.
-func (d *Driver[T]) projection() (names map[string]string, expression string) {
+func (d *core) projection() (names map[string]string, expression string) {
 	o := &d.opts
 	names = map[string]string{"#k": o.PartitionKey.Name, "#e": o.Expiry, "#c": o.CreatedAt, "#v": o.Version, "#x": o.RetainedExpiry}
 	expression = "#k, #e, #c, #v, #x"
@@ -200,7 +200,7 @@ func (d *Driver[T]) projection() (names map[string]string, expression string) {
 }
 
 // fault returns why DynamoDB ignores the expiry of s, which the driver reads.
-func (d *Driver[T]) fault(s stored) string {
+func (d *core) fault(s stored) string {
 	switch av := s.expiry.(type) {
 	case *types.AttributeValueMemberS:
 		if s.ExpiresAt != 0 {

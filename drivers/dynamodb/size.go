@@ -12,7 +12,7 @@ import (
 const largest = 400 << 10
 
 // room returns item's size, and an *InvalidError if a touch would make it too large for DynamoDB.
-func (d *Driver[T]) room(item map[string]types.AttributeValue) (size int, full error) {
+func (d *core) room(item map[string]types.AttributeValue) (size int, full error) {
 	o := &d.opts
 	touched := maps.Clone(item)
 	touched[o.CreatedAt], touched[o.Version] = o.CreatedAtFormat.written(driver.NumberMillis/10), versionOf(maxVersion)

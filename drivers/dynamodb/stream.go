@@ -157,7 +157,7 @@ func (d *Driver[T]) Stream(client StreamsClient, opts StreamOptions) (*Stream, e
 }
 
 // streamARN returns the ARN of the table's latest stream.
-func (d *Driver[T]) streamARN(ctx context.Context) (string, error) {
+func (d *core) streamARN(ctx context.Context) (string, error) {
 	out, err := d.client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &d.table})
 	if err != nil {
 		return "", failed(err)

@@ -31,7 +31,7 @@ func (d *Driver[T]) EnsureTable(ctx context.Context) error {
 	return err
 }
 
-func (d *Driver[T]) ensureTable(ctx context.Context, table string) error {
+func (d *core) ensureTable(ctx context.Context, table string) error {
 	key, attributes := d.schema()
 	_, err := d.client.CreateTable(ctx, &dynamodb.CreateTableInput{
 		TableName:            &table,

@@ -74,7 +74,7 @@ func (d *Driver[T]) Touch(ctx context.Context, key string, was driver.Meta, life
 }
 
 // update updates the item under k on a condition, at a touch's cost.
-func (d *Driver[T]) update(ctx context.Context, k primaryKey, c condition, update string, opts ...func(*dynamodb.Options)) error {
+func (d *core) update(ctx context.Context, k primaryKey, c condition, update string, opts ...func(*dynamodb.Options)) error {
 	out, err := d.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName:                           &d.table,
 		Key:                                 d.attributes(k),

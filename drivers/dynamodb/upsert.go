@@ -34,7 +34,7 @@ func (d *Driver[T]) Upsert(ctx context.Context, key string, v T, known *driver.M
 }
 
 // look reads a record's life.
-func (d *Driver[T]) look(ctx context.Context, key string) (stored, error) {
+func (d *core) look(ctx context.Context, key string) (stored, error) {
 	if d.opts.LifeTable != "" {
 		k, err := d.primaryKey(key)
 		if err != nil {

@@ -17,7 +17,7 @@ const maxSends = 4
 
 // conditional executes a write. send sends it on condition that the item is exactly found, or on
 // the usual condition if found is nil. judge decides about the item that failed the condition.
-func (d *Driver[T]) conditional(ctx context.Context, f *attempts, k primaryKey, send func(found *stored) error, judge func(found stored) driver.Verdict) error {
+func (d *core) conditional(ctx context.Context, f *attempts, k primaryKey, send func(found *stored) error, judge func(found stored) driver.Verdict) error {
 	var found *stored
 	for sends := 1; ; sends++ {
 		err := send(found)
@@ -66,7 +66,7 @@ func (d *Driver[T]) Insert(ctx context.Context, key string, v T, life driver.Lif
 	return versionUnless(err, version), err
 }
 
-func (d *Driver[T]) insert(ctx context.Context, f *attempts, k primaryKey, put *dynamodb.PutItemInput, version driver.Version, now driver.Instant) error {
+func (d *core) insert(ctx context.Context, f *attempts, k primaryKey, put *dynamodb.PutItemInput, version driver.Version, now driver.Instant) error {
 	put.ReturnValues = types.ReturnValueAllOld // to get the dead item it replaces; costs no units
 	return d.conditional(ctx, f, k, func(found *stored) error {
 		var c condition
@@ -106,7 +106,7 @@ func (d *Driver[T]) insert(ctx context.Context, f *attempts, k primaryKey, put *
 }
 
 // met is the refusal of a write by the item that is stored now.
-func (d *Driver[T]) met(ctx context.Context, k primaryKey) error {
+func (d *core) met(ctx context.Context, k primaryKey) error {
 	item, err := d.itemOf(ctx, d.table, k)
 	if err != nil {
 		return err
@@ -206,7 +206,7 @@ func (d *Driver[T]) put(key string, v T, life driver.Life, format TimeFormat, g 
 	}, version, nil
 }
 
-func (d *Driver[T]) sendPut(ctx context.Context, f *attempts, put *dynamodb.PutItemInput, c condition) error {
+func (d *core) sendPut(ctx context.Context, f *attempts, put *dynamodb.PutItemInput, c condition) error {
 	put.ConditionExpression = &c.text
 	put.ExpressionAttributeNames, put.ExpressionAttributeValues = d.used(c.text), c.values
 	out, err := d.client.PutItem(ctx, put, f.follow)
@@ -256,7 +256,7 @@ func (d *Driver[T]) Remove(ctx context.Context, key string, was driver.Meta, now
 	}, func(found stored) driver.Verdict { return driver.Still(found.Meta, was, now) })
 }
 
-func (d *Driver[T]) sendDelete(ctx context.Context, f *attempts, k primaryKey, c condition) error {
+func (d *core) sendDelete(ctx context.Context, f *attempts, k primaryKey, c condition) error {
 	in := &dynamodb.DeleteItemInput{
 		TableName:                           &d.table,
 		Key:                                 d.attributes(k),
