@@ -144,7 +144,7 @@ func TestForgetReport(t *testing.T) {
 	// What is locked is told apart.
 	l := &locking{b, map[string]time.Time{"day=2026-11-22/": noon}}
 	r, err = archive.Forget(t.Context(), l, archive.Selection{Prefix: "user:5:"}, nil)
-	if !errors.Is(err, archive.ErrLocked) || r.Asked[0].Records == 0 || r.Asked[0].Locked == 0 || len(r.Problems) == 0 || r.Left != 0 {
+	if !errors.Is(err, archive.ErrLocked) || r.Asked[0].Records == 0 || r.Asked[0].Locked == 0 || len(r.Problems) == 0 || *r.Left != 0 {
 		t.Errorf("%+v, %v", r, err)
 	}
 }

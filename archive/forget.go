@@ -46,8 +46,7 @@ type ForgetReport struct {
 	Found
 	NoValue  int64    `json:"no_value"`           // records without a value in Selection.Column: they stay
 	Keyless  int64    `json:"keyless,omitempty"`  // records of the Quarantine without a key: no key or prefix selects them
-	Checked  bool     `json:"checked"`            // a second pass over all days was made
-	Left     int64    `json:"left"`               // records found by a second pass: a source archived them meanwhile
+	Left     *int64   `json:"left,omitempty"`     // records found by a second pass over all days: a source archived them meanwhile; nil: none was made
 	Problems []string `json:"problems,omitempty"` // the lines of the error: what was not read, or stays
 }
 
@@ -74,8 +73,8 @@ func (r *ForgetReport) String() string {
 	text := fmt.Sprintf("%d records forgotten; %d files rewritten, %d days read", r.Records, r.Files, r.Days)
 	if r.DryRun {
 		text = fmt.Sprintf("%d records in %d files would be forgotten, a dry run; %d days read", r.Records, r.Files, r.Days)
-	} else if r.Checked {
-		text += fmt.Sprintf("\n%d found by a second pass over all days", r.Left)
+	} else if r.Left != nil {
+		text += fmt.Sprintf("\n%d found by a second pass over all days", *r.Left)
 	} else {
 		text += "\nit did not come to its end: there was no second pass over all days"
 	}
@@ -136,14 +135,16 @@ func Forget(ctx context.Context, b Bucket, what Selection, opts *ForgetOptions) 
 	r, err := forget(ctx, b, of, o, refused)
 	if r != nil && !o.DryRun && endedWell(err) {
 		second, failed := forget(ctx, b, of, ForgetOptions{DryRun: true}, refused)
-		r.Checked = endedWell(failed) || errors.Is(failed, driver.ErrInvalid)
 		switch {
 		case errors.Is(failed, driver.ErrInvalid): // the column went with its last value
+			r.Left = new(int64)
 		case !endedWell(failed):
 			err = failed
-		case second.Records+second.Hidden > 0:
-			r.Left = second.Records + second.Hidden
-			err = errors.Join(err, ErrLeft)
+		default:
+			left := second.Records + second.Hidden
+			if r.Left = &left; left > 0 {
+				err = errors.Join(err, ErrLeft)
+			}
 		}
 	}
 	if d, ok := b.(*Directory); ok && !o.DryRun {
