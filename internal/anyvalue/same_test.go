@@ -13,7 +13,9 @@ func TestSame(t *testing.T) {
 		m map[string][]float64
 	}
 	at := time.Date(2026, 3, 1, 11, 0, 0, 0, time.UTC)
-	nan := func() any { return pair{F: &[]any{float32(math.NaN()), at}, m: map[string][]float64{"a": {math.NaN()}}} }
+	nan := func() any {
+		return pair{F: &[]any{float32(math.NaN()), at}, m: map[string][]float64{"a": {math.NaN()}}}
+	}
 	if !same(reflect.ValueOf(nan()), reflect.ValueOf(nan())) {
 		t.Error("a value is not the same as itself")
 	}
