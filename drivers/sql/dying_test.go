@@ -5,6 +5,7 @@ import (
 	stdsql "database/sql"
 	"errors"
 	"slices"
+	"sync"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -97,10 +98,13 @@ func TestSweepRetained(t *testing.T) {
 		if _, err := d.Touch(ctx, "touched", touched, lasting(80*time.Minute), base); err != nil {
 			t.Fatal(err)
 		}
+		var mu sync.Mutex // a sweep calls Bury at once for several batches
 		var buried []driver.Dead
 		sweep := func(after time.Duration, want SweepStats) {
 			t.Helper()
 			s := d.mustSweeper(t, SweepOptions{Now: at(base.Add(after)), Bury: func(_ context.Context, _ *stdsql.Tx, dead []driver.Dead) error {
+				mu.Lock()
+				defer mu.Unlock()
 				buried = append(buried, dead...)
 				return nil
 			}})

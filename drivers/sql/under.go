@@ -37,8 +37,8 @@ func (u under) Segments(ctx context.Context, n int) ([]driver.Cursor, error) {
 // of the key if its collation is C.
 func (t *table) beginsWith(prefix string) (where string, arg any) {
 	key := t.keyColumns()[0]
-	if _, is := t.dialect.(sqlite); is { // where LIKE would ignore case
-		return key + " GLOB ?", strings.NewReplacer("[", "[[]", "*", "[*]", "?", "[?]").Replace(prefix) + "*"
+	if _, is := t.dialect.(sqlite); is { // where LIKE would ignore case, and a BLOB in place of a text comes after all text
+		return "(" + key + " GLOB ? OR " + key + " >= x'')", strings.NewReplacer("[", "[[]", "*", "[*]", "?", "[?]").Replace(prefix) + "*"
 	}
 	if _, is := t.dialect.(postgres); is {
 		key = t.dialect.text(key)

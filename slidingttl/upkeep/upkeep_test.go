@@ -313,12 +313,6 @@ func TestInvalidOptions(t *testing.T) {
 			_, err := upkeep.Reap(ctx, f, policy, &upkeep.ReapOptions{Grace: -1})
 			return err
 		},
-		"policies in a diff": func() error {
-			o := &upkeep.LookOptions{}
-			o.PolicyFor = func(string) slidingttl.Policy { return policy }
-			_, err := upkeep.Diff(ctx, f, policy, policy, o)
-			return err
-		},
 		"checkpoint of another operation": func() error {
 			o := &upkeep.LookOptions{}
 			o.Resume = &upkeep.Checkpoint{Operation: "adopt", Segments: []driver.Cursor{"x"}}
