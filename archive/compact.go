@@ -173,6 +173,11 @@ func (c *compactor) merge(ctx context.Context, m *Manifest, heads []*head, colum
 	if err != nil {
 		return err
 	}
+	if len(into) >= len(files) { // they are full: another round would write as many
+		for _, f := range into {
+			left[f.own()] = true
+		}
+	}
 	next := m.without(files)
 	next.files = append(next.files, into...)
 	next.merged = len(files)+len(left) >= len(m.Files) || m.merged && len(next.marks) == 0

@@ -139,7 +139,7 @@ func Forget(ctx context.Context, b Bucket, what Selection, opts *ForgetOptions) 
 		case errors.Is(failed, driver.ErrInvalid): // the column went with its last value
 			r.Left = new(int64)
 		case !endedWell(failed):
-			err = failed
+			err = errors.Join(err, failed)
 		default:
 			left := second.Records + second.Hidden
 			if r.Left = &left; left > 0 {
@@ -302,13 +302,8 @@ func (f *forgetter) rewrite(ctx context.Context, m *Manifest) error {
 			}
 			swap.files = append(swap.files, into...)
 		}
-		if f.opts.Save != nil {
-			saved := next
-			saved.Asked = slices.Clone(next.Asked)
-			saved.after(f.opts.Before)
-			if err := f.opts.Save(&saved); err != nil {
-				return fmt.Errorf("ForgetOptions.Save: %w", err)
-			}
+		if err := f.save(next); err != nil {
+			return err
 		}
 		if err := commit(ctx, f.bucket, m, swap); err != nil {
 			return err
@@ -317,6 +312,11 @@ func (f *forgetter) rewrite(ctx context.Context, m *Manifest) error {
 	*f.report, f.anyValue, f.rows = next, anyValue, rows
 	if next.DryRun {
 		return errors.Join(corrupt...)
+	}
+	if len(hits) == 0 && slices.ContainsFunc(m.garbage, func(file File) bool { return held[file.Name] }) {
+		if err := f.save(next); err != nil {
+			return err
+		}
 	}
 	if len(hits) > 0 {
 		now, err := f.catalog.manifest(ctx, m.Day)
@@ -341,6 +341,19 @@ func (f *forgetter) rewrite(ctx context.Context, m *Manifest) error {
 		}
 	}
 	return errors.Join(append(corrupt, err)...)
+}
+
+// save hands r to ForgetOptions.Save, before what it tells of goes.
+func (f *forgetter) save(r ForgetReport) error {
+	if f.opts.Save == nil {
+		return nil
+	}
+	r.Asked = slices.Clone(r.Asked)
+	r.after(f.opts.Before)
+	if err := f.opts.Save(&r); err != nil {
+		return fmt.Errorf("ForgetOptions.Save: %w", err)
+	}
+	return nil
 }
 
 // selectLives notes the lives of a day that Selection.Column selects in one of several files, also in those behind
@@ -472,6 +485,12 @@ func (f *forgetter) versions(ctx context.Context, prefix string, valueless bool)
 		}
 		found, err := f.holds(ctx, i.day, i.File)
 		if err == nil && found.n > 0 && !f.report.DryRun {
+			next := *f.report
+			next.Asked = slices.Clone(next.Asked)
+			next.note(i.day, found, hidden)
+			if err := f.save(next); err != nil {
+				return err
+			}
 			err = f.remove(ctx, i.Name)
 		}
 		switch {

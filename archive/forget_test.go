@@ -182,13 +182,13 @@ func TestForgetRules(t *testing.T) {
 }
 
 func TestReadKeys(t *testing.T) {
-	keys, err := archive.ReadKeys(strings.NewReader("a b\r\n\n\"c\\n\\xff\"\tits error \xff\nd"))
-	if want := []string{"a b", "c\n\xff", "d"}; err != nil || !slices.Equal(keys, want) {
+	keys, err := archive.ReadKeys(strings.NewReader("a b\r\n\n\"c\\n\\xff\"\tits error \xff\nd\nbase64:a/8=\nbase64:YmFzZTY0Og==\n\"base64:a\""))
+	if want := []string{"a b", "c\n\xff", "d", "k\xff", "base64:", "base64:a"}; err != nil || !slices.Equal(keys, want) {
 		t.Errorf("%q, %v", keys, err)
 	}
-	for _, bad := range []string{"a\n\"b", strings.Repeat("a", 2<<20)} {
+	for _, bad := range []string{"a\n\"b", "a\nbase64:a", "b\nbase64:YQ==", strings.Repeat("a", 2<<20)} {
 		var invalid *driver.InvalidError
-		if _, err := archive.ReadKeys(strings.NewReader(bad)); !errors.As(err, &invalid) || invalid.Field != "keys" || invalid.Rule == "" || len(bad) < 9 && invalid.Value != "line 2" {
+		if _, err := archive.ReadKeys(strings.NewReader(bad)); !errors.As(err, &invalid) || invalid.Field != "keys" || invalid.Rule == "" || len(bad) < 99 && invalid.Value != "line 2" {
 			t.Errorf("%v", err)
 		}
 	}

@@ -2,6 +2,7 @@ package archive
 
 import (
 	"encoding/base64"
+	"errors"
 	"strings"
 	"unicode/utf8"
 )
@@ -15,6 +16,17 @@ func encodeKey(key string) string {
 	}
 	return keyPrefix + base64.StdEncoding.EncodeToString([]byte(key))
 }
+
+// parseKey returns the key that text stands for in a list of keys: encodeKey's result, or itself.
+func parseKey(text string) (string, error) {
+	key, err := decodeKey(text)
+	if err != nil || key != text && encodeKey(key) != text {
+		return "", errNoKey
+	}
+	return key, nil
+}
+
+var errNoKey = errors.New(`it begins with "base64:", and is not how an archive writes a key`)
 
 // decodeKey undoes encodeKey.
 func decodeKey(text string) (string, error) {

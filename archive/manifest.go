@@ -126,6 +126,19 @@ func (c *catalog) manifest(ctx context.Context, d Day) (Manifest, error) {
 	return all[0], nil
 }
 
+// last returns the number of a day's last manifest file, zero for none.
+func (c *catalog) last(ctx context.Context, d Day) (number int, err error) {
+	for i, err := range c.bucket.List(ctx, d.directory()+manifestPrefix) {
+		if err != nil {
+			return 0, err
+		}
+		_, base, _ := dayIn(i.Name)
+		n, _ := parseManifest(base)
+		number = max(number, n)
+	}
+	return number, nil
+}
+
 // list returns all files by day, and the number of each day's last manifest file.
 func (c *catalog) list(ctx context.Context, span Span) (map[Day]*Manifest, error) {
 	days := map[Day]*Manifest{}

@@ -57,8 +57,9 @@ func (r *RepairReport) String() string {
 // may have records that were forgotten since: run [Forget] again. Then run Compact. A source may hand
 // over again what was lost.
 //
-// Repair may run beside other operations, and again. A day that another version wrote stays as it is,
-// with an error. So does a day of which nothing can be recognized, since it may be encrypted.
+// Repair may run beside other operations, and again. A file that is whole by its checksum stays as it is, with an
+// error, where its records are of another day or in a form that this version does not know. A day that another
+// version wrote stays as it is, with an error. So does a day of which nothing can be recognized, since it may be encrypted.
 func Repair(ctx context.Context, b Bucket, opts *RepairOptions) (*RepairReport, error) {
 	o := driver.Given(opts)
 	r := &RepairReport{Applied: o.Apply}
@@ -66,7 +67,7 @@ func Repair(ctx context.Context, b Bucket, opts *RepairOptions) (*RepairReport, 
 	err := eachDay(ctx, c, o.Span, o.Progress, func(m Manifest) error {
 		return c.retry(ctx, m, func(ctx context.Context, m *Manifest) error {
 			found, err := NewReader(b).mend(ctx, m, o.Apply)
-			if err == nil {
+			if endedWell(err) {
 				r.Days += found.Days
 				r.Rows += found.Rows
 				r.Lost = append(r.Lost, found.Lost...)
@@ -86,12 +87,16 @@ func (r *Reader) mend(ctx context.Context, m *Manifest, apply bool) (found Repai
 		return found, m.err
 	}
 	whole := map[string]bool{}
+	var odd error // what is wrong in files that are whole by their checksums
 	for _, f := range slices.Concat(m.Files, m.garbage) {
 		err := r.verify(ctx, m.Day, f)
 		if err != nil && !errors.Is(err, ErrCorrupt) {
 			return found, err
 		}
-		whole[f.Name] = err == nil
+		whole[f.Name] = err == nil || checkSum(ctx, r.bucket, f) == nil
+		if err != nil && whole[f.Name] && slices.ContainsFunc(m.Files, func(k File) bool { return k.Name == f.Name }) {
+			odd = errors.Join(odd, err)
+		}
 	}
 	if r.unlike(ctx, m, whole) {
 		return found, &CorruptError{File: m.Day.directory(), Err: errUnlike}
@@ -141,14 +146,14 @@ func (r *Reader) mend(ctx context.Context, m *Manifest, apply bool) (found Repai
 		}
 	}
 	if len(remove) == 0 && m.err == nil {
-		return found, nil
+		return found, odd
 	}
 	found.Days = 1
 	if len(found.Lost) > 0 || len(m.missing) == 0 {
 		restore(func(File) bool { return true })
 	}
 	if !apply {
-		return found, nil
+		return found, odd
 	}
 	if unsure { // sources may write all again: a life that is in two files is found once
 		m.batches = nil
@@ -166,7 +171,7 @@ func (r *Reader) mend(ctx context.Context, m *Manifest, apply bool) (found Repai
 			return found, err
 		}
 	}
-	return found, nil
+	return found, odd
 }
 
 // copied reports whether one of files that is whole has the rows of f.

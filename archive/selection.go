@@ -149,7 +149,8 @@ func keyOf(a *Archived) (parquet.Value, error) {
 
 // ReadKeys reads keys for a Selection, one a line, in UTF-8 with or without a byte order mark. It
 // skips empty lines. A line that begins with a double quote is a Go string ("a\nb"), for keys
-// that contain a newline or are not text; what follows it after a tab is not read.
+// that contain a newline or are not text; what follows it after a tab is not read. A line that begins with base64: is a
+// key as an archive writes it, for one that is not text or begins so itself: a Go string says that too.
 func ReadKeys(r io.Reader) ([]string, error) {
 	var keys []string
 	lines := bufio.NewScanner(r)
@@ -165,13 +166,15 @@ func ReadKeys(r io.Reader) ([]string, error) {
 		if !utf8.ValidString(key) {
 			return nil, &driver.InvalidError{Field: "keys", Value: fmt.Sprintf("line %d", n), Rule: "must be UTF-8, with other bytes in a Go string"}
 		}
+		var err error
 		if strings.HasPrefix(key, `"`) {
-			var err error
 			if key, err = strconv.Unquote(key); err != nil {
 				return nil, &driver.InvalidError{Field: "keys", Value: fmt.Sprintf("line %d", n), Rule: "must be a key, or a Go string", Err: err}
 			}
 		} else if key == "" {
 			continue
+		} else if key, err = parseKey(key); err != nil {
+			return nil, &driver.InvalidError{Field: "keys", Value: fmt.Sprintf("line %d", n), Rule: "must be a key as an archive writes it, or a Go string", Err: err}
 		}
 		keys = append(keys, key)
 	}

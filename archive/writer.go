@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -36,7 +37,15 @@ type Writer struct {
 	catalog *catalog
 
 	mu    sync.Mutex
-	known map[Day]map[string]bool // guarded by mu; marks of batches that the archive has
+	known map[Day]known // guarded by mu
+
+	summed map[string]time.Time // guarded by mu; when the sum of a merged file was right
+}
+
+// known is what the archive had when a Writer asked it for a day.
+type known struct {
+	batches map[string]bool // marks of the batches; those that the Writer has written since, too
+	number  int             // of the last manifest file
 }
 
 const (
@@ -48,7 +57,7 @@ const (
 // NewWriter returns a Writer to the archive in b. It does no I/O. Errors:
 // *driver.InvalidError.
 func NewWriter(b Bucket, opts *WriterOptions) (*Writer, error) {
-	w := &Writer{bucket: b, opts: driver.Given(opts), catalog: &catalog{bucket: b}, known: map[Day]map[string]bool{}}
+	w := &Writer{bucket: b, opts: driver.Given(opts), catalog: &catalog{bucket: b}, known: map[Day]known{}, summed: map[string]time.Time{}}
 	w.opts.Columns = slices.Clone(w.opts.Columns)
 	if err := checkColumns(w.opts.Columns); err != nil {
 		return nil, err
@@ -110,8 +119,8 @@ func (w *Writer) write(ctx context.Context, batch Batch, counts *tally) (err err
 // writeDay writes the records of a batch that died on day.
 func (w *Writer) writeDay(ctx context.Context, day Day, records []entry, counts *tally) error {
 	mark := markOf(records)
-	known, err := w.has(ctx, day, mark)
-	if err != nil || known {
+	has, err := w.has(ctx, day, mark)
+	if err != nil || has {
 		return err
 	}
 	l := w.layout
@@ -138,12 +147,44 @@ func (w *Writer) writeDay(ctx context.Context, day Day, records []entry, counts 
 	if day == Quarantine {
 		counts.quarantined.Add(uint64(len(records)))
 	}
+	number, err := w.catalog.last(ctx, day)
+	if err != nil {
+		return err
+	}
+	w.mu.Lock()
+	was, asked := w.known[day]
+	if asked && was.number == number {
+		was.batches[mark] = true
+	} else {
+		delete(w.known, day)
+	}
+	w.mu.Unlock()
+	if asked && was.number != number { // another may have written the batch, and a merge of that counts
+		_, err = w.has(ctx, day, mark)
+	}
+	return err
+}
+
+// checkSum is checkSum that believes for a minute what it has said of a merged file: a source that reads its
+// stream again hands over a day's batches one after the other.
+func (w *Writer) checkSum(ctx context.Context, f File) error {
+	w.mu.Lock()
+	sound := f.Merged && time.Since(w.summed[f.Name]) < time.Minute
+	w.mu.Unlock()
+	if sound {
+		return nil
+	}
+	began := time.Now()
+	err := checkSum(ctx, w.bucket, f)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if known := w.known[day]; known != nil {
-		known[mark] = true
+	if len(w.summed) >= keptDays {
+		clear(w.summed)
 	}
-	return nil
+	if delete(w.summed, f.Name); err == nil && f.Merged {
+		w.summed[f.Name] = began
+	}
+	return err
 }
 
 // has reports whether the archive has a batch. It asks the bucket once for each day, and again for a
@@ -152,8 +193,8 @@ func (w *Writer) writeDay(ctx context.Context, day Day, records []entry, counts 
 // of it until Compact merges them.
 func (w *Writer) has(ctx context.Context, day Day, mark string) (bool, error) {
 	w.mu.Lock()
-	known, asked := w.known[day]
-	has := known[mark]
+	was, asked := w.known[day]
+	has := was.batches[mark]
 	w.mu.Unlock()
 	if asked && !has {
 		return false, nil
@@ -168,7 +209,7 @@ func (w *Writer) has(ctx context.Context, day Day, mark string) (bool, error) {
 	var damaged error
 	for _, f := range m.Files {
 		if f.Merged && m.batches[mark] || !f.Merged && f.mark == mark { // no name says into which file it was merged
-			err := checkSum(ctx, w.bucket, f)
+			err := w.checkSum(ctx, f)
 			switch {
 			case gone(err): // it was merged meanwhile
 				return w.has(ctx, day, mark)
@@ -191,21 +232,19 @@ func (w *Writer) has(ctx context.Context, day Day, mark string) (bool, error) {
 		}
 		return false, nil
 	}
-	known = map[string]bool{}
-	for b := range m.batches {
-		known[b] = true
-	}
+	batches := map[string]bool{}
+	maps.Copy(batches, m.batches)
 	for _, f := range m.Files {
 		if !f.Merged {
-			known[f.mark] = true
+			batches[f.mark] = true
 		}
 	}
-	has = known[mark]
+	has = batches[mark]
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.known) >= keptDays {
 		clear(w.known)
 	}
-	w.known[day] = known
+	w.known[day] = known{batches, m.number}
 	return has, nil
 }

@@ -143,14 +143,18 @@ var errSealed = &driver.InvalidError{Field: "Options.Materials", Value: "nil", R
 func (b *Bucket) whole(ctx context.Context, name string) ([]byte, error) {
 	out, err := b.objects.GetObject(ctx, b.get(name))
 	if err != nil {
-		return nil, storeError(err)
+		return nil, fmt.Errorf("%s: %w", name, storeError(err)) // a file that is not encrypted has no key, and is not damaged
 	}
 	content, err := io.ReadAll(out.Body)
-	if errors.Is(err, errDamaged) { // a key that cannot be unwrapped fails in GetObject
+	if err != nil && (errors.Is(err, errDamaged) || strings.Contains(err.Error(), sumMismatch)) { // a key that cannot be unwrapped fails in GetObject
 		err = &archive.CorruptError{File: name, Err: err}
 	}
 	return content, errors.Join(err, out.Body.Close())
 }
+
+// sumMismatch is in the SDK's error for bytes that do not have the checksum which the service keeps of them. Its
+// type is internal (service/internal/checksum).
+const sumMismatch = "checksum did not match"
 
 // errDamaged is crypto/cipher's error for bytes that were changed or cut, or for another key.
 var errDamaged = func() error {

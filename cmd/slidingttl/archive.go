@@ -75,7 +75,11 @@ func (a *app) archiveFind() *cobra.Command {
 		Short:   "Print the records that died under a key; exits with 4 if there are none",
 		Example: `  slidingttl archive find s3://links-archive/dead/ abc --from 2026-11-01`,
 	}, func(c *cobra.Command, b archive.Bucket, span archive.Span, args []string) error {
-		found, err := archive.NewReader(b).Find(c.Context(), args[1], span)
+		key, err := keyOf(args[1])
+		if err != nil {
+			return err
+		}
+		found, err := archive.NewReader(b).Find(c.Context(), key, span)
 		if err != nil && !errors.Is(err, archive.ErrCorrupt) {
 			return err
 		}

@@ -127,3 +127,30 @@ func TestFilesInS3(t *testing.T) {
 		}
 	}
 }
+
+// TestPrintedKey: a key as archive list prints it finds and forgets its record, also where it is no text.
+func TestPrintedKey(t *testing.T) {
+	for _, key := range []string{"k\xff", "base64:abc"} {
+		dir := filepath.Join(t.TempDir(), "a")
+		w := must(archive.NewWriter(must(archive.OpenDirectory(dir))(t), nil))(t)
+		record := archive.Record{Key: key, ExpiredAt: driver.Floor(time.Now().Add(-time.Hour))}
+		if err := w.Write(t.Context(), archive.Batch{Source: "a", Records: []archive.Record{record}}); err != nil {
+			t.Fatal(err)
+		}
+		out, _ := command(t, 0, "archive", "list", dir)
+		var printed struct{ Key string }
+		if err := json.Unmarshal([]byte(out), &printed); err != nil {
+			t.Fatal(err)
+		}
+		command(t, 0, "archive", "find", dir, printed.Key)
+		out, _ = command(t, 0, "archive", "forget", dir, printed.Key)
+		contains(t, out, "1 records in 1 files would be forgotten")
+		keys := filepath.Join(t.TempDir(), "keys")
+		if err := os.WriteFile(keys, []byte(printed.Key+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		out, _ = command(t, 0, "archive", "forget", dir, "--keys", keys, "--apply", "--yes")
+		contains(t, out, "1 records forgotten")
+	}
+	command(t, exitUsage, "archive", "forget", t.TempDir(), "base64:a")
+}

@@ -334,7 +334,14 @@ func (e *eraser) begin(c *cobra.Command, args []string, stores map[string]settin
 			return what, err
 		}
 	}
-	what.Keys, what.Prefix = append(what.Keys, args...), e.prefix
+	for _, argument := range args {
+		key, err := keyOf(argument)
+		if err != nil {
+			return what, err
+		}
+		what.Keys = append(what.Keys, key)
+	}
+	what.Prefix = e.prefix
 	if f := c.Flags().Lookup("where"); f != nil && f.Changed {
 		column, value, ok := strings.Cut(e.where, "=")
 		if !ok || column == "" {
@@ -355,7 +362,7 @@ func (e *eraser) begin(c *cobra.Command, args []string, stores map[string]settin
 	old, err := readErasure(e.path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		for _, of := range []string{".keys", ".days"} { // of another report of this name
+		for _, of := range []string{".keys", ".days", ".days~"} { // of another report of this name
 			if err := os.Remove(e.path + of); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return what, err
 			}
@@ -577,22 +584,16 @@ func (e *eraser) archive(ctx context.Context, to *forgotten, what archive.Select
 	if err != nil {
 		return err
 	}
-	var last forgotten
+	last := map[string]*archive.ForgetReport{} // by archive: what killed runs have forgotten
 	days := e.path + ".days"
-	if text, err := os.ReadFile(days); e.path != "" && err == nil && json.Unmarshal(text, &last) == nil && last.URI != to.URI {
-		last.Report = nil
+	if text, err := os.ReadFile(days); e.path != "" && err == nil && json.Unmarshal(text, &last) != nil {
+		clear(last) // a kill cut it short
 	}
-	o := archive.ForgetOptions{DryRun: !e.w.apply, Progress: e.days("forget"), Before: last.Report}
+	o := archive.ForgetOptions{DryRun: !e.w.apply, Progress: e.days("forget"), Before: last[to.URI]}
 	if e.path != "" {
 		o.Save = func(r *archive.ForgetReport) error { // a loss of power may cost these counts, and no erasure
-			text, err := json.Marshal(forgotten{URI: to.URI, Report: r})
-			if err == nil {
-				err = os.WriteFile(days+"~", text, 0o600)
-			}
-			if err == nil {
-				err = os.Rename(days+"~", days)
-			}
-			return err
+			last[to.URI] = r
+			return saveDays(days, last)
 		}
 	}
 	r, err := archive.Forget(ctx, b, what, &o)
@@ -610,8 +611,26 @@ func (e *eraser) archive(ctx context.Context, to *forgotten, what archive.Select
 	if failed := e.save(); failed != nil {
 		return errors.Join(err, failed)
 	}
-	if e.path != "" {
-		_ = os.Remove(days)
+	if delete(last, to.URI); e.path != "" {
+		err = errors.Join(err, saveDays(days, last))
+	}
+	return err
+}
+
+// saveDays writes the file of what was forgotten in archives that no report has yet.
+func saveDays(path string, last map[string]*archive.ForgetReport) error {
+	if len(last) == 0 {
+		if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return nil
+	}
+	text, err := json.Marshal(last)
+	if err == nil {
+		err = os.WriteFile(path+"~", text, 0o600)
+	}
+	if err == nil {
+		err = os.Rename(path+"~", path)
 	}
 	return err
 }

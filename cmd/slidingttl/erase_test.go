@@ -446,7 +446,7 @@ func TestEraseReportAnew(t *testing.T) {
 	execute(t, r.db, "INSERT INTO sessions (id, value) VALUES ('user:43:0', '{}')")
 	stores := map[string]string{"a": r.one, "b": r.down}
 	r.erase(t, exitUsage, stores, "--archive", r.archive)
-	days := must(json.Marshal(forgotten{URI: r.archive, Report: &archive.ForgetReport{Asked: []archive.Asked{{Prefix: "user:42:", Days: map[archive.Day]int64{archive.Quarantine: 7}}}}}))(t)
+	days := must(json.Marshal(map[string]*archive.ForgetReport{r.archive: {Asked: []archive.Asked{{Prefix: "user:42:", Days: map[archive.Day]int64{archive.Quarantine: 7}}}}}))(t)
 	if err := errors.Join(os.WriteFile(r.report+".days", days, 0o600), os.Remove(r.report)); err != nil {
 		t.Fatal(err)
 	}

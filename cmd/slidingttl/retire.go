@@ -2,9 +2,11 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -66,4 +68,16 @@ func (a *app) keysIn(flag, path string) ([]string, error) {
 		return nil, fmt.Errorf("%w: %s: %w", errUsage, flag, err)
 	}
 	return archive.ReadKeys(bytes.NewReader(content))
+}
+
+// keyOf returns the key that an argument stands for: itself, or what an archive writes as base64:.
+func keyOf(argument string) (string, error) {
+	if !strings.HasPrefix(argument, "base64:") {
+		return argument, nil
+	}
+	keys, err := archive.ReadKeys(strings.NewReader(argument))
+	if err != nil || len(keys) != 1 {
+		return "", fmt.Errorf("%w: KEY: %w", errUsage, cmp.Or(err, errUsage))
+	}
+	return keys[0], nil
 }

@@ -5,8 +5,10 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/base64"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"hash/crc32"
 	"io"
 	"io/fs"
 	"net/http"
@@ -400,5 +402,54 @@ func TestEncryptedByClient(t *testing.T) {
 	service.down.Store(false)
 	if err := w.Write(t.Context(), batch(900, 910, -300)); err != nil {
 		t.Errorf("after it was: %v", err)
+	}
+}
+
+// checksummed is a service that keeps the checksum of an object apart from its bytes.
+type checksummed struct {
+	http.RoundTripper
+	name, sum string
+}
+
+func (c *checksummed) RoundTrip(r *http.Request) (*http.Response, error) {
+	out, err := c.RoundTripper.RoundTrip(r)
+	if err == nil && r.Method == "GET" && c.name != "" && strings.HasSuffix(r.URL.Path, c.name) && r.Header.Get("X-Amz-Checksum-Mode") == "ENABLED" {
+		out.Header.Set("X-Amz-Checksum-Crc32", c.sum)
+	}
+	return out, err
+}
+
+// TestChecksumOfService: an encrypted object whose bytes do not have the checksum that the service keeps is corrupt by
+// name, as one whose cipher tells.
+func TestChecksumOfService(t *testing.T) {
+	options := encrypting(t, &keyService{first: make(chan keyRequest, 1)})
+	c, name := fake(t)
+	o := c.Options()
+	service := &checksummed{RoundTripper: &http.Transport{DisableKeepAlives: true}}
+	o.HTTPClient, o.ResponseChecksumValidation = &http.Client{Transport: service}, aws.ResponseChecksumValidationWhenSupported
+	c = awss3.New(o)
+	b := bucketOf(t, c, name, options)
+	fill(t, b)
+	damaged := ""
+	for i := range b.List(t.Context(), "day=") {
+		if strings.HasSuffix(i.Name, ".parquet") {
+			damaged = i.Name
+		}
+	}
+	out, err := c.GetObject(t.Context(), &awss3.GetObjectInput{Bucket: &name, Key: &damaged})
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, _ := io.ReadAll(out.Body)
+	_ = out.Body.Close()
+	sum := crc32.ChecksumIEEE(content)
+	content[len(content)/2] ^= 1
+	if _, err := c.PutObject(t.Context(), &awss3.PutObjectInput{Bucket: &name, Key: &damaged, Body: bytes.NewReader(content), Metadata: out.Metadata}); err != nil {
+		t.Fatal(err)
+	}
+	service.name, service.sum = damaged, base64.StdEncoding.EncodeToString(binary.BigEndian.AppendUint32(nil, sum))
+	var corrupt *archive.CorruptError
+	if _, err := archive.NewReader(bucketOf(t, c, name, options)).Verify(t.Context(), nil); !errors.As(err, &corrupt) || corrupt.File != damaged {
+		t.Errorf("Verify: %v", err)
 	}
 }

@@ -1,0 +1,178 @@
+package archive_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"iter"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/slidingttl/slidingttl/archive"
+)
+
+// TestCompactOfFullFiles: where the files of a day do not fit into one merge, and each merge writes as many as it
+// read, Compact comes to its end, and the next one has nothing to do.
+func TestCompactOfFullFiles(t *testing.T) {
+	archive.Shorten(t, 2, 1)
+	archive.Narrow(t, 64<<10)
+	b := newFake()
+	w := writer(t, b)
+	for i := range 60 {
+		write(t, w, batch(i*2, i*2+2, 0))
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	r, err := archive.Compact(ctx, b, nil)
+	ok(t, err)
+	if got := lives(t, b); r.Files > 60 || len(got) != 120 {
+		t.Errorf("%v; %d lives", r, len(got))
+	}
+	if r, err := archive.Compact(ctx, b, nil); err != nil || r.Files != 0 {
+		t.Errorf("again: %v, %v", r, err)
+	}
+}
+
+// losing is a bucket of which the answer to a Create is lost.
+type losing struct {
+	archive.Bucket
+	now bool
+}
+
+var errAnswerLost = errors.New("lost")
+
+func (l *losing) Create(ctx context.Context, dir string, write func(io.Writer) (string, error)) error {
+	err := l.Bucket.Create(ctx, dir, write)
+	if err == nil && l.now {
+		return errAnswerLost
+	}
+	return err
+}
+
+// TestWriteOfAnothersBatch: a Writer that knows a day, and not that another process, or a Write of its own whose answer
+// was lost, has put the batch there, does not call it archived while the file that it was merged into is damaged.
+func TestWriteOfAnothersBatch(t *testing.T) {
+	for _, lost := range []bool{false, true} {
+		d, dir := directory(t)
+		b := &losing{Bucket: d}
+		w := writer(t, b)
+		write(t, w, batch(0, 5, 0))
+		if lost {
+			b.now = true
+			if err := w.Write(t.Context(), batch(5, 10, 0)); !errors.Is(err, errAnswerLost) {
+				t.Fatal(err)
+			}
+			b.now = false
+		} else {
+			write(t, writer(t, d), batch(5, 10, 0))
+		}
+		compact(t, d)
+		names, err := filepath.Glob(filepath.Join(dir, "day=*", "merged-*.parquet"))
+		ok(t, err)
+		content, err := os.ReadFile(names[0])
+		ok(t, err)
+		content[len(content)/4] ^= 1
+		ok(t, os.WriteFile(names[0], content, 0o600))
+		if err := w.Write(t.Context(), batch(5, 10, 0)); !errors.Is(err, archive.ErrCorrupt) {
+			t.Errorf("lost %v: %v", lost, err)
+		}
+	}
+}
+
+// reading counts the bytes that are read of a bucket.
+type reading struct {
+	archive.Bucket
+	bytes atomic.Int64
+}
+
+func (r *reading) ReadAt(ctx context.Context, name string, p []byte, off int64) (int, error) {
+	n, err := r.Bucket.ReadAt(ctx, name, p, off)
+	r.bytes.Add(int64(n))
+	return n, err
+}
+
+// TestWriteAllAgain: a source that hands over a day's batches once more does not make the archive read the day for
+// each of them.
+func TestWriteAllAgain(t *testing.T) {
+	b := &reading{Bucket: newFake()}
+	w := writer(t, b)
+	for i := range 60 {
+		write(t, w, batch(i*50, i*50+50, 0))
+	}
+	compact(t, b)
+	size := int64(0)
+	for i, err := range b.List(t.Context(), "") {
+		ok(t, err)
+		size += i.Size
+	}
+	b.bytes.Store(0)
+	w = writer(t, b)
+	for i := range 60 {
+		write(t, w, batch(i*50, i*50+50, 0))
+	}
+	if n := b.bytes.Load(); n > 3*size {
+		t.Errorf("%d bytes were read of an archive of %d", n, size)
+	}
+}
+
+// TestRepairLeavesWholeFiles: a file that is whole and stands in another day's directory is no damage that Repair may
+// remove.
+func TestRepairLeavesWholeFiles(t *testing.T) {
+	d, dir := directory(t)
+	write(t, writer(t, d), batch(0, 5, 0), batch(5, 10, 1))
+	names, err := filepath.Glob(filepath.Join(dir, "day=2026-11-23", "batch-*.parquet"))
+	ok(t, err)
+	ok(t, os.Rename(names[0], filepath.Join(dir, "day=2026-11-22", filepath.Base(names[0]))))
+	before := lives(t, d)
+	if _, err := archive.Repair(t.Context(), d, &archive.RepairOptions{Apply: true}); !errors.Is(err, archive.ErrCorrupt) {
+		t.Errorf("Repair: %v", err)
+	}
+	if after := lives(t, d); !slices.Equal(before, after) || len(after) != 10 {
+		t.Errorf("%d lives were told before, %d after", len(before), len(after))
+	}
+}
+
+// dying is a bucket with versions of which a process dies.
+type dying struct {
+	*crashing
+	of *fakeBucket
+}
+
+func (d *dying) Hidden(ctx context.Context, prefix string) iter.Seq2[archive.Info, error] {
+	return d.of.Hidden(ctx, prefix)
+}
+
+// TestForgetHiddenKilled: what a Forget has removed with a file that no reader sees, before it was killed, is in the
+// report of the next.
+func TestForgetHiddenKilled(t *testing.T) {
+	for _, version := range []bool{false, true} {
+		b := newFake()
+		write(t, writer(t, b), batch(0, 3, 0))
+		name, key := files(t, b)[0], archive.Selection{Keys: []string{dead(1, 0).Key}}
+		content := b.files[name]
+		_, err := archive.Forget(t.Context(), b, key, nil)
+		ok(t, err)
+		if b.files[name] = content; version {
+			delete(b.files, name)
+			b.files[name+"?1"] = content
+		}
+		for calls := 0; ; calls++ {
+			c := b.clone()
+			var saved *archive.ForgetReport
+			o := &archive.ForgetOptions{Save: func(r *archive.ForgetReport) error { saved = r; return nil }}
+			if _, err := archive.Forget(t.Context(), &dying{crash(c, calls, true), c}, key, o); err == nil {
+				break
+			}
+			o.Before = saved
+			r, err := archive.Forget(t.Context(), c, key, o)
+			ok(t, err)
+			if a := r.Asked[0]; a.Records+a.Hidden == 0 {
+				t.Errorf("version %v, killed at change %d: %+v", version, calls, a)
+			}
+		}
+	}
+}
