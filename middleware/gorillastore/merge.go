@@ -21,7 +21,7 @@ type values = map[any]any
 //
 // Options.Merge is nil then. It matches slidingttl.ErrConflict.
 type ConflictError struct {
-	Key any // of Values
+	Key any // of Values; nil: together the values name another user
 }
 
 // Error implements error. The text has no key: a program may have made it of a user's data.

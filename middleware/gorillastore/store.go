@@ -165,10 +165,7 @@ func (s *Store) Save(r *http.Request, w http.ResponseWriter, v *gorilla.Session)
 		}
 		return s.answer(ctx, w, v, nil)
 	}
-	switch {
-	case visit.failed != nil:
-		return visit.failed
-	case visit.bad != nil && len(v.Values) == 0:
+	if visit.bad != nil && len(v.Values) == 0 {
 		return visit.bad
 	}
 	m, err := newMerger(v.Name(), visit.read, v.Values)
@@ -180,13 +177,16 @@ func (s *Store) Save(r *http.Request, w http.ResponseWriter, v *gorilla.Session)
 	if err != nil {
 		return err
 	}
-	if now.Renewed && visit.read == nil { // a session of its own would take the place of the client's new token
-		return session.ErrEnded
+	if now.ID != "" && visit.read == nil && !m.replaces { // a session of its own would take the place of one that was not read
+		return cmp.Or(visit.failed, session.ErrEnded)
 	}
 	login := s.login(v)
+	names := func(user string) func(values) bool {
+		return func(merged values) bool { return s.loginOf(v, merged).User == user }
+	}
 	same := now.ID != "" && login.User == now.User && !m.replaces
 	if same {
-		m.may = func(merged values) bool { return s.loginOf(v.Name(), merged).User == now.User }
+		m.may = names(now.User)
 		if v.ID != "" {
 			err = s.update(ctx, w, v, visit, m)
 		} else {
@@ -196,20 +196,25 @@ func (s *Store) Save(r *http.Request, w http.ResponseWriter, v *gorilla.Session)
 			return err
 		}
 		if same = err != errAnotherUser; !same { // the values of two requests log in, or out, together
-			login, m.may = s.loginOf(v.Name(), m.result), nil
+			login = s.loginOf(v, m.result)
 		}
+	} else {
+		m.wins = login.User != "" && login.User != s.loginOf(v, m.was).User
 	}
+	m.may = names(login.User)
 	switch {
 	case same:
 	case now.ID == "" && len(v.Values) == 0:
 		return nil
-	case now.ID != "" && (login.User == "" || login.User == s.loginOf(v.Name(), m.was).User):
+	case now.ID != "" && (login.User == "" || login.User == s.loginOf(v, m.was).User):
 		ctx, err = s.replace(r, visit, now.Data, login, m)
 	case login.User != "":
-		m.wins = true
 		err = s.sessions.Login(ctx, login, m.apply)
 	default:
 		err = s.sessions.Update(ctx, m.apply)
+	}
+	if err == errAnotherUser { // by what yet another request has saved
+		err = &ConflictError{}
 	}
 	if err != nil {
 		return err
@@ -217,11 +222,11 @@ func (s *Store) Save(r *http.Request, w http.ResponseWriter, v *gorilla.Session)
 	return s.answer(ctx, w, v, m)
 }
 
-// loginOf returns who is logged in by these values.
-func (s *Store) loginOf(name string, of values) session.Login {
-	v := gorilla.NewSession(s, name)
-	v.Values = of
-	return s.login(v)
+// loginOf returns who is logged in by v with these values.
+func (s *Store) loginOf(v *gorilla.Session, of values) session.Login {
+	with := *v
+	with.Values = of
+	return s.login(&with)
 }
 
 // errChanged says that another request has written the session whose values are to be taken.
@@ -251,7 +256,7 @@ func (s *Store) replace(r *http.Request, visit *visit, was Data, login session.L
 		switch {
 		case d.TakenBy == now.ID: // the answer to this write was lost
 			return nil
-		case d.Name == "":
+		case d.Name == "", d.TakenBy != "":
 			return session.ErrEnded
 		case bytes.Equal(d.Values, from):
 			d.TakenBy = now.ID

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/alexedwards/scs/v2/memstore"
@@ -193,5 +195,50 @@ func TestDestroyOfHalfMoved(t *testing.T) {
 			t.Errorf("%d sessions, want one", n)
 		}
 		a.want("user", "", "logged out everywhere")
+	})
+}
+
+// TestEndedDuringIterate: a session that ends while the function of Iterate has it does not come back by what that
+// commits.
+func TestEndedDuringIterate(t *testing.T) {
+	for _, former := range []scsstore.Former{nil, memstore.NewWithCleanupInterval(0)} {
+		runOver(t, former, func(t *testing.T, a *app) {
+			a.put("user", "ann")
+			shown := a.cookie
+			err := a.sessions.Iterate(context.Background(), func(ctx context.Context) error {
+				a.do(func(ctx context.Context) { _ = a.sessions.Destroy(ctx) })
+				a.sessions.Put(ctx, "notice", "new terms")
+				_, _, err := a.sessions.Commit(ctx)
+				return err
+			})
+			if !errors.Is(err, slidingttl.ErrNotFound) {
+				t.Errorf("Iterate: %v", err)
+			}
+			a.browserWith(shown).want("user", "", "destroyed")
+		})
+	}
+}
+
+// TestLongContext: sessions that are found by a context which lasts, as a worker's, are not kept in memory.
+func TestLongContext(t *testing.T) {
+	run(t, func(t *testing.T, a *app) {
+		a.put("user", "ann")
+		_, token, _ := strings.Cut(a.cookie, "=")
+		bare := 0.0
+		for known, ctx := range []context.Context{context.Background(), context.WithValue(context.Background(), http.ServerContextKey, &http.Server{})} {
+			ctx, end := context.WithCancel(ctx)
+			n := testing.AllocsPerRun(100, func() { _, _, _ = a.kept.FindCtx(ctx, token) })
+			if known == 0 {
+				bare = n
+			}
+			if n > bare || a.kept.Requests() != known {
+				t.Errorf("%v allocations a Find, %v of a context that is not noted; %d requests are known", n, bare, a.kept.Requests())
+			}
+			end()
+			synctest.Wait()
+		}
+		if n := a.kept.Requests(); n != 0 {
+			t.Errorf("%d requests are known at the end", n)
+		}
 	})
 }

@@ -2,6 +2,7 @@ package scsstore
 
 import (
 	"context"
+	"net/http"
 	"sync"
 )
 
@@ -9,28 +10,33 @@ import (
 // no new session. scs commits both alike.
 type requests struct {
 	mu    sync.Mutex
-	found map[string]int // how many requests, by key
+	found map[string]map[<-chan struct{}]bool // by key, the Done of the requests' contexts
 }
 
-// begin notes that a request has found the session under key. It ends with ctx; one without an end is
-// not noted.
+// begin notes that a request has found the session under key. It ends with ctx, which net/http ends with the request;
+// another context may last longer, and is not noted.
 func (r *requests) begin(ctx context.Context, key string) {
-	if ctx.Done() == nil {
+	if ctx.Done() == nil || ctx.Value(http.ServerContextKey) == nil {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.found == nil {
-		r.found = map[string]int{}
+		r.found = map[string]map[<-chan struct{}]bool{}
 	}
-	r.found[key]++
-	context.AfterFunc(ctx, func() { r.end(key) })
+	if r.found[key] == nil {
+		r.found[key] = map[<-chan struct{}]bool{}
+	}
+	if !r.found[key][ctx.Done()] {
+		r.found[key][ctx.Done()] = true
+		context.AfterFunc(ctx, func() { r.end(key, ctx.Done()) })
+	}
 }
 
-func (r *requests) end(key string) {
+func (r *requests) end(key string, done <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.found[key]--; r.found[key] == 0 {
+	if delete(r.found[key], done); len(r.found[key]) == 0 {
 		delete(r.found, key)
 	}
 }
@@ -39,5 +45,5 @@ func (r *requests) end(key string) {
 func (r *requests) way(key string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.found[key] > 0
+	return len(r.found[key]) > 0
 }

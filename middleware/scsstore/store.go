@@ -31,8 +31,8 @@
 // A session ends with the idle grace of the store's policy, or at the nearer of that
 // policy's cap, counted from when its token was first committed, and the deadline
 // that scs gave it (Lifetime, SetDeadline). A request under way cannot bring back a session that has ended since
-// it read it, by a timeout or a Destroy: its Commit fails, and the error matches slidingttl.ErrNotFound. The
-// store knows such a request by the context of its Find, for as long as that lasts. As with any store of scs, RenewToken
+// it read it, by a timeout, a Destroy or a RenewToken: its Commit fails, and the error matches slidingttl.ErrNotFound. So
+// does one within Iterate. The store knows a request by its context, which must be one of a net/http server. As with any store of scs, RenewToken
 // begins a new record; package middleware/session does not.
 //
 // # Sessions from before the move
@@ -184,29 +184,26 @@ func (s *Store) Commit(token string, b []byte, expiry time.Time) error {
 // CommitCtx implements scs.CtxStore.
 func (s *Store) CommitCtx(ctx context.Context, token string, b []byte, expiry time.Time) error {
 	r := Record{Data: b, Until: driver.Ceil(expiry)}
-	switch {
-	case s.former == nil:
-	case isKey(token): // of All; the session may be about to move
-		_, err := s.records.Update(ctx, token, func(was Record) (Record, error) {
-			r.Moving = was.Moving
-			return r, nil
-		})
-		if !errors.Is(err, slidingttl.ErrNotFound) {
-			return err
-		}
-	default: // of All too, of a session that has not moved
+	if s.former != nil && !isKey(token) { // of All too, of a session that has not moved
 		if _, err := s.peek(ctx, token); err != nil && !errors.Is(err, slidingttl.ErrNotFound) {
 			return err
 		}
 	}
-	if s.under.way(keyOf(token)) {
-		_, err := s.records.Update(ctx, keyOf(token), func(was Record) (Record, error) {
-			r.Moving = was.Moving
-			return r, nil
-		})
+	if !isKey(token) && !s.under.way(key(token)) {
+		err := s.records.Upsert(ctx, key(token), r)
+		if err == nil {
+			s.under.begin(ctx, key(token))
+		}
 		return err
 	}
-	return s.records.Upsert(ctx, keyOf(token), r)
+	_, err := s.records.Update(ctx, keyOf(token), func(was Record) (Record, error) {
+		if driver.Floor(s.records.Now()) >= was.Until {
+			return was, slidingttl.ErrNotFound
+		}
+		r.Moving = was.Moving // of a key of All it may be about to move
+		return r, nil
+	})
+	return err
 }
 
 // Delete implements scs.Store.

@@ -127,7 +127,7 @@ func manager(over scs.Store) *scs.SessionManager {
 
 // do runs f in a request's handler and keeps the cookie.
 func (a *app) do(f func(ctx context.Context)) int {
-	ctx, end := context.WithCancel(context.Background()) // as net/http ends it
+	ctx, end := context.WithCancel(context.WithValue(context.Background(), http.ServerContextKey, &http.Server{})) // as net/http ends it
 	defer func() {
 		end()
 		synctest.Wait()
@@ -216,15 +216,19 @@ func TestDeadlineOfScs(t *testing.T) {
 // bring it back.
 func TestEndedUnderWay(t *testing.T) {
 	for name, test := range map[string]struct {
-		busy, lasts time.Duration
-		during      func(a *app)
+		busy, lasts, lifetime time.Duration
+		during                func(a *app)
 	}{
-		"cap":     {busy: 11*time.Hour + 50*time.Minute, lasts: 20 * time.Minute},
-		"idle":    {lasts: 40 * time.Minute},
-		"Destroy": {during: func(a *app) { a.do(func(ctx context.Context) { _ = a.sessions.Destroy(ctx) }) }},
+		"cap":      {busy: 11*time.Hour + 50*time.Minute, lasts: 20 * time.Minute},
+		"idle":     {lasts: 40 * time.Minute},
+		"deadline": {lasts: 21 * time.Minute, lifetime: 20 * time.Minute},
+		"Destroy":  {during: func(a *app) { a.do(func(ctx context.Context) { _ = a.sessions.Destroy(ctx) }) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			run(t, func(t *testing.T, a *app) {
+				if test.lifetime != 0 {
+					a.sessions.Lifetime = test.lifetime
+				}
 				a.put("user", "ann")
 				b := a.browserWith(a.cookie)
 				for begun := time.Now(); time.Since(begun) < test.busy; {
@@ -236,6 +240,7 @@ func TestEndedUnderWay(t *testing.T) {
 					if test.during != nil {
 						test.during(a)
 					}
+					a.sessions.SetDeadline(ctx, time.Now().Add(time.Hour))
 					a.sessions.Put(ctx, "upload", "done")
 				})
 				if status != http.StatusInternalServerError {

@@ -193,6 +193,45 @@ func TestStoreDoesNotAnswerCalls(t *testing.T) {
 	}
 }
 
+// deaf is a store that reads, and does not answer writes over a record.
+type deaf struct{ driver.Driver[session.Record] }
+
+func (d deaf) Replace(ctx context.Context, _ string, _ session.Record, _ driver.Meta, _ driver.Life, _ driver.Instant) (driver.Version, error) {
+	<-ctx.Done()
+	return 0, ctx.Err()
+}
+
+// TestManySessionsOfSilentStore: RevokeAll does not wait for each session of a store that does not answer.
+func TestManySessionsOfSilentStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, err := memory.New[session.Record](nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		open := func(d driver.Driver[session.Record]) *session.Manager[Data] {
+			m, err := session.New[Data](d, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return m
+		}
+		m, silent := open(d), open(deaf{d})
+		defer m.Close(context.Background())
+		defer silent.Close(context.Background())
+		for range 32 {
+			begin(t, m)
+		}
+		begun := time.Now()
+		if err := silent.RevokeAll(t.Context(), "ann"); err == nil || time.Since(begun) > 20*time.Second {
+			t.Errorf("after %v: %v", time.Since(begun), err)
+		}
+		if err := m.RevokeAll(t.Context(), "ann"); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestLogHasNoData: data may be secret, and the text of its error holds nothing of it.
 func TestLogHasNoData(t *testing.T) {
 	type secrets struct {

@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
@@ -83,7 +84,8 @@ func (q *request[T]) find(ctx context.Context, t token, proven bool) (f found[T]
 
 // touch returns the session now, touched if that is due, and listed if its user's index may not
 // outlast it. No lock is held: it calls hooks.
-func (q *request[T]) touch(ctx context.Context, now *current[T]) (*current[T], error) {
+func (q *request[T]) touch(ctx context.Context, was *current[T]) (*current[T], error) {
+	now := was
 	if q.passive() {
 		return now, nil
 	}
@@ -91,7 +93,9 @@ func (q *request[T]) touch(ctx context.Context, now *current[T]) (*current[T], e
 	if !m.policies.outlasted(&now.entry.Value) {
 		listed := *now
 		now = &listed
-		m.survived(ctx, m.list(ctx, now))
+		bounded, cancel := context.WithTimeout(ctx, listing)
+		m.survived(ctx, m.list(bounded, now))
+		cancel()
 	}
 	e, err := m.store.TouchEntry(ctx, now.key, now.entry)
 	if err != nil {
@@ -100,8 +104,16 @@ func (q *request[T]) touch(ctx context.Context, now *current[T]) (*current[T], e
 	if e.Meta != now.entry.Meta {
 		now = &current[T]{now.key, now.token, e, now.data}
 	}
+	if now != was && m.outgrown(&now.entry) {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.longer = true
+	}
 	return now, nil
 }
+
+// listing bounds how long a request that reads its session waits for the user's index; the next one tries again.
+const listing = 2 * time.Second
 
 // slow reports whether the request took so long to ask for its session that the client
 // may have begun another one meanwhile.

@@ -2,7 +2,6 @@ package session
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 
@@ -90,9 +89,9 @@ func (m *Manager[T]) renew(ctx context.Context, q *request[T], was *current[T], 
 		return err
 	}
 	now = &current[T]{key: now.key, token: t, entry: e, data: data}
-	if left := q.left(); left != nil || !q.replace(was, now, m.give(now)) {
+	if !q.replace(was, now, m.give(now)) {
 		m.survived(ctx, m.unrenew(ctx, now, before))
-		return cmp.Or(left, ErrHeaderSent)
+		return ErrHeaderSent
 	}
 	if m.opts.OnRenewed != nil {
 		m.opts.OnRenewed(ctx, m.info(now.key, &now.entry))
@@ -121,16 +120,8 @@ func (m *Manager[T]) unrenew(ctx context.Context, now *current[T], before Record
 	return err
 }
 
-// left returns why the answer goes nowhere, such as that its client has left; nil: it goes out.
-func (q *request[T]) left() error {
-	if q.r == nil {
-		return nil
-	}
-	return q.r.Context().Err()
-}
-
-// outgrown reports whether a longer Options.Remember wants the client of e to keep its token for longer. It is given
-// a new one for that, because an answer that repeats a token may arrive after that of its successor.
+// outgrown reports whether a longer Options.Remember wants the client of e to keep its token for longer than it was told
+// with that token.
 func (m *Manager[T]) outgrown(e *driver.Entry[Record]) bool {
 	r := &e.Value
 	return r.Remember && r.Told < m.policies.session(*r).MaxLifetime

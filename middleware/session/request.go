@@ -28,6 +28,7 @@ type request[T any] struct {
 	aged   bool   // the session's token was found due for renewal, and that was tried
 	used   bool   // the answer may depend on the session
 	given  *given // what the client is to be given with the header; nil: nothing
+	longer bool   // the client may have to keep its token for longer
 	sent   bool   // the header is on its way
 	blind  bool   // it left before the session was read, so caches may store the answer
 }
@@ -81,13 +82,12 @@ func (q *request[T]) load(ctx context.Context) (*current[T], error) {
 
 // renewal reports whether now is to be renewed, once.
 func (q *request[T]) renewal(now *current[T]) bool {
-	if now == nil {
+	if q.m.opts.RenewEvery == 0 || now == nil {
 		return false
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	due := q.m.renewalDue(&now.entry) || q.r != nil && q.m.outgrown(&now.entry) // who calls Load may not call Commit
-	if q.aged || q.sent || q.passive() || !due {
+	if q.aged || q.sent || q.passive() || !q.m.renewalDue(&now.entry) {
 		return false
 	}
 	q.aged = true

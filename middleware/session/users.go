@@ -80,7 +80,9 @@ func (m *Manager[T]) buryAll(ctx context.Context, keys []string, why Reason) err
 		switch _, err := m.bury(ctx, key, &e, nil, why); {
 		case err == ErrEnded:
 		case err != nil:
-			failed = err
+			if failed = err; errors.Is(err, context.DeadlineExceeded) {
+				return failed // a store that is silent would be so for each
+			}
 		case q != nil && q.has(key):
 			q.drop(true)
 		}
