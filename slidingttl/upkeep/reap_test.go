@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
@@ -201,5 +202,57 @@ func TestMend(t *testing.T) {
 	m.mend = func(string, bool) (string, error) { return "", fmt.Errorf("%w: %w", driver.ErrInvalid, down) }
 	if r, err = upkeep.Mend(t.Context(), m, o); err != nil || r.Left != 6 {
 		t.Errorf("%v\n%v", err, r)
+	}
+}
+
+// restarting is a store whose scan begins anew at its second page, after a restart. Until then the answers to its removals
+// are lost, and of some the effect too.
+type restarting struct {
+	*fixture
+	up   bool
+	lost map[string]bool // removals without effect
+}
+
+func (r *restarting) Segments(context.Context, int) ([]driver.Cursor, error) {
+	return []driver.Cursor{"first"}, nil
+}
+
+func (r *restarting) Scan(ctx context.Context, from driver.Cursor, _ int) (page driver.Page, err error) {
+	page.Restarted = from != "first"
+	if r.up = page.Restarted; !r.up {
+		page.Next = "second"
+	}
+	for _, key := range keysOf(r.fixture) {
+		page.Records = append(page.Records, driver.Scanned{Key: key, Meta: r.meta(key)})
+	}
+	return page, nil
+}
+
+func (r *restarting) Remove(ctx context.Context, key string, was driver.Meta, now driver.Instant) error {
+	if !r.up && r.lost[key] {
+		return fmt.Errorf("%w: down", driver.ErrAmbiguous)
+	}
+	if err := driver.Remove(ctx, r.Driver, key, was, now); r.up || err != nil {
+		return err
+	}
+	return fmt.Errorf("%w: down", driver.ErrAmbiguous)
+}
+
+// TestReapRestarted: a record whose removal had no answer before the store restarted is counted once, whether the
+// removal had landed or not.
+func TestReapRestarted(t *testing.T) {
+	for _, lost := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			f := open(t)
+			f.add("alive", -day, 20*day)
+			f.add("past its cap", -100*day, 10*day)
+			o := &upkeep.ReapOptions{WriteOptions: upkeep.WriteOptions{Apply: true}}
+			o.Segments = 1
+			r, err := upkeep.Reap(t.Context(), &restarting{fixture: f, lost: map[string]bool{"past its cap": lost}}, policy, o)
+			ok(t, err)
+			if r.PastCap != 1 || r.PastCap+r.Alive+r.Failed+r.Unsure+r.Vanished != r.Records+r.Repeated || len(keysOf(f)) != 1 {
+				t.Errorf("lost %v:\n%v", lost, r)
+			}
+		})
 	}
 }

@@ -374,7 +374,9 @@ func (w *walk[R, S]) segment(ctx context.Context, i int) error {
 		t.Cost += page.Cost
 		t.Passed += int64(page.Passed)
 		if page.Restarted {
-			w.restart(i)
+			if err := w.restart(ctx, i); err != nil {
+				return err
+			}
 		}
 		err = w.visit(ctx, i, page.Records, &found)
 		var ended *stopped
@@ -408,17 +410,32 @@ func (w *walk[R, S]) segment(ctx context.Context, i int) error {
 	return nil
 }
 
-// restart drops the results of a segment whose scan began anew.
-func (w *walk[R, S]) restart(i int) {
+// restart drops the results of a segment whose scan began anew. Records whose writes had no answer come first: the
+// new scan may find them, and what became of those writes is then another record's.
+func (w *walk[R, S]) restart(ctx context.Context, i int) error {
+	w.mu.Lock()
+	t := S(&w.parts[i]).Sum()
+	unsure := slices.DeleteFunc(t.pending, func(r record) bool { return !r.unsure() })
+	t.pending = nil
+	w.mu.Unlock()
+	var settled R
+	var err error
+	if len(unsure) > 0 {
+		err = w.redo(ctx, unsure, &settled)
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	S(&w.parts[i]).Sum().sum(S(&settled).Sum())
+	S(&w.parts[i]).add(&settled)
 	S(&w.parts[i]).restart()
+	if ended, ok := errors.AsType[*stopped](err); ok {
+		err = ended.err
+	}
+	return err
 }
 
-// restart keeps the cost, and what is pending with an answer that was lost.
-func (t *Totals) restart() {
-	*t = Totals{Cost: t.Cost, pending: slices.DeleteFunc(t.pending, func(r record) bool { return !r.unsure() })}
-}
+// restart keeps the cost, and what is pending.
+func (t *Totals) restart() { *t = Totals{Cost: t.Cost, pending: t.pending} }
 
 // commit adds the results of a page, and moves the segment's position.
 func (w *walk[R, S]) commit(i int, next driver.Cursor, found S) error {
