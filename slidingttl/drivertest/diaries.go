@@ -17,9 +17,11 @@ import (
 
 // diaries holds the calls of a soak, by key.
 type diaries struct {
-	now func() time.Time
-	ids atomic.Int64
-	all [soakKeys]struct {
+	now      func() time.Time
+	ids      atomic.Int64
+	answered atomic.Int64 // calls that did not fail
+	found    atomic.Int64 // reads that returned a record
+	all      [soakKeys]struct {
 		sync.Mutex
 		events []event
 	}
@@ -37,6 +39,11 @@ type event struct {
 // may reports whether a write landed or may have landed.
 func (e *event) may() bool { return e.err == nil || errors.Is(e.err, slidingttl.ErrAmbiguous) }
 
+// answer reports whether the store has answered.
+func (e *event) answer() bool {
+	return e.err == nil || errors.Is(e.err, slidingttl.ErrNotFound) || errors.Is(e.err, slidingttl.ErrExists)
+}
+
 func (e *event) life() int64 { return e.entry.Value.Writes[0] }
 
 // keep makes calls of s until ctx ends.
@@ -44,6 +51,12 @@ func (d *diaries) keep(ctx context.Context, s *slidingttl.Store[Diary]) {
 	for ctx.Err() == nil {
 		key := rand.IntN(soakKeys)
 		e := d.call(context.WithoutCancel(ctx), s, fmt.Sprint(key))
+		if e.answer() {
+			d.answered.Add(1)
+		}
+		if e.op == "read" && e.err == nil {
+			d.found.Add(1)
+		}
 		of := &d.all[key]
 		of.Lock()
 		of.events = append(of.events, e)

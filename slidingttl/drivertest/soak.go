@@ -34,7 +34,8 @@ type Soak struct {
 	Advance func(time.Duration)
 
 	// Disturb causes a fault that users of the backend must tolerate: a lost answer, or a busy
-	// store. It is called every 10 ms, with 0, 1 and so on.
+	// store. It is called every 10 ms, with 0, 1 and so on, unless no call was answered
+	// meanwhile: a machine that is slow must get something done.
 	Disturb func(n int)
 
 	// Midway is called at half time, and returns the time in which answered writes may be
@@ -59,6 +60,8 @@ const (
 	soakPause     = 10 * time.Millisecond
 	soakTimeout   = 10 * time.Second // of a call
 	soakRound     = 10 * time.Second
+	soakExtra     = time.Minute // for a slow machine to read soakFound records
+	soakFound     = 20
 )
 
 // RunSoak has several stores use a few records of one backend for a time, and compares
@@ -96,7 +99,7 @@ func (s *Soak) run(t *testing.T, d time.Duration, p slidingttl.Policy) {
 		defer func() { _ = store.Close(t.Context()) }() // with touches of which the answer was lost
 		stores = append(stores, store)
 	}
-	ctx, stop := context.WithTimeout(t.Context(), d)
+	ctx, stop := context.WithTimeout(t.Context(), d+soakExtra)
 	defer stop()
 	var busy sync.WaitGroup
 	for _, store := range stores {
@@ -107,18 +110,31 @@ func (s *Soak) run(t *testing.T, d time.Duration, p slidingttl.Policy) {
 	if s.Advance != nil {
 		last := time.Now()
 		busy.Go(func() {
-			every(ctx, time.Millisecond, func(int) {
+			every(ctx, time.Millisecond, func() {
 				passed := time.Since(last)
 				last = last.Add(passed)
 				s.Advance(passed * soakSpeed)
 			})
 		})
 	}
-	busy.Go(func() { every(ctx, soakPause, s.Disturb) })
+	busy.Go(func() {
+		n, seen := 0, int64(0)
+		every(ctx, soakPause, func() {
+			if answered := log.answered.Load(); answered > seen {
+				s.Disturb(n)
+				n, seen = n+1, answered
+			}
+		})
+	})
+	pause(ctx, d/2)
 	if s.Midway != nil {
-		pause(ctx, d/2)
 		r.lost = []Span{s.Midway()}
 	}
+	pause(ctx, d/2)
+	for ctx.Err() == nil && log.found.Load() < soakFound {
+		pause(ctx, soakPause)
+	}
+	stop()
 	busy.Wait()
 	if s.Mend != nil {
 		s.Mend()
@@ -126,10 +142,10 @@ func (s *Soak) run(t *testing.T, d time.Duration, p slidingttl.Policy) {
 	log.judge(t, r)
 }
 
-// every calls f with 0, 1 and so on until ctx ends, with a pause after each.
-func every(ctx context.Context, d time.Duration, f func(n int)) {
-	for n := 0; ctx.Err() == nil; n++ {
-		f(n)
+// every calls f until ctx ends, with a pause after each.
+func every(ctx context.Context, d time.Duration, f func()) {
+	for ctx.Err() == nil {
+		f()
 		pause(ctx, d)
 	}
 }
