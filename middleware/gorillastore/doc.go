@@ -33,7 +33,8 @@
 // Flash messages, and any other value of the type []any, are merged: what either request has taken
 // is gone, and what either has added is there. If both changed the same key, Options.Merge
 // decides. Without it the later Save returns a [*ConflictError] and writes nothing, even where both
-// wrote the same value, because that may have been a counter. A Save that logs in has no conflicts: its own
+// wrote the same value, because that may have been a counter. It does so too where the values of a user's session
+// would together name another user. A Save that logs in has no conflicts: its own
 // values win, so that a form that was submitted twice logs in once.
 //
 // What a value points to counts as part of the value: Save compares what gob makes of it.
@@ -46,6 +47,10 @@
 // or is to give a new token, returns [session.ErrEnded], and sends no cookie. So does such a Save in the request
 // that has called RevokeAll: there MaxAge -1 ends the session and its cookie, and a request that goes on
 // excepts session.ID from RevokeAll.
+//
+// A request counts from its first Get. Call it before you read a long body: an upload that asks for its session only
+// after another request has logged in shows a former token, as any later visitor may, and its Save then replaces the
+// cookie of the login by that of a new anonymous session.
 //
 // # Login and session fixation
 //

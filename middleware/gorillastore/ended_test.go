@@ -1,6 +1,7 @@
 package gorillastore_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -108,6 +109,33 @@ func TestLogoutMergedWithLogin(t *testing.T) {
 		}
 		if u := either(b.request().get()).User; u != "" {
 			t.Errorf("after RevokeAll the client is still %s", u)
+		}
+	})
+}
+
+// TestMergedToAnotherUser: two requests each keep the user, and their values together name another one. The later is
+// refused: the session would be on the list of one user and log in the other.
+func TestMergedToAnotherUser(t *testing.T) {
+	either := func(s *gorilla.Session) session.Login {
+		user, _ := s.Values["user"].(string)
+		sso, _ := s.Values["sso"].(string)
+		return session.Login{User: cmp.Or(user, sso)}
+	}
+	run(t, &gorillastore.Options{Login: either}, func(t *testing.T, a *site) {
+		b, after, err := a.race(map[any]any{"user": "ann", "sso": "ann"},
+			func(v map[any]any) { v["sso"] = "bob" }, func(v map[any]any) { delete(v, "user") })
+		var conflict *gorillastore.ConflictError
+		if !errors.As(err, &conflict) || conflict.Key != nil {
+			t.Errorf("Save: %v", err)
+		}
+		if after["user"] != "ann" || after["sso"] != "bob" {
+			t.Errorf("the session has %v", after)
+		}
+		if err := a.store.Sessions().RevokeAll(t.Context(), "ann"); err != nil {
+			t.Fatal(err)
+		}
+		if s := b.request().get(); !s.IsNew {
+			t.Errorf("after RevokeAll the client has %v", s.Values)
 		}
 	})
 }

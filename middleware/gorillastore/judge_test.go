@@ -1,11 +1,14 @@
 package gorillastore_test
 
 import (
+	"cmp"
 	"errors"
 	"flag"
+	"fmt"
 	"maps"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -246,4 +249,128 @@ func judge(t *testing.T, a *site, random *rand.Rand) {
 	if conflicts == 0 || late == 0 || renewals == 0 || lateRenewals == 0 {
 		t.Error("nothing was judged")
 	}
+}
+
+// TestJudgeUsers: of whatever values overlapping requests save, each session is on the list of the user whom its
+// values name and on no other's, a token never changes its user, and RevokeAll leaves nobody logged in.
+func TestJudgeUsers(t *testing.T) {
+	value := func(s *gorilla.Session, key string) string { v, _ := s.Values[key].(string); return v }
+	logins := []func(s *gorilla.Session) session.Login{
+		func(s *gorilla.Session) session.Login {
+			return session.Login{User: cmp.Or(value(s, "user"), value(s, "sso"))}
+		},
+		func(s *gorilla.Session) session.Login {
+			return session.Login{User: value(s, "user") + value(s, "sso")}
+		},
+		func(s *gorilla.Session) session.Login {
+			if value(s, "sso") == "" {
+				return session.Login{}
+			}
+			return session.Login{User: value(s, "user")}
+		},
+	}
+	switched := 0
+	for seed := range *worldsFlag + 1 {
+		login := logins[seed%3]
+		run(t, &gorillastore.Options{Login: login}, func(t *testing.T, a *site) {
+			switched += judgeUsers(t, a, login, rand.New(rand.NewPCG(36, seed)))
+		})
+	}
+	if switched == 0 {
+		t.Error("nothing was judged")
+	}
+}
+
+// judgeUsers returns how many Saves were merged to the values of another user than their request had read.
+func judgeUsers(t *testing.T, a *site, login func(s *gorilla.Session) session.Login, random *rand.Rand) (switched int) {
+	var clients []*browser
+	for range 3 {
+		clients = append(clients, a.browser())
+	}
+	names, whose := []string{"", "ann", "bob"}, map[string]string{} // by token
+	users := map[string]bool{}
+	check := func(why string) {
+		for _, c := range clients {
+			s, token := c.request().get(), c.cookies[name]
+			user := login(s).User
+			users[user] = true
+			if was, seen := whose[token]; !s.IsNew && seen && was != user {
+				t.Fatalf("after %s a token of %q opens to %q", why, was, user)
+			}
+			if !s.IsNew {
+				whose[token] = user
+			}
+			for of := range users {
+				if of == "" {
+					continue
+				}
+				list, err := a.store.Sessions().List(t.Context(), of)
+				if err != nil {
+					t.Fatal(err)
+				}
+				on := slices.ContainsFunc(list, func(i session.Info) bool { return i.ID == s.ID })
+				if on != (of == user) {
+					t.Fatalf("after %s a session of %q, with %v, is on the list of %q: %v", why, user, s.Values, of, on)
+				}
+			}
+		}
+	}
+	var open []*underWay
+	saved, merged := 0, 0
+	for range judgeSteps / 4 {
+		switch which := random.IntN(12); {
+		case which == 0 && random.IntN(4) == 0:
+			for user := range users {
+				if user == "" {
+					continue
+				}
+				if err := a.store.Sessions().RevokeAll(t.Context(), user); err != nil {
+					t.Fatal(err)
+				}
+				for _, c := range clients {
+					if now := login(c.request().get()).User; now == user {
+						t.Fatalf("after RevokeAll of %q a client is logged in as that", user)
+					}
+				}
+			}
+		case which == 1:
+			time.Sleep(time.Duration(random.IntN(60)) * time.Second)
+		case which < 7 || len(open) == 0:
+			q := &underWay{request: clients[random.IntN(len(clients))].request()}
+			q.s = q.get()
+			q.read = maps.Clone(q.s.Values)
+			open = append(open, q)
+		default:
+			i := random.IntN(len(open))
+			q := open[i]
+			open = append(open[:i], open[i+1:]...)
+			was := login(q.s).User
+			for range 1 + random.IntN(2) {
+				key := []string{"user", "sso", "x"}[random.IntN(3)]
+				if q.s.Values[key] = names[random.IntN(3)]; q.s.Values[key] == "" {
+					delete(q.s.Values, key)
+				}
+			}
+			if !q.s.IsNew && random.IntN(6) == 0 {
+				q.s.ID = ""
+			}
+			own := maps.Clone(q.s.Values)
+			err := q.s.Save(q.r, q.w)
+			if err != nil && !errors.Is(err, session.ErrEnded) && !errors.Is(err, slidingttl.ErrConflict) {
+				t.Fatal(err)
+			}
+			if err == nil {
+				saved++
+			}
+			if err == nil && !maps.Equal(own, q.s.Values) {
+				if merged++; login(q.s).User != was {
+					switched++
+				}
+			}
+			q.answer()
+			check(fmt.Sprintf("%v of %v, err %v,", own, q.read, err))
+		}
+	}
+	t.Logf("%d saves, %d merged, %d of them into another user's", saved, merged, switched)
+	return switched
 }

@@ -73,9 +73,9 @@ type merger struct {
 	unchanged bool   // between was and saved
 	wins      bool   // where both requests changed a value
 	resolve   func(key, was, stored, saved any) (any, error)
-	may       func(merged values) bool // whether the session may have them; nil: it may
+	may       func(values) bool // whether they name the user of the session that is written
 
-	result values // what the store then has; nil: saved
+	result values // what the store then has; nil: saved, or the same as before
 	stored []byte // of result
 }
 
@@ -96,39 +96,41 @@ func newMerger(name string, was []byte, v values) (m *merger, err error) {
 	return m, nil
 }
 
-// apply changes what the store has. It may be called again.
+// apply changes what the store has. It may be called again. Whatever way the values come about, may is
+// asked: a session of values that name another user is on the wrong list, and RevokeAll does not find it.
 func (m *merger) apply(d *Data) (err error) {
 	if d.TakenBy != "" {
 		return session.ErrEnded
 	}
 	m.result, m.stored = nil, m.encoded
-	if d.Name == "" || m.replaces {
-		*d = Data{Name: m.name, Values: m.encoded}
-		return nil
-	}
-	if bytes.Equal(d.Values, m.read) {
+	next := m.saved
+	switch {
+	case d.Name == "", m.replaces:
+	case bytes.Equal(d.Values, m.read):
 		if m.unchanged {
 			m.stored = d.Values
 		}
-		d.Values = m.stored
-		return nil
-	}
-	now, err := decode(d.Values)
-	if err != nil {
-		return err
-	}
-	if m.result, err = m.merged(now); err != nil {
-		return err
-	}
-	if m.may != nil && !m.may(m.result) {
-		return errAnotherUser
-	}
-	if !maps.EqualFunc(m.result, now, equal) {
-		if d.Values, err = encode(m.result); err != nil {
+	default:
+		now, err := decode(d.Values)
+		if err != nil {
 			return err
 		}
+		if next, err = m.merged(now); err != nil {
+			return err
+		}
+		if m.result, m.stored = next, d.Values; !maps.EqualFunc(next, now, equal) {
+			if m.stored, err = encode(next); err != nil {
+				return err
+			}
+		}
 	}
-	m.stored = d.Values
+	if !m.may(next) {
+		return errAnotherUser
+	}
+	if d.Name == "" || m.replaces {
+		*d = Data{Name: m.name}
+	}
+	d.Values = m.stored
 	return nil
 }
 

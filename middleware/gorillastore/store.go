@@ -180,13 +180,13 @@ func (s *Store) Save(r *http.Request, w http.ResponseWriter, v *gorilla.Session)
 	if now.ID != "" && visit.read == nil && !m.replaces { // a session of its own would take the place of one that was not read
 		return cmp.Or(visit.failed, session.ErrEnded)
 	}
-	login := s.login(v)
 	names := func(user string) func(values) bool {
-		return func(merged values) bool { return s.loginOf(v, merged).User == user }
+		return func(saved values) bool { return s.loginOf(v, saved).User == user }
 	}
+	login := s.loginOf(v, m.saved)
+	m.may = names(login.User)
 	same := now.ID != "" && login.User == now.User && !m.replaces
 	if same {
-		m.may = names(now.User)
 		if v.ID != "" {
 			err = s.update(ctx, w, v, visit, m)
 		} else {
@@ -195,13 +195,19 @@ func (s *Store) Save(r *http.Request, w http.ResponseWriter, v *gorilla.Session)
 		if v.ID != "" && err != errAnotherUser {
 			return err
 		}
-		if same = err != errAnotherUser; !same { // the values of two requests log in, or out, together
-			login = s.loginOf(v, m.result)
-		}
 	} else {
 		m.wins = login.User != "" && login.User != s.loginOf(v, m.was).User
 	}
-	m.may = names(login.User)
+	if err == errAnotherUser { // the values of two requests log in, or out, together
+		login, same = s.loginOf(v, m.result), false
+		m.may = names(login.User)
+		if now, err = s.sessions.Refresh(ctx); err != nil {
+			return err
+		}
+		if now.ID == "" || now.Data.TakenBy != "" {
+			return session.ErrEnded
+		}
+	}
 	switch {
 	case same:
 	case now.ID == "" && len(v.Values) == 0:
@@ -213,7 +219,7 @@ func (s *Store) Save(r *http.Request, w http.ResponseWriter, v *gorilla.Session)
 	default:
 		err = s.sessions.Update(ctx, m.apply)
 	}
-	if err == errAnotherUser { // by what yet another request has saved
+	if err == errAnotherUser { // than the merged values do, or by what yet another request has saved
 		err = &ConflictError{}
 	}
 	if err != nil {
