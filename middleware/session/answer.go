@@ -13,9 +13,6 @@ func (q *request[T]) writeLines(status int) (failed error) {
 	if q.sent {
 		return nil // written after a panic, which the code around answers through the same writer
 	}
-	if q.longer && q.given == nil && q.now != nil && q.r != nil && q.holds() {
-		q.given = q.m.give(q.now)
-	}
 	q.sent, q.blind = true, !q.used && status != http.StatusSwitchingProtocols
 	header := q.w.Header()
 	if q.used {
@@ -30,13 +27,6 @@ func (q *request[T]) writeLines(status int) (failed error) {
 		header.Set("Cache-Control", "no-store")
 	}
 	return failed
-}
-
-// holds reports whether the request's token is its session's still: an answer that repeats one must not take the
-// place of its successor. The caller holds the lock.
-func (q *request[T]) holds() bool {
-	e, err := q.m.store.Peek(q.r.Context(), q.now.key)
-	return err == nil && e.Value.Kind == live && sameHash(q.now.token.hash(), e.Value.Token)
 }
 
 // beforeHeader is writeLines, and answers for a handler whose session could not be read.

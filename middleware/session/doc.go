@@ -86,8 +86,9 @@
 //
 // __Host-session; Secure; HttpOnly; SameSite=Lax; Path=/. It lasts until the browser
 // closes or, for a remembered session, until the absolute timeout, and is sent only
-// when it changes. Where a release with a longer Options.Remember prolongs a session that has begun, it is sent
-// again with each touch that writes. A response that sets it has Cache-Control: no-store. A response
+// when it changes. Where a release with a longer Options.Remember prolongs a session that has begun,
+// the browser keeps the cookie for as long as it was told, until Renew or Options.RenewEvery
+// gives it a new one. A response that sets it has Cache-Control: no-store. A response
 // to a request that looked at the session has Vary: Cookie and, unless the handler
 // chose a Cache-Control and if there was a session, no-store. A cookie that
 // is malformed, of another length or present twice counts as none and costs no

@@ -193,41 +193,100 @@ func TestStoreDoesNotAnswerCalls(t *testing.T) {
 	}
 }
 
-// deaf is a store that reads, and does not answer writes over a record.
-type deaf struct{ driver.Driver[session.Record] }
+// deaf is a store that reads, and does not answer writes over a record whose key has this end.
+type deaf struct {
+	driver.Driver[session.Record]
+	end string
+}
 
-func (d deaf) Replace(ctx context.Context, _ string, _ session.Record, _ driver.Meta, _ driver.Life, _ driver.Instant) (driver.Version, error) {
+func (d *deaf) Replace(ctx context.Context, key string, v session.Record, m driver.Meta, l driver.Life, n driver.Instant) (driver.Version, error) {
+	if !strings.HasSuffix(key, d.end) {
+		return d.Driver.Replace(ctx, key, v, m, l, n)
+	}
 	<-ctx.Done()
 	return 0, ctx.Err()
 }
 
-// TestManySessionsOfSilentStore: RevokeAll does not wait for each session of a store that does not answer.
-func TestManySessionsOfSilentStore(t *testing.T) {
+// onDeaf gives f a manager with 32 sessions of ann, and its store.
+func onDeaf(t *testing.T, f func(t *testing.T, m *session.Manager[Data], d *deaf)) {
 	synctest.Test(t, func(t *testing.T) {
-		d, err := memory.New[session.Record](nil)
+		memory, err := memory.New[session.Record](nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer d.Close()
-		open := func(d driver.Driver[session.Record]) *session.Manager[Data] {
-			m, err := session.New[Data](d, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return m
+		defer memory.Close()
+		d := &deaf{memory, "none"}
+		m, err := session.New[Data](d, nil)
+		if err != nil {
+			t.Fatal(err)
 		}
-		m, silent := open(d), open(deaf{d})
 		defer m.Close(context.Background())
-		defer silent.Close(context.Background())
 		for range 32 {
 			begin(t, m)
 		}
+		f(t, m, d)
+	})
+}
+
+// TestManySessionsOfSilentStore: RevokeAll does not wait for each session of a store that does not answer.
+func TestManySessionsOfSilentStore(t *testing.T) {
+	onDeaf(t, func(t *testing.T, m *session.Manager[Data], d *deaf) {
+		d.end = ""
 		begun := time.Now()
-		if err := silent.RevokeAll(t.Context(), "ann"); err == nil || time.Since(begun) > 20*time.Second {
+		if err := m.RevokeAll(t.Context(), "ann"); err == nil || time.Since(begun) > 20*time.Second {
 			t.Errorf("after %v: %v", time.Since(begun), err)
 		}
+		d.end = "none"
 		if err := m.RevokeAll(t.Context(), "ann"); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// TestOneSilentSession: RevokeAll ends all other sessions where one cannot be written, as by a lock on its row.
+func TestOneSilentSession(t *testing.T) {
+	onDeaf(t, func(t *testing.T, m *session.Manager[Data], d *deaf) {
+		list, err := m.List(t.Context(), "ann")
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.end = list[7].ID
+		if err := m.RevokeAll(t.Context(), "ann"); err == nil {
+			t.Error("no error")
+		}
+		if left, err := m.List(t.Context(), "ann"); len(left) != 1 || err != nil {
+			t.Errorf("%d sessions live on, %v", len(left), err)
+		}
+	})
+}
+
+// TestSilentIndex: after a longer policy a user's index that cannot be written holds up one read in ten seconds.
+func TestSilentIndex(t *testing.T) {
+	onDeaf(t, func(t *testing.T, m *session.Manager[Data], d *deaf) {
+		token := begin(t, m)
+		longer, err := session.New[Data](d, &session.Options{OnError: func(context.Context, error) {}, Policy: slidingttl.Policy{IdleGrace: 30 * time.Minute, MaxLifetime: 24 * time.Hour, Slack: 3 * time.Minute}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer longer.Close(context.Background())
+		d.end = "" // no touch is due
+		begun := time.Now()
+		for range 5 {
+			if v, err := longer.Get(longer.Load(t.Context(), token)); err != nil || v.User != "ann" {
+				t.Error(v.User, err)
+			}
+		}
+		if took := time.Since(begun); took > 3*time.Second {
+			t.Errorf("five reads took %v", took)
+		}
+		time.Sleep(20 * time.Second)
+		d.end = "none"
+		v, err := longer.Get(longer.Load(t.Context(), token))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e, err := d.Get(t.Context(), "s:"+v.ID); err != nil || e.Value.Listed != 24*time.Hour {
+			t.Errorf("the index outlasts %v of the session, %v", e.Value.Listed, err)
 		}
 	})
 }

@@ -26,11 +26,6 @@ type found[T any] struct {
 	replacedBy *token      // of the login that replaced the session
 }
 
-// renewed reports whether the token of now is a former one.
-func renewed[T any](now *current[T]) bool {
-	return !sameHash(now.token.hash(), now.entry.Value.Token)
-}
-
 // fetch is find that touches the session. No lock is held: a touch calls hooks.
 func (q *request[T]) fetch(ctx context.Context, t token, proven bool) (f found[T], after func(), err error) {
 	f, after, err = q.find(ctx, t, proven)
@@ -84,17 +79,19 @@ func (q *request[T]) find(ctx context.Context, t token, proven bool) (f found[T]
 
 // touch returns the session now, touched if that is due, and listed if its user's index may not
 // outlast it. No lock is held: it calls hooks.
-func (q *request[T]) touch(ctx context.Context, was *current[T]) (*current[T], error) {
-	now := was
+func (q *request[T]) touch(ctx context.Context, now *current[T]) (*current[T], error) {
 	if q.passive() {
 		return now, nil
 	}
 	m := q.m
-	if !m.policies.outlasted(&now.entry.Value) {
+	if rest := time.Since(time.UnixMilli(m.unlisted.Load())); rest >= listingRest && !m.policies.outlasted(&now.entry.Value) {
 		listed := *now
 		now = &listed
 		bounded, cancel := context.WithTimeout(ctx, listing)
-		m.survived(ctx, m.list(bounded, now))
+		if err := m.list(bounded, now); err != nil {
+			m.unlisted.Store(time.Now().UnixMilli())
+			m.survived(ctx, err)
+		}
 		cancel()
 	}
 	e, err := m.store.TouchEntry(ctx, now.key, now.entry)
@@ -104,16 +101,15 @@ func (q *request[T]) touch(ctx context.Context, was *current[T]) (*current[T], e
 	if e.Meta != now.entry.Meta {
 		now = &current[T]{now.key, now.token, e, now.data}
 	}
-	if now != was && m.outgrown(&now.entry) {
-		q.mu.Lock()
-		defer q.mu.Unlock()
-		q.longer = true
-	}
 	return now, nil
 }
 
-// listing bounds how long a request that reads its session waits for the user's index; the next one tries again.
-const listing = 2 * time.Second
+// listing bounds how long a request that reads its session waits for the user's index. After a failure no request
+// does for listingRest.
+const (
+	listing     = 2 * time.Second
+	listingRest = 10 * time.Second
+)
 
 // slow reports whether the request took so long to ask for its session that the client
 // may have begun another one meanwhile.

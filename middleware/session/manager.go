@@ -25,6 +25,7 @@ type Manager[T any] struct {
 	policies           policies
 	cookies            cookies
 	refused, continued atomic.Int64 // when a failure was last logged that ended a request, or did not
+	unlisted           atomic.Int64 // when a user's index could last not be written before a read
 }
 
 // New returns a manager that keeps its records in d. opts may be nil; it is

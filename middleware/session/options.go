@@ -111,7 +111,8 @@ type Options struct {
 	OnRenewed func(ctx context.Context, s Info)
 
 	// OnEnded is called for a session that was ended, with the reason. It is not called for
-	// sessions that die of a timeout: the store removes them. Nil: not called.
+	// sessions that die of a timeout: the store removes them. One that is ended up to a minute after
+	// it died may still live on a server whose clock is behind, and counts as ended. Nil: not called.
 	OnEnded func(ctx context.Context, s Info, why Reason)
 
 	// OnReplay is called for a request with a token that its session no longer has. To end

@@ -22,7 +22,6 @@ type record struct {
 	Label      string             `json:"label,omitempty" dynamodbav:"label,omitempty"`
 	Remember   bool               `json:"remember,omitempty" dynamodbav:"remember,omitempty"`
 	Policy     *slidingttl.Policy `json:"policy,omitempty" dynamodbav:"policy,omitempty"` // as given to Login; nil: that of the Options
-	Told       time.Duration      `json:"told,omitempty" dynamodbav:"told,omitempty"`     // of a remembered session: the MaxLifetime that its client keeps Token for
 	Data       json.RawMessage    `json:"data,omitempty" dynamodbav:"data,omitempty"`
 	Listed     time.Duration      `json:"listed,omitempty" dynamodbav:"listed,omitempty"`     // the MaxLifetime that its user's index outlasts; zero: unknown
 	Sessions   []member           `json:"sessions,omitempty" dynamodbav:"sessions,omitempty"` // of an index
@@ -112,14 +111,6 @@ func (p *policies) session(r Record) slidingttl.Policy {
 		return p.remember
 	}
 	return p.normal
-}
-
-// told is r, whose client is told to keep its token for as long as the session lives by these policies.
-func (p *policies) told(r Record) Record {
-	if r.Remember {
-		r.Told = p.session(r).MaxLifetime
-	}
-	return r
 }
 
 // listed is r as a session that its user's index is to outlast.

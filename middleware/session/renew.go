@@ -70,7 +70,7 @@ func (m *Manager[T]) renew(ctx context.Context, q *request[T], was *current[T], 
 			}
 		}
 		r.renew(&t, driver.Floor(m.store.Now()), m.opts.RenewGrace, m.opts.MaxRequest)
-		return m.policies.told(r), nil
+		return r, nil
 	})
 	if errors.Is(err, slidingttl.ErrAmbiguous) {
 		// If the token is the session's, the client must have it, or is logged out.
@@ -111,20 +111,13 @@ func (m *Manager[T]) unrenew(ctx context.Context, now *current[T], before Record
 		if bytes.Equal(r.Data, now.entry.Value.Data) {
 			r.Data = before.Data
 		}
-		r.Token, r.Former, r.ChangedAt, r.Told = before.Token, before.Former, before.ChangedAt, before.Told
+		r.Token, r.Former, r.ChangedAt = before.Token, before.Former, before.ChangedAt
 		return r, nil
 	})
 	if err == errUnchanged || errors.Is(err, slidingttl.ErrNotFound) {
 		return nil
 	}
 	return err
-}
-
-// outgrown reports whether a longer Options.Remember wants the client of e to keep its token for longer than it was told
-// with that token.
-func (m *Manager[T]) outgrown(e *driver.Entry[Record]) bool {
-	r := &e.Value
-	return r.Remember && r.Told < m.policies.session(*r).MaxLifetime
 }
 
 // renewalDue reports whether Options.RenewEvery wants a new token for e.

@@ -28,7 +28,6 @@ type request[T any] struct {
 	aged   bool   // the session's token was found due for renewal, and that was tried
 	used   bool   // the answer may depend on the session
 	given  *given // what the client is to be given with the header; nil: nothing
-	longer bool   // the client may have to keep its token for longer
 	sent   bool   // the header is on its way
 	blind  bool   // it left before the session was read, so caches may store the answer
 }

@@ -69,13 +69,13 @@ func (m *Manager[T]) session(now *current[T]) Session[T] {
 	return Session[T]{
 		Info:    m.info(now.key, &now.entry),
 		Data:    now.data,
-		Renewed: renewed(now),
+		Renewed: !sameHash(now.token.hash(), now.entry.Value.Token),
 	}
 }
 
 // Update changes the session's data by f and writes it at once. f is called again
 // if another request was faster, each time on a copy of its own, so it must have no
-// side effects but on what it is given, and must not call the manager. If f returns
+// side effects but on what it is given, and must not call the manager. All of that has 10 s. If f returns
 // an error nothing is written and the error is returned as it is. Data that f left
 // as it was is not written.
 //
@@ -173,7 +173,6 @@ func (m *Manager[T]) insert(ctx context.Context, r Record, data T) (*current[T],
 	now := &current[T]{token: newToken(), data: data}
 	now.key = now.token.key(m.opts.KeyPrefix)
 	r.Token = now.token.hash()
-	r = m.policies.told(r)
 	r = m.policies.listed(r) // before its user's index is written: until then nobody has the token
 	var err error
 	if now.entry, err = m.store.InsertEntry(ctx, now.key, r); err != nil {

@@ -10,9 +10,12 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// silence is how long a call of the store may take. Some clients repeat a read for as long as its context lasts,
-// and few requests have a deadline.
+// silence is how long a call of the store may take, with its repetitions and the caller's function in it. Some clients
+// repeat a read for as long as its context lasts, and few requests have a deadline.
 const silence = 10 * time.Second
+
+// errSilent says that a call ended after silence.
+var errSilent = fmt.Errorf("session: not done within %v", silence)
 
 // store is a Store whose calls end with an *Error after silence. A touch has its own bound.
 type store struct {
@@ -25,7 +28,7 @@ func within[V any](ctx context.Context, call func(context.Context) (V, error)) (
 	defer cancel()
 	v, err := call(bounded)
 	if _, own := err.(foreign); err != nil && !own && bounded.Err() != nil && ctx.Err() == nil && (errors.Is(err, bounded.Err()) || errors.Is(err, slidingttl.ErrAmbiguous)) {
-		err = &Error{fmt.Errorf("session: the store has not answered within %v: %w", silence, err)}
+		err = &Error{fmt.Errorf("%w: %w", errSilent, err)}
 	}
 	return v, err
 }

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"slices"
+	"sync"
 
 	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
@@ -71,23 +72,40 @@ func (m *Manager[T]) RevokeAll(ctx context.Context, user string, except ...strin
 	return m.delist(ctx, user, ids(members)...)
 }
 
+// atOnce is how many sessions end side by side.
+const atOnce = 8
+
 // buryAll ends the live sessions under keys, all that it can, and returns an error if there were
 // others. If the request's own session is among them, the client forgets its token, as by Destroy.
 func (m *Manager[T]) buryAll(ctx context.Context, keys []string, why Reason) error {
 	found, failed := m.stored.PeekMulti(ctx, keys)
 	q, _ := m.of(ctx) // nil: not from a request
-	for key, e := range found {
-		switch _, err := m.bury(ctx, key, &e, nil, why); {
-		case err == ErrEnded:
-		case err != nil:
-			if failed = err; errors.Is(err, context.DeadlineExceeded) {
-				return failed // a store that is silent would be so for each
-			}
-		case q != nil && q.has(key):
-			q.drop(true)
-		}
+	left := make(chan string, len(found))
+	for key := range found {
+		left <- key
 	}
-	return failed
+	close(left)
+	errs := make([]error, min(atOnce, len(found)))
+	var ends sync.WaitGroup
+	for i := range errs {
+		ends.Go(func() {
+			for key := range left {
+				e := found[key]
+				_, err := m.bury(ctx, key, &e, nil, why)
+				switch {
+				case err == ErrEnded:
+				case err != nil:
+					if errs[i] = err; errors.Is(err, errSilent) {
+						return // one that is silent stops only this one, and a store that is silent all
+					}
+				case q != nil && q.has(key):
+					q.drop(true)
+				}
+			}
+		})
+	}
+	ends.Wait()
+	return cmp.Or(append(errs, failed)...)
 }
 
 // indexKeyOf is the key of user's index. It is a hash, because users' names may be longer
