@@ -1,9 +1,11 @@
 package scsstore_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
@@ -111,6 +113,80 @@ func TestIterateOverPages(t *testing.T) {
 		if len(seen) != 2500 {
 			t.Errorf("%d different ones", len(seen))
 		}
+	})
+}
+
+// TestIterateLeavesOut: sessions that open to nobody, because they cannot be read, do not keep a user from being logged
+// out everywhere. One that is not read because the store failed does: it may be that user's.
+func TestIterateLeavesOut(t *testing.T) {
+	former := memstore.NewWithCleanupInterval(0)
+	runOver(t, former, func(t *testing.T, a *app) {
+		var log bytes.Buffer
+		kept, err := scsstore.New(a.store, slidingttl.Policy{IdleGrace: time.Hour, MaxLifetime: time.Hour}, &scsstore.Options{
+			Records: slidingttl.Options[scsstore.Record]{Logger: slog.New(slog.NewTextHandler(&log, nil))},
+			Former:  former,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer kept.Records().Close(context.Background())
+		a.kept, a.sessions.Store = kept, kept
+		phone, tablet := a.browser(), a.browser()
+		for _, b := range []*app{a, phone} {
+			b.put("user", "ann")
+		}
+		tablet.onScs(former)
+		if err := former.Commit("bad", []byte("no gob"), time.Now().Add(time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+		odd := a.store.keys[0]
+		a.store.unread = map[string]error{odd: &driver.InvalidError{Field: "created_at", Value: "text", Rule: "must be a time"}}
+		if n := a.everywhere("ann"); n != 2 {
+			t.Errorf("%d sessions, want 2", n)
+		}
+		phone.want("user", "", "logged out everywhere")
+		tablet.want("user", "", "logged out everywhere, before it had moved")
+		if text := log.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "sessions=2") ||
+			!strings.Contains(text, "must be a time") || strings.Contains(text, odd) {
+			t.Errorf("the log: %s", text)
+		}
+		down := errors.New("down")
+		a.store.unread[odd] = down
+		if _, err := kept.All(); !errors.Is(err, down) {
+			t.Errorf("All while the store does not answer for one: %v", err)
+		}
+	})
+}
+
+// TestSealedElsewhere: what All has for a token is of no use to another process, and is refused there.
+func TestSealedElsewhere(t *testing.T) {
+	former := memstore.NewWithCleanupInterval(0)
+	runOver(t, former, func(t *testing.T, a *app) {
+		a.onScs(former)
+		all, err := a.kept.All()
+		if err != nil || len(all) != 1 {
+			t.Fatalf("%d sessions, %v", len(all), err)
+		}
+		_, token, _ := strings.Cut(a.cookie, "=")
+		other, err := scsstore.New(a.store, slidingttl.Policy{IdleGrace: time.Hour, MaxLifetime: time.Hour}, &scsstore.Options{Former: former})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer other.Records().Close(context.Background())
+		for listed, b := range all {
+			if strings.Contains(listed, token) {
+				t.Error("it has the token")
+			}
+			for _, name := range []string{listed, "sealed:", "sealed:!"} {
+				if err := other.Commit(name, b, time.Now().Add(time.Hour)); !errors.Is(err, slidingttl.ErrInvalid) {
+					t.Errorf("Commit: %v", err)
+				}
+				if err := other.Delete(name); !errors.Is(err, slidingttl.ErrInvalid) {
+					t.Errorf("Delete: %v", err)
+				}
+			}
+		}
+		a.want("user", "ann", "neither changed nor ended")
 	})
 }
 

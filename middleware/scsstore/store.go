@@ -54,17 +54,20 @@
 //
 // Iterate visits all live sessions by a scan of the driver, and loads them all into memory,
 // as scs requires. It includes those in Options.Former. Destroy and Commit work in its
-// function. The store's keys are hashes of the tokens, so Token returns the key there,
-// which opens no session. Leave HashTokenInStore off: with it, on any store of scs, the
-// token in Iterate is hashed again, and Destroy there ends nothing.
+// function, on this Store. The store's keys are hashes of the tokens, so Token returns the key there,
+// or the sealed token of a session that has not moved: neither opens a session. A session that cannot be read, and so
+// opens to nobody, is left out, and Options.Records.Logger is told. Leave HashTokenInStore off: with it, on any
+// store of scs, the token in Iterate is hashed again, and Destroy there ends nothing.
 package scsstore
 
 import (
+	"cmp"
 	"context"
+	"crypto/cipher"
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
-	"strings"
+	"log/slog"
 	"time"
 
 	"github.com/alexedwards/scs/v2"
@@ -83,7 +86,7 @@ type Record struct {
 // Options adjusts a Store. The zero value, and a nil pointer, mean the defaults.
 type Options struct {
 	// Records adjusts the slidingttl.Store below. Its Latest is always on: a session
-	// that was destroyed must not be read again.
+	// that was destroyed must not be read again. Without a Logger, Iterate uses slog.Default.
 	Records slidingttl.Options[Record]
 
 	// Former is the store that the application used until now. Sessions that it has
@@ -104,6 +107,8 @@ type Store struct {
 	former  Former
 	codec   scs.Codec
 	under   requests
+	seal    cipher.AEAD // of tokens that All returns
+	logger  *slog.Logger
 }
 
 // New returns a Store that keeps its records in d under policy p. opts may be nil; it is
@@ -119,9 +124,12 @@ func New(d driver.Driver[Record], p slidingttl.Policy, opts *Options) (*Store, e
 	if o.Codec == nil {
 		o.Codec = scs.GobCodec{}
 	}
-	s := &Store{former: o.Former, codec: o.Codec}
+	s := &Store{former: o.Former, codec: o.Codec, logger: cmp.Or(o.Records.Logger, slog.Default())}
 	o.Records.Latest = true
 	var err error
+	if s.seal, err = newSeal(); err != nil {
+		return nil, err
+	}
 	if s.records, err = slidingttl.New(d, p, &o.Records); err != nil {
 		return nil, err
 	}
@@ -184,19 +192,23 @@ func (s *Store) Commit(token string, b []byte, expiry time.Time) error {
 // CommitCtx implements scs.CtxStore.
 func (s *Store) CommitCtx(ctx context.Context, token string, b []byte, expiry time.Time) error {
 	r := Record{Data: b, Until: driver.Ceil(expiry)}
-	if s.former != nil && !isKey(token) { // of All too, of a session that has not moved
-		if _, err := s.peek(ctx, token); err != nil && !errors.Is(err, slidingttl.ErrNotFound) {
+	at, err := s.named(token)
+	if err != nil {
+		return err
+	}
+	if s.former != nil && at.token != "" {
+		if _, err := s.peek(ctx, at.token); err != nil && !errors.Is(err, slidingttl.ErrNotFound) {
 			return err
 		}
 	}
-	if !isKey(token) && !s.under.way(key(token)) {
-		err := s.records.Upsert(ctx, key(token), r)
+	if !at.listed && !s.under.way(at.key) {
+		err := s.records.Upsert(ctx, at.key, r)
 		if err == nil {
-			s.under.begin(ctx, key(token))
+			s.under.begin(ctx, at.key)
 		}
 		return err
 	}
-	_, err := s.records.Update(ctx, keyOf(token), func(was Record) (Record, error) {
+	_, err = s.records.Update(ctx, at.key, func(was Record) (Record, error) {
 		if driver.Floor(s.records.Now()) >= was.Until {
 			return was, slidingttl.ErrNotFound
 		}
@@ -211,13 +223,17 @@ func (s *Store) Delete(token string) error { return s.DeleteCtx(context.Backgrou
 
 // DeleteCtx implements scs.CtxStore.
 func (s *Store) DeleteCtx(ctx context.Context, token string) error {
-	if s.former != nil && !isKey(token) {
+	at, err := s.named(token)
+	if err != nil {
+		return err
+	}
+	if s.former != nil && at.token != "" {
 		// First, for moveOn to see it.
-		if err := s.deleteFormer(ctx, token); err != nil {
+		if err := s.deleteFormer(ctx, at.token); err != nil {
 			return err
 		}
 	}
-	return s.records.Delete(ctx, keyOf(token))
+	return s.records.Delete(ctx, at.key)
 }
 
 const prefix = "scs:"
@@ -226,15 +242,4 @@ const prefix = "scs:"
 func key(token string) string {
 	h := sha256.Sum256([]byte(token))
 	return prefix + base64.RawURLEncoding.EncodeToString(h[:])
-}
-
-// isKey reports whether All made token: a token of scs has no colon.
-func isKey(token string) bool { return strings.HasPrefix(token, prefix) }
-
-// keyOf is key for what may come from All. Find does without, so that a key opens nothing.
-func keyOf(token string) string {
-	if isKey(token) {
-		return token
-	}
-	return key(token)
 }

@@ -38,11 +38,15 @@ type counted struct {
 	down            atomic.Bool
 	keys            []string
 	fault           func(call func() error) error // makes each write; nil: they are just made
+	unread          map[string]error              // what a read of a key fails with
 }
 
 func (c *counted) Get(ctx context.Context, key string) (driver.Entry[scsstore.Record], error) {
 	if c.down.Load() {
 		return driver.Entry[scsstore.Record]{}, errors.New("down")
+	}
+	if err := c.unread[key]; err != nil {
+		return driver.Entry[scsstore.Record]{}, err
 	}
 	return c.Driver.Get(ctx, key)
 }
