@@ -534,3 +534,69 @@ func TestHooksWantTheCallersLock(t *testing.T) {
 		}
 	})
 }
+
+// A touch whose record died while it waited is shed, and counts as a broken promise.
+func TestDeadInTheQueueIsBroken(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		set := failTouches(d, all)
+		set(true)
+		s := open(t, d, session, &slidingttl.Options[int]{Touches: slidingttl.Background})
+		for i := range 20 {
+			plant(under, fmt.Sprint(i), 10*time.Minute)
+			read(t, s, fmt.Sprint(i)) // which promises half an hour
+		}
+		time.Sleep(10*time.Minute - time.Millisecond)
+		synctest.Wait()
+		set(false)
+		d.trip = 2 * time.Millisecond
+		err := s.Flush(t.Context())
+		if st := s.Stats(); st.Shed != 20 || st.Broken < 20*20*time.Minute {
+			t.Errorf("%d touches are shed, and %v of the promised life is missing", st.Shed, st.Broken)
+		}
+		if err == nil {
+			t.Error("Flush tells of none of them")
+		}
+	})
+}
+
+// A touch that fails rests as long once its record has died as before: the shard that refuses it gets
+// few calls, and those of the others stay together above it.
+func TestDeadRecordsRest(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		d.trip = time.Millisecond
+		var bad atomic.Bool
+		var calls atomic.Int64
+		d.before = func(_ context.Context, op, key string) error {
+			if key[0] == 'b' && (bad.Load() || op == "touch") {
+				calls.Add(1)
+				return errDown
+			}
+			return nil
+		}
+		s := open(t, d, session, nil)
+		const keys = 20
+		for i := range keys {
+			plant(under, fmt.Sprint("b", i), 20*time.Second)
+			read(t, s, fmt.Sprint("b", i))
+		}
+		bad.Store(true)
+		broken := 0
+		for i := range 1200 {
+			if i == 600 { // all have died
+				calls.Store(0)
+			}
+			key := fmt.Sprint("good", i)
+			plant(under, key, 10*time.Minute)
+			read(t, s, key)
+			time.Sleep(100 * time.Millisecond)
+			if i > 600 && s.Stats().BreakerOpen {
+				broken++
+			}
+		}
+		if n := calls.Load(); n > 8*keys || broken > 60 {
+			t.Errorf("%d calls in a minute for %d records that are dead; the breaker is open %d times of 600", n, keys, broken)
+		}
+	})
+}

@@ -69,7 +69,10 @@ func (t *Touches) reorder(n *touch) {
 
 // rest delays the failed touch n, by at most half of the time that its record has left.
 func (t *Touches) rest(n *touch) {
-	d := max(min(shortestRest<<min(n.fails-1, 5), longestRest, n.left(t.now())/2), leastRest)
+	d := min(shortestRest<<min(n.fails-1, 5), longestRest)
+	if left := n.left(t.now()); left > 0 { // else there is nothing left to lose
+		d = max(min(d, left/2), leastRest)
+	}
 	if t.closing {
 		d = 0
 	}

@@ -268,14 +268,15 @@ func (t *Touches) end(n *touch, o Outcome) {
 	if o.result != none {
 		t.count(n.ctx, &n.Access, o, n.began)
 	}
-	if o.Broke() && !o.again {
+	broke := o.Broke() || o.result == Shed
+	if broke && !o.again {
 		t.broke(&n.Access)
 	}
 	t.flushes = slices.DeleteFunc(t.flushes, func(f *flush) bool {
 		if n.number > f.last {
 			return false
 		}
-		if o.Broke() {
+		if broke {
 			f.failed, f.err = f.failed+1, cmp.Or(f.err, o.Err)
 		}
 		if f.left--; f.left == 0 {
