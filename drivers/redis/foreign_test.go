@@ -119,6 +119,7 @@ func TestOtherTypes(t *testing.T) {
 // A string that begins like a record but is none is an error, and is not changed.
 func TestMalformed(t *testing.T) {
 	const far = 99999999999999
+	began, soon := time.Now().Add(-time.Minute).UnixMilli(), time.Now().Add(time.Minute).UnixMilli() // a touch is due
 	f := newFixture(t, redis.Options{})
 	was := f.record(t, "sound").Meta
 	for _, text := range []string{
@@ -128,6 +129,9 @@ func TestMalformed(t *testing.T) {
 		fmt.Sprintf("\x00sl1 %015d,%015d %016x {}", 1, far, 3),
 		fmt.Sprintf("\x00sl1 %015d %014d: %016x {}", 1, far, 3),
 		fmt.Sprintf("\x00sl1 %015d %015d %016X {}", 1, far, 0xabcdef),
+		fmt.Sprintf("\x00sl1 %015d %015d %016x", began, soon, 3),
+		fmt.Sprintf("\x00sl1 %015d %015d %016xx{}", began, soon, 3),
+		fmt.Sprintf("\x00sl1 %015d %015d %016x {}", began, soon, 0),
 	} {
 		f.command(t, "SET", secret, text)
 		_, err := f.d.Get(t.Context(), secret)
@@ -146,6 +150,21 @@ func TestMalformed(t *testing.T) {
 		if left, _ := f.stored(t, secret); left != text {
 			t.Errorf("%q has become %q", text, left)
 		}
+	}
+}
+
+// A record that loses the last byte of its header, after a touch of it was planned, is refused by that touch, and stays.
+func TestHeaderCutMeanwhile(t *testing.T) {
+	f := newFixture(t, redis.Options{})
+	was := f.record(t, secret).Meta
+	whole, _ := f.stored(t, secret)
+	f.command(t, "SET", secret, whole[:53])
+	_, err := f.d.Touch(t.Context(), secret, was, was.Life, driver.Floor(time.Now()))
+	if !errors.Is(err, driver.ErrInvalid) {
+		t.Errorf("Touch: %v", err)
+	}
+	if left, _ := f.stored(t, secret); left != whole[:53] {
+		t.Errorf("it has become %q", left)
 	}
 }
 

@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"bytes"
 	"crypto/sha1"
 	"encoding/binary"
 	"fmt"
@@ -82,20 +83,24 @@ func number(digits []byte, base uint64) (n uint64, ok bool) {
 	return n, true
 }
 
-// parseMeta reads the text of a meta.
+// parseMeta reads the text of a meta. A version is never zero.
 func parseMeta(text []byte) (driver.Meta, error) {
 	if len(text) == metaLen && text[expiryAt-1] == ' ' && text[versionAt-1] == ' ' {
 		created, ok1 := number(text[createdAt:expiryAt-1], 10)
 		expires, ok2 := number(text[expiryAt:versionAt-1], 10)
 		version, ok3 := number(text[versionAt:], 16)
-		if ok1 && ok2 && ok3 {
+		if ok1 && ok2 && ok3 && version != 0 {
 			return driver.Meta{
 				Life:    driver.Life{CreatedAt: driver.Instant(created), ExpiresAt: driver.Instant(expires)},
 				Version: driver.Version(version),
 			}, nil
 		}
 	}
-	return driver.Meta{}, &driver.InvalidError{Field: "header", Value: fmt.Sprintf("%d bytes", len(text)), Rule: "must have created_at and the expiry as 15 digits each and the version as 16 hexadecimal digits"}
+	return driver.Meta{}, badHeader(len(text))
+}
+
+func badHeader(size int) error {
+	return &driver.InvalidError{Field: "header", Value: fmt.Sprintf("%d bytes", size), Rule: "must have created_at and the expiry as 15 digits each and the version as 16 hexadecimal digits, not all zero, with a space after each"}
 }
 
 // split returns the meta and the value of a string, and whether it has a header. A string without
@@ -104,9 +109,13 @@ func split(b []byte) (m driver.Meta, value []byte, own bool, err error) {
 	if len(b) < len(mark) || string(b[:len(mark)]) != mark {
 		return driver.Meta{Version: contentVersion(b)}, b, false, nil
 	}
-	header := b[len(mark):min(len(b), headerLen)]
-	m, err = parseMeta(header[:max(len(header)-1, 0)])
-	return m, b[min(len(b), headerLen):], true, err
+	header, value := b[len(mark):min(len(b), headerLen)], b[min(len(b), headerLen):]
+	meta, whole := bytes.CutSuffix(header, []byte(" "))
+	if !whole {
+		return m, value, true, badHeader(len(header))
+	}
+	m, err = parseMeta(meta)
+	return m, value, true, err
 }
 
 // contentVersion is the version of a string without a header. It must match lookup.lua.

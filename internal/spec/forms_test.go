@@ -4,6 +4,7 @@ import (
 	"crypto/sha1"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -65,6 +66,9 @@ func redisForms() (all []Form[RedisString]) {
 		{"a letter in the expiry", "\x00sl1 002208988800123 00220899060012x " + redisVersion + " " + value},
 		{"a version in capitals", "\x00sl1 002208988800123 002208990600123 9F86D081884C7D65 " + value},
 		{"no space between", "\x00sl1 002208988800123x002208990600123 " + redisVersion + " " + value},
+		{"a version of zero", header(*life, "0000000000000000") + value},
+		{"a header without its last space", strings.TrimSuffix(header(*life, redisVersion), " ")},
+		{"another byte than the last space", strings.TrimSuffix(header(*life, redisVersion), " ") + "x" + value},
 	} {
 		all = append(all, form{Name: bad.name, Stored: key(bad.text, dies), Refused: true})
 	}

@@ -1,11 +1,12 @@
 -- A record begins with a mark and its meta (created_at, expiry, version), at the offsets in
 -- record.go. A string without the mark was written by another program.
 
--- found returns the record's meta, or nil. For another program's record it also returns the value.
+-- found returns the record's meta, or nil. For another program's record it also returns the value. Of a header
+-- without its last space it returns less: that is no meta, and is refused.
 local function found()
-  local head = redis.call('GETRANGE', KEYS[1], 0, 52)
+  local head = redis.call('GETRANGE', KEYS[1], 0, 53)
   if string.sub(head, 1, 5) == '\0sl1 ' then
-    return string.sub(head, 6)
+    return string.sub(head, 6, string.sub(head, 54) == ' ' and 53 or 52)
   end
   local value = redis.call('GET', KEYS[1])
   if not value then

@@ -17,8 +17,8 @@ elseif sub(record, 1, 5) ~= '\0sl1 ' then
   return {record, redis.call('PEXPIRETIME', key), seconds, micros}
 end
 local expiry = sub(record, 22, 36)
-if expiry >= argv[2] then
-  return {record, false, seconds, micros}
+if expiry >= argv[2] or sub(record, 54, 54) ~= ' ' or sub(record, 38, 53) == '0000000000000000' then
+  return {record, false, seconds, micros} -- not due, or no header, which is refused
 end
 time = time or redis.call('TIME')
 if expiry + 0 <= math.max(argv[1], time[1] * 1000 + math.floor(time[2] / 1000)) then

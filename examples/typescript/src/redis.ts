@@ -9,17 +9,17 @@ const mark = '\0sl1 '
 const pad = (at: number) => String(at).padStart(15, '0')
 export const metaText = (l: Life, version: string) => `${pad(l.created)} ${pad(l.expires)} ${version}`
 
-function parseMeta(text: string): { life: Life; version: string } {
-	const m = /^(\d{15}) (\d{15}) ([0-9a-f]{16})$/.exec(text)
-	if (!m) throw new Error('header must have created_at and the expiry as 15 digits each and the version as 16 hexadecimal digits')
+function parseHeader(text: string): { life: Life; version: string } {
+	const m = /^(\d{15}) (\d{15}) ((?!0{16})[0-9a-f]{16}) $/.exec(text)
+	if (!m) throw new Error('header must have created_at and the expiry as 15 digits each and the version as 16 hexadecimal digits, not all zero, with a space after each')
 	return { life: { created: Number(m[1]), expires: Number(m[2]) }, version: m[3] }
 }
 
 // The server's time decides, and the caller's where that is later. The answer is 1, 0 for a record that is
-// dead or absent, or the meta that is stored instead.
+// dead or absent, or the header that is stored instead.
 const touch = `
-local key, head, foreign = KEYS[1], redis.call('GETRANGE', KEYS[1], 0, 52), nil
-local meta = string.sub(head, 6)
+local key, head, foreign = KEYS[1], redis.call('GETRANGE', KEYS[1], 0, 53), nil
+local meta = string.sub(head, 6, 53)
 if string.sub(head, 1, 5) ~= '\\0sl1 ' then
   foreign = redis.call('GET', key)
   if not foreign then return 0 end
@@ -30,7 +30,9 @@ local time = redis.call('TIME')
 local now = math.max(ARGV[1], time[1] * 1000 + math.floor(time[2] / 1000))
 local expiry = tonumber(string.sub(meta, 17, 31))
 if expiry and expiry ~= 0 and expiry <= now then return 0 end
-if meta ~= ARGV[2] then return meta end
+if meta ~= ARGV[2] or not foreign and string.sub(head, 54) ~= ' ' then
+  return meta .. (foreign and ' ' or string.sub(head, 54))
+end
 if foreign then redis.call('SET', key, '\\0sl1 ' .. ARGV[3] .. ' ' .. foreign, 'KEEPTTL') end
 redis.call('PEXPIREAT', key, ARGV[4])
 if not foreign and redis.call('SETRANGE', key, 5, ARGV[3]) < 54 then
@@ -59,7 +61,7 @@ export class RedisDriver implements Driver<Meta, Buffer> {
 			const version = createHash('sha1').update(bytes).digest('hex').slice(0, 16)
 			return { value: bytes, life: { created: 0, expires: Math.max(expiry, 0) }, version, began: now, now }
 		}
-		return { value: bytes.subarray(54), ...parseMeta(bytes.toString('latin1', 5, 53)), began: now, now }
+		return { value: bytes.subarray(54), ...parseHeader(bytes.toString('latin1', 5, 54)), began: now, now }
 	}
 
 	async touch(key: string, was: Meta, to: Life): Promise<'landed' | 'gone' | Meta> {
@@ -68,7 +70,7 @@ export class RedisDriver implements Driver<Meta, Buffer> {
 			metaText(to, version), to.expires + Math.ceil(this.opts.retain ?? 0))
 		if (answer === 1) return 'landed'
 		if (answer === 0) return 'gone'
-		return { ...was, ...parseMeta(String(answer)) }
+		return { ...was, ...parseHeader(String(answer)) }
 	}
 }
 
