@@ -1,7 +1,9 @@
 package dynamodb
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
@@ -35,12 +37,15 @@ func ByTTL(kind, principal string) bool {
 // A record that the TTL service removed, or that was removed or overwritten after it had expired,
 // died at its expiry. One that was removed or overwritten earlier died then. DynamoDB rounds that
 // time down to the second, DynamoDB Local to the minute. An item that cannot be read completely has
-// a Problem. With Options.LifeTable use DeadIn: Dead knows only the expiry in the item.
+// a Problem, and so has one whose life is in Options.LifeTable: use DeadIn, which reads it.
 func (d *Driver[T]) Dead(c Change) (dead driver.Dead, ok bool) { return d.dead(c, nil) }
 
 // DeadIn returns the records whose lives the changes have ended.
 //
-// With Options.LifeTable it makes one request for each 100 changes, for their expiries there. An error is the store's own.
+// With Options.LifeTable it makes one request for each 100 changes, for their expiries there. A record
+// has a Problem if its life item cannot be read, or if its key has had more than eight lives since. If
+// the life item is gone, the record died at the expiry of its last write or later: it was never touched,
+// or DynamoDB has removed it more than 14 days late. It is told to have died then. An error is the store's own.
 func (d *Driver[T]) DeadIn(ctx context.Context, changes []Change) ([]driver.Dead, error) {
 	lives, err := d.livesAt(ctx, changes)
 	if err != nil {
@@ -57,30 +62,36 @@ func (d *Driver[T]) DeadIn(ctx context.Context, changes []Change) ([]driver.Dead
 
 // livesAt reads the life items of the records that changes may have ended.
 func (d *core) livesAt(ctx context.Context, changes []Change) (lives map[primaryKey]map[string]types.AttributeValue, err error) {
-	var old []map[string]types.AttributeValue
-	seen := make(map[primaryKey]bool)
-	for _, c := range changes {
-		if k := d.keyOf(c.Old); len(c.Old) > 0 && !seen[k] {
-			seen[k] = true
-			old = append(old, c.Old)
-		}
+	old := make([]map[string]types.AttributeValue, len(changes))
+	for i := range changes {
+		old[i] = changes[i].Old
 	}
 	lives, _, err = d.livesOf(ctx, old, true)
 	return lives, err
 }
 
-// trueExpiry sets the expiry of old to that in its life item, or to what the life that replaced it says.
-func (d *core) trueExpiry(s *stored, c Change, lives map[primaryKey]map[string]types.AttributeValue) {
+// trueExpiry sets the expiry of s, which is over, to that in the life item under its key, or says in
+// s why it is not known. Without a life item it is that of the last write: there was no touch, or
+// DynamoDB has removed the value's item so late that the life item went first.
+func (d *core) trueExpiry(s *stored, k primaryKey, lives map[primaryKey]map[string]types.AttributeValue) {
 	if s.generation == 0 {
 		return
 	}
-	if l, err := d.readLife(lives[d.keyOf(c.Old)]); err == nil {
-		s.with(l)
+	if lives == nil {
+		s.unseen = d.unseen("must be read by DeadIn, which reads Options.LifeTable too")
+		return
 	}
-	if m, ok := c.New[d.opts.RetainedExpiry].(*types.AttributeValueMemberM); ok {
-		if at, err := parseExpiry(retainedBefore, m.Value[retainedBefore]); err == nil && at != 0 {
-			s.ExpiresAt = at
-		}
+	l, err := d.readLife(lives[k])
+	if err != nil {
+		s.unseen = err
+		return
+	}
+	if s.with(l); l.of(s) {
+		s.ExpiresAt = cmp.Or(l.expired, s.ExpiresAt)
+	} else if at, ok := l.former(s); ok {
+		s.ExpiresAt = cmp.Or(at, s.ExpiresAt)
+	} else {
+		s.unseen = d.unseen(fmt.Sprintf("must be read before the key has had %d lives more: its expiry is lost", mostFormer))
 	}
 }
 
@@ -101,7 +112,7 @@ func (d *core) dead(c Change, lives map[primaryKey]map[string]types.AttributeVal
 		}
 	}
 	s := d.read(c.Old)
-	d.trueExpiry(&s, c, lives)
+	d.trueExpiry(&s, d.keyOf(c.Old), lives)
 	raw := d.rawOf(c.Old, s)
 	dead = driver.Dead{Key: key, Raw: raw, At: raw.ExpiresAt}
 	at := max(driver.Floor(c.At), raw.CreatedAt) // c.At is rounded down

@@ -15,11 +15,11 @@ type stored struct {
 	driver.Meta
 	expiry, created, version, retained types.AttributeValue // nil: absent
 
-	heldUntil   driver.Instant // the item's ttl if it differs from the record's expiry, else zero
-	generation  generation     // of an item whose life may be in Options.LifeTable, else zero
-	life        lifeItem       // the item in that table, if it was read
-	apartUnseen bool           // the life may be in a table that Options does not name
-	odd         error          // error of the attributes that cannot be read and count as absent
+	heldUntil  driver.Instant // the item's ttl if it differs from the record's expiry, else zero
+	generation generation     // of an item whose life may be in Options.LifeTable, else zero
+	life       lifeItem       // the item in that table, if it was read
+	unseen     error          // of an item whose life may be in a table that was not read
+	odd        error          // error of the attributes that cannot be read and count as absent
 }
 
 // read parses an item.

@@ -2,6 +2,7 @@ package dynamodb
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"strings"
 	"sync"
@@ -36,6 +37,9 @@ import (
 //   - The value's item is held until after the expiry in the life item, and the life item for longer
 //     than the value's item. So no late deletion brings back an older expiry.
 //   - A read that gets a life item of a later generation than the value's reads both again, in order.
+//
+// A stream reports an end when the key may have had other lives since. So a life item also has the
+// expiries of the lives before (former).
 
 // generation identifies a record's life in its two items.
 type generation uint64
@@ -49,8 +53,7 @@ func generationOf(v driver.Version) generation {
 
 const (
 	retainedGeneration = "generation"       // in RetainedExpiry: the generation
-	retainedBefore     = "before"           // in RetainedExpiry: the expiry of the life that this one replaced
-	lifeEnded          = "ended"            // in a life item's RetainedExpiry: a new life is about to begin
+	lifeEnded          = "ended"            // in a life item's RetainedExpiry: a new life is about to begin; when this one expired
 	doubtName          = "slidingttl_doubt" // in a life item: the value's item may have been deleted
 
 	// doubtLasts is longer than any call takes until its last request has landed or never will.
@@ -71,7 +74,8 @@ type lifeItem struct {
 	heldUntil driver.Instant // of the value's item, when it was last read
 	ttl       driver.Instant // of this item
 	ended     bool
-	doubt     uint64 // twice the system's time at which it was set, in microseconds, and 1 if moving
+	expired   driver.Instant // when it expired, if it is ended: at may be earlier
+	doubt     uint64         // twice the system's time at which it was set, in microseconds, and 1 if moving
 }
 
 func (d *core) readLife(item map[string]types.AttributeValue) (l lifeItem, err error) {
@@ -94,7 +98,10 @@ func (d *core) readLife(item map[string]types.AttributeValue) (l lifeItem, err e
 		return l, err
 	}
 	l.heldUntil, err = parseExpiry(o.RetainedExpiry+"."+retainedTTL, m.Value[retainedTTL])
-	_, l.ended = m.Value[lifeEnded]
+	var expired types.AttributeValue
+	if expired, l.ended = m.Value[lifeEnded]; l.ended {
+		l.expired, _ = parseExpiry(lifeEnded, expired)
+	}
 	return l, err
 }
 
@@ -134,7 +141,7 @@ func (d *core) readApart(s *stored) {
 		return
 	}
 	if d.opts.LifeTable == "" {
-		s.apartUnseen = true
+		s.unseen = d.unseen("must be read with Options.LifeTable, where the record's life may be")
 		return
 	}
 	s.generation = generation(g)
@@ -142,6 +149,11 @@ func (d *core) readApart(s *stored) {
 	if s.Version&foreignVersion == 0 && generationOf(s.Version) == s.generation && s.heldUntil >= d.holdUntil(driver.Life{CreatedAt: s.CreatedAt}) {
 		s.Version |= heldLong
 	}
+}
+
+// unseen is the problem of a record whose life was not read.
+func (d *core) unseen(rule string) error {
+	return &driver.InvalidError{Field: fmt.Sprintf("attribute %q", d.opts.RetainedExpiry), Value: "with a generation", Rule: rule}
 }
 
 // with sets the life of s to that in l, if l has it.
@@ -298,9 +310,13 @@ func (d *core) livesOf(ctx context.Context, items []map[string]types.AttributeVa
 		return nil, 0, nil
 	}
 	var keys []primaryKey
+	seen := make(map[primaryKey]bool)
 	for _, item := range items {
 		if s := d.read(item); s.generation != 0 {
-			keys = append(keys, d.keyOf(item))
+			if k := d.keyOf(item); !seen[k] {
+				seen[k] = true
+				keys = append(keys, k)
+			}
 		}
 	}
 	if len(keys) == 0 {

@@ -155,6 +155,7 @@ func (d *core) moveLife(ctx context.Context, f *attempts, k primaryKey, was driv
 		if next != 0 || !l.of(&s) || l.version == plain(versionOf(s.Version)) {
 			set = append(set, "#v = "+c.set(":v", versionOf(version)))
 		}
+		set = append(set, l.succeeds(&c, &s)...)
 		var remove []string
 		if l.doubt != 0 && !d.doubtful(&l) {
 			remove = append(remove, "#d")
@@ -325,13 +326,15 @@ func (d *core) end(ctx context.Context, k primaryKey, s *stored, now driver.Inst
 	// It is dead to processes whose clocks are behind too.
 	at := max(min(s.ExpiresAt, (now.Add(-d.opts.MaxSkew)-999).RoundUp(time.Second)), longPast)
 	x := apartMap(at, s.heldUntil, s.generation)
-	x.Value[lifeEnded] = &types.AttributeValueMemberBOOL{Value: true}
+	x.Value[lifeEnded] = seconds(s.ExpiresAt)
 	c := l.exactly(&d.opts)
 	f := attempts{Attempts: driver.Attempts{Named: true}}
-	found, err := d.updateLife(ctx, &f, k, c, "SET #x = "+c.set(":x", x)+
-		", #c = "+c.set(":c", text(s.CreatedAt.Time().Format(driver.RFC3339Milli)))+
-		", #v = "+c.set(":v", versionOf(s.Version))+
-		", #e = "+c.set(":e", seconds(max(l.ttl, min(s.heldUntil.Add(d.lifeLasts), latest)))))
+	set := append(l.succeeds(&c, s),
+		"#x = "+c.set(":x", x),
+		"#c = "+c.set(":c", text(s.CreatedAt.Time().Format(driver.RFC3339Milli))),
+		"#v = "+c.set(":v", versionOf(s.Version)),
+		"#e = "+c.set(":e", seconds(max(l.ttl, min(s.heldUntil.Add(d.lifeLasts), latest)))))
+	found, err := d.updateLife(ctx, &f, k, c, updateOf(set, nil))
 	if err == nil {
 		return true, nil
 	}
@@ -388,7 +391,6 @@ func (d *Driver[T]) replaceApart(ctx context.Context, f *attempts, key string, v
 			return 0, err
 		}
 		atValue = m.atValue
-		before(put.Item[d.opts.RetainedExpiry], was.ExpiresAt)
 	}
 	err = d.conditional(ctx, f, k, func(found *stored) error {
 		var c condition
@@ -415,13 +417,6 @@ func (d *Driver[T]) replaceApart(ctx context.Context, f *attempts, key string, v
 		d.undoubt(ctx, f, k, m)
 	}
 	return versionUnless(err, version), err
-}
-
-// before writes into the RetainedExpiry of a new life when the one that it replaces expired.
-func before(beside types.AttributeValue, expired driver.Instant) {
-	if m, ok := beside.(*types.AttributeValueMemberM); ok {
-		m.Value[retainedBefore] = seconds(expired)
-	}
 }
 
 // touchValue is Touch of a record whose life stands apart, and which is to have it in its own item.

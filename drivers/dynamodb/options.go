@@ -3,6 +3,7 @@ package dynamodb
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
@@ -157,8 +158,8 @@ func (o Options) validate() (Options, error) {
 		return invalid("LifeTable", "empty", "is required with Options.Hold and LifeInValue")
 	case o.LifeTable != "" && o.Hold <= 0:
 		return invalid("Hold", o.Hold.String(), "must be positive with Options.LifeTable: at least the longest MaxLifetime, and Retain")
-	case o.PartitionKey.Name == doubtName || o.SortKey.Name == doubtName:
-		return invalid("PartitionKey.Name or SortKey.Name", fmt.Sprintf("%q", doubtName), "must be another: the driver writes this attribute to Options.LifeTable")
+	case slices.Contains([]string{doubtName, formerName}, o.PartitionKey.Name) || slices.Contains([]string{doubtName, formerName}, o.SortKey.Name):
+		return invalid("PartitionKey.Name or SortKey.Name", fmt.Sprintf("%q or %q", doubtName, formerName), "must be another: the driver writes these attributes to Options.LifeTable")
 	case o.Retain < 0:
 		return invalid("Retain", o.Retain.String(), "must not be negative")
 	case o.MaxSkew < 0:

@@ -3,10 +3,9 @@ package dynamodb
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
@@ -14,33 +13,40 @@ import (
 
 // Raw implements driver.RawReader, with one GetItem, strongly consistent.
 //
-// With Options.LifeTable it makes another one there. The format is "dynamodb-json": the whole item as the service writes it,
+// With Options.LifeTable it makes one there before. The format is "dynamodb-json": the whole item as the service writes it,
 // {"user": {"S": "ann"}, ...}.
 func (d *Driver[T]) Raw(ctx context.Context, key string) (driver.Raw, error) {
-	item, err := d.item(ctx, key, dynamodb.GetItemInput{ConsistentRead: aws.Bool(true)})
-	if err != nil {
-		return driver.Raw{}, err
-	}
-	s := d.read(item)
-	if s.generation == 0 {
-		return d.rawOf(item, s), nil
-	}
 	k, err := d.primaryKey(key)
 	if err != nil {
 		return driver.Raw{}, err
 	}
-	item, s, err = d.ordered(ctx, k)
+	var l lifeItem
+	var odd error
+	if d.opts.LifeTable != "" {
+		if l, err = d.lifeOf(ctx, k); errors.Is(err, driver.ErrInvalid) {
+			odd = err
+		} else if err != nil {
+			return driver.Raw{}, err
+		}
+	}
+	item, s, err := d.valueAfter(ctx, k, l)
 	if err == nil && len(item) == 0 {
 		err = driver.ErrNotFound
 	}
 	if err != nil {
 		return driver.Raw{}, err
 	}
+	if s.generation != 0 && odd != nil {
+		s.unseen = odd
+	}
 	return d.rawOf(item, s), nil
 }
 
 // rawOf returns item, which is read as s, in the store's own form.
 func (d *core) rawOf(item map[string]types.AttributeValue, s stored) driver.Raw {
+	if s.unseen != nil {
+		s.odd = s.unseen
+	}
 	tagged := make(map[string]any, len(item))
 	for name, av := range item {
 		tagged[name] = tag(av, func() {

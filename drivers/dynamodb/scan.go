@@ -3,7 +3,6 @@ package dynamodb
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -171,8 +170,8 @@ func (d *core) scan(ctx context.Context, from driver.Cursor, limit int, index st
 			item = again
 			s.heldUntil = d.heldAfter(s)
 		}
-		if s.apartUnseen { // a walk that believed the item would take a live record for a dead one
-			s.odd = &driver.InvalidError{Field: fmt.Sprintf("attribute %q", d.opts.RetainedExpiry), Value: "with a generation", Rule: "must be read with Options.LifeTable, where the record's life may be"}
+		if s.unseen != nil { // a walk that believed the item would take a live record for a dead one
+			s.odd = s.unseen
 		}
 		r := driver.Scanned{Key: key, Meta: s.Meta, HeldUntil: s.heldUntil, Fault: d.fault(s), Problem: s.odd}
 		if d.opts.ScanSizes {

@@ -82,10 +82,10 @@ func (g *graves) keys() []string {
 
 // streamed makes a table with a stream, on a server whose streams report TTL deletions as
 // DynamoDB's do.
-func streamed(t testing.TB, s *dynamodbtest.Server, view types.StreamViewType) *Driver[session] {
+func streamed(t testing.TB, s *dynamodbtest.Server, view types.StreamViewType, opts *Options) *Driver[session] {
 	t.Helper()
 	client := s.Client()
-	d, err := New[session](client, s.Table(t), &Options{Deletes: true})
+	d, err := New[session](client, s.Table(t), opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +139,7 @@ func TestDeletes(t *testing.T) {
 func TestStream(t *testing.T) {
 	t.Parallel() // it waits for the emulator's TTL
 	server := dynamodbtest.StartTTL(t)
-	d := streamed(t, server, types.StreamViewTypeNewAndOldImages)
+	d := streamed(t, server, types.StreamViewTypeNewAndOldImages, &Options{Deletes: true})
 	now := driver.Floor(time.Now())
 	life := func(created, expires time.Duration) driver.Life {
 		return driver.Life{CreatedAt: now.Add(created), ExpiresAt: now.Add(expires).RoundUp(time.Second)}
@@ -227,7 +227,7 @@ func TestStream(t *testing.T) {
 	}
 
 	// A stream with a wrong view, and a table without one.
-	s, err = streamed(t, server, types.StreamViewTypeKeysOnly).Stream(server.Streams(), again.options())
+	s, err = streamed(t, server, types.StreamViewTypeKeysOnly, &Options{Deletes: true}).Stream(server.Streams(), again.options())
 	check(err)
 	wantInvalid(t, "a view of keys", s.Run(t.Context()), "stream", "KEYS_ONLY")
 	bare, err := New[session](server.Client(), server.Table(t), nil)

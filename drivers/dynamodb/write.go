@@ -82,7 +82,6 @@ func (d *core) insert(ctx context.Context, f *attempts, k primaryKey, put *dynam
 			} else if !ended {
 				return d.met(ctx, k)
 			}
-			before(put.Item[d.opts.RetainedExpiry], found.ExpiresAt)
 			c.apartOnly(found.Meta, false)
 			put.ReturnValues = types.ReturnValueNone
 			err := d.sendPut(ctx, f, put, c)
