@@ -64,7 +64,6 @@ policy. --past-cap ends such lives: it sets their expiry to now, and a later har
 	f.Var((*period)(&o.Grace), "grace", "how long a record must have been dead")
 	f.BoolVar(&o.PastCap, "past-cap", false, "end the lives of records past the cap whose expiry is in the future")
 	f.IntVar(&o.Batch, "batch", 5000, "records in a file of the archive")
-	f.IntVar(&o.BatchBytes, "batch-bytes", 32<<20, "bytes of values held in memory at once, about")
 	_ = c.MarkFlagRequired("source")
 	return c
 }

@@ -55,7 +55,7 @@ var flagNames = strings.NewReplacer(
 	"Options.Limits.Records", "--rate", "Options.Limits.Writes", "--writes", "Options.Limits.Cost", "--cost",
 	"Options.MaxFailed", "--max-errors", "Options.Shards", "--shards", "Options.Segments", "--segments", "Options.Page", "--page",
 	"Options.Resume", "--resume", "Options.Save", "--checkpoint", "AdoptOptions.Undo", "--undo", "AdoptOptions.Spread", "--spread",
-	"LookOptions.Sample", "--sample", "WriteOptions.Kinds", "--kinds", "Options.Prefix", "--prefix", "WriteOptions.Writers", "--writers", "WriteOptions.Unit", "--unit",
+	"LookOptions.Sample", "--sample", "WriteOptions.Kinds", "--kinds", "Options.Prefix", "--prefix",
 	"MendOptions.CreatedAt", "--created-at", "ReapOptions.Grace", "--grace", "HarvestOptions.Grace", "--grace", "DyingOptions.Limit", "--limit",
 )
 

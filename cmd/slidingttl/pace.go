@@ -177,10 +177,9 @@ func (p *paceFlags) applies(c *cobra.Command) {
 // writeFlags is the flags of everything that writes.
 type writeFlags struct {
 	paceFlags
-	writers, unit int
-	kinds         []string
-	keys          []string // to look up, in place of a scan
-	follow        bool
+	kinds  []string
+	keys   []string // to look up, in place of a scan
+	follow bool
 }
 
 func (w *writeFlags) flags(c *cobra.Command) {
@@ -189,14 +188,12 @@ func (w *writeFlags) flags(c *cobra.Command) {
 	f := c.Flags()
 	f.Float64Var(&w.Limits.Writes, "writes", 500, "writes tried in a second, at most (0: no limit)")
 	f.BoolVar(&w.follow, "follow", false, "begin with few writes a second, and make more, up to --writes, while they take no longer")
-	f.Float64Var(&w.price, "price", 0, "price of a million write units, for what a dry run would cost")
-	f.IntVar(&w.unit, "unit", 1024, "bytes of one write unit")
+	f.Float64Var(&w.price, "price", 0, "price of a million write units, each of up to 1 KB of a record, for what a dry run would cost")
 	f.StringSliceVar(&w.kinds, "kinds", nil, "write also records of middleware/session, which have policies of their own: session, index or both")
-	f.IntVar(&w.writers, "writers", 16, "writes under way at once")
 }
 
 func (w *writeFlags) options() upkeep.WriteOptions {
-	o := upkeep.WriteOptions{Options: w.Options, Apply: w.apply, Follow: w.follow, Keys: w.keys, Writers: w.writers, Unit: w.unit}
+	o := upkeep.WriteOptions{Options: w.Options, Apply: w.apply, Follow: w.follow, Keys: w.keys}
 	for _, kind := range w.kinds {
 		o.Kinds = append(o.Kinds, upkeep.Kind(kind))
 	}

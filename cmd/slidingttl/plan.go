@@ -42,15 +42,15 @@ type bySlack struct {
 
 func (a *app) plan() *cobra.Command {
 	var under policyFlags
-	var w workload
+	w := workload{Workload: capacity.Workload{Resolution: time.Second}}
 	c := &cobra.Command{
 		Use:   "plan",
 		Short: "Tell what a policy's touches, the adoption and an archive cost under a workload; asks no store",
 		Long: `Tells what a policy's touches cost under a workload; asks no store.
 
 A key that is read every g on average, at random, is touched at the first read after its
-slack S has passed: about every S + g. Without slack each read at a later tick of the
-store's clock is a touch. With "promote" a key is touched once in its life. By --skew some keys
+slack S has passed: about every S + g. Without slack each read in a later second is a
+touch. With "promote" a key is touched once in its life. By --skew some keys
 are read more than others, and cost less a read. docs/capacity.md has the formula.`,
 		Example: `  slidingttl plan --policy "idle 30d, max 90d, slack 3d" --keys 5e7 --reads 20000 --size 1024 --price 0.625`,
 		RunE: under.run(func(_ *cobra.Command, _ []string, p slidingttl.Policy) error {
@@ -70,10 +70,8 @@ are read more than others, and cost less a read. docs/capacity.md has the formul
 	c.Flags().Float64Var(&w.Skew, "skew", 0, "exponent of Zipf's law by which keys are read; 0: all alike")
 	c.Flags().Float64Var(&w.Processes, "processes", 1, "processes that share the reads")
 	c.Flags().Float64Var(&w.size, "size", 1024, "bytes of a record, as the store bills it")
-	c.Flags().Float64Var(&w.unit, "unit", 1024, "bytes of one write unit")
-	c.Flags().Float64Var(&w.price, "price", 0, "price of a million write units")
+	c.Flags().Float64Var(&w.price, "price", 0, "price of a million write units, each of up to 1 KB of a record")
 	c.Flags().Float64Var(&w.archive, "archive-price", 0, "price of a GB kept in an archive for a month")
-	c.Flags().DurationVar(&w.Resolution, "resolution", time.Second, "step of the store's expiries")
 	a.draws(c)
 	return c
 }
@@ -81,14 +79,14 @@ are read more than others, and cost less a read. docs/capacity.md has the formul
 // workload is how a store is used.
 type workload struct {
 	capacity.Workload
-	size, unit, price, archive float64
+	size, price, archive float64
 }
 
 func (w *workload) validate() error {
 	for _, f := range []struct {
 		name string
 		v    float64
-	}{{"keys", w.Keys}, {"reads", w.Reads}, {"size", w.size}, {"unit", w.unit}, {"resolution", float64(w.Resolution)}} {
+	}{{"keys", w.Keys}, {"reads", w.Reads}, {"size", w.size}} {
 		if !(f.v > 0) || math.IsInf(f.v, 0) {
 			return fmt.Errorf("%w: --%s is %v: must be more than zero", errUsage, f.name, f.v)
 		}
@@ -108,7 +106,7 @@ func (w *workload) plan(p slidingttl.Policy) (*planned, error) {
 	if r.Deaths, err = w.Deaths(p); err != nil {
 		return nil, err
 	}
-	month, units := (30 * 24 * time.Hour).Seconds(), math.Ceil(w.size/w.unit)
+	month, units := (30 * 24 * time.Hour).Seconds(), math.Ceil(w.size/1024)
 	r.Units, r.AdoptUnits = r.Touches*units, w.Keys*units
 	r.Money, r.AdoptMoney = r.Units*month/1e6*w.price, r.AdoptUnits/1e6*w.price
 	r.ArchiveGB = r.Deaths * month * w.size / 1e9

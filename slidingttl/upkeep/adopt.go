@@ -183,7 +183,7 @@ func (a *adopter[T]) adopt(ctx context.Context, r *record) (one AdoptReport, err
 	case nothing:
 		*left++
 	}
-	one.note(what, a.writer.units(r.Size))
+	one.note(what, units(r.Size))
 	return one, nil
 }
 

@@ -76,7 +76,7 @@ func Erase[T any](ctx context.Context, d Store[T], opts *EraseOptions) (*EraseRe
 	w := newWriter(d, &o.WriteOptions)
 	raw := w.raw
 	one := func(ctx context.Context, s *record) (EraseReport, error) {
-		r := EraseReport{Erased: 1, Written: Written{Units: w.units(s.Size)}}
+		r := EraseReport{Erased: 1, Written: Written{Units: units(s.Size)}}
 		if !o.Apply {
 			w.tried.Add(1)
 			return r, nil

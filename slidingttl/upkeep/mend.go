@@ -57,7 +57,7 @@ func Mend[T any](ctx context.Context, d Store[T], opts *MendOptions) (*MendRepor
 	if err != nil {
 		return nil, err
 	}
-	if o.CreatedAt != "" && !slices.Contains(units, o.CreatedAt) {
+	if o.CreatedAt != "" && !slices.Contains(timeUnits, o.CreatedAt) {
 		return nil, invalid("MendOptions.CreatedAt", strconv.Quote(string(o.CreatedAt)), "must be seconds, micros or nanos")
 	}
 	m := &mender[T]{d: d, unit: o.CreatedAt, judge: judgeOf(d, &o.Options), writer: newWriter(d, &o.WriteOptions)}
@@ -128,7 +128,7 @@ func (m *mender[T]) mend(ctx context.Context, r *record) (one MendReport, err er
 	if what == done {
 		one.Mended, one.Faults = 1, map[string]int64{fault: 1}
 	}
-	one.note(what, m.writer.units(r.Size))
+	one.note(what, units(r.Size))
 	return one, err
 }
 
@@ -155,7 +155,7 @@ func (m *mender[T]) mendUnit(ctx context.Context, r *record) (one MendReport, er
 	case what == nothing:
 		one.Left, one.Problems = 1, map[string]int64{doubt: 1}
 	}
-	one.note(what, m.writer.units(r.Size))
+	one.note(what, units(r.Size))
 	return one, nil
 }
 

@@ -118,9 +118,6 @@ type WriteOptions struct {
 
 	// Writers bounds the concurrent writes. Zero: 16.
 	Writers int
-
-	// Unit is the bytes of one of the store's write units, for reports. Zero: 1024.
-	Unit int
 }
 
 const saveEvery = time.Second
@@ -177,7 +174,6 @@ func (o *WriteOptions) validate() error {
 	return cmp.Or(
 		o.Options.validate(),
 		atLeastZero("WriteOptions.Writers", &o.Writers, 16),
-		atLeastZero("WriteOptions.Unit", &o.Unit, 1024),
 	)
 }
 

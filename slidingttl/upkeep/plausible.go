@@ -19,7 +19,7 @@ const (
 	Nanos   Unit = "nanos"
 )
 
-var units = []Unit{Seconds, Micros, Nanos}
+var timeUnits = []Unit{Seconds, Micros, Nanos}
 
 // millis converts at from u to milliseconds.
 func (u Unit) millis(at driver.Instant) driver.Instant {
@@ -36,7 +36,7 @@ func (u Unit) millis(at driver.Instant) driver.Instant {
 
 // unitOf returns the unit in which at is a time between 1990 and last, empty if there is none.
 func unitOf(at, last driver.Instant) Unit {
-	for _, u := range units {
+	for _, u := range timeUnits {
 		if at < earliest != (u == Seconds) {
 			continue
 		}

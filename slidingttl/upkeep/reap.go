@@ -164,7 +164,7 @@ func (r *reaper[T]) reap(ctx context.Context, s *record) (one ReapReport, err er
 	if what == done || what == nothing {
 		*counted++
 	}
-	one.note(what, r.writer.units(s.Size))
+	one.note(what, units(s.Size))
 	return one, nil
 }
 

@@ -77,7 +77,7 @@ func Retire[T any](ctx context.Context, d Store[T], opts *RetireOptions) (*Retir
 			one.Dead = 1
 			return one, nil
 		}
-		one.note(what, w.units(s.Size))
+		one.note(what, units(s.Size))
 		return one, nil
 	}
 	report, err := writing("retire", fmt.Sprintf("skew %v, apply %v", o.MaxSkew, o.Apply), &o.WriteOptions, w, retire).run(ctx, d)

@@ -95,7 +95,7 @@ func would(applied bool, what string) string {
 // Written sums the writes of an operation, and counts the records that it failed to write.
 type Written struct {
 	// Units counts the store's write units. Each write costs the record's size by the scan,
-	// in units of WriteOptions.Unit, and at least one. In a dry run: what it would cost.
+	// in units of 1 KB, and at least one. In a dry run: what it would cost.
 	Units int64 `json:"write_units"`
 
 	Vanished int64 `json:"vanished"`   // gone before they could be written

@@ -123,7 +123,7 @@ func (u *undoer[T]) undo(ctx context.Context, r *record) (one UndoReport, err er
 	case what == nothing:
 		*left++
 	}
-	one.note(what, u.writer.units(r.Size))
+	one.note(what, units(r.Size))
 	return one, nil
 }
 

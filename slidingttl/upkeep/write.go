@@ -41,7 +41,6 @@ type writer struct {
 	writes *pace
 	cost   *pace     // shared with the scan
 	follow *follower // nil: only the limits count
-	unit   int
 	fails  *failures
 	raw    driver.RawReader // nil: the driver has none
 	kinds  []Kind           // that are written besides plain ones
@@ -58,7 +57,6 @@ func newWriter(d any, o *WriteOptions) *writer {
 		apply: o.Apply,
 		slots: make(chan struct{}, o.Writers),
 		cost:  newPace(&o.Options, func(l Limits) float64 { return l.Cost }),
-		unit:  o.Unit,
 		fails: newFailures(&o.Options),
 	}
 	if o.Follow {
@@ -230,7 +228,7 @@ func recordsOf(page []driver.Scanned) []record {
 }
 
 // units returns the write units that a record of this size costs.
-func (w *writer) units(size int) int64 { return int64(max(1, (size+w.unit-1)/w.unit)) }
+func units(size int) int64 { return int64(max(1, (size+1023)/1024)) }
 
 // waitTurn waits until a write may be attempted, and counts it.
 func (w *writer) waitTurn(ctx context.Context) error {
