@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"iter"
@@ -25,7 +26,7 @@ var errOvertaken = errors.New("other operations kept changing the same day")
 type change struct {
 	files  []File          // the merged files that count
 	marks  map[string]bool // batches merged or removed, beside those of the manifest
-	merged bool            // no two of files have a life in common
+	merged bool            // Compact is done with files
 }
 
 // commit writes the manifest file that follows m. Files of m that c leaves out become garbage.
@@ -65,31 +66,44 @@ func commit(ctx context.Context, b Bucket, m *Manifest, c change) error {
 // sweep gives a day's merged files their own names and removes the files that do not count.
 //
 // It also moves files that are due for another storage class. It keeps locked files, and
-// returns a *LockedError for them.
+// returns a *LockedError for them. It makes m what it is by a listing just before the removal: m may
+// be old, and Repair may have made files count again.
 func sweep(ctx context.Context, b Bucket, m *Manifest) error {
-	renamed := false
+	var locked *LockedError
+	absent := map[string]error{}
+	again := len(m.garbage) > 0
 	for _, f := range m.Files {
 		if !f.work && !f.moves {
 			continue
 		}
-		if err := b.Rename(ctx, f.Name, f.own()); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err // a missing file was renamed or removed by another operation
-		}
-		renamed = true
-	}
-	if renamed { // read the manifest again: another operation may have removed a file meanwhile
-		now, err := (&catalog{bucket: b}).manifest(ctx, m.Day)
-		if err := cmp.Or(err, now.err); err != nil {
+		again = true
+		err := b.Rename(ctx, f.Name, f.own())
+		if l, ok := errors.AsType[*LockedError](err); ok { // it has its own name too
+			locked = l.with(locked)
+		} else if errors.Is(err, fs.ErrNotExist) { // another operation renamed or removed it
+			absent[f.Name] = err
+		} else if err != nil {
 			return err
 		}
-		*m = now
+	}
+	if !again {
+		return nil
+	}
+	now, err := (&catalog{bucket: b}).manifest(ctx, m.Day)
+	if err := cmp.Or(err, now.err); err != nil {
+		return err
+	}
+	*m = now
+	for _, f := range m.Files {
+		if err := absent[f.Name]; err != nil {
+			return fmt.Errorf("%s is listed, and the bucket cannot rename it: %v", f.Name, err) // not fs.ErrNotExist: that would pass for a change by another operation
+		}
 	}
 	remove := b.Remove
 	if d, ok := b.(*Directory); ok {
 		remove = d.unlink // syncDay below syncs the directory once for all files
 	}
 	var mu sync.Mutex // guards locked
-	var locked *LockedError
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(lookups)
 	for f := range m.swept() {
@@ -136,7 +150,7 @@ func (m *Manifest) without(gone []File) change {
 		switch {
 		case out && !f.Merged:
 			c.marks[f.mark] = true
-		case !out && (f.Merged || m.batches[f.mark]): // a batch that was restored counts by its name
+		case !out && f.Merged:
 			c.files = append(c.files, f)
 		}
 	}

@@ -40,7 +40,9 @@ func (r *CompactReport) String() string {
 		r.Days, r.Merged, r.Files, r.Into, r.Rows, r.Dropped)
 }
 
-// Compact merges the files of each day, so that readers open fewer, and keeps each life once.
+// Compact merges the files of each day, so that readers open fewer, and keeps each life once. On a day of many
+// files of 1 GiB, files that are full are merged with no others, and may have lives that these have too: readers tell
+// such a life once.
 // It may run beside writers and readers, and several times at once. The former
 // files count until the merged file takes their place in one step; they are removed after
 // that. The next run removes what a crash left behind. Files that the Bucket may not remove
@@ -105,7 +107,8 @@ func (c *compactor) day(ctx context.Context, m Manifest) error {
 		}
 		columns, heads, wrong, err := c.examine(ctx, files, left)
 		corrupt = append(corrupt, wrong)
-		if err == nil && len(heads) > 1 {
+		merge := err == nil && len(heads) > 1 && m.choose(left) != nil // nil: all that is new is damaged
+		if merge {
 			err = c.merge(ctx, &m, heads, columns, left)
 		} else {
 			for _, h := range heads {
@@ -117,7 +120,7 @@ func (c *compactor) day(ctx context.Context, m Manifest) error {
 			tries++
 		case err != nil:
 			return errors.Join(append(corrupt, err)...)
-		case len(heads) > 1 && !merged:
+		case merge && !merged:
 			c.report.Merged++
 			merged = true
 		}
@@ -173,16 +176,23 @@ func (c *compactor) merge(ctx context.Context, m *Manifest, heads []*head, colum
 	if err != nil {
 		return err
 	}
-	if len(into) >= len(files) { // they are full: another round would write as many
-		for _, f := range into {
-			left[f.own()] = true
+	full := len(into) >= len(files) // another round would write as many
+	rest := -len(files)             // files for other rounds
+	for _, f := range m.Files {
+		if !left[f.Name] {
+			rest++
 		}
 	}
 	next := m.without(files)
 	next.files = append(next.files, into...)
-	next.merged = len(files)+len(left) >= len(m.Files) || m.merged && len(next.marks) == 0
+	next.merged = rest == 0 || full && rest == 1 || m.merged && len(next.marks) == 0
 	if err := commit(ctx, c.bucket, m, next); err != nil {
 		return err
+	}
+	for _, f := range into {
+		if full {
+			left[f.own()] = true
+		}
 	}
 	for _, f := range files {
 		c.report.Rows += f.Rows

@@ -53,6 +53,9 @@ const forgotten = 2
 // that was made. Then the day is read, and each program runs once more. No life is lost or told
 // twice, what was forgotten is nowhere, and nothing left the source that is not in the archive.
 // At night there are three programs, each stopped within the one before.
+//
+// Repair is one of the programs. Where it is, they also work at a day of which a merged file is damaged, and
+// the files that it was merged from are still there: what can be read when Repair has returned nil stays.
 func TestEveryCrash(t *testing.T) {
 	base := state{files: map[string][]byte{}}
 	archive.Shorten(t, 2, 1) // so that a day has several merged files
@@ -61,6 +64,7 @@ func TestEveryCrash(t *testing.T) {
 	write(t, writer(t, b), batch(0, 3, 0))
 	maps.Copy(base.files, b.files)
 	write(t, writer(t, b), batch(3, 4, 0))
+	former := b.clone()
 	compact(t, b)
 	for name := range base.files {
 		b.files[name+"?1"] = base.files[name] // another program has kept the file of the first batch
@@ -69,7 +73,27 @@ func TestEveryCrash(t *testing.T) {
 	base.files = b.files
 	for _, c := range crashes {
 		t.Run(fmt.Sprintf("memory/%d/%t", c.depth, c.reads), func(t *testing.T) {
-			everyCrash(t, tuples(c.depth), base, func(s *state) place { return &inMemory{c.reads, &fakeBucket{files: maps.Clone(s.files)}} })
+			all := func(yield func([]string) bool) {
+				for tuple := range tuples(c.depth) {
+					if (c.depth == 2 || !slices.Contains(tuple, "repair")) && !yield(tuple) {
+						return
+					}
+				}
+			}
+			everyCrash(t, all, base, func(s *state) place { return &inMemory{c.reads, &fakeBucket{files: maps.Clone(s.files)}} })
+		})
+	}
+	for _, c := range crashes {
+		t.Run(fmt.Sprintf("harmed/%d/%t", c.depth, c.reads), func(t *testing.T) {
+			all := func(yield func([]string) bool) {
+				for tuple := range tuples(c.depth) {
+					if slices.Contains(tuple, "repair") && !yield(tuple) {
+						return
+					}
+				}
+			}
+			harmed := harmedDays(t, b, former)["former files"]
+			everyCrash(t, all, state{files: harmed.files, harmed: true}, func(s *state) place { return &inMemory{c.reads, &fakeBucket{files: maps.Clone(s.files)}} })
 		})
 	}
 	// A directory has temporary files too, and nothing behind delete markers.
@@ -92,7 +116,7 @@ func TestEveryCrash(t *testing.T) {
 }
 
 func everyCrash(t *testing.T, all iter.Seq[[]string], base state, open func(*state) place) {
-	x := &explorer{t: t, open: open, ids: map[uint64]int{}, contents: map[string][]byte{}, played: map[play]played{}, sets: map[suffix]outcomes{}, asked: map[question]bool{}, holds: map[string]bool{}}
+	x := &explorer{t: t, open: open, ids: map[uint64]int{}, contents: map[string][]byte{}, played: map[play]played{}, sets: map[suffix]outcomes{}, asked: map[question]bool{}, holds: map[string]bool{}, harmed: base.harmed}
 	from := x.intern(&base)
 	var g errgroup.Group
 	g.SetLimit(runtime.GOMAXPROCS(0))
@@ -164,6 +188,17 @@ var programs = map[string]func(context.Context, archive.Bucket, *source) error{
 		_, err := archive.Retain(ctx, b, 1, &archive.RetainOptions{Apply: true, Now: func() time.Time { return noon.AddDate(0, 0, 3) }})
 		return err
 	},
+	"repair": func(ctx context.Context, b archive.Bucket, s *source) error {
+		_, err := archive.Repair(ctx, b, &archive.RepairOptions{Apply: true})
+		if m, ok := b.(*staged); ok && err == nil {
+			for a, err := range archive.NewReader(m.fakeBucket).All(ctx, archive.Span{}) {
+				if err == nil {
+					s.deleted[int(a.ExpiredAt-driver.Floor(noon))] = true // as if: it must stay
+				}
+			}
+		}
+		return err
+	},
 }
 
 // source is where the dead come from: it deletes what is archived.
@@ -193,6 +228,7 @@ func (s *source) bury(ctx context.Context, b archive.Bucket, from, to int) error
 type state struct {
 	files map[string][]byte
 	source
+	harmed bool
 }
 
 // hash returns what tells s from other states. What is of chance does not.
@@ -233,8 +269,9 @@ type place interface {
 // explorer runs tuples of programs in all ways. A program that finds the same does the same, so no run is
 // made twice. One that stops is begun anew, and finds at its stop what the others left.
 type explorer struct {
-	t    *testing.T
-	open func(*state) place
+	t      *testing.T
+	open   func(*state) place
+	harmed bool // until Repair has run, what reads may say that the day is corrupt
 
 	mu       sync.Mutex
 	states   []*state // guarded by mu, as are the rest
@@ -312,7 +349,7 @@ func (x *explorer) run(p play) (o played, err error) {
 	s.stopped = func() {
 		o.stopped, o.changes = true, s.changes
 		if p.then < 0 {
-			o.state, o.hit, s.dead = x.intern(&state{at.content(), src}), s.hit, true
+			o.state, o.hit, s.dead = x.intern(&state{files: at.content(), source: src}), s.hit, true
 			return
 		}
 		then := x.state(p.then)
@@ -327,8 +364,8 @@ func (x *explorer) run(p play) (o played, err error) {
 	}
 	err = programs[p.name](x.t.Context(), b, &src)
 	if !o.stopped || p.then >= 0 {
-		o.state, o.hit, o.err = x.intern(&state{at.content(), src}), s.hit, err
-		if err != nil && (!s.hit || s.committed) { // an operation recognises its own commit
+		o.state, o.hit, o.err = x.intern(&state{files: at.content(), source: src}), s.hit, err
+		if err != nil && (!s.hit || s.committed) && !(x.harmed && (errors.Is(err, archive.ErrCorrupt) || errors.Is(err, archive.ErrLeft))) { // an operation recognises its own commit
 			return o, fmt.Errorf("%+v: %w", p, err)
 		}
 	}
@@ -499,6 +536,7 @@ func (x *explorer) explore(tuple []string, from int) error {
 		q := question{state: o.state, aims: of}
 		for i, name := range tuple {
 			switch {
+			case x.harmed: // Repair may restore what was forgotten
 			case name == "forget" && o.well[i]:
 				q.forgot = true
 				// What a program that was ended wrote after Forget had returned stays until Forget runs again.
@@ -510,7 +548,11 @@ func (x *explorer) explore(tuple []string, from int) error {
 		if err := x.judge(q); err != nil {
 			return fmt.Errorf("%q: %s: %w", tuple, how, err)
 		}
-		for _, name := range append(slices.Clone(tuple), "compact") {
+		again := slices.Clone(tuple)
+		if x.harmed {
+			again = append([]string{"repair"}, again...)
+		}
+		for _, name := range append(again, "compact") {
 			again, err := x.run(play{name: name, from: q.state, stop: -1, then: -1, fault: fault{at: -1}})
 			if err != nil {
 				return fmt.Errorf("%q: %s: again: %w", tuple, how, err)
@@ -559,7 +601,11 @@ func (x *explorer) judge(q question) error {
 	}
 	r := archive.NewReader(b)
 	var told [8]int
+	corrupt := func(err error) bool { return x.harmed && !q.ended && errors.Is(err, archive.ErrCorrupt) }
 	for a, err := range r.All(ctx, archive.Span{}) {
+		if corrupt(err) {
+			continue
+		}
 		if err != nil {
 			return wrong("All: %v", err)
 		}
@@ -567,10 +613,11 @@ func (x *explorer) judge(q question) error {
 	}
 	total := 0
 	for i, n := range told {
-		must := (i < 5 || s.deleted[i]) && !q.retain && (i != forgotten || !q.forget)
+		must := (i < 5 && !x.harmed || s.deleted[i]) && !q.retain && (i != forgotten || !q.forget)
 		never := q.forgot && i == forgotten || q.retained && i < 4
 		found, err := r.Find(ctx, dead(i, 0).Key, archive.Span{})
 		switch {
+		case corrupt(err):
 		case err != nil:
 			return wrong("Find: %v", err)
 		case len(found) != n:
@@ -580,11 +627,11 @@ func (x *explorer) judge(q question) error {
 		}
 		total += n
 	}
-	if _, err := r.Verify(ctx, nil); err != nil {
+	if _, err := r.Verify(ctx, nil); err != nil && !corrupt(err) {
 		return wrong("Verify: %v", err)
 	}
 	stats, err := r.Stats(ctx, archive.Span{})
-	if err != nil || q.ended && stats.Rows != int64(total) {
+	if err != nil && !corrupt(err) || q.ended && stats.Rows != int64(total) {
 		return wrong("%d lives are in %+v, %v", total, stats, err)
 	}
 	for name, content := range s.files {

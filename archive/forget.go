@@ -32,8 +32,9 @@ type ForgetOptions struct {
 	Before *ForgetReport
 }
 
-// ErrLeft says that a source archived selected records while Forget ran. Run Forget again.
-var ErrLeft = errors.New("a source archived more of these records meanwhile: run forget again")
+// ErrLeft says that a source archived selected records while Forget ran, or that a Repair restored some. Run Forget
+// again.
+var ErrLeft = errors.New("a source archived more of these records meanwhile, or a repair restored some: run forget again")
 
 // ForgetReport is what Forget did. It contains keys.
 type ForgetReport struct {

@@ -518,3 +518,25 @@ func TestAtOnce(t *testing.T) {
 	}
 	tidied(t, b)
 }
+
+// A batch that is damaged has no other file written again, by whatever number of Compacts.
+func TestCompactBesideDamaged(t *testing.T) {
+	archive.Shorten(t, 2, 1) // several merged files
+	b := newFake()
+	w := writer(t, b)
+	for i := range 20 {
+		write(t, w, batch(i*2, i*2+2, 0))
+	}
+	compact(t, b)
+	write(t, w, batch(90, 92, 0))
+	for name, content := range b.files {
+		if strings.Contains(name, "/batch-") {
+			b.files[name] = content[:len(content)/2]
+		}
+	}
+	before := files(t, b)
+	r, err := archive.Compact(t.Context(), b, nil)
+	if !errors.Is(err, archive.ErrCorrupt) || r.Files != 0 || r.Merged != 0 || !slices.Equal(files(t, b), before) {
+		t.Errorf("%+v, %v", r, err)
+	}
+}

@@ -22,7 +22,7 @@ type Manifest struct {
 	number  int             // of the last manifest file, zero for none
 	name    string          // of that file
 	older   []string        // names of the earlier manifest files
-	merged  bool            // no two of its merged files have a life in common
+	merged  bool            // Compact is done with its merged files
 	batches map[string]bool // marks of the batches in the merged files
 	garbage []File          // data files that do not count, or may not
 	missing []string        // files that the manifest file names and that are not there
@@ -43,7 +43,7 @@ type swap struct {
 	Version int      `json:"version"`
 	Files   []string `json:"files"`   // base names
 	Batches []string `json:"batches"` // marks of the batches in Files, and of removed ones
-	Merged  bool     `json:"merged"`  // no two of Files have a life in common
+	Merged  bool     `json:"merged"`  // Compact is done with Files
 	By      string   `json:"by"`      // random: a commit knows its own file by it
 	Sum     string   `json:"sum"`     // checksum of all the rest
 }

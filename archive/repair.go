@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"slices"
 	"strings"
 
@@ -53,7 +55,8 @@ func (r *RepairReport) String() string {
 // Repair makes all rows of whole files readable after bytes were lost, or after a manifest file
 // was. It writes a manifest file that names the whole files of the day, and thereby declares the
 // others lost; corrupt files are removed then or by the next Compact. If a file is lost, Repair also
-// restores files that no longer counted and are not yet removed, since they may have its rows. They
+// restores files that no longer counted and are not yet removed, since they may have its rows: it
+// copies them, for another operation may be about to remove them. They
 // may have records that were forgotten since: run [Forget] again. Then run Compact. A source may hand
 // over again what was lost.
 //
@@ -89,71 +92,84 @@ func (r *Reader) mend(ctx context.Context, m *Manifest, apply bool) (found Repai
 	whole := map[string]bool{}
 	var odd error // what is wrong in files that are whole by their checksums
 	for _, f := range slices.Concat(m.Files, m.garbage) {
-		err := r.verify(ctx, m.Day, f)
-		if err != nil && !errors.Is(err, ErrCorrupt) {
-			return found, err
+		wrong, sum := r.verify(ctx, m.Day, f), error(nil)
+		if errors.Is(wrong, ErrCorrupt) {
+			sum = checkSum(ctx, r.bucket, f)
 		}
-		whole[f.Name] = err == nil || checkSum(ctx, r.bucket, f) == nil
-		if err != nil && whole[f.Name] && slices.ContainsFunc(m.Files, func(k File) bool { return k.Name == f.Name }) {
-			odd = errors.Join(odd, err)
+		for _, err := range []error{wrong, sum} { // nothing is known of a file that cannot be read now
+			if err != nil && !errors.Is(err, ErrCorrupt) {
+				return found, err
+			}
+		}
+		whole[f.Name] = sum == nil
+		if wrong != nil && sum == nil && slices.ContainsFunc(m.Files, func(k File) bool { return k.Name == f.Name }) {
+			odd = errors.Join(odd, wrong)
 		}
 	}
 	if r.unlike(ctx, m, whole) {
 		return found, &CorruptError{File: m.Day.directory(), Err: errUnlike}
 	}
-	next := change{marks: map[string]bool{}}
-	var remove []File
+	unreadable := m.err != nil && len(m.missing) == 0 // no manifest file says what counts
+	var next change
+	var remove, again []File
 	unsure := false // which of m.batches are lost
-	for _, f := range m.Files {
-		if whole[f.Name] {
-			next.files = append(next.files, f)
-			continue
-		}
-		remove = append(remove, f)
-		if copied(f, m.Files, whole) {
-			continue
-		}
-		unsure = unsure || f.Merged || m.batches[f.mark]
+	lose := func(f File, mayHold bool) {
 		found.Lost = append(found.Lost, f.Name)
 		found.Rows += f.Rows
+		unsure = unsure || mayHold
 	}
 	restore := func(is func(File) bool) (restored bool) {
 		for _, f := range m.garbage {
-			if whole[f.Name] && is(f) && !slices.ContainsFunc(next.files, func(k File) bool { return k.SHA256 == f.SHA256 }) {
-				next.files = append(next.files, f)
+			if whole[f.Name] && is(f) && !slices.ContainsFunc(slices.Concat(next.files, again), func(k File) bool { return k.SHA256 == f.SHA256 }) {
+				again = append(again, f)
 				found.Restored = append(found.Restored, f.Name)
 				restored = true
 			}
 		}
 		return restored
 	}
-	for _, name := range m.missing {
-		if !restore(func(f File) bool { return strings.Contains(name, f.SHA256) }) {
-			f, _ := parseFile(Info{}, strings.TrimPrefix(name, m.Day.directory()))
-			found.Lost = append(found.Lost, name)
-			found.Rows += f.Rows
-			unsure = true
+	for _, f := range m.Files {
+		switch {
+		case whole[f.Name] && f.Merged:
+			next.files = append(next.files, f)
+		case !whole[f.Name]:
+			remove = append(remove, f)
+			if !copied(f, m.Files, whole) && !restore(func(g File) bool { return g.SHA256 == f.SHA256 }) {
+				lose(f, f.Merged)
+			}
 		}
 	}
-	if m.err != nil && len(m.missing) == 0 { // no manifest file that can be read says what counts
-		for _, f := range m.garbage {
-			if whole[f.Name] || f.Merged && f.number > m.number || copied(f, m.garbage, whole) {
-				continue
-			}
-			found.Lost = append(found.Lost, f.Name)
-			found.Rows += f.Rows
-			unsure = true
+	for _, name := range m.missing {
+		f, _ := parseFile(Info{Name: name}, strings.TrimPrefix(name, m.Day.directory()))
+		if !restore(func(g File) bool { return g.SHA256 == f.SHA256 }) {
+			lose(f, true)
+		}
+	}
+	for _, f := range m.garbage {
+		if unreadable && !whole[f.Name] && !(f.Merged && f.number > m.number) && !copied(f, m.garbage, whole) {
+			lose(f, true)
 		}
 	}
 	if len(remove) == 0 && m.err == nil {
 		return found, odd
 	}
 	found.Days = 1
-	if len(found.Lost) > 0 || len(m.missing) == 0 {
+	if len(found.Lost) > 0 || unreadable {
 		restore(func(File) bool { return true })
 	}
 	if !apply {
 		return found, odd
+	}
+	for _, f := range again {
+		switch {
+		case !unreadable || f.work: // another operation may be about to remove f, or a damaged file has its own name
+			if f, err = r.copy(ctx, m, f); err != nil {
+				return found, err
+			}
+			next.files = append(next.files, f)
+		case f.Merged:
+			next.files = append(next.files, f)
+		}
 	}
 	if unsure { // sources may write all again: a life that is in two files is found once
 		m.batches = nil
@@ -172,6 +188,23 @@ func (r *Reader) mend(ctx context.Context, m *Manifest, apply bool) (found Repai
 		}
 	}
 	return found, odd
+}
+
+// copy copies a file that does not count to a name of the next manifest file's. No operation removes that
+// before the next manifest file is there, whatever it took f for.
+func (r *Reader) copy(ctx context.Context, m *Manifest, f File) (File, error) {
+	to := File{Name: mergeName(m.Day, m.number+1, f.Rows, f.SHA256), Size: f.Size, Rows: f.Rows, SHA256: f.SHA256, Merged: true, number: m.number + 1}
+	from := &section{ctx: ctx, bucket: r.bucket, name: f.Name}
+	err := r.bucket.Create(ctx, m.Day.directory(), func(w io.Writer) (string, error) {
+		_, err := io.Copy(w, io.NewSectionReader(from, 0, f.Size))
+		return workName(to.Name), err
+	})
+	if err == nil || errors.Is(err, fs.ErrExist) {
+		made := to
+		made.Name = workName(to.Name)
+		err = checkSum(ctx, r.bucket, made)
+	}
+	return to, err
 }
 
 // copied reports whether one of files that is whole has the rows of f.

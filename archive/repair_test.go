@@ -2,6 +2,7 @@ package archive_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -546,5 +547,90 @@ func TestRepairEncrypted(t *testing.T) {
 		if !maps.EqualFunc(b.files, before, func(x, y []byte) bool { return string(x) == string(y) }) {
 			t.Errorf("keys: %s: Repair changed files", keys)
 		}
+	}
+}
+
+// A read that fails for a moment removes no file. The file is whole by its checksum and has a record of another day.
+func TestRepairDuringFault(t *testing.T) {
+	base := newFake()
+	write(t, writer(t, base), batch(0, 5, 0), batch(5, 10, 1))
+	odd := ""
+	for _, name := range files(t, base) {
+		if other, ok := strings.CutPrefix(name, "day=2026-11-23/"); ok {
+			odd = "day=2026-11-22/" + other
+			base.files[odd] = base.files[name]
+			delete(base.files, name)
+		}
+	}
+	for at, more := 1, true; more; at++ {
+		b := base.clone()
+		f := &failingRead{fakeBucket: b, left: at}
+		_, err := archive.Repair(t.Context(), f, &archive.RepairOptions{Apply: true})
+		if more = f.left <= 0; more && !errors.Is(err, errBlink) {
+			t.Errorf("read %d failed: %v", at, err)
+		}
+		if b.files[odd] == nil {
+			t.Errorf("read %d failed, and the file is removed: %v", at, err)
+		}
+	}
+}
+
+var errBlink = errors.New("503 slow down")
+
+// failingRead fails one read of a data file.
+type failingRead struct {
+	*fakeBucket
+	left int // reads until then
+}
+
+func (f *failingRead) ReadAt(ctx context.Context, name string, p []byte, off int64) (int, error) {
+	if f.left--; f.left == 0 {
+		return 0, errBlink
+	}
+	return f.fakeBucket.ReadAt(ctx, name, p, off)
+}
+
+// Of a merged file that is there under both names, and whole under the first, Repair loses nothing: whether
+// its manifest file is there, whether Repair is killed, and whether a Compact comes then.
+func TestRepairBothNames(t *testing.T) {
+	former, base := newFake(), newFake()
+	write(t, writer(t, base), batch(0, 3, 0), batch(3, 4, 0))
+	compact(t, base)
+	write(t, writer(t, base), batch(4, 5, 0))
+	days := harmedDays(t, base, former)
+	for _, name := range []string{"both names", "no manifest"} {
+		for kill := -1; kill < 4; kill++ {
+			b := days[name].clone()
+			if kill >= 0 {
+				if _, err := archive.Repair(t.Context(), crash(b, kill, true), &archive.RepairOptions{Apply: true}); err == nil {
+					break
+				}
+			}
+			for range 2 {
+				r, err := archive.Repair(t.Context(), b, &archive.RepairOptions{Apply: true})
+				if got := lives(t, b); err != nil || len(r.Lost) > 0 || len(got) != 5 {
+					t.Errorf("%s, killed at %d: %d lives are found, %v, %v", name, kill, len(got), r, err)
+				}
+				compact(t, b)
+			}
+		}
+	}
+}
+
+// Repair brings back nothing that was forgotten where no record is lost.
+func TestRepairWithoutLoss(t *testing.T) {
+	former, base := newFake(), newFake()
+	write(t, writer(t, base), batch(0, 3, 0), batch(3, 4, 0))
+	compact(t, base)
+	write(t, writer(t, base), batch(4, 5, 0))
+	b := harmedDays(t, base, former)["two copies"]
+	key := dead(2, 0).Key
+	_, err := archive.Forget(t.Context(), crash(b, 2, false), archive.Selection{Keys: []string{key}}, nil) // it has committed
+	if err == nil || readable(t, b)[key] {
+		t.Fatalf("it is not forgotten: %v", err)
+	}
+	r, err := archive.Repair(t.Context(), b, &archive.RepairOptions{Apply: true})
+	if got := readable(t, b); err != nil || len(r.Lost) != 0 || got[key] || len(got) != 4 {
+		t.Errorf("%v, %v: %v", r, err, got)
 	}
 }

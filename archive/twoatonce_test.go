@@ -27,42 +27,90 @@ import (
 func TestTwoAtOnce(t *testing.T) {
 	base := newFake()
 	write(t, writer(t, base), batch(0, 3, 0), batch(3, 4, 0))
+	former := base.clone()
 	compact(t, base)
 	write(t, writer(t, base), batch(4, 5, 0))
 	key := dead(2, 0).Key
+	forget := func(b archive.Bucket) error {
+		_, err := archive.Forget(t.Context(), b, archive.Selection{Keys: []string{key}}, nil)
+		return err
+	}
+	var told map[string]bool // what can be read when Repair has returned nil
+	repair := func(b archive.Bucket) error {
+		_, err := archive.Repair(t.Context(), b, &archive.RepairOptions{Apply: true})
+		if p, ok := b.(*paused); ok && err == nil {
+			told = readable(t, p.Bucket)
+		}
+		return err
+	}
 	programs := map[string]func(archive.Bucket) error{
 		"compact": func(b archive.Bucket) error { _, err := archive.Compact(t.Context(), b, nil); return err },
-		"forget": func(b archive.Bucket) error {
-			_, err := archive.Forget(t.Context(), b, archive.Selection{Keys: []string{key}}, nil)
-			return err
-		},
+		"forget":  forget,
 		"retain": func(b archive.Bucket) error {
 			_, err := archive.Retain(t.Context(), b, 1, &archive.RetainOptions{Apply: true, Now: func() time.Time { return noon.AddDate(0, 0, 3) }})
 			return err
 		},
-		"write": func(b archive.Bucket) error { return writer(t, b).Write(t.Context(), batch(5, 6, 0)) },
-		"again": func(b archive.Bucket) error { return writer(t, b).Write(t.Context(), batch(4, 5, 0)) },
+		"write":  func(b archive.Bucket) error { return writer(t, b).Write(t.Context(), batch(5, 6, 0)) },
+		"again":  func(b archive.Bucket) error { return writer(t, b).Write(t.Context(), batch(4, 5, 0)) },
+		"repair": repair,
 	}
 	for one, first := range programs {
 		for other, second := range programs {
-			runs := 0
-			for i, more := 0, true; more; i++ {
-				for j, moreOfOther := 0, true; moreOfOther; j++ {
-					b := base.clone()
-					s := begin(b, i, first)
-					more = <-s.stopped
-					o := begin(b, j, second)
-					moreOfOther = <-o.stopped
-					if err := errors.Join(s.finish(more), o.finish(moreOfOther)); err != nil {
-						t.Fatalf("%s and %s, at %d and %d: %v", one, other, i, j, err)
-					}
-					runs++
-					judge(t, b, key, fmt.Sprintf("%s and %s, at %d and %d", one, other, i, j), one, other)
+			pair := one + " and " + other
+			twoAtOnce(t, pair, base, first, second, func(when string, b *fakeBucket, errs ...error) {
+				if err := errors.Join(errs...); err != nil {
+					t.Fatalf("%s: %v", when, err)
 				}
+				judge(t, b, key, when, one, other)
+			})
+			if one != "repair" && other != "repair" {
+				continue
 			}
-			t.Logf("%s and %s: %d runs", one, other, runs)
+			for name, harmed := range harmedDays(t, base, former) {
+				twoAtOnce(t, name+": "+pair, harmed, first, second, func(when string, b *fakeBucket, errs ...error) {
+					for _, err := range errs {
+						if err != nil && !errors.Is(err, archive.ErrCorrupt) {
+							t.Fatalf("%s: %v", when, err)
+						}
+					}
+					was := told
+					forgotten := one == "forget" || other == "forget"
+					ok(t, repair(b))
+					if forgotten { // Repair may have restored what was forgotten
+						ok(t, forget(b))
+					}
+					compact(t, b)
+					got := readable(t, b)
+					for k := range was {
+						if !got[k] && one != "retain" && other != "retain" && !(forgotten && k == key) {
+							t.Fatalf("%s: %s was there after Repair, and is lost; files %q", when, k, slices.Sorted(maps.Keys(b.files)))
+						}
+					}
+					if stats, err := archive.NewReader(b).Stats(t.Context(), archive.Span{}); err != nil || stats.Rows != int64(len(got)) || forgotten && got[key] {
+						t.Fatalf("%s: %d lives are in %+v, %v", when, len(got), stats, err)
+					}
+				})
+			}
 		}
 	}
+}
+
+// twoAtOnce runs two programs on copies of base in all ways, and judges each.
+func twoAtOnce(t *testing.T, pair string, base *fakeBucket, first, second func(archive.Bucket) error, judge func(when string, b *fakeBucket, errs ...error)) {
+	runs := 0
+	for i, more := 0, true; more; i++ {
+		for j, moreOfOther := 0, true; moreOfOther; j++ {
+			b := base.clone()
+			s := begin(b, i, first)
+			more = <-s.stopped
+			o := begin(b, j, second)
+			moreOfOther = <-o.stopped
+			err := s.finish(more)
+			judge(fmt.Sprintf("%s, at %d and %d", pair, i, j), b, err, o.finish(moreOfOther))
+			runs++
+		}
+	}
+	t.Logf("%s: %d runs", pair, runs)
 }
 
 // judge says what is wrong with b after the two programs, which began with the keys 0 to 4.
