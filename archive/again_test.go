@@ -2,14 +2,19 @@ package archive_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"io"
 	"iter"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/slidingttl/slidingttl/archive"
@@ -172,6 +177,105 @@ func TestForgetHiddenKilled(t *testing.T) {
 			ok(t, err)
 			if a := r.Asked[0]; a.Records+a.Hidden == 0 {
 				t.Errorf("version %v, killed at change %d: %+v", version, calls, a)
+			}
+		}
+	}
+}
+
+// A merged file that takes longer to read than a Writer believes a checksum is not read again for each batch.
+func TestCheckSumSlow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newFake()
+		content := make([]byte, 7000)
+		b.files["merged"] = content
+		reads := 0
+		b.reading = func() {
+			reads++
+			time.Sleep(35 * time.Second) // the content, and its end
+		}
+		w := writer(t, b)
+		for range 60 {
+			ok(t, w.CheckSum(t.Context(), "merged", len(content), fmt.Sprintf("%x", sha256.Sum256(content))))
+			time.Sleep(time.Second)
+		}
+		if reads > 4 {
+			t.Errorf("%d reads", reads)
+		}
+		time.Sleep(time.Hour)
+		b.files["merged"] = content[1:]
+		if err := w.CheckSum(t.Context(), "merged", len(content), fmt.Sprintf("%x", sha256.Sum256(content))); !errors.Is(err, archive.ErrCorrupt) {
+			t.Errorf("an hour later: %v", err)
+		}
+	})
+}
+
+// gate is a bucket that calls a function with the name of a file before the file is there.
+type gate struct {
+	archive.Bucket
+	before func(name string)
+}
+
+func (g *gate) Create(ctx context.Context, dir string, write func(io.Writer) (string, error)) error {
+	return g.Bucket.Create(ctx, dir, func(w io.Writer) (string, error) {
+		name, err := write(w)
+		if g.before != nil && err == nil {
+			g.before(name)
+		}
+		return name, err
+	})
+}
+
+// While a Writer writes a batch, another process writes it too, a Compact merges that, and the merged file is
+// damaged. Write says so, whatever the Writer has come to know of the day meanwhile: it writes another batch of
+// the day at once, or batches of so many days that it forgets this one.
+func TestWriteWhileMerged(t *testing.T) {
+	damage := func(b *fakeBucket, cut ...archive.Batch) {
+		write(t, writer(t, b), cut...)
+		compact(t, b)
+		for name, content := range b.clone().files {
+			if strings.Contains(name, "day=2026-11-22/merged-") {
+				content = slices.Clone(content)
+				content[len(content)/4] ^= 1
+				_ = b.set(name, content, false)
+			}
+		}
+	}
+	for _, many := range []bool{false, true} {
+		b := newFake()
+		g := &gate{Bucket: b}
+		w, err := archive.NewWriter(g, &archive.WriterOptions{Now: func() time.Time { return noon.AddDate(0, 0, 7) }})
+		ok(t, err)
+		write(t, w, batch(0, 5, 0)) // it knows the day
+		cuts := []archive.Batch{batch(5, 10, 0)}
+		if many {
+			g.before = func(string) {
+				g.before = nil
+				damage(b, cuts...)
+				for day := range 520 {
+					write(t, w, batch(0, 1, -1-day))
+				}
+			}
+		} else {
+			cuts = append(cuts, batch(10, 15, 0))
+			both := make(chan struct{}, 2)
+			goOn := make(chan struct{})
+			g.before = func(string) { both <- struct{}{}; <-goOn }
+			go func() {
+				<-both
+				<-both
+				damage(b, cuts...)
+				close(goOn)
+			}()
+		}
+		errs := make([]error, len(cuts))
+		var wg sync.WaitGroup
+		for i, cut := range cuts {
+			wg.Go(func() { errs[i] = w.Write(t.Context(), cut) })
+		}
+		wg.Wait()
+		for i, err := range errs {
+			if !errors.Is(err, archive.ErrCorrupt) {
+				t.Errorf("many days %v, batch %d: %v", many, i, err)
 			}
 		}
 	}

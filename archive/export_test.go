@@ -1,6 +1,7 @@
 package archive
 
 import (
+	"context"
 	"encoding/json"
 	"testing"
 )
@@ -38,4 +39,9 @@ func ManifestOf(t *testing.T, files ...string) []byte {
 		t.Fatal(err)
 	}
 	return content
+}
+
+// CheckSum is Writer.checkSum of a merged file.
+func (w *Writer) CheckSum(ctx context.Context, name string, size int, sum string) error {
+	return w.checkSum(ctx, File{Name: name, Size: int64(size), SHA256: sum, Merged: true})
 }

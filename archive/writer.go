@@ -39,7 +39,7 @@ type Writer struct {
 	mu    sync.Mutex
 	known map[Day]known // guarded by mu
 
-	summed map[string]time.Time // guarded by mu; when the sum of a merged file was right
+	summed map[string]time.Time // guarded by mu; until when the sum of a merged file is believed to be right
 }
 
 // known is what the archive had when a Writer asked it for a day.
@@ -119,7 +119,7 @@ func (w *Writer) write(ctx context.Context, batch Batch, counts *tally) (err err
 // writeDay writes the records of a batch that died on day.
 func (w *Writer) writeDay(ctx context.Context, day Day, records []entry, counts *tally) error {
 	mark := markOf(records)
-	has, err := w.has(ctx, day, mark)
+	has, seen, err := w.has(ctx, day, mark)
 	if err != nil || has {
 		return err
 	}
@@ -152,29 +152,28 @@ func (w *Writer) writeDay(ctx context.Context, day Day, records []entry, counts 
 		return err
 	}
 	w.mu.Lock()
-	was, asked := w.known[day]
-	if asked && was.number == number {
+	if was, ok := w.known[day]; ok && was.number == number {
 		was.batches[mark] = true
 	} else {
 		delete(w.known, day)
 	}
 	w.mu.Unlock()
-	if asked && was.number != number { // another may have written the batch, and a merge of that counts
-		_, err = w.has(ctx, day, mark)
+	if seen != number { // another may have written the batch, and a merge of that counts
+		_, _, err = w.has(ctx, day, mark)
 	}
 	return err
 }
 
-// checkSum is checkSum that believes for a minute what it has said of a merged file: a source that reads its
-// stream again hands over a day's batches one after the other.
+// checkSum is checkSum that believes what it has said of a merged file, for a minute and ten times as long as the
+// reading took: a source that reads its stream again hands over a day's batches one after the other.
 func (w *Writer) checkSum(ctx context.Context, f File) error {
+	began := time.Now()
 	w.mu.Lock()
-	sound := f.Merged && time.Since(w.summed[f.Name]) < time.Minute
+	sound := f.Merged && began.Before(w.summed[f.Name])
 	w.mu.Unlock()
 	if sound {
 		return nil
 	}
-	began := time.Now()
 	err := checkSum(ctx, w.bucket, f)
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -182,28 +181,39 @@ func (w *Writer) checkSum(ctx context.Context, f File) error {
 		clear(w.summed)
 	}
 	if delete(w.summed, f.Name); err == nil && f.Merged {
-		w.summed[f.Name] = began
+		w.summed[f.Name] = time.Now().Add(time.Minute + 10*time.Since(began))
 	}
 	return err
 }
 
-// has reports whether the archive has a batch. It asks the bucket once for each day, and again for a
+// has reports whether the archive has a batch, and the number of the last manifest file then. It asks the bucket once
+// for each day, and again for a
 // batch that it has known there: the file may have been lost since, and a source deletes what is said
 // to be in the archive. If another process writes the same batch after that, the archive has two files
 // of it until Compact merges them.
-func (w *Writer) has(ctx context.Context, day Day, mark string) (bool, error) {
+func (w *Writer) has(ctx context.Context, day Day, mark string) (has bool, number int, err error) {
 	w.mu.Lock()
 	was, asked := w.known[day]
-	has := was.batches[mark]
+	has = was.batches[mark]
 	w.mu.Unlock()
 	if asked && !has {
-		return false, nil
+		return false, was.number, nil
 	}
 	m, err := w.catalog.manifest(ctx, day)
 	if err != nil {
-		return false, err
+		return false, 0, err
 	}
-	if err := syncDay(w.bucket, day); err != nil {
+	err = w.catalog.retry(ctx, m, func(ctx context.Context, m *Manifest) error {
+		has, err = w.ask(ctx, m, mark)
+		number = m.number
+		return err
+	})
+	return has, number, err
+}
+
+// ask is has by a manifest, which it keeps.
+func (w *Writer) ask(ctx context.Context, m *Manifest, mark string) (bool, error) {
+	if err := syncDay(w.bucket, m.Day); err != nil {
 		return false, err
 	}
 	var damaged error
@@ -211,8 +221,6 @@ func (w *Writer) has(ctx context.Context, day Day, mark string) (bool, error) {
 		if f.Merged && m.batches[mark] || !f.Merged && f.mark == mark { // no name says into which file it was merged
 			err := w.checkSum(ctx, f)
 			switch {
-			case gone(err): // it was merged meanwhile
-				return w.has(ctx, day, mark)
 			case err == nil && !f.Merged:
 				return true, nil
 			case err == nil:
@@ -239,12 +247,11 @@ func (w *Writer) has(ctx context.Context, day Day, mark string) (bool, error) {
 			batches[f.mark] = true
 		}
 	}
-	has = batches[mark]
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.known) >= keptDays {
 		clear(w.known)
 	}
-	w.known[day] = known{batches, m.number}
-	return has, nil
+	w.known[m.Day] = known{batches, m.number}
+	return batches[mark], nil
 }
