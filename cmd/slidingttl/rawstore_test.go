@@ -437,7 +437,8 @@ func (r *trial) fullDisk(op string, args []string, undo, place string) ran {
 		r.Skipf("a file system of 8 KB needs root: %v", err)
 	}
 	defer func() {
-		if err := syscall.Unmount(dir, 0); err != nil {
+		// A process that another test is starting may hold its files for a moment.
+		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
 			r.Error(err)
 		}
 	}()
