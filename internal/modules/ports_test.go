@@ -7,17 +7,20 @@ import (
 	"testing"
 )
 
+// morePorts are tried at night only: the root module has no file for one system alone.
+var morePorts []string
+
 // The root module compiles for the systems that its users run, its tests too; outside of the
-// gate for the one where alignment and the size of an int differ. Tests run on some of them by
-// .github/workflows/gate.yml.
+// gate for the one where alignment and the size of an int differ. .github/workflows/gate.yml
+// vets it on all of them too, and runs tests there.
 func TestCompilesElsewhere(t *testing.T) {
 	t.Parallel()
 	tree := readTestTree(t)
-	ports := []string{"linux/386", "linux/arm64", "darwin/arm64", "windows/amd64"}
-	if os.Getenv("CI") == "" {
-		ports = ports[:1]
+	ports := []string{"linux/386"}
+	if os.Getenv("CI") != "" {
+		ports = append(ports, "windows/amd64")
 	}
-	for _, port := range ports {
+	for _, port := range append(ports, morePorts...) {
 		t.Run(port, func(t *testing.T) {
 			goos, goarch, _ := strings.Cut(port, "/")
 			cmd := exec.CommandContext(t.Context(), "go", "vet", "./...")

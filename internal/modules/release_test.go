@@ -1,19 +1,48 @@
 package main
 
 import (
+	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 )
 
+var served struct {
+	once sync.Once
+	dir  string
+	*proxy
+	err error
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if err := os.RemoveAll(served.dir); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// serveTestTree serves the tree, once for all tests.
 func serveTestTree(t *testing.T) *proxy {
 	t.Helper()
-	p, err := readTestTree(t).serve(t.Context(), t.TempDir())
-	if err != nil {
-		t.Fatal(err)
+	s := &served
+	s.once.Do(func() {
+		var tree *tree
+		if s.dir, s.err = os.MkdirTemp("", "modules"); s.err != nil {
+			return
+		}
+		if tree, s.err = readTree(context.Background()); s.err == nil {
+			s.proxy, s.err = tree.serve(context.Background(), s.dir)
+		}
+	})
+	if s.err != nil {
+		t.Fatal(s.err)
 	}
-	return p
+	return s.proxy
 }
 
 // installed are the modules whose programs TestReleases installs. To link those that
