@@ -34,6 +34,7 @@ import (
 	"github.com/slidingttl/slidingttl/archive"
 	"github.com/slidingttl/slidingttl/examples/internal/backend"
 	"github.com/slidingttl/slidingttl/examples/internal/bucket"
+	"github.com/slidingttl/slidingttl/examples/internal/web"
 	"github.com/slidingttl/slidingttl/slidingttl"
 )
 
@@ -98,16 +99,9 @@ func run(ctx context.Context, c config) (err error) {
 	defer func() { err = errors.Join(err, events.Close(context.Background())) }()
 	events.costs = c.costs
 
-	server := &http.Server{Addr: c.addr, Handler: events.handler(), ReadHeaderTimeout: 10 * time.Second}
-	go func() {
-		<-ctx.Done()
-		_ = server.Shutdown(context.Background())
-	}()
+	server := &http.Server{Addr: c.addr, Handler: web.Within(5*time.Second, events.handler()), ReadHeaderTimeout: 10 * time.Second}
 	log.Printf("listening on http://%s, events in %s, the archive in %s", c.addr, s.about, c.archive)
-	if err := server.ListenAndServe(); err != http.ErrServerClosed {
-		return err
-	}
-	return nil
+	return web.Serve(ctx, server, server.ListenAndServe)
 }
 
 // newGrave archives the events that leave the store. now is the time; nil: the system's.

@@ -64,18 +64,8 @@ func run(ctx context.Context, addr string, choice backend.Choice) (err error) {
 		return err
 	}
 	server := &http.Server{Handler: web.Within(5*time.Second, handler(store)), ReadHeaderTimeout: 10 * time.Second}
-	down := make(chan struct{})
-	go func() {
-		defer close(down)
-		<-ctx.Done()
-		web.Shutdown(server)
-	}()
 	fmt.Printf("listening on http://%s, %s\n", l.Addr(), opened.About)
-	if err := server.Serve(l); err != http.ErrServerClosed {
-		return err
-	}
-	<-down
-	return nil
+	return web.Serve(ctx, server, func() error { return server.Serve(l) })
 }
 
 func handler(store *slidingttl.Store[Basket]) http.Handler {

@@ -66,20 +66,11 @@ func run(ctx context.Context, c config) (err error) {
 	}
 	defer func() { err = errors.Join(err, a.sessions.Close(context.Background())) }()
 
-	server := &http.Server{Addr: c.addr, Handler: a.handler(), ReadHeaderTimeout: 10 * time.Second}
-	go func() {
-		<-ctx.Done()
-		web.Shutdown(server)
-	}()
+	server := &http.Server{Addr: c.addr, Handler: web.Within(5*time.Second, a.handler()), ReadHeaderTimeout: 10 * time.Second}
+	scheme, listen := "http", server.ListenAndServe
 	if c.cert != "" {
-		log.Printf("listening on https://%s, sessions in %s", c.addr, b.About)
-		err = server.ListenAndServeTLS(c.cert, c.key)
-	} else {
-		log.Printf("listening on http://%s, sessions in %s", c.addr, b.About)
-		err = server.ListenAndServe()
+		scheme, listen = "https", func() error { return server.ListenAndServeTLS(c.cert, c.key) }
 	}
-	if err != http.ErrServerClosed {
-		return err
-	}
-	return nil
+	log.Printf("listening on %s://%s, sessions in %s", scheme, c.addr, b.About)
+	return web.Serve(ctx, server, listen)
 }

@@ -64,15 +64,8 @@ func run(ctx context.Context, addr string, choice backend.Choice) (err error) {
 	defer func() { err = errors.Join(err, touches.Close(context.Background())) }()
 
 	server := &http.Server{Addr: addr, Handler: web.Within(5*time.Second, routes(links, touches)), ReadHeaderTimeout: 10 * time.Second}
-	go func() {
-		<-ctx.Done()
-		web.Shutdown(server)
-	}()
 	log.Printf("listening on http://%s", addr)
-	if err := server.ListenAndServe(); err != http.ErrServerClosed {
-		return err
-	}
-	return nil
+	return web.Serve(ctx, server, server.ListenAndServe)
 }
 
 func routes(links *slidingttl.Store[string], touches *touch.Toucher) http.Handler {

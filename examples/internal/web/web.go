@@ -17,11 +17,21 @@ func Within(d time.Duration, h http.Handler) http.Handler {
 	})
 }
 
-// Shutdown gives the requests under way 10 s to end.
-func Shutdown(s *http.Server) {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+// Serve runs listen, which is a method of s that serves, until ctx ends. Then it gives the requests under way 10 s to
+// end. It returns when they have ended, and not when listen does, as their shutdown begins: only then may their
+// store be closed.
+func Serve(ctx context.Context, s *http.Server, listen func() error) error {
+	failed := make(chan error, 1)
+	go func() { failed <- listen() }()
+	select {
+	case err := <-failed:
+		return err
+	case <-ctx.Done():
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	if s.Shutdown(ctx) != nil {
-		_ = s.Close()
+		return s.Close()
 	}
+	return nil
 }
