@@ -11,7 +11,9 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -193,14 +195,23 @@ func TestStoreDoesNotAnswerCalls(t *testing.T) {
 	}
 }
 
-// deaf is a store that reads, and does not answer writes over a record whose key has this end.
+// deaf is a store that does not answer writes over some records, or reads of them either.
 type deaf struct {
 	driver.Driver[session.Record]
-	end string
+	silent func(key string) bool // nil: it answers all
+	reads  bool
+}
+
+func (d *deaf) Get(ctx context.Context, key string) (driver.Entry[session.Record], error) {
+	if d.reads && d.silent != nil && d.silent(key) {
+		<-ctx.Done()
+		return driver.Entry[session.Record]{}, ctx.Err()
+	}
+	return d.Driver.Get(ctx, key)
 }
 
 func (d *deaf) Replace(ctx context.Context, key string, v session.Record, m driver.Meta, l driver.Life, n driver.Instant) (driver.Version, error) {
-	if !strings.HasSuffix(key, d.end) {
+	if d.silent == nil || !d.silent(key) {
 		return d.Driver.Replace(ctx, key, v, m, l, n)
 	}
 	<-ctx.Done()
@@ -215,8 +226,12 @@ func onDeaf(t *testing.T, f func(t *testing.T, m *session.Manager[Data], d *deaf
 			t.Fatal(err)
 		}
 		defer memory.Close()
-		d := &deaf{memory, "none"}
-		m, err := session.New[Data](d, nil)
+		d := &deaf{Driver: memory}
+		m, err := session.New[Data](d, &session.Options{OnEnded: func(_ context.Context, s session.Info, _ session.Reason) {
+			if s.User == "panic" {
+				panic("a hook's")
+			}
+		}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -228,66 +243,123 @@ func onDeaf(t *testing.T, f func(t *testing.T, m *session.Manager[Data], d *deaf
 	})
 }
 
+func all(string) bool { return true }
+
 // TestManySessionsOfSilentStore: RevokeAll does not wait for each session of a store that does not answer.
 func TestManySessionsOfSilentStore(t *testing.T) {
 	onDeaf(t, func(t *testing.T, m *session.Manager[Data], d *deaf) {
-		d.end = ""
+		d.silent = all
 		begun := time.Now()
 		if err := m.RevokeAll(t.Context(), "ann"); err == nil || time.Since(begun) > 20*time.Second {
 			t.Errorf("after %v: %v", time.Since(begun), err)
 		}
-		d.end = "none"
+		d.silent = nil
 		if err := m.RevokeAll(t.Context(), "ann"); err != nil {
 			t.Error(err)
 		}
 	})
 }
 
-// TestOneSilentSession: RevokeAll ends all other sessions where one cannot be written, as by a lock on its row.
-func TestOneSilentSession(t *testing.T) {
+// TestSilentSessions: RevokeAll ends all sessions but those that cannot be read or written, such as one whose row is
+// locked, or those of a node that is down, also if its request has less time than a read that is silent takes.
+func TestSilentSessions(t *testing.T) {
+	for _, c := range []struct {
+		silent int
+		reads  bool
+		within time.Duration
+	}{{1, false, time.Hour}, {11, false, time.Hour}, {1, true, 5 * time.Second}, {11, true, 5 * time.Second}} {
+		onDeaf(t, func(t *testing.T, m *session.Manager[Data], d *deaf) {
+			list, err := m.List(t.Context(), "ann")
+			if err != nil {
+				t.Fatal(err)
+			}
+			d.reads, d.silent = c.reads, func(key string) bool {
+				return slices.ContainsFunc(list[:c.silent], func(s session.Info) bool { return strings.HasSuffix(key, s.ID) })
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), c.within)
+			defer cancel()
+			if err := m.RevokeAll(ctx, "ann"); err == nil {
+				t.Error("no error")
+			}
+			d.silent = nil
+			if left, err := m.List(t.Context(), "ann"); len(left) != c.silent || err != nil {
+				t.Errorf("%+v: %d sessions live on, %v", c, len(left), err)
+			}
+		})
+	}
+}
+
+// TestPanicInOnEnded: a hook's panic reaches the caller of RevokeAll, which has ended the sessions.
+func TestPanicInOnEnded(t *testing.T) {
 	onDeaf(t, func(t *testing.T, m *session.Manager[Data], d *deaf) {
-		list, err := m.List(t.Context(), "ann")
-		if err != nil {
-			t.Fatal(err)
+		for range 3 {
+			if err := m.Login(m.Load(t.Context(), ""), session.Login{User: "panic"}, nil); err != nil {
+				t.Fatal(err)
+			}
 		}
-		d.end = list[7].ID
-		if err := m.RevokeAll(t.Context(), "ann"); err == nil {
-			t.Error("no error")
-		}
-		if left, err := m.List(t.Context(), "ann"); len(left) != 1 || err != nil {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("no panic")
+				}
+			}()
+			_ = m.RevokeAll(t.Context(), "panic")
+		}()
+		synctest.Wait()
+		if left, err := m.List(t.Context(), "panic"); len(left) != 0 || err != nil {
 			t.Errorf("%d sessions live on, %v", len(left), err)
 		}
 	})
 }
 
-// TestSilentIndex: after a longer policy a user's index that cannot be written holds up one read in ten seconds.
+// TestSilentIndex: after a longer policy a user's index that cannot be written holds up one read in ten seconds, and
+// no other user's index.
 func TestSilentIndex(t *testing.T) {
 	onDeaf(t, func(t *testing.T, m *session.Manager[Data], d *deaf) {
 		token := begin(t, m)
+		other := m.Load(t.Context(), "")
+		if err := m.Login(other, session.Login{User: "bob"}, nil); err != nil {
+			t.Fatal(err)
+		}
+		bobs, _, err := m.Commit(other)
+		if err != nil {
+			t.Fatal(err)
+		}
 		longer, err := session.New[Data](d, &session.Options{OnError: func(context.Context, error) {}, Policy: slidingttl.Policy{IdleGrace: 30 * time.Minute, MaxLifetime: 24 * time.Hour, Slack: 3 * time.Minute}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer longer.Close(context.Background())
-		d.end = "" // no touch is due
-		begun := time.Now()
-		for range 5 {
-			if v, err := longer.Get(longer.Load(t.Context(), token)); err != nil || v.User != "ann" {
-				t.Error(v.User, err)
+		listed := func(token string, want time.Duration) {
+			t.Helper()
+			v, err := longer.Get(longer.Load(t.Context(), token))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if e, err := d.Driver.Get(t.Context(), "s:"+v.ID); err != nil || e.Value.Listed != want {
+				t.Errorf("the index outlasts %v of %s's session, %v; want %v", e.Value.Listed, v.User, err, want)
 			}
 		}
+		d.silent = all // no touch is due
+		begun := time.Now()
+		var reads sync.WaitGroup
+		for range 5 {
+			reads.Go(func() { listed(token, 12*time.Hour) })
+			time.Sleep(time.Second / 10)
+		}
+		reads.Wait()
+		listed(token, 12*time.Hour)
 		if took := time.Since(begun); took > 3*time.Second {
-			t.Errorf("five reads took %v", took)
+			t.Errorf("the reads took %v", took)
 		}
+		left, leave := context.WithCancel(t.Context())
+		leave()
+		_, _ = longer.Get(longer.Load(left, bobs))
+		d.silent = nil
+		listed(bobs, 24*time.Hour)
+		listed(token, 12*time.Hour)
 		time.Sleep(20 * time.Second)
-		d.end = "none"
-		v, err := longer.Get(longer.Load(t.Context(), token))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if e, err := d.Get(t.Context(), "s:"+v.ID); err != nil || e.Value.Listed != 24*time.Hour {
-			t.Errorf("the index outlasts %v of the session, %v", e.Value.Listed, err)
-		}
+		listed(token, 24*time.Hour)
 	})
 }
 

@@ -3,7 +3,6 @@ package session
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
@@ -84,15 +83,16 @@ func (q *request[T]) touch(ctx context.Context, now *current[T]) (*current[T], e
 		return now, nil
 	}
 	m := q.m
-	if rest := time.Since(time.UnixMilli(m.unlisted.Load())); rest >= listingRest && !m.policies.outlasted(&now.entry.Value) {
+	if r := &now.entry.Value; !m.policies.outlasted(r) && m.listings.begin(r.User) {
 		listed := *now
 		now = &listed
 		bounded, cancel := context.WithTimeout(ctx, listing)
-		if err := m.list(bounded, now); err != nil {
-			m.unlisted.Store(time.Now().UnixMilli())
-			m.survived(ctx, err)
-		}
+		err := m.list(bounded, now)
 		cancel()
+		if err == nil || ctx.Err() != nil {
+			m.listings.forget(r.User)
+		}
+		m.survived(ctx, err)
 	}
 	e, err := m.store.TouchEntry(ctx, now.key, now.entry)
 	if err != nil {
@@ -103,13 +103,6 @@ func (q *request[T]) touch(ctx context.Context, now *current[T]) (*current[T], e
 	}
 	return now, nil
 }
-
-// listing bounds how long a request that reads its session waits for the user's index. After a failure no request
-// does for listingRest.
-const (
-	listing     = 2 * time.Second
-	listingRest = 10 * time.Second
-)
 
 // slow reports whether the request took so long to ask for its session that the client
 // may have begun another one meanwhile.

@@ -25,7 +25,7 @@ type Manager[T any] struct {
 	policies           policies
 	cookies            cookies
 	refused, continued atomic.Int64 // when a failure was last logged that ended a request, or did not
-	unlisted           atomic.Int64 // when a user's index could last not be written before a read
+	listings           listings
 }
 
 // New returns a manager that keeps its records in d. opts may be nil; it is
@@ -37,7 +37,7 @@ type Manager[T any] struct {
 // An option that breaks its rule, and a T of which JSON would keep nothing, is a
 // *slidingttl.InvalidError that names it.
 func New[T any](d driver.Driver[Record], opts *Options) (*Manager[T], error) {
-	m := &Manager[T]{}
+	m := &Manager[T]{listings: newListings()}
 	if opts != nil {
 		m.opts = *opts
 	}

@@ -6,7 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"slices"
-	"sync"
+	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
@@ -73,39 +73,59 @@ func (m *Manager[T]) RevokeAll(ctx context.Context, user string, except ...strin
 }
 
 // atOnce is how many sessions end side by side.
-const atOnce = 8
+const atOnce = 64
 
 // buryAll ends the live sessions under keys, all that it can, and returns an error if there were
-// others. If the request's own session is among them, the client forgets its token, as by Destroy.
-func (m *Manager[T]) buryAll(ctx context.Context, keys []string, why Reason) error {
-	found, failed := m.stored.PeekMulti(ctx, keys)
-	q, _ := m.of(ctx) // nil: not from a request
-	left := make(chan string, len(found))
-	for key := range found {
+// others. Each is read and written by itself, so that one that does not answer holds up no other, and no
+// further one is begun once silence has passed. If the request's own session is among them, the client
+// forgets its token, as by Destroy.
+func (m *Manager[T]) buryAll(ctx context.Context, keys []string, why Reason) (failed error) {
+	type end struct {
+		key string
+		was *driver.Entry[Record] // nil: it had ended, or err says why it lives
+		err error
+	}
+	begun, left, ends := time.Now(), make(chan string, len(keys)), make(chan end, len(keys))
+	for _, key := range keys {
 		left <- key
 	}
 	close(left)
-	errs := make([]error, min(atOnce, len(found)))
-	var ends sync.WaitGroup
-	for i := range errs {
-		ends.Go(func() {
+	for range min(atOnce, len(keys)) {
+		go func() {
 			for key := range left {
-				e := found[key]
-				_, err := m.bury(ctx, key, &e, nil, why)
+				if time.Since(begun) >= silence {
+					ends <- end{key, nil, &Error{errSilent}}
+					continue
+				}
+				e, err := m.stored.Peek(ctx, key)
+				var was Record
+				if err == nil {
+					was, err = m.buried(ctx, key, &e, nil)
+				}
 				switch {
-				case err == ErrEnded:
-				case err != nil:
-					if errs[i] = err; errors.Is(err, errSilent) {
-						return // one that is silent stops only this one, and a store that is silent all
-					}
-				case q != nil && q.has(key):
-					q.drop(true)
+				case err == nil:
+					ends <- end{key, &driver.Entry[Record]{Value: was, Meta: e.Meta}, nil}
+				case err == ErrEnded, errors.Is(err, slidingttl.ErrNotFound):
+					ends <- end{key, nil, nil}
+				default:
+					ends <- end{key, nil, err}
 				}
 			}
-		})
+		}()
 	}
-	ends.Wait()
-	return cmp.Or(append(errs, failed)...)
+	q, _ := m.of(ctx) // nil: not from a request
+	for range keys {
+		is := <-ends
+		if is.err != nil {
+			failed = is.err
+		} else if is.was != nil {
+			m.endedHook(ctx, is.key, is.was, why)
+			if q != nil && q.has(is.key) {
+				q.drop(true)
+			}
+		}
+	}
+	return failed
 }
 
 // indexKeyOf is the key of user's index. It is a hash, because users' names may be longer
