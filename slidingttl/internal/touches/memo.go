@@ -25,6 +25,7 @@ type remembered struct {
 	meta     driver.Meta
 	landed   uint64      // clock after the touch that wrote meta; zero: meta was read
 	replaced driver.Meta // the record that this touch replaced; zero: unknown
+	valid    atomic.Bool // its key was not forgotten while it was stored
 }
 
 // gone says which answers about keys of one hash must not be remembered.
@@ -81,34 +82,41 @@ func (m *Memo) Read(key string, meta *driver.Meta, since uint64) {
 	} else {
 		key = strings.Clone(key) // it may be part of a long string
 	}
-	n := &remembered{key: key, meta: *meta}
-	if s.CompareAndSwap(r, n) && m.goneOf(h).after(since) {
-		s.CompareAndSwap(n, nil)
+	if n := (&remembered{key: key, meta: *meta}); s.CompareAndSwap(r, n) {
+		m.validate(s, n, h, since)
 	}
+}
+
+// validate makes r, which has just been stored in s, known, unless its key was forgotten after since.
+func (m *Memo) validate(s *atomic.Pointer[remembered], r *remembered, h, since uint64) {
+	if m.goneOf(h).after(since) {
+		s.CompareAndSwap(r, nil)
+		return
+	}
+	r.valid.Store(true) // if it is forgotten now, it is in s no more
 }
 
 // Wrote remembers the result of a write of the value that began at since.
 func (m *Memo) Wrote(key string, meta driver.Meta, since uint64) {
 	if m != nil {
-		m.put(remembered{key: key, meta: meta}, since)
+		m.put(&remembered{key: key, meta: meta}, since)
 	}
 }
 
 // Touched remembers that a touch, begun at since, wrote meta over replaced.
 func (m *Memo) Touched(key string, replaced, meta driver.Meta, since uint64) {
 	if m != nil {
-		m.put(remembered{key: key, meta: meta, landed: m.clock.Add(1), replaced: replaced}, since)
+		m.put(&remembered{key: key, meta: meta, landed: m.clock.Add(1), replaced: replaced}, since)
 	}
 }
 
 // put remembers r, unless its key was forgotten after since.
-func (m *Memo) put(r remembered, since uint64) {
+func (m *Memo) put(r *remembered, since uint64) {
 	h := m.hash(r.key)
 	s := m.slot(h, r.key)
 	r.key = strings.Clone(r.key)
-	if s.Store(&r); m.goneOf(h).after(since) {
-		s.CompareAndSwap(&r, nil)
-	}
+	s.Store(r)
+	m.validate(s, r, h, since)
 }
 
 // Forget forgets key and returns its Meta, or nil.
@@ -154,7 +162,7 @@ func (m *Memo) find(key string) *remembered {
 	if m == nil {
 		return nil
 	}
-	if r := m.slot(m.hash(key), key).Load(); r != nil && r.key == key {
+	if r := m.slot(m.hash(key), key).Load(); r != nil && r.key == key && r.valid.Load() {
 		return r
 	}
 	return nil

@@ -82,3 +82,29 @@ func TestMemoKeepsNoCallersString(t *testing.T) {
 		}
 	}
 }
+
+// What a key was before it was forgotten is not known after that, not even while a late answer is being
+// remembered.
+func TestMemoNeverKnowsWhatIsForgotten(t *testing.T) {
+	m := NewMemo(16)
+	is := meta(10)
+	for _, remember := range []func(since uint64){
+		func(since uint64) { m.Wrote("k", is, since) },
+		func(since uint64) { m.Read("k", &is, since) },
+	} {
+		for range 10_000 {
+			since := m.Clock()
+			m.Forget("k")
+			done := make(chan struct{})
+			go func() {
+				remember(since)
+				close(done)
+			}()
+			for !isClosed(done) {
+				if m.Known("k") != nil {
+					t.Fatal("it is known")
+				}
+			}
+		}
+	}
+}
