@@ -59,9 +59,10 @@ type Options[T any] struct {
 	// Touch, and a Strict store, wait to the end.
 	TouchWait time.Duration
 
-	// TouchTimeout bounds one touch, which has a context of its own. While the store refuses
-	// touches, the one that is tried gets a minute at most, so that a long timeout does not keep
-	// the others waiting after the store has recovered. Zero: 5 s.
+	// TouchTimeout bounds one touch, which has a context of its own. One that gets no answer holds
+	// back its key's next one for so long, so it must lie well below the idle grace. While the store
+	// fails touches, or as many run as may, one more is tried each eighth of it, but at most eight at a
+	// time, for a minute at most. Zero: 5 s.
 	TouchTimeout time.Duration
 
 	// Strict makes a read fail when its touch failed. By default the read returns its value,
@@ -83,14 +84,15 @@ type Options[T any] struct {
 
 	// Queue bounds the touches that wait, at most one per key: in Background mode, above
 	// the Budget, or because touches are late or fail. Set it to the number of keys in use
-	// at a time. When it is full, a read in Background mode waits for its touch; otherwise
-	// the touch whose record is farthest from death is shed. Zero: 65,536.
+	// at a time. When it is full, a read in Background mode without a Budget waits for its touch,
+	// unless touches are late or fail; otherwise the touch whose record is farthest from death is
+	// shed. Zero: 65,536.
 	Queue int
 
 	// Workers bounds how many touches from the queue run at once. Raise it if
 	// Stats.Saturated grows. Zero: 64, and one more for each of them that takes longer than
 	// TouchWait. Beyond 8 they begin only while fewer than 256 touches run, those that reads make
-	// themselves included.
+	// themselves included, or as TouchTimeout says.
 	Workers int
 
 	// Parallel bounds the touches of a GetMulti, and writes of an UpsertMulti, at once. Zero: 8.

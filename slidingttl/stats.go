@@ -53,7 +53,7 @@ type Stats struct {
 
 	// The state now.
 	Pending     int  // touches that wait
-	BreakerOpen bool // the store refuses touches: they wait, and one at a time is tried
+	BreakerOpen bool // the store fails touches: they wait, and few are tried, see Options.TouchTimeout
 	Late        bool // reads do not wait for their touches, which are late, or the breaker is open
 }
 

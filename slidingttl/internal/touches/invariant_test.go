@@ -30,8 +30,8 @@ func (t *Touches) check() error {
 	if t.halted {
 		return nil
 	}
-	if n := t.pressure.probe; n != nil && n.state != running {
-		return fmt.Errorf("the probe is in state %d", n.state)
+	if n := t.latest; n != nil && n.state != queued {
+		return fmt.Errorf("the latest is in state %d", n.state)
 	}
 	pending, ready, rests := 0, 0, 0
 	var inFlight limits
@@ -76,7 +76,7 @@ func (t *Touches) check() error {
 			}
 		}
 	}
-	if l := t.limits; inFlight.running != l.running || inFlight.reads != l.reads || inFlight.queued != l.queued || inFlight.late != l.late {
+	if l := t.limits; inFlight.running != l.running || inFlight.reads != l.reads || inFlight.queued != l.queued || inFlight.late != l.late || inFlight.tries != l.tries {
 		return fmt.Errorf("in flight are %+v, counted %+v", inFlight, l)
 	}
 	if pending != t.pending || ready != t.ready.Len() || rests != t.resting.Len() || ready+rests != t.farthest.Len() {

@@ -12,6 +12,7 @@ type limits struct {
 	late    int           // of these, late
 	retries int           // of those, that failed before
 	firsts  int           // that began since the last that had failed before
+	tries   int           // of those under way, that began by Touches.tryWait
 	most    int           // a touch from the queue begins while fewer than this run
 	full    time.Time     // since when touches wait only for a worker; zero: none do
 	wasFull time.Duration // how long they did before
@@ -33,14 +34,17 @@ func newLimits(workers int) limits {
 	return l
 }
 
-// free reports whether a touch from the queue may begin.
-func (l *limits) free() bool {
+// hasWorker reports whether there is a worker for a touch from the queue.
+func (l *limits) hasWorker() bool {
 	workers := l.workers
 	if l.elastic {
 		workers += l.late
 	}
-	return l.queued < workers && (l.running < l.most || l.queued < leastInFlight)
+	return l.queued < workers
 }
+
+// isFull reports whether so many touches run that one from the queue may begin only as a try.
+func (l *limits) isFull() bool { return l.running >= l.most && l.queued >= leastInFlight }
 
 // grow changes most by by. While touches are late, most grows only with those that land: if the
 // store hangs, connections must stay free for reads.
@@ -59,6 +63,9 @@ func (l *limits) add(n *touch, by int) {
 	l.running += by
 	if n.readTouch != nil {
 		l.reads += by
+	}
+	if n.try {
+		l.tries += by
 	}
 	if n.fails > 0 {
 		l.retries, l.firsts = l.retries+by, 0

@@ -5,7 +5,7 @@ import "time"
 // State is the state of a store's touches.
 type State struct {
 	Late       bool // touches take longer than Wait, so reads do not wait for them
-	Failing    bool // the store refuses touches: they wait, and one at a time is tried
+	Failing    bool // the store refuses touches: they wait, and few are tried
 	OverBudget bool // touches exceed the budget, because records would die otherwise
 }
 
@@ -18,8 +18,8 @@ type pressure struct {
 	back     int       // landings when the store last recovered
 	since    time.Time // when Failing began
 	trouble  time.Time // last late or failed touch
-	probe    *touch    // what tries the failing store
-	probed   time.Time // last try while Failing
+	tried    time.Time // when the last touch began by Touches.tryWait
+	another  bool      // the next touch in such a state is not the one nearest to death
 }
 
 const (
@@ -58,7 +58,7 @@ func (p *pressure) failed(landings int) {
 		return
 	}
 	if p.fails++; p.fails >= run && !p.Failing {
-		p.Failing, p.since, p.probed = true, p.trouble, p.trouble
+		p.Failing, p.since, p.tried, p.another = true, p.trouble, p.trouble, false
 	}
 }
 

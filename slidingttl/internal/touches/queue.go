@@ -2,6 +2,7 @@ package touches
 
 import (
 	"container/heap"
+	"math/rand/v2"
 	"time"
 )
 
@@ -15,9 +16,11 @@ const (
 	leastRest    = 50 * time.Millisecond // for a record that is about to die
 )
 
+// While the store fails, or as many touches run as may, tries show whether others can be made.
 const (
-	mostProbeWait = time.Second // from the start of one try of a failing store to the next
-	mostProbe     = time.Minute // how long one takes, even if Timeout is longer
+	mostTries   = 8           // at once
+	mostTryWait = time.Second // for the next one if none is under way
+	mostTry     = time.Minute // how long one takes, even if Timeout is longer
 )
 
 // enqueue puts the waiting touch n into the queue, as queued or resting. If the queue is full, it
@@ -47,7 +50,9 @@ func (t *Touches) enqueue(n *touch, s state) {
 func (t *Touches) unqueue(n *touch) {
 	switch n.state {
 	case queued:
-		t.ready.remove(n)
+		if t.ready.remove(n); t.latest == n {
+			t.latest = nil
+		}
 	case resting:
 		t.resting.remove(n)
 	default:
@@ -94,11 +99,21 @@ func (t *Touches) dispatch() {
 	hurry := t.inHurry()
 	t.limits.note(false)
 	for !t.halted {
+		full := t.limits.isFull()
+		trouble := full || t.pressure.any()
 		n, rest := t.ready.first(), time.Duration(0)
-		if r := t.resting.first(); r != nil {
+		if n != nil && trouble && t.pressure.another {
+			n = t.another()
+		} else if r := t.resting.first(); r != nil {
 			left := r.wakes - t.restClock()
+			woken := n != nil && left <= 0 && !t.pressure.Failing
 			blameless := r.landings < t.pressure.back // it failed before the store recovered
-			if n == nil || left <= 0 && !t.pressure.Failing && t.limits.mayRetry() && (t.limits.firsts >= retryShare-1 || blameless && r.dies() < n.dies()) {
+			if woken && blameless && r.dies() >= n.dies() {
+				t.unqueue(r) // so that it holds back none that is nearer to death
+				t.enqueue(r, queued)
+				continue
+			}
+			if n == nil || woken && t.limits.mayRetry() && (blameless || t.limits.firsts >= retryShare-1) {
 				n, rest = r, left
 			}
 		}
@@ -106,25 +121,21 @@ func (t *Touches) dispatch() {
 			return
 		}
 		wait := time.Duration(0)
-		switch free := t.limits.free(); {
+		switch {
 		case t.pressure.Failing && hurry:
 			if t.limits.running > 0 {
 				return // wait for the store only as long as one touch takes
 			}
 		case t.pressure.Failing:
-			if t.pressure.probe != nil {
-				return
-			}
-			if wait = min(t.Timeout/8, mostProbeWait) - time.Since(t.pressure.probed); wait <= 0 {
-				if t.pressure.probed = time.Now(); n.of.running == nil {
-					t.pressure.probe = n
-				}
-			}
+			wait = t.tryWait()
 		case rest > 0:
 			wait = rest
-		case !free:
+		case !t.limits.hasWorker():
 			t.limits.note(true)
 			return
+		case full:
+			wait = t.tryWait()
+			t.limits.note(wait > 0)
 		case !hurry:
 			wait = t.budgetWait(n)
 		}
@@ -133,10 +144,34 @@ func (t *Touches) dispatch() {
 			return
 		}
 		n.readFirst = n.readFirst || time.Since(n.came) >= readAfter
-		if t.unqueue(n); n.of.running == nil {
-			t.start(n)
+		if t.unqueue(n); n.of.running != nil {
+			continue
 		}
+		if n.try = full || t.pressure.Failing; n.try {
+			t.pressure.tried = time.Now()
+		}
+		t.pressure.another = trouble && !t.pressure.another
+		t.start(n)
 	}
+}
+
+// tryWait is the time until the next try may begin. Tries end after a time, so that their distance
+// bounds their number, and those of a driver that ignores that time do not prevent others.
+func (t *Touches) tryWait() time.Duration {
+	every := min(t.Timeout, mostTry) / mostTries
+	if t.limits.tries == 0 {
+		every = min(every, mostTryWait)
+	}
+	return every - time.Since(t.pressure.tried)
+}
+
+// another returns the queued touch with the last access, or any. In trouble every other turn is such a
+// one's: all that are near death may be of a shard that hangs.
+func (t *Touches) another() *touch {
+	if t.latest != nil {
+		return t.latest
+	}
+	return t.ready.all[rand.IntN(t.ready.Len())].of
 }
 
 // wakeIn calls dispatch in d.

@@ -30,6 +30,7 @@ type touch struct {
 	readFirst bool                                       // Was may be stale: read again before the touch
 	waited    bool                                       // it has been in the queue
 	most      time.Duration                              // how long it may run
+	try       bool                                       // it began by Touches.tryWait
 	probe     bool                                       // it tests a failing store for Close or Flush
 	late      bool                                       // it has run longer than reads wait
 }
@@ -102,6 +103,9 @@ func (t *Touches) join(ctx context.Context, a *Access, late <-chan struct{}, urg
 			t.enqueue(n, queued)
 		}
 	}
+	if n.state == queued {
+		t.latest = n
+	}
 	if !queue {
 		t.unqueue(n)
 		waits = urgent || busy == nil || !busy.late
@@ -119,8 +123,8 @@ func (t *Touches) start(n *touch) {
 	t.leave(n)
 	n.state, n.of.running = running, n
 	n.landings, n.probe = t.pressure.landings, t.pressure.Failing && t.inHurry()
-	if n.most = t.Timeout; t.pressure.Failing {
-		n.most = min(n.most, mostProbe)
+	if n.most = t.Timeout; n.try || t.pressure.Failing {
+		n.most = min(n.most, mostTry)
 	}
 	t.limits.add(n, 1)
 	go t.run(n)
@@ -192,7 +196,7 @@ func (t *Touches) landed(n *touch, o Outcome) {
 		t.limits.grow(-1)
 		t.pressure.failed(n.landings)
 	} else if !o.tried {
-		t.pressure.probed = time.Time{} // it says nothing about the store
+		t.pressure.tried = time.Time{} // it says nothing about the store
 	} else if !t.Strict {
 		if t.pressure.landed(n.late) {
 			t.wakeAll()
@@ -259,9 +263,6 @@ func (t *Touches) end(n *touch, o Outcome) {
 	}
 	if !t.halted && n.of.running == nil && len(n.of.pending) == 0 {
 		delete(t.keys, n.Key)
-	}
-	if n == t.pressure.probe {
-		t.pressure.probe = nil
 	}
 	n.state, n.outcome = ended, o
 	close(n.done)

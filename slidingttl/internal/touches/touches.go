@@ -94,6 +94,7 @@ type Touches struct {
 	ready    turns         // the queued touches, the one nearest to death first
 	resting  turns         // the resting ones, the one that wakes next first
 	farthest turns         // both, the one farthest from death first
+	latest   *touch        // the queued touch with the last access; nil: it has left the queue
 	skipped  time.Duration // by how much restClock was moved ahead, to end all rests
 	limits   limits
 	pressure pressure

@@ -181,18 +181,23 @@ func TestFlushEndsRests(t *testing.T) {
 	})
 }
 
-// A failing store is tried by one touch at a time. Whatever Timeout is, a store that refuses is tried
-// again within a second, and one that hangs within a minute.
+// A failing store that refuses touches is tried by one at a time, again within a second. One that hangs is
+// tried by eight, and by another within eight seconds. So it is whatever Timeout is, and though a touch
+// never returns.
 func TestProbes(t *testing.T) {
 	for _, timeout := range []time.Duration{time.Second, 5 * time.Second, time.Minute, time.Hour, math.MaxInt64} {
 		t.Run(timeout.String(), bubble(func(t *testing.T) {
 			f := newFixture(Config{Timeout: timeout, Background: true})
-			var hangs, works atomic.Bool
+			var hangs, works, deaf atomic.Bool
+			stuck := make(chan struct{})
 			var under, most, sent atomic.Int64
 			f.Write = func(ctx context.Context, _ string, was driver.Meta, _ driver.Life, _ driver.Instant) (driver.Version, error) {
 				sent.Add(1)
 				most.Store(max(most.Load(), under.Add(1)))
 				defer under.Add(-1)
+				if deaf.CompareAndSwap(true, false) {
+					<-stuck
+				}
 				if hangs.Load() {
 					<-ctx.Done()
 				}
@@ -222,15 +227,21 @@ func TestProbes(t *testing.T) {
 				t.Errorf("a store that refuses was tried %d times in 20.5 s, by %d at once", n, most)
 			}
 			hangs.Store(true)
-			if n, most := during(3 * time.Minute); n < 3 || most > 1 {
+			if n, most := during(3 * time.Minute); n < 23 || most > mostTries+1 {
 				t.Errorf("a store that hangs was tried %d times in 3 min, by %d at once", n, most)
 			}
 			hangs.Store(false)
+			deaf.Store(true)
+			during(8 * time.Second)
+			if deaf.Load() {
+				t.Error("none was tried for 8 s")
+			}
 			works.Store(true)
-			during(time.Minute + time.Second)
+			during(8 * time.Second)
 			if state, _, _ := f.Now(); state.Failing {
 				t.Error("the breaker is open")
 			}
+			close(stuck)
 			if err := f.Flush(t.Context()); err != nil {
 				t.Error(err)
 			}
@@ -459,10 +470,10 @@ func TestLimits(t *testing.T) {
 		t.Errorf("after slowStart %d may run", l.most)
 	}
 	l.running, l.queued = l.most, leastInFlight
-	if l.free() {
+	if !l.isFull() {
 		t.Error("more run than may")
 	}
-	if l.running--; !l.free() {
+	if l.running--; l.isFull() {
 		t.Error("fewer run than may")
 	}
 	synctest.Test(t, func(t *testing.T) {
