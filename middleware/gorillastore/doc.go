@@ -35,7 +35,8 @@
 // decides. Without it the later Save returns a [*ConflictError] and writes nothing, even where both
 // wrote the same value, because that may have been a counter. It does so too where the values of a user's session
 // would together name another user. A Save that logs in has no conflicts: its own
-// values win, so that a form that was submitted twice logs in once.
+// values win, so that a form that was submitted twice logs in once, and what another request has saved in the former
+// user's session since this one read it is not taken along.
 //
 // What a value points to counts as part of the value: Save compares what gob makes of it.
 //

@@ -17,15 +17,18 @@ import (
 // values are those of a session.
 type values = map[any]any
 
-// ConflictError says that two requests have changed the same value of a session.
+// ConflictError says that two requests have changed a session in ways that do not go together.
 //
-// Options.Merge is nil then. It matches slidingttl.ErrConflict.
+// It matches slidingttl.ErrConflict.
 type ConflictError struct {
-	Key any // of Values; nil: together the values name another user
+	Key any // of the value that both changed, where Options.Merge is nil; nil: together the values name another user
 }
 
 // Error implements error. The text has no key: a program may have made it of a user's data.
 func (e *ConflictError) Error() string {
+	if e.Key == nil {
+		return "gorillastore: another request has changed the session, and together the values name another user"
+	}
 	return "gorillastore: another request has changed the same value of the session"
 }
 

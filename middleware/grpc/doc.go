@@ -46,6 +46,8 @@
 //   - Canceled and DeadlineExceeded for the errors of its context
 //   - Internal for session.ErrHeaderSent, session.ErrNoMiddleware and a
 //     *session.DataError
+//   - Unknown for a *session.Error that matches slidingttl.ErrAmbiguous: the write may have landed, and
+//     clients make a call again that was Unavailable
 //   - Unavailable for any other *session.Error, which says that the store failed
 //
 // without details. Interceptors outside of these see the error itself by errors.Is and

@@ -44,6 +44,8 @@ func withStatus(err error) error {
 		return &failure{err, codes.NotFound, "no such session"}
 	case ours && errors.Is(err, slidingttl.ErrInvalid):
 		return &failure{err, codes.InvalidArgument, "invalid session data"}
+	case ours && errors.Is(err, slidingttl.ErrAmbiguous): // clients make a call again that was Unavailable
+		return &failure{err, codes.Unknown, "the session may have been written"}
 	case ours:
 		return &failure{err, codes.Unavailable, "the session cannot be read or written"}
 	case errors.Is(err, context.Canceled):

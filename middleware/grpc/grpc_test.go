@@ -478,6 +478,12 @@ func TestErrorsOfTheStore(t *testing.T) {
 			t.Errorf("%v: %v, want Unavailable", cause, got.code)
 		}
 	}
+	s.unary = func(context.Context) (string, error) {
+		return "", &session.Error{Err: &slidingttl.Error{Op: "update", Err: slidingttl.ErrAmbiguous}}
+	}
+	if got := s.overGRPC("do", ""); got.code != codes.Unknown {
+		t.Errorf("a write that may have landed: %v, want Unknown: a client that makes the call again may write twice", got.code)
+	}
 }
 
 // TestStreamAfterItsUser: an anonymous session in place of the user's, which was revoked, is no reason

@@ -56,7 +56,8 @@
 // as scs requires. It includes those in Options.Former. Destroy and Commit work in its
 // function, on this Store. The store's keys are hashes of the tokens, so Token returns the key there,
 // or the sealed token of a session that has not moved: neither opens a session. A session that cannot be read, and so
-// opens to nobody, is left out, and Options.Records.Logger is told. Leave HashTokenInStore off: with it, on any
+// opens to nobody, is left out, and Options.Records.Logger is told. One whose values scs does not decode ends Iterate, as
+// on any store of scs. Leave HashTokenInStore off: with it, on any
 // store of scs, the token in Iterate is hashed again, and Destroy there ends nothing.
 package scsstore
 
