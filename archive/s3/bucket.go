@@ -104,7 +104,7 @@ func (b *Bucket) put(ctx context.Context, name string, body io.ReadSeeker, creat
 func (b *Bucket) ReadAt(ctx context.Context, name string, p []byte, off int64) (int, error) {
 	if b.cache != nil {
 		read := b.whole
-		if plain, _ := split(name); path.Ext(plain) == ".parquet" { // data files never change, so they may be cached
+		if plain, _ := split(name); path.Ext(plain) == ".parquet" || strings.HasPrefix(path.Base(plain), "_merged-") { // data files never change
 			read = func(ctx context.Context, name string) ([]byte, error) { return b.cache.get(ctx, name, b.whole) }
 		}
 		content, err := read(ctx, name)
@@ -141,9 +141,14 @@ var errSealed = &driver.InvalidError{Field: "Options.Materials", Value: "nil", R
 
 // whole reads and decrypts a file.
 func (b *Bucket) whole(ctx context.Context, name string) ([]byte, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // the encryption client closes no body of an object that it cannot decrypt
 	out, err := b.objects.GetObject(ctx, b.get(name))
+	if err != nil && ctx.Err() == nil && strings.Contains(err.Error(), noEnvelope) {
+		return nil, fmt.Errorf("%s: %w: %v", name, errPlain, err) // not fs.ErrNotExist, which may be in err: the file is there
+	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, storeError(err)) // a file that is not encrypted has no key, and is not damaged
+		return nil, fmt.Errorf("%s: %w", name, storeError(err))
 	}
 	content, err := io.ReadAll(out.Body)
 	if err != nil && (errors.Is(err, errDamaged) || strings.Contains(err.Error(), sumMismatch)) { // a key that cannot be unwrapped fails in GetObject
@@ -151,6 +156,13 @@ func (b *Bucket) whole(ctx context.Context, name string) ([]byte, error) {
 	}
 	return content, errors.Join(err, out.Body.Close())
 }
+
+// noEnvelope is in the encryption client's error for an object that has no key in its metadata: it then asks for
+// another object, KEY.instruction, by the process's own configuration.
+const noEnvelope = "failed to load objectMetadata"
+
+// errPlain is the error for files that the encryption client did not write, or that have lost their metadata.
+var errPlain = errors.New("it is not encrypted, or its metadata are lost")
 
 // sumMismatch is in the SDK's error for bytes that do not have the checksum which the service keeps of them. Its
 // type is internal (service/internal/checksum).

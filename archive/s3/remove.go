@@ -18,7 +18,8 @@ import (
 
 // Rename implements archive.Bucket by a copy within S3, then Remove. It takes files of up to 5 GiB.
 func (b *Bucket) Rename(ctx context.Context, from, to string) error {
-	in := &awss3.CopyObjectInput{Bucket: &b.name, Key: b.key(to), StorageClass: b.class(to), CopySource: aws.String(b.name + "/" + url.PathEscape(*b.key(from)))}
+	source := strings.ReplaceAll(url.QueryEscape(*b.key(from)), "+", "%20") // S3 reads + as a space: PathEscape leaves it
+	in := &awss3.CopyObjectInput{Bucket: &b.name, Key: b.key(to), StorageClass: b.class(to), CopySource: aws.String(b.name + "/" + source)}
 	if b.opts.SSEKMSKey != "" {
 		in.ServerSideEncryption = types.ServerSideEncryptionAwsKms
 		in.SSEKMSKeyId = &b.opts.SSEKMSKey

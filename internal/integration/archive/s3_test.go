@@ -17,6 +17,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/aws/amazon-s3-encryption-client-go/v3/materials"
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -451,5 +452,116 @@ func TestChecksumOfService(t *testing.T) {
 	var corrupt *archive.CorruptError
 	if _, err := archive.NewReader(bucketOf(t, c, name, options)).Verify(t.Context(), nil); !errors.As(err, &corrupt) || corrupt.File != damaged {
 		t.Errorf("Verify: %v", err)
+	}
+}
+
+// A plain object in an encrypted archive is an error that names it, also behind a delete marker, and never passes for
+// one that is gone: Write and Forget end, and say so. The SDK's default configuration reaches the service, as in
+// production: there the encryption client looks for KEY.instruction.
+func TestPlainInEncrypted(t *testing.T) {
+	for _, hidden := range []bool{false, true} {
+		c, name := fake(t)
+		t.Setenv("AWS_ENDPOINT_URL", *c.Options().BaseEndpoint)
+		t.Setenv("AWS_REGION", "us-east-1")
+		t.Setenv("AWS_ACCESS_KEY_ID", "id")
+		t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
+		t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
+		if hidden {
+			versions := &types.VersioningConfiguration{Status: types.BucketVersioningStatusEnabled}
+			if _, err := c.PutBucketVersioning(t.Context(), &awss3.PutBucketVersioningInput{Bucket: &name, VersioningConfiguration: versions}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		plain := bucketOf(t, c, name, nil)
+		fill(t, plain)
+		b := bucketOf(t, c, name, encrypting(t, &keyService{first: make(chan keyRequest, 1)}))
+		named := func(what string, err error) {
+			if err == nil || errors.Is(err, fs.ErrNotExist) || errors.Is(err, archive.ErrCorrupt) || !strings.Contains(err.Error(), ".parquet") || !strings.Contains(err.Error(), "it is not encrypted") {
+				t.Errorf("hidden %v, %s: %v", hidden, what, err)
+			}
+		}
+		if hidden {
+			for i := range plain.List(t.Context(), "day=") {
+				if _, err := c.DeleteObject(t.Context(), &awss3.DeleteObjectInput{Bucket: &name, Key: &i.Name}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		} else {
+			w, err := archive.NewWriter(b, &archive.WriterOptions{Now: func() time.Time { return noon.AddDate(0, 0, 7) }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			named("Write", w.Write(t.Context(), batch(0, 1, 2)))
+			_, err = archive.Compact(t.Context(), b, nil)
+			named("Compact", err)
+		}
+		_, err := archive.Forget(t.Context(), b, archive.Selection{Keys: []string{dead(1, 0).Key}}, nil)
+		named("Forget", err)
+	}
+}
+
+// A prefix has any characters: merged files get their names.
+func TestPrefix(t *testing.T) {
+	c, name := fake(t)
+	b := bucketOf(t, c, name, &s3.Options{Prefix: "eu+us/a b%20c/dead/"})
+	fill(t, b)
+	if _, err := archive.Compact(t.Context(), b, nil); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for i := range b.List(t.Context(), "day=") {
+		if strings.Contains(i.Name, "/_merged-") {
+			t.Errorf("it has no name of its own: %s", i.Name)
+		}
+		n++
+	}
+	if n == 0 {
+		t.Error("there are no files")
+	}
+}
+
+// gets counts the downloads of data files.
+type gets struct {
+	http.RoundTripper
+	n atomic.Int64
+}
+
+func (g *gets) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method == http.MethodGet && strings.Contains(r.URL.Path, "merged-") {
+		g.n.Add(1)
+	}
+	return g.RoundTripper.RoundTrip(r)
+}
+
+// A merged file that a killed Compact left under its first name is downloaded once, as others are, where the
+// archive is encrypted.
+func TestEncryptedWorkName(t *testing.T) {
+	c, name := fake(t)
+	options := encrypting(t, &keyService{first: make(chan keyRequest, 1)})
+	o := c.Options()
+	transport := &http.Transport{DisableKeepAlives: true}
+	g := &gets{RoundTripper: transport}
+	o.HTTPClient = &http.Client{Transport: g}
+	b := bucketOf(t, awss3.New(o), name, options)
+	fill(t, b)
+	if _, err := archive.Compact(t.Context(), b, nil); err != nil {
+		t.Fatal(err)
+	}
+	files := 0
+	for i := range b.List(t.Context(), "day=") {
+		if strings.Contains(i.Name, "/merged-") {
+			files++
+			if err := b.Rename(t.Context(), i.Name, strings.TrimSuffix(strings.Replace(i.Name, "/merged", "/_merged", 1), ".parquet")); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	b = bucketOf(t, awss3.New(o), name, options)
+	g.n.Store(0)
+	if _, err := archive.NewReader(b).Verify(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	if n := g.n.Load(); files == 0 || n != int64(files) {
+		t.Errorf("%d files are downloaded %d times", files, n)
 	}
 }
