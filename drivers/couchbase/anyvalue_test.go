@@ -67,8 +67,8 @@ func anyTarget[T any](t *testing.T, f *fixture, name string, o couchbase.Options
 		Open: func() (driver.Driver[T], error) { return couchbase.New[T](f.c, &o) },
 		Image: func(v T) (image T, err error) {
 			body, flags, err := code.Encode(v)
-			if err != nil {
-				return image, err
+			if err != nil || o.Transcoder == nil && !json.Valid(body) {
+				return v, err // what is no JSON must be refused
 			}
 			var fields map[string]json.RawMessage
 			if !xattr && json.Unmarshal(body, &fields) == nil && fields != nil {
@@ -143,9 +143,17 @@ func TestAnyValue(t *testing.T) {
 func TestAnyType(t *testing.T) {
 	f := open(t)
 	as := func(v any) any { return v }
+	spoiled := func(v any) any { // some raw JSON is none
+		if raw, ok := v.(json.RawMessage); ok && len(raw)%2 == 0 {
+			return raw[min(1, len(raw)):]
+		}
+		return v
+	}
 	legacy := gocb.NewLegacyTranscoder()
 	anyvalue.Run(t, anyValues/4,
 		anyTarget(t, f, "legacy", couchbase.Options{Transcoder: legacy}, as, reflect.TypeFor[map[string]any](), reflect.TypeFor[string](), reflect.TypeFor[[]byte](), reflect.TypeFor[[]string]()),
+		anyTarget(t, f, "raw", couchbase.Options{}, spoiled, reflect.TypeFor[map[string]any](), reflect.TypeFor[json.RawMessage]()),
+		anyTarget(t, f, "raw in body", couchbase.Options{CreatedIn: couchbase.Body}, spoiled, reflect.TypeFor[map[string]any](), reflect.TypeFor[json.RawMessage]()),
 		anyTarget(t, f, "legacy, retained", couchbase.Options{Transcoder: legacy, Retain: time.Hour}, as, reflect.TypeFor[map[string]any](), reflect.TypeFor[string](), reflect.TypeFor[[]byte]()),
 	)
 }

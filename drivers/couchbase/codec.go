@@ -38,7 +38,19 @@ func (c codec) encode(v any) (document, error) {
 	if len(body) == 0 {
 		return document{}, &driver.InvalidError{Field: "value", Value: "0 bytes", Rule: "must encode to at least one byte"}
 	}
+	if !c.flags && storedRaw(v) && !json.Valid(body) {
+		return document{}, &driver.InvalidError{Field: "value", Value: fmt.Sprintf("%d bytes", len(body)), Rule: "must be JSON"}
+	}
 	return document{body, flags}, nil
+}
+
+// storedRaw reports whether gocb's JSON transcoder may store v without a look at it.
+func storedRaw(v any) bool {
+	switch v.(type) {
+	case json.RawMessage, *json.RawMessage, *any:
+		return true
+	}
+	return false
 }
 
 func (c codec) decode(doc document, into any) error {

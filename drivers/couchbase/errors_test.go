@@ -2,6 +2,7 @@ package couchbase_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -327,6 +328,23 @@ func TestInvalidDocument(t *testing.T) {
 		}
 		if err != nil && strings.Contains(err.Error(), "yesterday") {
 			t.Errorf("%s: the error quotes the document: %v", c.name, err)
+		}
+	}
+}
+
+// gocb's JSON transcoder stores a json.RawMessage as it is. One that no read could decode is refused.
+func TestInvalidRawMessage(t *testing.T) {
+	f := open(t)
+	d := newDriver[any](t, f, nil)
+	life := driver.Life{CreatedAt: driver.Floor(start), ExpiresAt: driver.Floor(start).Add(time.Hour)}
+	for _, text := range []string{`{bad`, `{} {}`, ` `} {
+		raw := json.RawMessage(text)
+		var boxed any = raw
+		for _, v := range []any{raw, &raw, &boxed} {
+			var invalid *driver.InvalidError
+			if _, err := d.Insert(t.Context(), "k", v, life, life.CreatedAt); !errors.As(err, &invalid) || invalid.Field != "value" {
+				t.Errorf("Insert of a %T of %q: %v; want an InvalidError for the value", v, raw, err)
+			}
 		}
 	}
 }
