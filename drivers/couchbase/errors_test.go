@@ -358,16 +358,31 @@ func TestInvalidOptions(t *testing.T) {
 		"CreatedPath  ":   {CreatedPath: "an_xattr_too_long.created_at"},
 		"CreatedPath   ":  {CreatedPath: "scalar"},
 		"CreatedPath    ": {CreatedIn: couchbase.Body, CreatedPath: "meta.created_at"},
+		"CreatedPath 1":   {CreatedPath: "app.born[0]"},
+		"CreatedPath 2":   {CreatedPath: "app.ttl..born"},
+		"CreatedPath 3":   {CreatedPath: "app.`born"},
+		"CreatedPath 4":   {CreatedPath: "app[0].born"},
+		"CreatedPath 5":   {CreatedPath: "app.flags", Transcoder: gocb.NewRawBinaryTranscoder()},
+		"CreatedPath 6":   {CreatedPath: "app.flags.born", Transcoder: gocb.NewRawBinaryTranscoder()},
 		"Transcoder":      {CreatedIn: couchbase.Body, Transcoder: gocb.NewRawBinaryTranscoder()},
 		"Timeout":         {Timeout: -1},
 		"Timeout ":        {Timeout: time.Second, Durability: gocb.DurabilityLevelMajority},
 		"Durability":      {Durability: 200},
 	} {
-		field = "Options." + strings.TrimSpace(field)
+		field = "Options." + strings.TrimRight(field, " 123456")
 		var invalid *driver.InvalidError
 		if _, err := couchbase.New[profile](f.c, &opts); !errors.As(err, &invalid) || invalid.Field != field {
 			t.Errorf("%+v: %v; want an InvalidError for %s", opts, err, field)
 		}
+	}
+	for _, sound := range []couchbase.Options{
+		{CreatedPath: "app.flags"},
+		{CreatedPath: "app.flags", Transcoder: gocb.NewJSONTranscoder()},
+		{CreatedPath: "app.flags_born", Transcoder: gocb.NewRawBinaryTranscoder()},
+		{CreatedPath: "flags.born", Transcoder: gocb.NewRawBinaryTranscoder()},
+	} {
+		_, err := couchbase.New[profile](f.c, &sound)
+		ok(t, "New with "+sound.CreatedPath, err)
 	}
 	var invalid *driver.InvalidError
 	if _, err := couchbase.New[profile](nil, nil); !errors.As(err, &invalid) || invalid.Field != "collection" {

@@ -3,6 +3,7 @@ package couchbase
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,7 +35,8 @@ type Options struct {
 	// as an xattr, "created_at" in the body. A body field is at the top level and
 	// is written as RFC 3339 in UTC, with milliseconds; any ISO 8601 date and time
 	// is read, one without an offset as UTC. An xattr is a number of milliseconds
-	// since the Unix epoch, in a field of it: "app.born", not "born".
+	// since the Unix epoch, in a field of it: "app.born", not "born". With a Transcoder that does
+	// not write JSON "app.flags" is taken.
 	CreatedPath string
 
 	// Transcoder encodes and decodes values. Nil: gocb's JSON transcoder. With one that does not
@@ -104,15 +106,17 @@ func (o Options) validate() (Options, error) {
 	switch {
 	case o.CreatedIn == Body && strings.ContainsAny(o.CreatedPath, ".[]`\"\\"):
 		return invalid("CreatedPath", path, "must be the name of a top-level field, without . [ ] ` \" or \\")
-	case o.CreatedIn == Body && o.Transcoder != nil:
-		if _, ok := o.Transcoder.(*gocb.JSONTranscoder); !ok {
-			return invalid("Transcoder", fmt.Sprintf("%T", o.Transcoder), "must be nil or gocb's JSONTranscoder with CreatedIn: Body, which edits the JSON")
-		}
+	case o.CreatedIn == Body && newCodec(o.Transcoder).flags:
+		return invalid("Transcoder", fmt.Sprintf("%T", o.Transcoder), "must be nil or gocb's JSONTranscoder with CreatedIn: Body, which edits the JSON")
 	case o.CreatedIn == Xattr && (root == "" || len(root) > maxXattrKey || field == ""):
 		return invalid("CreatedPath", path, fmt.Sprintf("must be an xattr key of 1 to %d bytes, a dot and a field", maxXattrKey))
 	case o.CreatedIn == Xattr && (root[0] == '_' || root[0] == '$'):
 		// A system xattr outlives its document, as part of the tombstone.
 		return invalid("CreatedPath", path, "must not begin with _ or $, the marks of system and virtual xattrs")
+	case o.CreatedIn == Xattr && (strings.ContainsAny(o.CreatedPath, "[]`\"\\") || slices.Contains(strings.Split(field, "."), "")):
+		return invalid("CreatedPath", path, "must have the names of fields between its dots, without [ ] ` \" or \\")
+	case o.CreatedIn == Xattr && newCodec(o.Transcoder).flags && strings.HasPrefix(field+".", flagsField+"."):
+		return invalid("CreatedPath", path, "must not be in "+root+"."+flagsField+", where the flags of the Transcoder's documents are")
 	}
 	switch {
 	case o.Retain < 0:
