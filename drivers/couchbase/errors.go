@@ -77,7 +77,7 @@ func tooLarge(err error, size int) error {
 	if !errors.Is(err, gocb.ErrValueTooLarge) {
 		return err
 	}
-	return &driver.InvalidError{Field: "value", Value: fmt.Sprintf("%d bytes", size), Rule: "must be at most as large as the server allows, 20 MiB", Err: err}
+	return &driver.InvalidError{Field: "value", Value: fmt.Sprintf("%d bytes", size), Rule: "must be at most 20 MiB together with the document's xattrs, as the server allows", Err: err}
 }
 
 // moved reports whether a write failed because the document existed, did not exist, or had another

@@ -349,6 +349,18 @@ func TestInvalidRawMessage(t *testing.T) {
 	}
 }
 
+// The server counts the xattrs too, so a value below 20 MiB may be too large.
+func TestTooLarge(t *testing.T) {
+	f := open(t)
+	d := newDriver[[]byte](t, f, &couchbase.Options{Transcoder: gocb.NewRawBinaryTranscoder()})
+	life := driver.Life{CreatedAt: driver.Floor(start), ExpiresAt: driver.Floor(start).Add(time.Hour)}
+	_, err := d.Insert(t.Context(), "k", make([]byte, 20<<20-1), life, life.CreatedAt)
+	var invalid *driver.InvalidError
+	if !errors.As(err, &invalid) || invalid.Field != "value" || !strings.Contains(invalid.Rule, "xattrs") {
+		t.Errorf("%v; want an InvalidError that tells of the xattrs", err)
+	}
+}
+
 func TestInvalidOptions(t *testing.T) {
 	f := open(t)
 	for field, opts := range map[string]couchbase.Options{
