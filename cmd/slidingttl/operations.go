@@ -88,7 +88,7 @@ func (a *app) adopt() *cobra.Command {
 			}
 			if only != "" {
 				var err error
-				if write.keys, err = a.keysIn("--only", only); err != nil {
+				if write.keys, err = a.storeKeysIn("--only", only); err != nil {
 					return err
 				}
 				if len(write.keys) == 0 {

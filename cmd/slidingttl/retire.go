@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -30,7 +31,7 @@ Records of middleware/session and its indexes are left alone unless --kinds name
 		Example: `  slidingttl retire "redis://cache1?prefix=link:" --keys stolen.txt --apply`,
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			if list != "" {
-				if write.keys, err = a.keysIn("--keys", list); err != nil {
+				if write.keys, err = a.storeKeysIn("--keys", list); err != nil {
 					return err
 				}
 			}
@@ -58,8 +59,32 @@ Records of middleware/session and its indexes are left alone unless --kinds name
 	return c
 }
 
-// keysIn returns the keys in the file at path, or the standard input.
+// keysIn returns the keys of an archive in the file at path, or the standard input.
 func (a *app) keysIn(flag, path string) ([]string, error) {
+	content, err := a.contentOf(flag, path)
+	if err != nil {
+		return nil, err
+	}
+	return archive.ReadKeys(bytes.NewReader(content))
+}
+
+// storeKeysIn is keysIn for keys of a store: there, base64: is part of the key.
+func (a *app) storeKeysIn(flag, path string) ([]string, error) {
+	content, err := a.contentOf(flag, path)
+	if err != nil {
+		return nil, err
+	}
+	var lines []string
+	for line := range strings.Lines(strings.TrimPrefix(string(content), "\ufeff")) {
+		if key := strings.TrimRight(line, "\r\n"); strings.HasPrefix(key, "base64:") {
+			line = strconv.Quote(key) + "\n"
+		}
+		lines = append(lines, line)
+	}
+	return archive.ReadKeys(strings.NewReader(strings.Join(lines, "")))
+}
+
+func (a *app) contentOf(flag, path string) ([]byte, error) {
 	content, err := os.ReadFile(path)
 	if path == "-" {
 		content, err = io.ReadAll(a.in)
@@ -67,7 +92,7 @@ func (a *app) keysIn(flag, path string) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", errUsage, flag, err)
 	}
-	return archive.ReadKeys(bytes.NewReader(content))
+	return content, nil
 }
 
 // keyOf returns the key that an argument stands for: itself, or what an archive writes as base64:.

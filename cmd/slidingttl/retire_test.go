@@ -93,3 +93,25 @@ func TestRetireOnRedis(t *testing.T) {
 	out, _ = command(t, 0, "retire", uri, "s:"+strings.Repeat("a", 24), "--apply", "--kinds", "session")
 	contains(t, out, "retired 1")
 }
+
+// A key of a store that begins with base64: is that key, in a list as in an argument.
+func TestRetireBase64(t *testing.T) {
+	for _, listed := range []bool{false, true} {
+		db, uri := sessionsIn(t, 5)
+		key := "base64:AAAA"
+		execute(t, db, fmt.Sprintf(`UPDATE sessions SET id = '%s' WHERE id = 'user:001'`, key))
+		args := []string{"retire", uri, key, "--apply"}
+		if listed {
+			list := filepath.Join(t.TempDir(), "stolen.txt")
+			if err := os.WriteFile(list, []byte("\ufeff"+key+"\r\nuser:002\r\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			args = []string{"retire", uri, "--keys", list, "--apply"}
+		}
+		out, _ := command(t, 0, args...)
+		var alive int
+		if err := db.QueryRow("SELECT count(*) FROM sessions WHERE id = ? AND (expires_at IS NULL OR expires_at > ?)", key, time.Now().UnixMilli()).Scan(&alive); err != nil || alive != 0 {
+			t.Errorf("listed %v: it is alive, %v: %s", listed, err, out)
+		}
+	}
+}
