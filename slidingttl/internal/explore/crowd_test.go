@@ -27,6 +27,7 @@ type crowd struct {
 	lasts    time.Duration
 	takes    time.Duration // a touch
 	rare     int           // keys read once, at the start
+	together bool          // by one GetMulti; later reads of them hang or fail like their touches
 	failing  int           // of them, how many touches fail for ever
 	once     int           // how many fail once
 	hang     int           // how many touches never end before their timeout
@@ -70,13 +71,13 @@ var crowds = map[string]crowd{
 		readers: 20, keys: 20, think: 10 * time.Millisecond, lasts: 20 * time.Second, takes: 5 * time.Millisecond, rare: 100, hang: 100, closes: time.Second,
 	},
 	"a shard hangs": {
-		readers: 10, keys: 20, think: 3 * time.Second, lasts: 40 * time.Minute, takes: time.Millisecond, rare: 1000, hang: 1000, closes: time.Second,
+		readers: 10, keys: 20, think: 3 * time.Second, lasts: 40 * time.Minute, takes: time.Millisecond, rare: 1000, hang: 1000, together: true, closes: time.Second,
 	},
 	"a shard refuses": {
-		readers: 10, keys: 20, think: 3 * time.Second, lasts: 15 * time.Minute, takes: time.Millisecond, rare: 2000, failing: 2000,
+		readers: 10, keys: 20, think: 3 * time.Second, lasts: 15 * time.Minute, takes: time.Millisecond, rare: 2000, failing: 2000, together: true,
 	},
 	"a shard hangs, and touches have an hour": {
-		readers: 10, keys: 20, think: 3 * time.Second, lasts: 40 * time.Minute, takes: time.Millisecond, rare: 1000, hang: 1000, closes: time.Second,
+		readers: 10, keys: 20, think: 3 * time.Second, lasts: 40 * time.Minute, takes: time.Millisecond, rare: 50, hang: 50, together: true, closes: time.Second,
 		options: slidingttl.Options[int]{TouchTimeout: time.Hour},
 	},
 	"all touches hang for a moment": {
@@ -129,12 +130,23 @@ func (m *mass) second() int { return int(time.Since(m.began) / time.Second) }
 
 // answer answers c, of which touches take a while, and may fail or hang.
 func (m *mass) answer(c *fakestore.Call[int]) {
-	if c.Op != fakestore.Touch {
-		m.Do(c)
-		return
-	}
 	k := c.Key
 	m.mu.Lock()
+	if c.Op != fakestore.Touch {
+		fails, hangs := m.fails[k] > 0, m.hangs[k]
+		m.mu.Unlock()
+		switch {
+		case !m.together || time.Since(m.began) < time.Second:
+			m.Do(c)
+		case hangs:
+			c.Err = driver.Sleep(c.Ctx, time.Hour)
+		case fails:
+			c.Err = errDown
+		default:
+			m.Do(c)
+		}
+		return
+	}
 	m.running++
 	m.most = max(m.most, m.running)
 	m.bySecond[m.second()]++
@@ -253,6 +265,10 @@ func (c crowd) run(t *testing.T) []string {
 				_ = driver.Sleep(ctx, c.think)
 			}
 		})
+	}
+	if c.together {
+		batch, rare = rare, nil // whose caller does not leave
+		group.Go(func() { _, _ = s.GetMulti(ctx, batch) })
 	}
 	for _, k := range append(rare, burst...) {
 		group.Go(func() { get(k) })

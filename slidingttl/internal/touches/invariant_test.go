@@ -30,9 +30,6 @@ func (t *Touches) check() error {
 	if t.halted {
 		return nil
 	}
-	if n := t.latest; n != nil && n.state != queued {
-		return fmt.Errorf("the latest is in state %d", n.state)
-	}
 	pending, ready, rests := 0, 0, 0
 	var inFlight limits
 	in := func(h *turns, n *touch) bool {
@@ -79,7 +76,7 @@ func (t *Touches) check() error {
 	if l := t.limits; inFlight.running != l.running || inFlight.reads != l.reads || inFlight.queued != l.queued || inFlight.late != l.late || inFlight.tries != l.tries {
 		return fmt.Errorf("in flight are %+v, counted %+v", inFlight, l)
 	}
-	if pending != t.pending || ready != t.ready.Len() || rests != t.resting.Len() || ready+rests != t.farthest.Len() {
+	if pending != t.pending || ready != t.ready.Len() || rests != t.resting.Len() || ready+rests != t.farthest.Len() || ready != t.recent.Len() {
 		return fmt.Errorf("%d pending, %d ready, %d resting; counted %d, %d, %d of %d",
 			pending, ready, rests, t.pending, t.ready.Len(), t.resting.Len(), t.farthest.Len())
 	}

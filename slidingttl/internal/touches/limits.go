@@ -43,8 +43,9 @@ func (l *limits) hasWorker() bool {
 	return l.queued < workers
 }
 
-// isFull reports whether so many touches run that one from the queue may begin only as a try.
-func (l *limits) isFull() bool { return l.running >= l.most && l.queued >= leastInFlight }
+// isFull reports whether so many touches run, besides tries, that one from the queue may begin only as
+// a try.
+func (l *limits) isFull() bool { return l.running-l.tries >= l.most && l.queued >= leastInFlight }
 
 // grow changes most by by. While touches are late, most grows only with those that land: if the
 // store hangs, connections must stay free for reads.

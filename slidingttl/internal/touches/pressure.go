@@ -19,7 +19,7 @@ type pressure struct {
 	since    time.Time // when Failing began
 	trouble  time.Time // last late or failed touch
 	tried    time.Time // when the last touch began by Touches.tryWait
-	another  bool      // the next touch in such a state is not the one nearest to death
+	another  bool      // the last such touch was not the one nearest to death
 }
 
 const (
@@ -58,7 +58,7 @@ func (p *pressure) failed(landings int) {
 		return
 	}
 	if p.fails++; p.fails >= run && !p.Failing {
-		p.Failing, p.since, p.tried, p.another = true, p.trouble, p.trouble, false
+		p.Failing, p.since, p.tried, p.another = true, p.trouble, p.trouble, true
 	}
 }
 

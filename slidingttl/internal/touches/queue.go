@@ -40,6 +40,7 @@ func (t *Touches) enqueue(n *touch, s state) {
 	t.farthest.push(n, -int64(n.dies()))
 	if s == queued {
 		t.ready.push(n, int64(n.dies()))
+		n.recent = t.recent.PushFront(n)
 	} else {
 		t.resting.push(n, int64(n.wakes))
 	}
@@ -50,9 +51,8 @@ func (t *Touches) enqueue(n *touch, s state) {
 func (t *Touches) unqueue(n *touch) {
 	switch n.state {
 	case queued:
-		if t.ready.remove(n); t.latest == n {
-			t.latest = nil
-		}
+		t.ready.remove(n)
+		t.recent.Remove(n.recent)
 	case resting:
 		t.resting.remove(n)
 	default:
@@ -100,19 +100,14 @@ func (t *Touches) dispatch() {
 	t.limits.note(false)
 	for !t.halted {
 		full := t.limits.isFull()
-		trouble := full || t.pressure.any()
+		try := full || t.pressure.Failing
 		n, rest := t.ready.first(), time.Duration(0)
-		if n != nil && trouble && t.pressure.another {
-			n = t.another()
+		if n != nil && (try || t.pressure.Late) && t.pressure.another != try {
+			n = t.another(try)
 		} else if r := t.resting.first(); r != nil {
 			left := r.wakes - t.restClock()
 			woken := n != nil && left <= 0 && !t.pressure.Failing
 			blameless := r.landings < t.pressure.back // it failed before the store recovered
-			if woken && blameless && r.dies() >= n.dies() {
-				t.unqueue(r) // so that it holds back none that is nearer to death
-				t.enqueue(r, queued)
-				continue
-			}
 			if n == nil || woken && t.limits.mayRetry() && (blameless || t.limits.firsts >= retryShare-1) {
 				n, rest = r, left
 			}
@@ -147,10 +142,9 @@ func (t *Touches) dispatch() {
 		if t.unqueue(n); n.of.running != nil {
 			continue
 		}
-		if n.try = full || t.pressure.Failing; n.try {
-			t.pressure.tried = time.Now()
+		if n.try = try; try {
+			t.pressure.tried, t.pressure.another = time.Now(), !t.pressure.another
 		}
-		t.pressure.another = trouble && !t.pressure.another
 		t.start(n)
 	}
 }
@@ -165,13 +159,13 @@ func (t *Touches) tryWait() time.Duration {
 	return every - time.Since(t.pressure.tried)
 }
 
-// another returns the queued touch with the last access, or any. In trouble every other turn is such a
-// one's: all that are near death may be of a shard that hangs.
-func (t *Touches) another() *touch {
-	if t.latest != nil {
-		return t.latest
+// another returns the queued touch with the last access, or for some tries any. Every other try is such a
+// one, and what begins after it has landed: all that are near death may be of a shard that hangs.
+func (t *Touches) another(try bool) *touch {
+	if try && rand.IntN(4) == 0 {
+		return t.ready.all[rand.IntN(t.ready.Len())].of
 	}
-	return t.ready.all[rand.IntN(t.ready.Len())].of
+	return t.recent.Front().Value.(*touch)
 }
 
 // wakeIn calls dispatch in d.

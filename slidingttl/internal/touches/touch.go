@@ -2,6 +2,7 @@ package touches
 
 import (
 	"cmp"
+	"container/list"
 	"context"
 	"errors"
 	"slices"
@@ -26,6 +27,7 @@ type touch struct {
 	fails     int                                        // failures in a row
 	wakes     time.Duration                              // end of its rest, by Touches.restClock
 	places    [2]int                                     // indexes in the heaps
+	recent    *list.Element                              // its place in Touches.recent
 	landings  int                                        // pressure.landings when it began
 	readFirst bool                                       // Was may be stale: read again before the touch
 	waited    bool                                       // it has been in the queue
@@ -92,6 +94,9 @@ func (t *Touches) join(ctx context.Context, a *Access, late <-chan struct{}, urg
 		t.count(ctx, a, Outcome{result: Shared}, time.Time{})
 		n.merge(*a)
 		t.reorder(n)
+		if n.state == queued {
+			t.recent.MoveToFront(n.recent)
+		}
 		queue = queue || !urgent && n.fails > 0
 	} else {
 		n = t.add(a)
@@ -102,9 +107,6 @@ func (t *Touches) join(ctx context.Context, a *Access, late <-chan struct{}, urg
 		if queue {
 			t.enqueue(n, queued)
 		}
-	}
-	if n.state == queued {
-		t.latest = n
 	}
 	if !queue {
 		t.unqueue(n)
@@ -193,7 +195,9 @@ func (t *Touches) landed(n *touch, o Outcome) {
 		}
 	}
 	if o.failed() && !t.Strict {
-		t.limits.grow(-1)
+		if !n.try {
+			t.limits.grow(-1)
+		}
 		t.pressure.failed(n.landings)
 	} else if !o.tried {
 		t.pressure.tried = time.Time{} // it says nothing about the store

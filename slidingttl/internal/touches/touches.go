@@ -18,6 +18,7 @@
 package touches
 
 import (
+	"container/list"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -94,7 +95,7 @@ type Touches struct {
 	ready    turns         // the queued touches, the one nearest to death first
 	resting  turns         // the resting ones, the one that wakes next first
 	farthest turns         // both, the one farthest from death first
-	latest   *touch        // the queued touch with the last access; nil: it has left the queue
+	recent   list.List     // the queued touches, the one with the last access first
 	skipped  time.Duration // by how much restClock was moved ahead, to end all rests
 	limits   limits
 	pressure pressure
