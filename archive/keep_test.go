@@ -540,3 +540,31 @@ func TestCompactBesideDamaged(t *testing.T) {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
+
+// Where each file is locked from its creation on, one Compact gives all merged files their own names, and says nothing
+// of the locks. A Rename is a copy there that cannot remove the former name.
+func TestCompactUnderLocks(t *testing.T) {
+	archive.Shorten(t, 2, 1) // several merged files
+	b := newFake()
+	for i := range 6 {
+		write(t, writer(t, b), batch(i*2, i*2+2, 0))
+	}
+	if _, err := archive.Compact(t.Context(), &keepsAll{b}, nil); err != nil {
+		t.Error(err)
+	}
+	if _, err := archive.NewReader(b).View(t.Context(), "duckdb", "/a", "", archive.Span{}); err != nil {
+		t.Error(err)
+	}
+}
+
+// keepsAll is a bucket in which each file is locked from its creation on.
+type keepsAll struct{ *fakeBucket }
+
+func (*keepsAll) Remove(_ context.Context, name string) error {
+	return &archive.LockedError{Files: 1, File: name}
+}
+
+func (k *keepsAll) Rename(ctx context.Context, from, to string) error {
+	_ = k.set(to, k.clone().files[from], false)
+	return k.Remove(ctx, from)
+}
