@@ -2,6 +2,7 @@ package cosmos
 
 import (
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -28,6 +29,14 @@ var configurations = map[string]Options{
 		CreatedAt:    "born", ExpiresAt: "dies", Version: "v",
 		MaxSkew: 2 * time.Hour,
 		Retain:  90 * time.Minute,
+	},
+	"encoded": {
+		PartitionKey: []KeyProperty{{Path: "/owner", Of: Fixed("acme")}},
+		ID:           func(key string) string { return hex.EncodeToString([]byte(key)) },
+		KeyOf: func(id string, _ []string) (string, bool) {
+			key, err := hex.DecodeString(id)
+			return string(key), err == nil
+		},
 	},
 }
 
@@ -128,7 +137,10 @@ func near(o *azcosmos.ClientOptions) {
 // backend returns the Backend for the container of d. container is another client of it.
 func backend(account *cosmostest.Account, container *azcosmos.ContainerClient, d *Driver[drivertest.Value]) *drivertest.Backend {
 	most := maxID
-	if d.opts.ID != nil {
+	switch {
+	case d.opts.KeyOf != nil:
+		most /= 2
+	case d.opts.ID != nil:
 		most -= len("session:")
 	}
 	return &drivertest.Backend{
@@ -136,7 +148,10 @@ func backend(account *cosmostest.Account, container *azcosmos.ContainerClient, d
 		Now:    account.Now,
 		Wait:   account.Advance,
 		MaxKey: most,
-		Takes:  func(key string) bool { return checkID(key) == nil },
+		Takes: func(key string) bool {
+			_, err := d.identity(key)
+			return err == nil
+		},
 		Plant: func(ctx context.Context, key string, v drivertest.Value, life driver.Life) error {
 			return plant(ctx, account, container, d, key, v, life)
 		},

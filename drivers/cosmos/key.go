@@ -34,6 +34,8 @@ func Fixed(value string) func(key string) string {
 
 // Prefix is a KeyProperty.Of or an Options.ID that puts prefix before the record's key:
 // "session:".
+//
+//go:noinline
 func Prefix(prefix string) func(key string) string {
 	return func(key string) string { return prefix + key }
 }
@@ -54,33 +56,41 @@ type identity struct {
 	partition [maxLevels]string
 }
 
+// place computes the identity of a record's item, and does not check it.
+func (d *Driver[T]) place(key string) identity {
+	k := identity{id: key}
+	if d.opts.ID != nil {
+		k.id = d.opts.ID(key)
+	}
+	for i, p := range d.opts.PartitionKey {
+		switch {
+		case p.Path == idPath:
+			k.partition[i] = k.id
+		case p.Of != nil:
+			k.partition[i] = p.Of(key)
+		default:
+			k.partition[i] = key
+		}
+	}
+	return k
+}
+
 // identity computes the identity of a record's item.
 func (d *Driver[T]) identity(key string) (identity, error) {
 	if key == "" {
 		return identity{}, driver.CheckKey(key, 0)
 	}
-	k := identity{id: key}
-	if d.opts.ID != nil {
-		k.id = d.opts.ID(key)
-	}
+	k := d.place(key)
 	if err := checkID(k.id); err != nil {
 		return k, err
 	}
-	for i, p := range d.opts.PartitionKey {
-		value := key
-		switch {
-		case p.Path == idPath:
-			value = k.id
-		case p.Of != nil:
-			value = p.Of(key)
-		}
+	for _, value := range k.partition[:len(d.opts.PartitionKey)] {
 		if !utf8.ValidString(value) {
 			return k, invalidKey("not UTF-8", "must be valid UTF-8")
 		}
 		if len(value) > maxPartitionKey {
 			return k, driver.CheckKey(value, maxPartitionKey)
 		}
-		k.partition[i] = value
 	}
 	return k, nil
 }

@@ -23,6 +23,12 @@ type Options struct {
 	// which then must have no character that an id cannot have.
 	ID func(key string) string
 
+	// KeyOf returns the record's key for an item's id and the properties of its partition key, in
+	// their order, and false for an item that is no record. It is the inverse of ID and
+	// KeyProperty.Of, pure and safe for concurrent use. Scans need it unless the id or one of these
+	// properties is the key itself or has a Prefix. Nil: the key is read from that one.
+	KeyOf func(id string, partition []string) (key string, ok bool)
+
 	// CreatedAt, ExpiresAt and Version name the properties that the driver writes
 	// beside ttl. Version must be one that no other program uses. Empty: "created_at",
 	// "expires_at" and "slidingttl_version".

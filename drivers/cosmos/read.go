@@ -92,7 +92,6 @@ func (d *Driver[T]) fetch(ctx context.Context, k identity) ([]byte, error) {
 
 // readForWrite reads the item that a write of k found.
 func (d *Driver[T]) readForWrite(ctx context.Context, k identity) (stored, error) {
-	d.stats.count(&d.stats.Looks)
 	body, err := d.fetch(ctx, k)
 	if err != nil {
 		return stored{}, err

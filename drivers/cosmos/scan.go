@@ -23,47 +23,28 @@ type mark struct {
 const firsts = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 // Segments implements driver.Scanner, with up to 62 ranges of ids and without a request. A
-// range begins with a digit or letter after the prefix. Options.ID must be nil or a Prefix,
-// so that a scan finds an id's key.
+// range begins with a digit or letter after the prefix of Options.ID, if that is one. Options.KeyOf
+// must be set where it is required.
 func (d *Driver[T]) Segments(_ context.Context, n int) ([]driver.Cursor, error) {
 	if err := driver.CheckScan("segments", n); err != nil {
 		return nil, err
 	}
-	const probe = "1234567890"
-	if k, err := d.identity(probe); err == nil {
-		if key, ok, _ := d.recordKey(k); !ok || key != probe {
-			return nil, &driver.InvalidError{Field: "Options.ID", Value: "a function", Rule: "must be nil or a Prefix, for a scan to find keys again"}
-		}
+	if err := d.opts.checkKeyOf(); err != nil {
+		return nil, err
 	}
+	prefix, _ := prefixOf(d.opts.ID)
 	n = min(n, len(firsts))
 	cursors := make([]driver.Cursor, n)
 	from := ""
 	for i := range cursors {
 		to := ""
 		if i < n-1 {
-			to = d.prefix() + string(firsts[(i+1)*len(firsts)/n])
+			to = prefix + string(firsts[(i+1)*len(firsts)/n])
 		}
 		cursors[i] = driver.EncodeCursor(mark{From: from, To: to})
 		from = to
 	}
 	return cursors, nil
-}
-
-// prefix returns the common prefix of all ids.
-func (d *Driver[T]) prefix() string {
-	if d.opts.ID == nil {
-		return ""
-	}
-	const probe = "0"
-	return strings.TrimSuffix(d.opts.ID(probe), probe)
-}
-
-// recordKey returns the key whose identity is k. If the driver refuses that key, it also returns
-// the reason.
-func (d *Driver[T]) recordKey(k identity) (key string, ok bool, refused error) {
-	key, ok = strings.CutPrefix(k.id, d.prefix())
-	again, err := d.identity(key)
-	return key, ok && (err != nil || again == k), err
 }
 
 // Scan implements driver.Scanner, with one page of a query for keys and lives over all partitions.
@@ -75,6 +56,9 @@ func (d *Driver[T]) Scan(ctx context.Context, from driver.Cursor, limit int) (dr
 	}
 	var at mark
 	if err := driver.DecodeCursor(from, &at); err != nil {
+		return driver.Page{}, err
+	}
+	if err := d.opts.checkKeyOf(); err != nil {
 		return driver.Page{}, err
 	}
 	query, parameters := d.query(at)

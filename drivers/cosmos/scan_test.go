@@ -60,7 +60,4 @@ func TestScan(t *testing.T) {
 		_, err := f.Scan(t.Context(), bad, 1)
 		wantInvalid(t, "a cursor of another driver", err, "cursor")
 	}
-	opaque := open[session](t, &Options{ID: func(key string) string { return fmt.Sprintf("%x", key) }})
-	_, err := opaque.Segments(t.Context(), 1)
-	wantInvalid(t, "ids that are no prefix", err, "Options.ID")
 }

@@ -11,7 +11,6 @@ type Stats struct {
 
 	Refused uint64 // writes that a condition refused, or an item in the way
 	Again   uint64 // refused writes that were sent again, because the item was the planned one in another form
-	Looks   uint64 // reads for a write, to find the item that refused it or its _etag
 }
 
 type tally struct {
