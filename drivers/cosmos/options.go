@@ -40,7 +40,7 @@ type Options struct {
 	Retain time.Duration
 
 	// Codec encodes values, to JSON objects, and decodes them. Nil: encoding/json. Cosmos DB keeps numbers as
-	// float64, so a value with one that such a number cannot hold is a
+	// float64, so a value with one that comes back as another decimal is a
 	// *driver.InvalidError: encode it as a string.
 	Codec driver.Codec
 

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"reflect"
 	"slices"
 	"strconv"
@@ -63,7 +62,7 @@ func (d *Driver[T]) encode(k identity, v T, version driver.Version, l driver.Lif
 		return nil, invalid("must encode to a JSON object, as a struct or a map does", nil)
 	}
 	if !exact(value) {
-		return nil, invalid("must have only numbers that a float64 holds exactly, as Cosmos DB stores no others: encode such a number as a string", nil)
+		return nil, invalid("must have only numbers that a float64 gives back as the same decimal, as Cosmos DB stores no others: encode such a number as a string", nil)
 	}
 	if err := d.checkNested(k, value); err != nil {
 		return nil, err
@@ -116,15 +115,18 @@ func (d *Driver[T]) checkNested(k identity, value gjson.Result) error {
 	return nil
 }
 
-// exact reports whether Cosmos DB returns all numbers in v unchanged.
+// exact reports whether Cosmos DB returns all numbers in v as the same decimals. A float64 comes back
+// in its shortest form.
 func exact(v gjson.Result) bool {
 	switch {
 	case v.Type == gjson.Number:
-		const sure = 15 // decimal digits that a float64 always holds exactly
-		if strings.ContainsAny(v.Raw, ".eE") {
-			return !math.IsInf(v.Num, 0)
+		const sure = 15 // decimal digits that a float64 always gives back
+		if len(v.Raw) <= sure && !strings.ContainsAny(v.Raw, "eE") {
+			return true
 		}
-		return len(v.Raw) <= sure || strconv.FormatFloat(v.Num, 'f', -1, 64) == v.Raw
+		digits, exponent := decimal(v.Raw)
+		got, of := decimal(strconv.FormatFloat(v.Num, 'e', -1, 64))
+		return digits == got && exponent == of
 	case v.IsObject() || v.IsArray():
 		all := true
 		v.ForEach(func(_, value gjson.Result) bool {
@@ -134,6 +136,22 @@ func exact(v gjson.Result) bool {
 		return all
 	}
 	return true
+}
+
+// decimal returns the digits of a number in JSON, without zeros at either end, and their exponent. The
+// sign is left out.
+func decimal(number string) (digits string, exponent int) {
+	if i := strings.IndexAny(number, "eE"); i >= 0 {
+		exponent, _ = strconv.Atoi(number[i+1:]) // outside an int, no float64 has the number
+		number = number[:i]
+	}
+	whole, fraction, _ := strings.Cut(strings.TrimPrefix(number, "-"), ".")
+	all := strings.TrimLeft(whole+fraction, "0")
+	digits = strings.TrimRight(all, "0")
+	if digits == "" {
+		return "", 0
+	}
+	return digits, exponent - len(fraction) + len(all) - len(digits)
 }
 
 // decode decodes an item.

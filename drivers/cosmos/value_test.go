@@ -1,6 +1,7 @@
 package cosmos
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -156,6 +157,30 @@ func TestNumbers(t *testing.T) {
 	for _, n := range []any{int64(1)<<53 + 1, int64(1) << 60, []any{map[string]any{"deep": int64(-1)<<53 - 1}}} {
 		_, err := f.Insert(t.Context(), "k", number{n}, lasting(time.Hour), base)
 		wantInvalid(t, fmt.Sprint(n), err, "value", "float64")
+	}
+}
+
+// A number is read back the same, as a decimal, or refused.
+func TestDecimals(t *testing.T) {
+	type number struct {
+		N json.Number `json:"n"`
+	}
+	f := open[number](t, nil)
+	for n, kept := range map[json.Number]bool{
+		"0": true, "-0.0": true, "0e400": true, "0.10": true, "1.0": true, "1e0": true, "12e-1": true, "0.012E+2": true,
+		"9007199254740992.0": true, "1e22": true, "1E300": true, "1.7976931348623157e308": true, "5e-324": true,
+		"10000000000000000": true, "123456789.12345679": true, "100000000000000000000000": true, "-1.50e-100": true,
+
+		"9007199254740993": false, "9007199254740993.0": false, "900719925474099.3e1": false, "12345678901234567.5": false,
+		"123456789.12345678912345": false, "1.2345678901234567891e30": false, "0.1000000000000000055511151231257827": false,
+		"1e-400": false, "1e400": false, "-1e309": false, "1e99999999999999999999": false, "1e-99999999999999999999": false, "4e-324": false,
+	} {
+		_, err := f.Insert(t.Context(), string("k"+n), number{n}, lasting(time.Hour), base)
+		if !kept {
+			wantInvalid(t, string(n), err, "value", "float64")
+		} else if err != nil {
+			t.Errorf("%s: %v", n, err)
+		}
 	}
 }
 
