@@ -76,6 +76,7 @@ func (o Options) validate() (Options, error) {
 	}
 	o.PartitionKey = slices.Clone(o.PartitionKey)
 	taken := append([]string{"id", ttlName}, systemNames...)
+	var roots []string // the properties that hold the partition key
 	for i, p := range o.PartitionKey {
 		field := fmt.Sprintf("PartitionKey[%d].", i)
 		names := strings.Split(p.Path, "/")
@@ -84,13 +85,13 @@ func (o Options) validate() (Options, error) {
 			return invalid(field+"Path", fmt.Sprintf("%q", p.Path), `must be a path as the container defines it, such as "/tenant" or "/owner/id"`)
 		case p.Path == idPath && p.Of != nil:
 			return invalid(field+"Of", "a function", "must be nil for /id, which Options.ID computes")
-		case p.Path != idPath && len(names) == 2 && slices.Contains(taken, names[1]):
+		case p.Path != idPath && slices.Contains(taken, names[1]),
+			slices.ContainsFunc(o.PartitionKey[:i], func(q KeyProperty) bool { return overlap(p.Path, q.Path) }):
 			return invalid(field+"Path", fmt.Sprintf("%q", p.Path), "must be a property of its own")
 		}
-		if p.Path != idPath && len(names) == 2 {
-			taken = append(taken, names[1])
-		}
+		roots = append(roots, names[1])
 	}
+	taken = append(taken, roots...)
 	for _, n := range []struct {
 		field string
 		name  *string
@@ -121,6 +122,11 @@ func (o Options) validate() (Options, error) {
 		o.Codec = driver.JSON{}
 	}
 	return o, nil
+}
+
+// overlap reports whether two paths are the same, or one is below the other.
+func overlap(a, b string) bool {
+	return strings.HasPrefix(a+"/", b+"/") || strings.HasPrefix(b+"/", a+"/")
 }
 
 const plainName = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"

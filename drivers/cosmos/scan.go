@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
@@ -101,8 +102,8 @@ func (d *Driver[T]) Scan(ctx context.Context, from driver.Cursor, limit int) (dr
 func (d *Driver[T]) query(at mark) (string, []azcosmos.QueryParameter) {
 	names := []string{"id", "_etag", "_ts", ttlName, d.opts.CreatedAt, d.opts.ExpiresAt, d.opts.Version}
 	for _, p := range d.opts.PartitionKey {
-		if p.Path != idPath {
-			names = append(names, strings.Split(p.Path, "/")[1])
+		if root := strings.Split(p.Path, "/")[1]; !slices.Contains(names, root) { // of two levels
+			names = append(names, root)
 		}
 	}
 	columns := make([]string, len(names))

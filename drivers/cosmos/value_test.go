@@ -29,6 +29,31 @@ func TestOptions(t *testing.T) {
 		_, err := New[session](&azcosmos.ContainerClient{}, &o)
 		wantInvalid(t, field, err, field)
 	}
+	of := Fixed("acme")
+	for name, c := range map[string]struct {
+		field string // none: accepted
+		opts  Options
+	}{
+		"below created_at":         {"Options.CreatedAt", Options{PartitionKey: []KeyProperty{{Path: "/created_at/tenant", Of: of}}}},
+		"below a renamed property": {"Options.ExpiresAt", Options{PartitionKey: []KeyProperty{{Path: "/dies/tenant", Of: of}}, ExpiresAt: "dies"}},
+		"below the version":        {"Options.Version", Options{PartitionKey: []KeyProperty{{Path: "/slidingttl_version/a/b", Of: of}}}},
+		"below ttl":                {"Options.PartitionKey[0].Path", Options{PartitionKey: []KeyProperty{{Path: "/ttl/tenant", Of: of}}}},
+		"below id":                 {"Options.PartitionKey[1].Path", Options{PartitionKey: []KeyProperty{{Path: "/id"}, {Path: "/id/tenant", Of: of}}}},
+		"below another level":      {"Options.PartitionKey[1].Path", Options{PartitionKey: []KeyProperty{{Path: "/a", Of: of}, {Path: "/a/b", Of: of}}}},
+		"above another level":      {"Options.PartitionKey[1].Path", Options{PartitionKey: []KeyProperty{{Path: "/a/b/c", Of: of}, {Path: "/a/b", Of: of}}}},
+		"twice":                    {"Options.PartitionKey[1].Path", Options{PartitionKey: []KeyProperty{{Path: "/a/b", Of: of}, {Path: "/a/b", Of: of}}}},
+		"beside another level":     {"", Options{PartitionKey: []KeyProperty{{Path: "/a/b", Of: of}, {Path: "/a/bc"}, {Path: "/id"}}}},
+		"an old property's name":   {"", Options{PartitionKey: []KeyProperty{{Path: "/created_at/tenant", Of: of}}, CreatedAt: "born"}},
+	} {
+		d, err := New[session](&azcosmos.ContainerClient{}, &c.opts)
+		if c.field != "" {
+			wantInvalid(t, name, err, c.field, "a property of its own")
+		} else if err != nil {
+			t.Errorf("%s: %v", name, err)
+		} else if query, _ := d.query(mark{}); strings.Count(query, `c["a"]`) > 1 {
+			t.Errorf("%s: a scan selects a property twice: %s", name, query)
+		}
+	}
 	_, err := New[session](nil, nil)
 	wantInvalid(t, "no client", err, "client")
 	for property, err := range map[string]error{
