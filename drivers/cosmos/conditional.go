@@ -58,6 +58,14 @@ func (d *Driver[T]) carryOut(ctx context.Context, w *conditional, now driver.Ins
 			}
 			d.stats.count(&d.stats.Refused)
 			refusal = unquoted{err}
+			if status(err) == http.StatusConflict && !(w.creates && w.etag == "") {
+				return "", w.Failed(ctx, &driver.InvalidError{
+					Field: "value",
+					Value: "with what another item has",
+					Rule:  "must be unique by the container's unique keys",
+					Err:   refusal,
+				})
+			}
 		}
 		found, err := d.inWay(ctx, w, refusal, now)
 		v := driver.Gone

@@ -126,6 +126,33 @@ func TestFateOfWrites(t *testing.T) {
 	}
 }
 
+// A 409 to a replacement is of a unique key of the container: a create alone meets an item of its id.
+// It is told as such, and no write is sent again.
+func TestUniqueKey(t *testing.T) {
+	for name, known := range map[string]bool{"of a live record": true, "of a dead one": false} {
+		f := open[session](t, nil)
+		was := f.mustInsert(t, secret, session{User: "old"}, lasting(time.Hour), base)
+		f.inject(t, cosmostest.Fault{Ops: []cosmostest.Op{cosmostest.OpReplace}, Status: http.StatusConflict, Count: 1 << 20})
+		counts := f.during(func() {
+			var err error
+			if known {
+				_, err = f.Replace(t.Context(), secret, session{User: "taken"}, was, was.Life, base)
+			} else {
+				now := base.Add(time.Hour)
+				_, err = f.Insert(t.Context(), secret, session{User: "taken"}, driver.Life{CreatedAt: now, ExpiresAt: now.Add(time.Hour)}, now)
+			}
+			wantInvalid(t, name, err, "value", "unique keys", "409")
+			if strings.Contains(err.Error(), secret) {
+				t.Errorf("%s: the error quotes the key: %v", name, err)
+			}
+		})
+		f.account.ClearFaults()
+		if counts.Replace != 1 {
+			t.Errorf("%s: %+v, want one replacement", name, counts)
+		}
+	}
+}
+
 // A write that conflicted with another (449) was not executed, and is resent.
 func TestRetryWith(t *testing.T) {
 	for _, w := range allWrites(t) {
