@@ -36,7 +36,8 @@ func ByTTL(kind, principal string) bool {
 //
 // A record that the TTL service removed, or that was removed or overwritten after it had expired,
 // died at its expiry. One that was removed or overwritten earlier died then. DynamoDB rounds that
-// time down to the second, DynamoDB Local to the minute. An item that cannot be read completely has
+// time down to the second, DynamoDB Local to the minute. If the item before or the one after has no
+// created_at, an overwrite ends only the life of a record that had expired, else it adopts it. An item that cannot be read completely has
 // a Problem, and so has one whose life is in Options.LifeTable: use DeadIn, which reads it.
 func (d *Driver[T]) Dead(c Change) (dead driver.Dead, ok bool) { return d.dead(c, nil) }
 
@@ -103,23 +104,37 @@ func (d *core) dead(c Change, lives map[primaryKey]map[string]types.AttributeVal
 	if !ok {
 		return dead, false
 	}
+	s := d.read(c.Old)
+	d.trueExpiry(&s, d.keyOf(c.Old), lives)
+	at := driver.Floor(c.At) // it is rounded down
 	if c.New != nil {
-		// Another created_at begins a new life. An item without one, from another program, is the
-		// same record, to be adopted.
-		was, is := d.read(c.Old), d.read(c.New)
-		if was.CreatedAt == 0 || is.CreatedAt == 0 || was.CreatedAt == is.CreatedAt {
+		is := d.read(c.New)
+		switch {
+		case s.CreatedAt == 0 || is.CreatedAt == 0:
+			if is.CreatedAt != 0 { // a client may be late, and its clock behind
+				at = max(is.CreatedAt, at.Add(-2*d.opts.MaxSkew))
+			}
+			if !replacedDead(s, is, at) {
+				return dead, false
+			}
+		case s.CreatedAt == is.CreatedAt:
 			return dead, false
 		}
 	}
-	s := d.read(c.Old)
-	d.trueExpiry(&s, d.keyOf(c.Old), lives)
 	raw := d.rawOf(c.Old, s)
 	dead = driver.Dead{Key: key, Raw: raw, At: raw.ExpiresAt}
-	at := max(driver.Floor(c.At), raw.CreatedAt) // c.At is rounded down
+	at = max(at, raw.CreatedAt)
 	if !c.ByTTL && (at < dead.At || dead.At == 0) || dead.At == 0 {
 		dead.At, dead.Deleted = at, !c.ByTTL
 	}
 	return dead, c.New != nil || !dead.Deleted || d.opts.Deletes
+}
+
+// replacedDead reports whether is, written at that time, has replaced the dead record was. One of them
+// has no created_at. If was lived, it is the same record: adopted, or to be adopted. If its expiry has
+// not moved, it is still to be removed.
+func replacedDead(was, is stored, at driver.Instant) bool {
+	return was.ExpiresAt != 0 && was.ExpiresAt <= at && was.ExpiresAt.RoundUp(time.Second) != is.ExpiresAt.RoundUp(time.Second)
 }
 
 // changeOf converts a record of a stream.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -131,6 +132,68 @@ func TestDeletes(t *testing.T) {
 				t.Errorf("%s, with Deletes %t: %+v, %t", name, deletes, dead, ok)
 			}
 		}
+	}
+}
+
+// An item without created_at is the same record as the one before or after it, unless that was dead.
+func TestDeadWithoutCreatedAt(t *testing.T) {
+	const ttl = 1_800_000_000
+	item := func(created time.Duration, expires time.Duration) attrs {
+		it := attrs{"pk": text("k")}
+		if expires != 0 {
+			it["ttl"] = seconds(driver.Floor(time.Unix(ttl, 0).Add(expires)))
+		}
+		if created != 0 {
+			it["created_at"] = RFC3339.written(driver.Floor(time.Unix(ttl, 0).Add(created)))
+		}
+		return it
+	}
+	dies, ms, past := time.Nanosecond, time.Millisecond, -time.Hour // 0 is for absent
+	apart := item(past, time.Hour)
+	apart["slidingttl_expiry"] = apartMap(driver.Floor(time.Unix(ttl, 0)), driver.Floor(time.Unix(ttl, 0).Add(time.Hour)), 7)
+	millis := item(0, dies)
+	millis["ttl"] = number(strconv.Itoa(ttl*1000 - 500))
+	opts := Options{LifeTable: "lives", Hold: time.Hour}
+	d, err := New[session](&dynamodb.Client{}, "sessions", &opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		old, new attrs
+		at       time.Duration
+		ok       bool
+	}{
+		"a foreign record, replaced an hour after":           {item(0, dies), item(time.Hour, 2*time.Hour), time.Hour, true},
+		"the same, by DynamoDB Local's minutes":              {item(0, dies), item(ms, time.Hour), -50 * time.Second, true},
+		"the same, by a restored record":                     {item(0, dies), item(past, 2*time.Hour), time.Hour, true},
+		"a foreign record, replaced by one that is foreign":  {item(0, dies), item(0, time.Hour), time.Second, true},
+		"our record, replaced by one that is foreign":        {item(past, dies), item(0, time.Hour), time.Second, true},
+		"the same, by one without an expiry":                 {item(past, dies), item(0, 0), time.Second, true},
+		"our record, alive, overwritten by a foreign one":    {item(past, dies), item(0, time.Hour), -time.Second, false},
+		"a foreign record, adopted":                          {item(0, dies), item(-time.Minute, time.Hour), -time.Minute, false},
+		"the same, at the last moment and late":              {item(0, dies), item(-ms, time.Hour), time.Second, false},
+		"a foreign record without an expiry, adopted":        {item(0, 0), item(ms, time.Hour), time.Minute, false},
+		"a dead foreign record of which another field moves": {item(0, dies), item(0, dies), time.Minute, false},
+		"a dead foreign record, mended":                      {millis, item(0, dies), time.Minute, false},
+		"a life in Options.LifeTable, which is not read":     {apart, item(0, 2*time.Hour), time.Minute, true},
+	} {
+		dead, ok := d.Dead(Change{Old: c.old, New: c.new, At: time.Unix(ttl, 0).Add(c.at)})
+		if ok != c.ok || ok && (dead.At.Time().Unix() != ttl || dead.Deleted) {
+			t.Errorf("%s: %+v, %t", name, dead, ok)
+		}
+	}
+}
+
+// TestDeadReplacedByInsert asks of a dead record of another program that the driver itself replaces.
+func TestDeadReplacedByInsert(t *testing.T) {
+	tbl := open[session](t, nil)
+	ttl := base.Add(-time.Hour)
+	tbl.put(t, "k", attrs{"user": text("theirs"), "ttl": seconds(ttl)})
+	old := tbl.raw(t, "k")
+	tbl.mustInsert(t, "k", session{User: "ours"}, lasting(time.Hour), base)
+	dead, ok := tbl.Dead(Change{Old: old, New: tbl.raw(t, "k"), At: base.Time()})
+	if !ok || dead.At != ttl || dead.Deleted {
+		t.Errorf("a record that was dead for an hour, replaced: %+v, %t", dead, ok)
 	}
 }
 
