@@ -33,8 +33,8 @@ func (d *Driver[T]) Live(now driver.Instant) Filter {
 		apart = " AND attribute_not_exists(#slidingttl_x.#slidingttl_g)"
 	}
 	return Filter{
-		// An item without an expiry, or with a String, passes.
-		Expression: "NOT (#slidingttl_e <= :slidingttl_now OR #slidingttl_x.#slidingttl_ttl = #slidingttl_e AND #slidingttl_x.#slidingttl_at <= :slidingttl_now" + apart + ")",
+		// An item without an expiry, or with a String, passes: a comparison holds for Numbers alone.
+		Expression: "NOT (#slidingttl_e <= :slidingttl_now OR #slidingttl_e > :slidingttl_now AND #slidingttl_x.#slidingttl_ttl = #slidingttl_e AND #slidingttl_x.#slidingttl_at <= :slidingttl_now" + apart + ")",
 		Names:      names,
 		Values:     map[string]types.AttributeValue{":slidingttl_now": seconds(now)},
 	}

@@ -316,6 +316,42 @@ func TestRetainedIsNotTheValues(t *testing.T) {
 	wantInvalid(t, "a field for it", err, fmt.Sprintf("attribute %q", retainedName), "would be overwritten")
 }
 
+// What reads call alive is alive for Insert and Live too, whatever the types of its expiries.
+func TestRetainedOfAnotherType(t *testing.T) {
+	tbl := open[session](t, nil)
+	live := tbl.Live(base)
+	for name, ttl := range map[string]types.AttributeValue{
+		"Number":          seconds(base.Add(time.Minute)),
+		"String":          text(itoa(base.Add(time.Minute) / 1000)),
+		"String RFC 3339": text(base.Add(time.Minute).Time().Format(time.RFC3339)),
+		"NULL":            &types.AttributeValueMemberNULL{Value: true},
+		"Binary":          &types.AttributeValueMemberB{Value: []byte("1")},
+	} {
+		tbl.put(t, name, attrs{"user": text("theirs"), "ttl": ttl, retainedName: &types.AttributeValueMemberM{Value: attrs{
+			retainedAt: seconds(base.Add(-time.Minute)), retainedTTL: ttl,
+		}}})
+		e, err := tbl.Get(t.Context(), name)
+		dead := err == nil && !e.Alive(base)
+		if dead != (name == "Number") {
+			t.Errorf("%s: read as %+v, %v", name, e.Meta, err)
+		}
+		k, _ := tbl.primaryKey(name)
+		out, err := tbl.client.Query(t.Context(), &dynamodb.QueryInput{
+			TableName: &tbl.Driver.table, KeyConditionExpression: aws.String("pk = :k"), FilterExpression: &live.Expression, ExpressionAttributeNames: live.Names,
+			ExpressionAttributeValues: attrs{":k": tbl.attributes(k)["pk"], ":slidingttl_now": live.Values[":slidingttl_now"]},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if passes := out.Count == 1; passes == dead {
+			t.Errorf("%s: Live passes it: %t, and reads call it dead: %t", name, passes, dead)
+		}
+		if _, err := tbl.Insert(t.Context(), name, session{User: "ours"}, lasting(time.Hour), base); (err == nil) != dead {
+			t.Errorf("%s: Insert returns %v, and reads call it dead: %t", name, err, dead)
+		}
+	}
+}
+
 // A touch is resent only for the item that was found, and not for one with another expiry beside
 // the same ttl.
 func TestRetainedOfAnother(t *testing.T) {

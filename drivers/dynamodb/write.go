@@ -72,10 +72,13 @@ func (d *core) insert(ctx context.Context, f *attempts, k primaryKey, put *dynam
 		var c condition
 		switch {
 		case found == nil:
-			c.text = "attribute_not_exists(#k) OR #e <= :now OR " + retaining + " AND #x.#at <= " + c.set(":now", seconds(now))
+			// A comparison with a Number holds for Numbers alone, as reads have it.
+			c.set(":now", seconds(now))
+			dead := "(#e <= :now OR #e > :now AND " + retaining + " AND #x.#at <= :now)"
 			if d.opts.LifeTable != "" {
-				c.text = "attribute_not_exists(#k) OR attribute_not_exists(#x.#g) AND (#e <= :now OR " + retaining + " AND #x.#at <= :now)"
+				dead = "attribute_not_exists(#x.#g) AND " + dead
 			}
+			c.text = "attribute_not_exists(#k) OR " + dead
 		case found.generation != 0:
 			if ended, err := d.end(ctx, k, found, now); err != nil {
 				return err
