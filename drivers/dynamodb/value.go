@@ -143,8 +143,8 @@ func (d *Driver[T]) checkValue() (triesKeys bool, err error) {
 	}{
 		{"PartitionKey", o.PartitionKey.Name, o.PartitionKey.attribute("1")},
 		{"SortKey", o.SortKey.Name, o.SortKey.attribute("1")},
-		{"Expiry", o.Expiry, seconds(driver.NumberSeconds)},
-		{"CreatedAt", o.CreatedAt, o.CreatedAtFormat.written(driver.NumberMillis / 10)},
+		{"Expiry", o.Expiry, seconds(latest)},
+		{"CreatedAt", o.CreatedAt, o.CreatedAtFormat.written(latest)},
 		{"Version", o.Version, versionOf(maxVersion)},
 		{"RetainedExpiry", o.RetainedExpiry, beside},
 	} {

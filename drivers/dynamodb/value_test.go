@@ -107,6 +107,10 @@ func TestReservedAttributes(t *testing.T) {
 	}](client, "t", nil)
 	refused("an expiry that would overflow", "ttl", err)
 	_, err = New[struct {
+		TTL int32 `dynamodbav:"ttl"`
+	}](client, "t", nil)
+	refused("an expiry that would overflow after 2038", "ttl", err)
+	_, err = New[struct {
 		CreatedAt int64 `dynamodbav:"created_at"`
 	}](client, "t", nil)
 	refused("a created_at of another format", "created_at", err)
