@@ -73,24 +73,9 @@ func (m *Manager[T]) end(ctx context.Context, key string, e *driver.Entry[Record
 // errChanged says that another request has changed the data of a session that a login replaces.
 var errChanged = errors.New("changed")
 
-// bury is buried, and tells OnEnded.
+// bury replaces the session e by a mark of its end and returns the former record. ErrEnded:
+// it had ended already. errChanged, only with replacedBy: it has other data than e.
 func (m *Manager[T]) bury(ctx context.Context, key string, e *driver.Entry[Record], replacedBy []byte, why Reason) (was Record, err error) {
-	if was, err = m.buried(ctx, key, e, replacedBy); err == nil {
-		m.endedHook(ctx, key, &driver.Entry[Record]{Value: was, Meta: e.Meta}, why)
-	}
-	return was, err
-}
-
-// endedHook tells OnEnded that the session under key, which was was, has ended.
-func (m *Manager[T]) endedHook(ctx context.Context, key string, was *driver.Entry[Record], why Reason) {
-	if m.opts.OnEnded != nil {
-		m.opts.OnEnded(ctx, m.info(key, was), why)
-	}
-}
-
-// buried replaces the session e by a mark of its end and returns the former record. ErrEnded:
-// it had ended already. errChanged, only with replacedBy: it has other data than e. It calls no hook.
-func (m *Manager[T]) buried(ctx context.Context, key string, e *driver.Entry[Record], replacedBy []byte) (was Record, err error) {
 	mark := func() Record {
 		return Record{Kind: ended, ChangedAt: driver.Floor(m.store.Now()), ReplacedBy: replacedBy}
 	}
@@ -114,6 +99,9 @@ func (m *Manager[T]) buried(ctx context.Context, key string, e *driver.Entry[Rec
 		if err = failed; errors.Is(err, slidingttl.ErrNotFound) || errors.Is(err, slidingttl.ErrExists) {
 			err = ErrEnded
 		}
+	}
+	if err == nil && m.opts.OnEnded != nil {
+		m.opts.OnEnded(ctx, m.info(key, &driver.Entry[Record]{Value: was, Meta: e.Meta}), why)
 	}
 	return was, err
 }

@@ -86,10 +86,10 @@ func (q *request[T]) touch(ctx context.Context, now *current[T]) (*current[T], e
 	if r := &now.entry.Value; !m.policies.outlasted(r) && m.listings.begin(r.User) {
 		listed := *now
 		now = &listed
-		bounded, cancel := context.WithTimeout(ctx, listing)
+		bounded, cancel := context.WithTimeout(ctx, share(ctx, listing))
 		err := m.list(bounded, now)
 		cancel()
-		if err == nil || ctx.Err() != nil {
+		if err == nil || errors.Is(ctx.Err(), context.Canceled) {
 			m.listings.forget(r.User)
 		}
 		m.survived(ctx, err)

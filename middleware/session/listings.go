@@ -13,26 +13,38 @@ const (
 	listingRest = 10 * time.Second
 )
 
-// listings remembers when a user's index was last written before a read, or tried to be. Some users share a place.
+// listings remembers whose index was last written before a read, or tried to be, and when. Users who share a place
+// do not keep each other from it: it remembers the first of them until he has rested.
 type listings struct {
 	start time.Time // for a clock that is never set
-	begun *[256]atomic.Int64
+	begun *[256]atomic.Uint64
 }
 
-func newListings() listings {
-	return listings{time.Now(), new([256]atomic.Int64)}
-}
+func newListings() listings { return listings{time.Now(), new([256]atomic.Uint64)} }
 
-func (l *listings) of(user string) *atomic.Int64 {
-	return &l.begun[crc32.ChecksumIEEE([]byte(user))%uint32(len(l.begun))]
+// of returns the place of user, and what it has if his turn begins now.
+func (l *listings) of(user string) (place *atomic.Uint64, entry uint64) {
+	h := crc32.ChecksumIEEE([]byte(user))
+	return &l.begun[h%uint32(len(l.begun))], uint64(h)<<32 | uint64(uint32(1+time.Since(l.start).Milliseconds()))
 }
 
 // begin reports whether it is the caller's turn.
 func (l *listings) begin(user string) bool {
-	begun, now := l.of(user), int64(time.Since(l.start))+1
-	was := begun.Load()
-	return (was == 0 || now-was >= int64(listingRest)) && begun.CompareAndSwap(was, now)
+	place, now := l.of(user)
+	was := place.Load()
+	switch rests := was != 0 && uint32(now)-uint32(was) < uint32(listingRest.Milliseconds()); {
+	case rests && was>>32 == now>>32:
+		return false
+	case rests:
+		return true
+	}
+	return place.CompareAndSwap(was, now)
 }
 
 // forget lets the next caller begin.
-func (l *listings) forget(user string) { l.of(user).Store(0) }
+func (l *listings) forget(user string) {
+	place, now := l.of(user)
+	if was := place.Load(); was>>32 == now>>32 {
+		place.CompareAndSwap(was, 0)
+	}
+}

@@ -14,17 +14,17 @@ import (
 // repeat a read for as long as its context lasts, and few requests have a deadline.
 const silence = 10 * time.Second
 
-// errSilent says that a call ended after silence.
-var errSilent = fmt.Errorf("session: not done within %v", silence)
+// errSilent says that a call was given up because its time was over.
+var errSilent = errors.New("session: not done in time")
 
 // store is a Store whose calls end with an *Error after silence. A touch has its own bound.
 type store struct {
 	*slidingttl.Store[Record]
 }
 
-// within makes call with a context that ends after silence.
-func within[V any](ctx context.Context, call func(context.Context) (V, error)) (V, error) {
-	bounded, cancel := context.WithTimeout(ctx, silence)
+// within makes call with a context that ends after d.
+func within[V any](ctx context.Context, d time.Duration, call func(context.Context) (V, error)) (V, error) {
+	bounded, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
 	v, err := call(bounded)
 	if _, own := err.(foreign); err != nil && !own && bounded.Err() != nil && ctx.Err() == nil && (errors.Is(err, bounded.Err()) || errors.Is(err, slidingttl.ErrAmbiguous)) {
@@ -34,11 +34,11 @@ func within[V any](ctx context.Context, call func(context.Context) (V, error)) (
 }
 
 func (s store) Peek(ctx context.Context, key string) (driver.Entry[Record], error) {
-	return within(ctx, func(ctx context.Context) (driver.Entry[Record], error) { return s.Store.Peek(ctx, key) })
+	return within(ctx, silence, func(ctx context.Context) (driver.Entry[Record], error) { return s.Store.Peek(ctx, key) })
 }
 
 func (s store) PeekMulti(ctx context.Context, keys []string) (map[string]driver.Entry[Record], error) {
-	return within(ctx, func(ctx context.Context) (map[string]driver.Entry[Record], error) {
+	return within(ctx, silence, func(ctx context.Context) (map[string]driver.Entry[Record], error) {
 		return s.Store.PeekMulti(ctx, keys)
 	})
 }
@@ -49,18 +49,18 @@ func (s store) Insert(ctx context.Context, key string, r Record) error {
 }
 
 func (s store) InsertEntry(ctx context.Context, key string, r Record) (driver.Entry[Record], error) {
-	return within(ctx, func(ctx context.Context) (driver.Entry[Record], error) { return s.Store.InsertEntry(ctx, key, r) })
+	return within(ctx, silence, func(ctx context.Context) (driver.Entry[Record], error) { return s.Store.InsertEntry(ctx, key, r) })
 }
 
 func (s store) Update(ctx context.Context, key string, f func(Record) (Record, error)) (Record, error) {
-	return within(ctx, func(ctx context.Context) (Record, error) { return s.Store.Update(ctx, key, f) })
+	return within(ctx, silence, func(ctx context.Context) (Record, error) { return s.Store.Update(ctx, key, f) })
 }
 
 func (s store) UpdateEntry(ctx context.Context, key string, e driver.Entry[Record], f func(Record) (Record, error)) (driver.Entry[Record], error) {
-	return within(ctx, func(ctx context.Context) (driver.Entry[Record], error) { return s.Store.UpdateEntry(ctx, key, e, f) })
+	return within(ctx, silence, func(ctx context.Context) (driver.Entry[Record], error) { return s.Store.UpdateEntry(ctx, key, e, f) })
 }
 
 func (s store) DeleteEntry(ctx context.Context, key string, e driver.Entry[Record]) error {
-	_, err := within(ctx, func(ctx context.Context) (struct{}, error) { return struct{}{}, s.Store.DeleteEntry(ctx, key, e) })
+	_, err := within(ctx, silence, func(ctx context.Context) (struct{}, error) { return struct{}{}, s.Store.DeleteEntry(ctx, key, e) })
 	return err
 }

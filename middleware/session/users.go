@@ -72,60 +72,62 @@ func (m *Manager[T]) RevokeAll(ctx context.Context, user string, except ...strin
 	return m.delist(ctx, user, ids(members)...)
 }
 
-// atOnce is how many sessions end side by side.
-const atOnce = 64
+// Bounds of buryAll.
+const (
+	briefly  = time.Second // how long each call may take once one was silent
+	silences = 8           // so many in a row say that the store is silent
+)
 
 // buryAll ends the live sessions under keys, all that it can, and returns an error if there were
-// others. Each is read and written by itself, so that one that does not answer holds up no other, and no
-// further one is begun once silence has passed. If the request's own session is among them, the client
-// forgets its token, as by Destroy.
+// others. One that does not answer holds up the others briefly. The calls are made one after the other, because
+// ctx may have a transaction. If the request's own session is among them, the client forgets its token, as by
+// Destroy.
 func (m *Manager[T]) buryAll(ctx context.Context, keys []string, why Reason) (failed error) {
-	type end struct {
-		key string
-		was *driver.Entry[Record] // nil: it had ended, or err says why it lives
-		err error
-	}
-	begun, left, ends := time.Now(), make(chan string, len(keys)), make(chan end, len(keys))
-	for _, key := range keys {
-		left <- key
-	}
-	close(left)
-	for range min(atOnce, len(keys)) {
-		go func() {
-			for key := range left {
-				if time.Since(begun) >= silence {
-					ends <- end{key, nil, &Error{errSilent}}
-					continue
-				}
-				e, err := m.stored.Peek(ctx, key)
-				var was Record
-				if err == nil {
-					was, err = m.buried(ctx, key, &e, nil)
-				}
-				switch {
-				case err == nil:
-					ends <- end{key, &driver.Entry[Record]{Value: was, Meta: e.Meta}, nil}
-				case err == ErrEnded, errors.Is(err, slidingttl.ErrNotFound):
-					ends <- end{key, nil, nil}
-				default:
-					ends <- end{key, nil, err}
-				}
-			}
-		}()
+	bound, inRow := silence, 0
+	silent := func(err error) bool { return errors.Is(err, errSilent) || errors.Is(err, context.DeadlineExceeded) }
+	found, unread := within(ctx, share(ctx, bound), func(ctx context.Context) (map[string]driver.Entry[Record], error) {
+		return m.stored.PeekMulti(ctx, keys)
+	})
+	if silent(unread) {
+		bound = min(bound, briefly)
 	}
 	q, _ := m.of(ctx) // nil: not from a request
-	for range keys {
-		is := <-ends
-		if is.err != nil {
-			failed = is.err
-		} else if is.was != nil {
-			m.endedHook(ctx, is.key, is.was, why)
-			if q != nil && q.has(is.key) {
+	for _, key := range keys {
+		e, read := found[key]
+		_, err := within(ctx, share(ctx, bound), func(ctx context.Context) (_ Record, err error) {
+			if !read && unread != nil {
+				e, err = m.stored.Peek(ctx, key)
+			}
+			if err != nil || e.Value.Kind != live {
+				return Record{}, cmp.Or(err, ErrEnded)
+			}
+			return m.bury(ctx, key, &e, nil, why)
+		})
+		switch {
+		case err == ErrEnded, errors.Is(err, slidingttl.ErrNotFound):
+			inRow = 0
+		case err != nil:
+			if failed = err; !silent(err) {
+				continue
+			}
+			if bound, inRow = min(bound, briefly), inRow+1; inRow == silences || ctx.Err() != nil {
+				return failed
+			}
+		default:
+			if inRow = 0; q != nil && q.has(key) {
 				q.drop(true)
 			}
 		}
 	}
 	return failed
+}
+
+// share is d, or a quarter of what ctx has left if that is less: the rest is for what else its request has to do.
+func share(ctx context.Context, d time.Duration) time.Duration {
+	if until, ok := ctx.Deadline(); ok {
+		return min(d, time.Until(until)/4)
+	}
+	return d
 }
 
 // indexKeyOf is the key of user's index. It is a hash, because users' names may be longer
