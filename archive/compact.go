@@ -176,8 +176,7 @@ func (c *compactor) merge(ctx context.Context, m *Manifest, heads []*head, colum
 	if err != nil {
 		return err
 	}
-	full := len(into) >= len(files) // another round would write as many
-	rest := -len(files)             // files for other rounds
+	rest := -len(files) // files for other rounds
 	for _, f := range m.Files {
 		if !left[f.Name] {
 			rest++
@@ -185,6 +184,7 @@ func (c *compactor) merge(ctx context.Context, m *Manifest, heads []*head, colum
 	}
 	next := m.without(files)
 	next.files = append(next.files, into...)
+	full := rest > 0 && len(into) >= len(files) // another round with them would write as many
 	next.merged = rest == 0 || full && rest == 1 || m.merged && len(next.marks) == 0
 	if err := commit(ctx, c.bucket, m, next); err != nil {
 		return err

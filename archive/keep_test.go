@@ -568,3 +568,20 @@ func (k *keepsAll) Rename(ctx context.Context, from, to string) error {
 	_ = k.set(to, k.clone().files[from], false)
 	return k.Remove(ctx, from)
 }
+
+// A life that a source writes again while Compact runs is in one file after it, though the day's files are full.
+func TestCompactWhileWritten(t *testing.T) {
+	archive.Shorten(t, 2, 1) // several merged files
+	b := newFake()
+	write(t, writer(t, b), batch(0, 3, 0), batch(3, 5, 0))
+	b.did = func(name string) {
+		if strings.Contains(name, "_manifest-") {
+			b.did = nil
+			write(t, writer(t, b), batch(4, 6, 0), batch(5, 7, 0))
+		}
+	}
+	compact(t, b)
+	if stats, err := archive.NewReader(b).Stats(t.Context(), archive.Span{}); err != nil || stats.Rows != 7 {
+		t.Errorf("7 lives are in %+v, %v", stats, err)
+	}
+}
