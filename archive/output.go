@@ -37,8 +37,12 @@ func output(ctx context.Context, b Bucket, m *Manifest, columns map[string]Colum
 			f.Name = mergeName(m.Day, f.number, f.Rows, sum)
 			return workName(f.Name), err
 		})
-		if errors.Is(err, fs.ErrExist) {
-			err = nil // the name contains the hash: the existing file has the same bytes
+		if errors.Is(err, fs.ErrExist) { // a run that was killed has left it; the name contains the hash
+			left := f
+			left.Name = workName(f.Name)
+			if err = checkSum(ctx, b, left); errors.Is(err, ErrCorrupt) {
+				err = errors.Join(err, b.Remove(ctx, left.Name)) // the next run makes it anew
+			}
 		}
 		files = append(files, f)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -598,5 +599,54 @@ func TestDeadRecordsRest(t *testing.T) {
 		if n := calls.Load(); n > 8*keys || broken > 60 {
 			t.Errorf("%d calls in a minute for %d records that are dead; the breaker is open %d times of 600", n, keys, broken)
 		}
+	})
+}
+
+// TestBurstOnSlowStore: on a store that is slow, where nothing fails, touches nearest to death go first, also after
+// as many ran as may.
+func TestBurstOnSlowStore(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		const burst, left = 3000, 30 * time.Second
+		d, under := newRemote[int](time.Millisecond)
+		d.trip = time.Millisecond
+		d.before = func(_ context.Context, op, _ string) error {
+			if op == "touch" {
+				time.Sleep(200 * time.Millisecond)
+			}
+			return nil
+		}
+		s, err := slidingttl.New(d, slidingttl.Policy{IdleGrace: 30 * time.Minute, MaxLifetime: 24 * time.Hour}, nil)
+		must(t, err)
+		end := time.Now().Add(20*time.Second + left)
+		var load sync.WaitGroup
+		load.Go(func() {
+			for i := 0; time.Now().Before(end); i++ {
+				key := fmt.Sprint("far", i)
+				plant(under, key, 25*time.Minute)
+				go s.Get(t.Context(), key)
+				time.Sleep(time.Second / 600)
+			}
+		})
+		time.Sleep(20 * time.Second)
+		for i := range burst {
+			key := fmt.Sprint("near", i)
+			plant(under, key, left)
+			go s.Get(t.Context(), key)
+		}
+		time.Sleep(left + time.Second)
+		lost := 0
+		for i := range burst {
+			if _, err := s.Get(t.Context(), fmt.Sprint("near", i)); err != nil {
+				lost++
+			}
+		}
+		if lost > 0 {
+			t.Errorf("%d of %d records died with touches under way that had time", lost, burst)
+		}
+		load.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_ = s.Close(ctx)
+		time.Sleep(10 * time.Second)
 	})
 }

@@ -119,6 +119,7 @@ func (t *Touches) halt() {
 		t.dropping = true
 		go t.drop(t.keys)
 	}
+	t.recent.Init()
 	t.keys, t.pending, t.ready.all, t.resting.all, t.farthest.all = nil, 0, nil, nil, nil
 }
 

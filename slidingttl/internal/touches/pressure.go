@@ -12,19 +12,22 @@ type State struct {
 // pressure distinguishes late from failing. Late touches end a read's wait, but are not held back.
 type pressure struct {
 	State
-	lates    int       // consecutive late touches; negative: consecutive ones in time
-	fails    int       // failed touches during which none landed
-	landings int       // touches landed so far
-	back     int       // landings when the store last recovered
-	since    time.Time // when Failing began
-	trouble  time.Time // last late or failed touch
-	tried    time.Time // when the last touch began by Touches.tryWait
-	another  bool      // the last such touch was not the one nearest to death
+	lates      int       // consecutive late touches; negative: consecutive ones in time
+	fails      int       // failed touches during which none landed
+	landings   int       // touches landed so far
+	back       int       // landings when the store last recovered
+	since      time.Time // when Failing began
+	trouble    time.Time // last late or failed touch
+	tried      time.Time // when the last touch began by Touches.tryWait
+	another    bool      // the last such touch was not the one nearest to death
+	nears      int       // such touches under way that were
+	nearFailed time.Time // when one that was last failed
 }
 
 const (
 	run       = 5                // consecutive touches that change the state
 	calmAfter = 30 * time.Second // without trouble and without waiting touches
+	mostNear  = time.Minute      // how long a failed try says something of the touches nearest to death
 )
 
 func (p *pressure) any() bool { return p.Late || p.Failing }
@@ -68,5 +71,16 @@ func (t *Touches) calm() {
 	if p.any() && t.pending == 0 && time.Since(p.trouble) >= calmAfter {
 		p.Late, p.Failing, p.lates, p.fails = false, false, 0, 0
 		t.limits.grow(mostInFlight)
+	}
+}
+
+// nearHangs reports whether touches nearest to death seem to be of a shard that hangs or refuses them: tries of them
+// begin at a distance, and mostly end before the next one.
+func (p *pressure) nearHangs() bool { return p.nears > 1 || time.Since(p.nearFailed) < mostNear }
+
+// nearEnded notes how a try of the touch nearest to death ended.
+func (p *pressure) nearEnded(landed bool) {
+	if p.nears--; !landed {
+		p.nearFailed = time.Now()
 	}
 }

@@ -102,7 +102,7 @@ func (t *Touches) dispatch() {
 		full := t.limits.isFull()
 		try := full || t.pressure.Failing
 		n, rest := t.ready.first(), time.Duration(0)
-		if n != nil && (try || t.pressure.Late) && t.pressure.another != try {
+		if n != nil && (try && !t.pressure.another || !try && t.pressure.Late && t.pressure.another && t.pressure.nearHangs()) {
 			n = t.another(try)
 		} else if r := t.resting.first(); r != nil {
 			left := r.wakes - t.restClock()
@@ -143,7 +143,9 @@ func (t *Touches) dispatch() {
 			continue
 		}
 		if n.try = try; try {
-			t.pressure.tried, t.pressure.another = time.Now(), !t.pressure.another
+			if t.pressure.tried, t.pressure.another = time.Now(), !t.pressure.another; !t.pressure.another {
+				n.near, t.pressure.nears = true, t.pressure.nears+1
+			}
 		}
 		t.start(n)
 	}
@@ -160,7 +162,7 @@ func (t *Touches) tryWait() time.Duration {
 }
 
 // another returns the queued touch with the last access, or for some tries any. Every other try is such a
-// one, and what begins after it has landed: all that are near death may be of a shard that hangs.
+// one, and what begins after it has landed while those nearest to death fail: all of them may be of a shard that hangs.
 func (t *Touches) another(try bool) *touch {
 	if try && rand.IntN(4) == 0 {
 		return t.ready.all[rand.IntN(t.ready.Len())].of

@@ -33,6 +33,7 @@ type touch struct {
 	waited    bool                                       // it has been in the queue
 	most      time.Duration                              // how long it may run
 	try       bool                                       // it began by Touches.tryWait
+	near      bool                                       // and was the one nearest to death
 	probe     bool                                       // it tests a failing store for Close or Flush
 	late      bool                                       // it has run longer than reads wait
 }
@@ -193,6 +194,9 @@ func (t *Touches) landed(n *touch, o Outcome) {
 		if o.tried {
 			o.Err = errGivenUp
 		}
+	}
+	if n.near {
+		t.pressure.nearEnded(!o.failed())
 	}
 	if o.failed() && !t.Strict {
 		if !n.try {
