@@ -32,7 +32,7 @@ type ForgetOptions struct {
 	Before *ForgetReport
 }
 
-// ErrLeft says that a source archived selected records while Forget ran, or that a Repair restored some. Run Forget
+// ErrLeft says that a source archived, or a Repair restored, selected records while Forget ran. Run Forget
 // again.
 var ErrLeft = errors.New("a source archived more of these records meanwhile, or a repair restored some: run forget again")
 

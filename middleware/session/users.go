@@ -119,6 +119,9 @@ func (m *Manager[T]) buryAll(ctx context.Context, keys []string, why Reason) (fa
 			}
 		}
 	}
+	if failed == nil {
+		m.survived(ctx, unread)
+	}
 	return failed
 }
 
