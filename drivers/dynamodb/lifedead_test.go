@@ -1,9 +1,7 @@
 package dynamodb
 
 import (
-	"context"
 	"errors"
-	"slices"
 	"testing"
 	"time"
 
@@ -194,24 +192,8 @@ func TestLifeTableStream(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	running := make(chan error, 1)
-	go func() { running <- s.Run(ctx) }()
 	want := []string{"by ttl", "reaped"}
-	for len(g.keys()) < len(want) && ctx.Err() == nil {
-		select {
-		case <-g.buried:
-		case <-ctx.Done():
-		}
-	}
-	cancel()
-	if err := <-running; !errors.Is(err, context.Canceled) {
-		t.Errorf("Run: %v; errors %v", err, g.errors)
-	}
-	if !slices.Equal(g.keys(), want) {
-		t.Fatalf("dead are %q, want %q; errors %v", g.keys(), want, g.errors)
-	}
+	g.follow(t, s, want)
 	for _, key := range want {
 		if got := g.dead[key]; len(got) != 1 || got[0].At != life(50*time.Minute).ExpiresAt || got[0].Deleted || got[0].Life != life(50*time.Minute) || got[0].Problem != nil {
 			t.Errorf("%s was buried as %+v", key, got)

@@ -75,6 +75,28 @@ func (g *graves) options() StreamOptions {
 	}
 }
 
+// follow runs s until it has told of as many deaths as want has, and requires that they are those.
+func (g *graves) follow(t *testing.T, s interface{ Run(context.Context) error }, want []string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	running := make(chan error, 1)
+	go func() { running <- s.Run(ctx) }()
+	for len(g.keys()) < len(want) && ctx.Err() == nil {
+		select {
+		case <-g.buried:
+		case <-ctx.Done():
+		}
+	}
+	cancel()
+	if err := <-running; !errors.Is(err, context.Canceled) {
+		t.Errorf("Run: %v; errors %v", err, g.errors)
+	}
+	if !slices.Equal(g.keys(), want) {
+		t.Fatalf("dead are %q, want %q; errors %v", g.keys(), want, g.errors)
+	}
+}
+
 func (g *graves) keys() []string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -239,24 +261,7 @@ func TestStream(t *testing.T) {
 	g := graves{buried: make(chan struct{}, 1)}
 	s, err := d.Stream(server.Streams(), g.options())
 	check(err)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	running := make(chan error, 1)
-	go func() { running <- s.Run(ctx) }()
-	want := []string{"by ttl", "deleted", "overwritten", "reaped"}
-	for len(g.keys()) < len(want) && ctx.Err() == nil {
-		select {
-		case <-g.buried:
-		case <-ctx.Done():
-		}
-	}
-	cancel()
-	if err := <-running; !errors.Is(err, context.Canceled) {
-		t.Errorf("Run: %v; errors %v", err, g.errors)
-	}
-	if !slices.Equal(g.keys(), want) {
-		t.Fatalf("dead are %q, want %q; errors %v", g.keys(), want, g.errors)
-	}
+	g.follow(t, s, []string{"by ttl", "deleted", "overwritten", "reaped"})
 	for key, expired := range map[string]driver.Life{"by ttl": ttl, "reaped": reaped} {
 		if got := g.dead[key][0]; len(g.dead[key]) != 1 || got.At != expired.ExpiresAt || got.Deleted || got.Life != expired || got.Format != "dynamodb-json" {
 			t.Errorf("%s was buried as %+v", key, g.dead[key])

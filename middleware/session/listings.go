@@ -14,7 +14,7 @@ const (
 )
 
 // listings remembers whose index was last written before a read, or tried to be, and when. Users who share a place
-// do not keep each other from it: it remembers the first of them until he has rested.
+// do not keep each other from it: it remembers the first of them until the rest is over.
 type listings struct {
 	start time.Time // for a clock that is never set
 	begun *[256]atomic.Uint64
@@ -22,7 +22,7 @@ type listings struct {
 
 func newListings() listings { return listings{time.Now(), new([256]atomic.Uint64)} }
 
-// of returns the place of user, and what it has if his turn begins now.
+// of returns the place of user, and what it has if a turn begins now.
 func (l *listings) of(user string) (place *atomic.Uint64, entry uint64) {
 	h := crc32.ChecksumIEEE([]byte(user))
 	return &l.begun[h%uint32(len(l.begun))], uint64(h)<<32 | uint64(uint32(1+time.Since(l.start).Milliseconds()))
