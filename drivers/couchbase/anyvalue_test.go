@@ -28,7 +28,10 @@ var anyValues = 1000
 // packed compresses long values, and tells by the flags which it has compressed.
 type packed struct{}
 
-var packedFlags = gocbcore.EncodeCommonFlags(gocbcore.BinaryType, gocbcore.NoCompression)
+var (
+	packedFlags = gocbcore.EncodeCommonFlags(gocbcore.BinaryType, gocbcore.NoCompression)
+	textFlags   = gocbcore.EncodeCommonFlags(gocbcore.StringType, gocbcore.NoCompression)
+)
 
 func (packed) Encode(v any) ([]byte, uint32, error) {
 	b, err := json.Marshal(v)
@@ -80,6 +83,13 @@ func anyTarget[T any](t *testing.T, f *fixture, name string, o couchbase.Options
 			err = code.Decode(body, flags, &image)
 			return image, err
 		},
+		Theirs: func(ctx context.Context, key string) (v T, err error) {
+			res, err := f.c.Get(key, &gocb.GetOptions{Transcoder: code, Context: ctx})
+			if err == nil {
+				err = res.Content(&v)
+			}
+			return v, err
+		},
 		Foreign: func(ctx context.Context, key string, r *rand.Rand) (string, error) {
 			return plantAny(ctx, f.c, o, key, r)
 		},
@@ -97,7 +107,7 @@ func plantAny(ctx context.Context, c *gocb.Collection, o couchbase.Options, key 
 	if !xattr && r.IntN(2) == 0 {
 		body = fmt.Sprintf(`{%q:%s,"name":"theirs"}`, path, anyJSON())
 	}
-	flags := []uint32{0, jsonFlags, packedFlags, gocbcore.EncodeCommonFlags(gocbcore.StringType, gocbcore.NoCompression), 0xffffffff}[r.IntN(5)]
+	flags := []uint32{0, jsonFlags, packedFlags, textFlags, 0xffffffff}[r.IntN(5)]
 	expiry := []uint32{0, uint32(start.AddDate(20, 0, 0).Unix())}[r.IntN(2)]
 	what := fmt.Sprintf("%.60q with flags %#x, expiry %d", body, flags, expiry)
 	if err := plant(ctx, c, key, []byte(body), flags, expiry); err != nil || r.IntN(3) == 0 {

@@ -71,10 +71,15 @@ func (c codec) decode(doc document, into any) error {
 
 var jsonFlags = gocbcore.EncodeCommonFlags(gocbcore.JSONType, gocbcore.NoCompression)
 
-// typed reports whether readers need a document's flags to know its type. JSON needs none: gocb and
-// the other SDKs read flags of zero as JSON, and a sub-document write creates documents with flags
-// of zero.
-func typed(flags uint32) bool { return flags != 0 && flags != jsonFlags }
+// mistaken reports whether readers take a document of wanted flags for one of another type if it has
+// those. gocb and the other SDKs read flags of zero as JSON, but a Transcoder may tell apart all others.
+func (c codec) mistaken(flags, wanted uint32) bool {
+	if c.flags {
+		return flags != wanted && (flags != 0 || wanted != jsonFlags)
+	}
+	kind, compression := gocbcore.DecodeCommonFlags(flags)
+	return kind != gocbcore.JSONType || compression != gocbcore.NoCompression
+}
 
 // flagsXattr returns the JSON of the xattr that has doc's flags. A sub-document write keeps the
 // document's, which may be those of another type of value. The checksum ties the xattr to the body,

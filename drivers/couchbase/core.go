@@ -14,6 +14,7 @@ type pending struct {
 	op    gocbcore.PendingOp
 	done  chan outcome
 	place place
+	doc   *document // what a sub-document write stores, over the flags of the document that was there
 }
 
 type outcome struct {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"reflect"
-	"sync/atomic"
 	"time"
 
 	"github.com/couchbase/gocb/v2"
@@ -26,7 +25,6 @@ type Driver[T any] struct {
 	writeRetry gocb.RetryStrategy
 	slots      chan struct{} // limits GetMulti's concurrent lookups
 	maxKey     int
-	typed      atomic.Bool // a document with flags of its own was seen or written
 }
 
 var (

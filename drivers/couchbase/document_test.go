@@ -208,6 +208,94 @@ func TestTypesMayChange(t *testing.T) {
 	}
 }
 
+// An overwrite of a document with flags of another type leaves flags that gocb reads with the value,
+// whichever call found the document.
+func TestFlagsOfAnotherType(t *testing.T) {
+	ours := profile{Name: "ours"}
+	for layout, o := range map[string]couchbase.Options{
+		"xattr": {}, "retained": {Retain: time.Hour},
+		"body": {CreatedIn: couchbase.Body}, "body, retained": {CreatedIn: couchbase.Body, Retain: time.Hour},
+	} {
+		f := open(t)
+		for way, write := range map[string]func(s *slidingttl.Store[profile]) error{
+			"upsert": func(s *slidingttl.Store[profile]) error { return s.Upsert(t.Context(), "k", ours) },
+			"upsert of a known record": func(s *slidingttl.Store[profile]) error {
+				_, err := s.Get(t.Context(), "k")
+				f.Advance(time.Minute)
+				return errors.Join(err, s.Upsert(t.Context(), "k", ours))
+			},
+			"update": func(s *slidingttl.Store[profile]) error {
+				_, err := s.Update(t.Context(), "k", func(profile) (profile, error) { return ours, nil })
+				return err
+			},
+		} {
+			for _, flags := range []uint32{packedFlags, textFlags, 1 << 29, 7} {
+				s := newStore(t, f, newDriver[profile](t, f, &o), policy, nil)
+				ok(t, "plant", plant(t.Context(), f.c, "k", []byte(`{"name":"theirs"}`), flags, 0))
+				ok(t, way, write(s))
+				before, err := s.Peek(t.Context(), "k")
+				ok(t, "Peek", err)
+				var theirs profile
+				res, err := f.c.Get("k", nil)
+				ok(t, "gocb's Get", err)
+				if err := res.Content(&theirs); err != nil || theirs != ours || before.Value != ours || before.CreatedAt == 0 {
+					t.Errorf("%s, %s over flags %#x: another program reads %+v, %v; the store %+v", layout, way, flags, theirs, err, before)
+				}
+				f.Advance(time.Minute)
+				ok(t, "Upsert", s.Upsert(t.Context(), "k", ours))
+				if after, err := s.Peek(t.Context(), "k"); err != nil || after.CreatedAt != before.CreatedAt || after.ExpiresAt != before.ExpiresAt.Add(time.Minute) {
+					t.Errorf("%s, %s: the life was %+v, and became %+v, %v", layout, way, before.Life, after.Life, err)
+				}
+			}
+		}
+	}
+}
+
+// An overwrite that moves the expiry looks at the flags in the same wait. It takes a second write only if they are
+// of another type, or could not be read.
+func TestFlagsInOneWait(t *testing.T) {
+	const legacyJSON = 6 // of SDKs before gocb
+	f := open(t)
+	type counts = couchbasetest.Counts
+	for _, c := range []struct {
+		name    string
+		flags   uint32
+		refused bool // the lookup
+		want    counts
+		waits   []uint64
+	}{
+		{"none", 0, false, counts{LookupIn: 1, MutateIn: 1, Mutations: 1}, []uint64{2}},
+		{"JSON", jsonFlags, false, counts{LookupIn: 1, MutateIn: 1, Mutations: 1}, []uint64{2}},
+		{"JSON of older SDKs", jsonFlags | legacyJSON, false, counts{LookupIn: 1, MutateIn: 1, Mutations: 1}, []uint64{2}},
+		{"binary", packedFlags, false, counts{LookupIn: 1, MutateIn: 1, Replace: 1, Mutations: 2}, []uint64{2, 1}},
+		{"unreadable", packedFlags, true, counts{LookupIn: 1, MutateIn: 1, Replace: 1, Mutations: 2}, []uint64{2, 1}},
+	} {
+		s := newStore(t, f, newDriver[profile](t, f, nil), policy, nil)
+		ok(t, "plant", plant(t.Context(), f.c, "k", []byte(`{"name":"theirs"}`), c.flags, 0))
+		_, err := s.Get(t.Context(), "k")
+		ok(t, "Get", err)
+		f.Advance(time.Minute)
+		if c.refused {
+			ok(t, "Inject", f.Inject(couchbasetest.Fault{Ops: []couchbasetest.Op{couchbasetest.OpLookupIn}, Status: memd.StatusInternalError}))
+		}
+		got := f.during(func() {
+			ok(t, c.name, f.waits(t, c.waits, func() error { return s.Upsert(t.Context(), "k", profile{Name: "ours"}) }))
+		})
+		if left := f.ClearFaults(); left != 0 {
+			t.Errorf("%s: the fault did not strike", c.name)
+		}
+		if got != c.want {
+			t.Errorf("%s: the node counted %+v; want %+v", c.name, got, c.want)
+		}
+		var theirs profile
+		res, err := f.c.Get("k", nil)
+		ok(t, "gocb's Get", err)
+		if err := res.Content(&theirs); err != nil || theirs.Name != "ours" {
+			t.Errorf("%s: another program reads %+v, %v", c.name, theirs, err)
+		}
+	}
+}
+
 // A record that is dead by the application's clock but not by the server's is replaced, at the
 // server too.
 func TestInsertOverDeadRecord(t *testing.T) {
@@ -222,7 +310,7 @@ func TestInsertOverDeadRecord(t *testing.T) {
 		_, err = d.Insert(t.Context(), "k", profile{Name: "new"}, life, old.ExpiresAt)
 	})
 	ok(t, "Insert over a dead record", err)
-	if want := (couchbasetest.Counts{MutateIn: 2, LookupIn: 1, Mutations: 1}); counts != want {
+	if want := (couchbasetest.Counts{MutateIn: 2, LookupIn: 2, Mutations: 1}); counts != want {
 		t.Errorf("the node counted %+v; want %+v", counts, want)
 	}
 	if e, err := d.Get(t.Context(), "k"); err != nil || e.Value.Name != "new" || e.Life != life {

@@ -14,7 +14,7 @@ import (
 // Raw implements driver.RawReader: the document's body as it is stored, in one lookup. The
 // format is "json", or "bytes" for what is no JSON.
 func (d *Driver[T]) Raw(ctx context.Context, key string) (driver.Raw, error) {
-	specs := append(slices.Clone(d.peek), gocb.GetSpec("$document.CAS", &gocb.GetSpecOptions{IsXattr: true}), gocb.GetSpec("", nil))
+	specs := append(slices.Clone(d.peek), flagsSpec, gocb.GetSpec("$document.CAS", &gocb.GetSpecOptions{IsXattr: true}), gocb.GetSpec("", nil))
 	res, err := d.lookup(ctx, key, specs)
 	if err != nil {
 		return driver.Raw{}, err
@@ -34,10 +34,8 @@ func (d *Driver[T]) Raw(ctx context.Context, key string) (driver.Raw, error) {
 	names := []string{"$document.exptime", d.created.stampedPath()}
 	if d.created.body {
 		names = append(names, d.created.path)
-	} else if d.codec.flags {
-		names = append(names, "$document.flags")
 	}
-	names = append(names, "$document.CAS")
+	names = append(names, "$document.flags", "$document.CAS")
 	for i, name := range names {
 		var field []byte
 		if res.ContentAt(uint(i), &field) == nil {

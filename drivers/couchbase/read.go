@@ -23,11 +23,9 @@ const (
 	bodyAt     = 1
 	getStampAt = 2
 	getFlagsAt = 3
-	// A peek asks for the stamp, and for created_at if that is in the body, or for a transcoder's
-	// flags.
+	// A peek asks for the stamp, and for created_at if that is in the body.
 	peekStampAt   = 1
 	peekCreatedAt = 2
-	peekFlagsAt   = 2
 
 	// maxUnderWay limits the concurrent lookups of a driver's GetMulti calls. gocb's queue to a
 	// node holds 2,048 operations and refuses more.
@@ -36,6 +34,8 @@ const (
 	maxReaders = 64
 )
 
+var flagsSpec = gocb.GetSpec("$document.flags", &gocb.GetSpecOptions{IsXattr: true})
+
 // specs returns the lookups of Get and of a peek. A document's expiry is readable only as a virtual
 // xattr.
 func specs(created place, c codec) (read, peek []gocb.LookupInSpec) {
@@ -43,11 +43,9 @@ func specs(created place, c codec) (read, peek []gocb.LookupInSpec) {
 	xattr := &gocb.GetSpecOptions{IsXattr: true}
 	expiry, stamp := gocb.GetSpec("$document.exptime", virtual), gocb.GetSpec(created.stampedPath(), xattr)
 	read = []gocb.LookupInSpec{expiry, gocb.GetSpec("", nil), stamp}
-	flags := gocb.GetSpec("$document.flags", virtual)
 	peek = []gocb.LookupInSpec{expiry, stamp}
 	if c.flags {
-		read = append(read, flags, gocb.GetSpec(created.beside(flagsField), xattr))
-		peek = append(peek, flags)
+		read = append(read, flagsSpec, gocb.GetSpec(created.beside(flagsField), xattr))
 	}
 	if created.body {
 		peek = append(peek, gocb.GetSpec(created.path, nil))
@@ -79,23 +77,16 @@ func (d *Driver[T]) Get(ctx context.Context, key string) (driver.Entry[T], error
 	}
 	e.Meta = r.Meta
 	if d.codec.flags {
-		if doc.flags, err = d.flags(res, getFlagsAt); err != nil {
+		flags, err := number(res, getFlagsAt)
+		if err != nil {
 			return e, err
 		}
 		var xattr []byte
 		_ = res.ContentAt(getFlagsAt+1, &xattr) // another program may have anything there, or nothing
+		doc.flags = uint32(flags)
 		doc.flags = doc.trueFlags(xattr)
 	}
 	return e, d.codec.decode(doc, &e.Value)
-}
-
-// flags reads the document's flags.
-func (d *Driver[T]) flags(res *gocb.LookupInResult, at uint) (uint32, error) {
-	n, err := number(res, at)
-	if typed(uint32(n)) {
-		d.typed.Store(true)
-	}
-	return uint32(n), err
 }
 
 // meta looks up the record's Meta without its value.
@@ -124,10 +115,6 @@ func (d *Driver[T]) peeked(res *gocb.LookupInResult) (peeked, error) {
 			return peeked{}, err
 		}
 		created, bad = d.created.parse(raw)
-	} else if d.codec.flags {
-		if _, err := d.flags(res, peekFlagsAt); err != nil {
-			return peeked{}, err
-		}
 	}
 	r, err := d.record(res, created, peekStampAt)
 	return r, errors.Join(bad, err)

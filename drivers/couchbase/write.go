@@ -157,10 +157,13 @@ func (d *Driver[T]) begin(ctx context.Context, key string, doc document, over *d
 	if d.codec.flags {
 		ops = append(ops, setXattr(d.created.beside(flagsField), doc.flagsXattr()))
 	}
-	if over == nil {
-		return d.mutateIn(ctx, key, mutation{flags: memd.SubdocDocFlagAddDoc, expiry: t.until, ops: ops})
+	m := mutation{flags: memd.SubdocDocFlagAddDoc, expiry: t.until, ops: ops}
+	if over != nil {
+		m.flags, m.cas = 0, gocb.Cas(over.Version)
 	}
-	return d.mutateIn(ctx, key, mutation{cas: gocb.Cas(over.Version), expiry: t.until, ops: ops})
+	p, err := d.mutateIn(ctx, key, m)
+	p.doc = &doc
+	return p, err
 }
 
 // whole reports whether a write may leave the stamp unchanged: there is no created_at to write, and
@@ -178,29 +181,37 @@ func (d *Driver[T]) whole(over *driver.Meta, life driver.Life) bool {
 	return stays && (d.created.body || over.CreatedAt == life.CreatedAt)
 }
 
-// finish waits for the write. It then sets the document's flags, for other programs, if they may be
-// those of another type of value.
+// finish waits for the write. If it has left flags of another type, which other programs go by, a
+// second write sets them. The lookup of the flags is answered in the same wait: a sub-document write
+// changes no flags, so that it does not matter which of the two comes first, and another program's write
+// has another CAS.
 func (d *Driver[T]) finish(ctx context.Context, key string, p pending, doc document, over *driver.Meta, life driver.Life) (driver.Version, error) {
+	var flags int64 // a new document has none
+	var unknown error
+	if p.doc != nil && over != nil {
+		var res *gocb.LookupInResult
+		if res, unknown = d.lookup(ctx, key, []gocb.LookupInSpec{flagsSpec}); unknown == nil {
+			flags, unknown = number(res, 0)
+		}
+	}
 	left, err := p.wait(ctx)
 	if err != nil {
 		return 0, tooLarge(err, len(doc.body))
 	}
-	if typed(doc.flags) {
-		d.typed.Store(true)
-	} else if !d.codec.flags || over == nil || !d.typed.Load() {
+	if p.doc == nil || unknown == nil && !d.codec.mistaken(uint32(flags), doc.flags) {
 		return driver.Version(left), nil
 	}
 	t, err := d.terms(life)
 	if err != nil {
 		return 0, err
 	}
-	if p, err = d.replaceWhole(ctx, key, left, t.until, doc); err == nil {
-		var typed gocb.Cas
-		if typed, err = p.wait(ctx); err == nil {
-			left = typed
+	if p, err = d.replaceWhole(ctx, key, left, t.until, *p.doc); err == nil {
+		var whole gocb.Cas
+		if whole, err = p.wait(ctx); err == nil {
+			left = whole
 		}
 	}
-	// The record is complete except for its flags, which are in the xattr. If setting them fails,
-	// because the document was overwritten or the server is down, the next write of the value sets them.
+	// The record is complete except for its flags. If setting them fails, because the document was
+	// overwritten or the server is down, the next write of the value sets them.
 	return driver.Version(left), nil
 }

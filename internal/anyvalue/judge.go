@@ -61,6 +61,9 @@ type Target[T any] struct {
 	// own client. It returns what is odd about it.
 	Foreign func(ctx context.Context, key string, r *rand.Rand) (what string, err error)
 
+	// Theirs reads a value as another program does, by the store's own client. Nil: nobody else reads.
+	Theirs func(ctx context.Context, key string) (T, error)
+
 	// Now is the time, and Advance moves it on.
 	Now     func() time.Time
 	Advance func(time.Duration)
@@ -311,6 +314,12 @@ func (c *judged[T]) read() error {
 		if err := c.is(got, err); err != nil {
 			return fmt.Errorf("by Get of process %d: %w", i, err)
 		}
+	}
+	if c.target.Theirs == nil || c.state != ours {
+		return nil
+	}
+	if err := c.is(c.target.Theirs(c.ctx, c.key)); err != nil {
+		return fmt.Errorf("by another program: %w", err)
 	}
 	return nil
 }

@@ -74,7 +74,10 @@ func (c *conn) lookup(out []byte, s *subdocSpec, d *document, view *virtual) ([]
 		return append(out, d.value...), memd.StatusSuccess
 	}
 	if s.op == memd.SubDocOpGet && string(s.raw) == "$document.exptime" {
-		return appendExptime(out, d), memd.StatusSuccess // what gocb asks for with every expiry
+		return appendExptime(out, d), memd.StatusSuccess // asked for with every read
+	}
+	if s.op == memd.SubDocOpGet && string(s.raw) == "$document.flags" {
+		return appendUint(out, uint64(d.flags)), memd.StatusSuccess // and with overwrites
 	}
 	if status := c.parsePath(s); status != memd.StatusSuccess {
 		return out, status
