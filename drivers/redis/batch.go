@@ -4,61 +4,89 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
 // batchSize is the most commands in one pipeline. The client would read the answers to a much
-// longer one only on a connection of its own.
-const batchSize = 500
+// longer one only on a connection of its own. Pipelines are sent together, up to batches at a time, so
+// that one that waits for a silent node does not keep others from being sent.
+const (
+	batchSize = 500
+	batches   = 4
+)
 
 // GetMulti implements driver.BatchGetter, with pipelines of up to 500 GETs. In a cluster the client
-// splits them by node. Records of other programs take one second trip together.
+// splits them by node: one that is silent until ctx ends leaves its own keys unknown, and records of
+// other programs, which take one second trip together.
 func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]driver.Entry[T], error) {
 	found := make(map[string]driver.Entry[T], len(keys))
-	var failed driver.KeyErrors
+	var invalid driver.KeyErrors
 	var places []int
 	for i, key := range driver.Distinct(keys) {
 		if _, err := d.key(key); err != nil {
-			failed = append(failed, &driver.KeyError{Index: i, Err: err})
+			invalid = append(invalid, &driver.KeyError{Index: i, Err: err})
 		} else {
 			places = append(places, i)
 		}
 	}
-	// add adds the answers for the keys at these indexes, and returns the indexes of those whose
-	// expiry has to be read separately.
-	add := func(at []int, answers []Answer) (foreign []int, err error) {
+	var failed error // the first
+	// read reads the keys at these indexes, and returns the indexes of those whose expiry has to be
+	// read separately.
+	read := func(at []int, send func(context.Context, []string) []Answer) (foreign []int) {
+		of := make([]string, len(at))
 		for n, i := range at {
-			e, _, err := d.entry(ctx, answers[n])
+			of[n] = d.opts.Prefix + keys[i]
+		}
+		for n, a := range send(ctx, of) {
+			i := at[n]
+			e, _, err := d.entry(ctx, a)
 			switch {
 			case err == nil:
 				found[keys[i]] = e
 			case err == errForeign:
 				foreign = append(foreign, i)
 			case errors.Is(err, driver.ErrInvalid):
-				failed = append(failed, &driver.KeyError{Index: i, Err: err})
-			case err != driver.ErrNotFound:
-				return nil, err
+				invalid = append(invalid, &driver.KeyError{Index: i, Err: err})
+			case err != driver.ErrNotFound && failed == nil:
+				failed = err
 			}
 		}
-		return foreign, nil
+		return foreign
 	}
-	for at := range slices.Chunk(places, batchSize) {
-		cs := make([]Command, len(at))
-		for n, i := range at {
-			cs[n] = get.with(d.opts.Prefix + keys[i])
-		}
-		foreign, err := add(at, d.client.DoMulti(ctx, cs))
-		if err == nil && len(foreign) > 0 {
-			foreignKeys := make([]string, len(foreign))
-			for n, i := range foreign {
-				foreignKeys[n] = d.opts.Prefix + keys[i]
-			}
-			_, err = add(foreign, d.readEach(ctx, foreignKeys))
-		}
-		if err != nil {
-			return found, err
-		}
+	foreign := read(places, func(ctx context.Context, keys []string) []Answer { return d.pipelines(ctx, get, keys) })
+	if len(foreign) > 0 {
+		read(foreign, d.readEach)
 	}
-	return found, failed.Err()
+	if failed != nil {
+		return found, failed
+	}
+	return found, invalid.Err()
+}
+
+// pipelines sends c for each of keys, and returns the answers in their order.
+func (d *Driver[T]) pipelines(ctx context.Context, c Command, keys []string) []Answer {
+	cs := make([]Command, len(keys))
+	for i, key := range keys {
+		cs[i] = c.with(key)
+	}
+	if len(cs) <= batchSize {
+		return d.client.DoMulti(ctx, cs)
+	}
+	answers := make([]Answer, 0, len(cs))
+	slots := make(chan struct{}, batches)
+	var all sync.WaitGroup
+	for batch := range slices.Chunk(cs, batchSize) {
+		at := len(answers)
+		answers = answers[:at+len(batch)]
+		of := answers[at:]
+		slots <- struct{}{}
+		all.Go(func() {
+			defer func() { <-slots }()
+			copy(of, d.client.DoMulti(ctx, batch))
+		})
+	}
+	all.Wait()
+	return answers
 }

@@ -58,13 +58,9 @@ func (d *Driver[T]) eval(ctx context.Context, s *script, key string, args ...str
 	return a
 }
 
-// readEach runs readScript for each of keys, in one pipeline.
+// readEach runs readScript for each of keys.
 func (d *Driver[T]) readEach(ctx context.Context, keys []string) []Answer {
-	cs := make([]Command, len(keys))
-	for i, key := range keys {
-		cs[i] = readScript.byHash.with(key)
-	}
-	answers := d.client.DoMulti(ctx, cs)
+	answers := d.pipelines(ctx, readScript.byHash, keys)
 	for i, a := range answers {
 		if unknownScript(a) {
 			answers[i] = d.client.Do(ctx, readScript.byText.with(keys[i]))

@@ -13,7 +13,8 @@ type BatchGetter[T any] interface {
 	//
 	// Absent keys are left out, duplicates are read once. Keys that the store cannot take, and keys
 	// whose records do not decode, are in a [KeyErrors] with their first index in keys; all others
-	// are read. Any other error comes with the entries read so far.
+	// are read. Any other error comes with the entries that could be read: where a part of the store
+	// does not answer, those of the others.
 	GetMulti(ctx context.Context, keys []string) (map[string]Entry[T], error)
 }
 
@@ -23,17 +24,24 @@ func GetMulti[T any](ctx context.Context, d Driver[T], keys []string) (map[strin
 		return b.GetMulti(ctx, keys)
 	}
 	found := make(map[string]Entry[T], len(keys))
-	var failed KeyErrors
+	var invalid KeyErrors
+	var failed error // the first
 	for i, k := range Distinct(keys) {
 		e, err := d.Get(ctx, k)
 		switch {
 		case err == nil:
 			found[k] = e
 		case errors.Is(err, ErrInvalid):
-			failed = append(failed, &KeyError{Index: i, Err: err})
-		case !errors.Is(err, ErrNotFound):
-			return found, err
+			invalid = append(invalid, &KeyError{Index: i, Err: err})
+		case !errors.Is(err, ErrNotFound) && failed == nil:
+			failed = err
+		}
+		if failed != nil && ctx.Err() != nil {
+			break
 		}
 	}
-	return found, failed.Err()
+	if failed != nil {
+		return found, failed
+	}
+	return found, invalid.Err()
 }

@@ -1,0 +1,87 @@
+package redis_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/slidingttl/slidingttl/drivers/redis"
+	"github.com/slidingttl/slidingttl/drivers/redis/redistest"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// A batch of several pipelines returns what the answering nodes of a cluster have, although another node
+// is silent until the batch's context ends.
+func TestBatchBesideSilentNode(t *testing.T) {
+	cluster := redistest.StartCluster(t)
+	d := open[profile](t, cluster.Client(t), redis.Options{})
+	now := driver.Floor(time.Now())
+	var keys []string
+	for i := range 1200 {
+		key := fmt.Sprint(i)
+		keys = append(keys, key)
+		_, err := d.Insert(t.Context(), key, profile{}, driver.Life{CreatedAt: now, ExpiresAt: now.Add(time.Hour)}, now)
+		ok(t, "Insert", err)
+	}
+	var admins []rueidis.Client
+	for _, n := range cluster.Nodes {
+		option := n.Option()
+		option.ForceSingleClient = true
+		admins = append(admins, redistest.NewClient(t, option))
+	}
+	ask := func(admin rueidis.Client, words ...string) string {
+		text, err := admin.Do(t.Context(), admin.B().Arbitrary(words...).Build()).ToString()
+		ok(t, words[0], err)
+		return text
+	}
+	calls := func(admin rueidis.Client, of string) (n int) {
+		_, stats, _ := strings.Cut(ask(admin, "INFO", "commandstats"), "cmdstat_"+of+":calls=")
+		_, _ = fmt.Sscan(strings.ReplaceAll(stats, ",", " "), &n)
+		return n
+	}
+	const silent = 1 // so that keys of answering nodes stand before and after its keys
+	var want []string
+	for _, key := range keys {
+		if _, err := admins[silent].Do(t.Context(), admins[silent].B().Get().Key(key).Build()).ToString(); err != nil {
+			want = append(want, key) // MOVED
+		}
+	}
+	slices.Sort(want)
+	before := []int{calls(admins[0], "get"), 0, calls(admins[2], "get")}
+	ask(admins[silent], "CLIENT", "PAUSE", "600000", "ALL")
+
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var found map[string]driver.Entry[profile]
+	ended := make(chan error, 1)
+	go func() {
+		var err error
+		found, err = d.GetMulti(ctx, keys)
+		ended <- err
+	}()
+	// Both answer all GETs, and cancel comes after their answers.
+	for n, hung := 0, time.Now().Add(20*time.Second); n < len(want); time.Sleep(time.Millisecond) {
+		if time.Now().After(hung) {
+			t.Fatalf("the nodes that answer were asked for %d of %d keys", n, len(want))
+		}
+		n = calls(admins[0], "get") - before[0] + calls(admins[2], "get") - before[2]
+	}
+	for _, key := range want {
+		_, err := d.Get(t.Context(), key)
+		ok(t, "Get", err)
+	}
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("GetMulti beside a silent node: %v; want %v", err, context.Canceled)
+	}
+	if got := slices.Sorted(maps.Keys(found)); !slices.Equal(got, want) {
+		t.Errorf("GetMulti beside a silent node has %d records; the other nodes have %d", len(got), len(want))
+	}
+}
